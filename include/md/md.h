@@ -1,0 +1,307 @@
+/* multidispatch: one tensor operation, many kernels, the right one for every shape.
+ *
+ * Rules that hold for the whole header, said once:
+ *  - Every fallible function returns md_status. Out-parameters come first and are written only on success.
+ *  - md_last_error() gives the calling thread's last message: one line, naming the value that was wrong.
+ *  - Options structs: a zeroed struct, or NULL, means all defaults; they need to live only during the call.
+ *  - *_destroy takes the address of the handle, accepts NULL and a NULL handle, and sets the handle to NULL.
+ *  - Sizes are in elements, strides in elements, *_bytes in bytes, *_us in microseconds, *_ns in nanoseconds.
+ *  - The library never aborts, exits or prints, except where MD_LOG, MD_STATS or a callback asks for it.
+ * SPDX-License-Identifier: MIT */
+#ifndef MD_MD_H
+#define MD_MD_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(MD_STATIC)
+#define MD_API
+#else
+#define MD_API __attribute__((visibility("default")))
+#endif
+
+#define MD_VERSION_MAJOR 0
+#define MD_VERSION_MINOR 1
+#define MD_VERSION_PATCH 0
+
+/** Highest rank of a tensor. */
+#define MD_MAX_RANK 8
+
+/** What a call came to. */
+typedef enum md_status {
+    MD_OK = 0,
+    MD_INVALID_ARGUMENT = 1, /**< a value that the caller passed is wrong; the message names it */
+    MD_OUT_OF_MEMORY = 2,
+    MD_UNSUPPORTED = 3, /**< legal, but not possible in this build or on this device */
+    MD_NOT_FOUND = 4,
+    MD_DEVICE = 5, /**< the device or its driver failed */
+    MD_COMPILE = 6, /**< no kernel could be compiled */
+    MD_IO = 7,
+    MD_CORRUPT = 8,
+    MD_TIMEOUT = 9,
+    MD_INTERNAL = 10
+} md_status;
+
+/** Element types. The last three are reserved: no kernel takes them yet. */
+typedef enum md_dtype {
+    MD_DTYPE_DEFAULT = 0, /**< in options: f32 */
+    MD_F32 = 1,
+    MD_F64 = 2,
+    MD_F16 = 3,
+    MD_BF16 = 4,
+    MD_I32 = 5,
+    MD_I64 = 6,
+    MD_U8 = 7,
+    MD_BOOL = 8,
+    MD_I8 = 9,
+    MD_F8E4M3 = 10,
+    MD_F8E5M2 = 11
+} md_dtype;
+
+/** How a variant is picked for a shape that was not seen before. */
+typedef enum md_select {
+    MD_SELECT_DEFAULT = 0, /**< MD_SELECT, else MD_SELECT_MODEL */
+    MD_SELECT_DISTANCE = 1,
+    MD_SELECT_MODEL = 2,
+    MD_SELECT_MEASURE = 3
+} md_select;
+
+/** Which distance MD_SELECT_DISTANCE uses. */
+typedef enum md_metric {
+    MD_METRIC_DEFAULT = 0,
+    MD_METRIC_LOG2 = 1, /**< each dynamic dim once; sizes below 1 count as 1/2 */
+    MD_METRIC_INDUCTOR = 2 /**< every occurrence of a dim in inputs, then outputs, counts; log2 of 0 is -1 */
+} md_metric;
+
+/** Whether reductions may, must or must not keep their row on chip. */
+typedef enum md_persistent {
+    MD_PERSISTENT_DEFAULT = 0,
+    MD_PERSISTENT_AUTO = 1,
+    MD_PERSISTENT_ONLY = 2,
+    MD_PERSISTENT_NEVER = 3
+} md_persistent;
+
+/** What an index out of range does. */
+typedef enum md_bounds {
+    MD_BOUNDS_REPORT = 0, /**< reads give 0, writes are skipped, and the call (host) or md_check (GPU) fails */
+    MD_BOUNDS_CLAMP = 1,
+    MD_BOUNDS_ZERO = 2 /**< reads give 0, writes are skipped, silently */
+} md_bounds;
+
+typedef struct md_context md_context; /**< a device, its kernels and its tables; thread-safe */
+typedef struct md_op md_op; /**< one formula made ready; thread-safe */
+typedef struct md_launch md_launch; /**< one resolved call; immutable, thread-safe */
+typedef void *md_stream; /**< cudaStream_t on a GPU; ignored by the host device, whose calls are synchronous */
+
+/** A view of memory: a plain value, owned by the caller. Element (i0, i1, ..) lies at data + sum(i * stride). */
+typedef struct md_tensor {
+    void *data;
+    md_dtype dtype;
+    int32_t rank;
+    int64_t size[MD_MAX_RANK];
+    int64_t stride[MD_MAX_RANK]; /**< in elements; 0 repeats an element along an axis (inputs only) */
+} md_tensor;
+
+typedef enum md_arg_kind { MD_ARG_NONE = 0, MD_ARG_TENSOR = 1, MD_ARG_REAL = 2, MD_ARG_INT = 3 } md_arg_kind;
+
+/** One argument of a call: a tensor or a scalar. Make it with md_t, md_s or md_i. */
+typedef struct md_arg {
+    md_arg_kind kind;
+    const md_tensor *tensor;
+    double real;
+    int64_t integer;
+} md_arg;
+
+/** A tensor argument; `t` needs to live until the call returns. */
+static inline md_arg md_t(const md_tensor *t)
+{
+    md_arg a = {MD_ARG_TENSOR, NULL, 0.0, 0};
+    a.tensor = t;
+    return a;
+}
+
+/** A real scalar argument. */
+static inline md_arg md_s(double value)
+{
+    md_arg a = {MD_ARG_REAL, NULL, 0.0, 0};
+    a.real = value;
+    return a;
+}
+
+/** An integer scalar argument. */
+static inline md_arg md_i(int64_t value)
+{
+    md_arg a = {MD_ARG_INT, NULL, 0.0, 0};
+    a.integer = value;
+    return a;
+}
+
+/** Takes text as it is made; returns nonzero to stop. `text` is valid only during the call. */
+typedef int (*md_write_fn)(void *user, const char *text, size_t n_bytes);
+
+typedef enum md_log_level { MD_LOG_ERROR = 1, MD_LOG_WARN = 2, MD_LOG_INFO = 3, MD_LOG_DEBUG = 4 } md_log_level;
+/** Takes one message, without a newline. Called from any thread. */
+typedef void (*md_log_fn)(void *user, md_log_level level, const char *message);
+
+/** Options of a context. Options win over environment variables, which win over the defaults. */
+typedef struct md_context_options {
+    const char *device; /**< "auto", "host", "cuda", "cuda:N"; default MD_DEVICE, else auto */
+    const char *hints; /**< default MD_HINTS, else "1,16,64,256,1024,4096"; see md_op_options.hints */
+    md_select select;
+    md_metric metric;
+    md_persistent persistent;
+    const char *pin; /**< "op[.stage]:variant[;...]"; default MD_PIN */
+    int32_t threads; /**< of the host device; 0: MD_THREADS, else one per available CPU */
+    const char *cc; /**< C compiler of the host device; default MD_CC, else cc */
+    int64_t max_shapes; /**< shapes remembered per op; 0: MD_MAX_SHAPES, else 16384 */
+    md_log_fn log; /**< default: MD_LOG says what goes to stderr */
+    void *log_user;
+    void *(*alloc)(void *user, size_t n_bytes, size_t alignment); /**< memory of temporaries; default: the library's */
+    void (*free)(void *user, void *p, size_t n_bytes);
+    void *alloc_user;
+} md_context_options;
+
+/** Options of an op. */
+typedef struct md_op_options {
+    const char *name; /**< in reports and MD_PIN; default: the catalogue's name, else the first output's */
+    md_dtype dtype; /**< of data tensors that the formula gives no type; default f32 */
+    const char *sizes; /**< static dims and ranges: "n=11008, k=4096, b=1..8192" */
+    const char *hints; /**< "64,256,4096" (diagonal) or "b=1,8,64,512" or "b=1,64 n=64,4096" (a grid) or "(b=1,n=64) (b=512,n=4096)" */
+    const char *weights; /**< of dims in the distance: "b=1, n=0.5"; default 1 each */
+    md_select select;
+    md_metric metric;
+    md_persistent persistent;
+    const char *pin; /**< a variant's name, or "stage:variant;..." */
+    md_bounds bounds;
+    int32_t max_variants; /**< per stage; 0: 32 */
+    int32_t without_library; /**< nonzero: no gemm_lib in the pool */
+} md_op_options;
+
+/** What an op expects as argument number i. Texts belong to the op. */
+typedef struct md_arg_info {
+    const char *name;
+    int32_t is_scalar;
+    int32_t is_output; /**< written by the op (a scatter target is read too) */
+    md_dtype dtype;
+    int32_t rank;
+    const char *dim[MD_MAX_RANK]; /**< the dim of each axis; "" where the axis must only be long enough */
+    int64_t static_size[MD_MAX_RANK]; /**< its size where static, else -1 */
+} md_arg_info;
+
+/** What was picked for one shape. Texts belong to the context. */
+typedef struct md_choice {
+    int32_t n_stages;
+    const char *variant[8]; /**< family and config, per stage */
+    const char *source[8]; /**< pinned, measured, model, nearest, default */
+    double distance[8]; /**< in octaves, to the hint whose variant was taken; -1 where no distance applies */
+    const char *runner_up[8]; /**< "" where there is none */
+    double margin[8]; /**< distance or time ratio to the runner-up, minus the pick's; >= 0 */
+} md_choice;
+
+/** The library's version, "major.minor.patch". Thread-safe. */
+MD_API const char *md_version(void);
+/** The calling thread's last error message, "" if there was none. Valid until the thread's next failing call. */
+MD_API const char *md_last_error(void);
+/** "ok", "invalid argument", ... Never NULL. Thread-safe. */
+MD_API const char *md_status_name(md_status status);
+/** "f32", "bf16", ...; "?" for a value that is none. Thread-safe. */
+MD_API const char *md_dtype_name(md_dtype dtype);
+/** Bytes of one element; 0 for a value that is no dtype. Thread-safe. */
+MD_API size_t md_dtype_size(md_dtype dtype);
+/** The dtype of that name, or MD_DTYPE_DEFAULT if there is none. Thread-safe. */
+MD_API md_dtype md_dtype_parse(const char *name);
+/** A contiguous (row-major) tensor of `rank` <= MD_MAX_RANK sizes over `data`. Thread-safe. */
+MD_API md_tensor md_tensor_make(void *data, md_dtype dtype, int32_t rank, const int64_t *size);
+
+/** Makes a context on a device.
+ * @return MD_INVALID_ARGUMENT for a bad option or environment variable (named in the message), MD_UNSUPPORTED if the
+ * device is not in this build, MD_DEVICE if it fails. The context is the caller's; destroy it after its ops. */
+MD_API md_status md_context_create(md_context **out, const md_context_options *options);
+/** Writes MD_STATS if asked, frees everything. Launches and ops of the context must be destroyed before. */
+MD_API void md_context_destroy(md_context **context);
+
+/** Makes an op from a formula, or from a name in the catalogue ("softmax").
+ * Compiles kernels: may take seconds. @return MD_INVALID_ARGUMENT with line, column and caret for a bad formula,
+ * MD_OUT_OF_MEMORY. A missing compiler is no error: the reference evaluator serves, and a warning says so. */
+MD_API md_status md_op_create(md_op **out, md_context *context, const char *formula, const md_op_options *options);
+MD_API void md_op_destroy(md_op **op);
+
+/** Number of arguments: one per tensor and scalar of the formula, in order of first appearance, no temporaries. */
+MD_API int32_t md_op_n_args(const md_op *op);
+/** Describes argument i. @return MD_INVALID_ARGUMENT if i is out of range. */
+MD_API md_status md_op_arg(md_arg_info *out, const md_op *op, int32_t i);
+/** The op's name; the op's formula as the library prints it back. Owned by the op. */
+MD_API const char *md_op_name(const md_op *op);
+MD_API const char *md_op_formula(const md_op *op);
+/** Number of stages, and of variants of a stage; name of a variant ("" out of range), owned by the op. */
+MD_API int32_t md_op_n_stages(const md_op *op);
+MD_API int32_t md_op_n_variants(const md_op *op, int32_t stage);
+MD_API const char *md_op_variant(const md_op *op, int32_t stage, int32_t i);
+
+/** Runs the op on these arguments with the variant that suits their shape. On the host device the work is done when it
+ * returns; on a GPU it is enqueued on `stream`. @return MD_INVALID_ARGUMENT where an argument's kind, dtype, rank, size,
+ * stride or pointer does not fit (named), where outputs overlap anything but exactly an input that may be reused, or where
+ * an index is out of range (host). Thread-safe; concurrent calls must not write the same memory. */
+MD_API md_status md_call(md_op *op, md_stream stream, const md_arg *args, int32_t n_args);
+
+/** Resolves a call once, to be run many times: same sizes, strides and dtypes, other pointers allowed.
+ * The launch holds the op: destroy it before the op. */
+MD_API md_status md_resolve(md_launch **out, md_op *op, const md_arg *args, int32_t n_args);
+/** Runs a launch on new arguments of the shape it was resolved for (not checked beyond NULL and count).
+ * `args` may be NULL: the pointers of md_resolve. */
+MD_API md_status md_launch_run(const md_launch *launch, md_stream stream, const md_arg *args, int32_t n_args);
+/** Time of the kernels of one run of the launch, in us, host overhead excluded, by the device's best clock. */
+MD_API md_status md_launch_time(double *us, const md_launch *launch, md_stream stream);
+/** What a launch runs. */
+MD_API md_status md_launch_choice(md_choice *out, const md_launch *launch);
+MD_API void md_launch_destroy(md_launch **launch);
+
+/** What md_call would pick for these arguments, without running (MD_SELECT_MEASURE measures, as a call would). */
+MD_API md_status md_choice_of(md_choice *out, md_op *op, const md_arg *args, int32_t n_args);
+/** Chooses for shapes given as text, "b=1, n=64", before they are met. Memory layouts are taken as contiguous. */
+MD_API md_status md_prepare(md_op *op, const char *sizes);
+/** Waits until every variant of the op is built. */
+MD_API md_status md_op_wait(md_op *op);
+
+/** Explains the choice at a shape: all candidates with envelope, distance, model time, and the pick.
+ * `sizes` as in md_prepare; `json` nonzero writes one JSON object, else a table. */
+MD_API md_status md_explain(md_op *op, const char *sizes, int32_t json, md_write_fn write, void *user);
+/** The generated source of a variant. @return MD_NOT_FOUND if the stage has no variant of that name. */
+MD_API md_status md_op_source(md_op *op, int32_t stage, const char *variant, md_write_fn write, void *user);
+/** Computes the op in f64 on the calling thread, slowly: the reference. Same arguments and checks as md_call; outputs
+ * are rounded once, at the store. The memory must be readable by the CPU. */
+MD_API md_status md_reference(md_op *op, const md_arg *args, int32_t n_args);
+/** Floating-point operations and bytes touched once by a call at these sizes (the formula's, not a kernel's). */
+MD_API md_status md_op_work(double *flops, double *bytes, md_op *op, const char *sizes);
+
+/** Per op and shape: variant, why, distance, runner-up, calls, time. */
+MD_API md_status md_stats_print(md_context *context, FILE *file);
+/** The same as "table", "json" or "csv" (NULL: by the path's ending) into a file; "-" is stdout. */
+MD_API md_status md_stats_write(md_context *context, const char *path, const char *format);
+
+/** Memory of the context's device, 64-byte aligned. Free it with md_free of the same context. */
+MD_API md_status md_alloc(void **out, md_context *context, size_t n_bytes);
+MD_API void md_free(md_context *context, void *p);
+/** Copies between any two places, host or device; done when it returns. */
+MD_API md_status md_copy(md_context *context, void *to, const void *from, size_t n_bytes);
+/** Waits for the stream (host device: nothing to wait for). */
+MD_API md_status md_sync(md_context *context, md_stream stream);
+/** What kernels reported since the last check: an index out of range, with op, dim and value. */
+MD_API md_status md_check(md_context *context);
+
+/** Facts about the build and the device, as text or as one JSON object. `context` may be NULL: the build only. */
+MD_API md_status md_info(md_context *context, int32_t json, md_write_fn write, void *user);
+/** The catalogue: name, formula and one line of description of entry i; all NULL beyond the end. Thread-safe. */
+MD_API void md_catalogue(int32_t i, const char **name, const char **formula, const char **description);
+/** Environment variable i: name, what it takes, meaning; all NULL beyond the end. Thread-safe. */
+MD_API void md_variables(int32_t i, const char **name, const char **values, const char **meaning);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,13 @@
+/* What this CPU is and how fast: asked by our own cpuid and sysfs, cached by the caller. */
+#ifndef MD_BASE_CPU_H
+#define MD_BASE_CPU_H
+#include <md/md.h>
+typedef struct md_cpu {
+    char name[64];
+    char flags[256]; /* compiler options: "-mavx2 -mfma ..." of what the processor and the system allow; "" elsewhere */
+    int32_t n_cpus; /* that this process may use */
+    int32_t vector_bytes; /* 64, 32 or 16 */
+    int64_t l1_bytes, l2_bytes, l3_bytes; /* data caches; defaults where unknown */
+} md_cpu;
+void md_cpu_detect(md_cpu *out);
+#endif

@@ -1,0 +1,27 @@
+/* The environment: read once a context, in this one file, from one table that also prints the documentation. */
+#ifndef MD_BASE_ENV_H
+#define MD_BASE_ENV_H
+#include <md/md.h>
+
+typedef struct md_env {
+    const char *device; /* texts are NULL where unset; they live as long as the process environment is unchanged */
+    const char *hints;
+    const char *pin;
+    const char *cc;
+    const char *stats;
+    const char *cache_dir;
+    md_select select; /* *_DEFAULT where unset */
+    md_metric metric;
+    md_persistent persistent;
+    int32_t threads; /* 0 where unset */
+    int64_t max_shapes;
+    md_log_level log; /* 0 where unset */
+    int32_t verify;
+} md_env;
+
+/** Reads and checks every MD_ variable. A bad value is MD_INVALID_ARGUMENT naming the variable, the value and what is
+ * allowed; hints, pin and device are checked by who parses them. Uses secure_getenv. */
+md_status md_env_read(md_env *out);
+/** Row i of the table; false beyond the end. */
+int md_env_describe(int32_t i, const char **name, const char **values, const char **meaning);
+#endif

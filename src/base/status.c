@@ -1,0 +1,75 @@
+#include "base/status.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "md_build_config.h"
+
+/* The one mutable static of the library. 1 KiB: far below what a dlopen'ed library's TLS may take. */
+static _Thread_local char message[1024];
+
+const char *md_version(void)
+{
+    return MD_VERSION_TEXT;
+}
+
+const char *md_last_error(void)
+{
+    return message;
+}
+
+const char *md_status_name(md_status status)
+{
+    static const char *const names[] = {
+        [MD_OK] = "ok",
+        [MD_INVALID_ARGUMENT] = "invalid argument",
+        [MD_OUT_OF_MEMORY] = "out of memory",
+        [MD_UNSUPPORTED] = "unsupported",
+        [MD_NOT_FOUND] = "not found",
+        [MD_DEVICE] = "device failure",
+        [MD_COMPILE] = "compilation failed",
+        [MD_IO] = "input/output error",
+        [MD_CORRUPT] = "corrupt data",
+        [MD_TIMEOUT] = "timeout",
+        [MD_INTERNAL] = "internal error",
+    };
+    return (unsigned)status < (unsigned)MD_COUNT(names) ? names[status] : "unknown status";
+}
+
+/* Formats behind the first `used` characters. A compiler-like diagnostic (line, caret) may hold newlines. */
+static void write_message(size_t used, const char *format, va_list args)
+{
+    /* Formatted aside first: an argument may be md_last_error() itself. */
+    char text[sizeof message];
+    if (vsnprintf(text, sizeof text, format, args) < 0)
+        text[0] = 0;
+    size_t n = strnlen(text, sizeof message - 1 - used);
+    memcpy(message + used, text, n);
+    message[used + n] = 0;
+}
+
+md_status md_fail(md_status code, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    write_message(0, format, args);
+    va_end(args);
+    return code;
+}
+
+md_status md_fail_more(md_status code, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    write_message(strnlen(message, sizeof message - 1), format, args);
+    va_end(args);
+    return code;
+}
+
+md_status md_fail_memory(void)
+{
+    static const char text[] = "out of memory";
+    memcpy(message, text, sizeof text);
+    return MD_OUT_OF_MEMORY;
+}

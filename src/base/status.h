@@ -1,0 +1,26 @@
+/* Status codes with one line of text per thread: whoever detects an error calls md_fail, callers pass the code up. */
+#ifndef MD_BASE_STATUS_H
+#define MD_BASE_STATUS_H
+
+#include <md/md.h>
+
+/** Sets the thread's message (no newline, cut at 1 KiB, no allocation) and returns `code`. */
+md_status md_fail(md_status code, const char *format, ...) __attribute__((format(printf, 2, 3), cold));
+/** The same with a fixed message, for when memory is short. */
+md_status md_fail_memory(void);
+/** Appends to the thread's message: for a caller that knows the op, the stage or the file. Returns `code`. */
+md_status md_fail_more(md_status code, const char *format, ...) __attribute__((format(printf, 2, 3), cold));
+
+/** Passes an error up. */
+#define MD_TRY(call)                                                                                                   \
+    do {                                                                                                               \
+        md_status md_try_ = (call);                                                                                    \
+        if (md_try_ != MD_OK)                                                                                          \
+            return md_try_;                                                                                            \
+    } while (0)
+
+#define MD_COUNT(array) ((int32_t)(sizeof(array) / sizeof((array)[0])))
+#define MD_MIN(a, b) ((a) < (b) ? (a) : (b))
+#define MD_MAX(a, b) ((a) > (b) ? (a) : (b))
+
+#endif
