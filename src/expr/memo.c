@@ -1,0 +1,67 @@
+#include "expr/memo.h"
+
+#include <stdlib.h>
+
+static size_t hash_of(const void *a, const void *b, intptr_t tag)
+{
+    uint64_t h = (uint64_t)(uintptr_t)a * 0x9e3779b97f4a7c15u;
+    h = (h ^ (uint64_t)(uintptr_t)b) * 0xbf58476d1ce4e5b9u;
+    h = (h ^ (uint64_t)tag) * 0x94d049bb133111ebu;
+    return (size_t)(h ^ (h >> 29));
+}
+
+/* The slot of the key, or the free one where it belongs. There always is a free one. */
+static md_memo_slot *slot_of(const md_memo *m, const void *a, const void *b, intptr_t tag)
+{
+    size_t i = hash_of(a, b, tag) & (m->capacity - 1);
+    for (;; i = (i + 1) & (m->capacity - 1)) {
+        md_memo_slot *s = &m->slot[i];
+        if (s->a == NULL || (s->a == a && s->b == b && s->tag == tag))
+            return s;
+    }
+}
+
+static bool grow(md_memo *m)
+{
+    md_memo larger = {.n = m->n, .capacity = m->capacity > 0 ? m->capacity * 2 : 64};
+    larger.slot = calloc(larger.capacity, sizeof(*larger.slot));
+    if (larger.slot == NULL)
+        return false;
+    for (size_t i = 0; i < m->capacity; i++) {
+        const md_memo_slot *s = &m->slot[i];
+        if (s->a != NULL)
+            *slot_of(&larger, s->a, s->b, s->tag) = *s;
+    }
+    free(m->slot);
+    *m = larger;
+    return true;
+}
+
+void md_memo_finish(md_memo *m)
+{
+    free(m->slot);
+    *m = (md_memo){0};
+}
+
+bool md_memo_find(const md_memo *m, const void *a, const void *b, intptr_t tag, const void **value)
+{
+    if (m->capacity == 0)
+        return false;
+    const md_memo_slot *s = slot_of(m, a, b, tag);
+    if (s->a == NULL)
+        return false;
+    if (value != NULL)
+        *value = s->value;
+    return true;
+}
+
+bool md_memo_put(md_memo *m, const void *a, const void *b, intptr_t tag, const void *value)
+{
+    if ((m->n + 1) * 4 > m->capacity * 3 && !grow(m))
+        return false;
+    md_memo_slot *s = slot_of(m, a, b, tag);
+    if (s->a == NULL)
+        m->n++;
+    *s = (md_memo_slot){.a = a, .b = b, .tag = tag, .value = value};
+    return true;
+}

@@ -1,0 +1,171 @@
+/* Making nodes: copies, constants, operators with their types. */
+#include "expr/node.h"
+
+#include <string.h>
+
+md_fx_node *md_fx_node_new(md_arena *arena, md_fx_kind kind, md_dtype type)
+{
+    md_fx_node *n = md_arena_alloc(arena, sizeof(*n));
+    if (n != NULL) {
+        n->kind = kind;
+        n->type = type;
+    }
+    return n;
+}
+
+const md_fx_node *md_fx_real(md_arena *arena, double value, md_dtype type)
+{
+    md_fx_node *n = md_fx_node_new(arena, MD_FX_CONST, type);
+    if (n != NULL)
+        n->num = value;
+    return n;
+}
+
+const md_fx_node *md_fx_integer(md_arena *arena, int64_t value)
+{
+    md_fx_node *n = md_fx_node_new(arena, MD_FX_CONST, MD_I64);
+    if (n != NULL)
+        n->integer = value;
+    return n;
+}
+
+const md_fx_node *md_fx_index_node(md_arena *arena, int32_t index)
+{
+    md_fx_node *n = md_fx_node_new(arena, MD_FX_INDEX, MD_I64);
+    if (n != NULL)
+        n->id = index;
+    return n;
+}
+
+const md_fx_node *md_fx_ref(md_arena *arena, int32_t id, md_dtype type)
+{
+    md_fx_node *n = md_fx_node_new(arena, MD_FX_REF, type);
+    if (n != NULL)
+        n->id = id;
+    return n;
+}
+
+md_dtype md_fx_common_type(md_dtype a, md_dtype b)
+{
+    if (a == MD_F64 || b == MD_F64)
+        return MD_F64;
+    if (md_dtype_is_real(a) || md_dtype_is_real(b))
+        return MD_F32;
+    return a == MD_BOOL && b == MD_BOOL ? MD_BOOL : MD_I64;
+}
+
+/* How the type of an operation follows from the common type of its operands. */
+typedef enum typing {
+    T_NUMBER, /* that type; bool counts as i64 */
+    T_SAME, /* that type, bool included */
+    T_REAL, /* f32 unless f64 */
+    T_BOOL,
+    T_INDEX /* i64 */
+} typing;
+
+static typing typing_of(md_fx_op op)
+{
+    static const uint8_t table[MD_FX_N_OPS] = {
+        [MD_FX_DIV] = T_REAL, [MD_FX_LT] = T_BOOL, [MD_FX_LE] = T_BOOL, [MD_FX_GT] = T_BOOL, [MD_FX_GE] = T_BOOL,
+        [MD_FX_EQ] = T_BOOL, [MD_FX_NE] = T_BOOL, [MD_FX_AND] = T_BOOL, [MD_FX_OR] = T_BOOL, [MD_FX_NOT] = T_BOOL,
+        [MD_FX_WHERE] = T_SAME, [MD_FX_EXP] = T_REAL, [MD_FX_EXPM1] = T_REAL, [MD_FX_LOG] = T_REAL,
+        [MD_FX_LOG1P] = T_REAL, [MD_FX_LOG2] = T_REAL, [MD_FX_EXP2] = T_REAL, [MD_FX_SQRT] = T_REAL,
+        [MD_FX_RSQRT] = T_REAL, [MD_FX_SIN] = T_REAL, [MD_FX_COS] = T_REAL, [MD_FX_TANH] = T_REAL,
+        [MD_FX_ERF] = T_REAL, [MD_FX_SIGMOID] = T_REAL, [MD_FX_SILU] = T_REAL, [MD_FX_GELU] = T_REAL,
+        [MD_FX_GELU_TANH] = T_REAL, [MD_FX_SOFTPLUS] = T_REAL, [MD_FX_ISNAN] = T_BOOL, [MD_FX_ISINF] = T_BOOL,
+        [MD_FX_MIN] = T_SAME, [MD_FX_MAX] = T_SAME, [MD_FX_R_MAX] = T_SAME, [MD_FX_R_MIN] = T_SAME,
+        [MD_FX_R_MEAN] = T_REAL, [MD_FX_R_VAR] = T_REAL, [MD_FX_R_ARGMAX] = T_INDEX, [MD_FX_R_ARGMIN] = T_INDEX,
+        [MD_FX_R_ANY] = T_BOOL, [MD_FX_R_ALL] = T_BOOL, [MD_FX_S_MAX] = T_SAME, [MD_FX_S_MIN] = T_SAME,
+    };
+    return op >= 0 && op < MD_FX_N_OPS ? (typing)table[op] : T_NUMBER;
+}
+
+md_dtype md_fx_op_type(md_fx_op op, md_dtype common)
+{
+    switch (typing_of(op)) {
+    case T_NUMBER:
+        return common == MD_BOOL ? MD_I64 : common;
+    case T_SAME:
+        return common;
+    case T_REAL:
+        return common == MD_F64 ? MD_F64 : MD_F32;
+    case T_BOOL:
+        return MD_BOOL;
+    case T_INDEX:
+        break;
+    }
+    return MD_I64;
+}
+
+/* The type that an operation's operands are computed in: its own type, except for comparisons, and for the condition of
+ * a where, which has no part in it. */
+static md_dtype common_of(md_fx_op op, int n, const md_fx_node *const *arg)
+{
+    md_dtype strong = MD_DTYPE_DEFAULT, weak = MD_DTYPE_DEFAULT;
+    for (int i = op == MD_FX_WHERE ? 1 : 0; i < n; i++) {
+        md_dtype *t = arg[i]->kind == MD_FX_CONST && arg[i]->weak ? &weak : &strong;
+        *t = *t == MD_DTYPE_DEFAULT ? arg[i]->type : md_fx_common_type(*t, arg[i]->type);
+    }
+    if (strong == MD_DTYPE_DEFAULT)
+        return weak;
+    return weak == MD_DTYPE_DEFAULT ? strong : md_fx_common_type(strong, weak);
+}
+
+/* A literal takes the type of its partners: 2 beside a real is 2.0, 0.5 beside an f64 is an f64. */
+static const md_fx_node *adapt(md_arena *arena, const md_fx_node *n, md_dtype type)
+{
+    if (n->kind != MD_FX_CONST || !n->weak || n->type == type || !md_dtype_is_real(type))
+        return n;
+    md_fx_node *copy = md_fx_node_new(arena, MD_FX_CONST, type);
+    if (copy == NULL)
+        return NULL;
+    *copy = *n;
+    copy->type = type;
+    copy->num = md_dtype_is_real(n->type) ? n->num : (double)n->integer;
+    copy->integer = 0;
+    return copy;
+}
+
+static const md_fx_node *op_new(md_arena *arena, md_fx_op op, int n, const md_fx_node *const *arg)
+{
+    for (int i = 0; i < n; i++)
+        if (arg[i] == NULL)
+            return NULL;
+    md_dtype common = common_of(op, n, arg);
+    md_fx_node *node = md_fx_node_new(arena, MD_FX_OP, md_fx_op_type(op, common));
+    const md_fx_node **copy = md_arena_alloc(arena, (size_t)n * sizeof(*copy));
+    if (node == NULL || copy == NULL)
+        return NULL;
+    node->op = op;
+    node->n_args = n;
+    node->arg = copy;
+    for (int i = 0; i < n; i++) {
+        bool is_condition = op == MD_FX_WHERE && i == 0;
+        copy[i] = is_condition ? arg[i] : adapt(arena, arg[i], common);
+        if (copy[i] == NULL)
+            return NULL;
+    }
+    node->line = arg[0]->line;
+    node->column = arg[0]->column;
+    return node;
+}
+
+const md_fx_node *md_fx_op1(md_arena *arena, md_fx_op op, const md_fx_node *a)
+{
+    return op_new(arena, op, 1, (const md_fx_node *const[]){a});
+}
+
+const md_fx_node *md_fx_op2(md_arena *arena, md_fx_op op, const md_fx_node *a, const md_fx_node *b)
+{
+    return op_new(arena, op, 2, (const md_fx_node *const[]){a, b});
+}
+
+const md_fx_node *md_fx_op3(md_arena *arena, md_fx_op op, const md_fx_node *a, const md_fx_node *b, const md_fx_node *c)
+{
+    return op_new(arena, op, 3, (const md_fx_node *const[]){a, b, c});
+}
+
+bool md_fx_is_index(const md_fx_node *node, int32_t index)
+{
+    return node->kind == MD_FX_INDEX && node->id == index;
+}
