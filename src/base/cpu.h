@@ -10,4 +10,6 @@ typedef struct md_cpu {
     int64_t l1_bytes, l2_bytes, l3_bytes; /* data caches; defaults where unknown */
 } md_cpu;
 void md_cpu_detect(md_cpu *out);
+/** Processors that this process may use, >= 1. */
+int32_t md_cpu_count(void);
 #endif

@@ -17,11 +17,15 @@ typedef struct md_env {
     int64_t max_shapes;
     md_log_level log; /* 0 where unset */
     int32_t verify;
+    int32_t tune; /* 0 where unset, else 1 off, 2 estimate, 3 measure, 4 exhaustive; not used yet */
+    char unknown[64]; /* a variable that starts with MD_ but is none of ours, "" where there is none: worth a warning */
 } md_env;
 
-/** Reads and checks every MD_ variable. A bad value is MD_INVALID_ARGUMENT naming the variable, the value and what is
- * allowed; hints, pin and device are checked by who parses them. Uses secure_getenv. */
+/** Reads and checks every MD_ variable; one set to "" counts as unset. A bad value is MD_INVALID_ARGUMENT naming the
+ * variable, the value and what is allowed; hints, pin and device are checked by who parses them. Uses secure_getenv. */
 md_status md_env_read(md_env *out);
+/** TMPDIR, else /tmp. */
+const char *md_env_temp_root(void);
 /** Row i of the table; false beyond the end. */
 int md_env_describe(int32_t i, const char **name, const char **values, const char **meaning);
 #endif

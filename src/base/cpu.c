@@ -1,0 +1,183 @@
+#include "base/cpu.h"
+
+#include "base/status.h"
+
+#include <sched.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+int32_t md_cpu_count(void)
+{
+#ifdef __linux__
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0)
+        return CPU_COUNT(&set);
+#endif
+    long n = sysconf(_SC_NPROCESSORS_ONLN); /* also where there are more than CPU_SETSIZE of them */
+    return n > 0 && n < INT32_MAX ? (int32_t)n : 1;
+}
+
+/* The first line of a sysfs file; false where there is none. */
+static bool read_line(const char *path, char *line, int n)
+{
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return false;
+    bool is_read = fgets(line, n, file) != NULL;
+    fclose(file);
+    if (is_read)
+        line[strcspn(line, "\n")] = 0;
+    return is_read;
+}
+
+/* Cache sizes of CPU 0 from sysfs, where sysconf may know nothing (musl, some virtual machines, aarch64). */
+static void caches_from_sysfs(md_cpu *cpu)
+{
+    for (int index = 0; index < 8; index++) {
+        char path[96], level[16], type[32], size[32], unit = 0;
+        snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/level", index);
+        if (!read_line(path, level, sizeof level))
+            return;
+        snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/type", index);
+        bool holds_data = read_line(path, type, sizeof type) && strcmp(type, "Instruction") != 0;
+        snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/size", index);
+        long amount = 0;
+        if (!holds_data || !read_line(path, size, sizeof size) || sscanf(size, "%ld%c", &amount, &unit) < 1)
+            continue;
+        int64_t n_bytes = (int64_t)amount * (unit == 'K' ? 1024 : unit == 'M' ? 1024 * 1024 : 1);
+        int64_t *const by_level[] = {&cpu->l1_bytes, &cpu->l2_bytes, &cpu->l3_bytes};
+        int i = level[0] - '1';
+        if (i >= 0 && i < 3 && n_bytes > 0)
+            *by_level[i] = n_bytes;
+    }
+}
+
+static void detect_caches(md_cpu *cpu)
+{
+    caches_from_sysfs(cpu);
+#ifdef _SC_LEVEL1_DCACHE_SIZE
+    if (cpu->l1_bytes <= 0)
+        cpu->l1_bytes = sysconf(_SC_LEVEL1_DCACHE_SIZE);
+    if (cpu->l2_bytes <= 0)
+        cpu->l2_bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
+    if (cpu->l3_bytes <= 0)
+        cpu->l3_bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
+#endif
+    if (cpu->l1_bytes <= 0)
+        cpu->l1_bytes = 32 * 1024;
+    if (cpu->l2_bytes <= 0)
+        cpu->l2_bytes = 1024 * 1024;
+    if (cpu->l3_bytes <= 0)
+        cpu->l3_bytes = 16 * 1024 * 1024;
+}
+
+#if defined(__x86_64__)
+
+#include <cpuid.h>
+
+typedef struct cpuid_leaf {
+    unsigned eax, ebx, ecx, edx;
+} cpuid_leaf;
+
+static cpuid_leaf ask(unsigned leaf, unsigned subleaf)
+{
+    cpuid_leaf r = {0, 0, 0, 0};
+    if (!__get_cpuid_count(leaf, subleaf, &r.eax, &r.ebx, &r.ecx, &r.edx))
+        r = (cpuid_leaf){0, 0, 0, 0};
+    return r;
+}
+
+/* Which registers the system saves (XCR0). */
+static unsigned saved_registers(void)
+{
+    unsigned low = 0, high = 0;
+    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return low;
+}
+
+enum { NEEDS_AVX = 0x6, NEEDS_AVX512 = 0xe6 }; /* XCR0: SSE and AVX state; also opmask and both halves of ZMM */
+
+typedef enum cpu_word { LEAF1_ECX, LEAF7_EBX, LEAF7_ECX, LEAF7_EDX, LEAF7_1_EAX, N_WORDS } cpu_word;
+
+typedef struct cpu_feature {
+    const char *flag;
+    cpu_word word;
+    int bit;
+    unsigned needs; /* in XCR0 */
+} cpu_feature;
+
+/* Intel SDM volume 2, CPUID; AMD APM volume 3, appendix E. */
+static const cpu_feature features[] = {
+    {"-mavx2", LEAF7_EBX, 5, NEEDS_AVX},
+    {"-mfma", LEAF1_ECX, 12, NEEDS_AVX},
+    {"-mf16c", LEAF1_ECX, 29, NEEDS_AVX},
+    {"-mbmi2", LEAF7_EBX, 8, 0},
+    {"-mavx512f", LEAF7_EBX, 16, NEEDS_AVX512},
+    {"-mavx512bw", LEAF7_EBX, 30, NEEDS_AVX512},
+    {"-mavx512dq", LEAF7_EBX, 17, NEEDS_AVX512},
+    {"-mavx512vl", LEAF7_EBX, 31, NEEDS_AVX512},
+    {"-mavx512bf16", LEAF7_1_EAX, 5, NEEDS_AVX512},
+};
+
+static void add_flag(md_cpu *cpu, const char *flag)
+{
+    size_t used = strlen(cpu->flags);
+    snprintf(cpu->flags + used, sizeof cpu->flags - used, "%s%s", used ? " " : "", flag);
+}
+
+static void detect_name(md_cpu *cpu)
+{
+    char brand[49] = "";
+    for (unsigned i = 0; i < 3; i++) {
+        cpuid_leaf r = ask(0x80000002u + i, 0);
+        memcpy(brand + 16 * i, &r, sizeof r); /* eax, ebx, ecx, edx are the text in this order */
+    }
+    const char *text = brand + strspn(brand, " ");
+    size_t n = strlen(text);
+    while (n > 0 && text[n - 1] == ' ')
+        n--;
+    snprintf(cpu->name, sizeof cpu->name, "%.*s", (int)n, n ? text : "x86-64");
+    if (n == 0)
+        snprintf(cpu->name, sizeof cpu->name, "x86-64");
+}
+
+static void detect_features(md_cpu *cpu)
+{
+    cpuid_leaf one = ask(1, 0), seven = ask(7, 0), seven_1 = ask(7, 1);
+    const unsigned words[N_WORDS] = {one.ecx, seven.ebx, seven.ecx, seven.edx, seven_1.eax};
+    bool has_xgetbv = one.ecx & (1u << 27); /* OSXSAVE */
+    unsigned saved = has_xgetbv ? saved_registers() : 0;
+    for (int32_t i = 0; i < MD_COUNT(features); i++) {
+        const cpu_feature *f = &features[i];
+        if ((words[f->word] >> f->bit & 1) && (saved & f->needs) == f->needs)
+            add_flag(cpu, f->flag);
+    }
+    cpu->vector_bytes = strstr(cpu->flags, "-mavx512vl") ? 64 : strstr(cpu->flags, "-mavx2") ? 32 : 16;
+    if (cpu->vector_bytes == 64)
+        add_flag(cpu, "-mprefer-vector-width=512");
+}
+
+#else
+
+static void detect_name(md_cpu *cpu)
+{
+    snprintf(cpu->name, sizeof cpu->name, "unknown");
+}
+
+static void detect_features(md_cpu *cpu)
+{
+    cpu->vector_bytes = 16; /* what every 64-bit processor has; the compiler's default target is used */
+}
+
+#endif
+
+void md_cpu_detect(md_cpu *out)
+{
+    memset(out, 0, sizeof *out);
+    out->n_cpus = md_cpu_count();
+    detect_name(out);
+    detect_features(out);
+    detect_caches(out);
+}

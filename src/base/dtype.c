@@ -1,0 +1,300 @@
+#include "base/dtype.h"
+
+#include "base/status.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct dtype_facts {
+    const char *name;
+    size_t size;
+    bool is_real, is_int, is_usable;
+    md_dtype compute;
+    double roundoff;
+} dtype_facts;
+
+static const dtype_facts facts[] = {
+    [MD_F32] = {"f32", 4, true, false, true, MD_F32, 0x1p-24},
+    [MD_F64] = {"f64", 8, true, false, true, MD_F64, 0x1p-53},
+    [MD_F16] = {"f16", 2, true, false, true, MD_F32, 0x1p-11},
+    [MD_BF16] = {"bf16", 2, true, false, true, MD_F32, 0x1p-8},
+    [MD_I32] = {"i32", 4, false, true, true, MD_I64, 0},
+    [MD_I64] = {"i64", 8, false, true, true, MD_I64, 0},
+    [MD_U8] = {"u8", 1, false, true, true, MD_I64, 0},
+    [MD_BOOL] = {"bool", 1, false, false, true, MD_BOOL, 0},
+    [MD_I8] = {"i8", 1, false, false, false, MD_DTYPE_DEFAULT, 0},
+    [MD_F8E4M3] = {"f8e4m3", 1, false, false, false, MD_DTYPE_DEFAULT, 0},
+    [MD_F8E5M2] = {"f8e5m2", 1, false, false, false, MD_DTYPE_DEFAULT, 0},
+};
+
+static const dtype_facts *facts_of(md_dtype t)
+{
+    static const dtype_facts none = {"?", 0, false, false, false, MD_DTYPE_DEFAULT, 0};
+    return (unsigned)t < (unsigned)MD_COUNT(facts) && facts[t].name ? &facts[t] : &none;
+}
+
+const char *md_dtype_name(md_dtype t)
+{
+    return facts_of(t)->name;
+}
+
+size_t md_dtype_size(md_dtype t)
+{
+    return facts_of(t)->size;
+}
+
+md_dtype md_dtype_parse(const char *name)
+{
+    for (int32_t t = 0; name && t < MD_COUNT(facts); t++) {
+        if (facts[t].name && strcmp(facts[t].name, name) == 0)
+            return (md_dtype)t;
+    }
+    return MD_DTYPE_DEFAULT;
+}
+
+bool md_dtype_is_real(md_dtype t)
+{
+    return facts_of(t)->is_real;
+}
+
+bool md_dtype_is_int(md_dtype t)
+{
+    return facts_of(t)->is_int;
+}
+
+bool md_dtype_is_usable(md_dtype t)
+{
+    return facts_of(t)->is_usable;
+}
+
+md_dtype md_dtype_compute(md_dtype t)
+{
+    return facts_of(t)->compute;
+}
+
+double md_dtype_roundoff(md_dtype t)
+{
+    return facts_of(t)->roundoff;
+}
+
+md_tensor md_tensor_make(void *data, md_dtype dtype, int32_t rank, const int64_t *size)
+{
+    md_tensor t = {.data = data, .dtype = dtype, .rank = rank};
+    int64_t stride = 1;
+    for (int32_t i = MD_MIN(rank, MD_MAX_RANK) - 1; i >= 0; i--) {
+        t.size[i] = size[i];
+        t.stride[i] = stride;
+        /* Saturates: a tensor that large is refused at the call, with a message. */
+        if (__builtin_mul_overflow(stride, MD_MAX(size[i], 1), &stride))
+            stride = INT64_MAX;
+    }
+    return t;
+}
+
+/* ---- Half precision: IEEE 754 binary16, and bfloat16 (the upper half of binary32). */
+
+static uint32_t bits_of(float f)
+{
+    uint32_t u;
+    memcpy(&u, &f, sizeof u);
+    return u;
+}
+
+static float float_of(uint32_t u)
+{
+    float f;
+    memcpy(&f, &u, sizeof f);
+    return f;
+}
+
+/* u >> shift, rounded to nearest, ties to even; 1 <= shift <= 31. */
+static uint32_t shift_rounded(uint32_t u, int shift)
+{
+    uint32_t kept = u >> shift;
+    uint32_t rest = u & ((1u << shift) - 1), half = 1u << (shift - 1);
+    return kept + (rest > half || (rest == half && (kept & 1)));
+}
+
+float md_f16_to_f32(uint16_t h)
+{
+    uint32_t sign = (uint32_t)(h & 0x8000u) << 16, magnitude = h & 0x7fffu;
+    if (magnitude >= 0x7c00u) /* infinity, NaN: quieted, as the processor's own conversion does */
+        return float_of(sign | 0x7f800000u | magnitude << 13 | (magnitude > 0x7c00u ? 0x400000u : 0));
+    if (magnitude >= 0x0400u)
+        return float_of(sign | ((magnitude << 13) + 0x38000000u));
+    float f = (float)magnitude * 0x1p-24f; /* subnormal: exact */
+    return sign ? -f : f;
+}
+
+uint16_t md_f32_to_f16(float f)
+{
+    uint32_t u = bits_of(f), sign = u >> 16 & 0x8000u, magnitude = u & 0x7fffffffu, h;
+    if (magnitude > 0x7f800000u)
+        h = 0x7e00u | (magnitude >> 13 & 0x3ffu); /* NaN: quiet, upper payload kept */
+    else if (magnitude >= 0x47800000u)
+        h = 0x7c00u; /* 2^16 and above */
+    else if (magnitude >= 0x38800000u)
+        h = shift_rounded(magnitude - 0x38000000u, 13); /* normal; 65520 and above carry into infinity */
+    else if (magnitude >= 0x33000000u)
+        h = shift_rounded((magnitude & 0x7fffffu) | 0x800000u, 126 - (int)(magnitude >> 23)); /* subnormal, 2^-25 on */
+    else
+        h = 0;
+    return (uint16_t)(sign | h);
+}
+
+float md_bf16_to_f32(uint16_t h)
+{
+    return float_of((uint32_t)h << 16);
+}
+
+uint16_t md_f32_to_bf16(float f)
+{
+    uint32_t u = bits_of(f);
+    if ((u & 0x7fffffffu) > 0x7f800000u)
+        return (uint16_t)(u >> 16 | 0x40u); /* NaN stays one */
+    return (uint16_t)shift_rounded(u, 16); /* the sign bit takes no part: the magnitude grows at most to infinity */
+}
+
+/* To binary32, rounded to odd: toward zero, and the last bit set where inexact. A second rounding to a format with at
+ * least two bits less then gives what one rounding would have given (Boldo and Melquiond, 2008). */
+static float narrow_to_odd(double d)
+{
+    float f = (float)d;
+    if ((double)f == d || d != d)
+        return f;
+    uint32_t u = bits_of(f);
+    if (fabs((double)f) > fabs(d))
+        u--;
+    return float_of(u | 1);
+}
+
+/* A large integer as a double with the same rounding to f16 and bf16. */
+static double int_to_odd(int64_t v)
+{
+    if (v > -((int64_t)1 << 53) && v < ((int64_t)1 << 53))
+        return (double)v;
+    return (double)((v & ~(int64_t)0x7ff) | ((v & 0x7ff) ? 0x800 : 0));
+}
+
+/* ---- Elements */
+
+#define ELEMENT(type, base, i) ((type *)(base))[i]
+#define CONST_ELEMENT(type, base, i) ((const type *)(base))[i]
+
+double md_dtype_load(md_dtype t, const void *base, int64_t i)
+{
+    switch (t) {
+    case MD_F32:
+        return (double)CONST_ELEMENT(float, base, i);
+    case MD_F64:
+        return CONST_ELEMENT(double, base, i);
+    case MD_F16:
+        return (double)md_f16_to_f32(CONST_ELEMENT(uint16_t, base, i));
+    case MD_BF16:
+        return (double)md_bf16_to_f32(CONST_ELEMENT(uint16_t, base, i));
+    default:
+        return (double)md_dtype_load_int(t, base, i);
+    }
+}
+
+/* Truncates toward zero into [low, high]; NaN gives 0. */
+static int64_t to_integer(double value, int64_t low, int64_t high)
+{
+    if (value != value)
+        return 0;
+    if (value <= (double)low)
+        return low;
+    if (value >= (double)high) /* 2^63 for INT64_MAX: no double lies between */
+        return high;
+    return (int64_t)value;
+}
+
+int64_t md_dtype_load_int(md_dtype t, const void *base, int64_t i)
+{
+    switch (t) {
+    case MD_I32:
+        return CONST_ELEMENT(int32_t, base, i);
+    case MD_I64:
+        return CONST_ELEMENT(int64_t, base, i);
+    case MD_U8:
+        return CONST_ELEMENT(uint8_t, base, i);
+    case MD_BOOL:
+        return CONST_ELEMENT(uint8_t, base, i) != 0;
+    case MD_F32:
+    case MD_F64:
+    case MD_F16:
+    case MD_BF16:
+        return to_integer(md_dtype_load(t, base, i), INT64_MIN, INT64_MAX);
+    default:
+        return 0;
+    }
+}
+
+void md_dtype_store(md_dtype t, void *base, int64_t i, double value)
+{
+    switch (t) {
+    case MD_F32:
+        ELEMENT(float, base, i) = (float)value;
+        break;
+    case MD_F64:
+        ELEMENT(double, base, i) = value;
+        break;
+    case MD_F16:
+        ELEMENT(uint16_t, base, i) = md_f32_to_f16(narrow_to_odd(value));
+        break;
+    case MD_BF16:
+        ELEMENT(uint16_t, base, i) = md_f32_to_bf16(narrow_to_odd(value));
+        break;
+    case MD_I32:
+        ELEMENT(int32_t, base, i) = (int32_t)to_integer(value, INT32_MIN, INT32_MAX);
+        break;
+    case MD_I64:
+        ELEMENT(int64_t, base, i) = to_integer(value, INT64_MIN, INT64_MAX);
+        break;
+    case MD_U8:
+        ELEMENT(uint8_t, base, i) = (uint8_t)to_integer(value, 0, UINT8_MAX);
+        break;
+    case MD_BOOL:
+        ELEMENT(uint8_t, base, i) = value != 0;
+        break;
+    default:
+        break;
+    }
+}
+
+void md_dtype_store_int(md_dtype t, void *base, int64_t i, int64_t value)
+{
+    switch (t) {
+    case MD_F32:
+        ELEMENT(float, base, i) = (float)value;
+        break;
+    case MD_F64:
+        ELEMENT(double, base, i) = (double)value;
+        break;
+    case MD_F16:
+    case MD_BF16:
+        md_dtype_store(t, base, i, int_to_odd(value));
+        break;
+    case MD_I32:
+        ELEMENT(uint32_t, base, i) = (uint32_t)value;
+        break;
+    case MD_I64:
+        ELEMENT(int64_t, base, i) = value;
+        break;
+    case MD_U8:
+        ELEMENT(uint8_t, base, i) = (uint8_t)value;
+        break;
+    case MD_BOOL:
+        ELEMENT(uint8_t, base, i) = value != 0;
+        break;
+    default:
+        break;
+    }
+}
+
+double md_dtype_round(md_dtype t, double value)
+{
+    uint64_t element = 0;
+    md_dtype_store(t, &element, 0, value);
+    return md_dtype_load(t, &element, 0);
+}

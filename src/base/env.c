@@ -1,0 +1,151 @@
+#include "base/env.h"
+
+#include "base/status.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef enum variable_kind { TEXT, WORD, INT32, INT64 } variable_kind;
+
+typedef struct variable {
+    const char *name;
+    const char *values; /* WORD: "a|b|c", in the order of the enum, whose first value is `low` */
+    const char *meaning;
+    variable_kind kind;
+    size_t offset; /* in md_env */
+    int64_t low, high; /* of numbers */
+} variable;
+
+#define AT(field) offsetof(md_env, field)
+
+static const variable variables[] = {
+    {"MD_DEVICE", "auto|host|cuda|cuda:N", "where contexts run that do not say it; auto: the GPU if there is one", TEXT,
+     AT(device), 0, 0},
+    {"MD_HINTS", "list of sizes, points or grids", "sizes at which kernels are generated; default 1,16,64,256,1024,4096",
+     TEXT, AT(hints), 0, 0},
+    {"MD_SELECT", "distance|model|measure", "how a kernel is picked for a new shape; default model", WORD, AT(select),
+     MD_SELECT_DISTANCE, 0},
+    {"MD_METRIC", "log2|inductor", "which distance MD_SELECT=distance uses; default log2", WORD, AT(metric),
+     MD_METRIC_LOG2, 0},
+    {"MD_PIN", "op[.stage]:variant[;...]", "runs this variant and no other", TEXT, AT(pin), 0, 0},
+    {"MD_PERSISTENT", "auto|only|never", "whether reductions keep their row on chip; default auto", WORD, AT(persistent),
+     MD_PERSISTENT_AUTO, 0},
+    {"MD_MAX_SHAPES", "1 to 16777216", "shapes remembered per op; default 16384", INT64, AT(max_shapes), 1, 1 << 24},
+    {"MD_THREADS", "1 to 1024", "threads of the host device; default one per available CPU", INT32, AT(threads), 1, 1024},
+    {"MD_CC", "a compiler", "C compiler of the host device; default cc", TEXT, AT(cc), 0, 0},
+    {"MD_STATS", "path ending in .json or .csv, else a table; - for stdout",
+     "statistics, written when the context ends", TEXT, AT(stats), 0, 0},
+    {"MD_LOG", "error|warn|info|debug", "messages to stderr up to this level; default none", WORD, AT(log), MD_LOG_ERROR,
+     0},
+    {"MD_VERIFY", "0 or 1", "1: full checks at every call, warm ones too", INT32, AT(verify), 0, 1},
+    {"MD_CACHE_DIR", "a folder", "reserved for kernels kept on disk; no effect yet", TEXT, AT(cache_dir), 0, 0},
+    {"MD_TUNE", "off|estimate|measure|exhaustive", "reserved for the measured search; no effect yet", WORD, AT(tune), 1,
+     0},
+};
+
+#undef AT
+
+/* The place of `value` among the words of "a|b|c", or -1. */
+static int64_t find_word(const char *words, const char *value)
+{
+    size_t n = strlen(value);
+    for (int64_t i = 0;; i++) {
+        size_t length = strcspn(words, "|");
+        if (length == n && memcmp(words, value, n) == 0)
+            return i;
+        if (!words[length])
+            return -1;
+        words += length + 1;
+    }
+}
+
+static bool parse_number(int64_t *out, const variable *v, const char *value)
+{
+    char *end = NULL;
+    errno = 0;
+    long long n = strtoll(value, &end, 10);
+    *out = n;
+    return errno == 0 && end != value && *end == 0 && n >= v->low && n <= v->high;
+}
+
+/* WORD fields are enums and int32_t, both as wide as int here. */
+_Static_assert(sizeof(md_select) == sizeof(int32_t) && sizeof(md_log_level) == sizeof(int32_t), "enums are 32 bits");
+
+static md_status set_field(md_env *env, const variable *v, const char *value)
+{
+    void *field = (char *)env + v->offset;
+    if (v->kind == TEXT) {
+        memcpy(field, &value, sizeof value);
+        return MD_OK;
+    }
+    int64_t number = 0;
+    bool is_good = false;
+    if (v->kind == WORD) {
+        int64_t place = find_word(v->values, value);
+        is_good = place >= 0;
+        number = v->low + place;
+    } else {
+        is_good = parse_number(&number, v, value);
+    }
+    if (!is_good)
+        return md_fail(MD_INVALID_ARGUMENT, "%s=%.200s is not allowed; it takes %s", v->name, value, v->values);
+    if (v->kind == INT64) {
+        memcpy(field, &number, sizeof number);
+    } else {
+        int32_t narrow = (int32_t)number;
+        memcpy(field, &narrow, sizeof narrow);
+    }
+    return MD_OK;
+}
+
+static bool is_known(const char *assignment)
+{
+    size_t n = strcspn(assignment, "=");
+    for (int32_t i = 0; i < MD_COUNT(variables); i++) {
+        if (strncmp(variables[i].name, assignment, n) == 0 && variables[i].name[n] == 0)
+            return true;
+    }
+    return false;
+}
+
+static void find_unknown(md_env *env)
+{
+    for (char **p = environ; p && *p; p++) {
+        if (strncmp(*p, "MD_", 3) == 0 && !is_known(*p)) {
+            snprintf(env->unknown, sizeof env->unknown, "%.*s", (int)strcspn(*p, "="), *p);
+            return;
+        }
+    }
+}
+
+md_status md_env_read(md_env *out)
+{
+    md_env env = {0};
+    for (int32_t i = 0; i < MD_COUNT(variables); i++) {
+        const char *value = secure_getenv(variables[i].name);
+        if (value && value[0])
+            MD_TRY(set_field(&env, &variables[i], value));
+    }
+    find_unknown(&env);
+    *out = env;
+    return MD_OK;
+}
+
+const char *md_env_temp_root(void)
+{
+    const char *root = secure_getenv("TMPDIR");
+    return root && root[0] ? root : "/tmp";
+}
+
+int md_env_describe(int32_t i, const char **name, const char **values, const char **meaning)
+{
+    bool is_there = i >= 0 && i < MD_COUNT(variables);
+    *name = is_there ? variables[i].name : NULL;
+    *values = is_there ? variables[i].values : NULL;
+    *meaning = is_there ? variables[i].meaning : NULL;
+    return is_there;
+}

@@ -1,0 +1,122 @@
+#include "base/file.h"
+
+#include "base/env.h"
+#include "base/status.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static md_status fail_io(const char *what, const char *path)
+{
+    int reason = errno;
+    return md_fail(reason == ENOENT ? MD_NOT_FOUND : MD_IO, "cannot %s %.700s: %s", what, path, strerror(reason));
+}
+
+static bool write_all(int fd, const char *bytes, size_t n)
+{
+    while (n > 0) {
+        ssize_t written = write(fd, bytes, n);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written < 0)
+            return false;
+        bytes += written;
+        n -= (size_t)written;
+    }
+    return true;
+}
+
+md_status md_file_write(const char *path, const void *bytes, size_t n)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0) {
+        fail_io("make", path);
+        return MD_IO; /* a missing folder is no missing file */
+    }
+    bool is_written = write_all(fd, bytes, n);
+    int reason = errno;
+    if (close(fd) != 0 && is_written) {
+        is_written = false;
+        reason = errno;
+    }
+    if (is_written)
+        return MD_OK;
+    unlink(path);
+    errno = reason;
+    return fail_io("write", path);
+}
+
+/* Reads to the end, whatever the size that the file system claims: pipes and /proc claim 0. */
+static md_status read_all(char **out, size_t *n, int fd, const char *path)
+{
+    size_t capacity = 4096, size = 0;
+    char *text = malloc(capacity);
+    while (text) {
+        ssize_t got = read(fd, text + size, capacity - size - 1);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0) {
+            fail_io("read", path);
+            free(text);
+            return MD_IO;
+        }
+        if (got == 0) {
+            text[size] = 0;
+            *out = text;
+            *n = size;
+            return MD_OK;
+        }
+        size += (size_t)got;
+        if (capacity - size < 2) {
+            capacity *= 2;
+            char *larger = realloc(text, capacity);
+            if (!larger)
+                free(text);
+            text = larger;
+        }
+    }
+    return md_fail_memory();
+}
+
+md_status md_file_read(char **out, size_t *n, const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return fail_io("read", path);
+    size_t size = 0;
+    md_status status = read_all(out, n ? n : &size, fd, path);
+    close(fd);
+    return status;
+}
+
+md_status md_file_temp_folder(char out[4096])
+{
+    const char *root = md_env_temp_root();
+    char path[4096];
+    int n = snprintf(path, sizeof path, "%s/multidispatch-XXXXXX", root);
+    if (n < 0 || (size_t)n >= sizeof path)
+        return md_fail(MD_IO, "TMPDIR is longer than %zu characters", sizeof path - 32);
+    if (!mkdtemp(path)) {
+        int reason = errno;
+        return md_fail(MD_IO, "cannot make a temporary folder in %.700s (TMPDIR): %s", root, strerror(reason));
+    }
+    memcpy(out, path, (size_t)n + 1);
+    return MD_OK;
+}
+
+void md_file_remove_folder(const char *path)
+{
+    DIR *folder = opendir(path);
+    if (folder) {
+        for (struct dirent *entry; (entry = readdir(folder));)
+            unlinkat(dirfd(folder), entry->d_name, 0); /* fails for "." and "..", as it should */
+        closedir(folder);
+    }
+    rmdir(path);
+}

@@ -1,0 +1,159 @@
+#include "base/file.h"
+
+#include "base/clock.h"
+#include "base/status.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MAX_OUTPUT = 64 * 1024, SLICE_MS = 50 };
+
+typedef struct child {
+    pid_t pid;
+    int fd; /* its output */
+    char *text; /* MAX_OUTPUT + 1 bytes; NULL: thrown away */
+    size_t size;
+    bool is_closed, is_ended;
+    int wait_status;
+    uint64_t deadline_ns; /* 0: none */
+} child;
+
+/* A process group of its own, so that a timeout ends the compiler's own children too; no signal blocked or ignored. */
+static int spawn_child(child *c, const char *const *argv, int write_end)
+{
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    sigset_t none, standard;
+    sigemptyset(&none);
+    sigemptyset(&standard);
+    sigaddset(&standard, SIGPIPE);
+    sigaddset(&standard, SIGCHLD);
+    int reason = posix_spawn_file_actions_init(&actions);
+    if (reason)
+        return reason;
+    reason = posix_spawnattr_init(&attributes);
+    if (!reason) {
+        posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+        posix_spawnattr_setpgroup(&attributes, 0);
+        posix_spawnattr_setsigmask(&attributes, &none);
+        posix_spawnattr_setsigdefault(&attributes, &standard);
+        reason = posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+        if (!reason)
+            reason = posix_spawn_file_actions_adddup2(&actions, write_end, 1);
+        if (!reason)
+            reason = posix_spawn_file_actions_adddup2(&actions, write_end, 2);
+        if (!reason) /* exec does not change argv: the cast is POSIX's own advice */
+            reason = posix_spawnp(&c->pid, argv[0], &actions, &attributes, (char *const *)argv, environ);
+        posix_spawnattr_destroy(&attributes);
+    }
+    posix_spawn_file_actions_destroy(&actions);
+    return reason;
+}
+
+/* Takes what is there; beyond MAX_OUTPUT it is read and dropped, or the child would block. */
+static void read_some(child *c)
+{
+    char bytes[4096];
+    ssize_t n = read(c->fd, bytes, sizeof bytes);
+    if (n == 0 || (n < 0 && errno != EINTR && errno != EAGAIN)) {
+        c->is_closed = true;
+    } else if (n > 0 && c->text) {
+        size_t take = MD_MIN((size_t)n, MAX_OUTPUT - c->size);
+        memcpy(c->text + c->size, bytes, take);
+        c->size += take;
+    }
+}
+
+static bool reap(child *c, int flags)
+{
+    pid_t got;
+    do
+        got = waitpid(c->pid, &c->wait_status, flags);
+    while (got < 0 && errno == EINTR);
+    if (got < 0)
+        c->wait_status = 0; /* the application reaps all children itself: how this one ended is unknown */
+    c->is_ended = got != 0;
+    return c->is_ended;
+}
+
+static bool is_late(const child *c)
+{
+    return c->deadline_ns && md_clock_ns() >= c->deadline_ns;
+}
+
+/* Until the output is closed, or the child has ended although something it left behind holds the output open. */
+static bool collect(child *c)
+{
+    while (!c->is_closed) {
+        if (is_late(c))
+            return false;
+        struct pollfd p = {.fd = c->fd, .events = POLLIN};
+        int ready = poll(&p, 1, SLICE_MS);
+        if (ready > 0)
+            read_some(c);
+        else if (c->is_ended)
+            return true;
+        else if (ready == 0)
+            reap(c, WNOHANG);
+    }
+    while (!c->is_ended && c->deadline_ns && !reap(c, WNOHANG)) {
+        if (is_late(c))
+            return false;
+        nanosleep(&(struct timespec){0, 500 * 1000}, NULL);
+    }
+    if (!c->is_ended)
+        reap(c, 0);
+    return true;
+}
+
+static md_status open_output(child *c, int *write_end, bool wants_text)
+{
+    int ends[2];
+    if (wants_text && !(c->text = malloc(MAX_OUTPUT + 1)))
+        return md_fail_memory();
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+        free(c->text);
+        return md_fail(MD_IO, "cannot make a pipe: %s", strerror(errno));
+    }
+    c->fd = ends[0];
+    *write_end = ends[1];
+    return MD_OK;
+}
+
+md_status md_file_run(int32_t *exit_code, char **output, const char *const *argv, int32_t limit_ms)
+{
+    child c = {.deadline_ns = limit_ms > 0 ? md_clock_ns() + (uint64_t)limit_ms * 1000000u : 0};
+    int write_end = -1;
+    MD_TRY(open_output(&c, &write_end, output != NULL));
+    int reason = spawn_child(&c, argv, write_end);
+    close(write_end);
+    md_status status = MD_OK;
+    if (reason) {
+        status = md_fail(reason == ENOENT ? MD_NOT_FOUND : reason == ENOMEM ? MD_OUT_OF_MEMORY : MD_IO,
+                         "cannot run %.500s: %s", argv[0], strerror(reason));
+    } else if (!collect(&c)) {
+        kill(-c.pid, SIGKILL);
+        if (!c.is_ended)
+            reap(&c, 0);
+        status = md_fail(MD_TIMEOUT, "%.500s did not end within %d ms", argv[0], limit_ms);
+    }
+    close(c.fd);
+    if (status != MD_OK) {
+        free(c.text);
+        return status;
+    }
+    if (c.text) {
+        c.text[c.size] = 0;
+        *output = c.text;
+    }
+    *exit_code = WIFEXITED(c.wait_status) ? WEXITSTATUS(c.wait_status) : 128 + WTERMSIG(c.wait_status);
+    return MD_OK;
+}
