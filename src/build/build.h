@@ -1,0 +1,52 @@
+/* From a variant (family + config of a stage) to loaded kernels: emit, look up, compile, load. Every text is compiled once a context,
+ * however many ops and threads ask (single flight). Thread-safe. */
+#ifndef MD_BUILD_BUILD_H
+#define MD_BUILD_BUILD_H
+
+#include "family/family.h"
+
+typedef struct md_bd md_bd; /* the builder of a context: owns all loaded kernels until it is destroyed */
+
+typedef enum md_bd_state { MD_BD_QUEUED, MD_BD_READY, MD_BD_FAILED } md_bd_state;
+
+/* One variant of one stage. Made by md_bd_variant_create, owned by the caller; its kernels belong to the builder. */
+typedef struct md_bd_variant {
+    md_fa_target target; /* the program must outlive the variant */
+    const md_fa_family *family;
+    md_fa_config config;
+    char name[MD_FA_NAME];
+    md_kn_envelope envelope;
+    _Atomic int32_t state; /* md_bd_state; the fields below are valid once READY (acquire) */
+    int32_t n_launches;
+    const md_dev_kernel *kernel[MD_KN_MAX_LAUNCHES];
+    int32_t n_params[MD_KN_MAX_LAUNCHES];
+    md_kn_param *param[MD_KN_MAX_LAUNCHES];
+    md_bd *builder;
+    char failure[256]; /* FAILED: why */
+    uint64_t build_ns; /* wall time of emit + compile + load; ~0 where the kernel was there already */
+} md_bd_variant;
+
+typedef struct md_bd_counters {
+    _Atomic uint64_t emitted, compiled, shared, failed, compile_ns;
+} md_bd_counters;
+
+md_status md_bd_create(md_bd **out, md_dev *dev);
+/** Waits for builds under way, unloads everything. All variants must be destroyed before. */
+void md_bd_destroy(md_bd **builder);
+const md_bd_counters *md_bd_count(const md_bd *builder);
+
+/** Starts building on the pool's background threads; returns at once with a QUEUED variant (or READY where all kernels are loaded).
+ * A device that cannot compile makes TEXT variants FAILED. */
+md_status md_bd_variant_create(md_bd_variant **out, md_bd *builder, const md_fa_target *target, const md_fa_family *family,
+                               const md_fa_config *config);
+/** Waits until it is READY or FAILED; a FAILED one gives COMPILE with its reason. */
+md_status md_bd_variant_wait(md_bd_variant *variant);
+/** Waits for its build, then frees it. */
+void md_bd_variant_destroy(md_bd_variant **variant);
+/** The texts of all launches, separated by a comment line. Emits anew. */
+md_status md_bd_variant_source(md_strbuf *out, const md_bd_variant *variant);
+
+/** Launches a READY variant: packs parameters, runs the launches in order. call->workspace must hold geometry->workspace_bytes. */
+md_status md_bd_variant_run(const md_bd_variant *variant, const md_kn_plan_geometry *geometry, md_stream stream, md_kn_call *call);
+
+#endif

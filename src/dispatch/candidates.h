@@ -1,0 +1,47 @@
+/* The candidates of one stage: for every hint, the best config of every family that applies, ranked; equal configs merge. */
+#ifndef MD_DISPATCH_CANDIDATES_H
+#define MD_DISPATCH_CANDIDATES_H
+
+#include "build/build.h"
+#include "dispatch/space.h"
+
+#include <pthread.h>
+
+enum { MD_DS_MAX_VARIANTS = 64 };
+
+typedef struct md_ds_policy {
+    md_select select; /* resolved: never *_DEFAULT */
+    md_metric metric;
+    md_persistent persistent;
+    int32_t max_variants;
+    bool without_library;
+    const char *pin; /* of the stage: a variant's name; NULL */
+} md_ds_policy;
+
+typedef struct md_ds_ranked {
+    int32_t variant;
+    double us; /* by the model, at the hint */
+} md_ds_ranked;
+
+typedef struct md_ds_candidates {
+    md_fa_target target;
+    md_ds_policy policy;
+    pthread_mutex_t lock_of_variants; /* held to add one; readers read n_variants (acquire), slots below never change */
+    _Atomic int32_t n_variants;
+    md_bd_variant *variant[MD_DS_MAX_VARIANTS];
+    int32_t from_hint[MD_DS_MAX_VARIANTS]; /* the first hint it won; -1: added for a shape that none fitted */
+    int32_t pinned; /* variant, or -1 */
+    int32_t n_ranked[MD_DS_MAX_HINTS];
+    md_ds_ranked ranked[MD_DS_MAX_HINTS][16]; /* best first */
+} md_ds_candidates;
+
+/** Chooses configs and starts building them. `target` and `space` must outlive it. */
+md_status md_ds_candidates_init(md_ds_candidates *c, md_bd *builder, const md_fa_target *target, const md_ds_space *space,
+                                const md_ds_policy *policy);
+void md_ds_candidates_finish(md_ds_candidates *c);
+/** Waits for all builds. Failed ones stay, and are never picked. */
+void md_ds_candidates_wait(md_ds_candidates *c);
+/** For a shape that no ready variant fits: builds the best config of each family for it and waits. NOT_FOUND if none fits. */
+md_status md_ds_candidates_adopt(int32_t *variant, md_ds_candidates *c, md_bd *builder, const md_kn_shape *shape);
+
+#endif

@@ -1,0 +1,162 @@
+#include "dispatch/choose.h"
+
+#include "base/status.h"
+#include "tune/tune.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { RACE_BUDGET_MS = 200 };
+
+const char *md_ds_source_name(md_ds_source source)
+{
+    static const char *const name[] = {
+        [MD_DS_PINNED] = "pinned",   [MD_DS_MEASURED] = "measured", [MD_DS_MODEL] = "model",
+        [MD_DS_NEAREST] = "nearest", [MD_DS_DEFAULT] = "default",   [MD_DS_REFERENCE] = "reference",
+    };
+    return name[source];
+}
+
+const char *md_ds_unfit(const md_ds_candidates *c, int32_t i, const md_kn_shape *shape)
+{
+    const md_bd_variant *v = c->variant[i];
+    int32_t state = atomic_load_explicit(&v->state, memory_order_acquire);
+    if (state == MD_BD_FAILED)
+        return "could not be built";
+    if (state != MD_BD_READY)
+        return "is being built";
+    return md_kn_envelope_miss(&v->envelope, shape);
+}
+
+static int32_t first_fit(const md_ds_candidates *c, int32_t hint, const md_kn_shape *shape, int32_t except)
+{
+    for (int32_t i = 0; i < c->n_ranked[hint]; i++) {
+        int32_t v = c->ranked[hint][i].variant;
+        if (v != except && !md_ds_unfit(c, v, shape))
+            return v;
+    }
+    return -1;
+}
+
+/* The nearest hint with a candidate other than `except` that fits; ties to the earlier hint. */
+static int32_t nearest(int32_t *hint, double *distance, const md_ds_op *op, const md_ds_candidates *c,
+                       const md_kn_shape *shape, int32_t except)
+{
+    int32_t best = -1;
+    for (int32_t h = 0; h < op->space.n_hints; h++) {
+        double d = md_ds_distance(&op->space, op->policy.metric, shape->size, op->space.hint[h]);
+        if (best >= 0 && d >= *distance)
+            continue;
+        int32_t v = first_fit(c, h, shape, except);
+        if (v < 0)
+            continue;
+        best = v;
+        *distance = d;
+        *hint = h;
+    }
+    return best;
+}
+
+static bool choose_nearest(md_ds_pick *out, const md_ds_op *op, const md_ds_candidates *c, const md_kn_shape *shape)
+{
+    out->variant = nearest(&out->hint, &out->distance, op, c, shape, -1);
+    if (out->variant < 0)
+        return false;
+    int32_t hint;
+    double distance;
+    out->source = MD_DS_NEAREST;
+    out->runner_up = nearest(&hint, &distance, op, c, shape, out->variant);
+    out->margin = out->runner_up >= 0 ? distance - out->distance : 0.0;
+    return true;
+}
+
+/* The least of `us` over candidates with us[i] > 0, and the second. */
+static bool choose_least(md_ds_pick *out, const md_ds_op *op, const md_ds_candidates *c, const md_kn_shape *shape,
+                         const double *us, int32_t n, md_ds_source source)
+{
+    for (int32_t i = 0; i < n; i++) {
+        if (!(us[i] > 0.0))
+            continue;
+        if (out->variant < 0 || us[i] < us[out->variant]) {
+            out->runner_up = out->variant;
+            out->variant = i;
+        } else if (out->runner_up < 0 || us[i] < us[out->runner_up]) {
+            out->runner_up = i;
+        }
+    }
+    if (out->variant < 0)
+        return false;
+    out->source = source;
+    out->us = us[out->variant];
+    out->hint = c->from_hint[out->variant];
+    out->distance = out->hint >= 0 ? md_ds_distance(&op->space, op->policy.metric, shape->size, op->space.hint[out->hint]) : -1.0;
+    out->margin = out->runner_up >= 0 ? us[out->runner_up] / out->us - 1.0 : 0.0;
+    return true;
+}
+
+static bool choose_model(md_ds_pick *out, const md_ds_op *op, const md_ds_candidates *c, const md_kn_shape *shape)
+{
+    double us[MD_DS_MAX_VARIANTS];
+    int32_t n = atomic_load_explicit(&c->n_variants, memory_order_acquire);
+    for (int32_t i = 0; i < n; i++) {
+        const md_bd_variant *v = c->variant[i];
+        us[i] = md_ds_unfit(c, i, shape) ? -1.0 : md_tn_predict_us(&c->target, v->family, &v->config, shape->size);
+    }
+    return choose_least(out, op, c, shape, us, n, MD_DS_MODEL);
+}
+
+static bool choose_measured(md_ds_pick *out, md_ds_op *op, md_ds_candidates *c, const md_kn_call *call)
+{
+    md_bd_variant *racer[MD_DS_MAX_VARIANTS];
+    int32_t slot[MD_DS_MAX_VARIANTS];
+    double time[MD_DS_MAX_VARIANTS], us[MD_DS_MAX_VARIANTS];
+    int32_t n = atomic_load_explicit(&c->n_variants, memory_order_acquire), m = 0;
+    for (int32_t i = 0; i < n; i++) {
+        us[i] = -1.0;
+        if (md_ds_unfit(c, i, call->shape))
+            continue;
+        slot[m] = i;
+        racer[m++] = c->variant[i];
+    }
+    if (m == 0 || md_tn_race(time, racer, m, call, RACE_BUDGET_MS) != MD_OK)
+        return false;
+    atomic_fetch_add_explicit(&op->count.measured, (uint64_t)m, memory_order_relaxed);
+    for (int32_t i = 0; i < m; i++)
+        us[slot[i]] = time[i];
+    return choose_least(out, op, c, call->shape, us, n, MD_DS_MEASURED);
+}
+
+static md_status choose_pinned(md_ds_pick *out, const md_ds_candidates *c, const md_kn_shape *shape)
+{
+    const char *why = md_ds_unfit(c, c->pinned, shape);
+    if (why)
+        return md_fail(MD_UNSUPPORTED, "pinned variant '%s' does not fit the shape: %s", c->variant[c->pinned]->name, why);
+    out->variant = c->pinned;
+    out->source = MD_DS_PINNED;
+    return MD_OK;
+}
+
+static bool choose_by_policy(md_ds_pick *out, md_ds_op *op, md_ds_candidates *c, const md_kn_shape *shape,
+                             const md_kn_call *call)
+{
+    if (op->policy.select == MD_SELECT_MEASURE && call && choose_measured(out, op, c, call))
+        return true;
+    if (op->policy.select == MD_SELECT_DISTANCE)
+        return choose_nearest(out, op, c, shape);
+    return choose_model(out, op, c, shape);
+}
+
+md_status md_ds_choose(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_kn_shape *shape, const md_kn_call *call)
+{
+    md_ds_candidates *c = &op->stage[stage];
+    *out = (md_ds_pick){.variant = -1, .hint = -1, .runner_up = -1, .distance = -1.0};
+    if (c->pinned >= 0)
+        return choose_pinned(out, c, shape);
+    if (choose_by_policy(out, op, c, shape, call))
+        return MD_OK;
+    *out = (md_ds_pick){.variant = -1, .source = MD_DS_DEFAULT, .hint = -1, .runner_up = -1, .distance = -1.0};
+    md_status s = md_ds_candidates_adopt(&out->variant, c, op->runtime->builder, shape);
+    if (s == MD_OK)
+        atomic_fetch_add_explicit(&op->count.adopted, 1, memory_order_relaxed);
+    return s;
+}

@@ -1,0 +1,14 @@
+/* Choosing a variant of one stage for one shape. */
+#ifndef MD_DISPATCH_CHOOSE_H
+#define MD_DISPATCH_CHOOSE_H
+
+#include "dispatch/op.h"
+
+/** Picks by the op's policy. `call` gives data to MD_SELECT_MEASURE; NULL falls back to the model.
+ * COMPILE where no candidate could be built; UNSUPPORTED where a pinned one does not fit. */
+md_status md_ds_choose(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_kn_shape *shape, const md_kn_call *call);
+
+/** NULL where candidate i can serve the shape, else why not ("not built: ...", "row longer than compiled"). */
+const char *md_ds_unfit(const md_ds_candidates *c, int32_t i, const md_kn_shape *shape);
+
+#endif

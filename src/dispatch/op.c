@@ -1,0 +1,130 @@
+#include "dispatch/op.h"
+
+#include "base/status.h"
+#include "dispatch/record.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { DEFAULT_MAX_VARIANTS = 32 };
+
+/* The stage number in front of a ':' , or -1; *rest is what follows. A variant's name has no ':'. */
+static int32_t pin_stage(const char *part, size_t n, const char **rest)
+{
+    const char *colon = memchr(part, ':', n);
+    *rest = colon ? colon + 1 : part;
+    return colon ? atoi(part) : -1;
+}
+
+md_status md_ds_pin_of(char **out, const char *pin, int32_t stage)
+{
+    *out = NULL;
+    for (const char *at = pin; at && *at;) {
+        while (*at == ';' || isspace((unsigned char)*at))
+            at++;
+        size_t n = strcspn(at, ";");
+        const char *name;
+        int32_t which = pin_stage(at, n, &name);
+        size_t len = n - (size_t)(name - at);
+        if (len > 0 && (which < 0 || which == stage)) {
+            free(*out);
+            *out = strndup(name, len);
+            if (!*out)
+                return md_fail_memory();
+        }
+        at += n;
+    }
+    return MD_OK;
+}
+
+static void set_name(md_ds_op *op, const md_ds_op_options *o)
+{
+    const char *name = o->name ? o->name : o->fallback_name;
+    for (int32_t t = 0; !name && t < op->formula->n_tensors; t++)
+        if (op->formula->tensor[t].role == MD_FX_OUTPUT)
+            name = op->formula->tensor[t].name;
+    snprintf(op->name, sizeof op->name, "%s", name ? name : "op");
+}
+
+static md_status add_stage(md_ds_op *op, int32_t stage, const md_ds_op_options *options)
+{
+    md_fa_target target = {op->program, stage, &op->runtime->dev->facts};
+    md_ds_policy policy = op->policy;
+    char *pin = NULL;
+    MD_TRY(md_ds_pin_of(&pin, options->pin, stage));
+    policy.pin = pin;
+    md_status s = md_ds_candidates_init(&op->stage[stage], op->runtime->builder, &target, &op->space, &policy);
+    op->stage[stage].policy.pin = NULL;
+    op->n_stages = stage + 1;
+    free(pin);
+    return s;
+}
+
+static void warn_unbuilt(md_ds_op *op)
+{
+    for (int32_t s = 0; s < op->n_stages; s++)
+        for (int32_t i = 0; i < op->stage[s].n_variants; i++)
+            if (op->stage[s].variant[i]->state == MD_BD_FAILED)
+                md_log_at(op->runtime->log, MD_LOG_WARN, "op %s, stage %d: %s: %s", op->name, s, op->stage[s].variant[i]->name,
+                          op->stage[s].variant[i]->failure);
+}
+
+static md_status make_op(md_ds_op *op, const char *formula, const md_ds_op_options *o)
+{
+    md_fx_options fx = {.dtype = o->dtype, .sizes = o->sizes, .bounds = o->bounds};
+    MD_TRY(md_fx_formula_create(&op->formula, formula, &fx));
+    md_fx_print(&op->printed, op->formula);
+    if (op->printed.failed)
+        return md_fail_memory();
+    set_name(op, o);
+    MD_TRY(md_st_program_create(&op->program, op->formula));
+    MD_TRY(md_ds_space_make(&op->space, op->formula, o->hints, o->hints_source, o->weights));
+    op->policy = o->policy;
+    op->policy.pin = NULL;
+    if (op->policy.max_variants <= 0 || op->policy.max_variants > MD_DS_MAX_VARIANTS)
+        op->policy.max_variants = DEFAULT_MAX_VARIANTS;
+    op->max_records = MD_MAX(o->max_shapes, 1);
+    op->records = md_table_create();
+    if (!op->records)
+        return md_fail_memory();
+    for (int32_t s = 0; s < op->program->n_stages; s++)
+        MD_TRY(add_stage(op, s, o));
+    for (int32_t s = 0; s < op->n_stages; s++)
+        md_ds_candidates_wait(&op->stage[s]);
+    warn_unbuilt(op);
+    return MD_OK;
+}
+
+md_status md_ds_op_create(md_ds_op **out, md_ds_runtime *runtime, const char *formula, const md_ds_op_options *options)
+{
+    md_ds_op *op = calloc(1, sizeof *op);
+    if (!op)
+        return md_fail_memory();
+    op->runtime = runtime;
+    pthread_mutex_init(&op->lock_of_records, NULL);
+    md_status s = make_op(op, formula, options);
+    if (s != MD_OK) {
+        md_ds_op_destroy(&op);
+        return s;
+    }
+    *out = op;
+    return MD_OK;
+}
+
+void md_ds_op_destroy(md_ds_op **op)
+{
+    if (!op || !*op)
+        return;
+    md_ds_op *o = *op;
+    for (int32_t s = 0; s < o->n_stages; s++)
+        md_ds_candidates_finish(&o->stage[s]);
+    md_table_destroy(&o->records, md_ds_record_free);
+    free(o->ring);
+    md_st_program_destroy(&o->program);
+    md_fx_formula_destroy(&o->formula);
+    md_strbuf_finish(&o->printed);
+    pthread_mutex_destroy(&o->lock_of_records);
+    free(o);
+    *op = NULL;
+}

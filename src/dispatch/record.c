@@ -1,0 +1,216 @@
+#include "dispatch/record.h"
+
+#include "base/dtype.h"
+#include "base/status.h"
+#include "dispatch/choose.h"
+#include "dispatch/shape.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static size_t align64(size_t n)
+{
+    return (n + 63) & ~(size_t)63;
+}
+
+static md_status temp_bytes(size_t *out, const md_ds_op *op, int32_t t, const int64_t *size)
+{
+    const md_fx_tensor *x = &op->formula->tensor[t];
+    int64_t n = (int64_t)md_dtype_size(x->dtype);
+    for (int32_t a = 0; a < x->rank; a++)
+        if (__builtin_mul_overflow(n, size[x->dim[a]], &n))
+            return md_fail(MD_INVALID_ARGUMENT, "temporary '%s' would exceed 2^63 bytes", x->name);
+    *out = align64((size_t)n);
+    return MD_OK;
+}
+
+/* Temps first, then the workspace that the stages use one after the other. */
+static md_status lay_out(md_ds_record *r, const md_ds_op *op)
+{
+    size_t at = 0, most = 0;
+    for (int32_t t = 0; t < op->formula->n_tensors; t++) {
+        if (!op->program->is_temp_stored[t])
+            continue;
+        size_t n = 0;
+        MD_TRY(temp_bytes(&n, op, t, r->size));
+        r->temp_offset[t] = at;
+        at += n;
+    }
+    for (int32_t s = 0; s < op->n_stages; s++) {
+        r->stage[s].workspace_offset = at;
+        most = MD_MAX(most, align64((size_t)r->stage[s].geometry.workspace_bytes));
+    }
+    r->workspace_bytes = at + most;
+    return MD_OK;
+}
+
+static md_status choose_stages(md_ds_record *r, md_ds_op *op, const md_kn_shape *shape, const md_kn_call *call)
+{
+    for (int32_t s = 0; s < op->n_stages; s++) {
+        md_ds_stage_plan *plan = &r->stage[s];
+        md_status status = md_ds_choose(&plan->pick, op, s, shape, call);
+        if (status == MD_NOT_FOUND) {
+            r->by_reference = true;
+            break;
+        }
+        MD_TRY(status);
+        md_bd_variant *v = op->stage[s].variant[plan->pick.variant];
+        v->family->geometry(&plan->geometry, &op->stage[s].target, &v->config, shape);
+    }
+    for (int32_t s = 0; r->by_reference && s < op->n_stages; s++)
+        r->stage[s] = (md_ds_stage_plan){
+            .pick = {.variant = -1, .source = MD_DS_REFERENCE, .hint = -1, .runner_up = -1, .distance = -1.0}};
+    return MD_OK;
+}
+
+md_status md_ds_record_make(md_ds_record **out, md_ds_op *op, const md_kn_shape *shape, const md_kn_call *call)
+{
+    md_ds_record *r = calloc(1, sizeof *r + (size_t)op->n_stages * sizeof *r->stage);
+    if (!r)
+        return md_fail_memory();
+    memcpy(r->size, shape->size, sizeof r->size);
+    for (int32_t t = 0; t < op->formula->n_tensors; t++)
+        r->is_strided |= !(shape->contiguous >> t & 1);
+    md_status s = choose_stages(r, op, shape, call);
+    if (s == MD_OK && !r->by_reference)
+        s = lay_out(r, op);
+    if (s != MD_OK) {
+        free(r);
+        return s;
+    }
+    *out = r;
+    return MD_OK;
+}
+
+void md_ds_record_free(void *record)
+{
+    md_ds_record *r = record;
+    free(r->key);
+    free(r);
+}
+
+void md_ds_record_give_back(md_ds_record *record)
+{
+    atomic_fetch_sub_explicit(&record->users, 1, memory_order_release);
+}
+
+/* A place in the ring: a new one while there is room, else that of a record that nobody holds and nobody used since the hand passed. */
+static md_status find_place(int64_t *place, md_ds_op *op)
+{
+    if (op->n_records < op->max_records) {
+        if ((op->n_records & (op->n_records - 1)) == 0) {
+            size_t n = op->n_records ? (size_t)op->n_records * 2 : 16;
+            md_ds_record **ring = realloc(op->ring, n * sizeof *ring);
+            if (!ring)
+                return md_fail_memory();
+            op->ring = ring;
+        }
+        *place = op->n_records++;
+        op->ring[*place] = NULL;
+        return MD_OK;
+    }
+    for (int64_t step = 0; step < 2 * op->n_records + 1; step++) {
+        md_ds_record *r = op->ring[op->hand];
+        int64_t at = op->hand;
+        op->hand = (op->hand + 1) % op->n_records;
+        if (!r || (!atomic_exchange_explicit(&r->is_hot, false, memory_order_relaxed) &&
+                   atomic_load_explicit(&r->users, memory_order_acquire) == 0)) {
+            *place = at;
+            return MD_OK;
+        }
+    }
+    *place = -1; /* all are held: the new record stays out of the table */
+    return MD_OK;
+}
+
+static void evict(md_ds_op *op, int64_t place)
+{
+    md_ds_record *old = op->ring[place];
+    if (!old)
+        return;
+    (void)md_table_remove(op->records, old->key, old->key_bytes);
+    md_ds_record_free(old);
+    op->ring[place] = NULL;
+    atomic_fetch_add_explicit(&op->count.evictions, 1, memory_order_relaxed);
+}
+
+static md_status remember(md_ds_op *op, md_ds_record *r, const int64_t *key, size_t key_bytes)
+{
+    int64_t place = -1;
+    r->key = malloc(MD_MAX(key_bytes, 1));
+    if (!r->key)
+        return md_fail_memory();
+    memcpy(r->key, key, key_bytes);
+    r->key_bytes = key_bytes;
+    MD_TRY(find_place(&place, op));
+    if (place < 0)
+        return md_fail(MD_OUT_OF_MEMORY, "all %lld remembered shapes are in use at once: raise MD_MAX_SHAPES",
+                       (long long)op->max_records);
+    evict(op, place);
+    MD_TRY(md_table_put(op->records, r->key, key_bytes, r, NULL));
+    op->ring[place] = r;
+    return MD_OK;
+}
+
+static md_ds_record *take(md_ds_record *r)
+{
+    atomic_fetch_add_explicit(&r->users, 1, memory_order_relaxed);
+    atomic_store_explicit(&r->is_hot, true, memory_order_relaxed);
+    return r;
+}
+
+/* Chosen outside the lock, so that other shapes go on; of two threads that chose one shape at once, the first to return wins. */
+static md_status choose_new(md_ds_record **out, md_ds_op *op, const md_kn_shape *shape, const md_kn_call *call,
+                            const int64_t *key, size_t key_bytes)
+{
+    md_ds_record *r = NULL;
+    MD_TRY(md_ds_record_make(&r, op, shape, call));
+    md_status s = MD_OK;
+    pthread_mutex_lock(&op->lock_of_records);
+    md_ds_record *other = md_table_find(op->records, key, key_bytes);
+    if (!other)
+        s = remember(op, r, key, key_bytes);
+    if (s == MD_OK)
+        *out = take(other ? other : r);
+    pthread_mutex_unlock(&op->lock_of_records);
+    if (other || s != MD_OK)
+        md_ds_record_free(r);
+    return s;
+}
+
+md_status md_ds_record_hold(md_ds_record **out, md_ds_op *op, const md_kn_shape *shape, const md_kn_call *call)
+{
+    int64_t key[MD_DS_KEY_WORDS];
+    size_t key_bytes = (size_t)md_ds_key(key, op, shape) * sizeof *key;
+    pthread_mutex_lock(&op->lock_of_records);
+    md_ds_record *r = md_table_find(op->records, key, key_bytes);
+    if (r)
+        take(r);
+    pthread_mutex_unlock(&op->lock_of_records);
+    atomic_fetch_add_explicit(r ? &op->count.hits : &op->count.misses, 1, memory_order_relaxed);
+    if (!r)
+        return choose_new(out, op, shape, call, key, key_bytes);
+    *out = r;
+    return MD_OK;
+}
+
+typedef struct visit {
+    void (*fn)(void *user, const md_ds_record *record);
+    void *user;
+} visit;
+
+static void visit_one(void *user, const void *key, size_t n_bytes, void *value)
+{
+    (void)key;
+    (void)n_bytes;
+    const visit *v = user;
+    v->fn(v->user, value);
+}
+
+void md_ds_record_each(md_ds_op *op, void (*fn)(void *user, const md_ds_record *record), void *user)
+{
+    visit v = {fn, user};
+    pthread_mutex_lock(&op->lock_of_records);
+    md_table_each(op->records, visit_one, &v);
+    pthread_mutex_unlock(&op->lock_of_records);
+}

@@ -1,0 +1,19 @@
+/* The table of shapes of an op: found, or chosen and remembered; evicted by CLOCK when it is full. */
+#ifndef MD_DISPATCH_RECORD_H
+#define MD_DISPATCH_RECORD_H
+
+#include "dispatch/op.h"
+
+/** The record of a shape, held for the caller: give it back. `call` as in md_ds_choose; it must have data of temps too when the op
+ * measures (NULL data: the model is asked instead). */
+md_status md_ds_record_hold(md_ds_record **out, md_ds_op *op, const md_kn_shape *shape, const md_kn_call *call);
+void md_ds_record_give_back(md_ds_record *record);
+void md_ds_record_free(void *record); /* a md_table drop function */
+
+/** A record that is in no table: the caller frees it with md_ds_record_free. */
+md_status md_ds_record_make(md_ds_record **out, md_ds_op *op, const md_kn_shape *shape, const md_kn_call *call);
+
+/** Calls fn on every record while none can be added or evicted. */
+void md_ds_record_each(md_ds_op *op, void (*fn)(void *user, const md_ds_record *record), void *user);
+
+#endif

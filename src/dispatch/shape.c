@@ -1,0 +1,88 @@
+#include "dispatch/shape.h"
+
+#include "base/dtype.h"
+
+#include <string.h>
+
+static bool is_contiguous(const md_kn_shape *s, int32_t t, int32_t rank)
+{
+    int64_t expected = 1;
+    for (int32_t a = rank - 1; a >= 0; a--) {
+        if (s->extent[t][a] != 1 && s->stride[t][a] != expected)
+            return false;
+        expected *= s->extent[t][a];
+    }
+    return true;
+}
+
+static bool is_aligned(const md_kn_shape *s, int32_t t, int32_t rank, const void *data, int64_t item)
+{
+    if ((uintptr_t)data % 64)
+        return false;
+    for (int32_t a = 0; a + 1 < rank; a++)
+        if (s->extent[t][a] > 1 && (s->stride[t][a] * item) % 64)
+            return false;
+    return true;
+}
+
+static void classify(md_kn_shape *s, const md_fx_formula *f, int32_t t, const void *data)
+{
+    int32_t rank = f->tensor[t].rank;
+    uint32_t bit = (uint32_t)1 << t;
+    if (is_contiguous(s, t, rank))
+        s->contiguous |= bit;
+    if (rank == 0 || s->stride[t][rank - 1] == 1 || s->extent[t][rank - 1] <= 1)
+        s->unit |= bit;
+    if (is_aligned(s, t, rank, data, (int64_t)md_dtype_size(f->tensor[t].dtype)))
+        s->aligned |= bit;
+}
+
+static void shape_of_temp(md_kn_shape *s, const md_fx_formula *f, int32_t t)
+{
+    int64_t stride = 1;
+    for (int32_t a = f->tensor[t].rank - 1; a >= 0; a--) {
+        s->extent[t][a] = s->size[f->tensor[t].dim[a]];
+        s->stride[t][a] = stride;
+        stride *= s->extent[t][a];
+    }
+}
+
+void md_ds_shape_of(md_kn_shape *out, const md_ds_op *op, const md_fx_binding *binding)
+{
+    const md_fx_formula *f = op->formula;
+    memset(out, 0, sizeof *out);
+    memcpy(out->size, binding->size, (size_t)f->n_dims * sizeof *out->size);
+    for (int32_t t = 0; t < f->n_tensors; t++) {
+        const md_tensor *x = &binding->tensor[t];
+        bool is_temp = f->tensor[t].role == MD_FX_TEMP;
+        if (is_temp) {
+            shape_of_temp(out, f, t);
+        } else {
+            memcpy(out->stride[t], x->stride, (size_t)x->rank * sizeof *x->stride);
+            memcpy(out->extent[t], x->size, (size_t)x->rank * sizeof *x->size);
+        }
+        classify(out, f, t, is_temp ? NULL : x->data);
+    }
+}
+
+int32_t md_ds_key(int64_t key[MD_DS_KEY_WORDS], const md_ds_op *op, const md_kn_shape *shape)
+{
+    const md_fx_formula *f = op->formula;
+    int32_t n = 0;
+    for (int32_t d = 0; d < f->n_dims; d++)
+        if (f->dim[d].size < 0)
+            key[n++] = shape->size[d];
+    key[n++] = (int64_t)((uint64_t)shape->contiguous << 32 | shape->unit);
+    key[n++] = shape->aligned;
+    for (int32_t t = 0; t < f->n_tensors; t++) {
+        if (f->tensor[t].role == MD_FX_TEMP)
+            continue;
+        for (int32_t a = 0; a < f->tensor[t].rank; a++)
+            if (f->tensor[t].at_least[a])
+                key[n++] = shape->extent[t][a];
+        if (!(shape->contiguous >> t & 1))
+            for (int32_t a = 0; a < f->tensor[t].rank; a++)
+                key[n++] = shape->stride[t][a];
+    }
+    return n;
+}

@@ -1,0 +1,319 @@
+#include "dispatch/space.h"
+
+#include "base/status.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { UNNAMED_SIZE = 256, MAX_VALUES = 32 };
+
+typedef struct hint_parser {
+    md_ds_space *space;
+    const char *at;
+    const char *text;
+    const char *source;
+} hint_parser;
+
+static md_status bad_hint(const hint_parser *p, const char *why)
+{
+    return md_fail(MD_INVALID_ARGUMENT, "%s: '%s': %s at '%.20s'; use \"64,256,4096\", \"b=1,64 n=256\" or \"(b=1,n=64) (b=8,n=64)\"",
+                   p->source, p->text, why, p->at);
+}
+
+static void skip_blanks(hint_parser *p)
+{
+    while (isspace((unsigned char)*p->at) || *p->at == ';')
+        p->at++;
+}
+
+static md_status parse_value(hint_parser *p, int64_t *out)
+{
+    skip_blanks(p);
+    if (!isdigit((unsigned char)*p->at))
+        return bad_hint(p, "expected a size");
+    errno = 0;
+    char *end = NULL;
+    long long v = strtoll(p->at, &end, 10);
+    if (errno == ERANGE || v < 1 || v > ((long long)1 << 40))
+        return bad_hint(p, "a hint lies in 1..2^40");
+    p->at = end;
+    *out = v;
+    return MD_OK;
+}
+
+/* value {, value}: a comma that is followed by a name belongs to the caller's list. */
+static md_status parse_values(hint_parser *p, int64_t *value, int32_t *n)
+{
+    *n = 0;
+    for (;;) {
+        if (*n == MAX_VALUES)
+            return bad_hint(p, "more than 32 values");
+        MD_TRY(parse_value(p, &value[(*n)++]));
+        const char *comma = p->at;
+        while (isspace((unsigned char)*comma))
+            comma++;
+        if (*comma != ',')
+            return MD_OK;
+        const char *next = comma + 1;
+        while (isspace((unsigned char)*next))
+            next++;
+        if (!isdigit((unsigned char)*next))
+            return MD_OK;
+        p->at = comma + 1;
+    }
+}
+
+static bool has_dim_named(const md_fx_formula *f, const char *name, size_t n)
+{
+    for (int32_t i = 0; i < f->n_dims; i++)
+        if (strlen(f->dim[i].name) == n && !strncmp(f->dim[i].name, name, n))
+            return true;
+    return false;
+}
+
+/* name '=': *slot is the position in space->dim, or -1 for a dim of the formula that is static. */
+static md_status parse_name(hint_parser *p, int32_t *slot)
+{
+    skip_blanks(p);
+    const char *start = p->at;
+    while (isalnum((unsigned char)*p->at) || *p->at == '_' || *p->at == '.')
+        p->at++;
+    size_t n = (size_t)(p->at - start);
+    if (n == 0)
+        return bad_hint(p, "expected the name of a dim");
+    const md_fx_formula *f = p->space->formula;
+    *slot = -1;
+    for (int32_t i = 0; i < p->space->n; i++) {
+        const char *name = f->dim[p->space->dim[i]].name;
+        if (strlen(name) == n && !strncmp(name, start, n))
+            *slot = i;
+    }
+    if (*slot < 0 && !has_dim_named(f, start, n))
+        return md_fail(MD_INVALID_ARGUMENT, "%s: '%s': the formula has no dim '%.*s'", p->source, p->text, (int)n, start);
+    skip_blanks(p);
+    if (*p->at != '=')
+        return bad_hint(p, "expected '='");
+    p->at++;
+    return MD_OK;
+}
+
+static int64_t into_range(const md_ds_space *space, int32_t slot, int64_t v)
+{
+    const md_fx_dim *d = &space->formula->dim[space->dim[slot]];
+    return MD_MAX(d->lo, MD_MIN(d->hi, v));
+}
+
+static md_status add_point(hint_parser *p, const int64_t *point)
+{
+    md_ds_space *s = p->space;
+    int64_t q[MD_DS_MAX_DYNAMIC] = {0};
+    for (int32_t i = 0; i < s->n; i++)
+        q[i] = into_range(s, i, point[i]);
+    for (int32_t h = 0; h < s->n_hints; h++)
+        if (!memcmp(s->hint[h], q, sizeof q))
+            return MD_OK;
+    if (s->n_hints == MD_DS_MAX_HINTS)
+        return md_fail(MD_INVALID_ARGUMENT, "%s: '%s': more than %d hints", p->source, p->text, MD_DS_MAX_HINTS);
+    memcpy(s->hint[s->n_hints++], q, sizeof q);
+    return MD_OK;
+}
+
+static md_status parse_diagonal(hint_parser *p)
+{
+    int64_t value[MAX_VALUES];
+    int32_t n = 0;
+    MD_TRY(parse_values(p, value, &n));
+    for (int32_t i = 0; i < n; i++) {
+        int64_t point[MD_DS_MAX_DYNAMIC];
+        for (int32_t d = 0; d < MD_DS_MAX_DYNAMIC; d++)
+            point[d] = value[i];
+        MD_TRY(add_point(p, point));
+    }
+    return MD_OK;
+}
+
+static void unnamed_point(int64_t point[MD_DS_MAX_DYNAMIC])
+{
+    for (int32_t i = 0; i < MD_DS_MAX_DYNAMIC; i++)
+        point[i] = UNNAMED_SIZE;
+}
+
+static md_status parse_points(hint_parser *p)
+{
+    for (skip_blanks(p); *p->at == '('; skip_blanks(p)) {
+        p->at++;
+        int64_t point[MD_DS_MAX_DYNAMIC];
+        unnamed_point(point);
+        for (;;) {
+            int32_t slot;
+            int64_t v;
+            MD_TRY(parse_name(p, &slot));
+            MD_TRY(parse_value(p, &v));
+            if (slot >= 0)
+                point[slot] = v;
+            skip_blanks(p);
+            if (*p->at != ',')
+                break;
+            p->at++;
+        }
+        if (*p->at != ')')
+            return bad_hint(p, "expected ')'");
+        p->at++;
+        MD_TRY(add_point(p, point));
+    }
+    return MD_OK;
+}
+
+typedef struct hint_grid {
+    int32_t n[MD_DS_MAX_DYNAMIC]; /* 0: not named */
+    int64_t value[MD_DS_MAX_DYNAMIC][MAX_VALUES];
+} hint_grid;
+
+static md_status add_grid(hint_parser *p, const hint_grid *grid, int32_t slot, int64_t *point)
+{
+    if (slot == p->space->n)
+        return add_point(p, point);
+    for (int32_t i = 0; i < MD_MAX(1, grid->n[slot]); i++) {
+        point[slot] = grid->n[slot] ? grid->value[slot][i] : UNNAMED_SIZE;
+        MD_TRY(add_grid(p, grid, slot + 1, point));
+    }
+    return MD_OK;
+}
+
+static md_status parse_grid(hint_parser *p)
+{
+    hint_grid grid = {0};
+    for (skip_blanks(p); *p->at && *p->at != '('; skip_blanks(p)) {
+        int32_t slot, n;
+        int64_t value[MAX_VALUES];
+        MD_TRY(parse_name(p, &slot));
+        MD_TRY(parse_values(p, value, &n));
+        if (slot >= 0) {
+            grid.n[slot] = n;
+            memcpy(grid.value[slot], value, (size_t)n * sizeof *value);
+        }
+        skip_blanks(p);
+        if (*p->at == ',')
+            p->at++;
+    }
+    int64_t point[MD_DS_MAX_DYNAMIC] = {0};
+    return add_grid(p, &grid, 0, point);
+}
+
+static md_status parse_hints(hint_parser *p)
+{
+    skip_blanks(p);
+    if (*p->at == '(')
+        MD_TRY(parse_points(p));
+    else if (isdigit((unsigned char)*p->at))
+        MD_TRY(parse_diagonal(p));
+    else
+        MD_TRY(parse_grid(p));
+    skip_blanks(p);
+    if (*p->at)
+        return bad_hint(p, "unexpected text");
+    return MD_OK;
+}
+
+static md_status set_weights(md_ds_space *s, const char *text)
+{
+    const md_fx_formula *f = s->formula;
+    for (const char *at = text; *at;) {
+        while (*at == ' ' || *at == ',' || *at == ';')
+            at++;
+        if (!*at)
+            break;
+        const char *eq = strchr(at, '=');
+        char *end = NULL;
+        double w = eq ? strtod(eq + 1, &end) : -1.0;
+        if (!eq || end == eq + 1 || !(w >= 0) || !isfinite(w) || (*end && !strchr(" ,;", *end)))
+            return md_fail(MD_INVALID_ARGUMENT, "option weights: '%s': expected name=number >= 0 at '%.20s'", text, at);
+        size_t n = (size_t)(eq - at);
+        while (n && at[n - 1] == ' ')
+            n--;
+        if (!has_dim_named(f, at, n))
+            return md_fail(MD_INVALID_ARGUMENT, "option weights: '%s': the formula has no dim '%.*s'", text, (int)n, at);
+        for (int32_t i = 0; i < s->n; i++) {
+            const char *name = f->dim[s->dim[i]].name;
+            if (strlen(name) == n && !strncmp(name, at, n))
+                s->weight[i] = w;
+        }
+        at = end;
+    }
+    return MD_OK;
+}
+
+static double count_axes(const md_fx_formula *f, int32_t dim)
+{
+    int32_t n = 0;
+    for (int32_t t = 0; t < f->n_tensors; t++)
+        for (int32_t a = 0; a < f->tensor[t].rank; a++)
+            n += f->tensor[t].role != MD_FX_TEMP && f->tensor[t].dim[a] == dim;
+    return n;
+}
+
+static bool runs_over(const md_fx_formula *f, int32_t dim)
+{
+    for (int32_t i = 0; i < f->n_indices; i++)
+        if (f->index[i].dim == dim)
+            return true;
+    return false;
+}
+
+md_status md_ds_space_make(md_ds_space *out, const md_fx_formula *formula, const char *hints, const char *source,
+                           const char *weights)
+{
+    memset(out, 0, sizeof *out);
+    out->formula = formula;
+    for (int32_t d = 0; d < formula->n_dims; d++) {
+        if (formula->dim[d].size >= 0 || !runs_over(formula, d))
+            continue;
+        if (out->n == MD_DS_MAX_DYNAMIC)
+            return md_fail(MD_UNSUPPORTED, "more than %d dynamic dims", MD_DS_MAX_DYNAMIC);
+        out->dim[out->n] = d;
+        out->weight[out->n] = 1.0;
+        out->occurrences[out->n++] = count_axes(formula, d);
+    }
+    hint_parser p = {out, hints, hints, source};
+    MD_TRY(parse_hints(&p));
+    if (out->n == 0)
+        out->n_hints = 1;
+    return weights ? set_weights(out, weights) : MD_OK;
+}
+
+static double log_size(int64_t v)
+{
+    return v > 0 ? log2((double)v) : -1.0;
+}
+
+double md_ds_distance(const md_ds_space *space, md_metric metric, const int64_t *size, const int64_t *hint)
+{
+    double d = 0.0;
+    for (int32_t i = 0; i < space->n; i++) {
+        double w = metric == MD_METRIC_INDUCTOR ? space->occurrences[i] : space->weight[i];
+        d += w * fabs(log_size(size[space->dim[i]]) - log_size(hint[i]));
+    }
+    return d;
+}
+
+void md_ds_hint_sizes(int64_t size[MD_FX_MAX_DIMS], const md_ds_space *space, int32_t i)
+{
+    for (int32_t d = 0; d < MD_FX_MAX_DIMS; d++)
+        size[d] = d < space->formula->n_dims ? MD_MAX(space->formula->dim[d].size, 0) : 0;
+    for (int32_t k = 0; k < space->n; k++)
+        size[space->dim[k]] = space->hint[i][k];
+}
+
+void md_ds_hint_label(char out[MD_DS_LABEL], const md_ds_space *space, int32_t i)
+{
+    size_t used = 0;
+    out[0] = 0;
+    for (int32_t k = 0; k < space->n && used < MD_DS_LABEL; k++)
+        used += (size_t)snprintf(out + used, MD_DS_LABEL - used, "%s%s=%lld", k ? " " : "", space->formula->dim[space->dim[k]].name,
+                                 (long long)space->hint[i][k]);
+    if (space->n == 0)
+        snprintf(out, MD_DS_LABEL, "static");
+}

@@ -1,0 +1,74 @@
+/* A family: a way to make kernels for a stage. Five functions, a table of parameters, and a name. */
+#ifndef MD_FAMILY_FAMILY_H
+#define MD_FAMILY_FAMILY_H
+
+#include "device/device.h"
+#include "kernel/kernel.h"
+#include "stage/stage.h"
+
+enum { MD_FA_MAX_FIELDS = 8, MD_FA_NAME = 96 };
+
+typedef struct md_fa_field {
+    const char *name; /* as it stands in the variant's name: "rows" in gemm/rows14_cols32 */
+    int32_t initial; /* the default */
+    int32_t n; /* allowed values, in order of search */
+    int32_t value[12];
+} md_fa_field;
+
+typedef struct md_fa_config {
+    int32_t value[MD_FA_MAX_FIELDS]; /* parallel to the family's fields */
+} md_fa_config;
+
+/* What is being made for whom. */
+typedef struct md_fa_target {
+    const md_st_program *program;
+    int32_t stage;
+    const md_dev_facts *facts;
+} md_fa_target;
+
+/* What a variant costs at a shape: the model turns it into time. All for the whole launch sequence. */
+typedef struct md_fa_features {
+    double memory_bytes; /* beyond the last private cache */
+    double cache_bytes; /* re-read from private caches */
+    double ops; /* f32 fma-equivalents x 2 that the kernel really does, padding included */
+    double ops_rate; /* fraction of the device's peak that the inner loop can reach; (0, 1] */
+    double transcendental; /* exp, tanh, ... evaluations */
+    double serial_us; /* fixed or latency-bound part per launch sequence besides launches */
+    double parallel; /* blocks that can run at once, of facts.threads; 1..threads (fractions for a last wave) */
+    int32_t launches;
+} md_fa_features;
+
+typedef struct md_fa_family {
+    const char *name;
+    md_dev_kind device;
+    bool is_persistent; /* for MD_PERSISTENT: keeps rows on chip */
+    bool is_reduction; /* MD_PERSISTENT applies to it */
+    bool is_library; /* calls somebody else's kernels */
+    bool is_last_resort; /* nest: only where no other family applies, or pinned */
+    int32_t n_fields;
+    md_fa_field field[MD_FA_MAX_FIELDS];
+    /** Whether the family can serve the stage at all. */
+    bool (*applies)(const md_fa_target *target);
+    /** Whether a config is legal; sizes (by dim id) are those of a hint, and never a limit on correctness. */
+    bool (*legal)(const md_fa_target *target, const md_fa_config *config, const int64_t *size);
+    void (*envelope)(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config);
+    void (*features)(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size);
+    md_status (*emit)(md_kn_source *out, const md_fa_target *target, const md_fa_config *config);
+    /** Called for every new shape within the envelope. */
+    void (*geometry)(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config, const md_kn_shape *shape);
+} md_fa_family;
+
+/** All families of a device, in order of preference among equals; NULL-terminated. */
+const md_fa_family *const *md_fa_families(md_dev_kind device);
+const md_fa_family *md_fa_find(md_dev_kind device, const char *name);
+/** "row_persistent/lanes16_cap4096"; the family's name alone where it has no fields. */
+void md_fa_name(char out[MD_FA_NAME], const md_fa_family *family, const md_fa_config *config);
+/** The inverse. NOT_FOUND names what is wrong and what exists. Values outside the table are refused. */
+md_status md_fa_parse(const md_fa_family **family, md_fa_config *config, md_dev_kind device, const char *name);
+/** The default config. */
+md_fa_config md_fa_default(const md_fa_family *family);
+/** Calls fn for every legal config, in the order of the table. Stops when fn returns false. */
+void md_fa_each(const md_fa_target *target, const md_fa_family *family, const int64_t *size,
+                bool (*fn)(void *user, const md_fa_config *config), void *user);
+
+#endif

@@ -1,0 +1,118 @@
+/* What a kernel is between the family that writes it, the build that compiles it and the device that launches it. */
+#ifndef MD_KERNEL_KERNEL_H
+#define MD_KERNEL_KERNEL_H
+
+#include "base/hash.h"
+#include "base/strbuf.h"
+
+#include <md/md.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+enum { MD_KN_MAX_PARAMS = 256, MD_KN_MAX_LAUNCHES = 4, MD_KN_MAX_TENSORS = 32, MD_KN_MAX_DIMS = 48 };
+
+/* ---- Parameters: every kernel of a stage gets one struct of 8-byte words, packed per call from this list. */
+typedef enum md_kn_param_kind {
+    MD_KN_POINTER, /* data of tensor a;          named t<a> */
+    MD_KN_STRIDE, /* stride of axis b of tensor a, in elements; named s<a>_<b> */
+    MD_KN_EXTENT, /* size of axis b of tensor a; named e<a>_<b> */
+    MD_KN_SIZE, /* size of dim a;                named n<a> */
+    MD_KN_SCALAR, /* scalar a, as double or int64; named c<a> */
+    MD_KN_WORKSPACE, /* pointer to the launch's workspace + b bytes; named work<a> */
+    MD_KN_REPORT, /* md_kn_report *;             named report */
+    MD_KN_BLOCKS, /* number of blocks of the launch; named blocks */
+    MD_KN_STAGE /* const md_kn_call *, for host functions only; named call */
+} md_kn_param_kind;
+
+typedef struct md_kn_param {
+    uint8_t kind, a, b;
+    uint8_t is_real; /* SCALAR: double word, else int64 */
+} md_kn_param;
+
+typedef union md_kn_word {
+    void *p;
+    int64_t i;
+    double d;
+} md_kn_word;
+
+/* Where kernels leave an index out of range; first one wins. Lives as long as the op. */
+typedef struct md_kn_report {
+    _Atomic uint32_t is_set;
+    int32_t tensor, axis;
+    int64_t value;
+} md_kn_report;
+
+/* ---- The shape of one call, as envelopes and geometry see it; arrays by formula tensor and dim id. */
+typedef struct md_kn_shape {
+    int64_t size[MD_KN_MAX_DIMS];
+    int64_t stride[MD_KN_MAX_TENSORS][MD_MAX_RANK]; /* in elements */
+    int64_t extent[MD_KN_MAX_TENSORS][MD_MAX_RANK];
+    uint32_t contiguous; /* bit t: tensor t is row-major without gaps (axes of size 1 do not count) */
+    uint32_t unit; /* bit t: the last axis has stride 1, or size <= 1 */
+    uint32_t aligned; /* bit t: data is 64-byte aligned and strides of the other axes are multiples of 64 bytes */
+} md_kn_shape;
+
+/* The data of one call: what parameters are packed from, and what host functions get. */
+typedef struct md_kn_call {
+    const md_kn_shape *shape;
+    void *data[MD_KN_MAX_TENSORS]; /* by formula tensor; stored temps included */
+    md_kn_word scalar[16];
+    void *workspace; /* 64-byte aligned; of the launch sequence */
+    md_kn_report *report;
+    int64_t blocks;
+    const void *stage; /* const md_st_stage *, program: for host functions; opaque to lower layers */
+    const void *program;
+    int32_t threads;
+} md_kn_call;
+
+void md_kn_pack(md_kn_word *out, const md_kn_param *list, int32_t n, const md_kn_call *call);
+
+/* ---- Sources */
+/* A host kernel. Blocks [first, last) of the launch; scratch is the lane's own, as large as the geometry asked, 64-byte aligned. */
+typedef void (*md_kn_host_entry)(const md_kn_word *params, int64_t first, int64_t last, void *scratch);
+/* A host function that does a whole launch by itself (a library call). Parameters are not packed for it. */
+typedef md_status (*md_kn_host_function)(const md_kn_call *call);
+
+typedef enum md_kn_code { MD_KN_TEXT, MD_KN_FUNCTION } md_kn_code;
+
+typedef struct md_kn_launch_source {
+    md_kn_code code;
+    md_strbuf text; /* TEXT: complete source, includes resolved */
+    char entry[32]; /* TEXT: name of the entry point */
+    md_kn_host_function function;
+    int32_t n_params;
+    md_kn_param param[MD_KN_MAX_PARAMS];
+} md_kn_launch_source;
+
+typedef struct md_kn_source {
+    int32_t n_launches;
+    md_kn_launch_source launch[MD_KN_MAX_LAUNCHES];
+} md_kn_source;
+void md_kn_source_finish(md_kn_source *source);
+
+/* ---- Geometry of one launch at one shape */
+typedef struct md_kn_geometry {
+    int64_t blocks; /* 0: nothing to launch */
+    int64_t grain; /* blocks a thread takes at a time; >= 1 */
+    int64_t scratch_bytes; /* per lane (host), dynamic shared memory (cuda) */
+    int32_t grid[3], block[3]; /* cuda */
+} md_kn_geometry;
+
+typedef struct md_kn_plan_geometry {
+    md_kn_geometry launch[MD_KN_MAX_LAUNCHES];
+    int64_t workspace_bytes; /* shared by the launches */
+} md_kn_plan_geometry;
+
+/* ---- Envelope: where a variant is correct */
+typedef struct md_kn_envelope {
+    int64_t lo[MD_KN_MAX_DIMS], hi[MD_KN_MAX_DIMS]; /* by dim id, inclusive; hi 0 means no limit */
+    uint32_t unit; /* tensors that must have the bit in md_kn_shape.unit */
+    uint32_t contiguous;
+    uint32_t aligned;
+    int64_t row_points_max; /* 0: none; else the number of points of `row_dims` must not exceed it */
+    int32_t n_row_dims, row_dim[MD_MAX_RANK];
+} md_kn_envelope;
+/** NULL where it holds, else a static text that says which part does not ("row longer than compiled", "strided input"). */
+const char *md_kn_envelope_miss(const md_kn_envelope *envelope, const md_kn_shape *shape);
+
+#endif

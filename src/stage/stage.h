@@ -1,0 +1,123 @@
+/* Stages: what one kernel choice covers. A formula becomes a program of stages in order; temporaries between stages touch memory.
+ *
+ * Lets are inlined wherever the consumer stays one of the kinds below, so a softmax written with lets is one ROW stage and a
+ * product with bias and activation one PRODUCT stage. What cannot fuse is a chain; every statement is at least a NEST. */
+#ifndef MD_STAGE_STAGE_H
+#define MD_STAGE_STAGE_H
+
+#include "expr/formula.h"
+#include "expr/node.h"
+
+enum { MD_ST_MAX_STAGES = 8, MD_ST_MAX_STORES = 8, MD_ST_MAX_REDUCTIONS = 12, MD_ST_MAX_PRODUCTS = 2 };
+
+typedef enum md_st_kind {
+    MD_ST_POINTWISE, /* no reduction: outer indices and one lane index; gathers, scatters, transposes included */
+    MD_ST_ROW, /* reductions over one axis; results per row (outer) and per element (outer, axis) */
+    MD_ST_PRODUCT, /* sum over k of A(batch,m,k) * B(batch,n,k), with any pointwise epilogue */
+    MD_ST_SCAN, /* one scan along the axis of a pointwise body, pointwise epilogue */
+    MD_ST_NEST /* anything else: a loop nest, reductions as inner loops */
+} md_st_kind;
+
+typedef struct md_st_store {
+    int32_t tensor; /* formula tensor: an output, or a temp that is really stored */
+    md_fx_assign assign;
+    int32_t n_subscripts; /* the rank */
+    const md_fx_node *subscript[MD_MAX_RANK]; /* over outer indices and axis; plain, or integer expressions (scatter) */
+    const md_fx_node *value; /* over outer, axis, REF */
+    bool per_row; /* ROW: does not run over the axis: stored once a row */
+} md_st_store;
+
+typedef enum md_st_merge {
+    MD_ST_MERGE_NONE, /* only staged: needs the final results of lower levels before the first element */
+    MD_ST_MERGE_PLAIN, /* combine the two results with the op */
+    MD_ST_MERGE_RESCALED, /* body = c(x) * exp(a(x) - REF(shift)): scale each side by exp(its shift - the new shift), exactly 1 where equal */
+    MD_ST_MERGE_CHAN /* body = (x - REF(shift)/COUNT)^2, SUM: add delta^2 * nA*nB/n (Chan, Golub, LeVeque 1979) */
+} md_st_merge;
+
+typedef struct md_st_reduction {
+    md_fx_op op; /* R_SUM PROD MAX MIN ARGMAX ARGMIN ANY ALL: MEAN and VAR are lowered to sums */
+    md_dtype type; /* of the accumulator and of REF: F32 F64 I64 BOOL (ARGMAX, ARGMIN: the REF is I64) */
+    md_dtype body_type;
+    const md_fx_node *body; /* over outer, axis, and REFs of lower levels; COUNT inside is the scope's count */
+    int32_t level; /* 0, or 1 + the highest level of the REFs in body */
+    md_st_merge merge;
+    int32_t shift; /* RESCALED, CHAN: the reduction it is relative to; -1 */
+} md_st_reduction;
+
+typedef struct md_st_row {
+    int32_t n_reductions, n_levels;
+    md_st_reduction reduction[MD_ST_MAX_REDUCTIONS];
+    bool is_online; /* every reduction has a merge rule: one pass over memory makes all of them */
+    bool has_elements; /* some store runs over the axis */
+} md_st_row;
+
+/* Index groups of a product; a group may be empty except n_k. All ids are formula indices. */
+typedef struct md_st_product {
+    int32_t n_batch, n_m, n_n, n_k;
+    int32_t batch[MD_MAX_RANK], m[MD_MAX_RANK], n[MD_MAX_RANK], k[MD_MAX_RANK];
+    int32_t n_products; /* 1; 2 where both have the same groups and the same A or B (swiglu) */
+    const md_fx_node *a[MD_ST_MAX_PRODUCTS]; /* over batch, m, k: a LOAD, a CAST or conversion of one, or any pointwise expression */
+    const md_fx_node *b[MD_ST_MAX_PRODUCTS]; /* over batch, n, k */
+    bool a_is_load, b_is_load; /* exactly a LOAD with plain subscripts (of any dtype) */
+    md_dtype type; /* of the accumulator: F32, F64 or I64 */
+} md_st_product; /* REF(p) in stores' values is the sum of product p; stores run over batch, m, n */
+
+typedef struct md_st_scan {
+    md_fx_op op; /* S_SUM ... */
+    md_dtype type;
+    bool exclusive, reverse;
+    const md_fx_node *body; /* over outer, axis */
+} md_st_scan; /* REF(0) is the scan's value */
+
+typedef struct md_st_stage {
+    md_st_kind kind;
+    int32_t n_outer;
+    int32_t outer[MD_MAX_RANK * 2]; /* indices of the iteration space besides the axis, slowest first, in order of the first store */
+    int32_t axis; /* POINTWISE: the lane index (last subscript of the first store, else of the largest load); ROW, SCAN: the axis; -1: none */
+    int32_t n_stores;
+    md_st_store store[MD_ST_MAX_STORES]; /* values are evaluated before any is stored, per element */
+    int32_t n_tensors; /* distinct tensors read or written, loads first in order of appearance */
+    int32_t tensor[MD_FX_MAX_TENSORS];
+    bool is_stored[MD_FX_MAX_TENSORS]; /* parallel to tensor[] */
+    bool has_gather, has_scatter; /* a LOAD / a store with a subscript that is not affine in indices */
+    bool has_duplicates; /* scatter that accumulates: needs atomics or one thread per target */
+    md_st_row row;
+    md_st_product product;
+    md_st_scan scan;
+} md_st_stage;
+
+typedef struct md_st_program {
+    const md_fx_formula *formula;
+    md_arena *arena; /* of the nodes made here */
+    int32_t n_indices; /* formula indices and those made by inlining; index[] replaces the formula's */
+    md_fx_index index[MD_FX_MAX_INDICES * 2];
+    int32_t n_stages;
+    md_st_stage stage[MD_ST_MAX_STAGES];
+    bool is_temp_stored[MD_FX_MAX_TENSORS]; /* TEMPs that live in memory, contiguous */
+} md_st_program;
+
+/** Makes the program of a formula, which must outlive it. */
+md_status md_st_program_create(md_st_program **out, const md_fx_formula *formula);
+void md_st_program_destroy(md_st_program **program);
+
+/** Whether output `out` may be exactly tensor `in` (same data, strides, dtype): every read of it uses the written subscripts, or
+ * is over before the row is written, and no later stage reads it. */
+bool md_st_may_alias(const md_st_program *program, int32_t out, int32_t in);
+
+/** How a LOAD or store moves with an index: coef[axis] of the index in each subscript (all affine). False where a subscript is not
+ * affine in the index. */
+bool md_st_step(int64_t coef[MD_MAX_RANK], const md_st_program *program, int32_t tensor, const md_fx_node *const *subscript, int32_t index);
+
+/** A one-line text for reports: "row: 2 reductions, 2 levels, online". */
+struct md_strbuf;
+void md_st_describe(struct md_strbuf *out, const md_st_program *program, int32_t stage);
+
+/** Floating-point operations per element of the largest iteration space, times that space; and bytes touched once. Sizes by dim id. */
+void md_st_work(double *flops, double *bytes, const md_st_program *program, int32_t stage, const int64_t *size);
+
+/** Number of points of a list of indices at these sizes (product of dims). */
+int64_t md_st_points(const md_st_program *program, int32_t n, const int32_t *index, const int64_t *size);
+/** Size of the dim that an index runs over. */
+int64_t md_st_size(const md_st_program *program, int32_t index, const int64_t *size);
+
+#endif

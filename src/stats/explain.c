@@ -1,0 +1,156 @@
+#include "stats/explain.h"
+
+#include "base/status.h"
+#include "dispatch/choose.h"
+#include "stats/rows.h"
+#include "tune/tune.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct candidate {
+    const char *name, *unfit;
+    double us, distance;
+    char hint[MD_DS_LABEL];
+} candidate;
+
+static candidate examine(const md_ds_op *op, int32_t stage, int32_t i, const md_kn_shape *shape)
+{
+    const md_ds_candidates *c = &op->stage[stage];
+    const md_bd_variant *v = c->variant[i];
+    candidate x = {.name = v->name, .unfit = md_ds_unfit(c, i, shape), .distance = -1.0};
+    x.us = md_tn_predict_us(&c->target, v->family, &v->config, shape->size);
+    if (c->from_hint[i] >= 0) {
+        md_ds_hint_label(x.hint, &op->space, c->from_hint[i]);
+        x.distance = md_ds_distance(&op->space, op->policy.metric, shape->size, op->space.hint[c->from_hint[i]]);
+    } else {
+        snprintf(x.hint, sizeof x.hint, "%s", c->pinned == i ? "pinned" : "made for a shape");
+    }
+    return x;
+}
+
+static bool is_slow(const md_ds_op *op, int32_t stage, const md_ds_pick *pick)
+{
+    return pick->variant < 0 || op->stage[stage].variant[pick->variant]->family->is_last_resort;
+}
+
+static const char *pick_name(const md_ds_op *op, int32_t stage, int32_t variant)
+{
+    return variant >= 0 ? op->stage[stage].variant[variant]->name : "reference";
+}
+
+/* Diagonal hints cannot tell a long thin shape from a square one of the same size. */
+static bool is_lopsided(const md_ds_op *op, const md_kn_shape *shape)
+{
+    if (op->policy.select != MD_SELECT_DISTANCE || op->space.n < 2)
+        return false;
+    for (int32_t h = 0; h < op->space.n_hints; h++)
+        for (int32_t d = 1; d < op->space.n; d++)
+            if (op->space.hint[h][d] != op->space.hint[h][0])
+                return false;
+    int64_t lo = shape->size[op->space.dim[0]], hi = lo;
+    for (int32_t d = 1; d < op->space.n; d++) {
+        lo = MD_MIN(lo, shape->size[op->space.dim[d]]);
+        hi = MD_MAX(hi, shape->size[op->space.dim[d]]);
+    }
+    return hi > 64 * MD_MAX(lo, 1);
+}
+
+static void print_stage(md_strbuf *out, const md_ds_op *op, const md_ds_record *record, const md_kn_shape *shape, int32_t stage)
+{
+    const md_ds_pick *pick = &record->stage[stage].pick;
+    double flops = 0, bytes = 0;
+    md_st_work(&flops, &bytes, op->program, stage, shape->size);
+    md_strbuf_printf(out, "stage %d: ", stage);
+    md_st_describe(out, op->program, stage);
+    md_strbuf_printf(out, "; %.4g MFLOP, %.4g MB\n", flops / 1e6, bytes / 1e6);
+    md_strbuf_printf(out, "     %-44s %12s  %8s  %-20s %s\n", "candidate", "model us", "distance", "from hint", "fits");
+    for (int32_t i = 0; i < op->stage[stage].n_variants; i++) {
+        candidate x = examine(op, stage, i, shape);
+        char distance[24] = "-";
+        if (x.distance >= 0)
+            snprintf(distance, sizeof distance, "%.2f", x.distance);
+        md_strbuf_printf(out, "  %s  %-44s %12.2f  %8s  %-20s %s\n", i == pick->variant ? "->" : "  ", x.name, x.us, distance, x.hint,
+                         x.unfit ? x.unfit : "yes");
+    }
+    md_strbuf_printf(out, "  pick: %s (%s)", pick_name(op, stage, pick->variant), md_ds_source_name(pick->source));
+    if (pick->runner_up >= 0)
+        md_strbuf_printf(out, ", ahead of %s by %.2f%s", pick_name(op, stage, pick->runner_up), pick->margin,
+                         pick->source == MD_DS_NEAREST ? " octaves" : " of its time");
+    md_strbuf_add(out, "\n");
+    if (is_slow(op, stage, pick))
+        md_strbuf_add(out, "  warning: a plain loop nest serves this stage: it is slow; another way to write the formula may fit a faster family\n");
+    if (is_lopsided(op, shape))
+        md_strbuf_add(out, "  note: diagonal hints cannot see lopsided shapes; give hints by dim, or MD_SELECT=model\n");
+}
+
+static json_t *candidate_json(const candidate *x)
+{
+    json_t *j = json_pack("{s:s, s:f, s:s, s:b}", "variant", x->name, "model_us", x->us, "hint", x->hint, "fits", x->unfit == NULL);
+    if (j) {
+        json_object_set_new(j, "distance", x->distance >= 0 ? json_real(x->distance) : json_null());
+        json_object_set_new(j, "unfit", x->unfit ? json_string(x->unfit) : json_null());
+    }
+    return j;
+}
+
+static json_t *stage_json(const md_ds_op *op, const md_ds_record *record, const md_kn_shape *shape, int32_t stage)
+{
+    const md_ds_pick *pick = &record->stage[stage].pick;
+    double flops = 0, bytes = 0;
+    md_strbuf text = {0};
+    md_st_work(&flops, &bytes, op->program, stage, shape->size);
+    md_st_describe(&text, op->program, stage);
+    json_t *list = json_array();
+    for (int32_t i = 0; i < op->stage[stage].n_variants; i++) {
+        candidate x = examine(op, stage, i, shape);
+        json_array_append_new(list, candidate_json(&x));
+    }
+    json_t *j = json_pack("{s:s, s:f, s:f, s:o, s:s, s:s, s:b}", "kind", md_strbuf_text(&text), "flops", flops, "bytes", bytes, "candidates", list,
+                          "pick", pick_name(op, stage, pick->variant), "why", md_ds_source_name(pick->source), "slow",
+                          is_slow(op, stage, pick));
+    md_strbuf_finish(&text);
+    if (j) {
+        json_object_set_new(j, "distance", pick->distance >= 0 ? json_real(pick->distance) : json_null());
+        json_object_set_new(j, "runner_up", pick->runner_up >= 0 ? json_string(pick_name(op, stage, pick->runner_up)) : json_null());
+        json_object_set_new(j, "margin", json_real(pick->margin));
+    }
+    return j;
+}
+
+static void print_json(md_strbuf *out, const md_ds_op *op, const md_ds_record *record, const md_kn_shape *shape)
+{
+    char label[160];
+    json_t *stages = json_array();
+    for (int32_t s = 0; s < op->n_stages; s++)
+        json_array_append_new(stages, stage_json(op, record, shape, s));
+    md_ss_shape_text(label, sizeof label, op->formula, shape->size);
+    json_t *root = json_pack("{s:s, s:s, s:s, s:o}", "op", op->name, "formula", md_strbuf_text(&op->printed), "shape", label, "stages", stages);
+    char *text = root ? json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) : NULL;
+    if (text) {
+        md_strbuf_add(out, text);
+        md_strbuf_add(out, "\n");
+    } else {
+        out->failed = true;
+    }
+    free(text);
+    json_decref(root);
+}
+
+md_status md_ss_explain(md_strbuf *out, md_ds_op *op, const md_ds_bound *bound, bool json)
+{
+    md_ds_record *record = NULL;
+    char label[160];
+    MD_TRY(md_ds_find(&record, op, bound));
+    md_ss_shape_text(label, sizeof label, op->formula, bound->shape.size);
+    if (json) {
+        print_json(out, op, record, &bound->shape);
+    } else {
+        md_strbuf_printf(out, "%s: %s\nat %s\n", op->name, md_strbuf_text(&op->printed), label);
+        for (int32_t s = 0; s < op->n_stages; s++)
+            print_stage(out, op, record, &bound->shape, s);
+    }
+    md_ds_record_give_back(record);
+    return out->failed ? md_fail_memory() : MD_OK;
+}

@@ -1,0 +1,133 @@
+#include "base/status.h"
+#include "stats/rows.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static double mean_us(const md_ss_row *r)
+{
+    return r->calls ? r->time_us / (double)r->calls : 0.0;
+}
+
+/* "-" where no distance applies, else octaves. */
+static void distance_text(char out[16], double distance)
+{
+    if (distance < 0)
+        snprintf(out, 16, "-");
+    else
+        snprintf(out, 16, "%.2f", distance);
+}
+
+typedef struct widths {
+    int op, shape, variant;
+} widths;
+
+static widths measure(const md_ss_rows *rows)
+{
+    widths w = {2, 5, 7};
+    for (int64_t i = 0; i < rows->n; i++) {
+        w.op = MD_MAX(w.op, (int)strlen(rows->row[i].op));
+        w.shape = MD_MAX(w.shape, (int)strlen(rows->row[i].shape));
+        for (int32_t s = 0; s < rows->row[i].n_stages; s++)
+            w.variant = MD_MAX(w.variant, (int)strlen(rows->row[i].stage[s].variant));
+    }
+    return w;
+}
+
+static void print_table(md_strbuf *out, const md_ss_rows *rows)
+{
+    widths w = measure(rows);
+    md_strbuf_printf(out, "%-*s  %-*s  %-*s  %-9s  %8s  %8s  %10s  %10s  %s\n", w.op, "op", w.shape, "shape", w.variant, "variant", "why",
+                     "distance", "calls", "total ms", "us a call", "runner-up (by)");
+    for (int64_t i = 0; i < rows->n; i++) {
+        const md_ss_row *r = &rows->row[i];
+        for (int32_t s = 0; s < r->n_stages; s++) {
+            const md_ss_stage *g = &r->stage[s];
+            char distance[16];
+            distance_text(distance, g->distance);
+            md_strbuf_printf(out, "%-*s  %-*s  %-*s  %-9s  %8s", w.op, s ? "" : r->op, w.shape, s ? "  next stage" : r->shape, w.variant, g->variant,
+                             g->source, distance);
+            if (s == 0)
+                md_strbuf_printf(out, "  %8llu  %10.3f  %10.2f", (unsigned long long)r->calls, r->time_us / 1e3, mean_us(r));
+            else
+                md_strbuf_printf(out, "  %8s  %10s  %10s", "", "", "");
+            if (g->runner_up[0])
+                md_strbuf_printf(out, "  %s (%.2f)", g->runner_up, g->margin);
+            md_strbuf_add(out, "\n");
+        }
+    }
+    if (rows->n == 0)
+        md_strbuf_add(out, "no op was called\n");
+    if (rows->failed)
+        md_strbuf_add(out, "rows are missing: memory was short\n");
+}
+
+static void print_csv(md_strbuf *out, const md_ss_rows *rows)
+{
+    md_strbuf_add(out, "op,shape,stage,variant,why,distance,runner_up,margin,calls,total_us,us\n");
+    for (int64_t i = 0; i < rows->n; i++) {
+        const md_ss_row *r = &rows->row[i];
+        for (int32_t s = 0; s < r->n_stages; s++) {
+            const md_ss_stage *g = &r->stage[s];
+            md_strbuf_printf(out, "%s,%s,%d,%s,%s,", r->op, r->shape, s, g->variant, g->source);
+            if (g->distance >= 0)
+                md_strbuf_printf(out, "%.6g", g->distance);
+            md_strbuf_printf(out, ",%s,%.6g,%llu,%.3f,%.3f\n", g->runner_up, g->margin, (unsigned long long)r->calls, r->time_us,
+                             mean_us(r));
+        }
+    }
+}
+
+static json_t *stage_json(const md_ss_stage *g)
+{
+    json_t *j = json_pack("{s:s, s:s}", "variant", g->variant, "why", g->source);
+    if (!j)
+        return NULL;
+    json_object_set_new(j, "distance", g->distance >= 0 ? json_real(g->distance) : json_null());
+    json_object_set_new(j, "runner_up", g->runner_up[0] ? json_string(g->runner_up) : json_null());
+    json_object_set_new(j, "margin", json_real(isfinite(g->margin) ? g->margin : 0.0));
+    return j;
+}
+
+static json_t *row_json(const md_ss_row *r)
+{
+    json_t *stages = json_array();
+    for (int32_t s = 0; s < r->n_stages; s++)
+        json_array_append_new(stages, stage_json(&r->stage[s]));
+    return json_pack("{s:s, s:s, s:I, s:f, s:f, s:o}", "op", r->op, "shape", r->shape, "calls", (json_int_t)r->calls, "total_us",
+                     r->time_us, "us", mean_us(r), "stages", stages);
+}
+
+static void print_json(md_strbuf *out, const md_ss_rows *rows)
+{
+    json_t *list = json_array();
+    for (int64_t i = 0; i < rows->n; i++)
+        json_array_append_new(list, row_json(&rows->row[i]));
+    json_t *root = json_pack("{s:s, s:b, s:o}", "version", md_version(), "complete", !rows->failed, "shapes", list);
+    char *text = root ? json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) : NULL;
+    if (text) {
+        md_strbuf_add(out, text);
+        md_strbuf_add(out, "\n");
+    } else {
+        out->failed = true;
+    }
+    free(text);
+    json_decref(root);
+}
+
+md_status md_ss_print(md_strbuf *out, const md_ss_rows *rows, const char *format)
+{
+    static const struct {
+        const char *name;
+        void (*print)(md_strbuf *out, const md_ss_rows *rows);
+    } format_of[] = {{"table", print_table}, {"json", print_json}, {"csv", print_csv}};
+    for (int32_t i = 0; i < MD_COUNT(format_of); i++) {
+        if (strcmp(format_of[i].name, format))
+            continue;
+        format_of[i].print(out, rows);
+        return out->failed ? md_fail_memory() : MD_OK;
+    }
+    return md_fail(MD_INVALID_ARGUMENT, "statistics format '%s': expected table, json or csv", format);
+}

@@ -1,0 +1,97 @@
+#include "stats/rows.h"
+
+#include "dispatch/record.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void md_ss_rows_finish(md_ss_rows *rows)
+{
+    free(rows->row);
+    memset(rows, 0, sizeof *rows);
+}
+
+void md_ss_shape_text(char *out, size_t n_bytes, const md_fx_formula *formula, const int64_t *size)
+{
+    size_t used = 0;
+    out[0] = 0;
+    for (int32_t d = 0; d < formula->n_dims && used < n_bytes; d++)
+        if (formula->dim[d].size < 0)
+            used += (size_t)snprintf(out + used, n_bytes - used, "%s%s=%lld", used ? " " : "", formula->dim[d].name,
+                                     (long long)size[d]);
+    if (used == 0)
+        snprintf(out, n_bytes, "static");
+}
+
+static md_ss_row *new_row(md_ss_rows *rows)
+{
+    if (rows->n == rows->capacity) {
+        int64_t capacity = rows->capacity ? rows->capacity * 2 : 32;
+        md_ss_row *row = realloc(rows->row, (size_t)capacity * sizeof *row);
+        if (!row) {
+            rows->failed = true;
+            return NULL;
+        }
+        rows->row = row;
+        rows->capacity = capacity;
+    }
+    md_ss_row *r = &rows->row[rows->n++];
+    memset(r, 0, sizeof *r);
+    return r;
+}
+
+typedef struct visit {
+    md_ss_rows *rows;
+    const md_ds_op *op;
+} visit;
+
+static const char *variant_name(const md_ds_candidates *c, int32_t i)
+{
+    return i >= 0 ? c->variant[i]->name : "";
+}
+
+static void add_record(void *user, const md_ds_record *record)
+{
+    const visit *v = user;
+    uint64_t calls = atomic_load_explicit(&record->calls, memory_order_relaxed);
+    md_ss_row *r = calls ? new_row(v->rows) : NULL;
+    if (!r)
+        return;
+    snprintf(r->op, sizeof r->op, "%s", v->op->name);
+    md_ss_shape_text(r->shape, sizeof r->shape - 16, v->op->formula, record->size);
+    if (record->is_strided)
+        strcat(r->shape, " strided");
+    r->calls = calls;
+    r->time_us = (double)atomic_load_explicit(&record->time_ns, memory_order_relaxed) / 1e3;
+    r->n_stages = v->op->n_stages;
+    for (int32_t s = 0; s < r->n_stages; s++) {
+        const md_ds_pick *p = &record->stage[s].pick;
+        md_ss_stage *to = &r->stage[s];
+        snprintf(to->variant, sizeof to->variant, "%s", p->variant >= 0 ? variant_name(&v->op->stage[s], p->variant) : "reference");
+        snprintf(to->runner_up, sizeof to->runner_up, "%s", variant_name(&v->op->stage[s], p->runner_up));
+        to->source = md_ds_source_name(p->source);
+        to->distance = p->distance;
+        to->margin = p->margin;
+    }
+}
+
+void md_ss_rows_add(md_ss_rows *rows, md_ds_op *op)
+{
+    visit v = {rows, op};
+    md_ds_record_each(op, add_record, &v);
+}
+
+static int by_time(const void *a, const void *b)
+{
+    const md_ss_row *x = a, *y = b;
+    if (x->time_us != y->time_us)
+        return x->time_us < y->time_us ? 1 : -1;
+    int c = strcmp(x->op, y->op);
+    return c ? c : strcmp(x->shape, y->shape);
+}
+
+void md_ss_rows_sort(md_ss_rows *rows)
+{
+    if (rows->n > 1)
+        qsort(rows->row, (size_t)rows->n, sizeof *rows->row, by_time);
+}

@@ -1,0 +1,41 @@
+/* What the ops of a context did, as plain rows that outlive the ops. */
+#ifndef MD_STATS_ROWS_H
+#define MD_STATS_ROWS_H
+
+#include "dispatch/op.h"
+
+typedef struct md_ss_stage {
+    char variant[MD_FA_NAME];
+    char runner_up[MD_FA_NAME]; /* "" where there was none */
+    const char *source;
+    double distance, margin;
+} md_ss_stage;
+
+typedef struct md_ss_row {
+    char op[64];
+    char shape[160]; /* "b=8 n=64", with " strided" behind where a tensor was not contiguous */
+    int32_t n_stages;
+    md_ss_stage stage[MD_ST_MAX_STAGES];
+    uint64_t calls;
+    double time_us; /* of all calls: first launch to the end of the last */
+} md_ss_row;
+
+typedef struct md_ss_rows {
+    int64_t n, capacity;
+    md_ss_row *row;
+    bool failed; /* memory was short: rows are missing */
+} md_ss_rows; /* a zeroed struct is empty */
+
+void md_ss_rows_finish(md_ss_rows *rows);
+/** Appends a row per shape that was called at least once. */
+void md_ss_rows_add(md_ss_rows *rows, md_ds_op *op);
+/** Sorts by total time, longest first. */
+void md_ss_rows_sort(md_ss_rows *rows);
+
+/** Writes as "table", "json" or "csv"; INVALID_ARGUMENT for another format. */
+md_status md_ss_print(md_strbuf *out, const md_ss_rows *rows, const char *format);
+
+/** "b=8 n=64" of an op's dynamic dims. */
+void md_ss_shape_text(char *out, size_t n_bytes, const md_fx_formula *formula, const int64_t *size);
+
+#endif
