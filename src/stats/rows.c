@@ -81,6 +81,15 @@ void md_ss_rows_add(md_ss_rows *rows, md_ds_op *op)
     md_ds_record_each(op, add_record, &v);
 }
 
+void md_ss_rows_append(md_ss_rows *rows, const md_ss_rows *from)
+{
+    for (int64_t i = 0; i < from->n; i++) {
+        md_ss_row *r = new_row(rows);
+        if (r)
+            *r = from->row[i];
+    }
+}
+
 static int by_time(const void *a, const void *b)
 {
     const md_ss_row *x = a, *y = b;

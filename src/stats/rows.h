@@ -29,6 +29,8 @@ typedef struct md_ss_rows {
 void md_ss_rows_finish(md_ss_rows *rows);
 /** Appends a row per shape that was called at least once. */
 void md_ss_rows_add(md_ss_rows *rows, md_ds_op *op);
+/** Appends copies of other rows. */
+void md_ss_rows_append(md_ss_rows *rows, const md_ss_rows *from);
 /** Sorts by total time, longest first. */
 void md_ss_rows_sort(md_ss_rows *rows);
 

@@ -1,0 +1,124 @@
+#include "api/context.h"
+#include "base/dtype.h"
+#include "base/status.h"
+#include "tune/tune.h"
+
+#include <string.h>
+
+typedef struct reader {
+    const md_ds_op *op;
+    md_fx_binding *binding;
+} reader;
+
+static md_status set_size(void *user, const char *name, int64_t lo, int64_t hi)
+{
+    const reader *r = user;
+    const md_fx_formula *f = r->op->formula;
+    if (lo != hi)
+        return md_fail(MD_INVALID_ARGUMENT, "sizes: '%s' needs one size here, not a range", name);
+    for (int32_t d = 0; d < f->n_dims; d++) {
+        if (strcmp(f->dim[d].name, name))
+            continue;
+        if (f->dim[d].size >= 0 && f->dim[d].size != lo)
+            return md_fail(MD_INVALID_ARGUMENT, "sizes: dim '%s' is static: %lld, not %lld", name, (long long)f->dim[d].size, (long long)lo);
+        if (lo < f->dim[d].lo || lo > f->dim[d].hi)
+            return md_fail(MD_INVALID_ARGUMENT, "sizes: dim '%s' = %lld lies outside its declared range %lld..%lld", name, (long long)lo,
+                           (long long)f->dim[d].lo, (long long)f->dim[d].hi);
+        r->binding->size[d] = lo;
+        return MD_OK;
+    }
+    md_strbuf known = {0};
+    for (int32_t d = 0; d < f->n_dims; d++)
+        md_strbuf_printf(&known, "%s%s", d ? ", " : "", f->dim[d].name);
+    md_fail(MD_INVALID_ARGUMENT, "sizes: op %s has no dim '%s'; it has %s", r->op->name, name, md_strbuf_text(&known));
+    md_strbuf_finish(&known);
+    return MD_INVALID_ARGUMENT;
+}
+
+static md_status fill_sizes(md_fx_binding *b, const md_ds_op *op, const char *sizes)
+{
+    const md_fx_formula *f = op->formula;
+    for (int32_t d = 0; d < f->n_dims; d++)
+        b->size[d] = f->dim[d].size;
+    MD_TRY(md_fx_sizes_parse(sizes ? sizes : "", set_size, &(reader){op, b}));
+    for (int32_t i = 0; i < op->space.n; i++)
+        if (b->size[op->space.dim[i]] < 0)
+            return md_fail(MD_INVALID_ARGUMENT, "sizes: '%s': the size of dim '%s' is missing", sizes ? sizes : "",
+                           f->dim[op->space.dim[i]].name);
+    return MD_OK;
+}
+
+/* Tensors without memory; axes that need only be long enough are as long as they are reached. */
+static md_status make_tensors(md_fx_binding *b, const md_ds_op *op)
+{
+    const md_fx_formula *f = op->formula;
+    md_kn_shape shape;
+    int64_t size[MD_FX_MAX_DIMS] = {0};
+    for (int32_t d = 0; d < f->n_dims; d++)
+        size[d] = MD_MAX(b->size[d], 0);
+    md_tn_shape(&shape, op->program, size);
+    for (int32_t t = 0; t < f->n_tensors; t++) {
+        const md_fx_tensor *x = &f->tensor[t];
+        int64_t extent[MD_MAX_RANK] = {0};
+        int64_t bytes = (int64_t)md_dtype_size(x->dtype);
+        for (int32_t a = 0; a < x->rank; a++) {
+            extent[a] = b->size[x->dim[a]] >= 0 ? b->size[x->dim[a]] : shape.extent[t][a];
+            if (x->at_least[a])
+                extent[a] = MD_MAX(extent[a], shape.extent[t][a]);
+            if (__builtin_mul_overflow(bytes, MD_MAX(extent[a], 1), &bytes))
+                return md_fail(MD_INVALID_ARGUMENT, "sizes: '%s' would exceed 2^63 bytes", x->name);
+        }
+        b->tensor[t] = md_tensor_make(NULL, x->dtype, x->rank, extent);
+    }
+    for (int32_t t = 0; t < f->n_tensors; t++)
+        for (int32_t a = 0; a < f->tensor[t].rank; a++)
+            if (b->size[f->tensor[t].dim[a]] < 0)
+                b->size[f->tensor[t].dim[a]] = b->tensor[t].size[a];
+    return MD_OK;
+}
+
+static void fill(md_tensor *t, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (md_dtype_is_real(t->dtype))
+            md_dtype_store(t->dtype, t->data, (int64_t)i, (double)(i * 2654435761u % 1024) / 512.0 - 1.0);
+        else
+            md_dtype_store_int(t->dtype, t->data, (int64_t)i, 0);
+}
+
+static md_status make_memory(md_fx_binding *b, md_op *op)
+{
+    const md_fx_formula *f = op->ds->formula;
+    md_dev *dev = op->context->dev;
+    for (int32_t t = 0; t < f->n_tensors; t++) {
+        size_t n = 1;
+        for (int32_t a = 0; a < f->tensor[t].rank; a++)
+            n *= (size_t)b->tensor[t].size[a];
+        if (f->tensor[t].role == MD_FX_TEMP || n == 0)
+            continue;
+        MD_TRY(dev->ops->alloc(&b->tensor[t].data, dev, n * md_dtype_size(f->tensor[t].dtype)));
+        fill(&b->tensor[t], n);
+    }
+    return MD_OK;
+}
+
+md_status md_api_bind_sizes(md_ds_bound *out, md_op *op, const char *sizes)
+{
+    memset(out, 0, sizeof *out);
+    MD_TRY(fill_sizes(&out->binding, op->ds, sizes));
+    MD_TRY(make_tensors(&out->binding, op->ds));
+    if (op->ds->policy.select == MD_SELECT_MEASURE)
+        MD_TRY(make_memory(&out->binding, op));
+    md_ds_shape_of(&out->shape, op->ds, &out->binding);
+    return MD_OK;
+}
+
+void md_api_unbind_sizes(md_ds_bound *bound, md_op *op)
+{
+    md_dev *dev = op->context->dev;
+    if (op->ds->policy.select != MD_SELECT_MEASURE)
+        return;
+    for (int32_t t = 0; t < op->ds->formula->n_tensors; t++)
+        if (bound->binding.tensor[t].data)
+            dev->ops->free(dev, bound->binding.tensor[t].data);
+}

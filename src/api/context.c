@@ -1,0 +1,172 @@
+#include "api/context.h"
+
+#include "base/cpu.h"
+#include "base/status.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define DEFAULT_HINTS "1,16,64,256,1024,4096"
+enum { DEFAULT_MAX_SHAPES = 16384 };
+
+static md_status set_policy(md_context *c, const md_context_options *o)
+{
+    md_select select = o->select ? o->select : c->env.select;
+    md_metric metric = o->metric ? o->metric : c->env.metric;
+    md_persistent persistent = o->persistent ? o->persistent : c->env.persistent;
+    if ((int)select < 0 || select > MD_SELECT_MEASURE)
+        return md_fail(MD_INVALID_ARGUMENT, "option select: %d is no md_select", (int)select);
+    if ((int)metric < 0 || metric > MD_METRIC_INDUCTOR)
+        return md_fail(MD_INVALID_ARGUMENT, "option metric: %d is no md_metric", (int)metric);
+    if ((int)persistent < 0 || persistent > MD_PERSISTENT_NEVER)
+        return md_fail(MD_INVALID_ARGUMENT, "option persistent: %d is no md_persistent", (int)persistent);
+    c->policy.select = select ? select : MD_SELECT_MODEL;
+    c->policy.metric = metric ? metric : MD_METRIC_LOG2;
+    c->policy.persistent = persistent ? persistent : MD_PERSISTENT_AUTO;
+    c->max_shapes = o->max_shapes > 0 ? o->max_shapes : c->env.max_shapes > 0 ? c->env.max_shapes : DEFAULT_MAX_SHAPES;
+    return MD_OK;
+}
+
+static md_status copy_text(char **out, const char *text)
+{
+    *out = text ? strdup(text) : NULL;
+    return text && !*out ? md_fail_memory() : MD_OK;
+}
+
+static md_status copy_texts(md_context *c, const md_context_options *o)
+{
+    c->hints_source = o->hints ? "option hints" : c->env.hints ? "MD_HINTS" : "default hints";
+    MD_TRY(copy_text(&c->hints, o->hints ? o->hints : c->env.hints ? c->env.hints : DEFAULT_HINTS));
+    MD_TRY(copy_text(&c->pin, o->pin ? o->pin : c->env.pin));
+    return copy_text(&c->stats_path, c->env.stats);
+}
+
+static void set_log(md_context *c, const md_context_options *o)
+{
+    c->log.level = c->env.log ? c->env.log : MD_LOG_WARN;
+    if (o->log)
+        c->log = (md_log){o->log, o->log_user, c->env.log ? c->env.log : MD_LOG_INFO};
+    else if (c->env.log)
+        c->log.fn = md_log_stderr;
+}
+
+static int32_t count_threads(const md_context *c, const md_context_options *o)
+{
+    md_cpu cpu;
+    if (o->threads > 0)
+        return o->threads;
+    if (c->env.threads > 0)
+        return c->env.threads;
+    md_cpu_detect(&cpu);
+    return MD_MAX(cpu.n_cpus, 1);
+}
+
+/* Diagonal hints must parse before any op exists; hints by name depend on the op's dims. */
+static md_status check_hints(const md_context *c)
+{
+    static const md_fx_formula none = {0};
+    md_ds_space space;
+    bool by_name = strpbrk(c->hints, "=(") != NULL;
+    return by_name ? MD_OK : md_ds_space_make(&space, &none, c->hints, c->hints_source, NULL);
+}
+
+static md_status open_context(md_context *c, const md_context_options *o)
+{
+    if (!o->alloc != !o->free)
+        return md_fail(MD_INVALID_ARGUMENT, "options alloc and free must be given together");
+    MD_TRY(md_env_read(&c->env));
+    set_log(c, o);
+    if (c->env.unknown[0])
+        md_log_at(&c->log, MD_LOG_WARN, "environment variable %s is not known", c->env.unknown);
+    MD_TRY(set_policy(c, o));
+    MD_TRY(copy_texts(c, o));
+    MD_TRY(check_hints(c));
+    MD_TRY(md_pool_create(&c->pool, count_threads(c, o)));
+    md_dev_options dev = {.device = o->device ? o->device : c->env.device, .cc = o->cc ? o->cc : c->env.cc, .pool = c->pool, .log = &c->log};
+    MD_TRY(md_dev_open(&c->dev, &dev));
+    MD_TRY(md_bd_create(&c->builder, c->dev));
+    c->runtime.dev = c->dev;
+    c->runtime.builder = c->builder;
+    c->runtime.log = &c->log;
+    c->runtime.alloc = o->alloc;
+    c->runtime.free = o->free;
+    c->runtime.alloc_user = o->alloc_user;
+    return MD_OK;
+}
+
+static void close_context(md_context *c)
+{
+    md_ds_runtime_finish(&c->runtime);
+    md_bd_destroy(&c->builder);
+    md_dev_close(&c->dev);
+    md_pool_destroy(&c->pool);
+    md_ss_rows_finish(&c->retired);
+    pthread_mutex_destroy(&c->lock_of_ops);
+    free(c->hints);
+    free(c->pin);
+    free(c->stats_path);
+    free(c);
+}
+
+md_status md_context_create(md_context **out, const md_context_options *options)
+{
+    static const md_context_options none = {0};
+    if (!out)
+        return md_fail(MD_INVALID_ARGUMENT, "no place for the context: out is NULL");
+    md_context *c = calloc(1, sizeof *c);
+    if (!c)
+        return md_fail_memory();
+    pthread_mutex_init(&c->lock_of_ops, NULL);
+    md_ds_runtime_init(&c->runtime);
+    md_status s = open_context(c, options ? options : &none);
+    if (s != MD_OK) {
+        close_context(c);
+        return s;
+    }
+    *out = c;
+    return MD_OK;
+}
+
+void md_context_destroy(md_context **context)
+{
+    if (!context || !*context)
+        return;
+    md_context *c = *context;
+    if (c->stats_path && md_stats_write(c, c->stats_path, NULL) != MD_OK)
+        md_log_at(&c->log, MD_LOG_ERROR, "MD_STATS: %s", md_last_error());
+    close_context(c);
+    *context = NULL;
+}
+
+md_status md_alloc(void **out, md_context *context, size_t n_bytes)
+{
+    if (!out || !context)
+        return md_fail(MD_INVALID_ARGUMENT, "%s is NULL", out ? "context" : "out");
+    return context->dev->ops->alloc(out, context->dev, n_bytes);
+}
+
+void md_free(md_context *context, void *p)
+{
+    if (context && p)
+        context->dev->ops->free(context->dev, p);
+}
+
+md_status md_copy(md_context *context, void *to, const void *from, size_t n_bytes)
+{
+    if (!context || (n_bytes && (!to || !from)))
+        return md_fail(MD_INVALID_ARGUMENT, "%s is NULL", !context ? "context" : to ? "from" : "to");
+    return context->dev->ops->copy(context->dev, to, from, n_bytes);
+}
+
+md_status md_sync(md_context *context, md_stream stream)
+{
+    if (!context)
+        return md_fail(MD_INVALID_ARGUMENT, "context is NULL");
+    return context->dev->ops->sync(context->dev, stream);
+}
+
+md_status md_check(md_context *context)
+{
+    /* Host calls report at once; a GPU will leave its reports here. */
+    return context ? MD_OK : md_fail(MD_INVALID_ARGUMENT, "context is NULL");
+}

@@ -1,0 +1,42 @@
+/* The two handles behind the public ones. */
+#ifndef MD_API_CONTEXT_H
+#define MD_API_CONTEXT_H
+
+#include "base/env.h"
+#include "dispatch/call.h"
+#include "stats/rows.h"
+
+struct md_context {
+    md_env env;
+    md_log log;
+    md_pool *pool;
+    md_dev *dev;
+    md_bd *builder;
+    md_ds_runtime runtime;
+    md_ds_policy policy; /* defaults of ops */
+    char *hints, *pin, *stats_path; /* own copies; pin and stats_path may be NULL */
+    const char *hints_source; /* for messages: "option hints", "MD_HINTS" or "default hints" */
+    int64_t max_shapes;
+    pthread_mutex_t lock_of_ops;
+    md_op *ops; /* alive, newest first */
+    md_ss_rows retired; /* what destroyed ops did */
+};
+
+struct md_op {
+    md_context *context;
+    md_ds_op *ds;
+    md_op *next;
+};
+
+/** Rows of all ops, alive and gone. */
+void md_api_rows(md_ss_rows *out, md_context *context);
+
+/** Binds an op to contiguous, aligned tensors of the sizes in a text, "b=8, n=64", for choosing without data. Where the op measures,
+ * memory is made and filled: give the bound back with md_api_unbind_sizes. Sizes that no tensor needs are refused, missing ones named. */
+md_status md_api_bind_sizes(md_ds_bound *out, md_op *op, const char *sizes);
+void md_api_unbind_sizes(md_ds_bound *bound, md_op *op);
+
+/** Hands a text to the caller's function in one piece. */
+md_status md_api_write(const md_strbuf *text, md_write_fn write, void *user);
+
+#endif

@@ -1,0 +1,69 @@
+#include "api/context.h"
+#include "base/cpu.h"
+#include "base/status.h"
+#include "md_build_config.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+
+static json_t *device_json(const md_context *c)
+{
+    const md_dev_facts *f = &c->dev->facts;
+    return json_pack("{s:s, s:s, s:i, s:i, s:I, s:I, s:I, s:f, s:f, s:s, s:s, s:b, s:s}", "device", c->dev->ops->name, "name", f->name,
+                     "threads", (int)f->threads, "vector_bytes", (int)f->vector_bytes, "l1_bytes", (json_int_t)f->l1_bytes, "l2_bytes",
+                     (json_int_t)f->l2_bytes, "l3_bytes", (json_int_t)f->l3_bytes, "memory_gbps", f->memory_gbps, "gflops", f->gflops,
+                     "compiler", f->compiler, "compiler_flags", f->flags, "can_compile", (int)f->can_compile, "default_hints", c->hints);
+}
+
+static json_t *info_json(md_context *context)
+{
+    json_t *j = context ? device_json(context) : json_object();
+    if (j) {
+        json_object_set_new(j, "version", json_string(md_version()));
+        json_object_set_new(j, "blas", json_boolean(MD_HAVE_BLAS));
+        json_object_set_new(j, "cuda", json_string("not in this build"));
+    }
+    return j;
+}
+
+static void print_value(md_strbuf *out, const json_t *v)
+{
+    if (json_is_string(v))
+        md_strbuf_add(out, json_string_value(v));
+    else if (json_is_integer(v))
+        md_strbuf_printf(out, "%lld", (long long)json_integer_value(v));
+    else if (json_is_real(v))
+        md_strbuf_printf(out, "%.1f", json_real_value(v));
+    else
+        md_strbuf_add(out, json_is_true(v) ? "yes" : "no");
+}
+
+static void print_lines(md_strbuf *out, json_t *j)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach(j, key, value)
+    {
+        md_strbuf_printf(out, "%-16s", key);
+        print_value(out, value);
+        md_strbuf_add(out, "\n");
+    }
+}
+
+md_status md_info(md_context *context, int32_t json, md_write_fn write, void *user)
+{
+    md_strbuf text = {0};
+    json_t *j = info_json(context);
+    char *dump = j && json ? json_dumps(j, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
+    if (!j || (json && !dump))
+        text.failed = true;
+    else if (json)
+        md_strbuf_printf(&text, "%s\n", dump);
+    else
+        print_lines(&text, j);
+    free(dump);
+    json_decref(j);
+    md_status s = md_api_write(&text, write, user);
+    md_strbuf_finish(&text);
+    return s;
+}

@@ -1,0 +1,188 @@
+#include "api/context.h"
+#include "base/status.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct md_launch {
+    md_op *op;
+    md_ds_record *record; /* held; NULL where there is nothing to do */
+    bool binds_anew; /* an input is overwritten and must be copied each time */
+    md_ds_bound bound;
+    int32_t n_args;
+    md_arg arg[MD_FX_MAX_ARGS]; /* tensors point into `tensor` */
+    md_tensor tensor[MD_FX_MAX_ARGS];
+};
+
+static void keep_args(md_launch *l, const md_arg *args, int32_t n)
+{
+    l->n_args = n;
+    for (int32_t i = 0; i < n; i++) {
+        l->arg[i] = args[i];
+        if (args[i].kind != MD_ARG_TENSOR)
+            continue;
+        l->tensor[i] = *args[i].tensor;
+        l->arg[i].tensor = &l->tensor[i];
+    }
+}
+
+static md_status resolve(md_launch *l, const md_arg *args, int32_t n)
+{
+    md_status s = md_ds_bind(&l->bound, l->op->ds, args, n);
+    if (s == MD_OK && !l->bound.is_empty)
+        s = md_ds_find(&l->record, l->op->ds, &l->bound);
+    l->binds_anew = l->bound.copies != NULL;
+    md_ds_unbind(&l->bound, l->op->ds);
+    if (s == MD_OK)
+        keep_args(l, args, n);
+    return s;
+}
+
+md_status md_resolve(md_launch **out, md_op *op, const md_arg *args, int32_t n_args)
+{
+    if (!out || !op)
+        return md_fail(MD_INVALID_ARGUMENT, "%s is NULL", out ? "op" : "out");
+    md_launch *l = calloc(1, sizeof *l);
+    if (!l)
+        return md_fail_memory();
+    l->op = op;
+    md_status s = resolve(l, args, n_args);
+    if (s != MD_OK) {
+        md_launch_destroy(&l);
+        return s;
+    }
+    *out = l;
+    return MD_OK;
+}
+
+void md_launch_destroy(md_launch **launch)
+{
+    if (!launch || !*launch)
+        return;
+    if ((*launch)->record)
+        md_ds_record_give_back((*launch)->record);
+    free(*launch);
+    *launch = NULL;
+}
+
+/* New pointers and scalars into a copy of the resolved binding. */
+static md_status rebind(md_ds_bound *b, const md_launch *l, const md_arg *args, int32_t n)
+{
+    const md_fx_formula *f = l->op->ds->formula;
+    if (n != l->n_args)
+        return md_fail(MD_INVALID_ARGUMENT, "the launch takes %d arguments, not %d", l->n_args, n);
+    for (int32_t i = 0; i < n; i++) {
+        int32_t id = f->args[i].id;
+        if (f->args[i].is_scalar) {
+            b->binding.real[id] = args[i].kind == MD_ARG_INT ? (double)args[i].integer : args[i].real;
+            b->binding.integer[id] = args[i].integer;
+        } else if (args[i].kind != MD_ARG_TENSOR || !args[i].tensor) {
+            return md_fail(MD_INVALID_ARGUMENT, "argument %d '%s' must be a tensor", i, f->tensor[id].name);
+        } else {
+            b->binding.tensor[id].data = args[i].tensor->data;
+        }
+    }
+    return MD_OK;
+}
+
+static md_status run(uint64_t *ns, const md_launch *l, md_stream stream, const md_arg *args, int32_t n)
+{
+    md_ds_op *op = l->op->ds;
+    if (!l->record)
+        return MD_OK;
+    md_ds_bound bound = l->bound;
+    md_status s = MD_OK;
+    if (l->binds_anew)
+        s = md_ds_bind(&bound, op, args ? args : l->arg, args ? n : l->n_args);
+    else if (args)
+        s = rebind(&bound, l, args, n);
+    if (s == MD_OK)
+        s = md_ds_run(ns, op, l->record, stream, &bound);
+    md_ds_unbind(&bound, op);
+    return s;
+}
+
+md_status md_launch_run(const md_launch *launch, md_stream stream, const md_arg *args, int32_t n_args)
+{
+    if (!launch)
+        return md_fail(MD_INVALID_ARGUMENT, "launch is NULL");
+    return run(NULL, launch, stream, args, n_args);
+}
+
+md_status md_launch_time(double *us, const md_launch *launch, md_stream stream)
+{
+    uint64_t ns = 0;
+    if (!us || !launch)
+        return md_fail(MD_INVALID_ARGUMENT, "%s is NULL", us ? "launch" : "us");
+    MD_TRY(run(&ns, launch, stream, NULL, 0));
+    *us = (double)ns / 1e3;
+    return MD_OK;
+}
+
+static void fill_choice(md_choice *out, const md_ds_op *op, const md_ds_record *record)
+{
+    memset(out, 0, sizeof *out);
+    out->n_stages = record ? op->n_stages : 0;
+    for (int32_t s = 0; s < out->n_stages; s++) {
+        const md_ds_pick *p = &record->stage[s].pick;
+        out->variant[s] = p->variant >= 0 ? op->stage[s].variant[p->variant]->name : "reference";
+        out->runner_up[s] = p->runner_up >= 0 ? op->stage[s].variant[p->runner_up]->name : "";
+        out->source[s] = md_ds_source_name(p->source);
+        out->distance[s] = p->distance;
+        out->margin[s] = p->margin;
+    }
+}
+
+md_status md_launch_choice(md_choice *out, const md_launch *launch)
+{
+    if (!out || !launch)
+        return md_fail(MD_INVALID_ARGUMENT, "%s is NULL", out ? "launch" : "out");
+    fill_choice(out, launch->op->ds, launch->record);
+    return MD_OK;
+}
+
+md_status md_choice_of(md_choice *out, md_op *op, const md_arg *args, int32_t n_args)
+{
+    md_ds_bound bound;
+    md_ds_record *record = NULL;
+    if (!out || !op)
+        return md_fail(MD_INVALID_ARGUMENT, "%s is NULL", out ? "op" : "out");
+    md_status s = md_ds_bind(&bound, op->ds, args, n_args);
+    if (s == MD_OK && !bound.is_empty)
+        s = md_ds_find(&record, op->ds, &bound);
+    if (s == MD_OK)
+        fill_choice(out, op->ds, record);
+    if (record)
+        md_ds_record_give_back(record);
+    md_ds_unbind(&bound, op->ds);
+    return s;
+}
+
+md_status md_prepare(md_op *op, const char *sizes)
+{
+    md_ds_bound bound;
+    md_ds_record *record = NULL;
+    if (!op)
+        return md_fail(MD_INVALID_ARGUMENT, "op is NULL");
+    md_status s = md_api_bind_sizes(&bound, op, sizes);
+    if (s == MD_OK)
+        s = md_ds_find(&record, op->ds, &bound);
+    if (record)
+        md_ds_record_give_back(record);
+    md_api_unbind_sizes(&bound, op);
+    return s;
+}
+
+md_status md_call(md_op *op, md_stream stream, const md_arg *args, int32_t n_args)
+{
+    if (!op)
+        return md_fail(MD_INVALID_ARGUMENT, "op is NULL");
+    return md_ds_call(op->ds, stream, args, n_args);
+}
+
+md_status md_reference(md_op *op, const md_arg *args, int32_t n_args)
+{
+    if (!op)
+        return md_fail(MD_INVALID_ARGUMENT, "op is NULL");
+    return md_ds_reference(op->ds, args, n_args);
+}

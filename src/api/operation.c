@@ -1,0 +1,239 @@
+#include "api/context.h"
+#include "base/dtype.h"
+#include "base/status.h"
+#include "expr/catalogue.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool is_name(const char *text)
+{
+    for (const char *c = text; *c; c++)
+        if (!isalnum((unsigned char)*c) && *c != '_')
+            return false;
+    return *text != 0;
+}
+
+/* A bare name is the catalogue's. */
+static md_status find_formula(const char **formula, const char **name, const char *text)
+{
+    *formula = text;
+    *name = NULL;
+    if (!is_name(text))
+        return MD_OK;
+    const md_catalogue_entry *e = md_catalogue_find(text);
+    if (!e)
+        return md_fail(MD_NOT_FOUND, "'%s' is neither a formula nor an op of the catalogue (mdctl ops lists them)", text);
+    *formula = e->formula;
+    *name = e->name;
+    return MD_OK;
+}
+
+/* The parts of "op[.stage]:variant;..." that are for this op, as "stage:variant;..." or "variant". */
+static md_status pin_of_op(md_strbuf *out, const char *pin, const char *op)
+{
+    size_t n = strlen(op);
+    for (const char *at = pin; at && *at;) {
+        while (*at == ';' || isspace((unsigned char)*at))
+            at++;
+        size_t len = strcspn(at, ";");
+        const char *colon = memchr(at, ':', len);
+        if (len && !colon)
+            return md_fail(MD_INVALID_ARGUMENT, "MD_PIN: '%.*s': expected op:variant or op.stage:variant", (int)len, at);
+        if (len && !strncmp(at, op, n) && (at[n] == ':' || at[n] == '.')) {
+            const char *from = at[n] == '.' ? at + n + 1 : colon + 1;
+            md_strbuf_bytes(out, from, (size_t)(at + len - from));
+            md_strbuf_add(out, ";");
+        }
+        at += len;
+    }
+    return out->failed ? md_fail_memory() : MD_OK;
+}
+
+static md_status check_options(const md_op_options *o)
+{
+    if (o->dtype != MD_DTYPE_DEFAULT && !md_dtype_is_real(o->dtype))
+        return md_fail(MD_INVALID_ARGUMENT, "option dtype: '%s': expected f32, f64, f16 or bf16", md_dtype_name(o->dtype));
+    if ((int)o->select < 0 || o->select > MD_SELECT_MEASURE)
+        return md_fail(MD_INVALID_ARGUMENT, "option select: %d is no md_select", (int)o->select);
+    if ((int)o->metric < 0 || o->metric > MD_METRIC_INDUCTOR)
+        return md_fail(MD_INVALID_ARGUMENT, "option metric: %d is no md_metric", (int)o->metric);
+    if ((int)o->persistent < 0 || o->persistent > MD_PERSISTENT_NEVER)
+        return md_fail(MD_INVALID_ARGUMENT, "option persistent: %d is no md_persistent", (int)o->persistent);
+    if ((int)o->bounds < 0 || o->bounds > MD_BOUNDS_ZERO)
+        return md_fail(MD_INVALID_ARGUMENT, "option bounds: %d is no md_bounds", (int)o->bounds);
+    return MD_OK;
+}
+
+static md_ds_policy policy_of(const md_context *c, const md_op_options *o)
+{
+    md_ds_policy p = c->policy;
+    if (o->select)
+        p.select = o->select;
+    if (o->metric)
+        p.metric = o->metric;
+    if (o->persistent)
+        p.persistent = o->persistent;
+    p.max_variants = o->max_variants;
+    p.without_library = o->without_library != 0;
+    return p;
+}
+
+/* MD_PIN names ops, and an op without a name takes its first output's: ask the formula before its pool is built. */
+static md_status name_of(char out[64], const char *formula, const char *name, const md_op_options *o)
+{
+    md_fx_formula *f = NULL;
+    if (name) {
+        snprintf(out, 64, "%s", name);
+        return MD_OK;
+    }
+    md_fx_options fx = {.dtype = o->dtype, .sizes = o->sizes, .bounds = o->bounds};
+    MD_TRY(md_fx_formula_create(&f, formula, &fx));
+    for (int32_t t = f->n_tensors - 1; t >= 0; t--)
+        if (f->tensor[t].role == MD_FX_OUTPUT)
+            snprintf(out, 64, "%s", f->tensor[t].name);
+    md_fx_formula_destroy(&f);
+    return MD_OK;
+}
+
+static md_status make_op(md_op *op, const char *text, const md_op_options *o)
+{
+    md_context *c = op->context;
+    const char *formula, *name;
+    char label[64] = "op";
+    md_strbuf pin = {0};
+    MD_TRY(check_options(o));
+    MD_TRY(find_formula(&formula, &name, text));
+    MD_TRY(name_of(label, formula, o->name ? o->name : name, o));
+    md_status s = o->pin ? MD_OK : pin_of_op(&pin, c->pin, label);
+    md_ds_op_options ds = {
+        .name = label,
+        .dtype = o->dtype,
+        .sizes = o->sizes,
+        .hints = o->hints ? o->hints : c->hints,
+        .hints_source = o->hints ? "option hints" : c->hints_source,
+        .weights = o->weights,
+        .pin = o->pin ? o->pin : pin.size ? pin.text : NULL,
+        .policy = policy_of(c, o),
+        .bounds = o->bounds,
+        .max_shapes = c->max_shapes,
+    };
+    if (s == MD_OK)
+        s = md_ds_op_create(&op->ds, &c->runtime, formula, &ds);
+    md_strbuf_finish(&pin);
+    return s;
+}
+
+md_status md_op_create(md_op **out, md_context *context, const char *formula, const md_op_options *options)
+{
+    static const md_op_options none = {0};
+    if (!out || !context || !formula)
+        return md_fail(MD_INVALID_ARGUMENT, "%s is NULL", !out ? "out" : !context ? "context" : "formula");
+    md_op *op = calloc(1, sizeof *op);
+    if (!op)
+        return md_fail_memory();
+    op->context = context;
+    md_status s = make_op(op, formula, options ? options : &none);
+    if (s != MD_OK) {
+        free(op);
+        return s;
+    }
+    pthread_mutex_lock(&context->lock_of_ops);
+    op->next = context->ops;
+    context->ops = op;
+    pthread_mutex_unlock(&context->lock_of_ops);
+    *out = op;
+    return MD_OK;
+}
+
+static void unlink_op(md_op *op)
+{
+    md_context *c = op->context;
+    pthread_mutex_lock(&c->lock_of_ops);
+    for (md_op **at = &c->ops; *at; at = &(*at)->next)
+        if (*at == op) {
+            *at = op->next;
+            break;
+        }
+    md_ss_rows_add(&c->retired, op->ds);
+    pthread_mutex_unlock(&c->lock_of_ops);
+}
+
+void md_op_destroy(md_op **op)
+{
+    if (!op || !*op)
+        return;
+    unlink_op(*op);
+    md_ds_op_destroy(&(*op)->ds);
+    free(*op);
+    *op = NULL;
+}
+
+int32_t md_op_n_args(const md_op *op)
+{
+    return op ? op->ds->formula->n_args : 0;
+}
+
+md_status md_op_arg(md_arg_info *out, const md_op *op, int32_t i)
+{
+    if (!out || !op)
+        return md_fail(MD_INVALID_ARGUMENT, "%s is NULL", out ? "op" : "out");
+    const md_fx_formula *f = op->ds->formula;
+    if (i < 0 || i >= f->n_args)
+        return md_fail(MD_INVALID_ARGUMENT, "op %s has %d arguments, there is no number %d", op->ds->name, f->n_args, i);
+    memset(out, 0, sizeof *out);
+    int32_t id = f->args[i].id;
+    if (f->args[i].is_scalar) {
+        out->name = f->scalar[id].name;
+        out->is_scalar = 1;
+        out->dtype = f->scalar[id].type;
+        return MD_OK;
+    }
+    const md_fx_tensor *t = &f->tensor[id];
+    out->name = t->name;
+    out->is_output = t->role == MD_FX_OUTPUT;
+    out->dtype = t->dtype;
+    out->rank = t->rank;
+    for (int32_t a = 0; a < t->rank; a++) {
+        out->dim[a] = t->at_least[a] ? "" : f->dim[t->dim[a]].name;
+        out->static_size[a] = t->at_least[a] ? -1 : f->dim[t->dim[a]].size;
+    }
+    return MD_OK;
+}
+
+const char *md_op_name(const md_op *op)
+{
+    return op ? op->ds->name : "";
+}
+
+const char *md_op_formula(const md_op *op)
+{
+    return op ? md_strbuf_text(&op->ds->printed) : "";
+}
+
+int32_t md_op_n_stages(const md_op *op)
+{
+    return op ? op->ds->n_stages : 0;
+}
+
+int32_t md_op_n_variants(const md_op *op, int32_t stage)
+{
+    if (!op || stage < 0 || stage >= op->ds->n_stages)
+        return 0;
+    return atomic_load_explicit(&op->ds->stage[stage].n_variants, memory_order_acquire);
+}
+
+const char *md_op_variant(const md_op *op, int32_t stage, int32_t i)
+{
+    return i >= 0 && i < md_op_n_variants(op, stage) ? op->ds->stage[stage].variant[i]->name : "";
+}
+
+md_status md_op_wait(md_op *op)
+{
+    if (!op)
+        return md_fail(MD_INVALID_ARGUMENT, "op is NULL");
+    for (int32_t s = 0; s < op->ds->n_stages; s++)
+        md_ds_candidates_wait(&op->ds->stage[s]);
+    return MD_OK;
+}
