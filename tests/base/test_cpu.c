@@ -1,0 +1,80 @@
+#include "support/check.h"
+
+#include "base/cpu.h"
+#include "base/file.h"
+
+#include <unistd.h>
+
+static void facts_are_plausible(void **state)
+{
+    (void)state;
+    md_cpu cpu;
+    md_cpu_detect(&cpu);
+    print_message("%s; %d CPUs; caches %lld %lld %lld; %s\n", cpu.name, (int)cpu.n_cpus, (long long)cpu.l1_bytes,
+                  (long long)cpu.l2_bytes, (long long)cpu.l3_bytes, cpu.flags);
+    assert_true(cpu.name[0] != 0);
+    assert_in_range(cpu.n_cpus, 1, (unsigned long)sysconf(_SC_NPROCESSORS_CONF));
+    assert_true(cpu.vector_bytes == 16 || cpu.vector_bytes == 32 || cpu.vector_bytes == 64);
+    assert_in_range(cpu.l1_bytes, 4 * 1024, 4 * 1024 * 1024);
+    assert_in_range(cpu.l2_bytes, cpu.l1_bytes, 1024 * 1024 * 1024);
+    assert_true(cpu.l3_bytes >= cpu.l1_bytes);
+    assert_int_equal(strstr(cpu.flags, "-mavx512f") != NULL, strstr(cpu.flags, "-mprefer-vector-width") != NULL);
+    assert_null(strstr(cpu.flags, "-march"));
+}
+
+/* What we say that the processor has, the kernel of the system says too. */
+static void flags_agree_with_the_system(void **state)
+{
+    (void)state;
+#if !defined(__x86_64__)
+    skip();
+#endif
+    char *text = NULL;
+    size_t n = 0;
+    if (md_file_read(&text, &n, "/proc/cpuinfo") != MD_OK)
+        skip();
+    const char *const pairs[][2] = {
+        {"-mavx2", " avx2"},       {"-mfma", " fma"},           {"-mf16c", " f16c"},
+        {"-mavx512f", " avx512f"}, {"-mavx512bw", " avx512bw"}, {"-mavx512bf16", " avx512_bf16"},
+    };
+    md_cpu cpu;
+    md_cpu_detect(&cpu);
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
+        if (strstr(cpu.flags, pairs[i][0]))
+            assert_non_null(strstr(text, pairs[i][1]));
+    }
+    free(text);
+}
+
+/* The compiler takes the flags, and code made with them runs here. */
+static void compiler_takes_the_flags(void **state)
+{
+    (void)state;
+    char folder[4096], source[4200], program[4200], command[16384];
+    md_cpu cpu;
+    md_cpu_detect(&cpu);
+    assert_ok(md_file_temp_folder(folder));
+    snprintf(source, sizeof source, "%s/a.c", folder);
+    snprintf(program, sizeof program, "%s/a", folder);
+    const char text[] = "float x[64] = {1}; int main(void) { float s = 0; for (int i = 0; i < 64; i++) s += x[i] * x[i]; "
+                        "return s != 1; }\n";
+    assert_ok(md_file_write(source, text, strlen(text)));
+    snprintf(command, sizeof command, "cc -O3 -ffast-math %s -o '%s' '%s' && '%s'", cpu.flags, program, source, program);
+    int32_t code = -1;
+    char *output = NULL;
+    assert_ok(md_file_run(&code, &output, (const char *const[]){"sh", "-c", command, NULL}, 60000));
+    if (code != 0)
+        fail_msg("%s: %s", command, output);
+    free(output);
+    md_file_remove_folder(folder);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(facts_are_plausible),
+        cmocka_unit_test(flags_agree_with_the_system),
+        cmocka_unit_test(compiler_takes_the_flags),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,147 @@
+#include "support/check.h"
+
+#include "base/env.h"
+
+static int clear(void **state)
+{
+    (void)state;
+    const char *name, *values, *meaning;
+    for (int32_t i = 0; md_env_describe(i, &name, &values, &meaning); i++)
+        unsetenv(name);
+    unsetenv("MD_TEST_SEED");
+    unsetenv("MD_HINT");
+    return 0;
+}
+
+static void nothing_set_means_defaults(void **state)
+{
+    (void)state;
+    md_env env;
+    memset(&env, 0x55, sizeof env);
+    assert_ok(md_env_read(&env));
+    md_env zero;
+    memset(&zero, 0, sizeof zero);
+    assert_memory_equal(&env, &zero, sizeof env);
+}
+
+static void good_values_arrive(void **state)
+{
+    (void)state;
+    setenv("MD_DEVICE", "host", 1);
+    setenv("MD_HINTS", "64,256", 1);
+    setenv("MD_SELECT", "measure", 1);
+    setenv("MD_METRIC", "inductor", 1);
+    setenv("MD_PIN", "softmax:nest", 1);
+    setenv("MD_PERSISTENT", "never", 1);
+    setenv("MD_MAX_SHAPES", "12", 1);
+    setenv("MD_THREADS", "3", 1);
+    setenv("MD_CC", "clang", 1);
+    setenv("MD_STATS", "-", 1);
+    setenv("MD_LOG", "info", 1);
+    setenv("MD_VERIFY", "1", 1);
+    setenv("MD_CACHE_DIR", "/x", 1);
+    setenv("MD_TUNE", "off", 1);
+    md_env env;
+    assert_ok(md_env_read(&env));
+    assert_string_equal(env.device, "host");
+    assert_string_equal(env.hints, "64,256");
+    assert_int_equal(env.select, MD_SELECT_MEASURE);
+    assert_int_equal(env.metric, MD_METRIC_INDUCTOR);
+    assert_string_equal(env.pin, "softmax:nest");
+    assert_int_equal(env.persistent, MD_PERSISTENT_NEVER);
+    assert_int_equal(env.max_shapes, 12);
+    assert_int_equal(env.threads, 3);
+    assert_string_equal(env.cc, "clang");
+    assert_string_equal(env.stats, "-");
+    assert_int_equal(env.log, MD_LOG_INFO);
+    assert_int_equal(env.verify, 1);
+    assert_string_equal(env.cache_dir, "/x");
+    assert_int_equal(env.tune, 1);
+    assert_string_equal(env.unknown, "");
+}
+
+/* The first and the last word of every list are the first and the last value of the enum. */
+static void words_are_the_enums(void **state)
+{
+    (void)state;
+    md_env env;
+    setenv("MD_SELECT", "distance", 1);
+    setenv("MD_METRIC", "log2", 1);
+    setenv("MD_PERSISTENT", "auto", 1);
+    setenv("MD_LOG", "error", 1);
+    assert_ok(md_env_read(&env));
+    assert_int_equal(env.select, MD_SELECT_DISTANCE);
+    assert_int_equal(env.metric, MD_METRIC_LOG2);
+    assert_int_equal(env.persistent, MD_PERSISTENT_AUTO);
+    assert_int_equal(env.log, MD_LOG_ERROR);
+    setenv("MD_SELECT", "model", 1);
+    setenv("MD_PERSISTENT", "only", 1);
+    setenv("MD_LOG", "debug", 1);
+    assert_ok(md_env_read(&env));
+    assert_int_equal(env.select, MD_SELECT_MODEL);
+    assert_int_equal(env.persistent, MD_PERSISTENT_ONLY);
+    assert_int_equal(env.log, MD_LOG_DEBUG);
+}
+
+static void bad_values_are_named(void **state)
+{
+    (void)state;
+    const struct {
+        const char *name, *value, *part;
+    } cases[] = {
+        {"MD_SELECT", "modell", "MD_SELECT=modell is not allowed; it takes distance|model|measure"},
+        {"MD_SELECT", "mod", "MD_SELECT=mod "},
+        {"MD_SELECT", "|", "MD_SELECT=| "},
+        {"MD_SELECT", "distance|model", "MD_SELECT="},
+        {"MD_THREADS", "0", "MD_THREADS=0 is not allowed; it takes 1 to 1024"},
+        {"MD_THREADS", "1025", "MD_THREADS=1025"},
+        {"MD_THREADS", "2x", "MD_THREADS=2x"},
+        {"MD_THREADS", "-1", "MD_THREADS=-1"},
+        {"MD_THREADS", " ", "MD_THREADS= "},
+        {"MD_MAX_SHAPES", "99999999999999999999", "MD_MAX_SHAPES=9"},
+        {"MD_VERIFY", "yes", "0 or 1"},
+        {"MD_LOG", "loud", "error|warn|info|debug"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        md_env env;
+        setenv(cases[i].name, cases[i].value, 1);
+        assert_fails(md_env_read(&env), MD_INVALID_ARGUMENT, cases[i].part);
+        unsetenv(cases[i].name);
+    }
+}
+
+static void empty_is_unset_and_unknown_is_told(void **state)
+{
+    (void)state;
+    md_env env;
+    setenv("MD_SELECT", "", 1);
+    setenv("MD_HINT", "64", 1);
+    assert_ok(md_env_read(&env));
+    assert_int_equal(env.select, MD_SELECT_DEFAULT);
+    assert_string_equal(env.unknown, "MD_HINT");
+}
+
+static void table_ends(void **state)
+{
+    (void)state;
+    const char *name = "", *values = "", *meaning = "";
+    assert_true(md_env_describe(0, &name, &values, &meaning));
+    assert_string_equal(name, "MD_DEVICE");
+    assert_false(md_env_describe(-1, &name, &values, &meaning));
+    assert_null(name);
+    assert_false(md_env_describe(1000, &name, &values, &meaning));
+    assert_null(meaning);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(nothing_set_means_defaults, clear),
+        cmocka_unit_test_setup(good_values_arrive, clear),
+        cmocka_unit_test_setup(words_are_the_enums, clear),
+        cmocka_unit_test_setup(bad_values_are_named, clear),
+        cmocka_unit_test_setup(empty_is_unset_and_unknown_is_told, clear),
+        cmocka_unit_test_setup(table_ends, clear),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

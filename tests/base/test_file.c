@@ -1,0 +1,168 @@
+#include "support/check.h"
+
+#include "base/clock.h"
+#include "base/file.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char folder[4096];
+
+static int make_folder(void **state)
+{
+    (void)state;
+    return md_file_temp_folder(folder) != MD_OK;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    md_file_remove_folder(folder);
+    return access(folder, F_OK) == 0; /* gone, with what was in it */
+}
+
+static const char *in_folder(const char *name)
+{
+    static char path[4200];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return path;
+}
+
+static void files_come_back_as_written(void **state)
+{
+    (void)state;
+    uint64_t seed = check_seed();
+    const size_t sizes[] = {0, 1, 4094, 4095, 4096, 4097, 100000};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        char name[32], *back = NULL;
+        unsigned char *bytes = malloc(sizes[i] + 1);
+        for (size_t j = 0; j < sizes[i]; j++)
+            bytes[j] = (unsigned char)check_random(&seed);
+        snprintf(name, sizeof name, "file%zu", i);
+        assert_ok(md_file_write(in_folder(name), bytes, sizes[i]));
+        size_t n = 0;
+        assert_ok(md_file_read(&back, &n, in_folder(name)));
+        assert_int_equal(n, sizes[i]);
+        assert_memory_equal(back, bytes, n);
+        assert_int_equal(back[n], 0);
+        struct stat facts;
+        assert_int_equal(stat(in_folder(name), &facts), 0);
+        assert_int_equal(facts.st_mode & 0777, 0600);
+        free(back);
+        free(bytes);
+    }
+}
+
+static void file_errors_name_the_path(void **state)
+{
+    (void)state;
+    char *text = NULL;
+    size_t n = 0;
+    assert_fails(md_file_read(&text, &n, in_folder("none")), MD_NOT_FOUND, "none");
+    assert_fails(md_file_read(&text, &n, folder), MD_IO, folder);
+    assert_null(text);
+    assert_fails(md_file_write(in_folder("no/such"), "x", 1), MD_IO, "no/such");
+    assert_ok(md_file_write(in_folder("twice"), "x", 1));
+    assert_fails(md_file_write(in_folder("twice"), "y", 1), MD_IO, "twice");
+    if (access("/dev/full", W_OK) == 0)
+        assert_fails(md_file_write("/dev/full", "x", 1), MD_IO, "/dev/full"); /* it exists */
+}
+
+static void temp_folder_is_private_and_follows_tmpdir(void **state)
+{
+    (void)state;
+    struct stat facts;
+    assert_int_equal(stat(folder, &facts), 0);
+    assert_int_equal(facts.st_mode & 0777, 0700);
+    char inner[4096];
+    setenv("TMPDIR", folder, 1);
+    assert_ok(md_file_temp_folder(inner));
+    assert_int_equal(strncmp(inner, folder, strlen(folder)), 0);
+    md_file_remove_folder(inner);
+    setenv("TMPDIR", in_folder("missing"), 1);
+    assert_fails(md_file_temp_folder(inner), MD_IO, "missing");
+    unsetenv("TMPDIR");
+}
+
+static void programs_run(void **state)
+{
+    (void)state;
+    int32_t code = -1;
+    char *output = NULL;
+    assert_ok(md_file_run(&code, &output, (const char *const[]){"sh", "-c", "echo out; echo err >&2; exit 3", NULL}, 0));
+    assert_int_equal(code, 3);
+    assert_non_null(strstr(output, "out\n"));
+    assert_non_null(strstr(output, "err\n"));
+    free(output);
+    assert_ok(md_file_run(&code, NULL, (const char *const[]){"sh", "-c", "read x || exit 4", NULL}, 20000));
+    assert_int_equal(code, 4); /* stdin is empty */
+    assert_ok(md_file_run(&code, NULL, (const char *const[]){"sh", "-c", "kill -9 $$", NULL}, 0));
+    assert_int_equal(code, 128 + 9);
+}
+
+static void output_is_cut_at_64_kib(void **state)
+{
+    (void)state;
+    int32_t code = -1;
+    char *output = NULL;
+    assert_ok(md_file_run(&code, &output, (const char *const[]){"sh", "-c", "head -c 300000 /dev/zero | tr '\\0' x", NULL},
+                          20000));
+    assert_int_equal(code, 0);
+    assert_int_equal(strlen(output), 64 * 1024);
+    free(output);
+}
+
+static void missing_programs_are_not_found(void **state)
+{
+    (void)state;
+    int32_t code = -1;
+    char *output = NULL;
+    assert_fails(md_file_run(&code, &output, (const char *const[]){"no-such-program-here", NULL}, 0), MD_NOT_FOUND,
+                 "no-such-program-here");
+    assert_fails(md_file_run(&code, &output, (const char *const[]){folder, NULL}, 0), MD_IO, folder);
+    assert_null(output);
+    assert_int_equal(code, -1);
+}
+
+static void slow_programs_are_ended(void **state)
+{
+    (void)state;
+    int32_t code = -1;
+    char *output = NULL;
+    uint64_t start = md_clock_ns();
+    assert_fails(md_file_run(&code, &output, (const char *const[]){"sleep", "60", NULL}, 100), MD_TIMEOUT, "100 ms");
+    /* One that closes its output and goes on. */
+    assert_fails(md_file_run(&code, &output, (const char *const[]){"sh", "-c", "exec >&- 2>&-; sleep 60", NULL}, 100),
+                 MD_TIMEOUT, "100 ms");
+    assert_true(md_clock_ns() - start < 20u * 1000000000u);
+    assert_null(output);
+}
+
+/* Something left behind that holds the output open does not keep us. */
+static void orphans_do_not_block(void **state)
+{
+    (void)state;
+    int32_t code = -1;
+    char *output = NULL;
+    uint64_t start = md_clock_ns();
+    assert_ok(md_file_run(&code, &output, (const char *const[]){"sh", "-c", "sleep 30 & echo gone", NULL}, 0));
+    assert_int_equal(code, 0);
+    assert_string_equal(output, "gone\n");
+    assert_true(md_clock_ns() - start < 20u * 1000000000u);
+    free(output);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(files_come_back_as_written, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(file_errors_name_the_path, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(temp_folder_is_private_and_follows_tmpdir, make_folder, remove_folder),
+        cmocka_unit_test(programs_run),
+        cmocka_unit_test(output_is_cut_at_64_kib),
+        cmocka_unit_test_setup_teardown(missing_programs_are_not_found, make_folder, remove_folder),
+        cmocka_unit_test(slow_programs_are_ended),
+        cmocka_unit_test(orphans_do_not_block),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

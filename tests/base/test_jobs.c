@@ -1,0 +1,101 @@
+#include "support/check.h"
+
+#include "base/pool.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <time.h>
+
+static void add_one(void *context)
+{
+    atomic_fetch_add((_Atomic int *)context, 1);
+}
+
+static void destroy_waits_for_all_jobs(void **state)
+{
+    (void)state;
+    for (int32_t threads = 1; threads <= 4; threads++) {
+        for (int n = 0; n <= 300; n += 100) {
+            md_pool *pool = NULL;
+            _Atomic int count = 0;
+            assert_ok(md_pool_create(&pool, threads));
+            for (int i = 0; i < n; i++)
+                md_pool_submit(pool, add_one, &count);
+            md_pool_destroy(&pool);
+            assert_int_equal(atomic_load(&count), n);
+        }
+    }
+}
+
+typedef struct meeting {
+    pthread_barrier_t barrier;
+    _Atomic int count;
+} meeting;
+
+static void meet(void *context)
+{
+    meeting *m = context;
+    pthread_barrier_wait(&m->barrier);
+    atomic_fetch_add(&m->count, 1);
+}
+
+/* As many jobs as threads run at once: each waits for all others. Fewer threads would hang here. */
+static void jobs_run_side_by_side(void **state)
+{
+    (void)state;
+    enum { N = 4 };
+    md_pool *pool = NULL;
+    meeting m = {.count = 0};
+    assert_int_equal(pthread_barrier_init(&m.barrier, NULL, N), 0);
+    assert_ok(md_pool_create(&pool, N));
+    for (int round = 0; round < 10; round++) {
+        for (int i = 0; i < N; i++)
+            md_pool_submit(pool, meet, &m);
+    }
+    md_pool_destroy(&pool);
+    assert_int_equal(atomic_load(&m.count), 10 * N);
+    pthread_barrier_destroy(&m.barrier);
+}
+
+typedef struct chain {
+    md_pool *pool;
+    _Atomic int left, loops;
+} chain;
+
+static void loop_body(void *context, int64_t first, int64_t last, int32_t lane, void *scratch)
+{
+    (void)lane;
+    (void)scratch;
+    atomic_fetch_add((_Atomic int *)context, (int)(last - first));
+}
+
+/* A job that submits the next one, and runs a loop, also while the pool is being destroyed. */
+static void next_in_chain(void *context)
+{
+    chain *c = context;
+    md_pool_loop(c->pool, 8, 1, 0, loop_body, &c->loops);
+    if (atomic_fetch_sub(&c->left, 1) > 1)
+        md_pool_submit(c->pool, next_in_chain, c);
+}
+
+static void jobs_submit_jobs(void **state)
+{
+    (void)state;
+    chain c = {.left = 200};
+    assert_ok(md_pool_create(&c.pool, 3));
+    md_pool *pool = c.pool; /* destroy clears its handle at the end only, but jobs read c.pool until then */
+    md_pool_submit(pool, next_in_chain, &c);
+    md_pool_destroy(&pool);
+    assert_int_equal(atomic_load(&c.left), 0);
+    assert_int_equal(atomic_load(&c.loops), 200 * 8);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(destroy_waits_for_all_jobs),
+        cmocka_unit_test(jobs_run_side_by_side),
+        cmocka_unit_test(jobs_submit_jobs),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

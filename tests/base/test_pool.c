@@ -1,0 +1,221 @@
+#include "support/check.h"
+
+#include "base/pool.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <time.h>
+
+enum { MAX_BLOCKS = 5000 };
+
+typedef struct loop_record {
+    _Atomic uint32_t hits[MAX_BLOCKS];
+    _Atomic uint32_t lane_busy[64];
+    _Atomic int is_wrong;
+    int64_t grain, n_blocks;
+    int32_t threads;
+    size_t scratch_bytes;
+} loop_record;
+
+/* Each block once, pieces of the grain, one body a lane, scratch that nobody else writes. */
+static void check_body(void *context, int64_t first, int64_t last, int32_t lane, void *scratch)
+{
+    loop_record *r = context;
+    if (lane < 0 || lane >= r->threads || first >= last || last > r->n_blocks ||
+        (last - first != r->grain && last != r->n_blocks && r->threads > 1) || (r->scratch_bytes > 0) != (scratch != NULL)) {
+        atomic_store(&r->is_wrong, 1);
+        return;
+    }
+    if (atomic_fetch_add(&r->lane_busy[lane], 1) != 0)
+        atomic_store(&r->is_wrong, 2);
+    if (scratch) {
+        if ((uintptr_t)scratch % 64 != 0)
+            atomic_store(&r->is_wrong, 3);
+        memset(scratch, (int)first & 0x7f, r->scratch_bytes);
+    }
+    for (int64_t i = first; i < last; i++)
+        atomic_fetch_add_explicit(&r->hits[i], 1, memory_order_relaxed);
+    for (size_t i = 0; i < r->scratch_bytes; i++) {
+        if (((unsigned char *)scratch)[i] != ((int)first & 0x7f))
+            atomic_store(&r->is_wrong, 4);
+    }
+    atomic_fetch_sub(&r->lane_busy[lane], 1);
+}
+
+/* CMocka's asserts work on the main thread only. */
+static int is_right(md_pool *pool, loop_record *r, int64_t n_blocks, int64_t grain, size_t scratch_bytes)
+{
+    memset(r, 0, sizeof *r);
+    r->n_blocks = n_blocks;
+    r->grain = grain;
+    r->threads = md_pool_threads(pool);
+    r->scratch_bytes = scratch_bytes;
+    if (md_pool_loop(pool, n_blocks, grain, scratch_bytes, check_body, r) != MD_OK || atomic_load(&r->is_wrong))
+        return 0;
+    for (int64_t i = 0; i < n_blocks; i++) {
+        if (atomic_load(&r->hits[i]) != 1)
+            return 0;
+    }
+    return 1;
+}
+
+static void run_checked(md_pool *pool, loop_record *r, int64_t n_blocks, int64_t grain, size_t scratch_bytes)
+{
+    if (!is_right(pool, r, n_blocks, grain, scratch_bytes))
+        fail_msg("%lld blocks by %lld, %zu bytes: wrong %d", (long long)n_blocks, (long long)grain, scratch_bytes,
+                 atomic_load(&r->is_wrong));
+}
+
+static void every_block_runs_once(void **state)
+{
+    (void)state;
+    uint64_t seed = check_seed();
+    static loop_record r;
+    for (int32_t threads = 1; threads <= 16; threads = threads < 4 ? threads + 1 : threads * 2) {
+        md_pool *pool = NULL;
+        assert_ok(md_pool_create(&pool, threads));
+        assert_in_range(md_pool_threads(pool), 1, threads);
+        run_checked(pool, &r, 0, 1, 64);
+        run_checked(pool, &r, 1, 1, 0);
+        run_checked(pool, &r, 1, 1, 100);
+        run_checked(pool, &r, 10, INT64_MAX, 8);
+        for (int i = 0; i < 300; i++) {
+            int64_t n = (int64_t)(check_random(&seed) % (i % 10 ? 40 : MAX_BLOCKS)) + 1;
+            int64_t grain = (int64_t)(check_random(&seed) % 7) + 1;
+            run_checked(pool, &r, n, grain, check_random(&seed) % 2 ? check_random(&seed) % 3000 : 0);
+        }
+        md_pool_destroy(&pool);
+        assert_null(pool);
+    }
+    md_pool_destroy(NULL);
+}
+
+typedef struct caller {
+    md_pool *pool;
+    uint64_t seed;
+    int n_loops, n_wrong;
+} caller;
+
+static void *call_loops(void *context)
+{
+    caller *c = context;
+    loop_record *r = malloc(sizeof *r);
+    for (int i = 0; r && i < c->n_loops; i++) {
+        uint64_t random = check_random(&c->seed);
+        int64_t n_blocks = (int64_t)(random % 60) + 1, grain = (int64_t)(random >> 8 & 3) + 1;
+        c->n_wrong += !is_right(c->pool, r, n_blocks, grain, (random >> 20) % 2 * 200);
+        if (random % 64 == 0) /* now and then the workers go to sleep */
+            nanosleep(&(struct timespec){0, 200 * 1000}, NULL);
+    }
+    free(r);
+    return NULL;
+}
+
+static void hammer(int32_t threads, int n_callers, int n_loops)
+{
+    md_pool *pool = NULL;
+    uint64_t seed = check_seed();
+    pthread_t thread[24];
+    caller callers[24];
+    assert_ok(md_pool_create(&pool, threads));
+    for (int i = 0; i < n_callers; i++) {
+        callers[i] = (caller){pool, check_random(&seed), n_loops, 0};
+        assert_int_equal(pthread_create(&thread[i], NULL, call_loops, &callers[i]), 0);
+    }
+    for (int i = 0; i < n_callers; i++)
+        pthread_join(thread[i], NULL);
+    for (int i = 0; i < n_callers; i++)
+        assert_int_equal(callers[i].n_wrong, 0);
+    md_pool_destroy(&pool);
+}
+
+static void several_callers_share_the_workers(void **state)
+{
+    (void)state;
+    hammer(2, 2, 3000);
+    hammer(4, 4, 1000);
+    hammer(3, 24, 100); /* more loops than slots */
+}
+
+static void inner_body(void *context, int64_t first, int64_t last, int32_t lane, void *scratch)
+{
+    (void)lane;
+    (void)scratch;
+    atomic_fetch_add((_Atomic int64_t *)context, last - first);
+}
+
+typedef struct nested {
+    md_pool *pool;
+    _Atomic int64_t sum;
+} nested;
+
+static void outer_body(void *context, int64_t first, int64_t last, int32_t lane, void *scratch)
+{
+    nested *n = context;
+    (void)lane;
+    (void)scratch;
+    for (int64_t i = first; i < last; i++)
+        md_pool_loop(n->pool, 10, 1, 0, inner_body, &n->sum);
+}
+
+static void loops_nest(void **state)
+{
+    (void)state;
+    nested n = {0};
+    assert_ok(md_pool_create(&n.pool, 3));
+    for (int i = 0; i < 200; i++)
+        md_pool_loop(n.pool, 20, 1, 0, outer_body, &n);
+    assert_int_equal(atomic_load(&n.sum), 200 * 20 * 10);
+    md_pool_destroy(&n.pool);
+}
+
+static void slow_body(void *context, int64_t first, int64_t last, int32_t lane, void *scratch)
+{
+    (void)lane;
+    (void)scratch;
+    /* The last piece ends well after the caller has nothing left to do, so that it sleeps. */
+    if (first > 0)
+        nanosleep(&(struct timespec){0, 3 * 1000 * 1000}, NULL);
+    atomic_fetch_add((_Atomic int64_t *)context, last - first);
+}
+
+static void caller_waits_for_slow_workers(void **state)
+{
+    (void)state;
+    md_pool *pool = NULL;
+    _Atomic int64_t sum = 0;
+    assert_ok(md_pool_create(&pool, 4));
+    for (int i = 1; i <= 20; i++) {
+        assert_ok(md_pool_loop(pool, 4, 1, 0, slow_body, &sum));
+        assert_int_equal(atomic_load(&sum), i * 4);
+    }
+    md_pool_destroy(&pool);
+}
+
+static void bad_counts_are_refused(void **state)
+{
+    (void)state;
+    md_pool *pool = NULL;
+    assert_fails(md_pool_create(&pool, 0), MD_INVALID_ARGUMENT, "0 threads");
+    assert_fails(md_pool_create(&pool, 2000), MD_INVALID_ARGUMENT, "2000 threads");
+    assert_null(pool);
+    assert_ok(md_pool_create(&pool, 2));
+    _Atomic int64_t sum = 0;
+    assert_fails(md_pool_loop(pool, 4, 1, SIZE_MAX - 8, inner_body, &sum), MD_OUT_OF_MEMORY, "memory");
+    assert_int_equal(atomic_load(&sum), 0);
+    assert_ok(md_pool_loop(pool, 4, 1, 8, inner_body, &sum));
+    assert_int_equal(atomic_load(&sum), 4);
+    md_pool_destroy(&pool);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_block_runs_once),
+        cmocka_unit_test(several_callers_share_the_workers),
+        cmocka_unit_test(loops_nest),
+        cmocka_unit_test(caller_waits_for_slow_workers),
+        cmocka_unit_test(bad_counts_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

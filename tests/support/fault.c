@@ -1,0 +1,57 @@
+#include "support/fault.h"
+
+#include <stdatomic.h>
+#include <stddef.h>
+
+static _Atomic int64_t left; /* 0: off; 1: the next one fails, and stays so */
+static _Atomic int happened;
+
+void fault_after(int64_t n)
+{
+    atomic_store(&happened, 0);
+    atomic_store(&left, n);
+}
+
+int fault_happened(void)
+{
+    return atomic_load(&happened);
+}
+
+static int is_refused(void)
+{
+    int64_t n = atomic_load(&left);
+    while (n > 1 && !atomic_compare_exchange_weak(&left, &n, n - 1))
+        ;
+    if (n == 1)
+        atomic_store(&happened, 1);
+    return n == 1;
+}
+
+void *__real_malloc(size_t n);
+void *__real_calloc(size_t n, size_t size);
+void *__real_realloc(void *p, size_t n);
+void *__real_aligned_alloc(size_t alignment, size_t n);
+void *__wrap_malloc(size_t n);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_realloc(void *p, size_t n);
+void *__wrap_aligned_alloc(size_t alignment, size_t n);
+
+void *__wrap_malloc(size_t n)
+{
+    return is_refused() ? NULL : __real_malloc(n);
+}
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+    return is_refused() ? NULL : __real_calloc(n, size);
+}
+
+void *__wrap_realloc(void *p, size_t n)
+{
+    return is_refused() ? NULL : __real_realloc(p, n);
+}
+
+void *__wrap_aligned_alloc(size_t alignment, size_t n)
+{
+    return is_refused() ? NULL : __real_aligned_alloc(alignment, n);
+}

@@ -1,0 +1,10 @@
+/* Makes allocations fail on purpose. A test program that lists fault.c and links with fault_link_args (tests/meson.build)
+ * has malloc, calloc, realloc and aligned_alloc of the library's code counted and, when asked, refused. */
+#ifndef MD_TESTS_SUPPORT_FAULT_H
+#define MD_TESTS_SUPPORT_FAULT_H
+#include <stdint.h>
+/** The n-th allocation from now (1 is the next) and all after it fail; 0: none fails. */
+void fault_after(int64_t n);
+/** Whether an allocation was refused since the last fault_after. */
+int fault_happened(void);
+#endif
