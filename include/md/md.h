@@ -235,6 +235,10 @@ MD_API void md_op_destroy(md_op **op);
 MD_API int32_t md_op_n_args(const md_op *op);
 /** Describes argument i. @return MD_INVALID_ARGUMENT if i is out of range. */
 MD_API md_status md_op_arg(md_arg_info *out, const md_op *op, int32_t i);
+/** What argument i looks like at sizes given as text ("b=8, n=64"): a contiguous tensor without memory; an axis that needs only be long
+ * enough is as long as it is reached, or as the sizes say ("E.0=1000" for axis 0 of E). @return MD_INVALID_ARGUMENT for a scalar,
+ * for an unknown dim or a missing size (named). */
+MD_API md_status md_op_tensor(md_tensor *out, md_op *op, int32_t i, const char *sizes);
 /** The op's name; the op's formula as the library prints it back. Owned by the op. */
 MD_API const char *md_op_name(const md_op *op);
 MD_API const char *md_op_formula(const md_op *op);

@@ -102,12 +102,12 @@ static md_status make_memory(md_fx_binding *b, md_op *op)
     return MD_OK;
 }
 
-md_status md_api_bind_sizes(md_ds_bound *out, md_op *op, const char *sizes)
+md_status md_api_bind_sizes(md_ds_bound *out, md_op *op, const char *sizes, md_api_memory memory)
 {
     memset(out, 0, sizeof *out);
     MD_TRY(fill_sizes(&out->binding, op->ds, sizes));
     MD_TRY(make_tensors(&out->binding, op->ds));
-    if (op->ds->policy.select == MD_SELECT_MEASURE)
+    if (memory == MD_API_MEMORY_TO_MEASURE && op->ds->policy.select == MD_SELECT_MEASURE)
         MD_TRY(make_memory(&out->binding, op));
     md_ds_shape_of(&out->shape, op->ds, &out->binding);
     return MD_OK;
@@ -116,8 +116,6 @@ md_status md_api_bind_sizes(md_ds_bound *out, md_op *op, const char *sizes)
 void md_api_unbind_sizes(md_ds_bound *bound, md_op *op)
 {
     md_dev *dev = op->context->dev;
-    if (op->ds->policy.select != MD_SELECT_MEASURE)
-        return;
     for (int32_t t = 0; t < op->ds->formula->n_tensors; t++)
         if (bound->binding.tensor[t].data)
             dev->ops->free(dev, bound->binding.tensor[t].data);

@@ -31,9 +31,11 @@ struct md_op {
 /** Rows of all ops, alive and gone. */
 void md_api_rows(md_ss_rows *out, md_context *context);
 
-/** Binds an op to contiguous, aligned tensors of the sizes in a text, "b=8, n=64", for choosing without data. Where the op measures,
- * memory is made and filled: give the bound back with md_api_unbind_sizes. Sizes that no tensor needs are refused, missing ones named. */
-md_status md_api_bind_sizes(md_ds_bound *out, md_op *op, const char *sizes);
+typedef enum md_api_memory { MD_API_NO_MEMORY, MD_API_MEMORY_TO_MEASURE } md_api_memory;
+
+/** Binds an op to contiguous, aligned tensors of the sizes in a text, "b=8, n=64", for choosing without data. MEMORY_TO_MEASURE makes
+ * and fills memory where the op's policy measures; give such a bound back, also after a failure. Unknown dims are refused, missing named. */
+md_status md_api_bind_sizes(md_ds_bound *out, md_op *op, const char *sizes, md_api_memory memory);
 void md_api_unbind_sizes(md_ds_bound *bound, md_op *op);
 
 /** Hands a text to the caller's function in one piece. */

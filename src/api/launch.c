@@ -164,7 +164,7 @@ md_status md_prepare(md_op *op, const char *sizes)
     md_ds_record *record = NULL;
     if (!op)
         return md_fail(MD_INVALID_ARGUMENT, "op is NULL");
-    md_status s = md_api_bind_sizes(&bound, op, sizes);
+    md_status s = md_api_bind_sizes(&bound, op, sizes, MD_API_MEMORY_TO_MEASURE);
     if (s == MD_OK)
         s = md_ds_find(&record, op->ds, &bound);
     if (record)

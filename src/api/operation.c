@@ -202,6 +202,21 @@ md_status md_op_arg(md_arg_info *out, const md_op *op, int32_t i)
     return MD_OK;
 }
 
+md_status md_op_tensor(md_tensor *out, md_op *op, int32_t i, const char *sizes)
+{
+    md_arg_info info;
+    md_ds_bound bound;
+    if (!out)
+        return md_fail(MD_INVALID_ARGUMENT, "out is NULL");
+    MD_TRY(md_op_arg(&info, op, i));
+    if (info.is_scalar)
+        return md_fail(MD_INVALID_ARGUMENT, "argument %d '%s' is a scalar", i, info.name);
+    MD_TRY(md_api_bind_sizes(&bound, op, sizes, MD_API_NO_MEMORY));
+    *out = bound.binding.tensor[op->ds->formula->args[i].id];
+    out->data = NULL;
+    return MD_OK;
+}
+
 const char *md_op_name(const md_op *op)
 {
     return op ? op->ds->name : "";

@@ -78,7 +78,7 @@ md_status md_explain(md_op *op, const char *sizes, int32_t json, md_write_fn wri
     md_strbuf text = {0};
     if (!op)
         return md_fail(MD_INVALID_ARGUMENT, "op is NULL");
-    md_status s = md_api_bind_sizes(&bound, op, sizes);
+    md_status s = md_api_bind_sizes(&bound, op, sizes, MD_API_MEMORY_TO_MEASURE);
     if (s == MD_OK)
         s = md_ss_explain(&text, op->ds, &bound, json != 0);
     if (s == MD_OK)
@@ -143,7 +143,7 @@ md_status md_op_work(double *flops, double *bytes, md_op *op, const char *sizes)
     md_ds_bound bound;
     if (!op || !flops || !bytes)
         return md_fail(MD_INVALID_ARGUMENT, "%s is NULL", !op ? "op" : flops ? "bytes" : "flops");
-    md_status s = md_api_bind_sizes(&bound, op, sizes);
+    md_status s = md_api_bind_sizes(&bound, op, sizes, MD_API_NO_MEMORY);
     if (s == MD_OK) {
         double sum = 0.0, stage_flops = 0.0, stage_bytes = 0.0;
         for (int32_t i = 0; i < op->ds->n_stages; i++) {
@@ -153,7 +153,6 @@ md_status md_op_work(double *flops, double *bytes, md_op *op, const char *sizes)
         *flops = sum;
         *bytes = op->ds->n_stages == 1 ? stage_bytes : argument_bytes(&bound, op->ds->formula);
     }
-    md_api_unbind_sizes(&bound, op);
     return s;
 }
 

@@ -1,0 +1,52 @@
+/* What the commands of mdctl share: options, exits, output. Public headers only. */
+#ifndef MDCTL_CLI_H
+#define MDCTL_CLI_H
+
+#include <md/md.h>
+#include <stdbool.h>
+
+/* Exit status of mdctl. */
+enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
+
+typedef struct cli_options {
+    md_context_options context;
+    md_op_options op;
+    const char *sizes; /* of the call */
+    const char *variant, *trace, *output; /* source, demo, bench */
+    uint64_t seed;
+    int32_t stage, repeat; /* repeat: 0 where not given */
+    bool json, help, quick;
+    int n; /* arguments left */
+    char **arg;
+} cli_options;
+
+/** Parses options of any command; false after saying what was wrong on stderr. */
+bool cli_parse(cli_options *out, int argc, char **argv);
+/** Prints the table of options. */
+void cli_print_options(FILE *file);
+/** "mdctl: message" on stderr, then the status for exit. */
+int cli_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+int cli_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/** The library's last error, as cli_fail. */
+int cli_fail_md(void);
+/** A md_write_fn into a FILE (user). */
+int cli_write(void *user, const char *text, size_t n_bytes);
+/** Whether colour and progress may be shown on this stream. */
+bool cli_is_terminal(FILE *file);
+/** Bold where colour may be shown on stdout: cli_bold() text cli_plain(). */
+const char *cli_bold(void);
+const char *cli_plain(void);
+/** One line of progress on stderr, rewritten in place; shown only on a terminal, and not for the first second. NULL clears it. */
+void cli_progress(const char *format, ...) __attribute__((format(printf, 1, 2)));
+double cli_now_us(void);
+
+typedef int (*cli_command)(const cli_options *options);
+int cli_info(const cli_options *o);
+int cli_ops(const cli_options *o);
+int cli_run(const cli_options *o);
+int cli_explain(const cli_options *o);
+int cli_source(const cli_options *o);
+int cli_bench(const cli_options *o);
+int cli_demo(const cli_options *o);
+
+#endif

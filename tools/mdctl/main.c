@@ -1,0 +1,71 @@
+/* mdctl: multidispatch from the command line. */
+#include "cli.h"
+
+#include <string.h>
+
+typedef struct command {
+    const char *name;
+    cli_command run;
+    const char *arguments;
+    const char *meaning;
+} command;
+
+static const command commands[] = {
+    {"demo", cli_demo, "", "a transformer block under changing batch sizes: which variant serves what, and what that brings"},
+    {"run", cli_run, "FORMULA|OP --sizes LIST", "make data, run, check against the reference, print"},
+    {"explain", cli_explain, "FORMULA|OP --sizes LIST", "all candidates at a shape, and why one is picked"},
+    {"source", cli_source, "FORMULA|OP [--variant NAME]", "the generated text of a variant; without a name, lists them"},
+    {"bench", cli_bench, "[BOARD... | FORMULA|OP --sizes LIST]", "kernel times, one JSON object a line"},
+    {"ops", cli_ops, "[NAME]", "the catalogue of named ops"},
+    {"info", cli_info, "", "build, device, compiler, environment variables"},
+};
+enum { N_COMMANDS = sizeof commands / sizeof *commands };
+
+static int help(FILE *file)
+{
+    fprintf(file, "mdctl %s: one tensor operation, many kernels, the right one for every shape\n\n", md_version());
+    for (int i = 0; i < N_COMMANDS; i++)
+        fprintf(file, "  mdctl %-8s %-38s %s\n", commands[i].name, commands[i].arguments, commands[i].meaning);
+    fprintf(file, "\noptions\n");
+    cli_print_options(file);
+    fprintf(file, "\nexamples\n"
+                  "  mdctl run softmax --sizes \"i=4, j=1000\"\n"
+                  "  mdctl explain \"Y[b,n] = gelu(sum[k](X[b,k] * W[n,k]) + c[n])\" --static \"n=1024, k=512\" --sizes b=33\n"
+                  "  mdctl bench data/boards/rows.txt\n"
+                  "\nexit status: 0 well, 1 it failed, 2 the command line is wrong\n");
+    return CLI_OK;
+}
+
+static const command *find(const char *name)
+{
+    for (int i = 0; i < N_COMMANDS; i++)
+        if (!strcmp(commands[i].name, name))
+            return &commands[i];
+    return NULL;
+}
+
+static int help_of(const command *c)
+{
+    printf("usage: mdctl %s %s [options]\n%s\n\noptions\n", c->name, c->arguments, c->meaning);
+    cli_print_options(stdout);
+    return CLI_OK;
+}
+
+int main(int argc, char **argv)
+{
+    cli_options options;
+    if (argc < 2) {
+        help(stderr);
+        return CLI_USAGE;
+    }
+    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help"))
+        return help(stdout);
+    if (!strcmp(argv[1], "--version"))
+        return printf("mdctl %s\n", md_version()) < 0;
+    const command *c = find(argv[1]);
+    if (!c)
+        return cli_usage("there is no command '%s'; see mdctl --help", argv[1]);
+    if (!cli_parse(&options, argc - 1, argv + 1))
+        return CLI_USAGE;
+    return options.help ? help_of(c) : c->run(&options);
+}

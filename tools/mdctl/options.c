@@ -1,0 +1,189 @@
+#include "cli.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct option_row {
+    const char *name;
+    int key;
+    const char *value; /* NULL: a flag */
+    const char *meaning;
+} option_row;
+
+enum { KEY_FIRST = 256, DEVICE, HINTS, SELECT, METRIC, PERSISTENT, PIN, THREADS, CC, SIZES, STATIC, DTYPE, WEIGHTS, VARIANT, STAGE, SEED, REPEAT,
+       TRACE, OUTPUT, NO_LIBRARY, BOUNDS, JSON, QUICK, HELP };
+
+static const option_row row[] = {
+    {"sizes", SIZES, "LIST", "sizes of the dims at the call: \"b=8, n=64\""},
+    {"static", STATIC, "LIST", "dims fixed when the op is made, and ranges: \"k=4096, b=1..8192\""},
+    {"dtype", DTYPE, "TYPE", "of data tensors: f32 (default), f64, f16, bf16"},
+    {"hints", HINTS, "LIST", "\"64,256,4096\", \"b=1,64 n=256\" or \"(b=1,n=64) (b=8,n=64)\""},
+    {"select", SELECT, "MODE", "distance, model or measure"},
+    {"metric", METRIC, "METRIC", "log2 or inductor"},
+    {"weights", WEIGHTS, "LIST", "of dims in the distance: \"b=1, n=0.5\""},
+    {"persistent", PERSISTENT, "WHEN", "auto, only or never"},
+    {"pin", PIN, "VARIANT", "use this variant; \"stage:variant;...\" where there are several stages"},
+    {"no-library", NO_LIBRARY, NULL, "without the library family (CBLAS)"},
+    {"bounds", BOUNDS, "WHAT", "of an index out of range: report, clamp or zero"},
+    {"variant", VARIANT, "NAME", "source: the variant to print"},
+    {"stage", STAGE, "N", "source: the stage (default 0)"},
+    {"trace", TRACE, "FILE", "demo: batch sizes, one a line, or an Azure LLM inference trace"},
+    {"output", OUTPUT, "FILE", "bench, demo: write the JSON lines there too"},
+    {"repeat", REPEAT, "N", "bench: repetitions (default 15)"},
+    {"seed", SEED, "N", "of random data (default 1)"},
+    {"quick", QUICK, NULL, "bench, demo: less work, noisier figures"},
+    {"device", DEVICE, "NAME", "auto, host, cuda or cuda:N"},
+    {"threads", THREADS, "N", "of the host device"},
+    {"cc", CC, "PROGRAM", "C compiler of the host device"},
+    {"json", JSON, NULL, "machine-readable output"},
+    {"help", HELP, NULL, "this text"},
+};
+enum { N_ROWS = sizeof row / sizeof *row };
+
+void cli_print_options(FILE *file)
+{
+    for (int i = 0; i < N_ROWS; i++)
+        fprintf(file, "  --%-10s %-8s %s\n", row[i].name, row[i].value ? row[i].value : "", row[i].meaning);
+}
+
+typedef struct word {
+    const char *name;
+    int value;
+} word;
+
+static const word select_word[] = {{"distance", MD_SELECT_DISTANCE}, {"model", MD_SELECT_MODEL}, {"measure", MD_SELECT_MEASURE}, {NULL, 0}};
+static const word metric_word[] = {{"log2", MD_METRIC_LOG2}, {"inductor", MD_METRIC_INDUCTOR}, {NULL, 0}};
+static const word persistent_word[] = {
+    {"auto", MD_PERSISTENT_AUTO}, {"only", MD_PERSISTENT_ONLY}, {"never", MD_PERSISTENT_NEVER}, {NULL, 0}};
+static const word bounds_word[] = {{"report", MD_BOUNDS_REPORT}, {"clamp", MD_BOUNDS_CLAMP}, {"zero", MD_BOUNDS_ZERO}, {NULL, 0}};
+
+static bool parse_word(int *out, const word *words, const char *option, const char *value)
+{
+    char allowed[128] = "";
+    for (const word *w = words; w->name; w++) {
+        if (!strcmp(w->name, value)) {
+            *out = w->value;
+            return true;
+        }
+        size_t n = strlen(allowed);
+        snprintf(allowed + n, sizeof allowed - n, "%s%s", n ? ", " : "", w->name);
+    }
+    cli_usage("--%s '%s': expected one of %s", option, value, allowed);
+    return false;
+}
+
+static bool parse_number(int64_t *out, const char *option, const char *value, int64_t lo, int64_t hi)
+{
+    char *end = NULL;
+    errno = 0;
+    long long v = strtoll(value, &end, 10);
+    if (errno || end == value || *end || v < lo || v > hi) {
+        cli_usage("--%s '%s': expected a number in %lld..%lld", option, value, (long long)lo, (long long)hi);
+        return false;
+    }
+    *out = v;
+    return true;
+}
+
+static bool parse_dtype(md_dtype *out, const char *value)
+{
+    *out = md_dtype_parse(value);
+    if (*out == MD_DTYPE_DEFAULT)
+        cli_usage("--dtype '%s': expected f32, f64, f16 or bf16", value);
+    return *out != MD_DTYPE_DEFAULT;
+}
+
+static bool set_word(cli_options *o, int key, const char *option, const char *value)
+{
+    int v = 0;
+    const word *words = key == SELECT ? select_word : key == METRIC ? metric_word : key == PERSISTENT ? persistent_word : bounds_word;
+    if (!parse_word(&v, words, option, value))
+        return false;
+    if (key == SELECT)
+        o->op.select = (md_select)v;
+    else if (key == METRIC)
+        o->op.metric = (md_metric)v;
+    else if (key == PERSISTENT)
+        o->op.persistent = (md_persistent)v;
+    else
+        o->op.bounds = (md_bounds)v;
+    return true;
+}
+
+static bool set_number(cli_options *o, int key, const char *option, const char *value)
+{
+    int64_t v = 0;
+    if (!parse_number(&v, option, value, key == THREADS || key == REPEAT ? 1 : 0, key == SEED ? INT64_MAX : 100000))
+        return false;
+    if (key == THREADS)
+        o->context.threads = (int32_t)v;
+    else if (key == STAGE)
+        o->stage = (int32_t)v;
+    else if (key == REPEAT)
+        o->repeat = (int32_t)v;
+    else
+        o->seed = (uint64_t)v;
+    return true;
+}
+
+static const char **text_of(cli_options *o, int key)
+{
+    switch (key) {
+    case DEVICE: return &o->context.device;
+    case HINTS: return &o->op.hints;
+    case PIN: return &o->op.pin;
+    case CC: return &o->context.cc;
+    case SIZES: return &o->sizes;
+    case STATIC: return &o->op.sizes;
+    case WEIGHTS: return &o->op.weights;
+    case VARIANT: return &o->variant;
+    case TRACE: return &o->trace;
+    case OUTPUT: return &o->output;
+    }
+    return NULL;
+}
+
+static bool set_option(cli_options *o, int key, const char *option, const char *value)
+{
+    const char **text = text_of(o, key);
+    if (text) {
+        *text = value;
+        return true;
+    }
+    switch (key) {
+    case SELECT: case METRIC: case PERSISTENT: case BOUNDS: return set_word(o, key, option, value);
+    case THREADS: case STAGE: case SEED: case REPEAT: return set_number(o, key, option, value);
+    case DTYPE: return parse_dtype(&o->op.dtype, value);
+    case NO_LIBRARY: o->op.without_library = 1; return true;
+    case JSON: o->json = true; return true;
+    case QUICK: o->quick = true; return true;
+    case HELP: o->help = true; return true;
+    }
+    return false;
+}
+
+bool cli_parse(cli_options *out, int argc, char **argv)
+{
+    struct option longs[N_ROWS + 1] = {0};
+    memset(out, 0, sizeof *out);
+    out->seed = 1;
+    for (int i = 0; i < N_ROWS; i++)
+        longs[i] = (struct option){row[i].name, row[i].value ? required_argument : no_argument, NULL, row[i].key};
+    opterr = 0;
+    int at = 0;
+    for (int key; (key = getopt_long(argc, argv, ":h", longs, &at)) != -1;) {
+        if (key == 'h')
+            key = HELP;
+        if (key == ':' || key == '?') {
+            cli_usage("%s '%s'; see mdctl --help", key == ':' ? "a value is missing behind" : "unknown option", argv[optind - 1]);
+            return false;
+        }
+        if (!set_option(out, key, key == HELP ? "help" : longs[at].name, optarg))
+            return false;
+    }
+    out->n = argc - optind;
+    out->arg = argv + optind;
+    return true;
+}
