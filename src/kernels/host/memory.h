@@ -1,0 +1,314 @@
+/* Loads and stores of every storage type, in vectors, strided, from a list of offsets, and one by one. A part of prelude.h.
+ * Only what MD_USE_<DTYPE> asks for is compiled; without a configuration, all. */
+#ifndef MD_HOST_MEMORY_H
+#define MD_HOST_MEMORY_H
+
+#if !defined(MD_CONFIGURED)
+#define MD_USE_F32 1
+#define MD_USE_F64 1
+#define MD_USE_F16 1
+#define MD_USE_BF16 1
+#define MD_USE_I32 1
+#define MD_USE_I64 1
+#define MD_USE_U8 1
+#define MD_USE_BOOL 1
+#endif
+
+/* clang-format off */
+#if MD_VL == 16
+#define MD_EACH(M) {M(0), M(1), M(2), M(3), M(4), M(5), M(6), M(7), M(8), M(9), M(10), M(11), M(12), M(13), M(14), M(15)}
+#elif MD_VL == 8
+#define MD_EACH(M) {M(0), M(1), M(2), M(3), M(4), M(5), M(6), M(7)}
+#elif MD_VL == 4
+#define MD_EACH(M) {M(0), M(1), M(2), M(3)}
+#else
+#define MD_EACH(M) {M(0), M(1)}
+#endif
+
+typedef uint16_t md_w16 MD_VECTOR(MD_VL * 2);
+typedef uint8_t md_w8 MD_VECTOR(MD_VL);
+
+/* ---- bfloat16 is the upper half of binary32. */
+MD_INLINE md_f md_up_bf16(md_w16 w) { return (md_f)(__builtin_convertvector(w, md_u) << 16); }
+MD_INLINE md_w16 md_down_bf16(md_f v)
+{
+    md_u u = (md_u)v, rounded = (u + 0x7fff + (u >> 16 & 1)) >> 16;
+    return __builtin_convertvector((md_u)md_where_b((md_b)(v != v), (md_b)(u >> 16 | 0x40), (md_b)rounded), md_w16);
+}
+MD_INLINE float md_up1_bf16(uint16_t h)
+{
+    uint32_t u = (uint32_t)h << 16;
+    float f;
+    __builtin_memcpy(&f, &u, 4);
+    return f;
+}
+MD_INLINE uint16_t md_down1_bf16(float f)
+{
+    uint32_t u;
+    __builtin_memcpy(&u, &f, 4);
+    return (uint16_t)(f != f ? u >> 16 | 0x40 : (u + 0x7fff + (u >> 16 & 1)) >> 16);
+}
+MD_INLINE md_f md_round_bf16_f(md_f v) { return md_up_bf16(md_down_bf16(v)); }
+MD_INLINE md_f md_round_bf16_d(md_d v) { return md_round_bf16_f(md_odd_d_f(v)); }
+MD_INLINE md_f md_round_bf16_i(md_i v) { return md_round_bf16_f(md_odd_i_f(v)); }
+MD_INLINE float md_round_bf16_sf(float v) { return md_up1_bf16(md_down1_bf16(v)); }
+MD_INLINE float md_round_bf16_sd(double v) { return md_round_bf16_sf(md_odd_sd_sf(v)); }
+MD_INLINE float md_round_bf16_si(int64_t v) { return md_round_bf16_sf(md_odd_si_sf(v)); }
+
+/* ---- binary16, by integer and float arithmetic; subnormals by adding 1/2, whose last place is binary16's smallest step
+ * (after F. Giesen, "float->half variants"). With F16C the processor does it. */
+MD_INLINE md_f md_up_f16(md_w16 w)
+{
+#if defined(__AVX512F__) && MD_VL == 16
+    return (md_f)__builtin_ia32_vcvtph2ps512_mask((short MD_VECTOR(32))w, (float MD_VECTOR(64)){0}, (unsigned short)0xffff, 4);
+#elif defined(__F16C__) && MD_VL == 8
+    return (md_f)__builtin_ia32_vcvtph2ps256((short MD_VECTOR(16))w);
+#else
+    md_u u = __builtin_convertvector(w, md_u), sign = (u & 0x8000) << 16, magnitude = u & 0x7fff;
+    md_u normal = (magnitude << 13) + 0x38000000;
+    md_u special = (magnitude << 13) | 0x7f800000 | ((md_u)(magnitude > 0x7c00) & 0x400000);
+    md_f subnormal = __builtin_convertvector((md_b)magnitude, md_f) * 0x1p-24f;
+    md_b r = md_where_b((md_b)(magnitude < 0x400), (md_b)subnormal, (md_b)normal);
+    return (md_f)((md_u)md_where_b((md_b)(magnitude >= 0x7c00), (md_b)special, r) | sign);
+#endif
+}
+MD_INLINE md_w16 md_down_f16(md_f v)
+{
+#if defined(__AVX512F__) && MD_VL == 16
+    return (md_w16)__builtin_ia32_vcvtps2ph512_mask((float MD_VECTOR(64))v, 0, (short MD_VECTOR(32)){0}, (unsigned short)0xffff);
+#elif defined(__F16C__) && MD_VL == 8
+    return (md_w16)__builtin_ia32_vcvtps2ph256((float MD_VECTOR(32))v, 0);
+#else
+    md_u u = (md_u)v, sign = u >> 16 & 0x8000, magnitude = u & 0x7fffffff;
+    md_u normal = (magnitude - 0x38000000 + 0xfff + (magnitude >> 13 & 1)) >> 13;
+    md_u subnormal = (md_u)((md_f)magnitude + 0.5f) - 0x3f000000;
+    md_u special = 0x7c00 | ((md_u)(magnitude > 0x7f800000) & (0x200 | (magnitude >> 13 & 0x3ff)));
+    md_b r = md_where_b((md_b)(magnitude < 0x38800000), (md_b)subnormal, (md_b)normal);
+    r = md_where_b((md_b)(magnitude >= 0x477ff000), (md_b)special, r); /* 65520 rounds to infinity */
+    return __builtin_convertvector((md_u)r | sign, md_w16);
+#endif
+}
+MD_INLINE float md_up1_f16(uint16_t h) { return md_up_f16((md_w16){h})[0]; }
+MD_INLINE uint16_t md_down1_f16(float f) { return md_down_f16(md_splat_f(f))[0]; }
+MD_INLINE md_f md_round_f16_f(md_f v) { return md_up_f16(md_down_f16(v)); }
+MD_INLINE md_f md_round_f16_d(md_d v) { return md_round_f16_f(md_odd_d_f(v)); }
+MD_INLINE md_f md_round_f16_i(md_i v) { return md_round_f16_f(md_odd_i_f(v)); }
+MD_INLINE float md_round_f16_sf(float v) { return md_up1_f16(md_down1_f16(v)); }
+MD_INLINE float md_round_f16_sd(double v) { return md_round_f16_sf(md_odd_sd_sf(v)); }
+MD_INLINE float md_round_f16_si(int64_t v) { return md_round_f16_sf(md_odd_si_sf(v)); }
+
+/* ---- Streaming stores: past the caches, so that a line that is wholly written is not read first. */
+MD_INLINE void md_stream(void *to, const void *from, int n_bytes)
+{
+#ifdef __clang__
+    typedef float piece MD_VECTOR(16);
+    for (int i = 0; i + 16 <= n_bytes; i += 16) {
+        piece v;
+        __builtin_memcpy(&v, (const char *)from + i, 16);
+        __builtin_nontemporal_store(v, (piece *)((char *)to + i));
+    }
+    if (n_bytes < 16)
+        __builtin_memcpy(to, from, (unsigned long)n_bytes);
+#else
+    int i = 0;
+#define MD_PIECE(bytes, builtin)                                                                                       \
+    for (; i + bytes <= n_bytes; i += bytes) {                                                                         \
+        float v MD_VECTOR(bytes);                                                                                      \
+        __builtin_memcpy(&v, (const char *)from + i, bytes);                                                           \
+        builtin((float *)((char *)to + i), v);                                                                         \
+    }
+#ifdef __AVX512F__
+    MD_PIECE(64, __builtin_ia32_movntps512)
+#endif
+#ifdef __AVX__
+    MD_PIECE(32, __builtin_ia32_movntps256)
+#endif
+#ifdef __SSE__
+    MD_PIECE(16, __builtin_ia32_movntps)
+#endif
+#undef MD_PIECE
+    __builtin_memcpy((char *)to + i, (const char *)from + i, (unsigned long)(n_bytes - i));
+#endif
+}
+/* Streaming stores are ordered for other threads by this. */
+MD_INLINE void md_stream_end(void)
+{
+#ifdef __SSE__
+    __builtin_ia32_sfence();
+#endif
+}
+
+#define MD_OP_ADD(a, b) ((a) + (b))
+#define MD_OP_OR(a, b) ((a) | (b))
+
+/* memory = op(memory, v). */
+#define MD_UPDATE(T, name, V, C, OP, OP1)                                                                              \
+    MD_INLINE void md_update_##name##_##T##_s(void *t, int64_t o, C v) { md_store_##T##_s(t, o, OP1(md_load_##T##_s(t, o), v)); } \
+    MD_INLINE void md_update_##name##_##T##_unit(void *t, int64_t o, V v, int n)                                       \
+    {                                                                                                                  \
+        md_store_##T##_unit(t, o, OP(md_load_##T##_unit(t, o, n), v), n);                                              \
+    }                                                                                                                  \
+    MD_OUTLINE void md_update_##name##_##T##_strided(void *t, int64_t o, int64_t s, V v, int n)                        \
+    {                                                                                                                  \
+        for (int l = 0; l < n; l++)                                                                                    \
+            md_update_##name##_##T##_s(t, o + l * s, (C)MD_ONE_##T(v[l]));                                             \
+    }                                                                                                                  \
+    MD_OUTLINE void md_update_##name##_##T##_scatter(void *t, md_i o, V v, int n, md_b m)                              \
+    {                                                                                                                  \
+        for (int l = 0; l < n; l++)                                                                                    \
+            if (m[l])                                                                                                  \
+                md_update_##name##_##T##_s(t, o[l], (C)MD_ONE_##T(v[l]));                                              \
+    }
+
+/* All of a storage type: T its name, E the C type of an element, W its vector, V and C the compute types, UP, DOWN and UP1, DOWN1 the
+ * conversions between them, S, SS the suffixes of V and C, ADD the sum. MD_ONE_T turns a lane of V into C. */
+#define MD_STORAGE(T, E, W, V, C, UP, DOWN, UP1, DOWN1, S, SS, ADD)                                                    \
+    MD_OUTLINE W md_part_##T(const void *t, int64_t o, int n)                                                          \
+    {                                                                                                                  \
+        W w = {0};                                                                                                     \
+        for (int l = 0; l < n; l++)                                                                                    \
+            w[l] = ((const E *)t)[o + l];                                                                              \
+        return w;                                                                                                      \
+    }                                                                                                                  \
+    MD_OUTLINE W md_part_##T##_m(const void *t, int64_t o, int64_t s, int n, md_b m)                                   \
+    {                                                                                                                  \
+        W w = {0};                                                                                                     \
+        for (int l = 0; l < n; l++)                                                                                    \
+            if (m[l])                                                                                                  \
+                w[l] = ((const E *)t)[o + l * s];                                                                      \
+        return w;                                                                                                      \
+    }                                                                                                                  \
+    MD_OUTLINE W md_part_##T##_s(const void *t, int64_t o, int64_t s, int n)                                           \
+    {                                                                                                                  \
+        W w = {0};                                                                                                     \
+        for (int l = 0; l < n; l++)                                                                                    \
+            w[l] = ((const E *)t)[o + l * s];                                                                          \
+        return w;                                                                                                      \
+    }                                                                                                                  \
+    MD_OUTLINE W md_part_##T##_g(const void *t, md_i o, int n, md_b m)                                                 \
+    {                                                                                                                  \
+        W w = {0};                                                                                                     \
+        for (int l = 0; l < n; l++)                                                                                    \
+            if (m[l])                                                                                                  \
+                w[l] = ((const E *)t)[o[l]];                                                                           \
+        return w;                                                                                                      \
+    }                                                                                                                  \
+    MD_INLINE V md_load_##T##_unit(const void *t, int64_t o, int n)                                                    \
+    {                                                                                                                  \
+        if (n != MD_VL)                                                                                                \
+            return UP(md_part_##T(t, o, n));                                                                           \
+        W w;                                                                                                           \
+        __builtin_memcpy(&w, (const E *)t + o, sizeof w);                                                              \
+        return UP(w);                                                                                                  \
+    }                                                                                                                  \
+    MD_INLINE V md_load_##T##_unit_m(const void *t, int64_t o, int n, md_b m)                                          \
+    {                                                                                                                  \
+        return n == MD_VL && md_all_b(m) ? md_load_##T##_unit(t, o, MD_VL) : UP(md_part_##T##_m(t, o, 1, n, m));       \
+    }                                                                                                                  \
+    MD_INLINE V md_load_##T##_strided(const void *t, int64_t o, int64_t s, int n)                                      \
+    {                                                                                                                  \
+        if (n != MD_VL)                                                                                                \
+            return UP(md_part_##T##_s(t, o, s, n));                                                                    \
+        const E *e = (const E *)t + o;                                                                                 \
+        return UP(((W)MD_EACH(MD_STRIDED)));                                                                           \
+    }                                                                                                                  \
+    MD_INLINE V md_load_##T##_strided_m(const void *t, int64_t o, int64_t s, int n, md_b m)                            \
+    {                                                                                                                  \
+        return UP(md_part_##T##_m(t, o, s, n, m));                                                                     \
+    }                                                                                                                  \
+    MD_INLINE V md_load_##T##_gather(const void *t, md_i o, int n)                                                     \
+    {                                                                                                                  \
+        if (n != MD_VL)                                                                                                \
+            return UP(md_part_##T##_g(t, o, n, ~(md_b){0}));                                                           \
+        const E *e = (const E *)t;                                                                                     \
+        return UP(((W)MD_EACH(MD_GATHERED)));                                                                          \
+    }                                                                                                                  \
+    MD_INLINE V md_load_##T##_gather_m(const void *t, md_i o, int n, md_b m)                                           \
+    {                                                                                                                  \
+        return n == MD_VL && md_all_b(m) ? md_load_##T##_gather(t, o, MD_VL) : UP(md_part_##T##_g(t, o, n, m));        \
+    }                                                                                                                  \
+    MD_INLINE C md_load_##T##_s(const void *t, int64_t o) { return UP1(((const E *)t)[o]); }                           \
+    MD_OUTLINE void md_put_##T(void *t, int64_t o, int64_t s, W w, int n)                                              \
+    {                                                                                                                  \
+        for (int l = 0; l < n; l++)                                                                                    \
+            ((E *)t)[o + l * s] = w[l];                                                                                \
+    }                                                                                                                  \
+    MD_OUTLINE void md_put_##T##_g(void *t, md_i o, W w, int n, md_b m)                                                \
+    {                                                                                                                  \
+        for (int l = 0; l < n; l++)                                                                                    \
+            if (m[l])                                                                                                  \
+                ((E *)t)[o[l]] = w[l];                                                                                 \
+    }                                                                                                                  \
+    MD_INLINE void md_store_##T##_unit(void *t, int64_t o, V v, int n)                                                 \
+    {                                                                                                                  \
+        W w = DOWN(v);                                                                                                 \
+        if (n == MD_VL)                                                                                                \
+            __builtin_memcpy((E *)t + o, &w, sizeof w);                                                                \
+        else                                                                                                           \
+            md_put_##T(t, o, 1, w, n);                                                                                 \
+    }                                                                                                                  \
+    MD_INLINE void md_store_##T##_unit_nt(void *t, int64_t o, V v, int n)                                              \
+    {                                                                                                                  \
+        W w = DOWN(v);                                                                                                 \
+        if (n == MD_VL)                                                                                                \
+            md_stream((E *)t + o, &w, sizeof w);                                                                       \
+        else                                                                                                           \
+            md_put_##T(t, o, 1, w, n);                                                                                 \
+    }                                                                                                                  \
+    MD_INLINE void md_store_##T##_strided(void *t, int64_t o, int64_t s, V v, int n) { md_put_##T(t, o, s, DOWN(v), n); } \
+    MD_INLINE void md_store_##T##_scatter(void *t, md_i o, V v, int n, md_b m) { md_put_##T##_g(t, o, DOWN(v), n, m); } \
+    MD_INLINE void md_store_##T##_s(void *t, int64_t o, C v) { ((E *)t)[o] = DOWN1(v); }                               \
+    MD_UPDATE(T, add, V, C, ADD, ADD)                                                                                  \
+    MD_UPDATE(T, max, V, C, md_max_##S, md_max_##SS)                                                                   \
+    MD_UPDATE(T, min, V, C, md_min_##S, md_min_##SS)
+
+#define MD_STRIDED(l) e[(l) * s]
+#define MD_GATHERED(l) e[o[l]]
+#define MD_SAME(w) (w)
+#define MD_ONE_f32(v) (v)
+#define MD_ONE_f64(v) (v)
+#define MD_ONE_bf16(v) (v)
+#define MD_ONE_f16(v) (v)
+#define MD_ONE_i64(v) (v)
+#define MD_ONE_i32(v) (v)
+#define MD_ONE_u8(v) (v)
+#define MD_ONE_bool(v) ((v) != 0)
+
+#define MD_UP_I32(w) __builtin_convertvector(w, md_i)
+#define MD_DOWN_I32(v) __builtin_convertvector(v, md_b)
+#define MD_DOWN1_I32(v) ((int32_t)(v))
+#define MD_UP_U8(w) __builtin_convertvector(w, md_i)
+#define MD_DOWN_U8(v) __builtin_convertvector(v, md_w8)
+#define MD_DOWN1_U8(v) ((uint8_t)(v))
+#define MD_UP_BOOL(w) ((md_b)(__builtin_convertvector(w, md_b) != (md_b){0}))
+#define MD_DOWN_BOOL(v) __builtin_convertvector((v) & 1, md_w8)
+#define MD_UP1_BOOL(w) ((w) != 0)
+#define MD_DOWN1_BOOL(v) ((uint8_t)((v) != 0))
+
+#ifdef MD_USE_F32
+MD_STORAGE(f32, float, md_f, md_f, float, MD_SAME, MD_SAME, MD_SAME, MD_SAME, f, sf, MD_OP_ADD)
+#endif
+#ifdef MD_USE_F64
+MD_STORAGE(f64, double, md_d, md_d, double, MD_SAME, MD_SAME, MD_SAME, MD_SAME, d, sd, MD_OP_ADD)
+#endif
+#ifdef MD_USE_F16
+MD_STORAGE(f16, uint16_t, md_w16, md_f, float, md_up_f16, md_down_f16, md_up1_f16, md_down1_f16, f, sf, MD_OP_ADD)
+#endif
+#ifdef MD_USE_BF16
+MD_STORAGE(bf16, uint16_t, md_w16, md_f, float, md_up_bf16, md_down_bf16, md_up1_bf16, md_down1_bf16, f, sf, MD_OP_ADD)
+#endif
+#ifdef MD_USE_I32
+MD_STORAGE(i32, int32_t, md_b, md_i, int64_t, MD_UP_I32, MD_DOWN_I32, MD_SAME, MD_DOWN1_I32, i, si, MD_OP_ADD)
+#endif
+#ifdef MD_USE_I64
+MD_STORAGE(i64, int64_t, md_i, md_i, int64_t, MD_SAME, MD_SAME, MD_SAME, MD_SAME, i, si, MD_OP_ADD)
+#endif
+#ifdef MD_USE_U8
+MD_STORAGE(u8, uint8_t, md_w8, md_i, int64_t, MD_UP_U8, MD_DOWN_U8, MD_SAME, MD_DOWN1_U8, i, si, MD_OP_ADD)
+#endif
+#ifdef MD_USE_BOOL
+MD_STORAGE(bool, uint8_t, md_w8, md_b, int, MD_UP_BOOL, MD_DOWN_BOOL, MD_UP1_BOOL, MD_DOWN1_BOOL, b, sb, MD_OP_OR)
+#endif
+/* clang-format on */
+
+#endif
