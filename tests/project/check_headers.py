@@ -1,0 +1,51 @@
+#!/usr/bin/env python3
+"""Compiles each public header alone as C11 and C++17, and each private one alone as the library is compiled.
+Arguments: source root, folder of md_build_config.h, C compiler, C++ compiler or "" (words split at spaces)."""
+
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+
+def compiles(compiler, options, source):
+    done = subprocess.run(compiler + options + ["-fsyntax-only", source], capture_output=True, text=True, check=False)
+    if done.returncode:
+        print(done.stderr)
+    return done.returncode == 0
+
+
+def main():
+    root, config, cc, cxx = pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3].split(), sys.argv[4].split()
+    strict = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"]
+    public, private = [f"-I{root}/include"], [f"-I{root}/include", f"-I{root}/src", f"-I{config}"]
+    n_good = n_bad = 0
+    with tempfile.TemporaryDirectory() as folder:
+
+        def check(header, compiler, options, suffix):
+            nonlocal n_good, n_bad
+            source = pathlib.Path(folder) / f"alone{suffix}"
+            # Twice: the guard must hold. Something of its own: an empty file is not C.
+            source.write_text(f"#include <{header}>\n#include <{header}>\nextern int md_alone;\n", encoding="utf-8")
+            if compiles(compiler, options, str(source)):
+                n_good += 1
+            else:
+                n_bad += 1
+                print(f"{header} does not compile alone: {' '.join(compiler + options)}")
+
+        for path in sorted((root / "include").rglob("*.h")):
+            header = path.relative_to(root / "include")
+            check(header, cc, ["-std=c11", *strict, *public], ".c")
+            if cxx:
+                check(header, cxx, ["-std=c++17", *strict, *public], ".cc")
+        for path in sorted((root / "src").rglob("*.h")):
+            if "kernels" not in path.parts:
+                check(path.relative_to(root / "src"), cc, ["-std=gnu11", "-D_GNU_SOURCE", *strict, *private], ".c")
+    if not cxx:
+        print("no C++ compiler: C++17 was not tried")
+    print(f"{n_good} good, {n_bad} bad")
+    return 1 if n_bad or not n_good else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
