@@ -253,8 +253,8 @@ md_status md_infer_cast(md_front *front, md_fx_node **out, md_dtype to, md_fx_no
         return md_infer_convert(front, out, arg, compute);
     if (arg->weak)
         MD_TRY(md_infer_convert(front, &arg, arg, to == MD_F64 ? MD_F64 : arg->type));
-    if (to == MD_BOOL)
-        return md_infer_convert(front, out, arg, MD_BOOL);
+    if (to == MD_BOOL || arg->type == to)
+        return md_infer_convert(front, out, arg, to);
     MD_TRY(new_node(front, out, MD_FX_CAST, compute, at));
     (*out)->to = to;
     return set_args(front, *out, 1, &arg);

@@ -1,0 +1,335 @@
+/* Formulas as text. Parsing the text again gives the same formula: dtypes of all arguments and static sizes stand in it, and
+ * a constant carries its type, f32(2), where nothing beside it gives it one. */
+#include "base/dtype.h"
+#include "base/status.h"
+#include "base/strbuf.h"
+#include "expr/formula.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* As in the parser; a call, a tensor or a name binds tightest. */
+enum { LEVEL_NONE, LEVEL_OR, LEVEL_AND, LEVEL_NOT, LEVEL_COMPARE, LEVEL_SUM, LEVEL_TERM, LEVEL_SIGN, LEVEL_PRIMARY };
+
+typedef struct printer {
+    md_strbuf *out;
+    const md_fx_formula *formula;
+    bool with_types; /* print a tensor's dtype where it first appears */
+    bool is_typed[MD_FX_MAX_TENSORS];
+} printer;
+
+static void print(printer *p, const md_fx_node *n, int level, bool is_anchored);
+
+/* ---- numbers ---- */
+
+/* The shortest digits that read back as the same value, with a point whatever the locale. */
+static void print_real(md_strbuf *out, double value, md_dtype type)
+{
+    char text[64];
+    for (int digits = 1; digits <= 17; ++digits) {
+        snprintf(text, sizeof text, "%.*g", digits, value);
+        const double back = strtod(text, NULL);
+        if (type == MD_F64 ? back == value : (float)back == (float)value)
+            break;
+    }
+    bool was_point = false;
+    for (const char *s = text; *s; ++s) {
+        const bool is_plain = strchr("0123456789+-e", *s) != NULL;
+        if (is_plain)
+            md_strbuf_bytes(out, s, 1);
+        else if (!was_point)
+            md_strbuf_add(out, ".");
+        was_point = !is_plain;
+    }
+}
+
+static bool is_negative(const md_fx_node *n)
+{
+    return md_dtype_is_real(n->type) ? signbit(n->num) && !isnan(n->num) : n->integer < 0;
+}
+
+static void print_number(md_strbuf *out, const md_fx_node *n)
+{
+    if (n->type == MD_I64 && n->integer == INT64_MIN)
+        md_strbuf_add(out, "(-9223372036854775807 - 1)"); /* the digits alone would not fit */
+    else if (n->type == MD_I64)
+        md_strbuf_printf(out, "%lld", (long long)n->integer);
+    else if (isnan(n->num))
+        md_strbuf_add(out, "nan");
+    else if (isinf(n->num))
+        md_strbuf_add(out, n->num < 0 ? "-inf" : "inf");
+    else if (n->num == 0 && signbit(n->num))
+        md_strbuf_add(out, "-0.0");
+    else
+        print_real(out, n->num, n->type);
+}
+
+static void print_constant(printer *p, const md_fx_node *n, int level, bool is_anchored)
+{
+    if (n->type == MD_BOOL) {
+        md_strbuf_add(p->out, n->integer ? "true" : "false");
+        return;
+    }
+    const bool needs_parentheses = is_anchored && is_negative(n) && level > LEVEL_SIGN;
+    if (!is_anchored)
+        md_strbuf_add(p->out, md_dtype_name(n->type));
+    if (!is_anchored || needs_parentheses)
+        md_strbuf_add(p->out, "(");
+    print_number(p->out, n);
+    if (!is_anchored || needs_parentheses)
+        md_strbuf_add(p->out, ")");
+}
+
+/* ---- names ---- */
+
+/* An index name that means this dim wherever it stands, NULL if there is none. */
+static const char *name_of_dim(const md_fx_formula *f, int32_t dim)
+{
+    for (int32_t i = 0; i < f->n_indices; ++i) {
+        bool is_clear = f->index[i].dim == dim;
+        for (int32_t k = 0; is_clear && k < f->n_indices; ++k)
+            is_clear = f->index[k].dim == dim || strcmp(f->index[k].name, f->index[i].name) != 0;
+        if (is_clear)
+            return f->index[i].name;
+    }
+    return NULL;
+}
+
+static void print_size(printer *p, int32_t dim)
+{
+    const md_fx_formula *const f = p->formula;
+    const char *const name = name_of_dim(f, dim);
+    if (name) {
+        md_strbuf_printf(p->out, "size(%s)", name);
+        return;
+    }
+    for (int32_t t = 0; t < f->n_tensors; ++t)
+        for (int32_t a = 0; a < f->tensor[t].rank; ++a)
+            if (f->tensor[t].dim[a] == dim) {
+                md_strbuf_printf(p->out, "size(%s.%d)", f->tensor[t].name, a);
+                return;
+            }
+    md_strbuf_printf(p->out, "size(%s)", f->dim[dim].name);
+}
+
+static void print_tensor(printer *p, int32_t id, int32_t n, const md_fx_node *const *subscript)
+{
+    const md_fx_tensor *const t = &p->formula->tensor[id];
+    md_strbuf_add(p->out, t->name);
+    if (p->with_types && !p->is_typed[id] && (t->role != MD_FX_TEMP || t->is_declared))
+        md_strbuf_printf(p->out, ":%s", md_dtype_name(t->dtype));
+    p->is_typed[id] = true;
+    md_strbuf_add(p->out, "[");
+    for (int32_t i = 0; i < n; ++i) {
+        md_strbuf_add(p->out, i ? "," : "");
+        print(p, subscript[i], LEVEL_NONE, true);
+    }
+    md_strbuf_add(p->out, "]");
+}
+
+/* ---- operations ---- */
+
+static int level_of(md_fx_op op)
+{
+    static const uint8_t levels[MD_FX_N_OPS] = {
+        [MD_FX_OR] = LEVEL_OR,       [MD_FX_AND] = LEVEL_AND,     [MD_FX_NOT] = LEVEL_NOT,      [MD_FX_LT] = LEVEL_COMPARE,
+        [MD_FX_LE] = LEVEL_COMPARE,  [MD_FX_GT] = LEVEL_COMPARE,  [MD_FX_GE] = LEVEL_COMPARE,   [MD_FX_EQ] = LEVEL_COMPARE,
+        [MD_FX_NE] = LEVEL_COMPARE,  [MD_FX_ADD] = LEVEL_SUM,     [MD_FX_SUB] = LEVEL_SUM,      [MD_FX_MUL] = LEVEL_TERM,
+        [MD_FX_DIV] = LEVEL_TERM,    [MD_FX_FLOORDIV] = LEVEL_TERM, [MD_FX_MOD] = LEVEL_TERM,   [MD_FX_NEG] = LEVEL_SIGN};
+    return levels[op] ? levels[op] : LEVEL_PRIMARY;
+}
+
+/* The condition of a where has no part in the type of the rest. */
+static int32_t first_typed(const md_fx_node *n)
+{
+    return n->op == MD_FX_WHERE ? 1 : 0;
+}
+
+/* Whether the printed node would be weak: made of literals, conditions aside. */
+static bool is_weak(const md_fx_node *n)
+{
+    if (n->kind == MD_FX_CONST)
+        return n->type != MD_BOOL;
+    if (n->kind != MD_FX_OP || n->type == MD_BOOL)
+        return false;
+    for (int32_t i = first_typed(n); i < n->n_args; ++i)
+        if (!is_weak(n->arg[i]))
+            return false;
+    return true;
+}
+
+static bool is_all_constant(const md_fx_node *n)
+{
+    for (int32_t i = 0; i < n->n_args; ++i)
+        if (n->arg[i]->kind != MD_FX_CONST)
+            return false;
+    return true;
+}
+
+/* Whether literals among the operands get their type from elsewhere: from an operand that has one, or, where none has, from
+ * what stands around the operation. Literals alone would be folded in double when read again, so they say their type. */
+static bool anchors_operands(const md_fx_node *n, bool is_anchored)
+{
+    for (int32_t i = first_typed(n); i < n->n_args; ++i)
+        if (!is_weak(n->arg[i]))
+            return true;
+    return is_anchored && n->type != MD_BOOL && !is_all_constant(n);
+}
+
+static void print_operator(printer *p, const md_fx_node *n, bool anchors)
+{
+    const int level = level_of(n->op);
+    const bool is_prefix = n->n_args == 1;
+    if (is_prefix) {
+        md_strbuf_add(p->out, n->op == MD_FX_NOT ? "not " : "-");
+        print(p, n->arg[0], level, anchors);
+        return;
+    }
+    /* Operators group to the left; comparisons do not group. */
+    print(p, n->arg[0], level == LEVEL_COMPARE ? level + 1 : level, anchors);
+    md_strbuf_printf(p->out, " %s ", md_fx_op_text(n->op));
+    print(p, n->arg[1], level + 1, anchors);
+}
+
+static void print_op(printer *p, const md_fx_node *n, int level, bool is_anchored)
+{
+    const bool anchors = anchors_operands(n, is_anchored);
+    const int own = level_of(n->op);
+    if (own == LEVEL_PRIMARY) {
+        md_strbuf_printf(p->out, "%s(", md_fx_op_text(n->op));
+        for (int32_t i = 0; i < n->n_args; ++i) {
+            md_strbuf_add(p->out, i ? ", " : "");
+            print(p, n->arg[i], LEVEL_NONE, anchors && i >= first_typed(n));
+        }
+        md_strbuf_add(p->out, ")");
+        return;
+    }
+    md_strbuf_add(p->out, own < level ? "(" : "");
+    print_operator(p, n, anchors);
+    md_strbuf_add(p->out, own < level ? ")" : "");
+}
+
+static void print_binder(printer *p, const md_fx_node *n)
+{
+    md_strbuf_printf(p->out, "%s[", md_fx_op_text(n->op));
+    for (int32_t i = 0; i < n->n_bound; ++i)
+        md_strbuf_printf(p->out, "%s%s", i ? "," : "", p->formula->index[n->bound[i]].name);
+    md_strbuf_add(p->out, "](");
+    print(p, n->arg[0], LEVEL_NONE, false);
+    md_strbuf_add(p->out, n->unbiased ? ", unbiased" : "");
+    md_strbuf_add(p->out, n->exclusive ? ", exclusive" : "");
+    md_strbuf_add(p->out, n->reverse ? ", reverse" : "");
+    md_strbuf_add(p->out, ")");
+}
+
+static void print(printer *p, const md_fx_node *n, int level, bool is_anchored)
+{
+    switch (n->kind) {
+    case MD_FX_CONST:
+        print_constant(p, n, level, is_anchored);
+        break;
+    case MD_FX_INDEX:
+        md_strbuf_add(p->out, p->formula->index[n->id].name);
+        break;
+    case MD_FX_SIZE:
+        print_size(p, n->id);
+        break;
+    case MD_FX_SCALAR:
+        md_strbuf_add(p->out, p->formula->scalar[n->id].name);
+        break;
+    case MD_FX_LOAD:
+        print_tensor(p, n->id, n->n_args, n->arg);
+        break;
+    case MD_FX_OP:
+        print_op(p, n, level, is_anchored);
+        break;
+    case MD_FX_CAST:
+        md_strbuf_printf(p->out, "%s(", md_dtype_name(n->to));
+        print(p, n->arg[0], LEVEL_NONE, false);
+        md_strbuf_add(p->out, ")");
+        break;
+    case MD_FX_REDUCE:
+    case MD_FX_SCAN:
+        print_binder(p, n);
+        break;
+    case MD_FX_REF: /* these two are the stage layer's and cannot be parsed */
+        md_strbuf_printf(p->out, "$%d", n->id);
+        break;
+    case MD_FX_COUNT:
+        md_strbuf_add(p->out, "$count");
+        break;
+    }
+}
+
+void md_fx_print_node(md_strbuf *out, const md_fx_formula *formula, const md_fx_node *node)
+{
+    printer p = {.out = out, .formula = formula};
+    print(&p, node, LEVEL_NONE, true);
+}
+
+/* ---- statements ---- */
+
+static void print_sizes(md_strbuf *out, const md_fx_formula *f)
+{
+    const char *before = "size ";
+    for (int32_t i = 0; i < f->n_dims; ++i) {
+        const md_fx_dim *const d = &f->dim[i];
+        if (d->size < 0 && d->lo == 0 && d->hi == INT64_MAX)
+            continue;
+        md_strbuf_printf(out, "%s%s=", before, d->name);
+        if (d->size >= 0)
+            md_strbuf_printf(out, "%lld", (long long)d->size);
+        else if (d->hi == INT64_MAX)
+            md_strbuf_printf(out, "%lld..", (long long)d->lo);
+        else
+            md_strbuf_printf(out, "%lld..%lld", (long long)d->lo, (long long)d->hi);
+        before = ", ";
+    }
+    md_strbuf_add(out, before[0] == ',' ? "; " : "");
+}
+
+/* Scalars are declared as early as the order of arguments allows: where every argument before them has appeared. */
+static void print_scalars(printer *p, int32_t *n_done)
+{
+    const md_fx_formula *const f = p->formula;
+    const char *before = "scalar ";
+    for (; *n_done < f->n_args; ++*n_done) {
+        const md_fx_arg a = f->args[*n_done];
+        if (!a.is_scalar && !p->is_typed[a.id])
+            break;
+        if (!a.is_scalar)
+            continue;
+        md_strbuf_printf(p->out, "%s%s:%s", before, f->scalar[a.id].name, md_dtype_name(f->scalar[a.id].type));
+        before = ", ";
+    }
+    md_strbuf_add(p->out, before[0] == ',' ? "; " : "");
+}
+
+static void print_statement(printer *p, const md_fx_stmt *s)
+{
+    static const char *const assigns[] = {
+        [MD_FX_SET] = "=", [MD_FX_ADD_TO] = "+=", [MD_FX_MAX_TO] = "max=", [MD_FX_MIN_TO] = "min="};
+    const md_fx_tensor *const t = &p->formula->tensor[s->tensor];
+    md_strbuf_add(p->out, t->role == MD_FX_TEMP ? "let " : "");
+    print_tensor(p, s->tensor, t->rank, s->subscript);
+    md_strbuf_printf(p->out, " %s ", assigns[s->assign]);
+    const bool gives_type = t->role != MD_FX_TEMP || t->is_declared;
+    print(p, s->value, LEVEL_NONE, gives_type && md_dtype_compute(t->dtype) == s->value->type);
+}
+
+void md_fx_print(md_strbuf *out, const md_fx_formula *formula)
+{
+    printer p = {.out = out, .formula = formula, .with_types = true};
+    int32_t n_done = 0;
+    print_sizes(out, formula);
+    for (int32_t i = 0; i < formula->n_stmts; ++i) {
+        md_strbuf_add(out, i ? "; " : "");
+        print_scalars(&p, &n_done);
+        print_statement(&p, &formula->stmt[i]);
+    }
+    if (n_done < formula->n_args && formula->args[formula->n_args - 1].is_scalar)
+        md_strbuf_add(out, "; ");
+    print_scalars(&p, &n_done);
+}
