@@ -34,6 +34,7 @@ md_status md_bd_create(md_bd **out, md_dev *dev);
 /** Waits for builds under way, unloads everything. All variants must be destroyed before. */
 void md_bd_destroy(md_bd **builder);
 const md_bd_counters *md_bd_count(const md_bd *builder);
+md_dev *md_bd_device(const md_bd *builder);
 
 /** Starts building on the pool's background threads; returns at once with a QUEUED variant (or READY where all kernels are loaded).
  * A device that cannot compile makes TEXT variants FAILED. */

@@ -1,0 +1,246 @@
+#include "build/build.h"
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "build/texts.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- The builder */
+
+md_status md_bd_create(md_bd **out, md_dev *dev)
+{
+    md_bd *builder = calloc(1, sizeof *builder);
+    if (!builder)
+        return md_fail_memory();
+    builder->dev = dev;
+    builder->texts = md_table_create();
+    if (!builder->texts) {
+        free(builder);
+        return md_fail_memory();
+    }
+    pthread_mutex_init(&builder->lock, NULL);
+    pthread_cond_init(&builder->changed, NULL);
+    *out = builder;
+    return MD_OK;
+}
+
+void md_bd_destroy(md_bd **builder)
+{
+    if (!builder || !*builder)
+        return;
+    md_bd *b = *builder;
+    pthread_mutex_lock(&b->lock);
+    while (b->n_jobs > 0)
+        pthread_cond_wait(&b->changed, &b->lock);
+    pthread_mutex_unlock(&b->lock);
+    md_table_destroy(&b->texts, md_bd_text_drop);
+    pthread_cond_destroy(&b->changed);
+    pthread_mutex_destroy(&b->lock);
+    free(b);
+    *builder = NULL;
+}
+
+const md_bd_counters *md_bd_count(const md_bd *builder)
+{
+    return &builder->count;
+}
+
+md_dev *md_bd_device(const md_bd *builder)
+{
+    return builder->dev;
+}
+
+/* ---- Variants */
+
+static void fail_variant(md_bd_variant *v, const char *why)
+{
+    snprintf(v->failure, sizeof v->failure, "%.*s", (int)sizeof v->failure - 1, why);
+    atomic_store_explicit(&v->state, MD_BD_FAILED, memory_order_release);
+}
+
+void md_bd_made_finish(md_bd_made *made)
+{
+    md_bd_variant *v = &made->base;
+    v->build_ns = md_clock_ns() - made->start_ns;
+    for (int32_t i = 0; i < v->n_launches; i++) {
+        const md_bd_text *text = made->ticket[i].text;
+        if (text->state == MD_BD_FAILED) {
+            fail_variant(v, text->failure);
+            return;
+        }
+        v->kernel[i] = text->kernel;
+    }
+    atomic_store_explicit(&v->state, MD_BD_READY, memory_order_release);
+}
+
+static void free_made(md_bd_made *made)
+{
+    for (int32_t i = 0; i < MD_KN_MAX_LAUNCHES; i++)
+        free(made->base.param[i]);
+    free(made);
+}
+
+static md_status copy_params(md_bd_variant *v, const md_kn_source *source)
+{
+    if (source->n_launches < 1 || source->n_launches > MD_KN_MAX_LAUNCHES)
+        return md_fail(MD_INTERNAL, "variant '%s' has %d launches", v->name, source->n_launches);
+    for (int32_t i = 0; i < source->n_launches; i++) {
+        int32_t n = source->launch[i].n_params;
+        if (n < 0 || n > MD_KN_MAX_PARAMS)
+            return md_fail(MD_INTERNAL, "variant '%s' has %d parameters", v->name, n);
+        v->n_params[i] = n;
+        if (n == 0)
+            continue;
+        v->param[i] = malloc((size_t)n * sizeof *v->param[i]);
+        if (!v->param[i])
+            return md_fail_memory();
+        memcpy(v->param[i], source->launch[i].param, (size_t)n * sizeof *v->param[i]);
+    }
+    v->n_launches = source->n_launches;
+    return MD_OK;
+}
+
+/* Gives every launch its text, and queues what nobody asked for before. */
+static md_status attach(md_bd_made *made, md_kn_source *source)
+{
+    md_bd *builder = made->base.builder;
+    md_bd_text *fresh[MD_KN_MAX_LAUNCHES];
+    int32_t n_fresh = 0;
+    md_status status = MD_OK;
+    pthread_mutex_lock(&builder->lock);
+    for (int32_t i = 0; i < source->n_launches && status == MD_OK; i++) {
+        bool is_new = false;
+        status = md_bd_text_find(&made->ticket[i].text, &is_new, builder, &source->launch[i]);
+        if (is_new)
+            fresh[n_fresh++] = made->ticket[i].text;
+    }
+    for (int32_t i = 0; i < source->n_launches && status == MD_OK; i++) {
+        md_bd_ticket *ticket = &made->ticket[i];
+        if (ticket->text->state != MD_BD_QUEUED)
+            continue;
+        ticket->made = made;
+        ticket->next = ticket->text->waiting;
+        ticket->text->waiting = ticket;
+        made->n_open++;
+    }
+    if (status == MD_OK && made->n_open == 0)
+        md_bd_made_finish(made);
+    pthread_mutex_unlock(&builder->lock);
+    for (int32_t i = 0; i < n_fresh; i++) /* also after a failure: they are in the table, and others may wait for them */
+        md_bd_text_start(fresh[i]);
+    return status;
+}
+
+/* A variant that cannot be written is FAILED, as one that cannot be compiled; only a lack of memory is the caller's. */
+static md_status emit_and_attach(md_bd_made *made)
+{
+    md_bd_variant *v = &made->base;
+    md_kn_source *source = calloc(1, sizeof *source);
+    if (!source)
+        return md_fail_memory();
+    atomic_fetch_add_explicit(&v->builder->count.emitted, 1, memory_order_relaxed);
+    md_status status = v->family->emit(source, &v->target, &v->config);
+    if (status == MD_OK)
+        status = copy_params(v, source);
+    if (status == MD_OK)
+        status = attach(made, source);
+    else if (status != MD_OUT_OF_MEMORY) {
+        atomic_fetch_add_explicit(&v->builder->count.failed, 1, memory_order_relaxed);
+        fail_variant(v, md_last_error());
+        status = MD_OK;
+    }
+    md_kn_source_finish(source);
+    free(source);
+    return status;
+}
+
+md_status md_bd_variant_create(md_bd_variant **out, md_bd *builder, const md_fa_target *target, const md_fa_family *family,
+                               const md_fa_config *config)
+{
+    md_bd_made *made = calloc(1, sizeof *made);
+    if (!made)
+        return md_fail_memory();
+    made->start_ns = md_clock_ns();
+    md_bd_variant *v = &made->base;
+    v->target = *target;
+    v->family = family;
+    v->config = *config;
+    v->builder = builder;
+    atomic_init(&v->state, MD_BD_QUEUED);
+    md_fa_name(v->name, family, config);
+    family->envelope(&v->envelope, target, config);
+    md_status status = emit_and_attach(made);
+    if (status != MD_OK) {
+        free_made(made);
+        return status;
+    }
+    *out = v;
+    return MD_OK;
+}
+
+static void wait_until_closed(md_bd_made *made)
+{
+    md_bd *builder = made->base.builder;
+    pthread_mutex_lock(&builder->lock);
+    while (made->n_open > 0)
+        pthread_cond_wait(&builder->changed, &builder->lock);
+    pthread_mutex_unlock(&builder->lock);
+}
+
+md_status md_bd_variant_wait(md_bd_variant *variant)
+{
+    if (atomic_load_explicit(&variant->state, memory_order_acquire) == MD_BD_QUEUED)
+        wait_until_closed((md_bd_made *)variant);
+    if (atomic_load_explicit(&variant->state, memory_order_acquire) == MD_BD_FAILED)
+        return md_fail(MD_COMPILE, "variant '%s' could not be built: %s", variant->name, variant->failure);
+    return MD_OK;
+}
+
+void md_bd_variant_destroy(md_bd_variant **variant)
+{
+    if (!variant || !*variant)
+        return;
+    md_bd_made *made = (md_bd_made *)*variant;
+    wait_until_closed(made);
+    free_made(made);
+    *variant = NULL;
+}
+
+md_status md_bd_variant_source(md_strbuf *out, const md_bd_variant *variant)
+{
+    md_kn_source *source = calloc(1, sizeof *source);
+    if (!source)
+        return md_fail_memory();
+    md_status status = variant->family->emit(source, &variant->target, &variant->config);
+    for (int32_t i = 0; i < source->n_launches && status == MD_OK; i++) {
+        const md_kn_launch_source *launch = &source->launch[i];
+        bool is_text = launch->code == MD_KN_TEXT;
+        md_strbuf_printf(out, "/* ---- %s, launch %d of %d%s%s */\n", variant->name, i + 1, source->n_launches,
+                         is_text ? ": " : ": a function of the library", is_text ? launch->entry : "");
+        if (is_text)
+            md_strbuf_add(out, md_strbuf_text(&launch->text));
+    }
+    md_kn_source_finish(source);
+    free(source);
+    return status == MD_OK && out->failed ? md_fail_memory() : status;
+}
+
+md_status md_bd_variant_run(const md_bd_variant *variant, const md_kn_plan_geometry *geometry, md_stream stream, md_kn_call *call)
+{
+    assert(atomic_load_explicit(&variant->state, memory_order_relaxed) == MD_BD_READY);
+    md_dev *dev = variant->builder->dev;
+    md_kn_word words[MD_KN_MAX_PARAMS];
+    for (int32_t i = 0; i < variant->n_launches; i++) {
+        const md_kn_geometry *g = &geometry->launch[i];
+        if (g->blocks <= 0)
+            continue;
+        call->blocks = g->blocks;
+        md_kn_pack(words, variant->param[i], variant->n_params[i], call);
+        MD_TRY(dev->ops->launch(dev, stream, variant->kernel[i], g, words, variant->n_params[i], call));
+    }
+    return MD_OK;
+}

@@ -1,0 +1,153 @@
+#include "build/texts.h"
+
+#include "base/clock.h"
+#include "base/status.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What decides whether two kernels are one: all that goes into the compiler, or the function. */
+static md_digest128 key_of(const md_dev *dev, const md_kn_launch_source *source)
+{
+    struct {
+        md_digest128 text, compiler, flags;
+        md_kn_host_function function;
+        char entry[sizeof source->entry];
+        int64_t device, code;
+    } key;
+    memset(&key, 0, sizeof key);
+    key.device = dev->facts.kind;
+    key.code = source->code;
+    if (source->code == MD_KN_FUNCTION) {
+        key.function = source->function;
+    } else {
+        key.text = md_hash128(md_strbuf_text(&source->text), source->text.size);
+        key.compiler = md_hash128(dev->facts.compiler, strlen(dev->facts.compiler));
+        key.flags = md_hash128(dev->facts.flags, strlen(dev->facts.flags));
+        memcpy(key.entry, source->entry, strnlen(source->entry, sizeof source->entry));
+    }
+    return md_hash128(&key, sizeof key);
+}
+
+/* A copy that owns the text; the original keeps an empty one. */
+static md_kn_launch_source *take_source(md_kn_launch_source *source)
+{
+    md_kn_launch_source *own = malloc(sizeof *own);
+    if (!own)
+        return NULL;
+    *own = *source;
+    source->text = (md_strbuf){0};
+    return own;
+}
+
+static void free_source(md_bd_text *text)
+{
+    if (!text->source)
+        return;
+    md_strbuf_finish(&text->source->text);
+    free(text->source);
+    text->source = NULL;
+}
+
+void md_bd_text_drop(void *value)
+{
+    md_bd_text *text = value;
+    md_dev *dev = text->builder->dev;
+    if (text->kernel)
+        dev->ops->unload(dev, text->kernel);
+    free_source(text);
+    free(text);
+}
+
+md_status md_bd_text_find(md_bd_text **out, bool *is_new, md_bd *builder, md_kn_launch_source *source)
+{
+    *is_new = false;
+    const md_digest128 key = key_of(builder->dev, source);
+    md_bd_text *text = md_table_find(builder->texts, &key, sizeof key);
+    if (text) {
+        atomic_fetch_add_explicit(&builder->count.shared, 1, memory_order_relaxed);
+        *out = text;
+        return MD_OK;
+    }
+    text = calloc(1, sizeof *text);
+    if (!text || !(text->source = take_source(source))) {
+        free(text);
+        return md_fail_memory();
+    }
+    text->builder = builder;
+    text->state = MD_BD_QUEUED;
+    md_status status = md_table_put(builder->texts, &key, sizeof key, text, NULL);
+    if (status != MD_OK) {
+        md_bd_text_drop(text);
+        return status;
+    }
+    builder->n_jobs++;
+    *is_new = true;
+    *out = text;
+    return MD_OK;
+}
+
+static md_status make_kernel(md_dev_kernel **out, md_bd *builder, const md_kn_launch_source *source)
+{
+    md_dev *dev = builder->dev;
+    if (source->code == MD_KN_FUNCTION)
+        return dev->ops->load(out, dev, NULL, 0, source);
+    void *binary = NULL;
+    size_t n_bytes = 0;
+    uint64_t start = md_clock_ns();
+    md_status status = dev->ops->compile(&binary, &n_bytes, dev, source);
+    if (status == MD_OK)
+        status = dev->ops->load(out, dev, binary, n_bytes, source);
+    free(binary);
+    if (status == MD_OK) {
+        atomic_fetch_add_explicit(&builder->count.compiled, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&builder->count.compile_ns, md_clock_ns() - start, memory_order_relaxed);
+    }
+    return status;
+}
+
+static void settle(md_bd_text *text, md_status status, md_dev_kernel *kernel)
+{
+    md_bd *builder = text->builder;
+    pthread_mutex_lock(&builder->lock);
+    free_source(text);
+    if (status == MD_OK) {
+        text->kernel = kernel;
+        text->state = MD_BD_READY;
+    } else {
+        snprintf(text->failure, sizeof text->failure, "%.*s", (int)sizeof text->failure - 1, md_last_error());
+        text->state = MD_BD_FAILED;
+    }
+    while (text->waiting) {
+        md_bd_ticket *ticket = text->waiting;
+        text->waiting = ticket->next;
+        if (--ticket->made->n_open == 0)
+            md_bd_made_finish(ticket->made);
+    }
+    builder->n_jobs--;
+    pthread_cond_broadcast(&builder->changed);
+    pthread_mutex_unlock(&builder->lock);
+}
+
+static void build(void *context)
+{
+    md_bd_text *text = context;
+    md_bd *builder = text->builder;
+    md_dev_kernel *kernel = NULL;
+    md_status status = make_kernel(&kernel, builder, text->source);
+    if (status != MD_OK) {
+        atomic_fetch_add_explicit(&builder->count.failed, 1, memory_order_relaxed);
+        md_log_at(builder->dev->log, MD_LOG_WARN, "a kernel could not be built: %s", md_last_error());
+    }
+    settle(text, status, kernel);
+}
+
+void md_bd_text_start(md_bd_text *text)
+{
+    md_bd *builder = text->builder;
+    if (text->source->code == MD_KN_FUNCTION)
+        build(text); /* nothing to compile */
+    else
+        md_pool_submit(builder->dev->pool, build, text);
+}

@@ -1,0 +1,79 @@
+#include "tune/tune.h"
+
+#include <math.h>
+
+/* The cost model: a roofline with three roofs (memory, private caches, arithmetic), each as high as the lanes that the
+ * variant keeps busy can push it, plus what does not overlap with work: launches and latency.
+ *
+ *   time = max(memory, cache, arithmetic) + OVERLAP_LOSS * (the other two) + launches + serial
+ *
+ * The constants below and the rates in md_dev_facts are all it knows; it only has to rank variants of one stage. */
+
+/* An exponential, tanh, ... costs about this many operations at the full multiply-add rate: a polynomial of degree 5 to 7,
+ * range reduction and selects, which are not multiply-adds and count double. */
+static const double OPS_PER_TRANSCENDENTAL = 40.0;
+/* Of the time of the roofs that are not the highest, the part that the hardware does not hide under it. */
+static const double OVERLAP_LOSS = 0.15;
+/* A launch whose blocks all run on the caller: packing parameters and a call. */
+static const double LONE_LAUNCH_US = 0.1;
+/* How much of the shared cache a lane can count on: the reported size may be shared with other machines' guests. */
+static const double SHARED_BYTES_PER_LANE = 4.0 * 1024 * 1024;
+/* Rate of the shared cache, as a multiple of the rate of memory. */
+static const double SHARED_CACHE_GAIN = 1.6;
+/* No variant takes less: a time of 0 would win every comparison. */
+static const double LEAST_US = 0.02;
+
+static double sane(double x, double fallback)
+{
+    return isfinite(x) && x > 0.0 ? x : fallback;
+}
+
+/* GB/s from memory with p lanes busy: one lane has its own limit, all lanes have the machine's. */
+static double memory_rate(const md_dev_facts *facts, double p)
+{
+    double all = sane(facts->memory_gbps, 10.0);
+    double one = fmin(sane(facts->lane_gbps, all / facts->threads), all);
+    return fmin(one * p, all);
+}
+
+/* Bytes that fit into a cache move at its rate, the rest at the next one's: monotone and without steps. */
+static double memory_us(const md_dev_facts *facts, double n_bytes, double p)
+{
+    double slow = memory_rate(facts, p);
+    double fast = fmax(sane(facts->cache_gbps, slow) * p, slow);
+    double middle = fmin(slow * SHARED_CACHE_GAIN, fast);
+    double private_bytes = fmin(n_bytes, 0.5 * (double)facts->l2_bytes * p);
+    double shared_limit = fmin((double)facts->l3_bytes, SHARED_BYTES_PER_LANE * facts->threads);
+    double shared_bytes = fmin(n_bytes - private_bytes, fmax(shared_limit - private_bytes, 0.0));
+    double far_bytes = n_bytes - private_bytes - shared_bytes;
+    return (private_bytes / fast + shared_bytes / middle + far_bytes / slow) * 1e-3;
+}
+
+static double arithmetic_us(const md_dev_facts *facts, const md_fa_features *f, double p)
+{
+    double gflops = sane(facts->gflops, 10.0) / facts->threads * p;
+    double rate = fmin(sane(f->ops_rate, 1.0), 1.0);
+    return (sane(f->ops, 0.0) / rate + sane(f->transcendental, 0.0) * OPS_PER_TRANSCENDENTAL) / gflops * 1e-3;
+}
+
+double md_tn_model_us(const md_dev_facts *facts, const md_fa_features *features)
+{
+    const md_fa_features *f = features;
+    double p = fmin(fmax(sane(f->parallel, 1.0), 1.0), facts->threads);
+    double memory = memory_us(facts, sane(f->memory_bytes, 0.0), p);
+    double cache = sane(f->cache_bytes, 0.0) / (sane(facts->cache_gbps, 10.0) * p) * 1e-3;
+    double arithmetic = arithmetic_us(facts, f, p);
+    double highest = fmax(fmax(memory, cache), arithmetic);
+    double others = memory + cache + arithmetic - highest;
+    double launch = p > 1.0 ? fmax(sane(facts->launch_us, 1.0), LONE_LAUNCH_US) : LONE_LAUNCH_US;
+    double us = highest + OVERLAP_LOSS * others + launch * f->launches + sane(f->serial_us, 0.0);
+    return fmax(us, LEAST_US);
+}
+
+double md_tn_predict_us(const md_fa_target *target, const md_fa_family *family, const md_fa_config *config,
+                        const int64_t *size)
+{
+    md_fa_features features = {.ops_rate = 1.0, .parallel = 1.0, .launches = 1};
+    family->features(&features, target, config, size);
+    return md_tn_model_us(target->facts, &features);
+}

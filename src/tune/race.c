@@ -1,0 +1,154 @@
+#include "tune/tune.h"
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "tune/copies.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_SAMPLES = 30, SAMPLE_US = 50, MAX_REPEATS = 512 };
+/* Slower than the best by more than this at the first look: not worth more of the budget. */
+static const double HOPELESS = 3.0;
+
+typedef struct racer {
+    const md_bd_variant *variant;
+    md_kn_plan_geometry geometry;
+    bool is_running; /* takes part in the rounds */
+    int32_t repeats; /* runs in one sample, so that the clock's grain does not matter */
+    int32_t n_samples;
+    double first_us; /* of the first look; <= 0: failed, or not reached */
+    double sample[MAX_SAMPLES];
+} racer;
+
+typedef struct race {
+    md_tn_copies copies;
+    racer *racers;
+    int32_t n;
+    uint64_t deadline_ns;
+} race;
+
+/* Time of one run in us, averaged over `repeats`; negative where it fails. */
+static double time_runs(race *r, const racer *who, int32_t repeats)
+{
+    md_dev *dev = r->copies.dev;
+    uint64_t start = md_clock_ns();
+    for (int32_t i = 0; i < repeats; i++)
+        if (md_bd_variant_run(who->variant, &who->geometry, NULL, &r->copies.call) != MD_OK)
+            return -1.0;
+    if (dev->ops->sync(dev, NULL) != MD_OK)
+        return -1.0;
+    return (double)(md_clock_ns() - start) * 1e-3 / repeats;
+}
+
+static bool is_late(const race *r)
+{
+    return md_clock_ns() >= r->deadline_ns;
+}
+
+/* Two runs each: one that pays for page faults and cold caches, one that says how long a sample must be. */
+static void look(race *r)
+{
+    for (int32_t i = 0; i < r->n; i++) {
+        racer *who = &r->racers[i];
+        if (i > 0 && is_late(r))
+            return;
+        who->first_us = time_runs(r, who, 1);
+        if (who->first_us > 0.0 && !is_late(r))
+            who->first_us = time_runs(r, who, 1);
+    }
+}
+
+static void choose_runners(race *r)
+{
+    double best = 0.0;
+    for (int32_t i = 0; i < r->n; i++) {
+        double us = r->racers[i].first_us;
+        if (us > 0.0 && (best <= 0.0 || us < best))
+            best = us;
+    }
+    for (int32_t i = 0; i < r->n; i++) {
+        racer *who = &r->racers[i];
+        who->is_running = who->first_us > 0.0 && who->first_us <= best * HOPELESS;
+        if (who->is_running)
+            who->repeats = (int32_t)MD_MAX(1.0, MD_MIN(SAMPLE_US / who->first_us, MAX_REPEATS));
+    }
+}
+
+static void sample(race *r, racer *who)
+{
+    if (!who->is_running)
+        return;
+    double us = time_runs(r, who, who->repeats);
+    if (us > 0.0) {
+        who->sample[who->n_samples++] = us;
+    } else if (us < 0.0) {
+        who->is_running = false;
+        who->n_samples = 0;
+        who->first_us = -1.0;
+    }
+}
+
+/* A B C C B A: what drifts (clock rate, other load) meets all alike. Whole rounds only, but for a variant that fails. */
+static void run_rounds(race *r)
+{
+    for (int32_t round = 0; round < MAX_SAMPLES / 2 && !is_late(r); round++) {
+        for (int32_t i = 0; i < r->n; i++)
+            sample(r, &r->racers[i]);
+        for (int32_t i = r->n; i-- > 0;)
+            sample(r, &r->racers[i]);
+    }
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The median, or the first look where there was no time for more; negative where it failed. */
+static double result(racer *who)
+{
+    const int32_t n = who->n_samples;
+    if (n == 0)
+        return who->first_us > 0.0 ? who->first_us : -1.0;
+    qsort(who->sample, (size_t)n, sizeof *who->sample, by_value);
+    return n % 2 ? who->sample[n / 2] : 0.5 * (who->sample[n / 2 - 1] + who->sample[n / 2]);
+}
+
+static int64_t plan(race *r, md_bd_variant *const *variants, const md_kn_call *call)
+{
+    int64_t workspace_bytes = 0;
+    for (int32_t i = 0; i < r->n; i++) {
+        racer *who = &r->racers[i];
+        const md_bd_variant *v = variants[i];
+        who->variant = v;
+        v->family->geometry(&who->geometry, &v->target, &v->config, call->shape);
+        workspace_bytes = MD_MAX(workspace_bytes, who->geometry.workspace_bytes);
+    }
+    return workspace_bytes;
+}
+
+md_status md_tn_race(double *us, md_bd_variant *const *variants, int32_t n, const md_kn_call *call, double budget_ms)
+{
+    if (n <= 0)
+        return MD_OK;
+    race r = {.n = n, .racers = calloc((size_t)n, sizeof *r.racers)};
+    if (!r.racers)
+        return md_fail_memory();
+    int64_t workspace_bytes = plan(&r, variants, call);
+    const md_fa_target *target = &variants[0]->target;
+    md_status status = md_tn_copies_make(&r.copies, md_bd_device(variants[0]->builder), target->program, target->stage,
+                                         call, workspace_bytes);
+    if (status == MD_OK) {
+        r.deadline_ns = md_clock_ns() + (uint64_t)(MD_MAX(budget_ms, 0.0) * 1e6);
+        look(&r);
+        choose_runners(&r);
+        run_rounds(&r);
+        for (int32_t i = 0; i < n; i++)
+            us[i] = result(&r.racers[i]);
+        md_tn_copies_finish(&r.copies);
+    }
+    free(r.racers);
+    return status;
+}
