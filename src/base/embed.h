@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 typedef struct md_embedded_file {
-    const char *name; /* "kernels/host/prelude.h", "ops/..."; NULL ends the list */
+    const char *name; /* "host/prelude.h", "ops/..."; NULL ends the list */
     const char *bytes; /* a 0 follows them */
     size_t size; /* without that 0 */
 } md_embedded_file;
