@@ -1,0 +1,337 @@
+/* bench: kernel times of boards, of one op, or of all its variants. */
+#include "cli.h"
+#include "copier.h"
+#include "data.h"
+#include "timing.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_SETS = 8, MAX_CONTENDERS = 40, MAX_OPS = 64, DEFAULT_REPEAT = 15 };
+static const double cold_bytes = 192e6; /* the sets together outgrow the caches where one alone does not */
+
+/* An op is made once and serves all lines of a board that name it. */
+typedef struct bench_op {
+    char key[256];
+    md_op *op;
+} bench_op;
+
+typedef struct bench {
+    const cli_options *o;
+    md_context *context;
+    FILE *output;
+    int n_ops, threads;
+    bench_op op[MAX_OPS];
+} bench;
+
+typedef struct contender {
+    const char *peer; /* "md", "copy" */
+    md_op *op; /* NULL: copy */
+    bool is_own; /* made for this case: destroyed with it */
+    md_launch *launch[MAX_SETS];
+    md_choice choice;
+    timing kernel, call;
+} contender;
+
+typedef struct bench_case {
+    const char *name, *sizes;
+    md_dtype dtype;
+    double flops, bytes;
+    int n_sets, n;
+    data_set set[MAX_SETS];
+    contender who[MAX_CONTENDERS];
+    copier *copier;
+    void *from, *to;
+} bench_case;
+
+static md_status get_op(md_op **out, bench *b, const char *formula, md_dtype dtype, const char *pin)
+{
+    char key[256];
+    snprintf(key, sizeof key, "%d:%s", (int)dtype, formula);
+    for (int i = 0; i < b->n_ops && !pin; i++)
+        if (!strcmp(b->op[i].key, key)) {
+            *out = b->op[i].op;
+            return MD_OK;
+        }
+    md_op_options o = b->o->op;
+    o.dtype = dtype;
+    if (pin)
+        o.pin = pin;
+    cli_progress("building %s", pin ? pin : formula);
+    md_status s = md_op_create(out, b->context, formula, &o);
+    if (s != MD_OK || pin || b->n_ops == MAX_OPS)
+        return s;
+    memcpy(b->op[b->n_ops].key, key, sizeof key);
+    b->op[b->n_ops++].op = *out;
+    return MD_OK;
+}
+
+/* Resolves a contender on every set; UNSUPPORTED where a pinned variant does not fit the shape. */
+static md_status add_contender(bench_case *c, md_op *op, bool is_own)
+{
+    contender *w = &c->who[c->n];
+    *w = (contender){.peer = "md", .op = op, .is_own = is_own};
+    for (int k = 0; k < c->n_sets; k++) {
+        md_status s = md_resolve(&w->launch[k], op, c->set[k].arg, c->set[k].n);
+        if (s != MD_OK) {
+            for (int i = 0; i < k; i++)
+                md_launch_destroy(&w->launch[i]);
+            return s;
+        }
+    }
+    c->n++;
+    return md_launch_choice(&w->choice, w->launch[0]);
+}
+
+/* --quick leaves the variants out; several stages would need all combinations. */
+static md_status add_variants(bench *b, bench_case *c, const char *formula, md_op *op)
+{
+    if (b->o->quick || md_op_n_stages(op) != 1 || b->o->op.pin)
+        return MD_OK;
+    for (int32_t i = 0; i < md_op_n_variants(op, 0) && c->n + 1 < MAX_CONTENDERS; i++) {
+        md_op *pinned = NULL;
+        md_status s = get_op(&pinned, b, formula, c->dtype, md_op_variant(op, 0, i));
+        if (s != MD_OK)
+            return s;
+        s = add_contender(c, pinned, true);
+        if (s == MD_OK)
+            continue;
+        md_op_destroy(&pinned);
+        if (s != MD_UNSUPPORTED)
+            return s;
+    }
+    return MD_OK;
+}
+
+static md_status add_copy(bench *b, bench_case *c)
+{
+    size_t half = (size_t)(c->bytes / 2);
+    c->copier = copier_create(b->threads);
+    if (!c->copier)
+        return MD_OUT_OF_MEMORY;
+    md_status s = md_alloc(&c->from, b->context, half + 64);
+    if (s == MD_OK)
+        s = md_alloc(&c->to, b->context, half + 64);
+    if (s != MD_OK)
+        return s;
+    memset(c->from, 1, half);
+    memset(c->to, 0, half);
+    c->who[c->n++] = (contender){.peer = "copy"};
+    return MD_OK;
+}
+
+static md_status run_once(const bench_case *c, contender *w)
+{
+    double sum = 0.0;
+    double start = cli_now_us();
+    if (!w->op) {
+        copier_run(c->copier, c->to, c->from, (size_t)(c->bytes / 2));
+        timing_add(&w->kernel, cli_now_us() - start);
+        return MD_OK;
+    }
+    for (int k = 0; k < c->n_sets; k++) {
+        double us = 0.0;
+        md_status s = md_launch_time(&us, w->launch[k], NULL);
+        if (s != MD_OK)
+            return s;
+        sum += us;
+    }
+    timing_add(&w->kernel, sum / c->n_sets);
+    start = cli_now_us();
+    for (int k = 0; k < c->n_sets; k++) {
+        md_status s = md_call(w->op, NULL, c->set[k].arg, c->set[k].n);
+        if (s != MD_OK)
+            return s;
+    }
+    timing_add(&w->call, (cli_now_us() - start) / c->n_sets);
+    return MD_OK;
+}
+
+/* A B C C B A: drift of the clock falls on all alike. */
+static md_status race(bench *b, bench_case *c)
+{
+    int repeat = b->o->repeat ? b->o->repeat : DEFAULT_REPEAT;
+    for (int r = -1; r < repeat; r++) {
+        cli_progress("%s %s: run %d of %d, %d contenders", c->name, c->sizes, r + 1, repeat, c->n);
+        for (int i = 0; i < c->n; i++) {
+            md_status s = run_once(c, &c->who[r % 2 ? i : c->n - 1 - i]);
+            if (s != MD_OK)
+                return s;
+        }
+        for (int i = 0; r < 0 && i < c->n; i++)
+            c->who[i].kernel.n = c->who[i].call.n = 0;
+    }
+    return MD_OK;
+}
+
+static void print_sizes(FILE *f, const char *sizes)
+{
+    fputc('{', f);
+    bool first = true;
+    for (const char *at = sizes; *at;) {
+        at += strspn(at, " ,;");
+        size_t n = strcspn(at, "= "), v = strcspn(at, " ,;");
+        if (at[n] == '=')
+            fprintf(f, "%s\"%.*s\": %.*s", first ? "" : ", ", (int)n, at, (int)(v - n - 1), at + n + 1);
+        first = false;
+        at += v;
+    }
+    fputc('}', f);
+}
+
+static void print_json(FILE *f, const bench_case *c, const contender *w)
+{
+    double us = timing_quantile(&w->kernel, 0.5);
+    fprintf(f, "{\"peer\": \"%s\", \"op\": \"%s\", \"sizes\": ", w->peer, c->name);
+    print_sizes(f, c->sizes);
+    fprintf(f, ", \"dtype\": \"%s\", \"device\": \"host\"", md_dtype_name(c->dtype));
+    for (int s = 0; s < w->choice.n_stages; s++)
+        fprintf(f, "%s%s", s ? " " : ", \"variant\": \"", w->choice.variant[s]);
+    if (w->choice.n_stages)
+        fprintf(f, "\", \"why\": \"%s\"", w->choice.source[0]);
+    fprintf(f, ", \"us\": %.3f, \"lo\": %.3f, \"hi\": %.3f, \"vs\": %.4f", us, timing_quantile(&w->kernel, 0.1), timing_quantile(&w->kernel, 0.9),
+            timing_ratio(&w->kernel, &c->who[0].kernel));
+    if (w->op)
+        fprintf(f, ", \"host_us\": %.3f, \"tflops\": %.4f", timing_quantile(&w->call, 0.5) - us, c->flops / us / 1e6);
+    fprintf(f, ", \"gbps\": %.3f, \"k\": %d, \"bytes\": %.0f}\n", c->bytes / us / 1e3, w->op ? c->n_sets : 1, c->bytes);
+    fflush(f);
+}
+
+static void print_row(const bench_case *c, const contender *w)
+{
+    double us = timing_quantile(&w->kernel, 0.5);
+    printf("%-18s %-5s %-28s %-44s %-9s %11.2f us  %7.2f GB/s  %8.2f GFLOP/s  %6.3f\n", c->name, md_dtype_name(c->dtype), c->sizes,
+           w->choice.n_stages ? w->choice.variant[0] : w->peer, w->choice.n_stages ? w->choice.source[0] : "", us, c->bytes / us / 1e3,
+           w->op ? c->flops / us / 1e3 : 0.0, timing_ratio(&w->kernel, &c->who[0].kernel));
+}
+
+static void print_case(bench *b, const bench_case *c)
+{
+    cli_progress(NULL);
+    for (int i = 0; i < c->n; i++) {
+        if (b->o->json)
+            print_json(stdout, c, &c->who[i]);
+        else
+            print_row(c, &c->who[i]);
+        if (b->output)
+            print_json(b->output, c, &c->who[i]);
+    }
+    fflush(stdout);
+}
+
+static void free_case(bench *b, bench_case *c)
+{
+    for (int i = 0; i < c->n; i++) {
+        for (int k = 0; k < c->n_sets; k++)
+            md_launch_destroy(&c->who[i].launch[k]);
+        if (c->who[i].is_own)
+            md_op_destroy(&c->who[i].op);
+    }
+    for (int k = 0; k < MAX_SETS; k++)
+        data_free(&c->set[k]);
+    copier_destroy(c->copier);
+    md_free(b->context, c->from);
+    md_free(b->context, c->to);
+}
+
+static md_status fill_case(bench *b, bench_case *c, const char *formula)
+{
+    md_op *op = NULL;
+    md_status s = get_op(&op, b, formula, c->dtype, NULL);
+    if (s == MD_OK)
+        s = md_op_work(&c->flops, &c->bytes, op, c->sizes);
+    int sets = s == MD_OK ? (int)(cold_bytes / (c->bytes + 1.0)) : 0;
+    sets = sets < 1 ? 1 : sets > MAX_SETS ? MAX_SETS : sets;
+    for (; s == MD_OK && c->n_sets < sets; c->n_sets++)
+        s = data_make(&c->set[c->n_sets], b->context, op, c->sizes, b->o->seed + (uint64_t)c->n_sets);
+    if (s == MD_OK)
+        s = add_contender(c, op, false);
+    if (s == MD_OK)
+        s = add_variants(b, c, formula, op);
+    if (s == MD_OK)
+        s = add_copy(b, c);
+    return s;
+}
+
+static int bench_case_run(bench *b, const char *formula, md_dtype dtype, const char *sizes)
+{
+    bench_case *c = calloc(1, sizeof *c);
+    if (!c)
+        return cli_fail("out of memory");
+    c->name = formula;
+    c->sizes = sizes;
+    c->dtype = dtype ? dtype : MD_F32;
+    md_status s = fill_case(b, c, formula);
+    if (s == MD_OK)
+        s = race(b, c);
+    int status = s == MD_OK ? CLI_OK : cli_fail("%s %s: %s", formula, sizes, md_last_error());
+    if (s == MD_OK)
+        print_case(b, c);
+    free_case(b, c);
+    free(c);
+    return status;
+}
+
+/* "op dtype name=size ...". */
+static int bench_line(bench *b, char *line, const char *path, int number)
+{
+    char *rest = NULL;
+    line[strcspn(line, "#\n")] = 0;
+    char *op = strtok_r(line, " \t", &rest);
+    if (!op)
+        return CLI_OK;
+    char *dtype = strtok_r(NULL, " \t", &rest);
+    md_dtype t = dtype ? md_dtype_parse(dtype) : MD_DTYPE_DEFAULT;
+    if (t == MD_DTYPE_DEFAULT)
+        return cli_usage("%s:%d: expected \"op dtype name=size ...\", with a dtype as second word", path, number);
+    while (rest && isspace((unsigned char)*rest))
+        rest++;
+    return bench_case_run(b, op, t, rest ? rest : "");
+}
+
+static int bench_board(bench *b, const char *path)
+{
+    char line[1024];
+    int status = CLI_OK;
+    FILE *f = fopen(path, "r");
+    if (!f)
+        return cli_usage("cannot open the board '%s'", path);
+    for (int number = 1; status == CLI_OK && fgets(line, sizeof line, f); number++)
+        status = bench_line(b, line, path, number);
+    fclose(f);
+    return status;
+}
+
+static int count_threads(const cli_options *o)
+{
+    const char *text = getenv("MD_THREADS");
+    return o->context.threads ? o->context.threads : text && atoi(text) > 0 ? atoi(text) : 2;
+}
+
+static int run_bench(bench *b)
+{
+    if (b->o->sizes || b->o->n == 0) {
+        if (b->o->n != 1)
+            return cli_usage("bench takes boards, or one formula or op with --sizes");
+        return bench_case_run(b, b->o->arg[0], b->o->op.dtype, b->o->sizes);
+    }
+    int status = CLI_OK;
+    for (int i = 0; status == CLI_OK && i < b->o->n; i++)
+        status = bench_board(b, b->o->arg[i]);
+    return status;
+}
+
+int cli_bench(const cli_options *o)
+{
+    bench b = {.o = o, .threads = count_threads(o)};
+    if (o->output && !(b.output = fopen(o->output, "w")))
+        return cli_fail("cannot write '%s'", o->output);
+    int status = md_context_create(&b.context, &o->context) == MD_OK ? run_bench(&b) : cli_fail_md();
+    for (int i = 0; i < b.n_ops; i++)
+        md_op_destroy(&b.op[i].op);
+    md_context_destroy(&b.context);
+    if (b.output && fclose(b.output))
+        status = cli_fail("'%s' could not be written", o->output);
+    return status;
+}
