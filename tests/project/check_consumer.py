@@ -61,7 +61,7 @@ def check_subproject(source, root, meson, folder):
     shutil.copytree(source.parent, project)
     (project / "subprojects").mkdir()
     (project / "subprojects" / "multidispatch").symlink_to(root, target_is_directory=True)
-    run(*meson, "setup", folder / "build", project, "-Doptimization=0", "-Dmultidispatch:tests=disabled",
+    run(*meson, "setup", folder / "build", project, "-Doptimization=0",
         "-Ddefault_library=shared", "-Dmultidispatch:default_library=shared", "--wrap-mode=nodownload")
     run(*meson, "compile", "-C", folder / "build", "consumer")
     print(run(folder / "build" / "consumer").strip(), "(subproject)")
