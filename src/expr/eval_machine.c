@@ -84,20 +84,22 @@ static md_status evaluate_element(double *real, int64_t *whole, md_eval_machine 
 {
     const md_fx_formula *f = m->formula;
     const md_fx_stmt *s = &f->stmt[f->tensor[tensor].stmt];
+    md_dtype int_type = md_dtype_is_real(f->tensor[tensor].dtype) ? MD_I64 : f->tensor[tensor].dtype;
     const md_eval_code *value = NULL;
+    int64_t cell = 0;
     MD_TRY(md_eval_statement(&value, m, f->tensor[tensor].stmt));
     for (int32_t i = 0; i < f->tensor[tensor].rank; i++)
         m->at[s->subscript[i]->id] = at[i];
     if (value->real != NULL) {
         double x = md_eval_real(m, value);
-        int64_t cell = 0;
-        md_dtype_store(MD_I64, &cell, 0, x);
+        md_dtype_store(int_type, &cell, 0, x);
         *real = x;
-        *whole = cell;
     } else {
-        *whole = md_eval_int(m, value);
-        *real = (double)*whole;
+        int64_t x = md_eval_int(m, value);
+        md_dtype_store_int(int_type, &cell, 0, x);
+        *real = (double)x;
     }
+    *whole = md_dtype_load_int(int_type, &cell, 0);
     return m->status;
 }
 

@@ -57,10 +57,11 @@ static double modulo(double a, double b)
     return (b < 0.0) != (mod < 0.0) && !isnan(mod) ? mod + b : mod;
 }
 
+/* (1 + tanh(z)) / 2 is 1 / (1 + exp(-2 z)), without the cancellation. */
 static double gelu_tanh(double x)
 {
-    const double k = 0.79788456080286535588; /* sqrt(2 / pi) */
-    return 0.5 * x * (1.0 + tanh(k * (x + 0.044715 * x * x * x)));
+    const double k = 1.5957691216057307117; /* 2 sqrt(2 / pi) */
+    return x / (1.0 + exp(-k * (x + 0.044715 * x * x * x)));
 }
 
 REAL(NEG, -a)
