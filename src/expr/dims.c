@@ -15,6 +15,7 @@ typedef struct dims {
     int32_t dim_of[N_ITEMS]; /* of a root; -1 until numbered */
     bool is_loose[N_AXES]; /* some subscript is not a plain index */
     bool is_written[N_AXES]; /* by a plain index */
+    bool gives_size[N_AXES]; /* loose, yet some index has its size from nowhere else */
 } dims;
 
 static int32_t axis_item(int32_t tensor, int32_t axis)
@@ -53,8 +54,8 @@ static void join_names(dims *d)
             join(d, i, first_of_name(d, d->f->index[i].name));
 }
 
-/* The left side gives an axis its size. Other plain axes are as long as their indices run; where any subscript is not
- * plain, all are only checked to stay inside. */
+/* The left side gives an axis its size. Other plain axes are as long as their indices run. Where any subscript is not plain,
+ * the axis is loose: its subscripts are only checked to stay inside. */
 static void join_axes(dims *d)
 {
     for (const md_access *a = d->front->accesses; a; a = a->next) {
@@ -66,7 +67,6 @@ static void join_axes(dims *d)
         const int32_t axis = a->tensor * MD_MAX_RANK + a->axis;
         if (a->index >= 0 && (a->is_store || !d->is_loose[axis]))
             join(d, a->index, axis_item(a->tensor, a->axis));
-        d->f->tensor[a->tensor].at_least[a->axis] = d->is_loose[axis] && !d->is_written[axis];
     }
 }
 
@@ -86,6 +86,21 @@ static void join_shadows(dims *d)
     for (int32_t i = 0; i < d->f->n_indices; ++i)
         if (d->front->outer[i] >= 0 && !is_determined(d, root_of(d, i)))
             join(d, i, d->front->outer[i]);
+}
+
+/* In L[i] = log(sum[j](exp(X[i,j]))) - X[i,t[i]] the second axis of X is loose, but nothing else says what j is. */
+static void join_loose(dims *d)
+{
+    for (const md_access *a = d->front->accesses; a; a = a->next) {
+        const int32_t axis = a->tensor * MD_MAX_RANK + a->axis;
+        if (!d->is_loose[axis] || d->is_written[axis])
+            continue;
+        if (a->index >= 0 && !is_determined(d, root_of(d, a->index))) {
+            join(d, a->index, axis_item(a->tensor, a->axis));
+            d->gives_size[axis] = true;
+        }
+        d->f->tensor[a->tensor].at_least[a->axis] = !d->gives_size[axis];
+    }
 }
 
 /* ---- numbers and names ---- */
@@ -241,6 +256,7 @@ md_status md_front_dims(md_front *front)
     join_names(d);
     join_axes(d);
     join_shadows(d);
+    join_loose(d);
     MD_TRY(number_dims(d));
     for (const md_size_use *use = front->size_uses; use; use = use->next)
         MD_TRY(settle_size(d, use));
