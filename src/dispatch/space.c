@@ -206,6 +206,8 @@ static md_status parse_grid(hint_parser *p)
 static md_status parse_hints(hint_parser *p)
 {
     skip_blanks(p);
+    if (!*p->at)
+        return bad_hint(p, "no hint");
     if (*p->at == '(')
         MD_TRY(parse_points(p));
     else if (isdigit((unsigned char)*p->at))

@@ -107,7 +107,7 @@ static md_status convert_weak_op(md_front *fr, md_fx_node **out, md_fx_node *nod
 static md_status not_zero(md_front *fr, md_fx_node **out, md_fx_node *node)
 {
     const md_syntax at = place_of(node);
-    md_fx_node *zero;
+    md_fx_node *zero = NULL;
     MD_TRY(new_node(fr, &zero, MD_FX_CONST, node->type, &at));
     MD_TRY(new_node(fr, out, MD_FX_OP, MD_BOOL, &at));
     (*out)->op = MD_FX_NE;
