@@ -39,7 +39,7 @@ void md_arena_destroy(md_arena **arena)
 
 static block *add_block(md_arena *arena, size_t size)
 {
-    if (size > SIZE_MAX - sizeof(block))
+    if (size > PTRDIFF_MAX - sizeof(block)) /* more than any object may have */
         return NULL;
     block *b = calloc(1, sizeof *b + size);
     if (!b)
@@ -57,7 +57,7 @@ static block *add_block(md_arena *arena, size_t size)
 
 void *md_arena_alloc(md_arena *arena, size_t n_bytes)
 {
-    if (n_bytes > SIZE_MAX - ALIGNMENT)
+    if (n_bytes > PTRDIFF_MAX)
         return NULL;
     size_t n = n_bytes ? (n_bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT : ALIGNMENT;
     block *b = arena->first;

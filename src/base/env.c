@@ -141,6 +141,12 @@ const char *md_env_temp_root(void)
     return root && root[0] ? root : "/tmp";
 }
 
+const char *md_env_path(void)
+{
+    const char *path = secure_getenv("PATH");
+    return path && path[0] ? path : "/usr/local/bin:/usr/bin:/bin";
+}
+
 int md_env_describe(int32_t i, const char **name, const char **values, const char **meaning)
 {
     bool is_there = i >= 0 && i < MD_COUNT(variables);

@@ -26,6 +26,8 @@ typedef struct md_env {
 md_status md_env_read(md_env *out);
 /** TMPDIR, else /tmp. */
 const char *md_env_temp_root(void);
+/** PATH, else the system's own folders. */
+const char *md_env_path(void);
 /** Row i of the table; false beyond the end. */
 int md_env_describe(int32_t i, const char **name, const char **values, const char **meaning);
 #endif

@@ -85,7 +85,7 @@ static bool scratch_reserve(scratch *s, size_t n_bytes)
 {
     if (n_bytes <= s->n_bytes)
         return true;
-    if (n_bytes > SIZE_MAX - CACHE_LINE)
+    if (n_bytes > PTRDIFF_MAX - CACHE_LINE)
         return false;
     size_t rounded = (n_bytes + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
     void *memory = aligned_alloc(CACHE_LINE, rounded);

@@ -1,6 +1,7 @@
 #include "base/file.h"
 
 #include "base/clock.h"
+#include "base/env.h"
 #include "base/status.h"
 
 #include <errno.h>
@@ -8,8 +9,10 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -26,9 +29,44 @@ typedef struct child {
     uint64_t deadline_ns; /* 0: none */
 } child;
 
+/* Why `path` cannot be run; 0 where it can. */
+static int try_program(const char *path)
+{
+    struct stat facts;
+    if (stat(path, &facts) != 0)
+        return errno == ENOTDIR ? ENOENT : errno;
+    if (!S_ISREG(facts.st_mode))
+        return EACCES;
+    return access(path, X_OK) == 0 ? 0 : errno;
+}
+
+/* Where the program is. Not left to posix_spawnp, which cannot always report that there is none: where it forks (Valgrind,
+ * some libraries) the child ends with 127 instead. */
+static int find_program(char out[4096], const char *name)
+{
+    if (strchr(name, '/') || !name[0]) {
+        int n = snprintf(out, 4096, "%s", name);
+        return n < 4096 ? try_program(out) : ENAMETOOLONG;
+    }
+    int reason = ENOENT;
+    for (const char *folder = md_env_path();; folder++) {
+        int length = (int)strcspn(folder, ":");
+        int n = snprintf(out, 4096, "%.*s/%s", length ? length : 1, length ? folder : ".", name);
+        int failed = n < 4096 ? try_program(out) : ENAMETOOLONG;
+        if (!failed)
+            return 0;
+        if (failed == EACCES)
+            reason = EACCES; /* goes on, as a shell does */
+        folder += length;
+        if (!*folder)
+            return reason;
+    }
+}
+
 /* A process group of its own, so that a timeout ends the compiler's own children too; no signal blocked or ignored. */
 static int spawn_child(child *c, const char *const *argv, int write_end)
 {
+    char program[4096];
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     sigset_t none, standard;
@@ -36,7 +74,9 @@ static int spawn_child(child *c, const char *const *argv, int write_end)
     sigemptyset(&standard);
     sigaddset(&standard, SIGPIPE);
     sigaddset(&standard, SIGCHLD);
-    int reason = posix_spawn_file_actions_init(&actions);
+    int reason = find_program(program, argv[0]);
+    if (!reason)
+        reason = posix_spawn_file_actions_init(&actions);
     if (reason)
         return reason;
     reason = posix_spawnattr_init(&attributes);
@@ -51,7 +91,7 @@ static int spawn_child(child *c, const char *const *argv, int write_end)
         if (!reason)
             reason = posix_spawn_file_actions_adddup2(&actions, write_end, 2);
         if (!reason) /* exec does not change argv: the cast is POSIX's own advice */
-            reason = posix_spawnp(&c->pid, argv[0], &actions, &attributes, (char *const *)argv, environ);
+            reason = posix_spawn(&c->pid, program, &actions, &attributes, (char *const *)argv, environ);
         posix_spawnattr_destroy(&attributes);
     }
     posix_spawn_file_actions_destroy(&actions);

@@ -70,7 +70,7 @@ md_status md_table_put(md_table *table, const void *key, size_t n_bytes, void *v
         e->value = value;
         return MD_OK;
     }
-    e = n_bytes < SIZE_MAX - sizeof *e ? calloc(1, sizeof *e + n_bytes) : NULL;
+    e = n_bytes < PTRDIFF_MAX - sizeof *e ? calloc(1, sizeof *e + n_bytes) : NULL;
     if (!e)
         return md_fail_memory();
     e->value = value;

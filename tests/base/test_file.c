@@ -120,8 +120,40 @@ static void missing_programs_are_not_found(void **state)
     assert_fails(md_file_run(&code, &output, (const char *const[]){"no-such-program-here", NULL}, 0), MD_NOT_FOUND,
                  "no-such-program-here");
     assert_fails(md_file_run(&code, &output, (const char *const[]){folder, NULL}, 0), MD_IO, folder);
+    assert_fails(md_file_run(&code, &output, (const char *const[]){"/no/such/program", NULL}, 0), MD_NOT_FOUND,
+                 "/no/such/program");
+    assert_fails(md_file_run(&code, &output, (const char *const[]){"", NULL}, 0), MD_NOT_FOUND, "cannot run");
     assert_null(output);
     assert_int_equal(code, -1);
+}
+
+/* As a shell does it: in the order of PATH, past folders that are none, past files that may not be run. */
+static void path_is_searched(void **state)
+{
+    (void)state;
+    const char *old = getenv("PATH");
+    char *keep = strdup(old ? old : ""), path[16384], first[4300], second[4300];
+    snprintf(first, sizeof first, "%s/first", folder);
+    snprintf(second, sizeof second, "%s/second", folder);
+    assert_int_equal(mkdir(first, 0700), 0);
+    assert_int_equal(mkdir(second, 0700), 0);
+    snprintf(path, sizeof path, "%s/tool", second);
+    const char script[] = "#!/bin/sh\necho second\n";
+    assert_ok(md_file_write(path, script, strlen(script)));
+    int32_t code = -1;
+    char *output = NULL;
+    snprintf(path, sizeof path, "/nowhere::%s:%s:%s", folder, first, second);
+    setenv("PATH", path, 1);
+    assert_fails(md_file_run(&code, &output, (const char *const[]){"tool", NULL}, 0), MD_IO, "tool");
+    snprintf(path, sizeof path, "%s/tool", second);
+    assert_int_equal(chmod(path, 0700), 0);
+    assert_ok(md_file_run(&code, &output, (const char *const[]){"tool", NULL}, 0));
+    setenv("PATH", keep, 1);
+    assert_string_equal(output, "second\n");
+    free(output);
+    free(keep);
+    md_file_remove_folder(first);
+    md_file_remove_folder(second);
 }
 
 static void slow_programs_are_ended(void **state)
@@ -161,6 +193,7 @@ int main(void)
         cmocka_unit_test(programs_run),
         cmocka_unit_test(output_is_cut_at_64_kib),
         cmocka_unit_test_setup_teardown(missing_programs_are_not_found, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(path_is_searched, make_folder, remove_folder),
         cmocka_unit_test(slow_programs_are_ended),
         cmocka_unit_test(orphans_do_not_block),
     };
