@@ -27,7 +27,7 @@ static void destroy(md_dev *dev)
 static md_status alloc(void **out, md_dev *dev, size_t n_bytes)
 {
     (void)dev;
-    if (n_bytes > SIZE_MAX - 64)
+    if (n_bytes > PTRDIFF_MAX - 64)
         return md_fail(MD_OUT_OF_MEMORY, "out of memory: %zu bytes", n_bytes);
     size_t rounded = n_bytes ? (n_bytes + 63) / 64 * 64 : 64;
     void *p = aligned_alloc(64, rounded);

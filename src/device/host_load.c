@@ -5,6 +5,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <link.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -71,8 +72,34 @@ static md_status open_from_folder(void **library, const void *binary, size_t n_b
     return status;
 }
 
+static bool is_inside(size_t n_bytes, uint64_t offset, uint64_t size)
+{
+    return offset <= n_bytes && size <= n_bytes - offset;
+}
+
+/* Whether all that the loader will map is there: it dies with SIGBUS on a file that was cut short. */
+static bool is_whole(const char *binary, size_t n_bytes)
+{
+    ElfW(Ehdr) head;
+    if (n_bytes < sizeof head)
+        return false;
+    memcpy(&head, binary, sizeof head);
+    if (memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 || head.e_phentsize != sizeof(ElfW(Phdr)) ||
+        !is_inside(n_bytes, head.e_phoff, (uint64_t)head.e_phnum * sizeof(ElfW(Phdr))))
+        return false;
+    for (int i = 0; i < head.e_phnum; i++) {
+        ElfW(Phdr) segment;
+        memcpy(&segment, binary + head.e_phoff + (size_t)i * sizeof segment, sizeof segment);
+        if (!is_inside(n_bytes, segment.p_offset, segment.p_filesz))
+            return false;
+    }
+    return head.e_phnum > 0;
+}
+
 md_status md_dev_host_load(void **library, md_kn_host_entry *entry, const void *binary, size_t n_bytes, const char *name)
 {
+    if (!is_whole(binary, n_bytes))
+        return md_fail(MD_DEVICE, "a compiled kernel cannot be loaded: %zu bytes that are no whole shared object", n_bytes);
     void *lib = open_from_memory(binary, n_bytes);
     if (!lib)
         MD_TRY(open_from_folder(&lib, binary, n_bytes));
