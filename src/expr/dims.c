@@ -11,6 +11,7 @@ enum { N_AXES = MD_FX_MAX_TENSORS * MD_MAX_RANK, N_ITEMS = MD_FX_MAX_INDICES + N
 typedef struct dims {
     md_front *front;
     md_fx_formula *f;
+    const md_syntax_size *at; /* the size being read from the text; NULL while options are read */
     int32_t parent[N_ITEMS]; /* indices, then axes */
     int32_t dim_of[N_ITEMS]; /* of a root; -1 until numbered */
     bool is_loose[N_AXES]; /* some subscript is not a plain index */
@@ -159,7 +160,8 @@ static md_status settle_size(dims *d, const md_size_use *use)
         if (t < 0)
             return MD_FRONT_ERROR(d->front, at, "no tensor is named '%s'", at->name);
         if (at->integer >= f->tensor[t].rank)
-            return MD_FRONT_ERROR(d->front, at, "'%s' has %d axes, counted from 0", at->name, f->tensor[t].rank);
+            return MD_FRONT_ERROR(d->front, at, "axis %lld of '%s', whose axes are counted from 0 and are %d",
+                                  (long long)at->integer, at->name, f->tensor[t].rank);
         use->node->id = f->tensor[t].dim[at->integer];
         return MD_OK;
     }
@@ -198,10 +200,14 @@ static md_status unknown_dim(const dims *d, const char *name)
         if (n < sizeof list - 80)
             n += (size_t)snprintf(list + n, sizeof list - n, "%s%s", i ? ", " : "", d->f->dim[i].name);
     }
-    return md_fail(MD_INVALID_ARGUMENT, "sizes: the formula has no dim '%s'; its dims are %s%s%s%s", name, *list ? list : "none",
+    if (d->at)
+        return MD_FRONT_ERROR(d->front, d->at, "the formula has no dim '%s'; it has %s%s%s%s", name, *list ? list : "none",
+                              MD_FX_NEAREST_ARGS(near));
+    return md_fail(MD_INVALID_ARGUMENT, "sizes: the formula has no dim '%s'; it has %s%s%s%s", name, *list ? list : "none",
                    MD_FX_NEAREST_ARGS(near));
 }
 
+/* Fails at the place in the text where the size is given; with no place, where it came with the options. */
 static md_status restrict_dim(void *user, const char *name, int64_t lo, int64_t hi)
 {
     const dims *const d = user;
@@ -212,7 +218,8 @@ static md_status restrict_dim(void *user, const char *name, int64_t lo, int64_t 
     dim->lo = MD_MAX(dim->lo, lo);
     dim->hi = MD_MIN(dim->hi, hi);
     if (dim->lo > dim->hi)
-        return md_fail(MD_INVALID_ARGUMENT, "sizes: '%s' is given twice, and the two exclude each other", name);
+        return d->at ? MD_FRONT_ERROR(d->front, d->at, "'%s' is given two sizes that exclude each other", name)
+                     : md_fail(MD_INVALID_ARGUMENT, "sizes: '%s' is given two sizes that exclude each other", name);
     if (dim->lo == dim->hi)
         dim->size = dim->lo;
     return MD_OK;
@@ -223,9 +230,10 @@ static md_status read_sizes(dims *d)
     const md_syntax_tree *const tree = &d->front->tree;
     for (int32_t i = 0; i < tree->n_items; ++i)
         for (int32_t k = 0; tree->item[i].kind == MD_SYNTAX_SIZES && k < tree->item[i].n; ++k) {
-            const md_syntax_size *const s = &tree->item[i].size[k];
-            MD_TRY(restrict_dim(d, s->name, s->lo, s->hi));
+            d->at = &tree->item[i].size[k];
+            MD_TRY(restrict_dim(d, d->at->name, d->at->lo, d->at->hi));
         }
+    d->at = NULL;
     return d->front->options.sizes ? md_fx_sizes_parse(d->front->options.sizes, restrict_dim, d) : MD_OK;
 }
 
@@ -233,11 +241,12 @@ static md_status check_determined(dims *d)
 {
     for (int32_t i = 0; i < d->f->n_indices; ++i) {
         const int32_t root = root_of(d, i);
-        const md_fx_dim *const dim = &d->f->dim[d->dim_of[root]];
-        if (dim->size < 0 && !is_determined(d, root))
+        const char *const name = d->f->dim[d->dim_of[root]].name;
+        if (d->f->dim[d->dim_of[root]].size < 0 && !is_determined(d, root))
             return MD_FRONT_ERROR(d->front, d->front->index_at[i],
-                                  "no tensor determines the size of '%s'; give it, for example with sizes \"%s=3\"", dim->name,
-                                  dim->name);
+                                  "no tensor has an axis indexed by just '%s', so its size is not known; give it, as in "
+                                  "sizes \"%s=3\"",
+                                  name, name);
     }
     return MD_OK;
 }

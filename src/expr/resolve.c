@@ -319,7 +319,7 @@ static md_status build_reduction(const context *c, md_fx_node **out, const md_sy
         const md_syntax *const name = at->index[i];
         const scope *const seen = find_index(inner.scope, name->name);
         if (seen && seen->is_bound)
-            return MD_FRONT_ERROR(c->front, name, "index '%s' is bound already by a reduction around this one", name->name);
+            return MD_FRONT_ERROR(c->front, name, "index '%s' is bound already; give this one another name", name->name);
         if (md_front_scalar(c->front, name->name) >= 0)
             return MD_FRONT_ERROR(c->front, name, "'%s' is a scalar and cannot be an index", name->name);
         MD_TRY(new_index(c->front, &bound[i], name, true));
