@@ -42,6 +42,7 @@
 #ifndef MD_CODEGEN_CODEGEN_H
 #define MD_CODEGEN_CODEGEN_H
 
+#include "base/status.h"
 #include "base/strbuf.h"
 #include "device/device.h"
 #include "kernel/kernel.h"
@@ -82,6 +83,9 @@ void md_cg_print_points(md_strbuf *out, const md_st_program *program, int32_t n,
  * them all to the next point. */
 void md_cg_print_decode(md_strbuf *out, const md_st_program *program, int32_t n, const int32_t *index, const char *point);
 void md_cg_print_advance(md_strbuf *out, const md_st_program *program, int32_t n, const int32_t *index);
+
+/** Calls fn on every node of the stage: values and subscripts of stores, bodies, operands. Nodes may be met more than once. */
+void md_cg_visit(const md_st_stage *stage, md_fx_visit_fn fn, void *user);
 
 /** Bit t: under MD_CG_UNIT with this lane index, tensor t is read or written in vectors, and its last axis must have stride 1: envelope.unit. */
 uint32_t md_cg_unit_tensors(const md_st_program *program, int32_t stage, int32_t lane);

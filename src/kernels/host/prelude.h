@@ -155,6 +155,23 @@ MD_INLINE md_b md_min_b(md_b a, md_b b) { return a & b; }
 MD_INLINE int md_max_sb(int a, int b) { return a | b; }
 MD_INLINE int md_min_sb(int a, int b) { return a & b; }
 
+/* Whether a candidate takes the place of the best so far: a NaN where that is none, or a better value. */
+#define MD_BEYOND(name, compare)                                                                                       \
+    MD_INLINE md_b md_beyond_##name##_f(md_f a, md_f b) { return md_##compare##_f(a, b) | (md_ne_f(a, a) & md_eq_f(b, b)); } \
+    MD_INLINE md_b md_beyond_##name##_d(md_d a, md_d b) { return md_##compare##_d(a, b) | (md_ne_d(a, a) & md_eq_d(b, b)); } \
+    MD_INLINE md_b md_beyond_##name##_i(md_i a, md_i b) { return md_##compare##_i(a, b); }                             \
+    MD_INLINE md_b md_beyond_##name##_b(md_b a, md_b b) { return md_##compare##_b(a, b); }                             \
+    MD_INLINE int md_beyond_##name##_sf(float a, float b) { return md_##compare##_sf(a, b) | (a != a && b == b); }     \
+    MD_INLINE int md_beyond_##name##_sd(double a, double b) { return md_##compare##_sd(a, b) | (a != a && b == b); }   \
+    MD_INLINE int md_beyond_##name##_si(int64_t a, int64_t b) { return md_##compare##_si(a, b); }                      \
+    MD_INLINE int md_beyond_##name##_sb(int a, int b) { return md_##compare##_sb(a, b); }
+MD_BEYOND(max, gt)
+MD_BEYOND(min, lt)
+
+/* Whether an index lies in 0 .. n-1. */
+MD_INLINE int md_inside_si(int64_t a, int64_t n) { return (uint64_t)a < (uint64_t)n; }
+MD_INLINE md_b md_inside_i(md_i a, int64_t n) { return md_ge_i(a, (md_i){0}) & md_lt_i(a, md_splat_i(n)); }
+
 /* ---- Conversions between value types. Reals to integers truncate, saturate, and NaN gives 0. */
 MD_INLINE md_d md_cast_f_d(md_f a) { return __builtin_convertvector(a, md_d); }
 MD_INLINE md_f md_cast_d_f(md_d a) { return __builtin_convertvector(a, md_f); }
