@@ -169,7 +169,7 @@ static bool range_where(ranger *r, interval *out, const md_fx_node *node)
         add_guard(&inner, node->arg[0], i == 0);
         if (!range_of(&inner, &arm[i], node->arg[i + 1]) && !inner.is_empty)
             return false;
-        is_dead[i] = inner.is_empty || arm[i].lo > arm[i].hi;
+        is_dead[i] = inner.is_empty;
         r->steps = inner.steps;
     }
     if (is_dead[0] || is_dead[1]) {
@@ -394,7 +394,13 @@ static bool fold_division(ranger *r, linear *e)
 static bool range_of(ranger *r, interval *out, const md_fx_node *node)
 {
     linear e;
-    return linear_of(r, &e, node) && fold_division(r, &e) && bounds_of(r, out, &e);
+    if (!linear_of(r, &e, node) || !fold_division(r, &e) || !bounds_of(r, out, &e))
+        return false;
+    if (out->lo > out->hi) { /* the guards contradict each other */
+        r->is_empty = true;
+        out->hi = out->lo;
+    }
+    return true;
 }
 
 /* ---- guards ---- */
