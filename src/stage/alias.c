@@ -1,0 +1,94 @@
+/* Whether an output may lie exactly on an input. */
+#include "stage/form.h"
+
+typedef struct question {
+    const md_st_stage *stage;
+    const md_st_store *store; /* of the output */
+    int32_t tensor; /* the input */
+    bool is_reduction; /* all reductions of a row are over before its elements are stored */
+} question;
+
+/* Where the output runs over the axis, a reduction may read its row anywhere. */
+static bool is_in_row(const question *q, int32_t i, const md_fx_node *read)
+{
+    if (!q->is_reduction || q->store->per_row || !md_fx_is_index(q->store->subscript[i], q->stage->axis))
+        return false;
+    return !md_fx_has_kind(read, MD_FX_LOAD);
+}
+
+static bool is_harmless(void *user, const md_fx_node *node)
+{
+    const question *q = user;
+    if (node->kind != MD_FX_LOAD || node->id != q->tensor)
+        return true;
+    if (node->n_args != q->store->n_subscripts)
+        return false;
+    for (int32_t i = 0; i < node->n_args; i++)
+        if (!md_fx_equal(NULL, node->arg[i], q->store->subscript[i]) && !is_in_row(q, i, node->arg[i]))
+            return false;
+    return true;
+}
+
+static bool reads(const md_st_stage *s, int32_t tensor)
+{
+    for (int32_t i = 0; i < s->n_tensors; i++)
+        if (s->tensor[i] == tensor)
+            return true;
+    return false;
+}
+
+/* Values of per-row stores may be written before or after the elements are read. */
+static bool values_are_harmless(question *q)
+{
+    const md_st_stage *s = q->stage;
+    for (int32_t i = 0; i < s->n_stores; i++) {
+        if (s->kind == MD_ST_ROW && s->store[i].per_row != q->store->per_row && md_st_reads(s->store[i].value, q->tensor))
+            return false;
+        if (!md_fx_visit(s->store[i].value, is_harmless, q))
+            return false;
+        for (int32_t k = 0; k < s->store[i].n_subscripts; k++)
+            if (md_st_reads(s->store[i].subscript[k], q->tensor))
+                return false;
+    }
+    return true;
+}
+
+static bool stage_is_harmless(const md_st_stage *s, const md_st_store *store, int32_t tensor)
+{
+    question q = {.stage = s, .store = store, .tensor = tensor};
+    if (!values_are_harmless(&q))
+        return false;
+    for (int32_t i = 0; i < s->product.n_products; i++)
+        if (md_st_reads(s->product.a[i], tensor) || md_st_reads(s->product.b[i], tensor))
+            return false;
+    if (s->kind == MD_ST_SCAN && !md_fx_visit(s->scan.body, is_harmless, &q))
+        return false;
+    q.is_reduction = true;
+    for (int32_t i = 0; i < s->row.n_reductions; i++)
+        if (!md_fx_visit(s->row.reduction[i].body, is_harmless, &q))
+            return false;
+    return true;
+}
+
+bool md_st_may_alias(const md_st_program *program, int32_t out, int32_t in)
+{
+    const md_fx_tensor *a = &program->formula->tensor[out], *b = &program->formula->tensor[in];
+    bool is_written = false;
+    if (a->dtype != b->dtype || a->rank != b->rank || b->role != MD_FX_INPUT)
+        return false;
+    for (int32_t i = 0; i < program->n_stages; i++) {
+        const md_st_stage *s = &program->stage[i];
+        if (is_written && reads(s, in))
+            return false;
+        for (int32_t k = 0; k < s->n_stores; k++) {
+            const md_st_store *store = &s->store[k];
+            if (store->tensor != out)
+                continue;
+            is_written = true;
+            bool is_simple = md_st_are_plain(store->n_subscripts, store->subscript);
+            if (reads(s, in) && (!is_simple || !stage_is_harmless(s, store, in)))
+                return false;
+        }
+    }
+    return true;
+}

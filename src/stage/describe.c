@@ -1,0 +1,161 @@
+/* Stages in words, and what they cost at a size. */
+#include "stage/form.h"
+
+#include "base/dtype.h"
+#include "base/strbuf.h"
+
+#include <math.h>
+
+static const char *plural(int32_t n)
+{
+    return n == 1 ? "" : "s";
+}
+
+static void describe_pointwise(md_strbuf *out, const md_st_program *p, const md_st_stage *s)
+{
+    (void)p;
+    md_strbuf_printf(out, "pointwise: %d store%s", s->n_stores, plural(s->n_stores));
+}
+
+static void describe_row(md_strbuf *out, const md_st_program *p, const md_st_stage *s)
+{
+    const md_st_row *r = &s->row;
+    md_strbuf_printf(out, "row over %s: %d reduction%s, %d level%s, %s", p->index[s->axis].name, r->n_reductions,
+                     plural(r->n_reductions), r->n_levels, plural(r->n_levels),
+                     r->is_online ? "online" : "staged only");
+    if (!r->has_elements)
+        md_strbuf_add(out, ", no element is stored");
+}
+
+static void add_group(md_strbuf *out, const md_st_program *p, const char *title, int32_t n, const int32_t *index)
+{
+    md_strbuf_printf(out, "%s[", title);
+    for (int32_t i = 0; i < n; i++)
+        md_strbuf_printf(out, "%s%s", i > 0 ? "," : "", p->index[index[i]].name);
+    md_strbuf_add(out, "]");
+}
+
+static void describe_product(md_strbuf *out, const md_st_program *p, const md_st_stage *s)
+{
+    const md_st_product *g = &s->product;
+    md_strbuf_printf(out, "product%s", g->n_products == 2 ? " x2" : "");
+    if (g->n_batch > 0)
+        add_group(out, p, " batch", g->n_batch, g->batch);
+    add_group(out, p, " m", g->n_m, g->m);
+    add_group(out, p, " n", g->n_n, g->n);
+    add_group(out, p, " k", g->n_k, g->k);
+    bool has_epilogue = s->n_stores > 1 || s->store[0].value->kind != MD_FX_REF;
+    md_strbuf_add(out, has_epilogue ? ", with epilogue" : "");
+}
+
+static void describe_scan(md_strbuf *out, const md_st_program *p, const md_st_stage *s)
+{
+    md_strbuf_printf(out, "scan over %s: %s%s%s", p->index[s->axis].name, md_fx_op_text(s->scan.op),
+                     s->scan.exclusive ? ", exclusive" : "", s->scan.reverse ? ", reverse" : "");
+}
+
+static void describe_nest(md_strbuf *out, const md_st_program *p, const md_st_stage *s)
+{
+    (void)p;
+    md_strbuf_printf(out, "nest over %d ind%s", s->n_outer, s->n_outer == 1 ? "ex" : "ices");
+}
+
+void md_st_describe(md_strbuf *out, const md_st_program *program, int32_t stage)
+{
+    static void (*const fn[])(md_strbuf *, const md_st_program *, const md_st_stage *) = {
+        [MD_ST_POINTWISE] = describe_pointwise, [MD_ST_ROW] = describe_row, [MD_ST_PRODUCT] = describe_product,
+        [MD_ST_SCAN] = describe_scan, [MD_ST_NEST] = describe_nest};
+    const md_st_stage *s = &program->stage[stage];
+    fn[s->kind](out, program, s);
+    if (s->kind == MD_ST_ROW && s->n_stores > 1)
+        md_strbuf_printf(out, ", %d stores", s->n_stores);
+    md_strbuf_add(out, s->has_gather ? ", gather" : "");
+    md_strbuf_add(out, s->has_duplicates ? ", scatter that accumulates" : s->has_scatter ? ", scatter" : "");
+}
+
+/* ---- work ---- */
+
+typedef struct counter {
+    const md_st_program *program;
+    const int64_t *size;
+    double ops;
+} counter;
+
+static double size_of(const md_st_program *p, int32_t n, const int32_t *index, const int64_t *size)
+{
+    double points = 1;
+    for (int32_t i = 0; i < n; i++)
+        points *= (double)md_st_size(p, index[i], size);
+    return points;
+}
+
+/* Every arithmetic operation on reals counts as one. Reductions inside count their own points, once per value. */
+static bool count_ops(void *user, const md_fx_node *node)
+{
+    counter *c = user;
+    if (node->kind == MD_FX_OP && node->op != MD_FX_WHERE && node->n_args > 0 && md_dtype_is_real(node->arg[0]->type))
+        c->ops += 1;
+    if (node->kind == MD_FX_REDUCE || node->kind == MD_FX_SCAN) {
+        counter inner = {.program = c->program, .size = c->size};
+        (void)md_fx_visit(node->arg[0], count_ops, &inner);
+        c->ops += (inner.ops + 1) * size_of(c->program, node->n_bound, node->bound, c->size) - inner.ops;
+    }
+    return true;
+}
+
+static double ops_of(const md_st_program *p, const md_fx_node *node, const int64_t *size)
+{
+    counter c = {.program = p, .size = size};
+    (void)md_fx_visit(node, count_ops, &c);
+    return c.ops;
+}
+
+static double flops_of(const md_st_program *p, const md_st_stage *s, const int64_t *size)
+{
+    double rows = size_of(p, s->n_outer, s->outer, size);
+    double elements = s->axis >= 0 ? rows * (double)md_st_size(p, s->axis, size) : rows;
+    const md_st_product *g = &s->product;
+    double sum = 0;
+    for (int32_t i = 0; i < s->n_stores; i++)
+        sum += (s->store[i].per_row ? rows : elements) * ops_of(p, s->store[i].value, size);
+    for (int32_t i = 0; i < s->row.n_reductions; i++)
+        sum += elements * (1 + ops_of(p, s->row.reduction[i].body, size));
+    for (int32_t i = 0; i < g->n_products; i++)
+        sum += rows * size_of(p, g->n_k, g->k, size) * 2;
+    if (s->kind == MD_ST_SCAN)
+        sum += elements * (1 + ops_of(p, s->scan.body, size));
+    return sum;
+}
+
+/* No more of a tensor is touched than its axes' dims have; an axis with a dim of its own is counted by what indexes it. */
+static double tensor_bytes(const md_st_program *p, int32_t tensor, const int64_t *size)
+{
+    const md_fx_tensor *t = &p->formula->tensor[tensor];
+    double bytes = (double)md_dtype_size(t->dtype);
+    for (int32_t i = 0; i < t->rank; i++)
+        bytes *= fmax(1, (double)size[t->dim[i]]);
+    return bytes;
+}
+
+/* A gather or scatter touches at most an element a point. */
+static double touched_bytes(const md_st_program *p, const md_st_stage *s, int32_t i, const int64_t *size)
+{
+    double bytes = tensor_bytes(p, s->tensor[i], size);
+    if (s->has_gather || s->has_scatter) {
+        double points = size_of(p, s->n_outer, s->outer, size) * (double)md_dtype_size(p->formula->tensor[s->tensor[i]].dtype);
+        if (s->axis >= 0)
+            points *= (double)md_st_size(p, s->axis, size);
+        if (s->kind == MD_ST_POINTWISE)
+            bytes = fmin(bytes, points);
+    }
+    return bytes;
+}
+
+void md_st_work(double *flops, double *bytes, const md_st_program *program, int32_t stage, const int64_t *size)
+{
+    const md_st_stage *s = &program->stage[stage];
+    *flops = flops_of(program, s, size);
+    *bytes = 0;
+    for (int32_t i = 0; i < s->n_tensors; i++)
+        *bytes += touched_bytes(program, s, i, size);
+}

@@ -1,0 +1,120 @@
+/* Inside the stage layer: from statements to stages.
+ *
+ * An item is a statement on its way: its value has lets inlined and VAR lowered. Forming asks whether a few items can be one
+ * stage and makes it; planning (plan.c) decides which lets are inlined and which items are formed together. */
+#ifndef MD_STAGE_FORM_H
+#define MD_STAGE_FORM_H
+
+#include "base/status.h"
+#include "stage/stage.h"
+
+/* A set of index ids. */
+typedef struct md_st_set {
+    uint64_t word[(MD_FX_MAX_INDICES * 2 + 63) / 64];
+} md_st_set;
+
+static inline void md_st_set_add(md_st_set *s, int32_t id)
+{
+    s->word[id / 64] |= (uint64_t)1 << (id % 64);
+}
+
+static inline bool md_st_set_has(const md_st_set *s, int32_t id)
+{
+    return (s->word[id / 64] >> (id % 64) & 1) != 0;
+}
+
+typedef struct md_st_item {
+    int32_t tensor;
+    md_fx_assign assign;
+    int32_t n_free, n_subscripts;
+    int32_t free[MD_MAX_RANK * 2];
+    const md_fx_node *subscript[MD_MAX_RANK];
+    const md_fx_node *value;
+    uint32_t inlined; /* temporaries whose values are in it, one bit a tensor */
+} md_st_item;
+
+/* What making needs everywhere. A NULL node or a failed allocation sets no_memory, which the end of planning reports. */
+typedef struct md_st_maker {
+    md_st_program *program;
+    const md_fx_formula *formula;
+    md_arena *arena;
+    bool no_memory;
+} md_st_maker;
+
+/* ---- form.c ---- */
+
+/** Makes one stage of the items, in that order; false where they cannot be one (or memory is short). One item always can. */
+bool md_st_form(md_st_maker *m, md_st_stage *out, int32_t n, const md_st_item *item);
+/** Lists what the stage reads and writes, and how. */
+void md_st_take_census(const md_st_maker *m, md_st_stage *stage);
+
+/* ---- row.c, product.c, scan.c: one kind each; items are copies that they may change ---- */
+bool md_st_form_row(md_st_maker *m, md_st_stage *out, int32_t n, md_st_item *item);
+bool md_st_form_product(md_st_maker *m, md_st_stage *out, int32_t n, md_st_item *item);
+bool md_st_form_scan(md_st_maker *m, md_st_stage *out, int32_t n, md_st_item *item);
+/** merge.c: gives the merge rule of every reduction; bodies of variances get COUNT. */
+void md_st_set_merge_rules(md_st_maker *m, md_st_row *row, int32_t axis);
+
+/* ---- space.c: making items run over the same indices ---- */
+
+/** Renames the free indices of every item to those of the first; false where their dims differ. Then replaces loads of tensors
+ * that earlier items write by the values; false where one is read elsewhere than it is written. */
+bool md_st_unify(md_st_maker *m, int32_t n, md_st_item *item);
+/** The same for items that run over outer, or over outer and an axis: see row.c. */
+bool md_st_rename(md_st_maker *m, md_st_item *item, int32_t n, const int32_t *from, const int32_t *to);
+bool md_st_replace_own_loads(md_st_maker *m, int32_t n, md_st_item *item, int32_t axis);
+/** Copies items to the stage's stores. */
+void md_st_put_stores(md_st_stage *out, int32_t n, const md_st_item *item);
+
+/* ---- walk.c ---- */
+
+/** All indices that occur, bound ones too. */
+md_st_set md_st_indices(const md_fx_node *node);
+int32_t md_st_count_nodes(const md_fx_node *node); /* distinct ones */
+bool md_st_is_heavy(const md_fx_node *node); /* has a transcendental function or a power */
+bool md_st_reads(const md_fx_node *node, int32_t tensor);
+bool md_st_item_reads(const md_st_item *item, int32_t tensor);
+bool md_st_item_has(const md_st_item *item, md_fx_kind kind); /* in its value or subscripts */
+/** Whether the left side is plain distinct indices. */
+bool md_st_is_plain(const md_st_item *item);
+/** Whether subscripts are plain distinct indices. */
+bool md_st_are_plain(int32_t n, const md_fx_node *const *subscript);
+/** Calls fn for every distinct node of the item: value, then subscripts. */
+bool md_st_visit(const md_st_item *item, md_fx_visit_fn fn, void *user);
+/** Replaces every LOAD of writer's tensor by the writer's value (rounded to the tensor's type) at the subscripts of the load. */
+const md_fx_node *md_st_inline(md_st_maker *m, const md_fx_node *node, const md_st_item *writer);
+bool md_st_inline_item(md_st_maker *m, md_st_item *item, const md_st_item *writer);
+/** Distinct nodes of a kind in order of appearance, up to max; the whole count. */
+int32_t md_st_collect(const md_fx_node **out, int32_t max, md_fx_kind kind, const md_st_item *item);
+/** Notes that memory was short where the node is NULL; returns whether it is there. */
+bool md_st_made(md_st_maker *m, const md_fx_node *node);
+
+/* ---- factor.c: products as lists of factors ---- */
+enum { MD_ST_MAX_FACTORS = 24 };
+
+typedef struct md_st_factor {
+    const md_fx_node *node;
+    bool is_divisor;
+} md_st_factor;
+
+typedef struct md_st_factors {
+    int32_t n;
+    bool is_negative; /* the product is to be negated */
+    md_dtype type; /* of the whole product */
+    md_st_factor factor[MD_ST_MAX_FACTORS];
+} md_st_factors;
+
+/** Takes MUL, DIV, NEG and conversions that change nothing apart. One factor, the node itself, where that overflows. */
+void md_st_factors_of(md_st_factors *out, const md_fx_node *node);
+/** acc * factor, acc / factor; acc NULL means 1. */
+const md_fx_node *md_st_times(md_arena *arena, const md_fx_node *acc, const md_st_factor *factor, md_dtype type);
+
+/* ---- lower.c ---- */
+
+/** VAR as sums. */
+const md_fx_node *md_st_lower(md_st_maker *m, const md_fx_node *node);
+
+/* ---- plan.c ---- */
+md_status md_st_plan(md_st_maker *m);
+
+#endif

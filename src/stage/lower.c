@@ -1,0 +1,53 @@
+/* VAR as sums: the exact two-pass form. Merging chunks is found again later, for these as for sums that users write so. */
+#include "stage/form.h"
+
+static const md_fx_node *sum_over(md_arena *arena, const md_fx_node *like, const md_fx_node *body, md_dtype type)
+{
+    md_fx_node *sum = md_fx_node_new(arena, MD_FX_REDUCE, type);
+    const md_fx_node **arg = md_arena_alloc(arena, sizeof(*arg));
+    if (sum == NULL || arg == NULL || body == NULL)
+        return NULL;
+    *sum = *like;
+    sum->op = MD_FX_R_SUM;
+    sum->type = type;
+    sum->unbiased = false;
+    arg[0] = body;
+    sum->arg = arg;
+    return sum;
+}
+
+/* How many elements a reduction takes in. */
+static const md_fx_node *count_of(md_st_maker *m, const md_fx_node *reduction)
+{
+    const md_fx_node *count = NULL;
+    for (int32_t i = 0; i < reduction->n_bound; i++) {
+        md_fx_node *size = md_fx_node_new(m->arena, MD_FX_SIZE, MD_I64);
+        if (size == NULL)
+            return NULL;
+        size->id = m->formula->index[reduction->bound[i]].dim;
+        count = count == NULL ? size : md_fx_op2(m->arena, MD_FX_MUL, count, size);
+    }
+    return count;
+}
+
+static const md_fx_node *lower_node(void *user, const md_fx_node *node)
+{
+    md_st_maker *m = user;
+    if (node->kind != MD_FX_REDUCE || node->op != MD_FX_R_VAR)
+        return node;
+    md_arena *a = m->arena;
+    const md_fx_node *count = count_of(m, node), *x = node->arg[0];
+    const md_fx_node *sum = sum_over(a, node, x, md_fx_op_type(MD_FX_R_SUM, x->type));
+    const md_fx_node *d = md_fx_op2(a, MD_FX_SUB, x, md_fx_op2(a, MD_FX_DIV, sum, count));
+    const md_fx_node *m2 = sum_over(a, node, md_fx_op2(a, MD_FX_MUL, d, d), node->type);
+    if (node->unbiased)
+        count = md_fx_op2(a, MD_FX_SUB, count, md_fx_integer(a, 1));
+    return md_fx_op2(a, MD_FX_DIV, m2, count);
+}
+
+const md_fx_node *md_st_lower(md_st_maker *m, const md_fx_node *node)
+{
+    const md_fx_node *result = md_fx_rewrite(m->arena, node, lower_node, m);
+    (void)md_st_made(m, result);
+    return result;
+}

@@ -1,0 +1,71 @@
+/* Programs as text: for explain, for golden tests, for people. */
+#include "stage/form.h"
+
+#include "base/strbuf.h"
+
+static void print_list(md_strbuf *out, const md_st_program *p, const char *title, int32_t n, const int32_t *index)
+{
+    md_strbuf_printf(out, "%s[", title);
+    for (int32_t i = 0; i < n; i++)
+        md_strbuf_printf(out, "%s%s", i > 0 ? "," : "", p->index[index[i]].name);
+    md_strbuf_add(out, "]");
+}
+
+static void print_reduction(md_strbuf *out, const md_st_program *p, const md_st_row *row, int32_t i)
+{
+    static const char *const merge[] = {"staged", "plain", "rescaled by", "chan with"};
+    const md_st_reduction *r = &row->reduction[i];
+    md_strbuf_printf(out, "  @%d %s = %s ", i, md_dtype_name(r->type), md_fx_op_text(r->op));
+    md_fx_print_node(out, p->formula, r->body);
+    md_strbuf_printf(out, "  (level %d, %s", r->level, merge[r->merge]);
+    if (r->shift >= 0)
+        md_strbuf_printf(out, " @%d", r->shift);
+    md_strbuf_add(out, ")\n");
+}
+
+static void print_product(md_strbuf *out, const md_st_program *p, const md_st_product *g)
+{
+    for (int32_t i = 0; i < g->n_products; i++) {
+        md_strbuf_printf(out, "  @%d %s = ", i, md_dtype_name(g->type));
+        md_fx_print_node(out, p->formula, g->a[i]);
+        md_strbuf_add(out, g->a_is_load ? " (load) x " : " x ");
+        md_fx_print_node(out, p->formula, g->b[i]);
+        md_strbuf_add(out, g->b_is_load ? " (load)\n" : "\n");
+    }
+}
+
+static void print_store(md_strbuf *out, const md_st_program *p, const md_st_store *s)
+{
+    static const char *const assign[] = {"=", "+=", "max=", "min="};
+    md_strbuf_printf(out, "  %s[", p->formula->tensor[s->tensor].name);
+    for (int32_t i = 0; i < s->n_subscripts; i++) {
+        md_strbuf_add(out, i > 0 ? "," : "");
+        md_fx_print_node(out, p->formula, s->subscript[i]);
+    }
+    md_strbuf_printf(out, "] %s ", assign[s->assign]);
+    md_fx_print_node(out, p->formula, s->value);
+    md_strbuf_add(out, s->per_row ? "  (per row)\n" : "\n");
+}
+
+void md_st_print(md_strbuf *out, const md_st_program *program)
+{
+    for (int32_t i = 0; i < program->n_stages; i++) {
+        const md_st_stage *s = &program->stage[i];
+        md_strbuf_printf(out, "%d ", i);
+        md_st_describe(out, program, i);
+        print_list(out, program, "; outer ", s->n_outer, s->outer);
+        if (s->axis >= 0)
+            md_strbuf_printf(out, " axis %s", program->index[s->axis].name);
+        md_strbuf_add(out, "\n");
+        for (int32_t k = 0; k < s->row.n_reductions; k++)
+            print_reduction(out, program, &s->row, k);
+        print_product(out, program, &s->product);
+        if (s->kind == MD_ST_SCAN) {
+            md_strbuf_printf(out, "  @0 %s = %s ", md_dtype_name(s->scan.type), md_fx_op_text(s->scan.op));
+            md_fx_print_node(out, program->formula, s->scan.body);
+            md_strbuf_add(out, "\n");
+        }
+        for (int32_t k = 0; k < s->n_stores; k++)
+            print_store(out, program, &s->store[k]);
+    }
+}

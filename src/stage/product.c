@@ -1,0 +1,340 @@
+/* Product stages: sum over k of A(batch,m,k) * B(batch,n,k). The factors of the body are dealt to two sides by the indices that
+ * they depend on.
+ *
+ * Factors that do not depend on k move out of the sum, to the epilogue: n roundings become one, so the result is as accurate or
+ * better; it differs from the sum as written only where a partial sum overflows, or where an infinite factor meets terms of
+ * both signs. A side keeps the order of its factors. */
+#include "stage/form.h"
+
+#include "base/dtype.h"
+
+typedef struct split {
+    md_st_factors list;
+    md_st_set used[MD_ST_MAX_FACTORS]; /* free indices and k, by factor */
+    bool has_k[MD_ST_MAX_FACTORS];
+    int8_t side[MD_ST_MAX_FACTORS]; /* 0, 1; -1: either; -2: moved out of the sum */
+    md_st_set of_side[2]; /* free indices */
+    md_st_product groups;
+    const md_fx_node *expr[2]; /* a and b */
+} split;
+
+static bool is_disjoint(const md_st_set *a, const md_st_set *b)
+{
+    uint64_t both = 0;
+    for (int32_t i = 0; i < MD_COUNT(a->word); i++)
+        both |= a->word[i] & b->word[i];
+    return both == 0;
+}
+
+static md_st_set without(const md_st_set *a, const md_st_set *b)
+{
+    md_st_set r;
+    for (int32_t i = 0; i < MD_COUNT(r.word); i++)
+        r.word[i] = a->word[i] & ~b->word[i];
+    return r;
+}
+
+static void unite(md_st_set *a, const md_st_set *b)
+{
+    for (int32_t i = 0; i < MD_COUNT(a->word); i++)
+        a->word[i] |= b->word[i];
+}
+
+static bool is_empty(const md_st_set *s)
+{
+    return is_disjoint(s, s);
+}
+
+static md_st_set set_of(int32_t n, const int32_t *id)
+{
+    md_st_set s = {{0}};
+    for (int32_t i = 0; i < n; i++)
+        md_st_set_add(&s, id[i]);
+    return s;
+}
+
+/* What each factor depends on; whether some do on k. */
+static bool examine(split *s, const md_fx_node *reduce, const md_st_item *item)
+{
+    md_st_set k = set_of(reduce->n_bound, reduce->bound), known = set_of(item->n_free, item->free);
+    unite(&known, &k);
+    md_st_factors_of(&s->list, reduce->arg[0]);
+    int32_t n_inside = 0;
+    for (int32_t i = 0; i < s->list.n; i++) {
+        md_st_set used = md_st_indices(s->list.factor[i].node);
+        md_st_set foreign = without(&used, &known);
+        if (!is_empty(&foreign))
+            return false;
+        s->has_k[i] = !is_disjoint(&used, &k);
+        s->used[i] = without(&used, &k);
+        n_inside += s->has_k[i];
+    }
+    return n_inside >= 2;
+}
+
+/* Deals the factors to two sides, given one of each. A factor that depends on what only one seed depends on joins it. */
+static bool deal(split *s, int32_t a, int32_t b)
+{
+    md_st_set only[2] = {without(&s->used[a], &s->used[b]), without(&s->used[b], &s->used[a])};
+    s->of_side[0] = s->used[a];
+    s->of_side[1] = s->used[b];
+    if (is_empty(&only[0]) || is_empty(&only[1]))
+        return false;
+    for (int32_t i = 0; i < s->list.n; i++) {
+        bool first = !is_disjoint(&s->used[i], &only[0]), second = !is_disjoint(&s->used[i], &only[1]);
+        if (s->has_k[i] && first && second)
+            return false;
+        s->side[i] = !s->has_k[i] ? -2 : first ? 0 : second ? 1 : -1;
+        if (s->side[i] >= 0)
+            unite(&s->of_side[(int)s->side[i]], &s->used[i]);
+    }
+    md_st_set m = without(&s->of_side[0], &s->of_side[1]), n = without(&s->of_side[1], &s->of_side[0]);
+    return !is_empty(&m) && !is_empty(&n);
+}
+
+/* B is the side that the last plain subscript of the store belongs to: its neighbours then lie side by side. */
+static void orient(split *s, const md_st_item *item)
+{
+    md_st_set n = without(&s->of_side[1], &s->of_side[0]), m = without(&s->of_side[0], &s->of_side[1]);
+    for (int32_t i = item->n_subscripts - 1; i >= 0; i--) {
+        int32_t id = item->subscript[i]->id;
+        if (md_st_set_has(&n, id))
+            return;
+        if (!md_st_set_has(&m, id))
+            continue;
+        md_st_set first = s->of_side[0];
+        s->of_side[0] = s->of_side[1];
+        s->of_side[1] = first;
+        for (int32_t k = 0; k < s->list.n; k++)
+            if (s->side[k] >= 0)
+                s->side[k] = (int8_t)(1 - s->side[k]);
+        return;
+    }
+}
+
+static bool is_plain_load(const md_fx_node *node)
+{
+    return node->kind == MD_FX_LOAD && md_st_are_plain(node->n_args, node->arg);
+}
+
+/* Whether a side is nothing but a load so far: such a side is copied fastest. */
+static bool is_lone_load(const split *s, int side)
+{
+    int32_t n = 0;
+    bool is_load = false;
+    for (int32_t i = 0; i < s->list.n; i++)
+        if (s->side[i] == side) {
+            n++;
+            is_load = is_plain_load(s->list.factor[i].node) && !s->list.factor[i].is_divisor;
+        }
+    return n == 1 && is_load;
+}
+
+/* Factors of k alone (or of k and what both sides share) go where they cost least. */
+static void settle(split *s)
+{
+    int side = is_lone_load(s, 0) && !is_lone_load(s, 1) ? 1 : 0;
+    for (int32_t i = 0; i < s->list.n; i++)
+        if (s->side[i] == -1) {
+            s->side[i] = (int8_t)side;
+            unite(&s->of_side[side], &s->used[i]);
+        }
+}
+
+/* Sorts the free indices into groups, in the order of the store. */
+static bool group(split *s, const md_fx_node *reduce, const md_st_item *item)
+{
+    md_st_product *g = &s->groups;
+    for (int32_t i = 0; i < item->n_free; i++) {
+        int32_t id = item->free[i];
+        bool a = md_st_set_has(&s->of_side[0], id), b = md_st_set_has(&s->of_side[1], id);
+        if (a && b)
+            g->batch[g->n_batch++] = id;
+        else if (a)
+            g->m[g->n_m++] = id;
+        else if (b)
+            g->n[g->n_n++] = id;
+        else
+            return false;
+    }
+    for (int32_t i = 0; i < reduce->n_bound; i++) {
+        bool is_used = false;
+        for (int32_t k = 0; k < s->list.n; k++)
+            is_used |= s->side[k] >= 0 && md_fx_uses_index(s->list.factor[k].node, reduce->bound[i]);
+        if (!is_used)
+            return false;
+        g->k[g->n_k++] = reduce->bound[i];
+    }
+    return g->n_m > 0 && g->n_n > 0;
+}
+
+static bool build_side(md_st_maker *m, split *s, int side)
+{
+    const md_fx_node *acc = NULL;
+    for (int pass = 0; pass < 2; pass++)
+        for (int32_t i = 0; i < s->list.n; i++) {
+            if (s->side[i] != side || s->list.factor[i].is_divisor != (pass == 1))
+                continue;
+            acc = md_st_times(m->arena, acc, &s->list.factor[i], s->list.type);
+            if (!md_st_made(m, acc))
+                return false;
+        }
+    s->expr[side] = acc;
+    return true;
+}
+
+static bool split_sum(md_st_maker *m, split *s, const md_fx_node *reduce, const md_st_item *item)
+{
+    if (!examine(s, reduce, item))
+        return false;
+    for (int32_t a = 0; a < s->list.n; a++)
+        for (int32_t b = a + 1; b < s->list.n; b++) {
+            if (!s->has_k[a] || !s->has_k[b] || s->list.factor[a].is_divisor || s->list.factor[b].is_divisor ||
+                !deal(s, a, b))
+                continue;
+            orient(s, item);
+            settle(s);
+            return group(s, reduce, item) && build_side(m, s, 0) && build_side(m, s, 1);
+        }
+    return false;
+}
+
+/* ---- the stage ---- */
+
+typedef struct extractor {
+    md_st_maker *maker;
+    int32_t n;
+    const md_fx_node *reduce[MD_ST_MAX_PRODUCTS]; /* as they stand in the values */
+    const md_fx_node *result[MD_ST_MAX_PRODUCTS];
+} extractor;
+
+static bool find_sums(md_st_maker *m, extractor *e, int32_t n, const md_st_item *item)
+{
+    const md_fx_node *reduce[8];
+    for (int32_t i = 0; i < n; i++) {
+        int32_t count = md_st_collect(reduce, MD_COUNT(reduce), MD_FX_REDUCE, &item[i]);
+        if (count > MD_COUNT(reduce))
+            return false;
+        for (int32_t r = 0; r < count; r++) {
+            int32_t same = 0;
+            while (same < e->n && !md_fx_equal(m->formula, e->reduce[same], reduce[r]))
+                same++;
+            if (same < e->n)
+                continue;
+            if (e->n == MD_ST_MAX_PRODUCTS || reduce[r]->op != MD_FX_R_SUM ||
+                md_fx_has_kind(reduce[r]->arg[0], MD_FX_REDUCE))
+                return false;
+            e->reduce[e->n++] = reduce[r];
+        }
+    }
+    return e->n > 0;
+}
+
+/* The sum with its bound indices named as those of another over the same dims; NULL where the dims differ. */
+static const md_fx_node *with_bounds(md_st_maker *m, const md_fx_node *reduce, const md_fx_node *like)
+{
+    const md_fx_node *index[MD_MAX_RANK], **arg = md_arena_alloc(m->arena, sizeof(*arg));
+    md_fx_node *copy = md_fx_node_new(m->arena, MD_FX_REDUCE, reduce->type);
+    if (reduce->n_bound != like->n_bound || reduce->type != like->type)
+        return NULL;
+    for (int32_t i = 0; i < like->n_bound; i++) {
+        if (m->formula->index[reduce->bound[i]].dim != m->formula->index[like->bound[i]].dim)
+            return NULL;
+        index[i] = md_fx_index_node(m->arena, like->bound[i]);
+        if (!md_st_made(m, index[i]))
+            return NULL;
+    }
+    if (!md_st_made(m, copy) || arg == NULL)
+        return NULL;
+    *copy = *reduce;
+    arg[0] = md_fx_substitute(m->arena, reduce->arg[0], reduce->n_bound, reduce->bound, index);
+    if (!md_st_made(m, arg[0]))
+        return NULL;
+    copy->arg = arg;
+    for (int32_t i = 0; i < like->n_bound; i++)
+        copy->bound[i] = like->bound[i];
+    return copy;
+}
+
+static bool same_ids(int32_t n, const int32_t *a, int32_t n_b, const int32_t *b)
+{
+    md_st_set x = set_of(n, a), y = set_of(n_b, b), left = without(&x, &y);
+    return n == n_b && is_empty(&left);
+}
+
+/* Two sums share the walk over memory only if they share their groups and one operand. */
+static bool go_together(const md_st_maker *m, const split *p, const split *q)
+{
+    const md_st_product *a = &p->groups, *b = &q->groups;
+    return same_ids(a->n_batch, a->batch, b->n_batch, b->batch) && same_ids(a->n_m, a->m, b->n_m, b->m) &&
+           same_ids(a->n_n, a->n, b->n_n, b->n) &&
+           (md_fx_equal(m->formula, p->expr[0], q->expr[0]) || md_fx_equal(m->formula, p->expr[1], q->expr[1]));
+}
+
+/* REF(p) with the factors that left the sum. */
+static const md_fx_node *result_of(md_st_maker *m, const split *s, int32_t p, md_dtype type)
+{
+    const md_fx_node *result = md_fx_ref(m->arena, p, type);
+    for (int32_t i = 0; i < s->list.n; i++)
+        if (s->side[i] == -2)
+            result = md_st_times(m->arena, result, &s->list.factor[i], s->list.type);
+    if (s->list.is_negative)
+        result = md_fx_op1(m->arena, MD_FX_NEG, result);
+    (void)md_st_made(m, result);
+    return result;
+}
+
+static const md_fx_node *extract(void *user, const md_fx_node *node)
+{
+    const extractor *e = user;
+    for (int32_t p = 0; p < e->n && node->kind == MD_FX_REDUCE; p++)
+        if (md_fx_equal(e->maker->formula, e->reduce[p], node))
+            return e->result[p];
+    return node;
+}
+
+static bool split_all(md_st_maker *m, md_st_stage *out, extractor *e, const md_st_item *item)
+{
+    split first = {.groups = {0}}, second = {.groups = {0}};
+    if (!split_sum(m, &first, e->reduce[0], item))
+        return false;
+    out->product = first.groups;
+    out->product.type = e->reduce[0]->type;
+    out->product.n_products = e->n;
+    for (int32_t p = 0; p < e->n; p++) {
+        const split *s = p == 0 ? &first : &second;
+        if (p == 1) {
+            const md_fx_node *other = with_bounds(m, e->reduce[1], e->reduce[0]);
+            if (other == NULL || !split_sum(m, &second, other, item) || !go_together(m, &first, &second))
+                return false;
+        }
+        out->product.a[p] = s->expr[0];
+        out->product.b[p] = s->expr[1];
+        e->result[p] = result_of(m, s, p, out->product.type);
+        if (e->result[p] == NULL)
+            return false;
+    }
+    out->product.a_is_load = is_plain_load(first.expr[0]) && (e->n == 1 || is_plain_load(second.expr[0]));
+    out->product.b_is_load = is_plain_load(first.expr[1]) && (e->n == 1 || is_plain_load(second.expr[1]));
+    return true;
+}
+
+bool md_st_form_product(md_st_maker *m, md_st_stage *out, int32_t n, md_st_item *item)
+{
+    extractor e = {.maker = m};
+    if (!md_st_unify(m, n, item) || !find_sums(m, &e, n, item) || !split_all(m, out, &e, &item[0])) {
+        *out = (md_st_stage){.axis = -1};
+        return false;
+    }
+    for (int32_t i = 0; i < n; i++) {
+        item[i].value = md_fx_rewrite(m->arena, item[i].value, extract, &e);
+        if (!md_st_made(m, item[i].value))
+            return false;
+    }
+    out->kind = MD_ST_PRODUCT;
+    out->n_outer = item[0].n_free;
+    for (int32_t i = 0; i < item[0].n_free; i++)
+        out->outer[i] = item[0].free[i];
+    md_st_put_stores(out, n, item);
+    return true;
+}

@@ -1,0 +1,69 @@
+/* Programs: making and freeing them, and small questions about their indices. */
+#include "stage/form.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static md_status fill(md_st_program *p)
+{
+    md_st_maker m = {.program = p, .formula = p->formula, .arena = p->arena};
+    p->n_indices = p->formula->n_indices;
+    memcpy(p->index, p->formula->index, (size_t)p->n_indices * sizeof(*p->index));
+    return md_st_plan(&m);
+}
+
+md_status md_st_program_create(md_st_program **out, const md_fx_formula *formula)
+{
+    md_st_program *p = calloc(1, sizeof(*p));
+    if (p == NULL)
+        return md_fail_memory();
+    p->formula = formula;
+    p->arena = md_arena_create();
+    md_status status = p->arena != NULL ? fill(p) : md_fail_memory();
+    if (status != MD_OK) {
+        md_st_program_destroy(&p);
+        return status;
+    }
+    *out = p;
+    return MD_OK;
+}
+
+void md_st_program_destroy(md_st_program **program)
+{
+    if (program == NULL || *program == NULL)
+        return;
+    md_arena_destroy(&(*program)->arena);
+    free(*program);
+    *program = NULL;
+}
+
+bool md_st_step(int64_t coef[MD_MAX_RANK], const md_st_program *program, int32_t tensor,
+                const md_fx_node *const *subscript, int32_t index)
+{
+    for (int32_t i = 0; i < program->formula->tensor[tensor].rank; i++) {
+        md_fx_affine affine;
+        coef[i] = 0;
+        if (!md_fx_uses_index(subscript[i], index))
+            continue;
+        if (!md_fx_affine_of(&affine, program->formula, subscript[i]))
+            return false;
+        for (int32_t k = 0; k < affine.n; k++)
+            if (affine.index[k] == index)
+                coef[i] = affine.coef[k];
+    }
+    return true;
+}
+
+int64_t md_st_size(const md_st_program *program, int32_t index, const int64_t *size)
+{
+    return size[program->index[index].dim];
+}
+
+int64_t md_st_points(const md_st_program *program, int32_t n, const int32_t *index, const int64_t *size)
+{
+    int64_t points = 1;
+    for (int32_t i = 0; i < n; i++)
+        if (__builtin_mul_overflow(points, md_st_size(program, index[i], size), &points))
+            return INT64_MAX;
+    return points;
+}

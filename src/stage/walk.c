@@ -1,0 +1,188 @@
+/* Questions about expressions, and putting one statement's value into another. */
+#include "stage/form.h"
+
+
+bool md_st_made(md_st_maker *m, const md_fx_node *node)
+{
+    m->no_memory |= node == NULL;
+    return node != NULL;
+}
+
+static bool add_index(void *user, const md_fx_node *node)
+{
+    if (node->kind == MD_FX_INDEX)
+        md_st_set_add(user, node->id);
+    else if (node->kind == MD_FX_SCAN)
+        md_st_set_add(user, node->bound[0]);
+    return true;
+}
+
+md_st_set md_st_indices(const md_fx_node *node)
+{
+    md_st_set set = {{0}};
+    (void)md_fx_visit(node, add_index, &set);
+    return set;
+}
+
+static bool count_node(void *user, const md_fx_node *node)
+{
+    (void)node;
+    ++*(int32_t *)user;
+    return true;
+}
+
+int32_t md_st_count_nodes(const md_fx_node *node)
+{
+    int32_t n = 0;
+    (void)md_fx_visit(node, count_node, &n);
+    return n;
+}
+
+static bool is_light(void *user, const md_fx_node *node)
+{
+    static const bool heavy[MD_FX_N_OPS] = {
+        [MD_FX_EXP] = true, [MD_FX_EXPM1] = true, [MD_FX_LOG] = true, [MD_FX_LOG1P] = true, [MD_FX_LOG2] = true,
+        [MD_FX_EXP2] = true, [MD_FX_SIN] = true, [MD_FX_COS] = true, [MD_FX_TANH] = true, [MD_FX_ERF] = true,
+        [MD_FX_SIGMOID] = true, [MD_FX_SILU] = true, [MD_FX_GELU] = true, [MD_FX_GELU_TANH] = true,
+        [MD_FX_SOFTPLUS] = true, [MD_FX_POW] = true};
+    (void)user;
+    return node->kind != MD_FX_OP || !heavy[node->op];
+}
+
+bool md_st_is_heavy(const md_fx_node *node)
+{
+    return !md_fx_visit(node, is_light, NULL);
+}
+
+static bool is_no_load_of(void *user, const md_fx_node *node)
+{
+    return node->kind != MD_FX_LOAD || node->id != *(const int32_t *)user;
+}
+
+bool md_st_reads(const md_fx_node *node, int32_t tensor)
+{
+    return !md_fx_visit(node, is_no_load_of, &tensor);
+}
+
+bool md_st_visit(const md_st_item *item, md_fx_visit_fn fn, void *user)
+{
+    if (!md_fx_visit(item->value, fn, user))
+        return false;
+    for (int32_t i = 0; i < item->n_subscripts; i++)
+        if (!md_fx_visit(item->subscript[i], fn, user))
+            return false;
+    return true;
+}
+
+bool md_st_item_reads(const md_st_item *item, int32_t tensor)
+{
+    return !md_st_visit(item, is_no_load_of, &tensor);
+}
+
+static bool is_other_kind(void *user, const md_fx_node *node)
+{
+    return node->kind != *(const md_fx_kind *)user;
+}
+
+bool md_st_item_has(const md_st_item *item, md_fx_kind kind)
+{
+    return !md_st_visit(item, is_other_kind, &kind);
+}
+
+bool md_st_are_plain(int32_t n, const md_fx_node *const *subscript)
+{
+    for (int32_t i = 0; i < n; i++) {
+        if (subscript[i]->kind != MD_FX_INDEX)
+            return false;
+        for (int32_t k = 0; k < i; k++)
+            if (subscript[k]->id == subscript[i]->id)
+                return false;
+    }
+    return true;
+}
+
+bool md_st_is_plain(const md_st_item *item)
+{
+    return md_st_are_plain(item->n_subscripts, item->subscript);
+}
+
+typedef struct collector {
+    const md_fx_node **out;
+    int32_t max, n;
+    md_fx_kind kind;
+} collector;
+
+static bool collect(void *user, const md_fx_node *node)
+{
+    collector *c = user;
+    if (node->kind != c->kind)
+        return true;
+    for (int32_t i = 0; i < MD_MIN(c->n, c->max); i++)
+        if (c->out[i] == node)
+            return true;
+    if (c->n < c->max)
+        c->out[c->n] = node;
+    c->n++;
+    return true;
+}
+
+int32_t md_st_collect(const md_fx_node **out, int32_t max, md_fx_kind kind, const md_st_item *item)
+{
+    collector c = {.out = out, .max = max, .kind = kind};
+    (void)md_st_visit(item, collect, &c);
+    return c.n;
+}
+
+/* ---- inlining ---- */
+
+typedef struct inliner {
+    md_st_maker *maker;
+    const md_st_item *writer;
+} inliner;
+
+/* The value as a load after the store would give it. */
+static const md_fx_node *rounded(md_st_maker *m, const md_st_item *writer)
+{
+    const md_fx_tensor *t = &m->formula->tensor[writer->tensor];
+    const md_fx_node *value = writer->value;
+    if ((t->role == MD_FX_TEMP && !t->is_declared) || t->dtype == value->type)
+        return value;
+    md_fx_node *cast = md_fx_node_new(m->arena, MD_FX_CAST, md_dtype_compute(t->dtype));
+    const md_fx_node **arg = md_arena_alloc(m->arena, sizeof(*arg));
+    if (cast == NULL || arg == NULL)
+        return NULL;
+    arg[0] = value;
+    cast->to = t->dtype;
+    cast->n_args = 1;
+    cast->arg = arg;
+    return cast;
+}
+
+static const md_fx_node *inline_load(void *user, const md_fx_node *node)
+{
+    const inliner *in = user;
+    const md_st_item *writer = in->writer;
+    if (node->kind != MD_FX_LOAD || node->id != writer->tensor)
+        return node;
+    int32_t from[MD_MAX_RANK];
+    for (int32_t i = 0; i < writer->n_subscripts; i++)
+        from[i] = writer->subscript[i]->id;
+    return md_fx_substitute(in->maker->arena, rounded(in->maker, writer), writer->n_subscripts, from, node->arg);
+}
+
+const md_fx_node *md_st_inline(md_st_maker *m, const md_fx_node *node, const md_st_item *writer)
+{
+    inliner in = {.maker = m, .writer = writer};
+    const md_fx_node *result = md_fx_rewrite(m->arena, node, inline_load, &in);
+    (void)md_st_made(m, result);
+    return result;
+}
+
+bool md_st_inline_item(md_st_maker *m, md_st_item *item, const md_st_item *writer)
+{
+    item->value = md_st_inline(m, item->value, writer);
+    for (int32_t i = 0; i < item->n_subscripts && !m->no_memory; i++)
+        item->subscript[i] = md_st_inline(m, item->subscript[i], writer);
+    item->inlined |= writer->inlined | (uint32_t)1 << writer->tensor;
+    return !m->no_memory;
+}
