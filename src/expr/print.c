@@ -17,6 +17,7 @@ typedef struct printer {
     md_strbuf *out;
     const md_fx_formula *formula;
     bool with_types; /* print a tensor's dtype where it first appears */
+    bool is_begun; /* some statement stands before */
     bool is_typed[MD_FX_MAX_TENSORS];
 } printer;
 
@@ -271,40 +272,52 @@ void md_fx_print_node(md_strbuf *out, const md_fx_formula *formula, const md_fx_
 
 /* ---- statements ---- */
 
-static void print_sizes(md_strbuf *out, const md_fx_formula *f)
+static void begin_statement(printer *p)
 {
-    const char *before = "size ";
+    md_strbuf_add(p->out, p->is_begun ? "; " : "");
+    p->is_begun = true;
+}
+
+/* The next entry of a declaration, which its first entry begins. */
+static void begin_entry(printer *p, const char *word, bool *is_begun)
+{
+    if (!*is_begun)
+        begin_statement(p);
+    md_strbuf_add(p->out, *is_begun ? ", " : word);
+    *is_begun = true;
+}
+
+static void print_sizes(printer *p)
+{
+    const md_fx_formula *const f = p->formula;
+    bool is_begun = false;
     for (int32_t i = 0; i < f->n_dims; ++i) {
         const md_fx_dim *const d = &f->dim[i];
         if (d->size < 0 && d->lo == 0 && d->hi == INT64_MAX)
             continue;
-        md_strbuf_printf(out, "%s%s=", before, d->name);
-        if (d->size >= 0)
-            md_strbuf_printf(out, "%lld", (long long)d->size);
-        else if (d->hi == INT64_MAX)
-            md_strbuf_printf(out, "%lld..", (long long)d->lo);
-        else
-            md_strbuf_printf(out, "%lld..%lld", (long long)d->lo, (long long)d->hi);
-        before = ", ";
+        begin_entry(p, "size ", &is_begun);
+        md_strbuf_printf(p->out, "%s=%lld", d->name, (long long)(d->size >= 0 ? d->size : d->lo));
+        if (d->size < 0)
+            md_strbuf_add(p->out, "..");
+        if (d->size < 0 && d->hi != INT64_MAX)
+            md_strbuf_printf(p->out, "%lld", (long long)d->hi);
     }
-    md_strbuf_add(out, before[0] == ',' ? "; " : "");
 }
 
 /* Scalars are declared as early as the order of arguments allows: where every argument before them has appeared. */
 static void print_scalars(printer *p, int32_t *n_done)
 {
     const md_fx_formula *const f = p->formula;
-    const char *before = "scalar ";
+    bool is_begun = false;
     for (; *n_done < f->n_args; ++*n_done) {
         const md_fx_arg a = f->args[*n_done];
         if (!a.is_scalar && !p->is_typed[a.id])
             break;
         if (!a.is_scalar)
             continue;
-        md_strbuf_printf(p->out, "%s%s:%s", before, f->scalar[a.id].name, md_dtype_name(f->scalar[a.id].type));
-        before = ", ";
+        begin_entry(p, "scalar ", &is_begun);
+        md_strbuf_printf(p->out, "%s:%s", f->scalar[a.id].name, md_dtype_name(f->scalar[a.id].type));
     }
-    md_strbuf_add(p->out, before[0] == ',' ? "; " : "");
 }
 
 static void print_statement(printer *p, const md_fx_stmt *s)
@@ -312,6 +325,7 @@ static void print_statement(printer *p, const md_fx_stmt *s)
     static const char *const assigns[] = {
         [MD_FX_SET] = "=", [MD_FX_ADD_TO] = "+=", [MD_FX_MAX_TO] = "max=", [MD_FX_MIN_TO] = "min="};
     const md_fx_tensor *const t = &p->formula->tensor[s->tensor];
+    begin_statement(p);
     md_strbuf_add(p->out, t->role == MD_FX_TEMP ? "let " : "");
     print_tensor(p, s->tensor, t->rank, s->subscript);
     md_strbuf_printf(p->out, " %s ", assigns[s->assign]);
@@ -323,13 +337,10 @@ void md_fx_print(md_strbuf *out, const md_fx_formula *formula)
 {
     printer p = {.out = out, .formula = formula, .with_types = true};
     int32_t n_done = 0;
-    print_sizes(out, formula);
+    print_sizes(&p);
     for (int32_t i = 0; i < formula->n_stmts; ++i) {
-        md_strbuf_add(out, i ? "; " : "");
         print_scalars(&p, &n_done);
         print_statement(&p, &formula->stmt[i]);
     }
-    if (n_done < formula->n_args && formula->args[formula->n_args - 1].is_scalar)
-        md_strbuf_add(out, "; ");
     print_scalars(&p, &n_done);
 }

@@ -1,0 +1,249 @@
+#include "random_formula.h"
+
+#include "check.h"
+
+enum { MAX_VISIBLE = 8 };
+
+typedef struct generator {
+    md_strbuf *out;
+    uint64_t *state;
+    random_formula_options o;
+    int n_rows, n_columns; /* visible indices of each kind */
+    char row[MAX_VISIBLE][16], column[MAX_VISIBLE][16];
+    bool free_rows, free_columns; /* i and j stand on the left side and no reduction is around: scans may run along them */
+    bool in_scan;
+    int n_bound;
+} generator;
+
+static void value(generator *g, int depth);
+
+static int below(generator *g, int n)
+{
+    return (int)(check_random(g->state) % (uint64_t)n);
+}
+
+static void add(generator *g, const char *text)
+{
+    md_strbuf_add(g->out, text);
+}
+
+static const char *any_row(generator *g)
+{
+    return g->row[below(g, g->n_rows)];
+}
+
+static const char *any_column(generator *g)
+{
+    return g->column[below(g, g->n_columns)];
+}
+
+static void literal(generator *g)
+{
+    static const char *const plain[] = {"0", "1", "2", "3", "0.5", "1.5", "0.1", "1e-5", "-1", "-0.25", "pi", "7"};
+    static const char *const special[] = {"inf", "-inf", "nan", "-0.0", "1e30"};
+    if (!g->o.without_specials && below(g, 8) == 0)
+        add(g, special[below(g, 5)]);
+    else
+        add(g, plain[below(g, 12)]);
+}
+
+static void load(generator *g)
+{
+    const bool has_rows = g->n_rows > 0, has_columns = g->n_columns > 0;
+    const int kind = below(g, 12);
+    if (has_rows && has_columns && kind == 0)
+        md_strbuf_printf(g->out, "T[%s,%s]", any_column(g), any_row(g));
+    else if (has_rows && has_columns && kind == 1 && !g->o.without_ints)
+        md_strbuf_printf(g->out, "N:i32[%s,%s]", any_row(g), any_column(g));
+    else if (has_rows && has_columns && kind == 2 && !g->o.without_doubles)
+        md_strbuf_printf(g->out, "D:f64[%s,%s]", any_row(g), any_column(g));
+    else if (has_rows && has_columns && kind == 3 && !g->o.without_gathers)
+        md_strbuf_printf(g->out, "E[ids[%s],%s]", any_row(g), any_column(g));
+    else if (has_columns && kind == 4 && !g->o.without_shifts)
+        md_strbuf_printf(g->out, "S[2 * %s + %d]", any_column(g), below(g, 3));
+    else if (has_rows && has_columns && kind < 9)
+        md_strbuf_printf(g->out, "%s[%s,%s]", kind % 2 ? "A" : "B", any_row(g), any_column(g));
+    else if (has_rows && (kind % 2 || !has_columns))
+        md_strbuf_printf(g->out, "U[%s]", any_row(g));
+    else if (has_columns)
+        md_strbuf_printf(g->out, "V[%s]", any_column(g));
+    else
+        literal(g);
+}
+
+static void condition(generator *g, int depth)
+{
+    static const char *const signs[] = {" < ", " <= ", " > ", " >= ", " == ", " != "};
+    const int kind = depth <= 0 ? 0 : below(g, 8);
+    if (kind == 5) {
+        add(g, "(not ");
+        condition(g, depth - 1);
+        add(g, ")");
+    } else if (kind >= 6) {
+        add(g, "(");
+        condition(g, depth - 1);
+        add(g, kind == 6 ? " and " : " or ");
+        condition(g, depth - 1);
+        add(g, ")");
+    } else if (kind == 4 && g->n_rows && g->n_columns) {
+        md_strbuf_printf(g->out, "M:bool[%s,%s]", any_row(g), any_column(g));
+    } else {
+        add(g, "(");
+        value(g, depth - 1);
+        add(g, signs[below(g, 6)]);
+        value(g, depth - 1);
+        add(g, ")");
+    }
+}
+
+static void call(generator *g, const char *name, int n, int depth)
+{
+    md_strbuf_printf(g->out, "%s(", name);
+    for (int i = 0; i < n; ++i) {
+        add(g, i ? ", " : "");
+        value(g, depth - 1);
+    }
+    add(g, ")");
+}
+
+static void function(generator *g, int depth)
+{
+    static const char *const tame[] = {"abs", "tanh", "sigmoid", "relu", "gelu", "sin", "erf", "floor", "silu", "sign"};
+    static const char *const wild[] = {"exp", "log", "sqrt", "rsqrt", "exp2", "expm1", "log1p", "softplus", "round", "trunc"};
+    static const char *const pairs[] = {"min", "max", "min", "max", "pow"};
+    const int kind = below(g, 6);
+    if (kind == 0)
+        call(g, "clamp", 3, depth);
+    else if (kind == 1)
+        call(g, pairs[below(g, g->o.without_specials ? 4 : 5)], 2, depth);
+    else
+        call(g, g->o.without_specials || kind < 4 ? tame[below(g, 10)] : wild[below(g, 10)], 1, depth);
+}
+
+static void operation(generator *g, int depth)
+{
+    static const char *const signs[] = {" + ", " - ", " * ", " / ", " // ", " % "};
+    if (below(g, 8) == 0) {
+        add(g, "-");
+        value(g, depth - 1);
+        return;
+    }
+    const bool has_parentheses = below(g, 2);
+    add(g, has_parentheses ? "(" : "");
+    value(g, depth - 1);
+    add(g, signs[below(g, g->o.without_specials ? 3 : 6)]);
+    value(g, depth - 1);
+    add(g, has_parentheses ? ")" : "");
+}
+
+static void reduction(generator *g, int depth)
+{
+    static const char *const names[] = {"sum", "max", "min", "mean", "var", "prod", "argmax", "argmin", "any", "all"};
+    const int op = below(g, 10);
+    const bool is_row = below(g, 2);
+    int *const n = is_row ? &g->n_rows : &g->n_columns;
+    if (*n == MAX_VISIBLE || g->n_bound > 20) {
+        literal(g);
+        return;
+    }
+    char *const name = is_row ? g->row[*n] : g->column[*n];
+    snprintf(name, sizeof g->row[0], "%c%d", is_row ? 'r' : 'c', g->n_bound++);
+    const bool was_rows = g->free_rows, was_columns = g->free_columns;
+    g->free_rows = g->free_columns = false;
+    md_strbuf_printf(g->out, "%s[%s](", names[op], name);
+    ++*n;
+    /* a plain load first, so that the index has a size */
+    md_strbuf_printf(g->out, "%s[%s] %s ", is_row ? "U" : "V", name, op >= 8 ? "< 0.5 or" : below(g, 2) ? "+" : "*");
+    if (op >= 8)
+        condition(g, depth - 1);
+    else
+        value(g, depth - 1);
+    --*n;
+    add(g, op == 4 && below(g, 2) ? ", unbiased)" : ")");
+    g->free_rows = was_rows;
+    g->free_columns = was_columns;
+}
+
+static void scan(generator *g, int depth)
+{
+    static const char *const names[] = {"cumsum", "cumprod", "cummax", "cummin"};
+    if (g->in_scan || !(g->free_rows || g->free_columns)) {
+        load(g);
+        return;
+    }
+    md_strbuf_printf(g->out, "%s[%s](", names[below(g, 4)], g->free_columns ? "j" : "i");
+    g->in_scan = true;
+    value(g, depth - 1);
+    g->in_scan = false;
+    add(g, below(g, 3) == 0 ? ", exclusive" : "");
+    add(g, below(g, 3) == 0 ? ", reverse)" : ")");
+}
+
+static void leaf(generator *g)
+{
+    const int kind = below(g, 10);
+    if (kind == 0)
+        literal(g);
+    else if (kind == 1)
+        add(g, below(g, 2) || g->o.without_ints ? "s" : "q");
+    else if (kind == 2 && !g->o.without_ints && g->n_columns)
+        add(g, below(g, 2) ? any_column(g) : "size(j)");
+    else
+        load(g);
+}
+
+static void value(generator *g, int depth)
+{
+    static const char *const casts[] = {"bf16", "f16", "f32", "i32", "i64", "f64", "u8"};
+    const int kind = depth <= 0 ? 0 : below(g, 14);
+    if (kind < 2) {
+        leaf(g);
+    } else if (kind < 6) {
+        operation(g, depth);
+    } else if (kind < 9) {
+        function(g, depth);
+    } else if (kind == 9 && !g->o.without_casts) {
+        call(g, casts[below(g, g->o.without_ints ? 3 : g->o.without_doubles ? 5 : 7)], 1, depth);
+    } else if (kind == 10) {
+        add(g, "where(");
+        condition(g, depth - 1);
+        add(g, ", ");
+        value(g, depth - 1);
+        add(g, ", ");
+        value(g, depth - 1);
+        add(g, ")");
+    } else if (kind < 13 && !g->o.without_reductions) {
+        reduction(g, depth);
+    } else if (kind == 13 && !g->o.without_scans) {
+        scan(g, depth);
+    } else {
+        leaf(g);
+    }
+}
+
+static void statement(generator *g, int number, bool is_last)
+{
+    static const char *const lefts[] = {"[i,j]", "[i]", "[j]", "[]"};
+    const int left = below(g, 5) % 4;
+    g->n_rows = g->free_rows = left < 2;
+    g->n_columns = g->free_columns = left % 2 == 0;
+    snprintf(g->row[0], sizeof g->row[0], "i");
+    snprintf(g->column[0], sizeof g->column[0], "j");
+    md_strbuf_printf(g->out, "%s%d%s = ", is_last || below(g, 2) ? "Y" : "let t", number, lefts[left]);
+    value(g, g->o.max_depth ? g->o.max_depth : 4);
+}
+
+void random_formula(md_strbuf *out, uint64_t *state, const random_formula_options *options)
+{
+    generator g = {.out = out, .state = state};
+    if (options)
+        g.o = *options;
+    add(&g, g.o.without_ints ? "scalar s; " : "scalar s, q:i64; ");
+    /* Reads every axis plainly once, so that i and j always have a size. */
+    add(&g, "Z[i,j] = A[i,j]; ");
+    const int n = 1 + below(&g, 3);
+    for (int k = 0; k < n; ++k) {
+        add(&g, k ? "; " : "");
+        statement(&g, k, k == n - 1);
+    }
+}
