@@ -1,0 +1,227 @@
+/* The reference evaluator beyond single values: cost, memory, places, precision. Values are in test_conformance. */
+#include "base/clock.h"
+#include "base/dtype.h"
+#include "expr/eval.h"
+#include "support/check.h"
+#include "support/fault.h"
+
+#include <math.h>
+
+/* Makes the formula and evaluates it with tensors in order of appearance. */
+static md_status evaluate(const char *text, const char *sizes, md_tensor *tensor, int32_t n, md_fx_fault *fault)
+{
+    md_fx_formula *f = NULL;
+    md_fx_binding b;
+    md_arg arg[8];
+    const md_fx_options options = {.sizes = sizes};
+    for (int32_t i = 0; i < n; i++)
+        arg[i] = md_t(&tensor[i]);
+    md_status status = md_fx_formula_create(&f, text, &options);
+    if (status == MD_OK)
+        status = md_fx_bind(&b, f, arg, n);
+    if (status == MD_OK)
+        status = md_fx_evaluate(f, &b, fault);
+    md_fx_formula_destroy(&f);
+    return status;
+}
+
+static md_tensor make(md_dtype dtype, int32_t rank, const int64_t *size, uint64_t seed)
+{
+    md_tensor t = md_tensor_make(NULL, dtype, rank, size);
+    int64_t n = 1;
+    for (int32_t i = 0; i < rank; i++)
+        n *= size[i];
+    t.data = calloc((size_t)n + 1, md_dtype_size(dtype));
+    assert_non_null(t.data);
+    for (int64_t i = 0; i < n && seed; i++)
+        md_dtype_store(dtype, t.data, i, (double)(int64_t)check_random(&seed) * 0x1p-63);
+    return t;
+}
+
+/* Quadratic ways would take minutes. The limits leave room for sanitizers and a busy machine. */
+static void test_cost(void **state)
+{
+    (void)state;
+    int64_t n = 50000, rows[2] = {2, n}, cube[2] = {128, 128};
+    md_tensor y = make(MD_F32, 2, rows, 0), x = make(MD_F32, 2, rows, 1);
+    static const char *const texts[] = {
+        "Y[i,j] = exp(X[i,j] - max[k](X[i,k])) / sum[k](exp(X[i,k] - max[l](X[i,l])))",
+        "let m[i] = max[k](X[i,k]); let e[i,j] = exp(X[i,j] - m[i]); Y[i,j] = e[i,j] / sum[k](e[i,k])",
+        "Y[i,j] = cumsum[j](X[i,j]) - mean[k](X[i,k])",
+        "Y[i,j] = (X[i,j] - mean[k](X[i,k])) * rsqrt(var[k](X[i,k]) + 1e-5)",
+    };
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        uint64_t start = md_clock_ns();
+        assert_ok(evaluate(texts[i], NULL, (md_tensor[]){y, x}, 2, NULL));
+        assert_true(md_clock_ns() - start < UINT64_C(10000000000));
+    }
+    md_tensor c = make(MD_F32, 2, cube, 0), a = make(MD_F32, 2, cube, 2), b = make(MD_BF16, 2, cube, 3);
+    uint64_t start = md_clock_ns();
+    assert_ok(evaluate("C[m,n] = sum[k](A[m,k] * B:bf16[n,k])", NULL, (md_tensor[]){c, a, b}, 3, NULL));
+    const double ns = (double)(md_clock_ns() - start) / (128.0 * 128 * 128);
+    print_message("product: %.1f ns a multiply-add\n", ns);
+    assert_true(ns < 2000.0);
+    free(y.data), free(x.data), free(a.data), free(b.data), free(c.data);
+}
+
+/* One element of a softmax through temps costs one row, not a row for each element of the row. */
+static void test_cost_at(void **state)
+{
+    (void)state;
+    md_fx_formula *f = NULL;
+    md_fx_binding b;
+    int64_t size[2] = {3, 30000}, at[2] = {1, 77};
+    md_tensor y = make(MD_F32, 2, size, 0), x = make(MD_F32, 2, size, 1);
+    double value, sum = 0.0, max = -INFINITY;
+    const float *row = (const float *)x.data + 30000;
+    assert_ok(md_fx_formula_create(&f,
+        "let m[i] = max[k](X[i,k]); let e[i,j] = exp(X[i,j] - m[i]); let s[i] = sum[k](e[i,k]); Y[i,j] = e[i,j] / s[i]", NULL));
+    assert_ok(md_fx_bind(&b, f, (md_arg[]){md_t(&x), md_t(&y)}, 2));
+    int32_t t = 0;
+    while (strcmp(f->tensor[t].name, "Y") != 0)
+        t++;
+    uint64_t start = md_clock_ns();
+    assert_ok(md_fx_evaluate_at(&value, f, &b, t, at));
+    assert_true(md_clock_ns() - start < UINT64_C(5000000000));
+    for (int j = 0; j < 30000; j++)
+        max = fmax(max, (double)row[j]);
+    for (int j = 0; j < 30000; j++)
+        sum += exp((double)row[j] - max);
+    assert_true(fabs(value - exp((double)row[77] - max) / sum) < 1e-12);
+    md_fx_formula_destroy(&f);
+    free(y.data), free(x.data);
+}
+
+/* 1e16 + 1 + .. + 1 - 1e16: a plain sum in double loses every 1. */
+static void test_precision(void **state)
+{
+    (void)state;
+    int64_t n = 1000, none = 1;
+    md_tensor y = make(MD_F64, 0, &none, 0), x = make(MD_F64, 1, &n, 0);
+    double *v = x.data;
+    v[0] = 1e16;
+    for (int i = 1; i < 999; i++)
+        v[i] = 1.0;
+    v[999] = -1e16;
+    assert_ok(evaluate("Y:f64[] = sum[k](X:f64[k])", NULL, (md_tensor[]){y, x}, 2, NULL));
+    assert_true(*(double *)y.data == 998.0);
+    for (int i = 0; i < 1000; i++)
+        v[i] = 1e9 + i % 2;
+    assert_ok(evaluate("Y:f64[] = var[k](X:f64[k])", NULL, (md_tensor[]){y, x}, 2, NULL));
+    assert_true(*(double *)y.data == 0.25);
+    free(y.data), free(x.data);
+}
+
+/* Results are as if outputs lay elsewhere, wherever they lie. */
+static void test_in_place(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "Y[i] = X[i] / sum[k](X[k])", "Y[i] = X[size(i) - 1 - i]", "let t[i] = X[i] * 2; Y[i] = t[i] + X[0]",
+    };
+    for (size_t k = 0; k < sizeof(texts) / sizeof(texts[0]); k++) {
+        float apart[4], x[4] = {1, 2, 4, 8}, together[4] = {1, 2, 4, 8};
+        int64_t n = 4;
+        md_tensor from = md_tensor_make(x, MD_F32, 1, &n), to = md_tensor_make(apart, MD_F32, 1, &n);
+        md_tensor same = md_tensor_make(together, MD_F32, 1, &n);
+        const bool x_first = strncmp(texts[k], "let", 3) == 0;
+        assert_ok(evaluate(texts[k], NULL, x_first ? (md_tensor[]){from, to} : (md_tensor[]){to, from}, 2, NULL));
+        assert_ok(evaluate(texts[k], NULL, (md_tensor[]){same, same}, 2, NULL));
+        assert_memory_equal(apart, together, sizeof(apart));
+        assert_true(x[0] == 1 && x[3] == 8);
+    }
+}
+
+/* Strided views: what lies between their elements is not touched. */
+static void test_strides(void **state)
+{
+    (void)state;
+    float x[24], y[24];
+    int64_t size[2] = {3, 2};
+    for (int i = 0; i < 24; i++)
+        x[i] = (float)i, y[i] = -1.0f;
+    md_tensor from = md_tensor_make(x + 1, MD_F32, 2, size), to = md_tensor_make(y + 2, MD_F32, 2, size);
+    from.stride[0] = 2, from.stride[1] = 7;
+    to.stride[0] = 1, to.stride[1] = 9;
+    assert_ok(evaluate("Y[i,j] = X[i,j] + 0.5", NULL, (md_tensor[]){to, from}, 2, NULL));
+    int n_written = 0;
+    for (int i = 0; i < 24; i++)
+        n_written += y[i] != -1.0f;
+    assert_int_equal(n_written, 6);
+    for (int i = 0; i < 3; i++)
+        for (int j = 0; j < 2; j++)
+            assert_true(y[2 + i + 9 * j] == x[1 + 2 * i + 7 * j] + 0.5f);
+    from.stride[0] = from.stride[1] = 0; /* one element, repeated */
+    assert_ok(evaluate("Y[i,j] = X[i,j]", NULL, (md_tensor[]){to, from}, 2, NULL));
+    assert_true(y[2] == 1.0f && y[2 + 2 + 9] == 1.0f);
+}
+
+/* A scatter target's sums are rounded once: 256 + 1 + .. + 1 in bf16 would stay 256. */
+static void test_scatter_rounds_once(void **state)
+{
+    (void)state;
+    int64_t n = 64, one = 1;
+    md_tensor g = make(MD_BF16, 1, &one, 0), ids = make(MD_I64, 1, &n, 0), x = make(MD_F32, 1, &n, 0);
+    md_dtype_store(MD_BF16, g.data, 0, 256.0);
+    for (int i = 0; i < 64; i++)
+        ((float *)x.data)[i] = 1.0f;
+    assert_ok(evaluate("G:bf16[ids[i]] += X[i]", NULL, (md_tensor[]){g, ids, x}, 3, NULL));
+    assert_true(md_dtype_load(MD_BF16, g.data, 0) == 320.0);
+    free(g.data), free(ids.data), free(x.data);
+}
+
+static void test_elements_refused(void **state)
+{
+    (void)state;
+    md_fx_formula *f = NULL;
+    md_fx_binding b;
+    int64_t n = 4, at[1] = {4};
+    double value = 7.0;
+    md_tensor g = make(MD_F32, 1, &n, 1), ids = make(MD_I64, 1, &n, 0), x = make(MD_F32, 1, &n, 2), z = make(MD_F32, 1, &n, 3);
+    assert_ok(md_fx_formula_create(&f, "G[ids[i]] += X[i]; Z[i] = G[i] + X[i]", NULL));
+    assert_ok(md_fx_bind(&b, f, (md_arg[]){md_t(&g), md_t(&ids), md_t(&x), md_t(&z)}, 4));
+    assert_fails(md_fx_evaluate_at(&value, f, &b, 0, at), MD_UNSUPPORTED, "'G' cannot be evaluated element by element");
+    assert_fails(md_fx_evaluate_at(&value, f, &b, 1, at), MD_INVALID_ARGUMENT, "'ids' is an input");
+    assert_fails(md_fx_evaluate_at(&value, f, &b, 3, at), MD_INVALID_ARGUMENT, "no element at 4");
+    at[0] = 1;
+    assert_fails(md_fx_evaluate_at(&value, f, &b, 3, at), MD_UNSUPPORTED, "'G' cannot be evaluated element by element");
+    assert_true(value == 7.0); /* written only on success */
+    md_fx_formula_destroy(&f);
+    free(g.data), free(ids.data), free(x.data), free(z.data);
+}
+
+/* Every allocation may fail: then the call does, with memory to blame, and outputs that it could not compute stay. */
+static void test_memory(void **state)
+{
+    (void)state;
+    md_fx_formula *f = NULL;
+    md_fx_binding b;
+    int64_t size[2] = {2, 3};
+    md_tensor y = make(MD_F32, 2, size, 0), x = make(MD_F32, 2, size, 1);
+    assert_ok(md_fx_formula_create(&f,
+        "let m[i] = max[k](X[i,k]); Y[i,j] = cumsum[j](exp(X[i,j] - m[i])) / sum[k](X[i,k])", NULL));
+    assert_ok(md_fx_bind(&b, f, (md_arg[]){md_t(&x), md_t(&y)}, 2));
+    int64_t n = 0;
+    for (md_status status = MD_INTERNAL; status != MD_OK;) {
+        md_fx_fault fault = {0};
+        fault_after(++n);
+        status = md_fx_evaluate(f, &b, &fault);
+        const int happened = fault_happened();
+        fault_after(0);
+        assert_int_equal(status, happened ? MD_OUT_OF_MEMORY : MD_OK);
+        assert_true(n < 200);
+    }
+    assert_true(n > 3);
+    md_fx_formula_destroy(&f);
+    free(y.data), free(x.data);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_cost),    cmocka_unit_test(test_cost_at), cmocka_unit_test(test_precision),
+        cmocka_unit_test(test_in_place), cmocka_unit_test(test_strides), cmocka_unit_test(test_scatter_rounds_once),
+        cmocka_unit_test(test_elements_refused), cmocka_unit_test(test_memory),
+    };
+    return cmocka_run_group_tests_name("eval", tests, NULL, NULL);
+}
