@@ -119,7 +119,7 @@ __attribute__((target("avx2,fma"))) static float run_chains_32(float factor)
     return run_chains(factor, 6);
 }
 
-__attribute__((target("avx512f,prefer-vector-width=512"))) static float run_chains_64(float factor)
+__attribute__((target("avx512f"))) static float run_chains_64(float factor)
 {
     return run_chains(factor, 12);
 }

@@ -1,0 +1,312 @@
+/* The builder: every text compiled once, failures remembered, variants that run. */
+#include "support/check.h"
+
+#include "build/build.h"
+#include "build/toy.h"
+#include "support/fake_device.h"
+#include "support/fault.h"
+
+#include <pthread.h>
+
+typedef struct fixture {
+    md_pool *pool;
+    fake_device fake;
+    md_dev *host;
+    md_bd *builder; /* on the fake device; a test may replace it */
+    toy toy;
+} fixture;
+
+static int setup(void **state)
+{
+    fixture *f = calloc(1, sizeof *f);
+    if (!f || md_pool_create(&f->pool, 2) != MD_OK)
+        return -1;
+    fake_device_init(&f->fake, f->pool, NULL);
+    toy_init(&f->toy, &f->fake.base.facts);
+    *state = f;
+    return md_bd_create(&f->builder, &f->fake.base) == MD_OK ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+    fixture *f = *state;
+    md_bd_destroy(&f->builder);
+    int32_t leaked = f->fake.n_loaded - f->fake.n_unloaded;
+    md_dev_close(&f->host);
+    md_pool_destroy(&f->pool);
+    free(f);
+    return leaked;
+}
+
+/* From here on the test's builder works with the real host device. */
+static void use_host(fixture *f)
+{
+    md_bd_destroy(&f->builder);
+    assert_ok(md_dev_open(&f->host, &(md_dev_options){.device = "host", .pool = f->pool}));
+    f->toy.target.facts = &f->host->facts;
+    assert_ok(md_bd_create(&f->builder, f->host));
+}
+
+static md_bd_variant *make(fixture *f, int32_t kind, int32_t salt)
+{
+    md_bd_variant *v = NULL;
+    md_fa_config config = toy_config(kind, salt);
+    assert_ok(md_bd_variant_create(&v, f->builder, &f->toy.target, &toy_family, &config));
+    return v;
+}
+
+static int32_t state_of(const md_bd_variant *v)
+{
+    return atomic_load_explicit(&v->state, memory_order_acquire);
+}
+
+static void run_and_check(fixture *f, md_bd_variant *v, int64_t n, float plus)
+{
+    float x[1000], y[1000], workspace[1000];
+    md_kn_shape shape;
+    md_kn_call call;
+    md_kn_plan_geometry geometry;
+    assert_true(n <= 1000);
+    for (int64_t i = 0; i < n; i++)
+        x[i] = (float)i;
+    memset(y, 0, sizeof y);
+    toy_call(&call, &shape, &f->toy, y, x, n, 3.0);
+    call.workspace = workspace;
+    toy_family.geometry(&geometry, &v->target, &v->config, &shape);
+    assert_ok(md_bd_variant_run(v, &geometry, NULL, &call));
+    for (int64_t i = 0; i < n; i++)
+        assert_true(y[i] == 3.0f * (float)i + plus);
+}
+
+static void test_real_kernels(void **state)
+{
+    fixture *f = *state;
+    use_host(f);
+    const struct {
+        int32_t kind;
+        float plus;
+        int32_t n_launches;
+    } cases[] = {{TOY_PLAIN, 0.0f, 1}, {TOY_TWICE, 1.0f, 2}, {TOY_FUNCTION, 0.0f, 1}, {TOY_SAME_TWICE, 0.0f, 2}};
+    for (int i = 0; i < 4; i++) {
+        md_bd_variant *v = make(f, cases[i].kind, 0);
+        assert_ok(md_bd_variant_wait(v));
+        assert_int_equal(state_of(v), MD_BD_READY);
+        assert_int_equal(v->n_launches, cases[i].n_launches);
+        assert_true(v->build_ns > 0);
+        run_and_check(f, v, 1000, cases[i].plus);
+        run_and_check(f, v, 1, cases[i].plus);
+        run_and_check(f, v, 0, cases[i].plus);
+        md_bd_variant_destroy(&v);
+        assert_null(v);
+    }
+    assert_int_equal(md_bd_count(f->builder)->compiled, 2); /* with and without +1: four launches have one text */
+    assert_int_equal(md_bd_count(f->builder)->failed, 0);
+    assert_true(md_bd_count(f->builder)->compile_ns > 0);
+}
+
+static void test_shared(void **state)
+{
+    fixture *f = *state;
+    md_bd_variant *a = make(f, TOY_PLAIN, 1);
+    assert_ok(md_bd_variant_wait(a));
+    md_bd_variant *b = make(f, TOY_PLAIN, 1);
+    assert_int_equal(state_of(b), MD_BD_READY); /* at once */
+    assert_ptr_equal(a->kernel[0], b->kernel[0]);
+    md_bd_variant *c = make(f, TOY_PLAIN, 2);
+    assert_ok(md_bd_variant_wait(c));
+    assert_ptr_not_equal(a->kernel[0], c->kernel[0]);
+    const md_bd_counters *count = md_bd_count(f->builder);
+    assert_int_equal(count->emitted, 3);
+    assert_int_equal(count->compiled, 2);
+    assert_int_equal(count->shared, 1);
+    assert_string_equal(a->name, b->name);
+    md_bd_variant_destroy(&a);
+    assert_ok(md_bd_variant_wait(b)); /* a's kernels are the builder's */
+    md_bd_variant_destroy(&b);
+    md_bd_variant_destroy(&c);
+    md_bd_variant_destroy(&c);
+    md_bd_variant_destroy(NULL);
+}
+
+enum { N_THREADS = 16, N_EACH = 30, N_TEXTS = 3 };
+
+static void *ask(void *context)
+{
+    fixture *f = context;
+    md_bd_variant *v[N_EACH];
+    for (int i = 0; i < N_EACH; i++) {
+        md_fa_config config = toy_config(TOY_PLAIN, i % N_TEXTS);
+        if (md_bd_variant_create(&v[i], f->builder, &f->toy.target, &toy_family, &config) != MD_OK)
+            return "create failed";
+    }
+    const void *result = NULL;
+    for (int i = 0; i < N_EACH; i++) {
+        if (md_bd_variant_wait(v[i]) != MD_OK || state_of(v[i]) != MD_BD_READY || !v[i]->kernel[0])
+            result = "not ready";
+        md_bd_variant_destroy(&v[i]);
+    }
+    return (void *)(uintptr_t)result;
+}
+
+static void test_single_flight(void **state)
+{
+    fixture *f = *state;
+    pthread_t thread[N_THREADS];
+    f->fake.compile_ms = 20;
+    for (int i = 0; i < N_THREADS; i++)
+        assert_int_equal(pthread_create(&thread[i], NULL, ask, f), 0);
+    for (int i = 0; i < N_THREADS; i++) {
+        void *result = NULL;
+        pthread_join(thread[i], &result);
+        assert_null(result);
+    }
+    assert_int_equal(f->fake.n_compiled, N_TEXTS);
+    assert_int_equal(md_bd_count(f->builder)->compiled, N_TEXTS);
+    assert_int_equal(md_bd_count(f->builder)->shared, N_THREADS * N_EACH - N_TEXTS);
+}
+
+static void test_parallel(void **state)
+{
+    fixture *f = *state;
+    f->fake.compile_ms = 50;
+    md_bd_variant *v[6];
+    for (int i = 0; i < 6; i++) {
+        v[i] = make(f, TOY_PLAIN, i);
+        assert_int_equal(state_of(v[i]), MD_BD_QUEUED); /* create does not wait */
+    }
+    for (int i = 0; i < 6; i++) {
+        assert_ok(md_bd_variant_wait(v[i]));
+        md_bd_variant_destroy(&v[i]);
+    }
+    assert_int_equal(f->fake.most_compiling, 2); /* the pool's threads */
+}
+
+static void test_failures(void **state)
+{
+    fixture *f = *state;
+    for (int i = 0; i < 3; i++) {
+        md_bd_variant *v = make(f, TOY_BAD_TEXT, 0);
+        assert_fails(md_bd_variant_wait(v), MD_COMPILE, "does not compile");
+        assert_fails(md_bd_variant_wait(v), MD_COMPILE, v->name);
+        assert_int_equal(state_of(v), MD_BD_FAILED);
+        assert_string_equal(v->failure, "scripted: this text does not compile");
+        md_bd_variant_destroy(&v);
+    }
+    assert_int_equal(f->fake.n_compiled, 1); /* not tried again */
+    md_bd_variant *v = make(f, TOY_NO_EMIT, 0);
+    assert_int_equal(state_of(v), MD_BD_FAILED);
+    assert_fails(md_bd_variant_wait(v), MD_COMPILE, "toy kind 3 cannot be written");
+    md_bd_variant_destroy(&v);
+    assert_int_equal(md_bd_count(f->builder)->failed, 2);
+    assert_int_equal(md_bd_count(f->builder)->compiled, 0);
+    v = make(f, TOY_PLAIN, 0); /* the others are not harmed */
+    assert_ok(md_bd_variant_wait(v));
+    md_bd_variant_destroy(&v);
+}
+
+static void test_failing_launch(void **state)
+{
+    fixture *f = *state;
+    use_host(f);
+    md_bd_variant *v = make(f, TOY_FAILING_FUNCTION, 0);
+    assert_ok(md_bd_variant_wait(v));
+    float y[1] = {5.0f}, x[1] = {1.0f};
+    md_kn_shape shape;
+    md_kn_call call;
+    md_kn_plan_geometry geometry;
+    toy_call(&call, &shape, &f->toy, y, x, 1, 2.0);
+    toy_family.geometry(&geometry, &v->target, &v->config, &shape);
+    assert_fails(md_bd_variant_run(v, &geometry, NULL, &call), MD_DEVICE, "always fails");
+    assert_true(y[0] == 5.0f); /* the second launch did not happen */
+    md_bd_variant_destroy(&v);
+}
+
+static void test_no_compiler(void **state)
+{
+    fixture *f = *state;
+    md_bd_destroy(&f->builder);
+    assert_ok(md_dev_open(&f->host, &(md_dev_options){.cc = "/nonexistent/cc", .pool = f->pool}));
+    assert_ok(md_bd_create(&f->builder, f->host));
+    md_bd_variant *text = make(f, TOY_PLAIN, 0), *function = make(f, TOY_FUNCTION, 0);
+    assert_fails(md_bd_variant_wait(text), MD_COMPILE, "/nonexistent/cc");
+    assert_ok(md_bd_variant_wait(function)); /* needs none */
+    run_and_check(f, function, 100, 0.0f);
+    md_bd_variant_destroy(&text);
+    md_bd_variant_destroy(&function);
+}
+
+/* Leaving at any moment waits for what is under way. */
+static void test_destroy_early(void **state)
+{
+    fixture *f = *state;
+    f->fake.compile_ms = 30;
+    md_bd_variant *v[5];
+    for (int i = 0; i < 5; i++)
+        v[i] = make(f, i % 2 ? TOY_PLAIN : TOY_TWICE, i);
+    for (int i = 4; i >= 0; i--)
+        md_bd_variant_destroy(&v[i]);
+    md_bd_destroy(&f->builder);
+    assert_int_equal(f->fake.n_compiled, 8);
+    assert_int_equal(f->fake.n_loaded, f->fake.n_unloaded);
+    md_bd_destroy(&f->builder);
+}
+
+static void test_source(void **state)
+{
+    fixture *f = *state;
+    md_bd_variant *v = make(f, TOY_TWICE, 4);
+    md_strbuf text = {0};
+    assert_ok(md_bd_variant_source(&text, v));
+    assert_non_null(strstr(text.text, "launch 1 of 2: toy */\n/* salt 4 */"));
+    assert_non_null(strstr(text.text, "launch 2 of 2: toy */"));
+    md_strbuf_finish(&text);
+    md_bd_variant_destroy(&v);
+    v = make(f, TOY_FUNCTION, 0);
+    assert_ok(md_bd_variant_source(&text, v));
+    assert_non_null(strstr(text.text, "a function of the library"));
+    md_strbuf_finish(&text);
+    md_bd_variant_destroy(&v);
+}
+
+/* Whatever allocation fails, the answer is an error or a FAILED variant, nothing is lost, and the builder goes on. */
+static void test_short_of_memory(void **state)
+{
+    fixture *f = *state;
+    int32_t n_refused = 0;
+    for (int64_t n = 1; n < 60; n++) {
+        md_bd *builder = NULL;
+        md_bd_variant *v = NULL;
+        md_fa_config config = toy_config(TOY_TWICE, 0);
+        fault_after(n);
+        md_status status = md_bd_create(&builder, &f->fake.base);
+        if (status == MD_OK)
+            status = md_bd_variant_create(&v, builder, &f->toy.target, &toy_family, &config);
+        if (status == MD_OK)
+            status = md_bd_variant_wait(v);
+        int happened = fault_happened();
+        fault_after(0);
+        n_refused += happened;
+        assert_true(happened ? status != MD_OK || state_of(v) == MD_BD_READY : status == MD_OK);
+        md_bd_variant_destroy(&v);
+        if (builder) {
+            config = toy_config(TOY_PLAIN, 7);
+            assert_ok(md_bd_variant_create(&v, builder, &f->toy.target, &toy_family, &config));
+            assert_ok(md_bd_variant_wait(v));
+            md_bd_variant_destroy(&v);
+        }
+        md_bd_destroy(&builder);
+        assert_int_equal(f->fake.n_loaded, f->fake.n_unloaded);
+    }
+    assert_true(n_refused > 8);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(test_real_kernels),   TEST(test_shared),      TEST(test_single_flight),  TEST(test_parallel),
+        TEST(test_failures),       TEST(test_no_compiler), TEST(test_failing_launch), TEST(test_destroy_early),
+        TEST(test_short_of_memory), TEST(test_source),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

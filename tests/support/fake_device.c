@@ -1,0 +1,153 @@
+#include "support/fake_device.h"
+
+#include "base/clock.h"
+#include "base/status.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+typedef struct fake_kernel {
+    md_kn_host_function function;
+    int32_t slow_us;
+    bool fails;
+} fake_kernel;
+
+static md_status fake_alloc(void **out, md_dev *dev, size_t n_bytes)
+{
+    (void)dev;
+    *out = aligned_alloc(64, (n_bytes + 127) / 64 * 64);
+    return *out ? MD_OK : md_fail_memory();
+}
+
+static void fake_free(md_dev *dev, void *p)
+{
+    (void)dev;
+    free(p);
+}
+
+static md_status fake_copy(md_dev *dev, void *to, const void *from, size_t n_bytes)
+{
+    (void)dev;
+    memcpy(to, from, n_bytes);
+    return MD_OK;
+}
+
+static md_status fake_sync(md_dev *dev, md_stream stream)
+{
+    (void)dev;
+    (void)stream;
+    return MD_OK;
+}
+
+static void raise_to(_Atomic int32_t *most, int32_t n)
+{
+    int32_t seen = atomic_load(most);
+    while (n > seen && !atomic_compare_exchange_weak(most, &seen, n))
+        ;
+}
+
+/* The binary is the text itself. */
+static md_status fake_compile(void **binary, size_t *n_bytes, md_dev *dev, const md_kn_launch_source *source)
+{
+    fake_device *fake = (fake_device *)dev;
+    const char *text = md_strbuf_text(&source->text);
+    raise_to(&fake->most_compiling, atomic_fetch_add(&fake->n_compiling, 1) + 1);
+    nanosleep(&(struct timespec){fake->compile_ms / 1000, fake->compile_ms % 1000 * 1000000L}, NULL);
+    atomic_fetch_add(&fake->n_compiled, 1);
+    atomic_fetch_sub(&fake->n_compiling, 1);
+    if (strstr(text, "FAIL_COMPILE"))
+        return md_fail(MD_COMPILE, "scripted: this text does not compile");
+    char *copy = malloc(source->text.size + 1);
+    if (!copy)
+        return md_fail_memory();
+    memcpy(copy, text, source->text.size + 1);
+    *binary = copy;
+    *n_bytes = source->text.size;
+    return MD_OK;
+}
+
+static md_status fake_load(md_dev_kernel **out, md_dev *dev, const void *binary, size_t n_bytes, const md_kn_launch_source *source)
+{
+    (void)n_bytes;
+    fake_device *fake = (fake_device *)dev;
+    const char *text = binary ? binary : "";
+    if (strstr(text, "FAIL_LOAD"))
+        return md_fail(MD_DEVICE, "scripted: this kernel does not load");
+    fake_kernel *kernel = calloc(1, sizeof *kernel);
+    if (!kernel)
+        return md_fail_memory();
+    const char *slow = strstr(text, "SLOW_US=");
+    kernel->slow_us = slow ? atoi(slow + strlen("SLOW_US=")) : 0;
+    kernel->fails = strstr(text, "FAIL_LAUNCH") != NULL;
+    kernel->function = source->code == MD_KN_FUNCTION ? source->function : NULL;
+    atomic_fetch_add(&fake->n_loaded, 1);
+    *out = (md_dev_kernel *)kernel;
+    return MD_OK;
+}
+
+static void fake_unload(md_dev *dev, md_dev_kernel *kernel)
+{
+    atomic_fetch_add(&((fake_device *)dev)->n_unloaded, 1);
+    free(kernel);
+}
+
+static md_status fake_launch(md_dev *dev, md_stream stream, const md_dev_kernel *kernel, const md_kn_geometry *geometry,
+                             const md_kn_word *params, int32_t n, const md_kn_call *call)
+{
+    (void)stream;
+    (void)geometry;
+    (void)params;
+    (void)n;
+    const fake_kernel *k = (const fake_kernel *)kernel;
+    atomic_fetch_add(&((fake_device *)dev)->n_launched, 1);
+    if (k->fails)
+        return md_fail(MD_DEVICE, "scripted: this kernel does not launch");
+    uint64_t end = md_clock_ns() + (uint64_t)k->slow_us * 1000;
+    while (k->slow_us && md_clock_ns() < end)
+        ;
+    return k->function ? k->function(call) : MD_OK;
+}
+
+static void fake_destroy(md_dev *dev)
+{
+    (void)dev; /* the test's own memory */
+}
+
+static const md_dev_ops fake_ops = {
+    .name = "fake",
+    .destroy = fake_destroy,
+    .alloc = fake_alloc,
+    .free = fake_free,
+    .copy = fake_copy,
+    .sync = fake_sync,
+    .compile = fake_compile,
+    .load = fake_load,
+    .unload = fake_unload,
+    .launch = fake_launch,
+};
+
+void fake_device_init(fake_device *out, md_pool *pool, const md_log *log)
+{
+    memset(out, 0, sizeof *out);
+    out->base.ops = &fake_ops;
+    out->base.pool = pool;
+    out->base.log = log;
+    out->base.facts = (md_dev_facts){
+        .kind = MD_DEV_SIM,
+        .name = "fake",
+        .compiler = "fake 1.0",
+        .flags = "-fake",
+        .threads = 2,
+        .vector_bytes = 32,
+        .l1_bytes = 32 << 10,
+        .l2_bytes = 1 << 20,
+        .l3_bytes = 16 << 20,
+        .memory_gbps = 20.0,
+        .lane_gbps = 12.0,
+        .cache_gbps = 50.0,
+        .gflops = 100.0,
+        .launch_us = 2.0,
+        .can_compile = true,
+    };
+}

@@ -1,0 +1,303 @@
+/* The model, the search by model, shapes of hints, and races on private copies. */
+#include "support/check.h"
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "build/toy.h"
+#include "support/fake_device.h"
+#include "tune/copies.h"
+#include "tune/tune.h"
+
+#include <math.h>
+
+typedef struct fixture {
+    md_pool *pool;
+    fake_device fake;
+    md_dev *host;
+    md_bd *builder; /* on the host device */
+    toy toy;
+} fixture;
+
+static int setup(void **state)
+{
+    fixture *f = calloc(1, sizeof *f);
+    if (!f || md_pool_create(&f->pool, 2) != MD_OK || md_dev_open(&f->host, &(md_dev_options){.pool = f->pool}) != MD_OK)
+        return -1;
+    fake_device_init(&f->fake, f->pool, NULL);
+    toy_init(&f->toy, &f->fake.base.facts); /* round numbers for the model */
+    *state = f;
+    return md_bd_create(&f->builder, f->host) == MD_OK ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+    fixture *f = *state;
+    md_bd_destroy(&f->builder);
+    md_dev_close(&f->host);
+    md_pool_destroy(&f->pool);
+    free(f);
+    return 0;
+}
+
+/* ---- The model */
+
+static double random_size(uint64_t *seed)
+{
+    return exp2((double)(check_random(seed) % 3000) / 100.0) * (double)(check_random(seed) % 4 != 0); /* 0 now and then */
+}
+
+static void test_model_is_monotone(void **state)
+{
+    fixture *f = *state;
+    uint64_t seed = check_seed();
+    for (int i = 0; i < 20000; i++) {
+        md_dev_facts facts = i % 2 ? f->fake.base.facts : f->host->facts;
+        facts.threads = 1 + (int32_t)(check_random(&seed) % 64);
+        md_fa_features x = {.memory_bytes = random_size(&seed),
+                            .cache_bytes = random_size(&seed),
+                            .ops = random_size(&seed),
+                            .ops_rate = (double)(1 + check_random(&seed) % 100) / 100.0,
+                            .transcendental = random_size(&seed),
+                            .serial_us = random_size(&seed) * 1e-6,
+                            .parallel = 1.0 + (double)(check_random(&seed) % 6400) / 100.0,
+                            .launches = 1 + (int32_t)(check_random(&seed) % 4)};
+        const double us = md_tn_model_us(&facts, &x), k = 1.0 + (double)(check_random(&seed) % 100) / 10.0;
+        assert_true(us > 0.0 && isfinite(us));
+        md_fa_features more[7] = {x, x, x, x, x, x, x};
+        more[0].memory_bytes *= k;
+        more[1].cache_bytes *= k;
+        more[2].ops *= k;
+        more[3].transcendental *= k;
+        more[4].serial_us *= k;
+        more[5].launches += 1;
+        more[6].ops_rate /= k;
+        for (int j = 0; j < 7; j++)
+            if (md_tn_model_us(&facts, &more[j]) < us * (1.0 - 1e-12))
+                fail_msg("more of feature %d takes less time", j);
+        if (x.parallel > 1.0) {
+            x.parallel *= k;
+            assert_true(md_tn_model_us(&facts, &x) <= us * (1.0 + 1e-12));
+        }
+    }
+}
+
+static void test_model_is_sane(void **state)
+{
+    fixture *f = *state;
+    const md_dev_facts *facts = &f->fake.base.facts;
+    md_fa_features tiny = {.memory_bytes = 512, .ops = 64, .ops_rate = 1.0, .parallel = 1.0, .launches = 1};
+    md_fa_features split = tiny;
+    split.parallel = 2.0;
+    assert_true(md_tn_model_us(facts, &tiny) < 0.5); /* a single block costs a call */
+    assert_true(md_tn_model_us(facts, &split) > 1.0); /* and more than one a launch */
+    md_fa_features large = tiny;
+    large.memory_bytes = 256e6;
+    split.memory_bytes = 256e6;
+    double alone = md_tn_model_us(facts, &large), both = md_tn_model_us(facts, &split);
+    assert_true(alone > 256e6 / 12e9 * 1e6 * 0.9 && alone < 256e6 / 12e9 * 1e6 * 1.1); /* 12 GB/s a lane */
+    assert_true(both > 256e6 / 20e9 * 1e6 * 0.9 && both < 256e6 / 20e9 * 1e6 * 1.1); /* 20 GB/s together */
+    md_fa_features flops = {.ops = 1e9, .ops_rate = 0.5, .parallel = 2.0, .launches = 1};
+    double us = md_tn_model_us(facts, &flops);
+    assert_true(us > 20e3 && us < 20.1e3); /* 1e9 at half of 100 GFLOP/s */
+    const md_dev_facts nothing = {.threads = 1};
+    const md_fa_features odd[] = {{0}, {.memory_bytes = NAN, .ops = INFINITY, .ops_rate = -1}, {.parallel = -3, .ops = 10}};
+    for (int i = 0; i < 3; i++) {
+        us = md_tn_model_us(&nothing, &odd[i]);
+        assert_true(us > 0.0 && isfinite(us));
+    }
+}
+
+/* ---- The search */
+
+static void test_best(void **state)
+{
+    fixture *f = *state;
+    md_fa_config config;
+    double us = 0.0;
+    int64_t size[MD_KN_MAX_DIMS] = {100};
+    assert_ok(md_tn_best(&config, &us, &f->toy.target, &toy_family, size, NULL));
+    assert_int_equal(config.value[0], TOY_SHORT_ROWS); /* the fastest in its envelope */
+    assert_int_equal(config.value[1], 0);
+    assert_true(us == md_tn_predict_us(&f->toy.target, &toy_family, &config, size));
+    size[0] = 101;
+    assert_ok(md_tn_best(&config, NULL, &f->toy.target, &toy_family, size, NULL));
+    assert_int_equal(config.value[0], TOY_PLAIN); /* outside of it */
+    md_kn_shape shape;
+    md_tn_shape(&shape, &f->toy.program, size);
+    shape.unit = 1; /* the input is strided */
+    assert_fails(md_tn_best(&config, NULL, &f->toy.target, &toy_family, size, &shape), MD_NOT_FOUND, "toy");
+}
+
+/* ---- Shapes */
+
+static void test_shape(void **state)
+{
+    fixture *f = *state;
+    md_fx_formula *g = &f->toy.formula;
+    g->n_dims = 4; /* Y[n], X[i, n], T[more, n] of bytes: n 64, i 3, more unknown */
+    g->n_tensors = 3;
+    g->tensor[1].rank = 2;
+    g->tensor[1].dim[0] = 1;
+    g->tensor[1].dim[1] = 0;
+    g->tensor[2] = g->tensor[1];
+    g->tensor[2].dim[0] = 2;
+    g->tensor[2].at_least[0] = true;
+    g->tensor[2].dtype = MD_U8;
+    int64_t size[MD_KN_MAX_DIMS] = {64, 3, 0, 0};
+    md_kn_shape s;
+    md_tn_shape(&s, &f->toy.program, size);
+    assert_int_equal(s.extent[0][0], 64);
+    assert_int_equal(s.stride[1][0], 64);
+    assert_int_equal(s.stride[1][1], 1);
+    assert_int_equal(s.extent[2][0], 1); /* nothing is known to be needed */
+    assert_int_equal(s.size[2], 1);
+    assert_int_equal(s.contiguous, 7);
+    assert_int_equal(s.unit, 7);
+    assert_int_equal(s.aligned, 7);
+    size[0] = 63;
+    size[2] = 5;
+    md_tn_shape(&s, &f->toy.program, size);
+    assert_int_equal(s.extent[2][0], 5);
+    assert_int_equal(s.aligned, 1); /* rows of 63 elements start anywhere */
+}
+
+/* ---- Copies and races */
+
+static void test_copies(void **state)
+{
+    fixture *f = *state;
+    uint64_t seed = check_seed();
+    for (int i = 0; i < 300; i++) {
+        /* X[a, b, c] anywhere in a buffer, with any order and sign of strides. */
+        float buffer[4096], output[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+        for (int j = 0; j < 4096; j++)
+            buffer[j] = (float)j;
+        md_fx_tensor *x = &f->toy.formula.tensor[1];
+        md_kn_shape shape;
+        md_kn_call call;
+        toy_call(&call, &shape, &f->toy, output, NULL, 8, 1.0);
+        x->rank = 3;
+        int64_t origin = 2048, stride[3] = {1, 1 + (int64_t)(check_random(&seed) % 12), 0};
+        stride[2] = stride[1] * (int64_t)(check_random(&seed) % 12);
+        int first = (int)(check_random(&seed) % 3);
+        for (int a = 0; a < 3; a++) {
+            int64_t sign = check_random(&seed) % 3 ? 1 : -1;
+            shape.extent[1][a] = 1 + (int64_t)(check_random(&seed) % 6);
+            shape.stride[1][a] = sign * stride[(a + first) % 3];
+        }
+        call.data[1] = buffer + origin;
+        md_tn_copies copies;
+        assert_ok(md_tn_copies_make(&copies, f->host, &f->toy.program, 0, &call, 1000));
+        const float *y = copies.call.data[1];
+        assert_ptr_not_equal(y, buffer + origin);
+        assert_ptr_not_equal(copies.call.data[0], output);
+        assert_int_equal((uintptr_t)copies.call.data[0] % 64, (uintptr_t)output % 64);
+        assert_int_equal((uintptr_t)y % 64, (uintptr_t)(buffer + origin) % 64);
+        assert_ptr_equal(copies.call.report, &copies.report);
+        assert_non_null(copies.call.workspace);
+        for (int64_t a = 0; a < shape.extent[1][0]; a++)
+            for (int64_t b = 0; b < shape.extent[1][1]; b++)
+                for (int64_t c = 0; c < shape.extent[1][2]; c++) {
+                    int64_t at = a * shape.stride[1][0] + b * shape.stride[1][1] + c * shape.stride[1][2];
+                    assert_true(y[at] == buffer[origin + at]);
+                }
+        md_tn_copies_finish(&copies);
+    }
+}
+
+static void test_copies_of_nothing(void **state)
+{
+    fixture *f = *state;
+    md_kn_shape shape;
+    md_kn_call call;
+    md_tn_copies copies;
+    toy_call(&call, &shape, &f->toy, NULL, NULL, 5000, 1.0); /* a temporary that does not exist yet */
+    assert_ok(md_tn_copies_make(&copies, f->host, &f->toy.program, 0, &call, 0));
+    for (int i = 0; i < 5000; i++)
+        assert_true(((const float *)copies.call.data[1])[i] == 0.0f);
+    md_tn_copies_finish(&copies);
+    toy_call(&call, &shape, &f->toy, NULL, NULL, 0, 1.0);
+    assert_ok(md_tn_copies_make(&copies, f->host, &f->toy.program, 0, &call, 0));
+    md_tn_copies_finish(&copies);
+    int64_t limit = md_tn_copies_limit();
+    assert_true(limit > 0 && limit <= 256 << 20);
+    toy_call(&call, &shape, &f->toy, NULL, NULL, limit / 8, 1.0); /* two tensors of half the limit, and some */
+    assert_fails(md_tn_copies_make(&copies, f->host, &f->toy.program, 0, &call, 0), MD_OUT_OF_MEMORY, "measuring");
+}
+
+static md_bd_variant *make(fixture *f, md_bd *builder, int32_t kind)
+{
+    md_bd_variant *v = NULL;
+    md_fa_config config = toy_config(kind, 0);
+    assert_ok(md_bd_variant_create(&v, builder, &f->toy.target, &toy_family, &config));
+    assert_ok(md_bd_variant_wait(v));
+    return v;
+}
+
+static void test_race(void **state)
+{
+    fixture *f = *state;
+    enum { N = 20000, N_VARIANTS = 4 };
+    const int32_t kinds[N_VARIANTS] = {TOY_SLOW, TOY_PLAIN, TOY_FAILING_FUNCTION, TOY_TWICE};
+    md_bd_variant *v[N_VARIANTS];
+    static float x[N], y[N];
+    for (int i = 0; i < N; i++) {
+        x[i] = (float)i;
+        y[i] = -1.0f;
+    }
+    for (int i = 0; i < N_VARIANTS; i++)
+        v[i] = make(f, f->builder, kinds[i]);
+    md_kn_shape shape;
+    md_kn_call call;
+    toy_call(&call, &shape, &f->toy, y, x, N, 2.0);
+    const md_kn_call before = call;
+    double us[N_VARIANTS] = {0};
+    assert_ok(md_tn_race(us, v, N_VARIANTS, &call, 100.0));
+    printf("slow %.2f us, plain %.2f us, failing %.2f, twice %.2f us\n", us[0], us[1], us[2], us[3]);
+    assert_true(us[1] > 0.0 && us[0] > 2.0 * us[1]); /* ten times the work */
+    assert_true(us[2] < 0.0);
+    assert_true(us[3] > 0.0);
+    assert_memory_equal(&before, &call, sizeof call);
+    for (int i = 0; i < N; i++)
+        assert_true(x[i] == (float)i && y[i] == -1.0f); /* the caller's memory is as it was */
+    toy_call(&call, &shape, &f->toy, y, x, (int64_t)1 << 40, 2.0);
+    assert_fails(md_tn_race(us, v, N_VARIANTS, &call, 100.0), MD_OUT_OF_MEMORY, "measuring");
+    for (int i = 0; i < N_VARIANTS; i++)
+        md_bd_variant_destroy(&v[i]);
+}
+
+/* Kernels that take long take no more than their share: the budget, and one run each. */
+static void test_budget(void **state)
+{
+    fixture *f = *state;
+    md_bd *builder = NULL;
+    assert_ok(md_bd_create(&builder, &f->fake.base));
+    toy_slow_us = 10000;
+    md_bd_variant *v[2] = {make(f, builder, TOY_PLAIN), make(f, builder, TOY_SLOW)};
+    toy_slow_us = 0;
+    float x[8] = {0}, y[8] = {0};
+    md_kn_shape shape;
+    md_kn_call call;
+    toy_call(&call, &shape, &f->toy, y, x, 8, 2.0);
+    double us[2] = {0};
+    uint64_t start = md_clock_ns();
+    assert_ok(md_tn_race(us, v, 2, &call, 60.0));
+    double ms = (double)(md_clock_ns() - start) * 1e-6;
+    assert_true(ms < 400.0); /* 30 samples each would take 600 */
+    assert_true(us[0] >= 9000.0 && us[1] >= 9000.0);
+    assert_ok(md_tn_race(us, v, 2, &call, 0.0));
+    assert_true(us[0] > 0.0 && us[1] < 0.0); /* the second was not reached */
+    md_bd_variant_destroy(&v[0]);
+    md_bd_variant_destroy(&v[1]);
+    md_bd_destroy(&builder);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(test_model_is_monotone), TEST(test_model_is_sane), TEST(test_best), TEST(test_shape),
+        TEST(test_copies), TEST(test_copies_of_nothing), TEST(test_race), TEST(test_budget),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
