@@ -66,6 +66,9 @@ static md_status open_from_folder(void **library, const void *binary, size_t n_b
     md_status status = md_file_write(path, binary, n_bytes);
     if (status == MD_OK && !(*library = dlopen(path, RTLD_NOW | RTLD_LOCAL))) {
         const char *reason = dlerror();
+        size_t n_path = strlen(path);
+        if (reason && strncmp(reason, path, n_path) == 0 && reason[n_path] == ':')
+            reason += n_path + 1 + strspn(reason + n_path + 1, " "); /* the file will be gone when this is read */
         status = md_fail(MD_DEVICE, "a compiled kernel cannot be loaded: %.800s", reason ? reason : "no reason given");
     }
     md_file_remove_folder(folder); /* what is mapped stays */

@@ -312,6 +312,11 @@ static void test_bad_binary(void **state)
     for (size_t part = 0; part < n; part += n / 7)
         if (dev->ops->load(&kernel, dev, binary, part, &s) != MD_DEVICE)
             fail_msg("%zu of %zu bytes were loaded", part, n);
+    free(binary);
+    md_strbuf_finish(&s.text);
+    s = source_of("void no_such_function(void);\nvoid f(void) { no_such_function(); }\n", "f");
+    assert_ok(dev->ops->compile(&binary, &n, dev, &s));
+    assert_fails(dev->ops->load(&kernel, dev, binary, n, &s), MD_DEVICE, "loaded: undefined symbol: no_such_function");
     assert_null(kernel);
     free(binary);
     md_strbuf_finish(&s.text);
