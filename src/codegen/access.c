@@ -303,3 +303,13 @@ void md_cg_store(md_cg *cg, const md_st_store *store, const char *value, bool is
     if (cg->status == MD_OK && text)
         print_store(cg, store, &at, text);
 }
+
+void md_cg_print_lead(md_cg *cg, const md_st_store *store, md_strbuf *out)
+{
+    md_cg_place at;
+    md_cg_locate(&at, cg, store->tensor, store->n_subscripts, store->subscript);
+    if (cg->status == MD_OK && at.motion == MD_CG_CONSECUTIVE)
+        md_strbuf_printf(out, "md_lead_%s(%s, %s)", md_dtype_name(cg->formula->tensor[store->tensor].dtype), at.pointer, at.offset);
+    else
+        md_strbuf_add(out, "INT64_C(0)");
+}

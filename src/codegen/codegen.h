@@ -30,10 +30,11 @@
  *   md_load_T_strided(t, o, s, n), _m       lane l from o + l * s
  *   md_load_T_gather(t, md_i o, n), _m      each lane from its own offset
  *   md_load_T_s(t, o)                       one value, scalar compute type
- *   md_store_T_unit(t, o, v, n), _unit_nt (streaming: t + o aligned to the vector), _strided(t, o, s, v, n), _scatter(t, md_i o, v, n, b),
+ *   md_store_T_unit(t, o, v, n), _unit_nt (streaming), _strided(t, o, s, v, n), _scatter(t, md_i o, v, n, b),
  *   md_store_T_s(t, o, v)                   v of the compute type; f16, bf16 round to nearest even, i32 and u8 take the low bits
  *   md_update_add_T_s(t, o, v), max, min    memory = op(memory, v), in lane order for the lane forms: _unit, _strided, _scatter
  *   md_report(report, tensor, axis, value)  an index out of range; first wins. md_report_lanes(report, tensor, axis, md_i, md_b bad)
+ *   md_lead_T(t, o)                         elements from t + o to the next vector boundary (_unit_nt stores streams only at one); md_stream_end()
  * Where n is the constant MD_VL a unit load or store is one vector move.
  * Flags that the text expects: -O2 -fwrapv -fno-math-errno -fno-trapping-math -ffp-contract=off -fno-strict-aliasing, never
  * -ffast-math. Text that defines MD_CONTRACT lets a * b + c become an fma (products do).
@@ -112,6 +113,8 @@ const char *md_cg_lanes(md_cg *cg, const md_fx_node *node);
 const char *md_cg_convert(md_cg *cg, const char *name, md_dtype from, md_dtype to, bool is_uniform);
 /** Prints a store of `value` (a C variable of type store->value->type) per store's subscripts, dtype conversion, assign and bounds. */
 void md_cg_store(md_cg *cg, const md_st_store *store, const char *value, bool is_uniform);
+/** Prints an expression: how many lanes from x<lane> on until the store's vectors are aligned; 0 where it has none. After the store. */
+void md_cg_print_lead(md_cg *cg, const md_st_store *store, md_strbuf *out);
 /** First error met; MD_OK. */
 md_status md_cg_status(const md_cg *cg);
 /** `#define MD_USE_...` for the operations printed so far and the dtypes of the stage's tensors: into `defines` of md_cg_assemble. */

@@ -250,10 +250,17 @@ MD_INLINE void md_stream_end(void)
     MD_INLINE void md_store_##T##_unit_nt(void *t, int64_t o, V v, int n)                                              \
     {                                                                                                                  \
         W w = DOWN(v);                                                                                                 \
-        if (n == MD_VL)                                                                                                \
+        if (n == MD_VL && (uintptr_t)((E *)t + o) % sizeof w == 0)                                                     \
             md_stream((E *)t + o, &w, sizeof w);                                                                       \
+        else if (n == MD_VL)                                                                                           \
+            __builtin_memcpy((E *)t + o, &w, sizeof w);                                                                       \
         else                                                                                                           \
             md_put_##T(t, o, 1, w, n);                                                                                 \
+    }                                                                                                                  \
+    MD_INLINE int64_t md_lead_##T(const void *t, int64_t o)                                                            \
+    {                                                                                                                  \
+        const uintptr_t at = (uintptr_t)((const E *)t + o), past = at % sizeof(W);                                     \
+        return past == 0 || at % sizeof(E) != 0 ? 0 : (int64_t)((sizeof(W) - past) / sizeof(E));                       \
     }                                                                                                                  \
     MD_INLINE void md_store_##T##_strided(void *t, int64_t o, int64_t s, V v, int n) { md_put_##T(t, o, s, DOWN(v), n); } \
     MD_INLINE void md_store_##T##_scatter(void *t, md_i o, V v, int n, md_b m) { md_put_##T##_g(t, o, DOWN(v), n, m); } \

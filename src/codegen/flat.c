@@ -1,0 +1,92 @@
+/* Which of the last indices can run as one axis. */
+#include "codegen/codegen.h"
+
+typedef struct merge {
+    const md_st_program *program;
+    int32_t n;
+    const int32_t *index; /* slowest first */
+    uint32_t tensors;
+    bool is_legal;
+} merge;
+
+static bool is_merged(const merge *m, const md_fx_node *n)
+{
+    for (int32_t i = 0; i < m->n; i++)
+        if (md_fx_is_index(n, m->index[i]))
+            return true;
+    return false;
+}
+
+static bool uses_any(const merge *m, const md_fx_node *n)
+{
+    for (int32_t i = 0; i < m->n; i++)
+        if (md_fx_uses_index(n, m->index[i]))
+            return true;
+    return false;
+}
+
+/* The merged indices are the last axes, in order and exactly as long, or do not occur. */
+static void note_access(merge *m, int32_t tensor, int32_t rank, const md_fx_node *const *subscript)
+{
+    const md_fx_tensor *t = &m->program->formula->tensor[tensor];
+    bool is_suffix = rank >= m->n;
+    for (int32_t i = 0; is_suffix && i < m->n; i++) {
+        int32_t axis = rank - m->n + i;
+        is_suffix = md_fx_is_index(subscript[axis], m->index[i]) && !t->at_least[axis];
+    }
+    for (int32_t i = 0; i < (is_suffix ? rank - m->n : rank); i++)
+        m->is_legal &= !uses_any(m, subscript[i]);
+    if (is_suffix)
+        m->tensors |= UINT32_C(1) << tensor;
+}
+
+static bool note_node(void *user, const md_fx_node *n)
+{
+    merge *m = user;
+    if (n->kind == MD_FX_LOAD) {
+        note_access(m, n->id, n->n_args, n->arg);
+        return m->is_legal;
+    }
+    for (int32_t i = 0; i < n->n_args; i++)
+        m->is_legal &= !is_merged(m, n->arg[i]);
+    m->is_legal &= n->kind != MD_FX_SCAN && n->kind != MD_FX_REDUCE;
+    return m->is_legal;
+}
+
+static bool can_merge(merge *m, const md_st_stage *st)
+{
+    m->tensors = 0;
+    m->is_legal = true;
+    md_cg_visit(st, note_node, m);
+    for (int32_t i = 0; i < st->n_stores; i++) {
+        const md_st_store *s = &st->store[i];
+        m->is_legal &= !is_merged(m, s->value);
+        note_access(m, s->tensor, s->n_subscripts, s->subscript);
+        for (int32_t a = 0; a < s->n_subscripts; a++)
+            m->is_legal &= s->subscript[a]->kind == MD_FX_INDEX || !uses_any(m, s->subscript[a]);
+    }
+    return m->is_legal;
+}
+
+int32_t md_cg_flat(int32_t out[MD_MAX_RANK * 2], uint32_t *tensors, const md_st_program *program, int32_t stage)
+{
+    const md_st_stage *st = &program->stage[stage];
+    int32_t all[MD_MAX_RANK * 2 + 1], n = 0;
+    *tensors = 0;
+    if (st->axis < 0)
+        return 1;
+    for (int32_t i = 0; i < st->n_outer; i++)
+        all[n++] = st->outer[i];
+    all[n++] = st->axis;
+    for (int32_t first = n - MD_MIN(n, MD_MAX_RANK * 2); first < n - 1; first++) {
+        merge m = {.program = program, .n = n - first, .index = all + first};
+        if (!can_merge(&m, st))
+            continue;
+        for (int32_t i = 0; i < m.n; i++)
+            out[i] = m.index[i];
+        *tensors = m.tensors;
+        return m.n;
+    }
+    out[0] = st->axis;
+    return 1;
+}

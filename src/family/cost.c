@@ -1,0 +1,69 @@
+#include "family/cost.h"
+
+#include "base/dtype.h"
+#include "codegen/codegen.h"
+
+#include <math.h>
+
+typedef struct counter {
+    md_fa_host_work *out;
+    const md_st_program *program;
+    int32_t lane;
+} counter;
+
+static bool is_transcendental(const md_fx_node *n)
+{
+    static const bool table[MD_FX_N_OPS] = {
+        [MD_FX_EXP] = true, [MD_FX_EXPM1] = true, [MD_FX_LOG] = true, [MD_FX_LOG1P] = true, [MD_FX_LOG2] = true,
+        [MD_FX_EXP2] = true, [MD_FX_SIN] = true, [MD_FX_COS] = true, [MD_FX_TANH] = true, [MD_FX_ERF] = true,
+        [MD_FX_SIGMOID] = true, [MD_FX_SILU] = true, [MD_FX_GELU] = true, [MD_FX_GELU_TANH] = true,
+        [MD_FX_SOFTPLUS] = true, [MD_FX_POW] = true};
+    return n->kind == MD_FX_OP && table[n->op];
+}
+
+static bool is_scattered(const counter *c, int32_t tensor, int32_t rank, const md_fx_node *const *subscript)
+{
+    int64_t coef[MD_MAX_RANK] = {0};
+    if (c->lane < 0)
+        return false;
+    if (!md_st_step(coef, c->program, tensor, subscript, c->lane))
+        return true;
+    for (int32_t i = 0; i < rank; i++)
+        if (coef[i] != 0 && (i != rank - 1 || coef[i] != 1))
+            return true;
+    return false;
+}
+
+static bool count(void *user, const md_fx_node *n)
+{
+    counter *c = user;
+    c->out->transcendental += is_transcendental(n);
+    c->out->operations += (n->kind == MD_FX_OP && !is_transcendental(n)) || n->kind == MD_FX_CAST;
+    c->out->loads += n->kind == MD_FX_LOAD;
+    c->out->scattered += n->kind == MD_FX_LOAD && is_scattered(c, n->id, n->n_args, n->arg);
+    return true;
+}
+
+void md_fa_host_count(md_fa_host_work *out, const md_st_stage *stage, const md_st_program *program)
+{
+    counter c = {out, program, stage->axis};
+    *out = (md_fa_host_work){.stores = stage->n_stores};
+    md_cg_visit(stage, count, &c);
+    for (int32_t i = 0; i < stage->n_stores; i++) {
+        const md_st_store *s = &stage->store[i];
+        out->scattered += is_scattered(&c, s->tensor, s->n_subscripts, s->subscript);
+    }
+}
+
+double md_fa_host_parallel(double blocks, const md_dev_facts *facts)
+{
+    double threads = facts->threads > 1 ? facts->threads : 1;
+    if (blocks <= 1)
+        return 1;
+    return blocks / ceil(blocks / threads);
+}
+
+double md_fa_host_ops_per_cycle(const md_dev_facts *facts)
+{
+    return facts->vector_bytes / 4 * 4.0;
+}

@@ -1,0 +1,142 @@
+/* Names of variants, and walks over configs: the same for all families. */
+#include "family/family.h"
+
+#include "base/status.h"
+#include "base/strbuf.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+md_fa_config md_fa_default(const md_fa_family *family)
+{
+    md_fa_config config = {{0}};
+    for (int32_t i = 0; i < family->n_fields; i++)
+        config.value[i] = family->field[i].initial;
+    return config;
+}
+
+void md_fa_name(char out[MD_FA_NAME], const md_fa_family *family, const md_fa_config *config)
+{
+    size_t used = (size_t)snprintf(out, MD_FA_NAME, "%s", family->name);
+    for (int32_t i = 0; i < family->n_fields && used < MD_FA_NAME; i++)
+        used += (size_t)snprintf(out + used, MD_FA_NAME - used, "%c%s%" PRId32, i == 0 ? '/' : '_', family->field[i].name,
+                                 config->value[i]);
+}
+
+static const md_fa_family *find(md_dev_kind device, const char *name, size_t n)
+{
+    for (const md_fa_family *const *f = md_fa_families(device); *f; f++)
+        if (strlen((*f)->name) == n && memcmp((*f)->name, name, n) == 0)
+            return *f;
+    return NULL;
+}
+
+const md_fa_family *md_fa_find(md_dev_kind device, const char *name)
+{
+    return find(device, name, strlen(name));
+}
+
+static md_status fail_family(md_dev_kind device, const char *name, size_t n)
+{
+    md_strbuf all = {0};
+    for (const md_fa_family *const *f = md_fa_families(device); *f; f++)
+        md_strbuf_printf(&all, "%s%s", f == md_fa_families(device) ? "" : ", ", (*f)->name);
+    md_status status = md_fail(MD_NOT_FOUND, "no family named \"%.*s\" (there are %s)", (int)n, name, md_strbuf_text(&all));
+    md_strbuf_finish(&all);
+    return status;
+}
+
+static md_status fail_field(const md_fa_family *family, const char *text)
+{
+    md_strbuf all = {0};
+    for (int32_t i = 0; i < family->n_fields; i++)
+        md_strbuf_printf(&all, "%s%s", i == 0 ? "" : ", ", family->field[i].name);
+    md_status status = md_fail(MD_NOT_FOUND, "\"%s\" is no field of family %s (%s)", text, family->name,
+                               family->n_fields ? md_strbuf_text(&all) : "it has none");
+    md_strbuf_finish(&all);
+    return status;
+}
+
+static md_status fail_value(const md_fa_family *family, const md_fa_field *field, int64_t value)
+{
+    md_strbuf all = {0};
+    for (int32_t i = 0; i < field->n; i++)
+        md_strbuf_printf(&all, "%s%" PRId32, i == 0 ? "" : ", ", field->value[i]);
+    md_status status = md_fail(MD_NOT_FOUND, "%s of family %s cannot be %" PRId64 " (but %s)", field->name, family->name, value,
+                               md_strbuf_text(&all));
+    md_strbuf_finish(&all);
+    return status;
+}
+
+/* The field that a text such as "rows14" begins with: the longest name wins. -1 where none does. */
+static int32_t field_of(const md_fa_family *family, const char *text, size_t n)
+{
+    int32_t best = -1;
+    size_t longest = 0;
+    for (int32_t i = 0; i < family->n_fields; i++) {
+        size_t length = strlen(family->field[i].name);
+        if (length < n && length > longest && memcmp(family->field[i].name, text, length) == 0) {
+            best = i;
+            longest = length;
+        }
+    }
+    return best;
+}
+
+/* One "<field><value>". */
+static md_status parse_field(md_fa_config *config, const md_fa_family *family, const char *text, size_t n)
+{
+    char copy[MD_FA_NAME], *end = NULL;
+    snprintf(copy, sizeof copy, "%.*s", (int)n, text);
+    int32_t i = field_of(family, text, n);
+    if (i < 0)
+        return fail_field(family, copy);
+    const md_fa_field *field = &family->field[i];
+    long long value = strtoll(copy + strlen(field->name), &end, 10);
+    if (*end != '\0')
+        return fail_field(family, copy);
+    for (int32_t k = 0; k < field->n; k++) {
+        if (field->value[k] == value) {
+            config->value[i] = (int32_t)value;
+            return MD_OK;
+        }
+    }
+    return fail_value(family, field, value);
+}
+
+md_status md_fa_parse(const md_fa_family **family, md_fa_config *config, md_dev_kind device, const char *name)
+{
+    size_t n = strcspn(name, "/");
+    const md_fa_family *f = find(device, name, n);
+    if (!f)
+        return fail_family(device, name, n);
+    md_fa_config c = md_fa_default(f);
+    for (const char *text = name[n] ? name + n + 1 : name + n; *text;) {
+        size_t length = strcspn(text, "_");
+        /* A field's own name may have an underscore: take the pieces together until one ends in a digit. */
+        while (text[length] == '_' && length > 0 && (text[length - 1] < '0' || text[length - 1] > '9'))
+            length += 1 + strcspn(text + length + 1, "_");
+        MD_TRY(parse_field(&c, f, text, length));
+        text += length + (text[length] == '_');
+    }
+    *family = f;
+    *config = c;
+    return MD_OK;
+}
+
+void md_fa_each(const md_fa_target *target, const md_fa_family *family, const int64_t *size,
+                bool (*fn)(void *user, const md_fa_config *config), void *user)
+{
+    int32_t at[MD_FA_MAX_FIELDS] = {0}, i;
+    do {
+        md_fa_config config = {{0}};
+        for (i = 0; i < family->n_fields; i++)
+            config.value[i] = family->field[i].value[at[i]];
+        if (family->legal(target, &config, size) && !fn(user, &config))
+            return;
+        for (i = family->n_fields - 1; i >= 0 && ++at[i] == family->field[i].n; i--)
+            at[i] = 0;
+    } while (i >= 0);
+}

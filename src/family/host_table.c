@@ -1,0 +1,13 @@
+/* The families of the host device, in order of preference among equals; the one that takes everything is last. */
+#include "family/host.h"
+
+static const md_fa_family *const host[] = {
+    &md_fa_host_pointwise,
+    NULL,
+};
+static const md_fa_family *const none[] = {NULL};
+
+const md_fa_family *const *md_fa_families(md_dev_kind device)
+{
+    return device == MD_DEV_HOST ? host : none;
+}

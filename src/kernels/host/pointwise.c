@@ -1,0 +1,26 @@
+/* Elementwise stages, gathers and scatters: every block is a piece of the outer points times the lane axis, of about MD_BLOCK_POINTS
+ * elements: whole rows where they are short, parts of one row where it is long. src/family/sweep.c counts blocks the same way.
+ *
+ * md_expr.h: md_params, md_points(p), md_lanes(p), md_sweep(p, point, end, lane, lane_end). */
+#include "md_config.h"
+#include "prelude.h"
+#include "md_expr.h"
+
+MD_EXPORT void md_kernel(const md_params *p, int64_t first, int64_t last, void *scratch)
+{
+    const int64_t points = md_points(p), lanes = md_lanes(p);
+    (void)scratch;
+    if (lanes < MD_BLOCK_POINTS) {
+        const int64_t rows = MD_BLOCK_POINTS / lanes;
+        md_sweep(p, first * rows, md_min_si(last * rows, points), 0, lanes);
+    } else {
+        const int64_t pieces = (lanes + MD_BLOCK_POINTS - 1) / MD_BLOCK_POINTS;
+        for (int64_t b = first; b < last; b++) {
+            const int64_t point = b / pieces, lane = b % pieces * MD_BLOCK_POINTS;
+            md_sweep(p, point, point + 1, lane, md_min_si(lane + MD_BLOCK_POINTS, lanes));
+        }
+    }
+#ifdef MD_STREAMING
+    md_stream_end();
+#endif
+}
