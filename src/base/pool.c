@@ -6,7 +6,6 @@
 #include "base/status.h"
 #include "base/thread.h"
 
-#include <sched.h>
 #include <stdalign.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -27,6 +26,7 @@ typedef struct scratch {
 typedef struct slot {
     alignas(CACHE_LINE) _Atomic bool is_taken;
     _Atomic bool is_open;
+    _Atomic int32_t cpu; /* where the caller is; a hint */
     /* Written by the owner while the slot is closed. */
     md_pool_body body;
     void *context;
@@ -67,16 +67,11 @@ static void pause_cpu(void)
 #endif
 }
 
-/* One step of waiting that began at `start`: false when it is time to sleep. The second half of the time is spent giving
- * the processor away, so that a crowded machine loses little. */
-static bool spin(uint64_t start, uint64_t limit_ns)
+/* Whether waiting that began at `start` may go on without sleeping. (No sched_yield: on a crowded machine it costs a whole
+ * time slice, where one that sleeps is woken at once.) */
+static bool may_spin(uint64_t start, uint64_t limit_ns)
 {
-    uint64_t passed = md_clock_ns() - start;
-    if (passed > limit_ns)
-        return false;
-    if (passed > limit_ns / 2)
-        sched_yield();
-    return true;
+    return md_clock_ns() - start < limit_ns;
 }
 
 /* ---- Scratch */
@@ -128,6 +123,9 @@ static void help(worker *w, slot *s)
 {
     if (!atomic_load(&s->is_open))
         return; /* a cheap look first: most slots are closed */
+    int32_t cpu = atomic_load_explicit(&s->cpu, memory_order_relaxed);
+    if (cpu == md_thread_cpu())
+        md_thread_leave_cpu(cpu); /* before going in: the caller need not wait for the move */
     atomic_fetch_add(&s->inside, 1);
     /* Without memory this worker stays out; the caller does its part. */
     if (has_pieces(s) && scratch_reserve(&w->own, s->scratch_bytes))
@@ -158,13 +156,14 @@ static void wait_for_work(md_pool *pool, uint32_t seen)
                 return;
             pause_cpu();
         }
-    } while (spin(start, pool->spin_ns));
+    } while (may_spin(start, pool->spin_ns));
     sleep_worker(pool, seen);
 }
 
 static void *work(void *context)
 {
     worker *w = context;
+    md_thread_visit_cpu(w->lane);
     while (!atomic_load(&w->pool->is_ending)) {
         uint32_t seen = atomic_load(&w->pool->epoch);
         for (int32_t i = 0; i < N_SLOTS; i++)
@@ -218,7 +217,7 @@ static void wait_for_workers(md_pool *pool, slot *s)
                 return;
             pause_cpu();
         }
-    } while (spin(start, pool->spin_ns));
+    } while (may_spin(start, pool->spin_ns));
     pthread_mutex_lock(&pool->lock);
     atomic_store(&s->caller_sleeps, true);
     while (atomic_load(&s->inside) != 0)
@@ -230,6 +229,7 @@ static void wait_for_workers(md_pool *pool, slot *s)
 static void run_shared(md_pool *pool, slot *s, int64_t n_pieces)
 {
     s->n_pieces = n_pieces;
+    atomic_store_explicit(&s->cpu, md_thread_cpu(), memory_order_relaxed);
     atomic_store_explicit(&s->next, 0, memory_order_relaxed);
     atomic_store(&s->is_open, true);
     wake_workers(pool, n_pieces - 1);
