@@ -17,6 +17,7 @@ typedef struct simplifier {
 } simplifier;
 
 static md_status simplify(simplifier *s, const md_fx_node **out, const md_fx_node *n);
+static md_status simplify_op(simplifier *s, const md_fx_node **out, const md_fx_node *n);
 
 /* ---- making nodes ---- */
 
@@ -219,8 +220,10 @@ static md_status simplify_pow(simplifier *s, const md_fx_node **out, const md_fx
         *out = n->arg[0];
     /* A compiler does the same with pow(x, 2.0); the product is rounded no worse. Reductions are not written twice. */
     else if (is_number(n->arg[1], 2) && count(n->arg[0], MAX_SQUARED) <= MAX_SQUARED &&
-             !md_fx_has_kind(n->arg[0], MD_FX_REDUCE) && !md_fx_has_kind(n->arg[0], MD_FX_SCAN))
-        return binary(s, out, n, MD_FX_MUL, n->arg[0], n->arg[0]);
+             !md_fx_has_kind(n->arg[0], MD_FX_REDUCE) && !md_fx_has_kind(n->arg[0], MD_FX_SCAN)) {
+        MD_TRY(binary(s, out, n, MD_FX_MUL, n->arg[0], n->arg[0]));
+        return simplify_op(s, out, *out);
+    }
     return MD_OK;
 }
 
@@ -297,7 +300,8 @@ static md_status lower_mean(simplifier *s, const md_fx_node **out, const md_fx_n
         MD_TRY(cast(s, &total, n->type, sum));
     MD_TRY(cast(s, &size, n->type, size));
     MD_TRY(simplify(s, &size, size));
-    return binary(s, out, n, MD_FX_DIV, total, size);
+    MD_TRY(binary(s, out, n, MD_FX_DIV, total, size));
+    return simplify_op(s, out, *out);
 }
 
 /* ---- the walk ---- */

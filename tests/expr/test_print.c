@@ -228,6 +228,13 @@ static void test_locale(void **state)
     free((char *)before);
 }
 
+/* What the generator does not avoid: literals that are folded into something that has no value, and sheer size. */
+static bool is_fair_refusal(const char *message)
+{
+    return strstr(message, "more than 96 indices") || strstr(message, "division by zero") ||
+           strstr(message, "too large for f32") || strstr(message, "does not fit in 64 bits");
+}
+
 static void test_random(void **state)
 {
     (void)state;
@@ -242,7 +249,7 @@ static void test_random(void **state)
         const md_status status = md_fx_formula_create(&f, md_strbuf_text(&b), NULL);
         if (status == MD_OK)
             check_round_trip(md_strbuf_text(&b), NULL);
-        else if (!strstr(md_last_error(), "more than 96 indices") && !strstr(md_last_error(), "division by zero"))
+        else if (!is_fair_refusal(md_last_error()))
             fail_msg("%s", md_last_error());
         n_legal += status == MD_OK;
         md_fx_formula_destroy(&f);
