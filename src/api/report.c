@@ -1,10 +1,10 @@
 #include "api/context.h"
 #include "base/dtype.h"
-#include "base/file.h"
 #include "base/status.h"
 #include "expr/catalogue.h"
 #include "stats/explain.h"
 
+#include <errno.h>
 #include <string.h>
 
 md_status md_api_write(const md_strbuf *text, md_write_fn write, void *user)
@@ -58,16 +58,26 @@ static const char *format_of(const char *path)
     return dot && !strcmp(dot, ".csv") ? "csv" : "table";
 }
 
+/* An existing file is replaced: statistics are written again and again to one place. */
+static md_status write_file(const char *path, const md_strbuf *text)
+{
+    FILE *file = strcmp(path, "-") ? fopen(path, "w") : stdout;
+    if (!file)
+        return md_fail(MD_IO, "statistics: cannot write '%s': %s", path, strerror(errno));
+    bool ok = fwrite(md_strbuf_text(text), 1, text->size, file) == text->size && !fflush(file);
+    if (file != stdout && fclose(file))
+        ok = false;
+    return ok ? MD_OK : md_fail(MD_IO, "statistics: '%s' could not be written", path);
+}
+
 md_status md_stats_write(md_context *context, const char *path, const char *format)
 {
     md_strbuf text = {0};
     if (!context || !path)
         return md_fail(MD_INVALID_ARGUMENT, "%s is NULL", context ? "path" : "context");
     md_status s = stats_text(&text, context, format ? format : format_of(path));
-    if (s == MD_OK && strcmp(path, "-"))
-        s = md_file_write(path, md_strbuf_text(&text), text.size);
-    else if (s == MD_OK && (fwrite(md_strbuf_text(&text), 1, text.size, stdout) != text.size || fflush(stdout)))
-        s = md_fail(MD_IO, "the statistics could not be written to stdout");
+    if (s == MD_OK)
+        s = write_file(path, &text);
     md_strbuf_finish(&text);
     return s;
 }

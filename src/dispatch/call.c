@@ -85,6 +85,12 @@ static md_status check_report(const md_ds_op *op, bool is_set, int32_t tensor, i
                    (long long)value, axis, op->formula->tensor[tensor].name, (long long)shape->extent[tensor][axis]);
 }
 
+static void count_run(md_ds_record *record, uint64_t ns)
+{
+    atomic_fetch_add_explicit(&record->calls, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&record->time_ns, ns, memory_order_relaxed);
+}
+
 static md_status run_reference(md_ds_op *op, md_ds_bound *bound)
 {
     md_fx_fault fault = {0};
@@ -108,10 +114,21 @@ static md_status run_stages(md_ds_op *op, md_ds_record *record, md_stream stream
     return MD_OK;
 }
 
+static md_status run_slowly(uint64_t *ns, md_ds_op *op, md_ds_record *record, md_ds_bound *bound)
+{
+    uint64_t start = md_clock_ns();
+    md_status s = run_reference(op, bound);
+    uint64_t spent = md_clock_ns() - start;
+    if (ns)
+        *ns = spent;
+    count_run(record, spent);
+    return s;
+}
+
 md_status md_ds_run(uint64_t *ns, md_ds_op *op, md_ds_record *record, md_stream stream, md_ds_bound *bound)
 {
     if (record->by_reference)
-        return run_reference(op, bound);
+        return run_slowly(ns, op, record, bound);
     md_kn_report report = {0};
     md_kn_call call;
     md_ds_block *block = NULL;
@@ -125,8 +142,7 @@ md_status md_ds_run(uint64_t *ns, md_ds_op *op, md_ds_record *record, md_stream 
         *ns = spent;
     if (s != MD_OK)
         return s;
-    atomic_fetch_add_explicit(&record->calls, 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&record->time_ns, spent, memory_order_relaxed);
+    count_run(record, spent);
     return check_report(op, atomic_load_explicit(&report.is_set, memory_order_acquire) != 0, report.tensor, report.axis, report.value,
                         &bound->shape);
 }

@@ -79,7 +79,9 @@ static void print_stage(md_strbuf *out, const md_ds_op *op, const md_ds_record *
         md_strbuf_printf(out, ", ahead of %s by %.2f%s", pick_name(op, stage, pick->runner_up), pick->margin,
                          pick->source == MD_DS_NEAREST ? " octaves" : " of its time");
     md_strbuf_add(out, "\n");
-    if (is_slow(op, stage, pick))
+    if (pick->variant < 0)
+        md_strbuf_add(out, "  warning: no kernel could be built: the reference evaluator serves, slowly (MD_LOG=warn says why)\n");
+    else if (is_slow(op, stage, pick))
         md_strbuf_add(out, "  warning: a plain loop nest serves this stage: it is slow; another way to write the formula may fit a faster family\n");
     if (is_lopsided(op, shape))
         md_strbuf_add(out, "  note: diagonal hints cannot see lopsided shapes; give hints by dim, or MD_SELECT=model\n");
