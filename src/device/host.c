@@ -164,7 +164,12 @@ md_status md_dev_host_open(md_dev **out, const md_dev_options *options)
         free(host);
         return status;
     }
-    facts->can_compile = md_dev_host_compiler_version(facts->compiler, &host->command) == MD_OK;
+    status = md_dev_host_compiler_version(facts->compiler, &host->command);
+    if (status == MD_OUT_OF_MEMORY) {
+        destroy(&host->base);
+        return status;
+    }
+    facts->can_compile = status == MD_OK;
     if (!facts->can_compile)
         md_log_at(options->log, MD_LOG_WARN, "no kernel can be compiled, the slow reference serves: %s", md_last_error());
     md_dev_host_measure(facts, options->pool);

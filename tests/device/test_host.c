@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "device/device.h"
+#include "support/fault.h"
 
 #include <dirent.h>
 #include <sys/stat.h>
@@ -422,6 +423,39 @@ static void test_memory(void **state)
     md_dev_close(&dev);
 }
 
+/* Whatever allocation fails, the answer is OUT_OF_MEMORY, and no file, library or memory is left (setup and ASan look). */
+static void test_short_of_memory(void **state)
+{
+    fixture *f = *state;
+    int32_t n_refused = 0;
+    bool is_refused = true;
+    for (int64_t n = 1; is_refused && n < 100; n++) {
+        md_dev *dev = NULL;
+        void *binary = NULL;
+        size_t n_bytes = 0;
+        md_dev_kernel *kernel = NULL;
+        md_kn_launch_source s = source_of("void f(void) {}\n", "f");
+        fault_after(n);
+        md_status status = md_dev_open(&dev, &(md_dev_options){.pool = f->pool});
+        if (status == MD_OK)
+            status = dev->ops->compile(&binary, &n_bytes, dev, &s);
+        if (status == MD_OK)
+            status = dev->ops->load(&kernel, dev, binary, n_bytes, &s);
+        is_refused = fault_happened();
+        fault_after(0);
+        n_refused += is_refused;
+        if (status != (is_refused ? MD_OUT_OF_MEMORY : MD_OK) && !kernel) /* rates do without memory: table values */
+            fail_msg("allocation %d refused: %s: %s", (int)n, md_status_name(status), md_last_error());
+        if (kernel)
+            dev->ops->unload(dev, kernel);
+        free(binary);
+        md_strbuf_finish(&s.text);
+        md_dev_close(&dev);
+        assert_int_equal(count_left(f->folder), 0);
+    }
+    assert_true(n_refused > 4 && !is_refused);
+}
+
 /* A small kernel compiles in 150 ms on an idle machine (issue 2); here only printed, and held to what a loaded one does. */
 static void test_compile_time(void **state)
 {
@@ -457,7 +491,8 @@ int main(void)
         TEST(test_scratch),     TEST(test_function),   TEST(test_many),
         TEST(test_libm),        TEST(test_bad_text),   TEST(test_bad_binary),
         TEST(test_no_compiler), TEST(test_memory),     TEST(test_failing_compiler),
-        TEST(test_options_of_compiler), TEST(test_unwritable_folder), TEST(test_compile_time),
+        TEST(test_options_of_compiler), TEST(test_unwritable_folder), TEST(test_short_of_memory),
+        TEST(test_compile_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
