@@ -1,0 +1,61 @@
+/* The catalogue: complete, legal, and each entry computes what its description says (a few, by value, elsewhere). */
+#include "front_check.h"
+
+#include "expr/catalogue.h"
+
+static void test_lookup(void **state)
+{
+    (void)state;
+    const md_catalogue_entry *const e = md_catalogue_find("softmax");
+    assert_non_null(e);
+    assert_string_equal(e->name, "softmax");
+    assert_null(md_catalogue_find("Softmax"));
+    assert_null(md_catalogue_find(""));
+    assert_null(md_catalogue_at(-1));
+    assert_non_null(md_catalogue_at(0));
+    assert_null(md_catalogue_at(100000));
+}
+
+static void test_promised_ops(void **state)
+{
+    (void)state;
+    static const char *const names[] = {
+        "softmax", "log_softmax", "logsumexp", "layer_norm", "rms_norm", "linear", "linear_bias", "linear_bias_gelu",
+        "linear_bias_relu", "linear_residual", "matmul", "batched_matmul", "swiglu", "geglu", "silu_mul", "add", "mul", "relu",
+        "gelu", "silu", "bias_gelu", "residual_add_rms_norm", "adamw", "sgd_momentum", "cross_entropy", "embedding",
+        "embedding_grad", "gather_rows", "kv_cache_write", "cumsum", "cumprod", "causal_softmax", "masked_softmax", "sum",
+        "mean", "max", "min", "argmax", "argmin", "var", "transpose", "copy", "add_bias", "dequant_linear", "rope", "l2_norm",
+        "outer", "matvec", "dot", "column_sum", "histogram", "conv1d", "max_pool1d", "attention_scores",
+    };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; ++i)
+        if (!md_catalogue_find(names[i]))
+            fail_msg("no op %s", names[i]);
+}
+
+static void test_entries(void **state)
+{
+    (void)state;
+    for (int32_t i = 0; md_catalogue_at(i); ++i) {
+        const md_catalogue_entry *const e = md_catalogue_at(i);
+        for (int32_t k = 0; k < i; ++k)
+            assert_string_not_equal(e->name, md_catalogue_at(k)->name);
+        assert_int_equal(strspn(e->name, "abcdefghijklmnopqrstuvwxyz_0123456789"), strlen(e->name));
+        assert_true(strlen(e->description) > 0 && strlen(e->description) < 120);
+        assert_null(strchr(e->formula, '\n'));
+        md_fx_formula *f = front_make(e->formula, NULL);
+        /* a name used as an index of rows or columns is what boards give sizes for */
+        for (int32_t d = 0; d < f->n_dims; ++d)
+            assert_true(strchr(f->dim[d].name, '.') || strlen(f->dim[d].name) == 1);
+        md_fx_formula_destroy(&f);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_lookup),
+        cmocka_unit_test(test_promised_ops),
+        cmocka_unit_test(test_entries),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
