@@ -130,7 +130,8 @@ static md_status attach(md_bd_made *made, md_kn_source *source)
     if (status == MD_OK && made->n_open == 0)
         md_bd_made_finish(made);
     pthread_mutex_unlock(&builder->lock);
-    for (int32_t i = 0; i < n_fresh; i++) /* also after a failure: they are in the table, and others may wait for them */
+    for (int32_t i = 0; i < n_fresh;
+         i++) /* also after a failure: they are in the table, and others may wait for them */
         md_bd_text_start(fresh[i]);
     return status;
 }
@@ -158,8 +159,8 @@ static md_status emit_and_attach(md_bd_made *made)
     return status;
 }
 
-md_status md_bd_variant_create(md_bd_variant **out, md_bd *builder, const md_fa_target *target, const md_fa_family *family,
-                               const md_fa_config *config)
+md_status md_bd_variant_create(md_bd_variant **out, md_bd *builder, const md_fa_target *target,
+                               const md_fa_family *family, const md_fa_config *config)
 {
     md_bd_made *made = calloc(1, sizeof *made);
     if (!made)
@@ -229,7 +230,8 @@ md_status md_bd_variant_source(md_strbuf *out, const md_bd_variant *variant)
     return status == MD_OK && out->failed ? md_fail_memory() : status;
 }
 
-md_status md_bd_variant_run(const md_bd_variant *variant, const md_kn_plan_geometry *geometry, md_stream stream, md_kn_call *call)
+md_status md_bd_variant_run(const md_bd_variant *variant, const md_kn_plan_geometry *geometry, md_stream stream,
+                            md_kn_call *call)
 {
     assert(atomic_load_explicit(&variant->state, memory_order_relaxed) == MD_BD_READY);
     md_dev *dev = variant->builder->dev;

@@ -7,14 +7,14 @@
 
 #include <pthread.h>
 
-/* One text (or host function) on its way to a loaded kernel. Lives until the builder ends. Guarded by the builder's lock, except
- * that the job owns `source` while state is QUEUED. */
+/* One text (or host function) on its way to a loaded kernel. Lives until the builder ends. Guarded by the builder's
+ * lock, except that the job owns `source` while state is QUEUED. */
 typedef struct md_bd_text {
     md_bd *builder;
     md_bd_state state;
-    md_kn_launch_source *source; /* QUEUED only; freed by the job */
-    md_dev_kernel *kernel; /* READY */
-    char failure[256]; /* FAILED: why; never tried again */
+    md_kn_launch_source *source;  /* QUEUED only; freed by the job */
+    md_dev_kernel *kernel;        /* READY */
+    char failure[256];            /* FAILED: why; never tried again */
     struct md_bd_ticket *waiting; /* variants to tell */
 } md_bd_text;
 
@@ -28,22 +28,22 @@ typedef struct md_bd_ticket {
 /* What md_bd_variant_create hands out, with what only the builder sees. */
 typedef struct md_bd_made {
     md_bd_variant base; /* first */
-    int32_t n_open; /* texts not yet READY or FAILED; guarded by the builder's lock */
+    int32_t n_open;     /* texts not yet READY or FAILED; guarded by the builder's lock */
     uint64_t start_ns;
     md_bd_ticket ticket[MD_KN_MAX_LAUNCHES];
 } md_bd_made;
 
 struct md_bd {
     md_dev *dev;
-    pthread_mutex_t lock; /* of the table, all texts and the progress of all variants */
+    pthread_mutex_t lock;   /* of the table, all texts and the progress of all variants */
     pthread_cond_t changed; /* a variant or a job came to its end */
-    md_table *texts; /* digest128 -> md_bd_text */
-    int32_t n_jobs; /* queued or running */
+    md_table *texts;        /* digest128 -> md_bd_text */
+    int32_t n_jobs;         /* queued or running */
     md_bd_counters count;
 };
 
-/** The text of a source: a known one, or a new one that the caller must start. Takes the source's text if it is new. The lock is
- * held. */
+/** The text of a source: a known one, or a new one that the caller must start. Takes the source's text if it is new.
+ * The lock is held. */
 md_status md_bd_text_find(md_bd_text **text, bool *is_new, md_bd *builder, md_kn_launch_source *source);
 /** Starts the job of a new text. The lock is not held: a pool without threads runs it at once. */
 void md_bd_text_start(md_bd_text *text);

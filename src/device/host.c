@@ -171,7 +171,8 @@ md_status md_dev_host_open(md_dev **out, const md_dev_options *options)
     }
     facts->can_compile = status == MD_OK;
     if (!facts->can_compile)
-        md_log_at(options->log, MD_LOG_WARN, "no kernel can be compiled, the slow reference serves: %s", md_last_error());
+        md_log_at(options->log, MD_LOG_WARN, "no kernel can be compiled, the slow reference serves: %s",
+                  md_last_error());
     md_dev_host_measure(facts, options->pool);
     md_log_at(options->log, MD_LOG_INFO, "host: %s, %d threads, %s, %.0f GB/s memory, %.0f GFLOP/s", facts->name,
               facts->threads, facts->can_compile ? facts->compiler : "no compiler", facts->memory_gbps, facts->gflops);

@@ -22,7 +22,8 @@ typedef struct md_dev_host {
 md_status md_dev_host_open(md_dev **out, const md_dev_options *options);
 
 /* host_compile.c */
-/** Splits `cc` at spaces and adds our options; writes the options to facts->flags. INVALID_ARGUMENT for an empty or endless cc. */
+/** Splits `cc` at spaces and adds our options; writes the options to facts->flags. INVALID_ARGUMENT for an empty or
+ * endless cc. */
 md_status md_dev_host_command_init(md_dev_host_command *out, md_dev_facts *facts, const char *cc, const char *isa,
                                    int32_t limit_ms);
 void md_dev_host_command_finish(md_dev_host_command *command);
@@ -32,7 +33,8 @@ md_status md_dev_host_compile(void **binary, size_t *n_bytes, md_dev *dev, const
 
 /* host_load.c */
 /** Loads a shared object from memory. *library is for dlclose. */
-md_status md_dev_host_load(void **library, md_kn_host_entry *entry, const void *binary, size_t n_bytes, const char *name);
+md_status md_dev_host_load(void **library, md_kn_host_entry *entry, const void *binary, size_t n_bytes,
+                           const char *name);
 
 /* host_rates.c */
 /** Fills the rates of facts (memory, cache, gflops, launch) by measuring; a few ms. */

@@ -8,11 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* -O2 -fpeel-loops rather than -O3: kernels are written in vectors, so of what -O3 adds they need only that short loops over
- * registers are unrolled whole (accumulators stay in memory otherwise); that costs 4 ms a kernel where -O3 costs 15. Contraction is
- * off so that a formula's bits do not depend on the family; kernels that want fma write it. */
-static const char base_flags[] = "-std=gnu11 -O2 -fpeel-loops -fPIC -shared -pipe -w -fno-math-errno -fno-trapping-math "
-                                 "-fwrapv -ffp-contract=off";
+/* -O2 -fpeel-loops rather than -O3: kernels are written in vectors, so of what -O3 adds they need only that short loops
+ * over registers are unrolled whole (accumulators stay in memory otherwise); that costs 4 ms a kernel where -O3
+ * costs 15. Contraction is off so that a formula's bits do not depend on the family; kernels that want fma write it. */
+static const char base_flags[] =
+    "-std=gnu11 -O2 -fpeel-loops -fPIC -shared -pipe -w -fno-math-errno -fno-trapping-math "
+    "-fwrapv -ffp-contract=off";
 
 /* Splits the text at spaces, in place. False where argv would overflow. */
 static bool split(const char **argv, int32_t *n, int32_t limit, char *text)

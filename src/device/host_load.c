@@ -13,9 +13,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A path to a file descriptor that no other loaded object has. dlopen takes a path that it knows for the library that it
- * loaded under it, even if the descriptor was closed and its number used again; so the file's inode number, which lives as
- * long as the mapping, is spelled into the path: "/." for a one bit, "/" for a zero. */
+/* A path to a file descriptor that no other loaded object has. dlopen takes a path that it knows for the library that
+ * it loaded under it, even if the descriptor was closed and its number used again; so the file's inode number, which
+ * lives as long as the mapping, is spelled into the path: "/." for a one bit, "/" for a zero. */
 static void unique_path(char out[192], int fd, uint64_t inode)
 {
     char *at = out + snprintf(out, 16, "/proc/self/fd");
@@ -99,10 +99,12 @@ static bool is_whole(const char *binary, size_t n_bytes)
     return head.e_phnum > 0;
 }
 
-md_status md_dev_host_load(void **library, md_kn_host_entry *entry, const void *binary, size_t n_bytes, const char *name)
+md_status md_dev_host_load(void **library, md_kn_host_entry *entry, const void *binary, size_t n_bytes,
+                           const char *name)
 {
     if (!is_whole(binary, n_bytes))
-        return md_fail(MD_DEVICE, "a compiled kernel cannot be loaded: %zu bytes that are no whole shared object", n_bytes);
+        return md_fail(MD_DEVICE, "a compiled kernel cannot be loaded: %zu bytes that are no whole shared object",
+                       n_bytes);
     void *lib = open_from_memory(binary, n_bytes);
     if (!lib)
         MD_TRY(open_from_folder(&lib, binary, n_bytes));

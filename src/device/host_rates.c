@@ -154,13 +154,14 @@ static void measure_arithmetic(md_dev_facts *facts, md_pool *pool)
     int64_t n_blocks = (int64_t)facts->threads * BLOCKS_PER_LANE;
     double ns = best_ns(pool, n_blocks, 1, chains_piece, &job);
     double flops = 2.0 * VECTOR_FLOATS * n_vectors * (double)N_STEPS * (double)n_blocks;
-    /* Never less than one multiply-add a nanosecond: a build without optimisation, or valgrind, must not look like a slow CPU. */
+    /* Never less than one multiply-add a nanosecond: a build without optimisation, or valgrind, must not look like a
+     * slow CPU. */
     double least = facts->threads * (facts->vector_bytes / 4) * 2.0;
     facts->gflops = round_rate(ns > 0.0 ? flops / ns : 0.0, least, 1e6);
 }
 
-/* ---- A launch: what a loop takes beyond its work, when every lane has the same to do. Empty blocks would tell nothing: the caller
- * has done them all before the others look up. */
+/* ---- A launch: what a loop takes beyond its work, when every lane has the same to do. Empty blocks would tell
+ * nothing: the caller has done them all before the others look up. */
 
 enum { WORK_NS = 4000 };
 

@@ -14,7 +14,7 @@ enum { ALIGNMENT = 64 };
 /* The elements of a tensor as runs: `run` neighbours at each place that the outer axes (positive strides) lead to. */
 typedef struct layout {
     int64_t item, lowest; /* bytes; element offset of the first in memory, <= 0 */
-    int64_t n_bytes; /* from the first to the last in memory; 0: empty */
+    int64_t n_bytes;      /* from the first to the last in memory; 0: empty */
     int64_t run;
     int32_t n_outer;
     int64_t extent[MD_MAX_RANK], stride[MD_MAX_RANK];
@@ -94,8 +94,7 @@ static md_status fill_zeros(md_dev *dev, char *to, int64_t n_bytes)
 static md_status take(void **out, md_dev *dev, int64_t n_bytes, int64_t *left)
 {
     if (n_bytes > *left)
-        return md_fail(MD_OUT_OF_MEMORY, "measuring would take more than %lld bytes",
-                       (long long)md_tn_copies_limit());
+        return md_fail(MD_OUT_OF_MEMORY, "measuring would take more than %lld bytes", (long long)md_tn_copies_limit());
     MD_TRY(dev->ops->alloc(out, dev, (size_t)n_bytes));
     *left -= n_bytes;
     return MD_OK;

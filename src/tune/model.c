@@ -9,8 +9,8 @@
  *
  * The constants below and the rates in md_dev_facts are all it knows; it only has to rank variants of one stage. */
 
-/* An exponential, tanh, ... costs about this many operations at the full multiply-add rate: polynomial, range reduction, selects.
- * Of math.h with 16 lanes, measured: exp 28, sigmoid 49, tanh 70, log 85, erf 94, gelu 125. */
+/* An exponential, tanh, ... costs about this many operations at the full multiply-add rate: polynomial, range
+ * reduction, selects. Of math.h with 16 lanes, measured: exp 28, sigmoid 49, tanh 70, log 85, erf 94, gelu 125. */
 static const double OPS_PER_TRANSCENDENTAL = 60.0;
 /* Of the time of the roofs that are not the highest, the part that the hardware does not hide under it. */
 static const double OVERLAP_LOSS = 0.15;

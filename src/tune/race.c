@@ -89,7 +89,8 @@ static void sample(race *r, racer *who)
     }
 }
 
-/* A B C C B A: what drifts (clock rate, other load) meets all alike. Whole rounds only, but for a variant that fails. */
+/* A B C C B A: what drifts (clock rate, other load) meets all alike. Whole rounds only, but for a variant that fails.
+ */
 static void run_rounds(race *r)
 {
     for (int32_t round = 0; round < MAX_SAMPLES / 2 && !is_late(r); round++) {

@@ -6,7 +6,8 @@
 
 #include <string.h>
 
-/* The length that the formula's subscripts need of an axis at these sizes; 1 where nothing is known (a gather's table). */
+/* The length that the formula's subscripts need of an axis at these sizes; 1 where nothing is known (a gather's table).
+ */
 static int64_t length_needed(const md_fx_formula *f, int32_t t, int32_t axis, const int64_t *size)
 {
     int64_t needed = 1;

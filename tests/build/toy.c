@@ -50,7 +50,8 @@ static const char text_format[] =
     "    float *y = p[0].p; const float *x = p[1].p; long long n = p[2].i; float c = p[3].d;\n"
     "    for (int again = 0; again < %d; again++)\n"
     "        for (long long b = first; b < last; b++)\n"
-    "            for (long long i = b * %d; i < (b + 1) * %d && i < n; i++) { __asm__ volatile(\"\" ::: \"memory\"); y[i] = x[i] * c + %d; }\n"
+    "            for (long long i = b * %d; i < (b + 1) * %d && i < n; i++) { __asm__ volatile(\"\" ::: \"memory\"); "
+    "y[i] = x[i] * c + %d; }\n"
     "}\n";
 
 static void add_text(md_kn_launch_source *launch, int32_t salt, int32_t times, int32_t plus, uint8_t to, uint8_t from)
@@ -117,7 +118,8 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
     return MD_OK;
 }
 
-static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config, const md_kn_shape *shape)
+static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
+                     const md_kn_shape *shape)
 {
     (void)target;
     memset(out, 0, sizeof *out);
@@ -131,7 +133,8 @@ const md_fa_family toy_family = {
     .name = "toy",
     .device = MD_DEV_HOST,
     .n_fields = 2,
-    .field = {{"kind", TOY_PLAIN, TOY_N_KINDS, {0, 1, 2, 3, 4, 5, 6, 7, 8}}, {"salt", 0, 10, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9}}},
+    .field = {{"kind", TOY_PLAIN, TOY_N_KINDS, {0, 1, 2, 3, 4, 5, 6, 7, 8}},
+              {"salt", 0, 10, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9}}},
     .applies = applies,
     .legal = legal,
     .envelope = envelope,
@@ -147,7 +150,8 @@ md_fa_config toy_config(int32_t kind, int32_t salt)
 
 static void add_tensor(md_fx_formula *f, int32_t t, const char *name, md_fx_role role)
 {
-    f->tensor[t] = (md_fx_tensor){.name = name, .role = role, .dtype = MD_F32, .is_declared = true, .rank = 1, .stmt = -1};
+    f->tensor[t] =
+        (md_fx_tensor){.name = name, .role = role, .dtype = MD_F32, .is_declared = true, .rank = 1, .stmt = -1};
     f->tensor[t].dim[0] = N_DIM;
 }
 

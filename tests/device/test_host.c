@@ -80,7 +80,8 @@ static md_dev *open_with(fixture *f, const char *cc, int32_t limit_ms)
 {
     f->logger = (md_log){keep_log, f, MD_LOG_WARN};
     md_dev *dev = NULL;
-    assert_ok(md_dev_open(&dev, &(md_dev_options){.cc = cc, .pool = f->pool, .log = &f->logger, .compile_limit_ms = limit_ms}));
+    assert_ok(md_dev_open(
+        &dev, &(md_dev_options){.cc = cc, .pool = f->pool, .log = &f->logger, .compile_limit_ms = limit_ms}));
     return dev;
 }
 
@@ -273,10 +274,11 @@ static void test_many(void **state)
 static void test_libm(void **state)
 {
     md_dev *dev = open_with(*state, NULL, 0);
-    md_dev_kernel *kernel = make(dev,
-                                 "#include <math.h>\ntypedef union { void *p; long long i; double d; } word;\n"
-                                 "void e(const word *p, long long a, long long b, void *s) { *(double *)p[0].p = tgamma(p[1].d); }\n",
-                                 "e");
+    md_dev_kernel *kernel =
+        make(dev,
+             "#include <math.h>\ntypedef union { void *p; long long i; double d; } word;\n"
+             "void e(const word *p, long long a, long long b, void *s) { *(double *)p[0].p = tgamma(p[1].d); }\n",
+             "e");
     double y = 0.0;
     md_kn_word words[2] = {{.p = &y}, {.d = 5.0}};
     assert_ok(dev->ops->launch(dev, NULL, kernel, &(md_kn_geometry){.blocks = 1, .grain = 1}, words, 2, NULL));
@@ -291,7 +293,8 @@ static void test_bad_text(void **state)
     md_dev *dev = open_with(f, NULL, 0);
     void *binary = NULL;
     size_t n = 0;
-    assert_fails(compile(&binary, &n, dev, "int x;\nvoid f(void) { return undeclared; }\n", "f"), MD_COMPILE, "kernel.c:2:");
+    assert_fails(compile(&binary, &n, dev, "int x;\nvoid f(void) { return undeclared; }\n", "f"), MD_COMPILE,
+                 "kernel.c:2:");
     assert_non_null(strstr(md_last_error(), "undeclared"));
     assert_null(strstr(md_last_error(), f->root)); /* a path that is gone helps nobody */
     assert_null(strchr(md_last_error(), '\n'));
@@ -347,7 +350,8 @@ static void test_failing_compiler(void **state)
     fixture *f = *state;
     void *binary = NULL;
     size_t n = 0;
-    md_dev *dev = open_with(f, write_compiler(f, "echo 'warning: nothing'; echo 'toy: fatal error: no licence' >&2; exit 3"), 0);
+    md_dev *dev =
+        open_with(f, write_compiler(f, "echo 'warning: nothing'; echo 'toy: fatal error: no licence' >&2; exit 3"), 0);
     assert_true(dev->facts.can_compile);
     assert_string_equal(dev->facts.compiler, "toy 1.2.3");
     assert_fails(compile(&binary, &n, dev, "int x;\n", "x"), MD_COMPILE, "status 3: toy: fatal error: no licence");
@@ -423,7 +427,8 @@ static void test_memory(void **state)
     md_dev_close(&dev);
 }
 
-/* Whatever allocation fails, the answer is OUT_OF_MEMORY, and no file, library or memory is left (setup and ASan look). */
+/* Whatever allocation fails, the answer is OUT_OF_MEMORY, and no file, library or memory is left (setup and ASan look).
+ */
 static void test_short_of_memory(void **state)
 {
     fixture *f = *state;
@@ -456,7 +461,8 @@ static void test_short_of_memory(void **state)
     assert_true(n_refused > 4 && !is_refused);
 }
 
-/* A small kernel compiles in 150 ms on an idle machine (issue 2); here only printed, and held to what a loaded one does. */
+/* A small kernel compiles in 150 ms on an idle machine (issue 2); here only printed, and held to what a loaded one
+ * does. */
 static void test_compile_time(void **state)
 {
     md_dev *dev = open_with(*state, NULL, 0);
@@ -487,11 +493,21 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_names),       TEST(test_facts),      TEST(test_run),
-        TEST(test_scratch),     TEST(test_function),   TEST(test_many),
-        TEST(test_libm),        TEST(test_bad_text),   TEST(test_bad_binary),
-        TEST(test_no_compiler), TEST(test_memory),     TEST(test_failing_compiler),
-        TEST(test_options_of_compiler), TEST(test_unwritable_folder), TEST(test_short_of_memory),
+        TEST(test_names),
+        TEST(test_facts),
+        TEST(test_run),
+        TEST(test_scratch),
+        TEST(test_function),
+        TEST(test_many),
+        TEST(test_libm),
+        TEST(test_bad_text),
+        TEST(test_bad_binary),
+        TEST(test_no_compiler),
+        TEST(test_memory),
+        TEST(test_failing_compiler),
+        TEST(test_options_of_compiler),
+        TEST(test_unwritable_folder),
+        TEST(test_short_of_memory),
         TEST(test_compile_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

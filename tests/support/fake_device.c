@@ -67,7 +67,8 @@ static md_status fake_compile(void **binary, size_t *n_bytes, md_dev *dev, const
     return MD_OK;
 }
 
-static md_status fake_load(md_dev_kernel **out, md_dev *dev, const void *binary, size_t n_bytes, const md_kn_launch_source *source)
+static md_status fake_load(md_dev_kernel **out, md_dev *dev, const void *binary, size_t n_bytes,
+                           const md_kn_launch_source *source)
 {
     (void)n_bytes;
     fake_device *fake = (fake_device *)dev;

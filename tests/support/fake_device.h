@@ -1,14 +1,15 @@
 /* A scripted device for tests: "compiles" by counting, fails on words in the text, runs nothing or a host function.
  *
- * A text that holds "FAIL_COMPILE" does not compile, "FAIL_LOAD" does not load, "FAIL_LAUNCH" does not launch; a text that holds
- * "SLOW_US=n" takes n us a launch. Link fake_device.c (fake_device_sources in tests/meson.build's manner). */
+ * A text that holds "FAIL_COMPILE" does not compile, "FAIL_LOAD" does not load, "FAIL_LAUNCH" does not launch; a text
+ * that holds "SLOW_US=n" takes n us a launch. Link fake_device.c (fake_device_sources in tests/meson.build's manner).
+ */
 #ifndef MD_TESTS_SUPPORT_FAKE_DEVICE_H
 #define MD_TESTS_SUPPORT_FAKE_DEVICE_H
 
 #include "device/device.h"
 
 typedef struct fake_device {
-    md_dev base; /* first */
+    md_dev base;        /* first */
     int32_t compile_ms; /* how long a compile takes */
     _Atomic int32_t n_compiled, n_loaded, n_unloaded, n_launched;
     _Atomic int32_t n_compiling, most_compiling; /* at once */

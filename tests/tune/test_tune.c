@@ -21,7 +21,8 @@ typedef struct fixture {
 static int setup(void **state)
 {
     fixture *f = calloc(1, sizeof *f);
-    if (!f || md_pool_create(&f->pool, 2) != MD_OK || md_dev_open(&f->host, &(md_dev_options){.pool = f->pool}) != MD_OK)
+    if (!f || md_pool_create(&f->pool, 2) != MD_OK ||
+        md_dev_open(&f->host, &(md_dev_options){.pool = f->pool}) != MD_OK)
         return -1;
     fake_device_init(&f->fake, f->pool, NULL);
     toy_init(&f->toy, &f->fake.base.facts); /* round numbers for the model */
@@ -43,7 +44,8 @@ static int teardown(void **state)
 
 static double random_size(uint64_t *seed)
 {
-    return exp2((double)(check_random(seed) % 3000) / 100.0) * (double)(check_random(seed) % 4 != 0); /* 0 now and then */
+    return exp2((double)(check_random(seed) % 3000) / 100.0) *
+           (double)(check_random(seed) % 4 != 0); /* 0 now and then */
 }
 
 static void test_model_is_monotone(void **state)
@@ -88,19 +90,20 @@ static void test_model_is_sane(void **state)
     md_fa_features tiny = {.memory_bytes = 512, .ops = 64, .ops_rate = 1.0, .parallel = 1.0, .launches = 1};
     md_fa_features split = tiny;
     split.parallel = 2.0;
-    assert_true(md_tn_model_us(facts, &tiny) < 0.5); /* a single block costs a call */
+    assert_true(md_tn_model_us(facts, &tiny) < 0.5);  /* a single block costs a call */
     assert_true(md_tn_model_us(facts, &split) > 1.0); /* and more than one a launch */
     md_fa_features large = tiny;
     large.memory_bytes = 256e6;
     split.memory_bytes = 256e6;
     double alone = md_tn_model_us(facts, &large), both = md_tn_model_us(facts, &split);
     assert_true(alone > 256e6 / 12e9 * 1e6 * 0.9 && alone < 256e6 / 12e9 * 1e6 * 1.1); /* 12 GB/s a lane */
-    assert_true(both > 256e6 / 20e9 * 1e6 * 0.9 && both < 256e6 / 20e9 * 1e6 * 1.1); /* 20 GB/s together */
+    assert_true(both > 256e6 / 20e9 * 1e6 * 0.9 && both < 256e6 / 20e9 * 1e6 * 1.1);   /* 20 GB/s together */
     md_fa_features flops = {.ops = 1e9, .ops_rate = 0.5, .parallel = 2.0, .launches = 1};
     double us = md_tn_model_us(facts, &flops);
     assert_true(us > 20e3 && us < 20.1e3); /* 1e9 at half of 100 GFLOP/s */
     const md_dev_facts nothing = {.threads = 1};
-    const md_fa_features odd[] = {{0}, {.memory_bytes = NAN, .ops = INFINITY, .ops_rate = -1}, {.parallel = -3, .ops = 10}};
+    const md_fa_features odd[] = {
+        {0}, {.memory_bytes = NAN, .ops = INFINITY, .ops_rate = -1}, {.parallel = -3, .ops = 10}};
     for (int i = 0; i < 3; i++) {
         us = md_tn_model_us(&nothing, &odd[i]);
         assert_true(us > 0.0 && isfinite(us));
@@ -296,8 +299,8 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_model_is_monotone), TEST(test_model_is_sane), TEST(test_best), TEST(test_shape),
-        TEST(test_copies), TEST(test_copies_of_nothing), TEST(test_race), TEST(test_budget),
+        TEST(test_model_is_monotone), TEST(test_model_is_sane), TEST(test_best),   TEST(test_shape), TEST(test_copies),
+        TEST(test_copies_of_nothing), TEST(test_race),          TEST(test_budget),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
