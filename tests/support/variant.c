@@ -1,0 +1,428 @@
+#include "support/variant.h"
+
+#include "support/check.h"
+
+#include "base/dtype.h"
+#include "base/status.h"
+#include "stage/stage.h"
+#include "tune/tune.h"
+
+#include <math.h>
+
+enum { GUARD = 128 };
+
+typedef struct buffer {
+    char *bytes, *before; /* what it held before the run, for gaps */
+    size_t n_bytes;
+} buffer;
+
+typedef struct bench {
+    const variant_case *c;
+    md_fx_formula *formula;
+    md_st_program *program;
+    md_dev *dev;
+    int64_t size[MD_FX_MAX_DIMS];
+    md_tensor tensor[MD_FX_MAX_TENSORS];
+    buffer buffer[MD_FX_MAX_TENSORS];
+    md_arg arg[MD_FX_MAX_ARGS];
+    md_fx_binding binding;
+    md_kn_shape shape;
+    md_kn_call call;
+    md_kn_report report;
+    uint64_t random;
+} bench;
+
+static md_status set_size(void *user, const char *name, int64_t lo, int64_t hi)
+{
+    bench *b = user;
+    (void)hi;
+    for (int32_t d = 0; d < b->formula->n_dims; d++)
+        if (strcmp(b->formula->dim[d].name, name) == 0) {
+            b->size[d] = lo;
+            return MD_OK;
+        }
+    return md_fail(MD_INVALID_ARGUMENT, "no dim named %s", name);
+}
+
+/* How long an axis must be. */
+static int64_t axis_length(const bench *b, int32_t t, int32_t a)
+{
+    const md_fx_tensor *tensor = &b->formula->tensor[t];
+    int64_t dim = b->size[tensor->dim[a]], needed = 0;
+    if (!tensor->at_least[a])
+        return dim;
+    for (int32_t i = 0; i < b->formula->n_reaches; i++) {
+        const md_fx_reach *r = &b->formula->reach[i];
+        int64_t lo = 0, hi = 0;
+        if (r->tensor == t && r->axis == a && md_fx_range(&lo, &hi, b->formula, r->subscript, b->size, r->n_guards, r->guard) && lo <= hi)
+            needed = MD_MAX(needed, hi + 1);
+    }
+    return MD_MAX(MD_MAX(needed, dim), b->c->high > 1 ? b->c->high : 1);
+}
+
+static void set_strides(md_tensor *t, variant_layout layout)
+{
+    int64_t stride = 1;
+    if (layout == VARIANT_TURNED) {
+        for (int32_t a = 0; a < t->rank; a++) {
+            t->stride[a] = stride;
+            stride *= MD_MAX(t->size[a], 1);
+        }
+        return;
+    }
+    for (int32_t a = t->rank - 1; a >= 0; a--) {
+        if (layout == VARIANT_SPREAD && a == t->rank - 1)
+            stride = 3;
+        t->stride[a] = stride;
+        stride *= MD_MAX(t->size[a], 1);
+        if (layout != VARIANT_PACKED)
+            stride += 5;
+    }
+}
+
+static size_t span(const md_tensor *t)
+{
+    int64_t last = 0;
+    for (int32_t a = 0; a < t->rank; a++) {
+        if (t->size[a] == 0)
+            return 0;
+        last += (t->size[a] - 1) * t->stride[a];
+    }
+    return ((size_t)last + 1) * md_dtype_size(t->dtype);
+}
+
+static double special(uint64_t r)
+{
+    static const double values[] = {NAN, INFINITY, -INFINITY, 0.0, -0.0, 1e-41, -3e-6, 65519.0, 65520.0, 3e38, 1e6, 255.6};
+    return values[r % MD_COUNT(values)];
+}
+
+static double uniform(bench *b)
+{
+    return (double)(check_random(&b->random) >> 11) * 0x1p-53;
+}
+
+static void fill(bench *b, const md_tensor *t, int64_t i)
+{
+    double scale = b->c->scale != 0 ? b->c->scale : 2.0;
+    bool has_range = b->c->low != 0 || b->c->high != 0;
+    int64_t low = has_range ? b->c->low : -9, high = has_range ? b->c->high : 10;
+    if (t->dtype == MD_BOOL)
+        md_dtype_store_int(t->dtype, t->data, i, (int64_t)(check_random(&b->random) & 1));
+    else if (!md_dtype_is_real(t->dtype))
+        md_dtype_store_int(t->dtype, t->data, i, low + (int64_t)(check_random(&b->random) % (uint64_t)(high - low)));
+    else if (b->c->has_specials && check_random(&b->random) % 8 == 0)
+        md_dtype_store(t->dtype, t->data, i, special(check_random(&b->random)));
+    else
+        md_dtype_store(t->dtype, t->data, i, (uniform(b) * 2 - 1) * scale);
+}
+
+/* Elements one after the other, gaps included. */
+static bool make_tensor(bench *b, int32_t t)
+{
+    const md_fx_tensor *tensor = &b->formula->tensor[t];
+    bool is_temp = tensor->role == MD_FX_TEMP;
+    md_tensor *out = &b->tensor[t];
+    out->dtype = tensor->dtype;
+    out->rank = tensor->rank;
+    for (int32_t a = 0; a < out->rank; a++)
+        out->size[a] = axis_length(b, t, a);
+    set_strides(out, is_temp ? VARIANT_PACKED : b->c->layout);
+    size_t item = md_dtype_size(out->dtype), shift = !is_temp && b->c->layout != VARIANT_PACKED ? item : 0;
+    buffer *m = &b->buffer[t];
+    m->n_bytes = span(out) + 2 * GUARD + 64 + shift;
+    if (posix_memalign((void **)&m->bytes, 64, m->n_bytes) != 0 || !(m->before = malloc(m->n_bytes)))
+        return false;
+    memset(m->bytes, 0x5a, m->n_bytes);
+    out->data = m->bytes + GUARD + shift;
+    for (size_t i = 0; i < span(out) / item; i++)
+        fill(b, out, (int64_t)i);
+    memcpy(m->before, m->bytes, m->n_bytes);
+    return true;
+}
+
+static bool prepare(bench *b, char *text, size_t n_text)
+{
+    const variant_case *c = b->c;
+    md_fx_options options = {.dtype = c->dtype, .sizes = c->sizes, .bounds = c->bounds};
+    b->random = c->seed + 1;
+    bool ok = md_fx_formula_create(&b->formula, c->formula, &options) == MD_OK && md_st_program_create(&b->program, b->formula) == MD_OK;
+    for (int32_t d = 0; ok && d < b->formula->n_dims; d++)
+        b->size[d] = b->formula->dim[d].size >= 0 ? b->formula->dim[d].size : 0;
+    ok = ok && (!c->dims || md_fx_sizes_parse(c->dims, set_size, b) == MD_OK);
+    for (int32_t t = 0; ok && t < b->formula->n_tensors; t++)
+        ok = make_tensor(b, t);
+    for (int32_t i = 0; ok && i < b->formula->n_args; i++) {
+        md_fx_arg a = b->formula->args[i];
+        b->arg[i] = a.is_scalar ? (b->formula->scalar[a.id].type == MD_I64 ? md_i(3 + a.id) : md_s(0.5 + a.id)) : md_t(&b->tensor[a.id]);
+    }
+    ok = ok && md_fx_bind(&b->binding, b->formula, b->arg, b->formula->n_args) == MD_OK;
+    if (!ok)
+        snprintf(text, n_text, "%s: %s", c->formula, md_last_error());
+    return ok;
+}
+
+static void fill_call(bench *b)
+{
+    const md_fx_formula *f = b->formula;
+    memcpy(b->shape.size, b->binding.size, sizeof b->binding.size);
+    for (int32_t t = 0; t < f->n_tensors; t++) {
+        const md_tensor *x = &b->tensor[t];
+        int64_t expected = 1;
+        bool contiguous = true, aligned = (uintptr_t)x->data % 64 == 0;
+        for (int32_t a = x->rank - 1; a >= 0; a--) {
+            b->shape.stride[t][a] = x->stride[a];
+            b->shape.extent[t][a] = x->size[a];
+            contiguous &= x->size[a] == 1 || x->stride[a] == expected;
+            expected *= x->size[a];
+            aligned &= a == x->rank - 1 || x->size[a] == 1 || x->stride[a] * (int64_t)md_dtype_size(x->dtype) % 64 == 0;
+        }
+        bool unit = x->rank == 0 || x->stride[x->rank - 1] == 1 || x->size[x->rank - 1] <= 1;
+        b->shape.contiguous |= (uint32_t)contiguous << t;
+        b->shape.unit |= (uint32_t)unit << t;
+        b->shape.aligned |= (uint32_t)aligned << t;
+        b->call.data[t] = x->data;
+    }
+    for (int32_t s = 0; s < f->n_scalars; s++)
+        b->call.scalar[s] = f->scalar[s].type == MD_I64 ? (md_kn_word){.i = 3 + s} : (md_kn_word){.d = 0.5 + s};
+    b->call.shape = &b->shape;
+    b->call.report = &b->report;
+    b->call.program = b->program;
+    b->call.threads = b->dev->facts.threads;
+}
+
+static md_status run_launch(bench *b, const md_kn_launch_source *launch, const md_kn_geometry *geometry)
+{
+    void *binary = NULL;
+    size_t n_bytes = 0;
+    md_dev_kernel *kernel = NULL;
+    md_kn_word params[MD_KN_MAX_PARAMS];
+    if (launch->code == MD_KN_TEXT)
+        MD_TRY(b->dev->ops->compile(&binary, &n_bytes, b->dev, launch));
+    md_status status = b->dev->ops->load(&kernel, b->dev, binary, n_bytes, launch);
+    free(binary);
+    MD_TRY(status);
+    b->call.blocks = geometry->blocks;
+    md_kn_pack(params, launch->param, launch->n_params, &b->call);
+    if (geometry->blocks > 0)
+        status = b->dev->ops->launch(b->dev, NULL, kernel, geometry, params, launch->n_params, &b->call);
+    b->dev->ops->unload(b->dev, kernel);
+    return status;
+}
+
+static md_status run_stage(bench *b, const md_fa_target *target, const md_fa_family *family, const md_fa_config *config)
+{
+    md_kn_source source = {0};
+    md_kn_plan_geometry geometry = {0};
+    MD_TRY(family->emit(&source, target, config));
+    family->geometry(&geometry, target, config, &b->shape);
+    void *workspace = NULL;
+    if (geometry.workspace_bytes > 0 && posix_memalign(&workspace, 64, (size_t)geometry.workspace_bytes) != 0)
+        return md_fail_memory();
+    b->call.workspace = workspace;
+    b->call.stage = &b->program->stage[target->stage];
+    md_status status = MD_OK;
+    for (int32_t i = 0; i < source.n_launches && status == MD_OK; i++)
+        status = run_launch(b, &source.launch[i], &geometry.launch[i]);
+    free(workspace);
+    md_kn_source_finish(&source);
+    return status;
+}
+
+/* Whether it can serve the stage at hand. */
+static bool serves(const bench *b, const md_fa_target *target, const md_fa_family *family, const md_fa_config *config)
+{
+    md_kn_envelope envelope;
+    if (!family || family->device != MD_DEV_HOST || !family->applies(target) || !family->legal(target, config, b->binding.size))
+        return false;
+    memset(&envelope, 0, sizeof envelope);
+    family->envelope(&envelope, target, config);
+    return !md_kn_envelope_miss(&envelope, &b->shape);
+}
+
+static double tolerance_of(const bench *b, md_dtype t)
+{
+    if (b->c->tolerance != 0)
+        return b->c->tolerance;
+    return t == MD_F64 ? 1e-11 : t == MD_BF16 ? 0.01 : t == MD_F16 ? 0.0012 : t == MD_F32 ? 4e-6 : 0;
+}
+
+static bool same_element(const bench *b, const md_tensor *got, const md_tensor *want, int64_t i)
+{
+    if (!md_dtype_is_real(got->dtype))
+        return md_dtype_load_int(got->dtype, got->data, i) == md_dtype_load_int(want->dtype, want->data, i);
+    double x = md_dtype_load(got->dtype, got->data, i), y = md_dtype_load(want->dtype, want->data, i);
+    if (isnan(x) || isnan(y) || isinf(x) || isinf(y))
+        return (isnan(x) && isnan(y)) || x == y;
+    return fabs(x - y) <= tolerance_of(b, got->dtype) * fmax(1.0, fabs(y));
+}
+
+/* Elements within the tolerance, all bytes between them as they were. */
+static bool compare_tensor(const bench *b, int32_t t, char *result, char *text, size_t n_text)
+{
+    const md_tensor *got = &b->tensor[t];
+    md_tensor want = *got;
+    int64_t at[MD_MAX_RANK] = {0}, n = 1;
+    size_t item = md_dtype_size(got->dtype), base = (size_t)((char *)got->data - b->buffer[t].bytes);
+    want.data = b->buffer[t].bytes + base; /* the reference ran last: it is in place, and the variant's result in `result` */
+    md_tensor mine = *got;
+    mine.data = result + base;
+    for (int32_t a = 0; a < got->rank; a++)
+        n *= got->size[a];
+    for (int64_t k = 0; k < n; k++) {
+        int64_t i = 0, rest = k;
+        for (int32_t a = got->rank - 1; a >= 0; a--) {
+            at[a] = rest % got->size[a];
+            rest /= got->size[a];
+            i += at[a] * got->stride[a];
+        }
+        if (!same_element(b, &mine, &want, i)) {
+            snprintf(text, n_text, "%s[%lld, %lld, %lld] of %s is %.17g, not %.17g", b->formula->tensor[t].name, (long long)at[0],
+                     (long long)at[1], (long long)at[2], b->c->formula, md_dtype_load(mine.dtype, mine.data, i),
+                     md_dtype_load(want.dtype, want.data, i));
+            return false;
+        }
+        memcpy(result + base + (size_t)i * item, b->buffer[t].before + base + (size_t)i * item, item);
+    }
+    if (memcmp(result, b->buffer[t].before, b->buffer[t].n_bytes) == 0)
+        return true;
+    snprintf(text, n_text, "%s of %s: bytes beside its elements changed", b->formula->tensor[t].name, b->c->formula);
+    return false;
+}
+
+/* Runs the reference in place of the variant's results, which are set aside. */
+static bool compare(bench *b, char *text, size_t n_text)
+{
+    char *result[MD_FX_MAX_TENSORS] = {NULL};
+    bool ok = true;
+    for (int32_t t = 0; ok && t < b->formula->n_tensors; t++) {
+        buffer *m = &b->buffer[t];
+        ok = (result[t] = malloc(m->n_bytes)) != NULL;
+        if (ok)
+            memcpy(result[t], m->bytes, m->n_bytes);
+        memcpy(m->bytes, m->before, m->n_bytes);
+    }
+    md_fx_fault fault = {0};
+    ok = ok && md_fx_evaluate(b->formula, &b->binding, &fault) == MD_OK;
+    if (!ok)
+        snprintf(text, n_text, "%s: %s", b->c->formula, md_last_error());
+    if (ok && fault.is_set != (b->report.is_set != 0)) {
+        snprintf(text, n_text, "%s: reported %d (tensor %d, axis %d, value %lld), should %d", b->c->formula, (int)b->report.is_set,
+                 b->report.tensor, b->report.axis, (long long)b->report.value, fault.is_set);
+        ok = false;
+    }
+    for (int32_t t = 0; ok && t < b->formula->n_tensors; t++)
+        if (b->formula->tensor[t].role != MD_FX_TEMP && !(b->c->is_unordered && b->formula->tensor[t].role == MD_FX_OUTPUT))
+            ok = compare_tensor(b, t, result[t], text, n_text);
+    for (int32_t t = 0; t < MD_FX_MAX_TENSORS; t++)
+        free(result[t]);
+    return ok;
+}
+
+static void finish(bench *b)
+{
+    for (int32_t t = 0; t < MD_FX_MAX_TENSORS; t++) {
+        free(b->buffer[t].bytes);
+        free(b->buffer[t].before);
+    }
+    md_st_program_destroy(&b->program);
+    md_fx_formula_destroy(&b->formula);
+}
+
+/* All stages; false at the first failure. *n_served: stages that the variant was used for. */
+static bool run_all(bench *b, int *n_served, const md_fa_family *family, const md_fa_config *config, char *text, size_t n_text)
+{
+    const md_fa_family *nest = md_fa_find(MD_DEV_HOST, "nest");
+    for (int32_t i = 0; i < b->program->n_stages; i++) {
+        md_fa_target target = {b->program, i, &b->dev->facts};
+        bool serving = serves(b, &target, family, config);
+        md_fa_config plain = nest ? md_fa_default(nest) : (md_fa_config){{0}};
+        *n_served += serving;
+        if (!serving && !nest) {
+            snprintf(text, n_text, "stage %d of %s: nobody serves it", (int)i, b->c->formula);
+            return *n_served == 0;
+        }
+        if (run_stage(b, &target, serving ? family : nest, serving ? config : &plain) != MD_OK) {
+            snprintf(text, n_text, "stage %d of %s: %s", (int)i, b->c->formula, md_last_error());
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool check_config(char *text, size_t n_text, bool *skipped, md_dev *dev, const variant_case *c, const md_fa_family *family,
+                         const md_fa_config *config)
+{
+    bench b = {.c = c, .dev = dev};
+    int n_served = 0;
+    bool ok = prepare(&b, text, n_text);
+    if (ok) {
+        fill_call(&b);
+        ok = run_all(&b, &n_served, family, config, text, n_text);
+        if (ok && n_served > 0)
+            ok = compare(&b, text, n_text);
+    }
+    if (skipped)
+        *skipped = ok && n_served == 0;
+    finish(&b);
+    if (!ok) {
+        char name[MD_FA_NAME];
+        size_t used = strlen(text);
+        md_fa_name(name, family, config);
+        snprintf(text + used, n_text - used, " (%s, layout %d, dims %s)", name, c->layout, c->dims ? c->dims : "");
+    }
+    return ok;
+}
+
+bool variant_check(char *text, size_t n_text, bool *skipped, md_dev *dev, const variant_case *c, const char *variant)
+{
+    const md_fa_family *family = NULL;
+    md_fa_config config;
+    if (md_fa_parse(&family, &config, MD_DEV_HOST, variant) != MD_OK) {
+        snprintf(text, n_text, "%s", md_last_error());
+        return false;
+    }
+    return check_config(text, n_text, skipped, dev, c, family, &config);
+}
+
+int variant_check_all(char *text, size_t n_text, md_dev *dev, const variant_case *c, const char *name)
+{
+    int n = 0;
+    for (const md_fa_family *const *f = md_fa_families(MD_DEV_HOST); *f; f++) {
+        int32_t at[MD_FA_MAX_FIELDS] = {0}, i = 0;
+        if (name && strcmp((*f)->name, name) != 0)
+            continue;
+        do {
+            md_fa_config config = {{0}};
+            bool skipped = false;
+            for (i = 0; i < (*f)->n_fields; i++)
+                config.value[i] = (*f)->field[i].value[at[i]];
+            if (!check_config(text, n_text, &skipped, dev, c, *f, &config))
+                return -1;
+            n += !skipped;
+            for (i = (*f)->n_fields - 1; i >= 0 && ++at[i] == (*f)->field[i].n; i--)
+                at[i] = 0;
+        } while (i >= 0);
+    }
+    return n;
+}
+
+md_status variant_text(md_strbuf *out, md_dev *dev, const variant_case *c, const char *variant)
+{
+    bench b = {.c = c, .dev = dev};
+    char text[512] = "";
+    const md_fa_family *family = NULL;
+    md_fa_config config;
+    md_kn_source source = {0};
+    md_status status = md_fa_parse(&family, &config, MD_DEV_HOST, variant);
+    if (status == MD_OK && !prepare(&b, text, sizeof text))
+        status = md_fail(MD_INVALID_ARGUMENT, "%s", text);
+    md_fa_target target = {b.program, 0, &dev->facts};
+    if (status == MD_OK)
+        status = family->emit(&source, &target, &config);
+    if (status == MD_OK)
+        md_strbuf_add(out, md_strbuf_text(&source.launch[0].text));
+    md_kn_source_finish(&source);
+    finish(&b);
+    return status;
+}
