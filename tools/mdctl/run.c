@@ -26,10 +26,10 @@ typedef struct comparison {
 } comparison;
 
 /* Random data in [-1, 1): errors are judged against the largest value of the output, which sums of either sign may cancel below.
- * 64 units in the last place of the coarser of store and f32 arithmetic cover the longest sums that fit here. */
+ * Two roundings of the store, and 64 units of f32 arithmetic for the longest sums that fit here. */
 static comparison compare(const data_set *got, const data_set *want, int32_t i)
 {
-    comparison c = {0.0, 64.0 * fmax(roundoff(got->tensor[i].dtype), 0x1p-24), -1, data_count(got, i)};
+    comparison c = {0.0, 2.0 * roundoff(got->tensor[i].dtype) + 64.0 * 0x1p-24, -1, data_count(got, i)};
     double scale = 1e-30;
     if (got->tensor[i].dtype == MD_F64)
         c.allowed = 0x1p-40;
