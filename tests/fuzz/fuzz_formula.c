@@ -1,0 +1,80 @@
+/* Fuzz target of the front end: any text is a formula or a diagnostic, and a formula prints back to itself.
+ *
+ * With libFuzzer, from the root of the sources (about 20 s to build):
+ *   clang -g -O1 -std=gnu11 -D_GNU_SOURCE -fsanitize=fuzzer,address,undefined -Iinclude -Isrc -I<build>/src \
+ *     tests/fuzz/fuzz_formula.c src/base/{arena,strbuf,status,dtype}.c <sources of src/expr> <build>/src/expr/catalogue_table.c \
+ *     -lm -o fuzz_formula && ./fuzz_formula -dict=tests/fuzz/formula.dict -max_len=2000 WORK data/fuzz/formula
+ *
+ * An input may begin with a line "#!sizes", which goes to the options. */
+#include "base/status.h"
+#include "base/strbuf.h"
+#include "expr/formula.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void require(bool holds, const char *what, const char *text)
+{
+    if (holds)
+        return;
+    fprintf(stderr, "%s\n%s\n%s\n", what, text, md_last_error());
+    abort();
+}
+
+/* Printing adds types, casts and blanks: a formula near a limit may exceed it when read again. */
+static bool is_limit(const char *message)
+{
+    return strstr(message, "nested more than") || strstr(message, "the longest allowed") || strstr(message, "more than") ||
+           strstr(message, "too many");
+}
+
+static void check_print(const md_fx_formula *formula)
+{
+    md_strbuf first = {0}, second = {0};
+    md_fx_formula *again = NULL;
+    md_fx_print(&first, formula);
+    const md_status status = md_fx_formula_create(&again, md_strbuf_text(&first), NULL);
+    if (status == MD_OK) {
+        md_fx_print(&second, again);
+        require(strcmp(md_strbuf_text(&first), md_strbuf_text(&second)) == 0, md_strbuf_text(&second), md_strbuf_text(&first));
+        require(formula->n_dims == again->n_dims && formula->n_reaches == again->n_reaches, "another formula",
+                md_strbuf_text(&first));
+    } else {
+        require(is_limit(md_last_error()), "does not parse again", md_strbuf_text(&first));
+    }
+    md_fx_formula_destroy(&again);
+    md_strbuf_finish(&first);
+    md_strbuf_finish(&second);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    char *const text = malloc(size + 1);
+    if (!text)
+        return 0;
+    memcpy(text, data, size);
+    text[size] = 0;
+    char *formula = text;
+    md_fx_options options = {0};
+    char *const line_end = strchr(text, '\n');
+    if (strncmp(text, "#!", 2) == 0 && line_end) {
+        *line_end = 0;
+        options.sizes = text + 2;
+        formula = line_end + 1;
+    }
+    md_fx_formula *f = NULL;
+    const md_status status = md_fx_formula_create(&f, formula, &options);
+    require((f != NULL) == (status == MD_OK), "a result with an error", formula);
+    if (f) {
+        check_print(f);
+    } else {
+        require(status == MD_INVALID_ARGUMENT || status == MD_OUT_OF_MEMORY, "a status", formula);
+        require(md_last_error()[0] != 0, "no message", formula);
+    }
+    md_fx_formula_destroy(&f);
+    free(text);
+    return 0;
+}
