@@ -99,6 +99,8 @@ void md_cg_begin(md_cg *cg, md_strbuf *body);
 /** From now on, uniform values that can be computed unconditionally are printed to `prologue` (in front of the loop over lanes; x<lane> is
  * not known there). The text is run only where at least one lane is. NULL ends it. Between begin and the first value. */
 void md_cg_hoist(md_cg *cg, md_strbuf *prologue);
+/** A copy of a node, made by hand, that lives as long as cg (its operands are shared); NULL when memory is short. */
+const md_fx_node *md_cg_keep(md_cg *cg, const md_fx_node *node);
 /** Says that a node (by structural equality; a REF or COUNT node, say) is already in C variable `name`; is_uniform: a scalar. After begin. */
 void md_cg_bind(md_cg *cg, const md_fx_node *node, const char *name, bool is_uniform);
 /** The same for REF id of this type. */
@@ -115,6 +117,8 @@ const char *md_cg_convert(md_cg *cg, const char *name, md_dtype from, md_dtype t
 void md_cg_store(md_cg *cg, const md_st_store *store, const char *value, bool is_uniform);
 /** Prints an expression: how many lanes from x<lane> on until the store's vectors are aligned; 0 where it has none. After the store. */
 void md_cg_print_lead(md_cg *cg, const md_st_store *store, md_strbuf *out);
+/** What a reduction or scan starts from, as a C constant: "0", "1", "INT64_MIN", "-__builtin_inf()". */
+const char *md_cg_start_text(md_fx_op op, md_dtype type);
 /** First error met; MD_OK. */
 md_status md_cg_status(const md_cg *cg);
 /** `#define MD_USE_...` for the operations printed so far and the dtypes of the stage's tensors: into `defines` of md_cg_assemble. */

@@ -46,8 +46,7 @@ static md_dtype accumulator_type(const md_fx_node *n, bool is_uniform)
     return (is_sum(n->op) || is_product(n->op)) && n->type == MD_F32 && is_uniform ? MD_F64 : n->type;
 }
 
-/* What the first element is combined with. */
-static const char *start(md_fx_op op, md_dtype type)
+const char *md_cg_start_text(md_fx_op op, md_dtype type)
 {
     if (is_product(op) || op == MD_FX_R_ALL)
         return "1";
@@ -63,7 +62,7 @@ static const char *start(md_fx_op op, md_dtype type)
 static void print_start(accumulator *a)
 {
     const char *c_type = a->is_uniform ? md_cg_scalar_type(a->type) : md_cg_lane_type(a->type);
-    const char *value = start(a->node->op, a->type);
+    const char *value = md_cg_start_text(a->node->op, a->type);
     if (!a->is_uniform)
         value = md_cg_splat(a->cg, value, a->type);
     md_strbuf_printf(a->sink, "%s a%" PRId32 " = %s;\n", c_type, a->number, value ? value : "");

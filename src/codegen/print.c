@@ -433,9 +433,24 @@ md_cg_name md_cg_eval(md_cg *cg, const md_fx_node *node)
 
 /* ---- For families */
 
+const md_fx_node *md_cg_keep(md_cg *cg, const md_fx_node *node)
+{
+    md_fx_node *copy = md_arena_alloc(cg->arena, sizeof *copy);
+    const md_fx_node **arg = md_arena_alloc(cg->arena, ((size_t)node->n_args + 1) * sizeof *arg);
+    if (!copy || !arg) {
+        md_cg_error(cg, md_fail_memory());
+        return NULL;
+    }
+    for (int32_t i = 0; i < node->n_args; i++)
+        arg[i] = node->arg[i];
+    *copy = *node;
+    copy->arg = arg;
+    return copy;
+}
+
 void md_cg_bind(md_cg *cg, const md_fx_node *node, const char *name, bool is_uniform)
 {
-    md_cg_value_number *v = md_cg_number(cg, node);
+    md_cg_value_number *v = node ? md_cg_number(cg, node) : NULL;
     const char *copy = v ? md_cg_format(cg, "%s", name) : NULL;
     if (copy)
         md_cg_know(cg, v, (md_cg_name){copy, is_uniform}, true);

@@ -3,6 +3,10 @@
 
 static const md_fa_family *const host[] = {
     &md_fa_host_pointwise,
+    &md_fa_host_row_persistent,
+    &md_fa_host_row_looped,
+    &md_fa_host_column,
+    &md_fa_host_nest,
     NULL,
 };
 static const md_fa_family *const none[] = {NULL};

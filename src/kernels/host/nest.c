@@ -1,0 +1,18 @@
+/* Whatever no other family takes: each block is an equal part of the outer points, one after the other.
+ * md_expr.h: md_params, md_points(p), md_nest(p, point, end). */
+#include "md_config.h"
+#include "prelude.h"
+#include "md_expr.h"
+
+/* points * block / blocks without overflow. */
+MD_INLINE int64_t md_part_start(int64_t points, int64_t block, int64_t blocks)
+{
+    return points / blocks * block + points % blocks * block / blocks;
+}
+
+MD_EXPORT void md_kernel(const md_params *p, int64_t first, int64_t last, void *scratch)
+{
+    const int64_t points = md_points(p);
+    (void)scratch;
+    md_nest(p, md_part_start(points, first, p->blocks), md_part_start(points, last, p->blocks));
+}
