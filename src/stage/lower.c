@@ -40,8 +40,8 @@ static const md_fx_node *lower_node(void *user, const md_fx_node *node)
     const md_fx_node *sum = sum_over(a, node, x, md_fx_op_type(MD_FX_R_SUM, x->type));
     const md_fx_node *d = md_fx_op2(a, MD_FX_SUB, x, md_fx_op2(a, MD_FX_DIV, sum, count));
     const md_fx_node *m2 = sum_over(a, node, md_fx_op2(a, MD_FX_MUL, d, d), node->type);
-    if (node->unbiased)
-        count = md_fx_op2(a, MD_FX_SUB, count, md_fx_integer(a, 1));
+    if (node->unbiased) /* of nothing: 0/0, as of one element */
+        count = md_fx_op2(a, MD_FX_MAX, md_fx_op2(a, MD_FX_SUB, count, md_fx_integer(a, 1)), md_fx_integer(a, 0));
     return md_fx_op2(a, MD_FX_DIV, m2, count);
 }
 

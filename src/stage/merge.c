@@ -3,8 +3,6 @@
 
 #include "base/dtype.h"
 
-#include <math.h>
-
 static bool has_no_ref(const md_fx_node *node)
 {
     return !md_fx_has_kind(node, MD_FX_REF);
@@ -84,40 +82,14 @@ static bool set_chan(md_st_maker *m, md_st_row *row, md_st_reduction *r, int32_t
 
 /* ---- sum(c(x) * exp(a(x) - max(a(x)))) ---- */
 
-static bool is_constant(const md_fx_node *node, double value)
-{
-    return node->kind == MD_FX_CONST && md_dtype_is_real(node->type) && node->num == value;
-}
-
-/* The condition of where(condition, x, other); NULL and the node itself where it is none. */
-static const md_fx_node *masked(const md_fx_node **x, const md_fx_node *node, double other)
-{
-    *x = node;
-    if (!is_op(node, MD_FX_WHERE) || !is_constant(node->arg[2], other))
-        return NULL;
-    *x = node->arg[1];
-    return node->arg[0];
-}
-
-/* Whether exp(a - m) is at most 1 for every element that counts: then no chunk can overflow where the whole does not. */
-static bool is_bounded_by(const md_st_maker *m, const md_st_reduction *max, const md_fx_node *a, const md_fx_node *mask)
-{
-    if (md_fx_equal(m->formula, max->body, a))
-        return true;
-    const md_fx_node *x, *max_mask = masked(&x, max->body, -INFINITY);
-    return mask != NULL && max_mask != NULL && md_fx_equal(m->formula, x, a) &&
-           md_fx_equal(m->formula, mask, max_mask);
-}
-
-/* The maximum that exp(a - max), or where(mask, exp(a - max), 0), is relative to; -1 where the factor is no such thing. */
+/* The maximum that exp(a - max) is relative to; -1 where the factor is no such thing. That a is what the maximum is of makes
+ * every term at most 1: then no chunk can overflow where the whole does not. */
 static int32_t shift_of(const md_st_maker *m, const md_st_row *row, const md_fx_node *factor)
 {
-    const md_fx_node *e, *mask = masked(&e, factor, 0.0);
-    if (!is_op(e, MD_FX_EXP) || !is_op(e->arg[0], MD_FX_SUB) || (mask != NULL && !has_no_ref(mask)))
+    if (!is_op(factor, MD_FX_EXP) || !is_op(factor->arg[0], MD_FX_SUB))
         return -1;
-    const md_fx_node *a = e->arg[0]->arg[0], *shift = e->arg[0]->arg[1];
-    if (!is_ref_to(row, shift, MD_FX_R_MAX) || !has_no_ref(a) ||
-        !is_bounded_by(m, &row->reduction[shift->id], a, mask))
+    const md_fx_node *a = factor->arg[0]->arg[0], *shift = factor->arg[0]->arg[1];
+    if (!is_ref_to(row, shift, MD_FX_R_MAX) || !md_fx_equal(m->formula, row->reduction[shift->id].body, a))
         return -1;
     return shift->id;
 }

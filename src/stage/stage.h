@@ -30,7 +30,10 @@ typedef struct md_st_store {
 typedef enum md_st_merge {
     MD_ST_MERGE_NONE, /* only staged: needs the final results of lower levels before the first element */
     MD_ST_MERGE_PLAIN, /* combine the two results with the op */
-    MD_ST_MERGE_RESCALED, /* body = c(x) * exp(a(x) - REF(shift)): scale each side by exp(its shift - the new shift), exactly 1 where equal */
+    /* body = c(x) * exp(a(x) - REF(shift)), shift = MAX of a(x): scale each side by exp(its shift - the new shift), exactly 1 where
+     * equal. Where the maximum of a chunk is -inf (all of it masked) its body is evaluated with 0 for the shift, and its sum, 0 or
+     * NaN, is not scaled. If the last shift is -inf and the axis is not empty, the result is NaN: -inf - -inf. */
+    MD_ST_MERGE_RESCALED,
     MD_ST_MERGE_CHAN /* body = (x - REF(shift)/COUNT)^2, SUM: add delta^2 * nA*nB/n (Chan, Golub, LeVeque 1979) */
 } md_st_merge;
 

@@ -1,0 +1,127 @@
+/* Programs against the reference: their stages, run as described, give what the formula says; and merging the results of parts
+ * of a row gives the result of the row, for every merge rule, with inf, nan and parts of nothing. */
+#include "base/strbuf.h"
+#include "expr/catalogue.h"
+#include "interpret.h"
+#include "make_data.h"
+#include "support/check.h"
+#include "support/random_formula.h"
+
+static uint64_t seed;
+
+static int n_tipped; /* differences that a step in the formula explains */
+
+/* Whether a rounding error can tip over: a comparison, a step, a position. */
+static bool is_fragile(const char *text)
+{
+    static const char *const steps[] = {"%", "//", "<", ">", "==", "!=", "floor", "ceil", "round", "trunc", "sign", "argm", "pow"};
+    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++)
+        if (strstr(text, steps[i]) != NULL)
+            return true;
+    return false;
+}
+
+/* Runs one formula once, staged or online. Returns false where sizes were refused. */
+static bool run_once(const md_st_program *p, const char *text, bool online, bool is_random, const data_options *options,
+                     uint64_t *random)
+{
+    const md_fx_formula *f = p->formula;
+    data_set d;
+    char difference[256];
+    md_fx_fault fault = {0};
+    bool is_bound = data_make(&d, f, random, options);
+    if (is_bound) {
+        assert_ok(md_fx_evaluate(f, &d.binding, &fault));
+        md_fx_binding b = d.binding;
+        for (int32_t t = 0; t < f->n_tensors; t++)
+            if (d.other[t] != NULL)
+                b.tensor[t].data = d.other[t];
+        interpret(p, &b, &(interpret_options){.online = online, .random = random});
+        if (!data_compare(&d, f, difference)) {
+            md_strbuf s = {0};
+            md_st_print(&s, p);
+            n_tipped++;
+            if (!is_random || !is_fragile(text))
+                fail_msg("%s\n%s, %s\n%s", text, online ? "online" : "staged", difference, md_strbuf_text(&s));
+            md_strbuf_finish(&s);
+        }
+    }
+    data_free(&d);
+    return is_bound;
+}
+
+static int run_formula(const char *text, int times, bool is_random, const data_options *options, uint64_t *random)
+{
+    md_fx_formula *f = NULL;
+    md_st_program *p = NULL;
+    int n = 0;
+    assert_ok(md_fx_formula_create(&f, text, NULL));
+    assert_ok(md_st_program_create(&p, f));
+    for (int i = 0; i < times; i++)
+        n += run_once(p, text, i % 2 != 0, is_random, options, random);
+    md_st_program_destroy(&p);
+    md_fx_formula_destroy(&f);
+    return n;
+}
+
+static const char *const formulas[] = {
+#include "formulas.inc"
+};
+
+static void test_formulas(void **state)
+{
+    (void)state;
+    uint64_t random = seed;
+    for (size_t i = 0; i < sizeof(formulas) / sizeof(formulas[0]); i++) {
+        bool is_finite = formulas[i][0] == '~'; /* differs by design where a factor that left a sum is infinite */
+        assert_true(run_formula(formulas[i] + is_finite, 12, false, &(data_options){.most = 7}, &random) > 0);
+        if (!is_finite)
+            (void)run_formula(formulas[i], 20, false, &(data_options){.most = 9, .with_specials = true}, &random);
+    }
+}
+
+static void test_catalogue(void **state)
+{
+    (void)state;
+    uint64_t random = seed;
+    const md_catalogue_entry *e;
+    for (int32_t i = 0; (e = md_catalogue_at(i)) != NULL; i++) {
+        assert_true(run_formula(e->formula, 12, false, &(data_options){.most = 6}, &random) > 0);
+        (void)run_formula(e->formula, 12, false, &(data_options){.most = 8, .with_specials = true}, &random);
+    }
+}
+
+static void test_random(void **state)
+{
+    (void)state;
+    int n_run = 0, n_formulas = 0;
+    for (int i = 0; i < 1500; i++) {
+        uint64_t random = seed * 1000003 + (uint64_t)i;
+        md_strbuf text = {0};
+        /* every other formula is tame, so that a difference cannot hide behind a NaN */
+        random_formula(&text, &random, &(random_formula_options){.max_depth = 2 + i % 3, .without_specials = i % 2 == 0,
+                                                                 .without_casts = true});
+        md_fx_formula *f = NULL;
+        if (md_fx_formula_create(&f, md_strbuf_text(&text), NULL) == MD_OK) {
+            md_fx_formula_destroy(&f);
+            n_formulas++;
+            n_run += run_formula(md_strbuf_text(&text), 4, true, &(data_options){.most = 5, .with_specials = i % 2 != 0},
+                                 &random);
+        }
+        md_strbuf_finish(&text);
+    }
+    printf("%d formulas, %d runs, %d tipped over\n", n_formulas, n_run, n_tipped);
+    assert_true(n_formulas > 1000 && n_run > 2000);
+    assert_true(n_tipped * 100 < n_run);
+}
+
+int main(void)
+{
+    seed = check_seed();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_formulas),
+        cmocka_unit_test(test_catalogue),
+        cmocka_unit_test(test_random),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
