@@ -1,6 +1,6 @@
-/* Build step: turns data/ops/catalogue.txt into a C table, so that the library neither parses nor owns anything at run time.
- * Format: "name: one line of description", then indented lines of formula; '#' starts a comment line; blank lines part.
- * Usage: md_catalogue OUT.c catalogue.txt */
+/* Build step: turns data/ops/catalogue.txt into a C table, so that the library neither parses nor owns anything at run
+ * time. Format: "name: one line of description", then indented lines of formula; '#' starts a comment line; blank lines
+ * part. Usage: md_catalogue OUT.c catalogue.txt */
 #include <ctype.h>
 #include <errno.h>
 #include <stdbool.h>

@@ -1,4 +1,5 @@
-/* Which axes and indices are one size: union-find over all indices and all axes, then names and sizes for the classes. */
+/* Which axes and indices are one size: union-find over all indices and all axes, then names and sizes for the classes.
+ */
 #include "base/status.h"
 #include "expr/diag.h"
 #include "expr/front.h"
@@ -12,11 +13,11 @@ typedef struct dims {
     md_front *front;
     md_fx_formula *f;
     const md_syntax_size *at; /* the size being read from the text; NULL while options are read */
-    int32_t parent[N_ITEMS]; /* indices, then axes */
-    int32_t dim_of[N_ITEMS]; /* of a root; -1 until numbered */
-    bool is_loose[N_AXES]; /* some subscript is not a plain index */
-    bool is_written[N_AXES]; /* by a plain index */
-    bool gives_size[N_AXES]; /* loose, yet some index has its size from nowhere else */
+    int32_t parent[N_ITEMS];  /* indices, then axes */
+    int32_t dim_of[N_ITEMS];  /* of a root; -1 until numbered */
+    bool is_loose[N_AXES];    /* some subscript is not a plain index */
+    bool is_written[N_AXES];  /* by a plain index */
+    bool gives_size[N_AXES];  /* loose, yet some index has its size from nowhere else */
 } dims;
 
 static int32_t axis_item(int32_t tensor, int32_t axis)
@@ -55,8 +56,8 @@ static void join_names(dims *d)
             join(d, i, first_of_name(d, d->f->index[i].name));
 }
 
-/* The left side gives an axis its size. Other plain axes are as long as their indices run. Where any subscript is not plain,
- * the axis is loose: its subscripts are only checked to stay inside. */
+/* The left side gives an axis its size. Other plain axes are as long as their indices run. Where any subscript is not
+ * plain, the axis is loose: its subscripts are only checked to stay inside. */
 static void join_axes(dims *d)
 {
     for (const md_access *a = d->front->accesses; a; a = a->next) {
@@ -201,10 +202,10 @@ static md_status unknown_dim(const dims *d, const char *name)
             n += (size_t)snprintf(list + n, sizeof list - n, "%s%s", i ? ", " : "", d->f->dim[i].name);
     }
     if (d->at)
-        return MD_FRONT_ERROR(d->front, d->at, "the formula has no dim '%s'; it has %s%s%s%s", name, *list ? list : "none",
-                              MD_FX_NEAREST_ARGS(near));
-    return md_fail(MD_INVALID_ARGUMENT, "sizes: the formula has no dim '%s'; it has %s%s%s%s", name, *list ? list : "none",
-                   MD_FX_NEAREST_ARGS(near));
+        return MD_FRONT_ERROR(d->front, d->at, "the formula has no dim '%s'; it has %s%s%s%s", name,
+                              *list ? list : "none", MD_FX_NEAREST_ARGS(near));
+    return md_fail(MD_INVALID_ARGUMENT, "sizes: the formula has no dim '%s'; it has %s%s%s%s", name,
+                   *list ? list : "none", MD_FX_NEAREST_ARGS(near));
 }
 
 /* Fails at the place in the text where the size is given; with no place, where it came with the options. */
@@ -243,10 +244,11 @@ static md_status check_determined(dims *d)
         const int32_t root = root_of(d, i);
         const char *const name = d->f->dim[d->dim_of[root]].name;
         if (d->f->dim[d->dim_of[root]].size < 0 && !is_determined(d, root))
-            return MD_FRONT_ERROR(d->front, d->front->index_at[i],
-                                  "no tensor has an axis indexed by just '%s', so its size is not known; give it, as in "
-                                  "sizes \"%s=3\"",
-                                  name, name);
+            return MD_FRONT_ERROR(
+                d->front, d->front->index_at[i],
+                "no tensor has an axis indexed by just '%s', so its size is not known; give it, as in "
+                "sizes \"%s=3\"",
+                name, name);
     }
     return MD_OK;
 }

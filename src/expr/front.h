@@ -1,7 +1,7 @@
 /* The working state of one md_fx_formula_create: what the passes of the front end share. Private to src/expr.
  *
- * Order: parse, symbols (names, ranks, declarations), resolve (statements become typed nodes; infer gives types), dims (which
- * axes and indices are one size), simplify, reach. */
+ * Order: parse, symbols (names, ranks, declarations), resolve (statements become typed nodes; infer gives types), dims
+ * (which axes and indices are one size), simplify, reach. */
 #ifndef MD_EXPR_FRONT_H
 #define MD_EXPR_FRONT_H
 
@@ -34,7 +34,7 @@ struct md_size_use {
 };
 
 typedef struct md_front {
-    md_arena *arena; /* the formula's */
+    md_arena *arena;   /* the formula's */
     md_arena *scratch; /* dies with the front end */
     const char *text;
     md_fx_options options;

@@ -211,8 +211,8 @@ static bool is_foldable(md_fx_op op, int32_t n, md_fx_node *const *arg)
 }
 
 /* Weak operations keep their operands as they are until a type is known: where(c, 1, 0) * x. */
-static md_status weak_op(md_front *fr, md_fx_node **out, md_fx_op op, int32_t n, md_fx_node *const *arg, md_dtype common,
-                         const md_syntax *at)
+static md_status weak_op(md_front *fr, md_fx_node **out, md_fx_op op, int32_t n, md_fx_node *const *arg,
+                         md_dtype common, const md_syntax *at)
 {
     md_fx_node *copy[3];
     for (int32_t i = 0; i < n; ++i) {
@@ -226,7 +226,8 @@ static md_status weak_op(md_front *fr, md_fx_node **out, md_fx_op op, int32_t n,
     return set_args(fr, *out, n, copy);
 }
 
-md_status md_infer_op(md_front *front, md_fx_node **out, md_fx_op op, int32_t n, md_fx_node *const *arg, const md_syntax *at)
+md_status md_infer_op(md_front *front, md_fx_node **out, md_fx_op op, int32_t n, md_fx_node *const *arg,
+                      const md_syntax *at)
 {
     bool is_weak;
     const md_dtype common = common_type(op, n, arg, &is_weak);

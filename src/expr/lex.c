@@ -172,8 +172,8 @@ static md_status take_number(lexer *lx)
     bool is_real;
     const size_t n = number_length(lx->at, &is_real);
     if (is_name_start(lx->at[n]))
-        return md_fx_complain(lx->text, lx->line, lx->column + (int32_t)n, "a number runs into the name '%c...'; put a sign between",
-                              lx->at[n]);
+        return md_fx_complain(lx->text, lx->line, lx->column + (int32_t)n,
+                              "a number runs into the name '%c...'; put a sign between", lx->at[n]);
     MD_TRY(take(lx, is_real ? MD_TOKEN_REAL : MD_TOKEN_INTEGER, n));
     md_token *const t = &lx->token[lx->n - 1];
     return is_real ? read_real(lx, t) : read_integer(lx, t);
@@ -195,7 +195,8 @@ static md_status take_sign(lexer *lx)
     if (c == '!')
         return md_fx_complain(lx->text, lx->line, lx->column, "unexpected '!'; write 'not', or '!=' to compare");
     if (c == '&' || c == '|')
-        return md_fx_complain(lx->text, lx->line, lx->column, "unexpected '%c'; write '%s'", c, c == '&' ? "and" : "or");
+        return md_fx_complain(lx->text, lx->line, lx->column, "unexpected '%c'; write '%s'", c,
+                              c == '&' ? "and" : "or");
     if (c == '^')
         return md_fx_complain(lx->text, lx->line, lx->column, "unexpected '^'; write pow(a, b)");
     if (c > ' ' && c < 127)
@@ -218,7 +219,8 @@ md_status md_lex(const md_token **out, md_arena *arena, const char *text)
 {
     const size_t length = strlen(text);
     if (length > MD_LEX_MAX_TEXT)
-        return md_fail(MD_INVALID_ARGUMENT, "a formula of %zu bytes; the longest allowed is %d", length, MD_LEX_MAX_TEXT);
+        return md_fail(MD_INVALID_ARGUMENT, "a formula of %zu bytes; the longest allowed is %d", length,
+                       MD_LEX_MAX_TEXT);
     lexer lx = {.arena = arena, .text = text, .at = text, .line = 1, .column = 1};
     lx.token = md_arena_alloc(arena, (length + 1) * sizeof *lx.token); /* no token is empty */
     if (!lx.token)

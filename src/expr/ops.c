@@ -12,12 +12,13 @@ typedef struct op_row {
 
 #define OP_ROW(name, text, arity) [MD_FX_##name] = {text, arity},
 #define BINDER_ROW(name, text) [MD_FX_##name] = {text, 1},
-static const op_row rows[MD_FX_N_OPS] = {
-    [MD_FX_NO_OP] = {"?", 0}, MD_FX_OPS(OP_ROW) MD_FX_REDUCTIONS(BINDER_ROW) MD_FX_SCANS(BINDER_ROW)};
+static const op_row rows[MD_FX_N_OPS] = {[MD_FX_NO_OP] = {"?", 0},
+                                         MD_FX_OPS(OP_ROW) MD_FX_REDUCTIONS(BINDER_ROW) MD_FX_SCANS(BINDER_ROW)};
 #undef OP_ROW
 #undef BINDER_ROW
 
-static const char *const keywords[] = {"let", "scalar", "size", "and", "or", "not", "inf", "nan", "pi", "true", "false"};
+static const char *const keywords[] = {"let", "scalar", "size", "and",  "or",   "not",
+                                       "inf", "nan",    "pi",   "true", "false"};
 
 static bool is_in_range(md_fx_op op)
 {

@@ -1,10 +1,10 @@
 /* Recursive descent over statements, precedence climbing over expressions.
  *
  *   formula   := [statement] {";" [statement]}
- *   statement := "scalar" name [":" dtype] {"," ...} | "size" dim "=" range {"," ...} | ["let"] tensor assign expression
- *   assign    := "=" | "+=" | "max=" | "min="
- *   primary   := number | name | name "(" operands ")" | tensor | binder "[" names "]" "(" operands ")" | "(" expression ")"
- *   tensor    := name [":" dtype] "[" [expression {"," expression}] "]"
+ *   statement := "scalar" name [":" dtype] {"," ...} | "size" dim "=" range {"," ...} | ["let"] tensor assign
+ * expression assign    := "=" | "+=" | "max=" | "min=" primary   := number | name | name "(" operands ")" | tensor |
+ * binder "[" names "]" "(" operands ")" | "(" expression ")" tensor    := name [":" dtype] "[" [expression {","
+ * expression}] "]"
  */
 #include "base/status.h"
 #include "expr/diag.h"
@@ -135,8 +135,8 @@ static md_status parse_tensor(parser *p, md_syntax **out)
     const md_token *const name = p->at++;
     MD_TRY(new_node(p, out, MD_SYNTAX_TENSOR, name));
     if (md_fx_is_word(name->text))
-        return md_fx_complain(p->text, name->line, name->column, "'%s' is a word of the language and cannot name a tensor",
-                              name->text);
+        return md_fx_complain(p->text, name->line, name->column,
+                              "'%s' is a word of the language and cannot name a tensor", name->text);
     if (accept(p, MD_TOKEN_COLON))
         MD_TRY(parse_dtype(p, &(*out)->dtype));
     MD_TRY(expect(p, MD_TOKEN_LEFT));
@@ -217,7 +217,8 @@ static md_status parse_word(parser *p, md_syntax **out)
 static md_status parse_primary(parser *p, md_syntax **out)
 {
     const md_token *const t = p->at;
-    if (t->kind == MD_TOKEN_NAME && !is_name(t, "and") && !is_name(t, "or") && !is_name(t, "let") && !is_name(t, "scalar"))
+    if (t->kind == MD_TOKEN_NAME && !is_name(t, "and") && !is_name(t, "or") && !is_name(t, "let") &&
+        !is_name(t, "scalar"))
         return parse_word(p, out);
     if (t->kind == MD_TOKEN_INTEGER || t->kind == MD_TOKEN_REAL) {
         MD_TRY(new_node(p, out, t->kind == MD_TOKEN_REAL ? MD_SYNTAX_REAL : MD_SYNTAX_INTEGER, p->at++));
@@ -244,11 +245,11 @@ typedef struct binary {
 static binary binary_at(const md_token *t)
 {
     static const binary by_sign[MD_TOKEN_N_KINDS] = {
-        [MD_TOKEN_LT] = {MD_FX_LT, LEVEL_COMPARE},     [MD_TOKEN_LE] = {MD_FX_LE, LEVEL_COMPARE},
-        [MD_TOKEN_GT] = {MD_FX_GT, LEVEL_COMPARE},     [MD_TOKEN_GE] = {MD_FX_GE, LEVEL_COMPARE},
-        [MD_TOKEN_EQ] = {MD_FX_EQ, LEVEL_COMPARE},     [MD_TOKEN_NE] = {MD_FX_NE, LEVEL_COMPARE},
-        [MD_TOKEN_PLUS] = {MD_FX_ADD, LEVEL_SUM},      [MD_TOKEN_MINUS] = {MD_FX_SUB, LEVEL_SUM},
-        [MD_TOKEN_STAR] = {MD_FX_MUL, LEVEL_TERM},     [MD_TOKEN_SLASH] = {MD_FX_DIV, LEVEL_TERM},
+        [MD_TOKEN_LT] = {MD_FX_LT, LEVEL_COMPARE},         [MD_TOKEN_LE] = {MD_FX_LE, LEVEL_COMPARE},
+        [MD_TOKEN_GT] = {MD_FX_GT, LEVEL_COMPARE},         [MD_TOKEN_GE] = {MD_FX_GE, LEVEL_COMPARE},
+        [MD_TOKEN_EQ] = {MD_FX_EQ, LEVEL_COMPARE},         [MD_TOKEN_NE] = {MD_FX_NE, LEVEL_COMPARE},
+        [MD_TOKEN_PLUS] = {MD_FX_ADD, LEVEL_SUM},          [MD_TOKEN_MINUS] = {MD_FX_SUB, LEVEL_SUM},
+        [MD_TOKEN_STAR] = {MD_FX_MUL, LEVEL_TERM},         [MD_TOKEN_SLASH] = {MD_FX_DIV, LEVEL_TERM},
         [MD_TOKEN_SLASHES] = {MD_FX_FLOORDIV, LEVEL_TERM}, [MD_TOKEN_PERCENT] = {MD_FX_MOD, LEVEL_TERM},
     };
     if (is_name(t, "or"))
@@ -303,8 +304,8 @@ static md_status parse_binaries(parser *p, md_syntax **out, int least)
 static md_status parse_expression(parser *p, md_syntax **out, int least)
 {
     if (p->depth == MD_SYNTAX_MAX_DEPTH)
-        return md_fx_complain(p->text, p->at->line, p->at->column, "the expression is nested more than %d deep; use let",
-                              MD_SYNTAX_MAX_DEPTH);
+        return md_fx_complain(p->text, p->at->line, p->at->column,
+                              "the expression is nested more than %d deep; use let", MD_SYNTAX_MAX_DEPTH);
     ++p->depth;
     MD_TRY(parse_binaries(p, out, least));
     --p->depth;
@@ -407,7 +408,8 @@ static md_status parse_declarations(parser *p, md_syntax_item *item)
     item->size = is_scalar ? NULL : entries;
     do {
         if (item->n == MOST)
-            return md_fx_complain(p->text, p->at->line, p->at->column, "more than %d declarations in one statement", MOST);
+            return md_fx_complain(p->text, p->at->line, p->at->column, "more than %d declarations in one statement",
+                                  MOST);
         MD_TRY(is_scalar ? parse_scalar(p, &item->scalar[item->n]) : parse_dim_size(p, &item->size[item->n]));
         ++item->n;
     } while (accept(p, MD_TOKEN_COMMA));

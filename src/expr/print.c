@@ -1,5 +1,5 @@
-/* Formulas as text. Parsing the text again gives the same formula: dtypes of all arguments and static sizes stand in it, and
- * a constant carries its type, f32(2), where nothing beside it gives it one. */
+/* Formulas as text. Parsing the text again gives the same formula: dtypes of all arguments and static sizes stand in
+ * it, and a constant carries its type, f32(2), where nothing beside it gives it one. */
 #include "base/dtype.h"
 #include "base/status.h"
 #include "base/strbuf.h"
@@ -17,7 +17,7 @@ typedef struct printer {
     md_strbuf *out;
     const md_fx_formula *formula;
     bool with_types; /* print a tensor's dtype where it first appears */
-    bool is_begun; /* some statement stands before */
+    bool is_begun;   /* some statement stands before */
     bool is_typed[MD_FX_MAX_TENSORS];
 } printer;
 
@@ -135,10 +135,12 @@ static void print_tensor(printer *p, int32_t id, int32_t n, const md_fx_node *co
 static int level_of(md_fx_op op)
 {
     static const uint8_t levels[MD_FX_N_OPS] = {
-        [MD_FX_OR] = LEVEL_OR,       [MD_FX_AND] = LEVEL_AND,     [MD_FX_NOT] = LEVEL_NOT,      [MD_FX_LT] = LEVEL_COMPARE,
-        [MD_FX_LE] = LEVEL_COMPARE,  [MD_FX_GT] = LEVEL_COMPARE,  [MD_FX_GE] = LEVEL_COMPARE,   [MD_FX_EQ] = LEVEL_COMPARE,
-        [MD_FX_NE] = LEVEL_COMPARE,  [MD_FX_ADD] = LEVEL_SUM,     [MD_FX_SUB] = LEVEL_SUM,      [MD_FX_MUL] = LEVEL_TERM,
-        [MD_FX_DIV] = LEVEL_TERM,    [MD_FX_FLOORDIV] = LEVEL_TERM, [MD_FX_MOD] = LEVEL_TERM,   [MD_FX_NEG] = LEVEL_SIGN};
+        [MD_FX_OR] = LEVEL_OR,      [MD_FX_AND] = LEVEL_AND,       [MD_FX_NOT] = LEVEL_NOT,
+        [MD_FX_LT] = LEVEL_COMPARE, [MD_FX_LE] = LEVEL_COMPARE,    [MD_FX_GT] = LEVEL_COMPARE,
+        [MD_FX_GE] = LEVEL_COMPARE, [MD_FX_EQ] = LEVEL_COMPARE,    [MD_FX_NE] = LEVEL_COMPARE,
+        [MD_FX_ADD] = LEVEL_SUM,    [MD_FX_SUB] = LEVEL_SUM,       [MD_FX_MUL] = LEVEL_TERM,
+        [MD_FX_DIV] = LEVEL_TERM,   [MD_FX_FLOORDIV] = LEVEL_TERM, [MD_FX_MOD] = LEVEL_TERM,
+        [MD_FX_NEG] = LEVEL_SIGN};
     return levels[op] ? levels[op] : LEVEL_PRIMARY;
 }
 
@@ -169,8 +171,9 @@ static bool is_all_constant(const md_fx_node *n)
     return true;
 }
 
-/* Whether literals among the operands get their type from elsewhere: from an operand that has one, or, where none has, from
- * what stands around the operation. Literals alone would be folded in double when read again, so they say their type. */
+/* Whether literals among the operands get their type from elsewhere: from an operand that has one, or, where none has,
+ * from what stands around the operation. Literals alone would be folded in double when read again, so they say their
+ * type. */
 static bool anchors_operands(const md_fx_node *n, bool is_anchored)
 {
     for (int32_t i = first_typed(n); i < n->n_args; ++i)

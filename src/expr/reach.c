@@ -37,9 +37,8 @@ static md_status check_affine(md_front *fr, const md_fx_node *n)
     const bool is_sum = n->op == MD_FX_ADD || n->op == MD_FX_SUB || n->op == MD_FX_NEG;
     const bool is_division = n->op == MD_FX_FLOORDIV || n->op == MD_FX_MOD;
     if (n->kind != MD_FX_OP)
-        return n->kind == MD_FX_CAST
-                   ? MD_FRONT_ERROR(fr, n, "a conversion in a subscript that reads no tensor")
-                   : MD_OK;
+        return n->kind == MD_FX_CAST ? MD_FRONT_ERROR(fr, n, "a conversion in a subscript that reads no tensor")
+                                     : MD_OK;
     if (n->op == MD_FX_MUL && !is_constant(n->arg[0]) && !is_constant(n->arg[1]))
         return MD_FRONT_ERROR(fr, n, "a subscript multiplies by constants and static sizes only");
     if (is_division && (!is_constant(n->arg[1]) || n->arg[1]->integer < 1))
@@ -129,8 +128,8 @@ static md_status hold_condition(walk *w, const md_fx_node *c, bool holds)
     }
     /* Of integers only: among reals, not(a < b) is not a >= b where one is NaN. */
     const md_fx_op other = is_op && c->arg[0]->type == MD_I64 ? opposite(c->op) : MD_FX_NO_OP;
-    const md_fx_node *const negated = other ? md_fx_op2(w->front->arena, other, c->arg[0], c->arg[1])
-                                            : md_fx_op1(w->front->arena, MD_FX_NOT, c);
+    const md_fx_node *const negated =
+        other ? md_fx_op2(w->front->arena, other, c->arg[0], c->arg[1]) : md_fx_op1(w->front->arena, MD_FX_NOT, c);
     if (!negated)
         return md_fail_memory();
     hold(w, negated);

@@ -1,5 +1,6 @@
-/* Folding that changes no bit of any result: integers, exact real constants, casts, identities that hold for every value,
- * signed zeros and NaN included. Nothing is re-associated. Nothing that names an argument or an index disappears. */
+/* Folding that changes no bit of any result: integers, exact real constants, casts, identities that hold for every
+ * value, signed zeros and NaN included. Nothing is re-associated. Nothing that names an argument or an index
+ * disappears. */
 #include "base/dtype.h"
 #include "base/status.h"
 #include "expr/front.h"
@@ -29,7 +30,8 @@ static md_fx_node *copy_of(simplifier *s, const md_fx_node *n)
     return copy;
 }
 
-static md_status constant(simplifier *s, const md_fx_node **out, const md_fx_node *at, md_dtype type, double num, int64_t integer)
+static md_status constant(simplifier *s, const md_fx_node **out, const md_fx_node *at, md_dtype type, double num,
+                          int64_t integer)
 {
     md_fx_node *const n = md_fx_node_new(s->front->arena, MD_FX_CONST, type);
     if (!n)
@@ -128,13 +130,13 @@ static int count(const md_fx_node *n, int most)
 
 /* ---- constants ---- */
 
-/* Exact where kernels and the evaluator agree: f64 operations are computed alike; an f32 one when its double result is an
- * f32, for then rounding once or twice gives the same. */
+/* Exact where kernels and the evaluator agree: f64 operations are computed alike; an f32 one when its double result is
+ * an f32, for then rounding once or twice gives the same. */
 static md_status fold_real(simplifier *s, const md_fx_node **out, const md_fx_node *n)
 {
     static const bool is_rounded_alike[MD_FX_N_OPS] = {
-        [MD_FX_NEG] = true, [MD_FX_ADD] = true, [MD_FX_SUB] = true,  [MD_FX_MUL] = true,   [MD_FX_DIV] = true,
-        [MD_FX_ABS] = true, [MD_FX_MIN] = true, [MD_FX_MAX] = true,  [MD_FX_FLOOR] = true, [MD_FX_CEIL] = true,
+        [MD_FX_NEG] = true,   [MD_FX_ADD] = true,   [MD_FX_SUB] = true, [MD_FX_MUL] = true,   [MD_FX_DIV] = true,
+        [MD_FX_ABS] = true,   [MD_FX_MIN] = true,   [MD_FX_MAX] = true, [MD_FX_FLOOR] = true, [MD_FX_CEIL] = true,
         [MD_FX_ROUND] = true, [MD_FX_TRUNC] = true, [MD_FX_SQRT] = true};
     double x[3] = {0};
     if (!is_rounded_alike[n->op])
@@ -164,7 +166,8 @@ static md_status fold_constants(simplifier *s, const md_fx_node **out, const md_
     if (is_all_integer)
         return MD_OK;
     if (n->type == MD_BOOL)
-        return constant(s, out, n, MD_BOOL, 0, md_scalar_test(n->op)(n->arg[0]->num, n->n_args > 1 ? n->arg[1]->num : 0));
+        return constant(s, out, n, MD_BOOL, 0,
+                        md_scalar_test(n->op)(n->arg[0]->num, n->n_args > 1 ? n->arg[1]->num : 0));
     return fold_real(s, out, n);
 }
 

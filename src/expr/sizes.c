@@ -31,7 +31,8 @@ static md_status wrong(const reader *r, const char *what)
     const int32_t at = (int32_t)(r->at - r->text) + 1;
     if (!*r->at)
         return md_fail(MD_INVALID_ARGUMENT, "sizes \"%.200s\": expected %s at the end", r->text, what);
-    return md_fail(MD_INVALID_ARGUMENT, "sizes \"%.200s\": expected %s at column %d, not '%.20s'", r->text, what, at, r->at);
+    return md_fail(MD_INVALID_ARGUMENT, "sizes \"%.200s\": expected %s at column %d, not '%.20s'", r->text, what, at,
+                   r->at);
 }
 
 static md_status read_name(reader *r, char *name)
@@ -85,7 +86,8 @@ static md_status read_entry(reader *r, md_fx_size_fn fn, void *user)
     if (*r->at && *r->at != ',' && !is_blank(*r->at))
         return wrong(r, "',' or a range");
     if (hi < lo)
-        return md_fail(MD_INVALID_ARGUMENT, "sizes: the range %lld..%lld of '%s' is empty", (long long)lo, (long long)hi, name);
+        return md_fail(MD_INVALID_ARGUMENT, "sizes: the range %lld..%lld of '%s' is empty", (long long)lo,
+                       (long long)hi, name);
     return fn(user, name, lo, hi);
 }
 

@@ -39,7 +39,8 @@ static md_status add_tensor(symbols *s, const md_syntax *at)
         return MD_FRONT_ERROR(fr, at, "more than %d tensors", MD_FX_MAX_TENSORS);
     const int32_t id = f->n_tensors;
     md_fx_tensor *const t = &f->tensor[id];
-    *t = (md_fx_tensor){.name = md_arena_text(fr->arena, at->name), .role = MD_FX_INPUT, .rank = at->n_args, .stmt = -1};
+    *t =
+        (md_fx_tensor){.name = md_arena_text(fr->arena, at->name), .role = MD_FX_INPUT, .rank = at->n_args, .stmt = -1};
     if (!t->name)
         return md_fail_memory();
     fr->tensor[id] = (md_tensor_notes){.line = at->line, .column = at->column};
@@ -95,13 +96,14 @@ static md_status note_target(symbols *s, const md_syntax_item *item)
     MD_TRY(note_tensor(s, at, &id));
     md_fx_tensor *const t = &fr->formula->tensor[id];
     if (t->stmt >= 0)
-        return MD_FRONT_ERROR(fr, at, "'%s' is assigned twice; the first time at %d:%d", at->name, fr->formula->stmt[t->stmt].line,
-                              fr->formula->stmt[t->stmt].column);
+        return MD_FRONT_ERROR(fr, at, "'%s' is assigned twice; the first time at %d:%d", at->name,
+                              fr->formula->stmt[t->stmt].line, fr->formula->stmt[t->stmt].column);
     if (!is_new)
-        return md_fx_complain(fr->text, fr->tensor[id].line, fr->tensor[id].column,
-                              "'%s' is read before it is written at %d:%d; to update in place, give the new value another "
-                              "name and pass the same memory for both",
-                              at->name, at->line, at->column);
+        return md_fx_complain(
+            fr->text, fr->tensor[id].line, fr->tensor[id].column,
+            "'%s' is read before it is written at %d:%d; to update in place, give the new value another "
+            "name and pass the same memory for both",
+            at->name, at->line, at->column);
     t->role = item->is_let ? MD_FX_TEMP : MD_FX_OUTPUT;
     fr->tensor[id].is_let = item->is_let;
     t->stmt = fr->formula->n_stmts;
@@ -181,7 +183,8 @@ md_status md_front_symbols(md_front *front)
     for (int32_t i = 0; i < front->formula->n_tensors; ++i)
         has_output |= front->formula->tensor[i].role == MD_FX_OUTPUT;
     if (!has_output)
-        return md_fail(MD_INVALID_ARGUMENT, front->formula->n_stmts ? "the formula has no output: every statement is a let"
-                                                                     : "the formula has no statement");
+        return md_fail(MD_INVALID_ARGUMENT, front->formula->n_stmts
+                                                ? "the formula has no output: every statement is a let"
+                                                : "the formula has no statement");
     return settle_inputs(&s);
 }

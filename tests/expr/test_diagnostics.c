@@ -530,10 +530,12 @@ static void test_carets(void **state)
                         "  ...X[i] + X[i] + X[i] + X[i] + X[i] + X[i] + X[i] + bad;\n"
                         "                                                      ^");
     md_strbuf_finish(&b);
-    assert_int_equal(md_fx_formula_create(&f, "# \xc3\xbcn\xc3\xaf\n\tY[i] = # \xc3\xbc\n  bad\n;", NULL), MD_INVALID_ARGUMENT);
-    assert_string_equal(md_last_error(), "3:3: unknown name 'bad'; a tensor needs its indices, a parameter 'scalar bad;'\n"
-                                         "    bad\n"
-                                         "    ^");
+    assert_int_equal(md_fx_formula_create(&f, "# \xc3\xbcn\xc3\xaf\n\tY[i] = # \xc3\xbc\n  bad\n;", NULL),
+                     MD_INVALID_ARGUMENT);
+    assert_string_equal(md_last_error(),
+                        "3:3: unknown name 'bad'; a tensor needs its indices, a parameter 'scalar bad;'\n"
+                        "    bad\n"
+                        "    ^");
     assert_int_equal(md_fx_formula_create(&f, "Y[i] = X[i] \xc3\xbc", NULL), MD_INVALID_ARGUMENT);
     assert_string_equal(md_last_error(), "1:13: unexpected character 0xc3\n"
                                          "  Y[i] = X[i] \xc3\xbc\n"
@@ -594,7 +596,8 @@ static void test_limits(void **state)
     check_repeated("Y[i] = sum[a", ",b@", 8, "](X[i])", "at most 8 indices can be bound at once");
     check_repeated("Y[i] = 0.", "0", 20000, "1 * X[i]", NULL);
     check_repeated("Y[i] = 1", "0", 20000, ".5 * X[i]", "too large");
-    check_repeated("G[p[a,b,c,d,e,f,g,h], q[a0,b0,c0,d0,e0,f0,g0,h0], r[", "z", 1, "]] += 1", "more than 16 indices on the left side");
+    check_repeated("G[p[a,b,c,d,e,f,g,h], q[a0,b0,c0,d0,e0,f0,g0,h0], r[", "z", 1, "]] += 1",
+                   "more than 16 indices on the left side");
 }
 
 int main(void)

@@ -120,7 +120,8 @@ static void test_arguments(void **state)
 {
     (void)state;
     check_arguments("Y[b,n] = gelu(sum[k](X[b,k] * W[n,k]) + bias[n])", ">Y:f32 X:f32 W:f32 bias:f32");
-    check_arguments("let t[i] = X[i]; scalar a; Y[i] = t[i] * a * Z[i]; scalar b:i64, c:f64", "X:f32 a=f32 >Y:f32 Z:f32 b=i64 c=f64");
+    check_arguments("let t[i] = X[i]; scalar a; Y[i] = t[i] * a * Z[i]; scalar b:i64, c:f64",
+                    "X:f32 a=f32 >Y:f32 Z:f32 b=i64 c=f64");
     check_arguments("G[ids[i],d] += D[i,d]", ">G:f32+ ids:i64 D:f32");
     check_arguments("C[s:i32[t],d] = K:bf16[t,d]", ">C:f32+ s:i32 K:bf16");
     check_arguments("Y[i] += X[i]", ">Y:f32+ X:f32");
@@ -136,7 +137,8 @@ static void check_output(const char *formula, md_dtype fallback, md_dtype wanted
     md_fx_formula *f = front_make(formula, &(md_fx_options){.dtype = fallback});
     const md_fx_tensor *const t = &f->tensor[f->stmt[f->n_stmts - 1].tensor];
     if (t->dtype != wanted)
-        fail_msg("%s (default %s): %s, not %s", formula, md_dtype_name(fallback), md_dtype_name(t->dtype), md_dtype_name(wanted));
+        fail_msg("%s (default %s): %s, not %s", formula, md_dtype_name(fallback), md_dtype_name(t->dtype),
+                 md_dtype_name(wanted));
     md_fx_formula_destroy(&f);
 }
 
@@ -200,8 +202,9 @@ static void test_output_types(void **state)
 static void test_lets(void **state)
 {
     (void)state;
-    md_fx_formula *f = front_make("let a[i] = X[i]; let b:bf16[i] = a[i]; let c[i] = i; let d[i] = 1; Y[i] = a[i] + b[i] + c[i] + d[i]",
-                                  &(md_fx_options){.dtype = MD_F16});
+    md_fx_formula *f = front_make(
+        "let a[i] = X[i]; let b:bf16[i] = a[i]; let c[i] = i; let d[i] = 1; Y[i] = a[i] + b[i] + c[i] + d[i]",
+        &(md_fx_options){.dtype = MD_F16});
     const md_fx_tensor *const a = &f->tensor[tensor_of(f, "a")], *const b = &f->tensor[tensor_of(f, "b")];
     assert_int_equal(a->role, MD_FX_TEMP);
     assert_int_equal(a->dtype, MD_F32); /* the compute type: nothing is rounded */
@@ -248,13 +251,16 @@ static void test_reaches(void **state)
     check_reaches("Y[h,d] = X[h // 4, d % 2]", "X.0: h // 4\nX.1: d % 2\n");
     check_reaches("Y[i] = X[0] + X[0] + X[-1 + 3]", "X.0: 0\nX.0: 2\n");
     check_reaches("Y[i] = where(i > 0, X[i - 1], X[i])", "X.0: i - 1 | i > 0\nX.0: i | i <= 0\n");
-    check_reaches("Y[i] = where(i > 0 and i < 9, X[i - 1], X[i])", "X.0: i - 1 | i > 0 | i < 9\nX.0: i | not (i > 0 and i < 9)\n");
-    check_reaches("Y[i] = where(i < 1 or i >= 9, X[0], X[i - 1])", "X.0: 0 | i < 1 or i >= 9\nX.0: i - 1 | i >= 1 | i < 9\n");
+    check_reaches("Y[i] = where(i > 0 and i < 9, X[i - 1], X[i])",
+                  "X.0: i - 1 | i > 0 | i < 9\nX.0: i | not (i > 0 and i < 9)\n");
+    check_reaches("Y[i] = where(i < 1 or i >= 9, X[0], X[i - 1])",
+                  "X.0: 0 | i < 1 or i >= 9\nX.0: i - 1 | i >= 1 | i < 9\n");
     check_reaches("Y[i] = where(not i == 3, X[i + 1], X[i + 2])", "X.0: i + 1 | i != 3\nX.0: i + 2 | i == 3\n");
     /* among reals, "not less" is not "greater or equal": there are NaNs */
     check_reaches("Y[i] = where(V[i] < 1, X[i + 1], X[i + 2])", "X.0: i + 1 | V[i] < 1\nX.0: i + 2 | not V[i] < 1\n");
     /* the condition itself is under the outer guards only, and guards nest */
-    check_reaches("Y[i] = where(i > 0, where(X[i - 1] > 0, X[i + 1], 0), 0)", "X.0: i - 1 | i > 0\nX.0: i + 1 | i > 0 | X[i - 1] > 0\n");
+    check_reaches("Y[i] = where(i > 0, where(X[i - 1] > 0, X[i + 1], 0), 0)",
+                  "X.0: i - 1 | i > 0\nX.0: i + 1 | i > 0 | X[i - 1] > 0\n");
     check_reaches("Y[i] = sum[r](where(i + r > 2, X[i + r - 3] * W[r], 0))", "X.0: i + r - 3 | i + r > 2\n");
     /* an axis that the left side of a let or an output made */
     check_reaches("let t[j] = X[j]; Y[i] = t[i + 1]", "t.0: i + 1\n");
@@ -332,9 +338,11 @@ static void test_literals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_dims),     cmocka_unit_test(test_sizes),   cmocka_unit_test(test_arguments),
-        cmocka_unit_test(test_output_types), cmocka_unit_test(test_lets), cmocka_unit_test(test_reaches),
-        cmocka_unit_test(test_indices),  cmocka_unit_test(test_options_are_kept), cmocka_unit_test(test_literals),
+        cmocka_unit_test(test_dims),      cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_arguments), cmocka_unit_test(test_output_types),
+        cmocka_unit_test(test_lets),      cmocka_unit_test(test_reaches),
+        cmocka_unit_test(test_indices),   cmocka_unit_test(test_options_are_kept),
+        cmocka_unit_test(test_literals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,13 @@
-/* Every allocation of the front end may fail: out of memory is reported, nothing leaks (run under a sanitizer or valgrind). */
+/* Every allocation of the front end may fail: out of memory is reported, nothing leaks (run under a sanitizer or
+ * valgrind). */
 #include "front_check.h"
 
 #include "../support/fault.h"
 
 static const char *const formulas[] = {
     "Y[i,j] = exp(X[i,j] - max[k](X[i,k])) / sum[k](exp(X[i,k] - max[l](X[i,l])))",
-    "size n=4; scalar a, b:i64; let t:bf16[i] = where(i > 0 and not i == 3, X[i - 1], 0) * a + mean[n](W[i,n]) + 1 / 3; "
+    "size n=4; scalar a, b:i64; let t:bf16[i] = where(i > 0 and not i == 3, X[i - 1], 0) * a + mean[n](W[i,n]) + 1 / "
+    "3; "
     "Y[i] = pow(t[i], 2) + cumsum[i](E[ids[i + 1]], reverse) + size(i) + b; G[p[i],i] max= i // 2",
     "Y[i] = X[i] + unknown", /* a diagnostic also allocates nothing that could be lost */
 };

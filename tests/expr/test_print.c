@@ -36,8 +36,9 @@ static bool same_number(double a, double b)
 static void compare_nodes(pair *p, const md_fx_node *a, const md_fx_node *b)
 {
     const bool is_leaf_different = a->kind == MD_FX_INDEX ? !same_index(p, a->id, b->id) : a->id != b->id;
-    if (differs(p, a->kind != b->kind, "kind") || differs(p, a->op != b->op, "op") || differs(p, a->type != b->type, "type") ||
-        differs(p, a->to != b->to, "to") || differs(p, is_leaf_different, "id") || differs(p, a->n_args != b->n_args, "n_args") ||
+    if (differs(p, a->kind != b->kind, "kind") || differs(p, a->op != b->op, "op") ||
+        differs(p, a->type != b->type, "type") || differs(p, a->to != b->to, "to") ||
+        differs(p, is_leaf_different, "id") || differs(p, a->n_args != b->n_args, "n_args") ||
         differs(p, a->n_bound != b->n_bound, "n_bound") || differs(p, a->weak || b->weak, "weak") ||
         differs(p, a->unbiased != b->unbiased || a->exclusive != b->exclusive || a->reverse != b->reverse, "options") ||
         differs(p, !same_number(a->num, b->num) || a->integer != b->integer, "constant"))
@@ -52,16 +53,20 @@ static void compare_tables(pair *p)
 {
     const md_fx_formula *const a = p->a, *const b = p->b;
     for (int32_t i = 0; i < a->n_dims; ++i)
-        differs(p, strcmp(a->dim[i].name, b->dim[i].name) || a->dim[i].size != b->dim[i].size || a->dim[i].lo != b->dim[i].lo ||
-                       a->dim[i].hi != b->dim[i].hi, "dim");
+        differs(p,
+                strcmp(a->dim[i].name, b->dim[i].name) || a->dim[i].size != b->dim[i].size ||
+                    a->dim[i].lo != b->dim[i].lo || a->dim[i].hi != b->dim[i].hi,
+                "dim");
     for (int32_t i = 0; i < a->n_scalars; ++i)
         differs(p, strcmp(a->scalar[i].name, b->scalar[i].name) || a->scalar[i].type != b->scalar[i].type, "scalar");
     for (int32_t i = 0; i < a->n_args; ++i)
         differs(p, a->args[i].is_scalar != b->args[i].is_scalar || a->args[i].id != b->args[i].id, "argument");
     for (int32_t i = 0; i < a->n_tensors; ++i) {
         const md_fx_tensor *const x = &a->tensor[i], *const y = &b->tensor[i];
-        differs(p, strcmp(x->name, y->name) || x->role != y->role || x->dtype != y->dtype || x->rank != y->rank ||
-                       x->stmt != y->stmt || x->is_declared != y->is_declared || x->is_updated != y->is_updated, "tensor");
+        differs(p,
+                strcmp(x->name, y->name) || x->role != y->role || x->dtype != y->dtype || x->rank != y->rank ||
+                    x->stmt != y->stmt || x->is_declared != y->is_declared || x->is_updated != y->is_updated,
+                "tensor");
         for (int32_t k = 0; k < x->rank; ++k)
             differs(p, x->dim[k] != y->dim[k] || x->at_least[k] != y->at_least[k], "axis");
     }
@@ -70,9 +75,11 @@ static void compare_tables(pair *p)
 static const char *difference(const md_fx_formula *a, const md_fx_formula *b)
 {
     pair p = {.a = a, .b = b};
-    if (differs(&p, a->n_dims != b->n_dims || a->n_indices != b->n_indices || a->n_tensors != b->n_tensors ||
-                        a->n_scalars != b->n_scalars || a->n_stmts != b->n_stmts || a->n_args != b->n_args ||
-                        a->n_reaches != b->n_reaches, "counts"))
+    if (differs(&p,
+                a->n_dims != b->n_dims || a->n_indices != b->n_indices || a->n_tensors != b->n_tensors ||
+                    a->n_scalars != b->n_scalars || a->n_stmts != b->n_stmts || a->n_args != b->n_args ||
+                    a->n_reaches != b->n_reaches,
+                "counts"))
         return p.difference;
     compare_tables(&p);
     for (int32_t i = 0; i < a->n_stmts; ++i) {
@@ -103,7 +110,8 @@ static void check_round_trip(const char *text, const md_fx_options *options)
     char *const again = front_print(b);
     const char *const what = difference(a, b);
     if (strcmp(printed, again) != 0 || what)
-        fail_msg("\n  formula: %s\n  prints:  %s\n  then:    %s\n  differs: %s", text, printed, again, what ? what : "text");
+        fail_msg("\n  formula: %s\n  prints:  %s\n  then:    %s\n  differs: %s", text, printed, again,
+                 what ? what : "text");
     free(printed);
     free(again);
     md_fx_formula_destroy(&a);
@@ -138,7 +146,8 @@ static void test_canonical(void **state)
         {"Y[i] = where(X[i] > 0, i64(1), i64(0))", "Y:i64[i] = where(X:f32[i] > 0, 1, 0)"},
         {"let t[i] = where(X[i] > 0, i64(1), i64(0)); Y[i] = t[i]",
          "let t[i] = where(X:f32[i] > 0, i64(1), i64(0)); Y:i64[i] = t[i]"},
-        {"Y[i] = sum[k](where(X[i,k] > 0, 1, 0)) * 0.5", "Y:f32[i] = f32(sum[k](where(X:f32[i,k] > 0, i64(1), i64(0)))) * 0.5"},
+        {"Y[i] = sum[k](where(X[i,k] > 0, 1, 0)) * 0.5",
+         "Y:f32[i] = f32(sum[k](where(X:f32[i,k] > 0, i64(1), i64(0)))) * 0.5"},
         {"Y[i] = D:f64[i] * 0.1 + X[i] * 0.1", "Y:f64[i] = D:f64[i] * 0.1 + f64(X:f32[i] * 0.1)"},
         {"Y[i] = i / 2 + i", "Y:f32[i] = f32(i) / 2 + f32(i)"},
         {"Y[i] = mean[k,l](X[i,k,l])", "Y:f32[i] = sum[k,l](X:f32[i,k,l]) / f32(size(k) * size(l))"},
@@ -173,11 +182,13 @@ static void test_options_are_printed(void **state)
     (void)state;
     const md_fx_options options = {.dtype = MD_BF16, .sizes = "n=11008, k=4096, b=1..8192"};
     const char *const text = "Y[b,n] = sum[k](X[b,k] * W[n,k]) / k_; scalar k_";
-    front_check_prints(text, &options,
-                       "size b=1..8192, n=11008, k=4096; Y:bf16[b,n] = sum[k](X:bf16[b,k] * W:bf16[n,k]) / k_; scalar k_:f32");
+    front_check_prints(
+        text, &options,
+        "size b=1..8192, n=11008, k=4096; Y:bf16[b,n] = sum[k](X:bf16[b,k] * W:bf16[n,k]) / k_; scalar k_:f32");
     check_round_trip(text, &options);
     const md_fx_options doubles = {.dtype = MD_F64};
-    front_check_prints("scalar a; Y[i] = X[i] * a + 0.1 + sum[k](1.5)", &(md_fx_options){.dtype = MD_F64, .sizes = "k=3"},
+    front_check_prints("scalar a; Y[i] = X[i] * a + 0.1 + sum[k](1.5)",
+                       &(md_fx_options){.dtype = MD_F64, .sizes = "k=3"},
                        "size k=3; scalar a:f64; Y:f64[i] = X:f64[i] * a + 0.1 + f64(sum[k](f32(1.5)))");
     check_round_trip("scalar a; Y[i] = exp(X[i]) * a; Z[i] = where(X[i] > 1, 0.1, 0.2)", &doubles);
     const md_fx_options ints = {.dtype = MD_I32};
@@ -196,8 +207,7 @@ static void test_shadows(void **state)
     assert_int_equal(f->n_dims, 3);
     assert_string_equal(f->dim[2].name, "j_2");
     char *const printed = front_print(f);
-    assert_string_equal(printed,
-                        "Y:f32[i,j] = X:f32[i,j] * (sum[j](W:f32[j,i]) / f32(size(W.0))) + f32(size(Y.1))");
+    assert_string_equal(printed, "Y:f32[i,j] = X:f32[i,j] * (sum[j](W:f32[j,i]) / f32(size(W.0))) + f32(size(Y.1))");
     free(printed);
     md_fx_formula_destroy(&f);
     check_round_trip(text, &(md_fx_options){.sizes = "j_2=5, j=1.."});
@@ -261,9 +271,9 @@ static void test_random(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_canonical),  cmocka_unit_test(test_options_are_printed),
-        cmocka_unit_test(test_shadows),    cmocka_unit_test(test_catalogue),
-        cmocka_unit_test(test_locale),     cmocka_unit_test(test_random),
+        cmocka_unit_test(test_canonical), cmocka_unit_test(test_options_are_printed),
+        cmocka_unit_test(test_shadows),   cmocka_unit_test(test_catalogue),
+        cmocka_unit_test(test_locale),    cmocka_unit_test(test_random),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,8 +2,9 @@
  *
  * With libFuzzer, from the root of the sources (about 20 s to build):
  *   clang -g -O1 -std=gnu11 -D_GNU_SOURCE -fsanitize=fuzzer,address,undefined -Iinclude -Isrc -I<build>/src \
- *     tests/fuzz/fuzz_formula.c src/base/{arena,strbuf,status,dtype}.c <sources of src/expr> <build>/src/expr/catalogue_table.c \
- *     -lm -o fuzz_formula && ./fuzz_formula -dict=tests/fuzz/formula.dict -max_len=2000 WORK data/fuzz/formula
+ *     tests/fuzz/fuzz_formula.c src/base/{arena,strbuf,status,dtype}.c <sources of src/expr>
+ * <build>/src/expr/catalogue_table.c \ -lm -o fuzz_formula && ./fuzz_formula -dict=tests/fuzz/formula.dict
+ * -max_len=2000 WORK data/fuzz/formula
  *
  * An input may begin with a line "#!sizes", which goes to the options. */
 #include "base/status.h"
@@ -27,8 +28,8 @@ static void require(bool holds, const char *what, const char *text)
 /* Printing adds types, casts and blanks: a formula near a limit may exceed it when read again. */
 static bool is_limit(const char *message)
 {
-    return strstr(message, "nested more than") || strstr(message, "the longest allowed") || strstr(message, "more than") ||
-           strstr(message, "too many");
+    return strstr(message, "nested more than") || strstr(message, "the longest allowed") ||
+           strstr(message, "more than") || strstr(message, "too many");
 }
 
 static void check_print(const md_fx_formula *formula)
@@ -39,7 +40,8 @@ static void check_print(const md_fx_formula *formula)
     const md_status status = md_fx_formula_create(&again, md_strbuf_text(&first), NULL);
     if (status == MD_OK) {
         md_fx_print(&second, again);
-        require(strcmp(md_strbuf_text(&first), md_strbuf_text(&second)) == 0, md_strbuf_text(&second), md_strbuf_text(&first));
+        require(strcmp(md_strbuf_text(&first), md_strbuf_text(&second)) == 0, md_strbuf_text(&second),
+                md_strbuf_text(&first));
         require(formula->n_dims == again->n_dims && formula->n_reaches == again->n_reaches, "another formula",
                 md_strbuf_text(&first));
     } else {

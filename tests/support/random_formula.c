@@ -10,7 +10,8 @@ typedef struct generator {
     random_formula_options o;
     int n_rows, n_columns; /* visible indices of each kind */
     char row[MAX_VISIBLE][16], column[MAX_VISIBLE][16];
-    bool free_rows, free_columns; /* i and j stand on the left side and no reduction is around: scans may run along them */
+    bool free_rows,
+        free_columns; /* i and j stand on the left side and no reduction is around: scans may run along them */
     bool in_scan;
     int n_bound;
 } generator;
@@ -109,7 +110,8 @@ static void call(generator *g, const char *name, int n, int depth)
 static void function(generator *g, int depth)
 {
     static const char *const tame[] = {"abs", "tanh", "sigmoid", "relu", "gelu", "sin", "erf", "floor", "silu", "sign"};
-    static const char *const wild[] = {"exp", "log", "sqrt", "rsqrt", "exp2", "expm1", "log1p", "softplus", "round", "trunc"};
+    static const char *const wild[] = {"exp",   "log",   "sqrt",     "rsqrt", "exp2",
+                                       "expm1", "log1p", "softplus", "round", "trunc"};
     static const char *const pairs[] = {"min", "max", "min", "max", "pow"};
     const int kind = below(g, 6);
     if (kind == 0)

@@ -1,5 +1,5 @@
-/* Random formulas that are legal by construction, for property tests: printing and parsing again, generated kernels against
- * the reference. Rows are i, columns j; bound indices are r0, r1, .. over rows and c0, c1, .. over columns.
+/* Random formulas that are legal by construction, for property tests: printing and parsing again, generated kernels
+ * against the reference. Rows are i, columns j; bound indices are r0, r1, .. over rows and c0, c1, .. over columns.
  * Inputs: A[i,j] B[i,j] T[j,i] U[i] V[j], N:i32[i,j], M:bool[i,j], D:f64[i,j], and E[ids[i],j]; scalars s and q:i64. */
 #ifndef MD_TESTS_SUPPORT_RANDOM_FORMULA_H
 #define MD_TESTS_SUPPORT_RANDOM_FORMULA_H
@@ -11,7 +11,8 @@
 
 typedef struct random_formula_options {
     int max_depth; /* of an expression; 0: 4 */
-    bool without_reductions, without_scans, without_ints, without_doubles, without_gathers, without_shifts, without_casts;
+    bool without_reductions, without_scans, without_ints, without_doubles, without_gathers, without_shifts,
+        without_casts;
     bool without_specials; /* inf, nan and functions with poles or overflow */
 } random_formula_options;
 
