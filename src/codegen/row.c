@@ -1,0 +1,408 @@
+/* The functions of a row program. */
+#include "codegen/row.h"
+
+#include "base/status.h"
+#include "codegen/row_reduce.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct row_printer {
+    const md_cg_row_options *o;
+    const md_st_program *program;
+    const md_st_stage *stage;
+    md_cg *cg;
+    md_cg_row_plan plan;
+    md_strbuf fields; /* of md_row */
+    md_strbuf text; /* functions */
+    bool has_shift[MD_ST_MAX_REDUCTIONS];
+    const char *field[MD_CG_MAX_DERIVED]; /* "row->d3"; NULL: not printed yet */
+    bool is_field_uniform[MD_CG_MAX_DERIVED];
+    bool is_known[MD_CG_MAX_DERIVED]; /* computed before the function at hand runs */
+    char field_text[MD_CG_MAX_DERIVED][24];
+} row_printer;
+
+typedef enum scope { SCOPE_START, SCOPE_BODY, SCOPE_STORE } scope;
+
+static md_cg_reduction reduction_of(const row_printer *rp, int32_t id)
+{
+    return (md_cg_reduction){.r = &rp->stage->row.reduction[id], .id = id, .is_column = rp->o->is_column,
+                             .has_shift = rp->has_shift[id]};
+}
+
+/* ---- Names that a function body starts with */
+
+static const md_fx_node count_node = {.kind = MD_FX_COUNT, .type = MD_I64};
+
+static void bind_results(row_printer *rp, scope s)
+{
+    char name[24];
+    for (int32_t i = 0; s != SCOPE_START && i < rp->stage->row.n_reductions; i++) {
+        bool is_shift = s == SCOPE_BODY && rp->has_shift[i];
+        snprintf(name, sizeof name, "row->%c%" PRId32, is_shift ? 'e' : 'r', i);
+        md_cg_bind_ref(rp->cg, i, rp->stage->row.reduction[i].type, name, !rp->o->is_column);
+    }
+    md_cg_bind(rp->cg, &count_node, "row->count", true);
+}
+
+static void begin(row_printer *rp, md_strbuf *body, scope s)
+{
+    md_cg_begin(rp->cg, body);
+    bind_results(rp, s);
+    for (int32_t i = 0; i < rp->plan.n_derived; i++)
+        if (rp->is_known[i])
+            md_cg_bind(rp->cg, rp->plan.derived[i].node, rp->field[i], rp->is_field_uniform[i]);
+}
+
+/* ---- Derived values */
+
+static void print_derived(row_printer *rp, md_strbuf *body, int32_t i)
+{
+    const md_cg_derived *d = &rp->plan.derived[i];
+    bool is_uniform = true;
+    const char *value = md_cg_value(rp->cg, d->node, &is_uniform);
+    if (!value)
+        return;
+    if (!rp->field[i]) {
+        snprintf(rp->field_text[i], sizeof rp->field_text[i], "row->d%" PRId32, i);
+        rp->field[i] = rp->field_text[i];
+        rp->is_field_uniform[i] = is_uniform;
+        md_strbuf_printf(&rp->fields, "%s d%" PRId32 ";\n", is_uniform ? md_cg_scalar_type(d->node->type) : md_cg_lane_type(d->node->type), i);
+    }
+    md_strbuf_printf(body, "row->d%" PRId32 " = %s;\n", i, value);
+}
+
+typedef bool (*derived_fn)(const row_printer *rp, const md_cg_derived *d, int32_t level);
+
+static bool needs_nothing(const row_printer *rp, const md_cg_derived *d, int32_t level)
+{
+    (void)rp, (void)level;
+    return d->level < 0;
+}
+
+static bool is_body_of_level(const row_printer *rp, const md_cg_derived *d, int32_t level)
+{
+    (void)rp;
+    return d->for_body && d->level == level;
+}
+
+/* In a chunk, values for bodies are those of the chunk: stores need their own. */
+static bool is_for_stores(const row_printer *rp, const md_cg_derived *d, int32_t level)
+{
+    (void)level;
+    return d->for_store && d->level >= 0 && (rp->o->is_online || !d->for_body);
+}
+
+static void print_all_derived(row_printer *rp, md_strbuf *body, derived_fn wanted, int32_t level)
+{
+    for (int32_t i = 0; i < rp->plan.n_derived; i++)
+        if (wanted(rp, &rp->plan.derived[i], level))
+            print_derived(rp, body, i);
+    for (int32_t i = 0; i < rp->plan.n_derived; i++)
+        rp->is_known[i] |= wanted(rp, &rp->plan.derived[i], level) && rp->field[i];
+}
+
+static void print_start(row_printer *rp)
+{
+    md_strbuf *out = &rp->text;
+    md_strbuf_add(out, "MD_INLINE void md_start(MD_X_DECL const md_params *p, md_row *row)\n{\n");
+    md_strbuf_add(out, "row->count = MD_COUNT(p);\nif (row->count == 0)\nreturn;\n");
+    begin(rp, out, SCOPE_START);
+    print_all_derived(rp, out, needs_nothing, -1);
+    md_strbuf_add(out, "}\n");
+}
+
+static void print_derive(row_printer *rp)
+{
+    md_strbuf *out = &rp->text;
+    for (int32_t i = 0; rp->o->is_online && i < rp->plan.n_derived; i++)
+        rp->is_known[i] = rp->plan.derived[i].level < 0;
+    md_strbuf_add(out, "MD_INLINE void md_derive(MD_X_DECL const md_params *p, md_row *row)\n{\nif (row->count == 0)\nreturn;\n");
+    begin(rp, out, SCOPE_STORE);
+    print_all_derived(rp, out, is_for_stores, 0);
+    md_strbuf_add(out, "}\n");
+}
+
+/* ---- Levels */
+
+typedef void (*reduction_fn)(md_strbuf *out, const md_cg_reduction *d);
+
+static void each_of_level(row_printer *rp, md_strbuf *out, int32_t level, reduction_fn fn)
+{
+    for (int32_t i = 0; i < rp->stage->row.n_reductions; i++) {
+        md_cg_reduction d = reduction_of(rp, i);
+        if (d.r->level == level)
+            fn(out, &d);
+    }
+}
+
+/* Position of a kept value in scratch, in bytes. */
+static int64_t keep_offset(const row_printer *rp, int32_t i)
+{
+    md_cg_row_plan before = rp->plan;
+    before.n_kept = i;
+    return md_cg_row_keep_bytes(&before, rp->o->keep_points);
+}
+
+static void read_kept(row_printer *rp, md_strbuf *out, int32_t pass)
+{
+    char name[24];
+    for (int32_t i = 0; i < rp->plan.n_kept; i++) {
+        const md_cg_kept *k = &rp->plan.kept[i];
+        if (k->first >= pass || k->last < pass)
+            continue;
+        snprintf(name, sizeof name, "kept%" PRId32, i);
+        md_strbuf_printf(out, "const %s %s = md_recall_%s(keep + %" PRId64 ", x%" PRId32 ");\n", md_cg_lane_type(k->node->type), name,
+                         md_cg_suffix(k->node->type, false), keep_offset(rp, i), rp->stage->axis);
+        md_cg_bind(rp->cg, k->node, name, false);
+    }
+}
+
+static void write_kept(row_printer *rp, md_strbuf *out, int32_t pass)
+{
+    for (int32_t i = 0; i < rp->plan.n_kept; i++) {
+        const md_cg_kept *k = &rp->plan.kept[i];
+        const char *value = k->first == pass ? md_cg_lanes(rp->cg, k->node) : NULL;
+        if (value)
+            md_strbuf_printf(out, "md_keep_%s(keep + %" PRId64 ", x%" PRId32 ", %s);\n", md_cg_suffix(k->node->type, false), keep_offset(rp, i),
+                             rp->stage->axis, value);
+    }
+}
+
+static void print_add(row_printer *rp, int32_t level)
+{
+    md_strbuf *out = &rp->text;
+    md_strbuf_printf(out, "MD_INLINE void md_add%" PRId32 "(MD_X_DECL const md_params *p, const md_row *row, md_acc%" PRId32
+                          " *acc, char *keep, int64_t x%" PRId32 "%s)\n{\n", level, level, rp->stage->axis, rp->o->is_column ? "" : ", int md_n");
+    begin(rp, out, SCOPE_BODY);
+    read_kept(rp, out, level);
+    for (int32_t i = 0; i < rp->stage->row.n_reductions; i++) {
+        md_cg_reduction d = reduction_of(rp, i);
+        if (d.r->level != level)
+            continue;
+        const char *value = md_cg_convert(rp->cg, md_cg_lanes(rp->cg, d.r->body), d.r->body->type, md_cg_acc_type(d.r), false);
+        if (value)
+            md_cg_red_add(out, &d, value, rp->stage->axis);
+    }
+    write_kept(rp, out, level);
+    md_strbuf_add(out, "}\n");
+}
+
+static void print_level(row_printer *rp, int32_t level)
+{
+    md_strbuf *out = &rp->text;
+    md_strbuf_add(out, "typedef struct {\n");
+    each_of_level(rp, out, level, md_cg_red_acc_fields);
+    md_strbuf_printf(out, "} md_acc%" PRId32 ";\nMD_INLINE void md_clear%" PRId32 "(md_acc%" PRId32 " *acc, int64_t first)\n{\n", level, level, level);
+    each_of_level(rp, out, level, md_cg_red_clear);
+    md_strbuf_add(out, "}\n");
+    print_add(rp, level);
+    md_strbuf_printf(out, "MD_INLINE void md_join%" PRId32 "(md_acc%" PRId32 " *acc, const md_acc%" PRId32 " *from)\n{\n", level, level, level);
+    each_of_level(rp, out, level, md_cg_red_join);
+    md_strbuf_printf(out, "}\nMD_INLINE void md_finish%" PRId32 "(MD_X_DECL const md_params *p, md_row *row, const md_acc%" PRId32 " *acc)\n{\n",
+                     level, level);
+    each_of_level(rp, out, level, md_cg_red_finish);
+    md_strbuf_add(out, "if (row->count == 0)\nreturn;\n");
+    begin(rp, out, SCOPE_BODY);
+    print_all_derived(rp, out, is_body_of_level, level);
+    md_strbuf_add(out, "}\n");
+}
+
+static void print_merge(row_printer *rp)
+{
+    md_strbuf *out = &rp->text;
+    if (!rp->o->is_online)
+        return;
+    md_strbuf_add(out, "MD_INLINE void md_merge(md_row *into, const md_row *from)\n{\nif (from->count == 0)\nreturn;\n"
+                       "if (into->count == 0) {\n*into = *from;\nreturn;\n}\n"
+                       "const md_row old = *into;\ninto->count = old.count + from->count;\n");
+    for (int32_t l = 0; l < rp->stage->row.n_levels; l++)
+        each_of_level(rp, out, l, md_cg_red_merge);
+    md_strbuf_add(out, "}\nMD_INLINE void md_settle(md_row *row)\n{\n");
+    for (int32_t l = 0; l < rp->stage->row.n_levels; l++)
+        each_of_level(rp, out, l, md_cg_red_settle);
+    md_strbuf_add(out, "}\n");
+}
+
+/* ---- Stores: all values first, then all stores */
+
+static void print_stores(row_printer *rp, md_strbuf *out, bool per_row)
+{
+    const char *value[MD_ST_MAX_STORES] = {NULL};
+    bool is_uniform[MD_ST_MAX_STORES] = {false};
+    for (int32_t i = 0; i < rp->stage->n_stores; i++)
+        if (rp->stage->store[i].per_row == per_row)
+            value[i] = md_cg_value(rp->cg, rp->stage->store[i].value, &is_uniform[i]);
+    for (int32_t i = 0; i < rp->stage->n_stores; i++)
+        if (value[i] && md_cg_status(rp->cg) == MD_OK)
+            md_cg_store(rp->cg, &rp->stage->store[i], value[i], is_uniform[i]);
+    (void)out;
+}
+
+static void print_lead(row_printer *rp)
+{
+    md_strbuf body = {0}, lead = {0};
+    int32_t i = 0;
+    while (i < rp->stage->n_stores && rp->stage->store[i].per_row)
+        i++;
+    begin(rp, &body, SCOPE_STORE);
+    if (i < rp->stage->n_stores && !rp->o->is_column)
+        md_cg_print_lead(rp->cg, &rp->stage->store[i], &lead);
+    else
+        md_strbuf_add(&lead, "0");
+    md_strbuf_printf(&rp->text, "MD_INLINE int64_t md_lead(MD_X_DECL const md_params *p, int64_t x%" PRId32 ")\n{\n%sreturn %s;\n}\n",
+                     rp->stage->axis, md_strbuf_text(&body), md_strbuf_text(&lead));
+    rp->text.failed |= body.failed || lead.failed;
+    md_strbuf_finish(&body);
+    md_strbuf_finish(&lead);
+}
+
+static void print_out(row_printer *rp)
+{
+    md_strbuf *out = &rp->text;
+    print_lead(rp);
+    md_strbuf_printf(out, "MD_INLINE void md_out(MD_X_DECL const md_params *p, const md_row *row, char *keep, int64_t x%" PRId32 "%s)\n{\n",
+                     rp->stage->axis, rp->o->is_column ? "" : ", int md_n");
+    begin(rp, out, SCOPE_STORE);
+    read_kept(rp, out, rp->stage->row.n_levels);
+    print_stores(rp, out, false);
+    md_strbuf_add(out, "}\n");
+    md_strbuf_add(out, "MD_INLINE void md_row_store(MD_X_DECL const md_params *p, const md_row *row)\n{\n");
+    md_cg_begin(rp->cg, out); /* derived values are not there where the axis is empty */
+    bind_results(rp, SCOPE_STORE);
+    print_stores(rp, out, true);
+    md_strbuf_add(out, "}\n");
+}
+
+/* ---- Indices */
+
+static int32_t n_outer_of(const row_printer *rp)
+{
+    return rp->stage->n_outer - rp->o->is_column;
+}
+
+static void print_index_macros(row_printer *rp, md_strbuf *out)
+{
+    const int32_t *outer = rp->stage->outer, n = n_outer_of(rp), lane = md_cg_row_lane(rp->o);
+    char size[32];
+    md_strbuf_add(out, "#define MD_OUTER_DECL");
+    for (int32_t i = 0; i < n; i++)
+        md_strbuf_printf(out, " int64_t x%" PRId32 ",", outer[i]);
+    md_strbuf_add(out, "\n#define MD_OUTER");
+    for (int32_t i = 0; i < n; i++)
+        md_strbuf_printf(out, " x%" PRId32 ",", outer[i]);
+    if (rp->o->is_column) {
+        md_strbuf_printf(out, "\n#define MD_X_DECL MD_OUTER_DECL int64_t x%" PRId32 ", int md_n,\n#define MD_X MD_OUTER x%" PRId32 ", md_n,\n", lane,
+                         lane);
+        md_strbuf_printf(out, "#define MD_X_AT(position, n) MD_OUTER (position), (n),\n#define MD_LANES(p) %s\n",
+                         md_cg_size(size, rp->program, lane));
+    } else {
+        md_strbuf_add(out, "\n#define MD_X_DECL MD_OUTER_DECL\n#define MD_X MD_OUTER\n");
+    }
+    md_strbuf_printf(out, "#define MD_COUNT(p) %s\n#define MD_POINTS(p) ", md_cg_size(size, rp->program, rp->stage->axis));
+    md_cg_print_points(out, rp->program, n, outer);
+    md_strbuf_add(out, "\n");
+}
+
+static void print_row_loop(row_printer *rp, md_strbuf *out)
+{
+    md_strbuf_add(out, "MD_INLINE void md_one_row(MD_X_DECL const md_params *p, char *scratch);\n"
+                       "MD_INLINE void md_each_row(const md_params *p, int64_t first, int64_t last, char *scratch)\n{\n");
+    md_cg_print_decode(out, rp->program, n_outer_of(rp), rp->stage->outer, "first");
+    md_strbuf_add(out, "for (int64_t row = first; row < last; row++) {\nmd_one_row(MD_X p, scratch);\n");
+    md_cg_print_advance(out, rp->program, n_outer_of(rp), rp->stage->outer);
+    md_strbuf_add(out, "}\n}\n");
+}
+
+static void print_tile_loop(row_printer *rp, md_strbuf *out)
+{
+    md_strbuf_add(out, "MD_INLINE void md_one_tile(MD_OUTER_DECL const md_params *p, int64_t at, char *scratch);\n"
+                       "MD_INLINE void md_each_tile(const md_params *p, int64_t first, int64_t last, int64_t width, char *scratch)\n{\n"
+                       "const int64_t tiles = (MD_LANES(p) + width - 1) / width;\n"
+                       "for (int64_t block = first; block < last; block++) {\nconst int64_t point = block / tiles;\n");
+    md_cg_print_decode(out, rp->program, n_outer_of(rp), rp->stage->outer, "point");
+    md_strbuf_add(out, "md_one_tile(MD_OUTER p, block % tiles * width, scratch);\n}\n}\n");
+}
+
+/* ---- All together */
+
+static void print_row_struct(row_printer *rp, md_strbuf *out)
+{
+    md_strbuf_add(out, "typedef struct {\nint64_t count;\n");
+    for (int32_t i = 0; i < rp->stage->row.n_reductions; i++) {
+        md_cg_reduction d = reduction_of(rp, i);
+        md_cg_red_row_fields(out, &d);
+    }
+    md_strbuf_add(out, md_strbuf_text(&rp->fields));
+    md_strbuf_add(out, "} md_row;\n");
+}
+
+static void print_functions(row_printer *rp)
+{
+    print_start(rp);
+    for (int32_t l = 0; l < rp->stage->row.n_levels; l++)
+        print_level(rp, l);
+    print_merge(rp);
+    print_derive(rp);
+    print_out(rp);
+}
+
+static void print_defines(const row_printer *rp, md_strbuf *out)
+{
+    md_cg_print_uses(rp->cg, out);
+    md_strbuf_printf(out, "#define MD_ONLINE %d\n#define MD_HAS_ELEMENTS %d\n#define MD_STREAM %d\n#define MD_N_LEVELS %" PRId32 "\n",
+                     rp->o->is_online, rp->stage->row.has_elements, rp->o->streaming, rp->stage->row.n_levels);
+}
+
+static void find_shifts(row_printer *rp)
+{
+    for (int32_t i = 0; rp->o->is_online && i < rp->stage->row.n_reductions; i++)
+        if (rp->stage->row.reduction[i].merge == MD_ST_MERGE_RESCALED)
+            rp->has_shift[rp->stage->row.reduction[i].shift] = true;
+}
+
+static md_status print_all(row_printer *rp, md_strbuf *defines, md_strbuf *expr)
+{
+    md_kn_param params[MD_KN_MAX_PARAMS];
+    int32_t n_params = md_cg_params(params, rp->program, rp->o->stage);
+    if (n_params < 0)
+        return md_fail(MD_UNSUPPORTED, "too many parameters for one kernel");
+    md_cg_row_plan_make(&rp->plan, rp->o);
+    find_shifts(rp);
+    print_functions(rp);
+    MD_TRY(md_cg_status(rp->cg));
+    print_defines(rp, defines);
+    md_cg_print_params(expr, params, n_params);
+    print_index_macros(rp, expr);
+    print_row_struct(rp, expr);
+    md_strbuf_add(expr, md_strbuf_text(&rp->text));
+    md_strbuf_add(expr, "#define MD_LEVELS(F)");
+    for (int32_t l = 0; l < rp->stage->row.n_levels; l++)
+        md_strbuf_printf(expr, " F(%" PRId32 ")", l);
+    md_strbuf_add(expr, "\n");
+    if (rp->o->is_column)
+        print_tile_loop(rp, expr);
+    else
+        print_row_loop(rp, expr);
+    return rp->fields.failed || rp->text.failed || expr->failed || defines->failed ? md_fail_memory() : MD_OK;
+}
+
+md_status md_cg_row_print(md_strbuf *defines, md_strbuf *expr, const md_cg_row_options *options)
+{
+    md_cg_options o = {.program = options->program, .stage = options->stage, .dialect = options->dialect, .lane = md_cg_row_lane(options),
+                       .access = options->access, .streaming = options->streaming};
+    row_printer *rp = calloc(1, sizeof *rp);
+    if (!rp)
+        return md_fail_memory();
+    rp->o = options;
+    rp->program = options->program;
+    rp->stage = &options->program->stage[options->stage];
+    rp->cg = md_cg_create(&o);
+    md_status status = rp->cg ? print_all(rp, defines, expr) : MD_OUT_OF_MEMORY;
+    md_cg_destroy(&rp->cg);
+    md_strbuf_finish(&rp->fields);
+    md_strbuf_finish(&rp->text);
+    free(rp);
+    return status;
+}

@@ -1,0 +1,66 @@
+/* Row programs to C text: what the templates of the row families (host/row_persistent.c, host/row_looped.c, host/column.c) are made complete
+ * with, as `md_expr.h`.
+ *
+ * The text has, with x<id> the outer indices and <a> the axis:
+ *   MD_X_DECL, MD_X                 "int64_t x0, int64_t x2," and "x0, x2,": in front of the parameters of every function below
+ *   MD_POINTS(p), MD_COUNT(p)       number of rows; elements of the axis
+ *   md_row                          what is known of a row: `count`, results r<k> (and v<k>, the value of an ARGMAX), shifts e<k> for
+ *                                   bodies, and values d<k> that do not run over the axis, each computed once
+ *   md_start(X p, row)              d<k> that need no result
+ *   md_acc<l>                       accumulators of level l, one lane value each
+ *   md_clear<l>(acc, first), md_add<l>(X p, row, acc, keep, x<a>, n), md_join<l>(acc, from), md_finish<l>(X p, row, acc)
+ *   md_merge(into, from)            results of two chunks of one row, where the program is online; md_settle(row) at the end
+ *   md_derive(X p, row)             d<k> that only stores need
+ *   md_out(X p, row, keep, x<a>, n) stores along the axis; md_row_store(X p, row) stores once a row
+ *   md_lead(X p, x<a>)              elements of the first such store in front of a vector's boundary
+ *   MD_LEVELS(F)                    F(0) F(1) ...: one for each level
+ *   md_each_row(p, first, last, s)  calls md_one_row(X p, s), which the template defines, for rows [first, last)
+ * Where lanes run over the last outer index (`is_column`), x<a> is a scalar, results are lane values, MD_X holds that index and md_n, and
+ * MD_X_AT(position, n) sets them. */
+#ifndef MD_CODEGEN_ROW_H
+#define MD_CODEGEN_ROW_H
+
+#include "codegen/codegen.h"
+
+enum { MD_CG_MAX_DERIVED = 48, MD_CG_MAX_KEPT = 6 };
+
+typedef struct md_cg_row_options {
+    const md_st_program *program;
+    int32_t stage;
+    md_dev_kind dialect;
+    md_cg_access access;
+    bool streaming;
+    bool is_column; /* lanes over the last outer index; else over the axis */
+    bool is_online; /* chunks are merged: bodies see shifts that are never infinite */
+    int64_t keep_points; /* capacity of kept values in elements, a multiple of MD_VL; 0: nothing is kept between passes */
+} md_cg_row_options;
+
+/* A value that does not run over the axis. Level -1: needs no result; l: needs results of level l at most. */
+typedef struct md_cg_derived {
+    const md_fx_node *node;
+    int32_t level;
+    bool for_body, for_store;
+} md_cg_derived;
+
+/* A value along the axis that pass `first` computes and later passes read back. Pass l is level l; the stores are pass n_levels. */
+typedef struct md_cg_kept {
+    const md_fx_node *node;
+    int32_t first, last;
+} md_cg_kept;
+
+typedef struct md_cg_row_plan {
+    int32_t n_derived, n_kept;
+    md_cg_derived derived[MD_CG_MAX_DERIVED];
+    md_cg_kept kept[MD_CG_MAX_KEPT];
+} md_cg_row_plan;
+
+/** What is derived and kept. */
+void md_cg_row_plan_make(md_cg_row_plan *out, const md_cg_row_options *options);
+/** Bytes of a lane's scratch for what is kept. */
+int64_t md_cg_row_keep_bytes(const md_cg_row_plan *plan, int64_t keep_points);
+/** Index that runs over the lanes. */
+int32_t md_cg_row_lane(const md_cg_row_options *options);
+/** Prints the text; `defines` gets MD_USE_... and what the options mean for the template. */
+md_status md_cg_row_print(md_strbuf *defines, md_strbuf *expr, const md_cg_row_options *options);
+
+#endif

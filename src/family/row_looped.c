@@ -1,0 +1,54 @@
+/* Rows of any length: chunks merged in one pass over memory where the program can be, a pass a level elsewhere. */
+#include "family/host.h"
+#include "family/row.h"
+
+enum { CHUNK, UNROLL, STRIDED, STREAM };
+
+static md_fa_row row_of(const md_fa_config *config)
+{
+    return (md_fa_row){.source = "host/row_looped.c", .merges = true, .chunk = config->value[CHUNK], .unroll = config->value[UNROLL],
+                       .is_strided = config->value[STRIDED], .is_streaming = config->value[STREAM]};
+}
+
+static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    return !config->value[STREAM] || (!config->value[STRIDED] && md_fa_row_can_stream(target, size));
+}
+
+static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
+{
+    md_fa_row row = row_of(config);
+    md_fa_row_envelope(out, target, &row);
+}
+
+static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    md_fa_row row = row_of(config);
+    md_fa_row_features(out, target, &row, size);
+}
+
+static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
+{
+    md_fa_row row = row_of(config);
+    return md_fa_row_emit(out, target, &row);
+}
+
+static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config, const md_kn_shape *shape)
+{
+    md_fa_row row = row_of(config);
+    md_fa_row_geometry(out, target, &row, shape->size);
+}
+
+const md_fa_family md_fa_host_row_looped = {
+    .name = "row_looped",
+    .device = MD_DEV_HOST,
+    .is_reduction = true,
+    .n_fields = 4,
+    .field = {{"chunk", 2048, 4, {2048, 1024, 512, 4096}}, {"unroll", 4, 3, {4, 2, 1}}, {"strided", 0, 2, {0, 1}}, {"stream", 0, 2, {0, 1}}},
+    .applies = md_fa_row_applies,
+    .legal = legal,
+    .envelope = envelope,
+    .features = features,
+    .emit = emit,
+    .geometry = geometry,
+};

@@ -1,0 +1,187 @@
+/* What row programs need besides the prelude: folding lanes in a fixed order, the first greatest element, merging, values kept on chip, and
+ * one pass over a part of a row. */
+#ifndef MD_HOST_ROW_H
+#define MD_HOST_ROW_H
+
+#ifndef MD_UNROLL
+#define MD_UNROLL 4 /* independent accumulators of a pass: 1, 2 or 4 */
+#endif
+
+/* clang-format off */
+/* ---- Lanes to one value, by halves: lane l with l + MD_VL/2, and so on. */
+#if MD_VL == 16
+#define MD_HALVES(step, v) step(v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7) step(v, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11) \
+    step(v, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13) step(v, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14)
+#elif MD_VL == 8
+#define MD_HALVES(step, v) step(v, 4, 5, 6, 7, 0, 1, 2, 3) step(v, 2, 3, 0, 1, 6, 7, 4, 5) step(v, 1, 0, 3, 2, 5, 4, 7, 6)
+#elif MD_VL == 4
+#define MD_HALVES(step, v) step(v, 2, 3, 0, 1) step(v, 1, 0, 3, 2)
+#else
+#define MD_HALVES(step, v) step(v, 1, 0)
+#endif
+#define MD_SWAPPED(v, ...) __builtin_shufflevector(v, v, __VA_ARGS__)
+#define MD_FOLD_ADD(v, ...) v = v + MD_SWAPPED(v, __VA_ARGS__);
+#define MD_FOLD_MUL(v, ...) v = v * MD_SWAPPED(v, __VA_ARGS__);
+#define MD_FOLD_MAX(v, ...) v = md_max_f(v, MD_SWAPPED(v, __VA_ARGS__));
+#define MD_FOLD_MIN(v, ...) v = md_min_f(v, MD_SWAPPED(v, __VA_ARGS__));
+MD_INLINE float md_fold_sum_f(md_f v) { MD_HALVES(MD_FOLD_ADD, v) return v[0]; }
+MD_INLINE float md_fold_prod_f(md_f v) { MD_HALVES(MD_FOLD_MUL, v) return v[0]; }
+MD_INLINE float md_fold_max_f(md_f v) { MD_HALVES(MD_FOLD_MAX, v) return v[0]; }
+MD_INLINE float md_fold_min_f(md_f v) { MD_HALVES(MD_FOLD_MIN, v) return v[0]; }
+MD_INLINE int md_fold_max_b(md_b v) { return md_any_b(v); }
+MD_INLINE int md_fold_min_b(md_b v) { return md_all_b(v); }
+
+#define MD_FOLD_ARRAY(name, vec, one, s, combined)                                                                     \
+    MD_OUTLINE one md_fold_##name##_##s(vec v)                                                                         \
+    {                                                                                                                  \
+        for (int half = MD_VL / 2; half > 0; half /= 2)                                                                \
+            for (int l = 0; l < half; l++) {                                                                           \
+                one a = v[l], b = v[l + half];                                                                         \
+                v[l] = combined;                                                                                       \
+            }                                                                                                          \
+        return v[0];                                                                                                   \
+    }
+MD_FOLD_ARRAY(sum, md_d, double, d, a + b)
+MD_FOLD_ARRAY(prod, md_d, double, d, a *b)
+MD_FOLD_ARRAY(max, md_d, double, d, md_max_sd(a, b))
+MD_FOLD_ARRAY(min, md_d, double, d, md_min_sd(a, b))
+MD_FOLD_ARRAY(sum, md_i, int64_t, i, a + b)
+MD_FOLD_ARRAY(prod, md_i, int64_t, i, a *b)
+MD_FOLD_ARRAY(max, md_i, int64_t, i, md_max_si(a, b))
+MD_FOLD_ARRAY(min, md_i, int64_t, i, md_min_si(a, b))
+
+/* ---- Lanes from n on become the identity. */
+#define MD_ONLY(vec, one, s)                                                                                           \
+    MD_INLINE vec md_only_##s(vec v, one identity, int n)                                                              \
+    {                                                                                                                  \
+        return n == MD_VL ? v : md_where_##s(md_head_b(n), v, md_splat_##s(identity));                                 \
+    }
+MD_ONLY(md_f, float, f)
+MD_ONLY(md_d, double, d)
+MD_ONLY(md_i, int64_t, i)
+MD_ONLY(md_b, int, b)
+
+/* ---- The first greatest (least) element. NaN beats all else. */
+#define MD_NAN_f(v) md_isnan_f(v)
+#define MD_NAN_d(v) md_isnan_d(v)
+#define MD_NAN_i(v) ((md_b){0})
+#define MD_NAN_sf(v) ((v) != (v))
+#define MD_NAN_sd(v) ((v) != (v))
+#define MD_NAN_si(v) 0
+/* take: elements after all those in v; join: elements from anywhere. */
+#define MD_ARG(name, better, vec, one, s, ss)                                                                          \
+    MD_INLINE void md_take_##name##_##s(vec *v, md_i *i, vec x, md_i at, int n)                                        \
+    {                                                                                                                  \
+        md_b take = better##_##s(x, *v) | (MD_NAN_##s(x) & ~MD_NAN_##s(*v));                                           \
+        if (n != MD_VL)                                                                                                \
+            take = take & md_head_b(n);                                                                                \
+        *v = md_where_##s(take, x, *v);                                                                                \
+        *i = md_where_i(take, at, *i);                                                                                 \
+    }                                                                                                                  \
+    MD_INLINE void md_join_##name##_##s(vec *v, md_i *i, vec x, md_i at)                                               \
+    {                                                                                                                  \
+        md_b same = md_eq_##s(x, *v) | (MD_NAN_##s(x) & MD_NAN_##s(*v));                                               \
+        md_b take = better##_##s(x, *v) | (MD_NAN_##s(x) & ~MD_NAN_##s(*v)) | (same & md_lt_i(at, *i));                \
+        *v = md_where_##s(take, x, *v);                                                                                \
+        *i = md_where_i(take, at, *i);                                                                                 \
+    }                                                                                                                  \
+    MD_INLINE void md_join_##name##_##ss(one *v, int64_t *i, one x, int64_t at)                                        \
+    {                                                                                                                  \
+        int same = x == *v || (MD_NAN_##ss(x) && MD_NAN_##ss(*v));                                                     \
+        if (better##_##ss(x, *v) || (MD_NAN_##ss(x) && !MD_NAN_##ss(*v)) || (same && at < *i)) {                       \
+            *v = x;                                                                                                    \
+            *i = at;                                                                                                   \
+        }                                                                                                              \
+    }                                                                                                                  \
+    MD_OUTLINE void md_fold_##name##_##s(one *v, int64_t *i, vec x, md_i at)                                           \
+    {                                                                                                                  \
+        *v = x[0];                                                                                                     \
+        *i = at[0];                                                                                                    \
+        for (int l = 1; l < MD_VL; l++)                                                                                \
+            md_join_##name##_##ss(v, i, x[l], at[l]);                                                                  \
+    }
+MD_ARG(argmax, md_gt, md_f, float, f, sf)
+MD_ARG(argmin, md_lt, md_f, float, f, sf)
+MD_ARG(argmax, md_gt, md_d, double, d, sd)
+MD_ARG(argmin, md_lt, md_d, double, d, sd)
+MD_ARG(argmax, md_gt, md_i, int64_t, i, si)
+MD_ARG(argmin, md_lt, md_i, int64_t, i, si)
+
+/* ---- Sums of c * exp(a - shift), shift the maximum of a. In a chunk where all of a is -inf the exponentials are to be 0, not NaN: bodies
+ * see a shift of 0 there, and only a row that is so as a whole becomes NaN, as it is without chunks. */
+#define MD_SHIFT(one, s, inf)                                                                                          \
+    MD_INLINE one md_shift_##s(one shift) { return md_where_##s(md_eq_##s(shift, MD_SPLAT_##s(-inf)), MD_SPLAT_##s(0), shift); } \
+    MD_INLINE one md_settled_##s(one sum, one shift)                                                                   \
+    {                                                                                                                  \
+        return md_where_##s(md_eq_##s(shift, MD_SPLAT_##s(-inf)), shift - shift, sum);                                 \
+    }
+#define MD_SPLAT_sf(x) ((float)(x))
+#define MD_SPLAT_sd(x) ((double)(x))
+#define MD_SPLAT_f(x) md_splat_f(x)
+#define MD_SPLAT_d(x) md_splat_d(x)
+MD_SHIFT(float, sf, __builtin_inff())
+MD_SHIFT(double, sd, __builtin_inf())
+MD_SHIFT(md_f, f, __builtin_inff())
+MD_SHIFT(md_d, d, __builtin_inf())
+#ifdef MD_USE_EXP
+/* What a sum relative to `shift` counts in one relative to `common`: exactly 1 where they are equal, infinite ones too. */
+#define MD_WEIGHT(one, s, inf)                                                                                         \
+    MD_INLINE one md_weight_##s(one shift, one common)                                                                 \
+    {                                                                                                                  \
+        return shift == common || shift == -inf ? 1 : md_exp_##s(shift - common);                                      \
+    }
+MD_WEIGHT(float, sf, __builtin_inff())
+MD_WEIGHT(double, sd, __builtin_inf())
+#endif
+
+/* ---- Values kept between passes: element j of a slot. Slots hold whole vectors. */
+MD_INLINE void md_keep_f(char *slot, int64_t j, md_f v) { __builtin_memcpy((float *)slot + j, &v, sizeof v); }
+MD_INLINE void md_keep_d(char *slot, int64_t j, md_d v) { __builtin_memcpy((double *)slot + j, &v, sizeof v); }
+MD_INLINE md_f md_recall_f(const char *slot, int64_t j) { md_f v; __builtin_memcpy(&v, (const float *)slot + j, sizeof v); return v; }
+MD_INLINE md_d md_recall_d(const char *slot, int64_t j) { md_d v; __builtin_memcpy(&v, (const double *)slot + j, sizeof v); return v; }
+
+/* ---- md_pass<l>: level l over elements [from, to) of a row whose lower levels are known. Which accumulator an element goes to depends on
+ * its distance from `from` alone. */
+#define MD_PASS(l)                                                                                                     \
+    MD_INLINE void md_pass##l(MD_X_DECL const md_params *p, md_row *row, char *keep, int64_t from, int64_t to)         \
+    {                                                                                                                  \
+        md_acc##l a0, a1, a2, a3;                                                                                      \
+        int64_t j = from;                                                                                              \
+        md_clear##l(&a0, from);                                                                                        \
+        md_clear##l(&a1, from);                                                                                        \
+        md_clear##l(&a2, from);                                                                                        \
+        md_clear##l(&a3, from);                                                                                        \
+        for (; MD_UNROLL > 1 && j + MD_UNROLL * MD_VL <= to; j += MD_UNROLL * MD_VL) {                                 \
+            md_add##l(MD_X p, row, &a0, keep, j, MD_VL);                                                               \
+            md_add##l(MD_X p, row, &a1, keep, j + MD_VL, MD_VL);                                                       \
+            if (MD_UNROLL > 2) {                                                                                       \
+                md_add##l(MD_X p, row, &a2, keep, j + 2 * MD_VL, MD_VL);                                               \
+                md_add##l(MD_X p, row, &a3, keep, j + 3 * MD_VL, MD_VL);                                               \
+            }                                                                                                          \
+        }                                                                                                              \
+        for (; j + MD_VL <= to; j += MD_VL)                                                                            \
+            md_add##l(MD_X p, row, &a0, keep, j, MD_VL);                                                               \
+        if (j < to)                                                                                                    \
+            md_add##l(MD_X p, row, &a1, keep, j, (int)(to - j));                                                       \
+        md_join##l(&a0, &a1);                                                                                          \
+        if (MD_UNROLL > 2) {                                                                                           \
+            md_join##l(&a2, &a3);                                                                                      \
+            md_join##l(&a0, &a2);                                                                                      \
+        }                                                                                                              \
+        md_finish##l(MD_X p, row, &a0);                                                                                \
+    }
+/* ---- md_write: the stores along the axis. Streaming ones start at a vector's boundary. */
+#define MD_WRITE                                                                                                       \
+    MD_INLINE void md_write(MD_X_DECL const md_params *p, const md_row *row, char *keep, int64_t n)                    \
+    {                                                                                                                  \
+        int64_t j = MD_STREAM ? md_min_si(n, md_lead(MD_X p, 0)) : 0;                                                  \
+        if (j > 0)                                                                                                     \
+            md_out(MD_X p, row, keep, 0, (int)j);                                                                      \
+        for (; j + MD_VL <= n; j += MD_VL)                                                                             \
+            md_out(MD_X p, row, keep, j, MD_VL);                                                                       \
+        if (j < n)                                                                                                     \
+            md_out(MD_X p, row, keep, j, (int)(n - j));                                                                \
+    }
+/* clang-format on */
+
+#endif

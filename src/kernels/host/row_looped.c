@@ -1,0 +1,60 @@
+/* Rows of any length. Where results of chunks can be merged, one pass over memory makes all reductions, a chunk at a time in the nearest cache;
+ * else each level is a pass over memory. The stores read memory again. */
+#include "md_config.h"
+#include "prelude.h"
+#include "row.h"
+#include "md_expr.h"
+
+#ifndef MD_CHUNK
+#define MD_CHUNK 1024
+#endif
+
+MD_LEVELS(MD_PASS)
+MD_WRITE
+
+#if MD_ONLINE
+#define MD_RUN_CHUNK(l) md_pass##l(MD_X p, &part, keep, from, to);
+
+MD_INLINE void md_reduce(MD_X_DECL const md_params *p, md_row *row, char *keep, int64_t n)
+{
+    md_row part = *row;
+    row->count = 0;
+    for (int64_t from = 0; from < n || from == 0; from += MD_CHUNK) {
+        const int64_t to = n - from < MD_CHUNK ? n : from + MD_CHUNK;
+        part.count = to - from;
+        MD_LEVELS(MD_RUN_CHUNK)
+        if (from == 0)
+            *row = part;
+        else
+            md_merge(row, &part);
+    }
+    md_settle(row);
+}
+#else
+#define MD_RUN_LEVEL(l) md_pass##l(MD_X p, row, keep, 0, n);
+
+MD_INLINE void md_reduce(MD_X_DECL const md_params *p, md_row *row, char *keep, int64_t n)
+{
+    MD_LEVELS(MD_RUN_LEVEL)
+}
+#endif
+
+MD_INLINE void md_one_row(MD_X_DECL const md_params *p, char *keep)
+{
+    const int64_t n = MD_COUNT(p);
+    md_row row;
+    md_start(MD_X p, &row);
+    md_reduce(MD_X p, &row, keep, n);
+    md_derive(MD_X p, &row);
+    if (MD_HAS_ELEMENTS)
+        md_write(MD_X p, &row, keep, n);
+    md_row_store(MD_X p, &row);
+}
+
+MD_EXPORT void md_kernel(const md_params *params, int64_t first, int64_t last, void *scratch)
+{
+    const md_params p = *params; /* a copy: no store through a tensor can change it */
+    md_each_row(&p, first, last, scratch);
+    if (MD_STREAM)
+        md_stream_end();
+}

@@ -1,0 +1,31 @@
+/* Rows that stay on chip: one level after the other over the whole row, the stores last. Memory is read once, into a cache; what a later pass
+ * needs again and is dear is kept beside it. Results are exact two-pass ones. */
+#include "md_config.h"
+#include "prelude.h"
+#include "row.h"
+#include "md_expr.h"
+
+MD_LEVELS(MD_PASS)
+MD_WRITE
+
+#define MD_RUN(l) md_pass##l(MD_X p, &row, keep, 0, n);
+
+MD_INLINE void md_one_row(MD_X_DECL const md_params *p, char *keep)
+{
+    const int64_t n = MD_COUNT(p);
+    md_row row;
+    md_start(MD_X p, &row);
+    MD_LEVELS(MD_RUN)
+    md_derive(MD_X p, &row);
+    if (MD_HAS_ELEMENTS)
+        md_write(MD_X p, &row, keep, n);
+    md_row_store(MD_X p, &row);
+}
+
+MD_EXPORT void md_kernel(const md_params *params, int64_t first, int64_t last, void *scratch)
+{
+    const md_params p = *params; /* a copy: no store through a tensor can change it */
+    md_each_row(&p, first, last, scratch);
+    if (MD_STREAM)
+        md_stream_end();
+}
