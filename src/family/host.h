@@ -11,8 +11,8 @@ extern const md_fa_family md_fa_host_row_persistent;
 extern const md_fa_family md_fa_host_row_looped;
 extern const md_fa_family md_fa_host_column;
 extern const md_fa_family md_fa_host_scan;
-extern const md_fa_family md_fa_host_gemv;
-extern const md_fa_family md_fa_host_gemm;
+extern const md_fa_family md_fa_host_gemv; /* gemv.c */
+extern const md_fa_family md_fa_host_gemm; /* gemm.c */
 extern const md_fa_family md_fa_host_gemm_lib;
 extern const md_fa_family md_fa_host_nest; /* nest.c */
 

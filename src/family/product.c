@@ -1,0 +1,71 @@
+#include "family/product.h"
+
+#include "base/dtype.h"
+#include "base/status.h"
+#include "family/cost.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+static double operand_bytes(const md_fa_product *p, int32_t operand)
+{
+    const md_fx_node *load = p->p.load[operand];
+    md_dtype dtype = load ? p->p.program->formula->tensor[load->id].dtype : p->p.type;
+    return (double)(operand == MD_CG_A ? p->rows : p->columns) * (double)p->depth * (double)md_dtype_size(dtype);
+}
+
+void md_fa_product_measure(md_fa_product *out, const md_fa_target *target, const md_cg_product *product,
+                           const int64_t *size)
+{
+    const md_st_program *program = target->program;
+    md_st_stage epilogue = program->stage[target->stage];
+    const md_st_product *s = &program->stage[target->stage].product;
+    double flops = 0;
+    md_fa_host_work work;
+    epilogue.kind = MD_ST_NEST; /* so that the operands are not counted with it */
+    md_fa_host_count(&work, &epilogue, program);
+    *out =
+        (md_fa_product){.p = *product, .epilogue_ops = work.operations, .epilogue_transcendental = work.transcendental};
+    out->batch = md_st_points(program, s->n_batch, s->batch, size);
+    out->rows = md_st_points(program, product->n_rows, product->rows, size);
+    out->columns = md_st_points(program, product->n_columns, product->columns, size);
+    out->depth = md_st_points(program, s->n_k, s->k, size);
+    md_st_work(&flops, &out->bytes, program, target->stage, size);
+    out->a_bytes = (double)out->batch * operand_bytes(out, MD_CG_A);
+}
+
+double md_fa_product_cycles(const md_fa_target *target, double cycles)
+{
+    return cycles * md_fa_host_ops_per_cycle(target->facts);
+}
+
+static md_status emit(md_kn_launch_source *out, const md_fa_target *target, const md_cg_product *product,
+                      const char *template_name, md_strbuf *defines)
+{
+    md_strbuf expr = {0};
+    int32_t n = md_cg_params(out->param, target->program, target->stage);
+    if (n < 0)
+        return md_fail(MD_UNSUPPORTED, "the stage has more tensors and sizes than a kernel takes parameters");
+    out->param[n++] = (md_kn_param){.kind = MD_KN_BLOCKS};
+    out->n_params = n;
+    md_strbuf_printf(defines, "#define MD_VL %" PRId32 "\n", md_cg_width(target->facts));
+    md_status status = md_cg_product_print(defines, &expr, product, out->param, n);
+    if (status == MD_OK)
+        status = md_cg_assemble(&out->text, MD_DEV_HOST, template_name, md_strbuf_text(defines), md_strbuf_text(&expr));
+    md_strbuf_finish(&expr);
+    return status;
+}
+
+md_status md_fa_product_emit(md_kn_source *out, const md_fa_target *target, const md_cg_product *product,
+                             const char *template_name, const char *entry, md_strbuf *defines)
+{
+    md_kn_launch_source *launch = &out->launch[0];
+    out->n_launches = 1;
+    launch->code = MD_KN_TEXT;
+    snprintf(launch->entry, sizeof launch->entry, "%s", entry);
+    md_status status = emit(launch, target, product, template_name, defines);
+    md_strbuf_finish(defines);
+    if (status != MD_OK)
+        md_kn_source_finish(out);
+    return status;
+}

@@ -1,0 +1,100 @@
+/* Packed products: each block of the launch is a region of rows x columns of one batch. Inside: blocks of K; the
+ * region's rows of A packed, groups of strips of B packed, and the micro-kernel over both. Regions share nothing, so
+ * that they run in any order.
+ *
+ * md_config.h: MD_VL, MD_ACC_F32 | _F64 | _I64, MD_PRODUCTS, MD_ROWS and MD_VECS (the tile), MD_DEPTH (of a block of
+ * K), MD_BLOCK (most rows of a region), MD_WIDTH (most columns), MD_GROUP (strips of B packed at a time: enough to read
+ * memory in long runs, few enough for the private cache).  md_expr.h: see source.h, and md_points_batch rows columns
+ * depth (p)               sizes md_epilogue(p, batch, row, column, c0, c1, n)        stores n <= MD_VL columns from
+ * accumulators c0[], c1[] md_epilogue_room(p, column)                          columns before an index wraps: n must
+ * not exceed it */
+#include "md_config.h"
+#include "prelude.h"
+#include "md_expr.h"
+#include "mac.h"
+#include "transpose.h"
+#include "lanes.h"
+#include "tile.h"
+#include "source.h"
+#include "pack.h"
+#include "split.h"
+
+typedef struct md_region {
+    int64_t batch, row, row_end, column, column_end;
+    int64_t padded_rows, depth; /* of the whole region; the whole K */
+    md_acc *a, *b, *c;
+    int is_kept; /* accumulators of the region live in c between blocks of K, tile after tile */
+} md_region;
+
+/* Stores one finished tile. */
+MD_INLINE void md_finish(const md_params *p, const md_region *g, const md_acc *c, int64_t row, int rows, int64_t column,
+                         int64_t columns)
+{
+    for (int i = 0; i < rows; i++)
+        for (int64_t j = 0; j < columns;) {
+            int64_t n = md_least(md_least(MD_VL, columns - j), md_epilogue_room(p, column + j));
+            const md_acc *at = c + i * MD_PITCH + j;
+            md_epilogue(p, g->batch, row + i, column + j, at, at + MD_STRIP, n);
+            j += n;
+        }
+}
+
+/* All panels of A with one strip of B. */
+static void md_strip(const md_params *p, const md_region *g, const md_acc *b, int64_t column, int64_t k0, int64_t depth)
+{
+    int64_t columns = md_least(MD_STRIP, g->column_end - column);
+    md_acc *c = g->c + (g->is_kept ? (column - g->column) / MD_STRIP * MD_PITCH * g->padded_rows : 0);
+    int is_last = k0 + depth >= g->depth;
+    for (int64_t row = g->row; row < g->row_end;) {
+        int height = md_height(g->row_end - row);
+        md_acc *tile = c + (g->is_kept ? (row - g->row) * MD_PITCH : 0);
+        if (g->is_kept && k0 > 0)
+            for (int i = 0; i < height * MD_PITCH; i += 64 / (int)sizeof(md_acc))
+                __builtin_prefetch(tile + height * MD_PITCH + i, 1);
+        md_tile_run(height, depth, g->a + (row - g->row) * depth, b, tile, k0 == 0);
+        if (is_last)
+            md_finish(p, g, tile, row, (int)md_least(height, g->row_end - row), column, columns);
+        row += height;
+    }
+}
+
+static void md_region_run(const md_params *p, const md_region *g)
+{
+    int64_t k0 = 0;
+    do { /* once where K is 0: the sum of nothing is stored too */
+        int64_t depth = md_least(MD_DEPTH, g->depth - k0);
+        md_pack_a(p, g->a, g->batch, g->row, g->row_end, k0, depth);
+        for (int64_t column = g->column; column < g->column_end; column += MD_GROUP * MD_STRIP) {
+            int64_t end = md_least(column + MD_GROUP * MD_STRIP, g->column_end);
+            md_pack_b(p, g->b, g->batch, column, end, k0, depth);
+            const md_acc *b = g->b;
+            for (int64_t j = column; j < end; j += MD_STRIP, b += MD_PITCH * depth)
+                md_strip(p, g, b, j, k0, depth);
+        }
+        k0 += MD_DEPTH;
+    } while (k0 < g->depth);
+}
+
+MD_EXPORT void md_gemm(const md_params *p, int64_t first, int64_t last, void *scratch)
+{
+    static const md_tiling tiling = {
+        .rows = MD_ROWS, .pitch = MD_PITCH, .strip = MD_STRIP, .group = MD_GROUP, .depth = MD_DEPTH, .lanes = MD_VL};
+    int64_t m = md_points_rows(p), n = md_points_columns(p), regions = p->blocks / md_points_batch(p);
+    md_split split = md_split_of(regions, m, n, MD_BLOCK, MD_WIDTH);
+    md_region g = {.depth = md_points_depth(p), .b = scratch};
+    md_scratch at = md_scratch_of(tiling, split, m, n, g.depth);
+    g.padded_rows = at.padded_rows;
+    g.is_kept = g.depth > MD_DEPTH;
+    g.a = g.b + at.a;
+    g.c = g.b + at.c;
+    for (int64_t i = first; i < last; i++) {
+        int64_t row = i % regions / split.columns, column = i % regions % split.columns;
+        g.batch = i / regions;
+        g.row = md_split_at(m, MD_ROWS, split.rows, row);
+        g.row_end = md_split_at(m, MD_ROWS, split.rows, row + 1);
+        g.column = md_split_at(n, MD_STRIP, split.columns, column);
+        g.column_end = md_split_at(n, MD_STRIP, split.columns, column + 1);
+        if (g.row < g.row_end && g.column < g.column_end)
+            md_region_run(p, &g);
+    }
+}

@@ -1,0 +1,264 @@
+/* Products with few rows: B is read once, from memory, by as many rows of A as there are (at most MD_FEW). Each block
+ * of the launch is a run of MD_COLUMNS columns of one batch. Where B lies along K (MD_ALONG_DEPTH), dot products with
+ * lanes along K; where it lies along its columns, a few rows of B at a time are added to a run of sums. K in order for
+ * every element, whatever the number of rows.
+ *
+ * md_config.h: MD_VL, MD_ACC_F32 | _F64 | _I64, MD_PRODUCTS, MD_FEW, MD_COLUMNS, MD_DEPTH (of a chunk of K),
+ * MD_ALONG_DEPTH.  md_expr.h: as gemm.c. */
+#include "md_config.h"
+#include "prelude.h"
+#include "md_expr.h"
+#include "mac.h"
+#include "transpose.h"
+#include "lanes.h"
+#include "source.h"
+
+#define MD_PITCH (MD_COLUMNS + MD_VL) /* of a row of sums: the epilogue reads whole registers */
+#define MD_STEPS 8                    /* rows of B added at a time */
+
+typedef struct md_run {
+    int64_t batch, column, columns;
+    int rows;
+    md_acc *x; /* rows of A in this chunk of K, zeros up to a multiple of MD_VL */
+    int64_t pitch;
+    md_acc *sum; /* [product][row][MD_PITCH] */
+} md_run;
+
+/* a * b + c, lane by lane. */
+MD_INLINE md_v md_mac_v(md_v a, md_v b, md_v c)
+{
+#ifdef MD_ACC_F32
+    return (md_v)md_mac_t(a, b, c);
+#else
+    return a * b + c;
+#endif
+}
+
+MD_INLINE md_v md_load_v(const md_acc *from)
+{
+    md_v v;
+    __builtin_memcpy(&v, from, sizeof v);
+    return v;
+}
+
+/* B's lanes from (column, k), value by value: strides are not what the family compiled for. */
+MD_OUTLINE md_v md_b_slowly(const md_params *p, int which, const md_source *s, int64_t column, int64_t k, int n)
+{
+    md_acc v[MD_VL] = {0};
+    for (int i = 0; i < n; i++) {
+        int64_t c = MD_ALONG_DEPTH ? column : column + i, at = MD_ALONG_DEPTH ? k + i : k;
+        v[i] = MD_PRODUCTS == 2 && which == 2 ? md_source_at(p, 2, s, c, at) : md_source_at(p, 1, s, c, at);
+    }
+    return md_load_v(v);
+}
+
+/* Whether B lies as the family compiled for. */
+MD_INLINE int md_is_expected(const md_source *s)
+{
+    return s->lanes == (MD_ALONG_DEPTH ? MD_LANES_DEPTH : MD_LANES_ROWS);
+}
+
+#if MD_ALONG_DEPTH
+/* Halves onto halves: one order of addition for every element. */
+MD_INLINE md_acc md_sum_v(md_v v)
+{
+#ifdef MD_ACC_F32
+#if MD_VL == 16
+    v += MD_SHUFFLE(v, v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7);
+    v += MD_SHUFFLE(v, v, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11);
+    v += MD_SHUFFLE(v, v, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13);
+    v += MD_SHUFFLE(v, v, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14);
+#elif MD_VL == 8
+    v += MD_SHUFFLE(v, v, 4, 5, 6, 7, 0, 1, 2, 3);
+    v += MD_SHUFFLE(v, v, 2, 3, 0, 1, 6, 7, 4, 5);
+    v += MD_SHUFFLE(v, v, 1, 0, 3, 2, 5, 4, 7, 6);
+#else
+    v += MD_SHUFFLE(v, v, 2, 3, 0, 1);
+    v += MD_SHUFFLE(v, v, 1, 0, 3, 2);
+#endif
+    return v[0];
+#else
+    md_acc t[MD_VL];
+    __builtin_memcpy(t, &v, sizeof v);
+    for (int half = MD_VL / 2; half > 0; half /= 2)
+        for (int i = 0; i < half; i++)
+            t[i] += t[i + half];
+    return t[0];
+#endif
+}
+
+/* `rows` dot products with each of `columns` columns from `column`; past the end the last column stands in. No call in
+ * the loop: it would cost the accumulators their registers. */
+MD_INLINE void md_dots(const md_params *p, int which, const md_source *s, const md_run *r, int rows, int columns,
+                       int64_t column, md_acc *sum)
+{
+    md_v acc[MD_FEW][4], w[4];
+    int64_t at[4], k = 0, depth = s->depth;
+    MD_UNROLL for (int c = 0; c < columns; c++)
+    {
+        at[c] = r->column + md_least(column + c, r->columns - 1);
+        MD_UNROLL for (int i = 0; i < rows; i++) acc[i][c] = (md_v){0};
+    }
+#define MD_DOT_STEP                                                                                                    \
+    MD_UNROLL for (int i = 0; i < rows; i++)                                                                           \
+    {                                                                                                                  \
+        md_v x = md_load_v(r->x + i * r->pitch + k);                                                                   \
+        MD_UNROLL for (int c = 0; c < columns; c++) acc[i][c] = md_mac_v(x, w[c], acc[i][c]);                          \
+    }
+    MD_ROLLED for (; k + MD_VL <= depth; k += MD_VL)
+    {
+        MD_UNROLL for (int c = 0; c < columns; c++) w[c] = md_source_lanes(p, which, s, at[c], k, MD_VL);
+        MD_DOT_STEP
+    }
+    if (k < depth) {
+        MD_UNROLL for (int c = 0; c < columns; c++) w[c] = md_source_lanes(p, which, s, at[c], k, (int)(depth - k));
+        MD_DOT_STEP
+    }
+    MD_UNROLL for (int c = 0; c < columns; c++) if (column + c < r->columns) MD_UNROLL for (int i = 0; i < rows; i++)
+        sum[i * MD_PITCH + column + c] += md_sum_v(acc[i][c]);
+}
+
+/* As many columns at once as leave accumulators in registers. */
+#define MD_DOTS(n, at_once)                                                                                            \
+    MD_OUTLINE void md_dots_##n(const md_params *p, const md_source *s, const md_run *r, int which, md_acc *sum)       \
+    {                                                                                                                  \
+        for (int64_t c = 0; c < r->columns; c += at_once)                                                              \
+            if (which == 1)                                                                                            \
+                md_dots(p, 1, s, r, n, at_once, c, sum);                                                               \
+            else if (MD_PRODUCTS == 2)                                                                                 \
+                md_dots(p, 2, s, r, n, at_once, c, sum);                                                               \
+    }
+MD_DOTS(1, 4)
+MD_DOTS(2, 4)
+MD_DOTS(3, 4)
+MD_DOTS(4, 4)
+MD_DOTS(5, 2)
+MD_DOTS(6, 2)
+MD_DOTS(7, 2)
+MD_DOTS(8, 2)
+
+/* The same sums in the same order, from any strides. */
+MD_OUTLINE void md_dots_slowly(const md_params *p, const md_source *s, const md_run *r, int which, md_acc *sum)
+{
+    for (int64_t c = 0; c < r->columns; c++)
+        for (int i = 0; i < r->rows; i++) {
+            md_v acc = {0};
+            for (int64_t k = 0; k < s->depth; k += MD_VL)
+                acc = md_mac_v(md_load_v(r->x + i * r->pitch + k),
+                               md_b_slowly(p, which, s, r->column + c, k, (int)md_least(MD_VL, s->depth - k)), acc);
+            sum[i * MD_PITCH + c] += md_sum_v(acc);
+        }
+}
+
+static void md_accumulate(const md_params *p, const md_source *s, const md_run *r, int which, md_acc *sum)
+{
+    typedef void dots(const md_params *p, const md_source *s, const md_run *r, int which, md_acc *sum);
+    static dots *const table[] = {md_dots_1, md_dots_2, md_dots_3, md_dots_4,
+                                  md_dots_5, md_dots_6, md_dots_7, md_dots_8};
+    (md_is_expected(s) ? table[r->rows - 1] : md_dots_slowly)(p, s, r, which, sum);
+}
+#else
+/* sum[row][columns] += x[row][k ..] * w, a register of columns. */
+MD_INLINE void md_add_rows(const md_run *r, const md_v *w, int steps, int64_t k, md_acc *sum)
+{
+    for (int row = 0; row < r->rows; row++) {
+        const md_acc *x = r->x + row * r->pitch + k;
+        md_v acc = md_load_v(sum + row * MD_PITCH);
+        MD_UNROLL for (int i = 0; i < steps; i++) acc = md_mac_v(x[i] - (md_v){0}, w[i], acc);
+        md_store_v(sum + row * MD_PITCH, acc, MD_VL);
+    }
+}
+
+/* n columns at one step of K, wherever they come from. */
+MD_OUTLINE void md_add_slowly(const md_params *p, const md_source *s, const md_run *r, int which, int64_t k, int64_t c,
+                              int n, md_acc *sum)
+{
+    md_v w = md_b_slowly(p, which, s, r->column + c, k, n);
+    md_add_rows(r, &w, 1, k, sum + c);
+}
+
+MD_INLINE void md_accumulate_which(const md_params *p, int which, const md_source *s, const md_run *r, md_acc *sum)
+{
+    int64_t whole = md_is_expected(s) ? r->columns / MD_VL * MD_VL : 0, k = 0;
+    for (; k + MD_STEPS <= s->depth; k += MD_STEPS)
+        for (int64_t c = 0; c < whole; c += MD_VL) {
+            md_v w[MD_STEPS];
+            MD_UNROLL for (int i = 0; i < MD_STEPS; i++)
+            {
+                md_source_prefetch(p, which, s, r->column + c, k + MD_STEPS + i);
+                w[i] = md_source_lanes(p, which, s, r->column + c, k + i, MD_VL);
+            }
+            md_add_rows(r, w, MD_STEPS, k, sum + c);
+        }
+    for (; k < s->depth; k++)
+        for (int64_t c = 0; c < whole; c += MD_VL) {
+            md_v w = md_source_lanes(p, which, s, r->column + c, k, MD_VL);
+            md_add_rows(r, &w, 1, k, sum + c);
+        }
+    for (k = 0; k < s->depth && whole < r->columns; k++)
+        for (int64_t c = whole; c < r->columns; c += MD_VL)
+            md_add_slowly(p, s, r, which, k, c, (int)md_least(MD_VL, r->columns - c), sum);
+}
+
+static void md_accumulate(const md_params *p, const md_source *s, const md_run *r, int which, md_acc *sum)
+{
+    if (which == 1)
+        md_accumulate_which(p, 1, s, r, sum);
+    else if (MD_PRODUCTS == 2)
+        md_accumulate_which(p, 2, s, r, sum);
+}
+#endif
+
+/* The rows of A in one chunk of K. */
+static void md_copy_rows(const md_params *p, const md_run *r, int64_t k0, int64_t depth)
+{
+    md_source s = md_source_make(p, 0, r->batch, k0, depth);
+    for (int row = 0; row < r->rows; row++) {
+        md_acc *x = r->x + row * r->pitch;
+        int64_t k = 0;
+        if (s.lanes == MD_LANES_DEPTH)
+            for (; k + MD_VL <= depth; k += MD_VL)
+                md_store_v(x + k, md_source_lanes(p, 0, &s, row, k, MD_VL), MD_VL);
+        for (; k < depth; k++)
+            x[k] = md_source_at(p, 0, &s, row, k);
+        for (; k % MD_VL != 0; k++)
+            x[k] = 0;
+    }
+}
+
+static void md_finish(const md_params *p, const md_run *r)
+{
+    for (int row = 0; row < r->rows; row++)
+        for (int64_t c = 0; c < r->columns;) {
+            int64_t n = md_least(md_least(MD_VL, r->columns - c), md_epilogue_room(p, r->column + c));
+            const md_acc *at = r->sum + row * MD_PITCH + c;
+            md_epilogue(p, r->batch, row, r->column + c, at, at + MD_FEW * MD_PITCH, (int)n);
+            c += n;
+        }
+}
+
+MD_EXPORT void md_gemv(const md_params *p, int64_t first, int64_t last, void *scratch)
+{
+    int64_t n = md_points_columns(p), runs = (n + MD_COLUMNS - 1) / MD_COLUMNS, depth = md_points_depth(p);
+    md_run r = {.rows = (int)md_points_rows(p), .sum = scratch, .batch = -1};
+    r.x = r.sum + MD_PRODUCTS * MD_FEW * MD_PITCH;
+    r.pitch = (md_least(depth, MD_DEPTH) + MD_VL - 1) / MD_VL * MD_VL;
+    for (int64_t i = first; i < last; i++) {
+        int is_copied = depth <= MD_DEPTH && r.batch == i / runs; /* A is still there from the block before */
+        r.batch = i / runs;
+        r.column = i % runs * MD_COLUMNS;
+        r.columns = md_least(MD_COLUMNS, n - r.column);
+        __builtin_memset(r.sum, 0, sizeof(md_acc) * MD_PRODUCTS * MD_FEW * MD_PITCH);
+        for (int64_t k0 = 0; k0 < depth; k0 += MD_DEPTH) {
+            int64_t chunk = md_least(MD_DEPTH, depth - k0);
+            if (!is_copied)
+                md_copy_rows(p, &r, k0, chunk);
+            for (int which = 1; which <= MD_PRODUCTS; which++) {
+                md_source s =
+                    which == 1 ? md_source_make(p, 1, r.batch, k0, chunk) : md_source_make(p, 2, r.batch, k0, chunk);
+                md_accumulate(p, &s, &r, which, r.sum + (which - 1) * MD_FEW * MD_PITCH);
+            }
+        }
+        md_finish(p, &r);
+    }
+}

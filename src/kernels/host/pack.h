@@ -1,0 +1,119 @@
+/* Packing of operands of products: out[k][lane], lanes along the operand's rows, zeros beyond the last row. */
+#ifndef MD_HOST_PACK_H
+#define MD_HOST_PACK_H
+
+/* A block: lanes run over up to MD_VL rows, out[k * pitch + lane]. A full register is stored where `width` is MD_VL and
+ * the pitch is less: the next k's store mends what it spoils, and the last k stores only `last` lanes. `full` rows are
+ * the usual case. */
+typedef struct md_block {
+    int64_t pitch;
+    int full, width, last;
+} md_block;
+
+/* Operand stored along K: MD_VL of k from each row, transposed. */
+MD_INLINE void md_pack_along_depth(const md_params *p, int which, const md_source *s, md_acc *out, md_block block,
+                                   int64_t row, int rows)
+{
+    for (int64_t k = 0; k < s->depth; k += MD_VL) {
+        int64_t n = md_least(MD_VL, s->depth - k);
+        md_v v[MD_VL];
+        if (n == MD_VL && rows == block.full) {
+            MD_UNROLL for (int i = 0; i < MD_VL; i++) v[i] =
+                i < block.full ? md_source_lanes(p, which, s, row + i, k, MD_VL) : (md_v){0};
+        } else {
+            for (int i = 0; i < MD_VL; i++)
+                v[i] = i < rows ? md_source_lanes(p, which, s, row + i, k, n) : (md_v){0};
+        }
+        md_transpose_v(v);
+        if (k + MD_VL < s->depth) {
+            MD_UNROLL for (int i = 0; i < MD_VL; i++) md_store_v(out + (k + i) * block.pitch, v[i], block.width);
+        } else {
+            for (int64_t i = 0; i < n; i++)
+                md_store_v(out + (k + i) * block.pitch, v[i], i + 1 < n ? block.width : block.last);
+        }
+    }
+}
+
+/* One block, by whatever way the operand allows but lanes along rows. */
+MD_INLINE void md_pack_block(const md_params *p, int which, const md_source *s, md_acc *out, md_block block,
+                             int64_t row, int rows)
+{
+    if (s->lanes == MD_LANES_DEPTH) {
+        md_pack_along_depth(p, which, s, out, block, row, rows);
+        return;
+    }
+    for (int64_t k = 0; k < s->depth; k++)
+        for (int i = 0; i < block.last; i++)
+            out[k * block.pitch + i] = i < rows ? md_source_at(p, which, s, row + i, k) : (md_acc)0;
+}
+
+/* Rows [row, end) of A as panels, one after the other: that of row r lies at (r - row) * depth. */
+MD_OUTLINE void md_pack_a(const md_params *p, md_acc *out, int64_t batch, int64_t row, int64_t end, int64_t k0,
+                          int64_t depth)
+{
+    md_source s = md_source_make(p, 0, batch, k0, depth);
+    if (s.lanes != MD_LANES_ROWS) {
+        for (int64_t r = row; r < end; r += md_height(end - r)) {
+            int height = md_height(end - r);
+            md_block block = {.pitch = height, .full = MD_HEIGHT0, .width = MD_VL, .last = height};
+            md_pack_block(p, 0, &s, out + (r - row) * depth, block, r, (int)md_least(height, end - r));
+        }
+        return;
+    }
+    for (int64_t k = 0; k < depth; k++) /* k outermost: memory is read along its rows */
+        for (int64_t r = row; r < end; r += md_height(end - r)) {
+            int64_t height = md_height(end - r);
+            md_v v = md_source_lanes(p, 0, &s, r, k, end - r >= MD_VL ? MD_VL : md_least(height, end - r));
+            md_store_v(out + (r - row) * depth + k * height, v, k + 1 < depth ? MD_VL : height);
+        }
+}
+
+/* Columns of B are cut into strips of MD_PITCH lanes; with two products a strip is half of each, side by side. */
+#define MD_STRIP (MD_PITCH / MD_PRODUCTS)
+#define MD_STRIP_BLOCK (MD_STRIP < MD_VL ? MD_STRIP : MD_VL)
+
+/* Operand stored along its rows (the columns of the product): k outermost, so that memory is read along its rows, and
+ * ahead. */
+MD_INLINE void md_pack_strips_across(const md_params *p, int which, const md_source *s, md_acc *out, int64_t column,
+                                     int64_t end)
+{
+    int64_t strips = (end - column + MD_STRIP - 1) / MD_STRIP;
+    int is_whole = end - column == strips * MD_STRIP;
+    for (int64_t k = 0; k < s->depth; k++)
+        for (int64_t i = 0; i < strips; i++)
+            for (int64_t j = 0; j < MD_STRIP; j += MD_STRIP_BLOCK) {
+                int64_t c = column + i * MD_STRIP + j, left = c < end ? end - c : 0;
+                md_acc *at = out + i * MD_PITCH * s->depth + k * MD_PITCH + j;
+                md_source_prefetch(p, which, s, c, k + 4);
+                md_v v = is_whole ? md_source_lanes(p, which, s, c, k, MD_STRIP_BLOCK)
+                                  : md_source_lanes(p, which, s, c, k, md_least(MD_STRIP_BLOCK, left));
+                md_store_v(at, v, MD_STRIP_BLOCK);
+            }
+}
+
+MD_INLINE void md_pack_strips(const md_params *p, int which, md_acc *out, int64_t batch, int64_t column, int64_t end,
+                              int64_t k0, int64_t depth)
+{
+    md_source s = md_source_make(p, which, batch, k0, depth);
+    md_block block = {.pitch = MD_PITCH, .full = MD_STRIP_BLOCK, .width = MD_STRIP_BLOCK, .last = MD_STRIP_BLOCK};
+    if (s.lanes == MD_LANES_ROWS) {
+        md_pack_strips_across(p, which, &s, out, column, end);
+        return;
+    }
+    for (int64_t c = column; c < end; c += MD_STRIP, out += MD_PITCH * depth)
+        for (int64_t j = 0; j < MD_STRIP; j += MD_STRIP_BLOCK) {
+            int64_t left = c + j < end ? end - c - j : 0;
+            md_pack_block(p, which, &s, out + j, block, c + j, (int)md_least(MD_STRIP_BLOCK, left));
+        }
+}
+
+MD_OUTLINE void md_pack_b(const md_params *p, md_acc *out, int64_t batch, int64_t column, int64_t end, int64_t k0,
+                          int64_t depth)
+{
+    md_pack_strips(p, 1, out, batch, column, end, k0, depth);
+#if MD_PRODUCTS == 2
+    md_pack_strips(p, 2, out + MD_STRIP, batch, column, end, k0, depth);
+#endif
+}
+
+#endif

@@ -1,0 +1,62 @@
+/* Where the values of a product's operands come from. `which` (0: A, 1: B, 2: the second B) is a constant wherever
+ * these are inlined; "rows" of an operand are the product's rows or columns. What is generated (md_expr.h, by
+ * src/codegen/product_operand.c): md_operand_view(p, which, batch, &view)              the operand is a plain strided
+ * matrix in memory: where, and how it steps md_operand_load(p, which, offset, n), _get(.., o)    n lanes from
+ * consecutive elements, or one element, as accumulator type md_operand_is_plain(which)                           the
+ * operand is a load: constant; its view may still not exist (a split index group) md_operand_axis(p, which) of any
+ * other operand: MD_LANES_DEPTH or MD_LANES_ROWS where md_operand_lanes works md_operand_lanes(p, which, batch, row, k,
+ * n)         n lanes along that axis from (row, k) md_operand_at(p, which, batch, row, k)               one element,
+ * however it is made */
+#ifndef MD_HOST_SOURCE_H
+#define MD_HOST_SOURCE_H
+
+/* Where an operand's values come from in one block of K. */
+typedef struct md_source {
+    md_view view;
+    int64_t batch, k0, depth;
+    int is_view, lanes; /* not a view: what md_operand_axis said */
+} md_source;
+
+MD_INLINE md_source md_source_make(const md_params *p, int which, int64_t batch, int64_t k0, int64_t depth)
+{
+    md_source s = {.batch = batch, .k0 = k0, .depth = depth};
+    s.is_view = md_operand_view(p, which, batch, &s.view);
+    s.lanes = MD_LANES_NONE;
+    if (!s.is_view)
+        s.lanes = md_operand_axis(p, which);
+    else if (s.view.step == 1)
+        s.lanes = MD_LANES_DEPTH;
+    else if (s.view.row == 1)
+        s.lanes = MD_LANES_ROWS;
+    return s;
+}
+
+/* Where (row, k0 + k) is: an offset of a plain operand, nothing else's. */
+MD_INLINE int64_t md_source_offset(int which, const md_source *s, int64_t row, int64_t k)
+{
+    return md_operand_is_plain(which) ? s->view.base + row * s->view.row + (s->k0 + k) * s->view.step : 0;
+}
+
+/* n lanes from (row, k0 + k) along s->lanes, which is not NONE. */
+MD_INLINE md_v md_source_lanes(const md_params *p, int which, const md_source *s, int64_t row, int64_t k, int64_t n)
+{
+    if (md_operand_is_plain(which))
+        return md_operand_load(p, which, md_source_offset(which, s, row, k), n);
+    return md_operand_lanes(p, which, s->batch, row, s->k0 + k, n);
+}
+
+/* Asks for the line of (row, k0 + k) ahead of time. */
+MD_INLINE void md_source_prefetch(const md_params *p, int which, const md_source *s, int64_t row, int64_t k)
+{
+    if (md_operand_is_plain(which))
+        __builtin_prefetch(md_operand_address(p, which, md_source_offset(which, s, row, k)));
+}
+
+MD_INLINE md_acc md_source_at(const md_params *p, int which, const md_source *s, int64_t row, int64_t k)
+{
+    if (s->is_view)
+        return md_operand_get(p, which, md_source_offset(which, s, row, k));
+    return md_operand_at(p, which, s->batch, row, s->k0 + k);
+}
+
+#endif

@@ -1,0 +1,73 @@
+/* How one product is cut into regions that threads take: shared by the kernel and by the family that counts its blocks
+ * (src/family/gemm.c), so that both cut alike. Plain C without a prelude. */
+#ifndef MD_HOST_SPLIT_H
+#define MD_HOST_SPLIT_H
+
+#include <stdint.h>
+
+typedef struct md_split {
+    int64_t rows, columns; /* number of regions along each side */
+} md_split;
+
+static inline int64_t md_split_parts(int64_t size, int64_t most)
+{
+    return size <= most ? 1 : (size + most - 1) / most;
+}
+
+/* Of all ways to write `regions` as rows x columns with no region larger than the limits, the one that packs least:
+ * every region packs its rows of A and its columns of B. {0, 0} where there is none. */
+static inline md_split md_split_of(int64_t regions, int64_t m, int64_t n, int64_t rows_most, int64_t columns_most)
+{
+    int64_t low = md_split_parts(m, rows_most), high = regions / md_split_parts(n, columns_most);
+    md_split best = {0, 0};
+    double least = 0;
+    for (int64_t rows = low; rows <= high; rows++) {
+        if (regions % rows != 0)
+            continue;
+        double packed = (double)rows * (double)n + (double)(regions / rows) * (double)m;
+        if (best.rows == 0 || packed < least) {
+            least = packed;
+            best = (md_split){rows, regions / rows};
+        }
+    }
+    return best;
+}
+
+/* Where part i of `parts` begins, in units of `unit`; the last part ends at `size`. */
+static inline int64_t md_split_at(int64_t size, int64_t unit, int64_t parts, int64_t i)
+{
+    int64_t units = (size + unit - 1) / unit, at = units / parts * i + (units % parts * i) / parts;
+    return at >= units ? size : at * unit;
+}
+
+/* The longest part. */
+static inline int64_t md_split_most(int64_t size, int64_t unit, int64_t parts)
+{
+    int64_t units = (size + unit - 1) / unit;
+    return (units + parts - 1) / parts * unit;
+}
+
+/* Scratch of a region, in accumulators: where packed A and the tiles of C begin (packed B is in front), and the whole.
+ */
+typedef struct md_scratch {
+    int64_t a, c, all, padded_rows;
+} md_scratch;
+
+typedef struct md_tiling {
+    int64_t rows, pitch, strip, group, depth,
+        lanes; /* tile rows; lanes of a strip in all, and columns; strips packed at once; K; MD_VL */
+} md_tiling;
+
+static inline md_scratch md_scratch_of(md_tiling t, md_split split, int64_t m, int64_t n, int64_t k)
+{
+    int64_t depth = k < t.depth ? k : t.depth, columns = md_split_most(n, t.strip, split.columns);
+    md_scratch s = {.padded_rows = md_split_most(m, t.rows, split.rows)};
+    int64_t tiles =
+        k > t.depth ? s.padded_rows * (columns / t.strip) : t.rows; /* kept between blocks of K, or one at a time */
+    s.a = (t.group * t.pitch * depth + t.lanes + 15) / 16 * 16;
+    s.c = s.a + (s.padded_rows * depth + t.lanes + 15) / 16 * 16;
+    s.all = s.c + tiles * t.pitch + t.lanes;
+    return s;
+}
+
+#endif
