@@ -1,0 +1,349 @@
+#include "support/random_op.h"
+
+#include "support/check.h"
+
+enum { MAX_LEAVES = 12 };
+
+typedef struct writer {
+    md_strbuf *out;
+    uint64_t *state;
+    int n_leaves;
+    char leaf[MAX_LEAVES][40]; /* what an expression may read here */
+    const char *row, *column; /* index names for comparisons; NULL where there is none */
+} writer;
+
+static int below(writer *w, int n)
+{
+    return (int)(check_random(w->state) % (uint64_t)n);
+}
+
+static bool chance(writer *w, int one_in)
+{
+    return below(w, one_in) == 0;
+}
+
+static void put(writer *w, const char *text)
+{
+    md_strbuf_add(w->out, text);
+}
+
+#define PUT(w, ...) md_strbuf_printf((w)->out, __VA_ARGS__)
+
+static void may_read(writer *w, const char *text)
+{
+    if (w->n_leaves < MAX_LEAVES)
+        (void)snprintf(w->leaf[w->n_leaves++], sizeof(w->leaf[0]), "%s", text);
+}
+
+static void read_nothing(writer *w)
+{
+    w->n_leaves = 0;
+}
+
+/* A dtype for data, or none: the op's default. */
+static const char *any_dtype(writer *w)
+{
+    static const char *const types[] = {"", "", "", "", ":f32", ":bf16", ":f16", ":f64"};
+    return types[below(w, 8)];
+}
+
+static void expression(writer *w, int depth);
+
+static void leaf(writer *w)
+{
+    static const char *const constants[] = {"0.5", "2", "-1", "1.5", "0.125", "3"};
+    if (w->n_leaves == 0 || chance(w, 6))
+        put(w, constants[below(w, 6)]);
+    else
+        put(w, w->leaf[below(w, w->n_leaves)]);
+}
+
+/* Around one operand %s, and what keeps it in its domain. */
+static void function(writer *w, int depth)
+{
+    static const char *const parts[][2] = {
+        {"tanh(", ")"},        {"sigmoid(", ")"},           {"relu(", ")"},    {"gelu(", ")"},
+        {"silu(", ")"},        {"erf(", ")"},               {"abs(", ")"},     {"sin(", ")"},
+        {"cos(", ")"},         {"exp(min(", ", 3))"},       {"-(", ")"},       {"sqrt(abs(", ") + 0.5)"},
+        {"log(abs(", ") + 0.5)"}, {"rsqrt(abs(", ") + 0.25)"}, {"clamp(", ", -1, 2)"}, {"gelu_tanh(", ")"},
+        {"softplus(", ")"},    {"expm1(min(", ", 2))"},     {"log1p(abs(", "))"}, {"exp2(min(", ", 4))"},
+    };
+    const int k = below(w, 20);
+    put(w, parts[k][0]);
+    expression(w, depth - 1);
+    put(w, parts[k][1]);
+}
+
+static void condition(writer *w, int depth)
+{
+    static const char *const signs[] = {" > ", " < ", " >= ", " <= "};
+    if (w->row && w->column && chance(w, 3)) {
+        PUT(w, "%s%s%s", w->row, signs[below(w, 4)], w->column);
+        return;
+    }
+    expression(w, depth - 1);
+    put(w, signs[below(w, 4)]);
+    expression(w, depth - 1);
+}
+
+static void expression(writer *w, int depth)
+{
+    static const char *const pairs[][3] = {{"(", " + ", ")"},      {"(", " - ", ")"},      {"", " * ", ""},
+                                           {"min(", ", ", ")"},    {"max(", ", ", ")"},    {"", " / (abs(", ") + 0.5)"},
+                                           {"fma(", ", 0.5, ", ")"}};
+    const int kind = depth <= 0 ? 0 : below(w, 10);
+    if (kind < 2) {
+        leaf(w);
+    } else if (kind < 5) {
+        function(w, depth);
+    } else if (kind < 9) {
+        const int k = chance(w, 3) ? 3 + below(w, 4) : below(w, 3);
+        put(w, k == 2 ? "(" : pairs[k][0]);
+        expression(w, depth - 1);
+        put(w, k == 2 ? ") * (" : k == 5 ? " / (abs(" : pairs[k][1]);
+        expression(w, depth - 1);
+        put(w, k == 2 ? ")" : pairs[k][2]);
+    } else {
+        put(w, "where(");
+        condition(w, depth);
+        put(w, ", ");
+        expression(w, depth - 1);
+        put(w, ", ");
+        expression(w, depth - 1);
+        put(w, ")");
+    }
+}
+
+/* ---- kinds ---- */
+
+static void pointwise(writer *w)
+{
+    static const char *const shapes[] = {"i", "i,j", "b,i,j", "a,b,i,j"};
+    const char *shape = shapes[below(w, 4)];
+    char text[40];
+    const int n = 1 + below(w, 3), n_outputs = 1 + below(w, 2);
+    put(w, chance(w, 3) ? "scalar s; " : "");
+    const bool has_scalar = md_strbuf_text(w->out)[0] != 0;
+    for (int k = 0; k < n; k++) {
+        (void)snprintf(text, sizeof(text), "X%d[%s]", k, shape);
+        may_read(w, text);
+    }
+    if (has_scalar)
+        may_read(w, "s");
+    w->row = strchr(shape, 'j') ? "i" : NULL;
+    w->column = "j";
+    for (int k = 0; k < n_outputs; k++) {
+        /* every tensor is read once with its type, so that sizes and types do not depend on what the expression picks */
+        PUT(w, "%sY%d%s[%s] = ", k ? "; " : "", k, any_dtype(w), shape);
+        for (int x = 0; x < n && k == 0; x++)
+            PUT(w, "X%d%s[%s] %s ", x, any_dtype(w), shape, chance(w, 2) ? "+" : "-");
+        put(w, k == 0 && has_scalar ? "s * " : "");
+        expression(w, 2 + below(w, 3));
+    }
+}
+
+static void broadcast(writer *w)
+{
+    const bool is_transposed = chance(w, 2), is_cube = chance(w, 3);
+    PUT(w, "Y%s[%s] = ", any_dtype(w), is_transposed ? (is_cube ? "j,b,i" : "j,i") : is_cube ? "b,i,j" : "i,j");
+    PUT(w, "X%s[%s] + R%s[j] * C%s[i]%s - ", any_dtype(w), is_cube ? "b,i,j" : "i,j", any_dtype(w), any_dtype(w),
+        is_cube ? " + B[b]" : "");
+    may_read(w, is_cube ? "X[b,i,j]" : "X[i,j]");
+    may_read(w, "R[j]");
+    may_read(w, "C[i]");
+    if (is_cube)
+        may_read(w, "B[b]");
+    w->row = "i", w->column = "j";
+    expression(w, 3);
+}
+
+/* Levels of reductions over one axis, each reading what came before, then one value per element or per row. */
+static void row(writer *w)
+{
+    static const char *const layouts[][3] = {{"i", "i,k", "i,j"}, {"i", "k,i", "j,i"}, {"b,i", "b,i,k", "b,i,j"}, {"b,i", "b,k,i", "b,j,i"}, {"", "k", "j"}};
+    static const char *const reductions[] = {"sum", "sum", "max", "min", "mean", "mean", "var", "prod", "argmax", "argmin", "any", "all"};
+    const int layout = below(w, 5), n_levels = 1 + below(w, 3);
+    const char *outer = layouts[layout][0], *inner = layouts[layout][1], *elements = layouts[layout][2];
+    const bool has_weights = chance(w, 2);
+    const char *dtype = any_dtype(w);
+    char text[40];
+    for (int level = 0; level < n_levels; level++) {
+        const int op = below(w, level == n_levels - 1 ? 12 : 7);
+        read_nothing(w);
+        (void)snprintf(text, sizeof(text), "X[%s]", inner);
+        may_read(w, text);
+        may_read(w, text);
+        for (int k = 0; k < level; k++) {
+            (void)snprintf(text, sizeof(text), "r%d[%s]", k, outer);
+            may_read(w, text);
+        }
+        PUT(w, "let r%d[%s] = %s[k](", level, outer, reductions[op]);
+        if (op == 7)
+            put(w, "1 + 0.125 * tanh(");
+        PUT(w, "X%s[%s] %s ", level == 0 ? dtype : "", inner, op >= 10 ? "> 1 and" : chance(w, 2) ? "+" : "*");
+        if (op >= 10)
+            condition(w, 1);
+        else
+            expression(w, 1 + below(w, 2));
+        put(w, op == 7 ? ")); " : op == 6 && chance(w, 2) ? ", unbiased); " : "); ");
+    }
+    const bool per_row = chance(w, 4);
+    PUT(w, "Y%s[%s] = ", any_dtype(w), per_row ? outer : elements);
+    (void)snprintf(text, sizeof(text), "r%d[%s]", n_levels - 1, outer);
+    if (per_row) {
+        read_nothing(w);
+    } else {
+        (void)snprintf(w->leaf[0], sizeof(w->leaf[0]), "X[%s]", elements);
+        PUT(w, "X[%s] * 0.5 + ", elements);
+        w->n_leaves = 1;
+        if (has_weights) {
+            PUT(w, "G%s[j] - ", any_dtype(w));
+            may_read(w, "G[j]");
+        }
+    }
+    may_read(w, text);
+    PUT(w, "where(%s > 1, %s, 1) * ", text, text);
+    expression(w, 2);
+}
+
+static void softmax(writer *w)
+{
+    const char *dtype = any_dtype(w);
+    const int kind = below(w, 5);
+    static const char *const mask[] = {"", "", " + M[i,j]"};
+    const char *m = mask[below(w, 3)];
+    if (kind == 0)
+        PUT(w, "Y[i,j] = exp(X%s[i,j] - max[k](X[i,k])) / sum[k](exp(X[i,k] - max[l](X[i,l])))", dtype);
+    else if (kind == 1)
+        PUT(w, "let x[i,j] = X%s[i,j] * 0.5%s; let m[i] = max[k](x[i,k]); let e[i,j] = exp(x[i,j] - m[i]); Y[i,j] = e[i,j] / sum[k](e[i,k])", dtype, m);
+    else if (kind == 2)
+        PUT(w, "let s[i,j] = where(j <= i, X%s[i,j], -inf); let m[i] = max[k](s[i,k]); Y[i,j] = exp(s[i,j] - m[i]) / sum[k](exp(s[i,k] - m[i]))", dtype);
+    else if (kind == 3)
+        PUT(w, "let m[i] = max[k](X%s[i,k]); L[i] = m[i] + log(sum[k](exp(X[i,k] - m[i]))); P[i] = L[i] - X[i,t[i]]", dtype);
+    else
+        PUT(w, "let m[i] = mean[k](X%s[i,k]); let v[i] = var[k](X[i,k]); Y%s[i,j] = (X[i,j] - m[i]) * rsqrt(v[i] + 1e-5) * G[j] + B[j]", dtype,
+            any_dtype(w));
+}
+
+static void scan(writer *w)
+{
+    static const char *const scans[] = {"cumsum", "cumsum", "cummax", "cummin", "cumprod"};
+    static const char *const options[] = {"", "", ", exclusive", ", reverse", ", exclusive, reverse"};
+    const bool is_column = chance(w, 3);
+    const int op = below(w, 5);
+    PUT(w, "Y%s[i,j] = %s[%s](", any_dtype(w), scans[op], is_column ? "i" : "j");
+    put(w, op == 4 ? "1 + 0.125 * tanh(" : "");
+    PUT(w, "X%s[i,j] + ", any_dtype(w));
+    may_read(w, "X[i,j]");
+    expression(w, 2);
+    PUT(w, "%s%s)", op == 4 ? ")" : "", options[below(w, 5)]);
+    if (chance(w, 2) && op < 2) {
+        put(w, " * 0.5 - ");
+        expression(w, 2);
+    }
+}
+
+static void gather(writer *w)
+{
+    const char *type = chance(w, 2) ? ":i32" : "";
+    w->row = "t", w->column = "d";
+    switch (below(w, 4)) {
+    case 0:
+        PUT(w, "Y%s[t,d] = E%s[ids%s[t],d] * ", any_dtype(w), any_dtype(w), type);
+        may_read(w, "P[d]");
+        put(w, "P[d] + ");
+        expression(w, 2);
+        break;
+    case 1:
+        PUT(w, "Y%s[t] = sum[d](E%s[ids%s[t],d] * Q%s[t,d])", any_dtype(w), any_dtype(w), type, any_dtype(w));
+        break;
+    case 2:
+        PUT(w, "Y%s[t,d] = X%s[t,ids%s[t,d]] + ", any_dtype(w), any_dtype(w), type);
+        may_read(w, "X[t,ids[t,d]]");
+        expression(w, 2);
+        break;
+    default:
+        PUT(w, "Y%s[b,t,d] = E%s[ids%s[b,t],d] + P%s[t,d]", any_dtype(w), any_dtype(w), type, any_dtype(w));
+        break;
+    }
+}
+
+static void scatter(writer *w)
+{
+    static const char *const assigns[] = {"=", "+=", "max=", "min="};
+    const char *type = chance(w, 2) ? ":i32" : "";
+    w->row = "t", w->column = "d";
+    PUT(w, "G%s[ids%s[t],d] %s D%s[t,d] + ", any_dtype(w), type, assigns[below(w, 4)], any_dtype(w));
+    may_read(w, "D[t,d]");
+    expression(w, 2);
+}
+
+/* What is done to an element of a product: bias, residual, activation. */
+static void epilogue(writer *w, const char *sum)
+{
+    w->row = "m", w->column = "n";
+    read_nothing(w);
+    switch (below(w, 5)) {
+    case 0:
+        put(w, sum);
+        break;
+    case 1:
+        PUT(w, "gelu(%s + c%s[n])", sum, any_dtype(w));
+        break;
+    case 2:
+        PUT(w, "%s * r%s[m] + R%s[m,n]", sum, any_dtype(w), any_dtype(w));
+        break;
+    case 3:
+        PUT(w, "silu(%s) * sum[k](A[m,k] * V%s[n,k])", sum, any_dtype(w));
+        break;
+    default:
+        put(w, "c[n] + ");
+        may_read(w, sum);
+        may_read(w, "c[n]");
+        expression(w, 3);
+        break;
+    }
+}
+
+static void product(writer *w)
+{
+    static const char *const b_layouts[] = {"n,k", "k,n"};
+    char sum[40];
+    if (chance(w, 5)) { /* other ranks: batches, dot products, a vector */
+        static const char *const others[] = {"Y[b,m,n] = sum[k](A[b,m,k] * B[b,n,k])", "Y[] = sum[k](A[k] * B[k])",
+                                             "Y[m] = sum[k](A[m,k] * x[k])", "Y[m,n] = sum[k,l](A[m,k,l] * B[n,k,l])",
+                                             "Y[b,m,n] = relu(sum[k](A[b,m,k] * B[n,k]) + c[n])", "Y[n,m] = sum[k](A[m,k] * B[k,n])",
+                                             "Y[m,n] = sum[k](A[m,k] * f32(B:u8[n,k])) * s[n]", "Y[m,n] = sum[k](A[m,k] * g[k] * B[n,k])"};
+        put(w, others[below(w, 8)]);
+        return;
+    }
+    const char *layout = b_layouts[below(w, 2)], *a = any_dtype(w), *b = chance(w, 2) ? a : any_dtype(w);
+    PUT(w, "let p[m,n] = sum[k](A%s[m,k] * B%s[%s]); ", a, b, layout);
+    (void)snprintf(sum, sizeof(sum), "p[m,n]");
+    PUT(w, "Y%s[m,n] = ", chance(w, 2) ? a : any_dtype(w));
+    epilogue(w, sum);
+}
+
+static void chain(writer *w)
+{
+    static const char *const texts[] = {
+        "let h[m,n] = relu(sum[k](A[m,k] * B[n,k])); Y[m,p] = sum[n](h[m,n] * C[p,n])",
+        "let s[i,j] = sum[d](Q[i,d] * K[j,d]) * 0.25; let m[i] = max[j](s[i,j]); let e[i,j] = exp(s[i,j] - m[i]); Y[i,d] = sum[j](e[i,j] * V[j,d]) / sum[j](e[i,j])",
+        "let x[i,j] = X[i,j] + R[i,j]; let v[i] = mean[k](x[i,k] * x[i,k]); N[i,j] = x[i,j] * rsqrt(v[i] + 1e-5) * g[j]; S[i,j] = x[i,j]",
+        "let c[j] = mean[i](X[i,j]); let d[i,j] = X[i,j] - c[j]; Y[j,k] = sum[i](d[i,j] * d[i,k])",
+        "scalar lr, b1; M[i] = b1 * m[i] + (1 - b1) * g[i]; P[i] = p[i] - lr * M[i] / (sqrt(abs(M[i])) + 0.5)",
+        "let t:bf16[i,j] = X[i,j] * 2; Y[i] = sum[j](t[i,j] * t[i,j])",
+        "let s[i] = sum[k](X[i,k]); C[i] = cumsum[i](s[i]); Y[i] = s[i] / (abs(C[i]) + 1)",
+        "let y[i,j] = X[i,j] * W[j]; Y[i,j] = where(i > 0, y[i,j] - P[i,j], 0); Z[j] = max[i](y[i,j])",
+        "Y[i] = X[2*i] + X[2*i+1] * 0.5; Z[i] = where(i > 0, X[i-1], 0) + X[i//2]",
+        "Y[h,w] = sum[r,s](X[h+r,w+s] * K[r,s])",
+    };
+    put(w, texts[below(w, 10)]);
+}
+
+void random_op(md_strbuf *out, uint64_t *state, random_op_kind kind)
+{
+    static void (*const write[])(writer *w) = {pointwise, broadcast, row, softmax, scan, gather, scatter, product, chain};
+    writer w = {.out = out, .state = state};
+    write[kind](&w);
+}
