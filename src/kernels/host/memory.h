@@ -138,6 +138,42 @@ MD_INLINE void md_stream_end(void)
 #endif
 }
 
+/* ---- The first n elements of a vector: what neither is wanted nor may be touched is left out by a mask, or by a loop. */
+#if defined(__AVX512BW__) && MD_VL == 16
+typedef char md_bytes MD_VECTOR(64);
+MD_INLINE unsigned long long md_head_bytes(int n_bytes) { return n_bytes >= 64 ? ~0ull : (1ull << n_bytes) - 1; }
+#define MD_HEAD(T, E, W)                                                                                               \
+    MD_INLINE W md_part_##T(const void *t, int64_t o, int n)                                                           \
+    {                                                                                                                  \
+        union { W w; md_bytes b[(sizeof(W) + 63) / 64]; } u;                                                           \
+        for (int i = 0, rest = n * (int)sizeof(E); i < (int)(sizeof u / 64); i++, rest -= 64)                          \
+            u.b[i] = __builtin_ia32_loaddquqi512_mask((const void *)((const char *)((const E *)t + o) + 64 * i), (md_bytes){0}, \
+                                                      md_head_bytes(rest < 0 ? 0 : rest));                             \
+        return u.w;                                                                                                    \
+    }                                                                                                                  \
+    MD_INLINE void md_put_part_##T(void *t, int64_t o, W w, int n)                                                     \
+    {                                                                                                                  \
+        union { W w; md_bytes b[(sizeof(W) + 63) / 64]; } u;                                                           \
+        u.w = w;                                                                                                       \
+        for (int i = 0, rest = n * (int)sizeof(E); i < (int)(sizeof u / 64); i++, rest -= 64)                          \
+            __builtin_ia32_storedquqi512_mask((void *)((char *)((E *)t + o) + 64 * i), u.b[i], md_head_bytes(rest < 0 ? 0 : rest)); \
+    }
+#else
+#define MD_HEAD(T, E, W)                                                                                               \
+    MD_OUTLINE W md_part_##T(const void *t, int64_t o, int n)                                                          \
+    {                                                                                                                  \
+        W w = {0};                                                                                                     \
+        for (int l = 0; l < n; l++)                                                                                    \
+            w[l] = ((const E *)t)[o + l];                                                                              \
+        return w;                                                                                                      \
+    }                                                                                                                  \
+    MD_OUTLINE void md_put_part_##T(void *t, int64_t o, W w, int n)                                                    \
+    {                                                                                                                  \
+        for (int l = 0; l < n; l++)                                                                                    \
+            ((E *)t)[o + l] = w[l];                                                                                    \
+    }
+#endif
+
 #define MD_OP_ADD(a, b) ((a) + (b))
 #define MD_OP_OR(a, b) ((a) | (b))
 
@@ -163,13 +199,7 @@ MD_INLINE void md_stream_end(void)
 /* All of a storage type: T its name, E the C type of an element, W its vector, V and C the compute types, UP, DOWN and UP1, DOWN1 the
  * conversions between them, S, SS the suffixes of V and C, ADD the sum. MD_ONE_T turns a lane of V into C. */
 #define MD_STORAGE(T, E, W, V, C, UP, DOWN, UP1, DOWN1, S, SS, ADD)                                                    \
-    MD_OUTLINE W md_part_##T(const void *t, int64_t o, int n)                                                          \
-    {                                                                                                                  \
-        W w = {0};                                                                                                     \
-        for (int l = 0; l < n; l++)                                                                                    \
-            w[l] = ((const E *)t)[o + l];                                                                              \
-        return w;                                                                                                      \
-    }                                                                                                                  \
+    MD_HEAD(T, E, W)                                                                                                   \
     MD_OUTLINE W md_part_##T##_m(const void *t, int64_t o, int64_t s, int n, md_b m)                                   \
     {                                                                                                                  \
         W w = {0};                                                                                                     \
@@ -245,7 +275,7 @@ MD_INLINE void md_stream_end(void)
         if (n == MD_VL)                                                                                                \
             __builtin_memcpy((E *)t + o, &w, sizeof w);                                                                \
         else                                                                                                           \
-            md_put_##T(t, o, 1, w, n);                                                                                 \
+            md_put_part_##T(t, o, w, n);                                                                               \
     }                                                                                                                  \
     MD_INLINE void md_store_##T##_unit_nt(void *t, int64_t o, V v, int n)                                              \
     {                                                                                                                  \
@@ -255,7 +285,7 @@ MD_INLINE void md_stream_end(void)
         else if (n == MD_VL)                                                                                           \
             __builtin_memcpy((E *)t + o, &w, sizeof w);                                                                       \
         else                                                                                                           \
-            md_put_##T(t, o, 1, w, n);                                                                                 \
+            md_put_part_##T(t, o, w, n);                                                                               \
     }                                                                                                                  \
     MD_INLINE int64_t md_lead_##T(const void *t, int64_t o)                                                            \
     {                                                                                                                  \
