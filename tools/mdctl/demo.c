@@ -213,8 +213,8 @@ static void print_text(const demo *d)
     printf("  %d results checked against the f64 reference: largest error %.1e of the largest value\n", d->n_verified, d->worst_error);
     printf("  built in %.2f s; the trace through md_call took %.1f ms\n", d->build_us / 1e6, d->replay_us / 1e3);
     print_served(d);
-    printf("\n%swhat dispatch brings%s, measured at %d of the steps, one after the other, median of up to 7 rounds\n", cli_bold(), cli_plain(),
-           d->race[0].n_samples);
+    printf("\n%swhat dispatch brings%s, kernel times at %d of the steps, median of up to %d interleaved rounds\n", cli_bold(), cli_plain(),
+           d->race[0].n_samples, DEMO_ROUNDS);
     sums s = {0};
     for (int i = 0; i < BLOCK_OPS; i++)
         print_race(d, i, &s);

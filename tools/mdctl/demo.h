@@ -5,7 +5,7 @@
 #include "block.h"
 #include "trace.h"
 
-enum { DEMO_MAX_BUILDS = 48, DEMO_MAX_SERVED = 24 };
+enum { DEMO_MAX_BUILDS = 48, DEMO_MAX_SERVED = 24, DEMO_ROUNDS = 9 };
 
 /* Which variant served which sizes of one op. */
 typedef struct demo_served {

@@ -5,12 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SAMPLES = 20, ROUNDS = 7, MIN_ROUNDS = 3 };
+enum { SAMPLES = 20, MIN_ROUNDS = 3 };
 
 typedef struct build {
     md_op *op;
     demo_total *total;
     md_launch *launch; /* at the sample at hand; NULL where it does not fit */
+    char variant[256]; /* that the launch runs */
+    int same; /* the first build that runs the same variant: it alone is timed, for a kernel has one time whoever picks it */
     timing time;
 } build;
 
@@ -71,15 +73,35 @@ static md_status add_variants(builds *b, demo_race *r, const md_op *op)
     return MD_OK;
 }
 
+static md_status name_variant(build *x)
+{
+    md_choice choice;
+    md_status s = md_launch_choice(&choice, x->launch);
+    x->variant[0] = 0;
+    for (int32_t i = 0; s == MD_OK && i < choice.n_stages; i++) {
+        size_t n = strlen(x->variant);
+        snprintf(x->variant + n, sizeof x->variant - n, "%s;", choice.variant[i]);
+    }
+    return s;
+}
+
 static md_status resolve_all(builds *b, demo_op *op)
 {
     for (int k = 0; k < b->n; k++) {
         build *x = &b->build[k];
         x->launch = NULL;
         x->time.n = 0;
+        x->same = k;
         md_status s = md_resolve(&x->launch, x->op, op->data.arg, op->data.most.n);
-        if (s != MD_OK && s != MD_UNSUPPORTED)
+        if (s == MD_UNSUPPORTED)
+            continue;
+        if (s == MD_OK)
+            s = name_variant(x);
+        if (s != MD_OK)
             return s;
+        for (int i = k - 1; i >= 0; i--)
+            if (b->build[i].launch && !strcmp(b->build[i].variant, x->variant))
+                x->same = i;
     }
     return MD_OK;
 }
@@ -101,10 +123,11 @@ static md_status time_one(build *x)
 
 static md_status time_all(builds *b, double until_us)
 {
-    for (int r = -1; r < ROUNDS && (r < MIN_ROUNDS || cli_now_us() < until_us); r++)
+    for (int r = -1; r < DEMO_ROUNDS && (r < MIN_ROUNDS || cli_now_us() < until_us); r++)
         for (int k = 0; k < b->n; k++) {
-            build *x = &b->build[r % 2 ? k : b->n - 1 - k];
-            md_status s = x->launch ? time_one(x) : MD_OK;
+            int i = r % 2 ? k : b->n - 1 - k;
+            build *x = &b->build[i];
+            md_status s = x->launch && x->same == i ? time_one(x) : MD_OK;
             if (s != MD_OK)
                 return s;
             if (r < 0)
@@ -120,7 +143,7 @@ static void add_sample(builds *b, demo_race *r)
         build *x = &b->build[k];
         if (!x->launch)
             continue;
-        double us = timing_quantile(&x->time, 0.5);
+        double us = timing_quantile(&b->build[x->same].time, 0.5);
         x->total->us += us;
         x->total->n_samples++;
         if (x->total->kind == DEMO_VARIANT && (best == 0.0 || us < best))
