@@ -1,0 +1,92 @@
+/* Golden programs: programs.txt holds formulas ("> " in front of each line) and what md_st_print must say about them, up to an
+ * empty line. `test_programs --write FILE` writes the file anew with what it says now; read the difference before it goes in. */
+#include "base/strbuf.h"
+#include "expr/catalogue.h"
+#include "stage/stage.h"
+#include "support/check.h"
+
+static FILE *written; /* --write: where to */
+static const char *path = MD_TEST_DATA "/programs.txt";
+
+static void print_program(md_strbuf *out, const char *text)
+{
+    md_fx_formula *f = NULL;
+    md_st_program *p = NULL;
+    const md_catalogue_entry *e = md_catalogue_find(text);
+    md_status status = md_fx_formula_create(&f, e != NULL ? e->formula : text, NULL);
+    if (status == MD_OK)
+        status = md_st_program_create(&p, f);
+    if (status == MD_OK)
+        md_st_print(out, p);
+    else
+        md_strbuf_printf(out, "%s\n", md_last_error());
+    md_st_program_destroy(&p);
+    md_fx_formula_destroy(&f);
+}
+
+/* One block: the formula's lines joined, then what is expected of it. */
+static bool read_block(FILE *file, md_strbuf *comment, md_strbuf *formula, md_strbuf *expected)
+{
+    char line[2048];
+    bool has_any = false;
+    while (fgets(line, sizeof(line), file) != NULL) {
+        if (line[0] == '\n' && has_any)
+            return true;
+        if (line[0] == '#' || line[0] == '\n') {
+            md_strbuf_add(comment, line);
+            continue;
+        }
+        has_any = true;
+        if (strncmp(line, "> ", 2) == 0) {
+            line[strcspn(line, "\n")] = 0;
+            md_strbuf_printf(formula, "%s%s", formula->size > 0 ? " " : "", line + 2);
+        } else {
+            md_strbuf_add(expected, line);
+        }
+    }
+    return has_any;
+}
+
+static void write_block(const md_strbuf *comment, const md_strbuf *formula, const md_strbuf *found)
+{
+    fprintf(written, "%s> %s\n%s\n", md_strbuf_text(comment), md_strbuf_text(formula), md_strbuf_text(found));
+}
+
+static void test_golden(void **state)
+{
+    (void)state;
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    for (int n = 0;; n++) {
+        md_strbuf comment = {0}, formula = {0}, expected = {0}, found = {0};
+        bool more = read_block(file, &comment, &formula, &expected);
+        if (more) {
+            print_program(&found, md_strbuf_text(&formula));
+            if (written != NULL)
+                write_block(&comment, &formula, &found);
+            else if (strcmp(md_strbuf_text(&found), md_strbuf_text(&expected)) != 0)
+                fail_msg("%s\nexpected:\n%sfound:\n%s", md_strbuf_text(&formula), md_strbuf_text(&expected),
+                         md_strbuf_text(&found));
+        }
+        md_strbuf_finish(&comment);
+        md_strbuf_finish(&formula);
+        md_strbuf_finish(&expected);
+        md_strbuf_finish(&found);
+        if (!more) {
+            assert_true(n > 40);
+            break;
+        }
+    }
+    fclose(file);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_golden)};
+    if (argc == 3 && strcmp(argv[1], "--write") == 0)
+        written = fopen(argv[2], "w");
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    if (written != NULL)
+        fclose(written);
+    return failed;
+}

@@ -1,0 +1,223 @@
+/* Small questions about programs: aliasing, steps, work, limits; and every allocation failing once. */
+#include "base/strbuf.h"
+#include "stage/stage.h"
+#include "support/check.h"
+#include "support/fault.h"
+
+typedef struct made {
+    md_fx_formula *formula;
+    md_st_program *program;
+} made;
+
+static made make(const char *text, const char *sizes)
+{
+    made m = {0};
+    assert_ok(md_fx_formula_create(&m.formula, text, &(md_fx_options){.sizes = sizes}));
+    assert_ok(md_st_program_create(&m.program, m.formula));
+    return m;
+}
+
+static void drop(made *m)
+{
+    md_st_program_destroy(&m->program);
+    assert_null(m->program);
+    md_st_program_destroy(&m->program);
+    md_st_program_destroy(NULL);
+    md_fx_formula_destroy(&m->formula);
+}
+
+static int32_t tensor_named(const md_fx_formula *f, const char *name)
+{
+    for (int32_t i = 0; i < f->n_tensors; i++)
+        if (strcmp(f->tensor[i].name, name) == 0)
+            return i;
+    fail_msg("no tensor '%s'", name);
+    return -1;
+}
+
+static const struct {
+    const char *formula, *out, *in;
+    bool may;
+} aliases[] = {
+    {"Y[i,j] = X[i,j] + B[j]", "Y", "X", true},
+    {"Y[i,j] = X[j,i]", "Y", "X", false},
+    {"Y[i] = X[i] + where(i > 0, X[i-1], 0)", "Y", "X", false},
+    {"Y[i,j] = X[i,j] + B[j]", "Y", "B", false},
+    {"Y:f64[i] = X[i]", "Y", "X", false},
+    {"Y[i,j] = X[i,j] / sum[k](X[i,k])", "Y", "X", true},
+    {"Y[i,j] = X[i,j] / sum[k](X[k,j])", "Y", "X", true},
+    {"Y[i,j] = X[i,j] / sum[k](X[j,k])", "Y", "X", false},
+    {"Y[i,j] = X[i,0] / sum[k](X[i,k])", "Y", "X", false},
+    {"Y[i,j] = Z[i,j] / sum[k](X[i,k] * X[i,0] * Z[i,k])", "Y", "X", true},
+    {"Y[i,j] = Z[i,j] / sum[k](X[i,t[k]] * Z[i,k])", "Y", "X", false},
+    {"Y[i] = sum[j](X[i,j]) + Z[i]", "Y", "Z", true},
+    {"Y[i] = sum[j](X[i,j] * Z[i])", "Y", "Z", true},
+    {"M[i] = sum[j](X[i,j]) + Z[i]; Y[i,j] = X[i,j] * Z[i]", "M", "Z", false},
+    {"Y[b,n] = sum[k](X[b,k] * W[n,k]) + R[b,n]", "Y", "R", true},
+    {"Y[b,n] = sum[k](X[b,k] * W[n,k]) + X[b,n]", "Y", "X", false},
+    {"Y[i,j] = cumsum[j](X[i,j])", "Y", "X", true},
+    {"Y[i,j] = cumsum[j](X[i,j], exclusive, reverse)", "Y", "X", true},
+    {"Y[i,j] = cumsum[j](X[j,i])", "Y", "X", false},
+    {"Y[i] = X[i]; Z[i] = X[i] * 2", "Y", "X", true},
+    {"Y[i] = X[i]; Z[i,j] = X[i] + V[j]", "Y", "X", false},
+    {"Y[i,j] = X[i] + V[i,j]; Z[i] = X[i]", "Z", "X", true},
+    {"G[ids[i]] += X[i]", "G", "X", false},
+    {"Y[i] += X[i]", "Y", "X", true},
+    {"let h[b,n] = sum[k](X[b,k] * W[n,k]); Y[b,k] = sum[n](h[b,n] * V[k,n])", "Y", "X", true},
+    {"scalar lr; M1[i] = M[i] + G[i]; P1[i] = P[i] - lr * (M[i] + G[i])", "M1", "M", true},
+    {"scalar lr; M1[i] = M[i] + G[i]; P1[i] = P[i] - lr * (M[i] + G[i])", "P1", "P", true},
+};
+
+static void test_alias(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(aliases) / sizeof(aliases[0]); i++) {
+        made m = make(aliases[i].formula, NULL);
+        int32_t out = tensor_named(m.formula, aliases[i].out), in = tensor_named(m.formula, aliases[i].in);
+        if (md_st_may_alias(m.program, out, in) != aliases[i].may)
+            fail_msg("%s: %s on %s: expected %d", aliases[i].formula, aliases[i].out, aliases[i].in, aliases[i].may);
+        drop(&m);
+    }
+}
+
+static const md_fx_node *first_load(const md_st_program *p, int32_t tensor)
+{
+    const md_fx_node *value = p->stage[0].store[0].value;
+    while (value->kind != MD_FX_LOAD || value->id != tensor)
+        value = value->arg[0];
+    return value;
+}
+
+static void test_step(void **state)
+{
+    (void)state;
+    made m = make("Y[i,j] = X[2*i - j, j, i // 2, ids[j]] + Z[i,j]", NULL);
+    int32_t x = tensor_named(m.formula, "X");
+    const md_fx_node *load = first_load(m.program, x);
+    int64_t coef[MD_MAX_RANK];
+    int32_t i = m.program->stage[0].outer[0], j = m.program->stage[0].axis;
+    assert_false(md_st_step(coef, m.program, x, load->arg, i)); /* i // 2 */
+    assert_false(md_st_step(coef, m.program, x, load->arg, j)); /* ids[j] */
+    assert_true(m.program->stage[0].has_gather);
+    drop(&m);
+    m = make("Y[i,j] = X[2*i - j + 3, j, ids[i]] + Z[i,j]", NULL);
+    x = tensor_named(m.formula, "X");
+    load = first_load(m.program, x);
+    j = m.program->stage[0].axis;
+    assert_true(md_st_step(coef, m.program, x, load->arg, j));
+    assert_int_equal(coef[0], -1);
+    assert_int_equal(coef[1], 1);
+    assert_int_equal(coef[2], 0);
+    drop(&m);
+}
+
+static void test_work(void **state)
+{
+    (void)state;
+    int64_t size[MD_FX_MAX_DIMS] = {0};
+    double flops, bytes;
+    made m = make("Y[b,n] = sum[k](X[b,k] * W[n,k]) + bias[n]", NULL);
+    const md_st_product *g = &m.program->stage[0].product;
+    size[m.formula->index[g->m[0]].dim] = 10;
+    size[m.formula->index[g->n[0]].dim] = 20;
+    size[m.formula->index[g->k[0]].dim] = 30;
+    md_st_work(&flops, &bytes, m.program, 0, size);
+    assert_true(flops == 2.0 * 10 * 20 * 30 + 10 * 20);
+    assert_true(bytes == 4.0 * (10 * 20 + 10 * 30 + 20 * 30 + 20));
+    assert_int_equal(md_st_points(m.program, 2, m.program->stage[0].outer, size), 200);
+    assert_int_equal(md_st_size(m.program, g->k[0], size), 30);
+    size[m.formula->index[g->m[0]].dim] = INT64_MAX / 2;
+    assert_int_equal(md_st_points(m.program, 2, m.program->stage[0].outer, size), INT64_MAX);
+    drop(&m);
+}
+
+/* One statement more than fits, each of another kind of space. */
+static void test_limits(void **state)
+{
+    (void)state;
+    md_strbuf text = {0};
+    for (int i = 0; i < MD_ST_MAX_STAGES + 1; i++)
+        md_strbuf_printf(&text, "%sY%d[n%d] = X%d[n%d]", i > 0 ? "; " : "", i, i, i, i);
+    md_fx_formula *f = NULL;
+    md_st_program *p = NULL;
+    assert_ok(md_fx_formula_create(&f, md_strbuf_text(&text), NULL));
+    assert_fails(md_st_program_create(&p, f), MD_UNSUPPORTED, "9 stages; 8 is the limit");
+    assert_null(p);
+    md_fx_formula_destroy(&f);
+    md_strbuf_finish(&text);
+    /* more reductions than a row stage holds: still a program */
+    md_strbuf sum = {0};
+    md_strbuf_add(&sum, "Y[i] = 0");
+    for (int i = 0; i < MD_ST_MAX_REDUCTIONS + 1; i++)
+        md_strbuf_printf(&sum, " + sum[j](X[i,j] * %d.5)", i);
+    made m = make(md_strbuf_text(&sum), NULL);
+    assert_int_equal(m.program->stage[0].kind, MD_ST_NEST);
+    drop(&m);
+    md_strbuf_finish(&sum);
+}
+
+/* Lets that double at every step: without a limit, 2^30 copies. */
+static void test_growth(void **state)
+{
+    (void)state;
+    md_strbuf text = {0};
+    md_strbuf_add(&text, "let t0[i] = X[i]");
+    for (int i = 1; i < 16; i++)
+        md_strbuf_printf(&text, "; let t%d[i] = t%d[i] + t%d[i+1]", i, i - 1, i - 1);
+    md_strbuf_add(&text, "; Y[i] = t15[i]");
+    md_fx_formula *f = NULL;
+    md_st_program *p = NULL;
+    assert_ok(md_fx_formula_create(&f, md_strbuf_text(&text), NULL));
+    md_status status = md_st_program_create(&p, f);
+    assert_true(status == MD_OK || status == MD_UNSUPPORTED);
+    md_st_program_destroy(&p);
+    md_fx_formula_destroy(&f);
+    md_strbuf_clear(&text);
+    md_strbuf_add(&text, "let t0[i] = X[i]");
+    for (int i = 1; i < 24; i++)
+        md_strbuf_printf(&text, "; let t%d[i] = t%d[i] + t%d[i]", i, i - 1, i - 1);
+    md_strbuf_add(&text, "; Y[i] = t23[i]");
+    made m = make(md_strbuf_text(&text), NULL);
+    assert_int_equal(m.program->n_stages, 1);
+    drop(&m);
+    md_strbuf_finish(&text);
+}
+
+static void test_faults(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "let m[i] = mean[j](X[i,j]); Y[i,j] = (X[i,j] - m[i]) * rsqrt(var[k](X[i,k]) + 1e-5) * G[j]; M[i] = m[i]",
+        "let s[b,n] = sum[k](X[b,k] * W[n,k]); Y[b,n] = exp(s[b,n] - max[l](s[b,l]))",
+        "Y[i,j] = cumsum[j](X[i,j] * 2); Z[i] = Y[i,0]"};
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        md_fx_formula *f = NULL;
+        assert_ok(md_fx_formula_create(&f, texts[i], NULL));
+        for (int64_t n = 1;; n++) {
+            md_st_program *p = NULL;
+            fault_after(n);
+            md_status status = md_st_program_create(&p, f);
+            bool happened = fault_happened();
+            fault_after(0);
+            if (status == MD_OK) { /* a memo that could not grow is only slower */
+                assert_non_null(p);
+                md_st_program_destroy(&p);
+            } else {
+                assert_int_equal(status, MD_OUT_OF_MEMORY);
+                assert_null(p);
+            }
+            if (!happened)
+                break;
+        }
+        md_fx_formula_destroy(&f);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_alias), cmocka_unit_test(test_step),   cmocka_unit_test(test_work),
+        cmocka_unit_test(test_limits), cmocka_unit_test(test_growth), cmocka_unit_test(test_faults),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
