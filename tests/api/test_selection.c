@@ -281,7 +281,7 @@ static int append(void *user, const char *text, size_t n)
 {
     char *to = user;
     size_t used = strlen(to);
-    if (used + n >= 65536)
+    if (used + n >= 1 << 20)
         return 1;
     memcpy(to + used, text, n);
     to[used + n] = 0;
@@ -291,7 +291,7 @@ static int append(void *user, const char *text, size_t n)
 static void explanations(void **state)
 {
     (void)state;
-    static char text[65536];
+    static char text[1 << 20];
     md_context *c = make_context((md_context_options){0});
     md_op *op = make_op(c, "softmax", (md_op_options){.select = MD_SELECT_DISTANCE});
     assert_int_equal(md_explain(op, "i=1, j=1048576", 0, append, text), MD_OK);
