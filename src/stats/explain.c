@@ -2,12 +2,9 @@
 
 #include "base/status.h"
 #include "dispatch/choose.h"
+#include "stats/json.h"
 #include "stats/rows.h"
 #include "tune/tune.h"
-
-#include <jansson.h>
-#include <stdlib.h>
-#include <string.h>
 
 typedef struct candidate {
     const char *name, *unfit;
@@ -87,14 +84,35 @@ static void print_stage(md_strbuf *out, const md_ds_op *op, const md_ds_record *
         md_strbuf_add(out, "  note: diagonal hints cannot see lopsided shapes; give hints by dim, or MD_SELECT=model\n");
 }
 
+static json_t *text_or_null(const char *text)
+{
+    return text ? json_string(text) : json_null();
+}
+
+static json_t *distance_json(double distance)
+{
+    return distance >= 0 ? md_ss_json_real(distance) : json_null();
+}
+
 static json_t *candidate_json(const candidate *x)
 {
-    json_t *j = json_pack("{s:s, s:f, s:s, s:b}", "variant", x->name, "model_us", x->us, "hint", x->hint, "fits", x->unfit == NULL);
-    if (j) {
-        json_object_set_new(j, "distance", x->distance >= 0 ? json_real(x->distance) : json_null());
-        json_object_set_new(j, "unfit", x->unfit ? json_string(x->unfit) : json_null());
+    return json_pack("{s:s, s:o, s:s, s:b, s:o, s:o}", "variant", x->name, "model_us", md_ss_json_real(x->us), "hint", x->hint, "fits",
+                     x->unfit == NULL, "distance", distance_json(x->distance), "unfit", text_or_null(x->unfit));
+}
+
+/* NULL where memory is short, as all of these. */
+static json_t *candidates_json(const md_ds_op *op, const md_kn_shape *shape, int32_t stage)
+{
+    bool ok = true;
+    json_t *list = json_array();
+    for (int32_t i = 0; i < op->stage[stage].n_variants && ok; i++) {
+        candidate x = examine(op, stage, i, shape);
+        ok = json_array_append_new(list, candidate_json(&x)) == 0;
     }
-    return j;
+    if (ok)
+        return list;
+    json_decref(list);
+    return NULL;
 }
 
 static json_t *stage_json(const md_ds_op *op, const md_ds_record *record, const md_kn_shape *shape, int32_t stage)
@@ -104,40 +122,35 @@ static json_t *stage_json(const md_ds_op *op, const md_ds_record *record, const 
     md_strbuf text = {0};
     md_st_work(&flops, &bytes, op->program, stage, shape->size);
     md_st_describe(&text, op->program, stage);
-    json_t *list = json_array();
-    for (int32_t i = 0; i < op->stage[stage].n_variants; i++) {
-        candidate x = examine(op, stage, i, shape);
-        json_array_append_new(list, candidate_json(&x));
+    json_t *j = json_pack("{s:s, s:o, s:o, s:o, s:s, s:s, s:b, s:o, s:o, s:o}", "kind", md_strbuf_text(&text), "flops", md_ss_json_real(flops),
+                          "bytes", md_ss_json_real(bytes), "candidates", candidates_json(op, shape, stage), "pick",
+                          pick_name(op, stage, pick->variant), "why", md_ds_source_name(pick->source), "slow", is_slow(op, stage, pick),
+                          "distance", distance_json(pick->distance), "runner_up",
+                          text_or_null(pick->runner_up >= 0 ? pick_name(op, stage, pick->runner_up) : NULL), "margin",
+                          md_ss_json_real(pick->margin));
+    if (text.failed) {
+        json_decref(j);
+        j = NULL;
     }
-    json_t *j = json_pack("{s:s, s:f, s:f, s:o, s:s, s:s, s:b}", "kind", md_strbuf_text(&text), "flops", flops, "bytes", bytes, "candidates", list,
-                          "pick", pick_name(op, stage, pick->variant), "why", md_ds_source_name(pick->source), "slow",
-                          is_slow(op, stage, pick));
     md_strbuf_finish(&text);
-    if (j) {
-        json_object_set_new(j, "distance", pick->distance >= 0 ? json_real(pick->distance) : json_null());
-        json_object_set_new(j, "runner_up", pick->runner_up >= 0 ? json_string(pick_name(op, stage, pick->runner_up)) : json_null());
-        json_object_set_new(j, "margin", json_real(pick->margin));
-    }
     return j;
 }
 
 static void print_json(md_strbuf *out, const md_ds_op *op, const md_ds_record *record, const md_kn_shape *shape)
 {
     char label[160];
+    bool ok = true;
     json_t *stages = json_array();
-    for (int32_t s = 0; s < op->n_stages; s++)
-        json_array_append_new(stages, stage_json(op, record, shape, s));
-    md_ss_shape_text(label, sizeof label, op->formula, shape->size);
-    json_t *root = json_pack("{s:s, s:s, s:s, s:o}", "op", op->name, "formula", md_strbuf_text(&op->printed), "shape", label, "stages", stages);
-    char *text = root ? json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) : NULL;
-    if (text) {
-        md_strbuf_add(out, text);
-        md_strbuf_add(out, "\n");
-    } else {
+    for (int32_t s = 0; s < op->n_stages && ok; s++)
+        ok = json_array_append_new(stages, stage_json(op, record, shape, s)) == 0;
+    if (!ok) {
+        json_decref(stages);
         out->failed = true;
+        return;
     }
-    free(text);
-    json_decref(root);
+    md_ss_shape_text(label, sizeof label, op->formula, shape->size);
+    md_ss_json_print(out, json_pack("{s:o, s:o, s:s, s:o}", "op", md_ss_json_text(op->name), "formula",
+                                    md_ss_json_text(md_strbuf_text(&op->printed)), "shape", label, "stages", stages));
 }
 
 md_status md_ss_explain(md_strbuf *out, md_ds_op *op, const md_ds_bound *bound, bool json)
@@ -153,6 +166,6 @@ md_status md_ss_explain(md_strbuf *out, md_ds_op *op, const md_ds_bound *bound, 
         for (int32_t s = 0; s < op->n_stages; s++)
             print_stage(out, op, record, &bound->shape, s);
     }
-    md_ds_record_give_back(record);
+    md_ds_record_give_back(op, record);
     return out->failed ? md_fail_memory() : MD_OK;
 }

@@ -1,9 +1,7 @@
 #include "base/status.h"
+#include "stats/json.h"
 #include "stats/rows.h"
 
-#include <jansson.h>
-#include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 static double mean_us(const md_ss_row *r)
@@ -64,6 +62,19 @@ static void print_table(md_strbuf *out, const md_ss_rows *rows)
         md_strbuf_add(out, "rows are missing: memory was short\n");
 }
 
+/* RFC 4180: names are the user's. */
+static void add_csv(md_strbuf *out, const char *text)
+{
+    if (!strpbrk(text, ",\"\r\n")) {
+        md_strbuf_add(out, text);
+        return;
+    }
+    md_strbuf_add(out, "\"");
+    for (; *text; text++)
+        md_strbuf_printf(out, *text == '"' ? "\"%c" : "%c", *text);
+    md_strbuf_add(out, "\"");
+}
+
 static void print_csv(md_strbuf *out, const md_ss_rows *rows)
 {
     md_strbuf_add(out, "op,shape,stage,variant,why,distance,runner_up,margin,calls,total_us,us\n");
@@ -71,7 +82,8 @@ static void print_csv(md_strbuf *out, const md_ss_rows *rows)
         const md_ss_row *r = &rows->row[i];
         for (int32_t s = 0; s < r->n_stages; s++) {
             const md_ss_stage *g = &r->stage[s];
-            md_strbuf_printf(out, "%s,%s,%d,%s,%s,", r->op, r->shape, s, g->variant, g->source);
+            add_csv(out, r->op);
+            md_strbuf_printf(out, ",%s,%d,%s,%s,", r->shape, s, g->variant, g->source);
             if (g->distance >= 0)
                 md_strbuf_printf(out, "%.6g", g->distance);
             md_strbuf_printf(out, ",%s,%.6g,%llu,%.3f,%.3f\n", g->runner_up, g->margin, (unsigned long long)r->calls, r->time_us,
@@ -82,39 +94,37 @@ static void print_csv(md_strbuf *out, const md_ss_rows *rows)
 
 static json_t *stage_json(const md_ss_stage *g)
 {
-    json_t *j = json_pack("{s:s, s:s}", "variant", g->variant, "why", g->source);
-    if (!j)
-        return NULL;
-    json_object_set_new(j, "distance", g->distance >= 0 ? json_real(g->distance) : json_null());
-    json_object_set_new(j, "runner_up", g->runner_up[0] ? json_string(g->runner_up) : json_null());
-    json_object_set_new(j, "margin", json_real(isfinite(g->margin) ? g->margin : 0.0));
-    return j;
+    return json_pack("{s:s, s:s, s:o, s:o, s:o}", "variant", g->variant, "why", g->source, "distance",
+                     g->distance >= 0 ? md_ss_json_real(g->distance) : json_null(), "runner_up",
+                     g->runner_up[0] ? json_string(g->runner_up) : json_null(), "margin", md_ss_json_real(g->margin));
 }
 
 static json_t *row_json(const md_ss_row *r)
 {
+    bool ok = true;
     json_t *stages = json_array();
-    for (int32_t s = 0; s < r->n_stages; s++)
-        json_array_append_new(stages, stage_json(&r->stage[s]));
-    return json_pack("{s:s, s:s, s:I, s:f, s:f, s:o}", "op", r->op, "shape", r->shape, "calls", (json_int_t)r->calls, "total_us",
-                     r->time_us, "us", mean_us(r), "stages", stages);
+    for (int32_t s = 0; s < r->n_stages && ok; s++)
+        ok = json_array_append_new(stages, stage_json(&r->stage[s])) == 0;
+    if (!ok) {
+        json_decref(stages);
+        return NULL;
+    }
+    return json_pack("{s:o, s:s, s:I, s:o, s:o, s:o}", "op", md_ss_json_text(r->op), "shape", r->shape, "calls", (json_int_t)r->calls,
+                     "total_us", md_ss_json_real(r->time_us), "us", md_ss_json_real(mean_us(r)), "stages", stages);
 }
 
 static void print_json(md_strbuf *out, const md_ss_rows *rows)
 {
+    bool ok = true;
     json_t *list = json_array();
-    for (int64_t i = 0; i < rows->n; i++)
-        json_array_append_new(list, row_json(&rows->row[i]));
-    json_t *root = json_pack("{s:s, s:b, s:o}", "version", md_version(), "complete", !rows->failed, "shapes", list);
-    char *text = root ? json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) : NULL;
-    if (text) {
-        md_strbuf_add(out, text);
-        md_strbuf_add(out, "\n");
-    } else {
+    for (int64_t i = 0; i < rows->n && ok; i++)
+        ok = json_array_append_new(list, row_json(&rows->row[i])) == 0;
+    if (!ok) {
+        json_decref(list);
         out->failed = true;
+        return;
     }
-    free(text);
-    json_decref(root);
+    md_ss_json_print(out, json_pack("{s:s, s:b, s:o}", "version", md_version(), "complete", !rows->failed, "shapes", list));
 }
 
 md_status md_ss_print(md_strbuf *out, const md_ss_rows *rows, const char *format)

@@ -75,10 +75,28 @@ static void add_record(void *user, const md_ds_record *record)
     }
 }
 
+/* Shapes that made room for others, and calls that were not remembered: only their sum is known. */
+static void add_forgotten(md_ss_rows *rows, const md_ds_op *op)
+{
+    uint64_t calls = atomic_load_explicit(&op->count.forgotten_calls, memory_order_relaxed);
+    md_ss_row *r = calls ? new_row(rows) : NULL;
+    if (!r)
+        return;
+    snprintf(r->op, sizeof r->op, "%s", op->name);
+    snprintf(r->shape, sizeof r->shape, "other shapes");
+    r->calls = calls;
+    r->time_us = (double)atomic_load_explicit(&op->count.forgotten_ns, memory_order_relaxed) / 1e3;
+    r->n_stages = 1;
+    snprintf(r->stage[0].variant, sizeof r->stage[0].variant, "forgotten");
+    r->stage[0].source = "evicted";
+    r->stage[0].distance = -1.0;
+}
+
 void md_ss_rows_add(md_ss_rows *rows, md_ds_op *op)
 {
     visit v = {rows, op};
     md_ds_record_each(op, add_record, &v);
+    add_forgotten(rows, op);
 }
 
 void md_ss_rows_append(md_ss_rows *rows, const md_ss_rows *from)
@@ -99,8 +117,38 @@ static int by_time(const void *a, const void *b)
     return c ? c : strcmp(x->shape, y->shape);
 }
 
+static int by_choice(const void *a, const void *b)
+{
+    const md_ss_row *x = a, *y = b;
+    int c = strcmp(x->op, y->op);
+    c = c ? c : strcmp(x->shape, y->shape);
+    c = c ? c : (x->n_stages > y->n_stages) - (x->n_stages < y->n_stages);
+    for (int32_t s = 0; !c && s < x->n_stages; s++)
+        c = strcmp(x->stage[s].variant, y->stage[s].variant);
+    return c;
+}
+
+/* Records differ by alignment and strides too; a reader sees a shape and what served it. */
+static void merge_equal(md_ss_rows *rows)
+{
+    int64_t kept = 0;
+    for (int64_t i = 1; i < rows->n; i++) {
+        md_ss_row *last = &rows->row[kept];
+        if (by_choice(last, &rows->row[i]) == 0) {
+            last->calls += rows->row[i].calls;
+            last->time_us += rows->row[i].time_us;
+        } else {
+            rows->row[++kept] = rows->row[i];
+        }
+    }
+    rows->n = kept + 1;
+}
+
 void md_ss_rows_sort(md_ss_rows *rows)
 {
-    if (rows->n > 1)
-        qsort(rows->row, (size_t)rows->n, sizeof *rows->row, by_time);
+    if (rows->n < 2)
+        return;
+    qsort(rows->row, (size_t)rows->n, sizeof *rows->row, by_choice);
+    merge_equal(rows);
+    qsort(rows->row, (size_t)rows->n, sizeof *rows->row, by_time);
 }

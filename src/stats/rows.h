@@ -27,11 +27,11 @@ typedef struct md_ss_rows {
 } md_ss_rows; /* a zeroed struct is empty */
 
 void md_ss_rows_finish(md_ss_rows *rows);
-/** Appends a row per shape that was called at least once. */
+/** Appends a row per shape that was called at least once, and one for all shapes that were forgotten. */
 void md_ss_rows_add(md_ss_rows *rows, md_ds_op *op);
 /** Appends copies of other rows. */
 void md_ss_rows_append(md_ss_rows *rows, const md_ss_rows *from);
-/** Sorts by total time, longest first. */
+/** Merges rows of one op, shape and choice, and sorts by total time, longest first. */
 void md_ss_rows_sort(md_ss_rows *rows);
 
 /** Writes as "table", "json" or "csv"; INVALID_ARGUMENT for another format. */
