@@ -492,6 +492,7 @@ static void run_along_axis(machine *m, const md_st_stage *s)
             r.ref[0] = scan_to(m, s->scan.op, s->scan.type, s->scan.exclusive, s->scan.reverse, s->scan.body, s->axis);
         store_all(m, s);
     }
+    m->row = NULL;
 }
 
 static void run_product(machine *m, const md_st_stage *s)
@@ -511,6 +512,7 @@ static void run_product(machine *m, const md_st_stage *s)
         r.ref[p] = sum;
     }
     store_all(m, s);
+    m->row = NULL;
 }
 
 static void check_product(const machine *m, const md_st_stage *s)
