@@ -3,6 +3,7 @@
 #include "support/check.h"
 
 #include "base/dtype.h"
+#include "base/hash.h"
 #include "base/status.h"
 #include "stage/stage.h"
 #include "tune/tune.h"
@@ -191,6 +192,34 @@ static void fill_call(bench *b)
     b->call.threads = b->dev->facts.threads;
 }
 
+/* Binaries of the texts compiled last: one text serves many sizes, and compiling is what tests wait for. */
+typedef struct compiled {
+    uint64_t key;
+    void *binary;
+    size_t n_bytes;
+} compiled;
+static compiled kept[16];
+static unsigned n_kept;
+
+static md_status compile(void **binary, size_t *n_bytes, md_dev *dev, const md_kn_launch_source *launch)
+{
+    uint64_t key = md_hash64(md_strbuf_text(&launch->text), launch->text.size);
+    for (int i = 0; i < MD_COUNT(kept); i++)
+        if (kept[i].binary && kept[i].key == key) {
+            *binary = kept[i].binary;
+            *n_bytes = kept[i].n_bytes;
+            return MD_OK;
+        }
+    compiled *slot = &kept[n_kept++ % MD_COUNT(kept)];
+    free(slot->binary);
+    slot->binary = NULL;
+    MD_TRY(dev->ops->compile(&slot->binary, &slot->n_bytes, dev, launch));
+    slot->key = key;
+    *binary = slot->binary;
+    *n_bytes = slot->n_bytes;
+    return MD_OK;
+}
+
 static md_status run_launch(bench *b, const md_kn_launch_source *launch, const md_kn_geometry *geometry)
 {
     void *binary = NULL;
@@ -198,9 +227,8 @@ static md_status run_launch(bench *b, const md_kn_launch_source *launch, const m
     md_dev_kernel *kernel = NULL;
     md_kn_word params[MD_KN_MAX_PARAMS];
     if (launch->code == MD_KN_TEXT)
-        MD_TRY(b->dev->ops->compile(&binary, &n_bytes, b->dev, launch));
+        MD_TRY(compile(&binary, &n_bytes, b->dev, launch));
     md_status status = b->dev->ops->load(&kernel, b->dev, binary, n_bytes, launch);
-    free(binary);
     MD_TRY(status);
     b->call.blocks = geometry->blocks;
     md_kn_pack(params, launch->param, launch->n_params, &b->call);

@@ -64,7 +64,7 @@ MD_OUTLINE void md_pack_a(const md_params *p, md_acc *out, int64_t batch, int64_
         for (int64_t r = row; r < end; r += md_height(end - r)) {
             int64_t height = md_height(end - r);
             md_v v = md_source_lanes(p, 0, &s, r, k, end - r >= MD_VL ? MD_VL : md_least(height, end - r));
-            md_store_v(out + (r - row) * depth + k * height, v, k + 1 < depth ? MD_VL : height);
+            md_store_v(out + (r - row) * depth + k * height, v, (depth - k) * height >= MD_VL ? MD_VL : height);
         }
 }
 

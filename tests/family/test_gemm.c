@@ -1,0 +1,254 @@
+/* Matrix products against the reference evaluator: every layout, type, size class, epilogue and vector width. */
+#include "support/check.h"
+#include "support/variant.h"
+
+#include "base/pool.h"
+#include "base/status.h"
+
+static md_dev *dev;
+static md_pool *pool;
+static char text[1024];
+
+static void check(const variant_case *c, const char *variant)
+{
+    bool skipped = false;
+    if (!variant_check(text, sizeof text, &skipped, dev, c, variant))
+        fail_msg("%s", text);
+    if (skipped)
+        fail_msg("%s was skipped for %s (%s)", variant, c->formula, c->dims);
+}
+
+/* As many sizes as there are ways to go wrong at an edge: one, primes, exact multiples of tiles, one beyond; blocks of
+ * K and regions beyond one. */
+static const char *const sizes[] = {"i=1, j=1, k=1",     "i=1, j=17, k=3",    "i=13, j=1, k=16",  "i=12, j=32, k=256",
+                                    "i=13, j=33, k=257", "i=24, j=64, k=31",  "i=97, j=101, k=7", "i=500, j=5, k=11",
+                                    "i=3, j=2100, k=5",  "i=29, j=75, k=515", "i=0, j=4, k=3",    "i=4, j=0, k=3",
+                                    "i=4, j=5, k=0"};
+static const char *const few_sizes[] = {"i=1, j=1, k=1",     "i=1, j=130, k=64", "i=2, j=513, k=33",
+                                        "i=3, j=31, k=4100", "i=4, j=64, k=8",   "i=5, j=3, k=100",
+                                        "i=6, j=66, k=17",   "i=7, j=19, k=48",  "i=8, j=1025, k=65",
+                                        "i=8, j=5, k=0",     "i=0, j=4, k=3"};
+static const char *const orders[] = {"Y[i,j] = sum[k](A[i,k] * B[k,j])", "Y[i,j] = sum[k](A[i,k] * B[j,k])",
+                                     "Y[i,j] = sum[k](A[k,i] * B[k,j])", "Y[i,j] = sum[k](A[k,i] * B[j,k])"};
+
+static void test_orders_and_sizes(void **state)
+{
+    (void)state;
+    for (int o = 0; o < MD_COUNT(orders); o++)
+        for (int s = 0; s < MD_COUNT(sizes); s++)
+            check(&(variant_case){.formula = orders[o], .dims = sizes[s], .scale = 1, .tolerance = 1e-5, .seed = 7},
+                  "gemm/block120");
+}
+
+static void test_few_rows(void **state)
+{
+    (void)state;
+    for (int o = 0; o < MD_COUNT(orders); o++)
+        for (int s = 0; s < MD_COUNT(few_sizes); s++)
+            check(&(variant_case){.formula = orders[o], .dims = few_sizes[s], .scale = 1, .tolerance = 1e-4, .seed = 8},
+                  "gemv/columns64");
+}
+
+/* The few are the columns of the result. */
+static void test_few_columns(void **state)
+{
+    (void)state;
+    check(&(variant_case){.formula = "Y[i,j] = sum[k](A[i,k] * B[k,j])", .dims = "i=70, j=3, k=50", .tolerance = 2e-5},
+          "gemv/few1");
+    check(&(variant_case){.formula = "Y[i,j] = sum[k](A[k,i] * B[j,k])", .dims = "i=70, j=8, k=50", .tolerance = 2e-5},
+          "gemv/few1");
+}
+
+static void test_strides(void **state)
+{
+    static const variant_layout layouts[] = {VARIANT_PADDED, VARIANT_SPREAD, VARIANT_TURNED};
+    (void)state;
+    for (int o = 0; o < MD_COUNT(orders); o++)
+        for (int l = 0; l < MD_COUNT(layouts); l++) {
+            variant_case c = {
+                .formula = orders[o], .dims = "i=30, j=70, k=40", .scale = 1, .tolerance = 1e-5, .layout = layouts[l]};
+            check(&c, "gemm");
+            c.dims = "i=5, j=70, k=300";
+            if (layouts[l] == VARIANT_PADDED)
+                check(&c, "gemv");
+        }
+}
+
+static void test_types(void **state)
+{
+    static const struct {
+        const char *formula;
+        double tolerance;
+    } cases[] = {
+        {"Y[i,j] = sum[k](A:f64[i,k] * B:f64[k,j])", 1e-12},
+        {"Y[i,j] = sum[k](A:f64[k,i] * B:f64[j,k])", 1e-12},
+        {"Y[i,j] = sum[k](A:f32[i,k] * B:f64[k,j])", 1e-12},
+        {"Y[i,j] = sum[k](A:bf16[i,k] * B:bf16[j,k])", 0.01},
+        {"Y:f32[i,j] = sum[k](A:f16[k,i] * B:bf16[k,j])", 1e-5},
+        {"Y:f16[i,j] = sum[k](A:f16[i,k] * B:f32[k,j])", 0.002},
+        {"Y[i,j] = sum[k](A:i32[i,k] * B:i32[j,k])", 0},
+        {"Y[i,j] = sum[k](A:i64[k,i] * B:u8[k,j])", 0},
+        {"Y:f32[i,j] = sum[k](f32(A:i32[i,k]) * f32(B:i32[j,k]))", 1e-30}, /* small integers: no rounding at all */
+        {"Y:f32[i,j] = sum[k](f32(A:u8[k,i]) * f32(B:i32[k,j]))", 1e-30},
+    };
+    (void)state;
+    for (int i = 0; i < MD_COUNT(cases); i++) {
+        variant_case c = {
+            .formula = cases[i].formula, .dims = "i=45, j=77, k=290", .scale = 1, .tolerance = cases[i].tolerance};
+        check(&c, "gemm");
+        c.dims = "i=7, j=77, k=290";
+        check(&c, "gemv");
+    }
+}
+
+static void test_epilogues(void **state)
+{
+    static const char *const cases[] = {
+        "Y[i,j] = sum[k](A[i,k] * B[k,j]) + bias[j]",
+        "Y[i,j] = gelu(sum[k](A[i,k] * B[j,k]) + bias[j])",
+        "Y[i,j] = R[i,j] + 0.5 * sum[k](A[i,k] * B[j,k]) * s[i] * t[j]",
+        "P[i,j] = sum[k](A[i,k] * B[j,k]); Y[i,j] = relu(P[i,j]) + j",
+        "scalar c; Y[i,j] = where(i < j, c * sum[k](A[i,k] * B[k,j]), 0)",
+        "Y[j,i] = tanh(sum[k](A[i,k] * B[k,j]) + R[i,j])",
+        "Y[i,j] = silu(sum[k](A[i,k] * B[j,k])) * sum[k](A[i,k] * C[j,k])",
+        "Y[i,j] = sum[k](A[i,k] * B[k,j]) * sigmoid(sum[k](A[i,k] * C[k,j]) + bias[j])",
+        "Y:bf16[i,j] = sum[k](A:bf16[i,k] * B:bf16[j,k]) + R:f32[i,j]",
+    };
+    (void)state;
+    for (int i = 0; i < MD_COUNT(cases); i++)
+        for (int l = VARIANT_PACKED; l <= VARIANT_SPREAD; l++) {
+            variant_case c = {.formula = cases[i],
+                              .dims = "i=29, j=70, k=40",
+                              .scale = 1,
+                              .tolerance = i + 1 == MD_COUNT(cases) ? 0.01 : 2e-5,
+                              .layout = (variant_layout)l};
+            check(&c, "gemm");
+            c.dims = "i=6, j=70, k=40";
+            if (l == VARIANT_PACKED && i != 5)
+                check(&c, "gemv");
+        }
+}
+
+static void test_groups_and_batches(void **state)
+{
+    static const struct {
+        const char *formula, *dims;
+    } cases[] = {
+        {"Y[b,i,j] = sum[k](A[b,i,k] * B[b,k,j])", "b=5, i=13, j=33, k=20"},
+        {"Y[b,h,i,j] = sum[d](Q[b,i,h,d] * K[b,j,h,d])", "b=2, h=3, i=17, j=19, d=16"},
+        {"Y[b,s,n] = sum[k](X[b,s,k] * W[n,k])", "b=3, s=7, n=40, k=30"},
+        {"Y[b,s,o] = sum[h,d](X[b,s,h,d] * W[o,h,d])", "b=2, s=5, o=24, h=3, d=10"},
+        {"Y[b,s,h,d] = sum[k](X[b,s,k] * W[h,d,k]) + bias[h,d]", "b=2, s=5, h=3, d=10, k=33"},
+        {"Y[b,i,j] = sum[k](A[b,i,k] * B[k,j])", "b=1, i=40, j=9, k=5"},
+    };
+    static const variant_layout layouts[] = {VARIANT_PACKED, VARIANT_PADDED, VARIANT_TURNED};
+    (void)state;
+    for (int i = 0; i < MD_COUNT(cases); i++)
+        for (int l = 0; l < MD_COUNT(layouts); l++)
+            check(&(variant_case){.formula = cases[i].formula,
+                                  .dims = cases[i].dims,
+                                  .scale = 1,
+                                  .tolerance = 1e-5,
+                                  .layout = layouts[l]},
+                  "gemm");
+    check(&(variant_case){.formula = cases[0].formula, .dims = "b=5, i=3, j=33, k=20", .scale = 1, .tolerance = 1e-5},
+          "gemv");
+    check(
+        &(variant_case){
+            .formula = cases[1].formula, .dims = "b=2, h=3, i=1, j=19, d=16", .scale = 1, .tolerance = 1e-5},
+        "gemv");
+    check(
+        &(variant_case){
+            .formula = cases[4].formula, .dims = "b=2, s=4, h=3, d=10, k=33", .scale = 1, .tolerance = 1e-5},
+        "gemv");
+}
+
+/* Operands that are no plain loads: lanes along K, along columns, and one by one. */
+static void test_expressions(void **state)
+{
+    static const char *const cases[] = {
+        "Y[i,j] = sum[k](A[i,k] * (f32(W:i32[j,k]) * s[j,k//8]))",
+        "Y[i,j] = sum[k](exp(A[i,k]) * relu(W[k,j] + b[j]))",
+        "Y[i,j] = sum[k]((A[i,k] + k) * W[t:i32[j],k])",
+        "Y[i,j] = sum[k](where(k <= i, A[i,k], 0) * B[k,j])",
+        "Y[i,j] = sum[k](A[i,k] * B[k,2*j+1])",
+    };
+    (void)state;
+    for (int i = 0; i < MD_COUNT(cases); i++)
+        for (int l = VARIANT_PACKED; l <= VARIANT_SPREAD; l++) {
+            variant_case c = {.formula = cases[i],
+                              .dims = "i=29, j=37, k=40",
+                              .scale = 1,
+                              .tolerance = 3e-5,
+                              .low = 0,
+                              .high = 9,
+                              .layout = (variant_layout)l};
+            check(&c, "gemm");
+        }
+    check(
+        &(variant_case){
+            .formula = "Y[i,j] = sum[k](A[i,k] * A[j,k])", .dims = "i=37, k=40", .scale = 1, .tolerance = 1e-5},
+        "gemm");
+}
+
+/* Every tile that some processor uses, on narrower vectors too. */
+static void test_tiles_and_widths(void **state)
+{
+    static const int32_t widths[] = {64, 32, 16};
+    static const char *const cases[] = {"Y[i,j] = sum[k](A[i,k] * B[k,j])",
+                                        "Y[i,j] = silu(sum[k](A[k,i] * B[j,k])) * sum[k](A[k,i] * C[j,k])",
+                                        "Y[i,j] = sum[k](A:f64[i,k] * B:f64[j,k])"};
+    int32_t own = dev->facts.vector_bytes;
+    (void)state;
+    for (int w = 0; w < MD_COUNT(widths); w++) {
+        if (widths[w] > own)
+            continue;
+        dev->facts.vector_bytes = widths[w];
+        for (int i = 0; i < MD_COUNT(cases); i++) {
+            variant_case c = {.formula = cases[i], .dims = "i=47, j=67, k=35", .scale = 1, .tolerance = 1e-5};
+            for (int rows = 4; rows <= 12; rows += rows == 4 || rows == 6 ? 2 : 4)
+                for (int vecs = 1; vecs <= 4; vecs++) {
+                    char name[64];
+                    bool skipped = false;
+                    snprintf(name, sizeof name, "gemm/rows%d_vecs%d", rows, vecs);
+                    if (!variant_check(text, sizeof text, &skipped, dev, &c, name))
+                        fail_msg("%s", text);
+                }
+            c.dims = "i=6, j=67, k=35";
+            check(&c, "gemv");
+        }
+    }
+    dev->facts.vector_bytes = own;
+}
+
+static int open_device(void **state)
+{
+    (void)state;
+    assert_ok(md_pool_create(&pool, 2));
+    assert_ok(md_dev_open(&dev, &(md_dev_options){.device = "host", .pool = pool}));
+    return 0;
+}
+
+static int close_device(void **state)
+{
+    (void)state;
+    md_dev_close(&dev);
+    md_pool_destroy(&pool);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_orders_and_sizes),
+        cmocka_unit_test(test_few_rows),
+        cmocka_unit_test(test_few_columns),
+        cmocka_unit_test(test_strides),
+        cmocka_unit_test(test_types),
+        cmocka_unit_test(test_epilogues),
+        cmocka_unit_test(test_groups_and_batches),
+        cmocka_unit_test(test_expressions),
+        cmocka_unit_test(test_tiles_and_widths),
+    };
+    return cmocka_run_group_tests(tests, open_device, close_device);
+}
