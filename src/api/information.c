@@ -2,17 +2,18 @@
 #include "base/cpu.h"
 #include "base/status.h"
 #include "md_build_config.h"
+#include "stats/json.h"
 
-#include <jansson.h>
 #include <stdlib.h>
 
 static json_t *device_json(const md_context *c)
 {
     const md_dev_facts *f = &c->dev->facts;
-    return json_pack("{s:s, s:s, s:i, s:i, s:I, s:I, s:I, s:f, s:f, s:s, s:s, s:b, s:s}", "device", c->dev->ops->name, "name", f->name,
-                     "threads", (int)f->threads, "vector_bytes", (int)f->vector_bytes, "l1_bytes", (json_int_t)f->l1_bytes, "l2_bytes",
-                     (json_int_t)f->l2_bytes, "l3_bytes", (json_int_t)f->l3_bytes, "memory_gbps", f->memory_gbps, "gflops", f->gflops,
-                     "compiler", f->compiler, "compiler_flags", f->flags, "can_compile", (int)f->can_compile, "default_hints", c->hints);
+    return json_pack("{s:s, s:o, s:i, s:i, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:b, s:o}", "device", c->dev->ops->name, "name",
+                     md_ss_json_text(f->name), "threads", (int)f->threads, "vector_bytes", (int)f->vector_bytes, "l1_bytes", (json_int_t)f->l1_bytes, "l2_bytes",
+                     (json_int_t)f->l2_bytes, "l3_bytes", (json_int_t)f->l3_bytes, "memory_gbps", md_ss_json_real(f->memory_gbps), "gflops",
+                     md_ss_json_real(f->gflops), "compiler", md_ss_json_text(f->compiler), "compiler_flags", md_ss_json_text(f->flags),
+                     "can_compile", (int)f->can_compile, "default_hints", md_ss_json_text(c->hints));
 }
 
 static json_t *info_json(md_context *context)

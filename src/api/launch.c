@@ -1,4 +1,5 @@
 #include "api/context.h"
+#include "base/dtype.h"
 #include "base/status.h"
 
 #include <stdlib.h>
@@ -60,9 +61,35 @@ void md_launch_destroy(md_launch **launch)
     if (!launch || !*launch)
         return;
     if ((*launch)->record)
-        md_ds_record_give_back((*launch)->record);
+        md_ds_record_give_back((*launch)->op->ds, (*launch)->record);
     free(*launch);
     *launch = NULL;
+}
+
+/* As md_fx_bind does it: an integer may stand for a real, not the other way round, and a real has its declared precision. */
+static md_status rebind_scalar(md_fx_binding *b, const md_fx_scalar *s, int32_t id, int32_t i, const md_arg *arg)
+{
+    bool is_int = arg->kind == MD_ARG_INT;
+    if (!is_int && (s->type == MD_I64 || arg->kind != MD_ARG_REAL))
+        return md_fail(MD_INVALID_ARGUMENT, "argument %d '%s' must be a scalar of type %s", i, s->name, md_dtype_name(s->type));
+    b->real[id] = md_dtype_round(s->type == MD_I64 ? MD_F64 : s->type, is_int ? (double)arg->integer : arg->real);
+    b->integer[id] = is_int ? arg->integer : 0;
+    return MD_OK;
+}
+
+static md_status rebind_tensor(md_ds_bound *b, const md_fx_tensor *t, int32_t id, int32_t i, const md_arg *arg)
+{
+    if (arg->kind != MD_ARG_TENSOR || !arg->tensor)
+        return md_fail(MD_INVALID_ARGUMENT, "argument %d '%s' must be a tensor", i, t->name);
+    void *data = arg->tensor->data;
+    if (!data && b->binding.tensor[id].data)
+        return md_fail(MD_INVALID_ARGUMENT, "argument %d '%s': data is NULL", i, t->name);
+    if ((uintptr_t)data % md_dtype_size(t->dtype))
+        return md_fail(MD_INVALID_ARGUMENT, "argument %d '%s': data is not aligned to its elements", i, t->name);
+    b->binding.tensor[id].data = data;
+    if ((uintptr_t)data % 64)
+        b->shape.aligned &= ~((uint32_t)1 << id);
+    return MD_OK;
 }
 
 /* New pointers and scalars into a copy of the resolved binding. */
@@ -73,16 +100,28 @@ static md_status rebind(md_ds_bound *b, const md_launch *l, const md_arg *args, 
         return md_fail(MD_INVALID_ARGUMENT, "the launch takes %d arguments, not %d", l->n_args, n);
     for (int32_t i = 0; i < n; i++) {
         int32_t id = f->args[i].id;
-        if (f->args[i].is_scalar) {
-            b->binding.real[id] = args[i].kind == MD_ARG_INT ? (double)args[i].integer : args[i].real;
-            b->binding.integer[id] = args[i].integer;
-        } else if (args[i].kind != MD_ARG_TENSOR || !args[i].tensor) {
-            return md_fail(MD_INVALID_ARGUMENT, "argument %d '%s' must be a tensor", i, f->tensor[id].name);
-        } else {
-            b->binding.tensor[id].data = args[i].tensor->data;
-        }
+        if (f->args[i].is_scalar)
+            MD_TRY(rebind_scalar(&b->binding, &f->scalar[id], id, i, &args[i]));
+        else
+            MD_TRY(rebind_tensor(b, &f->tensor[id], id, i, &args[i]));
     }
     return MD_OK;
+}
+
+/* What was resolved serves as long as nothing it was chosen by has changed; memory that is less aligned may need another variant,
+ * and arguments that were bound in full another shape's. */
+static md_status run_bound(uint64_t *ns, const md_launch *l, md_stream stream, md_ds_bound *bound)
+{
+    md_ds_op *op = l->op->ds;
+    md_ds_record *record = NULL;
+    if (!l->binds_anew && bound->shape.aligned == l->bound.shape.aligned)
+        return md_ds_run(ns, op, l->record, stream, bound);
+    if (bound->is_empty)
+        return MD_OK;
+    MD_TRY(md_ds_find(&record, op, bound));
+    md_status s = md_ds_run(ns, op, record, stream, bound);
+    md_ds_record_give_back(op, record);
+    return s;
 }
 
 static md_status run(uint64_t *ns, const md_launch *l, md_stream stream, const md_arg *args, int32_t n)
@@ -97,7 +136,7 @@ static md_status run(uint64_t *ns, const md_launch *l, md_stream stream, const m
     else if (args)
         s = rebind(&bound, l, args, n);
     if (s == MD_OK)
-        s = md_ds_run(ns, op, l->record, stream, &bound);
+        s = run_bound(ns, l, stream, &bound);
     md_ds_unbind(&bound, op);
     return s;
 }
@@ -153,7 +192,7 @@ md_status md_choice_of(md_choice *out, md_op *op, const md_arg *args, int32_t n_
     if (s == MD_OK)
         fill_choice(out, op->ds, record);
     if (record)
-        md_ds_record_give_back(record);
+        md_ds_record_give_back(op->ds, record);
     md_ds_unbind(&bound, op->ds);
     return s;
 }
@@ -168,7 +207,7 @@ md_status md_prepare(md_op *op, const char *sizes)
     if (s == MD_OK)
         s = md_ds_find(&record, op->ds, &bound);
     if (record)
-        md_ds_record_give_back(record);
+        md_ds_record_give_back(op->ds, record);
     md_api_unbind_sizes(&bound, op);
     return s;
 }

@@ -166,19 +166,28 @@ md_status md_op_work(double *flops, double *bytes, md_op *op, const char *sizes)
     return s;
 }
 
+static void give(const char **out, const char *text)
+{
+    if (out)
+        *out = text;
+}
+
 void md_catalogue(int32_t i, const char **name, const char **formula, const char **description)
 {
     static const md_catalogue_entry none = {NULL, NULL, NULL};
     const md_catalogue_entry *e = md_catalogue_at(i);
     if (!e)
         e = &none;
-    *name = e->name;
-    *formula = e->formula;
-    *description = e->description;
+    give(name, e->name);
+    give(formula, e->formula);
+    give(description, e->description);
 }
 
 void md_variables(int32_t i, const char **name, const char **values, const char **meaning)
 {
-    *name = *values = *meaning = NULL;
-    (void)md_env_describe(i, name, values, meaning);
+    const char *text[3];
+    (void)md_env_describe(i, &text[0], &text[1], &text[2]);
+    give(name, text[0]);
+    give(values, text[1]);
+    give(meaning, text[2]);
 }

@@ -81,7 +81,7 @@ md_tensor md_tensor_make(void *data, md_dtype dtype, int32_t rank, const int64_t
 {
     md_tensor t = {.data = data, .dtype = dtype, .rank = rank};
     int64_t stride = 1;
-    for (int32_t i = MD_MIN(rank, MD_MAX_RANK) - 1; i >= 0; i--) {
+    for (int32_t i = size ? MD_MIN(rank, MD_MAX_RANK) - 1 : -1; i >= 0; i--) {
         t.size[i] = size[i];
         t.stride[i] = stride;
         /* Saturates: a tensor that large is refused at the call, with a message. */

@@ -38,7 +38,7 @@ void md_ds_unbind(md_ds_bound *bound, md_ds_op *op)
     }
 }
 
-static void fill_call(md_kn_call *call, const md_ds_op *op, md_ds_bound *bound, md_kn_report *report)
+static void fill_call(md_kn_call *call, const md_ds_op *op, const md_ds_bound *bound, md_kn_report *report)
 {
     const md_fx_formula *f = op->formula;
     memset(call, 0, sizeof *call);
@@ -73,7 +73,7 @@ md_status md_ds_find(md_ds_record **out, md_ds_op *op, const md_ds_bound *bound)
     md_kn_call call;
     if (!can_measure(op))
         return md_ds_record_hold(out, op, &bound->shape, NULL);
-    fill_call(&call, op, (md_ds_bound *)bound, &report);
+    fill_call(&call, op, bound, &report);
     return md_ds_record_hold(out, op, &bound->shape, &call);
 }
 
@@ -103,7 +103,7 @@ static md_status run_stages(md_ds_op *op, md_ds_record *record, md_stream stream
 {
     for (int32_t t = 0; t < op->formula->n_tensors; t++)
         if (op->program->is_temp_stored[t])
-            call->data[t] = memory + record->temp_offset[t];
+            call->data[t] = memory ? memory + record->temp_offset[t] : NULL; /* no memory: all temporaries are empty */
     for (int32_t s = 0; s < op->n_stages; s++) {
         const md_ds_stage_plan *plan = &record->stage[s];
         call->stage = &op->program->stage[s];
@@ -157,7 +157,7 @@ md_status md_ds_call(md_ds_op *op, md_stream stream, const md_arg *args, int32_t
         s = md_ds_find(&record, op, &bound);
     if (record) {
         s = md_ds_run(NULL, op, record, stream, &bound);
-        md_ds_record_give_back(record);
+        md_ds_record_give_back(op, record);
     }
     md_ds_unbind(&bound, op);
     return s;

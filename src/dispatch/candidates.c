@@ -127,7 +127,8 @@ static md_status try_family(int32_t *slot, double *us, md_ds_candidates *c, md_b
     if (s == MD_NOT_FOUND || (s == MD_OK && *slot >= 0 && t >= *us))
         return MD_OK;
     MD_TRY(s);
-    MD_TRY(add_variant(&made, c, builder, f, &config, -1, MD_DS_MAX_VARIANTS));
+    int32_t limit = MD_DS_MAX_VARIANTS - (f->is_last_resort ? 0 : MD_DS_LAST_RESORTS);
+    MD_TRY(add_variant(&made, c, builder, f, &config, -1, limit));
     if (made >= 0 && md_bd_variant_wait(c->variant[made]) == MD_OK &&
         !md_kn_envelope_miss(&c->variant[made]->envelope, shape)) {
         *slot = made;

@@ -158,5 +158,6 @@ md_status md_ds_choose(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_kn
     md_status s = md_ds_candidates_adopt(&out->variant, c, op->runtime->builder, shape);
     if (s == MD_OK)
         atomic_fetch_add_explicit(&op->count.adopted, 1, memory_order_relaxed);
-    return s;
+    /* The pool may be full: what was made for other shapes, and stands in no list of a hint, may fit. */
+    return s == MD_NOT_FOUND && choose_model(out, op, c, shape) ? MD_OK : s;
 }

@@ -9,42 +9,97 @@
 
 enum { DEFAULT_MAX_VARIANTS = 32 };
 
-/* The stage number in front of a ':' , or -1; *rest is what follows. A variant's name has no ':'. */
-static int32_t pin_stage(const char *part, size_t n, const char **rest)
+/* One part of "2:variant; 3:other": what stands before the ':' (NULL where there is none) and behind it, without blanks. A
+ * variant's name has no ':'. */
+typedef struct pin_part {
+    const char *stage, *name;
+    size_t n_stage, n_name;
+} pin_part;
+
+static size_t trim(const char **text, size_t n)
 {
-    const char *colon = memchr(part, ':', n);
-    *rest = colon ? colon + 1 : part;
-    return colon ? atoi(part) : -1;
+    for (; n && isspace((unsigned char)**text); n--)
+        ++*text;
+    while (n && isspace((unsigned char)(*text)[n - 1]))
+        n--;
+    return n;
 }
 
-md_status md_ds_pin_of(char **out, const char *pin, int32_t stage)
+/* Parts of blanks only are passed over; false at the end. */
+static bool next_part(pin_part *out, const char **at)
 {
-    *out = NULL;
-    for (const char *at = pin; at && *at;) {
-        while (*at == ';' || isspace((unsigned char)*at))
-            at++;
-        size_t n = strcspn(at, ";");
-        const char *name;
-        int32_t which = pin_stage(at, n, &name);
-        size_t len = n - (size_t)(name - at);
-        if (len > 0 && (which < 0 || which == stage)) {
-            free(*out);
-            *out = strndup(name, len);
-            if (!*out)
-                return md_fail_memory();
+    while (**at) {
+        size_t n = strcspn(*at, ";");
+        const char *name = *at, *colon = memchr(*at, ':', n);
+        *out = (pin_part){0};
+        if (colon) {
+            out->stage = *at;
+            out->n_stage = trim(&out->stage, (size_t)(colon - *at));
+            name = colon + 1;
         }
-        at += n;
+        out->n_name = trim(&name, n - (size_t)(name - *at));
+        out->name = name;
+        *at += n;
+        *at += **at == ';';
+        if (colon || out->n_name)
+            return true;
+    }
+    return false;
+}
+
+/* -1 where it is no number. */
+static int32_t stage_of(const pin_part *p)
+{
+    int32_t stage = p->n_stage ? 0 : -1;
+    for (size_t i = 0; i < p->n_stage && stage >= 0; i++)
+        stage = isdigit((unsigned char)p->stage[i]) && stage < MD_ST_MAX_STAGES ? stage * 10 + p->stage[i] - '0' : -1;
+    return stage;
+}
+
+static md_status check_pin(const md_ds_op *op, const char *pin)
+{
+    pin_part p;
+    for (const char *at = pin; at && next_part(&p, &at);) {
+        int32_t stage = p.stage ? stage_of(&p) : 0;
+        if (stage < 0 || stage >= op->program->n_stages)
+            return md_fail(MD_INVALID_ARGUMENT, "pin '%s': '%.*s' is no stage of op %s, which has %d, counted from 0", pin, (int)p.n_stage,
+                           p.stage, op->name, op->program->n_stages);
+        if (!p.n_name)
+            return md_fail(MD_INVALID_ARGUMENT, "pin '%s': no variant behind '%.*s:'", pin, (int)p.n_stage, p.stage);
     }
     return MD_OK;
 }
 
+md_status md_ds_pin_of(char **out, const char *pin, int32_t stage)
+{
+    pin_part p;
+    *out = NULL;
+    for (const char *at = pin; at && next_part(&p, &at);) {
+        if (p.stage && stage_of(&p) != stage)
+            continue;
+        free(*out);
+        *out = strndup(p.name, p.n_name);
+        if (!*out)
+            return md_fail_memory();
+    }
+    return MD_OK;
+}
+
+/* Names stand in lines of text: no control characters, and no half of a UTF-8 character where a long one is cut. */
 static void set_name(md_ds_op *op, const md_ds_op_options *o)
 {
     const char *name = o->name ? o->name : o->fallback_name;
     for (int32_t t = 0; !name && t < op->formula->n_tensors; t++)
         if (op->formula->tensor[t].role == MD_FX_OUTPUT)
             name = op->formula->tensor[t].name;
-    snprintf(op->name, sizeof op->name, "%s", name ? name : "op");
+    if (!name || !name[0])
+        name = "op";
+    size_t n = strnlen(name, sizeof op->name);
+    if (n == sizeof op->name)
+        for (n--; n && ((unsigned char)name[n] & 0xc0) == 0x80;)
+            n--;
+    for (size_t i = 0; i < n; i++)
+        op->name[i] = iscntrl((unsigned char)name[i]) ? '?' : name[i];
 }
 
 static md_status add_stage(md_ds_op *op, int32_t stage, const md_ds_op_options *options)
@@ -79,11 +134,13 @@ static md_status make_op(md_ds_op *op, const char *formula, const md_ds_op_optio
         return md_fail_memory();
     set_name(op, o);
     MD_TRY(md_st_program_create(&op->program, op->formula));
+    MD_TRY(check_pin(op, o->pin));
     MD_TRY(md_ds_space_make(&op->space, op->formula, o->hints, o->hints_source, o->weights));
     op->policy = o->policy;
     op->policy.pin = NULL;
-    if (op->policy.max_variants <= 0 || op->policy.max_variants > MD_DS_MAX_VARIANTS)
+    if (op->policy.max_variants <= 0)
         op->policy.max_variants = DEFAULT_MAX_VARIANTS;
+    op->policy.max_variants = MD_MIN(op->policy.max_variants, MD_DS_MAX_VARIANTS - MD_DS_SPARE_VARIANTS);
     op->max_records = MD_MAX(o->max_shapes, 1);
     op->records = md_table_create();
     if (!op->records)

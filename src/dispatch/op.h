@@ -39,6 +39,7 @@ typedef struct md_ds_record {
     size_t key_bytes;
     _Atomic int32_t users; /* calls and launches that hold it */
     _Atomic bool is_hot; /* used since the eviction hand passed */
+    bool is_loose; /* in no table, since all places were held or memory was short: its one user frees it by giving it back */
     bool by_reference;
     size_t workspace_bytes;
     size_t temp_offset[MD_FX_MAX_TENSORS];
@@ -50,6 +51,7 @@ typedef struct md_ds_record {
 
 typedef struct md_ds_counters {
     _Atomic uint64_t calls, hits, misses, evictions, measured, adopted, by_reference;
+    _Atomic uint64_t forgotten_calls, forgotten_ns; /* of records that are gone */
 } md_ds_counters;
 
 typedef struct md_ds_op {

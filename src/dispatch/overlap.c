@@ -55,14 +55,15 @@ static bool overlaps_itself(const md_tensor *t)
 {
     bool done[MD_MAX_RANK] = {false};
     int64_t span = 1;
+    for (int32_t a = 0; a < t->rank; a++)
+        if (t->size[a] == 0)
+            return false;
     for (int32_t k = 0; k < t->rank; k++) {
         int32_t least = -1;
         for (int32_t a = 0; a < t->rank; a++)
             if (!done[a] && (least < 0 || t->stride[a] < t->stride[least]))
                 least = a;
         done[least] = true;
-        if (t->size[least] == 0)
-            return false;
         if (t->size[least] == 1)
             continue;
         if (t->stride[least] < span)

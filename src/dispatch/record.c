@@ -17,11 +17,20 @@ static md_status temp_bytes(size_t *out, const md_ds_op *op, int32_t t, const in
 {
     const md_fx_tensor *x = &op->formula->tensor[t];
     int64_t n = (int64_t)md_dtype_size(x->dtype);
-    for (int32_t a = 0; a < x->rank; a++)
-        if (__builtin_mul_overflow(n, size[x->dim[a]], &n))
-            return md_fail(MD_INVALID_ARGUMENT, "temporary '%s' would exceed 2^63 bytes", x->name);
-    *out = align64((size_t)n);
+    bool is_empty = false, overflows = false;
+    for (int32_t a = 0; a < x->rank; a++) {
+        is_empty |= size[x->dim[a]] == 0;
+        overflows |= __builtin_mul_overflow(n, size[x->dim[a]], &n);
+    }
+    if (overflows && !is_empty)
+        return md_fail(MD_INVALID_ARGUMENT, "temporary '%s' would exceed 2^63 bytes", x->name);
+    *out = is_empty ? 0 : align64((size_t)n);
     return MD_OK;
+}
+
+static md_status too_large(const md_ds_op *op)
+{
+    return md_fail(MD_INVALID_ARGUMENT, "op %s: its temporaries and workspace would exceed 2^63 bytes at these sizes", op->name);
 }
 
 /* Temps first, then the workspace that the stages use one after the other. */
@@ -34,14 +43,16 @@ static md_status lay_out(md_ds_record *r, const md_ds_op *op)
         size_t n = 0;
         MD_TRY(temp_bytes(&n, op, t, r->size));
         r->temp_offset[t] = at;
-        at += n;
+        if (__builtin_add_overflow(at, n, &at))
+            return too_large(op);
     }
     for (int32_t s = 0; s < op->n_stages; s++) {
         r->stage[s].workspace_offset = at;
+        if (r->stage[s].geometry.workspace_bytes < 0)
+            return too_large(op);
         most = MD_MAX(most, align64((size_t)r->stage[s].geometry.workspace_bytes));
     }
-    r->workspace_bytes = at + most;
-    return MD_OK;
+    return __builtin_add_overflow(at, most, &r->workspace_bytes) ? too_large(op) : MD_OK;
 }
 
 static md_status choose_stages(md_ds_record *r, md_ds_op *op, const md_kn_shape *shape, const md_kn_call *call)
@@ -89,38 +100,53 @@ void md_ds_record_free(void *record)
     free(r);
 }
 
-void md_ds_record_give_back(md_ds_record *record)
+/* What a record counted outlives it, as a sum. */
+static void forget(md_ds_op *op, md_ds_record *r)
 {
-    atomic_fetch_sub_explicit(&record->users, 1, memory_order_release);
+    atomic_fetch_add_explicit(&op->count.forgotten_calls, atomic_load_explicit(&r->calls, memory_order_relaxed), memory_order_relaxed);
+    atomic_fetch_add_explicit(&op->count.forgotten_ns, atomic_load_explicit(&r->time_ns, memory_order_relaxed), memory_order_relaxed);
+    md_ds_record_free(r);
 }
 
-/* A place in the ring: a new one while there is room, else that of a record that nobody holds and nobody used since the hand passed. */
-static md_status find_place(int64_t *place, md_ds_op *op)
+void md_ds_record_give_back(md_ds_op *op, md_ds_record *record)
+{
+    if (record->is_loose)
+        forget(op, record);
+    else
+        atomic_fetch_sub_explicit(&record->users, 1, memory_order_release);
+}
+
+/* The ring doubles where its length is 0 or a power of two from 16 on. */
+static bool ring_has_room(md_ds_op *op)
+{
+    int64_t n = op->n_records;
+    if (n % 16 || (n & (n - 1)))
+        return true;
+    md_ds_record **ring = realloc(op->ring, (size_t)MD_MAX(2 * n, 16) * sizeof *ring);
+    if (ring)
+        op->ring = ring;
+    return ring != NULL;
+}
+
+/* A place in the ring: a new one while there is room, else that of a record that nobody holds and nobody used since the hand
+ * passed; -1 where all are held or memory is short. */
+static int64_t find_place(md_ds_op *op)
 {
     if (op->n_records < op->max_records) {
-        if ((op->n_records & (op->n_records - 1)) == 0) {
-            size_t n = op->n_records ? (size_t)op->n_records * 2 : 16;
-            md_ds_record **ring = realloc(op->ring, n * sizeof *ring);
-            if (!ring)
-                return md_fail_memory();
-            op->ring = ring;
-        }
-        *place = op->n_records++;
-        op->ring[*place] = NULL;
-        return MD_OK;
+        if (!ring_has_room(op))
+            return -1;
+        op->ring[op->n_records] = NULL;
+        return op->n_records++;
     }
     for (int64_t step = 0; step < 2 * op->n_records + 1; step++) {
-        md_ds_record *r = op->ring[op->hand];
         int64_t at = op->hand;
+        md_ds_record *r = op->ring[at];
         op->hand = (op->hand + 1) % op->n_records;
         if (!r || (!atomic_exchange_explicit(&r->is_hot, false, memory_order_relaxed) &&
-                   atomic_load_explicit(&r->users, memory_order_acquire) == 0)) {
-            *place = at;
-            return MD_OK;
-        }
+                   atomic_load_explicit(&r->users, memory_order_acquire) == 0))
+            return at;
     }
-    *place = -1; /* all are held: the new record stays out of the table */
-    return MD_OK;
+    return -1;
 }
 
 static void evict(md_ds_op *op, int64_t place)
@@ -129,27 +155,27 @@ static void evict(md_ds_op *op, int64_t place)
     if (!old)
         return;
     (void)md_table_remove(op->records, old->key, old->key_bytes);
-    md_ds_record_free(old);
+    forget(op, old);
     op->ring[place] = NULL;
     atomic_fetch_add_explicit(&op->count.evictions, 1, memory_order_relaxed);
 }
 
-static md_status remember(md_ds_op *op, md_ds_record *r, const int64_t *key, size_t key_bytes)
+/* False where there is no place or no memory for it: the call is served all the same, and the next of its shape chooses anew. */
+static bool remember(md_ds_op *op, md_ds_record *r, const int64_t *key, size_t key_bytes)
 {
-    int64_t place = -1;
     r->key = malloc(MD_MAX(key_bytes, 1));
     if (!r->key)
-        return md_fail_memory();
+        return false;
     memcpy(r->key, key, key_bytes);
     r->key_bytes = key_bytes;
-    MD_TRY(find_place(&place, op));
+    int64_t place = find_place(op);
     if (place < 0)
-        return md_fail(MD_OUT_OF_MEMORY, "all %lld remembered shapes are in use at once: raise MD_MAX_SHAPES",
-                       (long long)op->max_records);
+        return false;
     evict(op, place);
-    MD_TRY(md_table_put(op->records, r->key, key_bytes, r, NULL));
+    if (md_table_put(op->records, r->key, key_bytes, r, NULL) != MD_OK)
+        return false;
     op->ring[place] = r;
-    return MD_OK;
+    return true;
 }
 
 static md_ds_record *take(md_ds_record *r)
@@ -165,17 +191,15 @@ static md_status choose_new(md_ds_record **out, md_ds_op *op, const md_kn_shape 
 {
     md_ds_record *r = NULL;
     MD_TRY(md_ds_record_make(&r, op, shape, call));
-    md_status s = MD_OK;
     pthread_mutex_lock(&op->lock_of_records);
     md_ds_record *other = md_table_find(op->records, key, key_bytes);
     if (!other)
-        s = remember(op, r, key, key_bytes);
-    if (s == MD_OK)
-        *out = take(other ? other : r);
+        r->is_loose = !remember(op, r, key, key_bytes);
+    *out = take(other ? other : r);
     pthread_mutex_unlock(&op->lock_of_records);
-    if (other || s != MD_OK)
+    if (other)
         md_ds_record_free(r);
-    return s;
+    return MD_OK;
 }
 
 md_status md_ds_record_hold(md_ds_record **out, md_ds_op *op, const md_kn_shape *shape, const md_kn_call *call)

@@ -7,7 +7,7 @@
 /** The record of a shape, held for the caller: give it back. `call` as in md_ds_choose; it must have data of temps too when the op
  * measures (NULL data: the model is asked instead). */
 md_status md_ds_record_hold(md_ds_record **out, md_ds_op *op, const md_kn_shape *shape, const md_kn_call *call);
-void md_ds_record_give_back(md_ds_record *record);
+void md_ds_record_give_back(md_ds_op *op, md_ds_record *record);
 void md_ds_record_free(void *record); /* a md_table drop function */
 
 /** A record that is in no table: the caller frees it with md_ds_record_free. */

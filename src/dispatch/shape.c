@@ -4,13 +4,20 @@
 
 #include <string.h>
 
+/* Temporaries that are never stored, and empty tensors, may be larger than memory: their strides stay at the largest number. */
+static int64_t times(int64_t a, int64_t b)
+{
+    int64_t product;
+    return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
+}
+
 static bool is_contiguous(const md_kn_shape *s, int32_t t, int32_t rank)
 {
     int64_t expected = 1;
     for (int32_t a = rank - 1; a >= 0; a--) {
         if (s->extent[t][a] != 1 && s->stride[t][a] != expected)
             return false;
-        expected *= s->extent[t][a];
+        expected = times(expected, s->extent[t][a]);
     }
     return true;
 }
@@ -20,7 +27,7 @@ static bool is_aligned(const md_kn_shape *s, int32_t t, int32_t rank, const void
     if ((uintptr_t)data % 64)
         return false;
     for (int32_t a = 0; a + 1 < rank; a++)
-        if (s->extent[t][a] > 1 && (s->stride[t][a] * item) % 64)
+        if (s->extent[t][a] > 1 && s->stride[t][a] % 64 * item % 64)
             return false;
     return true;
 }
@@ -43,7 +50,7 @@ static void shape_of_temp(md_kn_shape *s, const md_fx_formula *f, int32_t t)
     for (int32_t a = f->tensor[t].rank - 1; a >= 0; a--) {
         s->extent[t][a] = s->size[f->tensor[t].dim[a]];
         s->stride[t][a] = stride;
-        stride *= s->extent[t][a];
+        stride = times(stride, s->extent[t][a]);
     }
 }
 
