@@ -149,7 +149,7 @@ for n, (expression, want) in enumerate(INT.items()):
         declared = declared.replace(t + "[i]", t + ":i64[i]", 1)
     if want is None:  # real results
         want = {"A[i] / B[i]": IA.astype(float) / IB.astype(float), "sqrt(B[i])": np.sqrt(IB.astype(float))}[expression]
-        case(f"int_{n}", f"Y:f64[i] = {declared}", {t: ins[t] for t in names}, {"Y": want}, types="f32", kinds={"Y": "f64"})
+        case(f"int_{n}", f"Y[i] = {declared}", {t: ins[t] for t in names}, {"Y": want}, types="f32")
     else:
         case(f"int_{n}", f"Y[i] = {declared}", {t: ins[t] for t in names}, {"Y": want}, types="f32")
 case("int_pow_negative", "Y[i] = pow(A:i64[i], B:i64[i])", {"A": i([1, -1, -1, 2, 0, 3]), "B": i([-5, -3, -2, -1, 0, 4])},

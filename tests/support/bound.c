@@ -205,7 +205,7 @@ static bound_value run_result(const running *r)
 {
     bound_type t = bound_type_of(r->type);
     bool is_real = md_dtype_is_real(r->type);
-    double v = r->v + r->low;
+    double v = r->op == MD_FX_R_SUM ? r->v + r->low : r->v; /* -0 + 0 would be 0 */
     if (is_real && r->has_nan)
         return bound_real((double)NAN, 0.0);
     if (r->op == MD_FX_R_MAX || r->op == MD_FX_R_MIN) {

@@ -1,0 +1,227 @@
+#include "device/suite.h"
+
+#include "base/dtype.h"
+#include "device/suite_call.h"
+#include "support/check.h"
+#include "support/conformance.h"
+#include "support/random_formula.h"
+#include "support/random_op.h"
+
+static int effort(void)
+{
+    const char *text = getenv("MD_TEST_EFFORT");
+    const int n = text ? atoi(text) : 1;
+    return n > 0 ? n : 1;
+}
+
+static void summarize(const suite *s)
+{
+    print_message("%lld calls, %lld pinned variants (%lld calls did not fit), %lld elements, %lld unchecked\n", (long long)s->n_calls,
+                  (long long)s->n_variants, (long long)s->n_skipped, (long long)s->n_elements, (long long)s->n_unchecked);
+    assert_int_equal(s->n_failed, 0);
+    assert_true(s->n_calls > 0);
+}
+
+/* Each test starts with counters at zero and the context of the group. */
+static suite *begin(void **state)
+{
+    suite *s = *state;
+    *s = (suite){.options = s->options, .context = s->context};
+    return s;
+}
+
+/* ---- known values ---- */
+
+typedef struct placed {
+    md_tensor tensor[CONFORMANCE_MAX]; /* on the device */
+} placed;
+
+/* Into the device's memory, or back and away. */
+static void move(suite *s, const conformance_case *c, placed *p, bool back)
+{
+    for (int i = 0; i < c->n_tensors; i++) {
+        const conformance_tensor *t = &c->tensor[i];
+        const size_t n_bytes = (size_t)t->n * md_dtype_size(t->tensor.dtype);
+        if (back) {
+            assert_ok(md_copy(s->context, t->tensor.data, p->tensor[i].data, n_bytes));
+            md_free(s->context, p->tensor[i].data);
+            continue;
+        }
+        p->tensor[i] = t->tensor;
+        assert_ok(md_alloc(&p->tensor[i].data, s->context, n_bytes + 64));
+        assert_ok(md_copy(s->context, p->tensor[i].data, t->tensor.data, n_bytes));
+    }
+}
+
+static void conform(suite *s, const conformance_case *c, md_op *op)
+{
+    md_arg arg[MD_FX_MAX_ARGS] = {0};
+    char text[256];
+    placed p;
+    const int32_t n = md_op_n_args(op);
+    move(s, c, &p, false);
+    for (int32_t i = 0; i < n; i++) {
+        md_arg_info info;
+        if (md_op_arg(&info, op, i) != MD_OK ||
+            !conformance_arg(&arg[i], c, info.name, info.is_scalar && info.dtype == MD_I64))
+            fail_msg("%s: no argument %d", c->name, i);
+        for (int k = 0; k < c->n_tensors; k++)
+            if (arg[i].tensor == &c->tensor[k].tensor)
+                arg[i].tensor = &p.tensor[k];
+    }
+    const md_status status = md_call(op, NULL, arg, n), checked = md_check(s->context);
+    const bool is_refusal = c->fails[0] != 0 || c->has_fault;
+    const char *part = c->fails[0] ? c->fails : c->fault_tensor;
+    /* Products and exponentials of f32 against f64; stores of 16 bits hide that. */
+    const double factor = c->dtype == MD_F64 ? 256.0 : c->dtype == MD_F32 ? 64.0 : 3.0;
+    text[0] = 0;
+    s->n_calls++;
+    move(s, c, &p, true);
+    if (is_refusal && status == MD_OK && checked == MD_OK)
+        (void)snprintf(text, sizeof(text), "was accepted");
+    else if (is_refusal ? !strstr(md_last_error(), part) : status != MD_OK || checked != MD_OK)
+        (void)snprintf(text, sizeof(text), "%s", md_last_error());
+    else if (c->fails[0] == 0)
+        (void)conformance_check(c, factor, text, sizeof(text));
+    if (text[0] && s->n_failed++ < 40)
+        print_error("%s (%s): %s\n    %s\n", c->name, md_dtype_name(c->dtype), text, c->formula);
+}
+
+/* Every case in f32; the other default dtypes take turns. */
+static void conformance_case_run(void *user, const conformance_case *c)
+{
+    suite *s = user;
+    md_op *op = NULL;
+    const md_op_options o = {.dtype = c->dtype, .sizes = c->sizes[0] ? c->sizes : NULL, .bounds = c->bounds, .hints = "16", .max_variants = 2};
+    uint64_t turn = (uint64_t)(c->name[strlen(c->name) / 2] + c->name[strlen(c->name) - 1]) % 6;
+    if (c->dtype != MD_F32 && effort() < 4 && turn != (uint64_t)c->dtype)
+        return;
+    if (md_op_create(&op, s->context, c->formula, &o) != MD_OK) {
+        s->n_failed++;
+        print_error("%s (%s): %s\n", c->name, md_dtype_name(c->dtype), md_last_error());
+        return;
+    }
+    conform(s, c, op);
+    md_op_destroy(&op);
+}
+
+static void test_conformance(void **state)
+{
+    suite *s = begin(state);
+    assert_true(conformance_each(MD_TEST_DATA "/conformance.txt", conformance_case_run, s) > 800);
+    summarize(s);
+}
+
+/* ---- random operations ---- */
+
+static const char *static_sizes(const char *text)
+{
+    return strstr(text, "K[r,s]") ? "r=3, s=2" : NULL;
+}
+
+static void run_random(suite *s, const char *text, uint64_t *seed, bool with_variants, const data_options *options)
+{
+    static const md_dtype dtypes[] = {MD_F32, MD_F32, MD_BF16, MD_F16, MD_F64};
+    suite_formula f;
+    const md_op_options o = {.dtype = dtypes[check_random(seed) % 5], .sizes = static_sizes(text), .hints = "16,128", .bounds = options->bad_indices ? (md_bounds)(check_random(seed) % 3) : MD_BOUNDS_REPORT};
+    if (suite_begin(s, &f, text, &o)) {
+        for (int view = 0; view < DATA_N_VIEWS; view++) {
+            data_options d = *options;
+            d.view = (data_view)view;
+            suite_add(s, &f, check_random(seed), &d);
+        }
+        if (with_variants)
+            suite_check_variants(s, &f, 1);
+        else
+            suite_check_picked(s, &f);
+        suite_check_in_place(s, &f);
+    }
+    suite_end(&f);
+}
+
+static void test_operations(void **state)
+{
+    suite *s = begin(state);
+    uint64_t seed = check_seed();
+    for (int trial = 0; trial < 3 * effort(); trial++)
+        for (int kind = 0; kind < RANDOM_OP_N_KINDS; kind++) {
+            md_strbuf text = {0};
+            random_op(&text, &seed, (random_op_kind)kind);
+            const data_options d = {.max_work = 100000, .bad_indices = (kind == RANDOM_OP_GATHER || kind == RANDOM_OP_SCATTER) && trial % 2};
+            run_random(s, md_strbuf_text(&text), &seed, true, &d);
+            md_strbuf_finish(&text);
+        }
+    summarize(s);
+}
+
+/* Anything legal, with NaN and infinities. */
+static void test_wild(void **state)
+{
+    suite *s = begin(state);
+    uint64_t seed = check_seed();
+    for (int trial = 0; trial < 12 * effort(); trial++) {
+        md_strbuf text = {0};
+        const random_formula_options o = {.max_depth = 3, .without_specials = trial % 2 == 0};
+        random_formula(&text, &seed, &o);
+        run_random(s, md_strbuf_text(&text), &seed, false, &(data_options){.max_work = 20000, .specials = trial % 2, .bad_indices = trial % 5 == 4});
+        md_strbuf_finish(&text);
+    }
+    summarize(s);
+}
+
+/* ---- the catalogue, at sizes around the corners of kernels ---- */
+
+static void test_catalogue(void **state)
+{
+    suite *s = begin(state);
+    uint64_t seed = check_seed();
+    const char *name, *text, *description;
+    for (int32_t i = 0; md_catalogue(i, &name, &text, &description), name; i++) {
+        suite_formula f;
+        const md_dtype dtypes[] = {MD_F32, MD_BF16, MD_F16, MD_F64};
+        const md_op_options o = {.dtype = dtypes[check_random(&seed) % (effort() > 1 ? 4 : 2)], .hints = "64,512"};
+        if (suite_begin(s, &f, text, &o)) {
+            for (int k = 0; k < 4; k++)
+                suite_add(s, &f, check_random(&seed), &(data_options){.view = k == 3 ? DATA_STRIDED : k == 2 ? DATA_UNALIGNED : DATA_CONTIGUOUS, .max_work = k == 0 ? 1000000 : 100000});
+            suite_check_variants(s, &f, 1);
+        }
+        suite_end(&f);
+    }
+    summarize(s);
+}
+
+/* ---- group ---- */
+
+static int open_context(void **state)
+{
+    suite *s = *state;
+    const md_context_options o = {.device = s->options->device};
+    if (md_context_create(&s->context, &o) == MD_OK)
+        return 0;
+    print_error("%s\n", md_last_error());
+    return -1;
+}
+
+static int close_context(void **state)
+{
+    suite *s = *state;
+    md_context_destroy(&s->context);
+    return 0;
+}
+
+int suite_run(const suite_options *options)
+{
+    suite s = {.options = options};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_prestate(test_conformance, &s),
+        cmocka_unit_test_prestate(test_operations, &s),
+        cmocka_unit_test_prestate(test_wild, &s),
+        cmocka_unit_test_prestate(test_catalogue, &s),
+    };
+    void *state = &s;
+    if (open_context(&state) != 0)
+        return 1;
+    const int failed = cmocka_run_group_tests_name(options->device, tests, NULL, NULL);
+    (void)close_context(&state);
+    return failed;
+}

@@ -1,0 +1,19 @@
+/* What every device must pass, through the public interface only: known values, and every variant of formulas of all kinds
+ * against the reference within bounds, on all dtypes, ragged shapes and views, with poisoned outputs between guard bands.
+ * A device's test program is: int main(void) { return suite_run(&(suite_options){.device = "host"}); }
+ *
+ * MD_TEST_SEED picks the random part, MD_TEST_EFFORT (default 1) how much there is of it. */
+#ifndef MD_TESTS_DEVICE_SUITE_H
+#define MD_TESTS_DEVICE_SUITE_H
+
+#include "support/bound.h"
+
+typedef struct suite_options {
+    const char *device; /* as in md_context_options */
+    bound_options bounds;
+} suite_options;
+
+/** Runs all tests; returns main's value. */
+int suite_run(const suite_options *options);
+
+#endif

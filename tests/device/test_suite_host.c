@@ -1,0 +1,7 @@
+/* The host device passes the suite. */
+#include "device/suite.h"
+
+int main(void)
+{
+    return suite_run(&(suite_options){.device = "host"});
+}
