@@ -154,9 +154,26 @@ static const struct {
     {form_nest, true, true, true},
 };
 
+/* Whether a reduction or scan must stay in the arm of a where that it stands in: only a nest leaves it there. */
+static bool has_guarded(const md_st_item *item)
+{
+    enum { MAX_SEEN = 64 };
+    static const md_fx_kind kind[] = {MD_FX_REDUCE, MD_FX_SCAN};
+    const md_fx_node *node[MAX_SEEN];
+    for (int32_t k = 0; k < 2; k++) {
+        int32_t n = md_st_collect(node, MAX_SEEN, kind[k], item);
+        if (n > MAX_SEEN)
+            return true;
+        for (int32_t i = 0; i < n; i++)
+            if (!md_st_is_safe(item->value, node[i]))
+                return true;
+    }
+    return false;
+}
+
 bool md_st_form(md_st_maker *m, md_st_stage *out, int32_t n, const md_st_item *item)
 {
-    bool has_reductions = false, has_scans = false, has_scatter = false;
+    bool has_reductions = false, has_scans = false, has_scatter = false, has_guards = false;
     md_st_item copy[MD_ST_MAX_STORES];
     if (n > MD_ST_MAX_STORES)
         return false;
@@ -164,11 +181,12 @@ bool md_st_form(md_st_maker *m, md_st_stage *out, int32_t n, const md_st_item *i
         has_reductions |= md_st_item_has(&item[i], MD_FX_REDUCE);
         has_scans |= md_st_item_has(&item[i], MD_FX_SCAN);
         has_scatter |= !md_st_is_plain(&item[i]);
+        has_guards |= has_guarded(&item[i]);
     }
     for (int32_t k = 0; k < MD_COUNT(kinds) && !m->no_memory; k++) {
         bool is_nest = kinds[k].form == form_nest;
         if ((has_reductions && !kinds[k].with_reductions) || (has_scans && !kinds[k].with_scans) ||
-            (has_scatter && !kinds[k].with_scatter) || (!has_reductions && !has_scans && !is_nest && k > 0))
+            (has_scatter && !kinds[k].with_scatter) || (has_guards && !is_nest) || (!has_reductions && !has_scans && !is_nest && k > 0))
             continue;
         memcpy(copy, item, (size_t)n * sizeof(*copy));
         *out = (md_st_stage){.axis = -1};

@@ -75,6 +75,10 @@ bool md_st_is_heavy(const md_fx_node *node); /* has a transcendental function or
 bool md_st_reads(const md_fx_node *node, int32_t tensor);
 bool md_st_item_reads(const md_st_item *item, int32_t tensor);
 bool md_st_item_has(const md_st_item *item, md_fx_kind kind); /* in its value or subscripts */
+bool md_st_contains(const md_fx_node *node, const md_fx_node *part); /* that very node */
+/** Whether a part of a value may be computed although the value does not need it. An arm of a where may read what lies outside
+ * where the condition does not hold: unless all its loads are plain, it stays in its arm. */
+bool md_st_is_safe(const md_fx_node *value, const md_fx_node *part);
 /** Whether the left side is plain distinct indices. */
 bool md_st_is_plain(const md_st_item *item);
 /** Whether subscripts are plain distinct indices. */
@@ -116,5 +120,7 @@ const md_fx_node *md_st_lower(md_st_maker *m, const md_fx_node *node);
 
 /* ---- plan.c ---- */
 md_status md_st_plan(md_st_maker *m);
+/** A statement as it stands. */
+md_st_item md_st_item_of(const md_fx_stmt *s, const md_fx_formula *f);
 
 #endif

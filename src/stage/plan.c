@@ -29,7 +29,7 @@ typedef struct plan {
     group group[MD_FX_MAX_STMTS];
 } plan;
 
-static md_st_item item_of(const md_fx_stmt *s, const md_fx_formula *f)
+md_st_item md_st_item_of(const md_fx_stmt *s, const md_fx_formula *f)
 {
     md_st_item item = {.tensor = s->tensor, .assign = s->assign, .n_free = s->n_free,
                        .n_subscripts = f->tensor[s->tensor].rank, .value = s->value};
@@ -46,7 +46,7 @@ static bool start(plan *p)
     p->reduced = 0;
     for (int32_t i = 0; i < p->formula->n_stmts; i++) {
         p->is_live[i] = true;
-        p->item[i] = item_of(&p->formula->stmt[i], p->formula);
+        p->item[i] = md_st_item_of(&p->formula->stmt[i], p->formula);
         p->item[i].value = md_st_lower(p->maker, p->item[i].value);
         if (p->maker->no_memory)
             return false;
@@ -121,21 +121,6 @@ static bool any_gather(const places *p)
     return false;
 }
 
-typedef struct container {
-    const md_fx_node *load;
-    bool found;
-} container;
-
-static bool is_other_node(void *user, const md_fx_node *node)
-{
-    return node != user;
-}
-
-static bool contains(const md_fx_node *node, const md_fx_node *part)
-{
-    return !md_fx_visit(node, is_other_node, (void *)(uintptr_t)part);
-}
-
 /* Whether putting an expensive value where it is read repeats it: the innermost loop around runs over one of its indices, and
  * another loop, over none of them. */
 static bool is_repeated(const md_st_item *reader, const md_fx_node *load)
@@ -145,11 +130,11 @@ static bool is_repeated(const md_st_item *reader, const md_fx_node *load)
     bool has_other = false;
     md_st_set used = md_st_indices(load);
     for (int32_t i = 0; i < n; i++) {
-        if (!contains(reduce[i]->arg[0], load))
+        if (!md_st_contains(reduce[i]->arg[0], load))
             continue;
         for (int32_t k = 0; k < reduce[i]->n_bound; k++)
             has_other |= !md_st_set_has(&used, reduce[i]->bound[k]);
-        if (inner == NULL || contains(inner, reduce[i]))
+        if (inner == NULL || md_st_contains(inner, reduce[i]))
             inner = reduce[i];
     }
     if (inner != NULL)

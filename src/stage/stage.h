@@ -99,6 +99,11 @@ typedef struct md_st_program {
     bool is_temp_stored[MD_FX_MAX_TENSORS]; /* TEMPs that live in memory, contiguous */
 } md_st_program;
 
+/** Gives lets of their own to reductions and scans that would make a statement a nest, or make one result many times: changes the
+ * formula, to be called once before its program is made. Its meaning stays; it gets temporaries with names like "Y.1". Without it
+ * programs are as correct, but slower. OUT_OF_MEMORY leaves the formula as it was. */
+md_status md_st_split(md_fx_formula *formula);
+
 /** Makes the program of a formula, which must outlive it. */
 md_status md_st_program_create(md_st_program **out, const md_fx_formula *formula);
 void md_st_program_destroy(md_st_program **program);

@@ -89,6 +89,16 @@ bool md_st_item_has(const md_st_item *item, md_fx_kind kind)
     return !md_st_visit(item, is_other_kind, &kind);
 }
 
+static bool is_other_node(void *user, const md_fx_node *node)
+{
+    return node != user;
+}
+
+bool md_st_contains(const md_fx_node *node, const md_fx_node *part)
+{
+    return !md_fx_visit(node, is_other_node, (void *)(uintptr_t)part);
+}
+
 bool md_st_are_plain(int32_t n, const md_fx_node *const *subscript)
 {
     for (int32_t i = 0; i < n; i++) {
@@ -131,6 +141,38 @@ int32_t md_st_collect(const md_fx_node **out, int32_t max, md_fx_kind kind, cons
     collector c = {.out = out, .max = max, .kind = kind};
     (void)md_st_visit(item, collect, &c);
     return c.n;
+}
+
+/* ---- conditions ---- */
+
+static bool is_made_of_plain_loads(void *user, const md_fx_node *node)
+{
+    (void)user;
+    for (int32_t i = 0; i < node->n_args && node->kind == MD_FX_LOAD; i++)
+        if (node->arg[i]->kind != MD_FX_INDEX)
+            return false;
+    return true;
+}
+
+typedef struct search {
+    const md_fx_node *part;
+    bool found;
+} search;
+
+static bool is_not_conditional_on(void *user, const md_fx_node *node)
+{
+    search *s = user;
+    if (node->kind == MD_FX_OP && node->op == MD_FX_WHERE)
+        for (int32_t i = 1; i < 3; i++)
+            s->found |= md_st_contains(node->arg[i], s->part);
+    return !s->found;
+}
+
+bool md_st_is_safe(const md_fx_node *value, const md_fx_node *node)
+{
+    search s = {.part = node};
+    (void)md_fx_visit(value, is_not_conditional_on, &s);
+    return !s.found || md_fx_visit(node, is_made_of_plain_loads, NULL);
 }
 
 /* ---- inlining ---- */

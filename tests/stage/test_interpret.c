@@ -9,6 +9,7 @@
 
 static uint64_t seed;
 
+static int n_kind[MD_ST_NEST + 1];
 static int n_tipped; /* differences that a step in the formula explains */
 
 /* Whether a rounding error can tip over: a comparison, a step, a position. */
@@ -22,10 +23,9 @@ static bool is_fragile(const char *text)
 }
 
 /* Runs one formula once, staged or online. Returns false where sizes were refused. */
-static bool run_once(const md_st_program *p, const char *text, bool online, bool is_random, const data_options *options,
-                     uint64_t *random)
+static bool run_once(const md_fx_formula *f, const md_st_program *p, const char *text, bool online, bool is_random,
+                     const data_options *options, uint64_t *random)
 {
-    const md_fx_formula *f = p->formula;
     data_set d;
     char difference[256];
     md_fx_fault fault = {0};
@@ -50,17 +50,25 @@ static bool run_once(const md_st_program *p, const char *text, bool online, bool
     return is_bound;
 }
 
+/* Half of the runs are of the program of the split formula; what it must give says the formula as it was. */
 static int run_formula(const char *text, int times, bool is_random, const data_options *options, uint64_t *random)
 {
-    md_fx_formula *f = NULL;
-    md_st_program *p = NULL;
+    md_fx_formula *f = NULL, *split = NULL;
+    md_st_program *p[2] = {NULL, NULL};
     int n = 0;
     assert_ok(md_fx_formula_create(&f, text, NULL));
-    assert_ok(md_st_program_create(&p, f));
+    assert_ok(md_fx_formula_create(&split, text, NULL));
+    assert_ok(md_st_split(split));
+    assert_ok(md_st_program_create(&p[0], f));
+    assert_ok(md_st_program_create(&p[1], split));
     for (int i = 0; i < times; i++)
-        n += run_once(p, text, i % 2 != 0, is_random, options, random);
-    md_st_program_destroy(&p);
+        n += run_once(f, p[i / 2 % 2], text, i % 2 != 0, is_random, options, random);
+    for (int i = 0; i < p[1]->n_stages; i++)
+        n_kind[p[1]->stage[i].kind]++;
+    md_st_program_destroy(&p[0]);
+    md_st_program_destroy(&p[1]);
     md_fx_formula_destroy(&f);
+    md_fx_formula_destroy(&split);
     return n;
 }
 
@@ -95,6 +103,7 @@ static void test_random(void **state)
 {
     (void)state;
     int n_run = 0, n_formulas = 0;
+    memset(n_kind, 0, sizeof(n_kind));
     for (int i = 0; i < 1500; i++) {
         uint64_t random = seed * 1000003 + (uint64_t)i;
         md_strbuf text = {0};
@@ -110,7 +119,8 @@ static void test_random(void **state)
         }
         md_strbuf_finish(&text);
     }
-    printf("%d formulas, %d runs, %d tipped over\n", n_formulas, n_run, n_tipped);
+    printf("%d formulas, %d runs, %d tipped over; %d pointwise, %d row, %d product, %d scan, %d nest\n", n_formulas, n_run,
+           n_tipped, n_kind[0], n_kind[1], n_kind[2], n_kind[3], n_kind[4]);
     assert_true(n_formulas > 1000 && n_run > 2000);
     assert_true(n_tipped * 100 < n_run);
 }

@@ -1,5 +1,5 @@
-/* Golden programs: programs.txt holds formulas ("> " in front of each line) and what md_st_print must say about them, up to an
- * empty line. `test_programs --write FILE` writes the file anew with what it says now; read the difference before it goes in. */
+/* Golden programs: programs.txt holds formulas ("> " in front of each line, "> ! " if they are to be split first) and what
+ * md_st_print must say about them, up to an empty line. `test_programs --write FILE` writes the file anew with what it says now; read the difference before it goes in. */
 #include "base/strbuf.h"
 #include "expr/catalogue.h"
 #include "stage/stage.h"
@@ -12,8 +12,12 @@ static void print_program(md_strbuf *out, const char *text)
 {
     md_fx_formula *f = NULL;
     md_st_program *p = NULL;
+    bool is_split = strncmp(text, "! ", 2) == 0;
+    text += is_split ? 2 : 0;
     const md_catalogue_entry *e = md_catalogue_find(text);
     md_status status = md_fx_formula_create(&f, e != NULL ? e->formula : text, NULL);
+    if (status == MD_OK && is_split)
+        status = md_st_split(f);
     if (status == MD_OK)
         status = md_st_program_create(&p, f);
     if (status == MD_OK)
