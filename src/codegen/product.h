@@ -38,8 +38,8 @@ md_cg_along md_cg_product_along(const md_cg_product *product, int32_t operand);
 /** Tensors whose last axis must have stride 1 for vector access to an operand. */
 uint32_t md_cg_product_unit(const md_cg_product *product, int32_t operand);
 
-/** Prints md_params (with MD_KN_BLOCKS appended to the list by the caller), operands and epilogue into `expr`, and
- * #define lines into `defines`. */
+/** Prints md_params (what templates need besides is appended to the list by the caller), operands and epilogue into
+ * `expr`, and #define lines into `defines`. */
 md_status md_cg_product_print(md_strbuf *defines, md_strbuf *expr, const md_cg_product *product,
                               const md_kn_param *param, int32_t n_params);
 

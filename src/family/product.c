@@ -47,6 +47,7 @@ static md_status emit(md_kn_launch_source *out, const md_fa_target *target, cons
     if (n < 0)
         return md_fail(MD_UNSUPPORTED, "the stage has more tensors and sizes than a kernel takes parameters");
     out->param[n++] = (md_kn_param){.kind = MD_KN_BLOCKS};
+    out->param[n++] = (md_kn_param){.kind = MD_KN_WORKSPACE};
     out->n_params = n;
     md_strbuf_printf(defines, "#define MD_VL %" PRId32 "\n", md_cg_width(target->facts));
     md_status status = md_cg_product_print(defines, &expr, product, out->param, n);

@@ -18,8 +18,8 @@ void md_fa_product_measure(md_fa_product *out, const md_fa_target *target, const
                            const int64_t *size);
 /** Operations that one cycle of a lane could do, times this many cycles: what features count. */
 double md_fa_product_cycles(const md_fa_target *target, double cycles);
-/** One launch from a template: the stage's parameters and the number of blocks, and md_config.h from `defines`
- * (finished here). */
+/** One launch from a template: the stage's parameters, the number of blocks and the workspace, and md_config.h from
+ * `defines` (finished here). */
 md_status md_fa_product_emit(md_kn_source *out, const md_fa_target *target, const md_cg_product *product,
                              const char *template_name, const char *entry, md_strbuf *defines);
 

@@ -191,6 +191,45 @@ static void test_expressions(void **state)
         "gemm");
 }
 
+/* CBLAS, where the build has it: into the output, or followed by an epilogue. */
+static void test_library(void **state)
+{
+    static const char *const cases[] = {
+        "Y[i,j] = sum[k](A[i,k] * B[k,j])",
+        "Y[i,j] = sum[k](A[i,k] * B[j,k])",
+        "Y[i,j] = sum[k](A[k,i] * B[k,j])",
+        "Y[i,j] = sum[k](A[k,i] * B[j,k])",
+        "Y[j,i] = sum[k](A[i,k] * B[k,j])",
+        "Y[i,j] = sum[k](A:f64[i,k] * B:f64[k,j])",
+        "Y[i,j] = gelu(sum[k](A[i,k] * B[j,k]) + bias[j])",
+        "Y:bf16[i,j] = sum[k](A:f32[i,k] * B:f32[j,k])",
+        "Y[i,j] = silu(sum[k](A[i,k] * B[j,k])) * sum[k](A[i,k] * C[j,k])",
+    };
+    static const char *const sizes_of_it[] = {"i=37, j=45, k=70", "i=1, j=1, k=1", "i=3, j=5, k=0", "i=0, j=3, k=2"};
+    (void)state;
+    if (!dev->facts.has_blas)
+        skip();
+    for (int i = 0; i < MD_COUNT(cases); i++)
+        for (int l = VARIANT_PACKED; l <= VARIANT_PADDED; l++)
+            for (int s = 0; s < MD_COUNT(sizes_of_it); s++)
+                check(&(variant_case){.formula = cases[i],
+                                      .dims = sizes_of_it[s],
+                                      .scale = 1,
+                                      .tolerance = i == 7 ? 0.01 : 2e-5,
+                                      .layout = (variant_layout)l},
+                      "gemm_lib");
+    check(&(variant_case){.formula = "Y[b,h,i,j] = sum[d](Q[b,i,h,d] * K[b,j,h,d])",
+                          .dims = "b=2, h=3, i=17, j=19, d=16",
+                          .scale = 1,
+                          .tolerance = 2e-5},
+          "gemm_lib");
+    check(&(variant_case){.formula = "Y[b,s,o] = relu(sum[h,d](X[b,s,h,d] * W[o,h,d]))",
+                          .dims = "b=2, s=5, o=24, h=3, d=10",
+                          .scale = 1,
+                          .tolerance = 2e-5},
+          "gemm_lib");
+}
+
 /* Every tile that some processor uses, on narrower vectors too. */
 static void test_tiles_and_widths(void **state)
 {
@@ -249,6 +288,7 @@ int main(void)
         cmocka_unit_test(test_groups_and_batches),
         cmocka_unit_test(test_expressions),
         cmocka_unit_test(test_tiles_and_widths),
+        cmocka_unit_test(test_library),
     };
     return cmocka_run_group_tests(tests, open_device, close_device);
 }
