@@ -13,7 +13,8 @@ static const double cold_bytes = 192e6; /* the sets together outgrow the caches 
 
 /* An op is made once and serves all lines of a board that name it. */
 typedef struct bench_op {
-    char key[256];
+    char *formula; /* own copy */
+    md_dtype dtype;
     md_op *op;
 } bench_op;
 
@@ -45,25 +46,32 @@ typedef struct bench_case {
     void *from, *to;
 } bench_case;
 
-static md_status get_op(md_op **out, bench *b, const char *formula, md_dtype dtype, const char *pin)
+static md_status make_op(md_op **out, bench *b, const char *formula, md_dtype dtype, const char *pin)
 {
-    char key[256];
-    snprintf(key, sizeof key, "%d:%s", (int)dtype, formula);
-    for (int i = 0; i < b->n_ops && !pin; i++)
-        if (!strcmp(b->op[i].key, key)) {
-            *out = b->op[i].op;
-            return MD_OK;
-        }
     md_op_options o = b->o->op;
     o.dtype = dtype;
     if (pin)
         o.pin = pin;
     cli_progress("building %s", pin ? pin : formula);
-    md_status s = md_op_create(out, b->context, formula, &o);
-    if (s != MD_OK || pin || b->n_ops == MAX_OPS)
+    return md_op_create(out, b->context, formula, &o);
+}
+
+/* *is_own: it could not be kept for other lines. */
+static md_status get_op(md_op **out, bool *is_own, bench *b, const char *formula, md_dtype dtype)
+{
+    *is_own = false;
+    for (int i = 0; i < b->n_ops; i++)
+        if (b->op[i].dtype == dtype && !strcmp(b->op[i].formula, formula)) {
+            *out = b->op[i].op;
+            return MD_OK;
+        }
+    md_status s = make_op(out, b, formula, dtype, NULL);
+    if (s != MD_OK)
         return s;
-    memcpy(b->op[b->n_ops].key, key, sizeof key);
-    b->op[b->n_ops++].op = *out;
+    char *copy = b->n_ops < MAX_OPS ? strdup(formula) : NULL;
+    *is_own = copy == NULL;
+    if (copy)
+        b->op[b->n_ops++] = (bench_op){copy, dtype, *out};
     return MD_OK;
 }
 
@@ -91,7 +99,9 @@ static md_status add_variants(bench *b, bench_case *c, const char *formula, md_o
         return MD_OK;
     for (int32_t i = 0; i < md_op_n_variants(op, 0) && c->n + 1 < MAX_CONTENDERS; i++) {
         md_op *pinned = NULL;
-        md_status s = get_op(&pinned, b, formula, c->dtype, md_op_variant(op, 0, i));
+        md_status s = make_op(&pinned, b, formula, c->dtype, md_op_variant(op, 0, i));
+        if (s == MD_COMPILE) /* one that cannot be built is in the pool, but nobody's pick */
+            continue;
         if (s != MD_OK)
             return s;
         s = add_contender(c, pinned, true);
@@ -124,10 +134,8 @@ static md_status add_copy(bench *b, bench_case *c)
 static md_status run_once(const bench_case *c, contender *w)
 {
     double sum = 0.0;
-    double start = cli_now_us();
     if (!w->op) {
-        copier_run(c->copier, c->to, c->from, (size_t)(c->bytes / 2));
-        timing_add(&w->kernel, cli_now_us() - start);
+        timing_add(&w->kernel, copier_run(c->copier, c->to, c->from, (size_t)(c->bytes / 2)));
         return MD_OK;
     }
     for (int k = 0; k < c->n_sets; k++) {
@@ -138,7 +146,7 @@ static md_status run_once(const bench_case *c, contender *w)
         sum += us;
     }
     timing_add(&w->kernel, sum / c->n_sets);
-    start = cli_now_us();
+    double start = cli_now_us();
     for (int k = 0; k < c->n_sets; k++) {
         md_status s = md_call(w->op, NULL, c->set[k].arg, c->set[k].n);
         if (s != MD_OK)
@@ -165,25 +173,39 @@ static md_status race(bench *b, bench_case *c)
     return MD_OK;
 }
 
+/* "b=8, n=64" as {"b": 8, "n": 64}; the library has read it before. */
 static void print_sizes(FILE *f, const char *sizes)
 {
+    const char *blanks = " \t,;", *separator = "";
     fputc('{', f);
-    bool first = true;
-    for (const char *at = sizes; *at;) {
-        at += strspn(at, " ,;");
-        size_t n = strcspn(at, "= "), v = strcspn(at, " ,;");
-        if (at[n] == '=')
-            fprintf(f, "%s\"%.*s\": %.*s", first ? "" : ", ", (int)n, at, (int)(v - n - 1), at + n + 1);
-        first = false;
-        at += v;
+    for (const char *at = sizes + strspn(sizes, blanks); *at; at += strspn(at, blanks)) {
+        size_t n = strcspn(at, "= \t");
+        const char *value = at + n + strspn(at + n, "= \t");
+        size_t digits = strspn(value, "0123456789");
+        if (!digits)
+            break;
+        fputs(separator, f);
+        fputc('"', f);
+        cli_json_escape(f, at, n);
+        fprintf(f, "\": %.*s", (int)digits, value);
+        separator = ", ";
+        at = value + digits;
     }
     fputc('}', f);
+}
+
+/* Per microsecond; 0 where nothing was done in no time. */
+static double rate(double amount, double us)
+{
+    return us > 0.0 ? amount / us : 0.0;
 }
 
 static void print_json(FILE *f, const bench_case *c, const contender *w)
 {
     double us = timing_quantile(&w->kernel, 0.5);
-    fprintf(f, "{\"peer\": \"%s\", \"op\": \"%s\", \"sizes\": ", w->peer, c->name);
+    fprintf(f, "{\"peer\": \"%s\", \"op\": ", w->peer);
+    cli_json_text(f, c->name);
+    fprintf(f, ", \"sizes\": ");
     print_sizes(f, c->sizes);
     fprintf(f, ", \"dtype\": \"%s\", \"device\": \"host\"", md_dtype_name(c->dtype));
     for (int s = 0; s < w->choice.n_stages; s++)
@@ -193,8 +215,8 @@ static void print_json(FILE *f, const bench_case *c, const contender *w)
     fprintf(f, ", \"us\": %.3f, \"lo\": %.3f, \"hi\": %.3f, \"vs\": %.4f", us, timing_quantile(&w->kernel, 0.1), timing_quantile(&w->kernel, 0.9),
             timing_ratio(&w->kernel, &c->who[0].kernel));
     if (w->op)
-        fprintf(f, ", \"host_us\": %.3f, \"tflops\": %.4f", timing_quantile(&w->call, 0.5) - us, c->flops / us / 1e6);
-    fprintf(f, ", \"gbps\": %.3f, \"k\": %d, \"bytes\": %.0f}\n", c->bytes / us / 1e3, w->op ? c->n_sets : 1, c->bytes);
+        fprintf(f, ", \"host_us\": %.3f, \"tflops\": %.4f", timing_quantile(&w->call, 0.5) - us, rate(c->flops, us) / 1e6);
+    fprintf(f, ", \"gbps\": %.3f, \"k\": %d, \"bytes\": %.0f}\n", rate(c->bytes, us) / 1e3, w->op ? c->n_sets : 1, c->bytes);
     fflush(f);
 }
 
@@ -202,8 +224,8 @@ static void print_row(const bench_case *c, const contender *w)
 {
     double us = timing_quantile(&w->kernel, 0.5);
     printf("%-18s %-5s %-28s %-44s %-9s %11.2f us  %7.2f GB/s  %8.2f GFLOP/s  %6.3f\n", c->name, md_dtype_name(c->dtype), c->sizes,
-           w->choice.n_stages ? w->choice.variant[0] : w->peer, w->choice.n_stages ? w->choice.source[0] : "", us, c->bytes / us / 1e3,
-           w->op ? c->flops / us / 1e3 : 0.0, timing_ratio(&w->kernel, &c->who[0].kernel));
+           w->choice.n_stages ? w->choice.variant[0] : w->peer, w->choice.n_stages ? w->choice.source[0] : "", us, rate(c->bytes, us) / 1e3,
+           w->op ? rate(c->flops, us) / 1e3 : 0.0, timing_ratio(&w->kernel, &c->who[0].kernel));
 }
 
 static void print_case(bench *b, const bench_case *c)
@@ -238,7 +260,8 @@ static void free_case(bench *b, bench_case *c)
 static md_status fill_case(bench *b, bench_case *c, const char *formula)
 {
     md_op *op = NULL;
-    md_status s = get_op(&op, b, formula, c->dtype, NULL);
+    bool is_own;
+    md_status s = get_op(&op, &is_own, b, formula, c->dtype);
     if (s == MD_OK)
         s = md_op_work(&c->flops, &c->bytes, op, c->sizes);
     int sets = s == MD_OK ? (int)(cold_bytes / (c->bytes + 1.0)) : 0;
@@ -246,7 +269,9 @@ static md_status fill_case(bench *b, bench_case *c, const char *formula)
     for (; s == MD_OK && c->n_sets < sets; c->n_sets++)
         s = data_make(&c->set[c->n_sets], b->context, op, c->sizes, b->o->seed + (uint64_t)c->n_sets);
     if (s == MD_OK)
-        s = add_contender(c, op, false);
+        s = add_contender(c, op, is_own);
+    if (s != MD_OK && is_own)
+        md_op_destroy(&op);
     if (s == MD_OK)
         s = add_variants(b, c, formula, op);
     if (s == MD_OK)
@@ -298,15 +323,31 @@ static int bench_board(bench *b, const char *path)
     if (!f)
         return cli_usage("cannot open the board '%s'", path);
     for (int number = 1; status == CLI_OK && fgets(line, sizeof line, f); number++)
-        status = bench_line(b, line, path, number);
+        status = strlen(line) + 1 == sizeof line ? cli_usage("%s:%d: the line is too long", path, number) : bench_line(b, line, path, number);
     fclose(f);
     return status;
 }
 
-static int count_threads(const cli_options *o)
+typedef struct found_threads {
+    int n;
+} found_threads;
+
+/* A md_write_fn for md_info: its line "threads  N". */
+static int find_threads(void *user, const char *text, size_t n_bytes)
 {
-    const char *text = getenv("MD_THREADS");
-    return o->context.threads ? o->context.threads : text && atoi(text) > 0 ? atoi(text) : 2;
+    found_threads *found = user;
+    const char *line = strstr(text, "\nthreads ");
+    if (n_bytes && line)
+        found->n = atoi(line + strlen("\nthreads "));
+    return 0;
+}
+
+/* The copy gets as many threads as the device has. */
+static int count_threads(md_context *context)
+{
+    found_threads found = {1};
+    (void)md_info(context, 0, find_threads, &found);
+    return found.n > 0 ? found.n : 1;
 }
 
 static int run_bench(bench *b)
@@ -324,14 +365,20 @@ static int run_bench(bench *b)
 
 int cli_bench(const cli_options *o)
 {
-    bench b = {.o = o, .threads = count_threads(o)};
+    bench b = {.o = o};
     if (o->output && !(b.output = fopen(o->output, "w")))
         return cli_fail("cannot write '%s'", o->output);
-    int status = md_context_create(&b.context, &o->context) == MD_OK ? run_bench(&b) : cli_fail_md();
-    for (int i = 0; i < b.n_ops; i++)
+    int status = CLI_FAILED;
+    if (md_context_create(&b.context, &o->context) == MD_OK) {
+        b.threads = count_threads(b.context);
+        status = run_bench(&b);
+    } else {
+        cli_fail_md();
+    }
+    for (int i = 0; i < b.n_ops; i++) {
         md_op_destroy(&b.op[i].op);
+        free(b.op[i].formula);
+    }
     md_context_destroy(&b.context);
-    if (b.output && fclose(b.output))
-        status = cli_fail("'%s' could not be written", o->output);
-    return status;
+    return cli_close_output(b.output, o->output, status);
 }

@@ -31,6 +31,12 @@ int cli_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int cli_fail_md(void);
 /** A md_write_fn into a FILE (user). */
 int cli_write(void *user, const char *text, size_t n_bytes);
+/** A JSON string with its quotes; valid whatever the text is. */
+void cli_json_text(FILE *file, const char *text);
+/** The same without quotes, for a part of a string. */
+void cli_json_escape(FILE *file, const char *text, size_t n_bytes);
+/** Closes a file of --output (NULL: there is none): `status`, or a failure that names the path. */
+int cli_close_output(FILE *file, const char *path, int status);
 /** Whether colour and progress may be shown on this stream. */
 bool cli_is_terminal(FILE *file);
 /** Bold where colour may be shown on stdout: cli_bold() text cli_plain(). */

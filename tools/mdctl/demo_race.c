@@ -67,7 +67,7 @@ static md_status add_variants(builds *b, demo_race *r, const md_op *op)
     for (int32_t v = 0; md_op_n_stages(op) == 1 && v < md_op_n_variants(op, 0); v++) {
         const char *name = md_op_variant(op, 0, v);
         md_status s = add_build(b, r, DEMO_VARIANT, name, NULL, name);
-        if (s != MD_OK)
+        if (s != MD_OK && s != MD_COMPILE) /* one that cannot be built is in the pool, but nobody's pick */
             return s;
     }
     return MD_OK;

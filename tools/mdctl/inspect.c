@@ -26,20 +26,6 @@ int cli_info(const cli_options *o)
     }
 }
 
-static void print_json_text(const char *text)
-{
-    putchar('"');
-    for (; *text; text++) {
-        if (*text == '"' || *text == '\\')
-            putchar('\\');
-        if ((unsigned char)*text >= ' ')
-            putchar(*text);
-        else
-            printf("\\u%04x", (unsigned)(unsigned char)*text);
-    }
-    putchar('"');
-}
-
 static void print_op(const char *name, const char *formula, const char *description, bool json)
 {
     if (!json) {
@@ -47,11 +33,11 @@ static void print_op(const char *name, const char *formula, const char *descript
         return;
     }
     printf("{\"name\": ");
-    print_json_text(name);
+    cli_json_text(stdout, name);
     printf(", \"formula\": ");
-    print_json_text(formula);
+    cli_json_text(stdout, formula);
     printf(", \"description\": ");
-    print_json_text(description);
+    cli_json_text(stdout, description);
     puts("}");
 }
 
@@ -104,11 +90,47 @@ int cli_explain(const cli_options *o)
     return status;
 }
 
-static void list_variants(const md_op *op)
+static void list_variants(const md_op *op, bool json)
 {
+    bool first = true;
+    if (json) {
+        printf("{\"op\": ");
+        cli_json_text(stdout, md_op_name(op));
+        printf(", \"variants\": [");
+    }
     for (int32_t s = 0; s < md_op_n_stages(op); s++)
-        for (int32_t i = 0; i < md_op_n_variants(op, s); i++)
-            printf("%d:%s\n", s, md_op_variant(op, s, i));
+        for (int32_t i = 0; i < md_op_n_variants(op, s); i++, first = false)
+            if (json)
+                printf("%s{\"stage\": %d, \"variant\": \"%s\"}", first ? "" : ", ", s, md_op_variant(op, s, i));
+            else
+                printf("%d:%s\n", s, md_op_variant(op, s, i));
+    if (json)
+        puts("]}");
+}
+
+typedef struct source_json {
+    const cli_options *o;
+    bool has_begun; /* nothing is printed for a variant that is not found */
+} source_json;
+
+static int write_source_json(void *user, const char *text, size_t n_bytes)
+{
+    source_json *j = user;
+    if (!j->has_begun)
+        printf("{\"stage\": %d, \"variant\": \"%s\", \"source\": \"", j->o->stage, j->o->variant);
+    j->has_begun = true;
+    cli_json_escape(stdout, text, n_bytes);
+    return 0;
+}
+
+static int print_source(md_op *op, const cli_options *o)
+{
+    source_json j = {.o = o};
+    md_status s = o->json ? md_op_source(op, o->stage, o->variant, write_source_json, &j)
+                          : md_op_source(op, o->stage, o->variant, cli_write, stdout);
+    if (j.has_begun)
+        puts("\"}");
+    return s == MD_OK ? CLI_OK : cli_fail_md();
 }
 
 int cli_source(const cli_options *o)
@@ -118,10 +140,10 @@ int cli_source(const cli_options *o)
     int status = open_op(&context, &op, o, "source");
     if (status != CLI_OK)
         return status;
-    if (!o->variant)
-        list_variants(op);
-    else if (md_op_source(op, o->stage, o->variant, cli_write, stdout) != MD_OK)
-        status = cli_fail_md();
+    if (o->variant)
+        status = print_source(op, o);
+    else
+        list_variants(op, o->json);
     md_op_destroy(&op);
     md_context_destroy(&context);
     return status;

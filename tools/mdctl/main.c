@@ -67,5 +67,8 @@ int main(int argc, char **argv)
         return cli_usage("there is no command '%s'; see mdctl --help", argv[1]);
     if (!cli_parse(&options, argc - 1, argv + 1))
         return CLI_USAGE;
-    return options.help ? help_of(c) : c->run(&options);
+    int status = options.help ? help_of(c) : c->run(&options);
+    if ((fflush(stdout) || ferror(stdout)) && status == CLI_OK)
+        status = cli_fail("the output could not be written");
+    return status;
 }

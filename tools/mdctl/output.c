@@ -2,6 +2,7 @@
 
 #include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -41,9 +42,53 @@ int cli_write(void *user, const char *text, size_t n_bytes)
     return fwrite(text, 1, n_bytes, user) != n_bytes;
 }
 
+/* no-color.org: set to anything but "". */
 bool cli_is_terminal(FILE *file)
 {
-    return isatty(fileno(file)) && !getenv("NO_COLOR");
+    const char *no_color = getenv("NO_COLOR"), *terminal = getenv("TERM");
+    return isatty(fileno(file)) && !(no_color && no_color[0]) && !(terminal && !strcmp(terminal, "dumb"));
+}
+
+/* Bytes of the UTF-8 character that begins here, 0 where there is none. */
+static size_t utf8_bytes(const unsigned char *c, size_t left)
+{
+    size_t n = c[0] < 0x80 ? 1 : c[0] >= 0xc2 && c[0] < 0xe0 ? 2 : c[0] >= 0xe0 && c[0] < 0xf0 ? 3 : c[0] >= 0xf0 && c[0] < 0xf5 ? 4 : 0;
+    for (size_t i = 1; i < n; i++)
+        if (i >= left || (c[i] & 0xc0) != 0x80)
+            return 0;
+    return n;
+}
+
+void cli_json_escape(FILE *file, const char *text, size_t n_bytes)
+{
+    const unsigned char *c = (const unsigned char *)text, *end = c + n_bytes;
+    while (c < end) {
+        size_t n = utf8_bytes(c, (size_t)(end - c));
+        if (*c < ' ')
+            fprintf(file, "\\u%04x", (unsigned)*c);
+        else if (*c == '"' || *c == '\\')
+            fprintf(file, "\\%c", *c);
+        else if (n)
+            fwrite(c, 1, n, file);
+        else
+            fputc('?', file);
+        c += n ? n : 1;
+    }
+}
+
+void cli_json_text(FILE *file, const char *text)
+{
+    fputc('"', file);
+    cli_json_escape(file, text, strlen(text));
+    fputc('"', file);
+}
+
+int cli_close_output(FILE *file, const char *path, int status)
+{
+    bool is_bad = file && ferror(file);
+    if (file && fclose(file))
+        is_bad = true;
+    return is_bad ? cli_fail("'%s' could not be written", path) : status;
 }
 
 const char *cli_bold(void)
@@ -63,22 +108,29 @@ double cli_now_us(void)
     return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
 }
 
+enum { PROGRESS_WIDTH = 78 };
+
 void cli_progress(const char *format, ...)
 {
     static double start = 0.0;
     static bool is_shown = false;
     if (start == 0.0)
         start = cli_now_us();
-    if (!isatty(STDERR_FILENO) || (format && cli_now_us() - start < 1e6))
+    if (!cli_is_terminal(stderr) || (format && cli_now_us() - start < 1e6))
         return;
     if (is_shown)
         fputs("\r\033[K", stderr);
     is_shown = format != NULL;
     if (!format)
         return;
+    char line[PROGRESS_WIDTH + 1]; /* one line of any terminal, whatever the formula */
     va_list args;
     va_start(args, format);
-    vfprintf(stderr, format, args);
+    vsnprintf(line, sizeof line, format, args);
     va_end(args);
+    for (char *c = line; *c; c++)
+        if ((unsigned char)*c < ' ')
+            *c = ' ';
+    fputs(line, stderr);
     fflush(stderr);
 }

@@ -1,53 +1,10 @@
 /* run: make data, call, compare with the reference, print. */
 #include "cli.h"
-#include "data.h"
+#include "compare.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* Unit roundoff of what an output is stored in. */
-static double roundoff(md_dtype t)
-{
-    switch (t) {
-    case MD_F64: return 0x1p-53;
-    case MD_F32: return 0x1p-24;
-    case MD_F16: return 0x1p-11;
-    case MD_BF16: return 0x1p-8;
-    default: return 0.0;
-    }
-}
-
-typedef struct comparison {
-    double worst; /* largest error over the largest reference value */
-    double allowed;
-    int64_t at; /* element of the worst error, -1 where all are equal */
-    int64_t n;
-} comparison;
-
-/* Random data in [-1, 1): errors are judged against the largest value of the output, which sums of either sign may cancel below.
- * Two roundings of the store, and 64 units of f32 arithmetic for the longest sums that fit here. */
-static comparison compare(const data_set *got, const data_set *want, int32_t i)
-{
-    comparison c = {0.0, 2.0 * roundoff(got->tensor[i].dtype) + 64.0 * 0x1p-24, -1, data_count(got, i)};
-    double scale = 1e-30;
-    if (got->tensor[i].dtype == MD_F64)
-        c.allowed = 0x1p-40;
-    for (int64_t k = 0; k < c.n; k++)
-        if (isfinite(data_at(want, i, k)))
-            scale = fmax(scale, fabs(data_at(want, i, k)));
-    for (int64_t k = 0; k < c.n; k++) {
-        double x = data_at(got, i, k), y = data_at(want, i, k);
-        if (x == y || (isnan(x) && isnan(y)))
-            continue;
-        double e = fabs(x - y) / scale;
-        if (!(e <= c.worst)) {
-            c.worst = e;
-            c.at = k;
-        }
-    }
-    return c;
-}
 
 static void print_values(const data_set *set, int32_t i)
 {
@@ -68,7 +25,7 @@ static void print_shape(const data_set *set, int32_t i)
 
 static bool report_output(const data_set *got, const data_set *want, int32_t i, bool json, bool first)
 {
-    comparison c = compare(got, want, i);
+    comparison c = compare_tensors(got, want, i);
     bool ok = c.worst <= c.allowed;
     if (json) {
         printf("%s{\"name\": \"%s\", \"elements\": %lld, \"error\": %.6g, \"allowed\": %.6g, \"ok\": %s}", first ? "" : ", ", got->info[i].name,
@@ -91,7 +48,7 @@ static int report(md_op *op, const data_set *got, const data_set *want, double u
     if (md_choice_of(&choice, op, got->arg, got->n) != MD_OK)
         return cli_fail_md();
     if (json)
-        printf("{\"op\": \"%s\", \"variants\": [", md_op_name(op));
+        printf("{\"op\": \"%s\", \"variants\": [", md_op_name(op)); /* an output's or the catalogue's: plain letters */
     else
         printf("%s\n", md_op_formula(op));
     for (int32_t s = 0; s < choice.n_stages; s++)

@@ -30,6 +30,7 @@ double timing_ratio(const timing *a, const timing *b)
 {
     timing r = {0};
     for (int i = 0; i < a->n && i < b->n; i++)
-        timing_add(&r, a->us[i] / b->us[i]);
+        if (b->us[i] > 0.0)
+            timing_add(&r, a->us[i] / b->us[i]);
     return timing_quantile(&r, 0.5);
 }

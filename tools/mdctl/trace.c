@@ -115,6 +115,8 @@ static bool parse_azure(request *out, const char *line)
     long long prompt = 0, output = 0;
     if (sscanf(line, "%*d-%*d-%*d %d:%d:%lf,%lld,%lld", &h, &m, &s, &prompt, &output) != 5 || prompt < 1 || output < 1)
         return false;
+    if (h < 0 || h > 24 || m < 0 || m > 60 || !(s >= 0.0 && s <= 61.0)) /* "nan" seconds would never come */
+        return false;
     *out = (request){h * 3600.0 + m * 60.0 + s, prompt, output, 0, 0};
     return true;
 }
