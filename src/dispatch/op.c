@@ -133,6 +133,7 @@ static md_status make_op(md_ds_op *op, const char *formula, const md_ds_op_optio
     if (op->printed.failed)
         return md_fail_memory();
     set_name(op, o);
+    MD_TRY(md_st_split(op->formula)); /* after printing: its temporaries are not the user's */
     MD_TRY(md_st_program_create(&op->program, op->formula));
     MD_TRY(check_pin(op, o->pin));
     MD_TRY(md_ds_space_make(&op->space, op->formula, o->hints, o->hints_source, o->weights));
