@@ -275,56 +275,6 @@ static void print_out(row_printer *rp)
     md_strbuf_add(out, "}\n");
 }
 
-/* ---- Indices */
-
-static int32_t n_outer_of(const row_printer *rp)
-{
-    return rp->stage->n_outer - rp->o->is_column;
-}
-
-static void print_index_macros(row_printer *rp, md_strbuf *out)
-{
-    const int32_t *outer = rp->stage->outer, n = n_outer_of(rp), lane = md_cg_row_lane(rp->o);
-    char size[32];
-    md_strbuf_add(out, "#define MD_OUTER_DECL");
-    for (int32_t i = 0; i < n; i++)
-        md_strbuf_printf(out, " int64_t x%" PRId32 ",", outer[i]);
-    md_strbuf_add(out, "\n#define MD_OUTER");
-    for (int32_t i = 0; i < n; i++)
-        md_strbuf_printf(out, " x%" PRId32 ",", outer[i]);
-    if (rp->o->is_column) {
-        md_strbuf_printf(out, "\n#define MD_X_DECL MD_OUTER_DECL int64_t x%" PRId32 ", int md_n,\n#define MD_X MD_OUTER x%" PRId32 ", md_n,\n", lane,
-                         lane);
-        md_strbuf_printf(out, "#define MD_X_AT(position, n) MD_OUTER (position), (n),\n#define MD_LANES(p) %s\n",
-                         md_cg_size(size, rp->program, lane));
-    } else {
-        md_strbuf_add(out, "\n#define MD_X_DECL MD_OUTER_DECL\n#define MD_X MD_OUTER\n");
-    }
-    md_strbuf_printf(out, "#define MD_COUNT(p) %s\n#define MD_POINTS(p) ", md_cg_size(size, rp->program, rp->stage->axis));
-    md_cg_print_points(out, rp->program, n, outer);
-    md_strbuf_add(out, "\n");
-}
-
-static void print_row_loop(row_printer *rp, md_strbuf *out)
-{
-    md_strbuf_add(out, "MD_INLINE void md_one_row(MD_X_DECL const md_params *p, char *scratch);\n"
-                       "MD_INLINE void md_each_row(const md_params *p, int64_t first, int64_t last, char *scratch)\n{\n");
-    md_cg_print_decode(out, rp->program, n_outer_of(rp), rp->stage->outer, "first");
-    md_strbuf_add(out, "for (int64_t row = first; row < last; row++) {\nmd_one_row(MD_X p, scratch);\n");
-    md_cg_print_advance(out, rp->program, n_outer_of(rp), rp->stage->outer);
-    md_strbuf_add(out, "}\n}\n");
-}
-
-static void print_tile_loop(row_printer *rp, md_strbuf *out)
-{
-    md_strbuf_add(out, "MD_INLINE void md_one_tile(MD_OUTER_DECL const md_params *p, int64_t at, char *scratch);\n"
-                       "MD_INLINE void md_each_tile(const md_params *p, int64_t first, int64_t last, int64_t width, char *scratch)\n{\n"
-                       "const int64_t tiles = (MD_LANES(p) + width - 1) / width;\n"
-                       "for (int64_t block = first; block < last; block++) {\nconst int64_t point = block / tiles;\n");
-    md_cg_print_decode(out, rp->program, n_outer_of(rp), rp->stage->outer, "point");
-    md_strbuf_add(out, "md_one_tile(MD_OUTER p, block % tiles * width, scratch);\n}\n}\n");
-}
-
 /* ---- All together */
 
 static void print_row_struct(row_printer *rp, md_strbuf *out)
@@ -374,17 +324,14 @@ static md_status print_all(row_printer *rp, md_strbuf *defines, md_strbuf *expr)
     MD_TRY(md_cg_status(rp->cg));
     print_defines(rp, defines);
     md_cg_print_params(expr, params, n_params);
-    print_index_macros(rp, expr);
+    md_cg_print_row_indices(expr, rp->program, rp->o->stage, rp->o->is_column);
     print_row_struct(rp, expr);
     md_strbuf_add(expr, md_strbuf_text(&rp->text));
     md_strbuf_add(expr, "#define MD_LEVELS(F)");
     for (int32_t l = 0; l < rp->stage->row.n_levels; l++)
         md_strbuf_printf(expr, " F(%" PRId32 ")", l);
     md_strbuf_add(expr, "\n");
-    if (rp->o->is_column)
-        print_tile_loop(rp, expr);
-    else
-        print_row_loop(rp, expr);
+    md_cg_print_row_loop(expr, rp->program, rp->o->stage, rp->o->is_column);
     return rp->fields.failed || rp->text.failed || expr->failed || defines->failed ? md_fail_memory() : MD_OK;
 }
 

@@ -3,7 +3,7 @@
  *
  * The text has, with x<id> the outer indices and <a> the axis:
  *   MD_X_DECL, MD_X                 "int64_t x0, int64_t x2," and "x0, x2,": in front of the parameters of every function below
- *   MD_POINTS(p), MD_COUNT(p)       number of rows; elements of the axis
+ *   MD_COUNT(p)                     elements of the axis
  *   md_row                          what is known of a row: `count`, results r<k> (and v<k>, the value of an ARGMAX), shifts e<k> for
  *                                   bodies, and values d<k> that do not run over the axis, each computed once
  *   md_start(X p, row)              d<k> that need no result
@@ -14,9 +14,9 @@
  *   md_out(X p, row, keep, x<a>, n) stores along the axis; md_row_store(X p, row) stores once a row
  *   md_lead(X p, x<a>)              elements of the first such store in front of a vector's boundary
  *   MD_LEVELS(F)                    F(0) F(1) ...: one for each level
- *   md_each_row(p, first, last, s)  calls md_one_row(X p, s), which the template defines, for rows [first, last)
+ *   md_each_row(p, first, last, s)  calls md_one_row(X p, row, s), which the template defines, for rows [first, last)
  * Where lanes run over the last outer index (`is_column`), x<a> is a scalar, results are lane values, MD_X holds that index and md_n, and
- * MD_X_AT(position, n) sets them. */
+ * MD_X_AT(position, n) sets them; md_each_tile(p, first, last, width, s) calls md_one_tile(OUTER p, position, s). */
 #ifndef MD_CODEGEN_ROW_H
 #define MD_CODEGEN_ROW_H
 
@@ -62,5 +62,9 @@ int64_t md_cg_row_keep_bytes(const md_cg_row_plan *plan, int64_t keep_points);
 int32_t md_cg_row_lane(const md_cg_row_options *options);
 /** Prints the text; `defines` gets MD_USE_... and what the options mean for the template. */
 md_status md_cg_row_print(md_strbuf *defines, md_strbuf *expr, const md_cg_row_options *options);
+
+/** Parts of such a text that scans have too: the macros of indices, and the loop over rows or tiles. */
+void md_cg_print_row_indices(md_strbuf *out, const md_st_program *program, int32_t stage, bool is_column);
+void md_cg_print_row_loop(md_strbuf *out, const md_st_program *program, int32_t stage, bool is_column);
 
 #endif

@@ -39,8 +39,9 @@ MD_INLINE void md_reduce(MD_X_DECL const md_params *p, md_row *row, char *keep, 
 }
 #endif
 
-MD_INLINE void md_one_row(MD_X_DECL const md_params *p, char *keep)
+MD_INLINE void md_one_row(MD_X_DECL const md_params *p, int64_t at, char *keep)
 {
+    (void)at;
     const int64_t n = MD_COUNT(p);
     md_row row;
     md_start(MD_X p, &row);

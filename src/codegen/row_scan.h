@@ -1,0 +1,24 @@
+/* Scan programs to C text: `md_expr.h` of host/scan.c. Indices and loops are those of codegen/row.h; besides them
+ *   MD_VALUE, MD_ONE                lane and scalar type of the scan's values; MD_IDENTITY, MD_ONLY_HEAD(v, n)
+ *   MD_SCAN(v, carry)               running values of a vector along the axis; MD_THEN_ONE(v, carry) of one element in every lane
+ *   md_body(X p, x<a>, n)           the scan's operand; md_out(X p, x<a>, n, value) stores; md_lead(X p, x<a>) as in rows
+ * n is missing where `is_column`: it is in X. */
+#ifndef MD_CODEGEN_ROW_SCAN_H
+#define MD_CODEGEN_ROW_SCAN_H
+
+#include "codegen/codegen.h"
+
+typedef struct md_cg_scan_options {
+    const md_st_program *program;
+    int32_t stage;
+    md_dev_kind dialect;
+    md_cg_access access;
+    bool streaming;
+    bool is_column;
+    int32_t n_params; /* with those that the family appended to the stage's */
+    const md_kn_param *param;
+} md_cg_scan_options;
+
+md_status md_cg_scan_print(md_strbuf *defines, md_strbuf *expr, const md_cg_scan_options *options);
+
+#endif

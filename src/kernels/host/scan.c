@@ -1,0 +1,139 @@
+/* Running sums and their kin. Four ways, chosen by MD_COLUMN and MD_PHASE:
+ *   MD_COLUMN         lanes run over the last outer index, one element of the axis after the other
+ *   phase 0           a row at a time, in vectors along the axis
+ *   phases 1, 2, 3    three launches for few long rows: totals of pieces, what stands before each piece, the pieces themselves */
+#include "md_config.h"
+#include "prelude.h"
+#include "row.h"
+#include "lane_scan.h"
+#include "md_expr.h"
+
+#ifndef MD_PHASE
+#define MD_PHASE 0
+#endif
+#ifndef MD_PIECE
+#define MD_PIECE 16384 /* elements */
+#endif
+
+#if MD_COLUMN
+
+MD_INLINE void md_columns(MD_OUTER_DECL const md_params *p, int64_t at, int md_n, int64_t n)
+{
+    MD_VALUE carry = MD_SPLAT(MD_IDENTITY);
+    for (int64_t j = 0; j < n; j++) {
+        const int64_t k = MD_REVERSE ? n - 1 - j : j;
+        const MD_VALUE v = md_body(MD_X_AT(at, md_n) p, k);
+        md_out(MD_X_AT(at, md_n) p, k, MD_THEN_ONE(v, &carry));
+    }
+}
+
+MD_INLINE void md_one_tile(MD_OUTER_DECL const md_params *p, int64_t at, char *scratch)
+{
+    const int64_t rest = MD_LANES(p) - at, n = MD_COUNT(p);
+    (void)scratch;
+    if (rest >= MD_VL)
+        md_columns(MD_OUTER p, at, MD_VL, n);
+    else
+        md_columns(MD_OUTER p, at, (int)rest, n);
+}
+
+#else
+
+/* Elements [from, to) of a row. */
+MD_INLINE void md_run(MD_X_DECL const md_params *p, int64_t from, int64_t to, MD_VALUE *carry)
+{
+#define MD_SCAN_AT(j, n)                                                                                               \
+    do {                                                                                                               \
+        MD_VALUE v = MD_ONLY_HEAD(md_body(MD_X p, j, n), n);                                                           \
+        md_out(MD_X p, j, n, MD_SCAN(v, carry));                                                                       \
+    } while (0)
+    const int64_t lead = MD_STREAM ? md_min_si(to - from, md_lead(MD_X p, from)) : 0;
+    const int64_t whole = (to - from - lead) / MD_VL * MD_VL, tail = from + lead + whole;
+    if (MD_REVERSE ? tail < to : lead > 0)
+        MD_SCAN_AT((MD_REVERSE ? tail : from), (int)(MD_REVERSE ? to - tail : lead));
+    for (int64_t k = 0; k < whole; k += MD_VL)
+        MD_SCAN_AT((MD_REVERSE ? tail - MD_VL - k : from + lead + k), MD_VL);
+    if (MD_REVERSE ? lead > 0 : tail < to)
+        MD_SCAN_AT((MD_REVERSE ? from : tail), (int)(MD_REVERSE ? lead : to - tail));
+#undef MD_SCAN_AT
+}
+
+#if MD_PHASE == 0
+
+MD_INLINE void md_one_row(MD_X_DECL const md_params *p, int64_t row, char *scratch)
+{
+    MD_VALUE carry = MD_SPLAT(MD_IDENTITY);
+    (void)row, (void)scratch;
+    md_run(MD_X p, 0, MD_COUNT(p), &carry);
+}
+
+#else
+
+/* A "row" of these launches is a row and a piece of it; totals stand in the workspace, pieces of a row side by side. */
+MD_INLINE int64_t md_pieces(const md_params *p)
+{
+    return (MD_COUNT(p) + MD_PIECE - 1) / MD_PIECE;
+}
+
+#if MD_PHASE == 1
+MD_INLINE void md_piece(MD_X_DECL const md_params *p, int64_t from, int64_t to, MD_ONE *total)
+{
+    MD_VALUE sums = MD_SPLAT(MD_IDENTITY), carry = MD_SPLAT(MD_IDENTITY);
+    int64_t j = from;
+    for (; j + MD_VL <= to; j += MD_VL)
+        (void)MD_THEN_ONE(md_body(MD_X p, j, MD_VL), &sums);
+    if (j < to)
+        (void)MD_THEN_ONE(MD_ONLY_HEAD(md_body(MD_X p, j, (int)(to - j)), (int)(to - j)), &sums);
+    (void)MD_SCAN(sums, &carry);
+    *total = carry[0];
+}
+#elif MD_PHASE == 3
+MD_INLINE void md_piece(MD_X_DECL const md_params *p, int64_t from, int64_t to, MD_ONE *before)
+{
+    MD_VALUE carry = MD_SPLAT(*before);
+    md_run(MD_X p, from, to, &carry);
+}
+#endif
+
+#if MD_PHASE == 2
+MD_INLINE void md_one_row(MD_X_DECL const md_params *p, int64_t row, char *scratch)
+{
+    const int64_t pieces = md_pieces(p);
+    MD_ONE *total = (MD_ONE *)p->work0 + row * pieces;
+    MD_VALUE carry = MD_SPLAT(MD_IDENTITY);
+    (void)scratch;
+    for (int64_t i = 0; i < pieces; i++) {
+        MD_ONE *t = &total[MD_REVERSE ? pieces - 1 - i : i];
+        const MD_VALUE v = MD_SPLAT(*t);
+        *t = carry[0];
+        (void)MD_THEN_ONE(v, &carry);
+    }
+}
+#else
+MD_INLINE void md_one_row(MD_X_DECL const md_params *p, int64_t row, char *piece)
+{
+    const int64_t pieces = md_pieces(p), i = *(const int64_t *)piece, from = i * MD_PIECE, n = MD_COUNT(p);
+    md_piece(MD_X p, from, n - from < MD_PIECE ? n : from + MD_PIECE, (MD_ONE *)p->work0 + row * pieces + i);
+}
+#endif
+#endif
+#endif
+
+MD_EXPORT void md_kernel(const md_params *params, int64_t first, int64_t last, void *scratch)
+{
+    const md_params p = *params; /* a copy: no store through a tensor can change it */
+#if MD_COLUMN
+    md_each_tile(&p, first, last, MD_VL, scratch);
+#elif MD_PHASE == 1 || MD_PHASE == 3
+    (void)scratch;
+    const int64_t pieces = md_pieces(&p);
+    for (int64_t b = first; b < last; b++) {
+        int64_t piece = b % pieces;
+        md_each_row(&p, b / pieces, b / pieces + 1, (char *)&piece);
+    }
+#else
+    md_each_row(&p, first, last, scratch);
+#endif
+    if (MD_STREAM)
+        md_stream_end();
+}

@@ -1,0 +1,113 @@
+/* Scans against the reference: every operation, direction and type, along the axis, across it and in pieces. */
+#include "support/check.h"
+#include "support/variant.h"
+
+static md_pool *pool;
+static md_dev *device;
+
+static int open_device(void **state)
+{
+    (void)state;
+    assert_ok(md_pool_create(&pool, 2));
+    assert_ok(md_dev_open(&device, &(md_dev_options){.device = "host", .cc = getenv("MD_CC"), .pool = pool}));
+    return 0;
+}
+
+static int close_device(void **state)
+{
+    (void)state;
+    md_dev_close(&device);
+    md_pool_destroy(&pool);
+    return 0;
+}
+
+/* Sums that come back from far away carry the rounding of where they were: hence the tolerances. */
+#define ROWS "scan/column0_split0_strided0_stream0"
+#define COLUMNS "scan/column1_split0_strided0_stream0"
+#define PIECES "scan/column0_split1_strided0_stream0"
+
+static void run(const char *variant, variant_case c)
+{
+    char text[1024] = "";
+    bool skipped = false;
+    c.seed = 20260801;
+    if (!variant_check(text, sizeof text, &skipped, device, &c, variant))
+        fail_msg("%s", text);
+    if (skipped)
+        fail_msg("%s does not serve %s", variant, c.formula);
+}
+
+static void test_operations(void **state)
+{
+    (void)state;
+    const char *const formulas[] = {
+        "Y[a,n] = cumsum[n](X[a,n])",
+        "Y[a,n] = cumsum[n](X[a,n], exclusive)",
+        "Y[a,n] = cumsum[n](X[a,n], reverse)",
+        "Y[a,n] = cumprod[n](X[a,n], exclusive, reverse)",
+        "Y[a,n] = cummax[n](X[a,n])",
+        "Y[a,n] = cummin[n](X[a,n], reverse)",
+        "Y[a,n] = cummax[n](X[a,n], exclusive)",
+    };
+    const char *const dims[] = {"a=3, n=77", "a=5, n=16", "a=2, n=1", "a=3, n=0", "a=37, n=33", "a=1, n=15", "a=20, n=48"};
+    for (int i = 0; i < 7; i++) {
+        run(ROWS, (variant_case){.formula = formulas[i], .dims = dims[i]});
+        run(COLUMNS, (variant_case){.formula = formulas[i], .dims = dims[(i + 3) % 7]});
+        /* Products of huge and tiny elements depend on the order. */
+        run(ROWS, (variant_case){.formula = formulas[i], .dims = dims[(i + 4) % 7], .has_specials = i != 3, .layout = VARIANT_PADDED});
+    }
+}
+
+static void test_types(void **state)
+{
+    (void)state;
+    const md_dtype dtypes[] = {MD_F64, MD_I64, MD_I32, MD_BF16, MD_U8};
+    for (int i = 0; i < 5; i++) {
+        variant_case c = {.formula = "S[a,n] = cumsum[n](X[a,n], reverse)", .dims = "a=3, n=45", .dtype = dtypes[i]};
+        run(ROWS, c);
+        c.formula = "M[a,n] = cummax[n](X[a,n], exclusive)";
+        run(ROWS, c);
+        run(COLUMNS, c);
+    }
+    run(ROWS, (variant_case){.formula = "P[a,n] = cumprod[n](X:f64[a,n], exclusive)", .dims = "a=3, n=45"});
+    run(ROWS, (variant_case){.formula = "P[a,n] = cummin[n](X:f64[a,n], exclusive, reverse)", .dims = "a=3, n=45", .has_specials = true});
+    run(ROWS, (variant_case){.formula = "P[a,n] = cummax[n](X[a,n] > 1.5)", .dims = "a=9, n=45"});
+}
+
+static void test_layouts(void **state)
+{
+    (void)state;
+    const char *const fused = "Y[a,n] = cumsum[n](exp(X[a,n]) * w[n]) / (1 + n) + X[a,n]";
+    run(ROWS, (variant_case){.formula = fused, .dims = "a=7, n=50"});
+    run(COLUMNS, (variant_case){.formula = "Y[i,j] = cumsum[i](X[i,j])", .dims = "i=20, j=85"});
+    run("scan/column0_split0_strided1_stream0", (variant_case){.formula = fused, .dims = "a=7, n=50", .layout = VARIANT_SPREAD});
+    run("scan/column1_split0_strided1_stream0", (variant_case){.formula = fused, .dims = "a=7, n=50", .layout = VARIANT_TURNED});
+    run("scan/column0_split0_strided0_stream1", (variant_case){.formula = "Y[a,n] = cumsum[n](X[a,n], reverse)", .dims = "a=301, n=4099", .layout = VARIANT_PADDED, .tolerance = 5e-5});
+    run(ROWS, (variant_case){.formula = "Y[n] = cumsum[n](X[n])", .dims = "n=100000", .tolerance = 5e-5});
+}
+
+static void test_pieces(void **state)
+{
+    (void)state;
+    const char *const formulas[] = {
+        "Y[a,n] = cumsum[n](X[a,n])",
+        "Y[a,n] = cumsum[n](X:i64[a,n], exclusive, reverse)",
+        "Y[a,n] = cummax[n](X[a,n], reverse)",
+        "Y[a,n] = cumsum[n](X:f64[a,n], exclusive)",
+    };
+    const char *const dims[] = {"a=2, n=50000", "a=3, n=32769", "a=1, n=16385", "a=1, n=65536"};
+    for (int i = 0; i < 4; i++)
+        run(PIECES, (variant_case){.formula = formulas[i], .dims = dims[i], .tolerance = 5e-5});
+    run("scan/column0_split1_strided1_stream0", (variant_case){.formula = formulas[0], .dims = dims[1], .layout = VARIANT_SPREAD, .tolerance = 5e-5});
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_operations),
+        cmocka_unit_test(test_types),
+        cmocka_unit_test(test_layouts),
+        cmocka_unit_test(test_pieces),
+    };
+    return cmocka_run_group_tests(tests, open_device, close_device);
+}
