@@ -288,7 +288,10 @@ void md_cg_store(md_cg *cg, const md_st_store *store, const char *value, bool is
     md_cg_place at;
     if (cg->status != MD_OK || !value)
         return;
+    cg->wants_owner = cg->o.is_owned;
     md_cg_locate(&at, cg, store->tensor, store->n_subscripts, store->subscript);
+    cg->wants_owner = false;
+    cg->store_condition = at.condition;
     if (cg->status != MD_OK)
         return;
     md_dtype from = store->value->type, to = cg->formula->tensor[store->tensor].dtype;
@@ -312,4 +315,17 @@ void md_cg_print_lead(md_cg *cg, const md_st_store *store, md_strbuf *out)
         md_strbuf_printf(out, "md_lead_%s(%s, %s)", md_dtype_name(cg->formula->tensor[store->tensor].dtype), at.pointer, at.offset);
     else
         md_strbuf_add(out, "INT64_C(0)");
+}
+
+const char *md_cg_store_condition(const md_cg *cg)
+{
+    return cg->store_condition;
+}
+
+const char *md_cg_own_extent(md_cg *cg, const md_st_store *store)
+{
+    for (int32_t i = 0; i < store->n_subscripts; i++)
+        if (md_fx_has_kind(store->subscript[i], MD_FX_LOAD))
+            return md_cg_extent(cg, store->tensor, i);
+    return NULL;
 }

@@ -14,6 +14,36 @@ typedef struct assembly {
 
 static md_status add_file(assembly *a, const char *name);
 
+/* How a line moves the indentation: closing braces at its start before it, the rest after it. */
+static void count_braces(int *before, int *after, const char *line, size_t n)
+{
+    bool is_start = true;
+    *before = *after = 0;
+    for (size_t i = 0; i < n; i++) {
+        int step = line[i] == '{' ? 1 : line[i] == '}' ? -1 : 0;
+        is_start &= step < 0;
+        *(is_start ? before : after) += step;
+    }
+}
+
+/* Generated text is printed flat; a person reads it indented. */
+static void add_indented(md_strbuf *out, const char *text)
+{
+    int depth = 0, before = 0, after = 0;
+    while (*text) {
+        text += strspn(text, " ");
+        size_t n = strcspn(text, "\n");
+        count_braces(&before, &after, text, n);
+        depth += before;
+        if (n > 0 && text[0] != '#')
+            md_strbuf_printf(out, "%*s", depth > 0 ? depth * 4 : 0, "");
+        md_strbuf_bytes(out, text, n);
+        md_strbuf_add(out, "\n");
+        depth += after;
+        text += n + (text[n] == '\n');
+    }
+}
+
 /* The name in `#include "name"`, or 0: the line is an ordinary one (system headers too). */
 static size_t included(const char **name, const char *line, size_t n)
 {
@@ -40,7 +70,7 @@ static md_status add_line(assembly *a, const char *line, size_t n)
         return MD_OK;
     }
     if (length == strlen("md_expr.h") && memcmp(name, "md_expr.h", length) == 0) {
-        md_strbuf_add(a->out, a->expr);
+        add_indented(a->out, a->expr);
         return MD_OK;
     }
     snprintf(path, sizeof path, "%s/%.*s", a->folder, (int)length, name);

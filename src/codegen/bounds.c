@@ -4,7 +4,7 @@
 #include <inttypes.h>
 
 /* The length of an axis. A plain axis has its dim's size; one that is only reached by other subscripts is as long as the tensor says. */
-static const char *extent_text(md_cg *cg, int32_t tensor, int32_t axis)
+const char *md_cg_extent(md_cg *cg, int32_t tensor, int32_t axis)
 {
     const md_fx_tensor *t = &cg->formula->tensor[tensor];
     int64_t size = cg->formula->dim[t->dim[axis]].size;
@@ -78,14 +78,38 @@ static md_cg_name check_lanes(md_cg_place *out, md_cg *cg, const int32_t at[2], 
     return index;
 }
 
+/* Of all blocks, only one writes there. */
+static void check_owner(md_cg_place *out, md_cg *cg, md_cg_name index)
+{
+    if (!index.text)
+        return;
+    if (index.is_uniform)
+        also(&out->condition, cg, md_cg_share(cg, "int", md_cg_format(cg, "md_inside_si(%s - own, n_own)", index.text),
+                                              md_cg_can_hoist(cg, true, true)));
+    else
+        also(&out->mask, cg, md_cg_declare(cg, "md_b", false, false,
+                                           md_cg_format(cg, "md_inside_i(%s - md_splat_i(own), n_own)", index.text)).text);
+}
+
+static bool is_checked(md_cg *cg, int32_t tensor, int32_t axis, const md_fx_node *subscript)
+{
+    return md_fx_has_kind(subscript, MD_FX_LOAD) && !is_inside(cg, tensor, axis, subscript);
+}
+
 md_cg_name md_cg_check(md_cg_place *out, md_cg *cg, int32_t tensor, int32_t axis, const md_fx_node *subscript)
 {
+    bool decides = cg->wants_owner && md_fx_has_kind(subscript, MD_FX_LOAD);
+    if (decides)
+        cg->wants_owner = false; /* loads inside the subscript do not */
     md_cg_name index = md_cg_eval(cg, subscript);
-    if (!index.text || !md_fx_has_kind(subscript, MD_FX_LOAD) || is_inside(cg, tensor, axis, subscript))
-        return index;
-    const char *extent = extent_text(cg, tensor, axis);
-    if (!extent)
-        return (md_cg_name){NULL, true};
-    const int32_t at[2] = {tensor, axis};
-    return index.is_uniform ? check_uniform(out, cg, at, extent, index) : check_lanes(out, cg, at, extent, index);
+    if (index.text && is_checked(cg, tensor, axis, subscript)) {
+        const char *extent = md_cg_extent(cg, tensor, axis);
+        const int32_t at[2] = {tensor, axis};
+        if (!extent)
+            return (md_cg_name){NULL, true};
+        index = index.is_uniform ? check_uniform(out, cg, at, extent, index) : check_lanes(out, cg, at, extent, index);
+    }
+    if (decides)
+        check_owner(out, cg, index);
+    return index;
 }

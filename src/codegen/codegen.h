@@ -60,6 +60,7 @@ typedef struct md_cg_options {
     int32_t lane; /* index id that runs over the lanes; -1: none, all scalar */
     md_cg_access access;
     bool streaming; /* unit stores pass the caches by; the family's envelope then asks for `aligned` */
+    bool is_owned; /* scatters: a block writes only where the first checked subscript of a store lies in own .. own + n_own - 1, variables of the text */
     int32_t n_flat; /* > 1: the lane runs over these indices as one axis; the last is `lane`. See md_cg_flat */
     int32_t flat[MD_MAX_RANK * 2];
 } md_cg_options;
@@ -115,6 +116,11 @@ const char *md_cg_lanes(md_cg *cg, const md_fx_node *node);
 const char *md_cg_convert(md_cg *cg, const char *name, md_dtype from, md_dtype to, bool is_uniform);
 /** Prints a store of `value` (a C variable of type store->value->type) per store's subscripts, dtype conversion, assign and bounds. */
 void md_cg_store(md_cg *cg, const md_st_store *store, const char *value, bool is_uniform);
+/** Condition under which the store printed last writes anything, as far as it is known before the lanes: an expression over variables of the
+ * prologue; NULL: always, or it differs by lane. */
+const char *md_cg_store_condition(const md_cg *cg);
+/** The length of the first axis of a store whose subscript is checked, as C text; NULL where there is none. */
+const char *md_cg_own_extent(md_cg *cg, const md_st_store *store);
 /** Prints an expression: how many lanes from x<lane> on until the store's vectors are aligned; 0 where it has none. After the store. */
 void md_cg_print_lead(md_cg *cg, const md_st_store *store, md_strbuf *out);
 /** What a reduction or scan starts from, as a C constant: "0", "1", "INT64_MIN", "-__builtin_inf()". */

@@ -62,6 +62,8 @@ struct md_cg {
     md_cg_scope scope[MD_CG_MAX_SCOPES];
     md_cg_text *texts;
     const char *mask; /* lanes that are wanted (a md_b variable), NULL: all; guarded reads keep to it */
+    bool wants_owner; /* the next checked subscript decides who writes */
+    const char *store_condition;
     uint32_t pointers; /* tensors whose pointer is a local of this body */
     bool used[MD_FX_N_OPS];
     md_status status;
@@ -113,6 +115,7 @@ md_cg_name md_cg_scan(md_cg *cg, md_cg_value_number *v);
 md_cg_name md_cg_load(md_cg *cg, md_cg_value_number *v);
 void md_cg_locate(md_cg_place *out, md_cg *cg, int32_t tensor, int32_t rank, const md_fx_node *const *subscript);
 /* bounds.c */
+const char *md_cg_extent(md_cg *cg, int32_t tensor, int32_t axis);
 /** Checks a subscript that reads memory: gives back the subscript to use, and adds to the place's condition or mask. */
 md_cg_name md_cg_check(md_cg_place *out, md_cg *cg, int32_t tensor, int32_t axis, const md_fx_node *subscript);
 

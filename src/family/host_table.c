@@ -3,6 +3,8 @@
 
 static const md_fa_family *const host[] = {
     &md_fa_host_pointwise,
+    &md_fa_host_gather,
+    &md_fa_host_scatter,
     &md_fa_host_row_persistent,
     &md_fa_host_row_looped,
     &md_fa_host_column,

@@ -10,6 +10,7 @@ typedef struct md_fa_sweep {
     bool is_flat; /* merge the last indices into one axis where that is possible: contiguous tensors */
     bool is_strided; /* any strides; else those of vectors must be 1 */
     bool is_streaming;
+    bool is_owned; /* scatter: each block visits all points and writes its own part of the target */
     int32_t n_extra; /* parameters of the family's own, after the stage's */
     md_kn_param extra[2];
 } md_fa_sweep;

@@ -13,6 +13,7 @@ typedef struct writer {
     int32_t n_flat, n_outer; /* indices merged into the lane axis; indices of the outer loop */
     md_strbuf prologue, body, lead;
     md_cg *cg;
+    const char *condition; /* a point at which it does not hold is skipped */
 } writer;
 
 /* The statements of one vector: values first, all of them, then stores. */
@@ -26,6 +27,8 @@ static md_status print_body(writer *w)
         value[i] = md_cg_value(w->cg, w->stage->store[i].value, &is_uniform[i]);
     for (int32_t i = 0; i < w->stage->n_stores; i++)
         md_cg_store(w->cg, &w->stage->store[i], value[i], is_uniform[i]);
+    if (w->sweep->is_owned)
+        w->condition = md_cg_store_condition(w->cg);
     if (w->sweep->is_streaming)
         md_cg_print_lead(w->cg, &w->stage->store[0], &w->lead);
     return md_cg_status(w->cg);
@@ -65,17 +68,30 @@ static void print_counts(md_strbuf *out, const writer *w)
     md_strbuf_add(out, ";\n}\n");
 }
 
+/* What is divided among the blocks of a scatter. */
+static void print_own(md_strbuf *out, const writer *w)
+{
+    const char *extent = md_cg_own_extent(w->cg, &w->stage->store[0]);
+    md_strbuf_printf(out, "MD_INLINE int64_t md_own(const md_params *p)\n{\n(void)p;\nreturn %s;\n}\n", extent ? extent : "1");
+}
+
 static void print_sweep(md_strbuf *out, const writer *w)
 {
     const md_st_program *program = w->target->program;
     print_counts(out, w);
+    if (w->sweep->is_owned)
+        print_own(out, w);
     md_strbuf_add(out, "/* Outer points [point, end), lanes [lane, lane_end) of each; neither is empty. */\n"
-                       "static void md_sweep(const md_params *p, int64_t point, int64_t end, int64_t lane, int64_t lane_end)\n{\n"
-                       "(void)lane, (void)lane_end;\n");
+                       "static void md_sweep(const md_params *p, int64_t point, int64_t end, int64_t lane, int64_t lane_end");
+    md_strbuf_add(out, w->sweep->is_owned ? ", int64_t own, int64_t n_own)\n{\n" : ")\n{\n");
+    md_strbuf_add(out, "(void)lane, (void)lane_end;\n");
     md_cg_print_decode(out, program, w->n_outer, w->stage->outer, "point");
     md_strbuf_add(out, "for (;;) {\n");
     md_strbuf_add(out, md_strbuf_text(&w->prologue));
+    if (w->condition)
+        md_strbuf_printf(out, "if (%s) {\n", w->condition);
     print_lanes(out, w);
+    md_strbuf_add(out, w->condition ? "}\n" : "");
     md_strbuf_add(out, "if (++point >= end)\nbreak;\n");
     md_cg_print_advance(out, program, w->n_outer, w->stage->outer);
     md_strbuf_add(out, "}\n}\n");
@@ -87,6 +103,8 @@ static md_status assemble(md_kn_launch_source *launch, const writer *w)
     md_strbuf_printf(&defines, "#define MD_VL %" PRId32 "\n#define MD_BLOCK_POINTS %d\n", md_cg_width(w->target->facts), (int)MD_FA_BLOCK_POINTS);
     if (w->sweep->is_streaming)
         md_strbuf_add(&defines, "#define MD_STREAMING 1\n");
+    if (w->sweep->is_owned)
+        md_strbuf_add(&defines, "#define MD_OWNED 1\n");
     md_cg_print_uses(w->cg, &defines);
     md_cg_print_params(&expr, launch->param, launch->n_params);
     print_sweep(&expr, w);
@@ -113,7 +131,7 @@ md_status md_fa_sweep_emit(md_kn_source *out, const md_fa_target *target, const 
 {
     writer w = {.target = target, .sweep = sweep, .stage = &target->program->stage[target->stage], .n_flat = 1};
     md_cg_options options = {.program = target->program, .stage = target->stage, .dialect = MD_DEV_HOST, .lane = w.stage->axis,
-                             .access = sweep->is_strided ? MD_CG_STRIDED : MD_CG_UNIT, .streaming = sweep->is_streaming};
+                             .access = sweep->is_strided ? MD_CG_STRIDED : MD_CG_UNIT, .streaming = sweep->is_streaming, .is_owned = sweep->is_owned};
     uint32_t tensors = 0;
     if (sweep->is_flat)
         w.n_flat = options.n_flat = md_cg_flat(options.flat, &tensors, target->program, target->stage);

@@ -4,15 +4,9 @@
 #include "prelude.h"
 #include "md_expr.h"
 
-/* points * block / blocks without overflow. */
-MD_INLINE int64_t md_part_start(int64_t points, int64_t block, int64_t blocks)
-{
-    return points / blocks * block + points % blocks * block / blocks;
-}
-
 MD_EXPORT void md_kernel(const md_params *p, int64_t first, int64_t last, void *scratch)
 {
     const int64_t points = md_points(p);
     (void)scratch;
-    md_nest(p, md_part_start(points, first, p->blocks), md_part_start(points, last, p->blocks));
+    md_nest(p, md_share(points, first, p->blocks), md_share(points, last, p->blocks));
 }

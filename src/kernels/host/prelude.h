@@ -172,6 +172,9 @@ MD_BEYOND(min, lt)
 MD_INLINE int md_inside_si(int64_t a, int64_t n) { return (uint64_t)a < (uint64_t)n; }
 MD_INLINE md_b md_inside_i(md_i a, int64_t n) { return md_ge_i(a, (md_i){0}) & md_lt_i(a, md_splat_i(n)); }
 
+/* Where part `block` of `blocks` equal ones begins, without overflow. */
+MD_INLINE int64_t md_share(int64_t points, int64_t block, int64_t blocks) { return points / blocks * block + points % blocks * block / blocks; }
+
 /* ---- Conversions between value types. Reals to integers truncate, saturate, and NaN gives 0. */
 MD_INLINE md_d md_cast_f_d(md_f a) { return __builtin_convertvector(a, md_d); }
 MD_INLINE md_f md_cast_d_f(md_d a) { return __builtin_convertvector(a, md_f); }
