@@ -37,7 +37,7 @@ static int64_t int_start(const scan *s)
 
 static void fill_real(md_eval_machine *m, scan *s)
 {
-    md_eval_sum sum = {real_start(s->op), 0.0};
+    md_eval_sum sum = {real_start(s->op), s->op == MD_FX_S_SUM ? 0.0 : -0.0}; /* a product of -0 stays -0 */
     for (int64_t i = 0; i < s->size; i++) {
         int64_t position = s->reverse ? s->size - 1 - i : i;
         m->at[s->index] = position;
