@@ -116,13 +116,24 @@ static md_status add_stage(md_ds_op *op, int32_t stage, const md_ds_op_options *
     return s;
 }
 
-static void warn_unbuilt(md_ds_op *op)
+/* The builder warns of every text that does not compile, once; here it matters whether anything is left. */
+static void report_unbuilt(const md_ds_op *op, int32_t stage)
 {
-    for (int32_t s = 0; s < op->n_stages; s++)
-        for (int32_t i = 0; i < op->stage[s].n_variants; i++)
-            if (op->stage[s].variant[i]->state == MD_BD_FAILED)
-                md_log_at(op->runtime->log, MD_LOG_WARN, "op %s, stage %d: %s: %s", op->name, s, op->stage[s].variant[i]->name,
-                          op->stage[s].variant[i]->failure);
+    const md_ds_candidates *c = &op->stage[stage];
+    const md_bd_variant *failed = NULL;
+    int32_t n_ready = 0;
+    for (int32_t i = 0; i < c->n_variants; i++) {
+        const md_bd_variant *v = c->variant[i];
+        if (v->state != MD_BD_FAILED) {
+            n_ready++;
+            continue;
+        }
+        failed = v;
+        md_log_at(op->runtime->log, MD_LOG_INFO, "op %s, stage %d: %s: %s", op->name, stage, v->name, v->failure);
+    }
+    if (failed && n_ready == 0)
+        md_log_at(op->runtime->log, MD_LOG_WARN, "op %s, stage %d: no kernel could be built, so the reference evaluator serves, slowly: %s", op->name,
+                  stage, failed->failure);
 }
 
 static md_status make_op(md_ds_op *op, const char *formula, const md_ds_op_options *o)
@@ -150,7 +161,8 @@ static md_status make_op(md_ds_op *op, const char *formula, const md_ds_op_optio
         MD_TRY(add_stage(op, s, o));
     for (int32_t s = 0; s < op->n_stages; s++)
         md_ds_candidates_wait(&op->stage[s]);
-    warn_unbuilt(op);
+    for (int32_t s = 0; s < op->n_stages; s++)
+        report_unbuilt(op, s);
     return MD_OK;
 }
 
