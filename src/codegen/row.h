@@ -12,6 +12,7 @@
  *   md_merge(into, from)            results of two chunks of one row, where the program is online; md_settle(row) at the end
  *   md_derive(X p, row)             d<k> that only stores need
  *   md_out(X p, row, keep, x<a>, n) stores along the axis; md_row_store(X p, row) stores once a row
+ *   md_prefetch(X p, x<a>)          asks for what the row alone loads there; may lie beyond its end
  *   md_lead(X p, x<a>)              elements of the first such store in front of a vector's boundary
  *   MD_LEVELS(F)                    F(0) F(1) ...: one for each level
  *   md_each_row(p, first, last, s)  calls md_one_row(X p, row, s), which the template defines, for rows [first, last)

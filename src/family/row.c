@@ -40,7 +40,7 @@ static void print_defines(md_strbuf *out, const md_fa_target *target, const md_f
     const struct {
         const char *name;
         int32_t value;
-    } define[] = {{"VL", md_cg_width(target->facts)}, {"CHUNK", row->chunk}, {"UNROLL", row->unroll}, {"TILE", row->tile}};
+    } define[] = {{"VL", md_cg_width(target->facts)}, {"AHEAD", row->ahead}, {"CHUNK", row->chunk}, {"UNROLL", row->unroll}, {"TILE", row->tile}};
     for (int32_t i = 0; i < MD_COUNT(define); i++)
         if (define[i].value > 0)
             md_strbuf_printf(out, "#define MD_%s %" PRId32 "\n", define[i].name, define[i].value);

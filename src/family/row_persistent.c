@@ -2,11 +2,11 @@
 #include "family/host.h"
 #include "family/row.h"
 
-enum { CAP, UNROLL, STRIDED, STREAM };
+enum { CAP, AHEAD, STRIDED, STREAM };
 
 static md_fa_row row_of(const md_fa_config *config)
 {
-    return (md_fa_row){.source = "host/row_persistent.c", .keeps = true, .capacity = config->value[CAP], .unroll = config->value[UNROLL],
+    return (md_fa_row){.source = "host/row_persistent.c", .keeps = true, .capacity = config->value[CAP], .ahead = config->value[AHEAD],
                        .is_strided = config->value[STRIDED], .is_streaming = config->value[STREAM]};
 }
 
@@ -48,7 +48,7 @@ const md_fa_family md_fa_host_row_persistent = {
     .is_persistent = true,
     .is_reduction = true,
     .n_fields = 4,
-    .field = {{"cap", 16384, 4, {4096, 16384, 65536, 262144}}, {"unroll", 4, 3, {4, 2, 1}}, {"strided", 0, 2, {0, 1}}, {"stream", 0, 2, {0, 1}}},
+    .field = {{"cap", 16384, 4, {4096, 16384, 65536, 262144}}, {"ahead", 1, 2, {1, 0}}, {"strided", 0, 2, {0, 1}}, {"stream", 0, 2, {0, 1}}},
     .applies = md_fa_row_applies,
     .legal = legal,
     .envelope = envelope,

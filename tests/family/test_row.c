@@ -22,8 +22,8 @@ static int close_device(void **state)
     return 0;
 }
 
-#define PERSISTENT "row_persistent/cap4096_unroll4_strided0_stream0"
-#define LOOPED "row_looped/chunk512_unroll4_strided0_stream0"
+#define PERSISTENT "row_persistent/cap4096_ahead1_strided0_stream0"
+#define LOOPED "row_looped/chunk512_ahead1_strided0_stream0"
 #define COLUMN "column/tile2_strided0_stream0"
 
 static void run(const char *variant, variant_case c)
@@ -31,7 +31,13 @@ static void run(const char *variant, variant_case c)
     char text[1024] = "";
     bool skipped = false;
     c.seed = 20260801;
-    if (!variant_check(text, sizeof text, &skipped, device, &c, variant))
+    bool ok = variant_check(text, sizeof text, &skipped, device, &c, variant);
+    if (ok && skipped && strncmp(variant, "row_looped/", 11) == 0) { /* a program that is not merged has one config */
+        char only[96];
+        snprintf(only, sizeof only, "row_looped/chunk2048_ahead1%s", strstr(variant, "_strided"));
+        ok = variant_check(text, sizeof text, &skipped, device, &c, only);
+    }
+    if (!ok)
         fail_msg("%s", text);
     if (skipped)
         fail_msg("%s does not serve %s", variant, c.formula);
@@ -49,9 +55,9 @@ static void run_all(variant_case c)
     run(COLUMN, c);
     run(LOOPED, c);
     c.layout = VARIANT_SPREAD;
-    run("row_persistent/cap4096_unroll2_strided1_stream0", c);
+    run("row_persistent/cap4096_ahead0_strided1_stream0", c);
     c.layout = VARIANT_TURNED;
-    run("row_looped/chunk1024_unroll1_strided1_stream0", c);
+    run("row_looped/chunk1024_ahead0_strided1_stream0", c);
     run("column/tile4_strided1_stream0", c);
 }
 
@@ -191,8 +197,8 @@ static void test_streaming(void **state)
 {
     (void)state;
     const char *const dims = "a=300, n=4099";
-    run("row_looped/chunk2048_unroll4_strided0_stream1", (variant_case){.formula = SOFTMAX, .dims = dims});
-    run("row_persistent/cap16384_unroll4_strided0_stream1", (variant_case){.formula = SOFTMAX, .dims = dims, .layout = VARIANT_PADDED});
+    run("row_looped/chunk2048_ahead1_strided0_stream1", (variant_case){.formula = SOFTMAX, .dims = dims});
+    run("row_persistent/cap16384_ahead1_strided0_stream1", (variant_case){.formula = SOFTMAX, .dims = dims, .layout = VARIANT_PADDED});
     run("column/tile2_strided0_stream1", (variant_case){.formula = "Y[i,j] = X[i,j] / sum[k](abs(X[k,j]))", .dims = "i=300, j=4099"});
 }
 

@@ -140,6 +140,12 @@ MD_INLINE void md_keep_d(char *slot, int64_t j, md_d v) { __builtin_memcpy((doub
 MD_INLINE md_f md_recall_f(const char *slot, int64_t j) { md_f v; __builtin_memcpy(&v, (const float *)slot + j, sizeof v); return v; }
 MD_INLINE md_d md_recall_d(const char *slot, int64_t j) { md_d v; __builtin_memcpy(&v, (const double *)slot + j, sizeof v); return v; }
 
+/* What the second and later levels compute gives memory time to bring what comes after: MD_DISTANCE elements further on. */
+#ifndef MD_AHEAD
+#define MD_AHEAD 0
+#endif
+#define MD_FETCH(l, j) if (MD_AHEAD && l > 0) md_prefetch(MD_X p, (j) + MD_DISTANCE)
+
 /* ---- md_pass<l>: level l over elements [from, to) of a row whose lower levels are known. Which accumulator an element goes to depends on
  * its distance from `from` alone. */
 #define MD_PASS(l)                                                                                                     \
@@ -152,15 +158,21 @@ MD_INLINE md_d md_recall_d(const char *slot, int64_t j) { md_d v; __builtin_memc
         md_clear##l(&a2, from);                                                                                        \
         md_clear##l(&a3, from);                                                                                        \
         for (; MD_UNROLL > 1 && j + MD_UNROLL * MD_VL <= to; j += MD_UNROLL * MD_VL) {                                 \
+            MD_FETCH(l, j);                                                                                            \
             md_add##l(MD_X p, row, &a0, keep, j, MD_VL);                                                               \
+            MD_FETCH(l, j + MD_VL);                                                                                    \
             md_add##l(MD_X p, row, &a1, keep, j + MD_VL, MD_VL);                                                       \
             if (MD_UNROLL > 2) {                                                                                       \
+                MD_FETCH(l, j + 2 * MD_VL);                                                                            \
                 md_add##l(MD_X p, row, &a2, keep, j + 2 * MD_VL, MD_VL);                                               \
+                MD_FETCH(l, j + 3 * MD_VL);                                                                            \
                 md_add##l(MD_X p, row, &a3, keep, j + 3 * MD_VL, MD_VL);                                               \
             }                                                                                                          \
         }                                                                                                              \
-        for (; j + MD_VL <= to; j += MD_VL)                                                                            \
+        for (; j + MD_VL <= to; j += MD_VL) {                                                                          \
+            MD_FETCH(l, j);                                                                                            \
             md_add##l(MD_X p, row, &a0, keep, j, MD_VL);                                                               \
+        }                                                                                                              \
         if (j < to)                                                                                                    \
             md_add##l(MD_X p, row, &a1, keep, j, (int)(to - j));                                                       \
         md_join##l(&a0, &a1);                                                                                          \
@@ -177,8 +189,11 @@ MD_INLINE md_d md_recall_d(const char *slot, int64_t j) { md_d v; __builtin_memc
         int64_t j = MD_STREAM ? md_min_si(n, md_lead(MD_X p, 0)) : 0;                                                  \
         if (j > 0)                                                                                                     \
             md_out(MD_X p, row, keep, 0, (int)j);                                                                      \
-        for (; j + MD_VL <= n; j += MD_VL)                                                                             \
+        for (; j + MD_VL <= n; j += MD_VL) {                                                                           \
+            if (MD_WRITE_AHEAD)                                                                                        \
+                md_prefetch(MD_X p, j + MD_DISTANCE);                                                                  \
             md_out(MD_X p, row, keep, j, MD_VL);                                                                       \
+        }                                                                                                              \
         if (j < n)                                                                                                     \
             md_out(MD_X p, row, keep, j, (int)(n - j));                                                                \
     }
