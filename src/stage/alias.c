@@ -19,6 +19,8 @@ static bool is_in_row(const question *q, int32_t i, const md_fx_node *read)
 static bool is_harmless(void *user, const md_fx_node *node)
 {
     const question *q = user;
+    if (node->kind == MD_FX_SCAN) /* within a value: it reads its whole row, for one of several scans or again for each element */
+        return !md_st_reads(node, q->tensor);
     if (node->kind != MD_FX_LOAD || node->id != q->tensor)
         return true;
     if (node->n_args != q->store->n_subscripts)

@@ -186,7 +186,8 @@ bool md_st_form(md_st_maker *m, md_st_stage *out, int32_t n, const md_st_item *i
     for (int32_t k = 0; k < MD_COUNT(kinds) && !m->no_memory; k++) {
         bool is_nest = kinds[k].form == form_nest;
         if ((has_reductions && !kinds[k].with_reductions) || (has_scans && !kinds[k].with_scans) ||
-            (has_scatter && !kinds[k].with_scatter) || (has_guards && !is_nest) || (!has_reductions && !has_scans && !is_nest && k > 0))
+            (has_scatter && !kinds[k].with_scatter) || (has_guards && !is_nest) ||
+            (!has_reductions && !has_scans && !is_nest && k > 0))
             continue;
         memcpy(copy, item, (size_t)n * sizeof(*copy));
         *out = (md_st_stage){.axis = -1};

@@ -1,15 +1,14 @@
 /* VAR as sums: the exact two-pass form. Merging chunks is found again later, for these as for sums that users write so. */
 #include "stage/form.h"
 
-static const md_fx_node *sum_over(md_arena *arena, const md_fx_node *like, const md_fx_node *body, md_dtype type)
+static const md_fx_node *sum_over(md_arena *arena, const md_fx_node *like, const md_fx_node *body)
 {
-    md_fx_node *sum = md_fx_node_new(arena, MD_FX_REDUCE, type);
+    md_fx_node *sum = md_fx_node_new(arena, MD_FX_REDUCE, like->type);
     const md_fx_node **arg = md_arena_alloc(arena, sizeof(*arg));
     if (sum == NULL || arg == NULL || body == NULL)
         return NULL;
     *sum = *like;
     sum->op = MD_FX_R_SUM;
-    sum->type = type;
     sum->unbiased = false;
     arg[0] = body;
     sum->arg = arg;
@@ -36,13 +35,14 @@ static const md_fx_node *lower_node(void *user, const md_fx_node *node)
     if (node->kind != MD_FX_REDUCE || node->op != MD_FX_R_VAR)
         return node;
     md_arena *a = m->arena;
-    const md_fx_node *count = count_of(m, node), *x = node->arg[0];
-    const md_fx_node *sum = sum_over(a, node, x, md_fx_op_type(MD_FX_R_SUM, x->type));
-    const md_fx_node *d = md_fx_op2(a, MD_FX_SUB, x, md_fx_op2(a, MD_FX_DIV, sum, count));
-    const md_fx_node *m2 = sum_over(a, node, md_fx_op2(a, MD_FX_MUL, d, d), node->type);
+    const md_fx_node *count = count_of(m, node), *x = md_st_convert(a, node->arg[0], node->type);
+    if (x == NULL)
+        return NULL;
+    const md_fx_node *mean = md_fx_op2(a, MD_FX_DIV, sum_over(a, node, x), md_st_convert(a, count, node->type));
+    const md_fx_node *d = md_fx_op2(a, MD_FX_SUB, x, mean);
     if (node->unbiased) /* of nothing: 0/0, as of one element */
         count = md_fx_op2(a, MD_FX_MAX, md_fx_op2(a, MD_FX_SUB, count, md_fx_integer(a, 1)), md_fx_integer(a, 0));
-    return md_fx_op2(a, MD_FX_DIV, m2, count);
+    return md_fx_op2(a, MD_FX_DIV, sum_over(a, node, md_fx_op2(a, MD_FX_MUL, d, d)), md_st_convert(a, count, node->type));
 }
 
 const md_fx_node *md_st_lower(md_st_maker *m, const md_fx_node *node)

@@ -54,7 +54,7 @@ static int32_t mean_of(const md_st_maker *m, const md_st_row *row, const md_fx_n
 
 static const md_fx_node *count_for_size(md_st_maker *m, const md_fx_node *x, const md_fx_node *mean)
 {
-    const md_fx_node *count = md_fx_node_new(m->arena, MD_FX_COUNT, MD_I64);
+    const md_fx_node *count = md_st_convert(m->arena, md_fx_node_new(m->arena, MD_FX_COUNT, MD_I64), mean->type);
     const md_fx_node *d = md_fx_op2(m->arena, MD_FX_SUB, x, md_fx_op2(m->arena, MD_FX_DIV, mean->arg[0], count));
     return md_fx_op2(m->arena, MD_FX_MUL, d, d);
 }

@@ -182,22 +182,31 @@ typedef struct inliner {
     const md_st_item *writer;
 } inliner;
 
+static const md_fx_node *cast_to(md_arena *arena, const md_fx_node *node, md_dtype to)
+{
+    md_fx_node *cast = md_fx_node_new(arena, MD_FX_CAST, md_dtype_compute(to));
+    const md_fx_node **arg = md_arena_alloc(arena, sizeof(*arg));
+    if (cast == NULL || arg == NULL)
+        return NULL;
+    arg[0] = node;
+    cast->to = to;
+    cast->n_args = 1;
+    cast->arg = arg;
+    return cast;
+}
+
+/* Operands of an operation have its type: conversions are nodes. */
+const md_fx_node *md_st_convert(md_arena *arena, const md_fx_node *node, md_dtype type)
+{
+    return node == NULL || node->type == type ? node : cast_to(arena, node, type);
+}
+
 /* The value as a load after the store would give it. */
 static const md_fx_node *rounded(md_st_maker *m, const md_st_item *writer)
 {
     const md_fx_tensor *t = &m->formula->tensor[writer->tensor];
-    const md_fx_node *value = writer->value;
-    if ((t->role == MD_FX_TEMP && !t->is_declared) || t->dtype == value->type)
-        return value;
-    md_fx_node *cast = md_fx_node_new(m->arena, MD_FX_CAST, md_dtype_compute(t->dtype));
-    const md_fx_node **arg = md_arena_alloc(m->arena, sizeof(*arg));
-    if (cast == NULL || arg == NULL)
-        return NULL;
-    arg[0] = value;
-    cast->to = t->dtype;
-    cast->n_args = 1;
-    cast->arg = arg;
-    return cast;
+    bool is_same = (t->role == MD_FX_TEMP && !t->is_declared) || t->dtype == writer->value->type;
+    return is_same ? writer->value : cast_to(m->arena, writer->value, t->dtype);
 }
 
 static const md_fx_node *inline_load(void *user, const md_fx_node *node)

@@ -93,7 +93,7 @@ static bool is_close(double got, double want, md_dtype type, bool is_sum)
     if (got == want)
         return true;
     double unit = fmax(md_dtype_roundoff(type) * (is_sum ? 64 : 2), 1e-9);
-    return fabs(got - want) <= 2 * unit * fmax(fabs(want), 1e-3);
+    return fabs(got - want) <= 2 * unit * fmax(fabs(want), is_sum ? 1 : 1e-3);
 }
 
 bool data_compare(const data_set *d, const md_fx_formula *f, char text[256])

@@ -4,6 +4,7 @@
 #include "expr/catalogue.h"
 #include "interpret.h"
 #include "make_data.h"
+#include "random_program.h"
 #include "support/check.h"
 #include "support/random_formula.h"
 
@@ -12,10 +13,11 @@ static uint64_t seed;
 static int n_kind[MD_ST_NEST + 1];
 static int n_tipped; /* differences that a step in the formula explains */
 
-/* Whether a rounding error can tip over: a comparison, a step, a position. */
+/* Whether a rounding error can tip over: a comparison, a step, a position; or is all that is left, of the variance of equals. */
 static bool is_fragile(const char *text)
 {
-    static const char *const steps[] = {"%", "//", "<", ">", "==", "!=", "floor", "ceil", "round", "trunc", "sign", "argm", "pow"};
+    static const char *const steps[] = {"%", "//", "<", ">", "==", "!=", "floor", "ceil", "round", "trunc", "sign", "argm", "pow", "bf16",
+                                        "var"};
     for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++)
         if (strstr(text, steps[i]) != NULL)
             return true;
@@ -51,13 +53,15 @@ static bool run_once(const md_fx_formula *f, const md_st_program *p, const char 
 }
 
 /* Half of the runs are of the program of the split formula; what it must give says the formula as it was. */
-static int run_formula(const char *text, int times, bool is_random, const data_options *options, uint64_t *random)
+static int run_formula(const char *text, int times, bool is_random, md_dtype dtype, const data_options *options,
+                       uint64_t *random)
 {
+    const md_fx_options fx = {.dtype = dtype};
     md_fx_formula *f = NULL, *split = NULL;
     md_st_program *p[2] = {NULL, NULL};
     int n = 0;
-    assert_ok(md_fx_formula_create(&f, text, NULL));
-    assert_ok(md_fx_formula_create(&split, text, NULL));
+    assert_ok(md_fx_formula_create(&f, text, &fx));
+    assert_ok(md_fx_formula_create(&split, text, &fx));
     assert_ok(md_st_split(split));
     assert_ok(md_st_program_create(&p[0], f));
     assert_ok(md_st_program_create(&p[1], split));
@@ -82,9 +86,9 @@ static void test_formulas(void **state)
     uint64_t random = seed;
     for (size_t i = 0; i < sizeof(formulas) / sizeof(formulas[0]); i++) {
         bool is_finite = formulas[i][0] == '~'; /* differs by design where a factor that left a sum is infinite */
-        assert_true(run_formula(formulas[i] + is_finite, 12, false, &(data_options){.most = 7}, &random) > 0);
+        assert_true(run_formula(formulas[i] + is_finite, 12, false, MD_F32, &(data_options){.most = 7}, &random) > 0);
         if (!is_finite)
-            (void)run_formula(formulas[i], 20, false, &(data_options){.most = 9, .with_specials = true}, &random);
+            (void)run_formula(formulas[i], 20, false, MD_F32, &(data_options){.most = 9, .with_specials = true}, &random);
     }
 }
 
@@ -94,8 +98,8 @@ static void test_catalogue(void **state)
     uint64_t random = seed;
     const md_catalogue_entry *e;
     for (int32_t i = 0; (e = md_catalogue_at(i)) != NULL; i++) {
-        assert_true(run_formula(e->formula, 12, false, &(data_options){.most = 6}, &random) > 0);
-        (void)run_formula(e->formula, 12, false, &(data_options){.most = 8, .with_specials = true}, &random);
+        assert_true(run_formula(e->formula, 12, false, MD_F32, &(data_options){.most = 6}, &random) > 0);
+        (void)run_formula(e->formula, 12, false, MD_F32, &(data_options){.most = 8, .with_specials = true}, &random);
     }
 }
 
@@ -114,8 +118,8 @@ static void test_random(void **state)
         if (md_fx_formula_create(&f, md_strbuf_text(&text), NULL) == MD_OK) {
             md_fx_formula_destroy(&f);
             n_formulas++;
-            n_run += run_formula(md_strbuf_text(&text), 4, true, &(data_options){.most = 5, .with_specials = i % 2 != 0},
-                                 &random);
+            n_run += run_formula(md_strbuf_text(&text), 4, true, MD_F32,
+                                 &(data_options){.most = 5, .with_specials = i % 2 != 0}, &random);
         }
         md_strbuf_finish(&text);
     }
@@ -125,6 +129,38 @@ static void test_random(void **state)
     assert_true(n_tipped * 100 < n_run);
 }
 
+static void test_random_programs(void **state)
+{
+    (void)state;
+    int n_run = 0, n_formulas = 0, n_too_long = 0;
+    memset(n_kind, 0, sizeof(n_kind));
+    n_tipped = 0;
+    for (int i = 0; i < 1500; i++) {
+        uint64_t random = seed * 1000003 + (uint64_t)i;
+        md_strbuf text = {0};
+        random_program(&text, &random);
+        md_fx_formula *f = NULL;
+        md_st_program *p = NULL;
+        if (md_fx_formula_create(&f, md_strbuf_text(&text), NULL) != MD_OK) { /* an index without a size */
+            md_strbuf_finish(&text);
+            continue;
+        }
+        md_status status = md_st_program_create(&p, f);
+        md_st_program_destroy(&p);
+        md_fx_formula_destroy(&f);
+        n_formulas++;
+        if (status == MD_OK)
+            /* in doubles: nothing is rounded between statements but where bf16 is written */
+            n_run += run_formula(md_strbuf_text(&text), 4, true, MD_F64, &(data_options){.most = 6}, &random);
+        else
+            n_too_long += status == MD_UNSUPPORTED;
+        md_strbuf_finish(&text);
+    }
+    printf("%d formulas, %d with too many stages, %d runs, %d tipped over; %d pointwise, %d row, %d product, %d scan, %d nest\n",
+           n_formulas, n_too_long, n_run, n_tipped, n_kind[0], n_kind[1], n_kind[2], n_kind[3], n_kind[4]);
+    assert_true(n_formulas > 800 && n_too_long * 50 < n_formulas && n_tipped * 100 < n_run);
+}
+
 int main(void)
 {
     seed = check_seed();
@@ -132,6 +168,7 @@ int main(void)
         cmocka_unit_test(test_formulas),
         cmocka_unit_test(test_catalogue),
         cmocka_unit_test(test_random),
+        cmocka_unit_test(test_random_programs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
