@@ -204,17 +204,7 @@ static int64_t run_test2(md_eval_machine *m, const md_eval_code *c)
     return c->test(a, md_eval_real(m, c->arg[1]));
 }
 
-static int64_t run_and(md_eval_machine *m, const md_eval_code *c)
-{
-    return md_eval_int(m, c->arg[0]) != 0 && md_eval_int(m, c->arg[1]) != 0;
-}
-
-static int64_t run_or(md_eval_machine *m, const md_eval_code *c)
-{
-    return md_eval_int(m, c->arg[0]) != 0 || md_eval_int(m, c->arg[1]) != 0;
-}
-
-/* Lazy: the arm not taken is never read. */
+/* `and` and `or` are operations like others: both sides are read. Lazy: the arm not taken is never read. */
 static double run_real_where(md_eval_machine *m, const md_eval_code *c)
 {
     return md_eval_real(m, c->arg[md_eval_int(m, c->arg[0]) != 0 ? 1 : 2]);
@@ -237,8 +227,6 @@ static void choose(md_eval_code *c, const md_fx_node *node, bool real_args)
     if (node->op == MD_FX_WHERE) {
         c->real = real_args ? run_real_where : NULL;
         c->integer = real_args ? NULL : run_int_where;
-    } else if (node->op == MD_FX_AND || node->op == MD_FX_OR) {
-        c->integer = node->op == MD_FX_AND ? run_and : run_or;
     } else if (real_args && is_test) {
         c->integer = node->n_args == 1 ? run_test1 : run_test2;
     } else if (real_args) {

@@ -169,6 +169,43 @@ static void test_wild(void **state)
     summarize(s);
 }
 
+/* ---- outputs in the memory of inputs ---- */
+
+static void test_in_place(void **state)
+{
+    static const char *const texts[] = {
+        "Y[i,j] = gelu(X[i,j]) + R[j]",
+        "Y[i,j] = X[j,i]",
+        "Y[i] = X[size(i) - 1 - i]",
+        "Y[i,j] = exp(X[i,j] - max[k](X[i,k])) / sum[k](exp(X[i,k] - max[l](X[i,l])))",
+        "Y[i,j] = X[i,j] - mean[k](X[k,j])",
+        "Y[i,j] = cumsum[j](X[i,j])",
+        "Y[i,j] = cumsum[j](X[i,j], exclusive, reverse) + X[i,j]",
+        "Y[i,j] = cumsum[j](X[i,j]) - cummax[j](X[i,j], exclusive, reverse)",
+        "Y[m,n] = sum[k](X[m,k] * W[k,n])",
+        "Y[m,n] = X[m,n] + sum[k](A[m,k] * B[k,n])",
+        "Y[i,j] = X[i,j] * 2; Z[i,j] = X[i,j] + Y[i,j]",
+        "let t[i] = sum[j](X[i,j]); Y[i,j] = X[i,j] / (abs(t[i]) + 1); Z[i] = t[i] + V[i]",
+        "Y[t,d] = X[ids[t],d]",
+    };
+    suite *s = begin(state);
+    uint64_t seed = check_seed();
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        suite_formula f;
+        int64_t size[MD_FX_MAX_DIMS];
+        if (suite_begin(s, &f, texts[i], &(md_op_options){.hints = "16"})) {
+            for (int k = 0; k < 6; k++) {
+                for (int d = 0; d < MD_FX_MAX_DIMS; d++)
+                    size[d] = (const int64_t[]){17, 64, 100}[k % 3];
+                suite_add(s, &f, check_random(&seed), &(data_options){.view = k < 3 ? DATA_CONTIGUOUS : DATA_UNALIGNED, .size = size, .max_work = 20000000});
+            }
+            suite_check_in_place(s, &f);
+        }
+        suite_end(&f);
+    }
+    summarize(s);
+}
+
 /* ---- the catalogue, at sizes around the corners of kernels ---- */
 
 static void test_catalogue(void **state)
@@ -216,9 +253,13 @@ int suite_run(const suite_options *options)
         cmocka_unit_test_prestate(test_conformance, &s),
         cmocka_unit_test_prestate(test_operations, &s),
         cmocka_unit_test_prestate(test_wild, &s),
+        cmocka_unit_test_prestate(test_in_place, &s),
         cmocka_unit_test_prestate(test_catalogue, &s),
     };
     void *state = &s;
+    const char *only = getenv("MD_TEST_ONLY"); /* a pattern of names, as cmocka takes it */
+    if (only)
+        cmocka_set_test_filter(only);
     if (open_context(&state) != 0)
         return 1;
     const int failed = cmocka_run_group_tests_name(options->device, tests, NULL, NULL);

@@ -336,6 +336,7 @@ case("gather_report", "Y[t] = E[ids[t]]", {"E": L8, "ids": i([1, 8, -1])}, {"Y":
 case("gather_clamp", "Y[t] = E[ids[t]]", {"E": L8, "ids": i([1, 8, -1])}, {"Y": f([-2, 8, 1])}, bounds="clamp")
 case("gather_zero", "Y[t] = E[ids[t]]", {"E": L8, "ids": i([1, 8, -1])}, {"Y": f([-2, 0, 0])}, bounds="zero")
 case("gather_in_arm_not_taken", "Y[t] = where(ids[t] >= 0, E[ids[t]], -1)", {"E": L8, "ids": i([1, -5, 7])}, {"Y": f([-2, -1, 8])})
+case("gather_behind_and", "Y[t] = where(ids[t] >= 0 and E[ids[t]] > 1, 1, 2)", {"E": L8, "ids": i([1, -5, 7])}, {"Y": f([2, 2, 1])}, fault="E 0 -5")
 case("gather_none", "Y[t,d] = E[ids[t],d]", {"E": TAB, "ids": i([])}, {"Y": f([], (0, 2))})
 case("embedding_sum", "Y[t,d] = E[ids[t],d] + P[t,d]", {"E": TAB, "ids": IDS, "P": f(range(8), (4, 2))}, {"Y": TAB[IDS] + f(range(8), (4, 2))})
 case("cross_entropy", "L[i] = log(sum[k](exp(X[i,k]))) - X[i,t[i]]", {"X": S, "t": i([2, 0, 1])},

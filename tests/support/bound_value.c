@@ -142,7 +142,7 @@ static bound_value floor_division(const md_fx_node *node, bound_value a, bound_v
         return bound_real(v, (double)INFINITY); /* quotients of infinities: kernels differ in how they floor them */
     if (node->op == MD_FX_FLOORDIV)
         return bound_rounded(t, v, same ? 0.0 : floor(q.v + q.e) - floor(q.v - q.e), true);
-    double e = a.e + fabs(q.v) * b.e + 2.0 * t.u * (fabs(a.v) + fabs(q.v * b.v));
+    double e = a.e + fabs(floor(q.v)) * b.e + 2.0 * t.u * (fabs(a.v) + fabs(floor(q.v) * b.v));
     return bound_rounded(t, v, same ? e : e + fabs(b.v) + b.e, true);
 }
 
