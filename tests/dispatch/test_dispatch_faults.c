@@ -1,0 +1,129 @@
+/* Every allocation fails in turn while an op is made, a shape is chosen and a call runs: an error with a message or a right result, and
+ * nothing lost (the sanitizers look). */
+#include "base/status.h"
+#include "dispatch/script.h"
+#include "support/check.h"
+#include "support/fault.h"
+
+enum { MOST_POINTS = 5000 };
+
+static script_world world;
+static const char *const two_stages = "let s:f32[i,j] = sum[k](A[i,k] * B[k,j]); Y[i,j] = s[i,j] / sum[j](s[i,j])";
+
+static int set_up(void **state)
+{
+    (void)state;
+    script_reset();
+    script_allow(SCRIPT_ALPHA, 0, 1.0)->cannot_compile = true;
+    script_allow(SCRIPT_BETA, 0, 2.0);
+    script_allow(SCRIPT_GAMMA, 0, 3.0)->hi = 1000;
+    script_allow(SCRIPT_GAMMA, 1, 4.0);
+    script_now.row[SCRIPT_GAMMA][0].slow_us = 100; /* the clock agrees with the model */
+    script_world_open(&world);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    script_world_close(&world);
+    return 0;
+}
+
+/* Failing or not, a message is there and says what. */
+static void check_status(md_status s)
+{
+    if (s != MD_OK && s != MD_OUT_OF_MEMORY)
+        fail_msg("%s: %s", md_status_name(s), md_last_error());
+    if (s == MD_OUT_OF_MEMORY)
+        assert_non_null(strstr(md_last_error(), "memory"));
+}
+
+static void making_an_op(void **state)
+{
+    (void)state;
+    md_ds_op_options o = script_options();
+    o.name = "faulty";
+    o.weights = "i=2";
+    o.pin = "1:beta";
+    int64_t n = 1;
+    for (bool happened = true; happened && n < MOST_POINTS; n++) {
+        md_ds_op *op = NULL;
+        fault_after(n);
+        md_status s = md_ds_op_create(&op, &world.runtime, two_stages, &o);
+        happened = fault_happened();
+        fault_after(0);
+        check_status(s);
+        assert_true((op != NULL) == (s == MD_OK));
+        md_ds_op_destroy(&op);
+    }
+    assert_true(n > 20 && n < MOST_POINTS);
+}
+
+/* One call, made anew each time, so that it meets its shape for the first time. */
+static void calls_of_new_shapes(void **state)
+{
+    (void)state;
+    static const md_select mode[] = {MD_SELECT_DISTANCE, MD_SELECT_MODEL, MD_SELECT_MEASURE};
+    static const int64_t size[] = {50, 2000}; /* the second fits nobody's list but beta's; then nobody's at all */
+    for (size_t m = 0; m < 3; m++)
+        for (size_t k = 0; k < 2; k++) {
+            bool happened = true;
+            script_now.row[SCRIPT_BETA][0].hi = k ? 1000 : 0; /* 1: a variant is made for the shape */
+            for (int64_t n = 1; happened && n < MOST_POINTS; n++) {
+                script_vectors v;
+                md_ds_op_options o = script_options();
+                o.policy.select = mode[m];
+                o.hints = "64";
+                o.max_shapes = 1;
+                md_ds_op *op = script_op(&world, "Y[n] = X[n]", &o);
+                assert_int_equal(script_call(NULL, op, 3, 1) / 10, SCRIPT_BETA); /* fills the table */
+                script_vectors_make(&v, size[k], 1);
+                fault_after(n);
+                md_status s = md_ds_call(op, NULL, v.arg, 2);
+                happened = fault_happened();
+                fault_after(0);
+                check_status(s);
+                if (s == MD_OK && v.y[0] > 0.0f) /* else the evaluator served: a copy of X, 0 at 0 */
+                    assert_true(v.y[0] == (k ? 21.0f : 10.0f));
+                assert_true(s == MD_OK || v.y[0] == -7.0f);
+                md_status again = md_ds_call(op, NULL, v.arg, 2); /* nothing is broken for good */
+                assert_ok(again);
+                script_vectors_free(&v);
+                md_ds_op_destroy(&op);
+            }
+        }
+}
+
+/* An input that is overwritten is copied first: also without memory nothing is lost. */
+static void copies(void **state)
+{
+    (void)state;
+    md_ds_op *op = script_op(&world, "Y[i,j] = X[j,i]", NULL);
+    bool happened = true;
+    for (int64_t n = 1; happened && n < 100; n++) {
+        float m[16] = {1, 2, 3, 4};
+        md_tensor t = md_tensor_make(m, MD_F32, 2, (int64_t[]){4, 4});
+        md_arg arg[2] = {md_t(&t), md_t(&t)};
+        fault_after(n);
+        md_status s = md_ds_call(op, NULL, arg, 2);
+        happened = fault_happened();
+        fault_after(0);
+        check_status(s);
+        assert_true(m[1] == (s == MD_OK ? 10.0f : 2.0f));
+        md_ds_runtime_finish(&world.runtime); /* the next round has no idle blocks */
+        pthread_mutex_init(&world.runtime.lock_of_blocks, NULL);
+    }
+    assert_false(happened);
+    md_ds_op_destroy(&op);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(making_an_op, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(calls_of_new_shapes, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(copies, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
