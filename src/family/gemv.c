@@ -42,7 +42,9 @@ static bool applies(const md_fa_target *target)
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     md_cg_product product;
-    if (!product_of(&product, target, config) || along(&product) == MD_CG_ALONG_NEITHER)
+    md_cg_along walk = product_of(&product, target, config) ? along(&product) : MD_CG_ALONG_NEITHER;
+    /* Dot products gain nothing from more columns at once, and shorter runs spread better. */
+    if (walk == MD_CG_ALONG_NEITHER || (walk == MD_CG_ALONG_DEPTH && config->value[COLUMNS] > 128))
         return false;
     return md_st_points(target->program, product.n_rows, product.rows, size) <= MOST;
 }
@@ -135,7 +137,7 @@ const md_fa_family md_fa_host_gemv = {
     .name = "gemv",
     .device = MD_DEV_HOST,
     .n_fields = 2,
-    .field = {{"few", 0, 2, {0, 1}}, {"columns", 512, 5, {512, 1024, 256, 128, 64}}},
+    .field = {{"few", 0, 2, {0, 1}}, {"columns", 128, 5, {512, 1024, 256, 128, 64}}},
     .applies = applies,
     .legal = legal,
     .envelope = envelope,

@@ -94,48 +94,59 @@ MD_INLINE void md_dots(const md_params *p, int which, const md_source *s, const 
 {
     md_v acc[MD_FEW][4], w[4];
     int64_t at[4], k = 0, depth = s->depth;
-    MD_UNROLL for (int c = 0; c < columns; c++)
-    {
+    MD_FOR (c, columns) {
         at[c] = r->column + md_least(column + c, r->columns - 1);
-        MD_UNROLL for (int i = 0; i < rows; i++) acc[i][c] = (md_v){0};
+        MD_FOR (i, rows)
+            acc[i][c] = (md_v){0};
     }
 #define MD_DOT_STEP                                                                                                    \
-    MD_UNROLL for (int i = 0; i < rows; i++)                                                                           \
-    {                                                                                                                  \
+    MD_FOR (i, rows) {                                                                                                 \
         md_v x = md_load_v(r->x + i * r->pitch + k);                                                                   \
-        MD_UNROLL for (int c = 0; c < columns; c++) acc[i][c] = md_mac_v(x, w[c], acc[i][c]);                          \
+        MD_FOR (c, columns)                                                                                            \
+            acc[i][c] = md_mac_v(x, w[c], acc[i][c]);                                                                  \
     }
     MD_ROLLED for (; k + MD_VL <= depth; k += MD_VL)
     {
-        MD_UNROLL for (int c = 0; c < columns; c++) w[c] = md_source_lanes(p, which, s, at[c], k, MD_VL);
+        MD_FOR (c, columns) {
+            w[c] = md_source_lanes(p, which, s, at[c], k, MD_VL);
+            md_source_prefetch(p, which, s, at[c] + columns, k); /* for the next columns */
+        }
         MD_DOT_STEP
     }
     if (k < depth) {
-        MD_UNROLL for (int c = 0; c < columns; c++) w[c] = md_source_lanes(p, which, s, at[c], k, (int)(depth - k));
+        MD_FOR (c, columns)
+            w[c] = md_source_lanes(p, which, s, at[c], k, (int)(depth - k));
         MD_DOT_STEP
     }
-    MD_UNROLL for (int c = 0; c < columns; c++) if (column + c < r->columns) MD_UNROLL for (int i = 0; i < rows; i++)
-        sum[i * MD_PITCH + column + c] += md_sum_v(acc[i][c]);
+    MD_FOR (c, columns)
+        if (column + c < r->columns)
+            MD_FOR (i, rows)
+                sum[i * MD_PITCH + column + c] += md_sum_v(acc[i][c]);
 }
 
-/* As many columns at once as leave accumulators in registers. */
-#define MD_DOTS(n, at_once)                                                                                            \
+/* As many columns at once as leave accumulators, the columns and one row of A in registers. */
+#if MD_VL == 16
+enum { MD_AT_1 = 4, MD_AT_2 = 4, MD_AT_3 = 4, MD_AT_4 = 4, MD_AT_5 = 4, MD_AT_6 = 4, MD_AT_7 = 3, MD_AT_8 = 3 };
+#else
+enum { MD_AT_1 = 4, MD_AT_2 = 4, MD_AT_3 = 3, MD_AT_4 = 2, MD_AT_5 = 2, MD_AT_6 = 2, MD_AT_7 = 1, MD_AT_8 = 1 };
+#endif
+#define MD_DOTS(n)                                                                                                     \
     MD_OUTLINE void md_dots_##n(const md_params *p, const md_source *s, const md_run *r, int which, md_acc *sum)       \
     {                                                                                                                  \
-        for (int64_t c = 0; c < r->columns; c += at_once)                                                              \
+        for (int64_t c = 0; c < r->columns; c += MD_AT_##n)                                                            \
             if (which == 1)                                                                                            \
-                md_dots(p, 1, s, r, n, at_once, c, sum);                                                               \
+                md_dots(p, 1, s, r, n, MD_AT_##n, c, sum);                                                             \
             else if (MD_PRODUCTS == 2)                                                                                 \
-                md_dots(p, 2, s, r, n, at_once, c, sum);                                                               \
+                md_dots(p, 2, s, r, n, MD_AT_##n, c, sum);                                                             \
     }
-MD_DOTS(1, 4)
-MD_DOTS(2, 4)
-MD_DOTS(3, 4)
-MD_DOTS(4, 4)
-MD_DOTS(5, 2)
-MD_DOTS(6, 2)
-MD_DOTS(7, 2)
-MD_DOTS(8, 2)
+MD_DOTS(1)
+MD_DOTS(2)
+MD_DOTS(3)
+MD_DOTS(4)
+MD_DOTS(5)
+MD_DOTS(6)
+MD_DOTS(7)
+MD_DOTS(8)
 
 /* The same sums in the same order, from any strides. */
 MD_OUTLINE void md_dots_slowly(const md_params *p, const md_source *s, const md_run *r, int which, md_acc *sum)
@@ -164,7 +175,8 @@ MD_INLINE void md_add_rows(const md_run *r, const md_v *w, int steps, int64_t k,
     for (int row = 0; row < r->rows; row++) {
         const md_acc *x = r->x + row * r->pitch + k;
         md_v acc = md_load_v(sum + row * MD_PITCH);
-        MD_UNROLL for (int i = 0; i < steps; i++) acc = md_mac_v(x[i] - (md_v){0}, w[i], acc);
+        MD_FOR (i, steps)
+            acc = md_mac_v(x[i] - (md_v){0}, w[i], acc);
         md_store_v(sum + row * MD_PITCH, acc, MD_VL);
     }
 }
@@ -183,8 +195,7 @@ MD_INLINE void md_accumulate_which(const md_params *p, int which, const md_sourc
     for (; k + MD_STEPS <= s->depth; k += MD_STEPS)
         for (int64_t c = 0; c < whole; c += MD_VL) {
             md_v w[MD_STEPS];
-            MD_UNROLL for (int i = 0; i < MD_STEPS; i++)
-            {
+            MD_FOR (i, MD_STEPS) {
                 md_source_prefetch(p, which, s, r->column + c, k + MD_STEPS + i);
                 w[i] = md_source_lanes(p, which, s, r->column + c, k + i, MD_VL);
             }

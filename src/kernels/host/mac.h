@@ -7,6 +7,7 @@
 /* A register of accumulators: MD_VL of f32, half as many of f64 and i64. */
 typedef md_acc md_t MD_VECTOR(MD_VL * 4);
 #define MD_TL (MD_VL * 4 / (int)sizeof(md_acc))
+/* Loops that are written out, and one that is not. */
 #ifdef __clang__
 #define MD_UNROLL _Pragma("clang loop unroll(full)")
 #define MD_ROLLED _Pragma("clang loop unroll(disable)")
@@ -14,6 +15,8 @@ typedef md_acc md_t MD_VECTOR(MD_VL * 4);
 #define MD_UNROLL _Pragma("GCC unroll 32")
 #define MD_ROLLED _Pragma("GCC unroll 1")
 #endif
+#define MD_FOR(i, n) MD_UNROLL for (int i = 0; i < (n); i++)
+#define MD_FOR_STEP(i, n, step) MD_UNROLL for (int i = 0; i < (n); i += (step))
 
 MD_INLINE int64_t md_least(int64_t a, int64_t b)
 {

@@ -2,35 +2,44 @@
 #ifndef MD_HOST_PACK_H
 #define MD_HOST_PACK_H
 
-/* A block: lanes run over up to MD_VL rows, out[k * pitch + lane]. A full register is stored where `width` is MD_VL and
- * the pitch is less: the next k's store mends what it spoils, and the last k stores only `last` lanes. `full` rows are
- * the usual case. */
+/* A block: lanes run over up to MD_VL rows, out[k * pitch + lane], `full` rows in the usual case. Where `width`, the
+ * lanes that are stored, exceeds the pitch, a store spoils the begin of the next k, which is stored after it; blocks
+ * are packed in the order in which they lie in memory. */
 typedef struct md_block {
     int64_t pitch;
-    int full, width, last;
+    int full, width;
 } md_block;
 
-/* Operand stored along K: MD_VL of k from each row, transposed. */
+/* MD_VL of k from fewer rows, or fewer of k. */
+MD_INLINE void md_load_edge(md_v out[MD_VL], const md_params *p, int which, const md_source *s, int64_t row, int rows,
+                            int64_t k, int64_t n)
+{
+    for (int i = 0; i < MD_VL; i++)
+        out[i] = i < rows ? md_source_lanes(p, which, s, row + i, k, n) : (md_v){0};
+}
+
+/* Operand stored along K: MD_VL of k from each row, transposed. Rows beyond this block are asked for ahead. */
 MD_INLINE void md_pack_along_depth(const md_params *p, int which, const md_source *s, md_acc *out, md_block block,
                                    int64_t row, int rows)
 {
     for (int64_t k = 0; k < s->depth; k += MD_VL) {
         int64_t n = md_least(MD_VL, s->depth - k);
-        md_v v[MD_VL];
+        md_v v[MD_VL], edge[MD_VL];
         if (n == MD_VL && rows == block.full) {
-            MD_UNROLL for (int i = 0; i < MD_VL; i++) v[i] =
-                i < block.full ? md_source_lanes(p, which, s, row + i, k, MD_VL) : (md_v){0};
+            MD_FOR (i, MD_VL)
+                v[i] = i < block.full ? md_source_lanes(p, which, s, row + i, k, MD_VL) : (md_v){0};
+            MD_FOR (i, MD_VL)
+                if (i < block.full)
+                    md_source_prefetch(p, which, s, row + i + block.full, k);
         } else {
-            for (int i = 0; i < MD_VL; i++)
-                v[i] = i < rows ? md_source_lanes(p, which, s, row + i, k, n) : (md_v){0};
+            md_load_edge(edge, p, which, s, row, rows, k, n);
+            MD_FOR (i, MD_VL)
+                v[i] = edge[i];
         }
         md_transpose_v(v);
-        if (k + MD_VL < s->depth) {
-            MD_UNROLL for (int i = 0; i < MD_VL; i++) md_store_v(out + (k + i) * block.pitch, v[i], block.width);
-        } else {
-            for (int64_t i = 0; i < n; i++)
-                md_store_v(out + (k + i) * block.pitch, v[i], i + 1 < n ? block.width : block.last);
-        }
+        MD_FOR (i, MD_VL)
+            if (i < n)
+                md_store_v(out + (k + i) * block.pitch, v[i], block.width);
     }
 }
 
@@ -43,7 +52,7 @@ MD_INLINE void md_pack_block(const md_params *p, int which, const md_source *s, 
         return;
     }
     for (int64_t k = 0; k < s->depth; k++)
-        for (int i = 0; i < block.last; i++)
+        for (int i = 0; i < md_least(block.width, block.pitch); i++)
             out[k * block.pitch + i] = i < rows ? md_source_at(p, which, s, row + i, k) : (md_acc)0;
 }
 
@@ -55,7 +64,7 @@ MD_OUTLINE void md_pack_a(const md_params *p, md_acc *out, int64_t batch, int64_
     if (s.lanes != MD_LANES_ROWS) {
         for (int64_t r = row; r < end; r += md_height(end - r)) {
             int height = md_height(end - r);
-            md_block block = {.pitch = height, .full = MD_HEIGHT0, .width = MD_VL, .last = height};
+            md_block block = {.pitch = height, .full = MD_HEIGHT0, .width = MD_VL};
             md_pack_block(p, 0, &s, out + (r - row) * depth, block, r, (int)md_least(height, end - r));
         }
         return;
@@ -84,7 +93,7 @@ MD_INLINE void md_pack_strips_across(const md_params *p, int which, const md_sou
             for (int64_t j = 0; j < MD_STRIP; j += MD_STRIP_BLOCK) {
                 int64_t c = column + i * MD_STRIP + j, left = c < end ? end - c : 0;
                 md_acc *at = out + i * MD_PITCH * s->depth + k * MD_PITCH + j;
-                md_source_prefetch(p, which, s, c, k + 4);
+                md_source_prefetch(p, which, s, c, k + 8);
                 md_v v = is_whole ? md_source_lanes(p, which, s, c, k, MD_STRIP_BLOCK)
                                   : md_source_lanes(p, which, s, c, k, md_least(MD_STRIP_BLOCK, left));
                 md_store_v(at, v, MD_STRIP_BLOCK);
@@ -95,7 +104,7 @@ MD_INLINE void md_pack_strips(const md_params *p, int which, md_acc *out, int64_
                               int64_t k0, int64_t depth)
 {
     md_source s = md_source_make(p, which, batch, k0, depth);
-    md_block block = {.pitch = MD_PITCH, .full = MD_STRIP_BLOCK, .width = MD_STRIP_BLOCK, .last = MD_STRIP_BLOCK};
+    md_block block = {.pitch = MD_PITCH, .full = MD_STRIP_BLOCK, .width = MD_STRIP_BLOCK};
     if (s.lanes == MD_LANES_ROWS) {
         md_pack_strips_across(p, which, &s, out, column, end);
         return;

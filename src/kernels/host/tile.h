@@ -20,17 +20,21 @@ MD_INLINE int md_height(int64_t rows)
 MD_INLINE void md_tile(int rows, int64_t depth, const md_acc *a, const md_acc *b, md_acc *c, int is_first)
 {
     md_t acc[MD_ROWS][MD_VECS];
-    MD_UNROLL for (int i = 0; i < rows; i++) MD_UNROLL for (int j = 0; j < MD_VECS; j++) acc[i][j] =
-        is_first ? (md_t){0} : *(const md_t *)(c + i * MD_PITCH + j * MD_TL);
+    MD_FOR (i, rows)
+        MD_FOR (j, MD_VECS)
+            acc[i][j] = is_first ? (md_t){0} : *(const md_t *)(c + i * MD_PITCH + j * MD_TL);
     MD_ROLLED for (int64_t k = 0; k < depth; k++, a += rows, b += MD_PITCH)
     {
         md_t w[MD_VECS];
-        MD_UNROLL for (int j = 0; j < MD_VECS; j++) w[j] = *(const md_t *)(b + j * MD_TL);
-        MD_UNROLL for (int i = 0; i < rows; i++) MD_UNROLL for (int j = 0; j < MD_VECS; j++) acc[i][j] =
-            md_mac_t(md_splat_t(a[i]), w[j], acc[i][j]);
+        MD_FOR (j, MD_VECS)
+            w[j] = *(const md_t *)(b + j * MD_TL);
+        MD_FOR (i, rows)
+            MD_FOR (j, MD_VECS)
+                acc[i][j] = md_mac_t(md_splat_t(a[i]), w[j], acc[i][j]);
     }
-    MD_UNROLL for (int i = 0; i < rows; i++) MD_UNROLL for (int j = 0; j < MD_VECS; j++) *
-        (md_t *)(c + i * MD_PITCH + j * MD_TL) = acc[i][j];
+    MD_FOR (i, rows)
+        MD_FOR (j, MD_VECS)
+            *(md_t *)(c + i * MD_PITCH + j * MD_TL) = acc[i][j];
 }
 
 MD_OUTLINE void md_tile_height0(int64_t depth, const md_acc *a, const md_acc *b, md_acc *c, int is_first)

@@ -30,20 +30,17 @@
 MD_INLINE void md_transpose(md_f v[MD_VL])
 {
     md_f t[MD_VL], u[MD_VL];
-    MD_UNROLL for (int i = 0; i < MD_VL; i += 2)
-    {
+    MD_FOR_STEP (i, MD_VL, 2) {
         t[i] = MD_PAIR_LOW(v[i], v[i + 1]);
         t[i + 1] = MD_PAIR_HIGH(v[i], v[i + 1]);
     }
-    MD_UNROLL for (int i = 0; i < MD_VL; i += 4)
-    {
+    MD_FOR_STEP (i, MD_VL, 4) {
         u[i] = MD_FOUR_LOW(t[i], t[i + 2]);
         u[i + 1] = MD_FOUR_HIGH(t[i], t[i + 2]);
         u[i + 2] = MD_FOUR_LOW(t[i + 1], t[i + 3]);
         u[i + 3] = MD_FOUR_HIGH(t[i + 1], t[i + 3]);
     }
-    MD_UNROLL for (int q = 0; q < 4; q++)
-    {
+    MD_FOR (q, 4) {
 #if MD_VL == 16
         md_f a = MD_BLOCKS_EVEN(u[q], u[4 + q]), b = MD_BLOCKS_EVEN(u[8 + q], u[12 + q]);
         md_f c = MD_BLOCKS_ODD(u[q], u[4 + q]), d = MD_BLOCKS_ODD(u[8 + q], u[12 + q]);
