@@ -8,7 +8,7 @@
  * COMPILE where no candidate could be built; UNSUPPORTED where a pinned one does not fit. */
 md_status md_ds_choose(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_kn_shape *shape, const md_kn_call *call);
 
-/** NULL where candidate i can serve the shape, else why not ("not built: ...", "row longer than compiled"). */
+/** NULL where candidate i can serve the shape, else why not ("not built: ...", "longer than it was compiled for"). */
 const char *md_ds_unfit(const md_ds_candidates *c, int32_t i, const md_kn_shape *shape);
 
 #endif

@@ -59,7 +59,7 @@ const char *md_kn_envelope_miss(const md_kn_envelope *envelope, const md_kn_shap
     if (envelope->aligned & ~shape->aligned)
         return "unaligned tensor";
     if (envelope->row_points_max > 0 && is_row_longer(envelope, shape))
-        return "row longer than compiled";
+        return "longer than it was compiled for";
     for (int32_t d = 0; d < MD_KN_MAX_DIMS; d++) {
         if (envelope->hi[d] > 0 && shape->size[d] > envelope->hi[d])
             return "dim larger than compiled";

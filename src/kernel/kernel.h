@@ -112,7 +112,7 @@ typedef struct md_kn_envelope {
     int64_t row_points_max; /* 0: none; else the number of points of `row_dims` must not exceed it */
     int32_t n_row_dims, row_dim[MD_MAX_RANK];
 } md_kn_envelope;
-/** NULL where it holds, else a static text that says which part does not ("row longer than compiled", "strided input"). */
+/** NULL where it holds, else a static text that says which part does not ("longer than it was compiled for", "strided input"). */
 const char *md_kn_envelope_miss(const md_kn_envelope *envelope, const md_kn_shape *shape);
 
 #endif
