@@ -84,7 +84,8 @@ static bool divide(md_fx_affine *out, md_fx_op op, const md_fx_affine *a, const 
     if (!floor_div(&q, a->constant, d) || !divide_terms(&quotient, d))
         return false;
     quotient.constant = q;
-    *out = op == MD_FX_FLOORDIV ? quotient : (md_fx_affine){.constant = a->constant - (int64_t)((uint64_t)q * (uint64_t)d)};
+    *out = op == MD_FX_FLOORDIV ? quotient
+                                : (md_fx_affine){.constant = a->constant - (int64_t)((uint64_t)q * (uint64_t)d)};
     return true;
 }
 

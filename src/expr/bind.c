@@ -21,7 +21,8 @@ static md_status wrong_count(const md_fx_formula *f, int32_t n_args)
     md_strbuf names = {0};
     for (int32_t i = 0; i < f->n_args; i++) {
         const md_fx_arg *a = &f->args[i];
-        md_strbuf_printf(&names, "%s%s", i > 0 ? ", " : "", a->is_scalar ? f->scalar[a->id].name : f->tensor[a->id].name);
+        md_strbuf_printf(&names, "%s%s", i > 0 ? ", " : "",
+                         a->is_scalar ? f->scalar[a->id].name : f->tensor[a->id].name);
     }
     md_status status = md_fail(MD_INVALID_ARGUMENT, "%d argument%s given, but the op takes %d: %s", n_args,
                                n_args == 1 ? "" : "s", f->n_args, md_strbuf_text(&names));
@@ -59,11 +60,14 @@ static md_status check_layout(int32_t i, const md_fx_tensor *t, const md_tensor 
             return md_fail(MD_INVALID_ARGUMENT, "argument %d '%s': axis %d has size %lld", i, t->name, a,
                            (long long)x->size[a]);
         if (x->stride[a] < 0)
-            return md_fail(MD_INVALID_ARGUMENT, "argument %d '%s': axis %d has stride %lld; strides must not be negative", i,
-                           t->name, a, (long long)x->stride[a]);
+            return md_fail(MD_INVALID_ARGUMENT,
+                           "argument %d '%s': axis %d has stride %lld; strides must not be negative", i, t->name, a,
+                           (long long)x->stride[a]);
         if (x->stride[a] == 0 && x->size[a] > 1 && t->role == MD_FX_OUTPUT)
-            return md_fail(MD_INVALID_ARGUMENT, "argument %d '%s': axis %d has stride 0, but an output needs a place for each "
-                           "element", i, t->name, a);
+            return md_fail(MD_INVALID_ARGUMENT,
+                           "argument %d '%s': axis %d has stride 0, but an output needs a place for each "
+                           "element",
+                           i, t->name, a);
         is_empty |= x->size[a] == 0;
         overflows |= __builtin_mul_overflow(count, x->size[a], &count);
         overflows |= __builtin_mul_overflow(x->size[a] > 0 ? x->size[a] - 1 : 0, x->stride[a], &step);
@@ -108,12 +112,14 @@ static md_status wrong_size(const binder *b, int32_t i, int32_t axis, int64_t si
     int32_t d = t->dim[axis], source = b->source[d];
     const char *least = t->at_least[axis] ? "at least " : "";
     if (source < 0)
-        return md_fail(MD_INVALID_ARGUMENT, "argument %d '%s': axis %d (dim '%s') has size %lld, but %s is static: %s%lld", i,
-                       t->name, axis, f->dim[d].name, (long long)size, f->dim[d].name, least,
-                       (long long)f->dim[d].size);
-    return md_fail(MD_INVALID_ARGUMENT, "argument %d '%s': axis %d (dim '%s') has size %lld, but argument %d '%s' gave %s = "
-                   "%lld", i, t->name, axis, f->dim[d].name, (long long)size, source,
-                   f->tensor[f->args[source].id].name, f->dim[d].name, (long long)b->binding->size[d]);
+        return md_fail(MD_INVALID_ARGUMENT,
+                       "argument %d '%s': axis %d (dim '%s') has size %lld, but %s is static: %s%lld", i, t->name, axis,
+                       f->dim[d].name, (long long)size, f->dim[d].name, least, (long long)f->dim[d].size);
+    return md_fail(MD_INVALID_ARGUMENT,
+                   "argument %d '%s': axis %d (dim '%s') has size %lld, but argument %d '%s' gave %s = "
+                   "%lld",
+                   i, t->name, axis, f->dim[d].name, (long long)size, source, f->tensor[f->args[source].id].name,
+                   f->dim[d].name, (long long)b->binding->size[d]);
 }
 
 static md_status bind_axis(binder *b, int32_t i, int32_t axis)
@@ -125,8 +131,9 @@ static md_status bind_axis(binder *b, int32_t i, int32_t axis)
     if (*bound >= 0)
         return size == *bound || (t->at_least[axis] && size > *bound) ? MD_OK : wrong_size(b, i, axis, size);
     if (size < dim->lo || size > dim->hi)
-        return md_fail(MD_INVALID_ARGUMENT, "argument %d '%s': axis %d (dim '%s') has size %lld, outside its range %lld..%lld",
-                       i, t->name, axis, dim->name, (long long)size, (long long)dim->lo, (long long)dim->hi);
+        return md_fail(MD_INVALID_ARGUMENT,
+                       "argument %d '%s': axis %d (dim '%s') has size %lld, outside its range %lld..%lld", i, t->name,
+                       axis, dim->name, (long long)size, (long long)dim->lo, (long long)dim->hi);
     *bound = size;
     b->source[t->dim[axis]] = i;
     return MD_OK;
@@ -192,7 +199,8 @@ static md_status check_reach(const binder *b, const md_fx_reach *r)
 {
     const md_fx_formula *f = b->formula;
     const md_fx_tensor *t = &f->tensor[r->tensor];
-    int64_t extent = t->role == MD_FX_TEMP ? b->binding->size[t->dim[r->axis]] : b->binding->tensor[r->tensor].size[r->axis];
+    int64_t extent =
+        t->role == MD_FX_TEMP ? b->binding->size[t->dim[r->axis]] : b->binding->tensor[r->tensor].size[r->axis];
     int64_t lo, hi;
     if (!md_fx_range(&lo, &hi, f, r->subscript, b->binding->size, r->n_guards, r->guard))
         return out_of_reach(f, r, extent, NULL);

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* An array of the evaluator's own, in f64 or i64: a temp, or an output that is put into place only at the end because it
- * is read and written (scatter targets) or lies where an input lies. */
+/* An array of the evaluator's own, in f64 or i64: a temp, or an output that is put into place only at the end because
+ * it is read and written (scatter targets) or lies where an input lies. */
 typedef struct staged {
     bool is_used, is_output;
     void *values;

@@ -1,8 +1,8 @@
 /* Inside the reference evaluator: nodes made into a graph of function pointers, and the machine they run on.
  *
- * Real values (f32, f64) are doubles, all others int64. A code has one of the two functions; the compiler puts conversions
- * between. The value of a code depends on the positions of the indices that it uses; reductions, scans and shared
- * subexpressions remember their last value with those positions, so that a softmax row costs O(n). */
+ * Real values (f32, f64) are doubles, all others int64. A code has one of the two functions; the compiler puts
+ * conversions between. The value of a code depends on the positions of the indices that it uses; reductions, scans and
+ * shared subexpressions remember their last value with those positions, so that a softmax row costs O(n). */
 #ifndef MD_EXPR_EVAL_CODE_H
 #define MD_EXPR_EVAL_CODE_H
 
@@ -24,7 +24,7 @@ typedef struct md_eval_set {
 } md_eval_set;
 
 struct md_eval_code {
-    md_eval_real_fn real; /* set if the value is real */
+    md_eval_real_fn real;   /* set if the value is real */
     md_eval_int_fn integer; /* set otherwise */
     const md_eval_code *arg[3];
     double num;
@@ -58,12 +58,12 @@ struct md_eval_machine {
     const md_fx_formula *formula;
     const md_fx_binding *binding;
     md_fx_fault *fault;
-    md_arena *arena; /* codes */
-    md_memo compiled; /* node -> code */
-    md_memo seen; /* which nodes have one user, which more */
+    md_arena *arena;               /* codes */
+    md_memo compiled;              /* node -> code */
+    md_memo seen;                  /* which nodes have one user, which more */
     int64_t at[MD_FX_MAX_INDICES]; /* where each index stands */
     md_eval_access tensor[MD_FX_MAX_TENSORS];
-    bool is_lazy[MD_FX_MAX_TENSORS]; /* computed on demand from its statement */
+    bool is_lazy[MD_FX_MAX_TENSORS];            /* computed on demand from its statement */
     const md_eval_code *value[MD_FX_MAX_STMTS]; /* compiled when first needed */
     md_eval_cached *cached[MD_FX_MAX_TENSORS];
     md_status status; /* the first failure while running: memory */
@@ -110,10 +110,13 @@ const md_eval_code *md_eval_to_bool(md_eval_machine *m, const md_eval_code *c);
 /** The same value, remembered until an index that it uses moves. */
 const md_eval_code *md_eval_remember(md_eval_machine *m, const md_eval_code *c);
 
+/* eval_op.c */
+const md_eval_code *md_eval_compile_op(md_eval_machine *m, const md_fx_node *node);
+
 /* eval_load.c */
 const md_eval_code *md_eval_compile_load(md_eval_machine *m, const md_fx_node *node);
-/** Element of the access at these positions of memory; false (and a fault) where an index lies outside and nothing is to be read
- * or written. Positions may be clamped. */
+/** Element of the access at these positions of memory; false (and a fault) where an index lies outside and nothing is
+ * to be read or written. Positions may be clamped. */
 bool md_eval_locate(md_eval_machine *m, int32_t tensor, int64_t *at);
 static inline int64_t md_eval_offset(const md_eval_access *a, const int64_t *at)
 {
@@ -132,12 +135,14 @@ const md_eval_code *md_eval_compile_scan(md_eval_machine *m, const md_fx_node *n
 md_status md_eval_machine_init(md_eval_machine *m, const md_fx_formula *formula, const md_fx_binding *binding,
                                md_fx_fault *fault);
 void md_eval_machine_finish(md_eval_machine *m);
-/** Fails where the tensor is to be computed on demand but its elements are not each written once, at their own index. */
+/** Fails where the tensor is to be computed on demand but its elements are not each written once, at their own index.
+ */
 md_status md_eval_check_lazy(md_eval_machine *m, int32_t tensor);
 /** The code of a statement's value. */
 md_status md_eval_statement(const md_eval_code **out, md_eval_machine *m, int32_t stmt);
 
-/* A sum with a second double for what rounding lost (Neumaier 1974): its error does not grow with the number of terms. */
+/* A sum with a second double for what rounding lost (Neumaier 1974): its error does not grow with the number of terms.
+ */
 typedef struct md_eval_sum {
     double high, low;
 } md_eval_sum;

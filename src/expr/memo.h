@@ -1,5 +1,5 @@
-/* A small map from pairs of pointers and a tag to a pointer: formulas are graphs whose nodes are shared, and a walk that
- * forgets what it has seen takes exponential time. */
+/* A small map from pairs of pointers and a tag to a pointer: formulas are graphs whose nodes are shared, and a walk
+ * that forgets what it has seen takes exponential time. */
 #ifndef MD_EXPR_MEMO_H
 #define MD_EXPR_MEMO_H
 
@@ -16,7 +16,7 @@ typedef struct md_memo_slot {
 typedef struct md_memo {
     md_memo_slot *slot;
     size_t n, capacity; /* capacity is 0 or a power of 2 */
-} md_memo; /* a zeroed struct is an empty map */
+} md_memo;              /* a zeroed struct is an empty map */
 
 void md_memo_finish(md_memo *m);
 /** Whether the key is there; its value through `value` (may be NULL). */

@@ -1,5 +1,5 @@
-/* NumPy's and PyTorch's semantics, one element at a time. Integers wrap; // and % round toward minus infinity as in Python,
- * and by an integer zero they give 0, as in NumPy. */
+/* NumPy's and PyTorch's semantics, one element at a time. Integers wrap; // and % round toward minus infinity as in
+ * Python, and by an integer zero they give 0, as in NumPy. */
 #include "expr/scalar.h"
 
 #include <math.h>
@@ -163,7 +163,7 @@ INT(NOT, a == 0)
 INT(ABS, a < 0 ? wrap_sub(0, a) : a)
 INT(SIGN, (a > 0) - (a < 0))
 INT(RELU, a > 0 ? a : 0)
-INT(SAME, a) /* floor, ceil, round, trunc of an integer */
+INT(SAME, a)  /* floor, ceil, round, trunc of an integer */
 INT(NEVER, 0) /* isnan, isinf of an integer */
 INT(POW, power_int(a, b))
 INT(MIN, a < b ? a : b)
@@ -187,9 +187,10 @@ TEST(ISINF, isinf(a))
 md_scalar_real_fn md_scalar_real(md_fx_op op)
 {
     static const md_scalar_real_fn table[MD_FX_N_OPS] = {
-        R(NEG), R(ADD), R(SUB), R(MUL), R(DIV), R(FLOORDIV), R(MOD), R(ABS), R(SIGN), R(EXP), R(EXPM1), R(LOG), R(LOG1P),
-        R(LOG2), R(EXP2), R(SQRT), R(RSQRT), R(SIN), R(COS), R(TANH), R(ERF), R(SIGMOID), R(SILU), R(RELU), R(GELU),
-        R(GELU_TANH), R(SOFTPLUS), R(FLOOR), R(CEIL), R(ROUND), R(TRUNC), R(POW), R(MIN), R(MAX), R(CLAMP), R(FMA),
+        R(NEG),   R(ADD),   R(SUB),   R(MUL),     R(DIV),  R(FLOORDIV), R(MOD),  R(ABS),       R(SIGN),
+        R(EXP),   R(EXPM1), R(LOG),   R(LOG1P),   R(LOG2), R(EXP2),     R(SQRT), R(RSQRT),     R(SIN),
+        R(COS),   R(TANH),  R(ERF),   R(SIGMOID), R(SILU), R(RELU),     R(GELU), R(GELU_TANH), R(SOFTPLUS),
+        R(FLOOR), R(CEIL),  R(ROUND), R(TRUNC),   R(POW),  R(MIN),      R(MAX),  R(CLAMP),     R(FMA),
     };
     return op > MD_FX_NO_OP && op < MD_FX_N_OPS ? table[op] : NULL;
 }
@@ -197,9 +198,34 @@ md_scalar_real_fn md_scalar_real(md_fx_op op)
 md_scalar_int_fn md_scalar_int(md_fx_op op)
 {
     static const md_scalar_int_fn table[MD_FX_N_OPS] = {
-        I(NEG), I(ADD), I(SUB), I(MUL), I(FLOORDIV), I(MOD), I(LT), I(LE), I(GT), I(GE), I(EQ), I(NE), I(AND), I(OR),
-        I(NOT), I(ABS), I(SIGN), I(RELU), [MD_FX_FLOOR] = int_SAME, [MD_FX_CEIL] = int_SAME, [MD_FX_ROUND] = int_SAME,
-        [MD_FX_TRUNC] = int_SAME, [MD_FX_ISNAN] = int_NEVER, [MD_FX_ISINF] = int_NEVER, I(POW), I(MIN), I(MAX), I(CLAMP),
+        I(NEG),
+        I(ADD),
+        I(SUB),
+        I(MUL),
+        I(FLOORDIV),
+        I(MOD),
+        I(LT),
+        I(LE),
+        I(GT),
+        I(GE),
+        I(EQ),
+        I(NE),
+        I(AND),
+        I(OR),
+        I(NOT),
+        I(ABS),
+        I(SIGN),
+        I(RELU),
+        [MD_FX_FLOOR] = int_SAME,
+        [MD_FX_CEIL] = int_SAME,
+        [MD_FX_ROUND] = int_SAME,
+        [MD_FX_TRUNC] = int_SAME,
+        [MD_FX_ISNAN] = int_NEVER,
+        [MD_FX_ISINF] = int_NEVER,
+        I(POW),
+        I(MIN),
+        I(MAX),
+        I(CLAMP),
         I(FMA),
     };
     return op > MD_FX_NO_OP && op < MD_FX_N_OPS ? table[op] : NULL;

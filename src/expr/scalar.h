@@ -11,7 +11,8 @@ typedef double (*md_scalar_real_fn)(double a, double b, double c);
 typedef int64_t (*md_scalar_int_fn)(int64_t a, int64_t b, int64_t c);
 typedef bool (*md_scalar_test_fn)(double a, double b);
 
-/** The operation on reals (results of type f32 or f64); NULL for comparisons, logic and WHERE. Unused operands are ignored. */
+/** The operation on reals (results of type f32 or f64); NULL for comparisons, logic and WHERE. Unused operands are
+ * ignored. */
 md_scalar_real_fn md_scalar_real(md_fx_op op);
 /** The operation on integers and truth values (results of type i64 or bool); NULL where the result is always real. */
 md_scalar_int_fn md_scalar_int(md_fx_op op);

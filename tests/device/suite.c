@@ -16,8 +16,9 @@ static int effort(void)
 
 static void summarize(const suite *s)
 {
-    print_message("%lld calls, %lld pinned variants (%lld calls did not fit), %lld elements, %lld unchecked\n", (long long)s->n_calls,
-                  (long long)s->n_variants, (long long)s->n_skipped, (long long)s->n_elements, (long long)s->n_unchecked);
+    print_message("%lld calls, %lld pinned variants (%lld calls did not fit), %lld elements, %lld unchecked\n",
+                  (long long)s->n_calls, (long long)s->n_variants, (long long)s->n_skipped, (long long)s->n_elements,
+                  (long long)s->n_unchecked);
     assert_int_equal(s->n_failed, 0);
     assert_true(s->n_calls > 0);
 }
@@ -92,7 +93,11 @@ static void conformance_case_run(void *user, const conformance_case *c)
 {
     suite *s = user;
     md_op *op = NULL;
-    const md_op_options o = {.dtype = c->dtype, .sizes = c->sizes[0] ? c->sizes : NULL, .bounds = c->bounds, .hints = "16", .max_variants = 2};
+    const md_op_options o = {.dtype = c->dtype,
+                             .sizes = c->sizes[0] ? c->sizes : NULL,
+                             .bounds = c->bounds,
+                             .hints = "16",
+                             .max_variants = 2};
     uint64_t turn = (uint64_t)(c->name[strlen(c->name) / 2] + c->name[strlen(c->name) - 1]) % 6;
     if (c->dtype != MD_F32 && effort() < 4 && turn != (uint64_t)c->dtype)
         return;
@@ -123,7 +128,10 @@ static void run_random(suite *s, const char *text, uint64_t *seed, bool with_var
 {
     static const md_dtype dtypes[] = {MD_F32, MD_F32, MD_BF16, MD_F16, MD_F64};
     suite_formula f;
-    const md_op_options o = {.dtype = dtypes[check_random(seed) % 5], .sizes = static_sizes(text), .hints = "16,128", .bounds = options->bad_indices ? (md_bounds)(check_random(seed) % 3) : MD_BOUNDS_REPORT};
+    const md_op_options o = {.dtype = dtypes[check_random(seed) % 5],
+                             .sizes = static_sizes(text),
+                             .hints = "16,128",
+                             .bounds = options->bad_indices ? (md_bounds)(check_random(seed) % 3) : MD_BOUNDS_REPORT};
     if (suite_begin(s, &f, text, &o)) {
         for (int view = 0; view < DATA_N_VIEWS; view++) {
             data_options d = *options;
@@ -147,7 +155,9 @@ static void test_operations(void **state)
         for (int kind = 0; kind < RANDOM_OP_N_KINDS; kind++) {
             md_strbuf text = {0};
             random_op(&text, &seed, (random_op_kind)kind);
-            const data_options d = {.max_work = 100000, .bad_indices = (kind == RANDOM_OP_GATHER || kind == RANDOM_OP_SCATTER) && trial % 2};
+            const data_options d = {.max_work = 100000,
+                                    .bad_indices =
+                                        (kind == RANDOM_OP_GATHER || kind == RANDOM_OP_SCATTER) && trial % 2};
             run_random(s, md_strbuf_text(&text), &seed, true, &d);
             md_strbuf_finish(&text);
         }
@@ -163,7 +173,8 @@ static void test_wild(void **state)
         md_strbuf text = {0};
         const random_formula_options o = {.max_depth = 3, .without_specials = trial % 2 == 0};
         random_formula(&text, &seed, &o);
-        run_random(s, md_strbuf_text(&text), &seed, false, &(data_options){.max_work = 20000, .specials = trial % 2, .bad_indices = trial % 5 == 4});
+        run_random(s, md_strbuf_text(&text), &seed, false,
+                   &(data_options){.max_work = 20000, .specials = trial % 2, .bad_indices = trial % 5 == 4});
         md_strbuf_finish(&text);
     }
     summarize(s);
@@ -197,7 +208,9 @@ static void test_in_place(void **state)
             for (int k = 0; k < 6; k++) {
                 for (int d = 0; d < MD_FX_MAX_DIMS; d++)
                     size[d] = (const int64_t[]){17, 64, 100}[k % 3];
-                suite_add(s, &f, check_random(&seed), &(data_options){.view = k < 3 ? DATA_CONTIGUOUS : DATA_UNALIGNED, .size = size, .max_work = 20000000});
+                suite_add(s, &f, check_random(&seed),
+                          &(data_options){
+                              .view = k < 3 ? DATA_CONTIGUOUS : DATA_UNALIGNED, .size = size, .max_work = 20000000});
             }
             suite_check_in_place(s, &f);
         }
@@ -219,7 +232,11 @@ static void test_catalogue(void **state)
         const md_op_options o = {.dtype = dtypes[check_random(&seed) % (effort() > 1 ? 4 : 2)], .hints = "64,512"};
         if (suite_begin(s, &f, text, &o)) {
             for (int k = 0; k < 4; k++)
-                suite_add(s, &f, check_random(&seed), &(data_options){.view = k == 3 ? DATA_STRIDED : k == 2 ? DATA_UNALIGNED : DATA_CONTIGUOUS, .max_work = k == 0 ? 1000000 : 100000});
+                suite_add(s, &f, check_random(&seed),
+                          &(data_options){.view = k == 3   ? DATA_STRIDED
+                                                  : k == 2 ? DATA_UNALIGNED
+                                                           : DATA_CONTIGUOUS,
+                                          .max_work = k == 0 ? 1000000 : 100000});
             suite_check_variants(s, &f, 1);
         }
         suite_end(&f);
@@ -250,10 +267,8 @@ int suite_run(const suite_options *options)
 {
     suite s = {.options = options};
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_prestate(test_conformance, &s),
-        cmocka_unit_test_prestate(test_operations, &s),
-        cmocka_unit_test_prestate(test_wild, &s),
-        cmocka_unit_test_prestate(test_in_place, &s),
+        cmocka_unit_test_prestate(test_conformance, &s), cmocka_unit_test_prestate(test_operations, &s),
+        cmocka_unit_test_prestate(test_wild, &s),        cmocka_unit_test_prestate(test_in_place, &s),
         cmocka_unit_test_prestate(test_catalogue, &s),
     };
     void *state = &s;

@@ -1,8 +1,9 @@
-/* What every device must pass, through the public interface only: known values, and every variant of formulas of all kinds
- * against the reference within bounds, on all dtypes, ragged shapes and views, with poisoned outputs between guard bands.
- * A device's test program is: int main(void) { return suite_run(&(suite_options){.device = "host"}); }
+/* What every device must pass, through the public interface only: known values, and every variant of formulas of all
+ * kinds against the reference within bounds, on all dtypes, ragged shapes and views, with poisoned outputs between
+ * guard bands. A device's test program is: int main(void) { return suite_run(&(suite_options){.device = "host"}); }
  *
- * MD_TEST_SEED picks the random part, MD_TEST_EFFORT (default 1) how much there is of it, MD_TEST_ONLY which tests run. */
+ * MD_TEST_SEED picks the random part, MD_TEST_EFFORT (default 1) how much there is of it, MD_TEST_ONLY which tests run.
+ */
 #ifndef MD_TESTS_DEVICE_SUITE_H
 #define MD_TESTS_DEVICE_SUITE_H
 

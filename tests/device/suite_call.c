@@ -15,8 +15,9 @@ void suite_complain(suite *s, const suite_formula *f, int set, const char *varia
     if (set >= 0)
         data_sizes(sizes, sizeof(sizes), &f->set[set]);
     if (s->n_failed++ < MAX_COMPLAINTS)
-        print_error("%s\n    dtype %s, %s%s%s%s%s: %s\n", f->text, md_dtype_name(f->options.dtype), set >= 0 ? "sizes " : "", sizes,
-                    set >= 0 ? ", " : "", variant ? "variant " : "", variant ? variant : "picked", text);
+        print_error("%s\n    dtype %s, %s%s%s%s%s: %s\n", f->text, md_dtype_name(f->options.dtype),
+                    set >= 0 ? "sizes " : "", sizes, set >= 0 ? ", " : "", variant ? "variant " : "",
+                    variant ? variant : "picked", text);
 }
 
 bool suite_begin(suite *s, suite_formula *f, const char *text, const md_op_options *options)
@@ -39,7 +40,8 @@ void suite_add(suite *s, suite_formula *f, uint64_t seed, const data_options *op
     if (k == SUITE_MAX_SETS || !data_make(&f->set[k], f->formula, seed, options))
         return;
     f->n_sets++;
-    if (data_bind(&b, &f->set[k]) != MD_OK || bound_evaluate(f->result[k], f->formula, &b, &s->options->bounds) != MD_OK ||
+    if (data_bind(&b, &f->set[k]) != MD_OK ||
+        bound_evaluate(f->result[k], f->formula, &b, &s->options->bounds) != MD_OK ||
         md_fx_evaluate(f->formula, &b, &fault) != MD_OK)
         suite_complain(s, f, k, NULL, "the reference: %s", md_last_error());
     f->is_faulty[k] = fault.is_set;
@@ -122,7 +124,8 @@ static bool call(suite *s, suite_formula *f, md_op *op, int set, const char *var
         const md_status status = md_call(op, NULL, arg, n);
         fits = !(variant && status == MD_UNSUPPORTED);
         if (fits && is_status_wrong(s, f, set, status)) {
-            suite_complain(s, f, set, variant, "md_call: %s: %s", md_status_name(status), status ? md_last_error() : "no index reported");
+            suite_complain(s, f, set, variant, "md_call: %s: %s", md_status_name(status),
+                           status ? md_last_error() : "no index reported");
             ran = false;
         }
     }
@@ -205,7 +208,8 @@ static void call_in_place(suite *s, suite_formula *f, md_op *op, int set, int32_
         suite_complain(s, f, set, "in place", "memory: %s", md_last_error());
     char text[400] = "";
     /* the input's image now holds the output; the rest must be as ever */
-    if (status == MD_OK && !bound_check(&f->result[set][output], &d->tensor[input].host, &s->n_unchecked, text, sizeof(text)))
+    if (status == MD_OK &&
+        !bound_check(&f->result[set][output], &d->tensor[input].host, &s->n_unchecked, text, sizeof(text)))
         suite_complain(s, f, set, "in place", "'%s' in the memory of '%s': %s", f->formula->tensor[output].name,
                        f->formula->tensor[input].name, text);
     if (status == MD_OK)
@@ -223,9 +227,10 @@ void suite_check_in_place(suite *s, suite_formula *f)
         return;
     }
     for (int k = 0; k < f->n_sets; k++)
-        for (int32_t y = 0; y < fx->n_tensors; y++)
+        for (int32_t y = f->is_faulty[k] ? fx->n_tensors : 0; y < fx->n_tensors; y++)
             for (int32_t x = 0; x < fx->n_tensors; x++)
-                if (fx->tensor[y].role == MD_FX_OUTPUT && !fx->tensor[y].is_updated && fx->tensor[x].role == MD_FX_INPUT &&
+                if (fx->tensor[y].role == MD_FX_OUTPUT && !fx->tensor[y].is_updated &&
+                    fx->tensor[x].role == MD_FX_INPUT &&
                     have_one_layout(&f->set[k].tensor[y].host, &f->set[k].tensor[x].host))
                     call_in_place(s, f, op, k, y, x);
     md_op_destroy(&op);

@@ -8,7 +8,8 @@
 typedef struct suite {
     const suite_options *options;
     md_context *context;
-    int64_t n_calls, n_elements, n_unchecked, n_variants, n_skipped; /* skipped: a pinned variant does not fit the shape */
+    int64_t n_calls, n_elements, n_unchecked, n_variants,
+        n_skipped; /* skipped: a pinned variant does not fit the shape */
     int n_failed;
 } suite;
 

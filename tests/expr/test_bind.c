@@ -7,19 +7,21 @@ static float memory[64];
 
 typedef struct bind_case {
     const char *formula, *sizes;
-    const char *args; /* "[2,3] [3] 1.5": tensors as their sizes, scalars as numbers, and the marks below */
+    const char *args;    /* "[2,3] [3] 1.5": tensors as their sizes, scalars as numbers, and the marks below */
     const char *message; /* NULL: accepted */
 } bind_case;
 
 #define MATMUL "Y[m,n] = sum[k](X[m,k] * W[n,k])"
 #define BIG "1099511627776"
 
-/* Marks in front of a tensor: ! data is NULL, ? the tensor itself is, d: its dtype is f64, u: unaligned; behind it: /4,1 strides. */
+/* Marks in front of a tensor: ! data is NULL, ? the tensor itself is, d: its dtype is f64, u: unaligned; behind it:
+ * /4,1 strides. */
 static const bind_case cases[] = {
     {MATMUL, NULL, "[2,5] [2,3] [5,3]", NULL},
     {MATMUL, NULL, "[2,5] [2,3]", "2 arguments given, but the op takes 3: Y, X, W"},
     {MATMUL, NULL, "[2,5]", "1 argument given, but the op takes 3: Y, X, W"},
-    {MATMUL, NULL, "[2,5] [2,32] [5,64]", "argument 2 'W': axis 1 (dim 'k') has size 64, but argument 1 'X' gave k = 32"},
+    {MATMUL, NULL, "[2,5] [2,32] [5,64]",
+     "argument 2 'W': axis 1 (dim 'k') has size 64, but argument 1 'X' gave k = 32"},
     {MATMUL, NULL, "[2,5] [3,3] [5,3]", "argument 1 'X': axis 0 (dim 'm') has size 3, but argument 0 'Y' gave m = 2"},
     {MATMUL, "k=4", "[2,5] [2,3] [5,3]", "argument 1 'X': axis 1 (dim 'k') has size 3, but k is static: 4"},
     {MATMUL, "m=1..4", "[5,5] [5,3] [5,3]", "argument 0 'Y': axis 0 (dim 'm') has size 5, outside its range 1..4"},
@@ -36,15 +38,18 @@ static const bind_case cases[] = {
     {MATMUL, NULL, "[2,5] u:[2,3] [5,3]", "argument 1 'X': data is not aligned to its 4-byte elements"},
     {MATMUL, NULL, "[2,5] [2,-3] [5,3]", "argument 1 'X': axis 1 has size -3"},
     {MATMUL, NULL, "[2,5] [2,3]/-3,1 [5,3]", "argument 1 'X': axis 0 has stride -3; strides must not be negative"},
-    {MATMUL, NULL, "[2,5]/0,1 [2,3] [5,3]", "argument 0 'Y': axis 0 has stride 0, but an output needs a place for each element"},
+    {MATMUL, NULL, "[2,5]/0,1 [2,3] [5,3]",
+     "argument 0 'Y': axis 0 has stride 0, but an output needs a place for each element"},
     {MATMUL, NULL, "[1,5]/0,1 [1,3] [5,3]", NULL},
     {MATMUL, NULL, "[2,5] [2,3]/0,1 [5,3]/0,0", NULL},
     {"Y[i,j] = X[i,j]", NULL, "[" BIG "," BIG "] [2,2]", "argument 0 'Y': its elements span more than 2^63 bytes"},
-    {"Y[i,j] = X[i,j]", NULL, "[2,2] [2,2]/9000000000000000000,1", "argument 1 'X': its elements span more than 2^63 bytes"},
+    {"Y[i,j] = X[i,j]", NULL, "[2,2] [2,2]/9000000000000000000,1",
+     "argument 1 'X': its elements span more than 2^63 bytes"},
     {"Y[i,j] = X[i,j]", NULL, "[0," BIG "] [0," BIG "]", NULL},
     {"scalar a; Y[i] = a * X[i]", NULL, "1.5 [2] [2]", NULL},
     {"scalar a; Y[i] = a * X[i]", NULL, "1 [2] [2]", NULL},
-    {"scalar a; Y[i] = a * X[i]", NULL, "[2] [2] [2]", "argument 0 'a' is a scalar of type f32, but a tensor was given"},
+    {"scalar a; Y[i] = a * X[i]", NULL, "[2] [2] [2]",
+     "argument 0 'a' is a scalar of type f32, but a tensor was given"},
     {"scalar a; Y[i] = a * X[i]", NULL, "- [2] [2]", "argument 0 'a' is a scalar of type f32, but nothing was given"},
     {"scalar n:i64; Y[i] = n * X[i]", NULL, "1.5 [2] [2]",
      "argument 0 'n' is an integer scalar of type i64, but a real scalar was given"},
@@ -53,11 +58,14 @@ static const bind_case cases[] = {
     {"Y[i] = X[i+1] - X[i]", NULL, "[9] [9]", "argument 1 'X': axis 0 has size 9, but subscript 'i + 1' reaches 9"},
     {"Y[i] = X[i-1]", NULL, "[9] [9]", "argument 1 'X': axis 0 has size 9, but subscript 'i - 1' reaches -1"},
     {"Y[i] = where(i > 0, X[i-1], 0)", NULL, "[9] [8]", NULL},
-    {"Y[i] = where(i > 0, X[i-1], 0)", NULL, "[9] [7]", "argument 1 'X': axis 0 has size 7, but subscript 'i - 1' reaches 7"},
+    {"Y[i] = where(i > 0, X[i-1], 0)", NULL, "[9] [7]",
+     "argument 1 'X': axis 0 has size 7, but subscript 'i - 1' reaches 7"},
     {"Y[i] = X[i+1]", NULL, "[0] ![0]", NULL},
     {"Y[i] = sum[r](X[2*i+r])", "r=3", "[4] [9]", NULL},
-    {"Y[i] = sum[r](X[2*i+r])", "r=3", "[4] [8]", "argument 1 'X': axis 0 has size 8, but subscript '2 * i + r' reaches 8"},
-    {"let t[i] = X[i]; Y[i] = t[i+1]", NULL, "[4] [4]", "temporary 't': axis 0 has size 4, but subscript 'i + 1' reaches 4"},
+    {"Y[i] = sum[r](X[2*i+r])", "r=3", "[4] [8]",
+     "argument 1 'X': axis 0 has size 8, but subscript '2 * i + r' reaches 8"},
+    {"let t[i] = X[i]; Y[i] = t[i+1]", NULL, "[4] [4]",
+     "temporary 't': axis 0 has size 4, but subscript 'i + 1' reaches 4"},
     {"Y[i] = max[k](X[i,k])", NULL, "[2] [2,0]", "dim 'k' has size 0, but the max of nothing has no value"},
     {"Y[i] = 1.5 + argmin[k](X[i,k])", NULL, "[2] [2,0]", "dim 'k' has size 0, but the argmin of nothing has no value"},
     {"Y[i] = sum[k](X[i,k])", NULL, "[2] [2,0]", NULL},
@@ -83,7 +91,10 @@ static const char *read_tensor(md_tensor *t, const char *text)
     int64_t size[MD_MAX_RANK];
     text = strchr(text, '[') + 1;
     const int32_t rank = read_list(size, &text, ']');
-    *t = md_tensor_make(is_null ? NULL : is_odd ? (char *)memory + 1 : (char *)memory, is_f64 ? MD_F64 : MD_F32, rank, size);
+    *t = md_tensor_make(is_null  ? NULL
+                        : is_odd ? (char *)memory + 1
+                                 : (char *)memory,
+                        is_f64 ? MD_F64 : MD_F32, rank, size);
     if (*++text == '/') {
         ++text;
         (void)read_list(t->stride, &text, ' ');
@@ -141,7 +152,8 @@ static void test_values(void **state)
     (void)state;
     md_fx_formula *f = NULL;
     md_fx_binding b;
-    md_tensor y = md_tensor_make(memory, MD_F32, 2, (int64_t[]){2, 3}), x = md_tensor_make(memory, MD_F32, 1, (int64_t[]){9});
+    md_tensor y = md_tensor_make(memory, MD_F32, 2, (int64_t[]){2, 3}),
+              x = md_tensor_make(memory, MD_F32, 1, (int64_t[]){9});
     const md_fx_options options = {.sizes = "r=4"};
     assert_ok(md_fx_formula_create(&f, "scalar a, n:i64; Y[i,j] = a * n * sum[r](X[i+j+r])", &options));
     assert_int_equal(f->n_args, 4);

@@ -1,5 +1,5 @@
-/* The support that other tests lean on: bounds hold for the reference itself, are tight enough to catch a wrong element, and
- * random operations are legal. */
+/* The support that other tests lean on: bounds hold for the reference itself, are tight enough to catch a wrong
+ * element, and random operations are legal. */
 #include "base/dtype.h"
 #include "support/bound.h"
 #include "support/check.h"
@@ -33,7 +33,8 @@ static void check_one(tally *all, const md_fx_formula *f, data_set *d)
             fail_msg("%s\nat %s: '%s': %s", f->text, sizes, f->tensor[t].name, text);
         all->n_elements += result[t].n;
         for (int64_t i = 0; i < result[t].n; i++)
-            all->n_loose += isfinite(result[t].error[i]) && result[t].error[i] > 1e-3 * (fabs(result[t].value[i]) + 0.1);
+            all->n_loose +=
+                isfinite(result[t].error[i]) && result[t].error[i] > 1e-3 * (fabs(result[t].value[i]) + 0.1);
     }
     if (!data_is_intact(d, text, sizeof(text)))
         fail_msg("%s: %s", f->text, text);
@@ -87,7 +88,10 @@ static void test_wild(void **state)
     tally all = {0};
     for (int trial = 0; trial < 200; trial++) {
         md_strbuf text = {0};
-        const data_options options = {.view = (data_view)(trial % DATA_N_VIEWS), .specials = trial % 2, .bad_indices = trial % 3 == 0, .max_work = 8000};
+        const data_options options = {.view = (data_view)(trial % DATA_N_VIEWS),
+                                      .specials = trial % 2,
+                                      .bad_indices = trial % 3 == 0,
+                                      .max_work = 8000};
         const random_formula_options o = {.without_specials = trial % 2 == 0, .max_depth = 3};
         random_formula(&text, &seed, &o);
         run_text(&all, md_strbuf_text(&text), &seed, &options);
@@ -104,8 +108,10 @@ static void test_catches(void **state)
     static const struct {
         const char *text;
         double factor;
-    } cases[] = {{"Y[i,j] = X[i,j]", 1.0 + 0x1p-23}, {"Y[i,j] = exp(X[i,j] - max[k](X[i,k])) / sum[k](exp(X[i,k] - max[l](X[i,l])))", 1.0 + 1e-4},
-                 {"Y[i,j] = sum[k](X[i,k] * X[j,k])", 1.0 + 1e-3}, {"Y[i,j] = cumsum[j](abs(X[i,j]))", 1.0 + 1e-4}};
+    } cases[] = {{"Y[i,j] = X[i,j]", 1.0 + 0x1p-23},
+                 {"Y[i,j] = exp(X[i,j] - max[k](X[i,k])) / sum[k](exp(X[i,k] - max[l](X[i,l])))", 1.0 + 1e-4},
+                 {"Y[i,j] = sum[k](X[i,k] * X[j,k])", 1.0 + 1e-3},
+                 {"Y[i,j] = cumsum[j](abs(X[i,j]))", 1.0 + 1e-4}};
     (void)state;
     for (size_t k = 0; k < sizeof(cases) / sizeof(cases[0]); k++) {
         char text[300];
@@ -137,6 +143,7 @@ static void test_catches(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_ops), cmocka_unit_test(test_wild), cmocka_unit_test(test_catches)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_ops), cmocka_unit_test(test_wild),
+                                       cmocka_unit_test(test_catches)};
     return cmocka_run_group_tests_name("bound", tests, NULL, NULL);
 }

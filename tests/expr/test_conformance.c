@@ -30,8 +30,8 @@ static void check_fault(const conformance_case *c, const md_fx_formula *f, const
     char text[160];
     if (fault->is_set != c->has_fault)
         report(c, fault->is_set ? "reported a fault" : "reported no fault");
-    else if (fault->is_set && (strcmp(f->tensor[fault->tensor].name, c->fault_tensor) != 0 || fault->axis != c->fault_axis ||
-                               fault->value != c->fault_value)) {
+    else if (fault->is_set && (strcmp(f->tensor[fault->tensor].name, c->fault_tensor) != 0 ||
+                               fault->axis != c->fault_axis || fault->value != c->fault_value)) {
         (void)snprintf(text, sizeof(text), "reported the fault %s %d %lld", f->tensor[fault->tensor].name, fault->axis,
                        (long long)fault->value);
         report(c, text);

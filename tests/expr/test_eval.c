@@ -74,8 +74,10 @@ static void test_cost_at(void **state)
     md_tensor y = make(MD_F32, 2, size, 0), x = make(MD_F32, 2, size, 1);
     double value, sum = 0.0, max = -INFINITY;
     const float *row = (const float *)x.data + 30000;
-    assert_ok(md_fx_formula_create(&f,
-        "let m[i] = max[k](X[i,k]); let e[i,j] = exp(X[i,j] - m[i]); let s[i] = sum[k](e[i,k]); Y[i,j] = e[i,j] / s[i]", NULL));
+    assert_ok(md_fx_formula_create(
+        &f,
+        "let m[i] = max[k](X[i,k]); let e[i,j] = exp(X[i,j] - m[i]); let s[i] = sum[k](e[i,k]); Y[i,j] = e[i,j] / s[i]",
+        NULL));
     assert_ok(md_fx_bind(&b, f, (md_arg[]){md_t(&x), md_t(&y)}, 2));
     int32_t t = 0;
     while (strcmp(f->tensor[t].name, "Y") != 0)
@@ -117,7 +119,9 @@ static void test_in_place(void **state)
 {
     (void)state;
     static const char *const texts[] = {
-        "Y[i] = X[i] / sum[k](X[k])", "Y[i] = X[size(i) - 1 - i]", "let t[i] = X[i] * 2; Y[i] = t[i] + X[0]",
+        "Y[i] = X[i] / sum[k](X[k])",
+        "Y[i] = X[size(i) - 1 - i]",
+        "let t[i] = X[i] * 2; Y[i] = t[i] + X[0]",
     };
     for (size_t k = 0; k < sizeof(texts) / sizeof(texts[0]); k++) {
         float apart[4], x[4] = {1, 2, 4, 8}, together[4] = {1, 2, 4, 8};
@@ -177,7 +181,8 @@ static void test_elements_refused(void **state)
     md_fx_binding b;
     int64_t n = 4, at[1] = {4};
     double value = 7.0;
-    md_tensor g = make(MD_F32, 1, &n, 1), ids = make(MD_I64, 1, &n, 0), x = make(MD_F32, 1, &n, 2), z = make(MD_F32, 1, &n, 3);
+    md_tensor g = make(MD_F32, 1, &n, 1), ids = make(MD_I64, 1, &n, 0), x = make(MD_F32, 1, &n, 2),
+              z = make(MD_F32, 1, &n, 3);
     assert_ok(md_fx_formula_create(&f, "G[ids[i]] += X[i]; Z[i] = G[i] + X[i]", NULL));
     assert_ok(md_fx_bind(&b, f, (md_arg[]){md_t(&g), md_t(&ids), md_t(&x), md_t(&z)}, 4));
     assert_fails(md_fx_evaluate_at(&value, f, &b, 0, at), MD_UNSUPPORTED, "'G' cannot be evaluated element by element");
@@ -198,8 +203,8 @@ static void test_memory(void **state)
     md_fx_binding b;
     int64_t size[2] = {2, 3};
     md_tensor y = make(MD_F32, 2, size, 0), x = make(MD_F32, 2, size, 1);
-    assert_ok(md_fx_formula_create(&f,
-        "let m[i] = max[k](X[i,k]); Y[i,j] = cumsum[j](exp(X[i,j] - m[i])) / sum[k](X[i,k])", NULL));
+    assert_ok(md_fx_formula_create(
+        &f, "let m[i] = max[k](X[i,k]); Y[i,j] = cumsum[j](exp(X[i,j] - m[i])) / sum[k](X[i,k])", NULL));
     assert_ok(md_fx_bind(&b, f, (md_arg[]){md_t(&x), md_t(&y)}, 2));
     int64_t n = 0;
     for (md_status status = MD_INTERNAL; status != MD_OK;) {
@@ -219,9 +224,14 @@ static void test_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cost),    cmocka_unit_test(test_cost_at), cmocka_unit_test(test_precision),
-        cmocka_unit_test(test_in_place), cmocka_unit_test(test_strides), cmocka_unit_test(test_scatter_rounds_once),
-        cmocka_unit_test(test_elements_refused), cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_cost),
+        cmocka_unit_test(test_cost_at),
+        cmocka_unit_test(test_precision),
+        cmocka_unit_test(test_in_place),
+        cmocka_unit_test(test_strides),
+        cmocka_unit_test(test_scatter_rounds_once),
+        cmocka_unit_test(test_elements_refused),
+        cmocka_unit_test(test_memory),
     };
     return cmocka_run_group_tests_name("eval", tests, NULL, NULL);
 }

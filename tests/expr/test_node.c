@@ -55,7 +55,8 @@ static const md_fx_node *random_leaf(fixture *x)
 static const md_fx_node *random_int(fixture *x, int depth, bool linear)
 {
     static const md_fx_op sums[] = {MD_FX_ADD, MD_FX_SUB};
-    static const md_fx_op others[] = {MD_FX_MIN, MD_FX_MAX, MD_FX_MUL, MD_FX_FLOORDIV, MD_FX_MOD, MD_FX_WHERE, MD_FX_ABS, MD_FX_CLAMP};
+    static const md_fx_op others[] = {MD_FX_MIN, MD_FX_MAX,   MD_FX_MUL, MD_FX_FLOORDIV,
+                                      MD_FX_MOD, MD_FX_WHERE, MD_FX_ABS, MD_FX_CLAMP};
     md_arena *a = x->formula.arena;
     if (depth == 0 || pick(x, 0, 5) == 0)
         return random_leaf(x);
@@ -67,10 +68,13 @@ static const md_fx_node *random_int(fixture *x, int depth, bool linear)
         return pick(x, 0, 5) == 0 ? md_fx_op1(a, MD_FX_NEG, l) : md_fx_op2(a, sums[pick(x, 0, 1)], l, r);
     const md_fx_op op = others[pick(x, 0, 7)];
     if (op == MD_FX_WHERE)
-        return md_fx_op3(a, op, md_fx_op2(a, MD_FX_LT + (md_fx_op)pick(x, 0, 5), random_int(x, 1, true), random_int(x, 1, true)), l, r);
+        return md_fx_op3(
+            a, op, md_fx_op2(a, MD_FX_LT + (md_fx_op)pick(x, 0, 5), random_int(x, 1, true), random_int(x, 1, true)), l,
+            r);
     if (op == MD_FX_CLAMP)
         return md_fx_op3(a, op, l, md_fx_integer(a, pick(x, -5, 0)), md_fx_integer(a, pick(x, 0, 5)));
-    return op == MD_FX_ABS ? md_fx_op1(a, op, l) : md_fx_op2(a, op, l, op == MD_FX_MIN || op == MD_FX_MAX ? r : constant);
+    return op == MD_FX_ABS ? md_fx_op1(a, op, l)
+                           : md_fx_op2(a, op, l, op == MD_FX_MIN || op == MD_FX_MAX ? r : constant);
 }
 
 static int64_t floor_div(int64_t a, int64_t b)
@@ -92,27 +96,49 @@ static int64_t value_of(const fixture *x, const md_fx_node *n, const int64_t *at
     for (int32_t i = 0; i < n->n_args; i++)
         v[i] = value_of(x, n->arg[i], at);
     switch ((int)n->op) {
-    case MD_FX_NEG: return -v[0];
-    case MD_FX_ADD: return v[0] + v[1];
-    case MD_FX_SUB: return v[0] - v[1];
-    case MD_FX_MUL: return v[0] * v[1];
-    case MD_FX_FLOORDIV: return floor_div(v[0], v[1]);
-    case MD_FX_MOD: return v[0] - floor_div(v[0], v[1]) * v[1];
-    case MD_FX_MIN: return v[0] < v[1] ? v[0] : v[1];
-    case MD_FX_MAX: return v[0] > v[1] ? v[0] : v[1];
-    case MD_FX_ABS: return v[0] < 0 ? -v[0] : v[0];
-    case MD_FX_CLAMP: return v[0] < v[1] ? v[1] : v[0] > v[2] ? v[2] : v[0];
-    case MD_FX_WHERE: return v[0] ? v[1] : v[2];
-    case MD_FX_LT: return v[0] < v[1];
-    case MD_FX_LE: return v[0] <= v[1];
-    case MD_FX_GT: return v[0] > v[1];
-    case MD_FX_GE: return v[0] >= v[1];
-    case MD_FX_EQ: return v[0] == v[1];
-    case MD_FX_NE: return v[0] != v[1];
-    case MD_FX_AND: return v[0] && v[1];
-    case MD_FX_OR: return v[0] || v[1];
-    case MD_FX_NOT: return !v[0];
-    default: fail_msg("no operation %d", (int)n->op); return 0;
+    case MD_FX_NEG:
+        return -v[0];
+    case MD_FX_ADD:
+        return v[0] + v[1];
+    case MD_FX_SUB:
+        return v[0] - v[1];
+    case MD_FX_MUL:
+        return v[0] * v[1];
+    case MD_FX_FLOORDIV:
+        return floor_div(v[0], v[1]);
+    case MD_FX_MOD:
+        return v[0] - floor_div(v[0], v[1]) * v[1];
+    case MD_FX_MIN:
+        return v[0] < v[1] ? v[0] : v[1];
+    case MD_FX_MAX:
+        return v[0] > v[1] ? v[0] : v[1];
+    case MD_FX_ABS:
+        return v[0] < 0 ? -v[0] : v[0];
+    case MD_FX_CLAMP:
+        return v[0] < v[1] ? v[1] : v[0] > v[2] ? v[2] : v[0];
+    case MD_FX_WHERE:
+        return v[0] ? v[1] : v[2];
+    case MD_FX_LT:
+        return v[0] < v[1];
+    case MD_FX_LE:
+        return v[0] <= v[1];
+    case MD_FX_GT:
+        return v[0] > v[1];
+    case MD_FX_GE:
+        return v[0] >= v[1];
+    case MD_FX_EQ:
+        return v[0] == v[1];
+    case MD_FX_NE:
+        return v[0] != v[1];
+    case MD_FX_AND:
+        return v[0] && v[1];
+    case MD_FX_OR:
+        return v[0] || v[1];
+    case MD_FX_NOT:
+        return !v[0];
+    default:
+        fail_msg("no operation %d", (int)n->op);
+        return 0;
     }
 }
 
@@ -185,7 +211,8 @@ static const md_fx_node *random_guard(fixture *x, int depth)
     if (depth > 0 && pick(x, 0, 3) == 0)
         return md_fx_op1(a, MD_FX_NOT, random_guard(x, depth - 1));
     if (depth > 0 && pick(x, 0, 2) == 0)
-        return md_fx_op2(a, pick(x, 0, 1) ? MD_FX_AND : MD_FX_OR, random_guard(x, depth - 1), random_guard(x, depth - 1));
+        return md_fx_op2(a, pick(x, 0, 1) ? MD_FX_AND : MD_FX_OR, random_guard(x, depth - 1),
+                         random_guard(x, depth - 1));
     return md_fx_op2(a, MD_FX_LT + (md_fx_op)pick(x, 0, 5), random_int(x, 2, true), random_int(x, 1, true));
 }
 
@@ -230,8 +257,8 @@ static void test_range(void **state)
             fail_msg("trial %d: range %lld..%lld, but %lld..%lld happens", trial, (long long)lo, (long long)hi,
                      (long long)want.lo, (long long)want.hi);
         if (linear && n_guards == 0 && (!ok || lo != want.lo || hi != want.hi))
-            fail_msg("trial %d: range %lld..%lld of an affine expression, not %lld..%lld", trial, (long long)lo, (long long)hi,
-                     (long long)want.lo, (long long)want.hi);
+            fail_msg("trial %d: range %lld..%lld of an affine expression, not %lld..%lld", trial, (long long)lo,
+                     (long long)hi, (long long)want.lo, (long long)want.hi);
         end(&x);
     }
     assert_true(n_bounded > N_TRIALS * 9 / 10);
@@ -270,8 +297,8 @@ static void test_range_tight(void **state)
         const md_fx_reach *r = &f->reach[0];
         const bool ok = md_fx_range(&lo, &hi, f, r->subscript, size, r->n_guards, r->guard);
         if (!ok || lo != cases[k].lo || hi != cases[k].hi)
-            fail_msg("%s: %s %lld..%lld, expected %lld..%lld", cases[k].text, ok ? "range" : "no range", (long long)lo, (long long)hi,
-                     (long long)cases[k].lo, (long long)cases[k].hi);
+            fail_msg("%s: %s %lld..%lld, expected %lld..%lld", cases[k].text, ok ? "range" : "no range", (long long)lo,
+                     (long long)hi, (long long)cases[k].lo, (long long)cases[k].hi);
         md_fx_formula_destroy(&f);
     }
 }
@@ -323,9 +350,10 @@ static void test_equal(void **state)
     const md_fx_node *s0 = reduce(&x, MD_FX_R_SUM, 0, md_fx_op2(a, MD_FX_MUL, i0, i2));
     const md_fx_node *s1 = reduce(&x, MD_FX_R_SUM, 1, md_fx_op2(a, MD_FX_MUL, md_fx_index_node(a, 1), i2));
     assert_true(md_fx_equal(&x.formula, s0, s1));
-    assert_false(md_fx_equal(NULL, s0, s1)); /* without a formula nobody knows their dims */
+    assert_false(md_fx_equal(NULL, s0, s1));       /* without a formula nobody knows their dims */
     assert_false(md_fx_equal(&x.formula, i0, i1)); /* free indices keep their names */
-    assert_false(md_fx_equal(&x.formula, reduce(&x, MD_FX_R_SUM, 0, i0), reduce(&x, MD_FX_R_SUM, 2, i2))); /* other dims */
+    assert_false(
+        md_fx_equal(&x.formula, reduce(&x, MD_FX_R_SUM, 0, i0), reduce(&x, MD_FX_R_SUM, 2, i2))); /* other dims */
     assert_false(md_fx_equal(&x.formula, s0, reduce(&x, MD_FX_R_MAX, 0, s0->arg[0])));
     /* a bound index against a free one, in shared bodies too */
     const md_fx_node *body = md_fx_op2(a, MD_FX_SUB, i0, i1);
@@ -400,7 +428,8 @@ static void test_scopes(void **state)
     scan->kind = MD_FX_SCAN;
     scan->op = MD_FX_S_SUM;
     assert_true(md_fx_uses_index(scan, 0));
-    const md_fx_node *moved = md_fx_substitute(a, scan, 1, (const int32_t[]){0}, (const md_fx_node *[]){md_fx_index_node(a, 2)});
+    const md_fx_node *moved =
+        md_fx_substitute(a, scan, 1, (const int32_t[]){0}, (const md_fx_node *[]){md_fx_index_node(a, 2)});
     assert_int_equal(moved->bound[0], 2);
     assert_true(md_fx_uses_index(moved, 2));
     assert_false(md_fx_uses_index(moved, 0));
@@ -415,7 +444,8 @@ static void test_types(void **state)
     fixture x;
     begin(&x, 5);
     md_arena *a = x.formula.arena;
-    const md_fx_node *f32 = md_fx_ref(a, 0, MD_F32), *f64 = md_fx_ref(a, 1, MD_F64), *i64 = md_fx_ref(a, 2, MD_I64), *b = md_fx_ref(a, 3, MD_BOOL);
+    const md_fx_node *f32 = md_fx_ref(a, 0, MD_F32), *f64 = md_fx_ref(a, 1, MD_F64), *i64 = md_fx_ref(a, 2, MD_I64),
+                     *b = md_fx_ref(a, 3, MD_BOOL);
     md_fx_node *weak = md_fx_node_new(a, MD_FX_CONST, MD_I64);
     weak->weak = true;
     weak->integer = 2;

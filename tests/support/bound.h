@@ -1,17 +1,17 @@
 /* How far a correct kernel may be from the reference: every element of every output with a bound on the error.
  *
- * A kernel computes what the formula says in f32 (f64 where the type says so): each operation rounds, functions are off by a few
- * ulps, sums and products go in any order, stores round to their dtype. The evaluator here computes each value v in f64 together
- * with e, so that the kernel's value lies in v +- e:
- *   + - * / fma         operands' errors by the product and quotient rules, plus u * |result|          (u: unit roundoff)
- *   monotone functions  the larger distance to the values at v - e and v + e, plus function_ulps * 2u * |v|
+ * A kernel computes what the formula says in f32 (f64 where the type says so): each operation rounds, functions are off
+ * by a few ulps, sums and products go in any order, stores round to their dtype. The evaluator here computes each value
+ * v in f64 together with e, so that the kernel's value lies in v +- e:
+ *   + - * / fma         operands' errors by the product and quotient rules, plus u * |result|          (u: unit
+ * roundoff) monotone functions  the larger distance to the values at v - e and v + e, plus function_ulps * 2u * |v|
  *   others              their Lipschitz constant times e, plus the same; gelu also u * |x|: 1 + erf cancels
- *   sums of n terms     the terms' errors, plus c(n) * u * sum|terms|, with c(n) = min(n, 16 + 8 sqrt(n)): n is the worst case in any
- *                       order, 8 sqrt(n) holds but for a chance of e^-32 for roundings of either sign (Higham and Mary 2019)
- *   comparisons         if the operands' intervals overlap and are not exact, either answer: a where then covers both arms
- *   stores              one rounding to the dtype
- * Results below 2^-120 (f32) may be flushed to 0. Where anything may come out (a value near overflow, argmax of candidates closer
- * than their errors, a domain that an error leaves), the bound is infinite and the element counts as unchecked. NaN must meet NaN. */
+ *   sums of n terms     the terms' errors, plus c(n) * u * sum|terms|, with c(n) = min(n, 16 + 8 sqrt(n)): n is the
+ * worst case in any order, 8 sqrt(n) holds but for a chance of e^-32 for roundings of either sign (Higham and Mary
+ * 2019) comparisons         if the operands' intervals overlap and are not exact, either answer: a where then covers
+ * both arms stores              one rounding to the dtype Results below 2^-120 (f32) may be flushed to 0. Where
+ * anything may come out (a value near overflow, argmax of candidates closer than their errors, a domain that an error
+ * leaves), the bound is infinite and the element counts as unchecked. NaN must meet NaN. */
 #ifndef MD_TESTS_SUPPORT_BOUND_H
 #define MD_TESTS_SUPPORT_BOUND_H
 
@@ -19,14 +19,14 @@
 
 typedef struct bound_options {
     double function_ulps; /* 0: 4 */
-    double exp_slope; /* exp is off by this many u per unit of |x| more (exp2 of a product); 0: none */
+    double exp_slope;     /* exp is off by this many u per unit of |x| more (exp2 of a product); 0: none */
 } bound_options;
 
 typedef struct bound_result {
-    int64_t n; /* elements; 0 for inputs and empty tensors */
-    double *value; /* of real outputs, row-major, before the rounding of the store */
+    int64_t n;      /* elements; 0 for inputs and empty tensors */
+    double *value;  /* of real outputs, row-major, before the rounding of the store */
     int64_t *whole; /* of integer ones */
-    double *error; /* of the store too; infinite: not checked */
+    double *error;  /* of the store too; infinite: not checked */
 } bound_result;
 
 /** Evaluates all statements; result[t] for every output t. Nothing is stored into the binding's tensors. */

@@ -244,7 +244,8 @@ static bool is_close(const conformance_tensor *t, int64_t k, double factor, char
     double allowed = factor * md_dtype_roundoff(dtype) * fmax(fabs(want), 0x1p-10);
     if (got == want || (isnan(got) && isnan(want)) || fabs(got - want) <= allowed)
         return true;
-    (void)snprintf(text, n_text, "%s[%lld] is %.17g, expected %.17g +- %.3g", t->name, (long long)k, got, want, allowed);
+    (void)snprintf(text, n_text, "%s[%lld] is %.17g, expected %.17g +- %.3g", t->name, (long long)k, got, want,
+                   allowed);
     return false;
 }
 

@@ -1,5 +1,5 @@
-/* Reads conformance.txt (its format stands in tests/expr/conformance.py) and compares results with it: for the reference
- * evaluator and for every device alike. */
+/* Reads conformance.txt (its format stands in tests/expr/conformance.py) and compares results with it: for the
+ * reference evaluator and for every device alike. */
 #ifndef MD_TESTS_SUPPORT_CONFORMANCE_H
 #define MD_TESTS_SUPPORT_CONFORMANCE_H
 
@@ -14,9 +14,9 @@ typedef struct conformance_tensor {
     bool is_output, is_default_dtype;
     md_tensor tensor; /* contiguous; inputs and initial values are filled in, other outputs hold 0xA5 bytes */
     int64_t n;
-    double *value; /* of an input, or expected; rounded to nothing yet */
+    double *value;  /* of an input, or expected; rounded to nothing yet */
     int64_t *whole; /* the same for integer dtypes, exact */
-    double *start; /* outputs with initial values */
+    double *start;  /* outputs with initial values */
 } conformance_tensor;
 
 typedef struct conformance_case {
@@ -35,15 +35,15 @@ typedef struct conformance_case {
     bool has_types, runs_as[16]; /* by md_dtype */
 } conformance_case;
 
-/** Runs fn on every case, once for each default dtype that it is for. Returns the number of runs, -1 if the file cannot be
- * read (the reason goes to stderr). */
+/** Runs fn on every case, once for each default dtype that it is for. Returns the number of runs, -1 if the file cannot
+ * be read (the reason goes to stderr). */
 int conformance_each(const char *path, void (*fn)(void *user, const conformance_case *c), void *user);
 /** The argument of that name: false if the case has none. */
 bool conformance_arg(md_arg *out, const conformance_case *c, const char *name, bool is_int_scalar);
 /** Sets the data of inputs and outputs anew. */
 void conformance_reset(const conformance_case *c);
-/** Compares every output: |got - want| <= factor * roundoff of the output's dtype * max(|want|, 2^-10), integers exactly.
- * False, with one line about the first difference in `text`. */
+/** Compares every output: |got - want| <= factor * roundoff of the output's dtype * max(|want|, 2^-10), integers
+ * exactly. False, with one line about the first difference in `text`. */
 bool conformance_check(const conformance_case *c, double factor, char *text, size_t n_text);
 
 #endif

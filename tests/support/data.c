@@ -14,7 +14,8 @@ typedef struct maker {
     const md_fx_formula *f;
     data_options options;
     uint64_t seed;
-    int32_t extent_tensor[MD_FX_MAX_TENSORS], extent_axis[MD_FX_MAX_TENSORS]; /* of index tensors: what they index; -1 */
+    int32_t extent_tensor[MD_FX_MAX_TENSORS],
+        extent_axis[MD_FX_MAX_TENSORS]; /* of index tensors: what they index; -1 */
     bool is_scatter[MD_FX_MAX_TENSORS]; /* of index tensors: with '=' */
 } maker;
 
@@ -70,7 +71,8 @@ static void find_index_tensors(maker *m)
 
 static int64_t pick_size(maker *m)
 {
-    static const int16_t sizes[] = {1, 1, 2, 3, 4, 5, 7, 8, 9, 13, 15, 16, 17, 24, 31, 32, 33, 37, 63, 64, 65, 67, 96, 100, 127, 128,
+    static const int16_t sizes[] = {1,   1,   2,   3,   4,   5,   7,   8,   9,    13,   15,   16,   17,
+                                    24,  31,  32,  33,  37,  63,  64,  65,  67,   96,   100,  127,  128,
                                     129, 150, 255, 256, 257, 301, 512, 513, 1000, 1024, 1031, 2049, 4099};
     return below(m, 40) == 0 ? 0 : sizes[below(m, MD_COUNT(sizes))];
 }
@@ -128,7 +130,8 @@ static bool shrink(maker *m)
     while (work_of(m->f, m->d->size) > limit) {
         int32_t largest = -1;
         for (int32_t k = 0; k < m->f->n_dims; k++)
-            if (is_free(m, k) && m->d->size[k] > MD_MAX(m->f->dim[k].lo, 1) && (largest < 0 || m->d->size[k] > m->d->size[largest]))
+            if (is_free(m, k) && m->d->size[k] > MD_MAX(m->f->dim[k].lo, 1) &&
+                (largest < 0 || m->d->size[k] > m->d->size[largest]))
                 largest = k;
         if (largest < 0)
             return false;
@@ -183,7 +186,9 @@ static bool pick_sizes(maker *m)
     for (int32_t k = 0; k < m->f->n_dims; k++) {
         const md_fx_dim *dim = &m->f->dim[k];
         int64_t given = m->options.size ? m->options.size[k] : -1;
-        m->d->size[k] = dim->size >= 0 ? dim->size : given >= 0 ? given : MD_MIN(MD_MAX(pick_size(m), dim->lo), dim->hi);
+        m->d->size[k] = dim->size >= 0 ? dim->size
+                        : given >= 0   ? given
+                                       : MD_MIN(MD_MAX(pick_size(m), dim->lo), dim->hi);
     }
     for (int32_t i = 0; i < m->f->n_stmts; i++)
         (void)md_fx_visit(m->f->stmt[i].value, needs_one, m);
@@ -230,7 +235,9 @@ static bool allocate(maker *m, int32_t id)
     choose_strides(m, &x->host, t->role == MD_FX_OUTPUT);
     for (int32_t i = 0; i < t->rank; i++)
         span += MD_MAX(x->host.size[i] - 1, 0) * x->host.stride[i];
-    x->offset = GUARD + (m->options.view == DATA_CONTIGUOUS ? 0 : m->options.view == DATA_UNALIGNED ? element : element * (size_t)below(m, 17));
+    x->offset = GUARD + (m->options.view == DATA_CONTIGUOUS  ? 0
+                         : m->options.view == DATA_UNALIGNED ? element
+                                                             : element * (size_t)below(m, 17));
     x->n_bytes = (x->offset + (size_t)span * element + GUARD + 63) / 64 * 64;
     x->memory = aligned_alloc(64, x->n_bytes);
     x->before = malloc(x->n_bytes);
@@ -246,7 +253,8 @@ static bool allocate(maker *m, int32_t id)
 
 static double random_real(maker *m)
 {
-    static const double special[] = {(double)NAN, (double)INFINITY, (double)-INFINITY, 0.0, -0.0, 1e30, -1e30, 1e-30, 60000.0, 1.0};
+    static const double special[] = {
+        (double)NAN, (double)INFINITY, (double)-INFINITY, 0.0, -0.0, 1e30, -1e30, 1e-30, 60000.0, 1.0};
     if (m->options.specials && below(m, 24) == 0)
         return special[below(m, MD_COUNT(special))];
     const double x = (double)(int64_t)check_random(&m->seed) * 0x1p-63;
@@ -289,7 +297,8 @@ static int64_t random_index(maker *m, int32_t id, int64_t number)
 {
     const data_tensor *over = &m->d->tensor[m->extent_tensor[id]];
     const md_fx_tensor *t = &m->f->tensor[m->extent_tensor[id]];
-    const int64_t n = t->role == MD_FX_TEMP ? m->d->size[t->dim[m->extent_axis[id]]] : over->host.size[m->extent_axis[id]];
+    const int64_t n =
+        t->role == MD_FX_TEMP ? m->d->size[t->dim[m->extent_axis[id]]] : over->host.size[m->extent_axis[id]];
     if (m->options.bad_indices && below(m, 8) == 0)
         return below(m, 2) && m->f->tensor[id].dtype != MD_U8 ? -1 - below(m, 3) : n + below(m, 3);
     if (n == 0)
@@ -309,7 +318,8 @@ static void fill(maker *m, int32_t id)
         if (md_dtype_is_real(t->dtype))
             md_dtype_store(t->dtype, x->data, offset, random_real(m));
         else
-            md_dtype_store_int(t->dtype, x->data, offset, m->extent_tensor[id] >= 0 ? random_index(m, id, number++) : random_int(m, t->dtype));
+            md_dtype_store_int(t->dtype, x->data, offset,
+                               m->extent_tensor[id] >= 0 ? random_index(m, id, number++) : random_int(m, t->dtype));
     } while (next(x, at));
 }
 
@@ -336,7 +346,8 @@ bool data_make(data_set *out, const md_fx_formula *formula, uint64_t seed, const
     }
     for (int32_t s = 0; s < formula->n_scalars; s++) {
         out->integer[s] = below(&m, 7) - 3;
-        out->real[s] = formula->scalar[s].type == MD_I64 ? (double)out->integer[s] : (double)below(&m, 200) / 64.0 - 1.5;
+        out->real[s] =
+            formula->scalar[s].type == MD_I64 ? (double)out->integer[s] : (double)below(&m, 200) / 64.0 - 1.5;
     }
     return true;
 }
@@ -377,7 +388,8 @@ void data_reset(data_set *d)
             memcpy(d->tensor[t].memory, d->tensor[t].before, d->tensor[t].n_bytes);
 }
 
-/* A copy of the image in which an output's elements are as they were: what is left to compare is what nobody may write. */
+/* A copy of the image in which an output's elements are as they were: what is left to compare is what nobody may write.
+ */
 static void hide_elements(const data_tensor *x, unsigned char *copy)
 {
     const size_t element = md_dtype_size(x->host.dtype);
@@ -407,7 +419,8 @@ bool data_is_intact(const data_set *d, char *text, size_t n_text)
                 continue;
             intact = false;
             (void)snprintf(text, n_text, "'%s' was written %s, at byte %lld of its data", d->formula->tensor[t].name,
-                           is_output ? "outside of its elements" : "though it is an input", (long long)i - (long long)x->offset);
+                           is_output ? "outside of its elements" : "though it is an input",
+                           (long long)i - (long long)x->offset);
         }
         free(copy);
     }
@@ -420,5 +433,6 @@ void data_sizes(char *text, size_t n_text, const data_set *d)
     text[0] = 0;
     for (int32_t k = 0; k < d->formula->n_dims && n >= 0 && (size_t)n < n_text; k++)
         if (d->formula->dim[k].size < 0)
-            n += snprintf(text + n, n_text - (size_t)n, "%s%s=%lld", n ? ", " : "", d->formula->dim[k].name, (long long)d->size[k]);
+            n += snprintf(text + n, n_text - (size_t)n, "%s%s=%lld", n ? ", " : "", d->formula->dim[k].name,
+                          (long long)d->size[k]);
 }

@@ -9,7 +9,7 @@ typedef struct writer {
     uint64_t *state;
     int n_leaves;
     char leaf[MAX_LEAVES][40]; /* what an expression may read here */
-    const char *row, *column; /* index names for comparisons; NULL where there is none */
+    const char *row, *column;  /* index names for comparisons; NULL where there is none */
 } writer;
 
 static int below(writer *w, int n)
@@ -62,11 +62,26 @@ static void leaf(writer *w)
 static void function(writer *w, int depth)
 {
     static const char *const parts[][2] = {
-        {"tanh(", ")"},        {"sigmoid(", ")"},           {"relu(", ")"},    {"gelu(", ")"},
-        {"silu(", ")"},        {"erf(", ")"},               {"abs(", ")"},     {"sin(", ")"},
-        {"cos(", ")"},         {"exp(min(", ", 3))"},       {"-(", ")"},       {"sqrt(abs(", ") + 0.5)"},
-        {"log(abs(", ") + 0.5)"}, {"rsqrt(abs(", ") + 0.25)"}, {"clamp(", ", -1, 2)"}, {"gelu_tanh(", ")"},
-        {"softplus(", ")"},    {"expm1(min(", ", 2))"},     {"log1p(abs(", "))"}, {"exp2(min(", ", 4))"},
+        {"tanh(", ")"},
+        {"sigmoid(", ")"},
+        {"relu(", ")"},
+        {"gelu(", ")"},
+        {"silu(", ")"},
+        {"erf(", ")"},
+        {"abs(", ")"},
+        {"sin(", ")"},
+        {"cos(", ")"},
+        {"exp(min(", ", 3))"},
+        {"-(", ")"},
+        {"sqrt(abs(", ") + 0.5)"},
+        {"log(abs(", ") + 0.5)"},
+        {"rsqrt(abs(", ") + 0.25)"},
+        {"clamp(", ", -1, 2)"},
+        {"gelu_tanh(", ")"},
+        {"softplus(", ")"},
+        {"expm1(min(", ", 2))"},
+        {"log1p(abs(", "))"},
+        {"exp2(min(", ", 4))"},
     };
     const int k = below(w, 20);
     put(w, parts[k][0]);
@@ -88,8 +103,8 @@ static void condition(writer *w, int depth)
 
 static void expression(writer *w, int depth)
 {
-    static const char *const pairs[][3] = {{"(", " + ", ")"},      {"(", " - ", ")"},      {"", " * ", ""},
-                                           {"min(", ", ", ")"},    {"max(", ", ", ")"},    {"", " / (abs(", ") + 0.5)"},
+    static const char *const pairs[][3] = {{"(", " + ", ")"},       {"(", " - ", ")"},   {"", " * ", ""},
+                                           {"min(", ", ", ")"},     {"max(", ", ", ")"}, {"", " / (abs(", ") + 0.5)"},
                                            {"fma(", ", 0.5, ", ")"}};
     const int kind = depth <= 0 ? 0 : below(w, 10);
     if (kind < 2) {
@@ -133,7 +148,8 @@ static void pointwise(writer *w)
     w->row = strchr(shape, 'j') ? "i" : NULL;
     w->column = "j";
     for (int k = 0; k < n_outputs; k++) {
-        /* every tensor is read once with its type, so that sizes and types do not depend on what the expression picks */
+        /* every tensor is read once with its type, so that sizes and types do not depend on what the expression picks
+         */
         PUT(w, "%sY%d%s[%s] = ", k ? "; " : "", k, any_dtype(w), shape);
         for (int x = 0; x < n && k == 0; x++)
             PUT(w, "X%d%s[%s] %s ", x, any_dtype(w), shape, chance(w, 2) ? "+" : "-");
@@ -160,8 +176,10 @@ static void broadcast(writer *w)
 /* Levels of reductions over one axis, each reading what came before, then one value per element or per row. */
 static void row(writer *w)
 {
-    static const char *const layouts[][3] = {{"i", "i,k", "i,j"}, {"i", "k,i", "j,i"}, {"b,i", "b,i,k", "b,i,j"}, {"b,i", "b,k,i", "b,j,i"}, {"", "k", "j"}};
-    static const char *const reductions[] = {"sum", "sum", "max", "min", "mean", "mean", "var", "prod", "argmax", "argmin", "any", "all"};
+    static const char *const layouts[][3] = {
+        {"i", "i,k", "i,j"}, {"i", "k,i", "j,i"}, {"b,i", "b,i,k", "b,i,j"}, {"b,i", "b,k,i", "b,j,i"}, {"", "k", "j"}};
+    static const char *const reductions[] = {"sum", "sum",  "max",    "min",    "mean", "mean",
+                                             "var", "prod", "argmax", "argmin", "any",  "all"};
     const int layout = below(w, 5), n_levels = 1 + below(w, 3);
     const char *outer = layouts[layout][0], *inner = layouts[layout][1], *elements = layouts[layout][2];
     const bool has_weights = chance(w, 2);
@@ -215,14 +233,23 @@ static void softmax(writer *w)
     if (kind == 0)
         PUT(w, "Y[i,j] = exp(X%s[i,j] - max[k](X[i,k])) / sum[k](exp(X[i,k] - max[l](X[i,l])))", dtype);
     else if (kind == 1)
-        PUT(w, "let x[i,j] = X%s[i,j] * 0.5%s; let m[i] = max[k](x[i,k]); let e[i,j] = exp(x[i,j] - m[i]); Y[i,j] = e[i,j] / sum[k](e[i,k])", dtype, m);
+        PUT(w,
+            "let x[i,j] = X%s[i,j] * 0.5%s; let m[i] = max[k](x[i,k]); let e[i,j] = exp(x[i,j] - m[i]); Y[i,j] = "
+            "e[i,j] / sum[k](e[i,k])",
+            dtype, m);
     else if (kind == 2)
-        PUT(w, "let s[i,j] = where(j <= i, X%s[i,j], -inf); let m[i] = max[k](s[i,k]); Y[i,j] = exp(s[i,j] - m[i]) / sum[k](exp(s[i,k] - m[i]))", dtype);
+        PUT(w,
+            "let s[i,j] = where(j <= i, X%s[i,j], -inf); let m[i] = max[k](s[i,k]); Y[i,j] = exp(s[i,j] - m[i]) / "
+            "sum[k](exp(s[i,k] - m[i]))",
+            dtype);
     else if (kind == 3)
-        PUT(w, "let m[i] = max[k](X%s[i,k]); L[i] = m[i] + log(sum[k](exp(X[i,k] - m[i]))); P[i] = L[i] - X[i,t[i]]", dtype);
+        PUT(w, "let m[i] = max[k](X%s[i,k]); L[i] = m[i] + log(sum[k](exp(X[i,k] - m[i]))); P[i] = L[i] - X[i,t[i]]",
+            dtype);
     else
-        PUT(w, "let m[i] = mean[k](X%s[i,k]); let v[i] = var[k](X[i,k]); Y%s[i,j] = (X[i,j] - m[i]) * rsqrt(v[i] + 1e-5) * G[j] + B[j]", dtype,
-            any_dtype(w));
+        PUT(w,
+            "let m[i] = mean[k](X%s[i,k]); let v[i] = var[k](X[i,k]); Y%s[i,j] = (X[i,j] - m[i]) * rsqrt(v[i] + 1e-5) "
+            "* G[j] + B[j]",
+            dtype, any_dtype(w));
 }
 
 static void scan(writer *w)
@@ -310,10 +337,14 @@ static void product(writer *w)
     static const char *const b_layouts[] = {"n,k", "k,n"};
     char sum[40];
     if (chance(w, 5)) { /* other ranks: batches, dot products, a vector */
-        static const char *const others[] = {"Y[b,m,n] = sum[k](A[b,m,k] * B[b,n,k])", "Y[] = sum[k](A[k] * B[k])",
-                                             "Y[m] = sum[k](A[m,k] * x[k])", "Y[m,n] = sum[k,l](A[m,k,l] * B[n,k,l])",
-                                             "Y[b,m,n] = relu(sum[k](A[b,m,k] * B[n,k]) + c[n])", "Y[n,m] = sum[k](A[m,k] * B[k,n])",
-                                             "Y[m,n] = sum[k](A[m,k] * f32(B:u8[n,k])) * s[n]", "Y[m,n] = sum[k](A[m,k] * g[k] * B[n,k])"};
+        static const char *const others[] = {"Y[b,m,n] = sum[k](A[b,m,k] * B[b,n,k])",
+                                             "Y[] = sum[k](A[k] * B[k])",
+                                             "Y[m] = sum[k](A[m,k] * x[k])",
+                                             "Y[m,n] = sum[k,l](A[m,k,l] * B[n,k,l])",
+                                             "Y[b,m,n] = relu(sum[k](A[b,m,k] * B[n,k]) + c[n])",
+                                             "Y[n,m] = sum[k](A[m,k] * B[k,n])",
+                                             "Y[m,n] = sum[k](A[m,k] * f32(B:u8[n,k])) * s[n]",
+                                             "Y[m,n] = sum[k](A[m,k] * g[k] * B[n,k])"};
         put(w, others[below(w, 8)]);
         return;
     }
@@ -328,8 +359,10 @@ static void chain(writer *w)
 {
     static const char *const texts[] = {
         "let h[m,n] = relu(sum[k](A[m,k] * B[n,k])); Y[m,p] = sum[n](h[m,n] * C[p,n])",
-        "let s[i,j] = sum[d](Q[i,d] * K[j,d]) * 0.25; let m[i] = max[j](s[i,j]); let e[i,j] = exp(s[i,j] - m[i]); Y[i,d] = sum[j](e[i,j] * V[j,d]) / sum[j](e[i,j])",
-        "let x[i,j] = X[i,j] + R[i,j]; let v[i] = mean[k](x[i,k] * x[i,k]); N[i,j] = x[i,j] * rsqrt(v[i] + 1e-5) * g[j]; S[i,j] = x[i,j]",
+        "let s[i,j] = sum[d](Q[i,d] * K[j,d]) * 0.25; let m[i] = max[j](s[i,j]); let e[i,j] = exp(s[i,j] - m[i]); "
+        "Y[i,d] = sum[j](e[i,j] * V[j,d]) / sum[j](e[i,j])",
+        "let x[i,j] = X[i,j] + R[i,j]; let v[i] = mean[k](x[i,k] * x[i,k]); N[i,j] = x[i,j] * rsqrt(v[i] + 1e-5) * "
+        "g[j]; S[i,j] = x[i,j]",
         "let c[j] = mean[i](X[i,j]); let d[i,j] = X[i,j] - c[j]; Y[j,k] = sum[i](d[i,j] * d[i,k])",
         "scalar lr, b1; M[i] = b1 * m[i] + (1 - b1) * g[i]; P[i] = p[i] - lr * M[i] / (sqrt(abs(M[i])) + 0.5)",
         "let t:bf16[i,j] = X[i,j] * 2; Y[i] = sum[j](t[i,j] * t[i,j])",
@@ -343,7 +376,8 @@ static void chain(writer *w)
 
 void random_op(md_strbuf *out, uint64_t *state, random_op_kind kind)
 {
-    static void (*const write[])(writer *w) = {pointwise, broadcast, row, softmax, scan, gather, scatter, product, chain};
+    static void (*const write[])(writer * w) = {pointwise, broadcast, row,     softmax, scan,
+                                                gather,    scatter,   product, chain};
     writer w = {.out = out, .state = state};
     write[kind](&w);
 }

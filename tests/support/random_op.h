@@ -1,6 +1,7 @@
-/* Random operations of the kinds that people write: pointwise chains, broadcasts, rows with several levels of reductions, scans,
- * gathers, scatters, products with prologues and epilogues, chains of them. Tame in value (no overflow, no division by nearly 0),
- * so that results can be compared within bounds; random_formula.h has the wild ones. */
+/* Random operations of the kinds that people write: pointwise chains, broadcasts, rows with several levels of
+ * reductions, scans, gathers, scatters, products with prologues and epilogues, chains of them. Tame in value (no
+ * overflow, no division by nearly 0), so that results can be compared within bounds; random_formula.h has the wild
+ * ones. */
 #ifndef MD_TESTS_SUPPORT_RANDOM_OP_H
 #define MD_TESTS_SUPPORT_RANDOM_OP_H
 
