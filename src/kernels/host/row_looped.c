@@ -9,7 +9,9 @@
 #define MD_CHUNK 1024
 #endif
 
+#ifndef MD_DISTANCE
 #define MD_DISTANCE MD_CHUNK
+#endif
 MD_LEVELS(MD_PASS)
 #define MD_WRITE_AHEAD 0
 MD_WRITE
