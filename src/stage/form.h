@@ -70,7 +70,9 @@ void md_st_put_stores(md_st_stage *out, int32_t n, const md_st_item *item);
 
 /** All indices that occur, bound ones too. */
 md_st_set md_st_indices(const md_fx_node *node);
-int32_t md_st_count_nodes(const md_fx_node *node); /* distinct ones */
+/** Nodes, shared ones each time; counting ends when there are enough. */
+int32_t md_st_count_nodes(const md_fx_node *node, int32_t enough);
+enum { MD_ST_MAX_NODES = 1500 }; /* of a value after inlining: copies of a let at several places could grow without end */
 bool md_st_is_heavy(const md_fx_node *node); /* has a transcendental function or a power */
 bool md_st_reads(const md_fx_node *node, int32_t tensor);
 bool md_st_item_reads(const md_st_item *item, int32_t tensor);

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 enum {
-    MAX_NODES = 1500, /* of a value after inlining: copies of a let at several places could grow without end */
     MAX_COPIED_NODES = 160, /* of a let that is read at several places */
     MAX_LOADS = 64
 };
@@ -106,7 +105,7 @@ static bool may_copy_pointwise(const md_st_item *let, const md_st_item *reader, 
     /* the bounds of a subscript that reads no tensor were checked without the let's expression in it */
     if (any_gather(p) || (p->is_in_subscript && !md_fx_has_kind(let->value, MD_FX_LOAD)))
         return false;
-    if (p->n_distinct > 1 && (is_heavy || p->n_distinct * md_st_count_nodes(let->value) > MAX_COPIED_NODES))
+    if (p->n_distinct > 1 && (is_heavy || p->n_distinct * md_st_count_nodes(let->value, MAX_COPIED_NODES) > MAX_COPIED_NODES))
         return false;
     for (int32_t i = 0; i < p->n && is_heavy; i++)
         if (is_repeated(reader, p->load[i]))
@@ -154,7 +153,7 @@ static bool inline_into(md_st_draft *p, md_st_item *reader, const md_st_item *le
         !md_st_form(m, scratch, 1, reader))
         return false;
     int wanted = kind_after(let_kind, scratch->kind);
-    if (wanted < 0 || !md_st_inline_item(m, reader, let) || md_st_count_nodes(reader->value) > MAX_NODES ||
+    if (wanted < 0 || !md_st_inline_item(m, reader, let) || md_st_count_nodes(reader->value, MD_ST_MAX_NODES) >= MD_ST_MAX_NODES ||
         !md_st_form(m, scratch, 1, reader) || (int)scratch->kind != wanted)
         return false;
     return let_kind == MD_ST_POINTWISE || covers(&at, scratch, reader);

@@ -77,7 +77,8 @@ bool md_st_replace_own_loads(md_st_maker *m, int32_t n, md_st_item *item, int32_
                 continue;
             reading reads = {.reader = &item[r], .writer = &item[w], .axis = axis};
             if (!md_st_is_plain(&item[w]) || item[w].assign != MD_FX_SET ||
-                !md_st_visit(&item[r], is_same_element, &reads) || !md_st_inline_item(m, &item[r], &item[w]))
+                !md_st_visit(&item[r], is_same_element, &reads) || !md_st_inline_item(m, &item[r], &item[w]) ||
+                md_st_count_nodes(item[r].value, MD_ST_MAX_NODES) >= MD_ST_MAX_NODES)
                 return false;
         }
     return true;

@@ -24,17 +24,11 @@ md_st_set md_st_indices(const md_fx_node *node)
     return set;
 }
 
-static bool count_node(void *user, const md_fx_node *node)
+int32_t md_st_count_nodes(const md_fx_node *node, int32_t enough)
 {
-    (void)node;
-    ++*(int32_t *)user;
-    return true;
-}
-
-int32_t md_st_count_nodes(const md_fx_node *node)
-{
-    int32_t n = 0;
-    (void)md_fx_visit(node, count_node, &n);
+    int32_t n = 1;
+    for (int32_t i = 0; i < node->n_args && n < enough; i++)
+        n += md_st_count_nodes(node->arg[i], enough - n);
     return n;
 }
 

@@ -1,4 +1,5 @@
 /* Small questions about programs: aliasing, steps, work, limits; and every allocation failing once. */
+#include "base/clock.h"
 #include "base/strbuf.h"
 #include "stage/stage.h"
 #include "support/check.h"
@@ -156,31 +157,28 @@ static void test_limits(void **state)
     md_strbuf_finish(&sum);
 }
 
-/* Lets that double at every step: without a limit, 2^30 copies. */
+/* A chain of lets that each read the one before twice. */
+static void test_chain(const char *second, int32_t most_stages)
+{
+    md_strbuf text = {0};
+    md_strbuf_add(&text, "let t0[i] = X[i]");
+    for (int i = 1; i < 24; i++)
+        md_strbuf_printf(&text, "; let t%d[i] = t%d[i] + t%d[%s]", i, i - 1, i - 1, second);
+    md_strbuf_add(&text, "; Y[i] = t23[i]");
+    uint64_t start = md_clock_ns();
+    made m = make(md_strbuf_text(&text), NULL);
+    assert_true(md_clock_ns() - start < UINT64_C(5000000000));
+    assert_true(m.program->n_stages <= most_stages);
+    drop(&m);
+    md_strbuf_finish(&text);
+}
+
+/* Without a limit such a chain grows to 2^24 copies. */
 static void test_growth(void **state)
 {
     (void)state;
-    md_strbuf text = {0};
-    md_strbuf_add(&text, "let t0[i] = X[i]");
-    for (int i = 1; i < 16; i++)
-        md_strbuf_printf(&text, "; let t%d[i] = t%d[i] + t%d[i+1]", i, i - 1, i - 1);
-    md_strbuf_add(&text, "; Y[i] = t15[i]");
-    md_fx_formula *f = NULL;
-    md_st_program *p = NULL;
-    assert_ok(md_fx_formula_create(&f, md_strbuf_text(&text), NULL));
-    md_status status = md_st_program_create(&p, f);
-    assert_true(status == MD_OK || status == MD_UNSUPPORTED);
-    md_st_program_destroy(&p);
-    md_fx_formula_destroy(&f);
-    md_strbuf_clear(&text);
-    md_strbuf_add(&text, "let t0[i] = X[i]");
-    for (int i = 1; i < 24; i++)
-        md_strbuf_printf(&text, "; let t%d[i] = t%d[i] + t%d[i]", i, i - 1, i - 1);
-    md_strbuf_add(&text, "; Y[i] = t23[i]");
-    made m = make(md_strbuf_text(&text), NULL);
-    assert_int_equal(m.program->n_stages, 1);
-    drop(&m);
-    md_strbuf_finish(&text);
+    test_chain("i", 4);
+    test_chain("i+1", 8);
 }
 
 static void test_faults(void **state)
@@ -213,11 +211,39 @@ static void test_faults(void **state)
     }
 }
 
+static void test_split_faults(void **state)
+{
+    (void)state;
+    const char *text = "Y[b,n] = exp(sum[k](X[b,k] * W[n,k]) - max[l](sum[k](X[b,k] * W[l,k]))); S[] = var[i,j](Z[i,j])";
+    bool happened = true;
+    for (int64_t n = 1; happened; n++) {
+        md_fx_formula *f = NULL;
+        md_strbuf before = {0}, after = {0};
+        assert_ok(md_fx_formula_create(&f, text, NULL));
+        md_fx_print(&before, f);
+        fault_after(n);
+        md_status status = md_st_split(f);
+        happened = fault_happened();
+        fault_after(0);
+        md_fx_print(&after, f);
+        if (status == MD_OK) {
+            assert_int_equal(f->n_stmts, 6);
+        } else {
+            assert_int_equal(status, MD_OUT_OF_MEMORY);
+            assert_string_equal(md_strbuf_text(&after), md_strbuf_text(&before));
+        }
+        md_strbuf_finish(&before);
+        md_strbuf_finish(&after);
+        md_fx_formula_destroy(&f);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_alias), cmocka_unit_test(test_step),   cmocka_unit_test(test_work),
         cmocka_unit_test(test_limits), cmocka_unit_test(test_growth), cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_split_faults),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
