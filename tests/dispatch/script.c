@@ -176,8 +176,11 @@ static void take_warning(void *user, md_log_level level, const char *message)
     script_world *w = user;
     if (level > MD_LOG_WARN)
         return;
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* builds warn from several threads */
     atomic_fetch_add(&w->n_warnings, 1);
+    pthread_mutex_lock(&lock);
     snprintf(w->warning, sizeof w->warning, "%s", message);
+    pthread_mutex_unlock(&lock);
 }
 
 void script_world_open(script_world *out)
