@@ -26,13 +26,18 @@ static void print_macros(md_strbuf *out, const md_st_scan *scan)
 {
     const scan_row *row = row_of(scan->op);
     const char *s = md_cg_suffix(scan->type, false);
+    bool is_carried_wide = scan->type == MD_F32 && (scan->op == MD_FX_S_SUM || scan->op == MD_FX_S_PROD);
+    md_dtype carried = is_carried_wide ? MD_F64 : scan->type;
     int32_t i = scan->type == MD_F32 ? 0 : scan->type == MD_F64 ? 1 : scan->type == MD_I64 ? 2 : 3;
-    md_strbuf_printf(out, "#define MD_VALUE %s\n#define MD_ONE %s\n#define MD_IDENTITY %s\n", md_cg_lane_type(scan->type),
-                     md_cg_scalar_type(scan->type), row->identity[i]);
-    md_strbuf_printf(out, "#define MD_SPLAT(x) md_splat_%s(x)\n#define MD_ONLY_HEAD(v, n) md_only_%s(v, MD_IDENTITY, n)\n", s, s);
+    md_strbuf_printf(out, "#define MD_VALUE %s\n#define MD_TOTAL %s\n#define MD_TOTALS %s\n#define MD_IDENTITY %s\n", md_cg_lane_type(scan->type),
+                     md_cg_scalar_type(carried), md_cg_lane_type(carried), row->identity[i]);
+    md_strbuf_printf(out, "#define MD_SPLAT(x) md_splat_%s(x)\n#define MD_SPLAT_TOTAL(x) md_splat_%s(x)\n", s, md_cg_suffix(carried, false));
+    md_strbuf_printf(out, "#define MD_ONLY_HEAD(v, n) md_only_%s(v, MD_IDENTITY, n)\n", s);
+    md_strbuf_printf(out, "#define MD_FOLD(v) md_fold_%s_%s(v)\n", row->name, md_cg_suffix(carried, false));
     md_strbuf_printf(out, "#define MD_REVERSE %d\n#define MD_EXCLUSIVE %d\n", scan->reverse, scan->exclusive);
     md_strbuf_printf(out, "#define MD_SCAN(v, carry) md_scan_%s_%s(v, carry, MD_SPLAT(MD_IDENTITY), MD_EXCLUSIVE, MD_REVERSE)\n", row->name, s);
     md_strbuf_printf(out, "#define MD_THEN_ONE(v, carry) md_then_%s_%s(v, carry, MD_EXCLUSIVE)\n", row->name, s);
+    md_strbuf_printf(out, "#define MD_THEN_TOTAL(v, carry) md_then_%s_%s(v, carry, 1)\n", row->name, md_cg_suffix(carried, false));
 }
 
 static void print_body(md_strbuf *out, md_cg *cg, const md_st_stage *st, const char *at)

@@ -60,44 +60,47 @@ MD_INLINE md_dh md_splat_dh(double a) { return a - (md_dh){0}; }
 MD_INLINE md_ih md_splat_ih(int64_t a) { return a + (md_ih){0}; }
 
 /* md_scan_<name>_<s>(v, carry, id, exclusive, reverse): the running values of v after all that went into carry (reverse: from the last lane down);
- * then carry, the same in all lanes, holds v too. */
-#define MD_SCAN_NARROW(name, s, vec, op)                                                                               \
-    MD_INLINE vec md_scan_##name##_##s(vec v, vec *carry, vec id, int exclusive, int reverse)                          \
+ * then carry holds v too. Sums and products of f32 are carried in f64: what a long row adds up to is not lost bit by bit. */
+#define MD_SCAN_NARROW(name, s, vec, op, total, total_op)                                                              \
+    MD_INLINE vec md_scan_##name##_##s(vec v, total *carry, vec id, int exclusive, int reverse)                        \
     {                                                                                                                  \
-        const vec before = *carry;                                                                                     \
+        const vec before = md_splat_##s(*carry);                                                                       \
         if (reverse) {                                                                                                 \
             MD_GLUE(MD_DOWN, MD_VL, )(op, v, id)                                                                       \
         } else {                                                                                                       \
             MD_GLUE(MD_UP, MD_VL, )(op, v, id)                                                                         \
         }                                                                                                              \
-        *carry = op(before, (vec)md_splat_##s(v[reverse ? 0 : MD_VL - 1]));                                            \
+        *carry = total_op(*carry, (total)v[reverse ? 0 : MD_VL - 1]);                                                  \
         v = op(before, v);                                                                                             \
         if (exclusive)                                                                                                 \
             v = reverse ? MD_GLUE(MD_DOWN, MD_VL, _ONE)(v, before) : MD_GLUE(MD_UP, MD_VL, _ONE)(v, before);           \
         return v;                                                                                                      \
     }
-MD_SCAN_NARROW(sum, f, md_f, MD_OP_ADD)
-MD_SCAN_NARROW(prod, f, md_f, MD_OP_MUL)
-MD_SCAN_NARROW(max, f, md_f, md_max_f)
-MD_SCAN_NARROW(min, f, md_f, md_min_f)
-MD_SCAN_NARROW(max, b, md_b, md_max_b)
-MD_SCAN_NARROW(min, b, md_b, md_min_b)
+MD_SCAN_NARROW(sum, f, md_f, MD_OP_ADD, double, MD_OP_ADD)
+MD_SCAN_NARROW(prod, f, md_f, MD_OP_MUL, double, MD_OP_MUL)
+MD_SCAN_NARROW(max, f, md_f, md_max_f, float, md_max_sf)
+MD_SCAN_NARROW(min, f, md_f, md_min_f, float, md_min_sf)
+#define MD_BIT(x) ((x) != 0)
+#define MD_OR_BIT(a, b) (MD_BIT(a) | MD_BIT(b))
+#define MD_AND_BIT(a, b) (MD_BIT(a) & MD_BIT(b))
+MD_SCAN_NARROW(max, b, md_b, md_max_b, int, MD_OR_BIT)
+MD_SCAN_NARROW(min, b, md_b, md_min_b, int, MD_AND_BIT)
 
-#define MD_SCAN_WIDE(name, s, vec, half, op)                                                                           \
-    MD_INLINE vec md_scan_##name##_##s(vec v, vec *carry, vec id, int exclusive, int reverse)                          \
+#define MD_SCAN_WIDE(name, s, vec, half, op, total, total_op)                                                          \
+    MD_INLINE vec md_scan_##name##_##s(vec v, total *carry, vec id, int exclusive, int reverse)                        \
     {                                                                                                                  \
-        const half none = md_low_##s(id), before = md_low_##s(*carry);                                                 \
-        half low = md_low_##s(v), high = md_high_##s(v), all;                                                          \
+        const half none = md_low_##s(id), before = md_splat_##s##h(*carry);                                            \
+        half low = md_low_##s(v), high = md_high_##s(v);                                                               \
         if (reverse) {                                                                                                 \
             MD_GLUE(MD_DOWN, MD_HALF, )(op, low, none)                                                                 \
             MD_GLUE(MD_DOWN, MD_HALF, )(op, high, none)                                                                \
             low = op(low, md_splat_##s##h(high[0]));                                                                   \
-            all = op(before, md_splat_##s##h(low[0]));                                                                 \
+            *carry = total_op(*carry, low[0]);                                                                         \
         } else {                                                                                                       \
             MD_GLUE(MD_UP, MD_HALF, )(op, low, none)                                                                   \
             MD_GLUE(MD_UP, MD_HALF, )(op, high, none)                                                                  \
             high = op(high, md_splat_##s##h(low[MD_HALF - 1]));                                                        \
-            all = op(before, md_splat_##s##h(high[MD_HALF - 1]));                                                      \
+            *carry = total_op(*carry, high[MD_HALF - 1]);                                                              \
         }                                                                                                              \
         low = op(before, low);                                                                                         \
         high = op(before, high);                                                                                       \
@@ -108,32 +111,38 @@ MD_SCAN_NARROW(min, b, md_b, md_min_b)
             high = MD_GLUE(MD_UP, MD_HALF, _ONE)(high, md_splat_##s##h(low[MD_HALF - 1]));                             \
             low = MD_GLUE(MD_UP, MD_HALF, _ONE)(low, before);                                                          \
         }                                                                                                              \
-        *carry = md_join_##s(all, all);                                                                                \
         return md_join_##s(low, high);                                                                                 \
     }
-MD_SCAN_WIDE(sum, d, md_d, md_dh, MD_OP_ADD)
-MD_SCAN_WIDE(prod, d, md_d, md_dh, MD_OP_MUL)
-MD_SCAN_WIDE(max, d, md_d, md_dh, md_max_dh)
-MD_SCAN_WIDE(min, d, md_d, md_dh, md_min_dh)
-MD_SCAN_WIDE(sum, i, md_i, md_ih, MD_OP_ADD)
-MD_SCAN_WIDE(prod, i, md_i, md_ih, MD_OP_MUL)
-MD_SCAN_WIDE(max, i, md_i, md_ih, md_max_ih)
-MD_SCAN_WIDE(min, i, md_i, md_ih, md_min_ih)
+MD_SCAN_WIDE(sum, d, md_d, md_dh, MD_OP_ADD, double, MD_OP_ADD)
+MD_SCAN_WIDE(prod, d, md_d, md_dh, MD_OP_MUL, double, MD_OP_MUL)
+MD_SCAN_WIDE(max, d, md_d, md_dh, md_max_dh, double, md_max_sd)
+MD_SCAN_WIDE(min, d, md_d, md_dh, md_min_dh, double, md_min_sd)
+MD_SCAN_WIDE(sum, i, md_i, md_ih, MD_OP_ADD, int64_t, MD_OP_ADD)
+MD_SCAN_WIDE(prod, i, md_i, md_ih, MD_OP_MUL, int64_t, MD_OP_MUL)
+MD_SCAN_WIDE(max, i, md_i, md_ih, md_max_ih, int64_t, md_max_si)
+MD_SCAN_WIDE(min, i, md_i, md_ih, md_min_ih, int64_t, md_min_si)
 
-/* One element after all in carry, lane by lane. */
-#define MD_THEN(name, s, vec, op)                                                                                      \
-    MD_INLINE vec md_then_##name##_##s(vec v, vec *carry, int exclusive)                                               \
+/* md_then_<name>_<s>(v, carry, exclusive): one element in each lane after all in that lane's carry. */
+#define MD_THEN(name, s, vec, wide, op, up, down)                                                                      \
+    MD_INLINE vec md_then_##name##_##s(vec v, wide *carry, int exclusive)                                              \
     {                                                                                                                  \
-        const vec before = *carry;                                                                                     \
-        *carry = op(before, v);                                                                                        \
-        return exclusive ? before : *carry;                                                                            \
+        const wide before = *carry;                                                                                    \
+        *carry = op(before, up(v));                                                                                    \
+        return down(exclusive ? before : *carry);                                                                      \
     }
-#define MD_THEN_ALL(s, vec) MD_THEN(sum, s, vec, MD_OP_ADD) MD_THEN(prod, s, vec, MD_OP_MUL) MD_THEN(max, s, vec, md_max_##s) MD_THEN(min, s, vec, md_min_##s)
-MD_THEN_ALL(f, md_f)
-MD_THEN_ALL(d, md_d)
-MD_THEN_ALL(i, md_i)
-MD_THEN(max, b, md_b, md_max_b)
-MD_THEN(min, b, md_b, md_min_b)
+MD_THEN(sum, f, md_f, md_d, MD_OP_ADD, md_cast_f_d, md_cast_d_f)
+MD_THEN(prod, f, md_f, md_d, MD_OP_MUL, md_cast_f_d, md_cast_d_f)
+MD_THEN(max, f, md_f, md_f, md_max_f, , )
+MD_THEN(min, f, md_f, md_f, md_min_f, , )
+MD_THEN(max, b, md_b, md_b, md_max_b, , )
+MD_THEN(min, b, md_b, md_b, md_min_b, , )
+#define MD_THEN_WIDE(s, vec)                                                                                           \
+    MD_THEN(sum, s, vec, vec, MD_OP_ADD, , )                                                                           \
+    MD_THEN(prod, s, vec, vec, MD_OP_MUL, , )                                                                          \
+    MD_THEN(max, s, vec, vec, md_max_##s, , )                                                                          \
+    MD_THEN(min, s, vec, vec, md_min_##s, , )
+MD_THEN_WIDE(d, md_d)
+MD_THEN_WIDE(i, md_i)
 /* clang-format on */
 
 #endif

@@ -19,7 +19,7 @@
 
 MD_INLINE void md_columns(MD_OUTER_DECL const md_params *p, int64_t at, int md_n, int64_t n)
 {
-    MD_VALUE carry = MD_SPLAT(MD_IDENTITY);
+    MD_TOTALS carry = MD_SPLAT_TOTAL(MD_IDENTITY);
     for (int64_t j = 0; j < n; j++) {
         const int64_t k = MD_REVERSE ? n - 1 - j : j;
         const MD_VALUE v = md_body(MD_X_AT(at, md_n) p, k);
@@ -40,7 +40,7 @@ MD_INLINE void md_one_tile(MD_OUTER_DECL const md_params *p, int64_t at, char *s
 #else
 
 /* Elements [from, to) of a row. */
-MD_INLINE void md_run(MD_X_DECL const md_params *p, int64_t from, int64_t to, MD_VALUE *carry)
+MD_INLINE void md_run(MD_X_DECL const md_params *p, int64_t from, int64_t to, MD_TOTAL *carry)
 {
 #define MD_SCAN_AT(j, n)                                                                                               \
     do {                                                                                                               \
@@ -62,7 +62,7 @@ MD_INLINE void md_run(MD_X_DECL const md_params *p, int64_t from, int64_t to, MD
 
 MD_INLINE void md_one_row(MD_X_DECL const md_params *p, int64_t row, char *scratch)
 {
-    MD_VALUE carry = MD_SPLAT(MD_IDENTITY);
+    MD_TOTAL carry = MD_IDENTITY;
     (void)row, (void)scratch;
     md_run(MD_X p, 0, MD_COUNT(p), &carry);
 }
@@ -76,21 +76,20 @@ MD_INLINE int64_t md_pieces(const md_params *p)
 }
 
 #if MD_PHASE == 1
-MD_INLINE void md_piece(MD_X_DECL const md_params *p, int64_t from, int64_t to, MD_ONE *total)
+MD_INLINE void md_piece(MD_X_DECL const md_params *p, int64_t from, int64_t to, MD_TOTAL *total)
 {
-    MD_VALUE sums = MD_SPLAT(MD_IDENTITY), carry = MD_SPLAT(MD_IDENTITY);
+    MD_TOTALS sums = MD_SPLAT_TOTAL(MD_IDENTITY);
     int64_t j = from;
     for (; j + MD_VL <= to; j += MD_VL)
         (void)MD_THEN_ONE(md_body(MD_X p, j, MD_VL), &sums);
     if (j < to)
         (void)MD_THEN_ONE(MD_ONLY_HEAD(md_body(MD_X p, j, (int)(to - j)), (int)(to - j)), &sums);
-    (void)MD_SCAN(sums, &carry);
-    *total = carry[0];
+    *total = MD_FOLD(sums);
 }
 #elif MD_PHASE == 3
-MD_INLINE void md_piece(MD_X_DECL const md_params *p, int64_t from, int64_t to, MD_ONE *before)
+MD_INLINE void md_piece(MD_X_DECL const md_params *p, int64_t from, int64_t to, MD_TOTAL *before)
 {
-    MD_VALUE carry = MD_SPLAT(*before);
+    MD_TOTAL carry = *before;
     md_run(MD_X p, from, to, &carry);
 }
 #endif
@@ -99,21 +98,19 @@ MD_INLINE void md_piece(MD_X_DECL const md_params *p, int64_t from, int64_t to, 
 MD_INLINE void md_one_row(MD_X_DECL const md_params *p, int64_t row, char *scratch)
 {
     const int64_t pieces = md_pieces(p);
-    MD_ONE *total = (MD_ONE *)p->work0 + row * pieces;
-    MD_VALUE carry = MD_SPLAT(MD_IDENTITY);
+    MD_TOTAL *total = (MD_TOTAL *)p->work0 + row * pieces;
+    MD_TOTALS carry = MD_SPLAT_TOTAL(MD_IDENTITY);
     (void)scratch;
     for (int64_t i = 0; i < pieces; i++) {
-        MD_ONE *t = &total[MD_REVERSE ? pieces - 1 - i : i];
-        const MD_VALUE v = MD_SPLAT(*t);
-        *t = carry[0];
-        (void)MD_THEN_ONE(v, &carry);
+        MD_TOTAL *t = &total[MD_REVERSE ? pieces - 1 - i : i];
+        *t = MD_THEN_TOTAL(MD_SPLAT_TOTAL(*t), &carry)[0];
     }
 }
 #else
 MD_INLINE void md_one_row(MD_X_DECL const md_params *p, int64_t row, char *piece)
 {
     const int64_t pieces = md_pieces(p), i = *(const int64_t *)piece, from = i * MD_PIECE, n = MD_COUNT(p);
-    md_piece(MD_X p, from, n - from < MD_PIECE ? n : from + MD_PIECE, (MD_ONE *)p->work0 + row * pieces + i);
+    md_piece(MD_X p, from, n - from < MD_PIECE ? n : from + MD_PIECE, (MD_TOTAL *)p->work0 + row * pieces + i);
 }
 #endif
 #endif
