@@ -283,6 +283,9 @@ static md_status run_statement(evaluation *e, int32_t index)
         if (s.subscript[i] == NULL)
             return m->status != MD_OK ? m->status : md_fail_memory();
     }
+    int64_t n = 0;
+    if (count_elements(&n, s.access) && n == 0)
+        return m->status; /* an empty output runs nothing: no index into it is outside */
     run_loop(m, &s);
     if (stmt->assign != MD_FX_SET && s.array->touched != NULL)
         round_sums(&s);

@@ -365,6 +365,7 @@ case("scatter_histogram", "H:i32[ids[i]] += 1", {"ids": IDS}, {"H": i([2, 0, 1, 
 case("scatter_column", "G[i,ids[i]] = X[i]", {"ids": i([2, 0]), "X": f([7, 8])}, {"G": f([0, 0, 7, 8, 0, 0], (2, 3))}, init={"G": f([0] * 6, (2, 3))})
 case("scatter_report", "G[ids[i]] = X[i]", {"ids": i([1, 3, -2]), "X": f([7, 8, 9])}, {"G": f([1, 7, 1])}, init={"G": f([1, 1, 1])}, fault="G 0 3")
 case("scatter_clamp", "G[ids[i]] += X[i]", {"ids": i([1, 3, -2]), "X": f([7, 8, 9])}, {"G": f([10, 8, 9])}, init={"G": f([1, 1, 1])}, bounds="clamp")
+case("scatter_into_nothing", "G[ids[i]] += X[i]", {"ids": i([1, 3]), "X": f([7, 8])}, {"G": f([])}, init={"G": f([])})
 case("scatter_zero", "G[ids[i]] += X[i]", {"ids": i([1, 3, -2]), "X": f([7, 8, 9])}, {"G": f([1, 8, 1])}, init={"G": f([1, 1, 1])}, bounds="zero")
 case("accumulate_plain", "G[i] += X[i]", {"X": f([1, 2])}, {"G": f([11, 22])}, init={"G": f([10, 20])})
 case("scatter_nan", "G[ids[i]] max= X[i]", {"ids": i([0, 0, 1]), "X": f([nan, 3, 2])}, {"G": f([nan, 2, 1])}, init={"G": f([1, 1, 1])})
