@@ -1,8 +1,9 @@
 /* Elementwise stages: no reduction, all subscripts affine. */
 #include "family/host.h"
 #include "family/sweep.h"
+#include "family/turn.h"
 
-enum { FLAT, STRIDED, STREAM };
+enum { FLAT, STRIDED, STREAM, TURN };
 
 static md_fa_sweep sweep_of(const md_fa_config *config)
 {
@@ -18,6 +19,9 @@ static bool applies(const md_fa_target *target)
 
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
+    md_fa_turn turn;
+    if (config->value[TURN] && (config->value[FLAT] || config->value[STRIDED] || !md_fa_turn_find(&turn, target)))
+        return false;
     bool has_axis = target->program->stage[target->stage].axis >= 0;
     if (config->value[FLAT] && (config->value[STRIDED] || !md_fa_sweep_can_flatten(target)))
         return false;
@@ -29,32 +33,42 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
 static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
 {
     md_fa_sweep sweep = sweep_of(config);
-    md_fa_sweep_envelope(out, target, &sweep);
+    if (config->value[TURN])
+        md_fa_turn_envelope(out, target);
+    else
+        md_fa_sweep_envelope(out, target, &sweep);
 }
 
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     md_fa_sweep sweep = sweep_of(config);
     md_fa_sweep_features(out, target, &sweep, size);
+    if (config->value[TURN])
+        md_fa_turn_features(out, target, size);
+    else
+        md_fa_turn_penalty(out, target, size);
 }
 
 static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
 {
     md_fa_sweep sweep = sweep_of(config);
-    return md_fa_sweep_emit(out, target, &sweep);
+    return config->value[TURN] ? md_fa_turn_emit(out, target, sweep.is_streaming) : md_fa_sweep_emit(out, target, &sweep);
 }
 
 static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config, const md_kn_shape *shape)
 {
     md_fa_sweep sweep = sweep_of(config);
-    md_fa_sweep_geometry(out, target, &sweep, shape->size);
+    if (config->value[TURN])
+        md_fa_turn_geometry(out, target, shape->size);
+    else
+        md_fa_sweep_geometry(out, target, &sweep, shape->size);
 }
 
 const md_fa_family md_fa_host_pointwise = {
     .name = "pointwise",
     .device = MD_DEV_HOST,
-    .n_fields = 3,
-    .field = {{"flat", 0, 2, {1, 0}}, {"strided", 1, 2, {0, 1}}, {"stream", 0, 2, {0, 1}}},
+    .n_fields = 4,
+    .field = {{"flat", 0, 2, {1, 0}}, {"strided", 1, 2, {0, 1}}, {"stream", 0, 2, {0, 1}}, {"turn", 0, 2, {1, 0}}},
     .applies = applies,
     .legal = legal,
     .envelope = envelope,

@@ -50,7 +50,7 @@ static void print_lanes(md_strbuf *out, const writer *w)
         md_strbuf_printf(out, "int64_t part = lane_end - lane < MD_VL ? lane_end - lane : 0;\n");
     md_strbuf_printf(out, "for (;;) {\nif (part > 0) {\nconst int md_n = (int)part;\n%sx%" PRId32 " += part;\n}\n", body, x);
     md_strbuf_printf(out, "for (; x%" PRId32 " + MD_VL <= lane_end; x%" PRId32 " += MD_VL) {\nenum { md_n = MD_VL };\n%s}\n", x, x, body);
-    md_strbuf_printf(out, "if (x%" PRId32 " >= lane_end)\nbreak;\npart = lane_end - x%" PRId32 ";\n}\n", x, x);
+    md_strbuf_printf(out, "if (x%" PRId32 " >= lane_end) break;\npart = lane_end - x%" PRId32 ";\n}\n", x, x);
 }
 
 static void print_counts(md_strbuf *out, const writer *w)
@@ -92,7 +92,7 @@ static void print_sweep(md_strbuf *out, const writer *w)
         md_strbuf_printf(out, "if (%s) {\n", w->condition);
     print_lanes(out, w);
     md_strbuf_add(out, w->condition ? "}\n" : "");
-    md_strbuf_add(out, "if (++point >= end)\nbreak;\n");
+    md_strbuf_add(out, "if (++point >= end) break;\n");
     md_cg_print_advance(out, program, w->n_outer, w->stage->outer);
     md_strbuf_add(out, "}\n}\n");
 }

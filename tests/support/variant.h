@@ -16,7 +16,7 @@ typedef enum variant_layout {
 typedef struct variant_case {
     const char *formula;
     const char *sizes; /* static sizes and ranges; may be NULL */
-    const char *dims; /* "b=3, n=100": of the dynamic dims */
+    const char *dims; /* "b=3, n=100": of the dynamic dims; names that the formula does not have are skipped */
     md_dtype dtype; /* default f32 */
     md_bounds bounds;
     variant_layout layout;

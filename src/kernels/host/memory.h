@@ -28,12 +28,30 @@
 typedef uint16_t md_w16 MD_VECTOR(MD_VL * 2);
 typedef uint8_t md_w8 MD_VECTOR(MD_VL);
 
+/* GCC 12 takes the long way for both where the vectors fill a register. */
+MD_INLINE md_u md_widen(md_w16 w)
+{
+#if defined(__AVX512F__) && MD_VL == 16 && !defined(__clang__)
+    return (md_u)__builtin_ia32_pmovzxwd512_mask((short MD_VECTOR(32))w, (int MD_VECTOR(64)){0}, (unsigned short)0xffff);
+#else
+    return __builtin_convertvector(w, md_u);
+#endif
+}
+MD_INLINE md_w16 md_narrow(md_u u)
+{
+#if defined(__AVX512F__) && MD_VL == 16 && !defined(__clang__)
+    return (md_w16)__builtin_ia32_pmovdw512_mask((int MD_VECTOR(64))u, (short MD_VECTOR(32)){0}, (unsigned short)0xffff);
+#else
+    return __builtin_convertvector(u, md_w16);
+#endif
+}
+
 /* ---- bfloat16 is the upper half of binary32. */
-MD_INLINE md_f md_up_bf16(md_w16 w) { return (md_f)(__builtin_convertvector(w, md_u) << 16); }
+MD_INLINE md_f md_up_bf16(md_w16 w) { return (md_f)(md_widen(w) << 16); }
 MD_INLINE md_w16 md_down_bf16(md_f v)
 {
     md_u u = (md_u)v, rounded = (u + 0x7fff + (u >> 16 & 1)) >> 16;
-    return __builtin_convertvector((md_u)md_where_b((md_b)(v != v), (md_b)(u >> 16 | 0x40), (md_b)rounded), md_w16);
+    return md_narrow((md_u)md_where_b((md_b)(v != v), (md_b)(u >> 16 | 0x40), (md_b)rounded));
 }
 MD_INLINE float md_up1_bf16(uint16_t h)
 {
@@ -64,7 +82,7 @@ MD_INLINE md_f md_up_f16(md_w16 w)
 #elif defined(__F16C__) && MD_VL == 8
     return (md_f)__builtin_ia32_vcvtph2ps256((short MD_VECTOR(16))w);
 #else
-    md_u u = __builtin_convertvector(w, md_u), sign = (u & 0x8000) << 16, magnitude = u & 0x7fff;
+    md_u u = md_widen(w), sign = (u & 0x8000) << 16, magnitude = u & 0x7fff;
     md_u normal = (magnitude << 13) + 0x38000000;
     md_u special = (magnitude << 13) | 0x7f800000 | ((md_u)(magnitude > 0x7c00) & 0x400000);
     md_f subnormal = __builtin_convertvector((md_b)magnitude, md_f) * 0x1p-24f;
@@ -85,7 +103,7 @@ MD_INLINE md_w16 md_down_f16(md_f v)
     md_u special = 0x7c00 | ((md_u)(magnitude > 0x7f800000) & (0x200 | (magnitude >> 13 & 0x3ff)));
     md_b r = md_where_b((md_b)(magnitude < 0x38800000), (md_b)subnormal, (md_b)normal);
     r = md_where_b((md_b)(magnitude >= 0x477ff000), (md_b)special, r); /* 65520 rounds to infinity */
-    return __builtin_convertvector((md_u)r | sign, md_w16);
+    return md_narrow((md_u)r | sign);
 #endif
 }
 MD_INLINE float md_up1_f16(uint16_t h) { return md_up_f16((md_w16){h})[0]; }
@@ -314,8 +332,8 @@ MD_INLINE unsigned long long md_head_bytes(int n_bytes) { return n_bytes >= 64 ?
 #define MD_UP_I32(w) __builtin_convertvector(w, md_i)
 #define MD_DOWN_I32(v) __builtin_convertvector(v, md_b)
 #define MD_DOWN1_I32(v) ((int32_t)(v))
-#define MD_UP_U8(w) __builtin_convertvector(w, md_i)
-#define MD_DOWN_U8(v) __builtin_convertvector(v, md_w8)
+#define MD_UP_U8(w) __builtin_convertvector(__builtin_convertvector(w, md_b), md_i)
+#define MD_DOWN_U8(v) __builtin_convertvector(__builtin_convertvector(v, md_b), md_w8)
 #define MD_DOWN1_U8(v) ((uint8_t)(v))
 #define MD_UP_BOOL(w) ((md_b)(__builtin_convertvector(w, md_b) != (md_b){0}))
 #define MD_DOWN_BOOL(v) __builtin_convertvector((v) & 1, md_w8)

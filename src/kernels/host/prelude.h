@@ -23,6 +23,16 @@
 #define MD_EXPORT __attribute__((visibility("default")))
 #define MD_VECTOR(bytes) __attribute__((vector_size(bytes)))
 #define MD_LIKELY(x) __builtin_expect(!!(x), 1)
+/* Loops that are written out, so that arrays of vectors live in registers, and one that is not. */
+#ifdef __clang__
+#define MD_UNROLL _Pragma("clang loop unroll(full)")
+#define MD_ROLLED _Pragma("clang loop unroll(disable)")
+#else
+#define MD_UNROLL _Pragma("GCC unroll 32")
+#define MD_ROLLED _Pragma("GCC unroll 1")
+#endif
+#define MD_FOR(i, n) MD_UNROLL for (int i = 0; i < (n); i++)
+#define MD_FOR_STEP(i, n, step) MD_UNROLL for (int i = 0; i < (n); i += (step))
 
 typedef float md_f MD_VECTOR(MD_VL * 4);
 typedef double md_d MD_VECTOR(MD_VL * 8);

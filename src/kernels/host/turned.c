@@ -1,0 +1,50 @@
+/* Elementwise stages that read some tensor across: blocks of MD_SIDE lanes by MD_SIDE positions of the tensor's last index, in tiles of
+ * MD_VL x MD_VL that are read along one and written along the other.
+ *
+ * md_expr.h: md_params, md_lanes(p), md_turns(p), md_tile(p, point, lane, n_lanes, turn, n_turns). */
+#include "md_config.h"
+#include "prelude.h"
+#include "transpose.h"
+
+#define md_turn_f(tile) md_transpose(tile)
+#define MD_TURN(vec, scalar, s)                                                                                        \
+    MD_INLINE void md_turn_##s(vec tile[MD_VL])                                                                        \
+    {                                                                                                                  \
+        scalar t[MD_VL][MD_VL];                                                                                        \
+        for (int i = 0; i < MD_VL; i++)                                                                                \
+            for (int j = 0; j < MD_VL; j++)                                                                            \
+                t[j][i] = tile[i][j];                                                                                  \
+        for (int i = 0; i < MD_VL; i++)                                                                                \
+            __builtin_memcpy(&tile[i], t[i], sizeof tile[i]);                                                          \
+    }
+MD_TURN(md_d, double, d)
+MD_TURN(md_i, int64_t, i)
+MD_TURN(md_b, int32_t, b)
+
+#include "md_expr.h"
+
+static void md_block(const md_params *p, int64_t point, int64_t lane, int64_t lane_end, int64_t turn, int64_t turn_end)
+{
+    for (int64_t l = lane; l < lane_end; l += MD_VL)
+        for (int64_t t = turn; t < turn_end; t += MD_VL) {
+            const int n_lanes = (int)md_min_si(MD_VL, lane_end - l), n_turns = (int)md_min_si(MD_VL, turn_end - t);
+            if (n_lanes == MD_VL && n_turns == MD_VL)
+                md_tile(p, point, l, MD_VL, t, MD_VL);
+            else
+                md_tile(p, point, l, n_lanes, t, n_turns);
+        }
+}
+
+MD_EXPORT void md_kernel(const md_params *p, int64_t first, int64_t last, void *scratch)
+{
+    const int64_t lanes = md_lanes(p), turns = md_turns(p);
+    const int64_t across = (lanes + MD_SIDE - 1) / MD_SIDE, down = (turns + MD_SIDE - 1) / MD_SIDE;
+    (void)scratch;
+    for (int64_t b = first; b < last; b++) {
+        const int64_t lane = b % across * MD_SIDE, turn = b / across % down * MD_SIDE;
+        md_block(p, b / across / down, lane, md_min_si(lane + MD_SIDE, lanes), turn, md_min_si(turn + MD_SIDE, turns));
+    }
+#ifdef MD_STREAMING
+    md_stream_end();
+#endif
+}
