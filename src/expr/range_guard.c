@@ -1,9 +1,32 @@
 /* Guards: comparisons that are known to hold, as linear forms that are not negative. */
 #include "expr/range.h"
 
+/* A guard on one atom narrows the atom's own range: the search for multipliers is greedy, and of two such guards it would use
+ * one only. */
+static void narrow_atom(md_range *r, const md_range_linear *g)
+{
+    int32_t only = -1, n = 0;
+    for (int32_t i = 0; i < r->n_atoms; i++) {
+        only = g->coef[i] != 0 ? i : only;
+        n += g->coef[i] != 0;
+    }
+    if (n != 1 || g->constant == INT64_MIN || g->coef[only] == INT64_MIN)
+        return;
+    /* c + a x >= 0: x >= ceil(-c / a), or x <= floor(c / -a). Division truncates toward zero. */
+    int64_t c = g->constant, a = g->coef[only], d = a > 0 ? a : -a;
+    int64_t down = c / d - (c % d < 0); /* floor(c / d) */
+    md_range_interval *range = &r->atom[only].range;
+    if (a > 0)
+        range->lo = MD_MAX(range->lo, -down);
+    else
+        range->hi = MD_MIN(range->hi, down);
+    r->is_empty |= range->lo > range->hi;
+}
+
 static void add_form(md_range *r, const md_range_linear *g)
 {
     int64_t highest;
+    narrow_atom(r, g);
     if (r->n_guards == MD_RANGE_GUARDS)
         return;
     if (md_range_upper(r, &highest, g) && highest < 0)
