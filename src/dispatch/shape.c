@@ -1,14 +1,16 @@
 #include "dispatch/shape.h"
 
 #include "base/dtype.h"
+#include "base/status.h"
 
 #include <string.h>
 
-/* Temporaries that are never stored, and empty tensors, may be larger than memory: their strides stay at the largest number. */
-static int64_t times(int64_t a, int64_t b)
+/* The stride of the next axis, as md_tensor_make has it: temporaries that are never stored, and empty tensors, may be larger than
+ * memory, and an empty axis does not make the others' strides 0. */
+static int64_t next_stride(int64_t stride, int64_t extent)
 {
     int64_t product;
-    return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
+    return __builtin_mul_overflow(stride, MD_MAX(extent, 1), &product) ? INT64_MAX : product;
 }
 
 static bool is_contiguous(const md_kn_shape *s, int32_t t, int32_t rank)
@@ -17,7 +19,7 @@ static bool is_contiguous(const md_kn_shape *s, int32_t t, int32_t rank)
     for (int32_t a = rank - 1; a >= 0; a--) {
         if (s->extent[t][a] != 1 && s->stride[t][a] != expected)
             return false;
-        expected = times(expected, s->extent[t][a]);
+        expected = next_stride(expected, s->extent[t][a]);
     }
     return true;
 }
@@ -50,7 +52,7 @@ static void shape_of_temp(md_kn_shape *s, const md_fx_formula *f, int32_t t)
     for (int32_t a = f->tensor[t].rank - 1; a >= 0; a--) {
         s->extent[t][a] = s->size[f->tensor[t].dim[a]];
         s->stride[t][a] = stride;
-        stride = times(stride, s->extent[t][a]);
+        stride = next_stride(stride, s->extent[t][a]);
     }
 }
 

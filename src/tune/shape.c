@@ -40,13 +40,13 @@ static void set_layout(md_kn_shape *out, const md_fx_formula *f, int32_t t)
     const uint32_t bit = (uint32_t)1 << t;
     const int64_t item = (int64_t)md_dtype_size(tensor->dtype);
     bool is_aligned = true;
-    int64_t stride = 1;
-    for (int32_t a = tensor->rank - 1; a >= 0; a--) {
+    for (int32_t a = 0; a < tensor->rank; a++)
         out->extent[t][a] = out->size[tensor->dim[a]];
-        out->stride[t][a] = stride;
-        if (a + 1 < tensor->rank && out->extent[t][a] > 1 && stride * item % 64)
+    const md_tensor x = md_tensor_make(NULL, tensor->dtype, tensor->rank, out->extent[t]); /* its strides never overflow */
+    for (int32_t a = 0; a < tensor->rank; a++) {
+        out->stride[t][a] = x.stride[a];
+        if (a + 1 < tensor->rank && out->extent[t][a] > 1 && x.stride[a] % 64 * item % 64)
             is_aligned = false;
-        stride *= out->extent[t][a];
     }
     out->contiguous |= bit;
     out->unit |= bit;

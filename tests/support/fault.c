@@ -2,6 +2,7 @@
 
 #include <stdatomic.h>
 #include <stddef.h>
+#include <string.h>
 
 static _Atomic int64_t left; /* 0: off; 1: the next one fails, and stays so */
 static _Atomic int happened;
@@ -36,6 +37,11 @@ void *__wrap_calloc(size_t n, size_t size);
 void *__wrap_realloc(void *p, size_t n);
 void *__wrap_aligned_alloc(size_t alignment, size_t n);
 
+char *__real_strdup(const char *text);
+char *__real_strndup(const char *text, size_t n);
+char *__wrap_strdup(const char *text);
+char *__wrap_strndup(const char *text, size_t n);
+
 void *__wrap_malloc(size_t n)
 {
     return is_refused() ? NULL : __real_malloc(n);
@@ -54,4 +60,14 @@ void *__wrap_realloc(void *p, size_t n)
 void *__wrap_aligned_alloc(size_t alignment, size_t n)
 {
     return is_refused() ? NULL : __real_aligned_alloc(alignment, n);
+}
+
+char *__wrap_strdup(const char *text)
+{
+    return is_refused() ? NULL : __real_strdup(text);
+}
+
+char *__wrap_strndup(const char *text, size_t n)
+{
+    return is_refused() ? NULL : __real_strndup(text, n);
 }
