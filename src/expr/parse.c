@@ -197,6 +197,16 @@ static md_status parse_size(parser *p, md_syntax **out)
     return expect(p, MD_TOKEN_CLOSE);
 }
 
+/* name[...](...) can only be meant as a reduction or scan. */
+static md_status complain_of_binder(const parser *p, const md_token *name)
+{
+    md_fx_nearest near = {.wanted = name->text};
+    for (md_fx_op op = MD_FX_R_SUM; op <= MD_FX_S_MIN; ++op)
+        md_fx_nearest_offer(&near, md_fx_op_text(op));
+    return md_fx_complain(p->text, name->line, name->column, "there is no reduction '%s'%s%s%s", name->text,
+                          MD_FX_NEAREST_ARGS(near));
+}
+
 static md_status parse_word(parser *p, md_syntax **out)
 {
     const md_token *const name = p->at, *const next = p->at + 1;
@@ -205,8 +215,10 @@ static md_status parse_word(parser *p, md_syntax **out)
         return parse_binder(p, out, binder);
     if (is_name(name, "size") && next->kind == MD_TOKEN_OPEN)
         return parse_size(p, out);
-    if (next->kind == MD_TOKEN_LEFT || next->kind == MD_TOKEN_COLON)
-        return parse_tensor(p, out);
+    if (next->kind == MD_TOKEN_LEFT || next->kind == MD_TOKEN_COLON) {
+        MD_TRY(parse_tensor(p, out));
+        return p->at->kind == MD_TOKEN_OPEN ? complain_of_binder(p, name) : MD_OK;
+    }
     ++p->at;
     MD_TRY(new_node(p, out, next->kind == MD_TOKEN_OPEN ? MD_SYNTAX_CALL : MD_SYNTAX_NAME, name));
     if (!accept(p, MD_TOKEN_OPEN))

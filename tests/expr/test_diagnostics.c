@@ -15,6 +15,14 @@ static const golden goldens[] = {
      "1:8: unknown function 'foo'\n"
      "  Y[i] = foo(X[i])\n"
      "         ^"},
+    {"Y[i] = mx[j](X[i,j])",
+     "1:8: there is no reduction 'mx'; did you mean 'max'?\n"
+     "  Y[i] = mx[j](X[i,j])\n"
+     "         ^"},
+    {"Y[i,j] = softmax(X[i,j])",
+     "1:10: unknown function 'softmax'; the catalogue has an op of that name, whose formula can be written here\n"
+     "  Y[i,j] = softmax(X[i,j])\n"
+     "           ^"},
     {"Y[i] = sotfplus(X[i])",
      "1:8: unknown function 'sotfplus'; did you mean 'softplus'?\n"
      "  Y[i] = sotfplus(X[i])\n"
