@@ -2,8 +2,6 @@
 #include "codegen/row.h"
 
 #include "base/status.h"
-#include "base/dtype.h"
-#include "codegen/printer.h"
 #include "codegen/row_reduce.h"
 
 #include <inttypes.h>
@@ -260,52 +258,12 @@ static void print_lead(row_printer *rp)
     md_strbuf_finish(&lead);
 }
 
-/* ---- Prefetching what a later pass, or the next chunk, loads in vectors from memory that the row has to itself */
-
-typedef struct load_list {
-    const row_printer *rp;
-    int32_t n;
-    const md_fx_node *load[8];
-} load_list;
-
-static bool is_own(const row_printer *rp, const md_fx_node *load)
-{
-    bool has_outer = rp->stage->n_outer == 0;
-    for (int32_t i = 0; i < load->n_args; i++) {
-        if (load->arg[i]->kind != MD_FX_INDEX)
-            return false;
-        has_outer |= load->arg[i]->id != rp->stage->axis;
-    }
-    return has_outer && load->n_args > 0 && load->arg[load->n_args - 1]->id == rp->stage->axis;
-}
-
-static bool note_load(void *user, const md_fx_node *node)
-{
-    load_list *list = user;
-    bool is_new = node->kind == MD_FX_LOAD && is_own(list->rp, node) && list->n < MD_COUNT(list->load);
-    for (int32_t i = 0; i < list->n; i++)
-        is_new &= !md_fx_equal(list->rp->program->formula, list->load[i], node);
-    if (is_new)
-        list->load[list->n++] = node;
-    return true;
-}
-
 static void print_prefetch(row_printer *rp)
 {
-    md_strbuf *out = &rp->text;
-    load_list list = {.rp = rp};
-    for (int32_t i = 0; i < rp->stage->row.n_reductions && !rp->o->is_column; i++)
-        (void)md_fx_visit(rp->stage->row.reduction[i].body, note_load, &list);
-    md_strbuf_printf(out, "MD_INLINE void md_prefetch(MD_X_DECL const md_params *p, int64_t x%" PRId32 ")\n{\n", rp->stage->axis);
-    begin(rp, out, SCOPE_START);
-    for (int32_t i = 0; i < list.n; i++) {
-        md_cg_place at;
-        md_cg_locate(&at, rp->cg, list.load[i]->id, list.load[i]->n_args, list.load[i]->arg);
-        if (md_cg_status(rp->cg) == MD_OK && at.motion == MD_CG_CONSECUTIVE)
-            md_strbuf_printf(out, "__builtin_prefetch((const char *)%s + (%s) * %d);\n", at.pointer, at.offset,
-                             (int)md_dtype_size(rp->program->formula->tensor[list.load[i]->id].dtype));
-    }
-    md_strbuf_add(out, "}\n");
+    const md_fx_node *body[MD_ST_MAX_REDUCTIONS];
+    for (int32_t i = 0; i < rp->stage->row.n_reductions; i++)
+        body[i] = rp->stage->row.reduction[i].body;
+    md_cg_print_prefetch(&rp->text, rp->cg, rp->stage->row.n_reductions, body);
 }
 
 static void print_out(row_printer *rp)

@@ -64,7 +64,8 @@ int32_t md_cg_row_lane(const md_cg_row_options *options);
 /** Prints the text; `defines` gets MD_USE_... and what the options mean for the template. */
 md_status md_cg_row_print(md_strbuf *defines, md_strbuf *expr, const md_cg_row_options *options);
 
-/** Parts of such a text that scans have too: the macros of indices, and the loop over rows or tiles. */
+/** Parts of such a text that scans have too: md_prefetch, the macros of indices, and the loop over rows or tiles. */
+void md_cg_print_prefetch(md_strbuf *out, md_cg *cg, int32_t n, const md_fx_node *const *body);
 void md_cg_print_row_indices(md_strbuf *out, const md_st_program *program, int32_t stage, bool is_column);
 void md_cg_print_row_loop(md_strbuf *out, const md_st_program *program, int32_t stage, bool is_column);
 

@@ -20,7 +20,7 @@ void md_cg_print_row_indices(md_strbuf *out, const md_st_program *program, int32
     print_list(out, "", n, st->outer);
     if (is_column) {
         int32_t lane = st->outer[n];
-        md_strbuf_printf(out, "\n#define MD_X_DECL MD_OUTER_DECL int64_t x%" PRId32 ", int md_n,\n", lane);
+        md_strbuf_printf(out, "\n#define MD_X_DECL MD_OUTER_DECL int64_t x%" PRId32 ", int md_n,\n#define MD_X MD_OUTER x%" PRId32 ", md_n,\n", lane, lane);
         md_strbuf_printf(out, "#define MD_X_AT(position, n) MD_OUTER (position), (n),\n");
         md_strbuf_printf(out, "#define MD_LANES(p) %s\n", md_cg_size(size, program, lane));
     } else {

@@ -88,6 +88,7 @@ md_status md_cg_scan_print(md_strbuf *defines, md_strbuf *expr, const md_cg_scan
     print_macros(expr, &st->scan);
     print_body(expr, cg, st, at);
     print_out(expr, cg, st, at);
+    md_cg_print_prefetch(expr, cg, 1, &st->scan.body);
     if (!o->is_column)
         print_lead(expr, cg, st);
     md_cg_print_row_loop(expr, o->program, o->stage, o->is_column);

@@ -40,7 +40,7 @@ static void print_defines(md_strbuf *out, const md_fa_target *target, const md_f
     const struct {
         const char *name;
         int32_t value;
-    } define[] = {{"VL", md_cg_width(target->facts)}, {"AHEAD", row->ahead}, {"CHUNK", row->chunk}, {"UNROLL", row->unroll}, {"TILE", row->tile}};
+    } define[] = {{"VL", md_cg_width(target->facts)}, {"AHEAD", row->ahead}, {"CHUNK", row->chunk}, {"SUMS", row->unroll}, {"TILE", row->tile}};
     for (int32_t i = 0; i < MD_COUNT(define); i++)
         if (define[i].value > 0)
             md_strbuf_printf(out, "#define MD_%s %" PRId32 "\n", define[i].name, define[i].value);
@@ -87,7 +87,7 @@ static void count_blocks(int64_t *blocks, int64_t *points, const md_fa_target *t
     *blocks = md_st_points(target->program, n_outer, st->outer, size);
     *points = md_st_size(target->program, st->axis, size);
     if (row->is_column) {
-        int64_t width = (row->tile > 0 ? row->tile : 2) * md_cg_width(target->facts);
+        int64_t width = (row->tile > 0 ? row->tile : 16) * md_cg_width(target->facts);
         int64_t lanes = md_st_size(target->program, st->outer[n_outer], size);
         *blocks *= (lanes + width - 1) / width;
         *points *= width;

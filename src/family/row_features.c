@@ -173,7 +173,7 @@ static double unit_bytes(const bill *b, bool is_chunk)
         kept += b->pass[i].kept_bytes;
     }
     if (b->row->is_column)
-        points *= (b->row->tile > 0 ? b->row->tile : 2) * md_cg_width(b->target->facts);
+        points *= (b->row->tile > 0 ? b->row->tile : 16) * md_cg_width(b->target->facts);
     if (is_chunk)
         points = fmin(points, b->row->chunk);
     return points * (loaded * (b->row->ahead ? 2 : 1) + kept);

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { COLUMN, SPLIT, STRIDED, STREAM };
+enum { COLUMN, SPLIT, STRIDED, STREAM }; /* COLUMN: vectors of a block, 0: lanes run along the axis */
 enum { PIECE = 16384, GRAIN_POINTS = 16384 };
 
 static const md_st_stage *stage_of(const md_fa_target *target)
@@ -71,10 +71,12 @@ static md_status print_launch(md_kn_launch_source *launch, const md_fa_target *t
                                   .dialect = MD_DEV_HOST,
                                   .access = config->value[STRIDED] ? MD_CG_STRIDED : MD_CG_UNIT,
                                   .streaming = config->value[STREAM] && phase != 1 && phase != 2,
-                                  .is_column = config->value[COLUMN],
+                                  .is_column = config->value[COLUMN] > 0,
                                   .n_params = launch->n_params,
                                   .param = launch->param};
     md_strbuf_printf(&defines, "#define MD_VL %d\n#define MD_PHASE %d\n#define MD_PIECE %d\n", (int)md_cg_width(target->facts), (int)phase, (int)PIECE);
+    if (config->value[COLUMN])
+        md_strbuf_printf(&defines, "#define MD_TILE %d\n", (int)config->value[COLUMN]);
     md_status status = md_cg_scan_print(&defines, &expr, &options);
     if (status == MD_OK)
         status = md_cg_assemble(&launch->text, MD_DEV_HOST, "host/scan.c", md_strbuf_text(&defines), md_strbuf_text(&expr));
@@ -105,7 +107,7 @@ static void place(md_kn_plan_geometry *out, const md_fa_target *target, const md
 {
     const md_st_stage *st = stage_of(target);
     int64_t n = md_st_size(target->program, st->axis, size), rows = md_st_points(target->program, st->n_outer, st->outer, size);
-    int64_t pieces = (n + PIECE - 1) / PIECE, width = md_cg_width(target->facts);
+    int64_t pieces = (n + PIECE - 1) / PIECE, width = md_cg_width(target->facts) * config->value[COLUMN];
     *out = (md_kn_plan_geometry){0};
     if (config->value[SPLIT]) {
         set_blocks(&out->launch[0], rows * pieces, PIECE, target);
@@ -136,7 +138,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     md_fa_host_count(&work, st, target->program);
     md_st_work(&flops, &bytes, target->program, target->stage, size);
     place(&plan, target, config, size);
-    bool is_split = config->value[SPLIT], is_column = config->value[COLUMN];
+    bool is_split = config->value[SPLIT], is_column = config->value[COLUMN] > 0;
     double vectors = rows * (is_column ? n / md_cg_width(target->facts) : ceil(n / md_cg_width(target->facts)));
     double accesses = work.loads + work.stores;
     /* Along the axis a vector takes its steps, and waits for the one before; across it one operation. */
@@ -156,7 +158,7 @@ const md_fa_family md_fa_host_scan = {
     .device = MD_DEV_HOST,
     .is_reduction = false,
     .n_fields = 4,
-    .field = {{"column", 0, 2, {0, 1}}, {"split", 0, 2, {0, 1}}, {"strided", 0, 2, {0, 1}}, {"stream", 0, 2, {0, 1}}},
+    .field = {{"column", 0, 3, {0, 16, 2}}, {"split", 0, 2, {0, 1}}, {"strided", 0, 2, {0, 1}}, {"stream", 0, 2, {0, 1}}},
     .applies = applies,
     .legal = legal,
     .envelope = envelope,

@@ -24,7 +24,7 @@ static int close_device(void **state)
 
 #define PERSISTENT "row_persistent/cap4096_ahead1_strided0_stream0"
 #define LOOPED "row_looped/chunk512_ahead1_strided0_stream0"
-#define COLUMN "column/tile2_strided0_stream0"
+#define COLUMN "column/tile16_strided0_stream0"
 
 static void run(const char *variant, variant_case c)
 {
@@ -199,7 +199,7 @@ static void test_streaming(void **state)
     const char *const dims = "a=300, n=4099";
     run("row_looped/chunk2048_ahead1_strided0_stream1", (variant_case){.formula = SOFTMAX, .dims = dims});
     run("row_persistent/cap16384_ahead1_strided0_stream1", (variant_case){.formula = SOFTMAX, .dims = dims, .layout = VARIANT_PADDED});
-    run("column/tile2_strided0_stream1", (variant_case){.formula = "Y[i,j] = X[i,j] / sum[k](abs(X[k,j]))", .dims = "i=300, j=4099"});
+    run("column/tile16_strided0_stream1", (variant_case){.formula = "Y[i,j] = X[i,j] / sum[k](abs(X[k,j]))", .dims = "i=300, j=4099"});
 }
 
 int main(void)

@@ -6,86 +6,63 @@
 #include "md_expr.h"
 
 #ifndef MD_TILE
-#define MD_TILE 2 /* vectors of a block: 1, 2 or 4 */
+#define MD_TILE 16 /* vectors of a block */
 #endif
+#define MD_STEP 4 /* elements of the axis at a time: an accumulator stays in a register for as long */
+#define MD_FETCH_STEPS 4 /* so many steps ahead memory is asked: rows are far apart, where no hardware looks */
 
-/* One pass over MD_TILE whole vectors, or over one of md_n lanes. */
-#define MD_LANE_PASSES(l)                                                                                              \
-    MD_INLINE void md_tile_pass##l(MD_OUTER_DECL const md_params *p, md_row *row, int64_t at, int64_t n)               \
+/* One level over the axis for `tiles` vectors; the last has md_n lanes. */
+#define MD_COLUMN_PASS(l)                                                                                              \
+    MD_INLINE void md_column_add##l(MD_X_DECL const md_params *p, const md_row *row, md_acc##l *acc, int64_t from, int64_t to) \
     {                                                                                                                  \
-        md_acc##l a0, a1, a2, a3;                                                                                      \
-        md_clear##l(&a0, 0);                                                                                           \
-        md_clear##l(&a1, 0);                                                                                           \
-        md_clear##l(&a2, 0);                                                                                           \
-        md_clear##l(&a3, 0);                                                                                           \
-        for (int64_t j = 0; j < n; j++) {                                                                              \
-            md_add##l(MD_X_AT(at, MD_VL) p, &row[0], &a0, 0, j);                                                       \
-            if (MD_TILE > 1)                                                                                           \
-                md_add##l(MD_X_AT(at + MD_VL, MD_VL) p, &row[1], &a1, 0, j);                                           \
-            if (MD_TILE > 2) {                                                                                         \
-                md_add##l(MD_X_AT(at + 2 * MD_VL, MD_VL) p, &row[2], &a2, 0, j);                                       \
-                md_add##l(MD_X_AT(at + 3 * MD_VL, MD_VL) p, &row[3], &a3, 0, j);                                       \
-            }                                                                                                          \
+        md_acc##l a = *acc;                                                                                            \
+        for (int64_t j = from; j < to; j++) {                                                                          \
+            md_prefetch(MD_X p, j + MD_FETCH_STEPS * MD_STEP);                                                         \
+            md_add##l(MD_X p, row, &a, 0, j);                                                                          \
         }                                                                                                              \
-        md_finish##l(MD_X_AT(at, MD_VL) p, &row[0], &a0);                                                              \
-        if (MD_TILE > 1)                                                                                               \
-            md_finish##l(MD_X_AT(at + MD_VL, MD_VL) p, &row[1], &a1);                                                  \
-        if (MD_TILE > 2) {                                                                                             \
-            md_finish##l(MD_X_AT(at + 2 * MD_VL, MD_VL) p, &row[2], &a2);                                              \
-            md_finish##l(MD_X_AT(at + 3 * MD_VL, MD_VL) p, &row[3], &a3);                                              \
-        }                                                                                                              \
+        *acc = a;                                                                                                      \
     }                                                                                                                  \
-    MD_INLINE void md_lane_pass##l(MD_OUTER_DECL const md_params *p, md_row *row, int64_t at, int md_n, int64_t n)     \
+    MD_INLINE void md_column_pass##l(MD_OUTER_DECL const md_params *p, md_row *row, int64_t at, int tiles, int last, int64_t n) \
     {                                                                                                                  \
-        md_acc##l acc;                                                                                                 \
-        md_clear##l(&acc, 0);                                                                                          \
-        for (int64_t j = 0; j < n; j++)                                                                                \
-            md_add##l(MD_X_AT(at, md_n) p, row, &acc, 0, j);                                                           \
-        md_finish##l(MD_X_AT(at, md_n) p, row, &acc);                                                                  \
+        md_acc##l acc[MD_TILE];                                                                                        \
+        const int whole = tiles - (last != MD_VL);                                                                     \
+        int64_t j = 0;                                                                                                 \
+        for (int t = 0; t < tiles; t++)                                                                                \
+            md_clear##l(&acc[t], 0);                                                                                   \
+        for (; j + MD_STEP <= n; j += MD_STEP) {                                                                       \
+            for (int t = 0; t < whole; t++)                                                                            \
+                md_column_add##l(MD_X_AT(at + t * MD_VL, MD_VL) p, &row[t], &acc[t], j, j + MD_STEP);                  \
+            if (whole < tiles)                                                                                         \
+                md_column_add##l(MD_X_AT(at + whole * MD_VL, last) p, &row[whole], &acc[whole], j, j + MD_STEP);       \
+        }                                                                                                              \
+        for (int t = 0; t < tiles; t++) {                                                                              \
+            md_column_add##l(MD_X_AT(at + t * MD_VL, t < whole ? MD_VL : last) p, &row[t], &acc[t], j, n);             \
+            md_finish##l(MD_X_AT(at + t * MD_VL, t < whole ? MD_VL : last) p, &row[t], &acc[t]);                       \
+        }                                                                                                              \
     }
-MD_LEVELS(MD_LANE_PASSES)
+MD_LEVELS(MD_COLUMN_PASS)
 
-#define MD_RUN_TILE(l) md_tile_pass##l(MD_OUTER p, row, at, n);
-#define MD_RUN_LANES(l) md_lane_pass##l(MD_OUTER p, &row, at, md_n, n);
-
-MD_INLINE void md_whole_tile(MD_OUTER_DECL const md_params *p, int64_t at)
-{
-    const int64_t n = MD_COUNT(p);
-    md_row row[MD_TILE];
-    for (int t = 0; t < MD_TILE; t++)
-        md_start(MD_X_AT(at + t * MD_VL, MD_VL) p, &row[t]);
-    MD_LEVELS(MD_RUN_TILE)
-    for (int t = 0; t < MD_TILE; t++)
-        md_derive(MD_X_AT(at + t * MD_VL, MD_VL) p, &row[t]);
-    for (int64_t j = 0; MD_HAS_ELEMENTS && j < n; j++)
-        for (int t = 0; t < MD_TILE; t++)
-            md_out(MD_X_AT(at + t * MD_VL, MD_VL) p, &row[t], 0, j);
-    for (int t = 0; t < MD_TILE; t++)
-        md_row_store(MD_X_AT(at + t * MD_VL, MD_VL) p, &row[t]);
-}
-
-MD_OUTLINE void md_some_lanes(MD_OUTER_DECL const md_params *p, int64_t at, int md_n)
-{
-    const int64_t n = MD_COUNT(p);
-    md_row row;
-    md_start(MD_X_AT(at, md_n) p, &row);
-    MD_LEVELS(MD_RUN_LANES)
-    md_derive(MD_X_AT(at, md_n) p, &row);
-    for (int64_t j = 0; MD_HAS_ELEMENTS && j < n; j++)
-        md_out(MD_X_AT(at, md_n) p, &row, 0, j);
-    md_row_store(MD_X_AT(at, md_n) p, &row);
-}
+#define MD_RUN_COLUMNS(l) md_column_pass##l(MD_OUTER p, row, at, tiles, last, n);
 
 MD_INLINE void md_one_tile(MD_OUTER_DECL const md_params *p, int64_t at, char *scratch)
 {
-    int64_t rest = MD_LANES(p) - at;
+    const int64_t n = MD_COUNT(p), lanes = md_min_si(MD_LANES(p) - at, MD_TILE * MD_VL);
+    const int tiles = (int)((lanes + MD_VL - 1) / MD_VL), last = (int)(lanes - (tiles - 1) * MD_VL), whole = tiles - (last != MD_VL);
+    md_row row[MD_TILE];
     (void)scratch;
-    if (rest >= MD_TILE * MD_VL) {
-        md_whole_tile(MD_OUTER p, at);
-        return;
+    for (int t = 0; t < tiles; t++)
+        md_start(MD_X_AT(at + t * MD_VL, t < whole ? MD_VL : last) p, &row[t]);
+    MD_LEVELS(MD_RUN_COLUMNS)
+    for (int t = 0; t < tiles; t++)
+        md_derive(MD_X_AT(at + t * MD_VL, t < whole ? MD_VL : last) p, &row[t]);
+    for (int64_t j = 0; MD_HAS_ELEMENTS && j < n; j++) {
+        for (int t = 0; t < whole; t++)
+            md_out(MD_X_AT(at + t * MD_VL, MD_VL) p, &row[t], 0, j);
+        if (whole < tiles)
+            md_out(MD_X_AT(at + whole * MD_VL, last) p, &row[whole], 0, j);
     }
-    for (; rest > 0; at += MD_VL, rest -= MD_VL)
-        md_some_lanes(MD_OUTER p, at, rest < MD_VL ? (int)rest : MD_VL);
+    for (int t = 0; t < tiles; t++)
+        md_row_store(MD_X_AT(at + t * MD_VL, t < whole ? MD_VL : last) p, &row[t]);
 }
 
 MD_EXPORT void md_kernel(const md_params *params, int64_t first, int64_t last, void *scratch)

@@ -3,8 +3,8 @@
 #ifndef MD_HOST_ROW_H
 #define MD_HOST_ROW_H
 
-#ifndef MD_UNROLL
-#define MD_UNROLL 4 /* independent accumulators of a pass: 1, 2 or 4 */
+#ifndef MD_SUMS
+#define MD_SUMS 4 /* independent accumulators of a pass: 1, 2 or 4 */
 #endif
 
 /* clang-format off */
@@ -157,12 +157,12 @@ MD_INLINE md_d md_recall_d(const char *slot, int64_t j) { md_d v; __builtin_memc
         md_clear##l(&a1, from);                                                                                        \
         md_clear##l(&a2, from);                                                                                        \
         md_clear##l(&a3, from);                                                                                        \
-        for (; MD_UNROLL > 1 && j + MD_UNROLL * MD_VL <= to; j += MD_UNROLL * MD_VL) {                                 \
+        for (; MD_SUMS > 1 && j + MD_SUMS * MD_VL <= to; j += MD_SUMS * MD_VL) {                                 \
             MD_FETCH(l, j);                                                                                            \
             md_add##l(MD_X p, row, &a0, keep, j, MD_VL);                                                               \
             MD_FETCH(l, j + MD_VL);                                                                                    \
             md_add##l(MD_X p, row, &a1, keep, j + MD_VL, MD_VL);                                                       \
-            if (MD_UNROLL > 2) {                                                                                       \
+            if (MD_SUMS > 2) {                                                                                       \
                 MD_FETCH(l, j + 2 * MD_VL);                                                                            \
                 md_add##l(MD_X p, row, &a2, keep, j + 2 * MD_VL, MD_VL);                                               \
                 MD_FETCH(l, j + 3 * MD_VL);                                                                            \
@@ -176,7 +176,7 @@ MD_INLINE md_d md_recall_d(const char *slot, int64_t j) { md_d v; __builtin_memc
         if (j < to)                                                                                                    \
             md_add##l(MD_X p, row, &a1, keep, j, (int)(to - j));                                                       \
         md_join##l(&a0, &a1);                                                                                          \
-        if (MD_UNROLL > 2) {                                                                                           \
+        if (MD_SUMS > 2) {                                                                                           \
             md_join##l(&a2, &a3);                                                                                      \
             md_join##l(&a0, &a2);                                                                                      \
         }                                                                                                              \

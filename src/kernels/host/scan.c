@@ -17,24 +17,28 @@
 
 #if MD_COLUMN
 
-MD_INLINE void md_columns(MD_OUTER_DECL const md_params *p, int64_t at, int md_n, int64_t n)
-{
-    MD_TOTALS carry = MD_SPLAT_TOTAL(MD_IDENTITY);
-    for (int64_t j = 0; j < n; j++) {
-        const int64_t k = MD_REVERSE ? n - 1 - j : j;
-        const MD_VALUE v = md_body(MD_X_AT(at, md_n) p, k);
-        md_out(MD_X_AT(at, md_n) p, k, MD_THEN_ONE(v, &carry));
-    }
-}
+#ifndef MD_TILE
+#define MD_TILE 16 /* vectors of a block: whole pieces of rows, which may be far apart, are read and written in turn */
+#endif
+#define MD_FETCH_STEPS 8
 
 MD_INLINE void md_one_tile(MD_OUTER_DECL const md_params *p, int64_t at, char *scratch)
 {
-    const int64_t rest = MD_LANES(p) - at, n = MD_COUNT(p);
+    const int64_t n = MD_COUNT(p), lanes = md_min_si(MD_LANES(p) - at, MD_TILE * MD_VL);
+    const int whole = (int)(lanes / MD_VL), rest = (int)(lanes % MD_VL);
+    MD_TOTALS carry[MD_TILE];
     (void)scratch;
-    if (rest >= MD_VL)
-        md_columns(MD_OUTER p, at, MD_VL, n);
-    else
-        md_columns(MD_OUTER p, at, (int)rest, n);
+    for (int t = 0; t < MD_TILE; t++)
+        carry[t] = MD_SPLAT_TOTAL(MD_IDENTITY);
+    for (int64_t j = 0; j < n; j++) {
+        const int64_t k = MD_REVERSE ? n - 1 - j : j, then = MD_REVERSE ? k - MD_FETCH_STEPS : k + MD_FETCH_STEPS;
+        for (int t = 0; t < whole; t++) {
+            md_prefetch(MD_X_AT(at + t * MD_VL, MD_VL) p, then);
+            md_out(MD_X_AT(at + t * MD_VL, MD_VL) p, k, MD_THEN_ONE(md_body(MD_X_AT(at + t * MD_VL, MD_VL) p, k), &carry[t]));
+        }
+        if (rest > 0)
+            md_out(MD_X_AT(at + whole * MD_VL, rest) p, k, MD_THEN_ONE(md_body(MD_X_AT(at + whole * MD_VL, rest) p, k), &carry[whole]));
+    }
 }
 
 #else
@@ -120,7 +124,7 @@ MD_EXPORT void md_kernel(const md_params *params, int64_t first, int64_t last, v
 {
     const md_params p = *params; /* a copy: no store through a tensor can change it */
 #if MD_COLUMN
-    md_each_tile(&p, first, last, MD_VL, scratch);
+    md_each_tile(&p, first, last, MD_TILE * MD_VL, scratch);
 #elif MD_PHASE == 1 || MD_PHASE == 3
     (void)scratch;
     const int64_t pieces = md_pieces(&p);
