@@ -90,11 +90,12 @@ void md_cg_know(md_cg *cg, md_cg_value_number *v, md_cg_name name, bool at_root)
 md_cg_name md_cg_find_text(md_cg *cg, const char *text);
 void md_cg_know_text(md_cg *cg, const char *text, md_cg_name name, bool at_root);
 
-/* print.c */
+/* expression.c */
 md_cg_name md_cg_eval(md_cg *cg, const md_fx_node *node);
 /** The same as a text of this type, in lanes where `lanes` asks for it. */
 const char *md_cg_operand(md_cg *cg, const md_fx_node *node, md_dtype type, bool lanes);
 const char *md_cg_splat(md_cg *cg, const char *name, md_dtype type);
+/* printer.c */
 /** The text in the arena. NULL when memory is short, and the status says so. */
 const char *md_cg_format(md_cg *cg, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /** Prints `const <type> <new name> = <text>;`. `is_hoisted`: to the prologue. */
