@@ -51,10 +51,34 @@ static void insert_ranked(md_ds_candidates *c, int32_t hint, int32_t variant, do
     c->n_ranked[hint] = n + 1;
 }
 
+double md_ds_work(const md_fa_target *target, const int64_t *size)
+{
+    double flops = 0.0, bytes = 0.0;
+    md_st_work(&flops, &bytes, target->program, target->stage, size);
+    return flops + bytes;
+}
+
+/* Models and geometries count in 64 bits. A hint beyond every machine stands for "large" as well after halving its largest size, again
+ * and again. Sizes of a hint are no limits, so that static ones may be halved too. */
+static void bring_into_reach(int64_t size[MD_FX_MAX_DIMS], const md_fa_target *target)
+{
+    static const double most = 1e15;
+    while (!(md_ds_work(target, size) <= most)) {
+        int32_t largest = 0;
+        for (int32_t d = 1; d < target->program->formula->n_dims; d++)
+            if (size[d] > size[largest])
+                largest = d;
+        if (size[largest] <= 1)
+            return;
+        size[largest] /= 2;
+    }
+}
+
 static md_status add_hint(md_ds_candidates *c, md_bd *builder, const md_ds_space *space, int32_t hint, bool last_resort)
 {
     int64_t size[MD_FX_MAX_DIMS];
     md_ds_hint_sizes(size, space, hint);
+    bring_into_reach(size, &c->target);
     for (const md_fa_family *const *f = md_fa_families(c->target.facts->kind); *f; f++) {
         md_fa_config config;
         double us = 0.0;

@@ -59,6 +59,8 @@ static md_status choose_stages(md_ds_record *r, md_ds_op *op, const md_kn_shape 
 {
     for (int32_t s = 0; s < op->n_stages; s++) {
         md_ds_stage_plan *plan = &r->stage[s];
+        if (!(md_ds_work(&op->stage[s].target, shape->size) <= MD_DS_MOST_WORK))
+            return md_fail(MD_INVALID_ARGUMENT, "op %s: more than 10^18 operations and bytes at these sizes", op->name);
         md_status status = md_ds_choose(&plan->pick, op, s, shape, call);
         if (status == MD_NOT_FOUND) {
             r->by_reference = true;

@@ -21,6 +21,8 @@ static int run_file(const char *path)
     }
     const size_t n = fread(bytes, 1, sizeof bytes, f);
     fclose(f);
+    if (getenv("FUZZ_VERBOSE"))
+        fprintf(stderr, "%s\n", path);
     LLVMFuzzerTestOneInput(bytes, n); /* aborts where something is wrong */
     ++n_run;
     return 0;
