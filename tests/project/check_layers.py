@@ -113,6 +113,14 @@ def check_tools(root):
                 complain(path, number, f"tools use public headers only, not {match.group(1)}")
 
 
+def check_embedded(src):
+    """What lies beside the kernels but is not in the list would be missing where the library runs."""
+    listed = set(re.findall(r"'(host/[^']+)'", (src / "kernels" / "meson.build").read_text(encoding="utf-8")))
+    there = {str(p.relative_to(src / "kernels")) for p in (src / "kernels" / "host").glob("*.[ch]")}
+    for name in sorted(there - listed):
+        complain(src / "kernels" / name, 0, "is not embedded: src/kernels/meson.build does not list it")
+
+
 def main():
     root = pathlib.Path(sys.argv[1])
     src = root / "src"
@@ -123,6 +131,7 @@ def main():
             continue
         n_files += check_folder(src, folder, seen)
     check_tools(root)
+    check_embedded(src)
     print("\n".join(problems))
     print(f"{n_files} files, {len(problems)} problems")
     return 1 if problems or not n_files else 0
