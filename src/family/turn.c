@@ -227,9 +227,9 @@ static md_status assemble(md_kn_launch_source *launch, writer *w, bool is_stream
     md_strbuf_printf(&defines, "#define MD_VL %" PRId32 "\n#define MD_SIDE %d\n", md_cg_width(w->target->facts), (int)SIDE);
     if (is_streaming)
         md_strbuf_add(&defines, "#define MD_STREAMING 1\n");
-    md_cg_print_uses(w->lanes, &defines);
     md_cg_print_params(&params, launch->param, launch->n_params);
     md_status status = print_all(w);
+    md_cg_print_uses(w->lanes, &defines); /* known only now */
     md_strbuf_add(&params, md_strbuf_text(&w->text));
     if (status == MD_OK)
         status = defines.failed || params.failed ? md_fail_memory()
