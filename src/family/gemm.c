@@ -27,12 +27,14 @@ static md_tiling tiling_of(const md_fa_target *target, const md_cg_product *prod
 {
     int64_t lanes = md_cg_width(target->facts),
             pitch = config->value[VECS] * (product->type == MD_F32 ? lanes : lanes / 2);
+    bool is_along = md_cg_product_along(product, MD_CG_B) == MD_CG_ALONG_DEPTH;
     return (md_tiling){.rows = config->value[ROWS],
                        .pitch = pitch,
                        .strip = pitch / product->n_products,
                        .group = GROUP,
                        .depth = config->value[DEPTH],
-                       .lanes = lanes};
+                       .lanes = lanes,
+                       .near = is_along ? target->facts->l2_bytes / 2 / (product->type == MD_F32 ? 4 : 8) : 0};
 }
 
 /* A tile's accumulators, one register of B per vector and one of A must fit; too few of them cannot hide the latency of
@@ -188,9 +190,10 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
         return md_fail(MD_INTERNAL, "family gemm does not take this stage");
     md_strbuf_printf(&defines,
                      "#define MD_ROWS %" PRId32 "\n#define MD_VECS %" PRId32 "\n#define MD_DEPTH %" PRId32
-                     "\n#define MD_BLOCK %" PRId32 "\n#define MD_WIDTH %d\n#define MD_GROUP %d\n",
-                     config->value[ROWS], config->value[VECS], config->value[DEPTH], config->value[BLOCK], WIDTH,
-                     GROUP);
+                     "\n#define MD_BLOCK %" PRId32
+                     "\n#define MD_WIDTH %d\n#define MD_GROUP %d\n#define MD_NEAR %" PRId64 "\n",
+                     config->value[ROWS], config->value[VECS], config->value[DEPTH], config->value[BLOCK], WIDTH, GROUP,
+                     tiling_of(target, &product, config).near);
     return md_fa_product_emit(out, target, &product, "host/gemm.c", "md_gemm", &defines);
 }
 

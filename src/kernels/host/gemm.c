@@ -1,13 +1,15 @@
 /* Packed products: each block of the launch is a region of rows x columns of one batch. Inside: blocks of K; the
  * region's rows of A packed, groups of strips of B packed, and the micro-kernel over both. Regions share nothing, so
- * that they run in any order.
+ * that they run in any order. Memory of B is walked along its rows: block of K by block of K where these are stored
+ * along the columns, group by group where they are stored along K (and A, packed for the whole K, stays in the private
+ * cache).
  *
  * md_config.h: MD_VL, MD_ACC_F32 | _F64 | _I64, MD_PRODUCTS, MD_ROWS and MD_VECS (the tile), MD_DEPTH (of a block of
  * K), MD_BLOCK (most rows of a region), MD_WIDTH (most columns), MD_GROUP (strips of B packed at a time: enough to read
- * memory in long runs, few enough for the private cache).  md_expr.h: see source.h, and md_points_batch rows columns
- * depth (p)               sizes md_epilogue(p, batch, row, column, c0, c1, n)        stores n <= MD_VL columns from
- * accumulators c0[], c1[] md_epilogue_room(p, column)                          columns before an index wraps: n must
- * not exceed it */
+ * memory in long runs, few enough for the private cache), MD_NEAR (accumulators that packed A may take for the whole K;
+ * 0: B is stored along the columns).  md_expr.h: see source.h, and md_points_batch rows columns depth (p) sizes
+ *   md_epilogue(p, batch, row, column, c0, c1, n)        stores n <= MD_VL columns from accumulators c0[], c1[]
+ *   md_epilogue_room(p, column)                          columns before an index wraps: n must not exceed it */
 #include "md_config.h"
 #include "prelude.h"
 #include "md_expr.h"
@@ -21,9 +23,10 @@
 
 typedef struct md_region {
     int64_t batch, row, row_end, column, column_end;
-    int64_t padded_rows, depth; /* of the whole region; the whole K */
+    int64_t depth;     /* the whole K */
+    int64_t kept_from; /* the column that c begins with */
     md_acc *a, *b, *c;
-    int is_kept; /* accumulators of the region live in c between blocks of K, tile after tile */
+    md_scratch at;
 } md_region;
 
 /* Stores one finished tile. */
@@ -40,53 +43,73 @@ MD_INLINE void md_finish(const md_params *p, const md_region *g, const md_acc *c
 }
 
 /* All panels of A with one strip of B. */
-static void md_strip(const md_params *p, const md_region *g, const md_acc *b, int64_t column, int64_t k0, int64_t depth)
+static void md_strip(const md_params *p, const md_region *g, const md_acc *a, const md_acc *b, int64_t column,
+                     int64_t k0, int64_t depth)
 {
     int64_t columns = md_least(MD_STRIP, g->column_end - column);
-    md_acc *c = g->c + (g->is_kept ? (column - g->column) / MD_STRIP * MD_PITCH * g->padded_rows : 0);
+    md_acc *c = g->c + (g->at.is_kept ? (column - g->kept_from) / MD_STRIP * MD_PITCH * g->at.padded_rows : 0);
     int is_last = k0 + depth >= g->depth;
     for (int64_t row = g->row; row < g->row_end;) {
         int height = md_height(g->row_end - row);
-        md_acc *tile = c + (g->is_kept ? (row - g->row) * MD_PITCH : 0);
-        if (g->is_kept && k0 > 0)
+        md_acc *tile = c + (g->at.is_kept ? (row - g->row) * MD_PITCH : 0);
+        if (g->at.is_kept && k0 > 0)
             for (int i = 0; i < height * MD_PITCH; i += 64 / (int)sizeof(md_acc))
                 __builtin_prefetch(tile + height * MD_PITCH + i, 1);
-        md_tile_run(height, depth, g->a + (row - g->row) * depth, b, tile, k0 == 0);
+        md_tile_run(height, depth, a + (row - g->row) * depth, b, tile, k0 == 0);
         if (is_last)
             md_finish(p, g, tile, row, (int)md_least(height, g->row_end - row), column, columns);
         row += height;
     }
 }
 
-static void md_region_run(const md_params *p, const md_region *g)
+/* A group of strips of B in one block of K: packed, then used. */
+static void md_group(const md_params *p, const md_region *g, const md_acc *a, int64_t column, int64_t k0, int64_t depth)
+{
+    int64_t end = md_least(column + MD_GROUP * MD_STRIP, g->column_end);
+    const md_acc *b = g->b;
+    md_pack_b(p, g->b, g->batch, column, end, k0, depth);
+    for (; column < end; column += MD_STRIP, b += MD_PITCH * depth)
+        md_strip(p, g, a, b, column, k0, depth);
+}
+
+/* Loops over blocks of K run once where K is 0: the sum of nothing is stored too. */
+static void md_region_run(const md_params *p, md_region *g)
 {
     int64_t k0 = 0;
-    do { /* once where K is 0: the sum of nothing is stored too */
+    g->kept_from = g->column;
+    do {
         int64_t depth = md_least(MD_DEPTH, g->depth - k0);
-        md_pack_a(p, g->a, g->batch, g->row, g->row_end, k0, depth);
-        for (int64_t column = g->column; column < g->column_end; column += MD_GROUP * MD_STRIP) {
-            int64_t end = md_least(column + MD_GROUP * MD_STRIP, g->column_end);
-            md_pack_b(p, g->b, g->batch, column, end, k0, depth);
-            const md_acc *b = g->b;
-            for (int64_t j = column; j < end; j += MD_STRIP, b += MD_PITCH * depth)
-                md_strip(p, g, b, j, k0, depth);
-        }
+        md_acc *a = g->a + (g->at.is_whole ? k0 * g->at.padded_rows : 0);
+        md_pack_a(p, a, g->batch, g->row, g->row_end, k0, depth);
+        for (int64_t column = g->column; !g->at.is_whole && column < g->column_end; column += MD_GROUP * MD_STRIP)
+            md_group(p, g, a, column, k0, depth);
         k0 += MD_DEPTH;
     } while (k0 < g->depth);
+    for (int64_t column = g->column; g->at.is_whole && column < g->column_end; column += MD_GROUP * MD_STRIP) {
+        g->kept_from = column;
+        k0 = 0;
+        do {
+            md_group(p, g, g->a + k0 * g->at.padded_rows, column, k0, md_least(MD_DEPTH, g->depth - k0));
+            k0 += MD_DEPTH;
+        } while (k0 < g->depth);
+    }
 }
 
 MD_EXPORT void md_gemm(const md_params *p, int64_t first, int64_t last, void *scratch)
 {
-    static const md_tiling tiling = {
-        .rows = MD_ROWS, .pitch = MD_PITCH, .strip = MD_STRIP, .group = MD_GROUP, .depth = MD_DEPTH, .lanes = MD_VL};
+    static const md_tiling tiling = {.rows = MD_ROWS,
+                                     .pitch = MD_PITCH,
+                                     .strip = MD_STRIP,
+                                     .group = MD_GROUP,
+                                     .depth = MD_DEPTH,
+                                     .lanes = MD_VL,
+                                     .near = MD_NEAR};
     int64_t m = md_points_rows(p), n = md_points_columns(p), regions = p->blocks / md_points_batch(p);
     md_split split = md_split_of(regions, m, n, MD_BLOCK, MD_WIDTH);
     md_region g = {.depth = md_points_depth(p), .b = scratch};
-    md_scratch at = md_scratch_of(tiling, split, m, n, g.depth);
-    g.padded_rows = at.padded_rows;
-    g.is_kept = g.depth > MD_DEPTH;
-    g.a = g.b + at.a;
-    g.c = g.b + at.c;
+    g.at = md_scratch_of(tiling, split, m, n, g.depth);
+    g.a = g.b + g.at.a;
+    g.c = g.b + g.at.c;
     for (int64_t i = first; i < last; i++) {
         int64_t row = i % regions / split.columns, column = i % regions % split.columns;
         g.batch = i / regions;

@@ -47,25 +47,33 @@ static inline int64_t md_split_most(int64_t size, int64_t unit, int64_t parts)
     return (units + parts - 1) / parts * unit;
 }
 
-/* Scratch of a region, in accumulators: where packed A and the tiles of C begin (packed B is in front), and the whole.
+typedef struct md_tiling {
+    int64_t rows;         /* of a tile */
+    int64_t pitch, strip; /* lanes of a packed strip of B, and the columns among them of one product */
+    int64_t group;        /* strips packed at a time */
+    int64_t depth;        /* of a block of K */
+    int64_t lanes;        /* MD_VL */
+    int64_t near;         /* accumulators that packed A may take to stay in the private cache for the whole K */
+} md_tiling;
+
+/* Scratch of a region, in accumulators: where packed A and the tiles of C begin (packed B is in front), and all of it.
  */
 typedef struct md_scratch {
     int64_t a, c, all, padded_rows;
+    int is_whole; /* A is packed for the whole K, and columns are finished group by group */
+    int is_kept;  /* tiles of C live in scratch between blocks of K */
 } md_scratch;
-
-typedef struct md_tiling {
-    int64_t rows, pitch, strip, group, depth,
-        lanes; /* tile rows; lanes of a strip in all, and columns; strips packed at once; K; MD_VL */
-} md_tiling;
 
 static inline md_scratch md_scratch_of(md_tiling t, md_split split, int64_t m, int64_t n, int64_t k)
 {
-    int64_t depth = k < t.depth ? k : t.depth, columns = md_split_most(n, t.strip, split.columns);
-    md_scratch s = {.padded_rows = md_split_most(m, t.rows, split.rows)};
-    int64_t tiles =
-        k > t.depth ? s.padded_rows * (columns / t.strip) : t.rows; /* kept between blocks of K, or one at a time */
+    int64_t depth = k < t.depth ? k : t.depth, strips = md_split_most(n, t.strip, split.columns) / t.strip;
+    md_scratch s = {.padded_rows = md_split_most(m, t.rows, split.rows), .is_kept = k > t.depth};
+    s.is_whole = s.padded_rows <= t.near / (k > 0 ? k : 1);
+    if (s.is_whole && strips > t.group)
+        strips = t.group;
+    int64_t tiles = s.is_kept ? s.padded_rows * strips : t.rows;
     s.a = (t.group * t.pitch * depth + t.lanes + 15) / 16 * 16;
-    s.c = s.a + (s.padded_rows * depth + t.lanes + 15) / 16 * 16;
+    s.c = s.a + (s.padded_rows * (s.is_whole ? k : depth) + t.lanes + 15) / 16 * 16;
     s.all = s.c + tiles * t.pitch + t.lanes;
     return s;
 }

@@ -11,6 +11,7 @@
 #define MD_BLOCK 480
 #define MD_WIDTH 2048
 #define MD_GROUP 4
+#define MD_NEAR 262144
 /* gemv.c */
 #define MD_FEW 8
 #define MD_COLUMNS 128
