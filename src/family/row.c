@@ -35,12 +35,20 @@ static md_cg_row_options options_of(const md_fa_target *target, const md_fa_row 
     };
 }
 
+/* Accumulators of a pass: as many as hide the latency of an addition; with an exponential in between two do, and compile in less time. */
+static int32_t sums_of(const md_fa_target *target)
+{
+    md_fa_host_work work;
+    md_fa_host_count(&work, stage_of(target), target->program);
+    return work.transcendental > 0 ? 2 : 4;
+}
+
 static void print_defines(md_strbuf *out, const md_fa_target *target, const md_fa_row *row)
 {
     const struct {
         const char *name;
         int32_t value;
-    } define[] = {{"VL", md_cg_width(target->facts)}, {"AHEAD", row->ahead}, {"CHUNK", row->chunk}, {"SUMS", row->unroll}, {"TILE", row->tile}};
+    } define[] = {{"VL", md_cg_width(target->facts)}, {"AHEAD", row->ahead}, {"CHUNK", row->chunk}, {"SUMS", sums_of(target)}, {"TILE", row->tile}};
     for (int32_t i = 0; i < MD_COUNT(define); i++)
         if (define[i].value > 0)
             md_strbuf_printf(out, "#define MD_%s %" PRId32 "\n", define[i].name, define[i].value);

@@ -26,7 +26,7 @@ typedef struct counter {
 
 /* Of two levels of cache and of memory: what does not hide under arithmetic, as fits measurements of softmax, layer_norm and logsumexp with
  * rows of 64 .. 262144 (Xeon, 2 lanes, November 2025; `mdctl bench` shows the same board). */
-static const double UNHIDDEN_CACHE = 2.0, UNHIDDEN_FETCH = 1.5, UNHIDDEN_MEMORY = 0.8, UNHIDDEN_STORES = 0.3;
+static const double UNHIDDEN_CACHE = 2.0, UNHIDDEN_FETCH = 1.5, UNHIDDEN_MEMORY = 0.8, UNHIDDEN_STORES = 0.3, UNHIDDEN_FAR_STORES = 1.0;
 
 static const md_st_stage *stage_of(const md_fa_target *target)
 {
@@ -223,6 +223,13 @@ static void add_waiting(bill *b, double bytes)
         b->out->serial_us += UNHIDDEN_MEMORY * fmin(b->n_levels > 1 ? waiting : 0.3 * memory, memory);
 }
 
+/* Columns take pieces of rows in turn: pieces of one line cost more than twice as much as long ones. */
+static double narrowness(const bill *b)
+{
+    double piece = (b->row->tile > 0 ? b->row->tile : 16) * (double)b->target->facts->vector_bytes / 64.0;
+    return b->row->is_column ? 1 + 1.2 / (piece * piece) : 1;
+}
+
 void md_fa_row_features(md_fa_features *out, const md_fa_target *target, const md_fa_row *row, const int64_t *size)
 {
     const md_st_stage *st = stage_of(target);
@@ -240,7 +247,7 @@ void md_fa_row_features(md_fa_features *out, const md_fa_target *target, const m
     md_fa_row_geometry(&geometry, target, row, size);
     *out = (md_fa_features){.ops_rate = 1, .launches = 1};
     out->parallel = md_fa_host_parallel(ceil((double)geometry.launch[0].blocks / (double)geometry.launch[0].grain), target->facts);
-    out->memory_bytes = bytes + (row->is_streaming ? 0 : stored); /* a line is read before it is written */
+    out->memory_bytes = (bytes + (row->is_streaming ? 0 : stored)) * narrowness(&b); /* a line is read before it is written */
     for (int32_t i = 0; i < b.n_passes; i++) {
         counter c = {.target = target, .stage = st, .plan = &plan, .pass = i, .lane = md_cg_row_lane(&options), .work = &b.pass[i]};
         count_pass(&c);
@@ -250,7 +257,7 @@ void md_fa_row_features(md_fa_features *out, const md_fa_target *target, const m
     if (b.is_online)
         cycles += b.rows * (12 + fmax(ceil(b.n / row->chunk) - 1, 0) * 60 * st->row.n_reductions); /* merging */
     out->ops = cycles * md_fa_host_ops_per_cycle(target->facts);
-    out->serial_us = row->is_streaming ? 0.3 : UNHIDDEN_STORES * beyond_private_us(&b, stored);
+    out->serial_us = row->is_streaming ? 0.3 : (row->is_column ? UNHIDDEN_FAR_STORES : UNHIDDEN_STORES) * beyond_private_us(&b, stored);
     add_rereads(&b);
     add_waiting(&b, bytes);
 }

@@ -146,7 +146,11 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     /* The counted accesses are along the axis: those of columns are vectors where these are not. */
     cycles += rows * n * (config->value[STRIDED] ? 1.5 * accesses : is_column ? 1.2 * (accesses - work.scattered) : 1.2 * work.scattered);
     *out = (md_fa_features){.ops_rate = 1, .launches = is_split ? 3 : 1};
-    out->memory_bytes = bytes + (config->value[STREAM] ? 0 : 0.6 * stored) + (is_split ? bytes - stored : 0);
+    double piece = config->value[COLUMN] * (double)target->facts->vector_bytes / 64.0; /* lines of a row taken in turn */
+    out->memory_bytes = bytes + (config->value[STREAM] ? 0 : stored) + (is_split ? bytes - stored : 0);
+    if (is_column)
+        out->memory_bytes *= 1 + 1.2 / (piece * piece);
+    out->serial_us = config->value[STREAM] ? 0.3 : 0;
     out->ops = cycles * (is_split ? 1.3 : 1) * md_fa_host_ops_per_cycle(target->facts);
     out->transcendental = rows * n * work.transcendental * (is_split ? 1.5 : 1);
     const md_kn_geometry *last = &plan.launch[is_split ? 2 : 0];

@@ -8,12 +8,12 @@
 #ifndef MD_TILE
 #define MD_TILE 16 /* vectors of a block */
 #endif
-#define MD_STEP 4 /* elements of the axis at a time: an accumulator stays in a register for as long */
-#define MD_FETCH_STEPS 4 /* so many steps ahead memory is asked: rows are far apart, where no hardware looks */
+#define MD_STEP 8 /* elements of the axis at a time: an accumulator stays in a register for as long */
+#define MD_FETCH_STEPS 2 /* so many steps ahead memory is asked: rows are far apart, where no hardware looks */
 
-/* One level over the axis for `tiles` vectors; the last has md_n lanes. */
+/* One level over the axis for `tiles` vectors; the last has md_n lanes. Steps are calls: a tile is long, and the text is there twice only. */
 #define MD_COLUMN_PASS(l)                                                                                              \
-    MD_INLINE void md_column_add##l(MD_X_DECL const md_params *p, const md_row *row, md_acc##l *acc, int64_t from, int64_t to) \
+    MD_INLINE void md_step##l(MD_X_DECL const md_params *p, const md_row *row, md_acc##l *acc, int64_t from, int64_t to) \
     {                                                                                                                  \
         md_acc##l a = *acc;                                                                                            \
         for (int64_t j = from; j < to; j++) {                                                                          \
@@ -22,23 +22,29 @@
         }                                                                                                              \
         *acc = a;                                                                                                      \
     }                                                                                                                  \
+    MD_OUTLINE void md_step_whole##l(MD_OUTER_DECL const md_params *p, const md_row *row, md_acc##l *acc, int64_t at, int64_t from, int64_t to) \
+    {                                                                                                                  \
+        md_step##l(MD_X_AT(at, MD_VL) p, row, acc, from, to);                                                          \
+    }                                                                                                                  \
+    MD_OUTLINE void md_step_part##l(MD_X_DECL const md_params *p, const md_row *row, md_acc##l *acc, int64_t from, int64_t to) \
+    {                                                                                                                  \
+        md_step##l(MD_X p, row, acc, from, to);                                                                        \
+    }                                                                                                                  \
     MD_INLINE void md_column_pass##l(MD_OUTER_DECL const md_params *p, md_row *row, int64_t at, int tiles, int last, int64_t n) \
     {                                                                                                                  \
         md_acc##l acc[MD_TILE];                                                                                        \
         const int whole = tiles - (last != MD_VL);                                                                     \
-        int64_t j = 0;                                                                                                 \
         for (int t = 0; t < tiles; t++)                                                                                \
             md_clear##l(&acc[t], 0);                                                                                   \
-        for (; j + MD_STEP <= n; j += MD_STEP) {                                                                       \
+        for (int64_t j = 0; j < n; j += MD_STEP) {                                                                     \
+            const int64_t to = md_min_si(j + MD_STEP, n);                                                              \
             for (int t = 0; t < whole; t++)                                                                            \
-                md_column_add##l(MD_X_AT(at + t * MD_VL, MD_VL) p, &row[t], &acc[t], j, j + MD_STEP);                  \
+                md_step_whole##l(MD_OUTER p, &row[t], &acc[t], at + t * MD_VL, j, to);                                 \
             if (whole < tiles)                                                                                         \
-                md_column_add##l(MD_X_AT(at + whole * MD_VL, last) p, &row[whole], &acc[whole], j, j + MD_STEP);       \
+                md_step_part##l(MD_X_AT(at + whole * MD_VL, last) p, &row[whole], &acc[whole], j, to);                 \
         }                                                                                                              \
-        for (int t = 0; t < tiles; t++) {                                                                              \
-            md_column_add##l(MD_X_AT(at + t * MD_VL, t < whole ? MD_VL : last) p, &row[t], &acc[t], j, n);             \
+        for (int t = 0; t < tiles; t++)                                                                                \
             md_finish##l(MD_X_AT(at + t * MD_VL, t < whole ? MD_VL : last) p, &row[t], &acc[t]);                       \
-        }                                                                                                              \
     }
 MD_LEVELS(MD_COLUMN_PASS)
 
