@@ -1,0 +1,64 @@
+/* Emitting any variant with its first, second, ... allocation failing: OUT_OF_MEMORY, or a text; leaks are the sanitizers' to find. */
+#include "support/check.h"
+#include "support/fault.h"
+
+#include "base/status.h"
+#include "expr/formula.h"
+#include "family/family.h"
+#include "stage/stage.h"
+
+static const md_dev_facts facts = {.kind = MD_DEV_HOST, .threads = 2, .vector_bytes = 32, .l1_bytes = 32 << 10, .l2_bytes = 1 << 20,
+                                   .l3_bytes = 8 << 20, .memory_gbps = 20, .cache_gbps = 80, .gflops = 100, .launch_us = 2};
+
+static void emit_failing(const md_fa_target *target, const md_fa_family *family, const md_fa_config *config)
+{
+    for (int64_t n = 1;; n += 1 + n / 16) {
+        md_kn_source source = {0};
+        fault_after(n);
+        md_status status = family->emit(&source, target, config);
+        int happened = fault_happened();
+        fault_after(0);
+        if (status == MD_OK && !happened) {
+            assert_true(source.launch[0].code == MD_KN_FUNCTION || source.launch[0].text.size > 1000);
+            md_kn_source_finish(&source);
+            return;
+        }
+        if (status != MD_OK && status != MD_OUT_OF_MEMORY)
+            fail_msg("%s, allocation %d: %s", family->name, (int)n, md_last_error());
+        md_kn_source_finish(&source);
+    }
+}
+
+static void test_emit(void **state)
+{
+    (void)state;
+    static const char *const formulas[] = {"Y[i,j] = where(j > 0, X[i,j-1], 0) * b[j] + X[j,i]", "Y[i,d] = E[ids[i],d] + E[idx[d],i]",
+                                           "G[ids[i],d] += D[i,d]", "Y[i] = sum[j,d](A[i,j] * B[j,d] * C[i,d]) + argmax[j](A[i,j])",
+                                           "Y[i,j] = cumsum[j](X[i,j])", "Y[i,j] = exp(X[i,j]) / sum[k](exp(X[i,k]))",
+                                           "Y[i,j] = gelu(sum[d](A[i,d] * B[j,d]))"};
+    for (int k = 0; k < MD_COUNT(formulas); k++) {
+        md_fx_formula *formula = NULL;
+        md_st_program *program = NULL;
+        int64_t size[MD_FX_MAX_DIMS];
+        for (int d = 0; d < MD_FX_MAX_DIMS; d++)
+            size[d] = 3000;
+        assert_ok(md_fx_formula_create(&formula, formulas[k], NULL));
+        assert_ok(md_st_program_create(&program, formula));
+        for (int32_t s = 0; s < program->n_stages; s++) {
+            md_fa_target target = {program, s, &facts};
+            for (const md_fa_family *const *f = md_fa_families(MD_DEV_HOST); *f; f++) {
+                md_fa_config config = md_fa_default(*f);
+                if ((*f)->applies(&target) && (*f)->legal(&target, &config, size))
+                    emit_failing(&target, *f, &config);
+            }
+        }
+        md_st_program_destroy(&program);
+        md_fx_formula_destroy(&formula);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_emit)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
