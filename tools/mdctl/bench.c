@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_SETS = 8, MAX_CONTENDERS = 40, MAX_OPS = 64, DEFAULT_REPEAT = 15 };
+enum { MAX_SETS = 8, MAX_CONTENDERS = 40, MAX_OPS = 64, DEFAULT_REPEAT = 15, MAX_PASSES = 64, SAMPLE_US = 1000 };
 static const double cold_bytes = 192e6; /* the sets together outgrow the caches where one alone does not */
 
 /* An op is made once and serves all lines of a board that name it. */
@@ -131,29 +131,63 @@ static md_status add_copy(bench *b, bench_case *c)
     return MD_OK;
 }
 
-static md_status run_once(const bench_case *c, contender *w)
+/* One pass over the sets; *us is the mean time of a kernel. */
+static md_status pass_kernels(double *us, const bench_case *c, const contender *w)
 {
-    double sum = 0.0;
-    if (!w->op) {
-        timing_add(&w->kernel, copier_run(c->copier, c->to, c->from, (size_t)(c->bytes / 2)));
-        return MD_OK;
-    }
+    double sum = 0.0, one = 0.0;
     for (int k = 0; k < c->n_sets; k++) {
-        double us = 0.0;
-        md_status s = md_launch_time(&us, w->launch[k], NULL);
+        md_status s = md_launch_time(&one, w->launch[k], NULL);
         if (s != MD_OK)
             return s;
-        sum += us;
+        sum += one;
     }
-    timing_add(&w->kernel, sum / c->n_sets);
+    *us = sum / c->n_sets;
+    return MD_OK;
+}
+
+static md_status pass_calls(double *us, const bench_case *c, const contender *w)
+{
     double start = cli_now_us();
     for (int k = 0; k < c->n_sets; k++) {
         md_status s = md_call(w->op, NULL, c->set[k].arg, c->set[k].n);
         if (s != MD_OK)
             return s;
     }
-    timing_add(&w->call, (cli_now_us() - start) / c->n_sets);
+    *us = (cli_now_us() - start) / c->n_sets;
     return MD_OK;
+}
+
+static md_status pass_copy(double *us, const bench_case *c, const contender *w)
+{
+    (void)w;
+    *us = copier_run(c->copier, c->to, c->from, (size_t)(c->bytes / 2));
+    return MD_OK;
+}
+
+typedef md_status (*bench_pass)(double *us, const bench_case *c, const contender *w);
+
+/* Short kernels are run again until a sample is long enough for the clock and for one interruption not to decide it. */
+static md_status add_sample(timing *to, bench_pass pass, const bench_case *c, const contender *w)
+{
+    double sum = 0.0, us = 0.0;
+    int n = 0;
+    while (n < MAX_PASSES && sum * c->n_sets < SAMPLE_US) {
+        md_status s = pass(&us, c, w);
+        if (s != MD_OK)
+            return s;
+        sum += us;
+        n++;
+    }
+    timing_add(to, sum / n);
+    return MD_OK;
+}
+
+static md_status run_once(const bench_case *c, contender *w)
+{
+    if (!w->op)
+        return add_sample(&w->kernel, pass_copy, c, w);
+    md_status s = add_sample(&w->kernel, pass_kernels, c, w);
+    return s == MD_OK ? add_sample(&w->call, pass_calls, c, w) : s;
 }
 
 /* A B C C B A: drift of the clock falls on all alike. */
