@@ -77,7 +77,7 @@ void md_cg_red_acc_fields(md_strbuf *out, const md_cg_reduction *d)
 {
     md_strbuf_printf(out, "%s a%" PRId32 ";\n", md_cg_lane_type(md_cg_acc_type(d->r)), d->id);
     if (md_cg_is_arg(d->r->op))
-        md_strbuf_printf(out, "md_i i%" PRId32 ";\n", d->id);
+        md_strbuf_printf(out, "md_b i%" PRId32 ";\n", d->id); /* positions, less the lane where lanes run over the axis */
 }
 
 void md_cg_red_clear(md_strbuf *out, const md_cg_reduction *d)
@@ -85,7 +85,7 @@ void md_cg_red_clear(md_strbuf *out, const md_cg_reduction *d)
     md_strbuf_printf(out, "acc->a%" PRId32 " = md_splat_%s(%s);\n", d->id, md_cg_suffix(md_cg_acc_type(d->r), false), identity_of(d->r));
     /* Where nothing beats the identity, the first element is as good as any. */
     if (md_cg_is_arg(d->r->op))
-        md_strbuf_printf(out, "acc->i%" PRId32 " = md_splat_i(first);\n", d->id);
+        md_strbuf_printf(out, "acc->i%" PRId32 " = md_splat_index(first)%s;\n", d->id, d->is_column ? "" : " - (md_b)MD_IOTA");
 }
 
 void md_cg_red_add(md_strbuf *out, const md_cg_reduction *d, const char *value, int32_t axis)
@@ -93,8 +93,8 @@ void md_cg_red_add(md_strbuf *out, const md_cg_reduction *d, const char *value, 
     const op_row *row = row_of(d->r->op);
     const char *s = md_cg_suffix(md_cg_acc_type(d->r), false);
     if (md_cg_is_arg(d->r->op)) {
-        md_strbuf_printf(out, "md_take_%s_%s(&acc->a%" PRId32 ", &acc->i%" PRId32 ", %s, md_%s_i(x%" PRId32 "), %s);\n", row->fold, s, d->id,
-                         d->id, value, d->is_column ? "splat" : "iota", axis, d->is_column ? "MD_VL" : "md_n");
+        md_strbuf_printf(out, "md_take_%s_%s(&acc->a%" PRId32 ", &acc->i%" PRId32 ", %s, x%" PRId32 ", %s);\n", row->fold, s, d->id, d->id,
+                         value, axis, d->is_column ? "MD_VL" : "md_n");
         return;
     }
     md_strbuf_printf(out, "const %s y%" PRId32 " = ", md_cg_lane_type(d->r->type), d->id);
@@ -126,7 +126,7 @@ void md_cg_red_finish(md_strbuf *out, const md_cg_reduction *d)
     int32_t id = d->id;
     const char *s = md_cg_suffix(md_cg_acc_type(d->r), false), *fold = row_of(d->r->op)->fold;
     if (md_cg_is_arg(d->r->op) && d->is_column)
-        md_strbuf_printf(out, "row->v%" PRId32 " = acc->a%" PRId32 ";\nrow->r%" PRId32 " = acc->i%" PRId32 ";\n", id, id, id, id);
+        md_strbuf_printf(out, "row->v%" PRId32 " = acc->a%" PRId32 ";\nrow->r%" PRId32 " = md_wide_index(acc->i%" PRId32 ");\n", id, id, id, id);
     else if (md_cg_is_arg(d->r->op))
         md_strbuf_printf(out, "md_fold_%s_%s(&row->v%" PRId32 ", &row->r%" PRId32 ", acc->a%" PRId32 ", acc->i%" PRId32 ");\n", fold, s, id, id,
                          id, id);

@@ -61,29 +61,30 @@ MD_ONLY(md_d, double, d)
 MD_ONLY(md_i, int64_t, i)
 MD_ONLY(md_b, int, b)
 
-/* ---- The first greatest (least) element. NaN beats all else. */
-#define MD_NAN_f(v) md_isnan_f(v)
-#define MD_NAN_d(v) md_isnan_d(v)
-#define MD_NAN_i(v) ((md_b){0})
+/* ---- The first greatest (least) element. NaN beats all else. Accumulators count in 32 bits, which the families' envelopes allow for. */
 #define MD_NAN_sf(v) ((v) != (v))
 #define MD_NAN_sd(v) ((v) != (v))
 #define MD_NAN_si(v) 0
-/* take: elements after all those in v; join: elements from anywhere. */
+MD_INLINE md_b md_splat_index(int64_t at) { return (int32_t)at + (md_b){0}; }
+MD_INLINE md_i md_wide_index(md_b i) { return __builtin_convertvector(i, md_i); }
+/* Whether x beats v where x comes later: also where x is NaN and v is none. */
+#define MD_BEATS_REAL(name, not_better, s, vec)                                                                        \
+    MD_INLINE md_b md_beats_##name##_##s(vec x, vec v) { return ~md_##not_better##_##s(x, v) & md_eq_##s(v, v); }
+MD_BEATS_REAL(argmax, le, f, md_f)
+MD_BEATS_REAL(argmin, ge, f, md_f)
+MD_BEATS_REAL(argmax, le, d, md_d)
+MD_BEATS_REAL(argmin, ge, d, md_d)
+MD_INLINE md_b md_beats_argmax_i(md_i x, md_i v) { return md_gt_i(x, v); }
+MD_INLINE md_b md_beats_argmin_i(md_i x, md_i v) { return md_lt_i(x, v); }
+/* take: elements after all those in v, at their position less their lane. join: elements from anywhere. */
 #define MD_ARG(name, better, vec, one, s, ss)                                                                          \
-    MD_INLINE void md_take_##name##_##s(vec *v, md_i *i, vec x, md_i at, int n)                                        \
+    MD_INLINE void md_take_##name##_##s(vec *v, md_b *i, vec x, int64_t at, int n)                                     \
     {                                                                                                                  \
-        md_b take = better##_##s(x, *v) | (MD_NAN_##s(x) & ~MD_NAN_##s(*v));                                           \
+        md_b take = md_beats_##name##_##s(x, *v);                                                                      \
         if (n != MD_VL)                                                                                                \
             take = take & md_head_b(n);                                                                                \
         *v = md_where_##s(take, x, *v);                                                                                \
-        *i = md_where_i(take, at, *i);                                                                                 \
-    }                                                                                                                  \
-    MD_INLINE void md_join_##name##_##s(vec *v, md_i *i, vec x, md_i at)                                               \
-    {                                                                                                                  \
-        md_b same = md_eq_##s(x, *v) | (MD_NAN_##s(x) & MD_NAN_##s(*v));                                               \
-        md_b take = better##_##s(x, *v) | (MD_NAN_##s(x) & ~MD_NAN_##s(*v)) | (same & md_lt_i(at, *i));                \
-        *v = md_where_##s(take, x, *v);                                                                                \
-        *i = md_where_i(take, at, *i);                                                                                 \
+        *i = md_where_b(take, md_splat_index(at), *i);                                                                 \
     }                                                                                                                  \
     MD_INLINE void md_join_##name##_##ss(one *v, int64_t *i, one x, int64_t at)                                        \
     {                                                                                                                  \
@@ -93,12 +94,19 @@ MD_ONLY(md_b, int, b)
             *i = at;                                                                                                   \
         }                                                                                                              \
     }                                                                                                                  \
-    MD_OUTLINE void md_fold_##name##_##s(one *v, int64_t *i, vec x, md_i at)                                           \
+    MD_INLINE void md_join_##name##_##s(vec *v, md_b *i, vec x, md_b at)                                               \
+    {                                                                                                                  \
+        md_b same = ~(md_beats_##name##_##s(x, *v) | md_beats_##name##_##s(*v, x));                                    \
+        md_b take = md_beats_##name##_##s(x, *v) | (same & (md_b)(at < *i));                                           \
+        *v = md_where_##s(take, x, *v);                                                                                \
+        *i = md_where_b(take, at, *i);                                                                                 \
+    }                                                                                                                  \
+    MD_OUTLINE void md_fold_##name##_##s(one *v, int64_t *i, vec x, md_b at)                                           \
     {                                                                                                                  \
         *v = x[0];                                                                                                     \
         *i = at[0];                                                                                                    \
         for (int l = 1; l < MD_VL; l++)                                                                                \
-            md_join_##name##_##ss(v, i, x[l], at[l]);                                                                  \
+            md_join_##name##_##ss(v, i, x[l], at[l] + l);                                                              \
     }
 MD_ARG(argmax, md_gt, md_f, float, f, sf)
 MD_ARG(argmin, md_lt, md_f, float, f, sf)
