@@ -138,7 +138,8 @@ static void build(void *context)
     md_status status = make_kernel(&kernel, builder, text->source);
     if (status != MD_OK) {
         atomic_fetch_add_explicit(&builder->count.failed, 1, memory_order_relaxed);
-        md_log_at(builder->dev->log, MD_LOG_WARN, "a kernel could not be built: %s", md_last_error());
+        /* A device that cannot compile at all said so when it was opened. */
+        md_log_at(builder->dev->log, builder->dev->facts.can_compile ? MD_LOG_WARN : MD_LOG_INFO, "a kernel could not be built: %s", md_last_error());
     }
     settle(text, status, kernel);
 }

@@ -51,7 +51,7 @@ static int help_of(const command *c)
     return CLI_OK;
 }
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     cli_options options;
     if (argc < 2) {
@@ -67,7 +67,12 @@ int main(int argc, char **argv)
         return cli_usage("there is no command '%s'; see mdctl --help", argv[1]);
     if (!cli_parse(&options, argc - 1, argv + 1))
         return CLI_USAGE;
-    int status = options.help ? help_of(c) : c->run(&options);
+    return options.help ? help_of(c) : c->run(&options);
+}
+
+int main(int argc, char **argv)
+{
+    int status = run(argc, argv);
     if ((fflush(stdout) || ferror(stdout)) && status == CLI_OK)
         status = cli_fail("the output could not be written");
     return status;

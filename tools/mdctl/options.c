@@ -169,6 +169,7 @@ bool cli_parse(cli_options *out, int argc, char **argv)
     struct option longs[N_ROWS + 1] = {0};
     memset(out, 0, sizeof *out);
     out->seed = 1;
+    out->context.log = cli_log;
     for (int i = 0; i < N_ROWS; i++)
         longs[i] = (struct option){row[i].name, row[i].value ? required_argument : no_argument, NULL, row[i].key};
     opterr = 0;

@@ -32,6 +32,16 @@ int cli_usage(const char *format, ...)
     return CLI_USAGE;
 }
 
+void cli_log(void *user, md_log_level level, const char *message)
+{
+    (void)user;
+    const char *asked = getenv("MD_LOG"); /* the library drops what is beyond it */
+    if (level > MD_LOG_WARN && !(asked && asked[0]))
+        return;
+    cli_progress(NULL);
+    fprintf(stderr, "mdctl: %s%s\n", level == MD_LOG_ERROR ? "error: " : level == MD_LOG_WARN ? "warning: " : "", message);
+}
+
 int cli_fail_md(void)
 {
     return cli_fail("%s", md_last_error());

@@ -1,0 +1,408 @@
+#!/usr/bin/env python3
+"""mdctl from the outside: exit status, key lines, JSON, files, terminals. Arguments: mdctl, the source root, the C compiler."""
+
+import json
+import os
+import pathlib
+import pty
+import re
+import select
+import subprocess
+import sys
+import tempfile
+import unittest
+
+MDCTL, ROOT, CC = sys.argv[1:4]
+COMMANDS = ["demo", "run", "explain", "source", "bench", "ops", "info"]
+ESCAPE = "\x1b"
+FEW = ["--hints", "16,256", "--threads", "2"]  # short builds
+
+
+def environment(extra=None):
+    env = {k: v for k, v in os.environ.items() if not k.startswith("MD_") and k != "NO_COLOR"}
+    env["TERM"] = "xterm"
+    env.update(extra or {})
+    return env
+
+
+def mdctl(*args, env=None, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE):
+    return subprocess.run([MDCTL, *args], env=environment(env), stdin=stdin, stdout=stdout, stderr=subprocess.PIPE, text=True,
+                          timeout=300, check=False)
+
+
+def on_terminal(args, env=None):
+    """Runs with stdout and stderr on a terminal: status, text."""
+    master, slave = pty.openpty()
+    with subprocess.Popen([MDCTL, *args], env=environment(env), stdin=subprocess.DEVNULL, stdout=slave, stderr=slave) as process:
+        os.close(slave)
+        text = b""
+        while True:
+            ready, _, _ = select.select([master], [], [], 300)
+            if not ready:
+                process.kill()
+                break
+            try:
+                piece = os.read(master, 65536)
+            except OSError:  # the other side is closed
+                break
+            if not piece:
+                break
+            text += piece
+        os.close(master)
+        return process.wait(), text.decode(errors="replace")
+
+
+class Base(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def file(self, name, text):
+        path = self.folder / name
+        path.write_text(text, encoding="utf-8")
+        return str(path)
+
+    def good(self, *args, env=None):
+        done = mdctl(*args, env=env)
+        self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
+        self.assertNotIn(ESCAPE, done.stdout + done.stderr)
+        self.assertEqual(done.stderr, "")  # no progress where there is no terminal
+        return done.stdout
+
+    def bad(self, status, *args, part="", env=None):
+        """Fails with one message, and nothing but it."""
+        done = mdctl(*args, env=env)
+        self.assertEqual(done.returncode, status, done.stderr + done.stdout)
+        self.assertTrue(done.stderr.startswith("mdctl: "), done.stderr)
+        self.assertIn(part, done.stderr)
+        self.assertNotIn(ESCAPE, done.stdout + done.stderr)
+        return done.stderr
+
+    def json_lines(self, text):
+        lines = [json.loads(line) for line in text.splitlines()]
+        self.assertTrue(lines)
+        return lines
+
+
+class Help(Base):
+    def test_help(self):
+        for args in ["--help"], ["-h"], ["help"]:
+            text = self.good(*args)
+            for command in COMMANDS:
+                self.assertIn("mdctl " + command, text)
+            self.assertIn("--sizes", text)
+            self.assertIn("exit status", text)
+        for command in COMMANDS:
+            for flag in "--help", "-h":
+                text = self.good(command, flag)
+                self.assertIn("usage: mdctl " + command, text)
+                self.assertIn("--json", text)
+        self.assertRegex(self.good("--version"), r"^mdctl \d+\.\d+\.\d+\n$")
+
+    def test_nothing(self):
+        done = mdctl()
+        self.assertEqual(done.returncode, 2)
+        self.assertEqual(done.stdout, "")
+        self.assertIn("mdctl run", done.stderr)
+
+
+class Usage(Base):
+    def test_unknown(self):
+        self.bad(2, "frobnicate", part="'frobnicate'")
+        self.bad(2, "run", "--frobnicate", part="unknown option '--frobnicate'")
+        self.bad(2, "run", "softmax", "--sizes", part="value is missing behind '--sizes'")
+
+    def test_values(self):
+        for option, value, part in [
+                ("--select", "magic", "distance, model, measure"), ("--metric", "l2", "log2, inductor"), ("--persistent", "yes", "auto, only, never"),
+                ("--bounds", "x", "report, clamp, zero"), ("--threads", "0", "1..100000"), ("--threads", "two", "'two'"),
+                ("--repeat", "-1", "1..100000"), ("--repeat", "99999999999999999999", "1..100000"), ("--stage", "x", "'x'"), ("--seed", "", "''"),
+                ("--dtype", "float", "expected f32")]:
+            self.assertIn(option, self.bad(2, "run", "softmax", option, value, part=part))
+
+    def test_counts(self):
+        for command in "run", "explain", "source":
+            self.bad(2, command, part="takes one formula or op, but got 0")
+            self.bad(2, command, "softmax", "gelu", part="but got 2")
+        self.bad(2, "info", "x", part="'x'")
+        self.bad(2, "demo", "x", part="'x'")
+        self.bad(2, "ops", "a", "b")
+        self.bad(2, "bench", part="bench takes boards")
+
+    def test_environment(self):
+        self.bad(1, "info", env={"MD_SELECT": "magic"}, part="MD_SELECT")
+        self.bad(1, "run", "relu", "--sizes", "i=2, j=2", env={"MD_HINTS": "64,banana"}, part="MD_HINTS")
+        self.bad(1, "info", "--device", "tpu", part="'tpu'")
+
+
+class Formulas(Base):
+    def test_bad_formula(self):
+        text = self.bad(1, "run", "Y[i] = exp(X[i]) + foo", "--sizes", "i=3", part="foo")
+        lines = text.rstrip("\n").splitlines()
+        caret = [n for n, line in enumerate(lines) if line.strip() and not line.replace("^", "").replace("~", "").strip()]
+        self.assertEqual(len(caret), 1, text)
+        self.assertEqual(lines[caret[0] - 1][lines[caret[0]].index("^"):][:3], "foo")
+        self.assertIn("1:20", text)
+
+    def test_bad_names_and_sizes(self):
+        self.bad(1, "run", "nosuchop", part="neither a formula nor an op of the catalogue")
+        for command in "run", "explain":
+            self.bad(1, command, "softmax", *FEW, part="'i' is missing")
+            self.bad(1, command, "softmax", *FEW, "--sizes", "i=4", part="'j' is missing")
+            self.bad(1, command, "softmax", *FEW, "--sizes", "i=4, j=4, q=1", part="'q'")
+        self.bad(1, "run", "softmax", "--dtype", "i32", "--sizes", "i=4, j=4", part="expected f32, f64, f16 or bf16")
+        self.bad(1, "run", "softmax", "--hints", "64,x", "--sizes", "i=4, j=4", part="64,x")
+        self.bad(1, "run", "softmax", "--pin", "nosuch/a1", "--sizes", "i=4, j=4", part="nosuch")
+        self.bad(1, "ops", "nosuchop", part="nosuchop")
+
+
+class Run(Base):
+    CASES = [
+        ("softmax", "i=5, j=333", "f32"),
+        ("layer_norm", "i=7, j=65", "bf16"),
+        ("Y[b,n] = gelu(sum[k](X[b,k] * W[n,k]) + c[n])", "b=3, n=40, k=17", "f32"),
+        ("C[m,n] = sum[k](A[m,k] * B[k,n])", "m=33, n=18, k=50", "f64"),
+        ("Y[i,j] = cumsum[j](X[i,j])", "i=3, j=100", "f32"),
+        ("Y[j,i] = 2 * X[i,j] + 1", "i=30, j=9", "f16"),
+        ("Y[t,d] = E[ids[t],d]", "t=9, d=20, E.0=50", "f32"),
+        ("L[] = sum[i](X[i] * X[i])", "i=1000", "f32"),
+        ("Y[i] = argmax[j](X[i,j])", "i=4, j=77", "f32"),
+    ]
+
+    def test_results(self):
+        for formula, sizes, dtype in self.CASES:
+            with self.subTest(formula):
+                text = self.good("run", formula, "--sizes", sizes, "--dtype", dtype, *FEW)
+                self.assertIn(": ok\n", text)
+                self.assertNotIn("WRONG", text)
+                self.assertNotIn("(reference)", text)
+
+    def test_json(self):
+        formula, sizes, _ = self.CASES[2]
+        (run,) = self.json_lines(self.good("run", formula, "--sizes", sizes, "--json", *FEW))
+        self.assertTrue(run["ok"])
+        self.assertEqual(run["op"], "Y")
+        self.assertEqual(run["outputs"][0]["elements"], 120)
+        self.assertLessEqual(run["outputs"][0]["error"], run["outputs"][0]["allowed"])
+        self.assertRegex(run["variants"][0]["variant"], r"^[a-z_]+")
+
+    def test_empty(self):
+        self.assertIn(": ok\n", self.good("run", "softmax", "--sizes", "i=0, j=5", *FEW))
+
+    def test_no_compiler(self):
+        done = mdctl("run", "softmax", "--sizes", "i=2, j=3", "--cc", "/nonexistent/cc", *FEW)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("reference (reference)", done.stdout)
+        warnings = done.stderr.splitlines()
+        self.assertEqual(len(warnings), 2, done.stderr)
+        self.assertIn("/nonexistent/cc", warnings[0])
+        self.assertIn("reference evaluator serves", warnings[1])
+
+    def test_statistics(self):
+        path = str(self.folder / "stats.json")
+        self.good("run", "softmax", "--sizes", "i=2, j=3", *FEW, env={"MD_STATS": path})
+        with open(path, encoding="utf-8") as f:
+            (shape,) = json.load(f)["shapes"]
+        self.assertEqual((shape["op"], shape["shape"], shape["calls"]), ("softmax", "i=2 j=3", 1))
+
+    def test_pin(self):
+        text = self.good("source", "softmax", *FEW)
+        name = text.splitlines()[-1].split(":", 1)[1]
+        self.assertIn(name + " (pinned)", self.good("run", "softmax", "--sizes", "i=2, j=3", "--pin", name))
+
+
+class Explain(Base):
+    def test_table(self):
+        text = self.good("explain", "softmax", "--sizes", "i=3, j=100", *FEW)
+        self.assertIn("candidate", text)
+        self.assertEqual(len(re.findall(r"^  -> ", text, flags=re.M)), 1)
+        picked = re.search(r"^  -> +(\S+)", text, flags=re.M).group(1)
+        self.assertIn(f"  pick: {picked} (model)", text)
+        self.assertIn("MFLOP", text)
+        text = self.good("explain", "softmax", "--sizes", "i=1, j=1000000", "--select", "distance", *FEW)
+        self.assertIn("(nearest)", text)
+        self.assertIn("lopsided", text)
+
+    def test_json(self):
+        explained = json.loads(self.good("explain", "softmax", "--sizes", "i=3, j=100", "--json", *FEW))
+        (stage,) = explained["stages"]
+        self.assertEqual(explained["shape"], "i=3 j=100")
+        picked = [c for c in stage["candidates"] if c["variant"] == stage["pick"]]
+        self.assertEqual(len(picked), 1)
+        self.assertTrue(picked[0]["fits"])
+        self.assertGreater(len(stage["candidates"]), 1)
+        self.assertGreater(stage["flops"], 300)
+        self.assertFalse(stage["slow"])
+
+
+class Source(Base):
+    def flags(self):
+        info = json.loads(self.good("info", "--json"))
+        return [word for word in info["compiler_flags"].split() if word.startswith(("-m", "-f")) and word != "-shared"]
+
+    def test_compiles(self):
+        flags = self.flags()
+        for formula in "softmax", "linear_bias_gelu":
+            names = self.good("source", formula, *FEW).split()
+            self.assertGreater(len(names), 1)
+            stage, name = names[0].split(":", 1)
+            text = self.good("source", formula, *FEW, "--stage", stage, "--variant", name)
+            if "a function of the library" in text:
+                continue
+            done = subprocess.run(CC.split() + flags + ["-O0", "-w", "-x", "c", "-c", "-o", str(self.folder / "kernel.o"), "-"], input=text,
+                                  capture_output=True, text=True, check=False, timeout=120)
+            self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_json(self):
+        listed = json.loads(self.good("source", "softmax", "--json", *FEW))
+        name = listed["variants"][0]["variant"]
+        one = json.loads(self.good("source", "softmax", "--json", "--variant", name, *FEW))
+        self.assertEqual(one["variant"], name)
+        self.assertEqual(one["source"], self.good("source", "softmax", "--variant", name, *FEW))
+
+    def test_unknown(self):
+        self.bad(1, "source", "softmax", "--variant", "nosuch", *FEW, part="nosuch")
+        self.bad(1, "source", "softmax", "--variant", "row_looped", "--stage", "7", *FEW, part="no number 7")
+
+
+class Lists(Base):
+    def test_ops(self):
+        ops = self.json_lines(self.good("ops", "--json"))
+        self.assertIn("softmax", [op["name"] for op in ops])
+        self.assertTrue(all(op["formula"] and op["description"] for op in ops))
+        (one,) = self.json_lines(self.good("ops", "softmax", "--json"))
+        self.assertIn(one["formula"].splitlines()[0], self.good("ops", "softmax"))
+
+    def test_info(self):
+        info = json.loads(self.good("info", "--json", "--threads", "2"))
+        self.assertEqual((info["device"], info["threads"]), ("host", 2))
+        text = self.good("info", env={"MD_HINTS": "7,70"})
+        self.assertIn("MD_CC", text)
+        self.assertIn("now 7,70", text)
+
+
+class Bench(Base):
+    BOARD = "# op dtype sizes\nsoftmax f32 i=16 j=64\n\nrelu f16 i=8, j=8 # small\nsoftmax f32 i=3 j=9\n"
+    QUICK = ["--quick", "--repeat", "2"] + FEW
+
+    def test_board(self):
+        output = str(self.folder / "out.jsonl")
+        text = self.good("bench", self.file("board.txt", self.BOARD), "--json", "--output", output, *self.QUICK)
+        lines = self.json_lines(text)
+        self.assertEqual(pathlib.Path(output).read_text(encoding="utf-8"), text)
+        self.assertEqual([(x["op"], x["dtype"], x["peer"]) for x in lines],
+                         [(op, dtype, peer) for op, dtype in [("softmax", "f32"), ("relu", "f16"), ("softmax", "f32")] for peer in ("md", "copy")])
+        self.assertEqual(lines[0]["sizes"], {"i": 16, "j": 64})
+        self.assertEqual(lines[2]["sizes"], {"i": 8, "j": 8})
+        for line in lines:
+            self.assertTrue(line["lo"] <= line["us"] <= line["hi"])
+            self.assertGreaterEqual(line["gbps"], 0)
+        self.assertEqual(lines[0]["why"], "model")
+
+    def test_formula(self):
+        formula = 'Y[i] = X[i] # "quoted"\n + 1'
+        lines = self.json_lines(self.good("bench", formula, "--sizes", "i = 100", "--json", "--repeat", "2", "--hints", "16"))
+        self.assertEqual(lines[0]["op"], formula)
+        self.assertEqual(lines[0]["sizes"], {"i": 100})
+        self.assertGreater(len(lines), 2)  # and every variant of the pool
+        empty = self.json_lines(self.good("bench", "relu", "--sizes", "i=0, j=4", "--json", *self.QUICK))
+        self.assertEqual(empty[0]["gbps"], 0)
+        self.assertIn("GB/s", self.good("bench", "relu", "--sizes", "i=3, j=4", *self.QUICK))
+
+    def test_bad(self):
+        self.bad(2, "bench", self.file("b", "relu f32 i=2 j=2\nrelu float i=2\n"), *self.QUICK, part="b:2: expected")
+        self.bad(2, "bench", self.file("b", "relu\n"), *self.QUICK, part="b:1: expected")
+        self.bad(2, "bench", self.file("b", "relu f32 " + " " * 2000 + "i=2\n"), *self.QUICK, part="b:1: the line is too long")
+        self.bad(1, "bench", self.file("b", "nosuchop f32 i=2\n"), *self.QUICK, part="nosuchop")
+        self.bad(1, "bench", self.file("b", "relu f32 i=2\n"), *self.QUICK, part="'j' is missing")
+        self.bad(2, "bench", "/nonexistent/board", part="/nonexistent/board")
+        self.bad(1, "bench", "relu", "--sizes", "i=2, j=2", "--output", "/nonexistent/x", part="cannot write '/nonexistent/x'")
+        if os.access("/dev/full", os.W_OK):
+            self.bad(1, "bench", "relu", "--sizes", "i=2, j=2", "--output", "/dev/full", *self.QUICK, part="'/dev/full' could not be written")
+
+    def test_variants_that_do_not_compile(self):
+        done = mdctl("bench", "relu", "--sizes", "i=2, j=2", "--json", "--repeat", "1", "--cc", "/nonexistent/cc", "--hints", "16")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([x["peer"] for x in self.json_lines(done.stdout)], ["md", "copy"])
+
+
+class Demo(Base):
+    QUICK = ["demo", "--quick", "--hints", "64", "--threads", "2"]
+    AZURE = ("TIMESTAMP,ContextTokens,GeneratedTokens\n" "2023-11-16 18:17:03.9799600,40,3\n" "2023-11-16 18:17:04.0319600,9,2\n"
+             "2023-11-16 18:17:09.5000000,300,4\n")
+
+    def check(self, demo, steps):
+        self.assertEqual(demo["steps"], steps)
+        self.assertGreater(demo["verified"], 0)
+        self.assertLess(demo["worst_error"], 1e-4)
+        self.assertEqual([op["op"] for op in demo["ops"]], ["rms_norm", "qkv", "softmax", "up_gelu", "down"])
+        for op in demo["ops"]:
+            self.assertEqual(sum(served["calls"] for served in op["served"]), steps)
+            self.assertEqual(op["builds"][0]["build"], "dispatched")
+            self.assertGreaterEqual(op["builds"][0]["us"], op["best_us"] * 0.999)
+
+    def test_generated(self):
+        output = str(self.folder / "demo.json")
+        text = self.good(*self.QUICK, "--json", "--output", output)
+        self.check(json.loads(text), 40)
+        self.assertEqual(pathlib.Path(output).read_text(encoding="utf-8"), text)
+
+    def test_sizes(self):
+        trace = self.file("trace.txt", "# batch sizes\n3\n 40 \r\n\n1\n")
+        text = self.good(*self.QUICK, "--trace", trace)
+        self.assertIn("one batch size a line", text)
+        self.assertIn("3 steps of 1..40 tokens", text)
+        self.assertIn("who served what", text)
+        self.assertIn("regret", text)
+
+    def test_azure(self):
+        demo = json.loads(self.good(*self.QUICK, "--json", "--trace", self.file("azure.csv", self.AZURE)))
+        # 49 tokens in one step (both prompts), 2 + 1 alone; later 192 + 108, then 4 alone: written down from the rule in trace.c
+        self.check(demo, demo["steps"])
+        self.assertTrue(5 <= demo["steps"] <= 12, demo["steps"])
+
+    def test_broken(self):
+        for text, part in [("12\nx\n", "t:2: expected one batch size"), ("0\n", "t:1: expected"), ("1000000\n", "t:1: expected"), ("\n\n", "no step with work"),
+                           ("", "cannot read the trace"), (self.AZURE + "2023-11-16,1\n", "t:5: expected TIMESTAMP"),
+                           (self.AZURE + "2023-11-16 18:17:nan,5,5\n", "t:5: expected"), ("TIMESTAMP,ContextTokens,GeneratedTokens\n", "no step with work")]:
+            with self.subTest(text):
+                self.bad(1, *self.QUICK, "--trace", self.file("t", text), part=part)
+        self.bad(1, *self.QUICK, "--trace", "/nonexistent/trace", part="'/nonexistent/trace'")
+        self.bad(1, *self.QUICK, "--output", "/nonexistent/x", part="cannot write '/nonexistent/x'")
+
+
+class Terminals(Base):
+    def test_colour(self):
+        status, text = on_terminal(["ops", "softmax"])
+        self.assertEqual(status, 0)
+        self.assertIn(ESCAPE + "[1msoftmax" + ESCAPE + "[0m", text)
+        for env in {"NO_COLOR": "1"}, {"TERM": "dumb"}:
+            status, text = on_terminal(["ops", "softmax"], env)
+            self.assertNotIn(ESCAPE, text)
+            self.assertIn("softmax", text)
+        self.assertIn(ESCAPE, on_terminal(["ops", "softmax"], {"NO_COLOR": ""})[1])
+
+    def test_progress(self):
+        """Shown on a terminal after a second, and gone at the end."""
+        slow = self.file("slow-cc", f'#!/bin/sh\nsleep 1.2\nexec {CC} "$@"\n')
+        os.chmod(slow, 0o755)
+        args = ["run", "Y[i] = X[i] + 1", "--sizes", "i=3", "--hints", "16", "--cc", slow]
+        status, text = on_terminal(args)
+        self.assertEqual(status, 0, text)
+        self.assertIn("checking against the reference\r" + ESCAPE + "[K", text)
+        status, text = on_terminal(args, {"NO_COLOR": "1"})
+        self.assertEqual(status, 0, text)
+        self.assertNotIn("checking", text)
+
+    def test_full_disk(self):
+        if not os.access("/dev/full", os.W_OK):
+            self.skipTest("no /dev/full")
+        for args in ["ops"], ["info"], ["--help"], ["run", "relu", "--sizes", "i=2, j=2", *FEW]:
+            with open("/dev/full", "w", encoding="utf-8") as full:
+                done = mdctl(*args, stdout=full)
+            self.assertEqual(done.returncode, 1, args)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1] + sys.argv[4:], verbosity=2)
