@@ -247,7 +247,9 @@ void md_fa_row_features(md_fa_features *out, const md_fa_target *target, const m
     md_fa_row_geometry(&geometry, target, row, size);
     *out = (md_fa_features){.ops_rate = 1, .launches = 1};
     out->parallel = md_fa_host_parallel(ceil((double)geometry.launch[0].blocks / (double)geometry.launch[0].grain), target->facts);
-    out->memory_bytes = (bytes + (row->is_streaming ? 0 : stored)) * narrowness(&b); /* a line is read before it is written */
+    /* A cached line is read before it is written. A streamed result that would have fitted a cache is missed by whoever reads it next. */
+    double extra = !row->is_streaming ? 1 : md_fa_row_can_stream(target, size) ? 0 : 2;
+    out->memory_bytes = (bytes + extra * stored) * narrowness(&b);
     for (int32_t i = 0; i < b.n_passes; i++) {
         counter c = {.target = target, .stage = st, .plan = &plan, .pass = i, .lane = md_cg_row_lane(&options), .work = &b.pass[i]};
         count_pass(&c);

@@ -102,7 +102,8 @@ void md_fa_sweep_features(md_fa_features *out, const md_fa_target *target, const
     else
         cycles += n * 1.2 * work.scattered;
     double stored = stored_bytes(target, size);
-    out->memory_bytes = bytes + (sweep->is_streaming ? 0 : 0.6 * stored); /* a line is read before it is written */
+    /* A cached line is read before it is written. A streamed result that would have fitted a cache is missed by whoever reads it next. */
+    out->memory_bytes = bytes + (!sweep->is_streaming ? 0.6 : md_fa_sweep_can_stream(target, size) ? 0 : 1.2) * stored;
     out->cache_bytes = 0;
     out->ops = cycles * md_fa_host_ops_per_cycle(target->facts);
     out->ops_rate = 1;
