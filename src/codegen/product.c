@@ -27,7 +27,7 @@ static bool stores_along_m(const md_st_stage *stage)
     return last && last->kind == MD_FX_INDEX && md_cg_product_holds(stage->product.n_m, stage->product.m, last->id);
 }
 
-static bool is_plain_load(const md_fx_node *node)
+bool md_cg_product_is_plain(const md_fx_node *node)
 {
     for (int32_t i = 0; i < node->n_args; i++)
         if (node->arg[i]->kind != MD_FX_INDEX)
@@ -40,7 +40,7 @@ static const md_fx_node *load_of(const md_fx_node *node, md_dtype type)
 {
     if (node->kind == MD_FX_CAST && node->to == type)
         node = node->arg[0];
-    return is_plain_load(node) ? node : NULL;
+    return md_cg_product_is_plain(node) ? node : NULL;
 }
 
 /* Orders the products so that all share operand A. */

@@ -45,6 +45,8 @@ md_status md_cg_product_print(md_strbuf *defines, md_strbuf *expr, const md_cg_p
 
 /* Parts. product_operand.c; product.c */
 md_status md_cg_product_print_operands(md_strbuf *defines, md_strbuf *expr, const md_cg_product *product);
+/** Whether a node is a LOAD whose subscripts are plain indices. */
+bool md_cg_product_is_plain(const md_fx_node *node);
 bool md_cg_product_holds(int32_t n, const int32_t *index, int32_t id);
 const int32_t *md_cg_product_group(int32_t *n, const md_cg_product *product, int32_t operand);
 /** The index that lanes of an operand's expression run over; -1: none. */

@@ -155,6 +155,42 @@ static void print_load(md_strbuf *out, const md_cg_product *p, int32_t operand, 
 }
 
 /* ---- Any expression */
+/* Rough cost of a node: texts with more than a few operations, or long ones, are not copied to every place that asks.
+ */
+static bool add_cost(void *user, const md_fx_node *node)
+{
+    int32_t *cost = user;
+    static const bool is_short[MD_FX_N_OPS] = {
+        [MD_FX_NEG] = true, [MD_FX_ADD] = true, [MD_FX_SUB] = true, [MD_FX_MUL] = true,
+        [MD_FX_LT] = true,  [MD_FX_LE] = true,  [MD_FX_GT] = true,  [MD_FX_GE] = true,
+        [MD_FX_MIN] = true, [MD_FX_MAX] = true, [MD_FX_RELU] = true};
+    switch (node->kind) {
+    case MD_FX_OP:
+        *cost += is_short[node->op] ? 1 : 10;
+        break;
+    case MD_FX_LOAD:
+    case MD_FX_CAST:
+        *cost += md_cg_product_is_plain(node) || node->kind == MD_FX_CAST ? 1 : 10;
+        break;
+    case MD_FX_REDUCE:
+    case MD_FX_SCAN:
+        *cost += 10;
+        break;
+    default:
+        break;
+    }
+    return true;
+}
+
+static bool is_cheap(const md_fx_node *node)
+{
+    int32_t cost = 0;
+    md_fx_visit(node, add_cost, &cost);
+    return cost <= 6;
+}
+
+/* What an operand's expression gives, as a function of its own: md_lanes_<operand>, or md_at_<operand> for one value
+ * (lane -1). */
 static md_status print_expression(md_strbuf *defines, md_strbuf *out, const md_cg_product *p, int32_t operand,
                                   int32_t lane)
 {
@@ -166,6 +202,11 @@ static md_status print_expression(md_strbuf *defines, md_strbuf *out, const md_c
         .program = p->program, .stage = p->stage, .dialect = MD_DEV_HOST, .lane = lane, .access = MD_CG_UNIT});
     if (!cg)
         return md_fail_memory();
+    md_strbuf_printf(out,
+                     "%s %s%" PRId32
+                     "(const md_params *p, int64_t batch, int64_t row, int64_t k, int md_n)\n{\n    (void)md_n;\n",
+                     lane >= 0 && is_cheap(node) ? "MD_INLINE" : "MD_OUTLINE",
+                     lane < 0 ? "md_acc md_at_" : "md_v md_lanes_", operand);
     md_cg_print_decode(out, p->program, g->n_batch, g->batch, "batch");
     md_cg_print_decode(out, p->program, n, rows, "row");
     md_cg_print_decode(out, p->program, g->n_k, g->k, "k");
@@ -173,11 +214,24 @@ static md_status print_expression(md_strbuf *defines, md_strbuf *out, const md_c
     bool is_uniform = true;
     const char *name = lane < 0 ? md_cg_value(cg, node, &is_uniform) : md_cg_lanes(cg, node);
     if (name && (name = md_cg_convert(cg, name, node->type, p->type, lane < 0)))
-        md_strbuf_printf(out, "        return %s;\n", name);
+        md_strbuf_printf(out, "    return %s;\n}\n", name);
     md_status status = md_cg_status(cg);
     md_cg_print_uses(cg, defines);
     md_cg_destroy(&cg);
     return status;
+}
+
+/* Whether the operand's values are asked for in lanes, or one by one, from its expression. */
+static bool needs_lanes(const md_cg_product *p, int32_t operand)
+{
+    return !p->load[operand] && md_cg_product_lane(p, operand) >= 0;
+}
+
+static bool needs_values(const md_cg_product *p, int32_t operand)
+{
+    int32_t n_rows;
+    md_cg_product_group(&n_rows, p, operand);
+    return !p->load[operand] || n_rows > 1 || groups_of(p)->n_k > 1; /* a view with one index a side always holds */
 }
 
 static void print_axis(md_strbuf *out, const md_cg_product *p, int32_t operand)
@@ -196,7 +250,7 @@ static void print_axis(md_strbuf *out, const md_cg_product *p, int32_t operand)
 /* ---- The functions, each with a branch per operand; `which` is constant where they are called. */
 typedef enum part { PART_VIEW, PART_LOAD, PART_GET, PART_ADDRESS, PART_PLAIN, PART_AXIS, PART_LANES, PART_AT } part;
 
-static md_status print_part(md_strbuf *defines, md_strbuf *out, const md_cg_product *p, int32_t operand, part what)
+static void print_part(md_strbuf *out, const md_cg_product *p, int32_t operand, part what)
 {
     bool is_plain = p->load[operand] != NULL;
     switch (what) {
@@ -222,18 +276,14 @@ static md_status print_part(md_strbuf *defines, md_strbuf *out, const md_cg_prod
             print_axis(out, p, operand);
         break;
     case PART_LANES:
-        if (!is_plain && md_cg_product_lane(p, operand) >= 0)
-            return print_expression(defines, out, p, operand, md_cg_product_lane(p, operand));
+        if (needs_lanes(p, operand))
+            md_strbuf_printf(out, "        return md_lanes_%" PRId32 "(p, batch, row, k, md_n);\n", operand);
         break;
-    case PART_AT: {
-        int32_t n_rows;
-        md_cg_product_group(&n_rows, p, operand);
-        if (!is_plain || n_rows > 1 || groups_of(p)->n_k > 1) /* a view with one index a side always holds */
-            return print_expression(defines, out, p, operand, -1);
+    case PART_AT:
+        if (needs_values(p, operand))
+            md_strbuf_printf(out, "        return md_at_%" PRId32 "(p, batch, row, k, 1);\n", operand);
         break;
     }
-    }
-    return MD_OK;
 }
 
 md_status md_cg_product_print_operands(md_strbuf *defines, md_strbuf *expr, const md_cg_product *product)
@@ -256,11 +306,17 @@ md_status md_cg_product_print_operands(md_strbuf *defines, md_strbuf *expr, cons
         [PART_AT] = {"md_acc md_operand_at(const md_params *p, int which, int64_t batch, int64_t row, int64_t k)",
                      "p, (void)batch, (void)row, (void)k", "0"},
     };
+    for (int32_t o = 0; o < n_operands(product); o++) {
+        if (needs_lanes(product, o))
+            MD_TRY(print_expression(defines, expr, product, o, md_cg_product_lane(product, o)));
+        if (needs_values(product, o))
+            MD_TRY(print_expression(defines, expr, product, o, -1));
+    }
     for (int32_t i = 0; i < MD_COUNT(part_text); i++) {
         md_strbuf_printf(expr, "MD_INLINE %s\n{\n    (void)%s;\n", part_text[i].head, part_text[i].unused);
         for (int32_t o = 0; o < n_operands(product); o++) {
             md_strbuf_printf(expr, "    if (which == %" PRId32 ") {\n", o);
-            MD_TRY(print_part(defines, expr, product, o, (part)i));
+            print_part(expr, product, o, (part)i);
             md_strbuf_add(expr, "    }\n");
         }
         md_strbuf_printf(expr, "    return %s;\n}\n", part_text[i].otherwise);

@@ -87,41 +87,46 @@ MD_INLINE md_acc md_sum_v(md_v v)
 #endif
 }
 
-/* `rows` dot products with each of `columns` columns from `column`; past the end the last column stands in. No call in
- * the loop: it would cost the accumulators their registers. */
+/* `rows` dot products with each of `columns` columns from `column`, as far as whole registers of K go; past the end the
+ * last column stands in. No call in the loop: it would cost the accumulators their registers. */
 MD_INLINE void md_dots(const md_params *p, int which, const md_source *s, const md_run *r, int rows, int columns,
                        int64_t column, md_acc *sum)
 {
-    md_v acc[MD_FEW][4], w[4];
-    int64_t at[4], k = 0, depth = s->depth;
+    md_v acc[MD_FEW][4];
+    int64_t at[4], depth = s->depth;
     MD_FOR (c, columns) {
         at[c] = r->column + md_least(column + c, r->columns - 1);
         MD_FOR (i, rows)
             acc[i][c] = (md_v){0};
     }
-#define MD_DOT_STEP                                                                                                    \
-    MD_FOR (i, rows) {                                                                                                 \
-        md_v x = md_load_v(r->x + i * r->pitch + k);                                                                   \
-        MD_FOR (c, columns)                                                                                            \
-            acc[i][c] = md_mac_v(x, w[c], acc[i][c]);                                                                  \
-    }
-    MD_ROLLED for (; k + MD_VL <= depth; k += MD_VL)
+    MD_ROLLED for (int64_t k = 0; k + MD_VL <= depth; k += MD_VL)
     {
+        md_v w[4];
         MD_FOR (c, columns) {
             w[c] = md_source_lanes(p, which, s, at[c], k, MD_VL);
             md_source_prefetch(p, which, s, at[c] + columns, k); /* for the next columns */
         }
-        MD_DOT_STEP
-    }
-    if (k < depth) {
-        MD_FOR (c, columns)
-            w[c] = md_source_lanes(p, which, s, at[c], k, (int)(depth - k));
-        MD_DOT_STEP
+        MD_FOR (i, rows) {
+            md_v x = md_load_v(r->x + i * r->pitch + k);
+            MD_FOR (c, columns)
+                acc[i][c] = md_mac_v(x, w[c], acc[i][c]);
+        }
     }
     MD_FOR (c, columns)
         if (column + c < r->columns)
             MD_FOR (i, rows)
                 sum[i * MD_PITCH + column + c] += md_sum_v(acc[i][c]);
+}
+
+/* The last of K, less than a register of it. */
+MD_INLINE void md_dots_tail(const md_params *p, int which, const md_source *s, const md_run *r, md_acc *sum)
+{
+    int64_t k = s->depth / MD_VL * MD_VL;
+    for (int64_t c = 0; c < r->columns && k < s->depth; c++) {
+        md_v w = md_source_lanes(p, which, s, r->column + c, k, s->depth - k);
+        for (int i = 0; i < r->rows; i++)
+            sum[i * MD_PITCH + c] += md_sum_v(md_load_v(r->x + i * r->pitch + k) * w);
+    }
 }
 
 /* As many columns at once as leave accumulators, the columns and one row of A in registers. */
@@ -148,7 +153,7 @@ MD_DOTS(6)
 MD_DOTS(7)
 MD_DOTS(8)
 
-/* The same sums in the same order, from any strides. */
+/* The same from any strides. */
 MD_OUTLINE void md_dots_slowly(const md_params *p, const md_source *s, const md_run *r, int which, md_acc *sum)
 {
     for (int64_t c = 0; c < r->columns; c++)
@@ -166,7 +171,15 @@ static void md_accumulate(const md_params *p, const md_source *s, const md_run *
     typedef void dots(const md_params *p, const md_source *s, const md_run *r, int which, md_acc *sum);
     static dots *const table[] = {md_dots_1, md_dots_2, md_dots_3, md_dots_4,
                                   md_dots_5, md_dots_6, md_dots_7, md_dots_8};
-    (md_is_expected(s) ? table[r->rows - 1] : md_dots_slowly)(p, s, r, which, sum);
+    if (!md_is_expected(s)) {
+        md_dots_slowly(p, s, r, which, sum);
+        return;
+    }
+    table[r->rows - 1](p, s, r, which, sum);
+    if (which == 1)
+        md_dots_tail(p, 1, s, r, sum);
+    else if (MD_PRODUCTS == 2)
+        md_dots_tail(p, 2, s, r, sum);
 }
 #else
 /* sum[row][columns] += x[row][k ..] * w, a register of columns. */

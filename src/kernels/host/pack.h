@@ -110,7 +110,8 @@ MD_INLINE void md_pack_strips(const md_params *p, int which, md_acc *out, int64_
         return;
     }
     for (int64_t c = column; c < end; c += MD_STRIP, out += MD_PITCH * depth)
-        for (int64_t j = 0; j < MD_STRIP; j += MD_STRIP_BLOCK) {
+        MD_ROLLED for (int64_t j = 0; j < MD_STRIP; j += MD_STRIP_BLOCK)
+        { /* one copy of a long body */
             int64_t left = c + j < end ? end - c - j : 0;
             md_pack_block(p, which, &s, out + j, block, c + j, (int)md_least(MD_STRIP_BLOCK, left));
         }
