@@ -1,6 +1,6 @@
 /* Y[i,j] = sum[k](A[i,k] * B[k,j]) in f32 with any strides: what src/codegen/product.c generates for it, in short. */
 typedef struct md_params {
-    void *t0, *t1, *t2;
+    void *t0, *t1, *t2, *work0;
     int64_t s0_0, s0_1, s1_0, s1_1, s2_0, s2_1, n0, n1, n2, blocks;
 } md_params;
 typedef float md_acc;
