@@ -12,6 +12,14 @@
 
 enum { GUARD = 128 };
 
+/* With AddressSanitizer (and kernels compiled with it: MD_CC) reads beside a tensor are caught too. */
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(at, n) ((void)(at), (void)(n))
+#define ASAN_UNPOISON_MEMORY_REGION(at, n) ((void)(at), (void)(n))
+#endif
+
 typedef struct buffer {
     char *bytes, *before; /* what it held before the run, for gaps */
     size_t n_bytes;
@@ -266,6 +274,19 @@ static bool serves(const bench *b, const md_fa_target *target, const md_fa_famil
     return !md_kn_envelope_miss(&envelope, &b->shape);
 }
 
+static void guard(const bench *b, bool on)
+{
+    for (int32_t t = 0; t < b->formula->n_tensors; t++) {
+        const buffer *m = &b->buffer[t];
+        char *end = (char *)b->tensor[t].data + span(&b->tensor[t]);
+        ASAN_UNPOISON_MEMORY_REGION(m->bytes, m->n_bytes);
+        if (!on)
+            continue;
+        ASAN_POISON_MEMORY_REGION(m->bytes, (size_t)((char *)b->tensor[t].data - m->bytes));
+        ASAN_POISON_MEMORY_REGION(end, (size_t)(m->bytes + m->n_bytes - end));
+    }
+}
+
 static double tolerance_of(const bench *b, md_dtype t)
 {
     if (b->c->tolerance != 0)
@@ -384,7 +405,9 @@ static bool check_config(char *text, size_t n_text, bool *skipped, md_dev *dev, 
     bool ok = prepare(&b, text, n_text);
     if (ok) {
         fill_call(&b);
+        guard(&b, true);
         ok = run_all(&b, &n_served, family, config, text, n_text);
+        guard(&b, false);
         if (ok && n_served > 0)
             ok = compare(&b, text, n_text);
     }
