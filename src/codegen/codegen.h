@@ -36,8 +36,7 @@
  *   md_report(report, tensor, axis, value)  an index out of range; first wins. md_report_lanes(report, tensor, axis, md_i, md_b bad)
  *   md_lead_T(t, o)                         elements from t + o to the next vector boundary (_unit_nt stores streams only at one); md_stream_end()
  * Where n is the constant MD_VL a unit load or store is one vector move.
- * Flags that the text expects: -O2 -fwrapv -fno-math-errno -fno-trapping-math -ffp-contract=off -fno-strict-aliasing, never
- * -ffast-math. Text that defines MD_CONTRACT lets a * b + c become an fma (products do).
+ * Flags that the text expects: -O2 -fwrapv -fno-math-errno -fno-trapping-math -ffp-contract=off, never -ffast-math. Text that defines MD_CONTRACT lets a * b + c become an fma (products do).
  *
  * One lane index runs over the lanes; all other indices are int64_t x<id>. Values that do not vary over the lanes ("uniform") are scalars. */
 #ifndef MD_CODEGEN_CODEGEN_H
