@@ -38,6 +38,18 @@
  * Where n is the constant MD_VL a unit load or store is one vector move.
  * Flags that the text expects: -O2 -fwrapv -fno-math-errno -fno-trapping-math -ffp-contract=off, never -ffast-math. Text that defines MD_CONTRACT lets a * b + c become an fma (products do).
  *
+ * ---- On a GPU (dialect MD_DEV_CUDA; src/kernels/cuda) the same text is C++ for NVRTC, with no header of CUDA's
+ * Lanes are the elements that one thread holds of a row: md_f is a struct of MD_VL floats in registers with the operators above (md_b of ints 0 or -1).
+ * MD_VL is what the family defines: md_fa_cuda_width, 16 bytes of the narrowest tensor. Which thread has which vector is the template's affair.
+ *   md_n                        is not an int but one of two types that text only hands on: md_full (all lanes) or md_span (lanes lo .. hi-1). Functions that
+ *                               take it are templates on its type (MD_N_DECL), so that whole vectors cost no masks. `(c) ? md_n : 0` is md_when(c, md_n)
+ *   md_load_T_unit(t, o, md_n)  one 16-byte load (or less) where the address allows it, which is known at compile time if MD_ALIGNED is 1 (the
+ *                               envelope promises it) and asked at run time otherwise; lanes outside the span are never touched
+ *   md_raw_T, md_fetch_T_unit(t, o, md_n), md_fetch_T_strided(t, o, s, md_n), md_unpack_T(raw)
+ *                               the same in two steps: raw is as the memory holds it (a bf16 vector is 4 registers), so that it can be kept on chip
+ *   md_pos                      type of positions along the lanes inside a row: int32 where MD_WIDE is 0 (the envelope promises < 2^31), else int64
+ *   Reductions and templates: src/codegen/row.h.
+ *
  * One lane index runs over the lanes; all other indices are int64_t x<id>. Values that do not vary over the lanes ("uniform") are scalars. */
 #ifndef MD_CODEGEN_CODEGEN_H
 #define MD_CODEGEN_CODEGEN_H

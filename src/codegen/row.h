@@ -17,7 +17,23 @@
  *   MD_LEVELS(F)                    F(0) F(1) ...: one for each level
  *   md_each_row(p, first, last, s)  calls md_one_row(X p, row, s), which the template defines, for rows [first, last)
  * Where lanes run over the last outer index (`is_column`), x<a> is a scalar, results are lane values, MD_X holds that index and md_n, and
- * MD_X_AT(position, n) sets them; md_each_tile(p, first, last, width, s) calls md_one_tile(OUTER p, position, s). */
+ * MD_X_AT(position, n) sets them; md_each_tile(p, first, last, width, s) calls md_one_tile(OUTER p, position, s).
+ *
+ * ---- On a GPU (templates cuda/row_persistent.cu, row_looped.cu, row_split.cu, column.cu) fetching is apart from adding, and what one thread has is apart
+ * from what a row has, so that the template decides where data stays and who exchanges with whom. <n> is md_n of codegen.h (a template parameter):
+ *   md_elem                         a vector of elements on chip: raw loads l<k> (every plain unit or strided load that runs over the axis and stands in no arm
+ *                                   of a where, once each), and values kept between passes k<k> (keep_points > 0)
+ *   md_fetch(X p, row, elem, x<a>, n)        fills l<k>; nothing else reads these tensors
+ *   md_add<l>(X p, row, acc, elem, x<a>, n)  as above, from elem; writes k<k> where it makes them
+ *   md_out(X p, row, elem, x<a>, n)          stores along the axis
+ *   md_part<l>                      results of level l as scalars (lane values in columns), with positions of ARGMAX: what threads exchange
+ *   md_fold<l>(part, acc)           a thread's lanes to scalars; md_clear_part<l>(part): of nothing
+ *   md_combine<l>(part, from)       two threads' parts into one; symmetric up to rounding, the order is the template's
+ *   md_finish<l>(X p, row, part)    the row's results r<k>, and d<k> that they allow
+ *   md_state                        count, r<k>, v<k>, e<k>: md_row derives from it (C++). md_merge(state, from), md_settle(row) as above where online
+ * A template that stays on chip runs level after level: add all its vectors, fold, combine over lanes, warps, blocks of a cluster, finish. One that
+ * streams makes a md_state of each thread's chunk by running all levels at thread scope, and merges states over chunks, lanes, warps, blocks.
+ * md_row_store and md_start, md_derive as above. There is no md_each_row: md_row_at(p, row number) -> MD_X values: `MD_ROW_AT(p, row)` declares x<id>. */
 #ifndef MD_CODEGEN_ROW_H
 #define MD_CODEGEN_ROW_H
 

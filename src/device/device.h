@@ -23,8 +23,21 @@ typedef struct md_dev_facts {
     double gflops; /* f32 fma, all lanes */
     double launch_us; /* fixed cost of a launch that uses more than one lane; a single block costs a call */
     bool can_compile;
-    bool has_blas;
+    bool has_blas; /* host: CBLAS; cuda: cuBLASLt was found */
+    /* cuda; 0 elsewhere */
+    int32_t capability; /* 90 for 9.0 */
+    char arch[16]; /* what kernels are compiled for: "sm_90a" */
+    int32_t index; /* of the device among those that the runtime shows */
+    int32_t driver, runtime, nvrtc; /* 13000 for 13.0; nvrtc 0 until it is loaded */
+    int64_t shared_per_block, shared_per_sm; /* bytes, opt-in limit of a block's dynamic shared memory; of an SM */
+    int32_t registers_per_sm, threads_per_sm, blocks_per_sm;
+    int64_t global_bytes;
 } md_dev_facts;
+
+/* Bits of a report seen from both sides: kernels get `kernel` (device memory), the host reads `host`. Equal on the host device. */
+typedef struct md_dev_report {
+    md_kn_report *kernel, *host;
+} md_dev_report;
 
 typedef struct md_dev_kernel md_dev_kernel; /* one loaded launch; immutable */
 typedef struct md_dev md_dev;
@@ -45,6 +58,25 @@ typedef struct md_dev_ops {
      * Host: done on return. */
     md_status (*launch)(md_dev *dev, md_stream stream, const md_dev_kernel *kernel, const md_kn_geometry *geometry,
                         const md_kn_word *params, int32_t n, const md_kn_call *call);
+    /* ---- NULL on devices that are synchronous and whose memory the CPU reads (host): callers then do the obvious thing themselves. */
+    /* Memory for the launches of one call, 256-byte aligned, valid for work enqueued on this stream until the next call of this
+     * function for the same stream asks for more. Grown on demand, never while the stream is captured (a capture gets memory of its own, which
+     * lives as long as the device). Thread-safe; calls on one stream are ordered by the caller. */
+    md_status (*workspace)(void **out, md_dev *dev, md_stream stream, size_t n_bytes);
+    /* Elements of `from` to `to` (same rank, sizes, dtype; any strides), enqueued on the stream. */
+    md_status (*copy_tensor)(md_dev *dev, md_stream stream, const md_tensor *to, const md_tensor *from);
+    /* A report that kernels can write; belongs to the device. */
+    md_status (*report_create)(md_dev_report *out, md_dev *dev);
+    /* Makes the report clean again (after it was read); enqueued or at once, never a synchronisation of all work. */
+    md_status (*report_clear)(md_dev *dev, const md_dev_report *report);
+    /* GPU time in us of what `body` enqueues on the stream. Waits for it. Not while the stream is captured. */
+    md_status (*time)(double *us, md_dev *dev, md_stream stream, md_status (*body)(void *user), void *user);
+    /* INVALID_ARGUMENT, saying what it is instead (host memory, another device's), unless kernels of this device can use p. Slow: misses only. */
+    md_status (*check_pointer)(md_dev *dev, const void *p);
+    bool (*is_capturing)(md_dev *dev, md_stream stream);
+    /* Names a range for profilers (NVTX) around the launches of a call; both may be NULL. */
+    void (*range_push)(md_dev *dev, const char *name);
+    void (*range_pop)(md_dev *dev);
 } md_dev_ops;
 
 struct md_dev {
@@ -55,7 +87,7 @@ struct md_dev {
 };
 
 typedef struct md_dev_options {
-    const char *device; /* "host", "auto" */
+    const char *device; /* "host", "auto", "cuda", "cuda:N" */
     const char *cc; /* a program and its own options, separated by spaces; NULL: cc */
     int32_t compile_limit_ms; /* a compiler that runs longer is killed; 0: 60000 */
     md_pool *pool;
@@ -65,5 +97,9 @@ typedef struct md_dev_options {
 /** Opens the device that the name asks for. UNSUPPORTED, DEVICE. */
 md_status md_dev_open(md_dev **out, const md_dev_options *options);
 void md_dev_close(md_dev **dev);
+
+/** Facts of a typical GPU of this compute capability (80, 90, 100), for generating and compiling kernels where there is none: A100, H200,
+ * B200. Rates are those measured or published. INVALID_ARGUMENT for others. In every build, with CUDA or without. */
+md_status md_dev_cuda_assume(md_dev_facts *out, int32_t capability);
 
 #endif

@@ -36,6 +36,8 @@ typedef struct md_fa_features {
     double serial_us; /* fixed or latency-bound part per launch sequence besides launches */
     double parallel; /* blocks that can run at once, of facts.threads; 1..threads (fractions for a last wave) */
     int32_t launches;
+    /* cuda only: the part of the memory rate that the loads in flight and the waves of blocks can reach, (0, 1]; 0: 1. See family/cuda.h */
+    double memory_rate;
 } md_fa_features;
 
 typedef struct md_fa_family {

@@ -4,6 +4,9 @@
 
 #include "family/family.h"
 
+/** The families of the host device, in order of preference among equals; NULL-terminated. */
+const md_fa_family *const *md_fa_host_families(void);
+
 extern const md_fa_family md_fa_host_pointwise; /* pointwise.c */
 extern const md_fa_family md_fa_host_gather; /* gather.c */
 extern const md_fa_family md_fa_host_scatter; /* scatter.c */

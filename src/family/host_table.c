@@ -15,9 +15,8 @@ static const md_fa_family *const host[] = {
     &md_fa_host_nest,
     NULL,
 };
-static const md_fa_family *const none[] = {NULL};
 
-const md_fa_family *const *md_fa_families(md_dev_kind device)
+const md_fa_family *const *md_fa_host_families(void)
 {
-    return device == MD_DEV_HOST ? host : none;
+    return host;
 }

@@ -35,7 +35,8 @@ typedef union md_kn_word {
     double d;
 } md_kn_word;
 
-/* Where kernels leave an index out of range; first one wins. Lives as long as the op. */
+/* Where kernels leave an index out of range; first one wins. Lives as long as the op (GPU: as the context). A GPU kernel gets the address
+ * of one in device memory; the device copies it to where the host reads it (md_dev_report). */
 typedef struct md_kn_report {
     _Atomic uint32_t is_set;
     int32_t tensor, axis;
@@ -62,6 +63,7 @@ typedef struct md_kn_call {
     int64_t blocks;
     const void *stage; /* const md_st_stage *, program: for host functions; opaque to lower layers */
     const void *program;
+    void *stream, *device; /* md_stream and md_dev * of the call, for functions that launch by themselves (a library on a GPU) */
     int32_t threads;
 } md_kn_call;
 
@@ -95,7 +97,9 @@ typedef struct md_kn_geometry {
     int64_t blocks; /* 0: nothing to launch */
     int64_t grain; /* blocks a thread takes at a time; >= 1 */
     int64_t scratch_bytes; /* per lane (host), dynamic shared memory (cuda) */
-    int32_t grid[3], block[3]; /* cuda */
+    int32_t grid[3], block[3]; /* cuda; grid[0] <= 2^31 - 1, the others <= 65535. `blocks` > 0 says that there is something to launch */
+    int32_t cluster; /* cuda: blocks of a cluster along x, a divisor of grid[0]; 0 or 1: none */
+    bool is_cooperative; /* cuda: all blocks must run at once (a grid barrier inside) */
 } md_kn_geometry;
 
 typedef struct md_kn_plan_geometry {

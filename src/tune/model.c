@@ -1,5 +1,7 @@
 #include "tune/tune.h"
 
+#include "base/status.h"
+
 #include <math.h>
 
 /* The cost model: a roofline with three roofs (memory, private caches, arithmetic), each as high as the lanes that the
@@ -56,10 +58,8 @@ static double arithmetic_us(const md_dev_facts *facts, const md_fa_features *f, 
     return (sane(f->ops, 0.0) / rate + sane(f->transcendental, 0.0) * OPS_PER_TRANSCENDENTAL) / gflops * 1e-3;
 }
 
-double md_tn_model_us(const md_dev_facts *facts, const md_fa_features *features)
-{
-    const md_fa_features *f = features;
-    double p = fmin(fmax(sane(f->parallel, 1.0), 1.0), facts->threads);
+static double host_us(const md_dev_facts *facts, const md_fa_features *f)
+{    double p = fmin(fmax(sane(f->parallel, 1.0), 1.0), facts->threads);
     double memory = memory_us(facts, sane(f->memory_bytes, 0.0), p);
     double cache = sane(f->cache_bytes, 0.0) / (sane(facts->cache_gbps, 10.0) * p) * 1e-3;
     double arithmetic = arithmetic_us(facts, f, p);
@@ -68,6 +68,33 @@ double md_tn_model_us(const md_dev_facts *facts, const md_fa_features *features)
     double launch = p > 1.0 ? fmax(sane(facts->launch_us, 1.0), LONE_LAUNCH_US) : LONE_LAUNCH_US;
     double us = highest + OVERLAP_LOSS * others + launch * f->launches + sane(f->serial_us, 0.0);
     return fmax(us, LEAST_US);
+}
+
+/* ---- GPUs: what a launch costs apart from its work, then the higher of two roofs (DESIGN.md section 6, KERNELS.md section 1.10).
+ * The family says which part of the memory rate its loads in flight and its waves can reach. */
+
+/* An empty kernel as a node of a graph on H200, and what each further launch of a sequence adds. */
+static const double GPU_LAUNCH_US = 2.2, GPU_NEXT_LAUNCH_US = 1.2;
+/* The L2's rate as a multiple of the memory's. */
+static const double GPU_L2_GAIN = 1.6;
+/* An exponential on the special-function unit with its range reduction, in operations. */
+static const double GPU_OPS_PER_TRANSCENDENTAL = 12.0;
+static const double GPU_OVERLAP_LOSS = 0.05;
+
+static double gpu_us(const md_dev_facts *facts, const md_fa_features *f)
+{
+    double rate = sane(facts->memory_gbps, 1000.0) * fmin(sane(f->memory_rate, 1.0), 1.0);
+    double memory = (sane(f->memory_bytes, 0.0) + sane(f->cache_bytes, 0.0) / GPU_L2_GAIN) / rate * 1e-3;
+    double busy = fmin(sane(f->parallel, facts->threads), facts->threads) / facts->threads;
+    double gflops = sane(facts->gflops, 10000.0) * busy * fmin(sane(f->ops_rate, 1.0), 1.0);
+    double arithmetic = (sane(f->ops, 0.0) + sane(f->transcendental, 0.0) * GPU_OPS_PER_TRANSCENDENTAL) / gflops * 1e-3;
+    double us = fmax(memory, arithmetic) + GPU_OVERLAP_LOSS * fmin(memory, arithmetic);
+    return GPU_LAUNCH_US + GPU_NEXT_LAUNCH_US * (MD_MAX(f->launches, 1) - 1) + us + sane(f->serial_us, 0.0);
+}
+
+double md_tn_model_us(const md_dev_facts *facts, const md_fa_features *features)
+{
+    return facts->kind == MD_DEV_CUDA ? gpu_us(facts, features) : host_us(facts, features);
 }
 
 double md_tn_predict_us(const md_fa_target *target, const md_fa_family *family, const md_fa_config *config,

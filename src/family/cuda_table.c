@@ -1,0 +1,11 @@
+/* The families of GPUs, in order of preference among equals; the one that takes everything is last. */
+#include "family/cuda.h"
+
+static const md_fa_family *const cuda[] = {
+    NULL,
+};
+
+const md_fa_family *const *md_fa_cuda_families(void)
+{
+    return cuda;
+}
