@@ -1,9 +1,6 @@
 /* Names of variants, and walks over configs: the same for all families. */
 #include "family/family.h"
 
-#include "family/cuda.h"
-#include "family/host.h"
-
 #include "base/status.h"
 #include "base/strbuf.h"
 
@@ -34,12 +31,6 @@ static const md_fa_family *find(md_dev_kind device, const char *name, size_t n)
         if (strlen((*f)->name) == n && memcmp((*f)->name, name, n) == 0)
             return *f;
     return NULL;
-}
-
-const md_fa_family *const *md_fa_families(md_dev_kind device)
-{
-    static const md_fa_family *const none[] = {NULL};
-    return device == MD_DEV_HOST ? md_fa_host_families() : device == MD_DEV_CUDA ? md_fa_cuda_families() : none;
 }
 
 const md_fa_family *md_fa_find(md_dev_kind device, const char *name)
