@@ -19,6 +19,8 @@ static md_kn_word word_of(const md_kn_param *q, const md_kn_call *call)
         return call->scalar[q->a];
     case MD_KN_WORKSPACE:
         return (md_kn_word){.p = call->workspace ? (char *)call->workspace + q->b : NULL};
+    case MD_KN_COUNTERS:
+        return (md_kn_word){.p = call->counters ? (char *)call->counters + (size_t)q->b * MD_KN_COUNTER_UNIT : NULL};
     case MD_KN_REPORT:
         return (md_kn_word){.p = call->report};
     case MD_KN_BLOCKS:

@@ -11,6 +11,11 @@
 
 enum { MD_KN_MAX_PARAMS = 256, MD_KN_MAX_LAUNCHES = 4, MD_KN_MAX_TENSORS = 32, MD_KN_MAX_DIMS = 48 };
 
+/* Counters: a little device memory of each stream that is zero when the stream is first used and that only kernels ever change: what one launch leaves, the next
+ * one on that stream finds. A protocol owns some units of it and keeps its own sense there (an epoch, or counts that end at zero), because a memset in
+ * front of a launch would cost more than the launch. A captured graph has counters of its own; two instances of it must not run at once. */
+enum { MD_KN_COUNTER_UNIT = 65536, MD_KN_COUNTER_BYTES = 32 * MD_KN_COUNTER_UNIT };
+
 /* ---- Parameters: every kernel of a stage gets one struct of 8-byte words, packed per call from this list. */
 typedef enum md_kn_param_kind {
     MD_KN_POINTER, /* data of tensor a;          named t<a> */
@@ -21,7 +26,8 @@ typedef enum md_kn_param_kind {
     MD_KN_WORKSPACE, /* pointer to the launch's workspace + b bytes; named work<a> */
     MD_KN_REPORT, /* md_kn_report *;             named report */
     MD_KN_BLOCKS, /* number of blocks of the launch; named blocks */
-    MD_KN_STAGE /* const md_kn_call *, for host functions only; named call */
+    MD_KN_STAGE, /* const md_kn_call *, for host functions only; named call */
+    MD_KN_COUNTERS /* pointer to the stream's counters + b * MD_KN_COUNTER_UNIT; named counters<a>. See MD_KN_COUNTER_BYTES */
 } md_kn_param_kind;
 
 typedef struct md_kn_param {
@@ -59,6 +65,7 @@ typedef struct md_kn_call {
     void *data[MD_KN_MAX_TENSORS]; /* by formula tensor; stored temps included */
     md_kn_word scalar[16];
     void *workspace; /* 64-byte aligned; of the launch sequence */
+    void *counters; /* MD_KN_COUNTER_BYTES of the stream; NULL where no launch asks for them */
     md_kn_report *report;
     int64_t blocks;
     const void *stage; /* const md_st_stage *, program: for host functions; opaque to lower layers */
