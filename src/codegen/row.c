@@ -2,32 +2,16 @@
 #include "codegen/row.h"
 
 #include "base/status.h"
-#include "codegen/row_reduce.h"
+#include "codegen/row_print.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct row_printer {
-    const md_cg_row_options *o;
-    const md_st_program *program;
-    const md_st_stage *stage;
-    md_cg *cg;
-    md_cg_row_plan plan;
-    md_strbuf fields; /* of md_row */
-    md_strbuf text; /* functions */
-    bool has_shift[MD_ST_MAX_REDUCTIONS];
-    const char *field[MD_CG_MAX_DERIVED]; /* "row->d3"; NULL: not printed yet */
-    bool is_field_uniform[MD_CG_MAX_DERIVED];
-    bool is_known[MD_CG_MAX_DERIVED]; /* computed before the function at hand runs */
-    char field_text[MD_CG_MAX_DERIVED][24];
-} row_printer;
-
-typedef enum scope { SCOPE_START, SCOPE_BODY, SCOPE_STORE } scope;
-
-static md_cg_reduction reduction_of(const row_printer *rp, int32_t id)
+static md_cg_reduction reduction_of(const md_cg_row_printer *rp, int32_t id)
 {
     return (md_cg_reduction){.r = &rp->stage->row.reduction[id], .id = id, .is_column = rp->o->is_column,
+                             .is_gpu = rp->is_gpu,
                              .has_shift = rp->has_shift[id]};
 }
 
@@ -35,18 +19,18 @@ static md_cg_reduction reduction_of(const row_printer *rp, int32_t id)
 
 static const md_fx_node count_node = {.kind = MD_FX_COUNT, .type = MD_I64};
 
-static void bind_results(row_printer *rp, scope s)
+static void bind_results(md_cg_row_printer *rp, md_cg_scope_kind s)
 {
     char name[24];
-    for (int32_t i = 0; s != SCOPE_START && i < rp->stage->row.n_reductions; i++) {
-        bool is_shift = s == SCOPE_BODY && rp->has_shift[i];
+    for (int32_t i = 0; s != MD_CG_SCOPE_START && i < rp->stage->row.n_reductions; i++) {
+        bool is_shift = s == MD_CG_SCOPE_BODY && rp->has_shift[i];
         snprintf(name, sizeof name, "row->%c%" PRId32, is_shift ? 'e' : 'r', i);
         md_cg_bind_ref(rp->cg, i, rp->stage->row.reduction[i].type, name, !rp->o->is_column);
     }
-    md_cg_bind(rp->cg, &count_node, "row->count", true);
+    md_cg_bind(rp->cg, &count_node, rp->is_gpu ? "(int64_t)row->count" : "row->count", true);
 }
 
-static void begin(row_printer *rp, md_strbuf *body, scope s)
+void md_cg_rp_begin(md_cg_row_printer *rp, md_strbuf *body, md_cg_scope_kind s)
 {
     md_cg_begin(rp->cg, body);
     bind_results(rp, s);
@@ -57,7 +41,7 @@ static void begin(row_printer *rp, md_strbuf *body, scope s)
 
 /* ---- Derived values */
 
-static void print_derived(row_printer *rp, md_strbuf *body, int32_t i)
+static void print_derived(md_cg_row_printer *rp, md_strbuf *body, int32_t i)
 {
     const md_cg_derived *d = &rp->plan.derived[i];
     bool is_uniform = true;
@@ -73,28 +57,28 @@ static void print_derived(row_printer *rp, md_strbuf *body, int32_t i)
     md_strbuf_printf(body, "row->d%" PRId32 " = %s;\n", i, value);
 }
 
-typedef bool (*derived_fn)(const row_printer *rp, const md_cg_derived *d, int32_t level);
+typedef bool (*derived_fn)(const md_cg_row_printer *rp, const md_cg_derived *d, int32_t level);
 
-static bool needs_nothing(const row_printer *rp, const md_cg_derived *d, int32_t level)
+static bool needs_nothing(const md_cg_row_printer *rp, const md_cg_derived *d, int32_t level)
 {
     (void)rp, (void)level;
     return d->level < 0;
 }
 
-static bool is_body_of_level(const row_printer *rp, const md_cg_derived *d, int32_t level)
+static bool is_body_of_level(const md_cg_row_printer *rp, const md_cg_derived *d, int32_t level)
 {
     (void)rp;
     return d->for_body && d->level == level;
 }
 
 /* In a chunk, values for bodies are those of the chunk: stores need their own. */
-static bool is_for_stores(const row_printer *rp, const md_cg_derived *d, int32_t level)
+static bool is_for_stores(const md_cg_row_printer *rp, const md_cg_derived *d, int32_t level)
 {
     (void)level;
     return d->for_store && d->level >= 0 && (rp->o->is_online || !d->for_body);
 }
 
-static void print_all_derived(row_printer *rp, md_strbuf *body, derived_fn wanted, int32_t level)
+static void print_all_derived(md_cg_row_printer *rp, md_strbuf *body, derived_fn wanted, int32_t level)
 {
     for (int32_t i = 0; i < rp->plan.n_derived; i++)
         if (wanted(rp, &rp->plan.derived[i], level))
@@ -103,49 +87,53 @@ static void print_all_derived(row_printer *rp, md_strbuf *body, derived_fn wante
         rp->is_known[i] |= wanted(rp, &rp->plan.derived[i], level) && rp->field[i];
 }
 
-static void print_start(row_printer *rp)
+void md_cg_rp_derived(md_cg_row_printer *rp, md_strbuf *out, int32_t level)
+{
+    print_all_derived(rp, out, is_body_of_level, level);
+}
+
+static void print_start(md_cg_row_printer *rp)
 {
     md_strbuf *out = &rp->text;
-    md_strbuf_add(out, "MD_INLINE void md_start(MD_X_DECL const md_params *p, md_row *row)\n{\n");
+    md_strbuf_printf(out, "%sMD_INLINE void md_start(MD_X_DECL const md_params *p, md_row *row)\n{\n", md_cg_rp_function(rp, false));
     md_strbuf_add(out, "row->count = MD_COUNT(p);\nif (row->count == 0)\nreturn;\n");
-    begin(rp, out, SCOPE_START);
+    md_cg_rp_begin(rp, out, MD_CG_SCOPE_START);
     print_all_derived(rp, out, needs_nothing, -1);
     md_strbuf_add(out, "}\n");
 }
 
-static void print_derive(row_printer *rp)
+static void print_derive(md_cg_row_printer *rp)
 {
     md_strbuf *out = &rp->text;
     for (int32_t i = 0; rp->o->is_online && i < rp->plan.n_derived; i++)
         rp->is_known[i] = rp->plan.derived[i].level < 0;
-    md_strbuf_add(out, "MD_INLINE void md_derive(MD_X_DECL const md_params *p, md_row *row)\n{\nif (row->count == 0)\nreturn;\n");
-    begin(rp, out, SCOPE_STORE);
+    md_strbuf_printf(out, "%sMD_INLINE void md_derive(MD_X_DECL const md_params *p, md_row *row)\n{\nif (row->count == 0)\nreturn;\n",
+                     md_cg_rp_function(rp, false));
+    md_cg_rp_begin(rp, out, MD_CG_SCOPE_STORE);
     print_all_derived(rp, out, is_for_stores, 0);
     md_strbuf_add(out, "}\n");
 }
 
 /* ---- Levels */
 
-typedef void (*reduction_fn)(md_strbuf *out, const md_cg_reduction *d);
-
-static void each_of_level(row_printer *rp, md_strbuf *out, int32_t level, reduction_fn fn)
+void md_cg_rp_each(md_cg_row_printer *rp, md_strbuf *out, int32_t level, void (*print)(md_strbuf *out, const md_cg_reduction *d))
 {
     for (int32_t i = 0; i < rp->stage->row.n_reductions; i++) {
         md_cg_reduction d = reduction_of(rp, i);
         if (d.r->level == level)
-            fn(out, &d);
+            print(out, &d);
     }
 }
 
 /* Position of a kept value in scratch, in bytes. */
-static int64_t keep_offset(const row_printer *rp, int32_t i)
+static int64_t keep_offset(const md_cg_row_printer *rp, int32_t i)
 {
     md_cg_row_plan before = rp->plan;
     before.n_kept = i;
     return md_cg_row_keep_bytes(&before, rp->o->keep_points);
 }
 
-static void read_kept(row_printer *rp, md_strbuf *out, int32_t pass)
+static void read_kept(md_cg_row_printer *rp, md_strbuf *out, int32_t pass)
 {
     char name[24];
     for (int32_t i = 0; i < rp->plan.n_kept; i++) {
@@ -159,7 +147,7 @@ static void read_kept(row_printer *rp, md_strbuf *out, int32_t pass)
     }
 }
 
-static void write_kept(row_printer *rp, md_strbuf *out, int32_t pass)
+static void write_kept(md_cg_row_printer *rp, md_strbuf *out, int32_t pass)
 {
     for (int32_t i = 0; i < rp->plan.n_kept; i++) {
         const md_cg_kept *k = &rp->plan.kept[i];
@@ -170,13 +158,8 @@ static void write_kept(row_printer *rp, md_strbuf *out, int32_t pass)
     }
 }
 
-static void print_add(row_printer *rp, int32_t level)
+void md_cg_rp_bodies(md_cg_row_printer *rp, md_strbuf *out, int32_t level)
 {
-    md_strbuf *out = &rp->text;
-    md_strbuf_printf(out, "MD_INLINE void md_add%" PRId32 "(MD_X_DECL const md_params *p, const md_row *row, md_acc%" PRId32
-                          " *acc, char *keep, int64_t x%" PRId32 "%s)\n{\n", level, level, rp->stage->axis, rp->o->is_column ? "" : ", int md_n");
-    begin(rp, out, SCOPE_BODY);
-    read_kept(rp, out, level);
     for (int32_t i = 0; i < rp->stage->row.n_reductions; i++) {
         md_cg_reduction d = reduction_of(rp, i);
         if (d.r->level != level)
@@ -185,49 +168,60 @@ static void print_add(row_printer *rp, int32_t level)
         if (value)
             md_cg_red_add(out, &d, value, rp->stage->axis);
     }
+}
+
+static void print_add(md_cg_row_printer *rp, int32_t level)
+{
+    md_strbuf *out = &rp->text;
+    md_strbuf_printf(out, "MD_INLINE void md_add%" PRId32 "(MD_X_DECL const md_params *p, const md_row *row, md_acc%" PRId32
+                          " *acc, char *keep, int64_t x%" PRId32 "%s)\n{\n", level, level, rp->stage->axis, rp->o->is_column ? "" : ", int md_n");
+    md_cg_rp_begin(rp, out, MD_CG_SCOPE_BODY);
+    read_kept(rp, out, level);
+    md_cg_rp_bodies(rp, out, level);
     write_kept(rp, out, level);
     md_strbuf_add(out, "}\n");
 }
 
-static void print_level(row_printer *rp, int32_t level)
+static void print_level(md_cg_row_printer *rp, int32_t level)
 {
     md_strbuf *out = &rp->text;
     md_strbuf_add(out, "typedef struct {\n");
-    each_of_level(rp, out, level, md_cg_red_acc_fields);
+    md_cg_rp_each(rp, out, level, md_cg_red_acc_fields);
     md_strbuf_printf(out, "} md_acc%" PRId32 ";\nMD_INLINE void md_clear%" PRId32 "(md_acc%" PRId32 " *acc, int64_t first)\n{\n", level, level, level);
-    each_of_level(rp, out, level, md_cg_red_clear);
+    md_cg_rp_each(rp, out, level, md_cg_red_clear);
     md_strbuf_add(out, "}\n");
     print_add(rp, level);
     md_strbuf_printf(out, "MD_INLINE void md_join%" PRId32 "(md_acc%" PRId32 " *acc, const md_acc%" PRId32 " *from)\n{\n", level, level, level);
-    each_of_level(rp, out, level, md_cg_red_join);
+    md_cg_rp_each(rp, out, level, md_cg_red_join);
     md_strbuf_printf(out, "}\nMD_INLINE void md_finish%" PRId32 "(MD_X_DECL const md_params *p, md_row *row, const md_acc%" PRId32 " *acc)\n{\n",
                      level, level);
-    each_of_level(rp, out, level, md_cg_red_finish);
+    md_cg_rp_each(rp, out, level, md_cg_red_finish);
     md_strbuf_add(out, "if (row->count == 0)\nreturn;\n");
-    begin(rp, out, SCOPE_BODY);
-    print_all_derived(rp, out, is_body_of_level, level);
+    md_cg_rp_begin(rp, out, MD_CG_SCOPE_BODY);
+    md_cg_rp_derived(rp, out, level);
     md_strbuf_add(out, "}\n");
 }
 
-static void print_merge(row_printer *rp)
+static void print_merge(md_cg_row_printer *rp)
 {
     md_strbuf *out = &rp->text;
     if (!rp->o->is_online)
         return;
-    md_strbuf_add(out, "MD_INLINE void md_merge(md_row *into, const md_row *from)\n{\nif (from->count == 0)\nreturn;\n"
-                       "if (into->count == 0) {\n*into = *from;\nreturn;\n}\n"
-                       "const md_row old = *into;\ninto->count = old.count + from->count;\n");
+    const char *type = rp->is_gpu ? "md_state" : "md_row";
+    md_strbuf_printf(out, "MD_INLINE void md_merge(%s *into, const %s *from)\n{\nif (from->count == 0)\nreturn;\n"
+                          "if (into->count == 0) {\n*into = *from;\nreturn;\n}\n"
+                          "const %s old = *into;\ninto->count = old.count + from->count;\n", type, type, type);
     for (int32_t l = 0; l < rp->stage->row.n_levels; l++)
-        each_of_level(rp, out, l, md_cg_red_merge);
-    md_strbuf_add(out, "}\nMD_INLINE void md_settle(md_row *row)\n{\n");
+        md_cg_rp_each(rp, out, l, md_cg_red_merge);
+    md_strbuf_printf(out, "}\nMD_INLINE void md_settle(%s *row)\n{\n", type);
     for (int32_t l = 0; l < rp->stage->row.n_levels; l++)
-        each_of_level(rp, out, l, md_cg_red_settle);
+        md_cg_rp_each(rp, out, l, md_cg_red_settle);
     md_strbuf_add(out, "}\n");
 }
 
 /* ---- Stores: all values first, then all stores */
 
-static void print_stores(row_printer *rp, md_strbuf *out, bool per_row)
+void md_cg_rp_stores(md_cg_row_printer *rp, bool per_row)
 {
     const char *value[MD_ST_MAX_STORES] = {NULL};
     bool is_uniform[MD_ST_MAX_STORES] = {false};
@@ -237,16 +231,15 @@ static void print_stores(row_printer *rp, md_strbuf *out, bool per_row)
     for (int32_t i = 0; i < rp->stage->n_stores; i++)
         if (value[i] && md_cg_status(rp->cg) == MD_OK)
             md_cg_store(rp->cg, &rp->stage->store[i], value[i], is_uniform[i]);
-    (void)out;
 }
 
-static void print_lead(row_printer *rp)
+static void print_lead(md_cg_row_printer *rp)
 {
     md_strbuf body = {0}, lead = {0};
     int32_t i = 0;
     while (i < rp->stage->n_stores && rp->stage->store[i].per_row)
         i++;
-    begin(rp, &body, SCOPE_STORE);
+    md_cg_rp_begin(rp, &body, MD_CG_SCOPE_STORE);
     if (i < rp->stage->n_stores && !rp->o->is_column)
         md_cg_print_lead(rp->cg, &rp->stage->store[i], &lead);
     else
@@ -258,7 +251,7 @@ static void print_lead(row_printer *rp)
     md_strbuf_finish(&lead);
 }
 
-static void print_prefetch(row_printer *rp)
+static void print_prefetch(md_cg_row_printer *rp)
 {
     const md_fx_node *body[MD_ST_MAX_REDUCTIONS];
     for (int32_t i = 0; i < rp->stage->row.n_reductions; i++)
@@ -266,62 +259,72 @@ static void print_prefetch(row_printer *rp)
     md_cg_print_prefetch(&rp->text, rp->cg, rp->stage->row.n_reductions, body);
 }
 
-static void print_out(row_printer *rp)
+static void print_out(md_cg_row_printer *rp)
 {
     md_strbuf *out = &rp->text;
     print_lead(rp);
     print_prefetch(rp);
     md_strbuf_printf(out, "MD_INLINE void md_out(MD_X_DECL const md_params *p, const md_row *row, char *keep, int64_t x%" PRId32 "%s)\n{\n",
                      rp->stage->axis, rp->o->is_column ? "" : ", int md_n");
-    begin(rp, out, SCOPE_STORE);
+    md_cg_rp_begin(rp, out, MD_CG_SCOPE_STORE);
     read_kept(rp, out, rp->stage->row.n_levels);
-    print_stores(rp, out, false);
+    md_cg_rp_stores(rp, false);
     md_strbuf_add(out, "}\n");
-    md_strbuf_add(out, "MD_INLINE void md_row_store(MD_X_DECL const md_params *p, const md_row *row)\n{\n");
+}
+
+static void print_row_store(md_cg_row_printer *rp)
+{
+    md_strbuf *out = &rp->text;
+    md_strbuf_printf(out, "%sMD_INLINE void md_row_store(MD_X_DECL const md_params *p, const md_row *row)\n{\n", md_cg_rp_function(rp, false));
     md_cg_begin(rp->cg, out); /* derived values are not there where the axis is empty */
-    bind_results(rp, SCOPE_STORE);
-    print_stores(rp, out, true);
+    bind_results(rp, MD_CG_SCOPE_STORE);
+    md_cg_rp_stores(rp, true);
     md_strbuf_add(out, "}\n");
 }
 
 /* ---- All together */
 
-static void print_row_struct(row_printer *rp, md_strbuf *out)
+static void print_row_struct(md_cg_row_printer *rp, md_strbuf *out)
 {
-    md_strbuf_add(out, "typedef struct {\nint64_t count;\n");
+    md_strbuf_add(out, rp->is_gpu ? "struct md_state {\nmd_pos count;\n" : "typedef struct {\nint64_t count;\n");
     for (int32_t i = 0; i < rp->stage->row.n_reductions; i++) {
         md_cg_reduction d = reduction_of(rp, i);
         md_cg_red_row_fields(out, &d);
     }
+    if (rp->is_gpu)
+        md_strbuf_add(out, "};\nstruct md_row : md_state {\n");
     md_strbuf_add(out, md_strbuf_text(&rp->fields));
-    md_strbuf_add(out, "} md_row;\n");
+    md_strbuf_add(out, rp->is_gpu ? "};\n" : "} md_row;\n");
 }
 
-static void print_functions(row_printer *rp)
+static void print_functions(md_cg_row_printer *rp)
 {
+    if (rp->is_gpu)
+        md_cg_rp_cuda_elements(rp);
     print_start(rp);
     for (int32_t l = 0; l < rp->stage->row.n_levels; l++)
-        print_level(rp, l);
+        (rp->is_gpu ? md_cg_rp_cuda_level : print_level)(rp, l);
     print_merge(rp);
     print_derive(rp);
-    print_out(rp);
+    (rp->is_gpu ? md_cg_rp_cuda_out : print_out)(rp);
+    print_row_store(rp);
 }
 
-static void print_defines(const row_printer *rp, md_strbuf *out)
+static void print_defines(const md_cg_row_printer *rp, md_strbuf *out)
 {
     md_cg_print_uses(rp->cg, out);
     md_strbuf_printf(out, "#define MD_ONLINE %d\n#define MD_HAS_ELEMENTS %d\n#define MD_STREAM %d\n#define MD_N_LEVELS %" PRId32 "\n",
                      rp->o->is_online, rp->stage->row.has_elements, rp->o->streaming, rp->stage->row.n_levels);
 }
 
-static void find_shifts(row_printer *rp)
+static void find_shifts(md_cg_row_printer *rp)
 {
     for (int32_t i = 0; rp->o->is_online && i < rp->stage->row.n_reductions; i++)
         if (rp->stage->row.reduction[i].merge == MD_ST_MERGE_RESCALED)
             rp->has_shift[rp->stage->row.reduction[i].shift] = true;
 }
 
-static md_status print_all(row_printer *rp, md_strbuf *defines, md_strbuf *expr)
+static md_status print_all(md_cg_row_printer *rp, md_strbuf *defines, md_strbuf *expr)
 {
     md_kn_param params[MD_KN_MAX_PARAMS];
     int32_t n_params = md_cg_params(params, rp->program, rp->o->stage);
@@ -333,14 +336,17 @@ static md_status print_all(row_printer *rp, md_strbuf *defines, md_strbuf *expr)
     MD_TRY(md_cg_status(rp->cg));
     print_defines(rp, defines);
     md_cg_print_params(expr, params, n_params);
-    md_cg_print_row_indices(expr, rp->program, rp->o->stage, rp->o->is_column);
+    md_cg_print_row_indices(expr, rp->program, rp->o->stage, rp->o->is_column, rp->o->dialect);
     print_row_struct(rp, expr);
     md_strbuf_add(expr, md_strbuf_text(&rp->text));
     md_strbuf_add(expr, "#define MD_LEVELS(F)");
     for (int32_t l = 0; l < rp->stage->row.n_levels; l++)
         md_strbuf_printf(expr, " F(%" PRId32 ")", l);
     md_strbuf_add(expr, "\n");
-    md_cg_print_row_loop(expr, rp->program, rp->o->stage, rp->o->is_column);
+    if (rp->is_gpu)
+        md_cg_print_row_at(expr, rp->program, rp->o->stage, rp->o->is_column);
+    else
+        md_cg_print_row_loop(expr, rp->program, rp->o->stage, rp->o->is_column);
     return rp->fields.failed || rp->text.failed || expr->failed || defines->failed ? md_fail_memory() : MD_OK;
 }
 
@@ -348,12 +354,13 @@ md_status md_cg_row_print(md_strbuf *defines, md_strbuf *expr, const md_cg_row_o
 {
     md_cg_options o = {.program = options->program, .stage = options->stage, .dialect = options->dialect, .lane = md_cg_row_lane(options),
                        .access = options->access, .streaming = options->streaming};
-    row_printer *rp = calloc(1, sizeof *rp);
+    md_cg_row_printer *rp = calloc(1, sizeof *rp);
     if (!rp)
         return md_fail_memory();
     rp->o = options;
     rp->program = options->program;
     rp->stage = &options->program->stage[options->stage];
+    rp->is_gpu = options->dialect == MD_DEV_CUDA;
     rp->cg = md_cg_create(&o);
     md_status status = rp->cg ? print_all(rp, defines, expr) : MD_OUT_OF_MEMORY;
     md_cg_destroy(&rp->cg);

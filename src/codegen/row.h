@@ -23,23 +23,30 @@
  * from what a row has, so that the template decides where data stays and who exchanges with whom. <n> is md_n of codegen.h (a template parameter):
  *   md_elem                         a vector of elements on chip: raw loads l<k> (every plain unit or strided load that runs over the axis and stands in no arm
  *                                   of a where, once each), and values kept between passes k<k> (keep_points > 0)
- *   md_fetch(X p, row, elem, x<a>, n)        fills l<k>; nothing else reads these tensors
+ *   md_fetch(X p, elem, x<a>, n)    fills l<k>, except loads that only stores use and all rows share (weights): md_fetch_late does those, just before md_out.
+ *                                   Nothing else reads these tensors
+ *   md_fetch_body, md_fetch_out     of those, for templates that read memory more than once: what levels use, what stores use (late ones included)
+ *   md_fetch<l>                     what level l uses
  *   md_add<l>(X p, row, acc, elem, x<a>, n)  as above, from elem; writes k<k> where it makes them
  *   md_out(X p, row, elem, x<a>, n)          stores along the axis
  *   md_part<l>                      results of level l as scalars (lane values in columns), with positions of ARGMAX: what threads exchange
  *   md_fold<l>(part, acc)           a thread's lanes to scalars; md_clear_part<l>(part): of nothing
  *   md_combine<l>(part, from)       two threads' parts into one; symmetric up to rounding, the order is the template's
  *   md_finish<l>(X p, row, part)    the row's results r<k>, and d<k> that they allow
- *   md_state                        count, r<k>, v<k>, e<k>: md_row derives from it (C++). md_merge(state, from), md_settle(row) as above where online
+ *   md_state                        count, r<k>, v<k>, e<k>: md_row derives from it (C++). md_merge(state, from), md_settle(state) as above where online
+ *   md_lead(X p, x<a>)              elements from there to the next vector boundary of the tensor that sets the vectors' places: the narrowest that a row has of its own
+ *   MD_COLUMNS(p)                   MD_LANES(p) of the host
+ *   MD_ROWS(p), MD_ROW_AT(p, row)   rows, or what stands for them in columns; declares the x<id> of one
+ * x<a> is a md_pos in rows, an int64_t in columns; functions with an n (in columns: all) are templates on its type (MD_N_DECL, md_n_t md_n). md_start,
+ * md_derive and md_row_store are as above.
  * A template that stays on chip runs level after level: add all its vectors, fold, combine over lanes, warps, blocks of a cluster, finish. One that
- * streams makes a md_state of each thread's chunk by running all levels at thread scope, and merges states over chunks, lanes, warps, blocks.
- * md_row_store and md_start, md_derive as above. There is no md_each_row: md_row_at(p, row number) -> MD_X values: `MD_ROW_AT(p, row)` declares x<id>. */
+ * streams makes a md_state of each thread's chunk by running all levels at thread scope, and merges states over chunks, lanes, warps, blocks. */
 #ifndef MD_CODEGEN_ROW_H
 #define MD_CODEGEN_ROW_H
 
 #include "codegen/codegen.h"
 
-enum { MD_CG_MAX_DERIVED = 48, MD_CG_MAX_KEPT = 6 };
+enum { MD_CG_MAX_DERIVED = 48, MD_CG_MAX_KEPT = 6, MD_CG_MAX_ROW_LOADS = 16 };
 
 typedef struct md_cg_row_options {
     const md_st_program *program;
@@ -65,8 +72,16 @@ typedef struct md_cg_kept {
     int32_t first, last;
 } md_cg_kept;
 
+/* A load along the axis that a GPU's threads fetch in front of what uses it. */
+typedef struct md_cg_row_load {
+    const md_fx_node *node;
+    uint32_t passes; /* bit l: level l uses it; bit n_levels: the stores do */
+    bool is_shared; /* by all rows */
+} md_cg_row_load;
+
 typedef struct md_cg_row_plan {
-    int32_t n_derived, n_kept;
+    int32_t n_derived, n_kept, n_loads;
+    md_cg_row_load load[MD_CG_MAX_ROW_LOADS];
     md_cg_derived derived[MD_CG_MAX_DERIVED];
     md_cg_kept kept[MD_CG_MAX_KEPT];
 } md_cg_row_plan;
@@ -82,7 +97,9 @@ md_status md_cg_row_print(md_strbuf *defines, md_strbuf *expr, const md_cg_row_o
 
 /** Parts of such a text that scans have too: md_prefetch, the macros of indices, and the loop over rows or tiles. */
 void md_cg_print_prefetch(md_strbuf *out, md_cg *cg, int32_t n, const md_fx_node *const *body);
-void md_cg_print_row_indices(md_strbuf *out, const md_st_program *program, int32_t stage, bool is_column);
+void md_cg_print_row_indices(md_strbuf *out, const md_st_program *program, int32_t stage, bool is_column, md_dev_kind dialect);
 void md_cg_print_row_loop(md_strbuf *out, const md_st_program *program, int32_t stage, bool is_column);
+/** On a GPU in place of the loop: MD_ROWS(p), MD_ROW_AT(p, row). */
+void md_cg_print_row_at(md_strbuf *out, const md_st_program *program, int32_t stage, bool is_column);
 
 #endif

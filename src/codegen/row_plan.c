@@ -136,6 +136,49 @@ static bool derive_maximal(planner *p, const md_fx_node *node, bool in_arm)
     return !may_move;
 }
 
+/* ---- What threads of a GPU fetch ahead: loads that move with the lanes by a fixed step, and that need no check */
+
+static bool is_plain(const planner *p, const md_fx_node *load)
+{
+    md_fx_affine a;
+    int64_t coef[MD_MAX_RANK] = {0};
+    bool moves = false;
+    for (int32_t i = 0; i < load->n_args; i++)
+        if (!md_fx_affine_of(&a, p->formula, load->arg[i]))
+            return false;
+    if (!md_st_step(coef, p->options->program, load->id, load->arg, md_cg_row_lane(p->options)))
+        return false;
+    for (int32_t i = 0; i < load->n_args; i++)
+        moves |= coef[i] != 0;
+    return moves;
+}
+
+static bool is_shared(const planner *p, const md_fx_node *load)
+{
+    for (int32_t i = 0; i < p->stage->n_outer; i++)
+        if (md_fx_uses_index(load, p->stage->outer[i]))
+            return false;
+    return true;
+}
+
+static bool collect_load(planner *p, const md_fx_node *node, bool in_arm)
+{
+    md_cg_row_plan *plan = p->plan;
+    if (!runs_over_axis(p, node))
+        return false;
+    if (node->kind != MD_FX_LOAD || in_arm || !is_plain(p, node))
+        return true;
+    int32_t i = 0;
+    while (i < plan->n_loads && !md_fx_equal(p->formula, plan->load[i].node, node))
+        i++;
+    if (i == MD_CG_MAX_ROW_LOADS)
+        return false; /* then it is loaded where it is used */
+    if (i == plan->n_loads)
+        plan->load[plan->n_loads++] = (md_cg_row_load){.node = node, .is_shared = is_shared(p, node)};
+    plan->load[i].passes |= UINT32_C(1) << p->pass;
+    return false;
+}
+
 /* ---- What is kept */
 
 typedef struct finder {
@@ -188,9 +231,11 @@ void md_cg_row_plan_make(md_cg_row_plan *out, const md_cg_row_options *options)
 {
     const md_st_stage *st = &options->program->stage[options->stage];
     planner p = {.plan = out, .options = options, .stage = st, .formula = options->program->formula};
-    out->n_derived = out->n_kept = 0;
+    out->n_derived = out->n_kept = out->n_loads = 0;
     for (int32_t pass = 0; pass <= st->row.n_levels; pass++)
         walk_pass(&p, pass, derive_maximal);
+    for (int32_t pass = 0; options->dialect == MD_DEV_CUDA && pass <= st->row.n_levels; pass++)
+        walk_pass(&p, pass, collect_load);
     for (int32_t pass = 1; options->keep_points > 0 && pass <= st->row.n_levels; pass++)
         walk_pass(&p, pass, keep_maximal);
 }

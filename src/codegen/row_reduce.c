@@ -85,7 +85,8 @@ void md_cg_red_clear(md_strbuf *out, const md_cg_reduction *d)
     md_strbuf_printf(out, "acc->a%" PRId32 " = md_splat_%s(%s);\n", d->id, md_cg_suffix(md_cg_acc_type(d->r), false), identity_of(d->r));
     /* Where nothing beats the identity, the first element is as good as any. */
     if (md_cg_is_arg(d->r->op))
-        md_strbuf_printf(out, "acc->i%" PRId32 " = md_splat_index(first)%s;\n", d->id, d->is_column ? "" : " - (md_b)MD_IOTA");
+        md_strbuf_printf(out, "acc->i%" PRId32 " = md_splat_index(first)%s;\n", d->id,
+                         d->is_column ? "" : d->is_gpu ? " - md_lane_index()" : " - (md_b)MD_IOTA");
 }
 
 void md_cg_red_add(md_strbuf *out, const md_cg_reduction *d, const char *value, int32_t axis)
@@ -94,7 +95,7 @@ void md_cg_red_add(md_strbuf *out, const md_cg_reduction *d, const char *value, 
     const char *s = md_cg_suffix(md_cg_acc_type(d->r), false);
     if (md_cg_is_arg(d->r->op)) {
         md_strbuf_printf(out, "md_take_%s_%s(&acc->a%" PRId32 ", &acc->i%" PRId32 ", %s, x%" PRId32 ", %s);\n", row->fold, s, d->id, d->id,
-                         value, axis, d->is_column ? "MD_VL" : "md_n");
+                         value, axis, !d->is_column ? "md_n" : d->is_gpu ? "md_full()" : "MD_VL");
         return;
     }
     md_strbuf_printf(out, "const %s y%" PRId32 " = ", md_cg_lane_type(d->r->type), d->id);
@@ -155,7 +156,8 @@ static void print_chan(md_strbuf *out, const md_cg_reduction *d)
     md_strbuf_printf(out, "const %s delta%" PRId32 " = from->r%" PRId32 " / (%s)from->count - old.r%" PRId32 " / (%s)old.count;\n", type, id, shift,
                      real, shift, real);
     md_strbuf_printf(out, "into->r%" PRId32 " = old.r%" PRId32 " + from->r%" PRId32 " + delta%" PRId32 " * delta%" PRId32, id, id, id, id, id);
-    md_strbuf_printf(out, " * (%s)((double)old.count * (double)from->count / (double)into->count);\n", real);
+    const char *wide = d->is_gpu ? real : "double"; /* of GPUs some divide doubles slowly; counts are exact enough as they are */
+    md_strbuf_printf(out, " * (%s)((%s)old.count * (%s)from->count / (%s)into->count);\n", real, wide, wide, wide);
 }
 
 void md_cg_red_merge(md_strbuf *out, const md_cg_reduction *d)
@@ -182,4 +184,69 @@ void md_cg_red_settle(md_strbuf *out, const md_cg_reduction *d)
     if (d->r->merge == MD_ST_MERGE_RESCALED)
         md_strbuf_printf(out, "row->r%" PRId32 " = md_settled_%s(row->r%" PRId32 ", row->r%" PRId32 ");\n", d->id, suffix_of(d, d->r->type), d->id,
                          d->r->shift);
+}
+
+/* ---- On a GPU */
+
+void md_cg_red_part_fields(md_strbuf *out, const md_cg_reduction *d)
+{
+    if (md_cg_is_arg(d->r->op))
+        md_strbuf_printf(out, "%s v%" PRId32 ";\n%s i%" PRId32 ";\n", type_of(d, md_cg_acc_type(d->r)), d->id, d->is_column ? "md_b" : "int32_t",
+                         d->id);
+    else
+        md_strbuf_printf(out, "%s r%" PRId32 ";\n", type_of(d, d->r->type), d->id);
+}
+
+void md_cg_red_fold(md_strbuf *out, const md_cg_reduction *d)
+{
+    int32_t id = d->id;
+    const char *s = md_cg_suffix(md_cg_acc_type(d->r), false), *fold = row_of(d->r->op)->fold;
+    if (md_cg_is_arg(d->r->op) && d->is_column)
+        md_strbuf_printf(out, "part->v%" PRId32 " = acc->a%" PRId32 ";\npart->i%" PRId32 " = acc->i%" PRId32 ";\n", id, id, id, id);
+    else if (md_cg_is_arg(d->r->op))
+        md_strbuf_printf(out, "md_fold_%s_%s(&part->v%" PRId32 ", &part->i%" PRId32 ", acc->a%" PRId32 ", acc->i%" PRId32 ");\n", fold, s, id, id,
+                         id, id);
+    else if (d->is_column)
+        md_strbuf_printf(out, "part->r%" PRId32 " = acc->a%" PRId32 ";\n", id, id);
+    else
+        md_strbuf_printf(out, "part->r%" PRId32 " = md_fold_%s_%s(acc->a%" PRId32 ");\n", id, fold, s, id);
+}
+
+void md_cg_red_clear_part(md_strbuf *out, const md_cg_reduction *d)
+{
+    bool is_arg = md_cg_is_arg(d->r->op);
+    const char *name = is_arg ? "v" : "r";
+    if (d->is_column)
+        md_strbuf_printf(out, "part->%s%" PRId32 " = md_splat_%s(%s);\n", name, d->id, md_cg_suffix(md_cg_acc_type(d->r), false), identity_of(d->r));
+    else
+        md_strbuf_printf(out, "part->%s%" PRId32 " = %s;\n", name, d->id, identity_of(d->r));
+    if (is_arg)
+        md_strbuf_printf(out, "part->i%" PRId32 " = %s;\n", d->id, d->is_column ? "md_splat_index(0)" : "0");
+}
+
+void md_cg_red_combine(md_strbuf *out, const md_cg_reduction *d)
+{
+    const op_row *row = row_of(d->r->op);
+    int32_t id = d->id;
+    const char *s = suffix_of(d, md_cg_acc_type(d->r));
+    if (md_cg_is_arg(d->r->op)) {
+        md_strbuf_printf(out, "md_join_%s_%s(&part->v%" PRId32 ", &part->i%" PRId32 ", from->v%" PRId32 ", from->i%" PRId32 ");\n", row->fold, s, id,
+                         id, id, id);
+        return;
+    }
+    md_strbuf_printf(out, "part->r%" PRId32 " = ", id);
+    print_combined(out, row, s, "part->r", "from->r", id);
+    md_strbuf_add(out, ";\n");
+}
+
+void md_cg_red_accept(md_strbuf *out, const md_cg_reduction *d)
+{
+    int32_t id = d->id;
+    if (md_cg_is_arg(d->r->op))
+        md_strbuf_printf(out, "row->v%" PRId32 " = part->v%" PRId32 ";\nrow->r%" PRId32 " = %s(part->i%" PRId32 ");\n", id, id, id,
+                         d->is_column ? "md_wide_index" : "(int64_t)", id);
+    else
+        md_strbuf_printf(out, "row->r%" PRId32 " = part->r%" PRId32 ";\n", id, id);
+    if (d->has_shift)
+        md_strbuf_printf(out, "row->e%" PRId32 " = md_shift_%s(row->r%" PRId32 ");\n", id, suffix_of(d, d->r->type), id);
 }

@@ -9,6 +9,7 @@ typedef struct md_cg_reduction {
     const md_st_reduction *r;
     int32_t id;
     bool is_column; /* results are lane values */
+    bool is_gpu; /* the text is for one */
     bool has_shift; /* bodies use e<id> */
 } md_cg_reduction;
 
@@ -25,5 +26,11 @@ void md_cg_red_join(md_strbuf *out, const md_cg_reduction *d);
 void md_cg_red_finish(md_strbuf *out, const md_cg_reduction *d);
 void md_cg_red_merge(md_strbuf *out, const md_cg_reduction *d);
 void md_cg_red_settle(md_strbuf *out, const md_cg_reduction *d);
+/** The same of what threads of a GPU exchange: fields of md_part, md_fold, md_clear_part, md_combine, and md_finish from a part. */
+void md_cg_red_part_fields(md_strbuf *out, const md_cg_reduction *d);
+void md_cg_red_fold(md_strbuf *out, const md_cg_reduction *d);
+void md_cg_red_clear_part(md_strbuf *out, const md_cg_reduction *d);
+void md_cg_red_combine(md_strbuf *out, const md_cg_reduction *d);
+void md_cg_red_accept(md_strbuf *out, const md_cg_reduction *d);
 
 #endif

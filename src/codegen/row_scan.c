@@ -84,7 +84,7 @@ md_status md_cg_scan_print(md_strbuf *defines, md_strbuf *expr, const md_cg_scan
     if (!cg)
         return md_fail_memory();
     md_cg_print_params(expr, o->param, o->n_params);
-    md_cg_print_row_indices(expr, o->program, o->stage, o->is_column);
+    md_cg_print_row_indices(expr, o->program, o->stage, o->is_column, o->dialect);
     print_macros(expr, &st->scan);
     print_body(expr, cg, st, at);
     print_out(expr, cg, st, at);
