@@ -82,6 +82,7 @@ typedef struct md_dev_ops {
 struct md_dev {
     const md_dev_ops *ops;
     md_dev_facts facts;
+    md_stream tuning; /* cuda: a stream of the device's own (non-blocking), for measuring beside the caller's; NULL on the host */
     md_pool *pool; /* borrowed from the context */
     const md_log *log; /* borrowed */
 };
