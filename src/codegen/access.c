@@ -66,6 +66,7 @@ typedef struct sum {
     const char *uniform, *lanes, *stride;
     bool is_guarded; /* the uniform part depends on something that a guard protects */
     bool is_unit;
+    bool is_shifted; /* unit, with more than the lane index in the last subscript: alignment of the tensor says nothing of the vector's */
 } sum;
 
 static void add_term(md_cg *cg, const char **sum_text, const char *term)
@@ -105,6 +106,7 @@ static void add_affine(sum *s, md_cg *cg, const md_fx_affine *a, const char *str
     if (step == 0)
         return;
     s->is_unit = step == 1 && is_last && !s->stride && cg->o.access == MD_CG_UNIT;
+    s->is_shifted = text != NULL;
     add_term(cg, &s->stride, times(cg, step, stride));
 }
 
@@ -158,6 +160,7 @@ static void place_sum(md_cg_place *out, md_cg *cg, const sum *s)
         out->offset = md_cg_declare(cg, "md_i", false, false, md_cg_format(cg, "md_splat_i(%s) + %s", base, lanes)).text;
     } else if (s->is_unit) {
         out->motion = MD_CG_CONSECUTIVE;
+        out->is_shifted = s->is_shifted;
         out->offset = s->uniform ? md_cg_format(cg, "%s + %s", base, first) : first;
     } else if (s->stride) {
         out->motion = MD_CG_STEPS;
@@ -185,11 +188,18 @@ void md_cg_locate(md_cg_place *out, md_cg *cg, int32_t tensor, int32_t rank, con
         place_sum(out, cg, &s);
 }
 
+const char *md_cg_unit_suffix(const md_cg *cg, const md_cg_place *at)
+{
+    return md_cg_is_cuda(cg) && at->is_shifted ? "_any" : "";
+}
+
 /* ---- Loads */
 
 /* n, or 0 where a uniform subscript is outside. */
 static const char *count_text(md_cg *cg, const md_cg_place *at)
 {
+    if (at->condition && md_cg_is_cuda(cg))
+        return md_cg_format(cg, "md_when(%s, md_n)", at->condition);
     return at->condition ? md_cg_format(cg, "(%s) ? md_n : 0", at->condition) : "md_n";
 }
 
@@ -200,7 +210,8 @@ static const char *lane_load_text(md_cg *cg, const md_cg_place *at, const char *
     case MD_CG_FIXED:
         break;
     case MD_CG_CONSECUTIVE:
-        return md_cg_format(cg, "md_load_%s_unit%s(%s, %s, %s%s%s)", dtype, m, at->pointer, at->offset, n, comma, mask);
+        return md_cg_format(cg, "md_load_%s_unit%s(%s, %s, %s%s%s)", dtype, *m ? m : md_cg_unit_suffix(cg, at), at->pointer, at->offset, n,
+                            comma, mask);
     case MD_CG_STEPS:
         return md_cg_format(cg, "md_load_%s_strided%s(%s, %s, %s, %s%s%s)", dtype, m, at->pointer, at->offset, at->stride, n, comma, mask);
     case MD_CG_SCATTERED:
@@ -259,6 +270,14 @@ static const char *verb(md_fx_assign assign)
     return table[assign];
 }
 
+static const char *unit_store_suffix(const md_cg *cg, const md_st_store *store, const md_cg_place *at)
+{
+    const char *shifted = md_cg_unit_suffix(cg, at);
+    if (store->assign != MD_FX_SET)
+        return "";
+    return *shifted ? shifted : cg->o.streaming ? "_nt" : "";
+}
+
 static void print_store(md_cg *cg, const md_st_store *store, const md_cg_place *at, const char *value)
 {
     const char *dtype = md_dtype_name(cg->formula->tensor[store->tensor].dtype), *v = verb(store->assign);
@@ -270,15 +289,15 @@ static void print_store(md_cg *cg, const md_st_store *store, const md_cg_place *
         md_strbuf_printf(out, "md_%s_%s_s(%s, %s, %s);\n", v, dtype, at->pointer, at->offset, value);
         break;
     case MD_CG_CONSECUTIVE:
-        md_strbuf_printf(out, "md_%s_%s_unit%s(%s, %s, %s, md_n);\n", v, dtype, cg->o.streaming && store->assign == MD_FX_SET ? "_nt" : "",
-                         at->pointer, at->offset, value);
+        md_strbuf_printf(out, "md_%s_%s_unit%s(%s, %s, %s, md_n);\n", v, dtype, unit_store_suffix(cg, store, at), at->pointer, at->offset,
+                         value);
         break;
     case MD_CG_STEPS:
         md_strbuf_printf(out, "md_%s_%s_strided(%s, %s, %s, %s, md_n);\n", v, dtype, at->pointer, at->offset, at->stride, value);
         break;
     case MD_CG_SCATTERED:
         md_strbuf_printf(out, "md_%s_%s_scatter(%s, %s, %s, md_n, %s);\n", v, dtype, at->pointer, at->offset, value,
-                         at->mask ? at->mask : "~(md_b){0}");
+                         at->mask ? at->mask : md_cg_is_cuda(cg) ? "md_splat_b(1)" : "~(md_b){0}");
         break;
     }
 }

@@ -128,16 +128,23 @@ static const char *trivial(const md_fx_node *n, md_dtype type, const char *a)
     return n->op == MD_FX_FLOOR || n->op == MD_FX_CEIL || n->op == MD_FX_ROUND || n->op == MD_FX_TRUNC ? a : NULL;
 }
 
+/* A C operator between values, or in front of one. */
+static const char *apply_sign(md_cg *cg, const char *sign, int32_t n, bool wraps, const char *const a[3])
+{
+    const char *u = wraps ? "(uint64_t)" : "", *open = wraps ? "(int64_t)(" : "", *close = wraps ? ")" : "";
+    if (n == 1)
+        return md_cg_format(cg, "%s%s%s%s%s", open, sign, u, a[0], close);
+    return md_cg_format(cg, "%s%s%s %s %s%s%s", open, u, a[0], sign, u, a[1], close);
+}
+
 static const char *apply(md_cg *cg, const md_fx_node *n, md_dtype type, bool is_uniform, const char *const a[3])
 {
     const op_text *t = op_text_of(n->op);
     const char *same = trivial(n, type, a[0]);
     if (same)
         return is_uniform || same == a[0] ? same : md_cg_splat(cg, same, MD_BOOL);
-    if (t->sign && n->n_args == 1)
-        return md_cg_format(cg, "%s%s", t->sign, a[0]);
-    if (t->sign)
-        return md_cg_format(cg, "%s %s %s", a[0], t->sign, a[1]);
+    if (t->sign) /* C++ of GPUs is compiled without -fwrapv */
+        return apply_sign(cg, t->sign, n->n_args, is_uniform && type == MD_I64 && md_cg_is_cuda(cg), a);
     if (t->is_math && md_dtype_is_real(type))
         cg->used[n->op] = true;
     const char *name = t->name ? t->name : md_fx_op_text(n->op), *suffix = md_cg_suffix(type, is_uniform);

@@ -80,9 +80,9 @@ static void print_arg_step(accumulator *a, const char *value)
         md_strbuf_printf(a->sink, "if (q%" PRId32 " == 0 || md_beyond_%s_%s(%s, a%" PRId32 ")) { a%" PRId32 " = %s; i%" PRId32
                          " = q%" PRId32 "; }\n", n, beyond, s, value, n, n, value, n, n);
     else
-        md_strbuf_printf(a->sink, "{ const md_b take = q%" PRId32 " == 0 ? ~(md_b){0} : md_beyond_%s_%s(%s, a%" PRId32 "); a%" PRId32
+        md_strbuf_printf(a->sink, "{ const md_b take = q%" PRId32 " == 0 ? %s : md_beyond_%s_%s(%s, a%" PRId32 "); a%" PRId32
                          " = md_where_%s(take, %s, a%" PRId32 "); i%" PRId32 " = md_where_i(take, md_splat_i(q%" PRId32 "), i%" PRId32
-                         "); }\n", n, beyond, s, value, n, n, s, value, n, n, n, n);
+                         "); }\n", n, md_cg_is_cuda(a->cg) ? "md_splat_b(1)" : "~(md_b){0}", beyond, s, value, n, n, s, value, n, n, n, n);
     md_strbuf_printf(a->sink, "q%" PRId32 "++;\n", n);
 }
 

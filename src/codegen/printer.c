@@ -41,6 +41,11 @@ md_status md_cg_status(const md_cg *cg)
     return cg->status;
 }
 
+bool md_cg_is_cuda(const md_cg *cg)
+{
+    return cg->o.dialect == MD_DEV_CUDA;
+}
+
 void md_cg_error(md_cg *cg, md_status status)
 {
     if (cg->status == MD_OK)

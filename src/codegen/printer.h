@@ -79,6 +79,7 @@ typedef struct md_cg_place {
     const char *stride; /* STEPS */
     const char *mask; /* lanes whose subscripts are inside; NULL: all */
     const char *condition; /* scalar: whether uniform subscripts are inside; NULL: they are */
+    bool is_shifted; /* CONSECUTIVE: the last subscript is more than the lane index, so that vectors of an aligned tensor need not be aligned */
 } md_cg_place;
 
 /* values.c */
@@ -96,6 +97,8 @@ md_cg_name md_cg_eval(md_cg *cg, const md_fx_node *node);
 const char *md_cg_operand(md_cg *cg, const md_fx_node *node, md_dtype type, bool lanes);
 const char *md_cg_splat(md_cg *cg, const char *name, md_dtype type);
 /* printer.c */
+/** Whether the text is C++ for a GPU. */
+bool md_cg_is_cuda(const md_cg *cg);
 /** The text in the arena. NULL when memory is short, and the status says so. */
 const char *md_cg_format(md_cg *cg, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /** Prints `const <type> <new name> = <text>;`. `is_hoisted`: to the prologue. */
@@ -113,6 +116,8 @@ void md_cg_close(md_cg *cg);
 md_cg_name md_cg_reduce(md_cg *cg, md_cg_value_number *v);
 md_cg_name md_cg_scan(md_cg *cg, md_cg_value_number *v);
 /* access.c */
+/** "" or "_any": of unit loads and stores on a GPU that no envelope promises to be aligned. */
+const char *md_cg_unit_suffix(const md_cg *cg, const md_cg_place *at);
 md_cg_name md_cg_load(md_cg *cg, md_cg_value_number *v);
 void md_cg_locate(md_cg_place *out, md_cg *cg, int32_t tensor, int32_t rank, const md_fx_node *const *subscript);
 /* bounds.c */

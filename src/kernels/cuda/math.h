@@ -1,0 +1,199 @@
+/* Elementary functions. A part of prelude.h; a function exists where MD_USE_<OP> asks for it; without a configuration, all. f32 functions are the
+ * compiler's where those are good to 2 ulp at a few instructions; what is built on the processor's approximations stands here with its error.
+ * f64 functions are the compiler's.
+ *
+ * Methods: Cody and Waite, Software Manual for the Elementary Functions, 1980, and Payne and Hanek, SIGNUM Newsletter 18, 1983 (argument
+ * reduction); Muller et al., Handbook of Floating-Point Arithmetic, chapter 10. */
+#ifndef MD_CUDA_MATH_H
+#define MD_CUDA_MATH_H
+
+#if !defined(MD_CONFIGURED)
+#define MD_USE_EXP 1
+#define MD_USE_EXPM1 1
+#define MD_USE_LOG 1
+#define MD_USE_LOG1P 1
+#define MD_USE_LOG2 1
+#define MD_USE_EXP2 1
+#define MD_USE_SIN 1
+#define MD_USE_COS 1
+#define MD_USE_TANH 1
+#define MD_USE_ERF 1
+#define MD_USE_SIGMOID 1
+#define MD_USE_SILU 1
+#define MD_USE_GELU 1
+#define MD_USE_GELU_TANH 1
+#define MD_USE_SOFTPLUS 1
+#define MD_USE_POW 1
+#endif
+
+/* clang-format off */
+/* ---- Division that rounds down and its remainder, as Python's; by an integer zero both give 0. */
+MD_OUTLINE int64_t md_floordiv_si(int64_t a, int64_t b)
+{
+    if (b == 0 || b == -1)
+        return (int64_t)((uint64_t)b * (uint64_t)a);
+    return a / b - (a % b != 0 && (a < 0) != (b < 0));
+}
+MD_OUTLINE int64_t md_mod_si(int64_t a, int64_t b)
+{
+    if (b == 0 || b == -1)
+        return 0;
+    int64_t r = a % b;
+    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+MD_OUTLINE double md_floordiv_sd(double a, double b)
+{
+    if (b == 0.0)
+        return a / b;
+    double mod = fmod(a, b), div = (a - mod) / b;
+    if (mod != 0.0 && (b < 0.0) != (mod < 0.0))
+        div -= 1.0;
+    if (div == 0.0)
+        return md_copysign_sd(0.0, a / b);
+    double down = md_floor_sd(div);
+    return div - down > 0.5 ? down + 1.0 : down;
+}
+MD_OUTLINE double md_mod_sd(double a, double b)
+{
+    double mod = fmod(a, b);
+    if (mod == 0.0)
+        return md_copysign_sd(0.0, b);
+    return (b < 0.0) != (mod < 0.0) && mod == mod ? mod + b : mod;
+}
+MD_INLINE float md_floordiv_sf(float a, float b) { return (float)md_floordiv_sd((double)a, (double)b); }
+MD_INLINE float md_mod_sf(float a, float b) { return (float)md_mod_sd((double)a, (double)b); }
+/* A negative exponent gives the power rounded toward zero: 0, but for bases 1 and -1. */
+MD_OUTLINE int64_t md_pow_si(int64_t base, int64_t exponent)
+{
+    if (exponent < 0)
+        return base == 1 ? 1 : base == -1 ? (exponent % 2 != 0 ? -1 : 1) : 0;
+    uint64_t result = 1, b = (uint64_t)base;
+    for (; exponent > 0; exponent >>= 1, b *= b)
+        if (exponent & 1)
+            result *= b;
+    return (int64_t)result;
+}
+MD_LIFT_FD2(floordiv) MD_LIFT2(floordiv, md_i, i)
+MD_LIFT_FD2(mod) MD_LIFT2(mod, md_i, i)
+MD_LIFT2(pow, md_i, i)
+
+/* ---- The processor's approximations. */
+MD_INLINE float md_m_rcp(float a) { float r; asm("rcp.approx.f32 %0, %1;" : "=f"(r) : "f"(a)); return r; } /* 1 ulp */
+MD_INLINE float md_m_ex2(float a) { float r; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(a)); return r; } /* 2 ulp */
+MD_INLINE float md_m_exp(float a) { return expf(a); } /* 2 ulp */
+
+#define MD_MATH1(name, call_f, call_d)                                                                                 \
+    MD_INLINE float md_##name##_sf(float x) { return call_f; }                                                         \
+    MD_INLINE double md_##name##_sd(double x) { return call_d; }                                                       \
+    MD_LIFT_FD1(name)
+
+#ifdef MD_USE_EXP
+MD_MATH1(exp, md_m_exp(x), exp(x))
+#endif
+#ifdef MD_USE_EXP2
+MD_MATH1(exp2, exp2f(x), exp2(x))
+#endif
+#ifdef MD_USE_EXPM1
+MD_MATH1(expm1, expm1f(x), expm1(x))
+#endif
+#ifdef MD_USE_LOG
+MD_MATH1(log, logf(x), log(x))
+#endif
+#ifdef MD_USE_LOG2
+MD_MATH1(log2, log2f(x), log2(x))
+#endif
+#ifdef MD_USE_LOG1P
+MD_MATH1(log1p, log1pf(x), log1p(x))
+#endif
+#ifdef MD_USE_TANH
+MD_MATH1(tanh, tanhf(x), tanh(x))
+#endif
+#ifdef MD_USE_ERF
+MD_MATH1(erf, erff(x), erf(x))
+#endif
+
+/* ---- Activations */
+#ifdef MD_USE_SIGMOID
+MD_MATH1(sigmoid, md_m_rcp(1.0f + md_m_exp(-x)), 1.0 / (1.0 + exp(-x))) /* 4 ulp */
+#endif
+#ifdef MD_USE_SILU
+MD_MATH1(silu, x * md_m_rcp(1.0f + md_m_exp(-x)), x / (1.0 + exp(-x))) /* 4.5 ulp */
+#endif
+#ifdef MD_USE_GELU
+/* x * Phi(x), in the left tail from erfc itself, so that nothing cancels. */
+MD_MATH1(gelu, 0.5f * x * erfcf(-0.707106781f * x), 0.5 * x * erfc(-0.70710678118654752 * x))
+#endif
+#ifdef MD_USE_GELU_TANH
+/* x/2 * (1 + tanh(u)) = x / (1 + exp(-2u)), u = sqrt(2/pi) * (x + 0.044715 x^3) */
+MD_MATH1(gelu_tanh, x * md_m_rcp(1.0f + md_m_exp(x * __fmaf_rn(x * x, -0.0713548163f, -1.59576912f))),
+         x / (1.0 + exp(x * (-0.0713548162726002 * x * x - 1.5957691216057307))))
+#endif
+#ifdef MD_USE_SOFTPLUS
+MD_MATH1(softplus, (x < 0.0f ? 0.0f : x) + log1pf(md_m_exp(-md_abs_sf(x))), (x < 0.0 ? 0.0 : x) + log1p(exp(-md_abs_sd(x))))
+#endif
+
+/* ---- Sine and cosine: x - n * pi/2, in f64 up to 2^20, beyond that with 96 bits of 2/pi where they matter. No arrays: they would
+ * lie in local memory. */
+#if defined(MD_USE_SIN) || defined(MD_USE_COS)
+static __device__ __constant__ const uint32_t md_two_over_pi[6] = {0x28be60dbu, 0x9391054au, 0x7f09d5f4u, 0x7d4d3770u, 0x36d8a566u, 0x4f10e410u};
+/* Quarter turns in |x| and the rest, for 2^20 <= |x| < infinity. */
+MD_OUTLINE float md_m_reduce_huge(float x, int *n)
+{
+    uint32_t u = md_u32(x), m = (u & 0x7fffffu) << 8 | 0x80000000u;
+    int e = (int)(u >> 23 & 0xff) - 126, at = e >> 5, shift = e & 31;
+    uint32_t high = __funnelshift_l(md_two_over_pi[at + 1], md_two_over_pi[at], shift);
+    uint32_t middle = __funnelshift_l(md_two_over_pi[at + 2], md_two_over_pi[at + 1], shift);
+    uint32_t low = __funnelshift_l(at + 3 < 6 ? md_two_over_pi[at + 3] : 0, md_two_over_pi[at + 2], shift);
+    uint64_t p = (uint64_t)m * low;
+    p = (uint64_t)m * middle + (p >> 32);
+    p = ((uint64_t)(m * high) << 32) + p; /* 2 bits of quarter turns, 62 of the fraction */
+    int q = (int)(p >> 62);
+    p &= 0x3fffffffffffffffULL;
+    if (p & 0x2000000000000000ULL) {
+        p -= 0x4000000000000000ULL;
+        q++;
+    }
+    float r = (float)((double)(int64_t)p * 3.4061215800304283e-19); /* pi/2 * 2^-62 */
+    *n = (int)u < 0 ? -q : q;
+    return (int)u < 0 ? -r : r;
+}
+/* Where n is odd cos(r), else sin(r); negated where n & 2. |r| <= pi/4. 1.5 ulp */
+MD_INLINE float md_m_trig(float x, int turn)
+{
+    int n;
+    float r;
+    if (md_abs_sf(x) < 1048576.0f) {
+        float k = rintf(x * 0.636619772f);
+        double rest = __fma_rn((double)k, -1.5707963267341256, (double)x); /* 33 bits of pi/2 */
+        r = (float)__fma_rn((double)k, -6.0771005065061922e-11, rest);
+        n = (int)k;
+    } else if (md_abs_sf(x) < MD_INF_F) {
+        r = md_m_reduce_huge(x, &n);
+    } else {
+        return x - x;
+    }
+    n += turn;
+    float s = r * r;
+    float sine = __fmaf_rn(__fmaf_rn(__fmaf_rn(2.71774616e-06f, s, -0.000198392736f), s, 0.00833332911f), s, -0.166666672f);
+    sine = __fmaf_rn(sine * s, r, r);
+    float cosine = __fmaf_rn(__fmaf_rn(2.45455194e-05f, s, -0.0013888292f), s, 0.0416666642f);
+    cosine = __fmaf_rn(cosine, s * s, __fmaf_rn(s, -0.5f, 1.0f));
+    float y = n & 1 ? cosine : sine;
+    return md_f32(md_u32(y) ^ ((uint32_t)n & 2) << 30);
+}
+#endif
+#ifdef MD_USE_SIN
+MD_MATH1(sin, x == 0.0f ? x : md_m_trig(x, 0), sin(x))
+#endif
+#ifdef MD_USE_COS
+MD_MATH1(cos, md_m_trig(x, 1), cos(x))
+#endif
+
+#ifdef MD_USE_POW
+MD_OUTLINE float md_pow_sf(float x, float y) { return powf(x, y); }
+MD_OUTLINE double md_pow_sd(double x, double y) { return pow(x, y); }
+MD_LIFT_FD2(pow)
+#endif
+/* clang-format on */
+
+#endif

@@ -1,0 +1,394 @@
+/* Loads, stores and updates of every storage type. A part of prelude.h. Only what MD_USE_<DTYPE> asks for is compiled; without a
+ * configuration, all.
+ *
+ * A vector of a type is MD_VL elements; where its address allows, it moves in accesses of 16 bytes (or of its size, if that is less). */
+#ifndef MD_CUDA_MEMORY_H
+#define MD_CUDA_MEMORY_H
+
+#if !defined(MD_CONFIGURED)
+#define MD_USE_F32 1
+#define MD_USE_F64 1
+#define MD_USE_F16 1
+#define MD_USE_BF16 1
+#define MD_USE_I32 1
+#define MD_USE_I64 1
+#define MD_USE_U8 1
+#define MD_USE_BOOL 1
+#endif
+/* 1: the envelope promises aligned vectors; 0: asked at run time. */
+#ifndef MD_ALIGNED
+#define MD_ALIGNED 0
+#endif
+/* 1: loads that leave no trace in L1, stores that leave L2 first. */
+#ifndef MD_STREAM_LOADS
+#define MD_STREAM_LOADS 0
+#endif
+#ifndef MD_STREAM_STORES
+#define MD_STREAM_STORES 0
+#endif
+/* 1: no two points write one element, so that updates need no atomic operations. */
+#ifndef MD_UPDATE_PLAIN
+#define MD_UPDATE_PLAIN 0
+#endif
+
+/* clang-format off */
+/* ---- Storage types: E the bits as they lie in memory, C the compute type, V its lanes, up and down between them. KIND picks instructions. */
+enum { MD_KIND_F32, MD_KIND_F64, MD_KIND_F16, MD_KIND_BF16, MD_KIND_I32, MD_KIND_I64, MD_KIND_U8, MD_KIND_BOOL };
+#define MD_TYPE(T, K, element, compute, lanes, s, ADD, UP, DOWN)                                                       \
+    struct md_t_##T {                                                                                                  \
+        typedef element E;                                                                                             \
+        typedef compute C;                                                                                             \
+        typedef lanes V;                                                                                               \
+        enum { KIND = MD_KIND_##K };                                                                                   \
+        static __device__ __forceinline__ C up(E w) { return UP; }                                                     \
+        static __device__ __forceinline__ E down(C v) { return DOWN; }                                                 \
+        static __device__ __forceinline__ C add(C a, C b) { return ADD; }                                              \
+        static __device__ __forceinline__ C max(C a, C b) { return md_max_##s(a, b); }                                 \
+        static __device__ __forceinline__ C min(C a, C b) { return md_min_##s(a, b); }                                 \
+    };
+
+MD_INLINE float md_up1_bf16(uint16_t h) { return md_f32((uint32_t)h << 16); }
+MD_INLINE uint16_t md_down1_bf16(float f) { uint16_t h; asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(h) : "f"(f)); return h; }
+MD_INLINE float md_up1_f16(uint16_t h) { float f; asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h)); return f; }
+MD_INLINE uint16_t md_down1_f16(float f) { uint16_t h; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(f)); return h; }
+/* Two values in a register, the first in the low half. */
+MD_INLINE uint32_t md_pack_bf16(float a, float b) { uint32_t r; asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(b), "f"(a)); return r; }
+MD_INLINE uint32_t md_pack_f16(float a, float b) { uint32_t r; asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(b), "f"(a)); return r; }
+
+#define MD_HALF(T)                                                                                                     \
+    MD_INLINE float md_round_##T##_sf(float v) { return md_up1_##T(md_down1_##T(v)); }                                 \
+    MD_INLINE float md_round_##T##_sd(double v) { return md_round_##T##_sf(md_odd_sd_sf(v)); }                         \
+    MD_INLINE float md_round_##T##_si(int64_t v) { return md_round_##T##_sf(md_odd_si_sf(v)); }                        \
+    MD_INLINE md_f md_round_##T##_f(md_f a) { md_f r; MD_LANES(md_round_##T##_sf(a.v[l])) }                            \
+    MD_INLINE md_f md_round_##T##_d(md_d a) { md_f r; MD_LANES(md_round_##T##_sd(a.v[l])) }                            \
+    MD_INLINE md_f md_round_##T##_i(md_i a) { md_f r; MD_LANES(md_round_##T##_si(a.v[l])) }
+MD_HALF(bf16)
+MD_HALF(f16)
+#undef MD_HALF
+
+/* ---- A vector as the memory holds it: 32-bit registers, or 16 bits for two u8. */
+template <int bytes> struct md_words {
+    enum { N = (bytes + 3) / 4 };
+    uint32_t w[N];
+};
+template <class S> struct md_raw : md_words<MD_VL * (int)sizeof(typename S::E)> {
+    enum { BYTES = MD_VL * (int)sizeof(typename S::E), PIECE = BYTES < 16 ? BYTES : 16 };
+};
+/* Element l of a vector. */
+template <class S> MD_INLINE typename S::E md_get(const md_raw<S> &r, int l)
+{
+    typedef typename S::E E;
+    if constexpr (sizeof(E) == 4)
+        return (E)r.w[l];
+    else if constexpr (sizeof(E) == 8)
+        return (E)((uint64_t)r.w[2 * l + 1] << 32 | r.w[2 * l]);
+    else
+        return (E)(r.w[l * (int)sizeof(E) / 4] >> l * (int)sizeof(E) % 4 * 8);
+}
+template <class S> MD_INLINE void md_put(md_raw<S> &r, int l, typename S::E e)
+{
+    typedef typename S::E E;
+    const int s = (int)sizeof(E);
+    if constexpr (s == 4) {
+        r.w[l] = (uint32_t)e;
+    } else if constexpr (s == 8) {
+        r.w[2 * l] = (uint32_t)(uint64_t)e;
+        r.w[2 * l + 1] = (uint32_t)((uint64_t)e >> 32);
+    } else if (l * s % 4 == 0) {
+        r.w[l * s / 4] = (uint32_t)e;
+    } else {
+        r.w[l * s / 4] |= (uint32_t)e << l * s % 4 * 8;
+    }
+}
+
+/* ---- Accesses of 16, 8, 4, 2 bytes, of which `p` is a multiple. */
+MD_INLINE void md_get_piece(uint32_t *w, const void *p, int bytes)
+{
+    if (bytes == 16) {
+#if MD_STREAM_LOADS
+        asm volatile("ld.global.L1::no_allocate.v4.b32 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3]) : "l"(__cvta_generic_to_global(p)) : "memory");
+#else
+        uint4 v = *(const uint4 *)p;
+        w[0] = v.x, w[1] = v.y, w[2] = v.z, w[3] = v.w;
+#endif
+    } else if (bytes == 8) {
+        uint2 v = *(const uint2 *)p;
+        w[0] = v.x, w[1] = v.y;
+    } else {
+        w[0] = bytes == 4 ? *(const uint32_t *)p : *(const uint16_t *)p;
+    }
+}
+MD_INLINE void md_put_piece(void *p, const uint32_t *w, int bytes, bool streams)
+{
+    if (bytes == 16 && streams) {
+        asm volatile("st.global.cs.v4.b32 [%0], {%1, %2, %3, %4};"
+                     :: "l"(__cvta_generic_to_global(p)), "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3]) : "memory");
+    } else if (bytes == 16) {
+        *(uint4 *)p = make_uint4(w[0], w[1], w[2], w[3]);
+    } else if (bytes == 8) {
+        *(uint2 *)p = make_uint2(w[0], w[1]);
+    } else if (bytes == 4) {
+        *(uint32_t *)p = w[0];
+    } else {
+        *(uint16_t *)p = (uint16_t)w[0];
+    }
+}
+template <class S> MD_INLINE bool md_is_aligned(const void *p, bool promised)
+{
+    return (promised && MD_ALIGNED) || (uintptr_t)p % md_raw<S>::PIECE == 0;
+}
+template <class S> MD_INLINE md_raw<S> md_get_whole(const void *p)
+{
+    md_raw<S> r;
+    MD_FOR_STEP (i, md_raw<S>::BYTES, md_raw<S>::PIECE)
+        md_get_piece(r.w + i / 4, (const char *)p + i, md_raw<S>::PIECE);
+    return r;
+}
+template <class S> MD_INLINE md_raw<S> md_zero_raw()
+{
+    md_raw<S> r;
+    MD_FOR (i, md_raw<S>::N)
+        r.w[i] = 0;
+    return r;
+}
+/* Lanes of the span one by one; none outside is touched. */
+template <class S, class N> MD_INLINE md_raw<S> md_get_each(const typename S::E *p, int64_t step, N n)
+{
+    md_raw<S> r = md_zero_raw<S>();
+    MD_FOR (l, MD_VL) {
+        typename S::E e = 0;
+        if (md_has(n, l))
+            e = p[l * step];
+        md_put(r, l, e);
+    }
+    return r;
+}
+/* Promised: the address is one that the envelope speaks of, not one shifted along the last axis. */
+template <class S, class N> MD_INLINE md_raw<S> md_fetch_unit(const void *t, int64_t o, N n, bool promised)
+{
+    const typename S::E *p = (const typename S::E *)t + o;
+    if (md_has_all(n) && md_is_aligned<S>(p, promised))
+        return md_get_whole<S>(p);
+    return md_get_each<S>(p, 1, n);
+}
+template <class S, class N> MD_INLINE md_raw<S> md_fetch_masked(const void *t, int64_t o, int64_t s, N n, md_b m)
+{
+    md_raw<S> r = md_zero_raw<S>();
+    MD_FOR (l, MD_VL) {
+        typename S::E e = 0;
+        if (md_has(n, l) && m.v[l])
+            e = ((const typename S::E *)t)[o + l * s];
+        md_put(r, l, e);
+    }
+    return r;
+}
+template <class S, class N> MD_INLINE md_raw<S> md_fetch_gather(const void *t, md_i o, N n, md_b m)
+{
+    md_raw<S> r = md_zero_raw<S>();
+    MD_FOR (l, MD_VL) {
+        typename S::E e = 0;
+        if (md_has(n, l) && m.v[l])
+            e = ((const typename S::E *)t)[o.v[l]];
+        md_put(r, l, e);
+    }
+    return r;
+}
+template <class S> MD_INLINE typename S::V md_unpack(const md_raw<S> &r)
+{
+    typename S::V v;
+    MD_FOR (l, MD_VL) {
+        if constexpr (S::KIND == MD_KIND_BF16)
+            v.v[l] = md_f32(l & 1 ? r.w[l / 2] & 0xffff0000u : r.w[l / 2] << 16);
+        else if constexpr (S::KIND == MD_KIND_BOOL)
+            v.v[l] = md_get(r, l) ? -1 : 0;
+        else
+            v.v[l] = S::up(md_get(r, l));
+    }
+    return v;
+}
+template <class S> MD_INLINE md_raw<S> md_pack(typename S::V v)
+{
+    md_raw<S> r = md_zero_raw<S>();
+    MD_FOR (l, MD_VL) {
+        if constexpr (S::KIND == MD_KIND_BF16) {
+            if (l % 2 == 0)
+                r.w[l / 2] = md_pack_bf16(v.v[l], v.v[l + 1]);
+        } else if constexpr (S::KIND == MD_KIND_F16) {
+            if (l % 2 == 0)
+                r.w[l / 2] = md_pack_f16(v.v[l], v.v[l + 1]);
+        } else {
+            md_put(r, l, S::down(v.v[l]));
+        }
+    }
+    return r;
+}
+
+template <class S> MD_INLINE void md_put_whole(void *p, const md_raw<S> &r, bool streams)
+{
+    MD_FOR_STEP (i, md_raw<S>::BYTES, md_raw<S>::PIECE)
+        md_put_piece((char *)p + i, r.w + i / 4, md_raw<S>::PIECE, streams);
+}
+template <class S, class N> MD_INLINE void md_put_each(typename S::E *p, int64_t step, const md_raw<S> &r, N n)
+{
+    MD_FOR (l, MD_VL)
+        if (md_has(n, l))
+            p[l * step] = md_get(r, l);
+}
+template <class S, class N> MD_INLINE void md_store_unit(void *t, int64_t o, typename S::V v, N n, bool promised, bool streams)
+{
+    typename S::E *p = (typename S::E *)t + o;
+    const md_raw<S> r = md_pack<S>(v);
+    if (md_has_all(n) && md_is_aligned<S>(p, promised))
+        md_put_whole<S>(p, r, streams);
+    else
+        md_put_each<S>(p, 1, r, n);
+}
+
+/* ---- memory = op(memory, v), safe against other threads. The order of several is unspecified. */
+enum { MD_DO_ADD, MD_DO_MAX, MD_DO_MIN };
+template <class S, int op> MD_INLINE typename S::E md_updated(typename S::E old, typename S::C v)
+{
+    typename S::C a = S::up(old);
+    return S::down(op == MD_DO_ADD ? S::add(a, v) : op == MD_DO_MAX ? S::max(a, v) : S::min(a, v));
+}
+MD_INLINE uint32_t md_cas(uint32_t *p, uint32_t old, uint32_t to) { return atomicCAS(p, old, to); }
+MD_INLINE uint64_t md_cas(uint64_t *p, uint64_t old, uint64_t to) { return atomicCAS((unsigned long long *)p, old, to); }
+MD_INLINE uint16_t md_cas(uint16_t *p, uint16_t old, uint16_t to)
+{
+    uint16_t r;
+    asm volatile("atom.global.cas.b16 %0, [%1], %2, %3;" : "=h"(r) : "l"(__cvta_generic_to_global(p)), "h"(old), "h"(to) : "memory");
+    return r;
+}
+/* A byte in its 32-bit word. */
+MD_INLINE uint8_t md_cas(uint8_t *p, uint8_t old, uint8_t to)
+{
+    const int shift = (int)((uintptr_t)p & 3) * 8;
+    uint32_t *word = (uint32_t *)((uintptr_t)p & ~(uintptr_t)3), seen = *(volatile uint32_t *)word;
+    while ((uint8_t)(seen >> shift) == old) {
+        const uint32_t next = (seen & ~(0xffu << shift)) | (uint32_t)to << shift, was = atomicCAS(word, seen, next);
+        if (was == seen)
+            return old;
+        seen = was;
+    }
+    return (uint8_t)(seen >> shift);
+}
+template <class S, int op> MD_INLINE void md_update(void *t, int64_t o, typename S::C v)
+{
+    typedef typename S::E E;
+    E *p = (E *)t + o;
+#if MD_UPDATE_PLAIN
+    *p = md_updated<S, op>(*p, v);
+#else
+    const uint64_t at = __cvta_generic_to_global(p);
+    if constexpr (S::KIND == MD_KIND_F32 && op == MD_DO_ADD) {
+        asm volatile("red.global.add.f32 [%0], %1;" :: "l"(at), "f"(v) : "memory");
+    } else if constexpr (S::KIND == MD_KIND_F64 && op == MD_DO_ADD) {
+        asm volatile("red.global.add.f64 [%0], %1;" :: "l"(at), "d"(v) : "memory");
+    } else if constexpr (S::KIND == MD_KIND_I32 && op == MD_DO_ADD) {
+        asm volatile("red.global.add.u32 [%0], %1;" :: "l"(at), "r"((uint32_t)v) : "memory");
+    } else if constexpr (S::KIND == MD_KIND_I64 && op == MD_DO_ADD) {
+        asm volatile("red.global.add.u64 [%0], %1;" :: "l"(at), "l"(v) : "memory");
+    } else {
+        E old = *(volatile E *)p;
+        for (;;) {
+            const E to = md_updated<S, op>(old, v), was = to == old ? old : md_cas(p, old, to);
+            if (was == old)
+                return;
+            old = was;
+        }
+    }
+#endif
+}
+template <class S, int op, class N> MD_INLINE void md_update_steps(void *t, int64_t o, int64_t s, typename S::V v, N n)
+{
+    MD_FOR (l, MD_VL)
+        if (md_has(n, l))
+            md_update<S, op>(t, o + l * s, S::KIND == MD_KIND_BOOL ? (typename S::C)(v.v[l] != 0) : (typename S::C)v.v[l]);
+}
+template <class S, int op, class N> MD_INLINE void md_update_scatter(void *t, md_i o, typename S::V v, N n, md_b m)
+{
+    MD_FOR (l, MD_VL)
+        if (md_has(n, l) && m.v[l])
+            md_update<S, op>(t, o.v[l], S::KIND == MD_KIND_BOOL ? (typename S::C)(v.v[l] != 0) : (typename S::C)v.v[l]);
+}
+
+/* ---- The names of the vocabulary. _any: where the offset along the last axis is not a multiple of MD_VL whatever the envelope promises. */
+#define MD_UPDATE(T, name, DO)                                                                                         \
+    MD_INLINE void md_update_##name##_##T##_s(void *t, int64_t o, md_t_##T::C v) { md_update<md_t_##T, DO>(t, o, v); } \
+    MD_N_DECL MD_INLINE void md_update_##name##_##T##_unit(void *t, int64_t o, md_t_##T::V v, md_n_t n) { md_update_steps<md_t_##T, DO>(t, o, 1, v, n); } \
+    MD_N_DECL MD_INLINE void md_update_##name##_##T##_strided(void *t, int64_t o, int64_t s, md_t_##T::V v, md_n_t n) { md_update_steps<md_t_##T, DO>(t, o, s, v, n); } \
+    MD_N_DECL MD_INLINE void md_update_##name##_##T##_scatter(void *t, md_i o, md_t_##T::V v, md_n_t n, md_b m) { md_update_scatter<md_t_##T, DO>(t, o, v, n, m); }
+#define MD_STORAGE(T)                                                                                                  \
+    typedef md_t_##T::V md_v_##T;                                                                                      \
+    typedef md_raw<md_t_##T> md_raw_##T;                                                                               \
+    MD_N_DECL MD_INLINE md_raw_##T md_fetch_##T##_unit(const void *t, int64_t o, md_n_t n) { return md_fetch_unit<md_t_##T>(t, o, n, true); } \
+    MD_N_DECL MD_INLINE md_raw_##T md_fetch_##T##_unit_any(const void *t, int64_t o, md_n_t n) { return md_fetch_unit<md_t_##T>(t, o, n, false); } \
+    MD_N_DECL MD_INLINE md_raw_##T md_fetch_##T##_strided(const void *t, int64_t o, int64_t s, md_n_t n) { return md_get_each<md_t_##T>((const md_t_##T::E *)t + o, s, n); } \
+    MD_INLINE md_v_##T md_unpack_##T(const md_raw_##T &r) { return md_unpack<md_t_##T>(r); }                           \
+    MD_INLINE md_raw_##T md_pack_##T##_v(md_v_##T v) { return md_pack<md_t_##T>(v); }                                  \
+    MD_N_DECL MD_INLINE md_v_##T md_load_##T##_unit(const void *t, int64_t o, md_n_t n) { return md_unpack_##T(md_fetch_##T##_unit(t, o, n)); } \
+    MD_N_DECL MD_INLINE md_v_##T md_load_##T##_unit_any(const void *t, int64_t o, md_n_t n) { return md_unpack_##T(md_fetch_##T##_unit_any(t, o, n)); } \
+    MD_N_DECL MD_INLINE md_v_##T md_load_##T##_unit_m(const void *t, int64_t o, md_n_t n, md_b m) { return md_unpack_##T(md_fetch_masked<md_t_##T>(t, o, 1, n, m)); } \
+    MD_N_DECL MD_INLINE md_v_##T md_load_##T##_strided(const void *t, int64_t o, int64_t s, md_n_t n) { return md_unpack_##T(md_fetch_##T##_strided(t, o, s, n)); } \
+    MD_N_DECL MD_INLINE md_v_##T md_load_##T##_strided_m(const void *t, int64_t o, int64_t s, md_n_t n, md_b m) { return md_unpack_##T(md_fetch_masked<md_t_##T>(t, o, s, n, m)); } \
+    MD_N_DECL MD_INLINE md_v_##T md_load_##T##_gather(const void *t, md_i o, md_n_t n) { return md_unpack_##T(md_fetch_gather<md_t_##T>(t, o, n, md_splat_b(1))); } \
+    MD_N_DECL MD_INLINE md_v_##T md_load_##T##_gather_m(const void *t, md_i o, md_n_t n, md_b m) { return md_unpack_##T(md_fetch_gather<md_t_##T>(t, o, n, m)); } \
+    MD_INLINE md_t_##T::C md_load_##T##_s(const void *t, int64_t o) { return md_t_##T::up(((const md_t_##T::E *)t)[o]); } \
+    MD_N_DECL MD_INLINE void md_store_##T##_unit(void *t, int64_t o, md_v_##T v, md_n_t n) { md_store_unit<md_t_##T>(t, o, v, n, true, MD_STREAM_STORES); } \
+    MD_N_DECL MD_INLINE void md_store_##T##_unit_any(void *t, int64_t o, md_v_##T v, md_n_t n) { md_store_unit<md_t_##T>(t, o, v, n, false, MD_STREAM_STORES); } \
+    MD_N_DECL MD_INLINE void md_store_##T##_unit_nt(void *t, int64_t o, md_v_##T v, md_n_t n) { md_store_unit<md_t_##T>(t, o, v, n, true, true); } \
+    MD_N_DECL MD_INLINE void md_store_##T##_strided(void *t, int64_t o, int64_t s, md_v_##T v, md_n_t n) { md_put_each<md_t_##T>((md_t_##T::E *)t + o, s, md_pack<md_t_##T>(v), n); } \
+    MD_N_DECL MD_INLINE void md_store_##T##_scatter(void *t, md_i o, md_v_##T v, md_n_t n, md_b m)                     \
+    {                                                                                                                  \
+        const md_raw_##T r = md_pack<md_t_##T>(v);                                                                     \
+        MD_FOR (l, MD_VL)                                                                                              \
+            if (md_has(n, l) && m.v[l])                                                                                \
+                ((md_t_##T::E *)t)[o.v[l]] = md_get(r, l);                                                             \
+    }                                                                                                                  \
+    MD_INLINE void md_store_##T##_s(void *t, int64_t o, md_t_##T::C v) { ((md_t_##T::E *)t)[o] = md_t_##T::down(v); }  \
+    MD_INLINE int64_t md_lead_##T(const void *t, int64_t o)                                                            \
+    {                                                                                                                  \
+        const int past = (int)((uintptr_t)((const md_t_##T::E *)t + o) % md_raw_##T::PIECE), size = (int)sizeof(md_t_##T::E); \
+        return past == 0 || past % size != 0 ? 0 : (md_raw_##T::PIECE - past) / size;                                  \
+    }                                                                                                                  \
+    MD_UPDATE(T, add, MD_DO_ADD)                                                                                       \
+    MD_UPDATE(T, max, MD_DO_MAX)                                                                                       \
+    MD_UPDATE(T, min, MD_DO_MIN)
+
+#ifdef MD_USE_F32
+MD_TYPE(f32, F32, uint32_t, float, md_f, sf, a + b, md_f32(w), md_u32(v))
+MD_STORAGE(f32)
+#endif
+#ifdef MD_USE_F64
+MD_TYPE(f64, F64, uint64_t, double, md_d, sd, a + b, md_f64(w), md_u64(v))
+MD_STORAGE(f64)
+#endif
+#ifdef MD_USE_F16
+MD_TYPE(f16, F16, uint16_t, float, md_f, sf, a + b, md_up1_f16(w), md_down1_f16(v))
+MD_STORAGE(f16)
+#endif
+#ifdef MD_USE_BF16
+MD_TYPE(bf16, BF16, uint16_t, float, md_f, sf, a + b, md_up1_bf16(w), md_down1_bf16(v))
+MD_STORAGE(bf16)
+#endif
+#ifdef MD_USE_I32
+MD_TYPE(i32, I32, uint32_t, int64_t, md_i, si, (int64_t)((uint64_t)a + (uint64_t)b), (int32_t)w, (uint32_t)(uint64_t)v)
+MD_STORAGE(i32)
+#endif
+#ifdef MD_USE_I64
+MD_TYPE(i64, I64, uint64_t, int64_t, md_i, si, (int64_t)((uint64_t)a + (uint64_t)b), (int64_t)w, (uint64_t)v)
+MD_STORAGE(i64)
+#endif
+#ifdef MD_USE_U8
+MD_TYPE(u8, U8, uint8_t, int64_t, md_i, si, (int64_t)((uint64_t)a + (uint64_t)b), w, (uint8_t)v)
+MD_STORAGE(u8)
+#endif
+#ifdef MD_USE_BOOL
+MD_TYPE(bool, BOOL, uint8_t, int, md_b, sb, a | b, w != 0, (uint8_t)(v != 0))
+MD_STORAGE(bool)
+#endif
+MD_INLINE void md_stream_end(void) {}
+/* clang-format on */
+
+#endif
