@@ -344,7 +344,7 @@ static md_status print_all(md_cg_row_printer *rp, md_strbuf *defines, md_strbuf 
         md_strbuf_printf(expr, " F(%" PRId32 ")", l);
     md_strbuf_add(expr, "\n");
     if (rp->is_gpu)
-        md_cg_print_row_at(expr, rp->program, rp->o->stage, rp->o->is_column);
+        md_cg_print_gpu_rows(expr, rp->program, rp->o->stage, rp->o->is_column);
     else
         md_cg_print_row_loop(expr, rp->program, rp->o->stage, rp->o->is_column);
     return rp->fields.failed || rp->text.failed || expr->failed || defines->failed ? md_fail_memory() : MD_OK;

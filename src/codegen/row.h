@@ -100,6 +100,6 @@ void md_cg_print_prefetch(md_strbuf *out, md_cg *cg, int32_t n, const md_fx_node
 void md_cg_print_row_indices(md_strbuf *out, const md_st_program *program, int32_t stage, bool is_column, md_dev_kind dialect);
 void md_cg_print_row_loop(md_strbuf *out, const md_st_program *program, int32_t stage, bool is_column);
 /** On a GPU in place of the loop: MD_ROWS(p), MD_ROW_AT(p, row). */
-void md_cg_print_row_at(md_strbuf *out, const md_st_program *program, int32_t stage, bool is_column);
+void md_cg_print_gpu_rows(md_strbuf *out, const md_st_program *program, int32_t stage, bool is_column);
 
 #endif

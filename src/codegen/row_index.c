@@ -36,7 +36,7 @@ void md_cg_print_row_indices(md_strbuf *out, const md_st_program *program, int32
 }
 
 /* MD_ROWS(p), and MD_ROW_AT(p, row) that declares the outer indices, slowest first. */
-void md_cg_print_row_at(md_strbuf *out, const md_st_program *program, int32_t stage, bool is_column)
+void md_cg_print_gpu_rows(md_strbuf *out, const md_st_program *program, int32_t stage, bool is_column)
 {
     const md_st_stage *st = &program->stage[stage];
     int32_t n = st->n_outer - is_column;
