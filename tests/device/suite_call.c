@@ -149,7 +149,7 @@ void suite_check_picked(suite *s, suite_formula *f)
     md_op_destroy(&op);
 }
 
-static void check_variant(suite *s, suite_formula *f, int32_t stage, const char *name)
+void suite_check_variant(suite *s, suite_formula *f, int32_t stage, const char *name)
 {
     char pin[300];
     md_op *op = NULL;
@@ -176,7 +176,7 @@ void suite_check_variants(suite *s, suite_formula *f, int every)
     for (int32_t stage = 0; stage < md_op_n_stages(op); stage++)
         for (int32_t i = 0; i < md_op_n_variants(op, stage); i++)
             if (number++ % every == 0)
-                check_variant(s, f, stage, md_op_variant(op, stage, i));
+                suite_check_variant(s, f, stage, md_op_variant(op, stage, i));
     md_op_destroy(&op);
 }
 

@@ -39,6 +39,8 @@ void suite_end(suite_formula *f);
 void suite_check_picked(suite *s, suite_formula *f);
 /** The same with every variant of every stage pinned in turn; `every`: only one in so many. */
 void suite_check_variants(suite *s, suite_formula *f, int every);
+/** The same with this one, of the pool or not. */
+void suite_check_variant(suite *s, suite_formula *f, int32_t stage, const char *name);
 /** Calls with each output that can be given the memory of an input of its dtype and layout. */
 void suite_check_in_place(suite *s, suite_formula *f);
 

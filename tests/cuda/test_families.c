@@ -1,0 +1,119 @@
+/* One configuration, picked by MD_TEST_SEED, of every family with every formula that it serves, on ragged shapes: short enough to be run under
+ * compute-sanitizer (tools/gpu sanitize). MD_TEST_DEVICE names another device, MD_TEST_EFFORT more configurations, MD_TEST_FAMILY one family,
+ * MD_TEST_FORMULA one formula by number. */
+#include "device/suite_call.h"
+
+#include "support/check.h"
+
+#include "api/context.h"
+
+#include "base/status.h"
+
+typedef struct ragged {
+    const char *text;
+    int64_t size[3][MD_MAX_RANK]; /* by dim; the last of a formula may be short: then it comes from data_make */
+} ragged;
+
+static const ragged list[] = {
+    {"Y[i,j] = gelu(X[i,j] + B[j]) * S[i,j]", {{5, 1027}, {1, 1}, {130, 96}}},
+    {"Y[i,j] = X[j,i] + B[j]", {{67, 131}, {1, 33}, {128, 64}}},
+    {"Y[i,j] = exp(X[i,j] - max[k](X[i,k])) / sum[k](exp(X[i,k] - max[l](X[i,l])))", {{5, 1000}, {3, 4099}, {150, 33}}},
+    {"Y[i,j] = (X[i,j] - mean[k](X[i,k])) * rsqrt(var[k](X[i,k]) + 1e-5) * G[j] + B[j]", {{7, 777}, {2, 9001}, {1, 1}}},
+    {"Y[i] = argmax[j](X[i,j])", {{9, 513}, {1, 20001}, {300, 5}}},
+    {"Y[i] = sum[j](X[i,j]); Z[i] = max[j](X[i,j])", {{4, 8193}, {1, 30001}, {257, 16}}},
+    {"Y[j] = sum[i](X[i,j])", {{513, 17}, {3001, 5}, {3, 300}}},
+    {"L[i] = log(sum[j](exp(X[i,j] - max[k](X[i,k])))) + max[j](X[i,j]) - X[i,t[i]]", {{33, 129}, {4, 5003}, {1, 1}}},
+    {"Y[i,j] = cumsum[j](X[i,j])", {{3, 5001}, {1, 40009}, {200, 31}}},
+    {"Y[i,j] = cummax[j](X[i,j], reverse)", {{3, 5001}, {1, 40009}, {65, 64}}},
+    {"Y[i,j] = E[ids[i],j]", {{77, 33}, {5, 1024}, {1, 1}}},
+    {"G[ids[i],j] += D[i,j]", {{77, 33}, {300, 8}, {1, 1}}},
+    {"Y[m,n] = sum[k](X[m,k] * W[n,k]) + B[n]", {{17, 33}, {1, 65}, {64, 64}}},
+};
+
+static const md_dtype dtype_list[] = {MD_F32, MD_BF16, MD_F16};
+
+typedef struct picker {
+    uint64_t *seed;
+    int32_t n;
+    md_fa_config config;
+} picker;
+
+/* Each of n with the same chance. */
+static bool pick(void *user, const md_fa_config *config)
+{
+    picker *p = user;
+    p->n++;
+    if (check_random(p->seed) % (uint64_t)p->n == 0)
+        p->config = *config;
+    return true;
+}
+
+static void check_family(suite *s, suite_formula *f, const md_st_program *program, const md_fa_family *family, uint64_t *seed)
+{
+    const char *only = getenv("MD_TEST_FAMILY");
+    if (only && strcmp(only, family->name) != 0)
+        return;
+    for (int32_t stage = 0; stage < program->n_stages; stage++) {
+        md_fa_target target = {program, stage, &s->context->dev->facts};
+        picker p = {.seed = seed};
+        char name[MD_FA_NAME];
+        if (!family->applies(&target))
+            continue;
+        for (int k = 0; k < f->n_sets; k++)
+            md_fa_each(&target, family, f->set[k].size, pick, &p);
+        if (p.n == 0)
+            continue;
+        md_fa_name(name, family, &p.config);
+        suite_check_variant(s, f, stage, name);
+    }
+}
+
+static void check_formula(suite *s, const ragged *r, md_dtype dtype, uint64_t *seed)
+{
+    suite_formula f;
+    md_st_program *program = NULL;
+    if (suite_begin(s, &f, r->text, &(md_op_options){.dtype = dtype, .hints = "16", .max_variants = 1}) && md_st_split(f.formula) == MD_OK &&
+        md_st_program_create(&program, f.formula) == MD_OK) {
+        for (int k = 0; k < 3; k++) {
+            int64_t size[MD_FX_MAX_DIMS];
+            for (int32_t d = 0; d < MD_FX_MAX_DIMS; d++)
+                size[d] = d < MD_MAX_RANK && r->size[k][d] > 0 ? r->size[k][d] : -1;
+            suite_add(s, &f, check_random(seed), &(data_options){.view = k == 2 ? DATA_UNALIGNED : DATA_CONTIGUOUS, .size = size, .max_work = 200000});
+        }
+        suite_add(s, &f, check_random(seed), &(data_options){.view = DATA_STRIDED, .max_work = 20000});
+        for (const md_fa_family *const *family = md_fa_families(s->context->dev->facts.kind); *family; family++)
+            check_family(s, &f, program, *family, seed);
+    }
+    md_st_program_destroy(&program);
+    suite_end(&f);
+}
+
+static void test_families(void **state)
+{
+    suite *s = *state;
+    const char *effort = getenv("MD_TEST_EFFORT"), *only = getenv("MD_TEST_FORMULA");
+    uint64_t seed = check_seed();
+    for (int trial = 0; trial < (effort ? MD_MAX(atoi(effort), 1) : 1); trial++)
+        for (size_t i = 0; i < MD_COUNT(list); i++)
+            if (!only || atoi(only) == (int)i)
+                check_formula(s, &list[i], dtype_list[(i + seed + (uint64_t)trial) % MD_COUNT(dtype_list)], &seed);
+    print_message("%lld variants, %lld calls (%lld did not fit), %lld elements, %lld unchecked\n", (long long)s->n_variants, (long long)s->n_calls,
+                  (long long)s->n_skipped, (long long)s->n_elements, (long long)s->n_unchecked);
+    assert_int_equal(s->n_failed, 0);
+    assert_true(only || s->n_calls > 0);
+}
+
+int main(void)
+{
+    const char *device = getenv("MD_TEST_DEVICE");
+    suite_options options = {.device = device ? device : "cuda"};
+    suite s = {.options = &options};
+    const struct CMUnitTest tests[] = {cmocka_unit_test_prestate(test_families, &s)};
+    if (md_context_create(&s.context, &(md_context_options){.device = options.device}) != MD_OK) {
+        print_message("FAMILIES NOT CHECKED: %s\n", md_last_error());
+        return 77;
+    }
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    md_context_destroy(&s.context);
+    return failed;
+}
