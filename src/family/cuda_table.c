@@ -2,6 +2,7 @@
 #include "family/cuda.h"
 
 static const md_fa_family *const cuda[] = {
+    &md_fa_cuda_nest,
     NULL,
 };
 

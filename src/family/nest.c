@@ -4,6 +4,7 @@
 #include "base/status.h"
 #include "codegen/codegen.h"
 #include "family/cost.h"
+#include "family/nest.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 typedef struct writer {
     const md_fa_target *target;
     const md_st_stage *stage;
+    md_dev_kind dialect;
     md_cg *cg;
     md_strbuf body; /* of one outer point */
     const char *ref[MD_ST_MAX_REDUCTIONS]; /* C variables of the results so far */
@@ -177,7 +179,8 @@ static md_status assemble(md_kn_launch_source *launch, const writer *w)
     int32_t outer[MD_MAX_RANK * 2 + 1], n = outer_of(outer, w->stage);
     const md_st_program *program = w->target->program;
     md_strbuf defines = {0}, expr = {0};
-    md_strbuf_add(&defines, "#define MD_VL 4\n");
+    bool is_cuda = w->dialect == MD_DEV_CUDA;
+    md_strbuf_add(&defines, is_cuda ? "#define MD_VL 4\n#define MD_ALLOW_STACK 1\n" : "#define MD_VL 4\n");
     md_cg_print_uses(w->cg, &defines);
     md_cg_print_params(&expr, launch->param, launch->n_params);
     md_strbuf_add(&expr, "MD_INLINE int64_t md_points(const md_params *p)\n{\n(void)p;\nreturn ");
@@ -190,17 +193,17 @@ static md_status assemble(md_kn_launch_source *launch, const writer *w)
     md_strbuf_add(&expr, "}\n}\n");
     md_status status = defines.failed || expr.failed || w->body.failed ? md_fail_memory() : MD_OK;
     if (status == MD_OK)
-        status = md_cg_assemble(&launch->text, MD_DEV_HOST, "host/nest.c", md_strbuf_text(&defines), md_strbuf_text(&expr));
+        status = md_cg_assemble(&launch->text, w->dialect, is_cuda ? "cuda/nest.cu" : "host/nest.c", md_strbuf_text(&defines),
+                                md_strbuf_text(&expr));
     md_strbuf_finish(&defines);
     md_strbuf_finish(&expr);
     return status;
 }
 
-static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
+md_status md_fa_nest_emit(md_kn_source *out, const md_fa_target *target, md_dev_kind dialect)
 {
-    (void)config;
-    writer w = {.target = target, .stage = &target->program->stage[target->stage]};
-    md_cg_options options = {.program = target->program, .stage = target->stage, .dialect = MD_DEV_HOST, .lane = -1,
+    writer w = {.target = target, .stage = &target->program->stage[target->stage], .dialect = dialect};
+    md_cg_options options = {.program = target->program, .stage = target->stage, .dialect = dialect, .lane = -1,
                              .access = MD_CG_STRIDED};
     *out = (md_kn_source){.n_launches = 1};
     md_kn_launch_source *launch = &out->launch[0];
@@ -209,7 +212,8 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
     launch->n_params = md_cg_params(launch->param, target->program, target->stage);
     if (launch->n_params < 0)
         return md_fail(MD_UNSUPPORTED, "a stage of more than %d parameters", MD_KN_MAX_PARAMS - 8);
-    launch->param[launch->n_params++] = (md_kn_param){.kind = MD_KN_BLOCKS};
+    if (dialect == MD_DEV_HOST)
+        launch->param[launch->n_params++] = (md_kn_param){.kind = MD_KN_BLOCKS};
     w.cg = md_cg_create(&options);
     if (!w.cg)
         return MD_OUT_OF_MEMORY;
@@ -222,6 +226,12 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
     if (status != MD_OK)
         md_kn_source_finish(out);
     return status;
+}
+
+static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
+{
+    (void)config;
+    return md_fa_nest_emit(out, target, MD_DEV_HOST);
 }
 
 static bool applies(const md_fa_target *target)
@@ -242,13 +252,16 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_f
     *out = (md_kn_envelope){0};
 }
 
-/* Steps of the innermost loop, per outer point. */
-static double inner_steps(const md_fa_target *target, const int64_t *size)
+int64_t md_fa_nest_points(const md_fa_target *target, const int64_t *size)
 {
-    double flops = 0, bytes = 0;
     const md_st_stage *st = &target->program->stage[target->stage];
     int32_t outer[MD_MAX_RANK * 2 + 1], n = outer_of(outer, st);
-    double points = (double)md_st_points(target->program, n, outer, size);
+    return md_st_points(target->program, n, outer, size);
+}
+
+double md_fa_nest_steps(const md_fa_target *target, const int64_t *size)
+{
+    double flops = 0, bytes = 0, points = (double)md_fa_nest_points(target, size);
     md_st_work(&flops, &bytes, target->program, target->stage, size);
     return points > 0 ? 1 + flops / points : 1;
 }
@@ -257,9 +270,8 @@ static double inner_steps(const md_fa_target *target, const int64_t *size)
 static int64_t blocks_of(const md_fa_target *target, const int64_t *size)
 {
     const md_st_stage *st = &target->program->stage[target->stage];
-    int32_t outer[MD_MAX_RANK * 2 + 1], n = outer_of(outer, st);
-    int64_t points = md_st_points(target->program, n, outer, size);
-    double work = (double)points * inner_steps(target, size);
+    int64_t points = md_fa_nest_points(target, size);
+    double work = (double)points * md_fa_nest_steps(target, size);
     if (points == 0 || st->has_duplicates || work < 2e4)
         return points > 0;
     double blocks = work / 1e4, most = 16.0 * target->facts->threads;
@@ -271,10 +283,9 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     double flops = 0, bytes = 0;
     (void)config;
     md_st_work(&flops, &bytes, target->program, target->stage, size);
-    int32_t outer[MD_MAX_RANK * 2 + 1], n = outer_of(outer, &target->program->stage[target->stage]);
-    double points = (double)md_st_points(target->program, n, outer, size);
+    double points = (double)md_fa_nest_points(target, size);
     out->memory_bytes = bytes;
-    out->ops = (points * (10 + inner_steps(target, size) * 4)) * md_fa_host_ops_per_cycle(target->facts);
+    out->ops = (points * (10 + md_fa_nest_steps(target, size) * 4)) * md_fa_host_ops_per_cycle(target->facts);
     out->ops_rate = 1;
     out->parallel = md_fa_host_parallel((double)blocks_of(target, size), target->facts);
     out->launches = 1;
