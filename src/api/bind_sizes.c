@@ -3,6 +3,7 @@
 #include "base/status.h"
 #include "tune/tune.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct reader {
@@ -77,13 +78,29 @@ static md_status make_tensors(md_fx_binding *b, const md_ds_op *op)
     return MD_OK;
 }
 
-static void fill(md_tensor *t, size_t n)
+static void fill(md_dtype dtype, void *data, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        if (md_dtype_is_real(t->dtype))
-            md_dtype_store(t->dtype, t->data, (int64_t)i, (double)(i * 2654435761u % 1024) / 512.0 - 1.0);
+        if (md_dtype_is_real(dtype))
+            md_dtype_store(dtype, data, (int64_t)i, (double)(i * 2654435761u % 1024) / 512.0 - 1.0);
         else
-            md_dtype_store_int(t->dtype, t->data, (int64_t)i, 0);
+            md_dtype_store_int(dtype, data, (int64_t)i, 0);
+}
+
+/* The pattern repeats after 2^20 elements, so that a device whose memory the CPU cannot write gets it piece by piece. */
+static md_status fill_there(md_dev *dev, md_dtype dtype, char *data, size_t n)
+{
+    enum { PIECE = 1 << 20 };
+    size_t item = md_dtype_size(dtype);
+    void *piece = malloc(MD_MIN(n, PIECE) * item);
+    if (!piece)
+        return md_fail_memory();
+    fill(dtype, piece, MD_MIN(n, PIECE));
+    md_status s = MD_OK;
+    for (size_t done = 0; done < n && s == MD_OK; done += PIECE)
+        s = dev->ops->copy(dev, data + done * item, piece, MD_MIN(n - done, PIECE) * item);
+    free(piece);
+    return s;
 }
 
 static md_status make_memory(md_fx_binding *b, md_op *op)
@@ -97,7 +114,10 @@ static md_status make_memory(md_fx_binding *b, md_op *op)
         if (f->tensor[t].role == MD_FX_TEMP || n == 0)
             continue;
         MD_TRY(dev->ops->alloc(&b->tensor[t].data, dev, n * md_dtype_size(f->tensor[t].dtype)));
-        fill(&b->tensor[t], n);
+        if (md_ds_is_async(&op->context->runtime))
+            MD_TRY(fill_there(dev, b->tensor[t].dtype, b->tensor[t].data, n));
+        else
+            fill(b->tensor[t].dtype, b->tensor[t].data, n);
     }
     return MD_OK;
 }

@@ -88,6 +88,8 @@ static md_status open_context(md_context *c, const md_context_options *o)
     c->runtime.dev = c->dev;
     c->runtime.builder = c->builder;
     c->runtime.log = &c->log;
+    c->runtime.verifies = c->env.verify != 0;
+    c->runtime.samples = c->stats_path != NULL;
     c->runtime.alloc = o->alloc;
     c->runtime.free = o->free;
     c->runtime.alloc_user = o->alloc_user;
@@ -167,6 +169,12 @@ md_status md_sync(md_context *context, md_stream stream)
 
 md_status md_check(md_context *context)
 {
-    /* Host calls report at once; a GPU will leave its reports here. */
-    return context ? MD_OK : md_fail(MD_INVALID_ARGUMENT, "context is NULL");
+    if (!context)
+        return md_fail(MD_INVALID_ARGUMENT, "context is NULL");
+    md_status s = MD_OK;
+    pthread_mutex_lock(&context->lock_of_ops);
+    for (md_op *op = context->ops; op && s == MD_OK; op = op->next)
+        s = md_ds_check(op->ds);
+    pthread_mutex_unlock(&context->lock_of_ops);
+    return s;
 }

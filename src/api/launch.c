@@ -8,7 +8,6 @@
 struct md_launch {
     md_op *op;
     md_ds_record *record; /* held; NULL where there is nothing to do */
-    bool binds_anew; /* an input is overwritten and must be copied each time */
     md_ds_bound bound;
     int32_t n_args;
     md_arg arg[MD_FX_MAX_ARGS]; /* tensors point into `tensor` */
@@ -29,14 +28,12 @@ static void keep_args(md_launch *l, const md_arg *args, int32_t n)
 
 static md_status resolve(md_launch *l, const md_arg *args, int32_t n)
 {
-    md_status s = md_ds_bind(&l->bound, l->op->ds, args, n);
-    if (s == MD_OK && !l->bound.is_empty)
-        s = md_ds_find(&l->record, l->op->ds, &l->bound);
-    l->binds_anew = l->bound.copies != NULL;
-    md_ds_unbind(&l->bound, l->op->ds);
-    if (s == MD_OK)
-        keep_args(l, args, n);
-    return s;
+    MD_TRY(md_ds_bind(&l->bound, l->op->ds, args, n));
+    MD_TRY(md_ds_check_pointers(l->op->ds, &l->bound));
+    if (!l->bound.is_empty)
+        MD_TRY(md_ds_find(&l->record, l->op->ds, NULL, &l->bound));
+    keep_args(l, args, n);
+    return MD_OK;
 }
 
 md_status md_resolve(md_launch **out, md_op *op, const md_arg *args, int32_t n_args)
@@ -110,35 +107,34 @@ static md_status rebind(md_ds_bound *b, const md_launch *l, const md_arg *args, 
 
 /* What was resolved serves as long as nothing it was chosen by has changed; memory that is less aligned may need another variant,
  * and arguments that were bound in full another shape's. */
-static md_status run_bound(uint64_t *ns, const md_launch *l, md_stream stream, md_ds_bound *bound)
+static md_status run_bound(double *us, const md_launch *l, md_stream stream, md_ds_bound *bound, bool is_bound_anew)
 {
     md_ds_op *op = l->op->ds;
     md_ds_record *record = NULL;
-    if (!l->binds_anew && bound->shape.aligned == l->bound.shape.aligned)
-        return md_ds_run(ns, op, l->record, stream, bound);
+    if (!is_bound_anew && bound->shape.aligned == l->bound.shape.aligned)
+        return md_ds_run(us, op, l->record, stream, bound);
     if (bound->is_empty)
         return MD_OK;
-    MD_TRY(md_ds_find(&record, op, bound));
-    md_status s = md_ds_run(ns, op, record, stream, bound);
+    MD_TRY(md_ds_find(&record, op, stream, bound));
+    md_status s = md_ds_run(us, op, record, stream, bound);
     md_ds_record_give_back(op, record);
     return s;
 }
 
-static md_status run(uint64_t *ns, const md_launch *l, md_stream stream, const md_arg *args, int32_t n)
+/* An input that lies in the memory of an output is copied each time; with other pointers it may lie elsewhere. */
+static md_status run(double *us, const md_launch *l, md_stream stream, const md_arg *args, int32_t n)
 {
-    md_ds_op *op = l->op->ds;
+    if (us)
+        *us = 0.0;
     if (!l->record)
         return MD_OK;
     md_ds_bound bound = l->bound;
-    md_status s = MD_OK;
-    if (l->binds_anew)
-        s = md_ds_bind(&bound, op, args ? args : l->arg, args ? n : l->n_args);
+    bool is_bound_anew = args && l->bound.copies.n > 0;
+    if (is_bound_anew)
+        MD_TRY(md_ds_bind(&bound, l->op->ds, args, n));
     else if (args)
-        s = rebind(&bound, l, args, n);
-    if (s == MD_OK)
-        s = run_bound(ns, l, stream, &bound);
-    md_ds_unbind(&bound, op);
-    return s;
+        MD_TRY(rebind(&bound, l, args, n));
+    return run_bound(us, l, stream, &bound, is_bound_anew);
 }
 
 md_status md_launch_run(const md_launch *launch, md_stream stream, const md_arg *args, int32_t n_args)
@@ -150,11 +146,11 @@ md_status md_launch_run(const md_launch *launch, md_stream stream, const md_arg 
 
 md_status md_launch_time(double *us, const md_launch *launch, md_stream stream)
 {
-    uint64_t ns = 0;
+    double spent = 0.0;
     if (!us || !launch)
         return md_fail(MD_INVALID_ARGUMENT, "%s is NULL", us ? "launch" : "us");
-    MD_TRY(run(&ns, launch, stream, NULL, 0));
-    *us = (double)ns / 1e3;
+    MD_TRY(run(&spent, launch, stream, NULL, 0));
+    *us = spent;
     return MD_OK;
 }
 
@@ -186,15 +182,13 @@ md_status md_choice_of(md_choice *out, md_op *op, const md_arg *args, int32_t n_
     md_ds_record *record = NULL;
     if (!out || !op)
         return md_fail(MD_INVALID_ARGUMENT, "%s is NULL", out ? "op" : "out");
-    md_status s = md_ds_bind(&bound, op->ds, args, n_args);
-    if (s == MD_OK && !bound.is_empty)
-        s = md_ds_find(&record, op->ds, &bound);
-    if (s == MD_OK)
-        fill_choice(out, op->ds, record);
+    MD_TRY(md_ds_bind(&bound, op->ds, args, n_args));
+    if (!bound.is_empty)
+        MD_TRY(md_ds_find(&record, op->ds, NULL, &bound));
+    fill_choice(out, op->ds, record);
     if (record)
         md_ds_record_give_back(op->ds, record);
-    md_ds_unbind(&bound, op->ds);
-    return s;
+    return MD_OK;
 }
 
 md_status md_prepare(md_op *op, const char *sizes)
@@ -205,7 +199,7 @@ md_status md_prepare(md_op *op, const char *sizes)
         return md_fail(MD_INVALID_ARGUMENT, "op is NULL");
     md_status s = md_api_bind_sizes(&bound, op, sizes, MD_API_MEMORY_TO_MEASURE);
     if (s == MD_OK)
-        s = md_ds_find(&record, op->ds, &bound);
+        s = md_ds_find(&record, op->ds, NULL, &bound);
     if (record)
         md_ds_record_give_back(op->ds, record);
     md_api_unbind_sizes(&bound, op);

@@ -9,21 +9,29 @@
 typedef struct md_ds_bound {
     md_fx_binding binding;
     md_kn_shape shape;
-    md_ds_block *copies; /* of inputs that an output overwrites */
+    md_ds_copies copies; /* inputs that an output overwrites */
     bool is_empty; /* every output is empty: nothing to do */
 } md_ds_bound;
 
-/** Checks and binds; give it back even after a failure. */
-md_status md_ds_bind(md_ds_bound *out, md_ds_op *op, const md_arg *args, int32_t n_args);
-void md_ds_unbind(md_ds_bound *bound, md_ds_op *op);
+/** Checks and binds; nothing is allocated or copied. */
+md_status md_ds_bind(md_ds_bound *out, const md_ds_op *op, const md_arg *args, int32_t n_args);
+/** Asks the device whether its kernels can use every tensor's memory; INVALID_ARGUMENT names the argument. Slow. */
+md_status md_ds_check_pointers(const md_ds_op *op, const md_ds_bound *bound);
 
-/** The record of a bound call, held. */
-md_status md_ds_find(md_ds_record **out, md_ds_op *op, const md_ds_bound *bound);
-/** Runs all stages; *ns, if not NULL, is the time from the first launch to the end of the last. Index faults are INVALID_ARGUMENT. */
-md_status md_ds_run(uint64_t *ns, md_ds_op *op, md_ds_record *record, md_stream stream, md_ds_bound *bound);
+/** The record of a bound call, held. A shape that was not met before is chosen for; while the stream is captured, among what is ready. */
+md_status md_ds_find(md_ds_record **out, md_ds_op *op, md_stream stream, const md_ds_bound *bound);
+/** Runs all stages; *us, if not NULL, is the time from the first launch to the end of the last (an asynchronous device is waited for then).
+ * Index faults of synchronous devices are INVALID_ARGUMENT. */
+md_status md_ds_run(double *us, md_ds_op *op, md_ds_record *record, md_stream stream, md_ds_bound *bound);
+/** What kernels of an asynchronous device reported since the last check, as far as it has arrived. */
+md_status md_ds_check(md_ds_op *op);
+
+/** The data of a bound call for kernels: no stage, no memory of temporaries yet. */
+void md_ds_fill_call(md_kn_call *call, const md_ds_op *op, const md_ds_bound *bound);
 
 md_status md_ds_call(md_ds_op *op, md_stream stream, const md_arg *args, int32_t n_args);
-/** The reference on the caller's thread. */
+/** The reference on the caller's thread, as if outputs lay apart from everything else. Memory that the CPU cannot read is copied to and fro. */
 md_status md_ds_reference(md_ds_op *op, const md_arg *args, int32_t n_args);
+md_status md_ds_evaluate(md_ds_op *op, md_ds_bound *bound);
 
 #endif

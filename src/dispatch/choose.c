@@ -146,7 +146,7 @@ static bool choose_by_policy(md_ds_pick *out, md_ds_op *op, md_ds_candidates *c,
     return choose_model(out, op, c, shape);
 }
 
-md_status md_ds_choose(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_kn_shape *shape, const md_kn_call *call)
+md_status md_ds_choose(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_kn_shape *shape, const md_kn_call *call, bool is_captured)
 {
     md_ds_candidates *c = &op->stage[stage];
     *out = (md_ds_pick){.variant = -1, .hint = -1, .runner_up = -1, .distance = -1.0};
@@ -154,6 +154,9 @@ md_status md_ds_choose(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_kn
         return choose_pinned(out, c, shape);
     if (choose_by_policy(out, op, c, shape, call))
         return MD_OK;
+    if (is_captured)
+        return md_fail(MD_UNSUPPORTED, "op %s: no kernel that is ready fits this shape, and none can be built while a stream is captured: call "
+                       "md_prepare for it before", op->name);
     *out = (md_ds_pick){.variant = -1, .source = MD_DS_DEFAULT, .hint = -1, .runner_up = -1, .distance = -1.0};
     md_status s = md_ds_candidates_adopt(&out->variant, c, op->runtime->builder, shape);
     if (s == MD_OK)

@@ -154,6 +154,9 @@ static md_status make_op(md_ds_op *op, const char *formula, const md_ds_op_optio
         op->policy.max_variants = DEFAULT_MAX_VARIANTS;
     op->policy.max_variants = MD_MIN(op->policy.max_variants, MD_DS_MAX_VARIANTS - MD_DS_SPARE_VARIANTS);
     op->max_records = MD_MAX(o->max_shapes, 1);
+    md_dev *dev = op->runtime->dev;
+    if (dev->ops->report_create)
+        MD_TRY(dev->ops->report_create(&op->report, dev));
     op->records = md_table_create();
     if (!op->records)
         return md_fail_memory();

@@ -43,15 +43,16 @@ typedef struct md_ds_record {
     bool by_reference;
     size_t workspace_bytes;
     size_t temp_offset[MD_FX_MAX_TENSORS];
-    _Atomic uint64_t calls, time_ns;
+    _Atomic uint64_t calls, time_ns, n_timed; /* time_ns: of n_timed of the calls */
+    double model_us; /* of all stages */
     int64_t size[MD_FX_MAX_DIMS]; /* by dim id */
     bool is_strided; /* some tensor was not contiguous */
     md_ds_stage_plan stage[]; /* one per stage */
 } md_ds_record;
 
 typedef struct md_ds_counters {
-    _Atomic uint64_t calls, hits, misses, evictions, measured, adopted, by_reference;
-    _Atomic uint64_t forgotten_calls, forgotten_ns; /* of records that are gone */
+    _Atomic uint64_t calls, hits, misses, evictions, measured, adopted, by_reference, captured_misses;
+    _Atomic uint64_t forgotten_calls, forgotten_ns; /* of records that are gone; calls that were not timed count as the model says */
 } md_ds_counters;
 
 typedef struct md_ds_op {
@@ -69,6 +70,7 @@ typedef struct md_ds_op {
     md_ds_record **ring; /* all records, for eviction */
     int64_t max_records, n_records, hand;
     md_ds_counters count;
+    md_dev_report report; /* of asynchronous devices, else NULL pointers */
 } md_ds_op;
 
 typedef struct md_ds_op_options {
@@ -84,6 +86,9 @@ typedef struct md_ds_op_options {
 /** Makes an op; returns when every candidate is built or has failed. `runtime` must outlive it. */
 md_status md_ds_op_create(md_ds_op **out, md_ds_runtime *runtime, const char *formula, const md_ds_op_options *options);
 void md_ds_op_destroy(md_ds_op **op);
+
+/** Time of all calls of a record, in ns: those that were not timed count as much as those that were, or as the model says. */
+uint64_t md_ds_record_ns(const md_ds_record *record);
 
 /** Part of "2:variant;3:other" or "variant" that is for a stage: a malloc'ed copy or NULL in *out. */
 md_status md_ds_pin_of(char **out, const char *pin, int32_t stage);

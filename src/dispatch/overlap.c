@@ -73,9 +73,9 @@ static bool overlaps_itself(const md_tensor *t)
     return false;
 }
 
-static bool is_same(const md_tensor *a, const md_tensor *b)
+bool md_ds_same_layout(const md_tensor *a, const md_tensor *b)
 {
-    if (a->data != b->data || a->dtype != b->dtype || a->rank != b->rank)
+    if (a->dtype != b->dtype || a->rank != b->rank)
         return false;
     for (int32_t i = 0; i < a->rank; i++)
         if (a->size[i] != b->size[i] || (a->size[i] > 1 && a->stride[i] != b->stride[i]))
@@ -83,7 +83,7 @@ static bool is_same(const md_tensor *a, const md_tensor *b)
     return true;
 }
 
-static void copy_elements(md_tensor *to, const md_tensor *from)
+void md_ds_copy_elements(const md_tensor *to, const md_tensor *from)
 {
     size_t item = md_dtype_size(from->dtype);
     int64_t at[MD_MAX_RANK] = {0}, n = 1;
@@ -99,23 +99,29 @@ static void copy_elements(md_tensor *to, const md_tensor *from)
     }
 }
 
-/* Reads of the input see what it held before the call. */
-static md_status copy_input(md_ds_block **copies, md_ds_runtime *runtime, md_tensor *input)
+size_t md_ds_span(const md_tensor *t)
 {
-    int64_t n = 1;
+    extent_of e = extent_make(t);
+    return e.is_empty ? 0 : (size_t)(e.hi - e.lo);
+}
+
+/* Reads of the input see what it held before the call. */
+static md_status list_copy(md_ds_copies *copies, const md_ds_op *op, md_fx_binding *b, int32_t tensor)
+{
+    md_tensor *input = &b->tensor[tensor];
+    size_t n = md_dtype_size(input->dtype);
+    if (copies->n == MD_DS_MAX_COPIES)
+        return md_fail(MD_UNSUPPORTED, "op %s: more than %d inputs lie in the memory of outputs", op->name, MD_DS_MAX_COPIES);
     for (int32_t a = 0; a < input->rank; a++)
-        n *= input->size[a];
-    md_ds_block *block = NULL;
-    MD_TRY(md_ds_borrow(&block, runtime, (size_t)MD_MAX(n, 1) * md_dtype_size(input->dtype)));
-    md_tensor copy = md_tensor_make(block->p, input->dtype, input->rank, input->size);
-    copy_elements(&copy, input);
-    *input = copy;
-    block->next = *copies;
-    *copies = block;
+        n *= (size_t)input->size[a];
+    copies->tensor[copies->n] = tensor;
+    copies->from[copies->n++] = *input;
+    copies->n_bytes += md_ds_align(n);
+    *input = md_tensor_make(NULL, input->dtype, input->rank, input->size);
     return MD_OK;
 }
 
-static md_status check_pair(md_ds_block **copies, md_ds_op *op, md_fx_binding *b, int32_t out, int32_t other)
+static md_status check_pair(md_ds_copies *copies, const md_ds_op *op, md_fx_binding *b, int32_t out, int32_t other)
 {
     const md_fx_tensor *o = &op->formula->tensor[out], *x = &op->formula->tensor[other];
     extent_of eo = extent_make(&b->tensor[out]), ex = extent_make(&b->tensor[other]);
@@ -123,15 +129,17 @@ static md_status check_pair(md_ds_block **copies, md_ds_op *op, md_fx_binding *b
         return MD_OK;
     if (x->role == MD_FX_OUTPUT)
         return md_fail(MD_INVALID_ARGUMENT, "outputs '%s' and '%s' overlap in memory", o->name, x->name);
-    if (!is_same(&b->tensor[out], &b->tensor[other]))
+    if (b->tensor[out].data != b->tensor[other].data || !md_ds_same_layout(&b->tensor[out], &b->tensor[other]))
         return md_fail(MD_INVALID_ARGUMENT, "output '%s' overlaps input '%s' in memory without being exactly it", o->name, x->name);
     if (md_st_may_alias(op->program, out, other))
         return MD_OK;
-    return copy_input(copies, op->runtime, &b->tensor[other]);
+    return list_copy(copies, op, b, other);
 }
 
-md_status md_ds_overlaps(md_ds_block **copies, md_ds_op *op, md_fx_binding *binding)
+md_status md_ds_overlaps(md_ds_copies *copies, const md_ds_op *op, md_fx_binding *binding)
 {
+    copies->n = 0;
+    copies->n_bytes = 0;
     const md_fx_formula *f = op->formula;
     for (int32_t out = 0; out < f->n_tensors; out++) {
         if (f->tensor[out].role != MD_FX_OUTPUT)

@@ -3,15 +3,10 @@
 #include "base/dtype.h"
 #include "base/status.h"
 #include "dispatch/choose.h"
-#include "dispatch/shape.h"
+#include "tune/tune.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-static size_t align64(size_t n)
-{
-    return (n + 63) & ~(size_t)63;
-}
 
 static md_status temp_bytes(size_t *out, const md_ds_op *op, int32_t t, const int64_t *size)
 {
@@ -24,7 +19,7 @@ static md_status temp_bytes(size_t *out, const md_ds_op *op, int32_t t, const in
     }
     if (overflows && !is_empty)
         return md_fail(MD_INVALID_ARGUMENT, "temporary '%s' would exceed 2^63 bytes", x->name);
-    *out = is_empty ? 0 : align64((size_t)n);
+    *out = is_empty ? 0 : md_ds_align((size_t)n);
     return MD_OK;
 }
 
@@ -50,18 +45,18 @@ static md_status lay_out(md_ds_record *r, const md_ds_op *op)
         r->stage[s].workspace_offset = at;
         if (r->stage[s].geometry.workspace_bytes < 0)
             return too_large(op);
-        most = MD_MAX(most, align64((size_t)r->stage[s].geometry.workspace_bytes));
+        most = MD_MAX(most, md_ds_align((size_t)r->stage[s].geometry.workspace_bytes));
     }
     return __builtin_add_overflow(at, most, &r->workspace_bytes) ? too_large(op) : MD_OK;
 }
 
-static md_status choose_stages(md_ds_record *r, md_ds_op *op, const md_kn_shape *shape, const md_kn_call *call)
+static md_status choose_stages(md_ds_record *r, md_ds_op *op, const md_kn_shape *shape, const md_kn_call *call, bool is_captured)
 {
     for (int32_t s = 0; s < op->n_stages; s++) {
         md_ds_stage_plan *plan = &r->stage[s];
         if (!(md_ds_work(&op->stage[s].target, shape->size) <= MD_DS_MOST_WORK))
             return md_fail(MD_INVALID_ARGUMENT, "op %s: more than 10^18 operations and bytes at these sizes", op->name);
-        md_status status = md_ds_choose(&plan->pick, op, s, shape, call);
+        md_status status = md_ds_choose(&plan->pick, op, s, shape, call, is_captured);
         if (status == MD_NOT_FOUND) {
             r->by_reference = true;
             break;
@@ -69,6 +64,7 @@ static md_status choose_stages(md_ds_record *r, md_ds_op *op, const md_kn_shape 
         MD_TRY(status);
         md_bd_variant *v = op->stage[s].variant[plan->pick.variant];
         v->family->geometry(&plan->geometry, &op->stage[s].target, &v->config, shape);
+        r->model_us += md_tn_predict_us(&op->stage[s].target, v->family, &v->config, shape->size);
     }
     for (int32_t s = 0; r->by_reference && s < op->n_stages; s++)
         r->stage[s] = (md_ds_stage_plan){
@@ -76,7 +72,7 @@ static md_status choose_stages(md_ds_record *r, md_ds_op *op, const md_kn_shape 
     return MD_OK;
 }
 
-md_status md_ds_record_make(md_ds_record **out, md_ds_op *op, const md_kn_shape *shape, const md_kn_call *call)
+md_status md_ds_record_make(md_ds_record **out, md_ds_op *op, const md_kn_shape *shape, const md_kn_call *call, bool is_captured)
 {
     md_ds_record *r = calloc(1, sizeof *r + (size_t)op->n_stages * sizeof *r->stage);
     if (!r)
@@ -84,7 +80,7 @@ md_status md_ds_record_make(md_ds_record **out, md_ds_op *op, const md_kn_shape 
     memcpy(r->size, shape->size, sizeof r->size);
     for (int32_t t = 0; t < op->formula->n_tensors; t++)
         r->is_strided |= !(shape->contiguous >> t & 1);
-    md_status s = choose_stages(r, op, shape, call);
+    md_status s = choose_stages(r, op, shape, call, is_captured);
     if (s == MD_OK && !r->by_reference)
         s = lay_out(r, op);
     if (s != MD_OK) {
@@ -102,11 +98,20 @@ void md_ds_record_free(void *record)
     free(r);
 }
 
+uint64_t md_ds_record_ns(const md_ds_record *record)
+{
+    uint64_t calls = atomic_load_explicit(&record->calls, memory_order_relaxed);
+    uint64_t n = atomic_load_explicit(&record->n_timed, memory_order_relaxed), ns = atomic_load_explicit(&record->time_ns, memory_order_relaxed);
+    if (n == 0)
+        return (uint64_t)(record->model_us * 1e3 * (double)calls);
+    return n >= calls ? ns : (uint64_t)((double)ns / (double)n * (double)calls);
+}
+
 /* What a record counted outlives it, as a sum. */
 static void forget(md_ds_op *op, md_ds_record *r)
 {
     atomic_fetch_add_explicit(&op->count.forgotten_calls, atomic_load_explicit(&r->calls, memory_order_relaxed), memory_order_relaxed);
-    atomic_fetch_add_explicit(&op->count.forgotten_ns, atomic_load_explicit(&r->time_ns, memory_order_relaxed), memory_order_relaxed);
+    atomic_fetch_add_explicit(&op->count.forgotten_ns, md_ds_record_ns(r), memory_order_relaxed);
     md_ds_record_free(r);
 }
 
@@ -163,12 +168,13 @@ static void evict(md_ds_op *op, int64_t place)
 }
 
 /* False where there is no place or no memory for it: the call is served all the same, and the next of its shape chooses anew. */
-static bool remember(md_ds_op *op, md_ds_record *r, const int64_t *key, size_t key_bytes)
+static bool remember(md_ds_op *op, md_ds_record *r, const md_ds_key *key)
 {
+    size_t key_bytes = (size_t)key->n * sizeof *key->word;
     r->key = malloc(MD_MAX(key_bytes, 1));
     if (!r->key)
         return false;
-    memcpy(r->key, key, key_bytes);
+    memcpy(r->key, key->word, key_bytes);
     r->key_bytes = key_bytes;
     int64_t place = find_place(op);
     if (place < 0)
@@ -187,36 +193,35 @@ static md_ds_record *take(md_ds_record *r)
     return r;
 }
 
-/* Chosen outside the lock, so that other shapes go on; of two threads that chose one shape at once, the first to return wins. */
-static md_status choose_new(md_ds_record **out, md_ds_op *op, const md_kn_shape *shape, const md_kn_call *call,
-                            const int64_t *key, size_t key_bytes)
+md_ds_record *md_ds_record_find(md_ds_op *op, const md_ds_key *key)
 {
-    md_ds_record *r = NULL;
-    MD_TRY(md_ds_record_make(&r, op, shape, call));
     pthread_mutex_lock(&op->lock_of_records);
-    md_ds_record *other = md_table_find(op->records, key, key_bytes);
-    if (!other)
-        r->is_loose = !remember(op, r, key, key_bytes);
-    *out = take(other ? other : r);
-    pthread_mutex_unlock(&op->lock_of_records);
-    if (other)
-        md_ds_record_free(r);
-    return MD_OK;
-}
-
-md_status md_ds_record_hold(md_ds_record **out, md_ds_op *op, const md_kn_shape *shape, const md_kn_call *call)
-{
-    int64_t key[MD_DS_KEY_WORDS];
-    size_t key_bytes = (size_t)md_ds_key(key, op, shape) * sizeof *key;
-    pthread_mutex_lock(&op->lock_of_records);
-    md_ds_record *r = md_table_find(op->records, key, key_bytes);
+    md_ds_record *r = md_table_find(op->records, key->word, (size_t)key->n * sizeof *key->word);
     if (r)
         take(r);
     pthread_mutex_unlock(&op->lock_of_records);
     atomic_fetch_add_explicit(r ? &op->count.hits : &op->count.misses, 1, memory_order_relaxed);
-    if (!r)
-        return choose_new(out, op, shape, call, key, key_bytes);
-    *out = r;
+    return r;
+}
+
+/* Chosen outside the lock, so that other shapes go on; of two threads that chose one shape at once, the first to return wins. What a captured
+ * stream made do with serves that call only, where another call would measure or build. */
+md_status md_ds_record_add(md_ds_record **out, md_ds_op *op, const md_ds_key *key, const md_kn_shape *shape, const md_kn_call *call,
+                           bool is_captured)
+{
+    md_ds_record *r = NULL;
+    MD_TRY(md_ds_record_make(&r, op, shape, call, is_captured));
+    bool is_makeshift = is_captured && op->policy.select == MD_SELECT_MEASURE;
+    if (is_captured)
+        atomic_fetch_add_explicit(&op->count.captured_misses, 1, memory_order_relaxed);
+    pthread_mutex_lock(&op->lock_of_records);
+    md_ds_record *other = md_table_find(op->records, key->word, (size_t)key->n * sizeof *key->word);
+    if (!other)
+        r->is_loose = is_makeshift || !remember(op, r, key);
+    *out = take(other ? other : r);
+    pthread_mutex_unlock(&op->lock_of_records);
+    if (other)
+        md_ds_record_free(r);
     return MD_OK;
 }
 

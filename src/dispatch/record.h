@@ -2,16 +2,18 @@
 #ifndef MD_DISPATCH_RECORD_H
 #define MD_DISPATCH_RECORD_H
 
-#include "dispatch/op.h"
+#include "dispatch/shape.h"
 
-/** The record of a shape, held for the caller: give it back. `call` as in md_ds_choose; it must have data of temps too when the op
- * measures (NULL data: the model is asked instead). */
-md_status md_ds_record_hold(md_ds_record **out, md_ds_op *op, const md_kn_shape *shape, const md_kn_call *call);
+/** The record of a key, held for the caller: give it back. NULL where there is none. */
+md_ds_record *md_ds_record_find(md_ds_op *op, const md_ds_key *key);
+/** Chooses for a shape and remembers it, held for the caller. `call` and `is_captured` as in md_ds_choose. */
+md_status md_ds_record_add(md_ds_record **out, md_ds_op *op, const md_ds_key *key, const md_kn_shape *shape, const md_kn_call *call,
+                           bool is_captured);
 void md_ds_record_give_back(md_ds_op *op, md_ds_record *record);
 void md_ds_record_free(void *record); /* a md_table drop function */
 
 /** A record that is in no table: the caller frees it with md_ds_record_free. */
-md_status md_ds_record_make(md_ds_record **out, md_ds_op *op, const md_kn_shape *shape, const md_kn_call *call);
+md_status md_ds_record_make(md_ds_record **out, md_ds_op *op, const md_kn_shape *shape, const md_kn_call *call, bool is_captured);
 
 /** Calls fn on every record while none can be added or evicted. */
 void md_ds_record_each(md_ds_op *op, void (*fn)(void *user, const md_ds_record *record), void *user);

@@ -9,6 +9,8 @@ void md_ds_runtime_init(md_ds_runtime *runtime)
 {
     memset(runtime, 0, sizeof *runtime);
     pthread_mutex_init(&runtime->lock_of_blocks, NULL);
+    for (int32_t i = 0; i < MD_DS_STREAM_LOCKS; i++)
+        pthread_mutex_init(&runtime->lock_of_streams[i], NULL);
 }
 
 static void free_block(md_ds_runtime *r, md_ds_block *b)
@@ -28,6 +30,8 @@ void md_ds_runtime_finish(md_ds_runtime *runtime)
         free_block(runtime, b);
     }
     pthread_mutex_destroy(&runtime->lock_of_blocks);
+    for (int32_t i = 0; i < MD_DS_STREAM_LOCKS; i++)
+        pthread_mutex_destroy(&runtime->lock_of_streams[i]);
 }
 
 static md_ds_block *take_idle(md_ds_runtime *r, size_t n_bytes)

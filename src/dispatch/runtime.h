@@ -13,10 +13,15 @@ typedef struct md_ds_block {
     struct md_ds_block *next;
 } md_ds_block;
 
+enum { MD_DS_ALIGNMENT = 256, MD_DS_STREAM_LOCKS = 16 };
+
 typedef struct md_ds_runtime {
     md_dev *dev;
     md_bd *builder;
     const md_log *log;
+    bool verifies; /* MD_VERIFY: pointers are checked at every call */
+    bool samples; /* statistics were asked for: calls of asynchronous devices may wait now and then, to be timed */
+    pthread_mutex_t lock_of_streams[MD_DS_STREAM_LOCKS]; /* by hash: held from getting a stream's workspace to the last launch that uses it */
     void *(*alloc)(void *user, size_t n_bytes, size_t alignment); /* NULL: the device's */
     void (*free)(void *user, void *p, size_t n_bytes);
     void *alloc_user;
@@ -24,6 +29,29 @@ typedef struct md_ds_runtime {
     md_ds_block *blocks; /* idle ones, most recently used first */
     _Atomic uint64_t launches; /* numbers the stages run, for MD_LOG=debug and tests */
 } md_ds_runtime;
+
+/** Whether calls return before the work is done, and the CPU cannot read the device's memory. */
+static inline bool md_ds_is_async(const md_ds_runtime *runtime)
+{
+    return runtime->dev->ops->workspace != NULL;
+}
+
+/** Whether work on this stream is recorded, not run: nothing may be allocated, compiled, waited for or measured then. */
+static inline bool md_ds_is_capturing(const md_ds_runtime *runtime, md_stream stream)
+{
+    md_dev *dev = runtime->dev;
+    return dev->ops->is_capturing && dev->ops->is_capturing(dev, stream);
+}
+
+static inline pthread_mutex_t *md_ds_stream_lock(md_ds_runtime *runtime, md_stream stream)
+{
+    return &runtime->lock_of_streams[((uintptr_t)stream * 0x9e3779b97f4a7c15u >> 40) % MD_DS_STREAM_LOCKS];
+}
+
+static inline size_t md_ds_align(size_t n)
+{
+    return (n + MD_DS_ALIGNMENT - 1) & ~(size_t)(MD_DS_ALIGNMENT - 1);
+}
 
 void md_ds_runtime_init(md_ds_runtime *runtime);
 void md_ds_runtime_finish(md_ds_runtime *runtime);

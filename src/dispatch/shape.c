@@ -74,10 +74,11 @@ void md_ds_shape_of(md_kn_shape *out, const md_ds_op *op, const md_fx_binding *b
     }
 }
 
-int32_t md_ds_key(int64_t key[MD_DS_KEY_WORDS], const md_ds_op *op, const md_kn_shape *shape)
+void md_ds_key_of(md_ds_key *out, const md_ds_op *op, const md_kn_shape *shape)
 {
     const md_fx_formula *f = op->formula;
     int32_t n = 0;
+    int64_t *key = out->word;
     for (int32_t d = 0; d < f->n_dims; d++)
         if (f->dim[d].size < 0)
             key[n++] = shape->size[d];
@@ -93,5 +94,5 @@ int32_t md_ds_key(int64_t key[MD_DS_KEY_WORDS], const md_ds_op *op, const md_kn_
             for (int32_t a = 0; a < f->tensor[t].rank; a++)
                 key[n++] = shape->stride[t][a];
     }
-    return n;
+    out->n = n;
 }

@@ -157,7 +157,7 @@ md_status md_ss_explain(md_strbuf *out, md_ds_op *op, const md_ds_bound *bound, 
 {
     md_ds_record *record = NULL;
     char label[160];
-    MD_TRY(md_ds_find(&record, op, bound));
+    MD_TRY(md_ds_find(&record, op, NULL, bound));
     md_ss_shape_text(label, sizeof label, op->formula, bound->shape.size);
     if (json) {
         print_json(out, op, record, &bound->shape);

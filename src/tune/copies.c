@@ -85,16 +85,32 @@ static md_status copy_runs(md_dev *dev, char *to, const char *from, const layout
 /* What nobody computed yet (a temporary between stages) counts as zeros. */
 static md_status fill_zeros(md_dev *dev, char *to, int64_t n_bytes)
 {
-    static const char zeros[4096];
-    for (int64_t done = 0; done < n_bytes; done += (int64_t)sizeof zeros)
-        MD_TRY(dev->ops->copy(dev, to + done, zeros, (size_t)MD_MIN((int64_t)sizeof zeros, n_bytes - done)));
-    return MD_OK;
+    const int64_t piece = MD_MIN(n_bytes, (int64_t)1 << 20);
+    char *zeros = calloc(1, (size_t)piece);
+    md_status s = zeros ? MD_OK : md_fail_memory();
+    for (int64_t done = 0; done < n_bytes && s == MD_OK; done += piece)
+        s = dev->ops->copy(dev, to + done, zeros, (size_t)MD_MIN(piece, n_bytes - done));
+    free(zeros);
+    return s;
+}
+
+/* The device copies all elements at once; axes that repeat an element count once. */
+static md_status copy_there(md_dev *dev, void *to, const void *from, const md_fx_tensor *tensor, const md_kn_shape *shape, int32_t t)
+{
+    md_tensor a = {.data = to, .dtype = tensor->dtype, .rank = tensor->rank};
+    for (int32_t i = 0; i < a.rank; i++) {
+        a.stride[i] = shape->stride[t][i];
+        a.size[i] = a.stride[i] ? shape->extent[t][i] : 1;
+    }
+    md_tensor b = a;
+    b.data = (void *)(uintptr_t)from;
+    return dev->ops->copy_tensor(dev, dev->tuning, &a, &b);
 }
 
 static md_status take(void **out, md_dev *dev, int64_t n_bytes, int64_t *left)
 {
     if (n_bytes > *left)
-        return md_fail(MD_OUT_OF_MEMORY, "measuring would take more than %lld bytes", (long long)md_tn_copies_limit());
+        return md_fail(MD_OUT_OF_MEMORY, "measuring would take more than %lld bytes", (long long)md_tn_copies_limit(dev));
     MD_TRY(dev->ops->alloc(out, dev, (size_t)n_bytes));
     *left -= n_bytes;
     return MD_OK;
@@ -103,7 +119,7 @@ static md_status take(void **out, md_dev *dev, int64_t n_bytes, int64_t *left)
 static md_status copy_tensor(md_tn_copies *c, const md_fx_tensor *tensor, int32_t t, bool is_read, int64_t *left)
 {
     const layout l = layout_of(tensor, c->call.shape, t);
-    const char *from = c->call.data[t];
+    const char *from = c->call.data[t], *first = from;
     if (l.n_bytes == 0)
         return MD_OK; /* never read nor written: the caller's pointer will do */
     MD_TRY(take(&c->block[t], c->dev, l.n_bytes + ALIGNMENT, left));
@@ -113,28 +129,31 @@ static md_status copy_tensor(md_tn_copies *c, const md_fx_tensor *tensor, int32_
     c->call.data[t] = to - l.lowest * l.item;
     if (!is_read)
         return MD_OK;
+    if (from && c->dev->ops->copy_tensor)
+        return copy_there(c->dev, c->call.data[t], first, tensor, c->call.shape, t);
     return from ? copy_runs(c->dev, to, from, &l) : fill_zeros(c->dev, to, l.n_bytes);
 }
 
 md_status md_tn_copies_make(md_tn_copies *out, md_dev *dev, const md_st_program *program, int32_t stage,
-                            const md_kn_call *call, int64_t workspace_bytes)
+                            const md_kn_call *call, int64_t workspace_bytes, int64_t *left)
 {
     memset(out, 0, sizeof *out);
     out->dev = dev;
     out->call = *call;
-    out->call.report = &out->report;
+    if (!dev->ops->report_create) /* else kernels cannot write there: they report what the real call will report */
+        out->call.report = &out->report;
+    out->call.stream = dev->tuning;
     out->call.program = program;
     out->call.stage = &program->stage[stage];
     const md_st_stage *s = &program->stage[stage];
-    int64_t left = md_tn_copies_limit();
     md_status status = MD_OK;
     for (int32_t i = 0; i < s->n_tensors && status == MD_OK; i++) {
         const md_fx_tensor *tensor = &program->formula->tensor[s->tensor[i]];
         bool is_read = !s->is_stored[i] || tensor->is_updated;
-        status = copy_tensor(out, tensor, s->tensor[i], is_read, &left);
+        status = copy_tensor(out, tensor, s->tensor[i], is_read, left);
     }
     if (status == MD_OK && workspace_bytes > 0) {
-        status = take(&out->block[MD_KN_MAX_TENSORS], dev, workspace_bytes, &left);
+        status = take(&out->block[MD_KN_MAX_TENSORS], dev, workspace_bytes, left);
         out->call.workspace = out->block[MD_KN_MAX_TENSORS];
     }
     if (status != MD_OK)
@@ -150,9 +169,11 @@ void md_tn_copies_finish(md_tn_copies *copies)
     memset(copies->block, 0, sizeof copies->block);
 }
 
-int64_t md_tn_copies_limit(void)
+int64_t md_tn_copies_limit(const md_dev *dev)
 {
     enum { MOST = 256 << 20, SHARE = 20 };
+    if (dev->facts.global_bytes > 0)
+        return dev->facts.global_bytes / SHARE;
     long long kib = 0;
     char *text = NULL;
     if (md_file_read(&text, NULL, "/proc/meminfo") == MD_OK) {

@@ -266,10 +266,9 @@ md_ds_pick script_pick(md_ds_op *op, int64_t n, int64_t stride)
     md_ds_record *record = NULL;
     script_vectors_make(&v, n, stride);
     assert_ok(md_ds_bind(&bound, op, v.arg, 2));
-    assert_ok(md_ds_find(&record, op, &bound));
+    assert_ok(md_ds_find(&record, op, NULL, &bound));
     md_ds_pick pick = record->stage[0].pick;
     md_ds_record_give_back(op, record);
-    md_ds_unbind(&bound, op);
     script_vectors_free(&v);
     return pick;
 }

@@ -41,8 +41,7 @@ static md_ds_record *hold(md_ds_op *op, int64_t n, int64_t offset, int64_t strid
     v.tx.data = v.x + offset;
     v.tx.size[0] = v.ty.size[0] = n;
     assert_ok(md_ds_bind(&bound, op, v.arg, 2));
-    assert_ok(md_ds_find(&record, op, &bound));
-    md_ds_unbind(&bound, op);
+    assert_ok(md_ds_find(&record, op, NULL, &bound));
     script_vectors_free(&v);
     return record;
 }
@@ -321,9 +320,9 @@ static void temporaries_that_cannot_be(void **state)
     md_kn_shape shape = {.size = {(int64_t)1 << 40, (int64_t)1 << 40, 0}};
     op = script_op(&world, two_stages, NULL);
     md_ds_record *record = NULL;
-    assert_fails(md_ds_record_make(&record, op, &shape, NULL), MD_INVALID_ARGUMENT, "more than 10^18 operations and bytes");
+    assert_fails(md_ds_record_make(&record, op, &shape, NULL, false), MD_INVALID_ARGUMENT, "more than 10^18 operations and bytes");
     shape.size[0] = 0; /* empty after all */
-    assert_ok(md_ds_record_make(&record, op, &shape, NULL));
+    assert_ok(md_ds_record_make(&record, op, &shape, NULL, false));
     md_ds_record_free(record);
     md_ds_op_destroy(&op);
 }
