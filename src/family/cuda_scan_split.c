@@ -1,0 +1,115 @@
+/* Scans of few long rows, cut into tiles: one pass in which blocks look back at the totals in front of them, or three launches. */
+#include "base/status.h"
+#include "family/cuda_scan.h"
+
+#include <math.h>
+
+enum { THREADS, ITEMS, LOOKBACK, ALIGNED, STRIDED };
+/* Tiles whose notes fit into the stream's counters, and where those begin there, in units (cuda/scan_split.cu, md_head in front). */
+enum { COUNTED = 65535, COUNTERS = 16, NOTE_BYTES = 16 };
+
+static md_fa_cuda_scan scan_of(const md_fa_config *config)
+{
+    return (md_fa_cuda_scan){.source = "cuda/scan_split.cu", .is_aligned = config->value[ALIGNED], .is_strided = config->value[STRIDED],
+                             .threads = config->value[THREADS], .items = config->value[ITEMS]};
+}
+
+static int64_t tile_vectors(const md_fa_config *config)
+{
+    return (int64_t)config->value[THREADS] * config->value[ITEMS];
+}
+
+static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    md_fa_cuda_scan_size s;
+    if (config->value[ALIGNED] && config->value[STRIDED])
+        return false;
+    md_fa_cuda_scan_measure(&s, target, size);
+    return s.n > tile_vectors(config) * md_fa_cuda_width(target->program, target->stage);
+}
+
+static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
+{
+    md_fa_cuda_scan scan = scan_of(config);
+    md_fa_cuda_scan_envelope(out, target, &scan);
+}
+
+static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
+{
+    md_fa_cuda_scan scan = scan_of(config);
+    bool looks_back = config->value[LOOKBACK];
+    md_status status = MD_OK;
+    *out = (md_kn_source){.n_launches = looks_back ? 2 : 3};
+    scan.n_extra = looks_back ? 2 : 1;
+    scan.extra[0] = (md_kn_param){.kind = MD_KN_WORKSPACE};
+    scan.extra[1] = (md_kn_param){.kind = MD_KN_COUNTERS, .b = COUNTERS};
+    for (int32_t i = 0; i < out->n_launches && status == MD_OK; i++) {
+        scan.phase = i + (looks_back ? 4 : 1);
+        status = md_fa_cuda_scan_print(&out->launch[i], target, &scan);
+    }
+    if (status != MD_OK)
+        md_kn_source_finish(out);
+    return status;
+}
+
+static void set_blocks(md_kn_geometry *out, int64_t blocks, const md_fa_config *config)
+{
+    *out = (md_kn_geometry){.blocks = blocks, .grain = 1, .grid = {(int32_t)MD_MAX(blocks, 1), 1, 1}, .block = {config->value[THREADS], 1, 1}};
+}
+
+static void place(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    md_fa_cuda_scan_size s;
+    md_fa_cuda_scan_measure(&s, target, size);
+    int64_t tiles = s.rows * md_fa_cuda_scan_tiles(s.n, md_fa_cuda_width(target->program, target->stage), tile_vectors(config));
+    *out = (md_kn_plan_geometry){0};
+    if (config->value[LOOKBACK]) {
+        int64_t threads = config->value[THREADS], in_workspace = tiles > COUNTED ? tiles + 1 : 0;
+        set_blocks(&out->launch[0], (in_workspace + threads - 1) / threads, config);
+        set_blocks(&out->launch[1], tiles, config);
+        out->workspace_bytes = in_workspace * NOTE_BYTES;
+    } else {
+        set_blocks(&out->launch[0], tiles, config);
+        set_blocks(&out->launch[1], tiles > 0 ? s.rows : 0, config);
+        set_blocks(&out->launch[2], tiles, config);
+        out->workspace_bytes = tiles * 8;
+    }
+}
+
+static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config, const md_kn_shape *shape)
+{
+    place(out, target, config, shape->size);
+}
+
+static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    md_kn_plan_geometry plan;
+    md_fa_cuda_scan_size s;
+    bool looks_back = config->value[LOOKBACK];
+    md_fa_cuda_scan_measure(&s, target, size);
+    place(&plan, target, config, size);
+    double points = (double)s.rows * (double)s.n, width = md_fa_cuda_width(target->program, target->stage);
+    const md_kn_geometry *last = &plan.launch[looks_back ? 1 : 2];
+    md_fa_cuda_load load = {.blocks = (double)last->blocks, .threads = config->value[THREADS], .bytes = 16.0 * config->value[ITEMS],
+                            .registers = 36 + (int32_t)width * config->value[ITEMS] * 5 / 4};
+    *out = (md_fa_features){.ops_rate = 1, .parallel = target->facts->threads};
+    out->launches = looks_back ? 1 + (plan.launch[0].blocks > 0) : 3;
+    out->memory_bytes = s.bytes + (looks_back ? 0 : s.bytes - s.stored) + points * (config->value[STRIDED] ? 24 : 0) + points * 8 * s.scattered;
+    out->memory_rate = md_fa_cuda_rate(target->facts, &load) * (looks_back ? 0.95 : 1) * (config->value[ALIGNED] ? 1 : 0.9);
+    out->ops = points * (s.ops + 6) * (looks_back ? 1 : 1.5);
+    out->transcendental = points * s.transcendental * (looks_back ? 1 : 2);
+    out->serial_us = looks_back ? 1.5 : 1.0;
+}
+
+const md_fa_family md_fa_cuda_scan_split = {
+    .name = "scan_split",
+    .device = MD_DEV_CUDA,
+    .n_fields = 5,
+    .field = {{"threads", 256, 3, {256, 128, 512}}, {"items", 4, 4, {4, 6, 2, 8}}, {"lookback", 1, 2, {1, 0}}, {"aligned", 0, 2, {1, 0}}, {"strided", 0, 2, {0, 1}}},
+    .applies = md_fa_cuda_scan_applies,
+    .legal = legal,
+    .envelope = envelope,
+    .features = features,
+    .emit = emit,
+    .geometry = geometry,
+};

@@ -1,0 +1,222 @@
+/* Scans of few long rows, cut into tiles of a block each. MD_PHASE:
+ *   1, 2, 3   totals of tiles; what stands in front of each; the tiles again: bits depend on nothing but the length
+ *   4, 5      one pass: a block makes its tile's total known, looks back over the totals in front of it until it meets one that includes all
+ *             before (Merrill and Garland, 2016), and stores. How far it looks depends on timing, so float sums may differ in the last bits
+ *             from call to call. 4 clears notes that lie in the workspace.
+ * The workspace: MD_TOTAL a tile (three phases); 16 bytes a tile behind a head of 16 (look-back over more than MD_COUNTED tiles). */
+#include "md_config.h"
+#include "prelude.h"
+#include "md_expr.h"
+
+#define MD_GROUP MD_THREADS
+#ifndef MD_COUNTED
+#define MD_COUNTED 65535 /* tiles whose notes lie in the stream's counters */
+#endif
+#ifndef MD_DELAY
+#define MD_DELAY 64 /* nanoseconds between two looks */
+#endif
+#include "scan.h"
+
+#if MD_PHASE == 5
+
+/* ---- What a block tells the others: its tile's total, then the total up to its end; one word of 16 bytes, so that nobody sees half of it. */
+enum { MD_PARTIAL = 1, MD_COMPLETE = 2 };
+
+struct md_note {
+    MD_TOTAL total;
+    uint64_t state;
+};
+
+/* In front of the notes. */
+struct md_head {
+    uint64_t epoch;
+    unsigned started, done;
+};
+
+MD_INLINE uint64_t md_bits_of(double v) { return md_u64(v); }
+MD_INLINE uint64_t md_bits_of(float v) { return md_u32(v); }
+MD_INLINE uint64_t md_bits_of(int64_t v) { return (uint64_t)v; }
+MD_INLINE uint64_t md_bits_of(int v) { return (uint32_t)v; }
+MD_INLINE void md_from_bits(double &v, uint64_t b) { v = md_f64(b); }
+MD_INLINE void md_from_bits(float &v, uint64_t b) { v = md_f32((uint32_t)b); }
+MD_INLINE void md_from_bits(int64_t &v, uint64_t b) { v = (int64_t)b; }
+MD_INLINE void md_from_bits(int &v, uint64_t b) { v = (int)b; }
+
+MD_INLINE void md_note_store(char *at, MD_TOTAL total, uint64_t state)
+{
+    asm volatile("{ .reg .b128 w; mov.b128 w, {%1, %2}; st.relaxed.gpu.global.b128 [%0], w; }" ::"l"(at), "l"(md_bits_of(total)), "l"(state) : "memory");
+}
+
+MD_INLINE md_note md_note_load(const char *at)
+{
+    md_note n;
+    uint64_t bits;
+    asm volatile("{ .reg .b128 w; ld.relaxed.gpu.global.b128 w, [%2]; mov.b128 {%0, %1}, w; }" : "=l"(bits), "=l"(n.state) : "l"(at) : "memory");
+    md_from_bits(n.total, bits);
+    return n;
+}
+
+/* Where the notes of this launch lie, and what their states count from: the stream's counters hold those of MD_COUNTED tiles, and the number of
+ * launches in front of this one keeps old notes apart from new ones; more tiles have notes in the workspace, which an empty launch clears. */
+struct md_board {
+    md_head *head;
+    char *notes;
+    uint64_t base;
+};
+
+MD_INLINE md_board md_board_of(const md_params *p, int64_t tiles)
+{
+    const bool is_counted = tiles <= MD_COUNTED;
+    md_head *head = (md_head *)(is_counted ? p->counters0 : p->work0);
+    return md_board{head, (char *)(head + 1), is_counted ? *(volatile uint64_t *)&head->epoch * 4 : 0};
+}
+
+/* By a whole warp: what stands in front of tile `i` of the row whose first note is at `notes`. */
+MD_INLINE MD_TOTAL md_look_back(const char *notes, uint64_t base, int64_t i, int lane)
+{
+    MD_TOTAL before = MD_TOTAL_IDENTITY;
+    for (int64_t at = i - 1 - lane;; at -= 32) {
+        md_note n = {MD_TOTAL_IDENTITY, base + MD_COMPLETE};
+        unsigned complete, wanted;
+        for (;;) {
+            if (at >= 0)
+                n = md_note_load(notes + at * 16);
+            complete = __ballot_sync(0xffffffffu, n.state == base + MD_COMPLETE);
+            wanted = complete ? complete ^ (complete - 1) : 0xffffffffu; /* up to the nearest that is complete */
+            if (!(__ballot_sync(0xffffffffu, n.state <= base) & wanted))
+                break;
+            __nanosleep(MD_DELAY);
+        }
+        MD_TOTAL v = wanted >> lane & 1 ? n.total : (MD_TOTAL)MD_TOTAL_IDENTITY;
+        MD_UNROLL
+        for (int by = 16; by > 0; by /= 2) {
+            const MD_TOTAL further = md_from(v, (lane + by) & 31);
+            v = lane + by < 32 ? MD_OP_TOTAL(further, v) : v;
+        }
+        before = MD_OP_TOTAL(md_from(v, 0), before);
+        if (complete)
+            return before;
+    }
+}
+
+#endif
+
+#if MD_PHASE == 4
+
+extern "C" __global__ void __launch_bounds__(MD_THREADS, 1) md_kernel(const __grid_constant__ md_params params)
+{
+    const md_params *p = &params;
+    const int64_t i = (int64_t)blockIdx.x * MD_THREADS + threadIdx.x;
+    if (i <= MD_ROWS(p) * md_tiles(MD_COUNT(p)))
+        ((ulonglong2 *)p->work0)[i] = ulonglong2{0, 0};
+}
+
+#elif MD_PHASE == 2
+
+/* A block a row; each thread a run of tiles. */
+extern "C" __global__ void __launch_bounds__(MD_THREADS, 1) md_kernel(const __grid_constant__ md_params params)
+{
+    __shared__ MD_TOTAL shared[MD_WARPS];
+    const md_params *p = &params;
+    const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
+    const int64_t tiles = md_tiles(MD_COUNT(p)), run = (tiles + MD_THREADS - 1) / MD_THREADS, from = threadIdx.x * run;
+    const int64_t to = from + run < tiles ? from + run : tiles;
+    if (blockIdx.x >= MD_ROWS(p))
+        return;
+    MD_TOTAL *total = (MD_TOTAL *)p->work0 + (int64_t)blockIdx.x * tiles, all = MD_TOTAL_IDENTITY, before;
+    for (int64_t i = from; i < to; i++)
+        all = MD_OP_TOTAL(all, total[i]);
+    MD_TOTAL sum = all;
+    MD_UNROLL
+    for (int by = 1; by < 32; by *= 2) {
+        const MD_TOTAL left = md_up(sum, by);
+        sum = lane >= by ? MD_OP_TOTAL(left, sum) : sum;
+    }
+    MD_TOTAL left = md_up(sum, 1);
+    left = lane > 0 ? left : (MD_TOTAL)MD_TOTAL_IDENTITY;
+    md_group_scan(md_from(sum, 31), shared, warp, lane, &before);
+    before = MD_OP_TOTAL(before, left);
+    for (int64_t i = from; i < to; i++) {
+        const MD_TOTAL own = total[i];
+        total[i] = before;
+        before = MD_OP_TOTAL(before, own);
+    }
+}
+
+#else
+
+#if MD_PHASE == 5
+/* Blocks take numbers in the order in which they start, so that whoever waits waits for blocks that run. */
+MD_INLINE int64_t md_take(md_head *head)
+{
+    __shared__ unsigned number;
+    if (threadIdx.x == 0)
+        number = atomicAdd(&head->started, 1u);
+    __syncthreads();
+    return number;
+}
+
+/* The last block that comes here leaves the head ready for the next launch. */
+MD_INLINE void md_leave(md_head *head, int64_t tiles)
+{
+    if (threadIdx.x == 0 && atomicAdd(&head->done, 1u) + 1 == tiles) {
+        head->started = 0;
+        head->done = 0;
+        head->epoch++;
+    }
+}
+
+/* What is in front of the block's tile; by all threads. */
+MD_INLINE MD_TOTAL md_front_of(const md_board &board, int64_t number, int64_t i, MD_TOTAL all, int warp, int lane)
+{
+    __shared__ MD_TOTAL front;
+    if (warp == 0) {
+        if (lane == 0)
+            md_note_store(board.notes + number * 16, all, board.base + (i == 0 ? MD_COMPLETE : MD_PARTIAL));
+        const MD_TOTAL before = md_look_back(board.notes + (number - i) * 16, board.base, i, lane);
+        if (lane == 0) {
+            if (i > 0)
+                md_note_store(board.notes + number * 16, MD_OP_TOTAL(before, all), board.base + MD_COMPLETE);
+            front = before;
+        }
+    }
+    __syncthreads();
+    return front;
+}
+#endif
+
+extern "C" __global__ void __launch_bounds__(MD_THREADS, 1) md_kernel(const __grid_constant__ md_params params)
+{
+    __shared__ MD_TOTAL shared[MD_WARPS];
+    const md_params *p = &params;
+    const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
+    const int64_t tiles = md_tiles(MD_COUNT(p)), all_tiles = MD_ROWS(p) * tiles;
+    if (blockIdx.x >= all_tiles)
+        return;
+#if MD_PHASE == 5
+    const md_board board = md_board_of(p, all_tiles);
+    const int64_t number = md_take(board.head);
+#else
+    /* The last pass begins with the tiles that were read last: some are still in L2. */
+    const int64_t number = MD_PHASE == 3 ? all_tiles - 1 - blockIdx.x : blockIdx.x;
+#endif
+    const int64_t row = number / tiles, i = number % tiles;
+    MD_ROW_AT(p, row);
+    const md_track track = md_track_of(MD_COUNT(p), MD_ALIGNED ? 0 : md_lead(MD_X p, 0));
+    const int64_t q = i * MD_TILE_VECTORS + warp * (32 * MD_ITEMS);
+    md_tile tile;
+    MD_TOTAL before;
+    md_tile_load(MD_X p, tile, track, q, lane);
+    const MD_TOTAL all = md_group_scan(md_tile_scan(tile, lane), shared, warp, lane, &before);
+#if MD_PHASE == 1
+    if (threadIdx.x == 0)
+        ((MD_TOTAL *)p->work0)[number] = all;
+#elif MD_PHASE == 3
+    md_tile_store(MD_X p, tile, track, q, lane, MD_OP_TOTAL(((MD_TOTAL *)p->work0)[number], before));
+#else
+    md_tile_store(MD_X p, tile, track, q, lane, MD_OP_TOTAL(md_front_of(board, number, i, all, warp, lane), before));
+    md_leave(board.head, all_tiles);
+#endif
+}
+
+#endif
