@@ -147,6 +147,12 @@ const char *md_env_path(void)
     return path && path[0] ? path : "/usr/local/bin:/usr/bin:/bin";
 }
 
+const char *md_env_foreign(const char *name)
+{
+    const char *value = secure_getenv(name);
+    return value && value[0] ? value : NULL;
+}
+
 int md_env_describe(int32_t i, const char **name, const char **values, const char **meaning)
 {
     bool is_there = i >= 0 && i < MD_COUNT(variables);

@@ -28,6 +28,8 @@ md_status md_env_read(md_env *out);
 const char *md_env_temp_root(void);
 /** PATH, else the system's own folders. */
 const char *md_env_path(void);
+/** A variable of somebody else ("CUDA_HOME"); NULL where unset or empty. */
+const char *md_env_foreign(const char *name);
 /** Row i of the table; false beyond the end. */
 int md_env_describe(int32_t i, const char **name, const char **values, const char **meaning);
 #endif

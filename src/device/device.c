@@ -1,25 +1,52 @@
 #include "device/device.h"
 
 #include "base/status.h"
+#include "device/cuda.h"
 #include "device/host.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-static bool is_cuda(const char *name)
+/* The N of "cuda:N", -1 for "cuda". False where the name is neither. */
+static bool parse_cuda(int32_t *index, const char *name)
 {
+    enum { MAX_DIGITS = 6 };
     static const char cuda[] = "cuda";
     size_t n = sizeof cuda - 1;
-    return strncmp(name, cuda, n) == 0 && (name[n] == 0 || name[n] == ':');
+    if (strncmp(name, cuda, n) != 0 || (name[n] != 0 && name[n] != ':'))
+        return false;
+    const char *digits = name + n + 1;
+    if (name[n] == 0) {
+        *index = -1;
+        return true;
+    }
+    size_t n_digits = strspn(digits, "0123456789");
+    *index = (int32_t)strtol(digits, NULL, 10);
+    return n_digits > 0 && n_digits <= MAX_DIGITS && digits[n_digits] == 0;
+}
+
+/* The GPU if there is one that will do, else the host. Memory that is short is no answer to that question. */
+static md_status open_any(md_dev **out, const md_dev_options *options)
+{
+    md_status status = md_dev_cuda_open(out, options, -1);
+    if (status == MD_OK || status == MD_OUT_OF_MEMORY)
+        return status;
+    md_log_at(options->log, status == MD_UNSUPPORTED ? MD_LOG_DEBUG : MD_LOG_WARN, "the host serves: %s", md_last_error());
+    return md_dev_host_open(out, options);
 }
 
 md_status md_dev_open(md_dev **out, const md_dev_options *options)
 {
     const char *name = options->device ? options->device : "auto";
-    if (strcmp(name, "auto") == 0 || strcmp(name, "host") == 0)
+    int32_t index = -1;
+    if (strcmp(name, "auto") == 0)
+        return open_any(out, options);
+    if (strcmp(name, "host") == 0)
         return md_dev_host_open(out, options);
-    if (is_cuda(name))
-        return md_fail(MD_UNSUPPORTED, "device '%.100s': CUDA is not in this build; use host or auto", name);
-    return md_fail(MD_INVALID_ARGUMENT, "device '%.100s'; auto, host, cuda and cuda:N are possible", name);
+    if (!parse_cuda(&index, name))
+        return md_fail(MD_INVALID_ARGUMENT, "device '%.100s'; auto, host, cuda and cuda:N are possible", name);
+    md_status status = md_dev_cuda_open(out, options, index);
+    return status == MD_OK ? MD_OK : md_fail_more(status, "; device '%.100s' was asked for", name);
 }
 
 void md_dev_close(md_dev **dev)

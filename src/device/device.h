@@ -63,6 +63,8 @@ typedef struct md_dev_ops {
      * function for the same stream asks for more. Grown on demand, never while the stream is captured (a capture gets memory of its own, which
      * lives as long as the device). Thread-safe; calls on one stream are ordered by the caller. */
     md_status (*workspace)(void **out, md_dev *dev, md_stream stream, size_t n_bytes);
+    /* Counters of the stream (MD_KN_COUNTER_BYTES in kernel.h): the same memory at every call for a stream, or for one capture of it. As workspace. */
+    md_status (*counters)(void **out, md_dev *dev, md_stream stream);
     /* Elements of `from` to `to` (same rank, sizes, dtype; any strides), enqueued on the stream. */
     md_status (*copy_tensor)(md_dev *dev, md_stream stream, const md_tensor *to, const md_tensor *from);
     /* A report that kernels can write; belongs to the device. */

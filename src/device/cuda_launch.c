@@ -1,0 +1,83 @@
+#include "device/cuda_inside.h"
+
+#include "base/status.h"
+
+cudaError_t md_dev_cuda_start(cudaStream_t stream, const md_dev_cuda_kernel *kernel, const md_kn_geometry *g, const md_kn_word *params)
+{
+    cudaLaunchAttribute attribute[2];
+    unsigned n = 0;
+    if (g->cluster > 1) {
+        attribute[n].id = cudaLaunchAttributeClusterDimension;
+        attribute[n].val.clusterDim.x = (unsigned)g->cluster;
+        attribute[n].val.clusterDim.y = 1;
+        attribute[n++].val.clusterDim.z = 1;
+    }
+    if (g->is_cooperative) {
+        attribute[n].id = cudaLaunchAttributeCooperative;
+        attribute[n++].val.cooperative = 1;
+    }
+    cudaLaunchConfig_t config = {
+        .gridDim = {(unsigned)g->grid[0], (unsigned)g->grid[1], (unsigned)g->grid[2]},
+        .blockDim = {(unsigned)g->block[0], (unsigned)g->block[1], (unsigned)g->block[2]},
+        .dynamicSmemBytes = (size_t)g->scratch_bytes,
+        .stream = stream,
+        .attrs = attribute,
+        .numAttrs = n,
+    };
+    /* One parameter: a struct of words. */
+    void *args[1] = {(void *)(uintptr_t)params};
+    return cudaLaunchKernelExC(&config, (const void *)kernel->kernel, args);
+}
+
+static md_status fail_launch(md_dev_cuda *dev, cudaError_t error, const md_dev_cuda_kernel *k, const md_kn_geometry *g)
+{
+    if (error == cudaErrorInvalidResourceHandle) {
+        (void)cudaGetLastError();
+        return md_fail(MD_INVALID_ARGUMENT, "cuda:%d: the stream is no stream of this device", (int)dev->base.facts.index);
+    }
+    return md_dev_cuda_result(dev, error,
+                              "launching kernel '%.40s', grid %d x %d x %d, block %d x %d x %d, cluster %d%s, %lld bytes shared, %d registers",
+                              k->facts.kernel, (int)g->grid[0], (int)g->grid[1], (int)g->grid[2], (int)g->block[0], (int)g->block[1],
+                              (int)g->block[2], (int)g->cluster, g->is_cooperative ? ", cooperative" : "",
+                              (long long)(g->scratch_bytes + k->facts.shared_bytes), (int)k->facts.registers);
+}
+
+/* Libraries get the stream and the device by the call. */
+static md_status run_function(md_dev *dev, md_stream stream, const md_dev_cuda_kernel *k, const md_kn_call *call)
+{
+    md_kn_call own = *call;
+    own.stream = stream;
+    own.device = dev;
+    return k->function(&own);
+}
+
+/* The one call of a warm path: what can be asked cheaply is asked, all else is the runtime's answer. */
+md_status md_dev_cuda_launch(md_dev *base, md_stream stream, const md_dev_kernel *kernel, const md_kn_geometry *geometry, const md_kn_word *params,
+                             int32_t n, const md_kn_call *call)
+{
+    md_dev_cuda *dev = (md_dev_cuda *)base;
+    const md_dev_cuda_kernel *k = (const md_dev_cuda_kernel *)kernel;
+    if (geometry->blocks <= 0)
+        return MD_OK;
+    if (dev->lost) {
+        md_dev_cuda_scope none;
+        return md_dev_cuda_enter(&none, dev); /* says why it cannot */
+    }
+    int current = -1;
+    bool is_elsewhere = cudaGetDevice(&current) == cudaSuccess && current != base->facts.index;
+    if (is_elsewhere)
+        MD_CUDA_TRY(dev, cudaSetDevice(base->facts.index), "making the device current");
+    md_status status = MD_OK;
+    if (k->function) {
+        status = run_function(base, stream, k, call);
+    } else if (k->facts.param_bytes > n * (int32_t)sizeof *params) {
+        status = md_fail(MD_INTERNAL, "kernel '%.40s' takes %d bytes of parameters and got %d words", k->facts.kernel, (int)k->facts.param_bytes, (int)n);
+    } else {
+        cudaError_t error = md_dev_cuda_start((cudaStream_t)stream, k, geometry, params);
+        if (error != cudaSuccess)
+            status = fail_launch(dev, error, k, geometry);
+    }
+    if (is_elsewhere)
+        (void)cudaSetDevice(current);
+    return status;
+}

@@ -1,0 +1,76 @@
+#include "device/cuda_inside.h"
+
+#include "base/status.h"
+
+#include <stdatomic.h>
+
+/* Nothing of the body runs before all of it is enqueued: else the gaps in which the GPU waits for the host would be measured. A body that
+ * waits for the stream, or enqueues more than fits, opens the gate late: by this limit. */
+enum { GATE_LIMIT_NS = 2000000 };
+
+static md_status prepare(md_dev_cuda *dev)
+{
+    if (!dev->begin)
+        MD_CUDA_TRY(dev, cudaEventCreate(&dev->begin), "making an event");
+    if (!dev->end)
+        MD_CUDA_TRY(dev, cudaEventCreate(&dev->end), "making an event");
+    if (!dev->gate_flag) {
+        void *p = NULL;
+        MD_CUDA_TRY(dev, cudaHostAlloc(&p, sizeof(int32_t), cudaHostAllocMapped | cudaHostAllocPortable), "pinning memory for a gate");
+        dev->gate_flag = p;
+    }
+    if (!dev->gate && dev->base.facts.can_compile)
+        return md_dev_cuda_make(&dev->gate, dev, "cuda/gate.cu");
+    return MD_OK;
+}
+
+static md_status close_gate(md_dev_cuda *dev, cudaStream_t stream)
+{
+    void *mapped = NULL;
+    __atomic_store_n(dev->gate_flag, 0, __ATOMIC_SEQ_CST);
+    if (!dev->gate)
+        return MD_OK;
+    MD_CUDA_TRY(dev, cudaHostGetDevicePointer(&mapped, dev->gate_flag, 0), "mapping memory for a gate");
+    md_kn_word word[2] = {{.p = mapped}, {.i = GATE_LIMIT_NS}};
+    md_kn_geometry g = {.blocks = 1, .grain = 1, .grid = {1, 1, 1}, .block = {32, 1, 1}};
+    MD_CUDA_TRY(dev, md_dev_cuda_start(stream, (const md_dev_cuda_kernel *)dev->gate, &g, word), "closing a gate");
+    return MD_OK;
+}
+
+static md_status measure(float *ms, md_dev_cuda *dev, cudaStream_t stream, md_status (*body)(void *user), void *user)
+{
+    MD_TRY(prepare(dev));
+    MD_TRY(close_gate(dev, stream));
+    cudaError_t error = cudaEventRecord(dev->begin, stream);
+    md_status status = error == cudaSuccess ? body(user) : MD_OK;
+    if (error == cudaSuccess)
+        error = cudaEventRecord(dev->end, stream);
+    __atomic_store_n(dev->gate_flag, 1, __ATOMIC_SEQ_CST);
+    cudaError_t waited = cudaStreamSynchronize(stream);
+    if (status != MD_OK)
+        return status;
+    if (error == cudaSuccess)
+        error = waited;
+    if (error == cudaSuccess)
+        error = cudaEventElapsedTime(ms, dev->begin, dev->end);
+    return md_dev_cuda_result(dev, error, "measuring time");
+}
+
+md_status md_dev_cuda_time(double *us, md_dev *base, md_stream stream, md_status (*body)(void *user), void *user)
+{
+    md_dev_cuda *dev = (md_dev_cuda *)base;
+    md_dev_cuda_scope scope;
+    float ms = 0.0f;
+    if (md_dev_cuda_is_capturing(base, stream))
+        return md_fail(MD_UNSUPPORTED, "time cannot be measured while the stream is captured");
+    pthread_mutex_lock(&dev->clock_lock);
+    md_status status = md_dev_cuda_enter(&scope, dev);
+    if (status == MD_OK) {
+        status = measure(&ms, dev, (cudaStream_t)stream, body, user);
+        md_dev_cuda_leave(&scope);
+    }
+    pthread_mutex_unlock(&dev->clock_lock);
+    if (status == MD_OK)
+        *us = (double)ms * 1e3;
+    return status;
+}
