@@ -1,0 +1,167 @@
+#include "gate.h"
+
+#include "support/check.h"
+
+#include "base/status.h"
+#include "expr/catalogue.h"
+
+/* What the boards measure, and forms beside them that families print differently. */
+static const char *const op_list[] = {
+    "softmax", "layer_norm", "rms_norm", "cross_entropy", "var", "argmax", "max", "sum", "logsumexp", "causal_softmax", "masked_softmax",
+    "residual_add_rms_norm", "column_sum", "sum_all", /* rows and columns */
+    "copy", "transpose", "gelu", "bias_gelu", "silu_mul", "adamw", /* pointwise */
+    "cumsum", "cumprod", /* scans */
+    "embedding", "gather_rows", "embedding_grad", "scatter_max", "histogram", "rope", /* gathers and scatters */
+    "Y[i,j] = X[i,j] * B[j,i] + C[j]", "Y[i,j] = X[i,j] / sum[k](abs(X[i,k]))", "Y[i,j] = cummax[j](X[i,j] * S[j])"};
+static const md_dtype dtype_list[] = {MD_F32, MD_BF16, MD_F16};
+static const int32_t capability_list[] = {80, 90, 100};
+
+static const int64_t diagonal[] = {1, 16, 64, 256, 1024, 4096};
+/* The last dim, and all others. */
+static const int64_t lopsided[][2] = {{1 << 20, 1}, {131072, 16}, {64, 65536}, {12289, 4097}};
+_Static_assert(MD_COUNT(diagonal) + MD_COUNT(lopsided) == GATE_SIZES, "sizes");
+
+void gate_sizes(int64_t out[MD_FX_MAX_DIMS], const md_fx_formula *formula, int32_t i)
+{
+    for (int32_t d = 0; d < formula->n_dims; d++) {
+        const md_fx_dim *dim = &formula->dim[d];
+        if (i < (int32_t)MD_COUNT(diagonal))
+            out[d] = diagonal[i];
+        else
+            out[d] = lopsided[i - (int32_t)MD_COUNT(diagonal)][d + 1 < formula->n_dims];
+        if (dim->size >= 0)
+            out[d] = dim->size;
+    }
+}
+
+static const md_dev_facts *assumed(md_status *s, int32_t i)
+{
+    static md_dev_facts facts[MD_COUNT(capability_list)];
+    if (facts[i].capability == 0)
+        *s = md_dev_cuda_assume(&facts[i], capability_list[i]);
+    return &facts[i];
+}
+
+typedef struct collector {
+    gate_list *list;
+    gate_case c;
+    int32_t first; /* of this operation, stage, family and architecture */
+    bool failed;
+} collector;
+
+static bool collect(void *user, const md_fa_config *config)
+{
+    collector *k = user;
+    gate_list *list = k->list;
+    for (int32_t i = k->first; i < list->n; i++)
+        if (memcmp(&list->at[i].config, config, sizeof *config) == 0)
+            return true;
+    if (list->n == list->capacity) {
+        int32_t capacity = list->capacity * 2 + 1024;
+        gate_case *at = realloc(list->at, (size_t)capacity * sizeof *at);
+        if (!at) {
+            k->failed = true;
+            return false;
+        }
+        list->at = at;
+        list->capacity = capacity;
+    }
+    list->at[list->n] = k->c;
+    list->at[list->n++].config = *config;
+    return true;
+}
+
+static md_status collect_family(gate_list *list, const gate_case *c)
+{
+    collector k = {list, *c, list->n, false};
+    md_fa_target target = {c->program, c->stage, c->facts};
+    if (!c->family->applies(&target))
+        return MD_OK;
+    for (int32_t i = 0; i < GATE_SIZES; i++) {
+        int64_t size[MD_FX_MAX_DIMS] = {0};
+        gate_sizes(size, c->program->formula, i);
+        md_fa_each(&target, c->family, size, collect, &k);
+    }
+    return k.failed ? md_fail_memory() : MD_OK;
+}
+
+static md_status make_program(gate_list *list, const char *op, md_dtype dtype)
+{
+    const md_catalogue_entry *entry = md_catalogue_find(op);
+    md_fx_options options = {.dtype = dtype};
+    int32_t n = list->n_programs;
+    if (n == (int32_t)MD_COUNT(list->program))
+        return md_fail(MD_INTERNAL, "too many operations for the gate");
+    MD_TRY(md_fx_formula_create(&list->formula[n], entry ? entry->formula : op, &options));
+    list->n_programs++;
+    MD_TRY(md_st_split(list->formula[n]));
+    return md_st_program_create(&list->program[n], list->formula[n]);
+}
+
+static bool is_asked(const char *only, const gate_case *c)
+{
+    return !only || strcmp(only, c->op) == 0 || strcmp(only, c->family->name) == 0 || strcmp(only, c->facts->arch) == 0;
+}
+
+static md_status collect_program(gate_list *list, int32_t op, md_dtype dtype, const char *only)
+{
+    md_status s = MD_OK;
+    MD_TRY(make_program(list, op_list[op], dtype));
+    const md_st_program *program = list->program[list->n_programs - 1];
+    for (int32_t a = 0; s == MD_OK && a < (int32_t)MD_COUNT(capability_list); a++)
+        for (int32_t stage = 0; s == MD_OK && stage < program->n_stages; stage++)
+            for (const md_fa_family *const *f = md_fa_families(MD_DEV_CUDA); s == MD_OK && *f; f++) {
+                gate_case c = {.op = op_list[op], .dtype = dtype, .program = program, .stage = stage, .facts = assumed(&s, a), .family = *f, .op_id = op};
+                if (s == MD_OK && is_asked(only, &c))
+                    s = collect_family(list, &c);
+            }
+    return s;
+}
+
+md_status gate_list_make(gate_list *out, const char *only)
+{
+    for (int32_t i = 0; i < (int32_t)MD_COUNT(op_list); i++)
+        for (int32_t t = 0; t < (int32_t)MD_COUNT(dtype_list); t++)
+            MD_TRY(collect_program(out, i, dtype_list[t], only));
+    return MD_OK;
+}
+
+void gate_list_finish(gate_list *list)
+{
+    for (int32_t i = 0; i < list->n_programs; i++) {
+        md_st_program_destroy(&list->program[i]);
+        md_fx_formula_destroy(&list->formula[i]);
+    }
+    free(list->at);
+}
+
+static void swap(gate_list *list, int32_t a, int32_t b)
+{
+    gate_case c = list->at[a];
+    list->at[a] = list->at[b];
+    list->at[b] = c;
+}
+
+static bool is_covered(const gate_list *list, int32_t n, const gate_case *c)
+{
+    bool op = false, place = false;
+    for (int32_t i = 0; i < n && !(op && place); i++) {
+        const gate_case *x = &list->at[i];
+        if (x->family != c->family)
+            continue;
+        op |= x->op_id == c->op_id;
+        place |= x->facts == c->facts && x->dtype == c->dtype;
+    }
+    return op && place;
+}
+
+int32_t gate_list_sample(gate_list *list, uint64_t seed)
+{
+    int32_t n = 0;
+    for (int32_t i = list->n - 1; i > 0; i--)
+        swap(list, i, (int32_t)(check_random(&seed) % (uint64_t)(i + 1)));
+    for (int32_t i = 0; i < list->n; i++)
+        if (!is_covered(list, n, &list->at[i]))
+            swap(list, i, n++);
+    return n;
+}

@@ -1,0 +1,146 @@
+/* GPU kernels without a GPU: every family's configs for the boards' operations, as text, through NVRTC for three architectures, held to what a kernel
+ * of ours must be: no stack frame, no spills, no ptxas warning of lost performance, registers and shared memory of a block within the limits
+ * wherever the family would launch it. `--full` compiles all of them; otherwise a sample that MD_TEST_SEED picks: one of each family with each operation
+ * and of each family on each architecture and dtype, then as many as there is time for (MD_GATE_SECONDS, 40). */
+#include "gate.h"
+
+#include "support/check.h"
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "device/nvrtc.h"
+
+#include <pthread.h>
+#include <time.h>
+
+enum { N_THREADS = 2, MAX_TOLD = 12 };
+
+typedef struct gate_run {
+    gate_list *list;
+    pthread_mutex_t lock; /* of everything below, and of emitting */
+    int32_t next, n_must; /* cases before n_must are compiled whatever the time */
+    uint64_t end_ns;
+    int32_t n_done, n_failed;
+    double sum_ms, worst_ms;
+    char worst[256];
+} gate_run;
+
+static double thread_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+}
+
+/* One launch; `ms` gets the compiler's time. */
+static md_status compile_launch(double *ms, const gate_case *c, const md_kn_launch_source *source, int32_t launch)
+{
+    md_strbuf log = {0};
+    md_dev_cubin cubin;
+    void *binary = NULL;
+    size_t n_bytes = 0;
+    double start = thread_ms();
+    const char *text = md_strbuf_text(&source->text);
+    md_status s = md_dev_nvrtc_compile(&binary, &n_bytes, &log, text, c->facts->arch);
+    *ms = thread_ms() - start;
+    if (s == MD_OK)
+        s = md_dev_nvrtc_check(&cubin, binary, n_bytes, md_strbuf_text(&log), text, source->entry);
+    if (s == MD_OK)
+        s = gate_check_launch(c, source, launch, &cubin);
+    free(binary);
+    md_strbuf_finish(&log);
+    return s;
+}
+
+static md_status compile_case(double *ms, gate_run *run, const gate_case *c)
+{
+    md_kn_source source = {0};
+    md_fa_target target = {c->program, c->stage, c->facts};
+    pthread_mutex_lock(&run->lock);
+    md_status s = c->family->emit(&source, &target, &c->config);
+    pthread_mutex_unlock(&run->lock);
+    *ms = 0.0;
+    for (int32_t i = 0; s == MD_OK && i < source.n_launches; i++) {
+        double one = 0.0;
+        if (source.launch[i].code != MD_KN_TEXT)
+            continue;
+        s = compile_launch(&one, c, &source.launch[i], i);
+        *ms = MD_MAX(*ms, one);
+    }
+    md_kn_source_finish(&source);
+    return s;
+}
+
+static void describe(char out[256], const gate_case *c)
+{
+    char name[MD_FA_NAME];
+    md_fa_name(name, c->family, &c->config);
+    snprintf(out, 256, "%s %s stage %d %s %s", c->op, md_dtype_name(c->dtype), (int)c->stage, c->facts->arch, name);
+}
+
+static void note(gate_run *run, const gate_case *c, double ms, md_status s)
+{
+    char text[256];
+    describe(text, c);
+    run->n_done++;
+    run->sum_ms += ms;
+    if (ms > run->worst_ms) {
+        run->worst_ms = ms;
+        memcpy(run->worst, text, sizeof text);
+    }
+    if (s != MD_OK && run->n_failed++ < MAX_TOLD)
+        print_error("%s: %s\n", text, md_last_error());
+}
+
+static void *work(void *user)
+{
+    gate_run *run = user;
+    pthread_mutex_lock(&run->lock);
+    while (run->next < run->list->n && (run->next < run->n_must || md_clock_ns() < run->end_ns)) {
+        const gate_case *c = &run->list->at[run->next++];
+        pthread_mutex_unlock(&run->lock);
+        double ms = 0.0;
+        md_status s = compile_case(&ms, run, c);
+        pthread_mutex_lock(&run->lock);
+        note(run, c, ms, s);
+    }
+    pthread_mutex_unlock(&run->lock);
+    return NULL;
+}
+
+static bool is_full;
+
+static void test_gate(void **state)
+{
+    (void)state;
+    md_dev_nvrtc nvrtc;
+    if (md_dev_nvrtc_open(&nvrtc) != MD_OK) {
+        print_message("GPU KERNELS NOT CHECKED: %s\n", md_last_error());
+        skip();
+    }
+    const char *seconds = getenv("MD_GATE_SECONDS");
+    gate_list list = {0};
+    gate_run run = {.list = &list, .lock = PTHREAD_MUTEX_INITIALIZER};
+    uint64_t seed = check_seed();
+    assert_ok(gate_list_make(&list, getenv("MD_GATE_ONLY")));
+    run.n_must = is_full ? list.n : gate_list_sample(&list, seed);
+    run.end_ns = md_clock_ns() + (uint64_t)(1e9 * (seconds ? atof(seconds) : 40.0));
+    pthread_t thread[N_THREADS];
+    for (int32_t i = 0; i < N_THREADS; i++)
+        assert_int_equal(pthread_create(&thread[i], NULL, work, &run), 0);
+    for (int32_t i = 0; i < N_THREADS; i++)
+        pthread_join(thread[i], NULL);
+    print_message("NVRTC %d.%d: %d of %d variants compiled (%d chosen to be), %.0f ms of processor time each, at most %.0f ms: %s\n",
+                  (int)(nvrtc.version / 1000), (int)(nvrtc.version % 1000 / 10), (int)run.n_done, (int)list.n, (int)run.n_must,
+                  run.sum_ms / MD_MAX(run.n_done, 1), run.worst_ms, run.worst);
+    gate_list_finish(&list);
+    if (run.n_failed > 0)
+        fail_msg("%d of %d variants failed", (int)run.n_failed, (int)run.n_done);
+}
+
+int main(int n, char **argument)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_gate)};
+    is_full = n > 1 && strcmp(argument[1], "--full") == 0;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
