@@ -52,7 +52,7 @@ typedef struct md_ds_record {
 
 typedef struct md_ds_counters {
     _Atomic uint64_t calls, hits, misses, evictions, measured, adopted, by_reference, captured_misses;
-    _Atomic uint64_t forgotten_calls, forgotten_ns; /* of records that are gone; calls that were not timed count as the model says */
+    _Atomic uint64_t forgotten_calls, forgotten_ns, forgotten_timed; /* of records that are gone; calls that were not timed count as the model says */
 } md_ds_counters;
 
 typedef struct md_ds_op {

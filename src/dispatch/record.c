@@ -112,6 +112,7 @@ static void forget(md_ds_op *op, md_ds_record *r)
 {
     atomic_fetch_add_explicit(&op->count.forgotten_calls, atomic_load_explicit(&r->calls, memory_order_relaxed), memory_order_relaxed);
     atomic_fetch_add_explicit(&op->count.forgotten_ns, md_ds_record_ns(r), memory_order_relaxed);
+    atomic_fetch_add_explicit(&op->count.forgotten_timed, atomic_load_explicit(&r->n_timed, memory_order_relaxed), memory_order_relaxed);
     md_ds_record_free(r);
 }
 

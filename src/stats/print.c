@@ -9,6 +9,12 @@ static double mean_us(const md_ss_row *r)
     return r->calls ? r->time_us / (double)r->calls : 0.0;
 }
 
+/* Where the time is from. */
+static const char *clock_name(const md_ss_row *r)
+{
+    return r->n_timed == 0 ? "model" : r->n_timed < r->calls ? "sampled" : "measured";
+}
+
 /* "-" where no distance applies, else octaves. */
 static void distance_text(char out[16], double distance)
 {
@@ -37,8 +43,8 @@ static widths measure(const md_ss_rows *rows)
 static void print_table(md_strbuf *out, const md_ss_rows *rows)
 {
     widths w = measure(rows);
-    md_strbuf_printf(out, "%-*s  %-*s  %-*s  %-9s  %8s  %8s  %10s  %10s  %s\n", w.op, "op", w.shape, "shape", w.variant, "variant", "why",
-                     "distance", "calls", "total ms", "us a call", "runner-up (by)");
+    md_strbuf_printf(out, "%-*s  %-*s  %-*s  %-9s  %8s  %8s  %10s  %10s  %-8s  %s\n", w.op, "op", w.shape, "shape", w.variant, "variant", "why",
+                     "distance", "calls", "total ms", "us a call", "time", "runner-up (by)");
     for (int64_t i = 0; i < rows->n; i++) {
         const md_ss_row *r = &rows->row[i];
         for (int32_t s = 0; s < r->n_stages; s++) {
@@ -48,9 +54,9 @@ static void print_table(md_strbuf *out, const md_ss_rows *rows)
             md_strbuf_printf(out, "%-*s  %-*s  %-*s  %-9s  %8s", w.op, s ? "" : r->op, w.shape, s ? "  next stage" : r->shape, w.variant, g->variant,
                              g->source, distance);
             if (s == 0)
-                md_strbuf_printf(out, "  %8llu  %10.3f  %10.2f", (unsigned long long)r->calls, r->time_us / 1e3, mean_us(r));
+                md_strbuf_printf(out, "  %8llu  %10.3f  %10.2f  %-8s", (unsigned long long)r->calls, r->time_us / 1e3, mean_us(r), clock_name(r));
             else
-                md_strbuf_printf(out, "  %8s  %10s  %10s", "", "", "");
+                md_strbuf_printf(out, "  %8s  %10s  %10s  %8s", "", "", "", "");
             if (g->runner_up[0])
                 md_strbuf_printf(out, "  %s (%.2f)", g->runner_up, g->margin);
             md_strbuf_add(out, "\n");
@@ -77,7 +83,7 @@ static void add_csv(md_strbuf *out, const char *text)
 
 static void print_csv(md_strbuf *out, const md_ss_rows *rows)
 {
-    md_strbuf_add(out, "op,shape,stage,variant,why,distance,runner_up,margin,calls,total_us,us\n");
+    md_strbuf_add(out, "op,shape,stage,variant,why,distance,runner_up,margin,calls,total_us,us,time\n");
     for (int64_t i = 0; i < rows->n; i++) {
         const md_ss_row *r = &rows->row[i];
         for (int32_t s = 0; s < r->n_stages; s++) {
@@ -86,8 +92,8 @@ static void print_csv(md_strbuf *out, const md_ss_rows *rows)
             md_strbuf_printf(out, ",%s,%d,%s,%s,", r->shape, s, g->variant, g->source);
             if (g->distance >= 0)
                 md_strbuf_printf(out, "%.6g", g->distance);
-            md_strbuf_printf(out, ",%s,%.6g,%llu,%.3f,%.3f\n", g->runner_up, g->margin, (unsigned long long)r->calls, r->time_us,
-                             mean_us(r));
+            md_strbuf_printf(out, ",%s,%.6g,%llu,%.3f,%.3f,%s\n", g->runner_up, g->margin, (unsigned long long)r->calls, r->time_us,
+                             mean_us(r), clock_name(r));
         }
     }
 }
@@ -109,8 +115,8 @@ static json_t *row_json(const md_ss_row *r)
         json_decref(stages);
         return NULL;
     }
-    return json_pack("{s:o, s:s, s:I, s:o, s:o, s:o}", "op", md_ss_json_text(r->op), "shape", r->shape, "calls", (json_int_t)r->calls,
-                     "total_us", md_ss_json_real(r->time_us), "us", md_ss_json_real(mean_us(r)), "stages", stages);
+    return json_pack("{s:o, s:s, s:I, s:o, s:o, s:s, s:o}", "op", md_ss_json_text(r->op), "shape", r->shape, "calls", (json_int_t)r->calls,
+                     "total_us", md_ss_json_real(r->time_us), "us", md_ss_json_real(mean_us(r)), "time", clock_name(r), "stages", stages);
 }
 
 static void print_json(md_strbuf *out, const md_ss_rows *rows)

@@ -62,7 +62,8 @@ static void add_record(void *user, const md_ds_record *record)
     if (record->is_strided)
         strcat(r->shape, " strided");
     r->calls = calls;
-    r->time_us = (double)atomic_load_explicit(&record->time_ns, memory_order_relaxed) / 1e3;
+    r->time_us = (double)md_ds_record_ns(record) / 1e3;
+    r->n_timed = atomic_load_explicit(&record->n_timed, memory_order_relaxed);
     r->n_stages = v->op->n_stages;
     for (int32_t s = 0; s < r->n_stages; s++) {
         const md_ds_pick *p = &record->stage[s].pick;
@@ -86,6 +87,7 @@ static void add_forgotten(md_ss_rows *rows, const md_ds_op *op)
     snprintf(r->shape, sizeof r->shape, "other shapes");
     r->calls = calls;
     r->time_us = (double)atomic_load_explicit(&op->count.forgotten_ns, memory_order_relaxed) / 1e3;
+    r->n_timed = atomic_load_explicit(&op->count.forgotten_timed, memory_order_relaxed);
     r->n_stages = 1;
     snprintf(r->stage[0].variant, sizeof r->stage[0].variant, "forgotten");
     r->stage[0].source = "evicted";
@@ -137,6 +139,7 @@ static void merge_equal(md_ss_rows *rows)
         if (by_choice(last, &rows->row[i]) == 0) {
             last->calls += rows->row[i].calls;
             last->time_us += rows->row[i].time_us;
+            last->n_timed += rows->row[i].n_timed;
         } else {
             rows->row[++kept] = rows->row[i];
         }

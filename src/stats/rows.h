@@ -18,6 +18,7 @@ typedef struct md_ss_row {
     md_ss_stage stage[MD_ST_MAX_STAGES];
     uint64_t calls;
     double time_us; /* of all calls: first launch to the end of the last */
+    uint64_t n_timed; /* calls that were timed; the others count as much on average, or, where none was, as the model says */
 } md_ss_row;
 
 typedef struct md_ss_rows {

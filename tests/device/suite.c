@@ -70,7 +70,9 @@ static void conform(suite *s, const conformance_case *c, md_op *op)
             if (arg[i].tensor == &c->tensor[k].tensor)
                 arg[i].tensor = &p.tensor[k];
     }
-    const md_status status = md_call(op, NULL, arg, n), checked = md_check(s->context);
+    const md_status status = md_call(op, NULL, arg, n);
+    assert_ok(md_sync(s->context, NULL));
+    const md_status checked = md_check(s->context);
     const bool is_refusal = c->fails[0] != 0 || c->has_fault;
     const char *part = c->fails[0] ? c->fails : c->fault_tensor;
     /* Products and exponentials of f32 against f64; stores of 16 bits hide that. */

@@ -37,7 +37,8 @@ typedef struct bench {
     md_fx_binding binding;
     md_kn_shape shape;
     md_kn_call call;
-    md_kn_report report;
+    md_kn_report report; /* what was reported, wherever kernels wrote it */
+    char *device[MD_FX_MAX_TENSORS]; /* the buffers on a device whose memory the CPU does not read; else NULL */
     uint64_t random;
 } bench;
 
@@ -169,6 +170,51 @@ static bool prepare(bench *b, char *text, size_t n_text)
     return ok;
 }
 
+static bool is_apart(const bench *b)
+{
+    return b->dev->ops->workspace != NULL;
+}
+
+/* The buffers as they are go to the device, a report of its own with them. */
+static md_status send(bench *b, md_dev_report *report)
+{
+    md_dev *dev = b->dev;
+    b->call.report = &b->report;
+    if (!is_apart(b))
+        return MD_OK;
+    for (int32_t t = 0; t < b->formula->n_tensors; t++) {
+        void *p = NULL;
+        MD_TRY(dev->ops->alloc(&p, dev, b->buffer[t].n_bytes));
+        b->device[t] = p;
+        MD_TRY(dev->ops->copy(dev, p, b->buffer[t].bytes, b->buffer[t].n_bytes));
+        b->call.data[t] = b->device[t] + ((char *)b->tensor[t].data - b->buffer[t].bytes);
+    }
+    MD_TRY(dev->ops->report_create(report, dev));
+    b->call.report = report->kernel;
+    return MD_OK;
+}
+
+static md_status bring_back(bench *b, const md_dev_report *report)
+{
+    md_dev *dev = b->dev;
+    if (!is_apart(b))
+        return MD_OK;
+    md_status s = dev->ops->sync(dev, NULL);
+    for (int32_t t = 0; t < b->formula->n_tensors; t++) {
+        if (s == MD_OK && b->device[t])
+            s = dev->ops->copy(dev, b->buffer[t].bytes, b->device[t], b->buffer[t].n_bytes);
+        if (b->device[t])
+            dev->ops->free(dev, b->device[t]);
+    }
+    if (report->host && atomic_load(&report->host->is_set)) {
+        b->report.tensor = report->host->tensor;
+        b->report.axis = report->host->axis;
+        b->report.value = report->host->value;
+        atomic_store(&b->report.is_set, 1);
+    }
+    return s;
+}
+
 static void fill_call(bench *b)
 {
     const md_fx_formula *f = b->formula;
@@ -193,8 +239,8 @@ static void fill_call(bench *b)
     for (int32_t s = 0; s < f->n_scalars; s++)
         b->call.scalar[s] = f->scalar[s].type == MD_I64 ? (md_kn_word){.i = 3 + s} : (md_kn_word){.d = 0.5 + s};
     b->call.shape = &b->shape;
-    b->call.report = &b->report;
     b->call.program = b->program;
+    b->call.device = b->dev;
     b->call.threads = b->dev->facts.threads;
 }
 
@@ -240,8 +286,9 @@ static md_status run_launch(bench *b, const md_kn_launch_source *launch, const m
     md_kn_pack(params, launch->param, launch->n_params, &b->call);
     if (geometry->blocks > 0)
         status = b->dev->ops->launch(b->dev, NULL, kernel, geometry, params, launch->n_params, &b->call);
+    md_status synced = b->dev->ops->sync(b->dev, NULL); /* it runs until then */
     b->dev->ops->unload(b->dev, kernel);
-    return status;
+    return status == MD_OK ? synced : status;
 }
 
 static md_status run_stage(bench *b, const md_fa_target *target, const md_fa_family *family, const md_fa_config *config)
@@ -251,14 +298,15 @@ static md_status run_stage(bench *b, const md_fa_target *target, const md_fa_fam
     MD_TRY(family->emit(&source, target, config));
     family->geometry(&geometry, target, config, &b->shape);
     void *workspace = NULL;
-    if (geometry.workspace_bytes > 0 && posix_memalign(&workspace, 64, (size_t)geometry.workspace_bytes) != 0)
-        return md_fail_memory();
+    if (geometry.workspace_bytes > 0)
+        MD_TRY(b->dev->ops->alloc(&workspace, b->dev, (size_t)geometry.workspace_bytes));
     b->call.workspace = workspace;
     b->call.stage = &b->program->stage[target->stage];
     md_status status = MD_OK;
     for (int32_t i = 0; i < source.n_launches && status == MD_OK; i++)
         status = run_launch(b, &source.launch[i], &geometry.launch[i]);
-    free(workspace);
+    if (workspace)
+        b->dev->ops->free(b->dev, workspace);
     md_kn_source_finish(&source);
     return status;
 }
@@ -267,7 +315,7 @@ static md_status run_stage(bench *b, const md_fa_target *target, const md_fa_fam
 static bool serves(const bench *b, const md_fa_target *target, const md_fa_family *family, const md_fa_config *config)
 {
     md_kn_envelope envelope;
-    if (!family || family->device != MD_DEV_HOST || !family->applies(target) || !family->legal(target, config, b->binding.size))
+    if (!family || family->device != b->dev->facts.kind || !family->applies(target) || !family->legal(target, config, b->binding.size))
         return false;
     memset(&envelope, 0, sizeof envelope);
     family->envelope(&envelope, target, config);
@@ -379,7 +427,7 @@ static void finish(bench *b)
 /* All stages; false at the first failure. *n_served: stages that the variant was used for. */
 static bool run_all(bench *b, int *n_served, const md_fa_family *family, const md_fa_config *config, char *text, size_t n_text)
 {
-    const md_fa_family *nest = md_fa_find(MD_DEV_HOST, "nest");
+    const md_fa_family *nest = md_fa_find(b->dev->facts.kind, "nest");
     for (int32_t i = 0; i < b->program->n_stages; i++) {
         md_fa_target target = {b->program, i, &b->dev->facts};
         bool serving = serves(b, &target, family, config);
@@ -404,10 +452,17 @@ static bool check_config(char *text, size_t n_text, bool *skipped, md_dev *dev, 
     int n_served = 0;
     bool ok = prepare(&b, text, n_text);
     if (ok) {
+        md_dev_report report = {NULL, NULL};
         fill_call(&b);
-        guard(&b, true);
-        ok = run_all(&b, &n_served, family, config, text, n_text);
+        md_status sent = send(&b, &report);
+        guard(&b, !is_apart(&b));
+        ok = sent == MD_OK && run_all(&b, &n_served, family, config, text, n_text);
         guard(&b, false);
+        md_status back = bring_back(&b, &report);
+        if (sent != MD_OK || (ok && back != MD_OK)) {
+            snprintf(text, n_text, "%s: memory: %s", c->formula, md_last_error());
+            ok = false;
+        }
         if (ok && n_served > 0)
             ok = compare(&b, text, n_text);
     }
@@ -427,7 +482,7 @@ bool variant_check(char *text, size_t n_text, bool *skipped, md_dev *dev, const 
 {
     const md_fa_family *family = NULL;
     md_fa_config config;
-    if (md_fa_parse(&family, &config, MD_DEV_HOST, variant) != MD_OK) {
+    if (md_fa_parse(&family, &config, dev->facts.kind, variant) != MD_OK) {
         snprintf(text, n_text, "%s", md_last_error());
         return false;
     }
@@ -437,7 +492,7 @@ bool variant_check(char *text, size_t n_text, bool *skipped, md_dev *dev, const 
 int variant_check_all(char *text, size_t n_text, md_dev *dev, const variant_case *c, const char *name)
 {
     int n = 0;
-    for (const md_fa_family *const *f = md_fa_families(MD_DEV_HOST); *f; f++) {
+    for (const md_fa_family *const *f = md_fa_families(dev->facts.kind); *f; f++) {
         int32_t at[MD_FA_MAX_FIELDS] = {0}, i = 0;
         if (name && strcmp((*f)->name, name) != 0)
             continue;
@@ -463,7 +518,7 @@ md_status variant_text(md_strbuf *out, md_dev *dev, const variant_case *c, const
     const md_fa_family *family = NULL;
     md_fa_config config;
     md_kn_source source = {0};
-    md_status status = md_fa_parse(&family, &config, MD_DEV_HOST, variant);
+    md_status status = md_fa_parse(&family, &config, dev->facts.kind, variant);
     if (status == MD_OK && !prepare(&b, text, sizeof text))
         status = md_fail(MD_INVALID_ARGUMENT, "%s", text);
     md_fa_target target = {b.program, 0, &dev->facts};

@@ -1,4 +1,4 @@
-/* Runs one variant of a formula on the host device and compares it with the reference evaluator. */
+/* Runs one variant of a formula on a device and compares it with the reference evaluator. */
 #ifndef MD_TESTS_SUPPORT_VARIANT_H
 #define MD_TESTS_SUPPORT_VARIANT_H
 
