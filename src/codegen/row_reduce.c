@@ -2,8 +2,10 @@
 #include "codegen/row_reduce.h"
 
 #include "base/dtype.h"
+#include "base/status.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 typedef struct op_row {
     const char *fold; /* md_fold_<fold>_<type> */
@@ -39,10 +41,22 @@ md_dtype md_cg_acc_type(const md_st_reduction *r)
     return r->body_type == MD_BOOL ? MD_I64 : r->body_type;
 }
 
-static const char *identity_of(const md_st_reduction *r)
+static const char *host_identity_of(const md_st_reduction *r)
 {
     md_dtype type = md_cg_acc_type(r);
     return row_of(r->op)->identity[type == MD_F32 ? 0 : type == MD_F64 ? 1 : type == MD_I64 ? 2 : 3];
+}
+
+static const char *identity_of(const md_cg_reduction *d)
+{
+    static const struct {
+        const char *host, *gpu;
+    } same[] = {{"-__builtin_inff()", "-MD_INF_F"}, {"-__builtin_inf()", "-MD_INF_D"}, {"__builtin_inff()", "MD_INF_F"}, {"__builtin_inf()", "MD_INF_D"}};
+    const char *text = host_identity_of(d->r);
+    for (int32_t i = 0; d->is_gpu && i < MD_COUNT(same); i++)
+        if (strcmp(text, same[i].host) == 0)
+            return same[i].gpu;
+    return text;
 }
 
 static const char *type_of(const md_cg_reduction *d, md_dtype type)
@@ -82,7 +96,7 @@ void md_cg_red_acc_fields(md_strbuf *out, const md_cg_reduction *d)
 
 void md_cg_red_clear(md_strbuf *out, const md_cg_reduction *d)
 {
-    md_strbuf_printf(out, "acc->a%" PRId32 " = md_splat_%s(%s);\n", d->id, md_cg_suffix(md_cg_acc_type(d->r), false), identity_of(d->r));
+    md_strbuf_printf(out, "acc->a%" PRId32 " = md_splat_%s(%s);\n", d->id, md_cg_suffix(md_cg_acc_type(d->r), false), identity_of(d));
     /* Where nothing beats the identity, the first element is as good as any. */
     if (md_cg_is_arg(d->r->op))
         md_strbuf_printf(out, "acc->i%" PRId32 " = md_splat_index(first)%s;\n", d->id,
@@ -102,7 +116,7 @@ void md_cg_red_add(md_strbuf *out, const md_cg_reduction *d, const char *value, 
     if (d->is_column)
         md_strbuf_printf(out, "%s;\n", value);
     else
-        md_strbuf_printf(out, "md_only_%s(%s, %s, md_n);\n", s, value, identity_of(d->r));
+        md_strbuf_printf(out, "md_only_%s(%s, %s, md_n);\n", s, value, identity_of(d));
     md_strbuf_printf(out, "acc->a%" PRId32 " = ", d->id);
     print_combined(out, row, s, "acc->a", "y", d->id);
     md_strbuf_add(out, ";\n");
@@ -217,9 +231,9 @@ void md_cg_red_clear_part(md_strbuf *out, const md_cg_reduction *d)
     bool is_arg = md_cg_is_arg(d->r->op);
     const char *name = is_arg ? "v" : "r";
     if (d->is_column)
-        md_strbuf_printf(out, "part->%s%" PRId32 " = md_splat_%s(%s);\n", name, d->id, md_cg_suffix(md_cg_acc_type(d->r), false), identity_of(d->r));
+        md_strbuf_printf(out, "part->%s%" PRId32 " = md_splat_%s(%s);\n", name, d->id, md_cg_suffix(md_cg_acc_type(d->r), false), identity_of(d));
     else
-        md_strbuf_printf(out, "part->%s%" PRId32 " = %s;\n", name, d->id, identity_of(d->r));
+        md_strbuf_printf(out, "part->%s%" PRId32 " = %s;\n", name, d->id, identity_of(d));
     if (is_arg)
         md_strbuf_printf(out, "part->i%" PRId32 " = %s;\n", d->id, d->is_column ? "md_splat_index(0)" : "0");
 }

@@ -1,0 +1,257 @@
+/* Row programs on a GPU: text, envelope, geometry. */
+#include "family/cuda_row.h"
+
+#include "base/dtype.h"
+#include "base/status.h"
+#include "family/cost.h"
+#include "family/cuda.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+enum { BASE_REGISTERS = 30, BLOCK_THREADS_MOST = 1024, POSITIONS_MOST = INT32_MAX - 65536 * 16 };
+
+static const md_st_stage *stage_of(const md_fa_target *target)
+{
+    return &target->program->stage[target->stage];
+}
+
+static md_dtype dtype_of(const md_fa_target *target, int32_t tensor)
+{
+    return target->program->formula->tensor[tensor].dtype;
+}
+
+bool md_fa_cuda_row_applies(const md_fa_target *target)
+{
+    const md_st_stage *st = stage_of(target);
+    return st->kind == MD_ST_ROW && !st->has_duplicates;
+}
+
+static int32_t width_of(const md_fa_target *target)
+{
+    return md_fa_cuda_width(target->program, target->stage);
+}
+
+static md_cg_row_options options_of(const md_fa_target *target, const md_fa_cuda_row *row)
+{
+    const md_st_row *program = &stage_of(target)->row;
+    return (md_cg_row_options){
+        .program = target->program,
+        .stage = target->stage,
+        .dialect = MD_DEV_CUDA,
+        .access = row->access == MD_FA_CUDA_STRIDED ? MD_CG_STRIDED : MD_CG_UNIT,
+        .is_online = row->merges && program->is_online && program->n_levels > 1,
+        .keep_points = row->keeps ? width_of(target) : 0,
+    };
+}
+
+bool md_fa_cuda_row_can_keep(const md_fa_target *target)
+{
+    md_cg_row_options options = options_of(target, &(md_fa_cuda_row){.keeps = true});
+    md_cg_row_plan plan;
+    md_cg_row_plan_make(&plan, &options);
+    return plan.n_kept > 0;
+}
+
+int64_t md_fa_cuda_row_capacity(const md_fa_target *target, const md_fa_cuda_row *row)
+{
+    int64_t width = width_of(target);
+    return (int64_t)row->lanes * row->vectors * width + width - 1;
+}
+
+/* Registers that hold one vector of a row's elements: as they were loaded, and what is kept of them. */
+static int32_t vector_registers(const md_fa_target *target, const md_fa_cuda_row *row)
+{
+    md_cg_row_options options = options_of(target, row);
+    md_cg_row_plan plan;
+    int32_t raw = 0, kept = 0, width = width_of(target);
+    uint32_t levels = (UINT32_C(1) << stage_of(target)->row.n_levels) - 1;
+    md_cg_row_plan_make(&plan, &options);
+    for (int32_t i = 0; i < plan.n_loads; i++)
+        if (!plan.load[i].is_shared || (plan.load[i].passes & levels) != 0)
+            raw += width * (int32_t)md_dtype_size(dtype_of(target, plan.load[i].node->id));
+    for (int32_t i = 0; i < plan.n_kept; i++)
+        kept += width * (plan.kept[i].node->type == MD_F64 ? 8 : 4);
+    return (MD_MAX(raw, kept) + 3) / 4;
+}
+
+int32_t md_fa_cuda_row_registers(const md_fa_target *target, const md_fa_cuda_row *row)
+{
+    int32_t extra = stage_of(target)->row.n_reductions * width_of(target);
+    return BASE_REGISTERS + MD_MIN(extra, 32) + vector_registers(target, row) * row->vectors;
+}
+
+/* Blocks of an SM that the compiler is told to make room for: those that fit with the registers that they want, and no fewer than keep memory busy. */
+static int32_t min_blocks(const md_fa_target *target, const md_fa_cuda_row *row)
+{
+    int32_t threads = row->lanes * row->rows, registers = (md_fa_cuda_row_registers(target, row) + 7) / 8 * 8;
+    if (row->min_blocks > 0)
+        return row->min_blocks;
+    int32_t n = MD_MIN(65536 / (registers * threads), 2048 / threads);
+    return MD_MIN(MD_MAX(n, 1), 16);
+}
+
+static void print_defines(md_strbuf *out, const md_fa_target *target, const md_fa_cuda_row *row)
+{
+    const struct {
+        const char *name;
+        int32_t value;
+    } define[] = {
+        {"VL", width_of(target)},
+        {"ALIGNED", row->access == MD_FA_CUDA_ALIGNED},
+        {"WIDE", row->access == MD_FA_CUDA_STRIDED},
+        {"GROUP", row->lanes},
+        {"VECTORS", row->vectors},
+        {"BLOCK_ROWS", row->rows},
+        {"MIN_BLOCKS", min_blocks(target, row)},
+    };
+    for (int32_t i = 0; i < MD_COUNT(define); i++)
+        md_strbuf_printf(out, "#define MD_%s %" PRId32 "\n", define[i].name, define[i].value);
+}
+
+md_status md_fa_cuda_row_emit(md_kn_source *out, const md_fa_target *target, const md_fa_cuda_row *row)
+{
+    md_cg_row_options options = options_of(target, row);
+    md_strbuf defines = {0}, expr = {0};
+    *out = (md_kn_source){.n_launches = 1};
+    md_kn_launch_source *launch = &out->launch[0];
+    launch->code = MD_KN_TEXT;
+    strcpy(launch->entry, "md_kernel");
+    launch->n_params = md_cg_params(launch->param, target->program, target->stage);
+    print_defines(&defines, target, row);
+    md_status status = md_cg_row_print(&defines, &expr, &options);
+    if (status == MD_OK)
+        status = md_cg_assemble(&launch->text, MD_DEV_CUDA, row->source, md_strbuf_text(&defines), md_strbuf_text(&expr));
+    md_strbuf_finish(&defines);
+    md_strbuf_finish(&expr);
+    if (status != MD_OK)
+        md_kn_source_finish(out);
+    return status;
+}
+
+/* ---- Where it is correct */
+
+static bool is_arg(md_fx_op op)
+{
+    return op == MD_FX_R_ARGMAX || op == MD_FX_R_ARGMIN;
+}
+
+bool md_fa_cuda_row_is_aligned(const md_fa_target *target, const int64_t *size)
+{
+    const md_st_stage *st = stage_of(target);
+    uint32_t unit = md_cg_unit_tensors(target->program, target->stage, st->axis);
+    for (int32_t i = 0; i < st->n_tensors; i++) {
+        const md_fx_tensor *t = &target->program->formula->tensor[st->tensor[i]];
+        if ((unit >> st->tensor[i] & 1) && t->rank > 1 &&
+            size[t->dim[t->rank - 1]] * (int64_t)md_dtype_size(t->dtype) % 64 != 0)
+            return false;
+    }
+    return true;
+}
+
+void md_fa_cuda_row_envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_cuda_row *row)
+{
+    const md_st_stage *st = stage_of(target);
+    int32_t dim = target->program->index[st->axis].dim;
+    *out = (md_kn_envelope){0};
+    if (row->access != MD_FA_CUDA_STRIDED) {
+        out->unit = md_cg_unit_tensors(target->program, target->stage, st->axis);
+        out->hi[dim] = POSITIONS_MOST;
+    }
+    if (row->access == MD_FA_CUDA_ALIGNED)
+        out->aligned = out->unit;
+    for (int32_t i = 0; i < st->row.n_reductions; i++)
+        if (is_arg(st->row.reduction[i].op)) /* positions are counted in 32 bits */
+            out->hi[dim] = POSITIONS_MOST;
+    if (row->is_resident) {
+        out->row_points_max = md_fa_cuda_row_capacity(target, row);
+        out->n_row_dims = 1;
+        out->row_dim[0] = dim;
+    }
+}
+
+/* ---- Launches */
+
+static int64_t blocks_of(const md_fa_target *target, const md_fa_cuda_row *row, const int64_t *size)
+{
+    const md_st_stage *st = stage_of(target);
+    int64_t rows = md_st_points(target->program, st->n_outer, st->outer, size);
+    return rows / row->rows + (rows % row->rows != 0);
+}
+
+void md_fa_cuda_row_geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_cuda_row *row, const md_kn_shape *shape)
+{
+    *out = (md_kn_plan_geometry){0};
+    md_kn_geometry *launch = &out->launch[0];
+    launch->blocks = blocks_of(target, row, shape->size);
+    launch->grain = 1;
+    launch->grid[0] = (int32_t)MD_MIN(launch->blocks, INT32_MAX); /* blocks go on where the grid ends */
+    launch->grid[1] = launch->grid[2] = 1;
+    launch->block[0] = row->lanes * row->rows;
+    launch->block[1] = launch->block[2] = 1;
+}
+
+/* ---- Cost */
+
+/* Bytes along the axis that stores read again, of all rows, where a row is not kept. */
+static double reread_bytes(const md_fa_target *target, const md_fa_cuda_row *row, double points)
+{
+    const md_st_stage *st = stage_of(target);
+    md_cg_row_options options = options_of(target, row);
+    md_cg_row_plan plan;
+    double bytes = 0;
+    md_cg_row_plan_make(&plan, &options);
+    for (int32_t i = 0; i < plan.n_loads; i++) {
+        const md_cg_row_load *load = &plan.load[i];
+        int32_t times = 0;
+        for (int32_t l = 0; l <= st->row.n_levels; l++)
+            times += (int32_t)(load->passes >> l & 1);
+        if (options.is_online)
+            times = (load->passes >> st->row.n_levels & 1) + ((load->passes & ((UINT32_C(1) << st->row.n_levels) - 1)) != 0);
+        if (!load->is_shared)
+            bytes += (times - 1) * points * (double)md_dtype_size(dtype_of(target, load->node->id));
+    }
+    return bytes;
+}
+
+/* What an exchange costs, with the fold in front of it and the results after it, in us (KERNELS: 0.05 a warp, 0.2 a block). */
+static double exchange_us(const md_fa_cuda_row *row)
+{
+    return row->lanes <= 32 ? 0.08 : row->lanes <= 256 ? 0.25 : 0.35;
+}
+
+void md_fa_cuda_row_features(md_fa_features *out, const md_fa_target *target, const md_fa_cuda_row *row, const int64_t *size)
+{
+    const md_st_stage *st = stage_of(target);
+    const md_dev_facts *facts = target->facts;
+    md_fa_host_work work;
+    double flops = 0, bytes = 0, rows = (double)md_st_points(target->program, st->n_outer, st->outer, size);
+    double n = (double)md_st_size(target->program, st->axis, size), width = width_of(target);
+    bool is_online = row->merges && st->row.is_online && st->row.n_levels > 1;
+    int32_t exchanges = is_online ? 1 : st->row.n_levels;
+    md_st_work(&flops, &bytes, target->program, target->stage, size);
+    md_fa_host_count(&work, st, target->program);
+    double held = fmin(ceil(n / (width * row->lanes)), row->vectors); /* vectors of a thread that are used */
+    md_fa_cuda_load load = {.blocks = (double)blocks_of(target, row, size), .threads = row->lanes * row->rows,
+                            .registers = md_fa_cuda_row_registers(target, row),
+                            .bytes = held * 4 * vector_registers(target, &(md_fa_cuda_row){.access = row->access})};
+    double resident = fmax(md_fa_cuda_resident(facts, &load), 1);
+    double waves = ceil(load.blocks / (resident * facts->threads));
+    *out = (md_fa_features){.ops_rate = 0.5, .launches = 1, .parallel = fmin(load.blocks, facts->threads), .memory_bytes = bytes};
+    /* Lanes of a group without elements wait for the others. */
+    double used = n / (width * row->lanes * fmax(ceil(n / (width * row->lanes)), 1));
+    out->memory_rate = md_fa_cuda_rate(facts, &load) * (row->access == MD_FA_CUDA_STRIDED ? 0.25 : row->access == MD_FA_CUDA_ANY ? 0.97 : 1);
+    double passes = st->row.n_levels + st->row.has_elements;
+    out->ops = rows * n * (work.operations + passes * (work.loads + 2)) / fmax(used, 0.1);
+    out->transcendental = work.transcendental * rows * n * (row->keeps ? 1 : passes > 2 ? 2 : 1);
+    out->serial_us = exchanges * exchange_us(row) * (1 + 0.15 * fmin(waves - 1, 20));
+    if (!row->is_resident) {
+        double again = reread_bytes(target, row, rows * n), live = resident * facts->threads * row->rows * n * 4;
+        if (live > 0.6 * (double)facts->l3_bytes && live > 0.6 * (double)facts->l2_bytes)
+            out->memory_bytes += again;
+        else
+            out->cache_bytes += again;
+        out->serial_us += 0.6 * ceil(n / (width * row->lanes * row->vectors)) * (exchanges > 1 ? exchanges : 1) * (load.blocks <= resident * facts->threads ? 1 : 0.2);
+    }
+}

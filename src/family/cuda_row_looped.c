@@ -1,0 +1,69 @@
+/* Rows of any length: chunks merged in one pass over memory where the program can be, a pass a level elsewhere. */
+#include "family/cuda.h"
+#include "family/cuda_row.h"
+
+enum { LANES, VECTORS, ROWS, BLOCKS, ACCESS };
+
+static md_fa_cuda_row row_of(const md_fa_config *config)
+{
+    return (md_fa_cuda_row){.source = "cuda/row_looped.cu", .lanes = config->value[LANES], .vectors = config->value[VECTORS],
+                            .rows = config->value[ROWS], .min_blocks = config->value[BLOCKS],
+                            .access = (md_fa_cuda_access)config->value[ACCESS], .merges = true};
+}
+
+static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    md_fa_cuda_row row = row_of(config);
+    int64_t n = md_st_size(target->program, target->program->stage[target->stage].axis, size);
+    int64_t whole = n / md_fa_cuda_width(target->program, target->stage);
+    int32_t threads = row.lanes * row.rows, registers = md_fa_cuda_row_registers(target, &row);
+    if (row.lanes > 32 && (int64_t)row.lanes * row.vectors > whole) /* shorter rows need no loop */
+        return false;
+    if (threads > 1024 || threads < 128 || (row.rows > 1 && threads > 256))
+        return false;
+    if (registers > 200 || registers * threads > 65536 || (row.min_blocks > 0 && row.min_blocks * threads > 2048))
+        return false;
+    return row.access == MD_FA_CUDA_STRIDED || (row.access == MD_FA_CUDA_ALIGNED) == md_fa_cuda_row_is_aligned(target, size);
+}
+
+static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
+{
+    md_fa_cuda_row row = row_of(config);
+    md_fa_cuda_row_envelope(out, target, &row);
+}
+
+static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    md_fa_cuda_row row = row_of(config);
+    md_fa_cuda_row_features(out, target, &row, size);
+}
+
+static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
+{
+    md_fa_cuda_row row = row_of(config);
+    return md_fa_cuda_row_emit(out, target, &row);
+}
+
+static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config, const md_kn_shape *shape)
+{
+    md_fa_cuda_row row = row_of(config);
+    md_fa_cuda_row_geometry(out, target, &row, shape);
+}
+
+const md_fa_family md_fa_cuda_row_looped = {
+    .name = "row_looped",
+    .device = MD_DEV_CUDA,
+    .is_reduction = true,
+    .n_fields = 5,
+    .field = {{"lanes", 256, 6, {32, 128, 256, 512, 768, 1024}},
+              {"vecs", 4, 5, {2, 3, 4, 6, 8}},
+              {"rows", 1, 3, {1, 4, 8}},
+              {"blocks", 0, 5, {0, 1, 2, 3, 4}},
+              {"access", 1, 3, {MD_FA_CUDA_ALIGNED, MD_FA_CUDA_ANY, MD_FA_CUDA_STRIDED}}},
+    .applies = md_fa_cuda_row_applies,
+    .legal = legal,
+    .envelope = envelope,
+    .features = features,
+    .emit = emit,
+    .geometry = geometry,
+};

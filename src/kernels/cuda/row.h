@@ -1,0 +1,120 @@
+/* What row programs need besides the prelude: a thread's lanes to one value in a fixed order, the first greatest element, merging. */
+#ifndef MD_CUDA_ROW_H
+#define MD_CUDA_ROW_H
+
+/* clang-format off */
+/* An index of a row's number, the fastest one first: the remainder, and the rest for the others. */
+MD_INLINE int64_t md_split_off(int64_t *rest, int64_t n)
+{
+    const uint64_t a = (uint64_t)*rest, b = (uint64_t)n;
+    const uint64_t q = (a | b) >> 32 ? a / b : (uint32_t)a / (uint32_t)b;
+    *rest = (int64_t)q;
+    return (int64_t)(a - q * b);
+}
+
+/* ---- Lanes to one value, by halves: lane l with l + MD_VL/2, and so on. */
+#define MD_FOLD(name, vec, one, s, combined)                                                                           \
+    MD_INLINE one md_fold_##name##_##s(vec v)                                                                          \
+    {                                                                                                                  \
+        MD_UNROLL for (int half = MD_VL / 2; half > 0; half /= 2)                                                      \
+            MD_FOR (l, half) {                                                                                         \
+                const one a = v.v[l], b = v.v[l + half];                                                               \
+                v.v[l] = combined;                                                                                     \
+            }                                                                                                          \
+        return v.v[0];                                                                                                 \
+    }
+#define MD_FOLDS(vec, one, s)                                                                                          \
+    MD_FOLD(sum, vec, one, s, a + b)                                                                                   \
+    MD_FOLD(prod, vec, one, s, a * b)                                                                                  \
+    MD_FOLD(max, vec, one, s, md_max_s##s(a, b))                                                                       \
+    MD_FOLD(min, vec, one, s, md_min_s##s(a, b))
+MD_FOLDS(md_f, float, f)
+MD_FOLDS(md_d, double, d)
+MD_FOLDS(md_i, int64_t, i)
+#undef MD_FOLDS
+#undef MD_FOLD
+MD_INLINE int md_fold_max_b(md_b v) { return md_any_b(v); }
+MD_INLINE int md_fold_min_b(md_b v) { return md_all_b(v); }
+
+/* ---- Lanes that are not there become the identity. */
+#define MD_ONLY(vec, one, s)                                                                                           \
+    MD_INLINE vec md_only_##s(vec v, one, md_full) { return v; }                                                       \
+    MD_INLINE vec md_only_##s(vec v, one identity, md_span n) { vec r; MD_LANES(md_has(n, l) ? v.v[l] : identity) }
+MD_ONLY(md_f, float, f)
+MD_ONLY(md_d, double, d)
+MD_ONLY(md_i, int64_t, i)
+MD_INLINE md_b md_only_b(md_b v, int, md_full) { return v; }
+MD_INLINE md_b md_only_b(md_b v, int identity, md_span n) { md_b r; MD_LANES(md_has(n, l) ? v.v[l] : -identity) }
+#undef MD_ONLY
+
+/* ---- The first greatest (least) element. NaN beats all else. Accumulators count in 32 bits, which the families' envelopes allow for. */
+MD_INLINE md_b md_splat_index(int64_t at) { return md_splat<int32_t>((int32_t)at); }
+MD_INLINE md_b md_lane_index() { return md_iota_b(); }
+MD_INLINE md_b operator-(md_b a, md_b b) { md_b r; MD_LANES(a.v[l] - b.v[l]) }
+MD_INLINE md_i md_wide_index(md_b i) { md_i r; MD_LANES((int64_t)i.v[l]) }
+template <class T> MD_INLINE bool md_is_same(T a, T b) { return a == b || (a != a && b != b); }
+/* take: elements after all those in v, at their position less their lane. join: elements from anywhere. */
+#define MD_ARG(name, best, better, vec, one, s)                                                                        \
+    template <class N> MD_INLINE void md_take_##name##_##s(vec *v, md_b *i, vec x, int64_t at, N n)                    \
+    {                                                                                                                  \
+        MD_FOR (l, MD_VL) {                                                                                            \
+            const bool take = md_has(n, l) && md_beyond_##best##_s##s(x.v[l], v->v[l]);                                \
+            v->v[l] = take ? x.v[l] : v->v[l];                                                                         \
+            i->v[l] = take ? (int32_t)at : i->v[l];                                                                    \
+        }                                                                                                              \
+    }                                                                                                                  \
+    template <class I> MD_INLINE void md_join_##name##_s##s(one *v, I *i, one x, I at)                                 \
+    {                                                                                                                  \
+        const bool take = md_beyond_##best##_s##s(x, *v) || (md_is_same(x, *v) && at < *i);                            \
+        *v = take ? x : *v;                                                                                            \
+        *i = take ? at : *i;                                                                                           \
+    }                                                                                                                  \
+    MD_INLINE void md_join_##name##_##s(vec *v, md_b *i, vec x, md_b at)                                               \
+    {                                                                                                                  \
+        MD_FOR (l, MD_VL)                                                                                              \
+            md_join_##name##_s##s(&v->v[l], &i->v[l], x.v[l], at.v[l]);                                                \
+    }                                                                                                                  \
+    MD_INLINE void md_join_##name##_##s(vec *v, md_i *i, vec x, md_i at)                                               \
+    {                                                                                                                  \
+        MD_FOR (l, MD_VL)                                                                                              \
+            md_join_##name##_s##s(&v->v[l], &i->v[l], x.v[l], at.v[l]);                                                \
+    }                                                                                                                  \
+    /* The best value first, then the first of those that have it. */                                                  \
+    MD_INLINE void md_fold_##name##_##s(one *v, int32_t *i, vec x, md_b at)                                            \
+    {                                                                                                                  \
+        const one most = md_fold_##best##_##s(x);                                                                      \
+        int32_t first = INT32_MAX;                                                                                     \
+        MD_FOR (l, MD_VL)                                                                                              \
+            first = md_is_same(x.v[l], most) && at.v[l] + l < first ? at.v[l] + l : first;                             \
+        *v = most;                                                                                                     \
+        *i = first;                                                                                                    \
+    }
+MD_ARG(argmax, max, >, md_f, float, f)
+MD_ARG(argmin, min, <, md_f, float, f)
+MD_ARG(argmax, max, >, md_d, double, d)
+MD_ARG(argmin, min, <, md_d, double, d)
+MD_ARG(argmax, max, >, md_i, int64_t, i)
+MD_ARG(argmin, min, <, md_i, int64_t, i)
+#undef MD_ARG
+
+/* ---- Sums of c * exp(a - shift), shift the maximum of a. In a chunk where all of a is -inf the exponentials are to be 0, not NaN: bodies see
+ * a shift of 0 there, and only a row that is so as a whole becomes NaN, as it is without chunks. */
+#define MD_SHIFT(one, s, inf)                                                                                          \
+    MD_INLINE one md_shift_s##s(one shift) { return shift == -inf ? (one)0 : shift; }                                  \
+    MD_INLINE one md_settled_s##s(one sum, one shift) { return shift == -inf ? shift - shift : sum; }                  \
+    MD_LIFT1(shift, md_##s, s) MD_LIFT2(settled, md_##s, s)
+MD_SHIFT(float, f, MD_INF_F)
+MD_SHIFT(double, d, MD_INF_D)
+#undef MD_SHIFT
+#ifdef MD_USE_EXP
+/* What a sum relative to `shift` counts in one relative to `common`: exactly 1 where they are equal, infinite ones too. */
+#define MD_WEIGHT(one, s, inf)                                                                                         \
+    MD_INLINE one md_weight_s##s(one shift, one common) { return shift == common || shift == -inf ? (one)1 : md_exp_s##s(shift - common); } \
+    MD_LIFT2(weight, md_##s, s)
+MD_WEIGHT(float, f, MD_INF_F)
+MD_WEIGHT(double, d, MD_INF_D)
+#undef MD_WEIGHT
+#endif
+/* clang-format on */
+
+#endif

@@ -1,0 +1,83 @@
+/* MD_GROUP threads own a row, MD_BLOCK_ROWS groups are a block. What a group exchanges, and how a row lies on its threads: whole vectors of MD_VL elements
+ * from the first boundary on, thread after thread; what is left at the two ends, each less than a vector, goes to the first two threads. So vectors are
+ * aligned in rows of any length, and only the ends cost masks. */
+#ifndef MD_CUDA_ROW_GROUP_H
+#define MD_CUDA_ROW_GROUP_H
+
+#ifndef MD_BLOCK_ROWS
+#define MD_BLOCK_ROWS 1
+#endif
+#ifndef MD_MIN_BLOCKS
+#define MD_MIN_BLOCKS 1
+#endif
+#define MD_BLOCK_THREADS (MD_GROUP * MD_BLOCK_ROWS)
+enum { MD_GROUP_WARPS = MD_GROUP / 32, MD_STEP = MD_GROUP * MD_VL };
+
+/* A row on its threads. Positions count from the row's first element. */
+struct md_layout {
+    md_pos first; /* of this thread's first vector */
+    md_pos left; /* whole vectors from there on, in steps of MD_GROUP; <= 0: none */
+    md_pos edge_at;
+    md_span edge; /* what this thread has of the ends; hi 0: nothing */
+};
+MD_INLINE md_layout md_lay_out(md_pos n, md_pos lead, int lane)
+{
+    const md_pos head = MD_ALIGNED ? 0 : lead < n ? lead : n, vectors = (n - head) / MD_VL, rest = head + vectors * MD_VL;
+    md_layout r;
+    r.first = head + lane * MD_VL;
+    r.left = vectors - lane;
+    r.edge_at = lane == 0 ? 0 : rest;
+    r.edge.lo = 0;
+    r.edge.hi = lane == 0 ? (int)head : lane == 1 ? (int)(n - rest) : 0;
+    return r;
+}
+
+MD_INLINE void md_group_barrier(int group)
+{
+    if (MD_BLOCK_ROWS == 1 || MD_BLOCK_ROWS > 15)
+        __syncthreads();
+    else
+        asm volatile("bar.sync %0, %1;" ::"r"(group + 1), "n"(MD_GROUP) : "memory");
+}
+
+/* All threads of the group get the parts of all, combined in an order that depends on the number of threads alone. One barrier; `turn` alternates where
+ * the same exchange comes again. Few warps: everybody reads all parts. Many: a second round of shuffles. */
+template <class P, class Combine, class Clear> MD_INLINE void md_exchange(P *part, int group, int turn, Combine combine, Clear clear)
+{
+    MD_UNROLL for (int o = (MD_GROUP < 32 ? MD_GROUP : 32) / 2; o > 0; o /= 2) {
+        const P from = md_shfl_xor(*part, o);
+        combine(part, &from);
+    }
+    if (MD_GROUP <= 32)
+        return;
+    __shared__ P slots[2][MD_BLOCK_ROWS][MD_GROUP_WARPS > 0 ? MD_GROUP_WARPS : 1];
+    P *slot = slots[turn & 1][group];
+    if (md_lane_id() == 0)
+        slot[threadIdx.x % MD_GROUP / 32] = *part;
+    md_group_barrier(group);
+    if (MD_GROUP_WARPS * (int)sizeof(P) <= 64 && MD_GROUP_WARPS <= 8) {
+        *part = slot[0];
+        MD_UNROLL for (int w = 1; w < MD_GROUP_WARPS; w++)
+            combine(part, &slot[w]);
+        return;
+    }
+    if (md_lane_id() < MD_GROUP_WARPS)
+        *part = slot[md_lane_id()];
+    else
+        clear(part);
+    MD_UNROLL for (int o = MD_GROUP_WARPS > 16 ? 16 : MD_GROUP_WARPS > 8 ? 8 : MD_GROUP_WARPS > 4 ? 4 : MD_GROUP_WARPS > 2 ? 2 : 1; o > 0; o /= 2) {
+        const P from = md_shfl_xor(*part, o);
+        combine(part, &from);
+    }
+}
+
+/* Level l for the whole group: what threads have in `acc` becomes the row's results. */
+#define MD_EXCHANGE_LEVEL(l, acc)                                                                                      \
+    {                                                                                                                  \
+        md_part##l part;                                                                                               \
+        md_fold##l(&part, &acc);                                                                                       \
+        md_exchange(&part, group, turn, [](md_part##l *a, const md_part##l *b) { md_combine##l(a, b); }, [](md_part##l *a) { md_clear_part##l(a); }); \
+        md_finish##l(MD_X p, &row, &part);                                                                             \
+    }
+
+#endif

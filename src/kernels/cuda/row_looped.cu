@@ -1,0 +1,131 @@
+/* Rows of any length. Where results of chunks can be merged, one pass over memory makes all reductions: each thread runs all levels on the vectors that
+ * it holds and merges, threads merge at the end. Else each level is a pass over memory. The stores read memory again, the last part first: the L2 may
+ * still have it. */
+#include "md_config.h"
+#include "prelude.h"
+#include "row.h"
+#include "md_expr.h"
+#include "row_group.h"
+
+/* Calls `fetch` and then `use` on the vectors of this thread from `at` on, MD_VECTORS of them. */
+#define MD_EACH(at, call)                                                                                              \
+    MD_FOR (i, MD_VECTORS)                                                                                             \
+        if (i * MD_GROUP < (at).left)                                                                                  \
+            call;
+#define MD_HERE (at.first + i * MD_STEP)
+
+#if MD_ONLINE
+#define MD_CHUNK_LEVEL(l)                                                                                              \
+    {                                                                                                                  \
+        md_acc##l acc;                                                                                                 \
+        md_part##l part;                                                                                               \
+        md_clear##l(&acc, has_edge && (at.left <= 0 || at.edge_at < at.first) ? at.edge_at : at.first);                \
+        MD_EACH(at, md_add##l(MD_X p, &chunk, &acc, &elem[i], MD_HERE, md_full()))                                     \
+        if (has_edge)                                                                                                  \
+            md_add##l(MD_X p, &chunk, &acc, &edge, at.edge_at, at.edge);                                               \
+        md_fold##l(&part, &acc);                                                                                       \
+        md_finish##l(MD_X p, &chunk, &part);                                                                           \
+    }
+
+/* Results of no elements. */
+#define MD_NOTHING(l)                                                                                                  \
+    {                                                                                                                  \
+        md_part##l part;                                                                                               \
+        md_clear_part##l(&part);                                                                                       \
+        md_finish##l(MD_X p, &row, &part);                                                                             \
+    }
+
+MD_INLINE void md_reduce(MD_X_DECL const md_params *p, md_row &row, md_layout at, int group, int turn)
+{
+    md_elem elem[MD_VECTORS], edge;
+    md_row chunk = row;
+    row.count = 0;
+    MD_LEVELS(MD_NOTHING)
+    md_state total = row;
+    bool has_edge = at.edge.hi > 0;
+    if (has_edge)
+        md_fetch_body(MD_X p, &edge, at.edge_at, at.edge);
+    MD_ROLLED while (at.left > 0 || has_edge) {
+        MD_EACH(at, md_fetch_body(MD_X p, &elem[i], MD_HERE, md_full()))
+        chunk.count = has_edge ? at.edge.hi : 0;
+        MD_EACH(at, chunk.count += MD_VL)
+        MD_LEVELS(MD_CHUNK_LEVEL)
+        md_merge(&total, &chunk);
+        at.first += MD_VECTORS * MD_STEP;
+        at.left -= MD_VECTORS * MD_GROUP;
+        has_edge = false;
+    }
+    md_exchange(&total, group, turn, [](md_state *a, const md_state *b) { md_merge(a, b); }, [](md_state *a) { a->count = 0; });
+    if (total.count > 0)
+        md_settle(&total);
+    (md_state &)row = total;
+}
+#else
+#define MD_PASS_LEVEL(l)                                                                                               \
+    {                                                                                                                  \
+        md_layout at = start;                                                                                          \
+        md_acc##l acc;                                                                                                 \
+        md_clear##l(&acc, 0);                                                                                          \
+        MD_ROLLED for (; at.left > 0; at.first += MD_VECTORS * MD_STEP, at.left -= MD_VECTORS * MD_GROUP) {            \
+            MD_EACH(at, md_fetch##l(MD_X p, &elem[i], MD_HERE, md_full()))                                             \
+            MD_EACH(at, md_add##l(MD_X p, &row, &acc, &elem[i], MD_HERE, md_full()))                                   \
+        }                                                                                                              \
+        if (at.edge.hi > 0) {                                                                                          \
+            md_fetch##l(MD_X p, &elem[0], at.edge_at, at.edge);                                                        \
+            md_add##l(MD_X p, &row, &acc, &elem[0], at.edge_at, at.edge);                                              \
+        }                                                                                                              \
+        MD_EXCHANGE_LEVEL(l, acc)                                                                                      \
+    }
+
+MD_INLINE void md_reduce(MD_X_DECL const md_params *p, md_row &row, const md_layout &start, int group, int turn)
+{
+    md_elem elem[MD_VECTORS];
+    MD_LEVELS(MD_PASS_LEVEL)
+}
+#endif
+
+MD_INLINE void md_write(MD_X_DECL const md_params *p, const md_row &row, md_layout at)
+{
+    md_elem elem[MD_VECTORS];
+    const md_pos chunk = MD_VECTORS * MD_GROUP, last = at.left > 0 ? (at.left - 1) / chunk * chunk : 0;
+    at.first += last * MD_VL;
+    at.left -= last;
+    MD_ROLLED for (md_pos from = last; from >= 0 && at.left > 0; from -= chunk, at.first -= MD_VECTORS * MD_STEP, at.left += chunk) {
+        MD_EACH(at, md_fetch_out(MD_X p, &elem[i], MD_HERE, md_full()))
+        MD_EACH(at, md_out(MD_X p, &row, &elem[i], MD_HERE, md_full()))
+    }
+    if (at.edge.hi > 0) {
+        md_fetch_out(MD_X p, &elem[0], at.edge_at, at.edge);
+        md_out(MD_X p, &row, &elem[0], at.edge_at, at.edge);
+    }
+}
+
+MD_INLINE void md_one_row(const md_params *p, int64_t number, bool stores, int group, int lane, int turn)
+{
+    MD_ROW_AT(p, number);
+    md_row row;
+    md_start(MD_X p, &row);
+    const md_pos n = row.count;
+    const md_layout at = md_lay_out(n, MD_ALIGNED ? 0 : (md_pos)md_lead(MD_X p, 0), lane);
+    md_reduce(MD_X p, row, at, group, turn);
+    row.count = n;
+    if (!stores)
+        return;
+    md_derive(MD_X p, &row);
+    if (MD_HAS_ELEMENTS)
+        md_write(MD_X p, row, at);
+    if (lane == 0)
+        md_row_store(MD_X p, &row);
+}
+
+extern "C" __global__ void __launch_bounds__(MD_BLOCK_THREADS, MD_MIN_BLOCKS) md_kernel(const __grid_constant__ md_params params)
+{
+    const md_params *p = &params;
+    const int64_t rows = MD_ROWS(p);
+    const int lane = (int)(threadIdx.x % MD_GROUP), group = (int)(threadIdx.x / MD_GROUP);
+    int turn = 0;
+    for (int64_t first = (int64_t)blockIdx.x * MD_BLOCK_ROWS; first < rows; first += (int64_t)gridDim.x * MD_BLOCK_ROWS, turn ^= 1) {
+        const int64_t number = first + group; /* groups beyond the last row repeat it and store nothing: all threads exchange */
+        md_one_row(p, number < rows ? number : rows - 1, number < rows, group, lane, turn);
+    }
+}

@@ -1,0 +1,68 @@
+/* Rows that stay in registers: memory is read once, level follows level over the whole row, the stores come last. Results are exact two-pass ones. All loads
+ * of a thread are on their way before the first is used. */
+#include "md_config.h"
+#include "prelude.h"
+#include "row.h"
+#include "md_expr.h"
+#include "row_group.h"
+
+/* Weights that all rows share are fetched a few vectors at a time, in front of the stores that want them. */
+enum { MD_LATE = MD_VECTORS < 4 ? MD_VECTORS : 4 };
+
+#define MD_ADD_LEVEL(l)                                                                                                \
+    {                                                                                                                  \
+        md_acc##l acc;                                                                                                 \
+        md_clear##l(&acc, 0);                                                                                          \
+        MD_FOR (i, MD_VECTORS)                                                                                         \
+            if (i * MD_GROUP < at.left)                                                                                \
+                md_add##l(MD_X p, &row, &acc, &elem[i], at.first + i * MD_STEP, md_full());                            \
+        if (at.edge.hi > 0)                                                                                            \
+            md_add##l(MD_X p, &row, &acc, &edge, at.edge_at, at.edge);                                                 \
+        MD_EXCHANGE_LEVEL(l, acc)                                                                                      \
+    }
+
+MD_INLINE void md_one_row(const md_params *p, int64_t number, bool stores, int group, int lane, int turn)
+{
+    MD_ROW_AT(p, number);
+    md_row row;
+    md_start(MD_X p, &row);
+    const md_layout at = md_lay_out(row.count, MD_ALIGNED ? 0 : (md_pos)md_lead(MD_X p, 0), lane);
+    md_elem elem[MD_VECTORS], edge;
+    MD_FOR (i, MD_VECTORS)
+        if (i * MD_GROUP < at.left)
+            md_fetch(MD_X p, &elem[i], at.first + i * MD_STEP, md_full());
+    if (at.edge.hi > 0)
+        md_fetch(MD_X p, &edge, at.edge_at, at.edge);
+    MD_LEVELS(MD_ADD_LEVEL)
+    if (!stores)
+        return;
+    md_derive(MD_X p, &row);
+    if (MD_HAS_ELEMENTS) {
+        MD_FOR_STEP (b, MD_VECTORS, MD_LATE) {
+            MD_FOR (i, MD_LATE)
+                if (b + i < MD_VECTORS && (b + i) * MD_GROUP < at.left)
+                    md_fetch_late(MD_X p, &elem[b + i], at.first + (b + i) * MD_STEP, md_full());
+            MD_FOR (i, MD_LATE)
+                if (b + i < MD_VECTORS && (b + i) * MD_GROUP < at.left)
+                    md_out(MD_X p, &row, &elem[b + i], at.first + (b + i) * MD_STEP, md_full());
+        }
+        if (at.edge.hi > 0) {
+            md_fetch_late(MD_X p, &edge, at.edge_at, at.edge);
+            md_out(MD_X p, &row, &edge, at.edge_at, at.edge);
+        }
+    }
+    if (lane == 0)
+        md_row_store(MD_X p, &row);
+}
+
+extern "C" __global__ void __launch_bounds__(MD_BLOCK_THREADS, MD_MIN_BLOCKS) md_kernel(const __grid_constant__ md_params params)
+{
+    const md_params *p = &params;
+    const int64_t rows = MD_ROWS(p);
+    const int lane = (int)(threadIdx.x % MD_GROUP), group = (int)(threadIdx.x / MD_GROUP);
+    int turn = 0;
+    for (int64_t first = (int64_t)blockIdx.x * MD_BLOCK_ROWS; first < rows; first += (int64_t)gridDim.x * MD_BLOCK_ROWS, turn ^= 1) {
+        const int64_t number = first + group; /* groups beyond the last row repeat it and store nothing: all threads exchange */
+        md_one_row(p, number < rows ? number : rows - 1, number < rows, group, lane, turn);
+    }
+}
