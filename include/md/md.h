@@ -161,7 +161,7 @@ typedef struct md_context_options {
     int64_t max_shapes; /**< shapes remembered per op; 0: MD_MAX_SHAPES, else 16384 */
     md_log_fn log; /**< default: MD_LOG says what goes to stderr */
     void *log_user;
-    void *(*alloc)(void *user, size_t n_bytes, size_t alignment); /**< memory of temporaries; default: the library's */
+    void *(*alloc)(void *user, size_t n_bytes, size_t alignment); /**< memory of temporaries of the host device; default: the library's */
     void (*free)(void *user, void *p, size_t n_bytes);
     void *alloc_user;
 } md_context_options;
@@ -250,7 +250,10 @@ MD_API const char *md_op_variant(const md_op *op, int32_t stage, int32_t i);
 /** Runs the op on these arguments with the variant that suits their shape. On the host device the work is done when it
  * returns; on a GPU it is enqueued on `stream`. @return MD_INVALID_ARGUMENT where an argument's kind, dtype, rank, size,
  * stride or pointer does not fit (named), where outputs overlap anything but exactly an input that may be reused, or where
- * an index is out of range (host). Thread-safe; concurrent calls must not write the same memory. */
+ * an index is out of range (host). Thread-safe; concurrent calls must not write the same memory.
+ * On a GPU the tensors' memory must be the device's (checked when a shape is new, at every call under MD_VERIFY=1), and an index out of range
+ * is reported by md_check, or by the op's next call. While the stream is captured a call only launches: a shape that was not met before
+ * is served by what is ready. */
 MD_API md_status md_call(md_op *op, md_stream stream, const md_arg *args, int32_t n_args);
 
 /** Resolves a call once, to be run many times: same sizes, strides and dtypes, other pointers allowed.
@@ -261,6 +264,9 @@ MD_API md_status md_resolve(md_launch **out, md_op *op, const md_arg *args, int3
 MD_API md_status md_launch_run(const md_launch *launch, md_stream stream, const md_arg *args, int32_t n_args);
 /** Time of the kernels of one run of the launch, in us, host overhead excluded, by the device's best clock. */
 MD_API md_status md_launch_time(double *us, const md_launch *launch, md_stream stream);
+/** The same of n launches of one context, run one after the other: nothing but their kernels lies between start and end, so `*us / n` is what one
+ * costs beside others. A GPU is waited for; not while the stream is captured. */
+MD_API md_status md_launch_time_all(double *us, const md_launch *const *launches, int32_t n, md_stream stream);
 /** What a launch runs. */
 MD_API md_status md_launch_choice(md_choice *out, const md_launch *launch);
 MD_API void md_launch_destroy(md_launch **launch);
@@ -278,7 +284,7 @@ MD_API md_status md_explain(md_op *op, const char *sizes, int32_t json, md_write
 /** The generated source of a variant. @return MD_NOT_FOUND if the stage has no variant of that name. */
 MD_API md_status md_op_source(md_op *op, int32_t stage, const char *variant, md_write_fn write, void *user);
 /** Computes the op in f64 on the calling thread, slowly: the reference. Same arguments and checks as md_call; outputs
- * are rounded once, at the store. The memory must be readable by the CPU. */
+ * are rounded once, at the store. Device memory is copied to the host and back; work on other streams than the default one must be done. */
 MD_API md_status md_reference(md_op *op, const md_arg *args, int32_t n_args);
 /** Floating-point operations and bytes touched once by a call at these sizes (the formula's, not a kernel's). */
 MD_API md_status md_op_work(double *flops, double *bytes, md_op *op, const char *sizes);
@@ -293,9 +299,10 @@ MD_API md_status md_alloc(void **out, md_context *context, size_t n_bytes);
 MD_API void md_free(md_context *context, void *p);
 /** Copies between any two places, host or device; done when it returns. */
 MD_API md_status md_copy(md_context *context, void *to, const void *from, size_t n_bytes);
-/** Waits for the stream (host device: nothing to wait for). */
+/** Waits for the stream (host device: nothing to wait for); NULL is the default stream. */
 MD_API md_status md_sync(md_context *context, md_stream stream);
-/** What kernels reported since the last check: an index out of range, with op, dim and value. */
+/** What kernels reported since the last check: an index out of range, with op, dim and value. GPU: of the work that has finished; wait for it
+ * (md_sync) to be sure. A later md_call of the op reports it too, instead of running. */
 MD_API md_status md_check(md_context *context);
 
 /** Facts about the build and the device, as text or as one JSON object. `context` may be NULL: the build only. */

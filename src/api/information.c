@@ -6,23 +6,47 @@
 
 #include <stdlib.h>
 
+static const char *device_name(char out[32], const md_dev *dev)
+{
+    if (dev->facts.kind == MD_DEV_CUDA)
+        snprintf(out, 32, "cuda:%d", (int)dev->facts.index);
+    else
+        snprintf(out, 32, "%s", dev->ops->name);
+    return out;
+}
+
 static json_t *device_json(const md_context *c)
 {
     const md_dev_facts *f = &c->dev->facts;
-    return json_pack("{s:s, s:o, s:i, s:i, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:b, s:o}", "device", c->dev->ops->name, "name",
+    char name[32];
+    return json_pack("{s:s, s:o, s:i, s:i, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:b, s:o}", "device", device_name(name, c->dev), "name",
                      md_ss_json_text(f->name), "threads", (int)f->threads, "vector_bytes", (int)f->vector_bytes, "l1_bytes", (json_int_t)f->l1_bytes, "l2_bytes",
                      (json_int_t)f->l2_bytes, "l3_bytes", (json_int_t)f->l3_bytes, "memory_gbps", md_ss_json_real(f->memory_gbps), "gflops",
                      md_ss_json_real(f->gflops), "compiler", md_ss_json_text(f->compiler), "compiler_flags", md_ss_json_text(f->flags),
                      "can_compile", (int)f->can_compile, "default_hints", md_ss_json_text(c->hints));
 }
 
+static void add_gpu(json_t *j, const md_dev_facts *f)
+{
+    if (f->kind != MD_DEV_CUDA)
+        return;
+    json_object_set_new(j, "arch", md_ss_json_text(f->arch));
+    json_object_set_new(j, "driver", json_integer(f->driver));
+    json_object_set_new(j, "runtime", json_integer(f->runtime));
+    json_object_set_new(j, "nvrtc", json_integer(f->nvrtc));
+    json_object_set_new(j, "global_bytes", json_integer(f->global_bytes));
+    json_object_set_new(j, "shared_per_block", json_integer(f->shared_per_block));
+}
+
 static json_t *info_json(md_context *context)
 {
     json_t *j = context ? device_json(context) : json_object();
     if (j) {
+        if (context)
+            add_gpu(j, &context->dev->facts);
         json_object_set_new(j, "version", json_string(md_version()));
         json_object_set_new(j, "blas", json_boolean(MD_HAVE_BLAS));
-        json_object_set_new(j, "cuda", json_string("not in this build"));
+        json_object_set_new(j, "cuda", json_string(MD_HAVE_CUDA ? "in this build" : "not in this build"));
     }
     return j;
 }

@@ -122,13 +122,14 @@ static md_status run_bound(double *us, const md_launch *l, md_stream stream, md_
 }
 
 /* An input that lies in the memory of an output is copied each time; with other pointers it may lie elsewhere. */
-static md_status run(double *us, const md_launch *l, md_stream stream, const md_arg *args, int32_t n)
+static md_status run(double *us, const md_launch *l, md_stream stream, const md_arg *args, int32_t n, bool is_timed)
 {
     if (us)
         *us = 0.0;
     if (!l->record)
         return MD_OK;
     md_ds_bound bound = l->bound;
+    bound.is_timed = is_timed;
     bool is_bound_anew = args && l->bound.copies.n > 0;
     if (is_bound_anew)
         MD_TRY(md_ds_bind(&bound, l->op->ds, args, n));
@@ -141,15 +142,59 @@ md_status md_launch_run(const md_launch *launch, md_stream stream, const md_arg 
 {
     if (!launch)
         return md_fail(MD_INVALID_ARGUMENT, "launch is NULL");
-    return run(NULL, launch, stream, args, n_args);
+    return run(NULL, launch, stream, args, n_args, false);
 }
 
 md_status md_launch_time(double *us, const md_launch *launch, md_stream stream)
 {
-    double spent = 0.0;
     if (!us || !launch)
         return md_fail(MD_INVALID_ARGUMENT, "%s is NULL", us ? "launch" : "us");
-    MD_TRY(run(&spent, launch, stream, NULL, 0));
+    return md_launch_time_all(us, &launch, 1, stream);
+}
+
+typedef struct sequence {
+    const md_launch *const *launches;
+    int32_t n;
+    md_stream stream;
+} sequence;
+
+static md_status run_sequence(void *user)
+{
+    const sequence *q = user;
+    for (int32_t i = 0; i < q->n; i++)
+        MD_TRY(run(NULL, q->launches[i], q->stream, NULL, 0, true));
+    return MD_OK;
+}
+
+/* The host's clock sees each launch by itself. */
+static md_status time_each(double *us, const sequence *q)
+{
+    double sum = 0.0, one = 0.0;
+    for (int32_t i = 0; i < q->n; i++) {
+        MD_TRY(run(&one, q->launches[i], q->stream, NULL, 0, true));
+        sum += one;
+    }
+    *us = sum;
+    return MD_OK;
+}
+
+md_status md_launch_time_all(double *us, const md_launch *const *launches, int32_t n, md_stream stream)
+{
+    sequence q = {launches, n, stream};
+    double spent = 0.0;
+    if (!us || !launches || n < 1)
+        return md_fail(MD_INVALID_ARGUMENT, !us ? "us is NULL" : !launches ? "launches is NULL" : "n is below 1");
+    for (int32_t i = 0; i < n; i++)
+        if (!launches[i] || launches[i]->op->context != launches[0]->op->context)
+            return md_fail(MD_INVALID_ARGUMENT, launches[i] ? "launch %d is of another context" : "launch %d is NULL", i);
+    md_ds_runtime *runtime = &launches[0]->op->context->runtime;
+    if (!md_ds_is_async(runtime)) {
+        MD_TRY(time_each(&spent, &q));
+    } else {
+        if (md_ds_is_capturing(runtime, stream))
+            return md_fail(MD_UNSUPPORTED, "nothing can be timed while the stream is captured");
+        MD_TRY(runtime->dev->ops->time(&spent, runtime->dev, stream, run_sequence, &q));
+    }
     *us = spent;
     return MD_OK;
 }

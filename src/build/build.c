@@ -99,6 +99,8 @@ static md_status copy_params(md_bd_variant *v, const md_kn_source *source)
         if (!v->param[i])
             return md_fail_memory();
         memcpy(v->param[i], source->launch[i].param, (size_t)n * sizeof *v->param[i]);
+        for (int32_t k = 0; k < n; k++)
+            v->uses_counters = v->uses_counters || v->param[i][k].kind == MD_KN_COUNTERS;
     }
     v->n_launches = source->n_launches;
     return MD_OK;
@@ -236,6 +238,8 @@ md_status md_bd_variant_run(const md_bd_variant *variant, const md_kn_plan_geome
     assert(atomic_load_explicit(&variant->state, memory_order_relaxed) == MD_BD_READY);
     md_dev *dev = variant->builder->dev;
     md_kn_word words[MD_KN_MAX_PARAMS];
+    if (variant->uses_counters && !call->counters && dev->ops->counters)
+        MD_TRY(dev->ops->counters(&call->counters, dev, stream));
     for (int32_t i = 0; i < variant->n_launches; i++) {
         const md_kn_geometry *g = &geometry->launch[i];
         if (g->blocks <= 0)

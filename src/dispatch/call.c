@@ -23,6 +23,7 @@ md_status md_ds_bind(md_ds_bound *out, const md_ds_op *op, const md_arg *args, i
 {
     MD_TRY(md_fx_bind(&out->binding, op->formula, args, n_args));
     out->is_empty = has_no_output(op, &out->binding);
+    out->is_timed = false;
     MD_TRY(md_ds_overlaps(&out->copies, op, &out->binding));
     md_ds_shape_of(&out->shape, op, &out->binding);
     return MD_OK;

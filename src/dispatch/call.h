@@ -11,6 +11,7 @@ typedef struct md_ds_bound {
     md_kn_shape shape;
     md_ds_copies copies; /* inputs that an output overwrites */
     bool is_empty; /* every output is empty: nothing to do */
+    bool is_timed; /* somebody else takes the time: no samples */
 } md_ds_bound;
 
 /** Checks and binds; nothing is allocated or copied. */

@@ -164,7 +164,7 @@ static md_status run_now(double *us, run *r)
 static bool wants_sample(const run *r)
 {
     uint64_t calls = atomic_load_explicit(&r->record->calls, memory_order_relaxed);
-    return r->op->runtime->samples && (calls < SAMPLE_FIRST || calls % SAMPLE_EVERY == 0) && !md_ds_is_capturing(r->op->runtime, r->stream);
+    return r->op->runtime->samples && !r->bound->is_timed && (calls < SAMPLE_FIRST || calls % SAMPLE_EVERY == 0) && !md_ds_is_capturing(r->op->runtime, r->stream);
 }
 
 static md_status enqueue(double *us, run *r, size_t n_bytes, bool is_timed)

@@ -143,6 +143,7 @@ md_status md_tn_copies_make(md_tn_copies *out, md_dev *dev, const md_st_program 
     if (!dev->ops->report_create) /* else kernels cannot write there: they report what the real call will report */
         out->call.report = &out->report;
     out->call.stream = dev->tuning;
+    out->call.counters = NULL; /* of that stream */
     out->call.program = program;
     out->call.stage = &program->stage[stage];
     const md_st_stage *s = &program->stage[stage];

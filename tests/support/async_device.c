@@ -72,6 +72,7 @@ static md_status run_launch(async_device *dev, async_work *w)
         w->call.data[t] = see(dev, w->call.data[t]);
     w->call.workspace = see(dev, w->call.workspace);
     w->call.report = see(dev, w->call.report);
+    w->call.counters = see(dev, w->call.counters);
     for (int32_t i = 0; i < w->n; i++)
         w->word[i].p = see(dev, w->word[i].p);
     return dev->inner->ops->launch(dev->inner, NULL, w->kernel, &w->geometry, w->word, w->n, &w->call);
@@ -223,6 +224,17 @@ static md_status async_workspace(void **out, md_dev *base, md_stream stream, siz
         }
         *out = s->workspace;
     }
+    pthread_mutex_unlock(&dev->lock);
+    return status;
+}
+
+static md_status async_counters(void **out, md_dev *base, md_stream stream)
+{
+    async_device *dev = (async_device *)base;
+    pthread_mutex_lock(&dev->lock);
+    async_stream *s = stream_of(dev, stream);
+    md_status status = s->counters ? MD_OK : take(&s->counters, dev, MD_KN_COUNTER_BYTES);
+    *out = s->counters;
     pthread_mutex_unlock(&dev->lock);
     return status;
 }
@@ -402,6 +414,7 @@ static const md_dev_ops async_ops = {
     .unload = async_unload,
     .launch = async_launch,
     .workspace = async_workspace,
+    .counters = async_counters,
     .copy_tensor = async_copy_tensor,
     .report_create = async_report_create,
     .report_clear = async_report_clear,

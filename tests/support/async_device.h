@@ -17,7 +17,7 @@ typedef struct async_work async_work;
 typedef struct async_stream {
     md_stream stream;
     bool is_used, is_capturing;
-    void *workspace;
+    void *workspace, *counters;
     size_t n_bytes;
     async_work *first, *last;
 } async_stream;

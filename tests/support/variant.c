@@ -190,6 +190,8 @@ static md_status send(bench *b, md_dev_report *report)
         b->call.data[t] = b->device[t] + ((char *)b->tensor[t].data - b->buffer[t].bytes);
     }
     MD_TRY(dev->ops->report_create(report, dev));
+    if (dev->ops->counters)
+        MD_TRY(dev->ops->counters(&b->call.counters, dev, NULL));
     b->call.report = report->kernel;
     return MD_OK;
 }
