@@ -67,6 +67,8 @@ static md_status open_file(file *f, const void *bytes, size_t n_bytes)
         if (s.sh_type != SHT_NOBITS && s.sh_type != SHT_NULL && !is_inside(f, s.sh_offset, s.sh_size))
             return bad("a section lies outside");
     }
+    if (h->e_phnum > 0 && (h->e_phentsize != sizeof(Elf64_Phdr) || !is_inside(f, h->e_phoff, (uint64_t)h->e_phnum * sizeof(Elf64_Phdr))))
+        return bad("its table of segments lies outside");
     Elf64_Shdr names = section_at(f, h->e_shstrndx);
     f->names = f->bytes + names.sh_offset;
     f->n_names = names.sh_size;

@@ -201,7 +201,7 @@ static md_status compile_program(void **binary, size_t *n_bytes, md_strbuf *log,
     if (result != 0) {
         char line[400];
         first_error(line, said, text);
-        status = md_fail(MD_COMPILE, "NVRTC: %s%s%s", nvrtc->error_text(result), line[0] ? ": " : "", line);
+        status = md_fail(MD_COMPILE, "NVRTC for %.16s: %s%s%s", arch, nvrtc->error_text(result), line[0] ? ": " : "", line);
     } else {
         status = take_cubin(binary, n_bytes, nvrtc, program);
     }
