@@ -41,10 +41,12 @@
  * ---- On a GPU (dialect MD_DEV_CUDA; src/kernels/cuda) the same text is C++ for NVRTC, with no header of CUDA's
  * Lanes are the elements that one thread holds of a row: md_f is a struct of MD_VL floats in registers with the operators above (md_b of ints 0 or -1).
  * MD_VL is what the family defines: md_fa_cuda_width, 16 bytes of the narrowest tensor. Which thread has which vector is the template's affair.
- *   md_n                        is not an int but one of two types that text only hands on: md_full (all lanes) or md_span (lanes lo .. hi-1). Functions that
- *                               take it are templates on its type (MD_N_DECL), so that whole vectors cost no masks. `(c) ? md_n : 0` is md_when(c, md_n)
- *   md_load_T_unit(t, o, md_n)  one 16-byte load (or less) where the address allows it, which is known at compile time if MD_ALIGNED is 1 (the
- *                               envelope promises it) and asked at run time otherwise; lanes outside the span are never touched
+ *   md_n                        is not an int but one of three types that text only hands on: md_full (all lanes), md_whole (all, and the template has seen
+ *                               that vectors are aligned) or md_span (lanes lo .. hi-1). Functions that take it are templates on its type: MD_N_DECL in front,
+ *                               the parameter is `md_n_t md_n`; whole vectors cost no masks. `(c) ? md_n : 0` is md_when(c, md_n)
+ *   md_load_T_unit(t, o, md_n)  one 16-byte load (or less) where the address allows it, which is known at compile time for md_whole and if MD_ALIGNED is 1
+ *                               (the envelope promises it), and asked at run time otherwise; lanes outside the span are never touched. md_load_T_unit_any,
+ *                               md_store_T_unit_any, md_fetch_T_unit_any: asked in any case (the last subscript is not just the lane index)
  *   md_raw_T, md_fetch_T_unit(t, o, md_n), md_fetch_T_strided(t, o, s, md_n), md_unpack_T(raw)
  *                               the same in two steps: raw is as the memory holds it (a bf16 vector is 4 registers), so that it can be kept on chip
  *   md_pos                      type of positions along the lanes inside a row: int32 where MD_WIDE is 0 (the envelope promises < 2^31), else int64
@@ -61,6 +63,7 @@
 #include "stage/stage.h"
 
 typedef struct md_cg md_cg;
+enum { MD_CG_MAX_FETCHED = 16 };
 
 typedef enum md_cg_access { MD_CG_UNIT, MD_CG_STRIDED } md_cg_access; /* lane loads: stride 1 known, or any stride */
 
@@ -136,6 +139,12 @@ const char *md_cg_own_extent(md_cg *cg, const md_st_store *store);
 void md_cg_print_lead(md_cg *cg, const md_st_store *store, md_strbuf *out);
 /** What a reduction or scan starts from, as a C constant: "0", "1", "INT64_MIN", "-__builtin_inf()". */
 const char *md_cg_start_text(md_fx_op op, md_dtype type);
+/** On a GPU: the loads of a pointwise stage that can be made ahead of everything else: every distinct one with affine subscripts that stands in no
+ * arm of a where and in no loop. At most MD_CG_MAX_FETCHED; others stay where they are used. */
+int32_t md_cg_fetchable(const md_fx_node *out[MD_CG_MAX_FETCHED], const md_st_program *program, int32_t stage);
+/** The text that makes such a load: "md_fetch_f32_unit(...)" of the type "md_raw_f32" (`type`), or, where all lanes share it (`is_uniform`),
+ * "md_load_f32_s(...)" of the type "float". What it needs is printed first. NULL on failure. */
+const char *md_cg_fetch(md_cg *cg, const md_fx_node *load, const char **type, bool *is_uniform);
 /** First error met; MD_OK. */
 md_status md_cg_status(const md_cg *cg);
 /** `#define MD_USE_...` for the operations printed so far and the dtypes of the stage's tensors: into `defines` of md_cg_assemble. */

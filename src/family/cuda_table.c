@@ -2,6 +2,7 @@
 #include "family/cuda.h"
 
 static const md_fa_family *const cuda[] = {
+    &md_fa_cuda_pointwise,
     &md_fa_cuda_row_persistent,
     &md_fa_cuda_row_looped,
     &md_fa_cuda_scan_persistent,

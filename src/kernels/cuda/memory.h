@@ -134,9 +134,9 @@ MD_INLINE void md_put_piece(void *p, const uint32_t *w, int bytes, bool streams)
         *(uint16_t *)p = (uint16_t)w[0];
     }
 }
-template <class S> MD_INLINE bool md_is_aligned(const void *p, bool promised)
+template <class S, class N> MD_INLINE bool md_is_aligned(const void *p, N n, bool promised)
 {
-    return (promised && MD_ALIGNED) || (uintptr_t)p % md_raw<S>::PIECE == 0;
+    return (promised && (MD_ALIGNED || md_is_sure(n))) || (uintptr_t)p % md_raw<S>::PIECE == 0;
 }
 template <class S> MD_INLINE md_raw<S> md_get_whole(const void *p)
 {
@@ -168,7 +168,7 @@ template <class S, class N> MD_INLINE md_raw<S> md_get_each(const typename S::E 
 template <class S, class N> MD_INLINE md_raw<S> md_fetch_unit(const void *t, int64_t o, N n, bool promised)
 {
     const typename S::E *p = (const typename S::E *)t + o;
-    if (md_has_all(n) && md_is_aligned<S>(p, promised))
+    if (md_has_all(n) && md_is_aligned<S>(p, n, promised))
         return md_get_whole<S>(p);
     return md_get_each<S>(p, 1, n);
 }
@@ -239,7 +239,7 @@ template <class S, class N> MD_INLINE void md_store_unit(void *t, int64_t o, typ
 {
     typename S::E *p = (typename S::E *)t + o;
     const md_raw<S> r = md_pack<S>(v);
-    if (md_has_all(n) && md_is_aligned<S>(p, promised))
+    if (md_has_all(n) && md_is_aligned<S>(p, n, promised))
         md_put_whole<S>(p, r, streams);
     else
         md_put_each<S>(p, 1, r, n);
@@ -306,6 +306,18 @@ template <class S, int op, class N> MD_INLINE void md_update_steps(void *t, int6
         if (md_has(n, l))
             md_update<S, op>(t, o + l * s, S::KIND == MD_KIND_BOOL ? (typename S::C)(v.v[l] != 0) : (typename S::C)v.v[l]);
 }
+template <class S, int op, class N> MD_INLINE void md_update_unit(void *t, int64_t o, typename S::V v, N n)
+{
+#if MD_UPDATE_PLAIN
+    md_raw<S> r = md_fetch_unit<S>(t, o, n, false);
+    const typename S::V old = md_unpack<S>(r);
+    MD_FOR (l, MD_VL)
+        v.v[l] = op == MD_DO_ADD ? S::add(old.v[l], v.v[l]) : op == MD_DO_MAX ? S::max(old.v[l], v.v[l]) : S::min(old.v[l], v.v[l]);
+    md_store_unit<S>(t, o, v, n, false, false);
+#else
+    md_update_steps<S, op>(t, o, 1, v, n);
+#endif
+}
 template <class S, int op, class N> MD_INLINE void md_update_scatter(void *t, md_i o, typename S::V v, N n, md_b m)
 {
     MD_FOR (l, MD_VL)
@@ -316,7 +328,7 @@ template <class S, int op, class N> MD_INLINE void md_update_scatter(void *t, md
 /* ---- The names of the vocabulary. _any: where the offset along the last axis is not a multiple of MD_VL whatever the envelope promises. */
 #define MD_UPDATE(T, name, DO)                                                                                         \
     MD_INLINE void md_update_##name##_##T##_s(void *t, int64_t o, md_t_##T::C v) { md_update<md_t_##T, DO>(t, o, v); } \
-    MD_N_DECL MD_INLINE void md_update_##name##_##T##_unit(void *t, int64_t o, md_t_##T::V v, md_n_t n) { md_update_steps<md_t_##T, DO>(t, o, 1, v, n); } \
+    MD_N_DECL MD_INLINE void md_update_##name##_##T##_unit(void *t, int64_t o, md_t_##T::V v, md_n_t n) { md_update_unit<md_t_##T, DO>(t, o, v, n); } \
     MD_N_DECL MD_INLINE void md_update_##name##_##T##_strided(void *t, int64_t o, int64_t s, md_t_##T::V v, md_n_t n) { md_update_steps<md_t_##T, DO>(t, o, s, v, n); } \
     MD_N_DECL MD_INLINE void md_update_##name##_##T##_scatter(void *t, md_i o, md_t_##T::V v, md_n_t n, md_b m) { md_update_scatter<md_t_##T, DO>(t, o, v, n, m); }
 #define MD_STORAGE(T)                                                                                                  \

@@ -86,15 +86,22 @@ MD_INLINE md_b md_splat_b(int a) { return md_splat<int32_t>(a ? -1 : 0); }
 MD_INLINE md_i md_iota_i(int64_t first) { md_i r; MD_LANES(first + l) }
 MD_INLINE md_b md_iota_b() { md_b r; MD_LANES(l) } /* plain int32 */
 
-/* ---- Which lanes of a vector are there: all, a compile-time fact, or lo .. hi-1. Text hands them on as md_n. */
+/* ---- Which lanes of a vector are there: all, a compile-time fact; all, and vectors are aligned; or lo .. hi-1. Text hands them on as md_n. */
 struct md_full {};
+struct md_whole {};
 struct md_span { int lo, hi; };
 /* In front of functions that take `md_n_t md_n`. */
 #define MD_N_DECL template <class md_n_t>
 MD_INLINE constexpr bool md_has(md_full, int) { return true; }
+MD_INLINE constexpr bool md_has(md_whole, int) { return true; }
+MD_INLINE constexpr bool md_is_sure(md_full) { return false; }
+MD_INLINE constexpr bool md_is_sure(md_whole) { return true; }
+MD_INLINE constexpr bool md_is_sure(md_span) { return false; }
 MD_INLINE bool md_has(md_span n, int l) { return l >= n.lo && l < n.hi; }
-MD_INLINE bool md_has_all(md_full) { return true; }
+MD_INLINE constexpr bool md_has_all(md_full) { return true; }
+MD_INLINE constexpr bool md_has_all(md_whole) { return true; }
 MD_INLINE bool md_has_all(md_span n) { return n.lo <= 0 && n.hi >= MD_VL; }
+MD_INLINE md_span md_when(int c, md_whole) { md_span r = {0, c ? MD_VL : 0}; return r; }
 MD_INLINE md_span md_when(int c, md_full) { md_span r = {0, c ? MD_VL : 0}; return r; }
 MD_INLINE md_span md_when(int c, md_span n) { md_span r = {n.lo, c ? n.hi : 0}; return r; }
 MD_N_DECL MD_INLINE md_b md_head_b(md_n_t n) { md_b r; MD_LANES(md_has(n, l) ? -1 : 0) }

@@ -1,0 +1,114 @@
+/* Elementwise stages on a GPU: no reduction, all subscripts affine. */
+#include "family/cuda.h"
+#include "family/cuda_point.h"
+#include "family/cuda_turn.h"
+
+#include "family/cost.h"
+
+enum { FLAT, STRIDED, TURN, UNROLL, THREADS, STREAM };
+
+static md_fa_cuda_point point_of(const md_fa_config *config)
+{
+    return (md_fa_cuda_point){.source = "cuda/pointwise.cu", .is_flat = config->value[FLAT], .is_strided = config->value[STRIDED],
+                              .is_streaming = config->value[STREAM], .unroll = config->value[UNROLL], .threads = config->value[THREADS]};
+}
+
+static bool applies(const md_fa_target *target)
+{
+    const md_st_stage *st = &target->program->stage[target->stage];
+    return st->kind == MD_ST_POINTWISE && !st->has_gather && !st->has_scatter && !st->has_duplicates;
+}
+
+static bool is_turn_legal(const md_fa_target *target, const md_fa_config *config)
+{
+    md_fa_turn turn;
+    bool is_plain = !config->value[FLAT] && !config->value[STRIDED] && !config->value[STREAM];
+    return is_plain && config->value[UNROLL] == 4 && config->value[THREADS] == 256 && md_fa_turn_find(&turn, target);
+}
+
+static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    bool has_axis = target->program->stage[target->stage].axis >= 0, strided = config->value[STRIDED];
+    (void)size;
+    if (config->value[TURN])
+        return is_turn_legal(target, config);
+    if (config->value[FLAT] && (strided || !md_fa_cuda_point_can_flatten(target)))
+        return false;
+    if (!has_axis && (!strided || config->value[UNROLL] != 1))
+        return false; /* a scalar: one variant is enough */
+    return !(strided && config->value[STREAM]);
+}
+
+static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
+{
+    md_fa_cuda_point point = point_of(config);
+    if (config->value[TURN])
+        md_fa_turn_envelope(out, target);
+    else
+        md_fa_cuda_point_envelope(out, target, &point);
+}
+
+static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config, const md_kn_shape *shape)
+{
+    md_fa_cuda_point point = point_of(config);
+    if (config->value[TURN])
+        md_fa_cuda_turn_geometry(out, target, shape->size);
+    else
+        md_fa_cuda_point_geometry(out, target, &point, shape->size);
+}
+
+static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
+{
+    md_fa_cuda_point point = point_of(config);
+    return config->value[TURN] ? md_fa_cuda_turn_emit(out, target) : md_fa_cuda_point_emit(out, target, &point);
+}
+
+/* Without tiles, each lane of a turned or strided load fetches a sector of its own. */
+static double wasted_sectors(const md_fa_target *target, const md_fa_config *config, const md_fa_host_work *work)
+{
+    md_fa_turn turn;
+    if (config->value[TURN] || !md_fa_turn_find(&turn, target))
+        return config->value[STRIDED] ? 0.3 * (work->loads + work->stores) : 0.0;
+    return 1.5 * turn.n;
+}
+
+static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    md_fa_cuda_point point = point_of(config);
+    const md_st_stage *st = &target->program->stage[target->stage];
+    md_fa_host_work work;
+    md_kn_plan_geometry g;
+    md_kn_shape shape = {0};
+    double flops = 0, bytes = 0;
+    for (int32_t i = 0; i < target->program->formula->n_dims; i++)
+        shape.size[i] = size[i];
+    md_fa_host_count(&work, st, target->program);
+    md_st_work(&flops, &bytes, target->program, target->stage, size);
+    geometry(&g, target, config, &shape);
+    double points = (double)md_st_points(target->program, st->n_outer, st->outer, size);
+    points *= st->axis >= 0 ? (double)md_st_size(target->program, st->axis, size) : 1;
+    double per_thread = config->value[TURN] ? 4 : point.unroll;
+    md_fa_cuda_load load = {.blocks = (double)g.launch[0].blocks, .threads = g.launch[0].block[0], .shared_bytes = g.launch[0].scratch_bytes,
+                            .registers = 24 + 4 * (int32_t)(per_thread * work.loads), .bytes = 16 * per_thread * MD_MAX(work.loads, 1)};
+    out->memory_bytes = bytes * (1 + wasted_sectors(target, config, &work));
+    out->memory_rate = md_fa_cuda_rate(target->facts, &load) * (config->value[TURN] ? 0.9 : 1);
+    out->ops = 2 * points * (work.operations + 2 * (work.loads + work.stores));
+    out->ops_rate = 0.5;
+    out->transcendental = points * work.transcendental;
+    out->parallel = MD_MIN(MD_MAX((double)g.launch[0].blocks, 1), (double)MD_MAX(target->facts->threads, 1));
+    out->launches = 1;
+}
+
+const md_fa_family md_fa_cuda_pointwise = {
+    .name = "pointwise",
+    .device = MD_DEV_CUDA,
+    .n_fields = 6,
+    .field = {{"flat", 0, 2, {1, 0}}, {"strided", 1, 2, {0, 1}}, {"turn", 0, 2, {1, 0}}, {"unroll", 1, 4, {4, 2, 8, 1}},
+              {"threads", 256, 3, {256, 128, 512}}, {"stream", 0, 2, {0, 1}}},
+    .applies = applies,
+    .legal = legal,
+    .envelope = envelope,
+    .features = features,
+    .emit = emit,
+    .geometry = geometry,
+};

@@ -1,0 +1,94 @@
+/* Elementwise stages that read some tensor across: a block is a tile of MD_TILE lanes by MD_TILE positions of the tensor's last index. Its vectors are
+ * read along one, put into shared memory, and taken out along the other. Rows of a tile are an odd number of words apart.
+ *
+ * md_config.h: MD_VL, MD_THREADS, MD_TILE.
+ * md_expr.h: md_params, md_lanes(p), md_turns(p), md_points(p), md_has_vectors(p), md_at and md_find(p, point); md_turned: a vector of each turned load;
+ * MD_EACH_TURNED(F): F(number, dtype) for each; md_fetch_turned(p, at, lane, turn, turned, n); md_elem, md_fetch(p, at, lane, turn, elem, n): what is
+ * read along the lanes; md_out(p, at, lane, turn, elem, turned, n). */
+#include "md_config.h"
+#include "prelude.h"
+#include "md_expr.h"
+
+#define MD_ROW_VECTORS (MD_TILE / MD_VL)
+#define MD_EACH_THREAD (MD_TILE * MD_ROW_VECTORS / MD_THREADS)
+
+/* Words from one row of a tile to the next, and of a tile. */
+template <class S> MD_INLINE constexpr int md_pitch() { return MD_TILE * (int)sizeof(typename S::E) / 4 + 1; }
+template <class S> MD_INLINE constexpr int md_tile_words() { return MD_TILE * md_pitch<S>(); }
+
+template <class S> MD_INLINE void md_tile_put(uint32_t *tile, int row, int column, const md_raw<S> &r)
+{
+    MD_FOR (i, md_raw<S>::N)
+        tile[row * md_pitch<S>() + column * (int)sizeof(typename S::E) / 4 + i] = r.w[i];
+}
+template <class S> MD_INLINE md_raw<S> md_tile_get(const uint32_t *tile, int row, int column)
+{
+    typedef typename S::E E;
+    md_raw<S> r = md_zero_raw<S>();
+    MD_FOR (l, MD_VL) {
+        const uint32_t *at = tile + (row + l) * md_pitch<S>();
+        if constexpr (sizeof(E) == 8)
+            md_put(r, l, (E)((uint64_t)at[2 * column + 1] << 32 | at[2 * column]));
+        else
+            md_put(r, l, ((const E *)at)[column]);
+    }
+    return r;
+}
+
+/* The vector at x of `count` elements, or nothing. */
+MD_INLINE md_whole md_limit(md_whole n, int64_t, int64_t, bool) { return n; }
+MD_INLINE md_span md_limit(md_span, int64_t x, int64_t count, bool is_there)
+{
+    return md_clip<int64_t>(0, is_there ? count - x : 0);
+}
+MD_INLINE constexpr bool md_has_some(md_whole) { return true; }
+MD_INLINE bool md_has_some(md_span n) { return n.hi > n.lo; }
+
+template <class K> MD_INLINE void md_do_tile(const md_params *p, const md_at &at, int64_t lane, int64_t turn, int64_t lanes, int64_t turns, K kind)
+{
+    uint32_t *const shared = (uint32_t *)md_shared;
+    md_turned turned[MD_EACH_THREAD];
+    md_elem elem[MD_EACH_THREAD];
+    MD_FOR (i, MD_EACH_THREAD) {
+        const int v = (int)threadIdx.x + i * MD_THREADS, row = v / MD_ROW_VECTORS, column = v % MD_ROW_VECTORS * MD_VL;
+        const auto n = md_limit(kind, turn + column, turns, lane + row < lanes);
+        if (md_has_some(n))
+            md_fetch_turned(p, at, lane + row, turn + column, &turned[i], n);
+    }
+    MD_FOR (i, MD_EACH_THREAD) {
+        const int v = (int)threadIdx.x + i * MD_THREADS, row = v / MD_ROW_VECTORS, column = v % MD_ROW_VECTORS * MD_VL;
+        const auto n = md_limit(kind, lane + column, lanes, turn + row < turns);
+        if (md_has_some(n))
+            md_fetch(p, at, lane + column, turn + row, &elem[i], n);
+    }
+    MD_FOR (i, MD_EACH_THREAD) {
+        const int v = (int)threadIdx.x + i * MD_THREADS, row = v / MD_ROW_VECTORS, column = v % MD_ROW_VECTORS * MD_VL;
+        uint32_t *tile = shared;
+#define MD_PUT(k, T) md_tile_put<md_t_##T>(tile, row, column, turned[i].l##k), tile += md_tile_words<md_t_##T>();
+        MD_EACH_TURNED(MD_PUT)
+    }
+    __syncthreads();
+    MD_FOR (i, MD_EACH_THREAD) {
+        const int v = (int)threadIdx.x + i * MD_THREADS, row = v / MD_ROW_VECTORS, column = v % MD_ROW_VECTORS * MD_VL;
+        const auto n = md_limit(kind, lane + column, lanes, turn + row < turns);
+        const uint32_t *tile = shared;
+        md_turned back;
+#define MD_GET(k, T) back.l##k = md_tile_get<md_t_##T>(tile, column, row), tile += md_tile_words<md_t_##T>();
+        MD_EACH_TURNED(MD_GET)
+        if (md_has_some(n))
+            md_out(p, at, lane + column, turn + row, &elem[i], &back, n);
+    }
+}
+
+MD_EXPORT void __launch_bounds__(MD_THREADS) md_kernel(const __grid_constant__ md_params p)
+{
+    const int64_t lanes = md_lanes(&p), turns = md_turns(&p);
+    const uint32_t across = (uint32_t)((lanes + MD_TILE - 1) / MD_TILE), down = (uint32_t)((turns + MD_TILE - 1) / MD_TILE);
+    const uint32_t b = blockIdx.x, c = b / across;
+    const int64_t lane = (int64_t)(b - c * across) * MD_TILE, turn = (int64_t)(c % down) * MD_TILE;
+    const md_at at = md_find(&p, c / down);
+    if (lane + MD_TILE <= lanes && turn + MD_TILE <= turns && md_has_vectors(&p))
+        md_do_tile(&p, at, lane, turn, lanes, turns, md_whole());
+    else
+        md_do_tile(&p, at, lane, turn, lanes, turns, md_span());
+}
