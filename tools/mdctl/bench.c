@@ -1,15 +1,20 @@
-/* bench: kernel times of boards, of one op, or of all its variants. */
+/* bench: kernel times of boards, of one op, or of all its variants.
+ *
+ * On a GPU: the kernels of k launches on k sets of tensors run one after the other between two events, after other memory of 2.5 times the cache
+ * was read, so that every one finds a cold cache and no time of the host is in the figure. */
 #include "cli.h"
 #include "copier.h"
 #include "data.h"
+#include "device.h"
 #include "timing.h"
 
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_SETS = 8, MAX_CONTENDERS = 40, MAX_OPS = 64, DEFAULT_REPEAT = 15, MAX_PASSES = 64, SAMPLE_US = 1000 };
+enum { MAX_SETS = 128, MAX_HOST_SETS = 8, MAX_CONTENDERS = 40, MAX_OPS = 64, DEFAULT_REPEAT = 15, MAX_PASSES = 64, SAMPLE_US = 1000 };
 static const double cold_bytes = 192e6; /* the sets together outgrow the caches where one alone does not */
+static const double gpu_us = 300, gpu_bytes_per_us = 4e6, gpu_bytes = 6e9; /* how long a sample is, about, and the most memory that sets take */
 
 /* An op is made once and serves all lines of a board that name it. */
 typedef struct bench_op {
@@ -22,8 +27,12 @@ typedef struct bench {
     const cli_options *o;
     md_context *context;
     FILE *output;
-    int n_ops, threads;
+    int n_ops;
     bench_op op[MAX_OPS];
+    cli_device device;
+    md_op *copy, *sweep; /* GPU */
+    data_set swept;
+    md_launch *sweeper;
 } bench;
 
 typedef struct contender {
@@ -42,8 +51,10 @@ typedef struct bench_case {
     int n_sets, n;
     data_set set[MAX_SETS];
     contender who[MAX_CONTENDERS];
-    copier *copier;
+    copier *copier; /* host */
     void *from, *to;
+    md_launch *sweeper; /* GPU: the bench's */
+    data_set copy[MAX_SETS];
 } bench_case;
 
 static md_status make_op(md_op **out, bench *b, const char *formula, md_dtype dtype, const char *pin)
@@ -114,10 +125,30 @@ static md_status add_variants(bench *b, bench_case *c, const char *formula, md_o
     return MD_OK;
 }
 
+/* The same bytes moved by the simplest op there is. */
+static md_status add_gpu_copy(bench *b, bench_case *c)
+{
+    char sizes[64];
+    contender *w = &c->who[c->n];
+    md_status s = b->copy ? MD_OK : make_op(&b->copy, b, "Y[n] = X[n]", MD_F32, NULL);
+    *w = (contender){.peer = "copy", .op = b->copy};
+    snprintf(sizes, sizeof sizes, "n=%.0f", c->bytes / 8 > 1 ? c->bytes / 8 : 1);
+    if (s == MD_OK)
+        s = data_make(&c->copy[0], b->context, b->copy, sizes, 1);
+    for (int k = 1; k < c->n_sets && s == MD_OK; k++)
+        s = data_clone(&c->copy[k], &c->copy[0]);
+    for (int k = 0; k < c->n_sets && s == MD_OK; k++)
+        s = md_resolve(&w->launch[k], b->copy, c->copy[k].arg, c->copy[k].n);
+    c->n++;
+    return s;
+}
+
 static md_status add_copy(bench *b, bench_case *c)
 {
+    if (b->device.is_gpu)
+        return add_gpu_copy(b, c);
     size_t half = (size_t)(c->bytes / 2);
-    c->copier = copier_create(b->threads);
+    c->copier = copier_create(b->device.threads);
     if (!c->copier)
         return MD_OUT_OF_MEMORY;
     md_status s = md_alloc(&c->from, b->context, half + 64);
@@ -134,15 +165,12 @@ static md_status add_copy(bench *b, bench_case *c)
 /* One pass over the sets; *us is the mean time of a kernel. */
 static md_status pass_kernels(double *us, const bench_case *c, const contender *w)
 {
-    double sum = 0.0, one = 0.0;
-    for (int k = 0; k < c->n_sets; k++) {
-        md_status s = md_launch_time(&one, w->launch[k], NULL);
-        if (s != MD_OK)
-            return s;
-        sum += one;
-    }
+    double sum = 0.0;
+    md_status s = c->sweeper ? md_launch_run(c->sweeper, NULL, NULL, 0) : MD_OK;
+    if (s == MD_OK)
+        s = md_launch_time_all(&sum, (const md_launch *const *)w->launch, c->n_sets, NULL);
     *us = sum / c->n_sets;
-    return MD_OK;
+    return s;
 }
 
 static md_status pass_calls(double *us, const bench_case *c, const contender *w)
@@ -186,6 +214,8 @@ static md_status run_once(const bench_case *c, contender *w)
 {
     if (!w->op)
         return add_sample(&w->kernel, pass_copy, c, w);
+    if (c->sweeper && !strcmp(w->peer, "copy"))
+        return add_sample(&w->kernel, pass_kernels, c, w);
     md_status s = add_sample(&w->kernel, pass_kernels, c, w);
     return s == MD_OK ? add_sample(&w->call, pass_calls, c, w) : s;
 }
@@ -234,22 +264,37 @@ static double rate(double amount, double us)
     return us > 0.0 ? amount / us : 0.0;
 }
 
-static void print_json(FILE *f, const bench_case *c, const contender *w)
+/* The sizes alone, as a list. */
+static void print_shape(FILE *f, const char *sizes)
+{
+    const char *separator = "";
+    fputc('[', f);
+    for (const char *at = strchr(sizes, '='); at; at = strchr(at, '=')) {
+        at += 1 + strspn(at + 1, " \t");
+        fprintf(f, "%s%.*s", separator, (int)strspn(at, "0123456789"), at);
+        separator = ", ";
+    }
+    fputc(']', f);
+}
+
+static void print_json(FILE *f, const bench *b, const bench_case *c, const contender *w)
 {
     double us = timing_quantile(&w->kernel, 0.5);
     fprintf(f, "{\"peer\": \"%s\", \"op\": ", w->peer);
     cli_json_text(f, c->name);
     fprintf(f, ", \"sizes\": ");
     print_sizes(f, c->sizes);
-    fprintf(f, ", \"dtype\": \"%s\", \"device\": \"host\"", md_dtype_name(c->dtype));
+    fprintf(f, ", \"shape\": ");
+    print_shape(f, c->sizes);
+    fprintf(f, ", \"dtype\": \"%s\", \"device\": \"%s\"", md_dtype_name(c->dtype), b->device.name);
     for (int s = 0; s < w->choice.n_stages; s++)
         fprintf(f, "%s%s", s ? " " : ", \"variant\": \"", w->choice.variant[s]);
     if (w->choice.n_stages)
         fprintf(f, "\", \"why\": \"%s\"", w->choice.source[0]);
     fprintf(f, ", \"us\": %.3f, \"lo\": %.3f, \"hi\": %.3f, \"vs\": %.4f", us, timing_quantile(&w->kernel, 0.1), timing_quantile(&w->kernel, 0.9),
             timing_ratio(&w->kernel, &c->who[0].kernel));
-    if (w->op)
-        fprintf(f, ", \"host_us\": %.3f, \"tflops\": %.4f", timing_quantile(&w->call, 0.5) - us, rate(c->flops, us) / 1e6);
+    if (w->call.n) /* a GPU works while the host goes on */
+        fprintf(f, ", \"host_us\": %.3f, \"tflops\": %.4f", timing_quantile(&w->call, 0.5) - (b->device.is_gpu ? 0.0 : us), rate(c->flops, us) / 1e6);
     fprintf(f, ", \"gbps\": %.3f, \"k\": %d, \"bytes\": %.0f}\n", rate(c->bytes, us) / 1e3, w->op ? c->n_sets : 1, c->bytes);
     fflush(f);
 }
@@ -267,11 +312,11 @@ static void print_case(bench *b, const bench_case *c)
     cli_progress(NULL);
     for (int i = 0; i < c->n; i++) {
         if (b->o->json)
-            print_json(stdout, c, &c->who[i]);
+            print_json(stdout, b, c, &c->who[i]);
         else
             print_row(c, &c->who[i]);
         if (b->output)
-            print_json(b->output, c, &c->who[i]);
+            print_json(b->output, b, c, &c->who[i]);
     }
     fflush(stdout);
 }
@@ -284,11 +329,26 @@ static void free_case(bench *b, bench_case *c)
         if (c->who[i].is_own)
             md_op_destroy(&c->who[i].op);
     }
-    for (int k = 0; k < MAX_SETS; k++)
+    for (int k = 0; k < MAX_SETS; k++) {
         data_free(&c->set[k]);
+        data_free(&c->copy[k]);
+    }
     copier_destroy(c->copier);
     md_free(b->context, c->from);
     md_free(b->context, c->to);
+}
+
+static int count_sets(const bench *b, double bytes)
+{
+    double sets = cold_bytes / (bytes + 1.0), most = MAX_HOST_SETS;
+    if (b->device.is_gpu) {
+        sets = gpu_us / (bytes / gpu_bytes_per_us + 2.0) + 1.0;
+        most = gpu_bytes / (bytes + 1.0);
+        most = most > MAX_SETS ? MAX_SETS : most < 3.0 ? 3.0 : most;
+        sets = sets < 3.0 ? 3.0 : sets;
+    }
+    sets = sets > most ? most : sets;
+    return sets < 1.0 ? 1 : (int)sets;
 }
 
 static md_status fill_case(bench *b, bench_case *c, const char *formula)
@@ -298,10 +358,12 @@ static md_status fill_case(bench *b, bench_case *c, const char *formula)
     md_status s = get_op(&op, &is_own, b, formula, c->dtype);
     if (s == MD_OK)
         s = md_op_work(&c->flops, &c->bytes, op, c->sizes);
-    int sets = s == MD_OK ? (int)(cold_bytes / (c->bytes + 1.0)) : 0;
-    sets = sets < 1 ? 1 : sets > MAX_SETS ? MAX_SETS : sets;
-    for (; s == MD_OK && c->n_sets < sets; c->n_sets++)
-        s = data_make(&c->set[c->n_sets], b->context, op, c->sizes, b->o->seed + (uint64_t)c->n_sets);
+    int sets = s == MD_OK ? count_sets(b, c->bytes) : 0;
+    c->sweeper = b->sweeper;
+    for (; s == MD_OK && c->n_sets < sets; c->n_sets++) {
+        int k = c->n_sets;
+        s = k && b->device.is_gpu ? data_clone(&c->set[k], &c->set[0]) : data_make(&c->set[k], b->context, op, c->sizes, b->o->seed + (uint64_t)k);
+    }
     if (s == MD_OK)
         s = add_contender(c, op, is_own);
     if (s != MD_OK && is_own)
@@ -362,26 +424,17 @@ static int bench_board(bench *b, const char *path)
     return status;
 }
 
-typedef struct found_threads {
-    int n;
-} found_threads;
-
-/* A md_write_fn for md_info: its line "threads  N". */
-static int find_threads(void *user, const char *text, size_t n_bytes)
+/* Reads more memory than the GPU's cache holds. */
+static md_status make_sweep(bench *b)
 {
-    found_threads *found = user;
-    const char *line = strstr(text, "\nthreads ");
-    if (n_bytes && line)
-        found->n = atoi(line + strlen("\nthreads "));
-    return 0;
-}
-
-/* The copy gets as many threads as the device has. */
-static int count_threads(md_context *context)
-{
-    found_threads found = {1};
-    (void)md_info(context, 0, find_threads, &found);
-    return found.n > 0 ? found.n : 1;
+    char sizes[64];
+    if (!b->device.is_gpu)
+        return MD_OK;
+    snprintf(sizes, sizeof sizes, "i=4096, j=%.0f", 2.5 * b->device.l2_bytes / 4096 / 4 + 1.0);
+    md_status s = md_op_create(&b->sweep, b->context, "Y[i] = sum[j](X[i,j])", NULL);
+    if (s == MD_OK)
+        s = data_make(&b->swept, b->context, b->sweep, sizes, 1);
+    return s == MD_OK ? md_resolve(&b->sweeper, b->sweep, b->swept.arg, b->swept.n) : s;
 }
 
 static int run_bench(bench *b)
@@ -403,12 +456,17 @@ int cli_bench(const cli_options *o)
     if (o->output && !(b.output = fopen(o->output, "w")))
         return cli_fail("cannot write '%s'", o->output);
     int status = CLI_FAILED;
-    if (md_context_create(&b.context, &o->context) == MD_OK) {
-        b.threads = count_threads(b.context);
+    bool is_open = md_context_create(&b.context, &o->context) == MD_OK;
+    if (is_open)
+        b.device = device_of(b.context);
+    if (is_open && make_sweep(&b) == MD_OK)
         status = run_bench(&b);
-    } else {
+    else
         cli_fail_md();
-    }
+    md_launch_destroy(&b.sweeper);
+    data_free(&b.swept);
+    md_op_destroy(&b.sweep);
+    md_op_destroy(&b.copy);
     for (int i = 0; i < b.n_ops; i++) {
         md_op_destroy(&b.op[i].op);
         free(b.op[i].formula);

@@ -1,4 +1,5 @@
 #include "data.h"
+#include "device.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -63,11 +64,23 @@ static bool is_real(md_dtype t)
     return t == MD_F32 || t == MD_F64 || t == MD_F16 || t == MD_BF16;
 }
 
+/* What the CPU may touch. */
+static void *memory_of(const data_set *set, int32_t i)
+{
+    return set->image[i] ? set->image[i] : set->tensor[i].data;
+}
+
+static size_t bytes_of(const data_set *set, int32_t i)
+{
+    size_t n = (size_t)data_count(set, i) * md_dtype_size(set->tensor[i].dtype);
+    return n ? n : 1;
+}
+
 static void fill(data_set *set, int32_t i, int64_t index_limit, uint64_t *random)
 {
     int64_t n = data_count(set, i);
     md_dtype t = set->tensor[i].dtype;
-    void *p = set->tensor[i].data;
+    void *p = memory_of(set, i);
     for (int64_t k = 0; k < n; k++) {
         uint64_t r = next_random(random);
         if (is_real(t))
@@ -108,8 +121,20 @@ static md_status describe(data_set *set, md_op *op, const char *sizes)
     return MD_OK;
 }
 
+static md_status make_tensor(data_set *set, int32_t i, bool is_gpu, int64_t limit, uint64_t *seed)
+{
+    md_status s = md_alloc(&set->tensor[i].data, set->context, bytes_of(set, i));
+    if (s == MD_OK && is_gpu && !(set->image[i] = malloc(bytes_of(set, i))))
+        s = MD_OUT_OF_MEMORY;
+    if (s != MD_OK)
+        return s;
+    fill(set, i, limit, seed);
+    return is_gpu ? md_copy(set->context, set->tensor[i].data, set->image[i], bytes_of(set, i)) : MD_OK;
+}
+
 md_status data_make(data_set *out, md_context *context, md_op *op, const char *sizes, uint64_t seed)
 {
+    bool is_gpu = device_of(context).is_gpu;
     memset(out, 0, sizeof *out);
     out->context = context;
     md_status s = describe(out, op, sizes);
@@ -122,20 +147,45 @@ md_status data_make(data_set *out, md_context *context, md_op *op, const char *s
             continue;
         }
         out->tensor[i] = md_tensor_make(NULL, out->tensor[i].dtype, out->tensor[i].rank, out->tensor[i].size);
-        size_t bytes = (size_t)data_count(out, i) * md_dtype_size(out->tensor[i].dtype);
-        s = md_alloc(&out->tensor[i].data, context, bytes ? bytes : 1);
+        s = make_tensor(out, i, is_gpu, limit, &seed);
         if (s != MD_OK)
             return s;
-        fill(out, i, limit, &seed);
         out->arg[i] = md_t(&out->tensor[i]);
     }
     return MD_OK;
+}
+
+md_status data_clone(data_set *out, const data_set *from)
+{
+    *out = *from;
+    for (int32_t i = 0; i < out->n; i++) {
+        out->image[i] = NULL;
+        out->tensor[i].data = NULL;
+    }
+    for (int32_t i = 0; i < out->n; i++) {
+        if (out->info[i].is_scalar)
+            continue;
+        md_status s = md_alloc(&out->tensor[i].data, out->context, bytes_of(out, i));
+        if (s == MD_OK)
+            s = md_copy(out->context, out->tensor[i].data, from->tensor[i].data, bytes_of(out, i));
+        if (s != MD_OK)
+            return s;
+        out->arg[i] = md_t(&out->tensor[i]);
+    }
+    return MD_OK;
+}
+
+md_status data_fetch(data_set *set, int32_t i)
+{
+    return set->image[i] ? md_copy(set->context, set->image[i], set->tensor[i].data, bytes_of(set, i)) : MD_OK;
 }
 
 void data_free(data_set *set)
 {
     for (int32_t i = 0; i < set->n; i++)
         md_free(set->context, set->tensor[i].data);
+    for (int32_t i = 0; i < set->n; i++)
+        free(set->image[i]);
     set->n = 0;
 }
 
@@ -154,7 +204,7 @@ static double half_value(uint16_t h, md_dtype t)
 
 double data_at(const data_set *set, int32_t i, int64_t k)
 {
-    const void *p = set->tensor[i].data;
+    const void *p = memory_of(set, i);
     switch (set->tensor[i].dtype) {
     case MD_F32: return (double)((const float *)p)[k];
     case MD_F64: return ((const double *)p)[k];

@@ -74,8 +74,11 @@ static int run_op(md_context *context, md_op *op, const cli_options *o, data_set
         return cli_fail_md();
     double us = cli_now_us() - start;
     cli_progress("checking against the reference");
-    if (md_reference(op, want->arg, want->n) != MD_OK)
+    if (md_check(context) != MD_OK || md_reference(op, want->arg, want->n) != MD_OK)
         return cli_fail_md();
+    for (int32_t i = 0; i < got->n; i++)
+        if (got->info[i].is_output && (data_fetch(got, i) != MD_OK || data_fetch(want, i) != MD_OK))
+            return cli_fail_md();
     cli_progress(NULL);
     return report(op, got, want, us, o->json);
 }
