@@ -50,6 +50,11 @@ MD_INLINE double md_f64(uint64_t a) { return __longlong_as_double((int64_t)a); }
 #define MD_INF_F __int_as_float(0x7f800000)
 #define MD_INF_D __longlong_as_double(0x7ff0000000000000LL)
 
+#define __builtin_inff() MD_INF_F
+#define __builtin_inf() MD_INF_D
+#define __builtin_nanf(text) __int_as_float(0x7fc00000)
+#define __builtin_nan(text) __longlong_as_double(0x7ff8000000000000LL)
+
 /* ---- Lanes */
 template <class T> struct md_vec {
     T v[MD_VL];
