@@ -86,6 +86,12 @@ static md_status run(const md_kn_call *call, int32_t f, int32_t v)
     uint64_t end = md_clock_ns() + (uint64_t)row->slow_us * 1000;
     while (row->slow_us && md_clock_ns() < end)
         ;
+    if (atomic_load(&row->reports) && !atomic_load(&call->report->is_set)) {
+        call->report->tensor = 1;
+        call->report->axis = 0;
+        call->report->value = 99;
+        atomic_store(&call->report->is_set, 1);
+    }
     memset(call->workspace, f, 128); /* must be there */
     for (int32_t i = 0; i < stage->n_tensors; i++)
         if (stage->is_stored[i])

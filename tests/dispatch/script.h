@@ -21,6 +21,7 @@ typedef struct script_row {
     int32_t slow_us; /* by the clock */
     bool cannot_emit, cannot_compile;
     _Atomic bool cannot_launch;
+    _Atomic bool reports; /* index 99 on axis 0 of tensor 1 */
     _Atomic int32_t n_runs;
 } script_row;
 

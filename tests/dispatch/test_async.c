@@ -1,0 +1,317 @@
+/* Calls on a device that works later, whose memory traps when the CPU touches it: memory in the order of streams, reports, pointers, captures,
+ * measuring. */
+#include "base/status.h"
+#include "dispatch/script.h"
+#include "support/async_device.h"
+#include "support/check.h"
+
+enum { N = 300 };
+
+static script_world world;
+static async_device device;
+
+static int set_up(void **state)
+{
+    (void)state;
+    script_reset();
+    script_allow(SCRIPT_ALPHA, 0, 1.0);
+    script_world_open(&world);
+    md_bd_destroy(&world.builder);
+    if (!async_device_init(&device, &world.device.base))
+        return -1;
+    assert_ok(md_bd_create(&world.builder, &device.base));
+    world.runtime.dev = &device.base;
+    world.runtime.builder = world.builder;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    script_world_close(&world);
+    assert_int_equal(device.n_pushed, device.n_popped);
+    device.base.ops->destroy(&device.base);
+    return 0;
+}
+
+/* ---- Memory there */
+
+typedef struct vectors {
+    md_tensor y, x;
+    md_arg arg[2];
+} vectors;
+
+static void *there(const float *values, int64_t n)
+{
+    void *p = NULL;
+    assert_ok(device.base.ops->alloc(&p, &device.base, (size_t)n * sizeof *values));
+    assert_ok(device.base.ops->copy(&device.base, p, values, (size_t)n * sizeof *values));
+    return p;
+}
+
+static void make(vectors *v, int64_t n)
+{
+    float values[2 * N];
+    for (int i = 0; i < 2 * N; i++)
+        values[i] = (float)i;
+    v->y = md_tensor_make(there(values, n), MD_F32, 1, &n);
+    v->x = md_tensor_make(there(values, n), MD_F32, 1, &n);
+    v->arg[0] = md_t(&v->y);
+    v->arg[1] = md_t(&v->x);
+}
+
+static float first_of(const md_tensor *t)
+{
+    float value = 0.0f;
+    assert_ok(device.base.ops->copy(&device.base, &value, t->data, sizeof value));
+    return value;
+}
+
+static md_stream stream_number(int i)
+{
+    return (md_stream)(uintptr_t)(i * 16);
+}
+
+/* ---- Tests */
+
+static void work_waits_for_the_stream(void **state)
+{
+    (void)state;
+    vectors v;
+    md_ds_op *op = script_op(&world, "Y[n] = X[n]", NULL);
+    make(&v, 64);
+    assert_ok(md_ds_call(op, stream_number(1), v.arg, 2));
+    assert_ok(md_ds_call(op, stream_number(1), v.arg, 2));
+    assert_int_equal(script_now.row[SCRIPT_ALPHA][0].n_runs, 0);
+    assert_int_equal(device.n_syncs, 0); /* a call never waits */
+    assert_int_equal(device.n_times, 0);
+    assert_ok(device.base.ops->sync(&device.base, stream_number(2)));
+    assert_int_equal(script_now.row[SCRIPT_ALPHA][0].n_runs, 0);
+    assert_ok(device.base.ops->sync(&device.base, stream_number(1)));
+    assert_int_equal(script_now.row[SCRIPT_ALPHA][0].n_runs, 2);
+    assert_true(device.n_pushed >= 4);
+    md_ds_op_destroy(&op);
+}
+
+static void pointers_are_checked_where_shapes_are_new(void **state)
+{
+    (void)state;
+    vectors v;
+    float here[64];
+    md_ds_op *op = script_op(&world, "Y[n] = X[n]", NULL);
+    make(&v, 64);
+    v.x.data = here;
+    assert_fails(md_ds_call(op, NULL, v.arg, 2), MD_INVALID_ARGUMENT, "argument 'X': points to host memory; the op runs on async");
+    make(&v, 64);
+    assert_ok(md_ds_call(op, NULL, v.arg, 2));
+    int64_t n = device.n_checks;
+    assert_ok(md_ds_call(op, NULL, v.arg, 2));
+    assert_int_equal(device.n_checks, n);
+    world.runtime.verifies = true;
+    assert_ok(md_ds_call(op, NULL, v.arg, 2));
+    assert_int_equal(device.n_checks, n + 2);
+    v.y.data = here;
+    assert_fails(md_ds_call(op, NULL, v.arg, 2), MD_INVALID_ARGUMENT, "argument 'Y'");
+    assert_fails(md_ds_reference(op, v.arg, 2), MD_INVALID_ARGUMENT, "argument 'Y'");
+    md_ds_op_destroy(&op);
+}
+
+static void inputs_that_are_overwritten_are_copied_in_order(void **state)
+{
+    (void)state;
+    vectors v;
+    md_ds_op *op = script_op(&world, "Y[n] = X[size(n) - 1 - n]", NULL);
+    make(&v, 64);
+    v.y = v.x;
+    assert_ok(md_ds_call(op, NULL, v.arg, 2));
+    assert_int_equal(device.n_tensor_copies, 1);
+    assert_true(first_of(&v.y) == 0.0f); /* the mark of alpha/v0; X held 0 there too */
+    md_ds_op_destroy(&op);
+}
+
+static void the_reference_works_on_copies(void **state)
+{
+    (void)state;
+    vectors v;
+    md_ds_op *op = script_op(&world, "Y[n] = X[size(n) - 1 - n] + 1", NULL);
+    make(&v, 64);
+    assert_ok(md_ds_reference(op, v.arg, 2));
+    assert_true(first_of(&v.y) == 64.0f);
+    v.y = v.x; /* in place */
+    assert_ok(md_ds_reference(op, v.arg, 2));
+    assert_true(first_of(&v.x) == 64.0f);
+    md_ds_op_destroy(&op);
+}
+
+/* Two outputs that interleave in one matrix: writing one back must not undo the other. */
+static void the_reference_writes_back_views(void **state)
+{
+    (void)state;
+    float zeros[8 * 8] = {0}, ones[8 * 4], got[8 * 8];
+    for (int i = 0; i < 8 * 4; i++)
+        ones[i] = 1.0f;
+    char *whole = there(zeros, 64);
+    const int64_t size[] = {8, 4};
+    md_tensor x = md_tensor_make(there(ones, 32), MD_F32, 2, size), y = md_tensor_make(whole, MD_F32, 2, size), z = y;
+    y.stride[0] = z.stride[0] = 8;
+    z.data = whole + 4 * sizeof(float);
+    md_ds_op *op = script_op(&world, "Y[i,j] = X[i,j] * 2; Z[i,j] = X[i,j] * 3", NULL);
+    const md_arg arg[] = {md_t(&y), md_t(&x), md_t(&z)};
+    assert_ok(md_ds_reference(op, arg, 3));
+    assert_ok(device.base.ops->copy(&device.base, got, whole, sizeof got));
+    for (int i = 0; i < 64; i++)
+        assert_true(got[i] == (i % 8 < 4 ? 2.0f : 3.0f));
+    md_ds_op_destroy(&op);
+}
+
+static void faults_are_reported_later(void **state)
+{
+    (void)state;
+    vectors v;
+    md_ds_op *op = script_op(&world, "Y[n] = X[n]", NULL);
+    make(&v, 64);
+    script_now.row[SCRIPT_ALPHA][0].reports = true;
+    assert_ok(md_ds_call(op, NULL, v.arg, 2));
+    assert_ok(md_ds_check(op)); /* it has not run */
+    assert_ok(device.base.ops->sync(&device.base, NULL));
+    script_now.row[SCRIPT_ALPHA][0].reports = false;
+    int32_t n = script_now.row[SCRIPT_ALPHA][0].n_runs;
+    assert_fails(md_ds_call(op, NULL, v.arg, 2), MD_INVALID_ARGUMENT, "an earlier call: index 99 is outside axis 0 (dim 'n') of 'X'");
+    assert_ok(device.base.ops->sync(&device.base, NULL));
+    assert_int_equal(script_now.row[SCRIPT_ALPHA][0].n_runs, n); /* it told, and did not run */
+    assert_ok(md_ds_call(op, NULL, v.arg, 2));
+    assert_ok(device.base.ops->sync(&device.base, NULL));
+    assert_ok(md_ds_check(op));
+    md_ds_op_destroy(&op);
+}
+
+static void captured_calls_only_launch(void **state)
+{
+    (void)state;
+    vectors v, w;
+    script_allow(SCRIPT_BETA, 1, 5.0)->lo = 100; /* made for no hint, since alpha is faster; alpha serves all */
+    md_ds_op *op = script_op(&world, "Y[n] = X[n]", NULL);
+    make(&v, 64);
+    make(&w, 65);
+    assert_ok(md_ds_call(op, stream_number(1), v.arg, 2));
+    int64_t allocs = device.n_allocs, syncs = device.n_syncs, copies = device.n_copies;
+    async_device_capture(&device, stream_number(1), true);
+    assert_ok(md_ds_call(op, stream_number(1), v.arg, 2)); /* known */
+    assert_ok(md_ds_call(op, stream_number(1), w.arg, 2)); /* not known */
+    assert_int_equal(op->count.captured_misses, 1);
+    assert_int_equal(device.n_violations, 0);
+    assert_int_equal(device.n_allocs, allocs);
+    assert_int_equal(device.n_syncs, syncs);
+    assert_int_equal(device.n_copies, copies);
+    async_device_capture(&device, stream_number(1), false);
+    md_ds_op_destroy(&op);
+}
+
+static void a_capture_builds_nothing(void **state)
+{
+    (void)state;
+    vectors v;
+    script_row *row = script_allow(SCRIPT_ALPHA, 0, 1.0);
+    row->hi = 100; /* correct up to there only; beta is legal for long sizes, which no hint has */
+    script_allow(SCRIPT_BETA, 0, 2.0)->legal_lo = 250;
+    script_now.row[SCRIPT_BETA][0].legal_hi = 255;
+    md_ds_op *op = script_op(&world, "Y[n] = X[n]", NULL);
+    make(&v, 252);
+    async_device_capture(&device, stream_number(1), true);
+    assert_fails(md_ds_call(op, stream_number(1), v.arg, 2), MD_UNSUPPORTED, "md_prepare");
+    assert_int_equal(device.n_violations, 0);
+    async_device_capture(&device, stream_number(1), false);
+    assert_ok(md_ds_call(op, stream_number(1), v.arg, 2)); /* now it may */
+    assert_int_equal(op->count.adopted, 1);
+    md_ds_op_destroy(&op);
+}
+
+static md_ds_op *measuring_op(const char *formula)
+{
+    md_ds_op_options o = script_options();
+    o.policy.select = MD_SELECT_MEASURE;
+    return script_op(&world, formula, &o);
+}
+
+static void measuring_uses_the_devices_clock(void **state)
+{
+    (void)state;
+    vectors v;
+    script_now.row[SCRIPT_ALPHA][0].slow_us = 300; /* the model's choice is the slower one */
+    script_allow(SCRIPT_BETA, 0, 20.0);
+    md_ds_op *op = measuring_op("Y[n] = X[n]");
+    make(&v, 64);
+    assert_ok(md_ds_call(op, stream_number(1), v.arg, 2));
+    assert_true(device.n_times > 4);
+    assert_true(first_of(&v.y) == 10.0f); /* beta */
+    assert_true(first_of(&v.x) == 0.0f);
+    md_ds_op_destroy(&op);
+}
+
+static void a_capture_measures_nothing_and_leaves_no_choice(void **state)
+{
+    (void)state;
+    vectors v;
+    script_allow(SCRIPT_BETA, 0, 20.0);
+    md_ds_op *op = measuring_op("Y[n] = X[n]");
+    make(&v, 64);
+    async_device_capture(&device, stream_number(1), true);
+    assert_ok(md_ds_call(op, stream_number(1), v.arg, 2));
+    assert_int_equal(device.n_times, 0);
+    assert_int_equal(device.n_violations, 0);
+    async_device_capture(&device, stream_number(1), false);
+    assert_int_equal(op->n_records, 0);
+    assert_ok(md_ds_call(op, stream_number(1), v.arg, 2));
+    assert_true(device.n_times > 0);
+    assert_int_equal(op->n_records, 1);
+    md_ds_op_destroy(&op);
+}
+
+/* Ops with temporaries between stages are measured too. */
+static void measuring_makes_temporaries(void **state)
+{
+    (void)state;
+    vectors v;
+    script_allow(SCRIPT_BETA, 0, 20.0);
+    md_ds_op *op = measuring_op("let t[n] = cumsum[n](X[n]); Y[n] = t[size(n) - 1 - n]");
+    bool is_stored = false;
+    for (int32_t t = 0; t < op->formula->n_tensors; t++)
+        is_stored |= op->program->is_temp_stored[t];
+    assert_true(is_stored);
+    make(&v, 64);
+    assert_ok(md_ds_call(op, NULL, v.arg, 2));
+    assert_true(op->count.measured >= 4);
+    md_ds_op_destroy(&op);
+}
+
+static void times_are_samples_where_they_were_asked_for(void **state)
+{
+    (void)state;
+    vectors v;
+    world.runtime.samples = true;
+    md_ds_op *op = script_op(&world, "Y[n] = X[n]", NULL);
+    make(&v, 64);
+    for (int i = 0; i < 1100; i++)
+        assert_ok(md_ds_call(op, NULL, v.arg, 2));
+    assert_true(device.n_times >= 3 && device.n_times <= 8);
+    md_ds_op_destroy(&op);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(work_waits_for_the_stream, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(pointers_are_checked_where_shapes_are_new, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(inputs_that_are_overwritten_are_copied_in_order, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_reference_works_on_copies, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_reference_writes_back_views, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(faults_are_reported_later, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(captured_calls_only_launch, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_capture_builds_nothing, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(measuring_uses_the_devices_clock, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_capture_measures_nothing_and_leaves_no_choice, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(measuring_makes_temporaries, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(times_are_samples_where_they_were_asked_for, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
