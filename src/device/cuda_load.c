@@ -64,11 +64,10 @@ static md_status launch_empty(md_dev_cuda *dev, const md_dev_cuda_kernel *k)
     static const md_kn_word zeros[4096 / sizeof(md_kn_word)];
     if (k->facts.param_bytes > (int32_t)sizeof zeros)
         return md_fail(MD_UNSUPPORTED, "kernel '%.40s' takes %d bytes of parameters", k->facts.kernel, (int)k->facts.param_bytes);
-    int32_t n_threads = k->facts.max_threads > 0 ? MD_MIN(k->facts.max_threads, 1024) : 32;
     md_kn_geometry g = {
         .blocks = 1,
         .grid = {MD_MAX(k->facts.cluster, 1), 1, 1},
-        .block = {n_threads, 1, 1},
+        .block = {1, 1, 1}, /* how a kernel tells: sizes may be constants of its text */
         .scratch_bytes = dev->base.facts.shared_per_block - k->facts.shared_bytes, /* what it touches before it sees that there is no work */
     };
     MD_CUDA_TRY(dev, md_dev_cuda_start(dev->inner, k, &g, zeros), "launching kernel '%.40s' with empty work", k->facts.kernel);

@@ -49,6 +49,7 @@ MD_INLINE void md_run_ragged(const md_params *p, int64_t v, int64_t vectors, int
 
 MD_EXPORT void __launch_bounds__(MD_THREADS) md_kernel(const __grid_constant__ md_params p)
 {
+    MD_IF_EMPTY_RETURN;
     const int64_t lanes = md_lanes(&p), vectors = (lanes + MD_VL - 1) / MD_VL, total = vectors * md_points(&p);
     const int64_t first = (int64_t)blockIdx.x * MD_BLOCK_VECTORS, v = first + threadIdx.x;
     if (first + MD_BLOCK_VECTORS <= total && (MD_VL == 1 || lanes % MD_VL == 0) && md_has_vectors(&p))

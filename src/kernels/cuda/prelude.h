@@ -37,6 +37,9 @@ typedef int32_t md_pos;
 #define MD_INLINE static __device__ __forceinline__
 #define MD_OUTLINE static __device__ __noinline__
 #define MD_EXPORT extern "C" __global__
+/* A launch of one thread a block is made once to get a kernel ready: there is no work in it, whatever the parameters (sizes may be constants). The
+ * first statement of every kernel. */
+#define MD_IF_EMPTY_RETURN if (blockDim.x == 1) return
 #define MD_LIKELY(x) __builtin_expect(!!(x), 1)
 #define MD_UNROLL _Pragma("unroll")
 #define MD_ROLLED _Pragma("unroll 1")

@@ -120,6 +120,7 @@ MD_INLINE void md_one_row(const md_params *p, int64_t number, bool stores, int g
 
 extern "C" __global__ void __launch_bounds__(MD_BLOCK_THREADS, MD_MIN_BLOCKS) md_kernel(const __grid_constant__ md_params params)
 {
+    MD_IF_EMPTY_RETURN;
     const md_params *p = &params;
     const int64_t rows = MD_ROWS(p);
     const int lane = (int)(threadIdx.x % MD_GROUP), group = (int)(threadIdx.x / MD_GROUP);

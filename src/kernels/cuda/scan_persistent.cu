@@ -40,6 +40,7 @@ MD_N_DECL MD_INLINE void md_columns(MD_OUTER_DECL const md_params *p, int64_t at
 
 extern "C" __global__ void __launch_bounds__(MD_THREADS, 1) md_kernel(const __grid_constant__ md_params params)
 {
+    MD_IF_EMPTY_RETURN;
     const md_params *p = &params;
     const int64_t pieces = (MD_COLUMNS(p) + MD_VL - 1) / MD_VL, piece = (int64_t)blockIdx.x * MD_THREADS + threadIdx.x;
     if (piece >= pieces * MD_ROWS(p))
@@ -58,6 +59,7 @@ extern "C" __global__ void __launch_bounds__(MD_THREADS, 1) md_kernel(const __gr
 
 extern "C" __global__ void __launch_bounds__(MD_THREADS, 1) md_kernel(const __grid_constant__ md_params params)
 {
+    MD_IF_EMPTY_RETURN;
     __shared__ MD_TOTAL shared[2][MD_WARPS];
     const md_params *p = &params;
     const int lane = (int)threadIdx.x % MD_LANES_W, warp = (int)threadIdx.x % MD_GROUP / MD_LANES_W;

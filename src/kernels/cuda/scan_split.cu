@@ -105,6 +105,7 @@ MD_INLINE MD_TOTAL md_look_back(const char *notes, uint64_t base, int64_t i, int
 
 extern "C" __global__ void __launch_bounds__(MD_THREADS, 1) md_kernel(const __grid_constant__ md_params params)
 {
+    MD_IF_EMPTY_RETURN;
     const md_params *p = &params;
     const int64_t i = (int64_t)blockIdx.x * MD_THREADS + threadIdx.x;
     if (i <= MD_ROWS(p) * md_tiles(MD_COUNT(p)))
@@ -116,6 +117,7 @@ extern "C" __global__ void __launch_bounds__(MD_THREADS, 1) md_kernel(const __gr
 /* A block a row; each thread a run of tiles. */
 extern "C" __global__ void __launch_bounds__(MD_THREADS, 1) md_kernel(const __grid_constant__ md_params params)
 {
+    MD_IF_EMPTY_RETURN;
     __shared__ MD_TOTAL shared[MD_WARPS];
     const md_params *p = &params;
     const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
@@ -187,6 +189,7 @@ MD_INLINE MD_TOTAL md_front_of(const md_board &board, int64_t number, int64_t i,
 
 extern "C" __global__ void __launch_bounds__(MD_THREADS, 1) md_kernel(const __grid_constant__ md_params params)
 {
+    MD_IF_EMPTY_RETURN;
     __shared__ MD_TOTAL shared[MD_WARPS];
     const md_params *p = &params;
     const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;

@@ -82,6 +82,7 @@ template <class K> MD_INLINE void md_do_tile(const md_params *p, const md_at &at
 
 MD_EXPORT void __launch_bounds__(MD_THREADS) md_kernel(const __grid_constant__ md_params p)
 {
+    MD_IF_EMPTY_RETURN;
     const int64_t lanes = md_lanes(&p), turns = md_turns(&p);
     const uint32_t across = (uint32_t)((lanes + MD_TILE - 1) / MD_TILE), down = (uint32_t)((turns + MD_TILE - 1) / MD_TILE);
     const uint32_t b = blockIdx.x, c = b / across;
