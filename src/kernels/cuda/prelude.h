@@ -110,7 +110,13 @@ MD_INLINE constexpr bool md_has_all(md_full) { return true; }
 MD_INLINE constexpr bool md_has_all(md_whole) { return true; }
 MD_INLINE bool md_has_all(md_span n) { return n.lo <= 0 && n.hi >= MD_VL; }
 MD_INLINE md_span md_when(int c, md_whole) { md_span r = {0, c ? MD_VL : 0}; return r; }
-MD_INLINE md_span md_when(int c, md_full) { md_span r = {0, c ? MD_VL : 0}; return r; }
+/* All or none, known at run time: the compiler sees that where it is not all there is nothing to do. */
+struct md_maybe { int all; };
+MD_INLINE constexpr bool md_is_sure(md_maybe) { return false; }
+MD_INLINE bool md_has(md_maybe n, int) { return n.all != 0; }
+MD_INLINE bool md_has_all(md_maybe n) { return n.all != 0; }
+MD_INLINE md_maybe md_when(int c, md_full) { md_maybe r = {c}; return r; }
+MD_INLINE md_maybe md_when(int c, md_maybe n) { md_maybe r = {c ? n.all : 0}; return r; }
 MD_INLINE md_span md_when(int c, md_span n) { md_span r = {n.lo, c ? n.hi : 0}; return r; }
 MD_N_DECL MD_INLINE md_b md_head_b(md_n_t n) { md_b r; MD_LANES(md_has(n, l) ? -1 : 0) }
 /* The part of a vector at x that lies in 0 .. count-1. */

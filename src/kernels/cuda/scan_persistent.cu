@@ -60,7 +60,7 @@ extern "C" __global__ void __launch_bounds__(MD_THREADS, 1) md_kernel(const __gr
 extern "C" __global__ void __launch_bounds__(MD_THREADS, 1) md_kernel(const __grid_constant__ md_params params)
 {
     MD_IF_EMPTY_RETURN;
-    __shared__ MD_TOTAL shared[2][MD_WARPS];
+    __shared__ MD_TOTAL shared[2][MD_THREADS / MD_GROUP][MD_WARPS];
     const md_params *p = &params;
     const int lane = (int)threadIdx.x % MD_LANES_W, warp = (int)threadIdx.x % MD_GROUP / MD_LANES_W;
     const int64_t number = (int64_t)blockIdx.x * (MD_THREADS / MD_GROUP) + threadIdx.x / MD_GROUP;
@@ -76,7 +76,7 @@ extern "C" __global__ void __launch_bounds__(MD_THREADS, 1) md_kernel(const __gr
         md_tile tile;
         MD_TOTAL before;
         md_tile_load(MD_X p, tile, track, q, lane);
-        const MD_TOTAL all = md_group_scan(md_tile_scan(tile, lane), shared[i & 1], warp, lane, &before);
+        const MD_TOTAL all = md_group_scan(md_tile_scan(tile, lane), shared[i & 1][threadIdx.x / MD_GROUP], warp, lane, &before);
         md_tile_store(MD_X p, tile, track, q, lane, MD_OP_TOTAL(carry, before));
         carry = MD_OP_TOTAL(carry, all);
     }
