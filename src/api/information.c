@@ -1,6 +1,7 @@
 #include "api/context.h"
 #include "base/cpu.h"
 #include "base/status.h"
+#include "device/nvrtc.h"
 #include "md_build_config.h"
 #include "stats/json.h"
 
@@ -38,6 +39,14 @@ static void add_gpu(json_t *j, const md_dev_facts *f)
     json_object_set_new(j, "shared_per_block", json_integer(f->shared_per_block));
 }
 
+/* Where GPU kernels would be compiled: asked without a GPU too, since it is what people look for when it is missing. */
+static void add_nvrtc(json_t *j)
+{
+    md_dev_nvrtc nvrtc;
+    bool is_found = md_dev_nvrtc_open(&nvrtc) == MD_OK;
+    json_object_set_new(j, "nvrtc_path", is_found ? md_ss_json_text(nvrtc.path) : json_string("not found"));
+}
+
 static json_t *info_json(md_context *context)
 {
     json_t *j = context ? device_json(context) : json_object();
@@ -47,6 +56,7 @@ static json_t *info_json(md_context *context)
         json_object_set_new(j, "version", json_string(md_version()));
         json_object_set_new(j, "blas", json_boolean(MD_HAVE_BLAS));
         json_object_set_new(j, "cuda", json_string(MD_HAVE_CUDA ? "in this build" : "not in this build"));
+        add_nvrtc(j);
     }
     return j;
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Compiles each public header alone as C11 and C++17, and each private one alone as the library is compiled.
-Arguments: source root, folder of md_build_config.h, C compiler, C++ compiler or "" (words split at spaces)."""
+Arguments: source root, folder of md_build_config.h, C compiler, C++ compiler or "" (words split at spaces), folder of CUDA's headers or ""."""
 
 import pathlib
 import subprocess
@@ -19,6 +19,7 @@ def main():
     root, config, cc, cxx = pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3].split(), sys.argv[4].split()
     strict = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"]
     public, private = [f"-I{root}/include"], [f"-I{root}/include", f"-I{root}/src", f"-I{config}"]
+    private += ["-isystem", sys.argv[5]] if sys.argv[5] else []
     n_good = n_bad = 0
     with tempfile.TemporaryDirectory() as folder:
 
