@@ -105,11 +105,50 @@ MD_MATH1(log2, log2f(x), log2(x))
 #ifdef MD_USE_LOG1P
 MD_MATH1(log1p, log1pf(x), log1p(x))
 #endif
+/* A polynomial of x by Horner's rule; coefficients from the lowest power. */
+#define MD_M_POLY(x, ...)                                                                                              \
+    {                                                                                                                  \
+        const float c[] = {__VA_ARGS__};                                                                               \
+        const int n = (int)(sizeof c / sizeof c[0]);                                                                   \
+        float y = c[n - 1];                                                                                            \
+        MD_UNROLL for (int i = n - 2; i >= 0; i--) y = __fmaf_rn(y, x, c[i]);                                          \
+        return y;                                                                                                      \
+    }
+
 #ifdef MD_USE_TANH
-MD_MATH1(tanh, tanhf(x), tanh(x))
+MD_INLINE float md_m_expm1_poly(float r) MD_M_POLY(r, 0.5f, 0.166666672f, 0.0416663326f, 0.008333317f, 0.00139427395f, 0.000198839873f)
+/* (e^2t - 1) / (e^2t + 1) from e^2t - 1 = 2^k * (e^r - 1) + (2^k - 1), without a branch. 2.5 ulp */
+MD_INLINE float md_m_tanh(float x)
+{
+    float t = md_abs_sf(x);
+    t = t > 9.1f ? 18.2f : t + t;
+    float k = rintf(t * 1.44269504f), r = __fmaf_rn(k, 2.12194440e-4f, __fmaf_rn(k, -0.693359375f, t));
+    float p = md_m_expm1_poly(r);
+    float scale = md_f32((uint32_t)((int)k + 127) << 23), e = __fmaf_rn(scale, __fmaf_rn(p, r * r, r), scale - 1.0f);
+    return md_copysign_sf(e * md_m_rcp(e + 2.0f), x);
+}
+MD_MATH1(tanh, md_m_tanh(x), tanh(x))
+#endif
+
+/* ---- The error function: a polynomial around 0, and 1 - exp(-P(|x|)) beyond 0.92, where P fits -ln erfc; both are computed, no branch. The
+ * coefficients are the host's (src/kernels/host/math.h). */
+#if defined(MD_USE_ERF) || defined(MD_USE_GELU)
+MD_INLINE float md_m_erf_poly(float s) MD_M_POLY(s, 0.128379151f, -0.376124829f, 0.112817161f, -0.0267629381f, 0.00498773204f, -0.000596286671f)
+MD_INLINE float md_m_erfc_poly(float t) MD_M_POLY(t, 0.000436781294f, 1.1270901f, 0.637196064f, 0.105185881f, -0.023836555f, 0.00395565992f,
+                                                  -0.000455019879f, 3.39306716e-05f, -1.46392006e-06f, 2.76077863e-08f)
+/* erf(x) for |x| <= 0.928 */
+MD_INLINE float md_m_erf_small(float x) { return __fmaf_rn(md_m_erf_poly(x * x), x, x); }
+/* erfc(t) for 0.92 <= t <= 10: absolute error as erf needs it, relative error 1e-4. */
+MD_INLINE float md_m_erfc_large(float t) { return md_m_exp(-md_m_erfc_poly(t)); }
 #endif
 #ifdef MD_USE_ERF
-MD_MATH1(erf, erff(x), erf(x))
+/* 1.5 ulp */
+MD_INLINE float md_m_erf(float x)
+{
+    float t = md_abs_sf(x), u = t > 10.0f ? 10.0f : t;
+    return t < 0.92f ? md_m_erf_small(x) : md_copysign_sf(1.0f - md_m_erfc_large(u), x);
+}
+MD_MATH1(erf, md_m_erf(x), erf(x))
 #endif
 
 /* ---- Activations */
@@ -121,7 +160,14 @@ MD_MATH1(silu, x * md_m_rcp(1.0f + md_m_exp(-x)), x / (1.0 + exp(-x))) /* 4.5 ul
 #endif
 #ifdef MD_USE_GELU
 /* x * Phi(x), in the left tail from erfc itself, so that nothing cancels. */
-MD_MATH1(gelu, 0.5f * x * erfcf(-0.707106781f * x), 0.5 * x * erfc(-0.70710678118654752 * x))
+MD_INLINE float md_m_gelu(float x)
+{
+    float z = x * 0.707106781f, t = md_abs_sf(z), u = t > 10.0f ? 10.0f : t;
+    float tail = t < 10.0f ? 0.5f * md_m_erfc_large(u) : u - u; /* 0, NaN for NaN */
+    float large = z < 0.0f ? tail : 1.0f - tail;
+    return x * (t < 0.92f ? __fmaf_rn(md_m_erf_small(z), 0.5f, 0.5f) : large);
+}
+MD_MATH1(gelu, md_m_gelu(x), 0.5 * x * erfc(-0.70710678118654752 * x))
 #endif
 #ifdef MD_USE_GELU_TANH
 /* x/2 * (1 + tanh(u)) = x / (1 + exp(-2u)), u = sqrt(2/pi) * (x + 0.044715 x^3) */
