@@ -79,7 +79,7 @@ static void print_lines(md_strbuf *out, json_t *j)
     json_t *value;
     json_object_foreach(j, key, value)
     {
-        md_strbuf_printf(out, "%-16s", key);
+        md_strbuf_printf(out, "%-17s", key);
         print_value(out, value);
         md_strbuf_add(out, "\n");
     }

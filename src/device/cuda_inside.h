@@ -30,6 +30,7 @@ typedef struct md_dev_cuda {
     md_dev_kernel *copier, *gate; /* made on first use */
     cudaEvent_t begin, end; /* of time(), which takes turns */
     int32_t *gate_flag; /* pinned */
+    float empty_ms; /* what time() measures of nothing; 0: not known yet */
     pthread_mutex_t clock_lock;
 } md_dev_cuda;
 
@@ -78,6 +79,8 @@ md_status md_dev_cuda_launch(md_dev *dev, md_stream stream, const md_dev_kernel 
 cudaError_t md_dev_cuda_start(cudaStream_t stream, const md_dev_cuda_kernel *kernel, const md_kn_geometry *geometry, const md_kn_word *params);
 
 /* cuda_memory.c */
+/** OUT_OF_MEMORY with what was asked for and what is free. */
+md_status md_dev_cuda_fail_short(md_dev_cuda *dev, size_t n_bytes);
 md_status md_dev_cuda_alloc(void **out, md_dev *dev, size_t n_bytes);
 void md_dev_cuda_free(md_dev *dev, void *p);
 md_status md_dev_cuda_copy(md_dev *dev, void *to, const void *from, size_t n_bytes);

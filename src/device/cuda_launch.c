@@ -35,6 +35,8 @@ static md_status fail_launch(md_dev_cuda *dev, cudaError_t error, const md_dev_c
         (void)cudaGetLastError();
         return md_fail(MD_INVALID_ARGUMENT, "cuda:%d: the stream is no stream of this device", (int)dev->base.facts.index);
     }
+    if (error == cudaErrorInvalidValue)
+        error = cudaErrorInvalidConfiguration; /* a geometry out of all bounds; the rest of the arguments is ours */
     return md_dev_cuda_result(dev, error,
                               "launching kernel '%.40s', grid %d x %d x %d, block %d x %d x %d, cluster %d%s, %lld bytes shared, %d registers",
                               k->facts.kernel, (int)g->grid[0], (int)g->grid[1], (int)g->grid[2], (int)g->block[0], (int)g->block[1],

@@ -2,7 +2,7 @@
 
 #include "base/status.h"
 
-static md_status fail_short(md_dev_cuda *dev, size_t n_bytes)
+md_status md_dev_cuda_fail_short(md_dev_cuda *dev, size_t n_bytes)
 {
     size_t n_free = 0, n_all = 0;
     (void)cudaGetLastError(); /* the context is as good as before */
@@ -19,7 +19,7 @@ md_status md_dev_cuda_alloc(void **out, md_dev *base, size_t n_bytes)
     void *p = NULL;
     MD_TRY(md_dev_cuda_enter(&scope, dev));
     cudaError_t error = cudaMalloc(&p, n_bytes ? n_bytes : 1);
-    md_status status = error == cudaErrorMemoryAllocation ? fail_short(dev, n_bytes)
+    md_status status = error == cudaErrorMemoryAllocation ? md_dev_cuda_fail_short(dev, n_bytes)
                                                           : md_dev_cuda_result(dev, error, "allocating %zu bytes", n_bytes);
     md_dev_cuda_leave(&scope);
     if (status == MD_OK)

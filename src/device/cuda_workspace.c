@@ -65,6 +65,8 @@ static md_dev_cuda_arena *find(md_dev_cuda *dev, cudaStream_t stream, unsigned l
 static md_status allocate(void **out, md_dev_cuda *dev, cudaStream_t stream, bool is_captured, size_t n_bytes)
 {
     cudaError_t error = is_captured || !dev->has_pools ? cudaMalloc(out, n_bytes) : cudaMallocAsync(out, n_bytes, stream);
+    if (error == cudaErrorMemoryAllocation)
+        return md_dev_cuda_fail_short(dev, n_bytes);
     return md_dev_cuda_result(dev, error, "allocating a workspace of %zu bytes", n_bytes);
 }
 
@@ -96,7 +98,10 @@ static md_status grow(md_dev_cuda *dev, md_dev_cuda_arena *a, size_t n_bytes)
         a->p = NULL;
         a->n_bytes = 0;
     }
-    MD_TRY(allocate(&p, dev, a->stream, a->capture != 0, size));
+    if (allocate(&p, dev, a->stream, a->capture != 0, size) != MD_OK) {
+        size = n_bytes; /* without room to grow */
+        MD_TRY(allocate(&p, dev, a->stream, a->capture != 0, size));
+    }
     a->p = p;
     a->n_bytes = size;
     return MD_OK;

@@ -15,6 +15,12 @@ static const char work_text[] =
     "    }\n"
     "}\n";
 
+/* Whoever runs this under a tool that slows everything down says so. */
+static bool under_tool(void)
+{
+    return getenv("MD_TEST_TOOL") != NULL;
+}
+
 typedef struct worker {
     md_dev *dev;
     md_dev_kernel *kernel;
@@ -148,11 +154,13 @@ static void *load_meanwhile(void *context)
 static void test_load_during_capture(void **state)
 {
     md_dev *dev = ((fixture *)*state)->dev;
-    worker w = start_worker(dev);
+    if (under_tool())
+        skip(); /* compute-sanitizer itself ends the capture when a kernel is loaded */
     cudaStream_t stream = NULL;
     cudaGraph_t graph = NULL;
     pthread_t thread;
     void *done = NULL;
+    worker w = start_worker(dev);
     assert_int_equal(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
     assert_int_equal(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), cudaSuccess);
     use_workspace(&w, stream, 1000, 1);
@@ -212,11 +220,16 @@ static void test_time(void **state)
     s.n = 20;
     assert_ok(dev->ops->time(&other, dev, s.stream, spin_body, &s));
     printf("kernels of 20 us: %.2f us each of 10, %.2f of 20, the next ten %.2f\n", us / 10, other / 20, (other - us) / 10);
-    assert_true(us / 10 > 19.0 && us / 10 < 25.0 && fabs((other - us) / 10 - us / 10) < 1.0);
+    assert_true(us / 10 > 19.0 && (under_tool() || us / 10 < 25.0) && fabs((other - us) / 10 - us / 10) < 1.0);
     s.n = 0;
     assert_ok(dev->ops->time(&empty, dev, NULL, spin_body, &s));
     printf("nothing: %.2f us\n", empty);
-    assert_true(empty < 20.0);
+    assert_true(empty >= 0.0 && (under_tool() || empty < 1.0));
+    s.n = 1;
+    for (int i = 0; i < 3; i++) {
+        assert_ok(dev->ops->time(&us, dev, NULL, spin_body, &s));
+        printf("one of 20 us: %.2f us\n", us);
+    }
     dev->ops->unload(dev, s.kernel);
 }
 
