@@ -305,6 +305,8 @@ static void print_functions(md_cg_row_printer *rp)
     for (int32_t l = 0; l < rp->stage->row.n_levels; l++)
         (rp->is_gpu ? md_cg_rp_cuda_level : print_level)(rp, l);
     print_merge(rp);
+    for (int32_t l = 0; rp->is_gpu && rp->o->is_online && l < rp->stage->row.n_levels; l++)
+        md_cg_rp_rebase(rp, l);
     print_derive(rp);
     (rp->is_gpu ? md_cg_rp_cuda_out : print_out)(rp);
     print_row_store(rp);
@@ -330,6 +332,8 @@ static md_status print_all(md_cg_row_printer *rp, md_strbuf *defines, md_strbuf 
     int32_t n_params = md_cg_params(params, rp->program, rp->o->stage);
     if (n_params < 0)
         return md_fail(MD_UNSUPPORTED, "too many parameters for one kernel");
+    for (int32_t i = 0; i < rp->o->n_extra; i++)
+        params[n_params++] = rp->o->extra[i];
     md_cg_row_plan_make(&rp->plan, rp->o);
     find_shifts(rp);
     print_functions(rp);

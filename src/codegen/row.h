@@ -34,6 +34,8 @@
  *   md_combine<l>(part, from)       two threads' parts into one; symmetric up to rounding, the order is the template's
  *   md_finish<l>(X p, row, part)    the row's results r<k>, and d<k> that they allow
  *   md_state                        count, r<k>, v<k>, e<k>: md_row derives from it (C++). md_merge(state, from), md_settle(state) as above where online
+ *   md_rebase<l>(part, own, common) where online: own's results of level l relative to lower levels of `common` (a state with count and those), to be
+ *                                   combined as parts; md_accept<l>(common, part). Cheaper than merging states where many threads do it together
  *   md_lead(X p, x<a>)              elements from there to the next vector boundary of the tensor that sets the vectors' places: the narrowest that a row has of its own
  *   MD_COLUMNS(p)                   MD_LANES(p) of the host
  *   MD_ROWS(p), MD_ROW_AT(p, row)   rows, or what stands for them in columns; declares the x<id> of one
@@ -57,6 +59,8 @@ typedef struct md_cg_row_options {
     bool is_column; /* lanes over the last outer index; else over the axis */
     bool is_online; /* chunks are merged: bodies see shifts that are never infinite */
     int64_t keep_points; /* capacity of kept values in elements, a multiple of MD_VL; 0: nothing is kept between passes */
+    int32_t n_extra; /* parameters of the family's own, after the stage's */
+    md_kn_param extra[2];
 } md_cg_row_options;
 
 /* A value that does not run over the axis. Level -1: needs no result; l: needs results of level l at most. */

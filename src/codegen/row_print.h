@@ -39,5 +39,7 @@ const char *md_cg_rp_function(const md_cg_row_printer *rp, bool takes_n);
 void md_cg_rp_cuda_elements(md_cg_row_printer *rp);
 void md_cg_rp_cuda_level(md_cg_row_printer *rp, int32_t level);
 void md_cg_rp_cuda_out(md_cg_row_printer *rp);
+/* ---- row_rebase.c */
+void md_cg_rp_rebase(md_cg_row_printer *rp, int32_t level);
 
 #endif

@@ -1,0 +1,36 @@
+/* Results of chunks made relative to results that all chunks share, so that what is left to do is to combine parts: on a GPU threads exchange a level at a
+ * time, each step as cheap as the reduction itself, instead of merging whole states pair by pair with an exponential or a division in each. */
+#include "codegen/row_print.h"
+
+#include <inttypes.h>
+
+static void print_rebased(md_strbuf *out, const md_cg_reduction *d)
+{
+    const md_st_reduction *r = d->r;
+    const char *real = md_cg_scalar_type(r->type), *type = d->is_column ? md_cg_lane_type(r->type) : real;
+    int32_t id = d->id, shift = r->shift;
+    if (md_cg_is_arg(r->op)) {
+        md_strbuf_printf(out, "part->v%" PRId32 " = own->v%" PRId32 ";\npart->i%" PRId32 " = %s(own->r%" PRId32 ");\n", id, id, id,
+                         d->is_column ? "md_narrow_index" : "(int32_t)", id);
+    } else if (r->merge == MD_ST_MERGE_RESCALED) {
+        md_strbuf_printf(out, "part->r%" PRId32 " = own->r%" PRId32 " * md_weight_%s(own->r%" PRId32 ", common->r%" PRId32 ");\n", id, id,
+                         md_cg_suffix(r->type, !d->is_column), shift, shift);
+    } else if (r->merge == MD_ST_MERGE_CHAN) {
+        md_strbuf_printf(out, "const %s delta%" PRId32 " = own->r%" PRId32 " / (%s)own->count - common->r%" PRId32 " / (%s)common->count;\n", type, id,
+                         shift, real, shift, real);
+        md_strbuf_printf(out, "part->r%" PRId32 " = own->r%" PRId32 " + delta%" PRId32 " * delta%" PRId32 " * (%s)own->count;\n", id, id, id, id, real);
+    } else {
+        md_strbuf_printf(out, "part->r%" PRId32 " = own->r%" PRId32 ";\n", id, id);
+    }
+}
+
+void md_cg_rp_rebase(md_cg_row_printer *rp, int32_t l)
+{
+    md_strbuf *out = &rp->text;
+    md_strbuf_printf(out, "MD_INLINE void md_rebase%" PRId32 "(md_part%" PRId32 " *part, const md_state *own, const md_state *common)\n{\n"
+                          "if (own->count == 0) {\nmd_clear_part%" PRId32 "(part);\nreturn;\n}\n(void)common;\n", l, l, l);
+    md_cg_rp_each(rp, out, l, print_rebased);
+    md_strbuf_printf(out, "}\nMD_INLINE void md_accept%" PRId32 "(md_state *row, const md_part%" PRId32 " *part)\n{\n", l, l);
+    md_cg_rp_each(rp, out, l, md_cg_red_accept);
+    md_strbuf_add(out, "}\n");
+}

@@ -1,0 +1,282 @@
+/* Few long rows: each is cut over a group of blocks. They meet through memory (all of them run at once), in a cluster, or, where nothing is stored along the
+ * row, the last one to arrive makes the result. */
+#include "family/cuda.h"
+
+#include "base/dtype.h"
+#include "base/status.h"
+#include "family/cost.h"
+#include "family/cuda_row.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+enum { VIA, THREADS, VECTORS, PER_SM, BLOCKS, KEEP, ACCESS };
+enum { VIA_GRID, VIA_CLUSTER, VIA_TICKET };
+/* The layout of the counters is that of kernels/cuda/exchange.h: so many blocks in all groups of one size. */
+enum { MOST_BLOCKS = 512, MOST_STATE_BYTES = 64, OTHER_REGISTERS = 44, MOST_ROWS_OF_GRID = 65535 };
+
+static const md_st_stage *stage_of(const md_fa_target *target)
+{
+    return &target->program->stage[target->stage];
+}
+
+static bool is_online(const md_fa_target *target)
+{
+    const md_st_row *row = &stage_of(target)->row;
+    return row->is_online && row->n_levels > 1;
+}
+
+static md_cg_row_options options_of(const md_fa_target *target, const md_fa_config *config)
+{
+    return (md_cg_row_options){.program = target->program, .stage = target->stage, .dialect = MD_DEV_CUDA,
+                               .access = config->value[ACCESS] == MD_FA_CUDA_STRIDED ? MD_CG_STRIDED : MD_CG_UNIT, .is_online = is_online(target)};
+}
+
+static int64_t elements(const md_fa_target *target, const md_fa_config *config)
+{
+    return (int64_t)config->value[THREADS] * config->value[VECTORS] * md_fa_cuda_width(target->program, target->stage);
+}
+
+/* Registers of a thread for one vector: what all passes use, and what only the stores do. */
+static void count_registers(int32_t *all, int32_t *late, const md_fa_target *target, const md_fa_config *config)
+{
+    md_cg_row_options options = options_of(target, config);
+    const md_st_row *row = &stage_of(target)->row;
+    md_cg_row_plan plan;
+    md_cg_row_plan_make(&plan, &options);
+    int32_t width = md_fa_cuda_width(target->program, target->stage);
+    *all = *late = 0;
+    for (int32_t i = 0; i < plan.n_loads; i++) {
+        const md_cg_row_load *load = &plan.load[i];
+        int32_t n = width * (int32_t)md_dtype_size(target->program->formula->tensor[load->node->id].dtype) / 4;
+        bool is_late = load->is_shared && !(load->passes & ((UINT32_C(1) << row->n_levels) - 1));
+        *(is_late ? late : all) += MD_MAX(n, 1);
+    }
+}
+
+static int32_t register_limit(const md_fa_target *target, const md_fa_config *config)
+{
+    int32_t registers = target->facts->registers_per_sm > 0 ? target->facts->registers_per_sm : 65536;
+    return MD_MIN(registers / (config->value[THREADS] * config->value[PER_SM]), 255);
+}
+
+/* ---- Into how many blocks rows are cut */
+
+static int32_t power_below(int64_t n)
+{
+    int32_t p = 1;
+    while (p < 128 && (int64_t)p * 2 <= n)
+        p *= 2;
+    return p;
+}
+
+/* Blocks of a group at most, so that groups of them run at once. */
+static int32_t most_of(const md_fa_target *target, const md_fa_config *config)
+{
+    int64_t resident = (int64_t)MD_MAX(target->facts->threads, 1) * config->value[PER_SM];
+    return config->value[VIA] == VIA_CLUSTER ? config->value[BLOCKS] : power_below(MD_MIN(MD_MIN(resident, MOST_BLOCKS), config->value[BLOCKS]));
+}
+
+typedef struct cut {
+    int64_t rows;
+    int32_t blocks; /* of a group */
+    int64_t groups;
+} cut;
+
+static cut cut_of(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    const md_st_stage *st = stage_of(target);
+    int64_t resident = MD_MIN((int64_t)MD_MAX(target->facts->threads, 1) * config->value[PER_SM], MOST_BLOCKS);
+    int64_t n = md_st_size(target->program, st->axis, size), lot = elements(target, config);
+    cut c = {.rows = md_st_points(target->program, st->n_outer, st->outer, size), .blocks = config->value[BLOCKS]};
+    if (config->value[VIA] == VIA_CLUSTER) {
+        c.groups = MD_MIN(c.rows, MOST_ROWS_OF_GRID);
+        return c;
+    }
+    int32_t wanted = power_below(resident / MD_MAX(c.rows, 1)), useful = power_below(n / MD_MAX(lot / config->value[VECTORS], 1)), least = 1;
+    while (config->value[KEEP] && least < most_of(target, config) && n / least > lot)
+        least *= 2;
+    c.blocks = MD_MAX(MD_MIN(MD_MIN(wanted, useful), most_of(target, config)), least);
+    c.groups = c.blocks == 1 ? MD_MIN(c.rows, MOST_ROWS_OF_GRID) : MD_MIN(c.rows, resident / c.blocks);
+    return c;
+}
+
+/* ---- The family */
+
+/* What blocks tell each other has room in a slot. */
+static bool applies(const md_fa_target *target)
+{
+    const md_st_row *row = &stage_of(target)->row;
+    int64_t bytes = 8;
+    for (int32_t i = 0; md_fa_cuda_row_applies(target) && i < row->n_reductions; i++)
+        bytes += md_dtype_size(row->reduction[i].type) <= 4 ? 8 : 16;
+    return md_fa_cuda_row_applies(target) && bytes <= MOST_STATE_BYTES;
+}
+
+static bool is_ticket_legal(const md_fa_target *target, const md_fa_config *config)
+{
+    const md_st_row *row = &stage_of(target)->row;
+    return !row->has_elements && !config->value[KEEP] && (row->n_levels == 1 || row->is_online);
+}
+
+/* Keeping needs registers, and pays where memory would be read twice. */
+static bool is_keep_legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    const md_st_row *row = &stage_of(target)->row;
+    int32_t registers = 0, late = 0;
+    if (!row->has_elements && (row->n_levels == 1 || row->is_online))
+        return false;
+    count_registers(&registers, &late, target, config);
+    return config->value[VECTORS] * registers + OTHER_REGISTERS <= register_limit(target, config) &&
+           md_st_size(target->program, stage_of(target)->axis, size) <= elements(target, config) * most_of(target, config);
+}
+
+static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    const int32_t *v = config->value;
+    const md_st_row *row = &stage_of(target)->row;
+    bool is_single = !row->has_elements && (row->n_levels == 1 || row->is_online);
+    if (v[ACCESS] != MD_FA_CUDA_STRIDED && (v[ACCESS] == MD_FA_CUDA_ALIGNED) != md_fa_cuda_row_is_aligned(target, size))
+        return false;
+    if (v[THREADS] * v[PER_SM] > 2048 || (v[KEEP] && !is_keep_legal(target, config, size)))
+        return false;
+    if (v[VIA] == VIA_TICKET)
+        return is_ticket_legal(target, config) && v[BLOCKS] >= 32;
+    if (v[VIA] == VIA_CLUSTER)
+        return target->facts->capability >= 90 && v[BLOCKS] <= 16;
+    return !is_single && v[BLOCKS] >= 32;
+}
+
+static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
+{
+    md_cg_row_options options = options_of(target, config);
+    *out = (md_kn_envelope){0};
+    int32_t dim = target->program->index[stage_of(target)->axis].dim;
+    if (config->value[ACCESS] != MD_FA_CUDA_STRIDED)
+        out->unit = md_cg_unit_tensors(target->program, target->stage, md_cg_row_lane(&options));
+    if (config->value[ACCESS] == MD_FA_CUDA_ALIGNED)
+        out->aligned = out->unit;
+    out->hi[dim] = INT32_MAX - 4096; /* positions are 32-bit numbers, those of a block's last vectors too */
+    if (config->value[KEEP]) {
+        out->row_points_max = elements(target, config) * most_of(target, config);
+        out->n_row_dims = 1;
+        out->row_dim[0] = dim;
+    }
+}
+
+static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config, const md_kn_shape *shape)
+{
+    cut c = cut_of(target, config, shape->size);
+    *out = (md_kn_plan_geometry){0};
+    md_kn_geometry *launch = &out->launch[0];
+    launch->blocks = c.rows > 0 ? c.groups * c.blocks : 0;
+    launch->grain = 1;
+    launch->grid[0] = c.blocks;
+    launch->grid[1] = (int32_t)MD_MAX(c.groups, 1);
+    launch->grid[2] = launch->block[1] = launch->block[2] = 1;
+    launch->block[0] = config->value[THREADS];
+    launch->cluster = config->value[VIA] == VIA_CLUSTER ? c.blocks : 1;
+    launch->is_cooperative = config->value[VIA] == VIA_GRID && c.blocks > 1;
+}
+
+static void print_defines(md_strbuf *out, const md_fa_target *target, const md_fa_config *config)
+{
+    int32_t registers = 0, late = 0;
+    count_registers(&registers, &late, target, config);
+    bool is_early = config->value[VECTORS] * (registers + late) + OTHER_REGISTERS <= register_limit(target, config);
+    const struct {
+        const char *name;
+        int32_t value;
+    } define[] = {{"VL", md_fa_cuda_width(target->program, target->stage)}, {"WIDE", 0},
+                  {"ALIGNED", config->value[ACCESS] == MD_FA_CUDA_ALIGNED}, {"VIA", config->value[VIA]},
+                  {"THREADS", config->value[THREADS]}, {"VECTORS", config->value[VECTORS]}, {"PER_SM", config->value[PER_SM]},
+                  {"BLOCKS", config->value[BLOCKS]},
+                  {"KEEP", config->value[KEEP]}, {"EARLY", is_early}};
+    for (int32_t i = 0; i < MD_COUNT(define); i++)
+        md_strbuf_printf(out, "#define MD_%s %" PRId32 "\n", define[i].name, define[i].value);
+}
+
+static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
+{
+    md_cg_row_options options = options_of(target, config);
+    md_strbuf defines = {0}, expr = {0};
+    *out = (md_kn_source){.n_launches = 1};
+    md_kn_launch_source *launch = &out->launch[0];
+    launch->code = MD_KN_TEXT;
+    strcpy(launch->entry, "md_kernel");
+    launch->n_params = md_cg_params(launch->param, target->program, target->stage);
+    print_defines(&defines, target, config);
+    if (config->value[VIA] != VIA_CLUSTER)
+        options.extra[options.n_extra++] = launch->param[launch->n_params++] = (md_kn_param){.kind = MD_KN_COUNTERS};
+    md_status status = md_cg_row_print(&defines, &expr, &options);
+    if (status == MD_OK)
+        status = md_cg_assemble(&launch->text, MD_DEV_CUDA, "cuda/row_split.cu", md_strbuf_text(&defines), md_strbuf_text(&expr));
+    md_strbuf_finish(&defines);
+    md_strbuf_finish(&expr);
+    if (status != MD_OK)
+        md_kn_source_finish(out);
+    return status;
+}
+
+/* ---- Cost */
+
+/* What meeting costs, in us, waiting for the slowest included. */
+static double meeting_us(const md_fa_config *config, const cut *c)
+{
+    if (c->blocks == 1)
+        return 0;
+    return config->value[VIA] == VIA_CLUSTER ? 0.5 + 0.1 * c->blocks : config->value[VIA] == VIA_GRID ? 1.2 : 1.0;
+}
+
+static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    const md_st_stage *st = stage_of(target);
+    cut c = cut_of(target, config, size);
+    int32_t registers = 0, late = 0;
+    md_fa_host_work work;
+    double flops = 0, bytes = 0, rows = (double)c.rows, n = (double)md_st_size(target->program, st->axis, size);
+    count_registers(&registers, &late, target, config);
+    md_st_work(&flops, &bytes, target->program, target->stage, size);
+    md_fa_host_count(&work, st, target->program);
+    double lot = (double)elements(target, config), per_block = n / c.blocks, passes = st->row.n_levels + st->row.has_elements;
+    md_fa_cuda_load load = {.blocks = (double)c.groups * c.blocks, .threads = config->value[THREADS],
+                            .registers = MD_MIN(OTHER_REGISTERS + registers * config->value[VECTORS], register_limit(target, config)),
+                            .bytes = 4.0 * registers * fmin(config->value[VECTORS], ceil(per_block / (lot / config->value[VECTORS]))),
+                            .cluster = config->value[VIA] == VIA_CLUSTER ? c.blocks : 1};
+    *out = (md_fa_features){.ops_rate = 0.5, .launches = 1, .parallel = fmin(load.blocks, target->facts->threads), .memory_bytes = bytes};
+    double turns = ceil(rows / fmax((double)c.groups, 1)); /* rows that a group takes one after the other */
+    out->memory_rate = md_fa_cuda_rate(target->facts, &load) * (config->value[ACCESS] == MD_FA_CUDA_STRIDED ? 0.25 : 1) / (turns > 1 ? 1.2 : 1);
+    out->ops = rows * n * (work.operations + passes * (work.loads + 2));
+    out->transcendental = work.transcendental * rows * n * (passes > 2 ? 2 : 1);
+    int32_t meetings = is_online(target) ? 1 : st->row.n_levels;
+    out->serial_us = turns * meetings * meeting_us(config, &c) + 0.5;
+    /* All blocks write after all have read: what is on its way meanwhile is lost. */
+    if (st->row.has_elements && config->value[VIA] != VIA_CLUSTER)
+        out->serial_us += 0.25 * bytes / fmax(target->facts->memory_gbps, 1) * 1e-3;
+    if (!config->value[KEEP])
+        out->cache_bytes += bytes * (passes > 1 && (st->row.has_elements || !is_online(target)) ? 0.5 : 0);
+    if (out->cache_bytes > 0.5 * (double)target->facts->l2_bytes)
+        out->memory_bytes += out->cache_bytes;
+}
+
+const md_fa_family md_fa_cuda_row_split = {
+    .name = "row_split",
+    .device = MD_DEV_CUDA,
+    .is_persistent = true,
+    .is_reduction = true,
+    .n_fields = 7,
+    .field = {{"via", VIA_GRID, 3, {VIA_GRID, VIA_CLUSTER, VIA_TICKET}},
+              {"threads", 512, 3, {512, 256, 1024}},
+              {"vecs", 4, 4, {4, 2, 8, 16}},
+              {"persm", 1, 3, {1, 2, 4}},
+              {"blocks", 32, 6, {32, 128, 2, 4, 8, 16}},
+              {"keep", 0, 2, {0, 1}},
+              {"access", MD_FA_CUDA_ANY, 3, {MD_FA_CUDA_ALIGNED, MD_FA_CUDA_ANY, MD_FA_CUDA_STRIDED}}},
+    .applies = applies,
+    .legal = legal,
+    .envelope = envelope,
+    .features = features,
+    .emit = emit,
+    .geometry = geometry,
+};

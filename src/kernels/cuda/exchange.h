@@ -1,0 +1,152 @@
+/* How the threads of a block, the blocks of a cluster and the blocks of a grid make one value of their parts. A part is any plain struct P of whole words for
+ * which the template defines `void md_mix(P &into, const P &from)` and `void md_nothing(P &p)` (what changes nothing when mixed in). The order of mixing depends
+ * on numbers of lanes, warps and blocks alone: equal parts give equal bits.
+ *
+ * Between blocks of a grid there is neither fence nor barrier nor atomic operation: a block posts its part in words of 8 bytes, which memory writes at once, half
+ * of each a stamp; the others read them again and again until all stamps are right. One way into the L2 and one out of it is all that it costs. Stamps count
+ * from an epoch in the stream's counters, which each launch reads at its start and moves on when all its blocks have posted, so what earlier launches left
+ * there is never taken for a part (unless a slot is not written for exactly 2^32 exchanges). */
+#ifndef MD_CUDA_EXCHANGE_H
+#define MD_CUDA_EXCHANGE_H
+
+/* ---- Parts as words of 8 bytes, the last one filled up. */
+template <class P> struct md_parcel {
+    enum { N = (int)(sizeof(P) + 7) / 8 };
+    union {
+        P p;
+        uint64_t w[N];
+    };
+};
+template <class P> MD_INLINE md_parcel<P> md_wrap(const P &p)
+{
+    md_parcel<P> r;
+    r.w[md_parcel<P>::N - 1] = 0;
+    r.p = p;
+    return r;
+}
+
+/* ---- A warp: all lanes get the parts of `width` lanes (a power of 2), mixed as a tree. */
+template <class P> MD_INLINE P md_mix_warp(P p, int width)
+{
+    MD_UNROLL
+    for (int o = 16; o > 0; o /= 2)
+        if (o < width)
+            md_mix(p, md_shfl_xor(p, o));
+    return p;
+}
+
+/* ---- A block: the first warp gets the mixture. What `room` holds is read before the next barrier of the block. */
+enum { MD_WARPS = MD_THREADS / 32 };
+template <class P> struct md_block_room {
+    md_parcel<P> part[MD_WARPS], all;
+};
+template <class P> MD_INLINE P md_mix_block(P p, md_block_room<P> &room)
+{
+    const int t = (int)threadIdx.x, lane = t & 31, warp = t >> 5;
+    p = md_mix_warp(p, 32);
+    if (MD_WARPS == 1)
+        return p;
+    if (lane == 0)
+        room.part[warp] = md_wrap(p);
+    __syncthreads();
+    if (warp == 0) {
+        p = room.part[lane % MD_WARPS].p;
+        p = md_mix_warp(p, MD_WARPS);
+    }
+    return p;
+}
+/* What the first warp has, for all. */
+template <class P> MD_INLINE P md_tell_block(P p, md_block_room<P> &room)
+{
+    if (threadIdx.x == 0)
+        room.all = md_wrap(p);
+    __syncthreads();
+    return room.all.p;
+}
+
+/* ---- A cluster (sm_90): every block writes its part into the others' shared memory. Two rooms in turn: who is one exchange ahead disturbs nobody. */
+enum { MD_MOST_CLUSTER = 16 };
+template <class P> struct md_cluster_room {
+    md_parcel<P> part[2][MD_MOST_CLUSTER];
+};
+#ifdef MD_CUDA_CLUSTER_H
+/* `p` in the first warp; afterwards md_from_cluster has the parts of all blocks for all threads. */
+template <class P> MD_INLINE void md_to_cluster(P p, md_cluster_room<P> &room, int block, int blocks, int turn)
+{
+    const int t = (int)threadIdx.x;
+    if (t < blocks) {
+        const md_parcel<P> a = md_wrap(p);
+        MD_FOR (i, 2 * md_parcel<P>::N)
+            md_cluster_store(md_cluster_map(md_shared_address((uint32_t *)room.part[turn & 1][block].w + i), (uint32_t)t), (uint32_t)(a.w[i / 2] >> i % 2 * 32));
+    }
+    md_cluster_sync();
+}
+#endif
+
+/* ---- A group of blocks of one grid. Of the counters' layout cuda_row_split.c knows too: for every power of 2 that a group may have as blocks, and every group of
+ * that size, a head (the epoch, and a count of blocks that is zero between launches) and two turns of slots. */
+enum { MD_KIND_BYTES = 131072, MD_SLOT_BYTES = 128, MD_HEAD_BYTES = 64, MD_HEADS = 256, MD_SLOTS_AT = 131072 };
+MD_INLINE int md_kind(int blocks) { return 30 - __clz(blocks); }
+/* 16 bytes: the epoch, the count. */
+MD_INLINE uint32_t *md_head_of(void *counters, int group, int blocks)
+{
+    return (uint32_t *)((char *)counters + (md_kind(blocks) * MD_HEADS + group) * MD_HEAD_BYTES);
+}
+MD_INLINE char *md_slots_of(void *counters, int group, int blocks, uint32_t turn)
+{
+    return (char *)counters + MD_SLOTS_AT + md_kind(blocks) * MD_KIND_BYTES + (group * 2 + (int)(turn & 1)) * blocks * MD_SLOT_BYTES;
+}
+MD_INLINE void md_post_pair(char *slot, uint64_t w, uint32_t stamp)
+{
+    const uint64_t s = (uint64_t)stamp << 32, low = s | (uint32_t)w, high = s | w >> 32;
+    asm volatile("st.relaxed.gpu.global.v2.b64 [%0], {%1, %2};" ::"l"(slot), "l"(low), "l"(high) : "memory");
+}
+MD_INLINE bool md_read_pair(uint64_t &w, const char *slot, uint32_t stamp)
+{
+    uint64_t low, high;
+    asm volatile("ld.relaxed.gpu.global.v2.b64 {%0, %1}, [%2];" : "=l"(low), "=l"(high) : "l"(slot) : "memory");
+    w = (low & 0xffffffffu) | high << 32;
+    return (uint32_t)(low >> 32) == stamp && (uint32_t)(high >> 32) == stamp;
+}
+/* By one thread of block `block`. */
+template <class P> MD_INLINE void md_post(const P &p, char *slots, int block, int blocks, uint32_t stamp)
+{
+    static_assert(md_parcel<P>::N * 16 <= MD_SLOT_BYTES, "too much for a slot");
+    const md_parcel<P> a = md_wrap(p);
+    MD_FOR (i, md_parcel<P>::N)
+        md_post_pair(slots + (i * blocks + block) * 16, a.w[i], stamp);
+}
+/* Parts of blocks `lane`, lane + 32, ... as soon as all are there; the others are what they were. By a warp. MD_BLOCKS: of a group at most. */
+enum { MD_LOTS = (MD_BLOCKS + 31) / 32 };
+template <class P> struct md_lot {
+    P own[MD_LOTS];
+};
+template <class P> MD_INLINE void md_collect(md_lot<P> &lot, const char *slots, int blocks, uint32_t stamp)
+{
+    const int lane = md_lane_id();
+    md_parcel<P> a[MD_LOTS];
+    bool are_there;
+    do {
+        are_there = true;
+        MD_FOR (k, MD_LOTS)
+            if (lane + 32 * k < blocks)
+                MD_FOR (i, md_parcel<P>::N)
+                    are_there &= md_read_pair(a[k].w[i], slots + (i * blocks + lane + 32 * k) * 16, stamp);
+    } while (!are_there);
+    MD_FOR (k, MD_LOTS)
+        if (lane + 32 * k < blocks)
+            lot.own[k] = a[k].p;
+}
+/* By ticket: whoever comes last finds all parts there. By a warp, after its first thread posted; stamps are 0 then. */
+MD_INLINE bool md_is_last(uint32_t *head, int blocks)
+{
+    uint32_t before = 0;
+    if (md_lane_id() == 0) {
+        asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(head + 1) : "memory");
+        if (before == (uint32_t)blocks - 1)
+            head[1] = 0;
+    }
+    return __shfl_sync(MD_ALL_LANES, before, 0) == (uint32_t)blocks - 1;
+}
+
+#endif
