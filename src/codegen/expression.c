@@ -166,6 +166,15 @@ static md_cg_name declare_value(md_cg *cg, md_cg_value_number *v, bool is_unifor
     return name;
 }
 
+/* Lanes over a value that they share: on a GPU one reciprocal serves all. */
+static bool divides_by_one_value(md_cg *cg, const md_fx_node *n, md_dtype type, bool is_uniform)
+{
+    if (!md_cg_is_cuda(cg) || n->op != MD_FX_DIV || type != MD_F32 || is_uniform)
+        return false;
+    md_cg_value_number *divisor = md_cg_number(cg, n->arg[1]);
+    return divisor && !md_cg_varies(cg, divisor);
+}
+
 static md_cg_name print_op(md_cg *cg, md_cg_value_number *v)
 {
     const md_fx_node *n = v->node;
@@ -177,6 +186,8 @@ static md_cg_name print_op(md_cg *cg, md_cg_value_number *v)
         if (!a[i])
             return (md_cg_name){NULL, true};
     }
+    if (divides_by_one_value(cg, n, type, is_uniform))
+        return declare_value(cg, v, false, md_cg_format(cg, "md_over_f(%s, %s)", a[0], md_cg_operand(cg, n->arg[1], type, false)));
     return declare_value(cg, v, is_uniform, apply(cg, n, type, is_uniform, a));
 }
 

@@ -32,13 +32,48 @@ static bool is_late(const md_cg_row_printer *rp, const md_cg_row_load *load)
     return load->is_shared && !(load->passes & all_levels(rp));
 }
 
+static bool is_scatter(const md_st_store *store)
+{
+    for (int32_t i = 0; i < store->n_subscripts; i++)
+        if (md_fx_has_kind(store->subscript[i], MD_FX_LOAD))
+            return true;
+    return false;
+}
+
+/* The access whose vectors lie on boundaries: the narrowest load or store that each row has for itself; loads first. A load's number, or that of
+ * a store after all loads; -1 where there is none. */
+static int32_t find_lead(md_cg_row_printer *rp, md_cg_place *best)
+{
+    size_t least = SIZE_MAX;
+    int32_t found = -1;
+    for (int32_t i = 0; i < rp->plan.n_loads + rp->stage->n_stores && md_cg_status(rp->cg) == MD_OK; i++) {
+        bool is_load = i < rp->plan.n_loads;
+        const md_st_store *store = is_load ? NULL : &rp->stage->store[i - rp->plan.n_loads];
+        const md_fx_node *load = is_load ? rp->plan.load[i].node : NULL;
+        if (is_load ? rp->plan.load[i].is_shared : store->per_row || is_scatter(store))
+            continue;
+        int32_t tensor = is_load ? load->id : store->tensor;
+        size_t size = md_dtype_size(rp->program->formula->tensor[tensor].dtype);
+        md_cg_place at;
+        if (size >= least)
+            continue;
+        md_cg_locate(&at, rp->cg, tensor, is_load ? load->n_args : store->n_subscripts, is_load ? load->arg : store->subscript);
+        if (at.motion != MD_CG_CONSECUTIVE)
+            continue;
+        least = size;
+        found = i;
+        *best = at;
+    }
+    return found;
+}
+
 /* Whether vectors of a row lie where the envelope promises: not shifted along the row. */
 static bool is_shifted(const md_fx_node *load)
 {
     return load->arg[load->n_args - 1]->kind != MD_FX_INDEX;
 }
 
-static void print_one_fetch(md_cg_row_printer *rp, md_strbuf *out, int32_t i)
+static void print_one_fetch(md_cg_row_printer *rp, md_strbuf *out, int32_t i, bool is_on_boundary)
 {
     const md_fx_node *load = rp->plan.load[i].node;
     const char *dtype = md_dtype_name(rp->program->formula->tensor[load->id].dtype);
@@ -46,9 +81,11 @@ static void print_one_fetch(md_cg_row_printer *rp, md_strbuf *out, int32_t i)
     md_cg_locate(&at, rp->cg, load->id, load->n_args, load->arg);
     if (md_cg_status(rp->cg) != MD_OK)
         return;
-    if (at.motion == MD_CG_CONSECUTIVE)
-        md_strbuf_printf(out, "elem->l%" PRId32 " = md_fetch_%s_unit%s(%s, %s, md_n);\n", i, dtype, is_shifted(load) ? "_any" : "",
-                         at.pointer, at.offset);
+    if (at.motion == MD_CG_CONSECUTIVE && is_on_boundary)
+        md_strbuf_printf(out, "elem->l%" PRId32 " = md_fetch_lead<md_t_%s>(%s, %s, md_n);\n", i, dtype, at.pointer, at.offset);
+    else if (at.motion == MD_CG_CONSECUTIVE)
+        md_strbuf_printf(out, "elem->l%" PRId32 " = md_fetch_%s_unit%s(%s, %s, md_n);\n", i, dtype, is_shifted(load) ? "_any" : "", at.pointer,
+                         at.offset);
     else
         md_strbuf_printf(out, "elem->l%" PRId32 " = md_fetch_%s_strided(%s, %s, %s, md_n);\n", i, dtype, at.pointer, at.offset, at.stride);
 }
@@ -60,11 +97,16 @@ static void print_fetch(md_cg_row_printer *rp, const char *name, fetch_kind kind
     md_strbuf *out = &rp->text;
     md_strbuf_printf(out, "MD_N_DECL MD_INLINE void %s(MD_X_DECL const md_params *p, md_elem *elem, ", name);
     print_position(rp, out);
+    md_cg_place at;
+    md_strbuf nowhere = {0};
+    md_cg_begin(rp->cg, &nowhere);
+    int32_t lead = rp->o->is_column ? -1 : find_lead(rp, &at);
+    md_strbuf_finish(&nowhere);
     md_cg_begin(rp->cg, out);
     for (int32_t i = 0; i < rp->plan.n_loads; i++) {
         const md_cg_row_load *load = &rp->plan.load[i];
         if (kind == FETCH_PASSES ? (load->passes & passes) != 0 : is_late(rp, load) == (kind == FETCH_LATE))
-            print_one_fetch(rp, out, i);
+            print_one_fetch(rp, out, i, i == lead);
     }
     md_strbuf_add(out, "}\n");
 }
@@ -173,53 +215,19 @@ void md_cg_rp_cuda_level(md_cg_row_printer *rp, int32_t l)
 
 /* ---- Stores */
 
-static bool is_scatter(const md_st_store *store)
-{
-    for (int32_t i = 0; i < store->n_subscripts; i++)
-        if (md_fx_has_kind(store->subscript[i], MD_FX_LOAD))
-            return true;
-    return false;
-}
-
-/* The access whose vectors lie on boundaries: the narrowest load or store that each row has for itself; loads first. */
-static void find_lead(md_cg_row_printer *rp, const char **dtype, md_cg_place *best)
-{
-    size_t least = SIZE_MAX;
-    *dtype = NULL;
-    for (int32_t i = 0; i < rp->plan.n_loads + rp->stage->n_stores && md_cg_status(rp->cg) == MD_OK; i++) {
-        bool is_load = i < rp->plan.n_loads;
-        const md_st_store *store = is_load ? NULL : &rp->stage->store[i - rp->plan.n_loads];
-        if (is_load ? rp->plan.load[i].is_shared : store->per_row || is_scatter(store))
-            continue;
-        int32_t tensor = is_load ? rp->plan.load[i].node->id : store->tensor;
-        md_dtype type = rp->program->formula->tensor[tensor].dtype;
-        md_cg_place at;
-        if (md_dtype_size(type) >= least)
-            continue;
-        if (is_load)
-            md_cg_locate(&at, rp->cg, tensor, rp->plan.load[i].node->n_args, rp->plan.load[i].node->arg);
-        else
-            md_cg_locate(&at, rp->cg, tensor, store->n_subscripts, store->subscript);
-        if (at.motion != MD_CG_CONSECUTIVE)
-            continue;
-        least = md_dtype_size(type);
-        *dtype = md_dtype_name(type);
-        *best = at;
-    }
-}
-
 static void print_lead(md_cg_row_printer *rp)
 {
     md_strbuf *out = &rp->text;
     md_cg_place at;
-    const char *dtype = NULL;
     md_strbuf_printf(out, "MD_INLINE int64_t md_lead(MD_X_DECL const md_params *p, md_pos x%" PRId32 ")\n{\n", rp->stage->axis);
     md_cg_begin(rp->cg, out);
-    find_lead(rp, &dtype, &at);
-    if (dtype)
-        md_strbuf_printf(out, "return md_lead_%s(%s, %s);\n}\n", dtype, at.pointer, at.offset);
-    else
+    int32_t lead = find_lead(rp, &at);
+    if (lead >= 0) {
+        int32_t n = rp->plan.n_loads, tensor = lead < n ? rp->plan.load[lead].node->id : rp->stage->store[lead - n].tensor;
+        md_strbuf_printf(out, "return md_lead_%s(%s, %s);\n}\n", md_dtype_name(rp->program->formula->tensor[tensor].dtype), at.pointer, at.offset);
+    } else {
         md_strbuf_add(out, "return 0;\n}\n");
+    }
 }
 
 void md_cg_rp_cuda_out(md_cg_row_printer *rp)

@@ -60,26 +60,28 @@ int64_t md_fa_cuda_row_capacity(const md_fa_target *target, const md_fa_cuda_row
     return (int64_t)row->lanes * row->vectors * width + width - 1;
 }
 
-/* Registers that hold one vector of a row's elements: as they were loaded, and what is kept of them. */
-static int32_t vector_registers(const md_fa_target *target, const md_fa_cuda_row *row)
+/* Registers that hold one vector of a row's elements: as they were loaded, and what is kept of them. `late`: of weights that stores fetch. */
+static int32_t vector_registers(int32_t *late, const md_fa_target *target, const md_fa_cuda_row *row)
 {
     md_cg_row_options options = options_of(target, row);
     md_cg_row_plan plan;
-    int32_t raw = 0, kept = 0, width = width_of(target);
+    int32_t raw = 0, kept = 0, weights = 0, width = width_of(target);
     uint32_t levels = (UINT32_C(1) << stage_of(target)->row.n_levels) - 1;
     md_cg_row_plan_make(&plan, &options);
-    for (int32_t i = 0; i < plan.n_loads; i++)
-        if (!plan.load[i].is_shared || (plan.load[i].passes & levels) != 0)
-            raw += width * (int32_t)md_dtype_size(dtype_of(target, plan.load[i].node->id));
+    for (int32_t i = 0; i < plan.n_loads; i++) {
+        bool is_early = !plan.load[i].is_shared || (plan.load[i].passes & levels) != 0;
+        *(is_early ? &raw : &weights) += width * (int32_t)md_dtype_size(dtype_of(target, plan.load[i].node->id));
+    }
     for (int32_t i = 0; i < plan.n_kept; i++)
         kept += width * (plan.kept[i].node->type == MD_F64 ? 8 : 4);
+    *late = (weights + 3) / 4;
     return (MD_MAX(raw, kept) + 3) / 4;
 }
 
 int32_t md_fa_cuda_row_registers(const md_fa_target *target, const md_fa_cuda_row *row)
 {
-    int32_t extra = stage_of(target)->row.n_reductions * width_of(target);
-    return BASE_REGISTERS + MD_MIN(extra, 32) + vector_registers(target, row) * row->vectors;
+    int32_t extra = stage_of(target)->row.n_reductions * width_of(target), late = 0, held = vector_registers(&late, target, row) * row->vectors;
+    return BASE_REGISTERS + MD_MIN(extra, 32) + held + late * MD_MIN(row->vectors, 2);
 }
 
 /* Blocks of an SM that the compiler is told to make room for: those that fit with the registers that they want, and no fewer than keep memory busy. */
@@ -101,6 +103,7 @@ static void print_defines(md_strbuf *out, const md_fa_target *target, const md_f
         {"VL", width_of(target)},
         {"ALIGNED", row->access == MD_FA_CUDA_ALIGNED},
         {"WIDE", row->access == MD_FA_CUDA_STRIDED},
+        {"BOUNDARY", 1},
         {"GROUP", row->lanes},
         {"VECTORS", row->vectors},
         {"BLOCK_ROWS", row->rows},
@@ -186,8 +189,10 @@ void md_fa_cuda_row_geometry(md_kn_plan_geometry *out, const md_fa_target *targe
     md_kn_geometry *launch = &out->launch[0];
     launch->blocks = blocks_of(target, row, shape->size);
     launch->grain = 1;
-    launch->grid[0] = (int32_t)MD_MIN(launch->blocks, INT32_MAX); /* blocks go on where the grid ends */
-    launch->grid[1] = launch->grid[2] = 1;
+    bool is_flat = launch->blocks <= INT32_MAX;
+    launch->grid[0] = is_flat ? (int32_t)launch->blocks : 1 << 30;
+    launch->grid[1] = is_flat ? 1 : (int32_t)MD_MIN((launch->blocks >> 30) + 1, 65535);
+    launch->grid[2] = 1;
     launch->block[0] = row->lanes * row->rows;
     launch->block[1] = launch->block[2] = 1;
 }
@@ -232,10 +237,11 @@ void md_fa_cuda_row_features(md_fa_features *out, const md_fa_target *target, co
     int32_t exchanges = is_online ? 1 : st->row.n_levels;
     md_st_work(&flops, &bytes, target->program, target->stage, size);
     md_fa_host_count(&work, st, target->program);
+    int32_t late = 0;
     double held = fmin(ceil(n / (width * row->lanes)), row->vectors); /* vectors of a thread that are used */
     md_fa_cuda_load load = {.blocks = (double)blocks_of(target, row, size), .threads = row->lanes * row->rows,
                             .registers = md_fa_cuda_row_registers(target, row),
-                            .bytes = held * 4 * vector_registers(target, &(md_fa_cuda_row){.access = row->access})};
+                            .bytes = held * 4 * vector_registers(&late, target, &(md_fa_cuda_row){.access = row->access})};
     double resident = fmax(md_fa_cuda_resident(facts, &load), 1);
     double waves = ceil(load.blocks / (resident * facts->threads));
     *out = (md_fa_features){.ops_rate = 0.5, .launches = 1, .parallel = fmin(load.blocks, facts->threads), .memory_bytes = bytes};

@@ -321,6 +321,18 @@ MD_INLINE int64_t md_fma_si(int64_t a, int64_t b, int64_t c) { return (int64_t)(
 #define MD_FMA(vec, s) MD_INLINE vec md_fma_##s(vec a, vec b, vec c) { vec r; MD_LANES(md_fma_s##s(a.v[l], b.v[l], c.v[l])) }
 MD_FMA(md_f, f) MD_FMA(md_d, d) MD_FMA(md_i, i)
 #undef MD_FMA
+/* Lanes over a value that they share: its reciprocal, and a step that makes the quotient what a division gives (Markstein, IBM Journal of Research and
+ * Development 34, 1990). Very large and very small divisors are scaled, with the dividends; where the step is none (infinities, zeros) it is left out. */
+MD_INLINE md_f md_over_f(md_f a, float b)
+{
+    const float m = md_abs_sf(b), s = m > 0x1p100f ? 0x1p-64f : m < 0x1p-100f ? 0x1p64f : 1.0f, d = b * s, c = __frcp_rn(d);
+    md_f r;
+    MD_FOR (l, MD_VL) {
+        const float x = a.v[l] * s, q = x * c, e = __fmaf_rn(-q, d, x);
+        r.v[l] = e == e ? __fmaf_rn(e, c, q) : q;
+    }
+    return r;
+}
 
 /* ---- An index out of range: the first one is kept. The layout is md_dev_cuda_report's: the flag lies in the GPU's memory, the rest is
  * written where the host reads it. */

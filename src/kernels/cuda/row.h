@@ -12,6 +12,18 @@ MD_INLINE int64_t md_split_off(int64_t *rest, int64_t n)
     return (int64_t)(a - q * b);
 }
 
+/* What md_lead asked about. MD_BOUNDARY 1: the template places whole vectors on the boundaries that it told of, so that nothing is asked again. */
+#ifndef MD_BOUNDARY
+#define MD_BOUNDARY 0
+#endif
+template <class S> MD_INLINE md_raw<S> md_fetch_lead(const void *t, int64_t o, md_full n)
+{
+    if (MD_BOUNDARY)
+        return md_get_whole<S>((const typename S::E *)t + o);
+    return md_fetch_unit<S>(t, o, n, true);
+}
+template <class S> MD_INLINE md_raw<S> md_fetch_lead(const void *t, int64_t o, md_span n) { return md_get_each<S>((const typename S::E *)t + o, 1, n); }
+
 /* ---- Lanes to one value, by halves: lane l with l + MD_VL/2, and so on. */
 #define MD_FOLD(name, vec, one, s, combined)                                                                           \
     MD_INLINE one md_fold_##name##_##s(vec v)                                                                          \

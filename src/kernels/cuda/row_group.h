@@ -40,9 +40,9 @@ MD_INLINE void md_group_barrier(int group)
         asm volatile("bar.sync %0, %1;" ::"r"(group + 1), "n"(MD_GROUP) : "memory");
 }
 
-/* All threads of the group get the parts of all, combined in an order that depends on the number of threads alone. One barrier; `turn` alternates where
- * the same exchange comes again. Few warps: everybody reads all parts. Many: a second round of shuffles. */
-template <class P, class Combine, class Clear> MD_INLINE void md_exchange(P *part, int group, int turn, Combine combine, Clear clear)
+/* All threads of the group get the parts of all, combined in an order that depends on the number of threads alone. One barrier: each
+ * exchange of a kernel has slots of its own. Few warps: everybody reads all parts. Many: a second round of shuffles. */
+template <class P, class Combine, class Clear> MD_INLINE void md_exchange(P *part, int group, Combine combine, Clear clear)
 {
     MD_UNROLL for (int o = (MD_GROUP < 32 ? MD_GROUP : 32) / 2; o > 0; o /= 2) {
         const P from = md_shfl_xor(*part, o);
@@ -50,8 +50,8 @@ template <class P, class Combine, class Clear> MD_INLINE void md_exchange(P *par
     }
     if (MD_GROUP <= 32)
         return;
-    __shared__ P slots[2][MD_BLOCK_ROWS][MD_GROUP_WARPS > 0 ? MD_GROUP_WARPS : 1];
-    P *slot = slots[turn & 1][group];
+    __shared__ P slots[MD_BLOCK_ROWS][MD_GROUP_WARPS > 0 ? MD_GROUP_WARPS : 1];
+    P *slot = slots[group];
     if (md_lane_id() == 0)
         slot[threadIdx.x % MD_GROUP / 32] = *part;
     md_group_barrier(group);
@@ -76,7 +76,7 @@ template <class P, class Combine, class Clear> MD_INLINE void md_exchange(P *par
     {                                                                                                                  \
         md_part##l part;                                                                                               \
         md_fold##l(&part, &acc);                                                                                       \
-        md_exchange(&part, group, turn, [](md_part##l *a, const md_part##l *b) { md_combine##l(a, b); }, [](md_part##l *a) { md_clear_part##l(a); }); \
+        md_exchange(&part, group, [](md_part##l *a, const md_part##l *b) { md_combine##l(a, b); }, [](md_part##l *a) { md_clear_part##l(a); }); \
         md_finish##l(MD_X p, &row, &part);                                                                             \
     }
 

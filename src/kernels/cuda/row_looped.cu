@@ -35,7 +35,7 @@
         md_finish##l(MD_X p, &row, &part);                                                                             \
     }
 
-MD_INLINE void md_reduce(MD_X_DECL const md_params *p, md_row &row, md_layout at, int group, int turn)
+MD_INLINE void md_reduce(MD_X_DECL const md_params *p, md_row &row, md_layout at, int group)
 {
     md_elem elem[MD_VECTORS], edge;
     md_row chunk = row;
@@ -55,7 +55,7 @@ MD_INLINE void md_reduce(MD_X_DECL const md_params *p, md_row &row, md_layout at
         at.left -= MD_VECTORS * MD_GROUP;
         has_edge = false;
     }
-    md_exchange(&total, group, turn, [](md_state *a, const md_state *b) { md_merge(a, b); }, [](md_state *a) { a->count = 0; });
+    md_exchange(&total, group, [](md_state *a, const md_state *b) { md_merge(a, b); }, [](md_state *a) { a->count = 0; });
     if (total.count > 0)
         md_settle(&total);
     (md_state &)row = total;
@@ -77,7 +77,7 @@ MD_INLINE void md_reduce(MD_X_DECL const md_params *p, md_row &row, md_layout at
         MD_EXCHANGE_LEVEL(l, acc)                                                                                      \
     }
 
-MD_INLINE void md_reduce(MD_X_DECL const md_params *p, md_row &row, const md_layout &start, int group, int turn)
+MD_INLINE void md_reduce(MD_X_DECL const md_params *p, md_row &row, const md_layout &start, int group)
 {
     md_elem elem[MD_VECTORS];
     MD_LEVELS(MD_PASS_LEVEL)
@@ -100,14 +100,14 @@ MD_INLINE void md_write(MD_X_DECL const md_params *p, const md_row &row, md_layo
     }
 }
 
-MD_INLINE void md_one_row(const md_params *p, int64_t number, bool stores, int group, int lane, int turn)
+MD_INLINE void md_one_row(const md_params *p, int64_t number, bool stores, int group, int lane)
 {
     MD_ROW_AT(p, number);
     md_row row;
     md_start(MD_X p, &row);
     const md_pos n = row.count;
     const md_layout at = md_lay_out(n, MD_ALIGNED ? 0 : (md_pos)md_lead(MD_X p, 0), lane);
-    md_reduce(MD_X p, row, at, group, turn);
+    md_reduce(MD_X p, row, at, group);
     row.count = n;
     if (!stores)
         return;
@@ -122,11 +122,8 @@ extern "C" __global__ void __launch_bounds__(MD_BLOCK_THREADS, MD_MIN_BLOCKS) md
 {
     MD_IF_EMPTY_RETURN;
     const md_params *p = &params;
-    const int64_t rows = MD_ROWS(p);
     const int lane = (int)(threadIdx.x % MD_GROUP), group = (int)(threadIdx.x / MD_GROUP);
-    int turn = 0;
-    for (int64_t first = (int64_t)blockIdx.x * MD_BLOCK_ROWS; first < rows; first += (int64_t)gridDim.x * MD_BLOCK_ROWS, turn ^= 1) {
-        const int64_t number = first + group; /* groups beyond the last row repeat it and store nothing: all threads exchange */
-        md_one_row(p, number < rows ? number : rows - 1, number < rows, group, lane, turn);
-    }
+    const int64_t rows = MD_ROWS(p), first = ((int64_t)blockIdx.y * gridDim.x + blockIdx.x) * MD_BLOCK_ROWS, number = first + group;
+    if (first < rows) /* groups beyond the last row repeat it and store nothing: all threads of a block exchange */
+        md_one_row(p, number < rows ? number : rows - 1, number < rows, group, lane);
 }

@@ -7,7 +7,7 @@
 #include "row_group.h"
 
 /* Weights that all rows share are fetched a few vectors at a time, in front of the stores that want them. */
-enum { MD_LATE = MD_VECTORS < 4 ? MD_VECTORS : 4 };
+enum { MD_LATE = MD_VECTORS < 2 ? MD_VECTORS : 2 };
 
 #define MD_ADD_LEVEL(l)                                                                                                \
     {                                                                                                                  \
@@ -21,7 +21,7 @@ enum { MD_LATE = MD_VECTORS < 4 ? MD_VECTORS : 4 };
         MD_EXCHANGE_LEVEL(l, acc)                                                                                      \
     }
 
-MD_INLINE void md_one_row(const md_params *p, int64_t number, bool stores, int group, int lane, int turn)
+MD_INLINE void md_one_row(const md_params *p, int64_t number, bool stores, int group, int lane)
 {
     MD_ROW_AT(p, number);
     md_row row;
@@ -59,11 +59,8 @@ extern "C" __global__ void __launch_bounds__(MD_BLOCK_THREADS, MD_MIN_BLOCKS) md
 {
     MD_IF_EMPTY_RETURN;
     const md_params *p = &params;
-    const int64_t rows = MD_ROWS(p);
     const int lane = (int)(threadIdx.x % MD_GROUP), group = (int)(threadIdx.x / MD_GROUP);
-    int turn = 0;
-    for (int64_t first = (int64_t)blockIdx.x * MD_BLOCK_ROWS; first < rows; first += (int64_t)gridDim.x * MD_BLOCK_ROWS, turn ^= 1) {
-        const int64_t number = first + group; /* groups beyond the last row repeat it and store nothing: all threads exchange */
-        md_one_row(p, number < rows ? number : rows - 1, number < rows, group, lane, turn);
-    }
+    const int64_t rows = MD_ROWS(p), first = ((int64_t)blockIdx.y * gridDim.x + blockIdx.x) * MD_BLOCK_ROWS, number = first + group;
+    if (first < rows) /* groups beyond the last row repeat it and store nothing: all threads of a block exchange */
+        md_one_row(p, number < rows ? number : rows - 1, number < rows, group, lane);
 }
