@@ -140,31 +140,54 @@ static md_status print_stores(md_strbuf *out, md_cg *cg, const md_cg_product *p)
     return md_cg_status(cg);
 }
 
-static md_status print_epilogue(md_strbuf *defines, md_strbuf *out, const md_cg_product *p, md_cg_access access)
+/* On the host sums come from memory; a GPU has them in registers. */
+static void print_epilogue_head(md_strbuf *out, const md_cg_product *p, md_cg_access access)
 {
-    const md_st_product *s = product_of(p);
-    const char *dtype = md_dtype_name(p->type);
-    md_cg *cg = md_cg_create(&(md_cg_options){.program = p->program,
-                                              .stage = p->stage,
-                                              .dialect = MD_DEV_HOST,
-                                              .lane = p->columns[p->n_columns - 1],
-                                              .access = access});
-    if (!cg)
-        return md_fail_memory();
+    const char *name = access == MD_CG_UNIT ? "unit" : "strided";
+    if (p->dialect == MD_DEV_CUDA) {
+        md_strbuf_printf(out,
+                         "MD_N_DECL MD_INLINE void md_epilogue_%s(const md_params *p, int64_t batch, int64_t row, "
+                         "int64_t column, md_v acc0, md_v acc1, md_n_t md_n)\n{\n(void)acc0;\n(void)acc1;\n",
+                         name);
+        return;
+    }
     md_strbuf_printf(out,
-                     "%s(const md_params *p, int64_t batch, int64_t row, int64_t column, const md_acc *c0, const "
-                     "md_acc *c1, int md_n)\n{\n",
-                     access == MD_CG_UNIT ? "MD_INLINE void md_epilogue_unit" : "MD_OUTLINE void md_epilogue_strided");
-    md_cg_print_decode(out, p->program, s->n_batch, s->batch, "batch");
-    md_cg_print_decode(out, p->program, p->n_rows, p->rows, "row");
-    md_cg_print_decode(out, p->program, p->n_columns, p->columns, "column");
+                     "%s void md_epilogue_%s(const md_params *p, int64_t batch, int64_t row, int64_t column, const "
+                     "md_acc *c0, const md_acc *c1, int md_n)\n{\n",
+                     access == MD_CG_UNIT ? "MD_INLINE" : "MD_OUTLINE", name);
     for (int32_t i = 0; i < 2; i++)
         if (i < p->n_products)
             md_strbuf_printf(
                 out, "const md_v acc%" PRId32 " = md_load_%s_unit(c%" PRId32 ", 0, MD_VL);\n(void)acc%" PRId32 ";\n", i,
-                dtype, i, i);
+                md_dtype_name(p->type), i, i);
         else
             md_strbuf_printf(out, "(void)c%" PRId32 ";\n", i);
+}
+
+static void print_place(md_strbuf *out, const md_cg_product *p)
+{
+    const md_st_product *s = product_of(p);
+    md_cg_print_decode(out, p->program, s->n_batch, s->batch, "batch");
+    md_cg_print_decode(out, p->program, p->n_rows, p->rows, "row");
+    md_cg_print_decode(out, p->program, p->n_columns, p->columns, "column");
+}
+
+static md_cg *printer_of(const md_cg_product *p, md_cg_access access)
+{
+    return md_cg_create(&(md_cg_options){.program = p->program,
+                                         .stage = p->stage,
+                                         .dialect = p->dialect,
+                                         .lane = p->columns[p->n_columns - 1],
+                                         .access = access});
+}
+
+static md_status print_epilogue(md_strbuf *defines, md_strbuf *out, const md_cg_product *p, md_cg_access access)
+{
+    md_cg *cg = printer_of(p, access);
+    if (!cg)
+        return md_fail_memory();
+    print_epilogue_head(out, p, access);
+    print_place(out, p);
     md_status status = print_stores(out, cg, p);
     md_strbuf_add(out, "}\n");
     md_cg_print_uses(cg, defines);
@@ -238,14 +261,52 @@ static md_status print_epilogues(md_strbuf *defines, md_strbuf *out, const md_cg
     print_room(out, p);
     MD_TRY(print_epilogue(defines, out, p, MD_CG_UNIT));
     MD_TRY(print_epilogue(defines, out, p, MD_CG_STRIDED));
-    md_strbuf_add(
+    bool is_gpu = p->dialect == MD_DEV_CUDA;
+    md_strbuf_printf(
         out,
-        "MD_INLINE void md_epilogue(const md_params *p, int64_t batch, int64_t row, int64_t column, const md_acc *c0, "
-        "const md_acc *c1, int n)\n{\n    if (");
+        "%sMD_INLINE void md_epilogue(const md_params *p, int64_t batch, int64_t row, int64_t column, %s)\n{\n    if (",
+        is_gpu ? "MD_N_DECL " : "",
+        is_gpu ? "md_v c0, md_v c1, md_n_t n" : "const md_acc *c0, const md_acc *c1, int n");
     print_unit_test(out, &s);
     md_strbuf_add(out, ")\n        md_epilogue_unit(p, batch, row, column, c0, c1, n);\n    else\n"
                        "        md_epilogue_strided(p, batch, row, column, c0, c1, n);\n}\n");
     return MD_OK;
+}
+
+bool md_cg_product_has_result(const md_cg_product *p)
+{
+    const md_st_stage *stage = &p->program->stage[p->stage];
+    const md_st_store *store = &stage->store[0];
+    if (stage->n_stores != 1 || stage->has_scatter || store->n_subscripts == 0 || store->assign != MD_FX_SET)
+        return false;
+    for (int32_t i = 0; i < store->n_subscripts; i++)
+        if (store->subscript[i]->kind != MD_FX_INDEX)
+            return false;
+    md_dtype dtype = p->program->formula->tensor[store->tensor].dtype;
+    return (dtype == MD_BF16 || dtype == MD_F16) && store->value->type == MD_F32 &&
+           store->subscript[store->n_subscripts - 1]->id == p->columns[p->n_columns - 1];
+}
+
+md_status md_cg_product_print_result(md_strbuf *defines, md_strbuf *out, const md_cg_product *p)
+{
+    const md_st_store *store = &p->program->stage[p->stage].store[0];
+    md_cg *cg = printer_of(p, MD_CG_UNIT);
+    if (!cg)
+        return md_fail_memory();
+    md_strbuf_add(out, "MD_N_DECL MD_INLINE unsigned md_result(const md_params *p, int64_t batch, int64_t row, int64_t "
+                       "column, md_v acc0, md_v acc1, md_n_t md_n)\n{\n(void)acc1;\n");
+    print_place(out, p);
+    md_cg_begin(cg, out);
+    for (int32_t i = 0; i < p->n_products; i++)
+        md_cg_bind_ref(cg, i, p->type, i == 0 ? "acc0" : "acc1", false);
+    const char *value = md_cg_lanes(cg, store->value);
+    if (value)
+        md_strbuf_printf(out, "return md_pack_%s(%s.v[0], %s.v[1]);\n}\n",
+                         md_dtype_name(p->program->formula->tensor[store->tensor].dtype), value, value);
+    md_status status = md_cg_status(cg);
+    md_cg_print_uses(cg, defines);
+    md_cg_destroy(&cg);
+    return status;
 }
 
 md_status md_cg_product_print(md_strbuf *defines, md_strbuf *expr, const md_cg_product *product,
@@ -254,8 +315,8 @@ md_status md_cg_product_print(md_strbuf *defines, md_strbuf *expr, const md_cg_p
     static const char *const name[] = {[MD_F32] = "F32", [MD_F64] = "F64", [MD_I64] = "I64"};
     if ((unsigned)product->type >= (unsigned)MD_COUNT(name) || !name[product->type])
         return md_fail(MD_UNSUPPORTED, "no products accumulate in %s", md_dtype_name(product->type));
-    md_strbuf_printf(defines, "#define MD_ACC_%s 1\n#define MD_PRODUCTS %" PRId32 "\n#define MD_USE_%s 1\n",
-                     name[product->type], product->n_products, name[product->type]);
+    md_strbuf_printf(defines, "#define MD_ACC_%s 1\n#define MD_PRODUCTS %" PRId32 "\n#define MD_WRAPS %d\n#define MD_USE_%s 1\n",
+                     name[product->type], product->n_products, product->n_columns > 1, name[product->type]);
     print_head(expr, product, param, n_params);
     MD_TRY(md_cg_product_print_operands(defines, expr, product));
     MD_TRY(print_epilogues(defines, expr, product));

@@ -199,13 +199,13 @@ static md_status print_expression(md_strbuf *defines, md_strbuf *out, const md_c
     const int32_t *rows = md_cg_product_group(&n, p, operand);
     const md_fx_node *node = p->operand[operand];
     md_cg *cg = md_cg_create(&(md_cg_options){
-        .program = p->program, .stage = p->stage, .dialect = MD_DEV_HOST, .lane = lane, .access = MD_CG_UNIT});
+        .program = p->program, .stage = p->stage, .dialect = p->dialect, .lane = lane, .access = MD_CG_UNIT});
     if (!cg)
         return md_fail_memory();
     md_strbuf_printf(out,
                      "%s %s%" PRId32
                      "(const md_params *p, int64_t batch, int64_t row, int64_t k, int md_n)\n{\n    (void)md_n;\n",
-                     lane >= 0 && is_cheap(node) ? "MD_INLINE" : "MD_OUTLINE",
+                     p->dialect == MD_DEV_CUDA || (lane >= 0 && is_cheap(node)) ? "MD_INLINE" : "MD_OUTLINE",
                      lane < 0 ? "md_acc md_at_" : "md_v md_lanes_", operand);
     md_cg_print_decode(out, p->program, g->n_batch, g->batch, "batch");
     md_cg_print_decode(out, p->program, n, rows, "row");
@@ -221,10 +221,10 @@ static md_status print_expression(md_strbuf *defines, md_strbuf *out, const md_c
     return status;
 }
 
-/* Whether the operand's values are asked for in lanes, or one by one, from its expression. */
+/* Whether the operand's values are asked for in lanes, or one by one, from its expression. A GPU asks one by one. */
 static bool needs_lanes(const md_cg_product *p, int32_t operand)
 {
-    return !p->load[operand] && md_cg_product_lane(p, operand) >= 0;
+    return p->dialect == MD_DEV_HOST && !p->load[operand] && md_cg_product_lane(p, operand) >= 0;
 }
 
 static bool needs_values(const md_cg_product *p, int32_t operand)
@@ -249,6 +249,11 @@ static void print_axis(md_strbuf *out, const md_cg_product *p, int32_t operand)
 
 /* ---- The functions, each with a branch per operand; `which` is constant where they are called. */
 typedef enum part { PART_VIEW, PART_LOAD, PART_GET, PART_ADDRESS, PART_PLAIN, PART_AXIS, PART_LANES, PART_AT } part;
+
+static bool is_in_lanes(part what)
+{
+    return what == PART_LOAD || what == PART_AXIS || what == PART_LANES;
+}
 
 static void print_part(md_strbuf *out, const md_cg_product *p, int32_t operand, part what)
 {
@@ -313,6 +318,8 @@ md_status md_cg_product_print_operands(md_strbuf *defines, md_strbuf *expr, cons
             MD_TRY(print_expression(defines, expr, product, o, -1));
     }
     for (int32_t i = 0; i < MD_COUNT(part_text); i++) {
+        if (product->dialect != MD_DEV_HOST && is_in_lanes((part)i))
+            continue;
         md_strbuf_printf(expr, "MD_INLINE %s\n{\n    (void)%s;\n", part_text[i].head, part_text[i].unused);
         for (int32_t o = 0; o < n_operands(product); o++) {
             md_strbuf_printf(expr, "    if (which == %" PRId32 ") {\n", o);

@@ -1,0 +1,131 @@
+#include "family/cuda_gemm.h"
+
+#include "base/status.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+enum { SUM_THREADS = 256, SUM_LANES = 4 };
+
+bool md_fa_cuda_product_of(md_cg_product *out, const md_fa_target *target)
+{
+    bool is_product = md_cg_product_of(out, target->program, target->stage, MD_CG_COLUMNS_STORED);
+    out->dialect = MD_DEV_CUDA;
+    return is_product;
+}
+
+int32_t md_fa_cuda_product_bytes(const md_cg_product *product)
+{
+    return product->type == MD_F32 ? 4 : 8;
+}
+
+void md_fa_cuda_product_print_along(md_strbuf *out, const md_cg_product *product)
+{
+    static const int number[] = {[MD_CG_ALONG_NEITHER] = 0, [MD_CG_ALONG_DEPTH] = 1, [MD_CG_ALONG_ROWS] = 2};
+    for (int32_t o = 0; o < MD_CG_MAX_OPERANDS; o++)
+        md_strbuf_printf(out, "#define MD_ALONG_%" PRId32 " %d\n", o,
+                         o <= product->n_products ? number[md_cg_product_along(product, o)] : 0);
+}
+
+/* ---- Text */
+static md_status print_launch(md_kn_launch_source *out, const md_fa_target *target, const md_cg_product *product,
+                              const md_fa_cuda_product_text *text, const char *defines)
+{
+    md_strbuf expr = {0}, config = {0};
+    int32_t n = md_cg_params(out->param, target->program, target->stage);
+    if (n < 0)
+        return md_fail(MD_UNSUPPORTED, "the stage has more tensors and sizes than a kernel takes parameters");
+    out->param[n++] = (md_kn_param){.kind = MD_KN_WORKSPACE};
+    out->n_params = n;
+    out->code = MD_KN_TEXT;
+    snprintf(out->entry, sizeof out->entry, "md_kernel");
+    md_strbuf_printf(&config, "%s#define MD_VL %" PRId32 "\n", defines, text->lanes);
+    md_status status = md_cg_product_print(&config, &expr, product, out->param, n);
+    if (status == MD_OK && text->has_result)
+        status = md_cg_product_print_result(&config, &expr, product);
+    if (status == MD_OK)
+        status = md_cg_assemble(&out->text, MD_DEV_CUDA, text->source, md_strbuf_text(&config), md_strbuf_text(&expr));
+    md_strbuf_finish(&expr);
+    md_strbuf_finish(&config);
+    return status;
+}
+
+static md_status print_sum(md_kn_launch_source *out, const md_fa_target *target, const md_cg_product *product, int32_t slices)
+{
+    char defines[128];
+    snprintf(defines, sizeof defines, "#define MD_SPLIT 1\n#define MD_SLICES %" PRId32 "\n#define MD_THREADS %d\n", slices, SUM_THREADS);
+    md_fa_cuda_product_text text = {.source = "cuda/gemm_sum.cu", .lanes = SUM_LANES};
+    return print_launch(out, target, product, &text, defines);
+}
+
+md_status md_fa_cuda_product_emit(md_kn_source *out, const md_fa_target *target, const md_cg_product *product,
+                                  const md_fa_cuda_product_text *text, md_strbuf *defines)
+{
+    out->n_launches = text->split > 1 ? 2 : 1;
+    md_strbuf_printf(defines, "#define MD_SPLIT %" PRId32 "\n", MD_MAX(text->split, 1));
+    md_status status = defines->failed ? md_fail_memory() : print_launch(&out->launch[0], target, product, text, md_strbuf_text(defines));
+    if (status == MD_OK && text->split > 1)
+        status = print_sum(&out->launch[1], target, product, text->split);
+    md_strbuf_finish(defines);
+    if (status != MD_OK)
+        md_kn_source_finish(out);
+    return status;
+}
+
+void md_fa_cuda_product_sum(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_product *work, int32_t split)
+{
+    if (split <= 1)
+        return;
+    int64_t lines = work->batch * work->rows, vectors = lines * ((work->columns + SUM_LANES - 1) / SUM_LANES);
+    int64_t blocks = (vectors + SUM_THREADS - 1) / SUM_THREADS, most = INT64_C(8) * MD_MAX(target->facts->threads, 1);
+    md_kn_geometry *g = &out->launch[1];
+    g->grain = 1;
+    g->blocks = MD_MIN(blocks, most);
+    g->grid[0] = (int32_t)g->blocks;
+    g->grid[1] = g->grid[2] = g->block[1] = g->block[2] = 1;
+    g->block[0] = SUM_THREADS;
+    out->workspace_bytes = split * work->p.n_products * lines * work->columns * md_fa_cuda_product_bytes(&work->p);
+}
+
+/* ---- Costs */
+static double tiles_of(const md_fa_product *w, const md_fa_cuda_tiles *t)
+{
+    return (double)w->batch * ceil((double)w->rows / t->rows) * ceil((double)w->columns / t->columns);
+}
+
+void md_fa_cuda_product_features(md_fa_features *out, const md_fa_target *target, const md_fa_product *w, const md_fa_cuda_tiles *t)
+{
+    double sms = MD_MAX(target->facts->threads, 1), tiles = tiles_of(w, t), split = MD_MAX(t->split, 1), blocks = tiles * split;
+    double area = (double)t->rows * t->columns * w->p.n_products, results = (double)w->batch * (double)w->rows * (double)w->columns;
+    double wave = sms * MD_MAX(t->resident, 1), waves = ceil(blocks / wave);
+    double depth = ceil((double)w->depth / split / 64) * 64;
+    out->ops = 2 * area * tiles * fmax(depth * split, 1);
+    out->ops_rate = 1;
+    /* As if the peak were that of the units used: `parallel` is what of all SMs is busy with it on average. */
+    double busy = waves <= 1 ? fmin(blocks, sms) : sms * blocks / (waves * wave);
+    out->ops /= t->flops;
+    out->parallel = fmax(busy, 1e-3);
+    out->transcendental = results * w->epilogue_transcendental;
+    out->memory_bytes = w->bytes;
+    out->cache_bytes = blocks * depth * (t->rows + t->columns * w->p.n_products) * 2.0 - w->bytes;
+    out->cache_bytes = fmax(out->cache_bytes, 0) / 2;
+    out->serial_us = waves * depth / 64 * t->step_us + 0.5;
+    out->launches = 1;
+    out->memory_rate = fmin(1, fmin(blocks, sms) / sms + 0.05);
+    if (split > 1) {
+        out->launches = 2;
+        out->memory_bytes += results * 4 * w->p.n_products * split; /* written, then read from L2 for the most part */
+        out->cache_bytes += results * 4 * w->p.n_products * split;
+    }
+}
+
+bool md_fa_cuda_product_sensible(const md_fa_target *target, const md_cg_product *product, const md_fa_cuda_tiles *t, const int64_t *size)
+{
+    md_fa_product w;
+    if (!size)
+        return true;
+    md_fa_product_measure(&w, target, product, size);
+    double sms = MD_MAX(target->facts->threads, 1);
+    return t->split <= 1 || ((double)w.depth / t->split >= 128 && tiles_of(&w, t) < sms && tiles_of(&w, t) * t->split <= 4 * sms);
+}

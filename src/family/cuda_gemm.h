@@ -1,0 +1,42 @@
+/* What the GPU families of matrix products share. */
+#ifndef MD_FAMILY_CUDA_GEMM_H
+#define MD_FAMILY_CUDA_GEMM_H
+
+#include "family/product.h"
+
+/** The stage as a product, to be printed for GPUs. */
+bool md_fa_cuda_product_of(md_cg_product *out, const md_fa_target *target);
+
+/* The launch of a product. */
+typedef struct md_fa_cuda_product_text {
+    const char *source; /* "cuda/gemm_simt.cu" */
+    int32_t lanes; /* MD_VL */
+    bool has_result; /* md_result, too */
+    int32_t split; /* slices of K: above 1, a second launch adds them up */
+} md_fa_cuda_product_text;
+
+/** One launch, or two, from a template; entry md_kernel. `defines` is finished here. */
+md_status md_fa_cuda_product_emit(md_kn_source *out, const md_fa_target *target, const md_cg_product *product,
+                                  const md_fa_cuda_product_text *text, md_strbuf *defines);
+/** The second launch, and the workspace, of a product whose K is split. */
+void md_fa_cuda_product_sum(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_product *work, int32_t split);
+/** Bytes of an accumulator. */
+int32_t md_fa_cuda_product_bytes(const md_cg_product *product);
+/** `#define MD_ALONG_<o>` for the operands. */
+void md_fa_cuda_product_print_along(md_strbuf *out, const md_cg_product *product);
+
+/* A tiled product as the model sees it. */
+typedef struct md_fa_cuda_tiles {
+    int32_t rows, columns; /* of a tile */
+    int32_t split;
+    int32_t resident; /* blocks an SM */
+    double flops; /* of an SM at full speed, as a part of its f32 peak (tensor cores: above 1) */
+    double step_us; /* what a block takes at least for 64 steps of K, alone on its SM */
+} md_fa_cuda_tiles;
+
+void md_fa_cuda_product_features(md_fa_features *out, const md_fa_target *target, const md_fa_product *work,
+                                 const md_fa_cuda_tiles *tiles);
+/** Whether a configuration deserves to be tried: tiles not far beyond the sizes, K split only where blocks are few and K is long. */
+bool md_fa_cuda_product_sensible(const md_fa_target *target, const md_cg_product *product, const md_fa_cuda_tiles *tiles, const int64_t *size);
+
+#endif

@@ -1,0 +1,138 @@
+/* Products of anything: src/kernels/cuda/gemm_simt.cu. */
+#include "family/cuda.h"
+
+#include "base/status.h"
+#include "family/cuda_gemm.h"
+
+#include <inttypes.h>
+
+enum { ROWS, COLUMNS, SPLIT };
+enum { DEPTH = 16, BAND = 8 }; /* MD_BK, MD_BAND */
+
+typedef struct tile {
+    int32_t rows, columns, thread_rows, thread_columns; /* columns of each product */
+    int32_t threads, split;
+    int64_t shared;
+} tile;
+
+static tile tile_of(const md_cg_product *p, const md_fa_config *config)
+{
+    tile t = {.rows = config->value[ROWS], .columns = config->value[COLUMNS] / p->n_products, .split = config->value[SPLIT]};
+    int64_t pitch_a = t.rows + 4, pitch_b = t.columns + 4;
+    t.thread_rows = t.rows >= 128 ? 8 : 4;
+    t.thread_columns = t.columns >= 128 ? 8 : 4;
+    t.threads = t.rows / t.thread_rows * (t.columns / t.thread_columns);
+    int64_t stages = 2 * DEPTH * (pitch_a + p->n_products * pitch_b), slab = (int64_t)p->n_products * t.rows * pitch_b;
+    t.shared = MD_MAX(stages, slab) * md_fa_cuda_product_bytes(p);
+    return t;
+}
+
+static bool applies(const md_fa_target *target)
+{
+    md_cg_product product;
+    return md_fa_cuda_product_of(&product, target);
+}
+
+static md_fa_cuda_tiles tiles_of(const md_fa_target *target, const md_cg_product *p, const tile *t)
+{
+    md_fa_cuda_load load = {.threads = t->threads, .registers = t->thread_rows * t->thread_columns >= 64 ? 128 : 80, .shared_bytes = t->shared};
+    double rate = p->type == MD_F32 ? 0.7 : p->type == MD_F64 ? 0.35 : 0.05;
+    double reuse = (double)(t->thread_rows * t->thread_columns) / (t->thread_rows + t->thread_columns); /* fma a value from shared memory */
+    return (md_fa_cuda_tiles){.rows = t->rows, .columns = t->columns, .split = t->split, .resident = MD_MAX(md_fa_cuda_resident(target->facts, &load), 1),
+                              .flops = rate * (reuse >= 4 ? 1 : reuse >= 2.6 ? 0.8 : 0.6), .step_us = 0.5};
+}
+
+static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    md_cg_product p;
+    if (!md_fa_cuda_product_of(&p, target))
+        return false;
+    tile t = tile_of(&p, config);
+    md_fa_cuda_tiles tiles = tiles_of(target, &p, &t);
+    if (p.type != MD_F32 && t.thread_rows * t.thread_columns * p.n_products > 32)
+        return false;
+    if (t.rows > 2 * t.columns || t.columns > 4 * t.rows) /* tiles so narrow that one operand's copy takes all registers */
+        return false;
+    return t.threads >= 32 && t.shared <= target->facts->shared_per_block && md_fa_cuda_product_sensible(target, &p, &tiles, size);
+}
+
+static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
+{
+    (void)target, (void)config;
+    *out = (md_kn_envelope){0};
+}
+
+static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config, const md_kn_shape *shape)
+{
+    md_cg_product p;
+    md_fa_product w;
+    *out = (md_kn_plan_geometry){0};
+    out->launch[0].grain = out->launch[1].grain = 1;
+    if (!md_fa_cuda_product_of(&p, target))
+        return;
+    md_fa_product_measure(&w, target, &p, shape->size);
+    if (w.batch == 0 || w.rows == 0 || w.columns == 0)
+        return;
+    tile t = tile_of(&p, config);
+    md_kn_geometry *g = &out->launch[0];
+    g->blocks = w.batch * ((w.rows + t.rows - 1) / t.rows) * ((w.columns + t.columns - 1) / t.columns) * t.split;
+    g->grid[0] = (int32_t)g->blocks;
+    g->grid[1] = g->grid[2] = g->block[1] = g->block[2] = 1;
+    g->block[0] = t.threads;
+    g->scratch_bytes = t.shared;
+    md_fa_cuda_product_sum(out, target, &w, t.split);
+}
+
+static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    md_cg_product p;
+    md_fa_product w;
+    *out = (md_fa_features){.ops_rate = 1, .parallel = 1, .launches = 1};
+    if (!md_fa_cuda_product_of(&p, target))
+        return;
+    md_fa_product_measure(&w, target, &p, size);
+    if (w.batch == 0 || w.rows == 0 || w.columns == 0)
+        return;
+    tile t = tile_of(&p, config);
+    md_fa_cuda_tiles tiles = tiles_of(target, &p, &t);
+    md_fa_cuda_product_features(out, target, &w, &tiles);
+}
+
+/* Operands that lie in memory as they are used are copied four at a time. */
+static void print_direct(md_strbuf *out, const md_cg_product *p)
+{
+    const md_fx_formula *f = p->program->formula;
+    for (int32_t o = 0; o < MD_CG_MAX_OPERANDS; o++)
+        md_strbuf_printf(out, "#define MD_DIRECT_%" PRId32 " %d\n", o,
+                         o <= p->n_products && p->load[o] && f->tensor[p->load[o]->id].dtype == p->type);
+}
+
+static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
+{
+    md_cg_product p;
+    md_strbuf defines = {0};
+    if (!md_fa_cuda_product_of(&p, target))
+        return md_fail(MD_INTERNAL, "family gemm_simt does not take this stage");
+    tile t = tile_of(&p, config);
+    md_strbuf_printf(&defines,
+                     "#define MD_BM %" PRId32 "\n#define MD_BN %" PRId32 "\n#define MD_TM %" PRId32 "\n#define MD_TN %" PRId32
+                     "\n#define MD_BK %d\n#define MD_BAND %d\n",
+                     t.rows, t.columns, t.thread_rows, t.thread_columns, DEPTH, BAND);
+    md_fa_cuda_product_print_along(&defines, &p);
+    print_direct(&defines, &p);
+    md_fa_cuda_product_text text = {.source = "cuda/gemm_simt.cu", .lanes = 4, .split = t.split};
+    return md_fa_cuda_product_emit(out, target, &p, &text, &defines);
+}
+
+const md_fa_family md_fa_cuda_gemm_simt = {
+    .name = "gemm_simt",
+    .device = MD_DEV_CUDA,
+    .n_fields = 3,
+    .field = {{"rows", 64, 3, {128, 64, 32}}, {"columns", 64, 3, {128, 64, 32}}, {"split", 1, 5, {1, 2, 4, 8, 16}}},
+    .applies = applies,
+    .legal = legal,
+    .envelope = envelope,
+    .features = features,
+    .emit = emit,
+    .geometry = geometry,
+};

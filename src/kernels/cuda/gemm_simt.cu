@@ -1,0 +1,203 @@
+/* Products of anything, on the ordinary units: f32 as strictly as fma is, f64, integers; operands in any layout or made by any
+ * expression. Tiles of both operands lie along K in shared memory, two of each: one is filled while the other is used.
+ *
+ * md_config.h: MD_VL 4, MD_BM, MD_BN (the tile), MD_BK, MD_TM, MD_TN (of a thread, multiples of 4; MD_TN of each product),
+ * MD_PRODUCTS, MD_SPLIT, MD_BAND, MD_ALONG_<o> (0: neither, 1: operand o lies along K, 2: along its rows) and MD_DIRECT_<o>
+ * (operand o is a load of the accumulators' type) for o = 0, 1, 2. md_expr.h: src/codegen/product.h. */
+#include "md_config.h"
+#include "prelude.h"
+#include "md_expr.h"
+#include "gemm_slab.h"
+
+enum {
+    ACROSS = MD_BN / MD_TN,
+    THREADS = MD_BM / MD_TM * ACROSS,
+    ROW_GROUPS = MD_TM / 4,
+    COLUMN_GROUPS = MD_TN / 4,
+    A_PITCH = MD_BM + 4,
+    B_PITCH = MD_BN + 4,
+    A_SIZE = MD_BK * A_PITCH,
+    B_SIZE = MD_BK * B_PITCH,
+    STAGE = A_SIZE + MD_PRODUCTS * B_SIZE,
+    C_PITCH = MD_BN + 4
+};
+
+MD_INLINE md_acc md_step(md_acc a, md_acc b, md_acc c)
+{
+#if defined(MD_ACC_F32)
+    return md_fma_sf(a, b, c);
+#elif defined(MD_ACC_F64)
+    return md_fma_sd(a, b, c);
+#else
+    return md_fma_si(a, b, c);
+#endif
+}
+
+/* An operand in one block of K. */
+typedef struct md_source {
+    md_view view;
+    int64_t batch, row, rows, k, end; /* the tile's first row; all rows; K of the slice */
+    bool is_view, is_direct;
+} md_source;
+
+template <int which, int along, int direct> MD_INLINE md_source md_source_make(const md_params *p, int64_t batch, int64_t row, int64_t rows)
+{
+    md_source s;
+    s.batch = batch, s.row = row, s.rows = rows;
+    s.view.base = s.view.row = s.view.step = 0;
+    s.is_view = md_operand_view(p, which, batch, &s.view);
+    s.is_direct = false;
+    if (direct && along && s.is_view) {
+        const int64_t one = along == 1 ? s.view.step : s.view.row, other = along == 1 ? s.view.row : s.view.step;
+        s.is_direct = one == 1 && other * (int64_t)sizeof(md_acc) % 16 == 0 &&
+                      (uint64_t)md_operand_address(p, which, s.view.base) % 16 == 0;
+    }
+    return s;
+}
+
+template <int which> MD_INLINE md_acc md_source_at(const md_params *p, const md_source &s, int64_t row, int64_t k)
+{
+    if (row >= s.rows || k >= s.end)
+        return 0;
+    if (md_operand_is_plain(which) && s.is_view)
+        return md_operand_get(p, which, s.view.base + row * s.view.row + k * s.view.step);
+    return md_operand_at(p, which, s.batch, row, k);
+}
+
+/* Four elements a piece: along K (from (row, k) on), or along the rows. `size` rows are in the tile. */
+template <int size> struct md_pieces {
+    enum { N = size * MD_BK / 4 / THREADS };
+    md_acc v[N][4];
+};
+
+template <int which, int along, int size> MD_INLINE void md_fetch(md_pieces<size> &out, const md_params *p, const md_source &s)
+{
+    MD_FOR (i, md_pieces<size>::N) {
+        const int c = threadIdx.x + i * THREADS;
+        const int r = along == 1 ? c / (MD_BK / 4) : c % (size / 4) * 4, d = along == 1 ? c % (MD_BK / 4) * 4 : c / (size / 4);
+        const int64_t row = s.row + r, k = s.k + d;
+        if (s.is_direct && row + (along == 1 ? 0 : 3) < s.rows && k + (along == 1 ? 3 : 0) < s.end) {
+            md_take(out.v[i], (const md_acc *)md_operand_address(p, which, s.view.base + row * s.view.row + k * s.view.step));
+        } else {
+            MD_FOR (j, 4)
+                out.v[i][j] = md_source_at<which>(p, s, row + (along == 1 ? 0 : j), k + (along == 1 ? j : 0));
+        }
+    }
+}
+
+template <int along, int size> MD_INLINE void md_keep(md_acc *to, const md_pieces<size> &from)
+{
+    MD_FOR (i, md_pieces<size>::N) {
+        const int c = threadIdx.x + i * THREADS;
+        const int r = along == 1 ? c / (MD_BK / 4) : c % (size / 4) * 4, d = along == 1 ? c % (MD_BK / 4) * 4 : c / (size / 4);
+        MD_FOR (j, 4)
+            to[(d + (along == 1 ? j : 0)) * (size + 4) + r + (along == 1 ? 0 : j)] = from.v[i][j];
+    }
+}
+
+/* What a block reads: A, B and perhaps the second B. */
+typedef struct md_sources {
+    md_source a, b, b2;
+} md_sources;
+
+typedef struct md_tiles {
+    md_pieces<MD_BM> a;
+    md_pieces<MD_BN> b, b2;
+} md_tiles;
+
+MD_INLINE void md_tiles_fetch(md_tiles &t, const md_params *p, const md_sources &s)
+{
+    md_fetch<0, MD_ALONG_0>(t.a, p, s.a);
+    md_fetch<1, MD_ALONG_1>(t.b, p, s.b);
+    if (MD_PRODUCTS == 2)
+        md_fetch<2, MD_ALONG_2>(t.b2, p, s.b2);
+}
+
+MD_INLINE void md_tiles_keep(md_acc *to, const md_tiles &t)
+{
+    md_keep<MD_ALONG_0>(to, t.a);
+    md_keep<MD_ALONG_1>(to + A_SIZE, t.b);
+    if (MD_PRODUCTS == 2)
+        md_keep<MD_ALONG_2>(to + A_SIZE + B_SIZE, t.b2);
+}
+
+MD_INLINE void md_sources_step(md_sources &s)
+{
+    s.a.k += MD_BK;
+    s.b.k += MD_BK;
+    s.b2.k += MD_BK;
+}
+
+typedef md_acc md_part[MD_PRODUCTS][MD_TM][MD_TN];
+
+MD_INLINE void md_multiply(md_part &acc, const md_acc *a, const md_acc *b)
+{
+    const int down = threadIdx.x / ACROSS * 4, across = threadIdx.x % ACROSS * 4;
+    _Pragma("unroll 4") for (int k = 0; k < MD_BK; k++) {
+        md_acc x[ROW_GROUPS][4], y[MD_PRODUCTS][COLUMN_GROUPS][4];
+        MD_FOR (i, ROW_GROUPS)
+            md_take(x[i], a + k * A_PITCH + down + i * (MD_BM / ROW_GROUPS));
+        MD_FOR (q, MD_PRODUCTS)
+            MD_FOR (j, COLUMN_GROUPS)
+                md_take(y[q][j], b + q * B_SIZE + k * B_PITCH + across + j * (MD_BN / COLUMN_GROUPS));
+        MD_FOR (q, MD_PRODUCTS)
+            MD_FOR (i, MD_TM)
+                MD_FOR (j, MD_TN)
+                    acc[q][i][j] = md_step(x[i / 4][i % 4], y[q][j / 4][j % 4], acc[q][i][j]);
+    }
+}
+
+MD_INLINE void md_part_store(md_acc *c, const md_part &acc)
+{
+    const int down = threadIdx.x / ACROSS * 4, across = threadIdx.x % ACROSS * 4;
+    MD_FOR (q, MD_PRODUCTS)
+        MD_FOR (i, MD_TM)
+            MD_FOR (j, MD_TN)
+                c[q * (MD_BM * C_PITCH) + (down + i / 4 * (MD_BM / ROW_GROUPS) + i % 4) * C_PITCH + across + j / 4 * (MD_BN / COLUMN_GROUPS) + j % 4] =
+                    acc[q][i][j];
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 1) md_kernel(const __grid_constant__ md_params p)
+{
+    MD_IF_EMPTY_RETURN;
+    MD_IF_EMPTY_RETURN;
+    extern __shared__ __align__(16) unsigned char md_memory[];
+    md_acc *memory = (md_acc *)md_memory;
+    const md_place at = md_place_of(&p, blockIdx.x, MD_BM, MD_BN, MD_BAND);
+    const int64_t depth = md_points_depth(&p), blocks = (depth + MD_BK - 1) / MD_BK;
+    const int64_t from = blocks * at.slice / MD_SPLIT * MD_BK, to = md_least(blocks * (at.slice + 1) / MD_SPLIT * MD_BK, depth);
+    md_sources s;
+    s.a = md_source_make<0, MD_ALONG_0, MD_DIRECT_0>(&p, at.batch, at.row, md_points_rows(&p));
+    s.b = md_source_make<1, MD_ALONG_1, MD_DIRECT_1>(&p, at.batch, at.column, md_points_columns(&p));
+    s.b2 = s.b;
+    if (MD_PRODUCTS == 2)
+        s.b2 = md_source_make<2, MD_ALONG_2, MD_DIRECT_2>(&p, at.batch, at.column, md_points_columns(&p));
+    s.a.k = s.b.k = s.b2.k = from;
+    s.a.end = s.b.end = s.b2.end = to;
+    md_part acc;
+    md_tiles tiles;
+    MD_FOR (q, MD_PRODUCTS)
+        MD_FOR (i, MD_TM)
+            MD_FOR (j, MD_TN)
+                acc[q][i][j] = 0;
+    if (from < to) {
+        md_tiles_fetch(tiles, &p, s);
+        md_tiles_keep(memory, tiles);
+    }
+    __syncthreads();
+    int stage = 0;
+    MD_ROLLED for (int64_t k = from; k < to; k += MD_BK) {
+        const bool is_last = k + MD_BK >= to;
+        md_sources_step(s);
+        if (!is_last)
+            md_tiles_fetch(tiles, &p, s);
+        md_multiply(acc, memory + stage * STAGE, memory + stage * STAGE + A_SIZE);
+        stage ^= 1;
+        if (!is_last)
+            md_tiles_keep(memory + stage * STAGE, tiles);
+        __syncthreads();
+    }
+    md_part_store(memory, acc);
+    __syncthreads();
+    md_slab(&p, memory, memory + MD_BM * C_PITCH, C_PITCH, at, MD_BM, MD_BN, threadIdx.x, THREADS);
+}

@@ -1,0 +1,177 @@
+/* Families of products on a GPU, compiled without one: formulas of every layout and epilogue, a few configs of each family, held to no stack
+ * frame, no spills, no lost performance. `--full`: every config. An argument that is a family's name: only that. MD_TEST_DUMP: a file for the
+ * text of the last kernel. */
+#include "support/check.h"
+
+#include "base/status.h"
+#include "device/cuda.h"
+#include "device/nvrtc.h"
+#include "expr/formula.h"
+#include "family/family.h"
+#include "stage/stage.h"
+
+#include <time.h>
+
+static const struct {
+    const char *text;
+    md_dtype dtype;
+} list[] = {
+    {"Y[i,j] = sum[k](X[i,k] * W[j,k])", MD_BF16},
+    {"Y[i,j] = sum[k](X[i,k] * W[k,j])", MD_F16},
+    {"Y[i,j] = sum[k](X[k,i] * W[k,j])", MD_BF16},
+    {"Y[j,i] = sum[k](X[i,k] * W[j,k])", MD_BF16},
+    {"Y[i,j] = gelu(sum[k](X[i,k] * W[j,k]) + B[j])", MD_BF16},
+    {"Y[i,j] = silu(sum[k](X[i,k] * W[j,k])) * sum[k](X[i,k] * V[j,k])", MD_BF16},
+    {"Y[i,j] = sum[k](X[i,k] * W[j,k]) + R[i,j]; Z[i,j] = relu(Y[i,j])", MD_F16},
+    {"Y[b,i,j] = sum[k](X[b,i,k] * W[b,k,j])", MD_BF16},
+    {"Y[b,i,j] = sum[k](X[b,i,k] * W[k,j]) * S[j]", MD_BF16},
+    {"Y[i,h,d] = sum[k](X[i,k] * W[h,d,k])", MD_BF16},
+    {"Y[i,j] = sum[k,l](X[i,k,l] * W[j,k,l])", MD_BF16},
+    {"Y[i,j] = sum[k](exp(X[i,k]) * W[j,k])", MD_BF16},
+    {"Y[i,j] = sum[k](X[i,k] * W[j,k]) + B[j]", MD_F32},
+    {"Y[i,j] = sum[k](X[i,k] * W[k,j])", MD_F32},
+    {"Y[i,j] = silu(sum[k](X[k,i] * W[j,k])) * sum[k](X[k,i] * V[j,k])", MD_F32},
+    {"Y[i,j] = sum[k](relu(X[i,k] - C[k]) * W[k,j])", MD_F32},
+    {"Y[i,j] = sum[k](X[i,k] * W[k,j])", MD_F64},
+    {"Y[i,j] = sum[k](X[i,k] * W[j,k])", MD_I32},
+};
+
+static const int32_t capability_list[] = {90, 80};
+static const int64_t size_list[] = {64, 512, 4096, 3};
+
+typedef struct gate {
+    md_fa_target target;
+    const md_fa_family *family;
+    const char *text;
+    uint64_t seed;
+    bool is_full;
+    int n_seen, n, n_failed;
+    double ms, worst;
+} gate;
+
+static double thread_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+}
+
+static void dump(const char *text)
+{
+    const char *path = getenv("MD_TEST_DUMP");
+    FILE *file = path ? fopen(path, "w") : NULL;
+    if (file) {
+        fputs(text, file);
+        fclose(file);
+    }
+}
+
+static md_status compile_launch(gate *g, const md_kn_launch_source *source)
+{
+    md_strbuf log = {0};
+    md_dev_cubin cubin;
+    void *binary = NULL;
+    size_t n_bytes = 0;
+    const char *text = md_strbuf_text(&source->text);
+    double start = thread_ms();
+    dump(text);
+    md_status s = md_dev_nvrtc_compile(&binary, &n_bytes, &log, text, g->target.facts->arch);
+    double ms = thread_ms() - start;
+    if (s == MD_OK)
+        s = md_dev_nvrtc_check(&cubin, binary, n_bytes, md_strbuf_text(&log), text, source->entry);
+    g->ms += ms;
+    g->worst = MD_MAX(g->worst, ms);
+    free(binary);
+    md_strbuf_finish(&log);
+    return s;
+}
+
+static bool compile_config(void *user, const md_fa_config *config)
+{
+    gate *g = user;
+    md_kn_source source = {0};
+    char name[MD_FA_NAME];
+    if (!g->is_full && g->n_seen++ > 0 && check_random(&g->seed) % 12 != 0)
+        return true;
+    md_fa_name(name, g->family, config);
+    md_status s = g->family->emit(&source, &g->target, config);
+    for (int32_t i = 0; s == MD_OK && i < source.n_launches; i++)
+        if (source.launch[i].code == MD_KN_TEXT)
+            s = compile_launch(g, &source.launch[i]);
+    if (s != MD_OK) {
+        print_message("%s %s %s: %s\n", g->text, g->target.facts->arch, name, md_last_error());
+        g->n_failed++;
+    }
+    g->n++;
+    md_kn_source_finish(&source);
+    return g->n_failed < 12;
+}
+
+static void check_family(gate *g, const md_fx_formula *formula)
+{
+    if (strncmp(g->family->name, "gem", 3) != 0 || !g->family->applies(&g->target))
+        return;
+    g->n_seen = 0;
+    for (size_t i = 0; i < MD_COUNT(size_list); i++) {
+        int64_t size[MD_FX_MAX_DIMS] = {0};
+        for (int32_t d = 0; d < formula->n_dims; d++)
+            size[d] = size_list[i];
+        md_fa_each(&g->target, g->family, size, compile_config, g);
+    }
+}
+
+static void check_formula(gate *g, int i, const char *only)
+{
+    md_fx_formula *formula = NULL;
+    md_st_program *program = NULL;
+    md_fx_options options = {.dtype = list[i].dtype};
+    assert_int_equal(md_fx_formula_create(&formula, list[i].text, &options), MD_OK);
+    assert_int_equal(md_st_split(formula), MD_OK);
+    assert_int_equal(md_st_program_create(&program, formula), MD_OK);
+    g->text = list[i].text;
+    for (size_t a = 0; a < MD_COUNT(capability_list); a++)
+        for (int32_t stage = 0; stage < program->n_stages; stage++)
+            for (const md_fa_family *const *f = md_fa_families(MD_DEV_CUDA); *f; f++) {
+                md_dev_facts facts;
+                assert_int_equal(md_dev_cuda_assume(&facts, capability_list[a]), MD_OK);
+                g->target = (md_fa_target){program, stage, &facts};
+                g->family = *f;
+                if (!only || strcmp(only, g->family->name) == 0)
+                    check_family(g, formula);
+            }
+    md_st_program_destroy(&program);
+    md_fx_formula_destroy(&formula);
+}
+
+static const char *only;
+static bool is_full;
+
+static void test_gate(void **state)
+{
+    (void)state;
+    gate g = {.seed = check_seed(), .is_full = is_full};
+    for (size_t i = 0; i < MD_COUNT(list); i++) {
+        int before = g.n;
+        double ms = g.ms;
+        check_formula(&g, (int)i, only);
+        print_message("%3d variants, %5.0f ms each: %s\n", g.n - before, (g.ms - ms) / MD_MAX(g.n - before, 1), list[i].text);
+    }
+    print_message("%d variants, the slowest launch compiled in %.0f ms\n", g.n, g.worst);
+    assert_int_equal(g.n_failed, 0);
+}
+
+int main(int argc, char **argv)
+{
+    md_dev_nvrtc nvrtc;
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_gate)};
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], "--full") == 0)
+            is_full = true;
+        else
+            only = argv[i];
+    if (md_dev_nvrtc_open(&nvrtc) != MD_OK) {
+        print_message("PRODUCTS NOT COMPILED FOR GPUS: %s\n", md_last_error());
+        return 77;
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
