@@ -160,7 +160,6 @@ MD_INLINE void md_part_store(md_acc *c, const md_part &acc)
 extern "C" __global__ void __launch_bounds__(THREADS, 1) md_kernel(const __grid_constant__ md_params p)
 {
     MD_IF_EMPTY_RETURN;
-    MD_IF_EMPTY_RETURN;
     extern __shared__ __align__(16) unsigned char md_memory[];
     md_acc *memory = (md_acc *)md_memory;
     const md_place at = md_place_of(&p, blockIdx.x, MD_BM, MD_BN, MD_BAND);

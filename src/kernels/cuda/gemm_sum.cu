@@ -9,7 +9,6 @@
 extern "C" __global__ void __launch_bounds__(MD_THREADS) md_kernel(const __grid_constant__ md_params p)
 {
     MD_IF_EMPTY_RETURN;
-    MD_IF_EMPTY_RETURN;
     const int64_t rows = md_points_rows(&p), columns = md_points_columns(&p), batch = md_points_batch(&p);
     const int64_t vectors = (columns + MD_VL - 1) / MD_VL, plane = rows * columns, slice = batch * MD_PRODUCTS * plane;
     for (int64_t i = blockIdx.x * (int64_t)MD_THREADS + threadIdx.x; i < batch * rows * vectors; i += (int64_t)gridDim.x * MD_THREADS) {
