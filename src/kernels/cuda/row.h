@@ -65,12 +65,12 @@ MD_INLINE md_b md_lane_index() { return md_iota_b(); }
 MD_INLINE md_b operator-(md_b a, md_b b) { md_b r; MD_LANES(a.v[l] - b.v[l]) }
 MD_INLINE md_i md_wide_index(md_b i) { md_i r; MD_LANES((int64_t)i.v[l]) }
 template <class T> MD_INLINE bool md_is_same(T a, T b) { return a == b || (a != a && b != b); }
-/* take: elements after all those in v, at their position less their lane. join: elements from anywhere. */
+/* take: elements at their position less their lane; whole vectors come in order, parts of one (a row's ends) at any time. join: elements from anywhere. */
 #define MD_ARG(name, best, better, vec, one, s)                                                                        \
-    template <class N> MD_INLINE void md_take_##name##_##s(vec *v, md_b *i, vec x, int64_t at, N n)                    \
+    MD_INLINE void md_take_##name##_##s(vec *v, md_b *i, vec x, int64_t at, md_full)                                   \
     {                                                                                                                  \
         MD_FOR (l, MD_VL) {                                                                                            \
-            const bool take = md_has(n, l) && md_beyond_##best##_s##s(x.v[l], v->v[l]);                                \
+            const bool take = md_beyond_##best##_s##s(x.v[l], v->v[l]);                                                \
             v->v[l] = take ? x.v[l] : v->v[l];                                                                         \
             i->v[l] = take ? (int32_t)at : i->v[l];                                                                    \
         }                                                                                                              \
@@ -80,6 +80,12 @@ template <class T> MD_INLINE bool md_is_same(T a, T b) { return a == b || (a != 
         const bool take = md_beyond_##best##_s##s(x, *v) || (md_is_same(x, *v) && at < *i);                            \
         *v = take ? x : *v;                                                                                            \
         *i = take ? at : *i;                                                                                           \
+    }                                                                                                                  \
+    MD_INLINE void md_take_##name##_##s(vec *v, md_b *i, vec x, int64_t at, md_span n)                                 \
+    {                                                                                                                  \
+        MD_FOR (l, MD_VL)                                                                                              \
+            if (md_has(n, l))                                                                                          \
+                md_join_##name##_s##s(&v->v[l], &i->v[l], x.v[l], (int32_t)at);                                        \
     }                                                                                                                  \
     MD_INLINE void md_join_##name##_##s(vec *v, md_b *i, vec x, md_b at)                                               \
     {                                                                                                                  \

@@ -61,11 +61,13 @@ template <class P, class Combine, class Clear> MD_INLINE void md_exchange(P *par
             combine(part, &slot[w]);
         return;
     }
-    if (md_lane_id() < MD_GROUP_WARPS)
-        *part = slot[md_lane_id()];
+    enum { SPAN = MD_GROUP_WARPS > 16 ? 32 : MD_GROUP_WARPS > 8 ? 16 : MD_GROUP_WARPS > 4 ? 8 : MD_GROUP_WARPS > 2 ? 4 : 2 };
+    const int w = md_lane_id() % SPAN;
+    if (w < MD_GROUP_WARPS)
+        *part = slot[w];
     else
         clear(part);
-    MD_UNROLL for (int o = MD_GROUP_WARPS > 16 ? 16 : MD_GROUP_WARPS > 8 ? 8 : MD_GROUP_WARPS > 4 ? 4 : MD_GROUP_WARPS > 2 ? 2 : 1; o > 0; o /= 2) {
+    MD_UNROLL for (int o = SPAN / 2; o > 0; o /= 2) {
         const P from = md_shfl_xor(*part, o);
         combine(part, &from);
     }
