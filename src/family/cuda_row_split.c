@@ -14,7 +14,7 @@
 enum { VIA, THREADS, VECTORS, PER_SM, BLOCKS, KEEP, ACCESS };
 enum { VIA_GRID, VIA_CLUSTER, VIA_TICKET };
 /* The layout of the counters is that of kernels/cuda/exchange.h: so many blocks in all groups of one size. */
-enum { MOST_BLOCKS = 512, MOST_STATE_BYTES = 64, OTHER_REGISTERS = 44, MOST_ROWS_OF_GRID = 65535 };
+enum { MOST_BLOCKS = 512, MOST_STATE_BYTES = 64, OTHER_REGISTERS = 34, LATE_VECTORS = 2, MOST_ROWS_OF_GRID = 65535 };
 
 static const md_st_stage *stage_of(const md_fa_target *target)
 {
@@ -53,6 +53,14 @@ static void count_registers(int32_t *all, int32_t *late, const md_fa_target *tar
         bool is_late = load->is_shared && !(load->passes & ((UINT32_C(1) << row->n_levels) - 1));
         *(is_late ? late : all) += MD_MAX(n, 1);
     }
+}
+
+/* Of a thread, about: what it holds, and what it works with. */
+static int32_t registers_of(const md_fa_target *target, const md_fa_config *config, bool is_early)
+{
+    int32_t all = 0, late = 0, width = md_fa_cuda_width(target->program, target->stage);
+    count_registers(&all, &late, target, config);
+    return config->value[VECTORS] * all + (is_early ? config->value[VECTORS] : LATE_VECTORS) * late + OTHER_REGISTERS + 2 * width;
 }
 
 static int32_t register_limit(const md_fa_target *target, const md_fa_config *config)
@@ -124,12 +132,9 @@ static bool is_ticket_legal(const md_fa_target *target, const md_fa_config *conf
 static bool is_keep_legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     const md_st_row *row = &stage_of(target)->row;
-    int32_t registers = 0, late = 0;
     if (!row->has_elements && (row->n_levels == 1 || row->is_online))
         return false;
-    count_registers(&registers, &late, target, config);
-    return config->value[VECTORS] * registers + OTHER_REGISTERS <= register_limit(target, config) &&
-           md_st_size(target->program, stage_of(target)->axis, size) <= elements(target, config) * most_of(target, config);
+    return md_st_size(target->program, stage_of(target)->axis, size) <= elements(target, config) * most_of(target, config);
 }
 
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
@@ -138,6 +143,8 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     const md_st_row *row = &stage_of(target)->row;
     bool is_single = !row->has_elements && (row->n_levels == 1 || row->is_online);
     if (v[ACCESS] != MD_FA_CUDA_STRIDED && (v[ACCESS] == MD_FA_CUDA_ALIGNED) != md_fa_cuda_row_is_aligned(target, size))
+        return false;
+    if (registers_of(target, config, false) > register_limit(target, config))
         return false;
     if (v[THREADS] * v[PER_SM] > 2048 || (v[KEEP] && !is_keep_legal(target, config, size)))
         return false;
@@ -182,9 +189,7 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
 
 static void print_defines(md_strbuf *out, const md_fa_target *target, const md_fa_config *config)
 {
-    int32_t registers = 0, late = 0;
-    count_registers(&registers, &late, target, config);
-    bool is_early = config->value[VECTORS] * (registers + late) + OTHER_REGISTERS <= register_limit(target, config);
+    bool is_early = registers_of(target, config, true) <= register_limit(target, config);
     const struct {
         const char *name;
         int32_t value;
@@ -241,7 +246,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     md_fa_host_count(&work, st, target->program);
     double lot = (double)elements(target, config), per_block = n / c.blocks, passes = st->row.n_levels + st->row.has_elements;
     md_fa_cuda_load load = {.blocks = (double)c.groups * c.blocks, .threads = config->value[THREADS],
-                            .registers = MD_MIN(OTHER_REGISTERS + registers * config->value[VECTORS], register_limit(target, config)),
+                            .registers = MD_MIN(registers_of(target, config, false), register_limit(target, config)),
                             .bytes = 4.0 * registers * fmin(config->value[VECTORS], ceil(per_block / (lot / config->value[VECTORS]))),
                             .cluster = config->value[VIA] == VIA_CLUSTER ? c.blocks : 1};
     *out = (md_fa_features){.ops_rate = 0.5, .launches = 1, .parallel = fmin(load.blocks, target->facts->threads), .memory_bytes = bytes};

@@ -186,40 +186,41 @@ MD_INLINE void md_mix_blocks(md_state &state, const md_params *q, md_slice &s, m
 }
 #endif
 
-/* ---- Levels. The edge has accumulators of its own: those of the vectors want positions in order. */
-#define MD_FINISH_LEVEL(l)                                                                                             \
+/* ---- Levels. The edge has accumulators of its own, when those of the vectors are folded: they want positions in order. */
+#define MD_FINISH_LEVEL(l, edge_elem)                                                                                  \
         md_part##l part;                                                                                               \
         md_fold##l(&part, &acc);                                                                                       \
         if (s.left <= 0)                                                                                               \
             md_clear_part##l(&part);                                                                                   \
-        if (md_has_edge(s)) {                                                                                              \
+        if (md_has_edge(s)) {                                                                                          \
             md_part##l more;                                                                                           \
-            md_fold##l(&more, &edge_acc);                                                                              \
+            md_clear##l(&acc, s.edge_at + s.edge.lo);                                                                  \
+            md_add##l(MD_X p, &row, &acc, edge_elem, s.edge_at, s.edge);                                               \
+            md_fold##l(&more, &acc);                                                                                   \
             if (s.left <= 0)                                                                                           \
                 part = more;                                                                                           \
             else                                                                                                       \
                 md_combine##l(&part, &more);                                                                           \
         }                                                                                                              \
-        part = md_mix_level(part, p, s);                                                                                  \
+        part = md_mix_level(part, p, s);                                                                               \
         md_finish##l(MD_X p, &row, &part);
 
 #define MD_EACH(i) MD_FOR (i, MD_VECTORS) if (md_has_vector(s, base + i))
 
 #if MD_KEEP
 struct md_held {
-    md_elem v[MD_VECTORS], edge;
+    md_elem v[MD_VECTORS];
 };
+/* Edges lie in shared memory: few threads have one, and registers are few. */
+__shared__ md_elem md_edges[2];
+MD_INLINE md_elem &md_edge_of() { return md_edges[threadIdx.x != 0]; }
 #define MD_LEVEL(l)                                                                                                    \
     {                                                                                                                  \
-        md_acc##l acc, edge_acc;                                                                                       \
+        md_acc##l acc;                                                                                                 \
         md_clear##l(&acc, s.at);                                                                                       \
         MD_EACH (i)                                                                                                    \
             md_add##l(MD_X p, &row, &acc, &held.v[i], md_vector_at(s, i), md_full());                                  \
-        if (md_has_edge(s)) {                                                                                              \
-            md_clear##l(&edge_acc, s.edge_at + s.edge.lo);                                                             \
-            md_add##l(MD_X p, &row, &edge_acc, &held.edge, s.edge_at, s.edge);                                         \
-        }                                                                                                              \
-        MD_FINISH_LEVEL(l)                                                                                             \
+        MD_FINISH_LEVEL(l, &md_edge_of())                                                                                 \
     }
 MD_INLINE void md_hold(MD_X_DECL const md_params *p, md_held &held, const md_slice &s)
 {
@@ -227,22 +228,22 @@ MD_INLINE void md_hold(MD_X_DECL const md_params *p, md_held &held, const md_sli
     MD_EACH (i)
         md_fetch(MD_X p, &held.v[i], md_vector_at(s, i), md_full());
     if (md_has_edge(s))
-        md_fetch(MD_X p, &held.edge, s.edge_at, s.edge);
+        md_fetch(MD_X p, &md_edge_of(), s.edge_at, s.edge);
 }
-MD_INLINE void md_hold_late(MD_X_DECL const md_params *p, md_held &held, const md_slice &s)
+/* Weights that only stores want are asked for at once, or, where there are not registers enough, a few vectors at a time in front of their stores. */
+enum { MD_LATE = MD_VECTORS < 2 ? MD_VECTORS : 2 };
+MD_INLINE void md_hold_early(MD_X_DECL const md_params *p, md_held &held, const md_slice &s)
 {
     const int base = 0;
     MD_EACH (i)
         md_fetch_late(MD_X p, &held.v[i], md_vector_at(s, i), md_full());
-    if (md_has_edge(s))
-        md_fetch_late(MD_X p, &held.edge, s.edge_at, s.edge);
 }
 MD_INLINE void md_reduce(MD_X_DECL const md_params *p, md_row &row, md_held &held, md_slice &s)
 {
     const int base = 0;
     md_hold(MD_X p, held, s);
     if (MD_EARLY)
-        md_hold_late(MD_X p, held, s);
+        md_hold_early(MD_X p, held, s);
     md_await_epoch(s);
     if (MD_ONLINE)
         row.count = s.count;
@@ -250,13 +251,18 @@ MD_INLINE void md_reduce(MD_X_DECL const md_params *p, md_row &row, md_held &hel
 }
 MD_INLINE void md_write(MD_X_DECL const md_params *p, const md_row &row, md_held &held, const md_slice &s)
 {
-    const int base = 0;
-    if (!MD_EARLY)
-        md_hold_late(MD_X p, held, s);
-    MD_EACH (i)
-        md_out(MD_X p, &row, &held.v[i], md_vector_at(s, i), md_full());
-    if (md_has_edge(s))
-        md_out(MD_X p, &row, &held.edge, s.edge_at, s.edge);
+    MD_FOR_STEP (base, MD_VECTORS, MD_LATE) {
+        MD_FOR (i, MD_LATE)
+            if (!MD_EARLY && base + i < MD_VECTORS && md_has_vector(s, base + i))
+                md_fetch_late(MD_X p, &held.v[base + i], md_vector_at(s, base + i), md_full());
+        MD_FOR (i, MD_LATE)
+            if (base + i < MD_VECTORS && md_has_vector(s, base + i))
+                md_out(MD_X p, &row, &held.v[base + i], md_vector_at(s, base + i), md_full());
+    }
+    if (md_has_edge(s)) {
+        md_fetch_late(MD_X p, &md_edge_of(), s.edge_at, s.edge);
+        md_out(MD_X p, &row, &md_edge_of(), s.edge_at, s.edge);
+    }
 }
 #else
 struct md_held {};
@@ -328,7 +334,8 @@ MD_INLINE void md_reduce(MD_X_DECL const md_params *p, md_row &row, md_held &, m
 #else
 #define MD_LEVEL(l)                                                                                                    \
     {                                                                                                                  \
-        md_acc##l acc, edge_acc;                                                                                       \
+        md_acc##l acc;                                                                                                 \
+        md_elem edge;                                                                                                  \
         md_clear##l(&acc, s.at);                                                                                       \
         for (md_pos base = 0; md_has_vector(s, base); base += MD_VECTORS) {                                           \
             md_elem e[MD_VECTORS];                                                                                     \
@@ -337,13 +344,9 @@ MD_INLINE void md_reduce(MD_X_DECL const md_params *p, md_row &row, md_held &, m
             MD_EACH (i)                                                                                                \
                 md_add##l(MD_X p, &row, &acc, &e[i], md_vector_at(s, base + i), md_full());                            \
         }                                                                                                              \
-        if (md_has_edge(s)) {                                                                                              \
-            md_elem e;                                                                                                 \
-            md_fetch##l(MD_X p, &e, s.edge_at, s.edge);                                                                \
-            md_clear##l(&edge_acc, s.edge_at + s.edge.lo);                                                             \
-            md_add##l(MD_X p, &row, &edge_acc, &e, s.edge_at, s.edge);                                                 \
-        }                                                                                                              \
-        MD_FINISH_LEVEL(l)                                                                                             \
+        if (md_has_edge(s))                                                                                            \
+            md_fetch##l(MD_X p, &edge, s.edge_at, s.edge);                                                             \
+        MD_FINISH_LEVEL(l, &edge)                                                                                      \
     }
 MD_INLINE void md_reduce(MD_X_DECL const md_params *p, md_row &row, md_held &, md_slice &s)
 {
