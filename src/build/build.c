@@ -93,6 +93,7 @@ static md_status copy_params(md_bd_variant *v, const md_kn_source *source)
         if (n < 0 || n > MD_KN_MAX_PARAMS)
             return md_fail(MD_INTERNAL, "variant '%s' has %d parameters", v->name, n);
         v->n_params[i] = n;
+        v->is_function[i] = source->launch[i].code == MD_KN_FUNCTION;
         if (n == 0)
             continue;
         v->param[i] = malloc((size_t)n * sizeof *v->param[i]);

@@ -21,6 +21,7 @@ typedef struct md_bd_variant {
     const md_dev_kernel *kernel[MD_KN_MAX_LAUNCHES];
     int32_t n_params[MD_KN_MAX_LAUNCHES];
     md_kn_param *param[MD_KN_MAX_LAUNCHES];
+    bool is_function[MD_KN_MAX_LAUNCHES]; /* not a kernel of ours: gets the call */
     bool uses_counters; /* some launch wants the stream's (md_kn_call.counters) */
     md_bd *builder;
     char failure[256]; /* FAILED: why */

@@ -1,4 +1,5 @@
 #include "dispatch/call.h"
+#include "dispatch/slots.h"
 
 #include "base/status.h"
 
@@ -23,7 +24,7 @@ md_status md_ds_bind(md_ds_bound *out, const md_ds_op *op, const md_arg *args, i
 {
     MD_TRY(md_fx_bind(&out->binding, op->formula, args, n_args));
     out->is_empty = has_no_output(op, &out->binding);
-    out->is_timed = false;
+    out->is_timed = out->is_sample = false;
     MD_TRY(md_ds_overlaps(&out->copies, op, &out->binding));
     md_ds_shape_of(&out->shape, op, &out->binding);
     return MD_OK;
@@ -87,20 +88,81 @@ md_status md_ds_find(md_ds_record **out, md_ds_op *op, md_stream stream, const m
     return *out ? MD_OK : choose_new(out, op, stream, bound, &key);
 }
 
-md_status md_ds_call(md_ds_op *op, md_stream stream, const md_arg *args, int32_t n_args)
+/* ---- The warm way: a shape that was met twice has a plan */
+
+typedef enum warm_result { WARM_DONE, WARM_UNKNOWN, WARM_UNFIT, WARM_SAMPLE } warm_result;
+
+static warm_result call_warm(md_status *status, md_ds_op *op, const md_ds_warm_call *call, md_stream stream)
+{
+    md_ds_slots *slots = atomic_load_explicit(&op->slots, memory_order_acquire);
+    md_ds_word plan[MD_DS_PLAN_WORDS];
+    if (!slots)
+        return WARM_UNKNOWN;
+    if (op->report.host && atomic_load_explicit(&op->report.host->is_set, memory_order_relaxed))
+        return WARM_UNFIT;
+    int32_t slot = md_ds_slots_find(plan, slots, &op->warm, call);
+    if (slot < 0)
+        return WARM_UNKNOWN;
+    if (!md_ds_plan_fits(op, plan, call))
+        return WARM_UNFIT;
+    if (!md_ds_slots_count(slots, slot, md_ds_shard(op->runtime)))
+        return WARM_SAMPLE;
+    *status = md_ds_plan_run(op, plan, call, stream);
+    return WARM_DONE;
+}
+
+static md_ds_slots *slots_of(md_ds_op *op)
+{
+    md_ds_slots *none = NULL, *slots = atomic_load_explicit(&op->slots, memory_order_acquire);
+    if (slots)
+        return slots;
+    slots = md_ds_slots_create(op->max_records);
+    if (!slots || atomic_compare_exchange_strong_explicit(&op->slots, &none, slots, memory_order_acq_rel, memory_order_acquire))
+        return slots;
+    md_ds_slots_destroy(slots); /* another thread was first */
+    return none;
+}
+
+static void make_warm(md_ds_op *op, const md_ds_warm_call *call, md_ds_record *record, const md_ds_bound *bound)
+{
+    md_ds_word plan[MD_DS_PLAN_WORDS];
+    int32_t n = md_ds_plan_make(plan, op, call, record, bound);
+    md_ds_slots *slots = n ? slots_of(op) : NULL;
+    if (slots)
+        md_ds_slots_publish(slots, op, call->hash, plan, n, record);
+}
+
+/* ---- The long way */
+
+/* Everything is checked, and what is wrong named. `warm`: NULL, or the call for which a plan is wanted if the shape is known. */
+static md_status call_long(md_ds_op *op, md_stream stream, const md_arg *args, int32_t n_args, const md_ds_warm_call *warm, bool is_sample)
 {
     md_ds_bound bound;
     md_ds_record *record = NULL;
-    atomic_fetch_add_explicit(&op->count.calls, 1, memory_order_relaxed);
     MD_TRY(md_ds_bind(&bound, op, args, n_args));
     if (bound.is_empty)
         return MD_OK;
+    bound.is_sample = is_sample;
     if (op->runtime->verifies)
         MD_TRY(md_ds_check_pointers(op, &bound));
     if (op->report.host && !md_ds_is_capturing(op->runtime, stream))
         MD_TRY(md_ds_check(op));
     MD_TRY(md_ds_find(&record, op, stream, &bound));
+    if (warm && atomic_load_explicit(&record->calls, memory_order_relaxed) > 0)
+        make_warm(op, warm, record, &bound);
     md_status s = md_ds_run(NULL, op, record, stream, &bound);
     md_ds_record_give_back(op, record);
     return s;
+}
+
+md_status md_ds_call(md_ds_op *op, md_stream stream, const md_arg *args, int32_t n_args)
+{
+    md_ds_warm_call warm;
+    md_status s = MD_OK;
+    bool is_plain = op->warm.is_possible && !op->runtime->verifies && md_ds_warm_take(&warm, &op->warm, args, n_args);
+    warm_result result = is_plain ? call_warm(&s, op, &warm, stream) : WARM_UNFIT;
+    if (result == WARM_DONE)
+        return s;
+    atomic_fetch_add_explicit(&op->count.calls, 1, memory_order_relaxed);
+    return call_long(op, stream, args, n_args, result == WARM_UNKNOWN ? &warm : NULL, result == WARM_SAMPLE);
 }

@@ -11,6 +11,7 @@ typedef struct md_ds_bound {
     md_kn_shape shape;
     md_ds_copies copies; /* inputs that an output overwrites */
     bool is_empty; /* every output is empty: nothing to do */
+    bool is_sample; /* the one of many calls that is timed */
     bool is_timed; /* somebody else takes the time: no samples */
 } md_ds_bound;
 
@@ -24,6 +25,8 @@ md_status md_ds_find(md_ds_record **out, md_ds_op *op, md_stream stream, const m
 /** Runs all stages; *us, if not NULL, is the time from the first launch to the end of the last (an asynchronous device is waited for then).
  * Index faults of synchronous devices are INVALID_ARGUMENT. */
 md_status md_ds_run(double *us, md_ds_op *op, md_ds_record *record, md_stream stream, md_ds_bound *bound);
+/** The error for an index that a kernel of a synchronous device reported; extent: of the axis. */
+md_status md_ds_fault(const md_ds_op *op, const md_kn_report *report, int64_t extent);
 /** What kernels of an asynchronous device reported since the last check, as far as it has arrived. */
 md_status md_ds_check(md_ds_op *op);
 

@@ -2,6 +2,7 @@
 
 #include "base/status.h"
 #include "dispatch/record.h"
+#include "dispatch/slots.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -154,6 +155,7 @@ static md_status make_op(md_ds_op *op, const char *formula, const md_ds_op_optio
         op->policy.max_variants = DEFAULT_MAX_VARIANTS;
     op->policy.max_variants = MD_MIN(op->policy.max_variants, MD_DS_MAX_VARIANTS - MD_DS_SPARE_VARIANTS);
     op->max_records = MD_MAX(o->max_shapes, 1);
+    md_ds_warm_init(&op->warm, op->formula);
     md_dev *dev = op->runtime->dev;
     if (dev->ops->report_create)
         MD_TRY(dev->ops->report_create(&op->report, dev));
@@ -192,6 +194,7 @@ void md_ds_op_destroy(md_ds_op **op)
     md_ds_op *o = *op;
     for (int32_t s = 0; s < o->n_stages; s++)
         md_ds_candidates_finish(&o->stage[s]);
+    md_ds_slots_destroy(atomic_load_explicit(&o->slots, memory_order_acquire));
     md_table_destroy(&o->records, md_ds_record_free);
     free(o->ring);
     md_st_program_destroy(&o->program);

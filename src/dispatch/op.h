@@ -6,6 +6,7 @@
 #include "base/table.h"
 #include "dispatch/candidates.h"
 #include "dispatch/runtime.h"
+#include "dispatch/warm.h"
 #include "expr/eval.h"
 
 typedef enum md_ds_source {
@@ -70,6 +71,8 @@ typedef struct md_ds_op {
     md_ds_record **ring; /* all records, for eviction */
     int64_t max_records, n_records, hand;
     md_ds_counters count;
+    md_ds_warm warm;
+    _Atomic(struct md_ds_slots *) slots; /* made when a shape is met again; NULL until then */
     md_dev_report report; /* of asynchronous devices, else NULL pointers */
 } md_ds_op;
 

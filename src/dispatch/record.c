@@ -3,6 +3,7 @@
 #include "base/dtype.h"
 #include "base/status.h"
 #include "dispatch/choose.h"
+#include "dispatch/slots.h"
 #include "tune/tune.h"
 
 #include <stdlib.h>
@@ -178,6 +179,8 @@ static bool remember(md_ds_op *op, md_ds_record *r, const md_ds_key *key)
     memcpy(r->key, key->word, key_bytes);
     r->key_bytes = key_bytes;
     int64_t place = find_place(op);
+    if (place < 0 && md_ds_slots_drop(atomic_load_explicit(&op->slots, memory_order_acquire), op))
+        place = find_place(op); /* plans hold their records: all of them let go */
     if (place < 0)
         return false;
     evict(op, place);
@@ -242,6 +245,7 @@ static void visit_one(void *user, const void *key, size_t n_bytes, void *value)
 void md_ds_record_each(md_ds_op *op, void (*fn)(void *user, const md_ds_record *record), void *user)
 {
     visit v = {fn, user};
+    md_ds_slots_flush(atomic_load_explicit(&op->slots, memory_order_acquire));
     pthread_mutex_lock(&op->lock_of_records);
     md_table_each(op->records, visit_one, &v);
     pthread_mutex_unlock(&op->lock_of_records);

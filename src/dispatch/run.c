@@ -28,7 +28,7 @@ void md_ds_fill_call(md_kn_call *call, const md_ds_op *op, const md_ds_bound *bo
 
 /* ---- Reports */
 
-static md_status fault(const md_ds_op *op, const char *when, int32_t tensor, int32_t axis, int64_t value)
+static md_status late_fault(const md_ds_op *op, const char *when, int32_t tensor, int32_t axis, int64_t value)
 {
     const md_fx_tensor *t = &op->formula->tensor[tensor];
     return md_fail(MD_INVALID_ARGUMENT, "op %s: %sindex %lld is outside axis %d (dim '%s') of '%s'", op->name, when, (long long)value, axis,
@@ -45,15 +45,13 @@ md_status md_ds_check(md_ds_op *op)
     MD_TRY(op->runtime->dev->ops->report_clear(op->runtime->dev, &op->report));
     if (tensor < 0 || tensor >= op->formula->n_tensors || axis < 0 || axis >= op->formula->tensor[tensor].rank)
         return md_fail(MD_INTERNAL, "op %s: a kernel reported axis %d of tensor %d, which does not exist", op->name, axis, tensor);
-    return fault(op, "an earlier call: ", tensor, axis, value);
+    return late_fault(op, "an earlier call: ", tensor, axis, value);
 }
 
-static md_status check_report(const md_ds_op *op, const md_kn_report *r, const md_kn_shape *shape)
+md_status md_ds_fault(const md_ds_op *op, const md_kn_report *r, int64_t extent)
 {
-    if (!atomic_load_explicit(&r->is_set, memory_order_acquire))
-        return MD_OK;
     return md_fail(MD_INVALID_ARGUMENT, "op %s: index %lld is outside axis %d of '%s', which has %lld elements", op->name, (long long)r->value,
-                   r->axis, op->formula->tensor[r->tensor].name, (long long)shape->extent[r->tensor][r->axis]);
+                   r->axis, op->formula->tensor[r->tensor].name, (long long)extent);
 }
 
 /* ---- Launches */
@@ -93,7 +91,6 @@ static md_status run_stage(run *r, int32_t stage)
     const md_bd_variant *v = op->stage[stage].variant[plan->pick.variant];
     r->call.stage = &op->program->stage[stage];
     r->call.workspace = r->memory ? r->memory + plan->workspace_offset : NULL;
-    atomic_fetch_add_explicit(&op->runtime->launches, 1, memory_order_relaxed);
     if (dev->ops->range_push)
         dev->ops->range_push(dev, v->name);
     md_status s = md_bd_variant_run(v, &plan->geometry, r->stream, &r->call);
@@ -155,7 +152,8 @@ static md_status run_now(double *us, run *r)
     md_ds_give_back(runtime, block);
     MD_TRY(s);
     count_run(r->record, *us);
-    return check_report(r->op, &report, &r->bound->shape);
+    bool is_set = atomic_load_explicit(&report.is_set, memory_order_acquire) != 0;
+    return is_set ? md_ds_fault(r->op, &report, r->bound->shape.extent[report.tensor][report.axis]) : MD_OK;
 }
 
 /* ---- A device that works later */
@@ -164,7 +162,8 @@ static md_status run_now(double *us, run *r)
 static bool wants_sample(const run *r)
 {
     uint64_t calls = atomic_load_explicit(&r->record->calls, memory_order_relaxed);
-    return r->op->runtime->samples && !r->bound->is_timed && (calls < SAMPLE_FIRST || calls % SAMPLE_EVERY == 0) && !md_ds_is_capturing(r->op->runtime, r->stream);
+    bool is_due = calls < SAMPLE_FIRST || calls % SAMPLE_EVERY == 0 || r->bound->is_sample;
+    return r->op->runtime->samples && !r->bound->is_timed && is_due && !md_ds_is_capturing(r->op->runtime, r->stream);
 }
 
 static md_status enqueue(double *us, run *r, size_t n_bytes, bool is_timed)

@@ -27,7 +27,7 @@ typedef struct md_ds_runtime {
     void *alloc_user;
     pthread_mutex_t lock_of_blocks;
     md_ds_block *blocks; /* idle ones, most recently used first */
-    _Atomic uint64_t launches; /* numbers the stages run, for MD_LOG=debug and tests */
+    _Atomic uint32_t n_shards; /* threads that called so far */
 } md_ds_runtime;
 
 /** Whether calls return before the work is done, and the CPU cannot read the device's memory. */

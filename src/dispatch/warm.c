@@ -1,0 +1,97 @@
+#include "dispatch/warm.h"
+
+#include "base/dtype.h"
+#include "base/hash.h"
+
+#include <string.h>
+
+_Static_assert(offsetof(md_tensor, rank) == offsetof(md_tensor, dtype) + 4 && sizeof(md_dtype) == 4, "dtype and rank are one word");
+
+static uint64_t head_of(const md_tensor *t)
+{
+    uint64_t head;
+    memcpy(&head, &t->dtype, sizeof head);
+    return head;
+}
+
+void md_ds_warm_init(md_ds_warm *out, const md_fx_formula *formula)
+{
+    memset(out, 0, sizeof *out);
+    int32_t n_scalars = 0, n_key = 1;
+    for (int32_t t = 0; t < MD_FX_MAX_TENSORS; t++)
+        out->number[t] = -1;
+    out->n_args = formula->n_args;
+    for (int32_t i = 0; i < formula->n_args; i++) {
+        int32_t id = formula->args[i].id;
+        md_ds_warm_arg *a = &out->arg[i];
+        a->is_scalar = formula->args[i].is_scalar;
+        if (a->is_scalar) {
+            a->slot = (uint8_t)id;
+            a->is_real = formula->scalar[id].type != MD_I64;
+            a->is_f32 = formula->scalar[id].type == MD_F32;
+            n_scalars++;
+            continue;
+        }
+        const md_fx_tensor *x = &formula->tensor[id];
+        const md_tensor like = {.dtype = x->dtype, .rank = x->rank};
+        a->slot = (uint8_t)out->n_tensors;
+        a->rank = (uint8_t)x->rank;
+        a->item = (uint8_t)md_dtype_size(x->dtype);
+        a->head = head_of(&like);
+        a->is_output = x->role == MD_FX_OUTPUT;
+        out->outputs |= (uint32_t)a->is_output << out->n_tensors;
+        out->number[id] = out->n_tensors++;
+        n_key += 2 * x->rank;
+    }
+    out->n_key = n_key;
+    for (int32_t k = 0; k < MD_DS_PLAN_KEY; k++)
+        out->odd[k] = md_hash64(&k, sizeof k) | 1;
+    out->is_possible = n_key <= MD_DS_PLAN_KEY && out->n_tensors <= MD_DS_PLAN_TENSORS && n_scalars <= MD_DS_PLAN_SCALARS;
+}
+
+/* As md_fx_bind does it: an integer may stand for a real, not the other way round. */
+static bool take_scalar(md_kn_word *out, const md_ds_warm_arg *a, const md_arg *arg)
+{
+    if (arg->kind == MD_ARG_INT && !a->is_real) {
+        out->i = arg->integer;
+        return true;
+    }
+    if (!a->is_real || (arg->kind != MD_ARG_REAL && arg->kind != MD_ARG_INT))
+        return false;
+    double real = arg->kind == MD_ARG_INT ? (double)arg->integer : arg->real;
+    out->d = a->is_f32 ? (double)(float)real : real;
+    return true;
+}
+
+bool md_ds_warm_take(md_ds_warm_call *out, const md_ds_warm *warm, const md_arg *args, int32_t n_args)
+{
+    if (n_args != warm->n_args || !args)
+        return false;
+    int32_t at = 0;
+    uint64_t aligned = 0;
+    for (int32_t i = 0; i < n_args; i++) {
+        const md_ds_warm_arg *a = &warm->arg[i];
+        if (a->is_scalar) {
+            if (!take_scalar(&out->scalar[a->slot], a, &args[i]))
+                return false;
+            continue;
+        }
+        const md_tensor *t = args[i].tensor;
+        if (args[i].kind != MD_ARG_TENSOR || !t || head_of(t) != a->head || !t->data || ((uintptr_t)t->data & (uintptr_t)(a->item - 1)))
+            return false;
+        out->data[a->slot] = t->data;
+        aligned |= (uint64_t)(((uintptr_t)t->data & 63) == 0) << a->slot;
+        for (int32_t k = 0; k < a->rank; k++) {
+            out->key[at + k] = t->size[k];
+            out->key[at + a->rank + k] = t->stride[k];
+        }
+        at += 2 * a->rank;
+    }
+    out->key[at] = (int64_t)aligned;
+    uint64_t hash = 0;
+    for (int32_t k = 0; k <= at; k++) /* products with random odd numbers: no multiplication waits for another */
+        hash += ((uint64_t)out->key[k] + (warm->odd[k] >> 32)) * warm->odd[k];
+    hash = (hash ^ hash >> 32) * 0x94d049bb133111ebu;
+    out->hash = (hash ^ hash >> 29) | (uint64_t)1 << 63; /* 0 is an empty slot */
+    return true;
+}
