@@ -47,7 +47,7 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
     launch->blocks = MD_MIN(blocks, most);
     launch->grid[0] = (int32_t)launch->blocks;
     launch->grid[1] = launch->grid[2] = launch->block[1] = launch->block[2] = 1;
-    launch->block[0] = is_in_order(target) ? 1 : THREADS;
+    launch->block[0] = is_in_order(target) ? 32 : THREADS;
 }
 
 /* A thread does about one operation, or one uncoalesced access, every 4 clocks while its SM has others to run; alone, every 30. */

@@ -180,7 +180,9 @@ static md_status assemble(md_kn_launch_source *launch, const writer *w)
     const md_st_program *program = w->target->program;
     md_strbuf defines = {0}, expr = {0};
     bool is_cuda = w->dialect == MD_DEV_CUDA;
-    md_strbuf_add(&defines, is_cuda ? "#define MD_VL 4\n#define MD_ALLOW_STACK 1\n" : "#define MD_VL 4\n");
+    md_strbuf_add(&defines, "#define MD_VL 4\n");
+    if (is_cuda)
+        md_strbuf_add(&defines, w->stage->has_duplicates ? "#define MD_ALLOW_STACK 1\n#define MD_IN_ORDER 1\n" : "#define MD_ALLOW_STACK 1\n");
     md_cg_print_uses(w->cg, &defines);
     md_cg_print_params(&expr, launch->param, launch->n_params);
     md_strbuf_add(&expr, "MD_INLINE int64_t md_points(const md_params *p)\n{\n(void)p;\nreturn ");

@@ -1,4 +1,5 @@
-/* Whatever no other family takes: each thread is a point of the outer loop, one value at a time.
+/* Whatever no other family takes: each thread is a point of the outer loop, one value at a time. MD_IN_ORDER: one thread does all, in order.
+ * A block of one thread is no work (src/device/cuda_load.c), here and in all other templates.
  * md_expr.h: md_params, md_points(p), md_nest(p, point, end). */
 #include "md_config.h"
 #include "prelude.h"
@@ -6,8 +7,15 @@
 
 MD_EXPORT void __launch_bounds__(128) md_kernel(const __grid_constant__ md_params p)
 {
-    MD_IF_EMPTY_RETURN;
-    const int64_t points = md_points(&p), step = (int64_t)gridDim.x * blockDim.x;
-    MD_ROLLED for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < points; i += step)
+    const int64_t points = md_points(&p);
+    int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, step = (int64_t)gridDim.x * blockDim.x;
+    if (blockDim.x == 1)
+        return;
+#ifdef MD_IN_ORDER
+    if (i > 0)
+        return;
+    step = 1;
+#endif
+    MD_ROLLED for (; i < points; i += step)
         md_nest(&p, i, i + 1);
 }

@@ -52,6 +52,8 @@ MD_EXPORT void __launch_bounds__(MD_THREADS) md_kernel(const __grid_constant__ m
     MD_IF_EMPTY_RETURN;
     const int64_t lanes = md_lanes(&p), vectors = (lanes + MD_VL - 1) / MD_VL, total = vectors * md_points(&p);
     const int64_t first = (int64_t)blockIdx.x * MD_BLOCK_VECTORS, v = first + threadIdx.x;
+    if (blockDim.x < MD_THREADS)
+        return; /* no work */
     /* Vectors that rows end in are partial. */
     const bool is_whole = MD_ONE_ROW ? (first + MD_BLOCK_VECTORS) * MD_VL <= lanes : first + MD_BLOCK_VECTORS <= total && lanes % MD_VL == 0;
     if (is_whole && md_has_vectors(&p))

@@ -85,6 +85,8 @@ MD_EXPORT void __launch_bounds__(MD_THREADS) md_kernel(const __grid_constant__ m
     MD_IF_EMPTY_RETURN;
     const int64_t lanes = md_lanes(&p), turns = md_turns(&p);
     const uint32_t across = (uint32_t)((lanes + MD_TILE - 1) / MD_TILE), down = (uint32_t)((turns + MD_TILE - 1) / MD_TILE);
+    if (blockDim.x < MD_THREADS)
+        return; /* no work */
     const uint32_t b = blockIdx.x, c = b / across;
     const int64_t lane = (int64_t)(b - c * across) * MD_TILE, turn = (int64_t)(c % down) * MD_TILE;
     const md_at at = md_find(&p, c / down);
