@@ -10,7 +10,9 @@
 #include <math.h>
 #include <string.h>
 
-enum { BASE_REGISTERS = 30, BLOCK_THREADS_MOST = 1024, POSITIONS_MOST = INT32_MAX - 65536 * 16 };
+/* Registers of a thread besides the elements that it holds; what merging states and what computing wider vectors take more. */
+enum { BASE_REGISTERS = 32, MERGE_REGISTERS = 16, WIDE_REGISTERS = 8 };
+enum { POSITIONS_MOST = INT32_MAX - 65536 * 16 };
 
 static const md_st_stage *stage_of(const md_fa_target *target)
 {
@@ -80,16 +82,16 @@ static int32_t vector_registers(int32_t *late, const md_fa_target *target, const
 
 int32_t md_fa_cuda_row_registers(const md_fa_target *target, const md_fa_cuda_row *row)
 {
+    bool is_online = row->merges && stage_of(target)->row.is_online && stage_of(target)->row.n_levels > 1;
+    int32_t base = BASE_REGISTERS + (is_online ? MERGE_REGISTERS : 0) + (width_of(target) > 4 ? WIDE_REGISTERS : 0);
     int32_t extra = stage_of(target)->row.n_reductions * width_of(target), late = 0, held = vector_registers(&late, target, row) * row->vectors;
-    return BASE_REGISTERS + MD_MIN(extra, 32) + held + late * MD_MIN(row->vectors, 2);
+    return base + MD_MIN(extra, 32) + held + late * MD_MIN(row->vectors, 2);
 }
 
-/* Blocks of an SM that the compiler is told to make room for: those that fit with the registers that they want, and no fewer than keep memory busy. */
+/* Blocks of an SM that the compiler is told to make room for: as many as fit with the registers that they want. Without it it stops at 64 or so and spills. */
 static int32_t min_blocks(const md_fa_target *target, const md_fa_cuda_row *row)
 {
     int32_t threads = row->lanes * row->rows, registers = (md_fa_cuda_row_registers(target, row) + 7) / 8 * 8;
-    if (row->min_blocks > 0)
-        return row->min_blocks;
     int32_t n = MD_MIN(65536 / (registers * threads), 2048 / threads);
     return MD_MIN(MD_MAX(n, 1), 16);
 }

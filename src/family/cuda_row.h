@@ -13,7 +13,6 @@ typedef struct md_fa_cuda_row {
     int32_t lanes; /* threads of a row: up to 32 a power of 2, above that warps */
     int32_t vectors; /* 16-byte vectors of a thread on their way at once */
     int32_t rows; /* of a block */
-    int32_t min_blocks; /* that an SM is to hold; 0: by an estimate of the registers */
     md_fa_cuda_access access;
     bool keeps; /* dear values stay in registers between passes */
     bool merges; /* chunks are merged where the program allows it */

@@ -2,13 +2,12 @@
 #include "family/cuda.h"
 #include "family/cuda_row.h"
 
-enum { LANES, VECTORS, ROWS, BLOCKS, ACCESS };
+enum { LANES, VECTORS, ROWS, ACCESS };
 
 static md_fa_cuda_row row_of(const md_fa_config *config)
 {
     return (md_fa_cuda_row){.source = "cuda/row_looped.cu", .lanes = config->value[LANES], .vectors = config->value[VECTORS],
-                            .rows = config->value[ROWS], .min_blocks = config->value[BLOCKS],
-                            .access = (md_fa_cuda_access)config->value[ACCESS], .merges = true};
+                            .rows = config->value[ROWS], .access = (md_fa_cuda_access)config->value[ACCESS], .merges = true};
 }
 
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
@@ -21,7 +20,7 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
         return false;
     if (threads > 1024 || threads < 128 || (row.rows > 1 && threads > 256))
         return false;
-    if (registers > 200 || registers * threads > 65536 || (row.min_blocks > 0 && row.min_blocks * threads > 2048))
+    if (registers > 200 || registers * threads > 65536)
         return false;
     return row.access == MD_FA_CUDA_STRIDED || (row.access == MD_FA_CUDA_ALIGNED) == md_fa_cuda_row_is_aligned(target, size);
 }
@@ -54,11 +53,10 @@ const md_fa_family md_fa_cuda_row_looped = {
     .name = "row_looped",
     .device = MD_DEV_CUDA,
     .is_reduction = true,
-    .n_fields = 5,
+    .n_fields = 4,
     .field = {{"lanes", 256, 6, {32, 128, 256, 512, 768, 1024}},
               {"vecs", 4, 5, {2, 3, 4, 6, 8}},
               {"rows", 1, 3, {1, 4, 8}},
-              {"blocks", 0, 5, {0, 1, 2, 3, 4}},
               {"access", 1, 3, {MD_FA_CUDA_ALIGNED, MD_FA_CUDA_ANY, MD_FA_CUDA_STRIDED}}},
     .applies = md_fa_cuda_row_applies,
     .legal = legal,

@@ -2,13 +2,12 @@
 #include "family/cuda.h"
 #include "family/cuda_row.h"
 
-enum { LANES, VECTORS, ROWS, BLOCKS, KEEP, ACCESS };
+enum { LANES, VECTORS, ROWS, KEEP, ACCESS };
 
 static md_fa_cuda_row row_of(const md_fa_config *config)
 {
     return (md_fa_cuda_row){.source = "cuda/row_persistent.cu", .lanes = config->value[LANES], .vectors = config->value[VECTORS],
-                            .rows = config->value[ROWS], .min_blocks = config->value[BLOCKS], .keeps = config->value[KEEP],
-                            .access = (md_fa_cuda_access)config->value[ACCESS], .is_resident = true};
+                            .rows = config->value[ROWS], .keeps = config->value[KEEP], .access = (md_fa_cuda_access)config->value[ACCESS], .is_resident = true};
 }
 
 /* Whether so many lanes need all these vectors: with the next smaller number the row does not fit. */
@@ -33,7 +32,7 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
         return false;
     if (threads > 1024 || threads < 64 || (row.rows > 1 && threads > 512) || (threads < 128 && row.lanes < 64))
         return false;
-    if (registers > 200 || registers * threads > 65536 || (row.min_blocks > 0 && row.min_blocks * threads > 2048))
+    if (registers > 200 || registers * threads > 65536)
         return false;
     if (row.keeps && !md_fa_cuda_row_can_keep(target))
         return false;
@@ -69,11 +68,10 @@ const md_fa_family md_fa_cuda_row_persistent = {
     .device = MD_DEV_CUDA,
     .is_persistent = true,
     .is_reduction = true,
-    .n_fields = 6,
+    .n_fields = 5,
     .field = {{"lanes", 256, 12, {8, 16, 32, 64, 128, 192, 256, 384, 512, 640, 768, 1024}},
               {"vecs", 4, 12, {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16}},
               {"rows", 1, 6, {1, 2, 4, 8, 16, 32}},
-              {"blocks", 0, 7, {0, 1, 2, 3, 4, 6, 8}},
               {"keep", 0, 2, {0, 1}},
               {"access", 1, 3, {MD_FA_CUDA_ALIGNED, MD_FA_CUDA_ANY, MD_FA_CUDA_STRIDED}}},
     .applies = md_fa_cuda_row_applies,
