@@ -220,15 +220,17 @@ static void test_time(void **state)
     s.n = 20;
     assert_ok(dev->ops->time(&other, dev, s.stream, spin_body, &s));
     printf("kernels of 20 us: %.2f us each of 10, %.2f of 20, the next ten %.2f\n", us / 10, other / 20, (other - us) / 10);
-    assert_true(us / 10 > 19.0 && (under_tool() || us / 10 < 25.0) && fabs((other - us) / 10 - us / 10) < 1.0);
+    assert_true(us / 10 > 19.0 && (under_tool() || us / 10 < 25.0) && (under_tool() || fabs((other - us) / 10 - us / 10) < 1.0));
     s.n = 0;
     assert_ok(dev->ops->time(&empty, dev, NULL, spin_body, &s));
     printf("nothing: %.2f us\n", empty);
     assert_true(empty >= 0.0 && (under_tool() || empty < 1.0));
     s.n = 1;
+    s.stream = NULL;
     for (int i = 0; i < 3; i++) {
         assert_ok(dev->ops->time(&us, dev, NULL, spin_body, &s));
         printf("one of 20 us: %.2f us\n", us);
+        assert_true(us > 19.0);
     }
     dev->ops->unload(dev, s.kernel);
 }
