@@ -5,7 +5,7 @@
 #include <math.h>
 
 enum { GROUP, ITEMS, COLUMN, ALIGNED, STRIDED };
-enum { THREADS = 256 }; /* of a block whose rows have a warp or less */
+enum { THREADS = 256, ACROSS = 8 }; /* of a block of columns, or whose rows have a warp or less; vectors of columns that such a block has */
 
 static bool is_column(const md_fa_config *config)
 {
@@ -16,7 +16,7 @@ static md_fa_cuda_scan scan_of(const md_fa_config *config)
 {
     md_fa_cuda_scan s = {.source = "cuda/scan_persistent.cu", .is_column = is_column(config), .is_aligned = config->value[ALIGNED],
                          .is_strided = config->value[STRIDED], .group = config->value[GROUP], .items = config->value[ITEMS]};
-    s.threads = s.is_column ? 64 : MD_MAX(s.group, THREADS);
+    s.threads = s.is_column ? THREADS : MD_MAX(s.group, THREADS);
     return s;
 }
 
@@ -60,8 +60,8 @@ static int64_t blocks_of(const md_fa_target *target, const md_fa_config *config,
         return 0;
     if (!scan.is_column)
         return (s.rows + scan.threads / scan.group - 1) / (scan.threads / scan.group);
-    int64_t width = md_fa_cuda_width(target->program, target->stage), pieces = s.rows / s.lanes * ((s.lanes + width - 1) / width);
-    return (pieces + scan.threads - 1) / scan.threads;
+    int64_t width = md_fa_cuda_width(target->program, target->stage) * ACROSS;
+    return s.rows / s.lanes * ((s.lanes + width - 1) / width);
 }
 
 static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config, const md_kn_shape *shape)
@@ -87,7 +87,10 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     out->ops = points * (s.ops + 6);
     double tile = (double)scan.group * scan.items * width, tiles = fmax(ceil((double)s.n / tile), 1);
     if (scan.is_column) {
-        out->serial_us = 0.6 * (double)s.n / scan.items; /* one round of loads after the other */
+        double rounds = ceil((double)s.n * ACROSS / (scan.threads * (double)scan.items)); /* one after the other: loads, two barriers */
+        double resident = md_fa_cuda_resident(target->facts, &load), waves = load.blocks / fmax(resident * target->facts->threads, 1);
+        out->serial_us = 1.5 * (rounds - 1) * fmax(1 - waves, 0);
+        out->memory_rate *= 0.9;
         out->memory_bytes += scan.is_strided ? 2 * s.bytes : 0;
     } else {
         /* Idle lanes of the last tile, and each tile waits for the one before: loads, shuffles, a barrier. */

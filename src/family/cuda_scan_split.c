@@ -4,25 +4,36 @@
 
 #include <math.h>
 
-enum { THREADS, ITEMS, LOOKBACK, ALIGNED, STRIDED };
+enum { THREADS, ITEMS, ROUNDS, LOOKBACK, ALIGNED, STRIDED };
 /* Tiles whose notes fit into the stream's counters, and where those begin there, in units (cuda/scan_split.cu, md_head in front). */
 enum { COUNTED = 65535, COUNTERS = 16, NOTE_BYTES = 16 };
 
 static md_fa_cuda_scan scan_of(const md_fa_config *config)
 {
     return (md_fa_cuda_scan){.source = "cuda/scan_split.cu", .is_aligned = config->value[ALIGNED], .is_strided = config->value[STRIDED],
-                             .threads = config->value[THREADS], .items = config->value[ITEMS]};
+                             .threads = config->value[THREADS], .items = config->value[ITEMS],
+                             .rounds = config->value[ROUNDS]};
 }
 
 static int64_t tile_vectors(const md_fa_config *config)
 {
-    return (int64_t)config->value[THREADS] * config->value[ITEMS];
+    return (int64_t)config->value[THREADS] * config->value[ITEMS] * config->value[ROUNDS];
+}
+
+/* Bytes of the block's tile in shared memory. */
+static int64_t shared_bytes(const md_fa_target *target, const md_fa_config *config)
+{
+    const md_st_scan *scan = &target->program->stage[target->stage].scan;
+    int64_t value = scan->type == MD_F64 || scan->type == MD_I64 ? 8 : 4;
+    return config->value[ROUNDS] > 1 ? tile_vectors(config) * md_fa_cuda_width(target->program, target->stage) * value : 0;
 }
 
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     md_fa_cuda_scan_size s;
     if (config->value[ALIGNED] && config->value[STRIDED])
+        return false;
+    if (config->value[ROUNDS] > 1 && (!config->value[LOOKBACK] || shared_bytes(target, config) + 1024 > target->facts->shared_per_block))
         return false;
     md_fa_cuda_scan_measure(&s, target, size);
     return s.n > tile_vectors(config) * md_fa_cuda_width(target->program, target->stage);
@@ -67,6 +78,7 @@ static void place(md_kn_plan_geometry *out, const md_fa_target *target, const md
         int64_t threads = config->value[THREADS], in_workspace = tiles > COUNTED ? tiles + 1 : 0;
         set_blocks(&out->launch[0], (in_workspace + threads - 1) / threads, config);
         set_blocks(&out->launch[1], tiles, config);
+        out->launch[1].scratch_bytes = shared_bytes(target, config);
         out->workspace_bytes = in_workspace * NOTE_BYTES;
     } else {
         set_blocks(&out->launch[0], tiles, config);
@@ -91,6 +103,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     double points = (double)s.rows * (double)s.n, width = md_fa_cuda_width(target->program, target->stage);
     const md_kn_geometry *last = &plan.launch[looks_back ? 1 : 2];
     md_fa_cuda_load load = {.blocks = (double)last->blocks, .threads = config->value[THREADS], .bytes = 16.0 * config->value[ITEMS],
+                            .shared_bytes = shared_bytes(target, config),
                             .registers = 36 + (int32_t)width * config->value[ITEMS] * 5 / 4};
     *out = (md_fa_features){.ops_rate = 1, .parallel = target->facts->threads};
     out->launches = looks_back ? 1 + (plan.launch[0].blocks > 0) : 3;
@@ -104,8 +117,8 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
 const md_fa_family md_fa_cuda_scan_split = {
     .name = "scan_split",
     .device = MD_DEV_CUDA,
-    .n_fields = 5,
-    .field = {{"threads", 256, 3, {256, 128, 512}}, {"items", 4, 4, {4, 6, 2, 8}}, {"lookback", 1, 2, {1, 0}}, {"aligned", 0, 2, {1, 0}}, {"strided", 0, 2, {0, 1}}},
+    .n_fields = 6,
+    .field = {{"threads", 256, 3, {256, 512, 128}}, {"items", 4, 4, {4, 2, 6, 8}}, {"rounds", 1, 6, {1, 2, 3, 4, 6, 8}}, {"lookback", 1, 2, {1, 0}}, {"aligned", 0, 2, {1, 0}}, {"strided", 0, 2, {0, 1}}},
     .applies = md_fa_cuda_scan_applies,
     .legal = legal,
     .envelope = envelope,

@@ -1,5 +1,4 @@
-/* Running values of a tile: MD_ITEMS vectors a lane, MD_GROUP lanes. A warp owns 32 * MD_ITEMS vectors one after the other; its lanes take them in
- * turns, so that loads and stores are whole lines and no value moves through shared memory: lanes scan their vectors by shuffles.
+/* Running values of a tile: MD_ITEMS vectors a lane, MD_GROUP lanes. A warp owns 32 * MD_ITEMS vectors in a row; its lanes take them in turns, so that loads and stores are whole lines and no value moves through shared memory: lanes scan their vectors by shuffles.
  * Vectors are numbered in the order of the scan: backwards where MD_REVERSE. The first begins at a store's 16-byte boundary, so it and the last
  * may be partly outside the row.
  * f32 sums and products are carried in f64 from vector to vector on; inside the vectors of a warp they are trees of f32. */
@@ -8,7 +7,10 @@
 
 #define MD_LANES_W (MD_GROUP < 32 ? MD_GROUP : 32)
 #define MD_WARPS (MD_GROUP / MD_LANES_W)
-#define MD_TILE_VECTORS (MD_GROUP * MD_ITEMS)
+#ifndef MD_ROUNDS
+#define MD_ROUNDS 1 /* times MD_ITEMS vectors that a lane has of a tile */
+#endif
+#define MD_TILE_VECTORS (MD_GROUP * MD_ITEMS * MD_ROUNDS)
 
 /* Tiles that hold any row of n elements, wherever it begins. */
 MD_INLINE int64_t md_tiles(int64_t n)

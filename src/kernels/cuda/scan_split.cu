@@ -13,7 +13,7 @@
 #define MD_COUNTED 65535 /* tiles whose notes lie in the stream's counters */
 #endif
 #ifndef MD_DELAY
-#define MD_DELAY 64 /* nanoseconds between two looks */
+#define MD_DELAY 20 /* nanoseconds between two looks */
 #endif
 #include "scan.h"
 
@@ -71,31 +71,41 @@ MD_INLINE md_board md_board_of(const md_params *p, int64_t tiles)
     return md_board{head, (char *)(head + 1), is_counted ? *(volatile uint64_t *)&head->epoch * 4 : 0};
 }
 
+#define MD_WINDOWS 4 /* of 32 tiles, which a look-back asks for at once */
+
 /* By a whole warp: what stands in front of tile `i` of the row whose first note is at `notes`. */
 MD_INLINE MD_TOTAL md_look_back(const char *notes, uint64_t base, int64_t i, int lane)
 {
     MD_TOTAL before = MD_TOTAL_IDENTITY;
-    for (int64_t at = i - 1 - lane;; at -= 32) {
-        md_note n = {MD_TOTAL_IDENTITY, base + MD_COMPLETE};
-        unsigned complete, wanted;
-        for (;;) {
-            if (at >= 0)
-                n = md_note_load(notes + at * 16);
-            complete = __ballot_sync(0xffffffffu, n.state == base + MD_COMPLETE);
-            wanted = complete ? complete ^ (complete - 1) : 0xffffffffu; /* up to the nearest that is complete */
-            if (!(__ballot_sync(0xffffffffu, n.state <= base) & wanted))
-                break;
-            __nanosleep(MD_DELAY);
+    for (int64_t at = i - 1 - lane;; at -= 32 * MD_WINDOWS) {
+        md_note n[MD_WINDOWS];
+        MD_FOR (w, MD_WINDOWS) {
+            n[w] = md_note{MD_TOTAL_IDENTITY, base + MD_COMPLETE};
+            if (at - w * 32 >= 0)
+                n[w] = md_note_load(notes + (at - w * 32) * 16);
         }
-        MD_TOTAL v = wanted >> lane & 1 ? n.total : (MD_TOTAL)MD_TOTAL_IDENTITY;
-        MD_UNROLL
-        for (int by = 16; by > 0; by /= 2) {
-            const MD_TOTAL further = md_from(v, (lane + by) & 31);
-            v = lane + by < 32 ? MD_OP_TOTAL(further, v) : v;
+        MD_FOR (w, MD_WINDOWS) {
+            unsigned complete, wanted;
+            for (;;) {
+                complete = __ballot_sync(0xffffffffu, n[w].state == base + MD_COMPLETE);
+                wanted = complete ? complete ^ (complete - 1) : 0xffffffffu; /* up to the nearest that is complete */
+                if (!(__ballot_sync(0xffffffffu, n[w].state <= base) & wanted))
+                    break;
+                if (MD_DELAY)
+                    __nanosleep(MD_DELAY);
+                if (at - w * 32 >= 0)
+                    n[w] = md_note_load(notes + (at - w * 32) * 16);
+            }
+            MD_TOTAL v = wanted >> lane & 1 ? n[w].total : (MD_TOTAL)MD_TOTAL_IDENTITY;
+            MD_UNROLL
+            for (int by = 16; by > 0; by /= 2) {
+                const MD_TOTAL further = md_from(v, (lane + by) & 31);
+                v = lane + by < 32 ? MD_OP_TOTAL(further, v) : v;
+            }
+            before = MD_OP_TOTAL(md_from(v, 0), before);
+            if (complete)
+                return before;
         }
-        before = MD_OP_TOTAL(md_from(v, 0), before);
-        if (complete)
-            return before;
     }
 }
 
@@ -151,6 +161,9 @@ extern "C" __global__ void __launch_bounds__(MD_THREADS, 1) md_kernel(const __gr
 /* Blocks take numbers in the order in which they start, so that whoever waits waits for blocks that run. */
 MD_INLINE int64_t md_take(md_head *head)
 {
+#ifdef MD_TRUST
+    return blockIdx.x;
+#endif
     __shared__ unsigned number;
     if (threadIdx.x == 0)
         number = atomicAdd(&head->started, 1u);
@@ -187,6 +200,53 @@ MD_INLINE MD_TOTAL md_front_of(const md_board &board, int64_t number, int64_t i,
 }
 #endif
 
+/* A tile that stays in registers between its total and its store, or (MD_ROUNDS > 1) in shared memory: the more of the input is on chip, the
+ * longer blocks may look back without idling the memory. */
+#if MD_ROUNDS > 1
+struct alignas(16) md_slot {
+    MD_VALUE v;
+};
+extern __shared__ md_slot md_slots[];
+
+MD_INLINE md_slot *md_slots_of(int warp, int round, int lane)
+{
+    return md_slots + (warp * MD_ROUNDS + round) * (32 * MD_ITEMS) + lane;
+}
+
+MD_INLINE MD_TOTAL md_tile_keep(MD_X_DECL const md_params *p, const md_track &t, int64_t q, int warp, int lane)
+{
+    MD_TOTAL all = MD_TOTAL_IDENTITY;
+    MD_ROLLED
+    for (int round = 0; round < MD_ROUNDS; round++) {
+        md_tile tile;
+        md_tile_load(MD_X p, tile, t, q + round * (32 * MD_ITEMS), lane);
+        MD_FOR (i, MD_ITEMS) {
+            md_slots_of(warp, round, lane)[i * 32].v = tile.v[i];
+            all = MD_OP_TOTAL(all, (MD_TOTAL)md_vector_total(tile.v[i]));
+        }
+    }
+    MD_UNROLL
+    for (int by = 16; by > 0; by /= 2) {
+        const MD_TOTAL further = md_from(all, (lane + by) & 31);
+        all = lane + by < 32 ? MD_OP_TOTAL(all, further) : all;
+    }
+    return md_from(all, 0);
+}
+
+MD_INLINE void md_tile_finish(MD_X_DECL const md_params *p, const md_track &t, int64_t q, int warp, int lane, MD_TOTAL prefix)
+{
+    MD_ROLLED
+    for (int round = 0; round < MD_ROUNDS; round++) {
+        md_tile tile;
+        MD_FOR (i, MD_ITEMS)
+            tile.v[i] = md_slots_of(warp, round, lane)[i * 32].v;
+        const MD_TOTAL all = md_tile_scan(tile, lane);
+        md_tile_store(MD_X p, tile, t, q + round * (32 * MD_ITEMS), lane, prefix);
+        prefix = MD_OP_TOTAL(prefix, all);
+    }
+}
+#endif
+
 extern "C" __global__ void __launch_bounds__(MD_THREADS, 1) md_kernel(const __grid_constant__ md_params params)
 {
     MD_IF_EMPTY_RETURN;
@@ -206,9 +266,14 @@ extern "C" __global__ void __launch_bounds__(MD_THREADS, 1) md_kernel(const __gr
     const int64_t row = number / tiles, i = number % tiles;
     MD_ROW_AT(p, row);
     const md_track track = md_track_of(MD_COUNT(p), MD_ALIGNED ? 0 : md_lead(MD_X p, 0));
-    const int64_t q = i * MD_TILE_VECTORS + warp * (32 * MD_ITEMS);
-    md_tile tile;
+    const int64_t q = i * MD_TILE_VECTORS + warp * (32 * MD_ITEMS * MD_ROUNDS);
     MD_TOTAL before;
+#if MD_ROUNDS > 1
+    const MD_TOTAL all = md_group_scan(md_tile_keep(MD_X p, track, q, warp, lane), shared, warp, lane, &before);
+    md_tile_finish(MD_X p, track, q, warp, lane, MD_OP_TOTAL(md_front_of(board, number, i, all, warp, lane), before));
+    md_leave(board.head, all_tiles);
+#else
+    md_tile tile;
     md_tile_load(MD_X p, tile, track, q, lane);
     const MD_TOTAL all = md_group_scan(md_tile_scan(tile, lane), shared, warp, lane, &before);
 #if MD_PHASE == 1
@@ -219,6 +284,7 @@ extern "C" __global__ void __launch_bounds__(MD_THREADS, 1) md_kernel(const __gr
 #else
     md_tile_store(MD_X p, tile, track, q, lane, MD_OP_TOTAL(md_front_of(board, number, i, all, warp, lane), before));
     md_leave(board.head, all_tiles);
+#endif
 #endif
 }
 

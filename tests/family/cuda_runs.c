@@ -1,0 +1,106 @@
+#include "family/cuda_runs.h"
+
+#include "support/check.h"
+
+#include "api/context.h"
+
+typedef struct runs {
+    suite suite;
+    const cuda_run *list;
+    int n;
+    const char *family;
+} runs;
+
+typedef struct picker {
+    uint64_t *seed;
+    int32_t n;
+    md_fa_config config;
+} picker;
+
+/* Each of n with the same chance. */
+static bool pick(void *user, const md_fa_config *config)
+{
+    picker *p = user;
+    p->n++;
+    if (check_random(p->seed) % (uint64_t)p->n == 0)
+        p->config = *config;
+    return true;
+}
+
+static void check_family(suite *s, suite_formula *f, const md_st_program *program, const md_fa_family *family, uint64_t *seed, int effort)
+{
+    for (int32_t stage = 0; stage < program->n_stages; stage++)
+        for (int n = 0; n < effort; n++) {
+            md_fa_target target = {program, stage, &s->context->dev->facts};
+            picker p = {.seed = seed};
+            char name[MD_FA_NAME];
+            if (!family->applies(&target))
+                break;
+            for (int k = 0; k < f->n_sets; k++)
+                md_fa_each(&target, family, f->set[k].size, pick, &p);
+            if (p.n == 0)
+                break;
+            md_fa_name(name, family, &p.config);
+            suite_check_variant(s, f, stage, name);
+        }
+}
+
+static void add_sets(suite *s, suite_formula *f, const cuda_run *r, uint64_t *seed)
+{
+    for (int k = 0; k < CUDA_RUN_SETS; k++) {
+        int64_t size[MD_FX_MAX_DIMS];
+        for (int32_t d = 0; d < MD_FX_MAX_DIMS; d++)
+            size[d] = d >= MD_MAX_RANK || r->size[k][d] == 0 ? -1 : MD_MAX(r->size[k][d], 0);
+        suite_add(s, f, check_random(seed), &(data_options){.view = DATA_CONTIGUOUS, .size = size, .max_work = 20000000});
+        if (k == 1)
+            suite_add(s, f, check_random(seed), &(data_options){.view = DATA_UNALIGNED, .size = size, .max_work = 20000000});
+        if (k == 2)
+            suite_add(s, f, check_random(seed), &(data_options){.view = DATA_CONTIGUOUS, .size = size, .bad_indices = true, .max_work = 20000000});
+    }
+    suite_add(s, f, check_random(seed), &(data_options){.view = DATA_STRIDED, .max_work = 20000});
+}
+
+static void check_run(runs *all, const cuda_run *r, uint64_t *seed, int effort)
+{
+    suite *s = &all->suite;
+    suite_formula f;
+    md_st_program *program = NULL;
+    if (suite_begin(s, &f, r->text, &(md_op_options){.dtype = r->dtype, .hints = "16", .max_variants = 1}) && md_st_split(f.formula) == MD_OK &&
+        md_st_program_create(&program, f.formula) == MD_OK) {
+        add_sets(s, &f, r, seed);
+        for (const md_fa_family *const *family = md_fa_families(s->context->dev->facts.kind); *family; family++)
+            if (strncmp((*family)->name, all->family, strlen(all->family)) == 0)
+                check_family(s, &f, program, *family, seed, effort);
+    }
+    md_st_program_destroy(&program);
+    suite_end(&f);
+}
+
+static void test_runs(void **state)
+{
+    runs *all = *state;
+    const char *text = getenv("MD_TEST_EFFORT"), *only = getenv("MD_TEST_FORMULA");
+    int effort = text ? MD_MAX(atoi(text), 1) : 3;
+    uint64_t seed = check_seed();
+    for (int i = 0; i < all->n; i++)
+        if (!only || atoi(only) == i)
+            check_run(all, &all->list[i], &seed, effort);
+    const suite *s = &all->suite;
+    print_message("%lld variants, %lld calls (%lld did not fit), %lld elements, %lld unchecked\n", (long long)s->n_variants, (long long)s->n_calls,
+                  (long long)s->n_skipped, (long long)s->n_elements, (long long)s->n_unchecked);
+    assert_int_equal(s->n_failed, 0);
+}
+
+int cuda_runs(const cuda_run *list, int n, const char *family)
+{
+    suite_options options = {.device = "cuda"};
+    runs all = {.suite = {.options = &options}, .list = list, .n = n, .family = family};
+    const struct CMUnitTest tests[] = {cmocka_unit_test_prestate(test_runs, &all)};
+    if (md_context_create(&all.suite.context, &(md_context_options){.device = options.device}) != MD_OK) {
+        print_message("NOT RUN ON A GPU: %s\n", md_last_error());
+        return 77;
+    }
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    md_context_destroy(&all.suite.context);
+    return failed;
+}

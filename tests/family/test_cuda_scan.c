@@ -1,0 +1,25 @@
+/* Scans on a GPU: every operation, direction and type, by lanes, by blocks, as columns, cut into tiles. */
+#include "family/cuda_runs.h"
+
+static const cuda_run list[] = {
+    {"Y[a,n] = cumsum[n](X[a,n])", MD_F32, {{3, 77}, {37, 1000}, {4, 50000}, {1, -1}}},
+    {"Y[a,n] = cumsum[n](X[a,n], exclusive)", MD_F32, {{5, 16}, {1, 70001}, {300, 64}, {2, 1}}},
+    {"Y[a,n] = cumsum[n](X[a,n], reverse)", MD_BF16, {{3, 33}, {2, 40009}, {64, 1024}, {1, 1}}},
+    {"Y[a,n] = cumprod[n](X[a,n], exclusive, reverse)", MD_F32, {{3, 45}, {9, 333}, {1, 16}, {2, 5000}}},
+    {"Y[a,n] = cummax[n](X[a,n])", MD_F16, {{3, 77}, {2, 30001}, {128, 256}, {-1, 5}}},
+    {"Y[a,n] = cummin[n](X[a,n], reverse)", MD_F32, {{3, 77}, {2, 30001}, {128, 256}, {1, 3}}},
+    {"Y[a,n] = cummax[n](X[a,n], exclusive)", MD_I32, {{3, 45}, {2, 20001}, {64, 64}, {1, 2}}},
+    {"Y[a,n] = cumsum[n](X[a,n], reverse)", MD_I64, {{3, 45}, {2, 20001}, {64, 64}, {1, 2}}},
+    {"Y[a,n] = cumsum[n](X[a,n], exclusive)", MD_F64, {{3, 45}, {2, 20001}, {64, 64}, {1, 2}}},
+    {"Y[a,n] = cumsum[n](X[a,n])", MD_U8, {{3, 45}, {2, 20001}, {64, 64}, {1, 2}}},
+    {"Y[a,n] = cummax[n](X[a,n] > 1.5)", MD_F32, {{3, 45}, {2, 20001}, {64, 64}, {1, 2}}},
+    {"Y[a,n] = cumsum[n](exp(X[a,n]) * w[n]) / (1 + n) + X[a,n]", MD_F32, {{7, 50}, {2, 20001}, {64, 256}, {1, 9}}},
+    {"Y[i,j] = cumsum[i](X[i,j])", MD_F32, {{20, 85}, {301, 257}, {1000, 64}, {5, 4096}}},
+    {"Y[i,j] = cummax[i](X[i,j], reverse, exclusive)", MD_BF16, {{20, 85}, {301, 257}, {1000, 64}, {5, 4096}}},
+    {"Y[n] = cumsum[n](X[n])", MD_F32, {{100000}, {1}, {300001}, {4096}}},
+};
+
+int main(void)
+{
+    return cuda_runs(list, MD_COUNT(list), "scan_");
+}
