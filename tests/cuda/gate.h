@@ -16,21 +16,22 @@ typedef struct gate_case {
     const md_fa_family *family;
     md_fa_config config;
     int32_t op_id;
+    bool is_pooled; /* the model's choice of its family at one of the sizes: what dispatch compiles */
 } gate_case;
 
 typedef struct gate_list {
-    int32_t n, capacity;
+    int32_t n, n_pooled, capacity;
     gate_case *at;
     int32_t n_programs;
-    md_fx_formula *formula[256];
-    md_st_program *program[256];
+    md_fx_formula *formula[512];
+    md_st_program *program[512];
 } gate_list;
 
 /** All: operations x dtypes x architectures x families x configs that are legal at some hint. `only` (may be NULL): those whose operation,
- * family or architecture has this name. */
-md_status gate_list_make(gate_list *out, const char *only);
+ * family or architecture has this name. `seed` (may be NULL): of each operation, only one dtype and architecture. */
+md_status gate_list_make(gate_list *out, const char *only, const uint64_t *seed);
 void gate_list_finish(gate_list *list);
-/** Shuffles the list so that a sample of everything comes first; returns how many that are. */
+/** Shuffles the list so that the pools come first (n_pooled), and a sample of everything in front of them; returns how many that are. */
 int32_t gate_list_sample(gate_list *list, uint64_t seed);
 /** Sizes of dims, by dim id, at which configs are tried: the default hints, few long and many short rows. */
 void gate_sizes(int64_t out[MD_FX_MAX_DIMS], const md_fx_formula *formula, int32_t i);

@@ -4,6 +4,7 @@
 
 #include "base/status.h"
 #include "expr/catalogue.h"
+#include "tune/tune.h"
 
 /* What the boards measure, and forms beside them that families print differently. */
 static const char *const op_list[] = {
@@ -42,46 +43,86 @@ static const md_dev_facts *assumed(md_status *s, int32_t i)
     return &facts[i];
 }
 
+/* One family at one stage on one architecture. */
 typedef struct collector {
     gate_list *list;
     gate_case c;
-    int32_t first; /* of this operation, stage, family and architecture */
+    const int64_t *size;
+    int32_t *number; /* by place in the family's table: of the case, plus 1 */
+    double best_us; /* at this size, of case number `best` */
+    int32_t best;
     bool failed;
 } collector;
+
+/* Where a config stands in the family's table. */
+static int32_t place(const md_fa_family *family, const md_fa_config *config)
+{
+    int32_t at = 0;
+    for (int32_t i = 0; i < family->n_fields; i++) {
+        int32_t k = 0;
+        while (k + 1 < family->field[i].n && family->field[i].value[k] != config->value[i])
+            k++;
+        at = at * family->field[i].n + k;
+    }
+    return at;
+}
+
+static bool append(gate_list *list, const gate_case *c)
+{
+    if (list->n == list->capacity) {
+        int32_t capacity = list->capacity * 2 + 1024;
+        gate_case *at = realloc(list->at, (size_t)capacity * sizeof *at);
+        if (!at)
+            return false;
+        list->at = at;
+        list->capacity = capacity;
+    }
+    list->at[list->n++] = *c;
+    return true;
+}
 
 static bool collect(void *user, const md_fa_config *config)
 {
     collector *k = user;
-    gate_list *list = k->list;
-    for (int32_t i = k->first; i < list->n; i++)
-        if (memcmp(&list->at[i].config, config, sizeof *config) == 0)
-            return true;
-    if (list->n == list->capacity) {
-        int32_t capacity = list->capacity * 2 + 1024;
-        gate_case *at = realloc(list->at, (size_t)capacity * sizeof *at);
-        if (!at) {
-            k->failed = true;
+    int32_t *number = &k->number[place(k->c.family, config)];
+    md_fa_target target = {k->c.program, k->c.stage, k->c.facts};
+    k->c.config = *config;
+    if (*number == 0) {
+        k->failed = !append(k->list, &k->c);
+        if (k->failed)
             return false;
-        }
-        list->at = at;
-        list->capacity = capacity;
+        *number = k->list->n;
     }
-    list->at[list->n] = k->c;
-    list->at[list->n++].config = *config;
+    double us = md_tn_predict_us(&target, k->c.family, config, k->size);
+    if (k->best == 0 || us < k->best_us) {
+        k->best_us = us;
+        k->best = *number;
+    }
     return true;
 }
 
 static md_status collect_family(gate_list *list, const gate_case *c)
 {
-    collector k = {list, *c, list->n, false};
+    collector k = {.list = list, .c = *c};
     md_fa_target target = {c->program, c->stage, c->facts};
+    size_t n = 1;
     if (!c->family->applies(&target))
         return MD_OK;
-    for (int32_t i = 0; i < GATE_SIZES; i++) {
+    for (int32_t i = 0; i < c->family->n_fields; i++)
+        n *= (size_t)c->family->field[i].n;
+    k.number = calloc(n, sizeof *k.number);
+    if (!k.number)
+        return md_fail_memory();
+    for (int32_t i = 0; i < GATE_SIZES && !k.failed; i++) {
         int64_t size[MD_FX_MAX_DIMS] = {0};
         gate_sizes(size, c->program->formula, i);
+        k.size = size;
+        k.best = 0;
         md_fa_each(&target, c->family, size, collect, &k);
+        if (k.best > 0 && !k.failed)
+            list->at[k.best - 1].is_pooled = true;
     }
+    free(k.number);
     return k.failed ? md_fail_memory() : MD_OK;
 }
 
@@ -103,27 +144,39 @@ static bool is_asked(const char *only, const gate_case *c)
     return !only || strcmp(only, c->op) == 0 || strcmp(only, c->family->name) == 0 || strcmp(only, c->facts->arch) == 0;
 }
 
-static md_status collect_program(gate_list *list, int32_t op, md_dtype dtype, const char *only)
+static md_status collect_program(gate_list *list, const gate_case *some, const char *only)
 {
     md_status s = MD_OK;
-    MD_TRY(make_program(list, op_list[op], dtype));
-    const md_st_program *program = list->program[list->n_programs - 1];
-    for (int32_t a = 0; s == MD_OK && a < (int32_t)MD_COUNT(capability_list); a++)
-        for (int32_t stage = 0; s == MD_OK && stage < program->n_stages; stage++)
-            for (const md_fa_family *const *f = md_fa_families(MD_DEV_CUDA); s == MD_OK && *f; f++) {
-                gate_case c = {.op = op_list[op], .dtype = dtype, .program = program, .stage = stage, .facts = assumed(&s, a), .family = *f, .op_id = op};
-                if (s == MD_OK && is_asked(only, &c))
-                    s = collect_family(list, &c);
-            }
+    for (int32_t stage = 0; s == MD_OK && stage < some->program->n_stages; stage++)
+        for (const md_fa_family *const *f = md_fa_families(MD_DEV_CUDA); s == MD_OK && *f; f++) {
+            gate_case c = *some;
+            c.stage = stage;
+            c.family = *f;
+            if (is_asked(only, &c))
+                s = collect_family(list, &c);
+        }
     return s;
 }
 
-md_status gate_list_make(gate_list *out, const char *only)
+/* A sample has one dtype and architecture for each operation; over the operations all pairs of them come up. */
+md_status gate_list_make(gate_list *out, const char *only, const uint64_t *seed)
 {
-    for (int32_t i = 0; i < (int32_t)MD_COUNT(op_list); i++)
-        for (int32_t t = 0; t < (int32_t)MD_COUNT(dtype_list); t++)
-            MD_TRY(collect_program(out, i, dtype_list[t], only));
-    return MD_OK;
+    enum { N_DTYPES = MD_COUNT(dtype_list), N_PLACES = MD_COUNT(dtype_list) * MD_COUNT(capability_list) };
+    md_status s = MD_OK;
+    for (int32_t i = 0; s == MD_OK && i < (int32_t)MD_COUNT(op_list); i++)
+        for (int32_t t = 0; s == MD_OK && t < N_PLACES; t++) {
+            gate_case c = {.op = op_list[i], .dtype = dtype_list[t % N_DTYPES], .op_id = i};
+            if (seed && (*seed + (uint64_t)i) % N_PLACES != (uint64_t)t)
+                continue;
+            c.facts = assumed(&s, t / N_DTYPES);
+            if (s == MD_OK)
+                s = make_program(out, op_list[i], c.dtype);
+            if (s == MD_OK) {
+                c.program = out->program[out->n_programs - 1];
+                s = collect_program(out, &c, only);
+            }
+        }
+    return s;
 }
 
 void gate_list_finish(gate_list *list)
@@ -142,6 +195,7 @@ static void swap(gate_list *list, int32_t a, int32_t b)
     list->at[b] = c;
 }
 
+/* Whether the family is met already with this operation, and on this architecture with this dtype, among the first n. */
 static bool is_covered(const gate_list *list, int32_t n, const gate_case *c)
 {
     bool op = false, place = false;
@@ -155,13 +209,18 @@ static bool is_covered(const gate_list *list, int32_t n, const gate_case *c)
     return op && place;
 }
 
+/* Pools first, a sample of them in front. */
 int32_t gate_list_sample(gate_list *list, uint64_t seed)
 {
-    int32_t n = 0;
+    int32_t n = 0, n_pooled = 0;
     for (int32_t i = list->n - 1; i > 0; i--)
         swap(list, i, (int32_t)(check_random(&seed) % (uint64_t)(i + 1)));
     for (int32_t i = 0; i < list->n; i++)
+        if (list->at[i].is_pooled)
+            swap(list, i, n_pooled++);
+    for (int32_t i = 0; i < n_pooled; i++)
         if (!is_covered(list, n, &list->at[i]))
             swap(list, i, n++);
+    list->n_pooled = n_pooled;
     return n;
 }
