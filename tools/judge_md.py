@@ -116,13 +116,14 @@ class Library:
         self.check(function(*arguments, WRITE(write), None), function.__name__)
         return b"".join(parts).decode(errors="replace")
 
-    def op(self, name, dtype, pin=None):
-        key = (name, dtype, pin)
+    def op(self, name, dtype, pin=None, hints=None):
+        key = (name, dtype, pin, hints)
         if key not in self.ops:
             row = name in ROW_OPS
             formula = (ROW_OPS if row else PRODUCT_OPS)[name][0].replace("%eps", repr(EPSILON["float64" if dtype == "float64" else "float32"]))
             out, start = c.c_void_p(), time.perf_counter()
-            options = OpOptions(name=name.encode(), dtype=DTYPES[dtype], pin=pin.encode() if pin else None)
+            options = OpOptions(name=name.encode(), dtype=DTYPES[dtype], pin=pin.encode() if pin else None,
+                                hints=hints.encode() if hints else None)
             self.check(self.lib.md_op_create(c.byref(out), self.context, formula.encode(), c.byref(options)), name)
             created = time.perf_counter() - start
             self.check(self.lib.md_op_wait(out), name)
@@ -225,7 +226,7 @@ def wanted(name, x, g, b, torch):
         g, b = g.double(), b.double()
     if name == "softmax": return torch.softmax(x, -1), 0.0
     if name == "layer_norm": return torch.nn.functional.layer_norm(x, (n,), g, b, eps=1e-5), 16.0
-    if name == "sum": return x.sum(-1), 4.0 * n ** 0.5
+    if name == "sum": return x.sum(-1), 8.0 * n ** 0.5
     if name == "max": return x.amax(-1), 0.0
     if name == "argmax": return x.argmax(-1), 0.0
     if name == "var": return x.var(-1), 4.0
@@ -380,6 +381,14 @@ def map_case(timer, data, judge, name, dtype, shape, a):
         return [{"op": name, "dtype": dtype, "shape": list(shape), "error": "several stages"}]
     n_bytes = shape[0] * shape[1] * data.dtype.itemsize * (2 if kind == "same" else 1)
     pool = {x["variant"]: x for x in stage["candidates"] if x["fits"]}
+    if a.own_hints: # what the model would take from each family were the shape a hint
+        own = candidates(md, md.op(name, dtype, None, f"(i={shape[0]},j={shape[1]})"), shape)
+        for x in own["candidates"]:
+            if x["fits"] and x["variant"] not in pool:
+                pool[x["variant"]] = dict(x, hint="its own")
+    pool.update((v, {}) for v in a.pins if v not in pool)
+    if a.pins and a.only_pins:
+        pool = {v: pool[v] for v in a.pins}
     contestants, failed = {"floor": floor_of(kind, judge)}, {}
     if kind == "same": # the faster of two kinds of copy counts
         contestants["clone"] = lambda y, x, *_: y.copy_(x)
@@ -449,6 +458,10 @@ def main():
     p.add_argument("--dtypes", type=lambda s: s.split(","), default=["float32", "bfloat16"])
     p.add_argument("--board", help="default: the judge's reductions")
     p.add_argument("--part", default="1/1", help="i/n: every n-th shape from the i-th on")
+    p.add_argument("--own-hints", action="store_true", help="map: also what each family would offer were the shape a hint")
+    p.add_argument("--pins", type=lambda s: s.split(";"), default=[], help="map: also these variants, separated by ;")
+    p.add_argument("--only-pins", action="store_true", help="map: no others")
+    p.add_argument("--shapes", type=lambda s: [tuple(int(n) for n in v.split("x")) for v in s.split(",")], help="instead of a board: 1x1048576,16x131072")
     p.add_argument("--judge", help="path of a judge whose copy and read kernels are the floor; default: PyTorch's copy")
     p.add_argument("--rounds", type=int, default=7)
     p.add_argument("--calls", type=int, default=24, help="most calls in a graph")
@@ -457,7 +470,7 @@ def main():
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--out")
     a = p.parse_args()
-    a.shapes = read_board(a.board, a.part)
+    a.shapes = a.shapes or read_board(a.board, a.part)
     if a.what == "list":
         for name in a.ops or [*ROW_OPS, *PRODUCT_OPS]:
             print(f"{name}: {({**ROW_OPS, **PRODUCT_OPS})[name][0]}")
