@@ -12,6 +12,7 @@ A B C C B A; us is the median over rounds, lo and hi the 10th and 90th percentil
 MD_JUDGE_DEVICE is the device (cuda), MD_JUDGE_LOG=1 prints how long each op took to make. tools/report_gpu sums map up.
 """
 import argparse
+import concurrent.futures
 import ctypes as c
 import json
 import os
@@ -374,29 +375,41 @@ def candidates(md, op, shape):
     return stages[0] if len(stages) == 1 else None
 
 
-def map_case(timer, data, judge, name, dtype, shape, a):
-    md, kind = library(), ROW_OPS[name][2]
+def pool_of(name, dtype, shape, a):
+    """The stage as md_explain tells it, candidates by variant, and those that cannot be built. Their pinned ops exist afterwards."""
+    md = library()
     stage = candidates(md, md.op(name, dtype), shape)
     if stage is None:
-        return [{"op": name, "dtype": dtype, "shape": list(shape), "error": "several stages"}]
-    n_bytes = shape[0] * shape[1] * data.dtype.itemsize * (2 if kind == "same" else 1)
-    pool = {x["variant"]: x for x in stage["candidates"] if x["fits"]}
+        return None, {}, {}
+    pool, failed = {x["variant"]: x for x in stage["candidates"] if x["fits"]}, {}
     if a.own_hints: # what the model would take from each family were the shape a hint
         own = candidates(md, md.op(name, dtype, None, f"(i={shape[0]},j={shape[1]})"), shape)
         for x in own["candidates"]:
             if x["fits"] and x["variant"] not in pool:
                 pool[x["variant"]] = dict(x, hint="its own")
     pool.update((v, {}) for v in a.pins if v not in pool)
-    if a.pins and a.only_pins:
+    if a.only_pins:
         pool = {v: pool[v] for v in a.pins}
-    contestants, failed = {"floor": floor_of(kind, judge)}, {}
+    for variant in list(pool):
+        try:
+            md.op(name, dtype, variant)
+        except Failed as e:
+            failed[variant] = str(e)[:200]
+            del pool[variant]
+    return stage, pool, failed
+
+
+def map_case(timer, data, judge, name, dtype, shape, a):
+    kind = ROW_OPS[name][2]
+    stage, pool, failed = pool_of(name, dtype, shape, a)
+    if stage is None:
+        return [{"op": name, "dtype": dtype, "shape": list(shape), "error": "several stages"}]
+    n_bytes = shape[0] * shape[1] * data.dtype.itemsize * (2 if kind == "same" else 1)
+    contestants = {"floor": floor_of(kind, judge)}
     if kind == "same": # the faster of two kinds of copy counts
         contestants["clone"] = lambda y, x, *_: y.copy_(x)
     for variant in pool:
-        try:
-            contestants[variant] = Runner(name, dtype, variant).into
-        except Failed as e:
-            failed[variant] = str(e)[:200]
+        contestants[variant] = Runner(name, dtype, variant).into
     k = max(3, min(a.calls, int(150 / (1.5 + n_bytes / 4.0e6)) + 1))
     times, more = timer.race(contestants, list(data.sets(kind, shape, k)), a.rounds)
     failed.update(more)
@@ -422,11 +435,17 @@ def load_judge(path):
 
 def map_all(a):
     import torch
+    a.ops = a.ops or ["softmax", "layer_norm", "sum", "argmax"]
     start, out = time.perf_counter(), open(a.out, "w", encoding="utf-8") if a.out else sys.stdout
     timer, judge = Timer(torch), load_judge(a.judge)
     for dtype in a.dtypes:
         data = Data(torch, dtype, a.buffer << 20)
-        for name in a.ops or ["softmax", "layer_norm", "sum", "argmax"]:
+        with concurrent.futures.ThreadPoolExecutor(8) as pool: # compiled before anything is timed
+            for name in a.ops:
+                library().op(name, dtype)
+                list(pool.map(lambda shape: pool_of(name, dtype, shape, a), a.shapes))
+        print(f"map: {dtype} ready after {time.perf_counter() - start:.1f} s", file=sys.stderr)
+        for name in a.ops:
             for shape in a.shapes:
                 if time.perf_counter() - start > a.seconds:
                     print(f"map: out of time at {name} {dtype} {shape}", file=sys.stderr)
