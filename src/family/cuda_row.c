@@ -113,6 +113,8 @@ static void print_defines(md_strbuf *out, const md_fa_target *target, const md_f
     };
     for (int32_t i = 0; i < MD_COUNT(define); i++)
         md_strbuf_printf(out, "#define MD_%s %" PRId32 "\n", define[i].name, define[i].value);
+    if (row->access == MD_FA_CUDA_STRIDED) /* what takes everything may be slow */
+        md_strbuf_add(out, "#define MD_ALLOW_STACK 1\n");
 }
 
 md_status md_fa_cuda_row_emit(md_kn_source *out, const md_fa_target *target, const md_fa_cuda_row *row)

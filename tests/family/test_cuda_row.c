@@ -1,0 +1,142 @@
+/* Row families of GPUs without a GPU: what is legal, where it is valid, how it is launched, what its text says. */
+#include "support/check.h"
+
+#include "base/status.h"
+#include "expr/formula.h"
+#include "family/cuda.h"
+#include "stage/stage.h"
+#include "tune/tune.h"
+
+static const char *const formula_list[] = {
+    "Y[a,n] = exp(X[a,n] - max[k](X[a,k])) / sum[k](exp(X[a,k] - max[l](X[a,l])))",
+    "Y[a,n] = (X[a,n] - mean[k](X[a,k])) * rsqrt(var[k](X[a,k]) + 1e-5) * G[n] + B[n]",
+    "Y[a] = sum[n](X[a,n])",
+    "Y[a] = argmax[n](X[a,n])",
+    "Y[a] = log(sum[n](exp(X[a,n] - max[k](X[a,k])))) + max[n](X[a,n])",
+};
+static const md_dtype dtype_list[] = {MD_F32, MD_BF16, MD_F16, MD_F64};
+static const int64_t size_list[][2] = {{8192, 4096}, {4097, 12289}, {524288, 64}, {131072, 256}, {16, 131072}, {1, 1048576}, {7, 1}, {3, 0}, {0, 9}};
+
+typedef struct fixture {
+    md_fx_formula *formula;
+    md_st_program *program;
+    md_dev_facts facts;
+    md_fa_target target;
+} fixture;
+
+static void open_fixture(fixture *f, const char *text, md_dtype dtype)
+{
+    md_fx_options options = {.dtype = dtype};
+    *f = (fixture){0};
+    assert_ok(md_fx_formula_create(&f->formula, text, &options));
+    assert_ok(md_st_program_create(&f->program, f->formula));
+    assert_ok(md_dev_cuda_assume(&f->facts, 90));
+    f->target = (md_fa_target){f->program, 0, &f->facts};
+}
+
+static void close_fixture(fixture *f)
+{
+    md_st_program_destroy(&f->program);
+    md_fx_formula_destroy(&f->formula);
+}
+
+typedef struct visit {
+    fixture *f;
+    const md_fa_family *family;
+    const int64_t *size;
+    int32_t n;
+} visit;
+
+static bool check_config(void *user, const md_fa_config *config)
+{
+    visit *v = user;
+    md_kn_shape shape = {0};
+    md_kn_envelope envelope;
+    md_kn_plan_geometry g;
+    for (int32_t d = 0; d < v->f->formula->n_dims; d++)
+        shape.size[d] = v->size[d];
+    shape.unit = shape.aligned = shape.contiguous = UINT32_MAX;
+    v->n++;
+    v->family->envelope(&envelope, &v->f->target, config);
+    assert_null(md_kn_envelope_miss(&envelope, &shape));
+    v->family->geometry(&g, &v->f->target, config, &shape);
+    assert_int_equal(g.launch[0].blocks > 0, v->size[0] > 0);
+    assert_in_range(g.launch[0].block[0], 64, 1024);
+    assert_int_equal(g.launch[0].block[0] % 32, 0);
+    double us = md_tn_predict_us(&v->f->target, v->family, config, v->size);
+    assert_true(us > 0 && us < 1e9);
+    /* A row that is longer than the kernel's lanes hold is another variant's. */
+    shape.size[1] = INT64_C(1) << 20;
+    if (v->family->is_persistent)
+        assert_non_null(md_kn_envelope_miss(&envelope, &shape));
+    shape.size[1] = INT64_C(1) << 31;
+    if (envelope.unit)
+        assert_non_null(md_kn_envelope_miss(&envelope, &shape));
+    return true;
+}
+
+static void test_configs(void **state)
+{
+    (void)state;
+    for (int32_t i = 0; i < (int32_t)(MD_COUNT(formula_list) * MD_COUNT(dtype_list)); i++) {
+        fixture f;
+        open_fixture(&f, formula_list[i % (int32_t)MD_COUNT(formula_list)], dtype_list[i / (int32_t)MD_COUNT(formula_list)]);
+        for (int32_t s = 0; s < (int32_t)MD_COUNT(size_list); s++) {
+            visit v[2] = {{&f, &md_fa_cuda_row_persistent, size_list[s], 0}, {&f, &md_fa_cuda_row_looped, size_list[s], 0}};
+            for (int32_t k = 0; k < 2; k++) {
+                assert_true(v[k].family->applies(&f.target));
+                md_fa_each(&f.target, v[k].family, size_list[s], check_config, &v[k]);
+            }
+            assert_true(v[0].n + v[1].n > 0);
+        }
+        close_fixture(&f);
+    }
+}
+
+/* Grids are 2^31 - 1 blocks wide at most. */
+static void test_many_rows(void **state)
+{
+    (void)state;
+    fixture f;
+    open_fixture(&f, formula_list[2], MD_BF16);
+    md_fa_config config = md_fa_default(&md_fa_cuda_row_looped);
+    md_kn_shape shape = {.size = {INT64_C(5) << 31, 8}};
+    md_kn_plan_geometry g;
+    md_fa_cuda_row_looped.geometry(&g, &f.target, &config, &shape);
+    assert_int_equal(g.launch[0].blocks, INT64_C(5) << 31);
+    assert_true((int64_t)g.launch[0].grid[0] * g.launch[0].grid[1] >= g.launch[0].blocks);
+    assert_in_range(g.launch[0].grid[1], 1, 65535);
+    close_fixture(&f);
+}
+
+static void test_text(void **state)
+{
+    (void)state;
+    static const char *const variant[] = {"row_persistent/lanes256_vecs4_rows1_keep1_access0", "row_persistent/lanes8_vecs2_rows16_keep0_access1",
+                                          "row_looped/lanes256_vecs4_rows1_access1", "row_looped/lanes128_vecs2_rows1_access2"};
+    for (int32_t i = 0; i < (int32_t)(MD_COUNT(formula_list) * MD_COUNT(variant)); i++) {
+        fixture f;
+        const md_fa_family *family = NULL;
+        md_fa_config config;
+        md_kn_source source = {0};
+        const char *name = variant[i / (int32_t)MD_COUNT(formula_list)];
+        open_fixture(&f, formula_list[i % (int32_t)MD_COUNT(formula_list)], MD_F16);
+        assert_ok(md_fa_parse(&family, &config, MD_DEV_CUDA, name));
+        assert_ok(family->emit(&source, &f.target, &config));
+        const char *text = md_strbuf_text(&source.launch[0].text);
+        assert_int_equal(source.n_launches, 1);
+        assert_string_equal(source.launch[0].entry, "md_kernel");
+        assert_non_null(strstr(text, "md_kernel(const __grid_constant__ md_params"));
+        assert_null(strstr(text, "#include \""));
+        assert_non_null(strstr(text, strstr(name, "access2") ? "_strided(p->t1" : "md_fetch_lead<md_t_f16>(p->t1"));
+        assert_non_null(strstr(text, strstr(name, "access0") ? "#define MD_ALIGNED 1\n" : "#define MD_ALIGNED 0\n"));
+        md_kn_source_finish(&source);
+        close_fixture(&f);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_configs), cmocka_unit_test(test_many_rows), cmocka_unit_test(test_text)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
