@@ -35,11 +35,11 @@ bool md_fa_cuda_indirect_legal(const md_fa_target *target, const md_fa_cuda_indi
     md_fa_cuda_indirect_size(&rows, &lanes, target, size);
     if (way->is_aligned && (way->is_strided || stage_of(target)->axis < 0))
         return false;
-    if (way->rows * way->items > 16)
+    if (way->rows * way->items > 8)
         return false;
     /* A row should fill its group at least by half, and not take dozens of turns where lanes could share it. */
     int64_t vectors = (lanes + width - 1) / width, group = (int64_t)way->lanes * way->items;
-    return (group < 2 * vectors || (way->lanes == 4 && way->items == 1)) && (way->items == 1 || vectors > way->lanes);
+    return group < 2 * vectors || (way->lanes == 8 && way->items == 2) || (way->lanes == 4 && way->items == 1);
 }
 
 /* Items: a row, or a piece of a long one. The same cut as cuda/gather.cu makes. */
@@ -106,9 +106,12 @@ void md_fa_cuda_indirect_features(md_fa_features *out, const md_fa_target *targe
     double vectors = ceil((double)lanes / (double)width), group = (double)way->lanes * way->items;
     double filled = vectors / (ceil(vectors / group) * group);
     load.bytes *= filled;
-    out->memory_rate = md_fa_cuda_rate(target->facts, &load) * (way->is_aligned ? 0.95 : 0.85);
+    out->memory_rate = md_fa_cuda_rate(target->facts, &load) * (way->is_aligned ? 1 : 0.93);
     out->memory_bytes += points * (way->is_strided ? 16 : 0);
-    out->ops = points * (work.operations + 2 * (work.loads + work.stores) + 6.0 * work.scattered) + (double)rows * 60 * (double)way->lanes;
+    /* Fitted to an H200: what a lane does once an item, and for each vector; groups of 4 lanes ask for half lines, many vectors cost occupancy. */
+    double turns = (double)rows * ceil(vectors / group) * way->lanes;
+    out->ops = 2 * (turns * 200 + (double)rows * vectors * 50) + points * (work.operations + 6.0 * work.scattered);
+    out->memory_rate *= (way->lanes == 4 ? 0.55 : 1) * (1 - 0.02 * fmax(way->rows * way->items - 4, 0));
     out->transcendental = points * work.transcendental;
     out->serial_us = 0.8; /* an index, then what it points to */
     if (st->has_duplicates && !way->is_owned)

@@ -306,6 +306,17 @@ template <class S, int op, class N> MD_INLINE void md_update_steps(void *t, int6
         if (md_has(n, l))
             md_update<S, op>(t, o + l * s, S::KIND == MD_KIND_BOOL ? (typename S::C)(v.v[l] != 0) : (typename S::C)v.v[l]);
 }
+/* 16 bytes of additions in one operation, each element by itself. */
+template <class S> MD_INLINE void md_red_piece(void *p, const uint32_t *w)
+{
+    const uint64_t at = __cvta_generic_to_global(p);
+    if constexpr (S::KIND == MD_KIND_F32)
+        asm volatile("red.global.add.v4.f32 [%0], {%1, %2, %3, %4};" :: "l"(at), "f"(md_f32(w[0])), "f"(md_f32(w[1])), "f"(md_f32(w[2])), "f"(md_f32(w[3])) : "memory");
+    else if constexpr (S::KIND == MD_KIND_BF16)
+        asm volatile("red.global.add.noftz.v4.bf16x2 [%0], {%1, %2, %3, %4};" :: "l"(at), "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3]) : "memory");
+    else
+        asm volatile("red.global.add.noftz.v4.f16x2 [%0], {%1, %2, %3, %4};" :: "l"(at), "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3]) : "memory");
+}
 template <class S, int op, class N> MD_INLINE void md_update_unit(void *t, int64_t o, typename S::V v, N n)
 {
 #if MD_UPDATE_PLAIN
@@ -315,6 +326,17 @@ template <class S, int op, class N> MD_INLINE void md_update_unit(void *t, int64
         v.v[l] = op == MD_DO_ADD ? S::add(old.v[l], v.v[l]) : op == MD_DO_MAX ? S::max(old.v[l], v.v[l]) : S::min(old.v[l], v.v[l]);
     md_store_unit<S>(t, o, v, n, false, false);
 #else
+#if __CUDA_ARCH__ >= 900
+    if constexpr (op == MD_DO_ADD && (S::KIND == MD_KIND_F32 || S::KIND == MD_KIND_BF16 || S::KIND == MD_KIND_F16) && md_raw<S>::BYTES % 16 == 0) {
+        typename S::E *p = (typename S::E *)t + o;
+        if (md_has_all(n) && (uintptr_t)p % 16 == 0) {
+            const md_raw<S> r = md_pack<S>(v);
+            MD_FOR_STEP (i, md_raw<S>::BYTES, 16)
+                md_red_piece<S>((char *)p + i, r.w + i / 4);
+            return;
+        }
+    }
+#endif
     md_update_steps<S, op>(t, o, 1, v, n);
 #endif
 }
