@@ -49,7 +49,7 @@ static void test_tables(void **state)
         }
         assert_int_equal(!strcmp((*f)->name, "nest"), (*f)->is_last_resort);
     }
-    assert_null(*md_fa_families(MD_DEV_CUDA));
+    assert_non_null(*md_fa_families(MD_DEV_CUDA)); /* with a GPU or without: the table is the same */
     assert_null(md_fa_find(MD_DEV_HOST, "pointwis"));
 }
 
