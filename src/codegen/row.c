@@ -305,7 +305,7 @@ static void print_functions(md_cg_row_printer *rp)
     for (int32_t l = 0; l < rp->stage->row.n_levels; l++)
         (rp->is_gpu ? md_cg_rp_cuda_level : print_level)(rp, l);
     print_merge(rp);
-    for (int32_t l = 0; rp->is_gpu && rp->o->is_online && l < rp->stage->row.n_levels; l++)
+    for (int32_t l = 0; rp->is_gpu && (rp->o->is_online || rp->stage->row.n_levels == 1) && l < rp->stage->row.n_levels; l++)
         md_cg_rp_rebase(rp, l);
     print_derive(rp);
     (rp->is_gpu ? md_cg_rp_cuda_out : print_out)(rp);

@@ -6,6 +6,7 @@ static const md_fa_family *const cuda[] = {
     &md_fa_cuda_row_persistent,
     &md_fa_cuda_row_looped,
     &md_fa_cuda_row_split,
+    &md_fa_cuda_column,
     &md_fa_cuda_gather,
     &md_fa_cuda_scatter,
     &md_fa_cuda_scan_persistent,

@@ -48,7 +48,7 @@ MD_INLINE void md_cut(md_slice &s, md_pos n, md_pos lead)
     const md_pos t = (md_pos)threadIdx.x, b = md_block(), blocks = md_blocks();
     lead = lead < n ? lead : n;
     const md_pos whole = (n - lead) / MD_VL, tail = n - lead - whole * MD_VL;
-    md_pos per = whole / blocks + (whole % blocks != 0);
+    md_pos per = (whole + blocks - 1) >> (31 - __clz((int)blocks)); /* a power of 2 */
     per = per > 8 ? (per + 7) & ~(md_pos)7 : per; /* slices begin where lines of memory do */
     const md_pos from = per * b < whole ? per * b : whole, to = whole - from < per ? whole : from + per;
     const bool has_head = lead > 0 && b == 0, has_tail = tail > 0 && b == blocks - 1, is_head = has_head && t == 0;
@@ -368,7 +368,8 @@ MD_INLINE void md_one_row(int64_t number, const md_params *p, md_slice &s)
     if (MD_COUNT(p) > 0 && md_blocks() > 1)
         md_mix_blocks(row, p, s, (md_pos)MD_COUNT(p));
     row.count = (md_pos)MD_COUNT(p);
-    md_settle(&row);
+    if (row.count > 0)
+        md_settle(&row);
 #endif
     md_derive(MD_X p, &row);
     if (MD_HAS_ELEMENTS)
