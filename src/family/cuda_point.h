@@ -9,7 +9,6 @@ typedef struct md_fa_cuda_point {
     const char *source; /* the template: "cuda/pointwise.cu" */
     bool is_flat; /* merge the last indices into one axis: contiguous tensors */
     bool is_strided; /* any strides; else those of vectors must be 1 */
-    bool is_streaming; /* loads and stores that leave the caches first */
     int32_t unroll, threads;
 } md_fa_cuda_point;
 

@@ -5,12 +5,14 @@
 
 #include "family/cost.h"
 
-enum { FLAT, STRIDED, TURN, UNROLL, THREADS, STREAM };
+#include <math.h>
+
+enum { FLAT, STRIDED, TURN, UNROLL, THREADS };
 
 static md_fa_cuda_point point_of(const md_fa_config *config)
 {
     return (md_fa_cuda_point){.source = "cuda/pointwise.cu", .is_flat = config->value[FLAT], .is_strided = config->value[STRIDED],
-                              .is_streaming = config->value[STREAM], .unroll = config->value[UNROLL], .threads = config->value[THREADS]};
+                              .unroll = config->value[UNROLL], .threads = config->value[THREADS]};
 }
 
 static bool applies(const md_fa_target *target)
@@ -22,8 +24,8 @@ static bool applies(const md_fa_target *target)
 static bool is_turn_legal(const md_fa_target *target, const md_fa_config *config)
 {
     md_fa_turn turn;
-    bool is_plain = !config->value[FLAT] && !config->value[STRIDED] && !config->value[STREAM];
-    return is_plain && config->value[UNROLL] == 4 && config->value[THREADS] == 256 && md_fa_turn_find(&turn, target);
+    bool is_plain = !config->value[FLAT] && !config->value[STRIDED];
+    return is_plain && config->value[UNROLL] == 1 && config->value[THREADS] == 256 && md_fa_turn_find(&turn, target);
 }
 
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
@@ -34,9 +36,7 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
         return is_turn_legal(target, config);
     if (config->value[FLAT] && (strided || !md_fa_cuda_point_can_flatten(target)))
         return false;
-    if (!has_axis && (!strided || config->value[UNROLL] != 1))
-        return false; /* a scalar: one variant is enough */
-    return !(strided && config->value[STREAM]);
+    return has_axis || (strided && config->value[UNROLL] == 1); /* a scalar: one variant is enough */
 }
 
 static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
@@ -87,11 +87,14 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     geometry(&g, target, config, &shape);
     double points = (double)md_st_points(target->program, st->n_outer, st->outer, size);
     points *= st->axis >= 0 ? (double)md_st_size(target->program, st->axis, size) : 1;
-    double per_thread = config->value[TURN] ? 4 : point.unroll;
+    /* Half of what moves is on its way out: loads of 32 KB an SM saturate, which one vector a thread is at full occupancy (H200: a copy reaches the rate
+     * of cudaMemcpy so; each doubling of the vectors costs a percent, as blocks end later). */
+    double per_thread = config->value[TURN] ? 4 : point.unroll, loads = MD_MAX(work.loads, 1);
     md_fa_cuda_load load = {.blocks = (double)g.launch[0].blocks, .threads = g.launch[0].block[0], .shared_bytes = g.launch[0].scratch_bytes,
-                            .registers = 24 + 4 * (int32_t)(per_thread * work.loads), .bytes = 16 * per_thread * MD_MAX(work.loads, 1)};
+                            .registers = 24 + 4 * (int32_t)(per_thread * loads), .bytes = 24 * per_thread * loads};
+    double rate = md_fa_cuda_rate(target->facts, &load) * (1 - 0.01 * log2(per_thread));
     out->memory_bytes = bytes * (1 + wasted_sectors(target, config, &work));
-    out->memory_rate = md_fa_cuda_rate(target->facts, &load) * (config->value[TURN] ? 0.9 : 1);
+    out->memory_rate = rate * (config->value[TURN] ? 0.9 : 1);
     out->ops = 2 * points * (work.operations + 2 * (work.loads + work.stores));
     out->ops_rate = 0.5;
     out->transcendental = points * work.transcendental;
@@ -102,9 +105,9 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
 const md_fa_family md_fa_cuda_pointwise = {
     .name = "pointwise",
     .device = MD_DEV_CUDA,
-    .n_fields = 6,
-    .field = {{"flat", 0, 2, {1, 0}}, {"strided", 1, 2, {0, 1}}, {"turn", 0, 2, {1, 0}}, {"unroll", 1, 4, {4, 2, 8, 1}},
-              {"threads", 256, 3, {256, 128, 512}}, {"stream", 0, 2, {0, 1}}},
+    .n_fields = 5,
+    .field = {{"flat", 0, 2, {1, 0}}, {"strided", 1, 2, {0, 1}}, {"turn", 0, 2, {1, 0}}, {"unroll", 1, 3, {1, 2, 4}},
+              {"threads", 256, 3, {256, 128, 512}}},
     .applies = applies,
     .legal = legal,
     .envelope = envelope,

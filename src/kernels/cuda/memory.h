@@ -69,7 +69,7 @@ MD_HALF(f16)
 /* ---- A vector as the memory holds it: 32-bit registers, or 16 bits for two u8. */
 template <int bytes> struct md_words {
     enum { N = (bytes + 3) / 4 };
-    uint32_t w[N];
+    alignas(bytes >= 16 ? 16 : bytes >= 8 ? 8 : 4) uint32_t w[N];
 };
 template <class S> struct md_raw : md_words<MD_VL * (int)sizeof(typename S::E)> {
     enum { BYTES = MD_VL * (int)sizeof(typename S::E), PIECE = BYTES < 16 ? BYTES : 16 };
