@@ -95,19 +95,19 @@ typedef enum warm_result { WARM_DONE, WARM_UNKNOWN, WARM_UNFIT, WARM_SAMPLE } wa
 static warm_result call_warm(md_status *status, md_ds_op *op, const md_ds_warm_call *call, md_stream stream)
 {
     md_ds_slots *slots = atomic_load_explicit(&op->slots, memory_order_acquire);
-    md_ds_word plan[MD_DS_PLAN_WORDS];
     if (!slots)
         return WARM_UNKNOWN;
-    if (op->report.host && atomic_load_explicit(&op->report.host->is_set, memory_order_relaxed))
+    md_ds_thread *thread = md_ds_thread_get(op->runtime);
+    if (!thread || (op->report.host && atomic_load_explicit(&op->report.host->is_set, memory_order_relaxed)))
         return WARM_UNFIT;
-    int32_t slot = md_ds_slots_find(plan, slots, &op->warm, call);
-    if (slot < 0)
+    md_ds_last *last = md_ds_slots_find(slots, thread, op, call);
+    if (!last)
         return WARM_UNKNOWN;
-    if (!md_ds_plan_fits(op, plan, call))
+    if (!md_ds_plan_fits(op, last->plan, call))
         return WARM_UNFIT;
-    if (!md_ds_slots_count(slots, slot, md_ds_shard(op->runtime)))
+    if (!md_ds_slots_count(last, thread))
         return WARM_SAMPLE;
-    *status = md_ds_plan_run(op, plan, call, stream);
+    *status = md_ds_plan_run(op, last->plan, call, stream);
     return WARM_DONE;
 }
 
@@ -129,7 +129,7 @@ static void make_warm(md_ds_op *op, const md_ds_warm_call *call, md_ds_record *r
     int32_t n = md_ds_plan_make(plan, op, call, record, bound);
     md_ds_slots *slots = n ? slots_of(op) : NULL;
     if (slots)
-        md_ds_slots_publish(slots, op, call->hash, plan, n, record);
+        md_ds_slots_publish(slots, op, md_ds_warm_hash(&op->warm, call), plan, n, record);
 }
 
 /* ---- The long way */

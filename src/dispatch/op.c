@@ -177,6 +177,7 @@ md_status md_ds_op_create(md_ds_op **out, md_ds_runtime *runtime, const char *fo
     if (!op)
         return md_fail_memory();
     op->runtime = runtime;
+    op->serial = atomic_fetch_add_explicit(&runtime->n_ops, 1, memory_order_relaxed) + 1;
     pthread_mutex_init(&op->lock_of_records, NULL);
     md_status s = make_op(op, formula, options);
     if (s != MD_OK) {

@@ -58,6 +58,7 @@ typedef struct md_ds_counters {
 
 typedef struct md_ds_op {
     md_ds_runtime *runtime;
+    uint64_t serial; /* no other op of the context ever has it */
     char name[64];
     md_strbuf printed; /* the formula, canonical */
     md_fx_formula *formula;

@@ -28,16 +28,17 @@ static bool write_param(md_kn_word *word, md_ds_plan_patch *patch, bool *is_patc
                         const md_kn_param *q, const md_kn_call *call)
 {
     *is_patched = true;
+    if (q->kind > MD_KN_COUNTERS) /* filled by the device, from a call's shape and pointers */
+        return false;
     switch ((md_kn_param_kind)q->kind) {
     case MD_KN_POINTER:
         if (op->warm.number[q->a] >= 0) {
             patch->kind = MD_DS_PATCH_DATA;
             patch->number = (uint8_t)op->warm.number[q->a];
-            word->i = 0;
             return true;
         }
         patch->kind = MD_DS_PATCH_MEMORY;
-        word->i = (int64_t)r->temp_offset[q->a];
+        patch->offset = (int64_t)r->temp_offset[q->a];
         return r->workspace_bytes > 0;
     case MD_KN_SCALAR:
         patch->kind = MD_DS_PATCH_SCALAR;
@@ -45,11 +46,11 @@ static bool write_param(md_kn_word *word, md_ds_plan_patch *patch, bool *is_patc
         return true;
     case MD_KN_WORKSPACE:
         patch->kind = MD_DS_PATCH_MEMORY;
-        word->i = (int64_t)workspace_offset + q->b;
+        patch->offset = (int64_t)workspace_offset + q->b;
         return r->workspace_bytes > 0;
     case MD_KN_COUNTERS:
         patch->kind = MD_DS_PATCH_COUNTERS;
-        word->i = (int64_t)q->b * MD_KN_COUNTER_UNIT;
+        patch->offset = (int64_t)q->b * MD_KN_COUNTER_UNIT;
         return true;
     case MD_KN_REPORT:
         patch->kind = MD_DS_PATCH_REPORT;
@@ -176,10 +177,10 @@ static void apply(md_kn_word *params, const md_ds_plan_patch *patch, uint32_t n,
             *w = s->call->scalar[patch[i].number];
             break;
         case MD_DS_PATCH_MEMORY:
-            w->p = s->memory + w->i;
+            w->p = s->memory + patch[i].offset;
             break;
         case MD_DS_PATCH_COUNTERS:
-            w->p = s->counters + w->i;
+            w->p = s->counters + patch[i].offset;
             break;
         case MD_DS_PATCH_REPORT:
             w->p = s->report;
@@ -205,7 +206,7 @@ static md_status launch_all(md_ds_op *op, md_ds_word *at, int32_t n_launches, co
         status = ops->launch(dev, stream, l->kernel, &l->geometry, params, (int32_t)l->n_params, NULL);
         if (ops->range_pop)
             ops->range_pop(dev);
-        at = (md_ds_word *)(params + l->n_params) + (l->n_patches + 1) / 2;
+        at = (md_ds_word *)(uintptr_t)(patch + l->n_patches);
     }
     if (ops->range_pop)
         ops->range_pop(dev);

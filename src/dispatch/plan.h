@@ -10,7 +10,7 @@
  *   span[n_tensors]      bytes from a tensor's first element to its end
  *   alias[n_tensors]     of an output: tensors that may be exactly it
  *   head                 md_ds_plan_head
- *   per launch: md_ds_plan_launch, then params[n_params], then the parts of the parameters that change (md_ds_plan_patch, two a word) */
+ *   per launch: md_ds_plan_launch, then params[n_params], then the parts of the parameters that change (md_ds_plan_patch) */
 typedef struct md_ds_plan_head {
     uint64_t memory_bytes; /* temporaries and workspace */
     uint16_t n_launches;
@@ -29,12 +29,13 @@ typedef struct md_ds_plan_patch {
     uint16_t word;
     uint8_t kind; /* md_ds_patch_kind */
     uint8_t number; /* of the tensor or scalar */
+    int64_t offset; /* into memory or counters */
 } md_ds_plan_patch;
 
 typedef enum md_ds_patch_kind {
     MD_DS_PATCH_DATA, /* the tensor's data */
     MD_DS_PATCH_SCALAR,
-    MD_DS_PATCH_MEMORY, /* the word holds an offset into the call's memory */
+    MD_DS_PATCH_MEMORY, /* into the call's memory */
     MD_DS_PATCH_COUNTERS, /* into the stream's counters */
     MD_DS_PATCH_REPORT
 } md_ds_patch_kind;
@@ -45,7 +46,7 @@ int32_t md_ds_plan_make(md_ds_word out[MD_DS_PLAN_WORDS], const md_ds_op *op, co
                         const md_ds_bound *bound);
 /** Whether the memory of the call's tensors overlaps in no way that the plan does not know. */
 bool md_ds_plan_fits(const md_ds_op *op, const md_ds_word plan[MD_DS_PLAN_WORDS], const md_ds_warm_call *call);
-/** Runs a plan, whose key is the call's; it is scratch afterwards. */
+/** Runs a plan, whose key is the call's; parameters are written in place, so it must be the thread's own. */
 md_status md_ds_plan_run(md_ds_op *op, md_ds_word plan[MD_DS_PLAN_WORDS], const md_ds_warm_call *call, md_stream stream);
 
 #endif

@@ -1,14 +1,24 @@
 #include "dispatch/runtime.h"
+#include "dispatch/slots.h"
 
 #include "base/status.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+/* A thread has ended: the next one takes its place. The place itself is the context's. */
+static void leave(void *user)
+{
+    md_ds_thread *t = user;
+    atomic_store_explicit(&t->is_idle, true, memory_order_release);
+}
+
 void md_ds_runtime_init(md_ds_runtime *runtime)
 {
     memset(runtime, 0, sizeof *runtime);
     pthread_mutex_init(&runtime->lock_of_blocks, NULL);
+    pthread_mutex_init(&runtime->lock_of_threads, NULL);
+    runtime->has_thread_key = pthread_key_create(&runtime->thread_key, leave) == 0;
     for (int32_t i = 0; i < MD_DS_STREAM_LOCKS; i++)
         pthread_mutex_init(&runtime->lock_of_streams[i], NULL);
 }
@@ -29,6 +39,14 @@ void md_ds_runtime_finish(md_ds_runtime *runtime)
         runtime->blocks = b->next;
         free_block(runtime, b);
     }
+    if (runtime->has_thread_key)
+        (void)pthread_key_delete(runtime->thread_key);
+    while (runtime->threads) {
+        md_ds_thread *t = runtime->threads;
+        runtime->threads = t->next;
+        free(t);
+    }
+    pthread_mutex_destroy(&runtime->lock_of_threads);
     pthread_mutex_destroy(&runtime->lock_of_blocks);
     for (int32_t i = 0; i < MD_DS_STREAM_LOCKS; i++)
         pthread_mutex_destroy(&runtime->lock_of_streams[i]);

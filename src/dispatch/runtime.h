@@ -27,7 +27,11 @@ typedef struct md_ds_runtime {
     void *alloc_user;
     pthread_mutex_t lock_of_blocks;
     md_ds_block *blocks; /* idle ones, most recently used first */
-    _Atomic uint32_t n_shards; /* threads that called so far */
+    pthread_mutex_t lock_of_threads;
+    struct md_ds_thread *threads; /* all that called, newest first; of threads that ended too */
+    pthread_key_t thread_key;
+    bool has_thread_key;
+    _Atomic uint64_t n_ops; /* made so far: their serial numbers */
 } md_ds_runtime;
 
 /** Whether calls return before the work is done, and the CPU cannot read the device's memory. */

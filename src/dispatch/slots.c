@@ -5,43 +5,42 @@
 
 /* A slot is written under the lock: its sequence number is odd meanwhile. A reader copies word by word and looks at the number before and
  * after; words are released and acquired one by one, so that a new word is never seen with an old number. */
-enum { WAYS = 2, SHARDS = 8, MOST_SLOTS = 16384, LONG_WAY_EVERY = 256, LINE = 64 };
+enum { WAYS = 4, CHUNK = 32, MOST_SLOTS = 16384, LONG_WAY_EVERY = 256 };
 
 typedef struct slot {
-    _Atomic uint64_t sequence; /* 0: never written; odd: being written */
-    _Atomic uint64_t hash; /* 0: empty */
-    _Atomic uint64_t n_words;
+    md_ds_counter count[MD_DS_SHARDS];
+    _Atomic uint64_t sequence; /* odd: being written */
+    _Atomic uint64_t n_words; /* 0: empty */
     _Atomic uint64_t word[MD_DS_PLAN_WORDS];
+    md_ds_record *record; /* held; NULL: empty. This and `place` are the writers' */
+    int32_t place; /* in the index */
 } slot;
 
-typedef struct counter { /* a line each: threads do not take turns */
-    _Alignas(LINE) _Atomic uint64_t n;
-    _Atomic uint64_t n_flushed; /* under the lock */
-} counter;
+typedef struct chunk {
+    slot slot[CHUNK];
+} chunk;
 
 struct md_ds_slots {
     pthread_mutex_t lock; /* of writers */
-    int32_t n; /* a power of two */
+    int32_t n_places; /* a power of two */
+    int32_t n_slots, n_used;
     uint32_t turn;
-    slot *slot;
-    counter (*count)[SHARDS];
-    md_ds_record **record; /* held by the slot; NULL: empty */
+    _Atomic uint64_t *index; /* upper half: of the hash; lower half: number of the slot plus 1, 0: free */
+    _Atomic(chunk *) chunk[MOST_SLOTS / CHUNK];
 };
 
-/* Memory that is never touched costs nothing: large tables come from the system as they are asked for. */
 md_ds_slots *md_ds_slots_create(int64_t max_records)
 {
     md_ds_slots *s = calloc(1, sizeof *s);
     if (!s)
         return NULL;
-    s->n = WAYS;
-    while (s->n < MOST_SLOTS && s->n * 2 <= max_records)
-        s->n *= 2;
-    s->slot = calloc((size_t)s->n, sizeof *s->slot);
-    s->count = calloc((size_t)s->n + 1, sizeof *s->count);
-    s->record = calloc((size_t)s->n, sizeof(md_ds_record *));
+    s->n_slots = (int32_t)(max_records < MOST_SLOTS ? max_records : MOST_SLOTS);
+    s->n_places = WAYS;
+    while (s->n_places < 2 * s->n_slots) /* half empty: few keys meet more than WAYS others */
+        s->n_places *= 2;
+    s->index = calloc((size_t)s->n_places, sizeof *s->index);
     pthread_mutex_init(&s->lock, NULL);
-    if (s->slot && s->count && s->record)
+    if (s->index)
         return s;
     md_ds_slots_destroy(s);
     return NULL;
@@ -51,123 +50,190 @@ void md_ds_slots_destroy(md_ds_slots *slots)
 {
     if (!slots)
         return;
+    for (int32_t i = 0; i < MOST_SLOTS / CHUNK; i++)
+        free(atomic_load_explicit(&slots->chunk[i], memory_order_relaxed));
     pthread_mutex_destroy(&slots->lock);
-    free(slots->slot);
-    free(slots->count);
-    free(slots->record);
+    free((void *)slots->index);
     free(slots);
 }
 
-/* The first line of the counters' memory is not aligned: one is left over. */
-static counter *counters_of(md_ds_slots *s, int32_t i)
+static slot *slot_at(md_ds_slots *s, int32_t number)
 {
-    uintptr_t first = ((uintptr_t)s->count + LINE - 1) & ~(uintptr_t)(LINE - 1);
-    return (counter *)first + (size_t)i * SHARDS;
+    return &atomic_load_explicit(&s->chunk[number / CHUNK], memory_order_acquire)->slot[number % CHUNK];
 }
 
-static bool has_key(const slot *x, const md_ds_warm *warm, const md_ds_warm_call *call)
-{
-    for (int32_t i = 0; i < warm->n_key; i++)
-        if (atomic_load_explicit(&x->word[i], memory_order_acquire) != (uint64_t)call->key[i])
-            return false;
-    return true;
-}
+/* ---- Readers */
 
-static bool copy_slot(md_ds_word *out, const slot *x, const md_ds_warm *warm, const md_ds_warm_call *call)
+static bool copy_slot(md_ds_last *out, const slot *x, const md_ds_warm *warm, const md_ds_warm_call *call)
 {
     uint64_t before = atomic_load_explicit(&x->sequence, memory_order_acquire);
-    if (before & 1 || atomic_load_explicit(&x->hash, memory_order_acquire) != call->hash || !has_key(x, warm, call))
-        return false;
     uint64_t n = atomic_load_explicit(&x->n_words, memory_order_acquire);
-    if (n > MD_DS_PLAN_WORDS)
+    if (before & 1 || n < (uint64_t)warm->n_key || n > MD_DS_PLAN_WORDS)
         return false;
+    for (int32_t i = 0; i < warm->n_key; i++) {
+        out->plan[i] = atomic_load_explicit(&x->word[i], memory_order_acquire);
+        if (out->plan[i] != (uint64_t)call->key[i])
+            return false;
+    }
     for (uint64_t i = (uint64_t)warm->n_key; i < n; i++)
-        out[i] = atomic_load_explicit(&x->word[i], memory_order_acquire);
+        out->plan[i] = atomic_load_explicit(&x->word[i], memory_order_acquire);
+    out->sequence_of = &x->sequence;
+    out->sequence = before;
     return atomic_load_explicit(&x->sequence, memory_order_relaxed) == before;
 }
 
-int32_t md_ds_slots_find(md_ds_word out[MD_DS_PLAN_WORDS], md_ds_slots *slots, const md_ds_warm *warm, const md_ds_warm_call *call)
+static bool find_slot(md_ds_last *out, md_ds_slots *s, const md_ds_thread *thread, const md_ds_warm *warm, const md_ds_warm_call *call)
 {
-    int32_t first = (int32_t)(call->hash & (uint64_t)(slots->n - 1)) & ~(WAYS - 1);
-    for (int32_t i = first; i < first + WAYS; i++)
-        if (copy_slot(out, &slots->slot[i], warm, call))
-            return i;
-    return -1;
+    uint64_t hash = md_ds_warm_hash(warm, call);
+    int32_t first = (int32_t)(hash & (uint64_t)(s->n_places - 1)) & ~(WAYS - 1);
+    for (int32_t i = first; i < first + WAYS; i++) {
+        uint64_t entry = atomic_load_explicit(&s->index[i], memory_order_acquire);
+        if (entry >> 32 != hash >> 32 || !(uint32_t)entry)
+            continue;
+        slot *x = slot_at(s, (int32_t)(uint32_t)entry - 1);
+        if (!copy_slot(out, x, warm, call))
+            continue;
+        out->counter = &x->count[thread->number < MD_DS_SHARDS ? thread->number : MD_DS_SHARDS - 1];
+        return true;
+    }
+    return false;
 }
 
-bool md_ds_slots_count(md_ds_slots *slots, int32_t i, uint32_t shard)
+static bool is_last(const md_ds_last *l, const md_ds_op *op, const md_ds_warm_call *call)
 {
-    counter *c = &counters_of(slots, i)[shard % SHARDS];
-    uint64_t n = atomic_load_explicit(&c->n, memory_order_relaxed);
-    if (n % LONG_WAY_EVERY == LONG_WAY_EVERY - 1) {
-        atomic_fetch_add_explicit(&c->n_flushed, 1, memory_order_relaxed); /* it is counted there */
-        atomic_fetch_add_explicit(&c->n, 1, memory_order_relaxed);
+    if (l->serial != op->serial || atomic_load_explicit(l->sequence_of, memory_order_relaxed) != l->sequence)
         return false;
+    uint64_t differs = 0;
+    for (int32_t i = 0; i < op->warm.n_key; i++)
+        differs |= l->plan[i] ^ (uint64_t)call->key[i];
+    return differs == 0;
+}
+
+md_ds_last *md_ds_slots_find(md_ds_slots *slots, md_ds_thread *thread, const md_ds_op *op, const md_ds_warm_call *call)
+{
+    md_ds_last *set = thread->last[op->serial % MD_DS_LAST_SETS];
+    for (int32_t i = 0; i < MD_DS_LAST_WAYS; i++)
+        if (is_last(&set[i], op, call))
+            return &set[i];
+    md_ds_last *l = &set[thread->turn++ % MD_DS_LAST_WAYS];
+    l->serial = 0;
+    if (!find_slot(l, slots, thread, &op->warm, call))
+        return NULL;
+    l->serial = op->serial;
+    return l;
+}
+
+static void add(_Atomic uint64_t *n, bool is_own)
+{
+    if (is_own) /* nobody else adds here */
+        atomic_store_explicit(n, atomic_load_explicit(n, memory_order_relaxed) + 1, memory_order_relaxed);
+    else
+        atomic_fetch_add_explicit(n, 1, memory_order_relaxed);
+}
+
+bool md_ds_slots_count(const md_ds_last *last, const md_ds_thread *thread)
+{
+    md_ds_counter *c = last->counter;
+    uint64_t n = atomic_load_explicit(&c->n, memory_order_relaxed);
+    bool is_short = n % LONG_WAY_EVERY != LONG_WAY_EVERY - 1;
+    if (!is_short)
+        atomic_fetch_add_explicit(&c->n_flushed, 1, memory_order_relaxed); /* it is counted there */
+    add(&c->n, thread->number < MD_DS_SHARDS - 1);
+    return is_short;
+}
+
+/* ---- Writers; the lock is held */
+
+static void flush_slot(slot *x)
+{
+    uint64_t sum = 0;
+    for (int32_t k = 0; k < MD_DS_SHARDS; k++) {
+        uint64_t n = atomic_load_explicit(&x->count[k].n, memory_order_relaxed);
+        sum += n - atomic_exchange_explicit(&x->count[k].n_flushed, n, memory_order_relaxed);
     }
-    atomic_fetch_add_explicit(&c->n, 1, memory_order_relaxed);
+    if (sum == 0 || !x->record)
+        return;
+    atomic_fetch_add_explicit(&x->record->calls, sum, memory_order_relaxed);
+    atomic_store_explicit(&x->record->is_hot, true, memory_order_relaxed);
+}
+
+static void clear_slot(md_ds_slots *s, md_ds_op *op, slot *x)
+{
+    if (!x->record)
+        return;
+    atomic_store_explicit(&s->index[x->place], 0, memory_order_release);
+    uint64_t sequence = atomic_load_explicit(&x->sequence, memory_order_relaxed);
+    atomic_store_explicit(&x->sequence, sequence + 1, memory_order_relaxed);
+    atomic_store_explicit(&x->n_words, 0, memory_order_release);
+    atomic_store_explicit(&x->sequence, sequence + 2, memory_order_release);
+    flush_slot(x);
+    md_ds_record_give_back(op, x->record);
+    x->record = NULL;
+}
+
+static bool has_chunk(md_ds_slots *s, int32_t number)
+{
+    _Atomic(chunk *) *at = &s->chunk[number / CHUNK];
+    if (atomic_load_explicit(at, memory_order_relaxed))
+        return true;
+    chunk *c = aligned_alloc(_Alignof(chunk), sizeof *c);
+    if (!c)
+        return false;
+    memset(c, 0, sizeof *c);
+    atomic_store_explicit(at, c, memory_order_release);
     return true;
 }
 
-/* The lock is held. */
-static void flush_slot(md_ds_slots *s, int32_t i)
+/* An empty slot: a new one, or that of the plan in the place, or anyone's in turn. -1 where memory is short. */
+static int32_t take_slot(md_ds_slots *s, md_ds_op *op, int32_t place)
 {
-    md_ds_record *r = s->record[i];
-    uint64_t sum = 0;
-    for (int32_t k = 0; k < SHARDS && r; k++) {
-        counter *c = &counters_of(s, i)[k];
-        uint64_t n = atomic_load_explicit(&c->n, memory_order_relaxed);
-        sum += n - atomic_exchange_explicit(&c->n_flushed, n, memory_order_relaxed);
-    }
-    if (sum == 0)
-        return;
-    atomic_fetch_add_explicit(&r->calls, sum, memory_order_relaxed);
-    atomic_store_explicit(&r->is_hot, true, memory_order_relaxed);
+    uint64_t entry = atomic_load_explicit(&s->index[place], memory_order_relaxed);
+    int32_t number = (int32_t)(uint32_t)entry - 1;
+    if (number < 0)
+        number = s->n_used < s->n_slots ? s->n_used : (int32_t)(s->turn++ % (uint32_t)s->n_slots);
+    if (!has_chunk(s, number))
+        return -1;
+    s->n_used += number == s->n_used;
+    clear_slot(s, op, slot_at(s, number));
+    return number;
 }
 
-/* The lock is held. */
-static void clear_slot(md_ds_slots *s, md_ds_op *op, int32_t i)
+static int32_t choose_place(md_ds_slots *s, uint64_t hash)
 {
-    slot *x = &s->slot[i];
-    if (!s->record[i])
-        return;
-    uint64_t sequence = atomic_load_explicit(&x->sequence, memory_order_relaxed);
-    atomic_store_explicit(&x->sequence, sequence + 1, memory_order_relaxed);
-    atomic_store_explicit(&x->hash, 0, memory_order_release);
-    atomic_store_explicit(&x->sequence, sequence + 2, memory_order_release);
-    flush_slot(s, i);
-    md_ds_record_give_back(op, s->record[i]);
-    s->record[i] = NULL;
-}
-
-/* The lock is held. Of one key there is one slot at most. */
-static int32_t choose_slot(md_ds_slots *s, uint64_t hash, const md_ds_record *record)
-{
-    int32_t first = (int32_t)(hash & (uint64_t)(s->n - 1)) & ~(WAYS - 1);
+    int32_t first = (int32_t)(hash & (uint64_t)(s->n_places - 1)) & ~(WAYS - 1);
     int32_t empty = -1;
     for (int32_t i = first; i < first + WAYS; i++) {
-        if (s->record[i] == record && atomic_load_explicit(&s->slot[i].hash, memory_order_relaxed) == hash)
-            return i;
-        if (!s->record[i])
+        uint64_t entry = atomic_load_explicit(&s->index[i], memory_order_relaxed);
+        if ((uint32_t)entry && entry >> 32 == hash >> 32)
+            return i; /* the same shape, published by another thread meanwhile */
+        if (!(uint32_t)entry)
             empty = i;
     }
     return empty >= 0 ? empty : first + (int32_t)(s->turn++ % WAYS);
 }
 
-void md_ds_slots_publish(md_ds_slots *slots, md_ds_op *op, uint64_t hash, const md_ds_word *plan, int32_t n_words, md_ds_record *record)
+static void write_slot(slot *x, const md_ds_word *plan, int32_t n_words)
 {
-    pthread_mutex_lock(&slots->lock);
-    int32_t i = choose_slot(slots, hash, record);
-    slot *x = &slots->slot[i];
-    clear_slot(slots, op, i);
     uint64_t sequence = atomic_load_explicit(&x->sequence, memory_order_relaxed);
     atomic_store_explicit(&x->sequence, sequence + 1, memory_order_relaxed);
     atomic_store_explicit(&x->n_words, (uint64_t)n_words, memory_order_release);
     for (int32_t k = 0; k < n_words; k++)
         atomic_store_explicit(&x->word[k], plan[k], memory_order_release);
-    atomic_store_explicit(&x->hash, hash, memory_order_release);
-    atomic_fetch_add_explicit(&record->users, 1, memory_order_relaxed);
-    slots->record[i] = record;
     atomic_store_explicit(&x->sequence, sequence + 2, memory_order_release);
+}
+
+void md_ds_slots_publish(md_ds_slots *slots, md_ds_op *op, uint64_t hash, const md_ds_word *plan, int32_t n_words, md_ds_record *record)
+{
+    pthread_mutex_lock(&slots->lock);
+    int32_t place = choose_place(slots, hash), number = take_slot(slots, op, place);
+    if (number >= 0) {
+        slot *x = slot_at(slots, number);
+        write_slot(x, plan, n_words);
+        atomic_fetch_add_explicit(&record->users, 1, memory_order_relaxed);
+        x->record = record;
+        x->place = place;
+        atomic_store_explicit(&slots->index[place], hash >> 32 << 32 | (uint64_t)(uint32_t)(number + 1), memory_order_release);
+    }
     pthread_mutex_unlock(&slots->lock);
 }
 
@@ -176,9 +242,8 @@ void md_ds_slots_flush(md_ds_slots *slots)
     if (!slots)
         return;
     pthread_mutex_lock(&slots->lock);
-    for (int32_t i = 0; i < slots->n; i++)
-        if (slots->record[i])
-            flush_slot(slots, i);
+    for (int32_t i = 0; i < slots->n_used; i++)
+        flush_slot(slot_at(slots, i));
     pthread_mutex_unlock(&slots->lock);
 }
 
@@ -188,18 +253,35 @@ bool md_ds_slots_drop(md_ds_slots *slots, md_ds_op *op)
     if (!slots)
         return false;
     pthread_mutex_lock(&slots->lock);
-    for (int32_t i = 0; i < slots->n; i++) {
-        had_some |= slots->record[i] != NULL;
-        clear_slot(slots, op, i);
+    for (int32_t i = 0; i < slots->n_used; i++) {
+        had_some |= slot_at(slots, i)->record != NULL;
+        clear_slot(slots, op, slot_at(slots, i));
     }
     pthread_mutex_unlock(&slots->lock);
     return had_some;
 }
 
-uint32_t md_ds_shard(md_ds_runtime *runtime)
+/* ---- Threads */
+
+md_ds_thread *md_ds_thread_get(md_ds_runtime *runtime)
 {
-    static _Thread_local uint32_t shard __attribute__((tls_model("initial-exec"))); /* 0: not asked yet */
-    if (!shard)
-        shard = atomic_fetch_add_explicit(&runtime->n_shards, 1, memory_order_relaxed) + 1;
-    return shard;
+    md_ds_thread *t = pthread_getspecific(runtime->thread_key);
+    if (t || !runtime->has_thread_key)
+        return t;
+    pthread_mutex_lock(&runtime->lock_of_threads);
+    for (t = runtime->threads; t && !atomic_load_explicit(&t->is_idle, memory_order_acquire); t = t->next)
+        ;
+    if (t) {
+        atomic_store_explicit(&t->is_idle, false, memory_order_relaxed);
+    } else if ((t = calloc(1, sizeof *t)) != NULL) {
+        t->number = runtime->threads ? runtime->threads->number + 1 : 0;
+        t->next = runtime->threads;
+        runtime->threads = t;
+    }
+    pthread_mutex_unlock(&runtime->lock_of_threads);
+    if (t && pthread_setspecific(runtime->thread_key, t) != 0) {
+        atomic_store_explicit(&t->is_idle, true, memory_order_release);
+        t = NULL;
+    }
+    return t;
 }

@@ -1,5 +1,7 @@
-/* The table of plans of an op: slots of plain words, each under a sequence lock, so that readers take no lock and write nothing but their own counters.
- * Its memory lives as long as the op. The records behind plans are held (not evicted) as long as they have a slot. */
+/* The plans of an op, found by the bytes of a call: slots of plain words, each under a sequence number, so that readers take no lock and write nothing
+ * but counters of their own. Slots live as long as the op. The record behind a plan is held (not evicted) as long as the slot is its.
+ *
+ * In front of them every thread keeps copies of the plans that it used last. */
 #ifndef MD_DISPATCH_SLOTS_H
 #define MD_DISPATCH_SLOTS_H
 
@@ -7,21 +9,46 @@
 
 typedef struct md_ds_slots md_ds_slots;
 
+typedef struct md_ds_counter { /* a line each: threads do not take turns */
+    _Alignas(64) _Atomic uint64_t n;
+    _Atomic uint64_t n_flushed; /* of them, added to the record or counted there */
+} md_ds_counter;
+
+/* A thread's own copy of a plan. */
+typedef struct md_ds_last {
+    uint64_t serial; /* of the op; 0: empty */
+    const _Atomic uint64_t *sequence_of; /* the slot's: the copy is good while it is what it was */
+    uint64_t sequence;
+    md_ds_counter *counter;
+    md_ds_word plan[MD_DS_PLAN_WORDS];
+} md_ds_last;
+
+enum { MD_DS_LAST_SETS = 8, MD_DS_LAST_WAYS = 4, MD_DS_SHARDS = 8 };
+
+/* What a thread has in a context; belongs to the context, and goes to another thread when this one ends. */
+typedef struct md_ds_thread {
+    struct md_ds_thread *next;
+    _Atomic bool is_idle;
+    int32_t number; /* those below MD_DS_SHARDS - 1 have counters of their own */
+    uint32_t turn;
+    md_ds_last last[MD_DS_LAST_SETS][MD_DS_LAST_WAYS];
+} md_ds_thread;
+
+/** The calling thread's; NULL where memory is short. */
+md_ds_thread *md_ds_thread_get(md_ds_runtime *runtime);
+
 /** NULL where memory is short: then there is no warm path. */
 md_ds_slots *md_ds_slots_create(int64_t max_records);
 void md_ds_slots_destroy(md_ds_slots *slots);
-/** Copies the plan of a key; -1 where there is none, else the slot. */
-int32_t md_ds_slots_find(md_ds_word out[MD_DS_PLAN_WORDS], md_ds_slots *slots, const md_ds_warm *warm, const md_ds_warm_call *call);
+/** The plan of a call among the thread's copies and, copied from there, in the slots; NULL where there is none. */
+md_ds_last *md_ds_slots_find(md_ds_slots *slots, md_ds_thread *thread, const md_ds_op *op, const md_ds_warm_call *call);
 /** Counts a call; false now and then: that call shall go the long way, where its time is taken. */
-bool md_ds_slots_count(md_ds_slots *slots, int32_t i, uint32_t shard);
+bool md_ds_slots_count(const md_ds_last *last, const md_ds_thread *thread);
 /** Puts a plan into a slot, which holds the record from then on. */
 void md_ds_slots_publish(md_ds_slots *slots, md_ds_op *op, uint64_t hash, const md_ds_word *plan, int32_t n_words, md_ds_record *record);
 /** Adds what was counted to the records. */
 void md_ds_slots_flush(md_ds_slots *slots);
 /** Empties all slots, so that their records can be evicted; false where there were none. */
 bool md_ds_slots_drop(md_ds_slots *slots, md_ds_op *op);
-
-/** The calling thread's number among those that call, for counters of its own. */
-uint32_t md_ds_shard(md_ds_runtime *runtime);
 
 #endif

@@ -80,7 +80,7 @@ bool md_ds_warm_take(md_ds_warm_call *out, const md_ds_warm *warm, const md_arg 
         if (args[i].kind != MD_ARG_TENSOR || !t || head_of(t) != a->head || !t->data || ((uintptr_t)t->data & (uintptr_t)(a->item - 1)))
             return false;
         out->data[a->slot] = t->data;
-        aligned |= (uint64_t)(((uintptr_t)t->data & 63) == 0) << a->slot;
+        aligned |= (uint64_t)(((uintptr_t)t->data & 63) == 0) << a->slot | (uint64_t)(((uintptr_t)t->data & 15) == 0) << (32 + a->slot);
         for (int32_t k = 0; k < a->rank; k++) {
             out->key[at + k] = t->size[k];
             out->key[at + a->rank + k] = t->stride[k];
@@ -88,10 +88,15 @@ bool md_ds_warm_take(md_ds_warm_call *out, const md_ds_warm *warm, const md_arg 
         at += 2 * a->rank;
     }
     out->key[at] = (int64_t)aligned;
-    uint64_t hash = 0;
-    for (int32_t k = 0; k <= at; k++) /* products with random odd numbers: no multiplication waits for another */
-        hash += ((uint64_t)out->key[k] + (warm->odd[k] >> 32)) * warm->odd[k];
-    hash = (hash ^ hash >> 32) * 0x94d049bb133111ebu;
-    out->hash = (hash ^ hash >> 29) | (uint64_t)1 << 63; /* 0 is an empty slot */
     return true;
+}
+
+/* Products with random odd numbers: no multiplication waits for another. */
+uint64_t md_ds_warm_hash(const md_ds_warm *warm, const md_ds_warm_call *call)
+{
+    uint64_t hash = 0;
+    for (int32_t k = 0; k < warm->n_key; k++)
+        hash += ((uint64_t)call->key[k] + (warm->odd[k] >> 32)) * warm->odd[k];
+    hash = (hash ^ hash >> 32) * 0x94d049bb133111ebu;
+    return (hash ^ hash >> 29) | (uint64_t)1 << 63;
 }

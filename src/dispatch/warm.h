@@ -27,14 +27,16 @@ typedef struct md_ds_warm {
 
 /* What is taken from the arguments of one call. */
 typedef struct md_ds_warm_call {
-    int64_t key[MD_DS_PLAN_KEY]; /* sizes and strides of all tensors, in order; then a bit for each that lies on a 64-byte boundary */
+    int64_t key[MD_DS_PLAN_KEY]; /* sizes and strides of all tensors, in order; then a bit for each that lies on a boundary of 64 bytes, and of 16 */
     char *data[MD_DS_PLAN_TENSORS];
     md_kn_word scalar[MD_DS_PLAN_SCALARS];
-    uint64_t hash;
 } md_ds_warm_call;
 
 void md_ds_warm_init(md_ds_warm *out, const md_fx_formula *formula);
 /** Takes the key, the data and the scalars. False where some argument is not plainly right: the long way says what is wrong. */
 bool md_ds_warm_take(md_ds_warm_call *out, const md_ds_warm *warm, const md_arg *args, int32_t n_args);
+
+/** Never 0. */
+uint64_t md_ds_warm_hash(const md_ds_warm *warm, const md_ds_warm_call *call);
 
 #endif
