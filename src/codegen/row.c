@@ -307,6 +307,8 @@ static void print_functions(md_cg_row_printer *rp)
     print_merge(rp);
     for (int32_t l = 0; rp->is_gpu && (rp->o->is_online || rp->stage->row.n_levels == 1) && l < rp->stage->row.n_levels; l++)
         md_cg_rp_rebase(rp, l);
+    if (rp->is_gpu && rp->o->is_online)
+        md_cg_rp_rescale(rp);
     print_derive(rp);
     (rp->is_gpu ? md_cg_rp_cuda_out : print_out)(rp);
     print_row_store(rp);

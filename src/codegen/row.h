@@ -36,6 +36,7 @@
  *   md_state                        count, r<k>, v<k>, e<k>: md_row derives from it (C++). md_merge(state, from), md_settle(state) as above where online
  *   md_rebase<l>(part, own, common) where online, or of one level: own's results of level l relative to lower levels of `common` (a state with count and those), to be
  *                                   combined as parts; md_accept<l>(common, part). Cheaper than merging states where many threads do it together
+ *   md_rescale(row, own)            where online: what k<k> made with own's shifts count with the row's, for md_out
  *   md_lead(X p, x<a>)              elements from there to the next vector boundary of the tensor that sets the vectors' places: the narrowest that a row has of its own
  *   MD_COLUMNS(p)                   MD_LANES(p) of the host
  *   MD_ROWS(p), MD_ROW_AT(p, row)   rows, or what stands for them in columns; declares the x<id> of one
@@ -74,6 +75,7 @@ typedef struct md_cg_derived {
 typedef struct md_cg_kept {
     const md_fx_node *node;
     int32_t first, last;
+    int32_t shift; /* online on a GPU: the reduction that it is relative to (exp(a - shift)); stores scale it to the row's. -1: none */
 } md_cg_kept;
 
 /* A load along the axis that a GPU's threads fetch in front of what uses it. */

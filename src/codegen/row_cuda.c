@@ -149,7 +149,10 @@ static void bind_elements(md_cg_row_printer *rp, md_strbuf *out, int32_t pass)
         const md_cg_kept *k = &rp->plan.kept[i];
         if (k->first >= pass || k->last < pass)
             continue;
-        snprintf(name, sizeof name, "elem->k%" PRId32, i);
+        if (k->shift >= 0 && pass == rp->stage->row.n_levels)
+            snprintf(name, sizeof name, "(elem->k%" PRId32 " * row->w%" PRId32 ")", i, i);
+        else
+            snprintf(name, sizeof name, "elem->k%" PRId32, i);
         md_cg_bind(rp->cg, k->node, name, false);
     }
 }

@@ -208,6 +208,19 @@ static int32_t first_pass_of(const planner *p, const md_fx_node *node)
     return -1;
 }
 
+/* The reduction that a kept value is relative to, so that it can be scaled to another one: exp(a - max). -1. */
+static int32_t shift_of(const planner *p, const md_fx_node *node)
+{
+    const md_st_row *row = &p->stage->row;
+    const md_fx_node *below = node->kind == MD_FX_OP && node->op == MD_FX_EXP ? node->arg[0] : NULL;
+    if (!below || below->kind != MD_FX_OP || below->op != MD_FX_SUB || below->arg[1]->kind != MD_FX_REF || below->arg[1]->type != node->type)
+        return -1;
+    for (int32_t i = 0; i < row->n_reductions; i++)
+        if (row->reduction[i].merge == MD_ST_MERGE_RESCALED && row->reduction[i].shift == below->arg[1]->id)
+            return below->arg[1]->id;
+    return -1;
+}
+
 static bool keep_maximal(planner *p, const md_fx_node *node, bool in_arm)
 {
     md_cg_row_plan *plan = p->plan;
@@ -220,10 +233,12 @@ static bool keep_maximal(planner *p, const md_fx_node *node, bool in_arm)
             plan->kept[i].last = p->pass;
             return false;
         }
-    int32_t first = first_pass_of(p, node);
+    int32_t first = first_pass_of(p, node), shift = p->options->is_online ? shift_of(p, node) : -1;
+    if (p->options->is_online && shift < 0)
+        return true; /* chunks have results of their own, which others cannot use */
     if (first < 0 || plan->n_kept == MD_CG_MAX_KEPT)
         return true;
-    plan->kept[plan->n_kept++] = (md_cg_kept){.node = node, .first = first, .last = p->pass};
+    plan->kept[plan->n_kept++] = (md_cg_kept){.node = node, .first = first, .last = p->pass, .shift = shift};
     return false;
 }
 

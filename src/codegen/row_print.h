@@ -41,5 +41,6 @@ void md_cg_rp_cuda_level(md_cg_row_printer *rp, int32_t level);
 void md_cg_rp_cuda_out(md_cg_row_printer *rp);
 /* ---- row_rebase.c */
 void md_cg_rp_rebase(md_cg_row_printer *rp, int32_t level);
+void md_cg_rp_rescale(md_cg_row_printer *rp);
 
 #endif

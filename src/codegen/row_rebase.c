@@ -34,3 +34,21 @@ void md_cg_rp_rebase(md_cg_row_printer *rp, int32_t l)
     md_cg_rp_each(rp, out, l, md_cg_red_accept);
     md_strbuf_add(out, "}\n");
 }
+
+/* What is kept of a chunk, and relative to its shift, is scaled to the row's when it is stored. */
+void md_cg_rp_rescale(md_cg_row_printer *rp)
+{
+    md_strbuf *out = &rp->text;
+    md_strbuf_add(out, "MD_INLINE void md_rescale(md_row *row, const md_state *own)\n{\n(void)row;\n(void)own;\n");
+    for (int32_t i = 0; i < rp->plan.n_kept; i++) {
+        const md_cg_kept *k = &rp->plan.kept[i];
+        if (k->shift < 0)
+            continue;
+        md_strbuf_printf(&rp->fields, "%s w%" PRId32 ";\n", md_cg_lane_type(k->node->type), i);
+        md_strbuf_printf(out, "row->w%" PRId32 " = ", i);
+        md_strbuf_printf(out, rp->o->is_column ? "md_weight_%s(own->r%" PRId32 ", row->r%" PRId32 ")" : "md_splat(md_weight_%s(own->r%" PRId32 ", row->r%" PRId32 "))",
+                         md_cg_suffix(k->node->type, !rp->o->is_column), k->shift, k->shift);
+        md_strbuf_add(out, ";\n");
+    }
+    md_strbuf_add(out, "}\n");
+}

@@ -30,7 +30,8 @@ static bool is_online(const md_fa_target *target)
 static md_cg_row_options options_of(const md_fa_target *target, const md_fa_config *config)
 {
     return (md_cg_row_options){.program = target->program, .stage = target->stage, .dialect = MD_DEV_CUDA,
-                               .access = config->value[ACCESS] == MD_FA_CUDA_STRIDED ? MD_CG_STRIDED : MD_CG_UNIT, .is_online = is_online(target)};
+                               .access = config->value[ACCESS] == MD_FA_CUDA_STRIDED ? MD_CG_STRIDED : MD_CG_UNIT, .is_online = is_online(target),
+                               .keep_points = config->value[KEEP] == 2 ? md_fa_cuda_width(target->program, target->stage) : 0};
 }
 
 static int64_t elements(const md_fa_target *target, const md_fa_config *config)
@@ -53,6 +54,10 @@ static void count_registers(int32_t *all, int32_t *late, const md_fa_target *tar
         bool is_late = load->is_shared && !(load->passes & ((UINT32_C(1) << row->n_levels) - 1));
         *(is_late ? late : all) += MD_MAX(n, 1);
     }
+    int32_t kept = 0; /* in the place of what they are made from */
+    for (int32_t i = 0; i < plan.n_kept; i++)
+        kept += width * (plan.kept[i].node->type == MD_F64 ? 2 : 1);
+    *all = MD_MAX(*all, kept);
 }
 
 /* Of a thread, about: what it holds, and what it works with. */
@@ -134,6 +139,8 @@ static bool is_keep_legal(const md_fa_target *target, const md_fa_config *config
     const md_st_row *row = &stage_of(target)->row;
     if (!row->has_elements && (row->n_levels == 1 || row->is_online))
         return false;
+    if (config->value[KEEP] == 2 && !md_fa_cuda_row_can_keep(target))
+        return false;
     return md_st_size(target->program, stage_of(target)->axis, size) <= elements(target, config) * most_of(target, config);
 }
 
@@ -197,7 +204,7 @@ static void print_defines(md_strbuf *out, const md_fa_target *target, const md_f
                   {"ALIGNED", config->value[ACCESS] == MD_FA_CUDA_ALIGNED}, {"VIA", config->value[VIA]},
                   {"THREADS", config->value[THREADS]}, {"VECTORS", config->value[VECTORS]}, {"PER_SM", config->value[PER_SM]},
                   {"BLOCKS", config->value[BLOCKS]},
-                  {"KEEP", config->value[KEEP]}, {"EARLY", is_early}};
+                  {"KEEP", config->value[KEEP] > 0}, {"EARLY", is_early}};
     for (int32_t i = 0; i < MD_COUNT(define); i++)
         md_strbuf_printf(out, "#define MD_%s %" PRId32 "\n", define[i].name, define[i].value);
 }
@@ -276,7 +283,7 @@ const md_fa_family md_fa_cuda_row_split = {
               {"vecs", 4, 4, {4, 2, 8, 16}},
               {"persm", 1, 3, {1, 2, 4}},
               {"blocks", 32, 6, {32, 128, 2, 4, 8, 16}},
-              {"keep", 0, 2, {0, 1}},
+              {"keep", 0, 3, {0, 1, 2}},
               {"access", MD_FA_CUDA_ANY, 3, {MD_FA_CUDA_ALIGNED, MD_FA_CUDA_ANY, MD_FA_CUDA_STRIDED}}},
     .applies = applies,
     .legal = legal,

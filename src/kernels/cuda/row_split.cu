@@ -365,8 +365,10 @@ MD_INLINE void md_one_row(int64_t number, const md_params *p, md_slice &s)
     md_cut(s, (md_pos)MD_COUNT(p), MD_ALIGNED ? 0 : (md_pos)md_lead(MD_X p, 0));
     md_reduce(MD_X p, row, held, s);
 #if MD_ONLINE
+    const md_state own = row;
     if (MD_COUNT(p) > 0 && md_blocks() > 1)
         md_mix_blocks(row, p, s, (md_pos)MD_COUNT(p));
+    md_rescale(&row, &own);
     row.count = (md_pos)MD_COUNT(p);
     if (row.count > 0)
         md_settle(&row);
