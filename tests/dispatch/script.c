@@ -63,7 +63,7 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
     (void)shape;
     memset(out, 0, sizeof *out);
     out->launch[0] = (md_kn_geometry){.blocks = 1, .grain = 1};
-    out->workspace_bytes = 128;
+    out->workspace_bytes = script_now.is_text && !script_now.with_memory ? 0 : 128;
 }
 
 static void store_mark(const md_kn_call *call, int32_t tensor, float mark)
@@ -140,9 +140,16 @@ static md_status emit(md_kn_source *out, const script_row *row, md_kn_host_funct
     if (row->cannot_emit)
         return md_fail(MD_UNSUPPORTED, "scripted: cannot be written");
     out->n_launches = 1;
-    out->launch[0].code = row->cannot_compile ? MD_KN_TEXT : MD_KN_FUNCTION;
+    out->launch[0].code = row->cannot_compile || script_now.is_text ? MD_KN_TEXT : MD_KN_FUNCTION;
     out->launch[0].function = function;
     snprintf(out->launch[0].entry, sizeof out->launch[0].entry, "scripted");
+    if (script_now.is_text) {
+        static const md_kn_param list[] = {{MD_KN_POINTER, 0, 0, 0}, {MD_KN_POINTER, 1, 0, 0}, {MD_KN_SIZE, 0, 0, 0},
+                                           {MD_KN_STRIDE, 1, 0, 0}, {MD_KN_SCALAR, 0, 0, 1}, {MD_KN_WORKSPACE, 0, 64, 0}};
+        out->launch[0].n_params = script_now.with_memory ? 6 : 5;
+        memcpy(out->launch[0].param, list, sizeof list);
+        md_strbuf_printf(&out->launch[0].text, "COPY %d w%d\n", 10 * f + config->value[0], config->value[1]);
+    }
     if (row->cannot_compile)
         md_strbuf_printf(&out->launch[0].text, "FAIL_COMPILE %d %d %d\n", f, config->value[0], config->value[1]);
     return out->launch[0].text.failed ? md_fail_memory() : MD_OK;

@@ -28,6 +28,8 @@ typedef struct script_row {
 typedef struct script {
     script_row row[SCRIPT_FAMILIES][SCRIPT_V];
     bool applies[SCRIPT_FAMILIES];
+    bool is_text; /* kernels are texts "COPY <mark>" for on_launch, with the parameters Y, X, n, stride of X, a: Y[n] = X[n] * a; and, with_memory, work */
+    bool with_memory;
     bool ranges; /* config number c = 12 v + w of a family is legal, and correct, for 100 (c + 1) <= size < 100 (c + 2) only */
 } script;
 extern script script_now;

@@ -11,6 +11,7 @@ typedef struct fake_kernel {
     md_kn_host_function function;
     int32_t slow_us;
     bool fails;
+    char text[64]; /* its beginning */
 } fake_kernel;
 
 static md_status fake_alloc(void **out, md_dev *dev, size_t n_bytes)
@@ -78,6 +79,7 @@ static md_status fake_load(md_dev_kernel **out, md_dev *dev, const void *binary,
     fake_kernel *kernel = calloc(1, sizeof *kernel);
     if (!kernel)
         return md_fail_memory();
+    snprintf(kernel->text, sizeof kernel->text, "%s", text);
     const char *slow = strstr(text, "SLOW_US=");
     kernel->slow_us = slow ? atoi(slow + strlen("SLOW_US=")) : 0;
     kernel->fails = strstr(text, "FAIL_LAUNCH") != NULL;
@@ -98,8 +100,7 @@ static md_status fake_launch(md_dev *dev, md_stream stream, const md_dev_kernel 
 {
     (void)stream;
     (void)geometry;
-    (void)params;
-    (void)n;
+    const fake_device *fake = (const fake_device *)dev;
     const fake_kernel *k = (const fake_kernel *)kernel;
     atomic_fetch_add(&((fake_device *)dev)->n_launched, 1);
     if (k->fails)
@@ -107,6 +108,8 @@ static md_status fake_launch(md_dev *dev, md_stream stream, const md_dev_kernel 
     uint64_t end = md_clock_ns() + (uint64_t)k->slow_us * 1000;
     while (k->slow_us && md_clock_ns() < end)
         ;
+    if (!k->function && fake->on_launch)
+        fake->on_launch(k->text, params, n);
     return k->function ? k->function(call) : MD_OK;
 }
 
