@@ -184,6 +184,19 @@ static void print_out(writer *w)
     md_strbuf_add(&w->expr, "}\n");
 }
 
+static void print_ahead(writer *w)
+{
+    md_strbuf body = {0}, value = {0};
+    md_cg_begin(w->cg, &body);
+    md_cg_print_lead(w->cg, &w->stage->store[0], &value);
+    md_strbuf_add(&w->expr, "MD_INLINE int64_t md_ahead(const md_params *p, md_at at)\n{\nat.lane = 0;\n");
+    print_names(w);
+    md_strbuf_printf(&w->expr, "%sreturn %s;\n}\n", md_strbuf_text(&body), md_strbuf_text(&value));
+    w->expr.failed |= body.failed || value.failed;
+    md_strbuf_finish(&body);
+    md_strbuf_finish(&value);
+}
+
 static void print_all(writer *w)
 {
     int32_t lanes[MD_MAX_RANK * 2 + 1], n = 0;
@@ -195,6 +208,7 @@ static void print_all(writer *w)
     md_fa_cuda_print_count(&w->expr, "md_lanes", w->program, n, lanes);
     md_fa_cuda_print_aligned(&w->expr, w->program, w->vectors, w->n_flat);
     print_indices(w);
+    print_ahead(w);
     print_fetch(w);
     print_out(w);
 }

@@ -164,12 +164,33 @@ template <class S, class N> MD_INLINE md_raw<S> md_get_each(const typename S::E 
     }
     return r;
 }
+/* A vector inside a row, at any multiple of its elements' size: the aligned 16 bytes that it has a part in, shifted. */
+template <class S> MD_INLINE md_raw<S> md_get_askew(const void *p)
+{
+    enum { N = md_raw<S>::N };
+    const int s = (int)((uintptr_t)p & 15), k = s / 4;
+    const char *from = (const char *)((uintptr_t)p & ~(uintptr_t)15);
+    uint32_t w[N + 4];
+    md_raw<S> r;
+    MD_FOR_STEP (i, N + 4, 4)
+        md_get_piece(w + i, from + 4 * i, 16);
+    MD_FOR (i, N + 2)
+        w[i] = k & 2 ? w[i + 2] : w[i];
+    MD_FOR (i, N + 1)
+        w[i] = k & 1 ? w[i + 1] : w[i];
+    MD_FOR (i, N)
+        r.w[i] = __funnelshift_r(w[i], w[i + 1], s % 4 * 8);
+    return r;
+}
 /* Promised: the address is one that the envelope speaks of, not one shifted along the last axis. */
 template <class S, class N> MD_INLINE md_raw<S> md_fetch_unit(const void *t, int64_t o, N n, bool promised)
 {
     const typename S::E *p = (const typename S::E *)t + o;
     if (md_has_all(n) && md_is_aligned<S>(p, n, promised))
         return md_get_whole<S>(p);
+    if constexpr (md_raw<S>::BYTES >= 16)
+        if (md_is_inner(n) && (uintptr_t)p % sizeof(typename S::E) == 0)
+            return md_get_askew<S>(p);
     return md_get_each<S>(p, 1, n);
 }
 template <class S, class N> MD_INLINE md_raw<S> md_fetch_masked(const void *t, int64_t o, int64_t s, N n, md_b m)
@@ -235,12 +256,28 @@ template <class S, class N> MD_INLINE void md_put_each(typename S::E *p, int64_t
         if (md_has(n, l))
             p[l * step] = md_get(r, l);
 }
+/* 16-bit elements at any address that is even: words, and a half at either end. */
+template <class S> MD_INLINE void md_put_halves(char *p, const md_raw<S> &r)
+{
+    enum { N = md_raw<S>::N };
+    if ((uintptr_t)p % 4 == 0) {
+        MD_FOR (i, N)
+            *(uint32_t *)(p + 4 * i) = r.w[i];
+        return;
+    }
+    *(uint16_t *)p = (uint16_t)r.w[0];
+    MD_FOR (i, N - 1)
+        *(uint32_t *)(p + 2 + 4 * i) = __funnelshift_r(r.w[i], r.w[i + 1], 16);
+    *(uint16_t *)(p + 4 * N - 2) = (uint16_t)(r.w[N - 1] >> 16);
+}
 template <class S, class N> MD_INLINE void md_store_unit(void *t, int64_t o, typename S::V v, N n, bool promised, bool streams)
 {
     typename S::E *p = (typename S::E *)t + o;
     const md_raw<S> r = md_pack<S>(v);
     if (md_has_all(n) && md_is_aligned<S>(p, n, promised))
         md_put_whole<S>(p, r, streams);
+    else if (sizeof(typename S::E) == 2 && md_has_all(n) && (uintptr_t)p % 2 == 0)
+        md_put_halves<S>((char *)p, r);
     else
         md_put_each<S>(p, 1, r, n);
 }

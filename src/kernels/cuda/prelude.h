@@ -97,7 +97,10 @@ MD_INLINE md_b md_iota_b() { md_b r; MD_LANES(l) } /* plain int32 */
 /* ---- Which lanes of a vector are there: all, a compile-time fact; all, and vectors are aligned; or lo .. hi-1. Text hands them on as md_n. */
 struct md_full {};
 struct md_whole {};
-struct md_span { int lo, hi; };
+struct md_span {
+    int lo, hi;
+    int is_inner; /* the vectors before and after belong to the row as well, so that what shares 16 aligned bytes with this one may be read */
+};
 /* In front of functions that take `md_n_t md_n`. */
 #define MD_N_DECL template <class md_n_t>
 MD_INLINE constexpr bool md_has(md_full, int) { return true; }
@@ -105,11 +108,14 @@ MD_INLINE constexpr bool md_has(md_whole, int) { return true; }
 MD_INLINE constexpr bool md_is_sure(md_full) { return false; }
 MD_INLINE constexpr bool md_is_sure(md_whole) { return true; }
 MD_INLINE constexpr bool md_is_sure(md_span) { return false; }
+MD_INLINE constexpr bool md_is_inner(md_full) { return false; }
+MD_INLINE constexpr bool md_is_inner(md_whole) { return false; }
+MD_INLINE bool md_is_inner(md_span n) { return n.is_inner != 0; }
 MD_INLINE bool md_has(md_span n, int l) { return l >= n.lo && l < n.hi; }
 MD_INLINE constexpr bool md_has_all(md_full) { return true; }
 MD_INLINE constexpr bool md_has_all(md_whole) { return true; }
 MD_INLINE bool md_has_all(md_span n) { return n.lo <= 0 && n.hi >= MD_VL; }
-MD_INLINE md_span md_when(int c, md_whole) { md_span r = {0, c ? MD_VL : 0}; return r; }
+MD_INLINE md_span md_when(int c, md_whole) { md_span r = {0, c ? MD_VL : 0, 0}; return r; }
 /* All or none, known at run time: the compiler sees that where it is not all there is nothing to do. */
 struct md_maybe { int all; };
 MD_INLINE constexpr bool md_is_sure(md_maybe) { return false; }
@@ -117,12 +123,13 @@ MD_INLINE bool md_has(md_maybe n, int) { return n.all != 0; }
 MD_INLINE bool md_has_all(md_maybe n) { return n.all != 0; }
 MD_INLINE md_maybe md_when(int c, md_full) { md_maybe r = {c}; return r; }
 MD_INLINE md_maybe md_when(int c, md_maybe n) { md_maybe r = {c ? n.all : 0}; return r; }
-MD_INLINE md_span md_when(int c, md_span n) { md_span r = {n.lo, c ? n.hi : 0}; return r; }
+MD_INLINE md_span md_when(int c, md_span n) { md_span r = {n.lo, c ? n.hi : 0, n.is_inner}; return r; }
 MD_N_DECL MD_INLINE md_b md_head_b(md_n_t n) { md_b r; MD_LANES(md_has(n, l) ? -1 : 0) }
 /* The part of a vector at x that lies in 0 .. count-1. */
 template <class P> MD_INLINE md_span md_clip(P x, P count)
 {
-    md_span r = {x < 0 ? (int)-x : 0, count - x < MD_VL ? (count - x < 0 ? 0 : (int)(count - x)) : MD_VL};
+    const int n = x < 0 && x <= -MD_VL ? 0 : count - x < 2 * MD_VL ? (count - x < 0 ? 0 : (int)(count - x)) : 2 * MD_VL;
+    md_span r = {x < 0 ? (int)-x : 0, n < MD_VL ? n : MD_VL, x >= MD_VL && n == 2 * MD_VL};
     return r;
 }
 

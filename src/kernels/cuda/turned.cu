@@ -39,7 +39,7 @@ template <class S> MD_INLINE md_raw<S> md_tile_get(const uint32_t *tile, int row
 MD_INLINE md_whole md_limit(md_whole n, int64_t, int64_t, bool) { return n; }
 MD_INLINE md_span md_limit(md_span, int64_t x, int64_t count, bool is_there)
 {
-    return md_clip<int64_t>(0, is_there ? count - x : 0);
+    return md_clip<int64_t>(x, is_there ? count : 0);
 }
 MD_INLINE constexpr bool md_has_some(md_whole) { return true; }
 MD_INLINE bool md_has_some(md_span n) { return n.hi > n.lo; }
