@@ -14,7 +14,7 @@
 enum { VIA, THREADS, VECTORS, PER_SM, BLOCKS, KEEP, ACCESS };
 enum { VIA_GRID, VIA_CLUSTER, VIA_TICKET };
 /* The layout of the counters is that of kernels/cuda/exchange.h: so many blocks in all groups of one size. */
-enum { MOST_BLOCKS = 512, MOST_STATE_BYTES = 64, OTHER_REGISTERS = 34, LATE_VECTORS = 2, MOST_ROWS_OF_GRID = 65535 };
+enum { MOST_BLOCKS = 512, MOST_STATE_BYTES = 64, OTHER_REGISTERS = 34, LATE_VECTORS = 2, MOST_ROWS_OF_GRID = 65535, SHORT_ROW = 4096 };
 
 static const md_st_stage *stage_of(const md_fa_target *target)
 {
@@ -149,6 +149,8 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     const int32_t *v = config->value;
     const md_st_row *row = &stage_of(target)->row;
     bool is_single = !row->has_elements && (row->n_levels == 1 || row->is_online);
+    if (md_st_size(target->program, stage_of(target)->axis, size) < SHORT_ROW) /* other families' */
+        return false;
     if (v[ACCESS] != MD_FA_CUDA_STRIDED && (v[ACCESS] == MD_FA_CUDA_ALIGNED) != md_fa_cuda_row_is_aligned(target, size))
         return false;
     if (registers_of(target, config, false) > register_limit(target, config))
