@@ -76,6 +76,22 @@ class Choice(c.Structure):
                 ("runner_up", c.c_char_p * 8), ("margin", c.c_double * 8)]
 
 
+def load():
+    """The library. Its CUDA runtime has thread-local data that glibc may refuse to a library loaded late: then this process starts again with
+    it loaded from the start."""
+    path = os.path.abspath(os.environ.get("MD_LIB", os.path.join(here, "..", "build", "src", "libmultidispatch.so")))
+    again = os.environ.get("LD_PRELOAD") == path
+    if again:
+        del os.environ["LD_PRELOAD"] # not for children
+    try:
+        return c.CDLL(path)
+    except OSError as e:
+        if again or "static TLS" not in str(e):
+            raise
+    os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, "LD_PRELOAD": path})
+
+
+LOADED = load()
 WRITE = c.CFUNCTYPE(c.c_int, c.c_void_p, c.c_void_p, c.c_size_t)
 
 
@@ -87,8 +103,7 @@ class Library:
     """One context. Lives as long as the process: ops are never destroyed, since graphs may hold their kernels."""
 
     def __init__(self, device=None):
-        path = os.environ.get("MD_LIB", os.path.join(here, "..", "build", "src", "libmultidispatch.so"))
-        self.lib = c.CDLL(path)
+        self.lib = LOADED
         self.lib.md_last_error.restype = c.c_char_p
         self.lib.md_op_variant.restype = c.c_char_p
         self.lib.md_op_variant.argtypes = [c.c_void_p, c.c_int32, c.c_int32]
