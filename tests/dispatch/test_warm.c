@@ -4,6 +4,7 @@
 #include "dispatch/slots.h"
 #include "support/check.h"
 
+#include <pthread.h>
 
 static script_world world;
 static _Atomic int64_t n_launched;
