@@ -68,7 +68,6 @@ static md_status launch_empty(md_dev_cuda *dev, const md_dev_cuda_kernel *k)
         .blocks = 1,
         .grid = {MD_MAX(k->facts.cluster, 1), 1, 1},
         .block = {1, 1, 1}, /* how a kernel tells: sizes may be constants of its text */
-        .scratch_bytes = dev->base.facts.shared_per_block - k->facts.shared_bytes, /* what it touches before it sees that there is no work */
     };
     MD_CUDA_TRY(dev, md_dev_cuda_start(dev->inner, k, &g, zeros), "launching kernel '%.40s' with empty work", k->facts.kernel);
     MD_CUDA_TRY(dev, cudaStreamSynchronize(dev->inner), "running kernel '%.40s' with empty work", k->facts.kernel);
