@@ -39,7 +39,7 @@ typedef struct md_ds_record {
     void *key; /* bytes of the shape key */
     size_t key_bytes;
     _Atomic int32_t users; /* calls and launches that hold it */
-    _Atomic bool is_hot; /* used since the eviction hand passed */
+    _Atomic int32_t is_hot; /* used since the eviction hand passed */
     bool is_loose; /* in no table, since all places were held or memory was short: its one user frees it by giving it back */
     bool by_reference;
     size_t workspace_bytes;
