@@ -25,11 +25,10 @@ MD_LEVELS(MD_MIXES)
 /* Whether only one block of a group gets the row's results: nothing is stored along the row, and there is one exchange. */
 #define MD_IS_ONE_KNOWING (MD_VIA != MD_VIA_CLUSTER && !MD_HAS_ELEMENTS && (MD_ONLINE || MD_N_LEVELS == 1))
 
-/* What a thread has of a row. */
+/* What a thread has of a row: of every gridDim.x * MD_THREADS whole vectors one. Little arithmetic, since nothing can be loaded before. */
 struct md_slice {
     md_pos at; /* position of its first vector */
-    md_pos left; /* whole vectors of the slice from that one on: it has every MD_THREADSth of them */
-    md_pos count; /* elements of the slice */
+    md_pos left; /* whole vectors of the row from that one on */
     md_pos edge_at;
     md_span edge;
     uint32_t turn; /* exchanges so far */
@@ -38,34 +37,38 @@ struct md_slice {
 };
 MD_INLINE int md_block() { return (int)blockIdx.x; }
 MD_INLINE int md_blocks() { return (int)gridDim.x; }
-MD_INLINE bool md_has_vector(const md_slice &s, md_pos i) { return i * MD_THREADS < s.left; }
-MD_INLINE md_pos md_vector_at(const md_slice &s, md_pos i) { return s.at + i * (MD_THREADS * MD_VL); }
+MD_INLINE md_pos md_lot_of_threads() { return md_blocks() * MD_THREADS; }
+MD_INLINE bool md_has_vector(const md_slice &s, md_pos i) { return i * md_lot_of_threads() < s.left; }
+MD_INLINE md_pos md_vector_at(const md_slice &s, md_pos i) { return s.at + i * md_lot_of_threads() * MD_VL; }
 MD_INLINE bool md_has_edge(const md_slice &s) { return s.edge.hi > 0; }
+MD_INLINE md_pos md_whole(md_pos n, md_pos lead) { return (md_pos)((uint32_t)(n - lead) / MD_VL); }
 
 /* `lead` elements stand in front of the first whole vector. */
 MD_INLINE void md_cut(md_slice &s, md_pos n, md_pos lead)
 {
-    const md_pos t = (md_pos)threadIdx.x, b = md_block(), blocks = md_blocks();
-    lead = lead < n ? lead : n;
-    const md_pos whole = (n - lead) / MD_VL, tail = n - lead - whole * MD_VL;
-    md_pos per = (whole + blocks - 1) >> (31 - __clz((int)blocks)); /* a power of 2 */
-    per = per > 8 ? (per + 7) & ~(md_pos)7 : per; /* slices begin where lines of memory do */
-    const md_pos from = per * b < whole ? per * b : whole, to = whole - from < per ? whole : from + per;
-    const bool has_head = lead > 0 && b == 0, has_tail = tail > 0 && b == blocks - 1, is_head = has_head && t == 0;
-    s.left = to - from - t;
-    s.at = lead + (from + t) * MD_VL;
-    s.count = (to - from) * MD_VL + (has_head ? lead : 0) + (has_tail ? tail : 0);
+    const md_pos mine = md_block() * MD_THREADS + (md_pos)threadIdx.x, whole = md_whole(n, lead), tail = n - lead - whole * MD_VL;
+    const bool is_head = lead > 0 && mine == 0, is_tail = tail > 0 && mine == md_lot_of_threads() - 1;
+    s.left = whole - mine;
+    s.at = lead + mine * MD_VL;
     s.edge_at = is_head ? lead - MD_VL : lead + whole * MD_VL;
     s.edge.lo = is_head ? MD_VL - (int)lead : 0;
-    s.edge.hi = is_head ? MD_VL : has_tail && t == MD_THREADS - 1 ? (int)tail : 0;
+    s.edge.hi = is_head ? MD_VL : is_tail ? (int)tail : 0;
+}
+/* Elements of the block's slice. */
+MD_INLINE md_pos md_count_slice(md_pos n, md_pos lead)
+{
+    const md_pos whole = md_whole(n, lead), tail = n - lead - whole * MD_VL, shift = 31 - __clz(md_blocks()); /* a power of 2 */
+    const md_pos rounds = (whole / MD_THREADS) >> shift, rest = whole - rounds * md_lot_of_threads() - md_block() * MD_THREADS;
+    const md_pos vectors = rounds * MD_THREADS + (rest < 0 ? 0 : rest < MD_THREADS ? rest : MD_THREADS);
+    return vectors * MD_VL + (md_block() == 0 ? lead : 0) + (md_block() == md_blocks() - 1 ? tail : 0);
 }
 
-/* The epoch is asked for before anything else, and on its way to shared memory while the slice is. */
+/* The epoch is asked for behind the slice, and comes to shared memory while threads wait for that. */
 #if MD_VIA == MD_VIA_GRID
 __shared__ __align__(16) uint32_t md_head[4];
-MD_INLINE void md_ask_epoch(const md_params *p)
+MD_INLINE void md_ask_epoch(const md_params *p, const md_slice &s)
 {
-    if (md_blocks() > 1 && threadIdx.x == 0) {
+    if (md_blocks() > 1 && s.turn == 0 && threadIdx.x == 0) {
         md_copy16(md_head, md_head_of(p->counters0, (int)blockIdx.y, md_blocks()), 16);
         md_copy_commit();
     }
@@ -84,7 +87,7 @@ MD_INLINE void md_move_epoch(const md_params *p, const md_slice &s)
 }
 #define MD_STAMP(s) (md_head[0] + 1 + (s).turn)
 #else
-MD_INLINE void md_ask_epoch(const md_params *) {}
+MD_INLINE void md_ask_epoch(const md_params *, const md_slice &) {}
 MD_INLINE void md_await_epoch(const md_slice &) {}
 MD_INLINE void md_move_epoch(const md_params *, const md_slice &) {}
 #define MD_STAMP(s) 0
@@ -238,15 +241,16 @@ MD_INLINE void md_hold_early(MD_X_DECL const md_params *p, md_held &held, const 
     MD_EACH (i)
         md_fetch_late(MD_X p, &held.v[i], md_vector_at(s, i), md_full());
 }
-MD_INLINE void md_reduce(MD_X_DECL const md_params *p, md_row &row, md_held &held, md_slice &s)
+MD_INLINE void md_reduce(MD_X_DECL const md_params *p, md_row &row, md_held &held, md_slice &s, md_pos lead)
 {
     const int base = 0;
     md_hold(MD_X p, held, s);
     if (MD_EARLY)
         md_hold_early(MD_X p, held, s);
-    md_await_epoch(s);
+    md_ask_epoch(p, s);
     if (MD_ONLINE)
-        row.count = s.count;
+        row.count = md_count_slice((md_pos)MD_COUNT(p), lead);
+    md_await_epoch(s);
     MD_LEVELS(MD_LEVEL)
 }
 MD_INLINE void md_write(MD_X_DECL const md_params *p, const md_row &row, md_held &held, const md_slice &s)
@@ -290,7 +294,7 @@ MD_INLINE void md_write(MD_X_DECL const md_params *p, const md_row &row, md_held
         md_clear##l(&acc, first);                                                                                      \
         MD_FOR (i, N)                                                                                                  \
             if (i < valid)                                                                                             \
-                md_add##l(MD_X p, &chunk, &acc, &e[i], at + (md_pos)(i * (MD_THREADS * MD_VL)), md_n);                 \
+                md_add##l(MD_X p, &chunk, &acc, &e[i], at + i * md_lot_of_threads() * MD_VL, md_n);                 \
         md_fold##l(&part, &acc);                                                                                       \
         md_finish##l(MD_X p, &chunk, &part);                                                                           \
     }
@@ -309,10 +313,11 @@ template <int N, class md_n_t> MD_INLINE void md_chunk(MD_X_DECL const md_params
         part = md_mix_in_block(part);                                                                                  \
         md_accept##l(&row, &part);                                                                                     \
     }
-MD_INLINE void md_reduce(MD_X_DECL const md_params *p, md_row &row, md_held &, md_slice &s)
+MD_INLINE void md_reduce(MD_X_DECL const md_params *p, md_row &row, md_held &, md_slice &s, md_pos lead)
 {
     md_state state = row;
     state.count = 0;
+    md_ask_epoch(p, s);
     for (md_pos base = 0; md_has_vector(s, base); base += MD_VECTORS) {
         md_elem e[MD_VECTORS];
         int valid = 0;
@@ -328,7 +333,7 @@ MD_INLINE void md_reduce(MD_X_DECL const md_params *p, md_row &row, md_held &, m
         md_chunk<1>(MD_X p, state, row, &e, s.edge_at, 1, s.edge_at + s.edge.lo, s.edge.hi - s.edge.lo, s.edge);
     }
     md_await_epoch(s);
-    row.count = s.count;
+    row.count = md_count_slice((md_pos)MD_COUNT(p), lead);
     MD_LEVELS(MD_SLICE_LEVEL)
 }
 #else
@@ -348,8 +353,10 @@ MD_INLINE void md_reduce(MD_X_DECL const md_params *p, md_row &row, md_held &, m
             md_fetch##l(MD_X p, &edge, s.edge_at, s.edge);                                                             \
         MD_FINISH_LEVEL(l, &edge)                                                                                      \
     }
-MD_INLINE void md_reduce(MD_X_DECL const md_params *p, md_row &row, md_held &, md_slice &s)
+MD_INLINE void md_reduce(MD_X_DECL const md_params *p, md_row &row, md_held &, md_slice &s, md_pos lead)
 {
+    (void)lead;
+    md_ask_epoch(p, s);
     md_await_epoch(s);
     MD_LEVELS(MD_LEVEL)
 }
@@ -362,8 +369,10 @@ MD_INLINE void md_one_row(int64_t number, const md_params *p, md_slice &s)
     md_row row;
     md_held held;
     md_start(MD_X p, &row);
-    md_cut(s, (md_pos)MD_COUNT(p), MD_ALIGNED ? 0 : (md_pos)md_lead(MD_X p, 0));
-    md_reduce(MD_X p, row, held, s);
+    md_pos lead = MD_ALIGNED ? 0 : (md_pos)md_lead(MD_X p, 0);
+    lead = lead < (md_pos)MD_COUNT(p) ? lead : (md_pos)MD_COUNT(p);
+    md_cut(s, (md_pos)MD_COUNT(p), lead);
+    md_reduce(MD_X p, row, held, s, lead);
 #if MD_ONLINE
     const md_state own = row;
     if (MD_COUNT(p) > 0 && md_blocks() > 1)
@@ -393,7 +402,6 @@ MD_EXPORT void __launch_bounds__(MD_THREADS, MD_PER_SM) md_kernel(const __grid_c
 #if MD_VIA == MD_VIA_CLUSTER
     md_cluster_arrive(); /* nobody writes into a block that does not run yet: the first exchange waits */
 #endif
-    md_ask_epoch(p);
     for (int64_t number = group; number < rows; number += groups)
         md_one_row(number, p, s);
 #if MD_VIA == MD_VIA_CLUSTER
