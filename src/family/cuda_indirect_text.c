@@ -201,6 +201,8 @@ static md_status assemble(md_kn_launch_source *launch, writer *w)
                      (int)md_fa_cuda_width(w->target->program, w->target->stage), way->is_aligned, (int)MD_FA_INDIRECT_THREADS, (int)way->lanes,
                      (int)way->rows, (int)way->items);
     md_strbuf_printf(&defines, "#define MD_HAS_LANES %d\n#define MD_OWNED %d\n#define MD_UPDATE_PLAIN %d\n", has_lanes, way->is_owned, way->is_owned);
+    if (way->is_strided)
+        md_strbuf_add(&defines, "#define MD_ALLOW_STACK 1\n"); /* something must always remain */
     md_cg_print_uses(w->cg, &defines);
     md_cg_print_params(&expr, launch->param, launch->n_params);
     md_strbuf_add(&expr, md_strbuf_text(&w->text));

@@ -48,6 +48,8 @@ md_status md_fa_cuda_scan_print(md_kn_launch_source *launch, const md_fa_target 
                                   .param = launch->param};
     md_strbuf_printf(&defines, "#define MD_VL %d\n#define MD_ALIGNED %d\n#define MD_THREADS %d\n#define MD_ITEMS %d\n#define MD_PHASE %d\n",
                      (int)md_fa_cuda_width(target->program, target->stage), scan->is_aligned, (int)scan->threads, (int)scan->items, (int)scan->phase);
+    if (scan->is_strided)
+        md_strbuf_add(&defines, "#define MD_ALLOW_STACK 1\n"); /* something must always remain */
     if (scan->rounds > 1)
         md_strbuf_printf(&defines, "#define MD_ROUNDS %d\n", (int)scan->rounds);
     if (scan->group > 0)

@@ -119,6 +119,7 @@ MD_INLINE md_span md_when(int c, md_whole) { md_span r = {0, c ? MD_VL : 0, 0}; 
 /* All or none, known at run time: the compiler sees that where it is not all there is nothing to do. */
 struct md_maybe { int all; };
 MD_INLINE constexpr bool md_is_sure(md_maybe) { return false; }
+MD_INLINE constexpr bool md_is_inner(md_maybe) { return false; }
 MD_INLINE bool md_has(md_maybe n, int) { return n.all != 0; }
 MD_INLINE bool md_has_all(md_maybe n) { return n.all != 0; }
 MD_INLINE md_maybe md_when(int c, md_full) { md_maybe r = {c}; return r; }
