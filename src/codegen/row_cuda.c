@@ -149,10 +149,12 @@ static void bind_elements(md_cg_row_printer *rp, md_strbuf *out, int32_t pass)
         const md_cg_kept *k = &rp->plan.kept[i];
         if (k->first >= pass || k->last < pass)
             continue;
-        if (k->shift >= 0 && pass == rp->stage->row.n_levels)
-            snprintf(name, sizeof name, "(elem->k%" PRId32 " * row->w%" PRId32 ")", i, i);
-        else
-            snprintf(name, sizeof name, "elem->k%" PRId32, i);
+        snprintf(name, sizeof name, "elem->k%" PRId32, i);
+        if (k->shift >= 0 && pass == rp->stage->row.n_levels) {
+            md_strbuf_printf(out, "const %s kept%" PRId32 " = elem->k%" PRId32 " * ", md_cg_lane_type(k->node->type), i, i);
+            md_strbuf_printf(out, rp->o->is_column ? "row->w%" PRId32 ";\n" : "md_splat(row->w%" PRId32 ");\n", i);
+            snprintf(name, sizeof name, "kept%" PRId32, i);
+        }
         md_cg_bind(rp->cg, k->node, name, false);
     }
 }

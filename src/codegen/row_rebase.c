@@ -44,11 +44,9 @@ void md_cg_rp_rescale(md_cg_row_printer *rp)
         const md_cg_kept *k = &rp->plan.kept[i];
         if (k->shift < 0)
             continue;
-        md_strbuf_printf(&rp->fields, "%s w%" PRId32 ";\n", md_cg_lane_type(k->node->type), i);
+        md_strbuf_printf(&rp->fields, "%s w%" PRId32 ";\n", rp->o->is_column ? md_cg_lane_type(k->node->type) : md_cg_scalar_type(k->node->type), i);
         md_strbuf_printf(out, "row->w%" PRId32 " = ", i);
-        md_strbuf_printf(out, rp->o->is_column ? "md_weight_%s(own->r%" PRId32 ", row->r%" PRId32 ")" : "md_splat(md_weight_%s(own->r%" PRId32 ", row->r%" PRId32 "))",
-                         md_cg_suffix(k->node->type, !rp->o->is_column), k->shift, k->shift);
-        md_strbuf_add(out, ";\n");
+        md_strbuf_printf(out, "md_weight_%s(own->r%" PRId32 ", row->r%" PRId32 ");\n", md_cg_suffix(k->node->type, !rp->o->is_column), k->shift, k->shift);
     }
     md_strbuf_add(out, "}\n");
 }

@@ -14,7 +14,7 @@
 enum { VIA, THREADS, VECTORS, PER_SM, BLOCKS, KEEP, ACCESS };
 enum { VIA_GRID, VIA_CLUSTER, VIA_TICKET };
 /* The layout of the counters is that of kernels/cuda/exchange.h: so many blocks in all groups of one size. */
-enum { MOST_BLOCKS = 512, MOST_STATE_BYTES = 64, OTHER_REGISTERS = 34, LATE_VECTORS = 2, MOST_ROWS_OF_GRID = 65535, SHORT_ROW = 4096 };
+enum { MOST_BLOCKS = 512, MOST_STATE_BYTES = 64, OTHER_REGISTERS = 34, LATE_VECTORS = 2, KEPT_REGISTERS = 8, MOST_ROWS_OF_GRID = 65535, SHORT_ROW = 4096 };
 
 static const md_st_stage *stage_of(const md_fa_target *target)
 {
@@ -65,7 +65,8 @@ static int32_t registers_of(const md_fa_target *target, const md_fa_config *conf
 {
     int32_t all = 0, late = 0, width = md_fa_cuda_width(target->program, target->stage);
     count_registers(&all, &late, target, config);
-    return config->value[VECTORS] * all + (is_early ? config->value[VECTORS] : LATE_VECTORS) * late + OTHER_REGISTERS + 2 * width;
+    return config->value[VECTORS] * all + (is_early ? config->value[VECTORS] : LATE_VECTORS) * late + OTHER_REGISTERS + 2 * width +
+           (config->value[KEEP] == 2 ? KEPT_REGISTERS : 0);
 }
 
 static int32_t register_limit(const md_fa_target *target, const md_fa_config *config)
@@ -283,7 +284,7 @@ const md_fa_family md_fa_cuda_row_split = {
     .field = {{"via", VIA_GRID, 3, {VIA_GRID, VIA_CLUSTER, VIA_TICKET}},
               {"threads", 512, 3, {512, 256, 1024}},
               {"vecs", 4, 4, {4, 2, 8, 16}},
-              {"persm", 1, 3, {1, 2, 4}},
+              {"persm", 1, 4, {1, 2, 3, 4}},
               {"blocks", 32, 6, {32, 128, 2, 4, 8, 16}},
               {"keep", 0, 3, {0, 1, 2}},
               {"access", MD_FA_CUDA_ANY, 3, {MD_FA_CUDA_ALIGNED, MD_FA_CUDA_ANY, MD_FA_CUDA_STRIDED}}},

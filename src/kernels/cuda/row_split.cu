@@ -94,11 +94,6 @@ MD_INLINE void md_move_epoch(const md_params *, const md_slice &) {}
 #endif
 
 /* ---- Who mixes with whom */
-template <class P> MD_INLINE P md_mix_in_block(P p)
-{
-    __shared__ md_block_room<P> room;
-    return md_tell_block(md_mix_block(p, room), room);
-}
 /* In the first warp, what all blocks have, by lanes; whether they got it. */
 #if MD_VIA == MD_VIA_CLUSTER
 template <class P> MD_INLINE bool md_exchange(md_lot<P> &lot, P p, const md_params *, md_slice &s)
@@ -146,11 +141,14 @@ template <class P> MD_INLINE P md_mix_row(P p, const md_params *q, md_slice &s)
     }
     return md_tell_block(p, room);
 }
-/* A level's part of the row; of the slice where states are exchanged later. */
-template <class P> MD_INLINE P md_mix_level(P p, const md_params *q, md_slice &s)
+/* A level's part of the row; of the slice where states are exchanged later: then only the first warp gets the last level's. */
+template <int level, class P> MD_INLINE P md_mix_level(P p, const md_params *q, md_slice &s)
 {
 #if MD_ONLINE
-    return md_mix_in_block(p);
+    (void)q, (void)s;
+    __shared__ md_block_room<P> room;
+    p = md_mix_block(p, room);
+    return level == MD_N_LEVELS - 1 && md_blocks() > 1 ? p : md_tell_block(p, room);
 #else
     return md_mix_row(p, q, s);
 #endif
@@ -205,7 +203,7 @@ MD_INLINE void md_mix_blocks(md_state &state, const md_params *q, md_slice &s, m
             else                                                                                                       \
                 md_combine##l(&part, &more);                                                                           \
         }                                                                                                              \
-        part = md_mix_level(part, p, s);                                                                               \
+        part = md_mix_level<l>(part, p, s);                                                                               \
         md_finish##l(MD_X p, &row, &part);
 
 #define MD_EACH(i) MD_FOR (i, MD_VECTORS) if (md_has_vector(s, base + i))
@@ -310,7 +308,7 @@ template <int N, class md_n_t> MD_INLINE void md_chunk(MD_X_DECL const md_params
     {                                                                                                                  \
         md_part##l part;                                                                                               \
         md_rebase##l(&part, &state, &row);                                                                             \
-        part = md_mix_in_block(part);                                                                                  \
+        part = md_mix_level<l>(part, p, s);                                                                            \
         md_accept##l(&row, &part);                                                                                     \
     }
 MD_INLINE void md_reduce(MD_X_DECL const md_params *p, md_row &row, md_held &, md_slice &s, md_pos lead)
