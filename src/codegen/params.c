@@ -130,11 +130,15 @@ void md_cg_print_params(md_strbuf *out, const md_kn_param *list, int32_t n)
         [MD_KN_SCALAR] = {"int64_t ", "c", 1},    [MD_KN_WORKSPACE] = {"void *", "work", 1},
         [MD_KN_REPORT] = {"void *", "report", 0}, [MD_KN_BLOCKS] = {"int64_t ", "blocks", 0},
         [MD_KN_STAGE] = {"const void *", "call", 0}, [MD_KN_COUNTERS] = {"void *", "counters", 1},
+        [MD_KN_MAP] = {"md_tensor_map ", "map", 1},
+        [MD_KN_PAD] = {"int64_t ", "pad", 1},
     };
     md_strbuf_add(out, "typedef struct md_params {\n");
     for (int32_t i = 0; i < n; i++) {
         const md_kn_param *q = &list[i];
         bool is_double = q->kind == MD_KN_SCALAR && q->is_real;
+        if (q->kind == MD_KN_MAP && q->b > 0)
+            continue;
         md_strbuf_printf(out, "    %s%s", is_double ? "double " : field[q->kind].type, field[q->kind].name);
         if (field[q->kind].n_numbers > 0)
             md_strbuf_printf(out, "%d", q->a);

@@ -72,11 +72,22 @@ typedef struct md_dev_cuda_kernel { /* what md_dev_kernel * points to here */
     cudaKernel_t kernel;
     md_kn_host_function function;
     md_dev_cubin facts;
+    int32_t n_maps;
+    md_kn_map map[MD_KN_MAX_MAPS];
+    void (*encode_map)(void); /* the driver's */
 } md_dev_cuda_kernel;
 md_status md_dev_cuda_launch(md_dev *dev, md_stream stream, const md_dev_kernel *kernel, const md_kn_geometry *geometry,
                              const md_kn_word *params, int32_t n, const md_kn_call *call);
 /** The launch itself: no checks. */
 cudaError_t md_dev_cuda_start(cudaStream_t stream, const md_dev_cuda_kernel *kernel, const md_kn_geometry *geometry, const md_kn_word *params);
+
+/* cuda_map.c */
+enum { MD_DEV_CUDA_MAP_PARAMS = 192 }; /* words of parameters that a kernel with tensor maps may have */
+/** The driver's function that makes tensor maps; NULL where it has none. */
+void (*md_dev_cuda_map_encoder(void))(void);
+/** Fills the kernel's tensor maps into a copy of its parameters. */
+md_status md_dev_cuda_fill_maps(md_kn_word out[MD_DEV_CUDA_MAP_PARAMS], const md_dev_cuda_kernel *kernel, const md_kn_word *params, int32_t n,
+                                const md_kn_call *call);
 
 /* cuda_memory.c */
 /** OUT_OF_MEMORY with what was asked for and what is free. */

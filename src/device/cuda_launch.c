@@ -75,7 +75,10 @@ md_status md_dev_cuda_launch(md_dev *base, md_stream stream, const md_dev_kernel
     } else if (k->facts.param_bytes > n * (int32_t)sizeof *params) {
         status = md_fail(MD_INTERNAL, "kernel '%.40s' takes %d bytes of parameters and got %d words", k->facts.kernel, (int)k->facts.param_bytes, (int)n);
     } else {
-        cudaError_t error = md_dev_cuda_start((cudaStream_t)stream, k, geometry, params);
+        md_kn_word own[MD_DEV_CUDA_MAP_PARAMS];
+        if (k->n_maps > 0 && (status = md_dev_cuda_fill_maps(own, k, params, n, call)) == MD_OK)
+            params = own;
+        cudaError_t error = status == MD_OK ? md_dev_cuda_start((cudaStream_t)stream, k, geometry, params) : cudaSuccess;
         if (error != cudaSuccess)
             status = fail_launch(dev, error, k, geometry);
     }

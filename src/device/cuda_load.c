@@ -90,6 +90,9 @@ md_status md_dev_cuda_load(md_dev_kernel **out, md_dev *base, const void *binary
         return md_fail_memory();
     md_status status = MD_OK;
     md_dev_cuda_scope scope;
+    k->n_maps = source->n_maps;
+    memcpy(k->map, source->map, sizeof k->map);
+    k->encode_map = k->n_maps > 0 ? md_dev_cuda_map_encoder() : NULL;
     if (source->code == MD_KN_FUNCTION) {
         k->function = source->function;
     } else if ((status = check_binary(&k->facts, base, binary, n_bytes, source->entry)) == MD_OK &&

@@ -24,12 +24,12 @@ static bool is_contiguous(const md_kn_shape *s, int32_t t, int32_t rank)
     return true;
 }
 
-static bool is_aligned(const md_kn_shape *s, int32_t t, int32_t rank, const void *data, int64_t item)
+static bool is_aligned(const md_kn_shape *s, int32_t t, int32_t rank, const void *data, int64_t item, int64_t to)
 {
-    if ((uintptr_t)data % 64)
+    if ((uintptr_t)data % (uintptr_t)to)
         return false;
     for (int32_t a = 0; a + 1 < rank; a++)
-        if (s->extent[t][a] > 1 && s->stride[t][a] % 64 * item % 64)
+        if (s->extent[t][a] > 1 && s->stride[t][a] % to * item % to)
             return false;
     return true;
 }
@@ -42,8 +42,11 @@ static void classify(md_kn_shape *s, const md_fx_formula *f, int32_t t, const vo
         s->contiguous |= bit;
     if (rank == 0 || s->stride[t][rank - 1] == 1 || s->extent[t][rank - 1] <= 1)
         s->unit |= bit;
-    if (is_aligned(s, t, rank, data, (int64_t)md_dtype_size(f->tensor[t].dtype)))
+    int64_t item = (int64_t)md_dtype_size(f->tensor[t].dtype);
+    if (is_aligned(s, t, rank, data, item, 64))
         s->aligned |= bit;
+    if (is_aligned(s, t, rank, data, item, 16))
+        s->aligned16 |= bit;
 }
 
 static void shape_of_temp(md_kn_shape *s, const md_fx_formula *f, int32_t t)
@@ -83,7 +86,7 @@ void md_ds_key_of(md_ds_key *out, const md_ds_op *op, const md_kn_shape *shape)
         if (f->dim[d].size < 0)
             key[n++] = shape->size[d];
     key[n++] = (int64_t)((uint64_t)shape->contiguous << 32 | shape->unit);
-    key[n++] = shape->aligned;
+    key[n++] = (int64_t)((uint64_t)shape->aligned << 32 | shape->aligned16);
     for (int32_t t = 0; t < f->n_tensors; t++) {
         if (f->tensor[t].role == MD_FX_TEMP)
             continue;

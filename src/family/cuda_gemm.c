@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 enum { SUM_THREADS = 256, SUM_LANES = 4 };
 
@@ -29,19 +30,37 @@ void md_fa_cuda_product_print_along(md_strbuf *out, const md_cg_product *product
 }
 
 /* ---- Text */
+/* Tensor maps at the head, and then as many words as make it multiples of 64 bytes, which is what maps are aligned to. */
+static md_status list_params(md_kn_launch_source *out, const md_fa_target *target, const md_fa_cuda_product_text *text)
+{
+    int32_t maps = text->n_maps * MD_KN_MAP_WORDS;
+    md_kn_param list[MD_KN_MAX_PARAMS];
+    int32_t n = md_cg_params(list, target->program, target->stage);
+    if (n < 0 || maps + n + 9 > MD_KN_MAX_PARAMS)
+        return md_fail(MD_UNSUPPORTED, "the stage has more tensors and sizes than a kernel takes parameters");
+    for (int32_t i = 0; i < maps; i++)
+        out->param[i] = (md_kn_param){.kind = MD_KN_MAP, .a = (uint8_t)(i / MD_KN_MAP_WORDS), .b = (uint8_t)(i % MD_KN_MAP_WORDS)};
+    memcpy(out->param + maps, list, (size_t)n * sizeof *list);
+    n += maps;
+    out->param[n++] = (md_kn_param){.kind = MD_KN_WORKSPACE};
+    for (int32_t i = 0; maps > 0 && n % 8 != 0; i++)
+        out->param[n++] = (md_kn_param){.kind = MD_KN_PAD, .a = (uint8_t)i};
+    out->n_params = n;
+    out->n_maps = text->n_maps;
+    for (int32_t i = 0; i < text->n_maps; i++)
+        out->map[i] = text->map[i];
+    return MD_OK;
+}
+
 static md_status print_launch(md_kn_launch_source *out, const md_fa_target *target, const md_cg_product *product,
                               const md_fa_cuda_product_text *text, const char *defines)
 {
     md_strbuf expr = {0}, config = {0};
-    int32_t n = md_cg_params(out->param, target->program, target->stage);
-    if (n < 0)
-        return md_fail(MD_UNSUPPORTED, "the stage has more tensors and sizes than a kernel takes parameters");
-    out->param[n++] = (md_kn_param){.kind = MD_KN_WORKSPACE};
-    out->n_params = n;
+    MD_TRY(list_params(out, target, text));
     out->code = MD_KN_TEXT;
     snprintf(out->entry, sizeof out->entry, "md_kernel");
     md_strbuf_printf(&config, "%s#define MD_VL %" PRId32 "\n", defines, text->lanes);
-    md_status status = md_cg_product_print(&config, &expr, product, out->param, n);
+    md_status status = md_cg_product_print(&config, &expr, product, out->param, out->n_params);
     if (status == MD_OK && text->has_result)
         status = md_cg_product_print_result(&config, &expr, product);
     if (status == MD_OK)

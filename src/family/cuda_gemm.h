@@ -13,6 +13,8 @@ typedef struct md_fa_cuda_product_text {
     int32_t lanes; /* MD_VL */
     bool has_result; /* md_result, too */
     int32_t split; /* slices of K: above 1, a second launch adds them up */
+    int32_t n_maps; /* of tensors, for the first launch */
+    const md_kn_map *map;
 } md_fa_cuda_product_text;
 
 /** One launch, or two, from a template; entry md_kernel. `defines` is finished here. */

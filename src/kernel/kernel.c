@@ -27,6 +27,9 @@ static md_kn_word word_of(const md_kn_param *q, const md_kn_call *call)
         return (md_kn_word){.i = call->blocks};
     case MD_KN_STAGE:
         return (md_kn_word){.p = (void *)(uintptr_t)call};
+    case MD_KN_MAP:
+    case MD_KN_PAD:
+        break;
     }
     return (md_kn_word){.i = 0};
 }
@@ -58,7 +61,7 @@ const char *md_kn_envelope_miss(const md_kn_envelope *envelope, const md_kn_shap
         return "last axis is not contiguous";
     if (envelope->contiguous & ~shape->contiguous)
         return "strided tensor";
-    if (envelope->aligned & ~shape->aligned)
+    if ((envelope->aligned & ~shape->aligned) | (envelope->aligned16 & ~shape->aligned16))
         return "unaligned tensor";
     if (envelope->row_points_max > 0 && is_row_longer(envelope, shape))
         return "longer than it was compiled for";

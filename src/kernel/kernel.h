@@ -27,13 +27,25 @@ typedef enum md_kn_param_kind {
     MD_KN_REPORT, /* md_kn_report *;             named report */
     MD_KN_BLOCKS, /* number of blocks of the launch; named blocks */
     MD_KN_STAGE, /* const md_kn_call *, for host functions only; named call */
-    MD_KN_COUNTERS /* pointer to the stream's counters + b * MD_KN_COUNTER_UNIT; named counters<a>. See MD_KN_COUNTER_BYTES */
+    MD_KN_COUNTERS, /* pointer to the stream's counters + b * MD_KN_COUNTER_UNIT; named counters<a>. See MD_KN_COUNTER_BYTES */
+    MD_KN_MAP, /* word b of tensor map a of the launch; 16 in a row, at the head of the list; named map<a>. Filled by the device */
+    MD_KN_PAD /* nothing; named pad<a> */
 } md_kn_param_kind;
 
 typedef struct md_kn_param {
     uint8_t kind, a, b;
     uint8_t is_real; /* SCALAR: double word, else int64 */
 } md_kn_param;
+
+/* How Hopper's copy engine sees a tensor: dims, fastest first, each the product of some dims of the formula that lie in one run of memory. */
+enum { MD_KN_MAX_MAPS = 4, MD_KN_MAP_WORDS = 16, MD_KN_MAP_RANK = 3, MD_KN_MAP_DIMS = 3 };
+typedef struct md_kn_map {
+    uint8_t tensor, dtype, swizzle; /* bytes of the swizzle: 0, 32, 64, 128 */
+    uint8_t n_dims[MD_KN_MAP_RANK]; /* 0: a dim of size 1 */
+    uint8_t dim[MD_KN_MAP_RANK][MD_KN_MAP_DIMS];
+    uint8_t axis[MD_KN_MAP_RANK]; /* of the tensor: its stride; that of the last of the dims */
+    uint16_t box[MD_KN_MAP_RANK];
+} md_kn_map;
 
 typedef union md_kn_word {
     void *p;
@@ -57,6 +69,7 @@ typedef struct md_kn_shape {
     uint32_t contiguous; /* bit t: tensor t is row-major without gaps (axes of size 1 do not count) */
     uint32_t unit; /* bit t: the last axis has stride 1, or size <= 1 */
     uint32_t aligned; /* bit t: data is 64-byte aligned and strides of the other axes are multiples of 64 bytes */
+    uint32_t aligned16; /* the same for 16 bytes: what the copy engine of GPUs asks for */
 } md_kn_shape;
 
 /* The data of one call: what parameters are packed from, and what host functions get. */
@@ -91,6 +104,8 @@ typedef struct md_kn_launch_source {
     md_kn_host_function function;
     int32_t n_params;
     md_kn_param param[MD_KN_MAX_PARAMS];
+    int32_t n_maps;
+    md_kn_map map[MD_KN_MAX_MAPS];
 } md_kn_launch_source;
 
 typedef struct md_kn_source {
@@ -119,7 +134,7 @@ typedef struct md_kn_envelope {
     int64_t lo[MD_KN_MAX_DIMS], hi[MD_KN_MAX_DIMS]; /* by dim id, inclusive; hi 0 means no limit */
     uint32_t unit; /* tensors that must have the bit in md_kn_shape.unit */
     uint32_t contiguous;
-    uint32_t aligned;
+    uint32_t aligned, aligned16;
     int64_t row_points_max; /* 0: none; else the number of points of `row_dims` must not exceed it */
     int32_t n_row_dims, row_dim[MD_MAX_RANK];
 } md_kn_envelope;

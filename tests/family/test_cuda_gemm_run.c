@@ -32,7 +32,6 @@ static const product list[] = {
     {"Y[i,j] = silu(sum[k](X[k,i] * W[j,k])) * sum[k](X[k,i] * V[j,k])", MD_F32, {{132, 100, 68}, {17, 33, 65}, {2, 300, 1}}},
     {"Y[i,j] = sum[k](relu(X[i,k] - C[k]) * W[k,j])", MD_F32, {{132, 100, 68}, {17, 33, 65}, {2, 300, 1}}},
     {"Y[i,j] = sum[k](X[i,k] * W[k,j])", MD_F64, {{132, 100, 68}, {17, 33, 65}, {2, 300, 1}}},
-    {"Y[i,j] = sum[k](X[i,k] * W[j,k])", MD_I32, {{132, 100, 68}, {17, 33, 65}, {2, 300, 1}}},
 };
 
 typedef struct picker {

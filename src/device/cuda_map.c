@@ -1,0 +1,76 @@
+/* Tensor maps: what Hopper's copy engine is told about a tensor. Made by a function of the driver, which the runtime finds. */
+#include "device/cuda_inside.h"
+
+#include "base/dtype.h"
+#include "base/status.h"
+
+#include <string.h>
+
+/* The driver's cuTensorMapEncodeTiled of CUDA 12.0, declared here because its header would be the only one needed of the driver's. */
+enum { TYPE_F16 = 6, TYPE_F32 = 7, TYPE_BF16 = 9 };
+enum { SWIZZLE_NONE, SWIZZLE_32, SWIZZLE_64, SWIZZLE_128 };
+enum { INTERLEAVE_NONE = 0, PROMOTION_256 = 3, FILL_ZEROS = 0 };
+typedef struct tensor_map {
+    _Alignas(64) uint64_t word[MD_KN_MAP_WORDS];
+} tensor_map;
+typedef int (*encode_fn)(tensor_map *out, int type, uint32_t rank, void *data, const uint64_t *size, const uint64_t *stride, const uint32_t *box,
+                         const uint32_t *step, int interleave, int swizzle, int promotion, int fill);
+
+void (*md_dev_cuda_map_encoder(void))(void)
+{
+    void *f = NULL;
+    enum cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
+    if (cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &f, 12000, cudaEnableDefault, &found) != cudaSuccess) {
+        (void)cudaGetLastError();
+        return NULL;
+    }
+    return found == cudaDriverEntryPointSuccess ? (void (*)(void))(uintptr_t)f : NULL;
+}
+
+static int swizzle_of(const md_kn_map *m)
+{
+    return m->swizzle == 128 ? SWIZZLE_128 : m->swizzle == 64 ? SWIZZLE_64 : m->swizzle == 32 ? SWIZZLE_32 : SWIZZLE_NONE;
+}
+
+static int type_of(const md_kn_map *m)
+{
+    return m->dtype == MD_BF16 ? TYPE_BF16 : m->dtype == MD_F16 ? TYPE_F16 : TYPE_F32;
+}
+
+static bool encode(tensor_map *out, encode_fn f, const md_kn_map *m, const md_kn_call *call)
+{
+    const md_kn_shape *shape = call->shape;
+    uint64_t size[MD_KN_MAP_RANK], stride[MD_KN_MAP_RANK], item = md_dtype_size((md_dtype)m->dtype);
+    uint32_t box[MD_KN_MAP_RANK], step[MD_KN_MAP_RANK];
+    for (int32_t i = 0; i < MD_KN_MAP_RANK; i++) {
+        size[i] = 1;
+        for (int32_t d = 0; d < m->n_dims[i]; d++)
+            size[i] *= (uint64_t)shape->size[m->dim[i][d]];
+        stride[i] = m->n_dims[i] > 0 ? (uint64_t)shape->stride[m->tensor][m->axis[i]] * item : 0;
+        if (size[i] == 1)
+            stride[i] = 16; /* never used */
+        box[i] = m->box[i];
+        step[i] = 1;
+    }
+    return f(out, type_of(m), MD_KN_MAP_RANK, call->data[m->tensor], size, stride + 1, box, step, INTERLEAVE_NONE, swizzle_of(m),
+             PROMOTION_256, FILL_ZEROS) == 0;
+}
+
+md_status md_dev_cuda_fill_maps(md_kn_word out[MD_DEV_CUDA_MAP_PARAMS], const md_dev_cuda_kernel *kernel, const md_kn_word *params, int32_t n,
+                                const md_kn_call *call)
+{
+    _Static_assert(sizeof(tensor_map) == MD_KN_MAP_WORDS * sizeof(md_kn_word), "words of a map");
+    encode_fn f = (encode_fn)kernel->encode_map;
+    if (!f)
+        return md_fail(MD_UNSUPPORTED, "this driver makes no tensor maps");
+    if (n > MD_DEV_CUDA_MAP_PARAMS || n < kernel->n_maps * MD_KN_MAP_WORDS)
+        return md_fail(MD_INTERNAL, "a kernel with tensor maps takes %d words", (int)n);
+    memcpy(out, params, (size_t)n * sizeof *params);
+    for (int32_t i = 0; i < kernel->n_maps; i++) {
+        tensor_map map;
+        if (!encode(&map, f, &kernel->map[i], call))
+            return md_fail(MD_INTERNAL, "no tensor map for tensor %d of kernel '%.40s'", (int)kernel->map[i].tensor, kernel->facts.kernel);
+        memcpy(out + i * MD_KN_MAP_WORDS, &map, sizeof map);
+    }
+    return MD_OK;
+}

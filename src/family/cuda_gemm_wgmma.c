@@ -1,0 +1,322 @@
+/* Products on Hopper's tensor cores: src/kernels/cuda/gemm_wgmma.cu. For operands of one 16-bit type that lie in memory as its copy engine can
+ * read them. `store`: 1 through registers and the copy engine, for one result of 16 bits; 0 any epilogue. */
+#include "family/cuda.h"
+
+#include "base/dtype.h"
+#include "base/status.h"
+#include "family/cuda_gemm.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+enum { ROWS, COLUMNS, TURNS, CLUSTER, SPLIT, STORE };
+enum { DEPTH = 64, BAND = 8, SHARED = 232448, RESERVE = 1024 + 256 };
+
+/* What follows from a configuration. */
+typedef struct shape {
+    int32_t rows, columns, consumers, cluster, panel, panels, stages, threads, low, high;
+    bool is_turned, shares_a, has_result;
+    int64_t stage_bytes, shared;
+} shape;
+
+static md_cg_along along(const md_cg_product *p, int32_t operand)
+{
+    return md_cg_product_along(p, operand);
+}
+
+static void choose_stages(shape *s)
+{
+    for (s->panels = s->has_result ? 2 : 1; s->panels > 0; s->panels--) {
+        int64_t buffer = s->has_result ? (int64_t)s->panels * 16 * s->panel * 2 : (int64_t)16 * (s->panel + 4) * 4;
+        int64_t left = SHARED - RESERVE - s->consumers * 4 * buffer;
+        s->stages = (int32_t)MD_MIN(left / s->stage_bytes, 8);
+        s->shared = s->stages * s->stage_bytes + s->consumers * 4 * buffer + 1024 + s->stages * 16;
+        if (s->stages >= 4)
+            break;
+    }
+    s->panels = MD_MAX(s->panels, 1);
+}
+
+static shape shape_of(const md_cg_product *p, const md_fa_config *config)
+{
+    shape s = {.rows = config->value[ROWS], .columns = config->value[COLUMNS], .cluster = config->value[CLUSTER],
+               .is_turned = config->value[TURNS], .has_result = config->value[STORE]};
+    s.consumers = s.rows == 64 && !s.is_turned ? 1 : 2;
+    s.threads = 128 * (s.consumers + 1);
+    s.shares_a = s.rows > s.columns;
+    s.panel = s.columns % 64 == 0 ? 64 : s.columns % 32 == 0 ? 32 : 16;
+    s.low = 40;
+    s.high = s.consumers == 1 ? 240 : 232;
+    int64_t b = along(p, MD_CG_B) == MD_CG_ALONG_ROWS ? (s.columns + 63) / 64 * 8192 : s.columns * 128;
+    s.stage_bytes = s.rows * 128 + b;
+    choose_stages(&s);
+    return s;
+}
+
+/* ---- Tensor maps */
+static bool add_group(md_kn_map *m, int32_t at, const md_st_program *program, const md_fx_node *const *subscript, int32_t rank, int32_t n,
+                      const int32_t *index)
+{
+    int32_t found = 0, last = -1;
+    if (n > MD_KN_MAP_DIMS)
+        return false;
+    m->n_dims[at] = 0;
+    for (int32_t i = 0; i < n; i++)
+        for (int32_t a = 0; a < rank; a++)
+            if (subscript[a]->kind == MD_FX_INDEX && subscript[a]->id == index[i]) {
+                if (last >= 0 && a != last + 1)
+                    return false;
+                last = a;
+                m->dim[at][found++] = (uint8_t)program->index[index[i]].dim;
+                m->axis[at] = (uint8_t)a;
+            }
+    m->n_dims[at] = (uint8_t)found;
+    return found == n;
+}
+
+/* The dims of a tensor with these plain subscripts, fastest first: two groups, and the batch. False where the tensor does not lie so. */
+static bool make_map(md_kn_map *m, const md_cg_product *p, int32_t tensor, const md_fx_node *const *subscript, int32_t rank, const int32_t n[2],
+                     const int32_t *const index[2])
+{
+    const md_st_product *s = &p->program->stage[p->stage].product;
+    *m = (md_kn_map){.tensor = (uint8_t)tensor, .dtype = (uint8_t)p->program->formula->tensor[tensor].dtype, .box = {1, 1, 1}};
+    for (int32_t i = 0; i < 2; i++)
+        if (!add_group(m, i, p->program, subscript, rank, n[i], index[i]))
+            return false;
+    bool has_batch = add_group(m, 2, p->program, subscript, rank, s->n_batch, s->batch);
+    if (!has_batch && m->n_dims[2] > 0)
+        return false;
+    return m->n_dims[0] > 0 && m->axis[0] == rank - 1 && m->n_dims[0] + m->n_dims[1] + m->n_dims[2] == rank;
+}
+
+static bool map_operand(md_kn_map *m, const md_cg_product *p, int32_t operand)
+{
+    const md_st_product *s = &p->program->stage[p->stage].product;
+    const md_fx_node *load = p->load[operand];
+    int32_t n_rows;
+    const int32_t *rows = md_cg_product_group(&n_rows, p, operand);
+    bool is_k_first = along(p, operand) == MD_CG_ALONG_DEPTH;
+    if (!load)
+        return false;
+    const int32_t n[2] = {is_k_first ? s->n_k : n_rows, is_k_first ? n_rows : s->n_k};
+    const int32_t *const index[2] = {is_k_first ? s->k : rows, is_k_first ? rows : s->k};
+    return make_map(m, p, load->id, load->arg, load->n_args, n, index);
+}
+
+static bool map_result(md_kn_map *m, const md_cg_product *p)
+{
+    const md_st_store *store = &p->program->stage[p->stage].store[0];
+    const int32_t n[2] = {p->n_columns, p->n_rows};
+    const int32_t *const index[2] = {p->columns, p->rows};
+    return md_cg_product_has_result(p) && p->n_products == 1 && make_map(m, p, store->tensor, store->subscript, store->n_subscripts, n, index);
+}
+
+static bool maps_of(md_kn_map map[3], const md_cg_product *p)
+{
+    if (p->n_products != 1 || p->type != MD_F32 || !map_operand(&map[0], p, MD_CG_A) || !map_operand(&map[1], p, MD_CG_B))
+        return false;
+    return map[0].dtype == map[1].dtype && (map[0].dtype == MD_BF16 || map[0].dtype == MD_F16);
+}
+
+static void set_boxes(md_kn_map map[3], const md_cg_product *p, const shape *s)
+{
+    const int32_t rows[2] = {s->rows, s->columns};
+    for (int32_t o = 0; o < 2; o++) {
+        int32_t parts = s->cluster == 2 && s->shares_a == (o == 0) ? 2 : 1;
+        bool is_k_first = along(p, o) == MD_CG_ALONG_DEPTH;
+        map[o].box[0] = 64;
+        map[o].box[1] = (uint16_t)((is_k_first ? rows[o] : DEPTH) / parts);
+        map[o].swizzle = 128;
+    }
+    map[2].box[0] = (uint16_t)s->panel;
+    map[2].box[1] = 16;
+    map[2].swizzle = (uint8_t)(2 * s->panel);
+}
+
+static bool product_of(md_cg_product *out, const md_fa_target *target)
+{
+    md_kn_map map[3];
+    return target->facts->capability == 90 && md_fa_cuda_product_of(out, target) && maps_of(map, out);
+}
+
+/* ---- The family */
+static bool applies(const md_fa_target *target)
+{
+    md_cg_product product;
+    return product_of(&product, target);
+}
+
+static md_fa_cuda_tiles tiles_of(const shape *s, const md_fa_config *config)
+{
+    /* wgmma of fewer columns waits for operands; a tile of half the rows reads twice as much. Tensor cores: 16 times the f32 units. */
+    double rate = s->columns >= 128 ? 0.8 : s->columns >= 64 ? 0.65 : 0.45;
+    if (s->consumers == 1)
+        rate *= 0.85;
+    return (md_fa_cuda_tiles){.rows = s->rows, .columns = s->columns, .split = config->value[SPLIT], .resident = 1, .flops = 16 * rate,
+                              .step_us = 0.02 + (double)s->stage_bytes / 1.2e6};
+}
+
+static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    md_cg_product p;
+    md_kn_map map;
+    if (!product_of(&p, target))
+        return false;
+    shape s = shape_of(&p, config);
+    md_fa_cuda_tiles tiles = tiles_of(&s, config);
+    int32_t accumulators = (s.is_turned || s.consumers == 1 ? s.rows : s.rows / 2) / 64 * s.columns / 2;
+    md_fa_product w;
+    const int64_t ones[MD_FX_MAX_DIMS] = {0};
+    md_fa_product_measure(&w, target, &p, ones);
+    bool is_plain = w.epilogue_ops + w.epilogue_transcendental == 0 && p.n_columns == 1;
+    if (accumulators > (is_plain ? 192 : 128) || (s.is_turned && s.rows > 128) || (s.rows == 64 && s.is_turned) || s.stages < 3)
+        return false;
+    if (config->value[SPLIT] > 1 && (s.has_result || s.is_turned))
+        return false;
+    return (!s.has_result || map_result(&map, &p)) && md_fa_cuda_product_sensible(target, &p, &tiles, size);
+}
+
+static void add_tensor(md_kn_envelope *out, const md_kn_map *m)
+{
+    uint32_t bit = UINT32_C(1) << m->tensor;
+    out->unit |= bit;
+    out->aligned16 |= bit;
+    for (int32_t i = 0; i < MD_KN_MAP_RANK; i++)
+        if (m->n_dims[i] > 1)
+            out->contiguous |= bit;
+}
+
+static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
+{
+    md_cg_product p;
+    md_kn_map map[3];
+    *out = (md_kn_envelope){0};
+    if (!md_fa_cuda_product_of(&p, target) || !maps_of(map, &p))
+        return;
+    for (int32_t d = 0; d < target->program->formula->n_dims; d++) {
+        out->lo[d] = 1;
+        out->hi[d] = INT32_MAX;
+    }
+    add_tensor(out, &map[0]);
+    add_tensor(out, &map[1]);
+    if (config->value[STORE] && map_result(&map[2], &p))
+        add_tensor(out, &map[2]);
+}
+
+static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config, const md_kn_shape *shape_at)
+{
+    md_cg_product p;
+    md_fa_product w;
+    *out = (md_kn_plan_geometry){0};
+    out->launch[0].grain = out->launch[1].grain = 1;
+    if (!product_of(&p, target))
+        return;
+    md_fa_product_measure(&w, target, &p, shape_at->size);
+    if (w.batch == 0 || w.rows == 0 || w.columns == 0)
+        return;
+    shape s = shape_of(&p, config);
+    int64_t rows = s.rows * (s.shares_a ? 1 : s.cluster), columns = s.columns * (s.shares_a ? s.cluster : 1);
+    int64_t tiles = w.batch * ((w.rows + rows - 1) / rows) * ((w.columns + columns - 1) / columns) * config->value[SPLIT];
+    md_kn_geometry *g = &out->launch[0];
+    g->blocks = MD_MIN(tiles, MD_MAX(target->facts->threads / s.cluster, 1)) * s.cluster;
+    g->grid[0] = (int32_t)g->blocks;
+    g->grid[1] = g->grid[2] = g->block[1] = g->block[2] = 1;
+    g->block[0] = s.threads;
+    g->cluster = s.cluster;
+    g->scratch_bytes = s.shared;
+    md_fa_cuda_product_sum(out, target, &w, config->value[SPLIT]);
+}
+
+static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    md_cg_product p;
+    md_fa_product w;
+    *out = (md_fa_features){.ops_rate = 1, .parallel = 1, .launches = 1};
+    if (!product_of(&p, target))
+        return;
+    md_fa_product_measure(&w, target, &p, size);
+    if (w.batch == 0 || w.rows == 0 || w.columns == 0)
+        return;
+    shape s = shape_of(&p, config);
+    md_fa_cuda_tiles tiles = tiles_of(&s, config);
+    md_fa_cuda_product_features(out, target, &w, &tiles);
+    /* The epilogue of a tile runs alone, unless the other group multiplies under it. */
+    double area = (double)s.rows * s.columns / 32768, heavy = 1 + 0.1 * w.epilogue_ops + w.epilogue_transcendental;
+    out->serial_us += 1.0 + area * heavy * (s.has_result ? 1.2 : 2.5) * (s.is_turned ? 0.7 : 1) + (s.cluster == 2 ? 0.4 : 0);
+}
+
+/* The instruction for tiles of so many columns, with all its registers. */
+static void print_instruction(md_strbuf *out, const md_cg_product *p, int32_t columns)
+{
+    const char *type = p->program->formula->tensor[p->load[MD_CG_A]->id].dtype == MD_BF16 ? "bf16" : "f16";
+    int32_t n = columns / 2;
+    md_strbuf_printf(out,
+                     "static __device__ __forceinline__ void md_wgmma(float (&d)[%" PRId32
+                     "], unsigned long long a, unsigned long long b)\n{\n    asm volatile(\"wgmma.mma_async.sync.aligned.m64n%" PRId32
+                     "k16.f32.%s.%s {",
+                     n, columns, type, type);
+    for (int32_t i = 0; i < n; i++)
+        md_strbuf_printf(out, "%s%%%" PRId32, i ? ", " : "", i);
+    md_strbuf_printf(out, "}, %%%" PRId32 ", %%%" PRId32 ", 1, 1, 1, %d, %d;\"\n        : ", n, n + 1, along(p, MD_CG_A) == MD_CG_ALONG_ROWS,
+                     along(p, MD_CG_B) == MD_CG_ALONG_ROWS);
+    for (int32_t i = 0; i < n; i++)
+        md_strbuf_printf(out, "%s\"+f\"(d[%" PRId32 "])", i ? ", " : "", i);
+    md_strbuf_add(out, "\n        : \"l\"(a), \"l\"(b));\n}\n");
+}
+
+static void print_defines(md_strbuf *out, const md_cg_product *p, const shape *s, const md_kn_map map[2], bool is_rolled)
+{
+    const struct {
+        const char *name;
+        int32_t value;
+    } list[] = {{"BM", s->rows}, {"BN", s->columns}, {"STAGES", s->stages}, {"CONSUMERS", s->consumers}, {"PINGPONG", s->is_turned},
+                {"CLUSTER", s->cluster}, {"SHARE_A", s->shares_a}, {"BATCH_0", map[0].n_dims[2] > 0}, {"BATCH_1", map[1].n_dims[2] > 0},
+                {"BAND", BAND}, {"LOW", s->low}, {"HIGH", s->high}, {"PANELS", s->panels}, {"RESULT", s->has_result},
+                {"ROLLED_PANELS", is_rolled}};
+    for (int32_t i = 0; i < MD_COUNT(list); i++)
+        md_strbuf_printf(out, "#define MD_%s %" PRId32 "\n", list[i].name, list[i].value);
+    md_fa_cuda_product_print_along(out, p);
+    print_instruction(out, p, s->columns);
+}
+
+static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
+{
+    md_cg_product p;
+    md_fa_product w;
+    md_strbuf defines = {0};
+    md_kn_map map[3];
+    const int64_t ones[MD_FX_MAX_DIMS] = {0};
+    if (!product_of(&p, target) || !maps_of(map, &p))
+        return md_fail(MD_INTERNAL, "family gemm_wgmma does not take this stage");
+    shape s = shape_of(&p, config);
+    if (s.has_result && !map_result(&map[2], &p))
+        return md_fail(MD_UNSUPPORTED, "store1 is for one result of 16 bits");
+    set_boxes(map, &p, &s);
+    md_fa_product_measure(&w, target, &p, ones);
+    print_defines(&defines, &p, &s, map, !s.has_result || w.epilogue_ops + w.epilogue_transcendental > 2);
+    md_fa_cuda_product_text text = {.source = "cuda/gemm_wgmma.cu",
+                                    .lanes = s.has_result ? 2 : md_fa_cuda_width(target->program, target->stage),
+                                    .has_result = s.has_result,
+                                    .split = config->value[SPLIT],
+                                    .n_maps = s.has_result ? 3 : 2,
+                                    .map = map};
+    return md_fa_cuda_product_emit(out, target, &p, &text, &defines);
+}
+
+const md_fa_family md_fa_cuda_gemm_wgmma = {
+    .name = "gemm_wgmma",
+    .device = MD_DEV_CUDA,
+    .n_fields = 6,
+    .field = {{"rows", 128, 3, {128, 256, 64}},
+              {"columns", 128, 12, {256, 128, 192, 64, 160, 176, 144, 224, 208, 96, 32, 16}},
+              {"turns", 0, 2, {0, 1}},
+              {"cluster", 1, 2, {1, 2}},
+              {"split", 1, 5, {1, 2, 4, 8, 16}},
+              {"store", 0, 2, {1, 0}}},
+    .applies = applies,
+    .legal = legal,
+    .envelope = envelope,
+    .features = features,
+    .emit = emit,
+    .geometry = geometry,
+};

@@ -1,0 +1,316 @@
+/* Products on Hopper's tensor cores: TMA brings tiles into a ring of stages, one warpgroup issues the copies, one or two
+ * compute. Cooperative: the computing warpgroups share a tile by rows. Ping-pong: they take turns with whole tiles, so
+ * that the epilogue of one runs under the products of the other. The grid is persistent; clusters of two share an
+ * operand by multicast.
+ *
+ * md_config.h: MD_BM, MD_BN (the tile), MD_STAGES, MD_CONSUMERS (1 or 2), MD_PINGPONG, MD_CLUSTER (1, 2), MD_SHARE_A (the
+ * cluster runs along the columns and shares A; else along the rows and shares B), MD_ALONG_0, MD_ALONG_1 (1: the operand lies
+ * along K, 2: along its rows), MD_BATCH_0, MD_BATCH_1 (0: the operand has no batch), MD_BAND (rows of tiles walked together),
+ * MD_LOW, MD_HIGH (registers of copying and computing threads), MD_PANELS (buffers of results a warp), MD_RESULT (epilogue: 1
+ * in registers, results by TMA; 0 by md_slab), MD_ROLLED_PANELS, MD_SPLIT, and md_wgmma(acc, a, b), the instruction for the
+ * tile's columns. md_expr.h: src/codegen/product.h; md_params begins with md_tensor_map map0 (A), map1 (B), map2 (results). */
+#include "md_config.h"
+#include "prelude.h"
+#include "tma.h"
+#include "md_expr.h"
+#include "gemm_slab.h"
+#include "wgmma.h"
+
+enum {
+    BK = 64, /* 128 bytes: one row of the swizzle */
+    THREADS = 128 * (MD_CONSUMERS + 1),
+    WG_ROWS = MD_PINGPONG ? MD_BM : MD_BM / MD_CONSUMERS,
+    BLOCKS = WG_ROWS / 64,
+    BN64 = (MD_BN + 63) / 64,
+    A_BYTES = MD_BM * 128,
+    B_BYTES = (MD_ALONG_1 == 2) ? BN64 * 8192 : MD_BN * 128,
+    STAGE_BYTES = A_BYTES + B_BYTES,
+    A_PARTS = MD_CLUSTER == 2 && MD_SHARE_A ? 2 : 1,
+    B_PARTS = MD_CLUSTER == 2 && !MD_SHARE_A ? 2 : 1,
+    PANEL = MD_BN % 64 == 0 ? 64 : MD_BN % 32 == 0 ? 32 : 16, /* columns stored at once */
+    PITCH = PANEL + 4, /* of a panel of sums */
+    BUFFER_BYTES = MD_RESULT ? MD_PANELS * 16 * PANEL * 2 : 16 * PITCH * 4, /* of a warp */
+    PANEL_BYTES = 16 * PANEL * 2,
+    WARP_BYTES = BLOCKS * (MD_BN / PANEL) * PANEL_BYTES, /* of all panels of a warp */
+    LAST_HAS_ROOM = MD_RESULT && !MD_PINGPONG && MD_CONSUMERS * 4 * WARP_BYTES <= MD_STAGES * STAGE_BYTES
+};
+
+typedef struct md_tile_at {
+    int batch, row, column, slice; /* of a block's tile */
+} md_tile_at;
+
+typedef struct md_grid {
+    int rows, columns, steps; /* tiles of a cluster along rows and columns; of K */
+    int all; /* tiles of all batches and slices */
+} md_grid;
+
+MD_INLINE md_grid md_grid_of(const md_params &p)
+{
+    const int rows = MD_BM * (MD_SHARE_A ? 1 : MD_CLUSTER), columns = MD_BN * (MD_SHARE_A ? MD_CLUSTER : 1);
+    md_grid g;
+    g.rows = (int)((md_points_rows(&p) + rows - 1) / rows);
+    g.columns = (int)((md_points_columns(&p) + columns - 1) / columns);
+    g.steps = (int)((md_points_depth(&p) + BK - 1) / BK);
+    g.all = g.rows * g.columns * (int)md_points_batch(&p) * MD_SPLIT;
+    return g;
+}
+
+/* Tile t in an order that stays in a band of MD_BAND tiles of rows. */
+MD_INLINE md_tile_at md_tile_of(const md_grid &g, int t, int rank)
+{
+    const int plane = g.rows * g.columns, band = MD_BAND * g.columns;
+    md_tile_at at;
+    at.slice = MD_SPLIT > 1 ? t % MD_SPLIT : 0;
+    t /= MD_SPLIT;
+    at.batch = t / plane;
+    t -= at.batch * plane;
+    const int first = t / band * MD_BAND, height = min(g.rows - first, MD_BAND);
+    t %= band;
+    at.row = first + t % height;
+    at.column = t / height;
+    if (MD_CLUSTER == 2 && MD_SHARE_A)
+        at.column = at.column * 2 + rank;
+    else if (MD_CLUSTER == 2)
+        at.row = at.row * 2 + rank;
+    at.row *= MD_BM;
+    at.column *= MD_BN;
+    return at;
+}
+
+/* Steps of K in front of a slice. */
+MD_INLINE int md_step_of(const md_grid &g, int slice)
+{
+    return MD_SPLIT > 1 ? (int)((long long)g.steps * slice / MD_SPLIT) : slice * g.steps;
+}
+
+typedef struct md_ring {
+    int stage;
+    unsigned phase;
+} md_ring;
+
+MD_INLINE void md_ring_next(md_ring &r)
+{
+    if (++r.stage == MD_STAGES) {
+        r.stage = 0;
+        r.phase ^= 1;
+    }
+}
+
+/* One part of an operand's tile: all of it, or this block's half for everybody. */
+template <bool along_rows, int rows, int parts>
+MD_INLINE void md_copy(unsigned to, const md_tensor_map *map, int row, int k, int batch, unsigned bar, int rank)
+{
+    if (along_rows) {
+        const int depth = BK / parts, at = parts == 2 ? rank * depth : 0;
+MD_UNROLL for (int i = 0; i < (rows + 63) / 64; i++) {
+            if (parts == 2)
+                md_tma_load_all(to + i * 8192 + at * 128, map, row + i * 64, k + at, batch, bar, 3);
+            else
+                md_tma_load(to + i * 8192, map, row + i * 64, k, batch, bar);
+        }
+    } else if (parts == 2) {
+        const int at = rank * (rows / 2);
+        md_tma_load_all(to + at * 128, map, k, row + at, batch, bar, 3);
+    } else {
+        md_tma_load(to, map, k, row, batch, bar);
+    }
+}
+
+MD_INLINE void md_produce(const md_params &p, const md_grid &g, unsigned tiles, unsigned full, unsigned empty, int rank)
+{
+    md_ring r = {0, 0};
+    for (int t = blockIdx.x / MD_CLUSTER; t < g.all; t += gridDim.x / MD_CLUSTER) {
+        const md_tile_at at = md_tile_of(g, t, rank);
+        for (int i = md_step_of(g, at.slice); i < md_step_of(g, at.slice + 1); i++) {
+            const unsigned bar = full + r.stage * 8, to = tiles + r.stage * STAGE_BYTES;
+            md_bar_wait(empty + r.stage * 8, r.phase ^ 1);
+            md_bar_expect(bar, STAGE_BYTES);
+            md_copy<(MD_ALONG_0 == 2), MD_BM, A_PARTS>(to, &p.map0, at.row, i * BK, at.batch * MD_BATCH_0, bar, rank);
+            md_copy<(MD_ALONG_1 == 2), MD_BN, B_PARTS>(to + A_BYTES, &p.map1, at.column, i * BK, at.batch * MD_BATCH_1, bar, rank);
+            md_ring_next(r);
+        }
+    }
+}
+
+MD_INLINE void md_release(unsigned bar)
+{
+    const int lane = threadIdx.x & 31;
+    if (MD_CLUSTER == 1) {
+        if (lane == 0)
+            md_bar_arrive(bar);
+    } else if (lane < 2) {
+        md_bar_arrive_at(bar, lane);
+    }
+}
+
+#if MD_ROLLED_PANELS
+#define MD_PANEL_LOOP MD_ROLLED
+#else
+#define MD_PANEL_LOOP MD_UNROLL
+#endif
+
+typedef float md_tile[BLOCKS][MD_BN / 2];
+
+/* The sums of one tile. Stage by stage; a stage is given back when the next one's products are under way. */
+MD_INLINE void md_multiply(md_tile &acc, md_ring &r, int steps, unsigned tiles, unsigned full, unsigned empty)
+{
+    unsigned before = empty;
+MD_UNROLL for (int b = 0; b < BLOCKS; b++)
+MD_UNROLL for (int i = 0; i < MD_BN / 2; i++)
+            acc[b][i] = 0;
+MD_ROLLED for (int i = 0; i < steps; i++) {
+        const unsigned a = tiles + r.stage * STAGE_BYTES, b = a + A_BYTES;
+        const unsigned first = MD_PINGPONG ? 0 : (threadIdx.x / 128 - 1) * (WG_ROWS * 128);
+        md_bar_wait(full + r.stage * 8, r.phase);
+        md_wgmma_fence();
+MD_UNROLL for (int k = 0; k < BK / 16; k++) {
+            const unsigned long long mb = md_wgmma_matrix(b + k * ((MD_ALONG_1 == 2) ? 2048 : 32), 8192);
+MD_UNROLL for (int m = 0; m < BLOCKS; m++)
+                md_wgmma(acc[m], md_wgmma_matrix(a + first + m * 8192 + k * ((MD_ALONG_0 == 2) ? 2048 : 32), 8192), mb);
+        }
+        md_wgmma_commit();
+        md_wgmma_wait<1>();
+        if (i > 0)
+            md_release(before);
+        before = empty + r.stage * 8;
+        md_ring_next(r);
+    }
+    md_wgmma_wait<0>();
+    if (steps > 0)
+        md_release(before);
+}
+
+#if MD_RESULT
+/* A panel of a warp's 16 rows as it is stored: through shared memory, and out by TMA. `turn`: which of the buffers; is_last: each panel has its own. */
+MD_INLINE void md_panel(const md_params &p, const float *acc, const md_tile_at &at, int row, int column, unsigned buffers, unsigned &turn, bool is_last)
+{
+    const int lane = threadIdx.x & 31, mask = PANEL / 8 - 1, in = (lane & 7) + (lane >> 3 & 1) * 8;
+    const unsigned mine = in * (PANEL * 2), swizzle = (mine >> 7) & mask, to = buffers + turn;
+    unsigned out[PANEL / 4];
+    MD_FOR (j, PANEL / 4) {
+        const int r = row + lane / 4 + j % 2 * 8, c = column + j / 2 * 8 + lane % 4 * 2;
+        const md_v sums = {{acc[j * 2], acc[j * 2 + 1]}};
+        const md_span span = {0, r >= (int)md_points_rows(&p) ? 0 : min((int)md_points_columns(&p) - c, 2)};
+        out[j] = md_result(&p, at.batch, r, c, sums, sums, span);
+    }
+    turn = is_last ? turn + PANEL_BYTES : MD_PANELS == 1 ? 0 : turn ^ PANEL_BYTES;
+    if (lane == 0 && !is_last)
+        md_tma_wait_read<MD_PANELS - 1>();
+    __syncwarp();
+    MD_FOR_STEP (j, PANEL / 8, 2)
+        md_stmatrix(to + mine + (((j + (lane >> 4)) ^ swizzle) << 4), out[j * 2], out[j * 2 + 1], out[j * 2 + 2], out[j * 2 + 3]);
+    md_proxy_fence();
+    __syncwarp();
+    if (lane == 0) {
+        md_tma_store(&p.map2, to, column, row, at.batch);
+        md_tma_commit();
+    }
+}
+#else
+/* A panel of a warp's 16 rows as sums in shared memory, then by the epilogue. */
+MD_INLINE void md_panel(const md_params &p, const float *acc, const md_tile_at &at, int row, int column, float *sums)
+{
+    const int lane = threadIdx.x & 31;
+    __syncwarp();
+    MD_FOR (j, PANEL / 4) {
+        const float2 pair = {acc[j * 2], acc[j * 2 + 1]};
+        *(float2 *)(sums + (lane / 4 + j % 2 * 8) * PITCH + j / 2 * 8 + lane % 4 * 2) = pair;
+    }
+    __syncwarp();
+    const md_place place = {at.batch, row, column, at.slice};
+    md_slab(&p, sums, sums, PITCH, place, 16, PANEL, lane, 32);
+}
+#endif
+
+/* The tile panel by panel. With MD_ROLLED_PANELS the text of one panel does for all: the sums move down after each, since registers have
+ * no index at run time. */
+MD_INLINE void md_results(const md_params &p, md_tile &tile, const md_tile_at &at, unsigned char *buffers, unsigned &turn, bool is_last)
+{
+    float(&acc)[BLOCKS * MD_BN / 2] = *(float(*)[BLOCKS * MD_BN / 2])&tile;
+    const int warp = threadIdx.x / 32 % 4, row0 = at.row + (MD_PINGPONG ? 0 : (threadIdx.x / 128 - 1) * WG_ROWS) + warp * 16;
+    MD_PANEL_LOOP for (int number = 0; number < BLOCKS * (MD_BN / PANEL); number++) {
+        const int row = row0 + number / (MD_BN / PANEL) * 64, column = at.column + number % (MD_BN / PANEL) * PANEL;
+        const float *from = acc + (MD_ROLLED_PANELS ? 0 : number * PANEL / 2);
+#if MD_RESULT
+        md_panel(p, from, at, row, column, md_shared_address(buffers), turn, is_last);
+#else
+        md_panel(p, from, at, row, column, (float *)buffers);
+#endif
+        if (MD_ROLLED_PANELS)
+            MD_FOR (i, BLOCKS * MD_BN / 2 - PANEL / 2)
+                acc[i] = acc[i + PANEL / 2];
+    }
+}
+
+MD_INLINE void md_consume(const md_params &p, const md_grid &g, unsigned tiles, unsigned full, unsigned empty, unsigned char *ring, unsigned char *buffers, int rank)
+{
+    const int group = threadIdx.x / 128 - 1, step = gridDim.x / MD_CLUSTER;
+    unsigned char *mine = buffers + (threadIdx.x / 32 - 4) * BUFFER_BYTES;
+    int t = blockIdx.x / MD_CLUSTER;
+    unsigned turn = 0; /* which of the buffers */
+    unsigned done = 0; /* stages of the tiles before this one */
+    md_tile acc;
+    md_ring r = {0, 0};
+    if (MD_PINGPONG && group == 1) {
+        t += step;
+        done = g.steps;
+        md_meet_arrive(1, 256);
+    }
+    for (; t < g.all; t += MD_PINGPONG ? 2 * step : step) {
+        if (MD_PINGPONG) {
+            r.stage = done % MD_STAGES;
+            r.phase = done / MD_STAGES & 1;
+            done += 2 * g.steps;
+            md_meet(1 + group, 256);
+        }
+        const md_tile_at at = md_tile_of(g, t, rank);
+        md_multiply(acc, r, md_step_of(g, at.slice + 1) - md_step_of(g, at.slice), tiles, full, empty);
+        if (MD_PINGPONG)
+            md_meet_arrive(2 - group, 256);
+        const bool is_last = LAST_HAS_ROOM && t + step >= g.all;
+        if (is_last) { /* nobody needs the ring any more, once both groups have multiplied */
+            if (MD_CONSUMERS == 2)
+                md_meet(3, 256);
+            mine = ring + (threadIdx.x / 32 - 4) * WARP_BYTES;
+            turn = 0;
+        }
+        md_results(p, acc, at, mine, turn, is_last);
+    }
+    if ((threadIdx.x & 31) == 0)
+        md_tma_wait_read<0>();
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 1) md_kernel(const __grid_constant__ md_params p)
+{
+    extern __shared__ unsigned char md_memory[];
+    MD_IF_EMPTY_RETURN;
+    const unsigned start = md_shared_address(md_memory), base = (start + 1023) & ~1023u, after = base + MD_STAGES * STAGE_BYTES;
+    const unsigned full = after + MD_CONSUMERS * 4 * BUFFER_BYTES, empty = full + MD_STAGES * 8;
+    unsigned char *buffers = md_memory + (after - start);
+    const md_grid g = md_grid_of(p);
+    const int rank = MD_CLUSTER == 2 ? md_cluster_rank() : 0;
+    if (threadIdx.x == 0) {
+        md_tma_prefetch(&p.map0);
+        md_tma_prefetch(&p.map1);
+        for (int i = 0; i < MD_STAGES; i++) {
+            md_bar_init(full + i * 8, 1);
+            md_bar_init(empty + i * 8, 4 * (MD_PINGPONG ? 1 : MD_CONSUMERS) * MD_CLUSTER);
+        }
+        md_bar_init_fence();
+    }
+    if (MD_CLUSTER == 2)
+        md_cluster_meet();
+    else
+        __syncthreads();
+    if (threadIdx.x < 128) {
+        md_registers_down<MD_LOW>();
+        if (threadIdx.x == 0)
+            md_produce(p, g, base, full, empty, rank);
+    } else {
+        md_registers_up<MD_HIGH>();
+        md_consume(p, g, base, full, empty, md_memory + (base - start), buffers, rank);
+    }
+    __syncwarp();
+    if (MD_CLUSTER == 2)
+        md_cluster_meet();
+}

@@ -1,0 +1,111 @@
+/* Hopper's copies and barriers in PTX: mbarriers, tensor copies (TMA), clusters. Addresses of shared memory are 32-bit.
+ * All are for one thread of a warp unless they say otherwise. */
+typedef struct alignas(64) md_tensor_map {
+    unsigned long long word[16];
+} md_tensor_map;
+
+MD_INLINE void md_bar_init(unsigned bar, unsigned count)
+{
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(bar), "r"(count) : "memory");
+}
+
+MD_INLINE void md_bar_init_fence(void)
+{
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+
+MD_INLINE void md_bar_expect(unsigned bar, unsigned bytes)
+{
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(bar), "r"(bytes) : "memory");
+}
+
+MD_INLINE void md_bar_arrive(unsigned bar)
+{
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(bar) : "memory");
+}
+
+/* Arrives at the same barrier of another block of the cluster. */
+MD_INLINE void md_bar_arrive_at(unsigned bar, unsigned rank)
+{
+    asm volatile("{\n.reg .b32 at;\nmapa.shared::cluster.u32 at, %0, %1;\n"
+                 "mbarrier.arrive.shared::cluster.b64 _, [at];\n}" ::"r"(bar),
+                 "r"(rank)
+                 : "memory");
+}
+
+/* All threads that need what the barrier guards. */
+MD_INLINE void md_bar_wait(unsigned bar, unsigned parity)
+{
+    asm volatile("{\n.reg .pred done;\nAGAIN:\nmbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+                 "@done bra END;\nbra AGAIN;\nEND:\n}" ::"r"(bar),
+                 "r"(parity)
+                 : "memory");
+}
+
+/* All threads of the cluster meet; what they wrote before is not ordered by it (that would wait for all stores). */
+MD_INLINE void md_cluster_meet(void)
+{
+    asm volatile("barrier.cluster.arrive.relaxed.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
+}
+
+MD_INLINE unsigned md_cluster_rank(void)
+{
+    unsigned rank;
+    asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+    return rank;
+}
+
+MD_INLINE void md_tma_prefetch(const md_tensor_map *map)
+{
+    asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
+}
+
+/* A box at x (along memory), y, z. Elements outside of the tensor arrive as zeros. */
+MD_INLINE void md_tma_load(unsigned to, const md_tensor_map *map, int x, int y, int z, unsigned bar)
+{
+    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], [%5];" ::"r"(to),
+                 "l"(map), "r"(x), "r"(y), "r"(z), "r"(bar)
+                 : "memory");
+}
+
+/* The same to all blocks of the mask, each at its own `to` and `bar`. */
+MD_INLINE void md_tma_load_all(unsigned to, const md_tensor_map *map, int x, int y, int z, unsigned bar, unsigned mask)
+{
+    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%2, %3, %4}], [%5], %6;" ::"r"(to),
+                 "l"(map), "r"(x), "r"(y), "r"(z), "r"(bar), "h"((unsigned short)mask)
+                 : "memory");
+}
+
+MD_INLINE void md_tma_store(const md_tensor_map *map, unsigned from, int x, int y, int z)
+{
+    asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(map), "r"(from), "r"(x), "r"(y), "r"(z)
+                 : "memory");
+}
+
+MD_INLINE void md_tma_commit(void)
+{
+    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+
+/* Until all but `pending` groups of stores have read their shared memory. */
+template <int pending> MD_INLINE void md_tma_wait_read(void)
+{
+    asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(pending) : "memory");
+}
+
+/* What was written to shared memory is seen by TMA and wgmma. */
+MD_INLINE void md_proxy_fence(void)
+{
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+/* `threads` threads meet at barrier `id` of the block. */
+MD_INLINE void md_meet(int id, int threads)
+{
+    asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
+MD_INLINE void md_meet_arrive(int id, int threads)
+{
+    asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
