@@ -14,7 +14,7 @@
 enum { VIA, THREADS, VECTORS, PER_SM, BLOCKS, KEEP, ACCESS };
 enum { VIA_GRID, VIA_CLUSTER, VIA_TICKET };
 /* The layout of the counters is that of kernels/cuda/exchange.h: so many blocks in all groups of one size. */
-enum { MOST_BLOCKS = 512, MOST_STATE_BYTES = 64, OTHER_REGISTERS = 34, LATE_VECTORS = 2, KEPT_REGISTERS = 8, MOST_ROWS_OF_GRID = 65535, SHORT_ROW = 4096 };
+enum { MOST_BLOCKS = 512, MOST_STATE_BYTES = 64, OTHER_REGISTERS = 34, LATE_VECTORS = 2, MOST_ROWS_OF_GRID = 65535, SHORT_ROW = 512 };
 
 static const md_st_stage *stage_of(const md_fa_target *target)
 {
@@ -66,7 +66,7 @@ static int32_t registers_of(const md_fa_target *target, const md_fa_config *conf
     int32_t all = 0, late = 0, width = md_fa_cuda_width(target->program, target->stage);
     count_registers(&all, &late, target, config);
     return config->value[VECTORS] * all + (is_early ? config->value[VECTORS] : LATE_VECTORS) * late + OTHER_REGISTERS + 2 * width +
-           (config->value[KEEP] == 2 ? KEPT_REGISTERS : 0);
+           (config->value[KEEP] == 2 ? 2 * config->value[VECTORS] + 2 : 0);
 }
 
 static int32_t register_limit(const md_fa_target *target, const md_fa_config *config)
