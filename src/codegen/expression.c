@@ -187,7 +187,8 @@ static md_cg_name print_op(md_cg *cg, md_cg_value_number *v)
             return (md_cg_name){NULL, true};
     }
     if (divides_by_one_value(cg, n, type, is_uniform))
-        return declare_value(cg, v, false, md_cg_format(cg, "md_over_f(%s, %s)", a[0], md_cg_operand(cg, n->arg[1], type, false)));
+        return declare_value(cg, v, false, md_cg_format(cg, "md_%s_f(%s, %s)", md_fx_has_kind(n->arg[1], MD_FX_REF) ? "by" : "over",
+                                                        a[0], md_cg_operand(cg, n->arg[1], type, false)));
     return declare_value(cg, v, is_uniform, apply(cg, n, type, is_uniform, a));
 }
 

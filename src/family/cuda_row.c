@@ -96,6 +96,18 @@ static int32_t min_blocks(const md_fa_target *target, const md_fa_cuda_row *row)
     return MD_MIN(MD_MAX(n, 1), 16);
 }
 
+/* Whether nothing of f32 or wider is stored. */
+static bool has_short_results(const md_fa_target *target)
+{
+    const md_st_stage *st = stage_of(target);
+    for (int32_t i = 0; i < st->n_stores; i++) {
+        md_dtype type = dtype_of(target, st->store[i].tensor);
+        if (type != MD_F16 && type != MD_BF16)
+            return false;
+    }
+    return true;
+}
+
 static void print_defines(md_strbuf *out, const md_fa_target *target, const md_fa_cuda_row *row)
 {
     const struct {
@@ -113,6 +125,8 @@ static void print_defines(md_strbuf *out, const md_fa_target *target, const md_f
     };
     for (int32_t i = 0; i < MD_COUNT(define); i++)
         md_strbuf_printf(out, "#define MD_%s %" PRId32 "\n", define[i].name, define[i].value);
+    if (has_short_results(target))
+        md_strbuf_add(out, "#define MD_SHORT_RESULTS 1\n");
     if (row->access == MD_FA_CUDA_STRIDED) /* what takes everything may be slow */
         md_strbuf_add(out, "#define MD_ALLOW_STACK 1\n");
 }

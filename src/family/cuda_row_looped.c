@@ -20,7 +20,7 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
         return false;
     if (threads > 1024 || threads < 128 || (row.rows > 1 && threads > 256))
         return false;
-    if (registers > 200 || registers * threads > 65536)
+    if (registers > 200 || (registers - 8) * threads > 65536) /* the estimate is generous */
         return false;
     return row.access == MD_FA_CUDA_STRIDED || (row.access == MD_FA_CUDA_ALIGNED) == md_fa_cuda_row_is_aligned(target, size);
 }

@@ -28,11 +28,11 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     int32_t threads = row.lanes * row.rows, registers = md_fa_cuda_row_registers(target, &row);
     if ((int64_t)row.lanes * row.vectors < whole || !is_tight(row.lanes, row.vectors, whole))
         return false;
-    if (row.lanes > 8 && whole * 2 <= row.lanes) /* half of the threads would have nothing */
+    if (row.lanes > 4 && whole * 2 <= row.lanes) /* half of the threads would have nothing */
         return false;
     if (threads > 1024 || threads < 64 || (row.rows > 1 && threads > 512) || (threads < 128 && row.lanes < 64))
         return false;
-    if (registers > 200 || registers * threads > 65536)
+    if (registers > 200 || (registers - 8) * threads > 65536) /* the estimate is generous */
         return false;
     if (row.keeps && !md_fa_cuda_row_can_keep(target))
         return false;
@@ -69,9 +69,9 @@ const md_fa_family md_fa_cuda_row_persistent = {
     .is_persistent = true,
     .is_reduction = true,
     .n_fields = 5,
-    .field = {{"lanes", 256, 12, {8, 16, 32, 64, 128, 192, 256, 384, 512, 640, 768, 1024}},
+    .field = {{"lanes", 256, 12, {4, 8, 16, 32, 64, 128, 192, 256, 384, 512, 768, 1024}},
               {"vecs", 4, 12, {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16}},
-              {"rows", 1, 6, {1, 2, 4, 8, 16, 32}},
+              {"rows", 1, 7, {1, 2, 4, 8, 16, 32, 64}},
               {"keep", 0, 2, {0, 1}},
               {"access", 1, 3, {MD_FA_CUDA_ALIGNED, MD_FA_CUDA_ANY, MD_FA_CUDA_STRIDED}}},
     .applies = md_fa_cuda_row_applies,

@@ -80,7 +80,12 @@ MD_LIFT2(pow, md_i, i)
 /* ---- The processor's approximations. */
 MD_INLINE float md_m_rcp(float a) { float r; asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(a)); return r; } /* 1 ulp */
 MD_INLINE float md_m_ex2(float a) { float r; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(a)); return r; } /* 2 ulp */
+/* Where all that a stage stores has 16 bits (MD_SHORT_RESULTS) an exponential need not be better than 2^-16 for what does not overflow. */
+#ifdef MD_SHORT_RESULTS
+MD_INLINE float md_m_exp(float a) { return md_m_ex2(a * 1.44269504f); }
+#else
 MD_INLINE float md_m_exp(float a) { return expf(a); } /* 2 ulp */
+#endif
 
 #define MD_MATH1(name, call_f, call_d)                                                                                 \
     MD_INLINE float md_##name##_sf(float x) { return call_f; }                                                         \

@@ -329,6 +329,13 @@ MD_INLINE int64_t md_fma_si(int64_t a, int64_t b, int64_t c) { return (int64_t)(
 #define MD_FMA(vec, s) MD_INLINE vec md_fma_##s(vec a, vec b, vec c) { vec r; MD_LANES(md_fma_s##s(a.v[l], b.v[l], c.v[l])) }
 MD_FMA(md_f, f) MD_FMA(md_d, d) MD_FMA(md_i, i)
 #undef MD_FMA
+/* Lanes over a value that they share and that is rounded itself (a sum): times its reciprocal, 1.5 ulp. Very large and very small divisors are scaled. */
+MD_INLINE md_f md_by_f(md_f a, float b)
+{
+    const float m = md_abs_sf(b), s = m > 0x1p100f ? 0x1p-64f : m < 0x1p-100f ? 0x1p64f : 1.0f, c = __frcp_rn(b * s);
+    md_f r;
+    MD_LANES(a.v[l] * s * c)
+}
 /* Lanes over a value that they share: its reciprocal, and a step that makes the quotient what a division gives (Markstein, IBM Journal of Research and
  * Development 34, 1990). Very large and very small divisors are scaled, with the dividends; where the step is none (infinities, zeros) it is left out. */
 MD_INLINE md_f md_over_f(md_f a, float b)
