@@ -145,24 +145,54 @@ static bool is_keep_legal(const md_fa_target *target, const md_fa_config *config
     return md_st_size(target->program, stage_of(target)->axis, size) <= elements(target, config) * most_of(target, config);
 }
 
+/* Whether threads have as many vectors as they need: no smaller number would do, or, where the slice is read piece by piece, that is not too large. */
+static bool is_tight(const md_fa_target *target, const md_fa_config *config, int64_t n, int32_t blocks)
+{
+    const md_fa_field *field = &md_fa_cuda_row_split.field[VECTORS];
+    int64_t lot = elements(target, config) / config->value[VECTORS] * blocks, needed = (n + lot - 1) / lot;
+    int32_t smaller = 0;
+    for (int32_t i = 0; i < field->n; i++)
+        if (field->value[i] < config->value[VECTORS])
+            smaller = MD_MAX(smaller, field->value[i]);
+    return needed > smaller;
+}
+
+/* As many blocks an SM as the registers allow, where that changes nothing but what the compiler is told. */
+static bool is_full(const md_fa_target *target, const md_fa_config *config)
+{
+    md_fa_config more = *config;
+    const md_fa_field *field = &md_fa_cuda_row_split.field[PER_SM];
+    for (int32_t i = 0; i < field->n; i++) {
+        more.value[PER_SM] = field->value[i];
+        if (field->value[i] > config->value[PER_SM] && more.value[THREADS] * more.value[PER_SM] <= 2048 &&
+            registers_of(target, &more, false) <= register_limit(target, &more))
+            return false;
+    }
+    return true;
+}
+
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     const int32_t *v = config->value;
     const md_st_row *row = &stage_of(target)->row;
+    int64_t n = md_st_size(target->program, stage_of(target)->axis, size);
     bool is_single = !row->has_elements && (row->n_levels == 1 || row->is_online);
-    if (md_st_size(target->program, stage_of(target)->axis, size) < SHORT_ROW) /* other families' */
+    if (n < SHORT_ROW) /* other families' */
         return false;
     if (v[ACCESS] != MD_FA_CUDA_STRIDED && (v[ACCESS] == MD_FA_CUDA_ALIGNED) != md_fa_cuda_row_is_aligned(target, size))
         return false;
-    if (registers_of(target, config, false) > register_limit(target, config))
+    if (v[THREADS] * v[PER_SM] > 2048 || registers_of(target, config, false) > register_limit(target, config))
         return false;
-    if (v[THREADS] * v[PER_SM] > 2048 || (v[KEEP] && !is_keep_legal(target, config, size)))
+    if (v[KEEP] && !is_keep_legal(target, config, size))
         return false;
-    if (v[VIA] == VIA_TICKET)
-        return is_ticket_legal(target, config) && v[BLOCKS] >= 32;
+    cut c = cut_of(target, config, size);
+    if (c.blocks == 1 || !is_tight(target, config, n, c.blocks))
+        return false;
     if (v[VIA] == VIA_CLUSTER)
-        return target->facts->capability >= 90 && v[BLOCKS] <= 16;
-    return !is_single && v[BLOCKS] >= 32;
+        return target->facts->capability >= 90 && v[BLOCKS] <= 16 && is_full(target, config);
+    if (v[BLOCKS] < 32 || (v[BLOCKS] > 32 && c.blocks <= 32))
+        return false;
+    return v[VIA] == VIA_TICKET ? is_ticket_legal(target, config) : !is_single;
 }
 
 static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
