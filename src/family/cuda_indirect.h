@@ -17,7 +17,7 @@ enum { MD_FA_INDIRECT_THREADS = 256 };
  *   struct md_outer, md_outer_at(p, row), MD_ROWS(p)   the outer indices of a row
  *   MD_LANE_COUNT(p)                  length of the lanes' axis
  *   struct md_index                   what is read once a row and says where others lie; md_read(p, outer, &index)
- *   struct md_values                  what is stored; md_get(p, outer, index, x, n, &values) makes it, md_put(p, outer, index, x, n, values) stores it
+ *   struct md_values                  what is stored; md_row_get(p, outer, index, x, n, &values) makes it, md_row_put(p, outer, index, x, n, values) stores it
  *   md_owned(p, outer, index)         with MD_OWNED: whether the row goes to the block's part, own .. own + n_own - 1 of MD_OWN(p) */
 md_status md_fa_cuda_indirect_emit(md_kn_source *out, const md_fa_target *target, const md_fa_cuda_indirect *way);
 void md_fa_cuda_indirect_envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_cuda_indirect *way);

@@ -21,6 +21,7 @@ typedef struct writer {
     md_strbuf text;
     const char *value[MD_ST_MAX_STORES];
     bool is_uniform[MD_ST_MAX_STORES];
+    bool is_raw; /* what is stored is what was loaded, as the memory holds it */
 } writer;
 
 /* ---- Which loads are read ahead */
@@ -119,19 +120,61 @@ static void print_read(writer *w)
     md_strbuf_finish(&body);
 }
 
+/* Whether rows of 16-bit elements are only copied: then they need not become f32 and 16 bits again, which is most of the work. */
+static bool is_plain_copy(const writer *w)
+{
+    const md_st_store *store = &w->stage->store[0];
+    const md_fx_tensor *tensor = w->target->program->formula->tensor;
+    md_dtype to = tensor[store->tensor].dtype;
+    return w->stage->n_stores == 1 && store->assign == MD_FX_SET && store->value->kind == MD_FX_LOAD && tensor[store->value->id].dtype == to &&
+           (to == MD_F16 || to == MD_BF16);
+}
+
+/* Replaces `const md_f x = md_load_T_unit...` by its raw form, if the text has just this one lane value. */
+static void make_raw(writer *w, md_strbuf *body)
+{
+    char load[64], raw[64];
+    const char *t = md_dtype_name(w->target->program->formula->tensor[w->stage->store[0].tensor].dtype);
+    const char *text = md_strbuf_text(body), *type = strstr(text, "const md_f "), *call = NULL;
+    snprintf(load, sizeof load, " = md_load_%s_unit", t);
+    snprintf(raw, sizeof raw, " = md_fetch_%s_unit", t);
+    call = type ? strstr(type, load) : NULL;
+    if (!call || strchr(type, '\n') < call || strstr(type + 1, "const md_") || strncmp(call + strlen(load), "_m(", 3) == 0)
+        return;
+    md_strbuf out = {0};
+    md_strbuf_printf(&out, "%.*sconst md_raw_%s %.*s%s%s", (int)(type - text), text, t, (int)(call - type - strlen("const md_f ")),
+                     type + strlen("const md_f "), raw, call + strlen(load));
+    md_strbuf_finish(body);
+    *body = out;
+    w->is_raw = true;
+    for (int i = 0; i < 2; i++)
+        md_strbuf_printf(&w->text, "MD_N_DECL MD_INLINE void md_store_%s_unit%s(void *t, int64_t o, const md_raw_%s &r, md_n_t n)\n{\n"
+                                   "md_store_raw<md_t_%s>(t, o, r, n, %d);\n}\n", t, i == 0 ? "" : "_any", t, t, i == 0);
+}
+
+static const char *value_type(const writer *w, int32_t i)
+{
+    const md_fx_node *n = w->stage->store[i].value;
+    if (w->is_raw)
+        return w->target->program->formula->tensor[n->id].dtype == MD_BF16 ? "md_raw_bf16" : "md_raw_f16";
+    return w->is_uniform[i] ? md_cg_scalar_type(n->type) : md_cg_lane_type(n->type);
+}
+
 static void print_get(writer *w)
 {
     md_strbuf *out = &w->text, body = {0};
     begin(w, &body, true, false);
-    md_strbuf_add(out, "struct md_values {");
     for (int32_t i = 0; i < w->stage->n_stores; i++) {
-        const md_fx_node *n = w->stage->store[i].value;
-        w->value[i] = md_cg_value(w->cg, n, &w->is_uniform[i]);
-        md_strbuf_printf(out, " %s v%" PRId32 ";", w->is_uniform[i] ? md_cg_scalar_type(n->type) : md_cg_lane_type(n->type), i);
+        w->value[i] = md_cg_value(w->cg, w->stage->store[i].value, &w->is_uniform[i]);
         if (w->value[i])
             md_strbuf_printf(&body, "v.v%" PRId32 " = %s;\n", i, w->value[i]);
     }
-    md_strbuf_add(out, " };\nMD_N_DECL MD_INLINE void md_get(const md_params *p, const md_outer &o, const md_index &r, ");
+    if (is_plain_copy(w))
+        make_raw(w, &body);
+    md_strbuf_add(out, "struct md_values {");
+    for (int32_t i = 0; i < w->stage->n_stores; i++)
+        md_strbuf_printf(out, " %s v%" PRId32 ";", value_type(w, i), i);
+    md_strbuf_add(out, " };\nMD_N_DECL MD_INLINE void md_row_get(const md_params *p, const md_outer &o, const md_index &r, ");
     print_lane(out, w);
     md_strbuf_add(out, ", md_n_t md_n, md_values &v)\n{\n(void)p, (void)o, (void)r, (void)md_n;\n");
     md_strbuf_add(out, md_strbuf_text(&body));
@@ -153,7 +196,7 @@ static void print_put(writer *w)
 {
     md_strbuf *out = &w->text;
     const char *own = w->way->is_owned ? ", int64_t own, int64_t n_own" : "";
-    md_strbuf_add(out, "MD_N_DECL MD_INLINE void md_put(const md_params *p, const md_outer &o, const md_index &r, ");
+    md_strbuf_add(out, "MD_N_DECL MD_INLINE void md_row_put(const md_params *p, const md_outer &o, const md_index &r, ");
     print_lane(out, w);
     md_strbuf_printf(out, ", md_n_t md_n, const md_values &v%s)\n{\n(void)p, (void)o, (void)r, (void)md_n, (void)v;\n", own);
     begin(w, out, true, true);

@@ -2,6 +2,17 @@
  * all their indices, then all their values, and stores last, so that many loads are on their way at once. */
 #include "md_config.h"
 #include "prelude.h"
+
+/* A vector as it was loaded. */
+template <class S, class N> MD_INLINE void md_store_raw(void *t, int64_t o, const md_raw<S> &r, N n, bool promised)
+{
+    typename S::E *p = (typename S::E *)t + o;
+    if (md_has_all(n) && md_is_aligned<S>(p, n, promised))
+        md_put_whole<S>(p, r, false);
+    else
+        md_put_each<S>(p, 1, r, n);
+}
+
 #include "md_expr.h"
 
 #define MD_PIECE (MD_GROUP * MD_ITEMS * MD_VL) /* elements of an item */
@@ -35,8 +46,8 @@ MD_INLINE void md_move_parts(const md_params *p, int64_t first, int64_t items, i
             const md_span n = md_clip(x, lanes);
             md_values v;
             if (n.hi > n.lo) {
-                md_get(p, item.outer, item.index, x, n, v);
-                md_put(p, item.outer, item.index, x, n, v);
+                md_row_get(p, item.outer, item.index, x, n, v);
+                md_row_put(p, item.outer, item.index, x, n, v);
             }
         }
     }
@@ -52,11 +63,11 @@ MD_INLINE void md_move_whole(const md_params *p, int64_t first, int64_t items, i
     MD_FOR (f, MD_FLIGHT)
         MD_FOR (i, MD_ITEMS)
             if (item[f].at + i * MD_GROUP * MD_VL < lanes)
-                md_get(p, item[f].outer, item[f].index, item[f].at + i * MD_GROUP * MD_VL, md_full{}, v[f][i]);
+                md_row_get(p, item[f].outer, item[f].index, item[f].at + i * MD_GROUP * MD_VL, md_full{}, v[f][i]);
     MD_FOR (f, MD_FLIGHT)
         MD_FOR (i, MD_ITEMS)
             if (item[f].at + i * MD_GROUP * MD_VL < lanes)
-                md_put(p, item[f].outer, item[f].index, item[f].at + i * MD_GROUP * MD_VL, md_full{}, v[f][i]);
+                md_row_put(p, item[f].outer, item[f].index, item[f].at + i * MD_GROUP * MD_VL, md_full{}, v[f][i]);
 }
 
 extern "C" __global__ void __launch_bounds__(MD_THREADS, 1) md_kernel(const __grid_constant__ md_params params)

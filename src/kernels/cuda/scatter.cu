@@ -67,11 +67,11 @@ extern "C" __global__ void __launch_bounds__(MD_THREADS, 1) md_kernel(const __gr
             for (int64_t x = (int64_t)threadIdx.x * MD_VL; x < lanes; x += MD_THREADS * MD_VL) {
                 md_values v;
                 if (x + MD_VL <= lanes) {
-                    md_get(p, outer, index, x, md_full{}, v);
-                    md_put(p, outer, index, x, md_full{}, v, own, n_own);
+                    md_row_get(p, outer, index, x, md_full{}, v);
+                    md_row_put(p, outer, index, x, md_full{}, v, own, n_own);
                 } else {
-                    md_get(p, outer, index, x, md_clip(x, lanes), v);
-                    md_put(p, outer, index, x, md_clip(x, lanes), v, own, n_own);
+                    md_row_get(p, outer, index, x, md_clip(x, lanes), v);
+                    md_row_put(p, outer, index, x, md_clip(x, lanes), v, own, n_own);
                 }
             }
         }
