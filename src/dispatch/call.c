@@ -111,23 +111,29 @@ static warm_result call_warm(md_status *status, md_ds_op *op, const md_ds_warm_c
     return WARM_DONE;
 }
 
-static md_ds_slots *slots_of(md_ds_op *op)
+/* Room for a plan of n words; NULL where there is none. A table that is too narrow is emptied, and a wider one put in front of it. */
+static md_ds_slots *slots_for(md_ds_op *op, int32_t n)
 {
-    md_ds_slots *none = NULL, *slots = atomic_load_explicit(&op->slots, memory_order_acquire);
-    if (slots)
+    md_ds_slots *old = atomic_load_explicit(&op->slots, memory_order_acquire);
+    if (old && md_ds_slots_width(old) >= n)
+        return old;
+    md_ds_slots *slots = md_ds_slots_create(op->max_records, n, old);
+    if (!slots)
+        return NULL;
+    md_ds_slots *seen = old;
+    if (atomic_compare_exchange_strong_explicit(&op->slots, &seen, slots, memory_order_acq_rel, memory_order_acquire)) {
+        (void)md_ds_slots_drop(old, op);
         return slots;
-    slots = md_ds_slots_create(op->max_records);
-    if (!slots || atomic_compare_exchange_strong_explicit(&op->slots, &none, slots, memory_order_acq_rel, memory_order_acquire))
-        return slots;
-    md_ds_slots_destroy(slots); /* another thread was first */
-    return none;
+    }
+    md_ds_slots_disown(slots); /* another thread was first */
+    return md_ds_slots_width(seen) >= n ? seen : NULL;
 }
 
 static void make_warm(md_ds_op *op, const md_ds_warm_call *call, md_ds_record *record, const md_ds_bound *bound)
 {
     md_ds_word plan[MD_DS_PLAN_WORDS];
     int32_t n = md_ds_plan_make(plan, op, call, record, bound);
-    md_ds_slots *slots = n ? slots_of(op) : NULL;
+    md_ds_slots *slots = n ? slots_for(op, n) : NULL;
     if (slots)
         md_ds_slots_publish(slots, op, md_ds_warm_hash(&op->warm, call), plan, n, record);
 }

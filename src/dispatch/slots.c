@@ -7,21 +7,24 @@
  * after; words are released and acquired one by one, so that a new word is never seen with an old number. */
 enum { WAYS = 4, CHUNK = 32, MOST_SLOTS = 16384, LONG_WAY_EVERY = 256 };
 
-typedef struct slot {
-    md_ds_counter count[MD_DS_SHARDS];
-    _Atomic uint64_t sequence; /* odd: being written */
-    _Atomic uint64_t n_words; /* 0: empty */
-    _Atomic uint64_t word[MD_DS_PLAN_WORDS];
-    md_ds_record *record; /* held; NULL: empty. This and `place` are the writers' */
+typedef struct owner { /* what only writers see */
+    md_ds_record *record; /* held; NULL: empty */
     int32_t place; /* in the index */
-} slot;
+} owner;
+
+/* The words of a slot: its sequence number, the length of the plan (0: empty), the plan. */
+enum { SEQUENCE, LENGTH, HEAD };
 
 typedef struct chunk {
-    slot slot[CHUNK];
+    md_ds_counter count[MD_DS_SHARDS][CHUNK]; /* a thread's own lie together */
+    owner owner[CHUNK];
+    _Atomic uint64_t word[];
 } chunk;
 
 struct md_ds_slots {
     pthread_mutex_t lock; /* of writers */
+    md_ds_slots *older;
+    int32_t stride; /* words of a slot */
     int32_t n_places; /* a power of two */
     int32_t n_slots, n_used;
     uint32_t turn;
@@ -29,57 +32,84 @@ struct md_ds_slots {
     _Atomic(chunk *) chunk[MOST_SLOTS / CHUNK];
 };
 
-md_ds_slots *md_ds_slots_create(int64_t max_records)
+md_ds_slots *md_ds_slots_create(int64_t max_records, int32_t n_words, md_ds_slots *older)
 {
     md_ds_slots *s = calloc(1, sizeof *s);
     if (!s)
         return NULL;
+    int32_t wide = (n_words + n_words / 4 + HEAD + 7) / 8 * 8; /* whole lines */
+    s->stride = wide < MD_DS_PLAN_WORDS + HEAD ? wide : MD_DS_PLAN_WORDS + HEAD;
     s->n_slots = (int32_t)(max_records < MOST_SLOTS ? max_records : MOST_SLOTS);
     s->n_places = WAYS;
     while (s->n_places < 2 * s->n_slots) /* half empty: few keys meet more than WAYS others */
         s->n_places *= 2;
     s->index = calloc((size_t)s->n_places, sizeof *s->index);
     pthread_mutex_init(&s->lock, NULL);
-    if (s->index)
+    if (s->index) {
+        s->older = older;
         return s;
+    }
     md_ds_slots_destroy(s);
     return NULL;
 }
 
 void md_ds_slots_destroy(md_ds_slots *slots)
 {
-    if (!slots)
-        return;
-    for (int32_t i = 0; i < MOST_SLOTS / CHUNK; i++)
-        free(atomic_load_explicit(&slots->chunk[i], memory_order_relaxed));
-    pthread_mutex_destroy(&slots->lock);
-    free((void *)slots->index);
-    free(slots);
+    while (slots) {
+        md_ds_slots *older = slots->older;
+        for (int32_t i = 0; i < MOST_SLOTS / CHUNK; i++)
+            free(atomic_load_explicit(&slots->chunk[i], memory_order_relaxed));
+        pthread_mutex_destroy(&slots->lock);
+        free((void *)slots->index);
+        free(slots);
+        slots = older;
+    }
 }
 
-static slot *slot_at(md_ds_slots *s, int32_t number)
+void md_ds_slots_disown(md_ds_slots *slots)
 {
-    return &atomic_load_explicit(&s->chunk[number / CHUNK], memory_order_acquire)->slot[number % CHUNK];
+    slots->older = NULL;
+    md_ds_slots_destroy(slots);
+}
+
+int32_t md_ds_slots_width(const md_ds_slots *slots)
+{
+    return slots->stride - HEAD;
+}
+
+static chunk *chunk_of(md_ds_slots *s, int32_t number)
+{
+    return atomic_load_explicit(&s->chunk[number / CHUNK], memory_order_acquire);
+}
+
+static _Atomic uint64_t *words_of(md_ds_slots *s, int32_t number)
+{
+    return &chunk_of(s, number)->word[(size_t)(number % CHUNK) * (size_t)s->stride];
+}
+
+static owner *owner_of(md_ds_slots *s, int32_t number)
+{
+    return &chunk_of(s, number)->owner[number % CHUNK];
 }
 
 /* ---- Readers */
 
-static bool copy_slot(md_ds_last *out, const slot *x, const md_ds_warm *warm, const md_ds_warm_call *call)
+static bool copy_slot(md_ds_last *out, const _Atomic uint64_t *slot, const md_ds_warm *warm, const md_ds_warm_call *call)
 {
-    uint64_t before = atomic_load_explicit(&x->sequence, memory_order_acquire);
-    uint64_t n = atomic_load_explicit(&x->n_words, memory_order_acquire);
+    uint64_t before = atomic_load_explicit(&slot[SEQUENCE], memory_order_acquire);
+    uint64_t n = atomic_load_explicit(&slot[LENGTH], memory_order_acquire);
     if (before & 1 || n < (uint64_t)warm->n_key || n > MD_DS_PLAN_WORDS)
         return false;
     for (int32_t i = 0; i < warm->n_key; i++) {
-        out->plan[i] = atomic_load_explicit(&x->word[i], memory_order_acquire);
+        out->plan[i] = atomic_load_explicit(&slot[HEAD + i], memory_order_acquire);
         if (out->plan[i] != (uint64_t)call->key[i])
             return false;
     }
     for (uint64_t i = (uint64_t)warm->n_key; i < n; i++)
-        out->plan[i] = atomic_load_explicit(&x->word[i], memory_order_acquire);
-    out->sequence_of = &x->sequence;
+        out->plan[i] = atomic_load_explicit(&slot[HEAD + i], memory_order_acquire);
+    out->sequence_of = &slot[SEQUENCE];
     out->sequence = before;
-    return atomic_load_explicit(&x->sequence, memory_order_relaxed) == before;
+    return atomic_load_explicit(&slot[SEQUENCE], memory_order_relaxed) == before;
 }
 
 static bool find_slot(md_ds_last *out, md_ds_slots *s, const md_ds_thread *thread, const md_ds_warm *warm, const md_ds_warm_call *call)
@@ -90,10 +120,11 @@ static bool find_slot(md_ds_last *out, md_ds_slots *s, const md_ds_thread *threa
         uint64_t entry = atomic_load_explicit(&s->index[i], memory_order_acquire);
         if (entry >> 32 != hash >> 32 || !(uint32_t)entry)
             continue;
-        slot *x = slot_at(s, (int32_t)(uint32_t)entry - 1);
-        if (!copy_slot(out, x, warm, call))
+        int32_t number = (int32_t)(uint32_t)entry - 1;
+        if (!copy_slot(out, words_of(s, number), warm, call))
             continue;
-        out->counter = &x->count[thread->number < MD_DS_SHARDS ? thread->number : MD_DS_SHARDS - 1];
+        int32_t shard = thread->number < MD_DS_SHARDS ? thread->number : MD_DS_SHARDS - 1;
+        out->counter = &chunk_of(s, number)->count[shard][number % CHUNK];
         return true;
     }
     return false;
@@ -103,10 +134,10 @@ static bool is_last(const md_ds_last *l, const md_ds_op *op, const md_ds_warm_ca
 {
     if (l->serial != op->serial || atomic_load_explicit(l->sequence_of, memory_order_relaxed) != l->sequence)
         return false;
-    uint64_t differs = 0;
     for (int32_t i = 0; i < op->warm.n_key; i++)
-        differs |= l->plan[i] ^ (uint64_t)call->key[i];
-    return differs == 0;
+        if (l->plan[i] != (uint64_t)call->key[i])
+            return false;
+    return true;
 }
 
 md_ds_last *md_ds_slots_find(md_ds_slots *slots, md_ds_thread *thread, const md_ds_op *op, const md_ds_warm_call *call)
@@ -144,31 +175,41 @@ bool md_ds_slots_count(const md_ds_last *last, const md_ds_thread *thread)
 
 /* ---- Writers; the lock is held */
 
-static void flush_slot(slot *x)
+static void flush_slot(md_ds_slots *s, int32_t number)
 {
+    md_ds_record *r = owner_of(s, number)->record;
     uint64_t sum = 0;
     for (int32_t k = 0; k < MD_DS_SHARDS; k++) {
-        uint64_t n = atomic_load_explicit(&x->count[k].n, memory_order_relaxed);
-        sum += n - atomic_exchange_explicit(&x->count[k].n_flushed, n, memory_order_relaxed);
+        md_ds_counter *c = &chunk_of(s, number)->count[k][number % CHUNK];
+        uint64_t n = atomic_load_explicit(&c->n, memory_order_relaxed);
+        sum += n - atomic_exchange_explicit(&c->n_flushed, n, memory_order_relaxed);
     }
-    if (sum == 0 || !x->record)
+    if (sum == 0 || !r)
         return;
-    atomic_fetch_add_explicit(&x->record->calls, sum, memory_order_relaxed);
-    atomic_store_explicit(&x->record->is_hot, true, memory_order_relaxed);
+    atomic_fetch_add_explicit(&r->calls, sum, memory_order_relaxed);
+    atomic_store_explicit(&r->is_hot, true, memory_order_relaxed);
 }
 
-static void clear_slot(md_ds_slots *s, md_ds_op *op, slot *x)
+static void write_slot(_Atomic uint64_t *slot, const md_ds_word *plan, int32_t n_words)
 {
-    if (!x->record)
+    uint64_t sequence = atomic_load_explicit(&slot[SEQUENCE], memory_order_relaxed);
+    atomic_store_explicit(&slot[SEQUENCE], sequence + 1, memory_order_relaxed);
+    atomic_store_explicit(&slot[LENGTH], (uint64_t)n_words, memory_order_release);
+    for (int32_t k = 0; k < n_words; k++)
+        atomic_store_explicit(&slot[HEAD + k], plan[k], memory_order_release);
+    atomic_store_explicit(&slot[SEQUENCE], sequence + 2, memory_order_release);
+}
+
+static void clear_slot(md_ds_slots *s, md_ds_op *op, int32_t number)
+{
+    owner *o = owner_of(s, number);
+    if (!o->record)
         return;
-    atomic_store_explicit(&s->index[x->place], 0, memory_order_release);
-    uint64_t sequence = atomic_load_explicit(&x->sequence, memory_order_relaxed);
-    atomic_store_explicit(&x->sequence, sequence + 1, memory_order_relaxed);
-    atomic_store_explicit(&x->n_words, 0, memory_order_release);
-    atomic_store_explicit(&x->sequence, sequence + 2, memory_order_release);
-    flush_slot(x);
-    md_ds_record_give_back(op, x->record);
-    x->record = NULL;
+    atomic_store_explicit(&s->index[o->place], 0, memory_order_release);
+    write_slot(words_of(s, number), NULL, 0);
+    flush_slot(s, number);
+    md_ds_record_give_back(op, o->record);
+    o->record = NULL;
 }
 
 static bool has_chunk(md_ds_slots *s, int32_t number)
@@ -176,12 +217,9 @@ static bool has_chunk(md_ds_slots *s, int32_t number)
     _Atomic(chunk *) *at = &s->chunk[number / CHUNK];
     if (atomic_load_explicit(at, memory_order_relaxed))
         return true;
-    chunk *c = aligned_alloc(_Alignof(chunk), sizeof *c);
-    if (!c)
-        return false;
-    memset(c, 0, sizeof *c);
+    chunk *c = calloc(1, sizeof *c + CHUNK * (size_t)s->stride * sizeof *c->word);
     atomic_store_explicit(at, c, memory_order_release);
-    return true;
+    return c != NULL;
 }
 
 /* An empty slot: a new one, or that of the plan in the place, or anyone's in turn. -1 where memory is short. */
@@ -194,7 +232,7 @@ static int32_t take_slot(md_ds_slots *s, md_ds_op *op, int32_t place)
     if (!has_chunk(s, number))
         return -1;
     s->n_used += number == s->n_used;
-    clear_slot(s, op, slot_at(s, number));
+    clear_slot(s, op, number);
     return number;
 }
 
@@ -212,26 +250,14 @@ static int32_t choose_place(md_ds_slots *s, uint64_t hash)
     return empty >= 0 ? empty : first + (int32_t)(s->turn++ % WAYS);
 }
 
-static void write_slot(slot *x, const md_ds_word *plan, int32_t n_words)
-{
-    uint64_t sequence = atomic_load_explicit(&x->sequence, memory_order_relaxed);
-    atomic_store_explicit(&x->sequence, sequence + 1, memory_order_relaxed);
-    atomic_store_explicit(&x->n_words, (uint64_t)n_words, memory_order_release);
-    for (int32_t k = 0; k < n_words; k++)
-        atomic_store_explicit(&x->word[k], plan[k], memory_order_release);
-    atomic_store_explicit(&x->sequence, sequence + 2, memory_order_release);
-}
-
 void md_ds_slots_publish(md_ds_slots *slots, md_ds_op *op, uint64_t hash, const md_ds_word *plan, int32_t n_words, md_ds_record *record)
 {
     pthread_mutex_lock(&slots->lock);
     int32_t place = choose_place(slots, hash), number = take_slot(slots, op, place);
     if (number >= 0) {
-        slot *x = slot_at(slots, number);
-        write_slot(x, plan, n_words);
+        write_slot(words_of(slots, number), plan, n_words);
         atomic_fetch_add_explicit(&record->users, 1, memory_order_relaxed);
-        x->record = record;
-        x->place = place;
+        *owner_of(slots, number) = (owner){record, place};
         atomic_store_explicit(&slots->index[place], hash >> 32 << 32 | (uint64_t)(uint32_t)(number + 1), memory_order_release);
     }
     pthread_mutex_unlock(&slots->lock);
@@ -239,25 +265,25 @@ void md_ds_slots_publish(md_ds_slots *slots, md_ds_op *op, uint64_t hash, const 
 
 void md_ds_slots_flush(md_ds_slots *slots)
 {
-    if (!slots)
-        return;
-    pthread_mutex_lock(&slots->lock);
-    for (int32_t i = 0; i < slots->n_used; i++)
-        flush_slot(slot_at(slots, i));
-    pthread_mutex_unlock(&slots->lock);
+    for (md_ds_slots *s = slots; s; s = s->older) {
+        pthread_mutex_lock(&s->lock);
+        for (int32_t i = 0; i < s->n_used; i++)
+            flush_slot(s, i);
+        pthread_mutex_unlock(&s->lock);
+    }
 }
 
 bool md_ds_slots_drop(md_ds_slots *slots, md_ds_op *op)
 {
     bool had_some = false;
-    if (!slots)
-        return false;
-    pthread_mutex_lock(&slots->lock);
-    for (int32_t i = 0; i < slots->n_used; i++) {
-        had_some |= slot_at(slots, i)->record != NULL;
-        clear_slot(slots, op, slot_at(slots, i));
+    for (md_ds_slots *s = slots; s; s = s->older) {
+        pthread_mutex_lock(&s->lock);
+        for (int32_t i = 0; i < s->n_used; i++) {
+            had_some |= owner_of(s, i)->record != NULL;
+            clear_slot(s, op, i);
+        }
+        pthread_mutex_unlock(&s->lock);
     }
-    pthread_mutex_unlock(&slots->lock);
     return had_some;
 }
 

@@ -9,8 +9,8 @@
 
 typedef struct md_ds_slots md_ds_slots;
 
-typedef struct md_ds_counter { /* a line each: threads do not take turns */
-    _Alignas(64) _Atomic uint64_t n;
+typedef struct md_ds_counter { /* of one thread, or of all that came late */
+    _Atomic uint64_t n;
     _Atomic uint64_t n_flushed; /* of them, added to the record or counted there */
 } md_ds_counter;
 
@@ -37,9 +37,13 @@ typedef struct md_ds_thread {
 /** The calling thread's; NULL where memory is short. */
 md_ds_thread *md_ds_thread_get(md_ds_runtime *runtime);
 
-/** NULL where memory is short: then there is no warm path. */
-md_ds_slots *md_ds_slots_create(int64_t max_records);
-void md_ds_slots_destroy(md_ds_slots *slots);
+/** Room for plans of n_words, and somewhat longer ones. `older`: what it replaces, since it was too narrow; its slots are emptied, and it lives
+ * as long as the new one, because threads may still read it. NULL where memory is short: then there is no warm path. */
+md_ds_slots *md_ds_slots_create(int64_t max_records, int32_t n_words, md_ds_slots *older);
+void md_ds_slots_destroy(md_ds_slots *slots); /* the older ones too */
+void md_ds_slots_disown(md_ds_slots *slots); /* destroys one that was never used, and nothing older */
+/** The longest plan that there is room for. */
+int32_t md_ds_slots_width(const md_ds_slots *slots);
 /** The plan of a call among the thread's copies and, copied from there, in the slots; NULL where there is none. */
 md_ds_last *md_ds_slots_find(md_ds_slots *slots, md_ds_thread *thread, const md_ds_op *op, const md_ds_warm_call *call);
 /** Counts a call; false now and then: that call shall go the long way, where its time is taken. */
