@@ -9,6 +9,8 @@ struct md_launch {
     md_op *op;
     md_ds_record *record; /* held; NULL where there is nothing to do */
     md_ds_bound bound;
+    bool is_plain; /* `warm` is what a plan is found by */
+    md_ds_warm_call warm;
     int32_t n_args;
     md_arg arg[MD_FX_MAX_ARGS]; /* tensors point into `tensor` */
     md_tensor tensor[MD_FX_MAX_ARGS];
@@ -33,6 +35,10 @@ static md_status resolve(md_launch *l, const md_arg *args, int32_t n)
     if (!l->bound.is_empty)
         MD_TRY(md_ds_find(&l->record, l->op->ds, NULL, &l->bound));
     keep_args(l, args, n);
+    md_ds_op *op = l->op->ds;
+    l->is_plain = l->record && op->warm.is_possible && !op->runtime->verifies && md_ds_warm_take(&l->warm, &op->warm, l->arg, n);
+    if (l->is_plain)
+        md_ds_make_plan(op, &l->warm, l->record, &l->bound);
     return MD_OK;
 }
 
@@ -138,10 +144,26 @@ static md_status run(double *us, const md_launch *l, md_stream stream, const md_
     return run_bound(us, l, stream, &bound, is_bound_anew);
 }
 
+/* The plan of its shape, if the arguments are of that shape. */
+static bool run_plan(md_status *status, const md_launch *l, md_stream stream, const md_arg *args, int32_t n)
+{
+    md_ds_op *op = l->op->ds;
+    md_ds_warm_call call;
+    if (!l->is_plain)
+        return false;
+    if (!args)
+        return md_ds_call_plan(status, op, &l->warm, stream);
+    return md_ds_warm_take(&call, &op->warm, args, n) && !memcmp(call.key, l->warm.key, (size_t)op->warm.n_key * sizeof *call.key) &&
+           md_ds_call_plan(status, op, &call, stream);
+}
+
 md_status md_launch_run(const md_launch *launch, md_stream stream, const md_arg *args, int32_t n_args)
 {
+    md_status s = MD_OK;
     if (!launch)
         return md_fail(MD_INVALID_ARGUMENT, "launch is NULL");
+    if (run_plan(&s, launch, stream, args, n_args))
+        return s;
     return run(NULL, launch, stream, args, n_args, false);
 }
 

@@ -111,6 +111,11 @@ static warm_result call_warm(md_status *status, md_ds_op *op, const md_ds_warm_c
     return WARM_DONE;
 }
 
+bool md_ds_call_plan(md_status *status, md_ds_op *op, const md_ds_warm_call *call, md_stream stream)
+{
+    return call_warm(status, op, call, stream) == WARM_DONE;
+}
+
 /* Room for a plan of n words; NULL where there is none. A table that is too narrow is emptied, and a wider one put in front of it. */
 static md_ds_slots *slots_for(md_ds_op *op, int32_t n)
 {
@@ -129,7 +134,7 @@ static md_ds_slots *slots_for(md_ds_op *op, int32_t n)
     return md_ds_slots_width(seen) >= n ? seen : NULL;
 }
 
-static void make_warm(md_ds_op *op, const md_ds_warm_call *call, md_ds_record *record, const md_ds_bound *bound)
+void md_ds_make_plan(md_ds_op *op, const md_ds_warm_call *call, md_ds_record *record, const md_ds_bound *bound)
 {
     md_ds_word plan[MD_DS_PLAN_WORDS];
     int32_t n = md_ds_plan_make(plan, op, call, record, bound);
@@ -155,7 +160,7 @@ static md_status call_long(md_ds_op *op, md_stream stream, const md_arg *args, i
         MD_TRY(md_ds_check(op));
     MD_TRY(md_ds_find(&record, op, stream, &bound));
     if (warm && atomic_load_explicit(&record->calls, memory_order_relaxed) > 0)
-        make_warm(op, warm, record, &bound);
+        md_ds_make_plan(op, warm, record, &bound);
     md_status s = md_ds_run(NULL, op, record, stream, &bound);
     md_ds_record_give_back(op, record);
     return s;

@@ -33,6 +33,11 @@ md_status md_ds_check(md_ds_op *op);
 /** The data of a bound call for kernels: no stage, no memory of temporaries yet. */
 void md_ds_fill_call(md_kn_call *call, const md_ds_op *op, const md_ds_bound *bound);
 
+/** Puts a plan for a resolved call where the next ones find it. */
+void md_ds_make_plan(md_ds_op *op, const md_ds_warm_call *call, md_ds_record *record, const md_ds_bound *bound);
+/** Serves a call by its plan; false where that cannot be, and nothing was done. */
+bool md_ds_call_plan(md_status *status, md_ds_op *op, const md_ds_warm_call *call, md_stream stream);
+
 md_status md_ds_call(md_ds_op *op, md_stream stream, const md_arg *args, int32_t n_args);
 /** The reference on the caller's thread, as if outputs lay apart from everything else. Memory that the CPU cannot read is copied to and fro. */
 md_status md_ds_reference(md_ds_op *op, const md_arg *args, int32_t n_args);
