@@ -111,7 +111,7 @@ void md_fa_cuda_indirect_features(md_fa_features *out, const md_fa_target *targe
     /* Fitted to an H200: what a lane does once an item, and for each vector; groups of 4 lanes ask for half lines, many vectors cost occupancy. */
     double turns = (double)rows * ceil(vectors / group) * way->lanes;
     out->ops = 2 * (turns * 200 + (double)rows * vectors * 50) + points * (work.operations + 6.0 * work.scattered);
-    out->memory_rate *= (way->lanes == 4 ? 0.55 : 1) * (1 - 0.02 * fmax(way->rows * way->items - 4, 0));
+    out->memory_rate *= (way->lanes == 4 ? 0.55 : 1) * (way->items == 4 ? 0.95 : 1) * (1 - 0.02 * fmax(way->rows * way->items - 4, 0));
     out->transcendental = points * work.transcendental;
     out->serial_us = 0.8; /* an index, then what it points to */
     if (st->has_duplicates && !way->is_owned)

@@ -90,18 +90,20 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
         double rounds = ceil((double)s.n * ACROSS / (scan.threads * (double)scan.items)); /* one after the other: loads, two barriers */
         double resident = md_fa_cuda_resident(target->facts, &load), waves = load.blocks / fmax(resident * target->facts->threads, 1);
         out->serial_us = 1.5 * (rounds - 1) * fmax(1 - waves, 0);
-        out->memory_rate *= 0.9;
+        out->memory_rate *= scan.items >= 8 ? 0.85 : scan.items >= 4 ? 0.7 : 0.55;
         out->memory_bytes += scan.is_strided ? 2 * s.bytes : 0;
     } else {
         /* Idle lanes of the last tile, and each tile waits for the one before: loads, shuffles, a barrier. */
         out->ops *= tiles * tile / fmax((double)s.n, 1);
         out->memory_rate *= 0.5 + 0.5 * fmin((double)s.n / (tiles * tile), 1);
         double resident = md_fa_cuda_resident(target->facts, &load), waves = load.blocks / fmax(resident * target->facts->threads, 1);
-        out->serial_us = 0.9 * (tiles - 1) * fmax(1 - waves, 0);
+        out->serial_us = 0.1 * (tiles - 1) * fmax(1 - waves, 0);
+        if (scan.group < 32 && tiles > 2) /* neighbouring groups are far apart in memory */
+            out->memory_rate *= 0.9;
         out->memory_bytes += points * 24 * (scan.is_strided ? 1 : 0) + points * 8 * s.scattered;
     }
     if (!scan.is_aligned)
-        out->memory_rate *= 0.9;
+        out->memory_rate *= scan.items >= 8 ? 0.85 : scan.items >= 4 ? 0.7 : 0.55;
 }
 
 const md_fa_family md_fa_cuda_scan_persistent = {
