@@ -92,6 +92,8 @@ static md_status rebind_tensor(md_ds_bound *b, const md_fx_tensor *t, int32_t id
     b->binding.tensor[id].data = data;
     if ((uintptr_t)data % 64)
         b->shape.aligned &= ~((uint32_t)1 << id);
+    if ((uintptr_t)data % 16)
+        b->shape.aligned16 &= ~((uint32_t)1 << id);
     return MD_OK;
 }
 
@@ -117,7 +119,8 @@ static md_status run_bound(double *us, const md_launch *l, md_stream stream, md_
 {
     md_ds_op *op = l->op->ds;
     md_ds_record *record = NULL;
-    if (!is_bound_anew && bound->shape.aligned == l->bound.shape.aligned)
+    bool is_as_resolved = bound->shape.aligned == l->bound.shape.aligned && bound->shape.aligned16 == l->bound.shape.aligned16;
+    if (!is_bound_anew && is_as_resolved)
         return md_ds_run(us, op, l->record, stream, bound);
     if (bound->is_empty)
         return MD_OK;

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+enum { FIRST_WITH_MAPS = 90 }; /* compute capability */
+
 /* ---- Making */
 
 typedef struct writer {
@@ -28,8 +30,6 @@ static bool write_param(md_kn_word *word, md_ds_plan_patch *patch, bool *is_patc
                         const md_kn_param *q, const md_kn_call *call)
 {
     *is_patched = true;
-    if (q->kind > MD_KN_COUNTERS) /* filled by the device, from a call's shape and pointers */
-        return false;
     switch ((md_kn_param_kind)q->kind) {
     case MD_KN_POINTER:
         if (op->warm.number[q->a] >= 0) {
@@ -89,6 +89,7 @@ static bool write_launch(writer *w, md_ds_plan_head *head, const md_ds_op *op, c
             return false;
         p->word = (uint16_t)i;
         n_patches += is_patched;
+        head->needs_call |= v->param[launch][i].kind == MD_KN_MAP;
         head->needs_report |= is_patched && p->kind == MD_DS_PATCH_REPORT;
         head->needs_counters |= is_patched && p->kind == MD_DS_PATCH_COUNTERS;
     }
@@ -111,6 +112,15 @@ static uint64_t aliases_of(const md_ds_op *op, const md_fx_binding *b, int32_t o
     return mask;
 }
 
+/* The call that is restored for tensor maps knows the arguments only. */
+static bool has_temporaries(const md_ds_op *op)
+{
+    bool has = false;
+    for (int32_t t = 0; t < op->formula->n_tensors; t++)
+        has = has || op->program->is_temp_stored[t];
+    return has;
+}
+
 int32_t md_ds_plan_make(md_ds_word out[MD_DS_PLAN_WORDS], const md_ds_op *op, const md_ds_warm_call *warm_call, const md_ds_record *record,
                         const md_ds_bound *bound)
 {
@@ -129,16 +139,39 @@ int32_t md_ds_plan_make(md_ds_word out[MD_DS_PLAN_WORDS], const md_ds_op *op, co
     }
     md_ds_plan_head *head = room(&w, sizeof *head);
     head->memory_bytes = record->workspace_bytes;
+    head->n_dims = (uint8_t)(op->runtime->dev->facts.capability >= FIRST_WITH_MAPS ? op->formula->n_dims : 0);
+    md_ds_word *size = room(&w, (size_t)head->n_dims * 8);
+    if (!size)
+        return 0;
+    memcpy((void *)size, bound->shape.size, (size_t)head->n_dims * 8);
     md_ds_fill_call(&call, op, bound);
     for (int32_t s = 0; s < op->n_stages; s++)
         for (int32_t i = 0; i < op->stage[s].variant[record->stage[s].pick.variant]->n_launches; i++)
             if (!write_launch(&w, head, op, record, s, i, &call))
                 return 0;
-    head->n_words = (uint32_t)w.n;
-    return w.n;
+    return head->needs_call && (head->n_dims == 0 || has_temporaries(op)) ? 0 : w.n;
 }
 
 /* ---- Running */
+
+/* The shape of a call again, as far as tensor maps ask: sizes, strides, data. */
+static void restore_call(md_kn_call *call, md_kn_shape *shape, const md_ds_op *op, const md_ds_word *plan, const md_ds_word *size,
+                         const md_ds_warm_call *warm_call)
+{
+    const md_fx_formula *f = op->formula;
+    memset(call, 0, sizeof *call);
+    call->shape = shape;
+    memcpy(shape->size, (const void *)size, (size_t)f->n_dims * 8);
+    int32_t at = 0;
+    for (int32_t i = 0; i < op->warm.n_args; i++) {
+        int32_t id = f->args[i].id, rank = op->warm.arg[i].rank;
+        if (op->warm.arg[i].is_scalar)
+            continue;
+        memcpy(shape->stride[id], (const void *)&plan[at + rank], (size_t)rank * 8);
+        call->data[id] = warm_call->data[op->warm.arg[i].slot];
+        at += 2 * rank;
+    }
+}
 
 /* Outputs against everything else, as far as ranges of bytes and exact equality tell. */
 bool md_ds_plan_fits(const md_ds_op *op, const md_ds_word plan[MD_DS_PLAN_WORDS], const md_ds_warm_call *call)
@@ -161,6 +194,7 @@ bool md_ds_plan_fits(const md_ds_op *op, const md_ds_word plan[MD_DS_PLAN_WORDS]
 
 typedef struct sources {
     const md_ds_warm_call *call;
+    const md_kn_call *restored; /* NULL where nothing asks for it */
     char *memory, *counters;
     md_kn_report *report;
 } sources;
@@ -203,7 +237,7 @@ static md_status launch_all(md_ds_op *op, md_ds_word *at, int32_t n_launches, co
         apply(params, patch, l->n_patches, s);
         if (ops->range_push)
             ops->range_push(dev, l->variant);
-        status = ops->launch(dev, stream, l->kernel, &l->geometry, params, (int32_t)l->n_params, NULL);
+        status = ops->launch(dev, stream, l->kernel, &l->geometry, params, (int32_t)l->n_params, s->restored);
         if (ops->range_pop)
             ops->range_pop(dev);
         at = (md_ds_word *)(uintptr_t)(patch + l->n_patches);
@@ -219,7 +253,7 @@ static md_status run_with_memory(md_ds_op *op, const md_ds_plan_head *head, sour
     md_dev *dev = runtime->dev;
     md_ds_block *block = NULL;
     md_status status;
-    md_ds_word *at = (md_ds_word *)(uintptr_t)(head + 1);
+    md_ds_word *at = (md_ds_word *)(uintptr_t)(head + 1) + head->n_dims;
     if (!md_ds_is_async(runtime)) {
         MD_TRY(md_ds_borrow(&block, runtime, head->memory_bytes));
         s->memory = block->p;
@@ -250,25 +284,40 @@ static int64_t extent_of(const md_ds_op *op, const md_ds_warm_call *call, const 
     return -1; /* a temporary's */
 }
 
-md_status md_ds_plan_run(md_ds_op *op, md_ds_word plan[MD_DS_PLAN_WORDS], const md_ds_warm_call *call, md_stream stream)
+static md_status run_plan(md_ds_op *op, md_ds_plan_head *head, sources *s, md_stream stream)
 {
-    md_ds_plan_head *head = (md_ds_plan_head *)(plan + op->warm.n_key + 2 * op->warm.n_tensors);
-    sources s = {.call = call};
     md_kn_report report;
     if (head->needs_report) {
         report = (md_kn_report){0};
-        s.report = &report;
+        s->report = &report;
     }
     if (head->needs_counters) {
         void *counters = NULL;
         MD_TRY(op->runtime->dev->ops->counters(&counters, op->runtime->dev, stream));
-        s.counters = counters;
+        s->counters = counters;
     }
     if (head->memory_bytes)
-        MD_TRY(run_with_memory(op, head, &s, stream));
+        MD_TRY(run_with_memory(op, head, s, stream));
     else
-        MD_TRY(launch_all(op, (md_ds_word *)(head + 1), head->n_launches, &s, stream));
+        MD_TRY(launch_all(op, (md_ds_word *)(head + 1) + head->n_dims, head->n_launches, s, stream));
     if (head->needs_report && atomic_load_explicit(&report.is_set, memory_order_acquire))
-        return md_ds_fault(op, &report, extent_of(op, call, &report));
+        return md_ds_fault(op, &report, extent_of(op, s->call, &report));
     return MD_OK;
+}
+
+/* Apart, since it takes kilobytes of the stack. */
+static __attribute__((noinline)) md_status run_with_call(md_ds_op *op, const md_ds_word *plan, md_ds_plan_head *head, sources *s, md_stream stream)
+{
+    md_kn_call call;
+    md_kn_shape shape;
+    restore_call(&call, &shape, op, plan, (const md_ds_word *)(head + 1), s->call);
+    s->restored = &call;
+    return run_plan(op, head, s, stream);
+}
+
+md_status md_ds_plan_run(md_ds_op *op, md_ds_word plan[MD_DS_PLAN_WORDS], const md_ds_warm_call *call, md_stream stream)
+{
+    md_ds_plan_head *head = (md_ds_plan_head *)(plan + op->warm.n_key + 2 * op->warm.n_tensors);
+    sources s = {.call = call};
+    return head->needs_call ? run_with_call(op, plan, head, &s, stream) : run_plan(op, head, &s, stream);
 }

@@ -10,12 +10,13 @@
  *   span[n_tensors]      bytes from a tensor's first element to its end
  *   alias[n_tensors]     of an output: tensors that may be exactly it
  *   head                 md_ds_plan_head
+ *   size[n_dims]         where the device fills in parameters (needs_call)
  *   per launch: md_ds_plan_launch, then params[n_params], then the parts of the parameters that change (md_ds_plan_patch) */
 typedef struct md_ds_plan_head {
     uint64_t memory_bytes; /* temporaries and workspace */
     uint16_t n_launches;
     uint8_t needs_report, needs_counters; /* report: the host's own */
-    uint32_t n_words; /* of the whole plan */
+    uint8_t needs_call, n_dims; /* call: of tensor maps, which the device makes from shape and pointers */
 } md_ds_plan_head;
 
 typedef struct md_ds_plan_launch {
