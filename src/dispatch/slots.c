@@ -132,12 +132,12 @@ static bool find_slot(md_ds_last *out, md_ds_slots *s, const md_ds_thread *threa
 
 static bool is_last(const md_ds_last *l, const md_ds_op *op, const md_ds_warm_call *call)
 {
-    if (l->serial != op->serial || atomic_load_explicit(l->sequence_of, memory_order_relaxed) != l->sequence)
+    if (l->serial != op->serial)
         return false;
     for (int32_t i = 0; i < op->warm.n_key; i++)
         if (l->plan[i] != (uint64_t)call->key[i])
             return false;
-    return true;
+    return atomic_load_explicit(l->sequence_of, memory_order_relaxed) == l->sequence;
 }
 
 md_ds_last *md_ds_slots_find(md_ds_slots *slots, md_ds_thread *thread, const md_ds_op *op, const md_ds_warm_call *call)
