@@ -51,6 +51,14 @@ static void insert_ranked(md_ds_candidates *c, int32_t hint, int32_t variant, do
     c->n_ranked[hint] = n + 1;
 }
 
+static bool is_ranked(const md_ds_candidates *c, int32_t hint, int32_t variant)
+{
+    for (int32_t i = 0; i < c->n_ranked[hint]; i++)
+        if (c->ranked[hint][i].variant == variant)
+            return true;
+    return false;
+}
+
 double md_ds_work(const md_fa_target *target, const int64_t *size)
 {
     double flops = 0.0, bytes = 0.0;
@@ -74,23 +82,28 @@ static void bring_into_reach(int64_t size[MD_FX_MAX_DIMS], const md_fa_target *t
     }
 }
 
-static md_status add_hint(md_ds_candidates *c, md_bd *builder, const md_ds_space *space, int32_t hint, bool last_resort)
+/* `is_ragged`: rows and data lie at no boundary, as those of odd lengths do. */
+static md_status add_hint(md_ds_candidates *c, md_bd *builder, const md_ds_space *space, int32_t hint, bool last_resort, bool is_ragged)
 {
     int64_t size[MD_FX_MAX_DIMS];
+    md_kn_shape shape;
     md_ds_hint_sizes(size, space, hint);
     bring_into_reach(size, &c->target);
+    md_tn_shape(&shape, c->target.program, size);
+    if (is_ragged)
+        shape.aligned = shape.aligned16 = 0;
     for (const md_fa_family *const *f = md_fa_families(c->target.facts->kind); *f; f++) {
         md_fa_config config;
         double us = 0.0;
         int32_t slot;
         if ((*f)->is_last_resort != last_resort || !family_allowed(*f, &c->target, &c->policy))
             continue;
-        md_status s = md_tn_best(&config, &us, &c->target, *f, size, NULL);
+        md_status s = md_tn_best(&config, &us, &c->target, *f, size, &shape);
         if (s == MD_NOT_FOUND)
             continue;
         MD_TRY(s);
         MD_TRY(add_variant(&slot, c, builder, *f, &config, hint, c->policy.max_variants));
-        if (slot >= 0)
+        if (slot >= 0 && !is_ranked(c, hint, slot))
             insert_ranked(c, hint, slot, us);
     }
     return MD_OK;
@@ -119,7 +132,10 @@ md_status md_ds_candidates_init(md_ds_candidates *c, md_bd *builder, const md_fa
         return add_pinned(c, builder);
     for (int32_t pass = 0; pass < 2 && c->n_variants == 0; pass++)
         for (int32_t h = 0; h < space->n_hints; h++)
-            MD_TRY(add_hint(c, builder, space, h, pass == 1));
+            MD_TRY(add_hint(c, builder, space, h, pass == 1, false));
+    /* On GPUs wide loads need boundaries that odd sizes do not have; without candidates for those, many a new shape would wait for a compiler. */
+    for (int32_t h = 0; h < space->n_hints && target->facts->capability > 0; h++)
+        MD_TRY(add_hint(c, builder, space, h, false, true));
     return MD_OK;
 }
 

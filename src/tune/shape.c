@@ -39,7 +39,7 @@ static void set_layout(md_kn_shape *out, const md_fx_formula *f, int32_t t)
     const md_fx_tensor *tensor = &f->tensor[t];
     const uint32_t bit = (uint32_t)1 << t;
     const int64_t item = (int64_t)md_dtype_size(tensor->dtype);
-    bool is_aligned = true;
+    bool is_aligned = true, is_aligned16 = true;
     for (int32_t a = 0; a < tensor->rank; a++)
         out->extent[t][a] = out->size[tensor->dim[a]];
     const md_tensor x = md_tensor_make(NULL, tensor->dtype, tensor->rank, out->extent[t]); /* its strides never overflow */
@@ -47,7 +47,10 @@ static void set_layout(md_kn_shape *out, const md_fx_formula *f, int32_t t)
         out->stride[t][a] = x.stride[a];
         if (a + 1 < tensor->rank && out->extent[t][a] > 1 && x.stride[a] % 64 * item % 64)
             is_aligned = false;
+        if (a + 1 < tensor->rank && out->extent[t][a] > 1 && x.stride[a] % 16 * item % 16)
+            is_aligned16 = false;
     }
+    out->aligned16 |= is_aligned16 ? bit : 0;
     out->contiguous |= bit;
     out->unit |= bit;
     if (is_aligned)
