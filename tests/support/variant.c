@@ -224,18 +224,20 @@ static void fill_call(bench *b)
     for (int32_t t = 0; t < f->n_tensors; t++) {
         const md_tensor *x = &b->tensor[t];
         int64_t expected = 1;
-        bool contiguous = true, aligned = (uintptr_t)x->data % 64 == 0;
+        bool contiguous = true, aligned = (uintptr_t)x->data % 64 == 0, aligned16 = (uintptr_t)x->data % 16 == 0;
         for (int32_t a = x->rank - 1; a >= 0; a--) {
             b->shape.stride[t][a] = x->stride[a];
             b->shape.extent[t][a] = x->size[a];
             contiguous &= x->size[a] == 1 || x->stride[a] == expected;
             expected *= x->size[a];
             aligned &= a == x->rank - 1 || x->size[a] == 1 || x->stride[a] * (int64_t)md_dtype_size(x->dtype) % 64 == 0;
+            aligned16 &= a == x->rank - 1 || x->size[a] == 1 || x->stride[a] * (int64_t)md_dtype_size(x->dtype) % 16 == 0;
         }
         bool unit = x->rank == 0 || x->stride[x->rank - 1] == 1 || x->size[x->rank - 1] <= 1;
         b->shape.contiguous |= (uint32_t)contiguous << t;
         b->shape.unit |= (uint32_t)unit << t;
         b->shape.aligned |= (uint32_t)aligned << t;
+        b->shape.aligned16 |= (uint32_t)aligned16 << t;
         b->call.data[t] = x->data;
     }
     for (int32_t s = 0; s < f->n_scalars; s++)
