@@ -3,11 +3,9 @@
 
 #include "base/dtype.h"
 #include "base/status.h"
-#include "family/cost.h"
 #include "family/cuda.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <string.h>
 
 /* Registers of a thread besides the elements that it holds; what merging states and what computing wider vectors take more. */
@@ -35,7 +33,7 @@ static int32_t width_of(const md_fa_target *target)
     return md_fa_cuda_width(target->program, target->stage);
 }
 
-static md_cg_row_options options_of(const md_fa_target *target, const md_fa_cuda_row *row)
+md_cg_row_options md_fa_cuda_row_options(const md_fa_target *target, const md_fa_cuda_row *row)
 {
     const md_st_row *program = &stage_of(target)->row;
     return (md_cg_row_options){
@@ -50,7 +48,7 @@ static md_cg_row_options options_of(const md_fa_target *target, const md_fa_cuda
 
 bool md_fa_cuda_row_can_keep(const md_fa_target *target)
 {
-    md_cg_row_options options = options_of(target, &(md_fa_cuda_row){.keeps = true});
+    md_cg_row_options options = md_fa_cuda_row_options(target, &(md_fa_cuda_row){.keeps = true});
     md_cg_row_plan plan;
     md_cg_row_plan_make(&plan, &options);
     return plan.n_kept > 0;
@@ -65,7 +63,7 @@ int64_t md_fa_cuda_row_capacity(const md_fa_target *target, const md_fa_cuda_row
 /* Registers that hold one vector of a row's elements: as they were loaded, and what is kept of them. `late`: of weights that stores fetch. */
 static int32_t vector_registers(int32_t *late, const md_fa_target *target, const md_fa_cuda_row *row)
 {
-    md_cg_row_options options = options_of(target, row);
+    md_cg_row_options options = md_fa_cuda_row_options(target, row);
     md_cg_row_plan plan;
     int32_t raw = 0, kept = 0, weights = 0, width = width_of(target);
     uint32_t levels = (UINT32_C(1) << stage_of(target)->row.n_levels) - 1;
@@ -97,7 +95,7 @@ static int32_t min_blocks(const md_fa_target *target, const md_fa_cuda_row *row)
 }
 
 /* Whether nothing of f32 or wider is stored. */
-static bool has_short_results(const md_fa_target *target)
+bool md_fa_cuda_row_is_short(const md_fa_target *target)
 {
     const md_st_stage *st = stage_of(target);
     for (int32_t i = 0; i < st->n_stores; i++) {
@@ -125,7 +123,7 @@ static void print_defines(md_strbuf *out, const md_fa_target *target, const md_f
     };
     for (int32_t i = 0; i < MD_COUNT(define); i++)
         md_strbuf_printf(out, "#define MD_%s %" PRId32 "\n", define[i].name, define[i].value);
-    if (has_short_results(target))
+    if (md_fa_cuda_row_is_short(target))
         md_strbuf_add(out, "#define MD_SHORT_RESULTS 1\n");
     if (row->access == MD_FA_CUDA_STRIDED) /* what takes everything may be slow */
         md_strbuf_add(out, "#define MD_ALLOW_STACK 1\n");
@@ -133,7 +131,7 @@ static void print_defines(md_strbuf *out, const md_fa_target *target, const md_f
 
 md_status md_fa_cuda_row_emit(md_kn_source *out, const md_fa_target *target, const md_fa_cuda_row *row)
 {
-    md_cg_row_options options = options_of(target, row);
+    md_cg_row_options options = md_fa_cuda_row_options(target, row);
     md_strbuf defines = {0}, expr = {0};
     *out = (md_kn_source){.n_launches = 1};
     md_kn_launch_source *launch = &out->launch[0];
@@ -194,7 +192,7 @@ void md_fa_cuda_row_envelope(md_kn_envelope *out, const md_fa_target *target, co
 
 /* ---- Launches */
 
-static int64_t blocks_of(const md_fa_target *target, const md_fa_cuda_row *row, const int64_t *size)
+int64_t md_fa_cuda_row_blocks(const md_fa_target *target, const md_fa_cuda_row *row, const int64_t *size)
 {
     const md_st_stage *st = stage_of(target);
     int64_t rows = md_st_points(target->program, st->n_outer, st->outer, size);
@@ -205,7 +203,7 @@ void md_fa_cuda_row_geometry(md_kn_plan_geometry *out, const md_fa_target *targe
 {
     *out = (md_kn_plan_geometry){0};
     md_kn_geometry *launch = &out->launch[0];
-    launch->blocks = blocks_of(target, row, shape->size);
+    launch->blocks = md_fa_cuda_row_blocks(target, row, shape->size);
     launch->grain = 1;
     bool is_flat = launch->blocks <= INT32_MAX;
     launch->grid[0] = is_flat ? (int32_t)launch->blocks : 1 << 30;
@@ -213,69 +211,4 @@ void md_fa_cuda_row_geometry(md_kn_plan_geometry *out, const md_fa_target *targe
     launch->grid[2] = 1;
     launch->block[0] = row->lanes * row->rows;
     launch->block[1] = launch->block[2] = 1;
-}
-
-/* ---- Cost */
-
-/* Bytes along the axis that stores read again, of all rows, where a row is not kept. */
-static double reread_bytes(const md_fa_target *target, const md_fa_cuda_row *row, double points)
-{
-    const md_st_stage *st = stage_of(target);
-    md_cg_row_options options = options_of(target, row);
-    md_cg_row_plan plan;
-    double bytes = 0;
-    md_cg_row_plan_make(&plan, &options);
-    for (int32_t i = 0; i < plan.n_loads; i++) {
-        const md_cg_row_load *load = &plan.load[i];
-        int32_t times = 0;
-        for (int32_t l = 0; l <= st->row.n_levels; l++)
-            times += (int32_t)(load->passes >> l & 1);
-        if (options.is_online)
-            times = (load->passes >> st->row.n_levels & 1) + ((load->passes & ((UINT32_C(1) << st->row.n_levels) - 1)) != 0);
-        if (!load->is_shared)
-            bytes += (times - 1) * points * (double)md_dtype_size(dtype_of(target, load->node->id));
-    }
-    return bytes;
-}
-
-/* What an exchange costs, with the fold in front of it and the results after it, in us (KERNELS: 0.05 a warp, 0.2 a block). */
-static double exchange_us(const md_fa_cuda_row *row)
-{
-    return row->lanes <= 32 ? 0.08 : row->lanes <= 256 ? 0.25 : 0.35;
-}
-
-void md_fa_cuda_row_features(md_fa_features *out, const md_fa_target *target, const md_fa_cuda_row *row, const int64_t *size)
-{
-    const md_st_stage *st = stage_of(target);
-    const md_dev_facts *facts = target->facts;
-    md_fa_host_work work;
-    double flops = 0, bytes = 0, rows = (double)md_st_points(target->program, st->n_outer, st->outer, size);
-    double n = (double)md_st_size(target->program, st->axis, size), width = width_of(target);
-    bool is_online = row->merges && st->row.is_online && st->row.n_levels > 1;
-    int32_t exchanges = is_online ? 1 : st->row.n_levels;
-    md_st_work(&flops, &bytes, target->program, target->stage, size);
-    md_fa_host_count(&work, st, target->program);
-    int32_t late = 0;
-    double held = fmin(ceil(n / (width * row->lanes)), row->vectors); /* vectors of a thread that are used */
-    md_fa_cuda_load load = {.blocks = (double)blocks_of(target, row, size), .threads = row->lanes * row->rows,
-                            .registers = md_fa_cuda_row_registers(target, row),
-                            .bytes = held * 4 * vector_registers(&late, target, &(md_fa_cuda_row){.access = row->access})};
-    double resident = fmax(md_fa_cuda_resident(facts, &load), 1);
-    double waves = ceil(load.blocks / (resident * facts->threads));
-    *out = (md_fa_features){.ops_rate = 0.5, .launches = 1, .parallel = fmin(load.blocks, facts->threads), .memory_bytes = bytes};
-    /* Lanes of a group without elements wait for the others. */
-    double used = n / (width * row->lanes * fmax(ceil(n / (width * row->lanes)), 1));
-    out->memory_rate = md_fa_cuda_rate(facts, &load) * (row->access == MD_FA_CUDA_STRIDED ? 0.25 : row->access == MD_FA_CUDA_ANY ? 0.97 : 1);
-    double passes = st->row.n_levels + st->row.has_elements;
-    out->ops = rows * n * (work.operations + passes * (work.loads + 2)) / fmax(used, 0.1);
-    out->transcendental = work.transcendental * rows * n * (row->keeps ? 1 : passes > 2 ? 2 : 1);
-    out->serial_us = exchanges * exchange_us(row) * (1 + 0.15 * fmin(waves - 1, 20));
-    if (!row->is_resident) {
-        double again = reread_bytes(target, row, rows * n), live = resident * facts->threads * row->rows * n * 4;
-        if (live > 0.6 * (double)facts->l3_bytes && live > 0.6 * (double)facts->l2_bytes)
-            out->memory_bytes += again;
-        else
-            out->cache_bytes += again;
-        out->serial_us += 0.6 * ceil(n / (width * row->lanes * row->vectors)) * (exchanges > 1 ? exchanges : 1) * (load.blocks <= resident * facts->threads ? 1 : 0.2);
-    }
 }

@@ -27,6 +27,11 @@ int64_t md_fa_cuda_row_capacity(const md_fa_target *target, const md_fa_cuda_row
 bool md_fa_cuda_row_is_aligned(const md_fa_target *target, const int64_t *size);
 /** Registers of a thread, about. */
 int32_t md_fa_cuda_row_registers(const md_fa_target *target, const md_fa_cuda_row *row);
+/** What the printer is told. */
+md_cg_row_options md_fa_cuda_row_options(const md_fa_target *target, const md_fa_cuda_row *row);
+int64_t md_fa_cuda_row_blocks(const md_fa_target *target, const md_fa_cuda_row *row, const int64_t *size);
+/** Whether nothing of f32 or wider is stored: exponentials then need fewer bits. */
+bool md_fa_cuda_row_is_short(const md_fa_target *target);
 /** Whether some value is dear enough to be kept. */
 bool md_fa_cuda_row_can_keep(const md_fa_target *target);
 md_status md_fa_cuda_row_emit(md_kn_source *out, const md_fa_target *target, const md_fa_cuda_row *row);

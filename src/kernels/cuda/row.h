@@ -24,6 +24,38 @@ template <class S> MD_INLINE md_raw<S> md_fetch_lead(const void *t, int64_t o, m
 }
 template <class S> MD_INLINE md_raw<S> md_fetch_lead(const void *t, int64_t o, md_span n) { return md_get_each<S>((const typename S::E *)t + o, 1, n); }
 
+/* Weights along a row whose vectors lie on the row's boundaries, not on theirs: aligned vectors around them, shifted. x: of `count` elements of the axis. */
+template <class S> MD_INLINE md_raw<S> md_fetch_shifted(const void *t, int64_t o, md_pos x, md_pos count, md_full n)
+{
+    typedef md_raw<S> R;
+    if constexpr (MD_BOUNDARY && !MD_ALIGNED && R::BYTES % 16 == 0) {
+        enum { SIZE = (int)sizeof(typename S::E), ELEMENTS = 16 / SIZE };
+        const typename S::E *p = (const typename S::E *)t + o;
+        const int past = (int)((uintptr_t)p % 16);
+        if (past == 0)
+            return md_get_whole<S>(p);
+        if (x < ELEMENTS || count - x < MD_VL + ELEMENTS) /* nothing beside the axis is touched */
+            return md_get_each<S>(p, 1, n);
+        uint32_t w[R::N + 4];
+        MD_FOR_STEP (i, R::N + 4, 4)
+            md_get_piece(w + i, (const char *)p - past + i * 4, 16);
+        MD_FOR (i, R::N + 3)
+            w[i] = past & 4 ? w[i + 1] : w[i];
+        MD_FOR (i, R::N + 1)
+            w[i] = past & 8 ? w[i + 2] : w[i];
+        R r;
+        MD_FOR (i, R::N)
+            r.w[i] = __funnelshift_r(w[i], w[i + 1], past % 4 * 8);
+        return r;
+    } else {
+        return md_fetch_unit<S>(t, o, n, true);
+    }
+}
+template <class S> MD_INLINE md_raw<S> md_fetch_shifted(const void *t, int64_t o, md_pos, md_pos, md_span n)
+{
+    return md_get_each<S>((const typename S::E *)t + o, 1, n);
+}
+
 /* ---- Lanes to one value, by halves: lane l with l + MD_VL/2, and so on. */
 #define MD_FOLD(name, vec, one, s, combined)                                                                           \
     MD_INLINE one md_fold_##name##_##s(vec v)                                                                          \

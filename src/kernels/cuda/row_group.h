@@ -13,10 +13,14 @@
 #define MD_BLOCK_THREADS (MD_GROUP * MD_BLOCK_ROWS)
 enum { MD_GROUP_WARPS = MD_GROUP / 32, MD_STEP = MD_GROUP * MD_VL };
 
+/* Loads in front of it stay there: the assembler would move each to its only use, and wait for one after the other. All lanes of a warp come here. */
+#define MD_LOADS_FIRST __syncwarp()
+
 /* A row on its threads. Positions count from the row's first element. */
 struct md_layout {
     md_pos first; /* of this thread's first vector */
     md_pos left; /* whole vectors from there on, in steps of MD_GROUP; <= 0: none */
+    md_pos warp_left; /* of the warp's first thread (MD_GROUP >= 32): the same for a warp, so that its lanes loop together */
     md_pos edge_at;
     md_span edge; /* what this thread has of the ends; hi 0: nothing */
 };
@@ -26,6 +30,7 @@ MD_INLINE md_layout md_lay_out(md_pos n, md_pos lead, int lane)
     md_layout r;
     r.first = head + lane * MD_VL;
     r.left = vectors - lane;
+    r.warp_left = vectors - lane / 32 * 32;
     r.edge_at = lane == 0 ? 0 : rest;
     r.edge.lo = 0;
     r.edge.hi = lane == 0 ? (int)head : lane == 1 ? (int)(n - rest) : 0;

@@ -14,6 +14,14 @@
             call;
 #define MD_HERE (at.first + i * MD_STEP)
 
+/* To the next, or to an earlier chunk. */
+MD_INLINE void md_next(md_layout &at, md_pos chunks = 1)
+{
+    at.first += chunks * (MD_VECTORS * MD_STEP);
+    at.left -= chunks * (MD_VECTORS * MD_GROUP);
+    at.warp_left -= chunks * (MD_VECTORS * MD_GROUP);
+}
+
 #if MD_ONLINE
 #define MD_CHUNK_LEVEL(l)                                                                                              \
     {                                                                                                                  \
@@ -45,16 +53,16 @@ MD_INLINE void md_reduce(MD_X_DECL const md_params *p, md_row &row, md_layout at
     bool has_edge = at.edge.hi > 0;
     if (has_edge)
         md_fetch_body(MD_X p, &edge, at.edge_at, at.edge);
-    MD_ROLLED while (at.left > 0 || has_edge) {
+    MD_ROLLED do {
         MD_EACH(at, md_fetch_body(MD_X p, &elem[i], MD_HERE, md_full()))
+        MD_LOADS_FIRST;
         chunk.count = has_edge ? at.edge.hi : 0;
         MD_EACH(at, chunk.count += MD_VL)
         MD_LEVELS(MD_CHUNK_LEVEL)
         md_merge(&total, &chunk);
-        at.first += MD_VECTORS * MD_STEP;
-        at.left -= MD_VECTORS * MD_GROUP;
+        md_next(at);
         has_edge = false;
-    }
+    } while (at.warp_left > 0);
     md_exchange(&total, group, [](md_state *a, const md_state *b) { md_merge(a, b); }, [](md_state *a) { a->count = 0; });
     if (total.count > 0)
         md_settle(&total);
@@ -66,8 +74,9 @@ MD_INLINE void md_reduce(MD_X_DECL const md_params *p, md_row &row, md_layout at
         md_layout at = start;                                                                                          \
         md_acc##l acc;                                                                                                 \
         md_clear##l(&acc, 0);                                                                                          \
-        MD_ROLLED for (; at.left > 0; at.first += MD_VECTORS * MD_STEP, at.left -= MD_VECTORS * MD_GROUP) {            \
+        MD_ROLLED for (; at.warp_left > 0; md_next(at)) {                                                              \
             MD_EACH(at, md_fetch##l(MD_X p, &elem[i], MD_HERE, md_full()))                                             \
+            MD_LOADS_FIRST;                                                                                            \
             MD_EACH(at, md_add##l(MD_X p, &row, &acc, &elem[i], MD_HERE, md_full()))                                   \
         }                                                                                                              \
         if (at.edge.hi > 0) {                                                                                          \
@@ -87,11 +96,11 @@ MD_INLINE void md_reduce(MD_X_DECL const md_params *p, md_row &row, const md_lay
 MD_INLINE void md_write(MD_X_DECL const md_params *p, const md_row &row, md_layout at)
 {
     md_elem elem[MD_VECTORS];
-    const md_pos chunk = MD_VECTORS * MD_GROUP, last = at.left > 0 ? (at.left - 1) / chunk * chunk : 0;
-    at.first += last * MD_VL;
-    at.left -= last;
-    MD_ROLLED for (md_pos from = last; from >= 0 && at.left > 0; from -= chunk, at.first -= MD_VECTORS * MD_STEP, at.left += chunk) {
+    const md_pos chunks = (at.warp_left + MD_VECTORS * MD_GROUP - 1) / (MD_VECTORS * MD_GROUP);
+    md_next(at, chunks - 1);
+    MD_ROLLED for (md_pos c = chunks; c > 0; c--, md_next(at, -1)) {
         MD_EACH(at, md_fetch_out(MD_X p, &elem[i], MD_HERE, md_full()))
+        MD_LOADS_FIRST;
         MD_EACH(at, md_out(MD_X p, &row, &elem[i], MD_HERE, md_full()))
     }
     if (at.edge.hi > 0) {

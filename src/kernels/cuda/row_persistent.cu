@@ -33,6 +33,7 @@ MD_INLINE void md_one_row(const md_params *p, int64_t number, bool stores, int g
             md_fetch(MD_X p, &elem[i], at.first + i * MD_STEP, md_full());
     if (at.edge.hi > 0)
         md_fetch(MD_X p, &edge, at.edge_at, at.edge);
+    MD_LOADS_FIRST;
     MD_LEVELS(MD_ADD_LEVEL)
     if (!stores)
         return;
