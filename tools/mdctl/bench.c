@@ -2,60 +2,15 @@
  *
  * On a GPU: the kernels of k launches on k sets of tensors run one after the other between two events, after other memory of 2.5 times the cache
  * was read, so that every one finds a cold cache and no time of the host is in the figure. */
-#include "cli.h"
-#include "copier.h"
-#include "data.h"
-#include "device.h"
-#include "timing.h"
+#include "bench.h"
 
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_SETS = 128, MAX_HOST_SETS = 8, MAX_CONTENDERS = 40, MAX_OPS = 64, DEFAULT_REPEAT = 15, MAX_PASSES = 64, SAMPLE_US = 1000 };
+enum { MAX_HOST_SETS = 8, DEFAULT_REPEAT = 15, MAX_PASSES = 64, SAMPLE_US = 1000 };
 static const double cold_bytes = 192e6; /* the sets together outgrow the caches where one alone does not */
 static const double gpu_us = 300, gpu_bytes_per_us = 4e6, gpu_bytes = 6e9; /* how long a sample is, about, and the most memory that sets take */
-
-/* An op is made once and serves all lines of a board that name it. */
-typedef struct bench_op {
-    char *formula; /* own copy */
-    md_dtype dtype;
-    md_op *op;
-} bench_op;
-
-typedef struct bench {
-    const cli_options *o;
-    md_context *context;
-    FILE *output;
-    int n_ops;
-    bench_op op[MAX_OPS];
-    cli_device device;
-    md_op *copy, *sweep; /* GPU */
-    data_set swept;
-    md_launch *sweeper;
-} bench;
-
-typedef struct contender {
-    const char *peer; /* "md", "copy" */
-    md_op *op; /* NULL: copy */
-    bool is_own; /* made for this case: destroyed with it */
-    md_launch *launch[MAX_SETS];
-    md_choice choice;
-    timing kernel, call;
-} contender;
-
-typedef struct bench_case {
-    const char *name, *sizes;
-    md_dtype dtype;
-    double flops, bytes;
-    int n_sets, n;
-    data_set set[MAX_SETS];
-    contender who[MAX_CONTENDERS];
-    copier *copier; /* host */
-    void *from, *to;
-    md_launch *sweeper; /* GPU: the bench's */
-    data_set copy[MAX_SETS];
-} bench_case;
 
 static md_status make_op(md_op **out, bench *b, const char *formula, md_dtype dtype, const char *pin)
 {
@@ -79,7 +34,7 @@ static md_status get_op(md_op **out, bool *is_own, bench *b, const char *formula
     md_status s = make_op(out, b, formula, dtype, NULL);
     if (s != MD_OK)
         return s;
-    char *copy = b->n_ops < MAX_OPS ? strdup(formula) : NULL;
+    char *copy = b->n_ops < BENCH_OPS ? strdup(formula) : NULL;
     *is_own = copy == NULL;
     if (copy)
         b->op[b->n_ops++] = (bench_op){copy, dtype, *out};
@@ -108,7 +63,7 @@ static md_status add_variants(bench *b, bench_case *c, const char *formula, md_o
 {
     if (b->o->quick || md_op_n_stages(op) != 1 || b->o->op.pin)
         return MD_OK;
-    for (int32_t i = 0; i < md_op_n_variants(op, 0) && c->n + 1 < MAX_CONTENDERS; i++) {
+    for (int32_t i = 0; i < md_op_n_variants(op, 0) && c->n + 1 < BENCH_CONTENDERS; i++) {
         md_op *pinned = NULL;
         md_status s = make_op(&pinned, b, formula, c->dtype, md_op_variant(op, 0, i));
         if (s == MD_COMPILE) /* one that cannot be built is in the pool, but nobody's pick */
@@ -237,90 +192,6 @@ static md_status race(bench *b, bench_case *c)
     return MD_OK;
 }
 
-/* "b=8, n=64" as {"b": 8, "n": 64}; the library has read it before. */
-static void print_sizes(FILE *f, const char *sizes)
-{
-    const char *blanks = " \t,;", *separator = "";
-    fputc('{', f);
-    for (const char *at = sizes + strspn(sizes, blanks); *at; at += strspn(at, blanks)) {
-        size_t n = strcspn(at, "= \t");
-        const char *value = at + n + strspn(at + n, "= \t");
-        size_t digits = strspn(value, "0123456789");
-        if (!digits)
-            break;
-        fputs(separator, f);
-        fputc('"', f);
-        cli_json_escape(f, at, n);
-        fprintf(f, "\": %.*s", (int)digits, value);
-        separator = ", ";
-        at = value + digits;
-    }
-    fputc('}', f);
-}
-
-/* Per microsecond; 0 where nothing was done in no time. */
-static double rate(double amount, double us)
-{
-    return us > 0.0 ? amount / us : 0.0;
-}
-
-/* The sizes alone, as a list. */
-static void print_shape(FILE *f, const char *sizes)
-{
-    const char *separator = "";
-    fputc('[', f);
-    for (const char *at = strchr(sizes, '='); at; at = strchr(at, '=')) {
-        at += 1 + strspn(at + 1, " \t");
-        fprintf(f, "%s%.*s", separator, (int)strspn(at, "0123456789"), at);
-        separator = ", ";
-    }
-    fputc(']', f);
-}
-
-static void print_json(FILE *f, const bench *b, const bench_case *c, const contender *w)
-{
-    double us = timing_quantile(&w->kernel, 0.5);
-    fprintf(f, "{\"peer\": \"%s\", \"op\": ", w->peer);
-    cli_json_text(f, c->name);
-    fprintf(f, ", \"sizes\": ");
-    print_sizes(f, c->sizes);
-    fprintf(f, ", \"shape\": ");
-    print_shape(f, c->sizes);
-    fprintf(f, ", \"dtype\": \"%s\", \"device\": \"%s\"", md_dtype_name(c->dtype), b->device.name);
-    for (int s = 0; s < w->choice.n_stages; s++)
-        fprintf(f, "%s%s", s ? " " : ", \"variant\": \"", w->choice.variant[s]);
-    if (w->choice.n_stages)
-        fprintf(f, "\", \"why\": \"%s\"", w->choice.source[0]);
-    fprintf(f, ", \"us\": %.3f, \"lo\": %.3f, \"hi\": %.3f, \"vs\": %.4f", us, timing_quantile(&w->kernel, 0.1), timing_quantile(&w->kernel, 0.9),
-            timing_ratio(&w->kernel, &c->who[0].kernel));
-    if (w->call.n) /* a GPU works while the host goes on */
-        fprintf(f, ", \"host_us\": %.3f, \"tflops\": %.4f", timing_quantile(&w->call, 0.5) - (b->device.is_gpu ? 0.0 : us), rate(c->flops, us) / 1e6);
-    fprintf(f, ", \"gbps\": %.3f, \"k\": %d, \"bytes\": %.0f}\n", rate(c->bytes, us) / 1e3, w->op ? c->n_sets : 1, c->bytes);
-    fflush(f);
-}
-
-static void print_row(const bench_case *c, const contender *w)
-{
-    double us = timing_quantile(&w->kernel, 0.5);
-    printf("%-18s %-5s %-28s %-44s %-9s %11.2f us  %7.2f GB/s  %8.2f GFLOP/s  %6.3f\n", c->name, md_dtype_name(c->dtype), c->sizes,
-           w->choice.n_stages ? w->choice.variant[0] : w->peer, w->choice.n_stages ? w->choice.source[0] : "", us, rate(c->bytes, us) / 1e3,
-           w->op ? rate(c->flops, us) / 1e3 : 0.0, timing_ratio(&w->kernel, &c->who[0].kernel));
-}
-
-static void print_case(bench *b, const bench_case *c)
-{
-    cli_progress(NULL);
-    for (int i = 0; i < c->n; i++) {
-        if (b->o->json)
-            print_json(stdout, b, c, &c->who[i]);
-        else
-            print_row(c, &c->who[i]);
-        if (b->output)
-            print_json(b->output, b, c, &c->who[i]);
-    }
-    fflush(stdout);
-}
-
 static void free_case(bench *b, bench_case *c)
 {
     for (int i = 0; i < c->n; i++) {
@@ -329,7 +200,7 @@ static void free_case(bench *b, bench_case *c)
         if (c->who[i].is_own)
             md_op_destroy(&c->who[i].op);
     }
-    for (int k = 0; k < MAX_SETS; k++) {
+    for (int k = 0; k < BENCH_SETS; k++) {
         data_free(&c->set[k]);
         data_free(&c->copy[k]);
     }
@@ -344,7 +215,7 @@ static int count_sets(const bench *b, double bytes)
     if (b->device.is_gpu) {
         sets = gpu_us / (bytes / gpu_bytes_per_us + 2.0) + 1.0;
         most = gpu_bytes / (bytes + 1.0);
-        most = most > MAX_SETS ? MAX_SETS : most < 3.0 ? 3.0 : most;
+        most = most > BENCH_SETS ? BENCH_SETS : most < 3.0 ? 3.0 : most;
         sets = sets < 3.0 ? 3.0 : sets;
     }
     sets = sets > most ? most : sets;
@@ -388,7 +259,7 @@ static int bench_case_run(bench *b, const char *formula, md_dtype dtype, const c
         s = race(b, c);
     int status = s == MD_OK ? CLI_OK : cli_fail("%s %s: %s", formula, sizes, md_last_error());
     if (s == MD_OK)
-        print_case(b, c);
+        bench_print(b, c);
     free_case(b, c);
     free(c);
     return status;

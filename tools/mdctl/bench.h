@@ -1,0 +1,56 @@
+/* What bench knows of a run, of a line of a board, and of those who compete there. */
+#ifndef MDCTL_BENCH_H
+#define MDCTL_BENCH_H
+
+#include "copier.h"
+#include "data.h"
+#include "device.h"
+#include "timing.h"
+
+enum { BENCH_SETS = 128, BENCH_CONTENDERS = 40, BENCH_OPS = 64 };
+
+/* An op is made once and serves all lines of a board that name it. */
+typedef struct bench_op {
+    char *formula; /* own copy */
+    md_dtype dtype;
+    md_op *op;
+} bench_op;
+
+typedef struct bench {
+    const cli_options *o;
+    md_context *context;
+    FILE *output;
+    int n_ops;
+    bench_op op[BENCH_OPS];
+    cli_device device;
+    md_op *copy, *sweep; /* GPU */
+    data_set swept;
+    md_launch *sweeper;
+} bench;
+
+typedef struct contender {
+    const char *peer; /* "md", "copy" */
+    md_op *op; /* NULL: copy */
+    bool is_own; /* made for this case: destroyed with it */
+    md_launch *launch[BENCH_SETS];
+    md_choice choice;
+    timing kernel, call;
+} contender;
+
+typedef struct bench_case {
+    const char *name, *sizes;
+    md_dtype dtype;
+    double flops, bytes;
+    int n_sets, n;
+    data_set set[BENCH_SETS];
+    contender who[BENCH_CONTENDERS];
+    copier *copier; /* host */
+    void *from, *to;
+    md_launch *sweeper; /* GPU: the bench's */
+    data_set copy[BENCH_SETS];
+} bench_case;
+
+/** A line for each contender: a row or JSON on stdout, and JSON in the file of --output. */
+void bench_print(bench *b, const bench_case *c);
+
+#endif
