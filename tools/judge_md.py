@@ -109,6 +109,7 @@ class Library:
         self.lib.md_op_variant.argtypes = [c.c_void_p, c.c_int32, c.c_int32]
         self.lib.md_op_n_variants.argtypes = [c.c_void_p, c.c_int32]
         self.lib.md_op_n_stages.argtypes = self.lib.md_op_wait.argtypes = self.lib.md_check.argtypes = [c.c_void_p]
+        self.lib.md_prepare.argtypes = [c.c_void_p, c.c_char_p]
         self.lib.md_call.argtypes = [c.c_void_p, c.c_void_p, c.POINTER(Arg), c.c_int32]
         self.lib.md_choice_of.argtypes = [c.POINTER(Choice), c.c_void_p, c.POINTER(Arg), c.c_int32]
         self.lib.md_explain.argtypes = [c.c_void_p, c.c_char_p, c.c_int32, WRITE, c.c_void_p]
@@ -227,9 +228,27 @@ class Runner:
         return [(out.variant[i].decode(), out.source[i].decode()) for i in range(out.n_stages)]
 
 
+WARM = set()
+
+
+def warm(dtype):
+    """Makes the ops of the judge's reductions and prepares its board's shapes, all at a time: compiling one after the other would take long."""
+    md, names = library(), ("softmax", "layer_norm", "rms_norm", "sum", "max", "argmax", "var")
+
+    def prepare(case):
+        md.lib.md_prepare(md.op(case[0], dtype), f"i={case[1][0]}, j={case[1][1]}".encode())
+
+    with concurrent.futures.ThreadPoolExecutor(24) as pool:
+        list(pool.map(lambda name: md.op(name, dtype), names))
+        list(pool.map(prepare, [(n, s) for n in names for s in JUDGE_BOARD]))
+    WARM.add(dtype)
+
+
 def contenders(op, dtype):
     if op not in ROW_OPS and op not in PRODUCT_OPS:
         return {}
+    if op in ROW_OPS and dtype_name(dtype) not in WARM and not os.environ.get("MD_JUDGE_PIN"):
+        warm(dtype_name(dtype))
     return {"md": Runner(op, dtype_name(dtype), os.environ.get("MD_JUDGE_PIN"))}
 
 
