@@ -14,7 +14,7 @@
 enum { VIA, THREADS, VECTORS, PER_SM, BLOCKS, KEEP, ACCESS };
 enum { VIA_GRID, VIA_CLUSTER, VIA_TICKET };
 /* The layout of the counters is that of kernels/cuda/exchange.h: so many blocks in all groups of one size. */
-enum { MOST_BLOCKS = 512, MOST_STATE_BYTES = 64, OTHER_REGISTERS = 34, LATE_VECTORS = 2, MOST_ROWS_OF_GRID = 65535, SHORT_ROW = 512 };
+enum { MOST_BLOCKS = 512, MOST_STATE_BYTES = 64, OTHER_REGISTERS = 34, MOST_ROWS_OF_GRID = 65535, SHORT_ROW = 512 };
 
 static const md_st_stage *stage_of(const md_fa_target *target)
 {
@@ -57,16 +57,19 @@ static void count_registers(int32_t *all, int32_t *late, const md_fa_target *tar
     int32_t kept = 0; /* in the place of what they are made from */
     for (int32_t i = 0; i < plan.n_kept; i++)
         kept += width * (plan.kept[i].node->type == MD_F64 ? 2 : 1);
-    *all = MD_MAX(*all, kept);
+    *all = kept > 0 ? MD_MAX(*all, kept) + *all / 2 : *all;
 }
 
-/* Of a thread, about: what it holds, and what it works with. */
+/* Of a thread: what it holds, and what it works with, as the compiler was seen to need (a config that spills is not built). */
 static int32_t registers_of(const md_fa_target *target, const md_fa_config *config, bool is_early)
 {
-    int32_t all = 0, late = 0, width = md_fa_cuda_width(target->program, target->stage);
+    int32_t all = 0, late = 0, width = md_fa_cuda_width(target->program, target->stage), vectors = config->value[VECTORS];
     count_registers(&all, &late, target, config);
-    return config->value[VECTORS] * all + (is_early ? config->value[VECTORS] : LATE_VECTORS) * late + OTHER_REGISTERS + 2 * width +
-           (config->value[KEEP] == 2 ? 2 * config->value[VECTORS] + 2 : 0);
+    int32_t n = OTHER_REGISTERS + 2 * width + vectors * all + (is_early || !config->value[KEEP] ? vectors : 1) * late;
+    n += late > 0 ? 4 * vectors + 8 : 0;
+    n += config->value[BLOCKS] > 32 ? 16 : 0;
+    n += config->value[KEEP] == 2 ? 2 * vectors + 2 : 0;
+    return n + (!config->value[KEEP] && is_online(target) ? 24 : 0);
 }
 
 static int32_t register_limit(const md_fa_target *target, const md_fa_config *config)

@@ -231,8 +231,7 @@ MD_INLINE void md_hold(MD_X_DECL const md_params *p, md_held &held, const md_sli
     if (md_has_edge(s))
         md_fetch(MD_X p, &md_edge_of(), s.edge_at, s.edge);
 }
-/* Weights that only stores want are asked for at once, or, where there are not registers enough, a few vectors at a time in front of their stores. */
-enum { MD_LATE = MD_VECTORS < 2 ? MD_VECTORS : 2 };
+/* Weights that only stores want are asked for at once, or, where there are not registers enough, in front of each vector's store. */
 MD_INLINE void md_hold_early(MD_X_DECL const md_params *p, md_held &held, const md_slice &s)
 {
     const int base = 0;
@@ -253,13 +252,11 @@ MD_INLINE void md_reduce(MD_X_DECL const md_params *p, md_row &row, md_held &hel
 }
 MD_INLINE void md_write(MD_X_DECL const md_params *p, const md_row &row, md_held &held, const md_slice &s)
 {
-    MD_FOR_STEP (base, MD_VECTORS, MD_LATE) {
-        MD_FOR (i, MD_LATE)
-            if (!MD_EARLY && base + i < MD_VECTORS && md_has_vector(s, base + i))
-                md_fetch_late(MD_X p, &held.v[base + i], md_vector_at(s, base + i), md_full());
-        MD_FOR (i, MD_LATE)
-            if (base + i < MD_VECTORS && md_has_vector(s, base + i))
-                md_out(MD_X p, &row, &held.v[base + i], md_vector_at(s, base + i), md_full());
+    const int base = 0;
+    MD_EACH (i) {
+        if (!MD_EARLY)
+            md_fetch_late(MD_X p, &held.v[i], md_vector_at(s, i), md_full());
+        md_out(MD_X p, &row, &held.v[i], md_vector_at(s, i), md_full());
     }
     if (md_has_edge(s)) {
         md_fetch_late(MD_X p, &md_edge_of(), s.edge_at, s.edge);
