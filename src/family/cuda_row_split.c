@@ -193,7 +193,9 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
         return false;
     if (v[VIA] == VIA_CLUSTER)
         return target->facts->capability >= 90 && v[BLOCKS] <= 16 && is_full(target, config);
-    if (v[BLOCKS] < 32 || (v[BLOCKS] > 32 && c.blocks <= 32))
+    md_fa_config most = *config;
+    most.value[BLOCKS] = 128;
+    if (v[BLOCKS] != (cut_of(target, &most, size).blocks > 32 ? 128 : 32))
         return false;
     return v[VIA] == VIA_TICKET ? is_ticket_legal(target, config) : !is_single;
 }
@@ -269,12 +271,20 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
 
 /* ---- Cost */
 
-/* What meeting costs, in us, waiting for the slowest included. */
-static double meeting_us(const md_fa_config *config, const cut *c)
+static const double WARP_US = 0.02;
+
+/* What it costs beside a copy (where nothing is stored along the row: a read) that blocks meet, in us, on H200: the way of the parts, waiting for the slowest block, and
+ * memory that idles meanwhile; less where an SM has blocks of several rows. */
+static double meeting_us(const md_fa_target *target, const md_fa_config *config, const cut *c)
 {
+    bool has_elements = stage_of(target)->row.has_elements;
     if (c->blocks == 1)
-        return 0;
-    return config->value[VIA] == VIA_CLUSTER ? 0.5 + 0.1 * c->blocks : config->value[VIA] == VIA_GRID ? 1.2 : 1.0;
+        return 0.4;
+    if (config->value[VIA] == VIA_CLUSTER)
+        return (has_elements ? 1.7 : 1.1) + 0.1 * c->blocks;
+    if (config->value[VIA] == VIA_TICKET)
+        return 0.9;
+    return has_elements ? (c->blocks * c->groups <= target->facts->threads ? 2.7 : 2.0) : 1.4;
 }
 
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
@@ -298,10 +308,9 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     out->ops = rows * n * (work.operations + passes * (work.loads + 2));
     out->transcendental = work.transcendental * rows * n * (passes > 2 ? 2 : 1);
     int32_t meetings = is_online(target) ? 1 : st->row.n_levels;
-    out->serial_us = turns * meetings * meeting_us(config, &c) + 0.5;
-    /* All blocks write after all have read: what is on its way meanwhile is lost. */
-    if (st->row.has_elements && config->value[VIA] != VIA_CLUSTER)
-        out->serial_us += 0.25 * bytes / fmax(target->facts->memory_gbps, 1) * 1e-3;
+    /* Each warp runs through a few hundred instructions once a row. */
+    double warps = fmin(load.blocks / target->facts->threads, config->value[PER_SM]) * config->value[THREADS] / 32;
+    out->serial_us = turns * (meetings * meeting_us(target, config, &c) + WARP_US * warps) - (config->value[KEEP] == 2 ? 0.1 : 0);
     if (!config->value[KEEP])
         out->cache_bytes += bytes * (passes > 1 && (st->row.has_elements || !is_online(target)) ? 0.5 : 0);
     if (out->cache_bytes > 0.5 * (double)target->facts->l2_bytes)
