@@ -151,6 +151,8 @@ static void nothing_to_do(void **state)
     assert_ok(md_resolve(&launch, op, arg, 2));
     assert_ok(md_launch_run(launch, NULL, NULL, 0));
     assert_ok(md_launch_run(launch, NULL, arg, 2));
+    assert_ok(md_launch_time_all(&us, (const md_launch *const[]){launch, launch, launch}, 3, NULL));
+    assert_true(us >= 0.0);
     assert_ok(md_launch_time(&us, launch, NULL));
     assert_true(us == 0.0);
     assert_ok(md_launch_choice(&choice, launch));

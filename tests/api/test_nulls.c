@@ -194,6 +194,11 @@ static void calls(void **state)
     REFUSED(md_launch_choice(&choice, NULL), "launch is NULL");
     assert_ok(md_resolve(&l, op, args, N_ARGS));
     REFUSED(md_launch_time(NULL, l, NULL), "us is NULL");
+    const md_launch *two[] = {l, NULL};
+    REFUSED(md_launch_time_all(NULL, two, 1, NULL), "us is NULL");
+    REFUSED(md_launch_time_all(&us, NULL, 1, NULL), "launches is NULL");
+    REFUSED(md_launch_time_all(&us, two, 0, NULL), "n is below 1");
+    REFUSED(md_launch_time_all(&us, two, 2, NULL), "launch 1 is NULL");
     REFUSED(md_launch_choice(NULL, l), "out is NULL");
     for (size_t i = 0; i < sizeof count / sizeof *count; i++)
         REFUSED(md_launch_run(l, NULL, args, count[i]), "takes 5 arguments");

@@ -19,6 +19,7 @@ typedef struct script_row {
     bool needs_unit; /* envelope: last axes without gaps */
     double us, us_each; /* by the model: us + us_each * the first dim's size */
     int32_t slow_us; /* by the clock */
+    int32_t extra; /* texts: parameters more than are needed */
     bool cannot_emit, cannot_compile;
     _Atomic bool cannot_launch;
     _Atomic bool reports; /* index 99 on axis 0 of tensor 1 */
