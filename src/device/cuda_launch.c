@@ -72,7 +72,7 @@ md_status md_dev_cuda_launch(md_dev *base, md_stream stream, const md_dev_kernel
     md_status status = MD_OK;
     if (k->function) {
         status = run_function(base, stream, k, call);
-    } else if (k->facts.param_bytes > n * (int32_t)sizeof *params) {
+    } else if (k->facts.param_bytes - (k->n_maps > 0 ? 48 : 0) > n * (int32_t)sizeof *params) { /* maps: the struct begins at the next 64 bytes */
         status = md_fail(MD_INTERNAL, "kernel '%.40s' takes %d bytes of parameters and got %d words", k->facts.kernel, (int)k->facts.param_bytes, (int)n);
     } else {
         md_kn_word own[MD_DEV_CUDA_MAP_PARAMS];

@@ -1,5 +1,6 @@
 #include "family/cuda_gemm.h"
 
+#include "base/dtype.h"
 #include "base/status.h"
 
 #include <inttypes.h>
@@ -52,6 +53,16 @@ static md_status list_params(md_kn_launch_source *out, const md_fa_target *targe
     return MD_OK;
 }
 
+/* Whether exponentials need no more than 16-bit results do (math.h). */
+static bool has_short_results(const md_fa_target *target)
+{
+    const md_st_stage *stage = &target->program->stage[target->stage];
+    for (int32_t i = 0; i < stage->n_stores; i++)
+        if (md_dtype_size(target->program->formula->tensor[stage->store[i].tensor].dtype) > 2)
+            return false;
+    return true;
+}
+
 static md_status print_launch(md_kn_launch_source *out, const md_fa_target *target, const md_cg_product *product,
                               const md_fa_cuda_product_text *text, const char *defines)
 {
@@ -59,7 +70,8 @@ static md_status print_launch(md_kn_launch_source *out, const md_fa_target *targ
     MD_TRY(list_params(out, target, text));
     out->code = MD_KN_TEXT;
     snprintf(out->entry, sizeof out->entry, "md_kernel");
-    md_strbuf_printf(&config, "%s#define MD_VL %" PRId32 "\n", defines, text->lanes);
+    md_strbuf_printf(&config, "%s#define MD_VL %" PRId32 "\n%s", defines, text->lanes,
+                     has_short_results(target) ? "#define MD_SHORT_RESULTS 1\n" : "");
     md_status status = md_cg_product_print(&config, &expr, product, out->param, out->n_params);
     if (status == MD_OK && text->has_result)
         status = md_cg_product_print_result(&config, &expr, product);

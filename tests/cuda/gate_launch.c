@@ -64,7 +64,7 @@ static md_status check_size(const gate_case *c, int32_t launch, const md_dev_cub
 
 md_status gate_check_launch(const gate_case *c, const md_kn_launch_source *source, int32_t launch, const md_dev_cubin *cubin)
 {
-    if (cubin->param_bytes != 8 * source->n_params)
+    if (cubin->param_bytes - (source->n_maps > 0 ? 48 : 0) != 8 * source->n_params)
         return md_fail(MD_COMPILE, "%d parameters, but %d bytes of them in the kernel", (int)source->n_params, (int)cubin->param_bytes);
     if (cubin->max_threads == 0)
         return md_fail(MD_COMPILE, "the kernel has no launch bounds");

@@ -1,0 +1,140 @@
+/* Products of 16-bit operands by mma.sync: src/kernels/cuda/gemm_mma.cu. Any layout, size and alignment. */
+#include "family/cuda.h"
+
+#include "base/dtype.h"
+#include "base/status.h"
+#include "family/cuda_gemm.h"
+
+#include <inttypes.h>
+
+enum { ROWS, COLUMNS, STAGES, SPLIT };
+enum { DEPTH = 64, BAND = 8 };
+
+typedef struct tile {
+    int32_t rows, columns, warps_rows, warps_columns, threads, stages, split; /* columns of each product */
+    int64_t shared;
+} tile;
+
+static tile tile_of(const md_cg_product *p, const md_fa_config *config)
+{
+    tile t = {.rows = config->value[ROWS], .columns = config->value[COLUMNS] / p->n_products, .stages = config->value[STAGES], .split = config->value[SPLIT]};
+    t.warps_rows = t.rows >= 64 ? 2 : 1;
+    t.warps_columns = t.columns >= 32 ? t.columns / 32 : 1;
+    t.threads = 32 * t.warps_rows * t.warps_columns;
+    int64_t stages = (int64_t)t.stages * (t.rows + p->n_products * t.columns) * DEPTH * 2;
+    t.shared = MD_MAX(stages, (int64_t)p->n_products * t.rows * (t.columns + 4) * 4);
+    return t;
+}
+
+static bool product_of(md_cg_product *p, const md_fa_target *target)
+{
+    if (!md_fa_cuda_product_of(p, target) || p->type != MD_F32)
+        return false;
+    md_dtype first = MD_F32;
+    for (int32_t o = 0; o <= p->n_products; o++) {
+        md_dtype dtype = p->load[o] ? p->program->formula->tensor[p->load[o]->id].dtype : MD_F32;
+        if ((dtype != MD_BF16 && dtype != MD_F16) || (o > 0 && dtype != first))
+            return false;
+        first = dtype;
+    }
+    return true;
+}
+
+static bool applies(const md_fa_target *target)
+{
+    md_cg_product product;
+    return product_of(&product, target);
+}
+
+static md_fa_cuda_tiles tiles_of(const md_fa_target *target, const tile *t)
+{
+    md_fa_cuda_load load = {.threads = t->threads, .registers = 128, .shared_bytes = t->shared};
+    double rate = t->rows >= 128 && t->columns >= 64 ? 0.55 : t->rows >= 64 && t->columns >= 64 ? 0.42 : 0.25;
+    return (md_fa_cuda_tiles){.rows = t->rows, .columns = t->columns, .split = t->split, .resident = MD_MAX(md_fa_cuda_resident(target->facts, &load), 1),
+                              .flops = (target->facts->capability >= 90 ? 16 : 8) * rate, .step_us = 0.12};
+}
+
+static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    md_cg_product p;
+    if (!product_of(&p, target))
+        return false;
+    tile t = tile_of(&p, config);
+    md_fa_cuda_tiles tiles = tiles_of(target, &t);
+    if (t.threads < 64 || t.columns < 16 || t.rows * 8 > 8 * t.threads || t.columns * 8 > 8 * t.threads || t.rows > 4 * t.columns || t.columns > 8 * t.rows || t.rows * 8 % t.threads || t.columns * 8 % t.threads)
+        return false;
+    return t.shared <= target->facts->shared_per_block && md_fa_cuda_product_sensible(target, &p, &tiles, size);
+}
+
+static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
+{
+    (void)target, (void)config;
+    *out = (md_kn_envelope){0};
+}
+
+static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config, const md_kn_shape *shape)
+{
+    md_cg_product p;
+    md_fa_product w;
+    *out = (md_kn_plan_geometry){0};
+    out->launch[0].grain = out->launch[1].grain = 1;
+    if (!product_of(&p, target))
+        return;
+    md_fa_product_measure(&w, target, &p, shape->size);
+    if (w.batch == 0 || w.rows == 0 || w.columns == 0)
+        return;
+    tile t = tile_of(&p, config);
+    md_kn_geometry *g = &out->launch[0];
+    g->blocks = w.batch * ((w.rows + t.rows - 1) / t.rows) * ((w.columns + t.columns - 1) / t.columns) * t.split;
+    g->grid[0] = (int32_t)g->blocks;
+    g->grid[1] = g->grid[2] = g->block[1] = g->block[2] = 1;
+    g->block[0] = t.threads;
+    g->scratch_bytes = t.shared;
+    md_fa_cuda_product_sum(out, target, &w, t.split);
+}
+
+static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    md_cg_product p;
+    md_fa_product w;
+    *out = (md_fa_features){.ops_rate = 1, .parallel = 1, .launches = 1};
+    if (!product_of(&p, target))
+        return;
+    md_fa_product_measure(&w, target, &p, size);
+    if (w.batch == 0 || w.rows == 0 || w.columns == 0)
+        return;
+    tile t = tile_of(&p, config);
+    md_fa_cuda_tiles tiles = tiles_of(target, &t);
+    md_fa_cuda_product_features(out, target, &w, &tiles);
+    out->serial_us += 1.0;
+}
+
+static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
+{
+    md_cg_product p;
+    md_strbuf defines = {0};
+    if (!product_of(&p, target))
+        return md_fail(MD_INTERNAL, "family gemm_mma does not take this stage");
+    tile t = tile_of(&p, config);
+    bool is_bf16 = p.program->formula->tensor[p.load[MD_CG_A]->id].dtype == MD_BF16;
+    md_strbuf_printf(&defines,
+                     "#define MD_BM %" PRId32 "\n#define MD_BN %" PRId32 "\n#define MD_WARPS_M %" PRId32 "\n#define MD_WARPS_N %" PRId32
+                     "\n#define MD_STAGES %" PRId32 "\n#define MD_BAND %d\n#define MD_OPERAND_TYPE %s\n",
+                     t.rows, t.columns, t.warps_rows, t.warps_columns, t.stages, BAND, is_bf16 ? "bf16" : "f16");
+    md_fa_cuda_product_print_along(&defines, &p);
+    md_fa_cuda_product_text text = {.source = "cuda/gemm_mma.cu", .lanes = 4, .split = t.split};
+    return md_fa_cuda_product_emit(out, target, &p, &text, &defines);
+}
+
+const md_fa_family md_fa_cuda_gemm_mma = {
+    .name = "gemm_mma",
+    .device = MD_DEV_CUDA,
+    .n_fields = 4,
+    .field = {{"rows", 64, 4, {128, 64, 32, 16}}, {"columns", 64, 3, {128, 64, 32}}, {"stages", 3, 2, {3, 4}}, {"split", 1, 5, {1, 2, 4, 8, 16}}},
+    .applies = applies,
+    .legal = legal,
+    .envelope = envelope,
+    .features = features,
+    .emit = emit,
+    .geometry = geometry,
+};
