@@ -1,0 +1,21 @@
+/* Long rows on a GPU: cut over blocks that meet through memory, in clusters, by ticket. */
+#include "family/cuda_runs.h"
+
+static const cuda_run list[] = {
+    {"Y[a,n] = exp(X[a,n] - max[k](X[a,k])) / sum[k](exp(X[a,k] - max[l](X[a,l])))", MD_F32, {{1, 131073}, {7, 20011}, {300, 1025}, {2, 65536}}},
+    {"Y[a,n] = exp(X[a,n] - max[k](X[a,k])) / sum[k](exp(X[a,k] - max[l](X[a,l])))", MD_BF16, {{1, 131073}, {7, 20011}, {300, 1025}, {2, -1}}},
+    {"Y[a,n] = (X[a,n] - mean[k](X[a,k])) * rsqrt(var[k](X[a,k]) + 1e-5) * G[n] + B[n]", MD_F32, {{1, 131073}, {7, 20011}, {300, 1025}, {2, 65536}}},
+    {"Y[a,n] = (X[a,n] - mean[k](X[a,k])) * rsqrt(var[k](X[a,k]) + 1e-5) * G[n] + B[n]", MD_F16, {{1, 131073}, {7, 20011}, {300, 1025}, {2, 65536}}},
+    {"Y[a] = argmax[n](X[a,n])", MD_F32, {{1, 131073}, {7, 20011}, {300, 1025}, {2, 65536}}},
+    {"Y[a] = argmin[n](X[a,n])", MD_BF16, {{1, 131073}, {7, 20011}, {300, 1025}, {2, 65536}}},
+    {"Y[a] = var[n](X[a,n])", MD_F32, {{1, 131073}, {7, 20011}, {300, 1025}, {2, 65536}}},
+    {"Y[a] = sum[n](X[a,n]); Z[a] = max[n](X[a,n])", MD_F64, {{1, 131073}, {7, 20011}, {300, 1025}, {2, 1}}},
+    {"Y[a] = log(sum[n](exp(X[a,n] - max[k](X[a,k])))) + max[n](X[a,n])", MD_BF16, {{1, 131073}, {7, 20011}, {300, 1025}, {2, 65536}}},
+    {"Y[a,n] = X[a,n] / sum[k](abs(X[a,k]))", MD_F32, {{1, 131073}, {7, 20011}, {300, 1025}, {2, 65536}}},
+    {"Y[a] = sum[n](abs(X[a,n] - max[k](X[a,k])) * X[a,n])", MD_F32, {{1, 131073}, {7, 20011}, {300, 1025}, {2, 65536}}},
+};
+
+int main(void)
+{
+    return cuda_runs(list, MD_COUNT(list), "row_split");
+}
