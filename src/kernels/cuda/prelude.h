@@ -274,8 +274,8 @@ MD_ROUND(u8)
 #undef MD_ROUND
 
 /* ---- Signs and magnitudes */
-MD_INLINE float md_abs_sf(float a) { return md_f32(md_u32(a) & 0x7fffffffu); }
-MD_INLINE double md_abs_sd(double a) { return md_f64(md_u64(a) & 0x7fffffffffffffffULL); }
+MD_INLINE float md_abs_sf(float a) { return fabsf(a); }
+MD_INLINE double md_abs_sd(double a) { return fabs(a); }
 MD_INLINE int64_t md_abs_si(int64_t a) { return a < 0 ? (int64_t)-(uint64_t)a : a; }
 MD_LIFT_FD1(abs) MD_LIFT1(abs, md_i, i)
 MD_INLINE float md_copysign_sf(float a, float b) { return md_f32((md_u32(a) & 0x7fffffffu) | (md_u32(b) & 0x80000000u)); }
