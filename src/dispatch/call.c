@@ -137,10 +137,14 @@ static md_ds_slots *slots_for(md_ds_op *op, int32_t n)
 void md_ds_make_plan(md_ds_op *op, const md_ds_warm_call *call, md_ds_record *record, const md_ds_bound *bound)
 {
     md_ds_word plan[MD_DS_PLAN_WORDS];
+    if (atomic_load_explicit(&record->has_no_plan, memory_order_relaxed))
+        return;
     int32_t n = md_ds_plan_make(plan, op, call, record, bound);
     md_ds_slots *slots = n ? slots_for(op, n) : NULL;
     if (slots)
         md_ds_slots_publish(slots, op, md_ds_warm_hash(&op->warm, call), plan, n, record);
+    else if (bound->copies.n == 0) /* inputs that must be copied are this call's, not the shape's */
+        atomic_store_explicit(&record->has_no_plan, true, memory_order_relaxed);
 }
 
 /* ---- The long way */

@@ -42,6 +42,7 @@ typedef struct md_ds_record {
     _Atomic int32_t is_hot; /* used since the eviction hand passed */
     bool is_loose; /* in no table, since all places were held or memory was short: its one user frees it by giving it back */
     bool by_reference;
+    _Atomic int32_t has_no_plan; /* and never will: library calls, too many parameters */
     size_t workspace_bytes;
     size_t temp_offset[MD_FX_MAX_TENSORS];
     _Atomic uint64_t calls, time_ns, n_timed; /* time_ns: of n_timed of the calls */

@@ -1,7 +1,7 @@
 /* What a warm call costs over the launch of the same kernel, in ns: JSON lines. Not a test.
  *
- * "stubbed": the device's launch is replaced by a function that returns at once, so that selection alone is left; "host": the kernel runs, on a few
- * elements. Batches of raw launches and of calls alternate; the figure is the median of their paired differences. */
+ * "stubbed": the device's launch is replaced by a function that returns at once, so that selection alone is left; else the kernel runs, on a few
+ * elements, on the device that the first argument names (host). Batches of raw launches and of calls alternate; the figure is the median of their paired differences. */
 #include "api/context.h"
 #include "base/clock.h"
 #include "dispatch/call.h"
@@ -44,9 +44,10 @@ typedef struct data {
 
 static void make_data(data *d, md_op *op, const char *sizes)
 {
+    void *p = NULL;
     d->n = md_op_n_args(op);
-    d->memory = aligned_alloc(64, 1 << 18);
-    memset(d->memory, 0, 1 << 18);
+    CHECK(md_alloc(&p, op->context, 1 << 18));
+    d->memory = p;
     for (int i = 0; i < d->n; i++) {
         CHECK(md_op_tensor(&d->tensor[i], op, i, sizes));
         d->tensor[i].data = d->memory + (size_t)i * (1 << 14);
@@ -136,7 +137,9 @@ static void report(const char *name, const char *launch, const raw *r, md_op *co
         }
     uint64_t calls = op[0]->ds->count.calls;
     for (int i = 0; i < ROUNDS; i++) {
+        CHECK(md_sync(op[0]->context, NULL)); /* a queue that is full makes callers wait */
         plain[i] = run_raw(r);
+        CHECK(md_sync(op[0]->context, NULL));
         difference[i] = (d ? run_calls(op, d, n, &seed) : run_shapes(op[0], one, n, &seed)) - plain[i];
     }
     calls = op[0]->ds->count.calls - calls;
@@ -179,19 +182,20 @@ static double rate(md_op *op, int threads)
         pthread_join(t[i], NULL);
     double seconds = (double)(md_clock_ns() - start) * 1e-9;
     for (int i = 0; i < threads; i++)
-        free(w[i].d.memory);
+        md_free(op->context, w[i].d.memory);
     return threads * (double)CALLS / seconds;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    const char *device = argc > 1 ? argv[1] : "host";
     static const char *const formula[8] = {
         "Y[i,j] = X[i,j] * 2 + B[j]", "Y[i,j] = X[i,j] + B[j]",  "Y[i,j] = X[i,j] - B[j]",     "Y[i,j] = X[i,j] * B[j]",
         "Y[i,j] = max(X[i,j], B[j])", "Y[i,j] = abs(X[i,j])",    "Y[i,j] = X[i,j] * X[i,j] + B[j]", "Y[i,j] = sum[k](X[i,k]) + X[i,j]"};
     static md_op *op[8], *all_op[512];
     static data set[512], *all[512];
     md_context *c = NULL;
-    CHECK(md_context_create(&c, &(md_context_options){.device = "host", .threads = 1, .hints = "64"}));
+    CHECK(md_context_create(&c, &(md_context_options){.device = device, .threads = 1, .hints = "64"}));
     for (int i = 0; i < 8; i++)
         CHECK(md_op_create(&op[i], c, formula[i], &(md_op_options){.max_variants = 2}));
     for (int k = 0; k < 512; k++) {
@@ -205,7 +209,8 @@ int main(void)
     raw r;
     make_data(&first, op[0], "i=4, j=64");
     make_raw(&r, op[0], &first);
-    report("one shape", "host", &r, op, &(data *){&first}, NULL, 1);
+    report("one shape", device, &r, op, &(data *){&first}, NULL, 1);
+    report("8 ops x 64 shapes", device, &r, all_op, all, NULL, 512);
     md_dev_ops stubbed = *c->dev->ops;
     const md_dev_ops *real = c->dev->ops;
     stubbed.launch = no_launch;
@@ -218,8 +223,8 @@ int main(void)
            together / alone);
     c->dev->ops = real;
     for (int k = 0; k < 512; k++)
-        free(set[k].memory);
-    free(first.memory);
+        md_free(c, set[k].memory);
+    md_free(c, first.memory);
     for (int i = 0; i < 8; i++)
         md_op_destroy(&op[i]);
     md_context_destroy(&c);
