@@ -9,14 +9,14 @@
 #include <math.h>
 
 /* A block's life: its loads come, levels follow each other, its stores go; exchanges between threads of a warp, and of a block of so many warps; us. */
-static const double LOAD_US = 1.0, STORE_US = 0.4, WARP_US = 0.1, BLOCK_US = 0.25, EACH_WARP_US = 0.012;
+static const double LOAD_US = 1.0, STORE_US = 0.4, WARP_US = 0.1, BLOCK_US = 0.25, EACH_WARP_US = 0.012, VECTOR_US = 0.006;
 /* An SM starts a block in this time. */
 static const double START_US = 0.22;
 /* Issue slots of a thread besides its elements: finding its place; a step of an exchange, and one with positions. */
-static const double PLACE_SLOTS = 80, STEP_SLOTS = 8, ARG_STEP_SLOTS = 26;
+static const double PLACE_SLOTS = 60, STEP_SLOTS = 8, ARG_STEP_SLOTS = 26;
 /* Of an element: conversion from 16 bits, a maximum, a position, an exponential, and what the hardware does at half rate. */
-static const double UNPACK_SLOTS = 1.6, MAX_SLOTS = 2, ARG_SLOTS = 9, EXP_SLOTS = 11, SHORT_EXP_SLOTS = 5;
-static const double SLOT_RATE = 0.75; /* of the peak, where a slot is a multiplication and addition */
+static const double UNPACK_SLOTS = 1, MAX_SLOTS = 2, ARG_SLOTS = 9, EXP_SLOTS = 8, SHORT_EXP_SLOTS = 3;
+static const double SLOT_RATE = 0.95; /* of the peak, where a slot is a multiplication and addition */
 
 static const md_st_stage *stage_of(const md_fa_target *target)
 {
@@ -85,7 +85,7 @@ static double slots_of(const md_fa_target *target, const md_fa_cuda_row *row, do
     double width = md_fa_cuda_width(target->program, target->stage), passes = st->row.n_levels + st->row.has_elements;
     bool again = !row->keeps && st->row.has_elements && md_fa_cuda_row_can_keep(target);
     md_fa_host_count(&work, st, target->program);
-    double element = reduction_slots(target, false) + 1.3 * work.operations + 0.5 * passes;
+    double element = reduction_slots(target, false) + work.operations + 0.3 * passes;
     element += work.transcendental * (again ? 2 : 1) * (md_fa_cuda_row_is_short(target) ? SHORT_EXP_SLOTS : EXP_SLOTS);
     element += width > 4 ? passes * UNPACK_SLOTS * work.loads : 0.5 * work.loads;
     double thread = PLACE_SLOTS + steps_of(row) * reduction_slots(target, true) + width * reduction_slots(target, false);
@@ -96,7 +96,7 @@ static double slots_of(const md_fa_target *target, const md_fa_cuda_row *row, do
 }
 
 /* The part of the memory rate that resident blocks can ask for, each with its bytes in its time. */
-static double rate_of(const md_fa_target *target, const md_fa_cuda_row *row, double blocks, double bytes)
+static double rate_of(const md_fa_target *target, const md_fa_cuda_row *row, double blocks, double bytes, double slots)
 {
     const md_dev_facts *facts = target->facts;
     const md_st_row *program = &stage_of(target)->row;
@@ -105,6 +105,7 @@ static double rate_of(const md_fa_target *target, const md_fa_cuda_row *row, dou
     double share = (facts->memory_gbps > 0 ? facts->memory_gbps : 1000) * 1e3 / sms, each = bytes / fmax(blocks, 1);
     double warps = row->lanes / 32.0, exchange = warps > 1 ? BLOCK_US + EACH_WARP_US * warps : WARP_US;
     double life = LOAD_US + (program->has_elements ? STORE_US : 0) + exchange * (is_online(target, row) ? 1 : program->n_levels);
+    life += VECTOR_US * row->vectors * row->vectors + 1.5 * slots / fmax(blocks, 1) / (128 * 1.7e3); /* what its threads compute, with others beside them */
     double running = fmin(resident, blocks / sms), asked = running * each / life / share, started = each / START_US / share;
     double part = asked / pow(1 + pow(asked, 4), 0.25);
     double waves = ceil(blocks / capacity), fill = blocks / (waves * capacity), tail = blocks <= capacity ? 1 : fill + (1 - fill) * (1 - 1 / waves) * 0.7;
@@ -123,13 +124,13 @@ void md_fa_cuda_row_features(md_fa_features *out, const md_fa_target *target, co
     out->ops = 2 * slots_of(target, row, rows, n, vectors);
     out->serial_us = 0.8 + 0.2 * st->row.n_levels;
     if (row->is_resident) {
-        out->memory_rate = rate_of(target, row, blocks, bytes);
+        out->memory_rate = rate_of(target, row, blocks, bytes, out->ops / 2);
     } else {
         md_fa_cuda_load load = {.blocks = blocks, .threads = row->lanes * row->rows, .registers = md_fa_cuda_row_registers(target, row),
                                 .bytes = row->vectors * 16.0 * 0.6}; /* loads and sums take turns */
         double again = reread_bytes(target, row, rows * n), live = fmin(blocks, fmax(md_fa_cuda_resident(facts, &load), 1) * facts->threads) * row->rows * n * 4;
         *(live > 0.5 * (double)facts->l2_bytes ? &out->memory_bytes : &out->cache_bytes) += again;
-        out->memory_rate = md_fa_cuda_rate(facts, &load);
+        out->memory_rate = 0.95 * md_fa_cuda_rate(facts, &load);
     }
     if (row->access == MD_FA_CUDA_STRIDED)
         out->memory_rate *= 0.25;
