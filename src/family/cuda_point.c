@@ -27,7 +27,8 @@ bool md_fa_cuda_point_can_flatten(const md_fa_target *target)
     return merged(target, true, flat, &tensors) > 1;
 }
 
-int64_t md_fa_cuda_point_vectors(const md_fa_target *target, const md_fa_cuda_point *point, const int64_t *size)
+/* Rows of the outer loop, and vectors of each. */
+static void count(int64_t *rows, int64_t *per_row, const md_fa_target *target, const md_fa_cuda_point *point, const int64_t *size)
 {
     const md_st_stage *st = stage_of(target);
     int32_t flat[MD_MAX_RANK * 2];
@@ -35,18 +36,32 @@ int64_t md_fa_cuda_point_vectors(const md_fa_target *target, const md_fa_cuda_po
     int32_t n = merged(target, point->is_flat, flat, &tensors) - 1, width = md_fa_cuda_width(target->program, target->stage);
     int64_t lanes = st->axis >= 0 ? md_st_size(target->program, st->axis, size) : 1;
     lanes *= md_st_points(target->program, n, st->outer + st->n_outer - n, size);
-    return (lanes + width - 1) / width * md_st_points(target->program, st->n_outer - n, st->outer, size);
+    *per_row = (lanes + width - 1) / width;
+    *rows = md_st_points(target->program, st->n_outer - n, st->outer, size);
 }
 
+int64_t md_fa_cuda_point_vectors(const md_fa_target *target, const md_fa_cuda_point *point, const int64_t *size)
+{
+    int64_t rows = 0, per_row = 0;
+    count(&rows, &per_row, target, point, size);
+    return rows * per_row;
+}
+
+/* Blocks lie in rows where these fill them: then no thread has to divide. */
 void md_fa_cuda_point_geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_cuda_point *point, const int64_t *size)
 {
-    int64_t per_block = (int64_t)point->threads * point->unroll;
+    const int64_t block = (int64_t)point->threads * point->unroll, most_rows = 65535;
+    int64_t rows = 0, per_row = 0;
     *out = (md_kn_plan_geometry){0};
+    count(&rows, &per_row, target, point, size);
     md_kn_geometry *launch = &out->launch[0];
+    int64_t chunks = (per_row + block - 1) / block;
+    bool in_rows = rows > 1 && chunks * block <= per_row + per_row / 10;
     launch->grain = 1;
-    launch->blocks = (md_fa_cuda_point_vectors(target, point, size) + per_block - 1) / per_block;
-    launch->grid[0] = (int32_t)launch->blocks;
-    launch->grid[1] = launch->grid[2] = launch->block[1] = launch->block[2] = 1;
+    launch->grid[0] = (int32_t)(in_rows ? chunks : (rows * per_row + block - 1) / block);
+    launch->grid[1] = (int32_t)(in_rows ? MD_MIN(rows, most_rows) : 1);
+    launch->blocks = (int64_t)launch->grid[0] * launch->grid[1];
+    launch->grid[2] = launch->block[1] = launch->block[2] = 1;
     launch->block[0] = point->threads;
 }
 

@@ -21,6 +21,7 @@ static bool applies(const md_fa_target *target)
     return st->kind == MD_ST_POINTWISE && !st->has_gather && !st->has_scatter && !st->has_duplicates;
 }
 
+/* Tiles have sizes of their own: one variant. */
 static bool is_turn_legal(const md_fa_target *target, const md_fa_config *config)
 {
     md_fa_turn turn;

@@ -10,41 +10,47 @@
 
 #define MD_BLOCK_VECTORS (MD_THREADS * MD_UNROLL_BY)
 
-/* Where vectors lie: `per_row` in each row; where tensors are askew, the first of a row begins in front of it, at a boundary of the output's. */
+/* Where vectors lie: `per_row` in each row; where tensors are askew, the first of a row begins in front of it, at a boundary of the output's. In a grid
+ * of two dimensions blocks lie in rows (the family asks for it where rows fill them), so that nobody divides. */
 struct md_layout {
-    int64_t lanes, per_row, total;
+    int64_t lanes, rows, per_row, end; /* end: of a row, or of all vectors */
     bool is_askew, is_ragged; /* not aligned; the last vector of a row is partial */
 };
+
+MD_INLINE bool md_is_in_rows()
+{
+    return !MD_ONE_ROW && gridDim.y > 1;
+}
 
 MD_INLINE md_layout md_lay_out(const md_params *p)
 {
     md_layout s;
     s.lanes = md_lanes(p);
+    s.rows = md_points(p);
     s.is_askew = !md_has_vectors(p);
     s.is_ragged = !MD_ONE_ROW && s.lanes % MD_VL != 0;
     s.per_row = (s.lanes + MD_VL - 1) / MD_VL + s.is_askew;
-    s.total = s.per_row * md_points(p);
+    s.end = md_is_in_rows() ? s.per_row : s.per_row * s.rows;
     return s;
 }
 
-MD_INLINE md_at md_find_vector(const md_params *p, int64_t v, int64_t per_row)
+MD_INLINE md_at md_find_vector(const md_params *p, int64_t row, int64_t v, const md_layout &s)
 {
-#if MD_ONE_ROW
-    return md_find(p, 0, v * MD_VL);
-#else
-    const uint64_t row = (uint64_t)v / (uint64_t)per_row;
-    return md_find(p, (int64_t)row, (v - (int64_t)row * per_row) * MD_VL);
-#endif
+    if (!MD_ONE_ROW && !md_is_in_rows()) {
+        row = (int64_t)((uint64_t)v / (uint64_t)s.per_row);
+        v -= row * s.per_row;
+    }
+    return md_find(p, row, v * MD_VL);
 }
 
 /* Everything is there, and aligned. */
-MD_INLINE void md_run_whole(const md_params *p, int64_t v, const md_layout &s)
+MD_INLINE void md_run_whole(const md_params *p, int64_t row, int64_t v, const md_layout &s)
 {
     md_at at[MD_UNROLL_BY];
     md_elem elem[MD_UNROLL_BY];
     const md_whole n = {};
     MD_FOR (u, MD_UNROLL_BY) {
-        at[u] = md_find_vector(p, v + u * MD_THREADS, s.per_row);
+        at[u] = md_find_vector(p, row, v + u * MD_THREADS, s);
         md_fetch(p, at[u], &elem[u], n);
     }
     MD_FOR (u, MD_UNROLL_BY)
@@ -52,12 +58,12 @@ MD_INLINE void md_run_whole(const md_params *p, int64_t v, const md_layout &s)
 }
 
 /* Ends of rows, the end of all, and tensors that lie askew; the grid may be a little short for these. */
-MD_INLINE void md_run_ragged(const md_params *p, int64_t v, const md_layout &s)
+MD_INLINE void md_run_ragged(const md_params *p, int64_t row, int64_t v, const md_layout &s)
 {
-    MD_ROLLED for (; v < s.total; v += (int64_t)gridDim.x * MD_BLOCK_VECTORS)
-        MD_ROLLED for (int u = 0; u < MD_UNROLL_BY && v + u * MD_THREADS < s.total; u++)
+    MD_ROLLED for (; v < s.end; v += (int64_t)gridDim.x * MD_BLOCK_VECTORS)
+        MD_ROLLED for (int u = 0; u < MD_UNROLL_BY && v + u * MD_THREADS < s.end; u++)
         {
-            md_at at = md_find_vector(p, v + u * MD_THREADS, s.per_row);
+            md_at at = md_find_vector(p, row, v + u * MD_THREADS, s);
             if (s.is_askew)
                 at.lane -= (MD_VL - md_ahead(p, at)) % MD_VL;
             const md_span n = md_clip<int64_t>(at.lane, s.lanes);
@@ -72,9 +78,13 @@ MD_EXPORT void __launch_bounds__(MD_THREADS) md_kernel(const __grid_constant__ m
     MD_IF_EMPTY_RETURN;
     const md_layout s = md_lay_out(&p);
     const int64_t first = (int64_t)blockIdx.x * MD_BLOCK_VECTORS, v = first + threadIdx.x;
-    const bool is_full = MD_ONE_ROW ? (first + MD_BLOCK_VECTORS) * MD_VL <= s.lanes : first + MD_BLOCK_VECTORS <= s.total;
-    if (is_full && !s.is_askew && !s.is_ragged)
-        md_run_whole(&p, v, s);
-    else
-        md_run_ragged(&p, v, s);
+    const bool is_full = MD_ONE_ROW ? (first + MD_BLOCK_VECTORS) * MD_VL <= s.lanes : first + MD_BLOCK_VECTORS <= s.end;
+    int64_t row = blockIdx.y;
+    MD_ROLLED do {
+        if (is_full && !s.is_askew && !s.is_ragged)
+            md_run_whole(&p, row, v, s);
+        else
+            md_run_ragged(&p, row, v, s);
+        row += gridDim.y;
+    } while (md_is_in_rows() && row < s.rows);
 }

@@ -87,9 +87,13 @@ MD_EXPORT void __launch_bounds__(MD_THREADS) md_kernel(const __grid_constant__ m
     const uint32_t across = (uint32_t)((lanes + MD_TILE - 1) / MD_TILE), down = (uint32_t)((turns + MD_TILE - 1) / MD_TILE);
     if (blockDim.x < MD_THREADS)
         return; /* no work */
-    const uint32_t b = blockIdx.x, c = b / across;
-    const int64_t lane = (int64_t)(b - c * across) * MD_TILE, turn = (int64_t)(c % down) * MD_TILE;
-    const md_at at = md_find(&p, c / down);
+    uint32_t x = blockIdx.x, y = blockIdx.y, z = blockIdx.z;
+    if (gridDim.y == 1 && gridDim.z == 1) { /* more tiles than a grid has room for along y or z */
+        y = x / across, x -= y * across;
+        z = y / down, y -= z * down;
+    }
+    const int64_t lane = (int64_t)x * MD_TILE, turn = (int64_t)y * MD_TILE;
+    const md_at at = md_find(&p, z);
     if (lane + MD_TILE <= lanes && turn + MD_TILE <= turns && md_has_vectors(&p))
         md_do_tile(&p, at, lane, turn, lanes, turns, md_whole());
     else
