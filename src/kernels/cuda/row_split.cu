@@ -25,10 +25,11 @@ MD_LEVELS(MD_MIXES)
 /* Whether only one block of a group gets the row's results: nothing is stored along the row, and there is one exchange. */
 #define MD_IS_ONE_KNOWING (MD_VIA != MD_VIA_CLUSTER && !MD_HAS_ELEMENTS && (MD_ONLINE || MD_N_LEVELS == 1))
 
-/* What a thread has of a row: of every gridDim.x * MD_THREADS whole vectors one. Little arithmetic, since nothing can be loaded before. */
+/* What a thread has of a row: every MD_THREADSth whole vector of the block's slice, at distances that the compiler knows. Little arithmetic, since nothing can be
+ * loaded before. */
 struct md_slice {
     md_pos at; /* position of its first vector */
-    md_pos left; /* whole vectors of the row from that one on */
+    md_pos left; /* whole vectors of the slice from that one on */
     md_pos edge_at;
     md_span edge;
     uint32_t turn; /* exchanges so far */
@@ -37,19 +38,28 @@ struct md_slice {
 };
 MD_INLINE int md_block() { return (int)blockIdx.x; }
 MD_INLINE int md_blocks() { return (int)gridDim.x; }
-MD_INLINE md_pos md_lot_of_threads() { return md_blocks() * MD_THREADS; }
-MD_INLINE bool md_has_vector(const md_slice &s, md_pos i) { return i * md_lot_of_threads() < s.left; }
-MD_INLINE md_pos md_vector_at(const md_slice &s, md_pos i) { return s.at + i * md_lot_of_threads() * MD_VL; }
+MD_INLINE bool md_has_vector(const md_slice &s, md_pos i) { return i * MD_THREADS < s.left; }
+MD_INLINE md_pos md_vector_at(const md_slice &s, md_pos i) { return s.at + i * (MD_THREADS * MD_VL); }
 MD_INLINE bool md_has_edge(const md_slice &s) { return s.edge.hi > 0; }
 MD_INLINE md_pos md_whole(md_pos n, md_pos lead) { return (md_pos)((uint32_t)(n - lead) / MD_VL); }
+/* Vectors of a slice; slices begin where lines of memory do. */
+MD_INLINE md_pos md_per_block(md_pos whole)
+{
+    const int shift = 31 - __clz(md_blocks()); /* a power of 2 */
+    return (((whole + md_blocks() - 1) >> shift) + 7) & ~(md_pos)7;
+}
 
 /* `lead` elements stand in front of the first whole vector. */
 MD_INLINE void md_cut(md_slice &s, md_pos n, md_pos lead)
 {
-    const md_pos mine = md_block() * MD_THREADS + (md_pos)threadIdx.x, whole = md_whole(n, lead), tail = n - lead - whole * MD_VL;
-    const bool is_head = lead > 0 && mine == 0, is_tail = tail > 0 && mine == md_lot_of_threads() - 1;
-    s.left = whole - mine;
-    s.at = lead + mine * MD_VL;
+    const md_pos whole = md_whole(n, lead), per = md_per_block(whole), from = per * md_block(), rest = whole - from, t = (md_pos)threadIdx.x;
+    s.left = (rest < per ? rest : per) - t;
+    s.at = lead + (from + t) * MD_VL;
+}
+MD_INLINE void md_cut_edge(md_slice &s, md_pos n, md_pos lead)
+{
+    const md_pos whole = md_whole(n, lead), tail = n - lead - whole * MD_VL;
+    const bool is_head = lead > 0 && md_block() == 0 && threadIdx.x == 0, is_tail = md_block() == md_blocks() - 1 && threadIdx.x == MD_THREADS - 1;
     s.edge_at = is_head ? lead - MD_VL : lead + whole * MD_VL;
     s.edge.lo = is_head ? MD_VL - (int)lead : 0;
     s.edge.hi = is_head ? MD_VL : is_tail ? (int)tail : 0;
@@ -57,9 +67,8 @@ MD_INLINE void md_cut(md_slice &s, md_pos n, md_pos lead)
 /* Elements of the block's slice. */
 MD_INLINE md_pos md_count_slice(md_pos n, md_pos lead)
 {
-    const md_pos whole = md_whole(n, lead), tail = n - lead - whole * MD_VL, shift = 31 - __clz(md_blocks()); /* a power of 2 */
-    const md_pos rounds = (whole / MD_THREADS) >> shift, rest = whole - rounds * md_lot_of_threads() - md_block() * MD_THREADS;
-    const md_pos vectors = rounds * MD_THREADS + (rest < 0 ? 0 : rest < MD_THREADS ? rest : MD_THREADS);
+    const md_pos whole = md_whole(n, lead), tail = n - lead - whole * MD_VL, per = md_per_block(whole), rest = whole - per * md_block();
+    const md_pos vectors = rest < 0 ? 0 : rest < per ? rest : per;
     return vectors * MD_VL + (md_block() == 0 ? lead : 0) + (md_block() == md_blocks() - 1 ? tail : 0);
 }
 
@@ -206,7 +215,9 @@ MD_INLINE void md_mix_blocks(md_state &state, const md_params *q, md_slice &s, m
         part = md_mix_level<l>(part, p, s);                                                                               \
         md_finish##l(MD_X p, &row, &part);
 
+/* Vectors that are there: loads are predicated; what is done with them stands in nested branches, so that what one needs is at hand for the next. */
 #define MD_EACH(i) MD_FOR (i, MD_VECTORS) if (md_has_vector(s, base + i))
+#define MD_WHILE(i) MD_FOR (i, MD_VECTORS) if (!md_has_vector(s, base + i)) break; else
 
 #if MD_KEEP
 struct md_held {
@@ -219,15 +230,16 @@ MD_INLINE md_elem &md_edge_of() { return md_edges[threadIdx.x != 0]; }
     {                                                                                                                  \
         md_acc##l acc;                                                                                                 \
         md_clear##l(&acc, s.at);                                                                                       \
-        MD_EACH (i)                                                                                                    \
+        MD_WHILE (i)                                                                                                   \
             md_add##l(MD_X p, &row, &acc, &held.v[i], md_vector_at(s, i), md_full());                                  \
         MD_FINISH_LEVEL(l, &md_edge_of())                                                                                 \
     }
-MD_INLINE void md_hold(MD_X_DECL const md_params *p, md_held &held, const md_slice &s)
+MD_INLINE void md_hold(MD_X_DECL const md_params *p, md_held &held, md_slice &s, md_pos lead)
 {
     const int base = 0;
     MD_EACH (i)
         md_fetch(MD_X p, &held.v[i], md_vector_at(s, i), md_full());
+    md_cut_edge(s, (md_pos)MD_COUNT(p), lead);
     if (md_has_edge(s))
         md_fetch(MD_X p, &md_edge_of(), s.edge_at, s.edge);
 }
@@ -241,7 +253,7 @@ MD_INLINE void md_hold_early(MD_X_DECL const md_params *p, md_held &held, const 
 MD_INLINE void md_reduce(MD_X_DECL const md_params *p, md_row &row, md_held &held, md_slice &s, md_pos lead)
 {
     const int base = 0;
-    md_hold(MD_X p, held, s);
+    md_hold(MD_X p, held, s, lead);
     if (MD_EARLY)
         md_hold_early(MD_X p, held, s);
     md_ask_epoch(p, s);
@@ -253,7 +265,7 @@ MD_INLINE void md_reduce(MD_X_DECL const md_params *p, md_row &row, md_held &hel
 MD_INLINE void md_write(MD_X_DECL const md_params *p, const md_row &row, md_held &held, const md_slice &s)
 {
     const int base = 0;
-    MD_EACH (i) {
+    MD_WHILE (i) {
         if (!MD_EARLY)
             md_fetch_late(MD_X p, &held.v[i], md_vector_at(s, i), md_full());
         md_out(MD_X p, &row, &held.v[i], md_vector_at(s, i), md_full());
@@ -271,7 +283,7 @@ MD_INLINE void md_write(MD_X_DECL const md_params *p, const md_row &row, md_held
         md_elem e[MD_VECTORS];
         MD_EACH (i)
             md_fetch_out(MD_X p, &e[i], md_vector_at(s, base + i), md_full());
-        MD_EACH (i)
+        MD_WHILE (i)
             md_out(MD_X p, &row, &e[i], md_vector_at(s, base + i), md_full());
     }
     if (md_has_edge(s)) {
@@ -289,7 +301,7 @@ MD_INLINE void md_write(MD_X_DECL const md_params *p, const md_row &row, md_held
         md_clear##l(&acc, first);                                                                                      \
         MD_FOR (i, N)                                                                                                  \
             if (i < valid)                                                                                             \
-                md_add##l(MD_X p, &chunk, &acc, &e[i], at + i * md_lot_of_threads() * MD_VL, md_n);                 \
+                md_add##l(MD_X p, &chunk, &acc, &e[i], at + i * (MD_THREADS * MD_VL), md_n);                  \
         md_fold##l(&part, &acc);                                                                                       \
         md_finish##l(MD_X p, &chunk, &part);                                                                           \
     }
@@ -312,6 +324,7 @@ MD_INLINE void md_reduce(MD_X_DECL const md_params *p, md_row &row, md_held &, m
 {
     md_state state = row;
     state.count = 0;
+    md_cut_edge(s, (md_pos)MD_COUNT(p), lead);
     md_ask_epoch(p, s);
     for (md_pos base = 0; md_has_vector(s, base); base += MD_VECTORS) {
         md_elem e[MD_VECTORS];
@@ -341,7 +354,7 @@ MD_INLINE void md_reduce(MD_X_DECL const md_params *p, md_row &row, md_held &, m
             md_elem e[MD_VECTORS];                                                                                     \
             MD_EACH (i)                                                                                                \
                 md_fetch##l(MD_X p, &e[i], md_vector_at(s, base + i), md_full());                                      \
-            MD_EACH (i)                                                                                                \
+            MD_WHILE (i)                                                                                               \
                 md_add##l(MD_X p, &row, &acc, &e[i], md_vector_at(s, base + i), md_full());                            \
         }                                                                                                              \
         if (md_has_edge(s))                                                                                            \
@@ -350,7 +363,7 @@ MD_INLINE void md_reduce(MD_X_DECL const md_params *p, md_row &row, md_held &, m
     }
 MD_INLINE void md_reduce(MD_X_DECL const md_params *p, md_row &row, md_held &, md_slice &s, md_pos lead)
 {
-    (void)lead;
+    md_cut_edge(s, (md_pos)MD_COUNT(p), lead);
     md_ask_epoch(p, s);
     md_await_epoch(s);
     MD_LEVELS(MD_LEVEL)
