@@ -11,6 +11,7 @@ static const md_fa_family *const cuda[] = {
     &md_fa_cuda_scatter,
     &md_fa_cuda_scan_persistent,
     &md_fa_cuda_scan_split,
+    &md_fa_cuda_gemv,
     &md_fa_cuda_gemm_wgmma,
     &md_fa_cuda_gemm_mma,
     &md_fa_cuda_gemm_simt,

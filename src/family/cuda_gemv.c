@@ -1,0 +1,144 @@
+/* Products with at most eight rows whose operands lie along K: src/kernels/cuda/gemv.cu. */
+#include "family/cuda.h"
+
+#include "base/dtype.h"
+#include "base/status.h"
+#include "family/cuda_gemm.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+enum { FEW, COLUMNS, UNDER_WAY, SHARE };
+enum { WARPS = 8 };
+
+static md_dtype type_of(const md_cg_product *p)
+{
+    return p->program->formula->tensor[p->load[MD_CG_A]->id].dtype;
+}
+
+static bool product_of(md_cg_product *p, const md_fa_target *target)
+{
+    if (!md_fa_cuda_product_of(p, target) || p->type != MD_F32)
+        return false;
+    const md_st_product *s = &target->program->stage[target->stage].product;
+    for (int32_t o = 0; o <= p->n_products; o++)
+        if (!p->load[o] || md_cg_product_along(p, o) != MD_CG_ALONG_DEPTH || p->program->formula->tensor[p->load[o]->id].dtype != type_of(p))
+            return false;
+    md_dtype dtype = type_of(p);
+    return s->n_k == 1 && p->n_rows <= 1 && p->n_columns == 1 && (dtype == MD_BF16 || dtype == MD_F16 || dtype == MD_F32);
+}
+
+static bool applies(const md_fa_target *target)
+{
+    md_cg_product product;
+    return product_of(&product, target);
+}
+
+static int32_t columns_of(const md_fa_config *config) /* of a block */
+{
+    return WARPS / config->value[SHARE] * config->value[COLUMNS];
+}
+
+static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    md_cg_product p;
+    if (!product_of(&p, target) || columns_of(config) % 4)
+        return false;
+    int32_t few = config->value[FEW], sums = few * config->value[COLUMNS] * p.n_products;
+    int32_t vectors = config->value[COLUMNS] * config->value[UNDER_WAY] * p.n_products;
+    if (sums > 32 || vectors > 16 || 4 * vectors + sums + 8 * few > 150)
+        return false;
+    int64_t rows = size ? md_st_points(target->program, p.n_rows, p.rows, size) : 0;
+    return !size || (rows <= few && (few == 1 || rows > few / 2));
+}
+
+static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
+{
+    md_cg_product p;
+    *out = (md_kn_envelope){0};
+    if (!product_of(&p, target))
+        return;
+    out->row_points_max = config->value[FEW];
+    out->n_row_dims = p.n_rows;
+    for (int32_t i = 0; i < p.n_rows; i++)
+        out->row_dim[i] = target->program->index[p.rows[i]].dim;
+    for (int32_t o = 0; o <= p.n_products; o++) {
+        out->unit |= UINT32_C(1) << p.load[o]->id;
+        out->aligned16 |= UINT32_C(1) << p.load[o]->id;
+    }
+}
+
+static int64_t blocks_of(const md_fa_product *w, const md_fa_config *config)
+{
+    return w->batch * ((w->columns + columns_of(config) - 1) / columns_of(config));
+}
+
+static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config, const md_kn_shape *shape)
+{
+    md_cg_product p;
+    md_fa_product w;
+    *out = (md_kn_plan_geometry){0};
+    md_kn_geometry *g = &out->launch[0];
+    g->grain = 1;
+    if (!product_of(&p, target))
+        return;
+    md_fa_product_measure(&w, target, &p, shape->size);
+    if (w.batch == 0 || w.rows == 0 || w.columns == 0)
+        return;
+    g->blocks = blocks_of(&w, config);
+    g->grid[0] = (int32_t)g->blocks;
+    g->grid[1] = g->grid[2] = g->block[1] = g->block[2] = 1;
+    g->block[0] = 32 * WARPS;
+}
+
+static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    md_cg_product p;
+    md_fa_product w;
+    *out = (md_fa_features){.ops_rate = 1, .parallel = 1, .launches = 1};
+    if (!product_of(&p, target))
+        return;
+    md_fa_product_measure(&w, target, &p, size);
+    int32_t few = config->value[FEW], vectors = config->value[COLUMNS] * config->value[UNDER_WAY] * p.n_products;
+    md_fa_cuda_load load = {.blocks = (double)blocks_of(&w, config),
+                            .threads = 32 * WARPS,
+                            .registers = 32 + 4 * vectors + few * (config->value[COLUMNS] * p.n_products + 8),
+                            .bytes = 16.0 * vectors};
+    double results = (double)w.batch * (double)w.columns * few;
+    out->memory_bytes = w.bytes;
+    out->memory_rate = 0.93 * md_fa_cuda_rate(target->facts, &load);
+    out->ops = 2 * results * (double)w.depth * p.n_products * 1.3 + results * 200;
+    out->ops_rate = 0.5;
+    out->parallel = fmin(load.blocks, MD_MAX(target->facts->threads, 1));
+    double steps = ceil((double)w.depth * (double)md_dtype_size(type_of(&p)) / (512.0 * config->value[SHARE] * config->value[UNDER_WAY]));
+    out->serial_us = 0.7 + 0.1 * steps;
+}
+
+static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
+{
+    md_cg_product p;
+    md_strbuf defines = {0};
+    if (!product_of(&p, target))
+        return md_fail(MD_INTERNAL, "family gemv does not take this stage");
+    md_dtype dtype = type_of(&p);
+    md_strbuf_printf(&defines,
+                     "#define MD_FEW %" PRId32 "\n#define MD_COLUMNS %" PRId32 "\n#define MD_UNDER_WAY %" PRId32 "\n#define MD_SHARE %" PRId32
+                     "\n#define MD_WARPS %d\n#define MD_OPERAND_BYTES %d\n#define MD_WIDEN(h) md_up1_%s(h)\n",
+                     config->value[FEW], config->value[COLUMNS], config->value[UNDER_WAY], config->value[SHARE], WARPS, dtype == MD_F32 ? 4 : 2,
+                     dtype == MD_F16 ? "f16" : "bf16");
+    md_fa_cuda_product_text text = {.source = "cuda/gemv.cu", .lanes = 4};
+    return md_fa_cuda_product_emit(out, target, &p, &text, &defines);
+}
+
+const md_fa_family md_fa_cuda_gemv = {
+    .name = "gemv",
+    .device = MD_DEV_CUDA,
+    .n_fields = 4,
+    .field = {{"few", 8, 4, {1, 2, 4, 8}}, {"columns", 2, 3, {1, 2, 4}}, {"ahead", 2, 4, {1, 2, 4, 8}}, {"share", 2, 4, {1, 2, 4, 8}}},
+    .applies = applies,
+    .legal = legal,
+    .envelope = envelope,
+    .features = features,
+    .emit = emit,
+    .geometry = geometry,
+};
