@@ -1,7 +1,7 @@
 /* Elementwise stages: vectors are numbered over all rows; a block takes MD_UNROLL_BY * MD_THREADS of them, a thread every MD_THREADS-th. All its
  * loads are on their way before the first is used.
  *
- * md_config.h: MD_VL, MD_THREADS, MD_UNROLL_BY.
+ * md_config.h: MD_VL, MD_THREADS, MD_BOUNDS (threads, and the least blocks of an SM), MD_UNROLL_BY, MD_ONE_ROW (all indices are merged).
  * md_expr.h: md_params, md_points(p), md_lanes(p), md_has_vectors(p) (whether all vectors of the tensors are aligned), md_at and md_find(p, point, lane)
  * (indices), md_ahead(p, at) (lanes from the row's beginning to the output's next boundary), md_elem, md_fetch(p, at, elem, n), md_out(p, at, elem, n). */
 #include "md_config.h"
@@ -73,7 +73,7 @@ MD_INLINE void md_run_ragged(const md_params *p, int64_t row, int64_t v, const m
         }
 }
 
-MD_EXPORT void __launch_bounds__(MD_THREADS) md_kernel(const __grid_constant__ md_params p)
+MD_EXPORT void __launch_bounds__(MD_BOUNDS) md_kernel(const __grid_constant__ md_params p)
 {
     MD_IF_EMPTY_RETURN;
     const md_layout s = md_lay_out(&p);

@@ -80,7 +80,7 @@ template <class K> MD_INLINE void md_do_tile(const md_params *p, const md_at &at
     }
 }
 
-MD_EXPORT void __launch_bounds__(MD_THREADS) md_kernel(const __grid_constant__ md_params p)
+MD_EXPORT void __launch_bounds__(MD_THREADS, 1) md_kernel(const __grid_constant__ md_params p)
 {
     MD_IF_EMPTY_RETURN;
     const int64_t lanes = md_lanes(&p), turns = md_turns(&p);
