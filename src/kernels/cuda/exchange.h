@@ -121,9 +121,8 @@ enum { MD_LOTS = (MD_BLOCKS + 31) / 32 };
 template <class P> struct md_lot {
     P own[MD_LOTS];
 };
-template <class P> MD_INLINE void md_collect(md_lot<P> &lot, const char *slots, int blocks, uint32_t stamp)
+template <class P> MD_INLINE void md_collect(md_lot<P> &lot, const char *slots, int lane, int blocks, uint32_t stamp)
 {
-    const int lane = md_lane_id();
     md_parcel<P> a[MD_LOTS];
     bool are_there;
     do {

@@ -38,6 +38,12 @@ struct md_slice {
 };
 MD_INLINE int md_block() { return (int)blockIdx.x; }
 MD_INLINE int md_blocks() { return (int)gridDim.x; }
+/* The same, for what is wanted late: the compiler shall not compute that in front of the loop over rows, where loads would wait for it. */
+MD_INLINE int md_late(int v)
+{
+    asm volatile("" : "+r"(v));
+    return v;
+}
 MD_INLINE bool md_has_vector(const md_slice &s, md_pos i) { return i * MD_THREADS < s.left; }
 MD_INLINE md_pos md_vector_at(const md_slice &s, md_pos i) { return s.at + i * (MD_THREADS * MD_VL); }
 MD_INLINE bool md_has_edge(const md_slice &s) { return s.edge.hi > 0; }
@@ -58,8 +64,10 @@ MD_INLINE void md_cut(md_slice &s, md_pos n, md_pos lead)
 }
 MD_INLINE void md_cut_edge(md_slice &s, md_pos n, md_pos lead)
 {
+    n = md_late(n);
     const md_pos whole = md_whole(n, lead), tail = n - lead - whole * MD_VL;
-    const bool is_head = lead > 0 && md_block() == 0 && threadIdx.x == 0, is_tail = md_block() == md_blocks() - 1 && threadIdx.x == MD_THREADS - 1;
+    const int block = md_late(md_block()), t = md_late((int)threadIdx.x);
+    const bool is_head = lead > 0 && block == 0 && t == 0, is_tail = block == md_blocks() - 1 && t == MD_THREADS - 1;
     s.edge_at = is_head ? lead - MD_VL : lead + whole * MD_VL;
     s.edge.lo = is_head ? MD_VL - (int)lead : 0;
     s.edge.hi = is_head ? MD_VL : is_tail ? (int)tail : 0;
@@ -67,6 +75,7 @@ MD_INLINE void md_cut_edge(md_slice &s, md_pos n, md_pos lead)
 /* Elements of the block's slice. */
 MD_INLINE md_pos md_count_slice(md_pos n, md_pos lead)
 {
+    n = md_late(n);
     const md_pos whole = md_whole(n, lead), tail = n - lead - whole * MD_VL, per = md_per_block(whole), rest = whole - per * md_block();
     const md_pos vectors = rest < 0 ? 0 : rest < per ? rest : per;
     return vectors * MD_VL + (md_block() == 0 ? lead : 0) + (md_block() == md_blocks() - 1 ? tail : 0);
@@ -77,8 +86,9 @@ MD_INLINE md_pos md_count_slice(md_pos n, md_pos lead)
 __shared__ __align__(16) uint32_t md_head[4];
 MD_INLINE void md_ask_epoch(const md_params *p, const md_slice &s)
 {
-    if (md_blocks() > 1 && s.turn == 0 && threadIdx.x == 0) {
-        md_copy16(md_head, md_head_of(p->counters0, (int)blockIdx.y, md_blocks()), 16);
+    const int t = md_late((int)threadIdx.x);
+    if (md_blocks() > 1 && s.turn == 0 && t == 0) {
+        md_copy16(md_head, md_head_of(p->counters0, (int)blockIdx.y, md_late(md_blocks())), 16);
         md_copy_commit();
     }
 }
@@ -118,17 +128,18 @@ template <class P> MD_INLINE bool md_exchange(md_lot<P> &lot, P p, const md_para
 #else
 template <class P> MD_INLINE bool md_exchange(md_lot<P> &lot, P p, const md_params *q, md_slice &s)
 {
-    if (threadIdx.x >= 32)
+    const int t = md_late((int)threadIdx.x), block = md_late(md_block()), blocks = md_late(md_blocks());
+    if (t >= 32)
         return false;
-    char *slots = md_slots_of(q->counters0, (int)blockIdx.y, md_blocks(), s.turn);
-    if (threadIdx.x == 0)
-        md_post(p, slots, md_block(), md_blocks(), MD_STAMP(s));
+    char *slots = md_slots_of(q->counters0, (int)blockIdx.y, blocks, s.turn);
+    if (t == 0)
+        md_post(p, slots, block, blocks, MD_STAMP(s));
     if (MD_VIA == MD_VIA_TICKET)
-        s.has_row = md_is_last(md_head_of(q->counters0, (int)blockIdx.y, md_blocks()), md_blocks());
+        s.has_row = md_is_last(md_head_of(q->counters0, (int)blockIdx.y, blocks), blocks);
     else
-        s.has_row = !MD_IS_ONE_KNOWING || s.wait || md_block() == md_blocks() - 1;
+        s.has_row = !MD_IS_ONE_KNOWING || s.wait || block == blocks - 1;
     if (s.has_row)
-        md_collect(lot, slots, md_blocks(), MD_STAMP(s));
+        md_collect(lot, slots, t, blocks, MD_STAMP(s));
     return s.has_row;
 }
 #endif
@@ -378,7 +389,8 @@ MD_INLINE void md_one_row(int64_t number, const md_params *p, md_slice &s)
     md_held held;
     md_start(MD_X p, &row);
     md_pos lead = MD_ALIGNED ? 0 : (md_pos)md_lead(MD_X p, 0);
-    lead = lead < (md_pos)MD_COUNT(p) ? lead : (md_pos)MD_COUNT(p);
+    if (!MD_ALIGNED && lead > (md_pos)MD_COUNT(p))
+        lead = (md_pos)MD_COUNT(p);
     md_cut(s, (md_pos)MD_COUNT(p), lead);
     md_reduce(MD_X p, row, held, s, lead);
 #if MD_ONLINE
