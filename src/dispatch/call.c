@@ -50,8 +50,7 @@ static md_status check_pointer(const md_ds_op *op, int32_t tensor, const md_tens
         return MD_OK;
     snprintf(why, sizeof why, "%s", md_last_error());
     device_name(device, dev);
-    return md_fail(s, "op %s: argument '%s': %s; the op runs on %s (md_alloc and md_copy bring data there)", op->name,
-                   op->formula->tensor[tensor].name, why, device);
+    return md_fail(s, "op %s: argument '%s': %s; the op runs on %s", op->name, op->formula->tensor[tensor].name, why, device);
 }
 
 md_status md_ds_check_pointers(const md_ds_op *op, const md_ds_bound *bound)

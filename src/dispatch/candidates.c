@@ -109,6 +109,70 @@ static md_status add_hint(md_ds_candidates *c, md_bd *builder, const md_ds_space
     return MD_OK;
 }
 
+/* ---- GPUs: what diagonal hints do not see */
+
+/* A point away from the diagonal: one dim long, the others short. */
+enum { MAX_CORNERS = 12 }; /* above the pool's limit, which leaves MD_DS_SPARE_VARIANTS */
+_Static_assert((int)MAX_CORNERS + (int)MD_DS_LAST_RESORTS <= (int)MD_DS_SPARE_VARIANTS, "places are left for last resorts");
+typedef struct corner {
+    int64_t at_long, at_short;
+} corner;
+static const corner corners_of_one[] = {{1 << 18, 1}, {1 << 24, 1}}, corners_of_many[] = {{1 << 20, 4}, {1 << 16, 64}, {1 << 15, 512}, {12289, 4096}};
+
+static void corner_sizes(int64_t size[MD_FX_MAX_DIMS], const md_ds_space *space, int32_t which, const corner *point)
+{
+    md_ds_hint_sizes(size, space, 0);
+    for (int32_t k = 0; k < space->n; k++) {
+        const md_fx_dim *d = &space->formula->dim[space->dim[k]];
+        int64_t v = k == which ? point->at_long : point->at_short;
+        size[space->dim[k]] = MD_MAX(d->lo, MD_MIN(d->hi, v));
+    }
+}
+
+/* The best of all families there, for rows that lie at boundaries or for those that do not. */
+static md_status add_best(md_ds_candidates *c, md_bd *builder, int64_t size[MD_FX_MAX_DIMS], bool is_ragged)
+{
+    const md_fa_family *best = NULL;
+    md_fa_config config, best_config = {{0}};
+    md_kn_shape shape;
+    double us = 0.0, least = 0.0;
+    int32_t slot;
+    bring_into_reach(size, &c->target);
+    md_tn_shape(&shape, c->target.program, size);
+    if (is_ragged)
+        shape.aligned = shape.aligned16 = 0;
+    for (const md_fa_family *const *f = md_fa_families(c->target.facts->kind); *f; f++) {
+        if ((*f)->is_last_resort || !family_allowed(*f, &c->target, &c->policy))
+            continue;
+        md_status s = md_tn_best(&config, &us, &c->target, *f, size, &shape);
+        if (s == MD_NOT_FOUND || (s == MD_OK && best && us >= least))
+            continue;
+        MD_TRY(s);
+        best = *f;
+        best_config = config;
+        least = us;
+    }
+    return best ? add_variant(&slot, c, builder, best, &best_config, -1, c->policy.max_variants + MAX_CORNERS) : MD_OK;
+}
+
+/* Wide loads need boundaries that odd sizes do not have, and a few long rows need other kernels than many of middling length: without candidates
+ * for those, many a new shape would wait for a compiler or be served badly. */
+static md_status add_beside_hints(md_ds_candidates *c, md_bd *builder, const md_ds_space *space)
+{
+    const corner *point = space->n == 1 ? corners_of_one : corners_of_many;
+    const int32_t n = space->n == 1 ? MD_COUNT(corners_of_one) : MD_COUNT(corners_of_many);
+    for (int32_t h = 0; h < space->n_hints; h++)
+        MD_TRY(add_hint(c, builder, space, h, false, true));
+    for (int32_t k = 0; c->policy.beside_hints && k < space->n && space->n <= 3; k++)
+        for (int32_t i = 0; i < n; i++)
+            for (int32_t is_ragged = 0; is_ragged < 2; is_ragged++) {
+                int64_t size[MD_FX_MAX_DIMS];
+                corner_sizes(size, space, k, &point[i]);
+                MD_TRY(add_best(c, builder, size, is_ragged));
+            }
+    return MD_OK;
+}
+
 static md_status add_pinned(md_ds_candidates *c, md_bd *builder)
 {
     const md_fa_family *family;
@@ -133,10 +197,7 @@ md_status md_ds_candidates_init(md_ds_candidates *c, md_bd *builder, const md_fa
     for (int32_t pass = 0; pass < 2 && c->n_variants == 0; pass++)
         for (int32_t h = 0; h < space->n_hints; h++)
             MD_TRY(add_hint(c, builder, space, h, pass == 1, false));
-    /* On GPUs wide loads need boundaries that odd sizes do not have; without candidates for those, many a new shape would wait for a compiler. */
-    for (int32_t h = 0; h < space->n_hints && target->facts->capability > 0; h++)
-        MD_TRY(add_hint(c, builder, space, h, false, true));
-    return MD_OK;
+    return target->facts->capability > 0 ? add_beside_hints(c, builder, space) : MD_OK;
 }
 
 void md_ds_candidates_finish(md_ds_candidates *c)

@@ -16,6 +16,7 @@ typedef struct md_ds_policy {
     md_persistent persistent;
     int32_t max_variants;
     bool without_library;
+    bool beside_hints; /* hints are the defaults: GPUs get candidates for lopsided shapes too */
     const char *pin; /* of the stage: a variant's name; NULL */
 } md_ds_policy;
 
