@@ -1,0 +1,130 @@
+/* The pools that a GPU's ops have by default, without a GPU: kernels are texts that nobody compiles. Whatever size comes, and wherever contiguous
+ * tensors lie, something in the pool serves it, so that no call waits for a compiler. */
+#include "base/pool.h"
+#include "base/status.h"
+#include "dispatch/call.h"
+#include "support/check.h"
+#include "support/fake_device.h"
+
+typedef struct world {
+    md_pool *pool;
+    fake_device device;
+    md_bd *builder;
+    md_ds_runtime runtime;
+    md_log log;
+} world;
+
+static world w;
+
+static int set_up(void **state)
+{
+    (void)state;
+    memset(&w, 0, sizeof w);
+    assert_ok(md_pool_create(&w.pool, 2));
+    fake_device_init(&w.device, w.pool, &w.log);
+    assert_ok(md_dev_cuda_assume(&w.device.base.facts, 90));
+    w.device.base.facts.can_compile = true;
+    assert_ok(md_bd_create(&w.builder, &w.device.base));
+    md_ds_runtime_init(&w.runtime);
+    w.runtime.dev = &w.device.base;
+    w.runtime.builder = w.builder;
+    w.runtime.log = &w.log;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    md_ds_runtime_finish(&w.runtime);
+    md_bd_destroy(&w.builder);
+    md_pool_destroy(&w.pool);
+    return 0;
+}
+
+static md_ds_op *op_of(const char *formula, md_dtype dtype, const char *hints, const char *source)
+{
+    md_ds_op *op = NULL;
+    md_ds_op_options o = {.dtype = dtype, .hints = hints, .hints_source = source, .max_shapes = 1000,
+                          .policy = {.select = MD_SELECT_MODEL, .metric = MD_METRIC_LOG2, .persistent = MD_PERSISTENT_AUTO}};
+    assert_ok(md_ds_op_create(&op, &w.runtime, formula, &o));
+    return op;
+}
+
+/* Sizes by dim in turn; contiguous tensors whose data lies `offset` bytes behind a boundary. */
+static void bind(md_ds_bound *out, const md_ds_op *op, const int64_t *size, uintptr_t offset)
+{
+    const md_fx_formula *f = op->formula;
+    memset(out, 0, sizeof *out);
+    for (int32_t d = 0; d < f->n_dims; d++)
+        out->binding.size[d] = f->dim[d].size >= 0 ? f->dim[d].size : size[d % 2];
+    for (int32_t t = 0; t < f->n_tensors; t++) {
+        int64_t extent[MD_MAX_RANK];
+        for (int32_t a = 0; a < f->tensor[t].rank; a++)
+            extent[a] = out->binding.size[f->tensor[t].dim[a]];
+        out->binding.tensor[t] = md_tensor_make((void *)(0x10000 * (uintptr_t)(t + 1) + offset), f->tensor[t].dtype, f->tensor[t].rank, extent);
+    }
+    md_ds_shape_of(&out->shape, op, &out->binding);
+}
+
+static const int64_t sizes[][2] = {{1, 1}, {1, 1 << 20}, {3, 100001}, {8, 262144}, {16, 131072}, {64, 65536}, {100, 1000}, {256, 32768}, {1000, 1000},
+                                   {4096, 8192}, {4097, 12289}, {16384, 1024}, {65536, 256}, {262144, 64}, {1 << 20, 3}, {7, 12289}, {2, 1048577}};
+
+static void served_by_the_pool(const char *formula, md_dtype dtype)
+{
+    md_ds_op *op = op_of(formula, dtype, "1,16,64,256,1024,4096", "default hints");
+    for (int32_t i = 0; i < MD_COUNT(sizes); i++)
+        for (uintptr_t offset = 0; offset <= 16; offset += 8) { /* at a boundary, at none, and at one of 16 bytes */
+            md_ds_bound bound;
+            md_ds_record *record = NULL;
+            bind(&bound, op, sizes[i], offset);
+            md_status s = md_ds_record_make(&record, op, &bound.shape, NULL, true);
+            if (s != MD_OK)
+                fail_msg("%s %s at %lld x %lld, offset %d: %s", formula, md_dtype_name(dtype), (long long)sizes[i][0], (long long)sizes[i][1],
+                         (int)offset, md_last_error());
+            md_ds_record_free(record);
+        }
+    md_ds_op_destroy(&op);
+}
+
+static void no_size_waits_for_a_compiler(void **state)
+{
+    (void)state;
+    static const char *const formulas[] = {
+        "Y[i,j] = X[i,j] * 2 + B[j]",
+        "Y[i,j] = X[j,i]",
+        "Y[i,j] = exp(X[i,j] - max[k](X[i,k])) / sum[k](exp(X[i,k] - max[l](X[i,l])))",
+        "Y[i,j] = (X[i,j] - mean[k](X[i,k])) * rsqrt(var[k](X[i,k]) + 1e-5) * G[j] + B[j]",
+        "Y[i] = sum[j](X[i,j])",
+        "Y[i] = var[j](X[i,j])",
+        "Y[i] = argmax[j](X[i,j])",
+        "Y[j] = sum[i](X[i,j])",
+        "Y[i,j] = cumsum[j](X[i,j])",
+        "Y[n] = cumsum[n](X[n])",
+        "Y[i,j] = E[ids[i],j]",
+    };
+    for (int32_t i = 0; i < MD_COUNT(formulas); i++) {
+        served_by_the_pool(formulas[i], MD_F32);
+        served_by_the_pool(formulas[i], MD_BF16);
+    }
+}
+
+/* Hints of the user are his choice: nothing is built beside them but what odd boundaries need. */
+static void hints_of_users_are_all_there_is(void **state)
+{
+    (void)state;
+    md_ds_op *one = op_of("Y[i] = sum[j](X[i,j])", MD_F32, "64", "option hints"), *all = op_of("Y[i] = sum[j](X[i,j])", MD_F32, "64", "default hints");
+    for (int32_t i = 0; i < one->stage[0].n_variants; i++)
+        assert_int_equal(one->stage[0].from_hint[i], 0);
+    assert_true(all->stage[0].n_variants > one->stage[0].n_variants);
+    md_ds_op_destroy(&one);
+    md_ds_op_destroy(&all);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(no_size_waits_for_a_compiler, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(hints_of_users_are_all_there_is, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
