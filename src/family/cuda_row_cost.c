@@ -78,7 +78,7 @@ static double steps_of(const md_fa_cuda_row *row)
 }
 
 /* Slots of the whole launch. `vectors`: of a thread, those beyond the row's end included. */
-static double slots_of(const md_fa_target *target, const md_fa_cuda_row *row, double rows, double n, double vectors)
+static double slots_of(const md_fa_target *target, const md_fa_cuda_row *row, double rows, double vectors)
 {
     const md_st_stage *st = stage_of(target);
     md_fa_host_work work;
@@ -91,7 +91,6 @@ static double slots_of(const md_fa_target *target, const md_fa_cuda_row *row, do
     double thread = PLACE_SLOTS + steps_of(row) * reduction_slots(target, true) + width * reduction_slots(target, false);
     if (is_online(target, row))
         thread += ceil(vectors / row->vectors) * 60 * st->row.n_reductions;
-    (void)n;
     return rows * row->lanes * (thread + vectors * (width * element + (row->access == MD_FA_CUDA_ALIGNED ? 3 : 8)));
 }
 
@@ -121,14 +120,15 @@ void md_fa_cuda_row_features(md_fa_features *out, const md_fa_target *target, co
     double blocks = (double)md_fa_cuda_row_blocks(target, row, size), vectors = fmax(ceil(n / (width * row->lanes)), 1);
     md_st_work(&flops, &bytes, target->program, target->stage, size);
     *out = (md_fa_features){.ops_rate = SLOT_RATE, .launches = 1, .parallel = fmin(blocks, facts->threads), .memory_bytes = bytes};
-    out->ops = 2 * slots_of(target, row, rows, n, vectors);
+    out->ops = 2 * slots_of(target, row, rows, vectors);
     out->serial_us = 0.8 + 0.2 * st->row.n_levels;
     if (row->is_resident) {
         out->memory_rate = rate_of(target, row, blocks, bytes, out->ops / 2);
     } else {
         md_fa_cuda_load load = {.blocks = blocks, .threads = row->lanes * row->rows, .registers = md_fa_cuda_row_registers(target, row),
-                                .bytes = row->vectors * 16.0 * 0.6}; /* loads and sums take turns */
-        double again = reread_bytes(target, row, rows * n), live = fmin(blocks, fmax(md_fa_cuda_resident(facts, &load), 1) * facts->threads) * row->rows * n * 4;
+                                .bytes = row->vectors * 16.0 * 1.2};
+        double again = reread_bytes(target, row, rows * n), running = fmin(blocks, fmax(md_fa_cuda_resident(facts, &load), 1) * facts->threads);
+        double live = running * row->rows * n * 4;
         *(live > 0.5 * (double)facts->l2_bytes ? &out->memory_bytes : &out->cache_bytes) += again;
         out->memory_rate = 0.95 * md_fa_cuda_rate(facts, &load);
     }
