@@ -197,6 +197,8 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     most.value[BLOCKS] = 128;
     if (v[BLOCKS] != (cut_of(target, &most, size).blocks > 32 ? 128 : 32))
         return false;
+    if (c.blocks * c.groups <= (int64_t)target->facts->threads * (v[PER_SM] - 1)) /* with fewer blocks an SM it is the same */
+        return false;
     return v[VIA] == VIA_TICKET ? is_ticket_legal(target, config) : !is_single;
 }
 
