@@ -1,9 +1,9 @@
 /* GPU kernels without a GPU: every family's configs for the boards' operations, as text, through NVRTC for three architectures, held to what a kernel
  * of ours must be: no stack frame, no spills, no ptxas warning of lost performance, registers and shared memory of a block within the limits
- * wherever the family would launch it. What the model picks for a pool must pass. Of the other legal configs, whose register needs a family only
- * estimates, each must compile, and few may spill: the builder refuses those. `--full` takes all pools and MD_GATE_SECONDS of others; otherwise a
- * sample that MD_TEST_SEED picks: each operation in one dtype on one architecture, one of each family that serves it, then half the time for more of
- * the pools, half for others (MD_GATE_SECONDS, 30). */
+ * wherever the family would launch it. A family only estimates how many registers a config needs: one that does not fit is refused by the builder, and
+ * costs time and a place in a pool. Of what the model picks for pools at most one in eight may be so; all else must compile and fit. `--full`
+ * takes all pools and MD_GATE_SECONDS of other legal configs; otherwise a sample that MD_TEST_SEED picks: each operation in one dtype on one
+ * architecture, one of each family that serves it, then half the time for more of the pools, half for others (MD_GATE_SECONDS, 30). */
 #include "gate.h"
 
 #include "support/check.h"
@@ -22,7 +22,8 @@ typedef struct gate_run {
     pthread_mutex_t lock; /* of everything below, and of emitting */
     int32_t next, last, n_must; /* cases before n_must are compiled whatever the time */
     uint64_t end_ns;
-    int32_t n_done, n_failed, n_other, n_refused; /* refused: others that do not fit the registers */
+    int32_t n_done[2], n_refused[2], n_failed; /* others, pools; refused: they do not fit the registers */
+    int32_t n_told;
     double sum_ms, worst_ms;
     char worst[256];
 } gate_run;
@@ -84,17 +85,17 @@ static void note(gate_run *run, const gate_case *c, double ms, md_status s)
 {
     char text[256];
     describe(text, c);
-    run->n_done++;
+    bool is_refused = s != MD_OK && strstr(md_last_error(), "does not fit the registers");
+    run->n_done[c->is_pooled]++;
+    run->n_refused[c->is_pooled] += is_refused;
+    run->n_failed += s != MD_OK && !is_refused;
     run->sum_ms += ms;
     if (ms > run->worst_ms) {
         run->worst_ms = ms;
         memcpy(run->worst, text, sizeof text);
     }
-    bool is_refused = s != MD_OK && !c->is_pooled && strstr(md_last_error(), "does not fit the registers");
-    run->n_other += !c->is_pooled;
-    run->n_refused += is_refused;
-    if (s != MD_OK && !is_refused && run->n_failed++ < MAX_TOLD)
-        print_error("%s: %s\n", text, md_last_error());
+    if (s != MD_OK && (c->is_pooled || !is_refused) && run->n_told++ < MAX_TOLD)
+        print_error("%s%s: %s\n", is_refused ? "refused: " : "", text, md_last_error());
 }
 
 static void *work(void *user)
@@ -144,16 +145,17 @@ static void test_gate(void **state)
     assert_ok(gate_list_make(&list, getenv("MD_GATE_ONLY"), is_full ? NULL : &seed));
     int32_t n_must = gate_list_sample(&list, seed);
     compile_cases(&run, list.n_pooled, is_full ? list.n_pooled : n_must, seconds / 2);
-    int32_t n_pooled = run.n_done;
     run.next = list.n_pooled;
     compile_cases(&run, list.n, 0, seconds / 2);
-    print_message("NVRTC %d.%d: %d of %d variants of pools compiled (%d of them chosen to be), %d of %d others (%d do not fit the registers); "
+    print_message("NVRTC %d.%d: %d of %d variants of pools compiled (%d refused for their registers), %d of %d others (%d refused); "
                   "%.0f ms of processor time each, at most %.0f ms: %s\n",
-                  (int)(nvrtc.version / 1000), (int)(nvrtc.version % 1000 / 10), (int)n_pooled, (int)list.n_pooled, (int)n_must, (int)run.n_other,
-                  (int)(list.n - list.n_pooled), (int)run.n_refused, run.sum_ms / MD_MAX(run.n_done, 1), run.worst_ms, run.worst);
+                  (int)(nvrtc.version / 1000), (int)(nvrtc.version % 1000 / 10), (int)run.n_done[1], (int)list.n_pooled, (int)run.n_refused[1],
+                  (int)run.n_done[0], (int)(list.n - list.n_pooled), (int)run.n_refused[0], run.sum_ms / MD_MAX(run.n_done[0] + run.n_done[1], 1),
+                  run.worst_ms, run.worst);
     gate_list_finish(&list);
-    if (run.n_failed > 0)
-        fail_msg("%d of %d variants failed", (int)run.n_failed, (int)run.n_done);
+    if (run.n_failed > 0 || 8 * run.n_refused[1] > run.n_done[1])
+        fail_msg("%d of %d variants failed, %d of %d of pools refused", (int)run.n_failed, (int)(run.n_done[0] + run.n_done[1]), (int)run.n_refused[1],
+                 (int)run.n_done[1]);
 }
 
 int main(int n, char **argument)
