@@ -8,8 +8,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Registers of a thread besides the elements that it holds; what merging states and what computing wider vectors take more. */
-enum { BASE_REGISTERS = 32, MERGE_REGISTERS = 16, WIDE_REGISTERS = 8 };
+/* Registers of a thread besides the elements that it holds; what merging states, computing wider vectors, finding
+ * the place of vectors and a loop take more. */
+enum { BASE_REGISTERS = 32, MERGE_REGISTERS = 12, WIDE_REGISTERS = 8, PLACE_REGISTERS = 4, LOOP_REGISTERS = 6 };
 enum { POSITIONS_MOST = INT32_MAX - 65536 * 16 };
 
 static const md_st_stage *stage_of(const md_fa_target *target)
@@ -82,6 +83,7 @@ int32_t md_fa_cuda_row_registers(const md_fa_target *target, const md_fa_cuda_ro
 {
     bool is_online = row->merges && stage_of(target)->row.is_online && stage_of(target)->row.n_levels > 1;
     int32_t base = BASE_REGISTERS + (is_online ? MERGE_REGISTERS : 0) + (width_of(target) > 4 ? WIDE_REGISTERS : 0);
+    base += (row->access != MD_FA_CUDA_ALIGNED ? PLACE_REGISTERS : 0) + (row->is_resident ? 0 : LOOP_REGISTERS);
     int32_t extra = stage_of(target)->row.n_reductions * width_of(target), late = 0, held = vector_registers(&late, target, row) * row->vectors;
     return base + MD_MIN(extra, 32) + held + late * MD_MIN(row->vectors, 2);
 }
