@@ -291,7 +291,7 @@ bool md_ds_slots_drop(md_ds_slots *slots, md_ds_op *op)
 
 md_ds_thread *md_ds_thread_get(md_ds_runtime *runtime)
 {
-    md_ds_thread *t = pthread_getspecific(runtime->thread_key);
+    md_ds_thread *t = runtime->has_thread_key ? pthread_getspecific(runtime->thread_key) : NULL;
     if (t || !runtime->has_thread_key)
         return t;
     pthread_mutex_lock(&runtime->lock_of_threads);
