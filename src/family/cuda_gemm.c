@@ -9,6 +9,8 @@
 #include <string.h>
 
 enum { SUM_THREADS = 256, SUM_LANES = 4 };
+/* SMs draw tiles from L2 at 64 bytes a clock each, which is this part of what the model takes. */
+static const double L2_SHARE = 0.3, TIRED = 0.2, TIRED_US = 150;
 
 bool md_fa_cuda_product_of(md_cg_product *out, const md_fa_target *target)
 {
@@ -135,15 +137,17 @@ void md_fa_cuda_product_features(md_fa_features *out, const md_fa_target *target
     out->ops_rate = 1;
     /* As if the peak were that of the units used: `parallel` is what of all SMs is busy with it on average. */
     double busy = waves <= 1 ? fmin(blocks, sms) : sms * blocks / (waves * wave);
-    out->ops /= t->flops;
+    /* Long ones run at the clock that the power allows. */
+    double us = out->ops / (t->flops * fmax(target->facts->gflops, 1)) * 1e-3;
+    out->ops /= t->flops * (1 - TIRED * fmin(us / TIRED_US, 1));
     out->parallel = fmax(busy, 1e-3);
     out->transcendental = results * w->epilogue_transcendental;
     out->memory_bytes = w->bytes;
     out->cache_bytes = blocks * depth * (t->rows + t->columns * w->p.n_products) * 2.0 - w->bytes;
-    out->cache_bytes = fmax(out->cache_bytes, 0) / 2;
-    out->serial_us = waves * depth / 64 * t->step_us + 0.5;
+    out->cache_bytes = fmax(out->cache_bytes, 0) * L2_SHARE;
+    out->serial_us = waves * depth / 64 * t->step_us + 0.1;
     out->launches = 1;
-    out->memory_rate = fmin(1, fmin(blocks, sms) / sms + 0.05);
+    out->memory_rate = fmin(1, 2 * fmin(blocks, sms) / sms + 0.05); /* an SM draws a few times its share */
     if (split > 1) {
         out->launches = 2;
         out->memory_bytes += results * 4 * w->p.n_products * split; /* written, then read from L2 for the most part */
