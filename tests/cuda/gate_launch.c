@@ -4,6 +4,9 @@
 
 enum { REGISTERS_PER_BLOCK = 65536, PORTABLE_CLUSTER = 8, LARGEST_CLUSTER = 16 };
 
+/* No GPU holds more: hints of three dims on the diagonal may. */
+static const double MOST_BYTES = 200e9;
+
 /* Contiguous tensors, as well aligned as can be. */
 static void make_shape(md_kn_shape *out, const md_fx_formula *formula, const int64_t *size)
 {
@@ -50,6 +53,10 @@ static md_status check_size(const gate_case *c, int32_t launch, const md_dev_cub
     md_kn_shape shape;
     md_kn_envelope envelope = {{0}};
     md_kn_plan_geometry plan = {{{0}}};
+    double flops = 0.0, bytes = 0.0;
+    md_st_work(&flops, &bytes, c->program, c->stage, size);
+    if (bytes > MOST_BYTES)
+        return MD_OK;
     make_shape(&shape, c->program->formula, size);
     c->family->envelope(&envelope, &target, &c->config);
     if (md_kn_envelope_miss(&envelope, &shape))
