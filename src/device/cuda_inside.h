@@ -32,6 +32,7 @@ typedef struct md_dev_cuda {
     int32_t *gate_flag; /* pinned */
     float empty_ms; /* what time() measures of nothing; 0: not known yet */
     pthread_mutex_t clock_lock;
+    struct md_dev_cuda_blas *blas; /* cuda_blas.c; made on first use */
 } md_dev_cuda;
 
 /* cuda_error.c */
@@ -80,6 +81,9 @@ md_status md_dev_cuda_launch(md_dev *dev, md_stream stream, const md_dev_kernel 
                              const md_kn_word *params, int32_t n, const md_kn_call *call);
 /** The launch itself: no checks. */
 cudaError_t md_dev_cuda_start(cudaStream_t stream, const md_dev_cuda_kernel *kernel, const md_kn_geometry *geometry, const md_kn_word *params);
+
+/* cuda_blas.c */
+void md_dev_cuda_free_blas(md_dev_cuda *dev);
 
 /* cuda_map.c */
 enum { MD_DEV_CUDA_MAP_PARAMS = 192 }; /* words of parameters that a kernel with tensor maps may have */

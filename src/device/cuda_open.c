@@ -15,6 +15,7 @@ static void destroy(md_dev *base)
     /* What cannot be freed any more, because the device is lost or belongs to the parent process, goes with the process. */
     if (md_dev_cuda_enter(&scope, dev) == MD_OK) {
         (void)md_dev_cuda_result(dev, cudaDeviceSynchronize(), "waiting for the device");
+        md_dev_cuda_free_blas(dev);
         md_dev_cuda_free_arenas(dev);
         md_dev_cuda_free_reports(dev);
         if (dev->begin)

@@ -84,7 +84,7 @@ static md_status print_launch(md_kn_launch_source *out, const md_fa_target *targ
     return status;
 }
 
-static md_status print_sum(md_kn_launch_source *out, const md_fa_target *target, const md_cg_product *product, int32_t slices)
+md_status md_fa_cuda_product_emit_sum(md_kn_launch_source *out, const md_fa_target *target, const md_cg_product *product, int32_t slices)
 {
     char defines[128];
     snprintf(defines, sizeof defines, "#define MD_SPLIT 1\n#define MD_SLICES %" PRId32 "\n#define MD_THREADS %d\n", slices, SUM_THREADS);
@@ -99,7 +99,7 @@ md_status md_fa_cuda_product_emit(md_kn_source *out, const md_fa_target *target,
     md_strbuf_printf(defines, "#define MD_SPLIT %" PRId32 "\n", MD_MAX(text->split, 1));
     md_status status = defines->failed ? md_fail_memory() : print_launch(&out->launch[0], target, product, text, md_strbuf_text(defines));
     if (status == MD_OK && text->split > 1)
-        status = print_sum(&out->launch[1], target, product, text->split);
+        status = md_fa_cuda_product_emit_sum(&out->launch[1], target, product, text->split);
     md_strbuf_finish(defines);
     if (status != MD_OK)
         md_kn_source_finish(out);

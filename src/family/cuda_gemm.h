@@ -20,12 +20,22 @@ typedef struct md_fa_cuda_product_text {
 /** One launch, or two, from a template; entry md_kernel. `defines` is finished here. */
 md_status md_fa_cuda_product_emit(md_kn_source *out, const md_fa_target *target, const md_cg_product *product,
                                   const md_fa_cuda_product_text *text, md_strbuf *defines);
+/** The text of a launch that adds up slices of partial sums in the workspace (1: only an epilogue). */
+md_status md_fa_cuda_product_emit_sum(md_kn_launch_source *out, const md_fa_target *target, const md_cg_product *product, int32_t slices);
 /** The second launch, and the workspace, of a product whose K is split. */
 void md_fa_cuda_product_sum(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_product *work, int32_t split);
 /** Bytes of an accumulator. */
 int32_t md_fa_cuda_product_bytes(const md_cg_product *product);
 /** `#define MD_ALONG_<o>` for the operands. */
 void md_fa_cuda_product_print_along(md_strbuf *out, const md_cg_product *product);
+
+/** How an operand lies in memory, fastest first: K or the rows, then the other, then the batch. Boxes are the caller's. False where it is no plain
+ * load or its axes are in another order. */
+bool md_fa_cuda_map_operand(md_kn_map *out, const md_cg_product *product, int32_t operand);
+/** The same of the first store: columns, rows, batch. */
+bool md_fa_cuda_map_result(md_kn_map *out, const md_cg_product *product);
+/** What a tensor must be to be read so. */
+void md_fa_cuda_map_needs(md_kn_envelope *out, const md_kn_map *map, bool is_aligned);
 
 /* A tiled product as the model sees it. */
 typedef struct md_fa_cuda_tiles {

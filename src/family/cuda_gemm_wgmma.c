@@ -54,66 +54,14 @@ static shape shape_of(const md_cg_product *p, const md_fa_config *config)
 }
 
 /* ---- Tensor maps */
-static bool add_group(md_kn_map *m, int32_t at, const md_st_program *program, const md_fx_node *const *subscript, int32_t rank, int32_t n,
-                      const int32_t *index)
-{
-    int32_t found = 0, last = -1;
-    if (n > MD_KN_MAP_DIMS)
-        return false;
-    m->n_dims[at] = 0;
-    for (int32_t i = 0; i < n; i++)
-        for (int32_t a = 0; a < rank; a++)
-            if (subscript[a]->kind == MD_FX_INDEX && subscript[a]->id == index[i]) {
-                if (last >= 0 && a != last + 1)
-                    return false;
-                last = a;
-                m->dim[at][found++] = (uint8_t)program->index[index[i]].dim;
-                m->axis[at] = (uint8_t)a;
-            }
-    m->n_dims[at] = (uint8_t)found;
-    return found == n;
-}
-
-/* The dims of a tensor with these plain subscripts, fastest first: two groups, and the batch. False where the tensor does not lie so. */
-static bool make_map(md_kn_map *m, const md_cg_product *p, int32_t tensor, const md_fx_node *const *subscript, int32_t rank, const int32_t n[2],
-                     const int32_t *const index[2])
-{
-    const md_st_product *s = &p->program->stage[p->stage].product;
-    *m = (md_kn_map){.tensor = (uint8_t)tensor, .dtype = (uint8_t)p->program->formula->tensor[tensor].dtype, .box = {1, 1, 1}};
-    for (int32_t i = 0; i < 2; i++)
-        if (!add_group(m, i, p->program, subscript, rank, n[i], index[i]))
-            return false;
-    bool has_batch = add_group(m, 2, p->program, subscript, rank, s->n_batch, s->batch);
-    if (!has_batch && m->n_dims[2] > 0)
-        return false;
-    return m->n_dims[0] > 0 && m->axis[0] == rank - 1 && m->n_dims[0] + m->n_dims[1] + m->n_dims[2] == rank;
-}
-
-static bool map_operand(md_kn_map *m, const md_cg_product *p, int32_t operand)
-{
-    const md_st_product *s = &p->program->stage[p->stage].product;
-    const md_fx_node *load = p->load[operand];
-    int32_t n_rows;
-    const int32_t *rows = md_cg_product_group(&n_rows, p, operand);
-    bool is_k_first = along(p, operand) == MD_CG_ALONG_DEPTH;
-    if (!load)
-        return false;
-    const int32_t n[2] = {is_k_first ? s->n_k : n_rows, is_k_first ? n_rows : s->n_k};
-    const int32_t *const index[2] = {is_k_first ? s->k : rows, is_k_first ? rows : s->k};
-    return make_map(m, p, load->id, load->arg, load->n_args, n, index);
-}
-
 static bool map_result(md_kn_map *m, const md_cg_product *p)
 {
-    const md_st_store *store = &p->program->stage[p->stage].store[0];
-    const int32_t n[2] = {p->n_columns, p->n_rows};
-    const int32_t *const index[2] = {p->columns, p->rows};
-    return md_cg_product_has_result(p) && p->n_products == 1 && make_map(m, p, store->tensor, store->subscript, store->n_subscripts, n, index);
+    return md_cg_product_has_result(p) && p->n_products == 1 && md_fa_cuda_map_result(m, p);
 }
 
 static bool maps_of(md_kn_map map[3], const md_cg_product *p)
 {
-    if (p->n_products != 1 || p->type != MD_F32 || !map_operand(&map[0], p, MD_CG_A) || !map_operand(&map[1], p, MD_CG_B))
+    if (p->n_products != 1 || p->type != MD_F32 || !md_fa_cuda_map_operand(&map[0], p, MD_CG_A) || !md_fa_cuda_map_operand(&map[1], p, MD_CG_B))
         return false;
     return map[0].dtype == map[1].dtype && (map[0].dtype == MD_BF16 || map[0].dtype == MD_F16);
 }
@@ -176,16 +124,6 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     return (!s.has_result || map_result(&map, &p)) && md_fa_cuda_product_sensible(target, &p, &tiles, size);
 }
 
-static void add_tensor(md_kn_envelope *out, const md_kn_map *m)
-{
-    uint32_t bit = UINT32_C(1) << m->tensor;
-    out->unit |= bit;
-    out->aligned16 |= bit;
-    for (int32_t i = 0; i < MD_KN_MAP_RANK; i++)
-        if (m->n_dims[i] > 1)
-            out->contiguous |= bit;
-}
-
 static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
 {
     md_cg_product p;
@@ -197,10 +135,10 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_f
         out->lo[d] = 1;
         out->hi[d] = INT32_MAX;
     }
-    add_tensor(out, &map[0]);
-    add_tensor(out, &map[1]);
+    md_fa_cuda_map_needs(out, &map[0], true);
+    md_fa_cuda_map_needs(out, &map[1], true);
     if (config->value[STORE] && map_result(&map[2], &p))
-        add_tensor(out, &map[2]);
+        md_fa_cuda_map_needs(out, &map[2], true);
 }
 
 static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config, const md_kn_shape *shape_at)

@@ -1,0 +1,233 @@
+#include "device/cuda_blas.h"
+
+#include "base/status.h"
+#include "md_build_config.h"
+
+#if MD_HAVE_CUDA
+
+#include "device/cuda_inside.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What is used of cublasLt.h, so that building needs no cuBLAS. */
+enum { COMPUTE_F32 = 68, COMPUTE_F64 = 70, REAL_F32 = 0, REAL_F64 = 1, REAL_F16 = 2, REAL_BF16 = 14 };
+enum { DESC_TRANSA = 3, DESC_TRANSB = 4, LAYOUT_BATCH = 5, LAYOUT_STRIDE = 6, PREF_WORKSPACE = 1, PREF_ALIGN_A = 5, PREF_ALIGN_B = 6, PREF_ALIGN_C = 7, PREF_ALIGN_D = 8 };
+typedef struct result { /* cublasLtMatmulHeuristicResult_t */
+    uint64_t algo[8];
+    size_t workspace_bytes;
+    int state;
+    float waves;
+    int reserved[4];
+} result;
+typedef struct library {
+    int (*create)(void **handle);
+    int (*destroy)(void *handle);
+    int (*desc_create)(void **desc, int compute, int scale);
+    int (*desc_set)(void *desc, int what, const void *value, size_t n);
+    int (*desc_destroy)(void *desc);
+    int (*layout_create)(void **layout, int type, uint64_t rows, uint64_t columns, int64_t leading);
+    int (*layout_set)(void *layout, int what, const void *value, size_t n);
+    int (*layout_destroy)(void *layout);
+    int (*pref_create)(void **pref);
+    int (*pref_set)(void *pref, int what, const void *value, size_t n);
+    int (*pref_destroy)(void *pref);
+    int (*heuristic)(void *handle, void *desc, void *a, void *b, void *c, void *d, void *pref, int n, result *results, int *found);
+    int (*matmul)(void *handle, void *desc, const void *alpha, const void *a, void *la, const void *b, void *lb, const void *beta, const void *c, void *lc,
+                  void *d, void *ld, const uint64_t *algo, void *workspace, size_t workspace_bytes, cudaStream_t stream);
+} library;
+
+/* One product as cuBLASLt sees it: columns first, so A is our B. */
+typedef struct plan {
+    struct plan *next;
+    md_dev_cuda_gemm what; /* rank 0 */
+    void *desc, *layout[3];
+    int n;
+    result results[MD_DEV_CUDA_GEMM_RANKS];
+} plan;
+
+struct md_dev_cuda_blas {
+    library f;
+    void *handle;
+    plan *plans;
+    int n_plans;
+};
+
+static bool open_library(library *f)
+{
+    static const char *const sonames[] = {"libcublasLt.so.13", "libcublasLt.so.12", "/usr/local/cuda/lib64/libcublasLt.so"};
+    void *lib = NULL;
+    for (int i = 0; i < 3 && !lib; i++)
+        lib = dlopen(sonames[i], RTLD_LAZY | RTLD_LOCAL);
+    if (!lib)
+        return false;
+    const struct {
+        void *to;
+        const char *name;
+    } list[] = {{&f->create, "cublasLtCreate"}, {&f->destroy, "cublasLtDestroy"}, {&f->desc_create, "cublasLtMatmulDescCreate"},
+                {&f->desc_set, "cublasLtMatmulDescSetAttribute"}, {&f->desc_destroy, "cublasLtMatmulDescDestroy"},
+                {&f->layout_create, "cublasLtMatrixLayoutCreate"}, {&f->layout_set, "cublasLtMatrixLayoutSetAttribute"},
+                {&f->layout_destroy, "cublasLtMatrixLayoutDestroy"}, {&f->pref_create, "cublasLtMatmulPreferenceCreate"},
+                {&f->pref_set, "cublasLtMatmulPreferenceSetAttribute"}, {&f->pref_destroy, "cublasLtMatmulPreferenceDestroy"},
+                {&f->heuristic, "cublasLtMatmulAlgoGetHeuristic"}, {&f->matmul, "cublasLtMatmul"}};
+    for (int i = 0; i < MD_COUNT(list); i++) {
+        void *symbol = dlsym(lib, list[i].name);
+        if (!symbol)
+            return false;
+        memcpy(list[i].to, &symbol, sizeof symbol);
+    }
+    return true; /* it stays loaded */
+}
+
+bool md_dev_cuda_has_gemm(void)
+{
+    library f;
+    return open_library(&f);
+}
+
+static int real_of(int32_t dtype)
+{
+    return dtype == MD_F32 ? REAL_F32 : dtype == MD_F64 ? REAL_F64 : dtype == MD_F16 ? REAL_F16 : REAL_BF16;
+}
+
+static void *make_layout(const library *f, const md_dev_cuda_gemm *w, int32_t dtype, int64_t rows, int64_t columns, int32_t which)
+{
+    void *layout = NULL;
+    int32_t batch = (int32_t)w->batch;
+    if (f->layout_create(&layout, real_of(dtype), (uint64_t)rows, (uint64_t)columns, w->leading[which]))
+        return NULL;
+    if (batch > 1) {
+        (void)f->layout_set(layout, LAYOUT_BATCH, &batch, sizeof batch);
+        (void)f->layout_set(layout, LAYOUT_STRIDE, &w->stride[which], sizeof w->stride[which]);
+    }
+    return layout;
+}
+
+static void ask(plan *p, const struct md_dev_cuda_blas *blas, size_t workspace_bytes)
+{
+    const library *f = &blas->f;
+    const int what[4] = {PREF_ALIGN_A, PREF_ALIGN_B, PREF_ALIGN_C, PREF_ALIGN_D}, of[4] = {1, 0, 2, 2};
+    void *pref = NULL;
+    if (f->pref_create(&pref))
+        return;
+    (void)f->pref_set(pref, PREF_WORKSPACE, &workspace_bytes, sizeof workspace_bytes);
+    for (int i = 0; i < 4; i++) {
+        uint32_t alignment = (uint32_t)p->what.alignment[of[i]];
+        (void)f->pref_set(pref, what[i], &alignment, sizeof alignment);
+    }
+    if (f->heuristic(blas->handle, p->desc, p->layout[0], p->layout[1], p->layout[2], p->layout[2], pref, MD_DEV_CUDA_GEMM_RANKS, p->results, &p->n))
+        p->n = 0;
+    (void)f->pref_destroy(pref);
+}
+
+static void free_plan(const library *f, plan *p)
+{
+    for (int i = 0; i < 3; i++)
+        if (p->layout[i])
+            (void)f->layout_destroy(p->layout[i]);
+    if (p->desc)
+        (void)f->desc_destroy(p->desc);
+    free(p);
+}
+
+static plan *make_plan(const struct md_dev_cuda_blas *blas, const md_dev_cuda_gemm *w, size_t workspace_bytes)
+{
+    const library *f = &blas->f;
+    const int32_t transposed = 1;
+    plan *p = calloc(1, sizeof *p);
+    if (!p)
+        return NULL;
+    p->what = *w;
+    bool is_f64 = w->in == MD_F64;
+    if (f->desc_create(&p->desc, is_f64 ? COMPUTE_F64 : COMPUTE_F32, is_f64 ? REAL_F64 : REAL_F32)) {
+        free(p);
+        return NULL;
+    }
+    if (!w->along_rows[1])
+        (void)f->desc_set(p->desc, DESC_TRANSA, &transposed, sizeof transposed);
+    if (w->along_rows[0])
+        (void)f->desc_set(p->desc, DESC_TRANSB, &transposed, sizeof transposed);
+    p->layout[0] = w->along_rows[1] ? make_layout(f, w, w->in, w->columns, w->depth, 1) : make_layout(f, w, w->in, w->depth, w->columns, 1);
+    p->layout[1] = w->along_rows[0] ? make_layout(f, w, w->in, w->rows, w->depth, 0) : make_layout(f, w, w->in, w->depth, w->rows, 0);
+    p->layout[2] = make_layout(f, w, w->out, w->columns, w->rows, 2);
+    if (p->layout[0] && p->layout[1] && p->layout[2])
+        ask(p, blas, workspace_bytes);
+    return p;
+}
+
+/* With the device's lock held. A plan lives as long as the device. */
+static plan *find_plan(md_dev_cuda *dev, const md_dev_cuda_gemm *w, size_t workspace_bytes)
+{
+    md_dev_cuda_gemm key = *w;
+    key.rank = 0;
+    if (!dev->blas) {
+        dev->blas = calloc(1, sizeof *dev->blas);
+        if (dev->blas && (!open_library(&dev->blas->f) || dev->blas->f.create(&dev->blas->handle))) {
+            free(dev->blas);
+            dev->blas = NULL;
+        }
+        if (!dev->blas)
+            return NULL;
+    }
+    for (plan *p = dev->blas->plans; p; p = p->next)
+        if (memcmp(&p->what, &key, sizeof key) == 0)
+            return p;
+    plan *p = make_plan(dev->blas, &key, workspace_bytes);
+    if (p) {
+        p->next = dev->blas->plans;
+        dev->blas->plans = p;
+    }
+    return p;
+}
+
+md_status md_dev_cuda_gemm_run(md_dev *base, md_stream stream, const md_dev_cuda_gemm *what, const void *a, const void *b, void *c, void *workspace,
+                               int64_t workspace_bytes)
+{
+    md_dev_cuda *dev = (md_dev_cuda *)base;
+    const float one = 1, zero = 0;
+    const double one_d = 1, zero_d = 0;
+    bool is_f64 = what->in == MD_F64;
+    pthread_mutex_lock(&dev->lock);
+    plan *p = find_plan(dev, what, (size_t)workspace_bytes);
+    pthread_mutex_unlock(&dev->lock);
+    if (!p || p->n == 0)
+        return md_fail(MD_UNSUPPORTED, "cuBLASLt has no product for [%lld,%lld] over %lld", (long long)what->rows, (long long)what->columns,
+                       (long long)what->depth);
+    const result *r = &p->results[MD_MIN(what->rank, p->n - 1)];
+    int error = dev->blas->f.matmul(dev->blas->handle, p->desc, is_f64 ? (const void *)&one_d : &one, b, p->layout[0], a, p->layout[1],
+                                    is_f64 ? (const void *)&zero_d : &zero, c, p->layout[2], c, p->layout[2], r->algo, workspace, (size_t)workspace_bytes,
+                                    (cudaStream_t)stream);
+    return error ? md_fail(MD_DEVICE, "cuBLASLt fails with status %d", error) : MD_OK;
+}
+
+void md_dev_cuda_free_blas(md_dev_cuda *dev)
+{
+    struct md_dev_cuda_blas *blas = dev->blas;
+    if (!blas)
+        return;
+    while (blas->plans) {
+        plan *next = blas->plans->next;
+        free_plan(&blas->f, blas->plans);
+        blas->plans = next;
+    }
+    (void)blas->f.destroy(blas->handle);
+    free(blas);
+    dev->blas = NULL;
+}
+
+#else
+
+bool md_dev_cuda_has_gemm(void)
+{
+    return false;
+}
+
+md_status md_dev_cuda_gemm_run(md_dev *dev, md_stream stream, const md_dev_cuda_gemm *what, const void *a, const void *b, void *c, void *workspace,
+                               int64_t workspace_bytes)
+{
+    (void)dev, (void)stream, (void)what, (void)a, (void)b, (void)c, (void)workspace, (void)workspace_bytes;
+    return md_fail(MD_UNSUPPORTED, "this build has no CUDA");
+}
+
+#endif

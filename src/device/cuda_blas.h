@@ -1,0 +1,25 @@
+/* Matrix products by cuBLASLt, loaded when it is first asked for. In every build: without CUDA there is none. */
+#ifndef MD_DEVICE_CUDA_BLAS_H
+#define MD_DEVICE_CUDA_BLAS_H
+
+#include "device/device.h"
+
+enum { MD_DEV_CUDA_GEMM_RANKS = 8 };
+
+/* Row-major C[batch, rows, columns] = A[batch, rows, depth] * B[batch, columns, depth], each with its leading stride and the batch's, in elements. */
+typedef struct md_dev_cuda_gemm {
+    int64_t rows, columns, depth, batch;
+    int64_t leading[3], stride[3]; /* of A, B, C */
+    int32_t in, out; /* md_dtype */
+    int32_t along_rows[2]; /* A, B: 1 where the depth is the leading stride's */
+    int32_t rank; /* which of the heuristic's results, best guess first; the last one there is where there are fewer */
+    int32_t alignment[3]; /* of the data, in bytes: 16 or less */
+} md_dev_cuda_gemm;
+
+/** Whether the library is there. Loads it. */
+bool md_dev_cuda_has_gemm(void);
+/** UNSUPPORTED where the library is missing or knows no way. Thread-safe. `what` has no gaps and is compared as bytes. */
+md_status md_dev_cuda_gemm_run(md_dev *dev, md_stream stream, const md_dev_cuda_gemm *what, const void *a, const void *b, void *c, void *workspace,
+                               int64_t workspace_bytes);
+
+#endif

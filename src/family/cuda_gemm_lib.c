@@ -1,0 +1,243 @@
+/* Products by cuBLASLt, and the epilogue in a launch of its own where there is one. `rank`: which of its heuristic's answers, which it is asked for
+ * at every shape. */
+#include "family/cuda.h"
+
+#include "base/dtype.h"
+#include "base/status.h"
+#include "device/cuda_blas.h"
+#include "family/cuda_gemm.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { RANK };
+enum { LIBRARY_BYTES = 32 << 20 }; /* of workspace, which the library asks for on Hopper */
+
+typedef struct layout {
+    md_cg_product p;
+    md_kn_map map[4]; /* A, B, the second B; the result */
+    bool is_direct; /* the sums are what is stored */
+} layout;
+
+static bool is_real(int32_t dtype)
+{
+    return dtype == MD_F32 || dtype == MD_F64 || dtype == MD_BF16 || dtype == MD_F16;
+}
+
+static bool is_direct(layout *out)
+{
+    const md_st_stage *stage = &out->p.program->stage[out->p.stage];
+    const md_st_store *s = &stage->store[0];
+    if (stage->n_stores != 1 || stage->has_scatter || s->assign != MD_FX_SET || s->value->kind != MD_FX_REF || out->p.n_products != 1 ||
+        !md_fa_cuda_map_result(&out->map[3], &out->p))
+        return false;
+    return out->map[3].dtype == out->map[0].dtype || (out->map[3].dtype == MD_F32 && out->map[0].dtype != MD_F64);
+}
+
+static bool plan_of(layout *out, const md_st_program *program, int32_t stage)
+{
+    if (!md_cg_product_of(&out->p, program, stage, MD_CG_COLUMNS_STORED) || (out->p.type != MD_F32 && out->p.type != MD_F64))
+        return false;
+    out->p.dialect = MD_DEV_CUDA;
+    for (int32_t o = 0; o <= out->p.n_products; o++)
+        if (!md_fa_cuda_map_operand(&out->map[o], &out->p, o) || !is_real(out->map[o].dtype) || out->map[o].dtype != out->map[0].dtype)
+            return false;
+    if ((out->map[0].dtype == MD_F64) != (out->p.type == MD_F64))
+        return false;
+    out->is_direct = is_direct(out);
+    return true;
+}
+
+static bool applies(const md_fa_target *target)
+{
+    layout plan;
+    return plan_of(&plan, target->program, target->stage) && md_dev_cuda_has_gemm();
+}
+
+static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    (void)config, (void)size;
+    return applies(target);
+}
+
+static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
+{
+    layout plan;
+    (void)config;
+    *out = (md_kn_envelope){0};
+    if (!plan_of(&plan, target->program, target->stage))
+        return;
+    for (int32_t o = 0; o <= plan.p.n_products; o++)
+        md_fa_cuda_map_needs(out, &plan.map[o], false);
+    if (plan.is_direct)
+        md_fa_cuda_map_needs(out, &plan.map[3], false);
+    for (int32_t d = 0; d < target->program->formula->n_dims; d++) {
+        out->lo[d] = 1;
+        out->hi[d] = INT32_MAX;
+    }
+}
+
+static int64_t result_bytes(const md_fa_product *w)
+{
+    int64_t bytes = w->batch * w->rows * w->columns * w->p.n_products * md_fa_cuda_product_bytes(&w->p);
+    return (bytes + 255) / 256 * 256;
+}
+
+static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config, const md_kn_shape *shape)
+{
+    layout plan;
+    md_fa_product w;
+    (void)config;
+    *out = (md_kn_plan_geometry){0};
+    out->launch[0].grain = out->launch[1].grain = 1;
+    if (!plan_of(&plan, target->program, target->stage))
+        return;
+    md_fa_product_measure(&w, target, &plan.p, shape->size);
+    if (w.batch == 0 || w.rows == 0 || w.columns == 0)
+        return;
+    out->launch[0].blocks = 1;
+    if (!plan.is_direct)
+        md_fa_cuda_product_sum(out, target, &w, 2); /* as if K were split: its geometry */
+    out->workspace_bytes = LIBRARY_BYTES + (plan.is_direct ? 0 : result_bytes(&w));
+}
+
+/* As if it had the best tile for every shape, a little slower than it is, for ties. */
+static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    layout plan;
+    md_fa_product w;
+    *out = (md_fa_features){.ops_rate = 1, .parallel = 1, .launches = 1};
+    if (!plan_of(&plan, target->program, target->stage))
+        return;
+    md_fa_product_measure(&w, target, &plan.p, size);
+    double sms = MD_MAX(target->facts->threads, 1), points = (double)w.batch * (double)w.rows * (double)w.columns;
+    bool is_short = md_dtype_size((md_dtype)plan.map[0].dtype) == 2;
+    double least = is_short ? 64 * 64 : 64 * 32;
+    md_fa_cuda_tiles tiles = {.rows = 128, .columns = is_short ? 128 : 64, .split = 1, .resident = 1,
+                              .flops = is_short ? 16 * 0.9 : plan.p.type == MD_F32 ? 0.85 : 0.45, .step_us = 0.02};
+    md_fa_cuda_product_features(out, target, &w, &tiles);
+    out->parallel = fmin(sms, fmax(points / least, 1)) * 0.95;
+    out->ops = 2 * points * w.p.n_products * (double)w.depth / tiles.flops * (w.rows < 64 ? 64.0 / (double)w.rows : 1);
+    double us = out->ops / (target->facts->gflops * out->parallel / sms) * 1e-3;
+    out->ops *= 1 + 0.25 * fmin(us / 150, 1);
+    out->memory_rate = 0.75;
+    out->serial_us = 0.3 + 0.02 * config->value[RANK] + (double)w.depth * 1e-4;
+    if (!plan.is_direct) {
+        out->launches = 2;
+        out->memory_bytes += 2 * (double)result_bytes(&w);
+    }
+}
+
+/* ---- The call */
+static void fill_matrix(md_dev_cuda_gemm *w, int32_t which, const md_kn_map *m, const md_kn_call *call, int64_t inner, int64_t outer)
+{
+    const int64_t *stride = call->shape->stride[m->tensor];
+    w->leading[which] = m->n_dims[1] > 0 && outer > 1 ? stride[m->axis[1]] : inner;
+    w->leading[which] = MD_MAX(w->leading[which], inner);
+    w->stride[which] = m->n_dims[2] > 0 ? stride[m->axis[2]] : 0;
+}
+
+static int32_t alignment_of(const void *data)
+{
+    int32_t alignment = 16;
+    while (alignment > 1 && (uintptr_t)data % (uintptr_t)alignment)
+        alignment /= 2;
+    return alignment;
+}
+
+static void measure(md_dev_cuda_gemm *w, const layout *plan, const md_kn_call *call)
+{
+    const md_cg_product *p = &plan->p;
+    const md_st_product *s = &p->program->stage[p->stage].product;
+    const int64_t *size = call->shape->size;
+    w->rows = md_st_points(p->program, p->n_rows, p->rows, size);
+    w->columns = md_st_points(p->program, p->n_columns, p->columns, size);
+    w->depth = md_st_points(p->program, s->n_k, s->k, size);
+    w->batch = md_st_points(p->program, s->n_batch, s->batch, size);
+    w->in = plan->map[0].dtype;
+    w->out = plan->is_direct ? plan->map[3].dtype : (int32_t)p->type;
+}
+
+/* One of the products; results that are not stored as they are go to the workspace, plane by plane. */
+static md_status run_product(const layout *plan, const md_kn_call *call, int32_t rank, int32_t q)
+{
+    md_dev_cuda_gemm w;
+    memset(&w, 0, sizeof w);
+    measure(&w, plan, call);
+    int64_t plane = w.rows * w.columns, item = md_fa_cuda_product_bytes(&plan->p);
+    int64_t results = plan->is_direct ? 0 : (w.batch * plane * plan->p.n_products * item + 255) / 256 * 256;
+    const md_kn_map *b = &plan->map[MD_CG_B + q];
+    void *c = plan->is_direct ? call->data[plan->map[3].tensor] : (char *)call->workspace + q * plane * item;
+    w.rank = rank;
+    w.along_rows[0] = md_cg_product_along(&plan->p, MD_CG_A) == MD_CG_ALONG_ROWS;
+    w.along_rows[1] = md_cg_product_along(&plan->p, MD_CG_B + q) == MD_CG_ALONG_ROWS;
+    fill_matrix(&w, 0, &plan->map[0], call, w.along_rows[0] ? w.rows : w.depth, w.along_rows[0] ? w.depth : w.rows);
+    fill_matrix(&w, 1, b, call, w.along_rows[1] ? w.columns : w.depth, w.along_rows[1] ? w.depth : w.columns);
+    if (plan->is_direct) {
+        fill_matrix(&w, 2, &plan->map[3], call, w.columns, w.rows);
+    } else {
+        w.leading[2] = w.columns;
+        w.stride[2] = plane * plan->p.n_products;
+    }
+    const void *from_a = call->data[plan->map[0].tensor], *from_b = call->data[b->tensor];
+    w.alignment[0] = alignment_of(from_a);
+    w.alignment[1] = alignment_of(from_b);
+    w.alignment[2] = alignment_of(c);
+    return md_dev_cuda_gemm_run(call->device, call->stream, &w, from_a, from_b, c, (char *)call->workspace + results, LIBRARY_BYTES);
+}
+
+static md_status run(const md_kn_call *call, int32_t rank)
+{
+    const md_st_program *program = call->program;
+    const md_st_stage *stage = call->stage;
+    layout plan;
+    if (!plan_of(&plan, program, (int32_t)(stage - program->stage)))
+        return md_fail(MD_INTERNAL, "family gemm_lib does not take this stage");
+    for (int32_t q = 0; q < plan.p.n_products; q++)
+        MD_TRY(run_product(&plan, call, rank, q));
+    return MD_OK;
+}
+
+/* A launch that is a function has no place for a number. */
+#define MD_RUN(n)                                                                                                      \
+    static md_status run##n(const md_kn_call *call)                                                                    \
+    {                                                                                                                  \
+        return run(call, n);                                                                                           \
+    }
+MD_RUN(0)
+MD_RUN(1)
+MD_RUN(2)
+MD_RUN(3)
+MD_RUN(4)
+MD_RUN(5)
+MD_RUN(6)
+MD_RUN(7)
+#undef MD_RUN
+static const md_kn_host_function runs[MD_DEV_CUDA_GEMM_RANKS] = {run0, run1, run2, run3, run4, run5, run6, run7};
+
+static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
+{
+    layout plan;
+    if (!plan_of(&plan, target->program, target->stage))
+        return md_fail(MD_INTERNAL, "family gemm_lib does not take this stage");
+    if (!plan.is_direct)
+        MD_TRY(md_fa_cuda_product_emit_sum(&out->launch[1], target, &plan.p, 1));
+    out->n_launches = plan.is_direct ? 1 : 2;
+    out->launch[0].code = MD_KN_FUNCTION;
+    out->launch[0].function = runs[config->value[RANK]];
+    return MD_OK;
+}
+
+const md_fa_family md_fa_cuda_gemm_lib = {
+    .name = "gemm_lib",
+    .device = MD_DEV_CUDA,
+    .is_library = true,
+    .n_fields = 1,
+    .field = {{"rank", 0, 8, {0, 1, 2, 3, 4, 5, 6, 7}}},
+    .applies = applies,
+    .legal = legal,
+    .envelope = envelope,
+    .features = features,
+    .emit = emit,
+    .geometry = geometry,
+};
