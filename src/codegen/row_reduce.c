@@ -87,8 +87,18 @@ void md_cg_red_row_fields(md_strbuf *out, const md_cg_reduction *d)
         md_strbuf_printf(out, "%s e%" PRId32 ";\n", type_of(d, d->r->type), d->id);
 }
 
+/* On a GPU the first greatest element is looked for by whole vectors. */
+static bool is_by_vectors(const md_cg_reduction *d)
+{
+    return d->is_gpu && !d->is_column && md_cg_is_arg(d->r->op);
+}
+
 void md_cg_red_acc_fields(md_strbuf *out, const md_cg_reduction *d)
 {
+    if (is_by_vectors(d)) {
+        md_strbuf_printf(out, "md_best<%s> b%" PRId32 ";\n", md_cg_scalar_type(md_cg_acc_type(d->r)), d->id);
+        return;
+    }
     md_strbuf_printf(out, "%s a%" PRId32 ";\n", md_cg_lane_type(md_cg_acc_type(d->r)), d->id);
     if (md_cg_is_arg(d->r->op))
         md_strbuf_printf(out, "md_b i%" PRId32 ";\n", d->id); /* positions, less the lane where lanes run over the axis */
@@ -96,17 +106,24 @@ void md_cg_red_acc_fields(md_strbuf *out, const md_cg_reduction *d)
 
 void md_cg_red_clear(md_strbuf *out, const md_cg_reduction *d)
 {
+    if (is_by_vectors(d)) {
+        md_strbuf_printf(out, "md_clear_best<%s>(&acc->b%" PRId32 ", %s, first);\n", md_cg_scalar_type(md_cg_acc_type(d->r)), d->id, identity_of(d));
+        return;
+    }
     md_strbuf_printf(out, "acc->a%" PRId32 " = md_splat_%s(%s);\n", d->id, md_cg_suffix(md_cg_acc_type(d->r), false), identity_of(d));
     /* Where nothing beats the identity, the first element is as good as any. */
     if (md_cg_is_arg(d->r->op))
-        md_strbuf_printf(out, "acc->i%" PRId32 " = md_splat_index(first)%s;\n", d->id,
-                         d->is_column ? "" : d->is_gpu ? " - md_lane_index()" : " - (md_b)MD_IOTA");
+        md_strbuf_printf(out, "acc->i%" PRId32 " = md_splat_index(first)%s;\n", d->id, d->is_column ? "" : " - (md_b)MD_IOTA");
 }
 
 void md_cg_red_add(md_strbuf *out, const md_cg_reduction *d, const char *value, int32_t axis)
 {
     const op_row *row = row_of(d->r->op);
     const char *s = md_cg_suffix(md_cg_acc_type(d->r), false);
+    if (is_by_vectors(d)) {
+        md_strbuf_printf(out, "md_take_%s_%s(&acc->b%" PRId32 ", %s, x%" PRId32 ", md_n);\n", row->fold, s, d->id, value, axis);
+        return;
+    }
     if (md_cg_is_arg(d->r->op)) {
         md_strbuf_printf(out, "md_take_%s_%s(&acc->a%" PRId32 ", &acc->i%" PRId32 ", %s, x%" PRId32 ", %s);\n", row->fold, s, d->id, d->id,
                          value, axis, !d->is_column ? "md_n" : d->is_gpu ? "md_full()" : "MD_VL");
@@ -218,8 +235,7 @@ void md_cg_red_fold(md_strbuf *out, const md_cg_reduction *d)
     if (md_cg_is_arg(d->r->op) && d->is_column)
         md_strbuf_printf(out, "part->v%" PRId32 " = acc->a%" PRId32 ";\npart->i%" PRId32 " = acc->i%" PRId32 ";\n", id, id, id, id);
     else if (md_cg_is_arg(d->r->op))
-        md_strbuf_printf(out, "md_fold_%s_%s(&part->v%" PRId32 ", &part->i%" PRId32 ", acc->a%" PRId32 ", acc->i%" PRId32 ");\n", fold, s, id, id,
-                         id, id);
+        md_strbuf_printf(out, "md_fold_best(&part->v%" PRId32 ", &part->i%" PRId32 ", acc->b%" PRId32 ");\n", id, id, id);
     else if (d->is_column)
         md_strbuf_printf(out, "part->r%" PRId32 " = acc->a%" PRId32 ";\n", id, id);
     else

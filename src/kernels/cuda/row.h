@@ -97,27 +97,34 @@ MD_INLINE md_b md_lane_index() { return md_iota_b(); }
 MD_INLINE md_b operator-(md_b a, md_b b) { md_b r; MD_LANES(a.v[l] - b.v[l]) }
 MD_INLINE md_i md_wide_index(md_b i) { md_i r; MD_LANES((int64_t)i.v[l]) }
 template <class T> MD_INLINE bool md_is_same(T a, T b) { return a == b || (a != a && b != b); }
-/* take: elements at their position less their lane; whole vectors come in order, parts of one (a row's ends) at any time. join: elements from anywhere. */
+/* What a thread has met of a row: the vector that holds the best value so far, its greatest element, its position. One comparison of vectors' greatest
+ * elements decides; where in its vector the element stands is found once, at the end. Whole vectors come in order, parts of one (a row's ends, from lane
+ * 0 on) at any time. In columns (a lane each) elements come one by one. join: elements from anywhere. */
+template <class T> struct md_best {
+    T most, least; /* least: what no element loses against */
+    int32_t at;
+    md_vec<T> x;
+};
+template <class T> MD_INLINE void md_clear_best(md_best<T> *b, T least, int64_t first)
+{
+    b->most = b->least = least;
+    b->at = (int32_t)first;
+    b->x = md_splat<T>(least);
+}
+template <class T> MD_INLINE void md_fold_best(T *v, int32_t *i, const md_best<T> &b)
+{
+    int32_t lane = MD_VL;
+    MD_UNROLL for (int l = MD_VL - 1; l >= 0; l--)
+        lane = md_is_same(b.x.v[l], b.most) ? l : lane;
+    *v = b.most;
+    *i = b.at + lane;
+}
 #define MD_ARG(name, best, better, vec, one, s)                                                                        \
-    MD_INLINE void md_take_##name##_##s(vec *v, md_b *i, vec x, int64_t at, md_full)                                   \
-    {                                                                                                                  \
-        MD_FOR (l, MD_VL) {                                                                                            \
-            const bool take = md_beyond_##best##_s##s(x.v[l], v->v[l]);                                                \
-            v->v[l] = take ? x.v[l] : v->v[l];                                                                         \
-            i->v[l] = take ? (int32_t)at : i->v[l];                                                                    \
-        }                                                                                                              \
-    }                                                                                                                  \
     template <class I> MD_INLINE void md_join_##name##_s##s(one *v, I *i, one x, I at)                                 \
     {                                                                                                                  \
         const bool take = md_beyond_##best##_s##s(x, *v) || (md_is_same(x, *v) && at < *i);                            \
         *v = take ? x : *v;                                                                                            \
         *i = take ? at : *i;                                                                                           \
-    }                                                                                                                  \
-    MD_INLINE void md_take_##name##_##s(vec *v, md_b *i, vec x, int64_t at, md_span n)                                 \
-    {                                                                                                                  \
-        MD_FOR (l, MD_VL)                                                                                              \
-            if (md_has(n, l))                                                                                          \
-                md_join_##name##_s##s(&v->v[l], &i->v[l], x.v[l], (int32_t)at);                                        \
     }                                                                                                                  \
     MD_INLINE void md_join_##name##_##s(vec *v, md_b *i, vec x, md_b at)                                               \
     {                                                                                                                  \
@@ -129,15 +136,32 @@ template <class T> MD_INLINE bool md_is_same(T a, T b) { return a == b || (a != 
         MD_FOR (l, MD_VL)                                                                                              \
             md_join_##name##_s##s(&v->v[l], &i->v[l], x.v[l], at.v[l]);                                                \
     }                                                                                                                  \
-    /* The best value first, then the first of those that have it. */                                                  \
-    MD_INLINE void md_fold_##name##_##s(one *v, int32_t *i, vec x, md_b at)                                            \
+    MD_INLINE void md_take_##name##_##s(vec *v, md_b *i, vec x, int64_t at, md_full)                                   \
+    {                                                                                                                  \
+        MD_FOR (l, MD_VL) {                                                                                            \
+            const bool take = md_beyond_##best##_s##s(x.v[l], v->v[l]);                                                \
+            v->v[l] = take ? x.v[l] : v->v[l];                                                                         \
+            i->v[l] = take ? (int32_t)at : i->v[l];                                                                    \
+        }                                                                                                              \
+    }                                                                                                                  \
+    MD_INLINE void md_take_##name##_##s(md_best<one> *b, vec x, int64_t at, md_full)                                   \
     {                                                                                                                  \
         const one most = md_fold_##best##_##s(x);                                                                      \
-        int32_t first = INT32_MAX;                                                                                     \
+        const bool take = md_beyond_##best##_s##s(most, b->most);                                                      \
+        b->most = take ? most : b->most;                                                                               \
+        b->at = take ? (int32_t)at : b->at;                                                                            \
         MD_FOR (l, MD_VL)                                                                                              \
-            first = md_is_same(x.v[l], most) && at.v[l] + l < first ? at.v[l] + l : first;                             \
-        *v = most;                                                                                                     \
-        *i = first;                                                                                                    \
+            b->x.v[l] = take ? x.v[l] : b->x.v[l];                                                                     \
+    }                                                                                                                  \
+    MD_INLINE void md_take_##name##_##s(md_best<one> *b, vec x, int64_t at, md_span n)                                 \
+    {                                                                                                                  \
+        x = md_only_##s(x, b->least, n);                                                                               \
+        const one most = md_fold_##best##_##s(x);                                                                      \
+        if (md_beyond_##best##_s##s(most, b->most) || (md_is_same(most, b->most) && (int32_t)at < b->at)) {            \
+            b->most = most;                                                                                            \
+            b->at = (int32_t)at;                                                                                       \
+            b->x = x;                                                                                                  \
+        }                                                                                                              \
     }
 MD_ARG(argmax, max, >, md_f, float, f)
 MD_ARG(argmin, min, <, md_f, float, f)
