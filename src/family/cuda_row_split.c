@@ -282,11 +282,12 @@ static double meeting_us(const md_fa_target *target, const md_fa_config *config,
     bool has_elements = stage_of(target)->row.has_elements;
     if (c->blocks == 1)
         return 0.4;
+    double waves = ceil((double)c->blocks * (double)c->groups / ((double)target->facts->threads * config->value[PER_SM]));
     if (config->value[VIA] == VIA_CLUSTER)
-        return (has_elements ? 1.7 : 1.1) + 0.1 * c->blocks;
+        return (has_elements ? 4.0 : 1.2) + 0.1 * c->blocks + (has_elements ? 2.3 : 0.5) * (waves - 1);
     if (config->value[VIA] == VIA_TICKET)
-        return 0.9;
-    return has_elements ? (c->blocks * c->groups <= target->facts->threads ? 2.7 : 2.0) : 1.4;
+        return 1.2;
+    return has_elements ? (c->blocks * c->groups <= target->facts->threads ? 3.9 : 3.0) : 1.6;
 }
 
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
