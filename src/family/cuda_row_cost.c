@@ -13,9 +13,9 @@ static const double LOAD_US = 1.0, STORE_US = 0.4, WARP_US = 0.1, BLOCK_US = 0.2
 /* An SM starts a block in this time. */
 static const double START_US = 0.22;
 /* Issue slots of a thread besides its elements: finding its place; a step of an exchange, and one with positions. */
-static const double PLACE_SLOTS = 60, STEP_SLOTS = 8, ARG_STEP_SLOTS = 26;
+static const double PLACE_SLOTS = 40, STEP_SLOTS = 6, ARG_STEP_SLOTS = 22;
 /* Of an element: conversion from 16 bits, a maximum, a position, an exponential, and what the hardware does at half rate. */
-static const double UNPACK_SLOTS = 1, MAX_SLOTS = 2, ARG_SLOTS = 9, EXP_SLOTS = 8, SHORT_EXP_SLOTS = 3;
+static const double UNPACK_SLOTS = 0.7, MAX_SLOTS = 2, ARG_SLOTS = 4, EXP_SLOTS = 8, SHORT_EXP_SLOTS = 3;
 static const double SLOT_RATE = 0.95; /* of the peak, where a slot is a multiplication and addition */
 
 static const md_st_stage *stage_of(const md_fa_target *target)
@@ -121,7 +121,7 @@ void md_fa_cuda_row_features(md_fa_features *out, const md_fa_target *target, co
     md_st_work(&flops, &bytes, target->program, target->stage, size);
     *out = (md_fa_features){.ops_rate = SLOT_RATE, .launches = 1, .parallel = fmin(blocks, facts->threads), .memory_bytes = bytes};
     out->ops = 2 * slots_of(target, row, rows, vectors);
-    out->serial_us = 0.8 + 0.2 * st->row.n_levels;
+    out->serial_us = 0.2 + 0.1 * st->row.n_levels;
     if (row->is_resident) {
         out->memory_rate = rate_of(target, row, blocks, bytes, out->ops / 2);
     } else {
