@@ -51,7 +51,14 @@ const md_fa_family md_fa_cuda_gather = {
     .name = "gather",
     .device = MD_DEV_CUDA,
     .n_fields = 5,
-    .field = {{"lanes", 8, 4, {8, 32, 16, 4}}, {"rows", 2, 4, {2, 4, 1, 8}}, {"items", 2, 3, {2, 1, 4}}, {"aligned", 0, 2, {1, 0}}, {"strided", 0, 2, {0, 1}}},
+    .field =
+        {
+            {"lanes", 8, 4, {8, 32, 16, 4}},
+            {"rows", 2, 4, {2, 4, 1, 8}},
+            {"items", 2, 3, {2, 1, 4}},
+            {"aligned", 0, 2, {1, 0}},
+            {"strided", 0, 2, {0, 1}},
+        },
     .applies = applies,
     .legal = legal,
     .envelope = envelope,

@@ -111,7 +111,14 @@ const md_fa_family md_fa_cuda_scan_persistent = {
     .device = MD_DEV_CUDA,
     .is_persistent = true,
     .n_fields = 5,
-    .field = {{"lanes", 32, 5, {32, 256, 8, 128, 512}}, {"items", 4, 4, {4, 2, 1, 8}}, {"column", 0, 2, {0, 1}}, {"aligned", 0, 2, {1, 0}}, {"strided", 0, 2, {0, 1}}},
+    .field =
+        {
+            {"lanes", 32, 5, {32, 256, 8, 128, 512}},
+            {"items", 4, 4, {4, 2, 1, 8}},
+            {"column", 0, 2, {0, 1}},
+            {"aligned", 0, 2, {1, 0}},
+            {"strided", 0, 2, {0, 1}},
+        },
     .applies = md_fa_cuda_scan_applies,
     .legal = legal,
     .envelope = envelope,

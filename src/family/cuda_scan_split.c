@@ -111,14 +111,33 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     out->memory_rate = md_fa_cuda_rate(target->facts, &load) * (looks_back ? 0.95 : 1) * (config->value[ALIGNED] ? 1 : 0.9);
     out->ops = points * (s.ops + 6) * (looks_back ? 1 : 1.5);
     out->transcendental = points * s.transcendental * (looks_back ? 1 : 2);
-    out->serial_us = looks_back ? 1.5 : 1.0;
+    /* A tile is on chip for about 10 us, whatever its size, of which loads and stores are the smaller part: what counts is how much of the input
+     * is there at a time. */
+    int64_t value = width * (target->program->stage[target->stage].scan.type == MD_F64 || target->program->stage[target->stage].scan.type == MD_I64 ? 8 : 4);
+    double resident = md_fa_cuda_resident(target->facts, &load) * (double)target->facts->threads;
+    double held = fmin(resident, load.blocks) * (double)(tile_vectors(config) * value);
+    if (looks_back)
+        out->memory_rate = fmin(out->memory_rate, held / 9.0e6 * 0.55 / (0.45 + held / 9.0e6 * 0.55));
+    else
+        out->memory_rate *= 0.9;
+    if (config->value[THREADS] > 256) /* barriers of many warps */
+        out->memory_rate *= 0.85;
+    out->serial_us = looks_back ? 3.0 : 2.0;
 }
 
 const md_fa_family md_fa_cuda_scan_split = {
     .name = "scan_split",
     .device = MD_DEV_CUDA,
     .n_fields = 6,
-    .field = {{"threads", 256, 3, {256, 512, 128}}, {"items", 4, 4, {4, 2, 6, 8}}, {"rounds", 1, 6, {1, 2, 3, 4, 6, 8}}, {"lookback", 1, 2, {1, 0}}, {"aligned", 0, 2, {1, 0}}, {"strided", 0, 2, {0, 1}}},
+    .field =
+        {
+            {"threads", 256, 3, {256, 512, 128}},
+            {"items", 4, 4, {4, 2, 6, 8}},
+            {"rounds", 1, 6, {1, 2, 3, 4, 6, 8}},
+            {"lookback", 1, 2, {1, 0}},
+            {"aligned", 0, 2, {1, 0}},
+            {"strided", 0, 2, {0, 1}},
+        },
     .applies = md_fa_cuda_scan_applies,
     .legal = legal,
     .envelope = envelope,

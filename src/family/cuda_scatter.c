@@ -71,7 +71,15 @@ const md_fa_family md_fa_cuda_scatter = {
     .name = "scatter",
     .device = MD_DEV_CUDA,
     .n_fields = 6,
-    .field = {{"lanes", 8, 4, {8, 32, 16, 4}}, {"rows", 2, 4, {2, 4, 1, 8}}, {"items", 2, 3, {2, 1, 4}}, {"own", 0, 2, {0, 1}}, {"aligned", 0, 2, {1, 0}}, {"strided", 0, 2, {0, 1}}},
+    .field =
+        {
+            {"lanes", 8, 4, {8, 32, 16, 4}},
+            {"rows", 2, 4, {2, 4, 1, 8}},
+            {"items", 2, 3, {2, 1, 4}},
+            {"own", 0, 2, {0, 1}},
+            {"aligned", 0, 2, {1, 0}},
+            {"strided", 0, 2, {0, 1}},
+        },
     .applies = applies,
     .legal = legal,
     .envelope = envelope,

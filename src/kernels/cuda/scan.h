@@ -1,4 +1,5 @@
-/* Running values of a tile: MD_ITEMS vectors a lane, MD_GROUP lanes. A warp owns 32 * MD_ITEMS vectors in a row; its lanes take them in turns, so that loads and stores are whole lines and no value moves through shared memory: lanes scan their vectors by shuffles.
+/* Running values of a tile: MD_ITEMS vectors a lane, MD_GROUP lanes. A warp owns 32 * MD_ITEMS vectors in a row; its lanes take them in turns, so that
+ * loads and stores are whole lines and no value moves through shared memory: lanes scan their vectors by shuffles.
  * Vectors are numbered in the order of the scan: backwards where MD_REVERSE. The first begins at a store's 16-byte boundary, so it and the last
  * may be partly outside the row.
  * f32 sums and products are carried in f64 from vector to vector on; inside the vectors of a warp they are trees of f32. */
