@@ -94,6 +94,13 @@ static double slots_of(const md_fa_target *target, const md_fa_cuda_row *row, do
     return rows * row->lanes * (thread + vectors * (width * element + (row->access == MD_FA_CUDA_ALIGNED ? 3 : 8)));
 }
 
+/* Of all levels. */
+static double exchanges_us(const md_fa_target *target, const md_fa_cuda_row *row)
+{
+    double warps = row->lanes / 32.0, one = warps > 1 ? BLOCK_US + EACH_WARP_US * warps : WARP_US;
+    return one * (is_online(target, row) ? 1 : stage_of(target)->row.n_levels);
+}
+
 /* The part of the memory rate that resident blocks can ask for, each with its bytes in its time. */
 static double rate_of(const md_fa_target *target, const md_fa_cuda_row *row, double blocks, double bytes, double slots)
 {
@@ -102,9 +109,10 @@ static double rate_of(const md_fa_target *target, const md_fa_cuda_row *row, dou
     md_fa_cuda_load load = {.blocks = blocks, .threads = row->lanes * row->rows, .registers = md_fa_cuda_row_registers(target, row) - 4};
     double sms = MD_MAX(facts->threads, 1), resident = fmax(md_fa_cuda_resident(facts, &load), 1), capacity = resident * sms;
     double share = (facts->memory_gbps > 0 ? facts->memory_gbps : 1000) * 1e3 / sms, each = bytes / fmax(blocks, 1);
-    double warps = row->lanes / 32.0, exchange = warps > 1 ? BLOCK_US + EACH_WARP_US * warps : WARP_US;
-    double life = LOAD_US + (program->has_elements ? STORE_US : 0) + exchange * (is_online(target, row) ? 1 : program->n_levels);
+    double life = LOAD_US + (program->has_elements ? STORE_US : 0) + exchanges_us(target, row);
     life += VECTOR_US * row->vectors * row->vectors + 1.5 * slots / fmax(blocks, 1) / (128 * 1.7e3); /* what its threads compute, with others beside them */
+    if (blocks <= sms) /* a single block an SM: the model's launch has part of the way */
+        life -= 0.8 * LOAD_US;
     double running = fmin(resident, blocks / sms), asked = running * each / life / share, started = each / START_US / share;
     double part = asked / pow(1 + pow(asked, 4), 0.25);
     double waves = ceil(blocks / capacity), fill = blocks / (waves * capacity), tail = blocks <= capacity ? 1 : fill + (1 - fill) * (1 - 1 / waves) * 0.7;
@@ -131,6 +139,9 @@ void md_fa_cuda_row_features(md_fa_features *out, const md_fa_target *target, co
         double live = running * row->rows * n * 4;
         *(live > 0.5 * (double)facts->l2_bytes ? &out->memory_bytes : &out->cache_bytes) += again;
         out->memory_rate = 0.95 * md_fa_cuda_rate(facts, &load);
+        /* The first chunk's way and what follows the last one's; with several blocks after each other they overlap in part. */
+        double life = LOAD_US + (st->row.has_elements ? LOAD_US + STORE_US : 0) + exchanges_us(target, row);
+        out->serial_us += (life - 0.8 * LOAD_US) * (blocks > running ? 0.3 : 1);
     }
     if (row->access == MD_FA_CUDA_STRIDED)
         out->memory_rate *= 0.25;
