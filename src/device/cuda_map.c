@@ -37,9 +37,11 @@ static int type_of(const md_kn_map *m)
     return m->dtype == MD_BF16 ? TYPE_BF16 : m->dtype == MD_F16 ? TYPE_F16 : TYPE_F32;
 }
 
-static bool encode(tensor_map *out, encode_fn f, const md_kn_map *m, const md_kn_call *call)
+/* `copies`: bytes of the workspace that copies take before this one. */
+static bool encode(tensor_map *out, encode_fn f, const md_kn_map *m, const md_kn_call *call, uint64_t *copies)
 {
     const md_kn_shape *shape = call->shape;
+    void *data = call->data[m->tensor];
     uint64_t size[MD_KN_MAP_RANK], stride[MD_KN_MAP_RANK], item = md_dtype_size((md_dtype)m->dtype);
     uint32_t box[MD_KN_MAP_RANK], step[MD_KN_MAP_RANK];
     for (int32_t i = 0; i < MD_KN_MAP_RANK; i++) {
@@ -52,7 +54,13 @@ static bool encode(tensor_map *out, encode_fn f, const md_kn_map *m, const md_kn
         box[i] = m->box[i];
         step[i] = 1;
     }
-    return f(out, type_of(m), MD_KN_MAP_RANK, call->data[m->tensor], size, stride + 1, box, step, INTERLEAVE_NONE, swizzle_of(m),
+    if (m->is_copy) {
+        data = (char *)call->workspace + *copies;
+        stride[1] = (size[0] * item + 15) / 16 * 16;
+        stride[2] = stride[1] * size[1];
+        *copies += (stride[2] * size[2] + 255) / 256 * 256;
+    }
+    return f(out, type_of(m), MD_KN_MAP_RANK, data, size, stride + 1, box, step, INTERLEAVE_NONE, swizzle_of(m),
              PROMOTION_256, FILL_ZEROS) == 0;
 }
 
@@ -65,10 +73,11 @@ md_status md_dev_cuda_fill_maps(md_kn_word out[MD_DEV_CUDA_MAP_PARAMS], const md
         return md_fail(MD_UNSUPPORTED, "this driver makes no tensor maps");
     if (n > MD_DEV_CUDA_MAP_PARAMS || n < kernel->n_maps * MD_KN_MAP_WORDS)
         return md_fail(MD_INTERNAL, "a kernel with tensor maps takes %d words", (int)n);
+    uint64_t copies = 0;
     memcpy(out, params, (size_t)n * sizeof *params);
     for (int32_t i = 0; i < kernel->n_maps; i++) {
         tensor_map map;
-        if (!encode(&map, f, &kernel->map[i], call))
+        if (!encode(&map, f, &kernel->map[i], call, &copies))
             return md_fail(MD_INTERNAL, "no tensor map for tensor %d of kernel '%.40s'", (int)kernel->map[i].tensor, kernel->facts.kernel);
         memcpy(out + i * MD_KN_MAP_WORDS, &map, sizeof map);
     }

@@ -45,7 +45,7 @@ static void classify(md_kn_shape *s, const md_fx_formula *f, int32_t t, const vo
     int64_t item = (int64_t)md_dtype_size(f->tensor[t].dtype);
     if (is_aligned(s, t, rank, data, item, 64))
         s->aligned |= bit;
-    if (is_aligned(s, t, rank, data, item, 16))
+    if (is_aligned(s, t, rank, data, item, 16) && (rank == 0 || s->extent[t][rank - 1] % 16 * item % 16 == 0))
         s->aligned16 |= bit;
 }
 

@@ -92,14 +92,30 @@ md_status md_fa_cuda_product_emit_sum(md_kn_launch_source *out, const md_fa_targ
     return print_launch(out, target, product, &text, defines);
 }
 
+static md_status print_copies(md_kn_launch_source *out, const md_fa_target *target, const md_cg_product *product, const md_kn_map *map)
+{
+    md_strbuf defines = {0};
+    bool is_bf16 = target->program->formula->tensor[product->load[MD_CG_A]->id].dtype == MD_BF16;
+    md_strbuf_printf(&defines, "#define MD_THREADS %d\n#define MD_BATCH_0 %d\n#define MD_BATCH_1 %d\n#define MD_DOWN(v) md_down1_%s(v)\n", SUM_THREADS,
+                     map[0].n_dims[2] > 0, map[1].n_dims[2] > 0, is_bf16 ? "bf16" : "f16");
+    md_fa_cuda_product_print_along(&defines, product);
+    md_fa_cuda_product_text text = {.source = "cuda/gemm_pad.cu", .lanes = SUM_LANES};
+    md_status status = defines.failed ? md_fail_memory() : print_launch(out, target, product, &text, md_strbuf_text(&defines));
+    md_strbuf_finish(&defines);
+    return status;
+}
+
 md_status md_fa_cuda_product_emit(md_kn_source *out, const md_fa_target *target, const md_cg_product *product,
                                   const md_fa_cuda_product_text *text, md_strbuf *defines)
 {
-    out->n_launches = text->split > 1 ? 2 : 1;
+    const int32_t main = text->has_copies;
+    out->n_launches = main + (text->split > 1 ? 2 : 1);
     md_strbuf_printf(defines, "#define MD_SPLIT %" PRId32 "\n", MD_MAX(text->split, 1));
-    md_status status = defines->failed ? md_fail_memory() : print_launch(&out->launch[0], target, product, text, md_strbuf_text(defines));
+    md_status status = defines->failed ? md_fail_memory() : print_launch(&out->launch[main], target, product, text, md_strbuf_text(defines));
+    if (status == MD_OK && text->has_copies)
+        status = print_copies(&out->launch[0], target, product, text->map);
     if (status == MD_OK && text->split > 1)
-        status = md_fa_cuda_product_emit_sum(&out->launch[1], target, product, text->split);
+        status = md_fa_cuda_product_emit_sum(&out->launch[main + 1], target, product, text->split);
     md_strbuf_finish(defines);
     if (status != MD_OK)
         md_kn_source_finish(out);
@@ -119,6 +135,25 @@ void md_fa_cuda_product_sum(md_kn_plan_geometry *out, const md_fa_target *target
     g->grid[1] = g->grid[2] = g->block[1] = g->block[2] = 1;
     g->block[0] = SUM_THREADS;
     out->workspace_bytes = split * work->p.n_products * lines * work->columns * md_fa_cuda_product_bytes(&work->p);
+}
+
+static int64_t copy_bytes(int64_t batch, int64_t lines, int64_t length)
+{
+    return (batch * lines * ((length + 7) / 8 * 16) + 255) / 256 * 256;
+}
+
+void md_fa_cuda_product_copies(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_product *work, const md_kn_map map[2])
+{
+    int64_t bytes = 0, most = INT64_C(16) * MD_MAX(target->facts->threads, 1);
+    for (int32_t o = 0; o < 2; o++) {
+        int64_t rows = o == 0 ? work->rows : work->columns;
+        bool is_k_first = md_cg_product_along(&work->p, o) == MD_CG_ALONG_DEPTH;
+        bytes += copy_bytes(map[o].n_dims[2] > 0 ? work->batch : 1, is_k_first ? rows : work->depth, is_k_first ? work->depth : rows);
+    }
+    out->launch[1] = out->launch[0];
+    out->launch[0] = (md_kn_geometry){.grain = 1, .blocks = MD_MIN((bytes / 16 + SUM_THREADS - 1) / SUM_THREADS, most), .grid = {1, 1, 1}, .block = {SUM_THREADS, 1, 1}};
+    out->launch[0].grid[0] = (int32_t)out->launch[0].blocks;
+    out->workspace_bytes = bytes;
 }
 
 /* ---- Costs */

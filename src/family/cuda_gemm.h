@@ -13,7 +13,8 @@ typedef struct md_fa_cuda_product_text {
     int32_t lanes; /* MD_VL */
     bool has_result; /* md_result, too */
     int32_t split; /* slices of K: above 1, a second launch adds them up */
-    int32_t n_maps; /* of tensors, for the first launch */
+    bool has_copies; /* a launch before it copies A and B, as map[0] and map[1] want them */
+    int32_t n_maps; /* of tensors */
     const md_kn_map *map;
 } md_fa_cuda_product_text;
 
@@ -24,6 +25,8 @@ md_status md_fa_cuda_product_emit(md_kn_source *out, const md_fa_target *target,
 md_status md_fa_cuda_product_emit_sum(md_kn_launch_source *out, const md_fa_target *target, const md_cg_product *product, int32_t slices);
 /** The second launch, and the workspace, of a product whose K is split. */
 void md_fa_cuda_product_sum(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_product *work, int32_t split);
+/** The launch that makes copies of both operands goes before launch 0, which becomes launch 1; and their workspace. */
+void md_fa_cuda_product_copies(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_product *work, const md_kn_map map[2]);
 /** Bytes of an accumulator. */
 int32_t md_fa_cuda_product_bytes(const md_cg_product *product);
 /** `#define MD_ALONG_<o>` for the operands. */

@@ -1,5 +1,5 @@
 /* Products on Hopper's tensor cores: src/kernels/cuda/gemm_wgmma.cu. For operands of one 16-bit type that lie in memory as its copy engine can
- * read them. `store`: 1 through registers and the copy engine, for one result of 16 bits; 0 any epilogue. */
+ * read them, or are copied so first (`pad`). `store`: 1 through registers and the copy engine, for one result of 16 bits; 0 any epilogue. */
 #include "family/cuda.h"
 
 #include "base/dtype.h"
@@ -9,7 +9,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-enum { ROWS, COLUMNS, TURNS, CLUSTER, SPLIT, STORE };
+enum { ROWS, COLUMNS, TURNS, CLUSTER, SPLIT, STORE, PAD };
 enum { DEPTH = 64, BAND = 8, SHARED = 232448, RESERVE = 1024 + 256 };
 
 /* What follows from a configuration. */
@@ -119,7 +119,9 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     bool is_plain = w.epilogue_ops + w.epilogue_transcendental == 0 && p.n_columns == 1;
     if (accumulators > (is_plain ? 192 : 128) || (s.is_turned && s.rows > 128) || (s.rows == 64 && s.is_turned) || s.stages < 3)
         return false;
-    if (config->value[SPLIT] > 1 && (s.has_result || s.is_turned))
+    if (config->value[SPLIT] > 1 && (s.has_result || s.is_turned || config->value[PAD]))
+        return false;
+    if (config->value[PAD] && (s.has_result || s.cluster > 1)) /* few: for the odd shapes, whose results lie oddly, too */
         return false;
     return (!s.has_result || map_result(&map, &p)) && md_fa_cuda_product_sensible(target, &p, &tiles, size);
 }
@@ -135,8 +137,8 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_f
         out->lo[d] = 1;
         out->hi[d] = INT32_MAX;
     }
-    md_fa_cuda_map_needs(out, &map[0], true);
-    md_fa_cuda_map_needs(out, &map[1], true);
+    for (int32_t o = 0; o < 2 && !config->value[PAD]; o++)
+        md_fa_cuda_map_needs(out, &map[o], true);
     if (config->value[STORE] && map_result(&map[2], &p))
         md_fa_cuda_map_needs(out, &map[2], true);
 }
@@ -163,6 +165,9 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
     g->cluster = s.cluster;
     g->scratch_bytes = s.shared;
     md_fa_cuda_product_sum(out, target, &w, config->value[SPLIT]);
+    md_kn_map map[3];
+    if (config->value[PAD] && maps_of(map, &p))
+        md_fa_cuda_product_copies(out, target, &w, map);
 }
 
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
@@ -180,6 +185,11 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     md_fa_cuda_product_features(out, target, &w, &tiles);
     /* The epilogue of a tile runs alone, unless the other group multiplies under it. */
     double area = (double)s.rows * s.columns / 32768, heavy = 1 + 0.1 * w.epilogue_ops + w.epilogue_transcendental;
+    if (config->value[PAD]) {
+        out->launches++;
+        out->memory_bytes *= 2.5;
+        out->serial_us += 1.5;
+    }
     out->serial_us += 0.1 + area * heavy * (s.has_result ? 1.2 : 2.5) * (s.is_turned ? 0.7 : 1) + (s.cluster == 2 ? 0.4 : 0);
 }
 
@@ -230,12 +240,14 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
     if (s.has_result && !map_result(&map[2], &p))
         return md_fail(MD_UNSUPPORTED, "store1 is for one result of 16 bits");
     set_boxes(map, &p, &s);
+    map[0].is_copy = map[1].is_copy = (uint8_t)config->value[PAD];
     md_fa_product_measure(&w, target, &p, ones);
     print_defines(&defines, &p, &s, map, !s.has_result || w.epilogue_ops + w.epilogue_transcendental > 2);
     md_fa_cuda_product_text text = {.source = "cuda/gemm_wgmma.cu",
                                     .lanes = s.has_result ? 2 : md_fa_cuda_width(target->program, target->stage),
                                     .has_result = s.has_result,
                                     .split = config->value[SPLIT],
+                                    .has_copies = config->value[PAD],
                                     .n_maps = s.has_result ? 3 : 2,
                                     .map = map};
     return md_fa_cuda_product_emit(out, target, &p, &text, &defines);
@@ -244,13 +256,14 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
 const md_fa_family md_fa_cuda_gemm_wgmma = {
     .name = "gemm_wgmma",
     .device = MD_DEV_CUDA,
-    .n_fields = 6,
+    .n_fields = 7,
     .field = {{"rows", 128, 3, {128, 256, 64}},
               {"columns", 128, 12, {256, 128, 192, 64, 160, 176, 144, 224, 208, 96, 32, 16}},
               {"turns", 0, 2, {0, 1}},
               {"cluster", 1, 2, {1, 2}},
               {"split", 1, 5, {1, 2, 4, 8, 16}},
-              {"store", 0, 2, {1, 0}}},
+              {"store", 0, 2, {1, 0}},
+              {"pad", 0, 2, {0, 1}}},
     .applies = applies,
     .legal = legal,
     .envelope = envelope,

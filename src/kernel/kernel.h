@@ -41,6 +41,8 @@ typedef struct md_kn_param {
 enum { MD_KN_MAX_MAPS = 4, MD_KN_MAP_WORDS = 16, MD_KN_MAP_RANK = 3, MD_KN_MAP_DIMS = 3 };
 typedef struct md_kn_map {
     uint8_t tensor, dtype, swizzle; /* bytes of the swizzle: 0, 32, 64, 128 */
+    uint8_t is_copy; /* 1: not the tensor, but a copy of it in the workspace, without gaps but for lines padded to whole pieces of 16 bytes; copies
+                      * follow each other in the order of the maps, each on a boundary of 256 bytes */
     uint8_t n_dims[MD_KN_MAP_RANK]; /* 0: a dim of size 1 */
     uint8_t dim[MD_KN_MAP_RANK][MD_KN_MAP_DIMS];
     uint8_t axis[MD_KN_MAP_RANK]; /* of the tensor: its stride; that of the last of the dims */
@@ -69,7 +71,7 @@ typedef struct md_kn_shape {
     uint32_t contiguous; /* bit t: tensor t is row-major without gaps (axes of size 1 do not count) */
     uint32_t unit; /* bit t: the last axis has stride 1, or size <= 1 */
     uint32_t aligned; /* bit t: data is 64-byte aligned and strides of the other axes are multiples of 64 bytes */
-    uint32_t aligned16; /* the same for 16 bytes: what the copy engine of GPUs asks for */
+    uint32_t aligned16; /* the same for 16 bytes, and the last axis is whole pieces of 16 bytes: what the copy engine of GPUs asks for */
 } md_kn_shape;
 
 /* The data of one call: what parameters are packed from, and what host functions get. */

@@ -47,8 +47,8 @@ static void set_layout(md_kn_shape *out, const md_fx_formula *f, int32_t t)
         out->stride[t][a] = x.stride[a];
         if (a + 1 < tensor->rank && out->extent[t][a] > 1 && x.stride[a] % 64 * item % 64)
             is_aligned = false;
-        if (a + 1 < tensor->rank && out->extent[t][a] > 1 && x.stride[a] % 16 * item % 16)
-            is_aligned16 = false;
+        if (a + 1 < tensor->rank ? out->extent[t][a] > 1 && x.stride[a] % 16 * item % 16 : out->extent[t][a] % 16 * item % 16)
+            is_aligned16 = false; /* whole pieces, too */
     }
     out->aligned16 |= is_aligned16 ? bit : 0;
     out->contiguous |= bit;
