@@ -61,6 +61,8 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
         return false;
     tile t = tile_of(&p, config);
     md_fa_cuda_tiles tiles = tiles_of(target, &t);
+    if (t.rows * t.columns * p.n_products > 96 * t.threads) /* accumulators */
+        return false;
     if (t.threads < 64 || t.columns < 16 || t.rows * 8 > 8 * t.threads || t.columns * 8 > 8 * t.threads || t.rows > 4 * t.columns || t.columns > 8 * t.rows || t.rows * 8 % t.threads || t.columns * 8 % t.threads)
         return false;
     return t.shared <= target->facts->shared_per_block && md_fa_cuda_product_sensible(target, &p, &tiles, size);

@@ -117,21 +117,47 @@ template <int size> struct md_pieces {
     uint4 v[N];
 };
 
+/* A thread's first piece of a tile by asynchronous copies: what does not change from one block of K to the next. */
+template <int which, int along, int size> struct md_feed {
+    typedef md_layout<along, size> layout;
+    enum { N = md_pieces<size>::N, APART = THREADS / layout::LINE }; /* lines from one piece of a thread to its next */
+    const char *from; /* at the slice's first K */
+    int64_t apart; /* bytes from one piece to the next */
+    int line, piece, rows; /* in the tile; rows of the operand from the tile's first on, as far as they matter */
+    __device__ __forceinline__ void begin(const md_params *p, const md_source &s, int64_t k0)
+    {
+        line = threadIdx.x / layout::LINE, piece = threadIdx.x % layout::LINE;
+        rows = (int)md_least(s.rows - s.row, size);
+        const int64_t row = s.row + (along == 2 ? piece * 8 : line), k = k0 + (along == 2 ? line : piece * 8);
+        from = (const char *)md_at(p, which, s, row, k);
+        apart = APART * 2 * (along == 2 ? s.view.step : s.view.row);
+    }
+    /* `left`: of K from this block on. */
+    __device__ __forceinline__ void copy(uint32_t to, const md_params *p, const md_source &s, int64_t block, int left)
+    {
+        const char *at = from + block * BK * 2 * s.view.step;
+        const int fixed = along == 2 ? rows - piece * 8 : left - piece * 8, lines = along == 2 ? left : rows;
+        const int bytes = max(min(fixed, 8), 0) * 2;
+        MD_FOR (i, N) {
+            const int n = line + i * APART < lines ? bytes : 0;
+            const char *x = n > 0 ? at + i * apart : from_any(p, s);
+            asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to + layout::byte(line + i * APART, piece)), "l"(x), "r"(n) : "memory");
+        }
+    }
+    /* An address that may be asked for no bytes. */
+    static __device__ __forceinline__ const char *from_any(const md_params *p, const md_source &s) { return (const char *)md_operand_address(p, which, s.view.base); }
+};
+
 /* Asks for a tile of the block of K at k: copies are under way, or its pieces are in registers. */
 template <int which, int along, int size>
-MD_INLINE void md_fetch(md_pieces<size> &pieces, uint32_t to, const md_params *p, const md_source &s, int64_t k0)
+MD_INLINE void md_fetch(md_pieces<size> &pieces, md_feed<which, along, size> &feed, uint32_t to, const md_params *p, const md_source &s, int64_t k0, int block)
 {
-    MD_FOR (i, md_pieces<size>::N) {
-        const int c = threadIdx.x + i * THREADS;
-        const int64_t row = s.row + md_layout<along, size>::row(c), k = k0 + md_layout<along, size>::k(c);
-        if (s.how == BY_COPY) {
-            const int64_t left = row >= s.rows || k >= s.end ? 0 : along == 2 ? s.rows - row : s.end - k;
-            const int bytes = (int)md_least(left, 8) * 2;
-            const uint16_t *from = md_at(p, which, s, bytes > 0 ? row : s.row, bytes > 0 ? k : 0);
-            const int at = md_layout<along, size>::byte(c / md_layout<along, size>::LINE, c % md_layout<along, size>::LINE);
-            asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to + at), "l"(from), "r"(bytes) : "memory");
-        } else {
-            pieces.v[i] = md_piece<which, along>(p, s, row, k);
+    if (s.how == BY_COPY) {
+        feed.copy(to, p, s, block, (int)md_least(s.end - k0, BK));
+    } else {
+        MD_FOR (i, md_pieces<size>::N) {
+            const int c = threadIdx.x + i * THREADS;
+            pieces.v[i] = md_piece<which, along>(p, s, s.row + md_layout<along, size>::row(c), k0 + md_layout<along, size>::k(c));
         }
     }
 }
@@ -153,14 +179,17 @@ typedef struct md_sources {
 typedef struct md_tiles {
     md_pieces<MD_BM> a;
     md_pieces<MD_BN> b, b2;
+    md_feed<0, MD_ALONG_0, MD_BM> of_a;
+    md_feed<1, MD_ALONG_1, MD_BN> of_b;
+    md_feed<2, MD_ALONG_2, MD_BN> of_b2;
 } md_tiles;
 
-MD_INLINE void md_tiles_fetch(md_tiles &t, uint32_t to, const md_params *p, const md_sources &s, int64_t k)
+MD_INLINE void md_tiles_fetch(md_tiles &t, uint32_t to, const md_params *p, const md_sources &s, int64_t k, int block)
 {
-    md_fetch<0, MD_ALONG_0>(t.a, to, p, s.a, k);
-    md_fetch<1, MD_ALONG_1>(t.b, to + A_BYTES, p, s.b, k);
+    md_fetch(t.a, t.of_a, to, p, s.a, k, block);
+    md_fetch(t.b, t.of_b, to + A_BYTES, p, s.b, k, block);
     if (MD_PRODUCTS == 2)
-        md_fetch<2, MD_ALONG_2>(t.b2, to + A_BYTES + B_BYTES, p, s.b2, k);
+        md_fetch(t.b2, t.of_b2, to + A_BYTES + B_BYTES, p, s.b2, k, block);
 }
 
 MD_INLINE void md_tiles_keep(uint8_t *to, const md_tiles &t, const md_sources &s)
@@ -236,6 +265,12 @@ MD_INLINE void md_run(const md_params *p, md_part &acc, uint8_t *memory, const m
     const uint32_t shared = md_shared_address(memory);
     const int blocks = (int)((to - from + BK - 1) / BK);
     md_tiles tiles;
+    if (s.a.how == BY_COPY)
+        tiles.of_a.begin(p, s.a, from);
+    if (s.b.how == BY_COPY)
+        tiles.of_b.begin(p, s.b, from);
+    if (MD_PRODUCTS == 2 && s.b2.how == BY_COPY)
+        tiles.of_b2.begin(p, s.b2, from);
     int now = 0, next = 0;
     MD_ROLLED for (int i = 1 - MD_STAGES; i < blocks; i++) {
         if (i >= 0) {
@@ -244,7 +279,7 @@ MD_INLINE void md_run(const md_params *p, md_part &acc, uint8_t *memory, const m
         }
         const bool is_more = i + MD_STAGES - 1 < blocks;
         if (is_more)
-            md_tiles_fetch(tiles, shared + next * STAGE, p, s, from + (int64_t)(i + MD_STAGES - 1) * BK);
+            md_tiles_fetch(tiles, shared + next * STAGE, p, s, from + (int64_t)(i + MD_STAGES - 1) * BK, i + MD_STAGES - 1);
         asm volatile("cp.async.commit_group;" ::: "memory");
         if (i >= 0) {
             md_multiply(acc, shared + now * STAGE, row, column);
