@@ -129,6 +129,9 @@ static void corner_sizes(int64_t size[MD_FX_MAX_DIMS], const md_ds_space *space,
     }
 }
 
+/* Of three dims, as products have them: few rows or columns against large matrices, and squares between the hints. */
+static const corner corners_of_products[] = {{1, 4096}, {4, 4096}, {16, 4096}, {64, 4096}, {256, 4096}, {1536, 1536}, {3072, 3072}, {12289, 4096}, {1 << 16, 64}};
+
 /* The best of all families there, for rows that lie at boundaries or for those that do not. */
 static md_status add_best(md_ds_candidates *c, md_bd *builder, int64_t size[MD_FX_MAX_DIMS], bool is_ragged)
 {
@@ -159,8 +162,8 @@ static md_status add_best(md_ds_candidates *c, md_bd *builder, int64_t size[MD_F
  * for those, many a new shape would wait for a compiler or be served badly. */
 static md_status add_beside_hints(md_ds_candidates *c, md_bd *builder, const md_ds_space *space)
 {
-    const corner *point = space->n == 1 ? corners_of_one : corners_of_many;
-    const int32_t n = space->n == 1 ? MD_COUNT(corners_of_one) : MD_COUNT(corners_of_many);
+    const corner *point = space->n == 1 ? corners_of_one : space->n == 2 ? corners_of_many : corners_of_products;
+    const int32_t n = space->n == 1 ? MD_COUNT(corners_of_one) : space->n == 2 ? MD_COUNT(corners_of_many) : MD_COUNT(corners_of_products);
     for (int32_t h = 0; h < space->n_hints; h++)
         MD_TRY(add_hint(c, builder, space, h, false, true));
     for (int32_t k = 0; c->policy.beside_hints && k < space->n && space->n <= 3; k++)

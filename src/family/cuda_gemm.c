@@ -157,6 +157,16 @@ void md_fa_cuda_product_copies(md_kn_plan_geometry *out, const md_fa_target *tar
 }
 
 /* ---- Costs */
+bool md_fa_cuda_product_is_ragged(const md_fa_product *w)
+{
+    for (int32_t o = 0; o <= 1; o++) {
+        bool is_k_first = md_cg_product_along(&w->p, o) == MD_CG_ALONG_DEPTH;
+        if ((is_k_first ? w->depth : o == 0 ? w->rows : w->columns) % 8)
+            return true;
+    }
+    return false;
+}
+
 static double tiles_of(const md_fa_product *w, const md_fa_cuda_tiles *t)
 {
     return (double)w->batch * ceil((double)w->rows / t->rows) * ceil((double)w->columns / t->columns);

@@ -40,6 +40,9 @@ bool md_fa_cuda_map_result(md_kn_map *out, const md_cg_product *product);
 /** What a tensor must be to be read so. */
 void md_fa_cuda_map_needs(md_kn_envelope *out, const md_kn_map *map, bool is_aligned);
 
+/** Whether a 16-bit operand has lines that are not whole pieces of 16 bytes, as far as sizes tell. */
+bool md_fa_cuda_product_is_ragged(const md_fa_product *work);
+
 /* A tiled product as the model sees it. */
 typedef struct md_fa_cuda_tiles {
     int32_t rows, columns; /* of a tile */

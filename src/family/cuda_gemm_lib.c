@@ -121,7 +121,11 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     double us = out->ops / (target->facts->gflops * out->parallel / sms) * 1e-3;
     out->ops *= 1 + 0.25 * fmin(us / 150, 1);
     out->memory_rate = 0.75;
-    out->serial_us = 0.3 + 0.02 * config->value[RANK] + (double)w.depth * 1e-4;
+    if (is_short && (md_fa_cuda_product_is_ragged(&w) || (plan.is_direct && w.columns % 8))) { /* what its fast kernels do not take: seen 4 to 5 times slower */
+        out->ops *= 4.5;
+        out->memory_bytes *= 3;
+    }
+    out->serial_us = 0.6 + 0.02 * config->value[RANK] + (double)w.depth * 1e-4;
     if (!plan.is_direct) {
         out->launches = 2;
         out->memory_bytes += 2 * (double)result_bytes(&w);

@@ -109,6 +109,10 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     md_fa_cuda_tiles tiles = tiles_of(target, &t);
     md_fa_cuda_product_features(out, target, &w, &tiles);
     out->serial_us += 0.5;
+    if (md_fa_cuda_product_is_ragged(&w)) { /* operands go through registers */
+        out->ops *= 8;
+        out->serial_us *= 3;
+    }
 }
 
 static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
