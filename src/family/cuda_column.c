@@ -38,9 +38,35 @@ static md_cg_row_options options_of(const md_fa_target *target, const md_fa_conf
                                .is_online = is_online(target) && !config->value[KEEP]};
 }
 
+/* Bytes an element of loads whose neighbours in memory are neighbours of the lanes, and of those that lie along the axis. */
+typedef struct direction {
+    const md_fa_target *target;
+    int64_t by_lane, by_axis;
+} direction;
+
+static bool note_direction(void *user, const md_fx_node *node)
+{
+    direction *d = user;
+    const md_st_program *program = d->target->program;
+    int64_t lane[MD_MAX_RANK], axis[MD_MAX_RANK];
+    if (node->kind != MD_FX_LOAD || node->n_args == 0 || !md_fx_uses_index(node, stage_of(d->target)->axis))
+        return true;
+    if (!md_st_step(lane, program, node->id, node->arg, lane_of(d->target)) ||
+        !md_st_step(axis, program, node->id, node->arg, stage_of(d->target)->axis))
+        return true;
+    int64_t bytes = (int64_t)md_dtype_size(program->formula->tensor[node->id].dtype);
+    *(lane[node->n_args - 1] != 0 ? &d->by_lane : &d->by_axis) += bytes;
+    return true;
+}
+
+/* Where most of what is read lies along the axis, the threads of a warp would each read a row of their own. */
 static bool applies(const md_fa_target *target)
 {
-    return md_fa_cuda_row_applies(target) && stage_of(target)->n_outer > 0;
+    if (!md_fa_cuda_row_applies(target) || stage_of(target)->n_outer == 0)
+        return false;
+    direction d = {.target = target};
+    md_cg_visit(stage_of(target), note_direction, &d);
+    return d.by_lane >= d.by_axis;
 }
 
 /* Bytes of what threads of a column exchange, and what blocks leave, per thread: no less than the text's. */
@@ -77,7 +103,7 @@ static bool is_aligned(const md_fa_target *target, const int64_t *size)
     uint32_t unit = md_cg_unit_tensors(target->program, target->stage, lane_of(target));
     for (int32_t i = 0; i < st->n_tensors; i++) {
         const md_fx_tensor *t = &target->program->formula->tensor[st->tensor[i]];
-        if ((unit >> st->tensor[i] & 1) && t->rank > 1 && size[t->dim[t->rank - 1]] * (int64_t)md_dtype_size(t->dtype) % 64 != 0)
+        if ((unit >> st->tensor[i] & 1) && t->rank > 1 && size[t->dim[t->rank - 1]] * (int64_t)md_dtype_size(t->dtype) % 16 != 0)
             return false;
     }
     return true;
@@ -147,7 +173,7 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_f
     if (config->value[ACCESS] != MD_FA_CUDA_STRIDED)
         out->unit = md_cg_unit_tensors(target->program, target->stage, lane_of(target));
     if (config->value[ACCESS] == MD_FA_CUDA_ALIGNED)
-        out->aligned = out->unit;
+        out->aligned16 = out->unit;
     out->hi[dim] = INT32_MAX; /* positions are counted in 32 bits */
     if (config->value[KEEP]) {
         out->row_points_max = (int64_t)config->value[YT] * config->value[ITEMS];

@@ -165,7 +165,7 @@ bool md_fa_cuda_row_is_aligned(const md_fa_target *target, const int64_t *size)
     for (int32_t i = 0; i < st->n_tensors; i++) {
         const md_fx_tensor *t = &target->program->formula->tensor[st->tensor[i]];
         if ((unit >> st->tensor[i] & 1) && t->rank > 1 &&
-            size[t->dim[t->rank - 1]] * (int64_t)md_dtype_size(t->dtype) % 64 != 0)
+            size[t->dim[t->rank - 1]] * (int64_t)md_dtype_size(t->dtype) % 16 != 0)
             return false;
     }
     return true;
@@ -181,7 +181,7 @@ void md_fa_cuda_row_envelope(md_kn_envelope *out, const md_fa_target *target, co
         out->hi[dim] = POSITIONS_MOST;
     }
     if (row->access == MD_FA_CUDA_ALIGNED)
-        out->aligned = out->unit;
+        out->aligned16 = out->unit;
     for (int32_t i = 0; i < st->row.n_reductions; i++)
         if (is_arg(st->row.reduction[i].op)) /* positions are counted in 32 bits */
             out->hi[dim] = POSITIONS_MOST;

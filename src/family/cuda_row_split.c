@@ -210,7 +210,7 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_f
     if (config->value[ACCESS] != MD_FA_CUDA_STRIDED)
         out->unit = md_cg_unit_tensors(target->program, target->stage, md_cg_row_lane(&options));
     if (config->value[ACCESS] == MD_FA_CUDA_ALIGNED)
-        out->aligned = out->unit;
+        out->aligned16 = out->unit;
     out->hi[dim] = INT32_MAX - 4096; /* positions are 32-bit numbers, those of a block's last vectors too */
     if (config->value[KEEP]) {
         out->row_points_max = elements(target, config) * most_of(target, config);
