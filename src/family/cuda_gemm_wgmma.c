@@ -10,11 +10,12 @@
 #include <math.h>
 
 enum { ROWS, COLUMNS, TURNS, CLUSTER, SPLIT, STORE, PAD };
-enum { DEPTH = 64, BAND = 8, SHARED = 232448, RESERVE = 1024 + 256 };
+enum { MAPS = 4, DEPTH = 64, BAND = 8, SHARED = 232448, RESERVE = 1024 + 256 };
 
 /* What follows from a configuration. */
 typedef struct shape {
     int32_t rows, columns, consumers, cluster, panel, panels, stages, threads, low, high;
+    int32_t n_products;
     bool is_turned, shares_a, has_result;
     int64_t stage_bytes, shared;
 } shape;
@@ -27,7 +28,7 @@ static md_cg_along along(const md_cg_product *p, int32_t operand)
 static void choose_stages(shape *s)
 {
     for (s->panels = s->has_result ? 2 : 1; s->panels > 0; s->panels--) {
-        int64_t buffer = s->has_result ? (int64_t)s->panels * 16 * s->panel * 2 : (int64_t)16 * (s->panel + 4) * 4;
+        int64_t buffer = s->has_result ? (int64_t)s->panels * 16 * s->panel * 2 : (int64_t)s->n_products * 16 * (s->panel + 4) * 4;
         int64_t left = SHARED - RESERVE - s->consumers * 4 * buffer;
         s->stages = (int32_t)MD_MIN(left / s->stage_bytes, 8);
         s->shared = s->stages * s->stage_bytes + s->consumers * 4 * buffer + 1024 + s->stages * 16;
@@ -39,7 +40,7 @@ static void choose_stages(shape *s)
 
 static shape shape_of(const md_cg_product *p, const md_fa_config *config)
 {
-    shape s = {.rows = config->value[ROWS], .columns = config->value[COLUMNS], .cluster = config->value[CLUSTER],
+    shape s = {.rows = config->value[ROWS], .columns = config->value[COLUMNS] / p->n_products, .cluster = config->value[CLUSTER],
                .is_turned = config->value[TURNS], .has_result = config->value[STORE]};
     s.consumers = s.rows == 64 && !s.is_turned ? 1 : 2;
     s.threads = 128 * (s.consumers + 1);
@@ -48,7 +49,8 @@ static shape shape_of(const md_cg_product *p, const md_fa_config *config)
     s.low = 40;
     s.high = s.consumers == 1 ? 240 : 232;
     int64_t b = along(p, MD_CG_B) == MD_CG_ALONG_ROWS ? (s.columns + 63) / 64 * 8192 : s.columns * 128;
-    s.stage_bytes = s.rows * 128 + b;
+    s.stage_bytes = s.rows * 128 + p->n_products * b;
+    s.n_products = p->n_products;
     choose_stages(&s);
     return s;
 }
@@ -56,34 +58,38 @@ static shape shape_of(const md_cg_product *p, const md_fa_config *config)
 /* ---- Tensor maps */
 static bool map_result(md_kn_map *m, const md_cg_product *p)
 {
-    return md_cg_product_has_result(p) && p->n_products == 1 && md_fa_cuda_map_result(m, p);
+    return md_cg_product_has_result(p) && md_fa_cuda_map_result(m, p);
 }
 
-static bool maps_of(md_kn_map map[3], const md_cg_product *p)
+/* Of A, B, and the second B. */
+static bool maps_of(md_kn_map map[MAPS], const md_cg_product *p)
 {
-    if (p->n_products != 1 || p->type != MD_F32 || !md_fa_cuda_map_operand(&map[0], p, MD_CG_A) || !md_fa_cuda_map_operand(&map[1], p, MD_CG_B))
+    for (int32_t o = 0; o <= p->n_products; o++)
+        if (p->type != MD_F32 || !md_fa_cuda_map_operand(&map[o], p, o) || map[o].dtype != map[0].dtype)
+            return false;
+    if (p->n_products == 2 && (along(p, MD_CG_B) != along(p, MD_CG_B2) || map[1].n_dims[2] != map[2].n_dims[2]))
         return false;
-    return map[0].dtype == map[1].dtype && (map[0].dtype == MD_BF16 || map[0].dtype == MD_F16);
+    return map[0].dtype == MD_BF16 || map[0].dtype == MD_F16;
 }
 
-static void set_boxes(md_kn_map map[3], const md_cg_product *p, const shape *s)
+static void set_boxes(md_kn_map map[MAPS], const md_cg_product *p, const shape *s)
 {
-    const int32_t rows[2] = {s->rows, s->columns};
-    for (int32_t o = 0; o < 2; o++) {
+    const int32_t rows[] = {s->rows, s->columns, s->columns}, last = p->n_products + 1;
+    for (int32_t o = 0; o < last; o++) {
         int32_t parts = s->cluster == 2 && s->shares_a == (o == 0) ? 2 : 1;
         bool is_k_first = along(p, o) == MD_CG_ALONG_DEPTH;
         map[o].box[0] = 64;
         map[o].box[1] = (uint16_t)((is_k_first ? rows[o] : DEPTH) / parts);
         map[o].swizzle = 128;
     }
-    map[2].box[0] = (uint16_t)s->panel;
-    map[2].box[1] = 16;
-    map[2].swizzle = (uint8_t)(2 * s->panel);
+    map[last].box[0] = (uint16_t)s->panel;
+    map[last].box[1] = 16;
+    map[last].swizzle = (uint8_t)(2 * s->panel);
 }
 
 static bool product_of(md_cg_product *out, const md_fa_target *target)
 {
-    md_kn_map map[3];
+    md_kn_map map[MAPS];
     return target->facts->capability == 90 && md_fa_cuda_product_of(out, target) && maps_of(map, out);
 }
 
@@ -112,7 +118,7 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
         return false;
     shape s = shape_of(&p, config);
     md_fa_cuda_tiles tiles = tiles_of(&s, config);
-    int32_t accumulators = (s.is_turned || s.consumers == 1 ? s.rows : s.rows / 2) / 64 * s.columns / 2;
+    int32_t accumulators = (s.is_turned || s.consumers == 1 ? s.rows : s.rows / 2) / 64 * s.columns / 2 * p.n_products;
     md_fa_product w;
     const int64_t ones[MD_FX_MAX_DIMS] = {0};
     md_fa_product_measure(&w, target, &p, ones);
@@ -120,6 +126,8 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     if (accumulators > (is_plain ? 192 : 128) || (s.is_turned && s.rows > 128) || (s.rows == 64 && s.is_turned) || s.stages < 3)
         return false;
     if (config->value[SPLIT] > 1 && (s.has_result || s.is_turned || config->value[PAD]))
+        return false;
+    if (s.columns % 16 || (config->value[PAD] && p.n_products == 2))
         return false;
     if (config->value[PAD] && (s.has_result || s.cluster > 1)) /* few: for the odd shapes, whose results lie oddly, too */
         return false;
@@ -129,7 +137,7 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
 static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
 {
     md_cg_product p;
-    md_kn_map map[3];
+    md_kn_map map[MAPS];
     *out = (md_kn_envelope){0};
     if (!md_fa_cuda_product_of(&p, target) || !maps_of(map, &p))
         return;
@@ -137,10 +145,10 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_f
         out->lo[d] = 1;
         out->hi[d] = INT32_MAX;
     }
-    for (int32_t o = 0; o < 2 && !config->value[PAD]; o++)
+    for (int32_t o = 0; o <= p.n_products && !config->value[PAD]; o++)
         md_fa_cuda_map_needs(out, &map[o], true);
-    if (config->value[STORE] && map_result(&map[2], &p))
-        md_fa_cuda_map_needs(out, &map[2], true);
+    if (config->value[STORE] && map_result(&map[p.n_products + 1], &p))
+        md_fa_cuda_map_needs(out, &map[p.n_products + 1], true);
 }
 
 static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config, const md_kn_shape *shape_at)
@@ -165,7 +173,7 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
     g->cluster = s.cluster;
     g->scratch_bytes = s.shared;
     md_fa_cuda_product_sum(out, target, &w, config->value[SPLIT]);
-    md_kn_map map[3];
+    md_kn_map map[MAPS];
     if (config->value[PAD] && maps_of(map, &p))
         md_fa_cuda_product_copies(out, target, &w, map);
 }
@@ -212,7 +220,7 @@ static void print_instruction(md_strbuf *out, const md_cg_product *p, int32_t co
     md_strbuf_add(out, "\n        : \"l\"(a), \"l\"(b));\n}\n");
 }
 
-static void print_defines(md_strbuf *out, const md_cg_product *p, const shape *s, const md_kn_map map[2], bool is_rolled)
+static void print_defines(md_strbuf *out, const md_cg_product *p, const shape *s, const md_kn_map *map, bool is_rolled)
 {
     const struct {
         const char *name;
@@ -232,12 +240,12 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
     md_cg_product p;
     md_fa_product w;
     md_strbuf defines = {0};
-    md_kn_map map[3];
+    md_kn_map map[MAPS];
     const int64_t ones[MD_FX_MAX_DIMS] = {0};
     if (!product_of(&p, target) || !maps_of(map, &p))
         return md_fail(MD_INTERNAL, "family gemm_wgmma does not take this stage");
     shape s = shape_of(&p, config);
-    if (s.has_result && !map_result(&map[2], &p))
+    if (s.has_result && !map_result(&map[p.n_products + 1], &p))
         return md_fail(MD_UNSUPPORTED, "store1 is for one result of 16 bits");
     set_boxes(map, &p, &s);
     map[0].is_copy = map[1].is_copy = (uint8_t)config->value[PAD];
@@ -248,7 +256,7 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
                                     .has_result = s.has_result,
                                     .split = config->value[SPLIT],
                                     .has_copies = config->value[PAD],
-                                    .n_maps = s.has_result ? 3 : 2,
+                                    .n_maps = p.n_products + (s.has_result ? 2 : 1),
                                     .map = map};
     return md_fa_cuda_product_emit(out, target, &p, &text, &defines);
 }

@@ -8,7 +8,8 @@
  * along K, 2: along its rows), MD_BATCH_0, MD_BATCH_1 (0: the operand has no batch), MD_BAND (rows of tiles walked together),
  * MD_LOW, MD_HIGH (registers of copying and computing threads), MD_PANELS (buffers of results a warp), MD_RESULT (epilogue: 1
  * in registers, results by TMA; 0 by md_slab), MD_ROLLED_PANELS, MD_SPLIT, and md_wgmma(acc, a, b), the instruction for the
- * tile's columns. md_expr.h: src/codegen/product.h; md_params begins with md_tensor_map map0 (A), map1 (B), map2 (results). */
+ * tile's columns. md_expr.h: src/codegen/product.h; md_params begins with md_tensor_map of A, B, the second B where there is
+ * one, and the results with MD_RESULT. */
 #include "md_config.h"
 #include "prelude.h"
 #include "tma.h"
@@ -23,13 +24,14 @@ enum {
     BLOCKS = WG_ROWS / 64,
     BN64 = (MD_BN + 63) / 64,
     A_BYTES = MD_BM * 128,
-    B_BYTES = (MD_ALONG_1 == 2) ? BN64 * 8192 : MD_BN * 128,
+    B_ONE = (MD_ALONG_1 == 2) ? BN64 * 8192 : MD_BN * 128, /* of one product */
+    B_BYTES = MD_PRODUCTS * B_ONE,
     STAGE_BYTES = A_BYTES + B_BYTES,
     A_PARTS = MD_CLUSTER == 2 && MD_SHARE_A ? 2 : 1,
     B_PARTS = MD_CLUSTER == 2 && !MD_SHARE_A ? 2 : 1,
     PANEL = MD_BN % 64 == 0 ? 64 : MD_BN % 32 == 0 ? 32 : 16, /* columns stored at once */
     PITCH = PANEL + 4, /* of a panel of sums */
-    BUFFER_BYTES = MD_RESULT ? MD_PANELS * 16 * PANEL * 2 : 16 * PITCH * 4, /* of a warp */
+    BUFFER_BYTES = MD_RESULT ? MD_PANELS * 16 * PANEL * 2 : MD_PRODUCTS * 16 * PITCH * 4, /* of a warp */
     PANEL_BYTES = 16 * PANEL * 2,
     WARP_BYTES = BLOCKS * (MD_BN / PANEL) * PANEL_BYTES, /* of all panels of a warp */
     LAST_HAS_ROOM = MD_RESULT && !MD_PINGPONG && MD_CONSUMERS * 4 * WARP_BYTES <= MD_STAGES * STAGE_BYTES
@@ -102,7 +104,7 @@ MD_INLINE void md_copy(unsigned to, const md_tensor_map *map, int row, int k, in
 {
     if (along_rows) {
         const int depth = BK / parts, at = parts == 2 ? rank * depth : 0;
-MD_UNROLL for (int i = 0; i < (rows + 63) / 64; i++) {
+        MD_FOR (i, (rows + 63) / 64) {
             if (parts == 2)
                 md_tma_load_all(to + i * 8192 + at * 128, map, row + i * 64, k + at, batch, bar, 3);
             else
@@ -127,6 +129,9 @@ MD_INLINE void md_produce(const md_params &p, const md_grid &g, unsigned tiles, 
             md_bar_expect(bar, STAGE_BYTES);
             md_copy<(MD_ALONG_0 == 2), MD_BM, A_PARTS>(to, &p.map0, at.row, i * BK, at.batch * MD_BATCH_0, bar, rank);
             md_copy<(MD_ALONG_1 == 2), MD_BN, B_PARTS>(to + A_BYTES, &p.map1, at.column, i * BK, at.batch * MD_BATCH_1, bar, rank);
+#if MD_PRODUCTS == 2
+            md_copy<(MD_ALONG_1 == 2), MD_BN, B_PARTS>(to + A_BYTES + B_ONE, &p.map2, at.column, i * BK, at.batch * MD_BATCH_1, bar, rank);
+#endif
             md_ring_next(r);
         }
     }
@@ -149,25 +154,27 @@ MD_INLINE void md_release(unsigned bar)
 #define MD_PANEL_LOOP MD_UNROLL
 #endif
 
-typedef float md_tile[BLOCKS][MD_BN / 2];
+typedef float md_tile[MD_PRODUCTS][BLOCKS][MD_BN / 2];
 
 /* The sums of one tile. Stage by stage; a stage is given back when the next one's products are under way. */
 MD_INLINE void md_multiply(md_tile &acc, md_ring &r, int steps, unsigned tiles, unsigned full, unsigned empty)
 {
     unsigned before = empty;
-MD_UNROLL for (int b = 0; b < BLOCKS; b++)
-MD_UNROLL for (int i = 0; i < MD_BN / 2; i++)
-            acc[b][i] = 0;
-MD_ROLLED for (int i = 0; i < steps; i++) {
+    MD_FOR (q, MD_PRODUCTS)
+        MD_FOR (b, BLOCKS)
+            MD_FOR (i, MD_BN / 2)
+                acc[q][b][i] = 0;
+    MD_ROLLED for (int i = 0; i < steps; i++) {
         const unsigned a = tiles + r.stage * STAGE_BYTES, b = a + A_BYTES;
         const unsigned first = MD_PINGPONG ? 0 : (threadIdx.x / 128 - 1) * (WG_ROWS * 128);
         md_bar_wait(full + r.stage * 8, r.phase);
         md_wgmma_fence();
-MD_UNROLL for (int k = 0; k < BK / 16; k++) {
-            const unsigned long long mb = md_wgmma_matrix(b + k * ((MD_ALONG_1 == 2) ? 2048 : 32), 8192);
-MD_UNROLL for (int m = 0; m < BLOCKS; m++)
-                md_wgmma(acc[m], md_wgmma_matrix(a + first + m * 8192 + k * ((MD_ALONG_0 == 2) ? 2048 : 32), 8192), mb);
-        }
+        MD_FOR (k, BK / 16)
+            MD_FOR (q, MD_PRODUCTS) {
+                const unsigned long long mb = md_wgmma_matrix(b + q * B_ONE + k * (MD_ALONG_1 == 2 ? 2048 : 32), 8192);
+                MD_FOR (m, BLOCKS)
+                    md_wgmma(acc[q][m], md_wgmma_matrix(a + first + m * 8192 + k * (MD_ALONG_0 == 2 ? 2048 : 32), 8192), mb);
+            }
         md_wgmma_commit();
         md_wgmma_wait<1>();
         if (i > 0)
@@ -180,18 +187,24 @@ MD_UNROLL for (int m = 0; m < BLOCKS; m++)
         md_release(before);
 }
 
+#if MD_PRODUCTS == 2
+#define MD_MAP_OF_RESULT map3
+#else
+#define MD_MAP_OF_RESULT map2
+#endif
+
 #if MD_RESULT
 /* A panel of a warp's 16 rows as it is stored: through shared memory, and out by TMA. `turn`: which of the buffers; is_last: each panel has its own. */
-MD_INLINE void md_panel(const md_params &p, const float *acc, const md_tile_at &at, int row, int column, unsigned buffers, unsigned &turn, bool is_last)
+MD_INLINE void md_panel(const md_params &p, const float *acc, const float *acc1, const md_tile_at &at, int row, int column, unsigned buffers, unsigned &turn, bool is_last)
 {
     const int lane = threadIdx.x & 31, mask = PANEL / 8 - 1, in = (lane & 7) + (lane >> 3 & 1) * 8;
     const unsigned mine = in * (PANEL * 2), swizzle = (mine >> 7) & mask, to = buffers + turn;
     unsigned out[PANEL / 4];
     MD_FOR (j, PANEL / 4) {
         const int r = row + lane / 4 + j % 2 * 8, c = column + j / 2 * 8 + lane % 4 * 2;
-        const md_v sums = {{acc[j * 2], acc[j * 2 + 1]}};
+        const md_v sums = {{acc[j * 2], acc[j * 2 + 1]}}, others = {{acc1[j * 2], acc1[j * 2 + 1]}};
         const md_span span = {0, r >= (int)md_points_rows(&p) ? 0 : min((int)md_points_columns(&p) - c, 2)};
-        out[j] = md_result(&p, at.batch, r, c, sums, sums, span);
+        out[j] = md_result(&p, at.batch, r, c, sums, others, span);
     }
     turn = is_last ? turn + PANEL_BYTES : MD_PANELS == 1 ? 0 : turn ^ PANEL_BYTES;
     if (lane == 0 && !is_last)
@@ -202,23 +215,25 @@ MD_INLINE void md_panel(const md_params &p, const float *acc, const md_tile_at &
     md_proxy_fence();
     __syncwarp();
     if (lane == 0) {
-        md_tma_store(&p.map2, to, column, row, at.batch);
+        md_tma_store(&p.MD_MAP_OF_RESULT, to, column, row, at.batch);
         md_tma_commit();
     }
 }
 #else
 /* A panel of a warp's 16 rows as sums in shared memory, then by the epilogue. */
-MD_INLINE void md_panel(const md_params &p, const float *acc, const md_tile_at &at, int row, int column, float *sums)
+MD_INLINE void md_panel(const md_params &p, const float *acc, const float *acc1, const md_tile_at &at, int row, int column, float *sums)
 {
     const int lane = threadIdx.x & 31;
     __syncwarp();
-    MD_FOR (j, PANEL / 4) {
-        const float2 pair = {acc[j * 2], acc[j * 2 + 1]};
-        *(float2 *)(sums + (lane / 4 + j % 2 * 8) * PITCH + j / 2 * 8 + lane % 4 * 2) = pair;
-    }
+    MD_FOR (q, MD_PRODUCTS)
+        MD_FOR (j, PANEL / 4) {
+            const float *from = (q ? acc1 : acc) + j * 2;
+            const float2 pair = {from[0], from[1]};
+            *(float2 *)(sums + (q * 16 + lane / 4 + j % 2 * 8) * PITCH + j / 2 * 8 + lane % 4 * 2) = pair;
+        }
     __syncwarp();
     const md_place place = {at.batch, row, column, at.slice};
-    md_slab(&p, sums, sums, PITCH, place, 16, PANEL, lane, 32);
+    md_slab(&p, sums, sums + (MD_PRODUCTS - 1) * 16 * PITCH, PITCH, place, 16, PANEL, lane, 32);
 }
 #endif
 
@@ -226,19 +241,21 @@ MD_INLINE void md_panel(const md_params &p, const float *acc, const md_tile_at &
  * no index at run time. */
 MD_INLINE void md_results(const md_params &p, md_tile &tile, const md_tile_at &at, unsigned char *buffers, unsigned &turn, bool is_last)
 {
-    float(&acc)[BLOCKS * MD_BN / 2] = *(float(*)[BLOCKS * MD_BN / 2])&tile;
+    enum { SUMS = BLOCKS * MD_BN / 2 };
+    float(&acc)[MD_PRODUCTS][SUMS] = *(float(*)[MD_PRODUCTS][SUMS])&tile;
     const int warp = threadIdx.x / 32 % 4, row0 = at.row + (MD_PINGPONG ? 0 : (threadIdx.x / 128 - 1) * WG_ROWS) + warp * 16;
     MD_PANEL_LOOP for (int number = 0; number < BLOCKS * (MD_BN / PANEL); number++) {
         const int row = row0 + number / (MD_BN / PANEL) * 64, column = at.column + number % (MD_BN / PANEL) * PANEL;
-        const float *from = acc + (MD_ROLLED_PANELS ? 0 : number * PANEL / 2);
+        const float *from = acc[0] + (MD_ROLLED_PANELS ? 0 : number * PANEL / 2), *other = acc[MD_PRODUCTS - 1] + (from - acc[0]);
 #if MD_RESULT
-        md_panel(p, from, at, row, column, md_shared_address(buffers), turn, is_last);
+        md_panel(p, from, other, at, row, column, md_shared_address(buffers), turn, is_last);
 #else
-        md_panel(p, from, at, row, column, (float *)buffers);
+        md_panel(p, from, other, at, row, column, (float *)buffers);
 #endif
         if (MD_ROLLED_PANELS)
-            MD_FOR (i, BLOCKS * MD_BN / 2 - PANEL / 2)
-                acc[i] = acc[i + PANEL / 2];
+            MD_FOR (q, MD_PRODUCTS)
+                MD_FOR (i, SUMS - PANEL / 2)
+                    acc[q][i] = acc[q][i + PANEL / 2];
     }
 }
 
