@@ -82,16 +82,33 @@ static void bring_into_reach(int64_t size[MD_FX_MAX_DIMS], const md_fa_target *t
     }
 }
 
+/* Sizes as they are met at no boundary: odd ones, so that nothing is made whose rows all lie at one. */
+static void make_ragged(int64_t size[MD_FX_MAX_DIMS], const md_ds_space *space)
+{
+    for (int32_t k = 0; k < space->n; k++) {
+        const md_fx_dim *d = &space->formula->dim[space->dim[k]];
+        if (size[space->dim[k]] > 1 && (size[space->dim[k]] | 1) <= d->hi)
+            size[space->dim[k]] |= 1;
+    }
+}
+
+static void shape_at(md_kn_shape *out, int64_t size[MD_FX_MAX_DIMS], const md_ds_candidates *c, const md_ds_space *space, bool is_ragged)
+{
+    bring_into_reach(size, &c->target);
+    if (is_ragged)
+        make_ragged(size, space);
+    md_tn_shape(out, c->target.program, size);
+    if (is_ragged)
+        out->aligned = out->aligned16 = 0;
+}
+
 /* `is_ragged`: rows and data lie at no boundary, as those of odd lengths do. */
 static md_status add_hint(md_ds_candidates *c, md_bd *builder, const md_ds_space *space, int32_t hint, bool last_resort, bool is_ragged)
 {
     int64_t size[MD_FX_MAX_DIMS];
     md_kn_shape shape;
     md_ds_hint_sizes(size, space, hint);
-    bring_into_reach(size, &c->target);
-    md_tn_shape(&shape, c->target.program, size);
-    if (is_ragged)
-        shape.aligned = shape.aligned16 = 0;
+    shape_at(&shape, size, c, space, is_ragged);
     for (const md_fa_family *const *f = md_fa_families(c->target.facts->kind); *f; f++) {
         md_fa_config config;
         double us = 0.0;
@@ -117,7 +134,7 @@ _Static_assert((int)MAX_CORNERS + (int)MD_DS_LAST_RESORTS <= (int)MD_DS_SPARE_VA
 typedef struct corner {
     int64_t at_long, at_short;
 } corner;
-static const corner corners_of_one[] = {{1 << 18, 1}, {1 << 24, 1}}, corners_of_many[] = {{1 << 20, 4}, {1 << 16, 64}, {1 << 15, 512}, {12289, 4096}};
+static const corner corners_of_one[] = {{1 << 18, 1}, {1 << 24, 1}}, corners_of_many[] = {{1 << 20, 16}, {1 << 18, 64}, {1 << 16, 256}, {1 << 15, 512}, {1 << 14, 1024}, {8192, 2048}, {8192, 4096}, {12288, 4096}};
 
 static void corner_sizes(int64_t size[MD_FX_MAX_DIMS], const md_ds_space *space, int32_t which, const corner *point)
 {
@@ -133,17 +150,14 @@ static void corner_sizes(int64_t size[MD_FX_MAX_DIMS], const md_ds_space *space,
 static const corner corners_of_products[] = {{1, 4096}, {4, 4096}, {16, 4096}, {64, 4096}, {256, 4096}, {1536, 1536}, {3072, 3072}, {12289, 4096}, {1 << 16, 64}};
 
 /* The best of all families there, for rows that lie at boundaries or for those that do not. */
-static md_status add_best(md_ds_candidates *c, md_bd *builder, int64_t size[MD_FX_MAX_DIMS], bool is_ragged)
+static md_status add_best(md_ds_candidates *c, md_bd *builder, const md_ds_space *space, int64_t size[MD_FX_MAX_DIMS], bool is_ragged)
 {
     const md_fa_family *best = NULL;
     md_fa_config config, best_config = {{0}};
     md_kn_shape shape;
     double us = 0.0, least = 0.0;
     int32_t slot;
-    bring_into_reach(size, &c->target);
-    md_tn_shape(&shape, c->target.program, size);
-    if (is_ragged)
-        shape.aligned = shape.aligned16 = 0;
+    shape_at(&shape, size, c, space, is_ragged);
     for (const md_fa_family *const *f = md_fa_families(c->target.facts->kind); *f; f++) {
         if ((*f)->is_last_resort || !family_allowed(*f, &c->target, &c->policy))
             continue;
@@ -164,14 +178,20 @@ static md_status add_beside_hints(md_ds_candidates *c, md_bd *builder, const md_
 {
     const corner *point = space->n == 1 ? corners_of_one : space->n == 2 ? corners_of_many : corners_of_products;
     const int32_t n = space->n == 1 ? MD_COUNT(corners_of_one) : space->n == 2 ? MD_COUNT(corners_of_many) : MD_COUNT(corners_of_products);
-    for (int32_t h = 0; h < space->n_hints; h++)
-        MD_TRY(add_hint(c, builder, space, h, false, true));
+    for (int32_t h = 0; h < space->n_hints; h++) {
+        int64_t size[MD_FX_MAX_DIMS];
+        md_ds_hint_sizes(size, space, h);
+        if (c->policy.beside_hints && h + 1 < space->n_hints) /* the last one has each family's */
+            MD_TRY(add_best(c, builder, space, size, true));
+        else
+            MD_TRY(add_hint(c, builder, space, h, false, true));
+    }
     for (int32_t k = 0; c->policy.beside_hints && k < space->n && space->n <= 3; k++)
         for (int32_t i = 0; i < n; i++)
             for (int32_t is_ragged = 0; is_ragged < 2; is_ragged++) {
                 int64_t size[MD_FX_MAX_DIMS];
                 corner_sizes(size, space, k, &point[i]);
-                MD_TRY(add_best(c, builder, size, is_ragged));
+                MD_TRY(add_best(c, builder, space, size, is_ragged));
             }
     return MD_OK;
 }

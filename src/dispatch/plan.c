@@ -93,7 +93,7 @@ static bool write_launch(writer *w, md_ds_plan_head *head, const md_ds_op *op, c
         head->needs_report |= is_patched && p->kind == MD_DS_PATCH_REPORT;
         head->needs_counters |= is_patched && p->kind == MD_DS_PATCH_COUNTERS;
     }
-    *l = (md_ds_plan_launch){v->kernel[launch], v->name, *g, (uint32_t)v->n_params[launch], n_patches};
+    *l = (md_ds_plan_launch){v->kernel[launch], v->name, *g, plan->workspace_offset, (uint32_t)v->n_params[launch], n_patches};
     void *patches = room(w, n_patches * sizeof *patch);
     if (patches)
         memcpy(patches, patch, n_patches * sizeof *patch);
@@ -154,7 +154,7 @@ int32_t md_ds_plan_make(md_ds_word out[MD_DS_PLAN_WORDS], const md_ds_op *op, co
 
 /* ---- Running */
 
-/* The shape of a call again, as far as tensor maps ask: sizes, strides, data. */
+/* The shape of a call again, as far as tensor maps ask: sizes, strides, data. The workspace is each launch's. */
 static void restore_call(md_kn_call *call, md_kn_shape *shape, const md_ds_op *op, const md_ds_word *plan, const md_ds_word *size,
                          const md_ds_warm_call *warm_call)
 {
@@ -194,7 +194,7 @@ bool md_ds_plan_fits(const md_ds_op *op, const md_ds_word plan[MD_DS_PLAN_WORDS]
 
 typedef struct sources {
     const md_ds_warm_call *call;
-    const md_kn_call *restored; /* NULL where nothing asks for it */
+    md_kn_call *restored; /* NULL where nothing asks for it */
     char *memory, *counters;
     md_kn_report *report;
 } sources;
@@ -235,6 +235,8 @@ static md_status launch_all(md_ds_op *op, md_ds_word *at, int32_t n_launches, co
         md_kn_word *params = (md_kn_word *)(l + 1);
         const md_ds_plan_patch *patch = (const md_ds_plan_patch *)(params + l->n_params);
         apply(params, patch, l->n_patches, s);
+        if (s->restored)
+            s->restored->workspace = s->memory ? s->memory + l->workspace_offset : NULL;
         if (ops->range_push)
             ops->range_push(dev, l->variant);
         status = ops->launch(dev, stream, l->kernel, &l->geometry, params, (int32_t)l->n_params, s->restored);

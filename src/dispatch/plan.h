@@ -23,6 +23,7 @@ typedef struct md_ds_plan_launch {
     const md_dev_kernel *kernel;
     const char *variant;
     md_kn_geometry geometry;
+    uint64_t workspace_offset; /* of its stage in the memory; for what the device fills in */
     uint32_t n_params, n_patches;
 } md_ds_plan_launch;
 

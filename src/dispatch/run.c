@@ -99,9 +99,8 @@ static md_status run_stage(run *r, int32_t stage)
     return s;
 }
 
-static md_status launch_all(void *user)
+static md_status launch_all(run *r)
 {
-    run *r = user;
     md_ds_op *op = r->op;
     md_dev *dev = op->runtime->dev;
     md_status s = MD_OK;
@@ -166,7 +165,7 @@ static bool wants_sample(const run *r)
     return r->op->runtime->samples && !r->bound->is_timed && is_due && !md_ds_is_capturing(r->op->runtime, r->stream);
 }
 
-static md_status enqueue(double *us, run *r, size_t n_bytes, bool is_timed)
+static md_status enqueue(run *r, size_t n_bytes)
 {
     md_dev *dev = r->op->runtime->dev;
     if (n_bytes) {
@@ -175,18 +174,27 @@ static md_status enqueue(double *us, run *r, size_t n_bytes, bool is_timed)
         r->memory = memory;
     }
     MD_TRY(prepare(r));
-    return is_timed ? dev->ops->time(us, dev, r->stream, launch_all, r) : launch_all(r);
+    return launch_all(r);
 }
 
-static md_status run_later(double *us, run *r, bool is_timed)
+/* Inside the device's clock, never around it: whoever times a sequence of calls has the clock before the stream. */
+static md_status enqueue_in_order(void *user)
 {
+    run *r = user;
     size_t n_bytes = r->record->workspace_bytes + r->bound->copies.n_bytes;
     pthread_mutex_t *lock = n_bytes ? md_ds_stream_lock(r->op->runtime, r->stream) : NULL;
     if (lock)
         pthread_mutex_lock(lock);
-    md_status s = enqueue(us, r, n_bytes, is_timed || wants_sample(r));
+    md_status s = enqueue(r, n_bytes);
     if (lock)
         pthread_mutex_unlock(lock);
+    return s;
+}
+
+static md_status run_later(double *us, run *r, bool is_timed)
+{
+    md_dev *dev = r->op->runtime->dev;
+    md_status s = is_timed || wants_sample(r) ? dev->ops->time(us, dev, r->stream, enqueue_in_order, r) : enqueue_in_order(r);
     if (s == MD_OK)
         count_run(r->record, *us);
     return s;

@@ -68,7 +68,7 @@ static md_status read_number(reader *r, const char *name, int64_t *out)
 static md_status read_entry(reader *r, md_fx_size_fn fn, void *user)
 {
     char name[MD_LEX_MAX_NAME + 1];
-    int64_t lo, hi;
+    int64_t lo = 0, hi;
     MD_TRY(read_name(r, name));
     skip_blanks(r);
     if (*r->at != '=')

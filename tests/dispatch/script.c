@@ -148,6 +148,8 @@ static md_status emit(md_kn_source *out, const script_row *row, md_kn_host_funct
                                            {MD_KN_STRIDE, 1, 0, 0}, {MD_KN_SCALAR, 0, 0, 1}, {MD_KN_WORKSPACE, 0, 64, 0}};
         out->launch[0].n_params = script_now.with_memory ? 6 : 5;
         memcpy(out->launch[0].param, list, sizeof list);
+        if (script_now.with_map)
+            out->launch[0].param[out->launch[0].n_params++] = (md_kn_param){.kind = MD_KN_MAP};
         for (int32_t i = 0; i < row->extra; i++)
             out->launch[0].param[out->launch[0].n_params++] = list[2];
         md_strbuf_printf(&out->launch[0].text, "COPY %d w%d\n", 10 * f + config->value[0], config->value[1]);

@@ -210,6 +210,28 @@ static void memory_of_calls(void **state)
     md_ds_op_destroy(&op);
 }
 
+/* Tensor maps are made from the call, whose workspace they may describe: a plan's call has it too. */
+static void maps_see_the_workspace(void **state)
+{
+    (void)state;
+    script_now.with_memory = script_now.with_map = true;
+    world.device.base.facts.capability = 90;
+    md_ds_op *op = op_of(100);
+    _Alignas(64) static vectors v;
+    void *seen = NULL;
+    shape(&v, 30, 1, 0);
+    for (int i = 0; i < 20; i++) {
+        world.device.workspace = NULL;
+        assert_ok(call(op, &v, 0.5));
+        assert_non_null(world.device.workspace);
+        assert_true(!seen || world.device.workspace == seen);
+        seen = world.device.workspace;
+    }
+    assert_true(is_right(&v, 30, 1, 0, 0.5));
+    assert_int_equal(long_calls(op), 2);
+    md_ds_op_destroy(&op);
+}
+
 /* Plans hold their records; a shape that finds no place makes them all let go. */
 static void plans_give_way(void **state)
 {
@@ -352,6 +374,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(mistakes_are_named_as_ever, set_up, tear_down),
         cmocka_unit_test_setup_teardown(overlaps_take_the_long_way, set_up, tear_down),
         cmocka_unit_test_setup_teardown(memory_of_calls, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(maps_see_the_workspace, set_up, tear_down),
         cmocka_unit_test_setup_teardown(plans_give_way, set_up, tear_down),
         cmocka_unit_test_setup_teardown(wide_plans_after_narrow_ones, set_up, tear_down),
         cmocka_unit_test_setup_teardown(many_threads_few_records, set_up, tear_down),
