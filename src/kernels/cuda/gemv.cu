@@ -94,7 +94,7 @@ MD_INLINE void md_step(md_part &acc, const md_lines &l, int64_t k, int64_t depth
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) md_kernel(const __grid_constant__ md_params p)
+extern "C" __global__ void __launch_bounds__(THREADS, 1) md_kernel(const __grid_constant__ md_params p)
 {
     __shared__ __align__(16) float sums[MD_SHARE][MD_PRODUCTS][MD_FEW][ALL];
     MD_IF_EMPTY_RETURN;
