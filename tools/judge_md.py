@@ -18,6 +18,7 @@ import json
 import os
 import statistics
 import sys
+import threading
 import time
 
 here = os.path.dirname(os.path.abspath(__file__))
@@ -117,7 +118,7 @@ class Library:
         self.context = c.c_void_p()
         options = ContextOptions(device=(device or os.environ.get("MD_JUDGE_DEVICE", "cuda")).encode())
         self.check(self.lib.md_context_create(c.byref(self.context), c.byref(options)), "md_context_create")
-        self.ops = {}
+        self.ops, self.making = {}, {}
 
     def check(self, status, what):
         if status:
@@ -135,20 +136,23 @@ class Library:
 
     def op(self, name, dtype, pin=None, hints=None):
         key = (name, dtype, pin, hints)
-        if key not in self.ops:
-            row = name in ROW_OPS
-            formula = (ROW_OPS if row else PRODUCT_OPS)[name][0].replace("%eps", repr(EPSILON["float64" if dtype == "float64" else "float32"]))
-            out, start = c.c_void_p(), time.perf_counter()
-            options = OpOptions(name=name.encode(), dtype=DTYPES[dtype], pin=pin.encode() if pin else None,
-                                hints=hints.encode() if hints else None)
-            self.check(self.lib.md_op_create(c.byref(out), self.context, formula.encode(), c.byref(options)), name)
-            created = time.perf_counter() - start
-            self.check(self.lib.md_op_wait(out), name)
-            if os.environ.get("MD_JUDGE_LOG"):
-                print(json.dumps({"op": name, "dtype": dtype, "pin": pin, "variants": self.lib.md_op_n_variants(out, 0), "create_s": round(created, 3),
-                                  "ready_s": round(time.perf_counter() - start, 3)}), flush=True)
-            self.ops[key] = out
-        return self.ops[key]
+        with self.making.setdefault(key, threading.Lock()): # made once, whoever asks first
+            if key not in self.ops:
+                self.ops[key] = self.make(name, dtype, pin, hints)
+            return self.ops[key]
+
+    def make(self, name, dtype, pin, hints):
+        row = name in ROW_OPS
+        formula = (ROW_OPS if row else PRODUCT_OPS)[name][0].replace("%eps", repr(EPSILON["float64" if dtype == "float64" else "float32"]))
+        out, start = c.c_void_p(), time.perf_counter()
+        options = OpOptions(name=name.encode(), dtype=DTYPES[dtype], pin=pin.encode() if pin else None, hints=hints.encode() if hints else None)
+        self.check(self.lib.md_op_create(c.byref(out), self.context, formula.encode(), c.byref(options)), name)
+        created = time.perf_counter() - start
+        self.check(self.lib.md_op_wait(out), name)
+        if os.environ.get("MD_JUDGE_LOG"):
+            print(json.dumps({"op": name, "dtype": dtype, "pin": pin, "variants": self.lib.md_op_n_variants(out, 0), "create_s": round(created, 3),
+                              "ready_s": round(time.perf_counter() - start, 3)}), flush=True)
+        return out
 
     def explain(self, op, sizes):
         return json.loads(self.text(self.lib.md_explain, op, sizes.encode(), 1))
@@ -474,10 +478,9 @@ def map_all(a):
     timer, judge = Timer(torch), load_judge(a.judge)
     for dtype in a.dtypes:
         data = Data(torch, dtype, a.buffer << 20)
-        with concurrent.futures.ThreadPoolExecutor(8) as pool: # compiled before anything is timed
-            for name in a.ops:
-                library().op(name, dtype)
-                list(pool.map(lambda shape: pool_of(name, dtype, shape, a), a.shapes))
+        with concurrent.futures.ThreadPoolExecutor(32) as pool: # compiled before anything is timed
+            list(pool.map(lambda name: library().op(name, dtype), a.ops))
+            list(pool.map(lambda case: pool_of(*case, a), [(name, dtype, shape) for name in a.ops for shape in a.shapes]))
         print(f"map: {dtype} ready after {time.perf_counter() - start:.1f} s", file=sys.stderr)
         for name in a.ops:
             for shape in a.shapes:
