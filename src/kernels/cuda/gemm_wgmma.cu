@@ -64,10 +64,11 @@ MD_INLINE md_tile_at md_tile_of(const md_grid &g, int t, int rank)
     md_tile_at at;
     at.slice = MD_SPLIT > 1 ? t % MD_SPLIT : 0;
     t /= MD_SPLIT;
-    at.batch = t / plane;
+    /* Most grids have one batch and one band: divisions are what a small product waits for before its first copy. */
+    at.batch = t < plane ? 0 : t / plane;
     t -= at.batch * plane;
-    const int first = t / band * MD_BAND, height = min(g.rows - first, MD_BAND);
-    t %= band;
+    const int number = t < band ? 0 : t / band, first = number * MD_BAND, height = min(g.rows - first, MD_BAND);
+    t -= number * band;
     at.row = first + t % height;
     at.column = t / height;
     if (MD_CLUSTER == 2 && MD_SHARE_A)
@@ -320,11 +321,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) md_kernel(const __grid_
     else
         __syncthreads();
     if (threadIdx.x < 128) {
-        md_registers_down<MD_LOW>();
+        if (MD_CONSUMERS == 2)
+            md_registers_down<MD_LOW>();
         if (threadIdx.x == 0)
             md_produce(p, g, base, full, empty, rank);
     } else {
-        md_registers_up<MD_HIGH>();
+        if (MD_CONSUMERS == 2) /* two warpgroups have enough without */
+            md_registers_up<MD_HIGH>();
         md_consume(p, g, base, full, empty, md_memory + (base - start), buffers, rank);
     }
     __syncwarp();
