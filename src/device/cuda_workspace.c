@@ -12,6 +12,7 @@ enum { LEAST_BYTES = 1 << 20 };
 struct md_dev_cuda_arena {
     md_dev_cuda_arena *next;
     cudaStream_t stream;
+    unsigned long long thread; /* whose default stream, where `stream` stands for each thread's own; else 0 */
     unsigned long long capture; /* which one; 0: none */
     void *p;
     size_t n_bytes;
@@ -48,15 +49,22 @@ bool md_dev_cuda_is_capturing(md_dev *dev, md_stream stream)
     return status != cudaStreamCaptureStatusNone;
 }
 
-static md_dev_cuda_arena *find(md_dev_cuda *dev, cudaStream_t stream, unsigned long long capture)
+/* One handle stands for the default stream of whoever uses it, where those are many. */
+static cudaError_t thread_of(unsigned long long *id, cudaStream_t stream)
+{
+    *id = 0;
+    return stream == cudaStreamPerThread ? cudaStreamGetId(stream, id) : cudaSuccess;
+}
+
+static md_dev_cuda_arena *find(md_dev_cuda *dev, cudaStream_t stream, unsigned long long thread, unsigned long long capture)
 {
     md_dev_cuda_arena **head = &dev->arena[bucket_of(stream)];
     for (md_dev_cuda_arena *a = *head; a; a = a->next)
-        if (a->stream == stream && a->capture == capture)
+        if (a->stream == stream && a->thread == thread && a->capture == capture)
             return a;
     md_dev_cuda_arena *a = calloc(1, sizeof *a);
     if (a) {
-        *a = (md_dev_cuda_arena){.next = *head, .stream = stream, .capture = capture};
+        *a = (md_dev_cuda_arena){.next = *head, .stream = stream, .thread = thread, .capture = capture};
         *head = a;
     }
     return a;
@@ -87,7 +95,7 @@ static md_status grow(md_dev_cuda *dev, md_dev_cuda_arena *a, size_t n_bytes)
         md_dev_cuda_arena *old = malloc(sizeof *old);
         if (!old)
             return md_fail_memory();
-        *old = (md_dev_cuda_arena){.next = a->next, .stream = a->stream, .capture = ~0ull, .p = a->p, .n_bytes = a->n_bytes};
+        *old = (md_dev_cuda_arena){.next = a->next, .stream = a->stream, .thread = a->thread, .capture = ~0ull, .p = a->p, .n_bytes = a->n_bytes};
         a->next = old;
         a->p = NULL;
         a->n_bytes = 0;
@@ -137,11 +145,12 @@ static md_status slow(void **out, md_dev_cuda *dev, md_dev_cuda_arena *a, size_t
 
 static md_status get(void **out, md_dev_cuda *dev, cudaStream_t stream, size_t n_bytes, bool is_counters)
 {
-    unsigned long long capture = 0;
+    unsigned long long capture = 0, thread = 0;
     MD_CUDA_TRY(dev, capture_of(&capture, stream), "asking whether a stream is captured");
+    MD_CUDA_TRY(dev, thread_of(&thread, stream), "asking which stream it is");
     md_status status = MD_OK;
     pthread_mutex_lock(&dev->lock);
-    md_dev_cuda_arena *a = find(dev, stream, capture);
+    md_dev_cuda_arena *a = find(dev, stream, thread, capture);
     if (!a)
         status = md_fail_memory();
     else if (is_counters ? a->counters != NULL : a->p && a->n_bytes >= n_bytes)

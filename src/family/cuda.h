@@ -11,6 +11,12 @@ extern const md_fa_family md_fa_cuda_pointwise, md_fa_cuda_row_persistent, md_fa
 /** The families of GPUs, in order of preference among equals; NULL-terminated. */
 const md_fa_family *const *md_fa_cuda_families(void);
 
+/** Blocks along x. More than a grid has room for are -1, which the launch refuses: never a part of the work in silence. */
+static inline int32_t md_fa_cuda_grid(int64_t blocks)
+{
+    return blocks > INT32_MAX ? -1 : blocks > 0 ? (int32_t)blocks : 1;
+}
+
 /* One launch as the planner sees it. */
 typedef struct md_fa_cuda_load {
     double blocks;

@@ -137,7 +137,7 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
     md_kn_geometry *launch = &out->launch[0];
     launch->blocks = g.tiles * g.rows * g.split;
     launch->grain = 1;
-    launch->grid[0] = (int32_t)MD_MIN(g.tiles * g.rows, INT32_MAX);
+    launch->grid[0] = md_fa_cuda_grid(g.tiles * g.rows);
     launch->grid[1] = g.split;
     launch->grid[2] = launch->block[1] = launch->block[2] = 1;
     launch->block[0] = config->value[XT] * config->value[YT];
@@ -191,7 +191,7 @@ static void print_defines(md_strbuf *out, const md_fa_target *target, const md_f
         int32_t value;
     } define[] = {{"VL", md_fa_cuda_width(target->program, target->stage)}, {"WIDE", 0}, {"ALIGNED", config->value[ACCESS] == MD_FA_CUDA_ALIGNED},
                   {"XT", config->value[XT]}, {"YT", config->value[YT]}, {"ITEMS", config->value[ITEMS]}, {"KEEP", config->value[KEEP]},
-                  {"SPLIT", config->value[SPLIT]}, {"MIN_BLOCKS", min_blocks(target, config)}};
+                  {"SPLIT", config->value[SPLIT]}, {"PART_BYTES", (int32_t)part_bytes(target)}, {"MIN_BLOCKS", min_blocks(target, config)}};
     for (int32_t i = 0; i < MD_COUNT(define); i++)
         md_strbuf_printf(out, "#define MD_%s %" PRId32 "\n", define[i].name, define[i].value);
 }

@@ -63,7 +63,7 @@ void md_fa_cuda_indirect_geometry(md_kn_plan_geometry *out, const md_fa_target *
     int64_t a_block = (int64_t)way->rows * (MD_FA_INDIRECT_THREADS / way->lanes), items = items_of(target, way, size);
     int64_t blocks = way->is_owned ? owners_of(target, size) : (items + a_block - 1) / a_block;
     *out = (md_kn_plan_geometry){0};
-    out->launch[0] = (md_kn_geometry){.blocks = blocks, .grain = 1, .grid = {(int32_t)MD_MAX(blocks, 1), 1, 1}, .block = {MD_FA_INDIRECT_THREADS, 1, 1}};
+    out->launch[0] = (md_kn_geometry){.blocks = blocks, .grain = 1, .grid = {md_fa_cuda_grid(blocks), 1, 1}, .block = {MD_FA_INDIRECT_THREADS, 1, 1}};
 }
 
 static double stored_bytes(const md_fa_target *target, double points)

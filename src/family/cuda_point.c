@@ -58,9 +58,10 @@ void md_fa_cuda_point_geometry(md_kn_plan_geometry *out, const md_fa_target *tar
     int64_t chunks = (per_row + block - 1) / block;
     bool in_rows = rows > 1 && chunks * block <= per_row + per_row / 10;
     launch->grain = 1;
-    launch->grid[0] = (int32_t)(in_rows ? chunks : (rows * per_row + block - 1) / block);
+    int64_t across = in_rows ? chunks : (rows * per_row + block - 1) / block;
+    launch->grid[0] = md_fa_cuda_grid(across);
     launch->grid[1] = (int32_t)(in_rows ? MD_MIN(rows, most_rows) : 1);
-    launch->blocks = (int64_t)launch->grid[0] * launch->grid[1];
+    launch->blocks = across * launch->grid[1];
     launch->grid[2] = launch->block[1] = launch->block[2] = 1;
     launch->block[0] = point->threads;
 }

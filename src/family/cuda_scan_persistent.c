@@ -68,7 +68,7 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
 {
     int64_t blocks = blocks_of(target, config, shape->size);
     *out = (md_kn_plan_geometry){0};
-    out->launch[0] = (md_kn_geometry){.blocks = blocks, .grain = 1, .grid = {(int32_t)MD_MAX(blocks, 1), 1, 1},
+    out->launch[0] = (md_kn_geometry){.blocks = blocks, .grain = 1, .grid = {md_fa_cuda_grid(blocks), 1, 1},
                                       .block = {scan_of(config).threads, 1, 1}};
 }
 

@@ -65,7 +65,7 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
 
 static void set_blocks(md_kn_geometry *out, int64_t blocks, const md_fa_config *config)
 {
-    *out = (md_kn_geometry){.blocks = blocks, .grain = 1, .grid = {(int32_t)MD_MAX(blocks, 1), 1, 1}, .block = {config->value[THREADS], 1, 1}};
+    *out = (md_kn_geometry){.blocks = blocks, .grain = 1, .grid = {md_fa_cuda_grid(blocks), 1, 1}, .block = {config->value[THREADS], 1, 1}};
 }
 
 static void place(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)

@@ -59,7 +59,7 @@ void md_fa_cuda_turn_geometry(md_kn_plan_geometry *out, const md_fa_target *targ
     int64_t points = md_st_points(target->program, w.n_other, w.other, size), across = (lanes + tile - 1) / tile, down = (turns + tile - 1) / tile;
     bool has_room = down <= most && points <= most; /* else the kernel divides */
     launch->blocks = points * across * down;
-    launch->grid[0] = (int32_t)(has_room ? across : launch->blocks);
+    launch->grid[0] = md_fa_cuda_grid(has_room ? across : launch->blocks);
     launch->grid[1] = (int32_t)(has_room ? down : 1);
     launch->grid[2] = (int32_t)(has_room ? points : 1);
     launch->block[1] = launch->block[2] = 1;

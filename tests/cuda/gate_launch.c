@@ -10,7 +10,7 @@ static const double MOST_BYTES = 200e9;
 /* Contiguous tensors, as well aligned as can be. */
 static void make_shape(md_kn_shape *out, const md_fx_formula *formula, const int64_t *size)
 {
-    *out = (md_kn_shape){.contiguous = UINT32_MAX, .unit = UINT32_MAX, .aligned = UINT32_MAX};
+    *out = (md_kn_shape){.contiguous = UINT32_MAX, .unit = UINT32_MAX, .aligned = UINT32_MAX, .aligned16 = UINT32_MAX};
     for (int32_t d = 0; d < formula->n_dims; d++)
         out->size[d] = size[d];
     for (int32_t t = 0; t < formula->n_tensors; t++) {

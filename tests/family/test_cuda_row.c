@@ -55,7 +55,7 @@ static bool check_config(void *user, const md_fa_config *config)
     md_kn_plan_geometry g;
     for (int32_t d = 0; d < v->f->formula->n_dims; d++)
         shape.size[d] = v->size[d];
-    shape.unit = shape.aligned = shape.contiguous = UINT32_MAX;
+    shape.unit = shape.aligned = shape.aligned16 = shape.contiguous = UINT32_MAX;
     v->n++;
     v->family->envelope(&envelope, &v->f->target, config);
     assert_null(md_kn_envelope_miss(&envelope, &shape));

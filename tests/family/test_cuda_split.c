@@ -78,7 +78,7 @@ static bool check_config(void *user, const md_fa_config *config)
     md_kn_envelope envelope;
     md_kn_plan_geometry g;
     memcpy(shape.size, v->size, 2 * sizeof shape.size[0]);
-    shape.unit = shape.aligned = shape.contiguous = UINT32_MAX;
+    shape.unit = shape.aligned = shape.aligned16 = shape.contiguous = UINT32_MAX;
     v->n++;
     v->family->envelope(&envelope, v->target, config);
     assert_null(md_kn_envelope_miss(&envelope, &shape));
@@ -143,7 +143,7 @@ static void other_sizes_of(const md_fa_target *target, const form *f)
         md_kn_envelope envelope;
         md_kn_plan_geometry g, again;
         assert_ok(md_fa_parse(&family, &config, MD_DEV_CUDA, variant[i % 3]));
-        md_kn_shape shape = {.unit = UINT32_MAX, .aligned = UINT32_MAX, .contiguous = UINT32_MAX};
+        md_kn_shape shape = {.unit = UINT32_MAX, .aligned = UINT32_MAX, .aligned16 = UINT32_MAX, .contiguous = UINT32_MAX};
         shape.size[0] = (int64_t)(check_random(&seed) % (UINT64_C(1) << check_random(&seed) % 20));
         shape.size[1] = (int64_t)(check_random(&seed) % (UINT64_C(1) << check_random(&seed) % 24));
         family->envelope(&envelope, target, &config);

@@ -23,6 +23,7 @@ MD_LEVELS(MD_MIXES)
 union md_any_part {
     MD_LEVELS(MD_MEMBER)
 };
+static_assert(sizeof(md_any_part) <= MD_PART_BYTES && sizeof(md_state) <= 2 * MD_PART_BYTES, "the family counts on this for shared memory and workspace");
 __shared__ md_any_part md_room[2][MD_WARPS][MD_XT];
 __shared__ int md_last;
 

@@ -7,10 +7,9 @@
 
 MD_EXPORT void __launch_bounds__(128) md_kernel(const __grid_constant__ md_params p)
 {
+    MD_IF_EMPTY_RETURN;
     const int64_t points = md_points(&p);
     int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, step = (int64_t)gridDim.x * blockDim.x;
-    if (blockDim.x == 1)
-        return;
 #ifdef MD_IN_ORDER
     if (i > 0)
         return;

@@ -85,8 +85,6 @@ MD_EXPORT void __launch_bounds__(MD_THREADS, 1) md_kernel(const __grid_constant_
     MD_IF_EMPTY_RETURN;
     const int64_t lanes = md_lanes(&p), turns = md_turns(&p);
     const uint32_t across = (uint32_t)((lanes + MD_TILE - 1) / MD_TILE), down = (uint32_t)((turns + MD_TILE - 1) / MD_TILE);
-    if (blockDim.x < MD_THREADS)
-        return; /* no work */
     uint32_t x = blockIdx.x, y = blockIdx.y, z = blockIdx.z;
     if (gridDim.y == 1 && gridDim.z == 1) { /* more tiles than a grid has room for along y or z */
         y = x / across, x -= y * across;
