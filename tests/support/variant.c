@@ -233,6 +233,7 @@ static void fill_call(bench *b)
             aligned &= a == x->rank - 1 || x->size[a] == 1 || x->stride[a] * (int64_t)md_dtype_size(x->dtype) % 64 == 0;
             aligned16 &= a == x->rank - 1 || x->size[a] == 1 || x->stride[a] * (int64_t)md_dtype_size(x->dtype) % 16 == 0;
         }
+        aligned16 &= x->rank == 0 || x->size[x->rank - 1] * (int64_t)md_dtype_size(x->dtype) % 16 == 0;
         bool unit = x->rank == 0 || x->stride[x->rank - 1] == 1 || x->size[x->rank - 1] <= 1;
         b->shape.contiguous |= (uint32_t)contiguous << t;
         b->shape.unit |= (uint32_t)unit << t;
