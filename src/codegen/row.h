@@ -35,7 +35,8 @@
  *   md_finish<l>(X p, row, part)    the row's results r<k>, and d<k> that they allow
  *   md_state                        count, r<k>, v<k>, e<k>: md_row derives from it (C++). md_merge(state, from), md_settle(state) as above where online
  *   md_rebase<l>(part, own, common) where online, or of one level: own's results of level l relative to lower levels of `common` (a state with count and those), to be
- *                                   combined as parts; md_accept<l>(common, part). Cheaper than merging states where many threads do it together
+ *                                   combined as parts; md_accept<l>(common, part). Cheaper than merging states where many threads do it together; states that begin with
+ *                                   md_clear_part<l> need no count. md_tell<l>(part, own): as it is, for another thread's md_accept<l>
  *   md_rescale(row, own)            where online: what k<k> made with own's shifts count with the row's, for md_out
  *   md_lead(X p, x<a>)              elements from there to the next vector boundary of the tensor that sets the vectors' places: the narrowest that a row has of its own
  *   MD_COLUMNS(p)                   MD_LANES(p) of the host

@@ -40,9 +40,9 @@ enum { MD_WARPS = MD_THREADS / 32 };
 template <class P> struct md_block_room {
     md_parcel<P> part[MD_WARPS], all;
 };
-template <class P> MD_INLINE P md_mix_block(P p, md_block_room<P> &room)
+template <class P> MD_INLINE P md_mix_block(P p, md_block_room<P> &room, int t)
 {
-    const int t = (int)threadIdx.x, lane = t & 31, warp = t >> 5;
+    const int lane = t & 31, warp = t >> 5;
     p = md_mix_warp(p, 32);
     if (MD_WARPS == 1)
         return p;
@@ -56,9 +56,9 @@ template <class P> MD_INLINE P md_mix_block(P p, md_block_room<P> &room)
     return p;
 }
 /* What the first warp has, for all. */
-template <class P> MD_INLINE P md_tell_block(P p, md_block_room<P> &room)
+template <class P> MD_INLINE P md_tell_block(P p, md_block_room<P> &room, int t)
 {
-    if (threadIdx.x == 0)
+    if (t == 0)
         room.all = md_wrap(p);
     __syncthreads();
     return room.all.p;
@@ -96,17 +96,24 @@ MD_INLINE char *md_slots_of(void *counters, int group, int blocks, uint32_t turn
 {
     return (char *)counters + MD_SLOTS_AT + md_kind(blocks) * MD_KIND_BYTES + (group * 2 + (int)(turn & 1)) * blocks * MD_SLOT_BYTES;
 }
+MD_INLINE uint32_t md_read_epoch(const uint32_t *head)
+{
+    uint32_t epoch;
+    asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(epoch) : "l"(head) : "memory");
+    return epoch;
+}
 MD_INLINE void md_post_pair(char *slot, uint64_t w, uint32_t stamp)
 {
     const uint64_t s = (uint64_t)stamp << 32, low = s | (uint32_t)w, high = s | w >> 32;
     asm volatile("st.relaxed.gpu.global.v2.b64 [%0], {%1, %2};" ::"l"(slot), "l"(low), "l"(high) : "memory");
 }
-MD_INLINE bool md_read_pair(uint64_t &w, const char *slot, uint32_t stamp)
+/* 0: it is what was posted with that stamp. */
+MD_INLINE uint32_t md_read_pair(uint64_t &w, const char *slot, uint32_t stamp)
 {
     uint64_t low, high;
     asm volatile("ld.relaxed.gpu.global.v2.b64 {%0, %1}, [%2];" : "=l"(low), "=l"(high) : "l"(slot) : "memory");
     w = (low & 0xffffffffu) | high << 32;
-    return (uint32_t)(low >> 32) == stamp && (uint32_t)(high >> 32) == stamp;
+    return ((uint32_t)(low >> 32) ^ stamp) | ((uint32_t)(high >> 32) ^ stamp);
 }
 /* By one thread of block `block`. */
 template <class P> MD_INLINE void md_post(const P &p, char *slots, int block, int blocks, uint32_t stamp)
@@ -116,7 +123,7 @@ template <class P> MD_INLINE void md_post(const P &p, char *slots, int block, in
     MD_FOR (i, md_parcel<P>::N)
         md_post_pair(slots + (i * blocks + block) * 16, a.w[i], stamp);
 }
-/* Parts of blocks `lane`, lane + 32, ... as soon as all are there; the others are what they were. By a warp. MD_BLOCKS: of a group at most. */
+/* Parts of blocks `lane`, lane + 32, ... as soon as all are there; of blocks that are not there, any other's. By a warp. MD_BLOCKS: of a group at most. */
 enum { MD_LOTS = (MD_BLOCKS + 31) / 32 };
 template <class P> struct md_lot {
     P own[MD_LOTS];
@@ -124,27 +131,22 @@ template <class P> struct md_lot {
 template <class P> MD_INLINE void md_collect(md_lot<P> &lot, const char *slots, int lane, int blocks, uint32_t stamp)
 {
     md_parcel<P> a[MD_LOTS];
-    bool are_there;
-    do {
-        are_there = true;
+    uint32_t wrong;
+    do { /* all are asked for at once, by all lanes: what is not there is read twice */
+        wrong = 0;
         MD_FOR (k, MD_LOTS)
-            if (lane + 32 * k < blocks)
-                MD_FOR (i, md_parcel<P>::N)
-                    are_there &= md_read_pair(a[k].w[i], slots + (i * blocks + lane + 32 * k) * 16, stamp);
-    } while (!are_there);
+            MD_FOR (i, md_parcel<P>::N)
+                wrong |= md_read_pair(a[k].w[i], slots + (i * blocks + ((lane + 32 * k) & (blocks - 1))) * 16, stamp);
+    } while (wrong != 0);
     MD_FOR (k, MD_LOTS)
-        if (lane + 32 * k < blocks)
-            lot.own[k] = a[k].p;
+        lot.own[k] = a[k].p;
 }
-/* By ticket: whoever comes last finds all parts there. By a warp, after its first thread posted; stamps are 0 then. */
+/* By ticket: whoever draws the last one finds all parts there, or on their way. By a warp, after its first thread posted. The count begins anew by itself. */
 MD_INLINE bool md_is_last(uint32_t *head, int blocks)
 {
     uint32_t before = 0;
-    if (md_lane_id() == 0) {
-        asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(head + 1) : "memory");
-        if (before == (uint32_t)blocks - 1)
-            head[1] = 0;
-    }
+    if (md_lane_id() == 0)
+        asm volatile("atom.relaxed.gpu.global.inc.u32 %0, [%1], %2;" : "=r"(before) : "l"(head + 1), "r"(blocks - 1) : "memory");
     return __shfl_sync(MD_ALL_LANES, before, 0) == (uint32_t)blocks - 1;
 }
 

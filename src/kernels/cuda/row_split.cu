@@ -28,6 +28,8 @@ MD_LEVELS(MD_MIXES)
 /* What a thread has of a row: every MD_THREADSth whole vector of the block's slice, at distances that the compiler knows. Little arithmetic, since nothing can be
  * loaded before. */
 struct md_slice {
+    int t, block, blocks; /* threadIdx.x, blockIdx.x, gridDim.x */
+    md_pos n; /* elements of a row */
     md_pos at; /* position of its first vector */
     md_pos left; /* whole vectors of the slice from that one on */
     md_pos edge_at;
@@ -35,81 +37,80 @@ struct md_slice {
     uint32_t turn; /* exchanges so far */
     bool wait; /* for the others in any case: their slots are used again for the next row */
     bool has_row; /* in the first warp, where only one block gets the row's results: this one */
+    uint32_t epoch; /* in the first warp */
+    char *slots; /* of the first exchange, of the group's first block */
 };
-MD_INLINE int md_block() { return (int)blockIdx.x; }
-MD_INLINE int md_blocks() { return (int)gridDim.x; }
-/* The same, for what is wanted late: the compiler shall not compute that in front of the loop over rows, where loads would wait for it. */
+/* Loads in front of it stay there: the assembler would move each to its first use. All lanes of a warp come here. */
+#define MD_LOADS_FIRST __syncwarp()
+/* Hides a value from the compiler: what is wanted late shall not be computed in front of the loop over rows, where loads would wait for it. */
 MD_INLINE int md_late(int v)
 {
     asm volatile("" : "+r"(v));
     return v;
 }
+MD_INLINE void md_from_here(md_slice &s) { s.t = md_late(s.t), s.block = md_late(s.block), s.blocks = md_late(s.blocks), s.n = md_late(s.n); }
 MD_INLINE bool md_has_vector(const md_slice &s, md_pos i) { return i * MD_THREADS < s.left; }
+/* The same for all lanes of a warp. */
+MD_INLINE bool md_warp_has_vector(const md_slice &s, md_pos i) { return i * MD_THREADS < s.left + (s.t & 31); }
 MD_INLINE md_pos md_vector_at(const md_slice &s, md_pos i) { return s.at + i * (MD_THREADS * MD_VL); }
 MD_INLINE bool md_has_edge(const md_slice &s) { return s.edge.hi > 0; }
 MD_INLINE md_pos md_whole(md_pos n, md_pos lead) { return (md_pos)((uint32_t)(n - lead) / MD_VL); }
 /* Vectors of a slice; slices begin where lines of memory do. */
-MD_INLINE md_pos md_per_block(md_pos whole)
+MD_INLINE md_pos md_per_block(md_pos whole, int blocks)
 {
-    const int shift = 31 - __clz(md_blocks()); /* a power of 2 */
-    return (((whole + md_blocks() - 1) >> shift) + 7) & ~(md_pos)7;
+    const int shift = 31 - __clz(blocks); /* a power of 2 */
+    return (((whole + blocks - 1) >> shift) + 7) & ~(md_pos)7;
 }
 
 /* `lead` elements stand in front of the first whole vector. */
 MD_INLINE void md_cut(md_slice &s, md_pos n, md_pos lead)
 {
-    const md_pos whole = md_whole(n, lead), per = md_per_block(whole), from = per * md_block(), rest = whole - from, t = (md_pos)threadIdx.x;
+    const md_pos whole = md_whole(n, lead), per = md_per_block(whole, s.blocks), from = per * s.block, rest = whole - from, t = (md_pos)s.t;
     s.left = (rest < per ? rest : per) - t;
     s.at = lead + (from + t) * MD_VL;
 }
 MD_INLINE void md_cut_edge(md_slice &s, md_pos n, md_pos lead)
 {
-    n = md_late(n);
     const md_pos whole = md_whole(n, lead), tail = n - lead - whole * MD_VL;
-    const int block = md_late(md_block()), t = md_late((int)threadIdx.x);
-    const bool is_head = lead > 0 && block == 0 && t == 0, is_tail = block == md_blocks() - 1 && t == MD_THREADS - 1;
+    const int block = s.block, t = s.t;
+    const bool is_head = lead > 0 && block == 0 && t == 0, is_tail = block == s.blocks - 1 && t == MD_THREADS - 1;
     s.edge_at = is_head ? lead - MD_VL : lead + whole * MD_VL;
     s.edge.lo = is_head ? MD_VL - (int)lead : 0;
     s.edge.hi = is_head ? MD_VL : is_tail ? (int)tail : 0;
 }
-/* Elements of the block's slice. */
-MD_INLINE md_pos md_count_slice(md_pos n, md_pos lead)
+/* Elements of a block's slice; of what a warp has of its block's. */
+MD_INLINE md_pos md_count_slice(const md_slice &s, md_pos n, md_pos lead, int block)
 {
-    n = md_late(n);
-    const md_pos whole = md_whole(n, lead), tail = n - lead - whole * MD_VL, per = md_per_block(whole), rest = whole - per * md_block();
+    const md_pos whole = md_whole(n, lead), tail = n - lead - whole * MD_VL, per = md_per_block(whole, s.blocks), rest = whole - per * block;
     const md_pos vectors = rest < 0 ? 0 : rest < per ? rest : per;
-    return vectors * MD_VL + (md_block() == 0 ? lead : 0) + (md_block() == md_blocks() - 1 ? tail : 0);
+    return vectors * MD_VL + (block == 0 ? lead : 0) + (block == s.blocks - 1 ? tail : 0);
+}
+MD_INLINE md_pos md_count_warp(const md_slice &s, md_pos n, md_pos lead)
+{
+    const md_pos left = s.left + (s.t & 31), rest = left % MD_THREADS, tail = (md_pos)((uint32_t)(n - lead) % MD_VL);
+    const md_pos vectors = left <= 0 ? 0 : left / MD_THREADS * 32 + (rest < 32 ? rest : 32);
+    const bool is_first = s.block == 0 && s.t < 32, is_last = s.block == s.blocks - 1 && s.t >= MD_THREADS - 32;
+    return vectors * MD_VL + (is_first ? lead : 0) + (is_last ? tail : 0);
 }
 
-/* The epoch is asked for behind the slice, and comes to shared memory while threads wait for that. */
-#if MD_VIA == MD_VIA_GRID
-__shared__ __align__(16) uint32_t md_head[4];
-MD_INLINE void md_ask_epoch(const md_params *p, const md_slice &s)
+/* Where to post and what stamps to use: asked for behind the slice, while that is on its way. */
+#if MD_VIA != MD_VIA_CLUSTER
+MD_INLINE void md_ask_epoch(const md_params *p, md_slice &s)
 {
-    const int t = md_late((int)threadIdx.x);
-    if (md_blocks() > 1 && s.turn == 0 && t == 0) {
-        md_copy16(md_head, md_head_of(p->counters0, (int)blockIdx.y, md_late(md_blocks())), 16);
-        md_copy_commit();
-    }
+    if (s.turn == 0 && s.t < 32)
+        s.epoch = md_read_epoch(md_head_of(p->counters0, (int)blockIdx.y, s.blocks));
+    s.slots = md_slots_of(p->counters0, (int)blockIdx.y, s.blocks, 0);
+    asm volatile("" : "+l"(s.slots)); /* now */
 }
-/* In front of the block's first barrier. */
-MD_INLINE void md_await_epoch(const md_slice &s)
-{
-    if (s.turn == 0 && threadIdx.x == 0)
-        md_copy_wait<0>();
-}
-/* All blocks have read the epoch before they posted. */
+/* All blocks have read the epoch before they posted, and whoever moves it has seen all posts. By ticket there is one exchange. */
 MD_INLINE void md_move_epoch(const md_params *p, const md_slice &s)
 {
-    if (s.turn > 0 && threadIdx.x == 0 && md_block() == md_blocks() - 1)
-        *md_head_of(p->counters0, (int)blockIdx.y, md_blocks()) = md_head[0] + s.turn;
+    if (s.turn > 0 && s.t == 0 && (MD_VIA == MD_VIA_TICKET ? s.has_row : s.block == s.blocks - 1))
+        *md_head_of(p->counters0, (int)blockIdx.y, s.blocks) = s.epoch + s.turn;
 }
-#define MD_STAMP(s) (md_head[0] + 1 + (s).turn)
 #else
-MD_INLINE void md_ask_epoch(const md_params *, const md_slice &) {}
-MD_INLINE void md_await_epoch(const md_slice &) {}
+MD_INLINE void md_ask_epoch(const md_params *, md_slice &) {}
 MD_INLINE void md_move_epoch(const md_params *, const md_slice &) {}
-#define MD_STAMP(s) 0
 #endif
 
 /* ---- Who mixes with whom */
@@ -120,26 +121,25 @@ template <class P> MD_INLINE bool md_exchange(md_lot<P> &lot, P p, const md_para
     __shared__ md_cluster_room<P> room;
     if (s.turn == 0)
         md_cluster_wait();
-    md_to_cluster(p, room, md_block(), md_blocks(), (int)s.turn);
-    if (md_lane_id() < md_blocks())
-        lot.own[0] = room.part[s.turn & 1][md_lane_id()].p;
+    md_to_cluster(p, room, s.block, s.blocks, (int)s.turn);
+    lot.own[0] = room.part[s.turn & 1][(s.t & 31) & (s.blocks - 1)].p;
     return true;
 }
 #else
 template <class P> MD_INLINE bool md_exchange(md_lot<P> &lot, P p, const md_params *q, md_slice &s)
 {
-    const int t = md_late((int)threadIdx.x), block = md_late(md_block()), blocks = md_late(md_blocks());
+    const int t = s.t, block = s.block, blocks = s.blocks;
     if (t >= 32)
         return false;
-    char *slots = md_slots_of(q->counters0, (int)blockIdx.y, blocks, s.turn);
+    char *slots = s.slots + (s.turn & 1) * blocks * MD_SLOT_BYTES;
     if (t == 0)
-        md_post(p, slots, block, blocks, MD_STAMP(s));
+        md_post(p, slots, block, blocks, s.epoch + 1 + s.turn);
     if (MD_VIA == MD_VIA_TICKET)
         s.has_row = md_is_last(md_head_of(q->counters0, (int)blockIdx.y, blocks), blocks);
     else
         s.has_row = !MD_IS_ONE_KNOWING || s.wait || block == blocks - 1;
     if (s.has_row)
-        md_collect(lot, slots, t, blocks, MD_STAMP(s));
+        md_collect(lot, slots, t, blocks, s.epoch + 1 + s.turn);
     return s.has_row;
 }
 #endif
@@ -147,63 +147,117 @@ template <class P> MD_INLINE bool md_exchange(md_lot<P> &lot, P p, const md_para
 template <class P> MD_INLINE P md_mix_row(P p, const md_params *q, md_slice &s)
 {
     __shared__ md_block_room<P> room;
-    p = md_mix_block(p, room);
-    if (md_blocks() > 1) {
+    p = md_mix_block(p, room, s.t);
+    if (s.blocks > 1) {
         md_lot<P> lot;
-        MD_FOR (k, MD_LOTS)
-            md_nothing(lot.own[k]);
         if (md_exchange(lot, p, q, s)) {
+            MD_FOR (k, MD_LOTS)
+                if ((s.t & 31) + 32 * k >= s.blocks)
+                    md_nothing(lot.own[k]);
             MD_FOR (k, MD_LOTS - 1)
                 md_mix(lot.own[0], lot.own[k + 1]);
             p = md_mix_warp(lot.own[0], 32);
         }
         s.turn++;
     }
-    return md_tell_block(p, room);
+    return MD_IS_ONE_KNOWING && !s.wait ? p : md_tell_block(p, room, s.t);
 }
-/* A level's part of the row; of the slice where states are exchanged later: then only the first warp gets the last level's. */
-template <int level, class P> MD_INLINE P md_mix_level(P p, const md_params *q, md_slice &s)
+/* A level's part of the row; of the warp where states are exchanged later. */
+template <class P> MD_INLINE P md_mix_level(P p, const md_params *q, md_slice &s)
 {
 #if MD_ONLINE
     (void)q, (void)s;
-    __shared__ md_block_room<P> room;
-    p = md_mix_block(p, room);
-    return level == MD_N_LEVELS - 1 && md_blocks() > 1 ? p : md_tell_block(p, room);
+    return md_mix_warp(p, 32);
 #else
     return md_mix_row(p, q, s);
 #endif
 }
 
 #if MD_ONLINE
-/* States of blocks to the row's: a level at a time, relative to what is common so far. */
+/* States: what of one others are told, and how it is made of what they tell. */
+#define MD_TOLD(l) md_part##l of##l;
+#define MD_TELL(l) md_tell##l(&told.of##l, &state);
+#define MD_HEAR(l) md_accept##l(&state, &told.of##l);
+#define MD_TELL_NOTHING(l) md_clear_part##l(&told.of##l);
+struct md_told {
+    MD_LEVELS(MD_TOLD)
+};
+struct md_note {
+    md_parcel<md_told> told;
+    md_pos count;
+};
+MD_INLINE md_told md_tell(const md_state &state)
+{
+    md_told told;
+    MD_LEVELS(MD_TELL)
+    return told;
+}
+MD_INLINE md_state md_hear(const md_told &told, md_pos count)
+{
+    md_state state;
+    state.count = count;
+    MD_LEVELS(MD_HEAR)
+    return state;
+}
+MD_INLINE md_told md_told_nothing()
+{
+    md_told told;
+    MD_LEVELS(MD_TELL_NOTHING)
+    return told;
+}
+/* A warp's states to one, for all lanes: a level at a time, relative to what is common so far. */
 #define MD_MIX_LOT(l)                                                                                                  \
     {                                                                                                                  \
         md_part##l part, more;                                                                                         \
-        md_rebase##l(&part, &lot.own[0], &common);                                                                     \
-        MD_FOR (k, MD_LOTS - 1)                                                                                        \
-            if (32 * (k + 1) < md_blocks()) {                                                                             \
-                md_rebase##l(&more, &lot.own[k + 1], &common);                                                         \
-                md_combine##l(&part, &more);                                                                           \
-            }                                                                                                          \
-        part = md_mix_warp(part, 32);                                                                                  \
+        md_rebase##l(&part, &own[0], &common);                                                                         \
+        MD_FOR (k, N - 1) {                                                                                            \
+            md_rebase##l(&more, &own[k + 1], &common);                                                                 \
+            md_combine##l(&part, &more);                                                                               \
+        }                                                                                                              \
+        part = md_mix_warp(part, width);                                                                               \
         md_accept##l(&common, &part);                                                                                  \
     }
-/* The slice's state, which all threads of the block have, to the row's. */
-MD_INLINE void md_mix_blocks(md_state &state, const md_params *q, md_slice &s, md_pos count)
+template <int N, int width> MD_INLINE md_state md_mix_states(const md_state *own, md_pos count)
 {
-    __shared__ md_block_room<md_state> room;
-    md_lot<md_state> lot;
-    MD_FOR (k, MD_LOTS)
-        lot.own[k].count = 0;
-    if (md_exchange(lot, state, q, s)) {
-        md_state common = state;
-        common.count = count;
-        MD_LEVELS(MD_MIX_LOT)
-        state = common;
+    md_state common;
+    common.count = count;
+    MD_LEVELS(MD_MIX_LOT)
+    return common;
+}
+/* Warps' states to the block's, blocks' to the row's, which all threads get; by ticket, a block's first warp. */
+MD_INLINE void md_mix_all(md_state &state, const md_params *q, md_slice &s, md_pos n, md_pos lead)
+{
+    __shared__ md_note note[MD_WARPS];
+    __shared__ md_parcel<md_told> all;
+    const int t = s.t, lane = (s.t & 31);
+    if (lane == 0) {
+        note[t / 32].told = md_wrap(md_tell(state));
+        note[t / 32].count = state.count;
     }
-    s.turn++;
-    if (MD_VIA != MD_VIA_TICKET)
-        state = md_tell_block(state, room);
+    __syncthreads();
+    if (t < 32) {
+        const md_state own = md_hear(note[lane % MD_WARPS].told.p, note[lane % MD_WARPS].count);
+        state = md_mix_states<1, MD_WARPS>(&own, md_count_slice(s, n, lead, s.block));
+    }
+    if (s.blocks > 1) {
+        md_lot<md_told> lot;
+        if (md_exchange(lot, md_tell(state), q, s)) {
+            md_state own[MD_LOTS];
+            MD_FOR (k, MD_LOTS) {
+                const int block = lane + 32 * k;
+                const bool is_there = block < s.blocks;
+                own[k] = md_hear(is_there ? lot.own[k] : md_told_nothing(), is_there ? md_count_slice(s, n, lead, block) : 0);
+            }
+            state = md_mix_states<MD_LOTS, 32>(own, n);
+        }
+        s.turn++;
+    }
+    if (MD_VIA == MD_VIA_CLUSTER || (MD_IS_ONE_KNOWING && !s.wait))
+        return;
+    if (t == 0)
+        all = md_wrap(md_tell(state));
+    __syncthreads();
+    state = md_hear(all.p, n);
 }
 #endif
 
@@ -223,7 +277,7 @@ MD_INLINE void md_mix_blocks(md_state &state, const md_params *q, md_slice &s, m
             else                                                                                                       \
                 md_combine##l(&part, &more);                                                                           \
         }                                                                                                              \
-        part = md_mix_level<l>(part, p, s);                                                                               \
+        part = md_mix_level(part, p, s);                                                                               \
         md_finish##l(MD_X p, &row, &part);
 
 /* Vectors that are there: loads are predicated; what is done with them stands in nested branches, so that what one needs is at hand for the next. */
@@ -236,24 +290,15 @@ struct md_held {
 };
 /* Edges lie in shared memory: few threads have one, and registers are few. */
 __shared__ md_elem md_edges[2];
-MD_INLINE md_elem &md_edge_of() { return md_edges[threadIdx.x != 0]; }
+MD_INLINE md_elem &md_edge_of(const md_slice &s) { return md_edges[s.t != 0]; }
 #define MD_LEVEL(l)                                                                                                    \
     {                                                                                                                  \
         md_acc##l acc;                                                                                                 \
         md_clear##l(&acc, s.at);                                                                                       \
         MD_WHILE (i)                                                                                                   \
             md_add##l(MD_X p, &row, &acc, &held.v[i], md_vector_at(s, i), md_full());                                  \
-        MD_FINISH_LEVEL(l, &md_edge_of())                                                                                 \
+        MD_FINISH_LEVEL(l, &md_edge_of(s))                                                                                 \
     }
-MD_INLINE void md_hold(MD_X_DECL const md_params *p, md_held &held, md_slice &s, md_pos lead)
-{
-    const int base = 0;
-    MD_EACH (i)
-        md_fetch(MD_X p, &held.v[i], md_vector_at(s, i), md_full());
-    md_cut_edge(s, (md_pos)MD_COUNT(p), lead);
-    if (md_has_edge(s))
-        md_fetch(MD_X p, &md_edge_of(), s.edge_at, s.edge);
-}
 /* Weights that only stores want are asked for at once, or, where there are not registers enough, in front of each vector's store. */
 MD_INLINE void md_hold_early(MD_X_DECL const md_params *p, md_held &held, const md_slice &s)
 {
@@ -261,16 +306,26 @@ MD_INLINE void md_hold_early(MD_X_DECL const md_params *p, md_held &held, const 
     MD_EACH (i)
         md_fetch_late(MD_X p, &held.v[i], md_vector_at(s, i), md_full());
 }
+MD_INLINE void md_hold(MD_X_DECL const md_params *p, md_held &held, md_slice &s, md_pos lead)
+{
+    const int base = 0;
+    MD_EACH (i)
+        md_fetch(MD_X p, &held.v[i], md_vector_at(s, i), md_full());
+    if (MD_EARLY)
+        md_hold_early(MD_X p, held, s);
+    MD_LOADS_FIRST;
+    md_from_here(s);
+    md_ask_epoch(p, s);
+    md_cut_edge(s, s.n, lead);
+    if (md_has_edge(s))
+        md_fetch(MD_X p, &md_edge_of(s), s.edge_at, s.edge);
+}
 MD_INLINE void md_reduce(MD_X_DECL const md_params *p, md_row &row, md_held &held, md_slice &s, md_pos lead)
 {
     const int base = 0;
     md_hold(MD_X p, held, s, lead);
-    if (MD_EARLY)
-        md_hold_early(MD_X p, held, s);
-    md_ask_epoch(p, s);
     if (MD_ONLINE)
-        row.count = md_count_slice((md_pos)MD_COUNT(p), lead);
-    md_await_epoch(s);
+        row.count = md_count_warp(s, s.n, lead);
     MD_LEVELS(MD_LEVEL)
 }
 MD_INLINE void md_write(MD_X_DECL const md_params *p, const md_row &row, md_held &held, const md_slice &s)
@@ -282,8 +337,8 @@ MD_INLINE void md_write(MD_X_DECL const md_params *p, const md_row &row, md_held
         md_out(MD_X p, &row, &held.v[i], md_vector_at(s, i), md_full());
     }
     if (md_has_edge(s)) {
-        md_fetch_late(MD_X p, &md_edge_of(), s.edge_at, s.edge);
-        md_out(MD_X p, &row, &md_edge_of(), s.edge_at, s.edge);
+        md_fetch_late(MD_X p, &md_edge_of(s), s.edge_at, s.edge);
+        md_out(MD_X p, &row, &md_edge_of(s), s.edge_at, s.edge);
     }
 }
 #else
@@ -328,31 +383,31 @@ template <int N, class md_n_t> MD_INLINE void md_chunk(MD_X_DECL const md_params
     {                                                                                                                  \
         md_part##l part;                                                                                               \
         md_rebase##l(&part, &state, &row);                                                                             \
-        part = md_mix_level<l>(part, p, s);                                                                            \
+        part = md_mix_level(part, p, s);                                                                            \
         md_accept##l(&row, &part);                                                                                     \
     }
 MD_INLINE void md_reduce(MD_X_DECL const md_params *p, md_row &row, md_held &, md_slice &s, md_pos lead)
 {
-    md_state state = row;
-    state.count = 0;
-    md_cut_edge(s, (md_pos)MD_COUNT(p), lead);
-    md_ask_epoch(p, s);
-    for (md_pos base = 0; md_has_vector(s, base); base += MD_VECTORS) {
+    md_state state = md_hear(md_told_nothing(), 0);
+    for (md_pos base = 0; md_warp_has_vector(s, base); base += MD_VECTORS) {
         md_elem e[MD_VECTORS];
         int valid = 0;
         MD_EACH (i) {
             md_fetch_body(MD_X p, &e[i], md_vector_at(s, base + i), md_full());
             valid = i + 1;
         }
+        MD_LOADS_FIRST;
         md_chunk<MD_VECTORS>(MD_X p, state, row, e, md_vector_at(s, base), valid, md_vector_at(s, base), valid * MD_VL, md_full());
     }
+    md_from_here(s);
+    md_ask_epoch(p, s);
+    md_cut_edge(s, s.n, lead);
     if (md_has_edge(s)) {
         md_elem e;
         md_fetch_body(MD_X p, &e, s.edge_at, s.edge);
         md_chunk<1>(MD_X p, state, row, &e, s.edge_at, 1, s.edge_at + s.edge.lo, s.edge.hi - s.edge.lo, s.edge);
     }
-    md_await_epoch(s);
-    row.count = md_count_slice((md_pos)MD_COUNT(p), lead);
+    row.count = md_count_warp(s, s.n, lead);
     MD_LEVELS(MD_SLICE_LEVEL)
 }
 #else
@@ -361,22 +416,23 @@ MD_INLINE void md_reduce(MD_X_DECL const md_params *p, md_row &row, md_held &, m
         md_acc##l acc;                                                                                                 \
         md_elem edge;                                                                                                  \
         md_clear##l(&acc, s.at);                                                                                       \
-        for (md_pos base = 0; md_has_vector(s, base); base += MD_VECTORS) {                                           \
+        for (md_pos base = 0; md_warp_has_vector(s, base); base += MD_VECTORS) {                                       \
             md_elem e[MD_VECTORS];                                                                                     \
             MD_EACH (i)                                                                                                \
                 md_fetch##l(MD_X p, &e[i], md_vector_at(s, base + i), md_full());                                      \
+            MD_LOADS_FIRST;                                                                                            \
             MD_WHILE (i)                                                                                               \
                 md_add##l(MD_X p, &row, &acc, &e[i], md_vector_at(s, base + i), md_full());                            \
         }                                                                                                              \
+        md_from_here(s);                                                                                               \
+        md_ask_epoch(p, s);                                                                                            \
+        md_cut_edge(s, s.n, lead);                                                                     \
         if (md_has_edge(s))                                                                                            \
             md_fetch##l(MD_X p, &edge, s.edge_at, s.edge);                                                             \
         MD_FINISH_LEVEL(l, &edge)                                                                                      \
     }
 MD_INLINE void md_reduce(MD_X_DECL const md_params *p, md_row &row, md_held &, md_slice &s, md_pos lead)
 {
-    md_cut_edge(s, (md_pos)MD_COUNT(p), lead);
-    md_ask_epoch(p, s);
-    md_await_epoch(s);
     MD_LEVELS(MD_LEVEL)
 }
 #endif
@@ -389,35 +445,38 @@ MD_INLINE void md_one_row(int64_t number, const md_params *p, md_slice &s)
     md_held held;
     md_start(MD_X p, &row);
     md_pos lead = MD_ALIGNED ? 0 : (md_pos)md_lead(MD_X p, 0);
-    if (!MD_ALIGNED && lead > (md_pos)MD_COUNT(p))
-        lead = (md_pos)MD_COUNT(p);
-    md_cut(s, (md_pos)MD_COUNT(p), lead);
+    s.n = (md_pos)MD_COUNT(p);
+    if (!MD_ALIGNED && lead > s.n)
+        lead = s.n;
+    md_cut(s, s.n, lead);
     md_reduce(MD_X p, row, held, s, lead);
 #if MD_ONLINE
     const md_state own = row;
-    if (MD_COUNT(p) > 0 && md_blocks() > 1)
-        md_mix_blocks(row, p, s, (md_pos)MD_COUNT(p));
+    md_mix_all(row, p, s, s.n, lead);
     md_rescale(&row, &own);
-    row.count = (md_pos)MD_COUNT(p);
+    row.count = s.n;
     if (row.count > 0)
         md_settle(&row);
 #endif
     md_derive(MD_X p, &row);
     if (MD_HAS_ELEMENTS)
         md_write(MD_X p, row, held, s);
-    if (threadIdx.x == 0 && (md_blocks() == 1 ? true : MD_IS_ONE_KNOWING && !s.wait ? s.has_row : md_block() == 0))
+    if (s.t == 0 && (s.blocks == 1 ? true : MD_IS_ONE_KNOWING && !s.wait ? s.has_row : s.block == 0))
         md_row_store(MD_X p, &row);
 }
 
 MD_EXPORT void __launch_bounds__(MD_THREADS, MD_PER_SM) md_kernel(const __grid_constant__ md_params params)
 {
     MD_IF_EMPTY_RETURN;
-    MD_IF_EMPTY_RETURN;
     const md_params *p = &params;
     const int64_t rows = MD_ROWS(p), group = blockIdx.y, groups = gridDim.y;
     md_slice s;
-    s.turn = 0;
-    s.has_row = md_block() == 0;
+    s.t = (int)threadIdx.x;
+    s.block = (int)blockIdx.x;
+    s.blocks = (int)gridDim.x;
+    s.turn = s.epoch = 0;
+    s.slots = nullptr;
+    s.has_row = s.block == 0;
     s.wait = rows > groups;
 #if MD_VIA == MD_VIA_CLUSTER
     md_cluster_arrive(); /* nobody writes into a block that does not run yet: the first exchange waits */
