@@ -19,6 +19,12 @@ static md_cg_reduction reduction_of(const md_cg_row_printer *rp, int32_t id)
 
 static const md_fx_node count_node = {.kind = MD_FX_COUNT, .type = MD_I64};
 
+/* A GPU's compiler reads parameters anew behind every barrier; it sees that equal terms of the axis' length are equal where that is a variable. */
+static bool has_n(const md_cg_row_printer *rp)
+{
+    return rp->is_gpu && !rp->o->is_column && rp->program->formula->dim[rp->program->index[rp->stage->axis].dim].size < 0;
+}
+
 static void bind_results(md_cg_row_printer *rp, md_cg_scope_kind s)
 {
     char name[24];
@@ -27,7 +33,10 @@ static void bind_results(md_cg_row_printer *rp, md_cg_scope_kind s)
         snprintf(name, sizeof name, "row->%c%" PRId32, is_shift ? 'e' : 'r', i);
         md_cg_bind_ref(rp->cg, i, rp->stage->row.reduction[i].type, name, !rp->o->is_column);
     }
-    md_cg_bind(rp->cg, &count_node, rp->is_gpu ? "(int64_t)row->count" : "row->count", true);
+    bool is_chunk = rp->o->is_online && s == MD_CG_SCOPE_BODY, has_own = has_n(rp);
+    md_cg_bind(rp->cg, &count_node, has_own && !is_chunk ? "row->n" : rp->is_gpu ? "(int64_t)row->count" : "row->count", true);
+    if (has_own)
+        md_cg_bind(rp->cg, &rp->size, "row->n", true);
 }
 
 void md_cg_rp_begin(md_cg_row_printer *rp, md_strbuf *body, md_cg_scope_kind s)
@@ -87,8 +96,20 @@ static void print_all_derived(md_cg_row_printer *rp, md_strbuf *body, derived_fn
         rp->is_known[i] |= wanted(rp, &rp->plan.derived[i], level) && rp->field[i];
 }
 
+/* Where the axis is empty there is nothing to load. Without loads the compiler is spared a branch, across which it would not see equal values. */
+static void unless_empty(const md_cg_row_printer *rp, md_strbuf *out, derived_fn wanted, int32_t level)
+{
+    bool has_loads = false;
+    for (int32_t i = 0; i < rp->plan.n_derived; i++)
+        has_loads |= wanted(rp, &rp->plan.derived[i], level) && md_fx_has_kind(rp->plan.derived[i].node, MD_FX_LOAD);
+    if (!rp->is_gpu || rp->o->is_column || has_loads)
+        md_strbuf_add(out, "if (row->count == 0)\nreturn;\n");
+}
+
 void md_cg_rp_derived(md_cg_row_printer *rp, md_strbuf *out, int32_t level)
 {
+    if (rp->is_gpu)
+        unless_empty(rp, out, is_body_of_level, level);
     print_all_derived(rp, out, is_body_of_level, level);
 }
 
@@ -96,7 +117,10 @@ static void print_start(md_cg_row_printer *rp)
 {
     md_strbuf *out = &rp->text;
     md_strbuf_printf(out, "%sMD_INLINE void md_start(MD_X_DECL const md_params *p, md_row *row)\n{\n", md_cg_rp_function(rp, false));
-    md_strbuf_add(out, "row->count = MD_COUNT(p);\nif (row->count == 0)\nreturn;\n");
+    md_strbuf_add(out, "row->count = MD_COUNT(p);\n");
+    if (has_n(rp))
+        md_strbuf_add(out, "row->n = MD_COUNT(p);\n");
+    unless_empty(rp, out, needs_nothing, -1);
     md_cg_rp_begin(rp, out, MD_CG_SCOPE_START);
     print_all_derived(rp, out, needs_nothing, -1);
     md_strbuf_add(out, "}\n");
@@ -107,8 +131,8 @@ static void print_derive(md_cg_row_printer *rp)
     md_strbuf *out = &rp->text;
     for (int32_t i = 0; rp->o->is_online && i < rp->plan.n_derived; i++)
         rp->is_known[i] = rp->plan.derived[i].level < 0;
-    md_strbuf_printf(out, "%sMD_INLINE void md_derive(MD_X_DECL const md_params *p, md_row *row)\n{\nif (row->count == 0)\nreturn;\n",
-                     md_cg_rp_function(rp, false));
+    md_strbuf_printf(out, "%sMD_INLINE void md_derive(MD_X_DECL const md_params *p, md_row *row)\n{\n", md_cg_rp_function(rp, false));
+    unless_empty(rp, out, is_for_stores, 0);
     md_cg_rp_begin(rp, out, MD_CG_SCOPE_STORE);
     print_all_derived(rp, out, is_for_stores, 0);
     md_strbuf_add(out, "}\n");
@@ -158,11 +182,27 @@ static void write_kept(md_cg_row_printer *rp, md_strbuf *out, int32_t pass)
     }
 }
 
+/* A sum may round as it likes: its products are not rounded by themselves where that saves an operation. */
+static bool adds_product(md_cg_row_printer *rp, md_strbuf *out, const md_cg_reduction *d)
+{
+    const md_fx_node *body = d->r->body;
+    bool is_product = body->kind == MD_FX_OP && body->op == MD_FX_MUL && body->type == d->r->type;
+    if (!rp->is_gpu || d->r->op != MD_FX_R_SUM || !is_product || (body->type != MD_F32 && body->type != MD_F64))
+        return false;
+    for (int32_t i = 0; i < rp->plan.n_kept; i++)
+        if (md_fx_equal(rp->program->formula, rp->plan.kept[i].node, body))
+            return false; /* it is computed anyway */
+    const char *a = md_cg_lanes(rp->cg, body->arg[0]), *b = md_cg_lanes(rp->cg, body->arg[1]);
+    if (a && b)
+        md_cg_red_add_product(out, d, a, b);
+    return true;
+}
+
 void md_cg_rp_bodies(md_cg_row_printer *rp, md_strbuf *out, int32_t level)
 {
     for (int32_t i = 0; i < rp->stage->row.n_reductions; i++) {
         md_cg_reduction d = reduction_of(rp, i);
-        if (d.r->level != level)
+        if (d.r->level != level || adds_product(rp, out, &d))
             continue;
         const char *value = md_cg_convert(rp->cg, md_cg_lanes(rp->cg, d.r->body), d.r->body->type, md_cg_acc_type(d.r), false);
         if (value)
@@ -292,7 +332,7 @@ static void print_row_struct(md_cg_row_printer *rp, md_strbuf *out)
         md_cg_red_row_fields(out, &d);
     }
     if (rp->is_gpu)
-        md_strbuf_add(out, "};\nstruct md_row : md_state {\n");
+        md_strbuf_printf(out, "};\nstruct md_row : md_state {\n%s", has_n(rp) ? "int64_t n;\n" : "");
     md_strbuf_add(out, md_strbuf_text(&rp->fields));
     md_strbuf_add(out, rp->is_gpu ? "};\n" : "} md_row;\n");
 }
@@ -367,6 +407,7 @@ md_status md_cg_row_print(md_strbuf *defines, md_strbuf *expr, const md_cg_row_o
     rp->program = options->program;
     rp->stage = &options->program->stage[options->stage];
     rp->is_gpu = options->dialect == MD_DEV_CUDA;
+    rp->size = (md_fx_node){.kind = MD_FX_SIZE, .id = rp->program->index[rp->stage->axis].dim, .type = MD_I64};
     rp->cg = md_cg_create(&o);
     md_status status = rp->cg ? print_all(rp, defines, expr) : MD_OUT_OF_MEMORY;
     md_cg_destroy(&rp->cg);

@@ -215,7 +215,6 @@ void md_cg_rp_cuda_level(md_cg_row_printer *rp, int32_t l)
     md_strbuf_printf(out, "%sMD_INLINE void md_finish%" PRId32 "(MD_X_DECL const md_params *p, md_row *row, const md_part%" PRId32 " *part)\n{\n",
                      md_cg_rp_function(rp, false), l, l);
     md_cg_rp_each(rp, out, l, md_cg_red_accept);
-    md_strbuf_add(out, "if (row->count == 0)\nreturn;\n");
     md_cg_rp_begin(rp, out, MD_CG_SCOPE_BODY);
     md_cg_rp_derived(rp, out, l);
     md_strbuf_add(out, "}\n");

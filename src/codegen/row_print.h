@@ -10,6 +10,7 @@ typedef struct md_cg_row_printer {
     const md_st_stage *stage;
     md_cg *cg;
     bool is_gpu;
+    md_fx_node size; /* of the axis, as an expression */
     md_cg_row_plan plan;
     md_strbuf fields; /* of md_row */
     md_strbuf text; /* functions */

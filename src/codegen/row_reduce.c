@@ -129,6 +129,10 @@ void md_cg_red_add(md_strbuf *out, const md_cg_reduction *d, const char *value, 
                          value, axis, !d->is_column ? "md_n" : d->is_gpu ? "md_full()" : "MD_VL");
         return;
     }
+    if (d->is_gpu && !d->is_column) {
+        md_strbuf_printf(out, "md_gain_%s(acc->a%" PRId32 ", %s, %s, md_n);\n", row->fold, d->id, value, identity_of(d));
+        return;
+    }
     md_strbuf_printf(out, "const %s y%" PRId32 " = ", md_cg_lane_type(d->r->type), d->id);
     if (d->is_column)
         md_strbuf_printf(out, "%s;\n", value);
@@ -137,6 +141,11 @@ void md_cg_red_add(md_strbuf *out, const md_cg_reduction *d, const char *value, 
     md_strbuf_printf(out, "acc->a%" PRId32 " = ", d->id);
     print_combined(out, row, s, "acc->a", "y", d->id);
     md_strbuf_add(out, ";\n");
+}
+
+void md_cg_red_add_product(md_strbuf *out, const md_cg_reduction *d, const char *a, const char *b)
+{
+    md_strbuf_printf(out, "md_gain_product(acc->a%" PRId32 ", %s, %s, %s);\n", d->id, a, b, d->is_column ? "md_full()" : "md_n");
 }
 
 void md_cg_red_join(md_strbuf *out, const md_cg_reduction *d)

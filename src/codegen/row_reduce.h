@@ -22,6 +22,8 @@ void md_cg_red_acc_fields(md_strbuf *out, const md_cg_reduction *d);
 /** Statements of md_clear, md_add (`value` is a lane value of the accumulator's type), md_join, md_finish, md_merge, md_settle. */
 void md_cg_red_clear(md_strbuf *out, const md_cg_reduction *d);
 void md_cg_red_add(md_strbuf *out, const md_cg_reduction *d, const char *value, int32_t axis);
+/** md_add of a GPU where the value is the product of two lane values: rounded once, with the sum. */
+void md_cg_red_add_product(md_strbuf *out, const md_cg_reduction *d, const char *a, const char *b);
 void md_cg_red_join(md_strbuf *out, const md_cg_reduction *d);
 void md_cg_red_finish(md_strbuf *out, const md_cg_reduction *d);
 void md_cg_red_merge(md_strbuf *out, const md_cg_reduction *d);

@@ -108,6 +108,21 @@ bool md_fa_cuda_row_is_short(const md_fa_target *target)
     return true;
 }
 
+/* Whether the envelope promises rows of whole vectors. */
+static bool has_ends(const md_fa_target *target, const md_fa_cuda_row *row)
+{
+    const md_st_stage *st = stage_of(target);
+    uint32_t unit = md_cg_unit_tensors(target->program, target->stage, st->axis);
+    int32_t dim = target->program->index[st->axis].dim;
+    for (int32_t i = 0; row->access == MD_FA_CUDA_ALIGNED && i < st->n_tensors; i++) {
+        const md_fx_tensor *t = &target->program->formula->tensor[st->tensor[i]];
+        int32_t last = t->rank - 1;
+        if ((unit >> st->tensor[i] & 1) && last >= 0 && t->dim[last] == dim && !t->at_least[last] && width_of(target) * (int32_t)md_dtype_size(t->dtype) <= 16)
+            return false;
+    }
+    return true;
+}
+
 static void print_defines(md_strbuf *out, const md_fa_target *target, const md_fa_cuda_row *row)
 {
     const struct {
@@ -118,6 +133,8 @@ static void print_defines(md_strbuf *out, const md_fa_target *target, const md_f
         {"ALIGNED", row->access == MD_FA_CUDA_ALIGNED},
         {"WIDE", row->access == MD_FA_CUDA_STRIDED},
         {"BOUNDARY", 1},
+        {"HAS_ENDS", has_ends(target, row)},
+        {"GUARDED", row->access != MD_FA_CUDA_STRIDED},
         {"GROUP", row->lanes},
         {"VECTORS", row->vectors},
         {"BLOCK_ROWS", row->rows},

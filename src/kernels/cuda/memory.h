@@ -250,6 +250,13 @@ template <class S> MD_INLINE void md_put_whole(void *p, const md_raw<S> &r, bool
     MD_FOR_STEP (i, md_raw<S>::BYTES, md_raw<S>::PIECE)
         md_put_piece((char *)p + i, r.w + i / 4, md_raw<S>::PIECE, streams);
 }
+/* Where it is there. Under a predicate, so that what leads to it is no branch. */
+template <class S> MD_INLINE void md_put_maybe(void *p, const md_raw<S> &r, md_maybe n)
+{
+    MD_FOR_STEP (i, md_raw<S>::N, 4)
+        asm volatile("{\n.reg .pred q;\nsetp.ne.s32 q, %5, 0;\n@q st.global.v4.b32 [%4], {%0, %1, %2, %3};\n}"
+                     :: "r"(r.w[i]), "r"(r.w[i + 1]), "r"(r.w[i + 2]), "r"(r.w[i + 3]), "l"(__cvta_generic_to_global((char *)p + 4 * i)), "r"(n.all) : "memory");
+}
 template <class S, class N> MD_INLINE void md_put_each(typename S::E *p, int64_t step, const md_raw<S> &r, N n)
 {
     MD_FOR (l, MD_VL)
@@ -274,6 +281,13 @@ template <class S, class N> MD_INLINE void md_store_unit(void *t, int64_t o, typ
 {
     typename S::E *p = (typename S::E *)t + o;
     const md_raw<S> r = md_pack<S>(v);
+    if constexpr (md_is_maybe<N>::V) {
+        if constexpr (MD_ALIGNED && md_raw<S>::BYTES % 16 == 0 && !MD_STREAM_STORES)
+            if (promised)
+                return md_put_maybe<S>(p, r, n);
+        if (!n.all)
+            return;
+    }
     if (md_has_all(n) && md_is_aligned<S>(p, n, promised))
         md_put_whole<S>(p, r, streams);
     else if (sizeof(typename S::E) == 2 && md_has_all(n) && (uintptr_t)p % 2 == 0)

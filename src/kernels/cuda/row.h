@@ -12,6 +12,24 @@ MD_INLINE int64_t md_split_off(int64_t *rest, int64_t n)
     return (int64_t)(a - q * b);
 }
 
+/* A whole vector, aligned, where it is there; else anything. */
+template <class S> MD_INLINE md_raw<S> md_get_maybe(const void *p, md_maybe n)
+{
+    typedef md_raw<S> R;
+    R r;
+    if constexpr (R::BYTES % 16 == 0) {
+        MD_FOR_STEP (i, R::N, 4)
+            asm volatile("{\n.reg .pred q;\nsetp.ne.s32 q, %5, 0;\n@q ld.global.v4.b32 {%0, %1, %2, %3}, [%4];\n}"
+                         : "=r"(r.w[i]), "=r"(r.w[i + 1]), "=r"(r.w[i + 2]), "=r"(r.w[i + 3])
+                         : "l"(__cvta_generic_to_global((const char *)p + 4 * i)), "r"(n.all) : "memory");
+    } else {
+        r = md_zero_raw<S>();
+        if (n.all)
+            r = md_get_whole<S>(p);
+    }
+    return r;
+}
+
 /* What md_lead asked about. MD_BOUNDARY 1: the template places whole vectors on the boundaries that it told of, so that nothing is asked again. */
 #ifndef MD_BOUNDARY
 #define MD_BOUNDARY 0
@@ -20,6 +38,12 @@ template <class S> MD_INLINE md_raw<S> md_fetch_lead(const void *t, int64_t o, m
 {
     if (MD_BOUNDARY)
         return md_get_whole<S>((const typename S::E *)t + o);
+    return md_fetch_unit<S>(t, o, n, true);
+}
+template <class S> MD_INLINE md_raw<S> md_fetch_lead(const void *t, int64_t o, md_maybe n)
+{
+    if (MD_BOUNDARY)
+        return md_get_maybe<S>((const typename S::E *)t + o, n);
     return md_fetch_unit<S>(t, o, n, true);
 }
 template <class S> MD_INLINE md_raw<S> md_fetch_lead(const void *t, int64_t o, md_span n) { return md_get_each<S>((const typename S::E *)t + o, 1, n); }
@@ -51,6 +75,15 @@ template <class S> MD_INLINE md_raw<S> md_fetch_shifted(const void *t, int64_t o
         return md_fetch_unit<S>(t, o, n, true);
     }
 }
+template <class S> MD_INLINE md_raw<S> md_fetch_shifted(const void *t, int64_t o, md_pos x, md_pos count, md_maybe n)
+{
+    if (MD_ALIGNED)
+        return md_get_maybe<S>((const typename S::E *)t + o, n);
+    md_raw<S> r = md_zero_raw<S>();
+    if (n.all)
+        r = md_fetch_shifted<S>(t, o, x, count, md_full());
+    return r;
+}
 template <class S> MD_INLINE md_raw<S> md_fetch_shifted(const void *t, int64_t o, md_pos, md_pos, md_span n)
 {
     return md_get_each<S>((const typename S::E *)t + o, 1, n);
@@ -80,16 +113,58 @@ MD_FOLDS(md_i, int64_t, i)
 MD_INLINE int md_fold_max_b(md_b v) { return md_any_b(v); }
 MD_INLINE int md_fold_min_b(md_b v) { return md_all_b(v); }
 
-/* ---- Lanes that are not there become the identity. */
-#define MD_ONLY(vec, one, s)                                                                                           \
-    MD_INLINE vec md_only_##s(vec v, one, md_full) { return v; }                                                       \
-    MD_INLINE vec md_only_##s(vec v, one identity, md_span n) { vec r; MD_LANES(md_has(n, l) ? v.v[l] : identity) }
-MD_ONLY(md_f, float, f)
-MD_ONLY(md_d, double, d)
-MD_ONLY(md_i, int64_t, i)
-MD_INLINE md_b md_only_b(md_b v, int, md_full) { return v; }
-MD_INLINE md_b md_only_b(md_b v, int identity, md_span n) { md_b r; MD_LANES(md_has(n, l) ? v.v[l] : -identity) }
-#undef MD_ONLY
+/* ---- Lanes that are not there become the identity. Vectors that are there or not as a whole (md_maybe) are computed with all others, without a branch,
+ * and only counted where they are. */
+template <class T> MD_INLINE md_vec<T> md_only(md_vec<T> v, T, md_full) { return v; }
+template <class T> MD_INLINE md_vec<T> md_only(md_vec<T> v, T identity, md_span n) { md_vec<T> r; MD_LANES(md_has(n, l) ? v.v[l] : identity) }
+template <class T> MD_INLINE md_vec<T> md_only(md_vec<T> v, T identity, md_maybe n) { md_vec<T> r; MD_LANES(n.all ? v.v[l] : identity) }
+MD_INLINE md_b md_only(md_b v, int, md_full) { return v; }
+MD_INLINE md_b md_only(md_b v, int identity, md_span n) { md_b r; MD_LANES(md_has(n, l) ? v.v[l] : -identity) }
+MD_INLINE md_b md_only(md_b v, int identity, md_maybe n) { md_b r; MD_LANES(n.all ? v.v[l] : -identity) }
+#define MD_EITHER(name, a_or_b)                                                                                        \
+    MD_INLINE float md_either_##name(float a, float b) { return md_##name##_sf(a, b); }                                \
+    MD_INLINE double md_either_##name(double a, double b) { return md_##name##_sd(a, b); }                             \
+    MD_INLINE int64_t md_either_##name(int64_t a, int64_t b) { return md_##name##_si(a, b); }                          \
+    MD_INLINE int md_either_##name(int a, int b) { return a a_or_b b; }
+MD_EITHER(max, |)
+MD_EITHER(min, &)
+#undef MD_EITHER
+template <class T> MD_INLINE T md_plus(T a, T b) { return a + b; }
+template <class T> MD_INLINE T md_times(T a, T b) { return a * b; }
+MD_INLINE int64_t md_plus(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }
+MD_INLINE int64_t md_times(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }
+/* f32: under a predicate; else the compiler makes branches of it, and computes in them. */
+#define MD_GAIN(name, both, ptx)                                                                                       \
+    template <class T, class I, class N> MD_INLINE void md_gain_##name(md_vec<T> &acc, md_vec<T> y, I identity, N n)   \
+    {                                                                                                                  \
+        if constexpr (!md_is_maybe<N>::V)                                                                              \
+            y = md_only(y, (T)identity, n);                                                                            \
+        MD_FOR (l, MD_VL)                                                                                              \
+            if constexpr (!md_is_maybe<N>::V)                                                                          \
+                acc.v[l] = both(acc.v[l], y.v[l]);                                                                     \
+            else if constexpr (sizeof(T) == 4 && (T)0.5f != 0)                                                         \
+                asm("{\n.reg .pred q;\nsetp.ne.s32 q, %2, 0;\n@q " ptx ".f32 %0, %0, %1;\n}" : "+f"(acc.v[l]) : "f"(y.v[l]), "r"(n.all)); \
+            else                                                                                                       \
+                acc.v[l] = n.all ? both(acc.v[l], y.v[l]) : acc.v[l];                                                  \
+    }
+MD_GAIN(sum, md_plus, "add.rn")
+MD_GAIN(prod, md_times, "mul.rn")
+MD_GAIN(max, md_either_max, "max.NaN")
+MD_GAIN(min, md_either_min, "min.NaN")
+#undef MD_GAIN
+template <class N> MD_INLINE void md_gain_product(md_f &acc, md_f a, md_f b, N n)
+{
+    MD_FOR (l, MD_VL)
+        if constexpr (md_is_maybe<N>::V)
+            asm("{\n.reg .pred q;\nsetp.ne.s32 q, %3, 0;\n@q fma.rn.f32 %0, %1, %2, %0;\n}" : "+f"(acc.v[l]) : "f"(a.v[l]), "f"(b.v[l]), "r"(n.all));
+        else if (md_has(n, l))
+            acc.v[l] = __fmaf_rn(a.v[l], b.v[l], acc.v[l]);
+}
+template <class N> MD_INLINE void md_gain_product(md_d &acc, md_d a, md_d b, N n)
+{
+    MD_FOR (l, MD_VL)
+        acc.v[l] = md_has(n, l) ? __fma_rn(a.v[l], b.v[l], acc.v[l]) : acc.v[l];
+}
 
 /* ---- The first greatest (least) element. NaN beats all else. Accumulators count in 32 bits, which the families' envelopes allow for. */
 MD_INLINE md_b md_splat_index(int64_t at) { return md_splat<int32_t>((int32_t)at); }
@@ -144,18 +219,23 @@ template <class T> MD_INLINE void md_fold_best(T *v, int32_t *i, const md_best<T
             i->v[l] = take ? (int32_t)at : i->v[l];                                                                    \
         }                                                                                                              \
     }                                                                                                                  \
-    MD_INLINE void md_take_##name##_##s(md_best<one> *b, vec x, int64_t at, md_full)                                   \
+    MD_INLINE void md_take_##name##_##s(md_best<one> *b, vec x, int64_t at, md_maybe n)                                \
     {                                                                                                                  \
         const one most = md_fold_##best##_##s(x);                                                                      \
-        const bool take = md_beyond_##best##_s##s(most, b->most);                                                      \
+        const bool take = n.all && md_beyond_##best##_s##s(most, b->most);                                                      \
         b->most = take ? most : b->most;                                                                               \
         b->at = take ? (int32_t)at : b->at;                                                                            \
         MD_FOR (l, MD_VL)                                                                                              \
             b->x.v[l] = take ? x.v[l] : b->x.v[l];                                                                     \
     }                                                                                                                  \
+    MD_INLINE void md_take_##name##_##s(md_best<one> *b, vec x, int64_t at, md_full)                                   \
+    {                                                                                                                  \
+        const md_maybe all = {1};                                                                                      \
+        md_take_##name##_##s(b, x, at, all);                                                                           \
+    }                                                                                                                  \
     MD_INLINE void md_take_##name##_##s(md_best<one> *b, vec x, int64_t at, md_span n)                                 \
     {                                                                                                                  \
-        x = md_only_##s(x, b->least, n);                                                                               \
+        x = md_only(x, b->least, n);                                                                               \
         const one most = md_fold_##best##_##s(x);                                                                      \
         if (md_beyond_##best##_s##s(most, b->most) || (md_is_same(most, b->most) && (int32_t)at < b->at)) {            \
             b->most = most;                                                                                            \

@@ -16,6 +16,28 @@ enum { MD_GROUP_WARPS = MD_GROUP / 32, MD_STEP = MD_GROUP * MD_VL };
 /* Loads in front of it stay there: the assembler would move each to its only use, and wait for one after the other. All lanes of a warp come here. */
 #define MD_LOADS_FIRST __syncwarp()
 
+/* Vectors of a thread that its row may not have. All are computed, without branches, so that what one pass knows of a vector others need not compute again;
+ * loads, stores and sums are skipped. Elements one by one (strided access) are not worth it. MD_HAS_ENDS 0: rows are whole vectors. */
+#ifndef MD_GUARDED
+#define MD_GUARDED 0
+#endif
+#ifndef MD_HAS_ENDS
+#define MD_HAS_ENDS 1
+#endif
+#if MD_GUARDED
+#define MD_WHERE(i)
+#define MD_ALL(i) md_when((i) * MD_GROUP < at.left, md_full())
+#else
+#define MD_WHERE(i) if ((i) * MD_GROUP < at.left)
+#define MD_ALL(i) md_full()
+#endif
+
+#if MD_WIDE
+#define MD_HIDE(x) asm("" : "+l"(x))
+#else
+#define MD_HIDE(x) asm("" : "+r"(x))
+#endif
+
 /* A row on its threads. Positions count from the row's first element. */
 struct md_layout {
     md_pos first; /* of this thread's first vector */
@@ -29,6 +51,7 @@ MD_INLINE md_layout md_lay_out(md_pos n, md_pos lead, int lane)
     const md_pos head = MD_ALIGNED ? 0 : lead < n ? lead : n, vectors = (n - head) / MD_VL, rest = head + vectors * MD_VL;
     md_layout r;
     r.first = head + lane * MD_VL;
+    MD_HIDE(r.first); /* else the compiler proves its low bits and computes each vector's address from scratch */
     r.left = vectors - lane;
     r.warp_left = vectors - lane / 32 * 32;
     r.edge_at = lane == 0 ? 0 : rest;

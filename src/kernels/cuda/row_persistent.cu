@@ -14,9 +14,9 @@ enum { MD_LATE = MD_VECTORS < 2 ? MD_VECTORS : 2 };
         md_acc##l acc;                                                                                                 \
         md_clear##l(&acc, 0);                                                                                          \
         MD_FOR (i, MD_VECTORS)                                                                                         \
-            if (i * MD_GROUP < at.left)                                                                                \
-                md_add##l(MD_X p, &row, &acc, &elem[i], at.first + i * MD_STEP, md_full());                            \
-        if (at.edge.hi > 0)                                                                                            \
+            MD_WHERE (i)                                                                                               \
+                md_add##l(MD_X p, &row, &acc, &elem[i], at.first + i * MD_STEP, MD_ALL(i));                            \
+        if (MD_HAS_ENDS && at.edge.hi > 0)                                                                             \
             md_add##l(MD_X p, &row, &acc, &edge, at.edge_at, at.edge);                                                 \
         MD_EXCHANGE_LEVEL(l, acc)                                                                                      \
     }
@@ -29,9 +29,9 @@ MD_INLINE void md_one_row(const md_params *p, int64_t number, bool stores, int g
     const md_layout at = md_lay_out(row.count, MD_ALIGNED ? 0 : (md_pos)md_lead(MD_X p, 0), lane);
     md_elem elem[MD_VECTORS], edge;
     MD_FOR (i, MD_VECTORS)
-        if (i * MD_GROUP < at.left)
-            md_fetch(MD_X p, &elem[i], at.first + i * MD_STEP, md_full());
-    if (at.edge.hi > 0)
+        MD_WHERE (i)
+            md_fetch(MD_X p, &elem[i], at.first + i * MD_STEP, MD_ALL(i));
+    if (MD_HAS_ENDS && at.edge.hi > 0)
         md_fetch(MD_X p, &edge, at.edge_at, at.edge);
     MD_LOADS_FIRST;
     MD_LEVELS(MD_ADD_LEVEL)
@@ -41,13 +41,15 @@ MD_INLINE void md_one_row(const md_params *p, int64_t number, bool stores, int g
     if (MD_HAS_ELEMENTS) {
         MD_FOR_STEP (b, MD_VECTORS, MD_LATE) {
             MD_FOR (i, MD_LATE)
-                if (b + i < MD_VECTORS && (b + i) * MD_GROUP < at.left)
-                    md_fetch_late(MD_X p, &elem[b + i], at.first + (b + i) * MD_STEP, md_full());
+                if (b + i < MD_VECTORS)
+                    MD_WHERE (b + i)
+                        md_fetch_late(MD_X p, &elem[b + i], at.first + (b + i) * MD_STEP, MD_ALL(b + i));
             MD_FOR (i, MD_LATE)
-                if (b + i < MD_VECTORS && (b + i) * MD_GROUP < at.left)
-                    md_out(MD_X p, &row, &elem[b + i], at.first + (b + i) * MD_STEP, md_full());
+                if (b + i < MD_VECTORS)
+                    MD_WHERE (b + i)
+                        md_out(MD_X p, &row, &elem[b + i], at.first + (b + i) * MD_STEP, MD_ALL(b + i));
         }
-        if (at.edge.hi > 0) {
+        if (MD_HAS_ENDS && at.edge.hi > 0) {
             md_fetch_late(MD_X p, &edge, at.edge_at, at.edge);
             md_out(MD_X p, &row, &edge, at.edge_at, at.edge);
         }
