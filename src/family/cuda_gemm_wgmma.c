@@ -9,13 +9,13 @@
 #include <inttypes.h>
 #include <math.h>
 
-enum { ROWS, COLUMNS, TURNS, CLUSTER, SPLIT, STORE, PAD };
+enum { ROWS, COLUMNS, TURNS, CLUSTER, SPLIT, STORE, PAD, FEW };
 enum { MAPS = 4, DEPTH = 64, BAND = 8, SHARED = 232448, RESERVE = 1024 + 256 };
 
 /* What follows from a configuration. */
 typedef struct shape {
     int32_t rows, columns, consumers, cluster, panel, panels, stages, threads, low, high;
-    int32_t n_products;
+    int32_t n_products, few;
     bool is_turned, shares_a, has_result;
     int64_t stage_bytes, shared;
 } shape;
@@ -51,6 +51,7 @@ static shape shape_of(const md_cg_product *p, const md_fa_config *config)
     int64_t b = along(p, MD_CG_B) == MD_CG_ALONG_ROWS ? (s.columns + 63) / 64 * 8192 : s.columns * 128;
     s.stage_bytes = s.rows * 128 + p->n_products * b;
     s.n_products = p->n_products;
+    s.few = config->value[FEW];
     choose_stages(&s);
     return s;
 }
@@ -82,6 +83,8 @@ static void set_boxes(md_kn_map map[MAPS], const md_cg_product *p, const shape *
         map[o].box[1] = (uint16_t)((is_k_first ? rows[o] : DEPTH) / parts);
         map[o].swizzle = 128;
     }
+    if (s->few > 0)
+        map[0].box[1] = (uint16_t)s->few;
     map[last].box[0] = (uint16_t)s->panel;
     map[last].box[1] = 16;
     map[last].swizzle = (uint8_t)(2 * s->panel);
@@ -103,9 +106,7 @@ static bool applies(const md_fa_target *target)
 static md_fa_cuda_tiles tiles_of(const shape *s, const md_fa_config *config)
 {
     /* wgmma of fewer columns waits for operands; a tile of half the rows reads twice as much. Tensor cores: 16 times the f32 units. */
-    double rate = s->columns >= 128 ? 0.92 : s->columns >= 64 ? 0.8 : 0.5;
-    if (s->consumers == 1)
-        rate *= 0.9;
+    double rate = s->columns >= 128 ? 0.92 : s->columns >= 64 ? 0.77 : 0.5;
     return (md_fa_cuda_tiles){.rows = s->rows, .columns = s->columns, .split = config->value[SPLIT], .resident = 1, .flops = 16 * rate,
                               .step_us = 0.01 + (double)s->stage_bytes / 5e6};
 }
@@ -122,10 +123,13 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     md_fa_product w;
     const int64_t ones[MD_FX_MAX_DIMS] = {0};
     md_fa_product_measure(&w, target, &p, ones);
+    int64_t w_rows = size ? md_st_points(target->program, p.n_rows, p.rows, size) : 0;
     bool is_plain = w.epilogue_ops + w.epilogue_transcendental == 0 && p.n_columns == 1;
     if (accumulators > (is_plain ? 192 : 128) || (s.is_turned && s.rows > 128) || (s.rows == 64 && s.is_turned) || s.stages < 3)
         return false;
     if (config->value[SPLIT] > 1 && (s.has_result || s.is_turned || config->value[PAD]))
+        return false;
+    if (s.few > 0 && (s.rows != 64 || s.cluster > 1 || along(&p, MD_CG_A) != MD_CG_ALONG_DEPTH || (size && w_rows > s.few)))
         return false;
     if (s.columns % 16 || (config->value[PAD] && p.n_products == 2))
         return false;
@@ -147,8 +151,19 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_f
     }
     for (int32_t o = 0; o <= p.n_products && !config->value[PAD]; o++)
         md_fa_cuda_map_needs(out, &map[o], true);
-    if (config->value[STORE] && map_result(&map[p.n_products + 1], &p))
+    if (config->value[STORE] && map_result(&map[p.n_products + 1], &p)) {
+        /* What the epilogue reads along the columns is read in pairs, too. */
+        uint32_t vectors = md_cg_unit_tensors(target->program, target->stage, p.columns[p.n_columns - 1]);
         md_fa_cuda_map_needs(out, &map[p.n_products + 1], true);
+        out->unit |= vectors;
+        out->aligned16 |= vectors;
+    }
+    if (config->value[FEW] > 0) {
+        out->row_points_max = config->value[FEW];
+        out->n_row_dims = p.n_rows;
+        for (int32_t i = 0; i < p.n_rows; i++)
+            out->row_dim[i] = target->program->index[p.rows[i]].dim;
+    }
 }
 
 static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config, const md_kn_shape *shape_at)
@@ -191,6 +206,8 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     shape s = shape_of(&p, config);
     md_fa_cuda_tiles tiles = tiles_of(&s, config);
     md_fa_cuda_product_features(out, target, &w, &tiles);
+    if (w.rows < s.rows && s.few == 0)
+        out->serial_us += 2.0 * (double)(s.rows - w.rows) / s.rows; /* copies of rows that are not there take longer than others (seen) */
     /* The epilogue of a tile runs alone, unless the other group multiplies under it. */
     double area = (double)s.rows * s.columns / 32768, heavy = 1 + 0.1 * w.epilogue_ops + w.epilogue_transcendental;
     if (config->value[PAD]) {
@@ -228,7 +245,7 @@ static void print_defines(md_strbuf *out, const md_cg_product *p, const shape *s
     } list[] = {{"BM", s->rows}, {"BN", s->columns}, {"STAGES", s->stages}, {"CONSUMERS", s->consumers}, {"PINGPONG", s->is_turned},
                 {"CLUSTER", s->cluster}, {"SHARE_A", s->shares_a}, {"BATCH_0", map[0].n_dims[2] > 0}, {"BATCH_1", map[1].n_dims[2] > 0},
                 {"BAND", BAND}, {"LOW", s->low}, {"HIGH", s->high}, {"PANELS", s->panels}, {"RESULT", s->has_result},
-                {"ROLLED_PANELS", is_rolled}};
+                {"ROLLED_PANELS", is_rolled}, {"FEW", s->few}, {"ALIGNED", s->has_result}};
     for (int32_t i = 0; i < MD_COUNT(list); i++)
         md_strbuf_printf(out, "#define MD_%s %" PRId32 "\n", list[i].name, list[i].value);
     md_fa_cuda_product_print_along(out, p);
@@ -264,14 +281,15 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
 const md_fa_family md_fa_cuda_gemm_wgmma = {
     .name = "gemm_wgmma",
     .device = MD_DEV_CUDA,
-    .n_fields = 7,
+    .n_fields = 8,
     .field = {{"rows", 128, 3, {128, 256, 64}},
               {"columns", 128, 12, {256, 128, 192, 64, 160, 176, 144, 224, 208, 96, 32, 16}},
               {"turns", 0, 2, {0, 1}},
               {"cluster", 1, 2, {1, 2}},
               {"split", 1, 5, {1, 2, 4, 8, 16}},
               {"store", 0, 2, {1, 0}},
-              {"pad", 0, 2, {0, 1}}},
+              {"pad", 0, 2, {0, 1}},
+              {"few", 0, 3, {0, 16, 32}}},
     .applies = applies,
     .legal = legal,
     .envelope = envelope,

@@ -46,7 +46,7 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
         return false;
     int32_t few = config->value[FEW], sums = few * config->value[COLUMNS] * p.n_products;
     int32_t vectors = config->value[COLUMNS] * config->value[UNDER_WAY] * p.n_products;
-    if (sums > 32 || vectors > 16 || 4 * vectors + sums + 8 * few > 150)
+    if (sums > 32 || vectors > 8 || 4 * vectors + sums + 8 * few > 120)
         return false;
     int64_t rows = size ? md_st_points(target->program, p.n_rows, p.rows, size) : 0;
     return !size || (rows <= few && (few == 1 || rows > few / 2));
@@ -102,7 +102,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     int32_t few = config->value[FEW], vectors = config->value[COLUMNS] * config->value[UNDER_WAY] * p.n_products;
     md_fa_cuda_load load = {.blocks = (double)blocks_of(&w, config),
                             .threads = 32 * WARPS,
-                            .registers = 32 + 4 * vectors + few * (config->value[COLUMNS] * p.n_products + 8),
+                            .registers = 48 + 4 * vectors + few * (config->value[COLUMNS] * p.n_products + 8),
                             .bytes = 16.0 * vectors};
     double results = (double)w.batch * (double)w.columns * few;
     out->memory_bytes = w.bytes;

@@ -5,7 +5,8 @@
  *
  * md_config.h: MD_BM, MD_BN (the tile), MD_STAGES, MD_CONSUMERS (1 or 2), MD_PINGPONG, MD_CLUSTER (1, 2), MD_SHARE_A (the
  * cluster runs along the columns and shares A; else along the rows and shares B), MD_ALONG_0, MD_ALONG_1 (1: the operand lies
- * along K, 2: along its rows), MD_BATCH_0, MD_BATCH_1 (0: the operand has no batch), MD_BAND (rows of tiles walked together),
+ * along K, 2: along its rows), MD_BATCH_0, MD_BATCH_1 (0: the operand has no batch), MD_BAND (rows of tiles walked together), MD_FEW (most rows, where
+ * not all of the tile's are copied; else 0),
  * MD_LOW, MD_HIGH (registers of copying and computing threads), MD_PANELS (buffers of results a warp), MD_RESULT (epilogue: 1
  * in registers, results by TMA; 0 by md_slab), MD_ROLLED_PANELS, MD_SPLIT, and md_wgmma(acc, a, b), the instruction for the
  * tile's columns. md_expr.h: src/codegen/product.h; md_params begins with md_tensor_map of A, B, the second B where there is
@@ -27,6 +28,7 @@ enum {
     B_ONE = (MD_ALONG_1 == 2) ? BN64 * 8192 : MD_BN * 128, /* of one product */
     B_BYTES = MD_PRODUCTS * B_ONE,
     STAGE_BYTES = A_BYTES + B_BYTES,
+    COPIED_BYTES = (MD_FEW ? MD_FEW * 128 : A_BYTES) + B_BYTES, /* what lies in the other rows is computed with, and stored by nobody */
     A_PARTS = MD_CLUSTER == 2 && MD_SHARE_A ? 2 : 1,
     B_PARTS = MD_CLUSTER == 2 && !MD_SHARE_A ? 2 : 1,
     PANEL = MD_BN % 64 == 0 ? 64 : MD_BN % 32 == 0 ? 32 : 16, /* columns stored at once */
@@ -127,7 +129,7 @@ MD_INLINE void md_produce(const md_params &p, const md_grid &g, unsigned tiles, 
         for (int i = md_step_of(g, at.slice); i < md_step_of(g, at.slice + 1); i++) {
             const unsigned bar = full + r.stage * 8, to = tiles + r.stage * STAGE_BYTES;
             md_bar_wait(empty + r.stage * 8, r.phase ^ 1);
-            md_bar_expect(bar, STAGE_BYTES);
+            md_bar_expect(bar, COPIED_BYTES);
             md_copy<(MD_ALONG_0 == 2), MD_BM, A_PARTS>(to, &p.map0, at.row, i * BK, at.batch * MD_BATCH_0, bar, rank);
             md_copy<(MD_ALONG_1 == 2), MD_BN, B_PARTS>(to + A_BYTES, &p.map1, at.column, i * BK, at.batch * MD_BATCH_1, bar, rank);
 #if MD_PRODUCTS == 2
@@ -195,18 +197,28 @@ MD_INLINE void md_multiply(md_tile &acc, md_ring &r, int steps, unsigned tiles, 
 #endif
 
 #if MD_RESULT
+MD_N_DECL MD_INLINE unsigned md_pair(const md_params &p, const float *acc, const float *acc1, int batch, int row, int column, md_n_t n)
+{
+    const md_v sums = {{acc[0], acc[1]}}, others = {{acc1[0], acc1[1]}};
+    return md_result(&p, batch, row, column, sums, others, n);
+}
+
 /* A panel of a warp's 16 rows as it is stored: through shared memory, and out by TMA. `turn`: which of the buffers; is_last: each panel has its own. */
 MD_INLINE void md_panel(const md_params &p, const float *acc, const float *acc1, const md_tile_at &at, int row, int column, unsigned buffers, unsigned &turn, bool is_last)
 {
     const int lane = threadIdx.x & 31, mask = PANEL / 8 - 1, in = (lane & 7) + (lane >> 3 & 1) * 8;
     const unsigned mine = in * (PANEL * 2), swizzle = (mine >> 7) & mask, to = buffers + turn;
+    const int rows = (int)md_points_rows(&p), columns = (int)md_points_columns(&p);
     unsigned out[PANEL / 4];
-    MD_FOR (j, PANEL / 4) {
-        const int r = row + lane / 4 + j % 2 * 8, c = column + j / 2 * 8 + lane % 4 * 2;
-        const md_v sums = {{acc[j * 2], acc[j * 2 + 1]}}, others = {{acc1[j * 2], acc1[j * 2 + 1]}};
-        const md_span span = {0, r >= (int)md_points_rows(&p) ? 0 : min((int)md_points_columns(&p) - c, 2)};
-        out[j] = md_result(&p, at.batch, r, c, sums, others, span);
-    }
+    if (row + 16 <= rows && column + PANEL <= columns) /* nothing to mask */
+        MD_FOR (j, PANEL / 4)
+            out[j] = md_pair(p, acc + j * 2, acc1 + j * 2, at.batch, row + lane / 4 + j % 2 * 8, column + j / 2 * 8 + lane % 4 * 2, md_full());
+    else
+        MD_FOR (j, PANEL / 4) {
+            const int r = row + lane / 4 + j % 2 * 8, c = column + j / 2 * 8 + lane % 4 * 2;
+            const md_span span = {0, r >= rows ? 0 : min(columns - c, 2)};
+            out[j] = md_pair(p, acc + j * 2, acc1 + j * 2, at.batch, r, c, span);
+        }
     turn = is_last ? turn + PANEL_BYTES : MD_PANELS == 1 ? 0 : turn ^ PANEL_BYTES;
     if (lane == 0 && !is_last)
         md_tma_wait_read<MD_PANELS - 1>();
