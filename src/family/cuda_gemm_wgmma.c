@@ -267,7 +267,7 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
     set_boxes(map, &p, &s);
     map[0].is_copy = map[1].is_copy = (uint8_t)config->value[PAD];
     md_fa_product_measure(&w, target, &p, ones);
-    print_defines(&defines, &p, &s, map, !s.has_result || w.epilogue_ops + w.epilogue_transcendental > 2);
+    print_defines(&defines, &p, &s, map, !s.has_result || w.epilogue_ops > 2 || w.epilogue_transcendental > 0);
     md_fa_cuda_product_text text = {.source = "cuda/gemm_wgmma.cu",
                                     .lanes = s.has_result ? 2 : md_fa_cuda_width(target->program, target->stage),
                                     .has_result = s.has_result,
