@@ -43,8 +43,8 @@ static void add_gpu(json_t *j, const md_dev_facts *f)
 static void add_nvrtc(json_t *j)
 {
     md_dev_nvrtc nvrtc;
-    bool is_found = md_dev_nvrtc_open(&nvrtc) == MD_OK;
-    json_object_set_new(j, "nvrtc_path", is_found ? md_ss_json_text(nvrtc.path) : json_string("not found"));
+    md_status s = md_dev_nvrtc_open(&nvrtc);
+    json_object_set_new(j, "nvrtc_path", s == MD_OK ? md_ss_json_text(nvrtc.path) : s == MD_NOT_FOUND ? json_string("not found") : md_ss_json_text(md_last_error()));
 }
 
 static json_t *info_json(md_context *context)

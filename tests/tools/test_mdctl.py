@@ -21,6 +21,7 @@ FEW = ["--hints", "16,256", "--threads", "2"]  # short builds
 def environment(extra=None):
     env = {k: v for k, v in os.environ.items() if not k.startswith("MD_") and k != "NO_COLOR"}
     env["TERM"] = "xterm"
+    env["MD_DEVICE"] = "host"  # what is expected holds there, GPU or not
     env.update(extra or {})
     return env
 
@@ -402,6 +403,71 @@ class Terminals(Base):
             with open("/dev/full", "w", encoding="utf-8") as full:
                 done = mdctl(*args, stdout=full)
             self.assertEqual(done.returncode, 1, args)
+
+
+# A driver that answers as the environment says, and an NVRTC that says how old it is.
+DRIVER = """
+#include <stdlib.h>
+#include <string.h>
+static int number(const char *name) { return atoi(getenv(name)); }
+int cuDriverGetVersion(int *v) { *v = number("STUB_DRIVER"); return 0; }
+int cuInit(unsigned flags) { (void)flags; return number("STUB_INIT"); }
+static int other(void) { return 999; }
+int cuGetProcAddress_v2(const char *name, void **p, int version, unsigned long long flags, int *found)
+{
+    (void)version, (void)flags;
+    *p = !strcmp(name, "cuInit") ? (void *)cuInit : !strcmp(name, "cuDriverGetVersion") ? (void *)cuDriverGetVersion
+       : !strcmp(name, "cuGetProcAddress") ? (void *)cuGetProcAddress_v2 : (void *)other;
+    if (found)
+        *found = 0;
+    return 0;
+}
+int cuGetProcAddress(const char *name, void **p, int version, unsigned long long flags) { return cuGetProcAddress_v2(name, p, version, flags, 0); }
+"""
+NVRTC = """
+int nvrtcVersion(int *major, int *minor) { *major = 11; *minor = 8; return 0; }
+"""
+REST = ["GetErrorString", "GetNumSupportedArchs", "GetSupportedArchs", "CreateProgram", "DestroyProgram", "CompileProgram",
+        "GetCUBINSize", "GetCUBIN", "GetProgramLogSize", "GetProgramLog"]
+
+
+class NoGpu(Base):
+    """What is said where there is no driver, none that is new enough, no GPU, no compiler for it."""
+
+    def stub(self, name, text):
+        source = self.file(name + ".c", text)
+        subprocess.run([*CC.split(), "-w", "-shared", "-fPIC", "-Wl,-soname," + name, "-o", str(self.folder / name), source], check=True)
+
+    def opens(self, part, driver, init):
+        path = f"{self.folder}:{os.environ.get('LD_LIBRARY_PATH', '')}"
+        env = {"LD_LIBRARY_PATH": path, "STUB_DRIVER": str(driver), "STUB_INIT": str(init)}
+        said = self.bad(1, "info", "--device", "cuda:0", part=part, env=env)
+        self.assertIn("'cuda:0' was asked for", said)
+        done = mdctl("info", "--json", "--device", "auto", env=env)  # the host serves, with a warning where a GPU may be there
+        self.assertEqual(json.loads(done.stdout)["device"], "host")
+        self.assertEqual(part in done.stderr, init == 999, done.stderr)
+
+    def test_driver(self):
+        if "in this build" not in self.good("info").replace("not in this build", ""):
+            self.bad(1, "info", "--device", "cuda", part="this build has no CUDA")
+            self.skipTest("a build without CUDA")
+        self.stub("libcuda.so.1", DRIVER)
+        self.opens("no NVIDIA driver", 0, 0)
+        self.opens("the NVIDIA driver is too old: it is for CUDA 11.8", 11080, 0)
+        self.opens("the NVIDIA driver shows no GPU", 99000, 100)
+        self.opens("CUDA does not start", 99000, 999)
+
+    def test_nvrtc(self):
+        env = {"LD_LIBRARY_PATH": str(self.folder)}
+        self.stub("libnvrtc.so.13", NVRTC)
+        self.assertIn("NVRTC is too old: it has no nvrtc", self.good("info", env=env))
+        self.stub("libnvrtc.so.13", NVRTC + "".join(f"int nvrtc{name}(void) {{ return 1; }}\n" for name in REST))
+        self.assertIn("NVRTC is too old: 11.8, and 12.0 is needed", self.good("info", env=env))
+
+    def test_names(self):
+        for name in "gpu", "cuda:", "cuda:-1", "cuda:1x", "cuda:1234567", "CUDA", "":
+            self.bad(1, "run", "relu", "--sizes", "i=2, j=2", "--device", name, part="auto, host, cuda and cuda:N are possible")
+        self.bad(1, "info", part="'gpu'", env={"MD_DEVICE": "gpu"})
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ static const option_row row[] = {
     {"weights", WEIGHTS, "LIST", "of dims in the distance: \"b=1, n=0.5\""},
     {"persistent", PERSISTENT, "WHEN", "auto, only or never"},
     {"pin", PIN, "VARIANT", "use this variant; \"stage:variant;...\" where there are several stages"},
-    {"no-library", NO_LIBRARY, NULL, "without the library family (CBLAS)"},
+    {"no-library", NO_LIBRARY, NULL, "without the library's family (CBLAS, cuBLASLt)"},
     {"bounds", BOUNDS, "WHAT", "of an index out of range: report, clamp or zero"},
     {"variant", VARIANT, "NAME", "source: the variant to print"},
     {"stage", STAGE, "N", "source: the stage (default 0)"},
