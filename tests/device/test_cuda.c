@@ -343,6 +343,10 @@ static void test_two_devices(void **state)
     }
     assert_ok(other->ops->alloc(&p, other, 64));
     assert_fails(f->dev->ops->check_pointer(f->dev, p), MD_INVALID_ARGUMENT, "memory of cuda:1");
+    md_dev_kernel *kernel = make(f->dev, scale_text);
+    assert_fails(scale(f->dev, other->tuning, kernel, p, 2.0, 4), MD_INVALID_ARGUMENT, "no stream of this device");
+    f->dev->ops->unload(f->dev, kernel);
+    assert_int_equal(cudaGetLastError(), cudaSuccess);
     other->ops->free(other, p);
     cudaSetDevice(0);
     md_dev_close(&other);

@@ -233,6 +233,27 @@ static void a_capture_builds_nothing(void **state)
     finish(&op);
 }
 
+/* An error of that call, and no more. */
+static void memory_may_be_short(void **state)
+{
+    (void)state;
+    vectors v;
+    void *p = NULL;
+    md_ds_op *op = script_op(&world, "Y[n] = X[n]", NULL);
+    make(&v, 64);
+    size_t used = device.used;
+    device.used = (size_t)1 << 36;
+    assert_fails(device.base.ops->alloc(&p, &device.base, 100), MD_OUT_OF_MEMORY, "memory");
+    assert_fails(md_ds_call(op, stream_number(1), v.arg, 2), MD_OUT_OF_MEMORY, "used up"); /* its workspace */
+    assert_fails(md_ds_call(op, stream_number(1), v.arg, 2), MD_OUT_OF_MEMORY, "used up");
+    device.used = used;
+    for (int i = 0; i < 3; i++)
+        assert_ok(md_ds_call(op, stream_number(1), v.arg, 2));
+    assert_ok(device.base.ops->sync(&device.base, NULL));
+    assert_int_equal(script_now.row[SCRIPT_ALPHA][0].n_runs, 3);
+    finish(&op);
+}
+
 static md_ds_op *measuring_op(const char *formula)
 {
     md_ds_op_options o = script_options();
@@ -315,6 +336,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(faults_are_reported_later, set_up, tear_down),
         cmocka_unit_test_setup_teardown(captured_calls_only_launch, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_capture_builds_nothing, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(memory_may_be_short, set_up, tear_down),
         cmocka_unit_test_setup_teardown(measuring_uses_the_devices_clock, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_capture_measures_nothing_and_leaves_no_choice, set_up, tear_down),
         cmocka_unit_test_setup_teardown(measuring_makes_temporaries, set_up, tear_down),
