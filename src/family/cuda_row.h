@@ -37,6 +37,8 @@ bool md_fa_cuda_row_can_keep(const md_fa_target *target);
 md_status md_fa_cuda_row_emit(md_kn_source *out, const md_fa_target *target, const md_fa_cuda_row *row);
 void md_fa_cuda_row_envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_cuda_row *row);
 void md_fa_cuda_row_geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_cuda_row *row, const md_kn_shape *shape);
+/** How many times their bytes loads along the axis cost: 1 where neighbours along it are neighbours in memory. */
+double md_fa_cuda_row_apart(const md_fa_target *target);
 void md_fa_cuda_row_features(md_fa_features *out, const md_fa_target *target, const md_fa_cuda_row *row, const int64_t *size);
 
 #endif

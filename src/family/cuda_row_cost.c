@@ -1,4 +1,6 @@
-/* Row programs on a GPU: cost. Constants fit softmax, layer_norm, sum and argmax with rows of 64 .. 32768 on an H200 (November 2026). */
+/* Row programs on a GPU: cost. The first block's way from its loads to its stores, then the highest of what follows: memory, instructions, blocks that
+ * wait for blocks. Constants fit softmax, layer_norm, sum, argmax and var with rows of 24 .. 1048576 on an H200
+ * (November 2026), of kernels whose time is near the best of their shape's. */
 #include "family/cuda_row.h"
 
 #include "base/dtype.h"
@@ -8,15 +10,31 @@
 
 #include <math.h>
 
-/* A block's life: its loads come, levels follow each other, its stores go; exchanges between threads of a warp, and of a block of so many warps; us. */
-static const double LOAD_US = 1.0, STORE_US = 0.4, WARP_US = 0.1, BLOCK_US = 0.25, EACH_WARP_US = 0.012, VECTOR_US = 0.006;
+/* A block's way, in us: its loads come; its stores go; a level's exchange between threads of a warp, of a block, and what each warp adds; what a vector of
+ * a thread adds, and one that lies beyond the row's end; what twice the rows of a block add; strides. */
+static const double LOAD_US = 0.09154, STORE_US = 0.2778, WARP_US = 0, BLOCK_US = 0.05409, EACH_WARP_US = 0.004866;
+static const double VECTOR_US = 0.09656, IDLE_VECTOR_US = 0.06046, ROWS_US = 0.01506, STRIDED_US = 0.2314;
+/* Of loops: a chunk of a row, what each of its vectors adds, merging it, the stores' pass. */
+static const double CHUNK_US = 0.2899, CHUNK_VECTOR_US = 0.04205, MERGE_US = 0.1825, LOOP_STORE_US = 0.3042, LATER_PASS = 0.8;
 /* An SM starts a block in this time. */
-static const double START_US = 0.22;
+static const double START_US = 0.03641;
+/* Against the rate of copies: rows in registers, loops, loops' second pass where it finds its row in the L2, and what an SM draws of its share. */
+static const double ROW_RATE = 1.233, LOOP_RATE = 1.446, L2_RATE = 2.228, L2_PART = 2.427, SM_BURST = 13.05;
+/* How the times of memory, instructions and waiting add up (1: one after the other; large: the longest counts),
+ * how much less they overlap where an SM has one block alone, and the last wave's blocks. */
+static const double ROW_NORM = 1.667, LOOP_NORM = 1.588, ROW_ALONE = 0.6677, LOOP_ALONE = 0.6532, WAIT_PART = 0.7589, TAIL_PART = 0.1102;
+/* An element whose neighbours lie apart takes a sector of memory; neighbouring rows find some of it in a cache. */
+static const double SECTOR_BYTES = 32, SECTOR_PART = 0.6;
+/* By access: memory, and instructions. */
+static const double ACCESS_COST[] = {1.0, 1.01, 1.114}, ACCESS_SLOTS[] = {1.0, 1.183, 1.747};
 /* Issue slots of a thread besides its elements: finding its place; a step of an exchange, and one with positions. */
 static const double PLACE_SLOTS = 40, STEP_SLOTS = 6, ARG_STEP_SLOTS = 22;
 /* Of an element: conversion from 16 bits, a maximum, a position, an exponential, and what the hardware does at half rate. */
 static const double UNPACK_SLOTS = 0.7, MAX_SLOTS = 2, ARG_SLOTS = 4, EXP_SLOTS = 8, SHORT_EXP_SLOTS = 3;
-static const double SLOT_RATE = 0.95; /* of the peak, where a slot is a multiplication and addition */
+/* A vector beyond the row's end. Of the slots counted here, the part that costs issue time, and the part of it on one block's way. */
+static const double IDLE_SLOTS = 8.006, ISSUED_PART = 0.5011, WAY_PART = 0.1725;
+/* Slots of an SM in a us where multiplications and additions reach the device's rate. */
+static const double SLOT_PART = 0.884;
 
 static const md_st_stage *stage_of(const md_fa_target *target)
 {
@@ -53,6 +71,31 @@ static double reread_bytes(const md_fa_target *target, const md_fa_cuda_row *row
             bytes += (times - 1) * points * (double)md_dtype_size(target->program->formula->tensor[plan.load[i].node->id].dtype);
     }
     return bytes;
+}
+
+typedef struct places {
+    const md_fa_target *target;
+    uint32_t unit;
+    double bytes, sectors;
+} places;
+
+static bool note_places(void *user, const md_fx_node *node)
+{
+    places *p = user;
+    if (node->kind != MD_FX_LOAD || node->n_args == 0 || !md_fx_uses_index(node, stage_of(p->target)->axis))
+        return true;
+    double bytes = (double)md_dtype_size(p->target->program->formula->tensor[node->id].dtype);
+    p->bytes += bytes;
+    p->sectors += p->unit >> node->id & 1 ? bytes : SECTOR_BYTES * SECTOR_PART;
+    return true;
+}
+
+double md_fa_cuda_row_apart(const md_fa_target *target)
+{
+    const md_st_stage *st = stage_of(target);
+    places p = {.target = target, .unit = md_cg_unit_tensors(target->program, target->stage, st->axis)};
+    md_cg_visit(st, note_places, &p);
+    return p.bytes > 0 ? fmax(p.sectors / p.bytes, 1) : 1;
 }
 
 /* Slots of all reductions: of one element, or of one step of an exchange. */
@@ -94,55 +137,89 @@ static double slots_of(const md_fa_target *target, const md_fa_cuda_row *row, do
     return rows * row->lanes * (thread + vectors * (width * element + (row->access == MD_FA_CUDA_ALIGNED ? 3 : 8)));
 }
 
-/* Of all levels. */
-static double exchanges_us(const md_fa_target *target, const md_fa_cuda_row *row)
+/* ---- Time */
+
+/* One launch. Slots and times are those of all its blocks; waves: of blocks that run together. */
+typedef struct launch {
+    const md_fa_target *target;
+    const md_fa_cuda_row *row;
+    double rows, n, width, blocks, vectors, turns, idle; /* vectors of a thread, chunks of them, places of vectors in vain */
+    double sms, resident, waves, bytes, slots;
+} launch;
+
+static void count_launch(launch *l, const md_fa_target *target, const md_fa_cuda_row *row, const int64_t *size)
 {
-    double warps = row->lanes / 32.0, one = warps > 1 ? BLOCK_US + EACH_WARP_US * warps : WARP_US;
-    return one * (is_online(target, row) ? 1 : stage_of(target)->row.n_levels);
+    const md_st_stage *st = stage_of(target);
+    double flops = 0;
+    *l = (launch){.target = target, .row = row, .rows = (double)md_st_points(target->program, st->n_outer, st->outer, size),
+                  .n = (double)md_st_size(target->program, st->axis, size), .width = md_fa_cuda_width(target->program, target->stage),
+                  .blocks = fmax((double)md_fa_cuda_row_blocks(target, row, size), 1), .sms = MD_MAX(target->facts->threads, 1)};
+    md_fa_cuda_load load = {.blocks = l->blocks, .threads = row->lanes * row->rows, .registers = md_fa_cuda_row_registers(target, row)};
+    md_st_work(&flops, &l->bytes, target->program, target->stage, size);
+    l->vectors = fmax(ceil(l->n / (l->width * row->lanes)), 1);
+    l->turns = ceil(l->vectors / row->vectors);
+    l->idle = fmax(row->vectors - l->vectors, 0);
+    l->resident = MD_MAX(md_fa_cuda_resident(target->facts, &load), 1);
+    l->waves = l->blocks / (l->sms * l->resident);
+    l->slots = slots_of(target, row, l->rows, l->vectors) * ACCESS_SLOTS[row->access] + l->idle * load.threads * l->blocks * IDLE_SLOTS;
 }
 
-/* The part of the memory rate that resident blocks can ask for, each with its bytes in its time. */
-static double rate_of(const md_fa_target *target, const md_fa_cuda_row *row, double blocks, double bytes, double slots)
+static double slots_of_device(const md_fa_target *target) /* in a us */
 {
-    const md_dev_facts *facts = target->facts;
-    const md_st_row *program = &stage_of(target)->row;
-    md_fa_cuda_load load = {.blocks = blocks, .threads = row->lanes * row->rows, .registers = md_fa_cuda_row_registers(target, row) - 4};
-    double sms = MD_MAX(facts->threads, 1), resident = fmax(md_fa_cuda_resident(facts, &load), 1), capacity = resident * sms;
-    double share = (facts->memory_gbps > 0 ? facts->memory_gbps : 1000) * 1e3 / sms, each = bytes / fmax(blocks, 1);
-    double life = LOAD_US + (program->has_elements ? STORE_US : 0) + exchanges_us(target, row);
-    life += VECTOR_US * row->vectors * row->vectors + 1.5 * slots / fmax(blocks, 1) / (128 * 1.7e3); /* what its threads compute, with others beside them */
-    if (blocks <= sms) /* a single block an SM: the model's launch has part of the way */
-        life -= 0.8 * LOAD_US;
-    double running = fmin(resident, blocks / sms), asked = running * each / life / share, started = each / START_US / share;
-    double part = asked / pow(1 + pow(asked, 4), 0.25);
-    double waves = ceil(blocks / capacity), fill = blocks / (waves * capacity), tail = blocks <= capacity ? 1 : fill + (1 - fill) * (1 - 1 / waves) * 0.7;
-    return fmax(fmin(part, started / pow(1 + pow(started, 4), 0.25)) * tail, 1e-3);
+    return (target->facts->gflops > 0 ? target->facts->gflops : 10000.0) * 1e3 / 2 * SLOT_PART;
+}
+
+static double rate_of_device(const md_fa_target *target) /* bytes in a us */
+{
+    return (target->facts->memory_gbps > 0 ? target->facts->memory_gbps : 1000.0) * 1e3;
+}
+
+/* Of all levels. */
+static double exchanges_us(const launch *l)
+{
+    double warps = l->row->lanes / 32.0, one = warps > 1 ? BLOCK_US + EACH_WARP_US * warps : WARP_US;
+    return one * (is_online(l->target, l->row) ? 1 : stage_of(l->target)->row.n_levels);
+}
+
+/* A block that runs alone. */
+static double way_us(const launch *l)
+{
+    const md_st_row *program = &stage_of(l->target)->row;
+    double us = exchanges_us(l) + l->slots / l->blocks / (slots_of_device(l->target) / l->sms) * WAY_PART;
+    us += (program->has_elements ? STORE_US : 0) + (l->row->access == MD_FA_CUDA_STRIDED ? STRIDED_US : 0);
+    if (l->row->is_resident)
+        return us + LOAD_US + VECTOR_US * fmin(l->vectors, l->row->vectors) + IDLE_VECTOR_US * l->idle + ROWS_US * log2(l->row->rows);
+    bool online = is_online(l->target, l->row);
+    double passes = (online ? 1 : program->n_levels) + program->has_elements;
+    double chunk = CHUNK_US + CHUNK_VECTOR_US * fmin(l->vectors, l->row->vectors) + IDLE_VECTOR_US * l->idle + (online ? MERGE_US : 0);
+    return us + (program->has_elements ? LOOP_STORE_US : 0) + chunk * l->turns * (1 + LATER_PASS * (passes - 1));
+}
+
+static double memory_us(const launch *l)
+{
+    double rate = rate_of_device(l->target) / ACCESS_COST[l->row->access] / md_fa_cuda_row_apart(l->target), busy = fmin(l->blocks / l->sms, 1);
+    double us = l->bytes / rate / fmin(busy * SM_BURST, 1) / (l->row->is_resident ? ROW_RATE : LOOP_RATE);
+    if (l->row->is_resident)
+        return us;
+    double again = reread_bytes(l->target, l->row, l->rows * l->n);
+    double live = fmin(l->blocks, l->resident * l->sms) * l->row->rows * l->n * (l->width > 4 ? 2 : 4);
+    return us + again / rate / (live > L2_PART * (double)l->target->facts->l2_bytes ? 1 : L2_RATE);
 }
 
 void md_fa_cuda_row_features(md_fa_features *out, const md_fa_target *target, const md_fa_cuda_row *row, const int64_t *size)
 {
-    const md_st_stage *st = stage_of(target);
-    const md_dev_facts *facts = target->facts;
-    double flops = 0, bytes = 0, rows = (double)md_st_points(target->program, st->n_outer, st->outer, size);
-    double n = (double)md_st_size(target->program, st->axis, size), width = md_fa_cuda_width(target->program, target->stage);
-    double blocks = (double)md_fa_cuda_row_blocks(target, row, size), vectors = fmax(ceil(n / (width * row->lanes)), 1);
-    md_st_work(&flops, &bytes, target->program, target->stage, size);
-    *out = (md_fa_features){.ops_rate = SLOT_RATE, .launches = 1, .parallel = fmin(blocks, facts->threads), .memory_bytes = bytes};
-    out->ops = 2 * slots_of(target, row, rows, vectors);
-    out->serial_us = 0.2 + 0.1 * st->row.n_levels;
-    if (row->is_resident) {
-        out->memory_rate = rate_of(target, row, blocks, bytes, out->ops / 2);
-    } else {
-        md_fa_cuda_load load = {.blocks = blocks, .threads = row->lanes * row->rows, .registers = md_fa_cuda_row_registers(target, row),
-                                .bytes = row->vectors * 16.0 * 1.2};
-        double again = reread_bytes(target, row, rows * n), running = fmin(blocks, fmax(md_fa_cuda_resident(facts, &load), 1) * facts->threads);
-        double live = running * row->rows * n * 4;
-        *(live > 0.5 * (double)facts->l2_bytes ? &out->memory_bytes : &out->cache_bytes) += again;
-        out->memory_rate = 0.95 * md_fa_cuda_rate(facts, &load);
-        /* The first chunk's way and what follows the last one's; with several blocks after each other they overlap in part. */
-        double life = LOAD_US + (st->row.has_elements ? LOAD_US + STORE_US : 0) + exchanges_us(target, row);
-        out->serial_us += (life - 0.8 * LOAD_US) * (blocks > running ? 0.3 : 1);
-    }
-    if (row->access == MD_FA_CUDA_STRIDED)
-        out->memory_rate *= 0.25;
+    launch l;
+    count_launch(&l, target, row, size);
+    double norm = 1 + ((row->is_resident ? ROW_NORM : LOOP_NORM) - 1) * fmax(1 - (row->is_resident ? ROW_ALONE : LOOP_ALONE) / l.resident, 0);
+    double busy = fmin(l.blocks / l.sms, 1), way = way_us(&l);
+    double memory = fmax(memory_us(&l), 1e-6), instructions = l.slots * ISSUED_PART / (slots_of_device(target) * busy);
+    double waiting = way * fmax(l.waves - 1, 0) * WAIT_PART, starting = fmax(l.blocks / l.sms - l.resident, 0) * START_US;
+    double us = pow(pow(memory, norm) + pow(instructions, norm) + pow(waiting, norm) + pow(starting, norm), 1 / norm);
+    double waves = ceil(l.waves);
+    if (l.waves > 1)
+        us *= 1 + (waves - l.waves) / waves * TAIL_PART / waves;
+    *out = (md_fa_features){.ops_rate = SLOT_PART, .launches = 1, .parallel = fmin(l.blocks, l.sms), .serial_us = way};
+    out->ops = 2 * l.slots * ISSUED_PART;
+    out->memory_bytes = fmin(l.bytes, us * rate_of_device(target)); /* what is only read may come faster than a copy's bytes */
+    out->memory_rate = fmax(out->memory_bytes / rate_of_device(target) / us, 1e-9);
 }

@@ -15,14 +15,15 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     md_fa_cuda_row row = row_of(config);
     int64_t n = md_st_size(target->program, target->program->stage[target->stage].axis, size);
     int64_t whole = n / md_fa_cuda_width(target->program, target->stage);
-    int32_t threads = row.lanes * row.rows, registers = md_fa_cuda_row_registers(target, &row);
+    int32_t threads = row.lanes * row.rows;
     if (row.lanes > 32 && (int64_t)row.lanes * row.vectors > whole) /* shorter rows need no loop */
         return false;
     if (threads > 1024 || threads < 128 || (row.rows > 1 && threads > 256))
         return false;
-    if (registers > 200 || (registers - 8) * threads > 65536) /* the estimate is generous */
+    if (row.access != MD_FA_CUDA_STRIDED && (row.access == MD_FA_CUDA_ALIGNED) != md_fa_cuda_row_is_aligned(target, size))
         return false;
-    return row.access == MD_FA_CUDA_STRIDED || (row.access == MD_FA_CUDA_ALIGNED) == md_fa_cuda_row_is_aligned(target, size);
+    int32_t registers = md_fa_cuda_row_registers(target, &row); /* last: counting takes long */
+    return registers <= 200 && (registers - 8) * threads <= 65536; /* the estimate is generous */
 }
 
 static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)

@@ -25,18 +25,19 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     md_fa_cuda_row row = row_of(config);
     int64_t n = md_st_size(target->program, target->program->stage[target->stage].axis, size);
     int64_t whole = n / md_fa_cuda_width(target->program, target->stage);
-    int32_t threads = row.lanes * row.rows, registers = md_fa_cuda_row_registers(target, &row);
+    int32_t threads = row.lanes * row.rows;
     if ((int64_t)row.lanes * row.vectors < whole || !is_tight(row.lanes, row.vectors, whole))
         return false;
     if (row.lanes > 4 && whole * 2 <= row.lanes) /* half of the threads would have nothing */
         return false;
     if (threads > 1024 || threads < 64 || (row.rows > 1 && threads > 512) || (threads < 128 && row.lanes < 64))
         return false;
-    if (registers > 200 || (registers - 8) * threads > 65536) /* the estimate is generous */
-        return false;
     if (row.keeps && !md_fa_cuda_row_can_keep(target))
         return false;
-    return row.access == MD_FA_CUDA_STRIDED || (row.access == MD_FA_CUDA_ALIGNED) == md_fa_cuda_row_is_aligned(target, size);
+    if (row.access != MD_FA_CUDA_STRIDED && (row.access == MD_FA_CUDA_ALIGNED) != md_fa_cuda_row_is_aligned(target, size))
+        return false;
+    int32_t registers = md_fa_cuda_row_registers(target, &row); /* last: counting takes long */
+    return registers <= 200 && (registers - 8) * threads <= 65536; /* the estimate is generous */
 }
 
 static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)

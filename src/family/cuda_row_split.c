@@ -184,12 +184,12 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
         return false;
     if (v[ACCESS] != MD_FA_CUDA_STRIDED && (v[ACCESS] == MD_FA_CUDA_ALIGNED) != md_fa_cuda_row_is_aligned(target, size))
         return false;
-    if (v[THREADS] * v[PER_SM] > 2048 || registers_of(target, config, false) > register_limit(target, config))
+    cut c = cut_of(target, config, size);
+    if (v[THREADS] * v[PER_SM] > 2048 || c.blocks == 1 || !is_tight(target, config, n, c.blocks))
         return false;
     if (v[KEEP] && !is_keep_legal(target, config, size))
         return false;
-    cut c = cut_of(target, config, size);
-    if (c.blocks == 1 || !is_tight(target, config, n, c.blocks))
+    if (registers_of(target, config, false) > register_limit(target, config)) /* counting takes long */
         return false;
     if (v[VIA] == VIA_CLUSTER)
         return target->facts->capability >= 90 && v[BLOCKS] <= 16 && is_full(target, config);
@@ -271,53 +271,76 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
     return status;
 }
 
-/* ---- Cost */
+/* ---- Cost: a group's way through one row, then the highest of memory, instructions and rows that wait for rows. Constants fit those of cuda_row_cost.c,
+ * from the same shapes. */
 
-static const double WARP_US = 0.02;
+/* The loads come; each further chunk of a slice; the stores go; what each warp of an SM adds; room for many blocks; strides: us. */
+static const double LOAD_US = 0.6673, CHUNK_US = 0.2899, STORE_US = 0.5928, WARP_US = 0.01111, ROOM_US = 0.1845, STRIDED_US = 0.2314;
+/* A meeting, by VIA: of any number of blocks, and what twice as many add. */
+static const double MEETING_US[] = {0, 0.6892, 1.207}, WIDER_US[] = {0.271, 0.304, 0}, ALONE_US = 0.15;
+/* Against the rate of copies, and what an SM draws of its share; reading a slice again. */
+static const double RATE = 1.084, SM_BURST = 13.05, AGAIN_PART = 0.3;
+/* How times add up, the part of a row's way that the next row of the same blocks waits for, and of the instructions counted here those that are issued. */
+static const double NORM = 1.308, WAIT_PART = 1.146, ISSUED_PART = 1.239, SLOT_PART = 0.884, EXP_SLOTS = 8;
+static const double ACCESS_COST[] = {1.0, 1.01, 1.114}, ACCESS_SLOTS[] = {1.0, 1.183, 1.747};
 
-/* What it costs beside a copy (where nothing is stored along the row: a read) that blocks meet, in us, on H200: the way of the parts, waiting for the slowest block, and
- * memory that idles meanwhile; less where an SM has blocks of several rows. */
-static double meeting_us(const md_fa_target *target, const md_fa_config *config, const cut *c)
+/* How often a slice is read beside the first time. */
+static double again_of(const md_fa_target *target, const md_fa_config *config)
 {
-    bool has_elements = stage_of(target)->row.has_elements;
-    if (c->blocks == 1)
-        return 0.4;
-    double waves = ceil((double)c->blocks * (double)c->groups / ((double)target->facts->threads * config->value[PER_SM]));
-    if (config->value[VIA] == VIA_CLUSTER)
-        return (has_elements ? 4.0 : 1.2) + 0.1 * c->blocks + (has_elements ? 2.3 : 0.5) * (waves - 1);
-    if (config->value[VIA] == VIA_TICKET)
-        return 1.2;
-    return has_elements ? (c->blocks * c->groups <= target->facts->threads ? 3.9 : 3.0) : 1.6;
+    const md_st_row *row = &stage_of(target)->row;
+    return config->value[KEEP] ? 0 : row->has_elements ? 1 : is_online(target) ? 0 : row->n_levels - 1;
+}
+
+/* One row's. */
+static double way_us(const md_fa_target *target, const md_fa_config *config, const cut *c, double n, double resident)
+{
+    const md_st_row *row = &stage_of(target)->row;
+    double sms = MD_MAX(target->facts->threads, 1), threads = config->value[THREADS], via = config->value[VIA];
+    double vectors = ceil(ceil(n / c->blocks) / (threads * md_fa_cuda_width(target->program, target->stage)));
+    double chunks = fmax(ceil(vectors / config->value[VECTORS]), 1);
+    double meeting = c->blocks > 1 ? MEETING_US[(int32_t)via] + WIDER_US[(int32_t)via] * log2(c->blocks) : ALONE_US;
+    double us = LOAD_US + CHUNK_US * (chunks - 1) * (1 + again_of(target, config)) + meeting * (is_online(target) ? 1 : row->n_levels);
+    us += (row->has_elements ? STORE_US : 0) + WARP_US * threads / 32 * fmin((double)c->blocks * (double)c->groups / sms, resident);
+    return us + (config->value[BLOCKS] > 32 ? ROOM_US : 0) + (config->value[ACCESS] == MD_FA_CUDA_STRIDED ? STRIDED_US : 0);
+}
+
+static double slots_of(const md_fa_target *target, const md_fa_config *config, double points)
+{
+    const md_st_row *row = &stage_of(target)->row;
+    md_fa_host_work work;
+    md_fa_host_count(&work, stage_of(target), target->program);
+    double passes = row->n_levels + row->has_elements, exponential = EXP_SLOTS * (config->value[KEEP] == 2 ? 0.6 : 1);
+    return points * (work.operations + passes * (work.loads * 0.5 + 1) + work.transcendental * exponential) * ACCESS_SLOTS[config->value[ACCESS]];
+}
+
+/* Groups that wait for groups to end (clusters), or rows of a group for the one before. */
+static double waits_of(const md_fa_target *target, const md_fa_config *config, const cut *c, double resident)
+{
+    if (config->value[VIA] != VIA_CLUSTER)
+        return ceil((double)c->rows / fmax((double)c->groups, 1)) - 1;
+    double part = c->blocks > 8 ? 0.85 : c->blocks > 2 ? 0.92 : 1; /* GPCs of 16 or 18 SMs are not filled by large clusters */
+    double at_once = fmax(floor(resident * MD_MAX(target->facts->threads, 1) * part / c->blocks), 1);
+    return fmax((double)c->groups / at_once - 1, 0);
 }
 
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
-    const md_st_stage *st = stage_of(target);
+    const md_dev_facts *facts = target->facts;
     cut c = cut_of(target, config, size);
-    int32_t registers = 0, late = 0;
-    md_fa_host_work work;
-    double flops = 0, bytes = 0, rows = (double)c.rows, n = (double)md_st_size(target->program, st->axis, size);
-    count_registers(&registers, &late, target, config);
+    double flops = 0, bytes = 0, n = (double)md_st_size(target->program, stage_of(target)->axis, size);
     md_st_work(&flops, &bytes, target->program, target->stage, size);
-    md_fa_host_count(&work, st, target->program);
-    double lot = (double)elements(target, config), per_block = n / c.blocks, passes = st->row.n_levels + st->row.has_elements;
-    md_fa_cuda_load load = {.blocks = (double)c.groups * c.blocks, .threads = config->value[THREADS],
-                            .registers = MD_MIN(registers_of(target, config, false), register_limit(target, config)),
-                            .bytes = 4.0 * registers * fmin(config->value[VECTORS], ceil(per_block / (lot / config->value[VECTORS]))),
-                            .cluster = config->value[VIA] == VIA_CLUSTER ? c.blocks : 1};
-    *out = (md_fa_features){.ops_rate = 0.5, .launches = 1, .parallel = fmin(load.blocks, target->facts->threads), .memory_bytes = bytes};
-    double turns = ceil(rows / fmax((double)c.groups, 1)); /* rows that a group takes one after the other */
-    out->memory_rate = md_fa_cuda_rate(target->facts, &load) * (config->value[ACCESS] == MD_FA_CUDA_STRIDED ? 0.25 : 1) / (turns > 1 ? 1.2 : 1);
-    out->ops = rows * n * (work.operations + passes * (work.loads + 2));
-    out->transcendental = work.transcendental * rows * n * (passes > 2 ? 2 : 1);
-    int32_t meetings = is_online(target) ? 1 : st->row.n_levels;
-    /* Each warp runs through a few hundred instructions once a row. */
-    double warps = fmin(load.blocks / target->facts->threads, config->value[PER_SM]) * config->value[THREADS] / 32;
-    out->serial_us = turns * (meetings * meeting_us(target, config, &c) + WARP_US * warps) - (config->value[KEEP] == 2 ? 0.1 : 0);
-    if (!config->value[KEEP])
-        out->cache_bytes += bytes * (passes > 1 && (st->row.has_elements || !is_online(target)) ? 0.5 : 0);
-    if (out->cache_bytes > 0.5 * (double)target->facts->l2_bytes)
-        out->memory_bytes += out->cache_bytes;
+    md_fa_cuda_load load = {.threads = config->value[THREADS], .registers = MD_MIN(registers_of(target, config, false), register_limit(target, config))};
+    double resident = MD_MAX(md_fa_cuda_resident(facts, &load), 1), sms = MD_MAX(facts->threads, 1);
+    double busy = fmin(fmax((double)c.blocks * (double)c.groups, 1) / sms, 1), way = way_us(target, config, &c, n, resident);
+    double rate = (facts->memory_gbps > 0 ? facts->memory_gbps : 1000.0) * 1e3, slots = slots_of(target, config, (double)c.rows * n) * ISSUED_PART;
+    double memory = fmax(bytes, 1) / rate * ACCESS_COST[config->value[ACCESS]] * md_fa_cuda_row_apart(target) / RATE;
+    memory *= (1 + AGAIN_PART * again_of(target, config)) / fmin(1, busy * SM_BURST);
+    double instructions = slots / ((facts->gflops > 0 ? facts->gflops : 10000.0) * 1e3 / 2 * SLOT_PART * busy);
+    double waiting = way * waits_of(target, config, &c, resident) * WAIT_PART;
+    double us = pow(pow(memory, NORM) + pow(instructions, NORM) + pow(waiting, NORM), 1 / NORM);
+    *out = (md_fa_features){.ops_rate = SLOT_PART, .ops = 2 * slots, .launches = 1, .parallel = busy * sms, .serial_us = way};
+    out->memory_bytes = fmin(bytes, us * rate); /* what is only read may come faster than a copy's bytes */
+    out->memory_rate = fmax(out->memory_bytes / rate / us, 1e-9);
 }
 
 const md_fa_family md_fa_cuda_row_split = {
