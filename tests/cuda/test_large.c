@@ -4,6 +4,8 @@
 
 #include "base/clock.h"
 
+#include <stdbool.h>
+
 enum { LINE = 513, SIDE = 32769 };
 static const int64_t LONG = (INT64_C(1) << 31) + 4099, LINES = (INT64_C(1) << 22) + 9, HEIGHT = 65537;
 static md_context *context;
