@@ -41,6 +41,27 @@ static void print_rebased(md_strbuf *out, const md_cg_reduction *d)
     }
 }
 
+/* What finds the value of a warp in one instruction, where there is one. */
+static const char *redux_of(const md_cg_reduction *d)
+{
+    static const struct {
+        md_fx_op op;
+        const char *name;
+    } row[] = {{MD_FX_R_MAX, "max"}, {MD_FX_R_MIN, "min"}, {MD_FX_R_ARGMAX, "max"}, {MD_FX_R_ARGMIN, "min"}};
+    for (int32_t i = 0; i < MD_COUNT(row); i++)
+        if (row[i].op == d->r->op && md_cg_acc_type(d->r) == MD_F32)
+            return row[i].name;
+    return NULL;
+}
+
+static void print_across(md_strbuf *out, const md_cg_reduction *d)
+{
+    if (md_cg_is_arg(d->r->op))
+        md_strbuf_printf(out, " md_redux_arg%s(p.v%" PRId32 ", p.i%" PRId32 ");", redux_of(d), d->id, d->id);
+    else
+        md_strbuf_printf(out, " md_redux_%s(p.r%" PRId32 ");", redux_of(d), d->id);
+}
+
 static void print_told(md_strbuf *out, const md_cg_reduction *d)
 {
     int32_t id = d->id;
@@ -48,6 +69,16 @@ static void print_told(md_strbuf *out, const md_cg_reduction *d)
         md_strbuf_printf(out, "part->v%" PRId32 " = own->v%" PRId32 ";\npart->i%" PRId32 " = (int32_t)own->r%" PRId32 ";\n", id, id, id, id);
     else
         md_strbuf_printf(out, "part->r%" PRId32 " = own->r%" PRId32 ";\n", id, id);
+}
+
+static bool has_redux(const md_cg_row_printer *rp, int32_t l)
+{
+    for (int32_t i = 0; i < rp->stage->row.n_reductions; i++) {
+        const md_cg_reduction d = {.r = &rp->stage->row.reduction[i], .id = i};
+        if (d.r->level == l && !redux_of(&d))
+            return false;
+    }
+    return true;
 }
 
 /* Columns merge chunks that may be empty; rows begin with states that change nothing when combined. */
@@ -65,7 +96,12 @@ void md_cg_rp_rebase(md_cg_row_printer *rp, int32_t l)
         return;
     md_strbuf_printf(out, "MD_INLINE void md_tell%" PRId32 "(md_part%" PRId32 " *part, const md_state *own)\n{\n", l, l);
     md_cg_rp_each(rp, out, l, print_told);
-    md_strbuf_add(out, "}\n");
+    md_strbuf_printf(out, "}\n#define MD_ACROSS%" PRId32 "(p, width)", l);
+    if (has_redux(rp, l))
+        md_cg_rp_each(rp, out, l, print_across);
+    else
+        md_strbuf_printf(out, " p = md_mix_warp<md_part%" PRId32 ">(p, width);", l);
+    md_strbuf_add(out, "\n");
 }
 
 /* What is kept of a chunk, and relative to its shift, is scaled to the row's when it is stored. */

@@ -14,7 +14,7 @@
 enum { VIA, THREADS, VECTORS, PER_SM, BLOCKS, KEEP, ACCESS };
 enum { VIA_GRID, VIA_CLUSTER, VIA_TICKET };
 /* The layout of the counters is that of kernels/cuda/exchange.h: so many blocks in all groups of one size. */
-enum { MOST_BLOCKS = 512, MOST_STATE_BYTES = 64, OTHER_REGISTERS = 34, MOST_ROWS_OF_GRID = 65535, SHORT_ROW = 512 };
+enum { MOST_BLOCKS = 512, MOST_STATE_BYTES = 64, OTHER_REGISTERS = 24, MOST_ROWS_OF_GRID = 65535, SHORT_ROW = 512 };
 
 static const md_st_stage *stage_of(const md_fa_target *target)
 {
@@ -66,10 +66,12 @@ static int32_t registers_of(const md_fa_target *target, const md_fa_config *conf
     int32_t all = 0, late = 0, width = md_fa_cuda_width(target->program, target->stage), vectors = config->value[VECTORS];
     count_registers(&all, &late, target, config);
     int32_t n = OTHER_REGISTERS + 2 * width + vectors * all + (is_early || !config->value[KEEP] ? vectors : 1) * late;
-    n += late > 0 ? 4 * vectors + 8 : 0;
-    n += config->value[BLOCKS] > 32 ? 16 : 0;
-    n += config->value[KEEP] == 2 ? 2 * vectors + 2 : 0;
-    return n + (!config->value[KEEP] && is_online(target) ? 24 : 0);
+    n += late > 0 && is_early ? 4 * vectors + 8 : 0;
+    n += config->value[BLOCKS] > 32 ? 4 : 0;
+    n += config->value[KEEP] == 2 ? 2 * vectors : 0;
+    for (int32_t i = 0; i < stage_of(target)->row.n_reductions; i++) /* the vector with the best element so far */
+        n += stage_of(target)->row.reduction[i].op == MD_FX_R_ARGMAX || stage_of(target)->row.reduction[i].op == MD_FX_R_ARGMIN ? width : 0;
+    return n + (!config->value[KEEP] && is_online(target) ? 16 : 0);
 }
 
 static int32_t register_limit(const md_fa_target *target, const md_fa_config *config)

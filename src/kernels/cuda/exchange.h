@@ -35,6 +35,32 @@ template <class P> MD_INLINE P md_mix_warp(P p, int width)
     return p;
 }
 
+/* Greatest and least values of 32 lanes, in one instruction for whole numbers in the same order; NaN beats all else. */
+MD_INLINE int32_t md_order(float x)
+{
+    const int32_t b = (int32_t)md_u32(x + 0.0f);
+    return b ^ (b >> 31 & 0x7fffffff);
+}
+MD_INLINE float md_of_order(int32_t k) { return md_f32((uint32_t)(k ^ (k >> 31 & 0x7fffffff))); }
+MD_INLINE int32_t md_redux(int32_t k)
+{
+    int32_t r;
+    asm volatile("redux.sync.max.s32 %0, %1, 0xffffffff;" : "=r"(r) : "r"(k));
+    return r;
+}
+#define MD_REDUX(name, key)                                                                                            \
+    MD_INLINE int32_t md_key_##name(float x) { return x != x ? 0x7fffffff : key(md_order(x)); }                        \
+    MD_INLINE void md_redux_##name(float &x) { x = md_of_order(key(md_redux(md_key_##name(x)))); }                     \
+    MD_INLINE void md_redux_arg##name(float &x, int32_t &i)                                                            \
+    {                                                                                                                  \
+        const int32_t k = md_key_##name(x), best = md_redux(k);                                                        \
+        i = ~md_redux(k == best ? ~i : INT32_MIN);                                                                     \
+        x = md_of_order(key(best));                                                                                    \
+    }
+MD_REDUX(max, )
+MD_REDUX(min, ~)
+#undef MD_REDUX
+
 /* ---- A block: the first warp gets the mixture. What `room` holds is read before the next barrier of the block. */
 enum { MD_WARPS = MD_THREADS / 32 };
 template <class P> struct md_block_room {
@@ -102,6 +128,8 @@ MD_INLINE uint32_t md_read_epoch(const uint32_t *head)
     asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(epoch) : "l"(head) : "memory");
     return epoch;
 }
+/* Slots have room for copies of small parts: readers spread over them, or they would hold up the posts. */
+template <class P> MD_INLINE int md_copies() { return MD_COPIES ? MD_SLOT_BYTES / 16 / md_parcel<P>::N : 1; }
 MD_INLINE void md_post_pair(char *slot, uint64_t w, uint32_t stamp)
 {
     const uint64_t s = (uint64_t)stamp << 32, low = s | (uint32_t)w, high = s | w >> 32;
@@ -115,23 +143,25 @@ MD_INLINE uint32_t md_read_pair(uint64_t &w, const char *slot, uint32_t stamp)
     w = (low & 0xffffffffu) | high << 32;
     return ((uint32_t)(low >> 32) ^ stamp) | ((uint32_t)(high >> 32) ^ stamp);
 }
-/* By one thread of block `block`. */
-template <class P> MD_INLINE void md_post(const P &p, char *slots, int block, int blocks, uint32_t stamp)
+/* By the first warp of block `block`, all of whose lanes have the part. */
+template <class P> MD_INLINE void md_post(const P &p, char *slots, int lane, int block, int blocks, uint32_t stamp)
 {
     static_assert(md_parcel<P>::N * 16 <= MD_SLOT_BYTES, "too much for a slot");
     const md_parcel<P> a = md_wrap(p);
-    MD_FOR (i, md_parcel<P>::N)
-        md_post_pair(slots + (i * blocks + block) * 16, a.w[i], stamp);
+    if (lane < md_copies<P>())
+        MD_FOR (i, md_parcel<P>::N)
+            md_post_pair(slots + ((lane * md_parcel<P>::N + i) * blocks + block) * 16, a.w[i], stamp);
 }
 /* Parts of blocks `lane`, lane + 32, ... as soon as all are there; of blocks that are not there, any other's. By a warp. MD_BLOCKS: of a group at most. */
 enum { MD_LOTS = (MD_BLOCKS + 31) / 32 };
 template <class P> struct md_lot {
     P own[MD_LOTS];
 };
-template <class P> MD_INLINE void md_collect(md_lot<P> &lot, const char *slots, int lane, int blocks, uint32_t stamp)
+template <class P> MD_INLINE void md_collect(md_lot<P> &lot, const char *slots, int lane, int block, int blocks, uint32_t stamp)
 {
     md_parcel<P> a[MD_LOTS];
     uint32_t wrong;
+    slots += (block & (md_copies<P>() - 1)) * md_parcel<P>::N * blocks * 16;
     do { /* all are asked for at once, by all lanes: what is not there is read twice */
         wrong = 0;
         MD_FOR (k, MD_LOTS)

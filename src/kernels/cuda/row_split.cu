@@ -16,14 +16,24 @@
 #if MD_VIA == MD_VIA_CLUSTER
 #include "cluster.h"
 #endif
+/* Whether only one block of a group gets the row's results: nothing is stored along the row, and there is one exchange. */
+#define MD_IS_ONE_KNOWING (MD_VIA != MD_VIA_CLUSTER && !MD_HAS_ELEMENTS && (MD_ONLINE || MD_N_LEVELS == 1))
+#define MD_COPIES (!MD_IS_ONE_KNOWING)
 #include "exchange.h"
 
 #define MD_MIXES(l)                                                                                                    \
     MD_INLINE void md_mix(md_part##l &into, const md_part##l &from) { md_combine##l(&into, &from); }                   \
     MD_INLINE void md_nothing(md_part##l &p) { md_clear_part##l(&p); }
 MD_LEVELS(MD_MIXES)
-/* Whether only one block of a group gets the row's results: nothing is stored along the row, and there is one exchange. */
-#define MD_IS_ONE_KNOWING (MD_VIA != MD_VIA_CLUSTER && !MD_HAS_ELEMENTS && (MD_ONLINE || MD_N_LEVELS == 1))
+#if (MD_ONLINE || MD_N_LEVELS == 1)
+#define MD_MIXES_WARP(l)                                                                                               \
+    MD_INLINE md_part##l md_mix_warp(md_part##l p, int width)                                                          \
+    {                                                                                                                  \
+        MD_ACROSS##l(p, width)                                                                                         \
+        return p;                                                                                                      \
+    }
+MD_LEVELS(MD_MIXES_WARP)
+#endif
 
 /* What a thread has of a row: every MD_THREADSth whole vector of the block's slice, at distances that the compiler knows. Little arithmetic, since nothing can be
  * loaded before. */
@@ -132,14 +142,13 @@ template <class P> MD_INLINE bool md_exchange(md_lot<P> &lot, P p, const md_para
     if (t >= 32)
         return false;
     char *slots = s.slots + (s.turn & 1) * blocks * MD_SLOT_BYTES;
-    if (t == 0)
-        md_post(p, slots, block, blocks, s.epoch + 1 + s.turn);
+    md_post(p, slots, t, block, blocks, s.epoch + 1 + s.turn);
     if (MD_VIA == MD_VIA_TICKET)
         s.has_row = md_is_last(md_head_of(q->counters0, (int)blockIdx.y, blocks), blocks);
     else
         s.has_row = !MD_IS_ONE_KNOWING || s.wait || block == blocks - 1;
     if (s.has_row)
-        md_collect(lot, slots, t, blocks, s.epoch + 1 + s.turn);
+        md_collect(lot, slots, t, block, blocks, s.epoch + 1 + s.turn);
     return s.has_row;
 }
 #endif
