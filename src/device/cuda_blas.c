@@ -1,5 +1,6 @@
 #include "device/cuda_blas.h"
 
+#include "base/hash.h"
 #include "base/status.h"
 #include "md_build_config.h"
 
@@ -47,11 +48,11 @@ typedef struct plan {
     result results[MD_DEV_CUDA_GEMM_RANKS];
 } plan;
 
+enum { PLAN_BUCKETS = 512 };
 struct md_dev_cuda_blas {
     library f;
     void *handle;
-    plan *plans;
-    int n_plans;
+    plan *plans[PLAN_BUCKETS]; /* by hash of what is asked */
 };
 
 static bool open_library(library *f)
@@ -156,7 +157,7 @@ static plan *make_plan(const struct md_dev_cuda_blas *blas, const md_dev_cuda_ge
     return p;
 }
 
-/* With the device's lock held. A plan lives as long as the device. */
+/* With the device's lock held. A plan lives as long as the device; all calls offer the same workspace, which is no part of its key. */
 static plan *find_plan(md_dev_cuda *dev, const md_dev_cuda_gemm *w, size_t workspace_bytes)
 {
     md_dev_cuda_gemm key = *w;
@@ -170,13 +171,14 @@ static plan *find_plan(md_dev_cuda *dev, const md_dev_cuda_gemm *w, size_t works
         if (!dev->blas)
             return NULL;
     }
-    for (plan *p = dev->blas->plans; p; p = p->next)
+    plan **bucket = &dev->blas->plans[md_hash64(&key, sizeof key) % PLAN_BUCKETS];
+    for (plan *p = *bucket; p; p = p->next)
         if (memcmp(&p->what, &key, sizeof key) == 0)
             return p;
     plan *p = make_plan(dev->blas, &key, workspace_bytes);
     if (p) {
-        p->next = dev->blas->plans;
-        dev->blas->plans = p;
+        p->next = *bucket;
+        *bucket = p;
     }
     return p;
 }
@@ -206,11 +208,12 @@ void md_dev_cuda_free_blas(md_dev_cuda *dev)
     struct md_dev_cuda_blas *blas = dev->blas;
     if (!blas)
         return;
-    while (blas->plans) {
-        plan *next = blas->plans->next;
-        free_plan(&blas->f, blas->plans);
-        blas->plans = next;
-    }
+    for (int32_t i = 0; i < PLAN_BUCKETS; i++)
+        while (blas->plans[i]) {
+            plan *next = blas->plans[i]->next;
+            free_plan(&blas->f, blas->plans[i]);
+            blas->plans[i] = next;
+        }
     (void)blas->f.destroy(blas->handle);
     free(blas);
     dev->blas = NULL;
