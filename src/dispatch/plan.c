@@ -47,7 +47,8 @@ static bool write_param(md_kn_word *word, md_ds_plan_patch *patch, bool *is_patc
     case MD_KN_WORKSPACE:
         patch->kind = MD_DS_PATCH_MEMORY;
         patch->offset = (int64_t)workspace_offset + q->b;
-        return r->workspace_bytes > 0;
+        *is_patched = r->workspace_bytes > 0; /* products name it whether they have one or not */
+        return true;
     case MD_KN_COUNTERS:
         patch->kind = MD_DS_PATCH_COUNTERS;
         patch->offset = (int64_t)q->b * MD_KN_COUNTER_UNIT;
