@@ -49,7 +49,7 @@ static bool applies(const md_fa_target *target)
 static md_fa_cuda_tiles tiles_of(const md_fa_target *target, const tile *t)
 {
     md_fa_cuda_load load = {.threads = t->threads, .registers = 128, .shared_bytes = t->shared};
-    double rate = t->rows >= 128 && t->columns >= 64 ? 0.55 : t->rows >= 64 && t->columns >= 64 ? 0.42 : 0.25;
+    double rate = t->rows >= 128 && t->columns >= 64 ? 0.4 : t->rows >= 64 && t->columns >= 64 ? 0.3 : 0.2;
     return (md_fa_cuda_tiles){.rows = t->rows, .columns = t->columns, .split = t->split, .resident = MD_MAX(md_fa_cuda_resident(target->facts, &load), 1),
                               .flops = (target->facts->capability >= 90 ? 16 : 8) * rate, .step_us = 0.12};
 }
@@ -109,6 +109,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     md_fa_cuda_tiles tiles = tiles_of(target, &t);
     md_fa_cuda_product_features(out, target, &w, &tiles);
     out->serial_us += 0.5;
+    out->memory_rate *= 0.8;
     if (md_fa_cuda_product_is_ragged(&w)) { /* operands go through registers */
         out->ops *= 8;
         out->serial_us *= 3;

@@ -106,7 +106,7 @@ static bool applies(const md_fa_target *target)
 static md_fa_cuda_tiles tiles_of(const shape *s, const md_fa_config *config)
 {
     /* wgmma of fewer columns waits for operands; a tile of half the rows reads twice as much. Tensor cores: 16 times the f32 units. */
-    double rate = s->columns >= 128 ? 0.92 : s->columns >= 64 ? 0.77 : 0.5;
+    double rate = s->columns >= 128 ? 0.92 : s->columns >= 64 ? 0.7 : 0.5;
     return (md_fa_cuda_tiles){.rows = s->rows, .columns = s->columns, .split = config->value[SPLIT], .resident = 1, .flops = 16 * rate,
                               .step_us = 0.01 + (double)s->stage_bytes / 5e6};
 }

@@ -106,7 +106,8 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
                             .bytes = 16.0 * vectors};
     double results = (double)w.batch * (double)w.columns * few;
     out->memory_bytes = w.bytes;
-    out->memory_rate = 0.93 * md_fa_cuda_rate(target->facts, &load);
+    /* With one column a warp, the rows are read as often as the column. */
+    out->memory_rate = (config->value[COLUMNS] == 1 ? 0.84 : 0.93) * md_fa_cuda_rate(target->facts, &load);
     out->ops = 2 * results * (double)w.depth * p.n_products * 1.3 + results * 200;
     out->ops_rate = 0.5;
     out->parallel = fmin(load.blocks, MD_MAX(target->facts->threads, 1));
