@@ -215,7 +215,8 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
         out->memory_bytes *= 2.5;
         out->serial_us += 1.5;
     }
-    out->serial_us += 0.1 + area * heavy * (s.has_result ? 1.2 : 2.5) * (s.is_turned ? 0.7 : 1) + (s.cluster == 2 ? 0.4 : 0);
+    bool is_one_wave = (double)w.batch * ceil((double)w.rows / s.rows) * ceil((double)w.columns / s.columns) <= target->facts->threads;
+    out->serial_us += 0.1 + area * heavy * (s.has_result ? 1.2 : 2.5) * (!s.is_turned ? 1 : is_one_wave ? 1.5 : 0.7) + (s.cluster == 2 ? 0.4 : 0);
 }
 
 /* The instruction for tiles of so many columns, with all its registers. */
