@@ -67,7 +67,9 @@ void md_dev_host_command_finish(md_dev_host_command *command)
 static void read_version(char out[128], const char *text)
 {
     char line[256], last[64] = "";
-    snprintf(line, sizeof line, "%.*s", (int)strcspn(text, "\n"), text);
+    size_t n = MD_MIN(strcspn(text, "\n"), sizeof line - 1);
+    memcpy(line, text, n);
+    line[n] = 0;
     bool is_clang = strstr(line, "clang") != NULL;
     bool is_gcc = !is_clang && strstr(text, "Free Software Foundation") != NULL;
     char *rest = NULL, first[64] = "";
