@@ -167,7 +167,7 @@ static void report(md_context *c)
 static void everything(void **state)
 {
     (void)state;
-    const md_context_options o = {.threads = 1, .hints = "16", .pin = "other:beta", .select = MD_SELECT_MODEL};
+    const md_context_options o = {.device = "host", .threads = 1, .hints = "16", .pin = "other:beta", .select = MD_SELECT_MODEL};
     bool is_over = false;
     for (failing = 1; !is_over && failing < MOST_POINTS; failing++) {
         md_context *c = NULL;
@@ -191,7 +191,7 @@ static void reports(void **state)
     (void)state;
     md_context *c = NULL;
     md_op *op = NULL;
-    assert_ok(md_context_create(&c, &(md_context_options){.threads = 1, .hints = "16,64", .max_shapes = 3}));
+    assert_ok(md_context_create(&c, &(md_context_options){.device = "host", .threads = 1, .hints = "16,64", .max_shapes = 3}));
     assert_ok(md_op_create(&op, c, "Y[n] = X[n]", &(md_op_options){.name = "q\"q"}));
     for (int64_t n = 1; n < 8; n++) {
         vectors v;
