@@ -26,6 +26,10 @@
 #ifndef MD_STREAM_STORES
 #define MD_STREAM_STORES 0
 #endif
+/* 1: the compiler cannot take a vector's store to pieces, as it does where it does not see what the parts of its address have in common; nor move loads across. */
+#ifndef MD_WHOLE_STORES
+#define MD_WHOLE_STORES 0
+#endif
 /* 1: no two points write one element, so that updates need no atomic operations. */
 #ifndef MD_UPDATE_PLAIN
 #define MD_UPDATE_PLAIN 0
@@ -123,6 +127,9 @@ MD_INLINE void md_put_piece(void *p, const uint32_t *w, int bytes, bool streams)
 {
     if (bytes == 16 && streams) {
         asm volatile("st.global.cs.v4.b32 [%0], {%1, %2, %3, %4};"
+                     :: "l"(__cvta_generic_to_global(p)), "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3]) : "memory");
+    } else if (bytes == 16 && MD_WHOLE_STORES) {
+        asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};"
                      :: "l"(__cvta_generic_to_global(p)), "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3]) : "memory");
     } else if (bytes == 16) {
         *(uint4 *)p = make_uint4(w[0], w[1], w[2], w[3]);

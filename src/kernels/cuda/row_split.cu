@@ -9,6 +9,7 @@
 #define MD_VIA_GRID 0
 #define MD_VIA_CLUSTER 1
 #define MD_VIA_TICKET 2
+#define MD_WHOLE_STORES 1
 #include "md_config.h"
 #include "prelude.h"
 #include "row.h"
