@@ -23,6 +23,7 @@
  * from what a row has, so that the template decides where data stays and who exchanges with whom. <n> is md_n of codegen.h (a template parameter):
  *   md_elem                         a vector of elements on chip: raw loads l<k> (every plain unit or strided load that runs over the axis and stands in no arm
  *                                   of a where, once each), and values kept between passes k<k> (keep_points > 0)
+ *   md_forget(elem)                 what was computed of l<k> is not known any more (raw elements of 16 bits take half the registers)
  *   md_fetch(X p, elem, x<a>, n)    fills l<k>, except loads that only stores use and all rows share (weights): md_fetch_late does those, just before md_out.
  *                                   Nothing else reads these tensors
  *   md_fetch_body, md_fetch_out     of those, for templates that read memory more than once: what levels use, what stores use (late ones included)
@@ -41,7 +42,7 @@
  *   md_lead(X p, x<a>)              elements from there to the next vector boundary of the tensor that sets the vectors' places: the narrowest that a row has of its own
  *   MD_COLUMNS(p)                   MD_LANES(p) of the host
  *   MD_ROWS(p), MD_ROW_AT(p, row)   rows, or what stands for them in columns; declares the x<id> of one
- * x<a> is a md_pos in rows, an int64_t in columns; functions with an n (in columns: all) are templates on its type (MD_N_DECL, md_n_t md_n). md_start,
+ * x<a> is an int64_t (md_lead: md_pos); functions with an n (in columns: all) are templates on its type (MD_N_DECL, md_n_t md_n). md_start,
  * md_derive and md_row_store are as above.
  * A template that stays on chip runs level after level: add all its vectors, fold, combine over lanes, warps, blocks of a cluster, finish. One that
  * streams makes a md_state of each thread's chunk by running all levels at thread scope, and merges states over chunks, lanes, warps, blocks. */

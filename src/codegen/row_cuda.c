@@ -17,7 +17,7 @@ static void print_position(md_cg_row_printer *rp, md_strbuf *out)
     if (rp->o->is_column)
         md_strbuf_printf(out, "int64_t x%" PRId32 ")\n{\n", rp->stage->axis);
     else
-        md_strbuf_printf(out, "md_pos x%" PRId32 ", md_n_t md_n)\n{\n", rp->stage->axis);
+        md_strbuf_printf(out, "int64_t x%" PRId32 ", md_n_t md_n)\n{\n", rp->stage->axis);
 }
 
 /* ---- Elements */
@@ -125,6 +125,11 @@ void md_cg_rp_cuda_elements(md_cg_row_printer *rp)
     for (int32_t i = 0; i < rp->plan.n_kept; i++)
         md_strbuf_printf(out, "%s k%" PRId32 ";\n", md_cg_lane_type(rp->plan.kept[i].node->type), i);
     md_strbuf_add(out, "};\n");
+    md_strbuf_add(out, "MD_INLINE void md_forget(md_elem *elem)\n{\n");
+    for (int32_t i = 0; i < rp->plan.n_loads; i++)
+        if (!is_late(rp, &rp->plan.load[i]))
+            md_strbuf_printf(out, "md_hide(elem->l%" PRId32 ");\n", i);
+    md_strbuf_add(out, "}\n");
     print_fetch(rp, "md_fetch", FETCH_EARLY, 0);
     print_fetch(rp, "md_fetch_late", FETCH_LATE, 0);
     print_fetch(rp, "md_fetch_body", FETCH_PASSES, all_levels(rp));
@@ -187,6 +192,25 @@ static void print_add(md_cg_row_printer *rp, int32_t l)
     md_strbuf_add(out, "}\n");
 }
 
+/* The parts of `width` lanes of a warp combined. */
+static void print_tree(md_cg_row_printer *rp, int32_t l)
+{
+    md_strbuf *out = &rp->text;
+    const md_st_row *row = &rp->stage->row;
+    int32_t n = 0, id = -1;
+    for (int32_t i = 0; i < row->n_reductions; i++)
+        if (row->reduction[i].level == l)
+            n++, id = i;
+    bool is_first = n == 1 && md_cg_is_arg(row->reduction[id].op) && md_cg_acc_type(&row->reduction[id]) == MD_F32;
+    md_strbuf_printf(out, "MD_INLINE void md_tree%" PRId32 "(md_part%" PRId32 " *part, int width)\n{\n", l, l);
+    if (is_first)
+        md_strbuf_printf(out, "md_tree_first<%d>(&part->v%" PRId32 ", &part->i%" PRId32 ", width);\n", row->reduction[id].op == MD_FX_R_ARGMAX, id, id);
+    else
+        md_strbuf_printf(out, "MD_UNROLL for (int o = 16; o > 0; o /= 2)\nif (o < width) {\nconst md_part%" PRId32 " from = md_shfl_xor(*part, o);\n"
+                              "md_combine%" PRId32 "(part, &from);\n}\n", l, l);
+    md_strbuf_printf(out, "}\n#define MD_TREE_IS_SHORT%" PRId32 " %d\n", l, is_first);
+}
+
 static void print_parts(md_cg_row_printer *rp, int32_t l)
 {
     md_strbuf *out = &rp->text;
@@ -200,6 +224,8 @@ static void print_parts(md_cg_row_printer *rp, int32_t l)
     md_strbuf_printf(out, "}\nMD_INLINE void md_combine%" PRId32 "(md_part%" PRId32 " *part, const md_part%" PRId32 " *from)\n{\n", l, l, l);
     md_cg_rp_each(rp, out, l, md_cg_red_combine);
     md_strbuf_add(out, "}\n");
+    if (!rp->o->is_column)
+        print_tree(rp, l);
 }
 
 void md_cg_rp_cuda_level(md_cg_row_printer *rp, int32_t l)

@@ -11,6 +11,7 @@
 /* Registers of a thread besides the elements that it holds; what merging states, computing wider vectors, finding
  * the place of vectors and a loop take more. */
 enum { BASE_REGISTERS = 32, MERGE_REGISTERS = 12, WIDE_REGISTERS = 8, PLACE_REGISTERS = 4, LOOP_REGISTERS = 6 };
+enum { MOST_WIDE = 160 }; /* of a thread whose elements stay unpacked */
 enum { POSITIONS_MOST = INT32_MAX - 65536 * 16 };
 
 static const md_st_stage *stage_of(const md_fa_target *target)
@@ -61,8 +62,9 @@ int64_t md_fa_cuda_row_capacity(const md_fa_target *target, const md_fa_cuda_row
     return (int64_t)row->lanes * row->vectors * width + width - 1;
 }
 
-/* Registers that hold one vector of a row's elements: as they were loaded, and what is kept of them. `late`: of weights that stores fetch. */
-static int32_t vector_registers(int32_t *late, const md_fa_target *target, const md_fa_cuda_row *row)
+/* Registers that hold one vector of a row's elements: as they were loaded (or, where `is_wide`, as the passes compute with them), and what is kept of
+ * them. `late`: of weights that stores fetch. */
+static int32_t vector_registers(int32_t *late, const md_fa_target *target, const md_fa_cuda_row *row, bool is_wide)
 {
     md_cg_row_options options = md_fa_cuda_row_options(target, row);
     md_cg_row_plan plan;
@@ -70,8 +72,10 @@ static int32_t vector_registers(int32_t *late, const md_fa_target *target, const
     uint32_t levels = (UINT32_C(1) << stage_of(target)->row.n_levels) - 1;
     md_cg_row_plan_make(&plan, &options);
     for (int32_t i = 0; i < plan.n_loads; i++) {
-        bool is_early = !plan.load[i].is_shared || (plan.load[i].passes & levels) != 0;
-        *(is_early ? &raw : &weights) += width * (int32_t)md_dtype_size(dtype_of(target, plan.load[i].node->id));
+        uint32_t passes = plan.load[i].passes;
+        bool is_early = !plan.load[i].is_shared || (passes & levels) != 0, is_used_again = (passes & (passes - 1)) != 0;
+        int32_t size = (int32_t)md_dtype_size(dtype_of(target, plan.load[i].node->id));
+        *(is_early ? &raw : &weights) += width * (is_wide && is_used_again ? MD_MAX(size, 4) : size);
     }
     for (int32_t i = 0; i < plan.n_kept; i++)
         kept += width * (plan.kept[i].node->type == MD_F64 ? 8 : 4);
@@ -79,21 +83,42 @@ static int32_t vector_registers(int32_t *late, const md_fa_target *target, const
     return (MD_MAX(raw, kept) + 3) / 4;
 }
 
-int32_t md_fa_cuda_row_registers(const md_fa_target *target, const md_fa_cuda_row *row)
+static int32_t registers_of(const md_fa_target *target, const md_fa_cuda_row *row, bool is_wide)
 {
     bool is_online = row->merges && stage_of(target)->row.is_online && stage_of(target)->row.n_levels > 1;
     int32_t base = BASE_REGISTERS + (is_online ? MERGE_REGISTERS : 0) + (width_of(target) > 4 ? WIDE_REGISTERS : 0);
     base += (row->access != MD_FA_CUDA_ALIGNED ? PLACE_REGISTERS : 0) + (row->is_resident ? 0 : LOOP_REGISTERS);
-    int32_t extra = stage_of(target)->row.n_reductions * width_of(target), late = 0, held = vector_registers(&late, target, row) * row->vectors;
-    return base + MD_MIN(extra, 32) + held + late * MD_MIN(row->vectors, 2);
+    int32_t extra = stage_of(target)->row.n_reductions * width_of(target), late = 0, held = vector_registers(&late, target, row, is_wide) * row->vectors;
+    return base + MD_MIN(extra, 32) + held + late * (row->is_resident ? MD_MIN(row->vectors, 2) : row->vectors);
+}
+
+/* Blocks of an SM with so many registers a thread. */
+static int32_t blocks_with(const md_fa_cuda_row *row, int32_t registers)
+{
+    int32_t threads = row->lanes * row->rows;
+    return MD_MIN(65536 / ((registers + 7) / 8 * 8 * threads), 2048 / threads);
+}
+
+/* Whether elements of 16 bits stay unpacked between passes. The estimate is generous. */
+static bool is_unpacked_once(const md_fa_target *target, const md_fa_cuda_row *row)
+{
+    int32_t wide = registers_of(target, row, true), raw = registers_of(target, row, false);
+    if (!row->is_resident || row->access == MD_FA_CUDA_STRIDED || wide > MOST_WIDE)
+        return false;
+    if (row->access == MD_FA_CUDA_ANY) /* there registers are short, and rows wait longer */
+        return blocks_with(row, wide) == blocks_with(row, raw) && blocks_with(row, wide) > 0;
+    return blocks_with(row, wide - 24) > 0;
+}
+
+int32_t md_fa_cuda_row_registers(const md_fa_target *target, const md_fa_cuda_row *row)
+{
+    return registers_of(target, row, is_unpacked_once(target, row));
 }
 
 /* Blocks of an SM that the compiler is told to make room for: as many as fit with the registers that they want. Without it it stops at 64 or so and spills. */
 static int32_t min_blocks(const md_fa_target *target, const md_fa_cuda_row *row)
 {
-    int32_t threads = row->lanes * row->rows, registers = (md_fa_cuda_row_registers(target, row) + 7) / 8 * 8;
-    int32_t n = MD_MIN(65536 / (registers * threads), 2048 / threads);
-    return MD_MIN(MD_MAX(n, 1), 16);
+    return MD_MIN(MD_MAX(blocks_with(row, md_fa_cuda_row_registers(target, row)), 1), 16);
 }
 
 /* Whether nothing of f32 or wider is stored. */
@@ -134,6 +159,7 @@ static void print_defines(md_strbuf *out, const md_fa_target *target, const md_f
         {"WIDE", row->access == MD_FA_CUDA_STRIDED},
         {"BOUNDARY", 1},
         {"HAS_ENDS", has_ends(target, row)},
+        {"UNPACK_ONCE", is_unpacked_once(target, row)},
         {"GUARDED", row->access != MD_FA_CUDA_STRIDED},
         {"GROUP", row->lanes},
         {"VECTORS", row->vectors},

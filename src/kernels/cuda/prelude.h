@@ -200,17 +200,17 @@ MD_INLINE int md_max_sb(int a, int b) { return a | b; }
 MD_INLINE int md_min_sb(int a, int b) { return a & b; }
 
 /* Whether a candidate takes the place of the best so far: a NaN where that is none, or a better value. */
-#define MD_BEYOND(name, sign)                                                                                          \
-    MD_INLINE int md_beyond_##name##_sf(float a, float b) { return a sign b || (a != a && b == b); }                   \
-    MD_INLINE int md_beyond_##name##_sd(double a, double b) { return a sign b || (a != a && b == b); }                 \
+#define MD_BEYOND(name, sign, within)                                                                                   \
+    MD_INLINE int md_beyond_##name##_sf(float a, float b) { return !(a within b) && b == b; }                           \
+    MD_INLINE int md_beyond_##name##_sd(double a, double b) { return !(a within b) && b == b; }                         \
     MD_INLINE int md_beyond_##name##_si(int64_t a, int64_t b) { return a sign b; }                                     \
     MD_INLINE int md_beyond_##name##_sb(int a, int b) { return a sign b; }                                             \
     MD_INLINE md_b md_beyond_##name##_f(md_f a, md_f b) { md_b r; MD_LANES(-md_beyond_##name##_sf(a.v[l], b.v[l])) }   \
     MD_INLINE md_b md_beyond_##name##_d(md_d a, md_d b) { md_b r; MD_LANES(-md_beyond_##name##_sd(a.v[l], b.v[l])) }   \
     MD_INLINE md_b md_beyond_##name##_i(md_i a, md_i b) { md_b r; MD_LANES(-md_beyond_##name##_si(a.v[l], b.v[l])) }   \
     MD_INLINE md_b md_beyond_##name##_b(md_b a, md_b b) { md_b r; MD_LANES(-md_beyond_##name##_sb(-a.v[l], -b.v[l])) }
-MD_BEYOND(max, >)
-MD_BEYOND(min, <)
+MD_BEYOND(max, >, <=)
+MD_BEYOND(min, <, >=)
 #undef MD_BEYOND
 
 /* Whether an index lies in 0 .. n-1. */

@@ -12,6 +12,13 @@ MD_INLINE int64_t md_split_off(int64_t *rest, int64_t n)
     return (int64_t)(a - q * b);
 }
 
+/* The compiler does not know any more what these are. */
+template <int bytes> MD_INLINE void md_hide(md_words<bytes> &r)
+{
+    MD_FOR (i, (int)md_words<bytes>::N)
+        asm("" : "+r"(r.w[i]));
+}
+
 /* A whole vector, aligned, where it is there; else anything. */
 template <class S> MD_INLINE md_raw<S> md_get_maybe(const void *p, md_maybe n)
 {
@@ -190,9 +197,34 @@ template <class T> MD_INLINE void md_fold_best(T *v, int32_t *i, const md_best<T
 {
     int32_t lane = MD_VL;
     MD_UNROLL for (int l = MD_VL - 1; l >= 0; l--)
-        lane = md_is_same(b.x.v[l], b.most) ? l : lane;
+        lane = b.x.v[l] == b.most ? l : lane;
+    if (b.most != b.most)
+        MD_UNROLL for (int l = MD_VL - 1; l >= 0; l--)
+            lane = b.x.v[l] != b.x.v[l] ? l : lane;
     *v = b.most;
     *i = b.at + lane;
+}
+/* Over `width` lanes, all of which get it. f32 as integers of the same order, NaN above all: the processor finds the greatest of a warp by itself. */
+template <bool is_max> MD_INLINE void md_tree_first(float *v, int32_t *i, int width)
+{
+    const uint32_t w = md_u32(*v + 0.0f);
+    const int32_t ordered = (int32_t)(w ^ ((uint32_t)((int32_t)w >> 31) & 0x7fffffffu)), nan = INT32_MAX;
+    int32_t key = *v != *v ? nan : is_max ? ordered : ~ordered;
+    if (width == 32) {
+        const int32_t own = key;
+        key = __reduce_max_sync(MD_ALL_LANES, own);
+        *i = __reduce_min_sync(MD_ALL_LANES, own == key ? *i : INT32_MAX);
+    } else {
+        MD_UNROLL for (int o = 16; o > 0; o /= 2)
+            if (o < width) {
+                const int32_t k = __shfl_xor_sync(MD_ALL_LANES, key, o), at = __shfl_xor_sync(MD_ALL_LANES, *i, o);
+                const bool take = k > key || (k == key && at < *i);
+                key = take ? k : key;
+                *i = take ? at : *i;
+            }
+    }
+    const int32_t back = is_max ? key : ~key;
+    *v = key == nan ? __int_as_float(0x7fc00000) : md_f32((uint32_t)back ^ ((uint32_t)(back >> 31) & 0x7fffffffu));
 }
 #define MD_ARG(name, best, better, vec, one, s)                                                                        \
     template <class I> MD_INLINE void md_join_##name##_s##s(one *v, I *i, one x, I at)                                 \

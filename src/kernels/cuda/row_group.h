@@ -32,15 +32,15 @@ enum { MD_GROUP_WARPS = MD_GROUP / 32, MD_STEP = MD_GROUP * MD_VL };
 #define MD_ALL(i) md_full()
 #endif
 
-#if MD_WIDE
-#define MD_HIDE(x) asm("" : "+l"(x))
-#else
-#define MD_HIDE(x) asm("" : "+r"(x))
-#endif
+/* Between passes, where what was unpacked would take too many registers. */
+#define MD_FORGET                                                                                                      \
+    MD_FOR (i, MD_UNPACK_ONCE ? 0 : MD_VECTORS)                                                                        \
+        md_forget(&elem[i]);
 
 /* A row on its threads. Positions count from the row's first element. */
 struct md_layout {
-    md_pos first; /* of this thread's first vector */
+    int64_t first; /* of this thread's first vector, for loads and stores; of their addresses only one is computed, others are so much further on */
+    md_pos place; /* the same, for counting */
     md_pos left; /* whole vectors from there on, in steps of MD_GROUP; <= 0: none */
     md_pos warp_left; /* of the warp's first thread (MD_GROUP >= 32): the same for a warp, so that its lanes loop together */
     md_pos edge_at;
@@ -50,8 +50,9 @@ MD_INLINE md_layout md_lay_out(md_pos n, md_pos lead, int lane)
 {
     const md_pos head = MD_ALIGNED ? 0 : lead < n ? lead : n, vectors = (n - head) / MD_VL, rest = head + vectors * MD_VL;
     md_layout r;
-    r.first = head + lane * MD_VL;
-    MD_HIDE(r.first); /* else the compiler proves its low bits and computes each vector's address from scratch */
+    r.place = head + lane * MD_VL;
+    r.first = r.place;
+    asm("" : "+l"(r.first)); /* else the compiler knows its low bits, and computes each address from scratch */
     r.left = vectors - lane;
     r.warp_left = vectors - lane / 32 * 32;
     r.edge_at = lane == 0 ? 0 : rest;
@@ -70,12 +71,9 @@ MD_INLINE void md_group_barrier(int group)
 
 /* All threads of the group get the parts of all, combined in an order that depends on the number of threads alone. One barrier: each
  * exchange of a kernel has slots of its own. Few warps: everybody reads all parts. Many: a second round of shuffles. */
-template <class P, class Combine, class Clear> MD_INLINE void md_exchange(P *part, int group, Combine combine, Clear clear)
+template <class P, class Tree, class Combine, class Clear> MD_INLINE void md_exchange(P *part, int group, Tree tree, Combine combine, Clear clear, bool is_short)
 {
-    MD_UNROLL for (int o = (MD_GROUP < 32 ? MD_GROUP : 32) / 2; o > 0; o /= 2) {
-        const P from = md_shfl_xor(*part, o);
-        combine(part, &from);
-    }
+    tree(part, MD_GROUP < 32 ? MD_GROUP : 32);
     if (MD_GROUP <= 32)
         return;
     __shared__ P slots[MD_BLOCK_ROWS][MD_GROUP_WARPS > 0 ? MD_GROUP_WARPS : 1];
@@ -83,22 +81,19 @@ template <class P, class Combine, class Clear> MD_INLINE void md_exchange(P *par
     if (md_lane_id() == 0)
         slot[threadIdx.x % MD_GROUP / 32] = *part;
     md_group_barrier(group);
-    if (MD_GROUP_WARPS * (int)sizeof(P) <= 64 && MD_GROUP_WARPS <= 8) {
+    if (MD_GROUP_WARPS * (int)sizeof(P) <= 64 && MD_GROUP_WARPS <= (is_short ? 2 : 8)) {
         *part = slot[0];
         MD_UNROLL for (int w = 1; w < MD_GROUP_WARPS; w++)
             combine(part, &slot[w]);
         return;
     }
-    enum { SPAN = MD_GROUP_WARPS > 16 ? 32 : MD_GROUP_WARPS > 8 ? 16 : MD_GROUP_WARPS > 4 ? 8 : MD_GROUP_WARPS > 2 ? 4 : 2 };
-    const int w = md_lane_id() % SPAN;
+    const int span = is_short || MD_GROUP_WARPS > 16 ? 32 : MD_GROUP_WARPS > 8 ? 16 : MD_GROUP_WARPS > 4 ? 8 : MD_GROUP_WARPS > 2 ? 4 : 2;
+    const int w = md_lane_id() % span;
     if (w < MD_GROUP_WARPS)
         *part = slot[w];
     else
         clear(part);
-    MD_UNROLL for (int o = SPAN / 2; o > 0; o /= 2) {
-        const P from = md_shfl_xor(*part, o);
-        combine(part, &from);
-    }
+    tree(part, span);
 }
 
 /* Level l for the whole group: what threads have in `acc` becomes the row's results. */
@@ -106,7 +101,9 @@ template <class P, class Combine, class Clear> MD_INLINE void md_exchange(P *par
     {                                                                                                                  \
         md_part##l part;                                                                                               \
         md_fold##l(&part, &acc);                                                                                       \
-        md_exchange(&part, group, [](md_part##l *a, const md_part##l *b) { md_combine##l(a, b); }, [](md_part##l *a) { md_clear_part##l(a); }); \
+        md_exchange(&part, group, [](md_part##l *a, int width) { md_tree##l(a, width); },                              \
+                    [](md_part##l *a, const md_part##l *b) { md_combine##l(a, b); }, [](md_part##l *a) { md_clear_part##l(a); }, \
+                    MD_TREE_IS_SHORT##l);                                                                              \
         md_finish##l(MD_X p, &row, &part);                                                                             \
     }
 

@@ -5,19 +5,25 @@
 #include "prelude.h"
 #include "row.h"
 #include "md_expr.h"
+#if MD_ONLINE /* a chunk has results of its own: computing vectors that are not there costs registers, and saves little */
+#undef MD_GUARDED
+#define MD_GUARDED 0
+#endif
 #include "row_group.h"
 
-/* Calls `fetch` and then `use` on the vectors of this thread from `at` on, MD_VECTORS of them. */
-#define MD_EACH(at, call)                                                                                              \
+/* On the vectors of this thread from `at` on, MD_VECTORS of them. */
+#define MD_EACH(call)                                                                                              \
     MD_FOR (i, MD_VECTORS)                                                                                             \
-        if (i * MD_GROUP < (at).left)                                                                                  \
+        MD_WHERE (i)                                                                                                   \
             call;
 #define MD_HERE (at.first + i * MD_STEP)
+#define MD_PLACE (at.place + i * MD_STEP)
 
 /* To the next, or to an earlier chunk. */
 MD_INLINE void md_next(md_layout &at, md_pos chunks = 1)
 {
     at.first += chunks * (MD_VECTORS * MD_STEP);
+    at.place += chunks * (MD_VECTORS * MD_STEP);
     at.left -= chunks * (MD_VECTORS * MD_GROUP);
     at.warp_left -= chunks * (MD_VECTORS * MD_GROUP);
 }
@@ -27,9 +33,10 @@ MD_INLINE void md_next(md_layout &at, md_pos chunks = 1)
     {                                                                                                                  \
         md_acc##l acc;                                                                                                 \
         md_part##l part;                                                                                               \
-        md_clear##l(&acc, has_edge && (at.left <= 0 || at.edge_at < at.first) ? at.edge_at : at.first);                \
-        MD_EACH(at, md_add##l(MD_X p, &chunk, &acc, &elem[i], MD_HERE, md_full()))                                     \
-        if (has_edge)                                                                                                  \
+        md_clear##l(&acc, has_edge && (at.left <= 0 || at.edge_at < at.place) ? at.edge_at : at.place);                \
+        MD_FORGET                                                                                                      \
+        MD_EACH(md_add##l(MD_X p, &chunk, &acc, &elem[i], MD_PLACE, MD_ALL(i)))                                    \
+        if (MD_HAS_ENDS && has_edge)                                                                                   \
             md_add##l(MD_X p, &chunk, &acc, &edge, at.edge_at, at.edge);                                               \
         md_fold##l(&part, &acc);                                                                                       \
         md_finish##l(MD_X p, &chunk, &part);                                                                           \
@@ -50,20 +57,28 @@ MD_INLINE void md_reduce(MD_X_DECL const md_params *p, md_row &row, md_layout at
     row.count = 0;
     MD_LEVELS(MD_NOTHING)
     md_state total = row;
-    bool has_edge = at.edge.hi > 0;
+    bool has_edge = MD_HAS_ENDS && at.edge.hi > 0;
     if (has_edge)
         md_fetch_body(MD_X p, &edge, at.edge_at, at.edge);
     MD_ROLLED do {
-        MD_EACH(at, md_fetch_body(MD_X p, &elem[i], MD_HERE, md_full()))
+        MD_EACH(md_fetch_body(MD_X p, &elem[i], MD_HERE, MD_ALL(i)))
         MD_LOADS_FIRST;
         chunk.count = has_edge ? at.edge.hi : 0;
-        MD_EACH(at, chunk.count += MD_VL)
+        MD_FOR (i, MD_VECTORS)
+            chunk.count += i * MD_GROUP < at.left ? MD_VL : 0;
         MD_LEVELS(MD_CHUNK_LEVEL)
         md_merge(&total, &chunk);
         md_next(at);
         has_edge = false;
     } while (at.warp_left > 0);
-    md_exchange(&total, group, [](md_state *a, const md_state *b) { md_merge(a, b); }, [](md_state *a) { a->count = 0; });
+    const auto merge_lanes = [](md_state *a, int width) {
+        MD_UNROLL for (int o = 16; o > 0; o /= 2)
+            if (o < width) {
+                const md_state from = md_shfl_xor(*a, o);
+                md_merge(a, &from);
+            }
+    };
+    md_exchange(&total, group, merge_lanes, [](md_state *a, const md_state *b) { md_merge(a, b); }, [](md_state *a) { a->count = 0; }, false);
     if (total.count > 0)
         md_settle(&total);
     (md_state &)row = total;
@@ -75,11 +90,11 @@ MD_INLINE void md_reduce(MD_X_DECL const md_params *p, md_row &row, md_layout at
         md_acc##l acc;                                                                                                 \
         md_clear##l(&acc, 0);                                                                                          \
         MD_ROLLED for (; at.warp_left > 0; md_next(at)) {                                                              \
-            MD_EACH(at, md_fetch##l(MD_X p, &elem[i], MD_HERE, md_full()))                                             \
+            MD_EACH(md_fetch##l(MD_X p, &elem[i], MD_HERE, MD_ALL(i)))                                             \
             MD_LOADS_FIRST;                                                                                            \
-            MD_EACH(at, md_add##l(MD_X p, &row, &acc, &elem[i], MD_HERE, md_full()))                                   \
+            MD_EACH(md_add##l(MD_X p, &row, &acc, &elem[i], MD_PLACE, MD_ALL(i)))                                  \
         }                                                                                                              \
-        if (at.edge.hi > 0) {                                                                                          \
+        if (MD_HAS_ENDS && at.edge.hi > 0) {                                                                                          \
             md_fetch##l(MD_X p, &elem[0], at.edge_at, at.edge);                                                        \
             md_add##l(MD_X p, &row, &acc, &elem[0], at.edge_at, at.edge);                                              \
         }                                                                                                              \
@@ -99,11 +114,11 @@ MD_INLINE void md_write(MD_X_DECL const md_params *p, const md_row &row, md_layo
     const md_pos chunks = (at.warp_left + MD_VECTORS * MD_GROUP - 1) / (MD_VECTORS * MD_GROUP);
     md_next(at, chunks - 1);
     MD_ROLLED for (md_pos c = chunks; c > 0; c--, md_next(at, -1)) {
-        MD_EACH(at, md_fetch_out(MD_X p, &elem[i], MD_HERE, md_full()))
+        MD_EACH(md_fetch_out(MD_X p, &elem[i], MD_HERE, MD_ALL(i)))
         MD_LOADS_FIRST;
-        MD_EACH(at, md_out(MD_X p, &row, &elem[i], MD_HERE, md_full()))
+        MD_EACH(md_out(MD_X p, &row, &elem[i], MD_HERE, MD_ALL(i)))
     }
-    if (at.edge.hi > 0) {
+    if (MD_HAS_ENDS && at.edge.hi > 0) {
         md_fetch_out(MD_X p, &elem[0], at.edge_at, at.edge);
         md_out(MD_X p, &row, &elem[0], at.edge_at, at.edge);
     }

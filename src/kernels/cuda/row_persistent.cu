@@ -13,9 +13,10 @@ enum { MD_LATE = MD_VECTORS < 2 ? MD_VECTORS : 2 };
     {                                                                                                                  \
         md_acc##l acc;                                                                                                 \
         md_clear##l(&acc, 0);                                                                                          \
+        MD_FORGET                                                                                                      \
         MD_FOR (i, MD_VECTORS)                                                                                         \
             MD_WHERE (i)                                                                                               \
-                md_add##l(MD_X p, &row, &acc, &elem[i], at.first + i * MD_STEP, MD_ALL(i));                            \
+                md_add##l(MD_X p, &row, &acc, &elem[i], at.place + i * MD_STEP, MD_ALL(i));                            \
         if (MD_HAS_ENDS && at.edge.hi > 0)                                                                             \
             md_add##l(MD_X p, &row, &acc, &edge, at.edge_at, at.edge);                                                 \
         MD_EXCHANGE_LEVEL(l, acc)                                                                                      \
@@ -39,6 +40,7 @@ MD_INLINE void md_one_row(const md_params *p, int64_t number, bool stores, int g
         return;
     md_derive(MD_X p, &row);
     if (MD_HAS_ELEMENTS) {
+        MD_FORGET
         MD_FOR_STEP (b, MD_VECTORS, MD_LATE) {
             MD_FOR (i, MD_LATE)
                 if (b + i < MD_VECTORS)
