@@ -5,7 +5,7 @@
 
 #include <inttypes.h>
 
-/* By type f32, f64, i64, bool. */
+/* By type f32, f64, i64 (which wraps; C++ of GPUs is compiled without -fwrapv), bool. */
 typedef struct scan_op {
     const char *combine[4];
     const char *identity[4];
@@ -14,8 +14,8 @@ typedef struct scan_op {
 static const scan_op *op_of(md_fx_op op)
 {
     static const scan_op table[] = {
-        {{"((a) + (b))", "((a) + (b))", "((a) + (b))", "((a) | (b))"}, {"0.0f", "0.0", "INT64_C(0)", "0"}},
-        {{"((a) * (b))", "((a) * (b))", "((a) * (b))", "((a) & (b))"}, {"1.0f", "1.0", "INT64_C(1)", "1"}},
+        {{"((a) + (b))", "((a) + (b))", "(int64_t)((uint64_t)(a) + (uint64_t)(b))", "((a) | (b))"}, {"0.0f", "0.0", "INT64_C(0)", "0"}},
+        {{"((a) * (b))", "((a) * (b))", "(int64_t)((uint64_t)(a) * (uint64_t)(b))", "((a) & (b))"}, {"1.0f", "1.0", "INT64_C(1)", "1"}},
         {{"md_max_sf(a, b)", "md_max_sd(a, b)", "md_max_si(a, b)", "((a) | (b))"},
          {"(-MD_INF_F)", "(-MD_INF_D)", "(-INT64_C(9223372036854775807) - 1)", "0"}},
         {{"md_min_sf(a, b)", "md_min_sd(a, b)", "md_min_si(a, b)", "((a) & (b))"},
