@@ -30,10 +30,10 @@ static void print_rebased(md_strbuf *out, const md_cg_reduction *d)
                          shift, real, shift, real);
         md_strbuf_printf(out, "part->r%" PRId32 " = own->r%" PRId32 " + delta%" PRId32 " * delta%" PRId32 " * (%s)own->count;\n", id, id, id, id, real);
     } else if (r->merge == MD_ST_MERGE_CHAN) {
-        const char *per = r->type == MD_F64 ? "1.0 / (double)" : "__frcp_rn((float)";
-        const char *end = r->type == MD_F64 ? "" : ")";
-        md_strbuf_printf(out, "const %s delta%" PRId32 " = own->r%" PRId32 " * (%sown->count%s) - common->r%" PRId32 " * (%scommon->count%s);\n", type, id,
-                         shift, per, end, shift, per, end);
+        const char *mean = r->type == MD_F64 ? "" : "__fdividef"; /* 2 ulp of a mean do not count here */
+        const char *by = r->type == MD_F64 ? " / " : ", ";
+        md_strbuf_printf(out, "const %s delta%" PRId32 " = %s(own->r%" PRId32 "%s(%s)own->count) - %s(common->r%" PRId32 "%s(%s)common->count);\n", type, id,
+                         mean, shift, by, real, mean, shift, by, real);
         md_strbuf_printf(out, "part->r%" PRId32 " = own->r%" PRId32 " + (own->count > 0 ? delta%" PRId32 " * delta%" PRId32 " * (%s)own->count : (%s)0);\n", id,
                          id, id, id, real, real);
     } else {
