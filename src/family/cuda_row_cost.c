@@ -1,6 +1,6 @@
 /* Row programs on a GPU: cost. The first block's way from its loads to its stores, then the highest of what follows: memory, instructions, blocks that
- * wait for blocks. Constants fit softmax, layer_norm, sum, argmax and var with rows of 24 .. 1048576 on an H200
- * (November 2026), of kernels whose time is near the best of their shape's. */
+ * wait for blocks.
+ * Constants fit softmax, layer_norm, sum, argmax and var on an H200 (November 2026), of kernels whose time is near the best of their shape's. */
 #include "family/cuda_row.h"
 
 #include "base/dtype.h"
@@ -11,28 +11,30 @@
 #include <math.h>
 
 /* A block's way, in us: its loads come; its stores go; a level's exchange between threads of a warp, of a block, and what each warp adds; what a vector of
- * a thread adds, and one that lies beyond the row's end; what twice the rows of a block add; strides. */
-static const double LOAD_US = 0.09154, STORE_US = 0.2778, WARP_US = 0, BLOCK_US = 0.05409, EACH_WARP_US = 0.004866;
-static const double VECTOR_US = 0.09656, IDLE_VECTOR_US = 0.06046, ROWS_US = 0.01506, STRIDED_US = 0.2314;
+ * a thread adds, and one that lies beyond the row's end; a slot of a thread; what
+ * twice the rows of a block add; strides. */
+static const double LOAD_US = 0.009381, STORE_US = 0.2012, WARP_US = 0.0001794, BLOCK_US = 0.06494, EACH_WARP_US = 0.009027;
+static const double VECTOR_US = 0.06698, THREAD_SLOT_US = 0.0001907, IDLE_VECTOR_US = 0.05885, ROWS_US = 0.05515, STRIDED_US = 0.2531;
 /* Of loops: a chunk of a row, what each of its vectors adds, merging it, the stores' pass. */
-static const double CHUNK_US = 0.2899, CHUNK_VECTOR_US = 0.04205, MERGE_US = 0.1825, LOOP_STORE_US = 0.3042, LATER_PASS = 0.8;
+static const double CHUNK_US = 0.2242, CHUNK_VECTOR_US = 0.0321, MERGE_US = 0.2363, LOOP_STORE_US = 0.1022, LATER_PASS = 0.8;
 /* An SM starts a block in this time. */
-static const double START_US = 0.03641;
+static const double START_US = 0.07514;
 /* Against the rate of copies: rows in registers, loops, loops' second pass where it finds its row in the L2, and what an SM draws of its share. */
-static const double ROW_RATE = 1.233, LOOP_RATE = 1.446, L2_RATE = 2.228, L2_PART = 2.427, SM_BURST = 13.05;
+static const double ROW_RATE = 1.053, LOOP_RATE = 1.053, L2_RATE = 5.357, L2_PART = 1.563, SM_BURST = 315.4;
 /* How the times of memory, instructions and waiting add up (1: one after the other; large: the longest counts),
- * how much less they overlap where an SM has one block alone, and the last wave's blocks. */
-static const double ROW_NORM = 1.667, LOOP_NORM = 1.588, ROW_ALONE = 0.6677, LOOP_ALONE = 0.6532, WAIT_PART = 0.7589, TAIL_PART = 0.1102;
+ * how much less they overlap where an SM has one block alone, the last wave's blocks, and what
+ * threads add that hold many elements: each 32 beyond the first. */
+static const double ROW_NORM = 2.911, LOOP_NORM = 2.175, ROW_ALONE = 0.843, LOOP_ALONE = 0.7363, WAIT_PART = 1.273, TAIL_PART = 0.8388, MANY_PART = 0.03057;
 /* An element whose neighbours lie apart takes a sector of memory; neighbouring rows find some of it in a cache. */
 static const double SECTOR_BYTES = 32, SECTOR_PART = 0.6;
 /* By access: memory, and instructions. */
-static const double ACCESS_COST[] = {1.0, 1.01, 1.114}, ACCESS_SLOTS[] = {1.0, 1.183, 1.747};
+static const double ACCESS_COST[] = {1.0, 1.01, 1.117}, ACCESS_SLOTS[] = {1.0, 1.165, 2.545};
 /* Issue slots of a thread besides its elements: finding its place; a step of an exchange, and one with positions. */
 static const double PLACE_SLOTS = 40, STEP_SLOTS = 6, ARG_STEP_SLOTS = 22;
 /* Of an element: conversion from 16 bits, a maximum, a position, an exponential, and what the hardware does at half rate. */
 static const double UNPACK_SLOTS = 0.7, MAX_SLOTS = 2, ARG_SLOTS = 4, EXP_SLOTS = 8, SHORT_EXP_SLOTS = 3;
 /* A vector beyond the row's end. Of the slots counted here, the part that costs issue time, and the part of it on one block's way. */
-static const double IDLE_SLOTS = 8.006, ISSUED_PART = 0.5011, WAY_PART = 0.1725;
+static const double IDLE_SLOTS = 32.18, ISSUED_PART = 0.3761, WAY_PART = 0.1982;
 /* Slots of an SM in a us where multiplications and additions reach the device's rate. */
 static const double SLOT_PART = 0.884;
 
@@ -188,7 +190,8 @@ static double way_us(const launch *l)
     double us = exchanges_us(l) + l->slots / l->blocks / (slots_of_device(l->target) / l->sms) * WAY_PART;
     us += (program->has_elements ? STORE_US : 0) + (l->row->access == MD_FA_CUDA_STRIDED ? STRIDED_US : 0);
     if (l->row->is_resident)
-        return us + LOAD_US + VECTOR_US * fmin(l->vectors, l->row->vectors) + IDLE_VECTOR_US * l->idle + ROWS_US * log2(l->row->rows);
+        return us + LOAD_US + VECTOR_US * fmin(l->vectors, l->row->vectors) + IDLE_VECTOR_US * l->idle + ROWS_US * log2(l->row->rows) +
+               THREAD_SLOT_US * l->slots / (l->blocks * l->row->lanes * l->row->rows);
     bool online = is_online(l->target, l->row);
     double passes = (online ? 1 : program->n_levels) + program->has_elements;
     double chunk = CHUNK_US + CHUNK_VECTOR_US * fmin(l->vectors, l->row->vectors) + IDLE_VECTOR_US * l->idle + (online ? MERGE_US : 0);
@@ -218,6 +221,7 @@ void md_fa_cuda_row_features(md_fa_features *out, const md_fa_target *target, co
     double waves = ceil(l.waves);
     if (l.waves > 1)
         us *= 1 + (waves - l.waves) / waves * TAIL_PART / waves;
+    us *= 1 + MANY_PART * fmax(fmin(row->vectors, l.vectors) * l.width / 32 - 1, 0);
     *out = (md_fa_features){.ops_rate = SLOT_PART, .launches = 1, .parallel = fmin(l.blocks, l.sms), .serial_us = way};
     out->ops = 2 * l.slots * ISSUED_PART;
     out->memory_bytes = fmin(l.bytes, us * rate_of_device(target)); /* what is only read may come faster than a copy's bytes */

@@ -276,21 +276,32 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
 /* ---- Cost: a group's way through one row, then the highest of memory, instructions and rows that wait for rows. Constants fit those of cuda_row_cost.c,
  * from the same shapes. */
 
-/* The loads come; each further chunk of a slice; the stores go; what each warp of an SM adds; room for many blocks; strides: us. */
-static const double LOAD_US = 0.6673, CHUNK_US = 0.2899, STORE_US = 0.5928, WARP_US = 0.01111, ROOM_US = 0.1845, STRIDED_US = 0.2314;
+/* The loads come; each further chunk of a slice; the stores go; what each warp of an SM adds; room for many blocks; strides; a slot of a thread; a vector
+ * beyond the slice's end: us. */
+static const double LOAD_US = 0.7442, CHUNK_US = 0.2242, STORE_US = 0.09685, WARP_US = 0.005404, ROOM_US = 1.088e-05, STRIDED_US = 0.2531;
+static const double THREAD_SLOT_US = 0.001729, IDLE_VECTOR_US = 0.03914;
 /* A meeting, by VIA: of any number of blocks, and what twice as many add. */
-static const double MEETING_US[] = {0, 0.6892, 1.207}, WIDER_US[] = {0.271, 0.304, 0}, ALONE_US = 0.15;
+static const double MEETING_US[] = {0.2641, 0.9558, 0.8711}, WIDER_US[] = {0.1388, 0.2444, 3.457e-06}, ALONE_US = 0.15;
 /* Against the rate of copies, and what an SM draws of its share; reading a slice again. */
-static const double RATE = 1.084, SM_BURST = 13.05, AGAIN_PART = 0.3;
+static const double RATE = 0.9278, SM_BURST = 315.4, AGAIN_PART = 0.3;
 /* How times add up, the part of a row's way that the next row of the same blocks waits for, and of the instructions counted here those that are issued. */
-static const double NORM = 1.308, WAIT_PART = 1.146, ISSUED_PART = 1.239, SLOT_PART = 0.884, EXP_SLOTS = 8;
-static const double ACCESS_COST[] = {1.0, 1.01, 1.114}, ACCESS_SLOTS[] = {1.0, 1.183, 1.747};
+static const double NORM = 1.217, WAIT_PART = 1.158, ISSUED_PART = 0.4775, SLOT_PART = 0.884, EXP_SLOTS = 8;
+static const double ACCESS_COST[] = {1.0, 1.01, 1.117}, ACCESS_SLOTS[] = {1.0, 1.165, 2.545};
 
 /* How often a slice is read beside the first time. */
 static double again_of(const md_fa_target *target, const md_fa_config *config)
 {
     const md_st_row *row = &stage_of(target)->row;
     return config->value[KEEP] ? 0 : row->has_elements ? 1 : is_online(target) ? 0 : row->n_levels - 1;
+}
+
+/* Of an element; `part`: of its exponentials that are computed again. */
+static double element_slots(const md_fa_target *target, double part)
+{
+    const md_st_row *row = &stage_of(target)->row;
+    md_fa_host_work work;
+    md_fa_host_count(&work, stage_of(target), target->program);
+    return work.operations + (row->n_levels + row->has_elements) * (work.loads * 0.5 + 1) + work.transcendental * EXP_SLOTS * part;
 }
 
 /* One row's. */
@@ -303,16 +314,9 @@ static double way_us(const md_fa_target *target, const md_fa_config *config, con
     double meeting = c->blocks > 1 ? MEETING_US[(int32_t)via] + WIDER_US[(int32_t)via] * log2(c->blocks) : ALONE_US;
     double us = LOAD_US + CHUNK_US * (chunks - 1) * (1 + again_of(target, config)) + meeting * (is_online(target) ? 1 : row->n_levels);
     us += (row->has_elements ? STORE_US : 0) + WARP_US * threads / 32 * fmin((double)c->blocks * (double)c->groups / sms, resident);
+    us += IDLE_VECTOR_US * fmax(config->value[VECTORS] - vectors, 0) +
+          THREAD_SLOT_US * fmax(vectors, 1) * md_fa_cuda_width(target->program, target->stage) * element_slots(target, 1);
     return us + (config->value[BLOCKS] > 32 ? ROOM_US : 0) + (config->value[ACCESS] == MD_FA_CUDA_STRIDED ? STRIDED_US : 0);
-}
-
-static double slots_of(const md_fa_target *target, const md_fa_config *config, double points)
-{
-    const md_st_row *row = &stage_of(target)->row;
-    md_fa_host_work work;
-    md_fa_host_count(&work, stage_of(target), target->program);
-    double passes = row->n_levels + row->has_elements, exponential = EXP_SLOTS * (config->value[KEEP] == 2 ? 0.6 : 1);
-    return points * (work.operations + passes * (work.loads * 0.5 + 1) + work.transcendental * exponential) * ACCESS_SLOTS[config->value[ACCESS]];
 }
 
 /* Groups that wait for groups to end (clusters), or rows of a group for the one before. */
@@ -334,8 +338,9 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     md_fa_cuda_load load = {.threads = config->value[THREADS], .registers = MD_MIN(registers_of(target, config, false), register_limit(target, config))};
     double resident = MD_MAX(md_fa_cuda_resident(facts, &load), 1), sms = MD_MAX(facts->threads, 1);
     double busy = fmin(fmax((double)c.blocks * (double)c.groups, 1) / sms, 1), way = way_us(target, config, &c, n, resident);
-    double rate = (facts->memory_gbps > 0 ? facts->memory_gbps : 1000.0) * 1e3, slots = slots_of(target, config, (double)c.rows * n) * ISSUED_PART;
+    double rate = (facts->memory_gbps > 0 ? facts->memory_gbps : 1000.0) * 1e3, slots = element_slots(target, config->value[KEEP] == 2 ? 0.6 : 1) * ISSUED_PART;
     double memory = fmax(bytes, 1) / rate * ACCESS_COST[config->value[ACCESS]] * md_fa_cuda_row_apart(target) / RATE;
+    slots *= (double)c.rows * n * ACCESS_SLOTS[config->value[ACCESS]];
     memory *= (1 + AGAIN_PART * again_of(target, config)) / fmin(1, busy * SM_BURST);
     double instructions = slots / ((facts->gflops > 0 ? facts->gflops : 10000.0) * 1e3 / 2 * SLOT_PART * busy);
     double waiting = way * waits_of(target, config, &c, resident) * WAIT_PART;
