@@ -145,9 +145,9 @@ static bool is_keep_legal(const md_fa_target *target, const md_fa_config *config
     const md_st_row *row = &stage_of(target)->row;
     if (!row->has_elements && (row->n_levels == 1 || row->is_online))
         return false;
-    if (config->value[KEEP] == 2 && !md_fa_cuda_row_can_keep(target))
+    if (md_st_size(target->program, stage_of(target)->axis, size) > elements(target, config) * most_of(target, config))
         return false;
-    return md_st_size(target->program, stage_of(target)->axis, size) <= elements(target, config) * most_of(target, config);
+    return config->value[KEEP] != 2 || md_fa_cuda_row_can_keep(target);
 }
 
 /* Whether threads have as many vectors as they need: no smaller number would do, or, where the slice is read piece by piece, that is not too large. */
@@ -184,10 +184,10 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     bool is_single = !row->has_elements && (row->n_levels == 1 || row->is_online);
     if (n < SHORT_ROW) /* other families' */
         return false;
-    if (v[ACCESS] != MD_FA_CUDA_STRIDED && (v[ACCESS] == MD_FA_CUDA_ALIGNED) != md_fa_cuda_row_is_aligned(target, size))
-        return false;
     cut c = cut_of(target, config, size);
     if (v[THREADS] * v[PER_SM] > 2048 || c.blocks == 1 || !is_tight(target, config, n, c.blocks))
+        return false;
+    if (v[ACCESS] != MD_FA_CUDA_STRIDED && (v[ACCESS] == MD_FA_CUDA_ALIGNED) != md_fa_cuda_row_is_aligned(target, size))
         return false;
     if (v[KEEP] && !is_keep_legal(target, config, size))
         return false;
