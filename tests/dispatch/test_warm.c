@@ -218,16 +218,26 @@ static void maps_see_the_workspace(void **state)
     world.device.base.facts.capability = 90;
     md_ds_op *op = op_of(100);
     _Alignas(64) static vectors v;
+    static md_kn_call kept;
+    static md_kn_shape kept_shape;
     void *seen = NULL;
-    shape(&v, 30, 1, 0);
+    world.device.call = &kept;
+    world.device.shape = &kept_shape;
+    shape(&v, 30, 3, 0);
     for (int i = 0; i < 20; i++) {
-        world.device.workspace = NULL;
+        memset(&kept, 0, sizeof kept);
+        memset(&kept_shape, 0, sizeof kept_shape);
         assert_ok(call(op, &v, 0.5));
-        assert_non_null(world.device.workspace);
-        assert_true(!seen || world.device.workspace == seen);
-        seen = world.device.workspace;
+        assert_true(kept.workspace && (!seen || kept.workspace == seen));
+        seen = kept.workspace;
+        for (int32_t t = 0; t < 2; t++) {
+            bool is_output = op->formula->tensor[t].role == MD_FX_OUTPUT;
+            assert_ptr_equal(kept.data[t], is_output ? v.y : v.x);
+            assert_int_equal(kept_shape.stride[t][0], is_output ? 1 : 3);
+        }
+        assert_int_equal(kept_shape.size[0], 30);
     }
-    assert_true(is_right(&v, 30, 1, 0, 0.5));
+    assert_true(is_right(&v, 30, 3, 0, 0.5));
     assert_int_equal(long_calls(op), 2);
     md_ds_op_destroy(&op);
 }

@@ -103,7 +103,10 @@ static md_status fake_launch(md_dev *dev, md_stream stream, const md_dev_kernel 
     const fake_device *fake = (const fake_device *)dev;
     const fake_kernel *k = (const fake_kernel *)kernel;
     atomic_fetch_add(&((fake_device *)dev)->n_launched, 1);
-    atomic_store(&((fake_device *)dev)->workspace, call ? call->workspace : NULL);
+    if (call && fake->call) {
+        *fake->call = *call;
+        *fake->shape = *call->shape;
+    }
     if (k->fails)
         return md_fail(MD_DEVICE, "scripted: this kernel does not launch");
     uint64_t end = md_clock_ns() + (uint64_t)k->slow_us * 1000;

@@ -13,7 +13,8 @@ typedef struct fake_device {
     int32_t compile_ms; /* how long a compile takes */
     _Atomic int32_t n_compiled, n_loaded, n_unloaded, n_launched;
     _Atomic int32_t n_compiling, most_compiling; /* at once */
-    void *_Atomic workspace; /* of the call that came with the last launch; NULL without one */
+    md_kn_call *call; /* where calls are kept, with their shapes; NULL: nowhere */
+    md_kn_shape *shape;
     void (*on_launch)(const char *text, const md_kn_word *params, int32_t n); /* runs a text's kernel; may be NULL */
 } fake_device;
 
