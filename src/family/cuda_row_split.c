@@ -345,6 +345,8 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     double instructions = slots / ((facts->gflops > 0 ? facts->gflops : 10000.0) * 1e3 / 2 * SLOT_PART * busy);
     double waiting = way * waits_of(target, config, &c, resident) * WAIT_PART;
     double us = pow(pow(memory, NORM) + pow(instructions, NORM) + pow(waiting, NORM), 1 / NORM);
+    if (c.blocks == 1) /* nothing is split: other families' work */
+        us *= 1.4;
     *out = (md_fa_features){.ops_rate = SLOT_PART, .ops = 2 * slots, .launches = 1, .parallel = busy * sms, .serial_us = way};
     out->memory_bytes = fmin(bytes, us * rate); /* what is only read may come faster than a copy's bytes */
     out->memory_rate = fmax(out->memory_bytes / rate / us, 1e-9);
