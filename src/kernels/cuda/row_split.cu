@@ -108,6 +108,8 @@ MD_INLINE md_pos md_count_warp(const md_slice &s, md_pos n, md_pos lead)
 #if MD_VIA != MD_VIA_CLUSTER
 MD_INLINE void md_ask_epoch(const md_params *p, md_slice &s)
 {
+    if (s.blocks == 1) /* a row a block: it meets nobody, and has no place in the counters */
+        return;
     if (s.turn == 0 && s.t < 32)
         s.epoch = md_read_epoch(md_head_of(p->counters0, (int)blockIdx.y, s.blocks));
     s.slots = md_slots_of(p->counters0, (int)blockIdx.y, s.blocks, 0);
