@@ -11,8 +11,6 @@
     MD_FOR (i, (int)(sizeof(T) / 4)) a.w[i] = call;                                                                    \
     return a.t;
 template <class T> MD_INLINE T md_shfl_xor(T value, int mask) { MD_SHUFFLE_WORDS(__shfl_xor_sync(MD_ALL_LANES, a.w[i], mask)) }
-template <class T> MD_INLINE T md_shfl_down(T value, int delta) { MD_SHUFFLE_WORDS(__shfl_down_sync(MD_ALL_LANES, a.w[i], delta)) }
-template <class T> MD_INLINE T md_shfl_up(T value, int delta) { MD_SHUFFLE_WORDS(__shfl_up_sync(MD_ALL_LANES, a.w[i], delta)) }
 template <class T> MD_INLINE T md_shfl(T value, int lane) { MD_SHUFFLE_WORDS(__shfl_sync(MD_ALL_LANES, a.w[i], lane)) }
 MD_INLINE uint32_t md_ballot(int c) { return __ballot_sync(MD_ALL_LANES, c); }
 MD_INLINE int md_lane_id() { return (int)(threadIdx.x & 31); }
