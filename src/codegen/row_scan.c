@@ -40,20 +40,21 @@ static void print_macros(md_strbuf *out, const md_st_scan *scan)
     md_strbuf_printf(out, "#define MD_THEN_TOTAL(v, carry) md_then_%s_%s(v, carry, 1)\n", row->name, md_cg_suffix(carried, false));
 }
 
-static void print_body(md_strbuf *out, md_cg *cg, const md_st_stage *st, const char *at)
+static void print_body(md_strbuf *out, md_cg *cg, const md_st_stage *st, const char *kind, const char *at)
 {
-    md_strbuf_printf(out, "MD_INLINE MD_VALUE md_body(MD_X_DECL const md_params *p, int64_t x%" PRId32 "%s)\n{\n", st->axis, at);
+    md_strbuf_printf(out, "%sMD_INLINE MD_VALUE md_body(MD_X_DECL const md_params *p, int64_t x%" PRId32 "%s)\n{\n%s", kind, st->axis, at,
+                     kind[0] ? "(void)md_n;\n" : "");
     md_cg_begin(cg, out);
     const char *value = md_cg_convert(cg, md_cg_lanes(cg, st->scan.body), st->scan.body->type, st->scan.type, false);
     if (value)
         md_strbuf_printf(out, "return %s;\n}\n", value);
 }
 
-static void print_out(md_strbuf *out, md_cg *cg, const md_st_stage *st, const char *at)
+static void print_out(md_strbuf *out, md_cg *cg, const md_st_stage *st, const char *kind, const char *at)
 {
     const char *value[MD_ST_MAX_STORES] = {NULL};
     bool is_uniform[MD_ST_MAX_STORES] = {false};
-    md_strbuf_printf(out, "MD_INLINE void md_out(MD_X_DECL const md_params *p, int64_t x%" PRId32 "%s, MD_VALUE scanned)\n{\n", st->axis, at);
+    md_strbuf_printf(out, "%sMD_INLINE void md_out(MD_X_DECL const md_params *p, int64_t x%" PRId32 "%s, MD_VALUE scanned)\n{\n", kind, st->axis, at);
     md_cg_begin(cg, out);
     md_cg_bind_ref(cg, 0, st->scan.type, "scanned", false);
     for (int32_t i = 0; i < st->n_stores; i++)
@@ -63,7 +64,16 @@ static void print_out(md_strbuf *out, md_cg *cg, const md_st_stage *st, const ch
     md_strbuf_add(out, "}\n");
 }
 
-static void print_lead(md_strbuf *out, md_cg *cg, const md_st_stage *st)
+void md_cg_print_scan(md_strbuf *out, md_cg *cg, const md_cg_scan_options *o)
+{
+    const md_st_stage *st = &o->program->stage[o->stage];
+    bool is_cuda = o->dialect == MD_DEV_CUDA;
+    const char *kind = is_cuda ? "MD_N_DECL " : "", *at = o->is_column ? "" : is_cuda ? ", md_n_t md_n" : ", int md_n";
+    print_body(out, cg, st, kind, at);
+    print_out(out, cg, st, kind, at);
+}
+
+void md_cg_print_scan_lead(md_strbuf *out, md_cg *cg, const md_st_stage *st)
 {
     md_strbuf lead = {0};
     md_strbuf_printf(out, "MD_INLINE int64_t md_lead(MD_X_DECL const md_params *p, int64_t x%" PRId32 ")\n{\n", st->axis);
@@ -79,18 +89,16 @@ md_status md_cg_scan_print(md_strbuf *defines, md_strbuf *expr, const md_cg_scan
     const md_st_stage *st = &o->program->stage[o->stage];
     md_cg_options options = {.program = o->program, .stage = o->stage, .dialect = o->dialect, .access = o->access, .streaming = o->streaming,
                              .lane = o->is_column ? st->outer[st->n_outer - 1] : st->axis};
-    const char *at = o->is_column ? "" : ", int md_n";
     md_cg *cg = md_cg_create(&options);
     if (!cg)
         return md_fail_memory();
     md_cg_print_params(expr, o->param, o->n_params);
     md_cg_print_row_indices(expr, o->program, o->stage, o->is_column, o->dialect);
     print_macros(expr, &st->scan);
-    print_body(expr, cg, st, at);
-    print_out(expr, cg, st, at);
+    md_cg_print_scan(expr, cg, o);
     md_cg_print_prefetch(expr, cg, 1, &st->scan.body);
     if (!o->is_column)
-        print_lead(expr, cg, st);
+        md_cg_print_scan_lead(expr, cg, st);
     md_cg_print_row_loop(expr, o->program, o->stage, o->is_column);
     md_cg_print_uses(cg, defines);
     md_strbuf_printf(defines, "#define MD_STREAM %d\n#define MD_COLUMN %d\n", o->streaming, o->is_column);

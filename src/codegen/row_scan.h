@@ -21,6 +21,10 @@ typedef struct md_cg_scan_options {
     const md_kn_param *param;
 } md_cg_scan_options;
 
+/** Parts that the text for GPUs has, too (scan_cuda.h): md_body and md_out, as options->dialect wants them; md_lead. */
+void md_cg_print_scan(md_strbuf *out, md_cg *cg, const md_cg_scan_options *options);
+void md_cg_print_scan_lead(md_strbuf *out, md_cg *cg, const md_st_stage *stage);
+
 md_status md_cg_scan_print(md_strbuf *defines, md_strbuf *expr, const md_cg_scan_options *options);
 
 #endif

@@ -90,56 +90,20 @@ static void print_indices(md_strbuf *out, const md_cg_scan_options *o)
     md_cg_print_row_at(out, o->program, n, st->outer);
 }
 
-static void print_body(md_strbuf *out, md_cg *cg, const md_st_stage *st, const char *at)
-{
-    md_strbuf_printf(out, "MD_N_DECL MD_INLINE MD_VALUE md_body(MD_X_DECL const md_params *p, int64_t x%" PRId32 "%s)\n{\n(void)md_n;\n", st->axis, at);
-    md_cg_begin(cg, out);
-    const char *value = md_cg_convert(cg, md_cg_lanes(cg, st->scan.body), st->scan.body->type, st->scan.type, false);
-    if (value)
-        md_strbuf_printf(out, "return %s;\n}\n", value);
-}
-
-static void print_out(md_strbuf *out, md_cg *cg, const md_st_stage *st, const char *at)
-{
-    const char *value[MD_ST_MAX_STORES] = {NULL};
-    bool is_uniform[MD_ST_MAX_STORES] = {false};
-    md_strbuf_printf(out, "MD_N_DECL MD_INLINE void md_out(MD_X_DECL const md_params *p, int64_t x%" PRId32 "%s, MD_VALUE scanned)\n{\n", st->axis, at);
-    md_cg_begin(cg, out);
-    md_cg_bind_ref(cg, 0, st->scan.type, "scanned", false);
-    for (int32_t i = 0; i < st->n_stores; i++)
-        value[i] = md_cg_value(cg, st->store[i].value, &is_uniform[i]);
-    for (int32_t i = 0; i < st->n_stores && md_cg_status(cg) == MD_OK; i++)
-        md_cg_store(cg, &st->store[i], value[i], is_uniform[i]);
-    md_strbuf_add(out, "}\n");
-}
-
-static void print_lead(md_strbuf *out, md_cg *cg, const md_st_stage *st)
-{
-    md_strbuf lead = {0};
-    md_strbuf_printf(out, "MD_INLINE int64_t md_lead(MD_X_DECL const md_params *p, int64_t x%" PRId32 ")\n{\n", st->axis);
-    md_cg_begin(cg, out);
-    md_cg_print_lead(cg, &st->store[0], &lead);
-    md_strbuf_printf(out, "return %s;\n}\n", md_strbuf_text(&lead));
-    out->failed |= lead.failed;
-    md_strbuf_finish(&lead);
-}
-
 md_status md_cg_scan_cuda_print(md_strbuf *defines, md_strbuf *expr, const md_cg_scan_options *o)
 {
     const md_st_stage *st = &o->program->stage[o->stage];
     md_cg_options options = {.program = o->program, .stage = o->stage, .dialect = MD_DEV_CUDA, .access = o->access, .streaming = o->streaming,
                              .lane = o->is_column ? st->outer[st->n_outer - 1] : st->axis};
-    const char *at = o->is_column ? "" : ", md_n_t md_n";
     md_cg *cg = md_cg_create(&options);
     if (!cg)
         return md_fail_memory();
     md_cg_print_params(expr, o->param, o->n_params);
     print_indices(expr, o);
     print_types(expr, &st->scan);
-    print_body(expr, cg, st, at);
-    print_out(expr, cg, st, at);
+    md_cg_print_scan(expr, cg, o);
     if (!o->is_column)
-        print_lead(expr, cg, st);
+        md_cg_print_scan_lead(expr, cg, st);
     md_cg_print_uses(cg, defines);
     md_strbuf_printf(defines, "#define MD_COLUMN %d\n", o->is_column);
     md_status status = md_cg_status(cg);

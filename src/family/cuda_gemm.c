@@ -2,6 +2,7 @@
 
 #include "base/dtype.h"
 #include "base/status.h"
+#include "family/cuda.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -208,4 +209,22 @@ bool md_fa_cuda_product_sensible(const md_fa_target *target, const md_cg_product
     md_fa_product_measure(&w, target, product, size);
     double sms = MD_MAX(target->facts->threads, 1);
     return t->split <= 1 || ((double)w.depth / t->split >= 128 && tiles_of(&w, t) < sms && tiles_of(&w, t) * t->split <= 4 * sms);
+}
+
+void md_fa_cuda_product_geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_cg_product *product, const md_fa_cuda_tiles *tiles,
+                                 int32_t threads, int64_t shared_bytes, const int64_t *size)
+{
+    md_fa_product w;
+    *out = (md_kn_plan_geometry){0};
+    out->launch[0].grain = out->launch[1].grain = 1;
+    md_fa_product_measure(&w, target, product, size);
+    if (w.batch == 0 || w.rows == 0 || w.columns == 0)
+        return;
+    md_kn_geometry *g = &out->launch[0];
+    g->blocks = w.batch * ((w.rows + tiles->rows - 1) / tiles->rows) * ((w.columns + tiles->columns - 1) / tiles->columns) * tiles->split;
+    g->grid[0] = md_fa_cuda_grid(g->blocks);
+    g->grid[1] = g->grid[2] = g->block[1] = g->block[2] = 1;
+    g->block[0] = threads;
+    g->scratch_bytes = shared_bytes;
+    md_fa_cuda_product_sum(out, target, &w, tiles->split);
 }

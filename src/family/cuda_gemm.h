@@ -54,6 +54,9 @@ typedef struct md_fa_cuda_tiles {
 
 void md_fa_cuda_product_features(md_fa_features *out, const md_fa_target *target, const md_fa_product *work,
                                  const md_fa_cuda_tiles *tiles);
+/** A block a tile and slice of K, and the launch that adds up the slices. Nothing where a size is 0. */
+void md_fa_cuda_product_geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_cg_product *product, const md_fa_cuda_tiles *tiles,
+                                 int32_t threads, int64_t shared_bytes, const int64_t *size);
 /** Whether a configuration deserves to be tried: tiles not far beyond the sizes, K split only where blocks are few and K is long. */
 bool md_fa_cuda_product_sensible(const md_fa_target *target, const md_cg_product *product, const md_fa_cuda_tiles *tiles, const int64_t *size);
 

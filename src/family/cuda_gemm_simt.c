@@ -65,22 +65,12 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_f
 static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config, const md_kn_shape *shape)
 {
     md_cg_product p;
-    md_fa_product w;
     *out = (md_kn_plan_geometry){0};
-    out->launch[0].grain = out->launch[1].grain = 1;
     if (!md_fa_cuda_product_of(&p, target))
         return;
-    md_fa_product_measure(&w, target, &p, shape->size);
-    if (w.batch == 0 || w.rows == 0 || w.columns == 0)
-        return;
     tile t = tile_of(&p, config);
-    md_kn_geometry *g = &out->launch[0];
-    g->blocks = w.batch * ((w.rows + t.rows - 1) / t.rows) * ((w.columns + t.columns - 1) / t.columns) * t.split;
-    g->grid[0] = (int32_t)g->blocks;
-    g->grid[1] = g->grid[2] = g->block[1] = g->block[2] = 1;
-    g->block[0] = t.threads;
-    g->scratch_bytes = t.shared;
-    md_fa_cuda_product_sum(out, target, &w, t.split);
+    md_fa_cuda_tiles tiles = tiles_of(target, &p, &t);
+    md_fa_cuda_product_geometry(out, target, &p, &tiles, t.threads, t.shared, shape->size);
 }
 
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)

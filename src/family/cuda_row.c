@@ -3,6 +3,7 @@
 
 #include "base/dtype.h"
 #include "base/status.h"
+#include "codegen/row_reduce.h"
 #include "family/cuda.h"
 
 #include <inttypes.h>
@@ -196,11 +197,6 @@ md_status md_fa_cuda_row_emit(md_kn_source *out, const md_fa_target *target, con
 
 /* ---- Where it is correct */
 
-static bool is_arg(md_fx_op op)
-{
-    return op == MD_FX_R_ARGMAX || op == MD_FX_R_ARGMIN;
-}
-
 bool md_fa_cuda_row_is_aligned(const md_fa_target *target, const int64_t *size)
 {
     const md_st_stage *st = stage_of(target);
@@ -212,6 +208,14 @@ bool md_fa_cuda_row_is_aligned(const md_fa_target *target, const int64_t *size)
             return false;
     }
     return true;
+}
+
+bool md_fa_cuda_row_fits(const md_fa_target *target, const md_fa_cuda_row *row, const int64_t *size)
+{
+    if (row->access != MD_FA_CUDA_STRIDED && (row->access == MD_FA_CUDA_ALIGNED) != md_fa_cuda_row_is_aligned(target, size))
+        return false;
+    int32_t registers = md_fa_cuda_row_registers(target, row);
+    return registers <= 200 && (registers - 8) * row->lanes * row->rows <= 65536; /* the estimate is generous */
 }
 
 void md_fa_cuda_row_envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_cuda_row *row)
@@ -226,7 +230,7 @@ void md_fa_cuda_row_envelope(md_kn_envelope *out, const md_fa_target *target, co
     if (row->access == MD_FA_CUDA_ALIGNED)
         out->aligned16 = out->unit;
     for (int32_t i = 0; i < st->row.n_reductions; i++)
-        if (is_arg(st->row.reduction[i].op)) /* positions are counted in 32 bits */
+        if (md_cg_is_arg(st->row.reduction[i].op)) /* positions are counted in 32 bits */
             out->hi[dim] = POSITIONS_MOST;
     if (row->is_resident) {
         out->row_points_max = md_fa_cuda_row_capacity(target, row);

@@ -25,6 +25,9 @@ bool md_fa_cuda_row_applies(const md_fa_target *target);
 int64_t md_fa_cuda_row_capacity(const md_fa_target *target, const md_fa_cuda_row *row);
 /** Whether contiguous tensors of these sizes are aligned as an envelope can promise. */
 bool md_fa_cuda_row_is_aligned(const md_fa_target *target, const int64_t *size);
+/** Whether tensors of these sizes are aligned as the configuration asks, and a block finds the registers that it needs: a family asks last, since
+ * counting takes long. */
+bool md_fa_cuda_row_fits(const md_fa_target *target, const md_fa_cuda_row *row, const int64_t *size);
 /** Registers of a thread, about. */
 int32_t md_fa_cuda_row_registers(const md_fa_target *target, const md_fa_cuda_row *row);
 /** What the printer is told. */

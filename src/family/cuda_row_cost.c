@@ -5,6 +5,7 @@
 
 #include "base/dtype.h"
 #include "base/status.h"
+#include "codegen/row_reduce.h"
 #include "family/cost.h"
 #include "family/cuda.h"
 
@@ -41,11 +42,6 @@ static const double SLOT_PART = 0.884;
 static const md_st_stage *stage_of(const md_fa_target *target)
 {
     return &target->program->stage[target->stage];
-}
-
-static bool is_arg(const md_st_reduction *r)
-{
-    return r->op == MD_FX_R_ARGMAX || r->op == MD_FX_R_ARGMIN;
 }
 
 static bool is_online(const md_fa_target *target, const md_fa_cuda_row *row)
@@ -109,9 +105,9 @@ static double reduction_slots(const md_fa_target *target, bool is_step)
         const md_st_reduction *r = &program->reduction[i];
         bool is_extreme = r->op != MD_FX_R_SUM && r->op != MD_FX_R_PROD;
         if (is_step)
-            slots += is_arg(r) ? ARG_STEP_SLOTS : STEP_SLOTS;
+            slots += md_cg_is_arg(r->op) ? ARG_STEP_SLOTS : STEP_SLOTS;
         else
-            slots += is_arg(r) ? ARG_SLOTS : is_extreme ? MAX_SLOTS : 1;
+            slots += md_cg_is_arg(r->op) ? ARG_SLOTS : is_extreme ? MAX_SLOTS : 1;
     }
     return slots;
 }

@@ -20,10 +20,7 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
         return false;
     if (threads > 1024 || threads < 128 || (row.rows > 1 && threads > 256))
         return false;
-    if (row.access != MD_FA_CUDA_STRIDED && (row.access == MD_FA_CUDA_ALIGNED) != md_fa_cuda_row_is_aligned(target, size))
-        return false;
-    int32_t registers = md_fa_cuda_row_registers(target, &row); /* last: counting takes long */
-    return registers <= 200 && (registers - 8) * threads <= 65536; /* the estimate is generous */
+    return md_fa_cuda_row_fits(target, &row, size);
 }
 
 static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)

@@ -4,6 +4,7 @@
 
 #include "base/dtype.h"
 #include "base/status.h"
+#include "codegen/row_reduce.h"
 #include "family/cost.h"
 #include "family/cuda_row.h"
 
@@ -70,7 +71,7 @@ static int32_t registers_of(const md_fa_target *target, const md_fa_config *conf
     n += config->value[BLOCKS] > 32 ? 4 : 0;
     n += config->value[KEEP] == 2 ? 2 * vectors : 0;
     for (int32_t i = 0; i < stage_of(target)->row.n_reductions; i++) /* the vector with the best element so far */
-        n += stage_of(target)->row.reduction[i].op == MD_FX_R_ARGMAX || stage_of(target)->row.reduction[i].op == MD_FX_R_ARGMIN ? width : 0;
+        n += md_cg_is_arg(stage_of(target)->row.reduction[i].op) ? width : 0;
     return n + (!config->value[KEEP] && is_online(target) ? 16 : 0);
 }
 

@@ -2,6 +2,7 @@
 #include "family/row.h"
 
 #include "base/status.h"
+#include "codegen/row_reduce.h"
 #include "family/cost.h"
 
 #include <inttypes.h>
@@ -74,11 +75,6 @@ md_status md_fa_row_emit(md_kn_source *out, const md_fa_target *target, const md
     return status;
 }
 
-static bool is_arg(md_fx_op op)
-{
-    return op == MD_FX_R_ARGMAX || op == MD_FX_R_ARGMIN;
-}
-
 void md_fa_row_envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_row *row)
 {
     md_cg_row_options options = options_of(target, row);
@@ -86,7 +82,7 @@ void md_fa_row_envelope(md_kn_envelope *out, const md_fa_target *target, const m
     if (!row->is_strided)
         out->unit = md_cg_unit_tensors(target->program, target->stage, md_cg_row_lane(&options));
     for (int32_t i = 0; i < stage_of(target)->row.n_reductions; i++)
-        if (is_arg(stage_of(target)->row.reduction[i].op)) { /* positions are counted in 32 bits */
+        if (md_cg_is_arg(stage_of(target)->row.reduction[i].op)) { /* positions are counted in 32 bits */
             int32_t dim = target->program->index[stage_of(target)->axis].dim;
             out->hi[dim] = INT32_MAX;
         }

@@ -3,6 +3,7 @@
 
 #include "base/dtype.h"
 #include "base/status.h"
+#include "codegen/row_reduce.h"
 #include "family/cost.h"
 
 #include <math.h>
@@ -100,7 +101,7 @@ static void count_value(counter *c, const md_fx_node *n)
 
 static double reduction_slots(const md_st_reduction *r)
 {
-    bool is_wide = r->type == MD_F64 || r->type == MD_I64, is_arg = r->op == MD_FX_R_ARGMAX || r->op == MD_FX_R_ARGMIN;
+    bool is_wide = r->type == MD_F64 || r->type == MD_I64, is_arg = md_cg_is_arg(r->op);
     return is_arg ? 10 * (r->body_type == MD_F32 ? 1 : 2) : (r->op == MD_FX_R_MAX || r->op == MD_FX_R_MIN ? 5 : 1) * (is_wide ? 2 : 1);
 }
 

@@ -32,40 +32,13 @@ static const ragged list[] = {
 
 static const md_dtype dtype_list[] = {MD_F32, MD_BF16, MD_F16};
 
-typedef struct picker {
-    uint64_t *seed;
-    int32_t n;
-    md_fa_config config;
-} picker;
-
-/* Each of n with the same chance. */
-static bool pick(void *user, const md_fa_config *config)
-{
-    picker *p = user;
-    p->n++;
-    if (check_random(p->seed) % (uint64_t)p->n == 0)
-        p->config = *config;
-    return true;
-}
-
 static void check_family(suite *s, suite_formula *f, const md_st_program *program, const md_fa_family *family, uint64_t *seed)
 {
     const char *only = getenv("MD_TEST_FAMILY");
     if (only && strcmp(only, family->name) != 0)
         return;
-    for (int32_t stage = 0; stage < program->n_stages; stage++) {
-        md_fa_target target = {program, stage, &s->context->dev->facts};
-        picker p = {.seed = seed};
-        char name[MD_FA_NAME];
-        if (!family->applies(&target))
-            continue;
-        for (int k = 0; k < f->n_sets; k++)
-            md_fa_each(&target, family, f->set[k].size, pick, &p);
-        if (p.n == 0)
-            continue;
-        md_fa_name(name, family, &p.config);
-        suite_check_variant(s, f, stage, name);
-    }
+    for (int32_t stage = 0; stage < program->n_stages; stage++)
+        (void)suite_check_random(s, f, program, stage, family, seed);
 }
 
 static void check_formula(suite *s, const ragged *r, md_dtype dtype, uint64_t *seed)

@@ -1,5 +1,6 @@
 #include "device/suite_call.h"
 
+#include "api/context.h"
 #include "base/dtype.h"
 #include "support/check.h"
 
@@ -220,6 +221,35 @@ static void call_in_place(suite *s, suite_formula *f, md_op *op, int set, int32_
         compare(s, f, set, "in place", output);
     s->n_calls++;
     data_reset(d);
+}
+
+typedef struct picker {
+    uint64_t *seed;
+    int32_t n;
+    md_fa_config config;
+} picker;
+
+static bool pick(void *user, const md_fa_config *config)
+{
+    picker *p = user;
+    p->n++;
+    if (check_random(p->seed) % (uint64_t)p->n == 0)
+        p->config = *config;
+    return true;
+}
+
+bool suite_check_random(suite *s, suite_formula *f, const md_st_program *program, int32_t stage, const md_fa_family *family, uint64_t *seed)
+{
+    md_fa_target target = {program, stage, &s->context->dev->facts};
+    picker p = {.seed = seed};
+    char name[MD_FA_NAME];
+    for (int k = 0; k < f->n_sets && family->applies(&target); k++)
+        md_fa_each(&target, family, f->set[k].size, pick, &p);
+    if (p.n == 0)
+        return false;
+    md_fa_name(name, family, &p.config);
+    suite_check_variant(s, f, stage, name);
+    return true;
 }
 
 void suite_check_in_place(suite *s, suite_formula *f)

@@ -3,6 +3,7 @@
 #define MD_TESTS_DEVICE_SUITE_CALL_H
 
 #include "device/suite.h"
+#include "family/family.h"
 #include "support/data.h"
 
 typedef struct suite {
@@ -41,6 +42,8 @@ void suite_check_picked(suite *s, suite_formula *f);
 void suite_check_variants(suite *s, suite_formula *f, int every);
 /** The same with this one, of the pool or not. */
 void suite_check_variant(suite *s, suite_formula *f, int32_t stage, const char *name);
+/** The same with a legal config of the family at the sizes of the sets, each with the same chance. False where the family does not apply, or none is legal. */
+bool suite_check_random(suite *s, suite_formula *f, const md_st_program *program, int32_t stage, const md_fa_family *family, uint64_t *seed);
 /** Calls with each output that can be given the memory of an input of its dtype and layout. */
 void suite_check_in_place(suite *s, suite_formula *f);
 

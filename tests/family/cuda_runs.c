@@ -11,38 +11,11 @@ typedef struct runs {
     const char *family;
 } runs;
 
-typedef struct picker {
-    uint64_t *seed;
-    int32_t n;
-    md_fa_config config;
-} picker;
-
-/* Each of n with the same chance. */
-static bool pick(void *user, const md_fa_config *config)
-{
-    picker *p = user;
-    p->n++;
-    if (check_random(p->seed) % (uint64_t)p->n == 0)
-        p->config = *config;
-    return true;
-}
-
 static void check_family(suite *s, suite_formula *f, const md_st_program *program, const md_fa_family *family, uint64_t *seed, int effort)
 {
     for (int32_t stage = 0; stage < program->n_stages; stage++)
-        for (int n = 0; n < effort; n++) {
-            md_fa_target target = {program, stage, &s->context->dev->facts};
-            picker p = {.seed = seed};
-            char name[MD_FA_NAME];
-            if (!family->applies(&target))
-                break;
-            for (int k = 0; k < f->n_sets; k++)
-                md_fa_each(&target, family, f->set[k].size, pick, &p);
-            if (p.n == 0)
-                break;
-            md_fa_name(name, family, &p.config);
-            suite_check_variant(s, f, stage, name);
-        }
+        for (int n = 0; n < effort && suite_check_random(s, f, program, stage, family, seed); n++)
+            continue;
 }
 
 static void add_sets(suite *s, suite_formula *f, const cuda_run *r, uint64_t *seed)
@@ -63,13 +36,14 @@ static void add_sets(suite *s, suite_formula *f, const cuda_run *r, uint64_t *se
 static void check_run(runs *all, const cuda_run *r, uint64_t *seed, int effort)
 {
     suite *s = &all->suite;
+    const char *only = getenv("MD_TEST_FAMILY");
     suite_formula f;
     md_st_program *program = NULL;
     if (suite_begin(s, &f, r->text, &(md_op_options){.dtype = r->dtype, .hints = "16", .max_variants = 1}) && md_st_split(f.formula) == MD_OK &&
         md_st_program_create(&program, f.formula) == MD_OK) {
         add_sets(s, &f, r, seed);
         for (const md_fa_family *const *family = md_fa_families(s->context->dev->facts.kind); *family; family++)
-            if (strncmp((*family)->name, all->family, strlen(all->family)) == 0)
+            if (strncmp((*family)->name, all->family, strlen(all->family)) == 0 && (!only || strcmp((*family)->name, only) == 0))
                 check_family(s, &f, program, *family, seed, effort);
     }
     md_st_program_destroy(&program);
