@@ -32,6 +32,7 @@ typedef struct md_ds_candidates {
     _Atomic int32_t n_variants;
     md_bd_variant *variant[MD_DS_MAX_VARIANTS];
     int32_t from_hint[MD_DS_MAX_VARIANTS]; /* the first hint it won; -1: added for a shape that none fitted */
+    double measured_us[MD_DS_MAX_VARIANTS]; /* at from_hint, by the tuner; 0: only the model knows */
     int32_t pinned; /* variant, or -1 */
     int32_t n_ranked[MD_DS_MAX_HINTS];
     md_ds_ranked ranked[MD_DS_MAX_HINTS][16]; /* best first */
