@@ -86,6 +86,15 @@ typedef enum md_persistent {
     MD_PERSISTENT_NEVER = 3
 } md_persistent;
 
+/** How much work goes into finding configs. A result of more work serves requests for less. */
+typedef enum md_tune {
+    MD_TUNE_DEFAULT = 0,
+    MD_TUNE_OFF = 1, /**< each family's default config */
+    MD_TUNE_ESTIMATE = 2, /**< the model's best config: nothing is measured */
+    MD_TUNE_MEASURE = 3, /**< some configs are built and timed, within a budget */
+    MD_TUNE_EXHAUSTIVE = 4 /**< all legal configs are */
+} md_tune;
+
 /** What an index out of range does. */
 typedef enum md_bounds {
     MD_BOUNDS_REPORT = 0, /**< reads give 0, writes are skipped, and the call (host) or md_check (GPU) fails */
