@@ -84,6 +84,9 @@ static md_status open_context(md_context *c, const md_context_options *o)
     MD_TRY(md_pool_create(&c->pool, count_threads(c, o)));
     md_dev_options dev = {.device = o->device ? o->device : c->env.device, .cc = o->cc ? o->cc : c->env.cc, .pool = c->pool, .log = &c->log};
     MD_TRY(md_dev_open(&c->dev, &dev));
+    if (c->env.trace)
+        MD_TRY(md_trace_open(&c->trace, c->env.trace));
+    c->dev->trace = c->trace;
     MD_TRY(md_bd_create(&c->builder, c->dev));
     c->runtime.dev = c->dev;
     c->runtime.builder = c->builder;
@@ -102,6 +105,8 @@ static void close_context(md_context *c)
     md_bd_destroy(&c->builder);
     md_dev_close(&c->dev);
     md_pool_destroy(&c->pool);
+    if (md_trace_close(&c->trace) != MD_OK)
+        md_log_at(&c->log, MD_LOG_ERROR, "%s", md_last_error());
     md_ss_rows_finish(&c->retired);
     pthread_mutex_destroy(&c->lock_of_ops);
     free(c->hints);

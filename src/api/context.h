@@ -12,6 +12,7 @@ struct md_context {
     md_pool *pool;
     md_dev *dev;
     md_bd *builder;
+    md_trace *trace; /* NULL: nobody asked */
     md_ds_runtime runtime;
     md_ds_policy policy; /* defaults of ops */
     char *hints, *pin, *stats_path; /* own copies; pin and stats_path may be NULL */

@@ -3,7 +3,7 @@
 #include "base/status.h"
 #include "device/nvrtc.h"
 #include "md_build_config.h"
-#include "stats/json.h"
+#include "base/json.h"
 
 #include <stdlib.h>
 
@@ -21,17 +21,17 @@ static json_t *device_json(const md_context *c)
     const md_dev_facts *f = &c->dev->facts;
     char name[32];
     return json_pack("{s:s, s:o, s:i, s:i, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:b, s:o}", "device", device_name(name, c->dev), "name",
-                     md_ss_json_text(f->name), "threads", (int)f->threads, "vector_bytes", (int)f->vector_bytes, "l1_bytes", (json_int_t)f->l1_bytes, "l2_bytes",
-                     (json_int_t)f->l2_bytes, "l3_bytes", (json_int_t)f->l3_bytes, "memory_gbps", md_ss_json_real(f->memory_gbps), "gflops",
-                     md_ss_json_real(f->gflops), "compiler", md_ss_json_text(f->compiler), "compiler_flags", md_ss_json_text(f->flags),
-                     "can_compile", (int)f->can_compile, "default_hints", md_ss_json_text(c->hints));
+                     md_json_text(f->name), "threads", (int)f->threads, "vector_bytes", (int)f->vector_bytes, "l1_bytes", (json_int_t)f->l1_bytes, "l2_bytes",
+                     (json_int_t)f->l2_bytes, "l3_bytes", (json_int_t)f->l3_bytes, "memory_gbps", md_json_real(f->memory_gbps), "gflops",
+                     md_json_real(f->gflops), "compiler", md_json_text(f->compiler), "compiler_flags", md_json_text(f->flags),
+                     "can_compile", (int)f->can_compile, "default_hints", md_json_text(c->hints));
 }
 
 static void add_gpu(json_t *j, const md_dev_facts *f)
 {
     if (f->kind != MD_DEV_CUDA)
         return;
-    json_object_set_new(j, "arch", md_ss_json_text(f->arch));
+    json_object_set_new(j, "arch", md_json_text(f->arch));
     json_object_set_new(j, "driver", json_integer(f->driver));
     json_object_set_new(j, "runtime", json_integer(f->runtime));
     json_object_set_new(j, "nvrtc", json_integer(f->nvrtc));
@@ -44,7 +44,7 @@ static void add_nvrtc(json_t *j)
 {
     md_dev_nvrtc nvrtc;
     md_status s = md_dev_nvrtc_open(&nvrtc);
-    json_object_set_new(j, "nvrtc_path", s == MD_OK ? md_ss_json_text(nvrtc.path) : s == MD_NOT_FOUND ? json_string("not found") : md_ss_json_text(md_last_error()));
+    json_object_set_new(j, "nvrtc_path", s == MD_OK ? md_json_text(nvrtc.path) : s == MD_NOT_FOUND ? json_string("not found") : md_json_text(md_last_error()));
 }
 
 static json_t *info_json(md_context *context)

@@ -39,6 +39,7 @@ static const variable variables[] = {
     {"MD_CC", "a compiler", "C compiler of the host device; default cc", TEXT, AT(cc), 0, 0},
     {"MD_STATS", "path ending in .json or .csv, else a table; - for stdout",
      "statistics, written when the context ends", TEXT, AT(stats), 0, 0},
+    {"MD_TRACE", "path", "timeline of builds, measurements and choices, for Perfetto or chrome://tracing", TEXT, AT(trace), 0, 0},
     {"MD_LOG", "error|warn|info|debug", "messages to stderr up to this level; default none", WORD, AT(log), MD_LOG_ERROR,
      0},
     {"MD_VERIFY", "0 or 1", "1: full checks at every call, warm ones too", INT32, AT(verify), 0, 1},

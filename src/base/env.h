@@ -9,6 +9,7 @@ typedef struct md_env {
     const char *pin;
     const char *cc;
     const char *stats;
+    const char *trace;
     const char *cache_dir;
     md_select select; /* *_DEFAULT where unset */
     md_metric metric;

@@ -84,7 +84,7 @@ static void free_made(md_bd_made *made)
     free(made);
 }
 
-static md_status copy_params(md_bd_variant *v, const md_kn_source *source)
+static md_status copy_params(md_bd_variant *v, md_kn_source *source)
 {
     if (source->n_launches < 1 || source->n_launches > MD_KN_MAX_LAUNCHES)
         return md_fail(MD_INTERNAL, "variant '%s' has %d launches", v->name, source->n_launches);
@@ -93,6 +93,7 @@ static md_status copy_params(md_bd_variant *v, const md_kn_source *source)
         if (n < 0 || n > MD_KN_MAX_PARAMS)
             return md_fail(MD_INTERNAL, "variant '%s' has %d parameters", v->name, n);
         v->n_params[i] = n;
+        memcpy(source->launch[i].label, v->name, sizeof v->name);
         v->is_function[i] = source->launch[i].code == MD_KN_FUNCTION;
         if (n == 0)
             continue;

@@ -88,6 +88,16 @@ md_status md_bd_text_find(md_bd_text **out, bool *is_new, md_bd *builder, md_kn_
     return MD_OK;
 }
 
+static void trace_build(const md_dev *dev, const md_kn_launch_source *source, uint64_t start_ns, const char *failure, size_t n_bytes)
+{
+    const md_trace_arg args[] = {{.name = "result", .text = failure ? failure : "ready"},
+                                 {.name = "text_bytes", .number = (double)source->text.size},
+                                 {.name = "binary_bytes", .number = (double)n_bytes},
+                                 {0}};
+    if (dev->trace)
+        md_trace_span(dev->trace, "build", source->label[0] ? source->label : source->entry, start_ns, md_clock_ns(), args);
+}
+
 static md_status make_kernel(md_dev_kernel **out, md_bd *builder, const md_kn_launch_source *source)
 {
     md_dev *dev = builder->dev;
@@ -100,6 +110,7 @@ static md_status make_kernel(md_dev_kernel **out, md_bd *builder, const md_kn_la
     if (status == MD_OK)
         status = dev->ops->load(out, dev, binary, n_bytes, source);
     free(binary);
+    trace_build(dev, source, start, status == MD_OK ? NULL : md_last_error(), n_bytes);
     if (status == MD_OK) {
         atomic_fetch_add_explicit(&builder->count.compiled, 1, memory_order_relaxed);
         atomic_fetch_add_explicit(&builder->count.compile_ns, md_clock_ns() - start, memory_order_relaxed);

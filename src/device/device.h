@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "base/pool.h"
+#include "base/trace.h"
 #include "kernel/kernel.h"
 
 typedef enum md_dev_kind { MD_DEV_HOST, MD_DEV_CUDA, MD_DEV_SIM } md_dev_kind;
@@ -87,6 +88,7 @@ struct md_dev {
     md_stream tuning; /* cuda: a stream of the device's own (non-blocking), for measuring beside the caller's; NULL on the host */
     md_pool *pool; /* borrowed from the context */
     const md_log *log; /* borrowed */
+    md_trace *trace; /* borrowed; set by the context, NULL where nobody asked */
 };
 
 typedef struct md_dev_options {

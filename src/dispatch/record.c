@@ -3,6 +3,7 @@
 #include "base/dtype.h"
 #include "base/status.h"
 #include "dispatch/choose.h"
+#include "dispatch/describe.h"
 #include "dispatch/slots.h"
 #include "tune/tune.h"
 
@@ -216,6 +217,8 @@ md_status md_ds_record_add(md_ds_record **out, md_ds_op *op, const md_ds_key *ke
     md_ds_record *r = NULL;
     MD_TRY(md_ds_record_make(&r, op, shape, call, is_captured));
     bool is_makeshift = is_captured && op->policy.select == MD_SELECT_MEASURE;
+    if (!is_captured)
+        md_ds_trace_choice(op, r);
     if (is_captured)
         atomic_fetch_add_explicit(&op->count.captured_misses, 1, memory_order_relaxed);
     pthread_mutex_lock(&op->lock_of_records);

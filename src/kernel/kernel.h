@@ -103,6 +103,7 @@ typedef struct md_kn_launch_source {
     md_kn_code code;
     md_strbuf text; /* TEXT: complete source, includes resolved */
     char entry[32]; /* TEXT: name of the entry point */
+    char label[96]; /* a variant of which it is a launch, for people */
     md_kn_host_function function;
     int32_t n_params;
     md_kn_param param[MD_KN_MAX_PARAMS];

@@ -2,7 +2,8 @@
 
 #include "base/status.h"
 #include "dispatch/choose.h"
-#include "stats/json.h"
+#include "dispatch/describe.h"
+#include "base/json.h"
 #include "stats/rows.h"
 #include "tune/tune.h"
 
@@ -30,11 +31,6 @@ static candidate examine(const md_ds_op *op, int32_t stage, int32_t i, const md_
 static bool is_slow(const md_ds_op *op, int32_t stage, const md_ds_pick *pick)
 {
     return pick->variant < 0 || op->stage[stage].variant[pick->variant]->family->is_last_resort;
-}
-
-static const char *pick_name(const md_ds_op *op, int32_t stage, int32_t variant)
-{
-    return variant >= 0 ? op->stage[stage].variant[variant]->name : "reference";
 }
 
 /* Diagonal hints cannot tell a long thin shape from a square one of the same size. */
@@ -71,9 +67,9 @@ static void print_stage(md_strbuf *out, const md_ds_op *op, const md_ds_record *
         md_strbuf_printf(out, "  %s  %-44s %12.2f  %8s  %-20s %s\n", i == pick->variant ? "->" : "  ", x.name, x.us, distance, x.hint,
                          x.unfit ? x.unfit : "yes");
     }
-    md_strbuf_printf(out, "  pick: %s (%s)", pick_name(op, stage, pick->variant), md_ds_source_name(pick->source));
+    md_strbuf_printf(out, "  pick: %s (%s)", md_ds_variant_name(op, stage, pick->variant), md_ds_source_name(pick->source));
     if (pick->runner_up >= 0)
-        md_strbuf_printf(out, ", ahead of %s by %.2f%s", pick_name(op, stage, pick->runner_up), pick->margin,
+        md_strbuf_printf(out, ", ahead of %s by %.2f%s", md_ds_variant_name(op, stage, pick->runner_up), pick->margin,
                          pick->source == MD_DS_NEAREST ? " octaves" : " of its time");
     md_strbuf_add(out, "\n");
     if (pick->variant < 0)
@@ -91,12 +87,12 @@ static json_t *text_or_null(const char *text)
 
 static json_t *distance_json(double distance)
 {
-    return distance >= 0 ? md_ss_json_real(distance) : json_null();
+    return distance >= 0 ? md_json_real(distance) : json_null();
 }
 
 static json_t *candidate_json(const candidate *x)
 {
-    return json_pack("{s:s, s:o, s:s, s:b, s:o, s:o}", "variant", x->name, "model_us", md_ss_json_real(x->us), "hint", x->hint, "fits",
+    return json_pack("{s:s, s:o, s:s, s:b, s:o, s:o}", "variant", x->name, "model_us", md_json_real(x->us), "hint", x->hint, "fits",
                      x->unfit == NULL, "distance", distance_json(x->distance), "unfit", text_or_null(x->unfit));
 }
 
@@ -122,12 +118,12 @@ static json_t *stage_json(const md_ds_op *op, const md_ds_record *record, const 
     md_strbuf text = {0};
     md_st_work(&flops, &bytes, op->program, stage, shape->size);
     md_st_describe(&text, op->program, stage);
-    json_t *j = json_pack("{s:s, s:o, s:o, s:o, s:s, s:s, s:b, s:o, s:o, s:o}", "kind", md_strbuf_text(&text), "flops", md_ss_json_real(flops),
-                          "bytes", md_ss_json_real(bytes), "candidates", candidates_json(op, shape, stage), "pick",
-                          pick_name(op, stage, pick->variant), "why", md_ds_source_name(pick->source), "slow", is_slow(op, stage, pick),
+    json_t *j = json_pack("{s:s, s:o, s:o, s:o, s:s, s:s, s:b, s:o, s:o, s:o}", "kind", md_strbuf_text(&text), "flops", md_json_real(flops),
+                          "bytes", md_json_real(bytes), "candidates", candidates_json(op, shape, stage), "pick",
+                          md_ds_variant_name(op, stage, pick->variant), "why", md_ds_source_name(pick->source), "slow", is_slow(op, stage, pick),
                           "distance", distance_json(pick->distance), "runner_up",
-                          text_or_null(pick->runner_up >= 0 ? pick_name(op, stage, pick->runner_up) : NULL), "margin",
-                          md_ss_json_real(pick->margin));
+                          text_or_null(pick->runner_up >= 0 ? md_ds_variant_name(op, stage, pick->runner_up) : NULL), "margin",
+                          md_json_real(pick->margin));
     if (text.failed) {
         json_decref(j);
         j = NULL;
@@ -148,9 +144,9 @@ static void print_json(md_strbuf *out, const md_ds_op *op, const md_ds_record *r
         out->failed = true;
         return;
     }
-    md_ss_shape_text(label, sizeof label, op->formula, shape->size);
-    md_ss_json_print(out, json_pack("{s:o, s:o, s:s, s:o}", "op", md_ss_json_text(op->name), "formula",
-                                    md_ss_json_text(md_strbuf_text(&op->printed)), "shape", label, "stages", stages));
+    md_ds_shape_text(label, sizeof label, op->formula, shape->size);
+    md_json_print(out, json_pack("{s:o, s:o, s:s, s:o}", "op", md_json_text(op->name), "formula",
+                                    md_json_text(md_strbuf_text(&op->printed)), "shape", label, "stages", stages));
 }
 
 md_status md_ss_explain(md_strbuf *out, md_ds_op *op, const md_ds_bound *bound, bool json)
@@ -158,7 +154,7 @@ md_status md_ss_explain(md_strbuf *out, md_ds_op *op, const md_ds_bound *bound, 
     md_ds_record *record = NULL;
     char label[160];
     MD_TRY(md_ds_find(&record, op, NULL, bound));
-    md_ss_shape_text(label, sizeof label, op->formula, bound->shape.size);
+    md_ds_shape_text(label, sizeof label, op->formula, bound->shape.size);
     if (json) {
         print_json(out, op, record, &bound->shape);
     } else {

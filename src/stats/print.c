@@ -1,5 +1,5 @@
 #include "base/status.h"
-#include "stats/json.h"
+#include "base/json.h"
 #include "stats/rows.h"
 
 #include <string.h>
@@ -101,8 +101,8 @@ static void print_csv(md_strbuf *out, const md_ss_rows *rows)
 static json_t *stage_json(const md_ss_stage *g)
 {
     return json_pack("{s:s, s:s, s:o, s:o, s:o}", "variant", g->variant, "why", g->source, "distance",
-                     g->distance >= 0 ? md_ss_json_real(g->distance) : json_null(), "runner_up",
-                     g->runner_up[0] ? json_string(g->runner_up) : json_null(), "margin", md_ss_json_real(g->margin));
+                     g->distance >= 0 ? md_json_real(g->distance) : json_null(), "runner_up",
+                     g->runner_up[0] ? json_string(g->runner_up) : json_null(), "margin", md_json_real(g->margin));
 }
 
 static json_t *row_json(const md_ss_row *r)
@@ -115,8 +115,8 @@ static json_t *row_json(const md_ss_row *r)
         json_decref(stages);
         return NULL;
     }
-    return json_pack("{s:o, s:s, s:I, s:o, s:o, s:s, s:o}", "op", md_ss_json_text(r->op), "shape", r->shape, "calls", (json_int_t)r->calls,
-                     "total_us", md_ss_json_real(r->time_us), "us", md_ss_json_real(mean_us(r)), "time", clock_name(r), "stages", stages);
+    return json_pack("{s:o, s:s, s:I, s:o, s:o, s:s, s:o}", "op", md_json_text(r->op), "shape", r->shape, "calls", (json_int_t)r->calls,
+                     "total_us", md_json_real(r->time_us), "us", md_json_real(mean_us(r)), "time", clock_name(r), "stages", stages);
 }
 
 static void print_json(md_strbuf *out, const md_ss_rows *rows)
@@ -130,7 +130,7 @@ static void print_json(md_strbuf *out, const md_ss_rows *rows)
         out->failed = true;
         return;
     }
-    md_ss_json_print(out, json_pack("{s:s, s:b, s:o}", "version", md_version(), "complete", !rows->failed, "shapes", list));
+    md_json_print(out, json_pack("{s:s, s:b, s:o}", "version", md_version(), "complete", !rows->failed, "shapes", list));
 }
 
 md_status md_ss_print(md_strbuf *out, const md_ss_rows *rows, const char *format)

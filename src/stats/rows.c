@@ -1,5 +1,6 @@
 #include "stats/rows.h"
 
+#include "dispatch/describe.h"
 #include "dispatch/record.h"
 
 #include <stdlib.h>
@@ -9,18 +10,6 @@ void md_ss_rows_finish(md_ss_rows *rows)
 {
     free(rows->row);
     memset(rows, 0, sizeof *rows);
-}
-
-void md_ss_shape_text(char *out, size_t n_bytes, const md_fx_formula *formula, const int64_t *size)
-{
-    size_t used = 0;
-    out[0] = 0;
-    for (int32_t d = 0; d < formula->n_dims && used < n_bytes; d++)
-        if (formula->dim[d].size < 0)
-            used += (size_t)snprintf(out + used, n_bytes - used, "%s%s=%lld", used ? " " : "", formula->dim[d].name,
-                                     (long long)size[d]);
-    if (used == 0)
-        snprintf(out, n_bytes, "static");
 }
 
 static md_ss_row *new_row(md_ss_rows *rows)
@@ -58,7 +47,7 @@ static void add_record(void *user, const md_ds_record *record)
     if (!r)
         return;
     snprintf(r->op, sizeof r->op, "%s", v->op->name);
-    md_ss_shape_text(r->shape, sizeof r->shape - 16, v->op->formula, record->size);
+    md_ds_shape_text(r->shape, sizeof r->shape - 16, v->op->formula, record->size);
     if (record->is_strided)
         strcat(r->shape, " strided");
     r->calls = calls;

@@ -38,7 +38,4 @@ void md_ss_rows_sort(md_ss_rows *rows);
 /** Writes as "table", "json" or "csv"; INVALID_ARGUMENT for another format. */
 md_status md_ss_print(md_strbuf *out, const md_ss_rows *rows, const char *format);
 
-/** "b=8 n=64" of an op's dynamic dims. */
-void md_ss_shape_text(char *out, size_t n_bytes, const md_fx_formula *formula, const int64_t *size);
-
 #endif

@@ -171,10 +171,22 @@ static md_status make_sets(race *r, const md_fa_target *target, const md_kn_call
     return MD_OK;
 }
 
+static void trace_race(const race *r, const double *us, uint64_t start_ns)
+{
+    md_trace_arg *args = r->dev->trace ? calloc((size_t)r->n + 1, sizeof *args) : NULL;
+    if (!args)
+        return;
+    for (int32_t i = 0; i < r->n; i++)
+        args[i] = (md_trace_arg){.name = r->racers[i].variant->name, .number = us[i]};
+    md_trace_span(r->dev->trace, "measure", "measure (us)", start_ns, md_clock_ns(), args);
+    free(args);
+}
+
 md_status md_tn_race(double *us, md_bd_variant *const *variants, int32_t n, const md_kn_call *call, double budget_ms)
 {
     if (n <= 0)
         return MD_OK;
+    const uint64_t start_ns = md_clock_ns();
     race *r = calloc(1, sizeof *r);
     if (!r || !(r->racers = calloc((size_t)n, sizeof *r->racers))) {
         free(r);
@@ -191,6 +203,7 @@ md_status md_tn_race(double *us, md_bd_variant *const *variants, int32_t n, cons
         run_rounds(r);
         for (int32_t i = 0; i < n; i++)
             us[i] = result(&r->racers[i]);
+        trace_race(r, us, start_ns);
     }
     for (int32_t i = 0; i < r->n_sets; i++)
         md_tn_copies_finish(&r->set[i]);

@@ -1,10 +1,10 @@
-#include "stats/json.h"
+#include "base/json.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-json_t *md_ss_json_text(const char *text)
+json_t *md_json_text(const char *text)
 {
     json_t *j = json_string(text);
     size_t n = strlen(text);
@@ -17,12 +17,12 @@ json_t *md_ss_json_text(const char *text)
     return j;
 }
 
-json_t *md_ss_json_real(double x)
+json_t *md_json_real(double x)
 {
     return isfinite(x) ? json_real(x) : json_null();
 }
 
-void md_ss_json_print(md_strbuf *out, json_t *root)
+void md_json_print(md_strbuf *out, json_t *root)
 {
     char *text = root ? json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) : NULL;
     if (text) {

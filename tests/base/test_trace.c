@@ -1,0 +1,108 @@
+#include "support/check.h"
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/trace.h"
+
+#include <jansson.h>
+#include <pthread.h>
+
+enum { N_THREADS = 4, N_EVENTS = 50 };
+
+static char folder[4096], path[4200];
+
+static int make_folder(void **state)
+{
+    (void)state;
+    if (md_file_temp_folder(folder) != MD_OK)
+        return 1;
+    snprintf(path, sizeof path, "%s/trace.json", folder);
+    return 0;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    md_file_remove_folder(folder);
+    return 0;
+}
+
+static json_t *load(void)
+{
+    json_error_t error;
+    json_t *list = json_load_file(path, 0, &error);
+    if (!list)
+        fail_msg("%s:%d: %s", path, error.line, error.text);
+    assert_true(json_is_array(list));
+    return list;
+}
+
+static void *write_events(void *trace)
+{
+    for (int i = 0; i < N_EVENTS; i++) {
+        const md_trace_arg args[] = {{.name = "i", .number = i}, {.name = "text", .text = "a \"b\"\n\xff"}, {0}};
+        const uint64_t now = md_clock_ns();
+        if (i % 2)
+            md_trace_mark(trace, "choice", "mark", args);
+        else
+            md_trace_span(trace, "build", "span", now - 5000, now, args);
+    }
+    return NULL;
+}
+
+static void events_of_many_threads_are_whole(void **state)
+{
+    (void)state;
+    md_trace *trace = NULL;
+    pthread_t thread[N_THREADS];
+    assert_int_equal(md_trace_open(&trace, path), MD_OK);
+    for (int i = 0; i < N_THREADS; i++)
+        assert_int_equal(pthread_create(&thread[i], NULL, write_events, trace), 0);
+    for (int i = 0; i < N_THREADS; i++)
+        pthread_join(thread[i], NULL);
+    assert_int_equal(md_trace_close(&trace), MD_OK);
+    assert_null(trace);
+    json_t *list = load(), *event;
+    size_t at;
+    assert_int_equal(json_array_size(list), N_THREADS * N_EVENTS);
+    json_array_foreach(list, at, event) {
+        const char *phase = json_string_value(json_object_get(event, "ph"));
+        assert_true(json_number_value(json_object_get(event, "ts")) >= 0.0);
+        assert_string_equal(json_string_value(json_object_get(json_object_get(event, "args"), "text")), "a \"b\"\n?");
+        if (phase[0] == 'X')
+            assert_true(json_number_value(json_object_get(event, "dur")) == 5.0);
+    }
+    json_decref(list);
+}
+
+static void empty_is_an_array(void **state)
+{
+    (void)state;
+    md_trace *trace = NULL;
+    assert_int_equal(md_trace_open(&trace, path), MD_OK);
+    assert_int_equal(md_trace_close(&trace), MD_OK);
+    json_t *list = load();
+    assert_int_equal(json_array_size(list), 0);
+    json_decref(list);
+}
+
+static void a_path_that_cannot_be_is_named(void **state)
+{
+    (void)state;
+    md_trace *trace = NULL;
+    assert_int_equal(md_trace_open(&trace, "/nonexistent/trace.json"), MD_IO);
+    assert_non_null(strstr(md_last_error(), "/nonexistent/trace.json"));
+    md_trace_mark(NULL, "choice", "nobody asked", NULL);
+    md_trace_span(NULL, "build", "nobody asked", 0, 1, NULL);
+    assert_int_equal(md_trace_close(&trace), MD_OK);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(events_of_many_threads_are_whole),
+        cmocka_unit_test(empty_is_an_array),
+        cmocka_unit_test(a_path_that_cannot_be_is_named),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
