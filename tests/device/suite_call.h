@@ -26,6 +26,11 @@ typedef struct suite_formula {
     bool is_faulty[SUITE_MAX_SETS]; /* some index lies outside: the call is to say so */
 } suite_formula;
 
+/** Calls fn(suite, i, user) for i < n, on as many threads as the options say: each has a suite and a context of its own, so that what one
+ * formula reports is nobody else's. Counts and failures are added up. fn must not use CMocka's assertions. */
+typedef void (*suite_fn)(suite *s, int64_t i, void *user);
+void suite_each(suite *s, int64_t n, suite_fn fn, void *user);
+
 /** Reports a failure of the formula; the test goes on. */
 void suite_complain(suite *s, const suite_formula *f, int set, const char *variant, const char *format, ...)
     __attribute__((format(printf, 5, 6)));

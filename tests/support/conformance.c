@@ -149,7 +149,7 @@ static void forget(conformance_case *c)
     memset(c, 0, sizeof(*c));
 }
 
-static int run(conformance_case *c, void (*fn)(void *user, const conformance_case *c), void *user)
+int conformance_run(conformance_case *c, void (*fn)(void *user, const conformance_case *c), void *user)
 {
     static const md_dtype all[] = {MD_F32, MD_F64, MD_F16, MD_BF16};
     int n = 0;
@@ -167,36 +167,79 @@ static int run(conformance_case *c, void (*fn)(void *user, const conformance_cas
     return n;
 }
 
-int conformance_each(const char *path, void (*fn)(void *user, const conformance_case *c), void *user)
+/* The next place of the list, emptied; NULL without memory. */
+static conformance_case *add_case(conformance_list *list)
 {
-    conformance_case *c = calloc(1, sizeof(*c));
-    reader r = {.c = c, .path = path};
-    FILE *file = fopen(path, "r");
+    if (list->n == list->capacity) {
+        int capacity = list->capacity * 2 + 64;
+        conformance_case *at = realloc(list->at, (size_t)capacity * sizeof(*at));
+        if (at == NULL)
+            return NULL;
+        list->at = at;
+        list->capacity = capacity;
+    }
+    memset(&list->at[list->n], 0, sizeof(*list->at));
+    return &list->at[list->n];
+}
+
+static void read_cases(reader *r, conformance_list *list, FILE *file)
+{
     char *line = NULL;
     size_t capacity = 0;
-    int n = 0;
-    if (file == NULL || c == NULL)
-        complain(&r, "cannot open");
-    while (!r.failed && getline(&line, &capacity, file) > 0) {
-        r.line++;
+    while (!r->failed && getline(&line, &capacity, file) > 0) {
+        r->line++;
         line[strcspn(line, "\n")] = 0;
         char *rest = line, *key = word(&rest);
         if (*key == 0 || *key == '#')
             continue;
         if (strcmp(key, "end") == 0) {
-            n += run(c, fn, user);
-            forget(c);
+            list->n++;
+            r->c = add_case(list);
+            if (r->c == NULL)
+                complain(r, "no memory");
         } else {
-            read_line(&r, key, rest);
+            read_line(r, key, rest);
         }
     }
-    if (c != NULL)
-        forget(c);
-    free(c);
     free(line);
+}
+
+bool conformance_load(conformance_list *out, const char *path)
+{
+    *out = (conformance_list){0};
+    reader r = {.c = add_case(out), .path = path};
+    FILE *file = fopen(path, "r");
+    if (file == NULL || r.c == NULL)
+        complain(&r, "cannot open");
+    else
+        read_cases(&r, out, file);
+    if (r.c != NULL)
+        forget(r.c); /* what stands behind the last "end" */
     if (file != NULL)
         fclose(file);
-    return r.failed ? -1 : n;
+    if (r.failed)
+        conformance_finish(out);
+    return !r.failed;
+}
+
+void conformance_finish(conformance_list *list)
+{
+    for (int i = 0; i < list->n; i++)
+        forget(&list->at[i]);
+    free(list->at);
+    *list = (conformance_list){0};
+}
+
+int conformance_each(const char *path, void (*fn)(void *user, const conformance_case *c), void *user)
+{
+    conformance_list list;
+    int n = 0;
+    if (!conformance_load(&list, path))
+        return -1;
+    for (int i = 0; i < list.n; i++)
+        n += conformance_run(&list.at[i], fn, user);
+    conformance_finish(&list);
+    return n;
 }
 
 bool conformance_arg(md_arg *out, const conformance_case *c, const char *name, bool is_int_scalar)

@@ -35,6 +35,16 @@ typedef struct conformance_case {
     bool has_types, runs_as[16]; /* by md_dtype */
 } conformance_case;
 
+/** All cases of a file. False if it cannot be read (the reason goes to stderr). */
+typedef struct conformance_list {
+    conformance_case *at;
+    int n, capacity;
+} conformance_list;
+bool conformance_load(conformance_list *out, const char *path);
+void conformance_finish(conformance_list *list);
+/** Runs fn on one of them, once for each default dtype that it is for; one thread a case at a time. Returns the number of runs. */
+int conformance_run(conformance_case *c, void (*fn)(void *user, const conformance_case *c), void *user);
+
 /** Runs fn on every case, once for each default dtype that it is for. Returns the number of runs, -1 if the file cannot
  * be read (the reason goes to stderr). */
 int conformance_each(const char *path, void (*fn)(void *user, const conformance_case *c), void *user);
