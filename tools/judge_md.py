@@ -57,7 +57,7 @@ class Tensor(c.Structure):
 
 
 class Arg(c.Structure):
-    _fields_ = [("kind", c.c_int), ("tensor", c.POINTER(Tensor)), ("real", c.c_double), ("integer", c.c_int64)]
+    _fields_ = [("kind", c.c_int), ("dim", c.c_int32), ("tensor", c.POINTER(Tensor)), ("real", c.c_double), ("integer", c.c_int64)]
 
 
 class ContextOptions(c.Structure):
@@ -69,12 +69,12 @@ class ContextOptions(c.Structure):
 class OpOptions(c.Structure):
     _fields_ = [("name", c.c_char_p), ("dtype", c.c_int), ("sizes", c.c_char_p), ("hints", c.c_char_p), ("weights", c.c_char_p), ("select", c.c_int),
                 ("metric", c.c_int), ("persistent", c.c_int), ("pin", c.c_char_p), ("bounds", c.c_int), ("max_variants", c.c_int32),
-                ("without_library", c.c_int32)]
+                ("without_library", c.c_int32), ("uncovered", c.c_double)]
 
 
 class Choice(c.Structure):
     _fields_ = [("n_stages", c.c_int32), ("variant", c.c_char_p * 8), ("source", c.c_char_p * 8), ("distance", c.c_double * 8),
-                ("runner_up", c.c_char_p * 8), ("margin", c.c_double * 8)]
+                ("runner_up", c.c_char_p * 8), ("margin", c.c_double * 8), ("nearest", c.c_double), ("is_uncovered", c.c_int32)]
 
 
 def load():

@@ -68,7 +68,8 @@ typedef enum md_select {
     MD_SELECT_DEFAULT = 0, /**< MD_SELECT, else MD_SELECT_MODEL */
     MD_SELECT_DISTANCE = 1,
     MD_SELECT_MODEL = 2,
-    MD_SELECT_MEASURE = 3
+    MD_SELECT_MEASURE = 3, /**< times all variants that fit once, at the first call of a shape */
+    MD_SELECT_HYBRID = 4 /**< the model at first; then some calls are served by other variants, timed, and the faster one stays */
 } md_select;
 
 /** Which distance MD_SELECT_DISTANCE uses. */
@@ -116,11 +117,12 @@ typedef struct md_tensor {
     int64_t stride[MD_MAX_RANK]; /**< in elements; 0 repeats an element along an axis (inputs only) */
 } md_tensor;
 
-typedef enum md_arg_kind { MD_ARG_NONE = 0, MD_ARG_TENSOR = 1, MD_ARG_REAL = 2, MD_ARG_INT = 3 } md_arg_kind;
+typedef enum md_arg_kind { MD_ARG_NONE = 0, MD_ARG_TENSOR = 1, MD_ARG_REAL = 2, MD_ARG_INT = 3, MD_ARG_AS = 4 } md_arg_kind;
 
-/** One argument of a call: a tensor or a scalar. Make it with md_t, md_s or md_i. */
+/** One argument of a call: a tensor or a scalar. Make it with md_t, md_s or md_i; md_as behind the op's arguments. */
 typedef struct md_arg {
     md_arg_kind kind;
+    int32_t dim; /**< MD_ARG_AS: number of a dynamic dim */
     const md_tensor *tensor;
     double real;
     int64_t integer;
@@ -129,7 +131,7 @@ typedef struct md_arg {
 /** A tensor argument; `t` needs to live until the call returns. */
 static inline md_arg md_t(const md_tensor *t)
 {
-    md_arg a = {MD_ARG_TENSOR, NULL, 0.0, 0};
+    md_arg a = {MD_ARG_TENSOR, 0, NULL, 0.0, 0};
     a.tensor = t;
     return a;
 }
@@ -137,7 +139,7 @@ static inline md_arg md_t(const md_tensor *t)
 /** A real scalar argument. */
 static inline md_arg md_s(double value)
 {
-    md_arg a = {MD_ARG_REAL, NULL, 0.0, 0};
+    md_arg a = {MD_ARG_REAL, 0, NULL, 0.0, 0};
     a.real = value;
     return a;
 }
@@ -145,8 +147,19 @@ static inline md_arg md_s(double value)
 /** An integer scalar argument. */
 static inline md_arg md_i(int64_t value)
 {
-    md_arg a = {MD_ARG_INT, NULL, 0.0, 0};
+    md_arg a = {MD_ARG_INT, 0, NULL, 0.0, 0};
     a.integer = value;
+    return a;
+}
+
+/** Behind the arguments of an op: choose as if dim number `dim` (md_op_dim) had this size, as padded or ragged work has less than its tensors
+ * say. Any number of dims, each once, in md_call, md_resolve, md_launch_run and md_choice_of. It changes which variant serves, never the result;
+ * a shape with such sizes is remembered apart from the same shape without. MD_SELECT_MEASURE times the work as it is. */
+static inline md_arg md_as(int32_t dim, int64_t size)
+{
+    md_arg a = {MD_ARG_AS, 0, NULL, 0.0, 0};
+    a.dim = dim;
+    a.integer = size;
     return a;
 }
 
@@ -189,6 +202,7 @@ typedef struct md_op_options {
     md_bounds bounds;
     int32_t max_variants; /**< per stage; 0: 32 */
     int32_t without_library; /**< nonzero: no gemm_lib in the pool */
+    double uncovered; /**< a shape farther from every hint than this many octaves is marked as not covered; 0: 3 */
 } md_op_options;
 
 /** What an op expects as argument number i. Texts belong to the op. */
@@ -210,6 +224,8 @@ typedef struct md_choice {
     double distance[8]; /**< in octaves, to the hint whose variant was taken; -1 where no distance applies */
     const char *runner_up[8]; /**< "" where there is none */
     double margin[8]; /**< distance or time ratio to the runner-up, minus the pick's; >= 0 */
+    double nearest; /**< octaves to the nearest hint, weighted, whatever it was chosen by */
+    int32_t is_uncovered; /**< farther from it than md_op_options.uncovered */
 } md_choice;
 
 /** The library's version, "major.minor.patch". Thread-safe. */
@@ -251,6 +267,8 @@ MD_API md_status md_op_tensor(md_tensor *out, md_op *op, int32_t i, const char *
 /** The op's name; the op's formula as the library prints it back. Owned by the op. */
 MD_API const char *md_op_name(const md_op *op);
 MD_API const char *md_op_formula(const md_op *op);
+/** Number of a dynamic dim by its name, for md_as; -1 where the op has no dynamic dim of that name. */
+MD_API int32_t md_op_dim(const md_op *op, const char *name);
 /** Number of stages, and of variants of a stage; name of a variant ("" out of range), owned by the op. */
 MD_API int32_t md_op_n_stages(const md_op *op);
 MD_API int32_t md_op_n_variants(const md_op *op, int32_t stage);

@@ -14,7 +14,7 @@ static md_status set_policy(md_context *c, const md_context_options *o)
     md_select select = o->select ? o->select : c->env.select;
     md_metric metric = o->metric ? o->metric : c->env.metric;
     md_persistent persistent = o->persistent ? o->persistent : c->env.persistent;
-    if ((int)select < 0 || select > MD_SELECT_MEASURE)
+    if ((int)select < 0 || select > MD_SELECT_HYBRID)
         return md_fail(MD_INVALID_ARGUMENT, "option select: %d is no md_select", (int)select);
     if ((int)metric < 0 || metric > MD_METRIC_INDUCTOR)
         return md_fail(MD_INVALID_ARGUMENT, "option metric: %d is no md_metric", (int)metric);

@@ -12,7 +12,7 @@ struct md_launch {
     bool is_plain; /* `warm` is what a plan is found by */
     md_ds_warm_call warm;
     int32_t n_args;
-    md_arg arg[MD_FX_MAX_ARGS]; /* tensors point into `tensor` */
+    md_arg arg[MD_FX_MAX_ARGS + MD_DS_MAX_DYNAMIC]; /* tensors point into `tensor` */
     md_tensor tensor[MD_FX_MAX_ARGS];
 };
 
@@ -101,9 +101,9 @@ static md_status rebind_tensor(md_ds_bound *b, const md_fx_tensor *t, int32_t id
 static md_status rebind(md_ds_bound *b, const md_launch *l, const md_arg *args, int32_t n)
 {
     const md_fx_formula *f = l->op->ds->formula;
-    if (n != l->n_args)
+    if (n != l->n_args && n != f->n_args) /* sizes to choose by may be left out: it is chosen */
         return md_fail(MD_INVALID_ARGUMENT, "the launch takes %d arguments, not %d", l->n_args, n);
-    for (int32_t i = 0; i < n; i++) {
+    for (int32_t i = 0; i < f->n_args; i++) {
         int32_t id = f->args[i].id;
         if (f->args[i].is_scalar)
             MD_TRY(rebind_scalar(&b->binding, &f->scalar[id], id, i, &args[i]));
@@ -236,6 +236,8 @@ static void fill_choice(md_choice *out, const md_ds_op *op, const md_ds_record *
         out->distance[s] = p->distance;
         out->margin[s] = p->margin;
     }
+    out->nearest = record ? record->nearest : 0.0;
+    out->is_uncovered = record && record->is_uncovered;
 }
 
 md_status md_launch_choice(md_choice *out, const md_launch *launch)

@@ -55,12 +55,14 @@ static md_status check_options(const md_op_options *o)
 {
     if (o->dtype != MD_DTYPE_DEFAULT && !md_dtype_is_real(o->dtype))
         return md_fail(MD_INVALID_ARGUMENT, "option dtype: '%s': expected f32, f64, f16 or bf16", md_dtype_name(o->dtype));
-    if ((int)o->select < 0 || o->select > MD_SELECT_MEASURE)
+    if ((int)o->select < 0 || o->select > MD_SELECT_HYBRID)
         return md_fail(MD_INVALID_ARGUMENT, "option select: %d is no md_select", (int)o->select);
     if ((int)o->metric < 0 || o->metric > MD_METRIC_INDUCTOR)
         return md_fail(MD_INVALID_ARGUMENT, "option metric: %d is no md_metric", (int)o->metric);
     if ((int)o->persistent < 0 || o->persistent > MD_PERSISTENT_NEVER)
         return md_fail(MD_INVALID_ARGUMENT, "option persistent: %d is no md_persistent", (int)o->persistent);
+    if (!(o->uncovered >= 0.0))
+        return md_fail(MD_INVALID_ARGUMENT, "option uncovered: %g is no distance in octaves", o->uncovered);
     if ((int)o->bounds < 0 || o->bounds > MD_BOUNDS_ZERO)
         return md_fail(MD_INVALID_ARGUMENT, "option bounds: %d is no md_bounds", (int)o->bounds);
     return MD_OK;
@@ -77,6 +79,7 @@ static md_ds_policy policy_of(const md_context *c, const md_op_options *o)
         p.persistent = o->persistent;
     p.max_variants = o->max_variants;
     p.without_library = o->without_library != 0;
+    p.uncovered = o->uncovered > 0.0 ? o->uncovered : MD_DS_UNCOVERED;
     return p;
 }
 
@@ -225,6 +228,14 @@ const char *md_op_name(const md_op *op)
 const char *md_op_formula(const md_op *op)
 {
     return op ? md_strbuf_text(&op->ds->printed) : "";
+}
+
+int32_t md_op_dim(const md_op *op, const char *name)
+{
+    for (int32_t i = 0; op && name && i < op->ds->space.n; i++)
+        if (!strcmp(op->ds->formula->dim[op->ds->space.dim[i]].name, name))
+            return i;
+    return -1;
 }
 
 int32_t md_op_n_stages(const md_op *op)

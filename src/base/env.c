@@ -27,7 +27,7 @@ static const variable variables[] = {
      AT(device), 0, 0},
     {"MD_HINTS", "list of sizes, points or grids", "sizes at which kernels are generated; default 1,16,64,256,1024,4096",
      TEXT, AT(hints), 0, 0},
-    {"MD_SELECT", "distance|model|measure", "how a kernel is picked for a new shape; default model", WORD, AT(select),
+    {"MD_SELECT", "distance|model|measure|hybrid", "how a kernel is picked for a new shape; default model", WORD, AT(select),
      MD_SELECT_DISTANCE, 0},
     {"MD_METRIC", "log2|inductor", "which distance MD_SELECT=distance uses; default log2", WORD, AT(metric),
      MD_METRIC_LOG2, 0},

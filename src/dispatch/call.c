@@ -22,6 +22,7 @@ static bool has_no_output(const md_ds_op *op, const md_fx_binding *b)
 
 md_status md_ds_bind(md_ds_bound *out, const md_ds_op *op, const md_arg *args, int32_t n_args)
 {
+    MD_TRY(md_ds_as_take(&out->as, &op->space, args, &n_args));
     MD_TRY(md_fx_bind(&out->binding, op->formula, args, n_args));
     out->is_empty = has_no_output(op, &out->binding);
     out->is_timed = out->is_sample = false;
@@ -71,18 +72,18 @@ static md_status choose_new(md_ds_record **out, md_ds_op *op, md_stream stream, 
     md_kn_call call;
     MD_TRY(md_ds_check_pointers(op, bound));
     if (md_ds_is_capturing(op->runtime, stream))
-        return md_ds_record_add(out, op, key, &bound->shape, NULL, true);
+        return md_ds_record_add(out, op, key, &bound->shape, &bound->as, NULL, true);
     if (op->policy.select != MD_SELECT_MEASURE)
-        return md_ds_record_add(out, op, key, &bound->shape, NULL, false);
+        return md_ds_record_add(out, op, key, &bound->shape, &bound->as, NULL, false);
     md_ds_fill_call(&call, op, bound);
     call.stream = stream;
-    return md_ds_record_add(out, op, key, &bound->shape, &call, false);
+    return md_ds_record_add(out, op, key, &bound->shape, &bound->as, &call, false);
 }
 
 md_status md_ds_find(md_ds_record **out, md_ds_op *op, md_stream stream, const md_ds_bound *bound)
 {
     md_ds_key key;
-    md_ds_key_of(&key, op, &bound->shape);
+    md_ds_key_of(&key, op, &bound->shape, &bound->as);
     *out = md_ds_record_find(op, &key);
     return *out ? MD_OK : choose_new(out, op, stream, bound, &key);
 }

@@ -17,6 +17,7 @@ typedef struct md_ds_policy {
     int32_t max_variants;
     bool without_library;
     bool beside_hints; /* hints are the defaults: GPUs get candidates for lopsided shapes too */
+    double uncovered; /* octaves, > 0 */
     const char *pin; /* of the stage: a variant's name; NULL */
 } md_ds_policy;
 
@@ -33,6 +34,7 @@ typedef struct md_ds_candidates {
     md_bd_variant *variant[MD_DS_MAX_VARIANTS];
     int32_t from_hint[MD_DS_MAX_VARIANTS]; /* the first hint it won; -1: added for a shape that none fitted */
     double measured_us[MD_DS_MAX_VARIANTS]; /* at from_hint, by the tuner; 0: only the model knows */
+    _Atomic double hint_us[MD_DS_MAX_VARIANTS]; /* by the model, where it was measured; 0: not asked yet */
     int32_t pinned; /* variant, or -1 */
     int32_t n_ranked[MD_DS_MAX_HINTS];
     md_ds_ranked ranked[MD_DS_MAX_HINTS][16]; /* best first */

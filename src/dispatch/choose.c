@@ -40,11 +40,11 @@ static int32_t first_fit(const md_ds_candidates *c, int32_t hint, const md_kn_sh
 
 /* The nearest hint with a candidate other than `except` that fits; ties to the earlier hint. */
 static int32_t nearest(int32_t *hint, double *distance, const md_ds_op *op, const md_ds_candidates *c,
-                       const md_kn_shape *shape, int32_t except)
+                       const md_kn_shape *shape, const int64_t *by, int32_t except)
 {
     int32_t best = -1;
     for (int32_t h = 0; h < op->space.n_hints; h++) {
-        double d = md_ds_distance(&op->space, op->policy.metric, shape->size, op->space.hint[h]);
+        double d = md_ds_distance(&op->space, op->policy.metric, by, op->space.hint[h]);
         if (best >= 0 && d >= *distance)
             continue;
         int32_t v = first_fit(c, h, shape, except);
@@ -57,22 +57,29 @@ static int32_t nearest(int32_t *hint, double *distance, const md_ds_op *op, cons
     return best;
 }
 
-static bool choose_nearest(md_ds_pick *out, const md_ds_op *op, const md_ds_candidates *c, const md_kn_shape *shape)
+static bool choose_nearest(md_ds_pick *out, const md_ds_op *op, const md_ds_candidates *c, const md_kn_shape *shape, const int64_t *by)
 {
-    out->variant = nearest(&out->hint, &out->distance, op, c, shape, -1);
+    out->variant = nearest(&out->hint, &out->distance, op, c, shape, by, -1);
     if (out->variant < 0)
         return false;
     int32_t hint;
     double distance;
     out->source = MD_DS_NEAREST;
-    out->runner_up = nearest(&hint, &distance, op, c, shape, out->variant);
+    out->runner_up = nearest(&hint, &distance, op, c, shape, by, out->variant);
     out->margin = out->runner_up >= 0 ? distance - out->distance : 0.0;
     return true;
 }
 
+/* Where the variant was made, as seen from the sizes. */
+static void set_distance(md_ds_pick *out, const md_ds_op *op, const md_ds_candidates *c, const int64_t *by)
+{
+    out->hint = c->from_hint[out->variant];
+    out->distance = out->hint >= 0 ? md_ds_distance(&op->space, op->policy.metric, by, op->space.hint[out->hint]) : -1.0;
+}
+
 /* The least of `us` over candidates with us[i] > 0, and the second. */
-static bool choose_least(md_ds_pick *out, const md_ds_op *op, const md_ds_candidates *c, const md_kn_shape *shape,
-                         const double *us, int32_t n, md_ds_source source)
+static bool choose_least(md_ds_pick *out, const md_ds_op *op, const md_ds_candidates *c, const int64_t *by, const double *us, int32_t n,
+                         md_ds_source source)
 {
     for (int32_t i = 0; i < n; i++) {
         if (!(us[i] > 0.0))
@@ -88,24 +95,64 @@ static bool choose_least(md_ds_pick *out, const md_ds_op *op, const md_ds_candid
         return false;
     out->source = source;
     out->us = us[out->variant];
-    out->hint = c->from_hint[out->variant];
-    out->distance = out->hint >= 0 ? md_ds_distance(&op->space, op->policy.metric, shape->size, op->space.hint[out->hint]) : -1.0;
     out->margin = out->runner_up >= 0 ? us[out->runner_up] / out->us - 1.0 : 0.0;
+    set_distance(out, op, c, by);
     return true;
 }
 
-static bool choose_model(md_ds_pick *out, const md_ds_op *op, const md_ds_candidates *c, const md_kn_shape *shape)
+/* ---- The model */
+
+/* Measured time over the model's at the hint that it was measured at; 0 where it was not. */
+static double calibration_of(md_ds_candidates *c, const md_ds_space *space, int32_t i)
 {
-    double us[MD_DS_MAX_VARIANTS];
-    int32_t n = atomic_load_explicit(&c->n_variants, memory_order_acquire);
-    for (int32_t i = 0; i < n; i++) {
-        const md_bd_variant *v = c->variant[i];
-        us[i] = md_ds_unfit(c, i, shape) ? -1.0 : md_tn_predict_us(&c->target, v->family, &v->config, shape->size);
+    double measured = c->measured_us[i];
+    if (!(measured > 0.0) || !isfinite(measured) || c->from_hint[i] < 0)
+        return 0.0;
+    double modelled = atomic_load_explicit(&c->hint_us[i], memory_order_relaxed);
+    if (!(modelled > 0.0)) {
+        int64_t size[MD_FX_MAX_DIMS];
+        md_ds_hint_sizes(size, space, c->from_hint[i]);
+        modelled = md_tn_predict_us(&c->target, c->variant[i]->family, &c->variant[i]->config, size);
+        atomic_store_explicit(&c->hint_us[i], modelled, memory_order_relaxed); /* whoever else writes it writes the same */
     }
-    return choose_least(out, op, c, shape, us, n, MD_DS_MODEL);
+    return measured / modelled;
 }
 
-static bool choose_measured(md_ds_pick *out, md_ds_op *op, md_ds_candidates *c, const md_kn_call *call)
+/* What is measured and what is not must compare: the others are taken to be off as those are on average. */
+void md_ds_model_us(double *us, md_ds_op *op, int32_t stage, const int64_t *by, int32_t n)
+{
+    md_ds_candidates *c = &op->stage[stage];
+    double factor[MD_DS_MAX_VARIANTS], sum = 0.0;
+    int32_t n_known = 0;
+    for (int32_t i = 0; i < n; i++) {
+        factor[i] = calibration_of(c, &op->space, i);
+        if (factor[i] > 0.0) {
+            sum += log(factor[i]);
+            n_known++;
+        }
+    }
+    const double other = n_known ? exp(sum / n_known) : 1.0;
+    for (int32_t i = 0; i < n; i++) {
+        const md_bd_variant *v = c->variant[i];
+        us[i] = md_tn_predict_us(&c->target, v->family, &v->config, by) * (factor[i] > 0.0 ? factor[i] : other);
+    }
+}
+
+static bool choose_model(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_kn_shape *shape, const int64_t *by)
+{
+    const md_ds_candidates *c = &op->stage[stage];
+    double us[MD_DS_MAX_VARIANTS];
+    int32_t n = atomic_load_explicit(&c->n_variants, memory_order_acquire);
+    md_ds_model_us(us, op, stage, by, n);
+    for (int32_t i = 0; i < n; i++)
+        if (md_ds_unfit(c, i, shape))
+            us[i] = -1.0;
+    return choose_least(out, op, c, by, us, n, MD_DS_MODEL);
+}
+
+/* ---- The clock */
+
+static bool choose_measured(md_ds_pick *out, md_ds_op *op, md_ds_candidates *c, const md_kn_call *call, const int64_t *by)
 {
     md_bd_variant *racer[MD_DS_MAX_VARIANTS];
     int32_t slot[MD_DS_MAX_VARIANTS];
@@ -123,7 +170,7 @@ static bool choose_measured(md_ds_pick *out, md_ds_op *op, md_ds_candidates *c, 
     atomic_fetch_add_explicit(&op->count.measured, (uint64_t)m, memory_order_relaxed);
     for (int32_t i = 0; i < m; i++)
         us[slot[i]] = time[i];
-    return choose_least(out, op, c, call->shape, us, n, MD_DS_MEASURED);
+    return choose_least(out, op, c, by, us, n, MD_DS_MEASURED);
 }
 
 static md_status choose_pinned(md_ds_pick *out, const md_ds_candidates *c, const md_kn_shape *shape)
@@ -136,23 +183,24 @@ static md_status choose_pinned(md_ds_pick *out, const md_ds_candidates *c, const
     return MD_OK;
 }
 
-static bool choose_by_policy(md_ds_pick *out, md_ds_op *op, md_ds_candidates *c, const md_kn_shape *shape,
-                             const md_kn_call *call)
+static bool choose_by_policy(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_kn_shape *shape, const int64_t *by, const md_kn_call *call)
 {
-    if (op->policy.select == MD_SELECT_MEASURE && call && choose_measured(out, op, c, call))
+    md_ds_candidates *c = &op->stage[stage];
+    if (op->policy.select == MD_SELECT_MEASURE && call && choose_measured(out, op, c, call, by))
         return true;
     if (op->policy.select == MD_SELECT_DISTANCE)
-        return choose_nearest(out, op, c, shape);
-    return choose_model(out, op, c, shape);
+        return choose_nearest(out, op, c, shape, by);
+    return choose_model(out, op, stage, shape, by);
 }
 
-md_status md_ds_choose(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_kn_shape *shape, const md_kn_call *call, bool is_captured)
+md_status md_ds_choose(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_kn_shape *shape, const int64_t *by, const md_kn_call *call,
+                       bool is_captured)
 {
     md_ds_candidates *c = &op->stage[stage];
     *out = (md_ds_pick){.variant = -1, .hint = -1, .runner_up = -1, .distance = -1.0};
     if (c->pinned >= 0)
         return choose_pinned(out, c, shape);
-    if (choose_by_policy(out, op, c, shape, call))
+    if (choose_by_policy(out, op, stage, shape, by, call))
         return MD_OK;
     if (is_captured)
         return md_fail(MD_UNSUPPORTED, "op %s: no kernel that is ready fits this shape, and none can be built while a stream is captured: call "
@@ -162,5 +210,5 @@ md_status md_ds_choose(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_kn
     if (s == MD_OK)
         atomic_fetch_add_explicit(&op->count.adopted, 1, memory_order_relaxed);
     /* The pool may be full: what was made for other shapes, and stands in no list of a hint, may fit. */
-    return s == MD_NOT_FOUND && choose_model(out, op, c, shape) ? MD_OK : s;
+    return s == MD_NOT_FOUND && choose_model(out, op, stage, shape, by) ? MD_OK : s;
 }

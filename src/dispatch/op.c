@@ -151,6 +151,8 @@ static md_status make_op(md_ds_op *op, const char *formula, const md_ds_op_optio
     MD_TRY(md_ds_space_make(&op->space, op->formula, o->hints, o->hints_source, o->weights));
     op->policy = o->policy;
     op->policy.pin = NULL;
+    if (!(op->policy.uncovered > 0.0))
+        op->policy.uncovered = MD_DS_UNCOVERED;
     op->policy.beside_hints = o->hints_source && !strcmp(o->hints_source, "default hints");
     if (op->policy.max_variants <= 0)
         op->policy.max_variants = DEFAULT_MAX_VARIANTS;

@@ -48,6 +48,9 @@ typedef struct md_ds_record {
     _Atomic uint64_t calls, time_ns, n_timed; /* time_ns: of n_timed of the calls */
     double model_us; /* of all stages */
     int64_t size[MD_FX_MAX_DIMS]; /* by dim id */
+    md_ds_as as; /* chosen as if it had these */
+    double nearest; /* octaves to the nearest hint */
+    bool is_uncovered; /* farther than the op's threshold */
     bool is_strided; /* some tensor was not contiguous */
     md_ds_stage_plan stage[]; /* one per stage */
 } md_ds_record;

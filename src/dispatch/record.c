@@ -54,11 +54,15 @@ static md_status lay_out(md_ds_record *r, const md_ds_op *op)
 
 static md_status choose_stages(md_ds_record *r, md_ds_op *op, const md_kn_shape *shape, const md_kn_call *call, bool is_captured)
 {
+    int64_t by[MD_FX_MAX_DIMS] = {0};
+    md_ds_as_sizes(by, &op->space, shape->size, &r->as);
+    (void)md_ds_nearest_hint(&r->nearest, &op->space, op->policy.metric, by);
+    r->is_uncovered = r->nearest > op->policy.uncovered;
     for (int32_t s = 0; s < op->n_stages; s++) {
         md_ds_stage_plan *plan = &r->stage[s];
         if (!(md_ds_work(&op->stage[s].target, shape->size) <= MD_DS_MOST_WORK))
             return md_fail(MD_INVALID_ARGUMENT, "op %s: more than 10^18 operations and bytes at these sizes", op->name);
-        md_status status = md_ds_choose(&plan->pick, op, s, shape, call, is_captured);
+        md_status status = md_ds_choose(&plan->pick, op, s, shape, by, call, is_captured);
         if (status == MD_NOT_FOUND) {
             r->by_reference = true;
             break;
@@ -74,12 +78,14 @@ static md_status choose_stages(md_ds_record *r, md_ds_op *op, const md_kn_shape 
     return MD_OK;
 }
 
-md_status md_ds_record_make(md_ds_record **out, md_ds_op *op, const md_kn_shape *shape, const md_kn_call *call, bool is_captured)
+md_status md_ds_record_make(md_ds_record **out, md_ds_op *op, const md_kn_shape *shape, const md_ds_as *as, const md_kn_call *call,
+                            bool is_captured)
 {
     md_ds_record *r = calloc(1, sizeof *r + (size_t)op->n_stages * sizeof *r->stage);
     if (!r)
         return md_fail_memory();
     memcpy(r->size, shape->size, sizeof r->size);
+    r->as = *as;
     for (int32_t t = 0; t < op->formula->n_tensors; t++)
         r->is_strided |= !(shape->contiguous >> t & 1);
     md_status s = choose_stages(r, op, shape, call, is_captured);
@@ -211,11 +217,11 @@ md_ds_record *md_ds_record_find(md_ds_op *op, const md_ds_key *key)
 
 /* Chosen outside the lock, so that other shapes go on; of two threads that chose one shape at once, the first to return wins. What a captured
  * stream made do with serves that call only, where another call would measure or build. */
-md_status md_ds_record_add(md_ds_record **out, md_ds_op *op, const md_ds_key *key, const md_kn_shape *shape, const md_kn_call *call,
-                           bool is_captured)
+md_status md_ds_record_add(md_ds_record **out, md_ds_op *op, const md_ds_key *key, const md_kn_shape *shape, const md_ds_as *as,
+                           const md_kn_call *call, bool is_captured)
 {
     md_ds_record *r = NULL;
-    MD_TRY(md_ds_record_make(&r, op, shape, call, is_captured));
+    MD_TRY(md_ds_record_make(&r, op, shape, as, call, is_captured));
     bool is_makeshift = is_captured && op->policy.select == MD_SELECT_MEASURE;
     if (!is_captured)
         md_ds_trace_choice(op, r);

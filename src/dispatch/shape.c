@@ -77,7 +77,7 @@ void md_ds_shape_of(md_kn_shape *out, const md_ds_op *op, const md_fx_binding *b
     }
 }
 
-void md_ds_key_of(md_ds_key *out, const md_ds_op *op, const md_kn_shape *shape)
+void md_ds_key_of(md_ds_key *out, const md_ds_op *op, const md_kn_shape *shape, const md_ds_as *as)
 {
     const md_fx_formula *f = op->formula;
     int32_t n = 0;
@@ -97,5 +97,7 @@ void md_ds_key_of(md_ds_key *out, const md_ds_op *op, const md_kn_shape *shape)
             for (int32_t a = 0; a < f->tensor[t].rank; a++)
                 key[n++] = shape->stride[t][a];
     }
+    for (int32_t i = 0; i < op->space.n && as->n > 0; i++)
+        key[n++] = as->size[i];
     out->n = n;
 }

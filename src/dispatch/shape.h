@@ -4,17 +4,18 @@
 
 #include "dispatch/op.h"
 
-enum { MD_DS_KEY_WORDS = MD_FX_MAX_DIMS + 2 + 2 * MD_FX_MAX_TENSORS * MD_MAX_RANK };
+enum { MD_DS_KEY_WORDS = MD_FX_MAX_DIMS + 2 + 2 * MD_FX_MAX_TENSORS * MD_MAX_RANK + MD_DS_MAX_DYNAMIC };
 
 /** Strides, extents and classes of all arguments and stored temps (contiguous, aligned). */
 void md_ds_shape_of(md_kn_shape *out, const md_ds_op *op, const md_fx_binding *binding);
-/* Plain words: dynamic sizes, classes, extents of axes that need only be long enough, strides of tensors that are not contiguous.
+/* Plain words: dynamic sizes, classes, extents of axes that need only be long enough, strides of tensors that are not contiguous,
+ * sizes to choose by where there are some.
  * Pointers and scalars are not in it. */
 typedef struct md_ds_key {
     int32_t n;
     int64_t word[MD_DS_KEY_WORDS];
 } md_ds_key;
-void md_ds_key_of(md_ds_key *out, const md_ds_op *op, const md_kn_shape *shape);
+void md_ds_key_of(md_ds_key *out, const md_ds_op *op, const md_kn_shape *shape, const md_ds_as *as);
 
 /* Inputs that an output overwrites: copied before the launches, in the order of the stream. */
 enum { MD_DS_MAX_COPIES = 8 };

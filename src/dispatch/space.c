@@ -301,6 +301,53 @@ double md_ds_distance(const md_ds_space *space, md_metric metric, const int64_t 
     return d;
 }
 
+int32_t md_ds_nearest_hint(double *distance, const md_ds_space *space, md_metric metric, const int64_t *size)
+{
+    int32_t best = 0;
+    for (int32_t h = 0; h < space->n_hints; h++) {
+        double d = md_ds_distance(space, metric, size, space->hint[h]);
+        if (h > 0 && d >= *distance)
+            continue;
+        best = h;
+        *distance = d;
+    }
+    return best;
+}
+
+md_status md_ds_as_take(md_ds_as *out, const md_ds_space *space, const md_arg *args, int32_t *n_args)
+{
+    const int32_t own = space->formula->n_args;
+    out->n = 0;
+    if (!args || *n_args <= own || *n_args > own + MD_DS_MAX_DYNAMIC || args[own].kind != MD_ARG_AS)
+        return MD_OK; /* binding says what is wrong, if anything */
+    for (; *n_args > own; --*n_args) {
+        const md_arg *a = &args[*n_args - 1];
+        if (a->kind != MD_ARG_AS)
+            return md_fail(MD_INVALID_ARGUMENT, "argument %d: only md_as may stand behind the op's %d arguments", *n_args - 1, own);
+        if (a->dim < 0 || a->dim >= space->n)
+            return md_fail(MD_INVALID_ARGUMENT, "md_as: there is no dynamic dim number %d, of %d", a->dim, space->n);
+        const md_fx_dim *d = &space->formula->dim[space->dim[a->dim]];
+        if (a->integer < MD_MAX(d->lo, 1) || a->integer > d->hi)
+            return md_fail(MD_INVALID_ARGUMENT, "md_as: dim '%s' as %lld lies outside %lld..%lld", d->name, (long long)a->integer,
+                           (long long)MD_MAX(d->lo, 1), (long long)d->hi);
+        if (out->n == 0)
+            memset(out->size, 0, sizeof out->size);
+        if (out->size[a->dim])
+            return md_fail(MD_INVALID_ARGUMENT, "md_as: dim '%s' is given twice", d->name);
+        out->size[a->dim] = a->integer;
+        out->n++;
+    }
+    return MD_OK;
+}
+
+void md_ds_as_sizes(int64_t out[MD_FX_MAX_DIMS], const md_ds_space *space, const int64_t *size, const md_ds_as *as)
+{
+    memcpy(out, size, (size_t)space->formula->n_dims * sizeof *out);
+    for (int32_t i = 0; i < space->n && as->n > 0; i++)
+        if (as->size[i])
+            out[space->dim[i]] = as->size[i];
+}
+
 void md_ds_hint_sizes(int64_t size[MD_FX_MAX_DIMS], const md_ds_space *space, int32_t i)
 {
     for (int32_t d = 0; d < MD_FX_MAX_DIMS; d++)

@@ -6,6 +6,15 @@
 
 enum { MD_DS_MAX_HINTS = 64, MD_DS_MAX_DYNAMIC = 16, MD_DS_LABEL = 96 };
 
+/* Octaves to the nearest hint beyond which a shape counts as not covered. */
+#define MD_DS_UNCOVERED 3.0
+
+/* Sizes to choose by, where a call gives them: parallel to md_ds_space.dim, 0 for the shape's own. */
+typedef struct md_ds_as {
+    int32_t n; /* sizes given; 0: none, and size[] is not looked at */
+    int64_t size[MD_DS_MAX_DYNAMIC];
+} md_ds_as;
+
 typedef struct md_ds_space {
     const md_fx_formula *formula;
     int32_t n; /* dynamic dims that some index runs over, in order of first appearance */
@@ -25,6 +34,14 @@ md_status md_ds_space_make(md_ds_space *out, const md_fx_formula *formula, const
 /** sum over dims of w * |log2 x - log2 h|, sizes below 1 counting as 1/2 (log2 = -1). MD_METRIC_INDUCTOR: w is the number of
  * occurrences of the dim in the arguments, as in TorchInductor's multi-kernel (PyTorch 2.9, multi_kernel.py). */
 double md_ds_distance(const md_ds_space *space, md_metric metric, const int64_t *size, const int64_t *hint);
+
+/** The nearest hint, ties to the earlier one, and its distance. */
+int32_t md_ds_nearest_hint(double *distance, const md_ds_space *space, md_metric metric, const int64_t *size);
+/** Takes the sizes to choose by off the end of a call's arguments: *n_args becomes the number of those before. INVALID_ARGUMENT for a dim
+ * that there is not, one that is given twice, and a size outside the dim's range. */
+md_status md_ds_as_take(md_ds_as *out, const md_ds_space *space, const md_arg *args, int32_t *n_args);
+/** Sizes by dim id with those of `as` in place of the shape's. */
+void md_ds_as_sizes(int64_t out[MD_FX_MAX_DIMS], const md_ds_space *space, const int64_t *size, const md_ds_as *as);
 
 /** All sizes by dim id at hint i: static dims and the hint's; dims that no index runs over stay 0. */
 void md_ds_hint_sizes(int64_t size[MD_FX_MAX_DIMS], const md_ds_space *space, int32_t i);

@@ -63,13 +63,30 @@ static bool take_scalar(md_kn_word *out, const md_ds_warm_arg *a, const md_arg *
     return true;
 }
 
+/* Sizes to choose by: 40 bits of a hash between the bits of tensors, never all 0. Whether they are right is seen when the shape is new. */
+static __attribute__((noinline)) bool take_as(uint64_t *bits, const md_ds_warm *warm, const md_arg *args, int32_t n_args)
+{
+    enum { SHIFT = MD_DS_PLAN_TENSORS, PART = (1 << (32 - SHIFT)) - 1 };
+    uint64_t sum = 0;
+    if (n_args < warm->n_args || n_args - warm->n_args > MD_DS_PLAN_KEY)
+        return false;
+    for (int32_t i = warm->n_args; i < n_args; i++) {
+        if (args[i].kind != MD_ARG_AS || args[i].dim < 0 || args[i].dim >= MD_DS_PLAN_KEY)
+            return false;
+        sum += ((uint64_t)args[i].integer + (warm->odd[args[i].dim] >> 32)) * warm->odd[args[i].dim];
+    }
+    sum = (sum ^ sum >> 32) * 0x94d049bb133111ebu;
+    *bits = (sum & PART) << SHIFT | (sum >> 32 & PART) << (32 + SHIFT) | (uint64_t)1 << SHIFT;
+    return true;
+}
+
 bool md_ds_warm_take(md_ds_warm_call *out, const md_ds_warm *warm, const md_arg *args, int32_t n_args)
 {
-    if (n_args != warm->n_args || !args)
+    uint64_t aligned = 0; /* bits of tensors, and those that warm_as sets */
+    if (!args || (n_args != warm->n_args && !take_as(&aligned, warm, args, n_args)))
         return false;
     int32_t at = 0;
-    uint64_t aligned = 0;
-    for (int32_t i = 0; i < n_args; i++) {
+    for (int32_t i = 0; i < warm->n_args; i++) {
         const md_ds_warm_arg *a = &warm->arg[i];
         if (a->is_scalar) {
             if (!take_scalar(&out->scalar[a->slot], a, &args[i]))

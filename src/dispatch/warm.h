@@ -27,7 +27,8 @@ typedef struct md_ds_warm {
 
 /* What is taken from the arguments of one call. */
 typedef struct md_ds_warm_call {
-    int64_t key[MD_DS_PLAN_KEY]; /* sizes and strides of all tensors, in order; then a bit for each that lies on a boundary of 64 bytes, and of 16 */
+    int64_t key[MD_DS_PLAN_KEY]; /* sizes and strides of all tensors, in order; then a bit for each that lies on a boundary of 64 bytes, and of 16, and what
+                                 * tells calls with sizes to choose by apart: of two that meet there, one is served by the other's choice, no less right */
     char *data[MD_DS_PLAN_TENSORS];
     md_kn_word scalar[MD_DS_PLAN_SCALARS];
 } md_ds_warm_call;

@@ -13,12 +13,11 @@ typedef struct candidate {
     char hint[MD_DS_LABEL];
 } candidate;
 
-static candidate examine(const md_ds_op *op, int32_t stage, int32_t i, const md_kn_shape *shape)
+static candidate examine(const md_ds_op *op, int32_t stage, int32_t i, const md_kn_shape *shape, double us)
 {
     const md_ds_candidates *c = &op->stage[stage];
     const md_bd_variant *v = c->variant[i];
-    candidate x = {.name = v->name, .unfit = md_ds_unfit(c, i, shape), .distance = -1.0};
-    x.us = md_tn_predict_us(&c->target, v->family, &v->config, shape->size);
+    candidate x = {.name = v->name, .unfit = md_ds_unfit(c, i, shape), .distance = -1.0, .us = us};
     if (c->from_hint[i] >= 0) {
         md_ds_hint_label(x.hint, &op->space, c->from_hint[i]);
         x.distance = md_ds_distance(&op->space, op->policy.metric, shape->size, op->space.hint[c->from_hint[i]]);
@@ -50,7 +49,7 @@ static bool is_lopsided(const md_ds_op *op, const md_kn_shape *shape)
     return hi > 64 * MD_MAX(lo, 1);
 }
 
-static void print_stage(md_strbuf *out, const md_ds_op *op, const md_ds_record *record, const md_kn_shape *shape, int32_t stage)
+static void print_stage(md_strbuf *out, md_ds_op *op, const md_ds_record *record, const md_kn_shape *shape, int32_t stage)
 {
     const md_ds_pick *pick = &record->stage[stage].pick;
     double flops = 0, bytes = 0;
@@ -59,8 +58,11 @@ static void print_stage(md_strbuf *out, const md_ds_op *op, const md_ds_record *
     md_st_describe(out, op->program, stage);
     md_strbuf_printf(out, "; %.4g MFLOP, %.4g MB\n", flops / 1e6, bytes / 1e6);
     md_strbuf_printf(out, "     %-44s %12s  %8s  %-20s %s\n", "candidate", "model us", "distance", "from hint", "fits");
-    for (int32_t i = 0; i < op->stage[stage].n_variants; i++) {
-        candidate x = examine(op, stage, i, shape);
+    double us[MD_DS_MAX_VARIANTS];
+    const int32_t n = op->stage[stage].n_variants;
+    md_ds_model_us(us, op, stage, shape->size, n);
+    for (int32_t i = 0; i < n; i++) {
+        candidate x = examine(op, stage, i, shape, us[i]);
         char distance[24] = "-";
         if (x.distance >= 0)
             snprintf(distance, sizeof distance, "%.2f", x.distance);
@@ -97,12 +99,15 @@ static json_t *candidate_json(const candidate *x)
 }
 
 /* NULL where memory is short, as all of these. */
-static json_t *candidates_json(const md_ds_op *op, const md_kn_shape *shape, int32_t stage)
+static json_t *candidates_json(md_ds_op *op, const md_kn_shape *shape, int32_t stage)
 {
     bool ok = true;
+    double us[MD_DS_MAX_VARIANTS];
+    const int32_t n = op->stage[stage].n_variants;
     json_t *list = json_array();
-    for (int32_t i = 0; i < op->stage[stage].n_variants && ok; i++) {
-        candidate x = examine(op, stage, i, shape);
+    md_ds_model_us(us, op, stage, shape->size, n);
+    for (int32_t i = 0; i < n && ok; i++) {
+        candidate x = examine(op, stage, i, shape, us[i]);
         ok = json_array_append_new(list, candidate_json(&x)) == 0;
     }
     if (ok)
@@ -111,7 +116,7 @@ static json_t *candidates_json(const md_ds_op *op, const md_kn_shape *shape, int
     return NULL;
 }
 
-static json_t *stage_json(const md_ds_op *op, const md_ds_record *record, const md_kn_shape *shape, int32_t stage)
+static json_t *stage_json(md_ds_op *op, const md_ds_record *record, const md_kn_shape *shape, int32_t stage)
 {
     const md_ds_pick *pick = &record->stage[stage].pick;
     double flops = 0, bytes = 0;
@@ -132,7 +137,7 @@ static json_t *stage_json(const md_ds_op *op, const md_ds_record *record, const 
     return j;
 }
 
-static void print_json(md_strbuf *out, const md_ds_op *op, const md_ds_record *record, const md_kn_shape *shape)
+static void print_json(md_strbuf *out, md_ds_op *op, const md_ds_record *record, const md_kn_shape *shape)
 {
     char label[160];
     bool ok = true;
@@ -145,8 +150,9 @@ static void print_json(md_strbuf *out, const md_ds_op *op, const md_ds_record *r
         return;
     }
     md_ds_shape_text(label, sizeof label, op->formula, shape->size);
-    md_json_print(out, json_pack("{s:o, s:o, s:s, s:o}", "op", md_json_text(op->name), "formula",
-                                    md_json_text(md_strbuf_text(&op->printed)), "shape", label, "stages", stages));
+    md_json_print(out, json_pack("{s:o, s:o, s:s, s:o, s:b, s:o}", "op", md_json_text(op->name), "formula",
+                                    md_json_text(md_strbuf_text(&op->printed)), "shape", label, "nearest",
+                                    md_json_real(record->nearest), "uncovered", record->is_uncovered, "stages", stages));
 }
 
 md_status md_ss_explain(md_strbuf *out, md_ds_op *op, const md_ds_bound *bound, bool json)
@@ -158,7 +164,8 @@ md_status md_ss_explain(md_strbuf *out, md_ds_op *op, const md_ds_bound *bound, 
     if (json) {
         print_json(out, op, record, &bound->shape);
     } else {
-        md_strbuf_printf(out, "%s: %s\nat %s\n", op->name, md_strbuf_text(&op->printed), label);
+        md_strbuf_printf(out, "%s: %s\nat %s, %.2f octaves from the nearest hint%s\n", op->name, md_strbuf_text(&op->printed), label, record->nearest,
+                         record->is_uncovered ? ": no hint covers it" : "");
         for (int32_t s = 0; s < op->n_stages; s++)
             print_stage(out, op, record, &bound->shape, s);
     }

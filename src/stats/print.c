@@ -59,7 +59,7 @@ static void print_table(md_strbuf *out, const md_ss_rows *rows)
                 md_strbuf_printf(out, "  %8s  %10s  %10s  %8s", "", "", "", "");
             if (g->runner_up[0])
                 md_strbuf_printf(out, "  %s (%.2f)", g->runner_up, g->margin);
-            md_strbuf_add(out, "\n");
+            md_strbuf_add(out, r->is_uncovered && s == 0 ? "  uncovered\n" : "\n");
         }
     }
     if (rows->n == 0)
@@ -83,7 +83,7 @@ static void add_csv(md_strbuf *out, const char *text)
 
 static void print_csv(md_strbuf *out, const md_ss_rows *rows)
 {
-    md_strbuf_add(out, "op,shape,stage,variant,why,distance,runner_up,margin,calls,total_us,us,time\n");
+    md_strbuf_add(out, "op,shape,stage,variant,why,distance,runner_up,margin,calls,total_us,us,time,nearest,uncovered\n");
     for (int64_t i = 0; i < rows->n; i++) {
         const md_ss_row *r = &rows->row[i];
         for (int32_t s = 0; s < r->n_stages; s++) {
@@ -92,8 +92,11 @@ static void print_csv(md_strbuf *out, const md_ss_rows *rows)
             md_strbuf_printf(out, ",%s,%d,%s,%s,", r->shape, s, g->variant, g->source);
             if (g->distance >= 0)
                 md_strbuf_printf(out, "%.6g", g->distance);
-            md_strbuf_printf(out, ",%s,%.6g,%llu,%.3f,%.3f,%s\n", g->runner_up, g->margin, (unsigned long long)r->calls, r->time_us,
+            md_strbuf_printf(out, ",%s,%.6g,%llu,%.3f,%.3f,%s,", g->runner_up, g->margin, (unsigned long long)r->calls, r->time_us,
                              mean_us(r), clock_name(r));
+            if (r->nearest >= 0)
+                md_strbuf_printf(out, "%.6g", r->nearest);
+            md_strbuf_printf(out, ",%d\n", r->is_uncovered);
         }
     }
 }
@@ -115,8 +118,9 @@ static json_t *row_json(const md_ss_row *r)
         json_decref(stages);
         return NULL;
     }
-    return json_pack("{s:o, s:s, s:I, s:o, s:o, s:s, s:o}", "op", md_json_text(r->op), "shape", r->shape, "calls", (json_int_t)r->calls,
-                     "total_us", md_json_real(r->time_us), "us", md_json_real(mean_us(r)), "time", clock_name(r), "stages", stages);
+    return json_pack("{s:o, s:s, s:I, s:o, s:o, s:s, s:o, s:b, s:o}", "op", md_json_text(r->op), "shape", r->shape, "calls", (json_int_t)r->calls,
+                     "total_us", md_json_real(r->time_us), "us", md_json_real(mean_us(r)), "time", clock_name(r), "nearest",
+                     r->nearest >= 0 ? md_json_real(r->nearest) : json_null(), "uncovered", r->is_uncovered, "stages", stages);
 }
 
 static void print_json(md_strbuf *out, const md_ss_rows *rows)

@@ -39,6 +39,16 @@ static const char *variant_name(const md_ds_candidates *c, int32_t i)
     return i >= 0 ? c->variant[i]->name : "";
 }
 
+/* " as n=64": what it was chosen by. */
+static void add_as(char *text, size_t n_bytes, const md_ds_space *space, const md_ds_as *as)
+{
+    size_t used = strlen(text);
+    for (int32_t i = 0, n = 0; i < space->n && as->n > 0 && used < n_bytes; i++)
+        if (as->size[i])
+            used += (size_t)snprintf(text + used, n_bytes - used, "%s%s=%lld", n++ ? " " : " as ", space->formula->dim[space->dim[i]].name,
+                                     (long long)as->size[i]);
+}
+
 static void add_record(void *user, const md_ds_record *record)
 {
     const visit *v = user;
@@ -50,6 +60,9 @@ static void add_record(void *user, const md_ds_record *record)
     md_ds_shape_text(r->shape, sizeof r->shape - 16, v->op->formula, record->size);
     if (record->is_strided)
         strcat(r->shape, " strided");
+    add_as(r->shape, sizeof r->shape, &v->op->space, &record->as);
+    r->nearest = record->nearest;
+    r->is_uncovered = record->is_uncovered;
     r->calls = calls;
     r->time_us = (double)md_ds_record_ns(record) / 1e3;
     r->n_timed = atomic_load_explicit(&record->n_timed, memory_order_relaxed);
@@ -74,6 +87,7 @@ static void add_forgotten(md_ss_rows *rows, const md_ds_op *op)
         return;
     snprintf(r->op, sizeof r->op, "%s", op->name);
     snprintf(r->shape, sizeof r->shape, "other shapes");
+    r->nearest = -1.0;
     r->calls = calls;
     r->time_us = (double)atomic_load_explicit(&op->count.forgotten_ns, memory_order_relaxed) / 1e3;
     r->n_timed = atomic_load_explicit(&op->count.forgotten_timed, memory_order_relaxed);

@@ -17,6 +17,8 @@ typedef struct md_ss_row {
     int32_t n_stages;
     md_ss_stage stage[MD_ST_MAX_STAGES];
     uint64_t calls;
+    double nearest; /* octaves to the nearest hint; -1: not known */
+    bool is_uncovered;
     double time_us; /* of all calls: first launch to the end of the last */
     uint64_t n_timed; /* calls that were timed; the others count as much on average, or, where none was, as the model says */
 } md_ss_row;

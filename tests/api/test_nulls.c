@@ -182,7 +182,7 @@ static void calls(void **state)
     assert_null(l);
     for (int32_t i = 0; i < N_ARGS; i++) {
         md_arg a[N_ARGS];
-        static const md_arg wrong[] = {{MD_ARG_NONE, NULL, 0, 0}, {MD_ARG_TENSOR, NULL, 0, 0}, {(md_arg_kind)77, NULL, 0, 0}};
+        static const md_arg wrong[] = {{MD_ARG_NONE, 0, NULL, 0, 0}, {MD_ARG_TENSOR, 0, NULL, 0, 0}, {(md_arg_kind)77, 0, NULL, 0, 0}};
         for (size_t k = 0; k < 3; k++) {
             memcpy(a, args, sizeof a);
             a[i] = wrong[k];

@@ -77,7 +77,7 @@ static void served_by_the_pool(const char *formula, md_dtype dtype)
             md_ds_bound bound;
             md_ds_record *record = NULL;
             bind(&bound, op, sizes[i], offset);
-            md_status s = md_ds_record_make(&record, op, &bound.shape, NULL, true);
+            md_status s = md_ds_record_make(&record, op, &bound.shape, &bound.as, NULL, true);
             if (s != MD_OK)
                 fail_msg("%s %s at %lld x %lld, offset %d: %s", formula, md_dtype_name(dtype), (long long)sizes[i][0], (long long)sizes[i][1],
                          (int)offset, md_last_error());

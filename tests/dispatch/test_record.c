@@ -320,9 +320,9 @@ static void temporaries_that_cannot_be(void **state)
     md_kn_shape shape = {.size = {(int64_t)1 << 40, (int64_t)1 << 40, 0}};
     op = script_op(&world, two_stages, NULL);
     md_ds_record *record = NULL;
-    assert_fails(md_ds_record_make(&record, op, &shape, NULL, false), MD_INVALID_ARGUMENT, "more than 10^18 operations and bytes");
+    assert_fails(md_ds_record_make(&record, op, &shape, &(md_ds_as){0}, NULL, false), MD_INVALID_ARGUMENT, "more than 10^18 operations and bytes");
     shape.size[0] = 0; /* empty after all */
-    assert_ok(md_ds_record_make(&record, op, &shape, NULL, false));
+    assert_ok(md_ds_record_make(&record, op, &shape, &(md_ds_as){0}, NULL, false));
     md_ds_record_free(record);
     md_ds_op_destroy(&op);
 }

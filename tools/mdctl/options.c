@@ -20,7 +20,7 @@ static const option_row row[] = {
     {"static", STATIC, "LIST", "dims fixed when the op is made, and ranges: \"k=4096, b=1..8192\""},
     {"dtype", DTYPE, "TYPE", "of data tensors: f32 (default), f64, f16, bf16"},
     {"hints", HINTS, "LIST", "\"64,256,4096\", \"b=1,64 n=256\" or \"(b=1,n=64) (b=8,n=64)\""},
-    {"select", SELECT, "MODE", "distance, model or measure"},
+    {"select", SELECT, "MODE", "distance, model, measure or hybrid"},
     {"metric", METRIC, "METRIC", "log2 or inductor"},
     {"weights", WEIGHTS, "LIST", "of dims in the distance: \"b=1, n=0.5\""},
     {"persistent", PERSISTENT, "WHEN", "auto, only or never"},
@@ -53,7 +53,8 @@ typedef struct word {
     int value;
 } word;
 
-static const word select_word[] = {{"distance", MD_SELECT_DISTANCE}, {"model", MD_SELECT_MODEL}, {"measure", MD_SELECT_MEASURE}, {NULL, 0}};
+static const word select_word[] = {{"distance", MD_SELECT_DISTANCE}, {"model", MD_SELECT_MODEL}, {"measure", MD_SELECT_MEASURE},
+                                   {"hybrid", MD_SELECT_HYBRID}, {NULL, 0}};
 static const word metric_word[] = {{"log2", MD_METRIC_LOG2}, {"inductor", MD_METRIC_INDUCTOR}, {NULL, 0}};
 static const word persistent_word[] = {
     {"auto", MD_PERSISTENT_AUTO}, {"only", MD_PERSISTENT_ONLY}, {"never", MD_PERSISTENT_NEVER}, {NULL, 0}};
