@@ -316,6 +316,21 @@ MD_API md_status md_reference(md_op *op, const md_arg *args, int32_t n_args);
 /** Floating-point operations and bytes touched once by a call at these sizes (the formula's, not a kernel's). */
 MD_API md_status md_op_work(double *flops, double *bytes, md_op *op, const char *sizes);
 
+/** A shape that a service met, and how much it counts: calls, or time spent there. > 0. */
+typedef struct md_met_shape {
+    const char *sizes; /**< "b=8, n=64" */
+    double weight;
+} md_met_shape;
+
+/** The set of at most n_hints hints (0: 6; at most 64) with the least expected regret on these shapes, in the language of MD_HINTS, with what it and the
+ * hints of today (options, else the context's) cost against the best kernel for each shape, all by the model: nothing is built or measured.
+ * `json` nonzero: one JSON object, else text. @return MD_INVALID_ARGUMENT for a formula without dynamic dims, for sizes that are missing (named). */
+MD_API md_status md_hints_suggest(md_context *context, const char *formula, const md_op_options *options, const md_met_shape *shapes,
+                                  int32_t n_shapes, int32_t n_hints, int32_t json, md_write_fn write, void *user);
+/** A digest of what the living ops of the context chose for every shape they remember: equal where the same formulas have the same variants for the
+ * same sizes, whatever the order and the number of calls. Ranks of one model compare it. */
+MD_API md_status md_digest(uint64_t out[2], md_context *context);
+
 /** Per op and shape: variant, why, distance, runner-up, calls, time. */
 MD_API md_status md_stats_print(md_context *context, FILE *file);
 /** The same as "table", "json" or "csv" (NULL: by the path's ending) into a file; "-" is stdout. */

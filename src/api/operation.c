@@ -1,4 +1,5 @@
-#include "api/context.h"
+#include "api/operation.h"
+
 #include "base/dtype.h"
 #include "base/status.h"
 #include "expr/catalogue.h"
@@ -16,7 +17,7 @@ static bool is_name(const char *text)
 }
 
 /* A bare name is the catalogue's. */
-static md_status find_formula(const char **formula, const char **name, const char *text)
+md_status md_api_find_formula(const char **formula, const char **name, const char *text)
 {
     *formula = text;
     *name = NULL;
@@ -51,7 +52,7 @@ static md_status pin_of_op(md_strbuf *out, const char *pin, const char *op)
     return out->failed ? md_fail_memory() : MD_OK;
 }
 
-static md_status check_options(const md_op_options *o)
+md_status md_api_check_options(const md_op_options *o)
 {
     if (o->dtype != MD_DTYPE_DEFAULT && !md_dtype_is_real(o->dtype))
         return md_fail(MD_INVALID_ARGUMENT, "option dtype: '%s': expected f32, f64, f16 or bf16", md_dtype_name(o->dtype));
@@ -68,7 +69,7 @@ static md_status check_options(const md_op_options *o)
     return MD_OK;
 }
 
-static md_ds_policy policy_of(const md_context *c, const md_op_options *o)
+md_ds_policy md_api_policy_of(const md_context *c, const md_op_options *o)
 {
     md_ds_policy p = c->policy;
     if (o->select)
@@ -106,8 +107,8 @@ static md_status make_op(md_op *op, const char *text, const md_op_options *o)
     const char *formula, *name;
     char label[64] = "op";
     md_strbuf pin = {0};
-    MD_TRY(check_options(o));
-    MD_TRY(find_formula(&formula, &name, text));
+    MD_TRY(md_api_check_options(o));
+    MD_TRY(md_api_find_formula(&formula, &name, text));
     MD_TRY(name_of(label, formula, o->name ? o->name : name, o));
     md_status s = o->pin ? MD_OK : pin_of_op(&pin, c->pin, label);
     md_ds_op_options ds = {
@@ -118,7 +119,7 @@ static md_status make_op(md_op *op, const char *text, const md_op_options *o)
         .hints_source = o->hints ? "option hints" : c->hints_source,
         .weights = o->weights,
         .pin = o->pin ? o->pin : pin.size ? pin.text : NULL,
-        .policy = policy_of(c, o),
+        .policy = md_api_policy_of(c, o),
         .bounds = o->bounds,
         .max_shapes = c->max_shapes,
     };

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-static bool family_allowed(const md_fa_family *f, const md_fa_target *target, const md_ds_policy *policy)
+bool md_ds_family_allowed(const md_fa_family *f, const md_fa_target *target, const md_ds_policy *policy)
 {
     if (!f->applies(target) || (policy->without_library && f->is_library))
         return false;
@@ -113,7 +113,7 @@ static md_status add_hint(md_ds_candidates *c, md_bd *builder, const md_ds_space
         md_fa_config config;
         double us = 0.0;
         int32_t slot;
-        if ((*f)->is_last_resort != last_resort || !family_allowed(*f, &c->target, &c->policy))
+        if ((*f)->is_last_resort != last_resort || !md_ds_family_allowed(*f, &c->target, &c->policy))
             continue;
         md_status s = md_tn_best(&config, &us, &c->target, *f, size, &shape);
         if (s == MD_NOT_FOUND)
@@ -159,7 +159,7 @@ static md_status add_best(md_ds_candidates *c, md_bd *builder, const md_ds_space
     int32_t slot;
     shape_at(&shape, size, c, space, is_ragged);
     for (const md_fa_family *const *f = md_fa_families(c->target.facts->kind); *f; f++) {
-        if ((*f)->is_last_resort || !family_allowed(*f, &c->target, &c->policy))
+        if ((*f)->is_last_resort || !md_ds_family_allowed(*f, &c->target, &c->policy))
             continue;
         md_status s = md_tn_best(&config, &us, &c->target, *f, size, &shape);
         if (s == MD_NOT_FOUND || (s == MD_OK && best && us >= least))
@@ -269,7 +269,7 @@ md_status md_ds_candidates_adopt(int32_t *variant, md_ds_candidates *c, md_bd *b
     pthread_mutex_lock(&c->lock_of_variants);
     for (int32_t pass = 0; pass < 2 && slot < 0 && s == MD_OK; pass++)
         for (const md_fa_family *const *f = md_fa_families(c->target.facts->kind); *f && s == MD_OK; f++)
-            if ((*f)->is_last_resort == (pass == 1) && family_allowed(*f, &c->target, &c->policy))
+            if ((*f)->is_last_resort == (pass == 1) && md_ds_family_allowed(*f, &c->target, &c->policy))
                 s = try_family(&slot, &us, c, builder, *f, shape);
     pthread_mutex_unlock(&c->lock_of_variants);
     if (s == MD_OK && slot < 0)

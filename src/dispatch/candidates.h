@@ -49,6 +49,9 @@ void md_ds_candidates_wait(md_ds_candidates *c);
 /** For a shape that no ready variant fits: builds the best config of each family for it and waits. NOT_FOUND if none fits. */
 md_status md_ds_candidates_adopt(int32_t *variant, md_ds_candidates *c, md_bd *builder, const md_kn_shape *shape);
 
+/** Whether the family can serve the stage and the policy lets it. */
+bool md_ds_family_allowed(const md_fa_family *f, const md_fa_target *target, const md_ds_policy *policy);
+
 /** Operations and bytes of the stage at these sizes: what a call may ask for ends at MD_DS_MOST_WORK, below what 64 bits count. */
 double md_ds_work(const md_fa_target *target, const int64_t *size);
 #define MD_DS_MOST_WORK 1e18

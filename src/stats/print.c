@@ -40,6 +40,24 @@ static widths measure(const md_ss_rows *rows)
     return w;
 }
 
+/* "softmax: 12 shapes, 40 variants; calls 300, hits 288, misses 12": what is 0 is left out. */
+static void print_ops(md_strbuf *out, const md_ss_rows *rows)
+{
+    for (int64_t i = 0; i < rows->n_ops; i++) {
+        const md_ss_op *o = &rows->op[i];
+        const char *between = "; ";
+        if (!o->count[0])
+            continue;
+        md_strbuf_printf(out, "%s: %d shapes, %d variants", o->name, o->n_shapes, o->n_variants);
+        for (int32_t k = 0; md_ss_count_name(k); k++) {
+            if (o->count[k])
+                md_strbuf_printf(out, "%s%s %llu", between, md_ss_count_name(k), (unsigned long long)o->count[k]);
+            between = o->count[k] ? ", " : between;
+        }
+        md_strbuf_add(out, "\n");
+    }
+}
+
 static void print_table(md_strbuf *out, const md_ss_rows *rows)
 {
     widths w = measure(rows);
@@ -62,6 +80,7 @@ static void print_table(md_strbuf *out, const md_ss_rows *rows)
             md_strbuf_add(out, r->is_uncovered && s == 0 ? "  uncovered\n" : "\n");
         }
     }
+    print_ops(out, rows);
     if (rows->n == 0)
         md_strbuf_add(out, "no op was called\n");
     if (rows->failed)
@@ -123,6 +142,32 @@ static json_t *row_json(const md_ss_row *r)
                      r->nearest >= 0 ? md_json_real(r->nearest) : json_null(), "uncovered", r->is_uncovered, "stages", stages);
 }
 
+static json_t *op_json(const md_ss_op *o)
+{
+    json_t *counts = json_object();
+    bool ok = counts != NULL;
+    for (int32_t k = 0; md_ss_count_name(k) && ok; k++)
+        ok = json_object_set_new(counts, md_ss_count_name(k), json_integer((json_int_t)o->count[k])) == 0;
+    if (!ok || !o->formula || !o->hints) {
+        json_decref(counts);
+        return NULL;
+    }
+    return json_pack("{s:o, s:o, s:o, s:i, s:i, s:o}", "op", md_json_text(o->name), "formula", md_json_text(o->formula), "hints",
+                     md_json_text(o->hints), "shapes", o->n_shapes, "variants", o->n_variants, "counts", counts);
+}
+
+static json_t *ops_json(const md_ss_rows *rows)
+{
+    bool ok = true;
+    json_t *list = json_array();
+    for (int64_t i = 0; i < rows->n_ops && ok; i++)
+        ok = json_array_append_new(list, op_json(&rows->op[i])) == 0;
+    if (ok)
+        return list;
+    json_decref(list);
+    return NULL;
+}
+
 static void print_json(md_strbuf *out, const md_ss_rows *rows)
 {
     bool ok = true;
@@ -134,7 +179,8 @@ static void print_json(md_strbuf *out, const md_ss_rows *rows)
         out->failed = true;
         return;
     }
-    md_json_print(out, json_pack("{s:s, s:b, s:o}", "version", md_version(), "complete", !rows->failed, "shapes", list));
+    md_json_print(out, json_pack("{s:s, s:b, s:o, s:o}", "version", md_version(), "complete", !rows->failed, "ops", ops_json(rows),
+                                    "shapes", list));
 }
 
 md_status md_ss_print(md_strbuf *out, const md_ss_rows *rows, const char *format)

@@ -8,6 +8,7 @@
 
 void md_ss_rows_finish(md_ss_rows *rows)
 {
+    md_ss_ops_finish(rows);
     free(rows->row);
     memset(rows, 0, sizeof *rows);
 }
@@ -100,6 +101,7 @@ static void add_forgotten(md_ss_rows *rows, const md_ds_op *op)
 void md_ss_rows_add(md_ss_rows *rows, md_ds_op *op)
 {
     visit v = {rows, op};
+    md_ss_ops_add(rows, op);
     md_ds_record_each(op, add_record, &v);
     add_forgotten(rows, op);
 }
@@ -111,6 +113,7 @@ void md_ss_rows_append(md_ss_rows *rows, const md_ss_rows *from)
         if (r)
             *r = from->row[i];
     }
+    md_ss_ops_append(rows, from);
 }
 
 static int by_time(const void *a, const void *b)
@@ -152,6 +155,7 @@ static void merge_equal(md_ss_rows *rows)
 
 void md_ss_rows_sort(md_ss_rows *rows)
 {
+    md_ss_ops_merge(rows);
     if (rows->n < 2)
         return;
     qsort(rows->row, (size_t)rows->n, sizeof *rows->row, by_choice);

@@ -23,19 +23,38 @@ typedef struct md_ss_row {
     uint64_t n_timed; /* calls that were timed; the others count as much on average, or, where none was, as the model says */
 } md_ss_row;
 
+/* What an op counted. */
+enum { MD_SS_MAX_COUNTS = 24 };
+typedef struct md_ss_op {
+    char name[64];
+    char *formula, *hints; /* hints: those of the space, as points */
+    int32_t n_variants, n_shapes;
+    uint64_t count[MD_SS_MAX_COUNTS]; /* in the order of md_ss_count_name */
+} md_ss_op;
+/** "calls", "misses", ...; NULL beyond the last. */
+const char *md_ss_count_name(int32_t i);
+
 typedef struct md_ss_rows {
     int64_t n, capacity;
     md_ss_row *row;
+    int64_t n_ops, op_capacity;
+    md_ss_op *op; /* one an op, also those that were never called */
     bool failed; /* memory was short: rows are missing */
 } md_ss_rows; /* a zeroed struct is empty */
 
 void md_ss_rows_finish(md_ss_rows *rows);
-/** Appends a row per shape that was called at least once, and one for all shapes that were forgotten. */
+/** Appends the op, a row per shape that was called at least once, and one for all shapes that were forgotten. */
 void md_ss_rows_add(md_ss_rows *rows, md_ds_op *op);
 /** Appends copies of other rows. */
 void md_ss_rows_append(md_ss_rows *rows, const md_ss_rows *from);
 /** Merges rows of one op, shape and choice, and sorts by total time, longest first. */
 void md_ss_rows_sort(md_ss_rows *rows);
+
+/* The part of these that is about ops (ops.c). */
+void md_ss_ops_add(md_ss_rows *rows, md_ds_op *op);
+void md_ss_ops_append(md_ss_rows *rows, const md_ss_rows *from);
+void md_ss_ops_merge(md_ss_rows *rows);
+void md_ss_ops_finish(md_ss_rows *rows);
 
 /** Writes as "table", "json" or "csv"; INVALID_ARGUMENT for another format. */
 md_status md_ss_print(md_strbuf *out, const md_ss_rows *rows, const char *format);

@@ -13,7 +13,7 @@ import tempfile
 import unittest
 
 MDCTL, ROOT, CC = sys.argv[1:4]
-COMMANDS = ["demo", "run", "explain", "source", "bench", "ops", "info"]
+COMMANDS = ["demo", "run", "explain", "source", "bench", "hints", "ops", "info"]
 ESCAPE = "\x1b"
 FEW = ["--hints", "16,256", "--threads", "2"]  # short builds
 
@@ -371,6 +371,31 @@ class Demo(Base):
                 self.bad(1, *self.QUICK, "--trace", self.file("t", text), part=part)
         self.bad(1, *self.QUICK, "--trace", "/nonexistent/trace", part="'/nonexistent/trace'")
         self.bad(1, *self.QUICK, "--output", "/nonexistent/x", part="cannot write '/nonexistent/x'")
+
+
+class Hints(Base):
+    def stats(self):
+        path = self.folder / "stats.json"
+        self.good("run", "softmax", "--sizes", "i=4, j=1000", *FEW, env={"MD_STATS": str(path)})
+        return path
+
+    def test_suggest(self):
+        path = self.stats()
+        said = json.loads(self.good("hints", "suggest", str(path), "--json"))
+        self.assertEqual(said["shapes"], 1)
+        self.assertLessEqual(said["suggested"]["mean_regret"], said["today"]["mean_regret"])
+        self.good("run", "softmax", "--sizes", "i=4, j=1000", "--hints", said["hints"], "--threads", "2")
+        self.assertIn("expected regret", self.good("hints", "suggest", str(path), "--count", "2", "--by-calls", "--op", "softmax"))
+
+    def test_bad(self):
+        path = self.stats()
+        self.bad(1, "hints", "suggest", str(path), "--op", "gelu", part="no op 'gelu'")
+        self.bad(1, "hints", "suggest", str(self.folder / "none.json"), part="none.json")
+        self.bad(1, "hints", "suggest", self.file("a.json", "{}"), part="no list 'ops'")
+        self.bad(1, "hints", "suggest", self.file("b.json", "{"), part="b.json:1")
+        self.bad(1, "hints", "suggest", self.file("c.json", '{"ops": [{}], "shapes": []}'), part="without name or formula")
+        self.bad(2, "hints", "propose", str(path), part="mdctl hints suggest STATS.json")
+        self.bad(2, "hints", "suggest", str(path), "--count", "0", part="--count '0'")
 
 
 class Terminals(Base):

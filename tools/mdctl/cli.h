@@ -14,7 +14,8 @@ typedef struct cli_options {
     const char *sizes; /* of the call */
     const char *variant, *trace, *output; /* source, demo, bench */
     uint64_t seed;
-    int32_t stage, repeat; /* repeat: 0 where not given */
+    int32_t stage, repeat, count; /* repeat, count: 0 where not given */
+    bool by_calls; /* hints */
     bool json, help, quick;
     int n; /* arguments left */
     char **arg;
@@ -55,6 +56,7 @@ int cli_run(const cli_options *o);
 int cli_explain(const cli_options *o);
 int cli_source(const cli_options *o);
 int cli_bench(const cli_options *o);
+int cli_hints(const cli_options *o);
 int cli_demo(const cli_options *o);
 
 #endif

@@ -13,7 +13,7 @@ typedef struct option_row {
 } option_row;
 
 enum { KEY_FIRST = 256, DEVICE, HINTS, SELECT, METRIC, PERSISTENT, PIN, THREADS, CC, SIZES, STATIC, DTYPE, WEIGHTS, VARIANT, STAGE, SEED, REPEAT,
-       TRACE, OUTPUT, NO_LIBRARY, BOUNDS, JSON, QUICK, HELP };
+       TRACE, OUTPUT, NO_LIBRARY, BOUNDS, COUNT, OP, BY_CALLS, JSON, QUICK, HELP };
 
 static const option_row row[] = {
     {"sizes", SIZES, "LIST", "sizes of the dims at the call: \"b=8, n=64\""},
@@ -32,6 +32,9 @@ static const option_row row[] = {
     {"trace", TRACE, "FILE", "demo: batch sizes, one a line, or an Azure LLM inference trace"},
     {"output", OUTPUT, "FILE", "bench, demo: write the JSON lines there too"},
     {"repeat", REPEAT, "N", "bench: repetitions (default 15)"},
+    {"op", OP, "NAME", "hints: of this op only"},
+    {"count", COUNT, "N", "hints: at most so many (default 6)"},
+    {"by-calls", BY_CALLS, NULL, "hints: a shape counts by its calls, not by their time"},
     {"seed", SEED, "N", "of random data (default 1)"},
     {"quick", QUICK, NULL, "bench, demo: less work, noisier figures"},
     {"device", DEVICE, "NAME", "auto, host, cuda or cuda:N"},
@@ -116,7 +119,7 @@ static bool set_word(cli_options *o, int key, const char *option, const char *va
 static bool set_number(cli_options *o, int key, const char *option, const char *value)
 {
     int64_t v = 0;
-    if (!parse_number(&v, option, value, key == THREADS || key == REPEAT ? 1 : 0, key == SEED ? INT64_MAX : 100000))
+    if (!parse_number(&v, option, value, key == THREADS || key == REPEAT || key == COUNT ? 1 : 0, key == SEED ? INT64_MAX : 100000))
         return false;
     if (key == THREADS)
         o->context.threads = (int32_t)v;
@@ -124,6 +127,8 @@ static bool set_number(cli_options *o, int key, const char *option, const char *
         o->stage = (int32_t)v;
     else if (key == REPEAT)
         o->repeat = (int32_t)v;
+    else if (key == COUNT)
+        o->count = (int32_t)v;
     else
         o->seed = (uint64_t)v;
     return true;
@@ -142,6 +147,7 @@ static const char **text_of(cli_options *o, int key)
     case VARIANT: return &o->variant;
     case TRACE: return &o->trace;
     case OUTPUT: return &o->output;
+    case OP: return &o->op.name;
     }
     return NULL;
 }
@@ -155,9 +161,10 @@ static bool set_option(cli_options *o, int key, const char *option, const char *
     }
     switch (key) {
     case SELECT: case METRIC: case PERSISTENT: case BOUNDS: return set_word(o, key, option, value);
-    case THREADS: case STAGE: case SEED: case REPEAT: return set_number(o, key, option, value);
+    case THREADS: case STAGE: case SEED: case REPEAT: case COUNT: return set_number(o, key, option, value);
     case DTYPE: return parse_dtype(&o->op.dtype, value);
     case NO_LIBRARY: o->op.without_library = 1; return true;
+    case BY_CALLS: o->by_calls = true; return true;
     case JSON: o->json = true; return true;
     case QUICK: o->quick = true; return true;
     case HELP: o->help = true; return true;

@@ -1,0 +1,88 @@
+/* Hints for a service, and the digest of what it chose. */
+#include "api/context.h"
+#include "api/operation.h"
+#include "base/json.h"
+#include "base/status.h"
+#include "dispatch/suggest.h"
+#include "stats/digest.h"
+
+#include <stdlib.h>
+
+enum { DEFAULT_HINTS = 6 };
+
+static void print(md_strbuf *out, const char *hints, const md_ds_suggestion *s, bool json)
+{
+    if (json) {
+        md_json_print(out, json_pack("{s:s, s:i, s:{s:i, s:f, s:f}, s:{s:i, s:f, s:f}}", "hints", hints, "shapes", s->n_shapes, "suggested",
+                                     "hints", s->suggested.n_hints, "mean_regret", s->suggested.mean, "worst_regret", s->suggested.worst, "today",
+                                     "hints", s->today.n_hints, "mean_regret", s->today.mean, "worst_regret", s->today.worst));
+        return;
+    }
+    md_strbuf_printf(out, "%s\n  %d hints: expected regret %.2f%% on average, %.1f%% at worst, over %d shapes\n  %d hints of today: %.2f%%, %.1f%%\n",
+                     hints, s->suggested.n_hints, 100.0 * s->suggested.mean, 100.0 * s->suggested.worst, s->n_shapes, s->today.n_hints,
+                     100.0 * s->today.mean, 100.0 * s->today.worst);
+}
+
+static md_status suggest(md_strbuf *out, md_context *c, const char *text, const md_op_options *o, const md_ds_met *met, int32_t n, int32_t n_hints,
+                         bool json)
+{
+    const char *formula, *name;
+    md_strbuf hints = {0};
+    md_ds_suggestion found = {0};
+    MD_TRY(md_api_check_options(o));
+    MD_TRY(md_api_find_formula(&formula, &name, text));
+    const md_ds_suggest_options options = {
+        .formula = {.dtype = o->dtype, .sizes = o->sizes, .bounds = o->bounds},
+        .policy = md_api_policy_of(c, o),
+        .hints = o->hints ? o->hints : c->hints,
+        .hints_source = o->hints ? "option hints" : c->hints_source,
+        .weights = o->weights,
+        .n_hints = n_hints ? n_hints : DEFAULT_HINTS,
+    };
+    md_status s = md_ds_suggest(&hints, &found, &c->dev->facts, formula, met, n, &options);
+    if (s == MD_OK)
+        print(out, md_strbuf_text(&hints), &found, json);
+    md_strbuf_finish(&hints);
+    return s;
+}
+
+md_status md_hints_suggest(md_context *context, const char *formula, const md_op_options *options, const md_met_shape *shapes, int32_t n_shapes,
+                           int32_t n_hints, int32_t json, md_write_fn write, void *user)
+{
+    static const md_op_options none = {0};
+    md_strbuf text = {0};
+    if (!context || !formula || (n_shapes > 0 && !shapes))
+        return md_fail(MD_INVALID_ARGUMENT, "%s is NULL", !context ? "context" : formula ? "shapes" : "formula");
+    md_ds_met *met = calloc((size_t)MD_MAX(n_shapes, 1), sizeof *met);
+    if (!met)
+        return md_fail_memory();
+    md_status s = MD_OK;
+    for (int32_t i = 0; i < n_shapes && s == MD_OK; i++) {
+        met[i] = (md_ds_met){.sizes = shapes[i].sizes, .weight = shapes[i].weight};
+        if (!shapes[i].sizes)
+            s = md_fail(MD_INVALID_ARGUMENT, "shape %d: sizes is NULL", i);
+    }
+    if (s == MD_OK)
+        s = suggest(&text, context, formula, options ? options : &none, met, n_shapes, n_hints, json != 0);
+    if (s == MD_OK)
+        s = md_api_write(&text, write, user);
+    md_strbuf_finish(&text);
+    free(met);
+    return s;
+}
+
+md_status md_digest(uint64_t out[2], md_context *context)
+{
+    md_ss_choices choices = {0};
+    md_digest128 digest;
+    if (!out || !context)
+        return md_fail(MD_INVALID_ARGUMENT, "%s is NULL", out ? "context" : "out");
+    pthread_mutex_lock(&context->lock_of_ops);
+    for (md_op *op = context->ops; op; op = op->next)
+        md_ss_choices_add(&choices, op->ds);
+    pthread_mutex_unlock(&context->lock_of_ops);
+    MD_TRY(md_ss_choices_digest(&digest, &choices));
+    out[0] = digest.lo;
+    out[1] = digest.hi;
+    return MD_OK;
+}

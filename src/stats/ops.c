@@ -1,0 +1,148 @@
+#include "stats/rows.h"
+
+#include "base/status.h"
+#include "dispatch/record.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Counters of the dispatch layer by the names that people read. Two come first that are sums over the shapes. */
+enum { CALLS, HITS, N_SUMS };
+static const struct {
+    const char *name;
+    size_t at;
+} counter[] = {
+    {"misses", offsetof(md_ds_counters, misses)},
+    {"measured", offsetof(md_ds_counters, measured)},
+    {"adopted", offsetof(md_ds_counters, adopted)},
+    {"evictions", offsetof(md_ds_counters, evictions)},
+    {"captured_misses", offsetof(md_ds_counters, captured_misses)},
+    {"by_reference", offsetof(md_ds_counters, by_reference)},
+};
+_Static_assert(N_SUMS + MD_COUNT(counter) <= MD_SS_MAX_COUNTS, "all counters have a place");
+
+const char *md_ss_count_name(int32_t i)
+{
+    if (i < N_SUMS)
+        return i == CALLS ? "calls" : "hits";
+    return i - N_SUMS < MD_COUNT(counter) ? counter[i - N_SUMS].name : NULL;
+}
+
+static void add_calls(void *user, const md_ds_record *record)
+{
+    md_ss_op *o = user;
+    o->count[CALLS] += atomic_load_explicit(&record->calls, memory_order_relaxed);
+    o->n_shapes++;
+}
+
+static char *hints_text(const md_ds_op *op)
+{
+    md_strbuf text = {0};
+    for (int32_t h = 0; h < op->space.n_hints && op->space.n; h++) {
+        md_strbuf_add(&text, h ? " (" : "(");
+        for (int32_t k = 0; k < op->space.n; k++)
+            md_strbuf_printf(&text, "%s%s=%lld", k ? "," : "", op->formula->dim[op->space.dim[k]].name, (long long)op->space.hint[h][k]);
+        md_strbuf_add(&text, ")");
+    }
+    char *copy = text.failed ? NULL : strdup(md_strbuf_text(&text));
+    md_strbuf_finish(&text);
+    return copy;
+}
+
+static void count_all(md_ss_op *o, md_ds_op *op)
+{
+    md_ds_record_each(op, add_calls, o);
+    o->count[CALLS] += atomic_load_explicit(&op->count.forgotten_calls, memory_order_relaxed);
+    for (int32_t i = 0; i < MD_COUNT(counter); i++)
+        o->count[N_SUMS + i] = atomic_load_explicit((_Atomic uint64_t *)((char *)&op->count + counter[i].at), memory_order_relaxed);
+    const uint64_t misses = o->count[N_SUMS];
+    o->count[HITS] = o->count[CALLS] > misses ? o->count[CALLS] - misses : 0;
+    for (int32_t s = 0; s < op->n_stages; s++)
+        o->n_variants += atomic_load_explicit(&op->stage[s].n_variants, memory_order_acquire);
+}
+
+static md_ss_op *new_op(md_ss_rows *rows)
+{
+    if (rows->n_ops == rows->op_capacity) {
+        int64_t capacity = rows->op_capacity ? rows->op_capacity * 2 : 8;
+        md_ss_op *op = realloc(rows->op, (size_t)capacity * sizeof *op);
+        if (!op) {
+            rows->failed = true;
+            return NULL;
+        }
+        rows->op = op;
+        rows->op_capacity = capacity;
+    }
+    md_ss_op *o = &rows->op[rows->n_ops++];
+    memset(o, 0, sizeof *o);
+    return o;
+}
+
+/* Takes two texts, which may be NULL where memory is short. */
+static void set_texts(md_ss_rows *rows, md_ss_op *o, char *formula, char *hints)
+{
+    o->formula = formula;
+    o->hints = hints;
+    rows->failed |= !formula || !hints;
+}
+
+void md_ss_ops_add(md_ss_rows *rows, md_ds_op *op)
+{
+    md_ss_op *o = new_op(rows);
+    if (!o)
+        return;
+    snprintf(o->name, sizeof o->name, "%s", op->name);
+    set_texts(rows, o, strdup(md_strbuf_text(&op->printed)), hints_text(op));
+    count_all(o, op);
+}
+
+void md_ss_ops_append(md_ss_rows *rows, const md_ss_rows *from)
+{
+    for (int64_t i = 0; i < from->n_ops; i++) {
+        md_ss_op *o = new_op(rows);
+        if (!o)
+            return;
+        *o = from->op[i];
+        set_texts(rows, o, o->formula ? strdup(o->formula) : NULL, o->hints ? strdup(o->hints) : NULL);
+    }
+}
+
+static void finish(md_ss_op *o)
+{
+    free(o->formula);
+    free(o->hints);
+}
+
+static bool is_same(const md_ss_op *a, const md_ss_op *b)
+{
+    return a->formula && b->formula && a->hints && b->hints && !strcmp(a->name, b->name) && !strcmp(a->formula, b->formula) &&
+           !strcmp(a->hints, b->hints);
+}
+
+/* Ops of one name, formula and hints are one to a reader, as their shapes are. */
+void md_ss_ops_merge(md_ss_rows *rows)
+{
+    int64_t kept = 0;
+    for (int64_t i = 0; i < rows->n_ops; i++) {
+        int64_t at = 0;
+        while (at < kept && !is_same(&rows->op[at], &rows->op[i]))
+            at++;
+        if (at == kept) {
+            rows->op[kept++] = rows->op[i];
+            continue;
+        }
+        for (int32_t k = 0; k < MD_SS_MAX_COUNTS; k++)
+            rows->op[at].count[k] += rows->op[i].count[k];
+        rows->op[at].n_shapes += rows->op[i].n_shapes;
+        rows->op[at].n_variants = MD_MAX(rows->op[at].n_variants, rows->op[i].n_variants);
+        finish(&rows->op[i]);
+    }
+    rows->n_ops = kept;
+}
+
+void md_ss_ops_finish(md_ss_rows *rows)
+{
+    for (int64_t i = 0; i < rows->n_ops; i++)
+        finish(&rows->op[i]);
+    free(rows->op);
+}
