@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum { MAX_THREADS = 64, COMPILERS = 4 /* threads of a worker's context */ };
+enum { MAX_THREADS = 64 };
 
 typedef struct run {
     suite_fn fn;
@@ -34,7 +34,7 @@ static void *work(void *user)
 static void open_worker(worker *w, const suite *s, run *r)
 {
     *w = (worker){.s = {.options = s->options}, .run = r};
-    w->is_open = md_context_create(&w->s.context, &(md_context_options){.device = s->options->device, .threads = COMPILERS}) == MD_OK;
+    w->is_open = md_context_create(&w->s.context, &(md_context_options){.device = s->options->device}) == MD_OK;
     if (!w->is_open)
         (void)snprintf(w->why, sizeof w->why, "%s", md_last_error());
 }
