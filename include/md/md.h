@@ -203,6 +203,7 @@ typedef struct md_op_options {
     int32_t max_variants; /**< per stage; 0: 32 */
     int32_t without_library; /**< nonzero: no gemm_lib in the pool */
     double uncovered; /**< a shape farther from every hint than this many octaves is marked as not covered; 0: 3 */
+    int32_t async; /**< nonzero: md_op_create returns when one variant of each stage is ready; the others are built meanwhile */
 } md_op_options;
 
 /** What an op expects as argument number i. Texts belong to the op. */

@@ -2,6 +2,7 @@
 
 #include "base/cpu.h"
 #include "base/status.h"
+#include "dispatch/promote.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -88,10 +89,12 @@ static md_status open_context(md_context *c, const md_context_options *o)
         MD_TRY(md_trace_open(&c->trace, c->env.trace));
     c->dev->trace = c->trace;
     MD_TRY(md_bd_create(&c->builder, c->dev));
+    md_bd_listen(c->builder, md_ds_promote_all, &c->runtime);
     c->runtime.dev = c->dev;
     c->runtime.builder = c->builder;
     c->runtime.log = &c->log;
     c->runtime.verifies = c->env.verify != 0;
+    c->runtime.waits = c->env.sync != 0;
     c->runtime.samples = c->stats_path != NULL;
     c->runtime.alloc = o->alloc;
     c->runtime.free = o->free;
@@ -101,6 +104,8 @@ static md_status open_context(md_context *c, const md_context_options *o)
 
 static void close_context(md_context *c)
 {
+    if (c->builder)
+        md_bd_listen(c->builder, NULL, NULL);
     md_ds_runtime_finish(&c->runtime);
     md_bd_destroy(&c->builder);
     md_dev_close(&c->dev);

@@ -229,7 +229,7 @@ static void fill_choice(md_choice *out, const md_ds_op *op, const md_ds_record *
     memset(out, 0, sizeof *out);
     out->n_stages = record ? op->n_stages : 0;
     for (int32_t s = 0; s < out->n_stages; s++) {
-        const md_ds_pick *p = &record->stage[s].pick;
+        const md_ds_pick *p = &md_ds_way_of(record)->stage[s].pick;
         out->variant[s] = p->variant >= 0 ? op->stage[s].variant[p->variant]->name : "reference";
         out->runner_up[s] = p->runner_up >= 0 ? op->stage[s].variant[p->runner_up]->name : "";
         out->source[s] = md_ds_source_name(p->source);

@@ -122,6 +122,7 @@ static md_status make_op(md_op *op, const char *text, const md_op_options *o)
         .policy = md_api_policy_of(c, o),
         .bounds = o->bounds,
         .max_shapes = c->max_shapes,
+        .is_async = o->async != 0,
     };
     if (s == MD_OK)
         s = md_ds_op_create(&op->ds, &c->runtime, formula, &ds);
@@ -260,7 +261,6 @@ md_status md_op_wait(md_op *op)
 {
     if (!op)
         return md_fail(MD_INVALID_ARGUMENT, "op is NULL");
-    for (int32_t s = 0; s < op->ds->n_stages; s++)
-        md_ds_candidates_wait(&op->ds->stage[s]);
+    md_ds_op_wait(op->ds);
     return MD_OK;
 }

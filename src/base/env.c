@@ -43,6 +43,7 @@ static const variable variables[] = {
     {"MD_LOG", "error|warn|info|debug", "messages to stderr up to this level; default none", WORD, AT(log), MD_LOG_ERROR,
      0},
     {"MD_VERIFY", "0 or 1", "1: full checks at every call, warm ones too", INT32, AT(verify), 0, 1},
+    {"MD_SYNC", "0 or 1", "1: a new shape waits for the best kernel instead of being served by what is ready; for tests", INT32, AT(sync), 0, 1},
     {"MD_CACHE_DIR", "a folder", "reserved for kernels kept on disk; no effect yet", TEXT, AT(cache_dir), 0, 0},
     {"MD_TUNE", "off|estimate|measure|exhaustive", "reserved for the measured search; no effect yet", WORD, AT(tune), 1,
      0},

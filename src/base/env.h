@@ -18,6 +18,7 @@ typedef struct md_env {
     int64_t max_shapes;
     md_log_level log; /* 0 where unset */
     int32_t verify;
+    int32_t sync;
     int32_t tune; /* 0 where unset, else 1 off, 2 estimate, 3 measure, 4 exhaustive; not used yet */
     char unknown[64]; /* a variable that starts with MD_ but is none of ours, "" where there is none: worth a warning */
 } md_env;

@@ -187,6 +187,39 @@ md_status md_bd_variant_create(md_bd_variant **out, md_bd *builder, const md_fa_
     return MD_OK;
 }
 
+void md_bd_listen(md_bd *builder, void (*fn)(void *user), void *user)
+{
+    pthread_mutex_lock(&builder->lock);
+    builder->listener = fn;
+    builder->listener_user = user;
+    while (builder->n_listening > 0)
+        pthread_cond_wait(&builder->changed, &builder->lock);
+    pthread_mutex_unlock(&builder->lock);
+}
+
+static bool is_any_ready(md_bd_variant *const *variants, int32_t n)
+{
+    bool is_open = false;
+    for (int32_t i = 0; i < n; i++) {
+        int32_t state = atomic_load_explicit(&variants[i]->state, memory_order_acquire);
+        if (state == MD_BD_READY)
+            return true;
+        is_open |= state == MD_BD_QUEUED;
+    }
+    return !is_open;
+}
+
+void md_bd_variant_wait_any(md_bd_variant *const *variants, int32_t n)
+{
+    if (is_any_ready(variants, n))
+        return;
+    md_bd *builder = variants[0]->builder;
+    pthread_mutex_lock(&builder->lock);
+    while (!is_any_ready(variants, n))
+        pthread_cond_wait(&builder->changed, &builder->lock);
+    pthread_mutex_unlock(&builder->lock);
+}
+
 static void wait_until_closed(md_bd_made *made)
 {
     md_bd *builder = made->base.builder;
@@ -205,12 +238,29 @@ md_status md_bd_variant_wait(md_bd_variant *variant)
     return MD_OK;
 }
 
+/* Builds under way go on without it. */
+static void leave_texts(md_bd_made *made)
+{
+    md_bd *builder = made->base.builder;
+    pthread_mutex_lock(&builder->lock);
+    for (int32_t i = 0; i < MD_KN_MAX_LAUNCHES && made->n_open > 0; i++) {
+        md_bd_text *text = made->ticket[i].text;
+        for (md_bd_ticket **at = text ? &text->waiting : NULL; at && *at; at = &(*at)->next)
+            if (*at == &made->ticket[i]) {
+                *at = made->ticket[i].next;
+                made->n_open--;
+                break;
+            }
+    }
+    pthread_mutex_unlock(&builder->lock);
+}
+
 void md_bd_variant_destroy(md_bd_variant **variant)
 {
     if (!variant || !*variant)
         return;
     md_bd_made *made = (md_bd_made *)*variant;
-    wait_until_closed(made);
+    leave_texts(made);
     free_made(made);
     *variant = NULL;
 }

@@ -36,6 +36,9 @@ typedef struct md_bd_counters {
 md_status md_bd_create(md_bd **out, md_dev *dev);
 /** Waits for builds under way, unloads everything. All variants must be destroyed before. */
 void md_bd_destroy(md_bd **builder);
+/** `fn` (NULL: nobody) is called whenever a build has come to its end, by the thread that built; it may take its time. Nobody else is called any more when
+ * this returns. */
+void md_bd_listen(md_bd *builder, void (*fn)(void *user), void *user);
 const md_bd_counters *md_bd_count(const md_bd *builder);
 md_dev *md_bd_device(const md_bd *builder);
 
@@ -45,7 +48,9 @@ md_status md_bd_variant_create(md_bd_variant **out, md_bd *builder, const md_fa_
                                const md_fa_config *config);
 /** Waits until it is READY or FAILED; a FAILED one gives COMPILE with its reason. */
 md_status md_bd_variant_wait(md_bd_variant *variant);
-/** Waits for its build, then frees it. */
+/** Waits until one of n is READY, or all are FAILED. */
+void md_bd_variant_wait_any(md_bd_variant *const *variants, int32_t n);
+/** Frees it; what was queued for it alone is not built any more. */
 void md_bd_variant_destroy(md_bd_variant **variant);
 /** The texts of all launches, separated by a comment line. Emits anew. */
 md_status md_bd_variant_source(md_strbuf *out, const md_bd_variant *variant);

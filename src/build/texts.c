@@ -76,6 +76,7 @@ md_status md_bd_text_find(md_bd_text **out, bool *is_new, md_bd *builder, md_kn_
         return md_fail_memory();
     }
     text->builder = builder;
+    text->key = key;
     text->state = MD_BD_QUEUED;
     md_status status = md_table_put(builder->texts, &key, sizeof key, text, NULL);
     if (status != MD_OK) {
@@ -118,6 +119,26 @@ static md_status make_kernel(md_dev_kernel **out, md_bd *builder, const md_kn_la
     return status;
 }
 
+/* The lock is held, but not while the listener runs. */
+static void tell(md_bd *builder)
+{
+    void (*listener)(void *user) = builder->listener;
+    void *user = builder->listener_user;
+    if (!listener)
+        return;
+    builder->n_listening++;
+    pthread_mutex_unlock(&builder->lock);
+    listener(user);
+    pthread_mutex_lock(&builder->lock);
+    builder->n_listening--;
+}
+
+static void end_job(md_bd *builder)
+{
+    builder->n_jobs--;
+    pthread_cond_broadcast(&builder->changed);
+}
+
 static void settle(md_bd_text *text, md_status status, md_dev_kernel *kernel)
 {
     md_bd *builder = text->builder;
@@ -136,9 +157,25 @@ static void settle(md_bd_text *text, md_status status, md_dev_kernel *kernel)
         if (--ticket->made->n_open == 0)
             md_bd_made_finish(ticket->made);
     }
-    builder->n_jobs--;
     pthread_cond_broadcast(&builder->changed);
+    tell(builder);
+    end_job(builder);
     pthread_mutex_unlock(&builder->lock);
+}
+
+/* Whoever asked may have gone before its turn came. */
+static bool is_wanted(md_bd_text *text)
+{
+    md_bd *builder = text->builder;
+    pthread_mutex_lock(&builder->lock);
+    bool is = text->waiting != NULL;
+    if (!is) {
+        (void)md_table_remove(builder->texts, &text->key, sizeof text->key);
+        md_bd_text_drop(text);
+        end_job(builder);
+    }
+    pthread_mutex_unlock(&builder->lock);
+    return is;
 }
 
 static void build(void *context)
@@ -146,6 +183,8 @@ static void build(void *context)
     md_bd_text *text = context;
     md_bd *builder = text->builder;
     md_dev_kernel *kernel = NULL;
+    if (!is_wanted(text))
+        return;
     md_status status = make_kernel(&kernel, builder, text->source);
     if (status != MD_OK) {
         atomic_fetch_add_explicit(&builder->count.failed, 1, memory_order_relaxed);

@@ -11,6 +11,7 @@
  * lock, except that the job owns `source` while state is QUEUED. */
 typedef struct md_bd_text {
     md_bd *builder;
+    md_digest128 key; /* in the table */
     md_bd_state state;
     md_kn_launch_source *source;  /* QUEUED only; freed by the job */
     md_dev_kernel *kernel;        /* READY */
@@ -39,6 +40,9 @@ struct md_bd {
     pthread_cond_t changed; /* a variant or a job came to its end */
     md_table *texts;        /* digest128 -> md_bd_text */
     int32_t n_jobs;         /* queued or running */
+    int32_t n_listening; /* threads inside `listener` */
+    void (*listener)(void *user);
+    void *listener_user;
     md_bd_counters count;
 };
 

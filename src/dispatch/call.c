@@ -25,7 +25,7 @@ md_status md_ds_bind(md_ds_bound *out, const md_ds_op *op, const md_arg *args, i
     MD_TRY(md_ds_as_take(&out->as, &op->space, args, &n_args));
     MD_TRY(md_fx_bind(&out->binding, op->formula, args, n_args));
     out->is_empty = has_no_output(op, &out->binding);
-    out->is_timed = out->is_sample = false;
+    out->is_timed = out->is_sample = out->is_patient = false;
     MD_TRY(md_ds_overlaps(&out->copies, op, &out->binding));
     md_ds_shape_of(&out->shape, op, &out->binding);
     return MD_OK;
@@ -66,18 +66,50 @@ md_status md_ds_check_pointers(const md_ds_op *op, const md_ds_bound *bound)
     return MD_OK;
 }
 
+static md_status fail_frozen(const md_ds_op *op)
+{
+    return md_fail(MD_UNSUPPORTED, "op %s is frozen, and this shape was not met before: call md_prepare for it before md_freeze", op->name);
+}
+
+static md_status choose_captured(md_ds_record **out, md_ds_op *op, const md_ds_bound *bound, const md_ds_key *key)
+{
+    atomic_fetch_add_explicit(&op->count.captured_misses, 1, memory_order_relaxed);
+    if (atomic_load_explicit(&op->frozen, memory_order_relaxed) == MD_DS_FROZEN_FAIL)
+        return fail_frozen(op);
+    md_status s = md_ds_record_add(out, op, key, &bound->shape, &bound->as, NULL, MD_DS_ONLY_READY);
+    return s != MD_NOT_FOUND ? s : md_fail(MD_UNSUPPORTED, "op %s: no kernel that is ready fits this shape, and none can be built while a stream is "
+                                           "captured: call md_prepare for it before", op->name);
+}
+
+/* Nothing is built; what the reference is used for is not remembered. */
+static md_status choose_frozen(md_ds_record **out, md_ds_op *op, const md_ds_bound *bound, const md_ds_key *key)
+{
+    int32_t frozen = atomic_load_explicit(&op->frozen, memory_order_relaxed);
+    atomic_fetch_add_explicit(&op->count.frozen_misses, 1, memory_order_relaxed);
+    if (frozen == MD_DS_FROZEN_FAIL)
+        return fail_frozen(op);
+    md_status s = md_ds_record_add(out, op, key, &bound->shape, &bound->as, NULL, MD_DS_ONLY_READY);
+    if (s == MD_NOT_FOUND && frozen == MD_DS_FROZEN_REFERENCE)
+        return md_ds_record_add(out, op, key, &bound->shape, &bound->as, NULL, MD_DS_REFERENCE_ONLY);
+    return s != MD_NOT_FOUND ? s : md_fail(MD_UNSUPPORTED, "op %s is frozen, and no kernel that is ready fits this shape: call md_prepare for it "
+                                           "before md_freeze", op->name);
+}
+
 /* What a miss that measures needs; stored temporaries and copies of inputs have no data yet, and measuring makes some up. */
 static md_status choose_new(md_ds_record **out, md_ds_op *op, md_stream stream, const md_ds_bound *bound, const md_ds_key *key)
 {
     md_kn_call call;
     MD_TRY(md_ds_check_pointers(op, bound));
+    md_ds_effort effort = bound->is_patient || op->runtime->waits ? MD_DS_BEST : MD_DS_SOON;
     if (md_ds_is_capturing(op->runtime, stream))
-        return md_ds_record_add(out, op, key, &bound->shape, &bound->as, NULL, true);
+        return choose_captured(out, op, bound, key);
+    if (atomic_load_explicit(&op->frozen, memory_order_relaxed) != MD_DS_NOT_FROZEN)
+        return choose_frozen(out, op, bound, key);
     if (op->policy.select != MD_SELECT_MEASURE)
-        return md_ds_record_add(out, op, key, &bound->shape, &bound->as, NULL, false);
+        return md_ds_record_add(out, op, key, &bound->shape, &bound->as, NULL, effort);
     md_ds_fill_call(&call, op, bound);
     call.stream = stream;
-    return md_ds_record_add(out, op, key, &bound->shape, &bound->as, &call, false);
+    return md_ds_record_add(out, op, key, &bound->shape, &bound->as, &call, effort);
 }
 
 md_status md_ds_find(md_ds_record **out, md_ds_op *op, md_stream stream, const md_ds_bound *bound)
@@ -137,14 +169,15 @@ static md_ds_slots *slots_for(md_ds_op *op, int32_t n)
 void md_ds_make_plan(md_ds_op *op, const md_ds_warm_call *call, md_ds_record *record, const md_ds_bound *bound)
 {
     md_ds_word plan[MD_DS_PLAN_WORDS];
-    if (atomic_load_explicit(&record->has_no_plan, memory_order_relaxed))
+    md_ds_way *way = md_ds_way_of(record);
+    if (record->is_loose || way->is_makeshift || atomic_load_explicit(&way->has_no_plan, memory_order_relaxed))
         return;
-    int32_t n = md_ds_plan_make(plan, op, call, record, bound);
+    int32_t n = md_ds_plan_make(plan, op, call, way, bound);
     md_ds_slots *slots = n ? slots_for(op, n) : NULL;
     if (slots)
-        md_ds_slots_publish(slots, op, md_ds_warm_hash(&op->warm, call), plan, n, record);
+        md_ds_slots_publish(slots, op, md_ds_warm_hash(&op->warm, call), plan, n, record, way);
     else if (bound->copies.n == 0) /* inputs that must be copied are this call's, not the shape's */
-        atomic_store_explicit(&record->has_no_plan, true, memory_order_relaxed);
+        atomic_store_explicit(&way->has_no_plan, true, memory_order_relaxed);
 }
 
 /* ---- The long way */

@@ -13,6 +13,7 @@ typedef struct md_ds_bound {
     md_ds_copies copies; /* inputs that an output overwrites */
     bool is_empty; /* every output is empty: nothing to do */
     bool is_sample; /* the one of many calls that is timed */
+    bool is_patient; /* a shape that is new waits for the best variant */
     bool is_timed; /* somebody else takes the time: no samples */
 } md_ds_bound;
 

@@ -240,40 +240,59 @@ void md_ds_candidates_wait(md_ds_candidates *c)
         (void)md_bd_variant_wait(c->variant[i]);
 }
 
-/* One family's best for a shape, built; *us stays where it does not fit. */
-static md_status try_family(int32_t *slot, double *us, md_ds_candidates *c, md_bd *builder, const md_fa_family *f,
-                            const md_kn_shape *shape)
-{
+/* One family's best for a shape: who is better by the model comes first. */
+typedef struct offer {
+    const md_fa_family *family;
     md_fa_config config;
-    double t = 0.0;
+    double us;
+} offer;
+
+enum { MOST_OFFERS = 32 };
+
+static md_status list_offers(offer out[MOST_OFFERS], int32_t *n, const md_ds_candidates *c, const md_kn_shape *shape, bool last_resorts)
+{
+    *n = 0;
+    for (const md_fa_family *const *f = md_fa_families(c->target.facts->kind); *f && *n < MOST_OFFERS; f++) {
+        offer o = {.family = *f};
+        if ((*f)->is_last_resort != last_resorts || !md_ds_family_allowed(*f, &c->target, &c->policy))
+            continue;
+        md_status s = md_tn_best(&o.config, &o.us, &c->target, *f, shape->size, shape);
+        if (s == MD_NOT_FOUND)
+            continue;
+        MD_TRY(s);
+        int32_t at = (*n)++;
+        for (; at > 0 && out[at - 1].us > o.us; at--)
+            out[at] = out[at - 1];
+        out[at] = o;
+    }
+    return MD_OK;
+}
+
+/* The first one that has not failed before; -1 where there is none. */
+static md_status add_offer(int32_t *slot, md_ds_candidates *c, md_bd *builder, const offer *list, int32_t n, const md_kn_shape *shape)
+{
     int32_t made;
-    md_status s = md_tn_best(&config, &t, &c->target, f, shape->size, shape);
-    if (s == MD_NOT_FOUND || (s == MD_OK && *slot >= 0 && t >= *us))
-        return MD_OK;
-    MD_TRY(s);
-    int32_t limit = MD_DS_MAX_VARIANTS - (f->is_last_resort ? 0 : MD_DS_LAST_RESORTS);
-    MD_TRY(add_variant(&made, c, builder, f, &config, -1, limit));
-    if (made >= 0 && md_bd_variant_wait(c->variant[made]) == MD_OK &&
-        !md_kn_envelope_miss(&c->variant[made]->envelope, shape)) {
-        *slot = made;
-        *us = t;
+    *slot = -1;
+    for (int32_t i = 0; i < n && *slot < 0; i++) {
+        int32_t limit = MD_DS_MAX_VARIANTS - (list[i].family->is_last_resort ? 0 : MD_DS_LAST_RESORTS);
+        MD_TRY(add_variant(&made, c, builder, list[i].family, &list[i].config, -1, limit));
+        if (made >= 0 && atomic_load_explicit(&c->variant[made]->state, memory_order_acquire) != MD_BD_FAILED &&
+            !md_kn_envelope_miss(&c->variant[made]->envelope, shape))
+            *slot = made;
     }
     return MD_OK;
 }
 
 md_status md_ds_candidates_adopt(int32_t *variant, md_ds_candidates *c, md_bd *builder, const md_kn_shape *shape)
 {
-    md_status s = MD_OK;
-    double us = 0.0;
-    int32_t slot = -1;
-    pthread_mutex_lock(&c->lock_of_variants);
-    for (int32_t pass = 0; pass < 2 && slot < 0 && s == MD_OK; pass++)
-        for (const md_fa_family *const *f = md_fa_families(c->target.facts->kind); *f && s == MD_OK; f++)
-            if ((*f)->is_last_resort == (pass == 1) && md_ds_family_allowed(*f, &c->target, &c->policy))
-                s = try_family(&slot, &us, c, builder, *f, shape);
-    pthread_mutex_unlock(&c->lock_of_variants);
-    if (s == MD_OK && slot < 0)
+    int32_t slot = -1, n = 0;
+    offer list[MOST_OFFERS];
+    for (int32_t pass = 0; pass < 2 && slot < 0; pass++) {
+        MD_TRY(list_offers(list, &n, c, shape, pass == 1));
+        MD_TRY(add_offer(&slot, c, builder, list, n, shape));
+    }
+    if (slot < 0)
         return md_fail(MD_NOT_FOUND, "no variant fits the shape");
     *variant = slot;
-    return s;
+    return MD_OK;
 }

@@ -46,7 +46,8 @@ md_status md_ds_candidates_init(md_ds_candidates *c, md_bd *builder, const md_fa
 void md_ds_candidates_finish(md_ds_candidates *c);
 /** Waits for all builds. Failed ones stay, and are never picked. */
 void md_ds_candidates_wait(md_ds_candidates *c);
-/** For a shape that no ready variant fits: builds the best config of each family for it and waits. NOT_FOUND if none fits. */
+/** For a shape that no variant fits: starts building the best config for it, of the best family that has not failed. NOT_FOUND if none fits.
+ * The lock of variants is held. */
 md_status md_ds_candidates_adopt(int32_t *variant, md_ds_candidates *c, md_bd *builder, const md_kn_shape *shape);
 
 /** Whether the family can serve the stage and the policy lets it. */

@@ -28,11 +28,21 @@ const char *md_ds_unfit(const md_ds_candidates *c, int32_t i, const md_kn_shape 
     return md_kn_envelope_miss(&v->envelope, shape);
 }
 
-static int32_t first_fit(const md_ds_candidates *c, int32_t hint, const md_kn_shape *shape, int32_t except)
+/* As md_ds_unfit, for what is asked. */
+static bool fits(const md_ds_candidates *c, int32_t i, const md_ds_ask *ask)
+{
+    const md_bd_variant *v = c->variant[i];
+    int32_t state = atomic_load_explicit(&v->state, memory_order_acquire);
+    if (state == MD_BD_FAILED || (state != MD_BD_READY && !ask->with_unbuilt) || (ask->numeric_class && v->numeric_class != ask->numeric_class))
+        return false;
+    return !md_kn_envelope_miss(&v->envelope, ask->shape);
+}
+
+static int32_t first_fit(const md_ds_candidates *c, int32_t hint, const md_ds_ask *ask, int32_t except)
 {
     for (int32_t i = 0; i < c->n_ranked[hint]; i++) {
         int32_t v = c->ranked[hint][i].variant;
-        if (v != except && !md_ds_unfit(c, v, shape))
+        if (v != except && fits(c, v, ask))
             return v;
     }
     return -1;
@@ -40,14 +50,14 @@ static int32_t first_fit(const md_ds_candidates *c, int32_t hint, const md_kn_sh
 
 /* The nearest hint with a candidate other than `except` that fits; ties to the earlier hint. */
 static int32_t nearest(int32_t *hint, double *distance, const md_ds_op *op, const md_ds_candidates *c,
-                       const md_kn_shape *shape, const int64_t *by, int32_t except)
+                       const md_ds_ask *ask, int32_t except)
 {
     int32_t best = -1;
     for (int32_t h = 0; h < op->space.n_hints; h++) {
-        double d = md_ds_distance(&op->space, op->policy.metric, by, op->space.hint[h]);
+        double d = md_ds_distance(&op->space, op->policy.metric, ask->by, op->space.hint[h]);
         if (best >= 0 && d >= *distance)
             continue;
-        int32_t v = first_fit(c, h, shape, except);
+        int32_t v = first_fit(c, h, ask, except);
         if (v < 0)
             continue;
         best = v;
@@ -57,15 +67,15 @@ static int32_t nearest(int32_t *hint, double *distance, const md_ds_op *op, cons
     return best;
 }
 
-static bool choose_nearest(md_ds_pick *out, const md_ds_op *op, const md_ds_candidates *c, const md_kn_shape *shape, const int64_t *by)
+static bool choose_nearest(md_ds_pick *out, const md_ds_op *op, const md_ds_candidates *c, const md_ds_ask *ask)
 {
-    out->variant = nearest(&out->hint, &out->distance, op, c, shape, by, -1);
+    out->variant = nearest(&out->hint, &out->distance, op, c, ask, -1);
     if (out->variant < 0)
         return false;
     int32_t hint;
     double distance;
     out->source = MD_DS_NEAREST;
-    out->runner_up = nearest(&hint, &distance, op, c, shape, by, out->variant);
+    out->runner_up = nearest(&hint, &distance, op, c, ask, out->variant);
     out->margin = out->runner_up >= 0 ? distance - out->distance : 0.0;
     return true;
 }
@@ -138,29 +148,32 @@ void md_ds_model_us(double *us, md_ds_op *op, int32_t stage, const int64_t *by, 
     }
 }
 
-static bool choose_model(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_kn_shape *shape, const int64_t *by)
+static bool choose_model(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds_ask *ask)
 {
     const md_ds_candidates *c = &op->stage[stage];
     double us[MD_DS_MAX_VARIANTS];
     int32_t n = atomic_load_explicit(&c->n_variants, memory_order_acquire);
-    md_ds_model_us(us, op, stage, by, n);
+    md_ds_model_us(us, op, stage, ask->by, n);
     for (int32_t i = 0; i < n; i++)
-        if (md_ds_unfit(c, i, shape))
+        if (!fits(c, i, ask))
             us[i] = -1.0;
-    return choose_least(out, op, c, by, us, n, MD_DS_MODEL);
+    return choose_least(out, op, c, ask->by, us, n, MD_DS_MODEL);
 }
 
 /* ---- The clock */
 
-static bool choose_measured(md_ds_pick *out, md_ds_op *op, md_ds_candidates *c, const md_kn_call *call, const int64_t *by)
+static bool choose_measured(md_ds_pick *out, md_ds_op *op, md_ds_candidates *c, const md_ds_ask *ask)
 {
+    md_ds_ask ready = *ask;
+    const md_kn_call *call = ask->call;
+    ready.with_unbuilt = false;
     md_bd_variant *racer[MD_DS_MAX_VARIANTS];
     int32_t slot[MD_DS_MAX_VARIANTS];
     double time[MD_DS_MAX_VARIANTS], us[MD_DS_MAX_VARIANTS];
     int32_t n = atomic_load_explicit(&c->n_variants, memory_order_acquire), m = 0;
     for (int32_t i = 0; i < n; i++) {
         us[i] = -1.0;
-        if (md_ds_unfit(c, i, call->shape))
+        if (!fits(c, i, &ready))
             continue;
         slot[m] = i;
         racer[m++] = c->variant[i];
@@ -170,7 +183,7 @@ static bool choose_measured(md_ds_pick *out, md_ds_op *op, md_ds_candidates *c, 
     atomic_fetch_add_explicit(&op->count.measured, (uint64_t)m, memory_order_relaxed);
     for (int32_t i = 0; i < m; i++)
         us[slot[i]] = time[i];
-    return choose_least(out, op, c, by, us, n, MD_DS_MEASURED);
+    return choose_least(out, op, c, ask->by, us, n, MD_DS_MEASURED);
 }
 
 static md_status choose_pinned(md_ds_pick *out, const md_ds_candidates *c, const md_kn_shape *shape)
@@ -183,32 +196,21 @@ static md_status choose_pinned(md_ds_pick *out, const md_ds_candidates *c, const
     return MD_OK;
 }
 
-static bool choose_by_policy(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_kn_shape *shape, const int64_t *by, const md_kn_call *call)
+static bool choose_by_policy(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds_ask *ask)
 {
     md_ds_candidates *c = &op->stage[stage];
-    if (op->policy.select == MD_SELECT_MEASURE && call && choose_measured(out, op, c, call, by))
+    if (op->policy.select == MD_SELECT_MEASURE && ask->call && choose_measured(out, op, c, ask))
         return true;
-    if (op->policy.select == MD_SELECT_DISTANCE)
-        return choose_nearest(out, op, c, shape, by);
-    return choose_model(out, op, stage, shape, by);
+    if (op->policy.select == MD_SELECT_DISTANCE && choose_nearest(out, op, c, ask))
+        return true;
+    return choose_model(out, op, stage, ask); /* by distance too: what was made for other shapes stands in no list of a hint */
 }
 
-md_status md_ds_choose(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_kn_shape *shape, const int64_t *by, const md_kn_call *call,
-                       bool is_captured)
+md_status md_ds_choose(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds_ask *ask)
 {
     md_ds_candidates *c = &op->stage[stage];
     *out = (md_ds_pick){.variant = -1, .hint = -1, .runner_up = -1, .distance = -1.0};
     if (c->pinned >= 0)
-        return choose_pinned(out, c, shape);
-    if (choose_by_policy(out, op, stage, shape, by, call))
-        return MD_OK;
-    if (is_captured)
-        return md_fail(MD_UNSUPPORTED, "op %s: no kernel that is ready fits this shape, and none can be built while a stream is captured: call "
-                       "md_prepare for it before", op->name);
-    *out = (md_ds_pick){.variant = -1, .source = MD_DS_DEFAULT, .hint = -1, .runner_up = -1, .distance = -1.0};
-    md_status s = md_ds_candidates_adopt(&out->variant, c, op->runtime->builder, shape);
-    if (s == MD_OK)
-        atomic_fetch_add_explicit(&op->count.adopted, 1, memory_order_relaxed);
-    /* The pool may be full: what was made for other shapes, and stands in no list of a hint, may fit. */
-    return s == MD_NOT_FOUND && choose_model(out, op, stage, shape, by) ? MD_OK : s;
+        return choose_pinned(out, c, ask->shape);
+    return choose_by_policy(out, op, stage, ask) ? MD_OK : MD_NOT_FOUND;
 }

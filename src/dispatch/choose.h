@@ -4,10 +4,17 @@
 
 #include "dispatch/op.h"
 
-/** Picks by the op's policy, for kernels at `shape` as if its sizes were `by` (by dim id). `call` gives data to MD_SELECT_MEASURE; NULL falls back to the model. `is_captured`: nothing is built or
- * measured, and UNSUPPORTED where nothing that is ready fits. NOT_FOUND where no candidate could be built; UNSUPPORTED where a pinned one does not fit. */
-md_status md_ds_choose(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_kn_shape *shape, const int64_t *by, const md_kn_call *call,
-                       bool is_captured);
+/* What is asked for. */
+typedef struct md_ds_ask {
+    const md_kn_shape *shape;
+    const int64_t *by; /* sizes to choose by, by dim id */
+    const md_kn_call *call; /* data for MD_SELECT_MEASURE; NULL falls back to the model */
+    bool with_unbuilt; /* variants that are being built count as if they were there */
+    uint64_t numeric_class; /* of this class only; 0: any */
+} md_ds_ask;
+
+/** Picks by the op's policy among the candidates that fit. NOT_FOUND where there is none; UNSUPPORTED where a pinned one does not fit. Builds nothing. */
+md_status md_ds_choose(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds_ask *ask);
 
 /** The model's time of the first n candidates at sizes by dim id, calibrated by what was measured at hints. */
 void md_ds_model_us(double *us, md_ds_op *op, int32_t stage, const int64_t *by, int32_t n);

@@ -40,5 +40,5 @@ void md_ds_trace_choice(const md_ds_op *op, const md_ds_record *record)
         return;
     md_ds_shape_text(shape, sizeof shape, op->formula, record->size);
     for (int32_t s = 0; s < op->n_stages; s++)
-        trace_stage(op, s, &record->stage[s].pick, shape);
+        trace_stage(op, s, &md_ds_way_of(record)->stage[s].pick, shape);
 }

@@ -1,6 +1,7 @@
 #include "dispatch/op.h"
 
 #include "base/status.h"
+#include "dispatch/promote.h"
 #include "dispatch/record.h"
 #include "dispatch/slots.h"
 
@@ -167,11 +168,41 @@ static md_status make_op(md_ds_op *op, const char *formula, const md_ds_op_optio
         return md_fail_memory();
     for (int32_t s = 0; s < op->program->n_stages; s++)
         MD_TRY(add_stage(op, s, o));
-    for (int32_t s = 0; s < op->n_stages; s++)
-        md_ds_candidates_wait(&op->stage[s]);
-    for (int32_t s = 0; s < op->n_stages; s++)
-        report_unbuilt(op, s);
+    for (int32_t s = 0; s < op->n_stages; s++) {
+        md_ds_candidates *c = &op->stage[s];
+        if (o->is_async && !op->runtime->waits && c->n_variants > 0)
+            md_bd_variant_wait_any(c->variant, c->n_variants);
+        else
+            md_ds_candidates_wait(c);
+        if (!o->is_async)
+            report_unbuilt(op, s);
+    }
     return MD_OK;
+}
+
+static void join(md_ds_op *op)
+{
+    md_ds_runtime *r = op->runtime;
+    pthread_mutex_lock(&r->lock_of_ops);
+    op->next = r->ops;
+    if (r->ops)
+        r->ops->previous = op;
+    r->ops = op;
+    pthread_mutex_unlock(&r->lock_of_ops);
+}
+
+/* From here on nobody promotes its records. */
+static void leave(md_ds_op *op)
+{
+    md_ds_runtime *r = op->runtime;
+    pthread_mutex_lock(&r->lock_of_ops);
+    if (op->next)
+        op->next->previous = op->previous;
+    if (op->previous)
+        op->previous->next = op->next;
+    else if (r->ops == op)
+        r->ops = op->next;
+    pthread_mutex_unlock(&r->lock_of_ops);
 }
 
 md_status md_ds_op_create(md_ds_op **out, md_ds_runtime *runtime, const char *formula, const md_ds_op_options *options)
@@ -187,8 +218,16 @@ md_status md_ds_op_create(md_ds_op **out, md_ds_runtime *runtime, const char *fo
         md_ds_op_destroy(&op);
         return s;
     }
+    join(op);
     *out = op;
     return MD_OK;
+}
+
+void md_ds_op_wait(md_ds_op *op)
+{
+    for (int32_t s = 0; s < op->n_stages; s++)
+        md_ds_candidates_wait(&op->stage[s]);
+    md_ds_promote_ready(op);
 }
 
 void md_ds_op_destroy(md_ds_op **op)
@@ -196,6 +235,8 @@ void md_ds_op_destroy(md_ds_op **op)
     if (!op || !*op)
         return;
     md_ds_op *o = *op;
+    leave(o);
+    md_ds_waiting_drop(o);
     for (int32_t s = 0; s < o->n_stages; s++)
         md_ds_candidates_finish(&o->stage[s]);
     md_ds_slots_destroy(atomic_load_explicit(&o->slots, memory_order_acquire));

@@ -33,35 +33,63 @@ typedef struct md_ds_stage_plan {
     md_ds_pick pick;
     md_kn_plan_geometry geometry;
     size_t workspace_offset;
+    int32_t wished; /* variant that is being built and will serve instead; -1: none */
 } md_ds_stage_plan;
+
+/* How a shape is served: what was chosen, and where its temporaries and workspace lie. Never changes once it is a record's. */
+typedef struct md_ds_way {
+    struct md_ds_way *older; /* what served before: calls under way still read it */
+    bool by_reference;
+    bool is_makeshift; /* something better is being built */
+    _Atomic int32_t has_no_plan; /* and never will: library calls, too many parameters */
+    double model_us; /* of all stages */
+    size_t workspace_bytes;
+    size_t temp_offset[MD_FX_MAX_TENSORS];
+    md_ds_stage_plan stage[]; /* one per stage */
+} md_ds_way;
 
 typedef struct md_ds_record {
     void *key; /* bytes of the shape key */
     size_t key_bytes;
-    _Atomic int32_t users; /* calls and launches that hold it */
+    _Atomic int32_t users; /* calls, launches, plans and the table: the last one frees it */
     _Atomic int32_t is_hot; /* used since the eviction hand passed */
-    bool is_loose; /* in no table, since all places were held or memory was short: its one user frees it by giving it back */
-    bool by_reference;
-    _Atomic int32_t has_no_plan; /* and never will: library calls, too many parameters */
-    size_t workspace_bytes;
-    size_t temp_offset[MD_FX_MAX_TENSORS];
+    bool is_loose; /* in no table, since all places were held, memory was short, or it shall be chosen anew soon */
+    _Atomic(md_ds_way *) way; /* replaced when something better is ready; older ones live as long as the record */
     _Atomic uint64_t calls, time_ns, n_timed; /* time_ns: of n_timed of the calls */
-    double model_us; /* of all stages */
     int64_t size[MD_FX_MAX_DIMS]; /* by dim id */
     md_ds_as as; /* chosen as if it had these */
     double nearest; /* octaves to the nearest hint */
     bool is_uncovered; /* farther than the op's threshold */
     bool is_strided; /* some tensor was not contiguous */
-    md_ds_stage_plan stage[]; /* one per stage */
 } md_ds_record;
+
+static inline md_ds_way *md_ds_way_of(const md_ds_record *record)
+{
+    return atomic_load_explicit(&record->way, memory_order_acquire);
+}
 
 typedef struct md_ds_counters {
     _Atomic uint64_t calls, hits, misses, evictions, measured, adopted, by_reference, captured_misses;
+    _Atomic uint64_t nearest; /* calls that were served by what was ready, while something better was being built */
+    _Atomic uint64_t promotions; /* shapes that got something better later */
+    _Atomic uint64_t waits; /* misses that had to wait for a build, since nothing that was ready fitted */
+    _Atomic uint64_t frozen_misses; /* misses of a frozen op */
     _Atomic uint64_t forgotten_calls, forgotten_ns, forgotten_timed; /* of records that are gone; calls that were not timed count as the model says */
 } md_ds_counters;
 
+/* What a miss may still do. */
+typedef enum md_ds_frozen {
+    MD_DS_NOT_FROZEN,
+    MD_DS_FROZEN_READY, /* nothing is built or measured; what is ready serves, and where nothing fits the call fails */
+    MD_DS_FROZEN_REFERENCE, /* the same, but where nothing fits the reference evaluator serves */
+    MD_DS_FROZEN_FAIL /* every miss fails */
+} md_ds_frozen;
+
+struct md_ds_waiting; /* promote.c */
+
 typedef struct md_ds_op {
     md_ds_runtime *runtime;
+    struct md_ds_op *next, *previous; /* of the runtime, under its lock */
     uint64_t serial; /* no other op of the context ever has it */
     char name[64];
     md_strbuf printed; /* the formula, canonical */
@@ -75,6 +103,9 @@ typedef struct md_ds_op {
     md_table *records; /* shape key -> md_ds_record */
     md_ds_record **ring; /* all records, for eviction */
     int64_t max_records, n_records, hand;
+    struct md_ds_waiting *waiting; /* records that are to be promoted; also under lock_of_records */
+    _Atomic int32_t n_waiting;
+    _Atomic int32_t frozen; /* md_ds_frozen */
     md_ds_counters count;
     md_ds_warm warm;
     _Atomic(struct md_ds_slots *) slots; /* made when a shape is met again; NULL until then */
@@ -89,11 +120,14 @@ typedef struct md_ds_op_options {
     md_ds_policy policy; /* pin ignored */
     md_bounds bounds;
     int64_t max_shapes;
+    bool is_async; /* made as soon as every stage has one variant that is ready */
 } md_ds_op_options;
 
-/** Makes an op; returns when every candidate is built or has failed. `runtime` must outlive it. */
+/** Makes an op; returns when every candidate is built or has failed, or earlier (is_async). `runtime` must outlive it. */
 md_status md_ds_op_create(md_ds_op **out, md_ds_runtime *runtime, const char *formula, const md_ds_op_options *options);
 void md_ds_op_destroy(md_ds_op **op);
+/** Waits for all builds; then every shape that was met has the best there is. */
+void md_ds_op_wait(md_ds_op *op);
 
 /** Time of all calls of a record, in ns: those that were not timed count as much as those that were, or as the model says. */
 uint64_t md_ds_record_ns(const md_ds_record *record);

@@ -26,7 +26,7 @@ static void *room(writer *w, size_t n_bytes)
 }
 
 /* The word of a parameter, and its patch where it changes from call to call; false for what only the long way can do. */
-static bool write_param(md_kn_word *word, md_ds_plan_patch *patch, bool *is_patched, const md_ds_op *op, const md_ds_record *r, size_t workspace_offset,
+static bool write_param(md_kn_word *word, md_ds_plan_patch *patch, bool *is_patched, const md_ds_op *op, const md_ds_way *r, size_t workspace_offset,
                         const md_kn_param *q, const md_kn_call *call)
 {
     *is_patched = true;
@@ -67,7 +67,7 @@ static bool write_param(md_kn_word *word, md_ds_plan_patch *patch, bool *is_patc
     }
 }
 
-static bool write_launch(writer *w, md_ds_plan_head *head, const md_ds_op *op, const md_ds_record *r, int32_t stage, int32_t launch, md_kn_call *call)
+static bool write_launch(writer *w, md_ds_plan_head *head, const md_ds_op *op, const md_ds_way *r, int32_t stage, int32_t launch, md_kn_call *call)
 {
     const md_ds_stage_plan *plan = &r->stage[stage];
     const md_bd_variant *v = op->stage[stage].variant[plan->pick.variant];
@@ -122,12 +122,12 @@ static bool has_temporaries(const md_ds_op *op)
     return has;
 }
 
-int32_t md_ds_plan_make(md_ds_word out[MD_DS_PLAN_WORDS], const md_ds_op *op, const md_ds_warm_call *warm_call, const md_ds_record *record,
+int32_t md_ds_plan_make(md_ds_word out[MD_DS_PLAN_WORDS], const md_ds_op *op, const md_ds_warm_call *warm_call, const md_ds_way *way,
                         const md_ds_bound *bound)
 {
     writer w = {out, 0};
     md_kn_call call;
-    if (record->by_reference || record->is_loose || bound->copies.n > 0)
+    if (way->by_reference || way->is_makeshift || bound->copies.n > 0)
         return 0;
     memcpy(room(&w, (size_t)op->warm.n_key * 8), warm_call->key, (size_t)op->warm.n_key * 8);
     md_ds_word *span = room(&w, (size_t)op->warm.n_tensors * 8), *alias = room(&w, (size_t)op->warm.n_tensors * 8);
@@ -139,7 +139,7 @@ int32_t md_ds_plan_make(md_ds_word out[MD_DS_PLAN_WORDS], const md_ds_op *op, co
         alias[number] = op->formula->tensor[t].role == MD_FX_OUTPUT ? aliases_of(op, &bound->binding, t) : 0;
     }
     md_ds_plan_head *head = room(&w, sizeof *head);
-    head->memory_bytes = record->workspace_bytes;
+    head->memory_bytes = way->workspace_bytes;
     head->n_dims = (uint8_t)(op->runtime->dev->facts.capability >= FIRST_WITH_MAPS ? op->formula->n_dims : 0);
     md_ds_word *size = room(&w, (size_t)head->n_dims * 8);
     if (!size)
@@ -147,8 +147,8 @@ int32_t md_ds_plan_make(md_ds_word out[MD_DS_PLAN_WORDS], const md_ds_op *op, co
     memcpy((void *)size, bound->shape.size, (size_t)head->n_dims * 8);
     md_ds_fill_call(&call, op, bound);
     for (int32_t s = 0; s < op->n_stages; s++)
-        for (int32_t i = 0; i < op->stage[s].variant[record->stage[s].pick.variant]->n_launches; i++)
-            if (!write_launch(&w, head, op, record, s, i, &call))
+        for (int32_t i = 0; i < op->stage[s].variant[way->stage[s].pick.variant]->n_launches; i++)
+            if (!write_launch(&w, head, op, way, s, i, &call))
                 return 0;
     return head->needs_call && (head->n_dims == 0 || has_temporaries(op)) ? 0 : w.n;
 }

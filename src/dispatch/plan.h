@@ -42,9 +42,9 @@ typedef enum md_ds_patch_kind {
     MD_DS_PATCH_REPORT
 } md_ds_patch_kind;
 
-/** Writes the plan of a bound call and its record; the number of words, or 0 where it has none: library calls, inputs that must be copied,
- * too many parameters. */
-int32_t md_ds_plan_make(md_ds_word out[MD_DS_PLAN_WORDS], const md_ds_op *op, const md_ds_warm_call *call, const md_ds_record *record,
+/** Writes the plan of a bound call and its way; the number of words, or 0 where it has none: library calls, inputs that must be copied,
+ * too many parameters, something better being built. */
+int32_t md_ds_plan_make(md_ds_word out[MD_DS_PLAN_WORDS], const md_ds_op *op, const md_ds_warm_call *call, const md_ds_way *way,
                         const md_ds_bound *bound);
 /** Whether the memory of the call's tensors overlaps in no way that the plan does not know. */
 bool md_ds_plan_fits(const md_ds_op *op, const md_ds_word plan[MD_DS_PLAN_WORDS], const md_ds_warm_call *call);

@@ -1,100 +1,34 @@
 #include "dispatch/record.h"
 
-#include "base/dtype.h"
 #include "base/status.h"
-#include "dispatch/choose.h"
 #include "dispatch/describe.h"
+#include "dispatch/promote.h"
 #include "dispatch/slots.h"
-#include "tune/tune.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static md_status temp_bytes(size_t *out, const md_ds_op *op, int32_t t, const int64_t *size)
-{
-    const md_fx_tensor *x = &op->formula->tensor[t];
-    int64_t n = (int64_t)md_dtype_size(x->dtype);
-    bool is_empty = false, overflows = false;
-    for (int32_t a = 0; a < x->rank; a++) {
-        is_empty |= size[x->dim[a]] == 0;
-        overflows |= __builtin_mul_overflow(n, size[x->dim[a]], &n);
-    }
-    if (overflows && !is_empty)
-        return md_fail(MD_INVALID_ARGUMENT, "temporary '%s' would exceed 2^63 bytes", x->name);
-    *out = is_empty ? 0 : md_ds_align((size_t)n);
-    return MD_OK;
-}
-
-static md_status too_large(const md_ds_op *op)
-{
-    return md_fail(MD_INVALID_ARGUMENT, "op %s: its temporaries and workspace would exceed 2^63 bytes at these sizes", op->name);
-}
-
-/* Temps first, then the workspace that the stages use one after the other. */
-static md_status lay_out(md_ds_record *r, const md_ds_op *op)
-{
-    size_t at = 0, most = 0;
-    for (int32_t t = 0; t < op->formula->n_tensors; t++) {
-        if (!op->program->is_temp_stored[t])
-            continue;
-        size_t n = 0;
-        MD_TRY(temp_bytes(&n, op, t, r->size));
-        r->temp_offset[t] = at;
-        if (__builtin_add_overflow(at, n, &at))
-            return too_large(op);
-    }
-    for (int32_t s = 0; s < op->n_stages; s++) {
-        r->stage[s].workspace_offset = at;
-        if (r->stage[s].geometry.workspace_bytes < 0)
-            return too_large(op);
-        most = MD_MAX(most, md_ds_align((size_t)r->stage[s].geometry.workspace_bytes));
-    }
-    return __builtin_add_overflow(at, most, &r->workspace_bytes) ? too_large(op) : MD_OK;
-}
-
-static md_status choose_stages(md_ds_record *r, md_ds_op *op, const md_kn_shape *shape, const md_kn_call *call, bool is_captured)
-{
-    int64_t by[MD_FX_MAX_DIMS] = {0};
-    md_ds_as_sizes(by, &op->space, shape->size, &r->as);
-    (void)md_ds_nearest_hint(&r->nearest, &op->space, op->policy.metric, by);
-    r->is_uncovered = r->nearest > op->policy.uncovered;
-    for (int32_t s = 0; s < op->n_stages; s++) {
-        md_ds_stage_plan *plan = &r->stage[s];
-        if (!(md_ds_work(&op->stage[s].target, shape->size) <= MD_DS_MOST_WORK))
-            return md_fail(MD_INVALID_ARGUMENT, "op %s: more than 10^18 operations and bytes at these sizes", op->name);
-        md_status status = md_ds_choose(&plan->pick, op, s, shape, by, call, is_captured);
-        if (status == MD_NOT_FOUND) {
-            r->by_reference = true;
-            break;
-        }
-        MD_TRY(status);
-        md_bd_variant *v = op->stage[s].variant[plan->pick.variant];
-        v->family->geometry(&plan->geometry, &op->stage[s].target, &v->config, shape);
-        r->model_us += md_tn_predict_us(&op->stage[s].target, v->family, &v->config, shape->size);
-    }
-    for (int32_t s = 0; r->by_reference && s < op->n_stages; s++)
-        r->stage[s] = (md_ds_stage_plan){
-            .pick = {.variant = -1, .source = MD_DS_REFERENCE, .hint = -1, .runner_up = -1, .distance = -1.0}};
-    return MD_OK;
-}
-
 md_status md_ds_record_make(md_ds_record **out, md_ds_op *op, const md_kn_shape *shape, const md_ds_as *as, const md_kn_call *call,
-                            bool is_captured)
+                            md_ds_effort effort)
 {
-    md_ds_record *r = calloc(1, sizeof *r + (size_t)op->n_stages * sizeof *r->stage);
+    md_ds_way *way = NULL;
+    md_ds_record *r = calloc(1, sizeof *r);
     if (!r)
         return md_fail_memory();
-    memcpy(r->size, shape->size, sizeof r->size);
-    r->as = *as;
-    for (int32_t t = 0; t < op->formula->n_tensors; t++)
-        r->is_strided |= !(shape->contiguous >> t & 1);
-    md_status s = choose_stages(r, op, shape, call, is_captured);
-    if (s == MD_OK && !r->by_reference)
-        s = lay_out(r, op);
+    md_status s = md_ds_way_make(&way, op, shape, as, call, effort);
     if (s != MD_OK) {
         free(r);
         return s;
     }
+    memcpy(r->size, shape->size, sizeof r->size);
+    for (int32_t t = 0; t < op->formula->n_tensors; t++)
+        r->is_strided |= !(shape->contiguous >> t & 1);
+    int64_t by[MD_FX_MAX_DIMS] = {0};
+    r->as = *as;
+    md_ds_as_sizes(by, &op->space, shape->size, as);
+    (void)md_ds_nearest_hint(&r->nearest, &op->space, op->policy.metric, by);
+    r->is_uncovered = r->nearest > op->policy.uncovered;
+    atomic_init(&r->way, way);
     *out = r;
     return MD_OK;
 }
@@ -102,6 +36,12 @@ md_status md_ds_record_make(md_ds_record **out, md_ds_op *op, const md_kn_shape 
 void md_ds_record_free(void *record)
 {
     md_ds_record *r = record;
+    md_ds_way *way = atomic_load_explicit(&r->way, memory_order_relaxed);
+    while (way) {
+        md_ds_way *older = way->older;
+        free(way);
+        way = older;
+    }
     free(r->key);
     free(r);
 }
@@ -111,7 +51,7 @@ uint64_t md_ds_record_ns(const md_ds_record *record)
     uint64_t calls = atomic_load_explicit(&record->calls, memory_order_relaxed);
     uint64_t n = atomic_load_explicit(&record->n_timed, memory_order_relaxed), ns = atomic_load_explicit(&record->time_ns, memory_order_relaxed);
     if (n == 0)
-        return (uint64_t)(record->model_us * 1e3 * (double)calls);
+        return (uint64_t)(md_ds_way_of(record)->model_us * 1e3 * (double)calls);
     return n >= calls ? ns : (uint64_t)((double)ns / (double)n * (double)calls);
 }
 
@@ -126,10 +66,8 @@ static void forget(md_ds_op *op, md_ds_record *r)
 
 void md_ds_record_give_back(md_ds_op *op, md_ds_record *record)
 {
-    if (record->is_loose)
+    if (atomic_fetch_sub_explicit(&record->users, 1, memory_order_acq_rel) == 1)
         forget(op, record);
-    else
-        atomic_fetch_sub_explicit(&record->users, 1, memory_order_release);
 }
 
 /* The ring doubles where its length is 0 or a power of two from 16 on. */
@@ -159,7 +97,7 @@ static int64_t find_place(md_ds_op *op)
         md_ds_record *r = op->ring[at];
         op->hand = (op->hand + 1) % op->n_records;
         if (!r || (!atomic_exchange_explicit(&r->is_hot, false, memory_order_relaxed) &&
-                   atomic_load_explicit(&r->users, memory_order_acquire) == 0))
+                   atomic_load_explicit(&r->users, memory_order_acquire) == 1)) /* the table's */
             return at;
     }
     return -1;
@@ -171,7 +109,7 @@ static void evict(md_ds_op *op, int64_t place)
     if (!old)
         return;
     (void)md_table_remove(op->records, old->key, old->key_bytes);
-    forget(op, old);
+    md_ds_record_give_back(op, old);
     op->ring[place] = NULL;
     atomic_fetch_add_explicit(&op->count.evictions, 1, memory_order_relaxed);
 }
@@ -194,6 +132,7 @@ static bool remember(md_ds_op *op, md_ds_record *r, const md_ds_key *key)
     if (md_table_put(op->records, r->key, key_bytes, r, NULL) != MD_OK)
         return false;
     op->ring[place] = r;
+    atomic_fetch_add_explicit(&r->users, 1, memory_order_relaxed);
     return true;
 }
 
@@ -215,26 +154,37 @@ md_ds_record *md_ds_record_find(md_ds_op *op, const md_ds_key *key)
     return r;
 }
 
-/* Chosen outside the lock, so that other shapes go on; of two threads that chose one shape at once, the first to return wins. What a captured
- * stream made do with serves that call only, where another call would measure or build. */
+/* What a captured stream made do with serves that call only, where another call would measure; so does what nobody can promote. */
+static bool is_lasting(const md_ds_op *op, const md_ds_record *r, const struct md_ds_waiting *waiting)
+{
+    return !md_ds_way_of(r)->is_makeshift || (op->policy.select != MD_SELECT_MEASURE && waiting);
+}
+
+/* Chosen outside the lock, so that other shapes go on; of two threads that chose one shape at once, the first to return wins. */
 md_status md_ds_record_add(md_ds_record **out, md_ds_op *op, const md_ds_key *key, const md_kn_shape *shape, const md_ds_as *as,
-                           const md_kn_call *call, bool is_captured)
+                           const md_kn_call *call, md_ds_effort effort)
 {
     md_ds_record *r = NULL;
-    MD_TRY(md_ds_record_make(&r, op, shape, as, call, is_captured));
-    bool is_makeshift = is_captured && op->policy.select == MD_SELECT_MEASURE;
-    if (!is_captured)
+    MD_TRY(md_ds_record_make(&r, op, shape, as, call, effort));
+    if (effort != MD_DS_ONLY_READY)
         md_ds_trace_choice(op, r);
-    if (is_captured)
-        atomic_fetch_add_explicit(&op->count.captured_misses, 1, memory_order_relaxed);
+    struct md_ds_waiting *waiting = md_ds_way_of(r)->is_makeshift ? md_ds_waiting_make(op, shape) : NULL;
     pthread_mutex_lock(&op->lock_of_records);
     md_ds_record *other = md_table_find(op->records, key->word, (size_t)key->n * sizeof *key->word);
-    if (!other)
-        r->is_loose = is_makeshift || !remember(op, r, key);
+    if (!other) {
+        r->is_loose = !is_lasting(op, r, waiting) || !remember(op, r, key);
+        if (waiting && !r->is_loose) {
+            md_ds_waiting_add(op, waiting, r);
+            waiting = NULL;
+        }
+    }
     *out = take(other ? other : r);
     pthread_mutex_unlock(&op->lock_of_records);
+    free(waiting);
     if (other)
         md_ds_record_free(r);
+    else if (md_ds_way_of(r)->is_makeshift)
+        md_ds_promote_ready(op); /* what it waits for may have come meanwhile */
     return MD_OK;
 }
 

@@ -59,6 +59,7 @@ md_status md_ds_fault(const md_ds_op *op, const md_kn_report *r, int64_t extent)
 typedef struct run {
     md_ds_op *op;
     md_ds_record *record;
+    const md_ds_way *way; /* the record's when the call began */
     md_stream stream;
     md_ds_bound *bound;
     char *memory; /* temporaries and workspace, then copies of inputs; NULL where all are empty */
@@ -70,7 +71,7 @@ static md_status copy_inputs(run *r)
 {
     md_ds_copies *c = &r->bound->copies;
     md_dev *dev = r->op->runtime->dev;
-    char *at = r->memory + r->record->workspace_bytes;
+    char *at = r->memory + r->way->workspace_bytes;
     for (int32_t i = 0; i < c->n; i++) {
         md_tensor *to = &r->bound->binding.tensor[c->tensor[i]];
         to->data = at;
@@ -87,7 +88,7 @@ static md_status run_stage(run *r, int32_t stage)
 {
     md_ds_op *op = r->op;
     md_dev *dev = op->runtime->dev;
-    const md_ds_stage_plan *plan = &r->record->stage[stage];
+    const md_ds_stage_plan *plan = &r->way->stage[stage];
     const md_bd_variant *v = op->stage[stage].variant[plan->pick.variant];
     r->call.stage = &op->program->stage[stage];
     r->call.workspace = r->memory ? r->memory + plan->workspace_offset : NULL;
@@ -106,7 +107,7 @@ static md_status launch_all(run *r)
     md_status s = MD_OK;
     for (int32_t t = 0; t < op->formula->n_tensors; t++)
         if (op->program->is_temp_stored[t])
-            r->call.data[t] = r->memory ? r->memory + r->record->temp_offset[t] : NULL;
+            r->call.data[t] = r->memory ? r->memory + r->way->temp_offset[t] : NULL;
     if (dev->ops->range_push)
         dev->ops->range_push(dev, op->name);
     for (int32_t i = 0; i < op->n_stages && s == MD_OK; i++)
@@ -140,7 +141,7 @@ static md_status run_now(double *us, run *r)
     md_ds_runtime *runtime = r->op->runtime;
     md_kn_report report = {0};
     md_ds_block *block = NULL;
-    MD_TRY(md_ds_borrow(&block, runtime, r->record->workspace_bytes + r->bound->copies.n_bytes));
+    MD_TRY(md_ds_borrow(&block, runtime, r->way->workspace_bytes + r->bound->copies.n_bytes));
     r->memory = block ? block->p : NULL;
     md_status s = prepare(r);
     r->call.report = &report;
@@ -181,7 +182,7 @@ static md_status enqueue(run *r, size_t n_bytes)
 static md_status enqueue_in_order(void *user)
 {
     run *r = user;
-    size_t n_bytes = r->record->workspace_bytes + r->bound->copies.n_bytes;
+    size_t n_bytes = r->way->workspace_bytes + r->bound->copies.n_bytes;
     pthread_mutex_t *lock = n_bytes ? md_ds_stream_lock(r->op->runtime, r->stream) : NULL;
     if (lock)
         pthread_mutex_lock(lock);
@@ -218,12 +219,14 @@ static md_status run_slowly(double *us, run *r)
 
 md_status md_ds_run(double *us, md_ds_op *op, md_ds_record *record, md_stream stream, md_ds_bound *bound)
 {
-    run r = {.op = op, .record = record, .stream = stream, .bound = bound};
+    run r = {.op = op, .record = record, .way = md_ds_way_of(record), .stream = stream, .bound = bound};
     double spent = -1.0;
     md_status s;
+    if (r.way->is_makeshift)
+        atomic_fetch_add_explicit(&op->count.nearest, 1, memory_order_relaxed);
     if (us && md_ds_is_capturing(op->runtime, stream))
         return md_fail(MD_UNSUPPORTED, "op %s: nothing can be timed while the stream is captured", op->name);
-    if (record->by_reference)
+    if (r.way->by_reference)
         s = run_slowly(&spent, &r);
     else
         s = md_ds_is_async(op->runtime) ? run_later(&spent, &r, us != NULL) : run_now(&spent, &r);

@@ -18,6 +18,7 @@ void md_ds_runtime_init(md_ds_runtime *runtime)
     memset(runtime, 0, sizeof *runtime);
     pthread_mutex_init(&runtime->lock_of_blocks, NULL);
     pthread_mutex_init(&runtime->lock_of_threads, NULL);
+    pthread_mutex_init(&runtime->lock_of_ops, NULL);
     runtime->has_thread_key = pthread_key_create(&runtime->thread_key, leave) == 0;
     for (int32_t i = 0; i < MD_DS_STREAM_LOCKS; i++)
         pthread_mutex_init(&runtime->lock_of_streams[i], NULL);
@@ -47,6 +48,7 @@ void md_ds_runtime_finish(md_ds_runtime *runtime)
         free(t);
     }
     pthread_mutex_destroy(&runtime->lock_of_threads);
+    pthread_mutex_destroy(&runtime->lock_of_ops);
     pthread_mutex_destroy(&runtime->lock_of_blocks);
     for (int32_t i = 0; i < MD_DS_STREAM_LOCKS; i++)
         pthread_mutex_destroy(&runtime->lock_of_streams[i]);

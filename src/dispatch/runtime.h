@@ -20,6 +20,7 @@ typedef struct md_ds_runtime {
     md_bd *builder;
     const md_log *log;
     bool verifies; /* MD_VERIFY: pointers are checked at every call */
+    bool waits; /* MD_SYNC: a miss waits for the best, as if nothing were built in the background */
     bool samples; /* statistics were asked for: calls of asynchronous devices may wait now and then, to be timed */
     pthread_mutex_t lock_of_streams[MD_DS_STREAM_LOCKS]; /* by hash: held from getting a stream's workspace to the last launch that uses it */
     void *(*alloc)(void *user, size_t n_bytes, size_t alignment); /* NULL: the device's */
@@ -32,6 +33,8 @@ typedef struct md_ds_runtime {
     pthread_key_t thread_key;
     bool has_thread_key;
     _Atomic uint64_t n_ops; /* made so far: their serial numbers */
+    pthread_mutex_t lock_of_ops; /* held while records are promoted, too */
+    struct md_ds_op *ops; /* alive, newest first */
 } md_ds_runtime;
 
 /** Whether calls return before the work is done, and the CPU cannot read the device's memory. */

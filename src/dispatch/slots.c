@@ -9,6 +9,7 @@ enum { WAYS = 4, CHUNK = 32, MOST_SLOTS = 16384, LONG_WAY_EVERY = 256 };
 
 typedef struct owner { /* what only writers see */
     md_ds_record *record; /* held; NULL: empty */
+    const md_ds_way *way; /* of the record, that the plan was made from */
     int32_t place; /* in the index */
 } owner;
 
@@ -250,14 +251,16 @@ static int32_t choose_place(md_ds_slots *s, uint64_t hash)
     return empty >= 0 ? empty : first + (int32_t)(s->turn++ % WAYS);
 }
 
-void md_ds_slots_publish(md_ds_slots *slots, md_ds_op *op, uint64_t hash, const md_ds_word *plan, int32_t n_words, md_ds_record *record)
+void md_ds_slots_publish(md_ds_slots *slots, md_ds_op *op, uint64_t hash, const md_ds_word *plan, int32_t n_words, md_ds_record *record,
+                          const md_ds_way *way)
 {
     pthread_mutex_lock(&slots->lock);
-    int32_t place = choose_place(slots, hash), number = take_slot(slots, op, place);
+    bool is_new = md_ds_way_of(record) == way; /* a new way is put before md_ds_slots_renew takes the lock: a stale plan is never left behind */
+    int32_t place = is_new ? choose_place(slots, hash) : -1, number = is_new ? take_slot(slots, op, place) : -1;
     if (number >= 0) {
         write_slot(words_of(slots, number), plan, n_words);
         atomic_fetch_add_explicit(&record->users, 1, memory_order_relaxed);
-        *owner_of(slots, number) = (owner){record, place};
+        *owner_of(slots, number) = (owner){record, way, place};
         atomic_store_explicit(&slots->index[place], hash >> 32 << 32 | (uint64_t)(uint32_t)(number + 1), memory_order_release);
     }
     pthread_mutex_unlock(&slots->lock);
@@ -269,6 +272,17 @@ void md_ds_slots_flush(md_ds_slots *slots)
         pthread_mutex_lock(&s->lock);
         for (int32_t i = 0; i < s->n_used; i++)
             flush_slot(s, i);
+        pthread_mutex_unlock(&s->lock);
+    }
+}
+
+void md_ds_slots_renew(md_ds_slots *slots, md_ds_op *op)
+{
+    for (md_ds_slots *s = slots; s; s = s->older) {
+        pthread_mutex_lock(&s->lock);
+        for (int32_t i = 0; i < s->n_used; i++)
+            if (owner_of(s, i)->record && md_ds_way_of(owner_of(s, i)->record) != owner_of(s, i)->way)
+                clear_slot(s, op, i);
         pthread_mutex_unlock(&s->lock);
     }
 }

@@ -48,10 +48,13 @@ int32_t md_ds_slots_width(const md_ds_slots *slots);
 md_ds_last *md_ds_slots_find(md_ds_slots *slots, md_ds_thread *thread, const md_ds_op *op, const md_ds_warm_call *call);
 /** Counts a call; false now and then: that call shall go the long way, where its time is taken. */
 bool md_ds_slots_count(const md_ds_last *last, const md_ds_thread *thread);
-/** Puts a plan into a slot, which holds the record from then on. */
-void md_ds_slots_publish(md_ds_slots *slots, md_ds_op *op, uint64_t hash, const md_ds_word *plan, int32_t n_words, md_ds_record *record);
+/** Puts a plan into a slot, which holds the record from then on; not where the record's way is another meanwhile than the plan was made from. */
+void md_ds_slots_publish(md_ds_slots *slots, md_ds_op *op, uint64_t hash, const md_ds_word *plan, int32_t n_words, md_ds_record *record,
+                         const md_ds_way *way);
 /** Adds what was counted to the records. */
 void md_ds_slots_flush(md_ds_slots *slots);
+/** Empties the slots of records that have got another way since. */
+void md_ds_slots_renew(md_ds_slots *slots, md_ds_op *op);
 /** Empties all slots, so that their records can be evicted; false where there were none. */
 bool md_ds_slots_drop(md_ds_slots *slots, md_ds_op *op);
 

@@ -35,7 +35,7 @@ static void add_record(void *user, const md_ds_record *record)
     md_ds_shape_text(shape, sizeof shape, op->formula, record->size);
     md_strbuf_printf(&text, "%s\n%s%s\n", md_strbuf_text(&op->printed), shape, record->is_strided ? " strided" : "");
     for (int32_t s = 0; s < op->n_stages; s++)
-        md_strbuf_printf(&text, "%s\n", md_ds_variant_name(op, s, record->stage[s].pick.variant));
+        md_strbuf_printf(&text, "%s\n", md_ds_variant_name(op, s, md_ds_way_of(record)->stage[s].pick.variant));
     v->choices->failed |= text.failed;
     append(v->choices, md_hash128(md_strbuf_text(&text), text.size));
     md_strbuf_finish(&text);

@@ -51,7 +51,7 @@ static bool is_lopsided(const md_ds_op *op, const md_kn_shape *shape)
 
 static void print_stage(md_strbuf *out, md_ds_op *op, const md_ds_record *record, const md_kn_shape *shape, int32_t stage)
 {
-    const md_ds_pick *pick = &record->stage[stage].pick;
+    const md_ds_pick *pick = &md_ds_way_of(record)->stage[stage].pick;
     double flops = 0, bytes = 0;
     md_st_work(&flops, &bytes, op->program, stage, shape->size);
     md_strbuf_printf(out, "stage %d: ", stage);
@@ -118,7 +118,7 @@ static json_t *candidates_json(md_ds_op *op, const md_kn_shape *shape, int32_t s
 
 static json_t *stage_json(md_ds_op *op, const md_ds_record *record, const md_kn_shape *shape, int32_t stage)
 {
-    const md_ds_pick *pick = &record->stage[stage].pick;
+    const md_ds_pick *pick = &md_ds_way_of(record)->stage[stage].pick;
     double flops = 0, bytes = 0;
     md_strbuf text = {0};
     md_st_work(&flops, &bytes, op->program, stage, shape->size);

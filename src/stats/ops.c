@@ -17,6 +17,10 @@ static const struct {
     {"adopted", offsetof(md_ds_counters, adopted)},
     {"evictions", offsetof(md_ds_counters, evictions)},
     {"captured_misses", offsetof(md_ds_counters, captured_misses)},
+    {"nearest", offsetof(md_ds_counters, nearest)},
+    {"promotions", offsetof(md_ds_counters, promotions)},
+    {"waits", offsetof(md_ds_counters, waits)},
+    {"frozen_misses", offsetof(md_ds_counters, frozen_misses)},
     {"by_reference", offsetof(md_ds_counters, by_reference)},
 };
 _Static_assert(N_SUMS + MD_COUNT(counter) <= MD_SS_MAX_COUNTS, "all counters have a place");

@@ -69,7 +69,7 @@ static void add_record(void *user, const md_ds_record *record)
     r->n_timed = atomic_load_explicit(&record->n_timed, memory_order_relaxed);
     r->n_stages = v->op->n_stages;
     for (int32_t s = 0; s < r->n_stages; s++) {
-        const md_ds_pick *p = &record->stage[s].pick;
+        const md_ds_pick *p = &md_ds_way_of(record)->stage[s].pick;
         md_ss_stage *to = &r->stage[s];
         snprintf(to->variant, sizeof to->variant, "%s", p->variant >= 0 ? variant_name(&v->op->stage[s], p->variant) : "reference");
         snprintf(to->runner_up, sizeof to->runner_up, "%s", variant_name(&v->op->stage[s], p->runner_up));

@@ -235,7 +235,7 @@ static void test_no_compiler(void **state)
     md_bd_variant_destroy(&function);
 }
 
-/* Leaving at any moment waits for what is under way. */
+/* Leaving at any moment waits for what is under way; what was only queued is not built any more. */
 static void test_destroy_early(void **state)
 {
     fixture *f = *state;
@@ -246,7 +246,7 @@ static void test_destroy_early(void **state)
     for (int i = 4; i >= 0; i--)
         md_bd_variant_destroy(&v[i]);
     md_bd_destroy(&f->builder);
-    assert_int_equal(f->fake.n_compiled, 8);
+    assert_true(f->fake.n_compiled < 8);
     assert_int_equal(f->fake.n_loaded, f->fake.n_unloaded);
     md_bd_destroy(&f->builder);
 }

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "dispatch/promote.h"
 #include "support/check.h"
 
 script script_now;
@@ -211,10 +212,12 @@ void script_world_open(script_world *out)
     out->runtime.dev = &out->device.base;
     out->runtime.builder = out->builder;
     out->runtime.log = &out->log;
+    md_bd_listen(out->builder, md_ds_promote_all, &out->runtime);
 }
 
 void script_world_close(script_world *w)
 {
+    md_bd_listen(w->builder, NULL, NULL);
     md_ds_runtime_finish(&w->runtime);
     md_bd_destroy(&w->builder);
     md_pool_destroy(&w->pool);
@@ -284,7 +287,7 @@ md_ds_pick script_pick(md_ds_op *op, int64_t n, int64_t stride)
     script_vectors_make(&v, n, stride);
     assert_ok(md_ds_bind(&bound, op, v.arg, 2));
     assert_ok(md_ds_find(&record, op, NULL, &bound));
-    md_ds_pick pick = record->stage[0].pick;
+    md_ds_pick pick = md_ds_way_of(record)->stage[0].pick;
     md_ds_record_give_back(op, record);
     script_vectors_free(&v);
     return pick;

@@ -306,9 +306,10 @@ static void a_full_pool_still_serves(void **state)
     script_now.ranges = true;
     script_allow(SCRIPT_LAST, 0, 9.0);
     for (int32_t v = 0; v < SCRIPT_V; v++) {
-        script_now.row[SCRIPT_ALPHA][v].us = 7.0;
+        script_now.row[SCRIPT_ALPHA][v].us = 5.0;
         script_now.row[SCRIPT_BETA][v].us = 6.0;
-        script_now.row[SCRIPT_GAMMA][v].us = 5.0; /* each better than the one before: all three are built */
+        script_now.row[SCRIPT_GAMMA][v].us = 7.0; /* each worse than the one before, which fails: all three are made */
+        script_now.row[SCRIPT_ALPHA][v].cannot_compile = script_now.row[SCRIPT_BETA][v].cannot_compile = true;
     }
     for (int32_t mode = MD_SELECT_DISTANCE; mode <= MD_SELECT_MODEL; mode++) {
         md_ds_op_options o = script_options();

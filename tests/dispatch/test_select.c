@@ -138,7 +138,7 @@ static void a_shape_that_no_hint_covers_is_marked_in_every_mode(void **state)
             assert_ok(record_of(&r, op, row[k].n, NULL, 0));
             assert_float_equal(r->nearest, row[k].octaves, 1e-9);
             assert_int_equal(r->is_uncovered, row[k].is_uncovered);
-            assert_true(r->stage[0].pick.distance >= 0.0 && r->stage[0].pick.runner_up >= 0 && r->stage[0].pick.margin >= 0.0);
+            assert_true(md_ds_way_of(r)->stage[0].pick.distance >= 0.0 && md_ds_way_of(r)->stage[0].pick.runner_up >= 0 && md_ds_way_of(r)->stage[0].pick.margin >= 0.0);
         }
         md_ds_op_destroy(&op);
     }
@@ -193,7 +193,7 @@ static void sizes_to_choose_by_change_the_choice_and_nothing_else(void **state)
     assert_ok(record_of(&s, op, 300, NULL, 0));
     assert_ptr_not_equal(r, s);
     assert_int_equal(r->as.size[0], 50);
-    assert_float_equal(r->stage[0].pick.distance, log2(64.0 / 50), 1e-9);
+    assert_float_equal(md_ds_way_of(r)->stage[0].pick.distance, log2(64.0 / 50), 1e-9);
     assert_float_equal(r->nearest, log2(64.0 / 50), 1e-9);
     md_ds_op_destroy(&op);
 }

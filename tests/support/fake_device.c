@@ -55,6 +55,8 @@ static md_status fake_compile(void **binary, size_t *n_bytes, md_dev *dev, const
     const char *text = md_strbuf_text(&source->text);
     raise_to(&fake->most_compiling, atomic_fetch_add(&fake->n_compiling, 1) + 1);
     nanosleep(&(struct timespec){fake->compile_ms / 1000, fake->compile_ms % 1000 * 1000000L}, NULL);
+    for (const char *held; (held = atomic_load(&fake->held)) != NULL && strstr(text, held);)
+        nanosleep(&(struct timespec){0, 1000000L}, NULL);
     atomic_fetch_add(&fake->n_compiled, 1);
     atomic_fetch_sub(&fake->n_compiling, 1);
     if (strstr(text, "FAIL_COMPILE"))

@@ -11,6 +11,7 @@
 typedef struct fake_device {
     md_dev base;        /* first */
     int32_t compile_ms; /* how long a compile takes */
+    _Atomic(const char *) held; /* texts that hold this are not done with compiling before it is NULL */
     _Atomic int32_t n_compiled, n_loaded, n_unloaded, n_launched;
     _Atomic int32_t n_compiling, most_compiling; /* at once */
     md_kn_call *call; /* where calls are kept, with their shapes; NULL: nowhere */
