@@ -13,6 +13,7 @@ typedef struct cli_options {
     md_op_options op;
     const char *sizes; /* of the call */
     const char *variant, *trace, *output; /* source, demo, bench */
+    const char *modes, *part; /* regret */
     uint64_t seed;
     int32_t stage, repeat, count; /* repeat, count: 0 where not given */
     bool by_calls; /* hints */
@@ -57,6 +58,7 @@ int cli_explain(const cli_options *o);
 int cli_source(const cli_options *o);
 int cli_bench(const cli_options *o);
 int cli_hints(const cli_options *o);
+int cli_regret(const cli_options *o);
 int cli_demo(const cli_options *o);
 
 #endif

@@ -13,7 +13,7 @@ typedef struct option_row {
 } option_row;
 
 enum { KEY_FIRST = 256, DEVICE, HINTS, SELECT, METRIC, PERSISTENT, PIN, THREADS, CC, SIZES, STATIC, DTYPE, WEIGHTS, VARIANT, STAGE, SEED, REPEAT,
-       TRACE, OUTPUT, NO_LIBRARY, BOUNDS, COUNT, OP, BY_CALLS, JSON, QUICK, HELP };
+       TRACE, OUTPUT, MODES, PART, NO_LIBRARY, BOUNDS, COUNT, OP, BY_CALLS, JSON, QUICK, HELP };
 
 static const option_row row[] = {
     {"sizes", SIZES, "LIST", "sizes of the dims at the call: \"b=8, n=64\""},
@@ -31,6 +31,8 @@ static const option_row row[] = {
     {"stage", STAGE, "N", "source: the stage (default 0)"},
     {"trace", TRACE, "FILE", "demo: batch sizes, one a line, or an Azure LLM inference trace"},
     {"output", OUTPUT, "FILE", "bench, demo: write the JSON lines there too"},
+    {"modes", MODES, "LIST", "regret: of distance,model,measure,hybrid,hinted; default all"},
+    {"part", PART, "K/N", "regret: every N-th shape, from the K-th"},
     {"repeat", REPEAT, "N", "bench: repetitions (default 15)"},
     {"op", OP, "NAME", "hints: of this op only"},
     {"count", COUNT, "N", "hints: at most so many (default 6)"},
@@ -148,6 +150,8 @@ static const char **text_of(cli_options *o, int key)
     case TRACE: return &o->trace;
     case OUTPUT: return &o->output;
     case OP: return &o->op.name;
+    case MODES: return &o->modes;
+    case PART: return &o->part;
     }
     return NULL;
 }

@@ -1,0 +1,313 @@
+/* regret: how much slower than the best variant that is built the automatic choices are, over many shapes.
+ *
+ * A line of a board is "OP DTYPE key=value ...": count (shapes), seed and bytes (the most that a shape's tensors have) say how shapes are drawn,
+ * a dim's range "i=1..65536" that it is drawn log-uniformly, one number that it is fixed. static=LIST goes to the op; hints=LIST adds a mode that
+ * goes by the model at these hints; trace=FILE with dim=NAME takes sizes and weights from lines "size weight" instead of drawing. */
+#include "regret.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct {
+    const char *name;
+    md_select select;
+} modes[] = {{"distance", MD_SELECT_DISTANCE}, {"model", MD_SELECT_MODEL}, {"measure", MD_SELECT_MEASURE}, {"hybrid", MD_SELECT_HYBRID}};
+enum { N_MODES = sizeof modes / sizeof *modes, N_CALLS = 1000, MAX_SHAPES = 4096 };
+
+/* splitmix64 (Steele, Lea, Flood 2014). */
+static double next_uniform(uint64_t *state)
+{
+    uint64_t z = (*state += 0x9e3779b97f4a7c15u);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return (double)((z ^ (z >> 31)) >> 11) * 0x1p-53;
+}
+
+/* ---- Lines */
+
+static bool parse_range(regret_line *l, const char *name, const char *value)
+{
+    char *end = NULL;
+    if (l->n_dims == REGRET_DIMS)
+        return false;
+    regret_dim *d = &l->dim[l->n_dims++];
+    snprintf(d->name, sizeof d->name, "%s", name);
+    d->lo = d->hi = strtoll(value, &end, 10);
+    if (end != value && !strncmp(end, "..", 2))
+        d->hi = strtoll(end + 2, &end, 10);
+    return end != value && !*end && d->lo >= 1 && d->hi >= d->lo;
+}
+
+static bool parse_word(regret_line *l, char *word)
+{
+    char *value = strchr(word, '=');
+    if (!value)
+        return false;
+    *value++ = 0;
+    if (!strcmp(word, "count"))
+        return (l->count = atoi(value)) > 0 && l->count <= MAX_SHAPES;
+    if (!strcmp(word, "seed"))
+        return (l->seed = strtoull(value, NULL, 10)) > 0;
+    if (!strcmp(word, "bytes"))
+        return (l->bytes = strtod(value, NULL)) > 0;
+    const char **text = !strcmp(word, "static") ? &l->fixed : !strcmp(word, "hints") ? &l->hints : !strcmp(word, "trace") ? &l->trace
+                        : !strcmp(word, "dim") ? &l->trace_dim : NULL;
+    if (text)
+        *text = value;
+    return text || parse_range(l, word, value);
+}
+
+/* Works on the text, which must outlive the line. False where it is not understood. */
+static bool parse_line(regret_line *out, char *text)
+{
+    char *rest = NULL;
+    *out = (regret_line){.count = 100, .seed = 1, .bytes = 64e6};
+    out->op = strtok_r(text, " \t", &rest);
+    char *dtype = strtok_r(NULL, " \t", &rest);
+    out->dtype = dtype ? md_dtype_parse(dtype) : MD_DTYPE_DEFAULT;
+    for (char *word; (word = strtok_r(NULL, " \t", &rest));)
+        if (!parse_word(out, word))
+            return false;
+    return out->dtype != MD_DTYPE_DEFAULT && !out->trace == !out->trace_dim;
+}
+
+/* ---- Shapes */
+
+static void draw_sizes(char *out, size_t n_bytes, const regret_line *l, uint64_t *random)
+{
+    size_t used = 0;
+    out[0] = 0;
+    for (int i = 0; i < l->n_dims && used < n_bytes; i++) {
+        const regret_dim *d = &l->dim[i];
+        double x = d->hi > d->lo ? log((double)d->lo) + next_uniform(random) * (log((double)d->hi + 1.0) - log((double)d->lo)) : 0.0;
+        long long v = d->hi > d->lo ? (long long)exp(x) : (long long)d->lo;
+        v = v < d->lo ? d->lo : v > d->hi ? d->hi : v;
+        used += (size_t)snprintf(out + used, n_bytes - used, "%s%s=%lld", i ? ", " : "", d->name, v);
+    }
+}
+
+static double bytes_at(md_op *op, const char *sizes)
+{
+    double flops = 0.0, bytes = 0.0;
+    return md_op_work(&flops, &bytes, op, sizes) == MD_OK ? bytes : INFINITY;
+}
+
+static int draw_shapes(regret_shape *shape, const regret_line *l, md_op *op)
+{
+    uint64_t random = l->seed;
+    int n = 0;
+    for (int tries = 0; n < l->count && tries < 1000 * l->count; tries++) {
+        draw_sizes(shape[n].sizes, sizeof shape[n].sizes, l, &random);
+        shape[n].weight = 1.0;
+        n += bytes_at(op, shape[n].sizes) <= l->bytes;
+    }
+    return n;
+}
+
+static int read_trace(regret_shape *shape, const regret_line *l)
+{
+    char line[128];
+    long long size = 0;
+    int n = 0;
+    FILE *f = fopen(l->trace, "r");
+    while (f && n < MAX_SHAPES && fgets(line, sizeof line, f)) {
+        double weight = 1.0;
+        if (line[0] == '#' || sscanf(line, "%lld %lf", &size, &weight) < 1 || size < 1 || !(weight > 0.0))
+            continue;
+        snprintf(shape[n].sizes, sizeof shape[n].sizes, "%s=%lld", l->trace_dim, size);
+        shape[n++].weight = weight;
+    }
+    if (f)
+        fclose(f);
+    return n;
+}
+
+/* ---- Modes */
+
+static md_status make_mode(regret_study *t, const regret_line *l, const char *name, md_select select, const char *hints)
+{
+    regret_mode *m = &t->mode[t->n_modes];
+    md_op_options o = t->o->op;
+    o.dtype = l->dtype;
+    o.sizes = l->fixed;
+    o.select = select;
+    o.hints = hints ? hints : o.hints;
+    *m = (regret_mode){.name = name};
+    cli_progress("building %s %s for %s", l->op, md_dtype_name(l->dtype), name);
+    md_status s = md_op_create(&m->op, t->context, l->op, &o);
+    t->n_modes += s == MD_OK;
+    return s;
+}
+
+static bool is_wanted(const regret_study *t, const char *name)
+{
+    const char *list = t->o->modes;
+    for (size_t n = strlen(name); list && (list = strstr(list, name)); list += n)
+        if ((list[n] == 0 || list[n] == ',') && (list == t->o->modes || list[-1] == ','))
+            return true;
+    return t->o->modes == NULL;
+}
+
+static md_status make_modes(regret_study *t, const regret_line *l)
+{
+    md_status s = MD_OK;
+    for (int i = 0; i < N_MODES && s == MD_OK; i++)
+        if (is_wanted(t, modes[i].name))
+            s = make_mode(t, l, modes[i].name, modes[i].select, NULL);
+    if (s == MD_OK && l->hints && is_wanted(t, "hinted"))
+        s = make_mode(t, l, "hinted", MD_SELECT_MODEL, l->hints);
+    return s;
+}
+
+static md_status ask(regret_study *t, regret_mode *m)
+{
+    const regret_set *set = t->set;
+    if (!strcmp(m->name, "hybrid")) {
+        for (int i = 0; i < N_CALLS; i++) {
+            const regret_set *x = &set[i % t->n_sets];
+            md_status s = md_call(m->op, NULL, x->arg, x->n);
+            if (s != MD_OK)
+                return s;
+        }
+        md_status s = md_sync(t->context, NULL);
+        if (s == MD_OK) /* what was timed last is looked at by the next call */
+            s = md_call(m->op, NULL, set[0].arg, set[0].n);
+        if (s != MD_OK)
+            return s;
+    }
+    md_choice choice;
+    double start = cli_now_us();
+    md_status s = md_choice_of(&choice, m->op, set[0].arg, set[0].n);
+    m->choosing_us = cli_now_us() - start;
+    m->pick = s == MD_OK ? regret_find(t, choice.variant[0]) : -1;
+    snprintf(m->variant, sizeof m->variant, "%s", s == MD_OK ? choice.variant[0] : "");
+    m->is_uncovered = s == MD_OK && choice.is_uncovered;
+    return s;
+}
+
+/* ---- What comes out */
+
+static void print_shape(regret_study *t, const regret_line *l, const regret_shape *shape, const regret_result *r)
+{
+    FILE *f = t->output ? t->output : stdout;
+    fprintf(f, "{\"op\":\"%s\",\"dtype\":\"%s\",\"shape\":\"%s\",\"weight\":%g,\"best\":\"%s\",\"best_us\":%.3f,\"timed\":%d", l->op, md_dtype_name(l->dtype),
+            shape->sizes, shape->weight, r->best, r->best_us, r->n_timed);
+    for (int i = 0; i < t->n_modes; i++)
+        fprintf(f, ",\"%s\":{\"variant\":\"%s\",\"regret\":%.5f}", t->mode[i].name, t->mode[i].variant, t->mode[i].regret);
+    fprintf(f, "%s}\n", t->mode[0].is_uncovered ? ",\"uncovered\":true" : "");
+}
+
+static void print_sum(regret_study *t, const char *what, int n, const regret_mode *m)
+{
+    FILE *f[] = {stdout, t->output};
+    for (int i = 0; i < 2; i++)
+        if (f[i] && n > 0)
+            fprintf(f[i],
+                    "{\"sum\":\"%s\",\"mode\":\"%s\",\"shapes\":%d,\"mean\":%.5f,\"median\":%.5f,\"p90\":%.5f,\"max\":%.5f,\"by_time\":%.5f,"
+                    "\"choosing_us\":%.1f}\n",
+                    what, m->name, n, m->sum / n, timing_quantile(&m->all, 0.5), timing_quantile(&m->all, 0.9), m->most,
+                    m->best_time > 0.0 ? m->time / m->best_time - 1.0 : 0.0, m->choosing_sum / n);
+}
+
+static void add_up(regret_mode *m, const regret_shape *shape, const regret_result *r)
+{
+    m->sum += m->regret;
+    m->most = m->all.n == 0 || m->regret > m->most ? m->regret : m->most;
+    timing_add(&m->all, m->regret);
+    m->time += shape->weight * r->best_us * (1.0 + m->regret);
+    m->best_time += shape->weight * r->best_us;
+    m->choosing_sum += m->choosing_us;
+}
+
+static md_status study_shape(regret_study *t, const regret_line *l, const regret_shape *shape)
+{
+    regret_result r;
+    md_status s = regret_place(t, shape->sizes);
+    for (int i = 0; i < t->n_modes && s == MD_OK; i++)
+        s = ask(t, &t->mode[i]);
+    if (s == MD_OK)
+        s = regret_measure(&r, t);
+    if (s != MD_OK)
+        return s;
+    for (int i = 0; i < t->n_modes; i++)
+        add_up(&t->mode[i], shape, &r);
+    print_shape(t, l, shape, &r);
+    return MD_OK;
+}
+
+/* Every n-th shape of --part k/n. */
+static void get_part(int *k, int *n, const char *part)
+{
+    *k = 1;
+    *n = 1;
+    if (part && (sscanf(part, "%d/%d", k, n) != 2 || *n < 1 || *k < 1 || *k > *n))
+        *k = *n = 1;
+}
+
+static md_status study_line(regret_study *t, const regret_line *l)
+{
+    int part, of, done = 0;
+    char what[96];
+    regret_shape *shape = calloc(MAX_SHAPES, sizeof *shape);
+    md_status s = shape ? make_modes(t, l) : MD_OUT_OF_MEMORY;
+    if (s == MD_OK)
+        s = regret_rivals(t, l);
+    int n = s != MD_OK ? 0 : l->trace ? read_trace(shape, l) : draw_shapes(shape, l, t->mode[0].op);
+    t->line = l;
+    get_part(&part, &of, t->o->part);
+    for (int i = part - 1; i < n && s == MD_OK; i += of, done++) {
+        cli_progress("%s %s: shape %d of %d", l->op, shape[i].sizes, i + 1, n);
+        s = study_shape(t, l, &shape[i]);
+        if (s != MD_OK)
+            cli_fail("%s %s: %s", l->op, shape[i].sizes, md_last_error());
+    }
+    snprintf(what, sizeof what, "%s %s%s%s", l->op, md_dtype_name(l->dtype), l->trace ? " " : "", l->trace ? l->trace : "");
+    for (int i = 0; i < t->n_modes; i++)
+        print_sum(t, what, done, &t->mode[i]);
+    for (int i = 0; i < t->n_modes; i++)
+        md_op_destroy(&t->mode[i].op);
+    t->n_modes = 0;
+    regret_leave(t);
+    free(shape);
+    return s;
+}
+
+static int study_board(regret_study *t, const char *path)
+{
+    char line[1024];
+    int status = CLI_OK;
+    FILE *f = fopen(path, "r");
+    if (!f)
+        return cli_usage("cannot open the board '%s'", path);
+    for (int number = 1; status == CLI_OK && fgets(line, sizeof line, f); number++) {
+        regret_line l;
+        line[strcspn(line, "#\n")] = 0;
+        if (!line[strspn(line, " \t")])
+            continue;
+        if (!parse_line(&l, line))
+            status = cli_usage("%s:%d: expected \"OP DTYPE key=value ...\"", path, number);
+        else if (study_line(t, &l) != MD_OK)
+            status = cli_fail_md();
+    }
+    fclose(f);
+    return status;
+}
+
+int cli_regret(const cli_options *o)
+{
+    regret_study t = {.o = o};
+    int status = CLI_OK;
+    if (o->n == 0)
+        return cli_usage("regret takes boards: mdctl regret data/boards/regret_host.txt");
+    if (o->output && !(t.output = fopen(o->output, "w")))
+        return cli_fail("cannot write '%s'", o->output);
+    if (md_context_create(&t.context, &o->context) != MD_OK || regret_open(&t) != MD_OK)
+        status = cli_fail_md();
+    for (int i = 0; i < o->n && status == CLI_OK; i++)
+        status = study_board(&t, o->arg[i]);
+    regret_close(&t);
+    md_context_destroy(&t.context);
+    return cli_close_output(t.output, o->output, status);
+}
