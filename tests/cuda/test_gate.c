@@ -14,8 +14,9 @@
 
 #include <pthread.h>
 #include <time.h>
+#include <unistd.h>
 
-enum { N_THREADS = 2, MAX_TOLD = 12 };
+enum { MAX_THREADS = 16, MAX_TOLD = 12 };
 
 typedef struct gate_run {
     gate_list *list;
@@ -117,13 +118,15 @@ static void *work(void *user)
 /* Cases from run->next on and before `last`: those before n_must, then others for so long. */
 static void compile_cases(gate_run *run, int32_t last, int32_t n_must, double seconds)
 {
-    pthread_t thread[N_THREADS];
+    pthread_t thread[MAX_THREADS];
+    const long n_cpus = sysconf(_SC_NPROCESSORS_ONLN);
+    const int32_t n = n_cpus < 2 ? 2 : n_cpus > MAX_THREADS ? MAX_THREADS : (int32_t)n_cpus;
     run->last = last;
     run->n_must = n_must;
     run->end_ns = md_clock_ns() + (uint64_t)(1e9 * seconds);
-    for (int32_t i = 0; i < N_THREADS; i++)
+    for (int32_t i = 0; i < n; i++)
         assert_int_equal(pthread_create(&thread[i], NULL, work, run), 0);
-    for (int32_t i = 0; i < N_THREADS; i++)
+    for (int32_t i = 0; i < n; i++)
         pthread_join(thread[i], NULL);
 }
 
