@@ -373,6 +373,12 @@ class Demo(Base):
         self.bad(1, *self.QUICK, "--output", "/nonexistent/x", part="cannot write '/nonexistent/x'")
 
 
+class Table(Base):
+    def test_bad(self):
+        self.bad(2, "bench", "table", "softmax", part="takes no argument")
+        self.bad(2, "bench", "sweep", "--step", "0", part="--step '0'")
+
+
 class Hints(Base):
     def stats(self):
         path = self.folder / "stats.json"

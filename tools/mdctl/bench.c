@@ -42,7 +42,7 @@ static md_status get_op(md_op **out, bool *is_own, bench *b, const char *formula
 }
 
 /* Resolves a contender on every set; UNSUPPORTED where a pinned variant does not fit the shape. */
-static md_status add_contender(bench_case *c, md_op *op, bool is_own)
+md_status bench_add(bench_case *c, md_op *op, bool is_own)
 {
     contender *w = &c->who[c->n];
     *w = (contender){.peer = "md", .op = op, .is_own = is_own};
@@ -70,7 +70,7 @@ static md_status add_variants(bench *b, bench_case *c, const char *formula, md_o
             continue;
         if (s != MD_OK)
             return s;
-        s = add_contender(c, pinned, true);
+        s = bench_add(c, pinned, true);
         if (s == MD_OK)
             continue;
         md_op_destroy(&pinned);
@@ -176,7 +176,7 @@ static md_status run_once(const bench_case *c, contender *w)
 }
 
 /* A B C C B A: drift of the clock falls on all alike. */
-static md_status race(bench *b, bench_case *c)
+md_status bench_race(bench *b, bench_case *c)
 {
     int repeat = b->o->repeat ? b->o->repeat : DEFAULT_REPEAT;
     for (int r = -1; r < repeat; r++) {
@@ -192,7 +192,7 @@ static md_status race(bench *b, bench_case *c)
     return MD_OK;
 }
 
-static void free_case(bench *b, bench_case *c)
+void bench_free(bench *b, bench_case *c)
 {
     for (int i = 0; i < c->n; i++) {
         for (int k = 0; k < c->n_sets; k++)
@@ -222,21 +222,27 @@ static int count_sets(const bench *b, double bytes)
     return sets < 1.0 ? 1 : (int)sets;
 }
 
-static md_status fill_case(bench *b, bench_case *c, const char *formula)
+md_status bench_fill(bench *b, bench_case *c, md_op *op)
 {
-    md_op *op = NULL;
-    bool is_own;
-    md_status s = get_op(&op, &is_own, b, formula, c->dtype);
-    if (s == MD_OK)
-        s = md_op_work(&c->flops, &c->bytes, op, c->sizes);
+    md_status s = md_op_work(&c->flops, &c->bytes, op, c->sizes);
     int sets = s == MD_OK ? count_sets(b, c->bytes) : 0;
     c->sweeper = b->sweeper;
     for (; s == MD_OK && c->n_sets < sets; c->n_sets++) {
         int k = c->n_sets;
         s = k && b->device.is_gpu ? data_clone(&c->set[k], &c->set[0]) : data_make(&c->set[k], b->context, op, c->sizes, b->o->seed + (uint64_t)k);
     }
+    return s;
+}
+
+static md_status fill_case(bench *b, bench_case *c, const char *formula)
+{
+    md_op *op = NULL;
+    bool is_own;
+    md_status s = get_op(&op, &is_own, b, formula, c->dtype);
     if (s == MD_OK)
-        s = add_contender(c, op, is_own);
+        s = bench_fill(b, c, op);
+    if (s == MD_OK)
+        s = bench_add(c, op, is_own);
     if (s != MD_OK && is_own)
         md_op_destroy(&op);
     if (s == MD_OK)
@@ -256,11 +262,11 @@ static int bench_case_run(bench *b, const char *formula, md_dtype dtype, const c
     c->dtype = dtype ? dtype : MD_F32;
     md_status s = fill_case(b, c, formula);
     if (s == MD_OK)
-        s = race(b, c);
+        s = bench_race(b, c);
     int status = s == MD_OK ? CLI_OK : cli_fail("%s %s: %s", formula, sizes, md_last_error());
     if (s == MD_OK)
         bench_print(b, c);
-    free_case(b, c);
+    bench_free(b, c);
     free(c);
     return status;
 }
@@ -310,6 +316,8 @@ static md_status make_sweep(bench *b)
 
 static int run_bench(bench *b)
 {
+    if (b->o->n && (!strcmp(b->o->arg[0], "table") || !strcmp(b->o->arg[0], "sweep")))
+        return bench_table(b, !strcmp(b->o->arg[0], "sweep"));
     if (b->o->sizes || b->o->n == 0) {
         if (b->o->n != 1)
             return cli_usage("bench takes boards, or one formula or op with --sizes");

@@ -50,6 +50,17 @@ typedef struct bench_case {
     data_set copy[BENCH_SETS];
 } bench_case;
 
+/** Makes the sets of tensors of a case whose sizes and dtype are set. */
+md_status bench_fill(bench *b, bench_case *c, md_op *op);
+/** Resolves a contender on every set; UNSUPPORTED where a pinned variant does not fit the shape. */
+md_status bench_add(bench_case *c, md_op *op, bool is_own);
+/** Times all contenders, interleaved. */
+md_status bench_race(bench *b, bench_case *c);
+void bench_free(bench *b, bench_case *c);
+
+/** Kernels made for one hint each at other sizes, against what is dispatched: the matrix of TorchInductor's size hints. */
+int bench_table(bench *b, bool is_sweep);
+
 /** A line for each contender: a row or JSON on stdout, and JSON in the file of --output. */
 void bench_print(bench *b, const bench_case *c);
 

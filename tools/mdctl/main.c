@@ -15,7 +15,7 @@ static const command commands[] = {
     {"run", cli_run, "FORMULA|OP --sizes LIST", "make data, run, check against the reference, print"},
     {"explain", cli_explain, "FORMULA|OP --sizes LIST", "all candidates at a shape, and why one is picked"},
     {"source", cli_source, "FORMULA|OP [--variant NAME]", "the generated text of a variant; without a name, lists them"},
-    {"bench", cli_bench, "[BOARD... | FORMULA|OP --sizes LIST]", "kernel times, one JSON object a line"},
+    {"bench", cli_bench, "[BOARD... | FORMULA|OP --sizes LIST | table | sweep]", "kernel times, one JSON object a line"},
     {"hints", cli_hints, "suggest STATS.json", "the hints that would have suited what a service met (MD_STATS)"},
     {"regret", cli_regret, "BOARD...", "how much slower than the best variant automatic choices are, over many shapes"},
     {"ops", cli_ops, "[NAME]", "the catalogue of named ops"},

@@ -13,7 +13,7 @@ typedef struct option_row {
 } option_row;
 
 enum { KEY_FIRST = 256, DEVICE, HINTS, SELECT, METRIC, PERSISTENT, PIN, THREADS, CC, SIZES, STATIC, DTYPE, WEIGHTS, VARIANT, STAGE, SEED, REPEAT,
-       TRACE, OUTPUT, MODES, PART, NO_LIBRARY, BOUNDS, COUNT, OP, BY_CALLS, JSON, QUICK, HELP };
+       TRACE, OUTPUT, MODES, PART, NO_LIBRARY, BOUNDS, COUNT, OP, BY_CALLS, STEP, JSON, QUICK, HELP };
 
 static const option_row row[] = {
     {"sizes", SIZES, "LIST", "sizes of the dims at the call: \"b=8, n=64\""},
@@ -32,6 +32,7 @@ static const option_row row[] = {
     {"trace", TRACE, "FILE", "demo: batch sizes, one a line, or an Azure LLM inference trace"},
     {"output", OUTPUT, "FILE", "bench, demo: write the JSON lines there too"},
     {"modes", MODES, "LIST", "regret: of distance,model,measure,hybrid,hinted; default all"},
+    {"step", STEP, "N", "bench sweep: sizes and hints N, 2N .. 4096 (default 64)"},
     {"part", PART, "K/N", "regret: every N-th shape, from the K-th"},
     {"repeat", REPEAT, "N", "bench: repetitions (default 15)"},
     {"op", OP, "NAME", "hints: of this op only"},
@@ -121,7 +122,7 @@ static bool set_word(cli_options *o, int key, const char *option, const char *va
 static bool set_number(cli_options *o, int key, const char *option, const char *value)
 {
     int64_t v = 0;
-    if (!parse_number(&v, option, value, key == THREADS || key == REPEAT || key == COUNT ? 1 : 0, key == SEED ? INT64_MAX : 100000))
+    if (!parse_number(&v, option, value, key == THREADS || key == REPEAT || key == COUNT || key == STEP ? 1 : 0, key == SEED ? INT64_MAX : 100000))
         return false;
     if (key == THREADS)
         o->context.threads = (int32_t)v;
@@ -129,6 +130,8 @@ static bool set_number(cli_options *o, int key, const char *option, const char *
         o->stage = (int32_t)v;
     else if (key == REPEAT)
         o->repeat = (int32_t)v;
+    else if (key == STEP)
+        o->step = (int32_t)v;
     else if (key == COUNT)
         o->count = (int32_t)v;
     else
@@ -165,7 +168,7 @@ static bool set_option(cli_options *o, int key, const char *option, const char *
     }
     switch (key) {
     case SELECT: case METRIC: case PERSISTENT: case BOUNDS: return set_word(o, key, option, value);
-    case THREADS: case STAGE: case SEED: case REPEAT: case COUNT: return set_number(o, key, option, value);
+    case THREADS: case STAGE: case SEED: case REPEAT: case COUNT: case STEP: return set_number(o, key, option, value);
     case DTYPE: return parse_dtype(&o->op.dtype, value);
     case NO_LIBRARY: o->op.without_library = 1; return true;
     case BY_CALLS: o->by_calls = true; return true;
