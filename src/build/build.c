@@ -28,6 +28,11 @@ md_status md_bd_create(md_bd **out, md_dev *dev)
     return MD_OK;
 }
 
+void md_bd_use_store(md_bd *builder, md_sr *store)
+{
+    builder->store = store;
+}
+
 void md_bd_destroy(md_bd **builder)
 {
     if (!builder || !*builder)

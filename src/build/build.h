@@ -4,6 +4,7 @@
 #define MD_BUILD_BUILD_H
 
 #include "family/family.h"
+#include "store/store.h"
 
 typedef struct md_bd md_bd; /* the builder of a context: owns all loaded kernels until it is destroyed */
 
@@ -31,9 +32,13 @@ typedef struct md_bd_variant {
 
 typedef struct md_bd_counters {
     _Atomic uint64_t emitted, compiled, shared, failed, compile_ns;
+    _Atomic uint64_t compiles; /* asked of a compiler, whatever came of it */
+    _Atomic uint64_t kept; /* known from the store: binaries, and failures */
 } md_bd_counters;
 
 md_status md_bd_create(md_bd **out, md_dev *dev);
+/** Binaries come from this store and go to it, from now on. It must outlive the builder; NULL: none. Before the first variant. */
+void md_bd_use_store(md_bd *builder, md_sr *store);
 /** Waits for builds under way, unloads everything. All variants must be destroyed before. */
 void md_bd_destroy(md_bd **builder);
 /** `fn` (NULL: nobody) is called whenever a build has come to its end, by the thread that built; it may take its time. Nobody else is called any more when

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "build/kept.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -99,24 +100,63 @@ static void trace_build(const md_dev *dev, const md_kn_launch_source *source, ui
         md_trace_span(dev->trace, "build", source->label[0] ? source->label : source->entry, start_ns, md_clock_ns(), args);
 }
 
-static md_status make_kernel(md_dev_kernel **out, md_bd *builder, const md_kn_launch_source *source)
+/* A binary of an earlier process. NOT_FOUND where there is none that loads; COMPILE where it is known that there can be none. */
+static md_status load_kept(md_dev_kernel **out, const md_bd_text *text)
 {
+    md_bd *builder = text->builder;
+    md_bd_kept kept = {0};
+    const uint64_t start = md_clock_ns();
+    MD_TRY(md_bd_kept_find(&kept, builder->store, text->key, text->source->entry));
+    md_status status = MD_OK;
+    if (!kept.binary) {
+        status = md_fail(MD_COMPILE, "%s", kept.failure);
+    } else if (builder->dev->ops->load(out, builder->dev, kept.binary, kept.n_binary, text->source) != MD_OK) {
+        md_bd_kept_discard(builder->store, text->key, text->source->entry);
+        status = md_fail(MD_NOT_FOUND, "a kept binary does not load");
+    }
+    if (status != MD_NOT_FOUND)
+        atomic_fetch_add_explicit(&builder->count.kept, 1, memory_order_relaxed);
+    if (status == MD_OK)
+        trace_build(builder->dev, text->source, start, "kept", kept.n_binary);
+    free(kept.bytes);
+    return status;
+}
+
+static md_status compile_and_load(md_dev_kernel **out, const md_bd_text *text)
+{
+    md_bd *builder = text->builder;
     md_dev *dev = builder->dev;
-    if (source->code == MD_KN_FUNCTION)
-        return dev->ops->load(out, dev, NULL, 0, source);
+    const md_kn_launch_source *source = text->source;
     void *binary = NULL;
     size_t n_bytes = 0;
     uint64_t start = md_clock_ns();
+    atomic_fetch_add_explicit(&builder->count.compiles, 1, memory_order_relaxed);
     md_status status = dev->ops->compile(&binary, &n_bytes, dev, source);
+    const bool is_refused = md_bd_kept_is_final(dev, status);
     if (status == MD_OK)
         status = dev->ops->load(out, dev, binary, n_bytes, source);
-    free(binary);
     trace_build(dev, source, start, status == MD_OK ? NULL : md_last_error(), n_bytes);
     if (status == MD_OK) {
         atomic_fetch_add_explicit(&builder->count.compiled, 1, memory_order_relaxed);
         atomic_fetch_add_explicit(&builder->count.compile_ns, md_clock_ns() - start, memory_order_relaxed);
+        (void)md_bd_kept_put(builder->store, text->key, source->entry, binary, n_bytes, NULL);
+    } else if (is_refused) {
+        char why[256];
+        snprintf(why, sizeof why, "%.255s", md_last_error());
+        (void)md_bd_kept_put(builder->store, text->key, source->entry, NULL, 0, why);
+        status = md_fail(status, "%s", why);
     }
+    free(binary);
     return status;
+}
+
+static md_status make_kernel(md_dev_kernel **out, const md_bd_text *text)
+{
+    md_dev *dev = text->builder->dev;
+    if (text->source->code == MD_KN_FUNCTION)
+        return dev->ops->load(out, dev, NULL, 0, text->source);
+    const md_status status = text->builder->store ? load_kept(out, text) : MD_NOT_FOUND;
+    return status == MD_OK || status == MD_COMPILE ? status : compile_and_load(out, text);
 }
 
 /* The lock is held, but not while the listener runs. */
@@ -185,7 +225,7 @@ static void build(void *context)
     md_dev_kernel *kernel = NULL;
     if (!is_wanted(text))
         return;
-    md_status status = make_kernel(&kernel, builder, text->source);
+    md_status status = make_kernel(&kernel, text);
     if (status != MD_OK) {
         atomic_fetch_add_explicit(&builder->count.failed, 1, memory_order_relaxed);
         /* A device that cannot compile at all said so when it was opened. */

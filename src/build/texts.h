@@ -36,6 +36,7 @@ typedef struct md_bd_made {
 
 struct md_bd {
     md_dev *dev;
+    md_sr *store; /* binaries of earlier processes; may be NULL */
     pthread_mutex_t lock;   /* of the table, all texts and the progress of all variants */
     pthread_cond_t changed; /* a variant or a job came to its end */
     md_table *texts;        /* digest128 -> md_bd_text */

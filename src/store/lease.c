@@ -1,0 +1,194 @@
+/* A lease is a file that is made by link(), which is atomic everywhere. It names its owner: machine, boot, process and the process's start, so that a
+ * dead one is known as dead on its machine, whatever number its successor got. Its end is counted by the clock since the boot, which nobody sets.
+ * What was written on another machine is old when the file server's clock says so, by the difference of two files' times, in either direction: a
+ * server's clock that is put back makes a lease last longer by no more than once its length. */
+#include "base/status.h"
+#include "store/inside.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+struct md_sr_lease {
+    int fd; /* of the environment; the store's; -1: nothing is written */
+    char path[MD_SR_PATH];
+    char text[256]; /* what stands in the file: nobody else's has the same */
+};
+
+typedef struct owner {
+    char boot[40], machine[65], token[20];
+    long pid;
+    unsigned long long start, until_ms, limit_ms;
+} owner;
+
+static bool read_line(char *out, size_t n, const char *path)
+{
+    FILE *f = fopen(path, "re");
+    bool is_read = f && fgets(out, (int)n, f);
+    if (f)
+        fclose(f);
+    if (is_read)
+        out[strcspn(out, " \n")] = 0;
+    return is_read && out[0];
+}
+
+/* When a process started, in ticks since the boot: field 22; the name before it may hold anything but its last ')'. 0: no such process. */
+static unsigned long long start_of(long pid)
+{
+    char path[64], line[1024];
+    snprintf(path, sizeof path, "/proc/%ld/stat", pid);
+    FILE *f = fopen(path, "re");
+    if (!f)
+        return 0;
+    const size_t n = fread(line, 1, sizeof line - 1, f);
+    fclose(f);
+    line[n] = 0;
+    const char *at = strrchr(line, ')');
+    unsigned long long start = 0;
+    for (int field = 2; at && field < 22; field++)
+        at = strchr(at + 1, ' ');
+    return at && sscanf(at, "%llu", &start) == 1 ? start : 0;
+}
+
+static unsigned long long since_boot_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_BOOTTIME, &t);
+    return (unsigned long long)t.tv_sec * 1000u + (unsigned long long)t.tv_nsec / 1000000u;
+}
+
+static void describe_self(owner *o, int64_t limit_ms)
+{
+    char name[MD_SR_PATH];
+    memset(o, 0, sizeof *o);
+    if (!read_line(o->boot, sizeof o->boot, "/proc/sys/kernel/random/boot_id"))
+        snprintf(o->boot, sizeof o->boot, "unknown");
+    if (gethostname(o->machine, sizeof o->machine - 1) != 0 || !o->machine[0])
+        snprintf(o->machine, sizeof o->machine, "unknown");
+    o->pid = (long)getpid();
+    o->start = start_of(o->pid);
+    o->limit_ms = (unsigned long long)MD_MAX(limit_ms, 0);
+    o->until_ms = since_boot_ms() + o->limit_ms;
+    md_sr_fresh_name(name, "x");
+    snprintf(o->token, sizeof o->token, "%.16s", name + strlen(MD_SR_FRESH "/x-"));
+}
+
+static bool parse_owner(owner *o, const char *text)
+{
+    memset(o, 0, sizeof *o);
+    return sscanf(text, "lease 1 %39s %64s %ld %llu %llu %llu %19s", o->boot, o->machine, &o->pid, &o->start, &o->until_ms, &o->limit_ms, o->token) == 7;
+}
+
+/* `age_s`: by the file server; of the lease against a file written now. */
+static bool is_over(const owner *theirs, const owner *mine, double age_s)
+{
+    if (strcmp(theirs->boot, mine->boot) == 0) {
+        if (since_boot_ms() >= theirs->until_ms)
+            return true;
+        return theirs->start && start_of(theirs->pid) != theirs->start && start_of(mine->pid) == mine->start; /* /proc is there, the owner is not */
+    }
+    if (strcmp(theirs->machine, mine->machine) == 0)
+        return true; /* before the last boot */
+    return age_s * 1000.0 > (double)theirs->limit_ms || -age_s * 1000.0 > (double)theirs->limit_ms;
+}
+
+static double seconds_between(int fd, const char *older, const char *newer)
+{
+    struct stat a, b;
+    if (fstatat(fd, older, &a, AT_SYMLINK_NOFOLLOW) != 0 || fstatat(fd, newer, &b, AT_SYMLINK_NOFOLLOW) != 0)
+        return 0.0;
+    return (double)(b.st_mtim.tv_sec - a.st_mtim.tv_sec) + 1e-9 * (double)(b.st_mtim.tv_nsec - a.st_mtim.tv_nsec);
+}
+
+/* Takes a lease that is over out of the way, unless it has become another one meanwhile. */
+static bool clear_if_over(int fd, const char *path, const char *mine_name, const owner *mine)
+{
+    char aside[MD_SR_PATH], *text = NULL, *again = NULL;
+    size_t n = 0, n_again = 0;
+    owner theirs;
+    const md_status status = md_sr_file_read(&text, &n, fd, path, MD_SR_USERS, false);
+    if (status != MD_OK)
+        return status == MD_NOT_FOUND;
+    /* One that cannot be read was not written by this protocol. */
+    if (parse_owner(&theirs, text) && !is_over(&theirs, mine, seconds_between(fd, path, mine_name))) {
+        free(text);
+        return false;
+    }
+    md_sr_fresh_name(aside, "over");
+    bool is_clear = renameat(fd, path, fd, aside) == 0;
+    if (is_clear && (md_sr_file_read(&again, &n_again, fd, aside, MD_SR_USERS, false) != MD_OK || n_again != n || memcmp(again, text, n) != 0)) {
+        (void)linkat(fd, aside, fd, path, 0); /* somebody was faster */
+        is_clear = false;
+    }
+    unlinkat(fd, aside, 0);
+    free(text);
+    free(again);
+    return is_clear;
+}
+
+static bool link_name(int fd, const char *name, const char *path)
+{
+    if (linkat(fd, name, fd, path, 0) == 0)
+        return true;
+    if (errno != ENOENT || (mkdirat(fd, MD_SR_LEASES, 0700) != 0 && errno != EEXIST))
+        return false;
+    return linkat(fd, name, fd, path, 0) == 0;
+}
+
+/* Whether the lease is ours now. IO: nothing can be written, so that nobody can be told. */
+static md_status take(bool *is_ours, md_sr_lease *l, const owner *mine)
+{
+    char name[MD_SR_PATH];
+    MD_TRY(md_sr_fresh_write(name, l->fd, l->text, strlen(l->text)));
+    *is_ours = link_name(l->fd, name, l->path);
+    md_status status = *is_ours || errno == EEXIST ? MD_OK : md_fail(MD_IO, "cannot make a lease: %s", strerror(errno));
+    if (status == MD_OK && !*is_ours && clear_if_over(l->fd, l->path, name, mine))
+        *is_ours = link_name(l->fd, name, l->path);
+    unlinkat(l->fd, name, 0);
+    return status;
+}
+
+md_status md_sr_lease_take(md_sr_lease **out, md_sr *store, const char *key, int64_t limit_ms)
+{
+    char hex[33];
+    owner mine;
+    bool is_ours = true;
+    md_sr_lease *l = calloc(1, sizeof *l);
+    if (!l)
+        return md_fail_memory();
+    describe_self(&mine, limit_ms);
+    md_digest_text(hex, md_hash128(key, strlen(key)));
+    snprintf(l->path, sizeof l->path, MD_SR_LEASES "/%s", hex);
+    snprintf(l->text, sizeof l->text, "lease 1 %s %s %ld %llu %llu %llu %s\n", mine.boot, mine.machine, mine.pid, mine.start, mine.until_ms,
+             mine.limit_ms, mine.token);
+    if (md_sr_writable_fd(&l->fd, store) != MD_OK || take(&is_ours, l, &mine) != MD_OK)
+        l->fd = -1; /* nobody to share with, or no way to tell them */
+    if (!is_ours) {
+        free(l);
+        l = NULL;
+    }
+    *out = l;
+    return MD_OK;
+}
+
+void md_sr_lease_release(md_sr_lease **lease)
+{
+    if (!lease || !*lease)
+        return;
+    md_sr_lease *l = *lease;
+    char *text = NULL;
+    size_t n = 0;
+    /* It may have run out, and be another's by now. */
+    if (l->fd >= 0 && md_sr_file_read(&text, &n, l->fd, l->path, MD_SR_USERS, false) == MD_OK && !strcmp(text, l->text))
+        unlinkat(l->fd, l->path, 0);
+    free(text);
+    free(l);
+    *lease = NULL;
+}
