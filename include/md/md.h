@@ -186,6 +186,7 @@ typedef struct md_context_options {
     void *(*alloc)(void *user, size_t n_bytes, size_t alignment); /**< memory of temporaries of the host device; default: the library's */
     void (*free)(void *user, void *p, size_t n_bytes);
     void *alloc_user;
+    const char *cache_dir; /**< where compiled kernels and tuned results are kept; "": nowhere; default MD_CACHE_DIR, else the XDG cache folder */
 } md_context_options;
 
 /** Options of an op. */
@@ -347,6 +348,33 @@ MD_API md_status md_sync(md_context *context, md_stream stream);
 /** What kernels reported since the last check: an index out of range, with op, dim and value. GPU: of the work that has finished; wait for it
  * (md_sync) to be sure. A later md_call of the op reports it too, instead of running. */
 MD_API md_status md_check(md_context *context);
+
+/* ---- The store: compiled kernels and tuned results on disk, shared by all processes of a user. A folder that cannot be used is a warning, and
+ * everything works without. Nothing here waits for other processes. */
+
+/** What a context met. */
+typedef struct md_store_counters {
+    uint64_t hits, misses; /**< of look-ups */
+    uint64_t healed; /**< entries that could not be read, and were taken away or replaced */
+    uint64_t written, write_failures;
+    uint64_t compiles; /**< texts given to a compiler */
+    uint64_t kernels_kept; /**< kernels that came from the store instead */
+} md_store_counters;
+MD_API md_status md_store_count(md_store_counters *out, const md_context *context);
+/** The user's folder; "" where nothing is kept. Owned by the context. */
+MD_API const char *md_store_path(const md_context *context);
+
+/** Of the user's folder, all devices and versions together. */
+typedef struct md_store_facts {
+    int64_t n_entries, n_bytes; /**< before anything was removed */
+    int64_t n_bad, n_removed, n_removed_bytes;
+} md_store_facts;
+/** One line, or one JSON object, an entry. Reads every file. */
+MD_API md_status md_store_list(md_context *context, int32_t json, md_write_fn write, void *user);
+/** Checks every entry and removes bad ones, and what killed processes left. `write` (may be NULL) gets a line for each bad one. */
+MD_API md_status md_store_verify(md_store_facts *out, md_context *context, md_write_fn write, void *user);
+/** Removes the longest unused entries until limit_bytes are left, tuned results last. */
+MD_API md_status md_store_gc(md_store_facts *out, md_context *context, int64_t limit_bytes);
 
 /** Facts about the build and the device, as text or as one JSON object. `context` may be NULL: the build only. */
 MD_API md_status md_info(md_context *context, int32_t json, md_write_fn write, void *user);

@@ -88,7 +88,9 @@ static md_status open_context(md_context *c, const md_context_options *o)
     if (c->env.trace)
         MD_TRY(md_trace_open(&c->trace, c->env.trace));
     c->dev->trace = c->trace;
+    MD_TRY(md_api_open_store(c, o));
     MD_TRY(md_bd_create(&c->builder, c->dev));
+    md_bd_use_store(c->builder, c->store);
     md_bd_listen(c->builder, md_ds_promote_all, &c->runtime);
     c->runtime.dev = c->dev;
     c->runtime.builder = c->builder;
@@ -108,6 +110,7 @@ static void close_context(md_context *c)
         md_bd_listen(c->builder, NULL, NULL);
     md_ds_runtime_finish(&c->runtime);
     md_bd_destroy(&c->builder);
+    md_sr_close(&c->store);
     md_dev_close(&c->dev);
     md_pool_destroy(&c->pool);
     if (md_trace_close(&c->trace) != MD_OK)

@@ -5,6 +5,7 @@
 #include "base/env.h"
 #include "dispatch/call.h"
 #include "stats/rows.h"
+#include "tune/wisdom.h"
 
 struct md_context {
     md_env env;
@@ -12,6 +13,7 @@ struct md_context {
     md_pool *pool;
     md_dev *dev;
     md_bd *builder;
+    md_sr *store; /* NULL: nothing is kept */
     md_trace *trace; /* NULL: nobody asked */
     md_ds_runtime runtime;
     md_ds_policy policy; /* defaults of ops */
@@ -28,6 +30,9 @@ struct md_op {
     md_ds_op *ds;
     md_op *next;
 };
+
+/** Opens the store that options and environment ask for; the device is open. */
+md_status md_api_open_store(md_context *c, const md_context_options *o);
 
 /** Rows of all ops, alive and gone. */
 void md_api_rows(md_ss_rows *out, md_context *context);

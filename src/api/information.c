@@ -53,6 +53,8 @@ static json_t *info_json(md_context *context)
     if (j) {
         if (context)
             add_gpu(j, &context->dev->facts);
+        if (context)
+            json_object_set_new(j, "store", md_json_text(md_store_path(context)));
         json_object_set_new(j, "version", json_string(md_version()));
         json_object_set_new(j, "blas", json_boolean(MD_HAVE_BLAS));
         json_object_set_new(j, "cuda", json_string(MD_HAVE_CUDA ? "in this build" : "not in this build"));

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-typedef enum variable_kind { TEXT, WORD, INT32, INT64 } variable_kind;
+typedef enum variable_kind { TEXT, FOLDER, WORD, INT32, INT64 } variable_kind;
 
 typedef struct variable {
     const char *name;
@@ -44,7 +44,9 @@ static const variable variables[] = {
      0},
     {"MD_VERIFY", "0 or 1", "1: full checks at every call, warm ones too", INT32, AT(verify), 0, 1},
     {"MD_SYNC", "0 or 1", "1: a new shape waits for the best kernel instead of being served by what is ready; for tests", INT32, AT(sync), 0, 1},
-    {"MD_CACHE_DIR", "a folder", "reserved for kernels kept on disk; no effect yet", TEXT, AT(cache_dir), 0, 0},
+    {"MD_CACHE_DIR", "a folder", "where compiled kernels and tuned results are kept; empty: nowhere; default multidispatch in the XDG cache folder",
+     FOLDER, AT(cache_dir), 0, 0},
+    {"MD_SYSTEM_PATH", "folders separated by :", "stores that are only read, after the user's", TEXT, AT(system_path), 0, 0},
     {"MD_TUNE", "off|estimate|measure|exhaustive", "reserved for the measured search; no effect yet", WORD, AT(tune), 1,
      0},
 };
@@ -80,7 +82,7 @@ _Static_assert(sizeof(md_select) == sizeof(int32_t) && sizeof(md_log_level) == s
 static md_status set_field(md_env *env, const variable *v, const char *value)
 {
     void *field = (char *)env + v->offset;
-    if (v->kind == TEXT) {
+    if (v->kind == TEXT || v->kind == FOLDER) {
         memcpy(field, &value, sizeof value);
         return MD_OK;
     }
@@ -129,12 +131,23 @@ md_status md_env_read(md_env *out)
     md_env env = {0};
     for (int32_t i = 0; i < MD_COUNT(variables); i++) {
         const char *value = secure_getenv(variables[i].name);
-        if (value && value[0])
+        if (value && (value[0] || variables[i].kind == FOLDER))
             MD_TRY(set_field(&env, &variables[i], value));
     }
     find_unknown(&env);
     *out = env;
     return MD_OK;
+}
+
+bool md_env_cache_folder(char out[4096])
+{
+    const char *cache = md_env_foreign("XDG_CACHE_HOME"), *home = md_env_foreign("HOME");
+    int n = -1;
+    if (cache && cache[0] == '/') /* the specification ignores relative ones */
+        n = snprintf(out, 4096, "%s/multidispatch", cache);
+    else if (home && home[0] == '/')
+        n = snprintf(out, 4096, "%s/.cache/multidispatch", home);
+    return n > 0 && n < 4096;
 }
 
 const char *md_env_temp_root(void)

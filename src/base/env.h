@@ -2,6 +2,7 @@
 #ifndef MD_BASE_ENV_H
 #define MD_BASE_ENV_H
 #include <md/md.h>
+#include <stdbool.h>
 
 typedef struct md_env {
     const char *device; /* texts are NULL where unset; they live as long as the process environment is unchanged */
@@ -10,7 +11,8 @@ typedef struct md_env {
     const char *cc;
     const char *stats;
     const char *trace;
-    const char *cache_dir;
+    const char *cache_dir; /* NULL where unset; "" where nothing is to be kept */
+    const char *system_path;
     md_select select; /* *_DEFAULT where unset */
     md_metric metric;
     md_persistent persistent;
@@ -23,9 +25,11 @@ typedef struct md_env {
     char unknown[64]; /* a variable that starts with MD_ but is none of ours, "" where there is none: worth a warning */
 } md_env;
 
-/** Reads and checks every MD_ variable; one set to "" counts as unset. A bad value is MD_INVALID_ARGUMENT naming the
+/** Reads and checks every MD_ variable; one set to "" counts as unset, but for MD_CACHE_DIR. A bad value is MD_INVALID_ARGUMENT naming the
  * variable, the value and what is allowed; hints, pin and device are checked by who parses them. Uses secure_getenv. */
 md_status md_env_read(md_env *out);
+/** Where users' programs keep what can be made again: XDG_CACHE_HOME, else .cache below HOME, and our name; false where neither is set. */
+bool md_env_cache_folder(char out[4096]);
 /** TMPDIR, else /tmp. */
 const char *md_env_temp_root(void);
 /** PATH, else the system's own folders. */

@@ -40,6 +40,7 @@ static void good_values_arrive(void **state)
     setenv("MD_LOG", "info", 1);
     setenv("MD_VERIFY", "1", 1);
     setenv("MD_CACHE_DIR", "/x", 1);
+    setenv("MD_SYSTEM_PATH", "/y:/z", 1);
     setenv("MD_TUNE", "off", 1);
     md_env env;
     assert_ok(md_env_read(&env));
@@ -56,6 +57,7 @@ static void good_values_arrive(void **state)
     assert_int_equal(env.log, MD_LOG_INFO);
     assert_int_equal(env.verify, 1);
     assert_string_equal(env.cache_dir, "/x");
+    assert_string_equal(env.system_path, "/y:/z");
     assert_int_equal(env.tune, 1);
     assert_string_equal(env.unknown, "");
 }
@@ -110,6 +112,26 @@ static void bad_values_are_named(void **state)
     }
 }
 
+static void an_empty_cache_folder_is_none(void **state)
+{
+    (void)state;
+    md_env env;
+    char folder[4096];
+    setenv("MD_CACHE_DIR", "", 1);
+    assert_ok(md_env_read(&env));
+    assert_string_equal(env.cache_dir, "");
+    setenv("HOME", "/home/x", 1);
+    setenv("XDG_CACHE_HOME", "relative", 1);
+    assert_true(md_env_cache_folder(folder));
+    assert_string_equal(folder, "/home/x/.cache/multidispatch");
+    setenv("XDG_CACHE_HOME", "/cache", 1);
+    assert_true(md_env_cache_folder(folder));
+    assert_string_equal(folder, "/cache/multidispatch");
+    unsetenv("XDG_CACHE_HOME");
+    unsetenv("HOME");
+    assert_false(md_env_cache_folder(folder));
+}
+
 static void empty_is_unset_and_unknown_is_told(void **state)
 {
     (void)state;
@@ -140,6 +162,7 @@ int main(void)
         cmocka_unit_test_setup(good_values_arrive, clear),
         cmocka_unit_test_setup(words_are_the_enums, clear),
         cmocka_unit_test_setup(bad_values_are_named, clear),
+        cmocka_unit_test_setup(an_empty_cache_folder_is_none, clear),
         cmocka_unit_test_setup(empty_is_unset_and_unknown_is_told, clear),
         cmocka_unit_test_setup(table_ends, clear),
     };

@@ -1,0 +1,136 @@
+/* The context's store: where it lies, what its entries depend on, and what users ask of it. */
+#include "api/context.h"
+#include "base/json.h"
+#include "base/status.h"
+#include "md_build_config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* All that kernels and times depend on and their keys do not say. The first line is for people. */
+static void describe(md_strbuf *out, const md_dev_facts *f)
+{
+    static const char *const kinds[] = {"host", "cuda", "sim"};
+    md_strbuf_printf(out, "%s, %s, %s, multidispatch %s\n", kinds[f->kind], f->name, f->compiler[0] ? f->compiler : "no compiler", MD_VERSION_TEXT);
+    md_strbuf_printf(out, "capability %d, arch %s, lanes %d, driver %d, runtime %d, nvrtc %d, blas %d\n", (int)f->capability, f->arch, (int)f->threads,
+                     (int)f->driver, (int)f->runtime, (int)f->nvrtc, (int)f->has_blas);
+    md_strbuf_printf(out, "flags %s\nmeasuring %s\n", f->flags, MD_TN_MEASURING);
+}
+
+md_status md_api_open_store(md_context *c, const md_context_options *o)
+{
+    char standard[4096];
+    md_strbuf about = {0};
+    const char *root = o->cache_dir ? o->cache_dir : c->env.cache_dir;
+    if (!root)
+        root = md_env_cache_folder(standard) ? standard : "";
+    if (!root[0] && !c->env.system_path)
+        return MD_OK;
+    describe(&about, &c->dev->facts);
+    md_sr_options options = {.root = root, .system_path = c->env.system_path, .environment = md_strbuf_text(&about), .log = &c->log};
+    const md_status status = about.failed ? md_fail_memory() : md_sr_open(&c->store, &options);
+    md_strbuf_finish(&about);
+    return status;
+}
+
+const char *md_store_path(const md_context *context)
+{
+    return context ? md_sr_root(context->store) : "";
+}
+
+md_status md_store_count(md_store_counters *out, const md_context *context)
+{
+    if (!out || !context)
+        return md_fail(MD_INVALID_ARGUMENT, "%s is NULL", out ? "context" : "out");
+    const md_sr_counters *s = md_sr_count(context->store);
+    const md_bd_counters *b = md_bd_count(context->builder);
+    *out = (md_store_counters){.hits = s->hits, .misses = s->misses, .healed = s->healed, .written = s->written, .write_failures = s->write_failures,
+                               .compiles = b->compiles, .kernels_kept = b->kept};
+    return MD_OK;
+}
+
+/* ---- Lists and checks */
+
+typedef struct listing {
+    md_strbuf text;
+    bool is_json, only_bad;
+    md_store_facts facts;
+} listing;
+
+static void add_json(md_strbuf *out, const md_sr_file *f)
+{
+    json_t *j = json_pack("{s:o, s:o, s:o, s:o, s:I, s:I}", "environment", md_json_text(f->environment), "about", md_json_text(f->about), "kind",
+                          md_json_text(f->kind), "key", md_json_text(f->key), "bytes", (json_int_t)f->n_bytes, "used", (json_int_t)f->used_s);
+    if (j && f->problem)
+        json_object_set_new(j, "problem", md_json_text(f->problem));
+    char *line = j ? json_dumps(j, JSON_COMPACT) : NULL;
+    if (line)
+        md_strbuf_printf(out, "%s\n", line);
+    else
+        out->failed = true;
+    free(line);
+    json_decref(j);
+}
+
+static md_status list_one(void *user, const md_sr_file *f)
+{
+    listing *l = user;
+    l->facts.n_entries++;
+    l->facts.n_bytes += f->n_bytes;
+    l->facts.n_bad += f->problem != NULL;
+    if (l->only_bad && !f->problem)
+        return MD_OK;
+    if (l->is_json)
+        add_json(&l->text, f);
+    else
+        md_strbuf_printf(&l->text, "%.8s  %-8s %9lld  %s%s\n", f->environment, f->kind, (long long)f->n_bytes, f->problem ? "bad: " : "",
+                         f->problem ? f->problem : f->key);
+    return l->text.failed ? md_fail_memory() : MD_OK;
+}
+
+static md_status walk(md_store_facts *facts, md_context *context, listing *l, md_write_fn write, void *user)
+{
+    md_status s = MD_OK;
+    const char *root = md_store_path(context);
+    if (root[0])
+        s = md_sr_walk(root, l->only_bad, list_one, l);
+    if (s == MD_NOT_FOUND)
+        s = MD_OK; /* nothing was ever kept */
+    if (s == MD_OK && write)
+        s = md_api_write(&l->text, write, user);
+    if (s == MD_OK && facts)
+        *facts = l->facts;
+    md_strbuf_finish(&l->text);
+    return s;
+}
+
+md_status md_store_list(md_context *context, int32_t json, md_write_fn write, void *user)
+{
+    listing l = {.is_json = json != 0};
+    if (!context || !write)
+        return md_fail(MD_INVALID_ARGUMENT, "%s is NULL", context ? "write" : "context");
+    return walk(NULL, context, &l, write, user);
+}
+
+md_status md_store_verify(md_store_facts *out, md_context *context, md_write_fn write, void *user)
+{
+    listing l = {.only_bad = true};
+    if (!context || !out)
+        return md_fail(MD_INVALID_ARGUMENT, "%s is NULL", context ? "out" : "context");
+    MD_TRY(walk(out, context, &l, write, user));
+    out->n_removed = out->n_bad;
+    return MD_OK;
+}
+
+md_status md_store_gc(md_store_facts *out, md_context *context, int64_t limit_bytes)
+{
+    md_sr_gc_result r = {0};
+    if (!context || !out || limit_bytes < 0)
+        return md_fail(MD_INVALID_ARGUMENT, !context ? "context is NULL" : !out ? "out is NULL" : "a limit of less than 0 bytes");
+    const char *root = md_store_path(context);
+    const md_status s = root[0] ? md_sr_gc(&r, root, limit_bytes) : MD_OK;
+    if (s != MD_OK && s != MD_NOT_FOUND)
+        return s;
+    *out = (md_store_facts){.n_entries = r.n_entries, .n_bytes = r.n_bytes, .n_removed = r.n_removed, .n_removed_bytes = r.n_removed_bytes};
+    return MD_OK;
+}

@@ -1,0 +1,82 @@
+#include "store/scratch.h"
+
+#include "support/check.h"
+
+#include "base/file.h"
+
+#include <sys/stat.h>
+
+static void hear(void *user, md_log_level level, const char *message)
+{
+    scratch *s = user;
+    if (level <= MD_LOG_WARN)
+        s->n_warnings++;
+    snprintf(s->message, sizeof s->message, "%s", message);
+}
+
+int scratch_setup(void **state)
+{
+    scratch *s = calloc(1, sizeof *s);
+    if (!s || md_file_temp_folder(s->folder) != MD_OK)
+        return -1;
+    snprintf(s->root, sizeof s->root, "%s/store", s->folder);
+    s->log = (md_log){hear, s, MD_LOG_DEBUG};
+    *state = s;
+    return 0;
+}
+
+int scratch_teardown(void **state)
+{
+    scratch *s = *state;
+    scratch_shell("rm -rf '%s'", s->folder);
+    free(s);
+    return 0;
+}
+
+md_sr *scratch_open(scratch *s, const char *environment)
+{
+    md_sr *store = NULL;
+    assert_ok(md_sr_open(&store, &(md_sr_options){.root = s->root, .environment = environment, .log = &s->log}));
+    assert_non_null(store);
+    return store;
+}
+
+void scratch_path(char out[4400], const scratch *s, const char *environment, const char *kind, const char *key)
+{
+    char full[256], of_environment[33], of_key[33];
+    snprintf(full, sizeof full, "%s %s", kind, key);
+    md_digest_text(of_environment, md_hash128(environment, strlen(environment)));
+    md_digest_text(of_key, md_hash128(full, strlen(full)));
+    snprintf(out, 4400, "%s/%s/%s/%.2s/%s", s->root, of_environment, kind, of_key, of_key);
+}
+
+void scratch_shell(const char *format, ...)
+{
+    char command[12000];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(command, sizeof command, format, args);
+    va_end(args);
+    if (system(command) != 0)
+        fail_msg("%s", command);
+}
+
+void scratch_put(md_sr *store, const char *key, const char *text)
+{
+    assert_ok(md_sr_put(store, "note", key, text, strlen(text)));
+}
+
+void scratch_expect(md_sr *store, const char *key, const char *text)
+{
+    void *got = NULL;
+    size_t n = 0;
+    const md_status status = md_sr_find(&got, &n, store, "note", key);
+    if (!text) {
+        assert_int_equal(status, MD_NOT_FOUND);
+        return;
+    }
+    assert_int_equal(status, MD_OK);
+    assert_int_equal(n, strlen(text));
+    assert_string_equal(got, text);
+    free(got);
+}

@@ -1,0 +1,438 @@
+/* What may be wrong with a folder, its files, the disk and the clock: always a miss or a warning, never a wrong entry or a failure of the caller. */
+#include "support/check.h"
+
+#include "base/status.h"
+#include "store/entry.h"
+#include "store/scratch.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+/* ---- Files */
+
+static char *read_file(const char *path, size_t *n)
+{
+    FILE *f = fopen(path, "rb");
+    char *bytes = malloc(100000);
+    assert_non_null(f);
+    assert_non_null(bytes);
+    *n = fread(bytes, 1, 100000, f);
+    fclose(f);
+    return bytes;
+}
+
+static void write_file(const char *path, const char *bytes, size_t n)
+{
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(bytes, 1, n, f), n);
+    fclose(f);
+}
+
+static void bad_files_are_misses_and_healed(void **state)
+{
+    scratch *s = *state;
+    uint64_t seed = check_seed();
+    char path[4400];
+    size_t n = 0;
+    md_sr *store = scratch_open(s, "here");
+    scratch_put(store, "k", "what is kept");
+    scratch_path(path, s, "here", "note", "k");
+    char *good = read_file(path, &n), bad[1000];
+    assert_true(n < sizeof bad);
+    for (size_t i = 0; i < n + 8 * n + 40; i++) {
+        size_t size = n;
+        memcpy(bad, good, n);
+        if (i < n) {
+            size = i; /* cut */
+        } else if (i < n + 8 * n) {
+            bad[(i - n) / 8] = (char)(bad[(i - n) / 8] ^ 1 << (i - n) % 8); /* every bit */
+        } else {
+            const size_t from = check_random(&seed) % n;
+            for (size_t j = from; j < n && j < from + 1 + check_random(&seed) % 16; j++)
+                bad[j] = (char)check_random(&seed);
+            if (!memcmp(bad, good, n))
+                continue;
+        }
+        const uint64_t healed = md_sr_count(store)->healed;
+        write_file(path, bad, size);
+        scratch_expect(store, "k", NULL);
+        assert_int_equal(md_sr_count(store)->healed, healed + 1);
+        assert_int_not_equal(access(path, F_OK), 0); /* taken away */
+    }
+    scratch_expect(store, "k", NULL); /* a plain miss now */
+    scratch_put(store, "k", "again");
+    scratch_expect(store, "k", "again");
+    write_file(path, "", 0);
+    scratch_put(store, "k", "over a bad one");
+    scratch_expect(store, "k", "over a bad one");
+    free(good);
+    md_sr_close(&store);
+    assert_int_equal(s->n_warnings, 0);
+}
+
+static void foreign_entries_are_misses(void **state)
+{
+    scratch *s = *state;
+    char from[4400], to[4400];
+    md_sr *theirs = scratch_open(s, "driver 1"), *mine = scratch_open(s, "driver 2");
+    scratch_put(theirs, "k", "theirs");
+    scratch_put(mine, "k", "mine");
+    scratch_put(mine, "other", "other");
+    scratch_path(from, s, "driver 1", "note", "k");
+    scratch_path(to, s, "driver 2", "note", "k");
+    scratch_shell("cp '%s' '%s'", from, to);
+    scratch_expect(mine, "k", NULL);
+    scratch_path(from, s, "driver 2", "note", "other");
+    scratch_put(mine, "k", "mine");
+    scratch_shell("cp '%s' '%s'", from, to); /* an entry under another's name */
+    scratch_expect(mine, "k", NULL);
+    assert_int_equal(md_sr_count(mine)->healed, 2);
+    md_sr_close(&theirs);
+    md_sr_close(&mine);
+}
+
+static void files_of_others_are_not_read(void **state)
+{
+    scratch *s = *state;
+    char path[4400];
+    md_sr *store = scratch_open(s, "here");
+    scratch_path(path, s, "here", "note", "k");
+    static const char *const harms[] = {"chmod 0606 '%s'", "chmod 0660 '%s'", "chown 12345 '%s'", "mv '%s' '%s.x'; ln -s '%s.x' '%s'",
+                                        "rm '%s'; mkfifo '%s'", "rm '%s'; mkdir '%s'"};
+    for (int i = 0; i < MD_COUNT(harms); i++) {
+        if (i == 2 && geteuid() != 0)
+            continue;
+        scratch_put(store, "k", "secret code");
+        char command[20000];
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+        snprintf(command, sizeof command, harms[i], path, path, path, path);
+#pragma GCC diagnostic pop
+        scratch_shell("%s", command);
+        scratch_expect(store, "k", NULL);
+        scratch_shell("rm -rf '%s' '%s.x'", path, path);
+    }
+    md_sr_close(&store);
+}
+
+/* ---- Folders */
+
+static void expect_refused(scratch *s, const char *why)
+{
+    s->n_warnings = 0;
+    md_sr *store = scratch_open(s, "here");
+    assert_int_equal(s->n_warnings, 1);
+    if (!strstr(s->message, why))
+        fail_msg("'%s' does not say '%s'", s->message, why);
+    scratch_expect(store, "k", NULL);
+    for (int i = 0; i < 3; i++)
+        assert_int_not_equal(md_sr_put(store, "note", "k", "x", 1), MD_OK);
+    assert_int_equal(md_sr_count(store)->write_failures, 3);
+    md_sr_lease *lease = NULL;
+    assert_ok(md_sr_lease_take(&lease, store, "k", 1000));
+    assert_non_null(lease);
+    md_sr_lease_release(&lease);
+    assert_int_equal(s->n_warnings, 1); /* said once */
+    md_sr_close(&store);
+}
+
+static void folders_that_others_could_write_are_refused(void **state)
+{
+    scratch *s = *state;
+    md_sr *store = scratch_open(s, "here");
+    scratch_put(store, "k", "x");
+    md_sr_close(&store);
+    scratch_shell("chmod 0770 '%s'", s->root);
+    expect_refused(s, "others may write");
+    scratch_shell("chmod 0707 '%s'", s->root);
+    expect_refused(s, "others may write");
+    scratch_shell("chmod 0700 '%s'; chmod 0777 '%s'/*", s->root, s->root);
+    expect_refused(s, "others may write"); /* the environment's */
+    scratch_shell("chmod 0700 '%s'/*; mv '%s' '%s.real'; ln -s '%s.real' '%s'", s->root, s->root, s->root, s->root, s->root);
+    expect_refused(s, "symbolic link");
+    char slashed[4300], *root = s->root;
+    snprintf(slashed, sizeof slashed, "%s///", root);
+    md_sr *linked = NULL;
+    s->n_warnings = 0;
+    assert_ok(md_sr_open(&linked, &(md_sr_options){.root = slashed, .environment = "here", .log = &s->log}));
+    scratch_expect(linked, "k", NULL); /* a slash behind the name does not hide the link */
+    assert_int_equal(s->n_warnings, 1);
+    md_sr_close(&linked);
+    scratch_shell("rm '%s'; touch '%s'", s->root, s->root);
+    expect_refused(s, "no folder");
+    scratch_shell("rm '%s'; mv '%s.real' '%s'", s->root, s->root, s->root);
+    if (geteuid() == 0) {
+        scratch_shell("chown 12345 '%s'", s->root);
+        expect_refused(s, "another user");
+        scratch_shell("chown 0 '%s'", s->root);
+    }
+    s->n_warnings = 0;
+    store = scratch_open(s, "here");
+    scratch_expect(store, "k", "x");
+    md_sr_close(&store);
+    assert_int_equal(s->n_warnings, 0);
+}
+
+/* Runs in a child as a user whom permissions bind; its failed asserts are its exit status. */
+static void as_somebody(scratch *s, void (*body)(scratch *s))
+{
+    if (geteuid() == 0)
+        scratch_shell("chown -R 12345 '%s'", s->folder);
+    const pid_t child = fork();
+    if (child == 0) {
+        if (geteuid() == 0 && (setgid(12345) != 0 || setuid(12345) != 0))
+            _exit(3);
+        body(s);
+        _exit(s->n_warnings == 1 ? 0 : 2);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+static void expect_kept_but_not_written(scratch *s)
+{
+    md_sr *store = scratch_open(s, "here");
+    scratch_expect(store, "k", "x");
+    for (int i = 0; i < 3; i++)
+        if (md_sr_put(store, "note", "new", "y", 1) == MD_OK)
+            _exit(4);
+    scratch_expect(store, "new", NULL);
+    scratch_expect(store, "k", "x");
+    md_sr_close(&store);
+}
+
+static void read_only_folders_are_read(void **state)
+{
+    scratch *s = *state;
+    md_sr *store = scratch_open(s, "here");
+    scratch_put(store, "k", "x");
+    md_sr_close(&store);
+    scratch_shell("chmod -R a-w '%s'", s->root);
+    as_somebody(s, expect_kept_but_not_written);
+    scratch_shell("chmod -R u+w '%s'", s->root);
+}
+
+static void expect_no_folder(scratch *s)
+{
+    md_sr *store = scratch_open(s, "here");
+    for (int i = 0; i < 3; i++) {
+        scratch_expect(store, "k", NULL);
+        if (md_sr_put(store, "note", "k", "y", 1) == MD_OK)
+            _exit(4);
+    }
+    md_sr_close(&store);
+}
+
+static void a_folder_that_cannot_be_made_is_one_warning(void **state)
+{
+    scratch *s = *state;
+    snprintf(s->root, sizeof s->root, "/proc/1/nowhere/store");
+    as_somebody(s, expect_no_folder);
+}
+
+static void a_folder_that_vanishes_is_one_warning(void **state)
+{
+    scratch *s = *state;
+    md_sr *store = scratch_open(s, "here");
+    scratch_put(store, "k", "x");
+    scratch_shell("rm -rf '%s'", s->root);
+    scratch_expect(store, "k", NULL);
+    for (int i = 0; i < 3; i++)
+        assert_int_not_equal(md_sr_put(store, "note", "k", "y", 1), MD_OK);
+    assert_int_equal(s->n_warnings, 1);
+    md_sr_close(&store);
+    store = scratch_open(s, "here"); /* the next one makes it again */
+    scratch_put(store, "k", "y");
+    scratch_expect(store, "k", "y");
+    md_sr_close(&store);
+}
+
+/* ---- A full disk: no file may grow beyond a limit, as where the last block is taken. */
+
+static void fill(scratch *s)
+{
+    static char payload[50000];
+    md_sr *store = scratch_open(s, "here");
+    signal(SIGXFSZ, SIG_IGN);
+    scratch_put(store, "small", "fits");
+    if (setrlimit(RLIMIT_FSIZE, &(struct rlimit){20000, 20000}) != 0)
+        _exit(5);
+    for (int i = 0; i < 3; i++)
+        if (md_sr_put(store, "note", "large", payload, sizeof payload) != MD_IO)
+            _exit(4);
+    scratch_expect(store, "large", NULL);
+    scratch_expect(store, "small", "fits");
+    scratch_put(store, "next", "fits too");
+    scratch_expect(store, "next", "fits too");
+    if (md_sr_count(store)->write_failures != 3)
+        _exit(6);
+    md_sr_close(&store);
+    scratch_shell("test -z \"$(ls -A '%s'/*/.fresh)\"", s->root); /* nothing is left behind */
+}
+
+static void a_full_disk_is_one_warning(void **state)
+{
+    as_somebody(*state, fill);
+}
+
+/* A file system that is full indeed, where one may be mounted. */
+static void a_full_file_system_is_one_warning(void **state)
+{
+    scratch *s = *state;
+    char command[20000];
+    snprintf(command, sizeof command, "mkdir -m 700 '%s' && mount -t tmpfs -o size=96k,mode=700 none '%s' 2>/dev/null", s->root, s->root);
+    if (geteuid() != 0 || system(command) != 0) {
+        printf("no file system can be mounted here\n");
+        return;
+    }
+    static char payload[9000];
+    int n_kept = 0;
+    char key[20];
+    md_sr *store = scratch_open(s, "here");
+    for (int i = 0; i < 40; i++) {
+        snprintf(key, sizeof key, "%d", i);
+        memset(payload, i, sizeof payload);
+        n_kept += md_sr_put(store, "blob", key, payload, sizeof payload) == MD_OK;
+    }
+    assert_true(n_kept > 2 && n_kept < 12);
+    assert_int_equal(md_sr_count(store)->written, n_kept);
+    assert_int_equal(md_sr_count(store)->write_failures, 40 - n_kept);
+    assert_int_equal(s->n_warnings, 1);
+    for (int i = 0; i < n_kept; i++) {
+        void *got = NULL;
+        size_t n = 0;
+        snprintf(key, sizeof key, "%d", i);
+        assert_ok(md_sr_find(&got, &n, store, "blob", key));
+        assert_int_equal(n, sizeof payload);
+        free(got);
+    }
+    md_sr_close(&store);
+    scratch_shell("umount '%s'", s->root);
+}
+
+/* ---- Clocks */
+
+static void times_of_files_do_not_matter(void **state)
+{
+    scratch *s = *state;
+    char path[4400];
+    md_sr *store = scratch_open(s, "here");
+    scratch_put(store, "k", "x");
+    scratch_path(path, s, "here", "note", "k");
+    static const char *const dates[] = {"1971-01-01", "2037-12-31", "now"};
+    for (int i = 0; i < 3; i++) {
+        scratch_shell("touch -d %s '%s'", dates[i], path);
+        scratch_expect(store, "k", "x");
+    }
+    /* As if the clock had been put back since: an entry from the future counts as used now, and so stays. */
+    struct stat facts;
+    scratch_shell("touch -d 2037-12-31 '%s'", path);
+    scratch_expect(store, "k", "x");
+    assert_int_equal(stat(path, &facts), 0);
+    assert_true(facts.st_mtime < time(NULL) + 100);
+    md_sr_close(&store);
+}
+
+static bool takes(md_sr *store, const char *key)
+{
+    md_sr_lease *lease = NULL;
+    assert_ok(md_sr_lease_take(&lease, store, key, 1000));
+    const bool has = lease != NULL;
+    md_sr_lease_release(&lease);
+    return has;
+}
+
+static void write_lease(scratch *s, const char *key, const char *text, const char *date)
+{
+    char hex[33], environment[33];
+    md_digest_text(hex, md_hash128(key, strlen(key)));
+    md_digest_text(environment, md_hash128("here", 4));
+    scratch_shell("cd '%s/%s' && mkdir -p -m 700 lease && rm -f lease/%s && printf '%%s\\n' \"%s\" > lease/%s && chmod 600 lease/%s && touch -d '%s' lease/%s",
+                  s->root, environment, hex, text, hex, hex, date, hex);
+}
+
+/* Clocks that step, machines that reboot, owners on other machines: a lease ends in time, and not before. */
+static void leases_end_whatever_clocks_say(void **state)
+{
+    scratch *s = *state;
+    md_sr *store = scratch_open(s, "here");
+    scratch_put(store, "k", "x");
+    const char *boot = "$(cat /proc/sys/kernel/random/boot_id)", *here = "$(hostname)";
+    char text[300];
+    static const struct {
+        bool is_boot, is_machine;
+        const char *pid, *start, *until, *limit, *date;
+        bool is_free;
+    } cases[] = {
+        /* This boot: the owner's life and the time since the boot count, dates do not. */
+        {true, true, "1", "$(awk '{print $22}' /proc/1/stat)", "999999999999", "60000", "now", false},
+        {true, true, "1", "$(awk '{print $22}' /proc/1/stat)", "999999999999", "60000", "1971-01-01", false},
+        {true, true, "1", "$(awk '{print $22}' /proc/1/stat)", "999999999999", "60000", "2037-01-01", false},
+        {true, true, "1", "$(awk '{print $22}' /proc/1/stat)", "1", "60000", "2037-01-01", true},
+        {true, true, "1", "123456789", "999999999999", "60000", "now", true}, /* the number has another owner now */
+        {true, true, "4194305", "1", "999999999999", "60000", "now", true},
+        /* Before a reboot of this machine. */
+        {false, true, "1", "1", "999999999999", "60000", "now", true},
+        /* Elsewhere: the file server's clock, either way. */
+        {false, false, "1", "1", "1", "60000", "now", false},
+        {false, false, "1", "1", "1", "60000", "1 hour ago", true},
+        {false, false, "1", "1", "1", "60000", "1 hour", true},
+        {false, false, "1", "1", "1", "7200000", "1 hour ago", false},
+    };
+    for (int i = 0; i < MD_COUNT(cases); i++) {
+        snprintf(text, sizeof text, "lease 1 %s %s %s %s %s %s 0123456789abcdef", cases[i].is_boot ? boot : "another", cases[i].is_machine ? here : "elsewhere",
+                 cases[i].pid, cases[i].start, cases[i].until, cases[i].limit);
+        write_lease(s, "a", text, cases[i].date);
+        if (takes(store, "a") != cases[i].is_free)
+            fail_msg("case %d: %s", i, text);
+    }
+    write_lease(s, "a", "garbage", "now");
+    assert_true(takes(store, "a"));
+    write_lease(s, "a", "", "now");
+    assert_true(takes(store, "a"));
+    md_sr_close(&store);
+}
+
+/* ---- Memory of any content */
+
+static void any_bytes_are_read_safely(void **state)
+{
+    (void)state;
+    uint64_t seed = check_seed();
+    for (int i = 0; i < 20000; i++) {
+        void *bytes = NULL;
+        size_t n = 0;
+        md_sr_entry e;
+        const md_digest128 environment = {1, 2};
+        assert_ok(md_sr_entry_pack(&bytes, &n, environment, "kind key", "payload", 7));
+        assert_null(md_sr_entry_read(&e, bytes, n, &environment, "kind key"));
+        assert_int_equal(e.n_payload, 7);
+        unsigned char *b = bytes;
+        size_t left = check_random(&seed) % (n + 1);
+        b[check_random(&seed) % n] ^= (unsigned char)(1 + check_random(&seed) % 255);
+        if (left == n || i % 2)
+            assert_non_null(md_sr_entry_read(&e, bytes, n, &environment, "kind key"));
+        assert_non_null(md_sr_entry_read(&e, bytes, left < n ? left : n - 1, NULL, NULL));
+        free(bytes);
+    }
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, scratch_setup, scratch_teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(bad_files_are_misses_and_healed), TEST(foreign_entries_are_misses), TEST(files_of_others_are_not_read),
+        TEST(folders_that_others_could_write_are_refused), TEST(read_only_folders_are_read), TEST(a_folder_that_cannot_be_made_is_one_warning),
+        TEST(a_folder_that_vanishes_is_one_warning), TEST(a_full_disk_is_one_warning), TEST(a_full_file_system_is_one_warning),
+        TEST(times_of_files_do_not_matter), TEST(leases_end_whatever_clocks_say), TEST(any_bytes_are_read_safely),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
