@@ -103,6 +103,14 @@ typedef enum md_bounds {
     MD_BOUNDS_ZERO = 2 /**< reads give 0, writes are skipped, silently */
 } md_bounds;
 
+/** What a shape that was not met before gets after md_freeze. */
+typedef enum md_freeze_mode {
+    MD_FREEZE_NONE = 0, /**< not frozen */
+    MD_FREEZE_READY = 1, /**< the best of what is ready; MD_UNSUPPORTED where nothing that is ready fits */
+    MD_FREEZE_REFERENCE = 2, /**< the best of what is ready; the reference, slowly, where nothing that is ready fits */
+    MD_FREEZE_FAIL = 3 /**< MD_UNSUPPORTED */
+} md_freeze_mode;
+
 typedef struct md_context md_context; /**< a device, its kernels and its tables; thread-safe */
 typedef struct md_op md_op; /**< one formula made ready; thread-safe */
 typedef struct md_launch md_launch; /**< one resolved call; immutable, thread-safe */
@@ -252,7 +260,8 @@ MD_API md_status md_context_create(md_context **out, const md_context_options *o
 /** Writes MD_STATS if asked, frees everything. Launches and ops of the context must be destroyed before. */
 MD_API void md_context_destroy(md_context **context);
 
-/** Makes an op from a formula, or from a name in the catalogue ("softmax").
+/** Makes an op from a formula, or from a name in the catalogue ("softmax"). Ops that are equal in formula, dtypes, options (but async) and name share
+ * their kernels, choices and statistics; each handle is destroyed by itself, in any order.
  * Compiles kernels: may take seconds. @return MD_INVALID_ARGUMENT with line, column and caret for a bad formula,
  * MD_OUT_OF_MEMORY. A missing compiler is no error: the reference evaluator serves, and a warning says so. */
 MD_API md_status md_op_create(md_op **out, md_context *context, const char *formula, const md_op_options *options);
@@ -302,10 +311,16 @@ MD_API void md_launch_destroy(md_launch **launch);
 
 /** What md_call would pick for these arguments, without running (MD_SELECT_MEASURE measures, as a call would). */
 MD_API md_status md_choice_of(md_choice *out, md_op *op, const md_arg *args, int32_t n_args);
-/** Chooses for shapes given as text, "b=1, n=64", before they are met. Memory layouts are taken as contiguous. */
+/** Chooses for shapes given as text before they are met, and waits for the best kernel of each: "b=1, n=64", several with ';' between them.
+ * Memory layouts are taken as contiguous. Where one fails, those before it are prepared. Thread-safe. */
 MD_API md_status md_prepare(md_op *op, const char *sizes);
-/** Waits until every variant of the op is built. */
+/** Waits until every variant of the op is built; then every shape that was met has the best of them. */
 MD_API md_status md_op_wait(md_op *op);
+/** Waits for what is being built; from then on nothing is built or measured for the op, and `mode` says what a shape that was not met before
+ * gets. MD_FREEZE_NONE lets it build again. Equal ops are one: all of them are frozen. Thread-safe. */
+MD_API md_status md_freeze(md_op *op, md_freeze_mode mode);
+/** The same for all ops that the context has now. */
+MD_API md_status md_freeze_all(md_context *context, md_freeze_mode mode);
 
 /** Explains the choice at a shape: all candidates with envelope, distance, model time, and the pick.
  * `sizes` as in md_prepare; `json` nonzero writes one JSON object, else a table. */

@@ -180,14 +180,27 @@ md_status md_sync(md_context *context, md_stream stream)
     return context->dev->ops->sync(context->dev, stream);
 }
 
+void md_api_each_op(md_context *context, void (*fn)(void *user, md_ds_op *op), void *user)
+{
+    pthread_mutex_lock(&context->runtime.lock_of_ops);
+    for (md_ds_op *op = context->runtime.ops; op; op = op->next)
+        fn(user, op);
+    pthread_mutex_unlock(&context->runtime.lock_of_ops);
+}
+
+/* The first one that something was reported for. */
+static void check_op(void *user, md_ds_op *op)
+{
+    md_status *s = user;
+    if (*s == MD_OK)
+        *s = md_ds_check(op);
+}
+
 md_status md_check(md_context *context)
 {
     if (!context)
         return md_fail(MD_INVALID_ARGUMENT, "context is NULL");
     md_status s = MD_OK;
-    pthread_mutex_lock(&context->lock_of_ops);
-    for (md_op *op = context->ops; op && s == MD_OK; op = op->next)
-        s = md_ds_check(op->ds);
-    pthread_mutex_unlock(&context->lock_of_ops);
+    md_api_each_op(context, check_op, &s);
     return s;
 }

@@ -20,20 +20,20 @@ struct md_context {
     char *hints, *pin, *stats_path; /* own copies; pin and stats_path may be NULL */
     const char *hints_source; /* for messages: "option hints", "MD_HINTS" or "default hints" */
     int64_t max_shapes;
-    pthread_mutex_t lock_of_ops;
-    md_op *ops; /* alive, newest first */
+    pthread_mutex_t lock_of_ops; /* taken before the runtime's: of what is counted */
     md_ss_rows retired; /* what destroyed ops did */
 };
 
 struct md_op {
     md_context *context;
-    md_ds_op *ds;
-    md_op *next;
+    md_ds_op *ds; /* one with those of all equal ops */
 };
 
 /** Opens the store that options and environment ask for; the device is open. */
 md_status md_api_open_store(md_context *c, const md_context_options *o);
 
+/** Calls fn on every op that is alive, each once, while none can go. */
+void md_api_each_op(md_context *context, void (*fn)(void *user, md_ds_op *op), void *user);
 /** Rows of all ops, alive and gone. */
 void md_api_rows(md_ss_rows *out, md_context *context);
 

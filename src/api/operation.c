@@ -2,6 +2,7 @@
 
 #include "base/dtype.h"
 #include "base/status.h"
+#include "dispatch/share.h"
 #include "expr/catalogue.h"
 
 #include <ctype.h>
@@ -144,33 +145,28 @@ md_status md_op_create(md_op **out, md_context *context, const char *formula, co
         free(op);
         return s;
     }
-    pthread_mutex_lock(&context->lock_of_ops);
-    op->next = context->ops;
-    context->ops = op;
-    pthread_mutex_unlock(&context->lock_of_ops);
     *out = op;
     return MD_OK;
 }
 
-static void unlink_op(md_op *op)
+/* Statistics are read under the same lock: an op is always either alive or retired there. */
+static void leave(md_op *op)
 {
     md_context *c = op->context;
     pthread_mutex_lock(&c->lock_of_ops);
-    for (md_op **at = &c->ops; *at; at = &(*at)->next)
-        if (*at == op) {
-            *at = op->next;
-            break;
-        }
-    md_ss_rows_add(&c->retired, op->ds);
+    bool is_last = md_ds_leave(op->ds);
+    if (is_last)
+        md_ss_rows_add(&c->retired, op->ds);
     pthread_mutex_unlock(&c->lock_of_ops);
+    if (is_last)
+        md_ds_op_free(&op->ds);
 }
 
 void md_op_destroy(md_op **op)
 {
     if (!op || !*op)
         return;
-    unlink_op(*op);
-    md_ds_op_destroy(&(*op)->ds);
+    leave(*op);
     free(*op);
     *op = NULL;
 }

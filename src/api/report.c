@@ -18,13 +18,17 @@ md_status md_api_write(const md_strbuf *text, md_write_fn write, void *user)
     return MD_OK;
 }
 
+static void add_rows(void *user, md_ds_op *op)
+{
+    md_ss_rows_add(user, op);
+}
+
 void md_api_rows(md_ss_rows *out, md_context *context)
 {
     pthread_mutex_lock(&context->lock_of_ops);
     *out = (md_ss_rows){.failed = context->retired.failed};
     md_ss_rows_append(out, &context->retired);
-    for (md_op *op = context->ops; op; op = op->next)
-        md_ss_rows_add(out, op->ds);
+    md_api_each_op(context, add_rows, out);
     pthread_mutex_unlock(&context->lock_of_ops);
     md_ss_rows_sort(out);
 }

@@ -71,16 +71,18 @@ md_status md_hints_suggest(md_context *context, const char *formula, const md_op
     return s;
 }
 
+static void add_choices(void *user, md_ds_op *op)
+{
+    md_ss_choices_add(user, op);
+}
+
 md_status md_digest(uint64_t out[2], md_context *context)
 {
     md_ss_choices choices = {0};
     md_digest128 digest;
     if (!out || !context)
         return md_fail(MD_INVALID_ARGUMENT, "%s is NULL", out ? "context" : "out");
-    pthread_mutex_lock(&context->lock_of_ops);
-    for (md_op *op = context->ops; op; op = op->next)
-        md_ss_choices_add(&choices, op->ds);
-    pthread_mutex_unlock(&context->lock_of_ops);
+    md_api_each_op(context, add_choices, &choices);
     MD_TRY(md_ss_choices_digest(&digest, &choices));
     out[0] = digest.lo;
     out[1] = digest.hi;

@@ -33,15 +33,20 @@ void md_bd_use_store(md_bd *builder, md_sr *store)
     builder->store = store;
 }
 
+void md_bd_wait_all(md_bd *builder)
+{
+    pthread_mutex_lock(&builder->lock);
+    while (builder->n_jobs > 0)
+        pthread_cond_wait(&builder->changed, &builder->lock);
+    pthread_mutex_unlock(&builder->lock);
+}
+
 void md_bd_destroy(md_bd **builder)
 {
     if (!builder || !*builder)
         return;
     md_bd *b = *builder;
-    pthread_mutex_lock(&b->lock);
-    while (b->n_jobs > 0)
-        pthread_cond_wait(&b->changed, &b->lock);
-    pthread_mutex_unlock(&b->lock);
+    md_bd_wait_all(b);
     md_table_destroy(&b->texts, md_bd_text_drop);
     pthread_cond_destroy(&b->changed);
     pthread_mutex_destroy(&b->lock);

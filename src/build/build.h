@@ -53,6 +53,8 @@ md_status md_bd_variant_create(md_bd_variant **out, md_bd *builder, const md_fa_
                                const md_fa_config *config);
 /** Waits until it is READY or FAILED; a FAILED one gives COMPILE with its reason. */
 md_status md_bd_variant_wait(md_bd_variant *variant);
+/** Waits until nothing is being built. */
+void md_bd_wait_all(md_bd *builder);
 /** Waits until one of n is READY, or all are FAILED. */
 void md_bd_variant_wait_any(md_bd_variant *const *variants, int32_t n);
 /** Frees it; what was queued for it alone is not built any more. */

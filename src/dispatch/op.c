@@ -3,6 +3,7 @@
 #include "base/status.h"
 #include "dispatch/promote.h"
 #include "dispatch/record.h"
+#include "dispatch/share.h"
 #include "dispatch/slots.h"
 
 #include <ctype.h>
@@ -138,7 +139,8 @@ static void report_unbuilt(const md_ds_op *op, int32_t stage)
                   stage, failed->failure);
 }
 
-static md_status make_op(md_ds_op *op, const char *formula, const md_ds_op_options *o)
+/* Formula, space and policy: all that says what op it is. */
+static md_status describe_op(md_ds_op *op, const char *formula, const md_ds_op_options *o)
 {
     md_fx_options fx = {.dtype = o->dtype, .sizes = o->sizes, .bounds = o->bounds};
     MD_TRY(md_fx_formula_create(&op->formula, formula, &fx));
@@ -160,12 +162,15 @@ static md_status make_op(md_ds_op *op, const char *formula, const md_ds_op_optio
     op->policy.max_variants = MD_MIN(op->policy.max_variants, MD_DS_MAX_VARIANTS - MD_DS_SPARE_VARIANTS);
     op->max_records = MD_MAX(o->max_shapes, 1);
     md_ds_warm_init(&op->warm, op->formula);
+    op->records = md_table_create();
+    return op->records ? MD_OK : md_fail_memory();
+}
+
+static md_status build_op(md_ds_op *op, const md_ds_op_options *o)
+{
     md_dev *dev = op->runtime->dev;
     if (dev->ops->report_create)
         MD_TRY(dev->ops->report_create(&op->report, dev));
-    op->records = md_table_create();
-    if (!op->records)
-        return md_fail_memory();
     for (int32_t s = 0; s < op->program->n_stages; s++)
         MD_TRY(add_stage(op, s, o));
     for (int32_t s = 0; s < op->n_stages; s++) {
@@ -180,45 +185,60 @@ static md_status make_op(md_ds_op *op, const char *formula, const md_ds_op_optio
     return MD_OK;
 }
 
-static void join(md_ds_op *op)
+static void free_op(md_ds_op *o)
 {
-    md_ds_runtime *r = op->runtime;
-    pthread_mutex_lock(&r->lock_of_ops);
-    op->next = r->ops;
-    if (r->ops)
-        r->ops->previous = op;
-    r->ops = op;
-    pthread_mutex_unlock(&r->lock_of_ops);
+    md_ds_waiting_drop(o);
+    for (int32_t s = 0; s < o->n_stages; s++)
+        md_ds_candidates_finish(&o->stage[s]);
+    md_ds_slots_destroy(atomic_load_explicit(&o->slots, memory_order_acquire));
+    md_table_destroy(&o->records, md_ds_record_free);
+    free(o->ring);
+    md_st_program_destroy(&o->program);
+    md_fx_formula_destroy(&o->formula);
+    md_strbuf_finish(&o->printed);
+    md_strbuf_finish(&o->identity);
+    pthread_mutex_destroy(&o->lock_of_records);
+    free(o);
 }
 
-/* From here on nobody promotes its records. */
-static void leave(md_ds_op *op)
-{
-    md_ds_runtime *r = op->runtime;
-    pthread_mutex_lock(&r->lock_of_ops);
-    if (op->next)
-        op->next->previous = op->previous;
-    if (op->previous)
-        op->previous->next = op->next;
-    else if (r->ops == op)
-        r->ops = op->next;
-    pthread_mutex_unlock(&r->lock_of_ops);
-}
-
-md_status md_ds_op_create(md_ds_op **out, md_ds_runtime *runtime, const char *formula, const md_ds_op_options *options)
+static md_status new_op(md_ds_op **out, md_ds_runtime *runtime, const char *formula, const md_ds_op_options *options)
 {
     md_ds_op *op = calloc(1, sizeof *op);
     if (!op)
         return md_fail_memory();
     op->runtime = runtime;
+    op->n_owners = 1;
     op->serial = atomic_fetch_add_explicit(&runtime->n_ops, 1, memory_order_relaxed) + 1;
     pthread_mutex_init(&op->lock_of_records, NULL);
-    md_status s = make_op(op, formula, options);
+    md_status s = describe_op(op, formula, options);
+    if (s == MD_OK)
+        s = md_ds_identify(op, options);
     if (s != MD_OK) {
-        md_ds_op_destroy(&op);
+        free_op(op);
         return s;
     }
-    join(op);
+    *out = op;
+    return MD_OK;
+}
+
+md_status md_ds_op_create(md_ds_op **out, md_ds_runtime *runtime, const char *formula, const md_ds_op_options *options)
+{
+    md_ds_op *op = NULL, *known;
+    MD_TRY(new_op(&op, runtime, formula, options));
+    known = md_ds_join(op);
+    if (known) {
+        free_op(op);
+        if (!options->is_async)
+            md_ds_op_wait(known);
+        *out = known;
+        return MD_OK;
+    }
+    md_status s = build_op(op, options);
+    md_ds_made(op, s == MD_OK);
+    if (s != MD_OK) {
+        free_op(op);
+        return s;
+    }
     *out = op;
     return MD_OK;
 }
@@ -230,22 +250,17 @@ void md_ds_op_wait(md_ds_op *op)
     md_ds_promote_ready(op);
 }
 
+void md_ds_op_free(md_ds_op **op)
+{
+    free_op(*op);
+    *op = NULL;
+}
+
 void md_ds_op_destroy(md_ds_op **op)
 {
     if (!op || !*op)
         return;
-    md_ds_op *o = *op;
-    leave(o);
-    md_ds_waiting_drop(o);
-    for (int32_t s = 0; s < o->n_stages; s++)
-        md_ds_candidates_finish(&o->stage[s]);
-    md_ds_slots_destroy(atomic_load_explicit(&o->slots, memory_order_acquire));
-    md_table_destroy(&o->records, md_ds_record_free);
-    free(o->ring);
-    md_st_program_destroy(&o->program);
-    md_fx_formula_destroy(&o->formula);
-    md_strbuf_finish(&o->printed);
-    pthread_mutex_destroy(&o->lock_of_records);
-    free(o);
+    if (md_ds_leave(*op))
+        free_op(*op);
     *op = NULL;
 }

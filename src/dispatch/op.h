@@ -89,7 +89,10 @@ struct md_ds_waiting; /* promote.c */
 
 typedef struct md_ds_op {
     md_ds_runtime *runtime;
-    struct md_ds_op *next, *previous; /* of the runtime, under its lock */
+    struct md_ds_op *next; /* of the runtime; this and the next two under its lock of ops */
+    int32_t n_owners;
+    bool is_made, has_failed; /* neither: somebody is at it */
+    md_strbuf identity; /* bytes that are equal where two ops are one */
     uint64_t serial; /* no other op of the context ever has it */
     char name[64];
     md_strbuf printed; /* the formula, canonical */
@@ -123,9 +126,11 @@ typedef struct md_ds_op_options {
     bool is_async; /* made as soon as every stage has one variant that is ready */
 } md_ds_op_options;
 
-/** Makes an op; returns when every candidate is built or has failed, or earlier (is_async). `runtime` must outlive it. */
+/** Makes an op, or finds the one that is the same in all but is_async and gives it one more owner. Returns when every candidate is built or has failed, or earlier (is_async). `runtime` must outlive it. */
 md_status md_ds_op_create(md_ds_op **out, md_ds_runtime *runtime, const char *formula, const md_ds_op_options *options);
-void md_ds_op_destroy(md_ds_op **op);
+void md_ds_op_destroy(md_ds_op **op); /* of one owner; the last one's frees it */
+/** Frees an op that md_ds_leave (share.h) left to the caller. */
+void md_ds_op_free(md_ds_op **op);
 /** Waits for all builds; then every shape that was met has the best there is. */
 void md_ds_op_wait(md_ds_op *op);
 

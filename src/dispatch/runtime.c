@@ -19,6 +19,7 @@ void md_ds_runtime_init(md_ds_runtime *runtime)
     pthread_mutex_init(&runtime->lock_of_blocks, NULL);
     pthread_mutex_init(&runtime->lock_of_threads, NULL);
     pthread_mutex_init(&runtime->lock_of_ops, NULL);
+    pthread_cond_init(&runtime->op_made, NULL);
     runtime->has_thread_key = pthread_key_create(&runtime->thread_key, leave) == 0;
     for (int32_t i = 0; i < MD_DS_STREAM_LOCKS; i++)
         pthread_mutex_init(&runtime->lock_of_streams[i], NULL);
@@ -49,6 +50,7 @@ void md_ds_runtime_finish(md_ds_runtime *runtime)
     }
     pthread_mutex_destroy(&runtime->lock_of_threads);
     pthread_mutex_destroy(&runtime->lock_of_ops);
+    pthread_cond_destroy(&runtime->op_made);
     pthread_mutex_destroy(&runtime->lock_of_blocks);
     for (int32_t i = 0; i < MD_DS_STREAM_LOCKS; i++)
         pthread_mutex_destroy(&runtime->lock_of_streams[i]);

@@ -34,7 +34,8 @@ typedef struct md_ds_runtime {
     bool has_thread_key;
     _Atomic uint64_t n_ops; /* made so far: their serial numbers */
     pthread_mutex_t lock_of_ops; /* held while records are promoted, too */
-    struct md_ds_op *ops; /* alive, newest first */
+    pthread_cond_t op_made;
+    struct md_ds_op *ops; /* alive or in the making, newest first */
 } md_ds_runtime;
 
 /** Whether calls return before the work is done, and the CPU cannot read the device's memory. */
