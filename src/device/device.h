@@ -80,6 +80,9 @@ typedef struct md_dev_ops {
     /* Names a range for profilers (NVTX) around the launches of a call; both may be NULL. */
     void (*range_push)(md_dev *dev, const char *name);
     void (*range_pop)(md_dev *dev);
+    /* A device of recorded times: nothing is computed, its clock (NULL: the real one) goes on by what launches and builds are said to take. */
+    bool is_simulated;
+    uint64_t (*now_ns)(const md_dev *dev);
 } md_dev_ops;
 
 struct md_dev {

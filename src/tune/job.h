@@ -1,0 +1,128 @@
+/* What the parts of a measured search share. */
+#ifndef MD_TUNE_JOB_H
+#define MD_TUNE_JOB_H
+
+#include "tune/bench.h"
+#include "tune/search.h"
+
+enum { MD_TN_MAX_SAMPLES = 32, MD_TN_MAX_FAMILIES = 24 };
+
+/* A config that the job has built, or tried to. */
+typedef struct md_tn_trial {
+    const md_fa_family *family;
+    int32_t family_at; /* among the job's */
+    md_fa_config config;
+    md_bd_variant *variant;
+    md_digest128 source;
+    bool is_out; /* not to be run any more; `verdict` says why */
+    md_tn_verdict verdict;
+    bool is_verified; /* right on the small shape */
+} md_tn_trial;
+
+/* A trial at one spot. */
+typedef struct md_tn_entry {
+    bool is_there; /* legal here, and wanted */
+    bool is_running; /* in the race at hand */
+    bool is_verified; /* right at this point */
+    md_tn_verdict verdict;
+    double model_us, first_us; /* first look; 0: none yet */
+    double us, spread; /* of the samples */
+    int32_t repeats, n;
+    double sample[MD_TN_MAX_SAMPLES];
+    md_kn_plan_geometry geometry;
+} md_tn_entry;
+
+typedef struct md_tn_choice {
+    md_fa_config config;
+    double model_us;
+} md_tn_choice;
+
+/* A family's legal configs at a spot whose envelope holds, best by the model first. */
+typedef struct md_tn_space {
+    int32_t n, capacity;
+    md_tn_choice *choice;
+    bool failed; /* memory was short */
+} md_tn_space;
+
+/* A point in work. */
+typedef struct md_tn_spot {
+    const md_tn_point *point;
+    char *key;
+    int lease;
+    bool is_open; /* to be measured */
+    bool has_lease, has_bench;
+    bool is_cut; /* something was left undone for want of time */
+    md_kn_shape shape;
+    md_tn_data data;
+    md_tn_bench bench;
+    md_tn_space space[MD_TN_MAX_FAMILIES];
+    int32_t n_builds; /* proposed here */
+    int32_t n_seen; /* trials that were looked at here */
+    int32_t capacity;
+    md_tn_entry *entry; /* parallel to the trials */
+    int32_t best; /* trial; -1 */
+    struct md_tn_expected *expected; /* of the sampled outputs; made when first needed */
+    md_tn_record before[MD_TN_MAX_FAMILIES]; /* what is resumed from */
+} md_tn_spot;
+
+typedef struct md_tn_work {
+    const md_tn_job *job;
+    md_dev *dev;
+    md_dev_report report;
+    md_tn_patterns patterns;
+    uint64_t start_ns, deadline_ns;
+    uint64_t soft_ns; /* end of the share of the contest at hand */
+    double build_ms; /* what a build takes, before the builder has seen any */
+    int32_t n_families;
+    const md_fa_family *family[MD_TN_MAX_FAMILIES];
+    int32_t n_spots;
+    md_tn_spot *spot;
+    int32_t n_trials, capacity;
+    md_tn_trial *trial;
+    struct md_tn_small *small; /* a small shape and what is right there; made when first needed */
+    int lock; /* of the device; -1: not held */
+    int32_t round;
+} md_tn_work;
+
+/** The budget has run out. */
+bool md_tn_is_late(const md_tn_work *w);
+/** The contest's share of it has. */
+bool md_tn_is_over(const md_tn_work *w);
+/** The name of a trial's variant. */
+const char *md_tn_trial_name(const md_tn_trial *trial);
+/** Lists the configs of all families at a spot. */
+md_status md_tn_list_space(md_tn_work *w, md_tn_spot *spot);
+
+/* propose.c */
+/** Starts builds of configs worth trying next at a spot, up to `n`; counts those that are new in *n_new. */
+md_status md_tn_propose(int32_t *n_new, md_tn_work *w, md_tn_spot *spot, int32_t n);
+/** The trial of a config, made (and its build started) where there is none; -1 in *at where memory is short. */
+md_status md_tn_try(int32_t *at, bool *is_new, md_tn_work *w, int32_t family, const md_fa_config *config);
+/** The entry of a trial at a spot. NULL where memory is short. */
+md_tn_entry *md_tn_entry_of(md_tn_work *w, md_tn_spot *spot, int32_t trial);
+
+/* contest.c */
+/** Times what is new at the spot against the best so far. */
+md_status md_tn_contest(md_tn_work *w, md_tn_spot *spot);
+/** The last race: the best few once more, in pairs; sets spot->best. */
+md_status md_tn_final(md_tn_work *w, md_tn_spot *spot);
+/** Whether a is a better choice than b at the spot, both timed: faster by more than noise, else by rank: own kernels, lower name. */
+bool md_tn_is_better(const md_tn_work *w, const md_tn_spot *spot, int32_t a, int32_t b);
+
+/* verify.c */
+/** Whether a trial's results are right: all of them on a small shape (once a job), some at the spot. False with its verdict set where not. */
+bool md_tn_verify(md_tn_work *w, md_tn_spot *spot, int32_t trial);
+void md_tn_verify_finish(md_tn_work *w);
+void md_tn_verify_leave(md_tn_spot *spot);
+
+/* lock.c */
+/** The device's lock among all processes of this user: false where it cannot be had in time. */
+bool md_tn_lock(md_tn_work *w);
+void md_tn_unlock(md_tn_work *w);
+
+/* log.c */
+void md_tn_log_candidate(const md_tn_work *w, const md_tn_spot *spot, int32_t trial);
+void md_tn_log_winner(const md_tn_work *w, const md_tn_spot *spot, const md_tn_record *record);
+void md_tn_log_spot(const md_tn_work *w, const md_tn_spot *spot, const char *event, const char *why);
+
+#endif
