@@ -189,6 +189,8 @@ typedef struct md_context_options {
     int32_t threads; /**< of the host device; 0: MD_THREADS, else one per available CPU */
     const char *cc; /**< C compiler of the host device; default MD_CC, else cc */
     int64_t max_shapes; /**< shapes remembered per op; 0: MD_MAX_SHAPES, else 16384 */
+    md_tune tune; /**< default MD_TUNE, else MD_TUNE_ESTIMATE */
+    double tune_budget_ms; /**< time that tuning an op may take; 0: MD_TUNE_BUDGET_MS, else 2500 */
     md_log_fn log; /**< default: MD_LOG says what goes to stderr */
     void *log_user;
     void *(*alloc)(void *user, size_t n_bytes, size_t alignment); /**< memory of temporaries of the host device; default: the library's */
@@ -211,6 +213,8 @@ typedef struct md_op_options {
     md_bounds bounds;
     int32_t max_variants; /**< per stage; 0: 32 */
     int32_t without_library; /**< nonzero: no gemm_lib in the pool */
+    md_tune tune; /**< default: the context's */
+    double tune_budget_ms; /**< 0: the context's */
     double uncovered; /**< a shape farther from every hint than this many octaves is marked as not covered; 0: 3 */
     int32_t async; /**< nonzero: md_op_create returns when one variant of each stage is ready; the others are built meanwhile */
 } md_op_options;
@@ -344,6 +348,23 @@ typedef struct md_met_shape {
  * `json` nonzero: one JSON object, else text. @return MD_INVALID_ARGUMENT for a formula without dynamic dims, for sizes that are missing (named). */
 MD_API md_status md_hints_suggest(md_context *context, const char *formula, const md_op_options *options, const md_met_shape *shapes,
                                   int32_t n_shapes, int32_t n_hints, int32_t json, md_write_fn write, void *user);
+/** What md_tune_formula is to do. */
+typedef struct md_tune_options {
+    md_tune rigor; /**< MD_TUNE_MEASURE (default) or MD_TUNE_EXHAUSTIVE */
+    double budget_ms; /**< for all stages and points together; 0: MD_TUNE_BUDGET_MS, else 2500 */
+    int32_t max_builds; /**< configs built for a point; 0: 12 */
+    int32_t all_directions; /**< nonzero: neighbours that differ in two parameters are tried, too */
+    const int64_t *indices; /**< what index tensors hold, in turn, wrapped into range; NULL: random */
+    int64_t n_indices;
+    const char *exclude; /**< variants, separated by ';', that are known not to end: quarantined, not tried */
+    uint64_t seed; /**< of synthetic data */
+    md_write_fn write; /**< takes one JSON object a line: every candidate, every winner; may be NULL */
+    void *user;
+} md_tune_options;
+/** Searches the configs of a formula's kernels at its hints (options, else the context's) and keeps what it finds for ops made later. Inputs are synthetic: no
+ * caller's memory is read or written. A point whose tensors take more memory than measuring may (5% of what is free, at most 256 MiB) keeps the
+ * model's answer. Options and formula as for md_op_create. */
+MD_API md_status md_tune_formula(md_context *context, const char *formula, const md_op_options *options, const md_tune_options *tune);
 /** A digest of what the living ops of the context chose for every shape they remember: equal where the same formulas have the same variants for the
  * same sizes, whatever the order and the number of calls. Ranks of one model compare it. */
 MD_API md_status md_digest(uint64_t out[2], md_context *context);

@@ -21,9 +21,16 @@ static md_status set_policy(md_context *c, const md_context_options *o)
         return md_fail(MD_INVALID_ARGUMENT, "option metric: %d is no md_metric", (int)metric);
     if ((int)persistent < 0 || persistent > MD_PERSISTENT_NEVER)
         return md_fail(MD_INVALID_ARGUMENT, "option persistent: %d is no md_persistent", (int)persistent);
+    if ((int)o->tune < 0 || o->tune > MD_TUNE_EXHAUSTIVE)
+        return md_fail(MD_INVALID_ARGUMENT, "option tune: %d is no md_tune", (int)o->tune);
+    if (!(o->tune_budget_ms >= 0.0))
+        return md_fail(MD_INVALID_ARGUMENT, "option tune_budget_ms: %g is no time", o->tune_budget_ms);
     c->policy.select = select ? select : MD_SELECT_MODEL;
     c->policy.metric = metric ? metric : MD_METRIC_LOG2;
     c->policy.persistent = persistent ? persistent : MD_PERSISTENT_AUTO;
+    c->policy.tune = o->tune ? o->tune : c->env.tune ? c->env.tune : MD_TUNE_ESTIMATE;
+    c->policy.tune_budget_ms = o->tune_budget_ms > 0.0 ? o->tune_budget_ms : (double)c->env.tune_budget_ms;
+    c->policy.tune_count = &c->tune_count;
     c->max_shapes = o->max_shapes > 0 ? o->max_shapes : c->env.max_shapes > 0 ? c->env.max_shapes : DEFAULT_MAX_SHAPES;
     return MD_OK;
 }
@@ -92,6 +99,8 @@ static md_status open_context(md_context *c, const md_context_options *o)
     MD_TRY(md_bd_create(&c->builder, c->dev));
     md_bd_use_store(c->builder, c->store);
     md_bd_listen(c->builder, md_ds_promote_all, &c->runtime);
+    MD_TRY(md_tn_wisdom_create(&c->wisdom));
+    c->policy.wisdom = c->wisdom;
     c->runtime.dev = c->dev;
     c->runtime.builder = c->builder;
     c->runtime.log = &c->log;
@@ -111,6 +120,7 @@ static void close_context(md_context *c)
     md_ds_runtime_finish(&c->runtime);
     md_bd_destroy(&c->builder);
     md_sr_close(&c->store);
+    md_tn_wisdom_destroy(&c->wisdom);
     md_dev_close(&c->dev);
     md_pool_destroy(&c->pool);
     if (md_trace_close(&c->trace) != MD_OK)

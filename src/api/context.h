@@ -6,6 +6,7 @@
 #include "dispatch/call.h"
 #include "stats/rows.h"
 #include "tune/wisdom.h"
+#include "tune/search.h"
 
 struct md_context {
     md_env env;
@@ -17,6 +18,8 @@ struct md_context {
     md_trace *trace; /* NULL: nobody asked */
     md_ds_runtime runtime;
     md_ds_policy policy; /* defaults of ops */
+    md_tn_wisdom *wisdom;
+    md_tn_counters tune_count;
     char *hints, *pin, *stats_path; /* own copies; pin and stats_path may be NULL */
     const char *hints_source; /* for messages: "option hints", "MD_HINTS" or "default hints" */
     int64_t max_shapes;

@@ -65,6 +65,10 @@ md_status md_api_check_options(const md_op_options *o)
         return md_fail(MD_INVALID_ARGUMENT, "option persistent: %d is no md_persistent", (int)o->persistent);
     if (!(o->uncovered >= 0.0))
         return md_fail(MD_INVALID_ARGUMENT, "option uncovered: %g is no distance in octaves", o->uncovered);
+    if ((int)o->tune < 0 || o->tune > MD_TUNE_EXHAUSTIVE)
+        return md_fail(MD_INVALID_ARGUMENT, "option tune: %d is no md_tune", (int)o->tune);
+    if (!(o->tune_budget_ms >= 0.0))
+        return md_fail(MD_INVALID_ARGUMENT, "option tune_budget_ms: %g is no time", o->tune_budget_ms);
     if ((int)o->bounds < 0 || o->bounds > MD_BOUNDS_ZERO)
         return md_fail(MD_INVALID_ARGUMENT, "option bounds: %d is no md_bounds", (int)o->bounds);
     return MD_OK;
@@ -79,6 +83,10 @@ md_ds_policy md_api_policy_of(const md_context *c, const md_op_options *o)
         p.metric = o->metric;
     if (o->persistent)
         p.persistent = o->persistent;
+    if (o->tune)
+        p.tune = o->tune;
+    if (o->tune_budget_ms > 0.0)
+        p.tune_budget_ms = o->tune_budget_ms;
     p.max_variants = o->max_variants;
     p.without_library = o->without_library != 0;
     p.uncovered = o->uncovered > 0.0 ? o->uncovered : MD_DS_UNCOVERED;

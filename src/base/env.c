@@ -47,8 +47,9 @@ static const variable variables[] = {
     {"MD_CACHE_DIR", "a folder", "where compiled kernels and tuned results are kept; empty: nowhere; default multidispatch in the XDG cache folder",
      FOLDER, AT(cache_dir), 0, 0},
     {"MD_SYSTEM_PATH", "folders separated by :", "stores that are only read, after the user's", TEXT, AT(system_path), 0, 0},
-    {"MD_TUNE", "off|estimate|measure|exhaustive", "reserved for the measured search; no effect yet", WORD, AT(tune), 1,
-     0},
+    {"MD_TUNE", "off|estimate|measure|exhaustive", "how kernels' configs are found when an op is made; default estimate (a model); measure: by building and timing some", WORD, AT(tune),
+     MD_TUNE_OFF, 0},
+    {"MD_TUNE_BUDGET_MS", "1 to 86400000", "time that tuning one op may take; default 2500", INT64, AT(tune_budget_ms), 1, 86400000},
 };
 
 #undef AT

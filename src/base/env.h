@@ -21,7 +21,8 @@ typedef struct md_env {
     md_log_level log; /* 0 where unset */
     int32_t verify;
     int32_t sync;
-    int32_t tune; /* 0 where unset, else 1 off, 2 estimate, 3 measure, 4 exhaustive; not used yet */
+    md_tune tune; /* *_DEFAULT where unset */
+    int64_t tune_budget_ms; /* 0 where unset */
     char unknown[64]; /* a variable that starts with MD_ but is none of ours, "" where there is none: worth a warning */
 } md_env;
 

@@ -1,6 +1,7 @@
 #include "dispatch/candidates.h"
 
 #include "base/status.h"
+#include "dispatch/tuning.h"
 #include "tune/tune.h"
 
 #include <string.h>
@@ -68,7 +69,7 @@ double md_ds_work(const md_fa_target *target, const int64_t *size)
 
 /* Models and geometries count in 64 bits. A hint beyond every machine stands for "large" as well after halving its largest size, again
  * and again. Sizes of a hint are no limits, so that static ones may be halved too. */
-static void bring_into_reach(int64_t size[MD_FX_MAX_DIMS], const md_fa_target *target)
+void md_ds_bring_into_reach(int64_t size[MD_FX_MAX_DIMS], const md_fa_target *target)
 {
     static const double most = 1e15;
     while (!(md_ds_work(target, size) <= most)) {
@@ -94,7 +95,7 @@ static void make_ragged(int64_t size[MD_FX_MAX_DIMS], const md_ds_space *space)
 
 static void shape_at(md_kn_shape *out, int64_t size[MD_FX_MAX_DIMS], const md_ds_candidates *c, const md_ds_space *space, bool is_ragged)
 {
-    bring_into_reach(size, &c->target);
+    md_ds_bring_into_reach(size, &c->target);
     if (is_ragged)
         make_ragged(size, space);
     md_tn_shape(out, c->target.program, size);
@@ -109,17 +110,22 @@ static md_status add_hint(md_ds_candidates *c, md_bd *builder, const md_ds_space
     md_kn_shape shape;
     md_ds_hint_sizes(size, space, hint);
     shape_at(&shape, size, c, space, is_ragged);
+    md_tn_point point = {.is_ragged = is_ragged};
+    memcpy(point.size, size, sizeof point.size);
     for (const md_fa_family *const *f = md_fa_families(c->target.facts->kind); *f; f++) {
         md_fa_config config;
         double us = 0.0;
         int32_t slot;
         if ((*f)->is_last_resort != last_resort || !md_ds_family_allowed(*f, &c->target, &c->policy))
             continue;
-        md_status s = md_tn_best(&config, &us, &c->target, *f, size, &shape);
+        bool is_measured = false;
+        md_status s = md_tn_decide(&config, &us, &is_measured, c->policy.wisdom, c->policy.tune, &c->target, *f, &point, &shape);
         if (s == MD_NOT_FOUND)
             continue;
         MD_TRY(s);
         MD_TRY(add_variant(&slot, c, builder, *f, &config, hint, c->policy.max_variants));
+        if (slot >= 0 && is_measured && c->from_hint[slot] == hint && !is_ragged)
+            c->measured_us[slot] = us;
         if (slot >= 0 && !is_ranked(c, hint, slot))
             insert_ranked(c, hint, slot, us);
     }
@@ -217,6 +223,7 @@ md_status md_ds_candidates_init(md_ds_candidates *c, md_bd *builder, const md_fa
     pthread_mutex_init(&c->lock_of_variants, NULL);
     if (policy->pin)
         return add_pinned(c, builder);
+    MD_TRY(md_ds_tune_hints(c, builder, space));
     for (int32_t pass = 0; pass < 2 && c->n_variants == 0; pass++)
         for (int32_t h = 0; h < space->n_hints; h++)
             MD_TRY(add_hint(c, builder, space, h, pass == 1, false));

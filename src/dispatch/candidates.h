@@ -19,6 +19,10 @@ typedef struct md_ds_policy {
     bool beside_hints; /* hints are the defaults: GPUs get candidates for lopsided shapes too */
     double uncovered; /* octaves, > 0 */
     const char *pin; /* of the stage: a variant's name; NULL */
+    md_tune tune; /* resolved: never *_DEFAULT */
+    double tune_budget_ms; /* of the op; 0: the default */
+    struct md_tn_wisdom *wisdom; /* of the context; NULL: nothing is measured nor remembered */
+    struct md_tn_counters *tune_count; /* may be NULL */
 } md_ds_policy;
 
 typedef struct md_ds_ranked {
@@ -53,6 +57,8 @@ md_status md_ds_candidates_adopt(int32_t *variant, md_ds_candidates *c, md_bd *b
 /** Whether the family can serve the stage and the policy lets it. */
 bool md_ds_family_allowed(const md_fa_family *f, const md_fa_target *target, const md_ds_policy *policy);
 
+/** Halves sizes (by dim id) beyond what any machine has, largest first. */
+void md_ds_bring_into_reach(int64_t size[MD_FX_MAX_DIMS], const md_fa_target *target);
 /** Operations and bytes of the stage at these sizes: what a call may ask for ends at MD_DS_MOST_WORK, below what 64 bits count. */
 double md_ds_work(const md_fa_target *target, const int64_t *size);
 #define MD_DS_MOST_WORK 1e18

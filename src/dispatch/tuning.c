@@ -1,0 +1,83 @@
+#include "dispatch/tuning.h"
+
+#include "base/status.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct request {
+    const md_fa_target *target;
+    const md_ds_policy *policy;
+} request;
+
+static bool allows(const void *user, const md_fa_family *family)
+{
+    const request *r = user;
+    return md_ds_family_allowed(family, r->target, r->policy);
+}
+
+/* `job` says all but for whom and where. */
+static md_status tune_stage(const md_tn_job *job, const md_fa_target *target, const md_ds_policy *policy, const md_ds_space *space)
+{
+    const request r = {target, policy};
+    md_tn_point *point = calloc((size_t)space->n_hints, sizeof *point);
+    if (!point)
+        return md_fail_memory();
+    for (int32_t h = 0; h < space->n_hints; h++) {
+        md_ds_hint_sizes(point[h].size, space, h);
+        md_ds_bring_into_reach(point[h].size, target);
+    }
+    md_tn_job all = *job;
+    all.target = *target;
+    all.wisdom = policy->wisdom;
+    all.count = policy->tune_count;
+    all.n_points = space->n_hints;
+    all.point = point;
+    all.allows = allows;
+    all.allows_user = &r;
+    all.budget_ms = (job->budget_ms > 0.0 ? job->budget_ms : policy->tune_budget_ms > 0.0 ? policy->tune_budget_ms : MD_TN_BUDGET_MS) /
+                    target->program->n_stages;
+    md_status s = md_tn_tune(&all);
+    free(point);
+    return s;
+}
+
+md_status md_ds_tune_hints(const md_ds_candidates *c, md_bd *builder, const md_ds_space *space)
+{
+    const md_tn_job job = {.builder = builder, .rigor = c->policy.tune, .seed = 1};
+    if (c->policy.tune < MD_TUNE_MEASURE || !c->policy.wisdom || !c->target.facts->can_compile)
+        return MD_OK;
+    return tune_stage(&job, &c->target, &c->policy, space);
+}
+
+/* The way of md_ds_op_create: keys of stages must be the same. */
+static md_status tune_program(const md_ds_tune_request *request, md_fx_formula *formula)
+{
+    md_st_program *program = NULL;
+    md_ds_space *space = calloc(1, sizeof *space);
+    md_tn_job job = request->job;
+    job.builder = request->builder;
+    md_status s = space ? md_st_split(formula) : md_fail_memory();
+    if (s == MD_OK)
+        s = md_st_program_create(&program, formula);
+    if (s == MD_OK)
+        s = md_ds_space_make(space, formula, request->hints, request->hints_source, NULL);
+    for (int32_t i = 0; s == MD_OK && i < program->n_stages; i++) {
+        const md_fa_target target = {program, i, &md_bd_device(request->builder)->facts};
+        s = tune_stage(&job, &target, &request->policy, space);
+    }
+    md_st_program_destroy(&program);
+    free(space);
+    return s;
+}
+
+md_status md_ds_tune_formula(const md_ds_tune_request *request, const char *formula)
+{
+    md_fx_formula *f = NULL;
+    if (!md_bd_device(request->builder)->facts.can_compile)
+        return md_fail(MD_UNSUPPORTED, "nothing can be tuned: kernels cannot be compiled here");
+    MD_TRY(md_fx_formula_create(&f, formula, &request->formula));
+    md_status s = tune_program(request, f);
+    md_fx_formula_destroy(&f);
+    return s;
+}

@@ -1,0 +1,22 @@
+/* The measured search at an op's hints, where the policy asks for it, or for a formula apart from ops. */
+#ifndef MD_DISPATCH_TUNING_H
+#define MD_DISPATCH_TUNING_H
+
+#include "dispatch/candidates.h"
+#include "tune/search.h"
+
+/** Fills the wisdom for the hints of a stage: what md_tn_decide then answers from. Nothing below MD_TUNE_MEASURE. */
+md_status md_ds_tune_hints(const md_ds_candidates *c, md_bd *builder, const md_ds_space *space);
+
+typedef struct md_ds_tune_request {
+    md_fx_options formula;
+    md_ds_policy policy;
+    const char *hints, *hints_source;
+    md_bd *builder;
+    md_tn_job job; /* rigor, budget_ms (of all stages), max_builds, all_directions, indices, exclude, seed, write, user */
+} md_ds_tune_request;
+
+/** The same for all stages of a formula. */
+md_status md_ds_tune_formula(const md_ds_tune_request *request, const char *formula);
+
+#endif
