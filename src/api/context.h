@@ -5,7 +5,6 @@
 #include "base/env.h"
 #include "dispatch/call.h"
 #include "stats/rows.h"
-#include "tune/wisdom.h"
 #include "tune/search.h"
 
 struct md_context {

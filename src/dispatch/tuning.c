@@ -5,21 +5,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct request {
+typedef struct asker {
     const md_fa_target *target;
     const md_ds_policy *policy;
-} request;
+} asker;
 
 static bool allows(const void *user, const md_fa_family *family)
 {
-    const request *r = user;
+    const asker *r = user;
     return md_ds_family_allowed(family, r->target, r->policy);
 }
 
 /* `job` says all but for whom and where. */
 static md_status tune_stage(const md_tn_job *job, const md_fa_target *target, const md_ds_policy *policy, const md_ds_space *space)
 {
-    const request r = {target, policy};
+    const asker r = {target, policy};
     md_tn_point *point = calloc((size_t)space->n_hints, sizeof *point);
     if (!point)
         return md_fail_memory();

@@ -17,6 +17,11 @@ typedef struct cli_options {
     uint64_t seed;
     int32_t stage, repeat, count, step; /* repeat, count, step: 0 where not given */
     bool by_calls; /* hints */
+    md_tune rigor; /* tune; those below, too */
+    double budget; /* ms */
+    int32_t builds;
+    const char *plot, *from_stats, *indices, *exclude;
+    bool all_directions;
     bool json, help, quick;
     int n; /* arguments left */
     char **arg;
@@ -60,5 +65,6 @@ int cli_bench(const cli_options *o);
 int cli_hints(const cli_options *o);
 int cli_regret(const cli_options *o);
 int cli_demo(const cli_options *o);
+int cli_tune(const cli_options *o);
 
 #endif

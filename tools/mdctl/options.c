@@ -13,7 +13,8 @@ typedef struct option_row {
 } option_row;
 
 enum { KEY_FIRST = 256, DEVICE, HINTS, SELECT, METRIC, PERSISTENT, PIN, THREADS, CC, SIZES, STATIC, DTYPE, WEIGHTS, VARIANT, STAGE, SEED, REPEAT,
-       TRACE, OUTPUT, MODES, PART, NO_LIBRARY, BOUNDS, COUNT, OP, BY_CALLS, STEP, JSON, QUICK, HELP };
+       TRACE, OUTPUT, MODES, PART, NO_LIBRARY, BOUNDS, COUNT, OP, BY_CALLS, STEP, RIGOR, BUDGET, BUILDS, PLOT, FROM_STATS, INDICES,
+       EXCLUDE, ALL_DIRECTIONS, JSON, QUICK, HELP };
 
 static const option_row row[] = {
     {"sizes", SIZES, "LIST", "sizes of the dims at the call: \"b=8, n=64\""},
@@ -38,6 +39,14 @@ static const option_row row[] = {
     {"op", OP, "NAME", "hints: of this op only"},
     {"count", COUNT, "N", "hints: at most so many (default 6)"},
     {"by-calls", BY_CALLS, NULL, "hints: a shape counts by its calls, not by their time"},
+    {"rigor", RIGOR, "WHAT", "tune: measure (default) or exhaustive"},
+    {"budget", BUDGET, "MS", "tune: time it may take; default MD_TUNE_BUDGET_MS, else 2500"},
+    {"builds", BUILDS, "N", "tune: configs built for a point (default 12)"},
+    {"plot", PLOT, "FILE", "tune: a picture of the search, as PNG, by gnuplot"},
+    {"from-stats", FROM_STATS, "FILE", "tune: the ops and shapes of a service's MD_STATS=FILE.json"},
+    {"indices", INDICES, "FILE", "tune: numbers that index tensors hold; default random"},
+    {"exclude", EXCLUDE, "LIST", "tune: variants, separated by ';', that do not end"},
+    {"all-directions", ALL_DIRECTIONS, NULL, "tune: neighbours that differ in two parameters, too"},
     {"seed", SEED, "N", "of random data (default 1)"},
     {"quick", QUICK, NULL, "bench, demo: less work, noisier figures"},
     {"device", DEVICE, "NAME", "auto, host, cuda or cuda:N"},
@@ -64,6 +73,7 @@ static const word select_word[] = {{"distance", MD_SELECT_DISTANCE}, {"model", M
 static const word metric_word[] = {{"log2", MD_METRIC_LOG2}, {"inductor", MD_METRIC_INDUCTOR}, {NULL, 0}};
 static const word persistent_word[] = {
     {"auto", MD_PERSISTENT_AUTO}, {"only", MD_PERSISTENT_ONLY}, {"never", MD_PERSISTENT_NEVER}, {NULL, 0}};
+static const word rigor_word[] = {{"measure", MD_TUNE_MEASURE}, {"exhaustive", MD_TUNE_EXHAUSTIVE}, {NULL, 0}};
 static const word bounds_word[] = {{"report", MD_BOUNDS_REPORT}, {"clamp", MD_BOUNDS_CLAMP}, {"zero", MD_BOUNDS_ZERO}, {NULL, 0}};
 
 static bool parse_word(int *out, const word *words, const char *option, const char *value)
@@ -105,7 +115,7 @@ static bool parse_dtype(md_dtype *out, const char *value)
 static bool set_word(cli_options *o, int key, const char *option, const char *value)
 {
     int v = 0;
-    const word *words = key == SELECT ? select_word : key == METRIC ? metric_word : key == PERSISTENT ? persistent_word : bounds_word;
+    const word *words = key == SELECT ? select_word : key == METRIC ? metric_word : key == PERSISTENT ? persistent_word : key == RIGOR ? rigor_word : bounds_word;
     if (!parse_word(&v, words, option, value))
         return false;
     if (key == SELECT)
@@ -114,6 +124,8 @@ static bool set_word(cli_options *o, int key, const char *option, const char *va
         o->op.metric = (md_metric)v;
     else if (key == PERSISTENT)
         o->op.persistent = (md_persistent)v;
+    else if (key == RIGOR)
+        o->rigor = (md_tune)v;
     else
         o->op.bounds = (md_bounds)v;
     return true;
@@ -122,7 +134,8 @@ static bool set_word(cli_options *o, int key, const char *option, const char *va
 static bool set_number(cli_options *o, int key, const char *option, const char *value)
 {
     int64_t v = 0;
-    if (!parse_number(&v, option, value, key == THREADS || key == REPEAT || key == COUNT || key == STEP ? 1 : 0, key == SEED ? INT64_MAX : 100000))
+    const bool is_any = key == STAGE || key == SEED;
+    if (!parse_number(&v, option, value, is_any ? 0 : 1, key == SEED ? INT64_MAX : key == BUDGET ? 86400000 : 100000))
         return false;
     if (key == THREADS)
         o->context.threads = (int32_t)v;
@@ -134,6 +147,10 @@ static bool set_number(cli_options *o, int key, const char *option, const char *
         o->step = (int32_t)v;
     else if (key == COUNT)
         o->count = (int32_t)v;
+    else if (key == BUDGET)
+        o->budget = (double)v;
+    else if (key == BUILDS)
+        o->builds = (int32_t)v;
     else
         o->seed = (uint64_t)v;
     return true;
@@ -152,6 +169,10 @@ static const char **text_of(cli_options *o, int key)
     case VARIANT: return &o->variant;
     case TRACE: return &o->trace;
     case OUTPUT: return &o->output;
+    case PLOT: return &o->plot;
+    case FROM_STATS: return &o->from_stats;
+    case INDICES: return &o->indices;
+    case EXCLUDE: return &o->exclude;
     case OP: return &o->op.name;
     case MODES: return &o->modes;
     case PART: return &o->part;
@@ -167,11 +188,12 @@ static bool set_option(cli_options *o, int key, const char *option, const char *
         return true;
     }
     switch (key) {
-    case SELECT: case METRIC: case PERSISTENT: case BOUNDS: return set_word(o, key, option, value);
-    case THREADS: case STAGE: case SEED: case REPEAT: case COUNT: case STEP: return set_number(o, key, option, value);
+    case SELECT: case METRIC: case PERSISTENT: case BOUNDS: case RIGOR: return set_word(o, key, option, value);
+    case THREADS: case STAGE: case SEED: case REPEAT: case COUNT: case STEP: case BUDGET: case BUILDS: return set_number(o, key, option, value);
     case DTYPE: return parse_dtype(&o->op.dtype, value);
     case NO_LIBRARY: o->op.without_library = 1; return true;
     case BY_CALLS: o->by_calls = true; return true;
+    case ALL_DIRECTIONS: o->all_directions = true; return true;
     case JSON: o->json = true; return true;
     case QUICK: o->quick = true; return true;
     case HELP: o->help = true; return true;
