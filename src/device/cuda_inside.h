@@ -119,6 +119,11 @@ void md_dev_cuda_free_reports(md_dev_cuda *dev);
 /* cuda_time.c */
 md_status md_dev_cuda_time(double *us, md_dev *dev, md_stream stream, md_status (*body)(void *user), void *user);
 
+md_status md_dev_cuda_mark_create(md_dev_mark **out, md_dev *dev);
+void md_dev_cuda_mark_destroy(md_dev *dev, md_dev_mark *mark);
+md_status md_dev_cuda_mark_put(md_dev *dev, md_dev_mark *mark, md_stream stream);
+md_status md_dev_cuda_mark_time(double *us, md_dev *dev, md_dev_mark *from, md_dev_mark *to);
+
 /* cuda_range.c */
 void md_dev_cuda_range_push(md_dev *dev, const char *name);
 void md_dev_cuda_range_pop(md_dev *dev);

@@ -53,6 +53,10 @@ static const md_dev_ops cuda_ops = {
     .report_create = md_dev_cuda_report_create,
     .report_clear = md_dev_cuda_report_clear,
     .time = md_dev_cuda_time,
+    .mark_create = md_dev_cuda_mark_create,
+    .mark_destroy = md_dev_cuda_mark_destroy,
+    .mark_put = md_dev_cuda_mark_put,
+    .mark_time = md_dev_cuda_mark_time,
     .check_pointer = md_dev_cuda_check_pointer,
     .is_capturing = md_dev_cuda_is_capturing,
 #if MD_HAVE_NVTX

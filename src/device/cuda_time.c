@@ -96,3 +96,59 @@ md_status md_dev_cuda_time(double *us, md_dev *base, md_stream stream, md_status
         *us = (double)ms * 1e3;
     return status;
 }
+
+/* ---- Times that are asked for later: a mark is an event */
+
+md_status md_dev_cuda_mark_create(md_dev_mark **out, md_dev *base)
+{
+    md_dev_cuda *dev = (md_dev_cuda *)base;
+    md_dev_cuda_scope scope;
+    cudaEvent_t event = NULL;
+    MD_TRY(md_dev_cuda_enter(&scope, dev));
+    cudaError_t error = cudaEventCreate(&event);
+    md_dev_cuda_leave(&scope);
+    MD_CUDA_TRY(dev, error, "making an event");
+    *out = (md_dev_mark *)event;
+    return MD_OK;
+}
+
+void md_dev_cuda_mark_destroy(md_dev *base, md_dev_mark *mark)
+{
+    md_dev_cuda_scope scope;
+    if (!mark || md_dev_cuda_enter(&scope, (md_dev_cuda *)base) != MD_OK)
+        return;
+    (void)cudaEventDestroy((cudaEvent_t)mark);
+    md_dev_cuda_leave(&scope);
+}
+
+md_status md_dev_cuda_mark_put(md_dev *base, md_dev_mark *mark, md_stream stream)
+{
+    md_dev_cuda *dev = (md_dev_cuda *)base;
+    md_dev_cuda_scope scope;
+    MD_TRY(md_dev_cuda_enter(&scope, dev));
+    cudaError_t error = cudaEventRecord((cudaEvent_t)mark, (cudaStream_t)stream);
+    md_dev_cuda_leave(&scope);
+    return md_dev_cuda_result(dev, error, "marking a point of time");
+}
+
+md_status md_dev_cuda_mark_time(double *us, md_dev *base, md_dev_mark *from, md_dev_mark *to)
+{
+    md_dev_cuda *dev = (md_dev_cuda *)base;
+    md_dev_cuda_scope scope;
+    float ms = 0.0f;
+    MD_TRY(md_dev_cuda_enter(&scope, dev));
+    cudaError_t error = cudaEventQuery((cudaEvent_t)to);
+    const bool is_early = error == cudaErrorNotReady;
+    if (is_early)
+        (void)cudaGetLastError();
+    else if (error == cudaSuccess)
+        error = cudaEventElapsedTime(&ms, (cudaEvent_t)from, (cudaEvent_t)to);
+    md_dev_cuda_leave(&scope);
+    if (is_early) {
+        *us = -1.0;
+        return MD_OK;
+    }
+    MD_TRY(md_dev_cuda_result(dev, error, "asking for a time"));
+    *us = (double)ms * 1e3;
+    return MD_OK;
+}

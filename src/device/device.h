@@ -40,6 +40,7 @@ typedef struct md_dev_report {
     md_kn_report *kernel, *host;
 } md_dev_report;
 
+typedef struct md_dev_mark md_dev_mark; /* a point of time on a stream */
 typedef struct md_dev_kernel md_dev_kernel; /* one loaded launch; immutable */
 typedef struct md_dev md_dev;
 
@@ -74,6 +75,12 @@ typedef struct md_dev_ops {
     md_status (*report_clear)(md_dev *dev, const md_dev_report *report);
     /* GPU time in us of what `body` enqueues on the stream. Waits for it. Not while the stream is captured. */
     md_status (*time)(double *us, md_dev *dev, md_stream stream, md_status (*body)(void *user), void *user);
+    /* Times that are asked for later: nothing of it waits. Marks belong to the device's user, who destroys them. Not while the stream is captured. */
+    md_status (*mark_create)(md_dev_mark **out, md_dev *dev);
+    void (*mark_destroy)(md_dev *dev, md_dev_mark *mark);
+    md_status (*mark_put)(md_dev *dev, md_dev_mark *mark, md_stream stream); /* enqueued behind what is on the stream */
+    /* GPU time in us between two marks of one stream; negative while the second has not been passed. */
+    md_status (*mark_time)(double *us, md_dev *dev, md_dev_mark *from, md_dev_mark *to);
     /* INVALID_ARGUMENT, saying what it is instead (host memory, another device's), unless kernels of this device can use p. Slow: misses only. */
     md_status (*check_pointer)(md_dev *dev, const void *p);
     bool (*is_capturing)(md_dev *dev, md_stream stream);

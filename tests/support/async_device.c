@@ -11,9 +11,16 @@
 
 static const size_t SPACE = (size_t)1 << 36, PAGE = 4096;
 
-/* A launch, or a copy of a tensor (kernel NULL). All that it refers to is its own. */
+struct md_dev_mark {
+    md_stream stream;
+    bool is_passed;
+    double us;
+};
+
+/* A launch, a mark, or a copy of a tensor (kernel NULL). All that it refers to is its own. */
 struct async_work {
     async_work *next;
+    md_dev_mark *mark;
     const md_dev_kernel *kernel;
     md_kn_geometry geometry;
     md_kn_call call;
@@ -84,7 +91,10 @@ static md_status run_all(async_device *dev, async_stream *s)
     while (s->first) {
         async_work *w = s->first;
         s->first = w->next;
-        if (w->kernel) {
+        if (w->mark) {
+            w->mark->us = dev->clock ? dev->clock(dev->clock_user) : (double)md_clock_ns() / 1e3;
+            w->mark->is_passed = true;
+        } else if (w->kernel) {
             md_status one = run_launch(dev, w);
             status = status == MD_OK ? one : status;
         } else {
@@ -295,6 +305,50 @@ static md_status async_time(double *us, md_dev *base, md_stream stream, md_statu
     return s;
 }
 
+static md_status async_mark_create(md_dev_mark **out, md_dev *base)
+{
+    (void)base;
+    *out = calloc(1, sizeof **out);
+    return *out ? MD_OK : md_fail_memory();
+}
+
+/* What is still under way is finished first, so that nothing writes to it. */
+static void async_mark_destroy(md_dev *base, md_dev_mark *mark)
+{
+    async_device *dev = (async_device *)base;
+    pthread_mutex_lock(&dev->lock);
+    (void)run_streams(dev);
+    pthread_mutex_unlock(&dev->lock);
+    free(mark);
+}
+
+static md_status async_mark_put(md_dev *base, md_dev_mark *mark, md_stream stream)
+{
+    async_device *dev = (async_device *)base;
+    async_work *w = calloc(1, sizeof *w);
+    if (!w)
+        return md_fail_memory();
+    atomic_fetch_add(&dev->n_marks, 1);
+    *mark = (md_dev_mark){.stream = stream};
+    w->mark = mark;
+    pthread_mutex_lock(&dev->lock);
+    md_status s = enqueue(dev, stream, w);
+    if (stream_of(dev, stream)->is_capturing)
+        s = refuse_in_capture(dev, "a mark was put");
+    pthread_mutex_unlock(&dev->lock);
+    return s;
+}
+
+static md_status async_mark_time(double *us, md_dev *base, md_dev_mark *from, md_dev_mark *to)
+{
+    async_device *dev = (async_device *)base;
+    pthread_mutex_lock(&dev->lock);
+    md_status s = dev->runs_at_marks ? run_all(dev, stream_of(dev, to->stream)) : MD_OK;
+    *us = to->is_passed ? to->us - from->us : -1.0;
+    pthread_mutex_unlock(&dev->lock);
+    return s;
+}
+
 /* ---- Reports and questions */
 
 static md_status async_report_create(md_dev_report *out, md_dev *base)
@@ -419,6 +473,10 @@ static const md_dev_ops async_ops = {
     .report_create = async_report_create,
     .report_clear = async_report_clear,
     .time = async_time,
+    .mark_create = async_mark_create,
+    .mark_destroy = async_mark_destroy,
+    .mark_put = async_mark_put,
+    .mark_time = async_mark_time,
     .check_pointer = async_check_pointer,
     .is_capturing = async_is_capturing,
     .range_push = async_range_push,

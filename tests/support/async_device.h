@@ -30,10 +30,13 @@ typedef struct async_device {
     size_t used;
     pthread_mutex_t lock;
     async_stream stream[ASYNC_STREAMS];
+    bool runs_at_marks; /* whoever asks for a mark's time finds the work before it done, as on a device that is not busy */
+    double (*clock)(void *user); /* us; NULL: the real one. Asked when a mark is passed */
+    void *clock_user;
     md_dev_report report[ASYNC_REPORTS];
     int32_t n_reports;
     /* what was done */
-    _Atomic int64_t n_launches, n_syncs, n_times, n_allocs, n_copies, n_tensor_copies, n_checks, n_violations, n_pushed, n_popped;
+    _Atomic int64_t n_launches, n_syncs, n_times, n_marks, n_allocs, n_copies, n_tensor_copies, n_checks, n_violations, n_pushed, n_popped;
 } async_device;
 
 /** Wraps a device, which it then owns; false where the address space is short. */
