@@ -113,11 +113,44 @@ static void sample(race *r, racer *who)
     }
 }
 
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Of the samples so far. */
+static double median(racer *who)
+{
+    const int32_t n = who->n_samples;
+    qsort(who->sample, (size_t)n, sizeof *who->sample, by_value);
+    return n % 2 ? who->sample[n / 2] : 0.5 * (who->sample[n / 2 - 1] + who->sample[n / 2]);
+}
+
+/* Those that are behind by more than noise get no more of the budget. Whether several are left. */
+static bool narrow(race *r, double factor)
+{
+    double best = 0.0;
+    int32_t n = 0;
+    for (int32_t i = 0; i < r->n; i++)
+        if (r->racers[i].n_samples > 0 && (best <= 0.0 || median(&r->racers[i]) < best))
+            best = median(&r->racers[i]);
+    for (int32_t i = 0; i < r->n; i++) {
+        racer *who = &r->racers[i];
+        who->is_running = who->is_running && who->n_samples > 0 && median(who) <= factor * best;
+        n += who->is_running;
+    }
+    return n > 1;
+}
+
 /* A B C C B A: what drifts (clock rate, other load) meets all alike. Whole rounds only, but for a variant that fails.
  */
 static void run_rounds(race *r)
 {
-    for (int32_t round = 0; round < MAX_SAMPLES / 2 && !is_late(r); round++) {
+    static const struct { int32_t round; double factor; } narrowing[] = {{1, 1.3}, {2, 1.15}, {4, 1.08}, {7, 1.04}};
+    for (int32_t round = 0, k = 0; round < MAX_SAMPLES / 2 && !is_late(r); round++) {
+        if (k < MD_COUNT(narrowing) && round == narrowing[k].round && !narrow(r, narrowing[k++].factor))
+            return;
         for (int32_t i = 0; i < r->n; i++)
             sample(r, &r->racers[i]);
         for (int32_t i = r->n; i-- > 0;)
@@ -125,20 +158,12 @@ static void run_rounds(race *r)
     }
 }
 
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* The median, or the first look where there was no time for more; negative where it failed. */
 static double result(racer *who)
 {
-    const int32_t n = who->n_samples;
-    if (n == 0)
-        return who->first_us > 0.0 ? who->first_us : -1.0;
-    qsort(who->sample, (size_t)n, sizeof *who->sample, by_value);
-    return n % 2 ? who->sample[n / 2] : 0.5 * (who->sample[n / 2 - 1] + who->sample[n / 2]);
+    if (who->n_samples > 0)
+        return median(who);
+    return who->first_us > 0.0 ? who->first_us : -1.0;
 }
 
 static int64_t plan(race *r, md_bd_variant *const *variants, const md_kn_call *call)

@@ -195,7 +195,8 @@ static void print_shape(regret_study *t, const regret_line *l, const regret_shap
     fprintf(f, "{\"op\":\"%s\",\"dtype\":\"%s\",\"shape\":\"%s\",\"weight\":%g,\"best\":\"%s\",\"best_us\":%.3f,\"timed\":%d", l->op, md_dtype_name(l->dtype),
             shape->sizes, shape->weight, r->best, r->best_us, r->n_timed);
     for (int i = 0; i < t->n_modes; i++)
-        fprintf(f, ",\"%s\":{\"variant\":\"%s\",\"regret\":%.5f}", t->mode[i].name, t->mode[i].variant, t->mode[i].regret);
+        fprintf(f, ",\"%s\":{\"variant\":\"%s\",\"regret\":%.5f%s}", t->mode[i].name, t->mode[i].variant, t->mode[i].regret,
+                t->mode[i].has_failed ? ",\"failed\":true" : "");
     fprintf(f, "%s}\n", t->mode[0].is_uncovered ? ",\"uncovered\":true" : "");
 }
 
@@ -206,24 +207,28 @@ static void print_sum(regret_study *t, const char *what, int n, const regret_mod
         if (f[i] && n > 0)
             fprintf(f[i],
                     "{\"sum\":\"%s\",\"mode\":\"%s\",\"shapes\":%d,\"mean\":%.5f,\"median\":%.5f,\"p90\":%.5f,\"max\":%.5f,\"by_time\":%.5f,"
-                    "\"choosing_us\":%.1f}\n",
-                    what, m->name, n, m->sum / n, timing_quantile(&m->all, 0.5), timing_quantile(&m->all, 0.9), m->most,
-                    m->best_time > 0.0 ? m->time / m->best_time - 1.0 : 0.0, m->choosing_sum / n);
+                    "\"choosing_us\":%.1f,\"failed\":%d}\n",
+                    what, m->name, n, m->sum / (m->all.n ? m->all.n : 1), timing_quantile(&m->all, 0.5), timing_quantile(&m->all, 0.9), m->most,
+                    m->best_time > 0.0 ? m->time / m->best_time - 1.0 : 0.0, m->choosing_sum / n, m->n_failed);
 }
 
 static void add_up(regret_mode *m, const regret_shape *shape, const regret_result *r)
 {
+    m->choosing_sum += m->choosing_us;
+    m->n_failed += m->has_failed;
+    if (m->has_failed)
+        return;
     m->sum += m->regret;
     m->most = m->all.n == 0 || m->regret > m->most ? m->regret : m->most;
     timing_add(&m->all, m->regret);
     m->time += shape->weight * r->best_us * (1.0 + m->regret);
     m->best_time += shape->weight * r->best_us;
-    m->choosing_sum += m->choosing_us;
 }
 
 static md_status study_shape(regret_study *t, const regret_line *l, const regret_shape *shape)
 {
     regret_result r;
+    t->shape = shape;
     md_status s = regret_place(t, shape->sizes);
     for (int i = 0; i < t->n_modes && s == MD_OK; i++)
         s = ask(t, &t->mode[i]);

@@ -34,11 +34,12 @@ typedef struct regret_mode {
     /* at the shape of the moment */
     char variant[96];
     int pick; /* rival, or -1 */
-    bool is_uncovered;
+    bool is_uncovered, has_failed;
     double regret; /* time over the best one's, minus 1 */
     double choosing_us;
     /* of all shapes of a line */
     double sum, most, time, best_time, choosing_sum;
+    int n_failed;
     timing all;
 } regret_mode;
 
@@ -60,6 +61,7 @@ typedef struct regret_rival { /* an op that runs one variant only */
 typedef struct regret_study {
     const cli_options *o;
     const regret_line *line;
+    const regret_shape *shape;
     md_context *context;
     FILE *output;
     cli_device device;

@@ -185,8 +185,10 @@ static md_status look(regret_study *t)
     for (int i = 0; i < t->n_rivals && s == MD_OK; i++) {
         regret_rival *r = &t->rival[i];
         s = resolve(t, r);
-        if (s == MD_OK && r->fits)
-            s = sample(&r->first_us, t, r);
+        if (s != MD_OK || !r->fits || sample(&r->first_us, t, r) == MD_OK)
+            continue;
+        cli_fail("%s fails at %s: %s", r->name, t->shape->sizes, md_last_error()); /* whoever picked it has no regret that could be told */
+        r->fits = false;
     }
     return s;
 }
@@ -230,8 +232,10 @@ static int best_of(const regret_study *t, int h)
 static void judge(regret_result *out, regret_study *t)
 {
     *out = (regret_result){.best = ""};
-    for (int m = 0; m < t->n_modes; m++)
+    for (int m = 0; m < t->n_modes; m++) {
         t->mode[m].regret = 0.0;
+        t->mode[m].has_failed = t->mode[m].pick < 0 || !t->rival[t->mode[m].pick].fits;
+    }
     for (int h = 0; h < 2; h++) {
         int best = best_of(t, h);
         if (best < 0)
@@ -240,7 +244,7 @@ static void judge(regret_result *out, regret_study *t)
         out->best = t->rival[best].name;
         out->best_us += us / 2.0;
         for (int m = 0; m < t->n_modes; m++)
-            if (t->mode[m].pick >= 0 && us > 0.0)
+            if (t->mode[m].pick >= 0 && t->rival[t->mode[m].pick].fits && us > 0.0)
                 t->mode[m].regret += (timing_quantile(&t->rival[t->mode[m].pick].half[1 - h], 0.5) / us - 1.0) / 2.0;
     }
     for (int i = 0; i < t->n_rivals; i++)
