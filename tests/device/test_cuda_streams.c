@@ -309,6 +309,45 @@ static void test_costs(void **state)
     cudaLibraryUnload(raw.library);
 }
 
+/* What a device's opening would have to do to measure how fast memory is, in ms; *gbps: what it would find. */
+static double measure_rate(double *gbps, md_dev *dev)
+{
+    enum { BYTES = 128 << 20, N = 4 };
+    void *from = NULL, *to = NULL;
+    cudaEvent_t begin, end;
+    float ms = 0;
+    uint64_t start = md_clock_ns();
+    *gbps = 0;
+    bool is_good = cudaEventCreate(&begin) == cudaSuccess && cudaEventCreate(&end) == cudaSuccess && cudaMalloc(&from, BYTES) == cudaSuccess &&
+                   cudaMalloc(&to, BYTES) == cudaSuccess;
+    for (int i = 0; i <= N && is_good; i++) { /* the first is not counted */
+        is_good = (i != 1 || cudaEventRecord(begin, dev->tuning) == cudaSuccess) &&
+                  cudaMemcpyAsync(to, from, BYTES, cudaMemcpyDeviceToDevice, dev->tuning) == cudaSuccess;
+    }
+    is_good = is_good && cudaEventRecord(end, dev->tuning) == cudaSuccess && cudaEventSynchronize(end) == cudaSuccess &&
+              cudaEventElapsedTime(&ms, begin, end) == cudaSuccess;
+    assert_true(is_good);
+    cudaEventDestroy(begin);
+    cudaEventDestroy(end);
+    cudaFree(from);
+    cudaFree(to);
+    *gbps = 2.0 * BYTES * N / (ms * 1e6);
+    return (double)(md_clock_ns() - start) * 1e-6;
+}
+
+/* The rate that the facts have is computed; it must be that of copies. */
+static void test_rate(void **state)
+{
+    md_dev *dev = ((fixture *)*state)->dev;
+    double first = 0.0, best = 0.0, gbps = 0.0, ms = measure_rate(&first, dev), again = 0.0;
+    for (int i = 0; i < 10; i++) {
+        again = measure_rate(&gbps, dev);
+        best = fmax(best, gbps);
+    }
+    printf("copies of 128 MB: %.0f GB/s at first (%.1f ms), %.0f at best (%.1f ms); the facts say %.0f\n", first, ms, best, again, dev->facts.memory_gbps);
+    assert_true(under_tool() || (best > 0.85 * dev->facts.memory_gbps && best < 1.15 * dev->facts.memory_gbps));
+}
+
 int main(void)
 {
     static fixture f;
@@ -316,7 +355,7 @@ int main(void)
         return f.exit_code;
 #define TEST(name) cmocka_unit_test_prestate(name, &f)
     const struct CMUnitTest tests[] = {
-        TEST(test_workspace), TEST(test_capture), TEST(test_load_during_capture), TEST(test_time), TEST(test_costs),
+        TEST(test_rate), TEST(test_workspace), TEST(test_capture), TEST(test_load_during_capture), TEST(test_time), TEST(test_costs),
     };
     int n_failed = cmocka_run_group_tests(tests, NULL, NULL);
     fixture_close(&f);
