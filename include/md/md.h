@@ -96,6 +96,15 @@ typedef enum md_tune {
     MD_TUNE_EXHAUSTIVE = 4 /**< all legal configs are */
 } md_tune;
 
+/** Which bits an op may give. Under the last two, one numeric class of kernels serves a shape, always the same one: it follows from the formula, the
+ * device and the shape, not from hints, threads, timing or what was called before. md_explain names it. */
+typedef enum md_numeric {
+    MD_NUMERIC_DEFAULT = 0, /**< MD_NUMERIC, else fast */
+    MD_NUMERIC_FAST = 1, /**< whatever is fastest: sums of one call may be added in another order than those of the next */
+    MD_NUMERIC_DETERMINISTIC = 2, /**< equal calls give equal bits. A scatter by `=` is refused: of duplicates any one would win */
+    MD_NUMERIC_BATCH_INVARIANT = 3 /**< and an element's bits do not depend on the sizes of dims that no reduction runs over (the batch) */
+} md_numeric;
+
 /** What an index out of range does. */
 typedef enum md_bounds {
     MD_BOUNDS_REPORT = 0, /**< reads give 0, writes are skipped, and the call (host) or md_check (GPU) fails */
@@ -185,6 +194,7 @@ typedef struct md_context_options {
     md_select select;
     md_metric metric;
     md_persistent persistent;
+    md_numeric numeric;
     const char *pin; /**< "op[.stage]:variant[;...]"; default MD_PIN */
     int32_t threads; /**< of the host device; 0: MD_THREADS, else one per available CPU */
     const char *cc; /**< C compiler of the host device; default MD_CC, else cc */
@@ -209,6 +219,7 @@ typedef struct md_op_options {
     md_select select;
     md_metric metric;
     md_persistent persistent;
+    md_numeric numeric;
     const char *pin; /**< a variant's name, or "stage:variant;..." */
     md_bounds bounds;
     int32_t max_variants; /**< per stage; 0: 32 */

@@ -15,12 +15,15 @@ static md_status set_policy(md_context *c, const md_context_options *o)
     md_select select = o->select ? o->select : c->env.select;
     md_metric metric = o->metric ? o->metric : c->env.metric;
     md_persistent persistent = o->persistent ? o->persistent : c->env.persistent;
+    md_numeric numeric = o->numeric ? o->numeric : c->env.numeric;
     if ((int)select < 0 || select > MD_SELECT_HYBRID)
         return md_fail(MD_INVALID_ARGUMENT, "option select: %d is no md_select", (int)select);
     if ((int)metric < 0 || metric > MD_METRIC_INDUCTOR)
         return md_fail(MD_INVALID_ARGUMENT, "option metric: %d is no md_metric", (int)metric);
     if ((int)persistent < 0 || persistent > MD_PERSISTENT_NEVER)
         return md_fail(MD_INVALID_ARGUMENT, "option persistent: %d is no md_persistent", (int)persistent);
+    if ((int)numeric < 0 || numeric > MD_NUMERIC_BATCH_INVARIANT)
+        return md_fail(MD_INVALID_ARGUMENT, "option numeric: %d is no md_numeric", (int)numeric);
     if ((int)o->tune < 0 || o->tune > MD_TUNE_EXHAUSTIVE)
         return md_fail(MD_INVALID_ARGUMENT, "option tune: %d is no md_tune", (int)o->tune);
     if (!(o->tune_budget_ms >= 0.0))
@@ -31,6 +34,7 @@ static md_status set_policy(md_context *c, const md_context_options *o)
     c->policy.tune = o->tune ? o->tune : c->env.tune ? c->env.tune : MD_TUNE_ESTIMATE;
     c->policy.tune_budget_ms = o->tune_budget_ms > 0.0 ? o->tune_budget_ms : (double)c->env.tune_budget_ms;
     c->policy.tune_count = &c->tune_count;
+    c->policy.numeric = numeric ? numeric : MD_NUMERIC_FAST;
     c->max_shapes = o->max_shapes > 0 ? o->max_shapes : c->env.max_shapes > 0 ? c->env.max_shapes : DEFAULT_MAX_SHAPES;
     return MD_OK;
 }

@@ -65,6 +65,8 @@ md_status md_api_check_options(const md_op_options *o)
         return md_fail(MD_INVALID_ARGUMENT, "option persistent: %d is no md_persistent", (int)o->persistent);
     if (!(o->uncovered >= 0.0))
         return md_fail(MD_INVALID_ARGUMENT, "option uncovered: %g is no distance in octaves", o->uncovered);
+    if ((int)o->numeric < 0 || o->numeric > MD_NUMERIC_BATCH_INVARIANT)
+        return md_fail(MD_INVALID_ARGUMENT, "option numeric: %d is no md_numeric", (int)o->numeric);
     if ((int)o->tune < 0 || o->tune > MD_TUNE_EXHAUSTIVE)
         return md_fail(MD_INVALID_ARGUMENT, "option tune: %d is no md_tune", (int)o->tune);
     if (!(o->tune_budget_ms >= 0.0))
@@ -83,6 +85,8 @@ md_ds_policy md_api_policy_of(const md_context *c, const md_op_options *o)
         p.metric = o->metric;
     if (o->persistent)
         p.persistent = o->persistent;
+    if (o->numeric)
+        p.numeric = o->numeric;
     if (o->tune)
         p.tune = o->tune;
     if (o->tune_budget_ms > 0.0)

@@ -34,6 +34,7 @@ static const variable variables[] = {
     {"MD_PIN", "op[.stage]:variant[;...]", "runs this variant and no other", TEXT, AT(pin), 0, 0},
     {"MD_PERSISTENT", "auto|only|never", "whether reductions keep their row on chip; default auto", WORD, AT(persistent),
      MD_PERSISTENT_AUTO, 0},
+    {"MD_NUMERIC", "fast|deterministic|batch_invariant", "which bits ops may give; default fast", WORD, AT(numeric), MD_NUMERIC_FAST, 0},
     {"MD_MAX_SHAPES", "1 to 16777216", "shapes remembered per op; default 16384", INT64, AT(max_shapes), 1, 1 << 24},
     {"MD_THREADS", "1 to 1024", "threads of the host device; default one per available CPU", INT32, AT(threads), 1, 1024},
     {"MD_CC", "a compiler", "C compiler of the host device; default cc", TEXT, AT(cc), 0, 0},

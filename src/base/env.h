@@ -16,6 +16,7 @@ typedef struct md_env {
     md_select select; /* *_DEFAULT where unset */
     md_metric metric;
     md_persistent persistent;
+    md_numeric numeric;
     int32_t threads; /* 0 where unset */
     int64_t max_shapes;
     md_log_level log; /* 0 where unset */

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "build/texts.h"
+#include "family/numeric.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -187,6 +188,9 @@ md_status md_bd_variant_create(md_bd_variant **out, md_bd *builder, const md_fa_
     v->builder = builder;
     atomic_init(&v->state, MD_BD_QUEUED);
     md_fa_name(v->name, family, config);
+    md_fa_numeric numeric;
+    md_fa_numeric_of(&numeric, target, family, config);
+    v->numeric_class = numeric.id;
     family->envelope(&v->envelope, target, config);
     md_status status = emit_and_attach(made);
     if (status != MD_OK) {

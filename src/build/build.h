@@ -23,7 +23,7 @@ typedef struct md_bd_variant {
     int32_t n_params[MD_KN_MAX_LAUNCHES];
     md_kn_param *param[MD_KN_MAX_LAUNCHES];
     bool is_function[MD_KN_MAX_LAUNCHES]; /* not a kernel of ours: gets the call */
-    uint64_t numeric_class; /* variants of one class give the same bits for the same inputs and shape; 0: a class of its own */
+    uint64_t numeric_class; /* variants of one class give the same bits for the same values and sizes (family/numeric.h) */
     bool uses_counters; /* some launch wants the stream's (md_kn_call.counters) */
     md_bd *builder;
     char failure[256]; /* FAILED: why */

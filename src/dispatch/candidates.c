@@ -1,9 +1,12 @@
 #include "dispatch/candidates.h"
 
 #include "base/status.h"
+#include "dispatch/numeric.h"
 #include "dispatch/tuning.h"
+#include "family/numeric.h"
 #include "tune/tune.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 bool md_ds_family_allowed(const md_fa_family *f, const md_fa_target *target, const md_ds_policy *policy)
@@ -119,7 +122,8 @@ static md_status add_hint(md_ds_candidates *c, md_bd *builder, const md_ds_space
         if ((*f)->is_last_resort != last_resort || !md_ds_family_allowed(*f, &c->target, &c->policy))
             continue;
         bool is_measured = false;
-        md_status s = md_tn_decide(&config, &us, &is_measured, c->policy.wisdom, c->policy.tune, &c->target, *f, &point, &shape);
+        md_status s = c->numeric ? md_ds_numeric_best(&config, &us, c, *f, &shape)
+                                 : md_tn_decide(&config, &us, &is_measured, c->policy.wisdom, c->policy.tune, &c->target, *f, &point, &shape);
         if (s == MD_NOT_FOUND)
             continue;
         MD_TRY(s);
@@ -167,7 +171,7 @@ static md_status add_best(md_ds_candidates *c, md_bd *builder, const md_ds_space
     for (const md_fa_family *const *f = md_fa_families(c->target.facts->kind); *f; f++) {
         if ((*f)->is_last_resort || !md_ds_family_allowed(*f, &c->target, &c->policy))
             continue;
-        md_status s = md_tn_best(&config, &us, &c->target, *f, size, &shape);
+        md_status s = md_ds_numeric_best(&config, &us, c, *f, &shape);
         if (s == MD_NOT_FOUND || (s == MD_OK && best && us >= least))
             continue;
         MD_TRY(s);
@@ -209,8 +213,27 @@ static md_status add_pinned(md_ds_candidates *c, md_bd *builder)
     MD_TRY(md_fa_parse(&family, &config, c->target.facts->kind, c->policy.pin));
     if (!family->applies(&c->target))
         return md_fail(MD_INVALID_ARGUMENT, "pinned variant '%s': the family does not apply to the stage", c->policy.pin);
+    md_fa_numeric numeric;
+    md_fa_numeric_of(&numeric, &c->target, family, &config);
+    if (!md_fa_numeric_allows(c->policy.numeric, &numeric))
+        return md_fail(MD_INVALID_ARGUMENT, "pinned variant '%s': not under the numeric policy %s", c->policy.pin, md_ds_numeric_name(c->policy.numeric));
     MD_TRY(add_variant(&c->pinned, c, builder, family, &config, -1, MD_DS_MAX_VARIANTS));
     return md_bd_variant_wait(c->variant[c->pinned]);
+}
+
+/* What represents the classes of a policy: in the pool before all else, and built, so that it is known from the start which serve. */
+static md_status add_leaders(md_ds_candidates *c, md_bd *builder, const md_ds_space *space)
+{
+    MD_TRY(md_ds_numeric_create(&c->numeric, &c->target, space, &c->policy));
+    for (int32_t i = 0; i < c->numeric->n_leaders; i++) {
+        md_ds_leader *l = &c->numeric->leader[i];
+        int32_t slot;
+        MD_TRY(add_variant(&slot, c, builder, l->family, &l->config, -1, MD_DS_MAX_VARIANTS));
+        l->variant = c->variant[slot];
+    }
+    for (int32_t i = 0; i < c->numeric->n_leaders; i++)
+        (void)md_bd_variant_wait(c->numeric->leader[i].variant);
+    return MD_OK;
 }
 
 md_status md_ds_candidates_init(md_ds_candidates *c, md_bd *builder, const md_fa_target *target, const md_ds_space *space,
@@ -223,8 +246,12 @@ md_status md_ds_candidates_init(md_ds_candidates *c, md_bd *builder, const md_fa
     pthread_mutex_init(&c->lock_of_variants, NULL);
     if (policy->pin)
         return add_pinned(c, builder);
-    MD_TRY(md_ds_tune_hints(c, builder, space));
-    for (int32_t pass = 0; pass < 2 && c->n_variants == 0; pass++)
+    if (policy->numeric >= MD_NUMERIC_DETERMINISTIC)
+        MD_TRY(add_leaders(c, builder, space));
+    else
+        MD_TRY(md_ds_tune_hints(c, builder, space));
+    const int32_t n_before = c->numeric ? c->n_variants : 0;
+    for (int32_t pass = 0; pass < 2 && c->n_variants == n_before; pass++)
         for (int32_t h = 0; h < space->n_hints; h++)
             MD_TRY(add_hint(c, builder, space, h, pass == 1, false));
     return target->facts->capability > 0 ? add_beside_hints(c, builder, space) : MD_OK;
@@ -236,6 +263,7 @@ void md_ds_candidates_finish(md_ds_candidates *c)
         return;
     for (int32_t i = 0; i < c->n_variants; i++)
         md_bd_variant_destroy(&c->variant[i]);
+    free(c->numeric);
     pthread_mutex_destroy(&c->lock_of_variants);
     memset(c, 0, sizeof *c);
 }
@@ -263,7 +291,7 @@ static md_status list_offers(offer out[MOST_OFFERS], int32_t *n, const md_ds_can
         offer o = {.family = *f};
         if ((*f)->is_last_resort != last_resorts || !md_ds_family_allowed(*f, &c->target, &c->policy))
             continue;
-        md_status s = md_tn_best(&o.config, &o.us, &c->target, *f, shape->size, shape);
+        md_status s = md_ds_numeric_best(&o.config, &o.us, c, *f, shape);
         if (s == MD_NOT_FOUND)
             continue;
         MD_TRY(s);

@@ -14,6 +14,7 @@ typedef struct md_ds_policy {
     md_select select; /* resolved: never *_DEFAULT */
     md_metric metric;
     md_persistent persistent;
+    md_numeric numeric;
     int32_t max_variants;
     bool without_library;
     bool beside_hints; /* hints are the defaults: GPUs get candidates for lopsided shapes too */
@@ -40,6 +41,7 @@ typedef struct md_ds_candidates {
     double measured_us[MD_DS_MAX_VARIANTS]; /* at from_hint, by the tuner; 0: only the model knows */
     _Atomic double hint_us[MD_DS_MAX_VARIANTS]; /* by the model, where it was measured; 0: not asked yet */
     int32_t pinned; /* variant, or -1 */
+    struct md_ds_numeric *numeric; /* which class serves which shape; NULL: any */
     int32_t n_ranked[MD_DS_MAX_HINTS];
     md_ds_ranked ranked[MD_DS_MAX_HINTS][16]; /* best first */
 } md_ds_candidates;

@@ -1,6 +1,7 @@
 #include "dispatch/choose.h"
 
 #include "base/status.h"
+#include "dispatch/numeric.h"
 #include "tune/tune.h"
 
 #include <math.h>
@@ -25,7 +26,10 @@ const char *md_ds_unfit(const md_ds_candidates *c, int32_t i, const md_kn_shape 
         return "could not be built";
     if (state != MD_BD_READY)
         return "is being built";
-    return md_kn_envelope_miss(&v->envelope, shape);
+    const char *miss = md_kn_envelope_miss(&v->envelope, shape);
+    if (!miss && c->numeric && v->numeric_class != md_ds_numeric_class(c->numeric, shape))
+        return "of another numeric class";
+    return miss;
 }
 
 /* As md_ds_unfit, for what is asked. */

@@ -1,6 +1,7 @@
 #include "dispatch/op.h"
 
 #include "base/status.h"
+#include "dispatch/numeric.h"
 #include "dispatch/promote.h"
 #include "dispatch/record.h"
 #include "dispatch/share.h"
@@ -151,6 +152,7 @@ static md_status describe_op(md_ds_op *op, const char *formula, const md_ds_op_o
     MD_TRY(md_st_split(op->formula)); /* after printing: its temporaries are not the user's */
     MD_TRY(md_st_program_create(&op->program, op->formula));
     MD_TRY(check_pin(op, o->pin));
+    MD_TRY(md_ds_numeric_check(op->program, o->policy.numeric));
     MD_TRY(md_ds_space_make(&op->space, op->formula, o->hints, o->hints_source, o->weights));
     op->policy = o->policy;
     op->policy.pin = NULL;

@@ -40,6 +40,8 @@ typedef struct md_fa_features {
     double memory_rate;
 } md_fa_features;
 
+struct md_fa_numeric;
+
 typedef struct md_fa_family {
     const char *name;
     md_dev_kind device;
@@ -58,6 +60,8 @@ typedef struct md_fa_family {
     md_status (*emit)(md_kn_source *out, const md_fa_target *target, const md_fa_config *config);
     /** Called for every new shape within the envelope. */
     void (*geometry)(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config, const md_kn_shape *shape);
+    /** What bits a variant gives (family/numeric.h). NULL: numeric.c's table knows, or nothing is promised. */
+    void (*numeric)(struct md_fa_numeric *out, const md_fa_target *target, const md_fa_config *config);
 } md_fa_family;
 
 /** All families of a device, in order of preference among equals; NULL-terminated. */

@@ -2,8 +2,10 @@
 
 #include "base/status.h"
 #include "dispatch/choose.h"
-#include "dispatch/describe.h"
 #include "base/json.h"
+#include "dispatch/describe.h"
+#include "dispatch/numeric.h"
+#include "family/numeric.h"
 #include "stats/rows.h"
 #include "tune/tune.h"
 
@@ -32,6 +34,21 @@ static bool is_slow(const md_ds_op *op, int32_t stage, const md_ds_pick *pick)
     return pick->variant < 0 || op->stage[stage].variant[pick->variant]->family->is_last_resort;
 }
 
+/* Under a policy: the class that serves the shape, of how many the op has. "" without one. */
+static void numeric_text(char *out, size_t n_out, const md_ds_op *op, int32_t stage, const md_kn_shape *shape)
+{
+    const md_ds_candidates *c = &op->stage[stage];
+    uint64_t id = md_ds_numeric_class(c->numeric, shape);
+    out[0] = '\0';
+    for (int32_t i = 0; i < c->n_variants && c->numeric && !out[0]; i++) {
+        md_fa_numeric numeric;
+        if (c->variant[i]->numeric_class != id)
+            continue;
+        md_fa_numeric_of(&numeric, &c->target, c->variant[i]->family, &c->variant[i]->config);
+        snprintf(out, n_out, "%s", numeric.name);
+    }
+}
+
 /* Diagonal hints cannot tell a long thin shape from a square one of the same size. */
 static bool is_lopsided(const md_ds_op *op, const md_kn_shape *shape)
 {
@@ -57,6 +74,10 @@ static void print_stage(md_strbuf *out, md_ds_op *op, const md_ds_record *record
     md_strbuf_printf(out, "stage %d: ", stage);
     md_st_describe(out, op->program, stage);
     md_strbuf_printf(out, "; %.4g MFLOP, %.4g MB\n", flops / 1e6, bytes / 1e6);
+    char numeric[MD_FA_NUMERIC_NAME];
+    numeric_text(numeric, sizeof numeric, op, stage, shape);
+    if (op->policy.numeric >= MD_NUMERIC_DETERMINISTIC)
+        md_strbuf_printf(out, "  numeric policy %s: class %s serves this shape\n", md_ds_numeric_name(op->policy.numeric), numeric[0] ? numeric : "of what is pinned");
     md_strbuf_printf(out, "     %-44s %12s  %8s  %-20s %s\n", "candidate", "model us", "distance", "from hint", "fits");
     double us[MD_DS_MAX_VARIANTS];
     const int32_t n = op->stage[stage].n_variants;
@@ -121,14 +142,17 @@ static json_t *stage_json(md_ds_op *op, const md_ds_record *record, const md_kn_
     const md_ds_pick *pick = &md_ds_way_of(record)->stage[stage].pick;
     double flops = 0, bytes = 0;
     md_strbuf text = {0};
+    char numeric[MD_FA_NUMERIC_NAME];
+    numeric_text(numeric, sizeof numeric, op, stage, shape);
     md_st_work(&flops, &bytes, op->program, stage, shape->size);
     md_st_describe(&text, op->program, stage);
-    json_t *j = json_pack("{s:s, s:o, s:o, s:o, s:s, s:s, s:b, s:o, s:o, s:o}", "kind", md_strbuf_text(&text), "flops", md_json_real(flops),
+    json_t *j = json_pack("{s:s, s:o, s:o, s:o, s:s, s:s, s:b, s:o, s:o, s:o, s:s, s:o}", "kind", md_strbuf_text(&text), "flops", md_json_real(flops),
                           "bytes", md_json_real(bytes), "candidates", candidates_json(op, shape, stage), "pick",
                           md_ds_variant_name(op, stage, pick->variant), "why", md_ds_source_name(pick->source), "slow", is_slow(op, stage, pick),
                           "distance", distance_json(pick->distance), "runner_up",
                           text_or_null(pick->runner_up >= 0 ? md_ds_variant_name(op, stage, pick->runner_up) : NULL), "margin",
-                          md_json_real(pick->margin));
+                          md_json_real(pick->margin), "numeric", md_ds_numeric_name(op->policy.numeric), "numeric_class",
+                          text_or_null(numeric[0] ? numeric : NULL));
     if (text.failed) {
         json_decref(j);
         j = NULL;

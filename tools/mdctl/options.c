@@ -12,7 +12,7 @@ typedef struct option_row {
     const char *meaning;
 } option_row;
 
-enum { KEY_FIRST = 256, DEVICE, HINTS, SELECT, METRIC, PERSISTENT, PIN, THREADS, CC, SIZES, STATIC, DTYPE, WEIGHTS, VARIANT, STAGE, SEED, REPEAT,
+enum { KEY_FIRST = 256, DEVICE, HINTS, SELECT, METRIC, PERSISTENT, NUMERIC, PIN, THREADS, CC, SIZES, STATIC, DTYPE, WEIGHTS, VARIANT, STAGE, SEED, REPEAT,
        TRACE, OUTPUT, MODES, PART, NO_LIBRARY, BOUNDS, COUNT, OP, BY_CALLS, STEP, RIGOR, BUDGET, BUILDS, PLOT, FROM_STATS, INDICES,
        EXCLUDE, ALL_DIRECTIONS, JSON, QUICK, HELP };
 
@@ -25,6 +25,7 @@ static const option_row row[] = {
     {"metric", METRIC, "METRIC", "log2 or inductor"},
     {"weights", WEIGHTS, "LIST", "of dims in the distance: \"b=1, n=0.5\""},
     {"persistent", PERSISTENT, "WHEN", "auto, only or never"},
+    {"numeric", NUMERIC, "POLICY", "fast, deterministic or batch_invariant"},
     {"pin", PIN, "VARIANT", "use this variant; \"stage:variant;...\" where there are several stages"},
     {"no-library", NO_LIBRARY, NULL, "without the library's family (CBLAS, cuBLASLt)"},
     {"bounds", BOUNDS, "WHAT", "of an index out of range: report, clamp or zero"},
@@ -73,6 +74,8 @@ static const word select_word[] = {{"distance", MD_SELECT_DISTANCE}, {"model", M
 static const word metric_word[] = {{"log2", MD_METRIC_LOG2}, {"inductor", MD_METRIC_INDUCTOR}, {NULL, 0}};
 static const word persistent_word[] = {
     {"auto", MD_PERSISTENT_AUTO}, {"only", MD_PERSISTENT_ONLY}, {"never", MD_PERSISTENT_NEVER}, {NULL, 0}};
+static const word numeric_word[] = {
+    {"fast", MD_NUMERIC_FAST}, {"deterministic", MD_NUMERIC_DETERMINISTIC}, {"batch_invariant", MD_NUMERIC_BATCH_INVARIANT}, {NULL, 0}};
 static const word rigor_word[] = {{"measure", MD_TUNE_MEASURE}, {"exhaustive", MD_TUNE_EXHAUSTIVE}, {NULL, 0}};
 static const word bounds_word[] = {{"report", MD_BOUNDS_REPORT}, {"clamp", MD_BOUNDS_CLAMP}, {"zero", MD_BOUNDS_ZERO}, {NULL, 0}};
 
@@ -115,7 +118,7 @@ static bool parse_dtype(md_dtype *out, const char *value)
 static bool set_word(cli_options *o, int key, const char *option, const char *value)
 {
     int v = 0;
-    const word *words = key == SELECT ? select_word : key == METRIC ? metric_word : key == PERSISTENT ? persistent_word : key == RIGOR ? rigor_word : bounds_word;
+    const word *words = key == SELECT ? select_word : key == METRIC ? metric_word : key == PERSISTENT ? persistent_word : key == NUMERIC ? numeric_word : key == RIGOR ? rigor_word : bounds_word;
     if (!parse_word(&v, words, option, value))
         return false;
     if (key == SELECT)
@@ -124,6 +127,8 @@ static bool set_word(cli_options *o, int key, const char *option, const char *va
         o->op.metric = (md_metric)v;
     else if (key == PERSISTENT)
         o->op.persistent = (md_persistent)v;
+    else if (key == NUMERIC)
+        o->op.numeric = (md_numeric)v;
     else if (key == RIGOR)
         o->rigor = (md_tune)v;
     else
@@ -188,7 +193,7 @@ static bool set_option(cli_options *o, int key, const char *option, const char *
         return true;
     }
     switch (key) {
-    case SELECT: case METRIC: case PERSISTENT: case BOUNDS: case RIGOR: return set_word(o, key, option, value);
+    case SELECT: case METRIC: case PERSISTENT: case NUMERIC: case BOUNDS: case RIGOR: return set_word(o, key, option, value);
     case THREADS: case STAGE: case SEED: case REPEAT: case COUNT: case STEP: case BUDGET: case BUILDS: return set_number(o, key, option, value);
     case DTYPE: return parse_dtype(&o->op.dtype, value);
     case NO_LIBRARY: o->op.without_library = 1; return true;
