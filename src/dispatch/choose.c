@@ -216,5 +216,8 @@ md_status md_ds_choose(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds
     *out = (md_ds_pick){.variant = -1, .hint = -1, .runner_up = -1, .distance = -1.0};
     if (c->pinned >= 0)
         return choose_pinned(out, c, ask->shape);
-    return choose_by_policy(out, op, stage, ask) ? MD_OK : MD_NOT_FOUND;
+    md_ds_ask of_class = *ask;
+    if (c->numeric)
+        of_class.numeric_class = md_ds_numeric_class(c->numeric, ask->shape);
+    return choose_by_policy(out, op, stage, &of_class) ? MD_OK : MD_NOT_FOUND;
 }

@@ -360,7 +360,7 @@ static uint64_t class_at(const md_ds_numeric *x, const md_kn_shape *shape)
             if (!is_last && !is_broken(l) && !md_kn_envelope_miss(&l->envelope, shape))
                 return l->id;
         }
-    return 0;
+    return MD_DS_NO_CLASS;
 }
 
 uint64_t md_ds_numeric_class(const md_ds_numeric *numeric, const md_kn_shape *shape)

@@ -32,7 +32,9 @@ typedef struct md_ds_numeric {
 /** Lays out probes and representatives for a stage whose policy is not `fast`. */
 md_status md_ds_numeric_create(md_ds_numeric **out, const md_fa_target *target, const md_ds_space *space, const md_ds_policy *policy);
 
-/** The class that serves a shape: one of a representative that is not known to be broken; 0 where there is none, or without a policy (NULL). */
+/** The class that serves a shape: one of a representative that is not known to be broken; MD_DS_NO_CLASS, which no variant has, where there is none;
+ * 0 without a policy (NULL). */
+#define MD_DS_NO_CLASS UINT64_C(2)
 uint64_t md_ds_numeric_class(const md_ds_numeric *numeric, const md_kn_shape *shape);
 
 /** The best legal config of a family for a shape, by the model, among those of the class that serves the shape; without a policy as md_tn_best.
