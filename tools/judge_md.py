@@ -69,7 +69,7 @@ class ContextOptions(c.Structure):
 class OpOptions(c.Structure):
     _fields_ = [("name", c.c_char_p), ("dtype", c.c_int), ("sizes", c.c_char_p), ("hints", c.c_char_p), ("weights", c.c_char_p), ("select", c.c_int),
                 ("metric", c.c_int), ("persistent", c.c_int), ("pin", c.c_char_p), ("bounds", c.c_int), ("max_variants", c.c_int32),
-                ("without_library", c.c_int32), ("uncovered", c.c_double)]
+                ("without_library", c.c_int32), ("uncovered", c.c_double), ("async", c.c_int32), ("tf32", c.c_int32)]
 
 
 class Choice(c.Structure):

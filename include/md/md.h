@@ -228,6 +228,7 @@ typedef struct md_op_options {
     double tune_budget_ms; /**< 0: the context's */
     double uncovered; /**< a shape farther from every hint than this many octaves is marked as not covered; 0: 3 */
     int32_t async; /**< nonzero: md_op_create returns when one variant of each stage is ready; the others are built meanwhile */
+    int32_t tf32; /**< nonzero: products of f32 on a GPU may round their operands to 11 bits (tf32); 0: as exact as f32 is */
 } md_op_options;
 
 /** What an op expects as argument number i. Texts belong to the op. */

@@ -94,6 +94,7 @@ md_ds_policy md_api_policy_of(const md_context *c, const md_op_options *o)
     p.max_variants = o->max_variants;
     p.without_library = o->without_library != 0;
     p.uncovered = o->uncovered > 0.0 ? o->uncovered : MD_DS_UNCOVERED;
+    p.allows_tf32 = o->tf32 != 0;
     return p;
 }
 

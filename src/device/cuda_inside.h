@@ -73,6 +73,7 @@ typedef struct md_dev_cuda_kernel { /* what md_dev_kernel * points to here */
     cudaKernel_t kernel;
     md_kn_host_function function;
     md_dev_cubin facts;
+    bool waits; /* for what is ahead in the stream, by itself: a geometry may let it overlap */
     int32_t n_maps;
     md_kn_map map[MD_KN_MAX_MAPS];
     void (*encode_map)(void); /* the driver's */

@@ -4,7 +4,7 @@
 
 cudaError_t md_dev_cuda_start(cudaStream_t stream, const md_dev_cuda_kernel *kernel, const md_kn_geometry *g, const md_kn_word *params)
 {
-    cudaLaunchAttribute attribute[2];
+    cudaLaunchAttribute attribute[3];
     unsigned n = 0;
     if (g->cluster > 1) {
         attribute[n].id = cudaLaunchAttributeClusterDimension;
@@ -15,6 +15,10 @@ cudaError_t md_dev_cuda_start(cudaStream_t stream, const md_dev_cuda_kernel *ker
     if (g->is_cooperative) {
         attribute[n].id = cudaLaunchAttributeCooperative;
         attribute[n++].val.cooperative = 1;
+    }
+    if (g->overlaps && kernel->waits) { /* prelude.h, md_wait_for_launches */
+        attribute[n].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+        attribute[n++].val.programmaticStreamSerializationAllowed = 1;
     }
     cudaLaunchConfig_t config = {
         .gridDim = {(unsigned)g->grid[0], (unsigned)g->grid[1], (unsigned)g->grid[2]},

@@ -91,6 +91,7 @@ md_status md_dev_cuda_load(md_dev_kernel **out, md_dev *base, const void *binary
     md_status status = MD_OK;
     md_dev_cuda_scope scope;
     k->n_maps = source->n_maps;
+    k->waits = base->facts.capability >= 90 && source->code == MD_KN_TEXT && strstr(md_strbuf_text(&source->text), "griddepcontrol.wait");
     memcpy(k->map, source->map, sizeof k->map);
     k->encode_map = k->n_maps > 0 ? md_dev_cuda_map_encoder() : NULL;
     if (source->code == MD_KN_FUNCTION) {

@@ -17,6 +17,7 @@ typedef struct md_ds_policy {
     md_numeric numeric;
     int32_t max_variants;
     bool without_library;
+    bool allows_tf32;
     bool beside_hints; /* hints are the defaults: GPUs get candidates for lopsided shapes too */
     double uncovered; /* octaves, > 0 */
     const char *pin; /* of the stage: a variant's name; NULL */

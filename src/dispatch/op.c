@@ -108,7 +108,7 @@ static void set_name(md_ds_op *op, const md_ds_op_options *o)
 
 static md_status add_stage(md_ds_op *op, int32_t stage, const md_ds_op_options *options)
 {
-    md_fa_target target = {op->program, stage, &op->runtime->dev->facts};
+    md_fa_target target = {.program = op->program, .stage = stage, .facts = &op->runtime->dev->facts, .allows_tf32 = op->policy.allows_tf32};
     md_ds_policy policy = op->policy;
     char *pin = NULL;
     MD_TRY(md_ds_pin_of(&pin, options->pin, stage));

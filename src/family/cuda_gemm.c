@@ -110,17 +110,25 @@ md_status md_fa_cuda_product_emit(md_kn_source *out, const md_fa_target *target,
                                   const md_fa_cuda_product_text *text, md_strbuf *defines)
 {
     const int32_t main = text->has_copies;
-    out->n_launches = main + (text->split > 1 ? 2 : 1);
+    const bool has_sum = text->split > 1 && !text->is_met;
+    out->n_launches = main + (has_sum ? 2 : 1);
     md_strbuf_printf(defines, "#define MD_SPLIT %" PRId32 "\n", MD_MAX(text->split, 1));
     md_status status = defines->failed ? md_fail_memory() : print_launch(&out->launch[main], target, product, text, md_strbuf_text(defines));
     if (status == MD_OK && text->has_copies)
         status = print_copies(&out->launch[0], target, product, text->map);
-    if (status == MD_OK && text->split > 1)
+    if (status == MD_OK && has_sum)
         status = md_fa_cuda_product_emit_sum(&out->launch[main + 1], target, product, text->split);
     md_strbuf_finish(defines);
     if (status != MD_OK)
         md_kn_source_finish(out);
     return status;
+}
+
+bool md_fa_cuda_product_overlaps(const md_fa_product *w)
+{
+    static const double FLOPS_A_US = 6.5e8, BYTES_A_US = 4e6, MOST_US = 5, MOST_BYTES_US = 10;
+    double flops = 2.0 * (double)w->batch * (double)w->rows * (double)w->columns * (double)w->depth * w->p.n_products;
+    return flops < MOST_US * FLOPS_A_US && w->bytes < MOST_BYTES_US * BYTES_A_US;
 }
 
 void md_fa_cuda_product_sum(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_product *work, int32_t split)
@@ -131,6 +139,7 @@ void md_fa_cuda_product_sum(md_kn_plan_geometry *out, const md_fa_target *target
     int64_t blocks = (vectors + SUM_THREADS - 1) / SUM_THREADS, most = INT64_C(8) * MD_MAX(target->facts->threads, 1);
     md_kn_geometry *g = &out->launch[1];
     g->grain = 1;
+    g->overlaps = true;
     g->blocks = MD_MIN(blocks, most);
     g->grid[0] = (int32_t)g->blocks;
     g->grid[1] = g->grid[2] = g->block[1] = g->block[2] = 1;
@@ -194,7 +203,7 @@ void md_fa_cuda_product_features(md_fa_features *out, const md_fa_target *target
     out->serial_us = waves * depth / 64 * t->step_us + 0.1;
     out->launches = 1;
     out->memory_rate = fmin(1, 2 * fmin(blocks, sms) / sms + 0.05); /* an SM draws a few times its share */
-    if (split > 1) {
+    if (split > 1 && !t->is_met) {
         out->launches = 2;
         out->memory_bytes += results * 4 * w->p.n_products * split; /* written, then read from L2 for the most part */
         out->cache_bytes += results * 4 * w->p.n_products * split;
@@ -226,5 +235,6 @@ void md_fa_cuda_product_geometry(md_kn_plan_geometry *out, const md_fa_target *t
     g->grid[1] = g->grid[2] = g->block[1] = g->block[2] = 1;
     g->block[0] = threads;
     g->scratch_bytes = shared_bytes;
+    g->overlaps = md_fa_cuda_product_overlaps(&w);
     md_fa_cuda_product_sum(out, target, &w, tiles->split);
 }

@@ -13,6 +13,7 @@ typedef struct md_fa_cuda_product_text {
     int32_t lanes; /* MD_VL */
     bool has_result; /* md_result, too */
     int32_t split; /* slices of K: above 1, a second launch adds them up */
+    bool is_met; /* no: they do that among themselves */
     bool has_copies; /* a launch before it copies A and B, as map[0] and map[1] want them */
     int32_t n_maps; /* of tensors */
     const md_kn_map *map;
@@ -27,6 +28,9 @@ md_status md_fa_cuda_product_emit_sum(md_kn_launch_source *out, const md_fa_targ
 void md_fa_cuda_product_sum(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_product *work, int32_t split);
 /** The launch that makes copies of both operands goes before launch 0, which becomes launch 1; and their workspace. */
 void md_fa_cuda_product_copies(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_product *work, const md_kn_map map[2]);
+/** Whether its launch gains by beginning early: half a microsecond where it is short. Long ones lose more (seen: up to a sixth), since their blocks
+ * then lie on SMs in the order in which those become free, and neighbours no longer ask the L2 for the same lines together. */
+bool md_fa_cuda_product_overlaps(const md_fa_product *work);
 /** Bytes of an accumulator. */
 int32_t md_fa_cuda_product_bytes(const md_cg_product *product);
 /** `#define MD_ALONG_<o>` for the operands. */
@@ -47,6 +51,7 @@ bool md_fa_cuda_product_is_ragged(const md_fa_product *work);
 typedef struct md_fa_cuda_tiles {
     int32_t rows, columns; /* of a tile */
     int32_t split;
+    bool is_met; /* slices add up among themselves */
     int32_t resident; /* blocks an SM */
     double flops; /* of an SM at full speed, as a part of its f32 peak (tensor cores: above 1) */
     double step_us; /* what a block takes at least for 64 steps of K, alone on its SM */

@@ -1,5 +1,6 @@
-/* Products on Hopper's tensor cores: src/kernels/cuda/gemm_wgmma.cu. For operands of one 16-bit type that lie in memory as its copy engine can
- * read them, or are copied so first (`pad`). `store`: 1 through registers and the copy engine, for one result of 16 bits; 0 any epilogue. */
+/* Products on Hopper's tensor cores: src/kernels/cuda/gemm_wgmma.cu. For operands of one 16-bit type (or f32 as tf32) that lie in memory as its copy engine can
+ * read them, or are copied so first (`pad`). `cluster` without `split`: two blocks share an operand; as large as `split`: the slices of a tile add up among
+ * themselves, else in a second launch. `store`: 1 through registers and the copy engine, for one result of 16 bits; 0 any epilogue. */
 #include "family/cuda.h"
 
 #include "base/dtype.h"
@@ -14,8 +15,9 @@ enum { MAPS = 4, DEPTH = 64, BAND = 8, SHARED = 232448, RESERVE = 1024 + 256 };
 
 /* What follows from a configuration. */
 typedef struct shape {
-    int32_t rows, columns, consumers, cluster, panel, panels, stages, threads, low, high;
-    int32_t n_products, few;
+    int32_t rows, columns, consumers, cluster, panel, panels, stages, threads, low, high; /* cluster: that share an operand */
+    int32_t n_products, few, split;
+    bool is_met; /* the slices of a tile are a cluster, too */
     bool is_turned, shares_a, has_result;
     int64_t stage_bytes, shared;
 } shape;
@@ -25,13 +27,19 @@ static md_cg_along along(const md_cg_product *p, int32_t operand)
     return md_cg_product_along(p, operand);
 }
 
+static int64_t buffer_bytes(const shape *s)
+{
+    if (s->is_met)
+        return (int64_t)s->n_products * s->rows * (s->columns + 8) * 4;
+    return s->consumers * 4 * (s->has_result ? (int64_t)s->panels * 16 * s->panel * 2 : (int64_t)s->n_products * 16 * (s->panel + 4) * 4);
+}
+
 static void choose_stages(shape *s)
 {
     for (s->panels = s->has_result ? 2 : 1; s->panels > 0; s->panels--) {
-        int64_t buffer = s->has_result ? (int64_t)s->panels * 16 * s->panel * 2 : (int64_t)s->n_products * 16 * (s->panel + 4) * 4;
-        int64_t left = SHARED - RESERVE - s->consumers * 4 * buffer;
-        s->stages = (int32_t)MD_MIN(left / s->stage_bytes, 8);
-        s->shared = s->stages * s->stage_bytes + s->consumers * 4 * buffer + 1024 + s->stages * 16;
+        int64_t buffers = buffer_bytes(s), left = SHARED - RESERVE - buffers;
+        s->stages = (int32_t)MD_MAX(MD_MIN(left / s->stage_bytes, 8), 0);
+        s->shared = s->stages * s->stage_bytes + buffers + 1024 + s->stages * 16 + 16;
         if (s->stages >= 4)
             break;
     }
@@ -41,7 +49,10 @@ static void choose_stages(shape *s)
 static shape shape_of(const md_cg_product *p, const md_fa_config *config)
 {
     shape s = {.rows = config->value[ROWS], .columns = config->value[COLUMNS] / p->n_products, .cluster = config->value[CLUSTER],
-               .is_turned = config->value[TURNS], .has_result = config->value[STORE]};
+               .is_turned = config->value[TURNS], .has_result = config->value[STORE], .split = config->value[SPLIT]};
+    s.is_met = s.split > 1 && s.cluster == s.split;
+    if (s.is_met)
+        s.cluster = 1;
     s.consumers = s.rows == 64 && !s.is_turned ? 1 : 2;
     s.threads = 128 * (s.consumers + 1);
     s.shares_a = s.rows > s.columns;
@@ -70,7 +81,19 @@ static bool maps_of(md_kn_map map[MAPS], const md_cg_product *p)
             return false;
     if (p->n_products == 2 && (along(p, MD_CG_B) != along(p, MD_CG_B2) || map[1].n_dims[2] != map[2].n_dims[2]))
         return false;
-    return map[0].dtype == MD_BF16 || map[0].dtype == MD_F16;
+    return true;
+}
+
+static int32_t bytes_of(const md_cg_product *p) /* of an operand's element */
+{
+    return (int32_t)md_dtype_size(p->program->formula->tensor[p->load[MD_CG_A]->id].dtype);
+}
+
+/* 16-bit types in any layout, f32 as tf32 where that is allowed, and along K. */
+static bool takes(const md_fa_target *target, const md_cg_product *p, int32_t dtype)
+{
+    bool is_along_depth = along(p, MD_CG_A) == MD_CG_ALONG_DEPTH && along(p, MD_CG_B) == MD_CG_ALONG_DEPTH;
+    return dtype == MD_BF16 || dtype == MD_F16 || (dtype == MD_F32 && target->allows_tf32 && is_along_depth);
 }
 
 static void set_boxes(md_kn_map map[MAPS], const md_cg_product *p, const shape *s)
@@ -79,7 +102,7 @@ static void set_boxes(md_kn_map map[MAPS], const md_cg_product *p, const shape *
     for (int32_t o = 0; o < last; o++) {
         int32_t parts = s->cluster == 2 && s->shares_a == (o == 0) ? 2 : 1;
         bool is_k_first = along(p, o) == MD_CG_ALONG_DEPTH;
-        map[o].box[0] = 64;
+        map[o].box[0] = (uint16_t)(128 / bytes_of(p));
         map[o].box[1] = (uint16_t)((is_k_first ? rows[o] : DEPTH) / parts);
         map[o].swizzle = 128;
     }
@@ -93,7 +116,7 @@ static void set_boxes(md_kn_map map[MAPS], const md_cg_product *p, const shape *
 static bool product_of(md_cg_product *out, const md_fa_target *target)
 {
     md_kn_map map[MAPS];
-    return target->facts->capability == 90 && md_fa_cuda_product_of(out, target) && maps_of(map, out);
+    return target->facts->capability == 90 && md_fa_cuda_product_of(out, target) && maps_of(map, out) && takes(target, out, map[0].dtype);
 }
 
 /* ---- The family */
@@ -103,11 +126,11 @@ static bool applies(const md_fa_target *target)
     return product_of(&product, target);
 }
 
-static md_fa_cuda_tiles tiles_of(const shape *s, const md_fa_config *config)
+static md_fa_cuda_tiles tiles_of(const shape *s)
 {
     /* wgmma of fewer columns waits for operands; a tile of half the rows reads twice as much. Tensor cores: 16 times the f32 units. */
     double rate = s->columns >= 128 ? 0.92 : s->columns >= 64 ? 0.7 : 0.5;
-    return (md_fa_cuda_tiles){.rows = s->rows, .columns = s->columns, .split = config->value[SPLIT], .resident = 1, .flops = 16 * rate,
+    return (md_fa_cuda_tiles){.rows = s->rows, .columns = s->columns, .split = s->split, .is_met = s->is_met, .resident = 1, .flops = 16 * rate,
                               .step_us = 0.01 + (double)s->stage_bytes / 5e6};
 }
 
@@ -118,7 +141,7 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     if (!product_of(&p, target))
         return false;
     shape s = shape_of(&p, config);
-    md_fa_cuda_tiles tiles = tiles_of(&s, config);
+    md_fa_cuda_tiles tiles = tiles_of(&s);
     int32_t accumulators = (s.is_turned || s.consumers == 1 ? s.rows : s.rows / 2) / 64 * s.columns / 2 * p.n_products;
     md_fa_product w;
     const int64_t ones[MD_FX_MAX_DIMS] = {0};
@@ -127,11 +150,13 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     bool is_plain = w.epilogue_ops + w.epilogue_transcendental == 0 && p.n_columns == 1;
     if (accumulators > (is_plain ? 192 : 128) || (s.is_turned && s.rows > 128) || (s.rows == 64 && s.is_turned) || s.stages < 3)
         return false;
-    if (config->value[SPLIT] > 1 && (s.has_result || s.is_turned || config->value[PAD]))
+    if (s.split > 1 && (s.has_result || s.is_turned || config->value[PAD]))
+        return false;
+    if (s.cluster > 2 || (s.cluster == 2 && s.split > 1))
         return false;
     if (s.few > 0 && (s.rows != 64 || s.cluster > 1 || along(&p, MD_CG_A) != MD_CG_ALONG_DEPTH || (size && w_rows > s.few)))
         return false;
-    if (s.columns % 16 || (config->value[PAD] && p.n_products == 2))
+    if (s.columns % 16 || (config->value[PAD] && (p.n_products == 2 || bytes_of(&p) == 4)))
         return false;
     if (config->value[PAD] && (s.has_result || s.cluster > 1)) /* few: for the odd shapes, whose results lie oddly, too */
         return false;
@@ -179,15 +204,17 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
         return;
     shape s = shape_of(&p, config);
     int64_t rows = s.rows * (s.shares_a ? 1 : s.cluster), columns = s.columns * (s.shares_a ? s.cluster : 1);
-    int64_t tiles = w.batch * ((w.rows + rows - 1) / rows) * ((w.columns + columns - 1) / columns) * config->value[SPLIT];
+    int32_t together = s.is_met ? s.split : s.cluster; /* blocks of a cluster */
+    int64_t tiles = w.batch * ((w.rows + rows - 1) / rows) * ((w.columns + columns - 1) / columns) * (s.is_met ? 1 : s.split);
     md_kn_geometry *g = &out->launch[0];
-    g->blocks = MD_MIN(tiles, MD_MAX(target->facts->threads / s.cluster, 1)) * s.cluster;
+    g->blocks = MD_MIN(tiles, MD_MAX(target->facts->threads / together, 1)) * together;
     g->grid[0] = (int32_t)g->blocks;
     g->grid[1] = g->grid[2] = g->block[1] = g->block[2] = 1;
     g->block[0] = s.threads;
-    g->cluster = s.cluster;
+    g->cluster = together;
     g->scratch_bytes = s.shared;
-    md_fa_cuda_product_sum(out, target, &w, config->value[SPLIT]);
+    g->overlaps = config->value[PAD] || md_fa_cuda_product_overlaps(&w);
+    md_fa_cuda_product_sum(out, target, &w, s.is_met ? 1 : s.split);
     md_kn_map map[MAPS];
     if (config->value[PAD] && maps_of(map, &p))
         md_fa_cuda_product_copies(out, target, &w, map);
@@ -204,7 +231,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     if (w.batch == 0 || w.rows == 0 || w.columns == 0)
         return;
     shape s = shape_of(&p, config);
-    md_fa_cuda_tiles tiles = tiles_of(&s, config);
+    md_fa_cuda_tiles tiles = tiles_of(&s);
     md_fa_cuda_product_features(out, target, &w, &tiles);
     if (w.rows < s.rows && s.few == 0)
         out->serial_us += 2.0 * (double)(s.rows - w.rows) / s.rows; /* copies of rows that are not there take longer than others (seen) */
@@ -216,23 +243,35 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
         out->serial_us += 1.5;
     }
     bool is_one_wave = (double)w.batch * ceil((double)w.rows / s.rows) * ceil((double)w.columns / s.columns) <= target->facts->threads;
-    out->serial_us += 0.1 + area * heavy * (s.has_result ? 1.2 : 2.5) * (!s.is_turned ? 1 : is_one_wave ? 1.5 : 0.7) + (s.cluster == 2 ? 0.4 : 0);
+    out->serial_us += 0.1 + area * heavy * (s.has_result ? 1.2 : 2.5) * (!s.is_turned ? 1 : is_one_wave ? 1.5 : 0.7) + (s.cluster == 2 ? 0.4 : 0) + (s.is_met ? 1.0 : 0);
+}
+
+/* Tensors that the epilogue reads along the columns. */
+static uint32_t read_along_columns(const md_cg_product *p)
+{
+    uint32_t tensors = md_cg_unit_tensors(p->program, p->stage, p->columns[p->n_columns - 1]);
+    for (int32_t o = 0; o <= p->n_products; o++)
+        tensors &= ~(UINT32_C(1) << p->load[o]->id);
+    return tensors & ~(UINT32_C(1) << p->program->stage[p->stage].store[0].tensor);
 }
 
 /* The instruction for tiles of so many columns, with all its registers. */
 static void print_instruction(md_strbuf *out, const md_cg_product *p, int32_t columns)
 {
-    const char *type = p->program->formula->tensor[p->load[MD_CG_A]->id].dtype == MD_BF16 ? "bf16" : "f16";
-    int32_t n = columns / 2;
+    const md_dtype dtype = p->program->formula->tensor[p->load[MD_CG_A]->id].dtype;
+    const char *type = dtype == MD_BF16 ? "bf16" : dtype == MD_F16 ? "f16" : "tf32";
+    const int32_t n = columns / 2, depth = dtype == MD_F32 ? 8 : 16;
     md_strbuf_printf(out,
                      "static __device__ __forceinline__ void md_wgmma(float (&d)[%" PRId32
                      "], unsigned long long a, unsigned long long b)\n{\n    asm volatile(\"wgmma.mma_async.sync.aligned.m64n%" PRId32
-                     "k16.f32.%s.%s {",
-                     n, columns, type, type);
+                     "k%" PRId32 ".f32.%s.%s {",
+                     n, columns, depth, type, type);
     for (int32_t i = 0; i < n; i++)
         md_strbuf_printf(out, "%s%%%" PRId32, i ? ", " : "", i);
-    md_strbuf_printf(out, "}, %%%" PRId32 ", %%%" PRId32 ", 1, 1, 1, %d, %d;\"\n        : ", n, n + 1, along(p, MD_CG_A) == MD_CG_ALONG_ROWS,
-                     along(p, MD_CG_B) == MD_CG_ALONG_ROWS);
+    md_strbuf_printf(out, "}, %%%" PRId32 ", %%%" PRId32 ", 1, 1, 1", n, n + 1);
+    if (dtype != MD_F32)
+        md_strbuf_printf(out, ", %d, %d", along(p, MD_CG_A) == MD_CG_ALONG_ROWS, along(p, MD_CG_B) == MD_CG_ALONG_ROWS);
+    md_strbuf_add(out, ";\"\n        : ");
     for (int32_t i = 0; i < n; i++)
         md_strbuf_printf(out, "%s\"+f\"(d[%" PRId32 "])", i ? ", " : "", i);
     md_strbuf_add(out, "\n        : \"l\"(a), \"l\"(b));\n}\n");
@@ -246,7 +285,7 @@ static void print_defines(md_strbuf *out, const md_cg_product *p, const shape *s
     } list[] = {{"BM", s->rows}, {"BN", s->columns}, {"STAGES", s->stages}, {"CONSUMERS", s->consumers}, {"PINGPONG", s->is_turned},
                 {"CLUSTER", s->cluster}, {"SHARE_A", s->shares_a}, {"BATCH_0", map[0].n_dims[2] > 0}, {"BATCH_1", map[1].n_dims[2] > 0},
                 {"BAND", BAND}, {"LOW", s->low}, {"HIGH", s->high}, {"PANELS", s->panels}, {"RESULT", s->has_result},
-                {"ROLLED_PANELS", is_rolled}, {"FEW", s->few}, {"ALIGNED", s->has_result}};
+                {"ROLLED_PANELS", is_rolled}, {"FEW", s->few}, {"OPERAND_BYTES", bytes_of(p)}, {"MEET", s->is_met}, {"READS", s->has_result && read_along_columns(p)}, {"ALIGNED", s->has_result}};
     for (int32_t i = 0; i < MD_COUNT(list); i++)
         md_strbuf_printf(out, "#define MD_%s %" PRId32 "\n", list[i].name, list[i].value);
     md_fa_cuda_product_print_along(out, p);
@@ -272,7 +311,8 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
     md_fa_cuda_product_text text = {.source = "cuda/gemm_wgmma.cu",
                                     .lanes = s.has_result ? 2 : md_fa_cuda_width(target->program, target->stage),
                                     .has_result = s.has_result,
-                                    .split = config->value[SPLIT],
+                                    .split = s.split,
+                                    .is_met = s.is_met,
                                     .has_copies = config->value[PAD],
                                     .n_maps = p.n_products + (s.has_result ? 2 : 1),
                                     .map = map};
@@ -286,8 +326,8 @@ const md_fa_family md_fa_cuda_gemm_wgmma = {
     .field = {{"rows", 128, 3, {128, 256, 64}},
               {"columns", 128, 12, {256, 128, 192, 64, 160, 176, 144, 224, 208, 96, 32, 16}},
               {"turns", 0, 2, {0, 1}},
-              {"cluster", 1, 2, {1, 2}},
-              {"split", 1, 5, {1, 2, 4, 8, 16}},
+              {"cluster", 1, 5, {1, 2, 3, 4, 8}},
+              {"split", 1, 6, {1, 2, 3, 4, 8, 16}},
               {"store", 0, 2, {1, 0}},
               {"pad", 0, 2, {0, 1}},
               {"few", 0, 3, {0, 16, 32}}},

@@ -89,6 +89,7 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
     g->grid[0] = (int32_t)g->blocks;
     g->grid[1] = g->grid[2] = g->block[1] = g->block[2] = 1;
     g->block[0] = 32 * WARPS;
+    g->overlaps = true;
 }
 
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)

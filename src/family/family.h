@@ -24,6 +24,7 @@ typedef struct md_fa_target {
     const md_st_program *program;
     int32_t stage;
     const md_dev_facts *facts;
+    bool allows_tf32; /* operands of f32 products may be rounded to tf32 */
 } md_fa_target;
 
 /* What a variant costs at a shape: the model turns it into time. All for the whole launch sequence. */

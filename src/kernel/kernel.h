@@ -125,6 +125,7 @@ typedef struct md_kn_geometry {
     int32_t grid[3], block[3]; /* cuda; grid[0] <= 2^31 - 1, the others <= 65535. `blocks` > 0 says that there is something to launch */
     int32_t cluster; /* cuda: blocks of a cluster along x, a divisor of grid[0]; 0 or 1: none */
     bool is_cooperative; /* cuda: all blocks must run at once (a grid barrier inside) */
+    bool overlaps; /* cuda: blocks may be there before what is ahead in the stream has ended; they wait for it themselves */
 } md_kn_geometry;
 
 typedef struct md_kn_plan_geometry {

@@ -38,11 +38,28 @@ typedef struct md_source {
     md_view view;
     int64_t batch, row, rows, k, end; /* the tile's first row; all rows; K of the slice */
     bool is_view, is_direct;
+    bool is_fast; /* whole blocks of K can be copied without asking anything, */
+    int64_t step; /* so many bytes a block, */
+    const char *at[MD_BM > MD_BN ? MD_BM * MD_BK / 4 / THREADS : MD_BN * MD_BK / 4 / THREADS]; /* each piece from here */
 } md_source;
 
-template <int which, int along, int direct> MD_INLINE md_source md_source_make(const md_params *p, int64_t batch, int64_t row, int64_t rows)
+/* Where a thread's piece i of a tile lies, as row and k. */
+template <int along, int size> MD_INLINE int md_piece_row(int i)
+{
+    const int c = threadIdx.x + i * THREADS;
+    return along == 1 ? c / (MD_BK / 4) : c % (size / 4) * 4;
+}
+
+template <int along, int size> MD_INLINE int md_piece_k(int i)
+{
+    const int c = threadIdx.x + i * THREADS;
+    return along == 1 ? c % (MD_BK / 4) * 4 : c / (size / 4);
+}
+
+template <int which, int along, int direct, int size> MD_INLINE md_source md_source_make(const md_params *p, int64_t batch, int64_t row, int64_t rows, int64_t k, int64_t end)
 {
     md_source s;
+    s.k = k, s.end = end;
     s.batch = batch, s.row = row, s.rows = rows;
     s.view.base = s.view.row = s.view.step = 0;
     s.is_view = md_operand_view(p, which, batch, &s.view);
@@ -51,6 +68,13 @@ template <int which, int along, int direct> MD_INLINE md_source md_source_make(c
         const int64_t one = along == 1 ? s.view.step : s.view.row, other = along == 1 ? s.view.row : s.view.step;
         s.is_direct = one == 1 && other * (int64_t)sizeof(md_acc) % 16 == 0 &&
                       (uint64_t)md_operand_address(p, which, s.view.base) % 16 == 0;
+    }
+    s.is_fast = s.is_direct && (along == 1 || rows % 4 == 0);
+    s.step = MD_BK * s.view.step * (int64_t)sizeof(md_acc);
+    MD_FOR (i, size * MD_BK / 4 / THREADS) {
+        /* Beyond the last row the last ones are read again: nobody stores what comes of them. */
+        const int64_t r = md_least(row + md_piece_row<along, size>(i), along == 1 ? rows - 1 : rows - 4);
+        s.at[i] = (const char *)md_operand_address(p, which, s.view.base + (s.is_fast ? r * s.view.row + (k + md_piece_k<along, size>(i)) * s.view.step : 0));
     }
     return s;
 }
@@ -72,10 +96,13 @@ template <int size> struct md_pieces {
 
 template <int which, int along, int size> MD_INLINE void md_fetch(md_pieces<size> &out, const md_params *p, const md_source &s)
 {
+    if (s.is_fast && s.k + MD_BK <= s.end) {
+        MD_FOR (i, md_pieces<size>::N)
+            md_take(out.v[i], (const md_acc *)s.at[i]);
+        return;
+    }
     MD_FOR (i, md_pieces<size>::N) {
-        const int c = threadIdx.x + i * THREADS;
-        const int r = along == 1 ? c / (MD_BK / 4) : c % (size / 4) * 4, d = along == 1 ? c % (MD_BK / 4) * 4 : c / (size / 4);
-        const int64_t row = s.row + r, k = s.k + d;
+        const int64_t row = s.row + md_piece_row<along, size>(i), k = s.k + md_piece_k<along, size>(i);
         if (s.is_direct && row + (along == 1 ? 0 : 3) < s.rows && k + (along == 1 ? 3 : 0) < s.end) {
             md_take(out.v[i], (const md_acc *)md_operand_address(p, which, s.view.base + row * s.view.row + k * s.view.step));
         } else {
@@ -88,8 +115,7 @@ template <int which, int along, int size> MD_INLINE void md_fetch(md_pieces<size
 template <int along, int size> MD_INLINE void md_keep(md_acc *to, const md_pieces<size> &from)
 {
     MD_FOR (i, md_pieces<size>::N) {
-        const int c = threadIdx.x + i * THREADS;
-        const int r = along == 1 ? c / (MD_BK / 4) : c % (size / 4) * 4, d = along == 1 ? c % (MD_BK / 4) * 4 : c / (size / 4);
+        const int r = md_piece_row<along, size>(i), d = md_piece_k<along, size>(i);
         MD_FOR (j, 4)
             to[(d + (along == 1 ? j : 0)) * (size + 4) + r + (along == 1 ? 0 : j)] = from.v[i][j];
     }
@@ -121,11 +147,18 @@ MD_INLINE void md_tiles_keep(md_acc *to, const md_tiles &t)
         md_keep<MD_ALONG_2>(to + A_SIZE + B_SIZE, t.b2);
 }
 
+template <int size> MD_INLINE void md_source_step(md_source &s)
+{
+    s.k += MD_BK;
+    MD_FOR (i, md_pieces<size>::N)
+        s.at[i] += s.step;
+}
+
 MD_INLINE void md_sources_step(md_sources &s)
 {
-    s.a.k += MD_BK;
-    s.b.k += MD_BK;
-    s.b2.k += MD_BK;
+    md_source_step<MD_BM>(s.a);
+    md_source_step<MD_BN>(s.b);
+    md_source_step<MD_BN>(s.b2);
 }
 
 typedef md_acc md_part[MD_PRODUCTS][MD_TM][MD_TN];
@@ -166,13 +199,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) md_kernel(const __grid_
     const int64_t depth = md_points_depth(&p), blocks = (depth + MD_BK - 1) / MD_BK;
     const int64_t from = blocks * at.slice / MD_SPLIT * MD_BK, to = md_least(blocks * (at.slice + 1) / MD_SPLIT * MD_BK, depth);
     md_sources s;
-    s.a = md_source_make<0, MD_ALONG_0, MD_DIRECT_0>(&p, at.batch, at.row, md_points_rows(&p));
-    s.b = md_source_make<1, MD_ALONG_1, MD_DIRECT_1>(&p, at.batch, at.column, md_points_columns(&p));
+    s.a = md_source_make<0, MD_ALONG_0, MD_DIRECT_0, MD_BM>(&p, at.batch, at.row, md_points_rows(&p), from, to);
+    s.b = md_source_make<1, MD_ALONG_1, MD_DIRECT_1, MD_BN>(&p, at.batch, at.column, md_points_columns(&p), from, to);
     s.b2 = s.b;
     if (MD_PRODUCTS == 2)
-        s.b2 = md_source_make<2, MD_ALONG_2, MD_DIRECT_2>(&p, at.batch, at.column, md_points_columns(&p));
-    s.a.k = s.b.k = s.b2.k = from;
-    s.a.end = s.b.end = s.b2.end = to;
+        s.b2 = md_source_make<2, MD_ALONG_2, MD_DIRECT_2, MD_BN>(&p, at.batch, at.column, md_points_columns(&p), from, to);
     md_part acc;
     md_tiles tiles;
     MD_FOR (q, MD_PRODUCTS)

@@ -1,14 +1,15 @@
 /* Products on Hopper's tensor cores: TMA brings tiles into a ring of stages, one warpgroup issues the copies, one or two
  * compute. Cooperative: the computing warpgroups share a tile by rows. Ping-pong: they take turns with whole tiles, so
  * that the epilogue of one runs under the products of the other. The grid is persistent; clusters of two share an
- * operand by multicast.
+ * operand by multicast; or the blocks of a cluster split K among them and add up what they have through each other's shared memory.
  *
  * md_config.h: MD_BM, MD_BN (the tile), MD_STAGES, MD_CONSUMERS (1 or 2), MD_PINGPONG, MD_CLUSTER (1, 2), MD_SHARE_A (the
  * cluster runs along the columns and shares A; else along the rows and shares B), MD_ALONG_0, MD_ALONG_1 (1: the operand lies
- * along K, 2: along its rows), MD_BATCH_0, MD_BATCH_1 (0: the operand has no batch), MD_BAND (rows of tiles walked together), MD_FEW (most rows, where
- * not all of the tile's are copied; else 0),
+ * along K, 2: along its rows), MD_BATCH_0, MD_BATCH_1 (0: the operand has no batch), MD_BAND (rows of tiles walked together), MD_OPERAND_BYTES (2, or 4: tf32, along K), MD_FEW (most rows, where
+ * not all of the tile's are copied; else 0), MD_READS (the epilogue in registers reads tensors along the columns),
  * MD_LOW, MD_HIGH (registers of copying and computing threads), MD_PANELS (buffers of results a warp), MD_RESULT (epilogue: 1
- * in registers, results by TMA; 0 by md_slab), MD_ROLLED_PANELS, MD_SPLIT, and md_wgmma(acc, a, b), the instruction for the
+ * in registers, results by TMA; 0 by md_slab), MD_ROLLED_PANELS, MD_SPLIT (slices of K), MD_MEET
+ * (1: those of a tile are a cluster; 0: of the workspace), and md_wgmma(acc, a, b), the instruction for the
  * tile's columns. md_expr.h: src/codegen/product.h; md_params begins with md_tensor_map of A, B, the second B where there is
  * one, and the results with MD_RESULT. */
 #include "md_config.h"
@@ -19,7 +20,7 @@
 #include "wgmma.h"
 
 enum {
-    BK = 64, /* 128 bytes: one row of the swizzle */
+    BK = 128 / MD_OPERAND_BYTES, /* one row of the swizzle */
     THREADS = 128 * (MD_CONSUMERS + 1),
     WG_ROWS = MD_PINGPONG ? MD_BM : MD_BM / MD_CONSUMERS,
     BLOCKS = WG_ROWS / 64,
@@ -36,6 +37,8 @@ enum {
     BUFFER_BYTES = MD_RESULT ? MD_PANELS * 16 * PANEL * 2 : MD_PRODUCTS * 16 * PITCH * 4, /* of a warp */
     PANEL_BYTES = 16 * PANEL * 2,
     WARP_BYTES = BLOCKS * (MD_BN / PANEL) * PANEL_BYTES, /* of all panels of a warp */
+    PARTS_PITCH = MD_BN + 8, /* of a block's sums where slices meet */
+    PARTS_BYTES = MD_MEET ? MD_PRODUCTS * MD_BM * PARTS_PITCH * 4 : MD_CONSUMERS * 4 * BUFFER_BYTES,
     LAST_HAS_ROOM = MD_RESULT && !MD_PINGPONG && MD_CONSUMERS * 4 * WARP_BYTES <= MD_STAGES * STAGE_BYTES
 };
 
@@ -172,7 +175,7 @@ MD_INLINE void md_multiply(md_tile &acc, md_ring &r, int steps, unsigned tiles, 
         const unsigned first = MD_PINGPONG ? 0 : (threadIdx.x / 128 - 1) * (WG_ROWS * 128);
         md_bar_wait(full + r.stage * 8, r.phase);
         md_wgmma_fence();
-        MD_FOR (k, BK / 16)
+        MD_FOR (k, 4) /* of 32 bytes */
             MD_FOR (q, MD_PRODUCTS) {
                 const unsigned long long mb = md_wgmma_matrix(b + q * B_ONE + k * (MD_ALONG_1 == 2 ? 2048 : 32), 8192);
                 MD_FOR (m, BLOCKS)
@@ -202,6 +205,22 @@ MD_N_DECL MD_INLINE unsigned md_pair(const md_params &p, const float *acc, const
     const md_v sums = {{acc[0], acc[1]}}, others = {{acc1[0], acc1[1]}};
     return md_result(&p, batch, row, column, sums, others, n);
 }
+
+#if MD_READS
+/* What the epilogue reads along the columns: read by a warp that has nothing else to do, so that it lies near when the sums are there. */
+MD_INLINE void md_read_ahead(const md_params &p, const md_grid &g, int rank)
+{
+    const float none[2] = {0, 0};
+    for (int t = blockIdx.x / MD_CLUSTER; t < g.all; t += gridDim.x / MD_CLUSTER) {
+        const md_tile_at at = md_tile_of(g, t, rank);
+        MD_ROLLED for (int c = (threadIdx.x & 31) * 2; c < MD_BN; c += 64) {
+            const md_span span = {0, at.row >= (int)md_points_rows(&p) ? 0 : min((int)md_points_columns(&p) - at.column - c, 2)};
+            if (span.hi > 0)
+                asm volatile("" ::"r"(md_pair(p, none, none, at.batch, at.row, at.column + c, span)));
+        }
+    }
+}
+#endif
 
 /* A panel of a warp's 16 rows as it is stored: through shared memory, and out by TMA. `turn`: which of the buffers; is_last: each panel has its own. */
 MD_INLINE void md_panel(const md_params &p, const float *acc, const float *acc1, const md_tile_at &at, int row, int column, unsigned buffers, unsigned &turn, bool is_last)
@@ -272,6 +291,64 @@ MD_INLINE void md_results(const md_params &p, md_tile &tile, const md_tile_at &a
     }
 }
 
+#if MD_MEET
+/* Sums of all slices at one vector, in the order of the slices. */
+MD_INLINE md_v md_add_slices(unsigned address)
+{
+    float4 part[MD_SPLIT][MD_VL / 4];
+    md_v v;
+    MD_FOR (s, MD_SPLIT)
+        MD_FOR (i, MD_VL / 4)
+            part[s][i] = md_load_at(address + i * 16, s);
+    MD_FOR (i, MD_VL / 4) {
+        float4 sum = part[0][i];
+        for (int s = 1; s < MD_SPLIT; s++) {
+            sum.x += part[s][i].x;
+            sum.y += part[s][i].y;
+            sum.z += part[s][i].z;
+            sum.w += part[s][i].w;
+        }
+        v.v[i * 4] = sum.x;
+        v.v[i * 4 + 1] = sum.y;
+        v.v[i * 4 + 2] = sum.z;
+        v.v[i * 4 + 3] = sum.w;
+    }
+    return v;
+}
+
+/* Each block of the cluster lays out what it has, and makes results of a part of the tile. `ready`, and the barrier behind it: all have laid out; all
+ * have read. */
+MD_INLINE void md_results_of_slices(const md_params &p, const md_tile &acc, const md_tile_at &at, unsigned char *buffers, unsigned ready, unsigned phase)
+{
+    const int thread = threadIdx.x - 128, lane = threadIdx.x & 31, warp = thread / 32;
+    float *parts = (float *)buffers;
+    md_bar_wait_cluster(ready + 8, phase ^ 1);
+    MD_FOR (q, MD_PRODUCTS)
+        MD_FOR (b, BLOCKS)
+            MD_FOR (j, MD_BN / 4) {
+                const int row = warp / 4 * WG_ROWS + b * 64 + warp % 4 * 16 + lane / 4 + j % 2 * 8;
+                const float2 pair = {acc[q][b][j * 2], acc[q][b][j * 2 + 1]};
+                *(float2 *)(parts + (q * MD_BM + row) * PARTS_PITCH + j / 2 * 8 + lane % 4 * 2) = pair;
+            }
+    __syncwarp();
+    if (lane < MD_SPLIT)
+        md_bar_tell(ready, lane);
+    md_bar_wait_cluster(ready, phase);
+    const int rows = (int)md_least(md_points_rows(&p) - at.row, MD_BM), columns = (int)md_points_columns(&p), across = MD_BN / MD_VL;
+    MD_ROLLED for (int i = at.slice * (THREADS - 128) + thread; i < rows * across; i += MD_SPLIT * (THREADS - 128)) {
+        const int row = i / across, column = i % across * MD_VL;
+        if (at.column + column >= columns)
+            continue;
+        const unsigned from = md_shared_address(parts + row * PARTS_PITCH + column);
+        const md_v v0 = md_add_slices(from), v1 = MD_PRODUCTS == 2 ? md_add_slices(from + MD_BM * PARTS_PITCH * 4) : v0;
+        md_finish(&p, at.batch, at.row + row, at.column + column, v0, v1, (int)md_least(MD_VL, columns - at.column - column));
+    }
+    __syncwarp();
+    if (lane < MD_SPLIT)
+        md_bar_tell(ready + 8, lane);
+}
+#endif
+
 MD_INLINE void md_consume(const md_params &p, const md_grid &g, unsigned tiles, unsigned full, unsigned empty, unsigned char *ring, unsigned char *buffers, int rank)
 {
     const int group = threadIdx.x / 128 - 1, step = gridDim.x / MD_CLUSTER;
@@ -304,8 +381,16 @@ MD_INLINE void md_consume(const md_params &p, const md_grid &g, unsigned tiles, 
             mine = ring + (threadIdx.x / 32 - 4) * WARP_BYTES;
             turn = 0;
         }
+#if MD_MEET
+        md_results_of_slices(p, acc, at, buffers, empty + MD_STAGES * 8, turn);
+        turn ^= 1;
+#else
         md_results(p, acc, at, mine, turn, is_last);
+#endif
     }
+#if MD_MEET
+    md_bar_wait_cluster(empty + MD_STAGES * 8 + 8, turn ^ 1); /* nobody reads here any more */
+#endif
     if ((threadIdx.x & 31) == 0)
         md_tma_wait_read<0>();
 }
@@ -313,9 +398,9 @@ MD_INLINE void md_consume(const md_params &p, const md_grid &g, unsigned tiles, 
 extern "C" __global__ void __launch_bounds__(THREADS, 1) md_kernel(const __grid_constant__ md_params p)
 {
     extern __shared__ unsigned char md_memory[];
-    MD_IF_EMPTY_RETURN;
+    MD_IF_EMPTY_RETURN_BEFORE_WAITING;
     const unsigned start = md_shared_address(md_memory), base = (start + 1023) & ~1023u, after = base + MD_STAGES * STAGE_BYTES;
-    const unsigned full = after + MD_CONSUMERS * 4 * BUFFER_BYTES, empty = full + MD_STAGES * 8;
+    const unsigned full = after + PARTS_BYTES, empty = full + MD_STAGES * 8;
     unsigned char *buffers = md_memory + (after - start);
     const md_grid g = md_grid_of(p);
     const int rank = MD_CLUSTER == 2 ? md_cluster_rank() : 0;
@@ -326,23 +411,30 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) md_kernel(const __grid_
             md_bar_init(full + i * 8, 1);
             md_bar_init(empty + i * 8, 4 * (MD_PINGPONG ? 1 : MD_CONSUMERS) * MD_CLUSTER);
         }
+        for (int i = 0; i < 2 * MD_MEET; i++)
+            md_bar_init(empty + (MD_STAGES + i) * 8, 4 * MD_CONSUMERS * MD_SPLIT);
         md_bar_init_fence();
     }
-    if (MD_CLUSTER == 2)
+    if (MD_CLUSTER == 2 || MD_MEET)
         md_cluster_meet();
     else
         __syncthreads();
+    md_wait_for_launches();
     if (threadIdx.x < 128) {
         if (MD_CONSUMERS == 2)
             md_registers_down<MD_LOW>();
         if (threadIdx.x == 0)
             md_produce(p, g, base, full, empty, rank);
+#if MD_READS
+        if (threadIdx.x / 32 == 1)
+            md_read_ahead(p, g, rank);
+#endif
     } else {
         if (MD_CONSUMERS == 2) /* two warpgroups have enough without */
             md_registers_up<MD_HIGH>();
         md_consume(p, g, base, full, empty, md_memory + (base - start), buffers, rank);
     }
     __syncwarp();
-    if (MD_CLUSTER == 2)
+    if (MD_CLUSTER == 2 || MD_MEET)
         md_cluster_meet();
 }

@@ -39,12 +39,25 @@ typedef int32_t md_pos;
 #define MD_EXPORT extern "C" __global__
 /* A launch of one thread a block is made once to get a kernel ready: there is no work in it, whatever the parameters (sizes may be constants). The
  * first statement of every kernel. */
-#define MD_IF_EMPTY_RETURN if (blockDim.x == 1) return
+#define MD_IF_EMPTY_RETURN                                                                                             \
+    MD_IF_EMPTY_RETURN_BEFORE_WAITING;                                                                                 \
+    md_wait_for_launches()
+/* The same for kernels that do something of their own, in shared memory, before they wait. */
+#define MD_IF_EMPTY_RETURN_BEFORE_WAITING if (blockDim.x == 1) return
 #define MD_LIKELY(x) __builtin_expect(!!(x), 1)
 #define MD_UNROLL _Pragma("unroll")
 #define MD_ROLLED _Pragma("unroll 1")
 #define MD_FOR(i, n) MD_UNROLL for (int i = 0; i < (n); i++)
 #define MD_FOR_STEP(i, n, step) MD_UNROLL for (int i = 0; i < (n); i += (step))
+/* From Hopper on, a launch may begin when the blocks of the one before it in the stream have all begun (md_kn_geometry.overlaps): so blocks are there, and
+ * have prepared themselves, when it ends. Every kernel waits for the end of what is ahead, in each thread, before it touches global memory, and lets
+ * the next begin. */
+MD_INLINE void md_wait_for_launches(void)
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;\ngriddepcontrol.wait;" ::: "memory");
+#endif
+}
 /* The way through registers of another type. */
 MD_INLINE uint32_t md_u32(float a) { return __float_as_uint(a); }
 MD_INLINE float md_f32(uint32_t a) { return __uint_as_float(a); }
@@ -120,8 +133,6 @@ MD_INLINE md_span md_when(int c, md_whole) { md_span r = {0, c ? MD_VL : 0, 0}; 
 struct md_maybe { int all; };
 template <class N> struct md_is_maybe { enum { V = 0 }; };
 template <> struct md_is_maybe<md_maybe> { enum { V = 1 }; };
-template <class N> struct md_is_span { enum { V = 0 }; };
-template <> struct md_is_span<md_span> { enum { V = 1 }; };
 MD_INLINE constexpr bool md_is_sure(md_maybe) { return false; }
 MD_INLINE constexpr bool md_is_inner(md_maybe) { return false; }
 MD_INLINE bool md_has(md_maybe n, int) { return n.all != 0; }

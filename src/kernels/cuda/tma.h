@@ -42,6 +42,34 @@ MD_INLINE void md_bar_wait(unsigned bar, unsigned parity)
                  : "memory");
 }
 
+/* The same, and who waits for it with md_bar_wait_cluster sees what this thread, and those it met, wrote before. */
+MD_INLINE void md_bar_tell(unsigned bar, unsigned rank)
+{
+    asm volatile("{\n.reg .b32 at;\nmapa.shared::cluster.u32 at, %0, %1;\n"
+                 "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [at];\n}" ::"r"(bar),
+                 "r"(rank)
+                 : "memory");
+}
+
+MD_INLINE void md_bar_wait_cluster(unsigned bar, unsigned parity)
+{
+    asm volatile("{\n.reg .pred done;\nAGAIN:\nmbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n"
+                 "@done bra END;\nbra AGAIN;\nEND:\n}" ::"r"(bar),
+                 "r"(parity)
+                 : "memory");
+}
+
+/* 16 bytes at the same place in the shared memory of another block of the cluster. */
+MD_INLINE float4 md_load_at(unsigned address, unsigned rank)
+{
+    float4 v;
+    asm volatile("{\n.reg .b32 at;\nmapa.shared::cluster.u32 at, %4, %5;\nld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [at];\n}"
+                 : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+                 : "r"(address), "r"(rank)
+                 : "memory");
+    return v;
+}
+
 /* All threads of the cluster meet; what they wrote before is not ordered by it (that would wait for all stores). */
 MD_INLINE void md_cluster_meet(void)
 {
