@@ -424,6 +424,19 @@ MD_API md_status md_store_verify(md_store_facts *out, md_context *context, md_wr
 /** Removes the longest unused entries until limit_bytes are left, tuned results last. */
 MD_API md_status md_store_gc(md_store_facts *out, md_context *context, int64_t limit_bytes);
 
+/** Tuned results as text: sorted lines of JSON, the best of each key and family of this device and version. May be empty. */
+MD_API md_status md_wisdom_export(md_context *context, md_write_fn write, void *user);
+typedef struct md_wisdom_counts {
+    int64_t n_lines, n_bad; /**< lines that could, and that could not be read */
+    int64_t n_taken; /**< that said more than was known */
+    int64_t n_related; /**< of those: measured on such a device with another driver, compiler or version of the library; they serve as estimates */
+    int64_t n_foreign; /**< of other devices: left out */
+} md_wisdom_counts;
+/** Takes tuned results, and keeps them in the store. What is more rigorous never gives way to what is less; of equals the one with more samples stays,
+ * then the newer one. Lines that are empty or start with '#' say nothing. `out` may be NULL, and is filled in either way. @return MD_CORRUPT where a
+ * line cannot be read: then nothing is taken, and `write` (may be NULL) gets a line for each bad one, with its number. */
+MD_API md_status md_wisdom_import(md_wisdom_counts *out, md_context *context, const char *text, size_t n_bytes, md_write_fn write, void *user);
+
 /** Facts about the build and the device, as text or as one JSON object. `context` may be NULL: the build only. */
 MD_API md_status md_info(md_context *context, int32_t json, md_write_fn write, void *user);
 /** The catalogue: name, formula and one line of description of entry i; all NULL beyond the end. Thread-safe. */

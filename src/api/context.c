@@ -104,6 +104,7 @@ static md_status open_context(md_context *c, const md_context_options *o)
     md_bd_use_store(c->builder, c->store);
     md_bd_listen(c->builder, md_ds_promote_all, &c->runtime);
     MD_TRY(md_tn_wisdom_create(&c->wisdom));
+    md_tn_wisdom_use_store(c->wisdom, c->store, c->dev->facts.name);
     c->policy.wisdom = c->wisdom;
     c->runtime.dev = c->dev;
     c->runtime.builder = c->builder;
@@ -123,8 +124,8 @@ static void close_context(md_context *c)
         md_bd_listen(c->builder, NULL, NULL);
     md_ds_runtime_finish(&c->runtime);
     md_bd_destroy(&c->builder);
-    md_sr_close(&c->store);
     md_tn_wisdom_destroy(&c->wisdom);
+    md_sr_close(&c->store);
     md_dev_close(&c->dev);
     md_pool_destroy(&c->pool);
     if (md_trace_close(&c->trace) != MD_OK)

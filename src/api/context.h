@@ -13,11 +13,11 @@ struct md_context {
     md_pool *pool;
     md_dev *dev;
     md_bd *builder;
+    md_tn_wisdom *wisdom;
     md_sr *store; /* NULL: nothing is kept */
     md_trace *trace; /* NULL: nobody asked */
     md_ds_runtime runtime;
     md_ds_policy policy; /* defaults of ops */
-    md_tn_wisdom *wisdom;
     md_tn_counters tune_count;
     char *hints, *pin, *stats_path; /* own copies; pin and stats_path may be NULL */
     const char *hints_source; /* for messages: "option hints", "MD_HINTS" or "default hints" */

@@ -134,3 +134,34 @@ md_status md_store_gc(md_store_facts *out, md_context *context, int64_t limit_by
     *out = (md_store_facts){.n_entries = r.n_entries, .n_bytes = r.n_bytes, .n_removed = r.n_removed, .n_removed_bytes = r.n_removed_bytes};
     return MD_OK;
 }
+
+/* ---- Wisdom */
+
+md_status md_wisdom_export(md_context *context, md_write_fn write, void *user)
+{
+    md_strbuf text = {0};
+    if (!context || !write)
+        return md_fail(MD_INVALID_ARGUMENT, "%s is NULL", context ? "write" : "context");
+    md_status s = md_tn_wisdom_print(&text, context->wisdom);
+    if (s == MD_OK && text.size)
+        s = md_api_write(&text, write, user);
+    md_strbuf_finish(&text);
+    return s;
+}
+
+md_status md_wisdom_import(md_wisdom_counts *out, md_context *context, const char *text, size_t n_bytes, md_write_fn write, void *user)
+{
+    md_tn_merged merged = {0};
+    md_strbuf problems = {0};
+    if (!context || (!text && n_bytes))
+        return md_fail(MD_INVALID_ARGUMENT, "%s is NULL", context ? "text" : "context");
+    md_status s = md_tn_wisdom_merge(&merged, &problems, context->wisdom, text ? text : "", n_bytes);
+    if (s == MD_CORRUPT && write && problems.size) {
+        (void)md_api_write(&problems, write, user);
+        s = md_fail(MD_CORRUPT, "%lld of %lld lines are no wisdom, so nothing is taken", (long long)merged.n_bad, (long long)(merged.n_bad + merged.n_lines));
+    }
+    md_strbuf_finish(&problems);
+    if (out)
+        *out = (md_wisdom_counts){merged.n_lines, merged.n_bad, merged.n_taken, merged.n_related, merged.n_foreign};
+    return s;
+}

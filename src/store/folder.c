@@ -191,7 +191,7 @@ static bool write_all(int fd, const char *bytes, size_t n)
     return true;
 }
 
-md_status md_sr_fresh_write(char name[MD_SR_PATH], int at, const void *bytes, size_t n)
+md_status md_sr_fresh_write(char name[MD_SR_PATH], int at, const void *bytes, size_t n, bool survives)
 {
     md_sr_fresh_name(name, "new");
     int fd = openat(at, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
@@ -201,7 +201,7 @@ md_status md_sr_fresh_write(char name[MD_SR_PATH], int at, const void *bytes, si
         fail_path("make", name);
         return MD_IO;
     }
-    bool is_good = write_all(fd, bytes, n) && fsync(fd) == 0;
+    bool is_good = write_all(fd, bytes, n) && (!survives || fsync(fd) == 0);
     int reason = errno;
     if (close(fd) != 0 && is_good) { /* network file systems say here that the disk is full */
         is_good = false;
@@ -218,7 +218,7 @@ md_status md_sr_fresh_write(char name[MD_SR_PATH], int at, const void *bytes, si
 md_status md_sr_file_write(int at, const char *path, const void *bytes, size_t n)
 {
     char name[MD_SR_PATH];
-    MD_TRY(md_sr_fresh_write(name, at, bytes, n));
+    MD_TRY(md_sr_fresh_write(name, at, bytes, n, true));
     bool is_there = renameat(at, name, at, path) == 0;
     if (!is_there && errno == ENOENT && make_parents(at, path))
         is_there = renameat(at, name, at, path) == 0;

@@ -23,8 +23,8 @@ bool md_sr_path(char out[MD_SR_PATH], const char *kind, md_digest128 digest);
 md_status md_sr_file_read(char **out, size_t *n, int at, const char *path, md_sr_owner owner, bool touches);
 /** A name in MD_SR_FRESH that nobody else has: "prefix-0123456789abcdef". */
 void md_sr_fresh_name(char out[MD_SR_PATH], const char *prefix);
-/** Writes a file under a fresh name, down to the disk. */
-md_status md_sr_fresh_write(char name[MD_SR_PATH], int at, const void *bytes, size_t n);
+/** Writes a file under a fresh name. `survives`: down to the disk. */
+md_status md_sr_fresh_write(char name[MD_SR_PATH], int at, const void *bytes, size_t n, bool survives);
 /** Writes a file under its name: whole or not at all, over an older one. Makes the folders on the way. */
 md_status md_sr_file_write(int at, const char *path, const void *bytes, size_t n);
 

@@ -146,7 +146,7 @@ static bool link_name(int fd, const char *name, const char *path)
 static md_status take(bool *is_ours, md_sr_lease *l, const owner *mine)
 {
     char name[MD_SR_PATH];
-    MD_TRY(md_sr_fresh_write(name, l->fd, l->text, strlen(l->text)));
+    MD_TRY(md_sr_fresh_write(name, l->fd, l->text, strlen(l->text), false));
     *is_ours = link_name(l->fd, name, l->path);
     md_status status = *is_ours || errno == EEXIST ? MD_OK : md_fail(MD_IO, "cannot make a lease: %s", strerror(errno));
     if (status == MD_OK && !*is_ours && clear_if_over(l->fd, l->path, name, mine))

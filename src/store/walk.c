@@ -123,7 +123,7 @@ void md_sr_clear_fresh(int fd)
     char name[MD_SR_PATH];
     struct stat facts;
     sweep s = {.fd = fd};
-    if (md_sr_fresh_write(name, fd, "", 0) != MD_OK)
+    if (md_sr_fresh_write(name, fd, "", 0, false) != MD_OK)
         return;
     if (fstatat(fd, name, &facts, AT_SYMLINK_NOFOLLOW) == 0) {
         s.now = facts.st_mtim;

@@ -29,7 +29,7 @@ static bool recall(md_fa_config *out, double *us, bool *is_measured, md_tn_wisdo
     if (is_known) {
         *out = config;
         *us = r.us;
-        *is_measured = true;
+        *is_measured = r.rigor > MD_TUNE_ESTIMATE; /* what was measured on a related device is an estimate here */
     }
     md_tn_record_finish(&r);
     free(key);

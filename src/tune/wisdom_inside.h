@@ -1,0 +1,28 @@
+/* What the files of the wisdom share. */
+#ifndef MD_TUNE_WISDOM_INSIDE_H
+#define MD_TUNE_WISDOM_INSIDE_H
+
+#include "base/table.h"
+#include "tune/wisdom.h"
+#include "tune/wisdom_line.h"
+
+#include <pthread.h>
+
+enum { MD_TN_MAX_LEASES = 64 };
+#define MD_TN_WISDOM_KIND "wisdom"
+#define MD_TN_QUARANTINE_KIND "quarantine"
+
+struct md_tn_wisdom {
+    pthread_mutex_t lock;
+    md_table *records; /* "key \n family" -> md_tn_record */
+    md_table *quarantine; /* "variant \n digest" -> a word why */
+    md_sr *store; /* may be NULL */
+    md_tn_origin origin; /* of what is measured here */
+    md_sr_lease *lease[MD_TN_MAX_LEASES];
+    md_tn_wisdom_counters count;
+};
+
+/** The record of that name ("key \n family") in one place of the store. */
+bool md_tn_wisdom_load(md_tn_record *out, md_tn_wisdom *wisdom, int32_t place, const char *name);
+
+#endif
