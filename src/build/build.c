@@ -306,11 +306,13 @@ md_status md_bd_variant_run(const md_bd_variant *variant, const md_kn_plan_geome
     md_kn_word words[MD_KN_MAX_PARAMS];
     if (variant->uses_counters && !call->counters && dev->ops->counters)
         MD_TRY(dev->ops->counters(&call->counters, dev, stream));
+    call->variant = variant->name;
     for (int32_t i = 0; i < variant->n_launches; i++) {
         const md_kn_geometry *g = &geometry->launch[i];
         if (g->blocks <= 0)
             continue;
         call->blocks = g->blocks;
+        call->launch = i;
         md_kn_pack(words, variant->param[i], variant->n_params[i], call);
         MD_TRY(dev->ops->launch(dev, stream, variant->kernel[i], g, words, variant->n_params[i], call));
     }

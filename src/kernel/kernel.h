@@ -86,7 +86,8 @@ typedef struct md_kn_call {
     const void *stage; /* const md_st_stage *, program: for host functions; opaque to lower layers */
     const void *program;
     void *stream, *device; /* md_stream and md_dev * of the call, for functions that launch by themselves (a library on a GPU) */
-    int32_t threads;
+    int32_t threads, launch; /* launch: which of the variant's this is */
+    const char *variant; /* name; for devices that only say how long it takes */
 } md_kn_call;
 
 void md_kn_pack(md_kn_word *out, const md_kn_param *list, int32_t n, const md_kn_call *call);
