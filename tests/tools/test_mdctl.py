@@ -13,7 +13,7 @@ import tempfile
 import unittest
 
 MDCTL, ROOT, CC = sys.argv[1:4]
-COMMANDS = ["demo", "run", "explain", "source", "bench", "hints", "ops", "info"]
+COMMANDS = ["demo", "run", "explain", "source", "bench", "hints", "store", "ops", "info"]
 ESCAPE = "\x1b"
 FEW = ["--hints", "16,256", "--threads", "2"]  # short builds
 

@@ -22,6 +22,7 @@ typedef struct cli_options {
     int32_t builds;
     const char *plot, *from_stats, *indices, *exclude;
     bool all_directions;
+    int32_t limit_mb; /* store; 0 where not given */
     bool json, help, quick;
     int n; /* arguments left */
     char **arg;
@@ -66,5 +67,6 @@ int cli_hints(const cli_options *o);
 int cli_regret(const cli_options *o);
 int cli_demo(const cli_options *o);
 int cli_tune(const cli_options *o);
+int cli_store(const cli_options *o);
 
 #endif

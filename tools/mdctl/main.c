@@ -19,6 +19,7 @@ static const command commands[] = {
     {"hints", cli_hints, "suggest STATS.json", "the hints that would have suited what a service met (MD_STATS)"},
     {"regret", cli_regret, "BOARD...", "how much slower than the best variant automatic choices are, over many shapes"},
     {"tune", cli_tune, "FORMULA|OP --hints LIST | --from-stats F", "searches the fastest configs by building and timing, and keeps them"},
+    {"store", cli_store, "path|list|verify|gc|export|import F...|merge F...", "kernels and tuned results on disk: what there is, as text, checked"},
     {"ops", cli_ops, "[NAME]", "the catalogue of named ops"},
     {"info", cli_info, "", "build, device, compiler, environment variables"},
 };

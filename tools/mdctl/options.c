@@ -14,7 +14,7 @@ typedef struct option_row {
 
 enum { KEY_FIRST = 256, DEVICE, HINTS, SELECT, METRIC, PERSISTENT, NUMERIC, PIN, THREADS, CC, SIZES, STATIC, DTYPE, WEIGHTS, VARIANT, STAGE, SEED, REPEAT,
        TRACE, OUTPUT, MODES, PART, NO_LIBRARY, BOUNDS, COUNT, OP, BY_CALLS, STEP, RIGOR, BUDGET, BUILDS, PLOT, FROM_STATS, INDICES,
-       EXCLUDE, ALL_DIRECTIONS, JSON, QUICK, HELP };
+       EXCLUDE, ALL_DIRECTIONS, LIMIT, JSON, QUICK, HELP };
 
 static const option_row row[] = {
     {"sizes", SIZES, "LIST", "sizes of the dims at the call: \"b=8, n=64\""},
@@ -32,7 +32,7 @@ static const option_row row[] = {
     {"variant", VARIANT, "NAME", "source: the variant to print"},
     {"stage", STAGE, "N", "source: the stage (default 0)"},
     {"trace", TRACE, "FILE", "demo: batch sizes, one a line, or an Azure LLM inference trace"},
-    {"output", OUTPUT, "FILE", "bench, demo: write the JSON lines there too"},
+    {"output", OUTPUT, "FILE", "bench, demo: write the JSON lines there too; store export: there"},
     {"modes", MODES, "LIST", "regret: of distance,model,measure,hybrid,hinted; default all"},
     {"step", STEP, "N", "bench sweep: sizes and hints N, 2N .. 4096 (default 64)"},
     {"part", PART, "K/N", "regret: every N-th shape, from the K-th"},
@@ -48,6 +48,7 @@ static const option_row row[] = {
     {"indices", INDICES, "FILE", "tune: numbers that index tensors hold; default random"},
     {"exclude", EXCLUDE, "LIST", "tune: variants, separated by ';', that do not end"},
     {"all-directions", ALL_DIRECTIONS, NULL, "tune: neighbours that differ in two parameters, too"},
+    {"limit", LIMIT, "MB", "store gc: what may stay (default 1024)"},
     {"seed", SEED, "N", "of random data (default 1)"},
     {"quick", QUICK, NULL, "bench, demo: less work, noisier figures"},
     {"device", DEVICE, "NAME", "auto, host, cuda or cuda:N"},
@@ -146,6 +147,8 @@ static bool set_number(cli_options *o, int key, const char *option, const char *
         o->context.threads = (int32_t)v;
     else if (key == STAGE)
         o->stage = (int32_t)v;
+    else if (key == LIMIT)
+        o->limit_mb = (int32_t)v;
     else if (key == REPEAT)
         o->repeat = (int32_t)v;
     else if (key == STEP)
@@ -194,7 +197,7 @@ static bool set_option(cli_options *o, int key, const char *option, const char *
     }
     switch (key) {
     case SELECT: case METRIC: case PERSISTENT: case NUMERIC: case BOUNDS: case RIGOR: return set_word(o, key, option, value);
-    case THREADS: case STAGE: case SEED: case REPEAT: case COUNT: case STEP: case BUDGET: case BUILDS: return set_number(o, key, option, value);
+    case THREADS: case STAGE: case SEED: case REPEAT: case COUNT: case STEP: case BUDGET: case BUILDS: case LIMIT: return set_number(o, key, option, value);
     case DTYPE: return parse_dtype(&o->op.dtype, value);
     case NO_LIBRARY: o->op.without_library = 1; return true;
     case BY_CALLS: o->by_calls = true; return true;
