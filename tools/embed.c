@@ -1,5 +1,6 @@
 /* Build step: writes files as one C array of bytes with names, so that the library needs no data files where it runs.
- * Bytes, not string literals, whose length compilers limit. Usage: md_embed OUT.c [NAME FILE]... */
+ * Bytes, not string literals, whose length compilers limit. Usage: md_embed OUT.c [NAME FILE]...,
+ * or md_embed --identity OUT.c FILE... for a digest of files. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -59,8 +60,30 @@ static int write_all(FILE *out, char **pair, int n_files, size_t *sizes)
     return 0;
 }
 
+/* Writes a digest of the files' contents as md_source_identity. */
+static int identify(const char *path, char **files, int n)
+{
+    uint64_t digest = UINT64_C(0xcbf29ce484222325);
+    unsigned char bytes[4096];
+    for (int i = 0; i < n; i++) {
+        FILE *in = fopen(files[i], "rb");
+        if (!in)
+            return fail("cannot read", files[i]);
+        for (size_t got; (got = fread(bytes, 1, sizeof bytes, in)) > 0;)
+            digest = fnv1a(digest, bytes, got);
+        fclose(in);
+    }
+    FILE *out = fopen(path, "wb");
+    if (!out)
+        return fail("cannot write", path);
+    fprintf(out, "/* Written by tools/embed.c. */\n#include \"base/embed.h\"\n\nconst uint64_t md_source_identity = UINT64_C(0x%016" PRIx64 ");\n", digest);
+    return fclose(out) ? fail("cannot write", path) : 0;
+}
+
 int main(int argc, char **argv)
 {
+    if (argc > 2 && !strcmp(argv[1], "--identity"))
+        return identify(argv[2], argv + 3, argc - 3);
     if (argc < 2 || argc % 2 != 0) {
         fprintf(stderr, "usage: md_embed OUT.c [NAME FILE]...\n");
         return 2;

@@ -123,7 +123,7 @@ static md_status add_hint(md_ds_candidates *c, md_bd *builder, const md_ds_space
             continue;
         bool is_measured = false;
         md_status s = c->numeric ? md_ds_numeric_best(&config, &us, c, *f, &shape)
-                                 : md_tn_decide(&config, &us, &is_measured, c->policy.wisdom, c->policy.tune, &c->target, *f, &point, &shape);
+                                 : md_tn_decide(&config, &us, &is_measured, c->policy.wisdom, c->estimates, c->policy.tune, &c->target, *f, &point, &shape);
         if (s == MD_NOT_FOUND)
             continue;
         MD_TRY(s);
@@ -236,6 +236,19 @@ static md_status add_leaders(md_ds_candidates *c, md_bd *builder, const md_ds_sp
     return MD_OK;
 }
 
+static md_status add_pool(md_ds_candidates *c, md_bd *builder, const md_ds_space *space, const md_ds_policy *policy)
+{
+    if (policy->numeric >= MD_NUMERIC_DETERMINISTIC)
+        MD_TRY(add_leaders(c, builder, space));
+    else
+        MD_TRY(md_ds_tune_hints(c, builder, space));
+    const int32_t n_before = c->numeric ? c->n_variants : 0;
+    for (int32_t pass = 0; pass < 2 && c->n_variants == n_before; pass++)
+        for (int32_t h = 0; h < space->n_hints; h++)
+            MD_TRY(add_hint(c, builder, space, h, pass == 1, false));
+    return c->target.facts->capability > 0 ? add_beside_hints(c, builder, space) : MD_OK;
+}
+
 md_status md_ds_candidates_init(md_ds_candidates *c, md_bd *builder, const md_fa_target *target, const md_ds_space *space,
                                 const md_ds_policy *policy)
 {
@@ -246,15 +259,10 @@ md_status md_ds_candidates_init(md_ds_candidates *c, md_bd *builder, const md_fa
     pthread_mutex_init(&c->lock_of_variants, NULL);
     if (policy->pin)
         return add_pinned(c, builder);
-    if (policy->numeric >= MD_NUMERIC_DETERMINISTIC)
-        MD_TRY(add_leaders(c, builder, space));
-    else
-        MD_TRY(md_ds_tune_hints(c, builder, space));
-    const int32_t n_before = c->numeric ? c->n_variants : 0;
-    for (int32_t pass = 0; pass < 2 && c->n_variants == n_before; pass++)
-        for (int32_t h = 0; h < space->n_hints; h++)
-            MD_TRY(add_hint(c, builder, space, h, pass == 1, false));
-    return target->facts->capability > 0 ? add_beside_hints(c, builder, space) : MD_OK;
+    MD_TRY(md_tn_estimates_open(&c->estimates, policy->wisdom, target));
+    md_status s = add_pool(c, builder, space, policy);
+    md_tn_estimates_close(&c->estimates);
+    return s;
 }
 
 void md_ds_candidates_finish(md_ds_candidates *c)

@@ -35,6 +35,7 @@ typedef struct md_ds_ranked {
 typedef struct md_ds_candidates {
     md_fa_target target;
     md_ds_policy policy;
+    struct md_tn_estimates *estimates; /* while the pool is made; NULL where nothing is kept */
     pthread_mutex_t lock_of_variants; /* held to add one; readers read n_variants (acquire), slots below never change */
     _Atomic int32_t n_variants;
     md_bd_variant *variant[MD_DS_MAX_VARIANTS];

@@ -2,6 +2,7 @@
 
 #include "base/status.h"
 #include "family/numeric.h"
+#include "tune/estimates.h"
 #include "tune/tune.h"
 
 #include <math.h>
@@ -399,7 +400,7 @@ static bool consider(void *user, const md_fa_config *config)
 md_status md_ds_numeric_best(md_fa_config *out, double *us, const md_ds_candidates *c, const md_fa_family *family, const md_kn_shape *shape)
 {
     if (!c->numeric)
-        return md_tn_best(out, us, &c->target, family, shape->size, shape);
+        return md_tn_estimate(out, us, c->estimates, &c->target, family, shape);
     search s = {.target = &c->target, .family = family, .shape = shape, .id = md_ds_numeric_class(c->numeric, shape), .us = INFINITY};
     md_fa_each(&c->target, family, shape->size, consider, &s);
     if (!isfinite(s.us))

@@ -36,7 +36,7 @@ static bool recall(md_fa_config *out, double *us, bool *is_measured, md_tn_wisdo
     return is_known;
 }
 
-md_status md_tn_decide(md_fa_config *out, double *us, bool *is_measured, md_tn_wisdom *wisdom, md_tune rigor, const md_fa_target *target,
+md_status md_tn_decide(md_fa_config *out, double *us, bool *is_measured, md_tn_wisdom *wisdom, md_tn_estimates *estimates, md_tune rigor, const md_fa_target *target,
                        const md_fa_family *family, const md_tn_point *point, const md_kn_shape *shape)
 {
     bool unused;
@@ -50,5 +50,5 @@ md_status md_tn_decide(md_fa_config *out, double *us, bool *is_measured, md_tn_w
     }
     if (rigor > MD_TUNE_OFF && wisdom && recall(out, us, measured, wisdom, target, family, point, shape))
         return MD_OK;
-    return md_tn_best(out, us, target, family, point->size, shape);
+    return md_tn_estimate(out, us, estimates, target, family, shape);
 }

@@ -5,6 +5,7 @@
 
 #include "build/build.h"
 #include "tune/data.h"
+#include "tune/estimates.h"
 #include "tune/wisdom.h"
 
 enum { MD_TN_BUILDS = 12, MD_TN_BUDGET_MS = 2500 }; /* defaults: new configs a point, time of an op */
@@ -47,7 +48,7 @@ md_status md_tn_tune(const md_tn_job *job);
 
 /** The config of a family at a point: OFF its default where that is legal; else the wisdom's, else the model's best. *is_measured (may be NULL): `us`
  * was measured. `shape` as for md_tn_best. NOT_FOUND where no config is legal. */
-md_status md_tn_decide(md_fa_config *out, double *us, bool *is_measured, md_tn_wisdom *wisdom, md_tune rigor, const md_fa_target *target,
+md_status md_tn_decide(md_fa_config *out, double *us, bool *is_measured, md_tn_wisdom *wisdom, md_tn_estimates *estimates, md_tune rigor, const md_fa_target *target,
                        const md_fa_family *family, const md_tn_point *point, const md_kn_shape *shape);
 
 #endif
