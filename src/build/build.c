@@ -90,8 +90,10 @@ void md_bd_made_finish(md_bd_made *made)
 
 static void free_made(md_bd_made *made)
 {
-    for (int32_t i = 0; i < MD_KN_MAX_LAUNCHES; i++)
+    for (int32_t i = 0; i < MD_KN_MAX_LAUNCHES; i++) {
         free(made->base.param[i]);
+        free(atomic_load_explicit(&made->base.attached[i], memory_order_relaxed));
+    }
     free(made);
 }
 

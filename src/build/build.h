@@ -23,6 +23,7 @@ typedef struct md_bd_variant {
     int32_t n_params[MD_KN_MAX_LAUNCHES];
     md_kn_param *param[MD_KN_MAX_LAUNCHES];
     bool is_function[MD_KN_MAX_LAUNCHES]; /* not a kernel of ours: gets the call */
+    _Atomic(void *) attached[MD_KN_MAX_LAUNCHES]; /* what whoever runs it keeps with a launch; freed with it */
     uint64_t numeric_class; /* variants of one class give the same bits for the same values and sizes (family/numeric.h) */
     bool uses_counters; /* some launch wants the stream's (md_kn_call.counters) */
     md_bd *builder;

@@ -22,6 +22,7 @@ typedef struct md_dev_cuda {
     char no_nvrtc[400]; /* and why */
     pid_t owner; /* a child after fork has no GPU */
     bool has_pools; /* cudaMallocAsync works */
+    bool is_only; /* there is no other device that could be current */
     _Atomic int32_t lost; /* the error after which nothing works any more; 0: none */
     cudaStream_t inner; /* waits for nobody and nobody for it: first launches, reports */
     pthread_mutex_t lock; /* of all below */
@@ -76,7 +77,7 @@ typedef struct md_dev_cuda_kernel { /* what md_dev_kernel * points to here */
     bool waits; /* for what is ahead in the stream, by itself: a geometry may let it overlap */
     int32_t n_maps;
     md_kn_map map[MD_KN_MAX_MAPS];
-    void (*encode_map)(void); /* the driver's */
+    void (*encode_map)(void), (*move_map)(void); /* the driver's */
 } md_dev_cuda_kernel;
 md_status md_dev_cuda_launch(md_dev *dev, md_stream stream, const md_dev_kernel *kernel, const md_kn_geometry *geometry,
                              const md_kn_word *params, int32_t n, const md_kn_call *call);
@@ -90,6 +91,9 @@ void md_dev_cuda_free_blas(md_dev_cuda *dev);
 enum { MD_DEV_CUDA_MAP_PARAMS = 192 }; /* words of parameters that a kernel with tensor maps may have */
 /** The driver's function that makes tensor maps; NULL where it has none. */
 void (*md_dev_cuda_map_encoder(void))(void);
+void (*md_dev_cuda_map_mover(void))(void);
+md_status md_dev_cuda_map_make(md_dev_map *out, md_dev *dev, const md_dev_kernel *kernel, int32_t i, const md_kn_call *call);
+md_status md_dev_cuda_map_move(md_dev_map *map, md_dev *dev, const md_dev_kernel *kernel, uint64_t address);
 /** Fills the kernel's tensor maps into a copy of its parameters. */
 md_status md_dev_cuda_fill_maps(md_kn_word out[MD_DEV_CUDA_MAP_PARAMS], const md_dev_cuda_kernel *kernel, const md_kn_word *params, int32_t n,
                                 const md_kn_call *call);

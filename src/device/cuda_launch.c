@@ -70,7 +70,7 @@ md_status md_dev_cuda_launch(md_dev *base, md_stream stream, const md_dev_kernel
         return md_dev_cuda_enter(&none, dev); /* says why it cannot */
     }
     int current = -1;
-    bool is_elsewhere = cudaGetDevice(&current) == cudaSuccess && current != base->facts.index;
+    bool is_elsewhere = !dev->is_only && cudaGetDevice(&current) == cudaSuccess && current != base->facts.index;
     if (is_elsewhere)
         MD_CUDA_TRY(dev, cudaSetDevice(base->facts.index), "making the device current");
     md_status status = MD_OK;
@@ -80,7 +80,7 @@ md_status md_dev_cuda_launch(md_dev *base, md_stream stream, const md_dev_kernel
         status = md_fail(MD_INTERNAL, "kernel '%.40s' takes %d bytes of parameters and got %d words", k->facts.kernel, (int)k->facts.param_bytes, (int)n);
     } else {
         md_kn_word own[MD_DEV_CUDA_MAP_PARAMS];
-        if (k->n_maps > 0 && (status = md_dev_cuda_fill_maps(own, k, params, n, call)) == MD_OK)
+        if (k->n_maps > 0 && call && (status = md_dev_cuda_fill_maps(own, k, params, n, call)) == MD_OK)
             params = own;
         cudaError_t error = status == MD_OK ? md_dev_cuda_start((cudaStream_t)stream, k, geometry, params) : cudaSuccess;
         if (error != cudaSuccess)

@@ -94,6 +94,7 @@ md_status md_dev_cuda_load(md_dev_kernel **out, md_dev *base, const void *binary
     k->waits = base->facts.capability >= 90 && source->code == MD_KN_TEXT && strstr(md_strbuf_text(&source->text), "griddepcontrol.wait");
     memcpy(k->map, source->map, sizeof k->map);
     k->encode_map = k->n_maps > 0 ? md_dev_cuda_map_encoder() : NULL;
+    k->move_map = k->n_maps > 0 ? md_dev_cuda_map_mover() : NULL;
     if (source->code == MD_KN_FUNCTION) {
         k->function = source->function;
     } else if ((status = check_binary(&k->facts, base, binary, n_bytes, source->entry)) == MD_OK &&

@@ -16,15 +16,27 @@ typedef struct tensor_map {
 typedef int (*encode_fn)(tensor_map *out, int type, uint32_t rank, void *data, const uint64_t *size, const uint64_t *stride, const uint32_t *box,
                          const uint32_t *step, int interleave, int swizzle, int promotion, int fill);
 
-void (*md_dev_cuda_map_encoder(void))(void)
+typedef int (*move_fn)(tensor_map *map, void *data);
+
+static void (*driver_function(const char *name))(void)
 {
     void *f = NULL;
     enum cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
-    if (cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &f, 12000, cudaEnableDefault, &found) != cudaSuccess) {
+    if (cudaGetDriverEntryPointByVersion(name, &f, 12000, cudaEnableDefault, &found) != cudaSuccess) {
         (void)cudaGetLastError();
         return NULL;
     }
     return found == cudaDriverEntryPointSuccess ? (void (*)(void))(uintptr_t)f : NULL;
+}
+
+void (*md_dev_cuda_map_encoder(void))(void)
+{
+    return driver_function("cuTensorMapEncodeTiled");
+}
+
+void (*md_dev_cuda_map_mover(void))(void)
+{
+    return driver_function("cuTensorMapReplaceAddress");
 }
 
 static int swizzle_of(const md_kn_map *m)
@@ -37,11 +49,10 @@ static int type_of(const md_kn_map *m)
     return m->dtype == MD_BF16 ? TYPE_BF16 : m->dtype == MD_F16 ? TYPE_F16 : TYPE_F32;
 }
 
-/* `copies`: bytes of the workspace that copies take before this one. */
-static bool encode(tensor_map *out, encode_fn f, const md_kn_map *m, const md_kn_call *call, uint64_t *copies)
+/* `data` NULL: the tensor's. `copies`: bytes of the workspace that copies take before this one. */
+static bool encode(tensor_map *out, encode_fn f, const md_kn_map *m, const md_kn_call *call, void *data, uint64_t *copies)
 {
     const md_kn_shape *shape = call->shape;
-    void *data = call->data[m->tensor];
     uint64_t size[MD_KN_MAP_RANK], stride[MD_KN_MAP_RANK], item = md_dtype_size((md_dtype)m->dtype);
     uint32_t box[MD_KN_MAP_RANK], step[MD_KN_MAP_RANK];
     for (int32_t i = 0; i < MD_KN_MAP_RANK; i++) {
@@ -55,11 +66,14 @@ static bool encode(tensor_map *out, encode_fn f, const md_kn_map *m, const md_kn
         step[i] = 1;
     }
     if (m->is_copy) {
-        data = (char *)call->workspace + *copies;
+        if (!data)
+            data = (char *)call->workspace + *copies;
         stride[1] = (size[0] * item + 15) / 16 * 16;
         stride[2] = stride[1] * size[1];
         *copies += (stride[2] * size[2] + 255) / 256 * 256;
     }
+    if (!data)
+        data = call->data[m->tensor];
     return f(out, type_of(m), MD_KN_MAP_RANK, data, size, stride + 1, box, step, INTERLEAVE_NONE, swizzle_of(m),
              PROMOTION_256, FILL_ZEROS) == 0;
 }
@@ -77,9 +91,45 @@ md_status md_dev_cuda_fill_maps(md_kn_word out[MD_DEV_CUDA_MAP_PARAMS], const md
     memcpy(out, params, (size_t)n * sizeof *params);
     for (int32_t i = 0; i < kernel->n_maps; i++) {
         tensor_map map;
-        if (!encode(&map, f, &kernel->map[i], call, &copies))
+        if (!encode(&map, f, &kernel->map[i], call, NULL, &copies))
             return md_fail(MD_INTERNAL, "no tensor map for tensor %d of kernel '%.40s'", (int)kernel->map[i].tensor, kernel->facts.kernel);
         memcpy(out + i * MD_KN_MAP_WORDS, &map, sizeof map);
     }
+    return MD_OK;
+}
+
+/* ---- Maps that are kept */
+
+/* Any address will do until the map is moved. */
+#define NOWHERE ((void *)(uintptr_t)4096)
+
+md_status md_dev_cuda_map_make(md_dev_map *out, md_dev *dev, const md_dev_kernel *kernel, int32_t i, const md_kn_call *call)
+{
+    (void)dev;
+    const md_dev_cuda_kernel *k = (const md_dev_cuda_kernel *)kernel;
+    tensor_map map;
+    uint64_t copies = 0, before = 0;
+    if (!k->encode_map || !k->move_map)
+        return md_fail(MD_UNSUPPORTED, "this driver makes no tensor maps");
+    for (int32_t m = 0; m <= i; m++) {
+        before = copies;
+        if (!encode(&map, (encode_fn)k->encode_map, &k->map[m], call, NOWHERE, &copies))
+            return md_fail(MD_INTERNAL, "no tensor map for tensor %d of kernel '%.40s'", (int)k->map[m].tensor, k->facts.kernel);
+    }
+    *out = (md_dev_map){.address = (uint64_t)(uintptr_t)NOWHERE, .tensor = k->map[i].is_copy ? -1 : k->map[i].tensor, .offset = before};
+    memcpy(out->word, &map, sizeof map);
+    return MD_OK;
+}
+
+md_status md_dev_cuda_map_move(md_dev_map *map, md_dev *dev, const md_dev_kernel *kernel, uint64_t address)
+{
+    (void)dev;
+    const md_dev_cuda_kernel *k = (const md_dev_cuda_kernel *)kernel;
+    tensor_map aligned; /* the driver asks for a boundary of 64 bytes */
+    memcpy(&aligned, map->word, sizeof aligned);
+    if (((move_fn)k->move_map)(&aligned, (void *)(uintptr_t)address) != 0)
+        return md_fail(MD_INTERNAL, "a tensor map of kernel '%.40s' cannot point to %p", k->facts.kernel, (void *)(uintptr_t)address);
+    memcpy(map->word, &aligned, sizeof aligned);
+    map->address = address;
     return MD_OK;
 }

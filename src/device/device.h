@@ -41,6 +41,15 @@ typedef struct md_dev_report {
 } md_dev_report;
 
 typedef struct md_dev_mark md_dev_mark; /* a point of time on a stream */
+/* A tensor map of a launch, as its parameters hold it. */
+typedef struct md_dev_map {
+    md_kn_word word[MD_KN_MAP_WORDS];
+    uint64_t address; /* where it points */
+    uint64_t offset; /* into the tensor, or into the workspace of the stage */
+    int32_t tensor; /* of the formula; -1: a copy in the workspace */
+    int32_t plus; /* whoever keeps it may say here what the address is counted from */
+} md_dev_map;
+
 typedef struct md_dev_kernel md_dev_kernel; /* one loaded launch; immutable */
 typedef struct md_dev md_dev;
 
@@ -56,8 +65,8 @@ typedef struct md_dev_ops {
     /* Loads a binary, or wraps a function (binary NULL). */
     md_status (*load)(md_dev_kernel **out, md_dev *dev, const void *binary, size_t n_bytes, const md_kn_launch_source *source);
     void (*unload)(md_dev *dev, md_dev_kernel *kernel);
-    /* Launches: params packed by the caller (n words; none for a function, which reads `call`). No blocks launch nothing.
-     * Host: done on return. */
+    /* Launches: params packed by the caller (n words; none for a function, which reads `call`). No blocks launch nothing. `call` may be NULL where
+     * the kernel is no function and its tensor maps are in the parameters; else the device fills them in. Host: done on return. */
     md_status (*launch)(md_dev *dev, md_stream stream, const md_dev_kernel *kernel, const md_kn_geometry *geometry,
                         const md_kn_word *params, int32_t n, const md_kn_call *call);
     /* ---- NULL on devices that are synchronous and whose memory the CPU reads (host): callers then do the obvious thing themselves. */
@@ -67,6 +76,10 @@ typedef struct md_dev_ops {
     md_status (*workspace)(void **out, md_dev *dev, md_stream stream, size_t n_bytes);
     /* Counters of the stream (MD_KN_COUNTER_BYTES in kernel.h): the same memory at every call for a stream, or for one capture of it. As workspace. */
     md_status (*counters)(void **out, md_dev *dev, md_stream stream);
+    /* Map i of a kernel, for the shape of a call; it points anywhere. NULL where there are none. */
+    md_status (*map_make)(md_dev_map *out, md_dev *dev, const md_dev_kernel *kernel, int32_t i, const md_kn_call *call);
+    /* Makes it point elsewhere. */
+    md_status (*map_move)(md_dev_map *map, md_dev *dev, const md_dev_kernel *kernel, uint64_t address);
     /* Elements of `from` to `to` (same rank, sizes, dtype; any strides), enqueued on the stream. */
     md_status (*copy_tensor)(md_dev *dev, md_stream stream, const md_tensor *to, const md_tensor *from);
     /* A report that kernels can write; belongs to the device. */

@@ -124,28 +124,33 @@ md_status md_ds_find(md_ds_record **out, md_ds_op *op, md_stream stream, const m
 
 typedef enum warm_result { WARM_DONE, WARM_UNKNOWN, WARM_UNFIT, WARM_SAMPLE } warm_result;
 
-static warm_result call_warm(md_status *status, md_ds_op *op, const md_ds_warm_call *call, md_stream stream)
+/* NULL where the long way must look first. */
+static md_ds_thread *thread_for(md_ds_op *op)
 {
-    md_ds_slots *slots = atomic_load_explicit(&op->slots, memory_order_acquire);
-    if (!slots)
-        return WARM_UNKNOWN;
-    md_ds_thread *thread = md_ds_thread_get(op->runtime);
-    if (!thread || (op->report.host && atomic_load_explicit(&op->report.host->is_set, memory_order_relaxed)))
-        return WARM_UNFIT;
-    md_ds_last *last = md_ds_slots_find(slots, thread, op, call);
-    if (!last)
-        return WARM_UNKNOWN;
-    if (!md_ds_plan_fits(op, last->plan, call))
+    return op->report.host && atomic_load_explicit(&op->report.host->is_set, memory_order_relaxed) ? NULL : md_ds_thread_get(op->runtime);
+}
+
+static warm_result run_last(md_status *status, md_ds_op *op, md_ds_last *last, const md_ds_thread *thread, md_stream stream)
+{
+    if (!md_ds_plan_fits(op, &last->ready))
         return WARM_UNFIT;
     if (!md_ds_slots_count(last, thread))
         return WARM_SAMPLE;
-    *status = md_ds_plan_run(op, last->plan, call, stream);
+    *status = md_ds_plan_run(op, &last->ready, stream);
     return WARM_DONE;
+}
+
+static warm_result call_warm(md_status *status, md_ds_op *op, const md_ds_warm_call *call, md_ds_thread *thread, md_stream stream)
+{
+    md_ds_slots *slots = atomic_load_explicit(&op->slots, memory_order_acquire);
+    md_ds_last *last = slots ? md_ds_slots_find(slots, thread, op, call) : NULL;
+    return last ? run_last(status, op, last, thread, stream) : WARM_UNKNOWN;
 }
 
 bool md_ds_call_plan(md_status *status, md_ds_op *op, const md_ds_warm_call *call, md_stream stream)
 {
-    return call_warm(status, op, call, stream) == WARM_DONE;
+    md_ds_thread *thread = thread_for(op);
+    return thread && call_warm(status, op, call, thread, stream) == WARM_DONE;
 }
 
 /* Room for a plan of n words; NULL where there is none. A table that is too narrow is emptied, and a wider one put in front of it. */
@@ -203,14 +208,27 @@ static md_status call_long(md_ds_op *op, md_stream stream, const md_arg *args, i
     return s;
 }
 
-md_status md_ds_call(md_ds_op *op, md_stream stream, const md_arg *args, int32_t n_args)
+/* By the op's slots, or the long way. Apart, since it takes kilobytes of the stack. */
+static __attribute__((noinline)) md_status call_known(md_ds_op *op, md_ds_thread *thread, md_stream stream, const md_arg *args, int32_t n_args,
+                                                      warm_result result)
 {
     md_ds_warm_call warm;
     md_status s = MD_OK;
-    bool is_plain = op->warm.is_possible && !op->runtime->verifies && md_ds_warm_take(&warm, &op->warm, args, n_args);
-    warm_result result = is_plain ? call_warm(&s, op, &warm, stream) : WARM_UNFIT;
+    if (thread && result == WARM_UNKNOWN)
+        result = md_ds_warm_take(&warm, &op->warm, args, n_args) ? call_warm(&s, op, &warm, thread, stream) : WARM_UNFIT;
     if (result == WARM_DONE)
         return s;
     atomic_fetch_add_explicit(&op->count.calls, 1, memory_order_relaxed);
-    return call_long(op, stream, args, n_args, result == WARM_UNKNOWN ? &warm : NULL, result == WARM_SAMPLE);
+    return call_long(op, stream, args, n_args, result == WARM_UNKNOWN && thread ? &warm : NULL, result == WARM_SAMPLE);
+}
+
+md_status md_ds_call(md_ds_op *op, md_stream stream, const md_arg *args, int32_t n_args)
+{
+    md_status s = MD_OK;
+    warm_result result = WARM_UNKNOWN;
+    md_ds_thread *thread = op->warm.is_possible && !op->runtime->verifies ? thread_for(op) : NULL;
+    md_ds_last *last = thread ? md_ds_last_find(thread, op, args, n_args) : NULL;
+    if (last && (result = run_last(&s, op, last, thread, stream)) == WARM_DONE)
+        return s;
+    return call_known(op, thread, stream, args, n_args, result);
 }

@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-enum { FIRST_WITH_MAPS = 90 }; /* compute capability */
-
 /* ---- Making */
 
 typedef struct writer {
@@ -25,81 +23,27 @@ static void *room(writer *w, size_t n_bytes)
     return p;
 }
 
-/* The word of a parameter, and its patch where it changes from call to call; false for what only the long way can do. */
-static bool write_param(md_kn_word *word, md_ds_plan_patch *patch, bool *is_patched, const md_ds_op *op, const md_ds_way *r, size_t workspace_offset,
-                        const md_kn_param *q, const md_kn_call *call)
+static bool write_launch(writer *w, md_ds_plan_head *head, const md_ds_op *op, const md_ds_way *way, int32_t stage, int32_t launch, md_kn_call *call)
 {
-    *is_patched = true;
-    switch ((md_kn_param_kind)q->kind) {
-    case MD_KN_POINTER:
-        if (op->warm.number[q->a] >= 0) {
-            patch->kind = MD_DS_PATCH_DATA;
-            patch->number = (uint8_t)op->warm.number[q->a];
-            return true;
-        }
-        patch->kind = MD_DS_PATCH_MEMORY;
-        patch->offset = (int64_t)r->temp_offset[q->a];
-        return r->workspace_bytes > 0;
-    case MD_KN_SCALAR:
-        patch->kind = MD_DS_PATCH_SCALAR;
-        patch->number = q->a;
-        return true;
-    case MD_KN_WORKSPACE:
-        patch->kind = MD_DS_PATCH_MEMORY;
-        patch->offset = (int64_t)workspace_offset + q->b;
-        *is_patched = r->workspace_bytes > 0; /* products name it whether they have one or not */
-        return true;
-    case MD_KN_COUNTERS:
-        patch->kind = MD_DS_PATCH_COUNTERS;
-        patch->offset = (int64_t)q->b * MD_KN_COUNTER_UNIT;
-        return true;
-    case MD_KN_REPORT:
-        patch->kind = MD_DS_PATCH_REPORT;
-        *is_patched = !op->report.kernel;
-        word->p = op->report.kernel;
-        return true;
-    case MD_KN_STAGE:
-        return false;
-    default:
-        *is_patched = false;
-        md_kn_pack(word, q, 1, call);
-        return true;
-    }
-}
-
-static bool write_launch(writer *w, md_ds_plan_head *head, const md_ds_op *op, const md_ds_way *r, int32_t stage, int32_t launch, md_kn_call *call)
-{
-    const md_ds_stage_plan *plan = &r->stage[stage];
-    const md_bd_variant *v = op->stage[stage].variant[plan->pick.variant];
+    const md_ds_stage_plan *plan = &way->stage[stage];
+    md_bd_variant *v = op->stage[stage].variant[plan->pick.variant];
     const md_kn_geometry *g = &plan->geometry.launch[launch];
-    md_ds_plan_patch patch[MD_KN_MAX_PARAMS] = {{0}};
-    uint32_t n_patches = 0;
+    const md_ds_recipe *recipe;
     if (g->blocks <= 0)
         return true;
-    if (v->is_function[launch])
+    if (md_ds_recipe_of(&recipe, op, v, launch) != MD_OK || !recipe)
         return false;
     md_ds_plan_launch *l = room(w, sizeof *l);
-    md_kn_word *words = l ? room(w, (size_t)v->n_params[launch] * sizeof *words) : NULL;
-    if (!words)
+    md_dev_map *maps = l ? room(w, (size_t)recipe->n_maps * sizeof *maps) : NULL;
+    md_ds_word *literals = maps ? room(w, (size_t)recipe->n_fixes * sizeof *literals) : NULL;
+    if (!literals)
         return false;
+    *l = (md_ds_plan_launch){recipe, *g};
     call->blocks = g->blocks;
-    for (int32_t i = 0; i < v->n_params[launch]; i++) {
-        bool is_patched;
-        md_ds_plan_patch *p = &patch[n_patches];
-        if (!write_param(&words[i], p, &is_patched, op, r, plan->workspace_offset, &v->param[launch][i], call))
-            return false;
-        p->word = (uint16_t)i;
-        n_patches += is_patched;
-        head->needs_call |= v->param[launch][i].kind == MD_KN_MAP;
-        head->needs_report |= is_patched && p->kind == MD_DS_PATCH_REPORT;
-        head->needs_counters |= is_patched && p->kind == MD_DS_PATCH_COUNTERS;
-    }
-    *l = (md_ds_plan_launch){v->kernel[launch], v->name, *g, plan->workspace_offset, (uint32_t)v->n_params[launch], n_patches};
-    void *patches = room(w, n_patches * sizeof *patch);
-    if (patches)
-        memcpy(patches, patch, n_patches * sizeof *patch);
     head->n_launches++;
-    return patches != NULL;
+    head->needs_report |= recipe->needs_report;
+    head->needs_counters |= recipe->needs_counters;
+    return md_ds_literals(literals, maps, op, recipe, v, launch, way, plan->workspace_offset, call);
 }
 
 /* Tensors that may be exactly the output: of its layout, and read only where it is written anyway. */
@@ -113,13 +57,20 @@ static uint64_t aliases_of(const md_ds_op *op, const md_fx_binding *b, int32_t o
     return mask;
 }
 
-/* The call that is restored for tensor maps knows the arguments only. */
-static bool has_temporaries(const md_ds_op *op)
+/* What is known of the memory of a call: how far each tensor reaches, and what may be exactly what. */
+static bool write_ranges(writer *w, const md_ds_op *op, const md_fx_binding *b)
 {
-    bool has = false;
+    int32_t n_outputs = 0;
+    md_ds_word *span = room(w, (size_t)op->warm.n_tensors * 8), *alias = room(w, (size_t)__builtin_popcount(op->warm.outputs) * 8);
+    if (!alias)
+        return false;
     for (int32_t t = 0; t < op->formula->n_tensors; t++)
-        has = has || op->program->is_temp_stored[t];
-    return has;
+        if (op->warm.number[t] >= 0)
+            span[op->warm.number[t]] = md_ds_span(&b->tensor[t]);
+    for (int32_t i = 0; i < op->warm.n_args; i++) /* in the order of their numbers */
+        if (op->warm.arg[i].is_output)
+            alias[n_outputs++] = aliases_of(op, b, op->formula->args[i].id);
+    return true;
 }
 
 int32_t md_ds_plan_make(md_ds_word out[MD_DS_PLAN_WORDS], const md_ds_op *op, const md_ds_warm_call *warm_call, const md_ds_way *way,
@@ -130,137 +81,106 @@ int32_t md_ds_plan_make(md_ds_word out[MD_DS_PLAN_WORDS], const md_ds_op *op, co
     if (way->by_reference || way->is_makeshift || bound->copies.n > 0)
         return 0;
     memcpy(room(&w, (size_t)op->warm.n_key * 8), warm_call->key, (size_t)op->warm.n_key * 8);
-    md_ds_word *span = room(&w, (size_t)op->warm.n_tensors * 8), *alias = room(&w, (size_t)op->warm.n_tensors * 8);
-    for (int32_t t = 0; t < op->formula->n_tensors; t++) {
-        int32_t number = op->warm.number[t];
-        if (number < 0)
-            continue;
-        span[number] = md_ds_span(&bound->binding.tensor[t]);
-        alias[number] = op->formula->tensor[t].role == MD_FX_OUTPUT ? aliases_of(op, &bound->binding, t) : 0;
-    }
-    md_ds_plan_head *head = room(&w, sizeof *head);
-    head->memory_bytes = way->workspace_bytes;
-    head->n_dims = (uint8_t)(op->runtime->dev->facts.capability >= FIRST_WITH_MAPS ? op->formula->n_dims : 0);
-    md_ds_word *size = room(&w, (size_t)head->n_dims * 8);
-    if (!size)
+    md_ds_plan_head *head = write_ranges(&w, op, &bound->binding) ? room(&w, sizeof *head) : NULL;
+    if (!head)
         return 0;
-    memcpy((void *)size, bound->shape.size, (size_t)head->n_dims * 8);
+    head->memory_bytes = way->workspace_bytes;
     md_ds_fill_call(&call, op, bound);
     for (int32_t s = 0; s < op->n_stages; s++)
         for (int32_t i = 0; i < op->stage[s].variant[way->stage[s].pick.variant]->n_launches; i++)
             if (!write_launch(&w, head, op, way, s, i, &call))
                 return 0;
-    return head->needs_call && (head->n_dims == 0 || has_temporaries(op)) ? 0 : w.n;
+    return w.n;
 }
 
 /* ---- Running */
 
-/* The shape of a call again, as far as tensor maps ask: sizes, strides, data. The workspace is each launch's. */
-static void restore_call(md_kn_call *call, md_kn_shape *shape, const md_ds_op *op, const md_ds_word *plan, const md_ds_word *size,
-                         const md_ds_warm_call *warm_call)
-{
-    const md_fx_formula *f = op->formula;
-    memset(call, 0, sizeof *call);
-    call->shape = shape;
-    memcpy(shape->size, (const void *)size, (size_t)f->n_dims * 8);
-    int32_t at = 0;
-    for (int32_t i = 0; i < op->warm.n_args; i++) {
-        int32_t id = f->args[i].id, rank = op->warm.arg[i].rank;
-        if (op->warm.arg[i].is_scalar)
-            continue;
-        memcpy(shape->stride[id], (const void *)&plan[at + rank], (size_t)rank * 8);
-        call->data[id] = warm_call->data[op->warm.arg[i].slot];
-        at += 2 * rank;
-    }
-}
-
 /* Outputs against everything else, as far as ranges of bytes and exact equality tell. */
-bool md_ds_plan_fits(const md_ds_op *op, const md_ds_word plan[MD_DS_PLAN_WORDS], const md_ds_warm_call *call)
+bool md_ds_plan_fits(const md_ds_op *op, const md_ds_ready *ready)
 {
     const md_ds_warm *warm = &op->warm;
-    const md_ds_word *span = plan + warm->n_key, *alias = span + warm->n_tensors;
-    for (uint32_t outputs = warm->outputs; outputs; outputs &= outputs - 1) {
-        int32_t o = __builtin_ctz(outputs);
-        uintptr_t lo = (uintptr_t)call->data[o], hi = lo + span[o];
-        for (int32_t t = 0; t < warm->n_tensors; t++) {
-            uintptr_t at = (uintptr_t)call->data[t];
-            if (t == o || at >= hi || lo >= at + span[t])
-                continue;
-            if (at != lo || !(alias[o] >> t & 1))
-                return false;
+    const md_ds_word *data = ready->data, *span = ready->plan + warm->n_key, *alias = span + warm->n_tensors;
+    const int32_t n = warm->n_tensors;
+    for (uint32_t outputs = warm->outputs; outputs; outputs &= outputs - 1, alias++) {
+        const int32_t o = __builtin_ctz(outputs);
+        const uint64_t lo = data[o], length = span[o];
+        for (int32_t t = 0; t < n; t++) {
+            const uint64_t after = data[t] - lo;
+            if (after < length || -after < span[t]) { /* modulo 2^64: it begins inside the output, or ends behind its beginning */
+                if (t != o && (after != 0 || !(*alias >> t & 1)))
+                    return false;
+            }
         }
     }
     return true;
 }
 
-typedef struct sources {
-    const md_ds_warm_call *call;
-    md_kn_call *restored; /* NULL where nothing asks for it */
-    char *memory, *counters;
-    md_kn_report *report;
-} sources;
-
-static void apply(md_kn_word *params, const md_ds_plan_patch *patch, uint32_t n, const sources *s)
+/* Maps that point elsewhere than last time are moved; the copy of the plan is the thread's own, so that the next call finds them there. */
+static md_status place_maps(md_kn_word *params, md_dev *dev, const md_ds_recipe *recipe, md_dev_map *maps, const md_ds_ready *ready)
 {
-    for (uint32_t i = 0; i < n; i++) {
-        md_kn_word *w = &params[patch[i].word];
-        switch ((md_ds_patch_kind)patch[i].kind) {
-        case MD_DS_PATCH_DATA:
-            w->p = s->call->data[patch[i].number];
-            break;
-        case MD_DS_PATCH_SCALAR:
-            *w = s->call->scalar[patch[i].number];
-            break;
-        case MD_DS_PATCH_MEMORY:
-            w->p = s->memory + patch[i].offset;
-            break;
-        case MD_DS_PATCH_COUNTERS:
-            w->p = s->counters + patch[i].offset;
-            break;
-        case MD_DS_PATCH_REPORT:
-            w->p = s->report;
-            break;
-        }
+    for (int32_t i = 0; i < recipe->n_maps; i++) {
+        const uint64_t address = ready->plan[maps[i].plus] + maps[i].offset;
+        if (address != maps[i].address)
+            MD_TRY(dev->ops->map_move(&maps[i], dev, recipe->kernel, address));
+        memcpy(params + i * MD_KN_MAP_WORDS, maps[i].word, sizeof maps[i].word);
     }
+    return MD_OK;
 }
 
-static md_status launch_all(md_ds_op *op, md_ds_word *at, int32_t n_launches, const sources *s, md_stream stream)
+static md_status launch_one(md_dev *dev, md_ds_plan_launch *l, md_ds_ready *ready, md_stream stream)
+{
+    const md_ds_recipe *recipe = l->recipe;
+    md_kn_word params[MD_KN_MAX_PARAMS];
+    md_dev_map *maps = (md_dev_map *)(l + 1);
+    if (recipe->n_maps > 0)
+        MD_TRY(place_maps(params, dev, recipe, maps, ready));
+    md_ds_cook(params, recipe, ready, (const md_ds_word *)(maps + recipe->n_maps));
+    return dev->ops->launch(dev, stream, recipe->kernel, &l->geometry, params, recipe->n_params, NULL);
+}
+
+static md_ds_plan_launch *after(md_ds_plan_launch *l)
+{
+    md_dev_map *maps = (md_dev_map *)(l + 1);
+    return (md_ds_plan_launch *)(uintptr_t)((md_ds_word *)(maps + l->recipe->n_maps) + l->recipe->n_fixes);
+}
+
+/* For profilers: each launch by its variant's name, all by the op's. */
+static md_status launch_named(md_ds_op *op, md_ds_plan_head *head, md_ds_ready *ready, md_stream stream)
 {
     md_dev *dev = op->runtime->dev;
-    const md_dev_ops *ops = dev->ops;
     md_status status = MD_OK;
-    if (ops->range_push)
-        ops->range_push(dev, op->name);
-    for (int32_t i = 0; i < n_launches && status == MD_OK; i++) {
-        md_ds_plan_launch *l = (md_ds_plan_launch *)at;
-        md_kn_word *params = (md_kn_word *)(l + 1);
-        const md_ds_plan_patch *patch = (const md_ds_plan_patch *)(params + l->n_params);
-        apply(params, patch, l->n_patches, s);
-        if (s->restored)
-            s->restored->workspace = s->memory ? s->memory + l->workspace_offset : NULL;
-        if (ops->range_push)
-            ops->range_push(dev, l->variant);
-        status = ops->launch(dev, stream, l->kernel, &l->geometry, params, (int32_t)l->n_params, s->restored);
-        if (ops->range_pop)
-            ops->range_pop(dev);
-        at = (md_ds_word *)(uintptr_t)(patch + l->n_patches);
+    md_ds_plan_launch *l = (md_ds_plan_launch *)(head + 1);
+    dev->ops->range_push(dev, op->name);
+    for (uint32_t i = 0; i < head->n_launches && status == MD_OK; i++, l = after(l)) {
+        dev->ops->range_push(dev, l->recipe->variant);
+        status = launch_one(dev, l, ready, stream);
+        dev->ops->range_pop(dev);
     }
-    if (ops->range_pop)
-        ops->range_pop(dev);
+    dev->ops->range_pop(dev);
     return status;
 }
 
-static md_status run_with_memory(md_ds_op *op, const md_ds_plan_head *head, sources *s, md_stream stream)
+static md_status launch_all(md_ds_op *op, md_ds_plan_head *head, md_ds_ready *ready, md_stream stream)
+{
+    md_dev *dev = op->runtime->dev;
+    if (dev->ops->range_push)
+        return launch_named(op, head, ready, stream);
+    md_ds_plan_launch *l = (md_ds_plan_launch *)(head + 1);
+    for (uint32_t i = 0; i < head->n_launches; i++, l = after(l))
+        MD_TRY(launch_one(dev, l, ready, stream));
+    return MD_OK;
+}
+
+static md_status run_with_memory(md_ds_op *op, md_ds_plan_head *head, md_ds_ready *ready, md_stream stream)
 {
     md_ds_runtime *runtime = op->runtime;
     md_dev *dev = runtime->dev;
     md_ds_block *block = NULL;
     md_status status;
-    md_ds_word *at = (md_ds_word *)(uintptr_t)(head + 1) + head->n_dims;
     if (!md_ds_is_async(runtime)) {
         MD_TRY(md_ds_borrow(&block, runtime, head->memory_bytes));
-        s->memory = block->p;
-        status = launch_all(op, at, head->n_launches, s, stream);
+        ready->base[MD_DS_MEMORY] = (uint64_t)(uintptr_t)block->p;
+        status = launch_all(op, head, ready, stream);
         md_ds_give_back(runtime, block);
         return status;
     }
@@ -268,59 +188,46 @@ static md_status run_with_memory(md_ds_op *op, const md_ds_plan_head *head, sour
     pthread_mutex_t *lock = md_ds_stream_lock(runtime, stream);
     pthread_mutex_lock(lock);
     status = dev->ops->workspace(&memory, dev, stream, head->memory_bytes);
-    s->memory = memory;
+    ready->base[MD_DS_MEMORY] = (uint64_t)(uintptr_t)memory;
     if (status == MD_OK)
-        status = launch_all(op, at, head->n_launches, s, stream);
+        status = launch_all(op, head, ready, stream);
     pthread_mutex_unlock(lock);
     return status;
 }
 
-static int64_t extent_of(const md_ds_op *op, const md_ds_warm_call *call, const md_kn_report *report)
+static int64_t extent_of(const md_ds_op *op, const md_ds_ready *ready, const md_kn_report *report)
 {
     int32_t at = 0;
     for (int32_t i = 0; i < op->warm.n_args; i++) {
         const md_ds_warm_arg *a = &op->warm.arg[i];
         if (!a->is_scalar && a->slot == op->warm.number[report->tensor])
-            return call->key[at + report->axis];
+            return (int64_t)ready->plan[at + report->axis];
         at += a->is_scalar ? 0 : 2 * a->rank;
     }
     return -1; /* a temporary's */
 }
 
-static md_status run_plan(md_ds_op *op, md_ds_plan_head *head, sources *s, md_stream stream)
+static md_status run_with(md_ds_op *op, md_ds_plan_head *head, md_ds_ready *ready, md_stream stream)
 {
-    md_kn_report report;
-    if (head->needs_report) {
-        report = (md_kn_report){0};
-        s->report = &report;
-    }
+    return head->memory_bytes ? run_with_memory(op, head, ready, stream) : launch_all(op, head, ready, stream);
+}
+
+/* Reports of devices that are done when they return. */
+static md_status run_reported(md_ds_op *op, md_ds_plan_head *head, md_ds_ready *ready, md_stream stream)
+{
+    md_kn_report report = {0};
+    ready->base[MD_DS_REPORT] = (uint64_t)(uintptr_t)&report;
+    MD_TRY(run_with(op, head, ready, stream));
+    return atomic_load_explicit(&report.is_set, memory_order_acquire) ? md_ds_fault(op, &report, extent_of(op, ready, &report)) : MD_OK;
+}
+
+md_status md_ds_plan_run(md_ds_op *op, md_ds_ready *ready, md_stream stream)
+{
+    md_ds_plan_head *head = (md_ds_plan_head *)(ready->plan + op->warm.n_key + op->warm.n_tensors + op->warm.n_outputs);
     if (head->needs_counters) {
         void *counters = NULL;
         MD_TRY(op->runtime->dev->ops->counters(&counters, op->runtime->dev, stream));
-        s->counters = counters;
+        ready->base[MD_DS_COUNTERS] = (uint64_t)(uintptr_t)counters;
     }
-    if (head->memory_bytes)
-        MD_TRY(run_with_memory(op, head, s, stream));
-    else
-        MD_TRY(launch_all(op, (md_ds_word *)(head + 1) + head->n_dims, head->n_launches, s, stream));
-    if (head->needs_report && atomic_load_explicit(&report.is_set, memory_order_acquire))
-        return md_ds_fault(op, &report, extent_of(op, s->call, &report));
-    return MD_OK;
-}
-
-/* Apart, since it takes kilobytes of the stack. */
-static __attribute__((noinline)) md_status run_with_call(md_ds_op *op, const md_ds_word *plan, md_ds_plan_head *head, sources *s, md_stream stream)
-{
-    md_kn_call call;
-    md_kn_shape shape;
-    restore_call(&call, &shape, op, plan, (const md_ds_word *)(head + 1), s->call);
-    s->restored = &call;
-    return run_plan(op, head, s, stream);
-}
-
-md_status md_ds_plan_run(md_ds_op *op, md_ds_word plan[MD_DS_PLAN_WORDS], const md_ds_warm_call *call, md_stream stream)
-{
-    md_ds_plan_head *head = (md_ds_plan_head *)(plan + op->warm.n_key + 2 * op->warm.n_tensors);
-    sources s = {.call = call};
-    return head->needs_call ? run_with_call(op, plan, head, &s, stream) : run_plan(op, head, &s, stream);
+    return head->needs_report ? run_reported(op, head, ready, stream) : run_with(op, head, ready, stream);
 }

@@ -1,26 +1,23 @@
 #include "dispatch/runtime.h"
 #include "dispatch/slots.h"
 
+#include "base/clock.h"
+#include "base/hash.h"
 #include "base/status.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* A thread has ended: the next one takes its place. The place itself is the context's. */
-static void leave(void *user)
-{
-    md_ds_thread *t = user;
-    atomic_store_explicit(&t->is_idle, true, memory_order_release);
-}
-
 void md_ds_runtime_init(md_ds_runtime *runtime)
 {
     memset(runtime, 0, sizeof *runtime);
+    const uint64_t who[2] = {md_clock_ns(), (uint64_t)(uintptr_t)runtime};
+    runtime->id = md_hash64(who, sizeof who) | 1;
     pthread_mutex_init(&runtime->lock_of_blocks, NULL);
     pthread_mutex_init(&runtime->lock_of_threads, NULL);
     pthread_mutex_init(&runtime->lock_of_ops, NULL);
     pthread_cond_init(&runtime->op_made, NULL);
-    runtime->has_thread_key = pthread_key_create(&runtime->thread_key, leave) == 0;
+    runtime->has_thread_key = pthread_key_create(&runtime->thread_key, md_ds_thread_leave) == 0;
     for (int32_t i = 0; i < MD_DS_STREAM_LOCKS; i++)
         pthread_mutex_init(&runtime->lock_of_streams[i], NULL);
 }

@@ -18,6 +18,7 @@ enum { MD_DS_ALIGNMENT = 256, MD_DS_STREAM_LOCKS = 16 };
 typedef struct md_ds_runtime {
     md_dev *dev;
     md_bd *builder;
+    uint64_t id; /* no other runtime has it, alive or gone */
     const md_log *log;
     bool verifies; /* MD_VERIFY: pointers are checked at every call */
     bool waits; /* MD_SYNC: a miss waits for the best, as if nothing were built in the background */

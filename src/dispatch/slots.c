@@ -97,17 +97,24 @@ static owner *owner_of(md_ds_slots *s, int32_t number)
 
 static bool copy_slot(md_ds_last *out, const _Atomic uint64_t *slot, const md_ds_warm *warm, const md_ds_warm_call *call)
 {
+    md_ds_word *plan = out->ready.plan;
     uint64_t before = atomic_load_explicit(&slot[SEQUENCE], memory_order_acquire);
-    uint64_t n = atomic_load_explicit(&slot[LENGTH], memory_order_acquire);
-    if (before & 1 || n < (uint64_t)warm->n_key || n > MD_DS_PLAN_WORDS)
+    uint64_t n = atomic_load_explicit(&slot[LENGTH], memory_order_acquire), n_key = (uint64_t)warm->n_key, i = 0;
+    if (before & 1 || n < n_key || n > MD_DS_PLAN_WORDS)
         return false;
-    for (int32_t i = 0; i < warm->n_key; i++) {
-        out->plan[i] = atomic_load_explicit(&slot[HEAD + i], memory_order_acquire);
-        if (out->plan[i] != (uint64_t)call->key[i])
+    for (; i < n_key; i++) {
+        plan[i] = atomic_load_explicit(&slot[HEAD + i], memory_order_acquire);
+        if (plan[i] != (uint64_t)call->key[i])
             return false;
     }
-    for (uint64_t i = (uint64_t)warm->n_key; i < n; i++)
-        out->plan[i] = atomic_load_explicit(&slot[HEAD + i], memory_order_acquire);
+    for (; i + 4 <= n; i += 4) {
+        plan[i] = atomic_load_explicit(&slot[HEAD + i], memory_order_acquire);
+        plan[i + 1] = atomic_load_explicit(&slot[HEAD + i + 1], memory_order_acquire);
+        plan[i + 2] = atomic_load_explicit(&slot[HEAD + i + 2], memory_order_acquire);
+        plan[i + 3] = atomic_load_explicit(&slot[HEAD + i + 3], memory_order_acquire);
+    }
+    for (; i < n; i++)
+        plan[i] = atomic_load_explicit(&slot[HEAD + i], memory_order_acquire);
     out->sequence_of = &slot[SEQUENCE];
     out->sequence = before;
     return atomic_load_explicit(&slot[SEQUENCE], memory_order_relaxed) == before;
@@ -131,27 +138,25 @@ static bool find_slot(md_ds_last *out, md_ds_slots *s, const md_ds_thread *threa
     return false;
 }
 
-static bool is_last(const md_ds_last *l, const md_ds_op *op, const md_ds_warm_call *call)
+md_ds_last *md_ds_last_find(md_ds_thread *thread, const md_ds_op *op, const md_arg *args, int32_t n_args)
 {
-    if (l->serial != op->serial)
-        return false;
-    for (int32_t i = 0; i < op->warm.n_key; i++)
-        if (l->plan[i] != (uint64_t)call->key[i])
-            return false;
-    return atomic_load_explicit(l->sequence_of, memory_order_relaxed) == l->sequence;
+    md_ds_last *set = thread->last[op->serial % MD_DS_LAST_SETS];
+    for (md_ds_last *l = set; l < set + MD_DS_LAST_WAYS; l++)
+        if (l->serial == op->serial && md_ds_warm_match(l->ready.data, l->ready.scalar, &op->warm, args, n_args, l->ready.plan) &&
+            atomic_load_explicit(l->sequence_of, memory_order_relaxed) == l->sequence)
+            return l;
+    return NULL;
 }
 
 md_ds_last *md_ds_slots_find(md_ds_slots *slots, md_ds_thread *thread, const md_ds_op *op, const md_ds_warm_call *call)
 {
-    md_ds_last *set = thread->last[op->serial % MD_DS_LAST_SETS];
-    for (int32_t i = 0; i < MD_DS_LAST_WAYS; i++)
-        if (is_last(&set[i], op, call))
-            return &set[i];
-    md_ds_last *l = &set[thread->turn++ % MD_DS_LAST_WAYS];
+    md_ds_last *l = &thread->last[op->serial % MD_DS_LAST_SETS][thread->turn++ % MD_DS_LAST_WAYS];
     l->serial = 0;
     if (!find_slot(l, slots, thread, &op->warm, call))
         return NULL;
     l->serial = op->serial;
+    memcpy(l->ready.data, call->data, sizeof l->ready.data);
+    memcpy(l->ready.scalar, call->scalar, sizeof l->ready.scalar);
     return l;
 }
 
@@ -303,7 +308,23 @@ bool md_ds_slots_drop(md_ds_slots *slots, md_ds_op *op)
 
 /* ---- Threads */
 
-md_ds_thread *md_ds_thread_get(md_ds_runtime *runtime)
+/* The thread's place in the context that it called last: what pthread_getspecific would say, at the price of a load. */
+typedef struct place_of_thread {
+    uint64_t runtime;
+    md_ds_thread *thread;
+} place_of_thread;
+static _Thread_local place_of_thread mine __attribute__((tls_model("initial-exec")));
+
+/* A thread has ended: the next one takes its place. The place itself is the context's. */
+void md_ds_thread_leave(void *user)
+{
+    md_ds_thread *t = user;
+    if (mine.thread == t)
+        mine = (place_of_thread){0, NULL};
+    atomic_store_explicit(&t->is_idle, true, memory_order_release);
+}
+
+static md_ds_thread *thread_of(md_ds_runtime *runtime)
 {
     md_ds_thread *t = runtime->has_thread_key ? pthread_getspecific(runtime->thread_key) : NULL;
     if (t || !runtime->has_thread_key)
@@ -324,4 +345,15 @@ md_ds_thread *md_ds_thread_get(md_ds_runtime *runtime)
         t = NULL;
     }
     return t;
+}
+
+md_ds_thread *md_ds_thread_get(md_ds_runtime *runtime)
+{
+    if (mine.runtime != runtime->id) {
+        md_ds_thread *t = thread_of(runtime);
+        if (!t)
+            return NULL;
+        mine = (place_of_thread){runtime->id, t};
+    }
+    return mine.thread;
 }

@@ -20,7 +20,7 @@ typedef struct md_ds_last {
     const _Atomic uint64_t *sequence_of; /* the slot's: the copy is good while it is what it was */
     uint64_t sequence;
     md_ds_counter *counter;
-    md_ds_word plan[MD_DS_PLAN_WORDS];
+    md_ds_ready ready;
 } md_ds_last;
 
 enum { MD_DS_LAST_SETS = 8, MD_DS_LAST_WAYS = 4, MD_DS_SHARDS = 8 };
@@ -37,6 +37,8 @@ typedef struct md_ds_thread {
 /** The calling thread's; NULL where memory is short. */
 md_ds_thread *md_ds_thread_get(md_ds_runtime *runtime);
 
+void md_ds_thread_leave(void *thread); /* the destructor of its key */
+
 /** Room for plans of n_words, and somewhat longer ones. `older`: what it replaces, since it was too narrow; its slots are emptied, and it lives
  * as long as the new one, because threads may still read it. NULL where memory is short: then there is no warm path. */
 md_ds_slots *md_ds_slots_create(int64_t max_records, int32_t n_words, md_ds_slots *older);
@@ -44,7 +46,9 @@ void md_ds_slots_destroy(md_ds_slots *slots); /* the older ones too */
 void md_ds_slots_disown(md_ds_slots *slots); /* destroys one that was never used, and nothing older */
 /** The longest plan that there is room for. */
 int32_t md_ds_slots_width(const md_ds_slots *slots);
-/** The plan of a call among the thread's copies and, copied from there, in the slots; NULL where there is none. */
+/** The plan of a call among the thread's copies, with the call's data in it; NULL where there is none. */
+md_ds_last *md_ds_last_find(md_ds_thread *thread, const md_ds_op *op, const md_arg *args, int32_t n_args);
+/** The plan of a call in the slots, copied to the thread's, with the call's data in it; NULL where there is none. */
 md_ds_last *md_ds_slots_find(md_ds_slots *slots, md_ds_thread *thread, const md_ds_op *op, const md_ds_warm_call *call);
 /** Counts a call; false now and then: that call shall go the long way, where its time is taken. */
 bool md_ds_slots_count(const md_ds_last *last, const md_ds_thread *thread);

@@ -46,6 +46,7 @@ void md_ds_warm_init(md_ds_warm *out, const md_fx_formula *formula)
     out->n_key = n_key;
     for (int32_t k = 0; k < MD_DS_PLAN_KEY; k++)
         out->odd[k] = md_hash64(&k, sizeof k) | 1;
+    out->n_outputs = __builtin_popcount(out->outputs);
     out->is_possible = n_key <= MD_DS_PLAN_KEY && out->n_tensors <= MD_DS_PLAN_TENSORS && n_scalars <= MD_DS_PLAN_SCALARS;
 }
 
@@ -106,6 +107,37 @@ bool md_ds_warm_take(md_ds_warm_call *out, const md_ds_warm *warm, const md_arg 
     }
     out->key[at] = (int64_t)aligned;
     return true;
+}
+
+bool md_ds_warm_match(md_ds_word *data, md_ds_word *scalar, const md_ds_warm *warm, const md_arg *args, int32_t n_args, const md_ds_word *key)
+{
+    if (n_args != warm->n_args || !args)
+        return false;
+    uint64_t aligned = 0;
+    for (int32_t i = 0; i < n_args; i++) {
+        const md_ds_warm_arg *a = &warm->arg[i];
+        if (a->is_scalar) {
+            md_kn_word word;
+            if (!take_scalar(&word, a, &args[i]))
+                return false;
+            scalar[a->slot] = (uint64_t)word.i;
+            continue;
+        }
+        const md_tensor *t = args[i].tensor;
+        if (args[i].kind != MD_ARG_TENSOR || !t)
+            return false;
+        const uint64_t p = (uint64_t)(uintptr_t)t->data;
+        const int32_t rank = a->rank;
+        uint64_t differs = (head_of(t) ^ a->head) | (p & (uint64_t)(a->item - 1)) | (p == 0);
+        for (int32_t k = 0; k < rank; k++)
+            differs |= ((uint64_t)t->size[k] ^ key[k]) | ((uint64_t)t->stride[k] ^ key[k + rank]);
+        if (differs)
+            return false;
+        data[a->slot] = p;
+        aligned |= (uint64_t)((p & 63) == 0) << a->slot | (uint64_t)((p & 15) == 0) << (32 + a->slot);
+        key += 2 * rank;
+    }
+    return aligned == *key;
 }
 
 /* Products with random odd numbers: no multiplication waits for another. */

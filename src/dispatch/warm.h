@@ -18,7 +18,7 @@ typedef struct md_ds_warm_arg {
 
 typedef struct md_ds_warm {
     bool is_possible; /* not too many arguments */
-    int32_t n_args, n_tensors, n_key;
+    int32_t n_args, n_tensors, n_outputs, n_key;
     uint32_t outputs; /* bit by tensor number */
     int32_t number[MD_FX_MAX_TENSORS]; /* of the tensor among the arguments; -1: a temporary */
     md_ds_warm_arg arg[MD_FX_MAX_ARGS];
@@ -36,6 +36,9 @@ typedef struct md_ds_warm_call {
 void md_ds_warm_init(md_ds_warm *out, const md_fx_formula *formula);
 /** Takes the key, the data and the scalars. False where some argument is not plainly right: the long way says what is wrong. */
 bool md_ds_warm_take(md_ds_warm_call *out, const md_ds_warm *warm, const md_arg *args, int32_t n_args);
+
+/** The same, but only where the key is `key`; false where it is not, too. Data and scalars are written in any case. */
+bool md_ds_warm_match(md_ds_word *data, md_ds_word *scalar, const md_ds_warm *warm, const md_arg *args, int32_t n_args, const md_ds_word *key);
 
 /** Never 0. */
 uint64_t md_ds_warm_hash(const md_ds_warm *warm, const md_ds_warm_call *call);

@@ -147,12 +147,13 @@ static md_status emit(md_kn_source *out, const script_row *row, md_kn_host_funct
     if (script_now.is_text) {
         static const md_kn_param list[] = {{MD_KN_POINTER, 0, 0, 0}, {MD_KN_POINTER, 1, 0, 0}, {MD_KN_SIZE, 0, 0, 0},
                                            {MD_KN_STRIDE, 1, 0, 0}, {MD_KN_SCALAR, 0, 0, 1}, {MD_KN_WORKSPACE, 0, 64, 0}};
-        out->launch[0].n_params = script_now.with_memory ? 6 : 5;
-        memcpy(out->launch[0].param, list, sizeof list);
-        if (script_now.with_map)
-            out->launch[0].param[out->launch[0].n_params++] = (md_kn_param){.kind = MD_KN_MAP};
+        md_kn_launch_source *l = &out->launch[0];
+        for (int32_t i = 0; script_now.with_maps && i < 2 * MD_KN_MAP_WORDS; i++)
+            l->param[l->n_params++] = (md_kn_param){.kind = MD_KN_MAP, .a = (uint8_t)(i / MD_KN_MAP_WORDS), .b = (uint8_t)(i % MD_KN_MAP_WORDS)};
+        for (int32_t i = 0; i < (script_now.with_memory ? 6 : 5); i++)
+            l->param[l->n_params++] = list[i];
         for (int32_t i = 0; i < row->extra; i++)
-            out->launch[0].param[out->launch[0].n_params++] = list[2];
+            out->launch[0].param[out->launch[0].n_params++] = (md_kn_param){.kind = MD_KN_BLOCKS}; /* a word of the plan each */
         md_strbuf_printf(&out->launch[0].text, "COPY %d w%d\n", 10 * f + config->value[0], config->value[1]);
     }
     if (row->cannot_compile)

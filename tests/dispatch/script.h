@@ -31,7 +31,7 @@ typedef struct script {
     bool applies[SCRIPT_FAMILIES];
     bool is_text; /* kernels are texts "COPY <mark>" for on_launch, with the parameters Y, X, n, stride of X, a: Y[n] = X[n] * a; and, with_memory, work */
     bool with_memory;
-    bool with_map; /* and a tensor map, which the device fills in */
+    bool with_maps; /* and two tensor maps in front of them, which the device makes */
     bool ranges; /* config number c = 12 v + w of a family is legal, and correct, for 100 (c + 1) <= size < 100 (c + 2) only */
 } script;
 extern script script_now;

@@ -105,10 +105,6 @@ static md_status fake_launch(md_dev *dev, md_stream stream, const md_dev_kernel 
     const fake_device *fake = (const fake_device *)dev;
     const fake_kernel *k = (const fake_kernel *)kernel;
     atomic_fetch_add(&((fake_device *)dev)->n_launched, 1);
-    if (call && fake->call) {
-        *fake->call = *call;
-        *fake->shape = *call->shape;
-    }
     if (k->fails)
         return md_fail(MD_DEVICE, "scripted: this kernel does not launch");
     uint64_t end = md_clock_ns() + (uint64_t)k->slow_us * 1000;
@@ -117,6 +113,26 @@ static md_status fake_launch(md_dev *dev, md_stream stream, const md_dev_kernel 
     if (!k->function && fake->on_launch)
         fake->on_launch(k->text, params, n);
     return k->function ? k->function(call) : MD_OK;
+}
+
+static md_status fake_map_make(md_dev_map *out, md_dev *dev, const md_dev_kernel *kernel, int32_t i, const md_kn_call *call)
+{
+    (void)kernel;
+    atomic_fetch_add(&((fake_device *)dev)->n_maps_made, 1);
+    *out = (md_dev_map){.tensor = i == 0 ? 1 : -1, .offset = i == 0 ? 0 : 64, .address = 1};
+    for (int32_t k = 1; k < MD_KN_MAP_WORDS; k++)
+        out->word[k].i = 100 * i + k;
+    out->word[1].i = call->shape->size[0];
+    return MD_OK;
+}
+
+static md_status fake_map_move(md_dev_map *map, md_dev *dev, const md_dev_kernel *kernel, uint64_t address)
+{
+    (void)kernel;
+    atomic_fetch_add(&((fake_device *)dev)->n_maps_moved, 1);
+    map->address = address;
+    map->word[0].i = (int64_t)address;
+    return MD_OK;
 }
 
 static void fake_destroy(md_dev *dev)
@@ -135,6 +151,8 @@ static const md_dev_ops fake_ops = {
     .load = fake_load,
     .unload = fake_unload,
     .launch = fake_launch,
+    .map_make = fake_map_make,
+    .map_move = fake_map_move,
 };
 
 void fake_device_init(fake_device *out, md_pool *pool, const md_log *log)

@@ -1,0 +1,55 @@
+/* Where the parameters of a launch come from, call after call: made once for a launch of a variant, valid for every shape. */
+#ifndef MD_DISPATCH_RECIPE_H
+#define MD_DISPATCH_RECIPE_H
+
+#include "dispatch/op.h"
+
+/* A plan with the data of a call in front of it: what recipes number, from the plan's first word on, data and scalars below 0. */
+typedef struct md_ds_ready {
+    md_ds_word base[4]; /* md_ds_base */
+    md_ds_word scalar[MD_DS_PLAN_SCALARS];
+    md_ds_word data[MD_DS_PLAN_TENSORS];
+    md_ds_word plan[MD_DS_PLAN_WORDS];
+} md_ds_ready;
+
+enum {
+    MD_DS_DATA = -MD_DS_PLAN_TENSORS, /* of the first tensor */
+    MD_DS_SCALAR = MD_DS_DATA - MD_DS_PLAN_SCALARS,
+    MD_DS_BASE = MD_DS_SCALAR - 4
+};
+typedef enum md_ds_base { MD_DS_NOTHING, MD_DS_MEMORY, MD_DS_COUNTERS, MD_DS_REPORT } md_ds_base;
+
+/* A parameter, or the address of a map, that is a word of the plan's own, plus another word. */
+typedef struct md_ds_fix {
+    int16_t word; /* of the parameters */
+    int16_t plus; /* number of what is added */
+} md_ds_fix;
+
+typedef struct md_ds_recipe {
+    const md_dev_kernel *kernel;
+    const char *variant; /* its name */
+    int32_t n_params, n_maps, n_fixes;
+    bool needs_report, needs_counters;
+    const md_ds_fix *fix; /* one literal each, in order */
+    int16_t source[]; /* of each parameter behind the maps; those that are fixed have 0 here */
+} md_ds_recipe;
+
+/** Of one launch of a variant that is ready: found, or made. Belongs to the variant. *out NULL where only the long way can do it. */
+md_status md_ds_recipe_of(const md_ds_recipe **out, const md_ds_op *op, md_bd_variant *variant, int32_t launch);
+
+/** The literals of a launch; maps in front of them, which the device makes. `call` as for packing, without memory. False where the device cannot. */
+bool md_ds_literals(md_ds_word *out, md_dev_map *maps, const md_ds_op *op, const md_ds_recipe *recipe, const md_bd_variant *variant, int32_t launch,
+                    const md_ds_way *way, size_t workspace_offset, const md_kn_call *call);
+
+/** The parameters of a call. `literals` as md_ds_literals made them. */
+static inline void md_ds_cook(md_kn_word *params, const md_ds_recipe *recipe, const md_ds_ready *ready, const md_ds_word *literals)
+{
+    const md_ds_word *from = ready->plan;
+    md_ds_word *to = (md_ds_word *)params;
+    for (int32_t i = recipe->n_maps * MD_KN_MAP_WORDS; i < recipe->n_params; i++)
+        to[i] = from[recipe->source[i]];
+    for (int32_t i = 0; i < recipe->n_fixes; i++)
+        to[recipe->fix[i].word] = literals[i] + from[recipe->fix[i].plus];
+}
+
+#endif
