@@ -154,12 +154,12 @@ bool md_ds_call_plan(md_status *status, md_ds_op *op, const md_ds_warm_call *cal
 }
 
 /* Room for a plan of n words; NULL where there is none. A table that is too narrow is emptied, and a wider one put in front of it. */
-static md_ds_slots *slots_for(md_ds_op *op, int32_t n)
+static md_ds_slots *slots_for(md_ds_op *op, const md_ds_word *plan, int32_t n)
 {
     md_ds_slots *old = atomic_load_explicit(&op->slots, memory_order_acquire);
-    if (old && md_ds_slots_width(old) >= n)
+    if (old && md_ds_slots_hold(old, plan, n))
         return old;
-    md_ds_slots *slots = md_ds_slots_create(op->max_records, n, old);
+    md_ds_slots *slots = md_ds_slots_create(op->max_records, plan, n, old);
     if (!slots)
         return NULL;
     md_ds_slots *seen = old;
@@ -168,7 +168,7 @@ static md_ds_slots *slots_for(md_ds_op *op, int32_t n)
         return slots;
     }
     md_ds_slots_disown(slots); /* another thread was first */
-    return md_ds_slots_width(seen) >= n ? seen : NULL;
+    return md_ds_slots_hold(seen, plan, n) ? seen : NULL;
 }
 
 void md_ds_make_plan(md_ds_op *op, const md_ds_warm_call *call, md_ds_record *record, const md_ds_bound *bound)
@@ -178,7 +178,7 @@ void md_ds_make_plan(md_ds_op *op, const md_ds_warm_call *call, md_ds_record *re
     if (record->is_loose || way->is_makeshift || atomic_load_explicit(&way->has_no_plan, memory_order_relaxed))
         return;
     int32_t n = md_ds_plan_make(plan, op, call, way, bound);
-    md_ds_slots *slots = n ? slots_for(op, n) : NULL;
+    md_ds_slots *slots = n ? slots_for(op, plan, n) : NULL;
     if (slots)
         md_ds_slots_publish(slots, op, md_ds_warm_hash(&op->warm, call), plan, n, record, way);
     else if (bound->copies.n == 0) /* inputs that must be copied are this call's, not the shape's */

@@ -9,7 +9,7 @@ typedef struct md_ds_ready {
     md_ds_word base[4]; /* md_ds_base */
     md_ds_word scalar[MD_DS_PLAN_SCALARS];
     md_ds_word data[MD_DS_PLAN_TENSORS];
-    md_ds_word plan[MD_DS_PLAN_WORDS];
+    md_ds_word plan[MD_DS_PLAN_WORDS]; /* an even number of words */
 } md_ds_ready;
 
 enum {

@@ -5,7 +5,7 @@
 
 /* A slot is written under the lock: its sequence number is odd meanwhile. A reader copies word by word and looks at the number before and
  * after; words are released and acquired one by one, so that a new word is never seen with an old number. */
-enum { WAYS = 4, CHUNK = 32, MOST_SLOTS = 16384, LONG_WAY_EVERY = 256 };
+enum { WAYS = 4, CHUNK = 32, MOST_SLOTS = 16384, LONG_WAY_EVERY = 256, LINE = 64 };
 
 typedef struct owner { /* what only writers see */
     md_ds_record *record; /* held; NULL: empty */
@@ -21,6 +21,7 @@ typedef struct chunk {
     owner owner[CHUNK];
     _Atomic uint64_t word[];
 } chunk;
+_Static_assert(sizeof(chunk) % LINE == 0, "slots begin at lines");
 
 struct md_ds_slots {
     pthread_mutex_t lock; /* of writers */
@@ -33,13 +34,21 @@ struct md_ds_slots {
     _Atomic(chunk *) chunk[MOST_SLOTS / CHUNK];
 };
 
-md_ds_slots *md_ds_slots_create(int64_t max_records, int32_t n_words, md_ds_slots *older)
+/* Words of a slot that a plan takes. */
+static int32_t words_for(const md_ds_word *plan, int32_t n_words)
+{
+    int32_t n = HEAD + (n_words + 1) / 2;
+    for (int32_t k = 0; k < n_words; k++)
+        n += plan[k] >> 32 != 0;
+    return n;
+}
+
+md_ds_slots *md_ds_slots_create(int64_t max_records, const md_ds_word *plan, int32_t n_words, md_ds_slots *older)
 {
     md_ds_slots *s = calloc(1, sizeof *s);
     if (!s)
         return NULL;
-    int32_t wide = (n_words + n_words / 4 + HEAD + 7) / 8 * 8; /* whole lines */
-    s->stride = wide < MD_DS_PLAN_WORDS + HEAD ? wide : MD_DS_PLAN_WORDS + HEAD;
+    s->stride = (words_for(plan, n_words) + 2 + 7) / 8 * 8; /* whole lines; others may be somewhat longer */
     s->n_slots = (int32_t)(max_records < MOST_SLOTS ? max_records : MOST_SLOTS);
     s->n_places = WAYS;
     while (s->n_places < 2 * s->n_slots) /* half empty: few keys meet more than WAYS others */
@@ -73,9 +82,9 @@ void md_ds_slots_disown(md_ds_slots *slots)
     md_ds_slots_destroy(slots);
 }
 
-int32_t md_ds_slots_width(const md_ds_slots *slots)
+bool md_ds_slots_hold(const md_ds_slots *slots, const md_ds_word *plan, int32_t n_words)
 {
-    return slots->stride - HEAD;
+    return words_for(plan, n_words) <= slots->stride;
 }
 
 static chunk *chunk_of(md_ds_slots *s, int32_t number)
@@ -95,29 +104,33 @@ static owner *owner_of(md_ds_slots *s, int32_t number)
 
 /* ---- Readers */
 
+/* Words whose upper half is 0, which are most, are stored as halves: a slot is as few lines of the cache as it can be. Behind the halves stand the upper
+ * halves of the others, one word each: its number in the upper part, the half in the lower. */
 static bool copy_slot(md_ds_last *out, const _Atomic uint64_t *slot, const md_ds_warm *warm, const md_ds_warm_call *call)
 {
     md_ds_word *plan = out->ready.plan;
     uint64_t before = atomic_load_explicit(&slot[SEQUENCE], memory_order_acquire);
-    uint64_t n = atomic_load_explicit(&slot[LENGTH], memory_order_acquire), n_key = (uint64_t)warm->n_key, i = 0;
-    if (before & 1 || n < n_key || n > MD_DS_PLAN_WORDS)
+    uint64_t length = atomic_load_explicit(&slot[LENGTH], memory_order_acquire);
+    const uint32_t n = (uint32_t)length, n_upper = (uint32_t)(length >> 32);
+    const _Atomic uint64_t *half = slot + HEAD, *upper = half + (n + 1) / 2;
+    uint64_t differs = 0;
+    if (before & 1 || n < (uint32_t)warm->n_key || n > MD_DS_PLAN_WORDS || n_upper > n)
         return false;
-    for (; i < n_key; i++) {
-        plan[i] = atomic_load_explicit(&slot[HEAD + i], memory_order_acquire);
-        if (plan[i] != (uint64_t)call->key[i])
-            return false;
+    for (uint32_t i = 0; i < n; i += 2, half++) {
+        uint64_t two = atomic_load_explicit(half, memory_order_acquire);
+        plan[i] = (uint32_t)two;
+        plan[i + 1] = two >> 32;
     }
-    for (; i + 4 <= n; i += 4) {
-        plan[i] = atomic_load_explicit(&slot[HEAD + i], memory_order_acquire);
-        plan[i + 1] = atomic_load_explicit(&slot[HEAD + i + 1], memory_order_acquire);
-        plan[i + 2] = atomic_load_explicit(&slot[HEAD + i + 2], memory_order_acquire);
-        plan[i + 3] = atomic_load_explicit(&slot[HEAD + i + 3], memory_order_acquire);
+    for (uint32_t i = 0; i < n_upper; i++) {
+        uint64_t word = atomic_load_explicit(&upper[i], memory_order_acquire);
+        if (word >> 32 < n) /* else it is being written, and all this is thrown away */
+            plan[word >> 32] |= word << 32;
     }
-    for (; i < n; i++)
-        plan[i] = atomic_load_explicit(&slot[HEAD + i], memory_order_acquire);
+    for (int32_t i = 0; i < warm->n_key; i++)
+        differs |= plan[i] ^ (uint64_t)call->key[i];
     out->sequence_of = &slot[SEQUENCE];
     out->sequence = before;
-    return atomic_load_explicit(&slot[SEQUENCE], memory_order_relaxed) == before;
+    return !differs && atomic_load_explicit(&slot[SEQUENCE], memory_order_relaxed) == before;
 }
 
 static bool find_slot(md_ds_last *out, md_ds_slots *s, const md_ds_thread *thread, const md_ds_warm *warm, const md_ds_warm_call *call)
@@ -138,11 +151,22 @@ static bool find_slot(md_ds_last *out, md_ds_slots *s, const md_ds_thread *threa
     return false;
 }
 
+/* A cheap look at the first tensor's sizes, since most plans are of other shapes. */
+static inline bool may_match(const md_ds_last *l, const md_ds_warm *warm, const md_arg *args, int32_t n_args)
+{
+    const int32_t first = warm->first;
+    if (first < 0 || first >= n_args || !args || args[first].kind != MD_ARG_TENSOR || !args[first].tensor)
+        return true;
+    const md_tensor *t = args[first].tensor;
+    const int32_t rank = warm->arg[first].rank;
+    return rank == 0 || ((uint64_t)t->size[0] == l->ready.plan[0] && (uint64_t)t->size[rank - 1] == l->ready.plan[rank - 1]);
+}
+
 md_ds_last *md_ds_last_find(md_ds_thread *thread, const md_ds_op *op, const md_arg *args, int32_t n_args)
 {
     md_ds_last *set = thread->last[op->serial % MD_DS_LAST_SETS];
     for (md_ds_last *l = set; l < set + MD_DS_LAST_WAYS; l++)
-        if (l->serial == op->serial && md_ds_warm_match(l->ready.data, l->ready.scalar, &op->warm, args, n_args, l->ready.plan) &&
+        if (l->serial == op->serial && may_match(l, &op->warm, args, n_args) && md_ds_warm_match(l->ready.data, l->ready.scalar, &op->warm, args, n_args, l->ready.plan) &&
             atomic_load_explicit(l->sequence_of, memory_order_relaxed) == l->sequence)
             return l;
     return NULL;
@@ -155,8 +179,10 @@ md_ds_last *md_ds_slots_find(md_ds_slots *slots, md_ds_thread *thread, const md_
     if (!find_slot(l, slots, thread, &op->warm, call))
         return NULL;
     l->serial = op->serial;
-    memcpy(l->ready.data, call->data, sizeof l->ready.data);
-    memcpy(l->ready.scalar, call->scalar, sizeof l->ready.scalar);
+    for (int32_t i = 0; i < op->warm.n_tensors; i++)
+        l->ready.data[i] = (uint64_t)(uintptr_t)call->data[i];
+    for (int32_t i = 0; i < op->warm.n_scalars; i++)
+        l->ready.scalar[i] = (uint64_t)call->scalar[i].i;
     return l;
 }
 
@@ -198,11 +224,17 @@ static void flush_slot(md_ds_slots *s, int32_t number)
 
 static void write_slot(_Atomic uint64_t *slot, const md_ds_word *plan, int32_t n_words)
 {
-    uint64_t sequence = atomic_load_explicit(&slot[SEQUENCE], memory_order_relaxed);
+    uint64_t sequence = atomic_load_explicit(&slot[SEQUENCE], memory_order_relaxed), n_upper = 0;
+    _Atomic uint64_t *half = slot + HEAD, *upper = half + (n_words + 1) / 2;
     atomic_store_explicit(&slot[SEQUENCE], sequence + 1, memory_order_relaxed);
-    atomic_store_explicit(&slot[LENGTH], (uint64_t)n_words, memory_order_release);
+    for (int32_t k = 0; k < n_words; k += 2) {
+        uint64_t second = k + 1 < n_words ? plan[k + 1] : 0;
+        atomic_store_explicit(half++, (uint32_t)plan[k] | second << 32, memory_order_release);
+    }
     for (int32_t k = 0; k < n_words; k++)
-        atomic_store_explicit(&slot[HEAD + k], plan[k], memory_order_release);
+        if (plan[k] >> 32)
+            atomic_store_explicit(&upper[n_upper++], (uint64_t)k << 32 | plan[k] >> 32, memory_order_release);
+    atomic_store_explicit(&slot[LENGTH], n_upper << 32 | (uint64_t)n_words, memory_order_release);
     atomic_store_explicit(&slot[SEQUENCE], sequence + 2, memory_order_release);
 }
 
@@ -223,7 +255,10 @@ static bool has_chunk(md_ds_slots *s, int32_t number)
     _Atomic(chunk *) *at = &s->chunk[number / CHUNK];
     if (atomic_load_explicit(at, memory_order_relaxed))
         return true;
-    chunk *c = calloc(1, sizeof *c + CHUNK * (size_t)s->stride * sizeof *c->word);
+    const size_t n_bytes = sizeof(chunk) + CHUNK * (size_t)s->stride * sizeof(uint64_t); /* whole lines */
+    chunk *c = aligned_alloc(LINE, n_bytes);
+    if (c)
+        memset((void *)c, 0, n_bytes);
     atomic_store_explicit(at, c, memory_order_release);
     return c != NULL;
 }

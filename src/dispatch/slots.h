@@ -39,13 +39,13 @@ md_ds_thread *md_ds_thread_get(md_ds_runtime *runtime);
 
 void md_ds_thread_leave(void *thread); /* the destructor of its key */
 
-/** Room for plans of n_words, and somewhat longer ones. `older`: what it replaces, since it was too narrow; its slots are emptied, and it lives
+/** Room for plans like this one. `older`: what it replaces, since it was too narrow; its slots are emptied, and it lives
  * as long as the new one, because threads may still read it. NULL where memory is short: then there is no warm path. */
-md_ds_slots *md_ds_slots_create(int64_t max_records, int32_t n_words, md_ds_slots *older);
+md_ds_slots *md_ds_slots_create(int64_t max_records, const md_ds_word *plan, int32_t n_words, md_ds_slots *older);
 void md_ds_slots_destroy(md_ds_slots *slots); /* the older ones too */
 void md_ds_slots_disown(md_ds_slots *slots); /* destroys one that was never used, and nothing older */
-/** The longest plan that there is room for. */
-int32_t md_ds_slots_width(const md_ds_slots *slots);
+/** Whether there is room for a plan of this length. */
+bool md_ds_slots_hold(const md_ds_slots *slots, const md_ds_word *plan, int32_t n_words);
 /** The plan of a call among the thread's copies, with the call's data in it; NULL where there is none. */
 md_ds_last *md_ds_last_find(md_ds_thread *thread, const md_ds_op *op, const md_arg *args, int32_t n_args);
 /** The plan of a call in the slots, copied to the thread's, with the call's data in it; NULL where there is none. */

@@ -18,6 +18,7 @@ void md_ds_warm_init(md_ds_warm *out, const md_fx_formula *formula)
 {
     memset(out, 0, sizeof *out);
     int32_t n_scalars = 0, n_key = 1;
+    out->first = -1;
     for (int32_t t = 0; t < MD_FX_MAX_TENSORS; t++)
         out->number[t] = -1;
     out->n_args = formula->n_args;
@@ -38,6 +39,8 @@ void md_ds_warm_init(md_ds_warm *out, const md_fx_formula *formula)
         a->rank = (uint8_t)x->rank;
         a->item = (uint8_t)md_dtype_size(x->dtype);
         a->head = head_of(&like);
+        a->within = (uint64_t)a->item - 1;
+        out->first = out->first < 0 ? i : out->first;
         a->is_output = x->role == MD_FX_OUTPUT;
         out->outputs |= (uint32_t)a->is_output << out->n_tensors;
         out->number[id] = out->n_tensors++;
@@ -46,6 +49,7 @@ void md_ds_warm_init(md_ds_warm *out, const md_fx_formula *formula)
     out->n_key = n_key;
     for (int32_t k = 0; k < MD_DS_PLAN_KEY; k++)
         out->odd[k] = md_hash64(&k, sizeof k) | 1;
+    out->n_scalars = n_scalars;
     out->n_outputs = __builtin_popcount(out->outputs);
     out->is_possible = n_key <= MD_DS_PLAN_KEY && out->n_tensors <= MD_DS_PLAN_TENSORS && n_scalars <= MD_DS_PLAN_SCALARS;
 }
@@ -81,6 +85,9 @@ static __attribute__((noinline)) bool take_as(uint64_t *bits, const md_ds_warm *
     return true;
 }
 
+/* By the last bits of an address: bit 0 on a boundary of 64 bytes, bit 32 on one of 16. */
+static const uint64_t class_of[64] = {[0] = (uint64_t)1 << 32 | 1, [16] = (uint64_t)1 << 32, [32] = (uint64_t)1 << 32, [48] = (uint64_t)1 << 32};
+
 bool md_ds_warm_take(md_ds_warm_call *out, const md_ds_warm *warm, const md_arg *args, int32_t n_args)
 {
     uint64_t aligned = 0; /* bits of tensors, and those that warm_as sets */
@@ -95,10 +102,10 @@ bool md_ds_warm_take(md_ds_warm_call *out, const md_ds_warm *warm, const md_arg 
             continue;
         }
         const md_tensor *t = args[i].tensor;
-        if (args[i].kind != MD_ARG_TENSOR || !t || head_of(t) != a->head || !t->data || ((uintptr_t)t->data & (uintptr_t)(a->item - 1)))
+        if (args[i].kind != MD_ARG_TENSOR || !t || head_of(t) != a->head || !t->data || ((uint64_t)(uintptr_t)t->data & a->within))
             return false;
         out->data[a->slot] = t->data;
-        aligned |= (uint64_t)(((uintptr_t)t->data & 63) == 0) << a->slot | (uint64_t)(((uintptr_t)t->data & 15) == 0) << (32 + a->slot);
+        aligned |= class_of[(uintptr_t)t->data & 63] << a->slot;
         for (int32_t k = 0; k < a->rank; k++) {
             out->key[at + k] = t->size[k];
             out->key[at + a->rank + k] = t->stride[k];
@@ -114,27 +121,31 @@ bool md_ds_warm_match(md_ds_word *data, md_ds_word *scalar, const md_ds_warm *wa
     if (n_args != warm->n_args || !args)
         return false;
     uint64_t aligned = 0;
-    for (int32_t i = 0; i < n_args; i++) {
-        const md_ds_warm_arg *a = &warm->arg[i];
+    const md_ds_warm_arg *a = warm->arg;
+    for (const md_arg *arg = args; arg < args + n_args; arg++, a++) {
         if (a->is_scalar) {
             md_kn_word word;
-            if (!take_scalar(&word, a, &args[i]))
+            if (!take_scalar(&word, a, arg))
                 return false;
             scalar[a->slot] = (uint64_t)word.i;
             continue;
         }
-        const md_tensor *t = args[i].tensor;
-        if (args[i].kind != MD_ARG_TENSOR || !t)
+        const md_tensor *t = arg->tensor;
+        if (arg->kind != MD_ARG_TENSOR || !t || !t->data)
             return false;
-        const uint64_t p = (uint64_t)(uintptr_t)t->data;
-        const int32_t rank = a->rank;
-        uint64_t differs = (head_of(t) ^ a->head) | (p & (uint64_t)(a->item - 1)) | (p == 0);
-        for (int32_t k = 0; k < rank; k++)
-            differs |= ((uint64_t)t->size[k] ^ key[k]) | ((uint64_t)t->stride[k] ^ key[k + rank]);
+        const uint64_t p = (uint64_t)(uintptr_t)t->data, *size = (const uint64_t *)t->size, *stride = (const uint64_t *)t->stride;
+        const uint32_t rank = a->rank;
+        uint64_t differs = (head_of(t) ^ a->head) | (p & a->within);
+        if (rank > 0)
+            differs |= (size[0] ^ key[0]) | (stride[0] ^ key[rank]);
+        if (rank > 1)
+            differs |= (size[1] ^ key[1]) | (stride[1] ^ key[rank + 1]);
+        for (uint32_t k = 2; k < rank; k++)
+            differs |= (size[k] ^ key[k]) | (stride[k] ^ key[rank + k]);
         if (differs)
             return false;
         data[a->slot] = p;
-        aligned |= (uint64_t)((p & 63) == 0) << a->slot | (uint64_t)((p & 15) == 0) << (32 + a->slot);
+        aligned |= class_of[p & 63] << a->slot;
         key += 2 * rank;
     }
     return aligned == *key;

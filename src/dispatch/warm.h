@@ -14,11 +14,13 @@ typedef struct md_ds_warm_arg {
     uint8_t slot; /* tensors and scalars are numbered apart, in order of the arguments */
     uint8_t rank, item; /* bytes of an element */
     uint64_t head; /* dtype and rank of a md_tensor, as they lie in memory */
+    uint64_t within; /* bits of an address that lie within an element */
 } md_ds_warm_arg;
 
 typedef struct md_ds_warm {
     bool is_possible; /* not too many arguments */
-    int32_t n_args, n_tensors, n_outputs, n_key;
+    int32_t n_args, n_tensors, n_outputs, n_scalars, n_key;
+    int32_t first; /* the argument that is tensor 0; -1: none */
     uint32_t outputs; /* bit by tensor number */
     int32_t number[MD_FX_MAX_TENSORS]; /* of the tensor among the arguments; -1: a temporary */
     md_ds_warm_arg arg[MD_FX_MAX_ARGS];
