@@ -57,6 +57,18 @@ bool md_fa_cuda_row_can_keep(const md_fa_target *target)
     return plan.n_kept > 0;
 }
 
+bool md_fa_cuda_row_has_late(const md_fa_target *target)
+{
+    md_cg_row_options options = md_fa_cuda_row_options(target, &(md_fa_cuda_row){0});
+    uint32_t levels = (UINT32_C(1) << stage_of(target)->row.n_levels) - 1;
+    md_cg_row_plan plan;
+    md_cg_row_plan_make(&plan, &options);
+    for (int32_t i = 0; i < plan.n_loads; i++)
+        if (plan.load[i].is_shared && !(plan.load[i].passes & levels))
+            return true;
+    return false;
+}
+
 int64_t md_fa_cuda_row_capacity(const md_fa_target *target, const md_fa_cuda_row *row)
 {
     int64_t width = width_of(target);

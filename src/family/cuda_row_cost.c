@@ -14,30 +14,31 @@
 /* A block's way, in us: its loads come; its stores go; a level's exchange between threads of a warp, of a block, and what each warp adds; what a vector of
  * a thread adds, and one that lies beyond the row's end; a slot of a thread; what
  * twice the rows of a block add; strides. */
-static const double LOAD_US = 0.009381, STORE_US = 0.2012, WARP_US = 0.0001794, BLOCK_US = 0.06494, EACH_WARP_US = 0.009027;
-static const double VECTOR_US = 0.06698, THREAD_SLOT_US = 0.0001907, IDLE_VECTOR_US = 0.05885, ROWS_US = 0.05515, STRIDED_US = 0.2531;
+static const double LOAD_US = 0.009611, STORE_US = 0.3044, WARP_US = 0.000179, BLOCK_US = 0.1501, EACH_WARP_US = 0.006709;
+static const double VECTOR_US = 0.02569, THREAD_SLOT_US = 0.0002189, IDLE_VECTOR_US = 0.06122, ROWS_US = 0.02528, STRIDED_US = 0.2531;
 /* Of loops: a chunk of a row, what each of its vectors adds, merging it, the stores' pass. */
-static const double CHUNK_US = 0.2242, CHUNK_VECTOR_US = 0.0321, MERGE_US = 0.2363, LOOP_STORE_US = 0.1022, LATER_PASS = 0.8;
+static const double LATE_US = 0.1362, SHIFTED_US = 0.4; /* weights that stores want, and such as have to be shifted */
+static const double CHUNK_US = 0.2891, CHUNK_VECTOR_US = 0.07201, MERGE_US = 0.641, LOOP_STORE_US = 0.09552, LATER_PASS = 0.3682;
 /* An SM starts a block in this time. */
-static const double START_US = 0.07514;
+static const double START_US = 0.07047;
 /* Against the rate of copies: rows in registers, loops, loops' second pass where it finds its row in the L2, and what an SM draws of its share. */
-static const double ROW_RATE = 1.053, LOOP_RATE = 1.053, L2_RATE = 5.357, L2_PART = 1.563, SM_BURST = 315.4;
+static const double ROW_RATE = 0.7846, LOOP_RATE = 0.8309, L2_RATE = 5.408, L2_PART = 1.563, SM_BURST = 315.3;
 /* How the times of memory, instructions and waiting add up (1: one after the other; large: the longest counts),
  * how much less they overlap where an SM has one block alone, the last wave's blocks, and what
  * threads add that hold many elements: each 32 beyond the first. */
-static const double ROW_NORM = 2.911, LOOP_NORM = 2.175, ROW_ALONE = 0.843, LOOP_ALONE = 0.7363, WAIT_PART = 1.273, TAIL_PART = 0.8388, MANY_PART = 0.03057;
+static const double ROW_NORM = 1.965, LOOP_NORM = 1.42, ROW_ALONE = 1.446, LOOP_ALONE = 0.4637, WAIT_PART = 0.8371, TAIL_PART = 0.8576, MANY_PART = 0.02818;
 /* An element whose neighbours lie apart takes a sector of memory; neighbouring rows find some of it in a cache. */
-static const double SECTOR_BYTES = 32, SECTOR_PART = 0.6;
+static const double SECTOR_BYTES = 32.19, SECTOR_PART = 0.5991;
 /* By access: memory, and instructions. */
-static const double ACCESS_COST[] = {1.0, 1.01, 1.117}, ACCESS_SLOTS[] = {1.0, 1.165, 2.545};
+static const double ACCESS_COST[] = {0.6263, 0.6277, 1.117}, ACCESS_SLOTS[] = {0.6099, 1.38, 2.549};
 /* Issue slots of a thread besides its elements: finding its place; a step of an exchange, and one with positions. */
-static const double PLACE_SLOTS = 40, STEP_SLOTS = 6, ARG_STEP_SLOTS = 22;
+static const double PLACE_SLOTS = 55.97, STEP_SLOTS = 8.76, ARG_STEP_SLOTS = 34.2;
 /* Of an element: conversion from 16 bits, a maximum, a position, an exponential, and what the hardware does at half rate. */
-static const double UNPACK_SLOTS = 0.7, MAX_SLOTS = 2, ARG_SLOTS = 4, EXP_SLOTS = 8, SHORT_EXP_SLOTS = 3;
+static const double UNPACK_SLOTS = 0.728, MAX_SLOTS = 2.309, ARG_SLOTS = 3.757, EXP_SLOTS = 9.235, SHORT_EXP_SLOTS = 4.5;
 /* A vector beyond the row's end. Of the slots counted here, the part that costs issue time, and the part of it on one block's way. */
-static const double IDLE_SLOTS = 32.18, ISSUED_PART = 0.3761, WAY_PART = 0.1982;
+static const double IDLE_SLOTS = 42.39, ISSUED_PART = 0.4462, WAY_PART = 0.1514;
 /* Slots of an SM in a us where multiplications and additions reach the device's rate. */
-static const double SLOT_PART = 0.884;
+static const double SLOT_PART = 0.9915;
 
 static const md_st_stage *stage_of(const md_fa_target *target)
 {
@@ -143,6 +144,7 @@ typedef struct launch {
     const md_fa_cuda_row *row;
     double rows, n, width, blocks, vectors, turns, idle; /* vectors of a thread, chunks of them, places of vectors in vain */
     double sms, resident, waves, bytes, slots;
+    bool has_late;
 } launch;
 
 static void count_launch(launch *l, const md_fa_target *target, const md_fa_cuda_row *row, const int64_t *size)
@@ -156,6 +158,7 @@ static void count_launch(launch *l, const md_fa_target *target, const md_fa_cuda
     md_st_work(&flops, &l->bytes, target->program, target->stage, size);
     l->vectors = fmax(ceil(l->n / (l->width * row->lanes)), 1);
     l->turns = ceil(l->vectors / row->vectors);
+    l->has_late = md_fa_cuda_row_has_late(target);
     l->idle = fmax(row->vectors - l->vectors, 0);
     l->resident = MD_MAX(md_fa_cuda_resident(target->facts, &load), 1);
     l->waves = l->blocks / (l->sms * l->resident);
@@ -179,19 +182,28 @@ static double exchanges_us(const launch *l)
     return one * (is_online(l->target, l->row) ? 1 : stage_of(l->target)->row.n_levels);
 }
 
-/* A block that runs alone. */
+/* A block that runs alone, apart from a loop over its chunks. */
 static double way_us(const launch *l)
 {
     const md_st_row *program = &stage_of(l->target)->row;
     double us = exchanges_us(l) + l->slots / l->blocks / (slots_of_device(l->target) / l->sms) * WAY_PART;
-    us += (program->has_elements ? STORE_US : 0) + (l->row->access == MD_FA_CUDA_STRIDED ? STRIDED_US : 0);
-    if (l->row->is_resident)
-        return us + LOAD_US + VECTOR_US * fmin(l->vectors, l->row->vectors) + IDLE_VECTOR_US * l->idle + ROWS_US * log2(l->row->rows) +
-               THREAD_SLOT_US * l->slots / (l->blocks * l->row->lanes * l->row->rows);
+    us += (program->has_elements ? STORE_US : 0) + (l->row->access == MD_FA_CUDA_STRIDED ? STRIDED_US : 0) + LOAD_US;
+    if (l->has_late)
+        us += l->row->access == MD_FA_CUDA_ALIGNED ? LATE_US : SHIFTED_US;
+    if (!l->row->is_resident)
+        return us + (program->has_elements ? LOOP_STORE_US : 0);
+    return us + VECTOR_US * fmin(l->vectors, l->row->vectors) + IDLE_VECTOR_US * l->idle + ROWS_US * log2(l->row->rows) +
+           THREAD_SLOT_US * l->slots / (l->blocks * l->row->lanes * l->row->rows);
+}
+
+/* The loop, of a block that has an SM's share of memory for itself. */
+static double loop_us(const launch *l)
+{
+    const md_st_row *program = &stage_of(l->target)->row;
     bool online = is_online(l->target, l->row);
     double passes = (online ? 1 : program->n_levels) + program->has_elements;
     double chunk = CHUNK_US + CHUNK_VECTOR_US * fmin(l->vectors, l->row->vectors) + IDLE_VECTOR_US * l->idle + (online ? MERGE_US : 0);
-    return us + (program->has_elements ? LOOP_STORE_US : 0) + chunk * l->turns * (1 + LATER_PASS * (passes - 1));
+    return l->row->is_resident ? 0 : chunk * l->turns * (1 + LATER_PASS * (passes - 1));
 }
 
 static double memory_us(const launch *l)
@@ -210,9 +222,9 @@ void md_fa_cuda_row_features(md_fa_features *out, const md_fa_target *target, co
     launch l;
     count_launch(&l, target, row, size);
     double norm = 1 + ((row->is_resident ? ROW_NORM : LOOP_NORM) - 1) * fmax(1 - (row->is_resident ? ROW_ALONE : LOOP_ALONE) / l.resident, 0);
-    double busy = fmin(l.blocks / l.sms, 1), way = way_us(&l);
+    double busy = fmin(l.blocks / l.sms, 1), way = way_us(&l), loop = loop_us(&l);
     double memory = fmax(memory_us(&l), 1e-6), instructions = l.slots * ISSUED_PART / (slots_of_device(target) * busy);
-    double waiting = way * fmax(l.waves - 1, 0) * WAIT_PART, starting = fmax(l.blocks / l.sms - l.resident, 0) * START_US;
+    double waiting = (way + loop) * fmax(l.waves - 1, 0) * WAIT_PART + loop, starting = fmax(l.blocks / l.sms - l.resident, 0) * START_US;
     double us = pow(pow(memory, norm) + pow(instructions, norm) + pow(waiting, norm) + pow(starting, norm), 1 / norm);
     double waves = ceil(l.waves);
     if (l.waves > 1)

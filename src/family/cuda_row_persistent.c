@@ -30,6 +30,8 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
         return false;
     if (row.lanes > 4 && whole * 2 <= row.lanes) /* half of the threads would have nothing */
         return false;
+    if (row.rows > 1 && row.lanes > 32) /* several warps a row and several rows a block: slower than either */
+        return false;
     if (threads > 1024 || threads < 64 || (row.rows > 1 && threads > 512) || (threads < 128 && row.lanes < 64))
         return false;
     if (row.keeps && !md_fa_cuda_row_can_keep(target))

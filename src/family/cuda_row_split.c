@@ -61,13 +61,13 @@ static void count_registers(int32_t *all, int32_t *late, const md_fa_target *tar
     *all = kept > 0 ? MD_MAX(*all, kept) + *all / 2 : *all;
 }
 
-/* Of a thread: what it holds, and what it works with, as the compiler was seen to need (a config that spills is not built). */
-static int32_t registers_of(const md_fa_target *target, const md_fa_config *config, bool is_early)
+/* Of a thread: what it holds, with weights of `early` vectors, and what it works with, as the compiler was seen to need (a config that spills is not built). */
+static int32_t registers_of(const md_fa_target *target, const md_fa_config *config, int32_t early)
 {
     int32_t all = 0, late = 0, width = md_fa_cuda_width(target->program, target->stage), vectors = config->value[VECTORS];
     count_registers(&all, &late, target, config);
-    int32_t n = OTHER_REGISTERS + 2 * width + vectors * all + (is_early || !config->value[KEEP] ? vectors : 1) * late;
-    n += late > 0 && is_early ? 4 * vectors + 8 : 0;
+    int32_t n = OTHER_REGISTERS + 2 * width + vectors * all + (config->value[KEEP] ? early : vectors) * late;
+    n += late > 0 && early > 1 ? 4 * early + vectors + 4 : 0;
     n += config->value[BLOCKS] > 32 ? 4 : 0;
     n += config->value[KEEP] == 2 ? 2 * vectors : 0;
     for (int32_t i = 0; i < stage_of(target)->row.n_reductions; i++) /* the vector with the best element so far */
@@ -171,7 +171,7 @@ static bool is_full(const md_fa_target *target, const md_fa_config *config)
     for (int32_t i = 0; i < field->n; i++) {
         more.value[PER_SM] = field->value[i];
         if (field->value[i] > config->value[PER_SM] && more.value[THREADS] * more.value[PER_SM] <= 2048 &&
-            registers_of(target, &more, false) <= register_limit(target, &more))
+            registers_of(target, &more, 1) <= register_limit(target, &more))
             return false;
     }
     return true;
@@ -192,7 +192,7 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
         return false;
     if (v[KEEP] && !is_keep_legal(target, config, size))
         return false;
-    if (registers_of(target, config, false) > register_limit(target, config)) /* counting takes long */
+    if (registers_of(target, config, 1) > register_limit(target, config)) /* counting takes long */
         return false;
     if (v[VIA] == VIA_CLUSTER)
         return target->facts->capability >= 90 && v[BLOCKS] <= 16 && is_full(target, config);
@@ -239,7 +239,10 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
 
 static void print_defines(md_strbuf *out, const md_fa_target *target, const md_fa_config *config)
 {
-    bool is_early = registers_of(target, config, true) <= register_limit(target, config);
+    int32_t all = 0, late = 0, early = 1;
+    count_registers(&all, &late, target, config);
+    while (early < config->value[VECTORS] && registers_of(target, config, early + 1) <= register_limit(target, config))
+        early++;
     const struct {
         const char *name;
         int32_t value;
@@ -247,7 +250,7 @@ static void print_defines(md_strbuf *out, const md_fa_target *target, const md_f
                   {"ALIGNED", config->value[ACCESS] == MD_FA_CUDA_ALIGNED}, {"VIA", config->value[VIA]},
                   {"THREADS", config->value[THREADS]}, {"VECTORS", config->value[VECTORS]}, {"PER_SM", config->value[PER_SM]},
                   {"BLOCKS", config->value[BLOCKS]},
-                  {"KEEP", config->value[KEEP] > 0}, {"EARLY", is_early}};
+                  {"KEEP", config->value[KEEP] > 0}, {"EARLY", late > 0 && config->value[ACCESS] == MD_FA_CUDA_ALIGNED ? early : 0}};
     for (int32_t i = 0; i < MD_COUNT(define); i++)
         md_strbuf_printf(out, "#define MD_%s %" PRId32 "\n", define[i].name, define[i].value);
 }
@@ -279,15 +282,15 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
 
 /* The loads come; each further chunk of a slice; the stores go; what each warp of an SM adds; room for many blocks; strides; a slot of a thread; a vector
  * beyond the slice's end: us. */
-static const double LOAD_US = 0.7442, CHUNK_US = 0.2242, STORE_US = 0.09685, WARP_US = 0.005404, ROOM_US = 1.088e-05, STRIDED_US = 0.2531;
-static const double THREAD_SLOT_US = 0.001729, IDLE_VECTOR_US = 0.03914;
+static const double LOAD_US = 0.6811, CHUNK_US = 0.2702, CHUNK_VECTOR_US = 0.03055, LATE_US = 0.1451, STORE_US = 0.09031, WARP_US = 0.003903, ROOM_US = 1.088e-05, STRIDED_US = 0.2536;
+static const double THREAD_SLOT_US = 0.001393, IDLE_VECTOR_US = 0.07012;
 /* A meeting, by VIA: of any number of blocks, and what twice as many add. */
-static const double MEETING_US[] = {0.2641, 0.9558, 0.8711}, WIDER_US[] = {0.1388, 0.2444, 3.457e-06}, ALONE_US = 0.15;
+static const double MEETING_US[] = {0.5519, 1.211, 1.213}, WIDER_US[] = {0.1072, 0.2528, 3.46e-06}, ALONE_US = 0.1202;
 /* Against the rate of copies, and what an SM draws of its share; reading a slice again. */
-static const double RATE = 0.9278, SM_BURST = 315.4, AGAIN_PART = 0.3;
+static const double RATE = 0.9154, SM_BURST = 315.1, AGAIN_PART = 0.2887;
 /* How times add up, the part of a row's way that the next row of the same blocks waits for, and of the instructions counted here those that are issued. */
-static const double NORM = 1.217, WAIT_PART = 1.158, ISSUED_PART = 0.4775, SLOT_PART = 0.884, EXP_SLOTS = 8;
-static const double ACCESS_COST[] = {1.0, 1.01, 1.117}, ACCESS_SLOTS[] = {1.0, 1.165, 2.545};
+static const double NORM = 1.454, WAIT_PART = 1.882, ISSUED_PART = 0.7071, SLOT_PART = 0.6434, EXP_SLOTS = 7.307;
+static const double ACCESS_COST[] = {0.8088, 0.9903, 1.115}, ACCESS_SLOTS[] = {1.126, 1.141, 2.545};
 
 /* How often a slice is read beside the first time. */
 static double again_of(const md_fa_target *target, const md_fa_config *config)
@@ -311,13 +314,20 @@ static double way_us(const md_fa_target *target, const md_fa_config *config, con
     const md_st_row *row = &stage_of(target)->row;
     double sms = MD_MAX(target->facts->threads, 1), threads = config->value[THREADS], via = config->value[VIA];
     double vectors = ceil(ceil(n / c->blocks) / (threads * md_fa_cuda_width(target->program, target->stage)));
-    double chunks = fmax(ceil(vectors / config->value[VECTORS]), 1);
     double meeting = c->blocks > 1 ? MEETING_US[(int32_t)via] + WIDER_US[(int32_t)via] * log2(c->blocks) : ALONE_US;
-    double us = LOAD_US + CHUNK_US * (chunks - 1) * (1 + again_of(target, config)) + meeting * (is_online(target) ? 1 : row->n_levels);
+    double us = LOAD_US + meeting * (is_online(target) ? 1 : row->n_levels) + (md_fa_cuda_row_has_late(target) ? LATE_US : 0);
     us += (row->has_elements ? STORE_US : 0) + WARP_US * threads / 32 * fmin((double)c->blocks * (double)c->groups / sms, resident);
     us += IDLE_VECTOR_US * fmax(config->value[VECTORS] - vectors, 0) +
           THREAD_SLOT_US * fmax(vectors, 1) * md_fa_cuda_width(target->program, target->stage) * element_slots(target, 1);
     return us + (config->value[BLOCKS] > 32 ? ROOM_US : 0) + (config->value[ACCESS] == MD_FA_CUDA_STRIDED ? STRIDED_US : 0);
+}
+
+/* The loop over a slice, where it is not kept. */
+static double loop_us(const md_fa_target *target, const md_fa_config *config, const cut *c, double n)
+{
+    double lot = (double)config->value[THREADS] * config->value[VECTORS] * md_fa_cuda_width(target->program, target->stage);
+    double chunks = fmax(ceil(ceil(n / c->blocks) / lot), 1);
+    return (chunks - 1) * (CHUNK_US + CHUNK_VECTOR_US * config->value[VECTORS]) * (1 + again_of(target, config));
 }
 
 /* Groups that wait for groups to end (clusters), or rows of a group for the one before. */
@@ -336,15 +346,16 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     cut c = cut_of(target, config, size);
     double flops = 0, bytes = 0, n = (double)md_st_size(target->program, stage_of(target)->axis, size);
     md_st_work(&flops, &bytes, target->program, target->stage, size);
-    md_fa_cuda_load load = {.threads = config->value[THREADS], .registers = MD_MIN(registers_of(target, config, false), register_limit(target, config))};
+    md_fa_cuda_load load = {.threads = config->value[THREADS], .registers = MD_MIN(registers_of(target, config, 1), register_limit(target, config))};
     double resident = MD_MAX(md_fa_cuda_resident(facts, &load), 1), sms = MD_MAX(facts->threads, 1);
     double busy = fmin(fmax((double)c.blocks * (double)c.groups, 1) / sms, 1), way = way_us(target, config, &c, n, resident);
+    double loop = loop_us(target, config, &c, n);
     double rate = (facts->memory_gbps > 0 ? facts->memory_gbps : 1000.0) * 1e3, slots = element_slots(target, config->value[KEEP] == 2 ? 0.6 : 1) * ISSUED_PART;
     double memory = fmax(bytes, 1) / rate * ACCESS_COST[config->value[ACCESS]] * md_fa_cuda_row_apart(target) / RATE;
     slots *= (double)c.rows * n * ACCESS_SLOTS[config->value[ACCESS]];
     memory *= (1 + AGAIN_PART * again_of(target, config)) / fmin(1, busy * SM_BURST);
     double instructions = slots / ((facts->gflops > 0 ? facts->gflops : 10000.0) * 1e3 / 2 * SLOT_PART * busy);
-    double waiting = way * waits_of(target, config, &c, resident) * WAIT_PART;
+    double waiting = (way + loop) * waits_of(target, config, &c, resident) * WAIT_PART + loop;
     double us = pow(pow(memory, NORM) + pow(instructions, NORM) + pow(waiting, NORM), 1 / NORM);
     if (c.blocks == 1) /* nothing is split: other families' work */
         us *= 1.4;

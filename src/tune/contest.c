@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* Of the best first look: beyond it, not worth a second; beyond the other, no samples. */
 static const double CUT = 8.0, HOPELESS = 2.0;
@@ -14,7 +15,7 @@ static const double CUT = 8.0, HOPELESS = 2.0;
 static const double NEAR = 1.25, NEARER = 1.08;
 /* Differences below one, or above the other, are never taken for noise. */
 static const double LEAST_TIE = 0.005, MOST_TIE = 0.02;
-enum { SAMPLE_US = 50, MAX_REPEATS = 256, FINALISTS = 5 };
+enum { SAMPLE_US = 50, MAX_REPEATS = 256, FINALISTS = 5, POLL_US = 200 };
 
 static double known_us(const md_tn_entry *e)
 {
@@ -66,11 +67,26 @@ static void digest_source(md_tn_trial *t)
     md_strbuf_finish(&b);
 }
 
+/* Builds go on beside; those that would end too late are given up. */
+void md_tn_await(md_tn_work *w, md_tn_spot *spot)
+{
+    for (int32_t i = 0; i < w->n_trials && i < spot->capacity; i++) {
+        if (!spot->entry[i].is_there || spot->entry[i].first_us > 0.0)
+            continue;
+        while (atomic_load(&w->trial[i].variant->state) == MD_BD_QUEUED && !md_tn_is_late(w))
+            nanosleep(&(struct timespec){0, POLL_US * 1000L}, NULL);
+    }
+}
+
 /* Built, and not known to be bad. */
-static bool get_ready(md_tn_work *w, md_tn_trial *t)
+static bool get_ready(md_tn_work *w, md_tn_spot *spot, md_tn_trial *t)
 {
     if (t->is_out)
         return false;
+    if (atomic_load(&t->variant->state) == MD_BD_QUEUED) {
+        spot->is_cut = true;
+        return false;
+    }
     const bool is_fresh = !t->source.lo && !t->source.hi;
     if (md_bd_variant_wait(t->variant) != MD_OK) {
         put_out(w, t, MD_TN_UNBUILT);
@@ -156,7 +172,7 @@ static void sample(md_tn_work *w, md_tn_spot *spot, int32_t i)
 /* Forward and back over all that run. */
 static void run_rounds(md_tn_work *w, md_tn_spot *spot, int32_t rounds)
 {
-    for (int32_t round = 0; round < rounds && (round == 0 || !md_tn_is_over(w)); round++) {
+    for (int32_t round = 0; round < rounds && !(round == 0 ? md_tn_is_late(w) : md_tn_is_over(w)); round++) {
         for (int32_t i = 0; i < w->n_trials && i < spot->capacity; i++)
             sample(w, spot, i);
         for (int32_t i = MD_MIN(w->n_trials, spot->capacity); i-- > 0;)
@@ -169,7 +185,6 @@ static void run_rounds(md_tn_work *w, md_tn_spot *spot, int32_t rounds)
 
 /* ---- The race */
 
-/* Whether no family would lose its best by leaving i. */
 static void keep_near(md_tn_work *w, md_tn_spot *spot, double near)
 {
     const double least = least_us(w, spot);
@@ -218,7 +233,7 @@ md_status md_tn_contest(md_tn_work *w, md_tn_spot *spot)
     for (int32_t i = 0; i < w->n_trials && i < spot->capacity; i++) {
         md_tn_entry *e = &spot->entry[i];
         e->is_running = i == spot->best;
-        if (!e->is_there || e->first_us > 0.0 || !get_ready(w, &w->trial[i]))
+        if (!e->is_there || e->first_us > 0.0 || !get_ready(w, spot, &w->trial[i]))
             continue;
         if (n_new && md_tn_is_late(w)) {
             spot->is_cut = true;

@@ -102,6 +102,8 @@ md_status md_tn_try(int32_t *at, bool *is_new, md_tn_work *w, int32_t family, co
 md_tn_entry *md_tn_entry_of(md_tn_work *w, md_tn_spot *spot, int32_t trial);
 
 /* contest.c */
+/** Waits for the builds that the spot wants, within the budget. */
+void md_tn_await(md_tn_work *w, md_tn_spot *spot);
 /** Times what is new at the spot against the best so far. */
 md_status md_tn_contest(md_tn_work *w, md_tn_spot *spot);
 /** The last race: the best few once more, in pairs; sets spot->best. */

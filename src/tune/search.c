@@ -203,6 +203,7 @@ static md_status race_spot(md_tn_work *w, md_tn_spot *spot, int32_t n_left, bool
     w->soft_ns = now + (w->deadline_ns > now ? (w->deadline_ns - now) / (uint64_t)MD_MAX(n_left, 1) : 0);
     if (!spot->has_bench && !open_bench(w, spot))
         return MD_OK;
+    md_tn_await(w, spot);
     if (!md_tn_lock(w)) {
         spot->is_cut = true;
         COUNT(w, busy);

@@ -1,4 +1,4 @@
-/* Long rows on a GPU: cut over blocks that meet through memory, in clusters, by ticket. */
+/* Rows on a GPU: in registers, in a loop, cut over blocks that meet through memory, in clusters, by ticket. */
 #include "family/cuda_runs.h"
 
 static const cuda_run list[] = {
@@ -6,6 +6,8 @@ static const cuda_run list[] = {
     {"Y[a,n] = exp(X[a,n] - max[k](X[a,k])) / sum[k](exp(X[a,k] - max[l](X[a,l])))", MD_BF16, {{1, 131073}, {7, 20011}, {300, 1025}, {2, -1}}},
     {"Y[a,n] = (X[a,n] - mean[k](X[a,k])) * rsqrt(var[k](X[a,k]) + 1e-5) * G[n] + B[n]", MD_F32, {{1, 131073}, {7, 20011}, {300, 1025}, {2, 65536}}},
     {"Y[a,n] = (X[a,n] - mean[k](X[a,k])) * rsqrt(var[k](X[a,k]) + 1e-5) * G[n] + B[n]", MD_F16, {{1, 131073}, {7, 20011}, {300, 1025}, {2, 65536}}},
+    {"Y[a,n] = (X[a,n] - mean[k](X[a,k])) * rsqrt(var[k](X[a,k]) + 1e-5) * G[n] + B[n]", MD_BF16, {{4, 12289}, {7, 2011}, {300, 333}, {3, 9}}},
+    {"Y[a,n] = (X[a,n] - mean[k](X[a,k])) * rsqrt(var[k](X[a,k]) + 1e-5) * G[n] + B[n]", MD_F32, {{5, 3}, {9, 25}, {64, 333}, {2, 12289}}},
     {"Y[a] = argmax[n](X[a,n])", MD_F32, {{1, 131073}, {7, 20011}, {300, 1025}, {2, 65536}}},
     {"Y[a] = argmin[n](X[a,n])", MD_BF16, {{1, 131073}, {7, 20011}, {300, 1025}, {2, 65536}}},
     {"Y[a] = var[n](X[a,n])", MD_F32, {{1, 131073}, {7, 20011}, {300, 1025}, {2, 65536}}},
@@ -17,5 +19,5 @@ static const cuda_run list[] = {
 
 int main(void)
 {
-    return cuda_runs(list, MD_COUNT(list), "row_split");
+    return cuda_runs(list, MD_COUNT(list), "row_");
 }

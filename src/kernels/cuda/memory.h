@@ -289,15 +289,18 @@ template <class S, class N> MD_INLINE void md_store_unit(void *t, int64_t o, typ
     typename S::E *p = (typename S::E *)t + o;
     const md_raw<S> r = md_pack<S>(v);
     if constexpr (md_is_maybe<N>::V) {
-        if constexpr (MD_ALIGNED && md_raw<S>::BYTES % 16 == 0 && !MD_STREAM_STORES)
-            if (promised)
-                return md_put_maybe<S>(p, r, n);
-        if (!n.all)
+        if constexpr (md_raw<S>::BYTES % 16 == 0 && !MD_STREAM_STORES) {
+            const md_maybe fits = {n.all && md_is_aligned<S>(p, n, promised)};
+            md_put_maybe<S>(p, r, fits);
+            if (fits.all || !n.all || (MD_ALIGNED && promised))
+                return;
+        } else if (!n.all) {
             return;
+        }
     }
     if (md_has_all(n) && md_is_aligned<S>(p, n, promised))
         md_put_whole<S>(p, r, streams);
-    else if (sizeof(typename S::E) == 2 && md_has_all(n) && (uintptr_t)p % 2 == 0)
+    else if constexpr (sizeof(typename S::E) == 2 && !md_is_span<N>::V)
         md_put_halves<S>((char *)p, r);
     else
         md_put_each<S>(p, 1, r, n);

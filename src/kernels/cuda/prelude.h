@@ -133,6 +133,8 @@ MD_INLINE md_span md_when(int c, md_whole) { md_span r = {0, c ? MD_VL : 0, 0}; 
 struct md_maybe { int all; };
 template <class N> struct md_is_maybe { enum { V = 0 }; };
 template <> struct md_is_maybe<md_maybe> { enum { V = 1 }; };
+template <class N> struct md_is_span { enum { V = 0 }; };
+template <> struct md_is_span<md_span> { enum { V = 1 }; };
 MD_INLINE constexpr bool md_is_sure(md_maybe) { return false; }
 MD_INLINE constexpr bool md_is_inner(md_maybe) { return false; }
 MD_INLINE bool md_has(md_maybe n, int) { return n.all != 0; }

@@ -19,16 +19,20 @@ template <int bytes> MD_INLINE void md_hide(md_words<bytes> &r)
         asm("" : "+r"(r.w[i]));
 }
 
-/* A whole vector, aligned, where it is there; else anything. */
+/* 16 bytes, aligned, where they are there; else anything. */
+MD_INLINE void md_get_piece_maybe(uint32_t *w, const void *p, md_maybe n)
+{
+    asm volatile("{\n.reg .pred q;\nsetp.ne.s32 q, %5, 0;\n@q ld.global.v4.b32 {%0, %1, %2, %3}, [%4];\n}"
+                 : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3]) : "l"(__cvta_generic_to_global(p)), "r"(n.all) : "memory");
+}
+/* A whole vector of them. */
 template <class S> MD_INLINE md_raw<S> md_get_maybe(const void *p, md_maybe n)
 {
     typedef md_raw<S> R;
     R r;
     if constexpr (R::BYTES % 16 == 0) {
         MD_FOR_STEP (i, R::N, 4)
-            asm volatile("{\n.reg .pred q;\nsetp.ne.s32 q, %5, 0;\n@q ld.global.v4.b32 {%0, %1, %2, %3}, [%4];\n}"
-                         : "=r"(r.w[i]), "=r"(r.w[i + 1]), "=r"(r.w[i + 2]), "=r"(r.w[i + 3])
-                         : "l"(__cvta_generic_to_global((const char *)p + 4 * i)), "r"(n.all) : "memory");
+            md_get_piece_maybe(r.w + i, (const char *)p + 4 * i, n);
     } else {
         r = md_zero_raw<S>();
         if (n.all)
@@ -55,46 +59,51 @@ template <class S> MD_INLINE md_raw<S> md_fetch_lead(const void *t, int64_t o, m
 }
 template <class S> MD_INLINE md_raw<S> md_fetch_lead(const void *t, int64_t o, md_span n) { return md_get_each<S>((const typename S::E *)t + o, 1, n); }
 
-/* Weights along a row whose vectors lie on the row's boundaries, not on theirs: aligned vectors around them, shifted. x: of `count` elements of the axis. */
-template <class S> MD_INLINE md_raw<S> md_fetch_shifted(const void *t, int64_t o, md_pos x, md_pos count, md_full n)
+/* Weights along a row whose vectors lie on the row's boundaries, not on theirs: aligned vectors around them, shifted.
+ * MD_INSIDE 1: the template keeps whole vectors so far from both ends of the axis that nothing beside it is touched where MD_SHIFTS says that there are such. */
+#ifndef MD_INSIDE
+#define MD_INSIDE 0
+#endif
+#define MD_SHIFTS 0
+template <class S> MD_INLINE md_raw<S> md_shift_down(uint32_t *w, int past)
 {
     typedef md_raw<S> R;
-    if constexpr (MD_BOUNDARY && !MD_ALIGNED && R::BYTES % 16 == 0) {
-        enum { SIZE = (int)sizeof(typename S::E), ELEMENTS = 16 / SIZE };
-        const typename S::E *p = (const typename S::E *)t + o;
-        const int past = (int)((uintptr_t)p % 16);
-        if (past == 0)
-            return md_get_whole<S>(p);
-        if (x < ELEMENTS || count - x < MD_VL + ELEMENTS) /* nothing beside the axis is touched */
-            return md_get_each<S>(p, 1, n);
-        uint32_t w[R::N + 4];
-        MD_FOR_STEP (i, R::N + 4, 4)
-            md_get_piece(w + i, (const char *)p - past + i * 4, 16);
-        MD_FOR (i, R::N + 3)
-            w[i] = past & 4 ? w[i + 1] : w[i];
-        MD_FOR (i, R::N + 1)
-            w[i] = past & 8 ? w[i + 2] : w[i];
-        R r;
-        MD_FOR (i, R::N)
-            r.w[i] = __funnelshift_r(w[i], w[i + 1], past % 4 * 8);
-        return r;
-    } else {
-        return md_fetch_unit<S>(t, o, n, true);
-    }
-}
-template <class S> MD_INLINE md_raw<S> md_fetch_shifted(const void *t, int64_t o, md_pos x, md_pos count, md_maybe n)
-{
-    if (MD_ALIGNED)
-        return md_get_maybe<S>((const typename S::E *)t + o, n);
-    md_raw<S> r = md_zero_raw<S>();
-    if (n.all)
-        r = md_fetch_shifted<S>(t, o, x, count, md_full());
+    R r;
+    MD_FOR (i, R::N + 2)
+        w[i] = past & 8 ? w[i + 2] : w[i];
+    MD_FOR (i, R::N + 1)
+        w[i] = past & 4 ? w[i + 1] : w[i];
+    MD_FOR (i, R::N)
+        r.w[i] = sizeof(typename S::E) >= 4 ? w[i] : __funnelshift_r(w[i], w[i + 1], past % 4 * 8);
     return r;
 }
-template <class S> MD_INLINE md_raw<S> md_fetch_shifted(const void *t, int64_t o, md_pos, md_pos, md_span n)
+template <class S, class N> MD_INLINE md_raw<S> md_fetch_shifted(const void *t, int64_t o, N n)
 {
-    return md_get_each<S>((const typename S::E *)t + o, 1, n);
+    typedef md_raw<S> R;
+    if constexpr (MD_INSIDE && !MD_ALIGNED && R::BYTES % 16 == 0) {
+        const int size = (int)sizeof(typename S::E), past = (int)(((uint32_t)(uintptr_t)t + (uint32_t)o * size) % 16);
+        const char *from = (const char *)t + (o * size - past); /* so that the compiler sees what vectors' addresses have in common */
+        uint32_t w[R::N + 4];
+        MD_FOR_STEP (i, R::N + 4, 4) { /* behind the last one only where there is something of the vector */
+            const char *at = i < R::N || past ? from + 4 * i : from;
+            if constexpr (md_is_maybe<N>::V)
+                md_get_piece_maybe(w + i, at, n);
+            else
+                md_get_piece(w + i, at, 16);
+        }
+        return md_shift_down<S>(w, past);
+    } else if constexpr (!md_is_maybe<N>::V) {
+        return md_fetch_unit<S>(t, o, n, true);
+    } else if constexpr (MD_ALIGNED) {
+        return md_get_maybe<S>((const typename S::E *)t + o, n);
+    } else {
+        R r = md_zero_raw<S>();
+        if (n.all)
+            r = md_fetch_unit<S>(t, o, md_full(), true);
+        return r;
+    }
 }
+template <class S> MD_INLINE md_raw<S> md_fetch_shifted(const void *t, int64_t o, md_span n) { return md_get_each<S>((const typename S::E *)t + o, 1, n); }
 
 /* ---- Lanes to one value, by halves: lane l with l + MD_VL/2, and so on. */
 #define MD_FOLD(name, vec, one, s, combined)                                                                           \

@@ -1,6 +1,7 @@
 /* MD_GROUP threads own a row, MD_BLOCK_ROWS groups are a block. What a group exchanges, and how a row lies on its threads: whole vectors of MD_VL elements
  * from the first boundary on, thread after thread; what is left at the two ends, each less than a vector, goes to the first two threads. So vectors are
- * aligned in rows of any length, and only the ends cost masks. */
+ * aligned in rows of any length, and only the ends cost masks. Where weights have to be shifted (MD_SHIFTS), the first and the last whole vector are ends,
+ * too, of the next two threads: those of the others may be read with what stands beside them. */
 #ifndef MD_CUDA_ROW_GROUP_H
 #define MD_CUDA_ROW_GROUP_H
 
@@ -48,9 +49,10 @@ struct md_layout {
 };
 MD_INLINE md_layout md_lay_out(md_pos n, md_pos lead, int lane)
 {
-    const md_pos head = MD_ALIGNED ? 0 : lead < n ? lead : n, vectors = (n - head) / MD_VL, rest = head + vectors * MD_VL;
+    const md_pos head = MD_ALIGNED ? 0 : lead < n ? lead : n, whole = (n - head) / MD_VL, rest = head + whole * MD_VL;
+    const md_pos apart = MD_SHIFTS ? 1 : 0, vectors = whole - 2 * apart;
     md_layout r;
-    r.place = head + lane * MD_VL;
+    r.place = head + (lane + apart) * MD_VL;
     r.first = r.place;
     asm("" : "+l"(r.first)); /* else the compiler knows its low bits, and computes each address from scratch */
     r.left = vectors - lane;
@@ -58,6 +60,10 @@ MD_INLINE md_layout md_lay_out(md_pos n, md_pos lead, int lane)
     r.edge_at = lane == 0 ? 0 : rest;
     r.edge.lo = 0;
     r.edge.hi = lane == 0 ? (int)head : lane == 1 ? (int)(n - rest) : 0;
+    if (MD_SHIFTS && (lane & ~1) == 2) {
+        r.edge_at = lane == 2 ? head : rest - MD_VL;
+        r.edge.hi = whole >= lane - 1 ? MD_VL : 0;
+    }
     return r;
 }
 

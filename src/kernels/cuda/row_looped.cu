@@ -2,6 +2,7 @@
  * it holds and merges, threads merge at the end. Else each level is a pass over memory. The stores read memory again, the last part first: the L2 may
  * still have it. */
 #include "md_config.h"
+#define MD_INSIDE 1
 #include "prelude.h"
 #include "row.h"
 #include "md_expr.h"
@@ -110,7 +111,9 @@ MD_INLINE void md_reduce(MD_X_DECL const md_params *p, md_row &row, const md_lay
 
 MD_INLINE void md_write(MD_X_DECL const md_params *p, const md_row &row, md_layout at)
 {
-    md_elem elem[MD_VECTORS];
+    md_elem elem[MD_VECTORS], edge;
+    if (MD_HAS_ENDS && at.edge.hi > 0)
+        md_fetch_out(MD_X p, &edge, at.edge_at, at.edge);
     const md_pos chunks = (at.warp_left + MD_VECTORS * MD_GROUP - 1) / (MD_VECTORS * MD_GROUP);
     md_next(at, chunks - 1);
     MD_ROLLED for (md_pos c = chunks; c > 0; c--, md_next(at, -1)) {
@@ -118,10 +121,8 @@ MD_INLINE void md_write(MD_X_DECL const md_params *p, const md_row &row, md_layo
         MD_LOADS_FIRST;
         MD_EACH(md_out(MD_X p, &row, &elem[i], MD_HERE, MD_ALL(i)))
     }
-    if (MD_HAS_ENDS && at.edge.hi > 0) {
-        md_fetch_out(MD_X p, &elem[0], at.edge_at, at.edge);
-        md_out(MD_X p, &row, &elem[0], at.edge_at, at.edge);
-    }
+    if (MD_HAS_ENDS && at.edge.hi > 0)
+        md_out(MD_X p, &row, &edge, at.edge_at, at.edge);
 }
 
 MD_INLINE void md_one_row(const md_params *p, int64_t number, bool stores, int group, int lane)

@@ -1,12 +1,13 @@
 /* Rows that stay in registers: memory is read once, level follows level over the whole row, the stores come last. Results are exact two-pass ones. All loads
  * of a thread are on their way before the first is used. */
 #include "md_config.h"
+#define MD_INSIDE 1
 #include "prelude.h"
 #include "row.h"
 #include "md_expr.h"
 #include "row_group.h"
 
-/* Weights that all rows share are fetched a few vectors at a time, in front of the stores that want them. */
+/* Weights that all rows share and only stores want are fetched for so many vectors of a thread behind the row, for the others when these are stored. */
 enum { MD_LATE = MD_VECTORS < 2 ? MD_VECTORS : 2 };
 
 #define MD_ADD_LEVEL(l)                                                                                                \
@@ -32,8 +33,14 @@ MD_INLINE void md_one_row(const md_params *p, int64_t number, bool stores, int g
     MD_FOR (i, MD_VECTORS)
         MD_WHERE (i)
             md_fetch(MD_X p, &elem[i], at.first + i * MD_STEP, MD_ALL(i));
-    if (MD_HAS_ENDS && at.edge.hi > 0)
+    if (MD_HAS_ENDS && at.edge.hi > 0) {
         md_fetch(MD_X p, &edge, at.edge_at, at.edge);
+        if (MD_HAS_ELEMENTS)
+            md_fetch_late(MD_X p, &edge, at.edge_at, at.edge);
+    }
+    MD_FOR (i, MD_HAS_ELEMENTS ? MD_LATE : 0)
+        MD_WHERE (i)
+            md_fetch_late(MD_X p, &elem[i], at.first + i * MD_STEP, MD_ALL(i));
     MD_LOADS_FIRST;
     MD_LEVELS(MD_ADD_LEVEL)
     if (!stores)
@@ -41,20 +48,15 @@ MD_INLINE void md_one_row(const md_params *p, int64_t number, bool stores, int g
     md_derive(MD_X p, &row);
     if (MD_HAS_ELEMENTS) {
         MD_FORGET
-        MD_FOR_STEP (b, MD_VECTORS, MD_LATE) {
-            MD_FOR (i, MD_LATE)
-                if (b + i < MD_VECTORS)
-                    MD_WHERE (b + i)
-                        md_fetch_late(MD_X p, &elem[b + i], at.first + (b + i) * MD_STEP, MD_ALL(b + i));
-            MD_FOR (i, MD_LATE)
-                if (b + i < MD_VECTORS)
-                    MD_WHERE (b + i)
-                        md_out(MD_X p, &row, &elem[b + i], at.first + (b + i) * MD_STEP, MD_ALL(b + i));
+        MD_FOR (i, MD_VECTORS) {
+            MD_WHERE (i)
+                md_out(MD_X p, &row, &elem[i], at.first + i * MD_STEP, MD_ALL(i));
+            if (i + MD_LATE < MD_VECTORS)
+                MD_WHERE (i + MD_LATE)
+                    md_fetch_late(MD_X p, &elem[i + MD_LATE], at.first + (i + MD_LATE) * MD_STEP, MD_ALL(i + MD_LATE));
         }
-        if (MD_HAS_ENDS && at.edge.hi > 0) {
-            md_fetch_late(MD_X p, &edge, at.edge_at, at.edge);
+        if (MD_HAS_ENDS && at.edge.hi > 0)
             md_out(MD_X p, &row, &edge, at.edge_at, at.edge);
-        }
     }
     if (lane == 0)
         md_row_store(MD_X p, &row);

@@ -3,13 +3,16 @@
  *               MD_VIA_CLUSTER  blocks of a cluster, through each other's shared memory
  *               MD_VIA_TICKET   read only: the block that is ready last stores the row; nobody waits
  *   MD_KEEP     1: a block's slice stays in registers, MD_VECTORS a thread; 0: it is read again where it is needed again
- *   MD_EARLY    1: what only stores want is asked for at once
+ *   MD_EARLY    of so many vectors of a thread, what only stores want is on its way while blocks meet; of the others when these are stored. 0: in front of each store
  * A slice is whole vectors; what is in front of the first and behind the last is a vector with a span, which the first block's first thread and the last
- * block's last thread have. */
+ * block's last thread have. Where weights have to be shifted (MD_SHIFTS), a row's first and last whole vectors are such as well, of the next and the last but
+ * one thread: those of the others may be read with what stands beside them. */
 #define MD_VIA_GRID 0
 #define MD_VIA_CLUSTER 1
 #define MD_VIA_TICKET 2
 #define MD_WHOLE_STORES 1
+#define MD_BOUNDARY 1
+#define MD_INSIDE 1
 #include "md_config.h"
 #include "prelude.h"
 #include "row.h"
@@ -45,6 +48,7 @@ struct md_slice {
     md_pos left; /* whole vectors of the slice from that one on */
     md_pos edge_at;
     md_span edge;
+    md_pos head; /* elements of the row in front of the first boundary */
     uint32_t turn; /* exchanges so far */
     bool wait; /* for the others in any case: their slots are used again for the next row */
     bool has_row; /* in the first warp, where only one block gets the row's results: this one */
@@ -65,7 +69,11 @@ MD_INLINE bool md_has_vector(const md_slice &s, md_pos i) { return i * MD_THREAD
 MD_INLINE bool md_warp_has_vector(const md_slice &s, md_pos i) { return i * MD_THREADS < s.left + (s.t & 31); }
 MD_INLINE md_pos md_vector_at(const md_slice &s, md_pos i) { return s.at + i * (MD_THREADS * MD_VL); }
 MD_INLINE bool md_has_edge(const md_slice &s) { return s.edge.hi > 0; }
-MD_INLINE md_pos md_whole(md_pos n, md_pos lead) { return (md_pos)((uint32_t)(n - lead) / MD_VL); }
+MD_INLINE md_pos md_whole(md_pos n, md_pos lead)
+{
+    const md_pos whole = (md_pos)((uint32_t)(n - lead) / MD_VL) - MD_SHIFTS;
+    return whole < 0 ? 0 : whole;
+}
 /* Vectors of a slice; slices begin where lines of memory do. */
 MD_INLINE md_pos md_per_block(md_pos whole, int blocks)
 {
@@ -73,7 +81,7 @@ MD_INLINE md_pos md_per_block(md_pos whole, int blocks)
     return (((whole + blocks - 1) >> shift) + 7) & ~(md_pos)7;
 }
 
-/* `lead` elements stand in front of the first whole vector. */
+/* `lead` elements stand in front of the first whole vector of a slice. */
 MD_INLINE void md_cut(md_slice &s, md_pos n, md_pos lead)
 {
     const md_pos whole = md_whole(n, lead), per = md_per_block(whole, s.blocks), from = per * s.block, rest = whole - from, t = (md_pos)s.t;
@@ -82,12 +90,20 @@ MD_INLINE void md_cut(md_slice &s, md_pos n, md_pos lead)
 }
 MD_INLINE void md_cut_edge(md_slice &s, md_pos n, md_pos lead)
 {
-    const md_pos whole = md_whole(n, lead), tail = n - lead - whole * MD_VL;
-    const int block = s.block, t = s.t;
-    const bool is_head = lead > 0 && block == 0 && t == 0, is_tail = block == s.blocks - 1 && t == MD_THREADS - 1;
-    s.edge_at = is_head ? lead - MD_VL : lead + whole * MD_VL;
-    s.edge.lo = is_head ? MD_VL - (int)lead : 0;
-    s.edge.hi = is_head ? MD_VL : is_tail ? (int)tail : 0;
+    const md_pos rest = lead + md_whole(n, lead) * MD_VL;
+    const int t = s.t;
+    const bool is_first = s.block == 0, is_last = s.block == s.blocks - 1, is_head = is_first && t == 0 && s.head > 0;
+    s.edge_at = is_head ? s.head - MD_VL : rest;
+    s.edge.lo = is_head ? MD_VL - (int)s.head : 0;
+    s.edge.hi = is_head ? MD_VL : is_last && t == MD_THREADS - 1 ? (int)(n - rest) : 0;
+    if (MD_SHIFTS && is_first && t == 1) {
+        s.edge_at = s.head;
+        s.edge.hi = (int)(lead - s.head);
+    } else if (MD_SHIFTS && is_last && t >= MD_THREADS - 2) {
+        const int more = (int)(n - rest) - MD_VL;
+        s.edge_at = rest + (t == MD_THREADS - 1 ? MD_VL : 0);
+        s.edge.hi = t == MD_THREADS - 1 ? (more < 0 ? 0 : more) : MD_VL + (more < 0 ? more : 0);
+    }
 }
 /* Elements of a block's slice; of what a warp has of its block's. */
 MD_INLINE md_pos md_count_slice(const md_slice &s, md_pos n, md_pos lead, int block)
@@ -98,7 +114,7 @@ MD_INLINE md_pos md_count_slice(const md_slice &s, md_pos n, md_pos lead, int bl
 }
 MD_INLINE md_pos md_count_warp(const md_slice &s, md_pos n, md_pos lead)
 {
-    const md_pos left = s.left + (s.t & 31), rest = left % MD_THREADS, tail = (md_pos)((uint32_t)(n - lead) % MD_VL);
+    const md_pos left = s.left + (s.t & 31), rest = left % MD_THREADS, tail = n - lead - md_whole(n, lead) * MD_VL;
     const md_pos vectors = left <= 0 ? 0 : left / MD_THREADS * 32 + (rest < 32 ? rest : 32);
     const bool is_first = s.block == 0 && s.t < 32, is_last = s.block == s.blocks - 1 && s.t >= MD_THREADS - 32;
     return vectors * MD_VL + (is_first ? lead : 0) + (is_last ? tail : 0);
@@ -274,9 +290,10 @@ MD_INLINE void md_mix_all(md_state &state, const md_params *q, md_slice &s, md_p
 #endif
 
 /* ---- Levels. The edge has accumulators of its own, when those of the vectors are folded: they want positions in order. */
-#define MD_FINISH_LEVEL(l, edge_elem)                                                                                  \
+#define MD_FINISH_LEVEL(l, edge_elem, meanwhile)                                                                       \
         md_part##l part;                                                                                               \
         md_fold##l(&part, &acc);                                                                                       \
+        meanwhile;                                                                                                     \
         if (s.left <= 0)                                                                                               \
             md_clear_part##l(&part);                                                                                   \
         if (md_has_edge(s)) {                                                                                          \
@@ -301,36 +318,40 @@ struct md_held {
     md_elem v[MD_VECTORS];
 };
 /* Edges lie in shared memory: few threads have one, and registers are few. */
-__shared__ md_elem md_edges[2];
-MD_INLINE md_elem &md_edge_of(const md_slice &s) { return md_edges[s.t != 0]; }
+__shared__ md_elem md_edges[MD_SHIFTS ? 4 : 2];
+MD_INLINE md_elem &md_edge_of(const md_slice &s) { return md_edges[MD_SHIFTS ? s.t & 3 : s.t != 0]; }
+/* Weights that only stores want: behind the slice, which they would hold up, and in front of the first exchange. Their addresses go through a lane number
+ * that no compiler knows without `part`, which is made of the slice. */
+template <class P> MD_INLINE void md_hold_early(MD_X_DECL const md_params *p, md_held &held, md_slice &s, const P &part)
+{
+    const int base = 0;
+    s.at = __shfl_sync(MD_ALL_LANES, s.at, (s.t & 31) | ((int)((const uint32_t &)part) & ~31));
+    MD_EACH (i)
+        if (i < MD_EARLY)
+            md_fetch_late(MD_X p, &held.v[i], md_vector_at(s, i), md_full());
+}
 #define MD_LEVEL(l)                                                                                                    \
     {                                                                                                                  \
         md_acc##l acc;                                                                                                 \
         md_clear##l(&acc, s.at);                                                                                       \
         MD_WHILE (i)                                                                                                   \
             md_add##l(MD_X p, &row, &acc, &held.v[i], md_vector_at(s, i), md_full());                                  \
-        MD_FINISH_LEVEL(l, &md_edge_of(s))                                                                                 \
+        MD_FINISH_LEVEL(l, &md_edge_of(s), if (l == 0 && MD_EARLY > 0) md_hold_early(MD_X p, held, s, part))           \
     }
-/* Weights that only stores want are asked for at once, or, where there are not registers enough, in front of each vector's store. */
-MD_INLINE void md_hold_early(MD_X_DECL const md_params *p, md_held &held, const md_slice &s)
-{
-    const int base = 0;
-    MD_EACH (i)
-        md_fetch_late(MD_X p, &held.v[i], md_vector_at(s, i), md_full());
-}
 MD_INLINE void md_hold(MD_X_DECL const md_params *p, md_held &held, md_slice &s, md_pos lead)
 {
     const int base = 0;
     MD_EACH (i)
         md_fetch(MD_X p, &held.v[i], md_vector_at(s, i), md_full());
-    if (MD_EARLY)
-        md_hold_early(MD_X p, held, s);
     MD_LOADS_FIRST;
     md_from_here(s);
     md_ask_epoch(p, s);
     md_cut_edge(s, s.n, lead);
-    if (md_has_edge(s))
+    if (md_has_edge(s)) {
         md_fetch(MD_X p, &md_edge_of(s), s.edge_at, s.edge);
+        asm volatile("" ::: "memory"); /* registers are short: one after the other */
+        md_fetch_late(MD_X p, &md_edge_of(s), s.edge_at, s.edge);
+    }
 }
 MD_INLINE void md_reduce(MD_X_DECL const md_params *p, md_row &row, md_held &held, md_slice &s, md_pos lead)
 {
@@ -344,14 +365,14 @@ MD_INLINE void md_write(MD_X_DECL const md_params *p, const md_row &row, md_held
 {
     const int base = 0;
     MD_WHILE (i) {
-        if (!MD_EARLY)
+        if (MD_EARLY == 0)
             md_fetch_late(MD_X p, &held.v[i], md_vector_at(s, i), md_full());
         md_out(MD_X p, &row, &held.v[i], md_vector_at(s, i), md_full());
+        if (MD_EARLY > 0 && i + MD_EARLY < MD_VECTORS && md_has_vector(s, i + MD_EARLY))
+            md_fetch_late(MD_X p, &held.v[i + MD_EARLY], md_vector_at(s, i + MD_EARLY), md_full());
     }
-    if (md_has_edge(s)) {
-        md_fetch_late(MD_X p, &md_edge_of(s), s.edge_at, s.edge);
+    if (md_has_edge(s))
         md_out(MD_X p, &row, &md_edge_of(s), s.edge_at, s.edge);
-    }
 }
 #else
 struct md_held {};
@@ -441,7 +462,7 @@ MD_INLINE void md_reduce(MD_X_DECL const md_params *p, md_row &row, md_held &, m
         md_cut_edge(s, s.n, lead);                                                                     \
         if (md_has_edge(s))                                                                                            \
             md_fetch##l(MD_X p, &edge, s.edge_at, s.edge);                                                             \
-        MD_FINISH_LEVEL(l, &edge)                                                                                      \
+        MD_FINISH_LEVEL(l, &edge, )                                                                                    \
     }
 MD_INLINE void md_reduce(MD_X_DECL const md_params *p, md_row &row, md_held &, md_slice &s, md_pos lead)
 {
@@ -460,6 +481,9 @@ MD_INLINE void md_one_row(int64_t number, const md_params *p, md_slice &s)
     s.n = (md_pos)MD_COUNT(p);
     if (!MD_ALIGNED && lead > s.n)
         lead = s.n;
+    s.head = lead;
+    if (MD_SHIFTS)
+        lead = s.n - lead < MD_VL ? s.n : lead + MD_VL;
     md_cut(s, s.n, lead);
     md_reduce(MD_X p, row, held, s, lead);
 #if MD_ONLINE
