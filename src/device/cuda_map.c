@@ -65,6 +65,8 @@ static bool encode(tensor_map *out, encode_fn f, const md_kn_map *m, const md_kn
         box[i] = m->box[i];
         step[i] = 1;
     }
+    if (m->shrinks)
+        box[1] = (uint32_t)MD_MIN(box[1], (size[1] + 7) / 8 * 8);
     if (m->is_copy) {
         if (!data)
             data = (char *)call->workspace + *copies;

@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "device/cuda_blas.h"
 #include "family/cuda_gemm.h"
+#include "family/cuda_gemm_cost.h"
 
 #include <math.h>
 #include <string.h>
@@ -101,7 +102,22 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
     out->workspace_bytes = LIBRARY_BYTES + (plan.is_direct ? 0 : result_bytes(&w));
 }
 
-/* As if it had the best tile for every shape, a little slower than it is, for ties. */
+/* What its slow kernels take, of what the model finds for fast ones: they take what has lines of whole 16-byte pieces (seen: 4 to 5 times slower). */
+static const double RAGGED = 5, F32_RATE = 0.8, F64_RATE = 0.9;
+
+/* On CUDA cores: tiles of 128 x 64. */
+static void plain_features(md_fa_features *out, const md_fa_target *target, const md_fa_product *w)
+{
+    const md_fa_cuda_tiles tiles = {.rows = 128, .columns = 64, .split = 1, .resident = 1, .flops = w->p.type == MD_F32 ? F32_RATE : F64_RATE / 2, .step_us = 0.02};
+    const double sms = MD_MAX(target->facts->threads, 1), points = (double)w->batch * (double)w->rows * (double)w->columns;
+    md_fa_cuda_product_features(out, target, w, &tiles);
+    out->parallel = fmin(sms, fmax(points / (64 * 32), 1)) * 0.95;
+    out->ops = 2 * points * w->p.n_products * (double)w->depth / tiles.flops * (w->rows < 64 ? 64.0 / (double)w->rows : 1);
+    out->memory_rate = 0.75;
+    out->serial_us = 0.6 + (double)w->depth * 1e-4;
+}
+
+/* As if it had the best tile for every shape. */
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     layout plan;
@@ -110,22 +126,18 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     if (!plan_of(&plan, target->program, target->stage))
         return;
     md_fa_product_measure(&w, target, &plan.p, size);
-    double sms = MD_MAX(target->facts->threads, 1), points = (double)w.batch * (double)w.rows * (double)w.columns;
-    bool is_short = md_dtype_size((md_dtype)plan.map[0].dtype) == 2;
-    double least = is_short ? 64 * 64 : 64 * 32;
-    md_fa_cuda_tiles tiles = {.rows = 128, .columns = is_short ? 128 : 64, .split = 1, .resident = 1,
-                              .flops = is_short ? 16 * 0.9 : plan.p.type == MD_F32 ? 0.85 : 0.45, .step_us = 0.02};
-    md_fa_cuda_product_features(out, target, &w, &tiles);
-    out->parallel = fmin(sms, fmax(points / least, 1)) * 0.95;
-    out->ops = 2 * points * w.p.n_products * (double)w.depth / tiles.flops * (w.rows < 64 ? 64.0 / (double)w.rows : 1);
-    double us = out->ops / (target->facts->gflops * out->parallel / sms) * 1e-3;
-    out->ops *= 1 + 0.25 * fmin(us / 150, 1);
-    out->memory_rate = 0.75;
-    if (is_short && (md_fa_cuda_product_is_ragged(&w) || (plan.is_direct && w.columns % 8))) { /* what its fast kernels do not take: seen 4 to 5 times slower */
-        out->ops *= 4.5;
-        out->memory_bytes *= 3;
+    if (w.batch == 0 || w.rows == 0 || w.columns == 0)
+        return;
+    if (md_dtype_size((md_dtype)plan.map[0].dtype) > 2) {
+        plain_features(out, target, &w);
+    } else {
+        md_fa_product plain = w;
+        plain.epilogue_ops = plain.epilogue_transcendental = 0;
+        double us = md_fa_wgmma_best_us(target->facts, &plain);
+        bool is_ragged = md_fa_cuda_product_is_ragged(&w) || (plan.is_direct && w.columns % 8);
+        md_fa_wgmma_features(out, is_ragged ? us * RAGGED - 2.2 * (RAGGED - 1) : us, 1);
     }
-    out->serial_us = 0.6 + 0.02 * config->value[RANK] + (double)w.depth * 1e-4;
+    out->serial_us += 0.02 * config->value[RANK];
     if (!plan.is_direct) {
         out->launches = 2;
         out->memory_bytes += 2 * (double)result_bytes(&w);

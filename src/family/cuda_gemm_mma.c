@@ -49,9 +49,9 @@ static bool applies(const md_fa_target *target)
 static md_fa_cuda_tiles tiles_of(const md_fa_target *target, const tile *t)
 {
     md_fa_cuda_load load = {.threads = t->threads, .registers = 128, .shared_bytes = t->shared};
-    double rate = t->rows >= 128 && t->columns >= 64 ? 0.4 : t->rows >= 64 && t->columns >= 64 ? 0.3 : 0.2;
+    double rate = t->rows >= 128 && t->columns >= 64 ? 0.15 : t->rows >= 64 && t->columns >= 64 ? 0.13 : 0.1;
     return (md_fa_cuda_tiles){.rows = t->rows, .columns = t->columns, .split = t->split, .resident = MD_MAX(md_fa_cuda_resident(target->facts, &load), 1),
-                              .flops = (target->facts->capability >= 90 ? 16 : 8) * rate, .step_us = 0.12};
+                              .flops = 16 * rate, .step_us = 0.3};
 }
 
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
@@ -61,7 +61,7 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
         return false;
     tile t = tile_of(&p, config);
     md_fa_cuda_tiles tiles = tiles_of(target, &t);
-    if (t.rows * t.columns * p.n_products > 96 * t.threads) /* accumulators */
+    if (t.rows * t.columns * p.n_products > (p.n_products == 2 ? 48 : 96) * t.threads) /* accumulators */
         return false;
     if (t.threads < 64 || t.columns < 16 || t.rows * 8 > 8 * t.threads || t.columns * 8 > 8 * t.threads || t.rows > 4 * t.columns || t.columns > 8 * t.rows || t.rows * 8 % t.threads || t.columns * 8 % t.threads)
         return false;
@@ -98,7 +98,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     tile t = tile_of(&p, config);
     md_fa_cuda_tiles tiles = tiles_of(target, &t);
     md_fa_cuda_product_features(out, target, &w, &tiles);
-    out->serial_us += 0.5;
+    out->serial_us += 1.4;
     out->memory_rate *= 0.8;
     if (md_fa_cuda_product_is_ragged(&w)) { /* operands go through registers */
         out->ops *= 8;

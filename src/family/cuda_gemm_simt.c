@@ -86,6 +86,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     tile t = tile_of(&p, config);
     md_fa_cuda_tiles tiles = tiles_of(target, &p, &t);
     md_fa_cuda_product_features(out, target, &w, &tiles);
+    out->serial_us += 1;
 }
 
 /* Operands that lie in memory as they are used are copied four at a time. */

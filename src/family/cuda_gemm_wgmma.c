@@ -6,17 +6,17 @@
 #include "base/dtype.h"
 #include "base/status.h"
 #include "family/cuda_gemm.h"
+#include "family/cuda_gemm_cost.h"
 
 #include <inttypes.h>
-#include <math.h>
 
-enum { ROWS, COLUMNS, TURNS, CLUSTER, SPLIT, STORE, PAD, FEW };
+enum { ROWS, COLUMNS, TURNS, CLUSTER, SPLIT, STORE, PAD };
 enum { MAPS = 4, DEPTH = 64, BAND = 8, SHARED = 232448, RESERVE = 1024 + 256 };
 
 /* What follows from a configuration. */
 typedef struct shape {
     int32_t rows, columns, consumers, cluster, panel, panels, stages, threads, low, high; /* cluster: that share an operand */
-    int32_t n_products, few, split;
+    int32_t n_products, split;
     bool is_met; /* the slices of a tile are a cluster, too */
     bool is_turned, shares_a, has_result;
     int64_t stage_bytes, shared;
@@ -62,7 +62,6 @@ static shape shape_of(const md_cg_product *p, const md_fa_config *config)
     int64_t b = along(p, MD_CG_B) == MD_CG_ALONG_ROWS ? (s.columns + 63) / 64 * 8192 : s.columns * 128;
     s.stage_bytes = s.rows * 128 + p->n_products * b;
     s.n_products = p->n_products;
-    s.few = config->value[FEW];
     choose_stages(&s);
     return s;
 }
@@ -96,6 +95,12 @@ static bool takes(const md_fa_target *target, const md_cg_product *p, int32_t dt
     return dtype == MD_BF16 || dtype == MD_F16 || (dtype == MD_F32 && target->allows_tf32 && is_along_depth);
 }
 
+/* Whether only as many of A's rows are copied as there are: copies of rows that are not there take longer than others (seen). */
+static bool shrinks(const md_cg_product *p, const shape *s)
+{
+    return along(p, MD_CG_A) == MD_CG_ALONG_DEPTH && s->cluster == 1;
+}
+
 static void set_boxes(md_kn_map map[MAPS], const md_cg_product *p, const shape *s)
 {
     const int32_t rows[] = {s->rows, s->columns, s->columns}, last = p->n_products + 1;
@@ -106,8 +111,7 @@ static void set_boxes(md_kn_map map[MAPS], const md_cg_product *p, const shape *
         map[o].box[1] = (uint16_t)((is_k_first ? rows[o] : DEPTH) / parts);
         map[o].swizzle = 128;
     }
-    if (s->few > 0)
-        map[0].box[1] = (uint16_t)s->few;
+    map[0].shrinks = shrinks(p, s);
     map[last].box[0] = (uint16_t)s->panel;
     map[last].box[1] = 16;
     map[last].swizzle = (uint8_t)(2 * s->panel);
@@ -146,7 +150,6 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     md_fa_product w;
     const int64_t ones[MD_FX_MAX_DIMS] = {0};
     md_fa_product_measure(&w, target, &p, ones);
-    int64_t w_rows = size ? md_st_points(target->program, p.n_rows, p.rows, size) : 0;
     bool is_plain = w.epilogue_ops + w.epilogue_transcendental == 0 && p.n_columns == 1;
     if (accumulators > (is_plain ? 192 : 128) || (s.is_turned && s.rows > 128) || (s.rows == 64 && s.is_turned) || s.stages < 3)
         return false;
@@ -154,11 +157,9 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
         return false;
     if (s.cluster > 2 || (s.cluster == 2 && s.split > 1))
         return false;
-    if (s.few > 0 && (s.rows != 64 || s.cluster > 1 || along(&p, MD_CG_A) != MD_CG_ALONG_DEPTH || (size && w_rows > s.few)))
-        return false;
     if (s.columns % 16 || (config->value[PAD] && (p.n_products == 2 || bytes_of(&p) == 4)))
         return false;
-    if (config->value[PAD] && (s.has_result || s.cluster > 1)) /* few: for the odd shapes, whose results lie oddly, too */
+    if (config->value[PAD] && (s.has_result || s.cluster > 1)) /* for the odd shapes, whose results lie oddly, too */
         return false;
     return (!s.has_result || map_result(&map, &p)) && md_fa_cuda_product_sensible(target, &p, &tiles, size);
 }
@@ -182,12 +183,6 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_f
         md_fa_cuda_map_needs(out, &map[p.n_products + 1], true);
         out->unit |= vectors;
         out->aligned16 |= vectors;
-    }
-    if (config->value[FEW] > 0) {
-        out->row_points_max = config->value[FEW];
-        out->n_row_dims = p.n_rows;
-        for (int32_t i = 0; i < p.n_rows; i++)
-            out->row_dim[i] = target->program->index[p.rows[i]].dim;
     }
 }
 
@@ -231,19 +226,9 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     if (w.batch == 0 || w.rows == 0 || w.columns == 0)
         return;
     shape s = shape_of(&p, config);
-    md_fa_cuda_tiles tiles = tiles_of(&s);
-    md_fa_cuda_product_features(out, target, &w, &tiles);
-    if (w.rows < s.rows && s.few == 0)
-        out->serial_us += 2.0 * (double)(s.rows - w.rows) / s.rows; /* copies of rows that are not there take longer than others (seen) */
-    /* The epilogue of a tile runs alone, unless the other group multiplies under it. */
-    double area = (double)s.rows * s.columns / 32768, heavy = 1 + 0.1 * w.epilogue_ops + w.epilogue_transcendental;
-    if (config->value[PAD]) {
-        out->launches++;
-        out->memory_bytes *= 2.5;
-        out->serial_us += 1.5;
-    }
-    bool is_one_wave = (double)w.batch * ceil((double)w.rows / s.rows) * ceil((double)w.columns / s.columns) <= target->facts->threads;
-    out->serial_us += 0.1 + area * heavy * (s.has_result ? 1.2 : 2.5) * (!s.is_turned ? 1 : is_one_wave ? 1.5 : 0.7) + (s.cluster == 2 ? 0.4 : 0) + (s.is_met ? 1.0 : 0);
+    const md_fa_wgmma v = {.rows = s.rows, .columns = s.columns, .split = s.split, .cluster = s.cluster, .is_turned = s.is_turned, .is_met = s.is_met,
+                           .has_result = s.has_result, .has_copies = config->value[PAD]};
+    md_fa_wgmma_features(out, md_fa_wgmma_us(target->facts, &w, &v), 1 + config->value[PAD] + (s.split > 1 && !s.is_met));
 }
 
 /* Tensors that the epilogue reads along the columns. */
@@ -285,7 +270,7 @@ static void print_defines(md_strbuf *out, const md_cg_product *p, const shape *s
     } list[] = {{"BM", s->rows}, {"BN", s->columns}, {"STAGES", s->stages}, {"CONSUMERS", s->consumers}, {"PINGPONG", s->is_turned},
                 {"CLUSTER", s->cluster}, {"SHARE_A", s->shares_a}, {"BATCH_0", map[0].n_dims[2] > 0}, {"BATCH_1", map[1].n_dims[2] > 0},
                 {"BAND", BAND}, {"LOW", s->low}, {"HIGH", s->high}, {"PANELS", s->panels}, {"RESULT", s->has_result},
-                {"ROLLED_PANELS", is_rolled}, {"FEW", s->few}, {"OPERAND_BYTES", bytes_of(p)}, {"MEET", s->is_met}, {"READS", s->has_result && read_along_columns(p)}, {"ALIGNED", s->has_result}};
+                {"ROLLED_PANELS", is_rolled}, {"SHRINKS", shrinks(p, s)}, {"OPERAND_BYTES", bytes_of(p)}, {"MEET", s->is_met}, {"READS", s->has_result && read_along_columns(p)}, {"ALIGNED", s->has_result}};
     for (int32_t i = 0; i < MD_COUNT(list); i++)
         md_strbuf_printf(out, "#define MD_%s %" PRId32 "\n", list[i].name, list[i].value);
     md_fa_cuda_product_print_along(out, p);
@@ -322,15 +307,14 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
 const md_fa_family md_fa_cuda_gemm_wgmma = {
     .name = "gemm_wgmma",
     .device = MD_DEV_CUDA,
-    .n_fields = 8,
+    .n_fields = 7,
     .field = {{"rows", 128, 3, {128, 256, 64}},
               {"columns", 128, 12, {256, 128, 192, 64, 160, 176, 144, 224, 208, 96, 32, 16}},
               {"turns", 0, 2, {0, 1}},
               {"cluster", 1, 5, {1, 2, 3, 4, 8}},
               {"split", 1, 6, {1, 2, 3, 4, 8, 16}},
               {"store", 0, 2, {1, 0}},
-              {"pad", 0, 2, {0, 1}},
-              {"few", 0, 3, {0, 16, 32}}},
+              {"pad", 0, 2, {0, 1}}},
     .applies = applies,
     .legal = legal,
     .envelope = envelope,

@@ -41,6 +41,7 @@ typedef struct md_kn_param {
 enum { MD_KN_MAX_MAPS = 4, MD_KN_MAP_WORDS = 16, MD_KN_MAP_RANK = 3, MD_KN_MAP_DIMS = 3 };
 typedef struct md_kn_map {
     uint8_t tensor, dtype, swizzle; /* bytes of the swizzle: 0, 32, 64, 128 */
+    uint8_t shrinks; /* 1: the box has no more of dim 1 than the tensor, rounded up to 8 */
     uint8_t is_copy; /* 1: not the tensor, but a copy of it in the workspace, without gaps but for lines padded to whole pieces of 16 bytes; copies
                       * follow each other in the order of the maps, each on a boundary of 256 bytes */
     uint8_t n_dims[MD_KN_MAP_RANK]; /* 0: a dim of size 1 */

@@ -5,8 +5,8 @@
  *
  * md_config.h: MD_BM, MD_BN (the tile), MD_STAGES, MD_CONSUMERS (1 or 2), MD_PINGPONG, MD_CLUSTER (1, 2), MD_SHARE_A (the
  * cluster runs along the columns and shares A; else along the rows and shares B), MD_ALONG_0, MD_ALONG_1 (1: the operand lies
- * along K, 2: along its rows), MD_BATCH_0, MD_BATCH_1 (0: the operand has no batch), MD_BAND (rows of tiles walked together), MD_OPERAND_BYTES (2, or 4: tf32, along K), MD_FEW (most rows, where
- * not all of the tile's are copied; else 0), MD_READS (the epilogue in registers reads tensors along the columns),
+ * along K, 2: along its rows), MD_BATCH_0, MD_BATCH_1 (0: the operand has no batch), MD_BAND (rows of tiles walked together), MD_OPERAND_BYTES (2, or 4: tf32, along K), MD_SHRINKS (where there are fewer rows
+ * than a tile has, no more are copied), MD_READS (the epilogue in registers reads tensors along the columns),
  * MD_LOW, MD_HIGH (registers of copying and computing threads), MD_PANELS (buffers of results a warp), MD_RESULT (epilogue: 1
  * in registers, results by TMA; 0 by md_slab), MD_ROLLED_PANELS, MD_SPLIT (slices of K), MD_MEET
  * (1: those of a tile are a cluster; 0: of the workspace), and md_wgmma(acc, a, b), the instruction for the
@@ -29,7 +29,6 @@ enum {
     B_ONE = (MD_ALONG_1 == 2) ? BN64 * 8192 : MD_BN * 128, /* of one product */
     B_BYTES = MD_PRODUCTS * B_ONE,
     STAGE_BYTES = A_BYTES + B_BYTES,
-    COPIED_BYTES = (MD_FEW ? MD_FEW * 128 : A_BYTES) + B_BYTES, /* what lies in the other rows is computed with, and stored by nobody */
     A_PARTS = MD_CLUSTER == 2 && MD_SHARE_A ? 2 : 1,
     B_PARTS = MD_CLUSTER == 2 && !MD_SHARE_A ? 2 : 1,
     PANEL = MD_BN % 64 == 0 ? 64 : MD_BN % 32 == 0 ? 32 : 16, /* columns stored at once */
@@ -127,12 +126,14 @@ MD_INLINE void md_copy(unsigned to, const md_tensor_map *map, int row, int k, in
 MD_INLINE void md_produce(const md_params &p, const md_grid &g, unsigned tiles, unsigned full, unsigned empty, int rank)
 {
     md_ring r = {0, 0};
+    /* As device/cuda_map.c makes the box. What lies in the other rows is computed with, and stored by nobody. */
+    const unsigned a_bytes = MD_SHRINKS && md_points_rows(&p) < MD_BM ? ((unsigned)md_points_rows(&p) + 7) / 8 * 1024 : A_BYTES;
     for (int t = blockIdx.x / MD_CLUSTER; t < g.all; t += gridDim.x / MD_CLUSTER) {
         const md_tile_at at = md_tile_of(g, t, rank);
         for (int i = md_step_of(g, at.slice); i < md_step_of(g, at.slice + 1); i++) {
             const unsigned bar = full + r.stage * 8, to = tiles + r.stage * STAGE_BYTES;
             md_bar_wait(empty + r.stage * 8, r.phase ^ 1);
-            md_bar_expect(bar, COPIED_BYTES);
+            md_bar_expect(bar, a_bytes + B_BYTES);
             md_copy<(MD_ALONG_0 == 2), MD_BM, A_PARTS>(to, &p.map0, at.row, i * BK, at.batch * MD_BATCH_0, bar, rank);
             md_copy<(MD_ALONG_1 == 2), MD_BN, B_PARTS>(to + A_BYTES, &p.map1, at.column, i * BK, at.batch * MD_BATCH_1, bar, rank);
 #if MD_PRODUCTS == 2
