@@ -209,6 +209,45 @@ typedef struct md_context_options {
     const char *cache_dir; /**< where compiled kernels and tuned results are kept; "": nowhere; default MD_CACHE_DIR, else the XDG cache folder */
 } md_context_options;
 
+/** A tunable of a custom kernel: a macro of that name in its source, a name in its rules, and "<name><value>" in variants' names. Letters and digits, the
+ * last one a letter. */
+typedef struct md_tunable {
+    const char *name;
+    int32_t n; /**< values, up to 12; the first is the default */
+    int32_t value[12]; /**< >= 0 */
+} md_tunable;
+
+/** A kernel of your own for a formula of one stage. Its variants, "custom/<name>/<tunables>", stand in the op's pool beside the library's: chosen, tuned, pinned
+ * and counted as they are. The text is compiled behind the library's vocabulary (types such as int64_t; MD_INLINE, MD_UNROLL) and
+ *
+ *     typedef struct md_params { ... } md_params;   members by the formula's names, of all '.' in names '_':
+ *         T *Y; const T *X;         data of the tensors; f16 and bf16 are uint16_t (md_up1_bf16 and md_down1_bf16 convert single values on a GPU)
+ *         int64_t X_stride[rank];   in elements
+ *         int64_t n;                sizes of all dims, static ones too
+ *         double lr;                scalars (int64_t for scalar n:i64)
+ *
+ * On a GPU the entry is `__device__ void entry(const md_params &p)`, run by each thread of the grid; dynamic shared memory is yours to declare (extern
+ * __shared__). On the host it is `void entry(const md_params *p, int64_t block, void *scratch)`, run once for each block of the grid, on any thread; scratch
+ * has shared_bytes. Messages of the compiler have the name of the kernel, and the source's own line numbers.
+ * Every variant must give the reference's results on small shapes before it is used; one that does not is never chosen, and MD_LOG=warn and md_explain say so.
+ * Rules are whole-number expressions over tunables and the formula's dims: + - * // %, min(a, b), max(a, b), comparisons, and, or, not. All texts are copied. */
+typedef struct md_custom {
+    const char *name; /**< a word */
+    const char *device; /**< "cuda" or "host"; on other devices it is left out */
+    const char *source, *entry;
+    const md_tunable *tunable; /**< up to 8; NULL: none */
+    int32_t n_tunables;
+    const char *grid; /**< blocks: up to three expressions, "(n + threads - 1) // threads, b" */
+    const char *block; /**< GPU: threads of a block, likewise */
+    const char *shared_bytes; /**< of dynamic shared memory, or of scratch; NULL: 0 */
+    const char *envelope; /**< up to 8 conditions, "n % 4 == 0, n <= 16 * threads", where its results are right; NULL: everywhere */
+    const char *legal; /**< likewise, which configurations are worth a try at a size; NULL: all */
+    int32_t strided; /**< nonzero: it looks at strides. Else it is given tensors without gaps only */
+    int32_t align; /**< 16: data and rows lie at boundaries of 16 bytes; else 0 */
+    double rate; /**< part of the device's memory and arithmetic rate that the model takes it to reach, up to 1; 0: 1. MD_SELECT=measure asks the clock */
+    md_numeric numeric; /**< the strictest policy that it keeps; 0: fast */
+} md_custom;
+
 /** Options of an op. */
 typedef struct md_op_options {
     const char *name; /**< in reports and MD_PIN; default: the catalogue's name, else the first output's */
@@ -229,6 +268,8 @@ typedef struct md_op_options {
     double uncovered; /**< a shape farther from every hint than this many octaves is marked as not covered; 0: 3 */
     int32_t async; /**< nonzero: md_op_create returns when one variant of each stage is ready; the others are built meanwhile */
     int32_t tf32; /**< nonzero: products of f32 on a GPU may round their operands to 11 bits (tf32); 0: as exact as f32 is */
+    const md_custom *custom; /**< kernels of your own; a bad one is INVALID_ARGUMENT or COMPILE. NULL: none */
+    int32_t n_custom;
 } md_op_options;
 
 /** What an op expects as argument number i. Texts belong to the op. */

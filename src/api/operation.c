@@ -137,6 +137,8 @@ static md_status make_op(md_op *op, const char *text, const md_op_options *o)
         .bounds = o->bounds,
         .max_shapes = c->max_shapes,
         .is_async = o->async != 0,
+        .custom = o->custom,
+        .n_custom = o->n_custom,
     };
     if (s == MD_OK)
         s = md_ds_op_create(&op->ds, &c->runtime, formula, &ds);

@@ -88,6 +88,11 @@ void md_bd_made_finish(md_bd_made *made)
     atomic_store_explicit(&v->state, MD_BD_READY, memory_order_release);
 }
 
+void md_bd_variant_fail(md_bd_variant *variant, const char *why)
+{
+    fail_variant(variant, why);
+}
+
 static void free_made(md_bd_made *made)
 {
     for (int32_t i = 0; i < MD_KN_MAX_LAUNCHES; i++) {

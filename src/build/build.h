@@ -52,6 +52,8 @@ md_dev *md_bd_device(const md_bd *builder);
  * A device that cannot compile makes TEXT variants FAILED. */
 md_status md_bd_variant_create(md_bd_variant **out, md_bd *builder, const md_fa_target *target, const md_fa_family *family,
                                const md_fa_config *config);
+/** A READY variant that turned out to be wrong is FAILED from now on. The caller knows that nobody runs it. */
+void md_bd_variant_fail(md_bd_variant *variant, const char *why);
 /** Waits until it is READY or FAILED; a FAILED one gives COMPILE with its reason. */
 md_status md_bd_variant_wait(md_bd_variant *variant);
 /** Waits until nothing is being built. */

@@ -115,19 +115,20 @@ static md_status add_hint(md_ds_candidates *c, md_bd *builder, const md_ds_space
     shape_at(&shape, size, c, space, is_ragged);
     md_tn_point point = {.is_ragged = is_ragged};
     memcpy(point.size, size, sizeof point.size);
-    for (const md_fa_family *const *f = md_fa_families(c->target.facts->kind); *f; f++) {
+    const md_fa_family *f;
+    for (int32_t i = 0; (f = md_fa_of(&c->target, i)) != NULL; i++) {
         md_fa_config config;
         double us = 0.0;
         int32_t slot;
-        if ((*f)->is_last_resort != last_resort || !md_ds_family_allowed(*f, &c->target, &c->policy))
+        if (f->is_last_resort != last_resort || !md_ds_family_allowed(f, &c->target, &c->policy))
             continue;
         bool is_measured = false;
-        md_status s = c->numeric ? md_ds_numeric_best(&config, &us, c, *f, &shape)
-                                 : md_tn_decide(&config, &us, &is_measured, c->policy.wisdom, c->estimates, c->policy.tune, &c->target, *f, &point, &shape);
+        md_status s = c->numeric ? md_ds_numeric_best(&config, &us, c, f, &shape)
+                                 : md_tn_decide(&config, &us, &is_measured, c->policy.wisdom, c->estimates, c->policy.tune, &c->target, f, &point, &shape);
         if (s == MD_NOT_FOUND)
             continue;
         MD_TRY(s);
-        MD_TRY(add_variant(&slot, c, builder, *f, &config, hint, c->policy.max_variants));
+        MD_TRY(add_variant(&slot, c, builder, f, &config, hint, c->policy.max_variants));
         if (slot >= 0 && is_measured && c->from_hint[slot] == hint && !is_ragged)
             c->measured_us[slot] = us;
         if (slot >= 0 && !is_ranked(c, hint, slot))
@@ -168,14 +169,15 @@ static md_status add_best(md_ds_candidates *c, md_bd *builder, const md_ds_space
     double us = 0.0, least = 0.0;
     int32_t slot;
     shape_at(&shape, size, c, space, is_ragged);
-    for (const md_fa_family *const *f = md_fa_families(c->target.facts->kind); *f; f++) {
-        if ((*f)->is_last_resort || !md_ds_family_allowed(*f, &c->target, &c->policy))
+    const md_fa_family *f;
+    for (int32_t i = 0; (f = md_fa_of(&c->target, i)) != NULL; i++) {
+        if (f->is_last_resort || !md_ds_family_allowed(f, &c->target, &c->policy))
             continue;
-        md_status s = md_ds_numeric_best(&config, &us, c, *f, &shape);
+        md_status s = md_ds_numeric_best(&config, &us, c, f, &shape);
         if (s == MD_NOT_FOUND || (s == MD_OK && best && us >= least))
             continue;
         MD_TRY(s);
-        best = *f;
+        best = f;
         best_config = config;
         least = us;
     }
@@ -210,7 +212,7 @@ static md_status add_pinned(md_ds_candidates *c, md_bd *builder)
 {
     const md_fa_family *family;
     md_fa_config config;
-    MD_TRY(md_fa_parse(&family, &config, c->target.facts->kind, c->policy.pin));
+    MD_TRY(md_fa_parse_for(&family, &config, &c->target, c->policy.pin));
     if (!family->applies(&c->target))
         return md_fail(MD_INVALID_ARGUMENT, "pinned variant '%s': the family does not apply to the stage", c->policy.pin);
     md_fa_numeric numeric;
@@ -219,6 +221,45 @@ static md_status add_pinned(md_ds_candidates *c, md_bd *builder)
         return md_fail(MD_INVALID_ARGUMENT, "pinned variant '%s': not under the numeric policy %s", c->policy.pin, md_ds_numeric_name(c->policy.numeric));
     MD_TRY(add_variant(&c->pinned, c, builder, family, &config, -1, MD_DS_MAX_VARIANTS));
     return md_bd_variant_wait(c->variant[c->pinned]);
+}
+
+/* A user's own kernels are there, whatever the hints. The model cannot tell their configurations apart: some of all are there for the clock to choose from. */
+enum { CUSTOM_CONFIGS = 8 };
+typedef struct spread {
+    md_ds_candidates *c;
+    md_bd *builder;
+    const md_fa_family *family;
+    int32_t n, step; /* seen; every step-th is added, 0: none */
+    md_status status;
+} spread;
+
+static bool add_spread(void *user, const md_fa_config *config)
+{
+    spread *s = user;
+    int32_t slot;
+    if (s->step && s->n % s->step == 0)
+        s->status = add_variant(&slot, s->c, s->builder, s->family, config, -1, s->c->policy.max_variants);
+    s->n++;
+    return s->status == MD_OK;
+}
+
+static md_status add_customs(md_ds_candidates *c, md_bd *builder, const md_ds_space *space)
+{
+    int64_t size[MD_FX_MAX_DIMS];
+    md_ds_hint_sizes(size, space, space->n_hints - 1);
+    spread s = {.c = c, .builder = builder};
+    for (int32_t i = 0; (s.family = md_fa_of(&c->target, i)) != NULL && s.family->custom; i++) {
+        const md_fa_config first = md_fa_default(s.family);
+        s.n = s.step = 0;
+        md_fa_each(&c->target, s.family, size, add_spread, &s);
+        s.step = (s.n + CUSTOM_CONFIGS - 1) / CUSTOM_CONFIGS;
+        s.n = 0;
+        int32_t slot;
+        MD_TRY(add_variant(&slot, c, builder, s.family, &first, -1, MD_DS_MAX_VARIANTS));
+        md_fa_each(&c->target, s.family, size, add_spread, &s);
+        MD_TRY(s.status);
+    }
+    return MD_OK;
 }
 
 /* What represents the classes of a policy: in the pool before all else, and built, so that it is known from the start which serve. */
@@ -238,11 +279,12 @@ static md_status add_leaders(md_ds_candidates *c, md_bd *builder, const md_ds_sp
 
 static md_status add_pool(md_ds_candidates *c, md_bd *builder, const md_ds_space *space, const md_ds_policy *policy)
 {
+    MD_TRY(add_customs(c, builder, space));
     if (policy->numeric >= MD_NUMERIC_DETERMINISTIC)
         MD_TRY(add_leaders(c, builder, space));
     else
         MD_TRY(md_ds_tune_hints(c, builder, space));
-    const int32_t n_before = c->numeric ? c->n_variants : 0;
+    const int32_t n_before = c->n_variants;
     for (int32_t pass = 0; pass < 2 && c->n_variants == n_before; pass++)
         for (int32_t h = 0; h < space->n_hints; h++)
             MD_TRY(add_hint(c, builder, space, h, pass == 1, false));
@@ -283,7 +325,7 @@ void md_ds_candidates_wait(md_ds_candidates *c)
         (void)md_bd_variant_wait(c->variant[i]);
 }
 
-/* One family's best for a shape: who is better by the model comes first. */
+/* One family's best for a shape: who is better by the model comes first. A user's own kernels are in the pool from the start, or not: they are verified there. */
 typedef struct offer {
     const md_fa_family *family;
     md_fa_config config;
@@ -295,11 +337,12 @@ enum { MOST_OFFERS = 32 };
 static md_status list_offers(offer out[MOST_OFFERS], int32_t *n, const md_ds_candidates *c, const md_kn_shape *shape, bool last_resorts)
 {
     *n = 0;
-    for (const md_fa_family *const *f = md_fa_families(c->target.facts->kind); *f && *n < MOST_OFFERS; f++) {
-        offer o = {.family = *f};
-        if ((*f)->is_last_resort != last_resorts || !md_ds_family_allowed(*f, &c->target, &c->policy))
+    const md_fa_family *f;
+    for (int32_t i = 0; (f = md_fa_of(&c->target, i)) != NULL && *n < MOST_OFFERS; i++) {
+        offer o = {.family = f};
+        if (f->custom || f->is_last_resort != last_resorts || !md_ds_family_allowed(f, &c->target, &c->policy))
             continue;
-        md_status s = md_ds_numeric_best(&o.config, &o.us, c, *f, shape);
+        md_status s = md_ds_numeric_best(&o.config, &o.us, c, f, shape);
         if (s == MD_NOT_FOUND)
             continue;
         MD_TRY(s);

@@ -23,7 +23,7 @@ const char *md_ds_unfit(const md_ds_candidates *c, int32_t i, const md_kn_shape 
     const md_bd_variant *v = c->variant[i];
     int32_t state = atomic_load_explicit(&v->state, memory_order_acquire);
     if (state == MD_BD_FAILED)
-        return "could not be built";
+        return v->config.custom ? v->failure : "could not be built";
     if (state != MD_BD_READY)
         return "is being built";
     const char *miss = md_kn_envelope_miss(&v->envelope, shape);

@@ -176,11 +176,9 @@ static void hold(contest *c, const int64_t *size, const md_ds_policy *policy)
         md_tn_shape(shape, c->target->program, ragged);
         if (c->side == 1)
             shape->aligned = shape->aligned16 = 0;
-        for (const md_fa_family *const *f = md_fa_families(c->target->facts->kind); *f; f++)
-            if (md_ds_family_allowed(*f, c->target, policy)) {
-                c->family = *f;
-                md_fa_each(c->target, *f, shape->size, compete, c);
-            }
+        for (int32_t i = 0; (c->family = md_fa_of(c->target, i)) != NULL; i++)
+            if (md_ds_family_allowed(c->family, c->target, policy))
+                md_fa_each(c->target, c->family, shape->size, compete, c);
     }
 }
 
@@ -295,7 +293,8 @@ md_status md_ds_numeric_create(md_ds_numeric **out, const md_fa_target *target, 
     levels level[MD_DS_MAX_DYNAMIC];
     md_dev_facts facts = *target->facts;
     freeze(&facts);
-    const md_fa_target frozen = {.program = target->program, .stage = target->stage, .facts = &facts};
+    md_fa_target frozen = *target;
+    frozen.facts = &facts;
     md_ds_numeric *x = calloc(1, sizeof *x);
     contest *c = malloc(sizeof *c);
     if (!x || !c) {

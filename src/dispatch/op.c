@@ -1,11 +1,13 @@
 #include "dispatch/op.h"
 
 #include "base/status.h"
+#include "dispatch/custom.h"
 #include "dispatch/numeric.h"
 #include "dispatch/promote.h"
 #include "dispatch/record.h"
 #include "dispatch/share.h"
 #include "dispatch/slots.h"
+#include "family/custom.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -108,7 +110,8 @@ static void set_name(md_ds_op *op, const md_ds_op_options *o)
 
 static md_status add_stage(md_ds_op *op, int32_t stage, const md_ds_op_options *options)
 {
-    md_fa_target target = {.program = op->program, .stage = stage, .facts = &op->runtime->dev->facts, .allows_tf32 = op->policy.allows_tf32};
+    md_fa_target target = {.program = op->program, .stage = stage, .facts = &op->runtime->dev->facts, .allows_tf32 = op->policy.allows_tf32,
+                           .customs = op->customs};
     md_ds_policy policy = op->policy;
     char *pin = NULL;
     MD_TRY(md_ds_pin_of(&pin, options->pin, stage));
@@ -153,6 +156,7 @@ static md_status describe_op(md_ds_op *op, const char *formula, const md_ds_op_o
     MD_TRY(md_st_program_create(&op->program, op->formula));
     MD_TRY(check_pin(op, o->pin));
     MD_TRY(md_ds_numeric_check(op->program, o->policy.numeric));
+    MD_TRY(md_fa_customs_create(&op->customs, o->custom, o->n_custom, op->program, op->runtime->dev->facts.kind));
     MD_TRY(md_ds_space_make(&op->space, op->formula, o->hints, o->hints_source, o->weights));
     op->policy = o->policy;
     op->policy.pin = NULL;
@@ -175,6 +179,7 @@ static md_status build_op(md_ds_op *op, const md_ds_op_options *o)
         MD_TRY(dev->ops->report_create(&op->report, dev));
     for (int32_t s = 0; s < op->program->n_stages; s++)
         MD_TRY(add_stage(op, s, o));
+    MD_TRY(md_ds_custom_verify(op));
     for (int32_t s = 0; s < op->n_stages; s++) {
         md_ds_candidates *c = &op->stage[s];
         if (o->is_async && !op->runtime->waits && c->n_variants > 0)
@@ -195,6 +200,7 @@ static void free_op(md_ds_op *o)
     md_ds_slots_destroy(atomic_load_explicit(&o->slots, memory_order_acquire));
     md_table_destroy(&o->records, md_ds_record_free);
     free(o->ring);
+    md_fa_customs_destroy(&o->customs);
     md_st_program_destroy(&o->program);
     md_fx_formula_destroy(&o->formula);
     md_strbuf_finish(&o->printed);

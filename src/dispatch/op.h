@@ -98,6 +98,7 @@ typedef struct md_ds_op {
     md_strbuf printed; /* the formula, canonical */
     md_fx_formula *formula;
     md_st_program *program;
+    struct md_fa_customs *customs; /* NULL: none */
     md_ds_space space;
     md_ds_policy policy;
     int32_t n_stages;
@@ -121,6 +122,8 @@ typedef struct md_ds_op_options {
     md_dtype dtype;
     const char *sizes, *hints, *hints_source, *weights, *pin;
     md_ds_policy policy; /* pin ignored */
+    const md_custom *custom;
+    int32_t n_custom;
     md_bounds bounds;
     int64_t max_shapes;
     bool is_async; /* made as soon as every stage has one variant that is ready */

@@ -1,6 +1,7 @@
 #include "dispatch/share.h"
 
 #include "base/status.h"
+#include "family/custom.h"
 
 #include <string.h>
 
@@ -46,6 +47,8 @@ md_status md_ds_identify(md_ds_op *op, const md_ds_op_options *o)
     add_text(out, o->pin);
     add(out, &op->policy, sizeof op->policy); /* its own pin is NULL; padding that differs costs no more than sharing */
     add_number(out, op->max_records);
+    if (op->customs)
+        add(out, &op->customs->digest, sizeof op->customs->digest);
     return out->failed ? md_fail_memory() : MD_OK;
 }
 

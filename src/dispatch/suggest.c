@@ -150,12 +150,13 @@ static md_status make_offer(offer *out, const md_fa_target *target, const md_ds_
 {
     out->n = 0;
     for (int32_t pass = 0; pass < 2 && out->n == 0; pass++)
-        for (const md_fa_family *const *f = md_fa_families(target->facts->kind); *f && out->n < MAX_FAMILIES; f++) {
+        for (int32_t i = 0; md_fa_of(target, i) && out->n < MAX_FAMILIES; i++) {
+            const md_fa_family *f = md_fa_of(target, i);
             md_fa_config config;
             double us;
-            if ((*f)->is_last_resort != (pass == 1) || !md_ds_family_allowed(*f, target, policy))
+            if (f->is_last_resort != (pass == 1) || !md_ds_family_allowed(f, target, policy))
                 continue;
-            md_status s = md_tn_best(&config, &us, target, *f, size, NULL);
+            md_status s = md_tn_best(&config, &us, target, f, size, NULL);
             if (s == MD_NOT_FOUND)
                 continue;
             MD_TRY(s);
@@ -166,7 +167,7 @@ static md_status make_offer(offer *out, const md_fa_target *target, const md_ds_
                 out->config[at] = out->config[at - 1];
             }
             out->us[at] = us;
-            out->family[at] = *f;
+            out->family[at] = f;
             out->config[at] = config;
         }
     return MD_OK;

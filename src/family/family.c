@@ -2,6 +2,7 @@
 #include "family/family.h"
 
 #include "base/status.h"
+#include "family/custom.h"
 #include "base/strbuf.h"
 
 #include <inttypes.h>
@@ -11,7 +12,7 @@
 
 md_fa_config md_fa_default(const md_fa_family *family)
 {
-    md_fa_config config = {{0}};
+    md_fa_config config = {.custom = family->custom};
     for (int32_t i = 0; i < family->n_fields; i++)
         config.value[i] = family->field[i].initial;
     return config;
@@ -106,24 +107,57 @@ static md_status parse_field(md_fa_config *config, const md_fa_family *family, c
     return fail_value(family, field, value);
 }
 
-md_status md_fa_parse(const md_fa_family **family, md_fa_config *config, md_dev_kind device, const char *name)
+/* "<field><value>_<field><value>", behind the family's name. */
+static md_status parse_fields(md_fa_config *config, const md_fa_family *family, const char *text)
 {
-    size_t n = strcspn(name, "/");
-    const md_fa_family *f = find(device, name, n);
-    if (!f)
-        return fail_family(device, name, n);
-    md_fa_config c = md_fa_default(f);
-    for (const char *text = name[n] ? name + n + 1 : name + n; *text;) {
+    *config = md_fa_default(family);
+    while (*text) {
         size_t length = strcspn(text, "_");
         /* A field's own name may have an underscore: take the pieces together until one ends in a digit. */
         while (text[length] == '_' && length > 0 && (text[length - 1] < '0' || text[length - 1] > '9'))
             length += 1 + strcspn(text + length + 1, "_");
-        MD_TRY(parse_field(&c, f, text, length));
+        MD_TRY(parse_field(config, family, text, length));
         text += length + (text[length] == '_');
     }
+    return MD_OK;
+}
+
+static md_status parse(const md_fa_family **family, md_fa_config *config, const md_fa_family *f, const char *name, size_t n)
+{
+    md_fa_config c;
+    MD_TRY(parse_fields(&c, f, name[n] ? name + n + 1 : name + n));
     *family = f;
     *config = c;
     return MD_OK;
+}
+
+md_status md_fa_parse(const md_fa_family **family, md_fa_config *config, md_dev_kind device, const char *name)
+{
+    size_t n = strcspn(name, "/");
+    const md_fa_family *f = find(device, name, n);
+    return f ? parse(family, config, f, name, n) : fail_family(device, name, n);
+}
+
+md_status md_fa_parse_for(const md_fa_family **family, md_fa_config *config, const md_fa_target *target, const char *name)
+{
+    for (int32_t i = 0; target->customs && i < target->customs->n; i++) {
+        const md_fa_family *f = target->customs->list[i];
+        size_t n = strlen(f->name);
+        if (!strncmp(name, f->name, n) && (name[n] == '/' || name[n] == '\0'))
+            return parse(family, config, f, name, n);
+    }
+    return md_fa_parse(family, config, target->facts->kind, name);
+}
+
+const md_fa_family *md_fa_of(const md_fa_target *target, int32_t i)
+{
+    const int32_t n = target->customs ? target->customs->n : 0;
+    const md_fa_family *const *list = md_fa_families(target->facts->kind);
+    if (i < n)
+        return target->customs->list[i];
+    for (int32_t k = n; k < i && *list; k++)
+        list++;
+    return *list;
 }
 
 void md_fa_each(const md_fa_target *target, const md_fa_family *family, const int64_t *size,
@@ -131,7 +165,7 @@ void md_fa_each(const md_fa_target *target, const md_fa_family *family, const in
 {
     int32_t at[MD_FA_MAX_FIELDS] = {0}, i;
     do {
-        md_fa_config config = {{0}};
+        md_fa_config config = {.custom = family->custom};
         for (i = 0; i < family->n_fields; i++)
             config.value[i] = family->field[i].value[at[i]];
         if (family->legal(target, &config, size) && !fn(user, &config))

@@ -17,6 +17,7 @@ typedef struct md_fa_field {
 
 typedef struct md_fa_config {
     int32_t value[MD_FA_MAX_FIELDS]; /* parallel to the family's fields */
+    int32_t custom; /* the family's */
 } md_fa_config;
 
 /* What is being made for whom. */
@@ -25,6 +26,7 @@ typedef struct md_fa_target {
     int32_t stage;
     const md_dev_facts *facts;
     bool allows_tf32; /* operands of f32 products may be rounded to tf32 */
+    const struct md_fa_customs *customs; /* a user's own kernels (family/custom.h); NULL: none */
 } md_fa_target;
 
 /* What a variant costs at a shape: the model turns it into time. All for the whole launch sequence. */
@@ -49,6 +51,7 @@ typedef struct md_fa_family {
     bool is_persistent; /* for MD_PERSISTENT: keeps rows on chip */
     bool is_reduction; /* MD_PERSISTENT applies to it */
     bool is_library; /* calls somebody else's kernels */
+    int32_t custom; /* above 0: a user's own kernel, the number of it among the target's */
     bool is_last_resort; /* nest: only where no other family applies, or pinned */
     int32_t n_fields;
     md_fa_field field[MD_FA_MAX_FIELDS];
@@ -67,11 +70,15 @@ typedef struct md_fa_family {
 
 /** All families of a device, in order of preference among equals; NULL-terminated. */
 const md_fa_family *const *md_fa_families(md_dev_kind device);
+/** Family i of a target: the user's own first, then those of its device; NULL beyond the last. */
+const md_fa_family *md_fa_of(const md_fa_target *target, int32_t i);
 const md_fa_family *md_fa_find(md_dev_kind device, const char *name);
 /** "row_persistent/lanes16_cap4096"; the family's name alone where it has no fields. */
 void md_fa_name(char out[MD_FA_NAME], const md_fa_family *family, const md_fa_config *config);
 /** The inverse. NOT_FOUND names what is wrong and what exists. Values outside the table are refused. */
 md_status md_fa_parse(const md_fa_family **family, md_fa_config *config, md_dev_kind device, const char *name);
+/** The same, of a target's own kernels, too. */
+md_status md_fa_parse_for(const md_fa_family **family, md_fa_config *config, const md_fa_target *target, const char *name);
 /** The default config. */
 md_fa_config md_fa_default(const md_fa_family *family);
 /** Calls fn for every legal config, in the order of the table. Stops when fn returns false. */

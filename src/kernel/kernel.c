@@ -71,7 +71,7 @@ const char *md_kn_envelope_miss(const md_kn_envelope *envelope, const md_kn_shap
         if (shape->size[d] < envelope->lo[d])
             return "dim smaller than compiled";
     }
-    return NULL;
+    return envelope->rule_miss ? envelope->rule_miss(envelope, shape) : NULL;
 }
 
 void md_kn_source_finish(md_kn_source *source)

@@ -136,14 +136,18 @@ typedef struct md_kn_plan_geometry {
 } md_kn_plan_geometry;
 
 /* ---- Envelope: where a variant is correct */
-typedef struct md_kn_envelope {
+typedef struct md_kn_envelope md_kn_envelope;
+struct md_kn_envelope {
     int64_t lo[MD_KN_MAX_DIMS], hi[MD_KN_MAX_DIMS]; /* by dim id, inclusive; hi 0 means no limit */
     uint32_t unit; /* tensors that must have the bit in md_kn_shape.unit */
     uint32_t contiguous;
     uint32_t aligned, aligned16;
     int64_t row_points_max; /* 0: none; else the number of points of `row_dims` must not exceed it */
     int32_t n_row_dims, row_dim[MD_MAX_RANK];
-} md_kn_envelope;
+    const char *(*rule_miss)(const md_kn_envelope *envelope, const md_kn_shape *shape); /* what else must hold; NULL: nothing. As md_kn_envelope_miss */
+    const void *rule; /* for it; outlives the envelope */
+    int32_t rule_value[8];
+};
 /** NULL where it holds, else a static text that says which part does not ("longer than it was compiled for", "strided input"). */
 const char *md_kn_envelope_miss(const md_kn_envelope *envelope, const md_kn_shape *shape);
 

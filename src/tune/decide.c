@@ -25,7 +25,7 @@ static bool recall(md_fa_config *out, double *us, bool *is_measured, md_tn_wisdo
     if (md_tn_key(&key, target, point->size, point->is_ragged) != MD_OK)
         return false;
     bool is_known = md_tn_wisdom_find(&r, wisdom, key, family->name, MD_TUNE_ESTIMATE) == MD_OK && r.count > 0 && r.us > 0.0 &&
-                    md_fa_parse(&named, &config, target->facts->kind, r.variant) == MD_OK && named == family && fits(target, family, &config, shape);
+                    md_fa_parse_for(&named, &config, target, r.variant) == MD_OK && named == family && fits(target, family, &config, shape);
     if (is_known) {
         *out = config;
         *us = r.us;

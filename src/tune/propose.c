@@ -199,7 +199,7 @@ static void add_named(list *l, int32_t family, const char *variant)
 {
     const md_fa_family *f = NULL;
     md_fa_config config;
-    if (!variant[0] || md_fa_parse(&f, &config, l->w->job->target.facts->kind, variant) != MD_OK || f != l->w->family[family])
+    if (!variant[0] || md_fa_parse_for(&f, &config, &l->w->job->target, variant) != MD_OK || f != l->w->family[family])
         return;
     const md_tn_choice *c = find_choice(&l->spot->space[family], f, &config);
     if (c)

@@ -1,6 +1,7 @@
 #include "tune/record.h"
 
 #include "base/status.h"
+#include "family/custom.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -83,6 +84,11 @@ md_status md_tn_key(char **out, const md_fa_target *target, const int64_t *size,
     for (int32_t d = 0; d < f->n_dims; d++)
         if (f->dim[d].size < 0)
             md_strbuf_printf(&b, " %s=%lld", f->dim[d].name, (long long)size[d]);
+    if (target->customs) {
+        char digest[33];
+        md_digest_text(digest, target->customs->digest);
+        md_strbuf_printf(&b, " | custom %s", digest);
+    }
     md_strbuf_add(&b, is_ragged ? " | ragged" : " | aligned");
     if (b.failed) {
         md_strbuf_finish(&b);

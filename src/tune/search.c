@@ -105,9 +105,11 @@ static bool is_allowed(const md_tn_job *job, const md_fa_family *f)
 static void choose_families(md_tn_work *w)
 {
     for (int32_t pass = 0; pass < 2 && w->n_families == 0; pass++)
-        for (const md_fa_family *const *f = md_fa_families(w->job->target.facts->kind); *f; f++)
-            if ((*f)->is_last_resort == (pass == 1) && w->n_families < MD_TN_MAX_FAMILIES && is_allowed(w->job, *f))
-                w->family[w->n_families++] = *f;
+        for (int32_t i = 0; md_fa_of(&w->job->target, i); i++) {
+            const md_fa_family *f = md_fa_of(&w->job->target, i);
+            if (f->is_last_resort == (pass == 1) && w->n_families < MD_TN_MAX_FAMILIES && is_allowed(w->job, f))
+                w->family[w->n_families++] = f;
+        }
 }
 
 /* Whether all that the point can give is known; keeps what there is to go on from. */
