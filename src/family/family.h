@@ -17,7 +17,7 @@ typedef struct md_fa_field {
 
 typedef struct md_fa_config {
     int32_t value[MD_FA_MAX_FIELDS]; /* parallel to the family's fields */
-    int32_t custom; /* the family's */
+    int64_t custom; /* the family's; as wide as leaves no gap */
 } md_fa_config;
 
 /* What is being made for whom. */

@@ -173,8 +173,9 @@ static kind cuda_scan_split(const md_fa_target *target, const md_fa_family *fami
 /* An accumulator an element, K in order by steps of one instruction, the same for all tiles; slices are cut from K alone, and added in order. */
 static kind cuda_product(const md_fa_target *target, const md_fa_family *family, const md_fa_config *config)
 {
-    (void)target, (void)config;
-    return (kind){.group = family->name, .field = {"split"}, .is_repeatable = true, .is_invariant = true};
+    (void)target;
+    bool is_met = value_of(family, config, "split") > 1 && value_of(family, config, "split") == value_of(family, config, "cluster"); /* nobody's 0 in front */
+    return (kind){.group = is_met ? "gemm_wgmma_met" : family->name, .field = {"split"}, .is_repeatable = true, .is_invariant = true};
 }
 
 /* Only few rows are served. */
