@@ -75,6 +75,7 @@ void md_tn_await(md_tn_work *w, md_tn_spot *spot)
             continue;
         while (atomic_load(&w->trial[i].variant->state) == MD_BD_QUEUED && !md_tn_is_late(w))
             nanosleep(&(struct timespec){0, POLL_US * 1000L}, NULL);
+        md_tn_observe(w);
     }
 }
 

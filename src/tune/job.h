@@ -14,6 +14,7 @@ typedef struct md_tn_trial {
     md_fa_config config;
     md_bd_variant *variant;
     md_digest128 source;
+    bool was_queued; /* for its build */
     bool is_out; /* not to be run any more; `verdict` says why */
     md_tn_verdict verdict;
     bool is_verified; /* right on the small shape */
@@ -72,7 +73,9 @@ typedef struct md_tn_work {
     md_tn_patterns patterns;
     uint64_t start_ns, deadline_ns;
     uint64_t soft_ns; /* end of the share of the contest at hand */
-    double build_ms; /* what a build takes, before the builder has seen any */
+    double build_ms; /* what a build takes, before one was seen */
+    uint64_t busy_ns, last_ns; /* md_tn_observe */
+    int32_t n_queued, n_built;
     int32_t n_families;
     const md_fa_family *family[MD_TN_MAX_FAMILIES];
     int32_t n_spots;
@@ -94,6 +97,8 @@ const char *md_tn_trial_name(const md_tn_trial *trial);
 md_status md_tn_list_space(md_tn_work *w, md_tn_spot *spot);
 
 /* propose.c */
+/** Looks how fast builds come; to be called now and then. */
+void md_tn_observe(md_tn_work *w);
 /** Starts builds of configs worth trying next at a spot, up to `n`; counts those that are new in *n_new. */
 md_status md_tn_propose(int32_t *n_new, md_tn_work *w, md_tn_spot *spot, int32_t n);
 /** The trial of a config, made (and its build started) where there is none; -1 in *at where memory is short. */

@@ -50,6 +50,7 @@ md_status md_tn_try(int32_t *at, bool *is_new, md_tn_work *w, int32_t family, co
     }
     md_tn_trial t = {.family = w->family[family], .family_at = family, .config = *config};
     MD_TRY(md_bd_variant_create(&t.variant, w->job->builder, &w->job->target, t.family, config));
+    t.was_queued = true;
     *is_new = true;
     *at = w->n_trials;
     w->trial[w->n_trials++] = t;
@@ -91,17 +92,28 @@ typedef struct list {
     md_status status;
 } list;
 
-/* Whether what is queued, and one more, would be built in time. */
-static bool fits_in_time(const md_tn_work *w)
+/* How fast builds come, seen from here: time in which some were queued, over what came of it. */
+void md_tn_observe(md_tn_work *w)
 {
-    const md_bd_counters *count = md_bd_count(w->job->builder);
-    const double compiled = (double)atomic_load(&count->compiled);
-    const double each = compiled > 0.0 ? (double)atomic_load(&count->compile_ns) * 1e-6 / compiled : w->build_ms;
-    int32_t queued = 0;
-    for (int32_t i = 0; i < w->n_trials; i++)
-        queued += atomic_load(&w->trial[i].variant->state) == MD_BD_QUEUED;
-    const double ms = each * (1.0 + queued / MD_MAX(md_pool_threads(w->dev->pool), 1));
-    return md_tn_now_ns(w->dev) + (uint64_t)(ms * 1e6) < w->deadline_ns;
+    const uint64_t now = md_tn_now_ns(w->dev);
+    if (w->n_queued > 0)
+        w->busy_ns += now - w->last_ns;
+    w->last_ns = now;
+    w->n_queued = w->n_built = 0;
+    for (int32_t i = 0; i < w->n_trials; i++) {
+        const bool is_queued = atomic_load(&w->trial[i].variant->state) == MD_BD_QUEUED;
+        w->n_queued += is_queued;
+        w->n_built += !is_queued && w->trial[i].was_queued;
+    }
+}
+
+/* Whether what is queued, and one more, would be built in time. */
+static bool fits_in_time(md_tn_work *w)
+{
+    md_tn_observe(w);
+    const double first = w->build_ms / MD_MAX(md_pool_threads(w->dev->pool), 1);
+    const double each = w->n_built > 0 ? (double)w->busy_ns * 1e-6 / w->n_built : first;
+    return w->last_ns + (uint64_t)((w->n_queued + 1) * each * 1e6) < w->deadline_ns;
 }
 
 static bool is_tried(const md_tn_work *w, const md_tn_spot *spot, int32_t family, const md_fa_config *config)
