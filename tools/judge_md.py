@@ -61,15 +61,17 @@ class Arg(c.Structure):
 
 
 class ContextOptions(c.Structure):
-    _fields_ = [("device", c.c_char_p), ("hints", c.c_char_p), ("select", c.c_int), ("metric", c.c_int), ("persistent", c.c_int), ("pin", c.c_char_p),
-                ("threads", c.c_int32), ("cc", c.c_char_p), ("max_shapes", c.c_int64), ("log", c.c_void_p), ("log_user", c.c_void_p), ("alloc", c.c_void_p),
-                ("free", c.c_void_p), ("alloc_user", c.c_void_p)]
+    _fields_ = [("device", c.c_char_p), ("hints", c.c_char_p), ("select", c.c_int), ("metric", c.c_int), ("persistent", c.c_int), ("numeric", c.c_int),
+                ("pin", c.c_char_p), ("threads", c.c_int32), ("cc", c.c_char_p), ("max_shapes", c.c_int64), ("tune", c.c_int), ("tune_budget_ms", c.c_double),
+                ("log", c.c_void_p), ("log_user", c.c_void_p), ("alloc", c.c_void_p), ("free", c.c_void_p), ("alloc_user", c.c_void_p),
+                ("cache_dir", c.c_char_p)]
 
 
 class OpOptions(c.Structure):
     _fields_ = [("name", c.c_char_p), ("dtype", c.c_int), ("sizes", c.c_char_p), ("hints", c.c_char_p), ("weights", c.c_char_p), ("select", c.c_int),
-                ("metric", c.c_int), ("persistent", c.c_int), ("pin", c.c_char_p), ("bounds", c.c_int), ("max_variants", c.c_int32),
-                ("without_library", c.c_int32), ("uncovered", c.c_double), ("async", c.c_int32), ("tf32", c.c_int32)]
+                ("metric", c.c_int), ("persistent", c.c_int), ("numeric", c.c_int), ("pin", c.c_char_p), ("bounds", c.c_int), ("max_variants", c.c_int32),
+                ("without_library", c.c_int32), ("tune", c.c_int), ("tune_budget_ms", c.c_double), ("uncovered", c.c_double), ("async", c.c_int32),
+                ("tf32", c.c_int32), ("custom", c.c_void_p), ("n_custom", c.c_int32)]
 
 
 class Choice(c.Structure):
