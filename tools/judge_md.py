@@ -16,6 +16,7 @@ import concurrent.futures
 import ctypes as c
 import json
 import os
+import re
 import statistics
 import sys
 import threading
@@ -60,23 +61,24 @@ class Arg(c.Structure):
     _fields_ = [("kind", c.c_int), ("dim", c.c_int32), ("tensor", c.POINTER(Tensor)), ("real", c.c_double), ("integer", c.c_int64)]
 
 
-class ContextOptions(c.Structure):
-    _fields_ = [("device", c.c_char_p), ("hints", c.c_char_p), ("select", c.c_int), ("metric", c.c_int), ("persistent", c.c_int), ("numeric", c.c_int),
-                ("pin", c.c_char_p), ("threads", c.c_int32), ("cc", c.c_char_p), ("max_shapes", c.c_int64), ("tune", c.c_int), ("tune_budget_ms", c.c_double),
-                ("log", c.c_void_p), ("log_user", c.c_void_p), ("alloc", c.c_void_p), ("free", c.c_void_p), ("alloc_user", c.c_void_p),
-                ("cache_dir", c.c_char_p)]
+def struct_of(name):
+    """A struct of md.h: read from it, so that new fields are never missed."""
+    with open(os.path.join(here, "..", "include", "md", "md.h"), encoding="utf-8") as f:
+        body = re.search(r"typedef struct " + name + r" \{(.*?)\n\} " + name + ";", f.read(), re.S)[1]
+    fields, plain = [], {"int32_t": c.c_int32, "int64_t": c.c_int64, "double": c.c_double, "size_t": c.c_size_t}
+    for line in re.sub(r"/\*.*?\*/", "", body, flags=re.S).split(";"):
+        if pointer := re.match(r"\s*(?:const )?\w+ \*?\(\*(\w+)\)\(", line):
+            fields.append((pointer[1], c.c_void_p))
+        elif m := re.match(r"\s*(?:const )?(\w+) (\*?)(\w+)(?:\[(\d+)\])?\s*$", line):
+            kind, star, field, n = m.groups()
+            if kind == "md_log_fn":
+                star = "*"
+            one = (c.c_char_p if kind == "char" else c.c_void_p) if star else plain.get(kind, c.c_int) # else an enum
+            fields.append((field, one * int(n) if n else one))
+    return type(name, (c.Structure,), {"_fields_": fields})
 
 
-class OpOptions(c.Structure):
-    _fields_ = [("name", c.c_char_p), ("dtype", c.c_int), ("sizes", c.c_char_p), ("hints", c.c_char_p), ("weights", c.c_char_p), ("select", c.c_int),
-                ("metric", c.c_int), ("persistent", c.c_int), ("numeric", c.c_int), ("pin", c.c_char_p), ("bounds", c.c_int), ("max_variants", c.c_int32),
-                ("without_library", c.c_int32), ("tune", c.c_int), ("tune_budget_ms", c.c_double), ("uncovered", c.c_double), ("async", c.c_int32),
-                ("tf32", c.c_int32), ("custom", c.c_void_p), ("n_custom", c.c_int32)]
-
-
-class Choice(c.Structure):
-    _fields_ = [("n_stages", c.c_int32), ("variant", c.c_char_p * 8), ("source", c.c_char_p * 8), ("distance", c.c_double * 8),
-                ("runner_up", c.c_char_p * 8), ("margin", c.c_double * 8), ("nearest", c.c_double), ("is_uncovered", c.c_int32)]
+ContextOptions, OpOptions, Choice = (struct_of(n) for n in ("md_context_options", "md_op_options", "md_choice"))
 
 
 def load():
