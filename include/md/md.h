@@ -342,6 +342,11 @@ MD_API int32_t md_op_n_stages(const md_op *op);
 MD_API int32_t md_op_n_variants(const md_op *op, int32_t stage);
 MD_API const char *md_op_variant(const md_op *op, int32_t stage, int32_t i);
 
+/** Lists the kernels of this context's ops in a CUDA graph: op, variant, shape and how often; the choices that a capture baked in. `graph` is a
+ * cudaGraph_t that was captured, or NULL for the one that `stream` is being captured into just now. Kernels of others, of libraries, and of ops
+ * that are gone are counted only. `json` nonzero writes one JSON object, else a table. @return MD_UNSUPPORTED on a device without graphs. */
+MD_API md_status md_capture_list(md_context *context, md_stream stream, void *graph, int32_t json, md_write_fn write, void *user);
+
 /** Runs the op on these arguments with the variant that suits their shape. On the host device the work is done when it
  * returns; on a GPU it is enqueued on `stream`. @return MD_INVALID_ARGUMENT where an argument's kind, dtype, rank, size,
  * stride or pointer does not fit (named), where outputs overlap anything but exactly an input that may be reused, or where

@@ -2,6 +2,7 @@
 #include "base/dtype.h"
 #include "base/status.h"
 #include "expr/catalogue.h"
+#include "stats/capture.h"
 #include "stats/explain.h"
 
 #include <errno.h>
@@ -98,6 +99,18 @@ md_status md_explain(md_op *op, const char *sizes, int32_t json, md_write_fn wri
     if (s == MD_OK)
         s = md_api_write(&text, write, user);
     md_api_unbind_sizes(&bound, op);
+    md_strbuf_finish(&text);
+    return s;
+}
+
+md_status md_capture_list(md_context *context, md_stream stream, void *graph, int32_t json, md_write_fn write, void *user)
+{
+    md_strbuf text = {0};
+    if (!context)
+        return md_fail(MD_INVALID_ARGUMENT, "context is NULL");
+    md_status s = md_ss_capture(&text, &context->runtime, stream, graph, json != 0);
+    if (s == MD_OK)
+        s = md_api_write(&text, write, user);
     md_strbuf_finish(&text);
     return s;
 }

@@ -113,6 +113,10 @@ md_status md_dev_cuda_counters(void **out, md_dev *dev, md_stream stream);
 bool md_dev_cuda_is_capturing(md_dev *dev, md_stream stream);
 void md_dev_cuda_free_arenas(md_dev_cuda *dev);
 
+/* cuda_graph.c */
+md_status md_dev_cuda_graph_kernels(md_dev *dev, md_stream stream, void *graph, md_dev_visit_kernel visit, void *user);
+const void *md_dev_cuda_handle(const md_dev_kernel *kernel);
+
 /* cuda_copy.c */
 md_status md_dev_cuda_copy_tensor(md_dev *dev, md_stream stream, const md_tensor *to, const md_tensor *from);
 

@@ -61,7 +61,9 @@ static void destroy(md_dev *base)
     .mark_put = md_dev_cuda_mark_put, \
     .mark_time = md_dev_cuda_mark_time, \
     .check_pointer = md_dev_cuda_check_pointer, \
-    .is_capturing = md_dev_cuda_is_capturing
+    .is_capturing = md_dev_cuda_is_capturing, \
+    .graph_kernels = md_dev_cuda_graph_kernels, \
+    .kernel_handle = md_dev_cuda_handle
 
 static const md_dev_ops cuda_ops = {CUDA_OPS};
 

@@ -53,6 +53,9 @@ typedef struct md_dev_map {
 typedef struct md_dev_kernel md_dev_kernel; /* one loaded launch; immutable */
 typedef struct md_dev md_dev;
 
+/* `handle` as kernel_handle gives it; NULL where the device cannot say. `params`: the words of its parameters; NULL where it has none. */
+typedef void (*md_dev_visit_kernel)(void *user, const void *handle, const md_kn_word *params);
+
 typedef struct md_dev_ops {
     const char *name;
     void (*destroy)(md_dev *dev);
@@ -97,6 +100,9 @@ typedef struct md_dev_ops {
     /* INVALID_ARGUMENT, saying what it is instead (host memory, another device's), unless kernels of this device can use p. Slow: misses only. */
     md_status (*check_pointer)(md_dev *dev, const void *p);
     bool (*is_capturing)(md_dev *dev, md_stream stream);
+    /* Visits the kernels of a graph; NULL: of the one that the stream is being captured into. Both may be NULL: no graphs. */
+    md_status (*graph_kernels)(md_dev *dev, md_stream stream, void *graph, md_dev_visit_kernel visit, void *user);
+    const void *(*kernel_handle)(const md_dev_kernel *kernel);
     /* Names a range for profilers (NVTX) around the launches of a call; both may be NULL. */
     void (*range_push)(md_dev *dev, const char *name);
     void (*range_pop)(md_dev *dev);

@@ -1,9 +1,13 @@
 /* Calls on a device that works later, whose memory traps when the CPU touches it: memory in the order of streams, reports, pointers, captures,
  * measuring. */
 #include "base/status.h"
+#include "dispatch/promote.h"
 #include "dispatch/script.h"
+#include "stats/capture.h"
 #include "support/async_device.h"
 #include "support/check.h"
+
+#include <pthread.h>
 
 enum { N = 300 };
 
@@ -233,6 +237,128 @@ static void a_capture_builds_nothing(void **state)
     finish(&op);
 }
 
+/* ---- Graphs: what was captured runs later, whatever has become of ops, threads and records since */
+
+static void copy_scaled(const char *text, const md_kn_word *params, int32_t n)
+{
+    assert_true(!strncmp(text, "COPY ", 5) && n >= 5);
+    for (int64_t i = 0; i < params[2].i; i++)
+        ((float *)params[0].p)[i] = ((const float *)params[1].p)[i * params[3].i] * (float)params[4].d;
+    if (script_now.with_memory)
+        memset(params[5].p, 0x5a, 64);
+}
+
+static void put(const md_tensor *t, float value)
+{
+    float values[N];
+    for (int i = 0; i < N; i++)
+        values[i] = value;
+    assert_ok(device.base.ops->copy(&device.base, t->data, values, (size_t)t->size[0] * sizeof *values));
+}
+
+typedef struct capturing {
+    md_ds_op *op;
+    md_arg *arg;
+    md_status status;
+} capturing;
+
+static void *call_in_thread(void *user)
+{
+    capturing *c = user;
+    c->status = md_ds_call(c->op, stream_number(1), c->arg, 3);
+    return NULL;
+}
+
+static void graphs_outlive_what_made_them(void **state)
+{
+    (void)state;
+    vectors v, w;
+    script_now.is_text = script_now.with_memory = true;
+    world.device.on_launch = copy_scaled;
+    md_ds_op_options o = script_options();
+    o.max_shapes = 2;
+    md_ds_op *op = script_op(&world, "scalar a; Y[n] = X[n] * a", &o);
+    make(&v, 64);
+    make(&w, 65);
+    md_arg arg[3] = {md_s(2.0), md_t(&v.y), md_t(&v.x)}, other[3] = {md_s(3.0), md_t(&w.y), md_t(&w.x)};
+    for (int i = 0; i < 3; i++)
+        assert_ok(md_ds_call(op, stream_number(1), arg, 3)); /* warm */
+    assert_ok(device.base.ops->sync(&device.base, NULL));
+    async_device_capture(&device, stream_number(1), true);
+    assert_ok(md_ds_call(op, stream_number(1), arg, 3));
+    capturing c = {op, other, MD_OK};
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, call_in_thread, &c), 0); /* a miss, on a thread that ends */
+    pthread_join(thread, NULL);
+    assert_ok(c.status);
+    async_device_capture(&device, stream_number(1), false);
+    assert_int_equal(device.n_violations, 0);
+    for (int64_t n = 1; n < 60; n++) { /* records and plans give way */
+        v.y.size[0] = v.x.size[0] = n;
+        for (int i = 0; i < 3; i++)
+            assert_ok(md_ds_call(op, stream_number(2), arg, 3));
+    }
+    assert_true(op->count.evictions > 50);
+    finish(&op);
+    for (int i = 1; i < 4; i++) { /* changed contents each time */
+        v.x.size[0] = 64;
+        put(&v.x, (float)i);
+        put(&w.x, (float)(10 * i));
+        async_device_replay(&device, stream_number(1));
+        assert_ok(device.base.ops->sync(&device.base, NULL));
+        assert_true(first_of(&v.y) == 2.0f * (float)i);
+        assert_true(first_of(&w.y) == 30.0f * (float)i);
+    }
+}
+
+/* Something better is being built while the stream is captured: no waiting, and the graph keeps what it got. */
+static void a_capture_takes_what_is_ready(void **state)
+{
+    (void)state;
+    vectors v;
+    script_now.is_text = true;
+    script_now.row[SCRIPT_ALPHA][0].us = 50.0;
+    script_allow(SCRIPT_BETA, 0, 1.0);
+    world.device.on_launch = copy_scaled;
+    atomic_store(&world.device.held, "COPY 10");
+    md_bd_listen(world.builder, md_ds_promote_all, &world.runtime);
+    md_ds_op_options o = script_options();
+    o.is_async = true;
+    md_ds_op *op = script_op(&world, "scalar a; Y[n] = X[n] * a", &o);
+    make(&v, 64);
+    md_arg arg[3] = {md_s(2.0), md_t(&v.y), md_t(&v.x)};
+    async_device_capture(&device, stream_number(1), true);
+    assert_ok(md_ds_call(op, stream_number(1), arg, 3));
+    assert_int_equal(op->count.captured_misses, 1);
+    assert_int_equal(op->count.nearest, 1);
+    assert_int_equal(op->count.waits, 0);
+    assert_int_equal(device.n_violations, 0);
+    md_strbuf text = {0};
+    assert_ok(md_ss_capture(&text, &world.runtime, stream_number(1), NULL, false));
+    assert_non_null(strstr(md_strbuf_text(&text), "alpha/v0_w0"));
+    assert_non_null(strstr(md_strbuf_text(&text), "n=64"));
+    async_device_capture(&device, stream_number(1), false);
+    assert_fails(md_ss_capture(&text, &world.runtime, stream_number(1), NULL, false), MD_INVALID_ARGUMENT, "not being captured");
+    atomic_store(&world.device.held, NULL);
+    md_ds_op_wait(op);
+    assert_int_equal(op->count.promotions, 1);
+    for (int i = 0; i < 3; i++)
+        assert_ok(md_ds_call(op, stream_number(2), arg, 3));
+    assert_string_equal(op->stage[0].variant[md_ds_way_of(op->ring[0])->stage[0].pick.variant]->name, "beta/v0_w0");
+    md_strbuf_finish(&text);
+    text = (md_strbuf){0};
+    assert_ok(md_ss_capture(&text, &world.runtime, NULL, stream_number(1), true));
+    assert_non_null(strstr(md_strbuf_text(&text), "alpha/v0_w0"));
+    assert_null(strstr(md_strbuf_text(&text), "beta"));
+    md_strbuf_finish(&text);
+    put(&v.x, 4.0f);
+    async_device_replay(&device, stream_number(1));
+    assert_ok(device.base.ops->sync(&device.base, NULL));
+    assert_true(first_of(&v.y) == 8.0f);
+    md_bd_listen(world.builder, NULL, NULL);
+    finish(&op);
+}
+
 /* An error of that call, and no more. */
 static void memory_may_be_short(void **state)
 {
@@ -336,6 +462,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(faults_are_reported_later, set_up, tear_down),
         cmocka_unit_test_setup_teardown(captured_calls_only_launch, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_capture_builds_nothing, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(graphs_outlive_what_made_them, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_capture_takes_what_is_ready, set_up, tear_down),
         cmocka_unit_test_setup_teardown(memory_may_be_short, set_up, tear_down),
         cmocka_unit_test_setup_teardown(measuring_uses_the_devices_clock, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_capture_measures_nothing_and_leaves_no_choice, set_up, tear_down),

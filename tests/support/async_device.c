@@ -146,7 +146,11 @@ static md_status enqueue(async_device *dev, md_stream stream, async_work *w)
 {
     async_stream *s = stream_of(dev, stream);
     if (s->is_capturing) {
-        free(w);
+        if (s->last_captured)
+            s->last_captured->next = w;
+        else
+            s->captured = w;
+        s->last_captured = w;
         return MD_OK;
     }
     if (s->last)
@@ -410,9 +414,55 @@ static void async_range_pop(md_dev *base)
     atomic_fetch_add(&((async_device *)base)->n_popped, 1);
 }
 
+static void drop_graph(async_stream *s)
+{
+    while (s->captured) {
+        async_work *w = s->captured;
+        s->captured = w->next;
+        free(w);
+    }
+    s->last_captured = NULL;
+}
+
+void async_device_replay(async_device *dev, md_stream stream)
+{
+    pthread_mutex_lock(&dev->lock);
+    for (const async_work *w = stream_of(dev, stream)->captured; w; w = w->next) {
+        size_t n_bytes = sizeof *w + (size_t)w->n * sizeof *w->word;
+        async_work *copy = malloc(n_bytes);
+        if (!copy)
+            break;
+        memcpy(copy, w, n_bytes);
+        copy->next = NULL;
+        (void)enqueue(dev, stream, copy);
+    }
+    pthread_mutex_unlock(&dev->lock);
+}
+
+/* The inner device's kernels are told apart by their addresses. */
+static const void *async_handle(const md_dev_kernel *kernel)
+{
+    return kernel;
+}
+
+static md_status async_graph_kernels(md_dev *base, md_stream stream, void *graph, md_dev_visit_kernel visit, void *user)
+{
+    async_device *dev = (async_device *)base;
+    pthread_mutex_lock(&dev->lock);
+    const async_stream *s = stream_of(dev, graph ? graph : stream);
+    bool is = graph || s->is_capturing;
+    for (const async_work *w = is ? s->captured : NULL; w; w = w->next)
+        if (w->kernel)
+            visit(user, w->kernel, w->n ? w->word : NULL);
+    pthread_mutex_unlock(&dev->lock);
+    return is ? MD_OK : md_fail(MD_INVALID_ARGUMENT, "the stream is not being captured, and no graph was given");
+}
+
 void async_device_capture(async_device *dev, md_stream stream, bool begin)
 {
     pthread_mutex_lock(&dev->lock);
+    if (begin)
+        drop_graph(stream_of(dev, stream));
     stream_of(dev, stream)->is_capturing = begin;
     pthread_mutex_unlock(&dev->lock);
 }
@@ -447,6 +497,8 @@ static void async_destroy(md_dev *base)
 {
     async_device *dev = (async_device *)base;
     (void)run_streams(dev);
+    for (int32_t i = 0; i < ASYNC_STREAMS; i++)
+        drop_graph(&dev->stream[i]);
     for (int32_t i = 0; i < ASYNC_REPORTS; i++)
         free(dev->report[i].host);
     munmap(dev->there, SPACE);
@@ -479,6 +531,8 @@ static const md_dev_ops async_ops = {
     .mark_time = async_mark_time,
     .check_pointer = async_check_pointer,
     .is_capturing = async_is_capturing,
+    .graph_kernels = async_graph_kernels,
+    .kernel_handle = async_handle,
     .range_push = async_range_push,
     .range_pop = async_range_pop,
 };

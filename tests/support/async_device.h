@@ -20,6 +20,7 @@ typedef struct async_stream {
     void *workspace, *counters;
     size_t n_bytes;
     async_work *first, *last;
+    async_work *captured, *last_captured; /* the graph of the last capture */
 } async_stream;
 
 typedef struct async_device {
@@ -41,8 +42,10 @@ typedef struct async_device {
 
 /** Wraps a device, which it then owns; false where the address space is short. */
 bool async_device_init(async_device *out, md_dev *inner);
-/** Begins or ends the capture of a stream. What is enqueued in between is dropped, as a graph that nobody launches. */
+/** Begins or ends the capture of a stream. What is enqueued in between is kept, and does not run. */
 void async_device_capture(async_device *dev, md_stream stream, bool begin);
+/** Enqueues what was captured last from the stream once more. */
+void async_device_replay(async_device *dev, md_stream stream);
 /** Whether p is an address of the device's memory. */
 bool async_device_owns(const async_device *dev, const void *p);
 

@@ -1,0 +1,142 @@
+#include "stats/capture.h"
+
+#include "base/json.h"
+#include "base/status.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct row {
+    char op[64], shape[160], variant[MD_FA_NAME];
+    int32_t stage, launch;
+    int64_t n;
+} row;
+
+typedef struct listing {
+    md_ds_runtime *runtime; /* whose lock of ops is held */
+    row *rows;
+    int64_t n, capacity, n_others;
+    bool failed; /* memory was short */
+} listing;
+
+/* Sizes of dynamic dims, as far as the kernel was told. */
+static void read_shape(char *out, size_t n_bytes, const md_fx_formula *f, const md_bd_variant *v, int32_t launch, const md_kn_word *params)
+{
+    size_t used = 0;
+    out[0] = 0;
+    for (int32_t d = 0; d < f->n_dims && used < n_bytes; d++) {
+        int64_t size = -1;
+        for (int32_t i = 0; f->dim[d].size < 0 && params && i < v->n_params[launch]; i++) {
+            const md_kn_param *q = &v->param[launch][i];
+            bool is_extent = q->kind == MD_KN_EXTENT && f->tensor[q->a].dim[q->b] == d && !f->tensor[q->a].at_least[q->b];
+            if (is_extent || (q->kind == MD_KN_SIZE && q->a == d))
+                size = params[i].i;
+        }
+        if (size >= 0)
+            used += (size_t)snprintf(out + used, n_bytes - used, "%s%s=%lld", used ? " " : "", f->dim[d].name, (long long)size);
+    }
+}
+
+static bool is_same(const row *a, const row *b)
+{
+    return a->stage == b->stage && a->launch == b->launch && !strcmp(a->op, b->op) && !strcmp(a->shape, b->shape) && !strcmp(a->variant, b->variant);
+}
+
+static void add_row(listing *l, const row *r)
+{
+    for (int64_t i = 0; i < l->n; i++)
+        if (is_same(&l->rows[i], r)) {
+            l->rows[i].n++;
+            return;
+        }
+    if (l->n == l->capacity) {
+        int64_t capacity = l->capacity ? 2 * l->capacity : 16;
+        row *rows = realloc(l->rows, (size_t)capacity * sizeof *rows);
+        if (!rows) {
+            l->failed = true;
+            return;
+        }
+        l->rows = rows;
+        l->capacity = capacity;
+    }
+    l->rows[l->n++] = *r;
+}
+
+static bool find_in(row *out, const md_ds_op *op, const void *handle, const md_kn_word *params)
+{
+    const md_dev *dev = op->runtime->dev;
+    for (int32_t s = 0; s < op->n_stages; s++) {
+        int32_t n = atomic_load_explicit(&op->stage[s].n_variants, memory_order_acquire);
+        for (int32_t i = 0; i < n; i++) {
+            const md_bd_variant *v = op->stage[s].variant[i];
+            bool is_ready = atomic_load_explicit(&v->state, memory_order_acquire) == MD_BD_READY;
+            for (int32_t k = 0; is_ready && k < v->n_launches; k++) {
+                if (v->is_function[k] || dev->ops->kernel_handle(v->kernel[k]) != handle)
+                    continue;
+                *out = (row){.stage = s, .launch = k, .n = 1};
+                snprintf(out->op, sizeof out->op, "%s", op->name);
+                snprintf(out->variant, sizeof out->variant, "%s", v->name);
+                read_shape(out->shape, sizeof out->shape, op->formula, v, k, params);
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static void take_kernel(void *user, const void *handle, const md_kn_word *params)
+{
+    listing *l = user;
+    row r;
+    for (const md_ds_op *op = l->runtime->ops; handle && op; op = op->next)
+        if (op->is_made && find_in(&r, op, handle, params)) {
+            add_row(l, &r);
+            return;
+        }
+    l->n_others++;
+}
+
+static void print_table(md_strbuf *out, const listing *l)
+{
+    md_strbuf_printf(out, "%-24s %5s %6s  %-56s %-28s %s\n", "op", "stage", "launch", "variant", "shape", "times");
+    for (int64_t i = 0; i < l->n; i++) {
+        const row *r = &l->rows[i];
+        md_strbuf_printf(out, "%-24s %5d %6d  %-56s %-28s %lld\n", r->op, r->stage, r->launch, r->variant, r->shape, (long long)r->n);
+    }
+    if (l->n_others)
+        md_strbuf_printf(out, "other kernels: %lld\n", (long long)l->n_others);
+}
+
+static void print_json(md_strbuf *out, const listing *l)
+{
+    bool ok = true;
+    json_t *kernels = json_array();
+    for (int64_t i = 0; i < l->n && ok; i++) {
+        const row *r = &l->rows[i];
+        ok = json_array_append_new(kernels, json_pack("{s:o, s:i, s:i, s:s, s:o, s:I}", "op", md_json_text(r->op), "stage", (int)r->stage, "launch", (int)r->launch,
+                                                      "variant", r->variant, "shape", md_json_text(r->shape), "times", (json_int_t)r->n)) == 0;
+    }
+    if (!ok) {
+        json_decref(kernels);
+        out->failed = true;
+        return;
+    }
+    md_json_print(out, json_pack("{s:o, s:I}", "kernels", kernels, "others", (json_int_t)l->n_others));
+}
+
+md_status md_ss_capture(md_strbuf *out, md_ds_runtime *runtime, md_stream stream, void *graph, bool json)
+{
+    listing l = {.runtime = runtime};
+    const md_dev_ops *ops = runtime->dev->ops;
+    if (!ops->graph_kernels)
+        return md_fail(MD_UNSUPPORTED, "device '%s' has no graphs", ops->name);
+    pthread_mutex_lock(&runtime->lock_of_ops);
+    md_status s = ops->graph_kernels(runtime->dev, stream, graph, take_kernel, &l);
+    pthread_mutex_unlock(&runtime->lock_of_ops);
+    if (s == MD_OK && l.failed)
+        s = md_fail_memory();
+    if (s == MD_OK)
+        (json ? print_json : print_table)(out, &l);
+    free(l.rows);
+    return s != MD_OK ? s : out->failed ? md_fail_memory() : MD_OK;
+}
