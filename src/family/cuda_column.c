@@ -109,7 +109,12 @@ static bool is_aligned(const md_fa_target *target, const int64_t *size)
     return true;
 }
 
-/* ---- Blocks */
+/* ---- Blocks: those that share an axis along which is stored cannot wait for each other, and take two launches. */
+
+static bool has_phases(const md_fa_target *target, const md_fa_config *config)
+{
+    return config->value[SPLIT] && stage_of(target)->row.has_elements;
+}
 
 typedef struct grid {
     int64_t tiles, rows, axis;
@@ -141,7 +146,8 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
     launch->grid[1] = g.split;
     launch->grid[2] = launch->block[1] = launch->block[2] = 1;
     launch->block[0] = config->value[XT] * config->value[YT];
-    if (g.split > 1)
+    out->launch[1] = *launch; /* where is stored along the axis */
+    if (g.split > 1 || has_phases(target, config))
         out->workspace_bytes = g.tiles * g.rows * g.split * config->value[XT] * part_bytes(target) * 2;
 }
 
@@ -159,7 +165,7 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
         return false;
     if (v[KEEP] && ((int64_t)v[YT] * v[ITEMS] < n || (int64_t)v[YT] * v[ITEMS] >= 4 * MD_MAX(n, 4) || (!row->has_elements && row->n_levels == 1)))
         return false;
-    if (v[SPLIT] && (v[KEEP] || row->has_elements || (row->n_levels > 1 && !row->is_online)))
+    if (v[SPLIT] && (v[KEEP] || (row->n_levels > 1 && !row->is_online)))
         return false;
     if (v[SPLIT] && grid_of(target, config, size).split == 1)
         return false;
@@ -184,28 +190,27 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_f
 
 /* ---- Text */
 
-static void print_defines(md_strbuf *out, const md_fa_target *target, const md_fa_config *config)
+static void print_defines(md_strbuf *out, const md_fa_target *target, const md_fa_config *config, int32_t phase)
 {
     const struct {
         const char *name;
         int32_t value;
     } define[] = {{"VL", md_fa_cuda_width(target->program, target->stage)}, {"WIDE", 0}, {"ALIGNED", config->value[ACCESS] == MD_FA_CUDA_ALIGNED},
                   {"XT", config->value[XT]}, {"YT", config->value[YT]}, {"ITEMS", config->value[ITEMS]}, {"KEEP", config->value[KEEP]},
-                  {"SPLIT", config->value[SPLIT]}, {"PART_BYTES", (int32_t)part_bytes(target)}, {"MIN_BLOCKS", min_blocks(target, config)}};
+                  {"SPLIT", config->value[SPLIT]}, {"PHASE", phase}, {"PART_BYTES", (int32_t)part_bytes(target)},
+                  {"MIN_BLOCKS", min_blocks(target, config)}};
     for (int32_t i = 0; i < MD_COUNT(define); i++)
         md_strbuf_printf(out, "#define MD_%s %" PRId32 "\n", define[i].name, define[i].value);
 }
 
-static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
+static md_status emit_launch(md_kn_launch_source *launch, const md_fa_target *target, const md_fa_config *config, int32_t phase)
 {
     md_cg_row_options options = options_of(target, config);
     md_strbuf defines = {0}, expr = {0};
-    *out = (md_kn_source){.n_launches = 1};
-    md_kn_launch_source *launch = &out->launch[0];
     launch->code = MD_KN_TEXT;
     strcpy(launch->entry, "md_kernel");
     launch->n_params = md_cg_params(launch->param, target->program, target->stage);
-    print_defines(&defines, target, config);
+    print_defines(&defines, target, config, phase);
     if (config->value[SPLIT]) {
         options.extra[options.n_extra++] = launch->param[launch->n_params++] = (md_kn_param){.kind = MD_KN_WORKSPACE};
         options.extra[options.n_extra++] = launch->param[launch->n_params++] = (md_kn_param){.kind = MD_KN_COUNTERS};
@@ -215,6 +220,16 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
         status = md_cg_assemble(&launch->text, MD_DEV_CUDA, "cuda/column.cu", md_strbuf_text(&defines), md_strbuf_text(&expr));
     md_strbuf_finish(&defines);
     md_strbuf_finish(&expr);
+    return status;
+}
+
+static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
+{
+    bool is_apart = has_phases(target, config);
+    *out = (md_kn_source){.n_launches = is_apart ? 2 : 1};
+    md_status status = MD_OK;
+    for (int32_t i = 0; i < out->n_launches && status == MD_OK; i++)
+        status = emit_launch(&out->launch[i], target, config, is_apart ? i + 1 : 0);
     if (status != MD_OK)
         md_kn_source_finish(out);
     return status;
@@ -236,7 +251,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     md_fa_cuda_load load = {.blocks = (double)g.tiles * (double)g.rows * g.split, .threads = config->value[XT] * config->value[YT],
                             .registers = registers_of(target, config), .bytes = 16 * items};
     double resident = fmax(md_fa_cuda_resident(facts, &load), 1) * facts->threads;
-    *out = (md_fa_features){.ops_rate = 0.5, .launches = 1, .parallel = fmin(load.blocks, facts->threads), .memory_bytes = bytes};
+    *out = (md_fa_features){.ops_rate = 0.5, .launches = has_phases(target, config) ? 2 : 1, .parallel = fmin(load.blocks, facts->threads), .memory_bytes = bytes};
     double narrow = config->value[XT] >= 16 ? 1 : config->value[XT] == 8 ? 0.95 : 0.8;
     out->memory_rate = md_fa_cuda_rate(facts, &load) * narrow * (config->value[ACCESS] == MD_FA_CUDA_STRIDED ? 0.3 : 1);
     out->ops = points * (work.operations + passes * (work.loads + 2));

@@ -1,5 +1,5 @@
 /* Few long rows: each is cut over a group of blocks. They meet through memory (all of them run at once), in a cluster, or, where nothing is stored along the
- * row, the last one to arrive makes the result. */
+ * row, the last one to arrive makes the result. Where blocks cannot be made to run at once, a second launch stores what the first one found out. */
 #include "family/cuda.h"
 
 #include "base/dtype.h"
@@ -13,7 +13,7 @@
 #include <string.h>
 
 enum { VIA, THREADS, VECTORS, PER_SM, BLOCKS, KEEP, ACCESS };
-enum { VIA_GRID, VIA_CLUSTER, VIA_TICKET };
+enum { VIA_GRID, VIA_CLUSTER, VIA_TICKET, VIA_LAUNCH };
 /* The layout of the counters is that of kernels/cuda/exchange.h: so many blocks in all groups of one size. */
 enum { MOST_BLOCKS = 512, MOST_STATE_BYTES = 64, OTHER_REGISTERS = 24, MOST_ROWS_OF_GRID = 65535, SHORT_ROW = 512 };
 
@@ -118,7 +118,7 @@ static cut cut_of(const md_fa_target *target, const md_fa_config *config, const 
     while (config->value[KEEP] && least < most_of(target, config) && n / least > lot)
         least *= 2;
     c.blocks = MD_MAX(MD_MIN(MD_MIN(wanted, useful), most_of(target, config)), least);
-    c.groups = c.blocks == 1 ? MD_MIN(c.rows, MOST_ROWS_OF_GRID) : MD_MIN(c.rows, resident / c.blocks);
+    c.groups = c.blocks == 1 || config->value[VIA] == VIA_LAUNCH ? MD_MIN(c.rows, MOST_ROWS_OF_GRID) : MD_MIN(c.rows, resident / c.blocks);
     return c;
 }
 
@@ -134,10 +134,30 @@ static bool applies(const md_fa_target *target)
     return md_fa_cuda_row_applies(target) && bytes <= MOST_STATE_BYTES;
 }
 
+/* As many blocks an SM as the registers allow, where that changes nothing but what the compiler is told. */
+static bool is_full(const md_fa_target *target, const md_fa_config *config)
+{
+    md_fa_config more = *config;
+    const md_fa_field *field = &md_fa_cuda_row_split.field[PER_SM];
+    for (int32_t i = 0; i < field->n; i++) {
+        more.value[PER_SM] = field->value[i];
+        if (field->value[i] > config->value[PER_SM] && more.value[THREADS] * more.value[PER_SM] <= 2048 &&
+            registers_of(target, &more, 1) <= register_limit(target, &more))
+            return false;
+    }
+    return true;
+}
+
 static bool is_ticket_legal(const md_fa_target *target, const md_fa_config *config)
 {
     const md_st_row *row = &stage_of(target)->row;
     return !row->has_elements && !config->value[KEEP] && (row->n_levels == 1 || row->is_online);
+}
+
+static bool is_launch_legal(const md_fa_target *target, const md_fa_config *config)
+{
+    const md_st_row *row = &stage_of(target)->row;
+    return row->has_elements && !config->value[KEEP] && (row->n_levels == 1 || row->is_online) && is_full(target, config);
 }
 
 /* Keeping needs registers, and pays where memory would be read twice. */
@@ -163,20 +183,6 @@ static bool is_tight(const md_fa_target *target, const md_fa_config *config, int
     return needed > smaller;
 }
 
-/* As many blocks an SM as the registers allow, where that changes nothing but what the compiler is told. */
-static bool is_full(const md_fa_target *target, const md_fa_config *config)
-{
-    md_fa_config more = *config;
-    const md_fa_field *field = &md_fa_cuda_row_split.field[PER_SM];
-    for (int32_t i = 0; i < field->n; i++) {
-        more.value[PER_SM] = field->value[i];
-        if (field->value[i] > config->value[PER_SM] && more.value[THREADS] * more.value[PER_SM] <= 2048 &&
-            registers_of(target, &more, 1) <= register_limit(target, &more))
-            return false;
-    }
-    return true;
-}
-
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     const int32_t *v = config->value;
@@ -200,6 +206,8 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     most.value[BLOCKS] = 128;
     if (v[BLOCKS] != (cut_of(target, &most, size).blocks > 32 ? 128 : 32))
         return false;
+    if (v[VIA] == VIA_LAUNCH)
+        return is_launch_legal(target, config);
     if (c.blocks * c.groups <= (int64_t)target->facts->threads * (v[PER_SM] - 1)) /* with fewer blocks an SM it is the same */
         return false;
     return v[VIA] == VIA_TICKET ? is_ticket_legal(target, config) : !is_single;
@@ -227,6 +235,7 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
     cut c = cut_of(target, config, shape->size);
     *out = (md_kn_plan_geometry){0};
     md_kn_geometry *launch = &out->launch[0];
+    out->workspace_bytes = config->value[VIA] == VIA_LAUNCH ? c.rows * c.blocks * MOST_STATE_BYTES : 0;
     launch->blocks = c.rows > 0 ? c.groups * c.blocks : 0;
     launch->grain = 1;
     launch->grid[0] = c.blocks;
@@ -235,9 +244,10 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
     launch->block[0] = config->value[THREADS];
     launch->cluster = config->value[VIA] == VIA_CLUSTER ? c.blocks : 1;
     launch->is_cooperative = config->value[VIA] == VIA_GRID && c.blocks > 1;
+    out->launch[1] = *launch; /* VIA_LAUNCH */
 }
 
-static void print_defines(md_strbuf *out, const md_fa_target *target, const md_fa_config *config)
+static void print_defines(md_strbuf *out, const md_fa_target *target, const md_fa_config *config, int32_t phase)
 {
     int32_t all = 0, late = 0, early = 1;
     count_registers(&all, &late, target, config);
@@ -249,29 +259,40 @@ static void print_defines(md_strbuf *out, const md_fa_target *target, const md_f
     } define[] = {{"VL", md_fa_cuda_width(target->program, target->stage)}, {"WIDE", 0},
                   {"ALIGNED", config->value[ACCESS] == MD_FA_CUDA_ALIGNED}, {"VIA", config->value[VIA]},
                   {"THREADS", config->value[THREADS]}, {"VECTORS", config->value[VECTORS]}, {"PER_SM", config->value[PER_SM]},
-                  {"BLOCKS", config->value[BLOCKS]},
+                  {"BLOCKS", config->value[BLOCKS]}, {"PHASE", phase},
                   {"KEEP", config->value[KEEP] > 0}, {"EARLY", late > 0 && config->value[ACCESS] == MD_FA_CUDA_ALIGNED ? early : 0}};
     for (int32_t i = 0; i < MD_COUNT(define); i++)
         md_strbuf_printf(out, "#define MD_%s %" PRId32 "\n", define[i].name, define[i].value);
 }
 
-static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
+/* phase: of VIA_LAUNCH 1 or 2, else 0. */
+static md_status emit_launch(md_kn_launch_source *launch, const md_fa_target *target, const md_fa_config *config, int32_t phase)
 {
     md_cg_row_options options = options_of(target, config);
     md_strbuf defines = {0}, expr = {0};
-    *out = (md_kn_source){.n_launches = 1};
-    md_kn_launch_source *launch = &out->launch[0];
     launch->code = MD_KN_TEXT;
     strcpy(launch->entry, "md_kernel");
     launch->n_params = md_cg_params(launch->param, target->program, target->stage);
-    print_defines(&defines, target, config);
-    if (config->value[VIA] != VIA_CLUSTER)
-        options.extra[options.n_extra++] = launch->param[launch->n_params++] = (md_kn_param){.kind = MD_KN_COUNTERS};
+    print_defines(&defines, target, config, phase);
+    if (config->value[VIA] != VIA_CLUSTER) {
+        md_kn_param_kind kind = config->value[VIA] == VIA_LAUNCH ? MD_KN_WORKSPACE : MD_KN_COUNTERS;
+        options.extra[options.n_extra++] = launch->param[launch->n_params++] = (md_kn_param){.kind = kind};
+    }
     md_status status = md_cg_row_print(&defines, &expr, &options);
     if (status == MD_OK)
         status = md_cg_assemble(&launch->text, MD_DEV_CUDA, "cuda/row_split.cu", md_strbuf_text(&defines), md_strbuf_text(&expr));
     md_strbuf_finish(&defines);
     md_strbuf_finish(&expr);
+    return status;
+}
+
+static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
+{
+    bool is_apart = config->value[VIA] == VIA_LAUNCH;
+    *out = (md_kn_source){.n_launches = is_apart ? 2 : 1};
+    md_status status = MD_OK;
+    for (int32_t i = 0; i < out->n_launches && status == MD_OK; i++)
+        status = emit_launch(&out->launch[i], target, config, is_apart ? i + 1 : 0);
     if (status != MD_OK)
         md_kn_source_finish(out);
     return status;
@@ -285,7 +306,7 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
 static const double LOAD_US = 0.6811, CHUNK_US = 0.2702, CHUNK_VECTOR_US = 0.03055, LATE_US = 0.1451, STORE_US = 0.09031, WARP_US = 0.003903, ROOM_US = 1.088e-05, STRIDED_US = 0.2536;
 static const double THREAD_SLOT_US = 0.001393, IDLE_VECTOR_US = 0.07012;
 /* A meeting, by VIA: of any number of blocks, and what twice as many add. */
-static const double MEETING_US[] = {0.5519, 1.211, 1.213}, WIDER_US[] = {0.1072, 0.2528, 3.46e-06}, ALONE_US = 0.1202;
+static const double MEETING_US[] = {0.5519, 1.211, 1.213, 0.3}, WIDER_US[] = {0.1072, 0.2528, 3.46e-06, 0.05}, ALONE_US = 0.1202;
 /* Against the rate of copies, and what an SM draws of its share; reading a slice again. */
 static const double RATE = 0.9154, SM_BURST = 315.1, AGAIN_PART = 0.2887;
 /* How times add up, the part of a row's way that the next row of the same blocks waits for, and of the instructions counted here those that are issued. */
@@ -333,7 +354,7 @@ static double loop_us(const md_fa_target *target, const md_fa_config *config, co
 /* Groups that wait for groups to end (clusters), or rows of a group for the one before. */
 static double waits_of(const md_fa_target *target, const md_fa_config *config, const cut *c, double resident)
 {
-    if (config->value[VIA] != VIA_CLUSTER)
+    if (config->value[VIA] == VIA_GRID || config->value[VIA] == VIA_TICKET)
         return ceil((double)c->rows / fmax((double)c->groups, 1)) - 1;
     double part = c->blocks > 8 ? 0.85 : c->blocks > 2 ? 0.92 : 1; /* GPCs of 16 or 18 SMs are not filled by large clusters */
     double at_once = fmax(floor(resident * MD_MAX(target->facts->threads, 1) * part / c->blocks), 1);
@@ -359,7 +380,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     double us = pow(pow(memory, NORM) + pow(instructions, NORM) + pow(waiting, NORM), 1 / NORM);
     if (c.blocks == 1) /* nothing is split: other families' work */
         us *= 1.4;
-    *out = (md_fa_features){.ops_rate = SLOT_PART, .ops = 2 * slots, .launches = 1, .parallel = busy * sms, .serial_us = way};
+    *out = (md_fa_features){.ops_rate = SLOT_PART, .ops = 2 * slots, .launches = config->value[VIA] == VIA_LAUNCH ? 2 : 1, .parallel = busy * sms, .serial_us = way};
     out->memory_bytes = fmin(bytes, us * rate); /* what is only read may come faster than a copy's bytes */
     out->memory_rate = fmax(out->memory_bytes / rate / us, 1e-9);
 }
@@ -370,7 +391,7 @@ const md_fa_family md_fa_cuda_row_split = {
     .is_persistent = true,
     .is_reduction = true,
     .n_fields = 7,
-    .field = {{"via", VIA_GRID, 3, {VIA_GRID, VIA_CLUSTER, VIA_TICKET}},
+    .field = {{"via", VIA_GRID, 4, {VIA_GRID, VIA_CLUSTER, VIA_TICKET, VIA_LAUNCH}},
               {"threads", 512, 3, {512, 256, 1024}},
               {"vecs", 4, 4, {4, 2, 8, 16}},
               {"persm", 1, 4, {1, 2, 3, 4}},

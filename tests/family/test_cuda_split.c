@@ -166,10 +166,10 @@ static void test_other_sizes(void **state)
 static void text_of(const md_fa_target *target, const form *f)
 {
     static const char *const row[] = {"row_split/via0_threads512_vecs4_persm1_blocks128_keep1_access1", "row_split/via1_threads256_vecs8_persm2_blocks4_keep2_access0",
-                                      "row_split/via2_threads256_vecs4_persm4_blocks32_keep0_access2"};
+                                      "row_split/via2_threads256_vecs4_persm4_blocks32_keep0_access2", "row_split/via3_threads256_vecs4_persm4_blocks32_keep0_access1"};
     static const char *const column[] = {"column/xt16_yt16_items4_keep0_split0_access1", "column/xt8_yt32_items4_keep1_split0_access0",
-                                         "column/xt32_yt8_items8_keep0_split1_access2"};
-    for (int32_t i = 0; i < 3; i++) {
+                                         "column/xt32_yt8_items8_keep0_split1_access2", "column/xt4_yt8_items2_keep0_split0_access2"};
+    for (int32_t i = 0; i < 4; i++) {
         const md_fa_family *family = NULL;
         md_fa_config config;
         md_kn_source source = {0};
@@ -177,11 +177,14 @@ static void text_of(const md_fa_target *target, const form *f)
         assert_ok(family->emit(&source, target, &config));
         const char *text = md_strbuf_text(&source.launch[0].text);
         const md_kn_param *last = &source.launch[0].param[source.launch[0].n_params - 1];
-        assert_int_equal(source.n_launches, 1);
+        bool is_apart = f->is_column ? i == 2 && target->program->stage[0].row.has_elements : i == 3;
+        assert_int_equal(source.n_launches, is_apart ? 2 : 1);
+        assert_int_equal(strstr(text, "#define MD_PHASE 1") != NULL, is_apart);
+        assert_true(!is_apart || strstr(md_strbuf_text(&source.launch[1].text), "#define MD_PHASE 2"));
         assert_non_null(strstr(text, "md_kernel(const __grid_constant__ md_params"));
         assert_null(strstr(text, "#include \""));
         assert_int_equal(strstr(text, "void *counters0;") != NULL, last->kind == MD_KN_COUNTERS);
-        assert_int_equal(last->kind == MD_KN_COUNTERS, f->is_column ? i == 2 : i != 1);
+        assert_int_equal(last->kind == MD_KN_COUNTERS, f->is_column ? i == 2 : i != 1 && i != 3);
         md_kn_source_finish(&source);
     }
 }

@@ -1,8 +1,12 @@
 /* Rows that lie across memory: lanes run over the last outer index. A block is MD_XT vectors of columns times MD_YT threads that share the axis; each thread has
  * every MD_YTth element, MD_ITEMS of them on their way at once, and those of one column meet once a level.
  *   MD_KEEP    1: a thread's elements stay in registers: MD_YT * MD_ITEMS are the longest axis; 0: the axis is read again where it is needed again
- *   MD_SPLIT   1: gridDim.y blocks share the axis, and the last one to be ready makes the results (read only); their parts lie in the workspace */
+ *   MD_SPLIT   1: gridDim.y blocks share the axis, and the last one to be ready makes the results (read only); their parts lie in the workspace
+ *   MD_PHASE   of a split along which is stored: 1: blocks leave their parts; 2, another launch: each has all of them, and stores its share */
 #include "md_config.h"
+#ifndef MD_PHASE
+#define MD_PHASE 0
+#endif
 #include "prelude.h"
 #include "row.h"
 /* What merging needs in lanes: counts are the same in all of them. */
@@ -161,12 +165,17 @@ template <int N, class md_n_t> MD_INLINE void md_reduce(MD_OUTER_DECL const md_p
 #endif
 
 #if MD_SPLIT
-/* Leaves the block's results, and asks whether they were the last. */
-MD_INLINE bool md_leave(const md_params *p, const md_state &mine, const md_spot &s)
+/* Leaves the block's results. */
+MD_INLINE void md_leave(const md_params *p, const md_state &mine, const md_spot &s)
 {
     md_state *all = (md_state *)p->work0 + ((int64_t)blockIdx.x * gridDim.y + blockIdx.y) * MD_XT;
     if (s.y == 0)
         all[s.x] = mine;
+}
+#if MD_PHASE == 0
+/* Whether all others have left theirs. */
+MD_INLINE bool md_is_last(const md_params *p)
+{
     __threadfence();
     __syncthreads();
     if (threadIdx.x == 0) {
@@ -179,6 +188,7 @@ MD_INLINE bool md_leave(const md_params *p, const md_state &mine, const md_spot 
     __syncthreads();
     return md_last;
 }
+#endif
 MD_INLINE md_state md_left(const md_params *p, int block, int x)
 {
     const md_state *from = (const md_state *)p->work0 + ((int64_t)blockIdx.x * gridDim.y + block) * MD_XT + x;
@@ -190,7 +200,7 @@ MD_INLINE md_state md_left(const md_params *p, int block, int x)
         a.w[i] = __ldcg((const uint32_t *)from + i);
     return a.s;
 }
-/* All blocks' results, by the last one. */
+/* All blocks' results. */
 #if MD_ONLINE
 MD_INLINE void md_gather_blocks(const md_params *p, md_row &row, md_spot &s)
 {
@@ -227,10 +237,18 @@ template <int N, class md_n_t> MD_INLINE void md_one_tile(const md_params *p, in
     md_row row;
     md_elem e[MD_ITEMS];
     md_start(MD_AT p, &row);
+#if MD_PHASE != 2
     md_reduce<N>(MD_OUTER p, row, e, s, at, md_n);
-#if MD_SPLIT
+#endif
+#if MD_PHASE == 1
+    md_leave(p, row, s);
+    return;
+#elif MD_PHASE == 2
+    md_gather_blocks(p, row, s);
+#elif MD_SPLIT
     if (gridDim.y > 1) {
-        if (!md_leave(p, row, s))
+        md_leave(p, row, s);
+        if (!md_is_last(p))
             return;
         md_gather_blocks(p, row, s);
     }
@@ -243,7 +261,7 @@ template <int N, class md_n_t> MD_INLINE void md_one_tile(const md_params *p, in
     md_derive(MD_AT p, &row);
     if (MD_HAS_ELEMENTS)
         md_write<N>(MD_OUTER p, row, e, s, at, md_n);
-    if (s.y == 0)
+    if (s.y == 0 && (MD_PHASE == 0 || blockIdx.y == 0))
         md_row_store(MD_AT p, &row);
 }
 

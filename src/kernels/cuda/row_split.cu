@@ -2,6 +2,7 @@
  *   MD_VIA      MD_VIA_GRID     blocks that run at once, which tell each other their results through memory (exchange.h)
  *               MD_VIA_CLUSTER  blocks of a cluster, through each other's shared memory
  *               MD_VIA_TICKET   read only: the block that is ready last stores the row; nobody waits
+ *               MD_VIA_LAUNCH   blocks need not run at once: a launch leaves their results in the workspace (MD_PHASE 1), the next one has them all (2)
  *   MD_KEEP     1: a block's slice stays in registers, MD_VECTORS a thread; 0: it is read again where it is needed again
  *   MD_EARLY    of so many vectors of a thread, what only stores want is on its way while blocks meet; of the others when these are stored. 0: in front of each store
  * A slice is whole vectors; what is in front of the first and behind the last is a vector with a span, which the first block's first thread and the last
@@ -10,10 +11,14 @@
 #define MD_VIA_GRID 0
 #define MD_VIA_CLUSTER 1
 #define MD_VIA_TICKET 2
+#define MD_VIA_LAUNCH 3
 #define MD_WHOLE_STORES 1
 #define MD_BOUNDARY 1
 #define MD_INSIDE 1
 #include "md_config.h"
+#ifndef MD_PHASE
+#define MD_PHASE 0
+#endif
 #include "prelude.h"
 #include "row.h"
 #include "md_expr.h"
@@ -43,6 +48,7 @@ MD_LEVELS(MD_MIXES_WARP)
  * loaded before. */
 struct md_slice {
     int t, block, blocks; /* threadIdx.x, blockIdx.x, gridDim.x */
+    int64_t number; /* of the row */
     md_pos n; /* elements of a row */
     md_pos at; /* position of its first vector */
     md_pos left; /* whole vectors of the slice from that one on */
@@ -121,7 +127,7 @@ MD_INLINE md_pos md_count_warp(const md_slice &s, md_pos n, md_pos lead)
 }
 
 /* Where to post and what stamps to use: asked for behind the slice, while that is on its way. */
-#if MD_VIA != MD_VIA_CLUSTER
+#if MD_VIA == MD_VIA_GRID || MD_VIA == MD_VIA_TICKET
 MD_INLINE void md_ask_epoch(const md_params *p, md_slice &s)
 {
     if (s.blocks == 1) /* a row a block: it meets nobody, and has no place in the counters */
@@ -154,6 +160,17 @@ template <class P> MD_INLINE bool md_exchange(md_lot<P> &lot, P p, const md_para
     lot.own[0] = room.part[s.turn & 1][(s.t & 31) & (s.blocks - 1)].p;
     return true;
 }
+#elif MD_VIA == MD_VIA_LAUNCH
+template <class P> MD_INLINE bool md_exchange(md_lot<P> &lot, P p, const md_params *q, md_slice &s)
+{
+    md_parcel<P> *parts = (md_parcel<P> *)q->work0 + s.number * s.blocks;
+    if (MD_PHASE == 1 && s.t == 0)
+        parts[s.block] = md_wrap(p);
+    if (MD_PHASE == 2 && s.t < 32)
+        MD_FOR (k, MD_LOTS)
+            lot.own[k] = parts[(s.t + 32 * k) & (s.blocks - 1)].p;
+    return MD_PHASE == 2 && s.t < 32;
+}
 #else
 template <class P> MD_INLINE bool md_exchange(md_lot<P> &lot, P p, const md_params *q, md_slice &s)
 {
@@ -175,8 +192,9 @@ template <class P> MD_INLINE bool md_exchange(md_lot<P> &lot, P p, const md_para
 template <class P> MD_INLINE P md_mix_row(P p, const md_params *q, md_slice &s)
 {
     __shared__ md_block_room<P> room;
-    p = md_mix_block(p, room, s.t);
-    if (s.blocks > 1) {
+    if (MD_PHASE != 2)
+        p = md_mix_block(p, room, s.t);
+    if (s.blocks > 1 || MD_PHASE > 0) {
         md_lot<P> lot;
         if (md_exchange(lot, p, q, s)) {
             MD_FOR (k, MD_LOTS)
@@ -258,16 +276,16 @@ MD_INLINE void md_mix_all(md_state &state, const md_params *q, md_slice &s, md_p
     __shared__ md_note note[MD_WARPS];
     __shared__ md_parcel<md_told> all;
     const int t = s.t, lane = (s.t & 31);
-    if (lane == 0) {
+    if (MD_PHASE != 2 && lane == 0) {
         note[t / 32].told = md_wrap(md_tell(state));
         note[t / 32].count = state.count;
     }
     __syncthreads();
-    if (t < 32) {
+    if (MD_PHASE != 2 && t < 32) {
         const md_state own = md_hear(note[lane % MD_WARPS].told.p, note[lane % MD_WARPS].count);
         state = md_mix_states<1, MD_WARPS>(&own, md_count_slice(s, n, lead, s.block));
     }
-    if (s.blocks > 1) {
+    if (s.blocks > 1 || MD_PHASE > 0) {
         md_lot<md_told> lot;
         if (md_exchange(lot, md_tell(state), q, s)) {
             md_state own[MD_LOTS];
@@ -471,6 +489,25 @@ MD_INLINE void md_reduce(MD_X_DECL const md_params *p, md_row &row, md_held &, m
 #endif
 #endif
 
+#if MD_PHASE == 2
+/* The results of all blocks, without a look at the row. */
+#define MD_TAKE_LEVEL(l)                                                                                               \
+    {                                                                                                                  \
+        md_part##l part;                                                                                               \
+        md_nothing(part);                                                                                              \
+        part = md_mix_row(part, p, s);                                                                                 \
+        md_finish##l(MD_X p, &row, &part);                                                                             \
+    }
+MD_INLINE void md_take(MD_X_DECL const md_params *p, md_row &row, md_slice &s, md_pos lead)
+{
+    md_from_here(s);
+    md_cut_edge(s, s.n, lead);
+#if !MD_ONLINE
+    MD_LEVELS(MD_TAKE_LEVEL)
+#endif
+}
+#endif
+
 MD_INLINE void md_one_row(int64_t number, const md_params *p, md_slice &s)
 {
     MD_ROW_AT(p, number)
@@ -479,13 +516,18 @@ MD_INLINE void md_one_row(int64_t number, const md_params *p, md_slice &s)
     md_start(MD_X p, &row);
     md_pos lead = MD_ALIGNED ? 0 : (md_pos)md_lead(MD_X p, 0);
     s.n = (md_pos)MD_COUNT(p);
+    s.number = number;
     if (!MD_ALIGNED && lead > s.n)
         lead = s.n;
     s.head = lead;
     if (MD_SHIFTS)
         lead = s.n - lead < MD_VL ? s.n : lead + MD_VL;
     md_cut(s, s.n, lead);
+#if MD_PHASE == 2
+    md_take(MD_X p, row, s, lead);
+#else
     md_reduce(MD_X p, row, held, s, lead);
+#endif
 #if MD_ONLINE
     const md_state own = row;
     md_mix_all(row, p, s, s.n, lead);
@@ -494,6 +536,8 @@ MD_INLINE void md_one_row(int64_t number, const md_params *p, md_slice &s)
     if (row.count > 0)
         md_settle(&row);
 #endif
+    if (MD_PHASE == 1)
+        return;
     md_derive(MD_X p, &row);
     if (MD_HAS_ELEMENTS)
         md_write(MD_X p, row, held, s);
