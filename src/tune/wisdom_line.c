@@ -38,29 +38,37 @@ static json_t *candidates_json(const md_tn_record *r)
     return list;
 }
 
+/* What a line says first is what lines are sorted by. */
 static json_t *record_json(const md_tn_record *r)
 {
     char date[32];
     date_text(date, r->date);
     const int rigor = r->rigor >= 0 && r->rigor <= MD_TUNE_EXHAUSTIVE ? (int)r->rigor : 0;
-    return json_pack("{s:o, s:o, s:f, s:f, s:i, s:s, s:b, s:s, s:o}", "key", md_json_text(r->key ? r->key : ""), "family", md_json_text(r->family), "us",
-                     r->us, "spread", r->spread, "count", (int)r->count, "rigor", rigor_names[rigor], "complete", (int)r->is_complete, "date", date,
-                     "candidates", candidates_json(r));
+    return json_pack("{s:o, s:o, s:o, s:s, s:b, s:f, s:f, s:i, s:s}", "key", md_json_text(r->key ? r->key : ""), "family", md_json_text(r->family), "variant",
+                     md_json_text(r->variant), "rigor", rigor_names[rigor], "complete", (int)r->is_complete, "us", r->us, "spread", r->spread, "count",
+                     (int)r->count, "date", date);
 }
 
-void md_tn_line_print(md_strbuf *out, const md_tn_line *line)
+static json_t *quarantine_json(const md_tn_line *line)
+{
+    return json_pack("{s:o, s:o}", "quarantine", md_json_text(line->why), "variant", md_json_text(line->record.variant));
+}
+
+/* Source and origin, and what was compared last, because it is long. */
+static bool add_rest(json_t *j, const md_tn_line *line)
 {
     char source[33], environment[33];
     md_digest_text(source, line->record.source);
     md_digest_text(environment, line->origin.environment);
-    json_t *j = line->is_quarantine ? json_pack("{s:o}", "quarantine", md_json_text(line->why)) : record_json(&line->record);
-    if (j && (json_object_set_new(j, "variant", md_json_text(line->record.variant)) != 0 || json_object_set_new(j, "source", json_string(source)) != 0 ||
-              json_object_set_new(j, "device", md_json_text(line->origin.device)) != 0 ||
-              json_object_set_new(j, "environment", json_string(environment)) != 0)) {
-        json_decref(j);
-        j = NULL;
-    }
-    char *text = j ? json_dumps(j, JSON_COMPACT | JSON_SORT_KEYS | JSON_REAL_PRECISION(9)) : NULL;
+    return json_object_set_new(j, "source", json_string(source)) == 0 && json_object_set_new(j, "device", md_json_text(line->origin.device)) == 0 &&
+           json_object_set_new(j, "environment", json_string(environment)) == 0 &&
+           (line->is_quarantine || json_object_set_new(j, "candidates", candidates_json(&line->record)) == 0);
+}
+
+void md_tn_line_print(md_strbuf *out, const md_tn_line *line)
+{
+    json_t *j = line->is_quarantine ? quarantine_json(line) : record_json(&line->record);
+    char *text = j && add_rest(j, line) ? json_dumps(j, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
     if (text)
         md_strbuf_printf(out, "%s\n", text);
     else
@@ -144,12 +152,15 @@ static int64_t take_date(reader *r, const json_t *from)
 {
     const char *text = json_string_value(json_object_get(from, "date"));
     struct tm when = {0};
-    const char *end = text ? strptime(text, "%Y-%m-%dT%H:%M:%SZ", &when) : NULL;
-    if (!end || *end) {
-        refuse(r, "no time like 2026-11-21T23:00:00Z", "date");
-        return 0;
+    char again[32] = "";
+    int64_t date = 0;
+    if (text && strptime(text, "%Y-%m-%dT%H:%M:%SZ", &when)) {
+        date = (int64_t)timegm(&when);
+        date_text(again, date);
     }
-    return (int64_t)timegm(&when);
+    if (!text || strcmp(text, again) != 0)
+        refuse(r, "no time like 2026-11-21T23:00:00Z", "date");
+    return date;
 }
 
 static bool belongs(const char *variant, const char *family)

@@ -109,6 +109,59 @@ class Help(Base):
         self.assertIn("mdctl run", done.stderr)
 
 
+class Store(Base):
+    def setUp(self):
+        super().setUp()
+        self.env = {"MD_CACHE_DIR": str(self.folder / "store")}
+
+    def store(self, *args):
+        done = mdctl("store", *args, env=self.env)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def test_store(self):
+        self.assertEqual(self.store("path"), f"{self.folder}/store\n")
+        self.assertEqual(self.store("list"), "")
+        self.assertIn("0 entries", self.store("verify"))
+        self.assertEqual(self.store("export"), "")
+        run = ["run", "Y[i] = X[i] + 3", "--sizes", "i=100", *FEW]
+        self.assertEqual(mdctl(*run, env=self.env).returncode, 0)
+        listed = [json.loads(line) for line in self.store("list", "--json").splitlines()]
+        self.assertTrue(listed and all(e["kind"] == "kernel" and e["about"].startswith("host, ") for e in listed), listed)
+        facts = json.loads(self.store("verify", "--json"))
+        self.assertEqual((facts["entries"], facts["bad"]), (len(listed), 0))
+        for path in (self.folder / "store").glob("*/kernel/*/*"):
+            path.write_bytes(path.read_bytes()[:-1])
+        self.assertIn(f"{len(listed)} bad ones removed", self.store("verify"))
+        self.assertEqual(mdctl(*run, env=self.env).returncode, 0)
+        self.assertEqual(len(self.store("list").splitlines()), len(listed))
+        self.assertIn(f"0 of {len(listed)} entries removed", self.store("gc", "--limit", "100"))
+
+    def test_wisdom(self):
+        line = {"key": "k", "family": "f", "variant": "f/a1", "rigor": "measure", "complete": True, "us": 1.5, "spread": 0.1, "count": 9,
+                "date": "2026-11-21T00:00:00Z", "source": "0" * 32, "device": "another", "environment": "1" * 32, "candidates": []}
+        good, bad = self.folder / "good.jsonl", self.folder / "bad.jsonl"
+        good.write_text(json.dumps(line) + "\n", encoding="utf-8")
+        bad.write_text(json.dumps(line) + "\n{}\n\nx\n", encoding="utf-8")
+        self.assertIn("1 of other devices", self.store("import", str(good)))
+        (self.folder / "other").mkdir(mode=0o700)
+        self.assertIn("0 lines", self.store("merge", str(self.folder / "other"), "/dev/null"))
+        done = mdctl("store", "import", str(bad), env=self.env)
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, r"line 2: .*\nline 4: .*\nmdctl: .*bad.jsonl: 2 of 3 lines are no wisdom")
+        self.store("export", "--output", str(self.folder / "out.jsonl"))
+        self.assertEqual((self.folder / "out.jsonl").read_text(encoding="utf-8"), "")
+        self.bad(1, "store", "import", str(self.folder / "absent"), part="absent")
+
+    def test_mistakes(self):
+        self.bad(2, "store", part="expected path, list")
+        self.bad(2, "store", "lose", part="'lose'")
+        self.bad(2, "store", "import", part="takes files")
+        self.bad(2, "store", "gc", "x", part="takes no argument")
+        self.bad(2, "store", "gc", "--limit", "0", part="1..100000")
+        self.bad(1, "store", "path", part="nothing is kept")
+
+
 class Usage(Base):
     def test_unknown(self):
         self.bad(2, "frobnicate", part="'frobnicate'")

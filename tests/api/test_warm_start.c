@@ -1,0 +1,196 @@
+/* A second context, as in another process: what the first one built is found, and nothing is compiled. */
+#include "support/check.h"
+
+#include <dirent.h>
+#include <time.h>
+#include <unistd.h>
+
+static char folder[64];
+
+static int set_up(void **state)
+{
+    (void)state;
+    snprintf(folder, sizeof folder, "/tmp/md-warm-XXXXXX");
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    char command[100];
+    (void)state;
+    snprintf(command, sizeof command, "rm -rf '%s'", folder);
+    return system(command);
+}
+
+static md_context *open_context(const char *cache)
+{
+    md_context *c = NULL;
+    assert_ok(md_context_create(&c, &(md_context_options){.device = "host", .threads = 2, .hints = "16,256", .cache_dir = cache}));
+    return c;
+}
+
+static double now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+}
+
+static const char *const names[] = {"softmax", "gelu", "layer_norm", "cumsum", "linear"};
+enum { N = sizeof names / sizeof *names };
+
+/* Makes all ops, and gives the time of the slowest. */
+static double make_ops(md_context *c)
+{
+    double worst = 0.0;
+    for (int i = 0; i < N; i++) {
+        md_op *op = NULL;
+        const double start = now_ms();
+        assert_ok(md_op_create(&op, c, names[i], NULL));
+        assert_ok(md_op_wait(op));
+        const double ms = now_ms() - start;
+        worst = ms > worst ? ms : worst;
+        md_op_destroy(&op);
+    }
+    return worst;
+}
+
+static md_store_counters count(md_context *c)
+{
+    md_store_counters n;
+    assert_ok(md_store_count(&n, c));
+    return n;
+}
+
+/* The same results, from kernels of either origin. */
+static void run_softmax(md_context *c, float *y)
+{
+    enum { ROWS = 5, COLUMNS = 77 };
+    static float x[ROWS * COLUMNS];
+    const int64_t size[] = {ROWS, COLUMNS};
+    md_op *op = NULL;
+    for (int i = 0; i < ROWS * COLUMNS; i++)
+        x[i] = (float)((i * 37) % 101) * 0.1f;
+    assert_ok(md_op_create(&op, c, "softmax", NULL));
+    assert_ok(md_op_wait(op));
+    md_arg_info info;
+    assert_ok(md_op_arg(&info, op, 0));
+    const md_tensor in = md_tensor_make(x, MD_F32, 2, size), out = md_tensor_make(y, MD_F32, 2, size);
+    const md_arg args[] = {md_t(info.is_output ? &out : &in), md_t(info.is_output ? &in : &out)};
+    assert_ok(md_call(op, NULL, args, 2));
+    md_op_destroy(&op);
+}
+
+static void a_second_context_compiles_nothing(void **state)
+{
+    (void)state;
+    static float cold_y[385], warm_y[385];
+    md_context *c = open_context(folder);
+    assert_string_equal(md_store_path(c), folder);
+    const double cold = make_ops(c);
+    run_softmax(c, cold_y);
+    const md_store_counters before = count(c);
+    assert_true(before.compiles > N && before.written == before.compiles && before.kernels_kept == 0);
+    md_context_destroy(&c);
+
+    c = open_context(folder);
+    const double warm = make_ops(c);
+    run_softmax(c, warm_y);
+    const md_store_counters after = count(c);
+    printf("slowest op: cold %.0f ms, warm %.1f ms\n", cold, warm);
+    assert_int_equal(after.compiles, 0);
+    assert_int_equal(after.written, 0);
+    assert_true(after.kernels_kept >= before.compiles);
+    for (int i = 0; i < 385; i++) /* another variant may have been picked */
+        assert_true(cold_y[i] > 0.0f && warm_y[i] - cold_y[i] < 1e-6f && cold_y[i] - warm_y[i] < 1e-6f);
+    assert_true(warm < cold / 3.0); /* 100 times on a quiet machine */
+    md_context_destroy(&c);
+}
+
+static void nothing_is_kept_where_it_is_off(void **state)
+{
+    (void)state;
+    md_context *c = open_context("");
+    assert_string_equal(md_store_path(c), "");
+    md_op *op = NULL;
+    assert_ok(md_op_create(&op, c, "gelu", NULL));
+    md_op_destroy(&op);
+    const md_store_counters n = count(c);
+    assert_true(n.compiles > 0 && n.written == 0 && n.hits == 0 && n.misses == 0);
+    md_context_destroy(&c);
+}
+
+static int n_text;
+static int take_text(void *user, const char *text, size_t n)
+{
+    char *out = user;
+    assert_true(strlen(out) + n < 100000);
+    strncat(out, text, n);
+    n_text++;
+    return 0;
+}
+
+static void lists_and_limits(void **state)
+{
+    (void)state;
+    static char text[100000];
+    md_store_facts facts;
+    md_context *c = open_context(folder);
+    md_op *op = NULL;
+    assert_ok(md_store_list(c, 0, take_text, text)); /* nothing yet */
+    assert_string_equal(text, "");
+    assert_ok(md_op_create(&op, c, "gelu", NULL));
+    assert_ok(md_op_wait(op));
+    md_op_destroy(&op);
+    assert_ok(md_store_list(c, 1, take_text, text));
+    assert_non_null(strstr(text, "\"kind\":\"kernel\""));
+    assert_ok(md_store_verify(&facts, c, NULL, NULL));
+    assert_true(facts.n_entries > 0 && facts.n_bad == 0);
+    char command[200];
+    snprintf(command, sizeof command, "for f in $(find %s -path '*/kernel/*' -type f); do echo >> $f; done", folder);
+    assert_int_equal(system(command), 0);
+    text[0] = 0;
+    const int64_t n = facts.n_entries;
+    assert_ok(md_store_verify(&facts, c, take_text, text));
+    assert_true(facts.n_bad > 0 && facts.n_bad <= n && facts.n_removed == facts.n_bad);
+    assert_non_null(strstr(text, "not as long as it says"));
+    assert_ok(md_store_gc(&facts, c, 0));
+    assert_ok(md_store_gc(&facts, c, 0));
+    assert_int_equal(facts.n_entries, 0);
+    assert_fails(md_store_gc(&facts, c, -1), MD_INVALID_ARGUMENT, "less than 0");
+    md_context_destroy(&c);
+}
+
+static void wisdom_is_taken_whole_or_not_at_all(void **state)
+{
+    (void)state;
+    static char text[100000];
+    static const char bad[] = "# wisdom\n{\"key\":\"a\"}\n\nnonsense\n";
+    md_wisdom_counts counts;
+    md_context *c = open_context(folder);
+    text[0] = 0;
+    assert_fails(md_wisdom_import(&counts, c, bad, strlen(bad), take_text, text), MD_CORRUPT, "2 of 2 lines");
+    assert_int_equal(counts.n_bad, 2);
+    assert_non_null(strstr(text, "line 2: "));
+    assert_non_null(strstr(text, "line 4: "));
+    text[0] = 0;
+    assert_ok(md_wisdom_export(c, take_text, text));
+    assert_string_equal(text, "");
+    assert_ok(md_wisdom_import(NULL, c, NULL, 0, NULL, NULL));
+    assert_fails(md_wisdom_import(NULL, NULL, "", 0, NULL, NULL), MD_INVALID_ARGUMENT, "context");
+    assert_fails(md_wisdom_import(NULL, c, NULL, 1, NULL, NULL), MD_INVALID_ARGUMENT, "text");
+    assert_fails(md_wisdom_export(c, NULL, NULL), MD_INVALID_ARGUMENT, "write");
+    md_context_destroy(&c);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(a_second_context_compiles_nothing),
+        TEST(nothing_is_kept_where_it_is_off),
+        TEST(lists_and_limits),
+        TEST(wisdom_is_taken_whole_or_not_at_all),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

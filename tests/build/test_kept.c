@@ -1,0 +1,176 @@
+/* Kernels that outlive a process: compiled once, found by the next builder, healed where the file is bad; failures are remembered where they are final. */
+#include "support/check.h"
+
+#include "build/build.h"
+#include "build/toy.h"
+#include "store/scratch.h"
+#include "support/fake_device.h"
+
+typedef struct fixture {
+    scratch *scratch;
+    md_pool *pool;
+    fake_device fake;
+    toy toy;
+} fixture;
+
+static int setup(void **state)
+{
+    void *folder = NULL;
+    fixture *f = calloc(1, sizeof *f);
+    if (!f || scratch_setup(&folder) != 0 || md_pool_create(&f->pool, 2) != MD_OK)
+        return -1;
+    f->scratch = folder;
+    fake_device_init(&f->fake, f->pool, NULL);
+    toy_init(&f->toy, &f->fake.base.facts);
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    fixture *f = *state;
+    void *folder = f->scratch;
+    const int32_t leaked = f->fake.n_loaded - f->fake.n_unloaded;
+    md_pool_destroy(&f->pool);
+    scratch_teardown(&folder);
+    free(f);
+    return leaked;
+}
+
+typedef struct process {
+    md_sr *store;
+    md_bd *builder;
+} process;
+
+static process start(fixture *f)
+{
+    process p = {scratch_open(f->scratch, "here"), NULL};
+    assert_ok(md_bd_create(&p.builder, &f->fake.base));
+    md_bd_use_store(p.builder, p.store);
+    return p;
+}
+
+static void end(process *p)
+{
+    md_bd_destroy(&p->builder);
+    md_sr_close(&p->store);
+}
+
+static md_status build(fixture *f, process *p, int32_t kind, int32_t salt)
+{
+    md_bd_variant *v = NULL;
+    md_fa_config config = toy_config(kind, salt);
+    assert_ok(md_bd_variant_create(&v, p->builder, &f->toy.target, &toy_family, &config));
+    const md_status status = md_bd_variant_wait(v);
+    md_bd_variant_destroy(&v);
+    return status;
+}
+
+/* What a process asks of its compiler, and takes from the store, for a few variants. */
+static void expect(fixture *f, uint64_t compiles, uint64_t kept)
+{
+    process p = start(f);
+    assert_ok(build(f, &p, TOY_PLAIN, 0));
+    assert_ok(build(f, &p, TOY_PLAIN, 1));
+    assert_ok(build(f, &p, TOY_TWICE, 2));
+    assert_ok(build(f, &p, TOY_FUNCTION, 0));
+    const md_bd_counters *count = md_bd_count(p.builder);
+    assert_int_equal(count->compiles, compiles);
+    assert_int_equal(count->kept, kept);
+    end(&p);
+}
+
+static void the_next_process_compiles_nothing(void **state)
+{
+    fixture *f = *state;
+    process first = start(f);
+    assert_ok(build(f, &first, TOY_PLAIN, 0));
+    assert_ok(build(f, &first, TOY_PLAIN, 1));
+    assert_ok(build(f, &first, TOY_TWICE, 2));
+    const uint64_t n = md_bd_count(first.builder)->compiles;
+    assert_true(n >= 3);
+    assert_int_equal(md_bd_count(first.builder)->kept, 0);
+    end(&first);
+    expect(f, 0, n);
+    assert_int_equal(f->fake.n_compiled, (int32_t)n);
+    /* Another compiler, other flags: other kernels. */
+    snprintf(f->fake.base.facts.flags, sizeof f->fake.base.facts.flags, "-fother");
+    expect(f, n, 0);
+    expect(f, 0, n);
+}
+
+static void bad_entries_are_compiled_anew(void **state)
+{
+    fixture *f = *state;
+    expect(f, 4, 0);
+    scratch_shell("for f in $(find '%s' -path '*/kernel/*' -type f); do printf x | dd of=$f bs=1 seek=70 conv=notrunc 2>/dev/null; done", f->scratch->root);
+    expect(f, 4, 0);
+    expect(f, 0, 4);
+    scratch_shell("find '%s' -path '*/kernel/*' -type f -exec truncate -s -1 {} +", f->scratch->root);
+    expect(f, 4, 0);
+    expect(f, 0, 4);
+    scratch_shell("chmod 0777 '%s'", f->scratch->root); /* others may have written: nothing of it is loaded */
+    expect(f, 4, 0);
+    assert_int_equal(f->scratch->n_warnings, 1);
+}
+
+/* An entry that is whole but does not load, as after a change that no key tells. */
+static md_status spoil(void *user, const char *key, const void *payload, size_t n)
+{
+    (void)payload;
+    (void)n;
+    snprintf(user, 100, "%s", key);
+    return MD_OK;
+}
+
+static void what_does_not_load_is_compiled_anew(void **state)
+{
+    fixture *f = *state;
+    static const char *const payloads[] = {"BFAIL_LOAD", "", "B", "Xother"};
+    for (int i = 0; i < 4; i++) {
+        char key[100] = "";
+        process p = start(f);
+        assert_ok(build(f, &p, TOY_PLAIN, 7));
+        assert_ok(md_sr_each(p.store, 0, "kernel", spoil, key));
+        assert_true(key[0]);
+        assert_ok(md_sr_put(p.store, "kernel", key, payloads[i], strlen(payloads[i])));
+        end(&p);
+        p = start(f);
+        assert_ok(build(f, &p, TOY_PLAIN, 7));
+        assert_int_equal(md_bd_count(p.builder)->compiles, 1);
+        assert_true(md_sr_count(p.store)->healed > 0);
+        end(&p);
+        p = start(f);
+        assert_ok(build(f, &p, TOY_PLAIN, 7));
+        assert_int_equal(md_bd_count(p.builder)->compiles, 0);
+        end(&p);
+    }
+}
+
+static void final_failures_are_remembered(void **state)
+{
+    fixture *f = *state;
+    for (int is_final = 0; is_final < 2; is_final++) {
+        f->fake.base.facts.kind = is_final ? MD_DEV_CUDA : MD_DEV_HOST; /* a host's compiler may fail for want of memory or disk */
+        for (int i = 0; i < 2; i++) {
+            process p = start(f);
+            assert_fails(build(f, &p, TOY_BAD_TEXT, 0), MD_COMPILE, "scripted");
+            assert_int_equal(md_bd_count(p.builder)->compiles, is_final && i ? 0 : 1);
+            assert_int_equal(md_bd_count(p.builder)->kept, is_final && i ? 1 : 0);
+            assert_int_equal(md_bd_count(p.builder)->failed, 1);
+            end(&p);
+        }
+    }
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(the_next_process_compiles_nothing),
+        TEST(bad_entries_are_compiled_anew),
+        TEST(what_does_not_load_is_compiled_anew),
+        TEST(final_failures_are_remembered),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
