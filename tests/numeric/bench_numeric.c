@@ -97,7 +97,7 @@ static void run(md_context *context, const row *r, const char *sizes)
     md_tensor tensor[MAX_ARGS];
     int32_t n = 0;
     for (int32_t p = 0; p < POLICIES; p++) {
-        md_op_options o = {.dtype = r->dtype, .numeric = (md_numeric)(MD_NUMERIC_FAST + p), .hints = "16,256,4096"};
+        md_op_options o = {.dtype = r->dtype, .numeric = (md_numeric)(MD_NUMERIC_FAST + p), .hints = "1,64,4096"};
         check(md_op_create(&c[p].op, context, r->formula, &o), r->formula);
         if (p == 0)
             n = make_args(arg, tensor, context, c[p].op, sizes);
