@@ -70,6 +70,8 @@ static bool is_reduced(const md_fa_target *target, int32_t dim)
 static bool is_outer(const md_fa_target *target, int32_t dim)
 {
     const md_st_stage *st = &target->program->stage[target->stage];
+    if (st->axis >= 0 && target->program->index[st->axis].dim == dim)
+        return true;
     for (int32_t i = 0; i < st->n_outer; i++)
         if (target->program->index[st->outer[i]].dim == dim)
             return true;

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "dispatch/promote.h"
+#include "family/numeric.h"
 #include "support/check.h"
 
 script script_now;
@@ -55,6 +56,14 @@ static void set_features(md_fa_features *out, int32_t f, const md_fa_config *con
     const script_row *row = &script_now.row[f][config->value[0]];
     *out = (md_fa_features){.ops_rate = 1.0, .parallel = 1.0};
     out->serial_us = row->us + row->us_each * (double)size[0];
+}
+
+static void set_numeric(struct md_fa_numeric *out, int32_t f, const md_fa_config *config)
+{
+    const script_row *row = &script_now.row[f][config->value[0]];
+    char name[32];
+    snprintf(name, sizeof name, row->numeric ? "class%d" : "own%d_%d_%d", row->numeric ? row->numeric : f, config->value[0], config->value[1]);
+    md_fa_numeric_set(out, name, row->numeric > 0, row->is_invariant);
 }
 
 static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config, const md_kn_shape *shape)
@@ -129,6 +138,11 @@ static md_status run(const md_kn_call *call, int32_t f, int32_t v)
         (void)target;                                                                                                  \
         set_features(out, f, config, size);                                                                            \
     }                                                                                                                  \
+    static void numeric_##f(struct md_fa_numeric *out, const md_fa_target *target, const md_fa_config *config)         \
+    {                                                                                                                  \
+        (void)target;                                                                                                  \
+        set_numeric(out, f, config);                                                                                   \
+    }                                                                                                                  \
     static md_status emit_##f(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)               \
     {                                                                                                                  \
         static const md_kn_host_function function[] = {run_##f##_0, run_##f##_1, run_##f##_2, run_##f##_3};            \
@@ -171,7 +185,7 @@ FAMILY(3)
         .name = text, .device = MD_DEV_SIM, .n_fields = 2,                                                             \
         .field = {{"v", 0, SCRIPT_V, {0, 1, 2, 3}}, {"w", 0, SCRIPT_W, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}}},        \
         .applies = applies_##f, .legal = legal_##f, .envelope = envelope_##f, .features = features_##f,                 \
-        .emit = emit_##f, .geometry = geometry, __VA_ARGS__                                                             \
+        .emit = emit_##f, .geometry = geometry, .numeric = numeric_##f, __VA_ARGS__                                                             \
     }
 
 static const md_fa_family families[] = {

@@ -20,6 +20,8 @@ typedef struct script_row {
     double us, us_each; /* by the model: us + us_each * the first dim's size */
     int32_t slow_us; /* by the clock */
     int32_t extra; /* texts: parameters more than are needed */
+    int32_t numeric; /* number of the numeric class; 0: nothing is promised */
+    bool is_invariant;
     bool cannot_emit, cannot_compile;
     _Atomic bool cannot_launch;
     _Atomic bool reports; /* index 99 on axis 0 of tensor 1 */
