@@ -129,7 +129,10 @@ void md_tn_unlock(md_tn_work *w);
 
 /* log.c */
 void md_tn_log_candidate(const md_tn_work *w, const md_tn_spot *spot, int32_t trial);
+void md_tn_log_try(const md_tn_work *w, const md_tn_spot *spot, const char *event, int32_t trial);
 void md_tn_log_winner(const md_tn_work *w, const md_tn_spot *spot, const md_tn_record *record);
+/** What was known before. */
+void md_tn_log_known(const md_tn_work *w, const md_tn_spot *spot);
 void md_tn_log_spot(const md_tn_work *w, const md_tn_spot *spot, const char *event, const char *why);
 
 #endif

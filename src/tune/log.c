@@ -50,16 +50,42 @@ void md_tn_log_candidate(const md_tn_work *w, const md_tn_spot *spot, int32_t tr
     write_line(w, &b);
 }
 
-void md_tn_log_winner(const md_tn_work *w, const md_tn_spot *spot, const md_tn_record *r)
+void md_tn_log_try(const md_tn_work *w, const md_tn_spot *spot, const char *event, int32_t trial)
+{
+    md_strbuf b = {0};
+    if (!w->job->write)
+        return;
+    begin(&b, w, spot, event);
+    md_strbuf_printf(&b, ", \"variant\": \"%s\"", md_tn_trial_name(&w->trial[trial]));
+    write_line(w, &b);
+}
+
+static void log_record(const md_tn_work *w, const md_tn_spot *spot, const md_tn_record *r, bool is_best, bool is_known)
 {
     md_strbuf b = {0};
     if (!w->job->write)
         return;
     begin(&b, w, spot, "winner");
-    md_strbuf_printf(&b, ", \"family\": \"%s\", \"variant\": \"%s\", \"us\": %.5g, \"spread\": %.4g, \"count\": %d, \"complete\": %s, \"builds\": %d, \"best\": %s",
+    md_strbuf_printf(&b, ", \"family\": \"%s\", \"variant\": \"%s\", \"us\": %.5g, \"spread\": %.4g, \"count\": %d, \"complete\": %s, \"builds\": %d, \"best\": %s, \"known\": %s",
                      r->family, r->variant, r->us, r->spread, r->count, r->is_complete ? "true" : "false", spot->n_builds,
-                     spot->best >= 0 && w->trial[spot->best].family->name && !strcmp(md_tn_trial_name(&w->trial[spot->best]), r->variant) ? "true" : "false");
+                     is_best ? "true" : "false", is_known ? "true" : "false");
     write_line(w, &b);
+}
+
+void md_tn_log_winner(const md_tn_work *w, const md_tn_spot *spot, const md_tn_record *r)
+{
+    log_record(w, spot, r, spot->best >= 0 && !strcmp(md_tn_trial_name(&w->trial[spot->best]), r->variant), false);
+}
+
+void md_tn_log_known(const md_tn_work *w, const md_tn_spot *spot)
+{
+    const md_tn_record *best = NULL;
+    for (int32_t f = 0; f < w->n_families; f++)
+        if (spot->before[f].count > 0 && (!best || spot->before[f].us < best->us))
+            best = &spot->before[f];
+    for (int32_t f = 0; f < w->n_families; f++)
+        if (spot->before[f].variant[0])
+            log_record(w, spot, &spot->before[f], &spot->before[f] == best, true);
 }
 
 void md_tn_log_spot(const md_tn_work *w, const md_tn_spot *spot, const char *event, const char *why)

@@ -133,6 +133,7 @@ static md_status open_spot(md_tn_work *w, md_tn_spot *spot)
     COUNT(w, points);
     if (is_known(w, spot)) {
         COUNT(w, found);
+        md_tn_log_known(w, spot);
         return MD_OK;
     }
     spot->has_lease = md_tn_wisdom_lease(&spot->lease, w->job->wisdom, spot->key);
@@ -143,6 +144,7 @@ static md_status open_spot(md_tn_work *w, md_tn_spot *spot)
     }
     if (is_known(w, spot)) { /* meanwhile */
         COUNT(w, found);
+        md_tn_log_known(w, spot);
         return MD_OK;
     }
     md_tn_shape(&spot->shape, w->job->target.program, spot->point->size);

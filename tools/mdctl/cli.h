@@ -19,11 +19,14 @@ typedef struct cli_options {
     bool by_calls; /* hints */
     md_tune rigor; /* tune; those below, too */
     double budget; /* ms */
-    int32_t builds;
+    int32_t builds, patience; /* patience: ms */
+    bool worker;
     const char *plot, *from_stats, *indices, *exclude;
     bool all_directions;
     int32_t limit_mb; /* store; 0 where not given */
     bool json, help, quick;
+    int argc; /* the command's own line, from its name on */
+    char **argv;
     int n; /* arguments left */
     char **arg;
 } cli_options;

@@ -14,7 +14,7 @@ typedef struct option_row {
 
 enum { KEY_FIRST = 256, DEVICE, HINTS, SELECT, METRIC, PERSISTENT, NUMERIC, PIN, THREADS, CC, SIZES, STATIC, DTYPE, WEIGHTS, VARIANT, STAGE, SEED, REPEAT,
        TRACE, OUTPUT, MODES, PART, NO_LIBRARY, BOUNDS, COUNT, OP, BY_CALLS, STEP, RIGOR, BUDGET, BUILDS, PLOT, FROM_STATS, INDICES,
-       EXCLUDE, ALL_DIRECTIONS, LIMIT, JSON, QUICK, HELP };
+       EXCLUDE, PATIENCE, WORKER, ALL_DIRECTIONS, LIMIT, JSON, QUICK, HELP };
 
 static const option_row row[] = {
     {"sizes", SIZES, "LIST", "sizes of the dims at the call: \"b=8, n=64\""},
@@ -47,6 +47,8 @@ static const option_row row[] = {
     {"from-stats", FROM_STATS, "FILE", "tune: the ops and shapes of a service's MD_STATS=FILE.json"},
     {"indices", INDICES, "FILE", "tune: numbers that index tensors hold; default random"},
     {"exclude", EXCLUDE, "LIST", "tune: variants, separated by ';', that do not end"},
+    {"patience", PATIENCE, "MS", "tune: a first run that takes longer is ended, and its variant never used (default 10000)"},
+    {"worker", WORKER, NULL, "tune: in this process, as its helper does"},
     {"all-directions", ALL_DIRECTIONS, NULL, "tune: neighbours that differ in two parameters, too"},
     {"limit", LIMIT, "MB", "store gc: what may stay (default 1024)"},
     {"seed", SEED, "N", "of random data (default 1)"},
@@ -141,7 +143,7 @@ static bool set_number(cli_options *o, int key, const char *option, const char *
 {
     int64_t v = 0;
     const bool is_any = key == STAGE || key == SEED;
-    if (!parse_number(&v, option, value, is_any ? 0 : 1, key == SEED ? INT64_MAX : key == BUDGET ? 86400000 : 100000))
+    if (!parse_number(&v, option, value, is_any ? 0 : 1, key == SEED ? INT64_MAX : key == BUDGET || key == PATIENCE ? 86400000 : 100000))
         return false;
     if (key == THREADS)
         o->context.threads = (int32_t)v;
@@ -157,6 +159,8 @@ static bool set_number(cli_options *o, int key, const char *option, const char *
         o->count = (int32_t)v;
     else if (key == BUDGET)
         o->budget = (double)v;
+    else if (key == PATIENCE)
+        o->patience = (int32_t)v;
     else if (key == BUILDS)
         o->builds = (int32_t)v;
     else
@@ -197,10 +201,11 @@ static bool set_option(cli_options *o, int key, const char *option, const char *
     }
     switch (key) {
     case SELECT: case METRIC: case PERSISTENT: case NUMERIC: case BOUNDS: case RIGOR: return set_word(o, key, option, value);
-    case THREADS: case STAGE: case SEED: case REPEAT: case COUNT: case STEP: case BUDGET: case BUILDS: case LIMIT: return set_number(o, key, option, value);
+    case THREADS: case STAGE: case SEED: case REPEAT: case COUNT: case STEP: case BUDGET: case BUILDS: case LIMIT: case PATIENCE: return set_number(o, key, option, value);
     case DTYPE: return parse_dtype(&o->op.dtype, value);
     case NO_LIBRARY: o->op.without_library = 1; return true;
     case BY_CALLS: o->by_calls = true; return true;
+    case WORKER: o->worker = true; return true;
     case ALL_DIRECTIONS: o->all_directions = true; return true;
     case JSON: o->json = true; return true;
     case QUICK: o->quick = true; return true;
@@ -214,6 +219,8 @@ bool cli_parse(cli_options *out, int argc, char **argv)
     struct option longs[N_ROWS + 1] = {0};
     memset(out, 0, sizeof *out);
     out->seed = 1;
+    out->argc = argc;
+    out->argv = argv;
     out->context.log = cli_log;
     for (int i = 0; i < N_ROWS; i++)
         longs[i] = (struct option){row[i].name, row[i].value ? required_argument : no_argument, NULL, row[i].key};

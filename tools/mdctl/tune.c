@@ -39,7 +39,7 @@ static void print_winner(const json_t *line)
     const bool is_best = json_is_true(json_object_get(line, "best")), is_measured = number_of(line, "count") > 0;
     cli_progress(NULL);
     printf("%s%d  %-26s %-64s %10.3f us %s%s%s\n", is_best ? cli_bold() : "", (int)number_of(line, "stage"), sizes, text_of(line, "variant"), us,
-           is_measured ? "" : "(model) ", is_best ? "<- best" : "", is_best ? cli_plain() : "");
+           !is_measured ? "(model) " : json_is_true(json_object_get(line, "known")) ? "(known) " : "", is_best ? "<- best" : "", is_best ? cli_plain() : "");
     if (!json_is_true(json_object_get(line, "complete")))
         printf("   the budget ended the search here: another run goes on from this\n");
 }
@@ -73,10 +73,14 @@ static int take_line(void *user, const char *text, size_t n_bytes)
     const char *event = text_of(line, "event");
     if (r->log)
         fwrite(text, 1, n_bytes, r->log);
-    if (r->json)
+    if (r->json) {
         fwrite(text, 1, n_bytes, stdout);
+        fflush(stdout);
+    }
     if (!strcmp(event, "candidate"))
         take_candidate(r, line);
+    else if (!strcmp(event, "op") && !r->json)
+        printf("%s%s%s: %d of %d shapes\n", cli_bold(), text_of(line, "op"), cli_plain(), (int)number_of(line, "points"), (int)number_of(line, "shapes"));
     else if (!strcmp(event, "winner") && !r->json)
         print_winner(line);
     else if (!r->json && (!strcmp(event, "skipped") || !strcmp(event, "busy")))
@@ -117,10 +121,17 @@ static char *points_of(const cli_options *o)
     return text;
 }
 
+static int put_line(void *user, const char *text, size_t n_bytes)
+{
+    (void)user;
+    fwrite(text, 1, n_bytes, stdout);
+    return fflush(stdout);
+}
+
 static int tune_one(tune_run *r, md_context *context, const char *formula, const md_op_options *op, const cli_options *o)
 {
     md_tune_options t = {.rigor = o->rigor, .budget_ms = o->budget, .max_builds = o->builds, .all_directions = o->all_directions, .seed = o->seed,
-                         .exclude = o->exclude, .write = take_line, .user = r};
+                         .exclude = o->exclude, .write = put_line, .user = r};
     int64_t *indices = NULL;
     if (o->indices) {
         indices = read_indices(&t.n_indices, o->indices);
@@ -128,16 +139,9 @@ static int tune_one(tune_run *r, md_context *context, const char *formula, const
             return cli_fail("%s: no indices there", o->indices);
         t.indices = indices;
     }
-    r->formula = formula;
-    const double start = cli_now_us();
     const md_status s = md_tune_formula(context, formula, op, &t);
-    cli_progress(NULL);
     free(indices);
-    if (s != MD_OK)
-        return cli_fail_md();
-    if (!r->json)
-        printf("%d configs timed in %.2f s\n", r->n_candidates, (cli_now_us() - start) * 1e-6);
-    return CLI_OK;
+    return s == MD_OK ? CLI_OK : cli_fail_md();
 }
 
 static int run(tune_run *r, md_context *context, const cli_options *o)
@@ -153,18 +157,34 @@ static int run(tune_run *r, md_context *context, const cli_options *o)
     return status;
 }
 
-int cli_tune(const cli_options *o)
+/* The helper: JSON lines and nothing else. */
+static int work(const cli_options *o)
 {
     md_context *context = NULL;
+    tune_run r = {.json = true};
+    if (md_context_create(&context, &o->context) != MD_OK)
+        return cli_fail_md();
+    int status = run(&r, context, o);
+    md_context_destroy(&context);
+    free(r.mark);
+    return status;
+}
+
+int cli_tune(const cli_options *o)
+{
     tune_run r = {.json = o->json};
     if (o->from_stats ? o->n != 0 : o->n != 1)
         return cli_usage(o->from_stats ? "tune --from-stats takes no formula" : "tune takes one formula or op, but got %d", o->n);
+    if (o->worker)
+        return work(o);
     if (o->output && !(r.log = fopen(o->output, "w")))
         return cli_fail("cannot write %s", o->output);
-    if (md_context_create(&context, &o->context) != MD_OK)
-        return cli_close_output(r.log, o->output, cli_fail_md());
-    int status = run(&r, context, o);
-    md_context_destroy(&context);
+    r.formula = o->n ? o->arg[0] : o->from_stats;
+    const double start = cli_now_us();
+    int status = tune_guard(o, take_line, &r);
+    cli_progress(NULL);
+    if (status == CLI_OK && !r.json)
+        printf("%d configs timed in %.2f s\n", r.n_candidates, (cli_now_us() - start) * 1e-6);
     if (status == CLI_OK && o->plot)
         status = tune_plot(&r, o->plot);
     free(r.mark);

@@ -20,6 +20,9 @@ typedef struct tune_run {
     tune_mark *mark;
 } tune_run;
 
+/** Runs the same command in a helper process, whose lines go to `take`; ends it where a variant does not end, and starts another without that. */
+int tune_guard(const cli_options *o, int (*take)(void *user, const char *text, size_t n_bytes), void *user);
+
 typedef int (*tune_fn)(tune_run *r, md_context *context, const char *formula, const md_op_options *op, const cli_options *o);
 /** Tunes every op of a statistics file (JSON) at the shapes that it met. */
 int tune_from_stats(tune_run *r, md_context *context, const cli_options *o, tune_fn tune);

@@ -63,8 +63,10 @@ static int tune_op(tune_run *r, md_context *context, const json_t *root, const j
     }
     md_op_options options = o->op;
     options.hints = points;
-    if (!r->json)
-        printf("%s%s%s: %d of %d shapes\n", cli_bold(), name, cli_plain(), n < MOST_POINTS ? n : MOST_POINTS, n);
+    printf("{\"event\": \"op\", \"op\": ");
+    cli_json_text(stdout, name);
+    printf(", \"points\": %d, \"shapes\": %d}\n", n < MOST_POINTS ? n : MOST_POINTS, n);
+    fflush(stdout);
     return tune(r, context, formula, &options, o);
 }
 
