@@ -453,6 +453,7 @@ typedef struct md_store_counters {
     uint64_t written, write_failures;
     uint64_t compiles; /**< texts given to a compiler */
     uint64_t kernels_kept; /**< kernels that came from the store instead */
+    uint64_t timed; /**< configs timed by tuning */
 } md_store_counters;
 MD_API md_status md_store_count(md_store_counters *out, const md_context *context);
 /** The user's folder; "" where nothing is kept. Owned by the context. */

@@ -45,7 +45,7 @@ md_status md_store_count(md_store_counters *out, const md_context *context)
     const md_sr_counters *s = md_sr_count(context->store);
     const md_bd_counters *b = md_bd_count(context->builder);
     *out = (md_store_counters){.hits = s->hits, .misses = s->misses, .healed = s->healed, .written = s->written, .write_failures = s->write_failures,
-                               .compiles = b->compiles, .kernels_kept = b->kept};
+                               .compiles = b->compiles, .kernels_kept = b->kept, .timed = context->tune_count.timed};
     return MD_OK;
 }
 
@@ -72,6 +72,15 @@ static void add_json(md_strbuf *out, const md_sr_file *f)
     json_decref(j);
 }
 
+/* Keys of results have several lines. */
+static void add_line(md_strbuf *out, const md_sr_file *f)
+{
+    md_strbuf_printf(out, "%.8s  %-8s %9lld  %s", f->environment, f->kind, (long long)f->n_bytes, f->problem ? "bad: " : "");
+    for (const char *c = f->problem ? f->problem : f->key; *c; c++)
+        md_strbuf_bytes(out, *c == '\n' ? " " : c, 1);
+    md_strbuf_add(out, "\n");
+}
+
 static md_status list_one(void *user, const md_sr_file *f)
 {
     listing *l = user;
@@ -83,8 +92,7 @@ static md_status list_one(void *user, const md_sr_file *f)
     if (l->is_json)
         add_json(&l->text, f);
     else
-        md_strbuf_printf(&l->text, "%.8s  %-8s %9lld  %s%s\n", f->environment, f->kind, (long long)f->n_bytes, f->problem ? "bad: " : "",
-                         f->problem ? f->problem : f->key);
+        add_line(&l->text, f);
     return l->text.failed ? md_fail_memory() : MD_OK;
 }
 

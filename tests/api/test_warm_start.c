@@ -107,6 +107,25 @@ static void a_second_context_compiles_nothing(void **state)
     md_context_destroy(&c);
 }
 
+/* Tuned once: the second context measures and compiles nothing, and the third one, that asks for less, neither. */
+static void a_second_context_measures_nothing(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        md_context *c = NULL;
+        md_op *op = NULL;
+        const md_context_options o = {.device = "host", .threads = 2, .hints = "16", .cache_dir = folder, .tune = i < 2 ? MD_TUNE_MEASURE : MD_TUNE_ESTIMATE, .tune_budget_ms = 60000};
+        assert_ok(md_context_create(&c, &o));
+        assert_ok(md_op_create(&op, c, "gelu", NULL));
+        assert_ok(md_op_wait(op));
+        md_op_destroy(&op);
+        const md_store_counters n = count(c);
+        printf("run %d: %d compiles, %d configs timed\n", i, (int)n.compiles, (int)n.timed);
+        assert_true(i ? n.compiles == 0 && n.timed == 0 : n.compiles > 1 && n.timed > 1);
+        md_context_destroy(&c);
+    }
+}
+
 static void nothing_is_kept_where_it_is_off(void **state)
 {
     (void)state;
@@ -188,6 +207,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(a_second_context_compiles_nothing),
+        TEST(a_second_context_measures_nothing),
         TEST(nothing_is_kept_where_it_is_off),
         TEST(lists_and_limits),
         TEST(wisdom_is_taken_whole_or_not_at_all),
