@@ -73,7 +73,7 @@ void md_tn_await(md_tn_work *w, md_tn_spot *spot)
     for (int32_t i = 0; i < w->n_trials && i < spot->capacity; i++) {
         if (!spot->entry[i].is_there || spot->entry[i].first_us > 0.0)
             continue;
-        while (atomic_load(&w->trial[i].variant->state) == MD_BD_QUEUED && !md_tn_is_late(w))
+        while (atomic_load(&w->trial[i].variant->state) == MD_BD_QUEUED && md_tn_now_ns(w->dev) < w->builds_ns)
             nanosleep(&(struct timespec){0, POLL_US * 1000L}, NULL);
         md_tn_observe(w);
     }

@@ -72,8 +72,9 @@ typedef struct md_tn_work {
     md_dev_report report;
     md_tn_patterns patterns;
     uint64_t start_ns, deadline_ns;
+    uint64_t builds_ns; /* end of building: what is left is for races */
     uint64_t soft_ns; /* end of the share of the contest at hand */
-    double build_ms; /* what a build takes, before one was seen */
+    double build_ms; /* from one build's end to the next one's, before it was seen */
     uint64_t busy_ns, last_ns; /* md_tn_observe */
     int32_t n_queued, n_built;
     int32_t n_families;

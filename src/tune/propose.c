@@ -111,9 +111,10 @@ void md_tn_observe(md_tn_work *w)
 static bool fits_in_time(md_tn_work *w)
 {
     md_tn_observe(w);
-    const double first = w->build_ms / MD_MAX(md_pool_threads(w->dev->pool), 1);
-    const double each = w->n_built > 0 ? (double)w->busy_ns * 1e-6 / w->n_built : first;
-    return w->last_ns + (uint64_t)((w->n_queued + 1) * each * 1e6) < w->deadline_ns;
+    const double seen = w->n_built > 0 ? (double)w->busy_ns * 1e-6 / w->n_built : w->build_ms;
+    /* the first to end say little: threads are about to end others */
+    const double each = w->n_built < MD_MAX(md_pool_threads(w->dev->pool), 1) ? fmin(seen, w->build_ms) : seen;
+    return w->last_ns + (uint64_t)((w->n_queued + 1) * each * 1e6) < w->builds_ns;
 }
 
 static bool is_tried(const md_tn_work *w, const md_tn_spot *spot, int32_t family, const md_fa_config *config)

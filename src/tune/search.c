@@ -13,7 +13,11 @@
 static const double share_of_round[] = {0.5, 0.25, 0.25};
 enum { N_ROUNDS = sizeof share_of_round / sizeof *share_of_round };
 /* Building takes about so long, before anything was built. */
-static const double HOST_BUILD_MS = 80.0, CUDA_BUILD_MS = 400.0;
+static const double HOST_BUILD_MS = 80.0, CUDA_BUILD_MS = 250.0;
+/* NVRTC's threads wait for each other in a part of each compile. */
+static const double CUDA_TURN_MS = 60.0;
+/* The part of the budget after which nothing is waited for. */
+static const double BUILDING = 0.85;
 
 bool md_tn_is_late(const md_tn_work *w)
 {
@@ -366,7 +370,9 @@ static md_status open_work(md_tn_work *w)
     w->start_ns = md_tn_now_ns(w->dev);
     w->deadline_ns = w->start_ns + (uint64_t)((job->budget_ms > 0.0 ? job->budget_ms : MD_TN_BUDGET_MS) * 1e6);
     w->soft_ns = w->deadline_ns;
-    w->build_ms = w->dev->facts.kind == MD_DEV_CUDA ? CUDA_BUILD_MS : HOST_BUILD_MS;
+    w->builds_ns = w->start_ns + (uint64_t)(BUILDING * (double)(w->deadline_ns - w->start_ns));
+    const int32_t threads = MD_MAX(md_pool_threads(w->dev->pool), 1);
+    w->build_ms = w->dev->facts.kind == MD_DEV_CUDA ? fmax(CUDA_BUILD_MS / threads, CUDA_TURN_MS) : HOST_BUILD_MS / threads;
     choose_families(w);
     w->spot = calloc((size_t)MD_MAX(job->n_points, 1), sizeof *w->spot);
     if (!w->spot)
