@@ -229,13 +229,19 @@ static void print_all(writer *w)
     print_out(w);
 }
 
+/* Left to itself ptxas keeps to registers that let many threads run (39 for a bias and gelu, two vectors a thread, where it takes 78 if it may), and
+ * spills rather than take more. */
+static bool is_heavy(const writer *w)
+{
+    return w->n_loads * w->point->unroll > 4 || w->n_loads > 3 || md_fa_cuda_width(w->program, w->target->stage) <= 2;
+}
+
 static void print_defines(md_strbuf *out, const writer *w)
 {
     const md_fa_cuda_point *o = w->point;
     md_strbuf_printf(out, "#define MD_VL %" PRId32 "\n#define MD_THREADS %" PRId32 "\n#define MD_UNROLL_BY %" PRId32 "\n#define MD_ONE_ROW %d\n",
                      md_fa_cuda_width(w->program, w->target->stage), o->threads, o->unroll, w->n_outer == 0);
-    /* Left to itself ptxas keeps to registers that let many threads run, and spills rather than take more. */
-    md_strbuf_add(out, w->n_loads * o->unroll > 3 ? "#define MD_BOUNDS MD_THREADS, 1\n" : "#define MD_BOUNDS MD_THREADS\n");
+    md_strbuf_add(out, is_heavy(w) ? "#define MD_BOUNDS MD_THREADS, 1\n" : "#define MD_BOUNDS MD_THREADS\n");
     if (o->is_strided && o->unroll == 1)
         md_strbuf_add(out, "#define MD_ALLOW_STACK 1\n"); /* something must always remain */
     if (!w->stage->has_duplicates)

@@ -8,6 +8,7 @@
 #include <math.h>
 
 enum { FLAT, STRIDED, TURN, UNROLL, THREADS };
+enum { ASKEW = 2 }; /* TURN: in tiles for tensors whose rows lie at no boundary */
 
 static md_fa_cuda_point point_of(const md_fa_config *config)
 {
@@ -21,7 +22,7 @@ static bool applies(const md_fa_target *target)
     return st->kind == MD_ST_POINTWISE && !st->has_gather && !st->has_scatter && !st->has_duplicates;
 }
 
-/* Tiles have sizes of their own: one variant. */
+/* Tiles have sizes of their own: one variant of each kind. */
 static bool is_turn_legal(const md_fa_target *target, const md_fa_config *config)
 {
     md_fa_turn turn;
@@ -53,7 +54,7 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
 {
     md_fa_cuda_point point = point_of(config);
     if (config->value[TURN])
-        md_fa_cuda_turn_geometry(out, target, shape->size);
+        md_fa_cuda_turn_geometry(out, target, config->value[TURN] == ASKEW, shape->size);
     else
         md_fa_cuda_point_geometry(out, target, &point, shape->size);
 }
@@ -61,7 +62,7 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
 static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
 {
     md_fa_cuda_point point = point_of(config);
-    return config->value[TURN] ? md_fa_cuda_turn_emit(out, target) : md_fa_cuda_point_emit(out, target, &point);
+    return config->value[TURN] ? md_fa_cuda_turn_emit(out, target, config->value[TURN] == ASKEW) : md_fa_cuda_point_emit(out, target, &point);
 }
 
 /* What moves besides the elements themselves, as a part of them. Without tiles, each lane of a turned load fetches a sector of its own; one by one,
@@ -73,6 +74,19 @@ static double waste(const md_fa_target *target, const md_fa_config *config, cons
     if (!config->value[TURN] && md_fa_turn_find(&turn, target))
         return (is_narrow ? 7.6 : 3.2) * turn.n / MD_MAX(work->loads, 1);
     return config->value[STRIDED] ? (is_narrow ? 2.6 : 0.1) : 0;
+}
+
+/* What tiles reach of a copy's rate, if tensors are contiguous (H200): rows of the output at boundaries or not, and rows of what is turned. */
+static double share_of_tiles(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    static const double wide[2][3] = {{0.93, 0.74, 0.70}, {0.84, 0.80, 0.84}}, narrow[2][3] = {{0.88, 0.66, 0.58}, {0.80, 0.63, 0.72}};
+    md_fa_turn turn;
+    int32_t width = md_fa_cuda_width(target->program, target->stage), axis = target->program->stage[target->stage].axis;
+    if (!md_fa_turn_find(&turn, target))
+        return 1;
+    bool is_off = md_st_size(target->program, axis, size) % width != 0, are_turned_off = md_st_size(target->program, turn.index, size) % width != 0;
+    int32_t where = is_off ? 2 : are_turned_off ? 1 : 0, kind = config->value[TURN] == ASKEW;
+    return width > 4 ? narrow[kind][where] : wide[kind][where];
 }
 
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
@@ -97,7 +111,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
                             .registers = 24 + 4 * (int32_t)(per_thread * loads), .bytes = 24 * per_thread * loads};
     double rate = md_fa_cuda_rate(target->facts, &load) * (1 - 0.01 * log2(per_thread));
     out->memory_bytes = bytes * (1 + waste(target, config, &work));
-    out->memory_rate = rate * (config->value[TURN] ? 0.9 : 1);
+    out->memory_rate = rate * (config->value[TURN] ? share_of_tiles(target, config, size) : 1);
     out->ops = 2 * points * (work.operations + 2 * (work.loads + work.stores));
     out->ops_rate = 0.5;
     out->transcendental = points * work.transcendental;
@@ -109,7 +123,7 @@ const md_fa_family md_fa_cuda_pointwise = {
     .name = "pointwise",
     .device = MD_DEV_CUDA,
     .n_fields = 5,
-    .field = {{"flat", 0, 2, {1, 0}}, {"strided", 1, 2, {0, 1}}, {"turn", 0, 2, {1, 0}}, {"unroll", 1, 3, {1, 2, 4}},
+    .field = {{"flat", 0, 2, {1, 0}}, {"strided", 1, 2, {0, 1}}, {"turn", 0, 3, {1, 0, 2}}, {"unroll", 1, 3, {1, 2, 4}},
               {"threads", 256, 3, {256, 128, 512}}},
     .applies = applies,
     .legal = legal,

@@ -28,7 +28,8 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     if (v[ALIGNED] && v[STRIDED])
         return false;
     if (v[COLUMN])
-        return target->program->stage[target->stage].n_outer > 0 && v[GROUP] == family->field[GROUP].initial;
+        return target->program->stage[target->stage].n_outer > 0 && v[GROUP] == family->field[GROUP].initial &&
+               v[ITEMS] * md_fa_cuda_width(target->program, target->stage) <= 32; /* values of a thread */
     md_fa_cuda_scan_measure(&s, target, size);
     /* A tile more than twice as long as the row only idles; the smallest serves what is shorter still. */
     int64_t tile = (int64_t)v[GROUP] * v[ITEMS] * md_fa_cuda_width(target->program, target->stage);

@@ -20,11 +20,19 @@ static int32_t threads_of(const md_fa_target *target)
     return tile_of(target) * 2; /* tile / width vectors in each of tile rows, by 4 */
 }
 
+/* Two ways for tensors that lie askew. Wide elements are moved one by one, a line a warp: no vector is ever split. Narrow ones would keep the memory
+ * pipeline busy that way; rows of the output begin at a boundary of it instead, so that stores stay whole. */
+static bool is_one_by_one(const md_fa_target *target, bool is_askew)
+{
+    return is_askew && md_fa_cuda_width(target->program, target->stage) <= 4;
+}
+
 typedef struct writer {
     const md_fa_target *target;
     const md_st_stage *stage;
     const md_st_program *program;
     md_fa_turn turn;
+    bool is_askew;
     int32_t other[MD_MAX_RANK * 2], n_other; /* indices that neither the lanes nor the tiles run over */
     md_cg *lanes, *turned; /* printers with the lanes along the axis, and along the turned index */
     md_strbuf expr;
@@ -33,9 +41,9 @@ typedef struct writer {
     bool is_uniform[MD_CG_MAX_FETCHED];
 } writer;
 
-static writer writer_of(const md_fa_target *target)
+static writer writer_of(const md_fa_target *target, bool is_askew)
 {
-    writer w = {.target = target, .stage = &target->program->stage[target->stage], .program = target->program};
+    writer w = {.target = target, .stage = &target->program->stage[target->stage], .program = target->program, .is_askew = is_askew};
     md_fa_turn_find(&w.turn, target);
     for (int32_t i = 0; i < w.stage->n_outer; i++)
         if (w.stage->outer[i] != w.turn.index)
@@ -48,10 +56,11 @@ static const char *dtype_of(const writer *w, const md_fx_node *load)
     return md_dtype_name(w->program->formula->tensor[load->id].dtype);
 }
 
-void md_fa_cuda_turn_geometry(md_kn_plan_geometry *out, const md_fa_target *target, const int64_t *size)
+void md_fa_cuda_turn_geometry(md_kn_plan_geometry *out, const md_fa_target *target, bool is_askew, const int64_t *size)
 {
-    writer w = writer_of(target);
+    writer w = writer_of(target, is_askew);
     const int64_t tile = tile_of(target), most = 65535;
+    const int64_t rows = tile + (is_askew && !is_one_by_one(target, is_askew) ? md_fa_cuda_width(target->program, target->stage) : 0);
     int64_t turns = md_st_size(target->program, w.turn.index, size), lanes = md_st_size(target->program, w.stage->axis, size);
     *out = (md_kn_plan_geometry){0};
     md_kn_geometry *launch = &out->launch[0];
@@ -66,7 +75,7 @@ void md_fa_cuda_turn_geometry(md_kn_plan_geometry *out, const md_fa_target *targ
     launch->block[0] = threads_of(target);
     for (int32_t i = 0; i < w.turn.n; i++) {
         int64_t bytes = (int64_t)md_dtype_size(target->program->formula->tensor[w.turn.load[i]->id].dtype);
-        launch->scratch_bytes += tile * (tile * bytes + 4);
+        launch->scratch_bytes += rows * (tile * bytes + 4);
     }
 }
 
@@ -93,6 +102,22 @@ static void print_head(writer *w, const char *name, const char *rest)
     for (int32_t i = 0; i < w->n_other; i++)
         md_strbuf_printf(&w->expr, "const int64_t x%" PRId32 " = at.x%" PRId32 ";\n", w->other[i], w->other[i]);
     md_strbuf_printf(&w->expr, "const int64_t x%" PRId32 " = lane, x%" PRId32 " = turn;\n", w->stage->axis, w->turn.index);
+}
+
+/* Lanes from the beginning of a row of the output to its next boundary. */
+static void print_ahead(writer *w)
+{
+    md_strbuf body = {0}, value = {0};
+    md_cg_begin(w->lanes, &body);
+    md_cg_print_lead(w->lanes, &w->stage->store[0], &value);
+    md_strbuf_add(&w->expr, "MD_INLINE int64_t md_ahead(const md_params *p, const md_at &at, int64_t turn)\n{\n");
+    for (int32_t i = 0; i < w->n_other; i++)
+        md_strbuf_printf(&w->expr, "const int64_t x%" PRId32 " = at.x%" PRId32 ";\n", w->other[i], w->other[i]);
+    md_strbuf_printf(&w->expr, "const int64_t x%" PRId32 " = 0, x%" PRId32 " = turn;\n", w->stage->axis, w->turn.index);
+    md_strbuf_printf(&w->expr, "%sreturn %s;\n}\n", md_strbuf_text(&body), md_strbuf_text(&value));
+    w->expr.failed |= body.failed || value.failed;
+    md_strbuf_finish(&body);
+    md_strbuf_finish(&value);
 }
 
 /* A struct of loads, and the function that makes them. */
@@ -159,6 +184,8 @@ static void print_all(writer *w)
     md_fa_cuda_print_count(&w->expr, "md_turns", w->program, 1, &w->turn.index);
     md_fa_cuda_print_aligned(&w->expr, w->program, vectors, 1);
     print_at(w);
+    if (w->is_askew)
+        print_ahead(w);
     print_fetch(w, w->turned, "md_turned", "md_fetch_turned", w->turn.n, w->turn.load, unused);
     print_fetch(w, w->lanes, "md_elem", "md_fetch", w->n_loads, w->load, w->is_uniform);
     print_out(w);
@@ -181,10 +208,13 @@ static void find_loads(writer *w)
 static md_status assemble(md_kn_launch_source *launch, writer *w)
 {
     md_strbuf defines = {0};
+    bool is_single = is_one_by_one(w->target, w->is_askew);
     md_cg_print_params(&w->expr, launch->param, launch->n_params);
     print_all(w);
+    if (w->is_askew && !is_single)
+        md_strbuf_add(&defines, "#define MD_ASKEW 1\n");
     md_strbuf_printf(&defines, "#define MD_VL %" PRId32 "\n#define MD_TILE %" PRId32 "\n#define MD_THREADS %" PRId32 "\n#define MD_UPDATE_PLAIN 1\n",
-                     md_fa_cuda_width(w->program, w->target->stage), tile_of(w->target), threads_of(w->target));
+                     is_single ? 1 : md_fa_cuda_width(w->program, w->target->stage), tile_of(w->target), threads_of(w->target));
     md_cg_print_uses(w->lanes, &defines);
     md_status status = md_cg_status(w->lanes);
     if (status == MD_OK)
@@ -197,9 +227,9 @@ static md_status assemble(md_kn_launch_source *launch, writer *w)
     return status;
 }
 
-md_status md_fa_cuda_turn_emit(md_kn_source *out, const md_fa_target *target)
+md_status md_fa_cuda_turn_emit(md_kn_source *out, const md_fa_target *target, bool is_askew)
 {
-    writer w = writer_of(target);
+    writer w = writer_of(target, is_askew);
     md_cg_options options = {.program = target->program, .stage = target->stage, .dialect = MD_DEV_CUDA, .lane = w.stage->axis, .access = MD_CG_UNIT};
     find_loads(&w);
     w.lanes = md_cg_create(&options);

@@ -1,5 +1,6 @@
 /* Scans of many rows: each belongs to MD_GROUP lanes, which take it tile by tile and carry the total.
- * MD_COLUMN: lanes run over the last outer index. */
+ * MD_COLUMN: lanes run over the last outer index. Few columns are cut over blocks as well, gridDim.y parts of the axis, in two launches (MD_PHASE):
+ * 1: totals of the parts, 3: the parts again. The workspace: MD_TOTAL a part and column. */
 #include "md_config.h"
 #include "prelude.h"
 #include "md_expr.h"
@@ -27,19 +28,20 @@ MD_INLINE void md_runs(MD_TOTAL (&total)[MD_DOWN][MD_WIDTH + 1], MD_TOTAL &carry
     __syncthreads();
 }
 
-MD_N_DECL MD_INLINE void md_columns(MD_OUTER_DECL const md_params *p, int64_t at, md_n_t n, bool is_inside, MD_TOTAL (&shared)[MD_DOWN][MD_WIDTH + 1])
+/* Elements from .. count-1 of the axis; `carry`, of thread i < MD_WIDTH, is the total of column i: before, and after. */
+MD_N_DECL MD_INLINE void md_columns(MD_OUTER_DECL const md_params *p, int64_t at, md_n_t n, bool is_inside, MD_TOTAL (&shared)[MD_DOWN][MD_WIDTH + 1],
+                                    MD_TOTAL &carry, int64_t from, int64_t count)
 {
-    const int64_t count = MD_COUNT(p);
+    const int64_t last = MD_COUNT(p) - 1;
     const int x = (int)threadIdx.x % MD_ACROSS * MD_VL, y = (int)threadIdx.x / MD_ACROSS;
-    MD_TOTAL carry = MD_TOTAL_IDENTITY;
-    for (int64_t j = 0; j < count; j += MD_DOWN * MD_ITEMS) {
+    for (int64_t j = from; j < count; j += MD_DOWN * MD_ITEMS) {
         const int64_t first = j + y * MD_ITEMS;
         MD_VALUE v[MD_ITEMS];
         MD_TOTAL total[MD_VL];
         MD_FOR (s, MD_ITEMS) {
             v[s] = MD_SPLAT(MD_IDENTITY);
             if (is_inside && first + s < count)
-                v[s] = md_body(MD_X_AT(at, n) p, MD_REVERSE ? count - 1 - first - s : first + s);
+                v[s] = md_body(MD_X_AT(at, n) p, MD_REVERSE ? last - first - s : first + s);
         }
         MD_FOR (k, MD_VL) {
             total[k] = (MD_TOTAL)MD_GET(v[0], k);
@@ -49,6 +51,8 @@ MD_N_DECL MD_INLINE void md_columns(MD_OUTER_DECL const md_params *p, int64_t at
             shared[y][x + k] = total[k];
         }
         md_runs(shared, carry);
+        if (MD_PHASE == 1) /* the next tile's totals do not wait for anybody who reads */
+            continue;
         MD_FOR (k, MD_VL)
             total[k] = shared[y][x + k];
         MD_FOR (s, MD_ITEMS) {
@@ -58,10 +62,25 @@ MD_N_DECL MD_INLINE void md_columns(MD_OUTER_DECL const md_params *p, int64_t at
                 MD_SET(v[s], k, (MD_ONE)(MD_EXCLUSIVE ? before : total[k]));
             }
             if (is_inside && first + s < count)
-                md_out(MD_X_AT(at, n) p, MD_REVERSE ? count - 1 - first - s : first + s, v[s]);
+                md_out(MD_X_AT(at, n) p, MD_REVERSE ? last - first - s : first + s, v[s]);
         }
         __syncthreads();
     }
+}
+
+/* Of what is in front of part `part` of a column: totals of parts are `stride` apart. */
+MD_INLINE MD_TOTAL md_parts_before(const MD_TOTAL *total, int64_t part, int64_t stride)
+{
+    MD_TOTAL all = MD_TOTAL_IDENTITY;
+    MD_ROLLED for (int64_t k = 0; k < part; k += 8)
+    {
+        MD_TOTAL t[8];
+        MD_FOR (u, 8)
+            t[u] = k + u < part ? total[(k + u) * stride] : (MD_TOTAL)MD_TOTAL_IDENTITY;
+        MD_FOR (u, 8)
+            all = MD_OP_TOTAL(all, t[u]);
+    }
+    return all;
 }
 
 extern "C" __global__ void __launch_bounds__(MD_THREADS, 2) md_kernel(const __grid_constant__ md_params params)
@@ -73,11 +92,27 @@ extern "C" __global__ void __launch_bounds__(MD_THREADS, 2) md_kernel(const __gr
     if (blockIdx.x >= pieces * MD_ROWS(p))
         return;
     const int64_t row = blockIdx.x / pieces, first = blockIdx.x % pieces * MD_WIDTH, at = first + threadIdx.x % MD_ACROSS * MD_VL;
+    int64_t from = 0, to = MD_COUNT(p);
+    MD_TOTAL carry = MD_TOTAL_IDENTITY;
+#if MD_PHASE
+    /* Whole tiles for each part; the last ones may have none. */
+    const int64_t part = ((to + MD_DOWN * MD_ITEMS - 1) / (MD_DOWN * MD_ITEMS) + gridDim.y - 1) / gridDim.y * (MD_DOWN * MD_ITEMS);
+    MD_TOTAL *const total = (MD_TOTAL *)p->work0 + row * lanes + first + threadIdx.x; /* of the column, in part 0 */
+    const bool has_column = threadIdx.x < MD_WIDTH && first + threadIdx.x < lanes;
+    from = blockIdx.y * part;
+    to = from + part < to ? from + part : to;
+    if (MD_PHASE == 3 && has_column)
+        carry = md_parts_before(total, blockIdx.y, MD_ROWS(p) * lanes);
+#endif
     MD_ROW_AT(p, row);
     if (first + MD_WIDTH <= lanes)
-        md_columns(MD_OUTER p, at, md_full{}, true, shared);
+        md_columns(MD_OUTER p, at, md_full{}, true, shared, carry, from, to);
     else
-        md_columns(MD_OUTER p, at, md_clip(at, lanes), at < lanes, shared);
+        md_columns(MD_OUTER p, at, md_clip(at, lanes), at < lanes, shared, carry, from, to);
+#if MD_PHASE == 1
+    if (has_column)
+        total[blockIdx.y * MD_ROWS(p) * lanes] = carry;
+#endif
 }
 
 #else

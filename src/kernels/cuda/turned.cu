@@ -1,8 +1,11 @@
 /* Elementwise stages that read some tensor across: a block is a tile of MD_TILE lanes by MD_TILE positions of the tensor's last index. Its vectors are
  * read along one, put into shared memory, and taken out along the other. Rows of a tile are an odd number of words apart.
+ * MD_ASKEW: where tensors lie askew, each row of the output begins up to MD_VL - 1 lanes in front of the tile, at a boundary of 16 bytes, so that stores
+ * stay whole; the tile has MD_VL rows more for that. MD_VL may be 1: then nothing lies askew.
  *
- * md_config.h: MD_VL, MD_THREADS, MD_TILE.
- * md_expr.h: md_params, md_lanes(p), md_turns(p), md_points(p), md_has_vectors(p), md_at and md_find(p, point); md_turned: a vector of each turned load;
+ * md_config.h: MD_VL, MD_THREADS, MD_TILE, MD_ASKEW.
+ * md_expr.h: md_params, md_lanes(p), md_turns(p), md_points(p), md_has_vectors(p), md_at and md_find(p, point); md_ahead(p, at,
+ * turn): lanes from the beginning of the output's row to its next boundary (MD_ASKEW); md_turned: a vector of each turned load;
  * MD_EACH_TURNED(F): F(number, dtype) for each; md_fetch_turned(p, at, lane, turn, turned, n); md_elem, md_fetch(p, at, lane, turn, elem, n): what is
  * read along the lanes; md_out(p, at, lane, turn, elem, turned, n). */
 #include "md_config.h"
@@ -11,10 +14,15 @@
 
 #define MD_ROW_VECTORS (MD_TILE / MD_VL)
 #define MD_EACH_THREAD (MD_TILE * MD_ROW_VECTORS / MD_THREADS)
+#define MD_EACH_ROWS (MD_THREADS / MD_ROW_VECTORS)
+#ifndef MD_ASKEW
+#define MD_ASKEW 0
+#endif
+#define MD_TILE_ROWS (MD_TILE + (MD_ASKEW ? MD_VL : 0))
 
 /* Words from one row of a tile to the next, and of a tile. */
 template <class S> MD_INLINE constexpr int md_pitch() { return MD_TILE * (int)sizeof(typename S::E) / 4 + 1; }
-template <class S> MD_INLINE constexpr int md_tile_words() { return MD_TILE * md_pitch<S>(); }
+template <class S> MD_INLINE constexpr int md_tile_words() { return MD_TILE_ROWS * md_pitch<S>(); }
 
 template <class S> MD_INLINE void md_tile_put(uint32_t *tile, int row, int column, const md_raw<S> &r)
 {
@@ -80,7 +88,43 @@ template <class K> MD_INLINE void md_do_tile(const md_params *p, const md_at &at
     }
 }
 
-MD_EXPORT void __launch_bounds__(MD_THREADS, 1) md_kernel(const __grid_constant__ md_params p)
+#if MD_ASKEW
+/* The same where tensors lie askew: a vector of a thread at a time, as many threads hide what is waited for. */
+MD_INLINE void md_do_askew(const md_params *p, const md_at &at, int64_t lane, int64_t turn, int64_t lanes, int64_t turns)
+{
+    const int first = (int)threadIdx.x / MD_ROW_VECTORS, column = (int)threadIdx.x % MD_ROW_VECTORS * MD_VL;
+    MD_ROLLED for (int row = first; row < MD_TILE_ROWS; row += MD_EACH_ROWS)
+    {
+        md_turned turned;
+        uint32_t *tile = (uint32_t *)md_shared;
+        const int64_t x = lane - MD_VL + row;
+        const md_span n = md_clip<int64_t>(turn + column, x >= 0 && x < lanes ? turns : 0);
+        if (n.hi > n.lo) {
+            md_fetch_turned(p, at, x, turn + column, &turned, n);
+#define MD_PUT_ONE(k, T) md_tile_put<md_t_##T>(tile, row, column, turned.l##k), tile += md_tile_words<md_t_##T>();
+            MD_EACH_TURNED(MD_PUT_ONE)
+        }
+    }
+    __syncthreads();
+    MD_ROLLED for (int row = first; row < MD_TILE && turn + row < turns; row += MD_EACH_ROWS)
+    {
+        const int place = column - (int)((MD_VL - md_ahead(p, at, turn + row)) % MD_VL);
+        const md_span n = md_clip<int64_t>(lane + place, lanes);
+        if (n.hi > n.lo) {
+            const uint32_t *tile = (const uint32_t *)md_shared;
+            md_elem elem;
+            md_turned back;
+            md_fetch(p, at, lane + place, turn + row, &elem, n);
+#define MD_GET_ONE(k, T) back.l##k = md_tile_get<md_t_##T>(tile, place + MD_VL, row), tile += md_tile_words<md_t_##T>();
+            MD_EACH_TURNED(MD_GET_ONE)
+            md_out(p, at, lane + place, turn + row, &elem, &back, n);
+        }
+    }
+    __syncthreads();
+}
+#endif
+
+MD_EXPORT void __launch_bounds__(MD_THREADS, MD_ASKEW ? 1536 / MD_THREADS : 1) md_kernel(const __grid_constant__ md_params p)
 {
     MD_IF_EMPTY_RETURN;
     const int64_t lanes = md_lanes(&p), turns = md_turns(&p);
@@ -92,7 +136,14 @@ MD_EXPORT void __launch_bounds__(MD_THREADS, 1) md_kernel(const __grid_constant_
     }
     const int64_t lane = (int64_t)x * MD_TILE, turn = (int64_t)y * MD_TILE;
     const md_at at = md_find(&p, z);
-    if (lane + MD_TILE <= lanes && turn + MD_TILE <= turns && md_has_vectors(&p))
+#if MD_ASKEW
+    if (!md_has_vectors(&p)) { /* the block of a row's last tile has what lies behind it, too */
+        MD_ROLLED for (int64_t from = lane; from < lanes + MD_VL - 1 && (from == lane || x + 1 == across); from += MD_TILE)
+            md_do_askew(&p, at, from, turn, lanes, turns);
+        return;
+    }
+#endif
+    if (lane + MD_TILE <= lanes && turn + MD_TILE <= turns && (MD_VL == 1 || md_has_vectors(&p)))
         md_do_tile(&p, at, lane, turn, lanes, turns, md_whole());
     else
         md_do_tile(&p, at, lane, turn, lanes, turns, md_span());
