@@ -63,6 +63,10 @@ md_status md_api_check_options(const md_op_options *o)
         return md_fail(MD_INVALID_ARGUMENT, "option metric: %d is no md_metric", (int)o->metric);
     if ((int)o->persistent < 0 || o->persistent > MD_PERSISTENT_NEVER)
         return md_fail(MD_INVALID_ARGUMENT, "option persistent: %d is no md_persistent", (int)o->persistent);
+    if (!(o->hybrid_share >= 0.0) || o->hybrid_share > 1.0)
+        return md_fail(MD_INVALID_ARGUMENT, "option hybrid_share: %g is no part of the time", o->hybrid_share);
+    if (!(o->hybrid_cap_ms >= 0.0))
+        return md_fail(MD_INVALID_ARGUMENT, "option hybrid_cap_ms: %g is no time", o->hybrid_cap_ms);
     if (!(o->uncovered >= 0.0))
         return md_fail(MD_INVALID_ARGUMENT, "option uncovered: %g is no distance in octaves", o->uncovered);
     if ((int)o->numeric < 0 || o->numeric > MD_NUMERIC_BATCH_INVARIANT)
@@ -93,6 +97,8 @@ md_ds_policy md_api_policy_of(const md_context *c, const md_op_options *o)
         p.tune_budget_ms = o->tune_budget_ms;
     p.max_variants = o->max_variants;
     p.without_library = o->without_library != 0;
+    p.hybrid_share = o->hybrid_share;
+    p.hybrid_cap_ms = o->hybrid_cap_ms;
     p.uncovered = o->uncovered > 0.0 ? o->uncovered : MD_DS_UNCOVERED;
     p.allows_tf32 = o->tf32 != 0;
     return p;

@@ -104,6 +104,7 @@ md_status md_dev_cuda_fail_short(md_dev_cuda *dev, size_t n_bytes);
 md_status md_dev_cuda_alloc(void **out, md_dev *dev, size_t n_bytes);
 void md_dev_cuda_free(md_dev *dev, void *p);
 md_status md_dev_cuda_copy(md_dev *dev, void *to, const void *from, size_t n_bytes);
+md_status md_dev_cuda_copy_beside(md_dev *dev, md_stream stream, void *to, const void *from, size_t n_bytes);
 md_status md_dev_cuda_sync(md_dev *dev, md_stream stream);
 md_status md_dev_cuda_check_pointer(md_dev *dev, const void *p);
 

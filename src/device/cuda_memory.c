@@ -54,6 +54,21 @@ md_status md_dev_cuda_copy(md_dev *base, void *to, const void *from, size_t n_by
     return status;
 }
 
+md_status md_dev_cuda_copy_beside(md_dev *base, md_stream stream, void *to, const void *from, size_t n_bytes)
+{
+    md_dev_cuda *dev = (md_dev_cuda *)base;
+    md_dev_cuda_scope scope;
+    if (n_bytes == 0)
+        return MD_OK;
+    MD_TRY(md_dev_cuda_enter(&scope, dev));
+    cudaError_t error = cudaMemcpyAsync(to, from, n_bytes, cudaMemcpyDefault, (cudaStream_t)stream);
+    if (error == cudaSuccess)
+        error = cudaStreamSynchronize((cudaStream_t)stream);
+    md_status status = md_dev_cuda_result(dev, error, "copying %zu bytes", n_bytes);
+    md_dev_cuda_leave(&scope);
+    return status;
+}
+
 md_status md_dev_cuda_sync(md_dev *base, md_stream stream)
 {
     md_dev_cuda *dev = (md_dev_cuda *)base;

@@ -1,4 +1,5 @@
 #include "dispatch/call.h"
+#include "dispatch/hybrid.h"
 #include "dispatch/slots.h"
 
 #include "base/status.h"
@@ -25,6 +26,7 @@ md_status md_ds_bind(md_ds_bound *out, const md_ds_op *op, const md_arg *args, i
     MD_TRY(md_ds_as_take(&out->as, &op->space, args, &n_args));
     MD_TRY(md_fx_bind(&out->binding, op->formula, args, n_args));
     out->is_empty = has_no_output(op, &out->binding);
+    out->way = NULL;
     out->is_timed = out->is_sample = out->is_patient = false;
     MD_TRY(md_ds_overlaps(&out->copies, op, &out->binding));
     md_ds_shape_of(&out->shape, op, &out->binding);
@@ -134,7 +136,7 @@ static warm_result run_last(md_status *status, md_ds_op *op, md_ds_last *last, c
 {
     if (!md_ds_plan_fits(op, &last->ready))
         return WARM_UNFIT;
-    if (!md_ds_slots_count(last, thread))
+    if (!md_ds_slots_count(last, thread, md_ds_plan_head_of(op, last->ready.plan)->every))
         return WARM_SAMPLE;
     *status = md_ds_plan_run(op, &last->ready, stream);
     return WARM_DONE;
@@ -178,6 +180,8 @@ void md_ds_make_plan(md_ds_op *op, const md_ds_warm_call *call, md_ds_record *re
     if (record->is_loose || way->is_makeshift || atomic_load_explicit(&way->has_no_plan, memory_order_relaxed))
         return;
     int32_t n = md_ds_plan_make(plan, op, call, way, bound);
+    if (n)
+        md_ds_plan_head_of(op, plan)->every = (uint16_t)md_ds_hybrid_every(op, record, MD_DS_SAMPLE_EVERY);
     md_ds_slots *slots = n ? slots_for(op, plan, n) : NULL;
     if (slots)
         md_ds_slots_publish(slots, op, md_ds_warm_hash(&op->warm, call), plan, n, record, way);
@@ -201,9 +205,9 @@ static md_status call_long(md_ds_op *op, md_stream stream, const md_arg *args, i
     if (op->report.host && !md_ds_is_capturing(op->runtime, stream))
         MD_TRY(md_ds_check(op));
     MD_TRY(md_ds_find(&record, op, stream, &bound));
-    if (warm && atomic_load_explicit(&record->calls, memory_order_relaxed) > 0)
+    if (warm && atomic_load_explicit(&record->calls, memory_order_relaxed) > 0 && (!is_sample || md_ds_hybrid_wants_plan(record)))
         md_ds_make_plan(op, warm, record, &bound);
-    md_status s = md_ds_run(NULL, op, record, stream, &bound);
+    md_status s = op->hybrid ? md_ds_hybrid_run(op, record, stream, &bound) : md_ds_run(NULL, op, record, stream, &bound);
     md_ds_record_give_back(op, record);
     return s;
 }
@@ -219,7 +223,8 @@ static __attribute__((noinline)) md_status call_known(md_ds_op *op, md_ds_thread
     if (result == WARM_DONE)
         return s;
     atomic_fetch_add_explicit(&op->count.calls, 1, memory_order_relaxed);
-    return call_long(op, stream, args, n_args, result == WARM_UNKNOWN && thread ? &warm : NULL, result == WARM_SAMPLE);
+    bool with_plan = (result == WARM_UNKNOWN && thread) || (result == WARM_SAMPLE && op->hybrid && md_ds_warm_take(&warm, &op->warm, args, n_args));
+    return call_long(op, stream, args, n_args, with_plan ? &warm : NULL, result == WARM_SAMPLE);
 }
 
 md_status md_ds_call(md_ds_op *op, md_stream stream, const md_arg *args, int32_t n_args)

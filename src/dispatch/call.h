@@ -10,6 +10,7 @@ typedef struct md_ds_bound {
     md_fx_binding binding;
     md_kn_shape shape;
     md_ds_as as; /* sizes to choose by */
+    const md_ds_way *way; /* serves instead of the record's; NULL */
     md_ds_copies copies; /* inputs that an output overwrites */
     bool is_empty; /* every output is empty: nothing to do */
     bool is_sample; /* the one of many calls that is timed */

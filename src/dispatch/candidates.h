@@ -20,6 +20,7 @@ typedef struct md_ds_policy {
     bool allows_tf32;
     bool beside_hints; /* hints are the defaults: GPUs get candidates for lopsided shapes too */
     double uncovered; /* octaves, > 0 */
+    double hybrid_share, hybrid_cap_ms; /* of GPU time, and in all, that trials may cost; > 0 */
     const char *pin; /* of the stage: a variant's name; NULL */
     md_tune tune; /* resolved: never *_DEFAULT */
     double tune_budget_ms; /* of the op; 0: the default */
@@ -42,6 +43,7 @@ typedef struct md_ds_candidates {
     int32_t from_hint[MD_DS_MAX_VARIANTS]; /* the first hint it won; -1: added for a shape that none fitted */
     double measured_us[MD_DS_MAX_VARIANTS]; /* at from_hint, by the tuner; 0: only the model knows */
     _Atomic double hint_us[MD_DS_MAX_VARIANTS]; /* by the model, where it was measured; 0: not asked yet */
+    _Atomic int32_t agreement[MD_DS_MAX_VARIANTS]; /* md_tn_agreement: with the results of others */
     int32_t pinned; /* variant, or -1 */
     struct md_ds_numeric *numeric; /* which class serves which shape; NULL: any */
     int32_t n_ranked[MD_DS_MAX_HINTS];

@@ -2,6 +2,7 @@
 
 #include "base/status.h"
 #include "dispatch/numeric.h"
+#include "tune/agree.h"
 #include "tune/tune.h"
 
 #include <math.h>
@@ -26,6 +27,8 @@ const char *md_ds_unfit(const md_ds_candidates *c, int32_t i, const md_kn_shape 
         return v->config.custom ? v->failure : "could not be built";
     if (state != MD_BD_READY)
         return "is being built";
+    if (atomic_load_explicit(&c->agreement[i], memory_order_relaxed) >= MD_TN_DIFFERS)
+        return "gives other results than most variants";
     const char *miss = md_kn_envelope_miss(&v->envelope, shape);
     if (!miss && c->numeric && v->numeric_class != md_ds_numeric_class(c->numeric, shape))
         return "of another numeric class";

@@ -4,6 +4,7 @@
 #include "dispatch/custom.h"
 #include "dispatch/numeric.h"
 #include "dispatch/promote.h"
+#include "dispatch/hybrid.h"
 #include "dispatch/record.h"
 #include "dispatch/share.h"
 #include "dispatch/slots.h"
@@ -162,12 +163,18 @@ static md_status describe_op(md_ds_op *op, const char *formula, const md_ds_op_o
     op->policy.pin = NULL;
     if (!(op->policy.uncovered > 0.0))
         op->policy.uncovered = MD_DS_UNCOVERED;
+    if (!(op->policy.hybrid_share > 0.0))
+        op->policy.hybrid_share = MD_DS_HYBRID_SHARE;
+    if (!(op->policy.hybrid_cap_ms > 0.0))
+        op->policy.hybrid_cap_ms = MD_DS_HYBRID_CAP_MS;
     op->policy.beside_hints = o->hints_source && !strcmp(o->hints_source, "default hints");
     if (op->policy.max_variants <= 0)
         op->policy.max_variants = DEFAULT_MAX_VARIANTS;
     op->policy.max_variants = MD_MIN(op->policy.max_variants, MD_DS_MAX_VARIANTS - MD_DS_SPARE_VARIANTS);
     op->max_records = MD_MAX(o->max_shapes, 1);
     md_ds_warm_init(&op->warm, op->formula);
+    if (op->policy.select == MD_SELECT_HYBRID)
+        MD_TRY(md_ds_hybrid_create(&op->hybrid, op));
     op->records = md_table_create();
     return op->records ? MD_OK : md_fail_memory();
 }
@@ -194,6 +201,7 @@ static md_status build_op(md_ds_op *op, const md_ds_op_options *o)
 
 static void free_op(md_ds_op *o)
 {
+    md_ds_hybrid_destroy(&o->hybrid);
     md_ds_waiting_drop(o);
     for (int32_t s = 0; s < o->n_stages; s++)
         md_ds_candidates_finish(&o->stage[s]);

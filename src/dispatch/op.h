@@ -48,6 +48,10 @@ typedef struct md_ds_way {
     md_ds_stage_plan stage[]; /* one per stage */
 } md_ds_way;
 
+struct md_ds_trial; /* trial.h */
+
+typedef enum md_ds_trial_stage { MD_DS_NO_TRIAL, MD_DS_TRIAL_ASKED, MD_DS_TRIAL_VAIN } md_ds_trial_stage; /* VAIN: nobody to try */
+
 typedef struct md_ds_record {
     void *key; /* bytes of the shape key */
     size_t key_bytes;
@@ -61,6 +65,8 @@ typedef struct md_ds_record {
     double nearest; /* octaves to the nearest hint */
     bool is_uncovered; /* farther than the op's threshold */
     bool is_strided; /* some tensor was not contiguous */
+    _Atomic(struct md_ds_trial *) trial; /* MD_SELECT_HYBRID: made once, by the pool */
+    _Atomic int32_t trial_state; /* md_ds_trial_stage: how far that is */
 } md_ds_record;
 
 static inline md_ds_way *md_ds_way_of(const md_ds_record *record)
@@ -74,6 +80,10 @@ typedef struct md_ds_counters {
     _Atomic uint64_t promotions; /* shapes that got something better later */
     _Atomic uint64_t waits; /* misses that had to wait for a build, since nothing that was ready fitted */
     _Atomic uint64_t frozen_misses; /* misses of a frozen op */
+    _Atomic uint64_t trials; /* calls that another variant served than the one in charge, to be timed */
+    _Atomic uint64_t switches; /* shapes that got another variant by that */
+    _Atomic uint64_t demotions; /* variants that became slow */
+    _Atomic uint64_t quarantined; /* variants whose results differ from those of most others */
     _Atomic uint64_t forgotten_calls, forgotten_ns, forgotten_timed; /* of records that are gone; calls that were not timed count as the model says */
 } md_ds_counters;
 
@@ -110,6 +120,8 @@ typedef struct md_ds_op {
     struct md_ds_waiting *waiting; /* records that are to be promoted; also under lock_of_records */
     _Atomic int32_t n_waiting;
     _Atomic int32_t frozen; /* md_ds_frozen */
+    struct md_ds_hybrid *hybrid; /* MD_SELECT_HYBRID; else NULL */
+    _Atomic int32_t n_trials; /* alive */
     md_ds_counters count;
     md_ds_warm warm;
     _Atomic(struct md_ds_slots *) slots; /* made when a shape is met again; NULL until then */

@@ -7,6 +7,8 @@
 #include "dispatch/call.h"
 #include "dispatch/recipe.h"
 
+enum { MD_DS_SAMPLE_EVERY = 256 };
+
 /* Words of a plan:
  *   key[n_key]
  *   span[n_tensors]      bytes from a tensor's first element to its end
@@ -17,6 +19,7 @@ typedef struct md_ds_plan_head {
     uint64_t memory_bytes; /* temporaries and workspace */
     uint32_t n_launches;
     uint8_t needs_report, needs_counters; /* report: the host's own */
+    uint16_t every; /* one call in so many goes the long way; a power of two */
 } md_ds_plan_head;
 
 typedef struct md_ds_plan_launch {
@@ -28,6 +31,10 @@ typedef struct md_ds_plan_launch {
  * too many parameters, something better being built. */
 int32_t md_ds_plan_make(md_ds_word out[MD_DS_PLAN_WORDS], const md_ds_op *op, const md_ds_warm_call *call, const md_ds_way *way,
                         const md_ds_bound *bound);
+static inline md_ds_plan_head *md_ds_plan_head_of(const md_ds_op *op, md_ds_word *plan)
+{
+    return (md_ds_plan_head *)(plan + op->warm.n_key + op->warm.n_tensors + op->warm.n_outputs);
+}
 /** Whether the memory of the call's tensors overlaps in no way that the plan does not know. */
 bool md_ds_plan_fits(const md_ds_op *op, const md_ds_ready *ready);
 /** Runs a plan with the data of a call. */

@@ -2,6 +2,7 @@
 
 #include "base/status.h"
 #include "dispatch/describe.h"
+#include "dispatch/hybrid.h"
 #include "dispatch/promote.h"
 #include "dispatch/slots.h"
 
@@ -42,6 +43,7 @@ void md_ds_record_free(void *record)
         free(way);
         way = older;
     }
+    md_ds_trial_free(atomic_load_explicit(&r->trial, memory_order_relaxed));
     free(r->key);
     free(r);
 }

@@ -219,7 +219,7 @@ static md_status run_slowly(double *us, run *r)
 
 md_status md_ds_run(double *us, md_ds_op *op, md_ds_record *record, md_stream stream, md_ds_bound *bound)
 {
-    run r = {.op = op, .record = record, .way = md_ds_way_of(record), .stream = stream, .bound = bound};
+    run r = {.op = op, .record = record, .way = bound->way ? bound->way : md_ds_way_of(record), .stream = stream, .bound = bound};
     double spent = -1.0;
     md_status s;
     if (r.way->is_makeshift)

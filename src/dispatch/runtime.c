@@ -14,6 +14,7 @@ void md_ds_runtime_init(md_ds_runtime *runtime)
     const uint64_t who[2] = {md_clock_ns(), (uint64_t)(uintptr_t)runtime};
     runtime->id = md_hash64(who, sizeof who) | 1;
     pthread_mutex_init(&runtime->lock_of_blocks, NULL);
+    pthread_mutex_init(&runtime->lock_of_tuning, NULL);
     pthread_mutex_init(&runtime->lock_of_threads, NULL);
     pthread_mutex_init(&runtime->lock_of_ops, NULL);
     pthread_cond_init(&runtime->op_made, NULL);
@@ -49,6 +50,7 @@ void md_ds_runtime_finish(md_ds_runtime *runtime)
     pthread_mutex_destroy(&runtime->lock_of_ops);
     pthread_cond_destroy(&runtime->op_made);
     pthread_mutex_destroy(&runtime->lock_of_blocks);
+    pthread_mutex_destroy(&runtime->lock_of_tuning);
     for (int32_t i = 0; i < MD_DS_STREAM_LOCKS; i++)
         pthread_mutex_destroy(&runtime->lock_of_streams[i]);
 }

@@ -27,6 +27,7 @@ typedef struct md_ds_runtime {
     void *(*alloc)(void *user, size_t n_bytes, size_t alignment); /* NULL: the device's */
     void (*free)(void *user, void *p, size_t n_bytes);
     void *alloc_user;
+    pthread_mutex_t lock_of_tuning; /* held by what uses the workspace of the device's tuning stream */
     pthread_mutex_t lock_of_blocks;
     md_ds_block *blocks; /* idle ones, most recently used first */
     pthread_mutex_t lock_of_threads;

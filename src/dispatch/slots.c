@@ -5,7 +5,7 @@
 
 /* A slot is written under the lock: its sequence number is odd meanwhile. A reader copies word by word and looks at the number before and
  * after; words are released and acquired one by one, so that a new word is never seen with an old number. */
-enum { WAYS = 4, CHUNK = 32, MOST_SLOTS = 16384, LONG_WAY_EVERY = 256, LINE = 64 };
+enum { WAYS = 4, CHUNK = 32, MOST_SLOTS = 16384, LINE = 64 };
 
 typedef struct owner { /* what only writers see */
     md_ds_record *record; /* held; NULL: empty */
@@ -194,11 +194,11 @@ static void add(_Atomic uint64_t *n, bool is_own)
         atomic_fetch_add_explicit(n, 1, memory_order_relaxed);
 }
 
-bool md_ds_slots_count(const md_ds_last *last, const md_ds_thread *thread)
+bool md_ds_slots_count(const md_ds_last *last, const md_ds_thread *thread, uint32_t every)
 {
     md_ds_counter *c = last->counter;
     uint64_t n = atomic_load_explicit(&c->n, memory_order_relaxed);
-    bool is_short = n % LONG_WAY_EVERY != LONG_WAY_EVERY - 1;
+    bool is_short = (~n & (every - 1)) != 0;
     if (!is_short)
         atomic_fetch_add_explicit(&c->n_flushed, 1, memory_order_relaxed); /* it is counted there */
     add(&c->n, thread->number < MD_DS_SHARDS - 1);

@@ -50,8 +50,8 @@ bool md_ds_slots_hold(const md_ds_slots *slots, const md_ds_word *plan, int32_t 
 md_ds_last *md_ds_last_find(md_ds_thread *thread, const md_ds_op *op, const md_arg *args, int32_t n_args);
 /** The plan of a call in the slots, copied to the thread's, with the call's data in it; NULL where there is none. */
 md_ds_last *md_ds_slots_find(md_ds_slots *slots, md_ds_thread *thread, const md_ds_op *op, const md_ds_warm_call *call);
-/** Counts a call; false now and then: that call shall go the long way, where its time is taken. */
-bool md_ds_slots_count(const md_ds_last *last, const md_ds_thread *thread);
+/** Counts a call; false once in `every` calls, a power of two: that call shall go the long way, where its time is taken. */
+bool md_ds_slots_count(const md_ds_last *last, const md_ds_thread *thread, uint32_t every);
 /** Puts a plan into a slot, which holds the record from then on; not where the record's way is another meanwhile than the plan was made from. */
 void md_ds_slots_publish(md_ds_slots *slots, md_ds_op *op, uint64_t hash, const md_ds_word *plan, int32_t n_words, md_ds_record *record,
                          const md_ds_way *way);

@@ -21,6 +21,10 @@ static const struct {
     {"promotions", offsetof(md_ds_counters, promotions)},
     {"waits", offsetof(md_ds_counters, waits)},
     {"frozen_misses", offsetof(md_ds_counters, frozen_misses)},
+    {"trials", offsetof(md_ds_counters, trials)},
+    {"switches", offsetof(md_ds_counters, switches)},
+    {"demotions", offsetof(md_ds_counters, demotions)},
+    {"quarantined", offsetof(md_ds_counters, quarantined)},
     {"by_reference", offsetof(md_ds_counters, by_reference)},
 };
 _Static_assert(N_SUMS + MD_COUNT(counter) <= MD_SS_MAX_COUNTS, "all counters have a place");

@@ -211,6 +211,19 @@ static md_status async_copy(md_dev *base, void *to, const void *from, size_t n_b
     return s;
 }
 
+/* Allowed while another stream is captured. */
+static md_status async_copy_beside(md_dev *base, md_stream stream, void *to, const void *from, size_t n_bytes)
+{
+    async_device *dev = (async_device *)base;
+    pthread_mutex_lock(&dev->lock);
+    async_stream *x = stream_of(dev, stream);
+    md_status s = x->is_capturing ? refuse_in_capture(dev, "memory was copied") : run_all(dev, x);
+    if (s == MD_OK && n_bytes)
+        memmove(see(dev, to), see(dev, from), n_bytes);
+    pthread_mutex_unlock(&dev->lock);
+    return s;
+}
+
 static md_status async_sync(md_dev *base, md_stream stream)
 {
     async_device *dev = (async_device *)base;
@@ -521,6 +534,7 @@ static const md_dev_ops async_ops = {
     .launch = async_launch,
     .workspace = async_workspace,
     .counters = async_counters,
+    .copy_beside = async_copy_beside,
     .copy_tensor = async_copy_tensor,
     .report_create = async_report_create,
     .report_clear = async_report_clear,

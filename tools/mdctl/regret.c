@@ -302,17 +302,22 @@ static int study_board(regret_study *t, const char *path)
 
 int cli_regret(const cli_options *o)
 {
-    regret_study t = {.o = o};
     int status = CLI_OK;
     if (o->n == 0)
         return cli_usage("regret takes boards: mdctl regret data/boards/regret_host.txt");
-    if (o->output && !(t.output = fopen(o->output, "w")))
-        return cli_fail("cannot write '%s'", o->output);
-    if (md_context_create(&t.context, &o->context) != MD_OK || regret_open(&t) != MD_OK)
+    regret_study *t = calloc(1, sizeof *t);
+    if (!t)
+        return cli_fail("out of memory");
+    t->o = o;
+    if (o->output && !(t->output = fopen(o->output, "w")))
+        status = cli_fail("cannot write '%s'", o->output);
+    if (status == CLI_OK && (md_context_create(&t->context, &o->context) != MD_OK || regret_open(t) != MD_OK))
         status = cli_fail_md();
     for (int i = 0; i < o->n && status == CLI_OK; i++)
-        status = study_board(&t, o->arg[i]);
-    regret_close(&t);
-    md_context_destroy(&t.context);
-    return cli_close_output(t.output, o->output, status);
+        status = study_board(t, o->arg[i]);
+    regret_close(t);
+    md_context_destroy(&t->context);
+    status = cli_close_output(t->output, o->output, status);
+    free(t);
+    return status;
 }

@@ -1,0 +1,236 @@
+#include "dispatch/prepare_trial.h"
+
+#include "base/status.h"
+#include "dispatch/choose.h"
+#include "dispatch/hybrid.h"
+#include "dispatch/promote.h"
+#include "dispatch/record.h"
+#include "tune/agree.h"
+#include "tune/tune.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { MOST_TRIALS = 2048 }; /* of an op: each keeps a shape and a few ways */
+/* Slower than the pick by the model: not tried. What is checked takes no more than these bytes. */
+static const double hopeless = 2.0, most_bytes = 8e6;
+
+typedef struct job {
+    _Atomic int32_t *n_jobs;
+    md_ds_op *op;
+    md_ds_record *record; /* held */
+    md_kn_shape shape;
+    int64_t by[MD_FX_MAX_DIMS];
+} job;
+
+static bool is_settled(const md_ds_candidates *c)
+{
+    const int32_t n = atomic_load_explicit(&c->n_variants, memory_order_acquire);
+    for (int32_t i = 0; i < n; i++)
+        if (atomic_load_explicit(&c->variant[i]->state, memory_order_acquire) == MD_BD_QUEUED)
+            return false;
+    return true;
+}
+
+/* The incumbent, then others by the model's time; the number, 0 where there is nobody to try. */
+static int32_t list_rivals(md_ds_rival *out, double *own_us, md_ds_op *op, int32_t stage, const job *j)
+{
+    const md_ds_candidates *c = &op->stage[stage];
+    const int32_t n = atomic_load_explicit(&c->n_variants, memory_order_acquire), own = md_ds_way_of(j->record)->stage[stage].pick.variant;
+    double us[MD_DS_MAX_VARIANTS];
+    int32_t n_rivals = 1;
+    md_ds_model_us(us, op, stage, j->by, n);
+    *own_us = us[own];
+    out[0] = (md_ds_rival){.variant = own, .expected = 1.0};
+    for (int32_t i = 0; i < n && c->pinned < 0; i++) {
+        const double expected = us[i] / us[own];
+        if (i == own || md_ds_unfit(c, i, &j->shape) || !(expected <= hopeless))
+            continue;
+        int32_t at = n_rivals < MD_DS_RIVALS ? n_rivals++ : MD_DS_RIVALS;
+        for (; at > 1 && out[at - 1].expected > expected; at--)
+            if (at < MD_DS_RIVALS)
+                out[at] = out[at - 1];
+        if (at < MD_DS_RIVALS)
+            out[at] = (md_ds_rival){.variant = i, .expected = expected};
+    }
+    return n_rivals > 1 ? n_rivals : 0;
+}
+
+/* The stage that takes the most time of those that leave a choice. */
+static int32_t choose_stage(md_ds_trial *t, const job *j)
+{
+    double most = 0.0;
+    for (int32_t s = 0; s < j->op->n_stages; s++) {
+        md_ds_rival rival[MD_DS_RIVALS] = {{0}};
+        double us = 0.0;
+        int32_t n = list_rivals(rival, &us, j->op, s, j);
+        if (n == 0 || us <= most)
+            continue;
+        most = us;
+        t->stage = s;
+        t->n_rivals = n;
+        memcpy(t->rival, rival, sizeof rival);
+    }
+    return t->n_rivals;
+}
+
+/* A smaller shape of its kind, that is quickly made and checked. False where some variant does not take it. */
+static bool shrink(md_kn_shape *out, md_bd_variant *const *v, int32_t n, const job *j)
+{
+    const md_ds_op *op = j->op;
+    int64_t size[MD_FX_MAX_DIMS] = {0};
+    *out = j->shape;
+    memcpy(size, j->shape.size, (size_t)op->formula->n_dims * sizeof *size);
+    for (int32_t round = 0; md_tn_agree_bytes(&v[0]->target, out) > most_bytes; round++) {
+        int32_t largest = op->space.n ? op->space.dim[0] : -1;
+        for (int32_t i = 1; i < op->space.n; i++)
+            if (size[op->space.dim[i]] > size[largest])
+                largest = op->space.dim[i];
+        if (largest < 0 || size[largest] < 2 || round == 64)
+            return false;
+        size[largest] = size[largest] / 2 | 1; /* at no boundary */
+        md_tn_shape(out, op->program, size);
+    }
+    for (int32_t i = 0; i < n; i++)
+        if (md_kn_envelope_miss(&v[i]->envelope, out))
+            return false;
+    return true;
+}
+
+static void note(md_ds_op *op, int32_t stage, int32_t variant, md_tn_agreement found)
+{
+    md_ds_candidates *c = &op->stage[stage];
+    if (found == MD_TN_UNSURE)
+        return;
+    int32_t before = atomic_exchange_explicit(&c->agreement[variant], (int32_t)found, memory_order_relaxed);
+    if (before == (int32_t)found || found == MD_TN_AGREES)
+        return;
+    atomic_fetch_add_explicit(&op->count.quarantined, 1, memory_order_relaxed);
+    md_log_at(op->runtime->log, MD_LOG_WARN, "op %s, stage %d: %s %s: it is not used any more", op->name, stage, c->variant[variant]->name,
+              found == MD_TN_FAILS ? "does not run" : "gives other results than most variants do");
+}
+
+/* Keeps those that agree with each other; each variant is checked once. */
+static void check(md_ds_trial *t, job *j)
+{
+    md_ds_candidates *c = &j->op->stage[t->stage];
+    md_bd_variant *v[MD_DS_RIVALS];
+    md_tn_agreement found[MD_DS_RIVALS] = {MD_TN_UNSURE};
+    md_kn_shape shape;
+    bool is_known = true;
+    for (int32_t i = 0; i < t->n_rivals; i++) {
+        v[i] = c->variant[t->rival[i].variant];
+        is_known &= atomic_load_explicit(&c->agreement[t->rival[i].variant], memory_order_relaxed) == MD_TN_AGREES;
+    }
+    if (!is_known && shrink(&shape, v, t->n_rivals, j)) {
+        pthread_mutex_lock(&j->op->runtime->lock_of_tuning);
+        md_status s = md_tn_agree(found, v, t->n_rivals, &shape);
+        pthread_mutex_unlock(&j->op->runtime->lock_of_tuning);
+        for (int32_t i = 0; i < t->n_rivals && s == MD_OK; i++)
+            note(j->op, t->stage, t->rival[i].variant, found[i]);
+    }
+    int32_t n = 1;
+    for (int32_t i = 1; i < t->n_rivals; i++)
+        if (atomic_load_explicit(&c->agreement[t->rival[i].variant], memory_order_relaxed) == MD_TN_AGREES)
+            t->rival[n++] = t->rival[i];
+    t->n_rivals = n;
+}
+
+static md_status make_ways(md_ds_trial *t, const job *j)
+{
+    const md_ds_way *way = md_ds_way_of(j->record);
+    for (int32_t i = 0; i < t->n_rivals; i++) {
+        md_ds_pick pick = way->stage[t->stage].pick;
+        pick.variant = t->rival[i].variant;
+        MD_TRY(md_ds_way_with(&t->rival[i].way, j->op, way, &j->shape, t->stage, &pick));
+    }
+    return MD_OK;
+}
+
+/* One whose results differ serves no longer than until this is known. */
+static void replace_incumbent(md_ds_trial *t, const job *j)
+{
+    md_ds_candidates *c = &j->op->stage[t->stage];
+    if (atomic_load_explicit(&c->agreement[t->rival[0].variant], memory_order_relaxed) < MD_TN_DIFFERS || t->n_rivals < 2)
+        return;
+    md_ds_pick pick = t->rival[1].way->stage[t->stage].pick;
+    if (md_ds_switch(j->op, j->record, &j->shape, t->stage, &pick) != MD_OK)
+        return;
+    md_ds_trial_switch(t, 1);
+    const int32_t last = --t->n_rivals;
+    free(t->rival[1].way); /* the wrong one's */
+    t->rival[1] = last > 1 ? t->rival[last] : (md_ds_rival){.is_out = true};
+    if (last > 1)
+        t->rival[last].way = NULL;
+}
+
+static bool make_trial(job *j)
+{
+    md_ds_trial *t = calloc(1, sizeof *t);
+    if (!t || choose_stage(t, j) == 0) {
+        free(t);
+        return false;
+    }
+    t->count = &j->op->n_trials;
+    atomic_fetch_add_explicit(t->count, 1, memory_order_relaxed);
+    t->shape = j->shape;
+    check(t, j);
+    if (t->n_rivals < 2 || make_ways(t, j) != MD_OK) {
+        md_ds_trial_free(t);
+        return false;
+    }
+    replace_incumbent(t, j);
+    atomic_store_explicit(&t->wants_plan, true, memory_order_relaxed);
+    md_ds_trial_next(t);
+    atomic_store_explicit(&j->record->trial, t, memory_order_release);
+    return true;
+}
+
+void md_ds_trial_free(md_ds_trial *trial)
+{
+    if (!trial)
+        return;
+    for (int32_t i = 0; i < MD_DS_RIVALS; i++)
+        free(trial->rival[i].way);
+    atomic_fetch_sub_explicit(trial->count, 1, memory_order_relaxed);
+    free(trial);
+}
+
+static void run_job(void *user)
+{
+    job *j = user;
+    bool is_early = false;
+    for (int32_t s = 0; s < j->op->n_stages; s++)
+        is_early |= !is_settled(&j->op->stage[s]);
+    if (is_early)
+        atomic_store_explicit(&j->record->trial_state, MD_DS_NO_TRIAL, memory_order_relaxed); /* again, when all is built */
+    else if (!make_trial(j))
+        atomic_store_explicit(&j->record->trial_state, MD_DS_TRIAL_VAIN, memory_order_relaxed);
+    md_ds_record_give_back(j->op, j->record);
+    _Atomic int32_t *n_jobs = j->n_jobs;
+    free(j);
+    atomic_fetch_sub_explicit(n_jobs, 1, memory_order_release);
+}
+
+void md_ds_prepare_trial(_Atomic int32_t *n_jobs, md_ds_op *op, md_ds_record *record, const md_ds_bound *bound)
+{
+    if (atomic_load_explicit(&op->n_trials, memory_order_relaxed) >= MOST_TRIALS ||
+        atomic_exchange_explicit(&record->trial_state, MD_DS_TRIAL_ASKED, memory_order_relaxed) != MD_DS_NO_TRIAL)
+        return;
+    job *j = calloc(1, sizeof *j);
+    if (!j)
+        return;
+    *j = (job){.n_jobs = n_jobs, .op = op, .record = record, .shape = bound->shape};
+    md_ds_as_sizes(j->by, &op->space, bound->shape.size, &bound->as);
+    atomic_fetch_add_explicit(&record->users, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(n_jobs, 1, memory_order_relaxed);
+    md_pool_submit(op->runtime->dev->pool, run_job, j);
+}
+
+/* Jobs take milliseconds. */
+void md_ds_prepare_wait(const _Atomic int32_t *n_jobs)
+{
+    while (atomic_load_explicit(n_jobs, memory_order_acquire) > 0)
+        nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
+}

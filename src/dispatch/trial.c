@@ -1,0 +1,122 @@
+#include "dispatch/trial.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Who is slower than this after two times each is out; who is neither clearly faster nor slower after so many times, too. */
+static const double clearly_slower = 1.05;
+enum { LEAST_TIMES = 2, LEAST_TO_WIN = 4, MOST_TIMES = 8 };
+
+bool md_ds_rival_add(md_ds_rival *r, double us)
+{
+    if (!(us > 0.0) || !isfinite(us))
+        return false;
+    r->us[r->n++ % MD_DS_RIVAL_TIMES] = us;
+    return true;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *value, int32_t n)
+{
+    qsort(value, (size_t)n, sizeof *value, by_value);
+    return n % 2 ? value[n / 2] : 0.5 * (value[n / 2 - 1] + value[n / 2]);
+}
+
+/* The spread of a median of n times that lie d around it: 1.48 d is their standard deviation, were they normal. */
+double md_ds_rival_median(double *spread, const md_ds_rival *r)
+{
+    double value[MD_DS_RIVAL_TIMES];
+    const int32_t n = r->n < MD_DS_RIVAL_TIMES ? r->n : MD_DS_RIVAL_TIMES;
+    *spread = 0.0;
+    if (n == 0)
+        return 0.0;
+    memcpy(value, r->us, (size_t)n * sizeof *value);
+    double m = median(value, n);
+    for (int32_t i = 0; i < n; i++)
+        value[i] = fabs(r->us[i] - m);
+    *spread = 1.48 * median(value, n) / sqrt((double)n);
+    return m;
+}
+
+md_ds_verdict md_ds_trial_judge(const md_ds_trial *t)
+{
+    const md_ds_rival *b = &t->rival[t->at];
+    double spread_a, spread_b;
+    double us_a = md_ds_rival_median(&spread_a, &t->rival[0]), us_b = md_ds_rival_median(&spread_b, b);
+    if (b->n < LEAST_TIMES || t->rival[0].n < LEAST_TIMES)
+        return MD_DS_GO_ON;
+    if (us_b > clearly_slower * us_a)
+        return MD_DS_NEXT;
+    if (b->n >= LEAST_TO_WIN && t->rival[0].n >= LEAST_TO_WIN && us_b < (1.0 - MD_DS_SWITCH_GAIN) * us_a && us_a - us_b > 2.0 * fmax(spread_a, spread_b))
+        return MD_DS_SWITCH;
+    return b->n >= MOST_TIMES || (b->n >= LEAST_TO_WIN && us_b > us_a) ? MD_DS_NEXT : MD_DS_GO_ON;
+}
+
+void md_ds_trial_next(md_ds_trial *t)
+{
+    double spread;
+    t->step = 0;
+    for (t->at = 1; t->at < t->n_rivals && t->rival[t->at].is_out; t->at++)
+        ;
+    if (t->at < t->n_rivals || t->is_over)
+        return;
+    t->is_over = true;
+    t->settled_us = md_ds_rival_median(&spread, &t->rival[0]);
+    t->n_watched = 0;
+    atomic_store_explicit(&t->wants_plan, true, memory_order_relaxed);
+}
+
+void md_ds_trial_switch(md_ds_trial *t, int32_t rival)
+{
+    md_ds_rival old = t->rival[0];
+    t->rival[0] = t->rival[rival];
+    t->rival[0].is_out = false;
+    t->rival[rival] = old;
+    t->rival[rival].is_out = true;
+    t->switches++;
+    atomic_store_explicit(&t->wants_plan, true, memory_order_relaxed);
+}
+
+static void reopen(md_ds_trial *t)
+{
+    t->is_over = false;
+    for (int32_t i = 0; i < t->n_rivals; i++) {
+        t->rival[i].is_out = false;
+        t->rival[i].n = 0;
+    }
+    t->demotions++;
+    atomic_store_explicit(&t->wants_plan, true, memory_order_relaxed);
+}
+
+bool md_ds_trial_watch(int32_t *better, md_ds_trial *t, double us)
+{
+    double value[MD_DS_WATCHED], spread, least = 0.0;
+    *better = -1;
+    if (!(us > 0.0) || !isfinite(us))
+        return false;
+    t->watched[t->n_watched++ % MD_DS_WATCHED] = us;
+    if (t->n_watched < MD_DS_WATCHED)
+        return false;
+    memcpy(value, t->watched, sizeof value);
+    const double now = median(value, MD_DS_WATCHED);
+    if (!(t->settled_us > 0.0))
+        t->settled_us = now;
+    if (now <= MD_DS_DEMOTION * t->settled_us)
+        return false;
+    for (int32_t i = 1; i < t->n_rivals; i++) {
+        double m = md_ds_rival_median(&spread, &t->rival[i]);
+        if (m > 0.0 && m < now && (*better < 0 || m < least)) {
+            *better = i;
+            least = m;
+        }
+    }
+    reopen(t);
+    md_ds_trial_next(t);
+    return true;
+}

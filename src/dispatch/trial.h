@@ -1,0 +1,60 @@
+/* Who competes for a shape, and what their times say: no device, no locks. */
+#ifndef MD_DISPATCH_TRIAL_H
+#define MD_DISPATCH_TRIAL_H
+
+#include "dispatch/way.h"
+
+enum { MD_DS_RIVALS = 6, MD_DS_RIVAL_TIMES = 16, MD_DS_WATCHED = 8 };
+
+typedef struct md_ds_rival {
+    int32_t variant;
+    double expected; /* by the model, over the incumbent's */
+    bool is_out;
+    int32_t n; /* of the times, newest last; older ones are overwritten */
+    double us[MD_DS_RIVAL_TIMES];
+    md_ds_way *way; /* what it serves with */
+} md_ds_rival;
+
+/* One stage at a time. rival[0] serves. */
+typedef struct md_ds_trial {
+    _Atomic int32_t *count; /* of the op's trials */
+    md_kn_shape shape;
+    int32_t stage, n_rivals;
+    md_ds_rival rival[MD_DS_RIVALS];
+    int32_t at, step; /* the rival that is tried, 1..; where in A B B A */
+    _Atomic bool is_over;
+    double settled_us; /* what the one that serves took when the trial was over */
+    int32_t n_watched;
+    double watched[MD_DS_WATCHED]; /* since then */
+    int32_t n_way; /* calls since it was looked at, of a shape that has no plan */
+    int32_t n_running; /* calls that are to be timed and have no time yet */
+    _Atomic int32_t timed, switches, demotions;
+    _Atomic bool wants_plan;
+} md_ds_trial;
+
+typedef enum md_ds_verdict {
+    MD_DS_GO_ON,
+    MD_DS_NEXT, /* the rival is out; the next one's turn */
+    MD_DS_SWITCH /* the rival shall serve */
+} md_ds_verdict;
+
+/** Another median is at least this much below, and by twice the spread, before it serves. */
+#define MD_DS_SWITCH_GAIN 0.02
+/** What serves is demoted when it takes so many times what it took. */
+#define MD_DS_DEMOTION 1.1
+
+/** Adds a time; what is no time (zero, negative, NaN, infinite) is dropped: false. */
+bool md_ds_rival_add(md_ds_rival *r, double us);
+/** The median of its last times; 0 where there is none. *spread: of that median. */
+double md_ds_rival_median(double *spread, const md_ds_rival *r);
+/** What the times of the rival that is tried say against the one that serves. To be asked between rounds of A B B A. */
+md_ds_verdict md_ds_trial_judge(const md_ds_trial *t);
+/** Puts the rival that is tried to the next one that is not out; the trial is over where there is none. */
+void md_ds_trial_next(md_ds_trial *t);
+/** The rival takes the place of the one that serves, which competes from then on; who was beaten by that one is out. */
+void md_ds_trial_switch(md_ds_trial *t, int32_t rival);
+/** A time of the one that serves when nothing is on trial; true: it became slow, and the trial is open again. *better: who was seen to take less
+ * than that, -1: nobody. */
+bool md_ds_trial_watch(int32_t *better, md_ds_trial *t, double us);
+
+#endif

@@ -1,0 +1,225 @@
+#include "tune/agree.h"
+
+#include "base/dtype.h"
+#include "base/status.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Of each output so many runs of neighbours are looked at, spread over it. */
+enum { ALIGNMENT = 256, RUNS = 16, RUN = 256, PIECE = 1 << 18 };
+
+typedef struct place {
+    int32_t tensor;
+    bool is_read, is_stored;
+    size_t at, n_bytes;
+    md_dtype dtype;
+    int64_t first; /* of its samples among all */
+} place;
+
+typedef struct agree {
+    md_dev *dev;
+    const md_st_stage *stage;
+    const md_kn_shape *shape;
+    md_kn_call call;
+    md_kn_report report;
+    char *memory;
+    void *own; /* to be freed; NULL: the stream's */
+    void *piece; /* on the host */
+    int32_t n_places;
+    place place[MD_FX_MAX_TENSORS];
+    int64_t n_samples;
+} agree;
+
+static size_t span_of(const md_st_program *program, int32_t t, const md_kn_shape *shape)
+{
+    const md_fx_tensor *x = &program->formula->tensor[t];
+    int64_t last = 0;
+    for (int32_t a = 0; a < x->rank; a++) {
+        if (shape->extent[t][a] == 0)
+            return 0;
+        last += (shape->extent[t][a] - 1) * shape->stride[t][a];
+    }
+    return (size_t)(last + 1) * md_dtype_size(x->dtype);
+}
+
+static size_t align(size_t n)
+{
+    return (n + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+double md_tn_agree_bytes(const md_fa_target *target, const md_kn_shape *shape)
+{
+    const md_st_stage *s = &target->program->stage[target->stage];
+    double sum = 0.0;
+    for (int32_t i = 0; i < s->n_tensors; i++)
+        sum += (double)span_of(target->program, s->tensor[i], shape);
+    return sum;
+}
+
+static size_t lay_out(agree *a, const md_fa_target *target)
+{
+    size_t at = 0;
+    for (int32_t i = 0; i < a->stage->n_tensors; i++) {
+        int32_t t = a->stage->tensor[i];
+        const md_fx_tensor *x = &target->program->formula->tensor[t];
+        place *p = &a->place[a->n_places++];
+        *p = (place){t, !a->stage->is_stored[i] || x->is_updated, a->stage->is_stored[i], at, span_of(target->program, t, a->shape), x->dtype, a->n_samples};
+        at += align(p->n_bytes);
+        if (p->is_stored)
+            a->n_samples += (int64_t)MD_MIN(p->n_bytes / md_dtype_size(p->dtype), (size_t)RUNS * RUN);
+    }
+    return at;
+}
+
+static md_status copy(agree *a, void *to, const void *from, size_t n)
+{
+    const md_dev_ops *ops = a->dev->ops;
+    return ops->copy_beside ? ops->copy_beside(a->dev, a->dev->tuning, to, from, n) : ops->copy(a->dev, to, from, n);
+}
+
+/* Reals in [-1, 1), zeros for whole numbers: they may be indices. */
+static md_status fill(agree *a, const place *p, bool is_poison)
+{
+    const size_t item = md_dtype_size(p->dtype);
+    const int64_t n = (int64_t)(PIECE / item);
+    md_status s = MD_OK;
+    for (int64_t i = 0; i < n && !is_poison; i++) {
+        if (md_dtype_is_real(p->dtype))
+            md_dtype_store(p->dtype, a->piece, i, (double)((uint64_t)(i + p->tensor) * 2654435761u % 1021) / 510.5 - 1.0);
+        else
+            md_dtype_store_int(p->dtype, a->piece, i, 0);
+    }
+    if (is_poison)
+        memset(a->piece, 0xff, PIECE);
+    for (size_t done = 0; done < p->n_bytes && s == MD_OK; done += PIECE)
+        s = copy(a, a->memory + p->at + done, a->piece, MD_MIN(p->n_bytes - done, (size_t)PIECE));
+    return s;
+}
+
+/* Of all outputs, as doubles. */
+static md_status fetch(double *out, agree *a)
+{
+    for (int32_t i = 0; i < a->n_places; i++) {
+        const place *p = &a->place[i];
+        const size_t item = md_dtype_size(p->dtype);
+        const int64_t n = (int64_t)(p->n_bytes / item), runs = n <= RUNS * RUN ? 1 : RUNS, length = runs == 1 ? n : RUN;
+        for (int64_t r = 0; p->is_stored && r < runs; r++) {
+            int64_t from = runs == 1 ? 0 : (n - length) / (runs - 1) * r;
+            MD_TRY(copy(a, a->piece, a->memory + p->at + (size_t)from * item, (size_t)length * item));
+            for (int64_t k = 0; k < length; k++)
+                out[p->first + r * length + k] =
+                    md_dtype_is_real(p->dtype) ? md_dtype_load(p->dtype, a->piece, k) : (double)md_dtype_load_int(p->dtype, a->piece, k);
+        }
+    }
+    return MD_OK;
+}
+
+static md_status run(double *out, agree *a, const md_bd_variant *v, void *workspace)
+{
+    md_kn_plan_geometry geometry;
+    v->family->geometry(&geometry, &v->target, &v->config, a->shape);
+    a->call.workspace = workspace;
+    for (int32_t i = 0; i < a->n_places; i++)
+        if (a->place[i].is_stored)
+            MD_TRY(fill(a, &a->place[i], !a->place[i].is_read));
+    MD_TRY(md_bd_variant_run(v, &geometry, a->dev->tuning, &a->call));
+    return fetch(out, a);
+}
+
+/* Orders of additions differ; so much of a tensor's largest value no correct kernel is off here. */
+static double tolerance_of(md_dtype t)
+{
+    return md_dtype_is_real(t) ? MD_MAX(16.0 * md_dtype_roundoff(t), t == MD_F64 ? 1e-10 : 1e-4) : 0.0;
+}
+
+static bool same(const agree *a, const double *x, const double *y)
+{
+    for (int32_t i = 0; i < a->n_places; i++) {
+        const place *p = &a->place[i];
+        const int64_t n = p->is_stored ? (int64_t)MD_MIN(p->n_bytes / md_dtype_size(p->dtype), (size_t)RUNS * RUN) : 0;
+        double most = 0.0;
+        for (int64_t k = p->first; k < p->first + n; k++)
+            most = isfinite(x[k]) ? MD_MAX(most, fabs(x[k])) : most;
+        for (int64_t k = p->first; k < p->first + n; k++)
+            if (x[k] != y[k] && !(isnan(x[k]) && isnan(y[k])) && !(fabs(x[k] - y[k]) <= tolerance_of(p->dtype) * most))
+                return false;
+    }
+    return true;
+}
+
+static void vote(md_tn_agreement *out, const agree *a, const double *value, int32_t n)
+{
+    int32_t right = -1, n_right = 0, n_run = 0;
+    for (int32_t i = 0; i < n; i++) {
+        int32_t count = 0;
+        n_run += out[i] != MD_TN_FAILS;
+        for (int32_t k = 0; k < n && out[i] != MD_TN_FAILS; k++)
+            count += out[k] != MD_TN_FAILS && same(a, value + i * a->n_samples, value + k * a->n_samples);
+        if (count > n_right) {
+            right = i;
+            n_right = count;
+        }
+    }
+    for (int32_t i = 0; i < n && n_right > 1 && 2 * n_right > n_run; i++)
+        if (out[i] != MD_TN_FAILS)
+            out[i] = same(a, value + right * a->n_samples, value + i * a->n_samples) ? MD_TN_AGREES : MD_TN_DIFFERS;
+}
+
+static md_status get_memory(agree *a, size_t n_bytes)
+{
+    void *p = NULL;
+    if (a->dev->ops->workspace)
+        MD_TRY(a->dev->ops->workspace(&p, a->dev, a->dev->tuning, n_bytes));
+    else
+        MD_TRY(a->dev->ops->alloc(&p, a->dev, n_bytes));
+    a->own = a->dev->ops->workspace ? NULL : p;
+    a->memory = (char *)(((uintptr_t)p + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
+    return MD_OK;
+}
+
+static md_status run_all(md_tn_agreement *out, agree *a, md_bd_variant *const *variants, int32_t n, double *value, size_t n_bytes, int64_t workspace)
+{
+    MD_TRY(get_memory(a, n_bytes + (size_t)workspace + 2 * ALIGNMENT));
+    for (int32_t i = 0; i < a->n_places; i++) {
+        a->call.data[a->place[i].tensor] = a->memory + a->place[i].at;
+        if (!a->place[i].is_stored)
+            MD_TRY(fill(a, &a->place[i], false));
+    }
+    for (int32_t i = 0; i < n; i++)
+        out[i] = run(value + i * a->n_samples, a, variants[i], a->memory + n_bytes) == MD_OK ? MD_TN_UNSURE : MD_TN_FAILS;
+    vote(out, a, value, n);
+    return MD_OK;
+}
+
+md_status md_tn_agree(md_tn_agreement *out, md_bd_variant *const *variants, int32_t n, const md_kn_shape *shape)
+{
+    const md_fa_target *target = &variants[0]->target;
+    agree a = {.dev = md_bd_device(variants[0]->builder), .stage = &target->program->stage[target->stage], .shape = shape};
+    int64_t workspace = 0;
+    if (a.stage->has_scatter || n > MD_TN_AGREE_MOST)
+        return md_fail(MD_UNSUPPORTED, "variants of a stage that scatters may differ");
+    a.call = (md_kn_call){.shape = shape, .program = target->program, .stage = a.stage, .stream = a.dev->tuning, .device = a.dev, .report = &a.report,
+                          .threads = a.dev->facts.threads};
+    for (int32_t i = 0; i < target->program->formula->n_scalars; i++) {
+        if (target->program->formula->scalar[i].type == MD_I64)
+            a.call.scalar[i].i = 1;
+        else
+            a.call.scalar[i].d = 0.5;
+    }
+    for (int32_t i = 0; i < n; i++) {
+        md_kn_plan_geometry g;
+        variants[i]->family->geometry(&g, target, &variants[i]->config, shape);
+        workspace = MD_MAX(workspace, g.workspace_bytes);
+    }
+    size_t n_bytes = lay_out(&a, target);
+    double *value = calloc((size_t)MD_MAX(a.n_samples, 1) * (size_t)n, sizeof *value);
+    a.piece = malloc(PIECE);
+    md_status s = value && a.piece ? run_all(out, &a, variants, n, value, n_bytes, workspace) : md_fail_memory();
+    if (a.own)
+        a.dev->ops->free(a.dev, a.own);
+    free(value);
+    free(a.piece);
+    return s;
+}
