@@ -1,6 +1,7 @@
 #include "device/nvrtc.h"
 
 #include "base/env.h"
+#include "base/hash.h"
 #include "base/status.h"
 
 #include <dlfcn.h>
@@ -78,13 +79,8 @@ static const function functions[] = {
     {"nvrtcGetProgramLog", offsetof(md_dev_nvrtc, log)},
 };
 
-md_status md_dev_nvrtc_open(md_dev_nvrtc *out)
+static md_status take_functions(md_dev_nvrtc *out, void *library)
 {
-    /* Never closed: it is a hundred megabytes, and torch or somebody else may use it too. */
-    void *library = open_library();
-    if (!library)
-        return md_fail(MD_NOT_FOUND, "no NVRTC: neither libnvrtc.so.13 nor .12 is where the loader looks (LD_LIBRARY_PATH), below CUDA_HOME, "
-                                     "/usr/local/cuda, or among the Python packages of VIRTUAL_ENV, CONDA_PREFIX or the system");
     md_dev_nvrtc nvrtc = {0};
     for (int32_t i = 0; i < MD_COUNT(functions); i++) {
         void *symbol = dlsym(library, functions[i].name);
@@ -101,6 +97,30 @@ md_status md_dev_nvrtc_open(md_dev_nvrtc *out)
         snprintf(nvrtc.path, sizeof nvrtc.path, "%s", about.dli_fname);
     *out = nvrtc;
     return MD_OK;
+}
+
+md_status md_dev_nvrtc_open(md_dev_nvrtc *out)
+{
+    /* Never closed: it is a hundred megabytes, and torch or somebody else may use it too. */
+    void *library = open_library();
+    if (!library)
+        return md_fail(MD_NOT_FOUND, "no NVRTC: neither libnvrtc.so.13 nor .12 is where the loader looks (LD_LIBRARY_PATH), below CUDA_HOME, "
+                                     "/usr/local/cuda, or among the Python packages of VIRTUAL_ENV, CONDA_PREFIX or the system");
+    return take_functions(out, library);
+}
+
+/* One NVRTC lets its threads wait for each other for half of the time. CUDA brings it twice, beside each other, and the two make the same code: whether
+ * there is such a second one. */
+static bool open_other(md_dev_nvrtc *out, const md_dev_nvrtc *nvrtc)
+{
+    static const char plain[] = "libnvrtc.so";
+    char path[sizeof nvrtc->path + 8];
+    const char *at = strrchr(nvrtc->path, '/');
+    if (!at || strncmp(at + 1, plain, sizeof plain - 1) != 0)
+        return false;
+    snprintf(path, sizeof path, "%.*slibnvrtc.alt.so%s", (int)(at + 1 - nvrtc->path), nvrtc->path, at + sizeof plain);
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    return library && take_functions(out, library) == MD_OK && out->version == nvrtc->version;
 }
 
 md_status md_dev_nvrtc_arch(char out[16], const md_dev_nvrtc *nvrtc, int32_t capability)
@@ -209,15 +229,30 @@ static md_status compile_program(void **binary, size_t *n_bytes, md_strbuf *log,
     return status;
 }
 
+static md_status compile_by(void **binary, size_t *n_bytes, md_strbuf *log, const md_dev_nvrtc *nvrtc, const char *text, const char *arch)
+{
+    md_dev_nvrtc_program *program = NULL;
+    int result = nvrtc->create(&program, text, "kernel.cu", 0, NULL, NULL);
+    if (result != 0)
+        return md_fail(result == 1 ? MD_OUT_OF_MEMORY : MD_COMPILE, "NVRTC: %s", nvrtc->error_text(result));
+    md_status status = compile_program(binary, n_bytes, log, nvrtc, program, text, arch);
+    nvrtc->destroy(&program);
+    return status;
+}
+
 md_status md_dev_nvrtc_compile(void **binary, size_t *n_bytes, md_strbuf *log, const char *text, const char *arch)
 {
-    md_dev_nvrtc nvrtc;
-    md_dev_nvrtc_program *program = NULL;
+    md_dev_nvrtc nvrtc, other;
     MD_TRY(md_dev_nvrtc_open(&nvrtc));
-    int result = nvrtc.create(&program, text, "kernel.cu", 0, NULL, NULL);
-    if (result != 0)
-        return md_fail(result == 1 ? MD_OUT_OF_MEMORY : MD_COMPILE, "NVRTC: %s", nvrtc.error_text(result));
-    md_status status = compile_program(binary, n_bytes, log, &nvrtc, program, text, arch);
-    nvrtc.destroy(&program);
-    return status;
+    /* By the text: half of them each, and no state. Whatever the other one has against it, errors are for the first to tell. */
+    bool is_other = (md_hash64(text, strlen(text)) & 1) && open_other(&other, &nvrtc);
+    md_strbuf said = {0};
+    if (is_other && compile_by(binary, n_bytes, &said, &other, text, arch) == MD_OK) {
+        if (log)
+            md_strbuf_add(log, md_strbuf_text(&said));
+    } else {
+        is_other = false;
+    }
+    md_strbuf_finish(&said);
+    return is_other ? MD_OK : compile_by(binary, n_bytes, log, &nvrtc, text, arch);
 }

@@ -68,6 +68,7 @@ static int32_t registers_of(const md_fa_target *target, const md_fa_config *conf
     count_registers(&all, &late, target, config);
     int32_t n = OTHER_REGISTERS + 2 * width + vectors * all + (config->value[KEEP] ? early : vectors) * late;
     n += late > 0 && early > 1 ? 4 * early + vectors + 4 : 0;
+    n += config->value[ACCESS] != MD_FA_CUDA_ALIGNED ? late > 0 ? 12 : 4 : 0; /* finding the places of vectors, shifting weights */
     n += config->value[BLOCKS] > 32 ? 4 : 0;
     n += config->value[KEEP] == 2 ? 2 * vectors : 0;
     for (int32_t i = 0; i < stage_of(target)->row.n_reductions; i++) /* the vector with the best element so far */
