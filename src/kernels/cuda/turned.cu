@@ -124,7 +124,7 @@ MD_INLINE void md_do_askew(const md_params *p, const md_at &at, int64_t lane, in
 }
 #endif
 
-MD_EXPORT void __launch_bounds__(MD_THREADS, MD_ASKEW ? 1536 / MD_THREADS : 1) md_kernel(const __grid_constant__ md_params p)
+MD_EXPORT void __launch_bounds__(MD_THREADS, 1) md_kernel(const __grid_constant__ md_params p)
 {
     MD_IF_EMPTY_RETURN;
     const int64_t lanes = md_lanes(&p), turns = md_turns(&p);
