@@ -60,6 +60,36 @@ static void making_an_op(void **state)
     assert_true(n > 20 && n < MOST_POINTS);
 }
 
+/* Its kernel gives nothing here, and is found out. */
+static void making_an_op_with_a_policy_and_a_kernel(void **state)
+{
+    (void)state;
+    static const md_tunable tunable[] = {{"width", 2, {4, 8}}};
+    static const md_custom mine = {.name = "mine", .device = "host", .source = "static void mine(const md_params *p, int64_t block, void *scratch) {}\n",
+                                   .entry = "mine", .tunable = tunable, .n_tunables = 1, .grid = "(n + width - 1) // width", .envelope = "n >= 1, n < 100 * width"};
+    md_ds_op_options o = script_options();
+    o.custom = &mine;
+    o.n_custom = 1;
+    o.policy.numeric = MD_NUMERIC_DETERMINISTIC;
+    script_now.row[SCRIPT_BETA][0].numeric = 1;
+    int64_t n = 1;
+    for (bool happened = true; happened && n < MOST_POINTS; n++) {
+        md_ds_op *op = NULL;
+        fault_after(n);
+        md_status s = md_ds_op_create(&op, &world.runtime, "Y[n] = X[n]", &o);
+        happened = fault_happened();
+        fault_after(0);
+        if (s == MD_COMPILE) /* it was the builder's own allocation */
+            assert_non_null(strstr(md_last_error(), "out of memory"));
+        else
+            check_status(s);
+        if (s == MD_OK)
+            assert_int_equal(script_call(NULL, op, 5, 1) / 10, SCRIPT_BETA);
+        md_ds_op_destroy(&op);
+    }
+    assert_true(n > 40 && n < MOST_POINTS);
+}
+
 /* One call, made anew each time, so that it meets its shape for the first time. */
 static void calls_of_new_shapes(void **state)
 {
@@ -122,6 +152,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(making_an_op, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(making_an_op_with_a_policy_and_a_kernel, set_up, tear_down),
         cmocka_unit_test_setup_teardown(calls_of_new_shapes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(copies, set_up, tear_down),
     };
