@@ -2,6 +2,7 @@
 
 #include "base/dtype.h"
 #include "base/status.h"
+#include "family/cost.h"
 #include "family/cuda.h"
 
 #include <inttypes.h>
@@ -47,7 +48,18 @@ int64_t md_fa_cuda_point_vectors(const md_fa_target *target, const md_fa_cuda_po
     return rows * per_row;
 }
 
-/* Blocks lie in rows where these fill them: then no thread has to divide. */
+/* Functions of narrow elements keep an SM's instructions as busy as its memory. */
+bool md_fa_cuda_point_is_busy(const md_fa_target *target)
+{
+    md_fa_host_work work;
+    if (md_fa_cuda_width(target->program, target->stage) <= 4)
+        return false;
+    md_fa_host_count(&work, stage_of(target), target->program);
+    return work.transcendental > 0;
+}
+
+/* Blocks lie in rows where these fill them: then no thread has to divide. Busy ones take two rows, so that what a thread computes about its place is
+ * computed half as often (bias and gelu of bf16: 2.5%; four rows cost as much). */
 void md_fa_cuda_point_geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_cuda_point *point, const int64_t *size)
 {
     const int64_t block = (int64_t)point->threads * point->unroll, most_rows = 65535;
@@ -60,6 +72,8 @@ void md_fa_cuda_point_geometry(md_kn_plan_geometry *out, const md_fa_target *tar
     launch->grain = 1;
     int64_t across = in_rows ? chunks : (rows * per_row + block - 1) / block;
     launch->grid[0] = md_fa_cuda_grid(across);
+    if (in_rows && chunks * rows >= 32 * (int64_t)target->facts->threads && md_fa_cuda_point_is_busy(target))
+        rows = (rows + 1) / 2;
     launch->grid[1] = (int32_t)(in_rows ? MD_MIN(rows, most_rows) : 1);
     launch->blocks = across * launch->grid[1];
     launch->grid[2] = launch->block[1] = launch->block[2] = 1;

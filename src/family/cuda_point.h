@@ -15,6 +15,8 @@ typedef struct md_fa_cuda_point {
 /** The printed functions of md_expr.h of cuda/pointwise.cu. */
 md_status md_fa_cuda_point_emit(md_kn_source *out, const md_fa_target *target, const md_fa_cuda_point *point);
 void md_fa_cuda_point_envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_cuda_point *point);
+/** Whether its functions keep an SM as busy as its memory. */
+bool md_fa_cuda_point_is_busy(const md_fa_target *target);
 void md_fa_cuda_point_geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_cuda_point *point, const int64_t *size);
 /** Vectors of all rows. */
 int64_t md_fa_cuda_point_vectors(const md_fa_target *target, const md_fa_cuda_point *point, const int64_t *size);

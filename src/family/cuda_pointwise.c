@@ -111,6 +111,8 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
                             .registers = 24 + 4 * (int32_t)(per_thread * loads), .bytes = 24 * per_thread * loads};
     double rate = md_fa_cuda_rate(target->facts, &load) * (1 - 0.01 * log2(per_thread));
     out->memory_bytes = bytes * (1 + waste(target, config, &work));
+    if (!config->value[TURN] && !point.is_flat && md_fa_cuda_point_is_busy(target))
+        rate *= point.unroll == 1 ? 0.87 : point.threads == 128 ? 1 : 0.97; /* H200: bias and gelu of bf16 */
     out->memory_rate = rate * (config->value[TURN] ? share_of_tiles(target, config, size) : 1);
     out->ops = 2 * points * (work.operations + 2 * (work.loads + work.stores));
     out->ops_rate = 0.5;
