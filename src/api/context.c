@@ -105,6 +105,7 @@ static md_status open_context(md_context *c, const md_context_options *o)
     md_bd_listen(c->builder, md_ds_promote_all, &c->runtime);
     MD_TRY(md_tn_wisdom_create(&c->wisdom));
     md_tn_wisdom_use_store(c->wisdom, c->store, c->dev->facts.name);
+    MD_TRY(md_tn_wisdom_use_texts(c->wisdom, md_api_system_path(c), &c->log));
     c->policy.wisdom = c->wisdom;
     c->runtime.dev = c->dev;
     c->runtime.builder = c->builder;

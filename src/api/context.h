@@ -33,6 +33,8 @@ struct md_op {
 
 /** Opens the store that options and environment ask for; the device is open. */
 md_status md_api_open_store(md_context *c, const md_context_options *o);
+/** Where wisdom is that comes along: MD_SYSTEM_PATH, else where the library is installed; "" where nothing is to be kept or found. */
+const char *md_api_system_path(const md_context *c);
 
 /** Calls fn on every op that is alive, each once, while none can go. */
 void md_api_each_op(md_context *context, void (*fn)(void *user, md_ds_op *op), void *user);

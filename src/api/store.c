@@ -17,6 +17,11 @@ static void describe(md_strbuf *out, const md_dev_facts *f)
     md_strbuf_printf(out, "flags %s\nmeasuring %s\n", f->flags, MD_TN_MEASURING);
 }
 
+const char *md_api_system_path(const md_context *c)
+{
+    return c->env.system_path ? c->env.system_path : c->store ? MD_WISDOM_FOLDER : "";
+}
+
 md_status md_api_open_store(md_context *c, const md_context_options *o)
 {
     char standard[4096];

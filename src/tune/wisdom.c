@@ -39,6 +39,7 @@ void md_tn_wisdom_destroy(md_tn_wisdom **wisdom)
         return;
     for (int i = 0; i < MD_TN_MAX_LEASES; i++)
         md_sr_lease_release(&(*wisdom)->lease[i]);
+    md_tn_shipped_close(&(*wisdom)->shipped);
     md_table_destroy(&(*wisdom)->records, drop_record);
     md_table_destroy(&(*wisdom)->quarantine, free);
     pthread_mutex_destroy(&(*wisdom)->lock);
@@ -52,6 +53,11 @@ void md_tn_wisdom_use_store(md_tn_wisdom *wisdom, md_sr *store, const char *devi
     wisdom->origin.environment = md_sr_environment(store);
     if (device && device[0])
         snprintf(wisdom->origin.device, sizeof wisdom->origin.device, "%s", device);
+}
+
+md_status md_tn_wisdom_use_texts(md_tn_wisdom *wisdom, const char *path, const md_log *log)
+{
+    return path && path[0] ? md_tn_shipped_open(&wisdom->shipped, path, log) : MD_OK;
 }
 
 const md_tn_wisdom_counters *md_tn_wisdom_count(const md_tn_wisdom *wisdom)
@@ -137,13 +143,23 @@ bool md_tn_wisdom_load(md_tn_record *out, md_tn_wisdom *w, int32_t place, const 
     return is_read;
 }
 
-/* The best of all places: by rigor, then the user's before the systems'. */
+static bool load_shipped(md_tn_record *out, md_tn_wisdom *w, const char *name)
+{
+    const char *family = strrchr(name, '\n');
+    char *key = family && w->shipped ? strndup(name, (size_t)(family - name)) : NULL;
+    const bool is_found = key && md_tn_shipped_find(out, w->shipped, &w->origin, key, family + 1);
+    free(key);
+    return is_found;
+}
+
+/* The best of all places: by rigor, then the user's before the systems', files of text last. */
 static bool load_best(md_tn_record *out, md_tn_wisdom *w, const char *name)
 {
     bool is_found = false;
-    for (int32_t place = 0; place < md_sr_n_places(w->store); place++) {
+    const int32_t n = md_sr_n_places(w->store);
+    for (int32_t place = 0; place <= n; place++) {
         md_tn_record r = {0};
-        if (!md_tn_wisdom_load(&r, w, place, name))
+        if (!(place < n ? md_tn_wisdom_load(&r, w, place, name) : load_shipped(&r, w, name)))
             continue;
         if (is_found && r.rigor <= out->rigor) {
             md_tn_record_finish(&r);

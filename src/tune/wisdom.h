@@ -17,6 +17,9 @@ void md_tn_wisdom_destroy(md_tn_wisdom **wisdom);
 /** Results are kept in this store from now on, and looked for there; it must outlive the wisdom. `device`: its name, for text. Before any other use. */
 void md_tn_wisdom_use_store(md_tn_wisdom *wisdom, md_sr *store, const char *device);
 
+/** Wisdom in files "*.jsonl" of these folders ("a:b") is found, too, as that of systems' stores. After md_tn_wisdom_use_store, before any other use. */
+md_status md_tn_wisdom_use_texts(md_tn_wisdom *wisdom, const char *path, const md_log *log);
+
 typedef struct md_tn_wisdom_counters {
     _Atomic uint64_t found, missing; /* records asked for */
     _Atomic uint64_t unreadable; /* that the store had, but that say nothing */

@@ -3,6 +3,7 @@
 #define MD_TUNE_WISDOM_INSIDE_H
 
 #include "base/table.h"
+#include "tune/shipped.h"
 #include "tune/wisdom.h"
 #include "tune/wisdom_line.h"
 
@@ -17,6 +18,7 @@ struct md_tn_wisdom {
     md_table *records; /* "key \n family" -> md_tn_record */
     md_table *quarantine; /* "variant \n digest" -> a word why */
     md_sr *store; /* may be NULL */
+    md_tn_shipped *shipped; /* may be NULL */
     md_tn_origin origin; /* of what is measured here */
     md_sr_lease *lease[MD_TN_MAX_LEASES];
     md_tn_wisdom_counters count;

@@ -1,11 +1,13 @@
 /* Wisdom: kept between processes, better never gives way to less, text that is taken whole or not at all. */
 #include "support/check.h"
 
+#include "base/clock.h"
 #include "base/status.h"
 #include "store/scratch.h"
 #include "tune/wisdom.h"
 #include "tune/wisdom_line.h"
 
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -301,6 +303,97 @@ static void other_devices_and_drivers(void **state)
     md_strbuf_finish(&text);
 }
 
+/* Files that come along: searched as text. They serve as a system's store does, and as estimates on another driver. */
+static void shipped_files_are_found(void **state)
+{
+    scratch *s = *state;
+    char path[13000], file[4400], key[40];
+    md_strbuf text = {0};
+    md_sr *theirs = scratch_open(s, "here"), *related = scratch_open(s, "another driver");
+    md_tn_wisdom *w = open_wisdom(theirs);
+    for (int i = 0; i < 40; i++) {
+        snprintf(key, sizeof key, "\"k\" %d", i);
+        put(w, key, i % 2 ? MD_TUNE_MEASURE : MD_TUNE_EXHAUSTIVE, true, 9, 1 + i);
+    }
+    assert_ok(md_tn_wisdom_quarantine(w, "row_looped/bad", (md_digest128){1, 2}, "wrong"));
+    assert_ok(md_tn_wisdom_print(&text, w));
+    md_tn_wisdom_destroy(&w);
+    scratch_shell("mkdir -m 700 '%s/shipped' '%s/more'", s->folder, s->folder);
+    snprintf(file, sizeof file, "%s/shipped/a.jsonl", s->folder);
+    FILE *f = fopen(file, "wb");
+    assert_non_null(f);
+    fprintf(f, "# made for tests\n%.*s", (int)text.size - 1, text.text); /* the last line without its end */
+    fclose(f);
+    scratch_shell("chmod 644 '%s'; echo 'no wisdom' > '%s/more/b.jsonl'; (tail -3 '%s'; head -3 '%s') > '%s/more/c.jsonl'; echo x > '%s/more/other.txt'", file,
+                  s->folder, file, file, s->folder, s->folder);
+    snprintf(path, sizeof path, "%s/more::%s/absent:%s/shipped", s->folder, s->folder, s->folder);
+    for (int is_related = 0; is_related < 2; is_related++) {
+        scratch_shell("rm -rf '%s'/*/wisdom '%s'/*/quarantine", s->root, s->root);
+        s->n_warnings = 0;
+        w = open_wisdom(is_related ? related : theirs);
+        assert_ok(md_tn_wisdom_use_texts(w, path, &s->log));
+        assert_int_equal(s->n_warnings, 1); /* c.jsonl is not sorted */
+        put(w, "\"k\" 0", MD_TUNE_MEASURE, true, 99, 50);
+        put(w, "\"k\" 1", MD_TUNE_MEASURE, true, 99, 51);
+        for (int i = 0; i < 42; i++) {
+            snprintf(key, sizeof key, "\"k\" %d", i);
+            const int mine = i == 1 ? 51 : i == 0 && is_related ? 50 : 0, want = mine ? mine : i < 40 ? 1 + i : 0;
+            assert_int_equal(which(w, key, MD_TUNE_ESTIMATE), want);
+            assert_int_equal(which(w, key, MD_TUNE_MEASURE), is_related && !mine ? 0 : want);
+        }
+        md_tn_wisdom_destroy(&w);
+    }
+    w = open_wisdom(NULL); /* without a store: of no known environment */
+    assert_ok(md_tn_wisdom_use_texts(w, path, NULL));
+    assert_int_equal(which(w, "\"k\" 3", MD_TUNE_ESTIMATE), 0);
+    md_tn_wisdom_destroy(&w);
+    md_sr_close(&theirs);
+    md_sr_close(&related);
+    md_strbuf_finish(&text);
+}
+
+/* Killed while it puts: what was reported is there or better, and nobody waits for the dead. */
+static void killed_writers_hold_nobody_up(void **state)
+{
+    scratch *s = *state;
+    uint64_t seed = check_seed();
+    int reported = 0;
+    for (int i = 0; i < 40; i++) {
+        int ends[2];
+        assert_int_equal(pipe(ends), 0);
+        const pid_t child = fork();
+        if (child == 0) {
+            md_sr *store = scratch_open(s, "here");
+            md_tn_wisdom *w = open_wisdom(store);
+            for (int k = reported + 1;; k++) {
+                put(w, "key", MD_TUNE_MEASURE, true, k, k);
+                if (write(ends[1], &k, sizeof k) != (ssize_t)sizeof k)
+                    _exit(1);
+            }
+        }
+        usleep((useconds_t)(check_random(&seed) % 40000));
+        kill(child, SIGKILL);
+        waitpid(child, NULL, 0);
+        close(ends[1]);
+        for (int k; read(ends[0], &k, sizeof k) == (ssize_t)sizeof k;)
+            reported = k;
+        close(ends[0]);
+        md_sr *store = scratch_open(s, "here");
+        md_tn_wisdom *w = open_wisdom(store);
+        const int there = which(w, "key", MD_TUNE_MEASURE);
+        assert_true(there == reported || there == reported + 1);
+        const uint64_t start = md_clock_ns();
+        reported += 2;
+        put(w, "key", MD_TUNE_MEASURE, true, reported, reported);
+        assert_true(md_clock_ns() - start < 1500000000u);
+        assert_int_equal(which(w, "key", MD_TUNE_MEASURE), reported);
+        assert_int_equal(md_tn_wisdom_count(w)->unreadable + md_sr_count(store)->healed, 0);
+        md_tn_wisdom_destroy(&w);
+        md_sr_close(&store);
+    }
+    printf("%d results put\n", reported);
+}
+
 /* Each change makes a line bad; every bad line is named, and nothing of the rest is taken. */
 static void half_a_file_is_none(void **state)
 {
@@ -374,7 +467,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(records_come_back_whole), TEST(the_better_one_is_left), TEST(processes_do_not_put_back_less), TEST(user_and_system_agree_by_rigor),
         TEST(quarantine_is_kept), TEST(one_tunes), TEST(text_goes_round), TEST(other_devices_and_drivers), TEST(half_a_file_is_none),
-        TEST(unreadable_records_are_counted),
+        TEST(unreadable_records_are_counted), TEST(shipped_files_are_found), TEST(killed_writers_hold_nobody_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
