@@ -200,7 +200,7 @@ typedef struct md_context_options {
     const char *cc; /**< C compiler of the host device; default MD_CC, else cc */
     int64_t max_shapes; /**< shapes remembered per op; 0: MD_MAX_SHAPES, else 16384 */
     md_tune tune; /**< default MD_TUNE, else MD_TUNE_ESTIMATE */
-    double tune_budget_ms; /**< time that tuning an op may take; 0: MD_TUNE_BUDGET_MS, else 2500 */
+    double tune_budget_ms; /**< time that tuning an op may take; 0: MD_TUNE_BUDGET_MS, else 1500 */
     md_log_fn log; /**< default: MD_LOG says what goes to stderr */
     void *log_user;
     void *(*alloc)(void *user, size_t n_bytes, size_t alignment); /**< memory of temporaries of the host device; default: the library's */
@@ -411,7 +411,7 @@ MD_API md_status md_hints_suggest(md_context *context, const char *formula, cons
 /** What md_tune_formula is to do. */
 typedef struct md_tune_options {
     md_tune rigor; /**< MD_TUNE_MEASURE (default) or MD_TUNE_EXHAUSTIVE */
-    double budget_ms; /**< for all stages and points together; 0: MD_TUNE_BUDGET_MS, else 2500 */
+    double budget_ms; /**< for all stages and points together; 0: MD_TUNE_BUDGET_MS, else 1500 */
     int32_t max_builds; /**< configs built for a point; 0: 12 */
     int32_t all_directions; /**< nonzero: neighbours that differ in two parameters are tried, too */
     const int64_t *indices; /**< what index tensors hold, in turn, wrapped into range; NULL: random */
@@ -486,7 +486,8 @@ typedef struct md_wisdom_counts {
  * line cannot be read: then nothing is taken, and `write` (may be NULL) gets a line for each bad one, with its number. */
 MD_API md_status md_wisdom_import(md_wisdom_counts *out, md_context *context, const char *text, size_t n_bytes, md_write_fn write, void *user);
 
-/** Facts about the build and the device, as text or as one JSON object. `context` may be NULL: the build only. */
+/** Facts about the build and the device, and what the context did so far (kernels compiled or taken from the store; points tuned, those known before, configs timed,
+ * refused; tuned_*), as text or as one JSON object. `context` may be NULL: the build only. */
 MD_API md_status md_info(md_context *context, int32_t json, md_write_fn write, void *user);
 /** The catalogue: name, formula and one line of description of entry i; all NULL beyond the end. Thread-safe. */
 MD_API void md_catalogue(int32_t i, const char **name, const char **formula, const char **description);

@@ -47,6 +47,24 @@ static void add_nvrtc(json_t *j)
     json_object_set_new(j, "nvrtc_path", s == MD_OK ? md_json_text(nvrtc.path) : s == MD_NOT_FOUND ? json_string("not found") : md_json_text(md_last_error()));
 }
 
+/* What the context did so far: a warm one compiles and measures nothing. */
+static void add_counters(json_t *j, md_context *c)
+{
+    const md_bd_counters *b = md_bd_count(c->builder);
+    const md_tn_counters *t = &c->tune_count;
+    const struct {
+        const char *name;
+        uint64_t value;
+    } row[] = {
+        {"compiles", atomic_load(&b->compiles)}, {"kept_binaries", atomic_load(&b->kept)}, {"tuned_points", atomic_load(&t->points)},
+        {"tuned_known", atomic_load(&t->found)}, {"tuned_timed", atomic_load(&t->timed)}, {"tuned_ms", atomic_load(&t->measured_ns) / 1000000},
+        {"tuned_wrong", atomic_load(&t->wrong)}, {"tuned_unbuilt", atomic_load(&t->unbuilt)}, {"tuned_failed", atomic_load(&t->failed)},
+        {"tuned_no_memory", atomic_load(&t->out_of_memory)}, {"tuned_busy", atomic_load(&t->busy)}, {"tuned_cut", atomic_load(&t->cut)},
+    };
+    for (int32_t i = 0; i < MD_COUNT(row); i++)
+        json_object_set_new(j, row[i].name, json_integer((json_int_t)row[i].value));
+}
+
 static json_t *info_json(md_context *context)
 {
     json_t *j = context ? device_json(context) : json_object();
@@ -55,6 +73,8 @@ static json_t *info_json(md_context *context)
             add_gpu(j, &context->dev->facts);
         if (context)
             json_object_set_new(j, "store", md_json_text(md_store_path(context)));
+        if (context)
+            add_counters(j, context);
         json_object_set_new(j, "version", json_string(md_version()));
         json_object_set_new(j, "blas", json_boolean(MD_HAVE_BLAS));
         json_object_set_new(j, "cuda", json_string(MD_HAVE_CUDA ? "in this build" : "not in this build"));

@@ -50,7 +50,7 @@ static const variable variables[] = {
     {"MD_SYSTEM_PATH", "folders separated by :", "stores that are only read, after the user's; also files of wisdom, *.jsonl", TEXT, AT(system_path), 0, 0},
     {"MD_TUNE", "off|estimate|measure|exhaustive", "how kernels' configs are found when an op is made; default estimate (a model); measure: by building and timing some", WORD, AT(tune),
      MD_TUNE_OFF, 0},
-    {"MD_TUNE_BUDGET_MS", "1 to 86400000", "time that tuning one op may take; default 2500", INT64, AT(tune_budget_ms), 1, 86400000},
+    {"MD_TUNE_BUDGET_MS", "1 to 86400000", "time that tuning one op may take; default 1500", INT64, AT(tune_budget_ms), 1, 86400000},
 };
 
 #undef AT

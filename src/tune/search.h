@@ -8,7 +8,7 @@
 #include "tune/estimates.h"
 #include "tune/wisdom.h"
 
-enum { MD_TN_BUILDS = 12, MD_TN_BUDGET_MS = 2500 }; /* defaults: new configs a point, time of an op */
+enum { MD_TN_BUILDS = 12, MD_TN_BUDGET_MS = 1500 }; /* defaults: new configs a point, time of an op */
 
 typedef struct md_tn_counters {
     _Atomic uint64_t points, found; /* points asked for; of those, known before */

@@ -41,7 +41,7 @@ static const option_row row[] = {
     {"count", COUNT, "N", "hints: at most so many (default 6)"},
     {"by-calls", BY_CALLS, NULL, "hints: a shape counts by its calls, not by their time"},
     {"rigor", RIGOR, "WHAT", "tune: measure (default) or exhaustive"},
-    {"budget", BUDGET, "MS", "tune: time it may take; default MD_TUNE_BUDGET_MS, else 2500"},
+    {"budget", BUDGET, "MS", "tune: time it may take; default MD_TUNE_BUDGET_MS, else 1500"},
     {"builds", BUILDS, "N", "tune: configs built for a point (default 12)"},
     {"plot", PLOT, "FILE", "tune: a picture of the search, as PNG, by gnuplot"},
     {"from-stats", FROM_STATS, "FILE", "tune: the ops and shapes of a service's MD_STATS=FILE.json"},

@@ -1,0 +1,165 @@
+/* Tuning as a user sees it: options, the log, what is counted, what later ops take from it. */
+#include "support/check.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <time.h>
+
+static md_context *open_context(md_tune tune)
+{
+    md_context *c = NULL;
+    assert_ok(md_context_create(&c, &(md_context_options){.device = "host", .threads = 2, .hints = "64", .cache_dir = "", .tune = tune, .tune_budget_ms = 60000}));
+    return c;
+}
+
+typedef struct text {
+    char *bytes;
+    size_t n;
+} text;
+
+static int take(void *user, const char *bytes, size_t n)
+{
+    text *t = user;
+    t->bytes = realloc(t->bytes, t->n + n + 1);
+    memcpy(t->bytes + t->n, bytes, n);
+    t->n += n;
+    t->bytes[t->n] = 0;
+    return 0;
+}
+
+static int64_t counter(md_context *c, const char *name)
+{
+    text t = {0};
+    assert_ok(md_info(c, 1, take, &t));
+    json_t *j = json_loads(t.bytes, 0, NULL);
+    const json_t *v = json_object_get(j, name);
+    assert_true(json_is_integer(v));
+    const int64_t value = json_integer_value(v);
+    json_decref(j);
+    free(t.bytes);
+    return value;
+}
+
+static void wrong_options_are_named(void **state)
+{
+    (void)state;
+    md_context *c = NULL;
+    md_op *op = NULL;
+    assert_fails(md_context_create(&c, &(md_context_options){.tune = (md_tune)9}), MD_INVALID_ARGUMENT, "tune");
+    assert_fails(md_context_create(&c, &(md_context_options){.tune_budget_ms = -1}), MD_INVALID_ARGUMENT, "tune_budget_ms");
+    c = open_context(MD_TUNE_OFF);
+    assert_fails(md_op_create(&op, c, "gelu", &(md_op_options){.tune = (md_tune)-1}), MD_INVALID_ARGUMENT, "tune");
+    assert_fails(md_tune_formula(NULL, "gelu", NULL, NULL), MD_INVALID_ARGUMENT, "context");
+    assert_fails(md_tune_formula(c, NULL, NULL, NULL), MD_INVALID_ARGUMENT, "formula");
+    assert_fails(md_tune_formula(c, "gelu", NULL, &(md_tune_options){.rigor = MD_TUNE_ESTIMATE}), MD_INVALID_ARGUMENT, "rigor");
+    assert_fails(md_tune_formula(c, "gelu", NULL, &(md_tune_options){.n_indices = 3}), MD_INVALID_ARGUMENT, "indices");
+    assert_fails(md_tune_formula(c, "no_such_op", NULL, NULL), MD_NOT_FOUND, "no_such_op");
+    assert_fails(md_tune_formula(c, "Y[i] = ", NULL, NULL), MD_INVALID_ARGUMENT, "expected an expression");
+    md_context_destroy(&c);
+}
+
+/* Every line is an object; each candidate has a name and a time, and the winner is one of them. */
+static void check_log(const text *t)
+{
+    int n_candidates = 0, n_winners = 0;
+    char *rest = NULL, *copy = strdup(t->bytes);
+    for (char *line = strtok_r(copy, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+        json_t *j = json_loads(line, 0, NULL);
+        assert_non_null(j);
+        const char *event = json_string_value(json_object_get(j, "event"));
+        assert_non_null(event);
+        n_candidates += !strcmp(event, "candidate");
+        if (!strcmp(event, "candidate"))
+            assert_true(json_number_value(json_object_get(j, "us")) > 0.0 && json_number_value(json_object_get(j, "model_us")) > 0.0);
+        if (!strcmp(event, "winner") && json_is_true(json_object_get(j, "best"))) {
+            n_winners++;
+            assert_int_equal(json_integer_value(json_object_get(json_object_get(j, "sizes"), "i")), 32);
+            assert_true(json_is_true(json_object_get(j, "complete")));
+        }
+        json_decref(j);
+    }
+    free(copy);
+    assert_true(n_candidates > 1);
+    assert_int_equal(n_winners, 1);
+}
+
+static void a_formula_is_tuned_apart_from_ops(void **state)
+{
+    (void)state;
+    md_context *c = open_context(MD_TUNE_ESTIMATE);
+    const md_op_options o = {.hints = "(i=32,j=100)"};
+    text t = {0};
+    const md_tune_options tune = {.budget_ms = 60000, .write = take, .user = &t};
+    assert_ok(md_tune_formula(c, "silu", &o, &tune));
+    check_log(&t);
+    const int64_t timed = counter(c, "tuned_timed"), compiled = counter(c, "compiles");
+    assert_true(timed > 1 && compiled > 1);
+    assert_ok(md_tune_formula(c, "silu", &o, &tune)); /* known now */
+    assert_int_equal(counter(c, "tuned_timed"), timed);
+    assert_int_equal(counter(c, "tuned_known"), 1);
+    md_op *op = NULL;
+    assert_ok(md_op_create(&op, c, "silu", &o)); /* asks for an estimate, gets what was measured; its kernels are there */
+    assert_int_equal(counter(c, "compiles"), compiled);
+    char *best = strstr(t.bytes, "\"best\": true");
+    assert_non_null(best);
+    bool is_there = false;
+    for (int32_t i = 0; i < md_op_n_variants(op, 0); i++) {
+        char name[128];
+        snprintf(name, sizeof name, "\"variant\": \"%s\"", md_op_variant(op, 0, i));
+        for (const char *line = t.bytes; line && *line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL) {
+            const char *end = strchr(line, '\n'), *at = strstr(line, name), *mark = strstr(line, "\"best\": true");
+            is_there = is_there || (at && at < end && mark && mark < end);
+        }
+    }
+    assert_true(is_there);
+    md_op_destroy(&op);
+    md_context_destroy(&c);
+    free(t.bytes);
+}
+
+static void creation_tunes_when_asked(void **state)
+{
+    (void)state;
+    md_context *c = open_context(MD_TUNE_ESTIMATE);
+    md_op *op = NULL;
+    assert_ok(md_op_create(&op, c, "gelu", NULL));
+    md_op_destroy(&op);
+    assert_int_equal(counter(c, "tuned_points"), 0);
+    assert_ok(md_op_create(&op, c, "gelu", &(md_op_options){.tune = MD_TUNE_MEASURE}));
+    md_op_destroy(&op);
+    assert_int_equal(counter(c, "tuned_points"), 1);
+    assert_true(counter(c, "tuned_timed") > 0);
+    assert_int_equal(counter(c, "tuned_wrong"), 0);
+    md_context_destroy(&c);
+}
+
+static double now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+}
+
+/* The bound is wide: other work on the machine may stop the process for long. */
+static void the_budget_is_kept(void **state)
+{
+    (void)state;
+    md_context *c = open_context(MD_TUNE_ESTIMATE);
+    const double start = now_ms();
+    assert_ok(md_tune_formula(c, "softmax", &(md_op_options){.hints = "64,256,1024"}, &(md_tune_options){.budget_ms = 700}));
+    const double ms = now_ms() - start;
+    printf("%.0f ms of 700\n", ms);
+    assert_true(ms < 2000);
+    md_context_destroy(&c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(wrong_options_are_named),
+        cmocka_unit_test(a_formula_is_tuned_apart_from_ops),
+        cmocka_unit_test(creation_tunes_when_asked),
+        cmocka_unit_test(the_budget_is_kept),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
