@@ -98,12 +98,10 @@ typedef enum md_ds_frozen {
 struct md_ds_waiting; /* promote.c */
 
 typedef struct md_ds_op {
-    md_ds_runtime *runtime;
     struct md_ds_op *next; /* of the runtime; this and the next two under its lock of ops */
     int32_t n_owners;
     bool is_made, has_failed; /* neither: somebody is at it */
     md_strbuf identity; /* bytes that are equal where two ops are one */
-    uint64_t serial; /* no other op of the context ever has it */
     char name[64];
     md_strbuf printed; /* the formula, canonical */
     md_fx_formula *formula;
@@ -123,9 +121,13 @@ typedef struct md_ds_op {
     struct md_ds_hybrid *hybrid; /* MD_SELECT_HYBRID; else NULL */
     _Atomic int32_t n_trials; /* alive */
     md_ds_counters count;
-    md_ds_warm warm;
+    char apart[64]; /* what a warm call reads is on no line that others write */
+    bool takes_times; /* some calls go the long way to be timed */
+    md_ds_runtime *runtime;
+    uint64_t serial; /* no other op of the context ever has it */
     _Atomic(struct md_ds_slots *) slots; /* made when a shape is met again; NULL until then */
     md_dev_report report; /* of asynchronous devices, else NULL pointers */
+    md_ds_warm warm;
 } md_ds_op;
 
 typedef struct md_ds_op_options {

@@ -166,9 +166,9 @@ static md_status launch_all(md_ds_op *op, md_ds_plan_head *head, md_ds_ready *re
     if (dev->ops->range_push)
         return launch_named(op, head, ready, stream);
     md_ds_plan_launch *l = (md_ds_plan_launch *)(head + 1);
-    for (uint32_t i = 0; i < head->n_launches; i++, l = after(l))
+    for (uint32_t left = head->n_launches; left > 1; left--, l = after(l))
         MD_TRY(launch_one(dev, l, ready, stream));
-    return MD_OK;
+    return head->n_launches > 0 ? launch_one(dev, l, ready, stream) : MD_OK;
 }
 
 static md_status run_with_memory(md_ds_op *op, md_ds_plan_head *head, md_ds_ready *ready, md_stream stream)

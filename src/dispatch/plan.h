@@ -19,7 +19,7 @@ typedef struct md_ds_plan_head {
     uint64_t memory_bytes; /* temporaries and workspace */
     uint32_t n_launches;
     uint8_t needs_report, needs_counters; /* report: the host's own */
-    uint16_t every; /* one call in so many goes the long way; a power of two */
+    uint16_t every; /* one call in so many goes the long way; a power of two, 0: none */
 } md_ds_plan_head;
 
 typedef struct md_ds_plan_launch {

@@ -46,8 +46,18 @@ static inline void md_ds_cook(md_kn_word *params, const md_ds_recipe *recipe, co
 {
     const md_ds_word *from = ready->plan;
     md_ds_word *to = (md_ds_word *)params;
-    for (int32_t i = recipe->n_maps * MD_KN_MAP_WORDS; i < recipe->n_params; i++)
-        to[i] = from[recipe->source[i]];
+    const int16_t *source = recipe->source, *end = source + recipe->n_params;
+    int32_t at = recipe->n_maps * MD_KN_MAP_WORDS;
+    to += at;
+    for (source += at; source + 4 <= end; source += 4, to += 4) {
+        to[0] = from[source[0]];
+        to[1] = from[source[1]];
+        to[2] = from[source[2]];
+        to[3] = from[source[3]];
+    }
+    for (; source < end; source++)
+        *to++ = from[*source];
+    to = (md_ds_word *)params;
     for (int32_t i = 0; i < recipe->n_fixes; i++)
         to[recipe->fix[i].word] = literals[i] + from[recipe->fix[i].plus];
 }

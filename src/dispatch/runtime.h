@@ -16,13 +16,14 @@ typedef struct md_ds_block {
 enum { MD_DS_ALIGNMENT = 256, MD_DS_STREAM_LOCKS = 16 };
 
 typedef struct md_ds_runtime {
-    md_dev *dev;
+    md_dev *dev; /* this and the next ones are read by warm calls; what is written lies at the end */
     md_bd *builder;
     uint64_t id; /* no other runtime has it, alive or gone */
     const md_log *log;
     bool verifies; /* MD_VERIFY: pointers are checked at every call */
     bool waits; /* MD_SYNC: a miss waits for the best, as if nothing were built in the background */
     bool samples; /* statistics were asked for: calls of asynchronous devices may wait now and then, to be timed */
+    char apart[64]; /* from what is written */
     pthread_mutex_t lock_of_streams[MD_DS_STREAM_LOCKS]; /* by hash: held from getting a stream's workspace to the last launch that uses it */
     void *(*alloc)(void *user, size_t n_bytes, size_t alignment); /* NULL: the device's */
     void (*free)(void *user, void *p, size_t n_bytes);

@@ -17,7 +17,7 @@ typedef struct owner { /* what only writers see */
 enum { SEQUENCE, LENGTH, HEAD };
 
 typedef struct chunk {
-    md_ds_counter count[MD_DS_SHARDS][CHUNK]; /* a thread's own lie together */
+    _Atomic(md_ds_counter *) count[MD_DS_SHARDS]; /* CHUNK each, a thread's own; made when it first calls one of these slots */
     owner owner[CHUNK];
     _Atomic uint64_t word[];
 } chunk;
@@ -63,12 +63,19 @@ md_ds_slots *md_ds_slots_create(int64_t max_records, const md_ds_word *plan, int
     return NULL;
 }
 
+static void free_chunk(chunk *c)
+{
+    for (int32_t k = 0; c && k < MD_DS_SHARDS; k++)
+        free(atomic_load_explicit(&c->count[k], memory_order_relaxed));
+    free(c);
+}
+
 void md_ds_slots_destroy(md_ds_slots *slots)
 {
     while (slots) {
         md_ds_slots *older = slots->older;
         for (int32_t i = 0; i < MOST_SLOTS / CHUNK; i++)
-            free(atomic_load_explicit(&slots->chunk[i], memory_order_relaxed));
+            free_chunk(atomic_load_explicit(&slots->chunk[i], memory_order_relaxed));
         pthread_mutex_destroy(&slots->lock);
         free((void *)slots->index);
         free(slots);
@@ -133,6 +140,21 @@ static bool copy_slot(md_ds_last *out, const _Atomic uint64_t *slot, const md_ds
     return !differs && atomic_load_explicit(&slot[SEQUENCE], memory_order_relaxed) == before;
 }
 
+/* NULL where memory is short. */
+static md_ds_counter *counter_of(chunk *c, const md_ds_thread *thread, int32_t number)
+{
+    _Atomic(md_ds_counter *) *at = &c->count[thread->number < MD_DS_SHARDS ? thread->number : MD_DS_SHARDS - 1];
+    md_ds_counter *known = atomic_load_explicit(at, memory_order_acquire);
+    if (!known) {
+        md_ds_counter *made = calloc(CHUNK, sizeof *made);
+        if (atomic_compare_exchange_strong_explicit(at, &known, made, memory_order_acq_rel, memory_order_acquire))
+            known = made;
+        else
+            free(made);
+    }
+    return known ? &known[number % CHUNK] : NULL;
+}
+
 static bool find_slot(md_ds_last *out, md_ds_slots *s, const md_ds_thread *thread, const md_ds_warm *warm, const md_ds_warm_call *call)
 {
     uint64_t hash = md_ds_warm_hash(warm, call);
@@ -144,31 +166,32 @@ static bool find_slot(md_ds_last *out, md_ds_slots *s, const md_ds_thread *threa
         int32_t number = (int32_t)(uint32_t)entry - 1;
         if (!copy_slot(out, words_of(s, number), warm, call))
             continue;
-        int32_t shard = thread->number < MD_DS_SHARDS ? thread->number : MD_DS_SHARDS - 1;
-        out->counter = &chunk_of(s, number)->count[shard][number % CHUNK];
-        return true;
+        out->counter = counter_of(chunk_of(s, number), thread, number);
+        return out->counter != NULL;
     }
     return false;
 }
 
-/* A cheap look at the first tensor's sizes, since most plans are of other shapes. */
-static inline bool may_match(const md_ds_last *l, const md_ds_warm *warm, const md_arg *args, int32_t n_args)
-{
-    const int32_t first = warm->first;
-    if (first < 0 || first >= n_args || !args || args[first].kind != MD_ARG_TENSOR || !args[first].tensor)
-        return true;
-    const md_tensor *t = args[first].tensor;
-    const int32_t rank = warm->arg[first].rank;
-    return rank == 0 || ((uint64_t)t->size[0] == l->ready.plan[0] && (uint64_t)t->size[rank - 1] == l->ready.plan[rank - 1]);
-}
-
+/* Most plans are of other shapes: the first tensor's sizes tell them apart cheaply. */
 md_ds_last *md_ds_last_find(md_ds_thread *thread, const md_ds_op *op, const md_arg *args, int32_t n_args)
 {
     md_ds_last *set = thread->last[op->serial % MD_DS_LAST_SETS];
-    for (md_ds_last *l = set; l < set + MD_DS_LAST_WAYS; l++)
-        if (l->serial == op->serial && may_match(l, &op->warm, args, n_args) && md_ds_warm_match(l->ready.data, l->ready.scalar, &op->warm, args, n_args, l->ready.plan) &&
+    const md_ds_warm *warm = &op->warm;
+    if (n_args != warm->n_args || !args || warm->first < 0)
+        return NULL;
+    const md_tensor *t = args[warm->first].tensor;
+    const int32_t rank = warm->arg[warm->first].rank;
+    if (args[warm->first].kind != MD_ARG_TENSOR || !t)
+        return NULL;
+    const int32_t last_axis = rank > 0 ? rank - 1 : 0;
+    const uint64_t size = (uint64_t)t->size[0], last_size = (uint64_t)t->size[last_axis];
+    for (md_ds_last *l = set; l < set + MD_DS_LAST_WAYS; l++) {
+        if (l->serial != op->serial || (rank > 0 && (l->ready.plan[0] != size || l->ready.plan[last_axis] != last_size)))
+            continue;
+        if (md_ds_warm_match(l->ready.data, l->ready.scalar, warm, args, l->ready.plan) &&
             atomic_load_explicit(l->sequence_of, memory_order_relaxed) == l->sequence)
             return l;
+    }
     return NULL;
 }
 
@@ -212,7 +235,10 @@ static void flush_slot(md_ds_slots *s, int32_t number)
     md_ds_record *r = owner_of(s, number)->record;
     uint64_t sum = 0;
     for (int32_t k = 0; k < MD_DS_SHARDS; k++) {
-        md_ds_counter *c = &chunk_of(s, number)->count[k][number % CHUNK];
+        md_ds_counter *c = atomic_load_explicit(&chunk_of(s, number)->count[k], memory_order_acquire);
+        if (!c)
+            continue;
+        c += number % CHUNK;
         uint64_t n = atomic_load_explicit(&c->n, memory_order_relaxed);
         sum += n - atomic_exchange_explicit(&c->n_flushed, n, memory_order_relaxed);
     }

@@ -23,7 +23,7 @@ typedef struct md_ds_last {
     md_ds_ready ready;
 } md_ds_last;
 
-enum { MD_DS_LAST_SETS = 8, MD_DS_LAST_WAYS = 4, MD_DS_SHARDS = 8 };
+enum { MD_DS_LAST_SETS = 8, MD_DS_LAST_WAYS = 4, MD_DS_SHARDS = 64 };
 
 /* What a thread has in a context; belongs to the context, and goes to another thread when this one ends. */
 typedef struct md_ds_thread {

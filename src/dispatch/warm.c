@@ -116,13 +116,11 @@ bool md_ds_warm_take(md_ds_warm_call *out, const md_ds_warm *warm, const md_arg 
     return true;
 }
 
-bool md_ds_warm_match(md_ds_word *data, md_ds_word *scalar, const md_ds_warm *warm, const md_arg *args, int32_t n_args, const md_ds_word *key)
+bool md_ds_warm_match(md_ds_word *data, md_ds_word *scalar, const md_ds_warm *warm, const md_arg *args, const md_ds_word *key)
 {
-    if (n_args != warm->n_args || !args)
-        return false;
     uint64_t aligned = 0;
     const md_ds_warm_arg *a = warm->arg;
-    for (const md_arg *arg = args; arg < args + n_args; arg++, a++) {
+    for (const md_arg *arg = args, *end = args + warm->n_args; arg < end; arg++, a++) {
         if (a->is_scalar) {
             md_kn_word word;
             if (!take_scalar(&word, a, arg))

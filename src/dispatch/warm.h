@@ -39,8 +39,8 @@ void md_ds_warm_init(md_ds_warm *out, const md_fx_formula *formula);
 /** Takes the key, the data and the scalars. False where some argument is not plainly right: the long way says what is wrong. */
 bool md_ds_warm_take(md_ds_warm_call *out, const md_ds_warm *warm, const md_arg *args, int32_t n_args);
 
-/** The same, but only where the key is `key`; false where it is not, too. Data and scalars are written in any case. */
-bool md_ds_warm_match(md_ds_word *data, md_ds_word *scalar, const md_ds_warm *warm, const md_arg *args, int32_t n_args, const md_ds_word *key);
+/** The same of as many arguments as there must be, but only where the key is `key`; false where it is not, too. Data and scalars are written in any case. */
+bool md_ds_warm_match(md_ds_word *data, md_ds_word *scalar, const md_ds_warm *warm, const md_arg *args, const md_ds_word *key);
 
 /** Never 0. */
 uint64_t md_ds_warm_hash(const md_ds_warm *warm, const md_ds_warm_call *call);
