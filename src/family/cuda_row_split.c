@@ -67,7 +67,7 @@ static int32_t registers_of(const md_fa_target *target, const md_fa_config *conf
     int32_t all = 0, late = 0, width = md_fa_cuda_width(target->program, target->stage), vectors = config->value[VECTORS];
     count_registers(&all, &late, target, config);
     int32_t n = OTHER_REGISTERS + 2 * width + vectors * all + (config->value[KEEP] ? early : vectors) * late;
-    n += late > 0 && early > 1 ? 4 * early + vectors + 4 : 0;
+    n += late > 0 && early > 1 ? 4 * early + vectors + (width > 4 ? 16 : 4) : 0;
     n += config->value[ACCESS] != MD_FA_CUDA_ALIGNED ? late > 0 ? 12 : 4 : 0; /* finding the places of vectors, shifting weights */
     n += config->value[BLOCKS] > 32 ? 4 : 0;
     n += config->value[KEEP] == 2 ? 2 * vectors : 0;
@@ -79,7 +79,7 @@ static int32_t registers_of(const md_fa_target *target, const md_fa_config *conf
 static int32_t register_limit(const md_fa_target *target, const md_fa_config *config)
 {
     int32_t registers = target->facts->registers_per_sm > 0 ? target->facts->registers_per_sm : 65536;
-    return MD_MIN(registers / (config->value[THREADS] * config->value[PER_SM]), 255);
+    return MD_MIN(registers / (config->value[THREADS] * config->value[PER_SM]) / 8 * 8, 255); /* given out by eights */
 }
 
 /* ---- Into how many blocks rows are cut */
