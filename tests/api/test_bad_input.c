@@ -216,6 +216,7 @@ static void contexts(void **state)
         {"MD_THREADS", "-1", "MD_THREADS"},  {"MD_THREADS", "many", "many"},         {"MD_MAX_SHAPES", "0", "MD_MAX_SHAPES"},
         {"MD_METRIC", "l2", "inductor"},     {"MD_PERSISTENT", "yes", "never"},      {"MD_DEVICE", "tpu", "tpu"},
         {"MD_DEVICE", "cuda:x", "cuda"},     {"MD_LOG", "loud", "MD_LOG"},
+        {"MD_NUMERIC", "exact", "deterministic"},
     };
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         setenv(row[i].name, row[i].value, 1);

@@ -33,6 +33,7 @@ static void good_values_arrive(void **state)
     setenv("MD_METRIC", "inductor", 1);
     setenv("MD_PIN", "softmax:nest", 1);
     setenv("MD_PERSISTENT", "never", 1);
+    setenv("MD_NUMERIC", "batch_invariant", 1);
     setenv("MD_MAX_SHAPES", "12", 1);
     setenv("MD_THREADS", "3", 1);
     setenv("MD_CC", "clang", 1);
@@ -50,6 +51,7 @@ static void good_values_arrive(void **state)
     assert_int_equal(env.metric, MD_METRIC_INDUCTOR);
     assert_string_equal(env.pin, "softmax:nest");
     assert_int_equal(env.persistent, MD_PERSISTENT_NEVER);
+    assert_int_equal(env.numeric, MD_NUMERIC_BATCH_INVARIANT);
     assert_int_equal(env.max_shapes, 12);
     assert_int_equal(env.threads, 3);
     assert_string_equal(env.cc, "clang");
