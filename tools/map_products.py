@@ -4,7 +4,7 @@
   map_products.py [--op linear|matmul|linear_bias_gelu] [--dtype bfloat16] [--board FILE] [--pins FILE] [--own-hints] [--out FILE]
 
 A board has lines "m k n"; a file of pins has a variant a line. At each shape those of the pool that fit and the pins whose modelled time is near the
-best are timed, at most --most of them, and every gemm_lib/rank; by the method of judge_md.py map. `picked` is what the op would launch, `pool` whether
+best are timed and looked at for errors, at most --most of them, and every gemm_lib/rank; by the method of judge_md.py map. `picked` is what the op would launch, `pool` whether
 the variant is in its pool. --own-hints: also what every family would offer were the shape a hint. A last line sums up the regret of the picks.
 """
 import argparse
@@ -87,10 +87,30 @@ def map_case(timer, data, a, shape, pinned):
     calls = max(3, min(a.calls, int(200 / (1.5 + n_bytes / 4.0e6 + 2.0 * m * k * n / 6e8)) + 1))
     times, failed = timer.race({v: judge_md.Runner(a.op, a.dtype, v).into for v in variants}, list(data.sets(a.op, shape, calls)), a.rounds)
     rows = [{"variant": v, "error": e} for v, e in failed.items()]
+    errors = errors_of(a, data, shape, times)
+    rows += [{"op": a.op, "shape": list(shape), "variant": v, "wrong": e} for v, e in errors.items() if e > 1.5]
     for v, t in times.items():
         rows.append({"op": a.op, "dtype": a.dtype, "shape": list(shape), "variant": v, "us": round(statistics.median(t), 3), "model_us": variants[v]["model_us"],
                      "picked": v == stage["pick"], "pool": variants[v].get("pool", False), "rounds": len(t)})
     return rows
+
+
+def errors_of(a, data, shape, variants):
+    """Greatest error of each against f64, in roundings of the results' type and of a sum's size: results are looked at where they are made."""
+    torch = data.torch
+    y, x, w, bias = next(data.sets(a.op, shape, 1))
+    want = (x.double() @ (w.double() if a.op == "matmul" else w.double().T)) if x.shape[0] * w.numel() < 1 << 34 else None
+    if want is None:
+        return {}
+    if a.op == "linear_bias_gelu":
+        want = torch.nn.functional.gelu(want + bias.double(), approximate="tanh")
+    scale = judge_md.EPSILON[a.dtype] * want.abs() + 2.0 ** -21 * shape[1] ** 0.5 + (2.0 ** -11 * shape[1] ** 0.5 if a.tf32 else 0)
+    errors = {}
+    for v in variants:
+        y.fill_(float("nan"))
+        judge_md.Runner(a.op, a.dtype, v).into(y, x, w, bias)
+        errors[v] = round(float(torch.nan_to_num((y.double() - want).abs() / scale, nan=1e9).max()), 3)
+    return errors
 
 
 def sum_up(cases):
@@ -123,6 +143,7 @@ def main():
     p.add_argument("--calls", type=int, default=24)
     p.add_argument("--buffer", type=int, default=1024, help="MiB of inputs, and as much of outputs")
     p.add_argument("--seconds", type=float, default=30.0)
+    p.add_argument("--tf32", action="store_true", help="errors as tf32 has them")
     p.add_argument("--out")
     a = p.parse_args()
     import torch

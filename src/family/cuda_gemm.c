@@ -96,9 +96,10 @@ md_status md_fa_cuda_product_emit_sum(md_kn_launch_source *out, const md_fa_targ
 static md_status print_copies(md_kn_launch_source *out, const md_fa_target *target, const md_cg_product *product, const md_kn_map *map)
 {
     md_strbuf defines = {0};
-    bool is_bf16 = target->program->formula->tensor[product->load[MD_CG_A]->id].dtype == MD_BF16;
-    md_strbuf_printf(&defines, "#define MD_THREADS %d\n#define MD_BATCH_0 %d\n#define MD_BATCH_1 %d\n#define MD_DOWN(v) md_down1_%s(v)\n", SUM_THREADS,
-                     map[0].n_dims[2] > 0, map[1].n_dims[2] > 0, is_bf16 ? "bf16" : "f16");
+    md_strbuf_printf(&defines, "#define MD_THREADS %d\n#define MD_DOWN(v) md_down1_%s(v)\n", SUM_THREADS, map[0].dtype == MD_BF16 ? "bf16" : "f16");
+    for (int32_t o = 0; o < 2; o++)
+        md_strbuf_printf(&defines, "#define MD_BATCH_%" PRId32 " %d\n#define MD_AS_IS_%" PRId32 " %d\n", o, map[o].n_dims[2] > 0, o,
+                         target->program->formula->tensor[product->load[o]->id].dtype == (md_dtype)map[o].dtype);
     md_fa_cuda_product_print_along(&defines, product);
     md_fa_cuda_product_text text = {.source = "cuda/gemm_pad.cu", .lanes = SUM_LANES};
     md_status status = defines.failed ? md_fail_memory() : print_launch(out, target, product, &text, md_strbuf_text(&defines));

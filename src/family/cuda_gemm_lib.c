@@ -114,7 +114,7 @@ static void plain_features(md_fa_features *out, const md_fa_target *target, cons
     out->parallel = fmin(sms, fmax(points / (64 * 32), 1)) * 0.95;
     out->ops = 2 * points * w->p.n_products * (double)w->depth / tiles.flops * (w->rows < 64 ? 64.0 / (double)w->rows : 1);
     out->memory_rate = 0.75;
-    out->serial_us = 0.6 + (double)w->depth * 1e-4;
+    out->serial_us = 2 + (double)w->depth * 1e-4;
 }
 
 /* As if it had the best tile for every shape. */

@@ -11,7 +11,7 @@
 #include <inttypes.h>
 
 enum { ROWS, COLUMNS, TURNS, CLUSTER, SPLIT, STORE, PAD };
-enum { MAPS = 4, DEPTH = 64, BAND = 8, SHARED = 232448, RESERVE = 1024 + 256 };
+enum { MAPS = 4, DEPTH = 64, BAND = 8, SHARED = 232448, RESERVE = 1024 + 320, UNDER_WAY = 192 << 10 };
 
 /* What follows from a configuration. */
 typedef struct shape {
@@ -38,7 +38,7 @@ static void choose_stages(shape *s)
 {
     for (s->panels = s->has_result ? 2 : 1; s->panels > 0; s->panels--) {
         int64_t buffers = buffer_bytes(s), left = SHARED - RESERVE - buffers;
-        s->stages = (int32_t)MD_MAX(MD_MIN(left / s->stage_bytes, 8), 0);
+        s->stages = (int32_t)MD_MAX(MD_MIN(left / s->stage_bytes, MD_MIN(MD_MAX(UNDER_WAY / s->stage_bytes, 8), 16)), 0);
         s->shared = s->stages * s->stage_bytes + buffers + 1024 + s->stages * 16 + 16;
         if (s->stages >= 4)
             break;
@@ -72,20 +72,45 @@ static bool map_result(md_kn_map *m, const md_cg_product *p)
     return md_cg_product_has_result(p) && md_fa_cuda_map_result(m, p);
 }
 
-/* Of A, B, and the second B. */
-static bool maps_of(md_kn_map map[MAPS], const md_cg_product *p)
+/* Whole numbers that every 16-bit type holds: copies of such operands are of the other's type. */
+static bool is_converted(int32_t dtype)
 {
-    for (int32_t o = 0; o <= p->n_products; o++)
-        if (p->type != MD_F32 || !md_fa_cuda_map_operand(&map[o], p, o) || map[o].dtype != map[0].dtype)
-            return false;
-    if (p->n_products == 2 && (along(p, MD_CG_B) != along(p, MD_CG_B2) || map[1].n_dims[2] != map[2].n_dims[2]))
-        return false;
-    return true;
+    return dtype == MD_U8 || dtype == MD_I8 || dtype == MD_BOOL;
+}
+
+/* What is multiplied. */
+static md_dtype type_of(const md_cg_product *p)
+{
+    md_dtype dtype = MD_U8;
+    for (int32_t o = 0; o <= p->n_products && is_converted(dtype); o++)
+        dtype = p->program->formula->tensor[p->load[o]->id].dtype;
+    return dtype;
 }
 
 static int32_t bytes_of(const md_cg_product *p) /* of an operand's element */
 {
-    return (int32_t)md_dtype_size(p->program->formula->tensor[p->load[MD_CG_A]->id].dtype);
+    return (int32_t)md_dtype_size(type_of(p));
+}
+
+/* Of A, B, and the second B; is_copy where there is no way without. */
+static bool maps_of(md_kn_map map[MAPS], const md_cg_product *p)
+{
+    for (int32_t o = 0; o <= p->n_products; o++)
+        if (p->type != MD_F32 || !md_fa_cuda_map_operand(&map[o], p, o))
+            return false;
+    for (int32_t o = 0; o <= p->n_products; o++) {
+        map[o].is_copy = is_converted(map[o].dtype);
+        if (map[o].is_copy)
+            map[o].dtype = (uint8_t)type_of(p);
+        if (map[o].dtype != type_of(p))
+            return false;
+    }
+    return p->n_products == 1 || (along(p, MD_CG_B) == along(p, MD_CG_B2) && map[1].n_dims[2] == map[2].n_dims[2]);
+}
+
+static bool needs_copies(const md_kn_map map[MAPS], const md_cg_product *p)
+{
+    return map[0].is_copy || map[1].is_copy || (p->n_products == 2 && map[2].is_copy);
 }
 
 /* 16-bit types in any layout, f32 as tf32 where that is allowed, and along K. */
@@ -141,8 +166,8 @@ static md_fa_cuda_tiles tiles_of(const shape *s)
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     md_cg_product p;
-    md_kn_map map;
-    if (!product_of(&p, target))
+    md_kn_map map, maps[MAPS];
+    if (!product_of(&p, target) || !maps_of(maps, &p) || (needs_copies(maps, &p) && !config->value[PAD]))
         return false;
     shape s = shape_of(&p, config);
     md_fa_cuda_tiles tiles = tiles_of(&s);
@@ -226,7 +251,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     if (w.batch == 0 || w.rows == 0 || w.columns == 0)
         return;
     shape s = shape_of(&p, config);
-    const md_fa_wgmma v = {.rows = s.rows, .columns = s.columns, .split = s.split, .cluster = s.cluster, .is_turned = s.is_turned, .is_met = s.is_met,
+    const md_fa_wgmma v = {.rows = s.rows, .columns = s.columns, .split = s.split, .cluster = s.cluster, .stages = s.stages, .is_turned = s.is_turned, .is_met = s.is_met,
                            .has_result = s.has_result, .has_copies = config->value[PAD]};
     md_fa_wgmma_features(out, md_fa_wgmma_us(target->facts, &w, &v), 1 + config->value[PAD] + (s.split > 1 && !s.is_met));
 }
@@ -243,7 +268,7 @@ static uint32_t read_along_columns(const md_cg_product *p)
 /* The instruction for tiles of so many columns, with all its registers. */
 static void print_instruction(md_strbuf *out, const md_cg_product *p, int32_t columns)
 {
-    const md_dtype dtype = p->program->formula->tensor[p->load[MD_CG_A]->id].dtype;
+    const md_dtype dtype = type_of(p);
     const char *type = dtype == MD_BF16 ? "bf16" : dtype == MD_F16 ? "f16" : "tf32";
     const int32_t n = columns / 2, depth = dtype == MD_F32 ? 8 : 16;
     md_strbuf_printf(out,
@@ -294,7 +319,7 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
     md_fa_product_measure(&w, target, &p, ones);
     print_defines(&defines, &p, &s, map, !s.has_result || w.epilogue_ops > 2 || w.epilogue_transcendental > 0);
     md_fa_cuda_product_text text = {.source = "cuda/gemm_wgmma.cu",
-                                    .lanes = s.has_result ? 2 : md_fa_cuda_width(target->program, target->stage),
+                                    .lanes = s.has_result ? 2 : config->value[PAD] ? 4 : md_fa_cuda_width(target->program, target->stage), /* pad: for odd lines, too */
                                     .has_result = s.has_result,
                                     .split = s.split,
                                     .is_met = s.is_met,

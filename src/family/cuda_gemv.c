@@ -109,11 +109,11 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     out->memory_bytes = w.bytes;
     /* With one column a warp, the rows are read as often as the column. */
     out->memory_rate = (config->value[COLUMNS] == 1 ? 0.84 : 0.93) * md_fa_cuda_rate(target->facts, &load);
-    out->ops = 2 * results * (double)w.depth * p.n_products * (few > 1 ? 3.6 : 1.3) + results * 200; /* rows are widened again and again */
+    out->ops = 2 * results * (double)w.depth * p.n_products * (few == 1 ? 1.3 : type_of(&p) == MD_F32 ? 1 : 3.6) + results * 200; /* 16-bit rows are widened again and again */
     out->ops_rate = 0.5;
     out->parallel = fmin(load.blocks, MD_MAX(target->facts->threads, 1));
     double steps = ceil((double)w.depth * (double)md_dtype_size(type_of(&p)) / (512.0 * config->value[SHARE] * config->value[UNDER_WAY]));
-    out->serial_us = 0.7 + 0.1 * steps;
+    out->serial_us = 0.2 + 0.1 * steps;
 }
 
 static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)

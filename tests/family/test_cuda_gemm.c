@@ -28,6 +28,8 @@ static const struct {
     {"Y[i,h,d] = sum[k](X[i,k] * W[h,d,k])", MD_BF16},
     {"Y[i,j] = sum[k,l](X[i,k,l] * W[j,k,l])", MD_BF16},
     {"Y[i,j] = sum[k](exp(X[i,k]) * W[j,k])", MD_BF16},
+    {"Y[i,j] = sum[k](X[i,k] * W:u8[j,k]) * S[j]", MD_BF16},
+    {"Y[i,j] = sum[k](A:u8[k,i] * X[k,j])", MD_F16},
     {"Y[i,j] = sum[k](X[i,k] * W[j,k]) + B[j]", MD_F32},
     {"Y[i,j] = sum[k](X[i,k] * W[k,j])", MD_F32},
     {"Y[i,j] = silu(sum[k](X[k,i] * W[j,k])) * sum[k](X[k,i] * V[j,k])", MD_F32},

@@ -161,11 +161,25 @@ MD_INLINE void md_sources_step(md_sources &s)
     md_source_step<MD_BN>(s.b2);
 }
 
+/* A warp's threads lie as a rectangle in the tile, so that they ask shared memory for few different lines. */
+enum { LANES_ACROSS = ACROSS < 8 ? ACROSS : 8, LANES_DOWN = 32 / LANES_ACROSS };
+MD_INLINE int md_thread_down()
+{
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    return (warp / (ACROSS / LANES_ACROSS) * LANES_DOWN + lane / LANES_ACROSS) * 4;
+}
+
+MD_INLINE int md_thread_across()
+{
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    return (warp % (ACROSS / LANES_ACROSS) * LANES_ACROSS + lane % LANES_ACROSS) * 4;
+}
+
 typedef md_acc md_part[MD_PRODUCTS][MD_TM][MD_TN];
 
 MD_INLINE void md_multiply(md_part &acc, const md_acc *a, const md_acc *b)
 {
-    const int down = threadIdx.x / ACROSS * 4, across = threadIdx.x % ACROSS * 4;
+    const int down = md_thread_down(), across = md_thread_across();
     _Pragma("unroll 4") for (int k = 0; k < MD_BK; k++) {
         md_acc x[ROW_GROUPS][4], y[MD_PRODUCTS][COLUMN_GROUPS][4];
         MD_FOR (i, ROW_GROUPS)
@@ -182,7 +196,7 @@ MD_INLINE void md_multiply(md_part &acc, const md_acc *a, const md_acc *b)
 
 MD_INLINE void md_part_store(md_acc *c, const md_part &acc)
 {
-    const int down = threadIdx.x / ACROSS * 4, across = threadIdx.x % ACROSS * 4;
+    const int down = md_thread_down(), across = md_thread_across();
     MD_FOR (q, MD_PRODUCTS)
         MD_FOR (i, MD_TM)
             MD_FOR (j, MD_TN)

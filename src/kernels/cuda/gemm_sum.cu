@@ -1,10 +1,37 @@
 /* The second launch of products whose K is split: partial sums are added in the order of the slices, so that results do not
  * depend on who was first, and go through the epilogue. With one slice: the epilogue after a library's product.
- * md_config.h: MD_SLICES, MD_SPLIT 1, MD_PRODUCTS, MD_WRAPS, MD_THREADS. md_expr.h: as in gemm_slab.h. */
+ * md_config.h: MD_VL 4, MD_SLICES, MD_SPLIT 1, MD_PRODUCTS, MD_WRAPS, MD_THREADS. md_expr.h: as in gemm_slab.h. */
 #include "md_config.h"
 #include "prelude.h"
 #include "md_expr.h"
 #include "gemm_slab.h"
+
+enum { AT_ONCE = MD_SLICES < 8 ? MD_SLICES : 8 }; /* slices that are asked for before the first one is needed */
+
+/* n columns of one product's slices, which lie `slice` apart. */
+MD_INLINE md_v md_add_up(const md_acc *from, int64_t slice, int n, bool is_aligned)
+{
+    md_v sum;
+    MD_FOR (l, MD_VL)
+        sum.v[l] = 0;
+    MD_ROLLED for (int s = 0; s < MD_SLICES; s += AT_ONCE) {
+        md_acc part[AT_ONCE][4];
+        MD_FOR (i, AT_ONCE) {
+            if (s + i >= MD_SLICES)
+                continue;
+            if (is_aligned)
+                md_take(part[i], from + (s + i) * slice);
+            else
+                MD_FOR (l, MD_VL)
+                    part[i][l] = l < n ? from[(s + i) * slice + l] : 0;
+        }
+        MD_FOR (i, AT_ONCE)
+            if (s + i < MD_SLICES)
+                MD_FOR (l, MD_VL)
+                    sum.v[l] += part[i][l];
+    }
+    return sum;
+}
 
 extern "C" __global__ void __launch_bounds__(MD_THREADS) md_kernel(const __grid_constant__ md_params p)
 {
@@ -16,14 +43,8 @@ extern "C" __global__ void __launch_bounds__(MD_THREADS) md_kernel(const __grid_
         const int n = (int)md_least(MD_VL, columns - column);
         const md_acc *from = (const md_acc *)p.work0 + b * MD_PRODUCTS * plane + row * columns + column;
         md_v sum[2];
-        MD_FOR (q, MD_PRODUCTS) {
-            MD_FOR (l, MD_VL)
-                sum[q].v[l] = 0;
-            MD_ROLLED for (int s = 0; s < MD_SLICES; s++)
-                MD_FOR (l, MD_VL)
-                    if (l < n)
-                        sum[q].v[l] += from[s * slice + q * plane + l];
-        }
+        MD_FOR (q, MD_PRODUCTS)
+            sum[q] = md_add_up(from + q * plane, slice, n, columns % 4 == 0);
         md_finish(&p, b, row, column, sum[0], sum[MD_PRODUCTS - 1], n);
     }
 }
