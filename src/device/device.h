@@ -120,6 +120,8 @@ struct md_dev {
     md_pool *pool; /* borrowed from the context */
     const md_log *log; /* borrowed */
     md_trace *trace; /* borrowed; set by the context, NULL where nobody asked */
+    int32_t hang_ms; /* measured work that takes longer counts as endless; 0: 10000 */
+    _Atomic bool is_stuck; /* such work is on the tuning stream */
 };
 
 typedef struct md_dev_options {

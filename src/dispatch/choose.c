@@ -1,8 +1,8 @@
 #include "dispatch/choose.h"
 
 #include "base/status.h"
+#include "dispatch/agreement.h"
 #include "dispatch/numeric.h"
-#include "tune/agree.h"
 #include "tune/tune.h"
 
 #include <math.h>
@@ -42,7 +42,7 @@ static bool fits(const md_ds_candidates *c, int32_t i, const md_ds_ask *ask)
     int32_t state = atomic_load_explicit(&v->state, memory_order_acquire);
     if (state == MD_BD_FAILED || (state != MD_BD_READY && !ask->with_unbuilt) || (ask->numeric_class && v->numeric_class != ask->numeric_class))
         return false;
-    return !md_kn_envelope_miss(&v->envelope, ask->shape);
+    return atomic_load_explicit(&c->agreement[i], memory_order_relaxed) < MD_TN_DIFFERS && !md_kn_envelope_miss(&v->envelope, ask->shape);
 }
 
 static int32_t first_fit(const md_ds_candidates *c, int32_t hint, const md_ds_ask *ask, int32_t except)
@@ -169,28 +169,44 @@ static bool choose_model(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_
 
 /* ---- The clock */
 
+/* Those that can run and agree with most of the others. */
+static int32_t list_racers(int32_t *slot, md_ds_op *op, md_ds_candidates *c, const md_ds_ask *ask)
+{
+    const int32_t n = atomic_load_explicit(&c->n_variants, memory_order_acquire);
+    int32_t m = 0;
+    for (int32_t round = 0; round < 2; round++) {
+        m = 0;
+        for (int32_t i = 0; i < n; i++)
+            if (fits(c, i, ask))
+                slot[m++] = i;
+        if (round == 0)
+            md_ds_agree(op, c->target.stage, slot, m, ask->shape);
+    }
+    return m;
+}
+
 static bool choose_measured(md_ds_pick *out, md_ds_op *op, md_ds_candidates *c, const md_ds_ask *ask)
 {
     md_ds_ask ready = *ask;
-    const md_kn_call *call = ask->call;
     ready.with_unbuilt = false;
     md_bd_variant *racer[MD_DS_MAX_VARIANTS];
-    int32_t slot[MD_DS_MAX_VARIANTS];
+    int32_t slot[MD_DS_MAX_VARIANTS] = {0};
     double time[MD_DS_MAX_VARIANTS], us[MD_DS_MAX_VARIANTS];
-    int32_t n = atomic_load_explicit(&c->n_variants, memory_order_acquire), m = 0;
-    for (int32_t i = 0; i < n; i++) {
-        us[i] = -1.0;
-        if (!fits(c, i, &ready))
-            continue;
-        slot[m] = i;
-        racer[m++] = c->variant[i];
-    }
-    if (m == 0 || md_tn_race(time, racer, m, call, RACE_BUDGET_MS) != MD_OK)
+    int32_t m = list_racers(slot, op, c, &ready);
+    for (int32_t i = 0; i < MD_DS_MAX_VARIANTS; i++)
+        time[i] = us[i] = -1.0;
+    for (int32_t i = 0; i < m; i++)
+        racer[i] = c->variant[slot[i]];
+    md_status s = m > 0 ? md_tn_race(time, racer, m, ask->call, RACE_BUDGET_MS) : MD_NOT_FOUND;
+    for (int32_t i = 0; i < m && s == MD_TIMEOUT; i++)
+        if (time[i] == MD_TN_HUNG)
+            md_ds_quarantine(op, c->target.stage, slot[i], MD_TN_FAILS);
+    if (s != MD_OK)
         return false;
     atomic_fetch_add_explicit(&op->count.measured, (uint64_t)m, memory_order_relaxed);
     for (int32_t i = 0; i < m; i++)
         us[slot[i]] = time[i];
-    return choose_least(out, op, c, ask->by, us, n, MD_DS_MEASURED);
+    return choose_least(out, op, c, ask->by, us, MD_DS_MAX_VARIANTS, MD_DS_MEASURED);
 }
 
 static md_status choose_pinned(md_ds_pick *out, const md_ds_candidates *c, const md_kn_shape *shape)

@@ -1,20 +1,20 @@
 #include "dispatch/prepare_trial.h"
 
 #include "base/status.h"
+#include "dispatch/agreement.h"
 #include "dispatch/choose.h"
 #include "dispatch/hybrid.h"
 #include "dispatch/promote.h"
 #include "dispatch/record.h"
 #include "tune/agree.h"
-#include "tune/tune.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 enum { MOST_TRIALS = 2048 }; /* of an op: each keeps a shape and a few ways */
-/* Slower than the pick by the model: not tried. What is checked takes no more than these bytes. */
-static const double hopeless = 2.0, most_bytes = 8e6;
+/* Slower than the pick by the model: not tried. */
+static const double hopeless = 2.0;
 
 typedef struct job {
     _Atomic int32_t *n_jobs;
@@ -75,62 +75,14 @@ static int32_t choose_stage(md_ds_trial *t, const job *j)
     return t->n_rivals;
 }
 
-/* A smaller shape of its kind, that is quickly made and checked. False where some variant does not take it. */
-static bool shrink(md_kn_shape *out, md_bd_variant *const *v, int32_t n, const job *j)
-{
-    const md_ds_op *op = j->op;
-    int64_t size[MD_FX_MAX_DIMS] = {0};
-    *out = j->shape;
-    memcpy(size, j->shape.size, (size_t)op->formula->n_dims * sizeof *size);
-    for (int32_t round = 0; md_tn_agree_bytes(&v[0]->target, out) > most_bytes; round++) {
-        int32_t largest = op->space.n ? op->space.dim[0] : -1;
-        for (int32_t i = 1; i < op->space.n; i++)
-            if (size[op->space.dim[i]] > size[largest])
-                largest = op->space.dim[i];
-        if (largest < 0 || size[largest] < 2 || round == 64)
-            return false;
-        size[largest] = size[largest] / 2 | 1; /* at no boundary */
-        md_tn_shape(out, op->program, size);
-    }
-    for (int32_t i = 0; i < n; i++)
-        if (md_kn_envelope_miss(&v[i]->envelope, out))
-            return false;
-    return true;
-}
-
-static void note(md_ds_op *op, int32_t stage, int32_t variant, md_tn_agreement found)
-{
-    md_ds_candidates *c = &op->stage[stage];
-    if (found == MD_TN_UNSURE)
-        return;
-    int32_t before = atomic_exchange_explicit(&c->agreement[variant], (int32_t)found, memory_order_relaxed);
-    if (before == (int32_t)found || found == MD_TN_AGREES)
-        return;
-    atomic_fetch_add_explicit(&op->count.quarantined, 1, memory_order_relaxed);
-    md_log_at(op->runtime->log, MD_LOG_WARN, "op %s, stage %d: %s %s: it is not used any more", op->name, stage, c->variant[variant]->name,
-              found == MD_TN_FAILS ? "does not run" : "gives other results than most variants do");
-}
-
-/* Keeps those that agree with each other; each variant is checked once. */
+/* Keeps those that agree with each other. */
 static void check(md_ds_trial *t, job *j)
 {
     md_ds_candidates *c = &j->op->stage[t->stage];
-    md_bd_variant *v[MD_DS_RIVALS];
-    md_tn_agreement found[MD_DS_RIVALS] = {MD_TN_UNSURE};
-    md_kn_shape shape;
-    bool is_known = true;
-    for (int32_t i = 0; i < t->n_rivals; i++) {
-        v[i] = c->variant[t->rival[i].variant];
-        is_known &= atomic_load_explicit(&c->agreement[t->rival[i].variant], memory_order_relaxed) == MD_TN_AGREES;
-    }
-    if (!is_known && shrink(&shape, v, t->n_rivals, j)) {
-        pthread_mutex_lock(&j->op->runtime->lock_of_tuning);
-        md_status s = md_tn_agree(found, v, t->n_rivals, &shape);
-        pthread_mutex_unlock(&j->op->runtime->lock_of_tuning);
-        for (int32_t i = 0; i < t->n_rivals && s == MD_OK; i++)
-            note(j->op, t->stage, t->rival[i].variant, found[i]);
-    }
-    int32_t n = 1;
+    int32_t variant[MD_DS_RIVALS], n = 1;
+    for (int32_t i = 0; i < t->n_rivals; i++)
+        variant[i] = t->rival[i].variant;
+    md_ds_agree(j->op, t->stage, variant, t->n_rivals, &j->shape);
     for (int32_t i = 1; i < t->n_rivals; i++)
         if (atomic_load_explicit(&c->agreement[t->rival[i].variant], memory_order_relaxed) == MD_TN_AGREES)
             t->rival[n++] = t->rival[i];

@@ -2,6 +2,7 @@
 
 #include "base/dtype.h"
 #include "base/status.h"
+#include "tune/settle.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -125,6 +126,7 @@ static md_status run(double *out, agree *a, const md_bd_variant *v, void *worksp
         if (a->place[i].is_stored)
             MD_TRY(fill(a, &a->place[i], !a->place[i].is_read));
     MD_TRY(md_bd_variant_run(v, &geometry, a->dev->tuning, &a->call));
+    MD_TRY(md_tn_settle(a->dev));
     return fetch(out, a);
 }
 
@@ -187,8 +189,15 @@ static md_status run_all(md_tn_agreement *out, agree *a, md_bd_variant *const *v
         if (!a->place[i].is_stored)
             MD_TRY(fill(a, &a->place[i], false));
     }
-    for (int32_t i = 0; i < n; i++)
+    for (int32_t i = 0; i < n && !md_tn_is_stuck(a->dev); i++)
         out[i] = run(value + i * a->n_samples, a, variants[i], a->memory + n_bytes) == MD_OK ? MD_TN_UNSURE : MD_TN_FAILS;
+    int32_t n_run = 0;
+    for (int32_t i = 0; i < n; i++)
+        n_run += out[i] != MD_TN_FAILS;
+    if (n_run == 0 && !md_tn_is_stuck(a->dev))
+        return md_fail(MD_DEVICE, "none of %d variants runs", n); /* it is not theirs */
+    if (md_tn_is_stuck(a->dev))
+        return MD_OK; /* who hangs fails; nobody knows more of the others */
     vote(out, a, value, n);
     return MD_OK;
 }
@@ -198,6 +207,10 @@ md_status md_tn_agree(md_tn_agreement *out, md_bd_variant *const *variants, int3
     const md_fa_target *target = &variants[0]->target;
     agree a = {.dev = md_bd_device(variants[0]->builder), .stage = &target->program->stage[target->stage], .shape = shape};
     int64_t workspace = 0;
+    for (int32_t i = 0; i < n; i++)
+        out[i] = MD_TN_UNSURE;
+    if (md_tn_is_stuck(a.dev))
+        return md_fail(MD_TIMEOUT, "an earlier kernel that was measured does not end");
     if (a.stage->has_scatter || n > MD_TN_AGREE_MOST)
         return md_fail(MD_UNSUPPORTED, "variants of a stage that scatters may differ");
     a.call = (md_kn_call){.shape = shape, .program = target->program, .stage = a.stage, .stream = a.dev->tuning, .device = a.dev, .report = &a.report,
@@ -217,7 +230,7 @@ md_status md_tn_agree(md_tn_agreement *out, md_bd_variant *const *variants, int3
     double *value = calloc((size_t)MD_MAX(a.n_samples, 1) * (size_t)n, sizeof *value);
     a.piece = malloc(PIECE);
     md_status s = value && a.piece ? run_all(out, &a, variants, n, value, n_bytes, workspace) : md_fail_memory();
-    if (a.own)
+    if (a.own && !md_tn_is_stuck(a.dev))
         a.dev->ops->free(a.dev, a.own);
     free(value);
     free(a.piece);

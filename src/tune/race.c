@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "tune/copies.h"
+#include "tune/settle.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +33,7 @@ typedef struct race {
     racer *racers;
     int32_t n;
     uint64_t deadline_ns;
+    int32_t hung; /* racer, or -1 */
 } race;
 
 typedef struct runs {
@@ -70,12 +72,23 @@ static bool is_late(const race *r)
     return md_clock_ns() >= r->deadline_ns;
 }
 
+/* Whether the first run ends at all. */
+static bool ends(race *r, int32_t i)
+{
+    runs x = {r, &r->racers[i], 1};
+    if (!r->dev->ops->mark_time)
+        return true;
+    if (run_all(&x) == MD_OK && md_tn_settle(r->dev) == MD_TIMEOUT)
+        r->hung = i;
+    return r->hung < 0;
+}
+
 /* Two runs each: one that pays for page faults and cold caches, one that says how long a sample must be. */
 static void look(race *r)
 {
     for (int32_t i = 0; i < r->n; i++) {
         racer *who = &r->racers[i];
-        if (i > 0 && is_late(r))
+        if ((i > 0 && is_late(r)) || !ends(r, i))
             return;
         who->first_us = time_runs(r, who, 1);
         if (who->first_us > 0.0 && !is_late(r))
@@ -207,6 +220,20 @@ static void trace_race(const race *r, const double *us, uint64_t start_ns)
     free(args);
 }
 
+static md_status hold(double *us, race *r)
+{
+    look(r);
+    for (int32_t i = 0; i < r->n && r->hung >= 0; i++)
+        us[i] = i == r->hung ? MD_TN_HUNG : -1.0;
+    if (r->hung >= 0)
+        return MD_TIMEOUT;
+    choose_runners(r);
+    run_rounds(r);
+    for (int32_t i = 0; i < r->n; i++)
+        us[i] = result(&r->racers[i]);
+    return MD_OK;
+}
+
 md_status md_tn_race(double *us, md_bd_variant *const *variants, int32_t n, const md_kn_call *call, double budget_ms)
 {
     if (n <= 0)
@@ -218,19 +245,18 @@ md_status md_tn_race(double *us, md_bd_variant *const *variants, int32_t n, cons
         return md_fail_memory();
     }
     r->n = n;
+    r->hung = -1;
     r->dev = md_bd_device(variants[0]->builder);
     int64_t workspace_bytes = plan(r, variants, call);
-    md_status status = make_sets(r, &variants[0]->target, call, workspace_bytes);
+    md_status status = md_tn_is_stuck(r->dev) ? md_fail(MD_TIMEOUT, "an earlier kernel that was measured does not end") : MD_OK;
+    if (status == MD_OK)
+        status = make_sets(r, &variants[0]->target, call, workspace_bytes);
     if (status == MD_OK) {
         r->deadline_ns = md_clock_ns() + (uint64_t)(MD_MAX(budget_ms, 0.0) * 1e6);
-        look(r);
-        choose_runners(r);
-        run_rounds(r);
-        for (int32_t i = 0; i < n; i++)
-            us[i] = result(&r->racers[i]);
+        status = hold(us, r);
         trace_race(r, us, start_ns);
     }
-    for (int32_t i = 0; i < r->n_sets; i++)
+    for (int32_t i = 0; i < r->n_sets && r->hung < 0; i++) /* what hangs still uses them */
         md_tn_copies_finish(&r->set[i]);
     free(r->racers);
     free(r);

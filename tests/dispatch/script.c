@@ -168,7 +168,7 @@ static md_status emit(md_kn_source *out, const script_row *row, md_kn_host_funct
             l->param[l->n_params++] = list[i];
         for (int32_t i = 0; i < row->extra; i++)
             out->launch[0].param[out->launch[0].n_params++] = (md_kn_param){.kind = MD_KN_BLOCKS}; /* a word of the plan each */
-        md_strbuf_printf(&out->launch[0].text, "COPY %d w%d\n", 10 * f + config->value[0], config->value[1]);
+        md_strbuf_printf(&out->launch[0].text, "COPY %d w%d%s\n", 10 * f + config->value[0], config->value[1], row->hangs ? " HANG" : "");
     }
     if (row->cannot_compile)
         md_strbuf_printf(&out->launch[0].text, "FAIL_COMPILE %d %d %d\n", f, config->value[0], config->value[1]);

@@ -22,6 +22,7 @@ typedef struct script_row {
     int32_t extra; /* texts: parameters more than are needed */
     int32_t numeric; /* number of the numeric class; 0: nothing is promised */
     bool is_invariant;
+    bool hangs; /* texts: does not end */
     bool cannot_emit, cannot_compile;
     _Atomic bool cannot_launch;
     _Atomic bool reports; /* index 99 on axis 0 of tensor 1 */

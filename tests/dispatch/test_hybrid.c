@@ -382,6 +382,103 @@ static void nothing_waits_for_a_time(void **state)
     finish(&op);
 }
 
+/* ---- MD_SELECT_MEASURE, with variants that are wrong, give no time, or do not end */
+
+static md_ds_op *measuring_op(void)
+{
+    md_ds_op_options o = script_options();
+    o.policy.select = MD_SELECT_MEASURE;
+    return script_op(&world, formula, &o);
+}
+
+static void measuring_passes_over_wrong_variants(void **state)
+{
+    (void)state;
+    script_allow(SCRIPT_ALPHA, 3, 1.0);
+    script_allow(SCRIPT_BETA, 0, 1.1);
+    script_allow(SCRIPT_GAMMA, 0, 1.2);
+    us_of[3] = 10.0; /* wrong, and the fastest */
+    us_of[10] = 400.0;
+    us_of[20] = 200.0;
+    call c;
+    md_ds_op *op = measuring_op();
+    make(&c);
+    assert_ok(md_ds_call(op, NULL, c.arg, 3));
+    assert_int_equal(mark_in_charge(op, &c), 20);
+    assert_int_equal(op->count.quarantined, 1);
+    finish(&op);
+}
+
+static void measuring_passes_over_what_gives_no_time(void **state)
+{
+    (void)state;
+    static const double nonsense[] = {0.0, -50.0, NAN};
+    for (int i = 0; i < 3; i++) {
+        script_allow(SCRIPT_ALPHA, 0, 1.0);
+        script_allow(SCRIPT_BETA, 0, 1.1);
+        script_allow(SCRIPT_GAMMA, 0, 1.2);
+        now_us = 1e6;
+        us_of[0] = nonsense[i];
+        us_of[10] = 400.0;
+        us_of[20] = 200.0;
+        if (i == 2)
+            us_of[0] = 0.0; /* NaN would stay in the clock; the next part has it */
+        call c;
+        md_ds_op *op = measuring_op();
+        make(&c);
+        assert_ok(md_ds_call(op, NULL, c.arg, 3));
+        assert_int_equal(mark_in_charge(op, &c), 20);
+        finish(&op);
+    }
+    us_of[0] = us_of[10] = us_of[20] = NAN; /* nobody has a time: the model decides */
+    call c;
+    md_ds_op *op = measuring_op();
+    make(&c);
+    assert_ok(md_ds_call(op, NULL, c.arg, 3));
+    assert_int_equal(mark_in_charge(op, &c), 0);
+    finish(&op);
+}
+
+static void measuring_gives_up_on_one_that_does_not_end(void **state)
+{
+    (void)state;
+    script_allow(SCRIPT_ALPHA, 1, 1.0)->hangs = true;
+    script_allow(SCRIPT_BETA, 0, 1.1);
+    script_allow(SCRIPT_GAMMA, 0, 1.2);
+    us_of[10] = us_of[20] = 100.0;
+    device.base.hang_ms = 50;
+    call c;
+    md_ds_op *op = measuring_op();
+    make(&c);
+    assert_ok(md_ds_call(op, NULL, c.arg, 3));
+    assert_int_equal(mark_in_charge(op, &c), 10); /* the model's, of those that are left */
+    assert_int_equal(op->count.quarantined, 1);
+    assert_non_null(strstr(world.warning, "alpha/v1_w0 does not run"));
+    assert_true(atomic_load(&device.base.is_stuck));
+    assert_ok(device.base.ops->sync(&device.base, (md_stream)(uintptr_t)8)); /* other streams go on */
+    md_ds_op_destroy(&op);
+}
+
+/* In the background, too. */
+static void a_hybrid_gives_up_on_one_that_does_not_end(void **state)
+{
+    (void)state;
+    script_allow(SCRIPT_ALPHA, 0, 1.0);
+    script_allow(SCRIPT_BETA, 1, 1.1)->hangs = true;
+    script_allow(SCRIPT_GAMMA, 0, 1.2);
+    us_of[0] = us_of[20] = 100.0;
+    device.base.hang_ms = 50;
+    call c;
+    md_ds_op *op = hybrid_op();
+    make(&c);
+    wait_for_trial(op, &c);
+    for (int i = 0; i < 100; i++)
+        assert_ok(md_ds_call(op, NULL, c.arg, 3));
+    assert_int_equal(mark_in_charge(op, &c), 0);
+    assert_int_equal(op->count.quarantined, 1);
+    md_ds_op_destroy(&op);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -397,6 +494,11 @@ int main(void)
         cmocka_unit_test_setup_teardown(one_that_becomes_slow_makes_room, set_up_async, tear_down),
         cmocka_unit_test_setup_teardown(captures_and_frozen_ops_are_left_alone, set_up_async, tear_down),
         cmocka_unit_test_setup_teardown(nothing_waits_for_a_time, set_up_async, tear_down),
+        cmocka_unit_test_setup_teardown(measuring_passes_over_wrong_variants, set_up_async, tear_down),
+        cmocka_unit_test_setup_teardown(measuring_passes_over_wrong_variants, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(measuring_passes_over_what_gives_no_time, set_up_async, tear_down),
+        cmocka_unit_test_setup_teardown(measuring_gives_up_on_one_that_does_not_end, set_up_async, tear_down),
+        cmocka_unit_test_setup_teardown(a_hybrid_gives_up_on_one_that_does_not_end, set_up_async, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -96,6 +96,10 @@ static md_status run_all(async_device *dev, async_stream *s)
             w->mark->is_passed = true;
         } else if (w->kernel) {
             md_status one = run_launch(dev, w);
+            if (one == MD_TIMEOUT) { /* it does not end: nor does anything behind it */
+                s->first = w;
+                return one;
+            }
             status = status == MD_OK ? one : status;
         } else {
             copy_elements(&w->to, &w->from);
@@ -317,8 +321,9 @@ static md_status async_time(double *us, md_dev *base, md_stream stream, md_statu
     MD_TRY(async_sync(base, stream));
     MD_TRY(body(user));
     uint64_t start = md_clock_ns();
+    double from = dev->clock ? dev->clock(dev->clock_user) : 0.0;
     md_status s = async_sync(base, stream);
-    *us = (double)(md_clock_ns() - start + 1) / 1e3;
+    *us = dev->clock ? dev->clock(dev->clock_user) - from : (double)(md_clock_ns() - start + 1) / 1e3;
     return s;
 }
 
@@ -360,7 +365,9 @@ static md_status async_mark_time(double *us, md_dev *base, md_dev_mark *from, md
 {
     async_device *dev = (async_device *)base;
     pthread_mutex_lock(&dev->lock);
-    md_status s = dev->runs_at_marks ? run_all(dev, stream_of(dev, to->stream)) : MD_OK;
+    bool runs = dev->runs_at_marks || to->stream == base->tuning; /* work beside the caller's goes on by itself */
+    md_status s = runs ? run_all(dev, stream_of(dev, to->stream)) : MD_OK;
+    s = s == MD_TIMEOUT ? MD_OK : s;
     *us = to->is_passed ? to->us - from->us : -1.0;
     pthread_mutex_unlock(&dev->lock);
     return s;
@@ -514,6 +521,11 @@ static void async_destroy(md_dev *base)
         drop_graph(&dev->stream[i]);
     for (int32_t i = 0; i < ASYNC_REPORTS; i++)
         free(dev->report[i].host);
+    for (int i = 0; i < ASYNC_STREAMS; i++) /* what never ends */
+        for (async_work *w = dev->stream[i].first, *next; w; w = next) {
+            next = w->next;
+            free(w);
+        }
     munmap(dev->there, SPACE);
     munmap(dev->here, SPACE);
     close(dev->file);

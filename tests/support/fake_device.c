@@ -10,7 +10,7 @@
 typedef struct fake_kernel {
     md_kn_host_function function;
     int32_t slow_us;
-    bool fails;
+    bool fails, hangs;
     char text[64]; /* its beginning */
 } fake_kernel;
 
@@ -84,6 +84,7 @@ static md_status fake_load(md_dev_kernel **out, md_dev *dev, const void *binary,
     snprintf(kernel->text, sizeof kernel->text, "%s", text);
     const char *slow = strstr(text, "SLOW_US=");
     kernel->slow_us = slow ? atoi(slow + strlen("SLOW_US=")) : 0;
+    kernel->hangs = strstr(text, "HANG") != NULL;
     kernel->fails = strstr(text, "FAIL_LAUNCH") != NULL;
     kernel->function = source->code == MD_KN_FUNCTION ? source->function : NULL;
     atomic_fetch_add(&fake->n_loaded, 1);
@@ -107,6 +108,8 @@ static md_status fake_launch(md_dev *dev, md_stream stream, const md_dev_kernel 
     atomic_fetch_add(&((fake_device *)dev)->n_launched, 1);
     if (k->fails)
         return md_fail(MD_DEVICE, "scripted: this kernel does not launch");
+    if (k->hangs)
+        return md_fail(MD_TIMEOUT, "scripted: this kernel does not end");
     uint64_t end = md_clock_ns() + (uint64_t)k->slow_us * 1000;
     while (k->slow_us && md_clock_ns() < end)
         ;
