@@ -458,6 +458,54 @@ class Hints(Base):
         self.bad(2, "hints", "suggest", str(path), "--count", "0", part="--count '0'")
 
 
+class Tune(Base):
+    def setUp(self):
+        super().setUp()
+        self.env = {"MD_CACHE_DIR": str(self.folder / "store"), "MD_THREADS": "2"}
+
+    def test_search(self):
+        log = self.folder / "log.jsonl"
+        said = self.good("tune", "gelu", "--hints", "32", "--budget", "60000", "--output", str(log), env=self.env)
+        self.assertIn("<- best", said)
+        lines = self.json_lines(log.read_text())
+        names = {line["variant"] for line in lines if line["event"] == "candidate"}
+        winners = [line for line in lines if line["event"] == "winner"]
+        self.assertGreater(len(names), 1)
+        self.assertEqual([line["best"] for line in winners], [True])
+        self.assertIn(winners[0]["variant"], names)
+        again = self.good("tune", "gelu", "--hints", "32", env=self.env)  # it was kept
+        self.assertIn("(known)", again)
+        self.assertIn("0 configs timed", again)
+
+    def test_stats(self):
+        path = self.folder / "stats.json"
+        self.good("run", "gelu", "--sizes", "i=4, j=1000", *FEW, env={"MD_STATS": str(path)})
+        lines = self.json_lines(self.good("tune", "--from-stats", str(path), "--json", "--budget", "60000", env=self.env))
+        self.assertEqual([line["op"] for line in lines if line["event"] == "op"], ["gelu"])
+        self.assertIn({"i": 4, "j": 1000}, [line["sizes"] for line in lines if line["event"] == "winner"])
+
+    def test_endless(self):
+        """Nothing ends fast enough: all are quarantined one by one, and the search still ends well."""
+        sizes = ("--sizes", "i=3000, j=3000", "--budget", "120000")
+        done = mdctl("tune", "gelu", *sizes, "--patience", "1", env=self.env)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("does not end", done.stderr)
+        names = {line.split()[1] for line in done.stderr.splitlines() if "does not end" in line}
+        lines = self.json_lines(self.good("tune", "gelu", *sizes, "--rigor", "exhaustive", "--json", env=self.env))
+        verdicts = {line["variant"]: line["verdict"] for line in lines if line["event"] == "candidate"}
+        for name in names:  # not run again, also where there would be time
+            self.assertIn(verdicts[name], ("endless", "wrong"))
+
+    def test_bad(self):
+        self.bad(2, "tune", part="tune takes one formula")
+        self.bad(2, "tune", "gelu", "--rigor", "most", part="--rigor 'most'")
+        self.bad(2, "tune", "gelu", "--budget", "0", part="--budget '0'")
+        self.bad(1, "tune", "no_such_op", part="no_such_op")
+        self.bad(1, "tune", "gelu", "--hints", "i=", part="hints")
+        self.bad(1, "tune", "--from-stats", str(self.folder / "none.json"), part="none.json")
+        self.bad(1, "tune", "embedding", "--hints", "8", "--indices", self.file("none.txt", ""), part="no indices")
+
+
 class Terminals(Base):
     def test_colour(self):
         status, text = on_terminal(["ops", "softmax"])
