@@ -175,7 +175,7 @@ static md_status describe_op(md_ds_op *op, const char *formula, const md_ds_op_o
     md_ds_warm_init(&op->warm, op->formula);
     if (op->policy.select == MD_SELECT_HYBRID)
         MD_TRY(md_ds_hybrid_create(&op->hybrid, op));
-    op->takes_times = !md_ds_is_async(op->runtime) || op->runtime->samples;
+    op->takes_times = !md_ds_is_async(op->runtime) || op->runtime->samples || op->policy.select == MD_SELECT_HYBRID;
     op->records = md_table_create();
     return op->records ? MD_OK : md_fail_memory();
 }
