@@ -149,7 +149,8 @@ class Library:
         row = name in ROW_OPS
         formula = (ROW_OPS if row else PRODUCT_OPS)[name][0].replace("%eps", repr(EPSILON["float64" if dtype == "float64" else "float32"]))
         out, start = c.c_void_p(), time.perf_counter()
-        options = OpOptions(name=name.encode(), dtype=DTYPES[dtype], pin=pin.encode() if pin else None, hints=hints.encode() if hints else None)
+        options = OpOptions(name=name.encode(), dtype=DTYPES[dtype], pin=pin.encode() if pin else None, hints=hints.encode() if hints else None,
+                            **OP_OPTIONS)
         self.check(self.lib.md_op_create(c.byref(out), self.context, formula.encode(), c.byref(options)), name)
         created = time.perf_counter() - start
         self.check(self.lib.md_op_wait(out), name)
@@ -178,6 +179,7 @@ class Arguments:
 
 
 LIBRARY = None
+OP_OPTIONS = {} # more of them, for all ops
 
 
 def library():

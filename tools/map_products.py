@@ -5,7 +5,7 @@
 
 A board has lines "m k n"; a file of pins has a variant a line. At each shape those of the pool that fit and the pins whose modelled time is near the
 best are timed and looked at for errors, at most --most of them, and every gemm_lib/rank; by the method of judge_md.py map. `picked` is what the op would launch, `pool` whether
-the variant is in its pool. --own-hints: also what every family would offer were the shape a hint. A last line sums up the regret of the picks.
+the variant is in its pool; `torch` is torch.mm. --own-hints: also what every family would offer were the shape a hint. A last line sums up the regret of the picks.
 """
 import argparse
 import concurrent.futures
@@ -49,6 +49,7 @@ def stage_of(op, shape):
 
 
 def make(name, dtype, pin=None, hints=None):
+    """An op, or None where there is no such variant."""
     try:
         return judge_md.library().op(name, dtype, pin, hints)
     except judge_md.Failed as e:
@@ -85,10 +86,16 @@ def map_case(timer, data, a, shape, pinned):
     m, k, n = shape
     n_bytes = (m * k + k * n + m * n) * data.dtype.itemsize
     calls = max(3, min(a.calls, int(200 / (1.5 + n_bytes / 4.0e6 + 2.0 * m * k * n / 6e8)) + 1))
-    times, failed = timer.race({v: judge_md.Runner(a.op, a.dtype, v).into for v in variants}, list(data.sets(a.op, shape, calls)), a.rounds)
+    contestants = {v: judge_md.Runner(a.op, a.dtype, v).into for v in variants}
+    if a.op != "linear_bias_gelu":
+        contestants["torch"] = lambda y, x, w, _: data.torch.mm(x, w if a.op == "matmul" else w.T, out=y)
+    times, failed = timer.race(contestants, list(data.sets(a.op, shape, calls)), a.rounds)
+    torch_us = times.pop("torch", None)
     rows = [{"variant": v, "error": e} for v, e in failed.items()]
     errors = errors_of(a, data, shape, times)
     rows += [{"op": a.op, "shape": list(shape), "variant": v, "wrong": e} for v, e in errors.items() if e > 1.5]
+    if torch_us:
+        rows.append({"op": a.op, "shape": list(shape), "torch": round(statistics.median(torch_us), 3)})
     for v, t in times.items():
         rows.append({"op": a.op, "dtype": a.dtype, "shape": list(shape), "variant": v, "us": round(statistics.median(t), 3), "model_us": variants[v]["model_us"],
                      "picked": v == stage["pick"], "pool": variants[v].get("pool", False), "rounds": len(t)})
@@ -143,10 +150,12 @@ def main():
     p.add_argument("--calls", type=int, default=24)
     p.add_argument("--buffer", type=int, default=1024, help="MiB of inputs, and as much of outputs")
     p.add_argument("--seconds", type=float, default=30.0)
-    p.add_argument("--tf32", action="store_true", help="errors as tf32 has them")
+    p.add_argument("--tf32", action="store_true", help="of ops that allow it, and of torch")
     p.add_argument("--out")
     a = p.parse_args()
     import torch
+    judge_md.OP_OPTIONS["tf32"] = int(a.tf32)
+    torch.backends.cuda.matmul.allow_tf32 = a.tf32
     start, board, pins = time.perf_counter(), BOARD, []
     if a.board:
         with open(a.board, encoding="utf-8") as lines:

@@ -15,7 +15,7 @@ static const double START = 1.84, MATH = 2.03, MATH_LONE = 0.6, SHARED = 1.04, F
 /* Bytes that must be under way for memory to be busy. */
 static const double UNDER_WAY = 5.3e6;
 /* Of an element's END_ELEMENT: an operation of the epilogue, a function. */
-static const double HEAVY_OPERATION = 0.1, HEAVY_FUNCTION = 1.0;
+static const double HEAVY_OPERATION = 0.3, HEAVY_FUNCTION = 3.0;
 /* The clock under load, of the one that the peak is given at. */
 static const double CLOCK = 0.886;
 enum { CLUSTERS_PER_16 = 16 }; /* SMs that large clusters find together */
