@@ -1,5 +1,6 @@
 #include "device/cuda_inside.h"
 
+#include "base/hash.h"
 #include "base/status.h"
 
 #include <stdio.h>
@@ -51,6 +52,7 @@ md_status md_dev_cuda_facts(md_dev_facts *out, int32_t index)
     snprintf(f.name, sizeof f.name, "%.63s", about.name);
     f.capability = about.major * 10 + about.minor;
     f.threads = about.multiProcessorCount;
+    f.board = md_hash64(about.uuid.bytes, sizeof about.uuid.bytes);
     f.l1_bytes = (int64_t)about.sharedMemPerMultiprocessor;
     f.l2_bytes = about.l2CacheSize;
     f.shared_per_block = (int64_t)about.sharedMemPerBlockOptin;

@@ -29,6 +29,7 @@ typedef struct md_dev_facts {
     int32_t capability; /* 90 for 9.0 */
     char arch[16]; /* what kernels are compiled for: "sm_90a" */
     int32_t index; /* of the device among those that the runtime shows */
+    uint64_t board; /* of its UUID: the same in all processes, whatever they show */
     int32_t driver, runtime, nvrtc; /* 13000 for 13.0; nvrtc 0 until it is loaded */
     int64_t shared_per_block, shared_per_sm; /* bytes, opt-in limit of a block's dynamic shared memory; of an SM */
     int32_t registers_per_sm, threads_per_sm, blocks_per_sm;

@@ -101,6 +101,8 @@ static bool get_ready(md_tn_work *w, md_tn_spot *spot, md_tn_trial *t)
         put_out(w, t, MD_TN_ENDLESS);
     } else if (md_tn_wisdom_is_quarantined(w->job->wisdom, t->variant->name, t->source)) {
         put_out(w, t, MD_TN_WRONG);
+    } else if (t->family->custom) {
+        (void)md_tn_verify_small(w, spot, t); /* somebody else's: it may write anywhere */
     }
     return !t->is_out;
 }

@@ -5,7 +5,7 @@
 #include "tune/bench.h"
 #include "tune/search.h"
 
-enum { MD_TN_MAX_SAMPLES = 32, MD_TN_MAX_FAMILIES = 24 };
+enum { MD_TN_MAX_SAMPLES = 32, MD_TN_MAX_FAMILIES = 40 };
 
 /* A config that the job has built, or tried to. */
 typedef struct md_tn_trial {
@@ -120,6 +120,8 @@ bool md_tn_is_better(const md_tn_work *w, const md_tn_spot *spot, int32_t a, int
 /* verify.c */
 /** Whether a trial's results are right: all of them on a small shape (once a job), some at the spot. False with its verdict set where not. */
 bool md_tn_verify(md_tn_work *w, md_tn_spot *spot, int32_t trial);
+/** The small shape alone, before a first run. */
+bool md_tn_verify_small(md_tn_work *w, md_tn_spot *spot, md_tn_trial *trial);
 void md_tn_verify_finish(md_tn_work *w);
 void md_tn_verify_leave(md_tn_spot *spot);
 

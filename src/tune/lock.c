@@ -12,11 +12,11 @@
 
 enum { POLL_US = 2000 };
 
-/* The device's name and number are what all processes agree on. */
+/* The same file in all processes, whatever devices they show: a GPU by its UUID, the host by its name. */
 static void lock_path(char *out, size_t n, const md_dev_facts *facts)
 {
-    md_digest128 d = md_hash128(facts->name, strlen(facts->name));
-    snprintf(out, n, "%s/multidispatch-%lu-%08x-%d.lock", md_env_temp_root(), (unsigned long)getuid(), (unsigned)d.lo, (int)facts->index);
+    const uint64_t id = facts->board ? facts->board : md_hash64(facts->name, strlen(facts->name));
+    snprintf(out, n, "%s/multidispatch-%lu-%016llx.lock", md_env_temp_root(), (unsigned long)getuid(), (unsigned long long)id);
 }
 
 bool md_tn_lock(md_tn_work *w)

@@ -44,6 +44,17 @@ static void reject(md_tn_work *w, md_tn_spot *spot, md_tn_trial *t, const char *
     md_tn_log_spot(w, spot, "wrong", why);
 }
 
+bool md_tn_verify_small(md_tn_work *w, md_tn_spot *spot, md_tn_trial *t)
+{
+    char why[192] = "";
+    if (t->is_verified || w->dev->ops->is_simulated || !md_tn_is_verifiable(w->job->target.program, w->job->target.stage))
+        return true;
+    t->is_verified = md_tn_check_small(why, sizeof why, w, t);
+    if (!t->is_verified)
+        reject(w, spot, t, why);
+    return t->is_verified;
+}
+
 bool md_tn_verify(md_tn_work *w, md_tn_spot *spot, int32_t trial)
 {
     md_tn_trial *t = &w->trial[trial];
@@ -51,11 +62,8 @@ bool md_tn_verify(md_tn_work *w, md_tn_spot *spot, int32_t trial)
     char why[192] = "";
     if (e->is_verified || !md_tn_is_verifiable(w->job->target.program, w->job->target.stage))
         return true;
-    if (!t->is_verified && !md_tn_check_small(why, sizeof why, w, t)) {
-        reject(w, spot, t, why);
+    if (!md_tn_verify_small(w, spot, t))
         return false;
-    }
-    t->is_verified = true;
     if (!md_tn_check_samples(why, sizeof why, w, spot, t, e)) {
         reject(w, spot, t, why);
         return false;
