@@ -15,7 +15,7 @@ import time
 
 import judge_md
 
-SHAPES = [(2048, 4096), (4096, 3000), (512, 16384), (8192, 1000), (1024, 10000), (16384, 600), (300, 30000), (6000, 2500)]
+SHAPES = [(8192, 8192), (16384, 3000), (4096, 16384), (65536, 1000), (6000, 10000), (100000, 600), (1500, 30000), (24000, 2500)]
 MODES = {"model": 2, "hybrid": 4}
 
 
@@ -81,7 +81,7 @@ def main():
     import torch
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--load", type=float, default=0.9)
-    p.add_argument("--calls", type=int, default=8000)
+    p.add_argument("--calls", type=int, default=3000)
     p.add_argument("--runs", type=int, default=3)
     o = p.parse_args()
     tensors = [(torch.randn(s, device="cuda"), torch.empty(s, device="cuda")) for s in SHAPES]

@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* What is checked takes no more than these bytes. */
-static const double most_bytes = 8e6;
+static const double most_bytes = 2e6;
 
 /* A smaller shape of its kind, that is quickly made and checked. False where some variant does not take it. */
 static bool shrink(md_kn_shape *out, const md_ds_op *op, md_bd_variant *const *v, int32_t n, const md_kn_shape *shape)
@@ -36,7 +36,7 @@ void md_ds_quarantine(md_ds_op *op, int32_t stage, int32_t variant, md_tn_agreem
     if (found == MD_TN_UNSURE)
         return;
     int32_t before = atomic_exchange_explicit(&c->agreement[variant], (int32_t)found, memory_order_relaxed);
-    if (before == (int32_t)found || found == MD_TN_AGREES)
+    if (before == (int32_t)found || found < MD_TN_DIFFERS)
         return;
     atomic_fetch_add_explicit(&op->count.quarantined, 1, memory_order_relaxed);
     md_log_at(op->runtime->log, MD_LOG_WARN, "op %s, stage %d: %s %s: it is not used any more", op->name, stage, c->variant[variant]->name,
@@ -52,7 +52,7 @@ void md_ds_agree(md_ds_op *op, int32_t stage, const int32_t *variant, int32_t n,
     bool is_known = true;
     for (int32_t i = 0; i < n; i++) {
         v[i] = c->variant[variant[i]];
-        is_known &= atomic_load_explicit(&c->agreement[variant[i]], memory_order_relaxed) == MD_TN_AGREES;
+        is_known &= atomic_load_explicit(&c->agreement[variant[i]], memory_order_relaxed) != MD_TN_UNSURE;
     }
     if (is_known || n < 2 || !shrink(&small, op, v, n, shape))
         return;

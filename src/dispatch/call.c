@@ -181,7 +181,7 @@ void md_ds_make_plan(md_ds_op *op, const md_ds_warm_call *call, md_ds_record *re
         return;
     int32_t n = md_ds_plan_make(plan, op, call, way, bound);
     if (n)
-        md_ds_plan_head_of(op, plan)->every = (uint16_t)md_ds_hybrid_every(op, record, op->takes_times ? MD_DS_SAMPLE_EVERY : 0);
+        md_ds_plan_head_of(op, plan)->every = (uint16_t)md_ds_hybrid_every(op, record, op->takes_times || op->hybrid ? MD_DS_SAMPLE_EVERY : 0);
     md_ds_slots *slots = n ? slots_for(op, plan, n) : NULL;
     if (slots)
         md_ds_slots_publish(slots, op, md_ds_warm_hash(&op->warm, call), plan, n, record, way);

@@ -75,14 +75,16 @@ static int32_t choose_stage(md_ds_trial *t, const job *j)
     return t->n_rivals;
 }
 
-/* Keeps those that agree with each other. */
+/* Keeps those that agree with most others. All that fit are asked, so that the next shapes find it done. */
 static void check(md_ds_trial *t, job *j)
 {
     md_ds_candidates *c = &j->op->stage[t->stage];
-    int32_t variant[MD_DS_RIVALS], n = 1;
-    for (int32_t i = 0; i < t->n_rivals; i++)
-        variant[i] = t->rival[i].variant;
-    md_ds_agree(j->op, t->stage, variant, t->n_rivals, &j->shape);
+    const int32_t n_variants = atomic_load_explicit(&c->n_variants, memory_order_acquire);
+    int32_t variant[MD_DS_MAX_VARIANTS], n_fit = 0, n = 1;
+    for (int32_t i = 0; i < n_variants; i++)
+        if (!md_ds_unfit(c, i, &j->shape))
+            variant[n_fit++] = i;
+    md_ds_agree(j->op, t->stage, variant, n_fit, &j->shape);
     for (int32_t i = 1; i < t->n_rivals; i++)
         if (atomic_load_explicit(&c->agreement[t->rival[i].variant], memory_order_relaxed) == MD_TN_AGREES)
             t->rival[n++] = t->rival[i];

@@ -28,6 +28,7 @@ typedef struct agree {
     char *memory;
     void *own; /* to be freed; NULL: the stream's */
     void *piece; /* on the host */
+    md_dtype pattern; /* what it holds; MD_DTYPE_DEFAULT: something else */
     int32_t n_places;
     place place[MD_FX_MAX_TENSORS];
     int64_t n_samples;
@@ -86,14 +87,15 @@ static md_status fill(agree *a, const place *p, bool is_poison)
     const size_t item = md_dtype_size(p->dtype);
     const int64_t n = (int64_t)(PIECE / item);
     md_status s = MD_OK;
-    for (int64_t i = 0; i < n && !is_poison; i++) {
+    for (int64_t i = 0; i < n && !is_poison && a->pattern != p->dtype; i++) {
         if (md_dtype_is_real(p->dtype))
-            md_dtype_store(p->dtype, a->piece, i, (double)((uint64_t)(i + p->tensor) * 2654435761u % 1021) / 510.5 - 1.0);
+            md_dtype_store(p->dtype, a->piece, i, (double)((uint64_t)i * 2654435761u % 1021) / 510.5 - 1.0);
         else
             md_dtype_store_int(p->dtype, a->piece, i, 0);
     }
+    a->pattern = is_poison ? MD_DTYPE_DEFAULT : p->dtype;
     if (is_poison)
-        memset(a->piece, 0xff, PIECE);
+        memset(a->piece, 0xff, MD_MIN(p->n_bytes, (size_t)PIECE));
     for (size_t done = 0; done < p->n_bytes && s == MD_OK; done += PIECE)
         s = copy(a, a->memory + p->at + done, a->piece, MD_MIN(p->n_bytes - done, (size_t)PIECE));
     return s;
@@ -104,6 +106,7 @@ static md_status fetch(double *out, agree *a)
 {
     for (int32_t i = 0; i < a->n_places; i++) {
         const place *p = &a->place[i];
+        a->pattern = MD_DTYPE_DEFAULT;
         const size_t item = md_dtype_size(p->dtype);
         const int64_t n = (int64_t)(p->n_bytes / item), runs = n <= RUNS * RUN ? 1 : RUNS, length = runs == 1 ? n : RUN;
         for (int64_t r = 0; p->is_stored && r < runs; r++) {
@@ -164,9 +167,10 @@ static void vote(md_tn_agreement *out, const agree *a, const double *value, int3
             n_right = count;
         }
     }
-    for (int32_t i = 0; i < n && n_right > 1 && 2 * n_right > n_run; i++)
+    const bool is_clear = n_right > 1 && 2 * n_right > n_run;
+    for (int32_t i = 0; i < n; i++)
         if (out[i] != MD_TN_FAILS)
-            out[i] = same(a, value + right * a->n_samples, value + i * a->n_samples) ? MD_TN_AGREES : MD_TN_DIFFERS;
+            out[i] = !is_clear ? MD_TN_UNDECIDED : same(a, value + right * a->n_samples, value + i * a->n_samples) ? MD_TN_AGREES : MD_TN_DIFFERS;
 }
 
 static md_status get_memory(agree *a, size_t n_bytes)
