@@ -186,20 +186,44 @@ static void hold(contest *c, const int64_t *size, const md_ds_policy *policy)
 
 /* ---- Representatives */
 
-/* The number of a representative that holds for the shape, made where there is room; -1. One that is there already serves: what is fastest within a class
- * is for the hints to find. */
-static int32_t leader_of(md_ds_numeric *x, const md_fa_target *target, uint64_t id, const md_fa_family *family, const md_fa_config *config,
-                         const md_kn_shape *shape)
+/* The representative of a class (0: of any) that holds for the shape and is fastest there, by the model; -1. */
+static int32_t cheapest(double *us, const md_ds_numeric *x, const md_fa_target *target, uint64_t id, const md_kn_shape *shape)
 {
-    for (int32_t i = 0; i < x->n_leaders; i++)
-        if (x->leader[i].id == id && !md_kn_envelope_miss(&x->leader[i].envelope, shape))
-            return i;
-    if (x->n_leaders == MD_DS_MAX_LEADERS)
+    int32_t best = -1;
+    *us = INFINITY;
+    for (int32_t i = 0; i < x->n_leaders; i++) {
+        const md_ds_leader *l = &x->leader[i];
+        if ((id && l->id != id) || md_kn_envelope_miss(&l->envelope, shape))
+            continue;
+        double t = md_tn_predict_us(target, l->family, &l->config, shape->size);
+        if (t < *us) {
+            *us = t;
+            best = i;
+        }
+    }
+    return best;
+}
+
+/* A new one; -1 where there are `most`. */
+static int32_t add_leader(md_ds_numeric *x, const md_fa_target *target, uint64_t id, const md_fa_family *family, const md_fa_config *config, int32_t most)
+{
+    if (x->n_leaders >= most)
         return -1;
     md_ds_leader *l = &x->leader[x->n_leaders];
     *l = (md_ds_leader){.id = id, .family = family, .config = *config};
     family->envelope(&l->envelope, target, config);
     return x->n_leaders++;
+}
+
+/* The representative of an entry's class for one side: one that is there and about as fast serves. */
+static int32_t leader_of(md_ds_numeric *x, const contest *c, const entry *e, int32_t side)
+{
+    double us;
+    int32_t there = cheapest(&us, x, c->target, e->id, &c->shape[side]);
+    if (there >= 0 && us <= 1.15 * e->us[side])
+        return there;
+    int32_t made = add_leader(x, c->target, e->id, e->family[side], &e->config[side], MD_DS_MAX_LEADERS - 1);
+    return made >= 0 ? made : there;
 }
 
 static void append(md_ds_probe *p, int32_t leader)
@@ -213,7 +237,7 @@ static void append(md_ds_probe *p, int32_t leader)
 
 /* The entry that is best at one side; where `both`, of those that serve both sides, which keeps one class for shapes of any alignment. Last resorts only
  * where there is nothing else. */
-static const entry *winner(const contest *c, int32_t side, bool both)
+static const entry *winner(const md_ds_numeric *x, const contest *c, int32_t side, bool both)
 {
     const entry *best = NULL;
     double least = INFINITY;
@@ -221,6 +245,10 @@ static const entry *winner(const contest *c, int32_t side, bool both)
         for (int32_t i = 0; i < c->n; i++) {
             const entry *e = &c->entry[i];
             double us = both ? 0.8 * e->us[0] + 0.2 * e->us[1] : e->us[side];
+            bool is_known = false; /* few classes serve many shapes well */
+            for (int32_t k = 0; k < x->n_leaders; k++)
+                is_known |= x->leader[k].id == e->id;
+            us *= is_known ? 0.9 : 1;
             if (e->is_last_resort == (pass == 1) && us < least) {
                 least = us;
                 best = e;
@@ -229,13 +257,20 @@ static const entry *winner(const contest *c, int32_t side, bool both)
     return best;
 }
 
+/* Tensors at boundaries first. Where one class is for both sides, who serves the other side comes first: it serves them all. */
 static void settle(md_ds_numeric *x, md_ds_probe *p, const contest *c)
 {
     bool both = c->policy == MD_NUMERIC_BATCH_INVARIANT;
-    for (int32_t side = 0; side < 2; side++) {
-        const entry *e = winner(c, side, both);
-        if (e && e->family[side])
-            append(p, leader_of(x, c->target, e->id, e->family[side], &e->config[side], &c->shape[side]));
+    for (int32_t turn = 0; turn < 2; turn++) {
+        double us;
+        int32_t side = both ? 1 - turn : turn;
+        const entry *e = winner(x, c, side, both);
+        int32_t leader = e && e->family[side] ? leader_of(x, c, e, side) : -1;
+        if (leader < 0 && e && !(both && turn == 1))
+            leader = cheapest(&us, x, c->target, 0, &c->shape[side]);
+        if (both && turn == 1 && p->n > 0 && leader >= 0 && x->leader[leader].id != x->leader[p->leader[0]].id)
+            return; /* there was no room: one of another class takes all */
+        append(p, leader);
     }
 }
 
@@ -250,9 +285,7 @@ static void add_last(md_ds_numeric *x, const md_fa_target *target, const md_ds_p
         md_fa_numeric_of(&numeric, target, *f, &config);
         if (!md_fa_numeric_allows(policy->numeric, &numeric))
             continue;
-        x->n_leaders = MD_MIN(x->n_leaders, MD_DS_MAX_LEADERS - 1);
-        const md_kn_shape none = {0};
-        int32_t last = leader_of(x, target, numeric.id, *f, &config, &none);
+        int32_t last = add_leader(x, target, numeric.id, *f, &config, MD_DS_MAX_LEADERS);
         for (int32_t i = 0; i < x->n_probes; i++) {
             md_ds_probe *p = &x->probe[i];
             p->n = MD_MIN(p->n, MD_DS_PROBE_LEADERS - 1);

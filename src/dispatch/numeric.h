@@ -6,7 +6,7 @@
 
 #include "dispatch/candidates.h"
 
-enum { MD_DS_MAX_PROBES = 64, MD_DS_MAX_LEADERS = 20, MD_DS_PROBE_LEADERS = 4 };
+enum { MD_DS_MAX_PROBES = 64, MD_DS_MAX_LEADERS = 24, MD_DS_PROBE_LEADERS = 4 };
 
 /* What represents a class: its variant is in the pool from the start. */
 typedef struct md_ds_leader {

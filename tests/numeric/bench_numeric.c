@@ -1,7 +1,11 @@
-/* What numeric policies cost: time of each over that of `fast`, medians of the ratios of neighbouring runs. bench_numeric [host|cuda] writes one JSON line an op and shape. */
+/* What numeric policies cost: time of each over that of `fast`, medians of the ratios of neighbouring runs. bench_numeric [host|cuda [first row, step [lock file]]] writes one JSON
+ * line an op and shape. */
 #include "support/check.h"
 
+#include <fcntl.h>
 #include <stdbool.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 enum { POLICIES = 3, RUNS = 15, MAX_ARGS = 8 };
 
@@ -41,6 +45,8 @@ typedef struct contender {
     md_choice choice;
     double us[RUNS];
 } contender;
+
+static const char *lock_path; /* several processes make their ops at a time, and measure one after the other */
 
 static int by_value(const void *a, const void *b)
 {
@@ -97,8 +103,13 @@ static void run(md_context *context, const row *r, const char *sizes)
     md_tensor tensor[MAX_ARGS];
     int32_t n = 0;
     for (int32_t p = 0; p < POLICIES; p++) {
-        md_op_options o = {.dtype = r->dtype, .numeric = (md_numeric)(MD_NUMERIC_FAST + p), .hints = "1,64,4096"};
+        md_op_options o = {.dtype = r->dtype, .numeric = (md_numeric)(MD_NUMERIC_FAST + p)};
         check(md_op_create(&c[p].op, context, r->formula, &o), r->formula);
+    }
+    int lock = lock_path ? open(lock_path, O_RDWR | O_CREAT, 0600) : -1;
+    if (lock >= 0)
+        (void)flock(lock, LOCK_EX);
+    for (int32_t p = 0; p < POLICIES; p++) {
         if (p == 0)
             n = make_args(arg, tensor, context, c[p].op, sizes);
         check(md_resolve(&c[p].launch, c[p].op, arg, n), r->formula);
@@ -126,6 +137,8 @@ static void run(md_context *context, const row *r, const char *sizes)
     }
     printf("}\n");
     fflush(stdout);
+    if (lock >= 0)
+        close(lock);
     for (int32_t p = 0; p < POLICIES; p++) {
         md_launch_destroy(&c[p].launch);
         md_op_destroy(&c[p].op);
@@ -138,6 +151,7 @@ int main(int argc, char **argv)
 {
     md_context *context = NULL;
     const char *device = argc > 1 ? argv[1] : "host";
+    lock_path = argc > 4 ? argv[4] : NULL;
     check(md_context_create(&context, &(md_context_options){.device = device}), "md_context_create");
     for (size_t i = 0; i < sizeof board / sizeof *board; i++) {
         const char *sizes = strcmp(device, "host") ? board[i].cuda : board[i].host;
