@@ -116,6 +116,30 @@ static void choose_families(md_tn_work *w)
         }
 }
 
+typedef struct existence {
+    const md_fa_target *target;
+    const md_fa_family *family;
+    const md_kn_shape *shape;
+    bool is_there;
+} existence;
+
+static bool stop_at_first(void *user, const md_fa_config *config)
+{
+    existence *e = user;
+    md_kn_envelope envelope = {0};
+    e->family->envelope(&envelope, e->target, config);
+    e->is_there = !md_kn_envelope_miss(&envelope, e->shape);
+    return !e->is_there;
+}
+
+/* A family without a legal config at the point leaves no record, and must not make it look unknown in every process. */
+static bool has_config(const md_tn_work *w, const md_tn_spot *spot, const md_fa_family *family)
+{
+    existence e = {&w->job->target, family, &spot->shape, false};
+    md_fa_each(e.target, family, spot->shape.size, stop_at_first, &e);
+    return e.is_there;
+}
+
 /* Whether all that the point can give is known; keeps what there is to go on from. */
 static bool is_known(md_tn_work *w, md_tn_spot *spot)
 {
@@ -123,7 +147,8 @@ static bool is_known(md_tn_work *w, md_tn_spot *spot)
     for (int32_t f = 0; f < w->n_families; f++) {
         md_tn_record *r = &spot->before[f];
         md_tn_record_finish(r);
-        if (md_tn_wisdom_find(r, w->job->wisdom, spot->key, w->family[f]->name, w->job->rigor) != MD_OK || !r->is_complete)
+        const bool is_there = md_tn_wisdom_find(r, w->job->wisdom, spot->key, w->family[f]->name, w->job->rigor) == MD_OK;
+        if (is_there ? !r->is_complete : is_complete && has_config(w, spot, w->family[f]))
             is_complete = false;
     }
     return is_complete;
@@ -135,6 +160,9 @@ static md_status open_spot(md_tn_work *w, md_tn_spot *spot)
     spot->lease = -1;
     MD_TRY(md_tn_key(&spot->key, &w->job->target, spot->point->size, spot->point->is_ragged));
     COUNT(w, points);
+    md_tn_shape(&spot->shape, w->job->target.program, spot->point->size);
+    if (spot->point->is_ragged)
+        spot->shape.aligned = spot->shape.aligned16 = 0;
     if (is_known(w, spot)) {
         COUNT(w, found);
         md_tn_log_known(w, spot);
@@ -151,9 +179,6 @@ static md_status open_spot(md_tn_work *w, md_tn_spot *spot)
         md_tn_log_known(w, spot);
         return MD_OK;
     }
-    md_tn_shape(&spot->shape, w->job->target.program, spot->point->size);
-    if (spot->point->is_ragged)
-        spot->shape.aligned = spot->shape.aligned16 = 0;
     spot->is_open = true;
     return MD_OK;
 }
