@@ -2,6 +2,7 @@
 
 #include "base/status.h"
 #include "dispatch/choose.h"
+#include "dispatch/hybrid.h"
 #include "base/json.h"
 #include "dispatch/describe.h"
 #include "dispatch/numeric.h"
@@ -188,8 +189,12 @@ md_status md_ss_explain(md_strbuf *out, md_ds_op *op, const md_ds_bound *bound, 
     if (json) {
         print_json(out, op, record, &bound->shape);
     } else {
+        md_ds_trial_state trial;
         md_strbuf_printf(out, "%s: %s\nat %s, %.2f octaves from the nearest hint%s\n", op->name, md_strbuf_text(&op->printed), label, record->nearest,
                          record->is_uncovered ? ": no hint covers it" : "");
+        if (md_ds_trial_of(&trial, record))
+            md_strbuf_printf(out, "on trial%s: %d others, which served %d calls; %d switches, %d demotions\n", trial.is_over ? ", over for now" : "",
+                             trial.rivals, trial.timed, trial.switches, trial.demotions);
         for (int32_t s = 0; s < op->n_stages; s++)
             print_stage(out, op, record, &bound->shape, s);
     }

@@ -102,7 +102,7 @@ static void add_csv(md_strbuf *out, const char *text)
 
 static void print_csv(md_strbuf *out, const md_ss_rows *rows)
 {
-    md_strbuf_add(out, "op,shape,stage,variant,why,distance,runner_up,margin,calls,total_us,us,time,nearest,uncovered\n");
+    md_strbuf_add(out, "op,shape,stage,variant,why,distance,runner_up,margin,calls,total_us,us,time,nearest,uncovered,trials,switches,demotions\n");
     for (int64_t i = 0; i < rows->n; i++) {
         const md_ss_row *r = &rows->row[i];
         for (int32_t s = 0; s < r->n_stages; s++) {
@@ -115,7 +115,7 @@ static void print_csv(md_strbuf *out, const md_ss_rows *rows)
                              mean_us(r), clock_name(r));
             if (r->nearest >= 0)
                 md_strbuf_printf(out, "%.6g", r->nearest);
-            md_strbuf_printf(out, ",%d\n", r->is_uncovered);
+            md_strbuf_printf(out, ",%d,%d,%d,%d\n", r->is_uncovered, r->trial.timed, r->trial.switches, r->trial.demotions);
         }
     }
 }
@@ -125,6 +125,14 @@ static json_t *stage_json(const md_ss_stage *g)
     return json_pack("{s:s, s:s, s:o, s:o, s:o}", "variant", g->variant, "why", g->source, "distance",
                      g->distance >= 0 ? md_json_real(g->distance) : json_null(), "runner_up",
                      g->runner_up[0] ? json_string(g->runner_up) : json_null(), "margin", md_json_real(g->margin));
+}
+
+static json_t *trial_json(const md_ss_row *r)
+{
+    const md_ds_trial_state *t = &r->trial;
+    return r->has_trial ? json_pack("{s:i, s:i, s:i, s:i, s:b}", "rivals", t->rivals, "timed", t->timed, "switches", t->switches, "demotions",
+                                    t->demotions, "over", t->is_over)
+                        : json_null();
 }
 
 static json_t *row_json(const md_ss_row *r)
@@ -137,9 +145,9 @@ static json_t *row_json(const md_ss_row *r)
         json_decref(stages);
         return NULL;
     }
-    return json_pack("{s:o, s:s, s:I, s:o, s:o, s:s, s:o, s:b, s:o}", "op", md_json_text(r->op), "shape", r->shape, "calls", (json_int_t)r->calls,
+    return json_pack("{s:o, s:s, s:I, s:o, s:o, s:s, s:o, s:b, s:o, s:o}", "op", md_json_text(r->op), "shape", r->shape, "calls", (json_int_t)r->calls,
                      "total_us", md_json_real(r->time_us), "us", md_json_real(mean_us(r)), "time", clock_name(r), "nearest",
-                     r->nearest >= 0 ? md_json_real(r->nearest) : json_null(), "uncovered", r->is_uncovered, "stages", stages);
+                     r->nearest >= 0 ? md_json_real(r->nearest) : json_null(), "uncovered", r->is_uncovered, "trial", trial_json(r), "stages", stages);
 }
 
 static json_t *op_json(const md_ss_op *o)

@@ -2,6 +2,7 @@
 #ifndef MD_STATS_ROWS_H
 #define MD_STATS_ROWS_H
 
+#include "dispatch/hybrid.h"
 #include "dispatch/op.h"
 
 typedef struct md_ss_stage {
@@ -19,6 +20,8 @@ typedef struct md_ss_row {
     uint64_t calls;
     double nearest; /* octaves to the nearest hint; -1: not known */
     bool is_uncovered;
+    bool has_trial; /* MD_SELECT_HYBRID; merged rows keep the last one's */
+    md_ds_trial_state trial;
     double time_us; /* of all calls: first launch to the end of the last */
     uint64_t n_timed; /* calls that were timed; the others count as much on average, or, where none was, as the model says */
 } md_ss_row;
