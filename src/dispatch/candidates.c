@@ -41,7 +41,7 @@ static md_status add_variant(int32_t *slot, md_ds_candidates *c, md_bd *builder,
     return MD_OK;
 }
 
-static void insert_ranked(md_ds_candidates *c, int32_t hint, int32_t variant, double us)
+static void insert_ranked(md_ds_candidates *c, int32_t hint, int32_t variant, double us, double model_us)
 {
     int32_t n = c->n_ranked[hint];
     if (n == MD_COUNT(c->ranked[hint]))
@@ -51,7 +51,7 @@ static void insert_ranked(md_ds_candidates *c, int32_t hint, int32_t variant, do
         c->ranked[hint][at] = c->ranked[hint][at - 1];
         at--;
     }
-    c->ranked[hint][at] = (md_ds_ranked){variant, us};
+    c->ranked[hint][at] = (md_ds_ranked){variant, us, model_us};
     c->n_ranked[hint] = n + 1;
 }
 
@@ -131,8 +131,9 @@ static md_status add_hint(md_ds_candidates *c, md_bd *builder, const md_ds_space
         MD_TRY(add_variant(&slot, c, builder, f, &config, hint, c->policy.max_variants));
         if (slot >= 0 && is_measured && c->from_hint[slot] == hint && !is_ragged)
             c->measured_us[slot] = us;
+        const double model_us = is_measured && !is_ragged ? md_tn_predict_us(&c->target, f, &config, shape.size) : 0.0;
         if (slot >= 0 && !is_ranked(c, hint, slot))
-            insert_ranked(c, hint, slot, us);
+            insert_ranked(c, hint, slot, us, model_us);
     }
     return MD_OK;
 }

@@ -30,7 +30,8 @@ typedef struct md_ds_policy {
 
 typedef struct md_ds_ranked {
     int32_t variant;
-    double us; /* by the model, at the hint */
+    double us; /* at the hint: by the tuner, or by the model */
+    double model_us; /* what the model says where the tuner measured; 0: it did not */
 } md_ds_ranked;
 
 typedef struct md_ds_candidates {

@@ -119,12 +119,21 @@ static bool choose_least(md_ds_pick *out, const md_ds_op *op, const md_ds_candid
 
 /* ---- The model */
 
-/* Measured time over the model's at the hint that it was measured at; 0 where it was not. */
-static double calibration_of(md_ds_candidates *c, const md_ds_space *space, int32_t i)
+/* Measured time over the model's, and the hint where. */
+typedef struct calibration {
+    double factor; /* 0: not measured */
+    int32_t hint;
+} calibration;
+
+/* Beyond MOST_OFF a factor says more about the hint (a call's overhead there, other work while it was measured) than about the variant; so it does
+ * farther away than NEAR octaves, half as much in so many more. */
+static const double MOST_OFF = 3.0, NEAR = 4.0, HALF_AWAY = 4.0;
+
+static calibration calibration_at(md_ds_candidates *c, const md_ds_space *space, int32_t i)
 {
-    double measured = c->measured_us[i];
+    const double measured = c->measured_us[i];
     if (!(measured > 0.0) || !isfinite(measured) || c->from_hint[i] < 0)
-        return 0.0;
+        return (calibration){0.0, -1};
     double modelled = atomic_load_explicit(&c->hint_us[i], memory_order_relaxed);
     if (!(modelled > 0.0)) {
         int64_t size[MD_FX_MAX_DIMS];
@@ -132,23 +141,62 @@ static double calibration_of(md_ds_candidates *c, const md_ds_space *space, int3
         modelled = md_tn_predict_us(&c->target, c->variant[i]->family, &c->variant[i]->config, size);
         atomic_store_explicit(&c->hint_us[i], modelled, memory_order_relaxed); /* whoever else writes it writes the same */
     }
-    return measured / modelled;
+    return (calibration){measured / modelled, c->from_hint[i]};
+}
+
+/* A variant that was the best of its family at several hints was measured at each: the nearest one counts. */
+static void take_nearest(calibration *out, const md_ds_candidates *c, const md_ds_space *space, const int64_t *by)
+{
+    double nearest[MD_DS_MAX_VARIANTS];
+    for (int32_t i = 0; i < MD_DS_MAX_VARIANTS; i++)
+        nearest[i] = INFINITY;
+    for (int32_t h = 0; h < space->n_hints; h++) {
+        const double d = md_ds_distance(space, MD_METRIC_LOG2, by, space->hint[h]);
+        for (int32_t k = 0; k < c->n_ranked[h]; k++) {
+            const md_ds_ranked *r = &c->ranked[h][k];
+            if (!(r->model_us > 0.0) || d >= nearest[r->variant])
+                continue;
+            nearest[r->variant] = d;
+            out[r->variant] = (calibration){r->us / r->model_us, h};
+        }
+    }
+}
+
+/* By how much each is off among those measured at its hint: what is off by the hint itself is nobody's merit. Returns what all are off by. */
+static double calibrate(double *factor, md_ds_candidates *c, const md_ds_space *space, const int64_t *by, int32_t n)
+{
+    calibration at[MD_DS_MAX_VARIANTS];
+    double sum[MD_DS_MAX_HINTS] = {0.0}, all = 0.0;
+    int32_t n_at[MD_DS_MAX_HINTS] = {0}, n_known = 0;
+    for (int32_t i = 0; i < MD_DS_MAX_VARIANTS; i++)
+        at[i] = i < n ? calibration_at(c, space, i) : (calibration){0.0, -1};
+    take_nearest(at, c, space, by);
+    for (int32_t i = 0; i < n; i++) {
+        factor[i] = at[i].factor;
+        if (!(factor[i] > 0.0))
+            continue;
+        sum[at[i].hint] += log(factor[i]);
+        n_at[at[i].hint]++;
+        all += log(factor[i]);
+        n_known++;
+    }
+    const double usual = n_known ? exp(all / n_known) : 1.0;
+    for (int32_t i = 0; i < n; i++) {
+        if (!(factor[i] > 0.0))
+            continue;
+        const double own = fmin(MOST_OFF, fmax(1.0 / MOST_OFF, factor[i] / exp(sum[at[i].hint] / n_at[at[i].hint])));
+        const double away = fmax(0.0, md_ds_distance(space, MD_METRIC_LOG2, by, space->hint[at[i].hint]) - NEAR);
+        factor[i] = usual * pow(own, exp2(-away / HALF_AWAY));
+    }
+    return usual;
 }
 
 /* What is measured and what is not must compare: the others are taken to be off as those are on average. */
 void md_ds_model_us(double *us, md_ds_op *op, int32_t stage, const int64_t *by, int32_t n)
 {
     md_ds_candidates *c = &op->stage[stage];
-    double factor[MD_DS_MAX_VARIANTS], sum = 0.0;
-    int32_t n_known = 0;
-    for (int32_t i = 0; i < n; i++) {
-        factor[i] = calibration_of(c, &op->space, i);
-        if (factor[i] > 0.0) {
-            sum += log(factor[i]);
-            n_known++;
-        }
-    }
-    const double other = n_known ? exp(sum / n_known) : 1.0;
+    double factor[MD_DS_MAX_VARIANTS];
+    const double other = calibrate(factor, c, &op->space, by, n);
     for (int32_t i = 0; i < n; i++) {
         const md_bd_variant *v = c->variant[i];
         us[i] = md_tn_predict_us(&c->target, v->family, &v->config, by) * (factor[i] > 0.0 ? factor[i] : other);
