@@ -12,9 +12,9 @@
 #include <string.h>
 #include <time.h>
 
-enum { MOST_TRIALS = 2048 }; /* of an op: each keeps a shape and a few ways */
-/* Slower than the pick by the model: not tried. */
-static const double hopeless = 2.0;
+enum { MOST_FAMILIES = 2, MOST_TRIALS = 2048 }; /* of an op: each keeps a shape and a few ways */
+/* Slower than the pick by the model: not tried, the best of another family and others. */
+static const double far_off = 3.0, hopeless = 2.0;
 
 typedef struct job {
     _Atomic int32_t *n_jobs;
@@ -33,27 +33,64 @@ static bool is_settled(const md_ds_candidates *c)
     return true;
 }
 
-/* The incumbent, then others by the model's time; the number, 0 where there is nobody to try. */
+/* By expected time; the last one falls out where there is no room. */
+static void insert(md_ds_rival *list, int32_t *n, int32_t variant, double expected)
+{
+    int32_t at = *n < MD_DS_RIVALS ? (*n)++ : MD_DS_RIVALS;
+    for (; at > 1 && list[at - 1].expected > expected; at--)
+        if (at < MD_DS_RIVALS)
+            list[at] = list[at - 1];
+    if (at < MD_DS_RIVALS)
+        list[at] = (md_ds_rival){.variant = variant, .expected = expected};
+}
+
+static bool is_listed(const md_ds_rival *list, int32_t n, int32_t variant)
+{
+    for (int32_t i = 0; i < n; i++)
+        if (list[i].variant == variant)
+            return true;
+    return false;
+}
+
+/* Whether no other variant of its family is faster by the model; us < 0: does not fit. */
+static bool is_best_of_family(const md_ds_candidates *c, const double *us, int32_t n, int32_t variant)
+{
+    for (int32_t i = 0; i < n; i++)
+        if (us[i] >= 0.0 && c->variant[i]->family == c->variant[variant]->family && (us[i] < us[variant] || (us[i] == us[variant] && i < variant)))
+            return false;
+    return true;
+}
+
+/* The incumbent, then others by the model's time: the best few of other families, where the model may be off most, then whoever is next. The
+ * number; 0 where there is nobody to try. */
 static int32_t list_rivals(md_ds_rival *out, double *own_us, md_ds_op *op, int32_t stage, const job *j)
 {
     const md_ds_candidates *c = &op->stage[stage];
     const int32_t n = atomic_load_explicit(&c->n_variants, memory_order_acquire), own = md_ds_way_of(j->record)->stage[stage].pick.variant;
     double us[MD_DS_MAX_VARIANTS];
-    int32_t n_rivals = 1;
+    md_ds_rival family[MD_DS_RIVALS], other[MD_DS_RIVALS];
+    int32_t n_families = 1, n_others = 1, n_rivals = 1;
+    if (c->pinned >= 0)
+        return 0;
     md_ds_model_us(us, op, stage, j->by, n);
     *own_us = us[own];
-    out[0] = (md_ds_rival){.variant = own, .expected = 1.0};
-    for (int32_t i = 0; i < n && c->pinned < 0; i++) {
-        const double expected = us[i] / us[own];
-        if (i == own || md_ds_unfit(c, i, &j->shape) || !(expected <= hopeless))
+    out[0] = family[0] = other[0] = (md_ds_rival){.variant = own, .expected = 1.0};
+    for (int32_t i = 0; i < n; i++)
+        us[i] = md_ds_unfit(c, i, &j->shape) ? -1.0 : us[i];
+    for (int32_t i = 0; i < n; i++) {
+        const double expected = us[i] / *own_us;
+        if (i == own || us[i] < 0.0)
             continue;
-        int32_t at = n_rivals < MD_DS_RIVALS ? n_rivals++ : MD_DS_RIVALS;
-        for (; at > 1 && out[at - 1].expected > expected; at--)
-            if (at < MD_DS_RIVALS)
-                out[at] = out[at - 1];
-        if (at < MD_DS_RIVALS)
-            out[at] = (md_ds_rival){.variant = i, .expected = expected};
+        if (expected <= far_off && c->variant[i]->family != c->variant[own]->family && is_best_of_family(c, us, n, i))
+            insert(family, &n_families, i, expected);
+        if (expected <= hopeless)
+            insert(other, &n_others, i, expected);
     }
+    for (int32_t i = 1; i < n_families && i <= MOST_FAMILIES; i++)
+        insert(out, &n_rivals, family[i].variant, family[i].expected);
+    for (int32_t i = 1; i < n_others && n_rivals < MD_DS_RIVALS; i++)
+        if (!is_listed(out, n_rivals, other[i].variant))
+            insert(out, &n_rivals, other[i].variant, other[i].expected);
     return n_rivals > 1 ? n_rivals : 0;
 }
 
