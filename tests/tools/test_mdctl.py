@@ -279,6 +279,11 @@ class Explain(Base):
         self.assertIn("(nearest)", text)
         self.assertIn("lopsided", text)
 
+    def test_numeric(self):
+        text = self.good("explain", "softmax", "--sizes", "i=3, j=100", "--numeric", "batch_invariant", *FEW)
+        self.assertIn("numeric policy batch_invariant: class row serves this shape", text)
+        self.assertIn("of another numeric class", text)
+
     def test_json(self):
         explained = json.loads(self.good("explain", "softmax", "--sizes", "i=3, j=100", "--json", *FEW))
         (stage,) = explained["stages"]
