@@ -9,12 +9,12 @@
 #include <math.h>
 
 /* Fit on an H200: us, or factors of what the machine's facts say. */
-static const double START = 1.84, MATH = 2.03, MATH_LONE = 0.6, SHARED = 1.04, FILL = 0.79, STEP = 0.019, L2_GBPS = 65000, MEMORY = 1.067, NORM = 2.76, END = 0.78,
+static const double START = 1.84, MATH = 2.03, MATH_LONE = 0.6, SHARED = 1.04, FILL = 0.79, STEP = 0.019, STEP_NARROW = 0.02, L2_GBPS = 65000, MEMORY = 1.067, NORM = 2.76, END = 0.78,
                     END_ELEMENT = 0.0059, END_SLAB = 10.7, END_MET = 7.2, CLUSTER = 0.23, MEET_BLOCK = 0.05, SUM = 0.1, SUM_GBPS = 2950, COPIES = 2.0,
                     COPIES_MEMORY = 2.5, TIRED = 0.09, TIRED_US = 150, OVERLAP = 0.5;
 /* Bytes that must be under way for memory to be busy. */
 static const double UNDER_WAY = 5.3e6;
-/* Of an element's END_ELEMENT: an operation of the epilogue, a function. */
+/* As END_ELEMENT is 1: an operation of the epilogue, a function. */
 static const double HEAVY_OPERATION = 0.3, HEAVY_FUNCTION = 3.0;
 /* The clock under load, of the one that the peak is given at. */
 static const double CLOCK = 0.886;
@@ -56,15 +56,16 @@ static double step_us(const md_dev_facts *facts, const md_fa_product *w, const m
     const double multiply = v->rows * columns * 64 / 4096 / clock * MATH * (is_lone ? MATH_LONE : 1);
     const double read = v->rows / 64.0 * 4 * (64 * 32 * w->p.n_products + columns * 32) / 128 / clock * SHARED;
     const double fill = (t->a_rows + columns) * 128 / 64 / clock * FILL;
-    return norm(multiply, read, fill, 4) + STEP;
+    return norm(multiply, read, fill, 4) + STEP + (columns <= 32 ? STEP_NARROW : 0);
 }
 
 static double end_us(const md_fa_product *w, const md_fa_wgmma *v, const tiles *t)
 {
     const int32_t groups = v->is_turned || v->rows == 64 ? 1 : 2;
     const double elements = (double)v->rows * v->columns * w->p.n_products / (128 * groups);
-    const double heavy = 1 + HEAVY_OPERATION * w->epilogue_ops + HEAVY_FUNCTION * w->epilogue_transcendental;
-    const double one = END + END_ELEMENT * elements * heavy * (v->has_result ? 1 : v->is_met ? END_MET : END_SLAB);
+    const double heavy = HEAVY_OPERATION * w->epilogue_ops + HEAVY_FUNCTION * w->epilogue_transcendental;
+    const double way = v->has_result ? 1 : v->is_met ? END_MET : END_SLAB;
+    const double one = END + END_ELEMENT * elements * (way + heavy / (v->is_met ? v->split : 1));
     return v->is_turned ? one : one * t->waves; /* else under the products of the other group */
 }
 

@@ -113,7 +113,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     out->ops_rate = 0.5;
     out->parallel = fmin(load.blocks, MD_MAX(target->facts->threads, 1));
     double steps = ceil((double)w.depth * (double)md_dtype_size(type_of(&p)) / (512.0 * config->value[SHARE] * config->value[UNDER_WAY]));
-    out->serial_us = 0.2 + 0.1 * steps;
+    out->serial_us = 0.2 + 0.1 * steps + (config->value[SHARE] < 8 ? 0.4 : 0) + (vectors > 4 ? 0.6 : 0); /* seen: much under way at once, by all warps */
 }
 
 static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)

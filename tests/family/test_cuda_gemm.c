@@ -136,7 +136,7 @@ static void check_formula(gate *g, int i, const char *only)
             for (const md_fa_family *const *f = md_fa_families(MD_DEV_CUDA); *f; f++) {
                 md_dev_facts facts;
                 assert_int_equal(md_dev_cuda_assume(&facts, capability_list[a]), MD_OK);
-                g->target = (md_fa_target){program, stage, &facts};
+                g->target = (md_fa_target){.program = program, .stage = stage, .facts = &facts, .allows_tf32 = true};
                 g->family = *f;
                 if (!only || strcmp(only, g->family->name) == 0)
                     check_family(g, formula);
