@@ -12,33 +12,35 @@
 #include <math.h>
 
 /* A block's way, in us: its loads come; its stores go; a level's exchange between threads of a warp, of a block, and what each warp adds; what a vector of
- * a thread adds, and one that lies beyond the row's end; a slot of a thread; what
+ * a thread adds to a level and to the stores, and one that lies beyond the row's end; a slot of a thread; what
  * twice the rows of a block add; strides. */
-static const double LOAD_US = 0.009611, STORE_US = 0.3044, WARP_US = 0.000179, BLOCK_US = 0.1501, EACH_WARP_US = 0.006709;
-static const double VECTOR_US = 0.02569, THREAD_SLOT_US = 0.0002189, IDLE_VECTOR_US = 0.06122, ROWS_US = 0.02528, STRIDED_US = 0.2531;
+static const double LOAD_US = 0.009271, STORE_US = 0.2369, WARP_US = 0.000179, BLOCK_US = 0.1378, EACH_WARP_US = 0.00514;
+static const double VECTOR_US = 0.01164, THREAD_SLOT_US = 0.0003193, IDLE_VECTOR_US = 0.05692, ROWS_US = 0.01195, STRIDED_US = 0.2531;
 /* Of loops: a chunk of a row, what each of its vectors adds, merging it, the stores' pass. */
-static const double LATE_US = 0.1362, SHIFTED_US = 0.4; /* weights that stores want, and such as have to be shifted */
-static const double CHUNK_US = 0.2891, CHUNK_VECTOR_US = 0.07201, MERGE_US = 0.641, LOOP_STORE_US = 0.09552, LATER_PASS = 0.3682;
+/* What a vector of a thread adds to weights, and to positions, which wait for the one before. */
+static const double LATE_VECTOR_US = 0.01352, ARG_VECTOR_US = 0.05512;
+static const double LATE_US = 0.09693, SHIFTED_US = 0.8146; /* weights that stores want, and such as have to be shifted */
+static const double CHUNK_US = 0.2505, CHUNK_VECTOR_US = 0.03525, MERGE_US = 1.318, LOOP_STORE_US = 0.08781, LATER_PASS = 0.2772;
 /* An SM starts a block in this time. */
-static const double START_US = 0.07047;
+static const double START_US = 0.07043;
 /* Against the rate of copies: rows in registers, loops, loops' second pass where it finds its row in the L2, and what an SM draws of its share. */
-static const double ROW_RATE = 0.7846, LOOP_RATE = 0.8309, L2_RATE = 5.408, L2_PART = 1.563, SM_BURST = 315.3;
+static const double ROW_RATE = 0.8062, LOOP_RATE = 0.8412, L2_RATE = 4.614, L2_PART = 0.824, SM_BURST = 315.7;
 /* How the times of memory, instructions and waiting add up (1: one after the other; large: the longest counts),
  * how much less they overlap where an SM has one block alone, the last wave's blocks, and what
  * threads add that hold many elements: each 32 beyond the first. */
-static const double ROW_NORM = 1.965, LOOP_NORM = 1.42, ROW_ALONE = 1.446, LOOP_ALONE = 0.4637, WAIT_PART = 0.8371, TAIL_PART = 0.8576, MANY_PART = 0.02818;
+static const double ROW_NORM = 1.741, LOOP_NORM = 1.51, ROW_ALONE = 1.494, LOOP_ALONE = 0.5454, WAIT_PART = 0.8675, TAIL_PART = 1.16, MANY_PART = 0.03668;
 /* An element whose neighbours lie apart takes a sector of memory; neighbouring rows find some of it in a cache. */
-static const double SECTOR_BYTES = 32.19, SECTOR_PART = 0.5991;
+static const double SECTOR_BYTES = 32, SECTOR_PART = 0.6;
 /* By access: memory, and instructions. */
-static const double ACCESS_COST[] = {0.6263, 0.6277, 1.117}, ACCESS_SLOTS[] = {0.6099, 1.38, 2.549};
+static const double ACCESS_COST[] = {0.61, 0.612, 1.117}, ACCESS_SLOTS[] = {0.5601, 1.13, 2.549};
 /* Issue slots of a thread besides its elements: finding its place; a step of an exchange, and one with positions. */
-static const double PLACE_SLOTS = 55.97, STEP_SLOTS = 8.76, ARG_STEP_SLOTS = 34.2;
+static const double PLACE_SLOTS = 93.77, STEP_SLOTS = 15.39, ARG_STEP_SLOTS = 44.79;
 /* Of an element: conversion from 16 bits, a maximum, a position, an exponential, and what the hardware does at half rate. */
-static const double UNPACK_SLOTS = 0.728, MAX_SLOTS = 2.309, ARG_SLOTS = 3.757, EXP_SLOTS = 9.235, SHORT_EXP_SLOTS = 4.5;
+static const double UNPACK_SLOTS = 0.7828, MAX_SLOTS = 2.614, ARG_SLOTS = 3.773, EXP_SLOTS = 12.05, SHORT_EXP_SLOTS = 7.194;
 /* A vector beyond the row's end. Of the slots counted here, the part that costs issue time, and the part of it on one block's way. */
-static const double IDLE_SLOTS = 42.39, ISSUED_PART = 0.4462, WAY_PART = 0.1514;
+static const double IDLE_SLOTS = 53.57, ISSUED_PART = 0.4018, WAY_PART = 0.09243;
 /* Slots of an SM in a us where multiplications and additions reach the device's rate. */
-static const double SLOT_PART = 0.9915;
+static const double SLOT_PART = 1.201;
 
 static const md_st_stage *stage_of(const md_fa_target *target)
 {
@@ -182,6 +184,14 @@ static double exchanges_us(const launch *l)
     return one * (is_online(l->target, l->row) ? 1 : stage_of(l->target)->row.n_levels);
 }
 
+static bool has_arg(const md_st_row *program)
+{
+    for (int32_t i = 0; i < program->n_reductions; i++)
+        if (md_cg_is_arg(program->reduction[i].op))
+            return true;
+    return false;
+}
+
 /* A block that runs alone, apart from a loop over its chunks. */
 static double way_us(const launch *l)
 {
@@ -192,7 +202,9 @@ static double way_us(const launch *l)
         us += l->row->access == MD_FA_CUDA_ALIGNED ? LATE_US : SHIFTED_US;
     if (!l->row->is_resident)
         return us + (program->has_elements ? LOOP_STORE_US : 0);
-    return us + VECTOR_US * fmin(l->vectors, l->row->vectors) + IDLE_VECTOR_US * l->idle + ROWS_US * log2(l->row->rows) +
+    double held = fmin(l->vectors, l->row->vectors), more = l->has_late ? LATE_VECTOR_US * fmax(held - 2, 0) : 0;
+    more += has_arg(program) ? ARG_VECTOR_US * l->width / 4 * held : 0;
+    return us + more + VECTOR_US * held * (program->n_levels + program->has_elements) + IDLE_VECTOR_US * l->idle + ROWS_US * log2(l->row->rows) +
            THREAD_SLOT_US * l->slots / (l->blocks * l->row->lanes * l->row->rows);
 }
 
@@ -202,7 +214,8 @@ static double loop_us(const launch *l)
     const md_st_row *program = &stage_of(l->target)->row;
     bool online = is_online(l->target, l->row);
     double passes = (online ? 1 : program->n_levels) + program->has_elements;
-    double chunk = CHUNK_US + CHUNK_VECTOR_US * fmin(l->vectors, l->row->vectors) + IDLE_VECTOR_US * l->idle + (online ? MERGE_US : 0);
+    double each = CHUNK_VECTOR_US + (has_arg(program) ? ARG_VECTOR_US * l->width / 4 : 0);
+    double chunk = CHUNK_US + each * fmin(l->vectors, l->row->vectors) + IDLE_VECTOR_US * l->idle + (online ? MERGE_US : 0);
     return l->row->is_resident ? 0 : chunk * l->turns * (1 + LATER_PASS * (passes - 1));
 }
 

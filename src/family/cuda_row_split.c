@@ -302,17 +302,17 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
 /* ---- Cost: a group's way through one row, then the highest of memory, instructions and rows that wait for rows. Constants fit those of cuda_row_cost.c,
  * from the same shapes. */
 
-/* The loads come; each further chunk of a slice; the stores go; what each warp of an SM adds; room for many blocks; strides; a slot of a thread; a vector
+/* The loads come; each further chunk of a slice; the stores go; what each warp of a block, and of an SM, adds; room for many blocks; strides; a slot of a thread; a vector
  * beyond the slice's end: us. */
-static const double LOAD_US = 0.6811, CHUNK_US = 0.2702, CHUNK_VECTOR_US = 0.03055, LATE_US = 0.1451, STORE_US = 0.09031, WARP_US = 0.003903, ROOM_US = 1.088e-05, STRIDED_US = 0.2536;
-static const double THREAD_SLOT_US = 0.001393, IDLE_VECTOR_US = 0.07012;
+static const double LOAD_US = 0.6963, CHUNK_US = 0.4084, CHUNK_VECTOR_US = 0.03144, LATE_US = 0.2033, STORE_US = 0.08767, BARRIER_US = 0.03728, WARP_US = 0.003559, ROOM_US = 1.088e-05, STRIDED_US = 0.2536;
+static const double THREAD_SLOT_US = 0.001359, IDLE_VECTOR_US = 0.06139;
 /* A meeting, by VIA: of any number of blocks, and what twice as many add. */
-static const double MEETING_US[] = {0.5519, 1.211, 1.213, 0.3}, WIDER_US[] = {0.1072, 0.2528, 3.46e-06, 0.05}, ALONE_US = 0.1202;
+static const double MEETING_US[] = {0.6434, 0.7912, 0.8411, 0.3006}, WIDER_US[] = {0.05139, 0.2128, 3.46e-06, 0.04975}, ALONE_US = 0.132;
 /* Against the rate of copies, and what an SM draws of its share; reading a slice again. */
-static const double RATE = 0.9154, SM_BURST = 315.1, AGAIN_PART = 0.2887;
+static const double RATE = 0.8891, SM_BURST = 315.1, AGAIN_PART = 0.5035;
 /* How times add up, the part of a row's way that the next row of the same blocks waits for, and of the instructions counted here those that are issued. */
-static const double NORM = 1.454, WAIT_PART = 1.882, ISSUED_PART = 0.7071, SLOT_PART = 0.6434, EXP_SLOTS = 7.307;
-static const double ACCESS_COST[] = {0.8088, 0.9903, 1.115}, ACCESS_SLOTS[] = {1.126, 1.141, 2.545};
+static const double NORM = 1.392, WAIT_PART = 1.198, ISSUED_PART = 0.4806, SLOT_PART = 0.9633, EXP_SLOTS = 7.834;
+static const double ACCESS_COST[] = {0.8147, 1.003, 1.113}, ACCESS_SLOTS[] = {0.7156, 1.221, 2.549};
 
 /* How often a slice is read beside the first time. */
 static double again_of(const md_fa_target *target, const md_fa_config *config)
@@ -338,7 +338,7 @@ static double way_us(const md_fa_target *target, const md_fa_config *config, con
     double vectors = ceil(ceil(n / c->blocks) / (threads * md_fa_cuda_width(target->program, target->stage)));
     double meeting = c->blocks > 1 ? MEETING_US[(int32_t)via] + WIDER_US[(int32_t)via] * log2(c->blocks) : ALONE_US;
     double us = LOAD_US + meeting * (is_online(target) ? 1 : row->n_levels) + (md_fa_cuda_row_has_late(target) ? LATE_US : 0);
-    us += (row->has_elements ? STORE_US : 0) + WARP_US * threads / 32 * fmin((double)c->blocks * (double)c->groups / sms, resident);
+    us += (row->has_elements ? STORE_US : 0) + BARRIER_US * threads / 32 + WARP_US * threads / 32 * fmin((double)c->blocks * (double)c->groups / sms, resident);
     us += IDLE_VECTOR_US * fmax(config->value[VECTORS] - vectors, 0) +
           THREAD_SLOT_US * fmax(vectors, 1) * md_fa_cuda_width(target->program, target->stage) * element_slots(target, 1);
     return us + (config->value[BLOCKS] > 32 ? ROOM_US : 0) + (config->value[ACCESS] == MD_FA_CUDA_STRIDED ? STRIDED_US : 0);

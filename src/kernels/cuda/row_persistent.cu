@@ -7,8 +7,9 @@
 #include "md_expr.h"
 #include "row_group.h"
 
-/* Weights that all rows share and only stores want are fetched for so many vectors of a thread behind the row, for the others when these are stored. */
-enum { MD_LATE = MD_VECTORS < 2 ? MD_VECTORS : 2 };
+/* Weights that all rows share and only stores want are fetched for so many vectors of a thread behind the row, for the others when these are stored: one by one, or, where
+ * they have to be shifted, together, since shifting waits for them. */
+enum { MD_LATE = MD_VECTORS < 2 ? MD_VECTORS : 2, MD_TOGETHER = MD_SHIFTS ? MD_LATE : 1 };
 
 #define MD_ADD_LEVEL(l)                                                                                                \
     {                                                                                                                  \
@@ -51,9 +52,11 @@ MD_INLINE void md_one_row(const md_params *p, int64_t number, bool stores, int g
         MD_FOR (i, MD_VECTORS) {
             MD_WHERE (i)
                 md_out(MD_X p, &row, &elem[i], at.first + i * MD_STEP, MD_ALL(i));
-            if (i + MD_LATE < MD_VECTORS)
-                MD_WHERE (i + MD_LATE)
-                    md_fetch_late(MD_X p, &elem[i + MD_LATE], at.first + (i + MD_LATE) * MD_STEP, MD_ALL(i + MD_LATE));
+            MD_FOR (k, i % MD_TOGETHER == MD_TOGETHER - 1 ? MD_TOGETHER : 0)
+                if (i + k + 1 + MD_LATE - MD_TOGETHER < MD_VECTORS)
+                    MD_WHERE (i + k + 1 + MD_LATE - MD_TOGETHER)
+                        md_fetch_late(MD_X p, &elem[i + k + 1 + MD_LATE - MD_TOGETHER], at.first + (i + k + 1 + MD_LATE - MD_TOGETHER) * MD_STEP,
+                                      MD_ALL(i + k + 1 + MD_LATE - MD_TOGETHER));
         }
         if (MD_HAS_ENDS && at.edge.hi > 0)
             md_out(MD_X p, &row, &edge, at.edge_at, at.edge);
