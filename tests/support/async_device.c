@@ -88,6 +88,8 @@ static md_status run_launch(async_device *dev, async_work *w)
 static md_status run_all(async_device *dev, async_stream *s)
 {
     md_status status = MD_OK;
+    if (s->is_stuck)
+        return MD_TIMEOUT;
     while (s->first) {
         async_work *w = s->first;
         s->first = w->next;
@@ -98,6 +100,7 @@ static md_status run_all(async_device *dev, async_stream *s)
             md_status one = run_launch(dev, w);
             if (one == MD_TIMEOUT) { /* it does not end: nor does anything behind it */
                 s->first = w;
+                s->is_stuck = true;
                 return one;
             }
             status = status == MD_OK ? one : status;

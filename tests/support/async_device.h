@@ -17,6 +17,7 @@ typedef struct async_work async_work;
 typedef struct async_stream {
     md_stream stream;
     bool is_used, is_capturing;
+    bool is_stuck; /* something on it does not end */
     void *workspace, *counters;
     size_t n_bytes;
     async_work *first, *last;
