@@ -41,10 +41,18 @@ static md_status add_variant(int32_t *slot, md_ds_candidates *c, md_bd *builder,
     return MD_OK;
 }
 
-static void insert_ranked(md_ds_candidates *c, int32_t hint, int32_t variant, double us, double model_us)
+static bool is_ranked(const md_ds_candidates *c, int32_t hint, int32_t variant)
+{
+    for (int32_t i = 0; i < c->n_ranked[hint]; i++)
+        if (c->ranked[hint][i].variant == variant)
+            return true;
+    return false;
+}
+
+void md_ds_rank(md_ds_candidates *c, int32_t hint, int32_t variant, double us, double model_us)
 {
     int32_t n = c->n_ranked[hint];
-    if (n == MD_COUNT(c->ranked[hint]))
+    if (n == MD_COUNT(c->ranked[hint]) || is_ranked(c, hint, variant))
         return;
     int32_t at = n;
     while (at > 0 && c->ranked[hint][at - 1].us > us) {
@@ -53,14 +61,6 @@ static void insert_ranked(md_ds_candidates *c, int32_t hint, int32_t variant, do
     }
     c->ranked[hint][at] = (md_ds_ranked){variant, us, model_us};
     c->n_ranked[hint] = n + 1;
-}
-
-static bool is_ranked(const md_ds_candidates *c, int32_t hint, int32_t variant)
-{
-    for (int32_t i = 0; i < c->n_ranked[hint]; i++)
-        if (c->ranked[hint][i].variant == variant)
-            return true;
-    return false;
 }
 
 double md_ds_work(const md_fa_target *target, const int64_t *size)
@@ -132,8 +132,8 @@ static md_status add_hint(md_ds_candidates *c, md_bd *builder, const md_ds_space
         if (slot >= 0 && is_measured && c->from_hint[slot] == hint && !is_ragged)
             c->measured_us[slot] = us;
         const double model_us = is_measured && !is_ragged ? md_tn_predict_us(&c->target, f, &config, shape.size) : 0.0;
-        if (slot >= 0 && !is_ranked(c, hint, slot))
-            insert_ranked(c, hint, slot, us, model_us);
+        if (slot >= 0)
+            md_ds_rank(c, hint, slot, us, model_us);
     }
     return MD_OK;
 }
@@ -289,7 +289,9 @@ static md_status add_pool(md_ds_candidates *c, md_bd *builder, const md_ds_space
     for (int32_t pass = 0; pass < 2 && c->n_variants == n_before; pass++)
         for (int32_t h = 0; h < space->n_hints; h++)
             MD_TRY(add_hint(c, builder, space, h, pass == 1, false));
-    return c->target.facts->capability > 0 ? add_beside_hints(c, builder, space) : MD_OK;
+    if (c->target.facts->capability > 0)
+        MD_TRY(add_beside_hints(c, builder, space));
+    return md_ds_note_measured(c, space);
 }
 
 md_status md_ds_candidates_init(md_ds_candidates *c, md_bd *builder, const md_fa_target *target, const md_ds_space *space,

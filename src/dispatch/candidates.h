@@ -61,6 +61,8 @@ void md_ds_candidates_wait(md_ds_candidates *c);
  * The lock of variants is held. */
 md_status md_ds_candidates_adopt(int32_t *variant, md_ds_candidates *c, md_bd *builder, const md_kn_shape *shape);
 
+/** Puts a variant into a hint's list, unless it is there or the list is full. */
+void md_ds_rank(md_ds_candidates *c, int32_t hint, int32_t variant, double us, double model_us);
 /** Whether the family can serve the stage and the policy lets it. */
 bool md_ds_family_allowed(const md_fa_family *f, const md_fa_target *target, const md_ds_policy *policy);
 

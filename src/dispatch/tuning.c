@@ -1,6 +1,7 @@
 #include "dispatch/tuning.h"
 
 #include "base/status.h"
+#include "tune/tune.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -48,6 +49,50 @@ md_status md_ds_tune_hints(const md_ds_candidates *c, md_bd *builder, const md_d
     if (c->policy.tune < MD_TUNE_MEASURE || !c->policy.wisdom || !c->target.facts->can_compile)
         return MD_OK;
     return tune_stage(&job, &c->target, &c->policy, space);
+}
+
+static int32_t slot_of(const md_ds_candidates *c, const char *variant)
+{
+    for (int32_t i = 0; i < c->n_variants; i++)
+        if (!strcmp(c->variant[i]->name, variant))
+            return i;
+    return -1;
+}
+
+static void note_record(md_ds_candidates *c, int32_t hint, const md_tn_record *r, const int64_t *size)
+{
+    for (int32_t i = 0; i < r->n_candidates; i++) {
+        const md_tn_candidate *t = &r->candidate[i];
+        const int32_t slot = t->verdict == MD_TN_TIMED && t->us > 0.0 ? slot_of(c, t->name) : -1;
+        if (slot >= 0)
+            md_ds_rank(c, hint, slot, t->us, md_tn_predict_us(&c->target, c->variant[slot]->family, &c->variant[slot]->config, size));
+    }
+}
+
+md_status md_ds_note_measured(md_ds_candidates *c, const md_ds_space *space)
+{
+    const md_fa_family *f;
+    for (int32_t h = 0; h < space->n_hints; h++) {
+        int64_t size[MD_FX_MAX_DIMS];
+        bool is_measured = false;
+        char *key = NULL;
+        for (int32_t k = 0; k < c->n_ranked[h]; k++)
+            is_measured = is_measured || c->ranked[h][k].model_us > 0.0;
+        if (!is_measured)
+            continue;
+        md_ds_hint_sizes(size, space, h);
+        md_ds_bring_into_reach(size, &c->target);
+        MD_TRY(md_tn_key(&key, &c->target, size, false));
+        for (int32_t i = 0; (f = md_fa_of(&c->target, i)) != NULL; i++) {
+            md_tn_record r;
+            if (f->is_last_resort || !f->applies(&c->target) || md_tn_wisdom_find(&r, c->policy.wisdom, key, f->name, MD_TUNE_MEASURE) != MD_OK)
+                continue;
+            note_record(c, h, &r, size);
+            md_tn_record_finish(&r);
+        }
+        free(key);
+    }
+    return MD_OK;
 }
 
 /* The way of md_ds_op_create: keys of stages must be the same. */

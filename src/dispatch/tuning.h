@@ -8,6 +8,9 @@
 /** Fills the wisdom for the hints of a stage: what md_tn_decide then answers from. Nothing below MD_TUNE_MEASURE. */
 md_status md_ds_tune_hints(const md_ds_candidates *c, md_bd *builder, const md_ds_space *space);
 
+/** What else of the pool was timed at a hint, and lost there, joins its list: the model has no say where the clock had. */
+md_status md_ds_note_measured(md_ds_candidates *c, const md_ds_space *space);
+
 typedef struct md_ds_tune_request {
     md_fx_options formula;
     md_ds_policy policy;

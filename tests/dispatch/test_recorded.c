@@ -1,0 +1,152 @@
+/* The dispatcher on recorded times of an H200: pools, tuning and picks as they would be there, the same in every run. */
+#include "support/check.h"
+
+#include "base/status.h"
+#include "dispatch/choose.h"
+#include "support/board.h"
+#include "tune/tune.h"
+
+#include <math.h>
+
+typedef struct world {
+    board board;
+    md_pool *pool;
+    md_dev *dev;
+    md_bd *builder;
+    md_tn_wisdom *wisdom;
+    md_ds_runtime runtime;
+    md_log log;
+} world;
+
+static void world_open(world *w, const char *name)
+{
+    char path[1024];
+    const char *root = getenv("MD_TEST_BOARDS");
+    snprintf(path, sizeof path, "%s/%s", root ? root : "data/boards/recorded", name);
+    memset(w, 0, sizeof *w);
+    if (!board_read(&w->board, path))
+        fail_msg("no board %s: MD_TEST_BOARDS names their folder", path);
+    assert_ok(md_pool_create(&w->pool, 2));
+    const md_dev_sim_options o = {.facts = &w->board.facts, .price = board_price, .user = &w->board, .noise = 0.01, .seed = 1, .compile_ms = 1.0,
+                                  .timing_us = 20.0, .pool = w->pool, .log = &w->log};
+    assert_ok(md_dev_sim_open(&w->dev, &o));
+    assert_ok(md_bd_create(&w->builder, w->dev));
+    assert_ok(md_tn_wisdom_create(&w->wisdom));
+    md_ds_runtime_init(&w->runtime);
+    w->runtime.dev = w->dev;
+    w->runtime.builder = w->builder;
+    w->runtime.log = &w->log;
+}
+
+static void world_close(world *w)
+{
+    md_ds_runtime_finish(&w->runtime);
+    md_bd_destroy(&w->builder);
+    md_tn_wisdom_destroy(&w->wisdom);
+    md_dev_close(&w->dev);
+    md_pool_destroy(&w->pool);
+    board_finish(&w->board);
+}
+
+/* All points of a board are hints. */
+static md_ds_op *op_of(world *w, md_tune tune)
+{
+    char hints[4096] = "";
+    md_ds_op *op = NULL;
+    const md_fx_formula *f = w->board.parsed;
+    for (int32_t i = 0; i < w->board.n_points; i++) {
+        size_t at = strlen(hints);
+        at += (size_t)snprintf(hints + at, sizeof hints - at, "%s(", at ? " " : "");
+        for (int32_t d = 0; d < f->n_dims; d++)
+            at += (size_t)snprintf(hints + at, sizeof hints - at, "%s%s=%lld", d ? "," : "", f->dim[d].name, (long long)w->board.point[i].size[d]);
+        snprintf(hints + at, sizeof hints - at, ")");
+    }
+    const md_ds_op_options o = {.dtype = w->board.dtype, .hints = hints, .hints_source = "test", .max_shapes = 100,
+                                .policy = {.select = MD_SELECT_MODEL, .metric = MD_METRIC_LOG2, .persistent = MD_PERSISTENT_AUTO, .max_variants = 48,
+                                           .tune = tune, .tune_budget_ms = 1e6, .wisdom = w->wisdom}};
+    assert_ok(md_ds_op_create(&op, &w->runtime, w->board.formula, &o));
+    return op;
+}
+
+typedef struct regret {
+    double mean, worst;
+    int32_t n;
+} regret;
+
+/* Of the pick at each point against the best of the whole space there. */
+static regret regret_of(world *w, md_ds_op *op)
+{
+    regret r = {0};
+    for (int32_t i = 0; i < w->board.n_points; i++) {
+        md_kn_shape shape;
+        md_ds_pick pick = {.variant = -1, .runner_up = -1};
+        md_tn_shape(&shape, op->program, w->board.point[i].size);
+        const md_ds_ask ask = {.shape = &shape, .by = shape.size};
+        assert_ok(md_ds_choose(&pick, op, 0, &ask));
+        const double us = board_us(&w->board, i, op->stage[0].variant[pick.variant]->name);
+        if (us <= 0.0)
+            continue; /* made since the times were recorded */
+        const double off = us / w->board.best_us[i] - 1.0;
+        r.mean += off;
+        r.worst = fmax(r.worst, off);
+        r.n++;
+    }
+    r.mean /= MD_MAX(r.n, 1);
+    return r;
+}
+
+static void check_board(const char *name)
+{
+    world w;
+    world_open(&w, name);
+    md_ds_op *op = op_of(&w, MD_TUNE_ESTIMATE);
+    const regret estimated = regret_of(&w, op);
+    md_ds_op_destroy(&op);
+    op = op_of(&w, MD_TUNE_MEASURE);
+    const regret measured = regret_of(&w, op);
+    md_ds_op_destroy(&op);
+    printf("%s: picks at %d points: estimated pool %.1f%% off, %.0f%% at worst; measured pool %.1f%%, %.0f%%\n", name, measured.n, 100 * estimated.mean,
+           100 * estimated.worst, 100 * measured.mean, 100 * measured.worst);
+    assert_true(measured.n >= 3); /* boards are of a day; families went on */
+    assert_true(measured.mean <= estimated.mean + 0.02);
+    assert_true(measured.mean <= 0.10);
+    world_close(&w);
+}
+
+static void measured_pools_serve_better(void **state)
+{
+    (void)state;
+    check_board("softmax_f32.jsonl");
+    check_board("sum_f32.jsonl");
+    check_board("gelu_f32.jsonl");
+}
+
+/* The clock is simulated: two runs are one. */
+static void runs_are_equal(void **state)
+{
+    (void)state;
+    char first[64][MD_FA_NAME];
+    int32_t n = 0;
+    for (int32_t run = 0; run < 2; run++) {
+        world w;
+        world_open(&w, "softmax_f32.jsonl");
+        md_ds_op *op = op_of(&w, MD_TUNE_MEASURE);
+        const int32_t n_variants = op->stage[0].n_variants;
+        if (run == 0)
+            n = n_variants;
+        assert_int_equal(n_variants, n);
+        for (int32_t i = 0; i < n; i++)
+            if (run == 0)
+                memcpy(first[i], op->stage[0].variant[i]->name, MD_FA_NAME);
+            else
+                assert_string_equal(op->stage[0].variant[i]->name, first[i]);
+        md_ds_op_destroy(&op);
+        world_close(&w);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(measured_pools_serve_better), cmocka_unit_test(runs_are_equal)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
