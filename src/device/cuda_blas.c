@@ -13,7 +13,7 @@
 #include <string.h>
 
 /* What is used of cublasLt.h, so that building needs no cuBLAS. */
-enum { COMPUTE_F32 = 68, COMPUTE_F64 = 70, REAL_F32 = 0, REAL_F64 = 1, REAL_F16 = 2, REAL_BF16 = 14 };
+enum { COMPUTE_F32 = 68, COMPUTE_F64 = 70, COMPUTE_TF32 = 77, REAL_F32 = 0, REAL_F64 = 1, REAL_F16 = 2, REAL_BF16 = 14 };
 enum { DESC_TRANSA = 3, DESC_TRANSB = 4, LAYOUT_BATCH = 5, LAYOUT_STRIDE = 6, PREF_WORKSPACE = 1, PREF_ALIGN_A = 5, PREF_ALIGN_B = 6, PREF_ALIGN_C = 7, PREF_ALIGN_D = 8 };
 typedef struct result { /* cublasLtMatmulHeuristicResult_t */
     uint64_t algo[8];
@@ -141,7 +141,7 @@ static plan *make_plan(const struct md_dev_cuda_blas *blas, const md_dev_cuda_ge
         return NULL;
     p->what = *w;
     bool is_f64 = w->in == MD_F64;
-    if (f->desc_create(&p->desc, is_f64 ? COMPUTE_F64 : COMPUTE_F32, is_f64 ? REAL_F64 : REAL_F32)) {
+    if (f->desc_create(&p->desc, is_f64 ? COMPUTE_F64 : w->is_tf32 ? COMPUTE_TF32 : COMPUTE_F32, is_f64 ? REAL_F64 : REAL_F32)) {
         free(p);
         return NULL;
     }

@@ -12,8 +12,10 @@ typedef struct md_dev_cuda_gemm {
     int64_t leading[3], stride[3]; /* of A, B, C */
     int32_t in, out; /* md_dtype */
     int32_t along_rows[2]; /* A, B: 1 where the depth is the leading stride's */
+    int32_t is_tf32; /* f32 operands may be rounded */
     int32_t rank; /* which of the heuristic's results, best guess first; the last one there is where there are fewer */
     int32_t alignment[3]; /* of the data, in bytes: 16 or less */
+    int32_t reserved; /* 0: no gap */
 } md_dev_cuda_gemm;
 
 /** Whether the library is there. Loads it. */

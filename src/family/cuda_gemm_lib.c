@@ -49,6 +49,11 @@ static bool plan_of(layout *out, const md_st_program *program, int32_t stage)
     return true;
 }
 
+static bool is_tf32(const layout *plan, const md_fa_target *target)
+{
+    return target->allows_tf32 && plan->map[0].dtype == MD_F32;
+}
+
 static bool applies(const md_fa_target *target)
 {
     layout plan;
@@ -128,7 +133,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     md_fa_product_measure(&w, target, &plan.p, size);
     if (w.batch == 0 || w.rows == 0 || w.columns == 0)
         return;
-    if (md_dtype_size((md_dtype)plan.map[0].dtype) > 2) {
+    if (md_dtype_size((md_dtype)plan.map[0].dtype) > 2 && !is_tf32(&plan, target)) {
         plain_features(out, target, &w);
     } else {
         md_fa_product plain = w;
@@ -175,7 +180,7 @@ static void measure(md_dev_cuda_gemm *w, const layout *plan, const md_kn_call *c
 }
 
 /* One of the products; results that are not stored as they are go to the workspace, plane by plane. */
-static md_status run_product(const layout *plan, const md_kn_call *call, int32_t rank, int32_t q)
+static md_status run_product(const layout *plan, const md_kn_call *call, int32_t rank, bool is_tf32, int32_t q)
 {
     md_dev_cuda_gemm w;
     memset(&w, 0, sizeof w);
@@ -185,6 +190,7 @@ static md_status run_product(const layout *plan, const md_kn_call *call, int32_t
     const md_kn_map *b = &plan->map[MD_CG_B + q];
     void *c = plan->is_direct ? call->data[plan->map[3].tensor] : (char *)call->workspace + q * plane * item;
     w.rank = rank;
+    w.is_tf32 = is_tf32;
     w.along_rows[0] = md_cg_product_along(&plan->p, MD_CG_A) == MD_CG_ALONG_ROWS;
     w.along_rows[1] = md_cg_product_along(&plan->p, MD_CG_B + q) == MD_CG_ALONG_ROWS;
     fill_matrix(&w, 0, &plan->map[0], call, w.along_rows[0] ? w.rows : w.depth, w.along_rows[0] ? w.depth : w.rows);
@@ -202,7 +208,7 @@ static md_status run_product(const layout *plan, const md_kn_call *call, int32_t
     return md_dev_cuda_gemm_run(call->device, call->stream, &w, from_a, from_b, c, (char *)call->workspace + results, LIBRARY_BYTES);
 }
 
-static md_status run(const md_kn_call *call, int32_t rank)
+static md_status run(const md_kn_call *call, int32_t rank, bool is_tf32)
 {
     const md_st_program *program = call->program;
     const md_st_stage *stage = call->stage;
@@ -210,7 +216,7 @@ static md_status run(const md_kn_call *call, int32_t rank)
     if (!plan_of(&plan, program, (int32_t)(stage - program->stage)))
         return md_fail(MD_INTERNAL, "family gemm_lib does not take this stage");
     for (int32_t q = 0; q < plan.p.n_products; q++)
-        MD_TRY(run_product(&plan, call, rank, q));
+        MD_TRY(run_product(&plan, call, rank, is_tf32, q));
     return MD_OK;
 }
 
@@ -218,7 +224,11 @@ static md_status run(const md_kn_call *call, int32_t rank)
 #define MD_RUN(n)                                                                                                      \
     static md_status run##n(const md_kn_call *call)                                                                    \
     {                                                                                                                  \
-        return run(call, n);                                                                                           \
+        return run(call, n, false);                                                                                    \
+    }                                                                                                                  \
+    static md_status run##n##_tf32(const md_kn_call *call)                                                             \
+    {                                                                                                                  \
+        return run(call, n, true);                                                                                     \
     }
 MD_RUN(0)
 MD_RUN(1)
@@ -229,7 +239,10 @@ MD_RUN(5)
 MD_RUN(6)
 MD_RUN(7)
 #undef MD_RUN
-static const md_kn_host_function runs[MD_DEV_CUDA_GEMM_RANKS] = {run0, run1, run2, run3, run4, run5, run6, run7};
+static const md_kn_host_function runs[2][MD_DEV_CUDA_GEMM_RANKS] = {
+    {run0, run1, run2, run3, run4, run5, run6, run7},
+    {run0_tf32, run1_tf32, run2_tf32, run3_tf32, run4_tf32, run5_tf32, run6_tf32, run7_tf32},
+};
 
 static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
 {
@@ -240,7 +253,7 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
         MD_TRY(md_fa_cuda_product_emit_sum(&out->launch[1], target, &plan.p, 1));
     out->n_launches = plan.is_direct ? 1 : 2;
     out->launch[0].code = MD_KN_FUNCTION;
-    out->launch[0].function = runs[config->value[RANK]];
+    out->launch[0].function = runs[is_tf32(&plan, target)][config->value[RANK]];
     return MD_OK;
 }
 
