@@ -108,7 +108,7 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
 }
 
 /* What its slow kernels take, of what the model finds for fast ones: they take what has lines of whole 16-byte pieces (seen: 4 to 5 times slower). */
-static const double RAGGED = 5, F32_RATE = 0.8, F64_RATE = 0.9;
+static const double RAGGED = 5, RAGGED_FEW = 2, F32_RATE = 0.8, F64_RATE = 0.9;
 
 /* On CUDA cores: tiles of 128 x 64. */
 static void plain_features(md_fa_features *out, const md_fa_target *target, const md_fa_product *w)
@@ -140,7 +140,8 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
         plain.epilogue_ops = plain.epilogue_transcendental = 0;
         double us = md_fa_wgmma_best_us(target->facts, &plain);
         bool is_ragged = md_fa_cuda_product_is_ragged(&w) || (plan.is_direct && w.columns % 8);
-        md_fa_wgmma_features(out, is_ragged ? us * RAGGED - 2.2 * (RAGGED - 1) : us, 1);
+        double factor = !is_ragged ? 1 : w.rows <= 16 ? RAGGED_FEW : RAGGED;
+        md_fa_wgmma_features(out, us * factor - 2.2 * (factor - 1), 1);
     }
     out->serial_us += 0.02 * config->value[RANK];
     if (!plan.is_direct) {

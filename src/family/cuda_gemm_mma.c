@@ -112,6 +112,8 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
     md_strbuf defines = {0};
     if (!product_of(&p, target))
         return md_fail(MD_INTERNAL, "family gemm_mma does not take this stage");
+    if (!legal(target, config, NULL))
+        return md_fail(MD_UNSUPPORTED, "gemm_mma has no kernel of these parameters");
     tile t = tile_of(&p, config);
     bool is_bf16 = p.program->formula->tensor[p.load[MD_CG_A]->id].dtype == MD_BF16;
     md_strbuf_printf(&defines,

@@ -73,6 +73,15 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
     md_fa_cuda_product_geometry(out, target, &p, &tiles, t.threads, t.shared, shape->size);
 }
 
+/* Operands that are copied in pieces of 16 bytes. */
+static bool has_direct_operands(const md_fa_product *w)
+{
+    for (int32_t o = 0; o <= w->p.n_products; o++)
+        if (!w->p.load[o] || w->p.program->formula->tensor[w->p.load[o]->id].dtype != w->p.type)
+            return false;
+    return !md_fa_cuda_product_is_ragged(w);
+}
+
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     md_cg_product p;
@@ -85,6 +94,10 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
         return;
     tile t = tile_of(&p, config);
     md_fa_cuda_tiles tiles = tiles_of(target, &p, &t);
+    if (!has_direct_operands(&w)) { /* seen: 7 us for 64 steps of K, element by element */
+        tiles.step_us = 6;
+        tiles.flops *= 0.4;
+    }
     md_fa_cuda_product_features(out, target, &w, &tiles);
     out->serial_us += 1 + (t.split > 1 ? 0.3 * t.split : 0);
 }
@@ -104,6 +117,8 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
     md_strbuf defines = {0};
     if (!md_fa_cuda_product_of(&p, target))
         return md_fail(MD_INTERNAL, "family gemm_simt does not take this stage");
+    if (!legal(target, config, NULL))
+        return md_fail(MD_UNSUPPORTED, "gemm_simt has no kernel of these parameters");
     tile t = tile_of(&p, config);
     md_strbuf_printf(&defines,
                      "#define MD_BM %" PRId32 "\n#define MD_BN %" PRId32 "\n#define MD_TM %" PRId32 "\n#define MD_TN %" PRId32

@@ -314,6 +314,8 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
     shape s = shape_of(&p, config);
     if (s.has_result && !map_result(&map[p.n_products + 1], &p))
         return md_fail(MD_UNSUPPORTED, "store1 is for one result of 16 bits");
+    if (!legal(target, config, NULL))
+        return md_fail(MD_UNSUPPORTED, "gemm_wgmma has no kernel of these parameters");
     set_boxes(map, &p, &s);
     map[0].is_copy = map[1].is_copy = (uint8_t)config->value[PAD];
     md_fa_product_measure(&w, target, &p, ones);

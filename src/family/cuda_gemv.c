@@ -42,7 +42,7 @@ static int32_t columns_of(const md_fa_config *config) /* of a block */
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     md_cg_product p;
-    if (!product_of(&p, target) || columns_of(config) % 4)
+    if (!product_of(&p, target) || columns_of(config) % 2)
         return false;
     int32_t few = config->value[FEW], sums = few * config->value[COLUMNS] * p.n_products;
     int32_t vectors = config->value[COLUMNS] * config->value[UNDER_WAY] * p.n_products;
@@ -128,7 +128,9 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
                      "\n#define MD_WARPS %d\n#define MD_OPERAND_BYTES %d\n#define MD_WIDEN(h) md_up1_%s(h)\n",
                      config->value[FEW], config->value[COLUMNS], config->value[UNDER_WAY], config->value[SHARE], WARPS, dtype == MD_F32 ? 4 : 2,
                      dtype == MD_F16 ? "f16" : "bf16");
-    md_fa_cuda_product_text text = {.source = "cuda/gemv.cu", .lanes = 4};
+    if (!legal(target, config, NULL))
+        return md_fail(MD_UNSUPPORTED, "gemv has no kernel of these parameters");
+    md_fa_cuda_product_text text = {.source = "cuda/gemv.cu", .lanes = columns_of(config) % 4 ? 2 : 4};
     return md_fa_cuda_product_emit(out, target, &p, &text, &defines);
 }
 

@@ -47,13 +47,17 @@ template <int which, int along, bool as_is, class I> MD_INLINE uint4 md_piece(co
     uint32_t half[8];
     md_view view;
     view.base = view.row = view.step = 0;
-    if (as_is && md_operand_view(p, which, batch, &view)) {
-        const int64_t step = along == 2 ? view.row : view.step;
-        const uint16_t *x = (const uint16_t *)md_operand_address(p, which, view.base + row * view.row + k * view.step);
+    const bool is_view = md_operand_view(p, which, batch, &view);
+    const int64_t step = along == 2 ? view.row : view.step, first = view.base + row * view.row + k * view.step;
+    if (as_is && is_view) {
+        const uint16_t *x = (const uint16_t *)md_operand_address(p, which, first);
         if (n == 8 && step == 1)
             return md_eight(x);
         MD_FOR (e, 8)
             half[e] = e < n ? x[e * step] : 0;
+    } else if (is_view) {
+        MD_FOR (e, 8)
+            half[e] = e < n ? MD_DOWN(md_operand_get(p, which, first + e * step)) : 0;
     } else {
         MD_FOR (e, 8)
             half[e] = e < n ? MD_DOWN(md_operand_at(p, which, batch, row + (along == 2 ? e : 0), k + (along == 2 ? 0 : e))) : 0;

@@ -42,10 +42,15 @@ template <class T> MD_INLINE void md_take(T (&v)[4], const T *c)
         memcpy(&v[i], &w[i], 8);
 }
 
-/* MD_VL sums from shared memory; the address is a multiple of four of them. */
+/* MD_VL sums from shared memory; the address is a multiple of four of them, or of MD_VL. */
 MD_INLINE md_v md_sums(const md_acc *c)
 {
     md_v v;
+    if (MD_VL < 4) {
+        MD_FOR (l, MD_VL)
+            v.v[l] = c[l];
+        return v;
+    }
     MD_FOR_STEP (l, MD_VL, 4) {
         md_acc four[4];
         md_take(four, c + l);
