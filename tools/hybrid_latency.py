@@ -9,6 +9,7 @@ hybrid on every run has all its trials. Prints JSON: percentiles of each run, wh
 """
 import argparse
 import ctypes as c
+import itertools
 import json
 import statistics
 import time
@@ -17,13 +18,14 @@ import judge_md
 
 SHAPES = [(8192, 8192), (16384, 3000), (4096, 16384), (65536, 1000), (6000, 10000), (100000, 600), (1500, 30000), (24000, 2500)]
 MODES = {"model": 2, "hybrid": 4}
+COUNT = itertools.count() # equal ops would share their trials
 
 
 class Side:
     def __init__(self, mode, tensors, torch):
         md = judge_md.library()
         self.md, self.op = md, c.c_void_p()
-        options = judge_md.OpOptions(name=mode.encode(), dtype=1, select=MODES[mode])
+        options = judge_md.OpOptions(name=f"{mode}{next(COUNT)}".encode(), dtype=1, select=MODES[mode])
         md.check(md.lib.md_op_create(c.byref(self.op), md.context, judge_md.ROW_OPS["softmax"][0].encode(), c.byref(options)), mode)
         md.check(md.lib.md_op_wait(self.op), mode)
         self.arguments = []
@@ -98,9 +100,10 @@ def main():
         least = min(latency)
         rel = sorted(x - least + us for x in latency)
         q = {k: round(rel[min(int(f * len(rel)), len(rel) - 1)], 1) for k, f in (("p50", .5), ("p90", .9), ("p99", .99), ("max", 1.0))}
+        late = [i for i, x in enumerate(latency) if x - least > 5 * us]
         p99[mode].append(q["p99"])
         picks = side.choices()
-        print(json.dumps({"run": r, "mode": mode, "mean_us": round(us, 2), "load": o.load, **q, "switched": sum(s == "measured" for _, s in picks)}), flush=True)
+        print(json.dumps({"run": r, "mode": mode, "mean_us": round(us, 2), "load": o.load, **q, "switched": sum(s == "measured" for _, s in picks), "late": len(late), "first_late": late[0] if late else -1}), flush=True)
     a, b = (statistics.median(p99[m]) for m in ("model", "hybrid"))
     print(json.dumps({"p99_off": a, "p99_on": b, "ratio": round(b / a, 4)}))
 

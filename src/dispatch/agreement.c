@@ -5,28 +5,35 @@
 
 #include <string.h>
 
-/* What is checked takes no more than these bytes. */
-static const double most_bytes = 2e6;
+/* What is checked takes no more than these bytes: copies of more would keep other threads from the driver for long. */
+static const double most_bytes = 128e3;
 
-/* A smaller shape of its kind, that is quickly made and checked. False where some variant does not take it. */
-static bool shrink(md_kn_shape *out, const md_ds_op *op, md_bd_variant *const *v, int32_t n, const md_kn_shape *shape)
+/* Half of it, at a boundary where it was at one. */
+static int64_t half_of(int64_t size)
+{
+    enum { BOUNDARY = 16 };
+    int64_t half = size / 2;
+    return size % BOUNDARY ? half | 1 : MD_MAX(half / BOUNDARY * BOUNDARY, BOUNDARY);
+}
+
+/* A smaller shape of its kind, that is quickly made and checked. False where there is none. */
+static bool shrink(md_kn_shape *out, const md_ds_op *op, const md_fa_target *target, const md_kn_shape *shape)
 {
     int64_t size[MD_FX_MAX_DIMS] = {0};
     *out = *shape;
     memcpy(size, shape->size, (size_t)op->formula->n_dims * sizeof *size);
-    for (int32_t round = 0; md_tn_agree_bytes(&v[0]->target, out) > most_bytes; round++) {
+    for (int32_t round = 0; md_tn_agree_bytes(target, out) > most_bytes; round++) {
         int32_t largest = op->space.n ? op->space.dim[0] : -1;
         for (int32_t i = 1; i < op->space.n; i++)
             if (size[op->space.dim[i]] > size[largest])
                 largest = op->space.dim[i];
-        if (largest < 0 || size[largest] < 2 || round == 64)
+        if (largest < 0 || size[largest] < 2 || half_of(size[largest]) >= size[largest] || round == 64)
             return false;
-        size[largest] = size[largest] / 2 | 1; /* at no boundary */
+        size[largest] = half_of(size[largest]);
         md_tn_shape(out, op->program, size);
+        out->aligned &= shape->aligned;
+        out->aligned16 &= shape->aligned16;
     }
-    for (int32_t i = 0; i < n; i++)
-        if (md_kn_envelope_miss(&v[i]->envelope, out))
-            return false;
     return true;
 }
 
@@ -47,18 +54,25 @@ void md_ds_agree(md_ds_op *op, int32_t stage, const int32_t *variant, int32_t n,
 {
     md_ds_candidates *c = &op->stage[stage];
     md_bd_variant *v[MD_DS_MAX_VARIANTS];
+    int32_t slot[MD_DS_MAX_VARIANTS], n_fit = 0;
     md_tn_agreement found[MD_DS_MAX_VARIANTS];
     md_kn_shape small;
     bool is_known = true;
-    for (int32_t i = 0; i < n; i++) {
-        v[i] = c->variant[variant[i]];
+    for (int32_t i = 0; i < n; i++)
         is_known &= atomic_load_explicit(&c->agreement[variant[i]], memory_order_relaxed) != MD_TN_UNSURE;
+    if (is_known || !shrink(&small, op, &c->target, shape))
+        return;
+    for (int32_t i = 0; i < n; i++) {
+        if (md_kn_envelope_miss(&c->variant[variant[i]]->envelope, &small))
+            continue;
+        v[n_fit] = c->variant[variant[i]];
+        slot[n_fit++] = variant[i];
     }
-    if (is_known || n < 2 || !shrink(&small, op, v, n, shape))
+    if (n_fit < 2)
         return;
     pthread_mutex_lock(&op->runtime->lock_of_tuning);
-    md_status s = md_tn_agree(found, v, n, &small);
+    md_status s = md_tn_agree(found, v, n_fit, &small);
     pthread_mutex_unlock(&op->runtime->lock_of_tuning);
-    for (int32_t i = 0; i < n && s == MD_OK; i++)
-        md_ds_quarantine(op, stage, variant[i], found[i]);
+    for (int32_t i = 0; i < n_fit && s == MD_OK; i++)
+        md_ds_quarantine(op, stage, slot[i], found[i]);
 }

@@ -5,7 +5,7 @@
 #include "dispatch/op.h"
 #include "tune/agree.h"
 
-/** Checks variants that are ready and fit the shape, unless all of them were checked before, at a shape of that kind of at most 2 MB; what is found stands in
+/** Checks variants that are ready and fit the shape, unless all of them were checked before, at a shape of that kind of at most 128 kB; what is found stands in
  * the candidates' `agreement`, and a warning in the log. Takes milliseconds; no call of a user waits for the device meanwhile. */
 void md_ds_agree(md_ds_op *op, int32_t stage, const int32_t *variant, int32_t n, const md_kn_shape *shape);
 /** Notes what was found of a variant; one that differs or fails is not used any more. */

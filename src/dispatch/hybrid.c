@@ -151,6 +151,13 @@ static bool is_affordable(const struct md_ds_hybrid *h, const md_ds_trial *t)
     return h->spent_us + more <= h->op->policy.hybrid_share * h->all_us && h->spent_us + more <= h->op->policy.hybrid_cap_ms * 1e3;
 }
 
+/* By its first time already. */
+static bool is_hopeless(const md_ds_trial *t)
+{
+    double spread, own = md_ds_rival_median(&spread, &t->rival[0]), us = md_ds_rival_median(&spread, &t->rival[t->at]);
+    return own > 0.0 && us > 1.5 * own;
+}
+
 /* The rival that serves the next timed call; -1: nobody is timed. */
 static int32_t next_rival(struct md_ds_hybrid *h, md_ds_record *record, const md_kn_shape *shape)
 {
@@ -165,6 +172,13 @@ static int32_t next_rival(struct md_ds_hybrid *h, md_ds_record *record, const md
         judge(h->op, record, shape);
         if (t->is_over)
             return -1;
+    }
+    if (t->step == 2 && t->n_running > 0)
+        return -1; /* its second turn depends on how the first went */
+    if (t->step == 2 && is_hopeless(t)) {
+        t->rival[t->at].is_out = true;
+        md_ds_trial_next(t);
+        return -1;
     }
     bool is_turn = is_rival[t->step] && t->rival[0].n > 0;
     if (is_turn && !is_affordable(h, t))
