@@ -1,3 +1,4 @@
+#include "device/cuda_blas.h"
 #include "device/cuda_inside.h"
 
 #include "base/env.h"
@@ -180,6 +181,14 @@ static md_status start_device(md_dev_cuda *dev)
     return status;
 }
 
+/* Mapping cuBLASLt takes 45 ms, once a process: done while the driver makes its context, not by whoever makes the first product. It stays loaded, so
+ * who asks later finds it, or waits for the loader. */
+static void load_blas(void *unused)
+{
+    (void)unused;
+    (void)md_dev_cuda_has_gemm();
+}
+
 md_status md_dev_cuda_open(md_dev **out, const md_dev_options *options, int32_t index)
 {
     int n_devices = 0;
@@ -188,6 +197,8 @@ md_status md_dev_cuda_open(md_dev **out, const md_dev_options *options, int32_t 
     md_dev_cuda *dev = calloc(1, sizeof *dev);
     if (!dev)
         return md_fail_memory();
+    if (options->pool)
+        md_pool_submit(options->pool, load_blas, NULL);
     dev->base.ops = md_env_foreign(TOOL) ? &cuda_ops_named : &cuda_ops;
     dev->base.pool = options->pool;
     dev->base.log = options->log;

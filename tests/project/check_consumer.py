@@ -30,6 +30,10 @@ def install(meson, build, folder):
 def check_pkg_config(source, build, cc, meson, folder):
     packages = install(meson, build, folder)
     libraries = packages.parent
+    wisdom = {p.name for p in folder.rglob("share/multidispatch/wisdom/*")}
+    if wisdom != {p.name for p in (source.parents[3] / "data" / "wisdom").glob("*.jsonl")}:
+        print("data/wisdom is not what is installed:", wisdom)
+        sys.exit(1)
     env = dict(os.environ, PKG_CONFIG_PATH=str(packages), PKG_CONFIG_SYSROOT_DIR=str(folder))
     flags = run("pkg-config", "--cflags", "--libs", "multidispatch", env=env).split()
     if list(libraries.glob("*.so")):

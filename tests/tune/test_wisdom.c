@@ -3,10 +3,14 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "store/folder.h"
 #include "store/scratch.h"
+#include "tune/shipped.h"
 #include "tune/wisdom.h"
 #include "tune/wisdom_line.h"
 
+#include <dirent.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -461,13 +465,67 @@ static void unreadable_records_are_counted(void **state)
     md_sr_close(&store);
 }
 
-int main(void)
+static const char *came_along; /* data/wisdom */
+
+/* Every line of a file is a record that is found by its key, or a quarantine. Returns how many there are. */
+static int check_lines(const md_tn_shipped *shipped, const char *path, const char *text, size_t n)
 {
+    int n_lines = 0;
+    for (size_t at = 0; at < n; n_lines++) {
+        const char *end = memchr(text + at, '\n', n - at);
+        const size_t length = end ? (size_t)(end - text) - at : n - at;
+        md_tn_line line;
+        md_tn_record found = {0};
+        if (length && text[at] == '{') {
+            if (md_tn_line_read(&line, text + at, length) != MD_OK)
+                fail_msg("%s, line %d: %s", path, n_lines + 1, md_last_error());
+            if (!line.is_quarantine && !md_tn_shipped_find(&found, shipped, &line.origin, line.record.key, line.record.family))
+                fail_msg("%s, line %d is not found by its key", path, n_lines + 1);
+            md_tn_record_finish(&found);
+            md_tn_line_finish(&line);
+        }
+        at += length + 1;
+    }
+    return n_lines;
+}
+
+/* The files that are installed are what the library reads: sorted lines, each of them whole. */
+static void what_comes_along_is_read(void **state)
+{
+    scratch *s = *state;
+    md_tn_shipped *shipped = NULL;
+    int folder = -1, n_files = 0;
+    if (!came_along)
+        skip(); /* run by hand */
+    assert_ok(md_sr_folder_open(&folder, AT_FDCWD, came_along, MD_SR_SYSTEMS));
+    assert_ok(md_tn_shipped_open(&shipped, came_along, &s->log));
+    if (s->n_warnings)
+        fail_msg("%s", s->message);
+    DIR *files = fdopendir(folder);
+    assert_non_null(files);
+    for (struct dirent *e; (e = readdir(files));) {
+        char *text = NULL;
+        size_t n = 0;
+        if (strlen(e->d_name) < 7 || strcmp(e->d_name + strlen(e->d_name) - 6, ".jsonl") != 0)
+            continue;
+        assert_ok(md_sr_file_read(&text, &n, dirfd(files), e->d_name, MD_SR_SYSTEMS, false));
+        printf("%s: %d lines\n", e->d_name, check_lines(shipped, e->d_name, text, n));
+        free(text);
+        n_files++;
+    }
+    printf("%d files\n", n_files);
+    closedir(files);
+    md_tn_shipped_close(&shipped);
+}
+
+int main(int argc, char **argv)
+{
+    came_along = argc > 1 ? argv[1] : NULL;
 #define TEST(name) cmocka_unit_test_setup_teardown(name, scratch_setup, scratch_teardown)
     const struct CMUnitTest tests[] = {
         TEST(records_come_back_whole), TEST(the_better_one_is_left), TEST(processes_do_not_put_back_less), TEST(user_and_system_agree_by_rigor),
         TEST(quarantine_is_kept), TEST(one_tunes), TEST(text_goes_round), TEST(other_devices_and_drivers), TEST(half_a_file_is_none),
-        TEST(unreadable_records_are_counted), TEST(shipped_files_are_found), TEST(killed_writers_hold_nobody_up),
+        TEST(unreadable_records_are_counted), TEST(shipped_files_are_found), TEST(what_comes_along_is_read), TEST(killed_writers_hold_nobody_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
