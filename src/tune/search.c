@@ -343,6 +343,8 @@ static md_status put_family(md_tn_work *w, md_tn_spot *spot, int32_t family)
 {
     const md_tn_space *space = &spot->space[family];
     const int32_t best = accept(w, spot, family);
+    if (best < 0 && !space->n)
+        return MD_OK; /* nothing to remember: see has_config */
     md_tn_record r = {.rigor = w->job->rigor, .is_complete = !spot->is_cut, .date = (int64_t)time(NULL)};
     r.key = strdup(spot->key);
     if (!r.key)

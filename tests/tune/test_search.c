@@ -3,6 +3,7 @@
 
 #include "base/status.h"
 #include "device/sim.h"
+#include "store/scratch.h"
 #include "tune/search.h"
 #include "tune/tune.h"
 
@@ -434,6 +435,36 @@ static void nothing_that_runs_is_no_disaster(void **state)
     world_close(&w);
 }
 
+/* What a first process learned, also that nothing of a family runs or is worth a try, keeps a second one from measuring and building. */
+static void what_runs_nowhere_is_not_tried_by_every_process(void **state)
+{
+    scratch *s = *state;
+    static const char *const fails[] = {"column", "row_persistent", "row", NULL};
+    for (int k = 0; k < MD_COUNT(fails); k++) {
+        uint64_t timed[2], built[2];
+        scratch_shell("rm -rf '%s'", s->root);
+        for (int process = 0; process < 2; process++) {
+            world w;
+            world_open(&w, softmax, MD_F32, 12, 0.0, 1.0);
+            w.fails = fails[k];
+            const md_tn_point p[2] = {point_at(4096, 64), point_at(1, 65536)};
+            const md_tn_job job = job_of(&w, p, 2, MD_TUNE_MEASURE);
+            md_sr *store = scratch_open(s, "here");
+            md_tn_wisdom_use_store(w.wisdom, store, "device");
+            assert_ok(md_tn_tune(&job));
+            timed[process] = atomic_load(&w.count.timed);
+            built[process] = compiles(&w);
+            assert_int_equal(atomic_load(&w.count.found), process ? 2 : 0);
+            assert_int_equal(md_tn_wisdom_count(w.wisdom)->unreadable, 0);
+            world_close(&w);
+            md_sr_close(&store);
+        }
+        assert_true(timed[0] > 0 && built[0] > 0);
+        assert_int_equal(timed[1], 0);
+        assert_int_equal(built[1], 0);
+    }
+}
+
 static void what_does_not_fit_keeps_the_estimate(void **state)
 {
     (void)state;
@@ -532,6 +563,7 @@ int main(void)
         cmocka_unit_test(bad_times_are_no_times),
         cmocka_unit_test(a_slow_one_runs_once),
         cmocka_unit_test(nothing_that_runs_is_no_disaster),
+        cmocka_unit_test_setup_teardown(what_runs_nowhere_is_not_tried_by_every_process, scratch_setup, scratch_teardown),
         cmocka_unit_test(what_does_not_fit_keeps_the_estimate),
         cmocka_unit_test(runs_agree),
         cmocka_unit_test(keys_tell_points_apart),
