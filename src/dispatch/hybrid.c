@@ -6,6 +6,7 @@
 #include "dispatch/promote.h"
 #include "dispatch/record.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 /* Shapes that are met no oftener get no trial; jobs at a time; times under way at a time; 1 in WATCH_EVERY long ways of a shape without trial is timed. */
@@ -98,6 +99,14 @@ static void judge(md_ds_op *op, md_ds_record *record, const md_kn_shape *shape)
     }
 }
 
+/* The model may be off for a variant everywhere: what is seen at one shape is expected at the next. */
+static void learn(md_ds_candidates *c, const md_ds_rival *r, double ratio)
+{
+    float before = atomic_load_explicit(&c->surprise[r->variant], memory_order_relaxed);
+    double seen = ratio / r->expected * (before > 0.0f ? (double)before : 1.0); /* expected has what was known */
+    atomic_store_explicit(&c->surprise[r->variant], (float)(before > 0.0f ? sqrt(seen * (double)before) : seen), memory_order_relaxed);
+}
+
 static void take_time(struct md_ds_hybrid *h, md_ds_record *record, int32_t rival, int32_t generation, double us, const md_kn_shape *shape)
 {
     md_ds_trial *t = trial_of(record);
@@ -121,6 +130,8 @@ static void take_time(struct md_ds_hybrid *h, md_ds_record *record, int32_t riva
     h->all_us += us * (rival == 0 ? MD_DS_TRIAL_EVERY : 1);
     if (rival > 0 && us > own)
         h->spent_us += us - own;
+    if (rival > 0 && own > 0.0 && t->rival[rival].n == 1)
+        learn(&h->op->stage[t->stage], &t->rival[rival], us / own);
 }
 
 /* Asks for the times that are under way; those of the record of this call bring its shape, which a switch needs. */

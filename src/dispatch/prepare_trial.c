@@ -75,8 +75,10 @@ static int32_t list_rivals(md_ds_rival *out, double *own_us, md_ds_op *op, int32
     md_ds_model_us(us, op, stage, j->by, n);
     *own_us = us[own];
     out[0] = family[0] = other[0] = (md_ds_rival){.variant = own, .expected = 1.0};
-    for (int32_t i = 0; i < n; i++)
-        us[i] = md_ds_unfit(c, i, &j->shape) ? -1.0 : us[i];
+    for (int32_t i = 0; i < n; i++) {
+        const float surprise = atomic_load_explicit(&c->surprise[i], memory_order_relaxed);
+        us[i] = md_ds_unfit(c, i, &j->shape) ? -1.0 : us[i] * (surprise > 0.0f && i != own ? (double)surprise : 1.0);
+    }
     for (int32_t i = 0; i < n; i++) {
         const double expected = us[i] / *own_us;
         if (i == own || us[i] < 0.0)

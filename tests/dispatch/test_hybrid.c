@@ -405,8 +405,8 @@ static void measuring_passes_over_wrong_variants(void **state)
     script_allow(SCRIPT_BETA, 0, 1.1);
     script_allow(SCRIPT_GAMMA, 0, 1.2);
     us_of[3] = 10.0; /* wrong, and the fastest */
-    us_of[10] = 400.0;
-    us_of[20] = 200.0;
+    us_of[10] = 800.0;
+    us_of[20] = 100.0;
     call c;
     md_ds_op *op = measuring_op();
     make(&c);
