@@ -159,7 +159,7 @@ static void corner_sizes(int64_t size[MD_FX_MAX_DIMS], const md_ds_space *space,
 }
 
 /* Of three dims, as products have them: few rows or columns against large matrices, and squares between the hints. */
-static const corner corners_of_products[] = {{1, 4096}, {4, 4096}, {16, 4096}, {64, 4096}, {256, 4096}, {1536, 1536}, {3072, 3072}, {12289, 4096}, {1 << 16, 64}};
+static const corner corners_of_products[] = {{1, 4096}, {4, 4096}, {16, 4096}, {64, 4096}, {256, 4096}, {768, 768}, {1536, 1536}, {3072, 3072}, {12289, 4096}, {1 << 16, 64}};
 
 /* The best of all families there, for rows that lie at boundaries or for those that do not. */
 static md_status add_best(md_ds_candidates *c, md_bd *builder, const md_ds_space *space, int64_t size[MD_FX_MAX_DIMS], bool is_ragged)

@@ -9,8 +9,8 @@
 #include <math.h>
 
 /* Fit on an H200: us, or factors of what the machine's facts say. */
-static const double START = 1.84, MATH = 2.03, MATH_LONE = 0.6, SHARED = 1.04, FILL = 0.79, STEP = 0.019, STEP_NARROW = 0.02, L2_GBPS = 65000, MEMORY = 1.067, NORM = 2.76, END = 0.78,
-                    END_ELEMENT = 0.0059, END_SLAB = 10.7, END_MET = 7.2, CLUSTER = 0.23, MEET_BLOCK = 0.05, SUM = 0.1, SUM_GBPS = 2950, COPIES = 2.0,
+static const double START = 1.84, MATH = 2.03, MATH_LONE = 0.6, SHARED = 1.04, FILL = 0.79, STEP = 0.019, L2_GBPS = 65000, MEMORY = 1.067, NORM = 2.76, END = 0.78,
+                    END_ELEMENT = 0.0059, END_SLAB = 10.7, END_MET = 7.2, CLUSTER = 0.23, MEET_BLOCK = 0.05, SUM = 0.1, SUM_SLICE = 0.1, SUM_GBPS = 2950, COPIES = 2.0,
                     COPIES_MEMORY = 2.5, TIRED = 0.09, TIRED_US = 150, OVERLAP = 0.5;
 /* Bytes that must be under way for memory to be busy. */
 static const double UNDER_WAY = 5.3e6;
@@ -56,7 +56,7 @@ static double step_us(const md_dev_facts *facts, const md_fa_product *w, const m
     const double multiply = v->rows * columns * 64 / 4096 / clock * MATH * (is_lone ? MATH_LONE : 1);
     const double read = v->rows / 64.0 * 4 * (64 * 32 * w->p.n_products + columns * 32) / 128 / clock * SHARED;
     const double fill = (t->a_rows + columns) * 128 / 64 / clock * FILL;
-    return norm(multiply, read, fill, 4) + STEP + (columns <= 32 ? STEP_NARROW : 0);
+    return norm(multiply, read, fill, 4) + STEP;
 }
 
 static double end_us(const md_fa_product *w, const md_fa_wgmma *v, const tiles *t)
@@ -85,7 +85,7 @@ double md_fa_wgmma_us(const md_dev_facts *facts, const md_fa_product *w, const m
     if (v->is_met)
         us += MEET_BLOCK * v->split;
     else if (v->split > 1)
-        us += SUM + (double)w->batch * (double)w->rows * (double)w->columns * w->p.n_products * 8 * v->split / SUM_GBPS * 1e-3;
+        us += SUM + SUM_SLICE * v->split + (double)w->batch * (double)w->rows * (double)w->columns * w->p.n_products * 8 * v->split / SUM_GBPS * 1e-3;
     us += v->has_copies ? COPIES : 0;
     return v->is_library || !md_fa_cuda_product_overlaps(w) ? us : us - OVERLAP;
 }

@@ -108,7 +108,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     double results = (double)w.batch * (double)w.columns * few;
     out->memory_bytes = w.bytes;
     /* With one column a warp, the rows are read as often as the column. */
-    out->memory_rate = (config->value[COLUMNS] == 1 ? 0.84 : 0.93) * md_fa_cuda_rate(target->facts, &load);
+    out->memory_rate = (config->value[COLUMNS] == 1 ? 0.84 : 0.98) * md_fa_cuda_rate(target->facts, &load);
     out->ops = 2 * results * (double)w.depth * p.n_products * (few == 1 ? 1.3 : type_of(&p) == MD_F32 ? 1 : 3.6) + results * 200; /* 16-bit rows are widened again and again */
     out->ops_rate = 0.5;
     out->parallel = fmin(load.blocks, MD_MAX(target->facts->threads, 1));
