@@ -84,7 +84,8 @@ static void print_one_fetch(md_cg_row_printer *rp, md_strbuf *out, int32_t i, bo
     if (at.motion == MD_CG_CONSECUTIVE && is_on_boundary)
         md_strbuf_printf(out, "elem->l%" PRId32 " = md_fetch_lead<md_t_%s>(%s, %s, md_n);\n", i, dtype, at.pointer, at.offset);
     else if (at.motion == MD_CG_CONSECUTIVE && rp->plan.load[i].is_shared && !rp->o->is_column && !is_shifted(load))
-        md_strbuf_printf(out, "#undef MD_SHIFTS\n#define MD_SHIFTS (!MD_ALIGNED)\nelem->l%" PRId32 " = md_fetch_shifted<md_t_%s>(%s, %s, md_n);\n", i, dtype, at.pointer, at.offset);
+        md_strbuf_printf(out, "#undef MD_SHIFTS\n#define MD_SHIFTS (!MD_ALIGNED)\nelem->l%" PRId32 " = md_fetch_shifted<md_t_%s>(%s, %s, md_n);\n", i, dtype,
+                         at.pointer, at.offset);
     else if (at.motion == MD_CG_CONSECUTIVE)
         md_strbuf_printf(out, "elem->l%" PRId32 " = md_fetch_%s_unit%s(%s, %s, md_n);\n", i, dtype, is_shifted(load) ? "_any" : "", at.pointer,
                          at.offset);

@@ -302,9 +302,10 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
 /* ---- Cost: a group's way through one row, then the highest of memory, instructions and rows that wait for rows. Constants fit those of cuda_row_cost.c,
  * from the same shapes. */
 
-/* The loads come; each further chunk of a slice; the stores go; what each warp of a block, and of an SM, adds; room for many blocks; strides; a slot of a thread; a vector
- * beyond the slice's end: us. */
-static const double LOAD_US = 0.6963, CHUNK_US = 0.4084, CHUNK_VECTOR_US = 0.03144, LATE_US = 0.2033, STORE_US = 0.08767, BARRIER_US = 0.03728, WARP_US = 0.003559, ROOM_US = 1.088e-05, STRIDED_US = 0.2536;
+/* The loads come; each further chunk of a slice; the stores go; what each warp of a block, and of an SM, adds; room for many blocks; strides; a slot of a
+ * thread; a vector beyond the slice's end: us. */
+static const double LOAD_US = 0.6963, CHUNK_US = 0.4084, CHUNK_VECTOR_US = 0.03144, LATE_US = 0.2033;
+static const double STORE_US = 0.08767, BARRIER_US = 0.03728, WARP_US = 0.003559, ROOM_US = 1.088e-05, STRIDED_US = 0.2536;
 static const double THREAD_SLOT_US = 0.001359, IDLE_VECTOR_US = 0.06139;
 /* A meeting, by VIA: of any number of blocks, and what twice as many add. */
 static const double MEETING_US[] = {0.6434, 0.7912, 0.8411, 0.3006}, WIDER_US[] = {0.05139, 0.2128, 3.46e-06, 0.04975}, ALONE_US = 0.132;

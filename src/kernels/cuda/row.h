@@ -77,29 +77,29 @@ template <class S> MD_INLINE md_raw<S> md_shift_down(uint32_t *w, int past)
         r.w[i] = sizeof(typename S::E) >= 4 ? w[i] : __funnelshift_r(w[i], w[i + 1], past % 4 * 8);
     return r;
 }
-template <class S, class N> MD_INLINE md_raw<S> md_fetch_shifted(const void *t, int64_t o, N n)
+template <class S> MD_INLINE md_raw<S> md_fetch_shifted(const void *t, int64_t o, md_full n)
 {
     typedef md_raw<S> R;
     if constexpr (MD_INSIDE && !MD_ALIGNED && R::BYTES % 16 == 0) {
         const int size = (int)sizeof(typename S::E), past = (int)(((uint32_t)(uintptr_t)t + (uint32_t)o * size) % 16);
         const char *from = (const char *)t + (o * size - past); /* so that the compiler sees what vectors' addresses have in common */
         uint32_t w[R::N + 4];
-        MD_FOR_STEP (i, R::N + 4, 4) { /* behind the last one only where there is something of the vector */
-            const char *at = i < R::N || past ? from + 4 * i : from;
-            if constexpr (md_is_maybe<N>::V)
-                md_get_piece_maybe(w + i, at, n);
-            else
-                md_get_piece(w + i, at, 16);
-        }
+        MD_FOR_STEP (i, R::N + 4, 4) /* behind the last one only where there is something of the vector */
+            md_get_piece(w + i, i < R::N || past ? from + 4 * i : from, 16);
         return md_shift_down<S>(w, past);
-    } else if constexpr (!md_is_maybe<N>::V) {
+    } else {
         return md_fetch_unit<S>(t, o, n, true);
-    } else if constexpr (MD_ALIGNED) {
+    }
+}
+/* In a branch where it has to be shifted: under a predicate its registers would be taken from the kernel's beginning. */
+template <class S> MD_INLINE md_raw<S> md_fetch_shifted(const void *t, int64_t o, md_maybe n)
+{
+    if constexpr (MD_ALIGNED) {
         return md_get_maybe<S>((const typename S::E *)t + o, n);
     } else {
-        R r = md_zero_raw<S>();
+        md_raw<S> r = md_zero_raw<S>();
         if (n.all)
-            r = md_fetch_unit<S>(t, o, md_full(), true);
+            r = md_fetch_shifted<S>(t, o, md_full());
         return r;
     }
 }

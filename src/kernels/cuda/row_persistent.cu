@@ -7,8 +7,8 @@
 #include "md_expr.h"
 #include "row_group.h"
 
-/* Weights that all rows share and only stores want are fetched for so many vectors of a thread behind the row, for the others when these are stored: one by one, or, where
- * they have to be shifted, together, since shifting waits for them. */
+/* Weights that all rows share and only stores want are fetched for so many vectors of a thread behind the row, for the others when these are stored: one
+ * by one, or, where they have to be shifted, together, since shifting waits for them. */
 enum { MD_LATE = MD_VECTORS < 2 ? MD_VECTORS : 2, MD_TOGETHER = MD_SHIFTS ? MD_LATE : 1 };
 
 #define MD_ADD_LEVEL(l)                                                                                                \
