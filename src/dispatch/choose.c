@@ -192,15 +192,23 @@ static double calibrate(double *factor, md_ds_candidates *c, const md_ds_space *
 }
 
 /* What is measured and what is not must compare: the others are taken to be off as those are on average. */
-void md_ds_model_us(double *us, md_ds_op *op, int32_t stage, const int64_t *by, int32_t n)
+/* -1 for those that do not fit what is asked (NULL: all fit): the model takes microseconds for each. */
+static void model_us(double *us, md_ds_op *op, int32_t stage, const int64_t *by, int32_t n, const md_ds_ask *ask)
 {
     md_ds_candidates *c = &op->stage[stage];
     double factor[MD_DS_MAX_VARIANTS];
     const double other = calibrate(factor, c, &op->space, by, n);
     for (int32_t i = 0; i < n; i++) {
         const md_bd_variant *v = c->variant[i];
-        us[i] = md_tn_predict_us(&c->target, v->family, &v->config, by) * (factor[i] > 0.0 ? factor[i] : other);
+        us[i] = -1.0;
+        if (!ask || fits(c, i, ask))
+            us[i] = md_tn_predict_us(&c->target, v->family, &v->config, by) * (factor[i] > 0.0 ? factor[i] : other);
     }
+}
+
+void md_ds_model_us(double *us, md_ds_op *op, int32_t stage, const int64_t *by, int32_t n)
+{
+    model_us(us, op, stage, by, n, NULL);
 }
 
 static bool choose_model(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds_ask *ask)
@@ -208,10 +216,7 @@ static bool choose_model(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_
     const md_ds_candidates *c = &op->stage[stage];
     double us[MD_DS_MAX_VARIANTS];
     int32_t n = atomic_load_explicit(&c->n_variants, memory_order_acquire);
-    md_ds_model_us(us, op, stage, ask->by, n);
-    for (int32_t i = 0; i < n; i++)
-        if (!fits(c, i, ask))
-            us[i] = -1.0;
+    model_us(us, op, stage, ask->by, n, ask);
     return choose_least(out, op, c, ask->by, us, n, MD_DS_MODEL);
 }
 
