@@ -4,6 +4,10 @@
 #include "base/status.h"
 #include "expr/memo.h"
 
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
 enum { KEEP_COST = 8 }; /* a value is worth a store and a load if recomputing it takes this many operations */
 
 typedef struct planner {
@@ -242,7 +246,7 @@ static bool keep_maximal(planner *p, const md_fx_node *node, bool in_arm)
     return false;
 }
 
-void md_cg_row_plan_make(md_cg_row_plan *out, const md_cg_row_options *options)
+static void make_plan(md_cg_row_plan *out, const md_cg_row_options *options)
 {
     const md_st_stage *st = &options->program->stage[options->stage];
     planner p = {.plan = out, .options = options, .stage = st, .formula = options->program->formula};
@@ -253,6 +257,28 @@ void md_cg_row_plan_make(md_cg_row_plan *out, const md_cg_row_options *options)
         walk_pass(&p, pass, collect_load);
     for (int32_t pass = 1; options->keep_points > 0 && pass <= st->row.n_levels; pass++)
         walk_pass(&p, pass, keep_maximal);
+}
+
+/* Cost models ask for the few plans that a stage has thousands of times. */
+void md_cg_row_plan_make(md_cg_row_plan *out, const md_cg_row_options *options)
+{
+    const uint32_t which = (uint32_t)(options->dialect == MD_DEV_CUDA) | (uint32_t)options->is_column << 1 | (uint32_t)options->is_online << 2 |
+                           (uint32_t)(options->keep_points > 0) << 3;
+    _Static_assert(MD_ST_KNOWN == 16, "a place for each");
+    /* The program is its op's, and const only to those who read it. */
+    _Atomic(void *) *place = &((md_st_program *)(uintptr_t)options->program)->known[options->stage][which];
+    void *known = atomic_load_explicit(place, memory_order_acquire);
+    if (known) {
+        memcpy(out, known, sizeof *out);
+        return;
+    }
+    make_plan(out, options);
+    md_cg_row_plan *made = malloc(sizeof *made); /* without memory it is made again */
+    if (!made)
+        return;
+    memcpy(made, out, sizeof *made);
+    if (!atomic_compare_exchange_strong_explicit(place, &known, made, memory_order_acq_rel, memory_order_acquire))
+        free(made);
 }
 
 static int64_t slot_bytes(const md_cg_kept *kept, int64_t points)

@@ -1,6 +1,7 @@
 /* Programs: making and freeing them, and small questions about their indices. */
 #include "stage/form.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,6 +33,9 @@ void md_st_program_destroy(md_st_program **program)
 {
     if (program == NULL || *program == NULL)
         return;
+    for (int32_t s = 0; s < MD_ST_MAX_STAGES; s++)
+        for (int32_t k = 0; k < MD_ST_KNOWN; k++)
+            free(atomic_load_explicit(&(*program)->known[s][k], memory_order_relaxed));
     md_arena_destroy(&(*program)->arena);
     free(*program);
     *program = NULL;

@@ -89,6 +89,7 @@ typedef struct md_st_stage {
     md_st_scan scan;
 } md_st_stage;
 
+enum { MD_ST_KNOWN = 16 };
 typedef struct md_st_program {
     const md_fx_formula *formula;
     md_arena *arena; /* of the nodes made here */
@@ -97,6 +98,7 @@ typedef struct md_st_program {
     int32_t n_stages;
     md_st_stage stage[MD_ST_MAX_STAGES];
     bool is_temp_stored[MD_FX_MAX_TENSORS]; /* TEMPs that live in memory, contiguous */
+    _Atomic(void *) known[MD_ST_MAX_STAGES][MD_ST_KNOWN]; /* what whoever asks about a stage again and again keeps with it; freed with it */
 } md_st_program;
 
 /** Gives lets of their own to reductions and scans that would make a statement a nest, or make one result many times: changes the
