@@ -9,6 +9,8 @@
 #include <string.h>
 #include <time.h>
 
+/* From so many on, points have enough of each other. */
+enum { MANY_POINTS = 4 };
 /* Steps of a search: what each may add of the new configs. */
 static const double share_of_round[] = {0.5, 0.25, 0.25};
 enum { N_ROUNDS = sizeof share_of_round / sizeof *share_of_round };
@@ -252,7 +254,8 @@ static md_status race_spot(md_tn_work *w, md_tn_spot *spot, int32_t n_left, bool
 
 static int32_t builds_of_round(const md_tn_work *w, const md_tn_spot *spot, int32_t round)
 {
-    const int32_t most = w->job->max_builds > 0 ? w->job->max_builds : MD_TN_BUILDS;
+    const int32_t usual = w->n_spots < MANY_POINTS ? MD_TN_BUILDS : MD_TN_BUILDS / 2; /* what is built for one point races at the others */
+    const int32_t most = w->job->max_builds > 0 ? w->job->max_builds : usual;
     double part = 0.0;
     for (int32_t r = 0; r <= round; r++)
         part += share_of_round[r];

@@ -29,7 +29,7 @@ typedef struct md_tn_job {
     md_tn_counters *count; /* may be NULL */
     md_tune rigor; /* MEASURE or EXHAUSTIVE */
     double budget_ms; /* of this job; <= 0: MD_TN_BUDGET_MS */
-    int32_t max_builds; /* new configs a point (MEASURE); 0: MD_TN_BUILDS */
+    int32_t max_builds; /* new configs a point (MEASURE); 0: MD_TN_BUILDS, half of them where there are several points */
     bool all_directions; /* neighbours that differ in two fields, too */
     int32_t n_points;
     const md_tn_point *point;

@@ -73,19 +73,33 @@ typedef struct regret {
     int32_t n;
 } regret;
 
+/* Recorded time of what the calibrated model picks at a point among variants whose times are known: families may have got new ones since. */
+static double picked_us(world *w, md_ds_op *op, int32_t point)
+{
+    const md_ds_candidates *c = &op->stage[0];
+    const int32_t n = c->n_variants;
+    double us[MD_DS_MAX_VARIANTS], least = INFINITY, picked = -1.0;
+    md_kn_shape shape;
+    md_tn_shape(&shape, op->program, w->board.point[point].size);
+    md_ds_model_us(us, op, 0, shape.size, n);
+    for (int32_t i = 0; i < n; i++) {
+        const double recorded = board_us(&w->board, point, c->variant[i]->name);
+        if (recorded <= 0.0 || us[i] >= least || md_ds_unfit(c, i, &shape))
+            continue;
+        least = us[i];
+        picked = recorded;
+    }
+    return picked;
+}
+
 /* Of the pick at each point against the best of the whole space there. */
 static regret regret_of(world *w, md_ds_op *op)
 {
     regret r = {0};
     for (int32_t i = 0; i < w->board.n_points; i++) {
-        md_kn_shape shape;
-        md_ds_pick pick = {.variant = -1, .runner_up = -1};
-        md_tn_shape(&shape, op->program, w->board.point[i].size);
-        const md_ds_ask ask = {.shape = &shape, .by = shape.size};
-        assert_ok(md_ds_choose(&pick, op, 0, &ask));
-        const double us = board_us(&w->board, i, op->stage[0].variant[pick.variant]->name);
+        const double us = picked_us(w, op, i);
         if (us <= 0.0)
-            continue; /* made since the times were recorded */
+            continue;
         const double off = us / w->board.best_us[i] - 1.0;
         r.mean += off;
         r.worst = fmax(r.worst, off);
@@ -107,7 +121,7 @@ static void check_board(const char *name)
     md_ds_op_destroy(&op);
     printf("%s: picks at %d points: estimated pool %.1f%% off, %.0f%% at worst; measured pool %.1f%%, %.0f%%\n", name, measured.n, 100 * estimated.mean,
            100 * estimated.worst, 100 * measured.mean, 100 * measured.worst);
-    assert_true(measured.n >= 3); /* boards are of a day; families went on */
+    assert_int_equal(measured.n, w.board.n_points);
     assert_true(measured.mean <= estimated.mean + 0.02);
     assert_true(measured.mean <= 0.10);
     world_close(&w);
