@@ -92,6 +92,8 @@ static bool is_async;
 static double us_of[40]; /* by mark */
 static double now_us;
 static int32_t served[40];
+static void *made[16]; /* of the test at hand */
+static int n_made;
 static pthread_mutex_t lock_of_clock = PTHREAD_MUTEX_INITIALIZER; /* the pool checks variants meanwhile */
 static const char *const formula = "scalar a; Y[n] = X[n] * a";
 
@@ -149,6 +151,8 @@ static int set_up_async(void **state)
 static int tear_down(void **state)
 {
     (void)state;
+    while (n_made > 0)
+        world.runtime.dev->ops->free(world.runtime.dev, made[--n_made]);
     script_world_close(&world);
     if (is_async)
         device.base.ops->destroy(&device.base);
@@ -179,6 +183,7 @@ static void make(call *c)
     md_dev *dev = world.runtime.dev;
     for (int i = 0; i < 2; i++) {
         assert_ok(dev->ops->alloc(&p[i], dev, sizeof value));
+        made[n_made++] = p[i];
         assert_ok(dev->ops->copy(dev, p[i], value, sizeof value));
     }
     c->y = md_tensor_make(p[0], MD_F32, 1, &n);

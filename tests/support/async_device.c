@@ -527,6 +527,8 @@ static void async_destroy(md_dev *base)
     for (int i = 0; i < ASYNC_STREAMS; i++) /* what never ends */
         for (async_work *w = dev->stream[i].first, *next; w; w = next) {
             next = w->next;
+            if (dev->stream[i].is_stuck) /* nobody else may free what is behind it */
+                free(w->mark);
             free(w);
         }
     munmap(dev->there, SPACE);
