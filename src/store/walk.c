@@ -147,9 +147,9 @@ static md_status read_one(void *user, int fd, const char *kind, const char *path
     char *bytes = NULL;
     size_t n = 0;
     md_sr_entry e;
-    if (md_sr_file_read(&bytes, &n, fd, path, r->owner, false) != MD_OK)
-        return MD_OK;
-    md_status status = MD_OK;
+    md_status status = md_sr_file_read(&bytes, &n, fd, path, r->owner, false);
+    if (status != MD_OK)
+        return status == MD_OUT_OF_MEMORY ? status : MD_OK;
     const size_t n_kind = strlen(kind) + 1;
     if (!md_sr_entry_read(&e, bytes, n, &r->store->environment, NULL) && e.n_key >= n_kind) {
         char *key = strndup(e.key + n_kind, e.n_key - n_kind);

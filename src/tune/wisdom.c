@@ -114,9 +114,11 @@ static bool recall(md_tn_record *out, md_tn_wisdom *w, const char *name, md_tune
 {
     pthread_mutex_lock(&w->lock);
     const md_tn_record *r = md_table_find(w->records, name, strlen(name));
-    const bool is_known = r && r->rigor >= min_rigor && md_tn_record_copy(out, r) == MD_OK;
+    const bool is_known = r && r->rigor >= min_rigor, is_copied = is_known && md_tn_record_copy(out, r) == MD_OK;
     pthread_mutex_unlock(&w->lock);
-    return is_known;
+    if (is_known && !is_copied)
+        count(&w->count.unread);
+    return is_copied;
 }
 
 /* ---- Records in the store */
@@ -127,18 +129,23 @@ bool md_tn_wisdom_load(md_tn_record *out, md_tn_wisdom *w, int32_t place, const 
     void *text = NULL;
     size_t n = 0;
     md_strbuf again = {0};
-    if (md_sr_find_at(&text, &n, w->store, place, MD_TN_WISDOM_KIND, name) != MD_OK)
-        return false;
-    bool is_read = md_tn_line_read(&line, text, n) == MD_OK;
+    md_status s = md_sr_find_at(&text, &n, w->store, place, MD_TN_WISDOM_KIND, name);
+    const bool is_there = s == MD_OK;
+    if (is_there)
+        s = md_tn_line_read(&line, text, n);
     free(text);
-    if (is_read && !line.is_quarantine && !strcmp(name_of(&again, line.record.key, line.record.family), name)) {
+    if (s == MD_OUT_OF_MEMORY)
+        count(&w->count.unread);
+    if (!is_there || s == MD_OUT_OF_MEMORY)
+        return false;
+    const char *own = s == MD_OK ? name_of(&again, line.record.key, line.record.family) : "";
+    const bool is_read = s == MD_OK && !line.is_quarantine && !again.failed && !strcmp(own, name);
+    if (!is_read)
+        count(again.failed ? &w->count.unread : &w->count.unreadable);
+    if (is_read)
         *out = line.record;
-    } else {
-        count(&w->count.unreadable);
-        if (is_read)
-            md_tn_line_finish(&line);
-        is_read = false;
-    }
+    else if (s == MD_OK)
+        md_tn_line_finish(&line);
     md_strbuf_finish(&again);
     return is_read;
 }
@@ -179,6 +186,11 @@ md_status md_tn_wisdom_find(md_tn_record *out, md_tn_wisdom *w, const char *key,
     md_tn_record r = {0};
     bool is_new = false;
     const char *name = name_of(&buffer, key, family);
+    if (buffer.failed) {
+        md_strbuf_finish(&buffer);
+        count(&w->count.unread);
+        return md_fail_memory();
+    }
     bool is_found = recall(out, w, name, min_rigor);
     if (!is_found && load_best(&r, w, name)) {
         pthread_mutex_lock(&w->lock);
@@ -217,7 +229,10 @@ static void keep(md_tn_wisdom *w, const char *name, const md_tn_record *record)
     md_strbuf text = {0};
     md_tn_line line = {.origin = w->origin, .record = *record};
     md_sr_lease *lease = lease_of_put(w, name);
-    if (!md_tn_wisdom_load(&there, w, 0, name) || takes_place(record, &there)) {
+    const uint64_t unread = atomic_load(&w->count.unread);
+    const bool is_there = md_tn_wisdom_load(&there, w, 0, name);
+    const bool is_sure = atomic_load(&w->count.unread) == unread; /* without memory for what is there, it may be better */
+    if (is_sure && (!is_there || takes_place(record, &there))) {
         md_tn_line_print(&text, &line);
         if (!text.failed)
             (void)md_sr_put(w->store, MD_TN_WISDOM_KIND, name, md_strbuf_text(&text), text.size);

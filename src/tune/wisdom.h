@@ -23,6 +23,7 @@ md_status md_tn_wisdom_use_texts(md_tn_wisdom *wisdom, const char *path, const m
 typedef struct md_tn_wisdom_counters {
     _Atomic uint64_t found, missing; /* records asked for */
     _Atomic uint64_t unreadable; /* that the store had, but that say nothing */
+    _Atomic uint64_t unread; /* for want of memory */
     _Atomic uint64_t kept; /* puts that took the place of something less, or of nothing */
 } md_tn_wisdom_counters;
 const md_tn_wisdom_counters *md_tn_wisdom_count(const md_tn_wisdom *wisdom);

@@ -73,6 +73,7 @@ static void print_record(void *user, const void *key, size_t n, void *value)
     (void)key;
     (void)n;
     char *first = family ? strndup(name, (size_t)(family - name)) : NULL;
+    g->has_failed = g->has_failed || (family && !first);
     if (first && md_tn_wisdom_find(&line.record, g->wisdom, first, family + 1, MD_TUNE_ESTIMATE) == MD_OK)
         add_line(g, &line);
     md_tn_record_finish(&line.record);
@@ -84,11 +85,12 @@ static md_status print_quarantine(void *user, const char *key, const void *paylo
 {
     md_tn_line line;
     (void)key;
-    if (md_tn_line_read(&line, payload, n) == MD_OK) {
+    const md_status s = md_tn_line_read(&line, payload, n);
+    if (s == MD_OK) {
         add_line(user, &line);
         md_tn_line_finish(&line);
     }
-    return MD_OK;
+    return s == MD_OUT_OF_MEMORY ? s : MD_OK; /* what says nothing is left out */
 }
 
 static int by_text(const void *a, const void *b)
@@ -99,11 +101,13 @@ static int by_text(const void *a, const void *b)
 md_status md_tn_wisdom_print(md_strbuf *out, md_tn_wisdom *wisdom)
 {
     gathering g = {.wisdom = wisdom, .names = md_table_create()};
+    const uint64_t unread = atomic_load(&wisdom->count.unread);
     if (!g.names)
         return md_fail_memory();
     for (int32_t place = 0; place < md_sr_n_places(wisdom->store); place++) {
-        (void)md_sr_each(wisdom->store, place, MD_TN_WISDOM_KIND, name_in_store, &g);
-        (void)md_sr_each(wisdom->store, place, MD_TN_QUARANTINE_KIND, print_quarantine, &g);
+        if (md_sr_each(wisdom->store, place, MD_TN_WISDOM_KIND, name_in_store, &g) != MD_OK ||
+            md_sr_each(wisdom->store, place, MD_TN_QUARANTINE_KIND, print_quarantine, &g) != MD_OK)
+            g.has_failed = true;
     }
     pthread_mutex_lock(&wisdom->lock);
     md_table_each(wisdom->records, name_in_memory, &g);
@@ -119,6 +123,7 @@ md_status md_tn_wisdom_print(md_strbuf *out, md_tn_wisdom *wisdom)
         free(g.line[i]);
     free(g.line);
     md_table_destroy(&g.names, free);
+    g.has_failed = g.has_failed || atomic_load(&wisdom->count.unread) != unread;
     return g.has_failed || out->failed ? md_fail_memory() : MD_OK;
 }
 
