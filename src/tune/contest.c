@@ -129,7 +129,7 @@ static void look(md_tn_work *w, md_tn_spot *spot, int32_t i)
     md_tn_log_try(w, spot, "try", i); /* whoever reads along sees what did not end */
     take_time(&e->first_us, w, spot, i, 1);
     md_tn_log_try(w, spot, "tried", i);
-    if (e->first_us > 0.0 && e->first_us <= CUT * least) {
+    if (e->first_us > 0.0 && (e->first_us <= CUT * least || w->trial[i].family->is_library)) { /* a library's first call loads it */
         double again = 0.0;
         take_time(&again, w, spot, i, 1);
         e->first_us = again > 0.0 ? again : e->first_us;

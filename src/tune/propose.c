@@ -303,7 +303,7 @@ static void add_guesses(list *l)
         if (best && turn % 2 == 0)
             more = add_next(l, 1.5 * us, best->family_at, &best->config, apart);
         if (!more)
-            more = add_next(l, w->round == 0 ? INFINITY : 1.2 * us, -1, NULL, 0);
+            more = add_next(l, w->round == 0 ? INFINITY : 1.6 * us, -1, NULL, 0);
         if (!more && best)
             more = add_next(l, 1.5 * us, best->family_at, &best->config, apart);
     }
