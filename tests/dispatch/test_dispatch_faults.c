@@ -125,6 +125,54 @@ static void calls_of_new_shapes(void **state)
         }
 }
 
+/* Without memory for a record that waits, the shape is chosen for anew; without memory for what is better, it keeps what it has until the next build. */
+static void promotions(void **state)
+{
+    (void)state;
+    script_reset();
+    script_now.is_text = true;
+    script_allow(SCRIPT_ALPHA, 0, 2.0);
+    script_allow(SCRIPT_BETA, 0, 1.0);
+    for (int is_late = 0; is_late < 2; is_late++) {
+        bool happened = true;
+        int64_t n = 1;
+        for (; happened && n < MOST_POINTS; n++) {
+            float y[8], x[8] = {0};
+            const int64_t size = 8;
+            md_tensor ty = md_tensor_make(y, MD_F32, 1, &size), tx = md_tensor_make(x, MD_F32, 1, &size);
+            md_arg arg[] = {md_s(1.0), md_t(&ty), md_t(&tx)};
+            md_ds_op_options o = script_options();
+            o.is_async = true;
+            atomic_store(&world.device.held, "COPY 10");
+            md_ds_op *op = script_op(&world, "scalar a; Y[n] = X[n] * a", &o);
+            if (is_late)
+                assert_ok(md_ds_call(op, NULL, arg, 3));
+            else
+                fault_after(n);
+            md_status s = is_late ? MD_OK : md_ds_call(op, NULL, arg, 3);
+            if (!is_late) {
+                happened = fault_happened();
+                fault_after(0);
+            }
+            check_status(s);
+            if (is_late)
+                fault_after(n);
+            atomic_store(&world.device.held, NULL);
+            md_ds_op_wait(op);
+            if (is_late) {
+                happened = fault_happened();
+                fault_after(0);
+            }
+            for (int i = 0; i < 3; i++)
+                assert_ok(md_ds_call(op, NULL, arg, 3));
+            md_ds_op_destroy(&op);
+            script_world_close(&world); /* the next round builds anew */
+            script_world_open(&world);
+        }
+        assert_true(n > 2 && n < MOST_POINTS);
+    }
+}
+
 /* An input that is overwritten is copied first: also without memory nothing is lost. */
 static void copies(void **state)
 {
@@ -154,6 +202,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(making_an_op, set_up, tear_down),
         cmocka_unit_test_setup_teardown(making_an_op_with_a_policy_and_a_kernel, set_up, tear_down),
         cmocka_unit_test_setup_teardown(calls_of_new_shapes, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(promotions, set_up, tear_down),
         cmocka_unit_test_setup_teardown(copies, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

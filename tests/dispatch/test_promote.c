@@ -6,6 +6,8 @@
 #include "support/check.h"
 
 #include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static script_world world;
 static const char *const formula = "scalar a; Y[n] = X[n] * a";
@@ -219,6 +221,48 @@ static void an_op_may_go_while_its_kernels_are_made(void **state)
     md_ds_op_destroy(&op);
 }
 
+/* The child has no thread that builds: what is ready goes on serving there, and the parent does not notice. */
+static void a_child_of_fork_is_served(void **state)
+{
+    (void)state;
+    hold("COPY 10");
+    md_ds_op *op = async_op();
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(call(op, 100), 0);
+    assert_int_equal(call(op, 2000), 0);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0)
+        _exit(call(op, 100) == 0 && call(op, 2000) == 0 && call(op, 2001) == 0 && call(op, 101) == 0 ? 0 : 1);
+    int status = -1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    hold(NULL);
+    md_ds_op_wait(op);
+    assert_int_equal(call(op, 2000), 10);
+    md_ds_op_destroy(&op);
+}
+
+/* A kernel that stops launching, warm or not: an error each time, and no harm to the others. */
+static void a_variant_that_stops_launching(void **state)
+{
+    (void)state;
+    script_now.is_text = false; /* functions have no plans */
+    md_ds_op *op = script_op(&world, "Y[n] = X[n]", NULL);
+    md_status status;
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(script_call(NULL, op, 3, 1), 0);
+    atomic_store(&script_now.row[SCRIPT_ALPHA][0].cannot_launch, true);
+    for (int i = 0; i < 4; i++) {
+        (void)script_call(&status, op, 3, 1);
+        assert_fails(status, MD_DEVICE, "does not launch");
+        assert_int_equal(script_call(NULL, op, 2000, 1), 10);
+    }
+    atomic_store(&script_now.row[SCRIPT_ALPHA][0].cannot_launch, false);
+    assert_int_equal(script_call(NULL, op, 3, 1), 0);
+    md_ds_op_destroy(&op);
+}
+
 /* ---- Frozen ops */
 
 static void frozen_ops_build_nothing(void **state)
@@ -415,6 +459,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_shape_that_nothing_fits_waits, set_up, tear_down),
         cmocka_unit_test_setup_teardown(ops_may_be_told_to_wait, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_op_may_go_while_its_kernels_are_made, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_child_of_fork_is_served, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_variant_that_stops_launching, set_up, tear_down),
         cmocka_unit_test_setup_teardown(frozen_ops_build_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_switch_replaces_plans, set_up, tear_down),
         cmocka_unit_test_setup_teardown(promotion_under_calls, set_up, tear_down),
