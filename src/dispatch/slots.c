@@ -175,7 +175,8 @@ static bool find_slot(md_ds_last *out, md_ds_slots *s, const md_ds_thread *threa
 /* Most plans are of other shapes: the first tensor's sizes tell them apart cheaply. */
 md_ds_last *md_ds_last_find(md_ds_thread *thread, const md_ds_op *op, const md_arg *args, int32_t n_args)
 {
-    md_ds_last *set = thread->last[op->serial % MD_DS_LAST_SETS];
+    const uint64_t at = op->serial % MD_DS_LAST_SETS;
+    const md_ds_tag *tag = thread->tag[at];
     const md_ds_warm *warm = &op->warm;
     if (n_args != warm->n_args || !args || warm->first < 0)
         return NULL;
@@ -183,10 +184,10 @@ md_ds_last *md_ds_last_find(md_ds_thread *thread, const md_ds_op *op, const md_a
     const int32_t rank = warm->arg[warm->first].rank;
     if (args[warm->first].kind != MD_ARG_TENSOR || !t)
         return NULL;
-    const int32_t last_axis = rank > 0 ? rank - 1 : 0;
-    const uint64_t size = (uint64_t)t->size[0], last_size = (uint64_t)t->size[last_axis];
-    for (md_ds_last *l = set; l < set + MD_DS_LAST_WAYS; l++) {
-        if (l->serial != op->serial || (rank > 0 && (l->ready.plan[0] != size || l->ready.plan[last_axis] != last_size)))
+    const uint64_t first = rank > 0 ? (uint64_t)t->size[0] : 0, last = rank > 0 ? (uint64_t)t->size[rank - 1] : 0;
+    for (int32_t way = 0; way < MD_DS_LAST_WAYS; way++, tag++) {
+        md_ds_last *l = &thread->last[at][way];
+        if (tag->serial != op->serial || tag->first != first || tag->last != last)
             continue;
         if (md_ds_warm_match(l->ready.data, l->ready.scalar, warm, args, l->ready.plan) &&
             atomic_load_explicit(l->sequence_of, memory_order_relaxed) == l->sequence)
@@ -197,11 +198,14 @@ md_ds_last *md_ds_last_find(md_ds_thread *thread, const md_ds_op *op, const md_a
 
 md_ds_last *md_ds_slots_find(md_ds_slots *slots, md_ds_thread *thread, const md_ds_op *op, const md_ds_warm_call *call)
 {
-    md_ds_last *l = &thread->last[op->serial % MD_DS_LAST_SETS][thread->turn++ % MD_DS_LAST_WAYS];
-    l->serial = 0;
+    const uint32_t way = thread->turn++ % MD_DS_LAST_WAYS;
+    const int32_t rank = op->warm.first >= 0 ? op->warm.arg[op->warm.first].rank : 0;
+    md_ds_last *l = &thread->last[op->serial % MD_DS_LAST_SETS][way];
+    md_ds_tag *tag = &thread->tag[op->serial % MD_DS_LAST_SETS][way];
+    tag->serial = 0;
     if (!find_slot(l, slots, thread, &op->warm, call))
         return NULL;
-    l->serial = op->serial;
+    *tag = (md_ds_tag){op->serial, rank > 0 ? l->ready.plan[0] : 0, rank > 0 ? l->ready.plan[rank - 1] : 0};
     for (int32_t i = 0; i < op->warm.n_tensors; i++)
         l->ready.data[i] = (uint64_t)(uintptr_t)call->data[i];
     for (int32_t i = 0; i < op->warm.n_scalars; i++)

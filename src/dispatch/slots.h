@@ -16,7 +16,6 @@ typedef struct md_ds_counter { /* of one thread, or of all that came late */
 
 /* A thread's own copy of a plan. */
 typedef struct md_ds_last {
-    uint64_t serial; /* of the op; 0: empty */
     const _Atomic uint64_t *sequence_of; /* the slot's: the copy is good while it is what it was */
     uint64_t sequence;
     md_ds_counter *counter;
@@ -25,12 +24,19 @@ typedef struct md_ds_last {
 
 enum { MD_DS_LAST_SETS = 8, MD_DS_LAST_WAYS = 4, MD_DS_SHARDS = 64 };
 
+/* Enough of a copy to tell most others apart, so that looking for one touches no line of those. */
+typedef struct md_ds_tag {
+    uint64_t serial; /* of the op; 0: empty */
+    uint64_t first, last; /* the first tensor's first and last size */
+} md_ds_tag;
+
 /* What a thread has in a context; belongs to the context, and goes to another thread when this one ends. */
 typedef struct md_ds_thread {
     struct md_ds_thread *next;
     _Atomic bool is_idle;
     int32_t number; /* those below MD_DS_SHARDS - 1 have counters of their own */
     uint32_t turn;
+    md_ds_tag tag[MD_DS_LAST_SETS][MD_DS_LAST_WAYS];
     md_ds_last last[MD_DS_LAST_SETS][MD_DS_LAST_WAYS];
 } md_ds_thread;
 
