@@ -11,6 +11,8 @@
 
 /* Of the best first look: beyond it, not worth a second; beyond the other, no samples. */
 static const double CUT = 8.0, HOPELESS = 2.0;
+/* What is over soon is looked at twice in any case: the first run pays for more than itself. */
+static const double CHEAP_US = 1000.0;
 /* After some rounds only those this near to the best go on. */
 static const double NEAR = 1.25, NEARER = 1.08;
 /* Differences below one, or above the other, are never taken for noise. */
@@ -129,7 +131,7 @@ static void look(md_tn_work *w, md_tn_spot *spot, int32_t i)
     md_tn_log_try(w, spot, "try", i); /* whoever reads along sees what did not end */
     take_time(&e->first_us, w, spot, i, 1);
     md_tn_log_try(w, spot, "tried", i);
-    if (e->first_us > 0.0 && (e->first_us <= CUT * least || w->trial[i].family->is_library)) { /* a library's first call loads it */
+    if (e->first_us > 0.0 && (e->first_us <= fmax(CUT * least, CHEAP_US) || w->trial[i].family->is_library)) { /* a library's first call loads it */
         double again = 0.0;
         take_time(&again, w, spot, i, 1);
         e->first_us = again > 0.0 ? again : e->first_us;
