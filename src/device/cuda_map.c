@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* The driver's cuTensorMapEncodeTiled of CUDA 12.0, declared here because its header would be the only one needed of the driver's. */
-enum { TYPE_F16 = 6, TYPE_F32 = 7, TYPE_BF16 = 9 };
+enum { TYPE_F16 = 6, TYPE_BF16 = 9, TYPE_TF32 = 11 }; /* f32 is rounded to tf32 on the way: only products that allow it ask for f32 */
 enum { SWIZZLE_NONE, SWIZZLE_32, SWIZZLE_64, SWIZZLE_128 };
 enum { INTERLEAVE_NONE = 0, PROMOTION_256 = 3, FILL_ZEROS = 0 };
 typedef struct tensor_map {
@@ -46,7 +46,7 @@ static int swizzle_of(const md_kn_map *m)
 
 static int type_of(const md_kn_map *m)
 {
-    return m->dtype == MD_BF16 ? TYPE_BF16 : m->dtype == MD_F16 ? TYPE_F16 : TYPE_F32;
+    return m->dtype == MD_BF16 ? TYPE_BF16 : m->dtype == MD_F16 ? TYPE_F16 : TYPE_TF32;
 }
 
 /* `data` NULL: the tensor's. `copies`: bytes of the workspace that copies take before this one. */
