@@ -17,7 +17,7 @@ enum { N_ROUNDS = sizeof share_of_round / sizeof *share_of_round };
 /* Building takes about so long, before anything was built. */
 static const double HOST_BUILD_MS = 80.0, CUDA_BUILD_MS = 250.0;
 /* NVRTC's threads wait for each other in a part of each compile. */
-static const double CUDA_TURN_MS = 60.0;
+static const double CUDA_TURN_MS = 35.0;
 /* The part of the budget after which nothing is waited for. */
 static const double BUILDING = 0.85;
 
@@ -267,13 +267,14 @@ static void finish_spot(md_tn_work *w, md_tn_spot *spot);
 /* In each round every point says what it wants built, then they are raced one after the other while the rest is built. */
 static md_status search(md_tn_work *w)
 {
-    const int32_t n_rounds = w->job->rigor == MD_TUNE_EXHAUSTIVE ? 1 : N_ROUNDS;
+    const int32_t n_rounds = N_ROUNDS; /* also where all are wanted: what did not seem to fit into the budget may fit after all */
     for (w->round = 0; w->round < n_rounds; w->round++) {
         for (int32_t i = 0; i < w->n_spots; i++) {
             md_tn_spot *spot = &w->spot[i];
             int32_t n_new;
             if (!spot->is_open)
                 continue;
+            spot->is_cut = false; /* what was left undone is proposed again */
             MD_TRY(md_tn_propose(&n_new, w, spot, builds_of_round(w, spot, w->round)));
         }
         for (int32_t i = 0; i < w->n_spots; i++) {
