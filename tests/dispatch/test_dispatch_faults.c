@@ -5,6 +5,9 @@
 #include "support/check.h"
 #include "support/fault.h"
 
+#include <pthread.h>
+#include <time.h>
+
 enum { MOST_POINTS = 5000 };
 
 static script_world world;
@@ -196,6 +199,156 @@ static void copies(void **state)
     md_ds_op_destroy(&op);
 }
 
+/* ---- With kernels that a device runs */
+
+static const char *const scaled = "scalar a; Y[n] = X[n] * a";
+
+static void store_mark(const char *text, const md_kn_word *params, int32_t n)
+{
+    assert_true(n >= 5 && !strncmp(text, "COPY ", 5));
+    for (int64_t i = 0; i < params[2].i; i++)
+        ((float *)params[0].p)[i] = (float)atoi(text + 5);
+}
+
+static void copy_scaled(const char *text, const md_kn_word *params, int32_t n)
+{
+    (void)text;
+    assert_true(n >= 5);
+    for (int64_t i = 0; i < params[2].i; i++)
+        ((float *)params[0].p)[i] = ((const float *)params[1].p)[i * params[3].i] * (float)params[4].d;
+}
+
+static int set_up_texts(void **state)
+{
+    (void)state;
+    script_reset();
+    script_now.is_text = true;
+    script_allow(SCRIPT_ALPHA, 0, 1.0)->us_each = 0.01; /* beta is better from 1000 on */
+    script_allow(SCRIPT_BETA, 0, 11.0);
+    script_world_open(&world);
+    world.device.on_launch = store_mark;
+    return 0;
+}
+
+static void fill(md_arg arg[3], const md_ds_op *op, const script_vectors *v)
+{
+    for (int32_t i = 0; i < 3; i++) {
+        const md_fx_formula *f = op->formula;
+        arg[i] = f->args[i].is_scalar ? md_s(1.0) : f->tensor[f->args[i].id].role == MD_FX_OUTPUT ? md_t(&v->ty) : md_t(&v->tx);
+    }
+}
+
+/* Marks are 0 and 10; all ones are the evaluator's copy of X. */
+static md_status call_scaled(md_ds_op *op, int64_t n)
+{
+    enum { MOST = 4096 };
+    static _Alignas(64) float y[MOST], x[MOST]; /* no allocation of the test's own may fail */
+    script_vectors v = {.y = y, .x = x, .ty = md_tensor_make(y, MD_F32, 1, &n), .tx = md_tensor_make(x, MD_F32, 1, &n)};
+    md_arg arg[3];
+    assert_true(n <= MOST);
+    for (int64_t i = 0; i < n; i++) {
+        x[i] = 1.0f;
+        y[i] = -7.0f;
+    }
+    fill(arg, op, &v);
+    md_status s = md_ds_call(op, NULL, arg, 3);
+    for (int64_t i = 0; i < n && s == MD_OK; i++)
+        assert_true(y[i] == 0.0f || y[i] == 10.0f || y[i] == 1.0f);
+    return s;
+}
+
+/* Whoever makes an op waits for beta where alpha's build had no memory: so beta comes, soon. */
+static void *release(void *unused)
+{
+    (void)unused;
+    nanosleep(&(struct timespec){.tv_nsec = 1500000}, NULL);
+    atomic_store(&world.device.held, NULL);
+    return NULL;
+}
+
+/* An op is made while its kernels are, serves by a stand-in, is promoted and frozen. */
+static void made_while_it_serves(void **state)
+{
+    (void)state;
+    int64_t n = 1;
+    for (int quiet = 0; quiet < 3 && n < MOST_POINTS; n++) { /* threads: a point may not come up in every run */
+        md_ds_op_options o = script_options();
+        md_ds_op *op = NULL;
+        o.is_async = true;
+        script_world_close(&world); /* nobody's kernels yet */
+        script_world_open(&world);
+        world.device.on_launch = store_mark;
+        pthread_t thread;
+        atomic_store(&world.device.held, "COPY 10");
+        assert_int_equal(pthread_create(&thread, NULL, release, NULL), 0);
+        fault_after(n);
+        md_status made = md_ds_op_create(&op, &world.runtime, scaled, &o);
+        md_status first = op ? call_scaled(op, 2000) : MD_OK, second = op ? call_scaled(op, 2000) : MD_OK;
+        pthread_join(thread, NULL);
+        if (op) {
+            md_ds_op_wait(op); /* beta is there, or failed for want of memory */
+            atomic_store(&op->frozen, MD_DS_FROZEN_REFERENCE);
+        }
+        md_status third = op ? call_scaled(op, 3000) : MD_OK, fourth = op ? call_scaled(op, 2000) : MD_OK;
+        quiet = fault_happened() ? 0 : quiet + 1;
+        fault_after(0);
+        if (made != MD_COMPILE)
+            check_status(made);
+        assert_true((op != NULL) == (made == MD_OK));
+        check_status(first);
+        check_status(second);
+        check_status(third);
+        check_status(fourth);
+        for (int64_t size = 10; op && size < 4096; size *= 3)
+            assert_ok(call_scaled(op, size)); /* nothing is broken for good */
+        if (op) {
+            md_ds_op_wait(op); /* also what could not be promoted for want of memory */
+            assert_int_equal(op->n_waiting, 0);
+        }
+        md_ds_op_destroy(&op);
+    }
+    printf("%d points of failure\n", (int)n);
+    assert_true(n > 60 && n < MOST_POINTS);
+}
+
+/* Trials are made by the pool, and calls go on whatever comes of that. */
+static void trials(void **state)
+{
+    (void)state;
+    world.device.on_launch = copy_scaled;
+    script_now.row[SCRIPT_ALPHA][0].us_each = 0.0;
+    script_now.row[SCRIPT_BETA][0].us = 1.1;
+    int64_t n = 1;
+    for (int quiet = 0; quiet < 3 && n < MOST_POINTS; n++) { /* threads: a point may not come up in every run */
+        md_ds_op_options o = script_options();
+        script_vectors v;
+        md_arg arg[3];
+        o.policy.select = MD_SELECT_HYBRID;
+        md_ds_op *op = script_op(&world, scaled, &o);
+        script_vectors_make(&v, 300, 1);
+        fill(arg, op, &v);
+        assert_ok(md_ds_call(op, NULL, arg, 3));
+        fault_after(n);
+        for (int i = 0; i < 200; i++) {
+            md_status s = md_ds_call(op, NULL, arg, 3);
+            check_status(s);
+            if (s == MD_OK)
+                assert_true(v.y[7] == v.x[7]);
+            if (i % 50 == 5) /* the pool is at it */
+                nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+        }
+        quiet = fault_happened() ? 0 : quiet + 1;
+        fault_after(0);
+        for (int i = 0; i < 50; i++)
+            assert_ok(md_ds_call(op, NULL, arg, 3));
+        assert_int_equal(op->count.quarantined, 0); /* nobody is blamed for it */
+        script_vectors_free(&v);
+        md_ds_op_destroy(&op);
+    }
+    printf("%d points of failure\n", (int)n);
+    assert_true(n > 10 && n < MOST_POINTS);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -204,6 +357,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(calls_of_new_shapes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(promotions, set_up, tear_down),
         cmocka_unit_test_setup_teardown(copies, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(made_while_it_serves, set_up_texts, tear_down),
+        cmocka_unit_test_setup_teardown(trials, set_up_texts, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
