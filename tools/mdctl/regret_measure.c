@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROUNDS = 6, ALIGNMENT = 256 };
+enum { ROUNDS = 6, LEAST_ROUNDS = 4, ALIGNMENT = 256 };
 static const double gpu_arena = 1.5e9, host_arena = 400e6, cold = 2.5, sample_us = 100.0, bytes_per_us = 3e6;
 /* Slower than the best by more: timed once only, unless somebody picked it; and dropped after a third of the rounds. */
 static const double far_off = 1.4, off = 1.1;
@@ -196,7 +196,7 @@ static md_status look(regret_study *t)
 static md_status run_rounds(regret_study *t)
 {
     md_status s = MD_OK;
-    const int rounds = t->o->repeat ? t->o->repeat : ROUNDS;
+    const int rounds = !t->o->repeat ? ROUNDS : t->o->repeat < LEAST_ROUNDS ? LEAST_ROUNDS : t->o->repeat;
     double limit = far_off * least_of(t, true);
     for (int round = 0; round < rounds; round++) {
         if (round == rounds / 3)
