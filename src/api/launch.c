@@ -337,7 +337,7 @@ md_status md_freeze_all(md_context *context, md_freeze_mode mode)
     return MD_OK;
 }
 
-md_status md_call(md_op *op, md_stream stream, const md_arg *args, int32_t n_args)
+__attribute__((hot)) md_status md_call(md_op *op, md_stream stream, const md_arg *args, int32_t n_args)
 {
     if (!op)
         return md_fail(MD_INVALID_ARGUMENT, "op is NULL");

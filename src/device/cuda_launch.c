@@ -2,7 +2,7 @@
 
 #include "base/status.h"
 
-cudaError_t md_dev_cuda_start(cudaStream_t stream, const md_dev_cuda_kernel *kernel, const md_kn_geometry *g, const md_kn_word *params)
+__attribute__((hot)) cudaError_t md_dev_cuda_start(cudaStream_t stream, const md_dev_cuda_kernel *kernel, const md_kn_geometry *g, const md_kn_word *params)
 {
     cudaLaunchAttribute attribute[3];
     unsigned n = 0;
@@ -58,7 +58,7 @@ static md_status run_function(md_dev *dev, md_stream stream, const md_dev_cuda_k
 }
 
 /* The one call of a warm path: what can be asked cheaply is asked, all else is the runtime's answer. */
-md_status md_dev_cuda_launch(md_dev *base, md_stream stream, const md_dev_kernel *kernel, const md_kn_geometry *geometry, const md_kn_word *params,
+__attribute__((hot)) md_status md_dev_cuda_launch(md_dev *base, md_stream stream, const md_dev_kernel *kernel, const md_kn_geometry *geometry, const md_kn_word *params,
                              int32_t n, const md_kn_call *call)
 {
     md_dev_cuda *dev = (md_dev_cuda *)base;

@@ -123,7 +123,7 @@ md_status md_dev_cuda_map_make(md_dev_map *out, md_dev *dev, const md_dev_kernel
     return MD_OK;
 }
 
-md_status md_dev_cuda_map_move(md_dev_map *map, md_dev *dev, const md_dev_kernel *kernel, uint64_t address)
+__attribute__((hot)) md_status md_dev_cuda_map_move(md_dev_map *map, md_dev *dev, const md_dev_kernel *kernel, uint64_t address)
 {
     (void)dev;
     const md_dev_cuda_kernel *k = (const md_dev_cuda_kernel *)kernel;

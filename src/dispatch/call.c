@@ -127,12 +127,12 @@ md_status md_ds_find(md_ds_record **out, md_ds_op *op, md_stream stream, const m
 typedef enum warm_result { WARM_DONE, WARM_UNKNOWN, WARM_UNFIT, WARM_SAMPLE } warm_result;
 
 /* NULL where the long way must look first. */
-static md_ds_thread *thread_for(md_ds_op *op)
+__attribute__((hot)) static md_ds_thread *thread_for(md_ds_op *op)
 {
     return op->report.host && atomic_load_explicit(&op->report.host->is_set, memory_order_relaxed) ? NULL : md_ds_thread_get(op->runtime);
 }
 
-static warm_result run_last(md_status *status, md_ds_op *op, md_ds_last *last, const md_ds_thread *thread, md_stream stream)
+__attribute__((hot)) static warm_result run_last(md_status *status, md_ds_op *op, md_ds_last *last, const md_ds_thread *thread, md_stream stream)
 {
     if (!md_ds_plan_fits(op, &last->ready))
         return WARM_UNFIT;
@@ -142,7 +142,7 @@ static warm_result run_last(md_status *status, md_ds_op *op, md_ds_last *last, c
     return WARM_DONE;
 }
 
-static warm_result call_warm(md_status *status, md_ds_op *op, const md_ds_warm_call *call, md_ds_thread *thread, md_stream stream)
+__attribute__((hot)) static warm_result call_warm(md_status *status, md_ds_op *op, const md_ds_warm_call *call, md_ds_thread *thread, md_stream stream)
 {
     md_ds_slots *slots = atomic_load_explicit(&op->slots, memory_order_acquire);
     md_ds_last *last = slots ? md_ds_slots_find(slots, thread, op, call) : NULL;
@@ -227,7 +227,7 @@ static __attribute__((noinline)) md_status call_known(md_ds_op *op, md_ds_thread
     return call_long(op, stream, args, n_args, with_plan ? &warm : NULL, result == WARM_SAMPLE);
 }
 
-md_status md_ds_call(md_ds_op *op, md_stream stream, const md_arg *args, int32_t n_args)
+__attribute__((hot)) md_status md_ds_call(md_ds_op *op, md_stream stream, const md_arg *args, int32_t n_args)
 {
     md_status s = MD_OK;
     warm_result result = WARM_UNKNOWN;

@@ -215,6 +215,7 @@ static void free_op(md_ds_op *o)
     md_strbuf_finish(&o->printed);
     md_strbuf_finish(&o->identity);
     pthread_mutex_destroy(&o->lock_of_records);
+    pthread_mutex_destroy(&o->lock_of_promotions);
     free(o);
 }
 
@@ -227,6 +228,7 @@ static md_status new_op(md_ds_op **out, md_ds_runtime *runtime, const char *form
     op->n_owners = 1;
     op->serial = atomic_fetch_add_explicit(&runtime->n_ops, 1, memory_order_relaxed) + 1;
     pthread_mutex_init(&op->lock_of_records, NULL);
+    pthread_mutex_init(&op->lock_of_promotions, NULL);
     md_status s = describe_op(op, formula, options);
     if (s == MD_OK)
         s = md_ds_identify(op, options);

@@ -115,6 +115,7 @@ typedef struct md_ds_op {
     md_table *records; /* shape key -> md_ds_record */
     md_ds_record **ring; /* all records, for eviction */
     int64_t max_records, n_records, hand;
+    pthread_mutex_t lock_of_promotions; /* held while records are promoted; taken before lock_of_records */
     struct md_ds_waiting *waiting; /* records that are to be promoted; also under lock_of_records */
     _Atomic int32_t n_waiting;
     _Atomic int32_t frozen; /* md_ds_frozen */

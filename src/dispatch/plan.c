@@ -96,7 +96,7 @@ int32_t md_ds_plan_make(md_ds_word out[MD_DS_PLAN_WORDS], const md_ds_op *op, co
 /* ---- Running */
 
 /* Outputs against everything else, as far as ranges of bytes and exact equality tell. */
-bool md_ds_plan_fits(const md_ds_op *op, const md_ds_ready *ready)
+__attribute__((hot)) bool md_ds_plan_fits(const md_ds_op *op, const md_ds_ready *ready)
 {
     const md_ds_warm *warm = &op->warm;
     const md_ds_word *data = ready->data, *span = ready->plan + warm->n_key, *alias = span + warm->n_tensors;
@@ -116,7 +116,7 @@ bool md_ds_plan_fits(const md_ds_op *op, const md_ds_ready *ready)
 }
 
 /* Maps that point elsewhere than last time are moved; the copy of the plan is the thread's own, so that the next call finds them there. */
-static md_status place_maps(md_kn_word *params, md_dev *dev, const md_ds_recipe *recipe, md_dev_map *maps, const md_ds_ready *ready)
+__attribute__((hot)) static md_status place_maps(md_kn_word *params, md_dev *dev, const md_ds_recipe *recipe, md_dev_map *maps, const md_ds_ready *ready)
 {
     for (int32_t i = 0; i < recipe->n_maps; i++) {
         const uint64_t address = ready->plan[maps[i].plus] + maps[i].offset;
@@ -127,7 +127,7 @@ static md_status place_maps(md_kn_word *params, md_dev *dev, const md_ds_recipe 
     return MD_OK;
 }
 
-static md_status launch_one(md_dev *dev, md_ds_plan_launch *l, md_ds_ready *ready, md_stream stream)
+__attribute__((hot)) static md_status launch_one(md_dev *dev, md_ds_plan_launch *l, md_ds_ready *ready, md_stream stream)
 {
     const md_ds_recipe *recipe = l->recipe;
     md_kn_word params[MD_KN_MAX_PARAMS];
@@ -160,7 +160,7 @@ static md_status launch_named(md_ds_op *op, md_ds_plan_head *head, md_ds_ready *
     return status;
 }
 
-static md_status launch_all(md_ds_op *op, md_ds_plan_head *head, md_ds_ready *ready, md_stream stream)
+__attribute__((hot)) static md_status launch_all(md_ds_op *op, md_ds_plan_head *head, md_ds_ready *ready, md_stream stream)
 {
     md_dev *dev = op->runtime->dev;
     if (dev->ops->range_push)
@@ -207,7 +207,7 @@ static int64_t extent_of(const md_ds_op *op, const md_ds_ready *ready, const md_
     return -1; /* a temporary's */
 }
 
-static md_status run_with(md_ds_op *op, md_ds_plan_head *head, md_ds_ready *ready, md_stream stream)
+__attribute__((hot)) static md_status run_with(md_ds_op *op, md_ds_plan_head *head, md_ds_ready *ready, md_stream stream)
 {
     return head->memory_bytes ? run_with_memory(op, head, ready, stream) : launch_all(op, head, ready, stream);
 }
@@ -221,7 +221,7 @@ static md_status run_reported(md_ds_op *op, md_ds_plan_head *head, md_ds_ready *
     return atomic_load_explicit(&report.is_set, memory_order_acquire) ? md_ds_fault(op, &report, extent_of(op, ready, &report)) : MD_OK;
 }
 
-md_status md_ds_plan_run(md_ds_op *op, md_ds_ready *ready, md_stream stream)
+__attribute__((hot)) md_status md_ds_plan_run(md_ds_op *op, md_ds_ready *ready, md_stream stream)
 {
     md_ds_plan_head *head = (md_ds_plan_head *)(ready->plan + op->warm.n_key + op->warm.n_tensors + op->warm.n_outputs);
     if (head->needs_counters) {

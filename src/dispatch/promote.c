@@ -41,8 +41,7 @@ void md_ds_waiting_drop(md_ds_op *op)
     }
 }
 
-/* Some variant that it waits for is ready, or will never be. */
-static bool is_due(const md_ds_op *op, const md_ds_way *way)
+bool md_ds_is_due(const md_ds_op *op, const md_ds_way *way)
 {
     for (int32_t s = 0; s < op->n_stages; s++) {
         int32_t wished = way->stage[s].wished;
@@ -58,7 +57,7 @@ static struct md_ds_waiting *take_due(md_ds_op *op)
     pthread_mutex_lock(&op->lock_of_records);
     for (struct md_ds_waiting **at = &op->waiting; *at;) {
         struct md_ds_waiting *w = *at;
-        if (!is_due(op, md_ds_way_of(w->record))) {
+        if (!md_ds_is_due(op, md_ds_way_of(w->record))) {
             at = &w->next;
             continue;
         }
@@ -114,11 +113,13 @@ void md_ds_promote_ready(md_ds_op *op)
 {
     if (atomic_load_explicit(&op->n_waiting, memory_order_relaxed) == 0)
         return;
+    pthread_mutex_lock(&op->lock_of_promotions); /* whoever waits for builds finds what another thread promotes just now done */
     for (struct md_ds_waiting *due = take_due(op); due;) {
         struct md_ds_waiting *w = due;
         due = w->next;
         promote(op, w);
     }
+    pthread_mutex_unlock(&op->lock_of_promotions);
 }
 
 void md_ds_promote_all(void *user)

@@ -13,6 +13,8 @@ void md_ds_waiting_add(md_ds_op *op, struct md_ds_waiting *waiting, md_ds_record
 /** Lets go of all: the op ends. */
 void md_ds_waiting_drop(md_ds_op *op);
 
+/** Some variant that the way waits for is ready, or will never be. */
+bool md_ds_is_due(const md_ds_op *op, const md_ds_way *way);
 /** Chooses anew for the records of an op that wait for a build that has come to its end. Never waits, never builds. */
 void md_ds_promote_ready(md_ds_op *op);
 /** The same for all ops: what the builder calls. `runtime` is a md_ds_runtime. */

@@ -185,7 +185,7 @@ md_status md_ds_record_add(md_ds_record **out, md_ds_op *op, const md_ds_key *ke
     free(waiting);
     if (other)
         md_ds_record_free(r);
-    else if (md_ds_way_of(r)->is_makeshift)
+    else if (md_ds_is_due(op, md_ds_way_of(r)))
         md_ds_promote_ready(op); /* what it waits for may have come meanwhile */
     return MD_OK;
 }

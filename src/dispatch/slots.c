@@ -113,7 +113,7 @@ static owner *owner_of(md_ds_slots *s, int32_t number)
 
 /* Words whose upper half is 0, which are most, are stored as halves: a slot is as few lines of the cache as it can be. Behind the halves stand the upper
  * halves of the others, one word each: its number in the upper part, the half in the lower. */
-static bool copy_slot(md_ds_last *out, const _Atomic uint64_t *slot, const md_ds_warm *warm, const md_ds_warm_call *call)
+__attribute__((hot)) static bool copy_slot(md_ds_last *out, const _Atomic uint64_t *slot, const md_ds_warm *warm, const md_ds_warm_call *call)
 {
     md_ds_word *plan = out->ready.plan;
     uint64_t before = atomic_load_explicit(&slot[SEQUENCE], memory_order_acquire);
@@ -141,7 +141,7 @@ static bool copy_slot(md_ds_last *out, const _Atomic uint64_t *slot, const md_ds
 }
 
 /* NULL where memory is short. */
-static md_ds_counter *counter_of(chunk *c, const md_ds_thread *thread, int32_t number)
+__attribute__((hot)) static md_ds_counter *counter_of(chunk *c, const md_ds_thread *thread, int32_t number)
 {
     _Atomic(md_ds_counter *) *at = &c->count[thread->number < MD_DS_SHARDS ? thread->number : MD_DS_SHARDS - 1];
     md_ds_counter *known = atomic_load_explicit(at, memory_order_acquire);
@@ -155,7 +155,7 @@ static md_ds_counter *counter_of(chunk *c, const md_ds_thread *thread, int32_t n
     return known ? &known[number % CHUNK] : NULL;
 }
 
-static bool find_slot(md_ds_last *out, md_ds_slots *s, const md_ds_thread *thread, const md_ds_warm *warm, const md_ds_warm_call *call)
+__attribute__((hot)) static bool find_slot(md_ds_last *out, md_ds_slots *s, const md_ds_thread *thread, const md_ds_warm *warm, const md_ds_warm_call *call)
 {
     uint64_t hash = md_ds_warm_hash(warm, call);
     int32_t first = (int32_t)(hash & (uint64_t)(s->n_places - 1)) & ~(WAYS - 1);
@@ -173,7 +173,7 @@ static bool find_slot(md_ds_last *out, md_ds_slots *s, const md_ds_thread *threa
 }
 
 /* Most plans are of other shapes: the first tensor's sizes tell them apart cheaply. */
-md_ds_last *md_ds_last_find(md_ds_thread *thread, const md_ds_op *op, const md_arg *args, int32_t n_args)
+__attribute__((hot)) md_ds_last *md_ds_last_find(md_ds_thread *thread, const md_ds_op *op, const md_arg *args, int32_t n_args)
 {
     const uint64_t at = op->serial % MD_DS_LAST_SETS;
     const md_ds_tag *tag = thread->tag[at];
@@ -196,7 +196,7 @@ md_ds_last *md_ds_last_find(md_ds_thread *thread, const md_ds_op *op, const md_a
     return NULL;
 }
 
-md_ds_last *md_ds_slots_find(md_ds_slots *slots, md_ds_thread *thread, const md_ds_op *op, const md_ds_warm_call *call)
+__attribute__((hot)) md_ds_last *md_ds_slots_find(md_ds_slots *slots, md_ds_thread *thread, const md_ds_op *op, const md_ds_warm_call *call)
 {
     const uint32_t way = thread->turn++ % MD_DS_LAST_WAYS;
     const int32_t rank = op->warm.first >= 0 ? op->warm.arg[op->warm.first].rank : 0;
@@ -221,7 +221,7 @@ static void add(_Atomic uint64_t *n, bool is_own)
         atomic_fetch_add_explicit(n, 1, memory_order_relaxed);
 }
 
-bool md_ds_slots_count(const md_ds_last *last, const md_ds_thread *thread, uint32_t every)
+__attribute__((hot)) bool md_ds_slots_count(const md_ds_last *last, const md_ds_thread *thread, uint32_t every)
 {
     md_ds_counter *c = last->counter;
     uint64_t n = atomic_load_explicit(&c->n, memory_order_relaxed);
@@ -412,7 +412,7 @@ static md_ds_thread *thread_of(md_ds_runtime *runtime)
     return t;
 }
 
-md_ds_thread *md_ds_thread_get(md_ds_runtime *runtime)
+__attribute__((hot)) md_ds_thread *md_ds_thread_get(md_ds_runtime *runtime)
 {
     if (mine.runtime != runtime->id) {
         md_ds_thread *t = thread_of(runtime);

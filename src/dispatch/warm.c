@@ -55,7 +55,7 @@ void md_ds_warm_init(md_ds_warm *out, const md_fx_formula *formula)
 }
 
 /* As md_fx_bind does it: an integer may stand for a real, not the other way round. */
-static bool take_scalar(md_kn_word *out, const md_ds_warm_arg *a, const md_arg *arg)
+__attribute__((hot)) static bool take_scalar(md_kn_word *out, const md_ds_warm_arg *a, const md_arg *arg)
 {
     if (arg->kind == MD_ARG_INT && !a->is_real) {
         out->i = arg->integer;
@@ -88,7 +88,7 @@ static __attribute__((noinline)) bool take_as(uint64_t *bits, const md_ds_warm *
 /* By the last bits of an address: bit 0 on a boundary of 64 bytes, bit 32 on one of 16. */
 static const uint64_t class_of[64] = {[0] = (uint64_t)1 << 32 | 1, [16] = (uint64_t)1 << 32, [32] = (uint64_t)1 << 32, [48] = (uint64_t)1 << 32};
 
-bool md_ds_warm_take(md_ds_warm_call *out, const md_ds_warm *warm, const md_arg *args, int32_t n_args)
+__attribute__((hot)) bool md_ds_warm_take(md_ds_warm_call *out, const md_ds_warm *warm, const md_arg *args, int32_t n_args)
 {
     uint64_t aligned = 0; /* bits of tensors, and those that warm_as sets */
     if (!args || (n_args != warm->n_args && !take_as(&aligned, warm, args, n_args)))
@@ -116,7 +116,7 @@ bool md_ds_warm_take(md_ds_warm_call *out, const md_ds_warm *warm, const md_arg 
     return true;
 }
 
-bool md_ds_warm_match(md_ds_word *data, md_ds_word *scalar, const md_ds_warm *warm, const md_arg *args, const md_ds_word *key)
+__attribute__((hot)) bool md_ds_warm_match(md_ds_word *data, md_ds_word *scalar, const md_ds_warm *warm, const md_arg *args, const md_ds_word *key)
 {
     uint64_t aligned = 0;
     const md_ds_warm_arg *a = warm->arg;
@@ -150,7 +150,7 @@ bool md_ds_warm_match(md_ds_word *data, md_ds_word *scalar, const md_ds_warm *wa
 }
 
 /* Products with random odd numbers: no multiplication waits for another. */
-uint64_t md_ds_warm_hash(const md_ds_warm *warm, const md_ds_warm_call *call)
+__attribute__((hot)) uint64_t md_ds_warm_hash(const md_ds_warm *warm, const md_ds_warm_call *call)
 {
     uint64_t hash = 0;
     for (int32_t k = 0; k < warm->n_key; k++)
