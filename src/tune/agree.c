@@ -189,6 +189,13 @@ static md_status get_memory(agree *a, size_t n_bytes)
     return MD_OK;
 }
 
+/* A variant is not blamed for want of memory, nor for a device on which nothing works any more. */
+static md_status is_theirs(agree *a, md_status s)
+{
+    a->pattern = MD_DTYPE_DEFAULT;
+    return s == MD_OUT_OF_MEMORY ? s : copy(a, a->piece, a->memory, ALIGNMENT);
+}
+
 static md_status run_all(md_tn_agreement *out, agree *a, md_bd_variant *const *variants, int32_t n, double *value, size_t n_bytes, int64_t workspace)
 {
     MD_TRY(get_memory(a, n_bytes + (size_t)workspace + 2 * ALIGNMENT));
@@ -197,8 +204,12 @@ static md_status run_all(md_tn_agreement *out, agree *a, md_bd_variant *const *v
         if (!a->place[i].is_stored)
             MD_TRY(fill(a, &a->place[i], false));
     }
-    for (int32_t i = 0; i < n && !md_tn_is_stuck(a->dev); i++)
-        out[i] = run(value + i * a->n_samples, a, variants[i], a->memory + n_bytes) == MD_OK ? MD_TN_UNSURE : MD_TN_FAILS;
+    for (int32_t i = 0; i < n && !md_tn_is_stuck(a->dev); i++) {
+        const md_status s = run(value + i * a->n_samples, a, variants[i], a->memory + n_bytes);
+        out[i] = s == MD_OK ? MD_TN_UNSURE : MD_TN_FAILS;
+        if (s != MD_OK && !md_tn_is_stuck(a->dev))
+            MD_TRY(is_theirs(a, s));
+    }
     int32_t n_run = 0;
     for (int32_t i = 0; i < n; i++)
         n_run += out[i] != MD_TN_FAILS;
