@@ -107,6 +107,7 @@ md_status md_dev_cuda_copy(md_dev *dev, void *to, const void *from, size_t n_byt
 md_status md_dev_cuda_copy_beside(md_dev *dev, md_stream stream, void *to, const void *from, size_t n_bytes);
 md_status md_dev_cuda_sync(md_dev *dev, md_stream stream);
 md_status md_dev_cuda_check_pointer(md_dev *dev, const void *p);
+md_status md_dev_cuda_check_stream(md_dev *dev, md_stream stream);
 
 /* cuda_workspace.c */
 md_status md_dev_cuda_workspace(void **out, md_dev *dev, md_stream stream, size_t n_bytes);

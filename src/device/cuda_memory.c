@@ -103,3 +103,21 @@ md_status md_dev_cuda_check_pointer(md_dev *base, const void *p)
         return md_fail(MD_INVALID_ARGUMENT, "%p is memory of cuda:%d, and the context is on cuda:%d", p, about.device, (int)base->facts.index);
     return MD_OK;
 }
+
+/* Kernels of a library belong to no context: a launch on another device's stream runs there, and nothing says so. What cannot be asked is not refused. */
+md_status md_dev_cuda_check_stream(md_dev *base, md_stream stream)
+{
+    md_dev_cuda *dev = (md_dev_cuda *)base;
+    md_dev_cuda_scope scope;
+    int index = -1;
+    if (!stream || stream == (md_stream)cudaStreamLegacy || stream == (md_stream)cudaStreamPerThread)
+        return MD_OK; /* of whichever device is current, which is made ours */
+    MD_TRY(md_dev_cuda_enter(&scope, dev));
+    cudaError_t error = cudaStreamGetDevice((cudaStream_t)stream, &index);
+    if (error != cudaSuccess)
+        (void)cudaGetLastError();
+    md_dev_cuda_leave(&scope);
+    if (error == cudaSuccess && index != base->facts.index)
+        return md_fail(MD_INVALID_ARGUMENT, "the stream is a stream of cuda:%d, and the context is on cuda:%d", index, (int)base->facts.index);
+    return MD_OK;
+}

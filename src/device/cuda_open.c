@@ -63,6 +63,7 @@ static void destroy(md_dev *base)
     .mark_put = md_dev_cuda_mark_put, \
     .mark_time = md_dev_cuda_mark_time, \
     .check_pointer = md_dev_cuda_check_pointer, \
+    .check_stream = md_dev_cuda_check_stream, \
     .is_capturing = md_dev_cuda_is_capturing, \
     .graph_kernels = md_dev_cuda_graph_kernels, \
     .kernel_handle = md_dev_cuda_handle

@@ -102,6 +102,8 @@ typedef struct md_dev_ops {
     md_status (*mark_time)(double *us, md_dev *dev, md_dev_mark *from, md_dev_mark *to);
     /* INVALID_ARGUMENT, saying what it is instead (host memory, another device's), unless kernels of this device can use p. Slow: misses only. */
     md_status (*check_pointer)(md_dev *dev, const void *p);
+    /* INVALID_ARGUMENT, naming both, if the stream is another device's. Slow: misses only, and not while the stream is captured. NULL: streams mean nothing. */
+    md_status (*check_stream)(md_dev *dev, md_stream stream);
     bool (*is_capturing)(md_dev *dev, md_stream stream);
     /* Visits the kernels of a graph; NULL: of the one that the stream is being captured into. Both may be NULL: no graphs. */
     md_status (*graph_kernels)(md_dev *dev, md_stream stream, void *graph, md_dev_visit_kernel visit, void *user);

@@ -68,6 +68,16 @@ md_status md_ds_check_pointers(const md_ds_op *op, const md_ds_bound *bound)
     return MD_OK;
 }
 
+static md_status check_stream(const md_ds_op *op, md_stream stream)
+{
+    md_dev *dev = op->runtime->dev;
+    char why[200];
+    if (!dev->ops->check_stream || dev->ops->check_stream(dev, stream) == MD_OK)
+        return MD_OK;
+    snprintf(why, sizeof why, "%s", md_last_error());
+    return md_fail(MD_INVALID_ARGUMENT, "op %s: %s", op->name, why);
+}
+
 static md_status fail_frozen(const md_ds_op *op)
 {
     return md_fail(MD_UNSUPPORTED, "op %s is frozen, and this shape was not met before: call md_prepare for it before md_freeze", op->name);
@@ -105,6 +115,7 @@ static md_status choose_new(md_ds_record **out, md_ds_op *op, md_stream stream, 
     md_ds_effort effort = bound->is_patient || op->runtime->waits ? MD_DS_BEST : MD_DS_SOON;
     if (md_ds_is_capturing(op->runtime, stream))
         return choose_captured(out, op, bound, key);
+    MD_TRY(check_stream(op, stream));
     if (atomic_load_explicit(&op->frozen, memory_order_relaxed) != MD_DS_NOT_FROZEN)
         return choose_frozen(out, op, bound, key);
     if (op->policy.select != MD_SELECT_MEASURE)
@@ -202,6 +213,8 @@ static md_status call_long(md_ds_op *op, md_stream stream, const md_arg *args, i
     bound.is_sample = is_sample;
     if (op->runtime->verifies)
         MD_TRY(md_ds_check_pointers(op, &bound));
+    if (op->runtime->verifies && !md_ds_is_capturing(op->runtime, stream))
+        MD_TRY(check_stream(op, stream));
     if (op->report.host && !md_ds_is_capturing(op->runtime, stream))
         MD_TRY(md_ds_check(op));
     MD_TRY(md_ds_find(&record, op, stream, &bound));

@@ -87,6 +87,9 @@ static void test_pointers(void **state)
     assert_int_equal(cudaMallocManaged(&managed, 64, cudaMemAttachGlobal), cudaSuccess);
     assert_ok(dev->ops->check_pointer(dev, pinned));
     assert_ok(dev->ops->check_pointer(dev, managed));
+    assert_ok(dev->ops->check_stream(dev, dev->tuning));
+    assert_ok(dev->ops->check_stream(dev, NULL));
+    assert_ok(dev->ops->check_stream(dev, (md_stream)cudaStreamPerThread));
     cudaFreeHost(pinned);
     cudaFree(managed);
     free(heap);
@@ -343,9 +346,9 @@ static void test_two_devices(void **state)
     }
     assert_ok(other->ops->alloc(&p, other, 64));
     assert_fails(f->dev->ops->check_pointer(f->dev, p), MD_INVALID_ARGUMENT, "memory of cuda:1");
-    md_dev_kernel *kernel = make(f->dev, scale_text);
-    assert_fails(scale(f->dev, other->tuning, kernel, p, 2.0, 4), MD_INVALID_ARGUMENT, "no stream of this device");
-    f->dev->ops->unload(f->dev, kernel);
+    assert_fails(f->dev->ops->check_stream(f->dev, other->tuning), MD_INVALID_ARGUMENT, "a stream of cuda:1, and the context is on cuda:0");
+    assert_fails(other->ops->check_stream(other, f->dev->tuning), MD_INVALID_ARGUMENT, "a stream of cuda:0, and the context is on cuda:1");
+    assert_ok(other->ops->check_stream(other, other->tuning));
     assert_int_equal(cudaGetLastError(), cudaSuccess);
     other->ops->free(other, p);
     cudaSetDevice(0);
