@@ -359,7 +359,7 @@ MD_API md_status md_capture_list(md_context *context, md_stream stream, void *gr
 MD_API md_status md_call(md_op *op, md_stream stream, const md_arg *args, int32_t n_args);
 
 /** Resolves a call once, to be run many times: same sizes, strides and dtypes, other pointers allowed.
- * The launch holds the op: destroy it before the op. */
+ * The launch holds what it needs of the op: both are destroyed in any order, before the context. */
 MD_API md_status md_resolve(md_launch **out, md_op *op, const md_arg *args, int32_t n_args);
 /** Runs a launch on new arguments of the shape it was resolved for (not checked beyond NULL and count).
  * `args` may be NULL: the pointers of md_resolve. */

@@ -36,6 +36,8 @@ md_status md_api_open_store(md_context *c, const md_context_options *o);
 /** Where wisdom is that comes along: MD_SYSTEM_PATH, else where the library is installed; "" where nothing is to be kept or found. */
 const char *md_api_system_path(const md_context *c);
 
+/** One owner of the op goes: a handle, or a launch. The last one's frees it, and its statistics stay. */
+void md_api_leave(md_op *op);
 /** Calls fn on every op that is alive, each once, while none can go. */
 void md_api_each_op(md_context *context, void (*fn)(void *user, md_ds_op *op), void *user);
 /** Rows of all ops, alive and gone. */

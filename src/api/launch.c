@@ -2,12 +2,14 @@
 #include "base/dtype.h"
 #include "base/status.h"
 #include "dispatch/promote.h"
+#include "dispatch/share.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 struct md_launch {
-    md_op *op;
+    md_op *op; /* `own` */
+    md_op own; /* as the handle, which may go first */
     md_ds_record *record; /* held; NULL where there is nothing to do */
     md_ds_bound bound;
     bool is_plain; /* `warm` is what a plan is found by */
@@ -50,7 +52,9 @@ md_status md_resolve(md_launch **out, md_op *op, const md_arg *args, int32_t n_a
     md_launch *l = calloc(1, sizeof *l);
     if (!l)
         return md_fail_memory();
-    l->op = op;
+    l->own = *op;
+    l->op = &l->own;
+    md_ds_enter(op->ds);
     md_status s = resolve(l, args, n_args);
     if (s != MD_OK) {
         md_launch_destroy(&l);
@@ -66,6 +70,7 @@ void md_launch_destroy(md_launch **launch)
         return;
     if ((*launch)->record)
         md_ds_record_give_back((*launch)->op->ds, (*launch)->record);
+    md_api_leave((*launch)->op);
     free(*launch);
     *launch = NULL;
 }

@@ -171,7 +171,7 @@ md_status md_op_create(md_op **out, md_context *context, const char *formula, co
 }
 
 /* Statistics are read under the same lock: an op is always either alive or retired there. */
-static void leave(md_op *op)
+void md_api_leave(md_op *op)
 {
     md_context *c = op->context;
     pthread_mutex_lock(&c->lock_of_ops);
@@ -187,7 +187,7 @@ void md_op_destroy(md_op **op)
 {
     if (!op || !*op)
         return;
-    leave(*op);
+    md_api_leave(*op);
     free(*op);
     *op = NULL;
 }

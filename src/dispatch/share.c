@@ -113,6 +113,13 @@ void md_ds_made(md_ds_op *op, bool is_good)
     pthread_mutex_unlock(&r->lock_of_ops);
 }
 
+void md_ds_enter(md_ds_op *op)
+{
+    pthread_mutex_lock(&op->runtime->lock_of_ops);
+    op->n_owners++;
+    pthread_mutex_unlock(&op->runtime->lock_of_ops);
+}
+
 bool md_ds_leave(md_ds_op *op)
 {
     md_ds_runtime *r = op->runtime;

@@ -11,6 +11,8 @@ md_status md_ds_identify(md_ds_op *op, const md_ds_op_options *options);
 md_ds_op *md_ds_join(md_ds_op *op);
 /** Tells those that wait for a new op; one that has failed leaves the runtime. */
 void md_ds_made(md_ds_op *op, bool is_good);
+/** One owner more, of an op that is made. */
+void md_ds_enter(md_ds_op *op);
 /** One owner goes. True for the last one: the op has left the runtime, and is the caller's to free. */
 bool md_ds_leave(md_ds_op *op);
 

@@ -81,10 +81,13 @@ static void equal_ops_share_and_go_in_any_order(void **state)
     md_tensor ty = md_tensor_make(y, MD_F32, 2, (int64_t[]){2, 2}), tx = md_tensor_make(x, MD_F32, 2, (int64_t[]){2, 2});
     assert_ok(md_resolve(&launch, op[2], (md_arg[]){md_t(&ty), md_t(&tx)}, 2));
     assert_ok(md_launch_run(launch, NULL, NULL, 0));
-    md_launch_destroy(&launch);
-    md_op_destroy(&op[2]);
     assert_ok(softmax(op[3], 5, 5));
+    md_op_destroy(&op[2]);
     md_op_destroy(&op[3]);
+    y[3] = 7.0f;
+    assert_ok(md_launch_run(launch, NULL, NULL, 0)); /* it outlives all handles */
+    assert_float_equal(y[3], 0.5, 1e-6);
+    md_launch_destroy(&launch);
 }
 
 int main(void)
