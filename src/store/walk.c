@@ -196,7 +196,11 @@ static const char *problem_of(md_sr_entry *e, const char *bytes, size_t n, const
     const char *why = md_sr_entry_read(e, bytes, n, environment, NULL);
     if (why)
         return why;
-    snprintf(kind, sizeof kind, "%.*s", (int)strcspn(path, "/"), path);
+    const size_t n_kind = strcspn(path, "/");
+    if (n_kind >= sizeof kind)
+        return "under a name that is not its key's";
+    memcpy(kind, path, n_kind);
+    kind[n_kind] = 0;
     return md_sr_path(good, kind, md_hash128(e->key, e->n_key)) && !strcmp(good, path) ? NULL : "under a name that is not its key's";
 }
 
