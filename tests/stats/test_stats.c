@@ -77,17 +77,21 @@ static const char *csv_field(char out[256], const char *at)
     return at + 1;
 }
 
-enum { CSV_FIELDS = 14 };
+enum { CSV_FIELDS = 32 }; /* at most */
 
 /* The row whose op is `name`; the test fails where a row has not as many fields as the head. */
 static bool csv_row(char field[CSV_FIELDS][256], const char *text, const char *name)
 {
     bool is_found = false;
+    int n = 1;
+    for (const char *at = text; *at != '\n'; at++)
+        n += *at == ',';
+    assert_in_range(n, 14, CSV_FIELDS);
     for (const char *at = text; *at;) {
         char row[CSV_FIELDS][256];
-        for (int i = 0; i < CSV_FIELDS; i++) {
+        for (int i = 0; i < n; i++) {
             at = csv_field(row[i], at);
-            assert_int_equal(at[-1], i + 1 < CSV_FIELDS ? ',' : '\n');
+            assert_int_equal(at[-1], i + 1 < n ? ',' : '\n');
         }
         if (strcmp(row[0], name))
             continue;
