@@ -14,6 +14,11 @@
 #define MD_AS_TEXT_(a) #a
 #define MD_AS_TEXT(a) MD_AS_TEXT_(a)
 
+#ifndef MD_TEST_PAUSE /* a test of races defines them, as in tma.h; all threads poison together */
+#define MD_TEST_PAUSE(place)
+#define MD_TEST_POISON_TOGETHER(to, bytes)
+#endif
+
 enum {
     BK = 64,
     THREADS = 32 * MD_WARPS_M * MD_WARPS_N,
@@ -273,18 +278,23 @@ MD_INLINE void md_run(const md_params *p, md_part &acc, uint8_t *memory, const m
         tiles.of_b2.begin(p, s.b2, from);
     int now = 0, next = 0;
     MD_ROLLED for (int i = 1 - MD_STAGES; i < blocks; i++) {
+        MD_TEST_PAUSE(i);
         if (i >= 0) {
             asm volatile("cp.async.wait_group %0;" ::"n"(MD_STAGES - 2) : "memory");
             __syncthreads();
         }
         const bool is_more = i + MD_STAGES - 1 < blocks;
-        if (is_more)
+        if (is_more) {
+            MD_TEST_POISON_TOGETHER(shared + next * STAGE, STAGE);
             md_tiles_fetch(tiles, shared + next * STAGE, p, s, from + (int64_t)(i + MD_STAGES - 1) * BK, i + MD_STAGES - 1);
+        }
         asm volatile("cp.async.commit_group;" ::: "memory");
         if (i >= 0) {
+            MD_TEST_PAUSE(i + 1);
             md_multiply(acc, shared + now * STAGE, row, column);
             now = now + 1 == MD_STAGES ? 0 : now + 1;
         }
+        MD_TEST_PAUSE(i + 2);
         if (is_more)
             md_tiles_keep(memory + next * STAGE, tiles, s);
         next = next + 1 == MD_STAGES ? 0 : next + 1;

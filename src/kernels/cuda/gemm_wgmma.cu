@@ -110,6 +110,7 @@ MD_INLINE void md_copy(unsigned to, const md_tensor_map *map, int row, int k, in
     if (along_rows) {
         const int depth = BK / parts, at = parts == 2 ? rank * depth : 0;
         MD_FOR (i, (rows + 63) / 64) {
+            MD_TEST_POISON(to + i * 8192 + at * 128, depth * 128);
             if (parts == 2)
                 md_tma_load_all(to + i * 8192 + at * 128, map, row + i * 64, k + at, batch, bar, 3);
             else
@@ -117,8 +118,10 @@ MD_INLINE void md_copy(unsigned to, const md_tensor_map *map, int row, int k, in
         }
     } else if (parts == 2) {
         const int at = rank * (rows / 2);
+        MD_TEST_POISON(to + at * 128, rows / 2 * 128);
         md_tma_load_all(to + at * 128, map, k, row + at, batch, bar, 3);
     } else {
+        MD_TEST_POISON(to, rows * 128);
         md_tma_load(to, map, k, row, batch, bar);
     }
 }

@@ -1,5 +1,10 @@
 /* Hopper's copies and barriers in PTX: mbarriers, tensor copies (TMA), clusters. Addresses of shared memory are 32-bit.
  * All are for one thread of a warp unless they say otherwise. */
+#ifndef MD_TEST_PAUSE /* a test of races defines them: a sleep of random length, and NaN over shared memory that a copy is about to fill */
+#define MD_TEST_PAUSE(place)
+#define MD_TEST_POISON(to, bytes)
+#endif
+
 typedef struct alignas(64) md_tensor_map {
     unsigned long long word[16];
 } md_tensor_map;
@@ -16,17 +21,20 @@ MD_INLINE void md_bar_init_fence(void)
 
 MD_INLINE void md_bar_expect(unsigned bar, unsigned bytes)
 {
+    MD_TEST_PAUSE(bar);
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(bar), "r"(bytes) : "memory");
 }
 
 MD_INLINE void md_bar_arrive(unsigned bar)
 {
+    MD_TEST_PAUSE(bar);
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(bar) : "memory");
 }
 
 /* Arrives at the same barrier of another block of the cluster. */
 MD_INLINE void md_bar_arrive_at(unsigned bar, unsigned rank)
 {
+    MD_TEST_PAUSE(bar + rank);
     asm volatile("{\n.reg .b32 at;\nmapa.shared::cluster.u32 at, %0, %1;\n"
                  "mbarrier.arrive.shared::cluster.b64 _, [at];\n}" ::"r"(bar),
                  "r"(rank)
@@ -36,6 +44,7 @@ MD_INLINE void md_bar_arrive_at(unsigned bar, unsigned rank)
 /* All threads that need what the barrier guards. */
 MD_INLINE void md_bar_wait(unsigned bar, unsigned parity)
 {
+    MD_TEST_PAUSE(bar + parity);
     asm volatile("{\n.reg .pred done;\nAGAIN:\nmbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
                  "@done bra END;\nbra AGAIN;\nEND:\n}" ::"r"(bar),
                  "r"(parity)
@@ -45,6 +54,7 @@ MD_INLINE void md_bar_wait(unsigned bar, unsigned parity)
 /* The same, and who waits for it with md_bar_wait_cluster sees what this thread, and those it met, wrote before. */
 MD_INLINE void md_bar_tell(unsigned bar, unsigned rank)
 {
+    MD_TEST_PAUSE(bar + rank);
     asm volatile("{\n.reg .b32 at;\nmapa.shared::cluster.u32 at, %0, %1;\n"
                  "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [at];\n}" ::"r"(bar),
                  "r"(rank)
@@ -53,6 +63,7 @@ MD_INLINE void md_bar_tell(unsigned bar, unsigned rank)
 
 MD_INLINE void md_bar_wait_cluster(unsigned bar, unsigned parity)
 {
+    MD_TEST_PAUSE(bar + parity);
     asm volatile("{\n.reg .pred done;\nAGAIN:\nmbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n"
                  "@done bra END;\nbra AGAIN;\nEND:\n}" ::"r"(bar),
                  "r"(parity)
@@ -73,6 +84,7 @@ MD_INLINE float4 md_load_at(unsigned address, unsigned rank)
 /* All threads of the cluster meet; what they wrote before is not ordered by it (that would wait for all stores). */
 MD_INLINE void md_cluster_meet(void)
 {
+    MD_TEST_PAUSE(1);
     asm volatile("barrier.cluster.arrive.relaxed.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
 }
 
@@ -91,6 +103,7 @@ MD_INLINE void md_tma_prefetch(const md_tensor_map *map)
 /* A box at x (along memory), y, z. Elements outside of the tensor arrive as zeros. */
 MD_INLINE void md_tma_load(unsigned to, const md_tensor_map *map, int x, int y, int z, unsigned bar)
 {
+    MD_TEST_PAUSE(to);
     asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], [%5];" ::"r"(to),
                  "l"(map), "r"(x), "r"(y), "r"(z), "r"(bar)
                  : "memory");
@@ -99,6 +112,7 @@ MD_INLINE void md_tma_load(unsigned to, const md_tensor_map *map, int x, int y, 
 /* The same to all blocks of the mask, each at its own `to` and `bar`. */
 MD_INLINE void md_tma_load_all(unsigned to, const md_tensor_map *map, int x, int y, int z, unsigned bar, unsigned mask)
 {
+    MD_TEST_PAUSE(to);
     asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%2, %3, %4}], [%5], %6;" ::"r"(to),
                  "l"(map), "r"(x), "r"(y), "r"(z), "r"(bar), "h"((unsigned short)mask)
                  : "memory");
@@ -106,6 +120,7 @@ MD_INLINE void md_tma_load_all(unsigned to, const md_tensor_map *map, int x, int
 
 MD_INLINE void md_tma_store(const md_tensor_map *map, unsigned from, int x, int y, int z)
 {
+    MD_TEST_PAUSE(from);
     asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(map), "r"(from), "r"(x), "r"(y), "r"(z)
                  : "memory");
 }
@@ -130,10 +145,12 @@ MD_INLINE void md_proxy_fence(void)
 /* `threads` threads meet at barrier `id` of the block. */
 MD_INLINE void md_meet(int id, int threads)
 {
+    MD_TEST_PAUSE(id);
     asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
 MD_INLINE void md_meet_arrive(int id, int threads)
 {
+    MD_TEST_PAUSE(id);
     asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
