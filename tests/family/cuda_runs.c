@@ -36,13 +36,15 @@ static void add_sets(suite *s, suite_formula *f, const cuda_run *r, uint64_t *se
 static void check_run(runs *all, const cuda_run *r, uint64_t *seed, int effort)
 {
     suite *s = &all->suite;
-    const char *only = getenv("MD_TEST_FAMILY");
+    const char *only = getenv("MD_TEST_FAMILY"), *variant = getenv("MD_TEST_VARIANT");
     suite_formula f;
     md_st_program *program = NULL;
     if (suite_begin(s, &f, r->text, &(md_op_options){.dtype = r->dtype, .hints = "16", .max_variants = 1}) && md_st_split(f.formula) == MD_OK &&
         md_st_program_create(&program, f.formula) == MD_OK) {
         add_sets(s, &f, r, seed);
-        for (const md_fa_family *const *family = md_fa_families(s->context->dev->facts.kind); *family; family++)
+        if (variant)
+            suite_check_variant(s, &f, 0, variant);
+        for (const md_fa_family *const *family = md_fa_families(s->context->dev->facts.kind); *family && !variant; family++)
             if (strncmp((*family)->name, all->family, strlen(all->family)) == 0 && (!only || strcmp((*family)->name, only) == 0))
                 check_family(s, &f, program, *family, seed, effort);
     }

@@ -15,7 +15,7 @@ typedef struct cuda_run {
 } cuda_run;
 
 /** What main returns: 77 where there is no GPU. MD_TEST_EFFORT: configs of each family and formula (3); MD_TEST_FORMULA: one by number;
- * MD_TEST_FAMILY: one of the families; `family`: what the names of families begin with. */
+ * MD_TEST_FAMILY: one of the families; MD_TEST_VARIANT: this variant of the first stage and no other; `family`: what the names of families begin with. */
 int cuda_runs(const cuda_run *list, int n, const char *family);
 
 #endif

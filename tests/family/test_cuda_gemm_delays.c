@@ -3,7 +3,8 @@
  * src/kernels/cuda/{tma.h,gemm_wgmma.cu,gemm_mma.cu}; this program stands before the compiler and defines them in front of each text. The device is said
  * to hold one block (or cluster), which so has all tiles, and fills its ring many times over.
  *
- * Without a GPU the texts are compiled, and not run. MD_TEST_EFFORT: calls with each variant's data (2); MD_TEST_FORMULA: one of the list by number. */
+ * Without a GPU the texts are compiled, and not run. MD_TEST_EFFORT: calls with each variant's data (2); MD_TEST_FORMULA: one of the list by number;
+ * MD_TEST_PLAIN=1: the same calls without delays, to see what a failure comes from. */
 #include "device/suite_call.h"
 
 #include "support/check.h"
@@ -53,7 +54,7 @@ static const struct {
 
 static struct {
     uint64_t seed;
-    bool is_wrong;
+    bool is_wrong, is_plain;
     int n_texts, n_wrong; /* with hooks; with mistakes */
 } now;
 
@@ -79,6 +80,8 @@ static void make_mistakes(md_strbuf *text)
 md_status __wrap_md_dev_nvrtc_compile(void **binary, size_t *n_bytes, md_strbuf *log, const char *text, const char *arch)
 {
     md_strbuf all = {0};
+    if (now.is_plain)
+        return __real_md_dev_nvrtc_compile(binary, n_bytes, log, text, arch);
     md_strbuf_printf(&all, "#define MD_TEST_SEED %uu\n#define MD_INLINE static __device__ __forceinline__\n%s%s", (unsigned)check_random(&now.seed), hooks, text);
     if (now.is_wrong)
         make_mistakes(&all);
@@ -225,7 +228,7 @@ static void run_variant(suite *s, suite_formula *f, const char *name, int effort
         if (s->n_calls - s->n_skipped == n_calls)
             suite_complain(s, f, -1, name, "it was not run");
     }
-    if (now.n_texts == n_texts)
+    if (now.n_texts == n_texts && !now.is_plain)
         suite_complain(s, f, -1, name, "it was not compiled with delays");
 }
 
@@ -255,7 +258,7 @@ static void test_mistake(void **state)
     uint64_t seed = check_seed();
     suite_formula f;
     const int n_failed = s->n_failed;
-    if (!is_chosen(0))
+    if (!is_chosen(0) || now.is_plain)
         skip();
     now.is_wrong = true;
     now.n_wrong = 0;
@@ -289,6 +292,7 @@ int main(void)
     }
     s.context->dev->facts.threads = BLOCKS;
     now.seed = check_seed();
+    now.is_plain = getenv("MD_TEST_PLAIN") != NULL;
     int failed = cmocka_run_group_tests_name("run", running, NULL, NULL);
     md_context_destroy(&s.context);
     return failed;
