@@ -48,7 +48,9 @@ typedef struct gate {
     uint64_t seed;
     bool is_full;
     int n_seen, n, n_failed;
-    double ms, worst;
+    double ms, worst; /* of the CPU */
+    char slowest[MD_FA_NAME + 24]; /* variant and architecture */
+    const char *slowest_text;
 } gate;
 
 static double thread_ms(void)
@@ -95,11 +97,16 @@ static bool compile_config(void *user, const md_fa_config *config)
     char name[MD_FA_NAME];
     if (!g->is_full && g->n_seen++ > 0 && check_random(&g->seed) % 200 != 0)
         return true;
+    const double worst = g->worst;
     md_fa_name(name, g->family, config);
     md_status s = g->family->emit(&source, &g->target, config);
     for (int32_t i = 0; s == MD_OK && i < source.n_launches; i++)
         if (source.launch[i].code == MD_KN_TEXT)
             s = compile_launch(g, &source.launch[i]);
+    if (g->worst > worst) {
+        snprintf(g->slowest, sizeof g->slowest, "%s %s", name, g->target.facts->arch);
+        g->slowest_text = g->text;
+    }
     if (s != MD_OK) {
         print_message("%s %s %s: %s\n", g->text, g->target.facts->arch, name, md_last_error());
         g->n_failed++;
@@ -158,7 +165,7 @@ static void test_gate(void **state)
         check_formula(&g, (int)i, only);
         print_message("%3d variants, %5.0f ms each: %s\n", g.n - before, (g.ms - ms) / MD_MAX(g.n - before, 1), list[i].text);
     }
-    print_message("%d variants, the slowest launch compiled in %.0f ms\n", g.n, g.worst);
+    print_message("%d variants, the slowest launch compiled in %.0f ms of the CPU: %s, %s\n", g.n, g.worst, g.slowest, g.slowest_text ? g.slowest_text : "-");
     assert_int_equal(g.n_failed, 0);
 }
 
