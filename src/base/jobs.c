@@ -4,6 +4,7 @@
 #include "base/thread.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 typedef struct job {
     struct job *next;
@@ -19,6 +20,7 @@ struct md_jobs {
     int32_t n_idle; /* threads that wait */
     int32_t n_queued;
     bool is_ending;
+    pid_t owner; /* a child after fork has no threads but its own */
     pthread_t thread[];
 };
 
@@ -31,6 +33,7 @@ md_status md_jobs_create(md_jobs **out, int32_t max_threads)
     pthread_cond_init(&jobs->changed, NULL);
     jobs->last = &jobs->first;
     jobs->max_threads = max_threads;
+    jobs->owner = getpid();
     *out = jobs;
     return MD_OK;
 }
@@ -64,6 +67,8 @@ static void *work(void *context)
 /* Whether some thread will come to the queue. Called with the lock held. */
 static bool has_worker(md_jobs *jobs)
 {
+    if (getpid() != jobs->owner)
+        return false;
     bool wants_one = jobs->n_idle <= jobs->n_queued && jobs->n_threads < jobs->max_threads;
     if (wants_one && md_thread_start(&jobs->thread[jobs->n_threads], "md-job", work, jobs))
         jobs->n_threads++;
@@ -97,6 +102,11 @@ void md_jobs_destroy(md_jobs **handle)
     md_jobs *jobs = handle ? *handle : NULL;
     if (!jobs)
         return;
+    if (getpid() != jobs->owner) { /* nobody to wait for; what threads of the parent held at the fork is not destroyed */
+        free(jobs);
+        *handle = NULL;
+        return;
+    }
     pthread_mutex_lock(&jobs->lock);
     jobs->is_ending = true;
     pthread_cond_broadcast(&jobs->changed);

@@ -9,6 +9,7 @@
 #include <stdalign.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 /* How a loop runs. The caller takes a slot, fills it, opens it and moves `epoch`; awake workers see the epoch change and
  * look through the slots. Caller and workers take pieces by adding to `next`. The caller then closes the slot and waits
@@ -56,6 +57,7 @@ struct md_pool {
     worker *workers;
     int32_t n_workers;
     uint64_t spin_ns;
+    pid_t owner; /* a child after fork has no workers: its callers do all pieces themselves */
 };
 
 static void pause_cpu(void)
@@ -255,7 +257,7 @@ md_status md_pool_loop(md_pool *pool, int64_t n_blocks, int64_t grain, size_t sc
     if (n_blocks <= 0)
         return MD_OK;
     int64_t n_pieces = n_blocks / grain + (n_blocks % grain != 0);
-    bool is_alone = n_pieces == 1 || pool->n_workers == 0;
+    bool is_alone = n_pieces == 1 || pool->n_workers == 0 || getpid() != pool->owner;
     if (is_alone && scratch_bytes == 0) {
         run_alone(n_blocks, grain, body, context, NULL);
         return MD_OK;
@@ -331,6 +333,7 @@ md_status md_pool_create(md_pool **out, int32_t threads)
     pthread_cond_init(&pool->wake_worker, NULL);
     pthread_cond_init(&pool->wake_caller, NULL);
     pool->workers = workers;
+    pool->owner = getpid();
     pool->spin_ns = threads > md_cpu_count() ? SPIN_CROWDED_NS : SPIN_NS;
     start_workers(pool, threads - 1);
     *out = pool;
@@ -342,13 +345,17 @@ void md_pool_destroy(md_pool **handle)
     md_pool *pool = handle ? *handle : NULL;
     if (!pool)
         return;
+    const bool is_ours = getpid() == pool->owner;
     md_jobs_destroy(&pool->jobs); /* first: a job may run loops */
-    stop_workers(pool);
+    if (is_ours)
+        stop_workers(pool);
     for (int32_t i = 0; i < N_SLOTS; i++)
         free(pool->slots[i].own.memory);
-    pthread_cond_destroy(&pool->wake_worker);
-    pthread_cond_destroy(&pool->wake_caller);
-    pthread_mutex_destroy(&pool->lock);
+    if (is_ours) { /* else threads of the parent wait there for ever */
+        pthread_cond_destroy(&pool->wake_worker);
+        pthread_cond_destroy(&pool->wake_caller);
+        pthread_mutex_destroy(&pool->lock);
+    }
     free(pool->workers);
     free(pool);
     *handle = NULL;

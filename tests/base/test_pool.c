@@ -4,7 +4,9 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { MAX_BLOCKS = 5000 };
 
@@ -208,9 +210,48 @@ static void bad_counts_are_refused(void **state)
     md_pool_destroy(&pool);
 }
 
+static void add_blocks(void *context, int64_t first, int64_t last, int32_t lane, void *scratch)
+{
+    (void)lane, (void)scratch;
+    atomic_fetch_add((_Atomic int64_t *)context, last - first);
+}
+
+static void add_one(void *context)
+{
+    atomic_fetch_add((_Atomic int64_t *)context, 1);
+}
+
+/* A child has none of its parent's threads: its loops and jobs run on the caller, and nothing waits for who is not there. */
+static void a_forked_child_works_alone(void **state)
+{
+    (void)state;
+    md_pool *pool = NULL;
+    _Atomic int64_t n = 0;
+    int ended = 0;
+    assert_ok(md_pool_create(&pool, 4));
+    assert_ok(md_pool_loop(pool, 1000, 1, 0, add_blocks, (void *)&n));
+    fflush(NULL);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        alarm(60);
+        n = 0;
+        const int is_good = md_pool_loop(pool, 1000, 1, 64, add_blocks, (void *)&n) == MD_OK && n == 1000;
+        md_pool_submit(pool, add_one, (void *)&n);
+        md_pool_destroy(&pool);
+        _exit(is_good && n == 1001 && !pool ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &ended, 0), child);
+    assert_true(WIFEXITED(ended) && WEXITSTATUS(ended) == 0);
+    assert_ok(md_pool_loop(pool, 1000, 1, 0, add_blocks, (void *)&n));
+    assert_int_equal(n, 2000);
+    md_pool_destroy(&pool);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_forked_child_works_alone),
         cmocka_unit_test(every_block_runs_once),
         cmocka_unit_test(several_callers_share_the_workers),
         cmocka_unit_test(loops_nest),

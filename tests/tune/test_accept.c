@@ -15,7 +15,7 @@ typedef struct bent {
     const md_dev_ops *real;
     bend how;
     const char *variant; /* part of the name of those that are bent */
-    int32_t n_bent;
+    _Atomic int32_t n_bent; /* several threads compile */
 } bent;
 static bent the_bent;
 
