@@ -43,11 +43,12 @@ static const char hooks[] =
     "#define MD_TEST_POISON_TOGETHER(to, bytes) (md_test_poison(to, bytes, threadIdx.x, blockDim.x), __syncthreads())\n"
     "MD_INLINE void md_proxy_fence(void);\n";
 
-/* The mistake that the test must find: a stage given back before it is read. The counts of the barriers stay right. */
+/* The mistake that the test must find: a stage given back long before it is read, so that NaN and the next copy lie there by then. The counts of the
+ * barriers stay right. */
 static const struct {
     const char *right, *wrong;
 } mistakes[] = {
-    {"md_wgmma_fence();\n        MD_FOR (k, 4)", "md_release(empty + r.stage * 8);\n        MD_TEST_PAUSE(i + 3);\n        md_wgmma_fence();\n        MD_FOR (k, 4)"},
+    {"md_wgmma_fence();\n        MD_FOR (k, 4)", "md_release(empty + r.stage * 8);\n        __nanosleep(20000);\n        md_wgmma_fence();\n        MD_FOR (k, 4)"},
     {"if (i > 0)\n            md_release(before);", ""},
     {"if (steps > 0)\n        md_release(before);", ""},
 };
@@ -258,6 +259,7 @@ static void test_mistake(void **state)
     uint64_t seed = check_seed();
     suite_formula f;
     const int n_failed = s->n_failed;
+    const int64_t n_calls = s->n_calls - s->n_skipped;
     if (!is_chosen(0) || now.is_plain)
         skip();
     now.is_wrong = true;
@@ -269,8 +271,9 @@ static void test_mistake(void **state)
     now.is_wrong = false;
     const int n_found = s->n_failed - n_failed;
     s->n_failed = n_failed;
-    print_message("%d texts with mistakes, found %d times\n", now.n_wrong, n_found);
+    print_message("%d texts with mistakes, %lld calls, found %d times\n", now.n_wrong, (long long)(s->n_calls - s->n_skipped - n_calls), n_found);
     assert_true(now.n_wrong > 0);
+    assert_true(s->n_calls - s->n_skipped > n_calls);
     assert_true(n_found > 0);
 }
 
