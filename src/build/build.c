@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- The builder */
 
@@ -18,6 +19,7 @@ md_status md_bd_create(md_bd **out, md_dev *dev)
     if (!builder)
         return md_fail_memory();
     builder->dev = dev;
+    atomic_init(&builder->owner, getpid());
     builder->texts = md_table_create();
     if (!builder->texts) {
         free(builder);
@@ -34,8 +36,37 @@ void md_bd_use_store(md_bd *builder, md_sr *store)
     builder->store = store;
 }
 
+static void find_queued(void *user, const void *key, size_t n_bytes, void *value)
+{
+    (void)key;
+    (void)n_bytes;
+    md_bd_text *text = value;
+    if (text->state == MD_BD_QUEUED)
+        *(md_bd_text **)user = text;
+}
+
+/* A child after fork has none of its parent's threads, and would wait for ever for what they were at: it does that itself, before it waits. */
+static void take_over(md_bd *builder)
+{
+    const pid_t self = getpid();
+    pid_t owner = atomic_load_explicit(&builder->owner, memory_order_relaxed);
+    md_bd_text *text;
+    if (owner == self || !atomic_compare_exchange_strong(&builder->owner, &owner, self))
+        return;
+    do {
+        text = NULL;
+        pthread_mutex_lock(&builder->lock);
+        builder->n_listening = 0;
+        md_table_each(builder->texts, find_queued, &text);
+        pthread_mutex_unlock(&builder->lock);
+        if (text)
+            md_bd_text_start(text); /* done when it returns: there are no threads */
+    } while (text);
+}
+
 void md_bd_wait_all(md_bd *builder)
 {
+    take_over(builder);
     pthread_mutex_lock(&builder->lock);
     while (builder->n_jobs > 0)
         pthread_cond_wait(&builder->changed, &builder->lock);
@@ -210,6 +241,7 @@ md_status md_bd_variant_create(md_bd_variant **out, md_bd *builder, const md_fa_
 
 void md_bd_listen(md_bd *builder, void (*fn)(void *user), void *user)
 {
+    take_over(builder);
     pthread_mutex_lock(&builder->lock);
     builder->listener = fn;
     builder->listener_user = user;
@@ -235,6 +267,7 @@ void md_bd_variant_wait_any(md_bd_variant *const *variants, int32_t n)
     if (is_any_ready(variants, n))
         return;
     md_bd *builder = variants[0]->builder;
+    take_over(builder);
     pthread_mutex_lock(&builder->lock);
     while (!is_any_ready(variants, n))
         pthread_cond_wait(&builder->changed, &builder->lock);
@@ -244,6 +277,7 @@ void md_bd_variant_wait_any(md_bd_variant *const *variants, int32_t n)
 static void wait_until_closed(md_bd_made *made)
 {
     md_bd *builder = made->base.builder;
+    take_over(builder);
     pthread_mutex_lock(&builder->lock);
     while (made->n_open > 0)
         pthread_cond_wait(&builder->changed, &builder->lock);

@@ -6,6 +6,7 @@
 #include "build/build.h"
 
 #include <pthread.h>
+#include <sys/types.h>
 
 /* One text (or host function) on its way to a loaded kernel. Lives until the builder ends. Guarded by the builder's
  * lock, except that the job owns `source` while state is QUEUED. */
@@ -41,6 +42,7 @@ struct md_bd {
     pthread_cond_t changed; /* a variant or a job came to its end */
     md_table *texts;        /* digest128 -> md_bd_text */
     int32_t n_jobs;         /* queued or running */
+    _Atomic pid_t owner;    /* the process whose threads do them */
     int32_t n_listening; /* threads inside `listener` */
     void (*listener)(void *user);
     void *listener_user;
