@@ -142,6 +142,7 @@ static md_status copy_params(md_bd_variant *v, md_kn_source *source)
         if (n < 0 || n > MD_KN_MAX_PARAMS)
             return md_fail(MD_INTERNAL, "variant '%s' has %d parameters", v->name, n);
         v->n_params[i] = n;
+        _Static_assert(sizeof source->launch[i].label == sizeof v->name, "a label is a variant's name");
         memcpy(source->launch[i].label, v->name, sizeof v->name);
         v->is_function[i] = source->launch[i].code == MD_KN_FUNCTION;
         if (n == 0)

@@ -405,41 +405,24 @@ uint64_t md_ds_numeric_class(const md_ds_numeric *numeric, const md_kn_shape *sh
 
 /* ---- The best of a family within a class */
 
-typedef struct search {
+typedef struct wanted {
     const md_fa_target *target;
     const md_fa_family *family;
-    const md_kn_shape *shape;
     uint64_t id;
-    md_fa_config best;
-    double us;
-} search;
+} wanted;
 
-static bool consider(void *user, const md_fa_config *config)
+static bool is_of_class(void *user, const md_fa_config *config)
 {
-    search *s = user;
-    md_kn_envelope envelope = {0};
+    const wanted *w = user;
     md_fa_numeric numeric;
-    s->family->envelope(&envelope, s->target, config);
-    if (md_kn_envelope_miss(&envelope, s->shape))
-        return true;
-    md_fa_numeric_of(&numeric, s->target, s->family, config);
-    double us = numeric.id == s->id ? md_tn_predict_us(s->target, s->family, config, s->shape->size) : INFINITY;
-    if (us < s->us) {
-        s->us = us;
-        s->best = *config;
-    }
-    return true;
+    md_fa_numeric_of(&numeric, w->target, w->family, config);
+    return numeric.id == w->id;
 }
 
 md_status md_ds_numeric_best(md_fa_config *out, double *us, const md_ds_candidates *c, const md_fa_family *family, const md_kn_shape *shape)
 {
     if (!c->numeric)
         return md_tn_estimate(out, us, c->estimates, &c->target, family, shape);
-    search s = {.target = &c->target, .family = family, .shape = shape, .id = md_ds_numeric_class(c->numeric, shape), .us = INFINITY};
-    md_fa_each(&c->target, family, shape->size, consider, &s);
-    if (!isfinite(s.us))
-        return md_fail(MD_NOT_FOUND, "family '%s' has no legal config of the numeric class here", family->name);
-    *out = s.best;
-    *us = s.us;
-    return MD_OK;
+    wanted w = {&c->target, family, md_ds_numeric_class(c->numeric, shape)};
+    return md_tn_best_of(out, us, &c->target, family, shape, is_of_class, &w);
 }

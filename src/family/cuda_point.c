@@ -41,13 +41,6 @@ static void count(int64_t *rows, int64_t *per_row, const md_fa_target *target, c
     *rows = md_st_points(target->program, st->n_outer - n, st->outer, size);
 }
 
-int64_t md_fa_cuda_point_vectors(const md_fa_target *target, const md_fa_cuda_point *point, const int64_t *size)
-{
-    int64_t rows = 0, per_row = 0;
-    count(&rows, &per_row, target, point, size);
-    return rows * per_row;
-}
-
 /* Functions of narrow elements keep an SM's instructions as busy as its memory. */
 bool md_fa_cuda_point_is_busy(const md_fa_target *target)
 {

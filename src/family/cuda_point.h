@@ -18,8 +18,6 @@ void md_fa_cuda_point_envelope(md_kn_envelope *out, const md_fa_target *target, 
 /** Whether its functions keep an SM as busy as its memory. */
 bool md_fa_cuda_point_is_busy(const md_fa_target *target);
 void md_fa_cuda_point_geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_cuda_point *point, const int64_t *size);
-/** Vectors of all rows. */
-int64_t md_fa_cuda_point_vectors(const md_fa_target *target, const md_fa_cuda_point *point, const int64_t *size);
 /** Whether merging changes anything. */
 bool md_fa_cuda_point_can_flatten(const md_fa_target *target);
 /** Prints that the vectors of these tensors are aligned: "MD_INLINE bool md_has_vectors(const md_params *p) {...}". `n_flat` axes at the end

@@ -1,4 +1,4 @@
-/* What decides a config without or with a clock: the cost model, and measuring. (The measured search is to come.) */
+/* What decides a config without or with a clock: the cost model, and measuring. (The measured search is in search.h.) */
 #ifndef MD_TUNE_TUNE_H
 #define MD_TUNE_TUNE_H
 
@@ -12,6 +12,10 @@ double md_tn_predict_us(const md_fa_target *target, const md_fa_family *family, 
  * ties to the earlier one. NOT_FOUND where none is legal. `us` may be NULL. */
 md_status md_tn_best(md_fa_config *out, double *us, const md_fa_target *target, const md_fa_family *family, const int64_t *size,
                      const md_kn_shape *shape);
+/** The same among those that `accepts` takes (NULL: all). */
+typedef bool (*md_tn_accepts)(void *user, const md_fa_config *config);
+md_status md_tn_best_of(md_fa_config *out, double *us, const md_fa_target *target, const md_fa_family *family, const md_kn_shape *shape,
+                        md_tn_accepts accepts, void *user);
 /** A contiguous, 64-byte aligned shape at these sizes: what a hint stands for. at_least axes get what reaches need (or 1). */
 void md_tn_shape(md_kn_shape *out, const md_st_program *program, const int64_t *size);
 
