@@ -436,6 +436,37 @@ class Table(Base):
     def test_bad(self):
         self.bad(2, "bench", "table", "softmax", part="takes no argument")
         self.bad(2, "bench", "sweep", "--step", "0", part="--step '0'")
+        self.bad(2, "bench", "sweep", "--last", "0", part="--last '0'")
+        self.bad(2, "bench", "sweep", "--step", "128", "--last", "64", part="1 to 128 sizes, not 0")
+        self.bad(2, "bench", "sweep", "--step", "1", part="1 to 128 sizes, not 4096")
+
+    def test_sweep(self):
+        output = self.folder / "sweep.jsonl"
+        done = mdctl("bench", "sweep", "--step", "64", "--last", "128", "--dtype", "f32", "--repeat", "1", "--threads", "2", "--output", str(output))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(output.read_text(encoding="utf-8"), done.stdout)
+        lines = self.json_lines(done.stdout)
+        columns = ["hint 64", "hint 128", "distance", "model", "model, default hints", "measure", "tuned"]
+        self.assertEqual([(x["shape"], x["column"]) for x in lines], [([n, n, n], c) for n in (64, 128) for c in columns])
+        self.assertEqual([x["hint"] for x in lines], 2 * [64, 128, 0, 0, 0, 0, 0])
+        for line in lines:
+            self.assertEqual((line["bench"], line["op"], line["dtype"], line["device"]), ("table", "matmul", "f32", "host"))
+            self.assertRegex(line["variant"], r"^gem[mv]\w*/")
+            self.assertGreaterEqual(line["regret"], 0)
+            self.assertTrue(0 < line["lo"] <= line["us"] <= line["hi"])
+        for n in 64, 128:  # one is the fastest, and what picks one variant has one time
+            at = [x for x in lines if x["shape"][0] == n]
+            self.assertEqual(min(x["regret"] for x in at), 0)
+            self.assertEqual(len({x["variant"] for x in at}), len({(x["variant"], x["us"]) for x in at}))
+            self.assertEqual(at[0]["timed"], len({x["variant"] for x in at}))
+        self.report(output, lines)
+
+    def report(self, output, lines):
+        done = subprocess.run([sys.executable, ROOT + "/tools/report_sweep", str(output)], stdout=subprocess.PIPE, text=True, check=True)
+        self.assertIn("over 2 sizes", done.stdout)
+        for column in {x["column"] for x in lines}:
+            regret = [x["regret"] for x in lines if x["column"] == column]
+            self.assertRegex(done.stdout, rf"(?m)^  {column} +mean +{50 * sum(regret):.2f}%  worst +{100 * max(regret):.1f}%$")
 
 
 class Hints(Base):

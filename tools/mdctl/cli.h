@@ -15,7 +15,7 @@ typedef struct cli_options {
     const char *variant, *trace, *output; /* source, demo, bench */
     const char *modes, *part; /* regret */
     uint64_t seed;
-    int32_t stage, repeat, count, step; /* repeat, count, step: 0 where not given */
+    int32_t stage, repeat, count, step, last; /* all but stage: 0 where not given */
     bool by_calls; /* hints */
     md_tune rigor; /* tune; those below, too */
     double budget; /* ms */

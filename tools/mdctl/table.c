@@ -9,7 +9,7 @@
 #include <string.h>
 
 static const char *const product = "Y[m,n] = sum[k](X[m,k] * W[k,n])";
-enum { MAX_SIZES = 128, LAST = 4096, DEFAULT_STEP = 64, LABEL = 32, MAX_COLUMNS = MAX_SIZES + 8 };
+enum { MAX_SIZES = 128, DEFAULT_LAST = 4096, DEFAULT_STEP = 64, LABEL = 32, MAX_COLUMNS = MAX_SIZES + 8 };
 
 typedef struct column {
     char label[LABEL];
@@ -21,20 +21,32 @@ typedef struct column {
 typedef struct table {
     bench *b;
     md_dtype dtype;
-    int n_hints, n_sizes, n_columns;
-    int64_t hint[MAX_SIZES], size[MAX_SIZES];
+    int n_sizes, n_columns;
+    int64_t size[MAX_SIZES];
     column column[MAX_COLUMNS];
+    int n_timed[MAX_COLUMNS]; /* sizes */
     double sum[MAX_COLUMNS], worst[MAX_COLUMNS]; /* of time over the least of the size, minus 1 */
 } table;
 
-static void set_lists(table *t, bool is_sweep)
+static int step_of(const cli_options *o)
+{
+    return o->step ? o->step : DEFAULT_STEP;
+}
+
+static int last_of(const cli_options *o)
+{
+    return o->last ? o->last : DEFAULT_LAST;
+}
+
+/* Every size is a hint, too. */
+static void set_sizes(table *t, bool is_sweep)
 {
     static const int64_t seed[] = {64, 256, 4096};
-    const int step = t->b->o->step ? t->b->o->step : DEFAULT_STEP;
+    const int step = step_of(t->b->o), last = last_of(t->b->o);
     for (int i = 0; i < 3 && !is_sweep; i++)
-        t->hint[t->n_hints++] = t->size[t->n_sizes++] = seed[i];
-    for (int64_t v = step; v <= LAST && is_sweep && t->n_sizes < MAX_SIZES; v += step)
-        t->hint[t->n_hints++] = t->size[t->n_sizes++] = v;
+        t->size[t->n_sizes++] = seed[i];
+    for (int v = step; v <= last && is_sweep; v += step)
+        t->size[t->n_sizes++] = v;
 }
 
 static md_status add_column(table *t, const char *label, int hint, const char *hints, md_select select)
@@ -56,11 +68,11 @@ static md_status add_columns(table *t)
 {
     static const char *const seed = "64,256,4096";
     md_status s = MD_OK;
-    for (int i = 0; i < t->n_hints && s == MD_OK; i++) {
+    for (int i = 0; i < t->n_sizes && s == MD_OK; i++) {
         char label[LABEL], hints[24];
-        snprintf(label, sizeof label, "hint %lld", (long long)t->hint[i]);
-        snprintf(hints, sizeof hints, "%lld", (long long)t->hint[i]);
-        s = add_column(t, label, (int)t->hint[i], hints, MD_SELECT_DISTANCE);
+        snprintf(label, sizeof label, "hint %lld", (long long)t->size[i]);
+        snprintf(hints, sizeof hints, "%lld", (long long)t->size[i]);
+        s = add_column(t, label, (int)t->size[i], hints, MD_SELECT_DISTANCE);
     }
     s = s == MD_OK ? add_column(t, "distance", 0, seed, MD_SELECT_DISTANCE) : s;
     s = s == MD_OK ? add_column(t, "model", 0, seed, MD_SELECT_MODEL) : s;
@@ -128,6 +140,7 @@ static void print_size(table *t, const bench_case *c, int64_t size)
             continue;
         const contender *w = &c->who[k->contender];
         const double us = timing_quantile(&w->kernel, 0.5), loss = us / least - 1.0;
+        t->n_timed[i]++;
         t->sum[i] += loss;
         t->worst[i] = loss > t->worst[i] ? loss : t->worst[i];
         for (int f = 0; f < 2; f++)
@@ -166,7 +179,7 @@ static void print_summary(const table *t)
 {
     for (int i = 0; i < t->n_columns; i++)
         fprintf(stderr, "mdctl: %s %-22s loses %6.2f%% on average, %7.1f%% at worst, to the fastest of the size\n", md_dtype_name(t->dtype), t->column[i].label,
-                100.0 * t->sum[i] / t->n_sizes, 100.0 * t->worst[i]);
+                100.0 * t->sum[i] / (t->n_timed[i] ? t->n_timed[i] : 1), 100.0 * t->worst[i]);
 }
 
 static md_status run_dtype(table *t)
@@ -188,13 +201,15 @@ int bench_table(bench *b, bool is_sweep)
     md_status s = MD_OK;
     if (b->o->n != 1)
         return cli_usage("bench %s takes no argument, but got '%s'", b->o->arg[0], b->o->arg[1]);
+    if (is_sweep && (step_of(b->o) > last_of(b->o) || last_of(b->o) / step_of(b->o) > MAX_SIZES))
+        return cli_usage("--step %d --last %d: bench sweep takes 1 to %d sizes, not %d", step_of(b->o), last_of(b->o), MAX_SIZES, last_of(b->o) / step_of(b->o));
     for (int i = 0; i < n && s == MD_OK; i++) {
         table *t = calloc(1, sizeof *t);
         if (!t)
             return cli_fail("out of memory");
         t->b = b;
         t->dtype = b->o->op.dtype ? b->o->op.dtype : both[i];
-        set_lists(t, is_sweep);
+        set_sizes(t, is_sweep);
         s = run_dtype(t);
         free(t);
     }
