@@ -94,8 +94,33 @@ bool md_tn_is_late(const md_tn_work *w);
 bool md_tn_is_over(const md_tn_work *w);
 /** The name of a trial's variant. */
 const char *md_tn_trial_name(const md_tn_trial *trial);
-/** Lists the configs of all families at a spot. */
-md_status md_tn_list_space(md_tn_work *w, md_tn_spot *spot);
+/** Adds one to a counter of the job, if it has them. */
+#define MD_TN_COUNT(w, what) \
+    do { \
+        if ((w)->job->count) \
+            atomic_fetch_add_explicit(&(w)->job->count->what, 1, memory_order_relaxed); \
+    } while (0)
+
+/* spaces.c */
+/** The families that apply and are allowed; last resorts only where no other is. */
+void md_tn_choose_families(md_tn_work *w);
+/** Lists the configs of all families at all open spots. */
+md_status md_tn_list_spaces(md_tn_work *w);
+/** Whether any config is legal at the point: a family without one leaves no record, and must not make it look unknown in every process. */
+bool md_tn_has_config(const md_tn_work *w, const md_tn_spot *spot, const md_fa_family *family);
+
+/* spot.c */
+/** Looks what is known; takes the lease where that is not all. */
+md_status md_tn_spot_open(md_tn_work *w, md_tn_spot *spot);
+/** Makes the tensors, which live only while the point is raced; false where there is no memory for them, and the spot is closed. */
+bool md_tn_spot_measure(md_tn_work *w, md_tn_spot *spot);
+/** Gives them back. */
+void md_tn_spot_rest(md_tn_spot *spot);
+void md_tn_spot_close(md_tn_work *w, md_tn_spot *spot);
+
+/* results.c */
+/** Puts each family's best at the spot, if its results are right, into the wisdom; logs. */
+void md_tn_keep_results(md_tn_work *w, md_tn_spot *spot);
 
 /* propose.c */
 /** Looks how fast builds come; to be called now and then. */
