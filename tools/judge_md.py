@@ -9,7 +9,8 @@ As a module it defines contenders(op, dtype) -> {name: fn}; fn takes torch tenso
 
 A board has lines "rows columns". Times of map: GPU time from graphs of k calls on inputs of their own after a sweep of the L2, replayed
 A B C C B A; us is the median over rounds, lo and hi the 10th and 90th percentile. MD_LIB names the library, MD_JUDGE_PIN pins a variant,
-MD_JUDGE_DEVICE is the device (cuda), MD_JUDGE_LOG=1 prints how long each op took to make. tools/report_gpu sums map up.
+MD_JUDGE_DEVICE is the device (cuda), MD_JUDGE_LOG=1 prints how long each op took to make, MD_JUDGE_COLUMNS=md,md_measure,md_own,md_own_measure says
+which contenders there are: the default mode, measured per shape, and both without the vendor's library. tools/report_gpu sums map up.
 """
 import argparse
 import concurrent.futures
@@ -138,19 +139,19 @@ class Library:
         self.check(function(*arguments, WRITE(write), None), function.__name__)
         return b"".join(parts).decode(errors="replace")
 
-    def op(self, name, dtype, pin=None, hints=None):
-        key = (name, dtype, pin, hints)
+    def op(self, name, dtype, pin=None, hints=None, column="md"):
+        key = (name, dtype, pin, hints, column)
         with self.making.setdefault(key, threading.Lock()): # made once, whoever asks first
             if key not in self.ops:
-                self.ops[key] = self.make(name, dtype, pin, hints)
+                self.ops[key] = self.make(*key)
             return self.ops[key]
 
-    def make(self, name, dtype, pin, hints):
+    def make(self, name, dtype, pin, hints, column):
         row = name in ROW_OPS
         formula = (ROW_OPS if row else PRODUCT_OPS)[name][0].replace("%eps", repr(EPSILON["float64" if dtype == "float64" else "float32"]))
         out, start = c.c_void_p(), time.perf_counter()
         options = OpOptions(name=name.encode(), dtype=DTYPES[dtype], pin=pin.encode() if pin else None, hints=hints.encode() if hints else None,
-                            **OP_OPTIONS)
+                            **OP_OPTIONS, **COLUMNS[column])
         self.check(self.lib.md_op_create(c.byref(out), self.context, formula.encode(), c.byref(options)), name)
         created = time.perf_counter() - start
         self.check(self.lib.md_op_wait(out), name)
@@ -180,6 +181,8 @@ class Arguments:
 
 LIBRARY = None
 OP_OPTIONS = {} # more of them, for all ops
+MEASURE = {"select": 3}
+COLUMNS = {"md": {}, "md_measure": MEASURE, "md_own": {"without_library": 1}, "md_own_measure": {"without_library": 1, **MEASURE}}
 
 
 def library():
@@ -202,10 +205,10 @@ def output_of(kind, x, torch):
 
 
 class Runner:
-    def __init__(self, name, dtype, pin=None):
+    def __init__(self, name, dtype, pin=None, column="md"):
         import torch
         self.torch, self.md, self.row = torch, library(), name in ROW_OPS
-        self.name, self.op = name, self.md.op(name, dtype, pin)
+        self.name, self.op = name, self.md.op(name, dtype, pin, column=column)
         _, self.inputs, *self.kind = (ROW_OPS if self.row else PRODUCT_OPS)[name]
         self.arguments = Arguments(len(self.inputs) + 1)
         self.code = {getattr(torch, n): v for n, v in DTYPES.items()}
@@ -259,7 +262,8 @@ def contenders(op, dtype):
         return {}
     if op in ROW_OPS and dtype_name(dtype) not in WARM and not os.environ.get("MD_JUDGE_PIN"):
         warm(dtype_name(dtype))
-    return {"md": Runner(op, dtype_name(dtype), os.environ.get("MD_JUDGE_PIN"))}
+    columns = os.environ.get("MD_JUDGE_COLUMNS", "md").split(",")
+    return {c: Runner(op, dtype_name(dtype), os.environ.get("MD_JUDGE_PIN"), c) for c in columns}
 
 
 # ---- check
