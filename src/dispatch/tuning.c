@@ -11,8 +11,9 @@ typedef struct asker {
     const md_ds_policy *policy;
 } asker;
 
-static bool allows(const void *user, const md_fa_family *family)
+static bool allows(const void *user, const md_fa_family *family, const md_fa_config *config)
 {
+    (void)config;
     const asker *r = user;
     return md_ds_family_allowed(family, r->target, r->policy);
 }

@@ -221,6 +221,15 @@ bool md_fa_cuda_product_sensible(const md_fa_target *target, const md_cg_product
     return t->split <= 1 || ((double)w.depth / t->split >= 128 && tiles_of(&w, t) < sms && tiles_of(&w, t) * t->split <= 4 * sms);
 }
 
+bool md_fa_cuda_product_has_waves(const md_fa_target *target, const md_cg_product *product, const md_fa_cuda_tiles *t, const int64_t *size)
+{
+    md_fa_product w;
+    if (!size)
+        return true;
+    md_fa_product_measure(&w, target, product, size);
+    return w.rows > t->rows && tiles_of(&w, t) > MD_MAX(target->facts->threads, 1) * t->resident;
+}
+
 void md_fa_cuda_product_geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_cg_product *product, const md_fa_cuda_tiles *tiles,
                                  int32_t threads, int64_t shared_bytes, const int64_t *size)
 {

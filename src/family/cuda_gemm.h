@@ -64,5 +64,7 @@ void md_fa_cuda_product_geometry(md_kn_plan_geometry *out, const md_fa_target *t
                                  int32_t threads, int64_t shared_bytes, const int64_t *size);
 /** Whether a configuration deserves to be tried: tiles not far beyond the sizes, K split only where blocks are few and K is long. */
 bool md_fa_cuda_product_sensible(const md_fa_target *target, const md_cg_product *product, const md_fa_cuda_tiles *tiles, const int64_t *size);
+/** Whether the order of tiles matters: there are more of them than run at once, in several rows. */
+bool md_fa_cuda_product_has_waves(const md_fa_target *target, const md_cg_product *product, const md_fa_cuda_tiles *tiles, const int64_t *size);
 
 #endif

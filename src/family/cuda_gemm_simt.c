@@ -6,23 +6,23 @@
 
 #include <inttypes.h>
 
-enum { ROWS, COLUMNS, SPLIT };
-enum { DEPTH = 16, BAND = 8 }; /* MD_BK, MD_BAND */
+enum { ROWS, COLUMNS, SPLIT, BAND, DEPTH, DOWN, ACROSS };
+enum { USUAL_DEPTH = 16 };
 
 typedef struct tile {
     int32_t rows, columns, thread_rows, thread_columns; /* columns of each product */
-    int32_t threads, split;
+    int32_t threads, split, depth;
     int64_t shared;
 } tile;
 
 static tile tile_of(const md_cg_product *p, const md_fa_config *config)
 {
-    tile t = {.rows = config->value[ROWS], .columns = config->value[COLUMNS] / p->n_products, .split = config->value[SPLIT]};
+    tile t = {.rows = config->value[ROWS], .columns = config->value[COLUMNS] / p->n_products, .split = config->value[SPLIT], .depth = config->value[DEPTH]};
     int64_t pitch_a = t.rows + 4, pitch_b = t.columns + 4;
-    t.thread_rows = t.rows >= 128 ? 8 : 4;
-    t.thread_columns = t.columns >= 128 ? 8 : 4;
+    t.thread_rows = config->value[DOWN] ? config->value[DOWN] : t.rows >= 128 ? 8 : 4;
+    t.thread_columns = config->value[ACROSS] ? config->value[ACROSS] : t.columns >= 128 ? 8 : 4;
     t.threads = t.rows / t.thread_rows * (t.columns / t.thread_columns);
-    int64_t stages = 2 * DEPTH * (pitch_a + p->n_products * pitch_b), slab = (int64_t)p->n_products * t.rows * pitch_b;
+    int64_t stages = 2 * t.depth * (pitch_a + p->n_products * pitch_b), slab = (int64_t)p->n_products * t.rows * pitch_b;
     t.shared = MD_MAX(stages, slab) * md_fa_cuda_product_bytes(p);
     return t;
 }
@@ -42,6 +42,23 @@ static md_fa_cuda_tiles tiles_of(const md_fa_target *target, const md_cg_product
                               .flops = rate * (reuse >= 4 ? 1 : reuse >= 2.6 ? 0.8 : 0.6), .step_us = 0.5};
 }
 
+/* Whether a tile's pieces of four go round evenly among its threads, and a warp's threads make a rectangle in it. Slices of K are cut where blocks of it
+ * end: those of another size would not add up in the same order. */
+static bool is_even(const tile *t)
+{
+    const int32_t across = t->columns / t->thread_columns, down = t->rows / t->thread_rows, lanes_across = MD_MIN(across, 8);
+    if (t->threads < 32 || t->threads > 256 || across % lanes_across || down % (32 / lanes_across))
+        return false;
+    return t->rows * t->depth / 4 % t->threads == 0 && t->columns * t->depth / 4 % t->threads == 0 && (t->depth == USUAL_DEPTH || t->split == 1);
+}
+
+/* Sums, and pieces under way with where they come from. Beyond that kernels were seen to spill. */
+static bool has_registers(const md_cg_product *p, const tile *t)
+{
+    const int32_t pieces = (t->rows + p->n_products * t->columns) * t->depth / 4 / t->threads;
+    return t->thread_rows * t->thread_columns * p->n_products + 10 * pieces <= 130;
+}
+
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     md_cg_product p;
@@ -53,7 +70,11 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
         return false;
     if (t.rows > 2 * t.columns || t.columns > 4 * t.rows) /* tiles so narrow that one operand's copy takes all registers */
         return false;
-    return t.threads >= 32 && t.shared <= target->facts->shared_per_block && md_fa_cuda_product_sensible(target, &p, &tiles, size);
+    if ((config->value[DOWN] && config->value[DOWN] == (t.rows >= 128 ? 8 : 4)) || (config->value[ACROSS] && config->value[ACROSS] == (t.columns >= 128 ? 8 : 4)))
+        return false; /* as without saying so */
+    if (config->value[BAND] != 8 && !md_fa_cuda_product_has_waves(target, &p, &tiles, size))
+        return false;
+    return is_even(&t) && has_registers(&p, &t) && t.shared <= target->facts->shared_per_block && md_fa_cuda_product_sensible(target, &p, &tiles, size);
 }
 
 static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
@@ -122,8 +143,8 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
     tile t = tile_of(&p, config);
     md_strbuf_printf(&defines,
                      "#define MD_BM %" PRId32 "\n#define MD_BN %" PRId32 "\n#define MD_TM %" PRId32 "\n#define MD_TN %" PRId32
-                     "\n#define MD_BK %d\n#define MD_BAND %d\n",
-                     t.rows, t.columns, t.thread_rows, t.thread_columns, DEPTH, BAND);
+                     "\n#define MD_BK %" PRId32 "\n#define MD_BAND %" PRId32 "\n",
+                     t.rows, t.columns, t.thread_rows, t.thread_columns, t.depth, config->value[BAND]);
     md_fa_cuda_product_print_along(&defines, &p);
     print_direct(&defines, &p);
     md_fa_cuda_product_text text = {.source = "cuda/gemm_simt.cu", .lanes = 4, .split = t.split};
@@ -133,8 +154,14 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
 const md_fa_family md_fa_cuda_gemm_simt = {
     .name = "gemm_simt",
     .device = MD_DEV_CUDA,
-    .n_fields = 3,
-    .field = {{"rows", 64, 3, {128, 64, 32}}, {"columns", 64, 3, {128, 64, 32}}, {"split", 1, 5, {1, 2, 4, 8, 16}}},
+    .n_fields = 7,
+    .field = {{"rows", 64, 3, {128, 64, 32}},
+              {"columns", 64, 3, {128, 64, 32}},
+              {"split", 1, 5, {1, 2, 4, 8, 16}},
+              {"band", 8, 1, {8, 2, 4, 16, 1}, 4}, /* rows of tiles that are gone through together, column by column */
+              {"depth", USUAL_DEPTH, 1, {USUAL_DEPTH, 8, 32}, 2},
+              {"down", 0, 1, {0, 4, 8}, 2}, /* rows and columns of a thread; 0: by the tile */
+              {"across", 0, 1, {0, 4, 8}, 2}},
     .applies = applies,
     .legal = legal,
     .envelope = envelope,

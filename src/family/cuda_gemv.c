@@ -8,8 +8,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-enum { FEW, COLUMNS, UNDER_WAY, SHARE };
-enum { WARPS = 8 };
+enum { FEW, COLUMNS, UNDER_WAY, SHARE, WARPS };
 
 static md_dtype type_of(const md_cg_product *p)
 {
@@ -36,13 +35,13 @@ static bool applies(const md_fa_target *target)
 
 static int32_t columns_of(const md_fa_config *config) /* of a block */
 {
-    return WARPS / config->value[SHARE] * config->value[COLUMNS];
+    return config->value[WARPS] / config->value[SHARE] * config->value[COLUMNS];
 }
 
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     md_cg_product p;
-    if (!product_of(&p, target) || columns_of(config) % 2)
+    if (!product_of(&p, target) || columns_of(config) == 0 || columns_of(config) % 2)
         return false;
     int32_t few = config->value[FEW], sums = few * config->value[COLUMNS] * p.n_products;
     int32_t vectors = config->value[COLUMNS] * config->value[UNDER_WAY] * p.n_products;
@@ -88,7 +87,7 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
     g->blocks = blocks_of(&w, config);
     g->grid[0] = (int32_t)g->blocks;
     g->grid[1] = g->grid[2] = g->block[1] = g->block[2] = 1;
-    g->block[0] = 32 * WARPS;
+    g->block[0] = 32 * config->value[WARPS];
     g->overlaps = true;
 }
 
@@ -102,7 +101,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     md_fa_product_measure(&w, target, &p, size);
     int32_t few = config->value[FEW], vectors = config->value[COLUMNS] * config->value[UNDER_WAY] * p.n_products;
     md_fa_cuda_load load = {.blocks = (double)blocks_of(&w, config),
-                            .threads = 32 * WARPS,
+                            .threads = 32 * config->value[WARPS],
                             .registers = 48 + 4 * vectors + few * (config->value[COLUMNS] * p.n_products + 8),
                             .bytes = 16.0 * vectors};
     double results = (double)w.batch * (double)w.columns * few;
@@ -125,8 +124,8 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
     md_dtype dtype = type_of(&p);
     md_strbuf_printf(&defines,
                      "#define MD_FEW %" PRId32 "\n#define MD_COLUMNS %" PRId32 "\n#define MD_UNDER_WAY %" PRId32 "\n#define MD_SHARE %" PRId32
-                     "\n#define MD_WARPS %d\n#define MD_OPERAND_BYTES %d\n#define MD_WIDEN(h) md_up1_%s(h)\n",
-                     config->value[FEW], config->value[COLUMNS], config->value[UNDER_WAY], config->value[SHARE], WARPS, dtype == MD_F32 ? 4 : 2,
+                     "\n#define MD_WARPS %" PRId32 "\n#define MD_OPERAND_BYTES %d\n#define MD_WIDEN(h) md_up1_%s(h)\n",
+                     config->value[FEW], config->value[COLUMNS], config->value[UNDER_WAY], config->value[SHARE], config->value[WARPS], dtype == MD_F32 ? 4 : 2,
                      dtype == MD_F16 ? "f16" : "bf16");
     if (!legal(target, config, NULL))
         return md_fail(MD_UNSUPPORTED, "gemv has no kernel of these parameters");
@@ -137,8 +136,12 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
 const md_fa_family md_fa_cuda_gemv = {
     .name = "gemv",
     .device = MD_DEV_CUDA,
-    .n_fields = 4,
-    .field = {{"few", 8, 4, {1, 2, 4, 8}}, {"columns", 2, 3, {1, 2, 4}}, {"ahead", 2, 4, {1, 2, 4, 8}}, {"share", 2, 4, {1, 2, 4, 8}}},
+    .n_fields = 5,
+    .field = {{"few", 8, 4, {1, 2, 4, 8}},
+              {"columns", 2, 3, {1, 2, 4, 3, 6, 8}, 3},
+              {"ahead", 2, 4, {1, 2, 4, 8, 3, 5, 6, 7}, 4},
+              {"share", 2, 4, {1, 2, 4, 8, 16}, 1},
+              {"warps", 8, 1, {8, 2, 4, 16}, 3}},
     .applies = applies,
     .legal = legal,
     .envelope = envelope,

@@ -132,7 +132,16 @@ int32_t md_fa_cuda_row_registers(const md_fa_target *target, const md_fa_cuda_ro
 /* Blocks of an SM that the compiler is told to make room for: as many as fit with the registers that they want. Without it it stops at 64 or so and spills. */
 static int32_t min_blocks(const md_fa_target *target, const md_fa_cuda_row *row)
 {
-    return MD_MIN(MD_MAX(blocks_with(row, md_fa_cuda_row_registers(target, row)), 1), 16);
+    const int32_t most = MD_MIN(MD_MAX(blocks_with(row, md_fa_cuda_row_registers(target, row)), 1), 16);
+    return row->room == 0 ? most : row->room == 1 ? MD_MAX(most / 2, 1) : 1;
+}
+
+bool md_fa_cuda_row_has_room(const md_fa_target *target, const md_fa_cuda_row *row)
+{
+    md_fa_cuda_row usual = *row, half = *row;
+    usual.room = 0;
+    half.room = 1;
+    return row->room == 0 || (min_blocks(target, row) < min_blocks(target, &usual) && (row->room == 1 || min_blocks(target, &half) > 1));
 }
 
 /* Whether nothing of f32 or wider is stored. */

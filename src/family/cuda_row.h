@@ -17,6 +17,7 @@ typedef struct md_fa_cuda_row {
     bool keeps; /* dear values stay in registers between passes */
     bool merges; /* chunks are merged where the program allows it */
     bool is_resident; /* a row is read once: it must fit its threads */
+    int32_t room; /* how many blocks of an SM the compiler makes room for: 0 as many as fit; 1 half of them, so that a thread may have more registers; 2 one */
 } md_fa_cuda_row;
 
 /** Whether the stage is a row program that these families can run at all. */
@@ -28,6 +29,8 @@ bool md_fa_cuda_row_is_aligned(const md_fa_target *target, const int64_t *size);
 /** Whether tensors of these sizes are aligned as the configuration asks, and a block finds the registers that it needs: a family asks last, since
  * counting takes long. */
 bool md_fa_cuda_row_fits(const md_fa_target *target, const md_fa_cuda_row *row, const int64_t *size);
+/** Whether `room` says anything: all as many is what `room` 0 says, too. */
+bool md_fa_cuda_row_has_room(const md_fa_target *target, const md_fa_cuda_row *row);
 /** Registers of a thread, about. */
 int32_t md_fa_cuda_row_registers(const md_fa_target *target, const md_fa_cuda_row *row);
 /** What the printer is told. */

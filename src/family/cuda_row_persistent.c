@@ -2,12 +2,12 @@
 #include "family/cuda.h"
 #include "family/cuda_row.h"
 
-enum { LANES, VECTORS, ROWS, KEEP, ACCESS };
+enum { LANES, VECTORS, ROWS, KEEP, ACCESS, ROOM };
 
 static md_fa_cuda_row row_of(const md_fa_config *config)
 {
     return (md_fa_cuda_row){.source = "cuda/row_persistent.cu", .lanes = config->value[LANES], .vectors = config->value[VECTORS],
-                            .rows = config->value[ROWS], .keeps = config->value[KEEP], .access = (md_fa_cuda_access)config->value[ACCESS], .is_resident = true};
+                            .rows = config->value[ROWS], .keeps = config->value[KEEP], .room = config->value[ROOM], .access = (md_fa_cuda_access)config->value[ACCESS], .is_resident = true};
 }
 
 /* Whether so many lanes need all these vectors: with the next smaller number the row does not fit. */
@@ -36,7 +36,7 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
         return false;
     if (row.keeps && !md_fa_cuda_row_can_keep(target))
         return false;
-    return md_fa_cuda_row_fits(target, &row, size);
+    return md_fa_cuda_row_fits(target, &row, size) && md_fa_cuda_row_has_room(target, &row);
 }
 
 static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
@@ -68,12 +68,13 @@ const md_fa_family md_fa_cuda_row_persistent = {
     .device = MD_DEV_CUDA,
     .is_persistent = true,
     .is_reduction = true,
-    .n_fields = 5,
-    .field = {{"lanes", 256, 12, {4, 8, 16, 32, 64, 128, 192, 256, 384, 512, 768, 1024}},
+    .n_fields = 6,
+    .field = {{"lanes", 256, 12, {4, 8, 16, 32, 64, 128, 192, 256, 384, 512, 768, 1024, 96, 160, 224, 320, 448, 640, 896}, 7},
               {"vecs", 4, 12, {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16}},
               {"rows", 1, 7, {1, 2, 4, 8, 16, 32, 64}},
               {"keep", 0, 2, {0, 1}},
-              {"access", 1, 3, {MD_FA_CUDA_ALIGNED, MD_FA_CUDA_ANY, MD_FA_CUDA_STRIDED}}},
+              {"access", 1, 3, {MD_FA_CUDA_ALIGNED, MD_FA_CUDA_ANY, MD_FA_CUDA_STRIDED}},
+              {"room", 0, 1, {0, 1, 2}, 2}},
     .applies = md_fa_cuda_row_applies,
     .legal = legal,
     .envelope = envelope,

@@ -21,9 +21,14 @@ md_fa_config md_fa_default(const md_fa_family *family)
 void md_fa_name(char out[MD_FA_NAME], const md_fa_family *family, const md_fa_config *config)
 {
     size_t used = (size_t)snprintf(out, MD_FA_NAME, "%s", family->name);
-    for (int32_t i = 0; i < family->n_fields && used < MD_FA_NAME; i++)
-        used += (size_t)snprintf(out + used, MD_FA_NAME - used, "%c%s%" PRId32, i == 0 ? '/' : '_', family->field[i].name,
-                                 config->value[i]);
+    char mark = '/';
+    for (int32_t i = 0; i < family->n_fields && used < MD_FA_NAME; i++) {
+        const md_fa_field *field = &family->field[i];
+        if (field->n == 1 && field->more && config->value[i] == field->initial)
+            continue;
+        used += (size_t)snprintf(out + used, MD_FA_NAME - used, "%c%s%" PRId32, mark, field->name, config->value[i]);
+        mark = '_';
+    }
 }
 
 static const md_fa_family *find(md_dev_kind device, const char *name, size_t n)
@@ -63,7 +68,7 @@ static md_status fail_field(const md_fa_family *family, const char *text)
 static md_status fail_value(const md_fa_family *family, const md_fa_field *field, int64_t value)
 {
     md_strbuf all = {0};
-    for (int32_t i = 0; i < field->n; i++)
+    for (int32_t i = 0; i < field->n + field->more; i++)
         md_strbuf_printf(&all, "%s%" PRId32, i == 0 ? "" : ", ", field->value[i]);
     md_status status = md_fail(MD_NOT_FOUND, "%s of family %s cannot be %" PRId64 " (but %s)", field->name, family->name, value,
                                md_strbuf_text(&all));
@@ -98,7 +103,7 @@ static md_status parse_field(md_fa_config *config, const md_fa_family *family, c
     long long value = strtoll(copy + strlen(field->name), &end, 10);
     if (*end != '\0')
         return fail_field(family, copy);
-    for (int32_t k = 0; k < field->n; k++) {
+    for (int32_t k = 0; k < field->n + field->more; k++) {
         if (field->value[k] == value) {
             config->value[i] = (int32_t)value;
             return MD_OK;
@@ -160,8 +165,8 @@ const md_fa_family *md_fa_of(const md_fa_target *target, int32_t i)
     return *list;
 }
 
-void md_fa_each(const md_fa_target *target, const md_fa_family *family, const int64_t *size,
-                bool (*fn)(void *user, const md_fa_config *config), void *user)
+static void each(const md_fa_target *target, const md_fa_family *family, const int64_t *size, bool takes_more,
+                 bool (*fn)(void *user, const md_fa_config *config), void *user)
 {
     int32_t at[MD_FA_MAX_FIELDS] = {0}, i;
     do {
@@ -170,7 +175,19 @@ void md_fa_each(const md_fa_target *target, const md_fa_family *family, const in
             config.value[i] = family->field[i].value[at[i]];
         if (family->legal(target, &config, size) && !fn(user, &config))
             return;
-        for (i = family->n_fields - 1; i >= 0 && ++at[i] == family->field[i].n; i--)
+        for (i = family->n_fields - 1; i >= 0 && ++at[i] == family->field[i].n + (takes_more ? family->field[i].more : 0); i--)
             at[i] = 0;
     } while (i >= 0);
+}
+
+void md_fa_each(const md_fa_target *target, const md_fa_family *family, const int64_t *size,
+                bool (*fn)(void *user, const md_fa_config *config), void *user)
+{
+    each(target, family, size, false, fn, user);
+}
+
+void md_fa_each_all(const md_fa_target *target, const md_fa_family *family, const int64_t *size,
+                    bool (*fn)(void *user, const md_fa_config *config), void *user)
+{
+    each(target, family, size, true, fn, user);
 }

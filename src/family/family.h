@@ -6,13 +6,14 @@
 #include "kernel/kernel.h"
 #include "stage/stage.h"
 
-enum { MD_FA_MAX_FIELDS = 8, MD_FA_NAME = 96 };
+enum { MD_FA_MAX_FIELDS = 8, MD_FA_MAX_VALUES = 20, MD_FA_NAME = 96 };
 
 typedef struct md_fa_field {
-    const char *name; /* as it stands in the variant's name: "rows" in gemm/rows14_cols32 */
+    const char *name; /* as it stands in the variant's name: "rows" in gemm/rows14_cols32; one that has only `more` values stands there where it is not its default */
     int32_t initial; /* the default */
-    int32_t n; /* allowed values, in order of search */
-    int32_t value[12];
+    int32_t n; /* values that pools take, in order of search */
+    int32_t value[MD_FA_MAX_VALUES];
+    int32_t more; /* values behind those that only a search tries: the model hardly tells them apart, so that a pool would gain nothing but the time to look at them */
 } md_fa_field;
 
 typedef struct md_fa_config {
@@ -81,8 +82,11 @@ md_status md_fa_parse(const md_fa_family **family, md_fa_config *config, md_dev_
 md_status md_fa_parse_for(const md_fa_family **family, md_fa_config *config, const md_fa_target *target, const char *name);
 /** The default config. */
 md_fa_config md_fa_default(const md_fa_family *family);
-/** Calls fn for every legal config, in the order of the table. Stops when fn returns false. */
+/** Calls fn for every legal config of the values that pools take, in the order of the table. Stops when fn returns false. */
 void md_fa_each(const md_fa_target *target, const md_fa_family *family, const int64_t *size,
                 bool (*fn)(void *user, const md_fa_config *config), void *user);
+/** The same of all values: what a measured search chooses among. */
+void md_fa_each_all(const md_fa_target *target, const md_fa_family *family, const int64_t *size,
+                    bool (*fn)(void *user, const md_fa_config *config), void *user);
 
 #endif

@@ -162,7 +162,7 @@ static const md_tn_choice *find_choice(const md_tn_space *s, const md_fa_family 
 static int32_t rank_of(const md_fa_field *f, int32_t value)
 {
     int32_t rank = 0;
-    for (int32_t i = 0; i < f->n; i++)
+    for (int32_t i = 0; i < f->n + f->more; i++)
         rank += f->value[i] < value;
     return rank;
 }

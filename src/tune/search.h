@@ -33,7 +33,7 @@ typedef struct md_tn_job {
     bool all_directions; /* neighbours that differ in two fields, too */
     int32_t n_points;
     const md_tn_point *point;
-    bool (*allows)(const void *user, const md_fa_family *family); /* NULL: all that apply; last resorts only where no other does */
+    bool (*allows)(const void *user, const md_fa_family *family, const md_fa_config *config); /* config NULL: any of it. NULL: all that apply; last resorts only where no other does */
     const void *allows_user;
     md_tn_indices indices; /* of gathers and scatters; none: random */
     const char *exclude; /* names of variants, separated by ';', that are known not to end: quarantined at sight */

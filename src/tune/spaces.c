@@ -9,9 +9,9 @@
 
 /* ---- Families */
 
-static bool is_allowed(const md_tn_job *job, const md_fa_family *f)
+static bool is_allowed(const md_tn_job *job, const md_fa_family *f, const md_fa_config *config)
 {
-    return f->applies(&job->target) && (!job->allows || job->allows(job->allows_user, f));
+    return (config || f->applies(&job->target)) && (!job->allows || job->allows(job->allows_user, f, config));
 }
 
 void md_tn_choose_families(md_tn_work *w)
@@ -19,7 +19,7 @@ void md_tn_choose_families(md_tn_work *w)
     for (int32_t pass = 0; pass < 2 && w->n_families == 0; pass++)
         for (int32_t i = 0; md_fa_of(&w->job->target, i); i++) {
             const md_fa_family *f = md_fa_of(&w->job->target, i);
-            if (f->is_last_resort == (pass == 1) && w->n_families < MD_TN_MAX_FAMILIES && is_allowed(w->job, f))
+            if (f->is_last_resort == (pass == 1) && w->n_families < MD_TN_MAX_FAMILIES && is_allowed(w->job, f, NULL))
                 w->family[w->n_families++] = f;
         }
 }
@@ -39,7 +39,7 @@ static bool list_config(void *user, const md_fa_config *config)
     const md_fa_target *target = &l->w->job->target;
     md_kn_envelope envelope = {0};
     l->family->envelope(&envelope, target, config);
-    if (md_kn_envelope_miss(&envelope, &l->spot->shape))
+    if (md_kn_envelope_miss(&envelope, &l->spot->shape) || !is_allowed(l->w->job, l->family, config))
         return true;
     if (l->space->n == l->space->capacity) {
         const int32_t more = MD_MAX(64, 2 * l->space->capacity);
@@ -71,7 +71,7 @@ static void list_family(void *context, int64_t first, int64_t last, int32_t lane
         listing l = {w, spot, &spot->space[i % w->n_families], w->family[i % w->n_families]};
         if (!spot->is_open)
             continue;
-        md_fa_each(&w->job->target, l.family, spot->shape.size, list_config, &l);
+        md_fa_each_all(&w->job->target, l.family, spot->shape.size, list_config, &l);
         if (l.space->n)
             qsort(l.space->choice, (size_t)l.space->n, sizeof *l.space->choice, by_model);
     }
@@ -106,6 +106,6 @@ static bool stop_at_first(void *user, const md_fa_config *config)
 bool md_tn_has_config(const md_tn_work *w, const md_tn_spot *spot, const md_fa_family *family)
 {
     existence e = {&w->job->target, family, &spot->shape, false};
-    md_fa_each(e.target, family, spot->shape.size, stop_at_first, &e);
+    md_fa_each_all(e.target, family, spot->shape.size, stop_at_first, &e);
     return e.is_there;
 }

@@ -60,9 +60,9 @@ static int32_t place(const md_fa_family *family, const md_fa_config *config)
     int32_t at = 0;
     for (int32_t i = 0; i < family->n_fields; i++) {
         int32_t k = 0;
-        while (k + 1 < family->field[i].n && family->field[i].value[k] != config->value[i])
+        while (k + 1 < family->field[i].n + family->field[i].more && family->field[i].value[k] != config->value[i])
             k++;
-        at = at * family->field[i].n + k;
+        at = at * (family->field[i].n + family->field[i].more) + k;
     }
     return at;
 }
@@ -109,7 +109,7 @@ static md_status collect_family(gate_list *list, const gate_case *c)
     if (!c->family->applies(&target))
         return MD_OK;
     for (int32_t i = 0; i < c->family->n_fields; i++)
-        n *= (size_t)c->family->field[i].n;
+        n *= (size_t)(c->family->field[i].n + c->family->field[i].more);
     k.number = calloc(n, sizeof *k.number);
     if (!k.number)
         return md_fail_memory();
@@ -118,7 +118,7 @@ static md_status collect_family(gate_list *list, const gate_case *c)
         gate_sizes(size, c->program->formula, i);
         k.size = size;
         k.best = 0;
-        md_fa_each(&target, c->family, size, collect, &k);
+        md_fa_each_all(&target, c->family, size, collect, &k);
         if (k.best > 0 && !k.failed)
             list->at[k.best - 1].is_pooled = true;
     }

@@ -244,7 +244,7 @@ bool suite_check_random(suite *s, suite_formula *f, const md_st_program *program
     picker p = {.seed = seed};
     char name[MD_FA_NAME];
     for (int k = 0; k < f->n_sets && family->applies(&target); k++)
-        md_fa_each(&target, family, f->set[k].size, pick, &p);
+        md_fa_each_all(&target, family, f->set[k].size, pick, &p);
     if (p.n == 0)
         return false;
     md_fa_name(name, family, &p.config);

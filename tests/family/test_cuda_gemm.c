@@ -125,7 +125,7 @@ static void check_family(gate *g, const md_fx_formula *formula)
         int64_t size[MD_FX_MAX_DIMS] = {0};
         for (int32_t d = 0; d < formula->n_dims; d++)
             size[d] = size_list[i];
-        md_fa_each(&g->target, g->family, size, compile_config, g);
+        md_fa_each_all(&g->target, g->family, size, compile_config, g);
     }
 }
 

@@ -85,7 +85,7 @@ static void test_configs(void **state)
             visit v[2] = {{&f, &md_fa_cuda_row_persistent, size_list[s], 0}, {&f, &md_fa_cuda_row_looped, size_list[s], 0}};
             for (int32_t k = 0; k < 2; k++) {
                 assert_true(v[k].family->applies(&f.target));
-                md_fa_each(&f.target, v[k].family, size_list[s], check_config, &v[k]);
+                md_fa_each_all(&f.target, v[k].family, size_list[s], check_config, &v[k]);
             }
             assert_true(v[0].n + v[1].n > 0);
         }

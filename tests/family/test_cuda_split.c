@@ -119,7 +119,7 @@ static void configs_of(const md_fa_target *target, const form *f)
     assert_true(family->applies(target));
     for (int32_t s = 0; s < (int32_t)MD_COUNT(size_list); s++) {
         visit v = {target, family, size_list[s], 0};
-        md_fa_each(target, family, size_list[s], check_config, &v);
+        md_fa_each_all(target, family, size_list[s], check_config, &v);
         n += v.n;
     }
     assert_true(n > 0);

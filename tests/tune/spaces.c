@@ -61,7 +61,7 @@ static int print_point(const md_st_program *program, const md_dev_facts *facts, 
             count c = {&target, *f, &shape, 0, prints};
             if (!(*f)->applies(&target) || (*f)->is_last_resort)
                 continue;
-            md_fa_each(&target, *f, shape.size, take, &c);
+            md_fa_each_all(&target, *f, shape.size, take, &c);
             printf("  %d %-16s %d\n", stage, (*f)->name, c.n);
         }
     }

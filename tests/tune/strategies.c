@@ -58,6 +58,21 @@ static int count_winner(void *user, const char *text, size_t n_bytes)
     return 0;
 }
 
+typedef struct place {
+    const board *board;
+    int32_t point;
+} place;
+
+/* A space is what was recorded: boards from before a family's values were more have less of them. */
+static bool was_recorded(const void *user, const md_fa_family *family, const md_fa_config *config)
+{
+    const place *p = user;
+    char name[MD_FA_NAME];
+    if (config)
+        md_fa_name(name, family, config);
+    return !config || board_us(p->board, p->point, name) > 0.0;
+}
+
 static bool search(outcome *out, board *b, int32_t point, const settings *s, uint64_t seed)
 {
     md_pool *pool = NULL;
@@ -69,9 +84,10 @@ static bool search(outcome *out, board *b, int32_t point, const settings *s, uin
     bool is_good = md_pool_create(&pool, 2) == MD_OK;
     o.pool = pool;
     is_good = is_good && md_dev_sim_open(&dev, &o) == MD_OK && md_bd_create(&builder, dev) == MD_OK && md_tn_wisdom_create(&wisdom) == MD_OK;
+    const place at = {b, point};
     const md_tn_job job = {.builder = builder, .target = {b->program, 0, &b->facts}, .wisdom = wisdom, .rigor = MD_TUNE_MEASURE, .budget_ms = 1e7,
                            .max_builds = s->builds, .all_directions = s->all_directions, .n_points = 1, .point = &b->point[point], .seed = seed,
-                           .write = count_winner, .user = &out->builds};
+                           .allows = was_recorded, .allows_user = &at, .write = count_winner, .user = &out->builds};
     is_good = is_good && md_tn_tune(&job) == MD_OK && best_record(out->variant, b, wisdom, point);
     if (is_good)
         out->regret = board_us(b, point, out->variant) / b->best_us[point] - 1.0;

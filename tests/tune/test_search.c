@@ -32,8 +32,8 @@ static double distort(const world *w, const md_fa_family *f, const md_fa_config 
     for (int32_t i = 0; i < f->n_fields; i++) {
         uint64_t s = w->seed + 1000 * (uint64_t)(i + 1) + (uint64_t)f->name[4] * 7 + (uint64_t)f->name[0];
         int32_t liked = 0, at = 0;
-        const int32_t value = f->field[i].value[check_random(&s) % (uint64_t)f->field[i].n];
-        for (int32_t k = 0; k < f->field[i].n; k++) {
+        const int32_t value = f->field[i].value[check_random(&s) % (uint64_t)(f->field[i].n + f->field[i].more)];
+        for (int32_t k = 0; k < f->field[i].n + f->field[i].more; k++) {
             liked += f->field[i].value[k] < value;
             at += f->field[i].value[k] < c->value[i];
         }
@@ -149,7 +149,7 @@ static best true_best(const world *w, const md_tn_point *p)
     for (const md_fa_family *const *f = md_fa_families(w->facts.kind); *f; f++) {
         b.family = *f;
         if (!(*f)->is_last_resort && (*f)->applies(&w->target))
-            md_fa_each(&w->target, *f, shape.size, look, &b);
+            md_fa_each_all(&w->target, *f, shape.size, look, &b);
     }
     return b;
 }
