@@ -39,7 +39,8 @@ static bool read_line(char *out, size_t n, const char *path)
     return is_read && out[0];
 }
 
-/* When a process started, in ticks since the boot: field 22; the name before it may hold anything but its last ')'. 0: no such process. */
+/* When a process started, in ticks since the boot: field 22; the name before it may hold anything but its last ')'. 0: no such process, or one that has
+ * ended and whose parent does not ask for its status (in a container, often nobody does). */
 static unsigned long long start_of(long pid)
 {
     char path[64], line[1024];
@@ -52,6 +53,8 @@ static unsigned long long start_of(long pid)
     line[n] = 0;
     const char *at = strrchr(line, ')');
     unsigned long long start = 0;
+    if (!at || at[1] != ' ' || at[2] == 'Z' || at[2] == 'X')
+        return 0;
     for (int field = 2; at && field < 22; field++)
         at = strchr(at + 1, ' ');
     return at && sscanf(at, "%llu", &start) == 1 ? start : 0;
