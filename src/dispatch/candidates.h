@@ -45,7 +45,6 @@ typedef struct md_ds_candidates {
     double measured_us[MD_DS_MAX_VARIANTS]; /* at from_hint, by the tuner; 0: only the model knows */
     _Atomic double hint_us[MD_DS_MAX_VARIANTS]; /* by the model, where it was measured; 0: not asked yet */
     _Atomic int32_t agreement[MD_DS_MAX_VARIANTS]; /* md_tn_agreement: with the results of others */
-    _Atomic float surprise[MD_DS_MAX_VARIANTS]; /* what trials saw over what the model said, on average; 0: never tried */
     int32_t pinned; /* variant, or -1 */
     struct md_ds_numeric *numeric; /* which class serves which shape; NULL: any */
     int32_t n_ranked[MD_DS_MAX_HINTS];

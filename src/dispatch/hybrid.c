@@ -1,12 +1,11 @@
 #include "dispatch/hybrid.h"
 
 #include "base/status.h"
-#include "dispatch/choose.h"
+#include "dispatch/lessons.h"
 #include "dispatch/prepare_trial.h"
 #include "dispatch/promote.h"
 #include "dispatch/record.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 /* Shapes that are met no oftener get no trial; jobs at a time; times under way at a time; 1 in WATCH_EVERY long ways of a shape without trial is timed. */
@@ -23,8 +22,11 @@ typedef struct timing { /* two marks on a stream, and whose time lies between th
 struct md_ds_hybrid {
     md_ds_op *op;
     pthread_mutex_t lock; /* of all trials of the op */
-    double all_us, spent_us; /* GPU time of the op as far as it was timed and what it stands for; what rivals took more than who serves */
+    md_ds_lessons *lessons;
+    double credit_us, spent_us; /* what rivals may take more than who serves, now; what they took more in all */
+    double call_us; /* a usual call's time, of late */
     _Atomic int32_t n_jobs;
+    _Atomic int32_t n_put; /* times that can be asked for */
     timing timing[MOST_TIMES];
 };
 
@@ -33,10 +35,20 @@ md_status md_ds_hybrid_create(struct md_ds_hybrid **out, md_ds_op *op)
     struct md_ds_hybrid *h = calloc(1, sizeof *h);
     if (!h)
         return md_fail_memory();
+    md_status s = md_ds_lessons_create(&h->lessons);
+    if (s != MD_OK) {
+        free(h);
+        return s;
+    }
     h->op = op;
     pthread_mutex_init(&h->lock, NULL);
     *out = h;
     return MD_OK;
+}
+
+md_ds_lessons *md_ds_hybrid_lessons(const md_ds_op *op)
+{
+    return op->hybrid->lessons;
 }
 
 void md_ds_hybrid_destroy(struct md_ds_hybrid **hybrid)
@@ -55,6 +67,7 @@ void md_ds_hybrid_destroy(struct md_ds_hybrid **hybrid)
             dev->ops->mark_destroy(dev, h->timing[i].to);
     }
     pthread_mutex_destroy(&h->lock);
+    md_ds_lessons_destroy(&h->lessons);
     free(h);
     *hybrid = NULL;
 }
@@ -87,54 +100,124 @@ static void put_in_charge(md_ds_op *op, md_ds_record *record, const md_kn_shape 
     add(&op->count.switches);
 }
 
-static void judge(md_ds_op *op, md_ds_record *record, const md_kn_shape *shape)
+/* ---- What trials cost */
+
+/* Below this a call is not felt to be slower. */
+static const double felt = 0.02;
+
+/* Calls that take `us` each bring their share, which is saved up to the time of one call. */
+static void earn(struct md_ds_hybrid *h, double us, int32_t calls)
+{
+    h->call_us = h->call_us > 0.0 ? h->call_us + (us - h->call_us) * MD_MIN(calls / 256.0, 1.0) : us;
+    const double most = MD_MAX(h->call_us, us);
+    if (h->credit_us < most)
+        h->credit_us = MD_MIN(h->credit_us + h->op->policy.hybrid_share * us * calls, most);
+}
+
+/* A call that is felt to be slower counts as one of the calls that may be. */
+static double price(const struct md_ds_hybrid *h, double more, double own)
+{
+    return more <= felt * own ? 0.0 : MD_MAX(more, h->call_us / MD_DS_HYBRID_DELAYED);
+}
+
+/* The less promising a rival is, the more must have been saved up: other shapes may have a better one. */
+static bool is_affordable(struct md_ds_hybrid *h, const md_ds_trial *t)
+{
+    static const double unpromising = 0.25;
+    double spread;
+    const double own = md_ds_rival_median(&spread, &t->rival[0]), behind = md_ds_trial_ratio(t, t->at) - 1.0;
+    const double least = MD_MAX(h->call_us, own) * MD_MIN(behind / unpromising, 1.0);
+    return h->credit_us > 0.0 && h->credit_us >= MD_MAX(price(h, behind * own, own), least);
+}
+
+/* ---- What times say */
+
+/* The model's error is the stage's, so only ops of one stage teach. */
+static void teach(struct md_ds_hybrid *h, const md_ds_trial *t, const md_ds_rival *r)
+{
+    double spread, us = md_ds_rival_median(&spread, r);
+    if (h->op->n_stages == 1 && us > 0.0 && r->model_us > 0.0)
+        md_ds_lessons_add(h->lessons, h->op, t->stage, r->variant, t->by, us / r->model_us);
+}
+
+/* What was seen at other shapes since. */
+static void refresh(struct md_ds_hybrid *h, md_ds_trial *t)
+{
+    double us[MD_DS_RIVALS];
+    int32_t variant[MD_DS_RIVALS];
+    t->version = md_ds_lessons_version(h->lessons);
+    for (int32_t i = 0; i < t->n_rivals; i++) {
+        us[i] = t->rival[i].model_us;
+        variant[i] = t->rival[i].variant;
+    }
+    md_ds_lessons_apply(us, h->lessons, h->op, t->stage, t->by, variant, t->n_rivals);
+    for (int32_t i = 1; i < t->n_rivals && us[0] > 0.0; i++)
+        t->rival[i].expected = us[i] / us[0];
+    if (!t->is_over && t->step == 0)
+        md_ds_trial_next(t);
+}
+
+static void drop(struct md_ds_hybrid *h, md_ds_trial *t, int32_t rival)
+{
+    teach(h, t, &t->rival[rival]);
+    t->rival[rival].is_out = true;
+    md_ds_trial_next(t);
+}
+
+static void judge(struct md_ds_hybrid *h, md_ds_record *record)
 {
     md_ds_trial *t = trial_of(record);
     md_ds_verdict v = md_ds_trial_judge(t);
     if (v == MD_DS_SWITCH)
-        put_in_charge(op, record, shape, t->at);
-    if (v != MD_DS_GO_ON) {
-        t->rival[t->at].is_out = true;
-        md_ds_trial_next(t);
-    }
+        put_in_charge(h->op, record, &t->shape, t->at);
+    if (v != MD_DS_GO_ON)
+        drop(h, t, t->at);
 }
 
-/* The model may be off for a variant everywhere: what is seen at one shape is expected at the next. */
-static void learn(md_ds_candidates *c, const md_ds_rival *r, double ratio)
+/* The trial is over: is it still as fast as it was? */
+static void watch(struct md_ds_hybrid *h, md_ds_record *record, double us)
 {
-    float before = atomic_load_explicit(&c->surprise[r->variant], memory_order_relaxed);
-    double seen = ratio / r->expected * (before > 0.0f ? (double)before : 1.0); /* expected has what was known */
-    atomic_store_explicit(&c->surprise[r->variant], (float)(before > 0.0f ? sqrt(seen * (double)before) : seen), memory_order_relaxed);
+    int32_t better = -1;
+    if (!md_ds_trial_watch(&better, trial_of(record), us))
+        return;
+    add(&h->op->count.demotions);
+    if (better > 0)
+        put_in_charge(h->op, record, &trial_of(record)->shape, better);
 }
 
-static void take_time(struct md_ds_hybrid *h, md_ds_record *record, int32_t rival, int32_t generation, double us, const md_kn_shape *shape)
+/* us <= 0: it has none. */
+static void take_time(struct md_ds_hybrid *h, md_ds_record *record, int32_t rival, int32_t generation, double us)
 {
     md_ds_trial *t = trial_of(record);
     double spread;
-    int32_t better = -1;
     t->n_running--;
-    if (generation != t->switches + t->demotions || !(us > 0.0))
+    if (generation != t->switches + t->demotions)
         return;
     if (t->is_over) {
-        h->all_us += us * SHORT_WAYS;
-        if (rival == 0 && shape && md_ds_trial_watch(&better, t, us)) {
-            add(&h->op->count.demotions);
-            if (better > 0)
-                put_in_charge(h->op, record, shape, better);
-        }
+        if (rival == 0 && us > 0.0)
+            watch(h, record, us);
         return;
     }
-    if (!md_ds_rival_add(&t->rival[rival], us))
+    if (!md_ds_rival_add(&t->rival[rival], us)) {
+        if (rival > 0)
+            drop(h, t, rival);
         return;
-    double own = md_ds_rival_median(&spread, &t->rival[0]);
-    h->all_us += us * (rival == 0 ? MD_DS_TRIAL_EVERY : 1);
-    if (rival > 0 && us > own)
-        h->spent_us += us - own;
-    if (rival > 0 && own > 0.0 && t->rival[rival].n == 1)
-        learn(&h->op->stage[t->stage], &t->rival[rival], us / own);
+    }
+    if (rival == 0) {
+        if (t->rival[0].n == MD_DS_OWN_TIMES)
+            teach(h, t, &t->rival[0]);
+        return;
+    }
+    const double own = md_ds_rival_median(&spread, &t->rival[0]), more = us - own;
+    h->credit_us -= price(h, more, own);
+    h->spent_us += MD_MAX(more, 0.0);
+    if (t->rival[rival].n == t->looks && md_ds_trial_is_behind(t, rival))
+        drop(h, t, rival);
+    else if (t->rival[rival].n == t->looks)
+        md_ds_trial_next(t);
 }
 
-/* Asks for the times that are under way; those of the record of this call bring its shape, which a switch needs. */
+/* Asks for the times that are under way. */
 static void poll_times(struct md_ds_hybrid *h)
 {
     md_dev *dev = h->op->runtime->dev;
@@ -145,7 +228,8 @@ static void poll_times(struct md_ds_hybrid *h)
             continue;
         if (dev->ops->mark_time(&us, dev, x->from, x->to) == MD_OK && us < 0.0)
             continue;
-        take_time(h, x->record, x->rival, x->generation, us, &trial_of(x->record)->shape);
+        atomic_fetch_sub_explicit(&h->n_put, 1, memory_order_relaxed);
+        take_time(h, x->record, x->rival, x->generation, us);
         md_ds_record_give_back(h->op, x->record);
         x->record = NULL;
     }
@@ -153,49 +237,52 @@ static void poll_times(struct md_ds_hybrid *h)
 
 /* ---- Whose turn it is */
 
-/* What it may cost more than who serves must fit the share of the time that was seen, and the cap. */
-static bool is_affordable(const struct md_ds_hybrid *h, const md_ds_trial *t)
-{
-    const md_ds_rival *r = &t->rival[t->at];
-    double spread, own = md_ds_rival_median(&spread, &t->rival[0]), known = md_ds_rival_median(&spread, r);
-    double more = MD_MAX(known > 0.0 ? known - own : (r->expected - 1.0) * own, 0.05 * own);
-    return h->spent_us + more <= h->op->policy.hybrid_share * h->all_us && h->spent_us + more <= h->op->policy.hybrid_cap_ms * 1e3;
-}
-
-/* By its first time already. */
-static bool is_hopeless(const md_ds_trial *t)
-{
-    double spread, own = md_ds_rival_median(&spread, &t->rival[0]), us = md_ds_rival_median(&spread, &t->rival[t->at]);
-    return own > 0.0 && us > 1.5 * own;
-}
-
-/* The rival that serves the next timed call; -1: nobody is timed. */
-static int32_t next_rival(struct md_ds_hybrid *h, md_ds_record *record, const md_kn_shape *shape)
+/* A B B A. */
+static int32_t next_in_race(struct md_ds_hybrid *h, md_ds_record *record)
 {
     static const bool is_rival[] = {false, true, true, false};
     md_ds_trial *t = trial_of(record);
-    if (t->is_over)
-        return t->n_running == 0 ? 0 : -1;
     if (t->step == MD_COUNT(is_rival)) {
-        if (t->n_running > 0)
-            return -1; /* the verdict waits for the last times */
-        t->step = 0;
-        judge(h->op, record, shape);
-        if (t->is_over)
-            return -1;
-    }
-    if (t->step == 2 && t->n_running > 0)
-        return -1; /* its second turn depends on how the first went */
-    if (t->step == 2 && is_hopeless(t)) {
-        t->rival[t->at].is_out = true;
-        md_ds_trial_next(t);
+        if (t->n_running == 0) { /* the verdict waits for the last times */
+            t->step = 0;
+            judge(h, record);
+        }
         return -1;
     }
-    bool is_turn = is_rival[t->step] && t->rival[0].n > 0;
+    const bool is_turn = is_rival[t->step];
     if (is_turn && !is_affordable(h, t))
-        return 0; /* the time of who serves earns a share */
+        return -1;
     t->step++;
     return is_turn ? t->at : 0;
+}
+
+static void give_up(md_ds_trial *t)
+{
+    for (int32_t i = 1; i < t->n_rivals; i++)
+        t->rival[i].is_out = true;
+    md_ds_trial_next(t);
+}
+
+enum { REFRESH = -2 };
+
+/* The rival that serves the next timed call; -1: nobody is timed. */
+static int32_t next_rival(struct md_ds_hybrid *h, md_ds_record *record)
+{
+    md_ds_trial *t = trial_of(record);
+    const int32_t n_own = t->rival[0].n;
+    if (t->is_over)
+        return t->n_running == 0 ? 0 : -1;
+    if (n_own < MD_DS_OWN_TIMES)
+        return n_own + t->n_running < MD_DS_OWN_TIMES ? 0 : -1;
+    if (t->at > 0 && t->rival[t->at].n >= t->looks)
+        return next_in_race(h, record);
+    if (h->spent_us > h->op->policy.hybrid_cap_ms * 1e3) {
+        give_up(t);
+        return -1;
+    }
+    if (t->version != md_ds_lessons_version(h->lessons))
+        return REFRESH; /* behind this call's launch */
+    return t->n_running == 0 && is_affordable(h, t) ? t->at : -1; /* who was looked at says who is next */
 }
 
 static bool may_try(const md_ds_op *op, const md_ds_record *record, md_stream stream)
@@ -229,6 +316,8 @@ static timing *find_marks(struct md_ds_hybrid *h)
 
 typedef struct turn { /* of one call */
     md_ds_trial *trial; /* NULL: nobody times it */
+    bool is_stale; /* there are new lessons for the trial */
+    md_ds_way *way; /* the rival's; NULL: the record's */
     int32_t rival, generation;
     timing *timing; /* NULL where the clock is the host's */
 } turn;
@@ -238,14 +327,18 @@ static void take_turn(turn *out, struct md_ds_hybrid *h, md_ds_record *record, m
     md_dev *dev = h->op->runtime->dev;
     md_ds_trial *t = trial_of(record);
     timing *x = NULL;
-    if (dev->ops->mark_time)
-        poll_times(h);
-    if (!t || t->n_rivals < 2 || !is_due(t, record, bound) || (dev->ops->mark_time && !(x = find_marks(h))))
+    double spread;
+    if (!t || t->n_rivals < 2 || !is_due(t, record, bound))
         return;
-    int32_t rival = next_rival(h, record, &bound->shape);
+    if (t->rival[0].n > 0)
+        earn(h, md_ds_rival_median(&spread, &t->rival[0]), t->is_over ? SHORT_WAYS : MD_DS_TRIAL_EVERY);
+    if (dev->ops->mark_time && !(x = find_marks(h)))
+        return;
+    int32_t rival = next_rival(h, record);
+    out->is_stale = rival == REFRESH;
     if (rival < 0 || (x && dev->ops->mark_put(dev, x->from, stream) != MD_OK))
         return;
-    *out = (turn){t, rival, t->switches + t->demotions, x};
+    *out = (turn){t, false, rival > 0 ? t->rival[rival].way : NULL, rival, t->switches + t->demotions, x};
     t->n_running++;
     t->timed += rival > 0;
     if (rival > 0)
@@ -259,21 +352,32 @@ static void take_turn(turn *out, struct md_ds_hybrid *h, md_ds_record *record, m
     atomic_fetch_add_explicit(&record->users, 1, memory_order_relaxed);
 }
 
+/* A launch that failed has no time. */
 static void end_turn(const turn *u, struct md_ds_hybrid *h, md_ds_record *record, md_stream stream, double us, md_status s)
 {
     md_dev *dev = h->op->runtime->dev;
     pthread_mutex_lock(&h->lock);
     if (u->timing && s == MD_OK && dev->ops->mark_put(dev, u->timing->to, stream) == MD_OK) {
         u->timing->is_put = true;
+        atomic_fetch_add_explicit(&h->n_put, 1, memory_order_relaxed);
     } else {
-        take_time(h, record, u->rival, u->generation, u->timing || s != MD_OK ? -1.0 : us, &u->trial->shape);
+        take_time(h, record, u->rival, u->generation, u->timing || s != MD_OK ? -1.0 : us);
         if (u->timing) {
             u->timing->record = NULL;
             md_ds_record_give_back(h->op, record);
         }
     }
-    if (s != MD_OK && u->rival > 0)
-        u->trial->rival[u->rival].is_out = true;
+    pthread_mutex_unlock(&h->lock);
+}
+
+/* Behind the launch, which waits for nothing of this. */
+static void think(struct md_ds_hybrid *h, md_ds_record *record, bool is_stale)
+{
+    if ((!is_stale && atomic_load_explicit(&h->n_put, memory_order_relaxed) == 0) || pthread_mutex_trylock(&h->lock) != 0)
+        return;
+    if (is_stale)
+        refresh(h, trial_of(record));
+    poll_times(h);
     pthread_mutex_unlock(&h->lock);
 }
 
@@ -282,8 +386,8 @@ md_status md_ds_hybrid_run(md_ds_op *op, md_ds_record *record, md_stream stream,
     struct md_ds_hybrid *h = op->hybrid;
     turn u = {0};
     double us = -1.0;
-    const bool is_sync = !md_ds_is_async(op->runtime);
-    if (may_try(op, record, stream) && pthread_mutex_trylock(&h->lock) == 0) {
+    const bool is_sync = !md_ds_is_async(op->runtime), may = may_try(op, record, stream);
+    if (may && pthread_mutex_trylock(&h->lock) == 0) {
         if (!trial_of(record) && atomic_load_explicit(&record->trial_state, memory_order_relaxed) == MD_DS_NO_TRIAL &&
             atomic_load_explicit(&record->calls, memory_order_relaxed) >= FIRST_CALLS &&
             atomic_load_explicit(&h->n_jobs, memory_order_relaxed) < MOST_JOBS)
@@ -291,14 +395,15 @@ md_status md_ds_hybrid_run(md_ds_op *op, md_ds_record *record, md_stream stream,
         take_turn(&u, h, record, stream, bound);
         pthread_mutex_unlock(&h->lock);
     }
-    if (!u.trial)
-        return md_ds_run(NULL, op, record, stream, bound);
-    bound->way = u.rival > 0 ? u.trial->rival[u.rival].way : NULL;
-    md_status s = md_ds_run(is_sync ? &us : NULL, op, record, stream, bound);
-    end_turn(&u, h, record, stream, us, s);
+    bound->way = u.way;
+    md_status s = md_ds_run(u.trial && is_sync ? &us : NULL, op, record, stream, bound);
     bound->way = NULL;
+    if (u.trial)
+        end_turn(&u, h, record, stream, us, s);
+    if (may)
+        think(h, record, u.is_stale);
     /* A rival that does not launch has done nothing where there is but one stage: who serves does it after all. */
-    return s != MD_OK && s != MD_INVALID_ARGUMENT && u.rival > 0 && op->n_stages == 1 ? md_ds_run(NULL, op, record, stream, bound) : s;
+    return s != MD_OK && s != MD_INVALID_ARGUMENT && u.way && op->n_stages == 1 ? md_ds_run(NULL, op, record, stream, bound) : s;
 }
 
 uint32_t md_ds_hybrid_every(const md_ds_op *op, const md_ds_record *record, uint32_t otherwise)
@@ -314,10 +419,19 @@ bool md_ds_hybrid_wants_plan(const md_ds_record *record)
     return t && atomic_load_explicit(&t->wants_plan, memory_order_relaxed) && atomic_exchange_explicit(&t->wants_plan, false, memory_order_relaxed);
 }
 
-bool md_ds_trial_of(md_ds_trial_state *out, const md_ds_record *record)
+bool md_ds_trial_of(md_ds_trial_state *out, const md_ds_op *op, const md_ds_record *record)
 {
     const md_ds_trial *t = trial_of(record);
-    if (t)
-        *out = (md_ds_trial_state){t->n_rivals - 1, t->timed, t->switches, t->demotions, t->is_over};
-    return t != NULL;
+    double spread;
+    if (!t)
+        return false;
+    pthread_mutex_lock(&op->hybrid->lock);
+    *out = (md_ds_trial_state){.stage = t->stage, .rivals = t->n_rivals - 1, .timed = t->timed, .switches = t->switches, .demotions = t->demotions,
+                               .is_over = t->is_over};
+    for (int32_t i = 0; i < t->n_rivals; i++) {
+        const md_ds_rival *r = &t->rival[i];
+        out->of[i] = (md_ds_tried){r->variant, r->n, r->expected, md_ds_rival_median(&spread, r), r->is_out};
+    }
+    pthread_mutex_unlock(&op->hybrid->lock);
+    return true;
 }

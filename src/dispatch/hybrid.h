@@ -5,23 +5,27 @@
 #define MD_DISPATCH_HYBRID_H
 
 #include "dispatch/call.h"
+#include "dispatch/trial.h"
 
-/* What trials may cost: this share of an op's GPU time as far as it was timed, and so much in all. */
-#define MD_DS_HYBRID_SHARE 0.01
+/* What trials may cost: so much in all, and this share of an op's GPU time. Where a GPU is busy for a part p of the time, what a call takes more delays it and
+ * p / (1 - p) as much of the calls behind it: at 90%, a share of 0.1% delays fewer than 1% of all calls, so that their 99th percentile stays. */
+#define MD_DS_HYBRID_SHARE 0.001
 #define MD_DS_HYBRID_CAP_MS 1000.0
+#define MD_DS_HYBRID_DELAYED 9.0
 
 /* A warm call in so many goes the long way while a shape is on trial. A power of two. */
 enum { MD_DS_TRIAL_EVERY = 8 };
 
 /* What an op has for it; NULL in other modes. */
 struct md_ds_hybrid;
-/* What a record has, made in the background once the shape was met a few times. */
-struct md_ds_trial;
+struct md_ds_lessons;
 
 md_status md_ds_hybrid_create(struct md_ds_hybrid **out, md_ds_op *op);
 /** Waits for what is being prepared, and lets go of records. */
 void md_ds_hybrid_destroy(struct md_ds_hybrid **hybrid);
 void md_ds_trial_free(struct md_ds_trial *trial); /* NULL allowed */
+
+struct md_ds_lessons *md_ds_hybrid_lessons(const md_ds_op *op); /* of an op that has a hybrid */
 
 /** Runs a call that goes the long way, as md_ds_run. */
 md_status md_ds_hybrid_run(md_ds_op *op, md_ds_record *record, md_stream stream, md_ds_bound *bound);
@@ -31,11 +35,17 @@ uint32_t md_ds_hybrid_every(const md_ds_op *op, const md_ds_record *record, uint
 bool md_ds_hybrid_wants_plan(const md_ds_record *record);
 
 /* For reports. */
+typedef struct md_ds_tried {
+    int32_t variant, n; /* n: its times */
+    double expected, us; /* over the time of who serves; the median, 0: none */
+    bool is_out;
+} md_ds_tried;
 typedef struct md_ds_trial_state {
-    int32_t rivals, timed, switches, demotions; /* timed: calls that a rival served */
+    int32_t stage, rivals, timed, switches, demotions; /* timed: calls that a rival served */
     bool is_over; /* for now */
+    md_ds_tried of[MD_DS_RIVALS]; /* who serves, and `rivals` others */
 } md_ds_trial_state;
 /** False where the shape has none. */
-bool md_ds_trial_of(md_ds_trial_state *out, const md_ds_record *record);
+bool md_ds_trial_of(md_ds_trial_state *out, const md_ds_op *op, const md_ds_record *record);
 
 #endif

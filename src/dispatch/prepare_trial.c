@@ -4,6 +4,7 @@
 #include "dispatch/agreement.h"
 #include "dispatch/choose.h"
 #include "dispatch/hybrid.h"
+#include "dispatch/lessons.h"
 #include "dispatch/promote.h"
 #include "dispatch/record.h"
 #include "tune/agree.h"
@@ -12,9 +13,9 @@
 #include <string.h>
 #include <time.h>
 
-enum { MOST_FAMILIES = 2, MOST_TRIALS = 2048 }; /* of an op: each keeps a shape and a few ways */
-/* Slower than the pick by the model: not tried, the best of another family and others. */
-static const double far_off = 3.0, hopeless = 2.0;
+enum { MOST_FAMILIES = 4, MOST_TRIALS = 2048 }; /* of an op: each keeps a shape and a few ways */
+/* Slower than the pick by the model and what was learnt: not tried. The best of another family may be farther off: there the model errs most. */
+static const double hopeless = 1.5;
 
 typedef struct job {
     _Atomic int32_t *n_jobs;
@@ -34,14 +35,14 @@ static bool is_settled(const md_ds_candidates *c)
 }
 
 /* By expected time; the last one falls out where there is no room. */
-static void insert(md_ds_rival *list, int32_t *n, int32_t variant, double expected)
+static void insert(md_ds_rival *list, int32_t *n, const md_ds_rival *rival)
 {
     int32_t at = *n < MD_DS_RIVALS ? (*n)++ : MD_DS_RIVALS;
-    for (; at > 1 && list[at - 1].expected > expected; at--)
+    for (; at > 1 && list[at - 1].expected > rival->expected; at--)
         if (at < MD_DS_RIVALS)
             list[at] = list[at - 1];
     if (at < MD_DS_RIVALS)
-        list[at] = (md_ds_rival){.variant = variant, .expected = expected};
+        list[at] = *rival;
 }
 
 static bool is_listed(const md_ds_rival *list, int32_t n, int32_t variant)
@@ -61,38 +62,40 @@ static bool is_best_of_family(const md_ds_candidates *c, const double *us, int32
     return true;
 }
 
-/* The incumbent, then others by the model's time: the best few of other families, where the model may be off most, then whoever is next. The
+/* The incumbent, then others by the time that is expected of them: the best few of other families, where the model may be off most, then whoever is next. The
  * number; 0 where there is nobody to try. */
 static int32_t list_rivals(md_ds_rival *out, double *own_us, md_ds_op *op, int32_t stage, const job *j)
 {
     const md_ds_candidates *c = &op->stage[stage];
     const int32_t n = atomic_load_explicit(&c->n_variants, memory_order_acquire), own = md_ds_way_of(j->record)->stage[stage].pick.variant;
-    double us[MD_DS_MAX_VARIANTS];
+    double us[MD_DS_MAX_VARIANTS], model_us[MD_DS_MAX_VARIANTS];
+    int32_t all[MD_DS_MAX_VARIANTS];
     md_ds_rival family[MD_DS_RIVALS], other[MD_DS_RIVALS];
     int32_t n_families = 1, n_others = 1, n_rivals = 1;
     if (c->pinned >= 0)
         return 0;
-    md_ds_model_us(us, op, stage, j->by, n);
-    *own_us = us[own];
-    out[0] = family[0] = other[0] = (md_ds_rival){.variant = own, .expected = 1.0};
+    md_ds_model_us(model_us, op, stage, j->by, n);
     for (int32_t i = 0; i < n; i++) {
-        const float surprise = atomic_load_explicit(&c->surprise[i], memory_order_relaxed);
-        us[i] = md_ds_unfit(c, i, &j->shape) ? -1.0 : us[i] * (surprise > 0.0f && i != own ? (double)surprise : 1.0);
+        us[i] = i != own && md_ds_unfit(c, i, &j->shape) ? -1.0 : model_us[i];
+        all[i] = i;
     }
+    md_ds_lessons_apply(us, md_ds_hybrid_lessons(op), op, stage, j->by, all, n);
+    *own_us = us[own];
+    out[0] = family[0] = other[0] = (md_ds_rival){.variant = own, .model_us = model_us[own], .expected = 1.0};
     for (int32_t i = 0; i < n; i++) {
-        const double expected = us[i] / *own_us;
+        const md_ds_rival r = {.variant = i, .model_us = model_us[i], .expected = us[i] / *own_us};
         if (i == own || us[i] < 0.0)
             continue;
-        if (expected <= far_off && c->variant[i]->family != c->variant[own]->family && is_best_of_family(c, us, n, i))
-            insert(family, &n_families, i, expected);
-        if (expected <= hopeless)
-            insert(other, &n_others, i, expected);
+        if (r.expected <= MD_DS_TOO_SLOW && c->variant[i]->family != c->variant[own]->family && is_best_of_family(c, us, n, i))
+            insert(family, &n_families, &r);
+        if (r.expected <= hopeless)
+            insert(other, &n_others, &r);
     }
     for (int32_t i = 1; i < n_families && i <= MOST_FAMILIES; i++)
-        insert(out, &n_rivals, family[i].variant, family[i].expected);
+        insert(out, &n_rivals, &family[i]);
     for (int32_t i = 1; i < n_others && n_rivals < MD_DS_RIVALS; i++)
         if (!is_listed(out, n_rivals, other[i].variant))
-            insert(out, &n_rivals, other[i].variant, other[i].expected);
+            insert(out, &n_rivals, &other[i]);
     return n_rivals > 1 ? n_rivals : 0;
 }
 
@@ -160,6 +163,7 @@ static void replace_incumbent(md_ds_trial *t, const job *j)
 
 static bool make_trial(job *j)
 {
+    const int32_t version = md_ds_lessons_version(md_ds_hybrid_lessons(j->op));
     md_ds_trial *t = calloc(1, sizeof *t);
     if (!t || choose_stage(t, j) == 0) {
         free(t);
@@ -168,6 +172,9 @@ static bool make_trial(job *j)
     t->count = &j->op->n_trials;
     atomic_fetch_add_explicit(t->count, 1, memory_order_relaxed);
     t->shape = j->shape;
+    memcpy(t->by, j->by, sizeof t->by);
+    t->version = version;
+    t->looks = md_ds_is_async(j->op->runtime) ? 1 : MD_DS_HOST_LOOKS;
     check(t, j);
     if (t->n_rivals < 2 || make_ways(t, j) != MD_OK) {
         md_ds_trial_free(t);

@@ -1,11 +1,13 @@
 #include "dispatch/trial.h"
 
+#include "base/status.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* Who is slower than this after two times each is out; who is neither clearly faster nor slower after so many times, too. */
-static const double clearly_slower = 1.05;
+static const double clearly_slower = 1.05, least_deviation = 0.01;
 enum { LEAST_TIMES = 2, LEAST_TO_WIN = 4, MOST_TIMES = 8 };
 
 bool md_ds_rival_add(md_ds_rival *r, double us)
@@ -44,6 +46,15 @@ double md_ds_rival_median(double *spread, const md_ds_rival *r)
     return m;
 }
 
+/* Whoever would have to be off by twice the usual deviation of single times, and by 2% at least, to be worth a switch, has had its chance. */
+bool md_ds_trial_is_behind(const md_ds_trial *t, int32_t rival)
+{
+    double spread, mine;
+    const double own = md_ds_rival_median(&spread, &t->rival[0]), us = md_ds_rival_median(&mine, &t->rival[rival]);
+    const double deviation = spread * sqrt((double)MD_MIN(t->rival[0].n, MD_DS_RIVAL_TIMES));
+    return own > 0.0 && us > (1.0 - MD_DS_SWITCH_GAIN) * own + 2.0 * fmax(deviation, least_deviation * own);
+}
+
 md_ds_verdict md_ds_trial_judge(const md_ds_trial *t)
 {
     const md_ds_rival *b = &t->rival[t->at];
@@ -58,13 +69,25 @@ md_ds_verdict md_ds_trial_judge(const md_ds_trial *t)
     return b->n >= MOST_TIMES || (b->n >= LEAST_TO_WIN && us_b > us_a) ? MD_DS_NEXT : MD_DS_GO_ON;
 }
 
+double md_ds_trial_ratio(const md_ds_trial *t, int32_t rival)
+{
+    double spread;
+    const double own = md_ds_rival_median(&spread, &t->rival[0]), us = md_ds_rival_median(&spread, &t->rival[rival]);
+    return own > 0.0 && us > 0.0 ? us / own : t->rival[rival].expected;
+}
+
 void md_ds_trial_next(md_ds_trial *t)
 {
     double spread;
     t->step = 0;
-    for (t->at = 1; t->at < t->n_rivals && t->rival[t->at].is_out; t->at++)
-        ;
-    if (t->at < t->n_rivals || t->is_over)
+    t->at = 0;
+    for (int32_t i = 1; i < t->n_rivals; i++) {
+        md_ds_rival *r = &t->rival[i];
+        r->is_out |= (r->n >= t->looks && r->n > 0 && md_ds_trial_is_behind(t, i)) || md_ds_trial_ratio(t, i) > MD_DS_TOO_SLOW;
+        if (!r->is_out && (t->at == 0 || md_ds_trial_ratio(t, i) < md_ds_trial_ratio(t, t->at)))
+            t->at = i;
+    }
+    if (t->at > 0 || t->is_over)
         return;
     t->is_over = true;
     t->settled_us = md_ds_rival_median(&spread, &t->rival[0]);
@@ -75,6 +98,9 @@ void md_ds_trial_next(md_ds_trial *t)
 void md_ds_trial_switch(md_ds_trial *t, int32_t rival)
 {
     md_ds_rival old = t->rival[0];
+    const double ratio = md_ds_trial_ratio(t, rival);
+    for (int32_t i = 1; i < t->n_rivals && ratio > 0.0; i++)
+        t->rival[i].expected /= ratio;
     t->rival[0] = t->rival[rival];
     t->rival[0].is_out = false;
     t->rival[rival] = old;

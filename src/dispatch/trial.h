@@ -4,24 +4,28 @@
 
 #include "dispatch/way.h"
 
-enum { MD_DS_RIVALS = 6, MD_DS_RIVAL_TIMES = 16, MD_DS_WATCHED = 8 };
+enum { MD_DS_RIVALS = 12, MD_DS_RIVAL_TIMES = 16, MD_DS_WATCHED = 8, MD_DS_OWN_TIMES = 3, MD_DS_HOST_LOOKS = 3 };
 
 typedef struct md_ds_rival {
     int32_t variant;
-    double expected; /* by the model, over the incumbent's */
+    double model_us; /* of its stage */
+    double expected; /* by the model and what was learnt nearby, over the incumbent's */
     bool is_out;
     int32_t n; /* of the times, newest last; older ones are overwritten */
     double us[MD_DS_RIVAL_TIMES];
     md_ds_way *way; /* what it serves with */
 } md_ds_rival;
 
-/* One stage at a time. rival[0] serves. */
+/* One stage at a time. rival[0] serves. Each of the others gets a look, the most promising first; who stands it races A B B A. */
 typedef struct md_ds_trial {
     _Atomic int32_t *count; /* of the op's trials */
     md_kn_shape shape;
+    int64_t by[MD_FX_MAX_DIMS]; /* sizes that the choice goes by */
     int32_t stage, n_rivals;
+    int32_t looks; /* times that a rival has before it is judged first: more where the clock is the host's */
+    int32_t version; /* of the lessons that `expected` knows */
     md_ds_rival rival[MD_DS_RIVALS];
-    int32_t at, step; /* the rival that is tried, 1..; where in A B B A */
+    int32_t at, step; /* the rival that is tried, 1..; where in A B B A, once it had its look */
     _Atomic bool is_over;
     double settled_us; /* what the one that serves took when the trial was over */
     int32_t n_watched;
@@ -40,6 +44,8 @@ typedef enum md_ds_verdict {
 
 /** Another median is at least this much below, and by twice the spread, before it serves. */
 #define MD_DS_SWITCH_GAIN 0.02
+/** Nobody is tried of whom more than so many times the time of who serves is to be expected. */
+#define MD_DS_TOO_SLOW 2.0
 /** What serves is demoted when it takes so many times what it took. */
 #define MD_DS_DEMOTION 1.1
 
@@ -47,9 +53,13 @@ typedef enum md_ds_verdict {
 bool md_ds_rival_add(md_ds_rival *r, double us);
 /** The median of its last times; 0 where there is none. *spread: of that median. */
 double md_ds_rival_median(double *spread, const md_ds_rival *r);
+/** Whether the first times say already that the rival is slower than the one that serves. */
+bool md_ds_trial_is_behind(const md_ds_trial *t, int32_t rival);
 /** What the times of the rival that is tried say against the one that serves. To be asked between rounds of A B B A. */
 md_ds_verdict md_ds_trial_judge(const md_ds_trial *t);
-/** Puts the rival that is tried to the next one that is not out; the trial is over where there is none. */
+/** Time over that of the one that serves: as seen, else as expected. */
+double md_ds_trial_ratio(const md_ds_trial *t, int32_t rival);
+/** Puts the rival that is tried to the one of the least ratio that is not out; the trial is over where there is none. */
 void md_ds_trial_next(md_ds_trial *t);
 /** The rival takes the place of the one that serves, which competes from then on; who was beaten by that one is out. */
 void md_ds_trial_switch(md_ds_trial *t, int32_t rival);

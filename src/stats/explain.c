@@ -162,6 +162,48 @@ static json_t *stage_json(md_ds_op *op, const md_ds_record *record, const md_kn_
     return j;
 }
 
+/* ---- MD_SELECT_HYBRID */
+
+static void print_trial(md_strbuf *out, md_ds_op *op, const md_ds_record *record)
+{
+    md_ds_trial_state t;
+    if (!md_ds_trial_of(&t, op, record))
+        return;
+    md_strbuf_printf(out, "on trial%s: %d others, which served %d calls; %d switches, %d demotions\n", t.is_over ? ", over for now" : "", t.rivals, t.timed,
+                     t.switches, t.demotions);
+    for (int32_t i = 0; i <= t.rivals; i++) {
+        const md_ds_tried *x = &t.of[i];
+        md_strbuf_printf(out, "  %-10s %s: expected %.2f", i == 0 ? "serves" : x->is_out ? "out" : x->n ? "races" : "waits",
+                         md_ds_variant_name(op, t.stage, x->variant), x->expected);
+        if (x->n)
+            md_strbuf_printf(out, ", took %.2f us (%d times)", x->us, x->n);
+        md_strbuf_add(out, "\n");
+    }
+}
+
+static json_t *tried_json(md_ds_op *op, const md_ds_trial_state *t, const md_ds_tried *x)
+{
+    return json_pack("{s:s, s:f, s:o, s:i, s:b}", "variant", md_ds_variant_name(op, t->stage, x->variant), "expected", x->expected, "us", md_json_real(x->us),
+                     "times", x->n, "out", x->is_out);
+}
+
+/* null where there is none; NULL where memory is short. */
+static json_t *trial_json(md_ds_op *op, const md_ds_record *record)
+{
+    md_ds_trial_state t;
+    if (!md_ds_trial_of(&t, op, record))
+        return json_null();
+    bool ok = true;
+    json_t *list = json_array();
+    for (int32_t i = 0; i <= t.rivals && ok; i++)
+        ok = json_array_append_new(list, tried_json(op, &t, &t.of[i])) == 0;
+    if (ok)
+        return json_pack("{s:i, s:b, s:i, s:i, s:i, s:o}", "stage", t.stage, "over", t.is_over, "timed", t.timed, "switches", t.switches, "demotions",
+                         t.demotions, "variants", list);
+    json_decref(list);
+    return NULL;
+}
+
 static void print_json(md_strbuf *out, md_ds_op *op, const md_ds_record *record, const md_kn_shape *shape)
 {
     char label[160];
@@ -175,9 +217,9 @@ static void print_json(md_strbuf *out, md_ds_op *op, const md_ds_record *record,
         return;
     }
     md_ds_shape_text(label, sizeof label, op->formula, shape->size);
-    md_json_print(out, json_pack("{s:o, s:o, s:s, s:o, s:b, s:o}", "op", md_json_text(op->name), "formula",
+    md_json_print(out, json_pack("{s:o, s:o, s:s, s:o, s:b, s:o, s:o}", "op", md_json_text(op->name), "formula",
                                     md_json_text(md_strbuf_text(&op->printed)), "shape", label, "nearest",
-                                    md_json_real(record->nearest), "uncovered", record->is_uncovered, "stages", stages));
+                                    md_json_real(record->nearest), "uncovered", record->is_uncovered, "stages", stages, "trial", trial_json(op, record)));
 }
 
 md_status md_ss_explain(md_strbuf *out, md_ds_op *op, const md_ds_bound *bound, bool json)
@@ -189,12 +231,9 @@ md_status md_ss_explain(md_strbuf *out, md_ds_op *op, const md_ds_bound *bound, 
     if (json) {
         print_json(out, op, record, &bound->shape);
     } else {
-        md_ds_trial_state trial;
         md_strbuf_printf(out, "%s: %s\nat %s, %.2f octaves from the nearest hint%s\n", op->name, md_strbuf_text(&op->printed), label, record->nearest,
                          record->is_uncovered ? ": no hint covers it" : "");
-        if (md_ds_trial_of(&trial, record))
-            md_strbuf_printf(out, "on trial%s: %d others, which served %d calls; %d switches, %d demotions\n", trial.is_over ? ", over for now" : "",
-                             trial.rivals, trial.timed, trial.switches, trial.demotions);
+        print_trial(out, op, record);
         for (int32_t s = 0; s < op->n_stages; s++)
             print_stage(out, op, record, &bound->shape, s);
     }

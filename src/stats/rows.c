@@ -64,7 +64,7 @@ static void add_record(void *user, const md_ds_record *record)
     add_as(r->shape, sizeof r->shape, &v->op->space, &record->as);
     r->nearest = record->nearest;
     r->is_uncovered = record->is_uncovered;
-    r->has_trial = md_ds_trial_of(&r->trial, record);
+    r->has_trial = md_ds_trial_of(&r->trial, v->op, record);
     r->calls = calls;
     r->time_us = (double)md_ds_record_ns(record) / 1e3;
     r->n_timed = atomic_load_explicit(&record->n_timed, memory_order_relaxed);
