@@ -113,6 +113,7 @@ static md_status open_context(md_context *c, const md_context_options *o)
     c->runtime.verifies = c->env.verify != 0;
     c->runtime.waits = c->env.sync != 0;
     c->runtime.samples = c->stats_path != NULL;
+    c->runtime.n_indices = c->env.stats_indices;
     c->runtime.alloc = o->alloc;
     c->runtime.free = o->free;
     c->runtime.alloc_user = o->alloc_user;

@@ -40,6 +40,8 @@ static const variable variables[] = {
     {"MD_CC", "a compiler", "C compiler of the host device; default cc", TEXT, AT(cc), 0, 0},
     {"MD_STATS", "path ending in .json or .csv, else a table; - for stdout",
      "statistics, written when the context ends", TEXT, AT(stats), 0, 0},
+    {"MD_STATS_INDICES", "0 to 1048576", "so many values of each index tensor are kept in statistics, for mdctl tune --from-stats; default 0", INT32, AT(stats_indices), 0,
+     1 << 20},
     {"MD_TRACE", "path", "timeline of builds, measurements and choices, for Perfetto or chrome://tracing", TEXT, AT(trace), 0, 0},
     {"MD_LOG", "error|warn|info|debug", "messages to stderr up to this level; default none", WORD, AT(log), MD_LOG_ERROR,
      0},

@@ -22,6 +22,7 @@ typedef struct md_env {
     md_log_level log; /* 0 where unset */
     int32_t verify;
     int32_t sync;
+    int32_t stats_indices;
     md_tune tune; /* *_DEFAULT where unset */
     int64_t tune_budget_ms; /* 0 where unset */
     char unknown[64]; /* a variable that starts with MD_ but is none of ours, "" where there is none: worth a warning */

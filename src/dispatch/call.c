@@ -1,5 +1,6 @@
 #include "dispatch/call.h"
 #include "dispatch/hybrid.h"
+#include "dispatch/indices.h"
 #include "dispatch/slots.h"
 
 #include "base/status.h"
@@ -218,6 +219,8 @@ static md_status call_long(md_ds_op *op, md_stream stream, const md_arg *args, i
     if (op->report.host && !md_ds_is_capturing(op->runtime, stream))
         MD_TRY(md_ds_check(op));
     MD_TRY(md_ds_find(&record, op, stream, &bound));
+    if (op->indices)
+        md_ds_indices_take(op->indices, op, stream, &bound);
     if (warm && atomic_load_explicit(&record->calls, memory_order_relaxed) > 0 && (!is_sample || md_ds_hybrid_wants_plan(record)))
         md_ds_make_plan(op, warm, record, &bound);
     md_status s = op->hybrid ? md_ds_hybrid_run(op, record, stream, &bound) : md_ds_run(NULL, op, record, stream, &bound);

@@ -5,6 +5,7 @@
 #include "dispatch/numeric.h"
 #include "dispatch/promote.h"
 #include "dispatch/hybrid.h"
+#include "dispatch/indices.h"
 #include "dispatch/record.h"
 #include "dispatch/share.h"
 #include "dispatch/slots.h"
@@ -176,6 +177,7 @@ static md_status describe_op(md_ds_op *op, const char *formula, const md_ds_op_o
     if (op->policy.select == MD_SELECT_HYBRID)
         MD_TRY(md_ds_hybrid_create(&op->hybrid, op));
     op->takes_times = !md_ds_is_async(op->runtime) || op->runtime->samples || op->policy.select == MD_SELECT_HYBRID;
+    MD_TRY(md_ds_indices_create(&op->indices, op->formula, op->runtime->n_indices));
     op->records = md_table_create();
     return op->records ? MD_OK : md_fail_memory();
 }
@@ -203,6 +205,7 @@ static md_status build_op(md_ds_op *op, const md_ds_op_options *o)
 static void free_op(md_ds_op *o)
 {
     md_ds_hybrid_destroy(&o->hybrid);
+    md_ds_indices_destroy(&o->indices);
     md_ds_waiting_drop(o);
     for (int32_t s = 0; s < o->n_stages; s++)
         md_ds_candidates_finish(&o->stage[s]);

@@ -120,6 +120,7 @@ typedef struct md_ds_op {
     _Atomic int32_t n_waiting;
     _Atomic int32_t frozen; /* md_ds_frozen */
     struct md_ds_hybrid *hybrid; /* MD_SELECT_HYBRID; else NULL */
+    struct md_ds_indices *indices; /* indices.h: where statistics want them; else NULL */
     _Atomic int32_t n_trials; /* alive */
     md_ds_counters count;
     char apart[64]; /* what a warm call reads is on no line that others write */

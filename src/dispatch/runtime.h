@@ -23,6 +23,7 @@ typedef struct md_ds_runtime {
     bool verifies; /* MD_VERIFY: pointers are checked at every call */
     bool waits; /* MD_SYNC: a miss waits for the best, as if nothing were built in the background */
     bool samples; /* statistics were asked for: calls of asynchronous devices may wait now and then, to be timed */
+    int32_t n_indices; /* MD_STATS_INDICES: values of index tensors that statistics keep */
     char apart[64]; /* from what is written */
     pthread_mutex_t lock_of_streams[MD_DS_STREAM_LOCKS]; /* by hash: held from getting a stream's workspace to the last launch that uses it */
     void *(*alloc)(void *user, size_t n_bytes, size_t alignment); /* NULL: the device's */

@@ -138,7 +138,7 @@ const md_fa_family md_fa_cuda_gemm_mma = {
               {"stages", 3, 2, {3, 4, 2, 5}, 2},
               {"split", 1, 5, {1, 2, 4, 8, 16}},
               {"band", 8, 1, {8, 2, 4, 16}, 3}, /* rows of tiles that are gone through together, column by column */
-              {"warp", 32, 1, {32, 16, 64}, 2}}, /* columns of a warp */
+              {"warp", 32, 1, {32, 16}, 1}}, /* columns of a warp */
     .applies = applies,
     .legal = legal,
     .envelope = envelope,

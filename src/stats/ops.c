@@ -69,6 +69,35 @@ static void count_all(md_ss_op *o, md_ds_op *op)
         o->n_variants += atomic_load_explicit(&op->stage[s].n_variants, memory_order_acquire);
 }
 
+static void add_indices(md_ss_rows *rows, md_ss_op *o, const char *tensor, const md_ds_index_sample *sample)
+{
+    md_ss_indices *x = &o->indices[o->n_indices++];
+    *x = (md_ss_indices){.n = sample->n, .seen = sample->seen, .value = sample->value};
+    snprintf(x->tensor, sizeof x->tensor, "%s", tensor);
+    rows->failed |= !x->value;
+}
+
+static void take_indices(md_ss_rows *rows, md_ss_op *o, md_ds_op *op)
+{
+    md_ds_index_sample sample;
+    while (o->n_indices < MD_DS_INDEX_TENSORS && md_ds_indices_get(&sample, op->indices, o->n_indices))
+        add_indices(rows, o, op->formula->tensor[sample.tensor].name, &sample);
+}
+
+/* Of ops that are one to a reader: those of which more was seen. */
+static void merge_indices(md_ss_op *to, md_ss_op *from)
+{
+    for (int32_t i = 0; i < MD_MIN(to->n_indices, from->n_indices); i++) {
+        md_ss_indices *a = &to->indices[i], *b = &from->indices[i];
+        if (b->seen > a->seen) {
+            const md_ss_indices more = *b;
+            *b = *a;
+            *a = more;
+        }
+        a->seen += b->seen;
+    }
+}
+
 static md_ss_op *new_op(md_ss_rows *rows)
 {
     if (rows->n_ops == rows->op_capacity) {
@@ -102,6 +131,7 @@ void md_ss_ops_add(md_ss_rows *rows, md_ds_op *op)
     snprintf(o->name, sizeof o->name, "%s", op->name);
     set_texts(rows, o, strdup(md_strbuf_text(&op->printed)), hints_text(op));
     count_all(o, op);
+    take_indices(rows, o, op);
 }
 
 void md_ss_ops_append(md_ss_rows *rows, const md_ss_rows *from)
@@ -112,6 +142,14 @@ void md_ss_ops_append(md_ss_rows *rows, const md_ss_rows *from)
             return;
         *o = from->op[i];
         set_texts(rows, o, o->formula ? strdup(o->formula) : NULL, o->hints ? strdup(o->hints) : NULL);
+        o->n_indices = 0;
+        for (int32_t k = 0; k < from->op[i].n_indices; k++) {
+            const md_ss_indices *x = &from->op[i].indices[k];
+            md_ds_index_sample copy = {.n = x->n, .seen = x->seen, .value = malloc((size_t)MD_MAX(x->n, 1) * sizeof *x->value)};
+            if (copy.value && x->value)
+                memcpy(copy.value, x->value, (size_t)x->n * sizeof *x->value);
+            add_indices(rows, o, x->tensor, &copy);
+        }
     }
 }
 
@@ -119,6 +157,8 @@ static void finish(md_ss_op *o)
 {
     free(o->formula);
     free(o->hints);
+    for (int32_t i = 0; i < o->n_indices; i++)
+        free(o->indices[i].value);
 }
 
 static bool is_same(const md_ss_op *a, const md_ss_op *b)
@@ -143,6 +183,7 @@ void md_ss_ops_merge(md_ss_rows *rows)
             rows->op[at].count[k] += rows->op[i].count[k];
         rows->op[at].n_shapes += rows->op[i].n_shapes;
         rows->op[at].n_variants = MD_MAX(rows->op[at].n_variants, rows->op[i].n_variants);
+        merge_indices(&rows->op[at], &rows->op[i]);
         finish(&rows->op[i]);
     }
     rows->n_ops = kept;

@@ -150,6 +150,23 @@ static json_t *row_json(const md_ss_row *r)
                      r->nearest >= 0 ? md_json_real(r->nearest) : json_null(), "uncovered", r->is_uncovered, "trial", trial_json(r), "stages", stages);
 }
 
+static json_t *indices_json(const md_ss_op *o)
+{
+    json_t *list = json_array();
+    bool ok = true;
+    for (int32_t i = 0; i < o->n_indices && ok; i++) {
+        const md_ss_indices *x = &o->indices[i];
+        json_t *values = json_array();
+        for (int64_t k = 0; k < x->n && x->value && ok; k++)
+            ok = json_array_append_new(values, json_integer((json_int_t)x->value[k])) == 0;
+        ok = json_array_append_new(list, json_pack("{s:s, s:I, s:o}", "tensor", x->tensor, "seen", (json_int_t)x->seen, "values", values)) == 0 && ok;
+    }
+    if (ok)
+        return list;
+    json_decref(list);
+    return NULL;
+}
+
 static json_t *op_json(const md_ss_op *o)
 {
     json_t *counts = json_object();
@@ -160,8 +177,8 @@ static json_t *op_json(const md_ss_op *o)
         json_decref(counts);
         return NULL;
     }
-    return json_pack("{s:o, s:o, s:o, s:i, s:i, s:o}", "op", md_json_text(o->name), "formula", md_json_text(o->formula), "hints",
-                     md_json_text(o->hints), "shapes", o->n_shapes, "variants", o->n_variants, "counts", counts);
+    return json_pack("{s:o, s:o, s:o, s:i, s:i, s:o, s:o}", "op", md_json_text(o->name), "formula", md_json_text(o->formula), "hints",
+                     md_json_text(o->hints), "shapes", o->n_shapes, "variants", o->n_variants, "counts", counts, "indices", indices_json(o));
 }
 
 static json_t *ops_json(const md_ss_rows *rows)

@@ -3,6 +3,7 @@
 #define MD_STATS_ROWS_H
 
 #include "dispatch/hybrid.h"
+#include "dispatch/indices.h"
 #include "dispatch/op.h"
 
 typedef struct md_ss_stage {
@@ -26,6 +27,13 @@ typedef struct md_ss_row {
     uint64_t n_timed; /* calls that were timed; the others count as much on average, or, where none was, as the model says */
 } md_ss_row;
 
+/* Some of what an index tensor held (MD_STATS_INDICES). */
+typedef struct md_ss_indices {
+    char tensor[64];
+    int64_t n, seen; /* values; those that were looked at */
+    int64_t *value;
+} md_ss_indices;
+
 /* What an op counted. */
 enum { MD_SS_MAX_COUNTS = 24 };
 typedef struct md_ss_op {
@@ -33,6 +41,8 @@ typedef struct md_ss_op {
     char *formula, *hints; /* hints: those of the space, as points */
     int32_t n_variants, n_shapes;
     uint64_t count[MD_SS_MAX_COUNTS]; /* in the order of md_ss_count_name */
+    int32_t n_indices;
+    md_ss_indices indices[MD_DS_INDEX_TENSORS];
 } md_ss_op;
 /** "calls", "misses", ...; NULL beyond the last. */
 const char *md_ss_count_name(int32_t i);

@@ -141,7 +141,7 @@ static bool limit_load(void *user, const md_fx_node *node)
 
 static void limit_subscript(limits *l, int32_t tensor, int32_t axis, const md_fx_node *subscript)
 {
-    l->extent = MD_MAX(l->shape->extent[tensor][axis], 1);
+    l->extent = l->shape ? MD_MAX(l->shape->extent[tensor][axis], 1) : 1;
     (void)md_fx_visit(subscript, limit_load, l);
 }
 
@@ -165,6 +165,16 @@ static void find_limits(limits *l)
             if (stmt->subscript[a])
                 limit_subscript(l, stmt->tensor, a, stmt->subscript[a]);
     }
+}
+
+uint32_t md_tn_data_index_tensors(const md_fx_formula *formula)
+{
+    limits l = {.formula = formula};
+    uint32_t tensors = 0;
+    find_limits(&l);
+    for (int32_t t = 0; t < MD_MIN(formula->n_tensors, 32); t++)
+        tensors |= (uint32_t)(l.of[t] > 0) << t;
+    return tensors;
 }
 
 bool md_tn_data_is_read(const md_st_program *program, int32_t stage, int32_t i)

@@ -40,6 +40,8 @@ typedef struct md_tn_data {
 md_status md_tn_data_make(md_tn_data *out, md_tn_patterns *patterns, const md_st_program *program, int32_t stage, const int64_t *size,
                           bool is_ragged, int64_t limit);
 void md_tn_data_finish(md_tn_data *data);
+/** Tensors whose values say where in others, one bit each. */
+uint32_t md_tn_data_index_tensors(const md_fx_formula *formula);
 /** The values of scalar parameters: 0.5, or 1. */
 void md_tn_data_scalars(md_kn_word scalar[16], const md_fx_formula *formula);
 /** Whether tensor i of the stage (its place in the stage's list) is read. */

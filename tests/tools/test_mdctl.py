@@ -520,6 +520,13 @@ class Tune(Base):
         self.assertEqual([line["op"] for line in lines if line["event"] == "op"], ["gelu"])
         self.assertIn({"i": 4, "j": 1000}, [line["sizes"] for line in lines if line["event"] == "winner"])
 
+    def test_recorded_indices(self):
+        path = self.folder / "stats.json"
+        self.good("run", "embedding", "--sizes", "i=40, j=64, E.0=100", *FEW, env={"MD_STATS": str(path), "MD_STATS_INDICES": "32"})
+        lines = self.json_lines(self.good("tune", "--from-stats", str(path), "--json", "--budget", "60000", env=self.env))
+        self.assertEqual([line["indices"] for line in lines if line["event"] == "op"], [32])
+        self.assertTrue(any(line["event"] == "winner" for line in lines))
+
     def test_endless(self):
         """Nothing ends fast enough: all are quarantined one by one, and the search still ends well."""
         sizes = ("--sizes", "i=3000, j=3000", "--budget", "120000")

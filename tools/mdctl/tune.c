@@ -128,10 +128,11 @@ static int put_line(void *user, const char *text, size_t n_bytes)
     return fflush(stdout);
 }
 
-static int tune_one(tune_run *r, md_context *context, const char *formula, const md_op_options *op, const cli_options *o)
+/* Indices: a file's (--indices), else those given here; NULL: random ones. */
+static int tune_one(tune_run *r, md_context *context, const char *formula, const md_op_options *op, const cli_options *o, const int64_t *recorded, int64_t n_recorded)
 {
     md_tune_options t = {.rigor = o->rigor, .budget_ms = o->budget, .max_builds = o->builds, .all_directions = o->all_directions, .seed = o->seed,
-                         .exclude = o->exclude, .write = put_line, .user = r};
+                         .exclude = o->exclude, .write = put_line, .user = r, .indices = recorded, .n_indices = n_recorded};
     int64_t *indices = NULL;
     if (o->indices) {
         indices = read_indices(&t.n_indices, o->indices);
@@ -152,7 +153,7 @@ static int run(tune_run *r, md_context *context, const cli_options *o)
     char *points = points_of(o);
     if (points)
         op.hints = points;
-    int status = tune_one(r, context, o->arg[0], &op, o);
+    int status = tune_one(r, context, o->arg[0], &op, o, NULL, 0);
     free(points);
     return status;
 }

@@ -44,6 +44,21 @@ static void add_point(char *out, size_t n, const char *shape)
     snprintf(out + at, n - at, ")");
 }
 
+/* Those of the index tensor that most is known of: one list serves all of an op. NULL where none were recorded (MD_STATS_INDICES). */
+static int64_t *indices_of(int64_t *n, const json_t *op)
+{
+    const json_t *best = NULL, *sample, *value;
+    size_t at;
+    *n = 0;
+    json_array_foreach(json_object_get(op, "indices"), at, sample)
+        if (json_array_size(json_object_get(sample, "values")) > json_array_size(best))
+            best = json_object_get(sample, "values");
+    int64_t *out = best ? malloc(json_array_size(best) * sizeof *out) : NULL;
+    json_array_foreach(out ? best : NULL, at, value)
+        out[(*n)++] = json_integer_value(value);
+    return out;
+}
+
 static int tune_op(tune_run *r, md_context *context, const json_t *root, const json_t *op, const cli_options *o, tune_fn tune)
 {
     const char *name = json_string_value(json_object_get(op, "op")), *formula = json_string_value(json_object_get(op, "formula"));
@@ -65,9 +80,12 @@ static int tune_op(tune_run *r, md_context *context, const json_t *root, const j
     options.hints = points;
     printf("{\"event\": \"op\", \"op\": ");
     cli_json_text(stdout, name);
-    printf(", \"points\": %d, \"shapes\": %d}\n", n < MOST_POINTS ? n : MOST_POINTS, n);
+    int64_t n_indices, *indices = indices_of(&n_indices, op);
+    printf(", \"points\": %d, \"shapes\": %d, \"indices\": %lld}\n", n < MOST_POINTS ? n : MOST_POINTS, n, (long long)n_indices);
     fflush(stdout);
-    return tune(r, context, formula, &options, o);
+    const int status = tune(r, context, formula, &options, o, indices, n_indices);
+    free(indices);
+    return status;
 }
 
 int tune_from_stats(tune_run *r, md_context *context, const cli_options *o, tune_fn tune)
