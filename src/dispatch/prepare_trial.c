@@ -144,6 +144,23 @@ static md_status make_ways(md_ds_trial *t, const job *j)
     return MD_OK;
 }
 
+/* Libraries choose and load a kernel at the first call of a shape. What that takes of the GPU is a cost of the trial. */
+static void warm_up(md_ds_trial *t, const job *j)
+{
+    static const double most_bytes = 64e6;
+    md_ds_candidates *c = &j->op->stage[t->stage];
+    for (int32_t i = 1; i < t->n_rivals; i++) {
+        md_bd_variant *v = c->variant[t->rival[i].variant];
+        if (!v->family->is_library || !md_ds_is_async(j->op->runtime) || md_tn_agree_bytes(&c->target, &j->shape) > most_bytes)
+            continue;
+        pthread_mutex_lock(&j->op->runtime->lock_of_tuning);
+        md_status s = md_tn_touch(v, &j->shape);
+        pthread_mutex_unlock(&j->op->runtime->lock_of_tuning);
+        t->rival[i].is_out = s != MD_OK;
+        t->owed_us += t->rival[i].model_us;
+    }
+}
+
 /* One whose results differ serves no longer than until this is known. */
 static void replace_incumbent(md_ds_trial *t, const job *j)
 {
@@ -181,6 +198,7 @@ static bool make_trial(job *j)
         return false;
     }
     replace_incumbent(t, j);
+    warm_up(t, j);
     atomic_store_explicit(&t->wants_plan, true, memory_order_relaxed);
     md_ds_trial_next(t);
     atomic_store_explicit(&j->record->trial, t, memory_order_release);

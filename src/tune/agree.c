@@ -221,30 +221,40 @@ static md_status run_all(md_tn_agreement *out, agree *a, md_bd_variant *const *v
     return MD_OK;
 }
 
-md_status md_tn_agree(md_tn_agreement *out, md_bd_variant *const *variants, int32_t n, const md_kn_shape *shape)
+/* What all runs share. *workspace: the most that one of n variants wants. */
+static md_status prepare(agree *a, int64_t *workspace, md_bd_variant *const *variants, int32_t n, const md_kn_shape *shape)
 {
     const md_fa_target *target = &variants[0]->target;
-    agree a = {.dev = md_bd_device(variants[0]->builder), .stage = &target->program->stage[target->stage], .shape = shape};
-    int64_t workspace = 0;
-    for (int32_t i = 0; i < n; i++)
-        out[i] = MD_TN_UNSURE;
-    if (md_tn_is_stuck(a.dev))
+    *a = (agree){.dev = md_bd_device(variants[0]->builder), .stage = &target->program->stage[target->stage], .shape = shape};
+    if (md_tn_is_stuck(a->dev))
         return md_fail(MD_TIMEOUT, "an earlier kernel that was measured does not end");
-    if (a.stage->has_scatter || n > MD_TN_AGREE_MOST)
-        return md_fail(MD_UNSUPPORTED, "variants of a stage that scatters may differ");
-    a.call = (md_kn_call){.shape = shape, .program = target->program, .stage = a.stage, .stream = a.dev->tuning, .device = a.dev, .report = &a.report,
-                          .threads = a.dev->facts.threads};
+    a->call = (md_kn_call){.shape = shape, .program = target->program, .stage = a->stage, .stream = a->dev->tuning, .device = a->dev, .report = &a->report,
+                           .threads = a->dev->facts.threads};
     for (int32_t i = 0; i < target->program->formula->n_scalars; i++) {
         if (target->program->formula->scalar[i].type == MD_I64)
-            a.call.scalar[i].i = 1;
+            a->call.scalar[i].i = 1;
         else
-            a.call.scalar[i].d = 0.5;
+            a->call.scalar[i].d = 0.5;
     }
+    *workspace = 0;
     for (int32_t i = 0; i < n; i++) {
         md_kn_plan_geometry g;
         variants[i]->family->geometry(&g, target, &variants[i]->config, shape);
-        workspace = MD_MAX(workspace, g.workspace_bytes);
+        *workspace = MD_MAX(*workspace, g.workspace_bytes);
     }
+    return MD_OK;
+}
+
+md_status md_tn_agree(md_tn_agreement *out, md_bd_variant *const *variants, int32_t n, const md_kn_shape *shape)
+{
+    const md_fa_target *target = &variants[0]->target;
+    agree a;
+    int64_t workspace = 0;
+    for (int32_t i = 0; i < n; i++)
+        out[i] = MD_TN_UNSURE;
+    MD_TRY(prepare(&a, &workspace, variants, n, shape));
+    if (a.stage->has_scatter || n > MD_TN_AGREE_MOST)
+        return md_fail(MD_UNSUPPORTED, "variants of a stage that scatters may differ");
     size_t n_bytes = lay_out(&a, target);
     double *value = calloc((size_t)MD_MAX(a.n_samples, 1) * (size_t)n, sizeof *value);
     a.piece = malloc(PIECE);
@@ -253,5 +263,25 @@ md_status md_tn_agree(md_tn_agreement *out, md_bd_variant *const *variants, int3
         a.dev->ops->free(a.dev, a.own);
     free(value);
     free(a.piece);
+    return s;
+}
+
+md_status md_tn_touch(md_bd_variant *variant, const md_kn_shape *shape)
+{
+    agree a;
+    int64_t workspace = 0;
+    md_kn_plan_geometry geometry;
+    MD_TRY(prepare(&a, &workspace, &variant, 1, shape));
+    const size_t n_bytes = lay_out(&a, &variant->target);
+    MD_TRY(get_memory(&a, n_bytes + (size_t)workspace + 2 * ALIGNMENT));
+    for (int32_t i = 0; i < a.n_places; i++)
+        a.call.data[a.place[i].tensor] = a.memory + a.place[i].at;
+    a.call.workspace = a.memory + n_bytes;
+    variant->family->geometry(&geometry, &variant->target, &variant->config, shape);
+    md_status s = md_bd_variant_run(variant, &geometry, a.dev->tuning, &a.call);
+    if (s == MD_OK)
+        s = md_tn_settle(a.dev);
+    if (a.own && !md_tn_is_stuck(a.dev))
+        a.dev->ops->free(a.dev, a.own);
     return s;
 }

@@ -167,6 +167,24 @@ static void a_wrong_variant_never_serves(void **state)
     timed_finish(&op);
 }
 
+/* A library finds and loads its kernel beside the calls, not in one of them. */
+static void a_library_is_warm_before_it_serves(void **state)
+{
+    (void)state;
+    script_allow(SCRIPT_ALPHA, 0, 1.0);
+    script_allow(SCRIPT_BETA, 0, 1.1);
+    script_allow(SCRIPT_GAMMA, 0, 1.2); /* the library */
+    timed_now.us_of[0] = timed_now.us_of[10] = timed_now.us_of[20] = 100.0;
+    timed_call c;
+    md_ds_op *op = hybrid_op();
+    timed_make(&c, TIMED_N);
+    timed_wait_for_trial(op, &c);
+    assert_int_equal(op->count.trials, 0);
+    assert_int_equal(timed_now.served[10], 1); /* checked */
+    assert_int_equal(timed_now.served[20], 2); /* and warmed up */
+    timed_finish(&op);
+}
+
 /* The model's own pick may be the wrong one: it goes as soon as that is known. */
 static void a_wrong_pick_is_replaced(void **state)
 {
@@ -358,6 +376,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(trials_keep_to_their_share, timed_set_up_async, timed_tear_down),
         cmocka_unit_test_setup_teardown(a_wrong_variant_never_serves, timed_set_up_async, timed_tear_down),
         cmocka_unit_test_setup_teardown(a_wrong_variant_never_serves, timed_set_up, timed_tear_down),
+        cmocka_unit_test_setup_teardown(a_library_is_warm_before_it_serves, timed_set_up_async, timed_tear_down),
         cmocka_unit_test_setup_teardown(a_wrong_pick_is_replaced, timed_set_up_async, timed_tear_down),
         cmocka_unit_test_setup_teardown(one_that_becomes_slow_makes_room, timed_set_up_async, timed_tear_down),
         cmocka_unit_test_setup_teardown(captures_and_frozen_ops_are_left_alone, timed_set_up_async, timed_tear_down),
