@@ -13,7 +13,7 @@ typedef struct option_row {
 } option_row;
 
 enum { KEY_FIRST = 256, DEVICE, HINTS, SELECT, METRIC, PERSISTENT, NUMERIC, PIN, THREADS, CC, SIZES, STATIC, DTYPE, WEIGHTS, VARIANT, STAGE, SEED, REPEAT,
-       TRACE, OUTPUT, MODES, PART, NO_LIBRARY, BOUNDS, COUNT, OP, BY_CALLS, STEP, LAST, RIGOR, BUDGET, BUILDS, PLOT, FROM_STATS, INDICES,
+       TRACE, OUTPUT, MODES, PART, NO_LIBRARY, BOUNDS, COUNT, OP, BY_CALLS, STEP, LAST, SPACE, RIGOR, BUDGET, BUILDS, PLOT, FROM_STATS, INDICES,
        EXCLUDE, PATIENCE, WORKER, ALL_DIRECTIONS, LIMIT, JSON, QUICK, HELP };
 
 static const option_row row[] = {
@@ -37,6 +37,7 @@ static const option_row row[] = {
     {"step", STEP, "N", "bench sweep: sizes and hints N, 2N .. (default 64)"},
     {"last", LAST, "N", "bench sweep: the largest size and hint (default 4096)"},
     {"part", PART, "K/N", "regret: every N-th shape, from the K-th"},
+    {"space", SPACE, "N", "regret: of the first N shapes, all configs of the families are built and timed, too, each within --budget (default 30000 ms)"},
     {"repeat", REPEAT, "N", "bench: repetitions (default 15)"},
     {"op", OP, "NAME", "hints: of this op only"},
     {"count", COUNT, "N", "hints: at most so many (default 6)"},
@@ -158,6 +159,8 @@ static bool set_number(cli_options *o, int key, const char *option, const char *
         o->step = (int32_t)v;
     else if (key == LAST)
         o->last = (int32_t)v;
+    else if (key == SPACE)
+        o->space = (int32_t)v;
     else if (key == COUNT)
         o->count = (int32_t)v;
     else if (key == BUDGET)
@@ -204,7 +207,7 @@ static bool set_option(cli_options *o, int key, const char *option, const char *
     }
     switch (key) {
     case SELECT: case METRIC: case PERSISTENT: case NUMERIC: case BOUNDS: case RIGOR: return set_word(o, key, option, value);
-    case THREADS: case STAGE: case SEED: case REPEAT: case COUNT: case STEP: case LAST: case BUDGET: case BUILDS: case LIMIT: case PATIENCE: return set_number(o, key, option, value);
+    case THREADS: case STAGE: case SEED: case REPEAT: case COUNT: case STEP: case LAST: case SPACE: case BUDGET: case BUILDS: case LIMIT: case PATIENCE: return set_number(o, key, option, value);
     case DTYPE: return parse_dtype(&o->op.dtype, value);
     case NO_LIBRARY: o->op.without_library = 1; return true;
     case BY_CALLS: o->by_calls = true; return true;

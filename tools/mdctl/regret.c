@@ -196,6 +196,14 @@ static md_status ask(regret_study *t, regret_mode *m)
 
 /* ---- What comes out */
 
+static void print_space(FILE *f, const regret_study *t, const regret_result *r)
+{
+    fprintf(f, ",\"space\":{\"best\":\"%s\",\"us\":%.3f,\"configs\":%d,\"complete\":%s", r->space_best, r->space_us, r->n_space, r->is_complete ? "true" : "false");
+    for (int i = 0; i < t->n_modes; i++)
+        fprintf(f, ",\"%s\":%.5f", t->mode[i].name, t->mode[i].space_regret);
+    fputs("}", f);
+}
+
 static void print_shape(regret_study *t, const regret_line *l, const regret_shape *shape, const regret_result *r)
 {
     FILE *f = t->output ? t->output : stdout;
@@ -204,6 +212,8 @@ static void print_shape(regret_study *t, const regret_line *l, const regret_shap
     for (int i = 0; i < t->n_modes; i++)
         fprintf(f, ",\"%s\":{\"variant\":\"%s\",\"regret\":%.5f%s}", t->mode[i].name, t->mode[i].variant, t->mode[i].regret,
                 t->mode[i].has_failed ? ",\"failed\":true" : "");
+    if (r->is_searched)
+        print_space(f, t, r);
     fprintf(f, "%s}\n", t->mode[0].is_uncovered ? ",\"uncovered\":true" : "");
 }
 
@@ -219,6 +229,16 @@ static void print_sum(regret_study *t, const char *what, int n, const regret_mod
                     m->best_time > 0.0 ? m->time / m->best_time - 1.0 : 0.0, m->choosing_sum / n, m->n_failed);
 }
 
+/* Against the best of the whole space, over the shapes that were searched. */
+static void print_space_sum(regret_study *t, const char *what, const regret_mode *m)
+{
+    FILE *f[] = {stdout, t->output};
+    for (int i = 0; i < 2; i++)
+        if (f[i] && t->n_searched > 0)
+            fprintf(f[i], "{\"space_sum\":\"%s\",\"mode\":\"%s\",\"shapes\":%d,\"complete\":%d,\"mean\":%.5f,\"by_time\":%.5f}\n", what, m->name, t->n_searched,
+                    t->n_complete, m->space_sum / t->n_searched, m->space_best > 0.0 ? m->space_time / m->space_best - 1.0 : 0.0);
+}
+
 static void add_up(regret_mode *m, const regret_shape *shape, const regret_result *r)
 {
     m->choosing_sum += m->choosing_us;
@@ -230,19 +250,28 @@ static void add_up(regret_mode *m, const regret_shape *shape, const regret_resul
     timing_add(&m->all, m->regret);
     m->time += shape->weight * r->best_us * (1.0 + m->regret);
     m->best_time += shape->weight * r->best_us;
+    if (!r->is_searched)
+        return;
+    m->space_sum += m->space_regret;
+    m->space_time += shape->weight * r->space_us * (1.0 + m->space_regret);
+    m->space_best += shape->weight * r->space_us;
 }
 
 static md_status study_shape(regret_study *t, const regret_line *l, const regret_shape *shape)
 {
-    regret_result r;
+    regret_result r = {.best = "", .space_best = ""};
     t->shape = shape;
     md_status s = regret_place(t, shape->sizes);
     for (int i = 0; i < t->n_modes && s == MD_OK; i++)
         s = ask(t, &t->mode[i]);
+    if (s == MD_OK && t->n_searched < t->o->space)
+        s = regret_search(&r, t, shape->sizes);
     if (s == MD_OK)
         s = regret_measure(&r, t);
     if (s != MD_OK)
         return s;
+    t->n_searched += r.is_searched;
+    t->n_complete += r.is_complete;
     for (int i = 0; i < t->n_modes; i++)
         add_up(&t->mode[i], shape, &r);
     print_shape(t, l, shape, &r);
@@ -268,6 +297,7 @@ static md_status study_line(regret_study *t, const regret_line *l)
         s = regret_rivals(t, l);
     int n = s != MD_OK ? 0 : l->trace ? read_trace(shape, l) : draw_shapes(shape, l, t->mode[0].op);
     t->line = l;
+    t->n_searched = t->n_complete = 0;
     get_part(&part, &of, t->o->part);
     for (int i = part - 1; i < n && s == MD_OK; i += of, done++) {
         cli_progress("%s %s: shape %d of %d", l->op, shape[i].sizes, i + 1, n);
@@ -276,8 +306,10 @@ static md_status study_line(regret_study *t, const regret_line *l)
             cli_fail("%s %s: %s", l->op, shape[i].sizes, md_last_error());
     }
     snprintf(what, sizeof what, "%s %s%s%s", l->op, md_dtype_name(l->dtype), l->trace ? " " : "", l->trace ? l->trace : "");
-    for (int i = 0; i < t->n_modes; i++)
+    for (int i = 0; i < t->n_modes; i++) {
         print_sum(t, what, done, &t->mode[i]);
+        print_space_sum(t, what, &t->mode[i]);
+    }
     for (int i = 0; i < t->n_modes; i++)
         md_op_destroy(&t->mode[i].op);
     t->n_modes = 0;

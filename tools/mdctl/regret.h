@@ -6,7 +6,7 @@
 #include "device.h"
 #include "timing.h"
 
-enum { REGRET_DIMS = 8, REGRET_SETS = 16, REGRET_RIVALS = 160, REGRET_MODES = 6, REGRET_ARGS = 16 };
+enum { REGRET_DIMS = 8, REGRET_SETS = 16, REGRET_RIVALS = 192, REGRET_MODES = 6, REGRET_ARGS = 16 };
 
 typedef struct regret_dim {
     char name[32];
@@ -36,9 +36,11 @@ typedef struct regret_mode {
     int pick; /* rival, or -1 */
     bool is_uncovered, has_failed;
     double regret; /* time over the best one's, minus 1 */
+    double space_regret; /* over that of the best of the whole space, where it was searched */
     double choosing_us;
     /* of all shapes of a line */
     double sum, most, time, best_time, choosing_sum;
+    double space_sum, space_time, space_best; /* of those that were searched */
     int n_failed;
     timing all;
 } regret_mode;
@@ -54,6 +56,8 @@ typedef struct regret_rival { /* an op that runs one variant only */
     md_op *op;
     md_launch *launch[REGRET_SETS];
     bool fits, is_pick;
+    bool is_outside; /* of all pools: a search found it, and it competes in the whole space only */
+    bool is_wanted; /* timed in all rounds, however slow it looks at first */
     double first_us;
     timing half[2]; /* samples in turn: one half says who is best, the other by how much */
 } regret_rival;
@@ -71,6 +75,7 @@ typedef struct regret_study {
     md_op *copy; /* GPU: reads more than the cache holds, before every sample */
     md_launch *sweeper;
     int n_modes, n_rivals, n_sets;
+    int n_searched, n_complete; /* shapes of the line, in all their space */
     regret_mode mode[REGRET_MODES];
     regret_rival rival[REGRET_RIVALS];
     regret_set set[REGRET_SETS];
@@ -80,6 +85,10 @@ typedef struct regret_result {
     const char *best;
     double best_us;
     int n_timed;
+    bool is_searched, is_complete; /* the whole space was; and within the budget */
+    const char *space_best;
+    double space_us;
+    int n_space; /* configs that were timed */
 } regret_result;
 
 md_status regret_open(regret_study *t);
@@ -89,6 +98,9 @@ md_status regret_rivals(regret_study *t, const regret_line *l);
 int regret_find(const regret_study *t, const char *variant);
 /** Lays out arguments of the first mode's op in the arena, several times. */
 md_status regret_place(regret_study *t, const char *sizes);
+/** Builds and times all configs that the families have at the shape, within the budget, and makes an op for the best one. */
+md_status regret_search(regret_result *out, regret_study *t, const char *sizes);
+md_status regret_add_rival(regret_study *t, const regret_line *l, const char *variant);
 /** Times all rivals that fit; fills in the modes' regret. */
 md_status regret_measure(regret_result *out, regret_study *t);
 void regret_leave(regret_study *t);

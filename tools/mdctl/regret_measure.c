@@ -63,7 +63,7 @@ int regret_find(const regret_study *t, const char *variant)
     return -1;
 }
 
-static md_status add_rival(regret_study *t, const regret_line *l, const char *variant)
+md_status regret_add_rival(regret_study *t, const regret_line *l, const char *variant)
 {
     regret_rival *r = &t->rival[t->n_rivals];
     md_op_options o = t->o->op;
@@ -85,7 +85,7 @@ md_status regret_rivals(regret_study *t, const regret_line *l)
     md_status s = fill_arena(t, l->dtype);
     for (int m = 0; m < t->n_modes && s == MD_OK; m++)
         for (int i = 0; i < md_op_n_variants(t->mode[m].op, 0) && s == MD_OK; i++)
-            s = add_rival(t, l, md_op_variant(t->mode[m].op, 0, i));
+            s = regret_add_rival(t, l, md_op_variant(t->mode[m].op, 0, i));
     return s;
 }
 
@@ -204,7 +204,7 @@ static md_status run_rounds(regret_study *t)
         for (int i = 0; i < t->n_rivals && s == MD_OK; i++) {
             regret_rival *r = &t->rival[round % 2 ? t->n_rivals - 1 - i : i];
             double known = r->half[0].n ? timing_quantile(&r->half[0], 0.5) : r->first_us, us = 0.0;
-            if (!r->fits || (known > limit && !r->is_pick))
+            if (!r->fits || (known > limit && !r->is_pick && !r->is_wanted))
                 continue;
             s = sample(&us, t, r);
             timing_add(&r->half[round % 2], us);
@@ -214,14 +214,14 @@ static md_status run_rounds(regret_study *t)
 }
 
 /* By half h; those that were dropped early have too few samples to be the best. */
-static int best_of(const regret_study *t, int h)
+static int best_of(const regret_study *t, int h, bool with_outside)
 {
     int best = -1;
     double least = 0.0;
     for (int i = 0; i < t->n_rivals; i++) {
         const regret_rival *r = &t->rival[i];
         double us = timing_quantile(&r->half[h], 0.5);
-        if (!r->fits || r->half[0].n < 2 || r->half[1].n < 2 || (best >= 0 && us >= least))
+        if (!r->fits || (r->is_outside && !with_outside) || r->half[0].n < 2 || r->half[1].n < 2 || (best >= 0 && us >= least))
             continue;
         best = i;
         least = us;
@@ -229,24 +229,36 @@ static int best_of(const regret_study *t, int h)
     return best;
 }
 
-static void judge(regret_result *out, regret_study *t)
+/* One half of the samples says who is best, the other by how much, and the other way round. *us: of the best. */
+static const char *judge_against(double *us, regret_study *t, bool whole_space)
 {
-    *out = (regret_result){.best = ""};
-    for (int m = 0; m < t->n_modes; m++) {
-        t->mode[m].regret = 0.0;
-        t->mode[m].has_failed = t->mode[m].pick < 0 || !t->rival[t->mode[m].pick].fits;
-    }
+    const char *name = "";
+    *us = 0.0;
     for (int h = 0; h < 2; h++) {
-        int best = best_of(t, h);
+        int best = best_of(t, h, whole_space);
         if (best < 0)
             continue;
-        double us = timing_quantile(&t->rival[best].half[1 - h], 0.5);
-        out->best = t->rival[best].name;
-        out->best_us += us / 2.0;
-        for (int m = 0; m < t->n_modes; m++)
-            if (t->mode[m].pick >= 0 && t->rival[t->mode[m].pick].fits && us > 0.0)
-                t->mode[m].regret += (timing_quantile(&t->rival[t->mode[m].pick].half[1 - h], 0.5) / us - 1.0) / 2.0;
+        const double best_us = timing_quantile(&t->rival[best].half[1 - h], 0.5);
+        name = t->rival[best].name;
+        *us += best_us / 2.0;
+        for (int m = 0; m < t->n_modes; m++) {
+            double *regret = whole_space ? &t->mode[m].space_regret : &t->mode[m].regret;
+            if (!t->mode[m].has_failed && best_us > 0.0)
+                *regret += (timing_quantile(&t->rival[t->mode[m].pick].half[1 - h], 0.5) / best_us - 1.0) / 2.0;
+        }
     }
+    return name;
+}
+
+static void judge(regret_result *out, regret_study *t)
+{
+    for (int m = 0; m < t->n_modes; m++) {
+        t->mode[m].regret = t->mode[m].space_regret = 0.0;
+        t->mode[m].has_failed = t->mode[m].pick < 0 || !t->rival[t->mode[m].pick].fits;
+    }
+    out->best = judge_against(&out->best_us, t, false);
+    if (out->is_searched)
+        out->space_best = judge_against(&out->space_us, t, true);
     for (int i = 0; i < t->n_rivals; i++)
         out->n_timed += t->rival[i].fits;
 }
@@ -257,7 +269,7 @@ md_status regret_measure(regret_result *out, regret_study *t)
         t->rival[i].is_pick = false;
     for (int m = 0; m < t->n_modes; m++) {
         if (t->mode[m].pick < 0) { /* made for this shape alone */
-            if (add_rival(t, t->line, t->mode[m].variant) == MD_OK)
+            if (regret_add_rival(t, t->line, t->mode[m].variant) == MD_OK)
                 t->mode[m].pick = regret_find(t, t->mode[m].variant);
         }
         if (t->mode[m].pick >= 0)
