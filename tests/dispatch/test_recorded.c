@@ -135,6 +135,59 @@ static void measured_pools_serve_better(void **state)
     check_board("gelu_f32.jsonl");
 }
 
+/* What an op picks at a point, against the best that it has built and against the best of the space; what was not there when the board was recorded has no time. */
+static void add_pick(regret *built, regret *space, world *w, md_ds_op *op, int32_t point)
+{
+    const md_ds_candidates *c = &op->stage[0];
+    double least = INFINITY;
+    md_kn_shape shape;
+    md_ds_pick pick;
+    md_tn_shape(&shape, op->program, w->board.point[point].size);
+    const md_ds_ask ask = {.shape = &shape, .by = w->board.point[point].size};
+    if (md_ds_choose(&pick, op, 0, &ask) != MD_OK)
+        return;
+    for (int32_t v = 0; v < c->n_variants; v++) {
+        const double us = board_us(&w->board, point, c->variant[v]->name);
+        least = us > 0.0 && us < least ? us : least;
+    }
+    const double us = board_us(&w->board, point, c->variant[pick.variant]->name), off = us / w->board.best_us[point] - 1.0;
+    if (us <= 0.0)
+        return;
+    built->mean += us / least - 1.0;
+    space->mean += off;
+    space->worst = fmax(space->worst, off);
+    space->n++;
+}
+
+static void check_default_hints(const char *name, md_select select, const char *mode)
+{
+    world w;
+    md_ds_op *op = NULL;
+    regret built = {0}, space = {0};
+    world_open(&w, name);
+    const md_ds_op_options o = {.dtype = w.board.dtype, .hints = "64,256,4096", .hints_source = "default hints", .max_shapes = 100,
+                                .policy = {.select = select, .metric = MD_METRIC_LOG2, .persistent = MD_PERSISTENT_AUTO, .max_variants = 48,
+                                           .tune = MD_TUNE_ESTIMATE, .wisdom = w.wisdom}};
+    assert_ok(md_ds_op_create(&op, &w.runtime, w.board.formula, &o));
+    for (int32_t i = 0; i < w.board.n_points; i++)
+        add_pick(&built, &space, &w, op, i);
+    printf("%s, default hints, %s: at %d of %d points %.1f%% off the best built, %.1f%% off the best of the space (%.0f%% at worst)\n", name, mode, space.n,
+           w.board.n_points, 100 * built.mean / MD_MAX(space.n, 1), 100 * space.mean / MD_MAX(space.n, 1), 100 * space.worst);
+    assert_true(space.n > 0);
+    assert_true(built.mean >= 0.0 && space.mean >= built.mean);
+    md_ds_op_destroy(&op);
+    world_close(&w);
+}
+
+static void default_hints_against_the_whole_space(void **state)
+{
+    (void)state;
+    static const char *const name[] = {"softmax_f32.jsonl", "sum_f32.jsonl", "gelu_f32.jsonl", "add_bf16.jsonl", "layer_norm_bf16.jsonl", "linear_bf16.jsonl"};
+    for (size_t i = 0; i < sizeof name / sizeof *name; i++)
+        for (int m = 0; m < 2; m++)
+            check_default_hints(name[i], m ? MD_SELECT_MODEL : MD_SELECT_DISTANCE, m ? "model" : "distance");
+}
+
 /* The clock is simulated: two runs are one. */
 static void runs_are_equal(void **state)
 {
@@ -161,6 +214,7 @@ static void runs_are_equal(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(measured_pools_serve_better), cmocka_unit_test(runs_are_equal)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(measured_pools_serve_better), cmocka_unit_test(default_hints_against_the_whole_space),
+                                       cmocka_unit_test(runs_are_equal)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
