@@ -128,8 +128,12 @@ static void look(md_tn_work *w, md_tn_spot *spot, int32_t i)
 {
     md_tn_entry *e = &spot->entry[i];
     const double least = least_us(w, spot);
+    const uint64_t start = md_tn_now_ns(w->dev);
     md_tn_log_try(w, spot, "try", i); /* whoever reads along sees what did not end */
     take_time(&e->first_us, w, spot, i, 1);
+    spot->look_ns = MD_MAX(spot->look_ns, md_tn_now_ns(w->dev) - start);
+    spot->n_looks++;
+    w->n_looks++;
     md_tn_log_try(w, spot, "tried", i);
     if (e->first_us > 0.0 && (e->first_us <= fmax(CUT * least, CHEAP_US) || w->trial[i].family->is_library)) { /* a library's first call loads it */
         double again = 0.0;

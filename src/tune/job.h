@@ -53,12 +53,14 @@ typedef struct md_tn_spot {
     bool is_open; /* to be measured */
     bool has_lease, has_bench;
     bool is_cut; /* something was left undone for want of time */
+    uint64_t memory_ns, look_ns; /* its memory was made in; the longest first look took */
+    uint64_t ending_ns; /* what is to be kept for its end: memory once more, and the checks of each family's best */
     md_kn_shape shape;
     md_tn_data data;
     md_tn_bench bench;
     md_tn_space space[MD_TN_MAX_FAMILIES];
     int32_t n_builds; /* proposed here */
-    int32_t n_seen; /* trials that were looked at here */
+    int32_t n_looks;
     int32_t capacity;
     md_tn_entry *entry; /* parallel to the trials */
     int32_t best; /* trial; -1 */
@@ -74,6 +76,8 @@ typedef struct md_tn_work {
     uint64_t start_ns, deadline_ns;
     uint64_t builds_ns; /* end of building: what is left is for races */
     uint64_t soft_ns; /* end of the share of the contest at hand */
+    uint64_t ending_ns; /* of all spots */
+    int32_t n_looks;
     double build_ms; /* from one build's end to the next one's, before it was seen */
     uint64_t busy_ns, last_ns; /* md_tn_observe */
     int32_t n_queued, n_built;
@@ -88,7 +92,7 @@ typedef struct md_tn_work {
     int32_t round;
 } md_tn_work;
 
-/** The budget has run out. */
+/** The budget has run out, but for what the end will take. */
 bool md_tn_is_late(const md_tn_work *w);
 /** The contest's share of it has. */
 bool md_tn_is_over(const md_tn_work *w);
@@ -119,6 +123,8 @@ void md_tn_spot_rest(md_tn_spot *spot);
 void md_tn_spot_close(md_tn_work *w, md_tn_spot *spot);
 
 /* results.c */
+/** The trial of the family that is fastest at the spot; -1. */
+int32_t md_tn_best_of_family(const md_tn_work *w, const md_tn_spot *spot, int32_t family);
 /** Puts each family's best at the spot, if its results are right, into the wisdom; logs. */
 void md_tn_keep_results(md_tn_work *w, md_tn_spot *spot);
 

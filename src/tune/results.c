@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-static int32_t best_of_family(const md_tn_work *w, const md_tn_spot *spot, int32_t family)
+int32_t md_tn_best_of_family(const md_tn_work *w, const md_tn_spot *spot, int32_t family)
 {
     int32_t best = -1;
     for (int32_t i = 0; i < w->n_trials && i < spot->capacity; i++) {
@@ -25,7 +25,7 @@ static int32_t best_of_family(const md_tn_work *w, const md_tn_spot *spot, int32
 static int32_t accept(md_tn_work *w, md_tn_spot *spot, int32_t family)
 {
     for (;;) {
-        const int32_t best = best_of_family(w, spot, family);
+        const int32_t best = md_tn_best_of_family(w, spot, family);
         if (best < 0 || w->dev->ops->is_simulated || md_tn_verify(w, spot, best))
             return best;
         if (spot->best == best)
@@ -93,7 +93,8 @@ static md_status put_family(md_tn_work *w, md_tn_spot *spot, int32_t family)
 
 void md_tn_keep_results(md_tn_work *w, md_tn_spot *spot)
 {
-    if (!spot->has_bench)
+    const bool is_measured = spot->n_looks > 0;
+    if (!spot->is_open || (is_measured && !spot->has_bench && !md_tn_spot_measure(w, spot)))
         return;
     for (int32_t f = 0; f < w->n_families; f++)
         if (put_family(w, spot, f) != MD_OK)

@@ -23,22 +23,40 @@ static const double BUILDING = 0.85;
 
 bool md_tn_is_late(const md_tn_work *w)
 {
-    return md_tn_now_ns(w->dev) >= w->deadline_ns;
+    return md_tn_now_ns(w->dev) + w->ending_ns >= w->deadline_ns;
 }
 
 bool md_tn_is_over(const md_tn_work *w)
 {
-    return md_tn_now_ns(w->dev) >= MD_MIN(w->soft_ns, w->deadline_ns);
+    return md_tn_is_late(w) || md_tn_now_ns(w->dev) >= w->soft_ns;
 }
 
 /* ---- Rounds */
 
+/* Checked are the bests of families; the first of them pays for fresh memory. */
+static void keep_time_for_the_end(md_tn_work *w, md_tn_spot *spot)
+{
+    double us = 0.0;
+    for (int32_t f = 0; f < w->n_families; f++) {
+        const int32_t best = md_tn_best_of_family(w, spot, f);
+        us += best >= 0 ? 2.0 * spot->entry[best].first_us : 0.0;
+    }
+    w->ending_ns -= spot->ending_ns;
+    spot->ending_ns = us > 0.0 ? spot->memory_ns + spot->look_ns + (uint64_t)(us * 1e3) : 0;
+    w->ending_ns += spot->ending_ns;
+}
+
 static md_status race_spot(md_tn_work *w, md_tn_spot *spot, int32_t n_left, bool is_last)
 {
-    const uint64_t now = md_tn_now_ns(w->dev);
-    w->soft_ns = now + (w->deadline_ns > now ? (w->deadline_ns - now) / (uint64_t)MD_MAX(n_left, 1) : 0);
+    const uint64_t now = md_tn_now_ns(w->dev), end = w->deadline_ns - MD_MIN(w->ending_ns, w->deadline_ns);
+    w->soft_ns = now + (end > now ? (end - now) / (uint64_t)MD_MAX(n_left, 1) : 0);
+    if (end <= now && w->n_looks > 0) {
+        spot->is_cut = true;
+        return MD_OK;
+    }
     if (!spot->has_bench && !md_tn_spot_measure(w, spot))
         return MD_OK;
+    spot->memory_ns = md_tn_now_ns(w->dev) - now;
     md_tn_await(w, spot);
     if (!md_tn_lock(w)) {
         spot->is_cut = true;
@@ -50,6 +68,7 @@ static md_status race_spot(md_tn_work *w, md_tn_spot *spot, int32_t n_left, bool
     if (s == MD_OK && is_last)
         s = md_tn_final(w, spot);
     md_tn_unlock(w);
+    keep_time_for_the_end(w, spot);
     return s;
 }
 
@@ -81,8 +100,11 @@ static md_status search(md_tn_work *w)
             if (!w->spot[i].is_open)
                 continue;
             MD_TRY(race_spot(w, &w->spot[i], (n_rounds - w->round) * w->n_spots - i, is_last));
-            if (is_last)
+            if (is_last) {
                 md_tn_keep_results(w, &w->spot[i]);
+                w->ending_ns -= w->spot[i].ending_ns;
+                w->spot[i].ending_ns = 0;
+            }
             md_tn_spot_rest(&w->spot[i]);
         }
     }

@@ -140,16 +140,35 @@ static double now_ms(void)
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
 }
 
-/* The bound is wide: other work on the machine may stop the process for long. */
+/* What making one kernel takes now, on this machine, beside whatever else runs there, with this build of the library. */
+static double one_build_ms(md_context *c, int which)
+{
+    char formula[64];
+    md_op *op = NULL;
+    snprintf(formula, sizeof formula, "Y[i,j] = X[i,j] / sum[k](abs(X[i,k])) + %d.5", which); /* not made before */
+    const double start = now_ms();
+    assert_ok(md_op_create(&op, c, formula, &(md_op_options){.hints = "64", .max_variants = 1}));
+    md_op_destroy(&op);
+    return now_ms() - start;
+}
+
+/* A tenth beyond the budget, and what cannot be given up: a few builds that are under way. They are as slow as builds are here; without a budget it would
+ * be some forty of them. */
 static void the_budget_is_kept(void **state)
 {
+    enum { BUDGET_MS = 700, UNDER_WAY = 4 };
     (void)state;
     md_context *c = open_context(MD_TUNE_ESTIMATE);
+    double build = one_build_ms(c, 1);
     const double start = now_ms();
-    assert_ok(md_tune_formula(c, "softmax", &(md_op_options){.hints = "64,256,1024"}, &(md_tune_options){.budget_ms = 700}));
+    assert_ok(md_tune_formula(c, "softmax", &(md_op_options){.hints = "64,100,256,300,1024,2000,4096"}, &(md_tune_options){.budget_ms = BUDGET_MS}));
     const double ms = now_ms() - start;
-    printf("%.0f ms of 700\n", ms);
-    assert_true(ms < 2000);
+    for (int i = 2; i < 4; i++) { /* load changes */
+        const double again = one_build_ms(c, i);
+        build = build > again ? build : again;
+    }
+    printf("%.0f ms of %d, where one build takes %.0f\n", ms, BUDGET_MS, build);
+    assert_true(ms < 1.1 * BUDGET_MS + UNDER_WAY * build);
     md_context_destroy(&c);
 }
 
