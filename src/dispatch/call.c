@@ -134,46 +134,15 @@ md_status md_ds_find(md_ds_record **out, md_ds_op *op, md_stream stream, const m
     return *out ? MD_OK : choose_new(out, op, stream, bound, &key);
 }
 
-/* ---- The warm way: a shape that was met twice has a plan */
+/* ---- Plans: a shape that was met twice has one */
 
-typedef enum warm_result { WARM_DONE, WARM_UNKNOWN, WARM_UNFIT, WARM_SAMPLE } warm_result;
-
-/* NULL where the long way must look first. */
-__attribute__((hot)) static md_ds_thread *thread_for(md_ds_op *op)
-{
-    return op->report.host && atomic_load_explicit(&op->report.host->is_set, memory_order_relaxed) ? NULL : md_ds_thread_get(op->runtime);
-}
-
-__attribute__((hot)) static warm_result run_last(md_status *status, md_ds_op *op, md_ds_last *last, const md_ds_thread *thread, md_stream stream)
-{
-    if (!md_ds_plan_fits(op, &last->ready))
-        return WARM_UNFIT;
-    if (!md_ds_slots_count(last, thread, md_ds_plan_head_of(op, last->ready.plan)->every))
-        return WARM_SAMPLE;
-    *status = md_ds_plan_run(op, &last->ready, stream);
-    return WARM_DONE;
-}
-
-__attribute__((hot)) static warm_result call_warm(md_status *status, md_ds_op *op, const md_ds_warm_call *call, md_ds_thread *thread, md_stream stream)
-{
-    md_ds_slots *slots = atomic_load_explicit(&op->slots, memory_order_acquire);
-    md_ds_last *last = slots ? md_ds_slots_find(slots, thread, op, call) : NULL;
-    return last ? run_last(status, op, last, thread, stream) : WARM_UNKNOWN;
-}
-
-bool md_ds_call_plan(md_status *status, md_ds_op *op, const md_ds_warm_call *call, md_stream stream)
-{
-    md_ds_thread *thread = thread_for(op);
-    return thread && call_warm(status, op, call, thread, stream) == WARM_DONE;
-}
-
-/* Room for a plan of n words; NULL where there is none. A table that is too narrow is emptied, and a wider one put in front of it. */
-static md_ds_slots *slots_for(md_ds_op *op, const md_ds_word *plan, int32_t n)
+/* Room for a plan; NULL where there is none. A table that is too narrow is emptied, and a wider one put in front of it. */
+static md_ds_slots *slots_for(md_ds_op *op, const md_ds_image *image)
 {
     md_ds_slots *old = atomic_load_explicit(&op->slots, memory_order_acquire);
-    if (old && md_ds_slots_hold(old, plan, n))
+    if (old && md_ds_slots_hold(old, image))
         return old;
-    md_ds_slots *slots = md_ds_slots_create(op->max_records, plan, n, old);
+    md_ds_slots *slots = md_ds_slots_create(op->max_records, image, old);
     if (!slots)
         return NULL;
     md_ds_slots *seen = old;
@@ -182,32 +151,36 @@ static md_ds_slots *slots_for(md_ds_op *op, const md_ds_word *plan, int32_t n)
         return slots;
     }
     md_ds_slots_disown(slots); /* another thread was first */
-    return md_ds_slots_hold(seen, plan, n) ? seen : NULL;
+    return md_ds_slots_hold(seen, image) ? seen : NULL;
 }
 
 void md_ds_make_plan(md_ds_op *op, const md_ds_warm_call *call, md_ds_record *record, const md_ds_bound *bound)
 {
     md_ds_word plan[MD_DS_PLAN_WORDS];
+    md_ds_image image;
+    md_ds_slots *slots = NULL;
     md_ds_way *way = md_ds_way_of(record);
     if (record->is_loose || way->is_makeshift || atomic_load_explicit(&way->has_no_plan, memory_order_relaxed))
         return;
     int32_t n = md_ds_plan_make(plan, op, call, way, bound);
-    if (n)
+    if (n) {
         md_ds_plan_head_of(op, plan)->every = (uint16_t)md_ds_hybrid_every(op, record, op->takes_times || op->hybrid ? MD_DS_SAMPLE_EVERY : 0);
-    md_ds_slots *slots = n ? slots_for(op, plan, n) : NULL;
+        md_ds_image_make(&image, op, plan, n);
+        slots = slots_for(op, &image);
+    }
     if (slots)
-        md_ds_slots_publish(slots, op, md_ds_warm_hash(&op->warm, call), plan, n, record, way);
+        md_ds_slots_publish(slots, op, call->hash, &image, record, way);
     else if (bound->copies.n == 0) /* inputs that must be copied are this call's, not the shape's */
         atomic_store_explicit(&way->has_no_plan, true, memory_order_relaxed);
 }
 
 /* ---- The long way */
 
-/* Everything is checked, and what is wrong named. `warm`: NULL, or the call for which a plan is wanted if the shape is known. */
-static md_status call_long(md_ds_op *op, md_stream stream, const md_arg *args, int32_t n_args, const md_ds_warm_call *warm, bool is_sample)
+md_status md_ds_call_long(md_ds_op *op, md_stream stream, const md_arg *args, int32_t n_args, const md_ds_warm_call *warm, bool is_sample)
 {
     md_ds_bound bound;
     md_ds_record *record = NULL;
+    atomic_fetch_add_explicit(&op->count.calls, 1, memory_order_relaxed);
     MD_TRY(md_ds_bind(&bound, op, args, n_args));
     if (bound.is_empty)
         return MD_OK;
@@ -226,30 +199,4 @@ static md_status call_long(md_ds_op *op, md_stream stream, const md_arg *args, i
     md_status s = op->hybrid ? md_ds_hybrid_run(op, record, stream, &bound) : md_ds_run(NULL, op, record, stream, &bound);
     md_ds_record_give_back(op, record);
     return s;
-}
-
-/* By the op's slots, or the long way. Apart, since it takes kilobytes of the stack. */
-static __attribute__((noinline)) md_status call_known(md_ds_op *op, md_ds_thread *thread, md_stream stream, const md_arg *args, int32_t n_args,
-                                                      warm_result result)
-{
-    md_ds_warm_call warm;
-    md_status s = MD_OK;
-    if (thread && result == WARM_UNKNOWN)
-        result = md_ds_warm_take(&warm, &op->warm, args, n_args) ? call_warm(&s, op, &warm, thread, stream) : WARM_UNFIT;
-    if (result == WARM_DONE)
-        return s;
-    atomic_fetch_add_explicit(&op->count.calls, 1, memory_order_relaxed);
-    bool with_plan = (result == WARM_UNKNOWN && thread) || (result == WARM_SAMPLE && op->hybrid && md_ds_warm_take(&warm, &op->warm, args, n_args));
-    return call_long(op, stream, args, n_args, with_plan ? &warm : NULL, result == WARM_SAMPLE);
-}
-
-__attribute__((hot)) md_status md_ds_call(md_ds_op *op, md_stream stream, const md_arg *args, int32_t n_args)
-{
-    md_status s = MD_OK;
-    warm_result result = WARM_UNKNOWN;
-    md_ds_thread *thread = op->warm.is_possible && !op->runtime->verifies ? thread_for(op) : NULL;
-    md_ds_last *last = thread ? md_ds_last_find(thread, op, args, n_args) : NULL;
-    if (last && (result = run_last(&s, op, last, thread, stream)) == WARM_DONE)
-        return s;
-    return call_known(op, thread, stream, args, n_args, result);
 }

@@ -41,6 +41,8 @@ void md_ds_make_plan(md_ds_op *op, const md_ds_warm_call *call, md_ds_record *re
 /** Serves a call by its plan; false where that cannot be, and nothing was done. */
 bool md_ds_call_plan(md_status *status, md_ds_op *op, const md_ds_warm_call *call, md_stream stream);
 
+/** The long way: everything is checked, and what is wrong named. `warm`: NULL, or the call for which a plan is wanted if the shape is known. */
+md_status md_ds_call_long(md_ds_op *op, md_stream stream, const md_arg *args, int32_t n_args, const md_ds_warm_call *warm, bool is_sample);
 md_status md_ds_call(md_ds_op *op, md_stream stream, const md_arg *args, int32_t n_args);
 /** The reference on the caller's thread, as if outputs lay apart from everything else. Memory that the CPU cannot read is copied to and fro. */
 md_status md_ds_reference(md_ds_op *op, const md_arg *args, int32_t n_args);

@@ -174,6 +174,8 @@ static md_status describe_op(md_ds_op *op, const char *formula, const md_ds_op_o
     op->policy.max_variants = MD_MIN(op->policy.max_variants, MD_DS_MAX_VARIANTS - MD_DS_SPARE_VARIANTS);
     op->max_records = MD_MAX(o->max_shapes, 1);
     md_ds_warm_init(&op->warm, op->formula);
+    op->is_quick = op->warm.is_possible && !op->runtime->verifies;
+    op->runtime_id = op->runtime->id;
     if (op->policy.select == MD_SELECT_HYBRID)
         MD_TRY(md_ds_hybrid_create(&op->hybrid, op));
     op->takes_times = !md_ds_is_async(op->runtime) || op->runtime->samples || op->policy.select == MD_SELECT_HYBRID;

@@ -124,9 +124,11 @@ typedef struct md_ds_op {
     _Atomic int32_t n_trials; /* alive */
     md_ds_counters count;
     char apart[64]; /* what a warm call reads is on no line that others write */
-    bool takes_times; /* some calls go the long way to be timed */
+    bool is_quick; /* calls may have plans */
+    bool takes_times; /* of some calls */
     md_ds_runtime *runtime;
-    uint64_t serial; /* no other op of the context ever has it */
+    uint64_t runtime_id; /* its */
+    uint64_t serial; /* no other op of the context ever has it; below 2^48 */
     _Atomic(struct md_ds_slots *) slots; /* made when a shape is met again; NULL until then */
     md_dev_report report; /* of asynchronous devices, else NULL pointers */
     md_ds_warm warm;

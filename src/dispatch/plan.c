@@ -134,7 +134,7 @@ __attribute__((hot)) static md_status launch_one(md_dev *dev, md_ds_plan_launch 
     md_dev_map *maps = (md_dev_map *)(l + 1);
     if (recipe->n_maps > 0)
         MD_TRY(place_maps(params, dev, recipe, maps, ready));
-    md_ds_cook(params, recipe, ready, (const md_ds_word *)(maps + recipe->n_maps));
+    md_ds_cook(params, recipe, ready->plan, (const md_ds_word *)(maps + recipe->n_maps));
     return dev->ops->launch(dev, stream, recipe->kernel, &l->geometry, params, recipe->n_params, NULL);
 }
 

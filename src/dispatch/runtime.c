@@ -1,5 +1,5 @@
 #include "dispatch/runtime.h"
-#include "dispatch/slots.h"
+#include "dispatch/thread.h"
 
 #include "base/clock.h"
 #include "base/hash.h"
@@ -7,6 +7,15 @@
 
 #include <stdlib.h>
 #include <string.h>
+
+void *md_ds_lines(size_t n_bytes, size_t alignment)
+{
+    const size_t n = (n_bytes + alignment - 1) / alignment * alignment;
+    void *p = aligned_alloc(alignment, n);
+    if (p)
+        memset(p, 0, n);
+    return p;
+}
 
 void md_ds_runtime_init(md_ds_runtime *runtime)
 {
@@ -44,7 +53,7 @@ void md_ds_runtime_finish(md_ds_runtime *runtime)
     while (runtime->threads) {
         md_ds_thread *t = runtime->threads;
         runtime->threads = t->next;
-        free(t);
+        md_ds_thread_free(t);
     }
     pthread_mutex_destroy(&runtime->lock_of_threads);
     pthread_mutex_destroy(&runtime->lock_of_ops);

@@ -65,6 +65,9 @@ static inline size_t md_ds_align(size_t n)
     return (n + MD_DS_ALIGNMENT - 1) & ~(size_t)(MD_DS_ALIGNMENT - 1);
 }
 
+/** Zeros, on lines of the cache that nobody else has (alignment >= 64); NULL where memory is short. free() frees them. */
+void *md_ds_lines(size_t n_bytes, size_t alignment);
+
 void md_ds_runtime_init(md_ds_runtime *runtime);
 void md_ds_runtime_finish(md_ds_runtime *runtime);
 

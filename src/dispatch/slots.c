@@ -5,7 +5,7 @@
 
 /* A slot is written under the lock: its sequence number is odd meanwhile. A reader copies word by word and looks at the number before and
  * after; words are released and acquired one by one, so that a new word is never seen with an old number. */
-enum { WAYS = 4, CHUNK = 32, MOST_SLOTS = 16384, LINE = 64 };
+enum { WAYS = 8, CHUNK = MD_DS_CHUNK, MOST_SLOTS = 16384, LINE = 64 };
 
 typedef struct owner { /* what only writers see */
     md_ds_record *record; /* held; NULL: empty */
@@ -13,11 +13,8 @@ typedef struct owner { /* what only writers see */
     int32_t place; /* in the index */
 } owner;
 
-/* The words of a slot: its sequence number, the length of the plan (0: empty), the plan. */
-enum { SEQUENCE, LENGTH, HEAD };
-
 typedef struct chunk {
-    _Atomic(md_ds_counter *) count[MD_DS_SHARDS]; /* CHUNK each, a thread's own; made when it first calls one of these slots */
+    _Atomic(md_ds_tally *) count[MD_DS_SHARDS]; /* a thread's own; made when it first calls one of these slots */
     owner owner[CHUNK];
     _Atomic uint64_t word[];
 } chunk;
@@ -34,26 +31,17 @@ struct md_ds_slots {
     _Atomic(chunk *) chunk[MOST_SLOTS / CHUNK];
 };
 
-/* Words of a slot that a plan takes. */
-static int32_t words_for(const md_ds_word *plan, int32_t n_words)
-{
-    int32_t n = HEAD + (n_words + 1) / 2;
-    for (int32_t k = 0; k < n_words; k++)
-        n += plan[k] >> 32 != 0;
-    return n;
-}
-
-md_ds_slots *md_ds_slots_create(int64_t max_records, const md_ds_word *plan, int32_t n_words, md_ds_slots *older)
+md_ds_slots *md_ds_slots_create(int64_t max_records, const md_ds_image *image, md_ds_slots *older)
 {
     md_ds_slots *s = calloc(1, sizeof *s);
     if (!s)
         return NULL;
-    s->stride = (words_for(plan, n_words) + 2 + 7) / 8 * 8; /* whole lines; others may be somewhat longer */
+    s->stride = (image->n + 7) / 8 * 8; /* whole lines; others may be somewhat longer */
     s->n_slots = (int32_t)(max_records < MOST_SLOTS ? max_records : MOST_SLOTS);
     s->n_places = WAYS;
     while (s->n_places < 2 * s->n_slots) /* half empty: few keys meet more than WAYS others */
         s->n_places *= 2;
-    s->index = calloc((size_t)s->n_places, sizeof *s->index);
+    s->index = md_ds_lines((size_t)s->n_places * sizeof *s->index, LINE); /* the places of a hash are a line */
     pthread_mutex_init(&s->lock, NULL);
     if (s->index) {
         s->older = older;
@@ -89,9 +77,9 @@ void md_ds_slots_disown(md_ds_slots *slots)
     md_ds_slots_destroy(slots);
 }
 
-bool md_ds_slots_hold(const md_ds_slots *slots, const md_ds_word *plan, int32_t n_words)
+bool md_ds_slots_hold(const md_ds_slots *slots, const md_ds_image *image)
 {
-    return words_for(plan, n_words) <= slots->stride;
+    return image->n <= slots->stride;
 }
 
 static chunk *chunk_of(md_ds_slots *s, int32_t number)
@@ -111,125 +99,38 @@ static owner *owner_of(md_ds_slots *s, int32_t number)
 
 /* ---- Readers */
 
-/* Words whose upper half is 0, which are most, are stored as halves: a slot is as few lines of the cache as it can be. Behind the halves stand the upper
- * halves of the others, one word each: its number in the upper part, the half in the lower. */
-__attribute__((hot)) static bool copy_slot(md_ds_last *out, const _Atomic uint64_t *slot, const md_ds_warm *warm, const md_ds_warm_call *call)
-{
-    md_ds_word *plan = out->ready.plan;
-    uint64_t before = atomic_load_explicit(&slot[SEQUENCE], memory_order_acquire);
-    uint64_t length = atomic_load_explicit(&slot[LENGTH], memory_order_acquire);
-    const uint32_t n = (uint32_t)length, n_upper = (uint32_t)(length >> 32);
-    const _Atomic uint64_t *half = slot + HEAD, *upper = half + (n + 1) / 2;
-    uint64_t differs = 0;
-    if (before & 1 || n < (uint32_t)warm->n_key || n > MD_DS_PLAN_WORDS || n_upper > n)
-        return false;
-    for (uint32_t i = 0; i < n; i += 2, half++) {
-        uint64_t two = atomic_load_explicit(half, memory_order_acquire);
-        plan[i] = (uint32_t)two;
-        plan[i + 1] = two >> 32;
-    }
-    for (uint32_t i = 0; i < n_upper; i++) {
-        uint64_t word = atomic_load_explicit(&upper[i], memory_order_acquire);
-        if (word >> 32 < n) /* else it is being written, and all this is thrown away */
-            plan[word >> 32] |= word << 32;
-    }
-    for (int32_t i = 0; i < warm->n_key; i++)
-        differs |= plan[i] ^ (uint64_t)call->key[i];
-    out->sequence_of = &slot[SEQUENCE];
-    out->sequence = before;
-    return !differs && atomic_load_explicit(&slot[SEQUENCE], memory_order_relaxed) == before;
-}
-
 /* NULL where memory is short. */
-__attribute__((hot)) static md_ds_counter *counter_of(chunk *c, const md_ds_thread *thread, int32_t number)
+__attribute__((hot)) static md_ds_counter *counter_of(chunk *c, int32_t thread, int32_t number)
 {
-    _Atomic(md_ds_counter *) *at = &c->count[thread->number < MD_DS_SHARDS ? thread->number : MD_DS_SHARDS - 1];
-    md_ds_counter *known = atomic_load_explicit(at, memory_order_acquire);
+    _Atomic(md_ds_tally *) *at = &c->count[thread < MD_DS_SHARDS ? thread : MD_DS_SHARDS - 1];
+    md_ds_tally *known = atomic_load_explicit(at, memory_order_acquire);
     if (!known) {
-        md_ds_counter *made = calloc(CHUNK, sizeof *made);
+        md_ds_tally *made = md_ds_lines(sizeof *made, sizeof *made);
         if (atomic_compare_exchange_strong_explicit(at, &known, made, memory_order_acq_rel, memory_order_acquire))
             known = made;
         else
             free(made);
     }
-    return known ? &known[number % CHUNK] : NULL;
+    return known ? &known->n[number % CHUNK] : NULL;
 }
 
-__attribute__((hot)) static bool find_slot(md_ds_last *out, md_ds_slots *s, const md_ds_thread *thread, const md_ds_warm *warm, const md_ds_warm_call *call)
+/* Of one upper half of a hash there is one in its places. */
+__attribute__((hot)) const _Atomic uint64_t *md_ds_slots_find(md_ds_counter **counter, md_ds_slots *s, uint64_t hash, int32_t thread)
 {
-    uint64_t hash = md_ds_warm_hash(warm, call);
-    int32_t first = (int32_t)(hash & (uint64_t)(s->n_places - 1)) & ~(WAYS - 1);
+    const int32_t first = (int32_t)(hash & (uint64_t)(s->n_places - 1)) & ~(WAYS - 1);
     for (int32_t i = first; i < first + WAYS; i++) {
-        uint64_t entry = atomic_load_explicit(&s->index[i], memory_order_acquire);
+        const uint64_t entry = atomic_load_explicit(&s->index[i], memory_order_acquire);
         if (entry >> 32 != hash >> 32 || !(uint32_t)entry)
             continue;
-        int32_t number = (int32_t)(uint32_t)entry - 1;
-        if (!copy_slot(out, words_of(s, number), warm, call))
-            continue;
-        out->counter = counter_of(chunk_of(s, number), thread, number);
-        return out->counter != NULL;
-    }
-    return false;
-}
-
-/* Most plans are of other shapes: the first tensor's sizes tell them apart cheaply. */
-__attribute__((hot)) md_ds_last *md_ds_last_find(md_ds_thread *thread, const md_ds_op *op, const md_arg *args, int32_t n_args)
-{
-    const uint64_t at = op->serial % MD_DS_LAST_SETS;
-    const md_ds_tag *tag = thread->tag[at];
-    const md_ds_warm *warm = &op->warm;
-    if (n_args != warm->n_args || !args || warm->first < 0)
-        return NULL;
-    const md_tensor *t = args[warm->first].tensor;
-    const int32_t rank = warm->arg[warm->first].rank;
-    if (args[warm->first].kind != MD_ARG_TENSOR || !t)
-        return NULL;
-    const uint64_t first = rank > 0 ? (uint64_t)t->size[0] : 0, last = rank > 0 ? (uint64_t)t->size[rank - 1] : 0;
-    for (int32_t way = 0; way < MD_DS_LAST_WAYS; way++, tag++) {
-        md_ds_last *l = &thread->last[at][way];
-        if (tag->serial != op->serial || tag->first != first || tag->last != last)
-            continue;
-        if (md_ds_warm_match(l->ready.data, l->ready.scalar, warm, args, l->ready.plan) &&
-            atomic_load_explicit(l->sequence_of, memory_order_relaxed) == l->sequence)
-            return l;
+        const int32_t number = (int32_t)(uint32_t)entry - 1;
+        const _Atomic uint64_t *slot = words_of(s, number);
+        __builtin_prefetch((const void *)slot);
+        __builtin_prefetch((const void *)(slot + LINE / sizeof *slot));
+        *counter = counter_of(chunk_of(s, number), thread, number);
+        __builtin_prefetch((const void *)*counter, 1);
+        return *counter ? slot : NULL;
     }
     return NULL;
-}
-
-__attribute__((hot)) md_ds_last *md_ds_slots_find(md_ds_slots *slots, md_ds_thread *thread, const md_ds_op *op, const md_ds_warm_call *call)
-{
-    const uint32_t way = thread->turn++ % MD_DS_LAST_WAYS;
-    const int32_t rank = op->warm.first >= 0 ? op->warm.arg[op->warm.first].rank : 0;
-    md_ds_last *l = &thread->last[op->serial % MD_DS_LAST_SETS][way];
-    md_ds_tag *tag = &thread->tag[op->serial % MD_DS_LAST_SETS][way];
-    tag->serial = 0;
-    if (!find_slot(l, slots, thread, &op->warm, call))
-        return NULL;
-    *tag = (md_ds_tag){op->serial, rank > 0 ? l->ready.plan[0] : 0, rank > 0 ? l->ready.plan[rank - 1] : 0};
-    for (int32_t i = 0; i < op->warm.n_tensors; i++)
-        l->ready.data[i] = (uint64_t)(uintptr_t)call->data[i];
-    for (int32_t i = 0; i < op->warm.n_scalars; i++)
-        l->ready.scalar[i] = (uint64_t)call->scalar[i].i;
-    return l;
-}
-
-static void add(_Atomic uint64_t *n, bool is_own)
-{
-    if (is_own) /* nobody else adds here */
-        atomic_store_explicit(n, atomic_load_explicit(n, memory_order_relaxed) + 1, memory_order_relaxed);
-    else
-        atomic_fetch_add_explicit(n, 1, memory_order_relaxed);
-}
-
-__attribute__((hot)) bool md_ds_slots_count(const md_ds_last *last, const md_ds_thread *thread, uint32_t every)
-{
-    md_ds_counter *c = last->counter;
-    uint64_t n = atomic_load_explicit(&c->n, memory_order_relaxed);
-    bool is_short = (~n & (every - 1)) != 0;
-    if (!is_short)
-        atomic_fetch_add_explicit(&c->n_flushed, 1, memory_order_relaxed); /* it is counted there */
-    add(&c->n, thread->number < MD_DS_SHARDS - 1);
-    return is_short;
 }
 
 /* ---- Writers; the lock is held */
@@ -237,44 +138,45 @@ __attribute__((hot)) bool md_ds_slots_count(const md_ds_last *last, const md_ds_
 static void flush_slot(md_ds_slots *s, int32_t number)
 {
     md_ds_record *r = owner_of(s, number)->record;
-    uint64_t sum = 0;
+    uint64_t sum = 0, ns = 0, n_timed = 0;
     for (int32_t k = 0; k < MD_DS_SHARDS; k++) {
-        md_ds_counter *c = atomic_load_explicit(&chunk_of(s, number)->count[k], memory_order_acquire);
+        md_ds_tally *c = atomic_load_explicit(&chunk_of(s, number)->count[k], memory_order_acquire);
         if (!c)
             continue;
-        c += number % CHUNK;
-        uint64_t n = atomic_load_explicit(&c->n, memory_order_relaxed);
-        sum += n - atomic_exchange_explicit(&c->n_flushed, n, memory_order_relaxed);
+        const int32_t i = number % CHUNK;
+        uint64_t n = atomic_load_explicit(&c->n[i], memory_order_relaxed);
+        sum += n - atomic_exchange_explicit(&c->rest[i].n_flushed, n, memory_order_relaxed);
+        if (atomic_load_explicit(&c->rest[i].n_timed, memory_order_relaxed) == 0)
+            continue;
+        n_timed += atomic_exchange_explicit(&c->rest[i].n_timed, 0, memory_order_relaxed);
+        ns += atomic_exchange_explicit(&c->rest[i].ns, 0, memory_order_relaxed);
     }
     if (sum == 0 || !r)
         return;
+    atomic_fetch_add_explicit(&r->n_timed, n_timed, memory_order_relaxed);
+    atomic_fetch_add_explicit(&r->time_ns, ns, memory_order_relaxed);
     atomic_fetch_add_explicit(&r->calls, sum, memory_order_relaxed);
     atomic_store_explicit(&r->is_hot, true, memory_order_relaxed);
 }
 
-static void write_slot(_Atomic uint64_t *slot, const md_ds_word *plan, int32_t n_words)
+static void write_slot(_Atomic uint64_t *slot, const md_ds_image *image)
 {
-    uint64_t sequence = atomic_load_explicit(&slot[SEQUENCE], memory_order_relaxed), n_upper = 0;
-    _Atomic uint64_t *half = slot + HEAD, *upper = half + (n_words + 1) / 2;
-    atomic_store_explicit(&slot[SEQUENCE], sequence + 1, memory_order_relaxed);
-    for (int32_t k = 0; k < n_words; k += 2) {
-        uint64_t second = k + 1 < n_words ? plan[k + 1] : 0;
-        atomic_store_explicit(half++, (uint32_t)plan[k] | second << 32, memory_order_release);
-    }
-    for (int32_t k = 0; k < n_words; k++)
-        if (plan[k] >> 32)
-            atomic_store_explicit(&upper[n_upper++], (uint64_t)k << 32 | plan[k] >> 32, memory_order_release);
-    atomic_store_explicit(&slot[LENGTH], n_upper << 32 | (uint64_t)n_words, memory_order_release);
-    atomic_store_explicit(&slot[SEQUENCE], sequence + 2, memory_order_release);
+    const uint64_t sequence = atomic_load_explicit(&slot[MD_DS_SEQUENCE], memory_order_relaxed);
+    atomic_store_explicit(&slot[MD_DS_SEQUENCE], sequence + 1, memory_order_relaxed);
+    for (int32_t k = MD_DS_WHAT + 1; k < image->n; k++)
+        atomic_store_explicit(&slot[k], image->word[k], memory_order_release);
+    atomic_store_explicit(&slot[MD_DS_WHAT], image->word[MD_DS_WHAT], memory_order_release);
+    atomic_store_explicit(&slot[MD_DS_SEQUENCE], sequence + 2, memory_order_release);
 }
 
 static void clear_slot(md_ds_slots *s, md_ds_op *op, int32_t number)
 {
+    static const md_ds_image nothing = {.n = MD_DS_WHAT + 1};
     owner *o = owner_of(s, number);
     if (!o->record)
         return;
     atomic_store_explicit(&s->index[o->place], 0, memory_order_release);
-    write_slot(words_of(s, number), NULL, 0);
+    write_slot(words_of(s, number), &nothing);
     flush_slot(s, number);
     md_ds_record_give_back(op, o->record);
     o->record = NULL;
@@ -285,10 +187,9 @@ static bool has_chunk(md_ds_slots *s, int32_t number)
     _Atomic(chunk *) *at = &s->chunk[number / CHUNK];
     if (atomic_load_explicit(at, memory_order_relaxed))
         return true;
-    const size_t n_bytes = sizeof(chunk) + CHUNK * (size_t)s->stride * sizeof(uint64_t); /* whole lines */
-    chunk *c = aligned_alloc(LINE, n_bytes);
-    if (c)
-        memset((void *)c, 0, n_bytes);
+    const size_t n_bytes = sizeof(chunk) + (CHUNK * (size_t)s->stride + MD_DS_IMAGE_WORDS) * sizeof(uint64_t); /* whole lines; a reader may
+                                                        * read on behind a slot that is being written before it throws it away */
+    chunk *c = md_ds_lines(n_bytes, LINE);
     atomic_store_explicit(at, c, memory_order_release);
     return c != NULL;
 }
@@ -321,14 +222,13 @@ static int32_t choose_place(md_ds_slots *s, uint64_t hash)
     return empty >= 0 ? empty : first + (int32_t)(s->turn++ % WAYS);
 }
 
-void md_ds_slots_publish(md_ds_slots *slots, md_ds_op *op, uint64_t hash, const md_ds_word *plan, int32_t n_words, md_ds_record *record,
-                          const md_ds_way *way)
+void md_ds_slots_publish(md_ds_slots *slots, md_ds_op *op, uint64_t hash, const md_ds_image *image, md_ds_record *record, const md_ds_way *way)
 {
     pthread_mutex_lock(&slots->lock);
     bool is_new = md_ds_way_of(record) == way; /* a new way is put before md_ds_slots_renew takes the lock: a stale plan is never left behind */
     int32_t place = is_new ? choose_place(slots, hash) : -1, number = is_new ? take_slot(slots, op, place) : -1;
     if (number >= 0) {
-        write_slot(words_of(slots, number), plan, n_words);
+        write_slot(words_of(slots, number), image);
         atomic_fetch_add_explicit(&record->users, 1, memory_order_relaxed);
         *owner_of(slots, number) = (owner){record, way, place};
         atomic_store_explicit(&slots->index[place], hash >> 32 << 32 | (uint64_t)(uint32_t)(number + 1), memory_order_release);
@@ -369,56 +269,4 @@ bool md_ds_slots_drop(md_ds_slots *slots, md_ds_op *op)
         pthread_mutex_unlock(&s->lock);
     }
     return had_some;
-}
-
-/* ---- Threads */
-
-/* The thread's place in the context that it called last: what pthread_getspecific would say, at the price of a load. */
-typedef struct place_of_thread {
-    uint64_t runtime;
-    md_ds_thread *thread;
-} place_of_thread;
-static _Thread_local place_of_thread mine __attribute__((tls_model("initial-exec")));
-
-/* A thread has ended: the next one takes its place. The place itself is the context's. */
-void md_ds_thread_leave(void *user)
-{
-    md_ds_thread *t = user;
-    if (mine.thread == t)
-        mine = (place_of_thread){0, NULL};
-    atomic_store_explicit(&t->is_idle, true, memory_order_release);
-}
-
-static md_ds_thread *thread_of(md_ds_runtime *runtime)
-{
-    md_ds_thread *t = runtime->has_thread_key ? pthread_getspecific(runtime->thread_key) : NULL;
-    if (t || !runtime->has_thread_key)
-        return t;
-    pthread_mutex_lock(&runtime->lock_of_threads);
-    for (t = runtime->threads; t && !atomic_load_explicit(&t->is_idle, memory_order_acquire); t = t->next)
-        ;
-    if (t) {
-        atomic_store_explicit(&t->is_idle, false, memory_order_relaxed);
-    } else if ((t = calloc(1, sizeof *t)) != NULL) {
-        t->number = runtime->threads ? runtime->threads->number + 1 : 0;
-        t->next = runtime->threads;
-        runtime->threads = t;
-    }
-    pthread_mutex_unlock(&runtime->lock_of_threads);
-    if (t && pthread_setspecific(runtime->thread_key, t) != 0) {
-        atomic_store_explicit(&t->is_idle, true, memory_order_release);
-        t = NULL;
-    }
-    return t;
-}
-
-__attribute__((hot)) md_ds_thread *md_ds_thread_get(md_ds_runtime *runtime)
-{
-    if (mine.runtime != runtime->id) {
-        md_ds_thread *t = thread_of(runtime);
-        if (!t)
-            return NULL;
-        mine = (place_of_thread){runtime->id, t};
-    }
-    return mine.thread;
 }

@@ -1,0 +1,485 @@
+/* The warm way: a call of a shape that was met twice runs by its plan. */
+#include "dispatch/thread.h"
+
+#include "base/clock.h"
+
+#include <string.h>
+
+typedef enum quick {
+    QUICK_DONE,
+    QUICK_UNKNOWN, /* no plan of this call was found */
+    QUICK_UNFIT, /* the long way must look at the arguments */
+    QUICK_SAMPLE /* the long way shall take its time */
+} quick;
+
+/* ---- Brief plans: launched from where they lie */
+
+/* A slot under way: all that is read counts if the sequence number is the same at the end. */
+typedef struct view {
+    const _Atomic uint64_t *slot;
+    md_ds_counter *counter;
+    uint64_t sequence, what;
+} view;
+
+static inline bool look(view *out, const _Atomic uint64_t *slot, md_ds_counter *counter)
+{
+    out->slot = slot;
+    out->counter = counter;
+    out->sequence = md_ds_slot_word(slot, MD_DS_SEQUENCE);
+    out->what = md_ds_slot_word(slot, MD_DS_WHAT);
+    return !(out->sequence & 1);
+}
+
+static inline bool is_still(const view *v)
+{
+    return atomic_load_explicit(&v->slot[MD_DS_SEQUENCE], memory_order_relaxed) == v->sequence;
+}
+
+static inline bool has_key(const _Atomic uint64_t *slot, const md_ds_warm *warm, const md_ds_warm_call *call)
+{
+    const int32_t n = warm->n_key - 1;
+    const md_ds_half *half = md_ds_slot_halves(slot);
+    uint64_t differs = call->key[n] ^ md_ds_slot_word(slot, MD_DS_ALIGNMENT_WORD);
+    for (int32_t k = 0; k < n; k++)
+        differs |= call->key[k] ^ md_ds_slot_half(half, (uint32_t)k);
+    return !differs;
+}
+
+/* As md_ds_plan_fits. `span`: of each tensor; then what may be exactly each output. */
+static bool lies_apart(const md_ds_half *span, const md_ds_warm *warm, const md_ds_word *data)
+{
+    const uint32_t n = (uint32_t)warm->n_tensors;
+    const md_ds_half *alias = span + n;
+    for (uint32_t outputs = warm->outputs; outputs; outputs &= outputs - 1, alias++) {
+        const uint32_t o = (uint32_t)__builtin_ctz(outputs);
+        const uint64_t lo = data[o], length = md_ds_slot_half(span, o);
+        for (uint32_t t = 0; t < n; t++) {
+            const uint64_t after = data[t] - lo;
+            if (after >= length && -after >= md_ds_slot_half(span, t))
+                continue;
+            if (t != o && (after != 0 || !(md_ds_slot_half(alias, 0) >> t & 1)))
+                return false;
+        }
+    }
+    return true;
+}
+
+/* Counts a call; false once in so many calls as the mask says: its time shall be taken. */
+static inline bool count(md_ds_counter *c, const md_ds_thread *thread, uint64_t mask)
+{
+    const uint64_t n = atomic_load_explicit(c, memory_order_relaxed);
+    if (thread->number < MD_DS_SHARDS - 1) /* nobody else adds here */
+        atomic_store_explicit(c, n + 1, memory_order_relaxed);
+    else
+        atomic_fetch_add_explicit(c, 1, memory_order_relaxed);
+    return (~n & mask) != 0;
+}
+
+typedef struct launch { /* of a brief plan: nothing of it lies in the slot any more */
+    const md_ds_recipe *recipe;
+    md_kn_geometry geometry;
+    md_kn_word params[MD_DS_MOST_BRIEF_PARAMS];
+} launch;
+
+/* The recipe is right whatever the slot's other words are now; its numbers are within what may be read. */
+static inline void prepare(launch *out, const view *v, const md_ds_warm *warm, const md_ds_word *from)
+{
+    const md_ds_recipe *recipe = out->recipe = md_ds_recipe_in(v->what);
+    const _Atomic uint64_t *literal = v->slot + MD_DS_HALVES + md_ds_halves_of(warm) / 2;
+    const md_ds_fix *fix = recipe->fix;
+    md_ds_word *to = (md_ds_word *)out->params;
+    const int32_t n = recipe->n_params, n_fixes = recipe->n_fixes;
+    md_ds_slot_geometry(&out->geometry, v->slot);
+    for (int32_t i = 0; i < n; i++)
+        to[i] = from[recipe->source[i]];
+    for (int32_t i = 0; i < n_fixes; i++)
+        to[fix[i].word] = md_ds_slot_word(literal, (uint32_t)i);
+}
+
+static inline md_status launch_it(const md_ds_op *op, const launch *l, md_stream stream)
+{
+    md_dev *dev = op->runtime->dev;
+    return dev->ops->launch(dev, stream, l->recipe->kernel, &l->geometry, l->params, l->recipe->n_params, NULL);
+}
+
+/* For profilers: the launch by its variant's name, in the op's. */
+static __attribute__((noinline)) md_status launch_named(const md_ds_op *op, const launch *l, md_stream stream)
+{
+    md_dev *dev = op->runtime->dev;
+    dev->ops->range_push(dev, op->name);
+    dev->ops->range_push(dev, l->recipe->variant);
+    md_status s = launch_it(op, l, stream);
+    dev->ops->range_pop(dev);
+    dev->ops->range_pop(dev);
+    return s;
+}
+
+static quick run_timed(md_status *status, md_ds_counter *counter, bool is_timed, const md_ds_op *op, const launch *l, md_stream stream)
+{
+    if (!is_timed) {
+        md_ds_count_elsewhere(counter);
+        return QUICK_SAMPLE;
+    }
+    const uint64_t start = md_clock_ns();
+    *status = launch_it(op, l, stream);
+    md_ds_count_time(counter, md_clock_ns() - start);
+    return QUICK_DONE;
+}
+
+/* ---- Others: from the thread's copy, which is made by the slot's words */
+
+static bool copy(md_ds_last *out, const view *v, const md_ds_warm *warm, const md_ds_warm_call *call)
+{
+    md_ds_word *plan = out->ready.plan;
+    const uint32_t n = (uint32_t)v->what, n_upper = (uint32_t)(v->what >> 32);
+    const _Atomic uint64_t *half = v->slot + MD_DS_WHAT + 1, *upper = half + (n + 1) / 2;
+    if (n < (uint32_t)warm->n_key || n > MD_DS_PLAN_WORDS || n_upper > n)
+        return false;
+    for (uint32_t i = 0; i < n; i += 2, half++) {
+        const uint64_t two = md_ds_slot_word(half, 0);
+        plan[i] = (uint32_t)two;
+        plan[i + 1] = two >> 32;
+    }
+    for (uint32_t i = 0; i < n_upper; i++) {
+        const uint64_t word = md_ds_slot_word(upper, i);
+        if (word >> 32 < n) /* else it is being written, and all this is thrown away */
+            plan[word >> 32] |= word << 32;
+    }
+    out->sequence_of = &v->slot[MD_DS_SEQUENCE];
+    out->sequence = v->sequence;
+    out->counter = v->counter;
+    return is_still(v) && !memcmp(plan, call->key, (size_t)warm->n_key * sizeof *plan);
+}
+
+static quick run_last(md_status *status, md_ds_op *op, md_ds_last *last, const md_ds_thread *thread, md_stream stream)
+{
+    if (!md_ds_plan_fits(op, &last->ready))
+        return QUICK_UNFIT;
+    const uint64_t every = md_ds_plan_head_of(op, last->ready.plan)->every;
+    if (count(last->counter, thread, every - 1)) { /* 0: never */
+        *status = md_ds_plan_run(op, &last->ready, stream);
+        return QUICK_DONE;
+    }
+    if (!md_ds_times_itself(op)) {
+        md_ds_count_elsewhere(last->counter);
+        return QUICK_SAMPLE;
+    }
+    const uint64_t start = md_clock_ns();
+    *status = md_ds_plan_run(op, &last->ready, stream);
+    md_ds_count_time(last->counter, md_clock_ns() - start);
+    return QUICK_DONE;
+}
+
+static void set_data(md_ds_ready *ready, const md_ds_warm *warm, const md_ds_warm_call *call)
+{
+    memcpy(ready->data, call->data, (size_t)warm->n_tensors * sizeof *call->data);
+    memcpy(ready->scalar, call->scalar, (size_t)warm->n_scalars * sizeof *call->scalar);
+}
+
+static __attribute__((noinline)) quick run_copy(md_status *status, md_ds_op *op, md_ds_thread *thread, md_stream stream, md_ds_last *last,
+                                                      const md_arg *args)
+{
+    const md_ds_warm *w = &op->warm;
+    md_ds_warm_call call;
+    if (last->serial != op->serial || atomic_load_explicit(last->sequence_of, memory_order_relaxed) != last->sequence ||
+        !md_ds_warm_take(&call, w, args, w->n_args) || memcmp(call.key, last->ready.plan, (size_t)w->n_key * sizeof *call.key))
+        return QUICK_UNKNOWN;
+    set_data(&last->ready, w, &call);
+    return run_last(status, op, last, thread, stream);
+}
+
+/* ---- Where they are found */
+
+static inline uint64_t mix(const md_ds_op *op, uint64_t first, uint64_t second, uint64_t third)
+{
+    return op->serial * 0x9e3779b97f4a7c15u + first * 0xc2b2ae3d27d4eb4fu + second * 0x94d049bb133111ebu + third * 0xbf58476d1ce4e5b9u;
+}
+
+static inline uint64_t tag_of(const md_ds_op *op, uint64_t mixed)
+{
+    return op->serial << 16 | (mixed >> 32 & 0xfffc);
+}
+
+static inline md_ds_front *set_of(md_ds_thread *thread, uint64_t mixed)
+{
+    return thread->front[mixed >> 48 & (MD_DS_FRONT_SETS - 1)];
+}
+
+static inline uint64_t look_at(const md_ds_warm *warm, const md_tensor *t, int32_t i)
+{
+    uint64_t word;
+    memcpy(&word, (const char *)t + warm->look[i], sizeof word);
+    return word;
+}
+
+static uint64_t look_in(const md_ds_warm *warm, const md_ds_warm_call *call, int32_t i)
+{
+    return warm->look_key[i] >= 0 ? call->key[warm->look_key[i]] : warm->arg[i < 2 ? warm->first : warm->last].head;
+}
+
+/* Where an entry's halves begin. */
+static inline md_ds_half *halves_of(md_ds_entry *e, const md_ds_warm *warm)
+{
+    return (md_ds_half *)(void *)(e->word + warm->n_tensors + e->n_params);
+}
+
+/* Which parameter is which tensor's address or which scalar. False where one is none or several: then there is no entry. */
+static bool find_places(md_ds_entry *e, const md_ds_recipe *recipe, md_ds_half *scalar)
+{
+    memset(e->pointer, -1, sizeof e->pointer);
+    for (int32_t i = 0; i < recipe->n_params; i++) {
+        const int32_t tensor = recipe->source[i] - MD_DS_DATA, which = recipe->source[i] - MD_DS_SCALAR;
+        if (recipe->source[i] >= 0)
+            continue;
+        if (tensor >= 0 ? e->pointer[tensor] >= 0 : scalar[which] != 0)
+            return false;
+        if (tensor >= 0)
+            e->pointer[tensor] = (int8_t)i;
+        else
+            scalar[which] = (md_ds_half)(i + 1);
+    }
+    return true;
+}
+
+/* Makes the entry the plan's, with the data of a call. */
+static void set_entry(md_ds_entry *e, const md_ds_op *op, const view *v, const launch *l, const md_ds_warm_call *call)
+{
+    const md_ds_warm *w = &op->warm;
+    const uint32_t n = md_ds_halves_of(w);
+    e->slot = NULL;
+    e->last = NULL;
+    if (w->n_tensors + l->recipe->n_params + (int32_t)n / 2 + (w->n_scalars + 1) / 2 > MD_DS_ENTRY_WORDS)
+        return;
+    e->n_params = l->recipe->n_params;
+    md_ds_half *halves = halves_of(e, w);
+    for (uint32_t i = 0; i < n; i++)
+        halves[i] = (md_ds_half)md_ds_slot_half(md_ds_slot_halves(v->slot), i);
+    memset(halves + n, 0, (size_t)w->n_scalars * sizeof *halves);
+    memcpy(e->word, call->data, (size_t)w->n_tensors * sizeof *e->word);
+    memcpy(e->word + w->n_tensors, l->params, (size_t)e->n_params * sizeof *e->word);
+    e->sequence = v->sequence;
+    e->counter = v->counter;
+    e->kernel = l->recipe->kernel;
+    e->recipe = l->recipe;
+    e->geometry = l->geometry;
+    e->mask = md_ds_every_mask(v->what);
+    e->is_timed = v->what & MD_DS_TIMED;
+    e->alignment = call->key[w->n_key - 1];
+    if (find_places(e, l->recipe, halves + n) && is_still(v))
+        e->slot = v->slot;
+}
+
+/* Where a plan is to be found, by the same sizes that are looked at in arguments; NULL unless it was met thrice of late, or `at_once`: an entry costs more
+ * than it saves where shapes do not come again soon. Sizes to choose by are not looked at: those calls are found by all of their key. */
+static md_ds_entry *remember(md_ds_thread *thread, const md_ds_op *op, const md_ds_warm_call *call, bool at_once)
+{
+    enum { MET = 3 };
+    const md_ds_warm *w = &op->warm;
+    if (call->key[w->n_key - 1] >> MD_DS_PLAN_TENSORS & 1)
+        return NULL;
+    const uint64_t mixed = mix(op, look_in(w, call, 0), look_in(w, call, 1), look_in(w, call, 2)), tag = tag_of(op, mixed);
+    md_ds_front *f = set_of(thread, mixed), *end = f + MD_DS_FRONT_WAYS;
+    while (f < end && (f->tag & ~(uint64_t)MET) != tag)
+        f++;
+    if (f == end) {
+        md_ds_front *first = end - MD_DS_FRONT_WAYS;
+        md_ds_entry *unused = (--f)->entry;
+        memmove(first + 1, first, (MD_DS_FRONT_WAYS - 1) * sizeof *first);
+        f = first;
+        *f = (md_ds_front){tag, unused};
+    } else if (f->tag == tag) {
+        return f->entry;
+    }
+    if (!at_once && (++f->tag & MET) < MET)
+        return NULL;
+    f->tag = f->entry || (f->entry = md_ds_entry_make()) ? tag : tag | 1;
+    return f->entry;
+}
+
+static quick run_brief(md_status *status, const view *v, md_ds_op *op, md_ds_thread *thread, const md_ds_warm_call *call, md_stream stream)
+{
+    launch l;
+    if (!lies_apart(md_ds_slot_halves(v->slot) + op->warm.n_key - 1, &op->warm, call->data))
+        return is_still(v) ? QUICK_UNFIT : QUICK_UNKNOWN;
+    prepare(&l, v, &op->warm, call->key);
+    if (!is_still(v))
+        return QUICK_UNKNOWN;
+    md_ds_entry *e = remember(thread, op, call, false);
+    if (e)
+        set_entry(e, op, v, &l, call);
+    if (!count(v->counter, thread, md_ds_every_mask(v->what)))
+        return run_timed(status, v->counter, v->what & MD_DS_TIMED, op, &l, stream);
+    *status = op->runtime->dev->ops->range_push ? launch_named(op, &l, stream) : launch_it(op, &l, stream);
+    return QUICK_DONE;
+}
+
+/* The addresses in it were not looked at, or are not what the plan wants: the next ones are new. */
+static bool forget(md_ds_entry *e)
+{
+    e->word[0] = 0;
+    return false;
+}
+
+/* New addresses: they must be as the plan wants them. */
+static __attribute__((noinline)) bool move(md_ds_entry *e, const md_ds_warm *warm, uint64_t low)
+{
+    md_ds_word *data = e->word, *params = e->word + warm->n_tensors;
+    const md_ds_half *span = halves_of(e, warm) + warm->n_key - 1;
+    if ((low & 63 ? md_ds_warm_alignment(warm, data) : warm->all_aligned) != e->alignment || !lies_apart(span, warm, data))
+        return forget(e);
+    for (int32_t t = 0; t < warm->n_tensors; t++)
+        if (e->pointer[t] >= 0)
+            params[e->pointer[t]] = data[t];
+    return true;
+}
+
+/* Takes a call as md_ds_warm_take does, but only where its key is the entry's. */
+static inline bool match(md_ds_entry *e, const md_ds_warm *warm, const md_arg *args)
+{
+    uint64_t low = 0, differs = 0, moved = 0;
+    const md_ds_half *key = halves_of(e, warm);
+    const md_ds_warm_arg *a = warm->arg;
+    md_ds_word *data = e->word;
+    for (const md_arg *arg = args, *end = args + warm->n_args; arg < end; arg++, a++) {
+        if (__builtin_expect(a->is_scalar, 0)) {
+            md_ds_word scalar;
+            const md_ds_half place = halves_of(e, warm)[md_ds_halves_of(warm) + a->slot];
+            if (!md_ds_take_scalar(&scalar, a, arg))
+                return forget(e);
+            if (place)
+                e->word[(uint32_t)warm->n_tensors + place - 1] = scalar;
+            continue;
+        }
+        const md_tensor *t = arg->tensor;
+        if (__builtin_expect(arg->kind != MD_ARG_TENSOR || !t, 0))
+            return forget(e);
+        const uint64_t p = (uint64_t)(uintptr_t)t->data;
+        const uint32_t rank = a->rank;
+        const uint64_t *size = (const uint64_t *)t->size, *stride = (const uint64_t *)t->stride;
+        moved |= p ^ *data;
+        low |= p;
+        differs |= (md_ds_head_of(t) ^ a->head) | !p;
+        *data++ = p;
+        if (rank > 0)
+            differs |= (size[0] ^ key[0]) | (stride[0] ^ key[rank]);
+        if (rank > 1)
+            differs |= (size[1] ^ key[1]) | (stride[1] ^ key[rank + 1]);
+        for (uint32_t k = 2; k < rank; k++)
+            differs |= (size[k] ^ key[k]) | (stride[k] ^ key[rank + k]);
+        key += 2 * rank;
+    }
+    if (__builtin_expect(differs != 0, 0))
+        return forget(e);
+    return !moved || move(e, warm, low);
+}
+
+static __attribute__((noinline)) quick run_rarely(md_status *status, const md_ds_op *op, md_ds_entry *e, md_stream stream, bool is_sample)
+{
+    launch l = {.recipe = e->recipe, .geometry = e->geometry};
+    memcpy(l.params, e->word + op->warm.n_tensors, (size_t)e->n_params * sizeof *l.params);
+    if (is_sample)
+        return run_timed(status, e->counter, e->is_timed, op, &l, stream);
+    *status = launch_named(op, &l, stream);
+    return QUICK_DONE;
+}
+
+/* By a plan that the thread used before; UNKNOWN where there is none of these sizes. */
+__attribute__((always_inline)) static inline quick run_by_args(md_status *status, md_ds_op *op, md_ds_thread *thread, md_stream stream,
+                                                               const md_arg *args)
+{
+    const md_ds_warm *w = &op->warm;
+    const md_arg *a = &args[w->first], *z = &args[w->last];
+    if (a->kind != MD_ARG_TENSOR || !a->tensor || z->kind != MD_ARG_TENSOR || !z->tensor)
+        return QUICK_UNKNOWN;
+    const uint64_t mixed = mix(op, look_at(w, a->tensor, 0), look_at(w, a->tensor, 1), look_at(w, z->tensor, 2)), tag = tag_of(op, mixed);
+    const md_ds_front *f = set_of(thread, mixed);
+    if (f->tag != tag && (++f)->tag != tag)
+        return QUICK_UNKNOWN;
+    md_ds_entry *e = f->entry;
+    if (__builtin_expect(!e->slot, 0))
+        return e->last ? run_copy(status, op, thread, stream, e->last, args) : QUICK_UNKNOWN;
+    if (!match(e, w, args) || atomic_load_explicit(&e->slot[MD_DS_SEQUENCE], memory_order_relaxed) != e->sequence)
+        return QUICK_UNKNOWN;
+    md_dev *dev = op->runtime->dev;
+    const bool is_sample = !count(e->counter, thread, e->mask);
+    if (__builtin_expect(is_sample || dev->ops->range_push, 0))
+        return run_rarely(status, op, e, stream, is_sample);
+    *status = dev->ops->launch(dev, stream, e->kernel, &e->geometry, (const md_kn_word *)(e->word + w->n_tensors), e->n_params, NULL);
+    return QUICK_DONE;
+}
+
+/* A plan that is not brief is copied to the thread. */
+static __attribute__((noinline)) quick run_by_copy(md_status *status, md_ds_op *op, md_ds_thread *thread, md_stream stream, const view *v,
+                                                         const md_ds_warm_call *call)
+{
+    md_ds_last *l = &thread->last[thread->turn++ % MD_DS_LAST];
+    l->serial = 0;
+    if (!copy(l, v, &op->warm, call))
+        return QUICK_UNKNOWN;
+    l->serial = op->serial;
+    set_data(&l->ready, &op->warm, call);
+    md_ds_entry *e = remember(thread, op, call, true);
+    if (e) {
+        e->slot = NULL;
+        e->last = l;
+    }
+    return run_last(status, op, l, thread, stream);
+}
+
+/* By the plan in the op's slots. */
+__attribute__((hot)) static quick run_by_call(md_status *status, md_ds_op *op, md_ds_thread *thread, md_stream stream, const md_ds_warm_call *call)
+{
+    view v;
+    md_ds_counter *counter;
+    md_ds_slots *slots = atomic_load_explicit(&op->slots, memory_order_acquire);
+    const _Atomic uint64_t *slot = slots ? md_ds_slots_find(&counter, slots, call->hash, thread->number) : NULL;
+    if (!slot || !look(&v, slot, counter))
+        return QUICK_UNKNOWN;
+    if (!(v.what & MD_DS_BRIEF)) {
+        const view own = v;
+        return run_by_copy(status, op, thread, stream, &own, call);
+    }
+    if (!has_key(slot, &op->warm, call))
+        return QUICK_UNKNOWN;
+    return run_brief(status, &v, op, thread, call, stream);
+}
+
+/* NULL where the long way must look first. */
+static inline md_ds_thread *thread_for(const md_ds_op *op)
+{
+    if (!op->is_quick || (op->report.host && atomic_load_explicit(&op->report.host->is_set, memory_order_relaxed)))
+        return NULL;
+    return md_ds_thread_get(op->runtime, op->runtime_id);
+}
+
+bool md_ds_call_plan(md_status *status, md_ds_op *op, const md_ds_warm_call *call, md_stream stream)
+{
+    md_ds_thread *thread = thread_for(op);
+    return thread && run_by_call(status, op, thread, stream, call) == QUICK_DONE;
+}
+
+/* Apart, since the long way takes kilobytes of the stack. */
+static __attribute__((noinline)) md_status call_on(md_ds_op *op, md_ds_thread *thread, md_stream stream, const md_arg *args, int32_t n_args,
+                                                   quick result)
+{
+    md_ds_warm_call call;
+    md_status s = MD_OK;
+    if (thread && result == QUICK_UNKNOWN)
+        result = md_ds_warm_take(&call, &op->warm, args, n_args) ? run_by_call(&s, op, thread, stream, &call) : QUICK_UNFIT;
+    if (result == QUICK_DONE)
+        return s;
+    bool with_plan = (result == QUICK_UNKNOWN && thread) ||
+                     (result == QUICK_SAMPLE && op->hybrid && md_ds_warm_take(&call, &op->warm, args, n_args));
+    return md_ds_call_long(op, stream, args, n_args, with_plan ? &call : NULL, result == QUICK_SAMPLE);
+}
+
+__attribute__((hot)) md_status md_ds_call(md_ds_op *op, md_stream stream, const md_arg *args, int32_t n_args)
+{
+    md_status s;
+    md_ds_thread *thread = thread_for(op);
+    quick result = QUICK_UNKNOWN;
+    if (__builtin_expect(thread && n_args == op->warm.n_args && args, 1) &&
+        (result = run_by_args(&s, op, thread, stream, args)) == QUICK_DONE)
+        return s;
+    return call_on(op, thread, stream, args, n_args, result);
+}

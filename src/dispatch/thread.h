@@ -1,0 +1,72 @@
+/* What a thread has in a context: where the plans lie that it used last. */
+#ifndef MD_DISPATCH_THREAD_H
+#define MD_DISPATCH_THREAD_H
+
+#include "dispatch/slots.h"
+
+/* A thread's own copy of a plan that is not brief. */
+typedef struct md_ds_last {
+    const _Atomic uint64_t *sequence_of; /* the slot's: the copy is good while it is what it was */
+    uint64_t sequence;
+    uint64_t serial; /* of the op */
+    md_ds_counter *counter;
+    md_ds_ready ready;
+} md_ds_last;
+
+enum { MD_DS_FRONT_SETS = 1024, MD_DS_FRONT_WAYS = 2, MD_DS_LAST = 32, MD_DS_ENTRY_WORDS = 44 };
+
+/* A brief plan as its next call needs it: parameters are there, and pointers are put into them where they are others than last time.
+ * Few lines of the cache, which the caller's own work and the driver's leave in no near one. */
+typedef struct md_ds_entry {
+    const _Atomic uint64_t *slot; /* whose it is while its sequence number is as it was; NULL: of no plan */
+    uint64_t sequence;
+    md_ds_counter *counter;
+    const md_dev_kernel *kernel;
+    md_kn_geometry geometry;
+    uint64_t mask; /* `every` less 1 */
+    md_ds_last *last; /* a plan that is not brief: this has a copy, unless that is another plan's now. All else is unused then */
+    uint64_t alignment; /* the last word of the key */
+    const md_ds_recipe *recipe;
+    int32_t n_params;
+    bool is_timed; /* beside the launch; else by the long way */
+    int8_t pointer[MD_DS_PLAN_TENSORS]; /* the parameter that is a tensor's address; -1: none */
+    /* Data of the last call, by tensor; parameters; then halves: the key, spans, aliases, and by scalar the parameter, from 1 on. */
+    md_ds_word word[MD_DS_ENTRY_WORDS];
+} md_ds_entry;
+
+/* Where plans are found by a few sizes of a call. */
+typedef struct md_ds_front {
+    uint64_t tag; /* the op's serial number, 14 bits of what the sizes give, and 2 that are 0 where the entry is of such a call; else how often they were met */
+    md_ds_entry *entry; /* NULL until one was needed */
+} md_ds_front;
+
+/* Belongs to the context, and goes to another thread when this one ends. */
+typedef struct md_ds_thread {
+    _Alignas(64) md_ds_front front[MD_DS_FRONT_SETS][MD_DS_FRONT_WAYS]; /* the newest is first */
+    md_ds_last last[MD_DS_LAST];
+    struct md_ds_thread *next;
+    _Atomic bool is_idle;
+    int32_t number; /* those below MD_DS_SHARDS - 1 have counters of their own */
+    uint32_t turn;
+} md_ds_thread;
+
+/* The thread's place in the context that it called last: what pthread_getspecific would say, at the price of a load. */
+typedef struct md_ds_mine {
+    uint64_t runtime;
+    md_ds_thread *thread;
+} md_ds_mine;
+extern _Thread_local md_ds_mine md_ds_mine_now __attribute__((tls_model("initial-exec")));
+
+/** The calling thread's; NULL where memory is short. */
+md_ds_thread *md_ds_thread_find(md_ds_runtime *runtime);
+static inline md_ds_thread *md_ds_thread_get(md_ds_runtime *runtime, uint64_t id)
+{
+    return md_ds_mine_now.runtime == id ? md_ds_mine_now.thread : md_ds_thread_find(runtime);
+}
+
+/** An entry of no plan; NULL where memory is short. */
+md_ds_entry *md_ds_entry_make(void);
+void md_ds_thread_free(md_ds_thread *thread);
+void md_ds_thread_leave(void *thread); /* the destructor of its key */
+
+#endif
