@@ -70,17 +70,20 @@ md_status md_dev_cuda_make(md_dev_kernel **out, md_dev_cuda *dev, const char *na
 
 /* cuda_launch.c */
 typedef struct md_dev_cuda_kernel { /* what md_dev_kernel * points to here */
-    cudaLibrary_t library; /* NULL for a function */
-    cudaKernel_t kernel;
+    cudaKernel_t kernel; /* this and the next are what a launch reads */
     md_kn_host_function function;
-    md_dev_cubin facts;
-    bool waits; /* for what is ahead in the stream, by itself: a geometry may let it overlap */
+    int32_t least_words; /* of parameters that it takes */
     int32_t n_maps;
+    bool waits; /* for what is ahead in the stream, by itself: a geometry may let it overlap */
+    cudaLibrary_t library; /* NULL for a function */
+    md_dev_cubin facts;
     md_kn_map map[MD_KN_MAX_MAPS];
     void (*encode_map)(void), (*move_map)(void); /* the driver's */
 } md_dev_cuda_kernel;
 md_status md_dev_cuda_launch(md_dev *dev, md_stream stream, const md_dev_kernel *kernel, const md_kn_geometry *geometry,
                              const md_kn_word *params, int32_t n, const md_kn_call *call);
+/** What a launch asks for beside its numbers; how many. */
+unsigned md_dev_cuda_attributes(cudaLaunchAttribute attribute[3], const md_dev_cuda_kernel *kernel, const md_kn_geometry *geometry);
 /** The launch itself: no checks. */
 cudaError_t md_dev_cuda_start(cudaStream_t stream, const md_dev_cuda_kernel *kernel, const md_kn_geometry *geometry, const md_kn_word *params);
 

@@ -2,9 +2,10 @@
 
 #include "base/status.h"
 
-__attribute__((hot)) cudaError_t md_dev_cuda_start(cudaStream_t stream, const md_dev_cuda_kernel *kernel, const md_kn_geometry *g, const md_kn_word *params)
+#include <string.h>
+
+unsigned md_dev_cuda_attributes(cudaLaunchAttribute attribute[3], const md_dev_cuda_kernel *kernel, const md_kn_geometry *g)
 {
-    cudaLaunchAttribute attribute[3];
     unsigned n = 0;
     if (g->cluster > 1) {
         attribute[n].id = cudaLaunchAttributeClusterDimension;
@@ -20,16 +21,23 @@ __attribute__((hot)) cudaError_t md_dev_cuda_start(cudaStream_t stream, const md
         attribute[n].id = cudaLaunchAttributeProgrammaticStreamSerialization;
         attribute[n++].val.programmaticStreamSerializationAllowed = 1;
     }
-    cudaLaunchConfig_t config = {
-        .gridDim = {(unsigned)g->grid[0], (unsigned)g->grid[1], (unsigned)g->grid[2]},
-        .blockDim = {(unsigned)g->block[0], (unsigned)g->block[1], (unsigned)g->block[2]},
-        .dynamicSmemBytes = (size_t)g->scratch_bytes,
-        .stream = stream,
-        .attrs = attribute,
-        .numAttrs = n,
-    };
+    return n;
+}
+
+_Static_assert(offsetof(cudaLaunchConfig_t, gridDim) == 0 && offsetof(cudaLaunchConfig_t, blockDim) == 12 && sizeof(dim3) == 12 &&
+                   offsetof(md_kn_geometry, block) == offsetof(md_kn_geometry, grid) + 12, "grid and block lie alike");
+
+__attribute__((hot)) cudaError_t md_dev_cuda_start(cudaStream_t stream, const md_dev_cuda_kernel *kernel, const md_kn_geometry *g, const md_kn_word *params)
+{
+    cudaLaunchAttribute attribute[3];
+    cudaLaunchConfig_t config;
     /* One parameter: a struct of words. */
     void *args[1] = {(void *)(uintptr_t)params};
+    memcpy(&config, (const char *)g + offsetof(md_kn_geometry, grid), 24);
+    config.dynamicSmemBytes = (size_t)g->scratch_bytes;
+    config.stream = stream;
+    config.attrs = attribute;
+    config.numAttrs = g->cluster > 1 || g->is_cooperative || g->overlaps ? md_dev_cuda_attributes(attribute, kernel, g) : 0;
     return cudaLaunchKernelExC(&config, (const void *)kernel->kernel, args);
 }
 
@@ -57,36 +65,59 @@ static md_status run_function(md_dev *dev, md_stream stream, const md_dev_cuda_k
     return k->function(&own);
 }
 
-/* The one call of a warm path: what can be asked cheaply is asked, all else is the runtime's answer. */
-__attribute__((hot)) md_status md_dev_cuda_launch(md_dev *base, md_stream stream, const md_dev_kernel *kernel, const md_kn_geometry *geometry, const md_kn_word *params,
-                             int32_t n, const md_kn_call *call)
+static md_status launch_kernel(md_dev_cuda *dev, md_stream stream, const md_dev_cuda_kernel *k, const md_kn_geometry *geometry, const md_kn_word *params,
+                               int32_t n, const md_kn_call *call)
 {
-    md_dev_cuda *dev = (md_dev_cuda *)base;
-    const md_dev_cuda_kernel *k = (const md_dev_cuda_kernel *)kernel;
-    if (geometry->blocks <= 0)
-        return MD_OK;
+    md_kn_word own[MD_DEV_CUDA_MAP_PARAMS];
+    if (n < k->least_words)
+        return md_fail(MD_INTERNAL, "kernel '%.40s' takes %d bytes of parameters and got %d words", k->facts.kernel, (int)k->facts.param_bytes, (int)n);
+    if (k->n_maps > 0 && call) {
+        MD_TRY(md_dev_cuda_fill_maps(own, k, params, n, call));
+        params = own;
+    }
+    cudaError_t error = md_dev_cuda_start((cudaStream_t)stream, k, geometry, params);
+    return error == cudaSuccess ? MD_OK : fail_launch(dev, error, k, geometry);
+}
+
+/* With the device current. */
+static __attribute__((noinline)) md_status launch_there(md_dev_cuda *dev, md_stream stream, const md_dev_cuda_kernel *k, const md_kn_geometry *geometry,
+                                                        const md_kn_word *params, int32_t n, const md_kn_call *call)
+{
     if (dev->lost) {
         md_dev_cuda_scope none;
         return md_dev_cuda_enter(&none, dev); /* says why it cannot */
     }
     int current = -1;
-    bool is_elsewhere = !dev->is_only && cudaGetDevice(&current) == cudaSuccess && current != base->facts.index;
+    bool is_elsewhere = !dev->is_only && cudaGetDevice(&current) == cudaSuccess && current != dev->base.facts.index;
     if (is_elsewhere)
-        MD_CUDA_TRY(dev, cudaSetDevice(base->facts.index), "making the device current");
-    md_status status = MD_OK;
-    if (k->function) {
-        status = run_function(base, stream, k, call);
-    } else if (k->facts.param_bytes - (k->n_maps > 0 ? 48 : 0) > n * (int32_t)sizeof *params) { /* maps: the struct begins at the next 64 bytes */
-        status = md_fail(MD_INTERNAL, "kernel '%.40s' takes %d bytes of parameters and got %d words", k->facts.kernel, (int)k->facts.param_bytes, (int)n);
-    } else {
-        md_kn_word own[MD_DEV_CUDA_MAP_PARAMS];
-        if (k->n_maps > 0 && call && (status = md_dev_cuda_fill_maps(own, k, params, n, call)) == MD_OK)
-            params = own;
-        cudaError_t error = status == MD_OK ? md_dev_cuda_start((cudaStream_t)stream, k, geometry, params) : cudaSuccess;
-        if (error != cudaSuccess)
-            status = fail_launch(dev, error, k, geometry);
-    }
+        MD_CUDA_TRY(dev, cudaSetDevice(dev->base.facts.index), "making the device current");
+    md_status status = k->function ? run_function(&dev->base, stream, k, call) : launch_kernel(dev, stream, k, geometry, params, n, call);
     if (is_elsewhere)
         (void)cudaSetDevice(current);
     return status;
+}
+
+/* 0, cudaStreamLegacy and cudaStreamPerThread are the current device's; any other stream says itself whose it is. */
+static bool is_of_current(md_stream stream)
+{
+    return (uintptr_t)stream <= (uintptr_t)cudaStreamPerThread;
+}
+
+/* The one call of a warm path: what can be asked cheaply is asked, all else is the runtime's answer. */
+__attribute__((hot)) md_status md_dev_cuda_launch(md_dev *base, md_stream stream, const md_dev_kernel *kernel, const md_kn_geometry *geometry,
+                                                  const md_kn_word *params, int32_t n, const md_kn_call *call)
+{
+    md_dev_cuda *dev = (md_dev_cuda *)base;
+    const md_dev_cuda_kernel *k = (const md_dev_cuda_kernel *)kernel;
+    if (geometry->blocks <= 0)
+        return MD_OK;
+    if (k->function || call || n < k->least_words || dev->lost || (!dev->is_only && is_of_current(stream)))
+        return launch_there(dev, stream, k, geometry, params, n, call);
+    cudaError_t error = md_dev_cuda_start((cudaStream_t)stream, k, geometry, params);
+    if (__builtin_expect(error == cudaSuccess, 1))
+        return MD_OK;
+    if (error != cudaErrorInvalidResourceHandle || dev->is_only)
+        return fail_launch(dev, error, k, geometry);
+    (void)cudaGetLastError(); /* a runtime that wants the stream's device to be current */
+    return launch_there(dev, stream, k, geometry, params, n, call);
 }

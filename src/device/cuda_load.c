@@ -108,6 +108,8 @@ md_status md_dev_cuda_load(md_dev_kernel **out, md_dev *base, const void *binary
         free(k);
         return status;
     }
+    const int32_t least = k->facts.param_bytes - (k->n_maps > 0 ? 48 : 0); /* maps: the struct begins at the next 64 bytes */
+    k->least_words = (least + (int32_t)sizeof(md_kn_word) - 1) / (int32_t)sizeof(md_kn_word);
     *out = (md_dev_kernel *)k;
     return MD_OK;
 }

@@ -1,5 +1,5 @@
 /* The warm way: a call of a shape that was met twice runs by its plan. */
-#include "dispatch/thread.h"
+#include "dispatch/front.h"
 
 #include "base/clock.h"
 

@@ -1,5 +1,5 @@
 #include "dispatch/runtime.h"
-#include "dispatch/thread.h"
+#include "dispatch/front.h"
 
 #include "base/clock.h"
 #include "base/hash.h"

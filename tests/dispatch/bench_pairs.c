@@ -1,8 +1,11 @@
-/* What a warm md_call costs over a bare cudaLaunchKernelExC of the same kernel: bench_pairs CASE PAIRS. JSON lines. Not a test.
+/* What a warm md_call costs over a bare cudaLaunchKernelExC of the same kernel: bench_pairs CASE [PAIRS [WHAT]]. JSON lines. Not a test.
  *
- * same: one shape, same pointers; many: 8 ops x 64 shapes, new pointers at each call; maps: a product whose three tensor maps all move at each
- * call. A pair is one bare launch and one call, in turns first; the figure is the median of the differences with its 95% interval (order statistics).
- * Pin it to a core. Then CUPTI, where it is, counts what a call asks of CUDA. new: calls of shapes that were not met before, 40 ops being alive. */
+ * same: one shape, same pointers; many: 8 ops x 64 shapes, new pointers at each call, whose arguments the caller has just made (of the bare launch too);
+ * apart: the same, but arguments and launches lie where they were left 512 launches ago; maps: a product whose three tensor maps all move at each call.
+ * A pair is one bare launch and one call, in turns first; the figure is the median of the differences with its 95% interval (order statistics).
+ * Pin it to a core. WHAT: call; bare: another bare launch instead of the call, which shows what the method is off by; alone: the call without its launch,
+ * behind a launch as ever, over nothing. Then CUPTI, where it is, counts what a call asks of CUDA. new: calls of shapes that were not met before, 40 ops
+ * being alive. */
 #include "md_build_config.h"
 
 #include <stdio.h>
@@ -10,6 +13,7 @@
 #include "api/context.h"
 #include "base/clock.h"
 #include "device/cuda_inside.h"
+#include "dispatch/stub.h"
 
 #include <dlfcn.h>
 #include <math.h>
@@ -30,7 +34,8 @@ enum { OPS = 8, SHAPES = 64, PER_SYNC = 128, LIVE = 40 };
 typedef struct bare {
     const void *kernel;
     cudaLaunchConfig_t config;
-    cudaLaunchAttribute attribute[2];
+    cudaLaunchAttribute attribute[3];
+    int n_params;
     _Alignas(64) md_kn_word params[MD_DEV_CUDA_MAP_PARAMS];
 } bare;
 
@@ -42,8 +47,11 @@ typedef struct item {
     bare raw;
 } item;
 
+typedef enum what { CALL, BARE, ALONE } what;
+
 static md_context *context;
 static cudaStream_t stream;
+static stub stubbed;
 
 static void make_tensors(item *x, const char *sizes)
 {
@@ -87,12 +95,8 @@ static void make_bare(item *x)
     x->raw.config = (cudaLaunchConfig_t){.gridDim = {(unsigned)g->grid[0], (unsigned)g->grid[1], (unsigned)g->grid[2]},
                                          .blockDim = {(unsigned)g->block[0], (unsigned)g->block[1], (unsigned)g->block[2]},
                                          .dynamicSmemBytes = (size_t)g->scratch_bytes, .stream = stream, .attrs = x->raw.attribute};
-    if (g->cluster > 1) {
-        x->raw.attribute[0].id = cudaLaunchAttributeClusterDimension;
-        x->raw.attribute[0].val.clusterDim.x = (unsigned)g->cluster;
-        x->raw.attribute[0].val.clusterDim.y = x->raw.attribute[0].val.clusterDim.z = 1;
-        x->raw.config.numAttrs = 1;
-    }
+    x->raw.config.numAttrs = md_dev_cuda_attributes(x->raw.attribute, k, g);
+    x->raw.n_params = v->n_params[0];
     md_ds_record_give_back(op, record);
 }
 
@@ -122,12 +126,13 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void report(const char *name, double *difference, double *raw, long n, uint64_t long_way)
+static void report(const char *name, what w, double *difference, double *raw, long n, uint64_t long_way)
 {
     qsort(difference, (size_t)n, sizeof *difference, by_value);
     qsort(raw, (size_t)n, sizeof *raw, by_value);
     const long half = (long)(0.98 * sqrt((double)n)) + 1;
-    printf("{\"case\": \"%s\", \"pairs\": %ld, \"over_ns\": %.1f, \"lo\": %.1f, \"hi\": %.1f, \"p10\": %.1f, \"p90\": %.1f, \"raw_ns\": %.1f, \"long_way\": %.5f}\n", name, n,
+    static const char *const of[] = {"call", "bare", "alone"};
+    printf("{\"case\": \"%s\", \"what\": \"%s\", \"pairs\": %ld, \"over_ns\": %.1f, \"lo\": %.1f, \"hi\": %.1f, \"p10\": %.1f, \"p90\": %.1f, \"raw_ns\": %.1f, \"long_way\": %.5f}\n", name, of[w], n,
            difference[n / 2], difference[n / 2 - half], difference[n / 2 + half], difference[n / 10], difference[n * 9 / 10], raw[n / 2],
            (double)long_way / (double)n);
     fflush(stdout);
@@ -141,37 +146,99 @@ static uint64_t long_calls(const item *items, int n)
     return sum;
 }
 
-static void pairs(const char *name, item *items, int n_items, bool is_moving, long n)
+static inline uint64_t nothing(void)
 {
+    uint64_t start = md_clock_ns();
+    return md_clock_ns() - start;
+}
+
+/* What the caller has made for this launch. */
+typedef struct made {
+    bare raw, again;
+    item call;
+} made;
+
+static void copy_bare(bare *to, const bare *from)
+{
+    to->kernel = from->kernel;
+    to->config = from->config;
+    to->config.attrs = to->attribute;
+    memcpy(to->attribute, from->attribute, sizeof to->attribute);
+    memcpy(to->params, from->params, (size_t)from->n_params * sizeof *to->params);
+}
+
+static void make(made *m, const item *x, int set)
+{
+    copy_bare(&m->raw, &x->raw);
+    copy_bare(&m->again, &x->raw);
+    m->call.op = x->op;
+    m->call.n = x->n;
+    for (int i = 0; i < x->n; i++) {
+        m->call.tensor[set][i] = x->tensor[set][i];
+        m->call.arg[set][i] = md_t(&m->call.tensor[set][i]);
+    }
+}
+
+/* The second half of a pair. */
+static double other(const item *x, const bare *again, int set, what w)
+{
+    return w == BARE ? (double)launch_bare(again) : (double)call(x, set);
+}
+
+static double alone(const item *x, const bare *raw, int set)
+{
+    (void)launch_bare(raw);
+    stub_set(&stubbed, context->dev, true);
+    uint64_t spent = call(x, set);
+    stub_set(&stubbed, context->dev, false);
+    (void)launch_bare(raw);
+    return (double)spent - (double)nothing();
+}
+
+static void pairs(const char *name, item *items, int n_items, bool is_moving, bool is_made, long n, what w)
+{
+    static made now;
     double *difference = malloc((size_t)n * sizeof *difference), *raw = malloc((size_t)n * sizeof *raw);
+    bare *twin = malloc((size_t)n_items * sizeof *twin);
     uint32_t seed = 1;
-    if (!difference || !raw)
+    if (!difference || !raw || !twin)
         exit(1);
-    for (int round = 0; round < 4; round++)
+    for (int k = 0; k < n_items; k++)
+        copy_bare(&twin[k], &items[k].raw);
+    for (int round = 0; round < 8; round++)
         for (int k = 0; k < n_items; k++)
             (void)call(&items[k], 0);
     CHECK(md_sync(context, stream));
+    stub_make(&stubbed, context->dev);
     uint64_t before = long_calls(items, n_items);
     for (long i = 0; i < n; i++) {
         seed = seed * 1664525u + 1013904223u;
-        const item *x = &items[(uint64_t)seed * (uint64_t)n_items >> 32];
+        const uint32_t k = (uint32_t)((uint64_t)seed * (uint64_t)n_items >> 32);
+        const item *x = &items[k];
+        const bare *own = &x->raw, *again = &twin[k];
         const int set = is_moving ? (int)(seed >> 9 & 1) : 0;
-        double a, b;
-        if (seed >> 8 & 1) {
-            a = (double)launch_bare(&x->raw);
-            b = (double)call(x, set);
+        if (is_made) {
+            make(&now, x, set);
+            x = &now.call, own = &now.raw, again = &now.again;
+        }
+        double b, a = 0.0;
+        const bool is_first = seed >> 8 & 1;
+        if (w == ALONE) {
+            difference[i] = alone(x, own, set);
         } else {
-            b = (double)call(x, set);
-            a = (double)launch_bare(&x->raw);
+            a = is_first ? (double)launch_bare(own) : 0.0;
+            b = other(x, again, set, w);
+            a = is_first ? a : (double)launch_bare(own);
+            difference[i] = b - a;
         }
         raw[i] = a;
-        difference[i] = b - a;
         if (i % PER_SYNC == 0)
             CHECK(md_sync(context, stream));
     }
-    report(name, difference, raw, n, long_calls(items, n_items) - before);
+    report(name, w, difference, raw, n, long_calls(items, n_items) - before);
     free(difference);
     free(raw);
+    free(twin);
 }
 
 /* ---- What is asked of CUDA */
@@ -303,7 +370,8 @@ int main(int argc, char **argv)
 {
     static item items[OPS * SHAPES];
     const char *name = argc > 1 ? argv[1] : "same";
-    long n = argc > 2 ? atol(argv[2]) : 100000;
+    const long n = argc > 2 ? atol(argv[2]) : !strcmp(name, "new") ? 2000 : 1000000;
+    const what w = argc > 3 && !strcmp(argv[3], "bare") ? BARE : argc > 3 && !strcmp(argv[3], "alone") ? ALONE : CALL;
     CHECK(md_context_create(&context, &(md_context_options){.device = "cuda"}));
     if (cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) != cudaSuccess)
         return 1;
@@ -311,10 +379,10 @@ int main(int argc, char **argv)
         new_shapes(n);
         return 0;
     }
-    bool is_moving = strcmp(name, "same") != 0;
-    int n_items = !strcmp(name, "maps") ? make_product(items) : !strcmp(name, "many") ? make_many(items, OPS, SHAPES) : make_many(items, 1, 1);
-    pairs(name, items, n_items, is_moving, n);
-    count_cuda(items, n_items, is_moving);
+    const bool is_same = !strcmp(name, "same"), is_maps = !strcmp(name, "maps");
+    const int n_items = is_maps ? make_product(items) : is_same ? make_many(items, 1, 1) : make_many(items, OPS, SHAPES);
+    pairs(name, items, n_items, !is_same, !strcmp(name, "many"), n, w);
+    count_cuda(items, n_items, !is_same);
     return 0; /* all ends with the process */
 }
 #else

@@ -1,6 +1,6 @@
 /* What a thread has in a context: where the plans lie that it used last. */
-#ifndef MD_DISPATCH_THREAD_H
-#define MD_DISPATCH_THREAD_H
+#ifndef MD_DISPATCH_FRONT_H
+#define MD_DISPATCH_FRONT_H
 
 #include "dispatch/slots.h"
 

@@ -1,4 +1,4 @@
-#include "dispatch/thread.h"
+#include "dispatch/front.h"
 
 #include <stdlib.h>
 
