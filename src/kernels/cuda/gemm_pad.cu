@@ -37,6 +37,18 @@ MD_INLINE uint4 md_eight(const uint16_t *x)
     return make_uint4(first | a << 16, __funnelshift_l(a, b, 16), __funnelshift_l(b, c, 16), c >> 16 | last << 16);
 }
 
+/* One by one, where indices of a group do not lie in one run: a rolled loop, since each value costs divisions. */
+template <int which, int along> MD_OUTLINE uint4 md_eight_values(const md_params *p, int64_t batch, int64_t row, int64_t k, int n)
+{
+    uint64_t low = 0, high = 0;
+    MD_ROLLED for (int e = 0; e < n; e++) {
+        const uint64_t half = MD_DOWN(md_operand_at(p, which, batch, row + (along == 2 ? e : 0), k + (along == 2 ? 0 : e)));
+        low |= e < 4 ? half << (e & 3) * 16 : 0;
+        high |= e >= 4 ? half << (e & 3) * 16 : 0;
+    }
+    return make_uint4((uint32_t)low, (uint32_t)(low >> 32), (uint32_t)high, (uint32_t)(high >> 32));
+}
+
 /* I: a type that counts all pieces. */
 template <int which, int along, bool as_is, class I> MD_INLINE uint4 md_piece(const md_params *p, const md_copy &c, I i)
 {
@@ -59,8 +71,7 @@ template <int which, int along, bool as_is, class I> MD_INLINE uint4 md_piece(co
         MD_FOR (e, 8)
             half[e] = e < n ? MD_DOWN(md_operand_get(p, which, first + e * step)) : 0;
     } else {
-        MD_FOR (e, 8)
-            half[e] = e < n ? MD_DOWN(md_operand_at(p, which, batch, row + (along == 2 ? e : 0), k + (along == 2 ? 0 : e))) : 0;
+        return md_eight_values<which, along>(p, batch, row, k, n);
     }
     return make_uint4(half[0] | half[1] << 16, half[2] | half[3] << 16, half[4] | half[5] << 16, half[6] | half[7] << 16);
 }
