@@ -70,7 +70,7 @@ static bool encode(tensor_map *out, encode_fn f, const md_kn_map *m, const md_kn
     if (m->is_copy) {
         if (!data)
             data = (char *)call->workspace + *copies;
-        stride[1] = (size[0] * item + 15) / 16 * 16;
+        stride[1] = (size[0] * item + MD_KN_COPY_LINE - 1) / MD_KN_COPY_LINE * MD_KN_COPY_LINE;
         stride[2] = stride[1] * size[1];
         *copies += (stride[2] * size[2] + 255) / 256 * 256;
     }

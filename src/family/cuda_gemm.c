@@ -96,7 +96,7 @@ md_status md_fa_cuda_product_emit_sum(md_kn_launch_source *out, const md_fa_targ
 static md_status print_copies(md_kn_launch_source *out, const md_fa_target *target, const md_cg_product *product, const md_kn_map *map)
 {
     md_strbuf defines = {0};
-    md_strbuf_printf(&defines, "#define MD_THREADS %d\n#define MD_DOWN(v) md_down1_%s(v)\n", SUM_THREADS, map[0].dtype == MD_BF16 ? "bf16" : "f16");
+    md_strbuf_printf(&defines, "#define MD_THREADS %d\n#define MD_COPY_LINE %d\n#define MD_DOWN(v) md_down1_%s(v)\n", SUM_THREADS, MD_KN_COPY_LINE, map[0].dtype == MD_BF16 ? "bf16" : "f16");
     for (int32_t o = 0; o < 2; o++)
         md_strbuf_printf(&defines, "#define MD_BATCH_%" PRId32 " %d\n#define MD_AS_IS_%" PRId32 " %d\n", o, map[o].n_dims[2] > 0, o,
                          target->program->formula->tensor[product->load[o]->id].dtype == (md_dtype)map[o].dtype);
@@ -150,7 +150,8 @@ void md_fa_cuda_product_sum(md_kn_plan_geometry *out, const md_fa_target *target
 
 static int64_t copy_bytes(int64_t batch, int64_t lines, int64_t length)
 {
-    return (batch * lines * ((length + 7) / 8 * 16) + 255) / 256 * 256;
+    const int64_t line = (2 * length + MD_KN_COPY_LINE - 1) / MD_KN_COPY_LINE * MD_KN_COPY_LINE;
+    return (batch * lines * line + 255) / 256 * 256;
 }
 
 void md_fa_cuda_product_copies(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_product *work, const md_kn_map map[2])

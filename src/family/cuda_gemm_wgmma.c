@@ -178,13 +178,13 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     bool is_plain = w.epilogue_ops + w.epilogue_transcendental == 0 && p.n_columns == 1;
     if (accumulators > (is_plain ? 192 : 128) || (s.is_turned && s.rows > 128) || (s.rows == 64 && s.is_turned) || s.stages < 3)
         return false;
-    if (s.split > 1 && (s.has_result || s.is_turned || config->value[PAD]))
+    if (s.split > 1 && (s.has_result || s.is_turned || (config->value[PAD] && !s.is_met)))
         return false;
     if (s.cluster > 2 || (s.cluster == 2 && s.split > 1))
         return false;
     if (s.columns % 16 || (config->value[PAD] && (p.n_products == 2 || bytes_of(&p) == 4)))
         return false;
-    if (config->value[PAD] && (s.has_result || s.cluster > 1)) /* for the odd shapes, whose results lie oddly, too */
+    if (config->value[PAD] && s.has_result) /* for the odd shapes, whose results lie oddly, too */
         return false;
     return (!s.has_result || map_result(&map, &p)) && md_fa_cuda_product_sensible(target, &p, &tiles, size);
 }

@@ -78,11 +78,13 @@ template <int which, int along, bool as_is, class I> MD_INLINE uint4 md_piece(co
 
 template <class I> MD_INLINE void md_all(const md_params *p, const md_copy &a, const md_copy &b, I of_a, I of_b)
 {
-    uint4 *to_a = (uint4 *)p->work0, *to_b = to_a + (of_a + 15) / 16 * 16;
+    enum { PIECES = MD_COPY_LINE / 16 };
+    const I line_a = (I)(a.pieces + PIECES - 1) / PIECES * PIECES, line_b = (I)(b.pieces + PIECES - 1) / PIECES * PIECES;
+    uint4 *to_a = (uint4 *)p->work0, *to_b = to_a + (a.batch * a.lines * line_a + 15) / 16 * 16;
     for (I i = (I)(blockIdx.x * MD_THREADS + threadIdx.x); i < of_a; i += (I)(gridDim.x * MD_THREADS))
-        to_a[i] = md_piece<0, MD_ALONG_0, MD_AS_IS_0>(p, a, i);
+        to_a[i / (I)a.pieces * line_a + i % (I)a.pieces] = md_piece<0, MD_ALONG_0, MD_AS_IS_0>(p, a, i);
     for (I i = (I)(blockIdx.x * MD_THREADS + threadIdx.x); i < of_b; i += (I)(gridDim.x * MD_THREADS))
-        to_b[i] = md_piece<1, MD_ALONG_1, MD_AS_IS_1>(p, b, i);
+        to_b[i / (I)b.pieces * line_b + i % (I)b.pieces] = md_piece<1, MD_ALONG_1, MD_AS_IS_1>(p, b, i);
 }
 
 extern "C" __global__ void __launch_bounds__(MD_THREADS) md_kernel(const __grid_constant__ md_params p)
