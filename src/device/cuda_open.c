@@ -160,8 +160,10 @@ static void set_compiler(md_dev_cuda *dev)
 static md_status make_streams(md_dev_cuda *dev)
 {
     cudaStream_t tuning = NULL;
+    int least = 0, greatest = 0;
     MD_CUDA_TRY(dev, cudaStreamCreateWithFlags(&dev->inner, cudaStreamNonBlocking), "making a stream");
-    MD_CUDA_TRY(dev, cudaStreamCreateWithFlags(&tuning, cudaStreamNonBlocking), "making a stream");
+    MD_CUDA_TRY(dev, cudaDeviceGetStreamPriorityRange(&least, &greatest), "asking for the priorities of streams");
+    MD_CUDA_TRY(dev, cudaStreamCreateWithPriority(&tuning, cudaStreamNonBlocking, least), "making a stream"); /* callers' work goes first */
     dev->base.tuning = tuning;
     return MD_OK;
 }

@@ -1,6 +1,7 @@
 #include "dispatch/agreement.h"
 
 #include "base/status.h"
+#include "dispatch/choose.h"
 #include "tune/tune.h"
 
 #include <string.h>
@@ -50,6 +51,21 @@ void md_ds_quarantine(md_ds_op *op, int32_t stage, int32_t variant, md_tn_agreem
               found == MD_TN_FAILS ? "does not run" : "gives other results than most variants do");
 }
 
+/* Those that are not known yet, and as many that are right and one more, so that no new ones outvote them. */
+static int32_t list_unsure(int32_t *out, const md_ds_candidates *c, const int32_t *variant, int32_t n, const md_kn_shape *small)
+{
+    int32_t n_out = 0, n_right = 0;
+    for (int32_t i = 0; i < n; i++)
+        if (atomic_load_explicit(&c->agreement[variant[i]], memory_order_relaxed) == MD_TN_UNSURE && !md_kn_envelope_miss(&c->variant[variant[i]]->envelope, small))
+            out[n_out++] = variant[i];
+    for (int32_t i = 0, n_unsure = n_out; i < n && n_right <= n_unsure && n_unsure > 0; i++)
+        if (atomic_load_explicit(&c->agreement[variant[i]], memory_order_relaxed) == MD_TN_AGREES && !md_kn_envelope_miss(&c->variant[variant[i]]->envelope, small)) {
+            out[n_out++] = variant[i];
+            n_right++;
+        }
+    return n_out;
+}
+
 void md_ds_agree(md_ds_op *op, int32_t stage, const int32_t *variant, int32_t n, const md_kn_shape *shape)
 {
     md_ds_candidates *c = &op->stage[stage];
@@ -62,12 +78,9 @@ void md_ds_agree(md_ds_op *op, int32_t stage, const int32_t *variant, int32_t n,
         is_known &= atomic_load_explicit(&c->agreement[variant[i]], memory_order_relaxed) != MD_TN_UNSURE;
     if (is_known || !shrink(&small, op, &c->target, shape))
         return;
-    for (int32_t i = 0; i < n; i++) {
-        if (md_kn_envelope_miss(&c->variant[variant[i]]->envelope, &small))
-            continue;
-        v[n_fit] = c->variant[variant[i]];
-        slot[n_fit++] = variant[i];
-    }
+    n_fit = list_unsure(slot, c, variant, n, &small);
+    for (int32_t i = 0; i < n_fit; i++)
+        v[i] = c->variant[slot[i]];
     if (n_fit < 2)
         return;
     pthread_mutex_lock(&op->runtime->lock_of_tuning);
@@ -75,4 +88,21 @@ void md_ds_agree(md_ds_op *op, int32_t stage, const int32_t *variant, int32_t n,
     pthread_mutex_unlock(&op->runtime->lock_of_tuning);
     for (int32_t i = 0; i < n_fit && s == MD_OK; i++)
         md_ds_quarantine(op, stage, slot[i], found[i]);
+}
+
+void md_ds_agree_at_hints(md_ds_op *op, int32_t stage)
+{
+    md_ds_candidates *c = &op->stage[stage];
+    for (int32_t h = 0; h < op->space.n_hints; h++) {
+        int64_t size[MD_FX_MAX_DIMS];
+        int32_t variant[MD_DS_MAX_VARIANTS], n = 0;
+        md_kn_shape shape;
+        md_ds_hint_sizes(size, &op->space, h);
+        md_ds_bring_into_reach(size, &c->target);
+        md_tn_shape(&shape, op->program, size);
+        for (int32_t i = 0; i < atomic_load_explicit(&c->n_variants, memory_order_acquire); i++)
+            if (!md_ds_unfit(c, i, &shape))
+                variant[n++] = i;
+        md_ds_agree(op, stage, variant, n, &shape);
+    }
 }

@@ -1,6 +1,7 @@
 #include "dispatch/op.h"
 
 #include "base/status.h"
+#include "dispatch/agreement.h"
 #include "dispatch/custom.h"
 #include "dispatch/numeric.h"
 #include "dispatch/promote.h"
@@ -200,6 +201,8 @@ static md_status build_op(md_ds_op *op, const md_ds_op_options *o)
             md_ds_candidates_wait(c);
         if (!o->is_async)
             report_unbuilt(op, s);
+        if (op->hybrid && !o->is_async)
+            md_ds_agree_at_hints(op, s); /* before any call could feel it */
     }
     return MD_OK;
 }

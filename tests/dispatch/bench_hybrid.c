@@ -1,7 +1,7 @@
-/* What MD_SELECT_HYBRID costs those who wait: bench_hybrid SIZE LOAD CALLS RUNS. JSON lines. Not a test. Pin it to a core.
+/* What MD_SELECT_HYBRID costs those who wait: bench_hybrid SIZE LOAD CALLS RUNS [SHARE]. JSON lines. Not a test.
  *
- * Requests arrive evenly, every (mean kernel time / LOAD); each is one md_call of softmax at one of eight shapes in turn: SIZE large (60 to 270 MB) or
- * small (0.3 to 2 MB). A request's latency is the GPU's time at its end less the time when it should have arrived; both clocks are read together before
+ * Requests arrive evenly, every (mean kernel time / LOAD); each is one md_call of softmax at one of eight shapes in turn: SIZE large (60 to 270 MB,
+ * 120 us on an H200) or middle (80 MB, 20 us). A request's latency is the GPU's time at its end less the time when it should have arrived; both clocks are read together before
  * and after a run. Runs alternate (off on on off ...), each on an op of its own, so that with hybrid on every run has all its trials. */
 #include "md_build_config.h"
 
@@ -33,13 +33,14 @@ enum { SHAPES = 8, MOST_RUNS = 64, WARM_UP = 64, SATURATED = 400 };
 
 static const char *const shapes[2][SHAPES] = {
     {"i=8192, j=8192", "i=16384, j=3000", "i=4096, j=16384", "i=65536, j=1000", "i=6000, j=10000", "i=100000, j=600", "i=1500, j=30000", "i=24000, j=2500"},
-    {"i=512, j=512", "i=1024, j=300", "i=256, j=1024", "i=4096, j=100", "i=60, j=1000", "i=1000, j=60", "i=15, j=30000", "i=240, j=250"}};
+    {"i=4096, j=2560", "i=10000, j=1000", "i=1000, j=10000", "i=40000, j=250", "i=500, j=20000", "i=2600, j=4000", "i=16000, j=640", "i=100, j=100000"}};
 
 static md_context *context;
 static cudaStream_t stream;
 static md_tensor tensor[SHAPES][2];
 static md_arg arg[SHAPES][2];
 static cudaEvent_t *event, first, last;
+static double share; /* 0: the default */
 
 static md_op *make_op(md_select select)
 {
@@ -47,7 +48,7 @@ static md_op *make_op(md_select select)
     char name[32];
     md_op *op = NULL;
     snprintf(name, sizeof name, "op%d", count++);
-    const md_op_options o = {.name = name, .select = select};
+    const md_op_options o = {.name = name, .select = select, .hybrid_share = share};
     CHECK(md_op_create(&op, context, "softmax", &o));
     CHECK(md_op_wait(op));
     return op;
@@ -141,10 +142,11 @@ static double median(double *x, int n)
 
 int main(int argc, char **argv)
 {
-    const bool is_small = argc > 1 && !strcmp(argv[1], "small");
+    const bool is_middle = argc > 1 && !strcmp(argv[1], "middle");
     const double load = argc > 2 ? atof(argv[2]) : 0.9;
     const long n = argc > 3 ? atol(argv[3]) : 8000;
     const int runs = argc > 4 ? atoi(argv[4]) : 4;
+    share = argc > 5 ? atof(argv[5]) : 0.0;
     double p99[2][MOST_RUNS], *latency = malloc((size_t)n * sizeof *latency);
     int n_runs[2] = {0, 0};
     event = calloc((size_t)n + SATURATED, sizeof(cudaEvent_t));
@@ -157,7 +159,7 @@ int main(int argc, char **argv)
         CUDA(cudaEventRecord(event[i], stream));
     }
     md_op *plain = make_op(MD_SELECT_MODEL);
-    make_tensors(plain, shapes[is_small]);
+    make_tensors(plain, shapes[is_middle]);
     const double us = mean_us(plain);
     for (int r = 0; r < runs && r < MOST_RUNS; r++) {
         const int on = r % 4 == 1 || r % 4 == 2;

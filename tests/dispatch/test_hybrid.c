@@ -345,7 +345,7 @@ static void measuring_gives_up_on_one_that_does_not_end(void **state)
     md_ds_op_destroy(&op);
 }
 
-/* In the background, too. */
+/* When the op is made. */
 static void a_hybrid_gives_up_on_one_that_does_not_end(void **state)
 {
     (void)state;
@@ -355,8 +355,8 @@ static void a_hybrid_gives_up_on_one_that_does_not_end(void **state)
     timed_now.us_of[0] = timed_now.us_of[20] = 100.0;
     timed_now.device.base.hang_ms = 50;
     timed_call c;
-    md_ds_op *op = hybrid_op();
     timed_make(&c, TIMED_N);
+    md_ds_op *op = hybrid_op();
     timed_wait_for_trial(op, &c);
     for (int i = 0; i < 100; i++)
         assert_ok(md_ds_call(op, NULL, c.arg, 3));
