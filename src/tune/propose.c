@@ -13,6 +13,8 @@ static const double HOPELESS_FAMILY = 3.0;
 /* Configs built for other points race here too unless the model sees them so far behind. */
 static const double FREE_LIMIT = 1.6;
 enum { MAX_FREE = 12 };
+/* Every other guess of the first round is so many steps from all others: the model may be off for all that are alike. */
+enum { FAR = 3 };
 
 const char *md_tn_trial_name(const md_tn_trial *trial)
 {
@@ -239,8 +241,28 @@ static void add_first(list *l)
     }
 }
 
-/* Best by the corrected model of what was not tried, below `limit` us; configs at most `most_apart` steps from `near` (NULL: all). */
-static bool add_next(list *l, double limit, int32_t only_family, const md_fa_config *near, int32_t most_apart)
+/* Fields that the model says nothing of: values of theirs are tried where all else is good. */
+static bool is_plain(const md_fa_family *f, const md_fa_config *c)
+{
+    for (int32_t i = 0; i < f->n_fields; i++)
+        if (f->field[i].n == 1 && c->value[i] != f->field[i].initial)
+            return false;
+    return true;
+}
+
+/* Steps to the nearest config of the family that is tried at the spot. */
+static int32_t novelty(const md_tn_work *w, const md_tn_spot *spot, int32_t family, const md_fa_config *c)
+{
+    int32_t least = INT32_MAX;
+    for (int32_t i = 0; i < w->n_trials && i < spot->capacity; i++)
+        if (w->trial[i].family_at == family && spot->entry[i].is_there)
+            least = MD_MIN(least, distance(w->family[family], &w->trial[i].config, c));
+    return least;
+}
+
+/* Best by the corrected model of what was not tried, below `limit` us: configs at most `apart` steps from `near`, or (NULL) plain ones at least so far from all
+ * that were tried. */
+static bool add_next(list *l, double limit, int32_t only_family, const md_fa_config *near, int32_t apart)
 {
     const md_tn_choice *best = NULL;
     int32_t family = -1;
@@ -251,9 +273,9 @@ static bool add_next(list *l, double limit, int32_t only_family, const md_fa_con
             continue;
         for (int32_t i = 0; i < s->n; i++) {
             const md_tn_choice *c = &s->choice[i];
-            if (near && distance(l->w->family[f], near, &c->config) > most_apart)
+            if (near ? distance(l->w->family[f], near, &c->config) > apart : !is_plain(l->w->family[f], &c->config))
                 continue;
-            if (is_tried(l->w, l->spot, f, &c->config))
+            if (near ? is_tried(l->w, l->spot, f, &c->config) : novelty(l->w, l->spot, f, &c->config) < apart)
                 continue;
             const double us = corrected_us(l->w, l->spot, f, c);
             if (us < least) {
@@ -303,7 +325,7 @@ static void add_guesses(list *l)
         if (best && turn % 2 == 0)
             more = add_next(l, 1.5 * us, best->family_at, &best->config, apart);
         if (!more)
-            more = add_next(l, w->round == 0 ? INFINITY : 1.6 * us, -1, NULL, 0);
+            more = add_next(l, w->round == 0 ? INFINITY : 1.6 * us, -1, NULL, w->round == 0 && turn % 2 ? FAR : 1);
         if (!more && best)
             more = add_next(l, 1.5 * us, best->family_at, &best->config, apart);
     }
