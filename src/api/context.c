@@ -1,6 +1,7 @@
 #include "api/context.h"
 
 #include "base/cpu.h"
+#include "base/fork.h"
 #include "base/status.h"
 #include "dispatch/promote.h"
 
@@ -133,7 +134,7 @@ static void close_context(md_context *c)
     if (md_trace_close(&c->trace) != MD_OK)
         md_log_at(&c->log, MD_LOG_ERROR, "%s", md_last_error());
     md_ss_rows_finish(&c->retired);
-    pthread_mutex_destroy(&c->lock_of_ops);
+    md_mutex_finish(&c->lock_of_ops);
     free(c->hints);
     free(c->pin);
     free(c->stats_path);
@@ -148,7 +149,7 @@ md_status md_context_create(md_context **out, const md_context_options *options)
     md_context *c = calloc(1, sizeof *c);
     if (!c)
         return md_fail_memory();
-    pthread_mutex_init(&c->lock_of_ops, NULL);
+    md_mutex_init(&c->lock_of_ops);
     md_ds_runtime_init(&c->runtime);
     md_status s = open_context(c, options ? options : &none);
     if (s != MD_OK) {

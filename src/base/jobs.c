@@ -1,10 +1,10 @@
 #include "base/jobs.h"
 
+#include "base/fork.h"
 #include "base/status.h"
 #include "base/thread.h"
 
 #include <stdlib.h>
-#include <unistd.h>
 
 typedef struct job {
     struct job *next;
@@ -20,20 +20,26 @@ struct md_jobs {
     int32_t n_idle; /* threads that wait */
     int32_t n_queued;
     bool is_ending;
-    pid_t owner; /* a child after fork has no threads but its own */
     pthread_t thread[];
 };
+
+/* A child has none, and makes none: who submits does the job. What was queued is whoever's hook can do it again. */
+static void lose_threads(void *user)
+{
+    md_jobs *jobs = user;
+    jobs->n_threads = jobs->max_threads = jobs->n_idle = 0;
+}
 
 md_status md_jobs_create(md_jobs **out, int32_t max_threads)
 {
     md_jobs *jobs = calloc(1, sizeof *jobs + (size_t)max_threads * sizeof jobs->thread[0]);
     if (!jobs)
         return md_fail_memory();
-    pthread_mutex_init(&jobs->lock, NULL); /* cannot fail with default attributes on Linux, nor can the next */
-    pthread_cond_init(&jobs->changed, NULL);
+    md_mutex_init(&jobs->lock); /* cannot fail with default attributes on Linux, nor can the next */
+    md_cond_init(&jobs->changed);
     jobs->last = &jobs->first;
     jobs->max_threads = max_threads;
-    jobs->owner = getpid();
+    md_fork_watch(jobs, lose_threads);
     *out = jobs;
     return MD_OK;
 }
@@ -67,8 +73,6 @@ static void *work(void *context)
 /* Whether some thread will come to the queue. Called with the lock held. */
 static bool has_worker(md_jobs *jobs)
 {
-    if (getpid() != jobs->owner)
-        return false;
     bool wants_one = jobs->n_idle <= jobs->n_queued && jobs->n_threads < jobs->max_threads;
     if (wants_one && md_thread_start(&jobs->thread[jobs->n_threads], "md-job", work, jobs))
         jobs->n_threads++;
@@ -97,16 +101,21 @@ void md_jobs_submit(md_jobs *jobs, void (*run)(void *context), void *context)
     }
 }
 
+/* Empty where there were threads. */
+static void free_queue(md_jobs *jobs)
+{
+    while (jobs->first) {
+        job *j = jobs->first;
+        jobs->first = j->next;
+        free(j);
+    }
+}
+
 void md_jobs_destroy(md_jobs **handle)
 {
     md_jobs *jobs = handle ? *handle : NULL;
     if (!jobs)
         return;
-    if (getpid() != jobs->owner) { /* nobody to wait for; what threads of the parent held at the fork is not destroyed */
-        free(jobs);
-        *handle = NULL;
-        return;
-    }
     pthread_mutex_lock(&jobs->lock);
     jobs->is_ending = true;
     pthread_cond_broadcast(&jobs->changed);
@@ -117,8 +126,10 @@ void md_jobs_destroy(md_jobs **handle)
         pthread_mutex_lock(&jobs->lock);
     }
     pthread_mutex_unlock(&jobs->lock);
-    pthread_cond_destroy(&jobs->changed);
-    pthread_mutex_destroy(&jobs->lock);
+    free_queue(jobs);
+    md_fork_leave(jobs);
+    md_cond_finish(&jobs->changed);
+    md_mutex_finish(&jobs->lock);
     free(jobs);
     *handle = NULL;
 }

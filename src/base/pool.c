@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/cpu.h"
+#include "base/fork.h"
 #include "base/jobs.h"
 #include "base/status.h"
 #include "base/thread.h"
@@ -9,7 +10,6 @@
 #include <stdalign.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 /* How a loop runs. The caller takes a slot, fills it, opens it and moves `epoch`; awake workers see the epoch change and
  * look through the slots. Caller and workers take pieces by adding to `next`. The caller then closes the slot and waits
@@ -57,7 +57,6 @@ struct md_pool {
     worker *workers;
     int32_t n_workers;
     uint64_t spin_ns;
-    pid_t owner; /* a child after fork has no workers: its callers do all pieces themselves */
 };
 
 static void pause_cpu(void)
@@ -257,7 +256,7 @@ md_status md_pool_loop(md_pool *pool, int64_t n_blocks, int64_t grain, size_t sc
     if (n_blocks <= 0)
         return MD_OK;
     int64_t n_pieces = n_blocks / grain + (n_blocks % grain != 0);
-    bool is_alone = n_pieces == 1 || pool->n_workers == 0 || getpid() != pool->owner;
+    bool is_alone = n_pieces == 1 || pool->n_workers == 0;
     if (is_alone && scratch_bytes == 0) {
         run_alone(n_blocks, grain, body, context, NULL);
         return MD_OK;
@@ -309,6 +308,23 @@ static void stop_workers(md_pool *pool)
     }
 }
 
+/* A child has no workers: its callers do all pieces themselves. A slot that another thread had taken is nobody's now, its scratch perhaps being replaced. */
+static void lose_workers(void *user)
+{
+    md_pool *pool = user;
+    pool->n_workers = 0;
+    atomic_store(&pool->n_sleeping, 0);
+    for (int32_t i = 0; i < N_SLOTS; i++) {
+        slot *s = &pool->slots[i];
+        if (atomic_load(&s->is_taken))
+            s->own = (scratch){NULL, 0};
+        atomic_store(&s->inside, 0);
+        atomic_store(&s->caller_sleeps, false);
+        atomic_store(&s->is_open, false);
+        atomic_store(&s->is_taken, false);
+    }
+}
+
 static void *alloc_zeroed(size_t n_bytes)
 {
     size_t rounded = (n_bytes + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
@@ -329,13 +345,13 @@ md_status md_pool_create(md_pool **out, int32_t threads)
         free(pool);
         return md_fail_memory();
     }
-    pthread_mutex_init(&pool->lock, NULL);
-    pthread_cond_init(&pool->wake_worker, NULL);
-    pthread_cond_init(&pool->wake_caller, NULL);
+    md_mutex_init(&pool->lock);
+    md_cond_init(&pool->wake_worker);
+    md_cond_init(&pool->wake_caller);
     pool->workers = workers;
-    pool->owner = getpid();
     pool->spin_ns = threads > md_cpu_count() ? SPIN_CROWDED_NS : SPIN_NS;
     start_workers(pool, threads - 1);
+    md_fork_watch(pool, lose_workers);
     *out = pool;
     return MD_OK;
 }
@@ -345,17 +361,14 @@ void md_pool_destroy(md_pool **handle)
     md_pool *pool = handle ? *handle : NULL;
     if (!pool)
         return;
-    const bool is_ours = getpid() == pool->owner;
     md_jobs_destroy(&pool->jobs); /* first: a job may run loops */
-    if (is_ours)
-        stop_workers(pool);
+    stop_workers(pool);
+    md_fork_leave(pool);
     for (int32_t i = 0; i < N_SLOTS; i++)
         free(pool->slots[i].own.memory);
-    if (is_ours) { /* else threads of the parent wait there for ever */
-        pthread_cond_destroy(&pool->wake_worker);
-        pthread_cond_destroy(&pool->wake_caller);
-        pthread_mutex_destroy(&pool->lock);
-    }
+    md_cond_finish(&pool->wake_worker);
+    md_cond_finish(&pool->wake_caller);
+    md_mutex_finish(&pool->lock);
     free(pool->workers);
     free(pool);
     *handle = NULL;

@@ -1,6 +1,7 @@
 #include "base/trace.h"
 
 #include "base/clock.h"
+#include "base/fork.h"
 #include "base/json.h"
 #include "base/status.h"
 
@@ -15,8 +16,14 @@ struct md_trace {
     pthread_mutex_t lock;
     uint64_t start_ns;
     bool is_empty, failed;
+    bool is_parents; /* in a child: the file goes on without it */
     char path[]; /* for messages */
 };
+
+static void leave_to_parent(void *user)
+{
+    ((md_trace *)user)->is_parents = true;
+}
 
 md_status md_trace_open(md_trace **out, const char *path)
 {
@@ -30,7 +37,8 @@ md_status md_trace_open(md_trace **out, const char *path)
         return s;
     }
     memcpy(t->path, path, strlen(path) + 1);
-    pthread_mutex_init(&t->lock, NULL);
+    md_mutex_init(&t->lock);
+    md_fork_watch(t, leave_to_parent);
     t->start_ns = md_clock_ns();
     t->is_empty = true;
     *out = t;
@@ -42,10 +50,11 @@ md_status md_trace_close(md_trace **trace)
     if (!trace || !*trace)
         return MD_OK;
     md_trace *t = *trace;
-    bool ok = fputs(t->is_empty ? "[]\n" : "\n]\n", t->file) >= 0 && !t->failed;
+    bool ok = t->is_parents || (fputs(t->is_empty ? "[]\n" : "\n]\n", t->file) >= 0 && !t->failed);
     ok = fclose(t->file) == 0 && ok;
     md_status s = ok ? MD_OK : md_fail(MD_IO, "MD_TRACE: '%s' could not be written", t->path);
-    pthread_mutex_destroy(&t->lock);
+    md_fork_leave(t);
+    md_mutex_finish(&t->lock);
     free(t);
     *trace = NULL;
     return s;
@@ -80,7 +89,7 @@ static double us_since(const md_trace *t, uint64_t ns)
 
 void md_trace_span(md_trace *t, const char *category, const char *name, uint64_t start_ns, uint64_t end_ns, const md_trace_arg *args)
 {
-    if (!t)
+    if (!t || t->is_parents)
         return;
     write_event(t, json_pack("{s:s, s:s, s:o, s:o, s:o, s:i, s:i, s:o}", "ph", "X", "cat", category, "name", md_json_text(name), "ts",
                              json_real(us_since(t, start_ns)), "dur", json_real((double)(end_ns - start_ns) / 1e3), "pid", (int)getpid(), "tid",
@@ -89,7 +98,7 @@ void md_trace_span(md_trace *t, const char *category, const char *name, uint64_t
 
 void md_trace_mark(md_trace *t, const char *category, const char *name, const md_trace_arg *args)
 {
-    if (!t)
+    if (!t || t->is_parents)
         return;
     write_event(t, json_pack("{s:s, s:s, s:s, s:o, s:o, s:i, s:i, s:o}", "ph", "i", "s", "t", "cat", category, "name", md_json_text(name), "ts",
                              json_real(us_since(t, md_clock_ns())), "pid", (int)getpid(), "tid", (int)gettid(), "args", json_of_args(args)));

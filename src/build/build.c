@@ -1,6 +1,7 @@
 #include "build/build.h"
 
 #include "base/clock.h"
+#include "base/fork.h"
 #include "base/status.h"
 #include "build/texts.h"
 #include "family/numeric.h"
@@ -9,9 +10,26 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* ---- The builder */
+
+static void orphan_text(void *user, const void *key, size_t n_bytes, void *value)
+{
+    (void)key, (void)n_bytes;
+    md_bd_text *text = value;
+    text->is_orphan = text->state == MD_BD_QUEUED;
+    *(int32_t *)user += text->is_orphan;
+}
+
+/* A child after fork has none of its parent's threads: what they were at, it does itself when it waits for it. */
+static void orphan_texts(void *user)
+{
+    md_bd *builder = user;
+    builder->n_orphans = 0;
+    md_table_each(builder->texts, orphan_text, &builder->n_orphans);
+    builder->n_jobs = builder->n_orphans;
+    builder->n_listening = 0;
+}
 
 md_status md_bd_create(md_bd **out, md_dev *dev)
 {
@@ -19,14 +37,14 @@ md_status md_bd_create(md_bd **out, md_dev *dev)
     if (!builder)
         return md_fail_memory();
     builder->dev = dev;
-    atomic_init(&builder->owner, getpid());
     builder->texts = md_table_create();
     if (!builder->texts) {
         free(builder);
         return md_fail_memory();
     }
-    pthread_mutex_init(&builder->lock, NULL);
-    pthread_cond_init(&builder->changed, NULL);
+    md_mutex_init(&builder->lock);
+    md_cond_init(&builder->changed);
+    md_fork_watch(builder, orphan_texts);
     *out = builder;
     return MD_OK;
 }
@@ -36,41 +54,53 @@ void md_bd_use_store(md_bd *builder, md_sr *store)
     builder->store = store;
 }
 
-static void find_queued(void *user, const void *key, size_t n_bytes, void *value)
+/* Of threads: orphans are nobody's. */
+static void wait_for_jobs(md_bd *builder)
 {
-    (void)key;
-    (void)n_bytes;
-    md_bd_text *text = value;
-    if (text->state == MD_BD_QUEUED)
-        *(md_bd_text **)user = text;
+    pthread_mutex_lock(&builder->lock);
+    while (builder->n_jobs > builder->n_orphans)
+        pthread_cond_wait(&builder->changed, &builder->lock);
+    pthread_mutex_unlock(&builder->lock);
 }
 
-/* A child after fork has none of its parent's threads, and would wait for ever for what they were at: it does that itself, before it waits. */
-static void take_over(md_bd *builder)
+static void find_orphan(void *user, const void *key, size_t n_bytes, void *value)
 {
-    const pid_t self = getpid();
-    pid_t owner = atomic_load_explicit(&builder->owner, memory_order_relaxed);
-    md_bd_text *text;
-    if (owner == self || !atomic_compare_exchange_strong(&builder->owner, &owner, self))
-        return;
-    do {
-        text = NULL;
-        pthread_mutex_lock(&builder->lock);
-        builder->n_listening = 0;
-        md_table_each(builder->texts, find_queued, &text);
-        pthread_mutex_unlock(&builder->lock);
-        if (text)
-            md_bd_text_start(text); /* done when it returns: there are no threads */
-    } while (text);
+    (void)key, (void)n_bytes;
+    if (((md_bd_text *)value)->is_orphan)
+        *(md_bd_text **)user = value;
+}
+
+static md_bd_text *orphan_of(const md_bd_made *made)
+{
+    for (int32_t i = 0; i < MD_KN_MAX_LAUNCHES; i++)
+        if (made->ticket[i].text && made->ticket[i].text->is_orphan)
+            return made->ticket[i].text;
+    return NULL;
+}
+
+/* One that variants wait for; any where `variants` is NULL. The caller builds it. */
+static md_bd_text *take_orphan(md_bd *builder, md_bd_variant *const *variants, int32_t n)
+{
+    md_bd_text *text = NULL;
+    pthread_mutex_lock(&builder->lock);
+    if (builder->n_orphans > 0 && !variants)
+        md_table_each(builder->texts, find_orphan, &text);
+    for (int32_t i = 0; i < n && builder->n_orphans > 0 && !text; i++)
+        text = orphan_of((const md_bd_made *)variants[i]);
+    if (text) {
+        text->is_orphan = false;
+        builder->n_orphans--;
+    }
+    pthread_mutex_unlock(&builder->lock);
+    return text;
 }
 
 void md_bd_wait_all(md_bd *builder)
 {
-    take_over(builder);
-    pthread_mutex_lock(&builder->lock);
-    while (builder->n_jobs > 0)
-        pthread_cond_wait(&builder->changed, &builder->lock);
-    pthread_mutex_unlock(&builder->lock);
+    md_bd_text *text;
+    while ((text = take_orphan(builder, NULL, 0)) != NULL)
+        md_bd_text_start(text); /* done when it returns: there are no threads */
+    wait_for_jobs(builder);
 }
 
 void md_bd_destroy(md_bd **builder)
@@ -78,10 +108,11 @@ void md_bd_destroy(md_bd **builder)
     if (!builder || !*builder)
         return;
     md_bd *b = *builder;
-    md_bd_wait_all(b);
+    wait_for_jobs(b);
+    md_fork_leave(b);
     md_table_destroy(&b->texts, md_bd_text_drop);
-    pthread_cond_destroy(&b->changed);
-    pthread_mutex_destroy(&b->lock);
+    md_cond_finish(&b->changed);
+    md_mutex_finish(&b->lock);
     free(b);
     *builder = NULL;
 }
@@ -242,7 +273,6 @@ md_status md_bd_variant_create(md_bd_variant **out, md_bd *builder, const md_fa_
 
 void md_bd_listen(md_bd *builder, void (*fn)(void *user), void *user)
 {
-    take_over(builder);
     pthread_mutex_lock(&builder->lock);
     builder->listener = fn;
     builder->listener_user = user;
@@ -263,12 +293,20 @@ static bool is_any_ready(md_bd_variant *const *variants, int32_t n)
     return !is_open;
 }
 
+/* Until one of the variants is ready. */
+static void adopt_orphans(md_bd *builder, md_bd_variant *const *variants, int32_t n)
+{
+    md_bd_text *text;
+    while (!is_any_ready(variants, n) && (text = take_orphan(builder, variants, n)) != NULL)
+        md_bd_text_start(text);
+}
+
 void md_bd_variant_wait_any(md_bd_variant *const *variants, int32_t n)
 {
     if (is_any_ready(variants, n))
         return;
     md_bd *builder = variants[0]->builder;
-    take_over(builder);
+    adopt_orphans(builder, variants, n);
     pthread_mutex_lock(&builder->lock);
     while (!is_any_ready(variants, n))
         pthread_cond_wait(&builder->changed, &builder->lock);
@@ -278,7 +316,8 @@ void md_bd_variant_wait_any(md_bd_variant *const *variants, int32_t n)
 static void wait_until_closed(md_bd_made *made)
 {
     md_bd *builder = made->base.builder;
-    take_over(builder);
+    md_bd_variant *const variant = &made->base;
+    adopt_orphans(builder, &variant, 1);
     pthread_mutex_lock(&builder->lock);
     while (made->n_open > 0)
         pthread_cond_wait(&builder->changed, &builder->lock);

@@ -6,7 +6,6 @@
 #include "build/build.h"
 
 #include <pthread.h>
-#include <sys/types.h>
 
 /* One text (or host function) on its way to a loaded kernel. Lives until the builder ends. Guarded by the builder's
  * lock, except that the job owns `source` while state is QUEUED. */
@@ -14,6 +13,7 @@ typedef struct md_bd_text {
     md_bd *builder;
     md_digest128 key; /* in the table */
     md_bd_state state;
+    bool is_orphan; /* QUEUED, and nobody is at it: in a child after fork */
     md_kn_launch_source *source;  /* QUEUED only; freed by the job */
     md_dev_kernel *kernel;        /* READY */
     char failure[256];            /* FAILED: why; never tried again */
@@ -42,7 +42,7 @@ struct md_bd {
     pthread_cond_t changed; /* a variant or a job came to its end */
     md_table *texts;        /* digest128 -> md_bd_text */
     int32_t n_jobs;         /* queued or running */
-    _Atomic pid_t owner;    /* the process whose threads do them */
+    int32_t n_orphans;      /* of them, in a child after fork: nobody is at them until somebody waits for them */
     int32_t n_listening; /* threads inside `listener` */
     void (*listener)(void *user);
     void *listener_user;

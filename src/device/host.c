@@ -1,6 +1,7 @@
 #include "device/host.h"
 
 #include "base/cpu.h"
+#include "base/fork.h"
 #include "base/status.h"
 
 #include "md_build_config.h"
@@ -21,6 +22,7 @@ static void destroy(md_dev *dev)
 {
     md_dev_host *host = (md_dev_host *)dev;
     md_dev_host_command_finish(&host->command);
+    md_mutex_finish(&host->lock_of_loader);
     free(host);
 }
 
@@ -61,14 +63,16 @@ static md_status sync_stream(md_dev *dev, md_stream stream)
 static md_status load(md_dev_kernel **out, md_dev *dev, const void *binary, size_t n_bytes,
                       const md_kn_launch_source *source)
 {
-    (void)dev;
+    pthread_mutex_t *lock = &((md_dev_host *)dev)->lock_of_loader;
     host_kernel *kernel = calloc(1, sizeof *kernel);
     if (!kernel)
         return md_fail_memory();
     if (source->code == MD_KN_FUNCTION) {
         kernel->function = source->function;
     } else {
+        pthread_mutex_lock(lock);
         md_status status = md_dev_host_load(&kernel->library, &kernel->entry, binary, n_bytes, source->entry);
+        pthread_mutex_unlock(lock);
         if (status != MD_OK) {
             free(kernel);
             return status;
@@ -80,12 +84,15 @@ static md_status load(md_dev_kernel **out, md_dev *dev, const void *binary, size
 
 static void unload(md_dev *dev, md_dev_kernel *kernel)
 {
-    (void)dev;
+    pthread_mutex_t *lock = &((md_dev_host *)dev)->lock_of_loader;
     host_kernel *k = (host_kernel *)kernel;
     if (!k)
         return;
-    if (k->library)
+    if (k->library) {
+        pthread_mutex_lock(lock);
         dlclose(k->library);
+        pthread_mutex_unlock(lock);
+    }
     free(k);
 }
 
@@ -164,6 +171,7 @@ md_status md_dev_host_open(md_dev **out, const md_dev_options *options)
         free(host);
         return status;
     }
+    md_mutex_init(&host->lock_of_loader);
     status = md_dev_host_compiler_version(facts->compiler, &host->command);
     if (status == MD_OUT_OF_MEMORY) {
         destroy(&host->base);

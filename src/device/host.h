@@ -4,6 +4,8 @@
 
 #include "device/device.h"
 
+#include <pthread.h>
+
 enum { MD_DEV_HOST_ARGV = 96 };
 
 /* The compiler's command line, made once. The two paths are filled in per compile, in a copy of argv. */
@@ -17,6 +19,7 @@ typedef struct md_dev_host_command {
 typedef struct md_dev_host {
     md_dev base; /* first: a md_dev * of this device is a md_dev_host * */
     md_dev_host_command command;
+    pthread_mutex_t lock_of_loader; /* held while libraries are opened and closed: a child must not find the loader at work */
 } md_dev_host;
 
 md_status md_dev_host_open(md_dev **out, const md_dev_options *options);

@@ -1,5 +1,6 @@
 #include "dispatch/candidates.h"
 
+#include "base/fork.h"
 #include "base/status.h"
 #include "dispatch/numeric.h"
 #include "dispatch/tuning.h"
@@ -301,7 +302,7 @@ md_status md_ds_candidates_init(md_ds_candidates *c, md_bd *builder, const md_fa
     c->target = *target;
     c->policy = *policy;
     c->pinned = -1;
-    pthread_mutex_init(&c->lock_of_variants, NULL);
+    md_mutex_init(&c->lock_of_variants);
     if (policy->pin)
         return add_pinned(c, builder);
     MD_TRY(md_tn_estimates_open(&c->estimates, policy->wisdom, target));
@@ -317,7 +318,7 @@ void md_ds_candidates_finish(md_ds_candidates *c)
     for (int32_t i = 0; i < c->n_variants; i++)
         md_bd_variant_destroy(&c->variant[i]);
     free(c->numeric);
-    pthread_mutex_destroy(&c->lock_of_variants);
+    md_mutex_finish(&c->lock_of_variants);
     memset(c, 0, sizeof *c);
 }
 

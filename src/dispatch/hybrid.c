@@ -1,5 +1,6 @@
 #include "dispatch/hybrid.h"
 
+#include "base/fork.h"
 #include "base/status.h"
 #include "dispatch/lessons.h"
 #include "dispatch/prepare_trial.h"
@@ -30,6 +31,13 @@ struct md_ds_hybrid {
     timing timing[MOST_TIMES];
 };
 
+/* A child has nobody who would do them. */
+static void forget_jobs(void *user)
+{
+    struct md_ds_hybrid *h = user;
+    atomic_store_explicit(&h->n_jobs, 0, memory_order_relaxed);
+}
+
 md_status md_ds_hybrid_create(struct md_ds_hybrid **out, md_ds_op *op)
 {
     struct md_ds_hybrid *h = calloc(1, sizeof *h);
@@ -41,7 +49,8 @@ md_status md_ds_hybrid_create(struct md_ds_hybrid **out, md_ds_op *op)
         return s;
     }
     h->op = op;
-    pthread_mutex_init(&h->lock, NULL);
+    md_mutex_init(&h->lock);
+    md_fork_watch(h, forget_jobs);
     *out = h;
     return MD_OK;
 }
@@ -58,6 +67,7 @@ void md_ds_hybrid_destroy(struct md_ds_hybrid **hybrid)
         return;
     md_dev *dev = h->op->runtime->dev;
     md_ds_prepare_wait(&h->n_jobs);
+    md_fork_leave(h);
     for (int32_t i = 0; i < MOST_TIMES; i++) {
         if (h->timing[i].record)
             md_ds_record_give_back(h->op, h->timing[i].record);
@@ -66,7 +76,7 @@ void md_ds_hybrid_destroy(struct md_ds_hybrid **hybrid)
         if (h->timing[i].to)
             dev->ops->mark_destroy(dev, h->timing[i].to);
     }
-    pthread_mutex_destroy(&h->lock);
+    md_mutex_finish(&h->lock);
     md_ds_lessons_destroy(&h->lessons);
     free(h);
     *hybrid = NULL;

@@ -1,6 +1,7 @@
 #include "dispatch/indices.h"
 
 #include "base/dtype.h"
+#include "base/fork.h"
 #include "base/status.h"
 #include "tune/data.h"
 
@@ -32,7 +33,7 @@ md_status md_ds_indices_create(md_ds_indices **out, const md_fx_formula *formula
     md_ds_indices *x = calloc(1, sizeof *x);
     if (!x)
         return md_fail_memory();
-    pthread_mutex_init(&x->lock, NULL);
+    md_mutex_init(&x->lock);
     x->most = most;
     x->state = 1;
     *out = x;
@@ -59,7 +60,7 @@ void md_ds_indices_destroy(md_ds_indices **indices)
         return;
     for (int32_t i = 0; i < x->n; i++)
         free(x->sample[i].value);
-    pthread_mutex_destroy(&x->lock);
+    md_mutex_finish(&x->lock);
     free(x);
 }
 

@@ -1,5 +1,6 @@
 #include "dispatch/lessons.h"
 
+#include "base/fork.h"
 #include "base/status.h"
 
 #include <math.h>
@@ -31,7 +32,7 @@ md_status md_ds_lessons_create(md_ds_lessons **out)
     md_ds_lessons *l = calloc(1, sizeof *l);
     if (!l)
         return md_fail_memory();
-    pthread_mutex_init(&l->lock, NULL);
+    md_mutex_init(&l->lock);
     *out = l;
     return MD_OK;
 }
@@ -40,7 +41,7 @@ void md_ds_lessons_destroy(md_ds_lessons **lessons)
 {
     if (!*lessons)
         return;
-    pthread_mutex_destroy(&(*lessons)->lock);
+    md_mutex_finish(&(*lessons)->lock);
     free(*lessons);
     *lessons = NULL;
 }

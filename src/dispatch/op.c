@@ -1,5 +1,6 @@
 #include "dispatch/op.h"
 
+#include "base/fork.h"
 #include "base/status.h"
 #include "dispatch/agreement.h"
 #include "dispatch/custom.h"
@@ -222,8 +223,8 @@ static void free_op(md_ds_op *o)
     md_fx_formula_destroy(&o->formula);
     md_strbuf_finish(&o->printed);
     md_strbuf_finish(&o->identity);
-    pthread_mutex_destroy(&o->lock_of_records);
-    pthread_mutex_destroy(&o->lock_of_promotions);
+    md_mutex_finish(&o->lock_of_records);
+    md_mutex_finish(&o->lock_of_promotions);
     free(o);
 }
 
@@ -235,8 +236,8 @@ static md_status new_op(md_ds_op **out, md_ds_runtime *runtime, const char *form
     op->runtime = runtime;
     op->n_owners = 1;
     op->serial = atomic_fetch_add_explicit(&runtime->n_ops, 1, memory_order_relaxed) + 1;
-    pthread_mutex_init(&op->lock_of_records, NULL);
-    pthread_mutex_init(&op->lock_of_promotions, NULL);
+    md_mutex_init(&op->lock_of_records);
+    md_mutex_init(&op->lock_of_promotions);
     md_status s = describe_op(op, formula, options);
     if (s == MD_OK)
         s = md_ds_identify(op, options);

@@ -1,7 +1,9 @@
 #include "dispatch/runtime.h"
 #include "dispatch/front.h"
+#include "dispatch/share.h"
 
 #include "base/clock.h"
+#include "base/fork.h"
 #include "base/hash.h"
 #include "base/status.h"
 
@@ -22,11 +24,12 @@ void md_ds_runtime_init(md_ds_runtime *runtime)
     memset(runtime, 0, sizeof *runtime);
     const uint64_t who[2] = {md_clock_ns(), (uint64_t)(uintptr_t)runtime};
     runtime->id = md_hash64(who, sizeof who) | 1;
-    pthread_mutex_init(&runtime->lock_of_blocks, NULL);
-    pthread_mutex_init(&runtime->lock_of_tuning, NULL);
-    pthread_mutex_init(&runtime->lock_of_threads, NULL);
-    pthread_mutex_init(&runtime->lock_of_ops, NULL);
-    pthread_cond_init(&runtime->op_made, NULL);
+    md_mutex_init(&runtime->lock_of_blocks);
+    md_mutex_init(&runtime->lock_of_tuning);
+    md_mutex_init(&runtime->lock_of_threads);
+    md_mutex_init(&runtime->lock_of_ops);
+    md_cond_init(&runtime->op_made);
+    md_fork_watch(runtime, md_ds_forget_unmade);
     runtime->has_thread_key = pthread_key_create(&runtime->thread_key, md_ds_thread_leave) == 0;
     for (int32_t i = 0; i < MD_DS_STREAM_LOCKS; i++)
         pthread_mutex_init(&runtime->lock_of_streams[i], NULL);
@@ -43,6 +46,7 @@ static void free_block(md_ds_runtime *r, md_ds_block *b)
 
 void md_ds_runtime_finish(md_ds_runtime *runtime)
 {
+    md_fork_leave(runtime);
     while (runtime->blocks) {
         md_ds_block *b = runtime->blocks;
         runtime->blocks = b->next;
@@ -55,11 +59,11 @@ void md_ds_runtime_finish(md_ds_runtime *runtime)
         runtime->threads = t->next;
         md_ds_thread_free(t);
     }
-    pthread_mutex_destroy(&runtime->lock_of_threads);
-    pthread_mutex_destroy(&runtime->lock_of_ops);
-    pthread_cond_destroy(&runtime->op_made);
-    pthread_mutex_destroy(&runtime->lock_of_blocks);
-    pthread_mutex_destroy(&runtime->lock_of_tuning);
+    md_mutex_finish(&runtime->lock_of_threads);
+    md_mutex_finish(&runtime->lock_of_ops);
+    md_cond_finish(&runtime->op_made);
+    md_mutex_finish(&runtime->lock_of_blocks);
+    md_mutex_finish(&runtime->lock_of_tuning);
     for (int32_t i = 0; i < MD_DS_STREAM_LOCKS; i++)
         pthread_mutex_destroy(&runtime->lock_of_streams[i]);
 }

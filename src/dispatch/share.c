@@ -130,3 +130,13 @@ bool md_ds_leave(md_ds_op *op)
     pthread_mutex_unlock(&r->lock_of_ops);
     return is_last;
 }
+
+void md_ds_forget_unmade(void *user)
+{
+    md_ds_runtime *r = user;
+    for (md_ds_op **at = &r->ops; *at;)
+        if ((*at)->is_made)
+            at = &(*at)->next;
+        else
+            *at = (*at)->next;
+}

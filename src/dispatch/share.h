@@ -15,5 +15,7 @@ void md_ds_made(md_ds_op *op, bool is_good);
 void md_ds_enter(md_ds_op *op);
 /** One owner goes. True for the last one: the op has left the runtime, and is the caller's to free. */
 bool md_ds_leave(md_ds_op *op);
+/** A child's hook: what another thread of the parent was making is never finished, and nobody waits for it. */
+void md_ds_forget_unmade(void *runtime);
 
 #endif

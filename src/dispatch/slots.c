@@ -1,5 +1,7 @@
 #include "dispatch/slots.h"
 
+#include "base/fork.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,7 +44,7 @@ md_ds_slots *md_ds_slots_create(int64_t max_records, const md_ds_image *image, m
     while (s->n_places < 2 * s->n_slots) /* half empty: few keys meet more than WAYS others */
         s->n_places *= 2;
     s->index = md_ds_lines((size_t)s->n_places * sizeof *s->index, LINE); /* the places of a hash are a line */
-    pthread_mutex_init(&s->lock, NULL);
+    md_mutex_init(&s->lock);
     if (s->index) {
         s->older = older;
         return s;
@@ -64,7 +66,7 @@ void md_ds_slots_destroy(md_ds_slots *slots)
         md_ds_slots *older = slots->older;
         for (int32_t i = 0; i < MOST_SLOTS / CHUNK; i++)
             free_chunk(atomic_load_explicit(&slots->chunk[i], memory_order_relaxed));
-        pthread_mutex_destroy(&slots->lock);
+        md_mutex_finish(&slots->lock);
         free((void *)slots->index);
         free(slots);
         slots = older;

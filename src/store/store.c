@@ -1,5 +1,6 @@
 #include "store/store.h"
 
+#include "base/fork.h"
 #include "base/status.h"
 #include "store/inside.h"
 
@@ -85,7 +86,7 @@ md_status md_sr_open(md_sr **out, const md_sr_options *options)
     md_sr *s = calloc(1, sizeof *s);
     if (!s)
         return md_fail_memory();
-    pthread_mutex_init(&s->lock_of_places, NULL);
+    md_mutex_init(&s->lock_of_places);
     s->log = options->log;
     s->limit_bytes = options->limit_bytes ? options->limit_bytes : DEFAULT_LIMIT;
     for (int32_t i = 0; i < MD_SR_MAX_PLACES; i++)
@@ -123,7 +124,7 @@ void md_sr_close(md_sr **store)
             close(fd);
         free(s->place[i].path);
     }
-    pthread_mutex_destroy(&s->lock_of_places);
+    md_mutex_finish(&s->lock_of_places);
     free(s->about);
     free(s);
     *store = NULL;

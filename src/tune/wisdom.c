@@ -1,5 +1,6 @@
 #include "tune/wisdom.h"
 
+#include "base/fork.h"
 #include "base/status.h"
 #include "tune/wisdom_inside.h"
 
@@ -21,7 +22,7 @@ md_status md_tn_wisdom_create(md_tn_wisdom **out)
     md_tn_wisdom *w = calloc(1, sizeof *w);
     if (!w)
         return md_fail_memory();
-    pthread_mutex_init(&w->lock, NULL);
+    md_mutex_init(&w->lock);
     w->records = md_table_create();
     w->quarantine = md_table_create();
     snprintf(w->origin.device, sizeof w->origin.device, "unknown");
@@ -42,7 +43,7 @@ void md_tn_wisdom_destroy(md_tn_wisdom **wisdom)
     md_tn_shipped_close(&(*wisdom)->shipped);
     md_table_destroy(&(*wisdom)->records, drop_record);
     md_table_destroy(&(*wisdom)->quarantine, free);
-    pthread_mutex_destroy(&(*wisdom)->lock);
+    md_mutex_finish(&(*wisdom)->lock);
     free(*wisdom);
     *wisdom = NULL;
 }
