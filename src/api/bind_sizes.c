@@ -17,9 +17,8 @@ static md_status set_size(void *user, const char *name, int64_t lo, int64_t hi)
     const md_fx_formula *f = r->op->formula;
     if (lo != hi)
         return md_fail(MD_INVALID_ARGUMENT, "sizes: '%s' needs one size here, not a range", name);
-    for (int32_t d = 0; d < f->n_dims; d++) {
-        if (strcmp(f->dim[d].name, name))
-            continue;
+    const int32_t d = md_fx_find_dim(f, name, strlen(name));
+    if (d >= 0) {
         if (f->dim[d].size >= 0 && f->dim[d].size != lo)
             return md_fail(MD_INVALID_ARGUMENT, "sizes: dim '%s' is static: %lld, not %lld", name, (long long)f->dim[d].size, (long long)lo);
         if (lo < f->dim[d].lo || lo > f->dim[d].hi)
@@ -29,8 +28,8 @@ static md_status set_size(void *user, const char *name, int64_t lo, int64_t hi)
         return MD_OK;
     }
     md_strbuf known = {0};
-    for (int32_t d = 0; d < f->n_dims; d++)
-        md_strbuf_printf(&known, "%s%s", d ? ", " : "", f->dim[d].name);
+    for (int32_t i = 0; i < f->n_dims; i++)
+        md_strbuf_printf(&known, "%s%s", i ? ", " : "", f->dim[i].name);
     md_fail(MD_INVALID_ARGUMENT, "sizes: op %s has no dim '%s'; it has %s", r->op->name, name, md_strbuf_text(&known));
     md_strbuf_finish(&known);
     return MD_INVALID_ARGUMENT;

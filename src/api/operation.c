@@ -251,10 +251,8 @@ const char *md_op_formula(const md_op *op)
 
 int32_t md_op_dim(const md_op *op, const char *name)
 {
-    for (int32_t i = 0; op && name && i < op->ds->space.n; i++)
-        if (!strcmp(op->ds->formula->dim[op->ds->space.dim[i]].name, name))
-            return i;
-    return -1;
+    const int32_t dim = op && name ? md_fx_find_dim(op->ds->formula, name, strlen(name)) : -1;
+    return dim < 0 ? -1 : md_ds_slot_of(&op->ds->space, dim);
 }
 
 int32_t md_op_n_stages(const md_op *op)

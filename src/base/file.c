@@ -18,8 +18,9 @@ static md_status fail_io(const char *what, const char *path)
     return md_fail(reason == ENOENT ? MD_NOT_FOUND : MD_IO, "cannot %s %.700s: %s", what, path, strerror(reason));
 }
 
-static bool write_all(int fd, const char *bytes, size_t n)
+bool md_file_write_all(int fd, const void *from, size_t n)
 {
+    const char *bytes = from;
     while (n > 0) {
         ssize_t written = write(fd, bytes, n);
         if (written < 0 && errno == EINTR)
@@ -39,7 +40,7 @@ md_status md_file_write(const char *path, const void *bytes, size_t n)
         fail_io("make", path);
         return MD_IO; /* a missing folder is no missing file */
     }
-    bool is_written = write_all(fd, bytes, n);
+    bool is_written = md_file_write_all(fd, bytes, n);
     int reason = errno;
     if (close(fd) != 0 && is_written) {
         is_written = false;

@@ -5,6 +5,8 @@
 #include <stdbool.h>
 /** Writes all bytes to a new file of mode 0600. IO names path and reason. */
 md_status md_file_write(const char *path, const void *bytes, size_t n);
+/** Writes all bytes, where the file is now; false with errno. */
+bool md_file_write_all(int fd, const void *bytes, size_t n);
 /** Reads a whole file; *out is malloc'ed and 0-terminated, the caller frees it. NOT_FOUND, IO. */
 md_status md_file_read(char **out, size_t *n, const char *path);
 /** Makes a private (0700) folder below TMPDIR or /tmp; its path goes to out. */

@@ -27,20 +27,6 @@ static void unique_path(char out[192], int fd, uint64_t inode)
     snprintf(at, 16, "/%d", fd);
 }
 
-static bool write_whole(int fd, const char *bytes, size_t n)
-{
-    while (n > 0) {
-        ssize_t written = write(fd, bytes, n);
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written <= 0)
-            return false;
-        bytes += written;
-        n -= (size_t)written;
-    }
-    return true;
-}
-
 /* Without any file system: works where the temporary folder forbids execution. NULL where the system cannot. */
 static void *open_from_memory(const void *binary, size_t n_bytes)
 {
@@ -49,7 +35,7 @@ static void *open_from_memory(const void *binary, size_t n_bytes)
         return NULL;
     void *library = NULL;
     struct stat about;
-    if (write_whole(fd, binary, n_bytes) && fstat(fd, &about) == 0) {
+    if (md_file_write_all(fd, binary, n_bytes) && fstat(fd, &about) == 0) {
         char path[192];
         unique_path(path, fd, (uint64_t)about.st_ino);
         library = dlopen(path, RTLD_NOW | RTLD_LOCAL);

@@ -66,12 +66,12 @@ static md_status parse_values(hint_parser *p, int64_t *value, int32_t *n)
     }
 }
 
-static bool has_dim_named(const md_fx_formula *f, const char *name, size_t n)
+int32_t md_ds_slot_of(const md_ds_space *space, int32_t dim)
 {
-    for (int32_t i = 0; i < f->n_dims; i++)
-        if (strlen(f->dim[i].name) == n && !strncmp(f->dim[i].name, name, n))
-            return true;
-    return false;
+    for (int32_t i = 0; i < space->n; i++)
+        if (space->dim[i] == dim)
+            return i;
+    return -1;
 }
 
 /* name '=': *slot is the position in space->dim, or -1 for a dim of the formula that is static. */
@@ -84,14 +84,9 @@ static md_status parse_name(hint_parser *p, int32_t *slot)
     size_t n = (size_t)(p->at - start);
     if (n == 0)
         return bad_hint(p, "expected the name of a dim");
-    const md_fx_formula *f = p->space->formula;
-    *slot = -1;
-    for (int32_t i = 0; i < p->space->n; i++) {
-        const char *name = f->dim[p->space->dim[i]].name;
-        if (strlen(name) == n && !strncmp(name, start, n))
-            *slot = i;
-    }
-    if (*slot < 0 && !has_dim_named(f, start, n))
+    const int32_t dim = md_fx_find_dim(p->space->formula, start, n);
+    *slot = md_ds_slot_of(p->space, dim);
+    if (dim < 0)
         return md_fail(MD_INVALID_ARGUMENT, "%s: '%s': the formula has no dim '%.*s'", p->source, p->text, (int)n, start);
     skip_blanks(p);
     if (*p->at != '=')
@@ -222,7 +217,6 @@ static md_status parse_hints(hint_parser *p)
 
 static md_status set_weights(md_ds_space *s, const char *text)
 {
-    const md_fx_formula *f = s->formula;
     for (const char *at = text; *at;) {
         while (*at == ' ' || *at == ',' || *at == ';')
             at++;
@@ -236,13 +230,11 @@ static md_status set_weights(md_ds_space *s, const char *text)
         size_t n = (size_t)(eq - at);
         while (n && at[n - 1] == ' ')
             n--;
-        if (!has_dim_named(f, at, n))
+        const int32_t dim = md_fx_find_dim(s->formula, at, n), slot = md_ds_slot_of(s, dim);
+        if (dim < 0)
             return md_fail(MD_INVALID_ARGUMENT, "option weights: '%s': the formula has no dim '%.*s'", text, (int)n, at);
-        for (int32_t i = 0; i < s->n; i++) {
-            const char *name = f->dim[s->dim[i]].name;
-            if (strlen(name) == n && !strncmp(name, at, n))
-                s->weight[i] = w;
-        }
+        if (slot >= 0)
+            s->weight[slot] = w;
         at = end;
     }
     return MD_OK;
@@ -365,4 +357,18 @@ void md_ds_hint_label(char out[MD_DS_LABEL], const md_ds_space *space, int32_t i
                                  (long long)space->hint[i][k]);
     if (space->n == 0)
         snprintf(out, MD_DS_LABEL, "static");
+}
+
+void md_ds_print_hints(md_strbuf *out, const md_ds_space *space, uint64_t chosen)
+{
+    bool is_first = true;
+    for (int32_t h = 0; h < space->n_hints && space->n > 0; h++) {
+        if (!(chosen >> h & 1))
+            continue;
+        md_strbuf_add(out, is_first ? "(" : " (");
+        is_first = false;
+        for (int32_t k = 0; k < space->n; k++)
+            md_strbuf_printf(out, "%s%s=%lld", k ? "," : "", space->formula->dim[space->dim[k]].name, (long long)space->hint[h][k]);
+        md_strbuf_add(out, ")");
+    }
 }

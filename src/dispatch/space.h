@@ -2,6 +2,7 @@
 #ifndef MD_DISPATCH_SPACE_H
 #define MD_DISPATCH_SPACE_H
 
+#include "base/strbuf.h"
 #include "expr/formula.h"
 
 enum { MD_DS_MAX_HINTS = 64, MD_DS_MAX_DYNAMIC = 16, MD_DS_LABEL = 96 };
@@ -45,6 +46,10 @@ void md_ds_as_sizes(int64_t out[MD_FX_MAX_DIMS], const md_ds_space *space, const
 
 /** All sizes by dim id at hint i: static dims and the hint's; dims that no index runs over stay 0. */
 void md_ds_hint_sizes(int64_t size[MD_FX_MAX_DIMS], const md_ds_space *space, int32_t i);
+/** The place of a dim in space->dim; -1 where it is static, or no index runs over it. */
+int32_t md_ds_slot_of(const md_ds_space *space, int32_t dim);
+/** Adds hints as they are written, "(b=1,n=64) (b=512,n=4096)": those of the bits in `chosen`. */
+void md_ds_print_hints(md_strbuf *out, const md_ds_space *space, uint64_t chosen);
 /** "b=64 n=256", "static" where nothing is dynamic. */
 void md_ds_hint_label(char out[MD_DS_LABEL], const md_ds_space *space, int32_t i);
 

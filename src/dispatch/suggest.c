@@ -49,12 +49,11 @@ typedef struct reader {
 static md_status take_size(void *user, const char *name, int64_t lo, int64_t hi)
 {
     const reader *r = user;
-    for (int32_t d = 0; d < r->formula->n_dims; d++)
-        if (!strcmp(r->formula->dim[d].name, name)) {
-            r->size[d] = lo;
-            return lo == hi ? MD_OK : md_fail(MD_INVALID_ARGUMENT, "sizes: '%s' needs one size, not a range", name);
-        }
-    return md_fail(MD_INVALID_ARGUMENT, "sizes: the formula has no dim '%s'", name);
+    const int32_t d = md_fx_find_dim(r->formula, name, strlen(name));
+    if (d < 0)
+        return md_fail(MD_INVALID_ARGUMENT, "sizes: the formula has no dim '%s'", name);
+    r->size[d] = lo;
+    return lo == hi ? MD_OK : md_fail(MD_INVALID_ARGUMENT, "sizes: '%s' needs one size, not a range", name);
 }
 
 static md_status read_point(point *out, const suggest *s, const md_ds_met *met)
@@ -291,20 +290,6 @@ static uint64_t search(const suggest *s, md_ds_regret *regret)
     return chosen;
 }
 
-static void print_hints(md_strbuf *text, const suggest *s, uint64_t chosen)
-{
-    bool is_first = true;
-    for (int32_t h = 0; h < s->space.n_hints; h++) {
-        if (!(chosen >> h & 1))
-            continue;
-        md_strbuf_add(text, is_first ? "(" : " (");
-        is_first = false;
-        for (int32_t k = 0; k < s->space.n; k++)
-            md_strbuf_printf(text, "%s%s=%lld", k ? "," : "", s->formula->dim[s->space.dim[k]].name, (long long)s->space.hint[h][k]);
-        md_strbuf_add(text, ")");
-    }
-}
-
 static md_status run(suggest *s, md_strbuf *text, md_ds_suggestion *out, const char *formula, const md_ds_met *met, int32_t n_met)
 {
     const md_ds_suggest_options *o = s->options;
@@ -326,7 +311,7 @@ static md_status run(suggest *s, md_strbuf *text, md_ds_suggestion *out, const c
     const uint64_t today = s->n_today == 64 ? ~UINT64_C(0) : (UINT64_C(1) << s->n_today) - 1;
     out->n_shapes = s->n_points;
     out->today = regret_of(s, today);
-    print_hints(text, s, search(s, &out->suggested));
+    md_ds_print_hints(text, &s->space, search(s, &out->suggested));
     return text->failed ? md_fail_memory() : MD_OK;
 }
 

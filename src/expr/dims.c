@@ -107,12 +107,21 @@ static void join_loose(dims *d)
 
 /* ---- numbers and names ---- */
 
-static bool is_name_taken(const dims *d, const char *name)
+static int32_t dim_named(const md_fx_formula *f, const char *name, size_t n)
 {
-    for (int32_t i = 0; i < d->f->n_dims; ++i)
-        if (strcmp(d->f->dim[i].name, name) == 0)
-            return true;
-    return false;
+    for (int32_t i = 0; i < f->n_dims; ++i)
+        if (strlen(f->dim[i].name) == n && memcmp(f->dim[i].name, name, n) == 0)
+            return i;
+    return -1;
+}
+
+int32_t md_fx_find_dim(const md_fx_formula *formula, const char *name, size_t n)
+{
+    int32_t dim = dim_named(formula, name, n);
+    for (int32_t i = 0; i < formula->n_indices && dim < 0; ++i) /* an outer index comes before those that shadow it */
+        if (strlen(formula->index[i].name) == n && memcmp(formula->index[i].name, name, n) == 0)
+            dim = formula->index[i].dim;
+    return dim;
 }
 
 static md_status new_dim(dims *d, int32_t root, const char *name)
@@ -120,7 +129,7 @@ static md_status new_dim(dims *d, int32_t root, const char *name)
     if (d->f->n_dims == MD_FX_MAX_DIMS)
         return md_fail(MD_INVALID_ARGUMENT, "the formula has more than %d dims", MD_FX_MAX_DIMS);
     const char *const base = name;
-    for (int suffix = 2; name && is_name_taken(d, name); ++suffix)
+    for (int suffix = 2; name && dim_named(d->f, name, strlen(name)) >= 0; ++suffix)
         name = md_arena_printf(d->front->arena, "%s_%d", base, suffix);
     if (!name)
         return md_fail_memory();
@@ -181,15 +190,6 @@ static md_status settle_size(dims *d, const md_size_use *use)
 
 /* ---- sizes given from outside ---- */
 
-static int32_t find_dim(const dims *d, const char *name)
-{
-    for (int32_t i = 0; i < d->f->n_dims; ++i)
-        if (strcmp(d->f->dim[i].name, name) == 0)
-            return i;
-    const int32_t index = first_of_name(d, name); /* a second name of the dim */
-    return index < 0 ? -1 : d->f->index[index].dim;
-}
-
 static md_status unknown_dim(const dims *d, const char *name)
 {
     char list[300];
@@ -212,7 +212,7 @@ static md_status unknown_dim(const dims *d, const char *name)
 static md_status restrict_dim(void *user, const char *name, int64_t lo, int64_t hi)
 {
     const dims *const d = user;
-    const int32_t i = find_dim(d, name);
+    const int32_t i = md_fx_find_dim(d->f, name, strlen(name));
     if (i < 0)
         return unknown_dim(d, name);
     md_fx_dim *const dim = &d->f->dim[i];

@@ -132,6 +132,9 @@ typedef struct md_fx_options {
 md_status md_fx_formula_create(md_fx_formula **out, const char *text, const md_fx_options *options);
 void md_fx_formula_destroy(md_fx_formula **formula);
 
+/** The dim of a name of n bytes, which may also be the second name of an index that runs over it; -1 where there is none. */
+int32_t md_fx_find_dim(const md_fx_formula *formula, const char *name, size_t n);
+
 /** Prints the formula back in canonical form: parsing it again gives the same formula. Dtypes and static sizes included. */
 struct md_strbuf;
 void md_fx_print(struct md_strbuf *out, const md_fx_formula *formula);

@@ -74,17 +74,17 @@ static md_status parse_name(parser *p)
         snprintf(name, sizeof name, "%s.%lld", t->text, (long long)p->at[1].integer);
         p->at += 2;
     }
+    const int32_t dim = md_fx_find_dim(p->names->formula, name, strlen(name));
     md_fx_nearest nearest = {.wanted = name};
     for (int32_t i = 0; i < p->names->n; i++) {
         if (!strcmp(p->names->name[i], name))
             return push(p, TUNABLE, i);
         md_fx_nearest_offer(&nearest, p->names->name[i]);
     }
-    for (int32_t d = 0; d < p->names->formula->n_dims; d++) {
-        if (!strcmp(p->names->formula->dim[d].name, name))
-            return push(p, SIZE, d);
+    if (dim >= 0)
+        return push(p, SIZE, dim);
+    for (int32_t d = 0; d < p->names->formula->n_dims; d++)
         md_fx_nearest_offer(&nearest, p->names->formula->dim[d].name);
-    }
     return md_fx_complain(p->text, t->line, t->column, "'%s' is neither a dim of the formula nor a tunable%s%s%s", name, MD_FX_NEAREST_ARGS(nearest));
 }
 

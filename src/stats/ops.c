@@ -46,12 +46,7 @@ static void add_calls(void *user, const md_ds_record *record)
 static char *hints_text(const md_ds_op *op)
 {
     md_strbuf text = {0};
-    for (int32_t h = 0; h < op->space.n_hints && op->space.n; h++) {
-        md_strbuf_add(&text, h ? " (" : "(");
-        for (int32_t k = 0; k < op->space.n; k++)
-            md_strbuf_printf(&text, "%s%s=%lld", k ? "," : "", op->formula->dim[op->space.dim[k]].name, (long long)op->space.hint[h][k]);
-        md_strbuf_add(&text, ")");
-    }
+    md_ds_print_hints(&text, &op->space, ~UINT64_C(0));
     char *copy = text.failed ? NULL : strdup(md_strbuf_text(&text));
     md_strbuf_finish(&text);
     return copy;

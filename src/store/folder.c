@@ -1,5 +1,6 @@
 #include "store/folder.h"
 
+#include "base/file.h"
 #include "base/status.h"
 
 #include <errno.h>
@@ -177,20 +178,6 @@ void md_sr_fresh_name(char out[MD_SR_PATH], const char *prefix)
     snprintf(out, MD_SR_PATH, MD_SR_FRESH "/%s-%016" PRIx64, prefix, bits);
 }
 
-static bool write_all(int fd, const char *bytes, size_t n)
-{
-    while (n > 0) {
-        const ssize_t written = write(fd, bytes, n);
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written < 0)
-            return false;
-        bytes += written;
-        n -= (size_t)written;
-    }
-    return true;
-}
-
 md_status md_sr_fresh_write(char name[MD_SR_PATH], int at, const void *bytes, size_t n, bool survives)
 {
     md_sr_fresh_name(name, "new");
@@ -201,7 +188,7 @@ md_status md_sr_fresh_write(char name[MD_SR_PATH], int at, const void *bytes, si
         fail_path("make", name);
         return MD_IO;
     }
-    bool is_good = write_all(fd, bytes, n) && (!survives || fsync(fd) == 0);
+    bool is_good = md_file_write_all(fd, bytes, n) && (!survives || fsync(fd) == 0);
     int reason = errno;
     if (close(fd) != 0 && is_good) { /* network file systems say here that the disk is full */
         is_good = false;

@@ -25,11 +25,9 @@ static const char *const product = "C[m,n] = sum[k](A[m,k] * B[k,n])";
 
 static int32_t dim_of(const md_fx_formula *f, const char *name)
 {
-    for (int32_t d = 0; d < f->n_dims; d++)
-        if (!strcmp(f->dim[d].name, name))
-            return d;
-    fail_msg("no dim %s", name);
-    return -1;
+    const int32_t dim = md_fx_find_dim(f, name, strlen(name));
+    assert_true(dim >= 0);
+    return dim;
 }
 
 /* The hint that MD_SELECT_DISTANCE would take: the first of the nearest. */
@@ -92,6 +90,25 @@ static void metrics_differ_by_occurrence(void **state)
     /* Diagonal hints are blind to lopsided shapes: [1, 2^20] lies equally far from 64 and 4096. */
     assert_int_equal(md_ds_space_make(&s, f, "64,4096", "test", NULL), MD_OK);
     assert_float_equal(distance(f, &s, MD_METRIC_LOG2, 1, 1 << 20, 1024, 0), distance(f, &s, MD_METRIC_LOG2, 1, 1 << 20, 256, 1), 1e-12);
+    md_fx_formula_destroy(&f);
+}
+
+/* Two indices that run over one axis are one dim of two names: both count, in sizes, hints and weights. */
+static void a_second_name(void **state)
+{
+    (void)state;
+    md_fx_formula *f = parse("Y[i,j] = X[i,j] / sum[k](X[i,k])", NULL);
+    md_ds_space s;
+    md_strbuf text = {0};
+    assert_int_equal(dim_of(f, "k"), dim_of(f, "j"));
+    assert_int_equal(md_fx_find_dim(f, "kk", 2), -1);
+    assert_int_equal(md_fx_find_dim(f, "kk", 1), dim_of(f, "j"));
+    assert_int_equal(md_ds_space_make(&s, f, "(i=2,k=8) (i=4,j=16) (k=8,i=2)", "test", "k=0.5"), MD_OK);
+    assert_int_equal(s.n_hints, 2);
+    assert_float_equal(s.weight[md_ds_slot_of(&s, dim_of(f, "j"))], 0.5, 0.0);
+    md_ds_print_hints(&text, &s, ~UINT64_C(0));
+    assert_string_equal(md_strbuf_text(&text), "(i=2,j=8) (i=4,j=16)");
+    md_strbuf_finish(&text);
     md_fx_formula_destroy(&f);
 }
 
@@ -164,6 +181,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(golden_distances),
         cmocka_unit_test(metrics_differ_by_occurrence),
+        cmocka_unit_test(a_second_name),
         cmocka_unit_test(forms),
         cmocka_unit_test(complaints),
     };

@@ -14,11 +14,10 @@ static int32_t tensor_of(const md_fx_formula *f, const char *name)
 
 static int32_t dim_of(const md_fx_formula *f, const char *name)
 {
-    for (int32_t i = 0; i < f->n_dims; ++i)
-        if (strcmp(f->dim[i].name, name) == 0)
-            return i;
-    fail_msg("no dim %s in %s", name, f->text);
-    return -1;
+    const int32_t dim = md_fx_find_dim(f, name, strlen(name));
+    if (dim < 0)
+        fail_msg("no dim %s in %s", name, f->text);
+    return dim;
 }
 
 /* "X[i,j]": the axes' dims by name, with a + where long enough is good enough. */
