@@ -14,7 +14,9 @@
 
 /* What is used of cublasLt.h, so that building needs no cuBLAS. */
 enum { COMPUTE_F32 = 68, COMPUTE_F64 = 70, COMPUTE_TF32 = 77, REAL_F32 = 0, REAL_F64 = 1, REAL_F16 = 2, REAL_BF16 = 14 };
-enum { DESC_TRANSA = 3, DESC_TRANSB = 4, LAYOUT_BATCH = 5, LAYOUT_STRIDE = 6, PREF_WORKSPACE = 1, PREF_ALIGN_A = 5, PREF_ALIGN_B = 6, PREF_ALIGN_C = 7, PREF_ALIGN_D = 8 };
+enum { DESC_TRANSA = 3, DESC_TRANSB = 4, LAYOUT_BATCH = 5, LAYOUT_STRIDE = 6 };
+enum { PREF_WORKSPACE = 1, PREF_REDUCTION = 3, PREF_ALIGN_A = 5, PREF_ALIGN_B = 6, PREF_ALIGN_C = 7, PREF_ALIGN_D = 8 };
+enum { REDUCTION_COMPUTE_TYPE = 2 }; /* slices of k meet in f32, not in the result's type */
 typedef struct result { /* cublasLtMatmulHeuristicResult_t */
     uint64_t algo[8];
     size_t workspace_bytes;
@@ -109,9 +111,11 @@ static void ask(plan *p, const struct md_dev_cuda_blas *blas, size_t workspace_b
 {
     const library *f = &blas->f;
     const int what[4] = {PREF_ALIGN_A, PREF_ALIGN_B, PREF_ALIGN_C, PREF_ALIGN_D}, of[4] = {1, 0, 2, 2};
+    const uint32_t reduction = REDUCTION_COMPUTE_TYPE;
     void *pref = NULL;
     if (f->pref_create(&pref))
         return;
+    (void)f->pref_set(pref, PREF_REDUCTION, &reduction, sizeof reduction);
     (void)f->pref_set(pref, PREF_WORKSPACE, &workspace_bytes, sizeof workspace_bytes);
     for (int i = 0; i < 4; i++) {
         uint32_t alignment = (uint32_t)p->what.alignment[of[i]];

@@ -22,6 +22,7 @@ static const cuda_run list[] = {
     {"Y[i,j] = sum[k](X[i,k] * W:u8[j,k]) * S[j]", MD_BF16, {{72, 40, 64}, {33, 65, 19}, {8, 128, 24}}},
     {"Y[i,j] = sum[k](A:u8[k,i] * X[k,j])", MD_F16, {{72, 64, 40}, {33, 19, 65}, {8, 24, 128}}},
     {"Y[i,j] = sum[k](X[i,k] * W[j,k])", MD_BF16, {{92, 75, 653}, {64, 8, 8200}, {1, 1, 65}, {175, 49, 65}}}, /* seen: a pool that failed at such sizes */
+    {"Y[i,j] = sum[k](X[i,k] * W[j,k])", MD_BF16, {{101, 77, 3333}, {201, 111, 1001}}}, /* seen: slices of k that cuBLASLt added in 16 bits */
     {"Y[i,j] = sum[k](X[i,k] * W[k,j])", MD_F64, {{132, 100, 68}, {17, 33, 65}, {2, 300, 1}}},
 };
 
