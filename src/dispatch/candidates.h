@@ -66,10 +66,4 @@ void md_ds_rank(md_ds_candidates *c, int32_t hint, int32_t variant, double us, d
 /** Whether the family can serve the stage and the policy lets it. */
 bool md_ds_family_allowed(const md_fa_family *f, const md_fa_target *target, const md_ds_policy *policy);
 
-/** Halves sizes (by dim id) beyond what any machine has, largest first. */
-void md_ds_bring_into_reach(int64_t size[MD_FX_MAX_DIMS], const md_fa_target *target);
-/** Operations and bytes of the stage at these sizes: what a call may ask for ends at MD_DS_MOST_WORK, below what 64 bits count. */
-double md_ds_work(const md_fa_target *target, const int64_t *size);
-#define MD_DS_MOST_WORK 1e18
-
 #endif

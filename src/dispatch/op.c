@@ -170,7 +170,7 @@ static md_status describe_op(md_ds_op *op, const char *formula, const md_ds_op_o
         op->policy.hybrid_share = MD_DS_HYBRID_SHARE;
     if (!(op->policy.hybrid_cap_ms > 0.0))
         op->policy.hybrid_cap_ms = MD_DS_HYBRID_CAP_MS;
-    op->policy.beside_hints = o->hints_source && !strcmp(o->hints_source, "default hints");
+    op->policy.beside_hints = md_ds_are_default_hints(o->hints_source);
     if (op->policy.max_variants <= 0)
         op->policy.max_variants = DEFAULT_MAX_VARIANTS;
     op->policy.max_variants = MD_MIN(op->policy.max_variants, MD_DS_MAX_VARIANTS - MD_DS_SPARE_VARIANTS);

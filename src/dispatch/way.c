@@ -2,6 +2,7 @@
 
 #include "base/dtype.h"
 #include "base/status.h"
+#include "dispatch/beside.h"
 #include "dispatch/choose.h"
 #include "tune/tune.h"
 
