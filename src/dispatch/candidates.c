@@ -43,26 +43,36 @@ static md_status add_variant(int32_t *slot, md_ds_candidates *c, md_bd *builder,
     return MD_OK;
 }
 
-static bool is_ranked(const md_ds_candidates *c, int32_t hint, int32_t variant)
+/* Others may add, too, while a pool grows. */
+static md_status add_to_pool(int32_t *slot, md_ds_candidates *c, md_bd *builder, const md_fa_family *f, const md_fa_config *config, int32_t hint, int32_t limit)
 {
-    for (int32_t i = 0; i < c->n_ranked[hint]; i++)
-        if (c->ranked[hint][i].variant == variant)
+    pthread_mutex_lock(&c->lock_of_variants);
+    md_status s = add_variant(slot, c, builder, f, config, hint, limit);
+    pthread_mutex_unlock(&c->lock_of_variants);
+    return s;
+}
+
+static bool is_ranked(const md_ds_ranks *r, int32_t hint, int32_t variant)
+{
+    for (int32_t i = 0; i < r->n[hint]; i++)
+        if (r->of[hint][i].variant == variant)
             return true;
     return false;
 }
 
 void md_ds_rank(md_ds_candidates *c, int32_t hint, int32_t variant, double us, double model_us)
 {
-    int32_t n = c->n_ranked[hint];
-    if (n == MD_COUNT(c->ranked[hint]) || is_ranked(c, hint, variant))
+    md_ds_ranks *r = c->draft;
+    int32_t n = r->n[hint];
+    if (n == MD_COUNT(r->of[hint]) || is_ranked(r, hint, variant))
         return;
     int32_t at = n;
-    while (at > 0 && c->ranked[hint][at - 1].us > us) {
-        c->ranked[hint][at] = c->ranked[hint][at - 1];
+    while (at > 0 && r->of[hint][at - 1].us > us) {
+        r->of[hint][at] = r->of[hint][at - 1];
         at--;
     }
-    c->ranked[hint][at] = (md_ds_ranked){variant, us, model_us};
-    c->n_ranked[hint] = n + 1;
+    r->of[hint][at] = (md_ds_ranked){variant, us, model_us};
+    r->n[hint] = n + 1;
 }
 
 static md_status decide(md_fa_config *config, double *us, bool *is_measured, const md_ds_candidates *c, const md_fa_family *f, const md_tn_point *point,
@@ -92,9 +102,9 @@ static md_status add_hint(md_ds_candidates *c, md_bd *builder, const md_ds_space
         if (s == MD_NOT_FOUND)
             continue;
         MD_TRY(s);
-        MD_TRY(add_variant(&slot, c, builder, f, &config, hint, c->policy.max_variants));
+        MD_TRY(add_to_pool(&slot, c, builder, f, &config, hint, c->policy.max_variants));
         if (slot >= 0 && is_measured && c->from_hint[slot] == hint && !is_ragged)
-            c->measured_us[slot] = us;
+            atomic_store_explicit(&c->measured_us[slot], us, memory_order_relaxed);
         const double model_us = is_measured && !is_ragged ? md_tn_predict_us(&c->target, f, &config, shape.size) : 0.0;
         if (slot >= 0)
             md_ds_rank(c, hint, slot, us, model_us);
@@ -129,7 +139,7 @@ static md_status add_best(md_ds_candidates *c, md_bd *builder, const md_tn_point
         least = us;
         is_best_measured = is_measured;
     }
-    return best ? add_variant(&slot, c, builder, best, &best_config, -1, c->policy.max_variants + MAX_CORNERS) : MD_OK;
+    return best ? add_to_pool(&slot, c, builder, best, &best_config, -1, c->policy.max_variants + MAX_CORNERS) : MD_OK;
 }
 
 /* Wide loads need boundaries that odd sizes do not have, and a few long rows need other kernels than many of middling length: without candidates
@@ -219,7 +229,19 @@ static md_status add_leaders(md_ds_candidates *c, md_bd *builder, const md_ds_sp
     return MD_OK;
 }
 
-static md_status add_pool(md_ds_candidates *c, md_bd *builder, const md_ds_space *space, const md_ds_policy *policy)
+/* All hints but those before `first`; the last resorts where there is nothing else. */
+static md_status add_hints(md_ds_candidates *c, md_bd *builder, const md_ds_space *space, int32_t first)
+{
+    const int32_t n_before = c->n_variants;
+    for (int32_t pass = 0; pass < (first > 0 ? 1 : 2) && c->n_variants == n_before; pass++)
+        for (int32_t h = first; h < space->n_hints; h++)
+            MD_TRY(add_hint(c, builder, space, h, pass == 1, false));
+    if (c->target.facts->capability > 0)
+        MD_TRY(add_beside_hints(c, builder, space));
+    return md_ds_note_measured(c, space);
+}
+
+static md_status add_pool(md_ds_candidates *c, md_bd *builder, const md_ds_space *space, const md_ds_policy *policy, bool only_first)
 {
     MD_TRY(add_customs(c, builder, space));
     if (policy->numeric >= MD_NUMERIC_DETERMINISTIC)
@@ -227,26 +249,46 @@ static md_status add_pool(md_ds_candidates *c, md_bd *builder, const md_ds_space
     else
         MD_TRY(md_ds_tune_hints(c, builder, space));
     const int32_t n_before = c->n_variants;
-    for (int32_t pass = 0; pass < 2 && c->n_variants == n_before; pass++)
-        for (int32_t h = 0; h < space->n_hints; h++)
-            MD_TRY(add_hint(c, builder, space, h, pass == 1, false));
-    if (c->target.facts->capability > 0)
-        MD_TRY(add_beside_hints(c, builder, space));
-    return md_ds_note_measured(c, space);
+    if (only_first) {
+        MD_TRY(add_hint(c, builder, space, 0, false, false));
+        c->is_partial = c->n_variants > n_before;
+    }
+    return c->is_partial ? MD_OK : add_hints(c, builder, space, 0);
 }
 
 md_status md_ds_candidates_init(md_ds_candidates *c, md_bd *builder, const md_fa_target *target, const md_ds_space *space,
-                                const md_ds_policy *policy)
+                                const md_ds_policy *policy, bool only_first)
 {
     memset(c, 0, sizeof *c);
     c->target = *target;
     c->policy = *policy;
     c->pinned = -1;
     md_mutex_init(&c->lock_of_variants);
+    c->draft = calloc(1, sizeof *c->draft);
+    if (!c->draft)
+        return md_fail_memory();
+    atomic_init(&c->ranks, c->draft);
     if (policy->pin)
         return add_pinned(c, builder);
     MD_TRY(md_tn_estimates_open(&c->estimates, policy->wisdom, target));
-    md_status s = add_pool(c, builder, space, policy);
+    md_status s = add_pool(c, builder, space, policy, only_first);
+    if (!c->is_partial || s != MD_OK)
+        md_tn_estimates_close(&c->estimates);
+    return s;
+}
+
+md_status md_ds_candidates_grow(md_ds_candidates *c, md_bd *builder, const md_ds_space *space)
+{
+    if (!c->is_partial)
+        return MD_OK;
+    md_ds_ranks *seen = c->draft, *draft = malloc(sizeof *draft);
+    if (!draft)
+        return md_fail_memory();
+    *draft = *seen;
+    draft->older = seen;
+    c->draft = draft;
+    md_status s = add_hints(c, builder, space, 1);
+    atomic_store_explicit(&c->ranks, draft, memory_order_release);
     md_tn_estimates_close(&c->estimates);
     return s;
 }
@@ -258,6 +300,12 @@ void md_ds_candidates_finish(md_ds_candidates *c)
     for (int32_t i = 0; i < c->n_variants; i++)
         md_bd_variant_destroy(&c->variant[i]);
     free(c->numeric);
+    md_tn_estimates_close(&c->estimates);
+    for (md_ds_ranks *r = c->draft; r;) {
+        md_ds_ranks *older = r->older;
+        free(r);
+        r = older;
+    }
     md_mutex_finish(&c->lock_of_variants);
     memset(c, 0, sizeof *c);
 }

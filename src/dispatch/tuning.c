@@ -99,8 +99,8 @@ md_status md_ds_note_measured(md_ds_candidates *c, const md_ds_space *space)
         int64_t size[MD_FX_MAX_DIMS];
         bool is_measured = false;
         char *key = NULL;
-        for (int32_t k = 0; k < c->n_ranked[h]; k++)
-            is_measured = is_measured || c->ranked[h][k].model_us > 0.0;
+        for (int32_t k = 0; k < c->draft->n[h]; k++)
+            is_measured = is_measured || c->draft->of[h][k].model_us > 0.0;
         if (!is_measured)
             continue;
         md_ds_hint_sizes(size, space, h);
