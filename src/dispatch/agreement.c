@@ -1,7 +1,6 @@
 #include "dispatch/agreement.h"
 
 #include "base/status.h"
-#include "dispatch/beside.h"
 #include "dispatch/choose.h"
 #include "tune/tune.h"
 

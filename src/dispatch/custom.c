@@ -2,7 +2,6 @@
 
 #include "base/dtype.h"
 #include "base/status.h"
-#include "dispatch/beside.h"
 #include "family/custom.h"
 #include "tune/tune.h"
 

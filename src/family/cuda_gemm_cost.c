@@ -9,84 +9,147 @@
 #include <math.h>
 
 /* Fit on an H200: us, or factors of what the machine's facts say. */
-static const double START = 1.84, MATH = 2.03, MATH_LONE = 0.6, SHARED = 1.04, FILL = 0.79, STEP = 0.019, L2_GBPS = 65000, MEMORY = 1.067, NORM = 2.76, END = 0.78,
-                    END_ELEMENT = 0.0059, END_SLAB = 10.7, END_MET = 7.2, CLUSTER = 0.23, MEET_BLOCK = 0.05, SUM = 0.1, SUM_SLICE = 0.1, SUM_GBPS = 2950, COPIES = 2.0,
-                    COPIES_MEMORY = 2.5, TIRED = 0.09, TIRED_US = 150, OVERLAP = 0.5;
+static const double START = 2.42, MATH = 1.49, MATH_LONE = 0.308, SHARED = 1.2, FILL = 0.221, STEP = 0.0185, MEMORY = 1.2, NORM = 2.21, END = 0.777,
+                    END_ELEMENT = 0.00588, END_SLAB = 7.08, END_MET = 9.85, END_PANEL = 0.104, CLUSTER = 0.493, MEET_BLOCK = 0.175, SUM = 0.536, SUM_SLICE = 0.0994, SUM_GBPS = 2070,
+                    COPIES = 2.32, COPIES_GBPS = 1920, TIRED = 0.202, TIRED_US = 397, OVERLAP = 1.42;
 /* Bytes that must be under way for memory to be busy. */
-static const double UNDER_WAY = 5.3e6;
+static const double UNDER_WAY = 6000000;
 /* As END_ELEMENT is 1: an operation of the epilogue, a function. */
-static const double HEAVY_OPERATION = 0.3, HEAVY_FUNCTION = 3.0;
+static const double HEAVY_OPERATION = 1.63, HEAVY_FUNCTION = 7.13;
 /* The clock under load, of the one that the peak is given at. */
-static const double CLOCK = 0.886;
+static const double CLOCK = 0.874;
+/* By how much copies take longer when all SMs copy. */
+static const double BUSY = 2.79;
+/* Lines that begin at multiples of 16, 32 or 64 bytes instead of 128 are copied so many times slower. */
+static const double PITCH_16 = 2.85, PITCH_32 = 1.77, PITCH_64 = 1.55;
 enum { CLUSTERS_PER_16 = 16 }; /* SMs that large clusters find together */
 
 typedef struct tiles {
-    double units, slots, waves, steps; /* what is placed at once (a tile, a cluster); places; of K, 128 bytes each */
+    double units, slots, waves, last, steps; /* what is placed at once (a tile, a cluster); places; of which the last wave takes this part; of K, 128 bytes each */
     double a_rows; /* of A that are copied a tile */
     double together; /* blocks of a unit */
+    double a_slow, b_slow; /* how much slower their lines are copied */
 } tiles;
+
+/* Tiles of a cluster: two share the operand with more columns or rows, four share both, two by two. */
+static double cluster_down(const md_fa_wgmma *v)
+{
+    return v->cluster == 4 || (v->cluster == 2 && v->rows <= v->columns) ? 2 : 1;
+}
+
+static double cluster_across(const md_fa_wgmma *v)
+{
+    return v->cluster / cluster_down(v);
+}
+
+static int64_t line_of(const md_fa_product *w, int32_t operand, int64_t rows)
+{
+    return md_cg_product_along(&w->p, operand) == MD_CG_ALONG_ROWS ? rows : w->depth;
+}
+
+/* How the copy engine likes lines of so many elements, one after the other. */
+static double slow_lines(int64_t elements, int32_t item, const md_fa_wgmma *v)
+{
+    const int64_t bytes = elements * item;
+    if (v->is_library || v->has_copies)
+        return 1;
+    return bytes % 32 ? PITCH_16 : bytes % 64 ? PITCH_32 : bytes % 128 ? PITCH_64 : 1;
+}
+
+static int32_t item_of(const md_fa_product *w) /* bytes; others are converted */
+{
+    return (int32_t)MD_MAX(2, md_dtype_size(w->p.program->formula->tensor[w->p.load[MD_CG_A]->id].dtype));
+}
 
 static tiles tiles_of(const md_dev_facts *facts, const md_fa_product *w, const md_fa_wgmma *v)
 {
-    const double sms = MD_MAX(facts->threads, 1), share = v->cluster;
-    const bool shares_a = v->rows > v->columns;
-    const int32_t item = (int32_t)MD_MAX(2, md_dtype_size(w->p.program->formula->tensor[w->p.load[MD_CG_A]->id].dtype)); /* others are converted */
-    const double down = ceil((double)w->rows / (v->rows * (shares_a ? 1 : share))), across = ceil((double)w->columns / (v->columns * (shares_a ? share : 1)));
-    tiles t = {.together = v->is_met ? v->split : share, .a_rows = v->rows};
+    const double sms = MD_MAX(facts->threads, 1);
+    const int32_t item = item_of(w);
+    const double down = ceil((double)w->rows / (v->rows * cluster_down(v))), across = ceil((double)w->columns / (v->columns * cluster_across(v)));
+    tiles t = {.together = v->is_met ? v->split : v->cluster, .a_rows = v->rows};
     t.units = (double)w->batch * down * across * (v->is_met ? 1 : v->split);
     t.slots = t.together <= 2 ? floor(sms / t.together) : floor(sms / CLUSTERS_PER_16) * floor(CLUSTERS_PER_16 / t.together);
     t.waves = ceil(t.units / fmax(t.slots, 1));
+    t.last = t.units / fmax(t.slots, 1) - (t.waves - 1);
     t.steps = ceil((double)w->depth * item / 128 / v->split);
+    t.a_slow = slow_lines(line_of(w, MD_CG_A, w->rows), item, v);
+    t.b_slow = slow_lines(line_of(w, MD_CG_B, w->columns), item, v);
     if (w->rows <= v->rows && v->cluster == 1 && !v->is_library)
         t.a_rows = ceil((double)w->rows / 8) * 8;
     return t;
 }
 
-static double norm(double a, double b, double c, double p)
+static double norm(double a, double b, double p)
 {
-    return pow(pow(a, p) + pow(b, p) + pow(c, p), 1 / p);
+    return pow(pow(a, p) + pow(b, p), 1 / p);
 }
 
-/* A step of K of one tile. */
-static double step_us(const md_dev_facts *facts, const md_fa_product *w, const md_fa_wgmma *v, const tiles *t)
+static double clock_of(const md_dev_facts *facts) /* a us */
 {
-    const double clock = facts->gflops / (MD_MAX(facts->threads, 1) * 256.0) * CLOCK * 1e3; /* a us */
+    return facts->gflops / (MD_MAX(facts->threads, 1) * 256.0) * CLOCK * 1e3;
+}
+
+/* A step of K of one tile: what the computing groups take, and the copies where this part of all SMs copies. */
+static double multiply_us(const md_dev_facts *facts, const md_fa_product *w, const md_fa_wgmma *v)
+{
     const double columns = (double)v->columns * w->p.n_products;
     const bool is_lone = v->rows == 64 && !v->is_turned;
-    const double multiply = v->rows * columns * 64 / 4096 / clock * MATH * (is_lone ? MATH_LONE : 1);
-    const double read = v->rows / 64.0 * 4 * (64 * 32 * w->p.n_products + columns * 32) / 128 / clock * SHARED;
-    const double fill = (t->a_rows + columns) * 128 / 64 / clock * FILL;
-    return norm(multiply, read, fill, 4) + STEP;
+    const double multiply = v->rows * columns * 64 / 4096 * MATH * (is_lone ? MATH_LONE : 1);
+    const double read = v->rows / 64.0 * 4 * (64 * 32 * w->p.n_products + columns * 32) / 128 * SHARED;
+    return norm(multiply, read, 4) / clock_of(facts) + STEP;
 }
 
-static double end_us(const md_fa_product *w, const md_fa_wgmma *v, const tiles *t)
+static double fill_us(const md_dev_facts *facts, const md_fa_product *w, const md_fa_wgmma *v, const tiles *t, double busy)
+{
+    const bool is_turned_over = md_cg_product_along(&w->p, MD_CG_B) == MD_CG_ALONG_ROWS; /* copied 64 columns at a time */
+    const double columns = is_turned_over && !v->is_library ? ceil(v->columns / 64.0) * 64 : v->columns;
+    const double a = t->a_rows * t->a_slow / cluster_across(v), b = columns * w->p.n_products * t->b_slow / cluster_down(v);
+    return (a + b) * 128 / 64 * FILL * (1 + BUSY * busy * t->slots * t->together / MD_MAX(facts->threads, 1)) / clock_of(facts);
+}
+
+/* From the last product of a tile to its results. */
+static double end_us(const md_fa_product *w, const md_fa_wgmma *v)
 {
     const int32_t groups = v->is_turned || v->rows == 64 ? 1 : 2;
     const double elements = (double)v->rows * v->columns * w->p.n_products / (128 * groups);
     const double heavy = HEAVY_OPERATION * w->epilogue_ops + HEAVY_FUNCTION * w->epilogue_transcendental;
     const double way = v->has_result ? 1 : v->is_met ? END_MET : END_SLAB;
-    const double one = END + END_ELEMENT * elements * (way + heavy / (v->is_met ? v->split : 1));
-    return v->is_turned ? one : one * t->waves; /* else under the products of the other group */
+    const double panel = v->columns % 64 == 0 ? 64 : v->columns % 32 == 0 ? 32 : 16;
+    const double panels = v->has_result ? v->rows / 64.0 / groups * v->columns / panel : 0;
+    return END + END_ELEMENT * elements * (way + heavy / (v->is_met ? v->split : 1)) + END_PANEL * panels;
+}
+
+/* All waves: copies of a tile go on under the end of the tile before; with turns, so do the products. */
+static double waves_us(const md_dev_facts *facts, const md_fa_product *w, const md_fa_wgmma *v, const tiles *t)
+{
+    const double multiply = t->steps * multiply_us(facts, w, v), end = end_us(w, v);
+    const double next = v->is_turned ? fmax(multiply, (multiply + end) / 2) : multiply + end;
+    const double full = t->steps * fill_us(facts, w, v, t, 1), last = t->steps * fill_us(facts, w, v, t, t->last);
+    double us = norm(multiply, t->waves > 1 ? full : last, 4) + end;
+    if (t->waves > 1)
+        us += (t->waves - 2) * norm(next, full, 4) + norm(next, last, 4);
+    return us;
+}
+
+static double copies_us(const md_fa_product *w)
+{
+    return COPIES + (double)w->batch * (double)(w->rows + w->columns) * (double)w->depth * item_of(w) / COPIES_GBPS * 1e-3;
 }
 
 double md_fa_wgmma_us(const md_dev_facts *facts, const md_fa_product *w, const md_fa_wgmma *v)
 {
     const tiles t = tiles_of(facts, w, v);
-    const bool shares_a = v->rows > v->columns;
-    const double a = t.a_rows * 128 / (v->cluster == 2 && shares_a ? 2 : 1);
-    const double b = 128.0 * v->columns * w->p.n_products / (v->cluster == 2 && !shares_a ? 2 : 1);
-    const double l2 = t.units * t.together * t.steps * (a + b) / L2_GBPS * 1e-3;
-    const double under_way = fmin(t.units, t.slots) * t.together * v->stages * b;
-    const double memory = w->bytes / (facts->memory_gbps * MEMORY) * 1e-3 * (v->has_copies ? COPIES_MEMORY : 1) * fmax(1, v->stages > 0 ? UNDER_WAY / under_way : 0);
-    const double all = norm(t.waves * t.steps * step_us(facts, w, v, &t), l2, memory, NORM);
-    double us = START + all * (1 + TIRED * fmin(all / TIRED_US, 1)) + end_us(w, v, &t);
-    if (v->cluster == 2)
+    const double under_way = fmin(t.units, t.slots) * t.together * v->stages * 128.0 * v->columns * w->p.n_products;
+    const double memory = w->bytes / (facts->memory_gbps * MEMORY) * 1e-3 * fmax(1, v->stages > 0 ? UNDER_WAY / under_way : 0);
+    const double all = norm(waves_us(facts, w, v, &t), memory, NORM);
+    double us = START + all * (1 + TIRED * fmin(all / TIRED_US, 1));
+    if (v->cluster > 1)
         us += CLUSTER;
     if (v->is_met)
         us += MEET_BLOCK * v->split;
     else if (v->split > 1)
         us += SUM + SUM_SLICE * v->split + (double)w->batch * (double)w->rows * (double)w->columns * w->p.n_products * 8 * v->split / SUM_GBPS * 1e-3;
-    us += v->has_copies ? COPIES : 0;
+    us += v->has_copies ? copies_us(w) : 0;
     return v->is_library || !md_fa_cuda_product_overlaps(w) ? us : us - OVERLAP;
 }
 

@@ -107,19 +107,43 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
     out->workspace_bytes = LIBRARY_BYTES + (plan.is_direct ? 0 : result_bytes(&w));
 }
 
-/* What its slow kernels take, of what the model finds for fast ones: they take what has lines of whole 16-byte pieces (seen: 4 to 5 times slower). */
-static const double RAGGED = 5, RAGGED_FEW = 2, F32_RATE = 0.8, F64_RATE = 0.9;
+/* Of kernels for lines that begin at 2, 4 or 8 bytes instead of 16, and of those on CUDA cores: us of a launch, of 64 steps of K, flops an SM does in a us, the
+ * part of the memory's rate, us of adding up slices. */
+enum { PIECES = 3, PLAIN = 3, KINDS };
+static const double START[KINDS] = {3.92, 2.78, 2.51, 3.17}, STEP[KINDS] = {0.432, 0.339, 0.342, 0.0825}, RATE[KINDS] = {1, 1.72, 1.53, 0.397}, MEMORY[KINDS] = {0.32, 0.353, 0.32, 0.6}, SUM[KINDS] = {3.25, 3.39, 2.58, 1.39};
+static const double SUM_GBPS = 22000, F64_RATE = 0.5;
 
-/* On CUDA cores: tiles of 128 x 64. */
-static void plain_features(md_fa_features *out, const md_fa_target *target, const md_fa_product *w)
+static int32_t pieces_of(int64_t n)
 {
-    const md_fa_cuda_tiles tiles = {.rows = 128, .columns = 64, .split = 1, .resident = 1, .flops = w->p.type == MD_F32 ? F32_RATE : F64_RATE / 2, .step_us = 0.02};
-    const double sms = MD_MAX(target->facts->threads, 1), points = (double)w->batch * (double)w->rows * (double)w->columns;
-    md_fa_cuda_product_features(out, target, w, &tiles);
-    out->parallel = fmin(sms, fmax(points / (64 * 32), 1)) * 0.95;
-    out->ops = 2 * points * w->p.n_products * (double)w->depth / tiles.flops * (w->rows < 64 ? 64.0 / (double)w->rows : 1);
-    out->memory_rate = 0.75;
-    out->serial_us = 2 + (double)w->depth * 1e-4;
+    return n % 2 ? 0 : n % 4 ? 1 : n % 8 ? 2 : 3;
+}
+
+/* Of all lines; PIECES: whole ones. */
+static int32_t pieces(const layout *plan, const md_fa_product *w)
+{
+    int32_t least = pieces_of(plan->is_direct ? w->columns : 2 * w->columns);
+    for (int32_t o = 0; o <= 1; o++) {
+        bool is_k_first = md_cg_product_along(&w->p, o) == MD_CG_ALONG_DEPTH;
+        least = MD_MIN(least, pieces_of(is_k_first ? w->depth : o == 0 ? w->rows : w->columns));
+    }
+    return least;
+}
+
+/* The best of some tiles and numbers of slices. */
+static double tiled_us(const md_dev_facts *facts, const md_fa_product *w, int32_t kind)
+{
+    static const int32_t tile[][2] = {{64, 64}, {128, 64}, {64, 128}, {128, 128}, {256, 128}};
+    const double sms = MD_MAX(facts->threads, 1), results = (double)w->batch * (double)w->rows * (double)w->columns;
+    const double memory = w->bytes / (facts->memory_gbps * MEMORY[kind]) * 1e-3, rate = RATE[kind] * 1e6 * (w->p.type == MD_F64 ? F64_RATE : 1);
+    double best = INFINITY;
+    for (int32_t i = 0; i < MD_COUNT(tile); i++)
+        for (int32_t split = 1; split <= 32; split *= 2) {
+            double blocks = (double)w->batch * ceil((double)w->rows / tile[i][0]) * ceil((double)w->columns / tile[i][1]) * split;
+            double steps = ceil((double)w->depth / 64 / split), step = STEP[kind] + tile[i][0] * tile[i][1] * 128.0 * w->p.n_products / rate;
+            double work = ceil(blocks / sms) * steps * step + (split > 1 ? SUM[kind] + results * 8 * split / SUM_GBPS * 1e-3 : 0);
+            best = fmin(best, fmax(work, memory));
+        }
+    return START[kind] + best;
 }
 
 /* As if it had the best tile for every shape. */
@@ -133,16 +157,11 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     md_fa_product_measure(&w, target, &plan.p, size);
     if (w.batch == 0 || w.rows == 0 || w.columns == 0)
         return;
-    if (md_dtype_size((md_dtype)plan.map[0].dtype) > 2 && !is_tf32(&plan, target)) {
-        plain_features(out, target, &w);
-    } else {
-        md_fa_product plain = w;
-        plain.epilogue_ops = plain.epilogue_transcendental = 0;
-        double us = md_fa_wgmma_best_us(target->facts, &plain);
-        bool is_ragged = md_fa_cuda_product_is_ragged(&w) || (plan.is_direct && w.columns % 8);
-        double factor = !is_ragged ? 1 : w.rows <= 16 ? RAGGED_FEW : RAGGED;
-        md_fa_wgmma_features(out, us * factor - 2.2 * (factor - 1), 1);
-    }
+    const bool is_plain = md_dtype_size((md_dtype)plan.map[0].dtype) > 2 && !is_tf32(&plan, target);
+    const int32_t kind = is_plain ? PLAIN : pieces(&plan, &w);
+    md_fa_product sums = w;
+    sums.epilogue_ops = sums.epilogue_transcendental = 0;
+    md_fa_wgmma_features(out, is_plain || kind < PIECES ? tiled_us(target->facts, &sums, kind) : md_fa_wgmma_best_us(target->facts, &sums), 1);
     out->serial_us += 0.02 * config->value[RANK];
     if (!plan.is_direct) {
         out->launches = 2;

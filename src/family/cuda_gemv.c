@@ -91,6 +91,9 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
     g->overlaps = true;
 }
 
+/* Fit on an H200: us, or parts of a rate. */
+static const double START = 0.00383, BATCH = 0.025, SHARES = 0.00141, MANY_VECTORS = 0.0911, LONE_RATE = 1.77, RATE = 1.74, WIDEN = 3.87, WIDEN_ONE = 5.88, WIDEN_F32 = 2.67, RESULT_OPS = 1040, OPS_RATE = 0.311;
+
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     md_cg_product p;
@@ -100,19 +103,20 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
         return;
     md_fa_product_measure(&w, target, &p, size);
     int32_t few = config->value[FEW], vectors = config->value[COLUMNS] * config->value[UNDER_WAY] * p.n_products;
+    const double bytes = (double)w.depth * (double)md_dtype_size(type_of(&p)), at_once = 512.0 * config->value[SHARE] * config->value[UNDER_WAY];
+    const double steps = ceil(bytes / at_once), useful = bytes / (steps * at_once); /* of the loads that a short K leaves */
     md_fa_cuda_load load = {.blocks = (double)blocks_of(&w, config),
                             .threads = 32 * config->value[WARPS],
                             .registers = 48 + 4 * vectors + few * (config->value[COLUMNS] * p.n_products + 8),
-                            .bytes = 16.0 * vectors};
+                            .bytes = 16.0 * vectors * useful};
     double results = (double)w.batch * (double)w.columns * few;
     out->memory_bytes = w.bytes;
     /* With one column a warp, the rows are read as often as the column. */
-    out->memory_rate = (config->value[COLUMNS] == 1 ? 0.84 : 0.98) * md_fa_cuda_rate(target->facts, &load);
-    out->ops = 2 * results * (double)w.depth * p.n_products * (few == 1 ? 1.3 : type_of(&p) == MD_F32 ? 1 : 3.6) + results * 200; /* 16-bit rows are widened again and again */
-    out->ops_rate = 0.5;
+    out->memory_rate = (config->value[COLUMNS] == 1 ? LONE_RATE : RATE) * md_fa_cuda_rate(target->facts, &load);
+    out->ops = 2 * results * (double)w.depth * p.n_products * (type_of(&p) == MD_F32 ? WIDEN_F32 : few == 1 ? WIDEN_ONE : WIDEN) + results * RESULT_OPS; /* 16-bit rows are widened again and again */
+    out->ops_rate = OPS_RATE;
     out->parallel = fmin(load.blocks, MD_MAX(target->facts->threads, 1));
-    double steps = ceil((double)w.depth * (double)md_dtype_size(type_of(&p)) / (512.0 * config->value[SHARE] * config->value[UNDER_WAY]));
-    out->serial_us = 0.2 + 0.1 * steps + (config->value[SHARE] < 8 ? 0.4 : 0) + (vectors > 4 ? 0.6 : 0); /* seen: much under way at once, by all warps */
+    out->serial_us = START + BATCH * steps + SHARES * config->value[SHARE] + (vectors > 4 ? MANY_VECTORS : 0); /* seen: much under way at once, by all warps */
 }
 
 static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
