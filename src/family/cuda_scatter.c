@@ -43,29 +43,7 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     return md_fa_cuda_indirect_legal(target, &way, size);
 }
 
-static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
-{
-    md_fa_cuda_indirect way = way_of(config);
-    md_fa_cuda_indirect_envelope(out, target, &way);
-}
-
-static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
-{
-    md_fa_cuda_indirect way = way_of(config);
-    md_fa_cuda_indirect_features(out, target, &way, size);
-}
-
-static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
-{
-    md_fa_cuda_indirect way = way_of(config);
-    return md_fa_cuda_indirect_emit(out, target, &way);
-}
-
-static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config, const md_kn_shape *shape)
-{
-    md_fa_cuda_indirect way = way_of(config);
-    md_fa_cuda_indirect_geometry(out, target, &way, shape->size);
-}
+MD_FA_FORWARD(md_fa_cuda_indirect, way_of, shape->size)
 
 const md_fa_family md_fa_cuda_scatter = {
     .name = "scatter",

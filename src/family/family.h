@@ -69,6 +69,30 @@ typedef struct md_fa_family {
     void (*numeric)(struct md_fa_numeric *out, const md_fa_target *target, const md_fa_config *config);
 } md_fa_family;
 
+/* Envelope, features, emit and geometry of a family whose kernels are made the way that others' are, too: `way`_envelope and so on serve all that share it,
+ * and `way_of` makes a `way` of a config. A function cannot do it, since those of a family know which one they are. */
+#define MD_FA_FORWARD(way, way_of, shape_or_size)                                                                                               \
+    static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)                                           \
+    {                                                                                                                                           \
+        const way own = way_of(config);                                                                                                         \
+        way##_envelope(out, target, &own);                                                                                                      \
+    }                                                                                                                                           \
+    static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)                      \
+    {                                                                                                                                           \
+        const way own = way_of(config);                                                                                                         \
+        way##_features(out, target, &own, size);                                                                                                \
+    }                                                                                                                                           \
+    static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)                                            \
+    {                                                                                                                                           \
+        const way own = way_of(config);                                                                                                         \
+        return way##_emit(out, target, &own);                                                                                                   \
+    }                                                                                                                                           \
+    static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config, const md_kn_shape *shape)            \
+    {                                                                                                                                           \
+        const way own = way_of(config);                                                                                                         \
+        way##_geometry(out, target, &own, shape_or_size);                                                                                       \
+    }
+
 /** All families of a device, in order of preference among equals; NULL-terminated. */
 const md_fa_family *const *md_fa_families(md_dev_kind device);
 /** Family i of a target: the user's own first, then those of its device; NULL beyond the last. */

@@ -21,29 +21,7 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     return !config->value[STREAM] || (!config->value[STRIDED] && md_fa_sweep_can_stream(target, size));
 }
 
-static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
-{
-    md_fa_sweep sweep = sweep_of(config);
-    md_fa_sweep_envelope(out, target, &sweep);
-}
-
-static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
-{
-    md_fa_sweep sweep = sweep_of(config);
-    md_fa_sweep_features(out, target, &sweep, size);
-}
-
-static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
-{
-    md_fa_sweep sweep = sweep_of(config);
-    return md_fa_sweep_emit(out, target, &sweep);
-}
-
-static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config, const md_kn_shape *shape)
-{
-    md_fa_sweep sweep = sweep_of(config);
-    md_fa_sweep_geometry(out, target, &sweep, shape->size);
-}
+MD_FA_FORWARD(md_fa_sweep, sweep_of, shape->size)
 
 const md_fa_family md_fa_host_gather = {
     .name = "gather",

@@ -18,29 +18,7 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     return !config->value[STREAM] || (!config->value[STRIDED] && md_fa_row_can_stream(target, size));
 }
 
-static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
-{
-    md_fa_row row = row_of(config);
-    md_fa_row_envelope(out, target, &row);
-}
-
-static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
-{
-    md_fa_row row = row_of(config);
-    md_fa_row_features(out, target, &row, size);
-}
-
-static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
-{
-    md_fa_row row = row_of(config);
-    return md_fa_row_emit(out, target, &row);
-}
-
-static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config, const md_kn_shape *shape)
-{
-    md_fa_row row = row_of(config);
-    md_fa_row_geometry(out, target, &row, shape->size);
-}
+MD_FA_FORWARD(md_fa_row, row_of, shape->size)
 
 const md_fa_family md_fa_host_row_persistent = {
     .name = "row_persistent",

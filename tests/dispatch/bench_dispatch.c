@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "dispatch/call.h"
 #include "dispatch/stub.h"
+#include "support/or_exit.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -13,14 +14,6 @@
 #include <unistd.h>
 
 enum { BATCH = 200, ROUNDS = 401, MANY = 10000, THREADS = 8 };
-
-#define CHECK(call)                                                                                                    \
-    do {                                                                                                               \
-        if ((call) != MD_OK) {                                                                                         \
-            fprintf(stderr, "%s: %s\n", #call, md_last_error());                                                       \
-            exit(1);                                                                                                   \
-        }                                                                                                              \
-    } while (0)
 
 typedef struct raw {
     md_dev *dev;

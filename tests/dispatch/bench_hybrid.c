@@ -10,19 +10,13 @@
 #include "api/context.h"
 #include "base/clock.h"
 #include "device/cuda_inside.h"
+#include "support/or_exit.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum { SHAPES = 8, MOST_RUNS = 64, WARM_UP = 64, SATURATED = 400 };
 
-#define CHECK(call)                                                                                                    \
-    do {                                                                                                               \
-        if ((call) != MD_OK) {                                                                                         \
-            fprintf(stderr, "%s: %s\n", #call, md_last_error());                                                       \
-            exit(1);                                                                                                   \
-        }                                                                                                              \
-    } while (0)
 #define CUDA(call)                                                                                                     \
     do {                                                                                                               \
         if ((call) != cudaSuccess) {                                                                                   \

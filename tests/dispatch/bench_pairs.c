@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "device/cuda_inside.h"
 #include "dispatch/stub.h"
+#include "support/or_exit.h"
 
 #include <dlfcn.h>
 #include <math.h>
@@ -21,14 +22,6 @@
 #include <string.h>
 
 enum { OPS = 8, SHAPES = 64, PER_SYNC = 128, LIVE = 40 };
-
-#define CHECK(call)                                                                                                    \
-    do {                                                                                                               \
-        if ((call) != MD_OK) {                                                                                         \
-            fprintf(stderr, "%s: %s\n", #call, md_last_error());                                                       \
-            exit(1);                                                                                                   \
-        }                                                                                                              \
-    } while (0)
 
 /* A launch that only its call is left of. */
 typedef struct bare {

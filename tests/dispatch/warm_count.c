@@ -1,17 +1,10 @@
 /* Warm calls and nothing else, for counting instructions: warm_count CASE CALLS. The device's launch is replaced by a function that returns at once. */
 #include "api/context.h"
 #include "dispatch/stub.h"
+#include "support/or_exit.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#define CHECK(call)                                                                                                    \
-    do {                                                                                                               \
-        if ((call) != MD_OK) {                                                                                         \
-            fprintf(stderr, "%s: %s\n", #call, md_last_error());                                                       \
-            exit(1);                                                                                                   \
-        }                                                                                                              \
-    } while (0)
 
 enum { MANY = 256, ALL = 5000 };
 

@@ -1,29 +1,15 @@
 /* Fuzz target of the front end: any text is a formula or a diagnostic, and a formula prints back to itself.
  *
  * With libFuzzer, from the root of the sources (about 20 s to build):
- *   clang -g -O1 -std=gnu11 -D_GNU_SOURCE -fsanitize=fuzzer,address,undefined -Iinclude -Isrc -I<build>/src \
- *     tests/fuzz/fuzz_formula.c src/base/{arena,strbuf,status,dtype}.c <sources of src/expr>
- * <build>/src/expr/catalogue_table.c \ -lm -o fuzz_formula && ./fuzz_formula -dict=tests/fuzz/formula.dict
- * -max_len=2000 WORK data/fuzz/formula
+ *   clang -g -O1 -std=gnu11 -D_GNU_SOURCE -fsanitize=fuzzer,address,undefined -Iinclude -Isrc -Itests -IBUILD/src \
+ *     tests/fuzz/fuzz_formula.c src/base/{arena,strbuf,status,dtype}.c src/expr/*.c BUILD/src/expr/catalogue_table.c -lm -o fuzz_formula
+ *   ./fuzz_formula -dict=tests/fuzz/formula.dict -max_len=2000 WORK data/fuzz/formula
  *
  * An input may begin with a line "#!sizes", which goes to the options. */
 #include "base/status.h"
 #include "base/strbuf.h"
 #include "expr/formula.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void require(bool holds, const char *what, const char *text)
-{
-    if (holds)
-        return;
-    fprintf(stderr, "%s\n%s\n%s\n", what, text, md_last_error());
-    abort();
-}
+#include "fuzz/text.h"
 
 /* Printing adds types, casts and blanks: a formula near a limit may exceed it when read again. */
 static bool is_limit(const char *message)
@@ -54,11 +40,7 @@ static void check_print(const md_fx_formula *formula)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    char *const text = malloc(size + 1);
-    if (!text)
-        return 0;
-    memcpy(text, data, size);
-    text[size] = 0;
+    char *const text = text_of(data, size);
     char *formula = text;
     md_fx_options options = {0};
     char *const line_end = strchr(text, '\n');

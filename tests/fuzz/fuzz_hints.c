@@ -3,21 +3,9 @@
  * An input is three lines: sizes, hints, weights. Built as fuzz_op.c, with -Isrc. */
 #include "base/status.h"
 #include "dispatch/space.h"
+#include "fuzz/text.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void require(bool holds, const char *what, const char *text)
-{
-    if (holds)
-        return;
-    fprintf(stderr, "%s\n%s\n%s\n", what, text, md_last_error());
-    abort();
-}
 
 static md_status check_size(void *user, const char *name, int64_t lo, int64_t hi)
 {
@@ -47,13 +35,11 @@ static void check_space(const md_ds_space *s, const char *text)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    char *text = malloc(size + 1);
+    char *text = text_of(data, size);
     md_fx_formula *f = NULL;
     md_ds_space *space = malloc(sizeof *space);
-    if (!text || !space)
+    if (!space)
         abort();
-    memcpy(text, data, size);
-    text[size] = 0;
     char *hints = strchr(text, '\n'), *weights = hints ? strchr(hints + 1, '\n') : NULL;
     if (weights) {
         *hints++ = *weights++ = 0;

@@ -8,16 +8,10 @@
  * With libFuzzer, from the root of the sources (some minutes to build):
  *   CC=clang meson setup BUILD -Db_sanitize=address,undefined -Db_lundef=false -Dwerror=false -Dc_args=-fsanitize=fuzzer-no-link
  *   ninja -C BUILD src/libmultidispatch.a
- *   clang -g -O1 -std=gnu11 -fsanitize=fuzzer,address,undefined -Iinclude tests/fuzz/fuzz_op.c BUILD/src/libmultidispatch.a \
+ *   clang -g -O1 -std=gnu11 -fsanitize=fuzzer,address,undefined -Iinclude -Itests tests/fuzz/fuzz_op.c BUILD/src/libmultidispatch.a \
  *     -ljansson -lopenblas -lpthread -ldl -lm -o fuzz_op
  *   ./fuzz_op -dict=tests/fuzz/formula.dict -max_len=1000 WORK data/fuzz/op */
-#include <md/md.h>
-
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "fuzz/text.h"
 
 enum { FIELDS = 6, GUARD = 64, MOST_ELEMENTS = 4096, MOST_ARGS = 32, MOST_DIMS = 48, CONTEXT_LIFE = 200 };
 static const double most_work = 2e5; /* the reference takes some hundred nanoseconds for one operation here */
@@ -26,14 +20,6 @@ typedef struct input {
     const char *flags, *sizes, *hints, *weights, *pin, *shape, *formula;
     uint64_t random; /* of the bytes */
 } input;
-
-static void require(bool holds, const char *what, const input *in)
-{
-    if (holds)
-        return;
-    fprintf(stderr, "%s\n%s\n%s\n", what, in->formula, md_last_error());
-    abort();
-}
 
 /* FNV-1a, and then splitmix64. */
 static uint64_t hash(const uint8_t *data, size_t size)
@@ -210,11 +196,11 @@ static void describe(md_op *op, const input *in)
     (void)md_op_work(&flops, &bytes, op, in->shape);
     for (int32_t json = 0; json < 2; json++) {
         md_status s = md_explain(op, in->shape, json, take, &n);
-        require(s == MD_OK || s == MD_INVALID_ARGUMENT || s == MD_UNSUPPORTED || s == MD_OUT_OF_MEMORY, "explain", in);
+        require(s == MD_OK || s == MD_INVALID_ARGUMENT || s == MD_UNSUPPORTED || s == MD_OUT_OF_MEMORY, "explain", in->formula);
     }
     for (int32_t s = 0; s < md_op_n_stages(op); s++)
         if (md_op_n_variants(op, s))
-            require(md_op_source(op, s, md_op_variant(op, s, 0), take, &n) == MD_OK, "source", in);
+            require(md_op_source(op, s, md_op_variant(op, s, 0), take, &n) == MD_OK, "source", in->formula);
 }
 
 static void call(md_op *op, const input *in, bool is_strided, uint64_t *random)
@@ -228,12 +214,12 @@ static void call(md_op *op, const input *in, bool is_strided, uint64_t *random)
     if (make_arguments(&a, op, sizes, is_strided, random)) {
         md_launch *launch = NULL;
         md_status s = md_call(op, NULL, a.arg, a.n);
-        require(s == MD_OK || s == MD_INVALID_ARGUMENT || s == MD_UNSUPPORTED || s == MD_OUT_OF_MEMORY, "call", in);
-        require(is_guarded(&a), "a call wrote outside its tensors", in);
+        require(s == MD_OK || s == MD_INVALID_ARGUMENT || s == MD_UNSUPPORTED || s == MD_OUT_OF_MEMORY, "call", in->formula);
+        require(is_guarded(&a), "a call wrote outside its tensors", in->formula);
         if (s == MD_OK && md_resolve(&launch, op, a.arg, a.n) == MD_OK)
             (void)md_launch_run(launch, NULL, NULL, 0);
         md_launch_destroy(&launch);
-        require(is_guarded(&a), "a launch wrote outside its tensors", in);
+        require(is_guarded(&a), "a launch wrote outside its tensors", in->formula);
     }
     free_arguments(&a);
 }
@@ -256,10 +242,10 @@ static void try_op(input *in)
     };
     md_op *op = NULL;
     md_status s = md_op_create(&op, context, in->formula, &o);
-    require((op != NULL) == (s == MD_OK), "a result with an error", in);
+    require((op != NULL) == (s == MD_OK), "a result with an error", in->formula);
     if (s != MD_OK) {
-        require(s == MD_INVALID_ARGUMENT || s == MD_UNSUPPORTED || s == MD_NOT_FOUND || s == MD_COMPILE || s == MD_OUT_OF_MEMORY, "a status", in);
-        require(md_last_error()[0] != 0, "no message", in);
+        require(s == MD_INVALID_ARGUMENT || s == MD_UNSUPPORTED || s == MD_NOT_FOUND || s == MD_COMPILE || s == MD_OUT_OF_MEMORY, "a status", in->formula);
+        require(md_last_error()[0] != 0, "no message", in->formula);
         return;
     }
     describe(op, in);
@@ -270,11 +256,7 @@ static void try_op(input *in)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    char *text = malloc(size + 1);
-    if (!text)
-        return 0;
-    memcpy(text, data, size);
-    text[size] = 0;
+    char *text = text_of(data, size);
     input in = {.random = hash(data, size)};
     renew_context();
     if (split(&in, text))

@@ -5,6 +5,8 @@
 #include "base/file.h"
 
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static void hear(void *user, md_log_level level, const char *message)
 {
@@ -79,4 +81,24 @@ void scratch_expect(md_sr *store, const char *key, const char *text)
     assert_int_equal(n, strlen(text));
     assert_string_equal(got, text);
     free(got);
+}
+
+void scratch_crowd(int n, int (*be)(void *user, int i), void *user)
+{
+    pid_t *child = calloc((size_t)n, sizeof *child);
+    assert_non_null(child);
+    for (int i = 0; i < n; i++) {
+        child[i] = fork();
+        if (child[i] == 0)
+            _exit(be(user, i));
+    }
+    int failed = -1, how = 0;
+    for (int i = 0; i < n; i++) {
+        int status = -1;
+        if (child[i] < 0 || waitpid(child[i], &status, 0) != child[i] || status != 0)
+            failed = i, how = status;
+    }
+    free(child);
+    if (failed >= 0)
+        fail_msg("process %d ended with %x", failed, (unsigned)how);
 }

@@ -23,5 +23,7 @@ void scratch_shell(const char *format, ...) __attribute__((format(printf, 1, 2))
 /** Writes an entry whose payload is text; reads it, and compares. */
 void scratch_put(md_sr *store, const char *key, const char *text);
 void scratch_expect(md_sr *store, const char *key, const char *text); /* NULL: there must be none */
+/** Forks n processes that return be(user, i); fails the test unless all return 0. */
+void scratch_crowd(int n, int (*be)(void *user, int i), void *user);
 
 #endif

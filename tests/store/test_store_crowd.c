@@ -114,9 +114,20 @@ static void killed_writers_lose_and_spoil_nothing(void **state)
 
 /* ---- 32 processes */
 
+typedef struct crowd {
+    scratch *scratch;
+    _Atomic int *in_lease;
+    uint64_t seed;
+} crowd;
+
 /* Writes, reads, damages now and then, takes leases: an exit status says what was seen. */
-static int be_one_of_many(scratch *s, int number, _Atomic int *in_lease, uint64_t seed)
+static int be_one_of_many(void *user, int i_process)
 {
+    const crowd *of = user;
+    scratch *s = of->scratch;
+    _Atomic int *in_lease = of->in_lease;
+    const int number = i_process + 1;
+    uint64_t seed = of->seed + (uint64_t)number;
     char payload[MOST], name[20], path[4400];
     md_sr *store = scratch_open(s, "here");
     for (int i = 0; i < 60; i++) {
@@ -152,22 +163,10 @@ static void a_crowd_shares_a_folder(void **state)
 {
     enum { CROWD = 32 };
     scratch *s = *state;
-    uint64_t seed = check_seed();
+    const uint64_t seed = check_seed();
     _Atomic int *in_lease = mmap(NULL, sizeof *in_lease, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true((void *)in_lease != MAP_FAILED);
-    pid_t child[CROWD];
-    for (int i = 0; i < CROWD; i++) {
-        const uint64_t child_seed = check_random(&seed);
-        child[i] = fork();
-        if (child[i] == 0)
-            _exit(be_one_of_many(s, i + 1, in_lease, child_seed));
-    }
-    for (int i = 0; i < CROWD; i++) {
-        int status = 0;
-        waitpid(child[i], &status, 0);
-        if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-            fail_msg("process %d ended with %d", i, status);
-    }
+    scratch_crowd(CROWD, be_one_of_many, &(crowd){s, in_lease, seed});
     int n[2] = {0, 0};
     md_sr *store = scratch_open(s, "here");
     for (int key = 0; key < KEYS; key++)
@@ -179,31 +178,27 @@ static void a_crowd_shares_a_folder(void **state)
     munmap(in_lease, sizeof *in_lease);
 }
 
+enum { EACH = 8 };
+
+static int write_own(void *user, int i)
+{
+    char payload[MOST], name[20];
+    md_sr *store = scratch_open(user, "here");
+    for (int k = 0; k < EACH; k++) {
+        snprintf(name, sizeof name, "%d", i * EACH + k);
+        if (md_sr_put(store, "note", name, payload, make_payload(payload, i * EACH + k, 1)) != MD_OK)
+            return 2;
+    }
+    md_sr_close(&store);
+    return 0;
+}
+
 /* Without anybody who damages, all that was reported is there: of each process, or a later one's. */
 static void no_write_is_lost(void **state)
 {
-    enum { CROWD = 32, EACH = 8 };
+    enum { CROWD = 32 };
     scratch *s = *state;
-    char payload[MOST], name[20];
-    pid_t child[CROWD];
-    for (int i = 0; i < CROWD; i++) {
-        child[i] = fork();
-        if (child[i] != 0)
-            continue;
-        md_sr *store = scratch_open(s, "here");
-        for (int k = 0; k < EACH; k++) {
-            snprintf(name, sizeof name, "%d", i * EACH + k);
-            if (md_sr_put(store, "note", name, payload, make_payload(payload, i * EACH + k, 1)) != MD_OK)
-                _exit(2);
-        }
-        md_sr_close(&store);
-        _exit(0);
-    }
-    for (int i = 0; i < CROWD; i++) {
-        int status = 0;
-        waitpid(child[i], &status, 0);
-        assert_int_equal(status, 0);
-    }
+    scratch_crowd(CROWD, write_own, s);
     md_sr *store = scratch_open(s, "here");
     for (int k = 0; k < CROWD * EACH; k++)
         assert_int_equal(version_of(store, k), 1);

@@ -127,31 +127,26 @@ static void the_better_one_is_left(void **state)
     }
 }
 
+enum { CROWD = 12 };
+
+static int put_some(void *user, int i)
+{
+    md_sr *store = scratch_open(user, "here");
+    md_tn_wisdom *w = open_wisdom(store);
+    for (int k = 0; k < 10; k++) {
+        char key[20];
+        snprintf(key, sizeof key, "key %d", k);
+        put(w, key, MD_TUNE_MEASURE, true, 1 + (i * 7 + k) % CROWD, 1 + (i * 7 + k) % CROWD); /* every count once a key */
+    }
+    md_tn_wisdom_destroy(&w);
+    md_sr_close(&store);
+    return 0;
+}
+
 static void processes_do_not_put_back_less(void **state)
 {
-    enum { CROWD = 12 };
     scratch *s = *state;
-    pid_t child[CROWD];
-    for (int i = 0; i < CROWD; i++) {
-        child[i] = fork();
-        if (child[i] != 0)
-            continue;
-        md_sr *store = scratch_open(s, "here");
-        md_tn_wisdom *w = open_wisdom(store);
-        for (int k = 0; k < 10; k++) {
-            char key[20];
-            snprintf(key, sizeof key, "key %d", k);
-            put(w, key, MD_TUNE_MEASURE, true, 1 + (i * 7 + k) % CROWD, 1 + (i * 7 + k) % CROWD); /* every count once a key */
-        }
-        md_tn_wisdom_destroy(&w);
-        md_sr_close(&store);
-        _exit(0);
-    }
-    for (int i = 0; i < CROWD; i++) {
-        int status = 0;
-        waitpid(child[i], &status, 0);
-        assert_int_equal(status, 0);
-    }
+    scratch_crowd(CROWD, put_some, s);
     md_sr *store = scratch_open(s, "here");
     md_tn_wisdom *w = open_wisdom(store);
     for (int k = 0; k < 10; k++) {
