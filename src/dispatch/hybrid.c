@@ -247,6 +247,23 @@ static void poll_times(struct md_ds_hybrid *h)
 
 /* ---- Whose turn it is */
 
+/* Calls take the long way seldom while it may not. */
+static bool may_cost(struct md_ds_hybrid *h, md_ds_trial *t)
+{
+    const bool may = is_affordable(h, t);
+    if (may == t->is_waiting) {
+        t->is_waiting = !may;
+        atomic_store_explicit(&t->wants_plan, true, memory_order_relaxed);
+    }
+    return may;
+}
+
+/* How many calls stand behind one that goes the long way. */
+static int32_t every_of(const md_ds_trial *t)
+{
+    return t->is_over ? SHORT_WAYS : t->is_waiting ? MD_DS_TRIAL_WAITS : MD_DS_TRIAL_EVERY;
+}
+
 /* A B B A. */
 static int32_t next_in_race(struct md_ds_hybrid *h, md_ds_record *record)
 {
@@ -260,7 +277,7 @@ static int32_t next_in_race(struct md_ds_hybrid *h, md_ds_record *record)
         return -1;
     }
     const bool is_turn = is_rival[t->step];
-    if (is_turn && !is_affordable(h, t))
+    if (is_turn && !may_cost(h, t))
         return -1;
     t->step++;
     return is_turn ? t->at : 0;
@@ -292,7 +309,7 @@ static int32_t next_rival(struct md_ds_hybrid *h, md_ds_record *record)
     }
     if (t->version != md_ds_lessons_version(h->lessons))
         return REFRESH; /* behind this call's launch */
-    return t->n_running == 0 && is_affordable(h, t) ? t->at : -1; /* who was looked at says who is next */
+    return t->n_running == 0 && may_cost(h, t) ? t->at : -1; /* who was looked at says who is next */
 }
 
 static bool may_try(const md_ds_op *op, const md_ds_record *record, md_stream stream)
@@ -305,7 +322,7 @@ static bool may_try(const md_ds_op *op, const md_ds_record *record, md_stream st
 /* A shape without a plan comes this way at each call; only as many count as of others. */
 static bool is_due(md_ds_trial *t, const md_ds_record *record, const md_ds_bound *bound)
 {
-    const int32_t every = t->is_over ? SHORT_WAYS : MD_DS_TRIAL_EVERY;
+    const int32_t every = every_of(t);
     return bound->is_sample || !atomic_load_explicit(&md_ds_way_of(record)->has_no_plan, memory_order_relaxed) || t->n_way++ % every == 0;
 }
 
@@ -344,7 +361,7 @@ static void take_turn(turn *out, struct md_ds_hybrid *h, md_ds_record *record, m
     h->spent_us += t->owed_us;
     t->owed_us = 0.0;
     if (t->rival[0].n > 0)
-        earn(h, md_ds_rival_median(&spread, &t->rival[0]), t->is_over ? SHORT_WAYS : MD_DS_TRIAL_EVERY);
+        earn(h, md_ds_rival_median(&spread, &t->rival[0]), every_of(t));
     if (dev->ops->mark_time && !(x = find_marks(h)))
         return;
     int32_t rival = next_rival(h, record);
@@ -423,7 +440,7 @@ uint32_t md_ds_hybrid_every(const md_ds_op *op, const md_ds_record *record, uint
 {
     const md_ds_trial *t = trial_of(record);
     const bool is_open = t ? !t->is_over : atomic_load_explicit(&record->trial_state, memory_order_relaxed) != MD_DS_TRIAL_VAIN;
-    return op->hybrid && is_open ? MD_DS_TRIAL_EVERY : otherwise;
+    return !op->hybrid || !is_open ? otherwise : t && t->is_waiting ? MD_DS_TRIAL_WAITS : MD_DS_TRIAL_EVERY;
 }
 
 bool md_ds_hybrid_wants_plan(const md_ds_record *record)

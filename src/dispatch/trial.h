@@ -27,7 +27,7 @@ typedef struct md_ds_trial {
     int32_t version; /* of the lessons that `expected` knows */
     md_ds_rival rival[MD_DS_RIVALS];
     int32_t at, step; /* the rival that is tried, 1..; where in A B B A, once it had its look */
-    _Atomic bool is_over;
+    _Atomic bool is_over, is_waiting; /* waiting: until trials may cost something again */
     double settled_us; /* what the one that serves took when the trial was over */
     int32_t n_watched;
     double watched[MD_DS_WATCHED]; /* since then */

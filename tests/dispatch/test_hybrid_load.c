@@ -148,7 +148,7 @@ static void the_faster_one_is_found_soon(void **state)
     make_calls(c);
     md_ds_op *op = op_on_trial(c, 0.0);
     int n = 0, found = 0;
-    for (; n < 2000 * SHAPES && found < SHAPES; n += 50 * SHAPES) {
+    for (; n < 4000 * SHAPES && found < SHAPES; n += 50 * SHAPES) {
         found = 0;
         for (int i = 0; i < 50 * SHAPES; i++)
             (void)serve(op, &c[i % SHAPES]);
