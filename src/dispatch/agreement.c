@@ -1,6 +1,7 @@
 #include "dispatch/agreement.h"
 
 #include "base/status.h"
+#include "dispatch/beside.h"
 #include "dispatch/choose.h"
 #include "tune/tune.h"
 

@@ -2,6 +2,7 @@
 
 #include "base/fork.h"
 #include "base/status.h"
+#include "dispatch/beside.h"
 #include "dispatch/numeric.h"
 #include "dispatch/tuning.h"
 #include "family/numeric.h"
@@ -42,80 +43,53 @@ static md_status add_variant(int32_t *slot, md_ds_candidates *c, md_bd *builder,
     return MD_OK;
 }
 
-static bool is_ranked(const md_ds_candidates *c, int32_t hint, int32_t variant)
+/* Others may add, too, while a pool grows. */
+static md_status add_to_pool(int32_t *slot, md_ds_candidates *c, md_bd *builder, const md_fa_family *f, const md_fa_config *config, int32_t hint, int32_t limit)
 {
-    for (int32_t i = 0; i < c->n_ranked[hint]; i++)
-        if (c->ranked[hint][i].variant == variant)
+    pthread_mutex_lock(&c->lock_of_variants);
+    md_status s = add_variant(slot, c, builder, f, config, hint, limit);
+    pthread_mutex_unlock(&c->lock_of_variants);
+    return s;
+}
+
+static bool is_ranked(const md_ds_ranks *r, int32_t hint, int32_t variant)
+{
+    for (int32_t i = 0; i < r->n[hint]; i++)
+        if (r->of[hint][i].variant == variant)
             return true;
     return false;
 }
 
 void md_ds_rank(md_ds_candidates *c, int32_t hint, int32_t variant, double us, double model_us)
 {
-    int32_t n = c->n_ranked[hint];
-    if (n == MD_COUNT(c->ranked[hint]) || is_ranked(c, hint, variant))
+    md_ds_ranks *r = c->draft;
+    int32_t n = r->n[hint];
+    if (n == MD_COUNT(r->of[hint]) || is_ranked(r, hint, variant))
         return;
     int32_t at = n;
-    while (at > 0 && c->ranked[hint][at - 1].us > us) {
-        c->ranked[hint][at] = c->ranked[hint][at - 1];
+    while (at > 0 && r->of[hint][at - 1].us > us) {
+        r->of[hint][at] = r->of[hint][at - 1];
         at--;
     }
-    c->ranked[hint][at] = (md_ds_ranked){variant, us, model_us};
-    c->n_ranked[hint] = n + 1;
+    r->of[hint][at] = (md_ds_ranked){variant, us, model_us};
+    r->n[hint] = n + 1;
 }
 
-double md_ds_work(const md_fa_target *target, const int64_t *size)
+static md_status decide(md_fa_config *config, double *us, bool *is_measured, const md_ds_candidates *c, const md_fa_family *f, const md_tn_point *point,
+                        const md_kn_shape *shape, md_tune rigor)
 {
-    double flops = 0.0, bytes = 0.0;
-    md_st_work(&flops, &bytes, target->program, target->stage, size);
-    return flops + bytes;
-}
-
-/* Models and geometries count in 64 bits. A hint beyond every machine stands for "large" as well after halving its largest size, again
- * and again. Sizes of a hint are no limits, so that static ones may be halved too. */
-void md_ds_bring_into_reach(int64_t size[MD_FX_MAX_DIMS], const md_fa_target *target)
-{
-    static const double most = 1e15;
-    while (!(md_ds_work(target, size) <= most)) {
-        int32_t largest = 0;
-        for (int32_t d = 1; d < target->program->formula->n_dims; d++)
-            if (size[d] > size[largest])
-                largest = d;
-        if (size[largest] <= 1)
-            return;
-        size[largest] /= 2;
-    }
-}
-
-/* Sizes as they are met at no boundary: odd ones, so that nothing is made whose rows all lie at one. */
-static void make_ragged(int64_t size[MD_FX_MAX_DIMS], const md_ds_space *space)
-{
-    for (int32_t k = 0; k < space->n; k++) {
-        const md_fx_dim *d = &space->formula->dim[space->dim[k]];
-        if (size[space->dim[k]] > 1 && (size[space->dim[k]] | 1) <= d->hi)
-            size[space->dim[k]] |= 1;
-    }
-}
-
-static void shape_at(md_kn_shape *out, int64_t size[MD_FX_MAX_DIMS], const md_ds_candidates *c, const md_ds_space *space, bool is_ragged)
-{
-    md_ds_bring_into_reach(size, &c->target);
-    if (is_ragged)
-        make_ragged(size, space);
-    md_tn_shape(out, c->target.program, size);
-    if (is_ragged)
-        out->aligned = out->aligned16 = 0;
+    *is_measured = false;
+    return c->numeric ? md_ds_numeric_best(config, us, c, f, shape)
+                      : md_tn_decide(config, us, is_measured, c->policy.wisdom, c->estimates, rigor, &c->target, f, point, shape);
 }
 
 /* `is_ragged`: rows and data lie at no boundary, as those of odd lengths do. */
 static md_status add_hint(md_ds_candidates *c, md_bd *builder, const md_ds_space *space, int32_t hint, bool last_resort, bool is_ragged)
 {
-    int64_t size[MD_FX_MAX_DIMS];
+    md_tn_point point;
     md_kn_shape shape;
-    md_ds_hint_sizes(size, space, hint);
-    shape_at(&shape, size, c, space, is_ragged);
-    md_tn_point point = {.is_ragged = is_ragged};
-    memcpy(point.size, size, sizeof point.size);
+    md_ds_hint_point(&point, &c->target, space, hint, is_ragged);
+    md_ds_point_shape(&shape, &c->target, &point);
     const md_fa_family *f;
     for (int32_t i = 0; (f = md_fa_of(&c->target, i)) != NULL; i++) {
         md_fa_config config;
@@ -124,14 +98,13 @@ static md_status add_hint(md_ds_candidates *c, md_bd *builder, const md_ds_space
         if (f->is_last_resort != last_resort || !md_ds_family_allowed(f, &c->target, &c->policy))
             continue;
         bool is_measured = false;
-        md_status s = c->numeric ? md_ds_numeric_best(&config, &us, c, f, &shape)
-                                 : md_tn_decide(&config, &us, &is_measured, c->policy.wisdom, c->estimates, c->policy.tune, &c->target, f, &point, &shape);
+        md_status s = decide(&config, &us, &is_measured, c, f, &point, &shape, c->policy.tune);
         if (s == MD_NOT_FOUND)
             continue;
         MD_TRY(s);
-        MD_TRY(add_variant(&slot, c, builder, f, &config, hint, c->policy.max_variants));
+        MD_TRY(add_to_pool(&slot, c, builder, f, &config, hint, c->policy.max_variants));
         if (slot >= 0 && is_measured && c->from_hint[slot] == hint && !is_ragged)
-            c->measured_us[slot] = us;
+            atomic_store_explicit(&c->measured_us[slot], us, memory_order_relaxed);
         const double model_us = is_measured && !is_ragged ? md_tn_predict_us(&c->target, f, &config, shape.size) : 0.0;
         if (slot >= 0)
             md_ds_rank(c, hint, slot, us, model_us);
@@ -141,92 +114,49 @@ static md_status add_hint(md_ds_candidates *c, md_bd *builder, const md_ds_space
 
 /* ---- GPUs: what diagonal hints do not see */
 
-/* A point away from the diagonal: one dim long, the others short. */
 enum { MAX_CORNERS = 12 }; /* above the pool's limit, which leaves MD_DS_SPARE_VARIANTS */
 _Static_assert((int)MAX_CORNERS + (int)MD_DS_LAST_RESORTS <= (int)MD_DS_SPARE_VARIANTS, "places are left for last resorts");
-typedef struct corner {
-    int64_t at_long, at_short;
-} corner;
-static const corner corners_of_one[] = {{1 << 18, 1}, {1 << 24, 1}}, corners_of_many[] = {{1 << 20, 2}, {1 << 20, 16}, {1 << 18, 64}, {1 << 16, 256}, {1 << 15, 512}, {1 << 14, 1024}, {8192, 2048}, {8192, 4096}, {12288, 4096}};
 
-static void corner_sizes(int64_t size[MD_FX_MAX_DIMS], const md_ds_space *space, int32_t which, const corner *point)
+/* The best of all families there; where some were measured, of those. */
+static md_status add_best(md_ds_candidates *c, md_bd *builder, const md_tn_point *point)
 {
-    md_ds_hint_sizes(size, space, 0);
-    for (int32_t k = 0; k < space->n; k++) {
-        const md_fx_dim *d = &space->formula->dim[space->dim[k]];
-        int64_t v = k == which ? point->at_long : point->at_short;
-        size[space->dim[k]] = MD_MAX(d->lo, MD_MIN(d->hi, v));
-    }
-}
-
-/* Of three dims, as products have them (rows, columns, K): few rows or columns against large matrices, squares between the hints, short and long K; then at sizes
- * where no line begins at a boundary, and where only those of results do not. */
-static const int64_t points_of_products[][3] = {
-    {16, 4096, 4096}, {4, 512, 512}, {1, 1024, 1024}, {64, 4096, 4096}, {256, 4096, 4096}, {768, 768, 768}, {1536, 1536, 1536}, {3072, 3072, 3072}, {512, 4096, 4096},
-    {1000, 4096, 1024}, {256, 256, 4096}, {16, 128, 4096}, {2048, 256, 64}, {4096, 4096, 64}, {4096, 16, 4096},
-    {65, 4097, 4097}, {257, 1025, 1025}, {769, 769, 769}, {1537, 1537, 1537}, {3073, 3073, 3073}, {17, 1025, 513}, {17, 129, 4097}, {257, 257, 4097}, {2049, 1025, 65}, {257, 8193, 65},
-    {64, 1025, 1024}, {768, 769, 768}, {2048, 2049, 2048},
-};
-
-static void point_sizes(int64_t size[MD_FX_MAX_DIMS], const md_ds_space *space, const int64_t point[3])
-{
-    md_ds_hint_sizes(size, space, 0);
-    for (int32_t k = 0; k < space->n; k++) {
-        const md_fx_dim *d = &space->formula->dim[space->dim[k]];
-        size[space->dim[k]] = MD_MAX(d->lo, MD_MIN(d->hi, point[k]));
-    }
-}
-
-/* The best of all families there, for rows that lie at boundaries or for those that do not. */
-static md_status add_best(md_ds_candidates *c, md_bd *builder, const md_ds_space *space, int64_t size[MD_FX_MAX_DIMS], bool is_ragged)
-{
-    const md_fa_family *best = NULL;
+    const md_fa_family *f, *best = NULL;
     md_fa_config config, best_config = {{0}};
     md_kn_shape shape;
     double us = 0.0, least = 0.0;
+    bool is_measured, is_best_measured = false;
     int32_t slot;
-    shape_at(&shape, size, c, space, is_ragged);
-    const md_fa_family *f;
+    md_ds_point_shape(&shape, &c->target, point);
     for (int32_t i = 0; (f = md_fa_of(&c->target, i)) != NULL; i++) {
         if (f->is_last_resort || !md_ds_family_allowed(f, &c->target, &c->policy))
             continue;
-        md_status s = md_ds_numeric_best(&config, &us, c, f, &shape);
-        if (s == MD_NOT_FOUND || (s == MD_OK && best && us >= least))
+        md_status s = decide(&config, &us, &is_measured, c, f, point, &shape, MD_MAX(c->policy.tune, MD_TUNE_ESTIMATE));
+        if (s == MD_NOT_FOUND || (s == MD_OK && best && (is_measured == is_best_measured ? us >= least : is_best_measured)))
             continue;
         MD_TRY(s);
         best = f;
         best_config = config;
         least = us;
+        is_best_measured = is_measured;
     }
-    return best ? add_variant(&slot, c, builder, best, &best_config, -1, c->policy.max_variants + MAX_CORNERS) : MD_OK;
+    return best ? add_to_pool(&slot, c, builder, best, &best_config, -1, c->policy.max_variants + MAX_CORNERS) : MD_OK;
 }
 
 /* Wide loads need boundaries that odd sizes do not have, and a few long rows need other kernels than many of middling length: without candidates
  * for those, many a new shape would wait for a compiler or be served badly. */
 static md_status add_beside_hints(md_ds_candidates *c, md_bd *builder, const md_ds_space *space)
 {
-    const corner *point = space->n == 1 ? corners_of_one : corners_of_many;
-    const int32_t n = space->n == 1 ? MD_COUNT(corners_of_one) : MD_COUNT(corners_of_many);
+    md_tn_point point[MD_DS_MAX_CORNERS];
     for (int32_t h = 0; h < space->n_hints; h++) {
-        int64_t size[MD_FX_MAX_DIMS];
-        md_ds_hint_sizes(size, space, h);
+        md_ds_hint_point(&point[0], &c->target, space, h, true);
         if (c->policy.beside_hints && h + 1 < space->n_hints) /* the last one has each family's */
-            MD_TRY(add_best(c, builder, space, size, true));
+            MD_TRY(add_best(c, builder, &point[0]));
         else
             MD_TRY(add_hint(c, builder, space, h, false, true));
     }
-    for (int32_t i = 0; c->policy.beside_hints && space->n == 3 && i < MD_COUNT(points_of_products); i++) {
-        int64_t size[MD_FX_MAX_DIMS];
-        point_sizes(size, space, points_of_products[i]);
-        MD_TRY(add_best(c, builder, space, size, false));
-    }
-    for (int32_t k = 0; c->policy.beside_hints && k < space->n && space->n <= 2; k++)
-        for (int32_t i = 0; i < n; i++)
-            for (int32_t is_ragged = 0; is_ragged < 2; is_ragged++) {
-                int64_t size[MD_FX_MAX_DIMS];
-                corner_sizes(size, space, k, &point[i]);
-                MD_TRY(add_best(c, builder, space, size, is_ragged));
-            }
+    const int32_t n = c->policy.beside_hints ? md_ds_corner_points(point, &c->target, space) : 0;
+    for (int32_t i = 0; i < n; i++)
+        MD_TRY(add_best(c, builder, &point[i]));
     return MD_OK;
 }
 
@@ -299,7 +229,19 @@ static md_status add_leaders(md_ds_candidates *c, md_bd *builder, const md_ds_sp
     return MD_OK;
 }
 
-static md_status add_pool(md_ds_candidates *c, md_bd *builder, const md_ds_space *space, const md_ds_policy *policy)
+/* All hints but those before `first`; the last resorts where there is nothing else. */
+static md_status add_hints(md_ds_candidates *c, md_bd *builder, const md_ds_space *space, int32_t first)
+{
+    const int32_t n_before = c->n_variants;
+    for (int32_t pass = 0; pass < (first > 0 ? 1 : 2) && c->n_variants == n_before; pass++)
+        for (int32_t h = first; h < space->n_hints; h++)
+            MD_TRY(add_hint(c, builder, space, h, pass == 1, false));
+    if (c->target.facts->capability > 0)
+        MD_TRY(add_beside_hints(c, builder, space));
+    return md_ds_note_measured(c, space);
+}
+
+static md_status add_pool(md_ds_candidates *c, md_bd *builder, const md_ds_space *space, const md_ds_policy *policy, bool only_first)
 {
     MD_TRY(add_customs(c, builder, space));
     if (policy->numeric >= MD_NUMERIC_DETERMINISTIC)
@@ -307,26 +249,46 @@ static md_status add_pool(md_ds_candidates *c, md_bd *builder, const md_ds_space
     else
         MD_TRY(md_ds_tune_hints(c, builder, space));
     const int32_t n_before = c->n_variants;
-    for (int32_t pass = 0; pass < 2 && c->n_variants == n_before; pass++)
-        for (int32_t h = 0; h < space->n_hints; h++)
-            MD_TRY(add_hint(c, builder, space, h, pass == 1, false));
-    if (c->target.facts->capability > 0)
-        MD_TRY(add_beside_hints(c, builder, space));
-    return md_ds_note_measured(c, space);
+    if (only_first) {
+        MD_TRY(add_hint(c, builder, space, 0, false, false));
+        c->is_partial = c->n_variants > n_before;
+    }
+    return c->is_partial ? MD_OK : add_hints(c, builder, space, 0);
 }
 
 md_status md_ds_candidates_init(md_ds_candidates *c, md_bd *builder, const md_fa_target *target, const md_ds_space *space,
-                                const md_ds_policy *policy)
+                                const md_ds_policy *policy, bool only_first)
 {
     memset(c, 0, sizeof *c);
     c->target = *target;
     c->policy = *policy;
     c->pinned = -1;
     md_mutex_init(&c->lock_of_variants);
+    c->draft = calloc(1, sizeof *c->draft);
+    if (!c->draft)
+        return md_fail_memory();
+    atomic_init(&c->ranks, c->draft);
     if (policy->pin)
         return add_pinned(c, builder);
     MD_TRY(md_tn_estimates_open(&c->estimates, policy->wisdom, target));
-    md_status s = add_pool(c, builder, space, policy);
+    md_status s = add_pool(c, builder, space, policy, only_first);
+    if (!c->is_partial || s != MD_OK)
+        md_tn_estimates_close(&c->estimates);
+    return s;
+}
+
+md_status md_ds_candidates_grow(md_ds_candidates *c, md_bd *builder, const md_ds_space *space)
+{
+    if (!c->is_partial)
+        return MD_OK;
+    md_ds_ranks *seen = c->draft, *draft = malloc(sizeof *draft);
+    if (!draft)
+        return md_fail_memory();
+    *draft = *seen;
+    draft->older = seen;
+    c->draft = draft;
+    md_status s = add_hints(c, builder, space, 1);
+    atomic_store_explicit(&c->ranks, draft, memory_order_release);
     md_tn_estimates_close(&c->estimates);
     return s;
 }
@@ -338,6 +300,12 @@ void md_ds_candidates_finish(md_ds_candidates *c)
     for (int32_t i = 0; i < c->n_variants; i++)
         md_bd_variant_destroy(&c->variant[i]);
     free(c->numeric);
+    md_tn_estimates_close(&c->estimates);
+    for (md_ds_ranks *r = c->draft; r;) {
+        md_ds_ranks *older = r->older;
+        free(r);
+        r = older;
+    }
     md_mutex_finish(&c->lock_of_variants);
     memset(c, 0, sizeof *c);
 }

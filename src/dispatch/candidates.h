@@ -34,6 +34,12 @@ typedef struct md_ds_ranked {
     double model_us; /* what the model says where the tuner measured; 0: it did not */
 } md_ds_ranked;
 
+typedef struct md_ds_ranks {
+    struct md_ds_ranks *older; /* readers may still be at it */
+    int32_t n[MD_DS_MAX_HINTS];
+    md_ds_ranked of[MD_DS_MAX_HINTS][16]; /* best first */
+} md_ds_ranks;
+
 typedef struct md_ds_candidates {
     md_fa_target target;
     md_ds_policy policy;
@@ -42,18 +48,26 @@ typedef struct md_ds_candidates {
     _Atomic int32_t n_variants;
     md_bd_variant *variant[MD_DS_MAX_VARIANTS];
     int32_t from_hint[MD_DS_MAX_VARIANTS]; /* the first hint it won; -1: added for a shape that none fitted */
-    double measured_us[MD_DS_MAX_VARIANTS]; /* at from_hint, by the tuner; 0: only the model knows */
+    _Atomic double measured_us[MD_DS_MAX_VARIANTS]; /* at from_hint, by the tuner; 0: only the model knows */
     _Atomic double hint_us[MD_DS_MAX_VARIANTS]; /* by the model, where it was measured; 0: not asked yet */
     _Atomic int32_t agreement[MD_DS_MAX_VARIANTS]; /* md_tn_agreement: with the results of others */
     int32_t pinned; /* variant, or -1 */
     struct md_ds_numeric *numeric; /* which class serves which shape; NULL: any */
-    int32_t n_ranked[MD_DS_MAX_HINTS];
-    md_ds_ranked ranked[MD_DS_MAX_HINTS][16]; /* best first */
+    _Atomic(md_ds_ranks *) ranks; /* what readers see */
+    md_ds_ranks *draft; /* what is being made of it: the same, or a copy while the pool grows */
+    bool is_partial; /* the first hint's only */
 } md_ds_candidates;
 
-/** Chooses configs and starts building them. `target` and `space` must outlive it. */
+static inline const md_ds_ranks *md_ds_ranks_of(const md_ds_candidates *c)
+{
+    return atomic_load_explicit(&c->ranks, memory_order_acquire);
+}
+
+/** Chooses configs and starts building them. `target` and `space` must outlive it. only_first: those for the first hint, if there are any; md_ds_candidates_grow does the rest. */
 md_status md_ds_candidates_init(md_ds_candidates *c, md_bd *builder, const md_fa_target *target, const md_ds_space *space,
-                                const md_ds_policy *policy);
+                                const md_ds_policy *policy, bool only_first);
+/** Adds what is left, while others read. One thread. */
+md_status md_ds_candidates_grow(md_ds_candidates *c, md_bd *builder, const md_ds_space *space);
 void md_ds_candidates_finish(md_ds_candidates *c);
 /** Waits for all builds. Failed ones stay, and are never picked. */
 void md_ds_candidates_wait(md_ds_candidates *c);
@@ -65,11 +79,5 @@ md_status md_ds_candidates_adopt(int32_t *variant, md_ds_candidates *c, md_bd *b
 void md_ds_rank(md_ds_candidates *c, int32_t hint, int32_t variant, double us, double model_us);
 /** Whether the family can serve the stage and the policy lets it. */
 bool md_ds_family_allowed(const md_fa_family *f, const md_fa_target *target, const md_ds_policy *policy);
-
-/** Halves sizes (by dim id) beyond what any machine has, largest first. */
-void md_ds_bring_into_reach(int64_t size[MD_FX_MAX_DIMS], const md_fa_target *target);
-/** Operations and bytes of the stage at these sizes: what a call may ask for ends at MD_DS_MOST_WORK, below what 64 bits count. */
-double md_ds_work(const md_fa_target *target, const int64_t *size);
-#define MD_DS_MOST_WORK 1e18
 
 #endif

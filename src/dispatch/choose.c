@@ -47,8 +47,9 @@ static bool fits(const md_ds_candidates *c, int32_t i, const md_ds_ask *ask)
 
 static int32_t first_fit(const md_ds_candidates *c, int32_t hint, const md_ds_ask *ask, int32_t except)
 {
-    for (int32_t i = 0; i < c->n_ranked[hint]; i++) {
-        int32_t v = c->ranked[hint][i].variant;
+    const md_ds_ranks *ranks = md_ds_ranks_of(c);
+    for (int32_t i = 0; i < ranks->n[hint]; i++) {
+        int32_t v = ranks->of[hint][i].variant;
         if (v != except && fits(c, v, ask))
             return v;
     }
@@ -131,7 +132,7 @@ static const double MOST_OFF = 3.0, NEAR = 4.0, HALF_AWAY = 4.0;
 
 static calibration calibration_at(md_ds_candidates *c, const md_ds_space *space, int32_t i)
 {
-    const double measured = c->measured_us[i];
+    const double measured = atomic_load_explicit(&c->measured_us[i], memory_order_relaxed);
     if (!(measured > 0.0) || !isfinite(measured) || c->from_hint[i] < 0)
         return (calibration){0.0, -1};
     double modelled = atomic_load_explicit(&c->hint_us[i], memory_order_relaxed);
@@ -145,16 +146,17 @@ static calibration calibration_at(md_ds_candidates *c, const md_ds_space *space,
 }
 
 /* A variant that was the best of its family at several hints was measured at each: the nearest one counts. */
-static void take_nearest(calibration *out, const md_ds_candidates *c, const md_ds_space *space, const int64_t *by)
+static void take_nearest(calibration *out, const md_ds_candidates *c, const md_ds_space *space, const int64_t *by, int32_t n)
 {
+    const md_ds_ranks *ranks = md_ds_ranks_of(c);
     double nearest[MD_DS_MAX_VARIANTS];
     for (int32_t i = 0; i < MD_DS_MAX_VARIANTS; i++)
         nearest[i] = INFINITY;
     for (int32_t h = 0; h < space->n_hints; h++) {
         const double d = md_ds_distance(space, MD_METRIC_LOG2, by, space->hint[h]);
-        for (int32_t k = 0; k < c->n_ranked[h]; k++) {
-            const md_ds_ranked *r = &c->ranked[h][k];
-            if (!(r->model_us > 0.0) || d >= nearest[r->variant])
+        for (int32_t k = 0; k < ranks->n[h]; k++) {
+            const md_ds_ranked *r = &ranks->of[h][k];
+            if (!(r->model_us > 0.0) || r->variant >= n || d >= nearest[r->variant])
                 continue;
             nearest[r->variant] = d;
             out[r->variant] = (calibration){r->us / r->model_us, h};
@@ -170,7 +172,7 @@ static double calibrate(double *factor, md_ds_candidates *c, const md_ds_space *
     int32_t n_at[MD_DS_MAX_HINTS] = {0}, n_known = 0;
     for (int32_t i = 0; i < MD_DS_MAX_VARIANTS; i++)
         at[i] = i < n ? calibration_at(c, space, i) : (calibration){0.0, -1};
-    take_nearest(at, c, space, by);
+    take_nearest(at, c, space, by, n);
     for (int32_t i = 0; i < n; i++) {
         factor[i] = at[i].factor;
         if (!(factor[i] > 0.0))

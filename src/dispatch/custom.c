@@ -2,6 +2,7 @@
 
 #include "base/dtype.h"
 #include "base/status.h"
+#include "dispatch/beside.h"
 #include "family/custom.h"
 #include "tune/tune.h"
 

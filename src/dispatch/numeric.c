@@ -1,6 +1,7 @@
 #include "dispatch/numeric.h"
 
 #include "base/status.h"
+#include "dispatch/beside.h"
 #include "family/numeric.h"
 #include "tune/estimates.h"
 #include "tune/tune.h"

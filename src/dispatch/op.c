@@ -4,6 +4,7 @@
 #include "base/status.h"
 #include "dispatch/agreement.h"
 #include "dispatch/custom.h"
+#include "dispatch/growth.h"
 #include "dispatch/numeric.h"
 #include "dispatch/promote.h"
 #include "dispatch/hybrid.h"
@@ -112,7 +113,7 @@ static void set_name(md_ds_op *op, const md_ds_op_options *o)
         op->name[i] = iscntrl((unsigned char)name[i]) ? '?' : name[i];
 }
 
-static md_status add_stage(md_ds_op *op, int32_t stage, const md_ds_op_options *options)
+static md_status add_stage(md_ds_op *op, int32_t stage, const md_ds_op_options *options, bool only_first)
 {
     md_fa_target target = {.program = op->program, .stage = stage, .facts = &op->runtime->dev->facts, .allows_tf32 = op->policy.allows_tf32,
                            .customs = op->customs};
@@ -120,7 +121,7 @@ static md_status add_stage(md_ds_op *op, int32_t stage, const md_ds_op_options *
     char *pin = NULL;
     MD_TRY(md_ds_pin_of(&pin, options->pin, stage));
     policy.pin = pin;
-    md_status s = md_ds_candidates_init(&op->stage[stage], op->runtime->builder, &target, &op->space, &policy);
+    md_status s = md_ds_candidates_init(&op->stage[stage], op->runtime->builder, &target, &op->space, &policy, only_first);
     op->stage[stage].policy.pin = NULL;
     op->n_stages = stage + 1;
     free(pin);
@@ -170,7 +171,7 @@ static md_status describe_op(md_ds_op *op, const char *formula, const md_ds_op_o
         op->policy.hybrid_share = MD_DS_HYBRID_SHARE;
     if (!(op->policy.hybrid_cap_ms > 0.0))
         op->policy.hybrid_cap_ms = MD_DS_HYBRID_CAP_MS;
-    op->policy.beside_hints = o->hints_source && !strcmp(o->hints_source, "default hints");
+    op->policy.beside_hints = md_ds_are_default_hints(o->hints_source);
     if (op->policy.max_variants <= 0)
         op->policy.max_variants = DEFAULT_MAX_VARIANTS;
     op->policy.max_variants = MD_MIN(op->policy.max_variants, MD_DS_MAX_VARIANTS - MD_DS_SPARE_VARIANTS);
@@ -186,14 +187,23 @@ static md_status describe_op(md_ds_op *op, const char *formula, const md_ds_op_o
     return op->records ? MD_OK : md_fail_memory();
 }
 
+/* What a numeric policy or the tuner decides is decided by all hints together. */
+static bool may_grow(const md_ds_op *op, const md_ds_op_options *o)
+{
+    return o->is_async && !op->runtime->waits && !o->pin && op->policy.numeric < MD_NUMERIC_DETERMINISTIC && op->policy.tune < MD_TUNE_MEASURE;
+}
+
 static md_status build_op(md_ds_op *op, const md_ds_op_options *o)
 {
     md_dev *dev = op->runtime->dev;
     if (dev->ops->report_create)
         MD_TRY(dev->ops->report_create(&op->report, dev));
+    const bool grows = may_grow(op, o);
     for (int32_t s = 0; s < op->program->n_stages; s++)
-        MD_TRY(add_stage(op, s, o));
+        MD_TRY(add_stage(op, s, o, grows));
     MD_TRY(md_ds_custom_verify(op));
+    if (grows)
+        MD_TRY(md_ds_growth_start(op));
     for (int32_t s = 0; s < op->n_stages; s++) {
         md_ds_candidates *c = &op->stage[s];
         if (o->is_async && !op->runtime->waits && c->n_variants > 0)
@@ -210,6 +220,7 @@ static md_status build_op(md_ds_op *op, const md_ds_op_options *o)
 
 static void free_op(md_ds_op *o)
 {
+    md_ds_growth_finish(o);
     md_ds_hybrid_destroy(&o->hybrid);
     md_ds_indices_destroy(&o->indices);
     md_ds_waiting_drop(o);
@@ -273,6 +284,7 @@ md_status md_ds_op_create(md_ds_op **out, md_ds_runtime *runtime, const char *fo
 
 void md_ds_op_wait(md_ds_op *op)
 {
+    md_ds_growth_wait(op);
     for (int32_t s = 0; s < op->n_stages; s++)
         md_ds_candidates_wait(&op->stage[s]);
     md_ds_promote_ready(op);

@@ -40,7 +40,8 @@ typedef struct md_ds_stage_plan {
 typedef struct md_ds_way {
     struct md_ds_way *older; /* what served before: calls under way still read it */
     bool by_reference;
-    bool is_makeshift; /* something better is being built */
+    bool is_makeshift; /* something better is being built, or looked for */
+    bool is_early; /* chosen while the pool was growing */
     _Atomic int32_t has_no_plan; /* and never will: library calls, too many parameters */
     double model_us; /* of all stages */
     size_t workspace_bytes;
@@ -116,6 +117,8 @@ typedef struct md_ds_op {
     md_ds_record **ring; /* all records, for eviction */
     int64_t max_records, n_records, hand;
     pthread_mutex_t lock_of_promotions; /* held while records are promoted; taken before lock_of_records */
+    struct md_ds_growth *growth; /* growth.h; NULL: pools were whole from the start */
+    _Atomic bool is_growing, is_orphan; /* orphan: in a child after fork, that nobody lets it grow */
     struct md_ds_waiting *waiting; /* records that are to be promoted; also under lock_of_records */
     _Atomic int32_t n_waiting;
     _Atomic int32_t frozen; /* md_ds_frozen */

@@ -1,6 +1,7 @@
 #include "dispatch/promote.h"
 
 #include "base/status.h"
+#include "dispatch/growth.h"
 #include "dispatch/record.h"
 #include "dispatch/slots.h"
 
@@ -43,6 +44,8 @@ void md_ds_waiting_drop(md_ds_op *op)
 
 bool md_ds_is_due(const md_ds_op *op, const md_ds_way *way)
 {
+    if (way->is_early && !md_ds_is_growing(op))
+        return true;
     for (int32_t s = 0; s < op->n_stages; s++) {
         int32_t wished = way->stage[s].wished;
         if (wished >= 0 && atomic_load_explicit(&op->stage[s].variant[wished]->state, memory_order_acquire) != MD_BD_QUEUED)

@@ -372,3 +372,8 @@ void md_ds_print_hints(md_strbuf *out, const md_ds_space *space, uint64_t chosen
         md_strbuf_add(out, ")");
     }
 }
+
+bool md_ds_are_default_hints(const char *source)
+{
+    return source && !strcmp(source, "default hints");
+}

@@ -53,4 +53,7 @@ void md_ds_print_hints(md_strbuf *out, const md_ds_space *space, uint64_t chosen
 /** "b=64 n=256", "static" where nothing is dynamic. */
 void md_ds_hint_label(char out[MD_DS_LABEL], const md_ds_space *space, int32_t i);
 
+/** Whether nobody said where. */
+bool md_ds_are_default_hints(const char *source);
+
 #endif

@@ -1,6 +1,7 @@
 #include "dispatch/tuning.h"
 
 #include "base/status.h"
+#include "dispatch/beside.h"
 #include "tune/tune.h"
 
 #include <stdlib.h>
@@ -18,17 +19,34 @@ static bool allows(const void *user, const md_fa_family *family, const md_fa_con
     return md_ds_family_allowed(family, r->target, r->policy);
 }
 
+/* Ragged twins of all hints, and corners where hints are the defaults; none twice. */
+static int32_t points_beside(md_tn_point *out, const md_fa_target *target, const md_ds_policy *policy, const md_ds_space *space)
+{
+    int32_t n = 0, n_kept = 0;
+    for (int32_t h = 0; h < space->n_hints; h++)
+        md_ds_hint_point(&out[n++], target, space, h, true);
+    if (policy->beside_hints)
+        n += md_ds_corner_points(out + n, target, space);
+    for (int32_t i = 0; i < n; i++) {
+        bool is_new = true;
+        for (int32_t k = 0; k < n_kept && is_new; k++)
+            is_new = memcmp(&out[k], &out[i], sizeof *out) != 0;
+        if (is_new)
+            out[n_kept++] = out[i];
+    }
+    return n_kept;
+}
+
 /* `job` says all but for whom and where. */
-static md_status tune_stage(const md_tn_job *job, const md_fa_target *target, const md_ds_policy *policy, const md_ds_space *space)
+static md_status tune_stage(const md_tn_job *job, const md_fa_target *target, const md_ds_policy *policy, const md_ds_space *space, bool beside)
 {
     const asker r = {target, policy};
-    md_tn_point *point = calloc((size_t)space->n_hints, sizeof *point);
+    const bool is_twofold = beside && target->facts->capability > 0;
+    md_tn_point *point = calloc((size_t)(space->n_hints + MD_DS_MAX_CORNERS), sizeof *point);
     if (!point)
         return md_fail_memory();
-    for (int32_t h = 0; h < space->n_hints; h++) {
-        md_ds_hint_sizes(point[h].size, space, h);
-        md_ds_bring_into_reach(point[h].size, target);
-    }
+    for (int32_t h = 0; h < space->n_hints; h++)
+        md_ds_hint_point(&point[h], target, space, h, false);
     md_tn_job all = *job;
     all.target = *target;
     all.wisdom = policy->wisdom;
@@ -38,8 +56,12 @@ static md_status tune_stage(const md_tn_job *job, const md_fa_target *target, co
     all.allows = allows;
     all.allows_user = &r;
     all.budget_ms = (job->budget_ms > 0.0 ? job->budget_ms : policy->tune_budget_ms > 0.0 ? policy->tune_budget_ms : MD_TN_BUDGET_MS) /
-                    target->program->n_stages;
+                    target->program->n_stages / (is_twofold ? 2 : 1);
     md_status s = md_tn_tune(&all);
+    if (s == MD_OK && is_twofold) {
+        all.n_points = points_beside(point, target, policy, space);
+        s = md_tn_tune(&all);
+    }
     free(point);
     return s;
 }
@@ -49,7 +71,7 @@ md_status md_ds_tune_hints(const md_ds_candidates *c, md_bd *builder, const md_d
     const md_tn_job job = {.builder = builder, .rigor = c->policy.tune, .seed = 1};
     if (c->policy.tune < MD_TUNE_MEASURE || !c->policy.wisdom || !c->target.facts->can_compile)
         return MD_OK;
-    return tune_stage(&job, &c->target, &c->policy, space);
+    return tune_stage(&job, &c->target, &c->policy, space, false); /* creation has no time for more */
 }
 
 static int32_t slot_of(const md_ds_candidates *c, const char *variant)
@@ -77,8 +99,8 @@ md_status md_ds_note_measured(md_ds_candidates *c, const md_ds_space *space)
         int64_t size[MD_FX_MAX_DIMS];
         bool is_measured = false;
         char *key = NULL;
-        for (int32_t k = 0; k < c->n_ranked[h]; k++)
-            is_measured = is_measured || c->ranked[h][k].model_us > 0.0;
+        for (int32_t k = 0; k < c->draft->n[h]; k++)
+            is_measured = is_measured || c->draft->of[h][k].model_us > 0.0;
         if (!is_measured)
             continue;
         md_ds_hint_sizes(size, space, h);
@@ -101,7 +123,9 @@ static md_status tune_program(const md_ds_tune_request *request, md_fx_formula *
 {
     md_st_program *program = NULL;
     md_ds_space *space = calloc(1, sizeof *space);
+    md_ds_policy policy = request->policy;
     md_tn_job job = request->job;
+    policy.beside_hints = md_ds_are_default_hints(request->hints_source);
     job.builder = request->builder;
     md_status s = space ? md_st_split(formula) : md_fail_memory();
     if (s == MD_OK)
@@ -110,7 +134,7 @@ static md_status tune_program(const md_ds_tune_request *request, md_fx_formula *
         s = md_ds_space_make(space, formula, request->hints, request->hints_source, NULL);
     for (int32_t i = 0; s == MD_OK && i < program->n_stages; i++) {
         const md_fa_target target = {program, i, &md_bd_device(request->builder)->facts};
-        s = tune_stage(&job, &target, &request->policy, space);
+        s = tune_stage(&job, &target, &policy, space, request->beside);
     }
     md_st_program_destroy(&program);
     free(space);

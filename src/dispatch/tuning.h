@@ -15,6 +15,7 @@ typedef struct md_ds_tune_request {
     md_fx_options formula;
     md_ds_policy policy;
     const char *hints, *hints_source;
+    bool beside; /* GPUs: half of the time is for the points beside the hints that pools look at (beside.h) */
     md_bd *builder;
     md_tn_job job; /* rigor, budget_ms (of all stages), max_builds, all_directions, indices, exclude, seed, write, user */
 } md_ds_tune_request;

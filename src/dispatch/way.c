@@ -2,7 +2,9 @@
 
 #include "base/dtype.h"
 #include "base/status.h"
+#include "dispatch/beside.h"
 #include "dispatch/choose.h"
+#include "dispatch/growth.h"
 #include "tune/tune.h"
 
 #include <stdlib.h>
@@ -53,6 +55,10 @@ static md_status choose_stage(md_ds_way *w, md_ds_op *op, int32_t stage, md_ds_a
     ask.with_unbuilt = true;
     for (;;) {
         md_status s = md_ds_choose(&plan->pick, op, stage, &ask);
+        if (s == MD_NOT_FOUND && effort != MD_DS_ONLY_READY && md_ds_is_growing(op)) {
+            md_ds_growth_wait(op);
+            continue;
+        }
         if (s == MD_NOT_FOUND && effort != MD_DS_ONLY_READY)
             s = adopt(&plan->pick, op, stage, &ask);
         MD_TRY(s);
@@ -92,6 +98,11 @@ static md_status choose_stages(md_ds_way *w, md_ds_op *op, const md_kn_shape *sh
     int64_t by[MD_FX_MAX_DIMS] = {0};
     md_ds_ask ask = {.shape = shape, .by = by};
     md_ds_as_sizes(by, &op->space, shape->size, as);
+    if (effort == MD_DS_BEST)
+        md_ds_growth_wait(op);
+    else if (effort == MD_DS_SOON)
+        md_ds_growth_adopt(op);
+    w->is_early = w->is_makeshift = md_ds_is_growing(op);
     if (op->policy.select == MD_SELECT_MEASURE && effort == MD_DS_ONLY_READY)
         w->is_makeshift = true;
     else if (call && may_measure(w, op, effort))
@@ -192,7 +203,7 @@ md_status md_ds_way_with(md_ds_way **out, md_ds_op *op, const md_ds_way *way, co
     atomic_init(&w->has_no_plan, false);
     w->stage[stage] = (md_ds_stage_plan){.pick = *pick, .wished = -1};
     v->family->geometry(&w->stage[stage].geometry, &op->stage[stage].target, &v->config, shape);
-    w->is_makeshift = false;
+    w->is_makeshift = w->is_early;
     w->model_us = 0.0;
     for (int32_t s = 0; s < op->n_stages; s++) {
         const md_bd_variant *x = op->stage[s].variant[w->stage[s].pick.variant];

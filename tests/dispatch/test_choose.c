@@ -44,9 +44,9 @@ static void lists_are_ranked_at_their_hint(void **state)
     static const char *const want[3][3] = {
         {"alpha/v0_w0", "beta/v0_w0", "gamma/v0_w0"}, {"beta/v0_w0", "gamma/v0_w0", "alpha/v0_w0"}, {"beta/v0_w0", "gamma/v0_w0", "alpha/v0_w0"}};
     for (int32_t h = 0; h < 3; h++) {
-        assert_int_equal(c->n_ranked[h], 3);
+        assert_int_equal(md_ds_ranks_of(c)->n[h], 3);
         for (int32_t i = 0; i < 3; i++)
-            assert_string_equal(script_name(op, c->ranked[h][i].variant), want[h][i]);
+            assert_string_equal(script_name(op, md_ds_ranks_of(c)->of[h][i].variant), want[h][i]);
     }
     assert_int_equal(c->from_hint[0], 0);
     md_ds_op_destroy(&op);
