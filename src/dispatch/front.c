@@ -13,11 +13,6 @@ void md_ds_thread_leave(void *user)
     atomic_store_explicit(&t->is_idle, true, memory_order_release);
 }
 
-md_ds_entry *md_ds_entry_make(void)
-{
-    return md_ds_lines(sizeof(md_ds_entry), 64);
-}
-
 void md_ds_thread_free(md_ds_thread *thread)
 {
     for (int32_t i = 0; i < MD_DS_FRONT_SETS; i++)

@@ -4,34 +4,39 @@
 
 #include "dispatch/slots.h"
 
+enum { MD_DS_FRONT_SETS = 1024, MD_DS_FRONT_WAYS = 2, MD_DS_LAST = 32, MD_DS_ENTRY_WORDS = 44 };
+
+struct md_ds_entry;
+
 /* A thread's own copy of a plan that is not brief. */
 typedef struct md_ds_last {
     const _Atomic uint64_t *sequence_of; /* the slot's: the copy is good while it is what it was */
     uint64_t sequence;
     uint64_t serial; /* of the op */
     md_ds_counter *counter;
+    struct md_ds_entry *user; /* whose tensor maps are here; NULL */
     md_ds_ready ready;
 } md_ds_last;
 
-enum { MD_DS_FRONT_SETS = 1024, MD_DS_FRONT_WAYS = 2, MD_DS_LAST = 32, MD_DS_ENTRY_WORDS = 44 };
-
-/* A brief plan as its next call needs it: parameters are there, and pointers are put into them where they are others than last time.
+/* A plan of one launch as its next call needs it: parameters are there, and pointers are put into them where they are others than last time.
  * Few lines of the cache, which the caller's own work and the driver's leave in no near one. */
 typedef struct md_ds_entry {
-    const _Atomic uint64_t *slot; /* whose it is while its sequence number is as it was; NULL: of no plan */
+    const _Atomic uint64_t *slot; /* whose it is while its sequence number is as it was; NULL: of no plan, or `last` runs it */
     uint64_t sequence;
     md_ds_counter *counter;
     const md_dev_kernel *kernel;
-    md_kn_geometry geometry;
     uint64_t mask; /* `every` less 1 */
-    md_ds_last *last; /* a plan that is not brief: this has a copy, unless that is another plan's now. All else is unused then */
     uint64_t alignment; /* the last word of the key */
-    const md_ds_recipe *recipe;
-    int32_t n_params;
+    int32_t n_params, room; /* room: words */
+    md_dev_map *maps; /* in the copy `last`; their words are the first parameters */
+    md_kn_geometry geometry;
+    int32_t n_maps;
     bool is_timed; /* beside the launch; else by the long way */
     int8_t pointer[MD_DS_PLAN_TENSORS]; /* the parameter that is a tensor's address; -1: none */
+    md_ds_last *last; /* a copy of the plan, unless it is another plan's now; NULL: not needed */
+    const md_ds_recipe *recipe;
     /* Data of the last call, by tensor; parameters; then halves: the key, spans, aliases, and by scalar the parameter, from 1 on. */
-    md_ds_word word[MD_DS_ENTRY_WORDS];
+    md_ds_word word[];
 } md_ds_entry;
 
 /* Where plans are found by a few sizes of a call. */
@@ -64,8 +69,6 @@ static inline md_ds_thread *md_ds_thread_get(md_ds_runtime *runtime, uint64_t id
     return md_ds_mine_now.runtime == id ? md_ds_mine_now.thread : md_ds_thread_find(runtime);
 }
 
-/** An entry of no plan; NULL where memory is short. */
-md_ds_entry *md_ds_entry_make(void);
 void md_ds_thread_free(md_ds_thread *thread);
 void md_ds_thread_leave(void *thread); /* the destructor of its key */
 

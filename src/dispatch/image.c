@@ -18,8 +18,7 @@ static bool is_brief_recipe(const md_ds_recipe *r)
     return true;
 }
 
-/* Keys, spans and aliases stand one behind the other, but for the key's last word. */
-static bool write_halves(md_ds_word *out, const md_ds_warm *warm, const md_ds_word *plan)
+bool md_ds_image_halves(md_ds_word *out, const md_ds_warm *warm, const md_ds_word *plan)
 {
     int32_t n = 0;
     for (int32_t k = 0; k < warm->n_key + warm->n_tensors + warm->n_outputs; k++) {
@@ -43,7 +42,7 @@ static bool make_brief(md_ds_image *out, const md_ds_op *op, md_ds_word *plan)
     const md_ds_plan_head *head = md_ds_plan_head_of(op, plan);
     const md_ds_plan_launch *l = (const md_ds_plan_launch *)(head + 1);
     if (head->n_launches != 1 || head->memory_bytes || !is_brief_recipe(l->recipe) || !is_half(l->geometry.blocks) || !is_half(l->geometry.grain) ||
-        !write_halves(out->word + MD_DS_HALVES, &op->warm, plan))
+        !md_ds_image_halves(out->word + MD_DS_HALVES, &op->warm, plan))
         return false;
     const md_kn_geometry *g = &l->geometry;
     const int32_t n = MD_DS_HALVES + (int32_t)md_ds_halves_of(&op->warm) / 2;

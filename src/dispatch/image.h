@@ -32,6 +32,9 @@ typedef struct md_ds_image {
 /** Of a plan of n words. */
 void md_ds_image_make(md_ds_image *out, const md_ds_op *op, md_ds_word *plan, int32_t n_words);
 
+/** The halves of a plan: its key but for the last word, spans, aliases. False where one is above 2^32. */
+bool md_ds_image_halves(md_ds_word *out, const md_ds_warm *warm, const md_ds_word *plan);
+
 /** Whether calls of this plan are timed beside the launch, not by the long way. */
 static inline bool md_ds_times_itself(const md_ds_op *op)
 {

@@ -1,5 +1,5 @@
 /* The warm way: a call of a shape that was met twice runs by its plan. */
-#include "dispatch/front.h"
+#include "dispatch/entry.h"
 
 #include "base/clock.h"
 
@@ -43,25 +43,6 @@ static inline bool has_key(const _Atomic uint64_t *slot, const md_ds_warm *warm,
     for (int32_t k = 0; k < n; k++)
         differs |= call->key[k] ^ md_ds_slot_half(half, (uint32_t)k);
     return !differs;
-}
-
-/* As md_ds_plan_fits. `span`: of each tensor; then what may be exactly each output. */
-static bool lies_apart(const md_ds_half *span, const md_ds_warm *warm, const md_ds_word *data)
-{
-    const uint32_t n = (uint32_t)warm->n_tensors;
-    const md_ds_half *alias = span + n;
-    for (uint32_t outputs = warm->outputs; outputs; outputs &= outputs - 1, alias++) {
-        const uint32_t o = (uint32_t)__builtin_ctz(outputs);
-        const uint64_t lo = data[o], length = md_ds_slot_half(span, o);
-        for (uint32_t t = 0; t < n; t++) {
-            const uint64_t after = data[t] - lo;
-            if (after >= length && -after >= md_ds_slot_half(span, t))
-                continue;
-            if (t != o && (after != 0 || !(md_ds_slot_half(alias, 0) >> t & 1)))
-                return false;
-        }
-    }
-    return true;
 }
 
 /* Counts a call; false once in so many calls as the mask says: its time shall be taken. */
@@ -188,171 +169,51 @@ static __attribute__((noinline)) quick run_copy(md_status *status, md_ds_op *op,
     return run_last(status, op, last, thread, stream);
 }
 
-/* ---- Where they are found */
-
-static inline uint64_t mix(const md_ds_op *op, uint64_t first, uint64_t second, uint64_t third)
-{
-    return op->serial * 0x9e3779b97f4a7c15u + first * 0xc2b2ae3d27d4eb4fu + second * 0x94d049bb133111ebu + third * 0xbf58476d1ce4e5b9u;
-}
-
-static inline uint64_t tag_of(const md_ds_op *op, uint64_t mixed)
-{
-    return op->serial << 16 | (mixed >> 32 & 0xfffc);
-}
-
-static inline md_ds_front *set_of(md_ds_thread *thread, uint64_t mixed)
-{
-    return thread->front[mixed >> 48 & (MD_DS_FRONT_SETS - 1)];
-}
-
-static inline uint64_t look_at(const md_ds_warm *warm, const md_tensor *t, int32_t i)
-{
-    uint64_t word;
-    memcpy(&word, (const char *)t + warm->look[i], sizeof word);
-    return word;
-}
-
-static uint64_t look_in(const md_ds_warm *warm, const md_ds_warm_call *call, int32_t i)
-{
-    return warm->look_key[i] >= 0 ? call->key[warm->look_key[i]] : warm->arg[i < 2 ? warm->first : warm->last].head;
-}
-
-/* Where an entry's halves begin. */
-static inline md_ds_half *halves_of(md_ds_entry *e, const md_ds_warm *warm)
-{
-    return (md_ds_half *)(void *)(e->word + warm->n_tensors + e->n_params);
-}
-
-/* Which parameter is which tensor's address or which scalar. False where one is none or several: then there is no entry. */
-static bool find_places(md_ds_entry *e, const md_ds_recipe *recipe, md_ds_half *scalar)
-{
-    memset(e->pointer, -1, sizeof e->pointer);
-    for (int32_t i = 0; i < recipe->n_params; i++) {
-        const int32_t tensor = recipe->source[i] - MD_DS_DATA, which = recipe->source[i] - MD_DS_SCALAR;
-        if (recipe->source[i] >= 0)
-            continue;
-        if (tensor >= 0 ? e->pointer[tensor] >= 0 : scalar[which] != 0)
-            return false;
-        if (tensor >= 0)
-            e->pointer[tensor] = (int8_t)i;
-        else
-            scalar[which] = (md_ds_half)(i + 1);
-    }
-    return true;
-}
-
-/* Makes the entry the plan's, with the data of a call. */
-static void set_entry(md_ds_entry *e, const md_ds_op *op, const view *v, const launch *l, const md_ds_warm_call *call)
-{
-    const md_ds_warm *w = &op->warm;
-    const uint32_t n = md_ds_halves_of(w);
-    e->slot = NULL;
-    e->last = NULL;
-    if (w->n_tensors + l->recipe->n_params + (int32_t)n / 2 + (w->n_scalars + 1) / 2 > MD_DS_ENTRY_WORDS)
-        return;
-    e->n_params = l->recipe->n_params;
-    md_ds_half *halves = halves_of(e, w);
-    for (uint32_t i = 0; i < n; i++)
-        halves[i] = (md_ds_half)md_ds_slot_half(md_ds_slot_halves(v->slot), i);
-    memset(halves + n, 0, (size_t)w->n_scalars * sizeof *halves);
-    memcpy(e->word, call->data, (size_t)w->n_tensors * sizeof *e->word);
-    memcpy(e->word + w->n_tensors, l->params, (size_t)e->n_params * sizeof *e->word);
-    e->sequence = v->sequence;
-    e->counter = v->counter;
-    e->kernel = l->recipe->kernel;
-    e->recipe = l->recipe;
-    e->geometry = l->geometry;
-    e->mask = md_ds_every_mask(v->what);
-    e->is_timed = v->what & MD_DS_TIMED;
-    e->alignment = call->key[w->n_key - 1];
-    if (find_places(e, l->recipe, halves + n) && is_still(v))
-        e->slot = v->slot;
-}
-
-/* Where a plan is to be found, by the same sizes that are looked at in arguments; NULL unless it was met thrice of late, or `at_once`: an entry costs more
- * than it saves where shapes do not come again soon. Sizes to choose by are not looked at: those calls are found by all of their key. */
-static md_ds_entry *remember(md_ds_thread *thread, const md_ds_op *op, const md_ds_warm_call *call, bool at_once)
-{
-    enum { MET = 3 };
-    const md_ds_warm *w = &op->warm;
-    if (call->key[w->n_key - 1] >> MD_DS_PLAN_TENSORS & 1)
-        return NULL;
-    const uint64_t mixed = mix(op, look_in(w, call, 0), look_in(w, call, 1), look_in(w, call, 2)), tag = tag_of(op, mixed);
-    md_ds_front *f = set_of(thread, mixed), *end = f + MD_DS_FRONT_WAYS;
-    while (f < end && (f->tag & ~(uint64_t)MET) != tag)
-        f++;
-    if (f == end) {
-        md_ds_front *first = end - MD_DS_FRONT_WAYS;
-        md_ds_entry *unused = (--f)->entry;
-        memmove(first + 1, first, (MD_DS_FRONT_WAYS - 1) * sizeof *first);
-        f = first;
-        *f = (md_ds_front){tag, unused};
-    } else if (f->tag == tag) {
-        return f->entry;
-    }
-    if (!at_once && (++f->tag & MET) < MET)
-        return NULL;
-    f->tag = f->entry || (f->entry = md_ds_entry_make()) ? tag : tag | 1;
-    return f->entry;
-}
+/* ---- By entries of the thread */
 
 static quick run_brief(md_status *status, const view *v, md_ds_op *op, md_ds_thread *thread, const md_ds_warm_call *call, md_stream stream)
 {
     launch l;
-    if (!lies_apart(md_ds_slot_halves(v->slot) + op->warm.n_key - 1, &op->warm, call->data))
+    const md_ds_half *halves = md_ds_slot_halves(v->slot);
+    if (!md_ds_lies_apart(halves + op->warm.n_key - 1, &op->warm, call->data))
         return is_still(v) ? QUICK_UNFIT : QUICK_UNKNOWN;
     prepare(&l, v, &op->warm, call->key);
     if (!is_still(v))
         return QUICK_UNKNOWN;
-    md_ds_entry *e = remember(thread, op, call, false);
-    if (e)
-        set_entry(e, op, v, &l, call);
-    if (!count(v->counter, thread, md_ds_every_mask(v->what)))
-        return run_timed(status, v->counter, v->what & MD_DS_TIMED, op, &l, stream);
+    md_ds_front *front = md_ds_entry_place(thread, op, call, false);
+    const uint64_t mask = md_ds_every_mask(v->what);
+    const bool is_timed = v->what & MD_DS_TIMED;
+    if (front)
+        (void)md_ds_entry_set(front, op, call, &(md_ds_entry_source){.slot = v->slot, .sequence = v->sequence, .counter = v->counter, .mask = mask,
+                                                                     .is_timed = is_timed, .recipe = l.recipe, .geometry = &l.geometry,
+                                                                     .params = l.params, .halves = halves});
+    if (!count(v->counter, thread, mask))
+        return run_timed(status, v->counter, is_timed, op, &l, stream);
     *status = op->runtime->dev->ops->range_push ? launch_named(op, &l, stream) : launch_it(op, &l, stream);
     return QUICK_DONE;
 }
 
-/* The addresses in it were not looked at, or are not what the plan wants: the next ones are new. */
-static bool forget(md_ds_entry *e)
-{
-    e->word[0] = 0;
-    return false;
-}
-
-/* New addresses: they must be as the plan wants them. */
-static __attribute__((noinline)) bool move(md_ds_entry *e, const md_ds_warm *warm, uint64_t low)
-{
-    md_ds_word *data = e->word, *params = e->word + warm->n_tensors;
-    const md_ds_half *span = halves_of(e, warm) + warm->n_key - 1;
-    if ((low & 63 ? md_ds_warm_alignment(warm, data) : warm->all_aligned) != e->alignment || !lies_apart(span, warm, data))
-        return forget(e);
-    for (int32_t t = 0; t < warm->n_tensors; t++)
-        if (e->pointer[t] >= 0)
-            params[e->pointer[t]] = data[t];
-    return true;
-}
-
 /* Takes a call as md_ds_warm_take does, but only where its key is the entry's. */
-static inline bool match(md_ds_entry *e, const md_ds_warm *warm, const md_arg *args)
+static inline bool match(md_ds_entry *e, const md_ds_op *op, const md_arg *args)
 {
+    const md_ds_warm *warm = &op->warm;
     uint64_t low = 0, differs = 0, moved = 0;
-    const md_ds_half *key = halves_of(e, warm);
+    const md_ds_half *key = md_ds_entry_halves(e, warm);
     const md_ds_warm_arg *a = warm->arg;
     md_ds_word *data = e->word;
     for (const md_arg *arg = args, *end = args + warm->n_args; arg < end; arg++, a++) {
         if (__builtin_expect(a->is_scalar, 0)) {
             md_ds_word scalar;
-            const md_ds_half place = halves_of(e, warm)[md_ds_halves_of(warm) + a->slot];
+            const md_ds_half place = md_ds_entry_halves(e, warm)[md_ds_halves_of(warm) + a->slot];
             if (!md_ds_take_scalar(&scalar, a, arg))
-                return forget(e);
+                return md_ds_entry_forget(e);
             if (place)
                 e->word[(uint32_t)warm->n_tensors + place - 1] = scalar;
             continue;
         }
         const md_tensor *t = arg->tensor;
         if (__builtin_expect(arg->kind != MD_ARG_TENSOR || !t, 0))
-            return forget(e);
+            return md_ds_entry_forget(e);
         const uint64_t p = (uint64_t)(uintptr_t)t->data;
         const uint32_t rank = a->rank;
         const uint64_t *size = (const uint64_t *)t->size, *stride = (const uint64_t *)t->stride;
@@ -369,8 +230,8 @@ static inline bool match(md_ds_entry *e, const md_ds_warm *warm, const md_arg *a
         key += 2 * rank;
     }
     if (__builtin_expect(differs != 0, 0))
-        return forget(e);
-    return !moved || move(e, warm, low);
+        return md_ds_entry_forget(e);
+    return !moved || md_ds_entry_move(e, op, low);
 }
 
 static __attribute__((noinline)) quick run_rarely(md_status *status, const md_ds_op *op, md_ds_entry *e, md_stream stream, bool is_sample)
@@ -383,6 +244,13 @@ static __attribute__((noinline)) quick run_rarely(md_status *status, const md_ds
     return QUICK_DONE;
 }
 
+static inline uint64_t look_at(const md_ds_warm *warm, const md_tensor *t, int32_t i)
+{
+    uint64_t word;
+    memcpy(&word, (const char *)t + warm->look[i], sizeof word);
+    return word;
+}
+
 /* By a plan that the thread used before; UNKNOWN where there is none of these sizes. */
 __attribute__((always_inline)) static inline quick run_by_args(md_status *status, md_ds_op *op, md_ds_thread *thread, md_stream stream,
                                                                const md_arg *args)
@@ -391,14 +259,17 @@ __attribute__((always_inline)) static inline quick run_by_args(md_status *status
     const md_arg *a = &args[w->first], *z = &args[w->last];
     if (a->kind != MD_ARG_TENSOR || !a->tensor || z->kind != MD_ARG_TENSOR || !z->tensor)
         return QUICK_UNKNOWN;
-    const uint64_t mixed = mix(op, look_at(w, a->tensor, 0), look_at(w, a->tensor, 1), look_at(w, z->tensor, 2)), tag = tag_of(op, mixed);
-    const md_ds_front *f = set_of(thread, mixed);
-    if (f->tag != tag && (++f)->tag != tag)
+    const uint64_t mixed = md_ds_mix(op, look_at(w, a->tensor, 0), look_at(w, a->tensor, 1), look_at(w, z->tensor, 2)), tag = md_ds_front_tag(op, mixed);
+    const md_ds_front *f = md_ds_front_set(thread, mixed);
+    f += f->tag != tag;
+    if (f->tag != tag)
         return QUICK_UNKNOWN;
     md_ds_entry *e = f->entry;
+    for (int32_t line = 1; line < 5; line++)
+        __builtin_prefetch((const char *)e + 64 * line, 1);
     if (__builtin_expect(!e->slot, 0))
         return e->last ? run_copy(status, op, thread, stream, e->last, args) : QUICK_UNKNOWN;
-    if (!match(e, w, args) || atomic_load_explicit(&e->slot[MD_DS_SEQUENCE], memory_order_relaxed) != e->sequence)
+    if (!match(e, op, args) || atomic_load_explicit(&e->slot[MD_DS_SEQUENCE], memory_order_relaxed) != e->sequence)
         return QUICK_UNKNOWN;
     md_dev *dev = op->runtime->dev;
     const bool is_sample = !count(e->counter, thread, e->mask);
@@ -413,15 +284,16 @@ static __attribute__((noinline)) quick run_by_copy(md_status *status, md_ds_op *
                                                          const md_ds_warm_call *call)
 {
     md_ds_last *l = &thread->last[thread->turn++ % MD_DS_LAST];
+    md_ds_entry_let_go(l);
     l->serial = 0;
     if (!copy(l, v, &op->warm, call))
         return QUICK_UNKNOWN;
     l->serial = op->serial;
     set_data(&l->ready, &op->warm, call);
-    md_ds_entry *e = remember(thread, op, call, true);
-    if (e) {
-        e->slot = NULL;
-        e->last = l;
+    md_ds_front *front = md_ds_entry_place(thread, op, call, true);
+    if (front && !(md_ds_plan_fits(op, &l->ready) && md_ds_entry_set_copy(front, op, call, v->slot, l))) {
+        md_ds_entry_clear(front->entry);
+        front->entry->last = l;
     }
     return run_last(status, op, l, thread, stream);
 }

@@ -227,6 +227,12 @@ static void copy_with_maps(const char *text, const md_kn_word *params, int32_t n
     map_seen[2].p = params[2 * MD_KN_MAP_WORDS + 5].p; /* the workspace, 64 bytes into it */
 }
 
+static void copy_with_tensor_maps(const char *text, const md_kn_word *params, int32_t n)
+{
+    memcpy(map_seen, params, sizeof map_seen);
+    copy_scaled(text, params + 2 * MD_KN_MAP_WORDS, n - 2 * MD_KN_MAP_WORDS);
+}
+
 /* Maps are made with the plan, and moved where pointers change, and only there. */
 static void maps_are_kept(void **state)
 {
@@ -253,6 +259,44 @@ static void maps_are_kept(void **state)
     assert_int_equal(world.device.n_maps_made, 2);
     assert_int_equal(world.device.n_maps_moved, 2 + 3); /* the first time, and at each change of X */
     assert_int_equal(long_calls(op), 2);
+    md_ds_op_destroy(&op);
+}
+
+/* Without memory of its own such a plan is an entry of the thread, whose maps lie in a copy that others may take. */
+static void maps_of_many_shapes(void **state)
+{
+    (void)state;
+    enum { SHAPES = 60, ROUNDS = 12 };
+    script_now.with_maps = world.device.maps_tensors = true;
+    world.device.on_launch = copy_with_tensor_maps;
+    md_ds_op *op = op_of(100);
+    _Alignas(64) static vectors v, w;
+    for (int i = 0; i < 400; i++)
+        v.x[i] = w.x[i] = (float)i;
+    for (int round = 0; round < ROUNDS; round++)
+        for (int64_t n = 1; n <= (round % 3 ? 5 : SHAPES); n++)
+            for (int i = 0; i < 6; i++) {
+                vectors *now = i / 3 % 2 ? &w : &v;
+                shape(now, n, 1, 0);
+                assert_ok(call(op, now, 0.5 * i));
+                assert_true(is_right(now, n, 1, 0, 0.5 * i));
+                if (round == 0 && i < 2)
+                    continue; /* the long way: the device fills them in */
+                assert_ptr_equal(map_seen[0].p, now->x);
+                assert_ptr_equal(map_seen[MD_KN_MAP_WORDS].p, now->y);
+                assert_int_equal(map_seen[1].i, n);
+                assert_int_equal(map_seen[MD_KN_MAP_WORDS + 15].i, 115);
+            }
+    assert_int_equal(long_calls(op), 2 * SHAPES);
+    shape(&v, 3, 1, 0);
+    v.ty.data = v.x + 16; /* the output in the input's memory, apart from what is read: addresses are looked at anew */
+    for (int i = 0; i < 4; i++) {
+        assert_ok(call(op, &v, 2.0));
+        assert_true(v.x[18] == 2.0f * v.x[2]);
+    }
+    v.tx.data = v.x + 15;
+    for (int i = 0; i < 3; i++)
+        assert_fails(call(op, &v, 2.0), MD_INVALID_ARGUMENT, "overlaps input 'X'");
     md_ds_op_destroy(&op);
 }
 
@@ -399,6 +443,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(overlaps_take_the_long_way, set_up, tear_down),
         cmocka_unit_test_setup_teardown(memory_of_calls, set_up, tear_down),
         cmocka_unit_test_setup_teardown(maps_are_kept, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(maps_of_many_shapes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(plans_give_way, set_up, tear_down),
         cmocka_unit_test_setup_teardown(wide_plans_after_narrow_ones, set_up, tear_down),
         cmocka_unit_test_setup_teardown(many_threads_few_records, set_up, tear_down),

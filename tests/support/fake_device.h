@@ -15,6 +15,7 @@ typedef struct fake_device {
     _Atomic int32_t n_compiled, n_loaded, n_unloaded, n_launched;
     _Atomic int32_t n_compiling, most_compiling; /* at once */
     _Atomic int32_t n_maps_made, n_maps_moved; /* map 0: of tensor 1; map 1: of a copy, 64 bytes into the workspace; word 0 is the address */
+    bool maps_tensors; /* the second map is the output's, not one of the workspace */
     void (*on_launch)(const char *text, const md_kn_word *params, int32_t n); /* runs a text's kernel; may be NULL */
 } fake_device;
 

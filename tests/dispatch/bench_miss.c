@@ -1,0 +1,104 @@
+/* What the first call of a shape costs on the host, without a GPU: bench_miss [SHAPES]. JSON lines. Not a test.
+ *
+ * Pools are those of an assumed GPU, whose kernels nobody compiles or launches; what the runtime of CUDA adds is seen in bench_pairs new. */
+#include "base/clock.h"
+#include "base/pool.h"
+#include "dispatch/call.h"
+#include "dispatch/record.h"
+#include "support/fake_device.h"
+
+#include <stdlib.h>
+
+#define CHECK(call)                                                                                                    \
+    do {                                                                                                               \
+        if ((call) != MD_OK) {                                                                                         \
+            fprintf(stderr, "%s: %s\n", #call, md_last_error());                                                       \
+            exit(1);                                                                                                   \
+        }                                                                                                              \
+    } while (0)
+
+enum { OPS = 40 };
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static void report(const char *name, const char *what, int32_t variants, double *us, long n)
+{
+    qsort(us, (size_t)n, sizeof *us, by_value);
+    printf("{\"case\": \"%s\", \"what\": \"%s\", \"variants\": %d, \"n\": %ld, \"us_p50\": %.1f, \"p90\": %.1f, \"p99\": %.1f, \"max\": %.1f}\n", name, what, variants, n,
+           us[n / 2], us[n * 9 / 10], us[n * 99 / 100], us[n - 1]);
+}
+
+/* A random shape of a matrix op, contiguous, anywhere. */
+static void bind(md_ds_bound *out, const md_ds_op *op, uint32_t *seed)
+{
+    const md_fx_formula *f = op->formula;
+    int64_t size[2];
+    *seed = *seed * 1664525u + 1013904223u;
+    size[0] = 1 + (*seed >> 20 & 1023);
+    size[1] = 1 + (*seed >> 10 & 4095);
+    memset(out, 0, sizeof *out);
+    for (int32_t d = 0; d < f->n_dims; d++)
+        out->binding.size[d] = f->dim[d].size >= 0 ? f->dim[d].size : size[d % 2];
+    for (int32_t t = 0; t < f->n_tensors; t++) {
+        int64_t extent[MD_MAX_RANK];
+        for (int32_t a = 0; a < f->tensor[t].rank; a++)
+            extent[a] = out->binding.size[f->tensor[t].dim[a]];
+        out->binding.tensor[t] = md_tensor_make((void *)(0x10000000000 * (uintptr_t)(t + 1)), f->tensor[t].dtype, f->tensor[t].rank, extent);
+    }
+    md_ds_shape_of(&out->shape, op, &out->binding);
+}
+
+int main(int argc, char **argv)
+{
+    static const char *const formula[] = {"Y[i,j] = exp(X[i,j]) / sum[k](exp(X[i,k]))", "Y[i,j] = X[i,j] * 2 + 1", "Y[i] = sum[k](X[i,k])",
+                                          "Y[i,j] = X[i,j] - max[k](X[i,k])", "Y[j] = sum[i](X[i,j])"};
+    const long n = argc > 1 ? atol(argv[1]) : 20000;
+    md_pool *pool = NULL;
+    md_log log = {0};
+    md_bd *builder = NULL;
+    md_ds_runtime runtime;
+    static fake_device device;
+    static md_ds_op *op[OPS];
+    static double *us[5], all_us[200000];
+    CHECK(md_pool_create(&pool, 2));
+    fake_device_init(&device, pool, &log);
+    CHECK(md_dev_cuda_assume(&device.base.facts, 90));
+    device.base.facts.can_compile = true;
+    CHECK(md_bd_create(&builder, &device.base));
+    md_ds_runtime_init(&runtime);
+    runtime.dev = &device.base;
+    runtime.builder = builder;
+    runtime.log = &log;
+    for (int i = 0; i < OPS; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "op%d", i);
+        md_ds_op_options o = {.name = name, .dtype = MD_F32, .hints = "1,16,64,256,1024,4096", .hints_source = "default hints", .max_shapes = 16384,
+                              .policy = {.select = MD_SELECT_MODEL, .metric = MD_METRIC_LOG2, .persistent = MD_PERSISTENT_AUTO}};
+        CHECK(md_ds_op_create(&op[i], &runtime, formula[i % 5], &o));
+    }
+    long count[5] = {0};
+    for (int i = 0; i < 5; i++)
+        us[i] = malloc((size_t)n * sizeof **us);
+    uint32_t seed = 7;
+    for (long k = 0; k < n; k++) {
+        md_ds_bound bound;
+        md_ds_record *record = NULL;
+        seed = seed * 1664525u + 1013904223u;
+        const int which = (int)((seed >> 8) % OPS);
+        bind(&bound, op[which], &seed);
+        uint64_t start = md_clock_ns();
+        CHECK(md_ds_find(&record, op[which], NULL, &bound));
+        double spent = (double)(md_clock_ns() - start) / 1e3;
+        md_ds_record_give_back(op[which], record);
+        us[which % 5][count[which % 5]++] = spent;
+        all_us[k] = spent;
+    }
+    for (int i = 0; i < 5; i++)
+        report(formula[i], "choose", atomic_load(&op[i]->stage[0].n_variants), us[i], count[i]);
+    report("all", "choose", 0, all_us, n);
+    return 0;
+}
