@@ -287,6 +287,17 @@ bool md_cg_product_has_result(const md_cg_product *p)
            store->subscript[store->n_subscripts - 1]->id == p->columns[p->n_columns - 1];
 }
 
+static void print_result_address(md_strbuf *out, const md_cg_product *p)
+{
+    const md_st_store *store = &p->program->stage[p->stage].store[0];
+    md_strbuf_add(out, "MD_INLINE uint16_t *md_result_at(const md_params *p, int64_t batch, int64_t row, int64_t column)\n{\n");
+    print_place(out, p);
+    md_strbuf_printf(out, "return (uint16_t *)p->t%" PRId32, store->tensor);
+    for (int32_t a = 0; a < store->n_subscripts; a++)
+        md_strbuf_printf(out, " + x%" PRId32 " * p->s%" PRId32 "_%" PRId32, store->subscript[a]->id, store->tensor, a);
+    md_strbuf_add(out, ";\n}\n");
+}
+
 md_status md_cg_product_print_result(md_strbuf *defines, md_strbuf *out, const md_cg_product *p)
 {
     const md_st_store *store = &p->program->stage[p->stage].store[0];
@@ -303,6 +314,7 @@ md_status md_cg_product_print_result(md_strbuf *defines, md_strbuf *out, const m
     if (value)
         md_strbuf_printf(out, "return md_pack_%s(%s.v[0], %s.v[1]);\n}\n",
                          md_dtype_name(p->program->formula->tensor[store->tensor].dtype), value, value);
+    print_result_address(out, p);
     md_status status = md_cg_status(cg);
     md_cg_print_uses(cg, defines);
     md_cg_destroy(&cg);

@@ -53,7 +53,8 @@ md_status md_cg_product_print(md_strbuf *defines, md_strbuf *expr, const md_cg_p
 /** Where the stage has one store, of a 16-bit type and with unit stride along the columns, and nothing in its value keeps it from being made in
  * pairs: true. */
 bool md_cg_product_has_result(const md_cg_product *product);
-/** For such a stage: `unsigned md_result(p, batch, row, column, acc0, acc1, md_n)`: two lanes of sums as what would be stored, in MD_VL 2. */
+/** For such a stage: `unsigned md_result(p, batch, row, column, acc0, acc1, md_n)`: two lanes of sums as what would be stored, in MD_VL 2; and
+ * `uint16_t *md_result_at(p, batch, row, column)`: where the first of them would be stored. */
 md_status md_cg_product_print_result(md_strbuf *defines, md_strbuf *expr, const md_cg_product *product);
 
 /* Parts. product_operand.c; product.c */

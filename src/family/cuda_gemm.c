@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SUM_THREADS = 256, SUM_LANES = 4 };
+enum { SUM_THREADS = 256, SUM_LANES = 4, COPY_THREADS = 256, COPY_AT_ONCE = 2 };
 /* SMs draw tiles from L2 at 64 bytes a clock each, which is this part of what the model takes. */
 static const double L2_SHARE = 0.3, TIRED = 0.2, TIRED_US = 150;
 
@@ -96,7 +96,7 @@ md_status md_fa_cuda_product_emit_sum(md_kn_launch_source *out, const md_fa_targ
 static md_status print_copies(md_kn_launch_source *out, const md_fa_target *target, const md_cg_product *product, const md_kn_map *map)
 {
     md_strbuf defines = {0};
-    md_strbuf_printf(&defines, "#define MD_THREADS %d\n#define MD_COPY_LINE %d\n#define MD_DOWN(v) md_down1_%s(v)\n", SUM_THREADS, MD_KN_COPY_LINE, map[0].dtype == MD_BF16 ? "bf16" : "f16");
+    md_strbuf_printf(&defines, "#define MD_THREADS %d\n#define MD_AT_ONCE %d\n#define MD_COPY_LINE %d\n#define MD_DOWN(v) md_down1_%s(v)\n", COPY_THREADS, COPY_AT_ONCE, MD_KN_COPY_LINE, map[0].dtype == MD_BF16 ? "bf16" : "f16");
     for (int32_t o = 0; o < 2; o++)
         md_strbuf_printf(&defines, "#define MD_BATCH_%" PRId32 " %d\n#define MD_AS_IS_%" PRId32 " %d\n", o, map[o].n_dims[2] > 0, o,
                          target->program->formula->tensor[product->load[o]->id].dtype == (md_dtype)map[o].dtype);
@@ -148,22 +148,24 @@ void md_fa_cuda_product_sum(md_kn_plan_geometry *out, const md_fa_target *target
     out->workspace_bytes = split * work->p.n_products * lines * work->columns * md_fa_cuda_product_bytes(&work->p);
 }
 
-static int64_t copy_bytes(int64_t batch, int64_t lines, int64_t length)
+static int64_t copy_bytes(int64_t lines, int64_t length)
 {
     const int64_t line = (2 * length + MD_KN_COPY_LINE - 1) / MD_KN_COPY_LINE * MD_KN_COPY_LINE;
-    return (batch * lines * line + 255) / 256 * 256;
+    return (lines * line + 255) / 256 * 256;
 }
 
-void md_fa_cuda_product_copies(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_product *work, const md_kn_map map[2])
+void md_fa_cuda_product_copies(md_kn_plan_geometry *out, const md_fa_product *work, const md_kn_map map[2])
 {
-    int64_t bytes = 0, most = INT64_C(16) * MD_MAX(target->facts->threads, 1);
+    int64_t bytes = 0, units = 0;
     for (int32_t o = 0; o < 2; o++) {
         int64_t rows = o == 0 ? work->rows : work->columns;
         bool is_k_first = md_cg_product_along(&work->p, o) == MD_CG_ALONG_DEPTH;
-        bytes += copy_bytes(map[o].n_dims[2] > 0 ? work->batch : 1, is_k_first ? rows : work->depth, is_k_first ? work->depth : rows);
+        int64_t lines = (map[o].n_dims[2] > 0 ? work->batch : 1) * (is_k_first ? rows : work->depth), length = is_k_first ? work->depth : rows;
+        bytes += copy_bytes(lines, length);
+        units += (lines * ((length + 7) / 8) + COPY_THREADS * COPY_AT_ONCE - 1) / (COPY_THREADS * COPY_AT_ONCE);
     }
     out->launch[1] = out->launch[0];
-    out->launch[0] = (md_kn_geometry){.grain = 1, .blocks = MD_MIN((bytes / 16 + SUM_THREADS - 1) / SUM_THREADS, most), .grid = {1, 1, 1}, .block = {SUM_THREADS, 1, 1}};
+    out->launch[0] = (md_kn_geometry){.grain = 1, .blocks = MD_MIN(units, 1 << 20), .grid = {1, 1, 1}, .block = {COPY_THREADS, 1, 1}};
     out->launch[0].grid[0] = (int32_t)out->launch[0].blocks;
     out->workspace_bytes = bytes;
 }

@@ -27,7 +27,7 @@ md_status md_fa_cuda_product_emit_sum(md_kn_launch_source *out, const md_fa_targ
 /** The second launch, and the workspace, of a product whose K is split. */
 void md_fa_cuda_product_sum(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_product *work, int32_t split);
 /** The launch that makes copies of both operands goes before launch 0, which becomes launch 1; and their workspace. */
-void md_fa_cuda_product_copies(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_product *work, const md_kn_map map[2]);
+void md_fa_cuda_product_copies(md_kn_plan_geometry *out, const md_fa_product *work, const md_kn_map map[2]);
 /** Whether its launch gains by beginning early: half a microsecond where it is short. Long ones lose more (seen: up to a sixth), since their blocks
  * then lie on SMs in the order in which those become free, and neighbours no longer ask the L2 for the same lines together. */
 bool md_fa_cuda_product_overlaps(const md_fa_product *work);

@@ -12,7 +12,8 @@ typedef struct md_fa_wgmma {
     int32_t stages; /* of the ring; 0: enough */
     bool is_turned; /* two groups take turns with whole tiles */
     bool is_met; /* the slices are a cluster */
-    bool has_result; /* through registers and the copy engine */
+    bool has_result; /* in registers; then by the copy engine */
+    bool by_words; /* or by words */
     bool has_copies; /* of both operands, made before */
     bool is_library; /* copies whole tiles where there are few rows, too */
 } md_fa_wgmma;

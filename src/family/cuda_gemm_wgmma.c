@@ -1,6 +1,6 @@
 /* Products on Hopper's tensor cores: src/kernels/cuda/gemm_wgmma.cu. For operands of one 16-bit type (or f32 as tf32) that lie in memory as its copy engine can
  * read them, or are copied so first (`pad`). `cluster` without `split`: two blocks share an operand; as large as `split`: the slices of a tile add up among
- * themselves, else in a second launch. `store`: 1 through registers and the copy engine, for one result of 16 bits; 0 any epilogue. */
+ * themselves, else in a second launch. `store`: for one result of 16 bits, in registers, 1 by the copy engine, 2 by words at any address; 0 any epilogue. */
 #include "family/cuda.h"
 
 #include "base/dtype.h"
@@ -11,6 +11,7 @@
 #include <inttypes.h>
 
 enum { ROWS, COLUMNS, TURNS, CLUSTER, SPLIT, STORE, PAD };
+enum { BY_SLAB, BY_ENGINE, BY_WORDS }; /* values of STORE */
 enum { MAPS = 4, DEPTH = 64, BAND = 8, SHARED = 232448, RESERVE = 1024 + 320, UNDER_WAY = 192 << 10 };
 
 /* What follows from a configuration. */
@@ -18,7 +19,7 @@ typedef struct shape {
     int32_t rows, columns, consumers, cluster, panel, panels, stages, threads, low, high; /* cluster: that share an operand */
     int32_t n_products, split;
     bool is_met; /* the slices of a tile are a cluster, too */
-    bool is_turned, shares_a, has_result;
+    bool is_turned, shares_a, has_result, by_words; /* has_result: in registers; by_words: and stored from there */
     int64_t stage_bytes, shared;
 } shape;
 
@@ -31,6 +32,8 @@ static int64_t buffer_bytes(const shape *s)
 {
     if (s->is_met)
         return (int64_t)s->n_products * s->rows * (s->columns + 8) * 4;
+    if (s->by_words)
+        return 0;
     return s->consumers * 4 * (s->has_result ? (int64_t)s->panels * 16 * s->panel * 2 : (int64_t)s->n_products * 16 * (s->panel + 4) * 4);
 }
 
@@ -49,7 +52,7 @@ static void choose_stages(shape *s)
 static shape shape_of(const md_cg_product *p, const md_fa_config *config)
 {
     shape s = {.rows = config->value[ROWS], .columns = config->value[COLUMNS] / p->n_products, .cluster = config->value[CLUSTER],
-               .is_turned = config->value[TURNS], .has_result = config->value[STORE], .split = config->value[SPLIT]};
+               .is_turned = config->value[TURNS], .has_result = config->value[STORE], .by_words = config->value[STORE] == BY_WORDS, .split = config->value[SPLIT]};
     s.is_met = s.split > 1 && s.cluster == s.split;
     if (s.is_met)
         s.cluster = 1;
@@ -184,7 +187,7 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
         return false;
     if (s.columns % 16 || (config->value[PAD] && (p.n_products == 2 || bytes_of(&p) == 4)))
         return false;
-    if (config->value[PAD] && s.has_result) /* for the odd shapes, whose results lie oddly, too */
+    if (config->value[PAD] && s.has_result && !s.by_words) /* for the odd shapes, whose results lie oddly, too */
         return false;
     return (!s.has_result || map_result(&map, &p)) && md_fa_cuda_product_sensible(target, &p, &tiles, size);
 }
@@ -205,9 +208,9 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_f
     if (config->value[STORE] && map_result(&map[p.n_products + 1], &p)) {
         /* What the epilogue reads along the columns is read in pairs, too. */
         uint32_t vectors = md_cg_unit_tensors(target->program, target->stage, p.columns[p.n_columns - 1]);
-        md_fa_cuda_map_needs(out, &map[p.n_products + 1], true);
+        md_fa_cuda_map_needs(out, &map[p.n_products + 1], config->value[STORE] == BY_ENGINE);
         out->unit |= vectors;
-        out->aligned16 |= vectors;
+        out->aligned16 |= config->value[STORE] == BY_ENGINE ? vectors : 0;
     }
 }
 
@@ -237,7 +240,7 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
     md_fa_cuda_product_sum(out, target, &w, s.is_met ? 1 : s.split);
     md_kn_map map[MAPS];
     if (config->value[PAD] && maps_of(map, &p))
-        md_fa_cuda_product_copies(out, target, &w, map);
+        md_fa_cuda_product_copies(out, &w, map);
 }
 
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
@@ -252,7 +255,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
         return;
     shape s = shape_of(&p, config);
     const md_fa_wgmma v = {.rows = s.rows, .columns = s.columns, .split = s.split, .cluster = s.cluster, .stages = s.stages, .is_turned = s.is_turned, .is_met = s.is_met,
-                           .has_result = s.has_result, .has_copies = config->value[PAD]};
+                           .has_result = s.has_result, .by_words = s.by_words, .has_copies = config->value[PAD]};
     md_fa_wgmma_features(out, md_fa_wgmma_us(target->facts, &w, &v), 1 + config->value[PAD] + (s.split > 1 && !s.is_met));
 }
 
@@ -294,8 +297,8 @@ static void print_defines(md_strbuf *out, const md_cg_product *p, const shape *s
         int32_t value;
     } list[] = {{"BM", s->rows}, {"BN", s->columns}, {"STAGES", s->stages}, {"CONSUMERS", s->consumers}, {"PINGPONG", s->is_turned},
                 {"CLUSTER", s->cluster}, {"SHARE_A", s->shares_a}, {"BATCH_0", map[0].n_dims[2] > 0}, {"BATCH_1", map[1].n_dims[2] > 0},
-                {"BAND", BAND}, {"LOW", s->low}, {"HIGH", s->high}, {"PANELS", s->panels}, {"RESULT", s->has_result},
-                {"ROLLED_PANELS", is_rolled}, {"SHRINKS", shrinks(p, s)}, {"OPERAND_BYTES", bytes_of(p)}, {"MEET", s->is_met}, {"READS", s->has_result && read_along_columns(p)}, {"ALIGNED", s->has_result}};
+                {"BAND", BAND}, {"LOW", s->low}, {"HIGH", s->high}, {"PANELS", s->panels}, {"RESULT", s->by_words ? 2 : s->has_result},
+                {"ROLLED_PANELS", is_rolled}, {"SHRINKS", shrinks(p, s)}, {"OPERAND_BYTES", bytes_of(p)}, {"MEET", s->is_met}, {"READS", s->has_result && read_along_columns(p)}, {"ALIGNED", s->has_result && !s->by_words}};
     for (int32_t i = 0; i < MD_COUNT(list); i++)
         md_strbuf_printf(out, "#define MD_%s %" PRId32 "\n", list[i].name, list[i].value);
     md_fa_cuda_product_print_along(out, p);
@@ -319,14 +322,15 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
     set_boxes(map, &p, &s);
     map[0].is_copy = map[1].is_copy = (uint8_t)config->value[PAD];
     md_fa_product_measure(&w, target, &p, ones);
-    print_defines(&defines, &p, &s, map, !s.has_result || w.epilogue_ops > 2 || w.epilogue_transcendental > 0);
+    /* What is read at any address takes long texts. */
+    print_defines(&defines, &p, &s, map, !s.has_result || w.epilogue_ops > 2 || w.epilogue_transcendental > 0 || (s.by_words && read_along_columns(&p)));
     md_fa_cuda_product_text text = {.source = "cuda/gemm_wgmma.cu",
                                     .lanes = s.has_result ? 2 : config->value[PAD] ? 4 : md_fa_cuda_width(target->program, target->stage), /* pad: for odd lines, too */
                                     .has_result = s.has_result,
                                     .split = s.split,
                                     .is_met = s.is_met,
                                     .has_copies = config->value[PAD],
-                                    .n_maps = p.n_products + (s.has_result ? 2 : 1),
+                                    .n_maps = p.n_products + (s.has_result && !s.by_words ? 2 : 1),
                                     .map = map};
     return md_fa_cuda_product_emit(out, target, &p, &text, &defines);
 }
@@ -340,7 +344,7 @@ const md_fa_family md_fa_cuda_gemm_wgmma = {
               {"turns", 0, 2, {0, 1}},
               {"cluster", 1, 5, {1, 2, 3, 4, 8}},
               {"split", 1, 6, {1, 2, 3, 4, 8, 16}},
-              {"store", 0, 2, {1, 0}},
+              {"store", 0, 3, {1, 0, 2}},
               {"pad", 0, 2, {0, 1}}},
     .applies = applies,
     .legal = legal,

@@ -8,7 +8,7 @@
  * along K, 2: along its rows), MD_BATCH_0, MD_BATCH_1 (0: the operand has no batch), MD_BAND (rows of tiles walked together), MD_OPERAND_BYTES (2, or 4: tf32, along K), MD_SHRINKS (where there are fewer rows
  * than a tile has, no more are copied), MD_READS (the epilogue in registers reads tensors along the columns),
  * MD_LOW, MD_HIGH (registers of copying and computing threads), MD_PANELS (buffers of results a warp), MD_RESULT (epilogue: 1
- * in registers, results by TMA; 0 by md_slab), MD_ROLLED_PANELS, MD_SPLIT (slices of K), MD_MEET
+ * in registers, results by TMA; 2 in registers, results by words at any even address; 0 by md_slab), MD_ROLLED_PANELS, MD_SPLIT (slices of K), MD_MEET
  * (1: those of a tile are a cluster; 0: of the workspace), and md_wgmma(acc, a, b), the instruction for the
  * tile's columns. md_expr.h: src/codegen/product.h; md_params begins with md_tensor_map of A, B, the second B where there is
  * one, and the results with MD_RESULT. */
@@ -33,12 +33,12 @@ enum {
     B_PARTS = MD_CLUSTER == 2 && !MD_SHARE_A ? 2 : 1,
     PANEL = MD_BN % 64 == 0 ? 64 : MD_BN % 32 == 0 ? 32 : 16, /* columns stored at once */
     PITCH = PANEL + 4, /* of a panel of sums */
-    BUFFER_BYTES = MD_RESULT ? MD_PANELS * 16 * PANEL * 2 : MD_PRODUCTS * 16 * PITCH * 4, /* of a warp */
+    BUFFER_BYTES = MD_RESULT == 2 ? 0 : MD_RESULT ? MD_PANELS * 16 * PANEL * 2 : MD_PRODUCTS * 16 * PITCH * 4, /* of a warp */
     PANEL_BYTES = 16 * PANEL * 2,
     WARP_BYTES = BLOCKS * (MD_BN / PANEL) * PANEL_BYTES, /* of all panels of a warp */
     PARTS_PITCH = MD_BN + 8, /* of a block's sums where slices meet */
     PARTS_BYTES = MD_MEET ? MD_PRODUCTS * MD_BM * PARTS_PITCH * 4 : MD_CONSUMERS * 4 * BUFFER_BYTES,
-    LAST_HAS_ROOM = MD_RESULT && !MD_PINGPONG && MD_CONSUMERS * 4 * WARP_BYTES <= MD_STAGES * STAGE_BYTES
+    LAST_HAS_ROOM = MD_RESULT == 1 && !MD_PINGPONG && MD_CONSUMERS * 4 * WARP_BYTES <= MD_STAGES * STAGE_BYTES
 };
 
 typedef struct md_tile_at {
@@ -226,13 +226,10 @@ MD_INLINE void md_read_ahead(const md_params &p, const md_grid &g, int rank)
 }
 #endif
 
-/* A panel of a warp's 16 rows as it is stored: through shared memory, and out by TMA. `turn`: which of the buffers; is_last: each panel has its own. */
-MD_INLINE void md_panel(const md_params &p, const float *acc, const float *acc1, const md_tile_at &at, int row, int column, unsigned buffers, unsigned &turn, bool is_last)
+/* A panel of a warp's 16 rows as it is stored: pairs of columns, eight columns by eight columns, of the first eight rows and of the others. */
+MD_INLINE void md_pairs(unsigned (&out)[PANEL / 4], const md_params &p, const float *acc, const float *acc1, const md_tile_at &at, int row, int column)
 {
-    const int lane = threadIdx.x & 31, mask = PANEL / 8 - 1, in = (lane & 7) + (lane >> 3 & 1) * 8;
-    const unsigned mine = in * (PANEL * 2), swizzle = (mine >> 7) & mask, to = buffers + turn;
-    const int rows = (int)md_points_rows(&p), columns = (int)md_points_columns(&p);
-    unsigned out[PANEL / 4];
+    const int lane = threadIdx.x & 31, rows = (int)md_points_rows(&p), columns = (int)md_points_columns(&p);
     if (row + 16 <= rows && column + PANEL <= columns) /* nothing to mask */
         MD_FOR (j, PANEL / 4)
             out[j] = md_pair(p, acc + j * 2, acc1 + j * 2, at.batch, row + lane / 4 + j % 2 * 8, column + j / 2 * 8 + lane % 4 * 2, md_full());
@@ -242,6 +239,44 @@ MD_INLINE void md_panel(const md_params &p, const float *acc, const float *acc1,
             const md_span span = {0, r >= rows ? 0 : min(columns - c, 2)};
             out[j] = md_pair(p, acc + j * 2, acc1 + j * 2, at.batch, r, c, span);
         }
+}
+
+#if MD_RESULT == 2
+/* Four threads have the columns of a row. Where the row begins at an odd half of a word, each gives its first column to the one before it. */
+MD_INLINE void md_store_row(const unsigned (&out)[PANEL / 4], int half, uint16_t *to, int columns)
+{
+    const int lane = threadIdx.x & 31, q = lane & 3, odd = (int)((uintptr_t)to >> 1 & 1);
+    if (odd && q == 0 && columns > 0)
+        to[0] = (uint16_t)out[half];
+    MD_FOR (j, PANEL / 8) {
+        const unsigned mine = out[j * 2 + half], given = q > 0 ? mine : j + 1 < PANEL / 8 ? out[(j + 1) * 2 + half] : 0;
+        const unsigned next = __shfl_sync(~0u, given, (lane & ~3) | ((q + 1) & 3)), word = odd ? __funnelshift_r(mine, next, 16) : mine;
+        const int c = j * 8 + q * 2 + odd;
+        if (c + 1 < min(columns, PANEL))
+            *(uint32_t *)(to + c) = word;
+        else if (c < columns)
+            to[c] = (uint16_t)word;
+    }
+}
+
+/* Straight to memory. */
+MD_INLINE void md_panel(const md_params &p, const float *acc, const float *acc1, const md_tile_at &at, int row, int column, unsigned, unsigned &, bool)
+{
+    unsigned out[PANEL / 4];
+    md_pairs(out, p, acc, acc1, at, row, column);
+    MD_FOR (half, 2) {
+        const int r = row + (threadIdx.x & 31) / 4 + half * 8;
+        md_store_row(out, half, md_result_at(&p, at.batch, r, at.column) + (column - at.column), r < (int)md_points_rows(&p) ? (int)md_points_columns(&p) - column : 0);
+    }
+}
+#else
+/* Through shared memory, and out by TMA. `turn`: which of the buffers; is_last: each panel has its own. */
+MD_INLINE void md_panel(const md_params &p, const float *acc, const float *acc1, const md_tile_at &at, int row, int column, unsigned buffers, unsigned &turn, bool is_last)
+{
+    const int lane = threadIdx.x & 31, mask = PANEL / 8 - 1, in = (lane & 7) + (lane >> 3 & 1) * 8;
+    const unsigned mine = in * (PANEL * 2), swizzle = (mine >> 7) & mask, to = buffers + turn;
+    unsigned out[PANEL / 4];
+    md_pairs(out, p, acc, acc1, at, row, column);
     turn = is_last ? turn + PANEL_BYTES : MD_PANELS == 1 ? 0 : turn ^ PANEL_BYTES;
     if (lane == 0 && !is_last)
         md_tma_wait_read<MD_PANELS - 1>();
@@ -255,6 +290,7 @@ MD_INLINE void md_panel(const md_params &p, const float *acc, const float *acc1,
         md_tma_commit();
     }
 }
+#endif
 #else
 /* A panel of a warp's 16 rows as sums in shared memory, then by the epilogue. */
 MD_INLINE void md_panel(const md_params &p, const float *acc, const float *acc1, const md_tile_at &at, int row, int column, float *sums)
@@ -395,7 +431,7 @@ MD_INLINE void md_consume(const md_params &p, const md_grid &g, unsigned tiles, 
 #if MD_MEET
     md_bar_wait_cluster(empty + MD_STAGES * 8 + 8, turn ^ 1); /* nobody reads here any more */
 #endif
-    if ((threadIdx.x & 31) == 0)
+    if (MD_RESULT == 1 && (threadIdx.x & 31) == 0)
         md_tma_wait_read<0>();
 }
 

@@ -1,0 +1,240 @@
+/* Products on a GPU beside cuBLASLt on the same data: no family's greatest error against f64 is above 1.5 times cuBLASLt's; products of small whole numbers have
+ * no error at all. Variants of every family are picked by MD_TEST_SEED, MD_TEST_EFFORT (2) of each with each product. Skips itself where there is no GPU. */
+#include "device/suite_call.h"
+
+#include "api/context.h"
+#include "base/dtype.h"
+#include "base/status.h"
+#include "support/check.h"
+
+#include <math.h>
+#include <unistd.h>
+
+static const double ALLOWED = 1.5;
+
+typedef struct problem {
+    const char *text;
+    md_dtype in, out;
+    bool tf32;
+    int64_t m, n, k;
+} problem;
+
+static const problem list[] = {
+    {"Y[i,j] = sum[k](X[i,k] * W[j,k])", MD_BF16, MD_BF16, false, 256, 192, 512},
+    {"Y[i,j] = sum[k](X[i,k] * W[j,k])", MD_BF16, MD_BF16, false, 77, 111, 1333},
+    {"Y:f32[i,j] = sum[k](X[i,k] * W[j,k])", MD_BF16, MD_F32, false, 200, 264, 1024},
+    {"Y:f32[i,j] = sum[k](X[i,k] * W[j,k])", MD_BF16, MD_F32, false, 8, 512, 8192},
+    {"Y[i,j] = sum[k](X[i,k] * W[k,j])", MD_BF16, MD_BF16, false, 131, 77, 1001},
+    {"Y[i,j] = sum[k](X[k,i] * W[k,j])", MD_F16, MD_F16, false, 136, 200, 640},
+    {"Y[i,j] = sum[k](X[i,k] * W[j,k])", MD_F16, MD_F16, false, 2, 333, 4096},
+    {"Y:f32[i,j] = sum[k](X[i,k] * W[k,j])", MD_F16, MD_F32, false, 128, 136, 2048},
+    {"Y[i,j] = sum[k](X[i,k] * W[j,k])", MD_F32, MD_F32, true, 256, 192, 1024},
+    {"Y[i,j] = sum[k](X[i,k] * W[j,k])", MD_F32, MD_F32, true, 100, 132, 4096},
+    {"Y[i,j] = sum[k](X[i,k] * W[j,k])", MD_F32, MD_F32, true, 33, 520, 264},
+    {"Y[i,j] = sum[k](X[i,k] * W[j,k])", MD_F32, MD_F32, false, 128, 192, 1024},
+    {"Y[i,j] = sum[k](X[i,k] * W[k,j])", MD_F32, MD_F32, false, 77, 131, 999},
+    {"Y[i,j] = sum[k](X[i,k] * W[k,j])", MD_F64, MD_F64, false, 77, 131, 999},
+};
+
+/* A problem with its data: which operand's indices are in the other order follows from the text. */
+typedef struct work {
+    suite *s;
+    const problem *p;
+    double *want;
+    void *image[2], *result; /* of X and W; of Y, on the host */
+    md_tensor x, w, y;
+    bool is_whole; /* whole numbers */
+    double lib; /* cuBLASLt's greatest error */
+    int effort;
+    uint64_t seed;
+} work;
+
+static bool is_turned(const problem *p, char operand)
+{
+    return strchr(p->text, operand)[2] == 'k';
+}
+
+static double value(work *o)
+{
+    const uint64_t r = check_random(&o->seed);
+    return o->is_whole ? (double)(r % 3) - 1 : md_dtype_round(o->p->in, (double)(int64_t)r * 0x1p-63);
+}
+
+static bool make_operand(work *o, md_tensor *t, void **image, int64_t rows, bool turned, double *values)
+{
+    const problem *p = o->p;
+    const int64_t size[2] = {turned ? p->k : rows, turned ? rows : p->k};
+    const size_t item = md_dtype_size(p->in), n = (size_t)(rows * p->k);
+    *t = md_tensor_make(NULL, p->in, 2, size);
+    *image = malloc(n * item);
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t k = 0; k < p->k; k++) {
+            values[r * p->k + k] = value(o);
+            md_dtype_store(p->in, *image, turned ? k * rows + r : r * p->k + k, values[r * p->k + k]);
+        }
+    return md_alloc(&t->data, o->s->context, n * item) == MD_OK && md_copy(o->s->context, t->data, *image, n * item) == MD_OK;
+}
+
+static bool begin(work *o)
+{
+    const problem *p = o->p;
+    double *x = malloc((size_t)(p->m * p->k) * sizeof *x), *w = malloc((size_t)(p->n * p->k) * sizeof *w);
+    const int64_t size[2] = {p->m, p->n};
+    const size_t n = (size_t)(p->m * p->n);
+    o->want = malloc(n * sizeof *o->want);
+    o->result = malloc(n * md_dtype_size(p->out));
+    o->y = md_tensor_make(NULL, p->out, 2, size);
+    bool ok = make_operand(o, &o->x, &o->image[0], p->m, is_turned(p, 'X'), x) && make_operand(o, &o->w, &o->image[1], p->n, is_turned(p, 'W'), w) &&
+              md_alloc(&o->y.data, o->s->context, n * md_dtype_size(p->out)) == MD_OK;
+    for (int64_t i = 0; i < p->m; i++)
+        for (int64_t j = 0; j < p->n; j++) {
+            double sum = 0;
+            for (int64_t k = 0; k < p->k; k++)
+                sum += x[i * p->k + k] * w[j * p->k + k];
+            o->want[i * p->n + j] = sum;
+        }
+    free(x);
+    free(w);
+    return ok;
+}
+
+static void end(work *o)
+{
+    md_free(o->s->context, o->x.data);
+    md_free(o->s->context, o->w.data);
+    md_free(o->s->context, o->y.data);
+    free(o->want);
+    free(o->result);
+    free(o->image[0]);
+    free(o->image[1]);
+}
+
+static void complain(work *o, const char *variant, const char *what, double error)
+{
+    o->s->n_failed++;
+    print_error("%s %s m=%lld n=%lld k=%lld, %s%s%s: %s %g (cuBLASLt's %g)\n", o->p->text, md_dtype_name(o->p->in), (long long)o->p->m, (long long)o->p->n,
+                (long long)o->p->k, o->p->tf32 ? "tf32, " : "", o->is_whole ? "whole numbers, " : "", variant, what, error, o->lib);
+}
+
+/* The greatest error of a variant, or of whole numbers the number of results that are not exact; -1 where there is no such variant. */
+static double error_of(work *o, const char *variant)
+{
+    const problem *p = o->p;
+    const int64_t n = p->m * p->n;
+    md_op *op = NULL;
+    double error = 0;
+    memset(o->result, 0xff, (size_t)n * md_dtype_size(p->out)); /* NaN */
+    md_status status = md_op_create(&op, o->s->context, p->text, &(md_op_options){.dtype = p->in, .pin = variant, .hints = "256", .tf32 = p->tf32});
+    if (status != MD_OK)
+        return status == MD_COMPILE && !strstr(md_last_error(), "does not fit the registers") ? INFINITY : -1;
+    status = md_copy(o->s->context, o->y.data, o->result, (size_t)n * md_dtype_size(p->out));
+    if (status == MD_OK)
+        status = md_call(op, NULL, (md_arg[]){md_t(&o->y), md_t(&o->x), md_t(&o->w)}, 3);
+    const bool ran = status == MD_OK && md_sync(o->s->context, NULL) == MD_OK && md_copy(o->s->context, o->result, o->y.data, (size_t)n * md_dtype_size(p->out)) == MD_OK;
+    md_op_destroy(&op);
+    if (!ran)
+        return status == MD_UNSUPPORTED ? -1 : INFINITY;
+    for (int64_t i = 0; i < n; i++) {
+        const double y = md_dtype_load(p->out, o->result, i), off = fabs(y - o->want[i]);
+        if (o->is_whole)
+            error += y != md_dtype_round(p->out, o->want[i]);
+        else
+            error = isnan(off) || off > error ? off : error;
+        if (isnan(error))
+            return INFINITY;
+    }
+    return error;
+}
+
+static void check_variant(work *o, const char *variant)
+{
+    const double error = error_of(o, variant);
+    if (error < 0)
+        o->s->n_skipped++;
+    else if (o->is_whole ? error > 0 : error > ALLOWED * o->lib)
+        complain(o, variant, o->is_whole ? "results that are not exact:" : "greatest error", error);
+    o->s->n_variants++;
+}
+
+typedef struct picker {
+    uint64_t *seed;
+    int32_t n;
+    md_fa_config config;
+} picker;
+
+static bool pick(void *user, const md_fa_config *config)
+{
+    picker *p = user;
+    if (check_random(p->seed) % (uint64_t)++p->n == 0)
+        p->config = *config;
+    return true;
+}
+
+static void check_families(work *o, const md_fx_formula *formula, const md_st_program *program)
+{
+    const md_fa_target target = {.program = program, .facts = &o->s->context->dev->facts, .allows_tf32 = o->p->tf32};
+    int64_t size[MD_FX_MAX_DIMS] = {0};
+    for (int32_t d = 0; d < formula->n_dims; d++)
+        size[d] = strcmp(formula->dim[d].name, "i") == 0 ? o->p->m : strcmp(formula->dim[d].name, "j") == 0 ? o->p->n : o->p->k;
+    for (const md_fa_family *const *f = md_fa_families(MD_DEV_CUDA); *f; f++)
+        for (int i = 0; i < o->effort && strncmp((*f)->name, "gem", 3) == 0 && strcmp((*f)->name, "gemm_lib") != 0 && (*f)->applies(&target); i++) {
+            picker p = {.seed = &o->seed};
+            char name[MD_FA_NAME];
+            md_fa_each(&target, *f, size, pick, &p);
+            if (p.n == 0)
+                break;
+            md_fa_name(name, *f, &p.config);
+            check_variant(o, name);
+        }
+}
+
+typedef struct run {
+    int effort;
+    uint64_t seed;
+} run;
+
+static void check_problem(suite *s, int64_t i, void *user)
+{
+    const run *r = user;
+    md_fx_formula *formula = NULL;
+    md_st_program *program = NULL;
+    work o = {.s = s, .p = &list[i / 2], .is_whole = i % 2, .effort = r->effort, .seed = (uint64_t)(i + 1) * 7919 + r->seed};
+    const md_fx_options options = {.dtype = o.p->in};
+    if (begin(&o) && md_fx_formula_create(&formula, o.p->text, &options) == MD_OK && md_st_split(formula) == MD_OK &&
+        md_st_program_create(&program, formula) == MD_OK) {
+        o.lib = error_of(&o, "gemm_lib/rank0");
+        if (o.lib < 0 && !o.is_whole)
+            complain(&o, "gemm_lib/rank0", "does not run", o.lib);
+        check_families(&o, formula, program);
+    } else {
+        complain(&o, "-", md_last_error(), 0);
+    }
+    md_st_program_destroy(&program);
+    md_fx_formula_destroy(&formula);
+    end(&o);
+}
+
+static void test_errors(void **state)
+{
+    (void)state;
+    const char *text = getenv("MD_TEST_EFFORT");
+    run r = {.effort = text ? MD_MAX(atoi(text), 1) : 2, .seed = check_seed()};
+    suite_options options = {.device = "cuda", .n_threads = (int)sysconf(_SC_NPROCESSORS_ONLN)};
+    suite s = {.options = &options};
+    suite_each(&s, 2 * MD_COUNT(list), check_problem, &r);
+    print_message("%lld variants beside cuBLASLt or exact, %lld did not fit\n", (long long)s.n_variants, (long long)s.n_skipped);
+    assert_int_equal(s.n_failed, 0);
+    assert_true(s.n_variants > s.n_skipped);
+}
+
+int main(void)
+{
+    md_context *context = NULL;
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_errors)};
+    if (md_context_create(&context, &(md_context_options){.device = "cuda"}) != MD_OK) {
+        print_message("NOT RUN ON A GPU: %s\n", md_last_error());
+        return 77;
+    }
+    md_context_destroy(&context);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
