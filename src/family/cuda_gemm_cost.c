@@ -10,7 +10,7 @@
 
 /* Fit on an H200: us, or factors of what the machine's facts say. */
 static const double START = 2.42, MATH = 1.49, MATH_LONE = 0.308, SHARED = 1.2, FILL = 0.221, STEP = 0.0185, MEMORY = 1.2, NORM = 2.21, END = 0.777,
-                    END_ELEMENT = 0.00588, END_SLAB = 7.08, END_MET = 9.85, END_PANEL = 0.104, CLUSTER = 0.493, MEET_BLOCK = 0.175, SUM = 0.536, SUM_SLICE = 0.0994, SUM_GBPS = 2070,
+                    END_ELEMENT = 0.00588, END_SLAB = 7.08, END_WORDS = 2.0, END_MET = 9.85, END_PANEL = 0.104, CLUSTER = 0.493, MEET_BLOCK = 0.175, SUM = 0.536, SUM_SLICE = 0.0994, SUM_GBPS = 2070,
                     COPIES = 2.32, COPIES_GBPS = 1920, TIRED = 0.202, TIRED_US = 397, OVERLAP = 1.42;
 /* Bytes that must be under way for memory to be busy. */
 static const double UNDER_WAY = 6000000;
@@ -113,7 +113,7 @@ static double end_us(const md_fa_product *w, const md_fa_wgmma *v)
     const int32_t groups = v->is_turned || v->rows == 64 ? 1 : 2;
     const double elements = (double)v->rows * v->columns * w->p.n_products / (128 * groups);
     const double heavy = HEAVY_OPERATION * w->epilogue_ops + HEAVY_FUNCTION * w->epilogue_transcendental;
-    const double way = v->has_result ? 1 : v->is_met ? END_MET : END_SLAB;
+    const double way = v->by_words ? END_WORDS : v->has_result ? 1 : v->is_met ? END_MET : END_SLAB;
     const double panel = v->columns % 64 == 0 ? 64 : v->columns % 32 == 0 ? 32 : 16;
     const double panels = v->has_result ? v->rows / 64.0 / groups * v->columns / panel : 0;
     return END + END_ELEMENT * elements * (way + heavy / (v->is_met ? v->split : 1)) + END_PANEL * panels;
