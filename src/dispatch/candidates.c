@@ -214,6 +214,28 @@ static md_status add_customs(md_ds_candidates *c, md_bd *builder, const md_ds_sp
     return MD_OK;
 }
 
+static bool add_answer(void *user, const md_fa_config *config)
+{
+    spread *s = user;
+    int32_t slot;
+    s->status = add_variant(&slot, s->c, s->builder, s->family, config, -1, MD_DS_MAX_VARIANTS - MD_DS_LAST_RESORTS);
+    return s->status == MD_OK;
+}
+
+/* All that a library offers: its kernels are there, so that more of them cost nothing but the clock, which alone can tell them apart. */
+static md_status add_library(md_ds_candidates *c, md_bd *builder, const md_ds_space *space)
+{
+    int64_t size[MD_FX_MAX_DIMS];
+    md_ds_hint_sizes(size, space, space->n_hints - 1);
+    spread s = {.c = c, .builder = builder};
+    for (int32_t i = 0; (s.family = md_fa_of(&c->target, i)) != NULL; i++)
+        if (s.family->is_library && md_ds_family_allowed(s.family, &c->target, &c->policy)) {
+            md_fa_each(&c->target, s.family, size, add_answer, &s);
+            MD_TRY(s.status);
+        }
+    return MD_OK;
+}
+
 /* What represents the classes of a policy: in the pool before all else, and built, so that it is known from the start which serve. */
 static md_status add_leaders(md_ds_candidates *c, md_bd *builder, const md_ds_space *space)
 {
@@ -238,6 +260,8 @@ static md_status add_hints(md_ds_candidates *c, md_bd *builder, const md_ds_spac
             MD_TRY(add_hint(c, builder, space, h, pass == 1, false));
     if (c->target.facts->capability > 0)
         MD_TRY(add_beside_hints(c, builder, space));
+    if (c->policy.select == MD_SELECT_MEASURE && !c->numeric)
+        MD_TRY(add_library(c, builder, space));
     return md_ds_note_measured(c, space);
 }
 

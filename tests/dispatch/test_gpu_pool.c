@@ -41,13 +41,18 @@ static int tear_down(void **state)
     return 0;
 }
 
-static md_ds_op *op_of(const char *formula, md_dtype dtype, const char *hints, const char *source)
+static md_ds_op *op_by(md_select select, const char *formula, md_dtype dtype, const char *hints, const char *source)
 {
     md_ds_op *op = NULL;
     md_ds_op_options o = {.dtype = dtype, .hints = hints, .hints_source = source, .max_shapes = 1000,
-                          .policy = {.select = MD_SELECT_MODEL, .metric = MD_METRIC_LOG2, .persistent = MD_PERSISTENT_AUTO}};
+                          .policy = {.select = select, .metric = MD_METRIC_LOG2, .persistent = MD_PERSISTENT_AUTO}};
     assert_ok(md_ds_op_create(&op, &w.runtime, formula, &o));
     return op;
+}
+
+static md_ds_op *op_of(const char *formula, md_dtype dtype, const char *hints, const char *source)
+{
+    return op_by(MD_SELECT_MODEL, formula, dtype, hints, source);
 }
 
 /* Sizes by dim in turn; contiguous tensors whose data lies `offset` bytes behind a boundary. */
@@ -120,11 +125,36 @@ static void hints_of_users_are_all_there_is(void **state)
     md_ds_op_destroy(&all);
 }
 
+static int32_t count_of(const md_ds_op *op, const char *family)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < op->stage[0].n_variants; i++)
+        n += !strcmp(op->stage[0].variant[i]->family->name, family);
+    return n;
+}
+
+/* What costs no compiler is measured in full; and products of few rows have a kernel of their own. */
+static void products_measure_all_answers_of_the_library(void **state)
+{
+    (void)state;
+    static const char *const product = "Y[m,n] = sum[k](X[m,k] * W[n,k])";
+    md_ds_op *model = op_of(product, MD_BF16, "1,16,64,256,1024,4096", "default hints");
+    md_ds_op *measure = op_by(MD_SELECT_MEASURE, product, MD_BF16, "64,256,4096", "option hints");
+    if (count_of(model, "gemm_lib") > 0) { /* there is such a library */
+        assert_int_equal(count_of(model, "gemm_lib"), 1);
+        assert_int_equal(count_of(measure, "gemm_lib"), 8);
+    }
+    assert_true(count_of(model, "gemv") > 0);
+    md_ds_op_destroy(&model);
+    md_ds_op_destroy(&measure);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(no_size_waits_for_a_compiler, set_up, tear_down),
         cmocka_unit_test_setup_teardown(hints_of_users_are_all_there_is, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(products_measure_all_answers_of_the_library, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
