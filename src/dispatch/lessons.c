@@ -9,7 +9,7 @@
 
 /* The newest are kept; of one variant, one within SAME octaves. */
 enum { MOST_LESSONS = 256 };
-static const double same_place = 0.25;
+static const double same_place = 0.1;
 /* A lesson counts half as much this many octaves away, and by so much for other variants of its family, and for all others. What all are off by at a place, a call's
  * overhead for example, is nobody's merit: lessons are taken relative to their mean there. */
 static const double half_away = 2.0, family_weight = 0.06, other_weight = 0.01;
