@@ -105,6 +105,7 @@ md_status md_dev_cuda_fill_maps(md_kn_word out[MD_DEV_CUDA_MAP_PARAMS], const md
 /** OUT_OF_MEMORY with what was asked for and what is free. */
 md_status md_dev_cuda_fail_short(md_dev_cuda *dev, size_t n_bytes);
 md_status md_dev_cuda_alloc(void **out, md_dev *dev, size_t n_bytes);
+int64_t md_dev_cuda_free_bytes(md_dev *dev);
 void md_dev_cuda_free(md_dev *dev, void *p);
 md_status md_dev_cuda_copy(md_dev *dev, void *to, const void *from, size_t n_bytes);
 md_status md_dev_cuda_copy_beside(md_dev *dev, md_stream stream, void *to, const void *from, size_t n_bytes);

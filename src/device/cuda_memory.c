@@ -27,6 +27,19 @@ md_status md_dev_cuda_alloc(void **out, md_dev *base, size_t n_bytes)
     return status;
 }
 
+int64_t md_dev_cuda_free_bytes(md_dev *base)
+{
+    md_dev_cuda_scope scope;
+    size_t n_free = 0, n_all = 0;
+    if (md_dev_cuda_enter(&scope, (md_dev_cuda *)base) != MD_OK)
+        return -1;
+    const cudaError_t error = cudaMemGetInfo(&n_free, &n_all);
+    if (error != cudaSuccess)
+        (void)cudaGetLastError();
+    md_dev_cuda_leave(&scope);
+    return error == cudaSuccess ? (int64_t)n_free : -1;
+}
+
 void md_dev_cuda_free(md_dev *base, void *p)
 {
     md_dev_cuda *dev = (md_dev_cuda *)base;

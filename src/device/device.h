@@ -62,6 +62,7 @@ typedef struct md_dev_ops {
     void (*destroy)(md_dev *dev);
     md_status (*alloc)(void **out, md_dev *dev, size_t n_bytes);
     void (*free)(md_dev *dev, void *p);
+    int64_t (*free_bytes)(md_dev *dev); /* that could be allocated now; negative: not known. NULL: host memory, or none at all */
     md_status (*copy)(md_dev *dev, void *to, const void *from, size_t n_bytes);
     md_status (*sync)(md_dev *dev, md_stream stream);
     /* Compiles one launch's text to a loadable binary (malloc'ed, the caller frees). May take seconds; thread-safe. */

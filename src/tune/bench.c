@@ -19,7 +19,7 @@ uint64_t md_tn_now_ns(const md_dev *dev)
     return dev->ops->now_ns ? dev->ops->now_ns(dev) : md_clock_ns();
 }
 
-int64_t md_tn_bench_limit(const md_dev *dev)
+int64_t md_tn_bench_limit(md_dev *dev)
 {
     return MD_MIN(md_tn_copies_limit(dev), (int64_t)256 << 20);
 }

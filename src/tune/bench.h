@@ -35,7 +35,7 @@ md_status md_tn_bench_run(md_tn_bench *bench, const md_bd_variant *variant, cons
 /** Whether the bytes behind the outputs of set 0 are as they were made. */
 bool md_tn_bench_is_intact(const md_tn_bench *bench);
 /** The most bytes that measuring may take: 5% of what is available, at most 256 MiB. */
-int64_t md_tn_bench_limit(const md_dev *dev);
+int64_t md_tn_bench_limit(md_dev *dev);
 /** Nanoseconds on the device's own clock, or the real one. */
 uint64_t md_tn_now_ns(const md_dev *dev);
 

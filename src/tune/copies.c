@@ -170,11 +170,12 @@ void md_tn_copies_finish(md_tn_copies *copies)
     memset(copies->block, 0, sizeof copies->block);
 }
 
-int64_t md_tn_copies_limit(const md_dev *dev)
+int64_t md_tn_copies_limit(md_dev *dev)
 {
     enum { MOST = 256 << 20, SHARE = 20 };
+    const int64_t n_free = dev->ops->free_bytes ? dev->ops->free_bytes(dev) : dev->facts.global_bytes > 0 ? dev->facts.global_bytes : -1;
     if (dev->facts.global_bytes > 0)
-        return dev->facts.global_bytes / SHARE;
+        return MD_MAX(n_free, 0) / SHARE;
     long long kib = 0;
     char *text = NULL;
     if (md_file_read(&text, NULL, "/proc/meminfo") == MD_OK) {

@@ -18,7 +18,7 @@ typedef struct md_tn_copies {
 md_status md_tn_copies_make(md_tn_copies *out, md_dev *dev, const md_st_program *program, int32_t stage,
                             const md_kn_call *call, int64_t workspace_bytes, int64_t *left);
 void md_tn_copies_finish(md_tn_copies *copies);
-/** The most bytes that measuring may take: 5% of the memory that is available, on the host at most 256 MiB. */
-int64_t md_tn_copies_limit(const md_dev *dev);
+/** The most bytes that measuring may take: 5% of the memory that is free, on the host at most 256 MiB. */
+int64_t md_tn_copies_limit(md_dev *dev);
 
 #endif

@@ -16,6 +16,11 @@ typedef struct bent {
     bend how;
     const char *variant; /* part of the name of those that are bent */
     _Atomic int32_t n_bent; /* several threads compile */
+    int64_t live, peak; /* bytes that the device lent */
+    struct {
+        void *p;
+        size_t n_bytes;
+    } lent[256];
 } bent;
 static bent the_bent;
 
@@ -57,6 +62,29 @@ static md_status bent_compile(void **binary, size_t *n_bytes, md_dev *dev, const
     return the_bent.real->compile(binary, n_bytes, dev, source);
 }
 
+static md_status bent_alloc(void **out, md_dev *dev, size_t n_bytes)
+{
+    MD_TRY(the_bent.real->alloc(out, dev, n_bytes));
+    int32_t i = 0;
+    while (i < 255 && the_bent.lent[i].p)
+        i++;
+    the_bent.lent[i].p = *out;
+    the_bent.lent[i].n_bytes = n_bytes;
+    the_bent.live += (int64_t)n_bytes;
+    the_bent.peak = MD_MAX(the_bent.peak, the_bent.live);
+    return MD_OK;
+}
+
+static void bent_free(md_dev *dev, void *p)
+{
+    for (int32_t i = 0; i < 256; i++)
+        if (p && the_bent.lent[i].p == p) {
+            the_bent.lent[i].p = NULL;
+            the_bent.live -= (int64_t)the_bent.lent[i].n_bytes;
+        }
+    the_bent.real->free(dev, p);
+}
+
 typedef struct world {
     md_pool *pool;
     md_dev *dev;
@@ -78,6 +106,8 @@ static void world_open(world *w, const char *formula, int64_t i, int64_t j, bend
     the_bent = (bent){.ops = *w->dev->ops, .real = w->dev->ops, .how = how, .variant = variant};
     the_bent.ops.launch = bent_launch;
     the_bent.ops.compile = bent_compile;
+    the_bent.ops.alloc = bent_alloc;
+    the_bent.ops.free = bent_free;
     w->dev->ops = &the_bent.ops;
     assert_ok(md_bd_create(&w->builder, w->dev));
     assert_ok(md_tn_wisdom_create(&w->wisdom));
@@ -300,6 +330,18 @@ static void given_indices_are_used(void **state)
     world_close(&w);
 }
 
+static int64_t a_gigabyte(md_dev *dev)
+{
+    (void)dev;
+    return 1 << 30;
+}
+
+static int64_t not_known(md_dev *dev)
+{
+    (void)dev;
+    return -1;
+}
+
 static void memory_has_a_limit(void **state)
 {
     (void)state;
@@ -309,6 +351,11 @@ static void memory_has_a_limit(void **state)
     world_open(&w, silu, 1 << 12, 1 << 12, BEND_NOTHING, NULL);
     assert_fails(md_tn_data_make(&data, &patterns, w.program, 0, w.point.size, false, 64 << 20), MD_OUT_OF_MEMORY, "bytes");
     assert_true(md_tn_bench_limit(w.dev) <= 256 << 20);
+    w.dev->facts.global_bytes = (int64_t)141 << 30; /* as if it were a GPU: what others left of it counts */
+    the_bent.ops.free_bytes = a_gigabyte;
+    assert_int_equal(md_tn_bench_limit(w.dev), (1 << 30) / 20);
+    the_bent.ops.free_bytes = not_known;
+    assert_int_equal(md_tn_bench_limit(w.dev), 0);
     md_tn_patterns_finish(&patterns);
     world_close(&w);
 }
@@ -326,6 +373,26 @@ static void *tune(void *user)
 }
 
 /* The device's lock is a file's: threads with their own descriptors meet there as processes do. */
+/* Points of all sizes: what measuring borrows stays below its limit, comes back, and a point beyond it is counted. */
+static void measuring_borrows_no_more_than_it_may(void **state)
+{
+    (void)state;
+    static const int64_t rows[] = {64, 1024, 4096, 6000, 12000};
+    for (int32_t k = 0; k < MD_COUNT(rows); k++) {
+        world w;
+        world_open(&w, silu, rows[k], 4096, BEND_NOTHING, NULL);
+        const int64_t limit = md_tn_bench_limit(w.dev), bytes = 2 * rows[k] * 4096 * 4;
+        w.job.rigor = MD_TUNE_MEASURE;
+        w.job.max_builds = 1;
+        assert_ok(md_tn_tune(&w.job));
+        assert_int_equal(the_bent.live, 0);
+        assert_true(the_bent.peak <= limit && the_bent.peak <= 256 << 20);
+        assert_int_equal(atomic_load(&w.count.out_of_memory), bytes > limit);
+        assert_true(bytes > limit ? the_bent.peak < limit : the_bent.peak >= bytes / 2); /* of inputs there may be images alone */
+        world_close(&w);
+    }
+}
+
 static void two_at_a_time_take_turns(void **state)
 {
     (void)state;
@@ -360,6 +427,7 @@ int main(void)
         cmocka_unit_test(excluded_names_are_quarantined),
         cmocka_unit_test(given_indices_are_used),
         cmocka_unit_test(memory_has_a_limit),
+        cmocka_unit_test(measuring_borrows_no_more_than_it_may),
         cmocka_unit_test(two_at_a_time_take_turns),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
