@@ -4,6 +4,7 @@
 #include "dispatch/record.h"
 #include "dispatch/timed.h"
 #include "dispatch/trial.h"
+#include "stats/explain.h"
 #include "support/check.h"
 
 #include <math.h>
@@ -182,6 +183,37 @@ static void a_library_is_warm_before_it_serves(void **state)
     assert_int_equal(op->count.trials, 0);
     assert_int_equal(timed_now.served[10], 1); /* checked */
     assert_int_equal(timed_now.served[20], 2); /* and warmed up */
+    timed_finish(&op);
+}
+
+/* Who is on trial, and how far that is, as text and as JSON. */
+static void trials_are_explained(void **state)
+{
+    (void)state;
+    script_allow(SCRIPT_ALPHA, 0, 1.0);
+    script_allow(SCRIPT_BETA, 0, 1.01);
+    script_allow(SCRIPT_GAMMA, 0, 1.2);
+    timed_now.us_of[0] = 100.0;
+    timed_now.us_of[10] = 130.0;
+    timed_now.us_of[20] = 100.0;
+    timed_call c;
+    md_ds_bound bound;
+    md_strbuf text = {0}, json = {0};
+    md_ds_op *op = hybrid_op();
+    timed_make(&c, TIMED_N);
+    run_calls(op, &c, 200);
+    assert_ok(md_ds_bind(&bound, op, c.arg, 3));
+    assert_ok(md_ss_explain(&text, op, &bound, false));
+    assert_non_null(strstr(md_strbuf_text(&text), "on trial: 2 others, which served 1 calls; 0 switches, 0 demotions\n"));
+    assert_non_null(strstr(md_strbuf_text(&text), "  serves     alpha/v0_w0: expected 1.00, took 100.00 us (3 times)\n"));
+    assert_non_null(strstr(md_strbuf_text(&text), "  out        beta/v0_w0: expected "));
+    assert_non_null(strstr(md_strbuf_text(&text), ", took 130.00 us (1 times)\n"));
+    assert_non_null(strstr(md_strbuf_text(&text), "  waits      gamma/v0_w0: expected "));
+    assert_ok(md_ss_explain(&json, op, &bound, true));
+    assert_non_null(strstr(md_strbuf_text(&json), "\"trial\""));
+    assert_non_null(strstr(md_strbuf_text(&json), "\"variant\": \"beta/v0_w0\""));
+    md_strbuf_finish(&text);
+    md_strbuf_finish(&json);
     timed_finish(&op);
 }
 
@@ -377,6 +409,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_wrong_variant_never_serves, timed_set_up_async, timed_tear_down),
         cmocka_unit_test_setup_teardown(a_wrong_variant_never_serves, timed_set_up, timed_tear_down),
         cmocka_unit_test_setup_teardown(a_library_is_warm_before_it_serves, timed_set_up_async, timed_tear_down),
+        cmocka_unit_test_setup_teardown(trials_are_explained, timed_set_up_async, timed_tear_down),
         cmocka_unit_test_setup_teardown(a_wrong_pick_is_replaced, timed_set_up_async, timed_tear_down),
         cmocka_unit_test_setup_teardown(one_that_becomes_slow_makes_room, timed_set_up_async, timed_tear_down),
         cmocka_unit_test_setup_teardown(captures_and_frozen_ops_are_left_alone, timed_set_up_async, timed_tear_down),

@@ -387,6 +387,53 @@ class Bench(Base):
         self.assertEqual([x["peer"] for x in self.json_lines(done.stdout)], ["md", "copy"])
 
 
+class Regret(Base):
+    FEW = ["--device", "host", "--threads", "2", "--repeat", "4", "--hints", "16"]
+
+    def test_modes_and_oracles(self):
+        board = self.file("board", "# a comment\nrelu f32 count=2 seed=7 bytes=1e6 i=1..64 j=1..64\n")
+        output = self.folder / "lines.jsonl"
+        text = self.good("regret", board, "--modes", "distance,model,hybrid", "--space", "1", "--budget", "20000", "--output", str(output), *self.FEW)
+        lines = self.json_lines(output.read_text(encoding="utf-8"))
+        self.assertEqual([x for x in lines if "shape" not in x], self.json_lines(text))  # sums stand in both
+        shapes = [x for x in lines if "shape" in x]
+        self.assertEqual(len(shapes), 2)
+        self.assertEqual(len({x["shape"] for x in shapes}), 2)
+        for x in shapes:
+            self.assertGreater(x["best_us"], 0)
+            for mode in ("distance", "model", "hybrid"):
+                self.assertNotIn("failed", x[mode])
+                self.assertGreater(x[mode]["regret"], -0.9)
+        self.assertEqual(["space" in x for x in shapes], [True, False])
+        self.assertTrue(shapes[0]["space"]["complete"])
+        self.assertGreaterEqual(shapes[0]["space"]["configs"], 2)
+        self.assertLess(shapes[0]["space"]["us"], 1.5 * shapes[0]["best_us"])  # it is among all: no worse but for noise
+        self.assertEqual([x["mode"] for x in lines if "sum" in x], ["distance", "model", "hybrid"])
+        self.assertEqual([(x["shapes"], x["complete"]) for x in lines if "space_sum" in x], [(1, 1)] * 3)
+
+    def test_draws_are_equal(self):
+        board = self.file("board", "relu f32 count=3 seed=3 bytes=1e5 i=1..64 j=1..64\n")
+        runs = [[x["shape"] for x in self.json_lines(self.good("regret", board, "--modes", "model", *self.FEW)) if "shape" in x] for _ in range(2)]
+        self.assertEqual(runs[0], runs[1])
+        part = [x["shape"] for x in self.json_lines(self.good("regret", board, "--modes", "model", "--part", "2/3", *self.FEW)) if "shape" in x]
+        self.assertEqual(part, runs[0][1:2])
+
+    def test_bad(self):
+        self.bad(2, "regret", part="regret takes boards")
+        self.bad(2, "regret", "/nonexistent/board", part="/nonexistent/board")
+        self.bad(2, "regret", self.file("b", "relu f32 i=2..1 j=2\n"), *self.FEW, part="b:1: expected")
+        self.bad(1, "regret", self.file("b", "relu f32 i=1..4 j=2\n"), "--output", "/nonexistent/x", *self.FEW, part="cannot write '/nonexistent/x'")
+
+
+class Trace(Base):
+    def test_builds_and_choices_stand_in_it(self):
+        path = self.folder / "trace.json"
+        self.good("run", "gelu", "--sizes", "i=3, j=40", "--hints", "16", "--threads", "2", env={"MD_TRACE": str(path), "MD_CACHE_DIR": ""})
+        events = json.loads(path.read_text(encoding="utf-8"))
+        self.assertTrue({"build", "choice"} <= {x.get("cat") for x in events}, {x.get("cat") for x in events})
+        self.assertTrue(all(x["dur"] > 0 for x in events if x.get("cat") == "build"))
+
+
 class Demo(Base):
     QUICK = ["demo", "--quick", "--hints", "64", "--threads", "2"]
     AZURE = ("TIMESTAMP,ContextTokens,GeneratedTokens\n" "2023-11-16 18:17:03.9799600,40,3\n" "2023-11-16 18:17:04.0319600,9,2\n"
