@@ -240,6 +240,20 @@ static int32_t list_racers(int32_t *slot, md_ds_op *op, md_ds_candidates *c, con
     return m;
 }
 
+/* The most promising first: the budget of a race of long kernels may end before all have been looked at. */
+static void order_racers(int32_t *slot, int32_t m, md_ds_op *op, const md_ds_candidates *c, const md_ds_ask *ask)
+{
+    double us[MD_DS_MAX_VARIANTS];
+    model_us(us, op, c->target.stage, ask->by, atomic_load_explicit(&c->n_variants, memory_order_acquire), ask);
+    for (int32_t i = 1; i < m; i++) {
+        const int32_t s = slot[i];
+        int32_t at = i;
+        for (; at > 0 && us[slot[at - 1]] > us[s]; at--)
+            slot[at] = slot[at - 1];
+        slot[at] = s;
+    }
+}
+
 static bool choose_measured(md_ds_pick *out, md_ds_op *op, md_ds_candidates *c, const md_ds_ask *ask)
 {
     md_ds_ask ready = *ask;
@@ -248,6 +262,7 @@ static bool choose_measured(md_ds_pick *out, md_ds_op *op, md_ds_candidates *c, 
     int32_t slot[MD_DS_MAX_VARIANTS] = {0};
     double time[MD_DS_MAX_VARIANTS], us[MD_DS_MAX_VARIANTS];
     int32_t m = list_racers(slot, op, c, &ready);
+    order_racers(slot, m, op, c, &ready);
     for (int32_t i = 0; i < MD_DS_MAX_VARIANTS; i++)
         time[i] = us[i] = -1.0;
     for (int32_t i = 0; i < m; i++)
