@@ -4,6 +4,7 @@
 #include "base/status.h"
 #include "dispatch/share.h"
 #include "expr/catalogue.h"
+#include "expr/diag.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -25,8 +26,12 @@ md_status md_api_find_formula(const char **formula, const char **name, const cha
     if (!is_name(text))
         return MD_OK;
     const md_catalogue_entry *e = md_catalogue_find(text);
-    if (!e)
-        return md_fail(MD_NOT_FOUND, "'%s' is neither a formula nor an op of the catalogue (mdctl ops lists them)", text);
+    if (!e) {
+        md_fx_nearest nearest = {.wanted = text};
+        for (int32_t i = 0; md_catalogue_at(i); i++)
+            md_fx_nearest_offer(&nearest, md_catalogue_at(i)->name);
+        return md_fail(MD_NOT_FOUND, "'%s' is neither a formula nor an op of the catalogue (mdctl ops lists them)%s%s%s", text, MD_FX_NEAREST_ARGS(nearest));
+    }
     *formula = e->formula;
     *name = e->name;
     return MD_OK;

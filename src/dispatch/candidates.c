@@ -164,7 +164,9 @@ static md_status add_pinned(md_ds_candidates *c, md_bd *builder)
 {
     const md_fa_family *family;
     md_fa_config config;
-    MD_TRY(md_fa_parse_for(&family, &config, &c->target, c->policy.pin));
+    const md_status status = md_fa_parse_for(&family, &config, &c->target, c->policy.pin);
+    if (status != MD_OK)
+        return md_fail_more(status, "; '%s' is pinned, by an option or MD_PIN", c->policy.pin);
     if (!family->applies(&c->target))
         return md_fail(MD_INVALID_ARGUMENT, "pinned variant '%s': the family does not apply to the stage", c->policy.pin);
     md_fa_numeric numeric;

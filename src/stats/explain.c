@@ -67,6 +67,28 @@ static bool is_lopsided(const md_ds_op *op, const md_kn_shape *shape)
     return hi > 64 * MD_MAX(lo, 1);
 }
 
+static void print_candidates(md_strbuf *out, md_ds_op *op, int32_t picked, const md_kn_shape *shape, int32_t stage)
+{
+    double us[MD_DS_MAX_VARIANTS];
+    const int32_t n = op->stage[stage].n_variants;
+    int name_width = 9, hint_width = 9; /* of the headings */
+    md_ds_model_us(us, op, stage, shape->size, n);
+    for (int32_t i = 0; i < n; i++) {
+        candidate x = examine(op, stage, i, shape, us[i]);
+        name_width = MD_MAX(name_width, (int)strlen(x.name));
+        hint_width = MD_MAX(hint_width, (int)strlen(x.hint));
+    }
+    md_strbuf_printf(out, "      %-*s  %10s  %8s  %-*s  %s\n", name_width, "candidate", "model us", "distance", hint_width, "from hint", "fits");
+    for (int32_t i = 0; i < n; i++) {
+        candidate x = examine(op, stage, i, shape, us[i]);
+        char distance[24] = "-";
+        if (x.distance >= 0)
+            snprintf(distance, sizeof distance, "%.2f", x.distance);
+        md_strbuf_printf(out, "  %s  %-*s  %10.2f  %8s  %-*s  %s\n", i == picked ? "->" : "  ", name_width, x.name, x.us, distance, hint_width, x.hint,
+                         x.unfit ? x.unfit : "yes");
+    }
+}
+
 static void print_stage(md_strbuf *out, md_ds_op *op, const md_ds_record *record, const md_kn_shape *shape, int32_t stage)
 {
     const md_ds_pick *pick = &md_ds_way_of(record)->stage[stage].pick;
@@ -79,18 +101,7 @@ static void print_stage(md_strbuf *out, md_ds_op *op, const md_ds_record *record
     numeric_text(numeric, sizeof numeric, op, stage, shape);
     if (op->policy.numeric >= MD_NUMERIC_DETERMINISTIC)
         md_strbuf_printf(out, "  numeric policy %s: class %s serves this shape\n", md_ds_numeric_name(op->policy.numeric), numeric[0] ? numeric : "of what is pinned");
-    md_strbuf_printf(out, "     %-44s %12s  %8s  %-20s %s\n", "candidate", "model us", "distance", "from hint", "fits");
-    double us[MD_DS_MAX_VARIANTS];
-    const int32_t n = op->stage[stage].n_variants;
-    md_ds_model_us(us, op, stage, shape->size, n);
-    for (int32_t i = 0; i < n; i++) {
-        candidate x = examine(op, stage, i, shape, us[i]);
-        char distance[24] = "-";
-        if (x.distance >= 0)
-            snprintf(distance, sizeof distance, "%.2f", x.distance);
-        md_strbuf_printf(out, "  %s  %-44s %12.2f  %8s  %-20s %s\n", i == pick->variant ? "->" : "  ", x.name, x.us, distance, x.hint,
-                         x.unfit ? x.unfit : "yes");
-    }
+    print_candidates(out, op, pick->variant, shape, stage);
     md_strbuf_printf(out, "  pick: %s (%s)", md_ds_variant_name(op, stage, pick->variant), md_ds_source_name(pick->source));
     if (pick->runner_up >= 0)
         md_strbuf_printf(out, ", ahead of %s by %.2f%s", md_ds_variant_name(op, stage, pick->runner_up), pick->margin,

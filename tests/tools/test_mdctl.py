@@ -208,7 +208,9 @@ class Formulas(Base):
             self.bad(1, command, "softmax", *FEW, "--sizes", "i=4, j=4, q=1", part="'q'")
         self.bad(1, "run", "softmax", "--dtype", "i32", "--sizes", "i=4, j=4", part="expected f32, f64, f16 or bf16")
         self.bad(1, "run", "softmax", "--hints", "64,x", "--sizes", "i=4, j=4", part="64,x")
-        self.bad(1, "run", "softmax", "--pin", "nosuch/a1", "--sizes", "i=4, j=4", part="nosuch")
+        self.bad(1, "run", "softmax", "--pin", "nosuch/a1", "--sizes", "i=4, j=4", part="'nosuch/a1' is pinned")
+        self.bad(1, "run", "sotfmax", "--sizes", "i=4, j=4", part="did you mean 'softmax'?")
+        self.bad(1, "run", "softmax", "--sizes", "i=4, j=4", env={"MD_DEVICE": "gpu"}, part="cuda:N are possible (MD_DEVICE)")
         self.bad(1, "ops", "nosuchop", part="nosuchop")
 
 
