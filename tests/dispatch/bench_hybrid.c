@@ -12,6 +12,8 @@
 #include "device/cuda_inside.h"
 #include "support/or_exit.h"
 
+#include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -102,7 +104,7 @@ static int by_value(const void *a, const void *b)
 }
 
 /* Latencies in us; returns the longest that a call took of the host. */
-static double run(double *latency, md_op *op, long n, double period_us)
+static double run(double *latency, double *host, md_op *op, long n, double period_us)
 {
     double longest = 0.0;
     const uint64_t start = mark(first), begin = md_clock_ns();
@@ -114,6 +116,7 @@ static double run(double *latency, md_op *op, long n, double period_us)
         call_nth(op, i);
         const double spent = (double)(md_clock_ns() - now) / 1e3;
         longest = spent > longest ? spent : longest;
+        host[i] = spent;
         CUDA(cudaEventRecord(event[i], stream));
     }
     const double host_us = (double)(mark(last) - start) / 1e3, scale = host_us / elapsed_us(first, last);
@@ -134,6 +137,15 @@ static double median(double *x, int n)
     return n % 2 ? x[n / 2] : (x[n / 2 - 1] + x[n / 2]) / 2.0;
 }
 
+/* The threads of the context were made before and go where they like. */
+static void stay_here(void)
+{
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(sched_getcpu(), &set);
+    (void)pthread_setaffinity_np(pthread_self(), sizeof set, &set);
+}
+
 int main(int argc, char **argv)
 {
     const bool is_middle = argc > 1 && !strcmp(argv[1], "middle");
@@ -141,10 +153,11 @@ int main(int argc, char **argv)
     const long n = argc > 3 ? atol(argv[3]) : 8000;
     const int runs = argc > 4 ? atoi(argv[4]) : 4;
     share = argc > 5 ? atof(argv[5]) : 0.0;
-    double p99[2][MOST_RUNS], *latency = malloc((size_t)n * sizeof *latency);
+    double p99[2][MOST_RUNS], *latency = malloc((size_t)n * sizeof *latency), *host = malloc((size_t)n * sizeof *host);
     int n_runs[2] = {0, 0};
     event = calloc((size_t)n + SATURATED, sizeof(cudaEvent_t));
     CHECK(md_context_create(&context, &(md_context_options){.device = "cuda"}));
+    stay_here();
     CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     CUDA(cudaEventCreate(&first));
     CUDA(cudaEventCreate(&last));
@@ -158,13 +171,15 @@ int main(int argc, char **argv)
     for (int r = 0; r < runs && r < MOST_RUNS; r++) {
         const int on = r % 4 == 1 || r % 4 == 2;
         md_op *op = make_op(on ? MD_SELECT_HYBRID : MD_SELECT_MODEL);
-        const double longest = run(latency, op, n, us / load);
+        const double longest = run(latency, host, op, n, us / load);
         qsort(latency, (size_t)n, sizeof *latency, by_value);
+        qsort(host, (size_t)n, sizeof *host, by_value);
         p99[on][n_runs[on]++] = at(latency, n, 0.99);
         const md_ds_counters *c = &op->ds->count;
         printf("{\"run\": %d, \"hybrid\": %d, \"mean_us\": %.2f, \"load\": %.2f, \"calls\": %ld, \"p50\": %.2f, \"p90\": %.2f, \"p98\": %.2f, \"p99\": %.2f, \"p999\": %.2f, "
-               "\"max\": %.1f, \"longest_call_us\": %.1f, \"trials\": %d, \"switches\": %d}\n", r, on, us, load, n, at(latency, n, 0.5), at(latency, n, 0.9), at(latency, n, 0.98),
-               at(latency, n, 0.99), at(latency, n, 0.999), latency[n - 1], longest, (int)c->trials, (int)c->switches);
+               "\"max\": %.1f, \"host_p50\": %.2f, \"host_p90\": %.2f, \"host_p99\": %.2f, \"longest_call_us\": %.1f, \"long_ways\": %d, \"trials\": %d, \"switches\": %d}\n", r, on, us, load, n, at(latency, n, 0.5), at(latency, n, 0.9), at(latency, n, 0.98),
+               at(latency, n, 0.99), at(latency, n, 0.999), latency[n - 1], at(host, n, 0.5), at(host, n, 0.9), at(host, n, 0.99), longest,
+               (int)c->calls, (int)c->trials, (int)c->switches);
         fflush(stdout);
         md_op_destroy(&op);
     }

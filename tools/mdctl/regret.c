@@ -2,10 +2,11 @@
  *
  * A line of a board is "OP DTYPE key=value ...": count (shapes), seed and bytes (the most that a shape's tensors have) say how shapes are drawn,
  * a dim's range "i=1..65536" that it is drawn log-uniformly, one number that it is fixed. static=LIST goes to the op; hints=LIST adds a mode that
- * goes by the model at these hints; trace=FILE with dim=NAME takes sizes and weights from lines "size weight" instead of drawing. */
+ * goes by the model at these hints, hints=suggest at eight that are suggested for the line's shapes; trace=FILE with dim=NAME takes sizes and weights from lines "size weight" instead of drawing. */
 #include "regret.h"
 
 #include <ctype.h>
+#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -153,14 +154,40 @@ static bool is_wanted(const regret_study *t, const char *name)
     return t->o->modes == NULL;
 }
 
+static int take_hints(void *user, const char *text, size_t n_bytes)
+{
+    json_t *found = json_loadb(text, n_bytes, 0, NULL);
+    const char *hints = json_string_value(json_object_get(found, "hints"));
+    snprintf(user, REGRET_HINTS, "%s", hints ? hints : "");
+    json_decref(found);
+    return 0;
+}
+
+/* Made last: suggestions are for all shapes of the line. */
+static md_status make_hinted(regret_study *t, const regret_line *l, const regret_shape *shape, int n)
+{
+    enum { HINTS = 8 };
+    if (!l->hints || !is_wanted(t, "hinted"))
+        return MD_OK;
+    if (strcmp(l->hints, "suggest"))
+        return make_mode(t, l, "hinted", MD_SELECT_MODEL, l->hints);
+    md_op_options o = t->o->op;
+    o.dtype = l->dtype;
+    o.sizes = l->fixed;
+    md_met_shape *met = calloc((size_t)n, sizeof *met);
+    for (int i = 0; met && i < n; i++)
+        met[i] = (md_met_shape){shape[i].sizes, shape[i].weight};
+    md_status s = met ? md_hints_suggest(t->context, l->op, &o, met, n, HINTS, 1, take_hints, t->hints) : MD_OUT_OF_MEMORY;
+    free(met);
+    return s == MD_OK ? make_mode(t, l, "hinted", MD_SELECT_MODEL, t->hints) : s;
+}
+
 static md_status make_modes(regret_study *t, const regret_line *l)
 {
     md_status s = MD_OK;
     for (int i = 0; i < N_MODES && s == MD_OK; i++)
         if (is_wanted(t, modes[i].name))
             s = make_mode(t, l, modes[i].name, modes[i].select, NULL);
-    if (s == MD_OK && l->hints && is_wanted(t, "hinted"))
-        s = make_mode(t, l, "hinted", MD_SELECT_MODEL, l->hints);
     return s;
 }
 
@@ -196,6 +223,26 @@ static md_status ask(regret_study *t, regret_mode *m)
 
 /* ---- What comes out */
 
+/* Who was tried at the shape, from md_explain. */
+static int take_trial(void *user, const char *text, size_t n_bytes)
+{
+    json_t *all = json_loadb(text, n_bytes, 0, NULL), *trial = json_object_get(all, "trial");
+    if (json_is_object(trial)) {
+        fputs(",\"trial\":", user);
+        json_dumpf(trial, user, JSON_COMPACT | JSON_REAL_PRECISION(4));
+    }
+    json_decref(all);
+    return 0;
+}
+
+static void print_mode(FILE *f, const regret_mode *m, const char *sizes)
+{
+    fprintf(f, ",\"%s\":{\"variant\":\"%s\",\"regret\":%.5f%s", m->name, m->variant, m->regret, m->has_failed ? ",\"failed\":true" : "");
+    if (!strcmp(m->name, "hybrid"))
+        (void)md_explain(m->op, sizes, 1, take_trial, f);
+    fputs("}", f);
+}
+
 static void print_space(FILE *f, const regret_study *t, const regret_result *r)
 {
     fprintf(f, ",\"space\":{\"best\":\"%s\",\"us\":%.3f,\"configs\":%d,\"complete\":%s", r->space_best, r->space_us, r->n_space, r->is_complete ? "true" : "false");
@@ -210,8 +257,7 @@ static void print_shape(regret_study *t, const regret_line *l, const regret_shap
     fprintf(f, "{\"op\":\"%s\",\"dtype\":\"%s\",\"shape\":\"%s\",\"weight\":%g,\"best\":\"%s\",\"best_us\":%.3f,\"timed\":%d", l->op, md_dtype_name(l->dtype),
             shape->sizes, shape->weight, r->best, r->best_us, r->n_timed);
     for (int i = 0; i < t->n_modes; i++)
-        fprintf(f, ",\"%s\":{\"variant\":\"%s\",\"regret\":%.5f%s}", t->mode[i].name, t->mode[i].variant, t->mode[i].regret,
-                t->mode[i].has_failed ? ",\"failed\":true" : "");
+        print_mode(f, &t->mode[i], shape->sizes);
     if (r->is_searched)
         print_space(f, t, r);
     fprintf(f, "%s}\n", t->mode[0].is_uncovered ? ",\"uncovered\":true" : "");
@@ -293,9 +339,11 @@ static md_status study_line(regret_study *t, const regret_line *l)
     char what[96];
     regret_shape *shape = calloc(MAX_SHAPES, sizeof *shape);
     md_status s = shape ? make_modes(t, l) : MD_OUT_OF_MEMORY;
+    int n = s != MD_OK ? 0 : l->trace ? read_trace(shape, l) : draw_shapes(shape, l, t->mode[0].op);
+    if (s == MD_OK)
+        s = make_hinted(t, l, shape, n);
     if (s == MD_OK)
         s = regret_rivals(t, l);
-    int n = s != MD_OK ? 0 : l->trace ? read_trace(shape, l) : draw_shapes(shape, l, t->mode[0].op);
     t->line = l;
     t->n_searched = t->n_complete = 0;
     get_part(&part, &of, t->o->part);

@@ -6,7 +6,7 @@
 #include "device.h"
 #include "timing.h"
 
-enum { REGRET_DIMS = 8, REGRET_SETS = 16, REGRET_RIVALS = 192, REGRET_MODES = 6, REGRET_ARGS = 16 };
+enum { REGRET_DIMS = 8, REGRET_SETS = 16, REGRET_RIVALS = 192, REGRET_MODES = 6, REGRET_ARGS = 16, REGRET_HINTS = 1024 };
 
 typedef struct regret_dim {
     char name[32];
@@ -75,6 +75,7 @@ typedef struct regret_study {
     md_op *copy; /* GPU: reads more than the cache holds, before every sample */
     md_launch *sweeper;
     int n_modes, n_rivals, n_sets;
+    char hints[REGRET_HINTS]; /* that were suggested */
     int n_searched, n_complete; /* shapes of the line, in all their space */
     regret_mode mode[REGRET_MODES];
     regret_rival rival[REGRET_RIVALS];
