@@ -64,7 +64,8 @@ void md_ds_hint_point(md_tn_point *out, const md_fa_target *target, const md_ds_
 typedef struct corner {
     int64_t at_long, at_short;
 } corner;
-static const corner corners_of_one[] = {{1 << 18, 1}, {1 << 24, 1}}, corners_of_many[] = {{1 << 20, 2}, {1 << 20, 16}, {1 << 18, 64}, {1 << 16, 256}, {1 << 15, 512}, {1 << 14, 1024}, {8192, 2048}, {8192, 4096}, {12288, 4096}};
+static const corner corners_of_one[] = {{1 << 18, 1}, {1 << 24, 1}}, corners_of_many[] = {{1 << 20, 2}, {1 << 20, 16}, {1 << 18, 64}, {1 << 16, 256}, {1 << 15, 512}, {1 << 14, 1024}, {8192, 2048}, {8192, 4096}, {12288, 4096}, {1 << 24, 1}};
+enum { OF_SCANS = 1 }; /* the last of them: their long rows have kernels of their own */
 
 /* Of three dims, as products have them (rows, columns, K): few rows or columns against large matrices, squares between the hints, short and long K; then at sizes
  * where no line begins at a boundary, and where only those of results do not. */
@@ -103,7 +104,8 @@ static int32_t product_points(md_tn_point *out, const md_fa_target *target, cons
 int32_t md_ds_corner_points(md_tn_point *out, const md_fa_target *target, const md_ds_space *space)
 {
     const corner *point = space->n == 1 ? corners_of_one : corners_of_many;
-    const int32_t n = space->n == 1 ? MD_COUNT(corners_of_one) : MD_COUNT(corners_of_many);
+    const bool is_scan = target->program->stage[target->stage].kind == MD_ST_SCAN;
+    const int32_t n = space->n == 1 ? MD_COUNT(corners_of_one) : MD_COUNT(corners_of_many) - (is_scan ? 0 : OF_SCANS);
     int32_t n_points = 0;
     _Static_assert(MD_COUNT(points_of_products) <= MD_DS_MAX_CORNERS && 2 * 2 * MD_COUNT(corners_of_many) <= MD_DS_MAX_CORNERS, "room for all");
     if (space->n == 3)

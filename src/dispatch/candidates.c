@@ -83,6 +83,9 @@ static md_status decide(md_fa_config *config, double *us, bool *is_measured, con
                       : md_tn_decide(config, us, is_measured, c->policy.wisdom, c->estimates, rigor, &c->target, f, point, shape);
 }
 
+/* Of default hints the last has the best of each family of a GPU; at the others a family of rows that is so much slower than one before it would only be compiled. */
+static const double far_behind = 1.5;
+
 /* `is_ragged`: rows and data lie at no boundary, as those of odd lengths do. */
 static md_status add_hint(md_ds_candidates *c, md_bd *builder, const md_ds_space *space, int32_t hint, bool last_resort, bool is_ragged)
 {
@@ -90,6 +93,8 @@ static md_status add_hint(md_ds_candidates *c, md_bd *builder, const md_ds_space
     md_kn_shape shape;
     md_ds_hint_point(&point, &c->target, space, hint, is_ragged);
     md_ds_point_shape(&shape, &c->target, &point);
+    const bool is_choosy = c->policy.beside_hints && c->target.facts->capability > 0 && hint + 1 < space->n_hints;
+    double least = 0.0;
     const md_fa_family *f;
     for (int32_t i = 0; (f = md_fa_of(&c->target, i)) != NULL; i++) {
         md_fa_config config;
@@ -102,6 +107,9 @@ static md_status add_hint(md_ds_candidates *c, md_bd *builder, const md_ds_space
         if (s == MD_NOT_FOUND)
             continue;
         MD_TRY(s);
+        if (is_choosy && f->is_reduction && least > 0 && us > least * far_behind)
+            continue;
+        least = least > 0 ? MD_MIN(least, us) : us;
         MD_TRY(add_to_pool(&slot, c, builder, f, &config, hint, c->policy.max_variants));
         if (slot >= 0 && is_measured && c->from_hint[slot] == hint && !is_ragged)
             atomic_store_explicit(&c->measured_us[slot], us, memory_order_relaxed);

@@ -102,8 +102,7 @@ static int32_t registers_of(const md_fa_target *target, const md_fa_cuda_row *ro
     int32_t base = BASE_REGISTERS + (is_online ? MERGE_REGISTERS : 0) + (width_of(target) > 4 ? WIDE_REGISTERS : 0);
     base += (row->access != MD_FA_CUDA_ALIGNED ? PLACE_REGISTERS : 0) + (row->is_resident ? 0 : LOOP_REGISTERS);
     int32_t extra = stage_of(target)->row.n_reductions * width_of(target), late = 0, held = vector_registers(&late, target, row, is_wide) * row->vectors;
-    int32_t ends = row->access == MD_FA_CUDA_ANY && row->is_resident ? 2 * late : 0; /* of an end, and what is being shifted */
-    return base + MD_MIN(extra, 32) + held + ends + late * (row->is_resident ? MD_MIN(row->vectors, 2) : row->vectors);
+    return base + MD_MIN(extra, 32) + held + late * (row->is_resident ? MD_MIN(row->vectors, 2) : row->vectors);
 }
 
 /* Blocks of an SM with so many registers a thread. */

@@ -14,33 +14,35 @@
 /* A block's way, in us: its loads come; its stores go; a level's exchange between threads of a warp, of a block, and what each warp adds; what a vector of
  * a thread adds to a level and to the stores, and one that lies beyond the row's end; a slot of a thread; what
  * twice the rows of a block add; strides. */
-static const double LOAD_US = 0.009271, STORE_US = 0.2369, WARP_US = 0.000179, BLOCK_US = 0.1378, EACH_WARP_US = 0.00514;
-static const double VECTOR_US = 0.01164, THREAD_SLOT_US = 0.0003193, IDLE_VECTOR_US = 0.05692, ROWS_US = 0.01195, STRIDED_US = 0.2531;
+static const double LOAD_US = 0.008337, STORE_US = 0.1913, WARP_US = 0.0001779, BLOCK_US = 0.1413, EACH_WARP_US = 0.002286;
+static const double VECTOR_US = 0.001885, THREAD_SLOT_US = 0.0003105, IDLE_VECTOR_US = 0.04154, ROWS_US = 0.005714, STRIDED_US = 0.2531;
 /* Of loops: a chunk of a row, what each of its vectors adds, merging it, the stores' pass. */
 /* What a vector of a thread adds to weights, and to positions, which wait for the one before. */
-static const double LATE_VECTOR_US = 0.01352, ARG_VECTOR_US = 0.05512;
-static const double LATE_US = 0.09693, SHIFTED_US = 0.8146; /* weights that stores want, and such as have to be shifted */
-static const double CHUNK_US = 0.2505, CHUNK_VECTOR_US = 0.03525, MERGE_US = 1.318, LOOP_STORE_US = 0.08781, LATER_PASS = 0.2772;
+static const double LATE_VECTOR_US = 0.1289, ARG_VECTOR_US = 0.05304;
+static const double LATE_US = 0.116, SHIFTED_US = 1.608; /* weights that stores want, and such as have to be shifted */
+static const double CHUNK_US = 0.2564, CHUNK_VECTOR_US = 0.02679, MERGE_US = 1.012, LOOP_STORE_US = 0.4036, LATER_PASS = 0.1386;
 /* An SM starts a block in this time. */
-static const double START_US = 0.07043;
+static const double START_US = 0.08897;
 /* Against the rate of copies: rows in registers, loops, loops' second pass where it finds its row in the L2, and what an SM draws of its share. */
-static const double ROW_RATE = 0.8062, LOOP_RATE = 0.8412, L2_RATE = 4.614, L2_PART = 0.824, SM_BURST = 315.7;
+static const double ROW_RATE = 1.109, LOOP_RATE = 0.7227, L2_RATE = 0.8989, L2_PART = 0.6784, SM_BURST = 315.7;
+/* Of the time in which copies move as many bytes, what nothing comes below. */
+static const double LEAST_PART = 0.6537, LEAST_READ_PART = 0.7262;
 /* How the times of memory, instructions and waiting add up (1: one after the other; large: the longest counts),
  * how much less they overlap where an SM has one block alone, the last wave's blocks, and what
  * threads add that hold many elements: each 32 beyond the first. */
-static const double ROW_NORM = 1.741, LOOP_NORM = 1.51, ROW_ALONE = 1.494, LOOP_ALONE = 0.5454, WAIT_PART = 0.8675, TAIL_PART = 1.16, MANY_PART = 0.03668;
+static const double ROW_NORM = 1.644, LOOP_NORM = 1.502, ROW_ALONE = 1.541, LOOP_ALONE = 0.6001, WAIT_PART = 0.6505, ALONE_PART = 0.1196, TAIL_PART = 1.106, MANY_PART = 0.02099;
 /* An element whose neighbours lie apart takes a sector of memory; neighbouring rows find some of it in a cache. */
 static const double SECTOR_BYTES = 32, SECTOR_PART = 0.6;
 /* By access: memory, and instructions. */
-static const double ACCESS_COST[] = {0.61, 0.612, 1.117}, ACCESS_SLOTS[] = {0.5601, 1.13, 2.549};
+static const double ACCESS_COST[] = {0.4928, 0.6545, 1.117}, ACCESS_SLOTS[] = {0.5601, 0.9247, 2.549};
 /* Issue slots of a thread besides its elements: finding its place; a step of an exchange, and one with positions. */
-static const double PLACE_SLOTS = 93.77, STEP_SLOTS = 15.39, ARG_STEP_SLOTS = 44.79;
+static const double PLACE_SLOTS = 130.1, STEP_SLOTS = 21.06, ARG_STEP_SLOTS = 41.27;
 /* Of an element: conversion from 16 bits, a maximum, a position, an exponential, and what the hardware does at half rate. */
-static const double UNPACK_SLOTS = 0.7828, MAX_SLOTS = 2.614, ARG_SLOTS = 3.773, EXP_SLOTS = 12.05, SHORT_EXP_SLOTS = 7.194;
+static const double UNPACK_SLOTS = 2.15, MAX_SLOTS = 2.647, ARG_SLOTS = 8.381, EXP_SLOTS = 38.59, SHORT_EXP_SLOTS = 6.492;
 /* A vector beyond the row's end. Of the slots counted here, the part that costs issue time, and the part of it on one block's way. */
-static const double IDLE_SLOTS = 53.57, ISSUED_PART = 0.4018, WAY_PART = 0.09243;
+static const double IDLE_SLOTS = 72.5, ISSUED_PART = 0.4389, WAY_PART = 0.05075;
 /* Slots of an SM in a us where multiplications and additions reach the device's rate. */
-static const double SLOT_PART = 1.201;
+static const double SLOT_PART = 1.065;
 
 static const md_st_stage *stage_of(const md_fa_target *target)
 {
@@ -219,15 +221,22 @@ static double loop_us(const launch *l)
     return l->row->is_resident ? 0 : chunk * l->turns * (1 + LATER_PASS * (passes - 1));
 }
 
-static double memory_us(const launch *l)
+/* Bytes that loops read again, those from the L2 as so many fewer; `missed`: those from memory. */
+static double again_bytes(double *missed, const launch *l)
 {
-    double rate = rate_of_device(l->target) / ACCESS_COST[l->row->access] / md_fa_cuda_row_apart(l->target), busy = fmin(l->blocks / l->sms, 1);
-    double us = l->bytes / rate / fmin(busy * SM_BURST, 1) / (l->row->is_resident ? ROW_RATE : LOOP_RATE);
+    *missed = 0;
     if (l->row->is_resident)
-        return us;
+        return 0;
     double again = reread_bytes(l->target, l->row, l->rows * l->n);
     double live = fmin(l->blocks, l->resident * l->sms) * l->row->rows * l->n * (l->width > 4 ? 2 : 4);
-    return us + again / rate / (live > L2_PART * (double)l->target->facts->l2_bytes ? 1 : L2_RATE);
+    *missed = again * fmax(1 - L2_PART * (double)l->target->facts->l2_bytes / fmax(live, 1), 0);
+    return *missed + (again - *missed) / L2_RATE;
+}
+
+static double memory_us(const launch *l)
+{
+    double missed, rate = rate_of_device(l->target) / ACCESS_COST[l->row->access] / md_fa_cuda_row_apart(l->target), busy = fmin(l->blocks / l->sms, 1);
+    return l->bytes / rate / fmin(busy * SM_BURST, 1) / (l->row->is_resident ? ROW_RATE : LOOP_RATE) + again_bytes(&missed, l) / rate;
 }
 
 void md_fa_cuda_row_features(md_fa_features *out, const md_fa_target *target, const md_fa_cuda_row *row, const int64_t *size)
@@ -237,12 +246,17 @@ void md_fa_cuda_row_features(md_fa_features *out, const md_fa_target *target, co
     double norm = 1 + ((row->is_resident ? ROW_NORM : LOOP_NORM) - 1) * fmax(1 - (row->is_resident ? ROW_ALONE : LOOP_ALONE) / l.resident, 0);
     double busy = fmin(l.blocks / l.sms, 1), way = way_us(&l), loop = loop_us(&l);
     double memory = fmax(memory_us(&l), 1e-6), instructions = l.slots * ISSUED_PART / (slots_of_device(target) * busy);
+    if (l.resident < 2) /* what an SM does at a time for one block, it does for none */
+        way *= 1 + ALONE_PART;
     double waiting = (way + loop) * fmax(l.waves - 1, 0) * WAIT_PART + loop, starting = fmax(l.blocks / l.sms - l.resident, 0) * START_US;
     double us = pow(pow(memory, norm) + pow(instructions, norm) + pow(waiting, norm) + pow(starting, norm), 1 / norm);
     double waves = ceil(l.waves);
     if (l.waves > 1)
         us *= 1 + (waves - l.waves) / waves * TAIL_PART / waves;
     us *= 1 + MANY_PART * fmax(fmin(row->vectors, l.vectors) * l.width / 32 - 1, 0);
+    double missed;
+    (void)again_bytes(&missed, &l);
+    us = fmax(us, (l.bytes + missed) / rate_of_device(target) * (stage_of(target)->row.has_elements ? LEAST_PART : LEAST_READ_PART));
     *out = (md_fa_features){.ops_rate = SLOT_PART, .launches = 1, .parallel = fmin(l.blocks, l.sms), .serial_us = way};
     out->ops = 2 * l.slots * ISSUED_PART;
     out->memory_bytes = fmin(l.bytes, us * rate_of_device(target)); /* what is only read may come faster than a copy's bytes */

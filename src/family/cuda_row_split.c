@@ -16,6 +16,7 @@ enum { VIA, THREADS, VECTORS, PER_SM, BLOCKS, KEEP, ACCESS };
 enum { VIA_GRID, VIA_CLUSTER, VIA_TICKET, VIA_LAUNCH };
 /* The layout of the counters is that of kernels/cuda/exchange.h: so many blocks in all groups of one size. */
 enum { MOST_BLOCKS = 512, MOST_STATE_BYTES = 64, OTHER_REGISTERS = 24, MOST_ROWS_OF_GRID = 65535, SHORT_ROW = 512 };
+enum { OTHER_SHARED = 3072 }; /* bytes that a block has besides weights, at most */
 
 static const md_st_stage *stage_of(const md_fa_target *target)
 {
@@ -214,6 +215,46 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     return v[VIA] == VIA_TICKET ? is_ticket_legal(target, config) : !is_single;
 }
 
+/* ---- Weights in shared memory until they are stored with */
+
+typedef struct aside {
+    int32_t pieces; /* of 16 bytes of a vector; 0: weights go through registers */
+    int32_t vectors; /* of a thread that have theirs there */
+    int64_t bytes; /* of a block */
+} aside;
+
+/* Whether the copies' sizes and the envelope's promises fit each load of weights. */
+static bool is_copied(const md_fa_target *target, const md_cg_row_load *load)
+{
+    const md_st_stage *st = stage_of(target);
+    const md_fx_node *node = load->node;
+    int64_t bytes = (int64_t)md_fa_cuda_width(target->program, target->stage) * (int64_t)md_dtype_size(target->program->formula->tensor[node->id].dtype);
+    return (md_cg_unit_tensors(target->program, target->stage, st->axis) >> node->id & 1) && node->arg[node->n_args - 1]->kind == MD_FX_INDEX && bytes % 16 == 0;
+}
+
+static aside aside_of(const md_fa_target *target, const md_fa_config *config)
+{
+    md_cg_row_options options = options_of(target, config);
+    uint32_t levels = (UINT32_C(1) << stage_of(target)->row.n_levels) - 1;
+    int32_t width = md_fa_cuda_width(target->program, target->stage), pieces = 0;
+    md_cg_row_plan plan;
+    if (!config->value[KEEP] || config->value[ACCESS] != MD_FA_CUDA_ALIGNED)
+        return (aside){0};
+    md_cg_row_plan_make(&plan, &options);
+    for (int32_t i = 0; i < plan.n_loads; i++) {
+        const md_cg_row_load *load = &plan.load[i];
+        if (!load->is_shared || (load->passes & levels))
+            continue;
+        if (!is_copied(target, load))
+            return (aside){0};
+        pieces += width * (int32_t)md_dtype_size(target->program->formula->tensor[load->node->id].dtype) / 16;
+    }
+    int64_t one = (int64_t)config->value[THREADS] * pieces * 16, room = target->facts->shared_per_sm / config->value[PER_SM] - 1024;
+    room = MD_MIN(room, target->facts->shared_per_block) - OTHER_SHARED;
+    int64_t vectors = one > 0 ? MD_MIN(config->value[VECTORS], room / one) : 0;
+    return vectors > 0 ? (aside){pieces, (int32_t)vectors, vectors * one} : (aside){0};
+}
+
 static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
 {
     md_cg_row_options options = options_of(target, config);
@@ -245,12 +286,14 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
     launch->block[0] = config->value[THREADS];
     launch->cluster = config->value[VIA] == VIA_CLUSTER ? c.blocks : 1;
     launch->is_cooperative = config->value[VIA] == VIA_GRID && c.blocks > 1;
+    launch->scratch_bytes = aside_of(target, config).bytes;
     out->launch[1] = *launch; /* VIA_LAUNCH */
 }
 
 static void print_defines(md_strbuf *out, const md_fa_target *target, const md_fa_config *config, int32_t phase)
 {
     int32_t all = 0, late = 0, early = 1;
+    const aside weights = aside_of(target, config);
     count_registers(&all, &late, target, config);
     while (early < config->value[VECTORS] && registers_of(target, config, early + 1) <= register_limit(target, config))
         early++;
@@ -261,7 +304,8 @@ static void print_defines(md_strbuf *out, const md_fa_target *target, const md_f
                   {"ALIGNED", config->value[ACCESS] == MD_FA_CUDA_ALIGNED}, {"VIA", config->value[VIA]},
                   {"THREADS", config->value[THREADS]}, {"VECTORS", config->value[VECTORS]}, {"PER_SM", config->value[PER_SM]},
                   {"BLOCKS", config->value[BLOCKS]}, {"PHASE", phase},
-                  {"KEEP", config->value[KEEP] > 0}, {"EARLY", late > 0 && config->value[ACCESS] == MD_FA_CUDA_ALIGNED ? early : 0}};
+                  {"KEEP", config->value[KEEP] > 0}, {"ASIDE", weights.pieces},
+                  {"EARLY", weights.pieces > 0 ? weights.vectors : late > 0 && config->value[ACCESS] == MD_FA_CUDA_ALIGNED ? early : 0}};
     for (int32_t i = 0; i < MD_COUNT(define); i++)
         md_strbuf_printf(out, "#define MD_%s %" PRId32 "\n", define[i].name, define[i].value);
 }
@@ -304,16 +348,16 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
 
 /* The loads come; each further chunk of a slice; the stores go; what each warp of a block, and of an SM, adds; room for many blocks; strides; a slot of a
  * thread; a vector beyond the slice's end: us. */
-static const double LOAD_US = 0.6963, CHUNK_US = 0.4084, CHUNK_VECTOR_US = 0.03144, LATE_US = 0.2033;
-static const double STORE_US = 0.08767, BARRIER_US = 0.03728, WARP_US = 0.003559, ROOM_US = 1.088e-05, STRIDED_US = 0.2536;
-static const double THREAD_SLOT_US = 0.001359, IDLE_VECTOR_US = 0.06139;
+static const double LOAD_US = 0.7374, CHUNK_US = 0.4129, CHUNK_VECTOR_US = 0.03154, LATE_US = 0.1052;
+static const double STORE_US = 0.05416, BARRIER_US = 0.02086, WARP_US = 0.001875, ROOM_US = 1.088e-05, STRIDED_US = 0.2536;
+static const double THREAD_SLOT_US = 0.001724, IDLE_VECTOR_US = 0.045;
 /* A meeting, by VIA: of any number of blocks, and what twice as many add. */
-static const double MEETING_US[] = {0.6434, 0.7912, 0.8411, 0.3006}, WIDER_US[] = {0.05139, 0.2128, 3.46e-06, 0.04975}, ALONE_US = 0.132;
+static const double MEETING_US[] = {1.332, 0.8085, 1.014, 0.3006}, WIDER_US[] = {0.0213, 0.4737, 3.46e-06, 0.04975}, ALONE_US = 0.1347;
 /* Against the rate of copies, and what an SM draws of its share; reading a slice again. */
-static const double RATE = 0.8891, SM_BURST = 315.1, AGAIN_PART = 0.5035;
+static const double RATE = 0.9802, SM_BURST = 315.1, AGAIN_PART = 0.8858;
 /* How times add up, the part of a row's way that the next row of the same blocks waits for, and of the instructions counted here those that are issued. */
-static const double NORM = 1.392, WAIT_PART = 1.198, ISSUED_PART = 0.4806, SLOT_PART = 0.9633, EXP_SLOTS = 7.834;
-static const double ACCESS_COST[] = {0.8147, 1.003, 1.113}, ACCESS_SLOTS[] = {0.7156, 1.221, 2.549};
+static const double WHOLE_ROWS = 0.8584, NORM = 1.183, WAIT_PART = 1.155, ISSUED_PART = 0.5725, SLOT_PART = 2.619, EXP_SLOTS = 5.931;
+static const double ACCESS_COST[] = {0.736, 1.014, 1.113}, ACCESS_SLOTS[] = {0.7815, 1.585, 2.549};
 
 /* How often a slice is read beside the first time. */
 static double again_of(const md_fa_target *target, const md_fa_config *config)
@@ -356,11 +400,11 @@ static double loop_us(const md_fa_target *target, const md_fa_config *config, co
 /* Groups that wait for groups to end (clusters), or rows of a group for the one before. */
 static double waits_of(const md_fa_target *target, const md_fa_config *config, const cut *c, double resident)
 {
-    if (config->value[VIA] == VIA_GRID || config->value[VIA] == VIA_TICKET)
+    if (c->blocks > 1 && (config->value[VIA] == VIA_GRID || config->value[VIA] == VIA_TICKET))
         return ceil((double)c->rows / fmax((double)c->groups, 1)) - 1;
     double part = c->blocks > 8 ? 0.85 : c->blocks > 2 ? 0.92 : 1; /* GPCs of 16 or 18 SMs are not filled by large clusters */
     double at_once = fmax(floor(resident * MD_MAX(target->facts->threads, 1) * part / c->blocks), 1);
-    return fmax((double)c->groups / at_once - 1, 0);
+    return fmax((double)c->rows / at_once - 1, 0);
 }
 
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
@@ -380,8 +424,8 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     double instructions = slots / ((facts->gflops > 0 ? facts->gflops : 10000.0) * 1e3 / 2 * SLOT_PART * busy);
     double waiting = (way + loop) * waits_of(target, config, &c, resident) * WAIT_PART + loop;
     double us = pow(pow(memory, NORM) + pow(instructions, NORM) + pow(waiting, NORM), 1 / NORM);
-    if (c.blocks == 1) /* nothing is split: other families' work */
-        us *= 1.4;
+    if (c.blocks == 1) /* nothing is split, but blocks go from row to row */
+        us *= WHOLE_ROWS;
     *out = (md_fa_features){.ops_rate = SLOT_PART, .ops = 2 * slots, .launches = config->value[VIA] == VIA_LAUNCH ? 2 : 1, .parallel = busy * sms, .serial_us = way};
     out->memory_bytes = fmin(bytes, us * rate); /* what is only read may come faster than a copy's bytes */
     out->memory_rate = fmax(out->memory_bytes / rate / us, 1e-9);

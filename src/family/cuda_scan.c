@@ -6,6 +6,7 @@
 #include "codegen/scan_cuda.h"
 #include "family/cost.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 static const md_st_stage *stage_of(const md_fa_target *target)
@@ -52,6 +53,8 @@ md_status md_fa_cuda_scan_print(md_kn_launch_source *launch, const md_fa_target 
         md_strbuf_add(&defines, "#define MD_ALLOW_STACK 1\n"); /* something must always remain */
     if (scan->rounds > 1)
         md_strbuf_printf(&defines, "#define MD_ROUNDS %d\n", (int)scan->rounds);
+    if (scan->ring > 0)
+        md_strbuf_printf(&defines, "#define MD_RING %d\n#define MD_STAGE_BYTES %" PRId64 "\n", (int)scan->ring, scan->stage_bytes);
     if (scan->group > 0)
         md_strbuf_printf(&defines, "#define MD_GROUP %d\n", (int)scan->group);
     md_status status = md_cg_scan_cuda_print(&defines, &expr, &options);

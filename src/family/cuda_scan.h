@@ -10,6 +10,8 @@ typedef struct md_fa_cuda_scan {
     int32_t threads, group, items; /* of a block; lanes of a row; vectors a lane */
     int32_t phase; /* of scan_split; 0 */
     int32_t rounds; /* of `items` vectors that a lane has of a tile; 0: 1 */
+    int32_t ring; /* stages of scan_ring.cu; 0: another template */
+    int64_t stage_bytes;
     int32_t n_extra; /* parameters after the stage's */
     md_kn_param extra[2];
 } md_fa_cuda_scan;

@@ -44,6 +44,8 @@ static void check_run(runs *all, const cuda_run *r, uint64_t *seed, int effort)
         add_sets(s, &f, r, seed);
         if (variant)
             suite_check_variant(s, &f, 0, variant);
+        else if (r->variant && !only && s->context->dev->facts.capability >= 90)
+            suite_check_variant(s, &f, 0, r->variant);
         for (const md_fa_family *const *family = md_fa_families(s->context->dev->facts.kind); *family && !variant; family++)
             if (strncmp((*family)->name, all->family, strlen(all->family)) == 0 && (!only || strcmp((*family)->name, only) == 0))
                 check_family(s, &f, program, *family, seed, effort);

@@ -12,6 +12,7 @@ typedef struct cuda_run {
     const char *text;
     md_dtype dtype;
     int64_t size[CUDA_RUN_SETS][MD_MAX_RANK]; /* by dim, in order of appearance; 0: chosen; -1: really none */
+    const char *variant; /* of the first stage, checked besides from capability 9.0 on; NULL: none */
 } cuda_run;
 
 /** What main returns: 77 where there is no GPU. MD_TEST_EFFORT: configs of each family and formula (3); MD_TEST_FORMULA: one by number;

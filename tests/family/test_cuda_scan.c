@@ -17,6 +17,13 @@ static const cuda_run list[] = {
     {"Y[i,j] = cumsum[i](X[i,j])", MD_F32, {{20, 85}, {301, 257}, {1000, 64}, {5, 4096}}},
     {"Y[i,j] = cummax[i](X[i,j], reverse, exclusive)", MD_BF16, {{20, 85}, {301, 257}, {1000, 64}, {5, 4096}}},
     {"Y[n] = cumsum[n](X[n])", MD_F32, {{100000}, {1}, {300001}, {4096}}},
+    /* Side by side: rows of many tiles, of parts of one, more rows than blocks. */
+    {"Y[a,n] = cumsum[n](X[a,n])", MD_F32, {{1, 1000000}, {3, 70000}, {5, 4096}, {300, 264}}, "scan_split/threads512_items4_rounds3_lookback2_column0_aligned1_strided0"},
+    {"Y[n] = cumsum[n](X[n])", MD_F32, {{1000003}, {17}, {300000}, {16384}}, "scan_split/threads512_items8_rounds3_lookback2_column0_aligned1_strided0"},
+    {"Y[a,n] = cumsum[n](X[a,n], exclusive, reverse)", MD_BF16, {{1, 800000}, {3, 40008}, {200, 4096}, {2, 8}}, "scan_split/threads256_items4_rounds2_lookback2_column0_aligned1_strided0"},
+    {"Y[a,n] = cummax[n](X[a,n], reverse)", MD_F64, {{1, 300000}, {3, 40008}, {200, 4096}, {2, 8}}, "scan_split/threads256_items2_rounds4_lookback2_column0_aligned1_strided0"},
+    {"Y[a,n] = cumsum[n](exp(X[a,n]) * w[n]) / (1 + n) + X[a,n]", MD_F32, {{1, 300000}, {3, 40008}, {200, 4096}, {2, 8}}, "scan_split/threads256_items4_rounds2_lookback2_column0_aligned1_strided0"},
+    {"Y:i64[a,n] = cumsum[n](X:u8[a,n])", MD_F32, {{1, 300000}, {3, 40000}, {200, 4096}, {2, 16}}, "scan_split/threads256_items2_rounds3_lookback2_column0_aligned1_strided0"},
 };
 
 int main(void)

@@ -50,6 +50,7 @@ static void check_split(const visit *v, const md_fa_config *config, const md_kn_
     int64_t blocks = (int64_t)g->grid[0] * g->grid[1], resident = (int64_t)v->target->facts->threads * field(v->family, config, "persm");
     assert_int_equal(g->grid[0] & (g->grid[0] - 1), 0);
     assert_true(blocks == g->blocks || g->blocks == 0);
+    assert_true((g->scratch_bytes + 2048) * field(v->family, config, "persm") <= v->target->facts->shared_per_sm);
     if (field(v->family, config, "via") == 1) {
         assert_int_equal(g->cluster, g->grid[0]);
         assert_false(g->is_cooperative);

@@ -8,8 +8,21 @@
 #include "row_group.h"
 
 /* Weights that all rows share and only stores want are fetched for so many vectors of a thread behind the row, for the others when these are stored: one
- * by one, or, where they have to be shifted, together, since shifting waits for them. */
-enum { MD_LATE = MD_VECTORS < 2 ? MD_VECTORS : 2, MD_TOGETHER = MD_SHIFTS ? MD_LATE : 1 };
+ * by one, or, where they have to be shifted, together. There a branch is for all of them: shifting waits for its loads, and under a predicate registers
+ * would be taken from the kernel's beginning. Of 4-byte elements two at a time do not fit the registers. */
+enum { MD_LATE = MD_VECTORS < 2 || (MD_SHIFTS && MD_VL == 4) ? 1 : 2 };
+MD_INLINE bool md_has_vectors(const md_layout &at, int n) { return n <= MD_VECTORS && (n - 1) * MD_GROUP < at.left; }
+MD_INLINE void md_fetch_shifting(MD_X_DECL const md_params *p, md_elem *elem, const md_layout &at, int from)
+{
+    if (md_has_vectors(at, from + MD_LATE)) {
+        MD_FOR (k, MD_LATE)
+            md_fetch_late(MD_X p, &elem[from + k], at.first + (from + k) * MD_STEP, md_full());
+    } else {
+        MD_FOR (k, MD_LATE)
+            if (md_has_vectors(at, from + k + 1))
+                md_fetch_late(MD_X p, &elem[from + k], at.first + (from + k) * MD_STEP, md_full());
+    }
+}
 
 #define MD_ADD_LEVEL(l)                                                                                                \
     {                                                                                                                  \
@@ -39,7 +52,9 @@ MD_INLINE void md_one_row(const md_params *p, int64_t number, bool stores, int g
         if (MD_HAS_ELEMENTS)
             md_fetch_late(MD_X p, &edge, at.edge_at, at.edge);
     }
-    MD_FOR (i, MD_HAS_ELEMENTS ? MD_LATE : 0)
+    if (MD_SHIFTS && MD_HAS_ELEMENTS)
+        md_fetch_shifting(MD_X p, elem, at, 0);
+    MD_FOR (i, MD_HAS_ELEMENTS && !MD_SHIFTS ? MD_LATE : 0)
         MD_WHERE (i)
             md_fetch_late(MD_X p, &elem[i], at.first + i * MD_STEP, MD_ALL(i));
     MD_LOADS_FIRST;
@@ -50,13 +65,13 @@ MD_INLINE void md_one_row(const md_params *p, int64_t number, bool stores, int g
     if (MD_HAS_ELEMENTS) {
         MD_FORGET
         MD_FOR (i, MD_VECTORS) {
+            if (MD_SHIFTS && i > 0 && i % MD_LATE == 0)
+                md_fetch_shifting(MD_X p, elem, at, i);
             MD_WHERE (i)
                 md_out(MD_X p, &row, &elem[i], at.first + i * MD_STEP, MD_ALL(i));
-            MD_FOR (k, i % MD_TOGETHER == MD_TOGETHER - 1 ? MD_TOGETHER : 0)
-                if (i + k + 1 + MD_LATE - MD_TOGETHER < MD_VECTORS)
-                    MD_WHERE (i + k + 1 + MD_LATE - MD_TOGETHER)
-                        md_fetch_late(MD_X p, &elem[i + k + 1 + MD_LATE - MD_TOGETHER], at.first + (i + k + 1 + MD_LATE - MD_TOGETHER) * MD_STEP,
-                                      MD_ALL(i + k + 1 + MD_LATE - MD_TOGETHER));
+            if (!MD_SHIFTS && i + MD_LATE < MD_VECTORS)
+                MD_WHERE (i + MD_LATE)
+                    md_fetch_late(MD_X p, &elem[i + MD_LATE], at.first + (i + MD_LATE) * MD_STEP, MD_ALL(i + MD_LATE));
         }
         if (MD_HAS_ENDS && at.edge.hi > 0)
             md_out(MD_X p, &row, &edge, at.edge_at, at.edge);

@@ -5,9 +5,7 @@
  *               MD_VIA_LAUNCH   blocks need not run at once: a launch leaves their results in the workspace (MD_PHASE 1), the next one has them all (2)
  *   MD_KEEP     1: a block's slice stays in registers, MD_VECTORS a thread; 0: it is read again where it is needed again
  *   MD_EARLY    of so many vectors of a thread, what only stores want is on its way while blocks meet; of the others when these are stored. 0: in front of each store
- * A slice is whole vectors; what is in front of the first and behind the last is a vector with a span, which the first block's first thread and the last
- * block's last thread have. Where weights have to be shifted (MD_SHIFTS), a row's first and last whole vectors are such as well, of the next and the last but
- * one thread: those of the others may be read with what stands beside them. */
+ *   MD_ASIDE    not 0: what is early goes to shared memory (aside.h), once for all rows of a block, else through registers */
 #define MD_VIA_GRID 0
 #define MD_VIA_CLUSTER 1
 #define MD_VIA_TICKET 2
@@ -44,87 +42,7 @@ MD_LEVELS(MD_MIXES)
 MD_LEVELS(MD_MIXES_WARP)
 #endif
 
-/* What a thread has of a row: every MD_THREADSth whole vector of the block's slice, at distances that the compiler knows. Little arithmetic, since nothing can be
- * loaded before. */
-struct md_slice {
-    int t, block, blocks; /* threadIdx.x, blockIdx.x, gridDim.x */
-    int64_t number; /* of the row */
-    md_pos n; /* elements of a row */
-    md_pos at; /* position of its first vector */
-    md_pos left; /* whole vectors of the slice from that one on */
-    md_pos edge_at;
-    md_span edge;
-    md_pos head; /* elements of the row in front of the first boundary */
-    uint32_t turn; /* exchanges so far */
-    bool wait; /* for the others in any case: their slots are used again for the next row */
-    bool has_row; /* in the first warp, where only one block gets the row's results: this one */
-    uint32_t epoch; /* in the first warp */
-    char *slots; /* of the first exchange, of the group's first block */
-};
-/* Loads in front of it stay there: the assembler would move each to its first use. All lanes of a warp come here. */
-#define MD_LOADS_FIRST __syncwarp()
-/* Hides a value from the compiler: what is wanted late shall not be computed in front of the loop over rows, where loads would wait for it. */
-MD_INLINE int md_late(int v)
-{
-    asm volatile("" : "+r"(v));
-    return v;
-}
-MD_INLINE void md_from_here(md_slice &s) { s.t = md_late(s.t), s.block = md_late(s.block), s.blocks = md_late(s.blocks), s.n = md_late(s.n); }
-MD_INLINE bool md_has_vector(const md_slice &s, md_pos i) { return i * MD_THREADS < s.left; }
-/* The same for all lanes of a warp. */
-MD_INLINE bool md_warp_has_vector(const md_slice &s, md_pos i) { return i * MD_THREADS < s.left + (s.t & 31); }
-MD_INLINE md_pos md_vector_at(const md_slice &s, md_pos i) { return s.at + i * (MD_THREADS * MD_VL); }
-MD_INLINE bool md_has_edge(const md_slice &s) { return s.edge.hi > 0; }
-MD_INLINE md_pos md_whole(md_pos n, md_pos lead)
-{
-    const md_pos whole = (md_pos)((uint32_t)(n - lead) / MD_VL) - MD_SHIFTS;
-    return whole < 0 ? 0 : whole;
-}
-/* Vectors of a slice; slices begin where lines of memory do. */
-MD_INLINE md_pos md_per_block(md_pos whole, int blocks)
-{
-    const int shift = 31 - __clz(blocks); /* a power of 2 */
-    return (((whole + blocks - 1) >> shift) + 7) & ~(md_pos)7;
-}
-
-/* `lead` elements stand in front of the first whole vector of a slice. */
-MD_INLINE void md_cut(md_slice &s, md_pos n, md_pos lead)
-{
-    const md_pos whole = md_whole(n, lead), per = md_per_block(whole, s.blocks), from = per * s.block, rest = whole - from, t = (md_pos)s.t;
-    s.left = (rest < per ? rest : per) - t;
-    s.at = lead + (from + t) * MD_VL;
-}
-MD_INLINE void md_cut_edge(md_slice &s, md_pos n, md_pos lead)
-{
-    const md_pos rest = lead + md_whole(n, lead) * MD_VL;
-    const int t = s.t;
-    const bool is_first = s.block == 0, is_last = s.block == s.blocks - 1, is_head = is_first && t == 0 && s.head > 0;
-    s.edge_at = is_head ? s.head - MD_VL : rest;
-    s.edge.lo = is_head ? MD_VL - (int)s.head : 0;
-    s.edge.hi = is_head ? MD_VL : is_last && t == MD_THREADS - 1 ? (int)(n - rest) : 0;
-    if (MD_SHIFTS && is_first && t == 1) {
-        s.edge_at = s.head;
-        s.edge.hi = (int)(lead - s.head);
-    } else if (MD_SHIFTS && is_last && t >= MD_THREADS - 2) {
-        const int more = (int)(n - rest) - MD_VL;
-        s.edge_at = rest + (t == MD_THREADS - 1 ? MD_VL : 0);
-        s.edge.hi = t == MD_THREADS - 1 ? (more < 0 ? 0 : more) : MD_VL + (more < 0 ? more : 0);
-    }
-}
-/* Elements of a block's slice; of what a warp has of its block's. */
-MD_INLINE md_pos md_count_slice(const md_slice &s, md_pos n, md_pos lead, int block)
-{
-    const md_pos whole = md_whole(n, lead), tail = n - lead - whole * MD_VL, per = md_per_block(whole, s.blocks), rest = whole - per * block;
-    const md_pos vectors = rest < 0 ? 0 : rest < per ? rest : per;
-    return vectors * MD_VL + (block == 0 ? lead : 0) + (block == s.blocks - 1 ? tail : 0);
-}
-MD_INLINE md_pos md_count_warp(const md_slice &s, md_pos n, md_pos lead)
-{
-    const md_pos left = s.left + (s.t & 31), rest = left % MD_THREADS, tail = n - lead - md_whole(n, lead) * MD_VL;
-    const md_pos vectors = left <= 0 ? 0 : left / MD_THREADS * 32 + (rest < 32 ? rest : 32);
-    const bool is_first = s.block == 0 && s.t < 32, is_last = s.block == s.blocks - 1 && s.t >= MD_THREADS - 32;
-    return vectors * MD_VL + (is_first ? lead : 0) + (is_last ? tail : 0);
-}
+#include "slice.h"
 
 /* Where to post and what stamps to use: asked for behind the slice, while that is on its way. */
 #if MD_VIA == MD_VIA_GRID || MD_VIA == MD_VIA_TICKET
@@ -332,6 +250,30 @@ MD_INLINE void md_mix_all(md_state &state, const md_params *q, md_slice &s, md_p
 #define MD_WHILE(i) MD_FOR (i, MD_VECTORS) if (!md_has_vector(s, base + i)) break; else
 
 #if MD_KEEP
+#if MD_ASIDE
+#include "aside.h"
+MD_INLINE void md_put_weights(MD_X_DECL const md_params *p, const md_slice &s)
+{
+    const int base = 0;
+    md_elem none;
+    MD_EACH (i)
+        if (i < MD_EARLY) {
+            int piece = i * MD_ASIDE;
+            md_fetch_late(MD_X p, &none, md_vector_at(s, i), md_put_aside{&piece});
+        }
+    md_copy_commit();
+}
+MD_INLINE void md_wait_aside() { md_copy_wait<0>(); }
+MD_INLINE void md_take_weights(MD_X_DECL const md_params *p, md_elem &elem, const md_slice &s, int i)
+{
+    int piece = i * MD_ASIDE;
+    if (i < MD_EARLY)
+        md_fetch_late(MD_X p, &elem, md_vector_at(s, i), md_take_aside{&piece});
+}
+#else
+MD_INLINE void md_wait_aside() {}
+MD_INLINE void md_take_weights(MD_X_DECL const md_params *, md_elem &, const md_slice &, int) {}
+#endif
 struct md_held {
     md_elem v[MD_VECTORS];
 };
@@ -344,9 +286,14 @@ template <class P> MD_INLINE void md_hold_early(MD_X_DECL const md_params *p, md
 {
     const int base = 0;
     s.at = __shfl_sync(MD_ALL_LANES, s.at, (s.t & 31) | ((int)((const uint32_t &)part) & ~31));
+#if MD_ASIDE
+    if (s.turn == 0) /* the weights of later rows are the same */
+        md_put_weights(MD_X p, s);
+#else
     MD_EACH (i)
         if (i < MD_EARLY)
             md_fetch_late(MD_X p, &held.v[i], md_vector_at(s, i), md_full());
+#endif
 }
 #define MD_LEVEL(l)                                                                                                    \
     {                                                                                                                  \
@@ -382,9 +329,11 @@ MD_INLINE void md_reduce(MD_X_DECL const md_params *p, md_row &row, md_held &hel
 MD_INLINE void md_write(MD_X_DECL const md_params *p, const md_row &row, md_held &held, const md_slice &s)
 {
     const int base = 0;
+    md_wait_aside();
     MD_WHILE (i) {
         if (MD_EARLY == 0)
             md_fetch_late(MD_X p, &held.v[i], md_vector_at(s, i), md_full());
+        md_take_weights(MD_X p, held.v[i], s, i);
         md_out(MD_X p, &row, &held.v[i], md_vector_at(s, i), md_full());
         if (MD_EARLY > 0 && i + MD_EARLY < MD_VECTORS && md_has_vector(s, i + MD_EARLY))
             md_fetch_late(MD_X p, &held.v[i + MD_EARLY], md_vector_at(s, i + MD_EARLY), md_full());

@@ -109,7 +109,16 @@ MD_INLINE void md_tma_load(unsigned to, const md_tensor_map *map, int x, int y, 
                  : "memory");
 }
 
-/* The same to all blocks of the mask, each at its own `to` and `bar`. */
+/* `bytes` in a row, a multiple of 16; both sides at multiples of 16. */
+MD_INLINE void md_bulk_load(unsigned to, const void *from, unsigned bytes, unsigned bar)
+{
+    MD_TEST_PAUSE(to);
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to), "l"(__cvta_generic_to_global(from)), "r"(bytes),
+                 "r"(bar)
+                 : "memory");
+}
+
+/* A box to all blocks of the mask, each at its own `to` and `bar`. */
 MD_INLINE void md_tma_load_all(unsigned to, const md_tensor_map *map, int x, int y, int z, unsigned bar, unsigned mask)
 {
     MD_TEST_PAUSE(to);
