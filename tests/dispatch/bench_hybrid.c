@@ -103,8 +103,8 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Latencies in us; returns the longest that a call took of the host. */
-static double run(double *latency, double *host, md_op *op, long n, double period_us)
+/* Latencies in us, and what calls took of the host; returns the longest of those. */
+static double run(double *latency, double *host, long *longest_at, md_op *op, long n, double period_us)
 {
     double longest = 0.0;
     const uint64_t start = mark(first), begin = md_clock_ns();
@@ -115,6 +115,7 @@ static double run(double *latency, double *host, md_op *op, long n, double perio
             ;
         call_nth(op, i);
         const double spent = (double)(md_clock_ns() - now) / 1e3;
+        *longest_at = spent > longest ? i : *longest_at;
         longest = spent > longest ? spent : longest;
         host[i] = spent;
         CUDA(cudaEventRecord(event[i], stream));
@@ -171,15 +172,16 @@ int main(int argc, char **argv)
     for (int r = 0; r < runs && r < MOST_RUNS; r++) {
         const int on = r % 4 == 1 || r % 4 == 2;
         md_op *op = make_op(on ? MD_SELECT_HYBRID : MD_SELECT_MODEL);
-        const double longest = run(latency, host, op, n, us / load);
+        long longest_at = 0;
+        const double longest = run(latency, host, &longest_at, op, n, us / load);
         qsort(latency, (size_t)n, sizeof *latency, by_value);
         qsort(host, (size_t)n, sizeof *host, by_value);
         p99[on][n_runs[on]++] = at(latency, n, 0.99);
         const md_ds_counters *c = &op->ds->count;
         printf("{\"run\": %d, \"hybrid\": %d, \"mean_us\": %.2f, \"load\": %.2f, \"calls\": %ld, \"p50\": %.2f, \"p90\": %.2f, \"p98\": %.2f, \"p99\": %.2f, \"p999\": %.2f, "
-               "\"max\": %.1f, \"host_p50\": %.2f, \"host_p90\": %.2f, \"host_p99\": %.2f, \"longest_call_us\": %.1f, \"long_ways\": %d, \"trials\": %d, \"switches\": %d}\n", r, on, us, load, n, at(latency, n, 0.5), at(latency, n, 0.9), at(latency, n, 0.98),
+               "\"max\": %.1f, \"host_p50\": %.2f, \"host_p90\": %.2f, \"host_p99\": %.2f, \"longest_call_us\": %.1f, \"at\": %ld, \"long_ways\": %d, \"trials\": %d, \"switches\": %d}\n", r, on, us, load, n, at(latency, n, 0.5), at(latency, n, 0.9), at(latency, n, 0.98),
                at(latency, n, 0.99), at(latency, n, 0.999), latency[n - 1], at(host, n, 0.5), at(host, n, 0.9), at(host, n, 0.99), longest,
-               (int)c->calls, (int)c->trials, (int)c->switches);
+               longest_at, (int)c->calls, (int)c->trials, (int)c->switches);
         fflush(stdout);
         md_op_destroy(&op);
     }
