@@ -77,6 +77,7 @@ typedef struct md_tn_work {
     uint64_t builds_ns; /* end of building: what is left is for races */
     uint64_t soft_ns; /* end of the share of the contest at hand */
     uint64_t ending_ns; /* of all spots */
+    double ns_a_byte; /* that making a spot's memory takes, as seen */
     int32_t n_looks;
     double build_ms; /* from one build's end to the next one's, before it was seen */
     uint64_t busy_ns, last_ns; /* md_tn_observe */

@@ -18,6 +18,8 @@ static const double HOST_BUILD_MS = 80.0, CUDA_BUILD_MS = 250.0;
 static const double CUDA_TURN_MS = 35.0;
 /* The part of the budget after which nothing is waited for. */
 static const double BUILDING = 0.85;
+/* Making memory takes so long a byte, before any was made; a few pages say nothing of it. */
+static const double NS_A_BYTE = 0.2, LEAST_BYTES = 1 << 20;
 
 /* ---- Time */
 
@@ -46,17 +48,31 @@ static void keep_time_for_the_end(md_tn_work *w, md_tn_spot *spot)
     w->ending_ns += spot->ending_ns;
 }
 
+static double bytes_of(const md_tn_work *w, const md_tn_spot *spot)
+{
+    double flops = 0.0, bytes = 0.0;
+    md_st_work(&flops, &bytes, w->job->target.program, w->job->target.stage, spot->point->size);
+    return bytes;
+}
+
+/* What a first look costs at a spot that nothing was measured at: its memory, the first touch of it, and both again at the end. */
+static uint64_t first_look_ns(const md_tn_work *w, const md_tn_spot *spot)
+{
+    return spot->n_looks > 0 ? 0 : (uint64_t)(4.0 * w->ns_a_byte * bytes_of(w, spot));
+}
+
 static md_status race_spot(md_tn_work *w, md_tn_spot *spot, int32_t n_left, bool is_last)
 {
     const uint64_t now = md_tn_now_ns(w->dev), end = w->deadline_ns - MD_MIN(w->ending_ns, w->deadline_ns);
     w->soft_ns = now + (end > now ? (end - now) / (uint64_t)MD_MAX(n_left, 1) : 0);
-    if (end <= now && w->n_looks > 0) {
+    if (end <= now + first_look_ns(w, spot) && w->n_looks > 0) {
         spot->is_cut = true;
         return MD_OK;
     }
     if (!spot->has_bench && !md_tn_spot_measure(w, spot))
         return MD_OK;
     spot->memory_ns = md_tn_now_ns(w->dev) - now;
+    w->ns_a_byte = fmax(w->ns_a_byte, (double)spot->memory_ns / fmax(bytes_of(w, spot), LEAST_BYTES));
     md_tn_await(w, spot);
     if (!md_tn_lock(w)) {
         spot->is_cut = true;
@@ -123,6 +139,7 @@ static md_status open_work(md_tn_work *w)
     w->start_ns = md_tn_now_ns(w->dev);
     w->deadline_ns = w->start_ns + (uint64_t)((job->budget_ms > 0.0 ? job->budget_ms : MD_TN_BUDGET_MS) * 1e6);
     w->soft_ns = w->deadline_ns;
+    w->ns_a_byte = NS_A_BYTE;
     w->builds_ns = w->start_ns + (uint64_t)(BUILDING * (double)(w->deadline_ns - w->start_ns));
     const int32_t threads = MD_MAX(md_pool_threads(w->dev->pool), 1);
     w->build_ms = w->dev->facts.kind == MD_DEV_CUDA ? fmax(CUDA_BUILD_MS / threads, CUDA_TURN_MS) : HOST_BUILD_MS / threads;

@@ -1,4 +1,4 @@
-/* How good the search is, on recorded times of whole spaces: `md_strategies [--seed N] [--cases N] [--builds N] [--noise X] [--check] BOARD...`. For each case
+/* How good the search is, on recorded times of whole spaces: `md_strategies [--seed N] [--cases N] [--builds N] [--noise X] [--every N] [--check] BOARD...`. For each case
  * (a point of a board) the config that a fresh search finds, and the model's, are compared with the best of the space. --check: exit status 1 where
  * less than 90% of the cases are within 3% or less than all within 8%, a point took more than the builds allowed, the model is 15% off on average, or fewer than 19 of 20
  * runs agree on more than one case. */
@@ -16,7 +16,7 @@ enum { MAX_BOARDS = 16, MAX_CASES = 512, RUNS = 20 };
 
 typedef struct settings {
     uint64_t seed;
-    int32_t n_cases, builds;
+    int32_t n_cases, builds, every; /* every: N-th case is searched 20 times more, with other noise */
     double noise;
     bool all_directions, verbose, checks;
 } settings;
@@ -186,7 +186,7 @@ static int run(board *boards, int32_t n_boards, const settings *s)
         const int32_t k = i + (int32_t)(next(&state) % (uint64_t)(n - i));
         const int32_t b = cases[k].board, p = cases[k].point;
         cases[k] = cases[i];
-        if (!run_case(&t, &boards[b], p, s, s->seed * 31 + (uint64_t)i, i % 6 == 0))
+        if (!run_case(&t, &boards[b], p, s, s->seed * 31 + (uint64_t)i, i % s->every == 0))
             return 1;
     }
     printf("{\"seed\": %llu, \"cases\": %d, \"of\": %d, \"noise\": %g, \"within_3\": %.3f, \"within_8\": %.3f, \"mean_regret\": %.4f, \"worst_regret\": %.4f, "
@@ -200,9 +200,9 @@ static int run(board *boards, int32_t n_boards, const settings *s)
 int main(int argc, char **argv)
 {
     static const struct option options[] = {{"seed", required_argument, NULL, 's'}, {"cases", required_argument, NULL, 'c'},
-                                            {"builds", required_argument, NULL, 'b'}, {"noise", required_argument, NULL, 'n'},
+                                            {"builds", required_argument, NULL, 'b'}, {"noise", required_argument, NULL, 'n'}, {"every", required_argument, NULL, 'e'},
                                             {"all-directions", no_argument, NULL, 'a'}, {"quiet", no_argument, NULL, 'q'}, {"check", no_argument, NULL, 'k'}, {0}};
-    settings s = {.seed = 1, .n_cases = 60, .builds = MD_TN_BUILDS, .noise = 0.01, .verbose = true};
+    settings s = {.seed = 1, .n_cases = 60, .builds = MD_TN_BUILDS, .noise = 0.01, .every = 6, .verbose = true};
     static board boards[MAX_BOARDS];
     int32_t n = 0;
     for (int key; (key = getopt_long(argc, argv, "", options, NULL)) != -1;)
@@ -211,6 +211,7 @@ int main(int argc, char **argv)
         case 'c': s.n_cases = atoi(optarg); break;
         case 'b': s.builds = atoi(optarg); break;
         case 'n': s.noise = atof(optarg); break;
+        case 'e': s.every = atoi(optarg); break;
         case 'a': s.all_directions = true; break;
         case 'q': s.verbose = false; break;
         case 'k': s.checks = true; break;
@@ -219,8 +220,8 @@ int main(int argc, char **argv)
     for (int i = optind; i < argc && n < MAX_BOARDS; i++)
         if (!board_read(&boards[n++], argv[i]))
             return 1;
-    if (n == 0 || s.n_cases < 1 || s.builds < 1)
-        return fprintf(stderr, "usage: md_strategies [--seed N] [--cases N] [--builds N] [--noise X] [--all-directions] [--quiet] [--check] BOARD...\n"), 2;
+    if (n == 0 || s.n_cases < 1 || s.builds < 1 || s.every < 1)
+        return fprintf(stderr, "usage: md_strategies [--seed N] [--cases N] [--builds N] [--noise X] [--every N] [--all-directions] [--quiet] [--check] BOARD...\n"), 2;
     const int status = run(boards, n, &s);
     for (int32_t i = 0; i < n; i++)
         board_finish(&boards[i]);
