@@ -125,29 +125,37 @@ static md_status add_hint(md_ds_candidates *c, md_bd *builder, const md_ds_space
 enum { MAX_CORNERS = 12 }; /* above the pool's limit, which leaves MD_DS_SPARE_VARIANTS */
 _Static_assert((int)MAX_CORNERS + (int)MD_DS_LAST_RESORTS <= (int)MD_DS_SPARE_VARIANTS, "places are left for last resorts");
 
-/* The best of all families there; where some were measured, of those. */
-static md_status add_best(md_ds_candidates *c, md_bd *builder, const md_tn_point *point)
+md_status md_ds_best_at(const md_fa_family **best, md_fa_config *best_config, const md_ds_candidates *c, const md_tn_point *point)
 {
-    const md_fa_family *f, *best = NULL;
-    md_fa_config config, best_config = {{0}};
+    const md_fa_family *f;
+    md_fa_config config;
     md_kn_shape shape;
     double us = 0.0, least = 0.0;
     bool is_measured, is_best_measured = false;
-    int32_t slot;
+    *best = NULL;
     md_ds_point_shape(&shape, &c->target, point);
     for (int32_t i = 0; (f = md_fa_of(&c->target, i)) != NULL; i++) {
         if (f->is_last_resort || !md_ds_family_allowed(f, &c->target, &c->policy))
             continue;
         md_status s = decide(&config, &us, &is_measured, c, f, point, &shape, MD_MAX(c->policy.tune, MD_TUNE_ESTIMATE));
-        if (s == MD_NOT_FOUND || (s == MD_OK && best && (is_measured == is_best_measured ? us >= least : is_best_measured)))
+        if (s == MD_NOT_FOUND || (s == MD_OK && *best && (is_measured == is_best_measured ? us >= least : is_best_measured)))
             continue;
         MD_TRY(s);
-        best = f;
-        best_config = config;
+        *best = f;
+        *best_config = config;
         least = us;
         is_best_measured = is_measured;
     }
-    return best ? add_to_pool(&slot, c, builder, best, &best_config, -1, c->policy.max_variants + MAX_CORNERS) : MD_OK;
+    return MD_OK;
+}
+
+static md_status add_best(md_ds_candidates *c, md_bd *builder, const md_tn_point *point)
+{
+    const md_fa_family *best;
+    md_fa_config config;
+    int32_t slot;
+    MD_TRY(md_ds_best_at(&best, &config, c, point));
+    return best ? add_to_pool(&slot, c, builder, best, &config, -1, c->policy.max_variants + MAX_CORNERS) : MD_OK;
 }
 
 /* Wide loads need boundaries that odd sizes do not have, and a few long rows need other kernels than many of middling length: without candidates
@@ -275,13 +283,13 @@ static md_status add_hints(md_ds_candidates *c, md_bd *builder, const md_ds_spac
     return md_ds_note_measured(c, space);
 }
 
-static md_status add_pool(md_ds_candidates *c, md_bd *builder, const md_ds_space *space, const md_ds_policy *policy, bool only_first)
+static md_status add_pool(md_ds_candidates *c, md_bd *builder, const md_ds_space *space, const md_ds_policy *policy, bool only_first, md_ds_ahead *ahead)
 {
     MD_TRY(add_customs(c, builder, space));
     if (policy->numeric >= MD_NUMERIC_DETERMINISTIC)
         MD_TRY(add_leaders(c, builder, space));
     else
-        MD_TRY(md_ds_tune_hints(c, builder, space));
+        MD_TRY(md_ds_tune_hints(ahead, c, builder, space));
     const int32_t n_before = c->n_variants;
     if (only_first) {
         MD_TRY(add_hint(c, builder, space, 0, false, false));
@@ -305,7 +313,9 @@ md_status md_ds_candidates_init(md_ds_candidates *c, md_bd *builder, const md_fa
     if (policy->pin)
         return add_pinned(c, builder);
     MD_TRY(md_tn_estimates_open(&c->estimates, policy->wisdom, target));
-    md_status s = add_pool(c, builder, space, policy, only_first);
+    md_ds_ahead ahead = {0};
+    md_status s = add_pool(c, builder, space, policy, only_first, &ahead);
+    md_ds_ahead_finish(&ahead);
     if (!c->is_partial || s != MD_OK)
         md_tn_estimates_close(&c->estimates);
     return s;

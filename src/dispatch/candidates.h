@@ -4,6 +4,7 @@
 
 #include "build/build.h"
 #include "dispatch/space.h"
+#include "tune/search.h"
 
 #include <pthread.h>
 
@@ -77,6 +78,8 @@ md_status md_ds_candidates_adopt(int32_t *variant, md_ds_candidates *c, md_bd *b
 
 /** Puts a variant into a hint's list, unless it is there or the list is full. */
 void md_ds_rank(md_ds_candidates *c, int32_t hint, int32_t variant, double us, double model_us);
+/** The best of all families at a point; where some were measured there, of those. *best NULL: none fits. */
+md_status md_ds_best_at(const md_fa_family **best, md_fa_config *config, const md_ds_candidates *c, const md_tn_point *point);
 /** Whether the family can serve the stage and the policy lets it. */
 bool md_ds_family_allowed(const md_fa_family *f, const md_fa_target *target, const md_ds_policy *policy);
 

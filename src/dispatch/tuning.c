@@ -66,9 +66,36 @@ static md_status tune_stage(const md_tn_job *job, const md_fa_target *target, co
     return s;
 }
 
-md_status md_ds_tune_hints(const md_ds_candidates *c, md_bd *builder, const md_ds_space *space)
+/* Nothing that fails here is missed: the pool tries again. */
+static void build_ahead(void *user)
 {
-    const md_tn_job job = {.builder = builder, .rigor = c->policy.tune, .seed = 1};
+    md_ds_ahead *a = user;
+    const md_fa_target *target = &a->c->target;
+    md_tn_point point[MD_DS_MAX_HINTS + MD_DS_MAX_CORNERS];
+    int32_t n = 0;
+    for (int32_t h = 0; h + 1 < a->space->n_hints; h++)
+        md_ds_hint_point(&point[n++], target, a->space, h, true);
+    n += md_ds_corner_points(point + n, target, a->space);
+    for (int32_t i = 0; i < n; i++) {
+        const md_fa_family *best = NULL;
+        md_fa_config config;
+        if (md_ds_best_at(&best, &config, a->c, &point[i]) == MD_OK && best && md_bd_variant_create(&a->variant[a->n], a->builder, target, best, &config) == MD_OK)
+            a->n++;
+    }
+}
+
+void md_ds_ahead_finish(md_ds_ahead *ahead)
+{
+    for (int32_t i = 0; i < ahead->n; i++)
+        md_bd_variant_destroy(&ahead->variant[i]);
+    ahead->n = 0;
+}
+
+md_status md_ds_tune_hints(md_ds_ahead *ahead, const md_ds_candidates *c, md_bd *builder, const md_ds_space *space)
+{
+    const bool has_more = c->policy.beside_hints && c->target.facts->capability > 0;
+    *ahead = (md_ds_ahead){.c = c, .builder = builder, .space = space};
+    const md_tn_job job = {.builder = builder, .rigor = c->policy.tune, .seed = 1, .meanwhile = has_more ? build_ahead : NULL, .meanwhile_user = ahead};
     if (c->policy.tune < MD_TUNE_MEASURE || !c->policy.wisdom || !c->target.facts->can_compile)
         return MD_OK;
     return tune_stage(&job, &c->target, &c->policy, space, false); /* creation has no time for more */

@@ -111,6 +111,8 @@ static md_status search(md_tn_work *w)
             spot->is_cut = false; /* what was left undone is proposed again */
             MD_TRY(md_tn_propose(&n_new, w, spot, builds_of_round(w, spot, w->round)));
         }
+        if (w->round == 0 && w->job->meanwhile)
+            w->job->meanwhile(w->job->meanwhile_user);
         for (int32_t i = 0; i < w->n_spots; i++) {
             const bool is_last = w->round == n_rounds - 1;
             if (!w->spot[i].is_open)

@@ -38,6 +38,8 @@ typedef struct md_tn_job {
     md_tn_indices indices; /* of gathers and scatters; none: random */
     const char *exclude; /* names of variants, separated by ';', that are known not to end: quarantined at sight */
     uint64_t seed; /* of synthetic data */
+    void (*meanwhile)(void *user); /* called once, when the first builds of a search are queued: for what else is to be built, behind them; may be NULL */
+    void *meanwhile_user;
     md_write_fn write; /* takes JSON lines: every candidate, every winner; may be NULL */
     void *user;
 } md_tn_job;
