@@ -40,8 +40,6 @@ const char *md_api_system_path(const md_context *c);
 void md_api_leave(md_op *op);
 /** Calls fn on every op that is alive, each once, while none can go. */
 void md_api_each_op(md_context *context, void (*fn)(void *user, md_ds_op *op), void *user);
-/** Rows of all ops, alive and gone. */
-void md_api_rows(md_ss_rows *out, md_context *context);
 
 typedef enum md_api_memory { MD_API_NO_MEMORY, MD_API_MEMORY_TO_MEASURE } md_api_memory;
 

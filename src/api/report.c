@@ -24,7 +24,8 @@ static void add_rows(void *user, md_ds_op *op)
     md_ss_rows_add(user, op);
 }
 
-void md_api_rows(md_ss_rows *out, md_context *context)
+/* Rows of all ops, alive and gone. */
+static void rows_of_all(md_ss_rows *out, md_context *context)
 {
     pthread_mutex_lock(&context->lock_of_ops);
     *out = (md_ss_rows){.failed = context->retired.failed};
@@ -37,7 +38,7 @@ void md_api_rows(md_ss_rows *out, md_context *context)
 static md_status stats_text(md_strbuf *out, md_context *context, const char *format)
 {
     md_ss_rows rows;
-    md_api_rows(&rows, context);
+    rows_of_all(&rows, context);
     md_status s = md_ss_print(out, &rows, format);
     md_ss_rows_finish(&rows);
     return s;

@@ -81,7 +81,8 @@ static md_status check_pin(const md_ds_op *op, const char *pin)
     return MD_OK;
 }
 
-md_status md_ds_pin_of(char **out, const char *pin, int32_t stage)
+/* Part of "2:variant;3:other" or "variant" that is for a stage: a malloc'ed copy or NULL in *out. */
+static md_status pin_of_stage(char **out, const char *pin, int32_t stage)
 {
     pin_part p;
     *out = NULL;
@@ -119,7 +120,7 @@ static md_status add_stage(md_ds_op *op, int32_t stage, const md_ds_op_options *
                            .customs = op->customs};
     md_ds_policy policy = op->policy;
     char *pin = NULL;
-    MD_TRY(md_ds_pin_of(&pin, options->pin, stage));
+    MD_TRY(pin_of_stage(&pin, options->pin, stage));
     policy.pin = pin;
     md_status s = md_ds_candidates_init(&op->stage[stage], op->runtime->builder, &target, &op->space, &policy, only_first);
     op->stage[stage].policy.pin = NULL;

@@ -161,7 +161,5 @@ void md_ds_op_wait(md_ds_op *op);
 /** Time of all calls of a record, in ns: those that were not timed count as much as those that were, or as the model says. */
 uint64_t md_ds_record_ns(const md_ds_record *record);
 
-/** Part of "2:variant;3:other" or "variant" that is for a stage: a malloc'ed copy or NULL in *out. */
-md_status md_ds_pin_of(char **out, const char *pin, int32_t stage);
 
 #endif

@@ -107,8 +107,6 @@ md_eval_code *md_eval_code_new(md_eval_machine *m);
 bool md_eval_note_shared(md_eval_machine *m, const md_fx_node *node);
 const md_eval_code *md_eval_to_real(md_eval_machine *m, const md_eval_code *c);
 const md_eval_code *md_eval_to_bool(md_eval_machine *m, const md_eval_code *c);
-/** The same value, remembered until an index that it uses moves. */
-const md_eval_code *md_eval_remember(md_eval_machine *m, const md_eval_code *c);
 
 /* eval_op.c */
 const md_eval_code *md_eval_compile_op(md_eval_machine *m, const md_fx_node *node);

@@ -185,7 +185,8 @@ static int64_t run_int_remembered(md_eval_machine *m, const md_eval_code *c)
     return r->whole;
 }
 
-const md_eval_code *md_eval_remember(md_eval_machine *m, const md_eval_code *a)
+/* The same value, remembered until an index that it uses moves. */
+static const md_eval_code *remember_code(md_eval_machine *m, const md_eval_code *a)
 {
     if (a == NULL)
         return NULL;
@@ -245,7 +246,7 @@ static const md_eval_code *compile_node(md_eval_machine *m, const md_fx_node *no
     case MD_FX_CAST:
         return compile_cast(m, node);
     case MD_FX_REDUCE:
-        return md_eval_remember(m, md_eval_compile_reduce(m, node));
+        return remember_code(m, md_eval_compile_reduce(m, node));
     case MD_FX_SCAN:
         return md_eval_compile_scan(m, node);
     case MD_FX_REF:
@@ -265,7 +266,7 @@ const md_eval_code *md_eval_compile(md_eval_machine *m, const md_fx_node *node)
     const md_eval_code *c = compile_node(m, node);
     const void *mark = NULL;
     if (node->kind == MD_FX_OP && md_memo_find(&m->seen, node, NULL, 0, &mark) && mark == &shared)
-        c = md_eval_remember(m, c);
+        c = remember_code(m, c);
     if (c == NULL || !md_memo_put(&m->compiled, node, NULL, 0, c))
         return NULL;
     return c;

@@ -13,7 +13,8 @@ static const md_st_stage *stage_of(const md_fa_target *target)
     return &target->program->stage[target->stage];
 }
 
-void md_fa_cuda_indirect_size(int64_t *rows, int64_t *lanes, const md_fa_target *target, const int64_t *size)
+/* Points of the outer indices; length of the lanes' axis. */
+static void count_rows_and_lanes(int64_t *rows, int64_t *lanes, const md_fa_target *target, const int64_t *size)
 {
     const md_st_stage *st = stage_of(target);
     *rows = md_st_points(target->program, st->n_outer, st->outer, size);
@@ -32,7 +33,7 @@ void md_fa_cuda_indirect_envelope(md_kn_envelope *out, const md_fa_target *targe
 bool md_fa_cuda_indirect_legal(const md_fa_target *target, const md_fa_cuda_indirect *way, const int64_t *size)
 {
     int64_t rows = 0, lanes = 0, width = md_fa_cuda_width(target->program, target->stage);
-    md_fa_cuda_indirect_size(&rows, &lanes, target, size);
+    count_rows_and_lanes(&rows, &lanes, target, size);
     if (way->is_aligned && (way->is_strided || stage_of(target)->axis < 0))
         return false;
     if (way->rows * way->items > 8)
@@ -46,7 +47,7 @@ bool md_fa_cuda_indirect_legal(const md_fa_target *target, const md_fa_cuda_indi
 static int64_t items_of(const md_fa_target *target, const md_fa_cuda_indirect *way, const int64_t *size)
 {
     int64_t rows = 0, lanes = 0, piece = (int64_t)way->lanes * way->items * md_fa_cuda_width(target->program, target->stage);
-    md_fa_cuda_indirect_size(&rows, &lanes, target, size);
+    count_rows_and_lanes(&rows, &lanes, target, size);
     return rows * ((lanes + piece - 1) / piece);
 }
 
@@ -54,7 +55,7 @@ static int64_t items_of(const md_fa_target *target, const md_fa_cuda_indirect *w
 static int64_t owners_of(const md_fa_target *target, const int64_t *size)
 {
     int64_t rows = 0, lanes = 0;
-    md_fa_cuda_indirect_size(&rows, &lanes, target, size);
+    count_rows_and_lanes(&rows, &lanes, target, size);
     return rows * lanes > 0 ? MD_MAX(target->facts->threads, 1) * 4 : 0;
 }
 
@@ -93,7 +94,7 @@ void md_fa_cuda_indirect_features(md_fa_features *out, const md_fa_target *targe
     double flops = 0, bytes = 0;
     md_fa_host_work work;
     md_kn_plan_geometry plan;
-    md_fa_cuda_indirect_size(&rows, &lanes, target, size);
+    count_rows_and_lanes(&rows, &lanes, target, size);
     md_fa_host_count(&work, st, target->program);
     md_st_work(&flops, &bytes, target->program, target->stage, size);
     md_fa_cuda_indirect_geometry(&plan, target, way, size);

@@ -25,7 +25,5 @@ void md_fa_cuda_indirect_envelope(md_kn_envelope *out, const md_fa_target *targe
 bool md_fa_cuda_indirect_legal(const md_fa_target *target, const md_fa_cuda_indirect *way, const int64_t *size);
 void md_fa_cuda_indirect_geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_cuda_indirect *way, const int64_t *size);
 void md_fa_cuda_indirect_features(md_fa_features *out, const md_fa_target *target, const md_fa_cuda_indirect *way, const int64_t *size);
-/** Points of the outer indices; length of the lanes' axis. */
-void md_fa_cuda_indirect_size(int64_t *rows, int64_t *lanes, const md_fa_target *target, const int64_t *size);
 
 #endif

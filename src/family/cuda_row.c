@@ -69,7 +69,8 @@ bool md_fa_cuda_row_has_late(const md_fa_target *target)
     return false;
 }
 
-int64_t md_fa_cuda_row_capacity(const md_fa_target *target, const md_fa_cuda_row *row)
+/* Elements of a row that its threads hold at once, ends included. */
+static int64_t capacity_of(const md_fa_target *target, const md_fa_cuda_row *row)
 {
     int64_t width = width_of(target);
     return (int64_t)row->lanes * row->vectors * width + width - 1;
@@ -254,7 +255,7 @@ void md_fa_cuda_row_envelope(md_kn_envelope *out, const md_fa_target *target, co
         if (md_cg_is_arg(st->row.reduction[i].op)) /* positions are counted in 32 bits */
             out->hi[dim] = POSITIONS_MOST;
     if (row->is_resident) {
-        out->row_points_max = md_fa_cuda_row_capacity(target, row);
+        out->row_points_max = capacity_of(target, row);
         out->n_row_dims = 1;
         out->row_dim[0] = dim;
     }

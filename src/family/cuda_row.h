@@ -22,8 +22,6 @@ typedef struct md_fa_cuda_row {
 
 /** Whether the stage is a row program that these families can run at all. */
 bool md_fa_cuda_row_applies(const md_fa_target *target);
-/** Elements of a row that its threads hold at once, ends included. */
-int64_t md_fa_cuda_row_capacity(const md_fa_target *target, const md_fa_cuda_row *row);
 /** Whether contiguous tensors of these sizes are aligned as an envelope can promise. */
 bool md_fa_cuda_row_is_aligned(const md_fa_target *target, const int64_t *size);
 /** Whether tensors of these sizes are aligned as the configuration asks, and a block finds the registers that it needs: a family asks last, since

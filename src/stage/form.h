@@ -89,8 +89,6 @@ bool md_st_are_plain(int32_t n, const md_fx_node *const *subscript);
 bool md_st_visit(const md_st_item *item, md_fx_visit_fn fn, void *user);
 /** The value in another type: the node itself, or a CAST of it. Operands of an operation have its type. */
 const md_fx_node *md_st_convert(md_arena *arena, const md_fx_node *node, md_dtype type);
-/** Replaces every LOAD of writer's tensor by the writer's value (rounded to the tensor's type) at the subscripts of the load. */
-const md_fx_node *md_st_inline(md_st_maker *m, const md_fx_node *node, const md_st_item *writer);
 bool md_st_inline_item(md_st_maker *m, md_st_item *item, const md_st_item *writer);
 /** Distinct nodes of a kind in order of appearance, up to max; the whole count. */
 int32_t md_st_collect(const md_fx_node **out, int32_t max, md_fx_kind kind, const md_st_item *item);

@@ -215,7 +215,8 @@ static const md_fx_node *inline_load(void *user, const md_fx_node *node)
     return md_fx_substitute(in->maker->arena, rounded(in->maker, writer), writer->n_subscripts, from, node->arg);
 }
 
-const md_fx_node *md_st_inline(md_st_maker *m, const md_fx_node *node, const md_st_item *writer)
+/* Replaces every LOAD of writer's tensor by the writer's value (rounded to the tensor's type) at the subscripts of the load. */
+static const md_fx_node *inline_writer(md_st_maker *m, const md_fx_node *node, const md_st_item *writer)
 {
     inliner in = {.maker = m, .writer = writer};
     const md_fx_node *result = md_fx_rewrite(m->arena, node, inline_load, &in);
@@ -225,9 +226,9 @@ const md_fx_node *md_st_inline(md_st_maker *m, const md_fx_node *node, const md_
 
 bool md_st_inline_item(md_st_maker *m, md_st_item *item, const md_st_item *writer)
 {
-    item->value = md_st_inline(m, item->value, writer);
+    item->value = inline_writer(m, item->value, writer);
     for (int32_t i = 0; i < item->n_subscripts && !m->no_memory; i++)
-        item->subscript[i] = md_st_inline(m, item->subscript[i], writer);
+        item->subscript[i] = inline_writer(m, item->subscript[i], writer);
     item->inlined |= writer->inlined | (uint32_t)1 << writer->tensor;
     return !m->no_memory;
 }

@@ -156,38 +156,43 @@ static md_status reserve(md_tn_bench *b, int64_t n_bytes)
     return MD_OK;
 }
 
-typedef struct runs {
-    md_tn_bench *bench;
-    const md_bd_variant *variant;
-    const md_kn_plan_geometry *geometry;
-    int32_t n;
-} runs;
-
-static md_status run_all(void *user)
+md_status md_tn_run_all(void *user)
 {
-    const runs *x = user;
-    md_tn_bench *b = x->bench;
-    for (int32_t i = 0; i < x->n; i++) {
-        md_kn_call *call = &b->set[b->turn].call;
-        b->turn = (b->turn + 1) % b->n_sets;
-        MD_TRY(md_bd_variant_run(x->variant, x->geometry, b->dev->tuning, call));
-    }
+    const md_tn_runs *x = user;
+    for (int32_t i = 0; i < x->n; i++)
+        MD_TRY(md_bd_variant_run(x->variant, x->geometry, x->dev->tuning, x->next(x->user)));
     return MD_OK;
+}
+
+md_status md_tn_time_runs(double *us, md_tn_runs *runs)
+{
+    md_dev *dev = runs->dev;
+    double spent = 0.0;
+    if (dev->ops->time) {
+        MD_TRY(dev->ops->time(&spent, dev, dev->tuning, md_tn_run_all, runs));
+    } else {
+        uint64_t start = md_tn_now_ns(dev);
+        MD_TRY(md_tn_run_all(runs));
+        spent = (double)(md_tn_now_ns(dev) - start) * 1e-3;
+    }
+    *us = spent / runs->n;
+    return MD_OK;
+}
+
+static md_kn_call *next_set(void *user)
+{
+    md_tn_bench *b = user;
+    md_kn_call *call = &b->set[b->turn].call;
+    b->turn = (b->turn + 1) % b->n_sets;
+    return call;
 }
 
 md_status md_tn_bench_time(double *us, md_tn_bench *bench, const md_bd_variant *variant, const md_kn_plan_geometry *geometry, int32_t repeats)
 {
-    runs x = {bench, variant, geometry, repeats};
+    md_tn_runs runs = {bench->dev, variant, geometry, next_set, bench, repeats};
     double spent = 0.0;
     MD_TRY(reserve(bench, geometry->workspace_bytes));
-    if (bench->dev->ops->time) {
-        MD_TRY(bench->dev->ops->time(&spent, bench->dev, bench->dev->tuning, run_all, &x));
-    } else {
-        uint64_t start = md_tn_now_ns(bench->dev);
-        MD_TRY(run_all(&x));
-        spent = (double)(md_tn_now_ns(bench->dev) - start) * 1e-3;
-    }
-    spent /= repeats;
+    MD_TRY(md_tn_time_runs(&spent, &runs));
     if (!isfinite(spent) || spent <= 0.0)
         return md_fail(MD_DEVICE, "a time of %g us is none", spent);
     *us = spent;

@@ -36,6 +36,19 @@ md_status md_tn_bench_run(md_tn_bench *bench, const md_bd_variant *variant, cons
 bool md_tn_bench_is_intact(const md_tn_bench *bench);
 /** The most bytes that measuring may take: 5% of what is available, at most 256 MiB. */
 int64_t md_tn_bench_limit(md_dev *dev);
+/* Runs of a variant one behind the other on the tuning stream, each on the next one of some sets of tensors. */
+typedef struct md_tn_runs {
+    md_dev *dev;
+    const md_bd_variant *variant;
+    const md_kn_plan_geometry *geometry;
+    md_kn_call *(*next)(void *user);
+    void *user;
+    int32_t n;
+} md_tn_runs;
+
+md_status md_tn_run_all(void *runs);
+/** Time of one of them in us, by the device's clock where it has one. */
+md_status md_tn_time_runs(double *us, md_tn_runs *runs);
 /** Nanoseconds on the device's own clock, or the real one. */
 uint64_t md_tn_now_ns(const md_dev *dev);
 

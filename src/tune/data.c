@@ -177,7 +177,8 @@ uint32_t md_tn_data_index_tensors(const md_fx_formula *formula)
     return tensors;
 }
 
-bool md_tn_data_is_read(const md_st_program *program, int32_t stage, int32_t i)
+/* Whether tensor i of the stage (its place in the stage's list) is read. */
+static bool is_read(const md_st_program *program, int32_t stage, int32_t i)
 {
     const md_st_stage *s = &program->stage[stage];
     return !s->is_stored[i] || program->formula->tensor[s->tensor[i]].is_updated;
@@ -241,7 +242,7 @@ static md_status map_all(md_tn_data *d, md_tn_patterns *patterns, limits *l)
     for (int32_t i = 0; i < s->n_tensors; i++) {
         const int32_t t = s->tensor[i];
         int fd = -1;
-        if (d->bytes[t] == 0 || !md_tn_data_is_read(d->program, d->stage, i))
+        if (d->bytes[t] == 0 || !is_read(d->program, d->stage, i))
             continue;
         const md_dtype dtype = l->formula->tensor[t].dtype;
         MD_TRY(find_pattern(&fd, patterns, dtype, md_dtype_is_real(dtype) ? 0 : l->of[t], l->needs_positive && md_dtype_is_real(dtype)));

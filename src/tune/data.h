@@ -44,7 +44,5 @@ void md_tn_data_finish(md_tn_data *data);
 uint32_t md_tn_data_index_tensors(const md_fx_formula *formula);
 /** The values of scalar parameters: 0.5, or 1. */
 void md_tn_data_scalars(md_kn_word scalar[16], const md_fx_formula *formula);
-/** Whether tensor i of the stage (its place in the stage's list) is read. */
-bool md_tn_data_is_read(const md_st_program *program, int32_t stage, int32_t i);
 
 #endif

@@ -12,12 +12,18 @@
 
 #define KIND "estimate"
 enum { MOST_ANSWERS = 100000 };
-_Static_assert(sizeof(md_tn_answer) == sizeof(md_digest128) + sizeof(md_fa_config) + sizeof(double), "no gaps: answers are written as they are");
+
+typedef struct answer {
+    md_digest128 question;
+    md_fa_config config;
+    double us; /* not > 0: no config is legal there */
+} answer;
+_Static_assert(sizeof(answer) == sizeof(md_digest128) + sizeof(md_fa_config) + sizeof(double), "no gaps: answers are written as they are");
 
 struct md_tn_estimates {
     md_sr *store;
     char *key;
-    md_table *known; /* question -> md_tn_answer */
+    md_table *known; /* question -> answer */
     bool has_news;
 };
 
@@ -36,13 +42,13 @@ static char *key_of(const md_fa_target *target)
     return key.text;
 }
 
-static bool add(md_tn_estimates *e, const md_tn_answer *answer)
+static bool add(md_tn_estimates *e, const answer *a)
 {
     void *old = NULL;
-    md_tn_answer *own = malloc(sizeof *own);
+    answer *own = malloc(sizeof *own);
     if (!own)
         return false;
-    *own = *answer;
+    *own = *a;
     if (md_table_put(e->known, &own->question, sizeof own->question, own, &old) != MD_OK) {
         free(own);
         return false;
@@ -57,8 +63,8 @@ static void read_answers(md_tn_estimates *e)
     size_t n = 0;
     if (md_sr_find(&bytes, &n, e->store, KIND, e->key) != MD_OK)
         return;
-    for (size_t at = 0; at + sizeof(md_tn_answer) <= n; at += sizeof(md_tn_answer)) {
-        md_tn_answer a;
+    for (size_t at = 0; at + sizeof(answer) <= n; at += sizeof(answer)) {
+        answer a;
         memcpy(&a, (const char *)bytes + at, sizeof a);
         (void)add(e, &a);
     }
@@ -90,7 +96,7 @@ static void write_one(void *user, const void *key, size_t n, void *value)
 {
     (void)key;
     (void)n;
-    md_strbuf_bytes(user, value, sizeof(md_tn_answer));
+    md_strbuf_bytes(user, value, sizeof(answer));
 }
 
 void md_tn_estimates_close(md_tn_estimates **estimates)
@@ -111,27 +117,15 @@ void md_tn_estimates_close(md_tn_estimates **estimates)
     *estimates = NULL;
 }
 
-md_digest128 md_tn_question(const md_fa_family *family, const md_kn_shape *shape, uint64_t kind)
+static md_digest128 question_of(const md_fa_family *family, const md_kn_shape *shape)
 {
     struct {
         md_digest128 shape, family;
-        uint64_t kind;
-    } q = {md_hash128(shape, sizeof *shape), md_hash128(family->name, strlen(family->name)), kind};
+    } q = {md_hash128(shape, sizeof *shape), md_hash128(family->name, strlen(family->name))};
     return md_hash128(&q, sizeof q);
 }
 
-const md_tn_answer *md_tn_estimates_find(const md_tn_estimates *estimates, md_digest128 question)
-{
-    return estimates ? md_table_find(estimates->known, &question, sizeof question) : NULL;
-}
-
-void md_tn_estimates_add(md_tn_estimates *estimates, const md_tn_answer *answer)
-{
-    if (estimates && add(estimates, answer))
-        estimates->has_news = true;
-}
-
-static md_status give(md_fa_config *out, double *us, const md_tn_answer *a, const md_fa_family *family)
+static md_status give(md_fa_config *out, double *us, const answer *a, const md_fa_family *family)
 {
     if (!(a->us > 0.0))
         return md_fail(MD_NOT_FOUND, "family '%s' has no legal config here", family->name);
@@ -146,15 +140,15 @@ md_status md_tn_estimate(md_fa_config *out, double *us, md_tn_estimates *estimat
 {
     if (!estimates)
         return md_tn_best(out, us, target, family, shape->size, shape);
-    md_tn_answer a;
+    answer a;
     memset(&a, 0, sizeof a);
-    a.question = md_tn_question(family, shape, 0);
-    const md_tn_answer *known = md_tn_estimates_find(estimates, a.question);
+    a.question = question_of(family, shape);
+    const answer *known = md_table_find(estimates->known, &a.question, sizeof a.question);
     if (known)
         return give(out, us, known, family);
     const md_status s = md_tn_best(&a.config, &a.us, target, family, shape->size, shape);
     if (s != MD_OK && s != MD_NOT_FOUND)
         return s;
-    md_tn_estimates_add(estimates, &a);
+    estimates->has_news |= add(estimates, &a);
     return s == MD_OK ? give(out, us, &a, family) : s;
 }

@@ -16,14 +16,4 @@ void md_tn_estimates_close(md_tn_estimates **estimates);
 md_status md_tn_estimate(md_fa_config *out, double *us, md_tn_estimates *estimates, const md_fa_target *target, const md_fa_family *family,
                          const md_kn_shape *shape);
 
-/* For searches of another kind: `kind` tells them apart. */
-typedef struct md_tn_answer {
-    md_digest128 question;
-    md_fa_config config;
-    double us; /* not > 0: no config is legal there */
-} md_tn_answer;
-md_digest128 md_tn_question(const md_fa_family *family, const md_kn_shape *shape, uint64_t kind);
-const md_tn_answer *md_tn_estimates_find(const md_tn_estimates *estimates, md_digest128 question); /* NULL where unknown */
-void md_tn_estimates_add(md_tn_estimates *estimates, const md_tn_answer *answer);
-
 #endif

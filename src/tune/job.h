@@ -134,10 +134,6 @@ void md_tn_keep_results(md_tn_work *w, md_tn_spot *spot);
 void md_tn_observe(md_tn_work *w);
 /** Starts builds of configs worth trying next at a spot, up to `n`; counts those that are new in *n_new. */
 md_status md_tn_propose(int32_t *n_new, md_tn_work *w, md_tn_spot *spot, int32_t n);
-/** The trial of a config, made (and its build started) where there is none; -1 in *at where memory is short. */
-md_status md_tn_try(int32_t *at, bool *is_new, md_tn_work *w, int32_t family, const md_fa_config *config);
-/** The entry of a trial at a spot. NULL where memory is short. */
-md_tn_entry *md_tn_entry_of(md_tn_work *w, md_tn_spot *spot, int32_t trial);
 
 /* contest.c */
 /** Waits for the builds that the spot wants, within the budget. */

@@ -36,7 +36,8 @@ static int32_t find_trial(const md_tn_work *w, int32_t family, const md_fa_confi
     return -1;
 }
 
-md_status md_tn_try(int32_t *at, bool *is_new, md_tn_work *w, int32_t family, const md_fa_config *config)
+/* The trial of a config, made (and its build started) where there is none; -1 in *at where memory is short. */
+static md_status try_config(int32_t *at, bool *is_new, md_tn_work *w, int32_t family, const md_fa_config *config)
 {
     *is_new = false;
     *at = find_trial(w, family, config);
@@ -59,7 +60,8 @@ md_status md_tn_try(int32_t *at, bool *is_new, md_tn_work *w, int32_t family, co
     return MD_OK;
 }
 
-md_tn_entry *md_tn_entry_of(md_tn_work *w, md_tn_spot *spot, int32_t trial)
+/* The entry of a trial at a spot. NULL where memory is short. */
+static md_tn_entry *entry_at(md_tn_work *w, md_tn_spot *spot, int32_t trial)
 {
     if (trial >= spot->capacity) {
         const int32_t more = MD_MAX(2 * spot->capacity, trial + 32);
@@ -135,10 +137,10 @@ static void add(list *l, int32_t family, const md_tn_choice *c)
         l->spot->is_cut = true;
         return;
     }
-    l->status = md_tn_try(&at, &is_new, l->w, family, &c->config);
+    l->status = try_config(&at, &is_new, l->w, family, &c->config);
     if (l->status != MD_OK)
         return;
-    md_tn_entry *e = md_tn_entry_of(l->w, l->spot, at);
+    md_tn_entry *e = entry_at(l->w, l->spot, at);
     if (!e) {
         l->status = md_fail_memory();
         return;

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "tune/bench.h"
 #include "tune/copies.h"
 #include "tune/settle.h"
 
@@ -36,35 +37,25 @@ typedef struct race {
     int32_t hung; /* racer, or -1 */
 } race;
 
-typedef struct runs {
-    race *race;
-    const racer *who;
-    int32_t n;
-} runs;
-
-static md_status run_all(void *user)
+static md_kn_call *next_set(void *user)
 {
-    const runs *x = user;
-    race *r = x->race;
-    for (int32_t i = 0; i < x->n; i++) {
-        md_kn_call *call = &r->set[r->turn].call;
-        r->turn = (r->turn + 1) % r->n_sets;
-        MD_TRY(md_bd_variant_run(x->who->variant, &x->who->geometry, r->dev->tuning, call));
-    }
-    return MD_OK;
+    race *r = user;
+    md_kn_call *call = &r->set[r->turn].call;
+    r->turn = (r->turn + 1) % r->n_sets;
+    return call;
+}
+
+static md_tn_runs runs_of(race *r, const racer *who, int32_t n)
+{
+    return (md_tn_runs){r->dev, who->variant, &who->geometry, next_set, r, n};
 }
 
 /* Time of one run in us, averaged over `repeats`; negative where it fails. */
 static double time_runs(race *r, const racer *who, int32_t repeats)
 {
-    runs x = {r, who, repeats};
+    md_tn_runs runs = runs_of(r, who, repeats);
     double us = 0.0;
-    if (r->dev->ops->time)
-        return r->dev->ops->time(&us, r->dev, r->dev->tuning, run_all, &x) == MD_OK ? us / repeats : -1.0;
-    uint64_t start = md_clock_ns();
-    if (run_all(&x) != MD_OK)
-        return -1.0;
-    return (double)(md_clock_ns() - start) * 1e-3 / repeats;
+    return md_tn_time_runs(&us, &runs) == MD_OK ? us : -1.0;
 }
 
 static bool is_late(const race *r)
@@ -75,10 +66,10 @@ static bool is_late(const race *r)
 /* Whether the first run ends at all. */
 static bool ends(race *r, int32_t i)
 {
-    runs x = {r, &r->racers[i], 1};
+    md_tn_runs runs = runs_of(r, &r->racers[i], 1);
     if (!r->dev->ops->mark_time)
         return true;
-    if (run_all(&x) == MD_OK && md_tn_settle(r->dev) == MD_TIMEOUT)
+    if (md_tn_run_all(&runs) == MD_OK && md_tn_settle(r->dev) == MD_TIMEOUT)
         r->hung = i;
     return r->hung < 0;
 }

@@ -24,7 +24,7 @@ bool md_tn_is_close(md_dtype t, double got, double want)
 }
 
 /* Some results are of any one writer, or need a whole program's run. */
-bool md_tn_is_verifiable(const md_st_program *program, int32_t stage)
+static bool is_verifiable(const md_st_program *program, int32_t stage)
 {
     const md_st_stage *s = &program->stage[stage];
     for (int32_t i = 0; i < s->n_stores; i++)
@@ -47,7 +47,7 @@ static void reject(md_tn_work *w, md_tn_spot *spot, md_tn_trial *t, const char *
 bool md_tn_verify_small(md_tn_work *w, md_tn_spot *spot, md_tn_trial *t)
 {
     char why[192] = "";
-    if (t->is_verified || w->dev->ops->is_simulated || !md_tn_is_verifiable(w->job->target.program, w->job->target.stage))
+    if (t->is_verified || w->dev->ops->is_simulated || !is_verifiable(w->job->target.program, w->job->target.stage))
         return true;
     t->is_verified = md_tn_check_small(why, sizeof why, w, t);
     if (!t->is_verified)
@@ -60,7 +60,7 @@ bool md_tn_verify(md_tn_work *w, md_tn_spot *spot, int32_t trial)
     md_tn_trial *t = &w->trial[trial];
     md_tn_entry *e = &spot->entry[trial];
     char why[192] = "";
-    if (e->is_verified || !md_tn_is_verifiable(w->job->target.program, w->job->target.stage))
+    if (e->is_verified || !is_verifiable(w->job->target.program, w->job->target.stage))
         return true;
     if (!md_tn_verify_small(w, spot, t))
         return false;

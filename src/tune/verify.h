@@ -7,8 +7,6 @@
 
 /** Whether a result of this type is right; NaN equals NaN. */
 bool md_tn_is_close(md_dtype t, double got, double want);
-/** False where any one of several results is right. */
-bool md_tn_is_verifiable(const md_st_program *program, int32_t stage);
 
 /** verify_small.c: all results on a small shape in the variant's envelope; true, too, where there is none or the reference would take too long. */
 bool md_tn_check_small(char *why, size_t n_why, md_tn_work *w, const md_tn_trial *trial);

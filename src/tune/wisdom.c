@@ -124,7 +124,7 @@ static bool recall(md_tn_record *out, md_tn_wisdom *w, const char *name, md_tune
 
 /* ---- Records in the store */
 
-bool md_tn_wisdom_load(md_tn_record *out, md_tn_wisdom *w, int32_t place, const char *name)
+static bool load_record(md_tn_record *out, md_tn_wisdom *w, int32_t place, const char *name)
 {
     md_tn_line line;
     void *text = NULL;
@@ -167,7 +167,7 @@ static bool load_best(md_tn_record *out, md_tn_wisdom *w, const char *name)
     const int32_t n = md_sr_n_places(w->store);
     for (int32_t place = 0; place <= n; place++) {
         md_tn_record r = {0};
-        if (!(place < n ? md_tn_wisdom_load(&r, w, place, name) : load_shipped(&r, w, name)))
+        if (!(place < n ? load_record(&r, w, place, name) : load_shipped(&r, w, name)))
             continue;
         if (is_found && r.rigor <= out->rigor) {
             md_tn_record_finish(&r);
@@ -231,7 +231,7 @@ static void keep(md_tn_wisdom *w, const char *name, const md_tn_record *record)
     md_tn_line line = {.origin = w->origin, .record = *record};
     md_sr_lease *lease = lease_of_put(w, name);
     const uint64_t unread = atomic_load(&w->count.unread);
-    const bool is_there = md_tn_wisdom_load(&there, w, 0, name);
+    const bool is_there = load_record(&there, w, 0, name);
     const bool is_sure = atomic_load(&w->count.unread) == unread; /* without memory for what is there, it may be better */
     if (is_sure && (!is_there || takes_place(record, &there))) {
         md_tn_line_print(&text, &line);

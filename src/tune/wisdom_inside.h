@@ -24,7 +24,5 @@ struct md_tn_wisdom {
     md_tn_wisdom_counters count;
 };
 
-/** The record of that name ("key \n family") in one place of the store. */
-bool md_tn_wisdom_load(md_tn_record *out, md_tn_wisdom *wisdom, int32_t place, const char *name);
 
 #endif
