@@ -41,7 +41,9 @@ bool md_tn_lock(md_tn_work *w)
 
 void md_tn_unlock(md_tn_work *w)
 {
-    if (w->lock >= 0)
-        close(w->lock); /* and the lock with it */
+    if (w->lock >= 0) {
+        flock(w->lock, LOCK_UN); /* also where a child, forked meanwhile, has the file too */
+        close(w->lock);
+    }
     w->lock = -1;
 }
