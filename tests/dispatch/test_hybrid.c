@@ -116,12 +116,12 @@ static void the_faster_one_stays(void **state)
     script_allow(SCRIPT_BETA, 0, 1.1);
     script_allow(SCRIPT_GAMMA, 0, 1.2);
     timed_now.us_of[0] = 100.0;
-    timed_now.us_of[10] = timed_now.is_async ? 80.0 : 30.0; /* the real clock is noisy */
+    timed_now.us_of[10] = 80.0;
     timed_now.us_of[20] = 140.0;
     timed_call c;
     md_ds_op *op = hybrid_op();
     timed_make(&c, TIMED_N);
-    run_calls(op, &c, timed_now.is_async ? 3000 : 1000);
+    run_calls(op, &c, 3000);
     assert_int_equal(timed_in_charge(op, &c), 10);
     assert_int_equal(op->count.switches, 1);
     assert_true(op->count.trials >= 5 && op->count.trials < 40);
@@ -129,7 +129,25 @@ static void the_faster_one_stays(void **state)
     assert_true(op->count.calls < 1000); /* most are warm */
     int32_t before = timed_now.served[10];
     run_calls(op, &c, 1000); /* nearly all are the winner's */
-    assert_true(timed_now.served[10] - before >= (timed_now.is_async ? 990 : 900));
+    assert_true(timed_now.served[10] - before >= 990);
+    timed_finish(&op);
+}
+
+/* By the real clock, which is noisy. */
+static void the_faster_one_wins_on_the_host(void **state)
+{
+    (void)state;
+    script_allow(SCRIPT_ALPHA, 0, 1.0);
+    script_allow(SCRIPT_BETA, 0, 1.1);
+    timed_now.us_of[0] = 1500.0;
+    timed_now.us_of[10] = 200.0;
+    timed_call c;
+    md_ds_op *op = timed_op(MD_SELECT_HYBRID, 1.0);
+    timed_make(&c, TIMED_N);
+    for (int i = 0; i < 10 && timed_in_charge(op, &c) != 10; i++)
+        run_calls(op, &c, 100);
+    assert_int_equal(timed_in_charge(op, &c), 10);
+    assert_true(op->count.switches >= 1);
     timed_finish(&op);
 }
 
@@ -165,6 +183,41 @@ static void a_wrong_variant_never_serves(void **state)
     assert_int_equal(timed_now.served[13], 1); /* when it was checked */
     assert_int_equal(op->count.quarantined, 1);
     assert_non_null(strstr(timed_now.world.warning, "beta/v3_w0 gives other results than most variants do"));
+    timed_finish(&op);
+}
+
+/* Who serves does it instead, and nobody asks the rival again. */
+static void a_rival_that_does_not_launch_is_dropped(void **state)
+{
+    (void)state;
+    script_allow(SCRIPT_ALPHA, 0, 1.0);
+    script_allow(SCRIPT_BETA, 0, 1.01);
+    timed_now.us_of[0] = timed_now.us_of[10] = 50.0;
+    timed_call c;
+    md_ds_op *op = timed_op(MD_SELECT_HYBRID, 0.1);
+    timed_make(&c, TIMED_N);
+    timed_wait_for_trial(op, &c);
+    atomic_store(&timed_now.world.device.refused, "COPY 10 ");
+    run_calls(op, &c, 400); /* all succeed, with the right results */
+    assert_true(op->count.trials >= 1 && op->count.trials <= 1 + op->count.demotions); /* who serves may seem slow by the real clock, and all begins anew */
+    assert_int_equal(timed_now.served[10], 1); /* when it was checked */
+    assert_int_equal(timed_in_charge(op, &c), 0);
+    timed_finish(&op);
+}
+
+static void a_rival_without_a_time_is_dropped(void **state)
+{
+    (void)state;
+    script_allow(SCRIPT_ALPHA, 0, 1.0);
+    script_allow(SCRIPT_BETA, 0, 1.01);
+    timed_now.us_of[0] = 100.0;
+    timed_now.us_of[10] = 0.0; /* the fastest, by the clock */
+    timed_call c;
+    md_ds_op *op = hybrid_op();
+    timed_make(&c, TIMED_N);
+    run_calls(op, &c, 2000);
+    assert_int_equal(op->count.trials, 1);
+    assert_int_equal(timed_in_charge(op, &c), 0);
     timed_finish(&op);
 }
 
@@ -404,10 +457,12 @@ int main(void)
         cmocka_unit_test(a_switch_takes_a_gain_that_is_no_noise),
         cmocka_unit_test(one_that_becomes_slow_is_demoted),
         cmocka_unit_test_setup_teardown(the_faster_one_stays, timed_set_up_async, timed_tear_down),
-        cmocka_unit_test_setup_teardown(the_faster_one_stays, timed_set_up, timed_tear_down),
+        cmocka_unit_test_setup_teardown(the_faster_one_wins_on_the_host, timed_set_up, timed_tear_down),
         cmocka_unit_test_setup_teardown(trials_keep_to_their_share, timed_set_up_async, timed_tear_down),
         cmocka_unit_test_setup_teardown(a_wrong_variant_never_serves, timed_set_up_async, timed_tear_down),
         cmocka_unit_test_setup_teardown(a_wrong_variant_never_serves, timed_set_up, timed_tear_down),
+        cmocka_unit_test_setup_teardown(a_rival_that_does_not_launch_is_dropped, timed_set_up, timed_tear_down),
+        cmocka_unit_test_setup_teardown(a_rival_without_a_time_is_dropped, timed_set_up_async, timed_tear_down),
         cmocka_unit_test_setup_teardown(a_library_is_warm_before_it_serves, timed_set_up_async, timed_tear_down),
         cmocka_unit_test_setup_teardown(trials_are_explained, timed_set_up_async, timed_tear_down),
         cmocka_unit_test_setup_teardown(a_wrong_pick_is_replaced, timed_set_up_async, timed_tear_down),

@@ -106,7 +106,8 @@ static md_status fake_launch(md_dev *dev, md_stream stream, const md_dev_kernel 
     const fake_device *fake = (const fake_device *)dev;
     const fake_kernel *k = (const fake_kernel *)kernel;
     atomic_fetch_add(&((fake_device *)dev)->n_launched, 1);
-    if (k->fails)
+    const char *refused = atomic_load(&fake->refused);
+    if (k->fails || (refused && strstr(k->text, refused)))
         return md_fail(MD_DEVICE, "scripted: this kernel does not launch");
     if (k->hangs)
         return md_fail(MD_TIMEOUT, "scripted: this kernel does not end");
