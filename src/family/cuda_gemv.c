@@ -9,6 +9,7 @@
 #include <math.h>
 
 enum { FEW, COLUMNS, UNDER_WAY, SHARE, WARPS };
+enum { USUAL_WARPS = 8 };
 
 static md_dtype type_of(const md_cg_product *p)
 {
@@ -33,15 +34,30 @@ static bool applies(const md_fa_target *target)
     return product_of(&product, target);
 }
 
+/* As many as split K, at least. */
+static int32_t warps_of(const md_fa_config *config)
+{
+    return MD_MAX(config->value[WARPS], config->value[SHARE]);
+}
+
+/* Where K is split among more warps than usual, the field of warps stands at its usual value: the others would say the same. */
+static bool is_other_name(const md_fa_config *config)
+{
+    const int32_t warps = config->value[WARPS], share = config->value[SHARE];
+    return warps < share ? warps != USUAL_WARPS : warps == share && warps > USUAL_WARPS;
+}
+
 static int32_t columns_of(const md_fa_config *config) /* of a block */
 {
-    return config->value[WARPS] / config->value[SHARE] * config->value[COLUMNS];
+    return warps_of(config) / config->value[SHARE] * config->value[COLUMNS];
 }
 
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     md_cg_product p;
-    if (!product_of(&p, target) || columns_of(config) == 0 || columns_of(config) % 2)
+    if (!product_of(&p, target) || columns_of(config) % 2)
+        return false;
+    if (is_other_name(config))
         return false;
     int32_t few = config->value[FEW], sums = few * config->value[COLUMNS] * p.n_products;
     int32_t vectors = config->value[COLUMNS] * config->value[UNDER_WAY] * p.n_products;
@@ -87,7 +103,7 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
     g->blocks = blocks_of(&w, config);
     g->grid[0] = (int32_t)g->blocks;
     g->grid[1] = g->grid[2] = g->block[1] = g->block[2] = 1;
-    g->block[0] = 32 * config->value[WARPS];
+    g->block[0] = 32 * warps_of(config);
     g->overlaps = true;
 }
 
@@ -106,7 +122,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     const double bytes = (double)w.depth * (double)md_dtype_size(type_of(&p)), at_once = 512.0 * config->value[SHARE] * config->value[UNDER_WAY];
     const double steps = ceil(bytes / at_once), useful = bytes / (steps * at_once); /* of the loads that a short K leaves */
     md_fa_cuda_load load = {.blocks = (double)blocks_of(&w, config),
-                            .threads = 32 * config->value[WARPS],
+                            .threads = 32 * warps_of(config),
                             .registers = 48 + 4 * vectors + few * (config->value[COLUMNS] * p.n_products + 8),
                             .bytes = 16.0 * vectors * useful};
     double results = (double)w.batch * (double)w.columns * few;
@@ -129,7 +145,7 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
     md_strbuf_printf(&defines,
                      "#define MD_FEW %" PRId32 "\n#define MD_COLUMNS %" PRId32 "\n#define MD_UNDER_WAY %" PRId32 "\n#define MD_SHARE %" PRId32
                      "\n#define MD_WARPS %" PRId32 "\n#define MD_OPERAND_BYTES %d\n#define MD_WIDEN(h) md_up1_%s(h)\n",
-                     config->value[FEW], config->value[COLUMNS], config->value[UNDER_WAY], config->value[SHARE], config->value[WARPS], dtype == MD_F32 ? 4 : 2,
+                     config->value[FEW], config->value[COLUMNS], config->value[UNDER_WAY], config->value[SHARE], warps_of(config), dtype == MD_F32 ? 4 : 2,
                      dtype == MD_F16 ? "f16" : "bf16");
     if (!legal(target, config, NULL))
         return md_fail(MD_UNSUPPORTED, "gemv has no kernel of these parameters");
@@ -145,7 +161,7 @@ const md_fa_family md_fa_cuda_gemv = {
               {"columns", 2, 3, {1, 2, 4, 3, 6, 8}, 3},
               {"ahead", 2, 4, {1, 2, 4, 8, 3, 5, 6, 7}, 4},
               {"share", 2, 4, {1, 2, 4, 8, 16}, 1},
-              {"warps", 8, 1, {8, 2, 4, 16}, 3}},
+              {"warps", USUAL_WARPS, 1, {USUAL_WARPS, 2, 4, 16}, 3}},
     .applies = applies,
     .legal = legal,
     .envelope = envelope,
