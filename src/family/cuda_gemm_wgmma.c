@@ -203,6 +203,8 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
         return false;
     if (config->value[PAD] == MEANWHILE && !copies_meanwhile(&p, maps, &s, accumulators))
         return false;
+    if (size && (config->value[PAD] == MEANWHILE || (s.by_words && config->value[PAD] == AS_IT_LIES))) /* only where they are asked for by name: not proven */
+        return false;
     if (config->value[PAD] && s.has_result && !s.by_words) /* for the odd shapes, whose results lie oddly, too */
         return false;
     return (!s.has_result || map_result(&map, &p)) && md_fa_cuda_product_sensible(target, &p, &tiles, size);
