@@ -46,17 +46,30 @@ static bool note_load(void *user, const md_fx_node *n)
     return true;
 }
 
+static void make_unit(void *out, const md_st_program *program, int32_t stage, const void *lane)
+{
+    const md_st_stage *st = &program->stage[stage];
+    unit_search s = {program, *(const int32_t *)lane, 0};
+    md_cg_visit(st, note_load, &s);
+    for (int32_t i = 0; i < st->n_stores; i++)
+        if (is_consecutive(program, st->store[i].n_subscripts, st->store[i].subscript, s.lane))
+            s.tensors |= UINT32_C(1) << st->store[i].tensor;
+    *(uint32_t *)out = s.tensors;
+}
+
 uint32_t md_cg_unit_tensors(const md_st_program *program, int32_t stage, int32_t lane)
 {
     const md_st_stage *st = &program->stage[stage];
-    unit_search s = {program, lane, 0};
+    uint32_t tensors = 0;
     if (lane < 0)
         return 0;
-    md_cg_visit(st, note_load, &s);
-    for (int32_t i = 0; i < st->n_stores; i++)
-        if (is_consecutive(program, st->store[i].n_subscripts, st->store[i].subscript, lane))
-            s.tensors |= UINT32_C(1) << st->store[i].tensor;
-    return s.tensors;
+    if (lane == st->axis)
+        md_st_know(&tensors, sizeof tensors, program, stage, MD_ST_KNOWN_UNIT, make_unit, &lane);
+    else if (st->n_outer > 0 && lane == st->outer[st->n_outer - 1])
+        md_st_know(&tensors, sizeof tensors, program, stage, MD_ST_KNOWN_UNIT_OUTER, make_unit, &lane);
+    else
+        make_unit(&tensors, program, stage, &lane);
+    return tensors;
 }
 
 /* ---- Places */

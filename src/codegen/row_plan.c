@@ -259,26 +259,19 @@ static void make_plan(md_cg_row_plan *out, const md_cg_row_options *options)
         walk_pass(&p, pass, keep_maximal);
 }
 
+static void make_known(void *out, const md_st_program *program, int32_t stage, const void *options)
+{
+    (void)program, (void)stage;
+    make_plan(out, options);
+}
+
 /* Cost models ask for the few plans that a stage has thousands of times. */
 void md_cg_row_plan_make(md_cg_row_plan *out, const md_cg_row_options *options)
 {
     const uint32_t which = (uint32_t)(options->dialect == MD_DEV_CUDA) | (uint32_t)options->is_column << 1 | (uint32_t)options->is_online << 2 |
                            (uint32_t)(options->keep_points > 0) << 3;
-    _Static_assert(MD_ST_KNOWN == 16, "a place for each");
-    /* The program is its op's, and const only to those who read it. */
-    _Atomic(void *) *place = &((md_st_program *)(uintptr_t)options->program)->known[options->stage][which];
-    void *known = atomic_load_explicit(place, memory_order_acquire);
-    if (known) {
-        memcpy(out, known, sizeof *out);
-        return;
-    }
-    make_plan(out, options);
-    md_cg_row_plan *made = malloc(sizeof *made); /* without memory it is made again */
-    if (!made)
-        return;
-    memcpy(made, out, sizeof *made);
-    if (!atomic_compare_exchange_strong_explicit(place, &known, made, memory_order_acq_rel, memory_order_acquire))
-        free(made);
+    _Static_assert(MD_ST_KNOWN_PLANS == 16, "a place for each");
+    md_st_know(out, sizeof *out, options->program, options->stage, (int32_t)which, make_known, options);
 }
 
 static int64_t slot_bytes(const md_cg_kept *kept, int64_t points)

@@ -206,7 +206,7 @@ static void visit_one(void *user, const void *key, size_t n_bytes, void *value)
 void md_ds_record_each(md_ds_op *op, void (*fn)(void *user, const md_ds_record *record), void *user)
 {
     visit v = {fn, user};
-    md_ds_slots_flush(atomic_load_explicit(&op->slots, memory_order_acquire));
+    md_ds_slots_flush(atomic_load_explicit(&op->slots, memory_order_acquire), op);
     pthread_mutex_lock(&op->lock_of_records);
     md_table_each(op->records, visit_one, &v);
     pthread_mutex_unlock(&op->lock_of_records);

@@ -137,7 +137,8 @@ __attribute__((hot)) const _Atomic uint64_t *md_ds_slots_find(md_ds_counter **co
 
 /* ---- Writers; the lock is held */
 
-static void flush_slot(md_ds_slots *s, int32_t number)
+/* A call that was under way when its slot was emptied counts behind that: it is the op's, at least. */
+static void flush_slot(md_ds_slots *s, md_ds_op *op, int32_t number)
 {
     md_ds_record *r = owner_of(s, number)->record;
     uint64_t sum = 0, ns = 0, n_timed = 0;
@@ -153,12 +154,13 @@ static void flush_slot(md_ds_slots *s, int32_t number)
         n_timed += atomic_exchange_explicit(&c->rest[i].n_timed, 0, memory_order_relaxed);
         ns += atomic_exchange_explicit(&c->rest[i].ns, 0, memory_order_relaxed);
     }
-    if (sum == 0 || !r)
+    if (sum == 0)
         return;
-    atomic_fetch_add_explicit(&r->n_timed, n_timed, memory_order_relaxed);
-    atomic_fetch_add_explicit(&r->time_ns, ns, memory_order_relaxed);
-    atomic_fetch_add_explicit(&r->calls, sum, memory_order_relaxed);
-    atomic_store_explicit(&r->is_hot, true, memory_order_relaxed);
+    atomic_fetch_add_explicit(r ? &r->calls : &op->count.forgotten_calls, sum, memory_order_relaxed);
+    atomic_fetch_add_explicit(r ? &r->n_timed : &op->count.forgotten_timed, n_timed, memory_order_relaxed);
+    atomic_fetch_add_explicit(r ? &r->time_ns : &op->count.forgotten_ns, ns, memory_order_relaxed);
+    if (r)
+        atomic_store_explicit(&r->is_hot, true, memory_order_relaxed);
 }
 
 static void write_slot(_Atomic uint64_t *slot, const md_ds_image *image)
@@ -179,7 +181,7 @@ static void clear_slot(md_ds_slots *s, md_ds_op *op, int32_t number)
         return;
     atomic_store_explicit(&s->index[o->place], 0, memory_order_release);
     write_slot(words_of(s, number), &nothing);
-    flush_slot(s, number);
+    flush_slot(s, op, number);
     md_ds_record_give_back(op, o->record);
     o->record = NULL;
 }
@@ -238,12 +240,12 @@ void md_ds_slots_publish(md_ds_slots *slots, md_ds_op *op, uint64_t hash, const 
     pthread_mutex_unlock(&slots->lock);
 }
 
-void md_ds_slots_flush(md_ds_slots *slots)
+void md_ds_slots_flush(md_ds_slots *slots, md_ds_op *op)
 {
     for (md_ds_slots *s = slots; s; s = s->older) {
         pthread_mutex_lock(&s->lock);
         for (int32_t i = 0; i < s->n_used; i++)
-            flush_slot(s, i);
+            flush_slot(s, op, i);
         pthread_mutex_unlock(&s->lock);
     }
 }

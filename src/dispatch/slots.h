@@ -50,8 +50,8 @@ bool md_ds_slots_hold(const md_ds_slots *slots, const md_ds_image *image);
 const _Atomic uint64_t *md_ds_slots_find(md_ds_counter **counter, md_ds_slots *slots, uint64_t hash, int32_t thread);
 /** Puts a plan into a slot, which holds the record from then on; not where the record's way is another meanwhile than the plan was made from. */
 void md_ds_slots_publish(md_ds_slots *slots, md_ds_op *op, uint64_t hash, const md_ds_image *image, md_ds_record *record, const md_ds_way *way);
-/** Adds what was counted to the records. */
-void md_ds_slots_flush(md_ds_slots *slots);
+/** Adds what was counted to the records, or to the op where a record is gone. */
+void md_ds_slots_flush(md_ds_slots *slots, md_ds_op *op);
 /** Empties the slots of records that have got another way since. */
 void md_ds_slots_renew(md_ds_slots *slots, md_ds_op *op);
 /** Empties all slots, so that their records can be evicted; false where there were none. */

@@ -21,34 +21,44 @@ static md_memo_slot *slot_of(const md_memo *m, const void *a, const void *b, int
     }
 }
 
+/* NULL where the key is not there. */
+static const md_memo_slot *among_few(const md_memo *m, const void *a, const void *b, intptr_t tag)
+{
+    for (const md_memo_slot *s = m->few; s < m->few + m->n; s++)
+        if (s->a == a && s->b == b && s->tag == tag)
+            return s;
+    return NULL;
+}
+
 static bool grow(md_memo *m)
 {
     md_memo larger = {.n = m->n, .capacity = m->capacity > 0 ? m->capacity * 2 : 64};
+    const md_memo_slot *from = m->capacity > 0 ? m->slot : m->few;
+    const size_t n_from = m->capacity > 0 ? m->capacity : m->n;
     larger.slot = calloc(larger.capacity, sizeof(*larger.slot));
     if (larger.slot == NULL)
         return false;
-    for (size_t i = 0; i < m->capacity; i++) {
-        const md_memo_slot *s = &m->slot[i];
+    for (const md_memo_slot *s = from; s < from + n_from; s++)
         if (s->a != NULL)
             *slot_of(&larger, s->a, s->b, s->tag) = *s;
-    }
     free(m->slot);
-    *m = larger;
+    m->slot = larger.slot;
+    m->capacity = larger.capacity;
     return true;
 }
 
 void md_memo_finish(md_memo *m)
 {
-    free(m->slot);
-    *m = (md_memo){0};
+    if (m->capacity > 0)
+        free(m->slot);
+    m->slot = NULL;
+    m->n = m->capacity = 0;
 }
 
 bool md_memo_find(const md_memo *m, const void *a, const void *b, intptr_t tag, const void **value)
 {
-    if (m->capacity == 0)
-        return false;
-    const md_memo_slot *s = slot_of(m, a, b, tag);
-    if (s->a == NULL)
+    const md_memo_slot *s = m->capacity == 0 ? among_few(m, a, b, tag) : slot_of(m, a, b, tag);
+    if (s == NULL || s->a == NULL)
         return false;
     if (value != NULL)
         *value = s->value;
@@ -57,9 +67,12 @@ bool md_memo_find(const md_memo *m, const void *a, const void *b, intptr_t tag, 
 
 bool md_memo_put(md_memo *m, const void *a, const void *b, intptr_t tag, const void *value)
 {
-    if ((m->n + 1) * 4 > m->capacity * 3 && !grow(m))
+    md_memo_slot *s = m->capacity == 0 ? (md_memo_slot *)(uintptr_t)among_few(m, a, b, tag) : NULL;
+    if (s == NULL && m->capacity == 0 && m->n < MD_MEMO_FEW)
+        *(s = &m->few[m->n]) = (md_memo_slot){0};
+    if (s == NULL && (m->n + 1) * 4 > m->capacity * 3 && !grow(m))
         return false;
-    md_memo_slot *s = slot_of(m, a, b, tag);
+    s = s != NULL ? s : slot_of(m, a, b, tag);
     if (s->a == NULL)
         m->n++;
     *s = (md_memo_slot){.a = a, .b = b, .tag = tag, .value = value};

@@ -44,8 +44,11 @@ static bool count(void *user, const md_fx_node *n)
     return true;
 }
 
-void md_fa_host_count(md_fa_host_work *out, const md_st_stage *stage, const md_st_program *program)
+static void make_count(void *result, const md_st_program *program, int32_t number, const void *user)
 {
+    const md_st_stage *stage = &program->stage[number];
+    md_fa_host_work *out = result;
+    (void)user;
     counter c = {out, program, stage->axis};
     *out = (md_fa_host_work){.stores = stage->n_stores};
     md_cg_visit(stage, count, &c);
@@ -53,6 +56,11 @@ void md_fa_host_count(md_fa_host_work *out, const md_st_stage *stage, const md_s
         const md_st_store *s = &stage->store[i];
         out->scattered += is_scattered(&c, s->tensor, s->n_subscripts, s->subscript);
     }
+}
+
+void md_fa_host_count(md_fa_host_work *out, const md_st_stage *stage, const md_st_program *program)
+{
+    md_st_know(out, sizeof *out, program, (int32_t)(stage - program->stage), MD_ST_KNOWN_COUNT, make_count, NULL);
 }
 
 double md_fa_host_parallel(double blocks, const md_dev_facts *facts)

@@ -93,12 +93,19 @@ static bool note_places(void *user, const md_fx_node *node)
     return true;
 }
 
+static void make_apart(void *out, const md_st_program *program, int32_t stage, const void *target)
+{
+    const md_st_stage *st = &program->stage[stage];
+    places p = {.target = target, .unit = md_cg_unit_tensors(program, stage, st->axis)};
+    md_cg_visit(st, note_places, &p);
+    *(double *)out = p.bytes > 0 ? fmax(p.sectors / p.bytes, 1) : 1;
+}
+
 double md_fa_cuda_row_apart(const md_fa_target *target)
 {
-    const md_st_stage *st = stage_of(target);
-    places p = {.target = target, .unit = md_cg_unit_tensors(target->program, target->stage, st->axis)};
-    md_cg_visit(st, note_places, &p);
-    return p.bytes > 0 ? fmax(p.sectors / p.bytes, 1) : 1;
+    double apart = 1;
+    md_st_know(&apart, sizeof apart, target->program, target->stage, MD_ST_KNOWN_APART, make_apart, target);
+    return apart;
 }
 
 /* Slots of all reductions: of one element, or of one step of an exchange. */

@@ -110,20 +110,60 @@ static double ops_of(const md_st_program *p, const md_fx_node *node, const int64
     return c.ops;
 }
 
-static double flops_of(const md_st_program *p, const md_st_stage *s, const int64_t *size)
+/* Operations of a stage's expressions: of each row and each point. */
+typedef struct stage_ops {
+    double rows, elements;
+} stage_ops;
+
+static stage_ops ops_of_stage(const md_st_program *p, const md_st_stage *s, const int64_t *size)
 {
+    stage_ops sum = {0};
+    for (int32_t i = 0; i < s->n_stores; i++)
+        *(s->store[i].per_row ? &sum.rows : &sum.elements) += ops_of(p, s->store[i].value, size);
+    for (int32_t i = 0; i < s->row.n_reductions; i++)
+        sum.elements += 1 + ops_of(p, s->row.reduction[i].body, size);
+    if (s->kind == MD_ST_SCAN)
+        sum.elements += 1 + ops_of(p, s->scan.body, size);
+    return sum;
+}
+
+/* Where no reduction is inside, sizes say nothing. */
+typedef struct known_ops {
+    bool depends;
+    stage_ops sum;
+} known_ops;
+
+static bool has_inner(const md_fx_node *node)
+{
+    return md_fx_has_kind(node, MD_FX_REDUCE) || md_fx_has_kind(node, MD_FX_SCAN);
+}
+
+static void make_known_ops(void *result, const md_st_program *p, int32_t stage, const void *size)
+{
+    const md_st_stage *s = &p->stage[stage];
+    known_ops *out = result;
+    *out = (known_ops){.depends = s->kind == MD_ST_SCAN && has_inner(s->scan.body)};
+    for (int32_t i = 0; i < s->n_stores; i++)
+        out->depends |= has_inner(s->store[i].value);
+    for (int32_t i = 0; i < s->row.n_reductions; i++)
+        out->depends |= has_inner(s->row.reduction[i].body);
+    if (!out->depends)
+        out->sum = ops_of_stage(p, s, size);
+}
+
+static double flops_of(const md_st_program *p, int32_t stage, const int64_t *size)
+{
+    const md_st_stage *s = &p->stage[stage];
     double rows = size_of(p, s->n_outer, s->outer, size);
     double elements = s->axis >= 0 ? rows * (double)md_st_size(p, s->axis, size) : rows;
     const md_st_product *g = &s->product;
-    double sum = 0;
-    for (int32_t i = 0; i < s->n_stores; i++)
-        sum += (s->store[i].per_row ? rows : elements) * ops_of(p, s->store[i].value, size);
-    for (int32_t i = 0; i < s->row.n_reductions; i++)
-        sum += elements * (1 + ops_of(p, s->row.reduction[i].body, size));
+    known_ops ops;
+    md_st_know(&ops, sizeof ops, p, stage, MD_ST_KNOWN_WORK, make_known_ops, size);
+    if (ops.depends)
+        ops.sum = ops_of_stage(p, s, size);
+    double sum = rows * ops.sum.rows + elements * ops.sum.elements;
     for (int32_t i = 0; i < g->n_products; i++)
         sum += rows * size_of(p, g->n_k, g->k, size) * 2;
-    if (s->kind == MD_ST_SCAN)
-        sum += elements * (1 + ops_of(p, s->scan.body, size));
     return sum;
 }
 
@@ -154,7 +194,7 @@ static double touched_bytes(const md_st_program *p, const md_st_stage *s, int32_
 void md_st_work(double *flops, double *bytes, const md_st_program *program, int32_t stage, const int64_t *size)
 {
     const md_st_stage *s = &program->stage[stage];
-    *flops = flops_of(program, s, size);
+    *flops = flops_of(program, stage, size);
     *bytes = 0;
     for (int32_t i = 0; i < s->n_tensors; i++)
         *bytes += touched_bytes(program, s, i, size);

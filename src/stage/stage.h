@@ -89,7 +89,8 @@ typedef struct md_st_stage {
     md_st_scan scan;
 } md_st_stage;
 
-enum { MD_ST_KNOWN = 16 };
+/* What is known of a stage: plans of rows by their options, then one thing each. */
+enum { MD_ST_KNOWN_PLANS = 16, MD_ST_KNOWN_WORK = MD_ST_KNOWN_PLANS, MD_ST_KNOWN_COUNT, MD_ST_KNOWN_UNIT, MD_ST_KNOWN_UNIT_OUTER, MD_ST_KNOWN_APART, MD_ST_KNOWN };
 typedef struct md_st_program {
     const md_fx_formula *formula;
     md_arena *arena; /* of the nodes made here */
@@ -105,6 +106,11 @@ typedef struct md_st_program {
  * formula, to be called once before its program is made. Its meaning stays; it gets temporaries with names like "Y.1". Without it
  * programs are as correct, but slower. OUT_OF_MEMORY leaves the formula as it was. */
 md_status md_st_split(md_fx_formula *formula);
+
+/** What `make` says of a stage, which costs walks over its expressions and never changes: made the first time, then copied from where the program
+ * keeps it (`which`: its place). n_bytes of it; without memory it is made each time. Thread-safe. */
+typedef void (*md_st_make_fn)(void *out, const md_st_program *program, int32_t stage, const void *user);
+void md_st_know(void *out, size_t n_bytes, const md_st_program *program, int32_t stage, int32_t which, md_st_make_fn make, const void *user);
 
 /** Makes the program of a formula, which must outlive it. */
 md_status md_st_program_create(md_st_program **out, const md_fx_formula *formula);
