@@ -96,7 +96,7 @@ enum { MD_DEV_CUDA_MAP_PARAMS = 192 }; /* words of parameters that a kernel with
 void (*md_dev_cuda_map_encoder(void))(void);
 void (*md_dev_cuda_map_mover(void))(void);
 md_status md_dev_cuda_map_make(md_dev_map *out, md_dev *dev, const md_dev_kernel *kernel, int32_t i, const md_kn_call *call);
-md_status md_dev_cuda_map_move(md_dev_map *map, md_dev *dev, const md_dev_kernel *kernel, uint64_t address);
+md_status md_dev_cuda_map_move(md_kn_word words[MD_KN_MAP_WORDS], md_dev *dev, const md_dev_kernel *kernel, uint64_t address);
 /** Fills the kernel's tensor maps into a copy of its parameters. */
 md_status md_dev_cuda_fill_maps(md_kn_word out[MD_DEV_CUDA_MAP_PARAMS], const md_dev_cuda_kernel *kernel, const md_kn_word *params, int32_t n,
                                 const md_kn_call *call);

@@ -10,7 +10,7 @@
 enum { TYPE_F16 = 6, TYPE_BF16 = 9, TYPE_TF32 = 11 }; /* f32 is rounded to tf32 on the way: only products that allow it ask for f32 */
 enum { SWIZZLE_NONE, SWIZZLE_32, SWIZZLE_64, SWIZZLE_128 };
 enum { INTERLEAVE_NONE = 0, PROMOTION_256 = 3, FILL_ZEROS = 0 };
-typedef struct tensor_map {
+typedef struct __attribute__((may_alias)) tensor_map {
     _Alignas(64) uint64_t word[MD_KN_MAP_WORDS];
 } tensor_map;
 typedef int (*encode_fn)(tensor_map *out, int type, uint32_t rank, void *data, const uint64_t *size, const uint64_t *stride, const uint32_t *box,
@@ -123,15 +123,16 @@ md_status md_dev_cuda_map_make(md_dev_map *out, md_dev *dev, const md_dev_kernel
     return MD_OK;
 }
 
-__attribute__((hot)) md_status md_dev_cuda_map_move(md_dev_map *map, md_dev *dev, const md_dev_kernel *kernel, uint64_t address)
+__attribute__((hot)) md_status md_dev_cuda_map_move(md_kn_word words[MD_KN_MAP_WORDS], md_dev *dev, const md_dev_kernel *kernel, uint64_t address)
 {
     (void)dev;
     const md_dev_cuda_kernel *k = (const md_dev_cuda_kernel *)kernel;
-    tensor_map aligned; /* the driver asks for a boundary of 64 bytes */
-    memcpy(&aligned, map->word, sizeof aligned);
-    if (((move_fn)k->move_map)(&aligned, (void *)(uintptr_t)address) != 0)
+    tensor_map copy; /* the driver asks for a boundary of 64 bytes */
+    const bool is_aligned = (uintptr_t)words % 64 == 0;
+    tensor_map *map = is_aligned ? (tensor_map *)(void *)words : memcpy(&copy, words, sizeof copy);
+    if (((move_fn)k->move_map)(map, (void *)(uintptr_t)address) != 0)
         return md_fail(MD_INTERNAL, "a tensor map of kernel '%.40s' cannot point to %p", k->facts.kernel, (void *)(uintptr_t)address);
-    memcpy(map->word, &aligned, sizeof aligned);
-    map->address = address;
+    if (!is_aligned)
+        memcpy(words, map, sizeof *map);
     return MD_OK;
 }

@@ -83,8 +83,8 @@ typedef struct md_dev_ops {
     md_status (*counters)(void **out, md_dev *dev, md_stream stream);
     /* Map i of a kernel, for the shape of a call; it points anywhere. NULL where there are none. */
     md_status (*map_make)(md_dev_map *out, md_dev *dev, const md_dev_kernel *kernel, int32_t i, const md_kn_call *call);
-    /* Makes it point elsewhere. */
-    md_status (*map_move)(md_dev_map *map, md_dev *dev, const md_dev_kernel *kernel, uint64_t address);
+    /* Makes its words point elsewhere; with the least ado where they begin at a boundary of 64 bytes. */
+    md_status (*map_move)(md_kn_word words[MD_KN_MAP_WORDS], md_dev *dev, const md_dev_kernel *kernel, uint64_t address);
     /* As copy, in the order of this stream alone, and waited for; work of other streams goes on meanwhile. */
     md_status (*copy_beside)(md_dev *dev, md_stream stream, void *to, const void *from, size_t n_bytes);
     /* Elements of `from` to `to` (same rank, sizes, dtype; any strides), enqueued on the stream. */

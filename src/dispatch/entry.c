@@ -32,7 +32,7 @@ static md_ds_entry *make(int32_t room)
 {
     md_ds_entry *e = md_ds_lines(sizeof *e + (size_t)room * sizeof *e->word, 64);
     if (e)
-        e->room = room;
+        e->room = (int16_t)room;
     return e;
 }
 
@@ -106,26 +106,39 @@ static bool find_places(md_ds_entry *e, const md_ds_recipe *recipe, md_ds_half *
     return true;
 }
 
+/* Room for n words; what was in a narrower one is gone. */
+static bool widen(md_ds_front *front, int32_t n)
+{
+    if (n <= front->entry->room)
+        return true;
+    md_ds_entry *wide = n <= INT16_MAX ? make(n) : NULL;
+    if (!wide)
+        return false;
+    free(front->entry);
+    front->entry = wide;
+    return true;
+}
+
 bool md_ds_entry_set(md_ds_front *front, const md_ds_op *op, const md_ds_warm_call *call, const md_ds_entry_source *from)
 {
     const md_ds_warm *w = &op->warm;
-    const int32_t n = (int32_t)md_ds_halves_of(w), n_params = from->recipe->n_params, need = w->n_tensors + n_params + n / 2 + (w->n_scalars + 1) / 2;
+    const uint64_t generation = atomic_load_explicit(&op->generation, memory_order_acquire); /* before the slot is looked at */
+    const int32_t n = (int32_t)md_ds_halves_of(w), n_params = from->recipe->n_params, n_maps = from->recipe->n_maps;
+    md_ds_entry_clear(front->entry);
+    if (w->n_tensors > MD_DS_ENTRY_TENSORS || !widen(front, n_params + w->n_tensors + n_maps + n / 2 + (w->n_scalars + 1) / 2))
+        return false;
     md_ds_entry *e = front->entry;
-    md_ds_entry_clear(e);
-    if (need > e->room) {
-        md_ds_entry *wide = make(need);
-        if (!wide)
-            return false;
-        free(e);
-        e = front->entry = wide;
-    }
     e->n_params = n_params;
+    e->n_maps = (uint8_t)n_maps;
     md_ds_half *halves = md_ds_entry_halves(e, w);
     for (int32_t i = 0; i < n; i++)
         halves[i] = (md_ds_half)md_ds_slot_half(from->halves, (uint32_t)i);
     memset(halves + n, 0, (size_t)w->n_scalars * sizeof *halves);
-    memcpy(e->word, call->data, (size_t)w->n_tensors * sizeof *e->word);
-    memcpy(e->word + w->n_tensors, from->params, (size_t)n_params * sizeof *e->word);
+    memcpy(e->word, from->params, (size_t)n_params * sizeof *e->word);
+    memcpy(e->word + n_params, call->data, (size_t)w->n_tensors * sizeof *e->word);
+    for (int32_t i = 0; i < n_maps; i++)
+        e->word[n_params + w->n_tensors + i] = from->maps[i].address;
+    e->generation = generation;
     e->sequence = from->sequence;
     e->counter = from->counter;
     e->mask = from->mask;
@@ -136,12 +149,20 @@ bool md_ds_entry_set(md_ds_front *front, const md_ds_op *op, const md_ds_warm_ca
     e->alignment = call->key[w->n_key - 1];
     if (!find_places(e, from->recipe, halves + n) || atomic_load_explicit(&from->slot[MD_DS_SEQUENCE], memory_order_relaxed) != from->sequence)
         return false;
-    e->n_maps = from->recipe->n_maps;
     e->maps = from->maps;
     e->last = from->last;
     if (e->last)
         e->last->user = e;
     e->slot = from->slot;
+    return true;
+}
+
+bool md_ds_entry_is_still(md_ds_entry *e, const md_ds_op *op)
+{
+    const uint64_t generation = atomic_load_explicit(&op->generation, memory_order_acquire);
+    if (atomic_load_explicit(&e->slot[MD_DS_SEQUENCE], memory_order_acquire) != e->sequence)
+        return false;
+    e->generation = generation;
     return true;
 }
 
@@ -171,7 +192,7 @@ bool md_ds_entry_set_copy(md_ds_front *front, const md_ds_op *op, const md_ds_wa
     last->ready.base[MD_DS_NOTHING] = 0;
     for (int32_t i = 0; i < l->recipe->n_maps; i++) {
         const uint64_t address = last->ready.plan[maps[i].plus] + maps[i].offset;
-        if (address != maps[i].address && op->runtime->dev->ops->map_move(&maps[i], op->runtime->dev, l->recipe->kernel, address) != MD_OK)
+        if (address != maps[i].address && md_ds_map_move(&maps[i], op->runtime->dev, l->recipe->kernel, address) != MD_OK)
             return false;
         memcpy(params + i * MD_KN_MAP_WORDS, maps[i].word, sizeof maps[i].word);
     }
@@ -182,18 +203,19 @@ bool md_ds_entry_set_copy(md_ds_front *front, const md_ds_op *op, const md_ds_wa
     return md_ds_entry_set(front, op, call, &from);
 }
 
+/* In place. */
 static bool move_maps(md_ds_entry *e, const md_ds_op *op)
 {
     md_dev *dev = op->runtime->dev;
-    md_ds_word *params = e->word + op->warm.n_tensors;
+    md_ds_word *data = e->word + e->n_params, *at = data + op->warm.n_tensors;
     for (int32_t i = 0; i < e->n_maps; i++) {
-        md_dev_map *map = &e->maps[i];
-        const uint64_t address = e->word[map->plus - MD_DS_DATA] + map->offset;
-        if (address == map->address)
+        const uint64_t address = data[e->maps[i].plus - MD_DS_DATA] + e->maps[i].offset;
+        if (address == at[i])
             continue;
-        if (dev->ops->map_move(map, dev, e->kernel, address) != MD_OK)
+        at[i] = 0; /* until it is there */
+        if (dev->ops->map_move((md_kn_word *)e->word + i * MD_KN_MAP_WORDS, dev, e->kernel, address) != MD_OK)
             return false;
-        memcpy(params + i * MD_KN_MAP_WORDS, map->word, sizeof map->word);
+        at[i] = address;
     }
     return true;
 }
@@ -201,7 +223,7 @@ static bool move_maps(md_ds_entry *e, const md_ds_op *op)
 __attribute__((hot)) bool md_ds_entry_move(md_ds_entry *e, const md_ds_op *op, uint64_t low)
 {
     const md_ds_warm *w = &op->warm;
-    md_ds_word *data = e->word, *params = data + w->n_tensors;
+    md_ds_word *params = e->word, *data = params + e->n_params;
     if ((low & 63 ? md_ds_warm_alignment(w, data) : w->all_aligned) != e->alignment ||
         !md_ds_lies_apart(md_ds_entry_halves(e, w) + w->n_key - 1, w, data))
         return md_ds_entry_forget(e);

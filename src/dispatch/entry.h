@@ -26,6 +26,8 @@ md_ds_front *md_ds_entry_place(md_ds_thread *thread, const md_ds_op *op, const m
 bool md_ds_entry_set(md_ds_front *front, const md_ds_op *op, const md_ds_warm_call *call, const md_ds_entry_source *source);
 /** The same of a plan that was copied, if it is one launch without memory. */
 bool md_ds_entry_set_copy(md_ds_front *front, const md_ds_op *op, const md_ds_warm_call *call, const _Atomic uint64_t *slot, md_ds_last *last);
+/** Whether the plan is its slot's still, where the op has changed since that was seen. */
+bool md_ds_entry_is_still(md_ds_entry *entry, const md_ds_op *op);
 /** Makes the entry one of no plan. */
 void md_ds_entry_clear(md_ds_entry *entry);
 /** Lets the copy go: no entry has its maps any more. */
@@ -39,13 +41,13 @@ bool md_ds_lies_apart(const md_ds_half *span, const md_ds_warm *warm, const md_d
 /** Where an entry's halves begin. */
 static inline md_ds_half *md_ds_entry_halves(md_ds_entry *e, const md_ds_warm *warm)
 {
-    return (md_ds_half *)(void *)(e->word + warm->n_tensors + e->n_params);
+    return (md_ds_half *)(void *)(e->word + e->n_params + warm->n_tensors + e->n_maps);
 }
 
 /** The addresses in it were not looked at, or are not what the plan wants: the next ones are new. */
 static inline bool md_ds_entry_forget(md_ds_entry *e)
 {
-    e->word[0] = 0;
+    e->word[e->n_params] = 0;
     return false;
 }
 

@@ -4,7 +4,7 @@
 
 #include "dispatch/slots.h"
 
-enum { MD_DS_FRONT_SETS = 1024, MD_DS_FRONT_WAYS = 2, MD_DS_LAST = 32, MD_DS_ENTRY_WORDS = 44 };
+enum { MD_DS_FRONT_SETS = 1024, MD_DS_FRONT_WAYS = 2, MD_DS_LAST = 32, MD_DS_ENTRY_WORDS = 40, MD_DS_ENTRY_TENSORS = 8 };
 
 struct md_ds_entry;
 
@@ -21,22 +21,24 @@ typedef struct md_ds_last {
 /* A plan of one launch as its next call needs it: parameters are there, and pointers are put into them where they are others than last time.
  * Few lines of the cache, which the caller's own work and the driver's leave in no near one. */
 typedef struct md_ds_entry {
-    const _Atomic uint64_t *slot; /* whose it is while its sequence number is as it was; NULL: of no plan, or `last` runs it */
-    uint64_t sequence;
+    uint64_t generation; /* of the op, when this was last known to be its plan */
     md_ds_counter *counter;
     const md_dev_kernel *kernel;
     uint64_t mask; /* `every` less 1 */
     uint64_t alignment; /* the last word of the key */
-    int32_t n_params, room; /* room: words */
+    const _Atomic uint64_t *slot; /* whose it is while its sequence number is as it was; NULL: of no plan, or `last` runs it */
     md_dev_map *maps; /* in the copy `last`; their words are the first parameters */
-    md_kn_geometry geometry;
-    int32_t n_maps;
+    int32_t n_params;
+    int16_t room; /* words */
+    uint8_t n_maps;
     bool is_timed; /* beside the launch; else by the long way */
-    int8_t pointer[MD_DS_PLAN_TENSORS]; /* the parameter that is a tensor's address; -1: none */
+    md_kn_geometry geometry;
+    int8_t pointer[MD_DS_ENTRY_TENSORS]; /* the parameter that is a tensor's address; -1: none */
+    uint64_t sequence;
     md_ds_last *last; /* a copy of the plan, unless it is another plan's now; NULL: not needed */
     const md_ds_recipe *recipe;
-    /* Data of the last call, by tensor; parameters; then halves: the key, spans, aliases, and by scalar the parameter, from 1 on. */
-    md_ds_word word[];
+    /* Parameters; data of the last call, by tensor; where each map points; then halves: the key, spans, aliases, and by scalar the parameter, from 1 on. */
+    _Alignas(64) md_ds_word word[];
 } md_ds_entry;
 
 /* Where plans are found by a few sizes of a call. */

@@ -131,6 +131,7 @@ typedef struct md_ds_op {
     bool takes_times; /* of some calls */
     md_ds_runtime *runtime;
     uint64_t runtime_id; /* its */
+    _Atomic uint64_t generation; /* goes on when a slot has been emptied */
     uint64_t serial; /* no other op of the context ever has it; below 2^48 */
     _Atomic(struct md_ds_slots *) slots; /* made when a shape is met again; NULL until then */
     md_dev_report report; /* of asynchronous devices, else NULL pointers */

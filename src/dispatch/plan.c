@@ -121,7 +121,7 @@ __attribute__((hot)) static md_status place_maps(md_kn_word *params, md_dev *dev
     for (int32_t i = 0; i < recipe->n_maps; i++) {
         const uint64_t address = ready->plan[maps[i].plus] + maps[i].offset;
         if (address != maps[i].address)
-            MD_TRY(dev->ops->map_move(&maps[i], dev, recipe->kernel, address));
+            MD_TRY(md_ds_map_move(&maps[i], dev, recipe->kernel, address));
         memcpy(params + i * MD_KN_MAP_WORDS, maps[i].word, sizeof maps[i].word);
     }
     return MD_OK;

@@ -7,6 +7,8 @@
 #include "dispatch/call.h"
 #include "dispatch/recipe.h"
 
+#include "base/status.h"
+
 enum { MD_DS_SAMPLE_EVERY = 256 };
 
 /* Words of a plan:
@@ -34,6 +36,13 @@ int32_t md_ds_plan_make(md_ds_word out[MD_DS_PLAN_WORDS], const md_ds_op *op, co
 static inline md_ds_plan_head *md_ds_plan_head_of(const md_ds_op *op, md_ds_word *plan)
 {
     return (md_ds_plan_head *)(plan + op->warm.n_key + op->warm.n_tensors + op->warm.n_outputs);
+}
+/** Makes a map point to another address. */
+static inline md_status md_ds_map_move(md_dev_map *map, md_dev *dev, const md_dev_kernel *kernel, uint64_t address)
+{
+    MD_TRY(dev->ops->map_move(map->word, dev, kernel, address));
+    map->address = address;
+    return MD_OK;
 }
 /** Whether the memory of the call's tensors overlaps in no way that the plan does not know. */
 bool md_ds_plan_fits(const md_ds_op *op, const md_ds_ready *ready);

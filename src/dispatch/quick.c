@@ -59,17 +59,18 @@ static inline bool count(md_ds_counter *c, const md_ds_thread *thread, uint64_t 
 typedef struct launch { /* of a brief plan: nothing of it lies in the slot any more */
     const md_ds_recipe *recipe;
     md_kn_geometry geometry;
-    md_kn_word params[MD_DS_MOST_BRIEF_PARAMS];
+    const md_kn_word *params;
 } launch;
 
 /* The recipe is right whatever the slot's other words are now; its numbers are within what may be read. */
-static inline void prepare(launch *out, const view *v, const md_ds_warm *warm, const md_ds_word *from)
+static inline void prepare(launch *out, md_kn_word *params, const view *v, const md_ds_warm *warm, const md_ds_word *from)
 {
     const md_ds_recipe *recipe = out->recipe = md_ds_recipe_in(v->what);
     const _Atomic uint64_t *literal = v->slot + MD_DS_HALVES + md_ds_halves_of(warm) / 2;
     const md_ds_fix *fix = recipe->fix;
-    md_ds_word *to = (md_ds_word *)out->params;
+    md_ds_word *to = (md_ds_word *)params;
     const int32_t n = recipe->n_params, n_fixes = recipe->n_fixes;
+    out->params = params;
     md_ds_slot_geometry(&out->geometry, v->slot);
     for (int32_t i = 0; i < n; i++)
         to[i] = from[recipe->source[i]];
@@ -174,10 +175,11 @@ static __attribute__((noinline)) quick run_copy(md_status *status, md_ds_op *op,
 static quick run_brief(md_status *status, const view *v, md_ds_op *op, md_ds_thread *thread, const md_ds_warm_call *call, md_stream stream)
 {
     launch l;
+    md_kn_word params[MD_DS_MOST_BRIEF_PARAMS];
     const md_ds_half *halves = md_ds_slot_halves(v->slot);
     if (!md_ds_lies_apart(halves + op->warm.n_key - 1, &op->warm, call->data))
         return is_still(v) ? QUICK_UNFIT : QUICK_UNKNOWN;
-    prepare(&l, v, &op->warm, call->key);
+    prepare(&l, params, v, &op->warm, call->key);
     if (!is_still(v))
         return QUICK_UNKNOWN;
     md_ds_front *front = md_ds_entry_place(thread, op, call, false);
@@ -200,7 +202,7 @@ static inline bool match(md_ds_entry *e, const md_ds_op *op, const md_arg *args)
     uint64_t low = 0, differs = 0, moved = 0;
     const md_ds_half *key = md_ds_entry_halves(e, warm);
     const md_ds_warm_arg *a = warm->arg;
-    md_ds_word *data = e->word;
+    md_ds_word *data = e->word + e->n_params;
     for (const md_arg *arg = args, *end = args + warm->n_args; arg < end; arg++, a++) {
         if (__builtin_expect(a->is_scalar, 0)) {
             md_ds_word scalar;
@@ -208,7 +210,7 @@ static inline bool match(md_ds_entry *e, const md_ds_op *op, const md_arg *args)
             if (!md_ds_take_scalar(&scalar, a, arg))
                 return md_ds_entry_forget(e);
             if (place)
-                e->word[(uint32_t)warm->n_tensors + place - 1] = scalar;
+                e->word[place - 1] = scalar;
             continue;
         }
         const md_tensor *t = arg->tensor;
@@ -237,7 +239,7 @@ static inline bool match(md_ds_entry *e, const md_ds_op *op, const md_arg *args)
 static __attribute__((noinline)) quick run_rarely(md_status *status, const md_ds_op *op, md_ds_entry *e, md_stream stream, bool is_sample)
 {
     launch l = {.recipe = e->recipe, .geometry = e->geometry};
-    memcpy(l.params, e->word + op->warm.n_tensors, (size_t)e->n_params * sizeof *l.params);
+    l.params = (const md_kn_word *)e->word;
     if (is_sample)
         return run_timed(status, e->counter, e->is_timed, op, &l, stream);
     *status = launch_named(op, &l, stream);
@@ -269,13 +271,15 @@ __attribute__((always_inline)) static inline quick run_by_args(md_status *status
         __builtin_prefetch((const char *)e + 64 * line, 1);
     if (__builtin_expect(!e->slot, 0))
         return e->last ? run_copy(status, op, thread, stream, e->last, args) : QUICK_UNKNOWN;
-    if (!match(e, op, args) || atomic_load_explicit(&e->slot[MD_DS_SEQUENCE], memory_order_relaxed) != e->sequence)
+    if (atomic_load_explicit(&op->generation, memory_order_relaxed) != e->generation && !md_ds_entry_is_still(e, op))
+        return QUICK_UNKNOWN;
+    if (!match(e, op, args))
         return QUICK_UNKNOWN;
     md_dev *dev = op->runtime->dev;
     const bool is_sample = !count(e->counter, thread, e->mask);
     if (__builtin_expect(is_sample || dev->ops->range_push, 0))
         return run_rarely(status, op, e, stream, is_sample);
-    *status = dev->ops->launch(dev, stream, e->kernel, &e->geometry, (const md_kn_word *)(e->word + w->n_tensors), e->n_params, NULL);
+    *status = dev->ops->launch(dev, stream, e->kernel, &e->geometry, (const md_kn_word *)e->word, e->n_params, NULL);
     return QUICK_DONE;
 }
 

@@ -181,6 +181,7 @@ static void clear_slot(md_ds_slots *s, md_ds_op *op, int32_t number)
         return;
     atomic_store_explicit(&s->index[o->place], 0, memory_order_release);
     write_slot(words_of(s, number), &nothing);
+    atomic_fetch_add_explicit(&op->generation, 1, memory_order_release); /* not before: who sees it finds the slot empty */
     flush_slot(s, op, number);
     md_ds_record_give_back(op, o->record);
     o->record = NULL;

@@ -44,11 +44,8 @@ static bool count(void *user, const md_fx_node *n)
     return true;
 }
 
-static void make_count(void *result, const md_st_program *program, int32_t number, const void *user)
+static void make_count(md_fa_host_work *out, const md_st_stage *stage, const md_st_program *program)
 {
-    const md_st_stage *stage = &program->stage[number];
-    md_fa_host_work *out = result;
-    (void)user;
     counter c = {out, program, stage->axis};
     *out = (md_fa_host_work){.stores = stage->n_stores};
     md_cg_visit(stage, count, &c);
@@ -58,9 +55,19 @@ static void make_count(void *result, const md_st_program *program, int32_t numbe
     }
 }
 
+static void make_known_count(void *out, const md_st_program *program, int32_t stage, const void *user)
+{
+    (void)user;
+    make_count(out, &program->stage[stage], program);
+}
+
 void md_fa_host_count(md_fa_host_work *out, const md_st_stage *stage, const md_st_program *program)
 {
-    md_st_know(out, sizeof *out, program, (int32_t)(stage - program->stage), MD_ST_KNOWN_COUNT, make_count, NULL);
+    const int32_t number = (int32_t)(stage - program->stage);
+    if (stage >= program->stage && stage < program->stage + program->n_stages)
+        md_st_know(out, sizeof *out, program, number, MD_ST_KNOWN_COUNT, make_known_count, NULL);
+    else
+        make_count(out, stage, program); /* a part of one, made for a question */
 }
 
 double md_fa_host_parallel(double blocks, const md_dev_facts *facts)

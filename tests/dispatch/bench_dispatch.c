@@ -9,6 +9,7 @@
 #include "support/or_exit.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -141,14 +142,31 @@ static void report(const char *name, const char *launch, const raw *r, md_op *co
 /* ---- Threads */
 
 typedef struct worker {
+    int number;
     md_op *op;
     data d;
     int64_t n;
 } worker;
 
+/* To a core of its own among those that the process may use. */
+static void pin(int number)
+{
+    cpu_set_t all, one;
+    if (sched_getaffinity(0, sizeof all, &all) != 0)
+        return;
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+        if (CPU_ISSET(cpu, &all) && number-- == 0) {
+            CPU_ZERO(&one);
+            CPU_SET(cpu, &one);
+            (void)sched_setaffinity(0, sizeof one, &one);
+            return;
+        }
+}
+
 static void *work(void *user)
 {
     worker *w = user;
+    pin(w->number);
     for (int64_t i = 0; i < w->n; i++)
         (void)md_call(w->op, NULL, w->d.arg, w->d.n);
     return NULL;
@@ -160,7 +178,7 @@ static double rate(md_op *op, int threads)
     worker w[THREADS];
     pthread_t t[THREADS];
     for (int i = 0; i < threads; i++) {
-        w[i] = (worker){.op = op, .n = CALLS};
+        w[i] = (worker){.number = i, .op = op, .n = CALLS};
         make_data(&w[i].d, op, "i=4, j=64");
     }
     uint64_t start = md_clock_ns();
@@ -205,7 +223,8 @@ int main(int argc, char **argv)
     report("one shape", "stubbed", &r, op, &(data *){&first}, NULL, 1);
     report("8 ops x 64 shapes", "stubbed", &r, all_op, all, NULL, 512);
     report("10000 shapes", "stubbed", &r, op, NULL, &first, MANY);
-    const int threads = (int)sysconf(_SC_NPROCESSORS_ONLN) < THREADS ? (int)sysconf(_SC_NPROCESSORS_ONLN) : THREADS;
+    cpu_set_t cpus;
+    const int threads = sched_getaffinity(0, sizeof cpus, &cpus) == 0 && CPU_COUNT(&cpus) < THREADS ? CPU_COUNT(&cpus) : THREADS;
     double alone = rate(op[0], 1), together = rate(op[0], threads);
     printf("{\"case\": \"%d threads\", \"launch\": \"stubbed\", \"calls_per_s\": %.0f, \"alone\": %.0f, \"times\": %.2f}\n", threads, together, alone,
            together / alone);

@@ -209,7 +209,7 @@ static void pairs(const char *name, item *items, int n_items, bool is_moving, bo
         const uint32_t k = (uint32_t)((uint64_t)seed * (uint64_t)n_items >> 32);
         const item *x = &items[k];
         const bare *own = &x->raw, *again = &twin[k];
-        const int set = is_moving ? (int)(seed >> 9 & 1) : 0;
+        const int set = !is_moving ? 0 : n_items == 1 ? (int)(i & 1) : (int)(seed >> 9 & 1);
         if (is_made) {
             make(&now, x, set);
             x = &now.call, own = &now.raw, again = &now.again;

@@ -131,12 +131,11 @@ static md_status fake_map_make(md_dev_map *out, md_dev *dev, const md_dev_kernel
     return MD_OK;
 }
 
-static md_status fake_map_move(md_dev_map *map, md_dev *dev, const md_dev_kernel *kernel, uint64_t address)
+static md_status fake_map_move(md_kn_word words[MD_KN_MAP_WORDS], md_dev *dev, const md_dev_kernel *kernel, uint64_t address)
 {
     (void)kernel;
     atomic_fetch_add(&((fake_device *)dev)->n_maps_moved, 1);
-    map->address = address;
-    map->word[0].i = (int64_t)address;
+    words[0].i = (int64_t)address;
     return MD_OK;
 }
 
