@@ -66,6 +66,44 @@ MD_INLINE void md_ask_epoch(const md_params *, md_slice &) {}
 MD_INLINE void md_move_epoch(const md_params *, const md_slice &) {}
 #endif
 
+/* Vectors that are there: loads are predicated; what is done with them stands in nested branches, so that what one needs is at hand for the next. */
+#define MD_EACH(i) MD_FOR (i, MD_VECTORS) if (md_has_vector(s, base + i))
+#define MD_WHILE(i) MD_FOR (i, MD_VECTORS) if (!md_has_vector(s, base + i)) break; else
+
+#if MD_ASIDE
+#include "aside.h"
+/* In front of the row's loads or among them copies would hold those up. Of 4-byte elements they start as each warp's part of the row has come (md_hold_early). Of
+ * shorter ones, where instructions count, the first warp's behind the row's loads, since it has no time later, the others' when they have nothing to do but to wait
+ * for other blocks. The weights of later rows are the same. */
+enum { MD_WAITS_TO_PUT = MD_VL > 4 };
+MD_INLINE void md_put_weights(const md_params *p, const md_slice &s)
+{
+    const int base = 0;
+    MD_ROW_AT(p, s.number)
+    md_elem none;
+    if (s.turn > 0)
+        return;
+    MD_EACH (i)
+        if (i < MD_EARLY) {
+            int piece = i * MD_ASIDE;
+            md_fetch_late(MD_X p, &none, md_vector_at(s, i), md_put_aside{&piece});
+        }
+    md_copy_commit();
+}
+MD_INLINE void md_wait_aside() { md_copy_wait<0>(); }
+MD_INLINE void md_take_weights(MD_X_DECL const md_params *p, md_elem &elem, const md_slice &s, int i)
+{
+    int piece = i * MD_ASIDE;
+    if (i < MD_EARLY)
+        md_fetch_late(MD_X p, &elem, md_vector_at(s, i), md_take_aside{&piece});
+}
+#else
+enum { MD_WAITS_TO_PUT = 0 };
+MD_INLINE void md_put_weights(const md_params *, const md_slice &) {}
+MD_INLINE void md_wait_aside() {}
+MD_INLINE void md_take_weights(MD_X_DECL const md_params *, md_elem &, const md_slice &, int) {}
+#endif
+
 /* ---- Who mixes with whom */
 /* In the first warp, what all blocks have, by lanes; whether they got it. */
 #if MD_VIA == MD_VIA_CLUSTER
@@ -112,6 +150,8 @@ template <class P> MD_INLINE P md_mix_row(P p, const md_params *q, md_slice &s)
     __shared__ md_block_room<P> room;
     if (MD_PHASE != 2)
         p = md_mix_block(p, room, s.t);
+    if (MD_WAITS_TO_PUT && s.t >= 32)
+        md_put_weights(q, s);
     if (s.blocks > 1 || MD_PHASE > 0) {
         md_lot<P> lot;
         if (md_exchange(lot, p, q, s)) {
@@ -138,6 +178,13 @@ template <class P> MD_INLINE P md_mix_level(P p, const md_params *q, md_slice &s
 }
 
 #if MD_ONLINE
+/* Elements of all blocks' slices, counted while the row is on its way; read behind the next barrier. Two in turn, as rooms of clusters. */
+__shared__ md_pos md_counts[2][MD_BLOCKS];
+MD_INLINE void md_note_counts(const md_slice &s, md_pos lead)
+{
+    if (s.t < s.blocks)
+        md_counts[s.turn & 1][s.t] = md_count_slice(s, s.n, lead, s.t);
+}
 /* States: what of one others are told, and how it is made of what they tell. */
 #define MD_TOLD(l) md_part##l of##l;
 #define MD_TELL(l) md_tell##l(&told.of##l, &state);
@@ -189,7 +236,7 @@ template <int N, int width> MD_INLINE md_state md_mix_states(const md_state *own
     return common;
 }
 /* Warps' states to the block's, blocks' to the row's, which all threads get; by ticket, a block's first warp. */
-MD_INLINE void md_mix_all(md_state &state, const md_params *q, md_slice &s, md_pos n, md_pos lead)
+MD_INLINE void md_mix_all(md_state &state, const md_params *q, md_slice &s, md_pos n)
 {
     __shared__ md_note note[MD_WARPS];
     __shared__ md_parcel<md_told> all;
@@ -199,9 +246,12 @@ MD_INLINE void md_mix_all(md_state &state, const md_params *q, md_slice &s, md_p
         note[t / 32].count = state.count;
     }
     __syncthreads();
+    const md_pos *counts = md_counts[s.turn & 1];
+    if (MD_WAITS_TO_PUT && t >= 32)
+        md_put_weights(q, s);
     if (MD_PHASE != 2 && t < 32) {
         const md_state own = md_hear(note[lane % MD_WARPS].told.p, note[lane % MD_WARPS].count);
-        state = md_mix_states<1, MD_WARPS>(&own, md_count_slice(s, n, lead, s.block));
+        state = md_mix_states<1, MD_WARPS>(&own, counts[s.block]);
     }
     if (s.blocks > 1 || MD_PHASE > 0) {
         md_lot<md_told> lot;
@@ -210,7 +260,7 @@ MD_INLINE void md_mix_all(md_state &state, const md_params *q, md_slice &s, md_p
             MD_FOR (k, MD_LOTS) {
                 const int block = lane + 32 * k;
                 const bool is_there = block < s.blocks;
-                own[k] = md_hear(is_there ? lot.own[k] : md_told_nothing(), is_there ? md_count_slice(s, n, lead, block) : 0);
+                own[k] = md_hear(is_there ? lot.own[k] : md_told_nothing(), is_there ? counts[block] : 0);
             }
             state = md_mix_states<MD_LOTS, 32>(own, n);
         }
@@ -223,6 +273,8 @@ MD_INLINE void md_mix_all(md_state &state, const md_params *q, md_slice &s, md_p
     __syncthreads();
     state = md_hear(all.p, n);
 }
+#else
+MD_INLINE void md_note_counts(const md_slice &, md_pos) {}
 #endif
 
 /* ---- Levels. The edge has accumulators of its own, when those of the vectors are folded: they want positions in order. */
@@ -245,35 +297,7 @@ MD_INLINE void md_mix_all(md_state &state, const md_params *q, md_slice &s, md_p
         part = md_mix_level(part, p, s);                                                                               \
         md_finish##l(MD_X p, &row, &part);
 
-/* Vectors that are there: loads are predicated; what is done with them stands in nested branches, so that what one needs is at hand for the next. */
-#define MD_EACH(i) MD_FOR (i, MD_VECTORS) if (md_has_vector(s, base + i))
-#define MD_WHILE(i) MD_FOR (i, MD_VECTORS) if (!md_has_vector(s, base + i)) break; else
-
 #if MD_KEEP
-#if MD_ASIDE
-#include "aside.h"
-MD_INLINE void md_put_weights(MD_X_DECL const md_params *p, const md_slice &s)
-{
-    const int base = 0;
-    md_elem none;
-    MD_EACH (i)
-        if (i < MD_EARLY) {
-            int piece = i * MD_ASIDE;
-            md_fetch_late(MD_X p, &none, md_vector_at(s, i), md_put_aside{&piece});
-        }
-    md_copy_commit();
-}
-MD_INLINE void md_wait_aside() { md_copy_wait<0>(); }
-MD_INLINE void md_take_weights(MD_X_DECL const md_params *p, md_elem &elem, const md_slice &s, int i)
-{
-    int piece = i * MD_ASIDE;
-    if (i < MD_EARLY)
-        md_fetch_late(MD_X p, &elem, md_vector_at(s, i), md_take_aside{&piece});
-}
-#else
-MD_INLINE void md_wait_aside() {}
-MD_INLINE void md_take_weights(MD_X_DECL const md_params *, md_elem &, const md_slice &, int) {}
-#endif
 struct md_held {
     md_elem v[MD_VECTORS];
 };
@@ -286,14 +310,10 @@ template <class P> MD_INLINE void md_hold_early(MD_X_DECL const md_params *p, md
 {
     const int base = 0;
     s.at = __shfl_sync(MD_ALL_LANES, s.at, (s.t & 31) | ((int)((const uint32_t &)part) & ~31));
-#if MD_ASIDE
-    if (s.turn == 0) /* the weights of later rows are the same */
-        md_put_weights(MD_X p, s);
-#else
+    md_put_weights(p, s);
     MD_EACH (i)
-        if (i < MD_EARLY)
+        if (i < MD_EARLY && !MD_ASIDE)
             md_fetch_late(MD_X p, &held.v[i], md_vector_at(s, i), md_full());
-#endif
 }
 #define MD_LEVEL(l)                                                                                                    \
     {                                                                                                                  \
@@ -301,16 +321,19 @@ template <class P> MD_INLINE void md_hold_early(MD_X_DECL const md_params *p, md
         md_clear##l(&acc, s.at);                                                                                       \
         MD_WHILE (i)                                                                                                   \
             md_add##l(MD_X p, &row, &acc, &held.v[i], md_vector_at(s, i), md_full());                                  \
-        MD_FINISH_LEVEL(l, &md_edge_of(s), if (l == 0 && MD_EARLY > 0) md_hold_early(MD_X p, held, s, part))           \
+        MD_FINISH_LEVEL(l, &md_edge_of(s), if (l == 0 && MD_EARLY > 0 && !MD_WAITS_TO_PUT) md_hold_early(MD_X p, held, s, part))           \
     }
 MD_INLINE void md_hold(MD_X_DECL const md_params *p, md_held &held, md_slice &s, md_pos lead)
 {
     const int base = 0;
     MD_EACH (i)
         md_fetch(MD_X p, &held.v[i], md_vector_at(s, i), md_full());
+    if (MD_WAITS_TO_PUT && s.t < 32)
+        md_put_weights(p, s);
     MD_LOADS_FIRST;
     md_from_here(s);
     md_ask_epoch(p, s);
+    md_note_counts(s, lead);
     md_cut_edge(s, s.n, lead);
     if (md_has_edge(s)) {
         md_fetch(MD_X p, &md_edge_of(s), s.edge_at, s.edge);
@@ -401,6 +424,7 @@ MD_INLINE void md_reduce(MD_X_DECL const md_params *p, md_row &row, md_held &, m
     }
     md_from_here(s);
     md_ask_epoch(p, s);
+    md_note_counts(s, lead);
     md_cut_edge(s, s.n, lead);
     if (md_has_edge(s)) {
         md_elem e;
@@ -450,6 +474,7 @@ MD_INLINE void md_reduce(MD_X_DECL const md_params *p, md_row &row, md_held &, m
 MD_INLINE void md_take(MD_X_DECL const md_params *p, md_row &row, md_slice &s, md_pos lead)
 {
     md_from_here(s);
+    md_note_counts(s, lead);
     md_cut_edge(s, s.n, lead);
 #if !MD_ONLINE
     MD_LEVELS(MD_TAKE_LEVEL)
@@ -479,7 +504,7 @@ MD_INLINE void md_one_row(int64_t number, const md_params *p, md_slice &s)
 #endif
 #if MD_ONLINE
     const md_state own = row;
-    md_mix_all(row, p, s, s.n, lead);
+    md_mix_all(row, p, s, s.n);
     md_rescale(&row, &own);
     row.count = s.n;
     if (row.count > 0)
