@@ -84,6 +84,21 @@ static void fill(numeric_call *c, int32_t i, const char *batch)
         put(c->image[i] + (size_t)k * item, t->dtype, place_of(t, &c->info[i], batch, c->first, k, i), 50);
 }
 
+/* The op's names, for as long as the call lives. */
+static void keep_names(md_arg_info *info)
+{
+    info->name = strdup(info->name);
+    for (int32_t a = 0; a < info->rank; a++)
+        info->dim[a] = strdup(info->dim[a]);
+}
+
+static void free_names(md_arg_info *info)
+{
+    free((char *)info->name);
+    for (int32_t a = 0; a < info->rank; a++)
+        free((char *)info->dim[a]);
+}
+
 void numeric_call_make(numeric_call *out, md_context *context, md_op *op, const numeric_case *c, int64_t first, int64_t batch, size_t offset)
 {
     char sizes[256];
@@ -95,6 +110,7 @@ void numeric_call_make(numeric_call *out, md_context *context, md_op *op, const 
     for (int32_t i = 0; i < out->n; i++) {
         md_tensor *t = &out->tensor[i];
         assert_ok(md_op_arg(&out->info[i], op, i));
+        keep_names(&out->info[i]);
         if (out->info[i].is_scalar) {
             out->arg[i] = md_s(0.5);
             continue;
@@ -115,6 +131,7 @@ void numeric_call_make(numeric_call *out, md_context *context, md_op *op, const 
 void numeric_call_free(numeric_call *c)
 {
     for (int32_t i = 0; i < c->n; i++) {
+        free_names(&c->info[i]);
         free(c->image[i]);
         md_free(c->context, c->memory[i]);
     }

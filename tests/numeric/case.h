@@ -14,6 +14,7 @@ typedef struct numeric_case {
 
 enum { NUMERIC_MAX_ARGS = 8 };
 
+/* Outlives its op. */
 typedef struct numeric_call {
     md_context *context;
     int32_t n;
