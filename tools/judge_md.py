@@ -82,22 +82,7 @@ def struct_of(name):
 ContextOptions, OpOptions, Choice = (struct_of(n) for n in ("md_context_options", "md_op_options", "md_choice"))
 
 
-def load():
-    """The library. Its CUDA runtime has thread-local data that glibc may refuse to a library loaded late: then this process starts again with
-    it loaded from the start."""
-    path = os.path.abspath(os.environ.get("MD_LIB", os.path.join(here, "..", "build", "src", "libmultidispatch.so")))
-    again = os.environ.get("LD_PRELOAD") == path
-    if again:
-        del os.environ["LD_PRELOAD"] # not for children
-    try:
-        return c.CDLL(path)
-    except OSError as e:
-        if again or "static TLS" not in str(e):
-            raise
-    os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, "LD_PRELOAD": path})
-
-
-LOADED = load()
+LOADED = c.CDLL(os.path.abspath(os.environ.get("MD_LIB", os.path.join(here, "..", "build", "src", "libmultidispatch.so"))))
 WRITE = c.CFUNCTYPE(c.c_int, c.c_void_p, c.c_void_p, c.c_size_t)
 
 

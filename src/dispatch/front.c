@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-_Thread_local md_ds_mine md_ds_mine_now __attribute__((tls_model("initial-exec")));
+_Thread_local md_ds_mine md_ds_mine_now MD_DS_TLS;
 
 /* A thread has ended: the next one takes its place. The place itself is the context's. */
 void md_ds_thread_leave(void *user)

@@ -4,6 +4,8 @@
 
 #include "dispatch/slots.h"
 
+#include "md_build_config.h"
+
 enum { MD_DS_FRONT_SETS = 1024, MD_DS_FRONT_WAYS = 2, MD_DS_LAST = 32, MD_DS_ENTRY_WORDS = 40, MD_DS_ENTRY_TENSORS = 8 };
 
 struct md_ds_entry;
@@ -62,7 +64,14 @@ typedef struct md_ds_mine {
     uint64_t runtime;
     md_ds_thread *thread;
 } md_ds_mine;
-extern _Thread_local md_ds_mine md_ds_mine_now __attribute__((tls_model("initial-exec")));
+/* With CUDA's static runtime the library has 8 KB of such memory, and a program that opens it late (Python) has no room for that in one piece: there each
+ * thread's is found by a call, some ns. */
+#if MD_HAVE_CUDA
+#define MD_DS_TLS __attribute__((tls_model("global-dynamic")))
+#else
+#define MD_DS_TLS __attribute__((tls_model("initial-exec")))
+#endif
+extern _Thread_local md_ds_mine md_ds_mine_now MD_DS_TLS;
 
 /** The calling thread's; NULL where memory is short. */
 md_ds_thread *md_ds_thread_find(md_ds_runtime *runtime);

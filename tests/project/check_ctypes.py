@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The structs that tools/judge_md.py declares for ctypes are those of md.h: names, order, offsets, sizes. Arguments: the source root, the library, a C compiler."""
+"""The library can be loaded late, and the structs that tools/judge_md.py declares for ctypes are those of md.h: names, order, offsets, sizes. Arguments: the source root, the library, a C compiler."""
 
 import importlib.util
 import os
