@@ -379,8 +379,8 @@ class Timer:
             b.record(self.stream)
         return graph, a, b, keep
 
-    def race(self, contestants, sets, rounds):
-        """name -> list of us a call. One that takes four times the best is dropped after the first round."""
+    def race(self, contestants, sets, rounds, drop=4.0):
+        """name -> list of us a call. One that takes so many times the best is dropped after the first round."""
         graphs, failed = {}, {}
         for name, fn in contestants.items():
             try:
@@ -393,7 +393,7 @@ class Timer:
             names = list(graphs) if r % 2 == 0 else list(graphs)[::-1]
             best = min((min(t) for t in times.values() if t), default=0.0)
             for n in names:
-                if r > 0 and min(times[n]) > 4 * best:
+                if r > 0 and min(times[n]) > drop * best:
                     continue
                 graph, a, b, _ = graphs[n]
                 graph.replay()

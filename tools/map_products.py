@@ -2,10 +2,13 @@
 """Times of products' variants over shapes, for the model and for regrets: JSON lines, one a variant and shape.
 
   map_products.py [--op linear|matmul|linear_bias_gelu] [--dtype bfloat16] [--board FILE] [--pins FILE] [--own-hints] [--out FILE]
+  map_products.py --cases FILE [--seconds 25] [--out FILE]
 
 A board has lines "m k n"; a file of pins has a variant a line. At each shape those of the pool that fit and the pins whose modelled time is near the
 best are timed and looked at for errors, at most --most of them, and every gemm_lib/rank; by the method of judge_md.py map. `picked` is what the op would launch, `pool` whether
-the variant is in its pool; `torch` is torch.mm. --own-hints: also what every family would offer were the shape a hint. A last line sums up the regret of the picks.
+the variant is in its pool; `torch` is torch.mm. --cases: a line is "op dtype m k n variant ..."; a line of the result has the op's pick
+and the time of each variant (median us, rounds; those beyond 1.6 times the best have one), of PyTorch and of gemm_lib's answers: hundreds of shapes in half a minute, for the
+model to be fit to. --own-hints: also what every family would offer were the shape a hint. A last line sums up the regret of the picks.
 """
 import argparse
 import concurrent.futures
@@ -120,6 +123,47 @@ def errors_of(a, data, shape, variants):
     return errors
 
 
+# ---- Given variants at given shapes
+
+def torch_of(op, torch):
+    if op == "linear_bias_gelu":
+        return lambda y, x, w, c: torch.nn.functional.gelu(torch.nn.functional.linear(x, w, c), approximate="tanh")
+    return lambda y, x, w, _: torch.mm(x, w if op == "matmul" else w.T, out=y)
+
+
+def run_case(timer, data, have, a, op, dtype, shape, variants):
+    m, k, n = shape
+    n_bytes = (m * k + k * n + m * n) * data.dtype.itemsize
+    calls = max(3, min(a.calls, int(200 / (1.5 + n_bytes / 4.0e6 + 2.0 * m * k * n / (5e7 if dtype == "float32" else 6e8))) + 1))
+    sets = list(data.sets(op, shape, calls))
+    pick = judge_md.Runner(op, dtype).choice(*sets[0])[0][0]
+    contestants = {v: judge_md.Runner(op, dtype, v).into for v in dict.fromkeys([pick, *variants, *(f"gemm_lib/rank{i}" for i in range(8))]) if v == pick or (op, dtype, v) in have}
+    contestants["torch"] = torch_of(op, data.torch)
+    times, failed = timer.race(contestants, sets, a.rounds, 1.6)
+    return {"op": op, "dtype": dtype, "shape": shape, "pick": pick, "us": {v: [round(statistics.median(t), 3), len(t)] for v, t in times.items()}, "failed": failed}
+
+
+def run_cases(a, torch, start, out):
+    cases = []
+    with open(a.cases, encoding="utf-8") as lines:
+        for op, dtype, m, k, n, *variants in (line.split() for line in lines if line.strip() and line[0] != "#"):
+            cases.append((op, dtype, (int(m), int(k), int(n)), variants))
+    need = dict.fromkeys((op, dtype, v) for op, dtype, _, variants in cases for v in [None, *variants, *(f"gemm_lib/rank{i}" for i in range(8))])
+    judge_md.library() # by one thread
+    with concurrent.futures.ThreadPoolExecutor(40) as pool: # everything is compiled before anything is timed
+        have = {c for c, op in zip(need, pool.map(lambda c: make(*c), need)) if op}
+    timer, data = judge_md.Timer(torch), {d: Data(torch, d, a.buffer << 20) for d in {c[1] for c in cases}}
+    for i, case in enumerate(cases):
+        if time.perf_counter() - start > a.seconds:
+            print(f"map_products: out of time at {i} of {len(cases)}", file=sys.stderr)
+            break
+        try:
+            row = run_case(timer, data[case[1]], have, a, *case)
+        except judge_md.Failed as e:
+            row = {"op": case[0], "dtype": case[1], "shape": case[2], "error": str(e)[:300]}
+        print(json.dumps(row), file=out, flush=True)
+
+
 def sum_up(cases):
     """Regret of the pick against the best of the pool and against the best of all; own kernels against the library's best."""
     total = {"pool": [], "all": [], "own": []}
@@ -142,6 +186,7 @@ def main():
     p.add_argument("--op", default="linear", choices=sorted(judge_md.PRODUCT_OPS))
     p.add_argument("--dtype", default="bfloat16")
     p.add_argument("--board")
+    p.add_argument("--cases", help="variants by shape, instead of a board and pins")
     p.add_argument("--pins")
     p.add_argument("--own-hints", action="store_true")
     p.add_argument("--near", type=float, default=2.0, help="a pin is timed if its modelled time is below so many times the best")
@@ -165,6 +210,9 @@ def main():
             pins = [line.strip() for line in lines if line.strip()]
     pins += [f"gemm_lib/rank{i}" for i in range(8)]
     out = open(a.out, "w", encoding="utf-8") if a.out else sys.stdout
+    if a.cases:
+        run_cases(a, torch, start, out)
+        return 0
     judge_md.library() # by one thread
     with concurrent.futures.ThreadPoolExecutor(32) as pool:
         op = pool.submit(make, a.op, a.dtype)

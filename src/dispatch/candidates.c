@@ -135,7 +135,7 @@ md_status md_ds_best_at(const md_fa_family **best, md_fa_config *best_config, co
     *best = NULL;
     md_ds_point_shape(&shape, &c->target, point);
     for (int32_t i = 0; (f = md_fa_of(&c->target, i)) != NULL; i++) {
-        if (f->is_last_resort || !md_ds_family_allowed(f, &c->target, &c->policy))
+        if (f->is_last_resort || f->is_library || !md_ds_family_allowed(f, &c->target, &c->policy))
             continue;
         md_status s = decide(&config, &us, &is_measured, c, f, point, &shape, MD_MAX(c->policy.tune, MD_TUNE_ESTIMATE));
         if (s == MD_NOT_FOUND || (s == MD_OK && *best && (is_measured == is_best_measured ? us >= least : is_best_measured)))
