@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 /* Shapes that are met no oftener get no trial; jobs at a time; times under way at a time; 1 in WATCH_EVERY long ways of a shape without trial is timed. */
-enum { FIRST_CALLS = 1, MOST_JOBS = 4, MOST_TIMES = 16, SHORT_WAYS = 256 };
+enum { FIRST_CALLS = 1, MOST_JOBS = 1, MOST_TIMES = 16, SHORT_WAYS = 256 };
 
 typedef struct timing { /* two marks on a stream, and whose time lies between them */
     md_dev_mark *from, *to;
@@ -38,6 +38,11 @@ static void forget_jobs(void *user)
     atomic_store_explicit(&h->n_jobs, 0, memory_order_relaxed);
 }
 
+static bool has_marks(timing *x, md_dev *dev)
+{
+    return (x->from || dev->ops->mark_create(&x->from, dev) == MD_OK) && (x->to || dev->ops->mark_create(&x->to, dev) == MD_OK);
+}
+
 md_status md_ds_hybrid_create(struct md_ds_hybrid **out, md_ds_op *op)
 {
     struct md_ds_hybrid *h = calloc(1, sizeof *h);
@@ -49,6 +54,8 @@ md_status md_ds_hybrid_create(struct md_ds_hybrid **out, md_ds_op *op)
         return s;
     }
     h->op = op;
+    for (int32_t i = 0; op->runtime->dev->ops->mark_create && i < MOST_TIMES; i++)
+        (void)has_marks(&h->timing[i], op->runtime->dev); /* before calls need them; else then */
     md_mutex_init(&h->lock);
     md_fork_watch(h, forget_jobs);
     *out = h;
@@ -326,18 +333,11 @@ static bool is_due(md_ds_trial *t, const md_ds_record *record, const md_ds_bound
     return bound->is_sample || !atomic_load_explicit(&md_ds_way_of(record)->has_no_plan, memory_order_relaxed) || t->n_way++ % every == 0;
 }
 
-/* Free marks, made when they are first needed. */
 static timing *find_marks(struct md_ds_hybrid *h)
 {
-    md_dev *dev = h->op->runtime->dev;
-    for (int32_t i = 0; i < MOST_TIMES; i++) {
-        timing *x = &h->timing[i];
-        if (x->record)
-            continue;
-        if ((x->from || dev->ops->mark_create(&x->from, dev) == MD_OK) && (x->to || dev->ops->mark_create(&x->to, dev) == MD_OK))
-            return x;
-        return NULL;
-    }
+    for (int32_t i = 0; i < MOST_TIMES; i++)
+        if (!h->timing[i].record)
+            return has_marks(&h->timing[i], h->op->runtime->dev) ? &h->timing[i] : NULL;
     return NULL;
 }
 
