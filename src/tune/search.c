@@ -18,6 +18,8 @@ static const double HOST_BUILD_MS = 80.0, CUDA_BUILD_MS = 250.0;
 static const double CUDA_TURN_MS = 35.0;
 /* The part of the budget after which nothing is waited for. */
 static const double BUILDING = 0.85;
+/* Where builds took all of it, one look at something small is better than none. */
+static const double OVERTIME = 0.05;
 /* Making memory takes so long a byte, before any was made; a few pages say nothing of it. */
 static const double NS_A_BYTE = 0.2, LEAST_BYTES = 1 << 20;
 
@@ -65,7 +67,8 @@ static md_status race_spot(md_tn_work *w, md_tn_spot *spot, int32_t n_left, bool
 {
     const uint64_t now = md_tn_now_ns(w->dev), end = w->deadline_ns - MD_MIN(w->ending_ns, w->deadline_ns);
     w->soft_ns = now + (end > now ? (end - now) / (uint64_t)MD_MAX(n_left, 1) : 0);
-    if (end <= now + first_look_ns(w, spot) && w->n_looks > 0) {
+    const uint64_t look = first_look_ns(w, spot);
+    if (end <= now + look && (w->n_looks > 0 || (double)look > OVERTIME * (double)(w->deadline_ns - w->start_ns))) {
         spot->is_cut = true;
         return MD_OK;
     }
