@@ -38,7 +38,7 @@ bool md_ds_image_halves(md_ds_word *out, const md_ds_warm *warm, const md_ds_wor
 /** Whether calls of this plan are timed beside the launch, not by the long way. */
 static inline bool md_ds_times_itself(const md_ds_op *op)
 {
-    return op->takes_times && !op->hybrid && !md_ds_is_async(op->runtime);
+    return op->takes_times && !op->hybrid && !op->indices && !md_ds_is_async(op->runtime);
 }
 
 /* ---- What readers ask */
