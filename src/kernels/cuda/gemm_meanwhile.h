@@ -5,7 +5,7 @@
  *
  * Operands lie along K, line by line at any even address; copies are as in gemm_pad.cu. */
 #if MD_MEANWHILE
-enum { PART = 12, PART_PIECES = PART * 8, AT_ONCE = 8, TICKETS_AT = 114688 }; /* steps of K, pieces of 16 bytes of a line; pieces that a thread asks for at once */
+enum { PART = 16, PART_PIECES = PART * 8, AT_ONCE = 8, TICKETS_AT = 114688 }; /* steps of K, pieces of 16 bytes of a line; pieces that a thread asks for at once */
 
 MD_INLINE uint32_t *md_counters(const md_params &p)
 {
@@ -118,11 +118,12 @@ MD_INLINE void md_copy_parts(const md_params &p, int steps)
         const int first = part == 0 ? 128 : THREADS, threads = BLOCK - first;
         MD_TEST_PAUSE(part);
         md_copy_part(o, part, threadIdx.x - first, threads);
-        md_all_proxies_fence();
-        __threadfence();
         md_meet(part == 0 ? 6 : 7, threads);
-        if (threadIdx.x == first)
-            asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(md_counters(p) + 1 + part) : "memory");
+        if (threadIdx.x == first) { /* for all that met; the others go on */
+            __threadfence();
+            md_all_proxies_fence();
+            asm volatile("red.relaxed.gpu.global.add.u32 [%0], 1;" ::"l"(md_counters(p) + 1 + part) : "memory");
+        }
     }
 }
 
