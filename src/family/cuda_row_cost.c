@@ -14,35 +14,35 @@
 /* A block's way, in us: its loads come; its stores go; a level's exchange between threads of a warp, of a block, and what each warp adds; what a vector of
  * a thread adds to a level and to the stores, and one that lies beyond the row's end; a slot of a thread; what
  * twice the rows of a block add; strides. */
-static const double LOAD_US = 0.008337, STORE_US = 0.1913, WARP_US = 0.0001779, BLOCK_US = 0.1413, EACH_WARP_US = 0.002286;
-static const double VECTOR_US = 0.001885, THREAD_SLOT_US = 0.0003105, IDLE_VECTOR_US = 0.04154, ROWS_US = 0.005714, STRIDED_US = 0.2531;
+static const double LOAD_US = 0.00859, STORE_US = 0.1367, WARP_US = 0.0001779, BLOCK_US = 0.1251, EACH_WARP_US = 0.002115;
+static const double LOAD_VECTOR_US = 0.01907, VECTOR_US = 0.001438, THREAD_SLOT_US = 0.0002614, IDLE_VECTOR_US = 0.04143, ROWS_US = 0.005341, STRIDED_US = 0.2531;
 /* Of loops: a chunk of a row, what each of its vectors adds, merging it, the stores' pass. */
 /* What a vector of a thread adds to weights, and to positions, which wait for the one before. */
-static const double LATE_VECTOR_US = 0.1289, ARG_VECTOR_US = 0.05304;
-static const double LATE_US = 0.116, SHIFTED_US = 1.608; /* weights that stores want, and such as have to be shifted */
-static const double CHUNK_US = 0.2564, CHUNK_VECTOR_US = 0.02679, MERGE_US = 1.012, LOOP_STORE_US = 0.4036, LATER_PASS = 0.1386;
+static const double LATE_VECTOR_US = 0.1222, ARG_VECTOR_US = 0.03299;
+static const double LATE_US = 0.09228, SHIFTED_US = 1.514; /* weights that stores want, and such as have to be shifted */
+static const double CHUNK_US = 0.3038, CHUNK_VECTOR_US = 0.03612, MERGE_US = 0.9735, LOOP_STORE_US = 0.4327, LATER_PASS = 0.1024;
 /* An SM starts a block in this time. */
-static const double START_US = 0.08897;
+static const double START_US = 0.09635;
 /* Against the rate of copies: rows in registers, loops, loops' second pass where it finds its row in the L2, and what an SM draws of its share. */
-static const double ROW_RATE = 1.109, LOOP_RATE = 0.7227, L2_RATE = 0.8989, L2_PART = 0.6784, SM_BURST = 315.7;
+static const double ROW_RATE = 0.9921, LOOP_RATE = 0.7263, L2_RATE = 0.7621, L2_PART = 1.096, SM_BURST = 315.7;
 /* Of the time in which copies move as many bytes, what nothing comes below. */
-static const double LEAST_PART = 0.6537, LEAST_READ_PART = 0.7262;
+static const double LEAST_PART = 0.7024, LEAST_READ_PART = 0.7208;
 /* How the times of memory, instructions and waiting add up (1: one after the other; large: the longest counts),
  * how much less they overlap where an SM has one block alone, the last wave's blocks, and what
  * threads add that hold many elements: each 32 beyond the first. */
-static const double ROW_NORM = 1.644, LOOP_NORM = 1.502, ROW_ALONE = 1.541, LOOP_ALONE = 0.6001, WAIT_PART = 0.6505, ALONE_PART = 0.1196, TAIL_PART = 1.106, MANY_PART = 0.02099;
+static const double ROW_NORM = 1.599, LOOP_NORM = 1.492, ROW_ALONE = 1.278, LOOP_ALONE = 0.5572, WAIT_PART = 0.537, ALONE_PART = 0.08802, BALANCE_PART = 0.491, TAIL_PART = 1.307, MANY_PART = 0.02274;
 /* An element whose neighbours lie apart takes a sector of memory; neighbouring rows find some of it in a cache. */
 static const double SECTOR_BYTES = 32, SECTOR_PART = 0.6;
 /* By access: memory, and instructions. */
-static const double ACCESS_COST[] = {0.4928, 0.6545, 1.117}, ACCESS_SLOTS[] = {0.5601, 0.9247, 2.549};
+static const double ACCESS_COST[] = {0.5272, 0.6686, 1.117}, ACCESS_SLOTS[] = {0.5516, 0.9211, 2.549};
 /* Issue slots of a thread besides its elements: finding its place; a step of an exchange, and one with positions. */
-static const double PLACE_SLOTS = 130.1, STEP_SLOTS = 21.06, ARG_STEP_SLOTS = 41.27;
+static const double PLACE_SLOTS = 157.7, STEP_SLOTS = 19.16, ARG_STEP_SLOTS = 52;
 /* Of an element: conversion from 16 bits, a maximum, a position, an exponential, and what the hardware does at half rate. */
-static const double UNPACK_SLOTS = 2.15, MAX_SLOTS = 2.647, ARG_SLOTS = 8.381, EXP_SLOTS = 38.59, SHORT_EXP_SLOTS = 6.492;
+static const double UNPACK_SLOTS = 2.411, MAX_SLOTS = 2.396, ARG_SLOTS = 9.244, EXP_SLOTS = 34.95, SHORT_EXP_SLOTS = 6.315;
 /* A vector beyond the row's end. Of the slots counted here, the part that costs issue time, and the part of it on one block's way. */
-static const double IDLE_SLOTS = 72.5, ISSUED_PART = 0.4389, WAY_PART = 0.05075;
+static const double IDLE_SLOTS = 127.9, ISSUED_PART = 0.42, WAY_PART = 0.04824;
 /* Slots of an SM in a us where multiplications and additions reach the device's rate. */
-static const double SLOT_PART = 1.065;
+static const double SLOT_PART = 1.14;
 
 static const md_st_stage *stage_of(const md_fa_target *target)
 {
@@ -170,7 +170,7 @@ static void count_launch(launch *l, const md_fa_target *target, const md_fa_cuda
     l->vectors = fmax(ceil(l->n / (l->width * row->lanes)), 1);
     l->turns = ceil(l->vectors / row->vectors);
     l->has_late = md_fa_cuda_row_has_late(target);
-    l->idle = fmax(row->vectors - l->vectors, 0);
+    l->idle = fmax(row->vectors - l->vectors, 0) * (st->row.n_levels + st->row.has_elements) / 3; /* each pass meets them */
     l->resident = MD_MAX(md_fa_cuda_resident(target->facts, &load), 1);
     l->waves = l->blocks / (l->sms * l->resident);
     l->slots = slots_of(target, row, l->rows, l->vectors) * ACCESS_SLOTS[row->access] + l->idle * load.threads * l->blocks * IDLE_SLOTS;
@@ -213,7 +213,7 @@ static double way_us(const launch *l)
         return us + (program->has_elements ? LOOP_STORE_US : 0);
     double held = fmin(l->vectors, l->row->vectors), more = l->has_late ? LATE_VECTOR_US * fmax(held - 2, 0) : 0;
     more += has_arg(program) ? ARG_VECTOR_US * l->width / 4 * held : 0;
-    return us + more + VECTOR_US * held * (program->n_levels + program->has_elements) + IDLE_VECTOR_US * l->idle + ROWS_US * log2(l->row->rows) +
+    return us + more + held * (LOAD_VECTOR_US + VECTOR_US * (program->n_levels + program->has_elements)) + IDLE_VECTOR_US * l->idle + ROWS_US * log2(l->row->rows) +
            THREAD_SLOT_US * l->slots / (l->blocks * l->row->lanes * l->row->rows);
 }
 
@@ -258,6 +258,8 @@ void md_fa_cuda_row_features(md_fa_features *out, const md_fa_target *target, co
     double waiting = (way + loop) * fmax(l.waves - 1, 0) * WAIT_PART + loop, starting = fmax(l.blocks / l.sms - l.resident, 0) * START_US;
     double us = pow(pow(memory, norm) + pow(instructions, norm) + pow(waiting, norm) + pow(starting, norm), 1 / norm);
     double waves = ceil(l.waves);
+    if (l.waves <= 1 && l.blocks > l.sms) /* all run at once, but some SMs have one more than others */
+        us *= 1 + BALANCE_PART * (ceil(l.blocks / l.sms) / (l.blocks / l.sms) - 1);
     if (l.waves > 1)
         us *= 1 + (waves - l.waves) / waves * TAIL_PART / waves;
     us *= 1 + MANY_PART * fmax(fmin(row->vectors, l.vectors) * l.width / 32 - 1, 0);

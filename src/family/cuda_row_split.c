@@ -348,16 +348,16 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
 
 /* The loads come; each further chunk of a slice; the stores go; what each warp of a block, and of an SM, adds; room for many blocks; strides; a slot of a
  * thread; a vector beyond the slice's end: us. */
-static const double LOAD_US = 0.7374, CHUNK_US = 0.4129, CHUNK_VECTOR_US = 0.03154, LATE_US = 0.1052;
-static const double STORE_US = 0.05416, BARRIER_US = 0.02086, WARP_US = 0.001875, ROOM_US = 1.088e-05, STRIDED_US = 0.2536;
-static const double THREAD_SLOT_US = 0.001724, IDLE_VECTOR_US = 0.045;
+static const double LOAD_US = 0.7298, CHUNK_US = 0.437, CHUNK_VECTOR_US = 0.03247, LATE_US = 0.1109;
+static const double STORE_US = 0.05317, BARRIER_US = 0.02485, WARP_US = 0.001669, ROOM_US = 1.088e-05, STRIDED_US = 0.2536;
+static const double THREAD_SLOT_US = 0.001799, IDLE_VECTOR_US = 0.03875;
 /* A meeting, by VIA: of any number of blocks, and what twice as many add. */
-static const double MEETING_US[] = {1.332, 0.8085, 1.014, 0.3006}, WIDER_US[] = {0.0213, 0.4737, 3.46e-06, 0.04975}, ALONE_US = 0.1347;
+static const double MEETING_US[] = {1.243, 0.8789, 1.058, 0.3006}, WIDER_US[] = {0.01766, 0.4894, 3.46e-06, 0.04975}, ALONE_US = 0.138;
 /* Against the rate of copies, and what an SM draws of its share; reading a slice again. */
-static const double RATE = 0.9802, SM_BURST = 315.1, AGAIN_PART = 0.8858;
+static const double RATE = 0.9486, SM_BURST = 315.1, AGAIN_PART = 0.9807;
 /* How times add up, the part of a row's way that the next row of the same blocks waits for, and of the instructions counted here those that are issued. */
-static const double WHOLE_ROWS = 0.8584, NORM = 1.183, WAIT_PART = 1.155, ISSUED_PART = 0.5725, SLOT_PART = 2.619, EXP_SLOTS = 5.931;
-static const double ACCESS_COST[] = {0.736, 1.014, 1.113}, ACCESS_SLOTS[] = {0.7815, 1.585, 2.549};
+static const double WHOLE_ROWS = 0.8584, NORM = 1.309, WAIT_PART = 1.311, ISSUED_PART = 0.5514, SLOT_PART = 2.077, EXP_SLOTS = 5.292;
+static const double ACCESS_COST[] = {0.736, 0.9918, 1.113}, ACCESS_SLOTS[] = {0.5484, 1.916, 2.549};
 
 /* How often a slice is read beside the first time. */
 static double again_of(const md_fa_target *target, const md_fa_config *config)
