@@ -21,7 +21,7 @@ static int set_up(void **state)
     script_allow(SCRIPT_BETA, 0, 2.0);
     script_allow(SCRIPT_GAMMA, 0, 3.0)->hi = 1000;
     script_allow(SCRIPT_GAMMA, 1, 4.0);
-    script_now.row[SCRIPT_GAMMA][0].slow_us = 100; /* the clock agrees with the model */
+    script_now.row[SCRIPT_GAMMA][0].slow_us = script_now.row[SCRIPT_GAMMA][1].slow_us = 100; /* the clock agrees with the model */
     script_world_open(&world);
     return 0;
 }
