@@ -1,6 +1,6 @@
 /* Products on a GPU beside cuBLASLt on the same data: no greatest error against f64 is above 1.5 times cuBLASLt's; products of small whole numbers have no error
  * at all. Where results are f32, more slices of K make smaller errors, and cuBLASLt may have more of them than a variant that is asked for by name: such
- * variants are also right if they are as good as one f32 sum from first to last; what is picked is not. Variants of every family are picked by MD_TEST_SEED, MD_TEST_EFFORT (2) of each with each product. Skips itself where there is no GPU. */
+ * variants are also right up to four times the error of one f32 sum from first to last (tensor cores cut sums off); what is picked is not. Variants of every family are picked by MD_TEST_SEED, MD_TEST_EFFORT (2) of each with each product. Skips itself where there is no GPU. */
 #include "device/suite_call.h"
 
 #include "api/context.h"
@@ -11,7 +11,7 @@
 #include <math.h>
 #include <unistd.h>
 
-static const double ALLOWED = 1.5;
+static const double ALLOWED = 1.5, ALLOWED_PLAIN = 4;
 
 typedef struct problem {
     const char *text;
@@ -157,7 +157,7 @@ static void check_variant(work *o, const char *variant)
     const double error = error_of(o, variant), plain = variant && o->p->out == MD_F32 && !o->p->tf32 ? o->plain : 0;
     if (error < 0)
         o->s->n_skipped++;
-    else if (o->is_whole ? error > 0 : error > ALLOWED * fmax(o->lib, plain))
+    else if (o->is_whole ? error > 0 : error > fmax(ALLOWED * o->lib, ALLOWED_PLAIN * plain))
         complain(o, variant ? variant : "what is picked", o->is_whole ? "results that are not exact:" : "greatest error", error);
     o->s->n_variants++;
 }
