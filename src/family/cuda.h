@@ -5,7 +5,7 @@
 #include "family/family.h"
 
 extern const md_fa_family md_fa_cuda_pointwise, md_fa_cuda_row_persistent, md_fa_cuda_row_looped, md_fa_cuda_row_split, md_fa_cuda_column,
-    md_fa_cuda_scan_persistent, md_fa_cuda_scan_split, md_fa_cuda_gather, md_fa_cuda_scatter, md_fa_cuda_nest, md_fa_cuda_gemm_simt, md_fa_cuda_gemm_wgmma,
+    md_fa_cuda_scan_persistent, md_fa_cuda_scan_split, md_fa_cuda_gather, md_fa_cuda_scatter, md_fa_cuda_nest, md_fa_cuda_gemm_fma, md_fa_cuda_gemm_simt, md_fa_cuda_gemm_wgmma,
     md_fa_cuda_gemm_mma, md_fa_cuda_gemv, md_fa_cuda_gemm_lib;
 
 /** The families of GPUs, in order of preference among equals; NULL-terminated. */

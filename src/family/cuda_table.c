@@ -14,6 +14,7 @@ static const md_fa_family *const cuda[] = {
     &md_fa_cuda_gemv,
     &md_fa_cuda_gemm_wgmma,
     &md_fa_cuda_gemm_mma,
+    &md_fa_cuda_gemm_fma,
     &md_fa_cuda_gemm_simt,
     &md_fa_cuda_gemm_lib,
     &md_fa_cuda_nest,

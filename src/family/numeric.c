@@ -178,6 +178,13 @@ static kind cuda_product(const md_fa_target *target, const md_fa_family *family,
     return (kind){.group = is_met ? "gemm_wgmma_met" : family->name, .field = {"split"}, .is_repeatable = true, .is_invariant = true};
 }
 
+/* Slices are of whole steps of K. */
+static kind cuda_gemm_fma(const md_fa_target *target, const md_fa_family *family, const md_fa_config *config)
+{
+    (void)target, (void)config;
+    return (kind){.group = family->name, .field = {"split", "depth"}, .is_repeatable = true, .is_invariant = true};
+}
+
 /* Only few rows are served. */
 static kind cuda_gemv(const md_fa_target *target, const md_fa_family *family, const md_fa_config *config)
 {
@@ -209,6 +216,7 @@ static const struct {
     {MD_DEV_CUDA, "column", cuda_column},
     {MD_DEV_CUDA, "scan_persistent", cuda_scan_persistent},
     {MD_DEV_CUDA, "scan_split", cuda_scan_split},
+    {MD_DEV_CUDA, "gemm_fma", cuda_gemm_fma},
     {MD_DEV_CUDA, "gemm_simt", cuda_product},
     {MD_DEV_CUDA, "gemm_mma", cuda_product},
     {MD_DEV_CUDA, "gemm_wgmma", cuda_product},
