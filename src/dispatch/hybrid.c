@@ -228,9 +228,10 @@ static void take_time(struct md_ds_hybrid *h, md_ds_record *record, int32_t riva
     const double own = md_ds_rival_median(&spread, &t->rival[0]), more = us - own;
     h->credit_us -= price(h, more, own);
     h->spent_us += MD_MAX(more, 0.0);
-    if (t->rival[rival].n == t->looks && md_ds_trial_is_behind(t, rival))
+    const int32_t looks = md_ds_trial_looks(t);
+    if (t->rival[rival].n == looks && md_ds_trial_is_behind(t, rival))
         drop(h, t, rival);
-    else if (t->rival[rival].n == t->looks)
+    else if (t->rival[rival].n == looks)
         md_ds_trial_next(t);
 }
 
@@ -308,7 +309,7 @@ static int32_t next_rival(struct md_ds_hybrid *h, md_ds_record *record)
         return t->n_running == 0 ? 0 : -1;
     if (n_own < MD_DS_OWN_TIMES)
         return n_own + t->n_running < MD_DS_OWN_TIMES ? 0 : -1;
-    if (t->at > 0 && t->rival[t->at].n >= t->looks)
+    if (t->at > 0 && t->rival[t->at].n >= md_ds_trial_looks(t))
         return next_in_race(h, record);
     if (h->spent_us > h->op->policy.hybrid_cap_ms * 1e3) {
         give_up(t);

@@ -22,7 +22,7 @@ typedef struct md_ds_trial {
     md_kn_shape shape;
     int64_t by[MD_FX_MAX_DIMS]; /* sizes that the choice goes by */
     int32_t stage, n_rivals;
-    int32_t looks; /* times that a rival has before it is judged first: more where the clock is the host's */
+    int32_t looks; /* at least so many, by the clock: more where it is the host's */
     double owed_us; /* what preparing it took of the GPU, not paid for yet */
     int32_t version; /* of the lessons that `expected` knows */
     md_ds_rival rival[MD_DS_RIVALS];
@@ -54,6 +54,8 @@ typedef enum md_ds_verdict {
 bool md_ds_rival_add(md_ds_rival *r, double us);
 /** The median of its last times; 0 where there is none. *spread: of that median. */
 double md_ds_rival_median(double *spread, const md_ds_rival *r);
+/** Times that a rival has before it is judged first. */
+int32_t md_ds_trial_looks(const md_ds_trial *t);
 /** Whether the first times say already that the rival is slower than the one that serves. */
 bool md_ds_trial_is_behind(const md_ds_trial *t, int32_t rival);
 /** What the times of the rival that is tried say against the one that serves. To be asked between rounds of A B B A. */
