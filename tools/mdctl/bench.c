@@ -80,12 +80,12 @@ static md_status add_variants(bench *b, bench_case *c, const char *formula, md_o
     return MD_OK;
 }
 
-/* The same bytes moved by the simplest op there is. */
+/* The same bytes moved by the simplest op there is, made without the options of what is compared with it: no pin of theirs is for it. */
 static md_status add_gpu_copy(bench *b, bench_case *c)
 {
     char sizes[64];
     contender *w = &c->who[c->n];
-    md_status s = b->copy ? MD_OK : make_op(&b->copy, b, "Y[n] = X[n]", MD_F32, NULL);
+    md_status s = b->copy ? MD_OK : md_op_create(&b->copy, b->context, "Y[n] = X[n]", &(md_op_options){.name = "copy", .dtype = MD_F32});
     *w = (contender){.peer = "copy", .op = b->copy};
     snprintf(sizes, sizeof sizes, "n=%.0f", c->bytes / 8 > 1 ? c->bytes / 8 : 1);
     if (s == MD_OK)
