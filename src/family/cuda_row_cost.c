@@ -19,6 +19,8 @@ static const double LOAD_VECTOR_US = 0.01907, VECTOR_US = 0.001438, THREAD_SLOT_
 /* Of loops: a chunk of a row, what each of its vectors adds, merging it, the stores' pass. */
 /* What a vector of a thread adds to weights, and to positions, which wait for the one before. */
 static const double LATE_VECTOR_US = 0.1222, ARG_VECTOR_US = 0.03299;
+/* What each vector of a thread beyond so many adds to the whole time where positions are looked for in rows that stay in registers. */
+static const double ARG_HELD_PART = 0.07, ARG_HELD = 4;
 static const double LATE_US = 0.09228, SHIFTED_US = 1.514; /* weights that stores want, and such as have to be shifted */
 static const double CHUNK_US = 0.3038, CHUNK_VECTOR_US = 0.03612, MERGE_US = 0.9735, LOOP_STORE_US = 0.4327, LATER_PASS = 0.1024;
 /* An SM starts a block in this time. */
@@ -263,6 +265,8 @@ void md_fa_cuda_row_features(md_fa_features *out, const md_fa_target *target, co
     if (l.waves > 1)
         us *= 1 + (waves - l.waves) / waves * TAIL_PART / waves;
     us *= 1 + MANY_PART * fmax(fmin(row->vectors, l.vectors) * l.width / 32 - 1, 0);
+    if (row->is_resident && has_arg(&stage_of(target)->row))
+        us *= 1 + ARG_HELD_PART * fmax(fmin(row->vectors, l.vectors) - ARG_HELD, 0);
     double missed;
     (void)again_bytes(&missed, &l);
     us = fmax(us, (l.bytes + missed) / rate_of_device(target) * (stage_of(target)->row.has_elements ? LEAST_PART : LEAST_READ_PART));
