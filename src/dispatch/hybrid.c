@@ -358,9 +358,6 @@ static void take_turn(turn *out, struct md_ds_hybrid *h, md_ds_record *record, m
     double spread;
     if (!t || t->n_rivals < 2 || !is_due(t, record, bound))
         return;
-    h->credit_us -= t->owed_us;
-    h->spent_us += t->owed_us;
-    t->owed_us = 0.0;
     if (t->rival[0].n > 0)
         earn(h, md_ds_rival_median(&spread, &t->rival[0]), every_of(t));
     if (dev->ops->mark_time && !(x = find_marks(h)))

@@ -8,8 +8,8 @@
 #include "dispatch/trial.h"
 
 /* What trials may cost: so much in all, and this share of an op's GPU time. Where a GPU is busy for a part p of the time, what a call takes more delays it and
- * p / (1 - p) as much of the calls behind it: at 90%, a share of 0.05% delays fewer than 0.5% of all calls, so that their 99th percentile stays. */
-#define MD_DS_HYBRID_SHARE 0.0005
+ * p / (1 - p) as much of the calls behind it: at 90%, a share of 0.1% delays fewer than 1% of all calls, so that their 99th percentile stays. */
+#define MD_DS_HYBRID_SHARE 0.001
 #define MD_DS_HYBRID_CAP_MS 1000.0
 #define MD_DS_HYBRID_DELAYED 9.0
 

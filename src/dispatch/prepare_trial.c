@@ -144,7 +144,7 @@ static md_status make_ways(md_ds_trial *t, const job *j)
     return MD_OK;
 }
 
-/* Libraries choose and load a kernel at the first call of a shape. What that takes of the GPU is a cost of the trial. */
+/* Libraries choose and load a kernel at the first call of a shape. Once a shape, on a stream of the lowest priority: that costs calls next to nothing. */
 static void warm_up(md_ds_trial *t, const job *j)
 {
     static const double most_bytes = 64e6;
@@ -157,7 +157,6 @@ static void warm_up(md_ds_trial *t, const job *j)
         md_status s = md_tn_touch(v, &j->shape);
         pthread_mutex_unlock(&j->op->runtime->lock_of_tuning);
         t->rival[i].is_out = s != MD_OK;
-        t->owed_us += t->rival[i].model_us;
     }
 }
 

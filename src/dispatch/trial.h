@@ -23,7 +23,6 @@ typedef struct md_ds_trial {
     int64_t by[MD_FX_MAX_DIMS]; /* sizes that the choice goes by */
     int32_t stage, n_rivals;
     int32_t looks; /* at least so many, by the clock: more where it is the host's */
-    double owed_us; /* what preparing it took of the GPU, not paid for yet */
     int32_t version; /* of the lessons that `expected` knows */
     md_ds_rival rival[MD_DS_RIVALS];
     int32_t at, step; /* the rival that is tried, 1..; where in A B B A, once it had its look */
