@@ -8,11 +8,32 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What decides whether two kernels are one: all that goes into the compiler, or the function. */
+/* Of tensor maps, member by member: what a struct has between its members is nobody's. */
+static md_digest128 digest_of_maps(const md_kn_launch_source *source)
+{
+    uint16_t word[MD_KN_MAX_MAPS * (5 + MD_KN_MAP_RANK * (3 + MD_KN_MAP_DIMS))];
+    int32_t n = 0;
+    for (const md_kn_map *m = source->map; m < source->map + source->n_maps; m++) {
+        const uint8_t head[] = {m->tensor, m->dtype, m->swizzle, m->shrinks, m->is_copy};
+        for (int32_t i = 0; i < MD_COUNT(head); i++)
+            word[n++] = head[i];
+        for (int32_t i = 0; i < MD_KN_MAP_RANK; i++) {
+            word[n++] = m->n_dims[i];
+            word[n++] = m->n_dims[i] > 0 ? m->axis[i] : 0;
+            word[n++] = m->box[i];
+            for (int32_t d = 0; d < m->n_dims[i]; d++)
+                word[n++] = m->dim[i][d];
+        }
+    }
+    return md_hash128(word, (size_t)n * sizeof *word);
+}
+
+/* What decides whether two kernels are one: all that goes into the compiler, or the function; and the tensor maps, which a loaded kernel has with it and
+ * its text does not tell (a product of tensors as they lie, and one of copies). */
 static md_digest128 key_of(const md_dev *dev, const md_kn_launch_source *source)
 {
     struct {
-        md_digest128 text, compiler, flags;
+        md_digest128 text, compiler, flags, maps;
         md_kn_host_function function;
         char entry[sizeof source->entry];
         int64_t device, code;
@@ -26,6 +47,7 @@ static md_digest128 key_of(const md_dev *dev, const md_kn_launch_source *source)
         key.text = md_hash128(md_strbuf_text(&source->text), source->text.size);
         key.compiler = md_hash128(dev->facts.compiler, strlen(dev->facts.compiler));
         key.flags = md_hash128(dev->facts.flags, strlen(dev->facts.flags));
+        key.maps = digest_of_maps(source);
         memcpy(key.entry, source->entry, strnlen(source->entry, sizeof source->entry));
     }
     return md_hash128(&key, sizeof key);

@@ -115,11 +115,15 @@ static void test_shared(void **state)
     md_bd_variant *c = make(f, TOY_PLAIN, 2);
     assert_ok(md_bd_variant_wait(c));
     assert_ptr_not_equal(a->kernel[0], c->kernel[0]);
+    md_bd_variant *d = make(f, TOY_MAPPED, 1); /* a loaded kernel has its tensor maps with it */
+    assert_ok(md_bd_variant_wait(d));
+    assert_ptr_not_equal(a->kernel[0], d->kernel[0]);
     const md_bd_counters *count = md_bd_count(f->builder);
-    assert_int_equal(count->emitted, 3);
-    assert_int_equal(count->compiled, 2);
+    assert_int_equal(count->emitted, 4);
+    assert_int_equal(count->compiled, 3);
     assert_int_equal(count->shared, 1);
     assert_string_equal(a->name, b->name);
+    md_bd_variant_destroy(&d);
     md_bd_variant_destroy(&a);
     assert_ok(md_bd_variant_wait(b)); /* a's kernels are the builder's */
     md_bd_variant_destroy(&b);

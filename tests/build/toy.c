@@ -106,6 +106,8 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
     if (kind == TOY_BAD_TEXT)
         md_strbuf_add(&out->launch[0].text, "#error FAIL_COMPILE on purpose\n");
     add_text(&out->launch[0], salt, kind == TOY_SLOW ? 10 : 1, 0, kind == TOY_TWICE, 0);
+    out->launch[0].n_maps = kind == TOY_MAPPED;
+    out->launch[0].map[0].is_copy = 1;
     if (kind == TOY_TWICE) {
         add_text(&out->launch[1], salt, 1, 1, 0, 1);
         out->launch[1].param[3].a = 1; /* a second scalar: 1 */

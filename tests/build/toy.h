@@ -15,7 +15,8 @@ enum {
     TOY_SLOW,             /* as TOY_PLAIN, ten times over */
     TOY_SAME_TWICE,       /* two launches of one text */
     TOY_SHORT_ROWS,       /* envelope: n <= 100 */
-    TOY_N_KINDS
+    TOY_N_KINDS,
+    TOY_MAPPED = TOY_N_KINDS /* outside of the space: the text of TOY_PLAIN with a tensor map, of which the text says nothing */
 };
 
 typedef struct toy {
