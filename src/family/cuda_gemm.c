@@ -40,15 +40,13 @@ static md_status list_params(md_kn_launch_source *out, const md_fa_target *targe
     int32_t maps = text->n_maps * MD_KN_MAP_WORDS;
     md_kn_param list[MD_KN_MAX_PARAMS];
     int32_t n = md_cg_params(list, target->program, target->stage);
-    if (n < 0 || maps + n + 10 > MD_KN_MAX_PARAMS)
+    if (n < 0 || maps + n + 9 > MD_KN_MAX_PARAMS)
         return md_fail(MD_UNSUPPORTED, "the stage has more tensors and sizes than a kernel takes parameters");
     for (int32_t i = 0; i < maps; i++)
         out->param[i] = (md_kn_param){.kind = MD_KN_MAP, .a = (uint8_t)(i / MD_KN_MAP_WORDS), .b = (uint8_t)(i % MD_KN_MAP_WORDS)};
     memcpy(out->param + maps, list, (size_t)n * sizeof *list);
     n += maps;
     out->param[n++] = (md_kn_param){.kind = MD_KN_WORKSPACE};
-    if (text->has_counters)
-        out->param[n++] = (md_kn_param){.kind = MD_KN_COUNTERS};
     for (int32_t i = 0; maps > 0 && n % 8 != 0; i++)
         out->param[n++] = (md_kn_param){.kind = MD_KN_PAD, .a = (uint8_t)i};
     out->n_params = n;
@@ -156,7 +154,7 @@ static int64_t copy_bytes(int64_t lines, int64_t length)
     return (lines * line + 255) / 256 * 256;
 }
 
-void md_fa_cuda_product_copies(md_kn_plan_geometry *out, const md_fa_product *work, const md_kn_map map[2], bool by_launch)
+void md_fa_cuda_product_copies(md_kn_plan_geometry *out, const md_fa_product *work, const md_kn_map map[2])
 {
     int64_t bytes = 0, units = 0;
     for (int32_t o = 0; o < 2; o++) {
@@ -167,8 +165,6 @@ void md_fa_cuda_product_copies(md_kn_plan_geometry *out, const md_fa_product *wo
         units += (lines * ((length + 7) / 8) + COPY_THREADS * COPY_AT_ONCE - 1) / (COPY_THREADS * COPY_AT_ONCE);
     }
     out->workspace_bytes = bytes;
-    if (!by_launch)
-        return;
     out->launch[1] = out->launch[0];
     out->launch[0] = (md_kn_geometry){.grain = 1, .blocks = MD_MIN(units, 1 << 20), .grid = {1, 1, 1}, .block = {COPY_THREADS, 1, 1}};
     out->launch[0].grid[0] = (int32_t)out->launch[0].blocks;

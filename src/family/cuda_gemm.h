@@ -14,7 +14,6 @@ typedef struct md_fa_cuda_product_text {
     bool has_result; /* md_result, too */
     int32_t split; /* slices of K: above 1, a second launch adds them up */
     bool is_met; /* no: they do that among themselves */
-    bool has_counters; /* of the stream */
     bool has_copies; /* a launch before it copies A and B, as map[0] and map[1] want them */
     int32_t n_maps; /* of tensors */
     const md_kn_map *map;
@@ -27,8 +26,8 @@ md_status md_fa_cuda_product_emit(md_kn_source *out, const md_fa_target *target,
 md_status md_fa_cuda_product_emit_sum(md_kn_launch_source *out, const md_fa_target *target, const md_cg_product *product, int32_t slices);
 /** The second launch, and the workspace, of a product whose K is split. */
 void md_fa_cuda_product_sum(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_product *work, int32_t split);
-/** The workspace of copies of both operands; by_launch: and the launch that makes them, before launch 0, which becomes launch 1. */
-void md_fa_cuda_product_copies(md_kn_plan_geometry *out, const md_fa_product *work, const md_kn_map map[2], bool by_launch);
+/** The launch that makes copies of both operands goes before launch 0, which becomes launch 1; and their workspace. */
+void md_fa_cuda_product_copies(md_kn_plan_geometry *out, const md_fa_product *work, const md_kn_map map[2]);
 /** Whether its launch gains by beginning early: half a microsecond where it is short. Long ones lose more (seen: up to a sixth), since their blocks
  * then lie on SMs in the order in which those become free, and neighbours no longer ask the L2 for the same lines together. */
 bool md_fa_cuda_product_overlaps(const md_fa_product *work);

@@ -16,7 +16,6 @@ typedef struct md_fa_wgmma {
     bool has_result; /* in registers; then by the copy engine */
     bool by_words; /* or by words */
     bool has_copies; /* of both operands, made before */
-    bool is_meanwhile; /* made by the same launch */
     bool is_library; /* copies whole tiles where there are few rows, too */
 } md_fa_wgmma;
 

@@ -1,5 +1,5 @@
 /* Products on Hopper's tensor cores: src/kernels/cuda/gemm_wgmma.cu. For operands of one 16-bit type (or f32 as tf32) that lie in memory as its copy engine can
- * read them, or are copied so first (`pad1` by a launch, `pad2` by the product's own blocks, part by part of K). `cluster` without `split`: two blocks share an operand (12: B, one above the other, whatever the tile), four both; as large as `split`: the slices of a tile add up among
+ * read them, or are copied so first (`pad`). `cluster` without `split`: two blocks share an operand (12: B, one above the other, whatever the tile), four both; as large as `split`: the slices of a tile add up among
  * themselves, else in a second launch. `store`: for one result of 16 bits, in registers, 1 by the copy engine, 2 by words at any address; 0 any epilogue. `ask`: so many rings of the first tile are asked into L2 before
  * the launch ahead has ended. */
 #include "family/cuda.h"
@@ -13,7 +13,6 @@
 
 enum { ROWS, COLUMNS, TURNS, CLUSTER, SPLIT, STORE, PAD, ASK };
 enum { BY_SLAB, BY_ENGINE, BY_WORDS }; /* values of STORE */
-enum { AS_IT_LIES, COPIED, MEANWHILE }; /* values of PAD */
 enum { MAPS = 4, DEPTH = 64, BAND = 8, STACKED = 12, FEW = 64, SHARED = 232448, RESERVE = 1024 + 320, UNDER_WAY = 192 << 10 };
 
 /* What follows from a configuration. */
@@ -38,9 +37,6 @@ static int64_t buffer_bytes(const shape *s)
         return 0;
     return s->consumers * 4 * (s->has_result ? (int64_t)s->panels * 16 * s->panel * 2 : (int64_t)s->n_products * 16 * (s->panel + 4) * 4);
 }
-
-/* gemm_meanwhile.h: threads of its blocks, and what it can count. */
-enum { MEANWHILE_THREADS = 512, MEANWHILE_LINES = 1 << 23, MEANWHILE_DEPTH = 3 << 20, MEANWHILE_SUMS = 64 };
 
 static void choose_stages(shape *s)
 {
@@ -184,16 +180,6 @@ static md_fa_cuda_tiles tiles_of(const shape *s)
                               .step_us = 0.01 + (double)s->stage_bytes / 5e6};
 }
 
-/* Two tensors of two plain axes along K, as they are; all of a block's threads have 128 registers. */
-static bool copies_meanwhile(const md_cg_product *p, const md_kn_map *map, const shape *s, int32_t accumulators)
-{
-    const bool is_plain = p->n_products == 1 && p->n_rows == 1 && p->n_columns == 1 && map[0].n_dims[2] + map[1].n_dims[2] == 0;
-    bool is_along = p->program->stage[p->stage].product.n_k == 1;
-    for (int32_t o = 0; o < 2; o++)
-        is_along = is_along && along(p, o) == MD_CG_ALONG_DEPTH && !map[o].is_copy;
-    return is_plain && is_along && bytes_of(p) == 2 && s->cluster == 1 && s->split == 1 && accumulators <= MEANWHILE_SUMS;
-}
-
 static bool is_new_width(int32_t columns)
 {
     return columns % 16 || columns == 48 || columns == 80 || columns == 112;
@@ -227,9 +213,7 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
         return false;
     if (config->value[PAD] && (p.n_products == 2 || bytes_of(&p) == 4))
         return false;
-    if (config->value[PAD] == MEANWHILE && !copies_meanwhile(&p, maps, &s, accumulators))
-        return false;
-    if (size && (config->value[PAD] == MEANWHILE || (s.by_words && config->value[PAD] == AS_IT_LIES))) /* only where they are asked for by name: not proven */
+    if (size && s.by_words && !config->value[PAD]) /* only where they are asked for by name: not proven */
         return false;
     if (config->value[PAD] && s.has_result && !s.by_words) /* for the odd shapes, whose results lie oddly, too */
         return false;
@@ -247,12 +231,8 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_f
         out->lo[d] = 1;
         out->hi[d] = INT32_MAX;
     }
-    for (int32_t o = 0; o <= p.n_products && config->value[PAD] != COPIED; o++)
-        md_fa_cuda_map_needs(out, &map[o], config->value[PAD] == AS_IT_LIES);
-    if (config->value[PAD] == MEANWHILE) {
-        out->hi[map[0].dim[0][0]] = MEANWHILE_DEPTH;
-        out->hi[map[0].dim[1][0]] = out->hi[map[1].dim[1][0]] = MEANWHILE_LINES;
-    }
+    for (int32_t o = 0; o <= p.n_products && !config->value[PAD]; o++)
+        md_fa_cuda_map_needs(out, &map[o], true);
     if (config->value[STORE] && map_result(&map[p.n_products + 1], &p)) {
         /* What the epilogue reads along the columns is read in pairs, too. */
         uint32_t vectors = md_cg_unit_tensors(target->program, target->stage, p.columns[p.n_columns - 1]);
@@ -286,17 +266,11 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
     g->block[0] = s.threads;
     g->cluster = together;
     g->scratch_bytes = s.shared;
-    if (config->value[PAD] == MEANWHILE) {
-        g->blocks = MD_MAX(target->facts->threads, 1);
-        g->block[0] = MEANWHILE_THREADS;
-        g->is_cooperative = true;
-        g->grid[0] = (int32_t)g->blocks;
-    }
-    g->overlaps = config->value[PAD] == COPIED || (config->value[PAD] == AS_IT_LIES && ((s.ask && w.rows <= FEW) || md_fa_cuda_product_overlaps(&w)));
+    g->overlaps = config->value[PAD] || (s.ask && w.rows <= FEW) || md_fa_cuda_product_overlaps(&w);
     md_fa_cuda_product_sum(out, target, &w, s.is_met ? 1 : s.split);
     md_kn_map map[MAPS];
     if (config->value[PAD] && maps_of(map, &p))
-        md_fa_cuda_product_copies(out, &w, map, config->value[PAD] == COPIED);
+        md_fa_cuda_product_copies(out, &w, map);
 }
 
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
@@ -311,7 +285,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
         return;
     shape s = shape_of(&p, config);
     const md_fa_wgmma v = {.rows = s.rows, .columns = s.columns, .split = s.split, .cluster = s.cluster, .stages = s.stages, .is_turned = s.is_turned, .is_stacked = config->value[CLUSTER] == STACKED, .is_met = s.is_met,
-                           .has_result = s.has_result, .by_words = s.by_words, .has_copies = config->value[PAD] == COPIED, .is_meanwhile = config->value[PAD] == MEANWHILE};
+                           .has_result = s.has_result, .by_words = s.by_words, .has_copies = config->value[PAD]};
     md_fa_wgmma_features(out, md_fa_wgmma_us(target->facts, &w, &v), 1 + v.has_copies + (s.split > 1 && !s.is_met));
 }
 
@@ -346,7 +320,7 @@ static void print_instruction(md_strbuf *out, const md_cg_product *p, int32_t co
     md_strbuf_add(out, "\n        : \"l\"(a), \"l\"(b));\n}\n");
 }
 
-static void print_defines(md_strbuf *out, const md_cg_product *p, const shape *s, const md_kn_map *map, bool is_rolled, bool is_meanwhile)
+static void print_defines(md_strbuf *out, const md_cg_product *p, const shape *s, const md_kn_map *map, bool is_rolled)
 {
     const struct {
         const char *name;
@@ -354,7 +328,7 @@ static void print_defines(md_strbuf *out, const md_cg_product *p, const shape *s
     } list[] = {{"BM", s->rows}, {"BN", s->columns}, {"STAGES", s->stages}, {"CONSUMERS", s->consumers}, {"PINGPONG", s->is_turned},
                 {"CLUSTER", s->cluster}, {"SHARE_A", s->shares_a}, {"BATCH_0", map[0].n_dims[2] > 0}, {"BATCH_1", map[1].n_dims[2] > 0},
                 {"BAND", BAND}, {"LOW", s->low}, {"HIGH", s->high}, {"PANELS", s->panels}, {"RESULT", s->by_words ? 2 : s->has_result},
-                {"ROLLED_PANELS", is_rolled}, {"SHRINKS", shrinks(p, s)}, {"OPERAND_BYTES", bytes_of(p)}, {"MEET", s->is_met}, {"ASK", map[0].is_copy || map[1].is_copy ? 0 : s->ask}, {"MEANWHILE", is_meanwhile}, {"COPY_LINE", MD_KN_COPY_LINE}, {"READS", s->has_result && read_along_columns(p)}, {"ALIGNED", s->has_result && !s->by_words}};
+                {"ROLLED_PANELS", is_rolled}, {"SHRINKS", shrinks(p, s)}, {"OPERAND_BYTES", bytes_of(p)}, {"MEET", s->is_met}, {"ASK", map[0].is_copy || map[1].is_copy ? 0 : s->ask}, {"READS", s->has_result && read_along_columns(p)}, {"ALIGNED", s->has_result && !s->by_words}};
     for (int32_t i = 0; i < MD_COUNT(list); i++)
         md_strbuf_printf(out, "#define MD_%s %" PRId32 "\n", list[i].name, list[i].value);
     md_fa_cuda_product_print_along(out, p);
@@ -376,18 +350,16 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
     if (!legal(target, config, NULL))
         return md_fail(MD_UNSUPPORTED, "gemm_wgmma has no kernel of these parameters");
     set_boxes(map, &p, &s);
-    map[0].is_copy = map[1].is_copy = config->value[PAD] != AS_IT_LIES;
+    map[0].is_copy = map[1].is_copy = (uint8_t)config->value[PAD];
     md_fa_product_measure(&w, target, &p, ones);
     /* What is read at any address takes long texts. */
-    print_defines(&defines, &p, &s, map, !s.has_result || w.epilogue_ops > 2 || w.epilogue_transcendental > 0 || (s.by_words && read_along_columns(&p)),
-                  config->value[PAD] == MEANWHILE);
+    print_defines(&defines, &p, &s, map, !s.has_result || w.epilogue_ops > 2 || w.epilogue_transcendental > 0 || (s.by_words && read_along_columns(&p)));
     md_fa_cuda_product_text text = {.source = "cuda/gemm_wgmma.cu",
                                     .lanes = s.has_result ? 2 : config->value[PAD] ? 4 : md_fa_cuda_width(target->program, target->stage), /* pad: for odd lines, too */
                                     .has_result = s.has_result,
                                     .split = s.split,
                                     .is_met = s.is_met,
-                                    .has_copies = config->value[PAD] == COPIED,
-                                    .has_counters = config->value[PAD] == MEANWHILE,
+                                    .has_copies = config->value[PAD],
                                     .n_maps = p.n_products + (s.has_result && !s.by_words ? 2 : 1),
                                     .map = map};
     return md_fa_cuda_product_emit(out, target, &p, &text, &defines);
@@ -403,7 +375,7 @@ const md_fa_family md_fa_cuda_gemm_wgmma = {
               {"cluster", 1, 5, {1, 2, 3, 4, 8, STACKED}, 1},
               {"split", 1, 6, {1, 2, 3, 4, 8, 16}},
               {"store", 0, 3, {1, 0, 2}},
-              {"pad", 0, 3, {0, 1, 2}}, {"ask", 0, 1, {0, 1, 2}, 2}},
+              {"pad", 0, 2, {0, 1}}, {"ask", 0, 1, {0, 1, 2}, 2}},
     .applies = applies,
     .legal = legal,
     .envelope = envelope,

@@ -113,7 +113,7 @@ static const delayed list[] = {
       "gemm_wgmma/rows128_columns64_turns1_cluster1_split1_store1_pad0", "gemm_wgmma/rows128_columns32_turns1_cluster2_split1_store0_pad0",
       "gemm_wgmma/rows64_columns32_turns0_cluster2_split1_store1_pad0", "gemm_wgmma/rows64_columns64_turns0_cluster4_split4_store0_pad0",
       "gemm_wgmma/rows128_columns32_turns0_cluster1_split2_store0_pad0", "gemm_wgmma/rows64_columns16_turns0_cluster1_split1_store0_pad1",
-      "gemm_wgmma/rows64_columns64_turns0_cluster1_split1_store2_pad2", "gemm_wgmma/rows128_columns64_turns1_cluster1_split1_store2_pad2",
+      "gemm_wgmma/rows64_columns64_turns0_cluster1_split1_store2_pad0", "gemm_wgmma/rows128_columns64_turns1_cluster1_split1_store2_pad1",
       "gemm_wgmma/rows128_columns64_turns0_cluster4_split1_store1_pad0"}},
     {"Y[i,j] = sum[k](X[k,i] * W[k,j])", MD_F16, {{128, 256, 320}, {136, 200, 440}, {131, 77, 653}},
      {"gemm_wgmma/rows128_columns64_turns0_cluster2_split1_store1_pad0", "gemm_wgmma/rows64_columns128_turns0_cluster2_split1_store0_pad0",

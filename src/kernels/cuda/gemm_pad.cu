@@ -7,7 +7,6 @@
 #include "md_config.h"
 #include "prelude.h"
 #include "md_expr.h"
-#include "gemm_moved.h"
 
 enum { UNIT = MD_THREADS * MD_AT_ONCE, LINE = MD_COPY_LINE / 16 }; /* pieces that a block makes at a time; that lines of copies are multiples of */
 
@@ -68,6 +67,16 @@ template <int which, int along, bool as_is> MD_OUTLINE uint4 md_slowly(const md_
         high |= e >= 4 ? half << (e & 3) * 16 : 0;
     }
     return make_uint4((uint32_t)low, (uint32_t)(low >> 32), (uint32_t)high, (uint32_t)(high >> 32));
+}
+
+/* 16 bytes from byte `past` (even, below 16) of two pieces on. */
+MD_INLINE uint4 md_moved(uint4 a, uint4 b, unsigned past)
+{
+    const bool eight = past & 8, four = past & 4;
+    const uint32_t w0 = eight ? a.z : a.x, w1 = eight ? a.w : a.y, w2 = eight ? b.x : a.z, w3 = eight ? b.y : a.w, w4 = eight ? b.z : b.x, w5 = eight ? b.w : b.y;
+    const uint32_t v0 = four ? w1 : w0, v1 = four ? w2 : w1, v2 = four ? w3 : w2, v3 = four ? w4 : w3, v4 = four ? w5 : w4;
+    const unsigned bits = past * 8; /* modulo 32 */
+    return make_uint4(__funnelshift_r(v0, v1, bits), __funnelshift_r(v1, v2, bits), __funnelshift_r(v2, v3, bits), __funnelshift_r(v3, v4, bits));
 }
 
 template <int which, int along, int has_batch, bool as_is> MD_INLINE void md_unit(const md_params *p, const md_lines &l, int64_t unit, uint4 *to)

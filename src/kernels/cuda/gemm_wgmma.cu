@@ -7,7 +7,7 @@
  * cluster runs along the columns and shares A; else along the rows and shares B; four are two by two), MD_ALONG_0, MD_ALONG_1 (1: the operand lies
  * along K, 2: along its rows), MD_BATCH_0, MD_BATCH_1 (0: the operand has no batch), MD_BAND (rows of tiles walked together), MD_OPERAND_BYTES (2, or 4: tf32, along K), MD_SHRINKS (where there are fewer rows
  * than a tile has, no more are copied), MD_READS (the epilogue in registers reads tensors along the columns),
- * MD_ASK (rings of the first tile that go into L2 while launches ahead run), MD_MEANWHILE (operands are copied by the same launch: gemm_meanwhile.h), MD_COPY_LINE (bytes that lines of copies are multiples of), MD_LOW, MD_HIGH (registers of copying and computing threads), MD_PANELS (buffers of results a warp), MD_RESULT (epilogue: 1
+ * MD_ASK (rings of the first tile that go into L2 while launches ahead run), MD_LOW, MD_HIGH (registers of copying and computing threads), MD_PANELS (buffers of results a warp), MD_RESULT (epilogue: 1
  * in registers, results by TMA; 2 in registers, results by words at any even address; 0 by md_slab), MD_ROLLED_PANELS, MD_SPLIT (slices of K), MD_MEET
  * (1: those of a tile are a cluster; 0: of the workspace), and md_wgmma(acc, a, b), the instruction for the
  * tile's columns. md_expr.h: src/codegen/product.h; md_params begins with md_tensor_map of A, B, the second B where there is
@@ -18,7 +18,6 @@
 #include "md_expr.h"
 #include "gemm_slab.h"
 #include "wgmma.h"
-#include "gemm_moved.h"
 
 /* Half of an operand's rows, in whole repetitions of the swizzle: the halves of 152 rows have 8 in common. */
 #define PART(rows) (((rows) / 2 + 7) / 8 * 8)
@@ -26,7 +25,6 @@
 enum {
     BK = 128 / MD_OPERAND_BYTES, /* one row of the swizzle */
     THREADS = 128 * (MD_CONSUMERS + 1),
-    BLOCK = MD_MEANWHILE ? 512 : THREADS, /* and those that copy operands meanwhile */
     WG_ROWS = MD_PINGPONG ? MD_BM : MD_BM / MD_CONSUMERS,
     BLOCKS = WG_ROWS / 64,
     BN64 = (MD_BN + 63) / 64,
@@ -49,8 +47,6 @@ enum {
     PARTS_BYTES = MD_MEET ? MD_PRODUCTS * MD_BM * PARTS_PITCH * 4 : MD_CONSUMERS * 4 * BUFFER_BYTES,
     LAST_HAS_ROOM = MD_RESULT == 1 && !MD_PINGPONG && MD_CONSUMERS * 4 * WARP_BYTES <= MD_STAGES * STAGE_BYTES
 };
-
-#include "gemm_meanwhile.h"
 
 typedef struct md_tile_at {
     int batch, row, column, slice; /* of a block's tile */
@@ -136,9 +132,6 @@ MD_INLINE void md_copy(unsigned to, const md_tensor_map *map, int row, int k, in
 MD_INLINE void md_produce(const md_params &p, const md_grid &g, unsigned tiles, unsigned full, unsigned empty, int rank)
 {
     md_ring r = {0, 0};
-#if MD_MEANWHILE
-    int known = 0;
-#endif
     const int down = rank / CLUSTER_ACROSS, across = rank % CLUSTER_ACROSS;
     const unsigned a_sharers = 3u << down * CLUSTER_ACROSS, b_sharers = CLUSTER_ACROSS == 2 ? 5u << across : 3; /* masks of ranks */
     /* As device/cuda_map.c makes the box. What lies in the other rows is computed with, and stored by nobody. */
@@ -147,9 +140,6 @@ MD_INLINE void md_produce(const md_params &p, const md_grid &g, unsigned tiles, 
         const md_tile_at at = md_tile_of(g, t, rank);
         for (int i = md_step_of(g, at.slice); i < md_step_of(g, at.slice + 1); i++) {
             const unsigned bar = full + r.stage * 8, to = tiles + r.stage * STAGE_BYTES;
-#if MD_MEANWHILE
-            md_wait_for_part(p, i, known);
-#endif
             md_bar_wait(empty + r.stage * 8, r.phase ^ 1);
             md_bar_expect(bar, a_bytes + B_ARRIVES);
             md_copy<(MD_ALONG_0 == 2), MD_BM, A_PARTS>(to, &p.map0, at.row, i * BK, at.batch * MD_BATCH_0, bar, across, a_sharers);
@@ -160,9 +150,6 @@ MD_INLINE void md_produce(const md_params &p, const md_grid &g, unsigned tiles, 
             md_ring_next(r);
         }
     }
-#if MD_MEANWHILE
-    md_leave_counters(p, g.steps);
-#endif
 }
 
 #if MD_ASK
@@ -478,7 +465,7 @@ MD_INLINE void md_consume(const md_params &p, const md_grid &g, unsigned tiles, 
         md_tma_wait_read<0>();
 }
 
-extern "C" __global__ void __launch_bounds__(BLOCK, 1) md_kernel(const __grid_constant__ md_params p)
+extern "C" __global__ void __launch_bounds__(THREADS, 1) md_kernel(const __grid_constant__ md_params p)
 {
     extern __shared__ unsigned char md_memory[];
     MD_IF_EMPTY_RETURN_BEFORE_WAITING;
@@ -509,7 +496,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 1) md_kernel(const __grid_co
         __syncthreads();
     md_wait_for_launches();
     if (threadIdx.x < 128) {
-        if (MD_CONSUMERS == 2 && !MD_MEANWHILE)
+        if (MD_CONSUMERS == 2)
             md_registers_down<MD_LOW>();
         if (threadIdx.x == 0)
             md_produce(p, g, base, full, empty, rank);
@@ -518,12 +505,8 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 1) md_kernel(const __grid_co
             md_read_ahead(p, g, rank);
 #endif
     } else {
-        if (MD_CONSUMERS == 2 && !MD_MEANWHILE) /* two warpgroups have enough without */
+        if (MD_CONSUMERS == 2) /* two warpgroups have enough without */
             md_registers_up<MD_HIGH>();
-#if MD_MEANWHILE
-        md_copy_parts(p, g.steps);
-        if (threadIdx.x < THREADS)
-#endif
         md_consume(p, g, base, full, empty, md_memory + (base - start), buffers, rank);
     }
     __syncwarp();

@@ -157,12 +157,6 @@ MD_INLINE void md_proxy_fence(void)
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
-/* The same of all memory, in either direction. */
-MD_INLINE void md_all_proxies_fence(void)
-{
-    asm volatile("fence.proxy.async;" ::: "memory");
-}
-
 /* `threads` threads meet at barrier `id` of the block. */
 MD_INLINE void md_meet(int id, int threads)
 {
