@@ -84,6 +84,11 @@ static double norm(double a, double b, double p)
     return pow(pow(a, p) + pow(b, p), 1 / p);
 }
 
+static double norm4(double a, double b)
+{
+    return sqrt(sqrt(a * a * a * a + b * b * b * b));
+}
+
 static double clock_of(const md_dev_facts *facts) /* a us */
 {
     return facts->gflops / (MD_MAX(facts->threads, 1) * 256.0) * CLOCK * 1e3;
@@ -95,7 +100,7 @@ static double multiply_us(const md_dev_facts *facts, const md_fa_product *w, con
     const double columns = (double)v->columns * w->p.n_products;
     const double multiply = v->rows * columns * 64 / 4096 * MATH;
     const double read = v->rows / 64.0 * 4 * (64 * 32 * w->p.n_products + columns * 32) / 128 * SHARED;
-    return norm(multiply, read, 4) / clock_of(facts) + STEP;
+    return norm4(multiply, read) / clock_of(facts) + STEP;
 }
 
 static double fill_us(const md_dev_facts *facts, const md_fa_product *w, const md_fa_wgmma *v, const tiles *t, double busy)
@@ -124,9 +129,9 @@ static double waves_us(const md_dev_facts *facts, const md_fa_product *w, const 
     const double multiply = t->steps * multiply_us(facts, w, v), end = end_us(w, v);
     const double next = v->is_turned ? fmax(multiply, (multiply + end) / 2) : multiply + end;
     const double full = t->steps * fill_us(facts, w, v, t, 1), last = t->steps * fill_us(facts, w, v, t, t->last);
-    double us = norm(multiply, t->waves > 1 ? full : last, 4) + end;
+    double us = norm4(multiply, t->waves > 1 ? full : last) + end;
     if (t->waves > 1)
-        us += (t->waves - 2) * norm(next, full, 4) + norm(next, last, 4);
+        us += (t->waves - 2) * norm4(next, full) + norm4(next, last);
     return us;
 }
 
