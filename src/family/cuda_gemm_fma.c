@@ -3,8 +3,10 @@
 
 #include "base/status.h"
 #include "family/cuda_gemm.h"
+#include "family/cuda_gemm_cost.h"
 
 #include <inttypes.h>
+#include <math.h>
 
 enum { ROWS, COLUMNS, SPLIT, DEPTH, STAGES };
 enum { THREAD = 8, BAND = 8, REGISTERS = 128, REGISTERS_80 = 168 }; /* THREAD: sums a thread down and across; BAND: MD_BAND; sm_80: with fewer it spills */
@@ -61,13 +63,26 @@ static md_fa_cuda_tiles tiles_of(const md_fa_target *target, const md_cg_product
                               .resident = blocks_of(target, p, config), .flops = 0.8, .step_us = 0.5};
 }
 
+/* Slices that leave some work to a block, and not more blocks than pay for adding up. */
+static bool is_sensible(const md_fa_target *target, const md_cg_product *p, const md_fa_config *config, const int64_t *size)
+{
+    md_fa_product w;
+    const double split = config->value[SPLIT], sms = MD_MAX(target->facts->threads, 1);
+    if (!size || split <= 1)
+        return true;
+    md_fa_product_measure(&w, target, p, size);
+    const double tiles = (double)w.batch * ceil((double)w.rows / config->value[ROWS]) * ceil((double)w.columns / config->value[COLUMNS]);
+    return (double)w.depth / split >= 48 && tiles < 5 * sms && tiles * split <= 20 * sms;
+}
+
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     md_cg_product p;
-    if (!product_of(&p, target) || size) /* only where it is asked for by name: not proven */
+    if (!product_of(&p, target))
         return false;
-    md_fa_cuda_tiles tiles = tiles_of(target, &p, config);
-    return shared_of(&p, config) <= target->facts->shared_per_block && md_fa_cuda_product_sensible(target, &p, &tiles, size);
+    if (size && (md_cg_product_along(&p, MD_CG_A) != MD_CG_ALONG_DEPTH || md_cg_product_along(&p, MD_CG_B) != MD_CG_ALONG_DEPTH)) /* only by name: not proven on a GPU */
+        return false;
+    return shared_of(&p, config) <= target->facts->shared_per_block && is_sensible(target, &p, config, size);
 }
 
 static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
@@ -93,6 +108,27 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
     md_fa_cuda_product_geometry(out, target, &p, &tiles, threads_of(config), shared_of(&p, config), shape->size);
 }
 
+/* Microseconds of K steps of blocks that an SM has at once: as long as it issues their instructions, and as one block waits for itself. Fit on an H200
+ * to 11 shapes of 256 to 4096, within 10% for most. */
+static double blocks_us(double blocks, const md_fa_config *config, double steps)
+{
+    static const double CLOCK = 1755, ISSUED = 1.38, ALONE = 1.9, NORM = 1.5; /* cycles a us; of fma's share of all instructions; waits */
+    const double own = steps * THREAD * (is_wide(config) ? 2 * THREAD : THREAD) / CLOCK;
+    return pow(pow(blocks * threads_of(config) / 128.0 * own * ISSUED, NORM) + pow(own * ALONE, NORM), 1 / NORM);
+}
+
+static double product_us(const md_fa_target *target, const md_fa_product *w, const md_fa_config *config)
+{
+    static const double START = 2.5, SUM = 1.5, SUM_GBPS = 4500;
+    const double split = config->value[SPLIT], depth = config->value[DEPTH];
+    const double tiles = (double)w->batch * ceil((double)w->rows / config->value[ROWS]) * ceil((double)w->columns / config->value[COLUMNS]) * split;
+    const double most = ceil(tiles / MD_MAX(target->facts->threads, 1)), at_once = blocks_of(target, &w->p, config);
+    const double steps = ceil((double)w->depth / depth / split) * depth, rounds = floor(most / at_once), rest = most - rounds * at_once;
+    const double compute = rounds * blocks_us(at_once, config, steps) + (rest > 0 ? blocks_us(rest, config, steps) : 0);
+    const double slices = (double)w->batch * (double)w->rows * (double)w->columns * 8 * split / SUM_GBPS * 1e-3;
+    return START + fmax(compute, w->bytes / target->facts->memory_gbps * 1e-3) + (split > 1 ? SUM + slices : 0);
+}
+
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     md_cg_product p;
@@ -101,11 +137,8 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     if (!product_of(&p, target))
         return;
     md_fa_product_measure(&w, target, &p, size);
-    if (w.batch == 0 || w.rows == 0 || w.columns == 0)
-        return;
-    md_fa_cuda_tiles tiles = tiles_of(target, &p, config);
-    md_fa_cuda_product_features(out, target, &w, &tiles);
-    out->serial_us += 1 + (tiles.split > 1 ? 0.3 * tiles.split : 0);
+    if (w.batch > 0 && w.rows > 0 && w.columns > 0)
+        md_fa_wgmma_features(out, product_us(target, &w, config), config->value[SPLIT] > 1 ? 2 : 1);
 }
 
 static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
@@ -129,7 +162,7 @@ const md_fa_family md_fa_cuda_gemm_fma = {
     .name = "gemm_fma",
     .device = MD_DEV_CUDA,
     .n_fields = 5,
-    .field = {{"rows", 128, 2, {128, 64}}, {"columns", 128, 3, {128, 64, 256}}, {"split", 1, 10, {1, 2, 3, 4, 5, 6, 7, 8, 12, 16}}, {"depth", 16, 3, {16, 32, 8}}, {"stages", 3, 3, {3, 4, 2}}},
+    .field = {{"rows", 128, 2, {128, 64}}, {"columns", 128, 3, {128, 64, 256}}, {"split", 1, 10, {1, 2, 3, 4, 5, 6, 7, 8, 12, 16}}, {"depth", 16, 1, {16, 32, 8}, 2}, {"stages", 3, 1, {3, 4, 2}, 2}},
     .applies = applies,
     .legal = legal,
     .envelope = envelope,

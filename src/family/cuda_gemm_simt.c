@@ -38,7 +38,7 @@ static const double RATE_F32 = 0.679, RATE_F64 = 0.35, RATE_INTEGER = 0.05, REUS
 
 static md_fa_cuda_tiles tiles_of(const md_fa_target *target, const md_cg_product *p, const tile *t)
 {
-    md_fa_cuda_load load = {.threads = t->threads, .registers = t->thread_rows * t->thread_columns >= 64 ? 128 : 80, .shared_bytes = t->shared};
+    md_fa_cuda_load load = {.threads = t->threads, .registers = t->thread_rows * t->thread_columns >= 64 ? 200 : 80, .shared_bytes = t->shared};
     double rate = p->type == MD_F32 ? RATE_F32 : p->type == MD_F64 ? RATE_F64 : RATE_INTEGER;
     double reuse = (double)(t->thread_rows * t->thread_columns) / (t->thread_rows + t->thread_columns); /* fma a value from shared memory */
     return (md_fa_cuda_tiles){.rows = t->rows, .columns = t->columns, .split = t->split, .resident = MD_MAX(md_fa_cuda_resident(target->facts, &load), 1),

@@ -1,4 +1,4 @@
-/* Products of f32 in f32, as strict as fma is, from operands that lie in memory as they are used: 16-byte copies that run ahead of the sums bring both
+/* Products of f32 in f32, as strict as fma is, from operands of f32: 16-byte copies that run ahead of the sums bring both
  * tiles to shared memory as they lie. 8 x 8 sums a thread, and few enough registers that an SM has blocks to go on with while one of them waits.
  *
  * md_config.h: MD_VL 4, MD_BM, MD_BN (the tile), MD_BK, MD_STAGES, MD_BLOCKS (of an SM), MD_SPLIT, MD_BAND, MD_ALONG_0, MD_ALONG_1 (1: the operand lies
