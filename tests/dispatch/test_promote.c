@@ -1,6 +1,7 @@
 /* A new shape never waits for what is better than what is ready: stand-ins, promotion, ops that are made while their kernels are, frozen ops. */
 #include "base/clock.h"
 #include "base/status.h"
+#include "dispatch/growth.h"
 #include "dispatch/promote.h"
 #include "dispatch/script.h"
 #include "support/check.h"
@@ -41,11 +42,14 @@ static int tear_down(void **state)
     return 0;
 }
 
+/* All of its pool is chosen; pools that grow while calls are served are test_growth's. */
 static md_ds_op *async_op(void)
 {
     md_ds_op_options o = script_options();
     o.is_async = true;
-    return script_op(&world, formula, &o);
+    md_ds_op *op = script_op(&world, formula, &o);
+    md_ds_growth_wait(op);
+    return op;
 }
 
 static void hold(const char *text)
