@@ -213,8 +213,6 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
         return false;
     if (config->value[PAD] && (p.n_products == 2 || bytes_of(&p) == 4))
         return false;
-    if (size && s.by_words && !config->value[PAD]) /* only where they are asked for by name: not proven */
-        return false;
     if (config->value[PAD] && s.has_result && !s.by_words) /* for the odd shapes, whose results lie oddly, too */
         return false;
     return (!s.has_result || map_result(&map, &p)) && md_fa_cuda_product_sensible(target, &p, &tiles, size);
