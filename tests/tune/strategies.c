@@ -61,6 +61,7 @@ static int count_winner(void *user, const char *text, size_t n_bytes)
 typedef struct place {
     const board *board;
     int32_t point;
+    const md_fa_family *family; /* of the model's pick */
 } place;
 
 /* A space is what was recorded: boards from before a family's values were more have less of them. */
@@ -84,7 +85,7 @@ static bool search(outcome *out, board *b, int32_t point, const settings *s, uin
     bool is_good = md_pool_create(&pool, 2) == MD_OK;
     o.pool = pool;
     is_good = is_good && md_dev_sim_open(&dev, &o) == MD_OK && md_bd_create(&builder, dev) == MD_OK && md_tn_wisdom_create(&wisdom) == MD_OK;
-    const place at = {b, point};
+    const place at = {b, point, NULL};
     const md_tn_job job = {.builder = builder, .target = {b->program, 0, &b->facts}, .wisdom = wisdom, .rigor = MD_TUNE_MEASURE, .budget_ms = 1e7,
                            .max_builds = s->builds, .all_directions = s->all_directions, .n_points = 1, .point = &b->point[point], .seed = seed,
                            .allows = was_recorded, .allows_user = &at, .write = count_winner, .user = &out->builds};
@@ -100,9 +101,17 @@ static bool search(outcome *out, board *b, int32_t point, const settings *s, uin
     return is_good;
 }
 
+static bool was_family_recorded(void *user, const md_fa_config *config)
+{
+    const place *p = user;
+    return was_recorded(p, p->family, config);
+}
+
 /* The model's pick among what was recorded. */
 static double model_regret(const board *b, int32_t point)
 {
+    md_kn_shape shape;
+    md_tn_shape(&shape, b->program, b->point[point].size);
     const md_fa_target target = {b->program, 0, &b->facts};
     double least = INFINITY, us = INFINITY;
     for (const md_fa_family *const *f = md_fa_families(b->facts.kind); *f; f++) {
@@ -111,14 +120,12 @@ static double model_regret(const board *b, int32_t point)
         char name[MD_FA_NAME];
         if ((*f)->is_last_resort || !(*f)->applies(&target))
             continue;
-        if (md_tn_best(&config, &model, &target, *f, b->point[point].size, NULL) != MD_OK || model >= least)
+        place at = {b, point, *f};
+        if (md_tn_best_of(&config, &model, &target, *f, &shape, was_family_recorded, &at) != MD_OK || model >= least)
             continue;
         md_fa_name(name, *f, &config);
-        const double recorded = board_us(b, point, name);
-        if (recorded <= 0.0)
-            continue;
         least = model;
-        us = recorded;
+        us = board_us(b, point, name);
     }
     return us / b->best_us[point] - 1.0;
 }
