@@ -34,7 +34,7 @@ typedef struct tiles {
 /* Tiles of a cluster: two share the operand with more columns or rows, four share both, two by two. */
 static double cluster_down(const md_fa_wgmma *v)
 {
-    return v->cluster == 4 || (v->cluster == 2 && (v->is_stacked || v->rows <= v->columns)) ? 2 : 1;
+    return v->cluster == 4 || (v->cluster == 2 && v->rows <= v->columns) ? 2 : 1;
 }
 
 static double cluster_across(const md_fa_wgmma *v)

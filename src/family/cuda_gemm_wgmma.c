@@ -1,7 +1,6 @@
 /* Products on Hopper's tensor cores: src/kernels/cuda/gemm_wgmma.cu. For operands of one 16-bit type (or f32 as tf32) that lie in memory as its copy engine can
- * read them, or are copied so first (`pad`). `cluster` without `split`: two blocks share an operand (12: B, one above the other, whatever the tile), four both; as large as `split`: the slices of a tile add up among
- * themselves, else in a second launch. `store`: for one result of 16 bits, in registers, 1 by the copy engine, 2 by words at any address; 0 any epilogue. `ask`: so many rings of the first tile are asked into L2 before
- * the launch ahead has ended. */
+ * read them, or are copied so first (`pad`). `cluster` without `split`: two blocks share an operand; as large as `split`: the slices of a tile add up among
+ * themselves, else in a second launch. `store`: for one result of 16 bits, in registers, 1 by the copy engine, 2 by words at any address; 0 any epilogue. */
 #include "family/cuda.h"
 
 #include "base/dtype.h"
@@ -11,14 +10,14 @@
 
 #include <inttypes.h>
 
-enum { ROWS, COLUMNS, TURNS, CLUSTER, SPLIT, STORE, PAD, ASK };
+enum { ROWS, COLUMNS, TURNS, CLUSTER, SPLIT, STORE, PAD };
 enum { BY_SLAB, BY_ENGINE, BY_WORDS }; /* values of STORE */
-enum { MAPS = 4, DEPTH = 64, BAND = 8, STACKED = 12, FEW = 64, SHARED = 232448, RESERVE = 1024 + 320, UNDER_WAY = 192 << 10 };
+enum { MAPS = 4, DEPTH = 64, BAND = 8, SHARED = 232448, RESERVE = 1024 + 320, UNDER_WAY = 192 << 10 };
 
 /* What follows from a configuration. */
 typedef struct shape {
     int32_t rows, columns, consumers, cluster, panel, panels, stages, threads, low, high; /* cluster: that share an operand */
-    int32_t n_products, split, ask; /* ask: rings of the first tile that go into L2 while launches ahead run */
+    int32_t n_products, split;
     bool is_met; /* the slices of a tile are a cluster, too */
     bool is_turned, shares_a, has_result, by_words; /* has_result: in registers; by_words: and stored from there */
     int64_t stage_bytes, shared;
@@ -53,16 +52,14 @@ static void choose_stages(shape *s)
 static shape shape_of(const md_cg_product *p, const md_fa_config *config)
 {
     shape s = {.rows = config->value[ROWS], .columns = config->value[COLUMNS] / p->n_products, .cluster = config->value[CLUSTER],
-               .is_turned = config->value[TURNS], .has_result = config->value[STORE], .by_words = config->value[STORE] == BY_WORDS, .split = config->value[SPLIT], .ask = config->value[ASK]};
+               .is_turned = config->value[TURNS], .has_result = config->value[STORE], .by_words = config->value[STORE] == BY_WORDS, .split = config->value[SPLIT]};
     s.is_met = s.split > 1 && s.cluster == s.split;
     if (s.is_met)
         s.cluster = 1;
     s.consumers = s.rows == 64 && !s.is_turned ? 1 : 2;
     s.threads = 128 * (s.consumers + 1);
-    s.shares_a = s.rows > s.columns && s.cluster != STACKED;
-    if (s.cluster == STACKED)
-        s.cluster = 2;
-    s.panel = s.columns % 64 == 0 ? 64 : s.columns % 32 == 0 ? 32 : s.columns % 16 == 0 ? 16 : 32;
+    s.shares_a = s.rows > s.columns;
+    s.panel = s.columns % 64 == 0 ? 64 : s.columns % 32 == 0 ? 32 : 16;
     s.low = 40;
     s.high = s.consumers == 1 ? 240 : 232;
     int64_t b = along(p, MD_CG_B) == MD_CG_ALONG_ROWS ? (s.columns + 63) / 64 * 8192 : s.columns * 128;
@@ -132,25 +129,14 @@ static bool shrinks(const md_cg_product *p, const shape *s)
     return along(p, MD_CG_A) == MD_CG_ALONG_DEPTH && s->cluster == 1;
 }
 
-/* Blocks of a cluster, which share an operand; four share both, two by two. */
-static int32_t cluster_down(const shape *s)
-{
-    return s->cluster == 4 || (s->cluster == 2 && !s->shares_a) ? 2 : 1;
-}
-
-static int32_t cluster_across(const shape *s)
-{
-    return s->cluster / cluster_down(s);
-}
-
 static void set_boxes(md_kn_map map[MAPS], const md_cg_product *p, const shape *s)
 {
     const int32_t rows[] = {s->rows, s->columns, s->columns}, last = p->n_products + 1;
     for (int32_t o = 0; o < last; o++) {
-        int32_t parts = o == 0 ? cluster_across(s) : cluster_down(s);
+        int32_t parts = s->cluster == 2 && s->shares_a == (o == 0) ? 2 : 1;
         bool is_k_first = along(p, o) == MD_CG_ALONG_DEPTH;
         map[o].box[0] = (uint16_t)(128 / bytes_of(p));
-        map[o].box[1] = (uint16_t)(is_k_first ? (rows[o] / parts + 7) / 8 * 8 : DEPTH / parts);
+        map[o].box[1] = (uint16_t)((is_k_first ? rows[o] : DEPTH) / parts);
         map[o].swizzle = 128;
     }
     map[0].shrinks = shrinks(p, s);
@@ -180,11 +166,6 @@ static md_fa_cuda_tiles tiles_of(const shape *s)
                               .step_us = 0.01 + (double)s->stage_bytes / 5e6};
 }
 
-static bool is_new_width(int32_t columns)
-{
-    return columns % 16 || columns == 48 || columns == 80 || columns == 112;
-}
-
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     md_cg_product p;
@@ -202,16 +183,9 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
         return false;
     if (s.split > 1 && (s.has_result || s.is_turned || (config->value[PAD] && !s.is_met)))
         return false;
-    if (s.cluster > 4 || s.cluster == 3 || (s.cluster > 1 && s.split > 1))
+    if (s.cluster > 2 || (s.cluster == 2 && s.split > 1))
         return false;
-    if (config->value[CLUSTER] == STACKED && s.rows <= s.columns) /* as any two are */
-        return false;
-    if (size && (s.ask || s.cluster == 4 || config->value[CLUSTER] == STACKED || is_new_width(s.columns))) /* only where they are asked for by name: not proven */
-        return false;
-    /* Results of columns that are no whole panels are made twice, so nothing may read what they are stored over. */
-    if (s.columns % 8 || (s.columns % 16 && (!s.has_result || !is_plain || along(&p, MD_CG_B) != MD_CG_ALONG_DEPTH)))
-        return false;
-    if (config->value[PAD] && (p.n_products == 2 || bytes_of(&p) == 4))
+    if (s.columns % 16 || (config->value[PAD] && (p.n_products == 2 || bytes_of(&p) == 4)))
         return false;
     if (config->value[PAD] && s.has_result && !s.by_words) /* for the odd shapes, whose results lie oddly, too */
         return false;
@@ -252,19 +226,17 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
     if (w.batch == 0 || w.rows == 0 || w.columns == 0)
         return;
     shape s = shape_of(&p, config);
-    int64_t rows = s.rows * cluster_down(&s), columns = s.columns * cluster_across(&s);
+    int64_t rows = s.rows * (s.shares_a ? 1 : s.cluster), columns = s.columns * (s.shares_a ? s.cluster : 1);
     int32_t together = s.is_met ? s.split : s.cluster; /* blocks of a cluster */
-    /* Clusters of four do not fill GPCs of 18 SMs; one that has to wait for others would take as long again. */
-    const int32_t places = MD_MAX(s.cluster > 2 ? target->facts->threads / 16 * (16 / s.cluster) : target->facts->threads / together, 1);
     int64_t tiles = w.batch * ((w.rows + rows - 1) / rows) * ((w.columns + columns - 1) / columns) * (s.is_met ? 1 : s.split);
     md_kn_geometry *g = &out->launch[0];
-    g->blocks = MD_MIN(tiles, places) * together;
+    g->blocks = MD_MIN(tiles, MD_MAX(target->facts->threads / together, 1)) * together;
     g->grid[0] = (int32_t)g->blocks;
     g->grid[1] = g->grid[2] = g->block[1] = g->block[2] = 1;
     g->block[0] = s.threads;
     g->cluster = together;
     g->scratch_bytes = s.shared;
-    g->overlaps = config->value[PAD] || (s.ask && w.rows <= FEW) || md_fa_cuda_product_overlaps(&w);
+    g->overlaps = config->value[PAD] || md_fa_cuda_product_overlaps(&w);
     md_fa_cuda_product_sum(out, target, &w, s.is_met ? 1 : s.split);
     md_kn_map map[MAPS];
     if (config->value[PAD] && maps_of(map, &p))
@@ -282,7 +254,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     if (w.batch == 0 || w.rows == 0 || w.columns == 0)
         return;
     shape s = shape_of(&p, config);
-    const md_fa_wgmma v = {.rows = s.rows, .columns = s.columns, .split = s.split, .cluster = s.cluster, .stages = s.stages, .is_turned = s.is_turned, .is_stacked = config->value[CLUSTER] == STACKED, .is_met = s.is_met,
+    const md_fa_wgmma v = {.rows = s.rows, .columns = s.columns, .split = s.split, .cluster = s.cluster, .stages = s.stages, .is_turned = s.is_turned, .is_met = s.is_met,
                            .has_result = s.has_result, .by_words = s.by_words, .has_copies = config->value[PAD]};
     md_fa_wgmma_features(out, md_fa_wgmma_us(target->facts, &w, &v), 1 + v.has_copies + (s.split > 1 && !s.is_met));
 }
@@ -326,7 +298,7 @@ static void print_defines(md_strbuf *out, const md_cg_product *p, const shape *s
     } list[] = {{"BM", s->rows}, {"BN", s->columns}, {"STAGES", s->stages}, {"CONSUMERS", s->consumers}, {"PINGPONG", s->is_turned},
                 {"CLUSTER", s->cluster}, {"SHARE_A", s->shares_a}, {"BATCH_0", map[0].n_dims[2] > 0}, {"BATCH_1", map[1].n_dims[2] > 0},
                 {"BAND", BAND}, {"LOW", s->low}, {"HIGH", s->high}, {"PANELS", s->panels}, {"RESULT", s->by_words ? 2 : s->has_result},
-                {"ROLLED_PANELS", is_rolled}, {"SHRINKS", shrinks(p, s)}, {"OPERAND_BYTES", bytes_of(p)}, {"MEET", s->is_met}, {"ASK", map[0].is_copy || map[1].is_copy ? 0 : s->ask}, {"READS", s->has_result && read_along_columns(p)}, {"ALIGNED", s->has_result && !s->by_words}};
+                {"ROLLED_PANELS", is_rolled}, {"SHRINKS", shrinks(p, s)}, {"OPERAND_BYTES", bytes_of(p)}, {"MEET", s->is_met}, {"READS", s->has_result && read_along_columns(p)}, {"ALIGNED", s->has_result && !s->by_words}};
     for (int32_t i = 0; i < MD_COUNT(list); i++)
         md_strbuf_printf(out, "#define MD_%s %" PRId32 "\n", list[i].name, list[i].value);
     md_fa_cuda_product_print_along(out, p);
@@ -366,14 +338,14 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
 const md_fa_family md_fa_cuda_gemm_wgmma = {
     .name = "gemm_wgmma",
     .device = MD_DEV_CUDA,
-    .n_fields = 8,
+    .n_fields = 7,
     .field = {{"rows", 128, 3, {128, 256, 64}},
-              {"columns", 128, 12, {256, 128, 192, 64, 160, 176, 144, 224, 208, 96, 32, 16, 152, 48, 80, 112, 168, 184, 136}, 7},
+              {"columns", 128, 12, {256, 128, 192, 64, 160, 176, 144, 224, 208, 96, 32, 16}},
               {"turns", 0, 2, {0, 1}},
-              {"cluster", 1, 5, {1, 2, 3, 4, 8, STACKED}, 1},
+              {"cluster", 1, 5, {1, 2, 3, 4, 8}},
               {"split", 1, 6, {1, 2, 3, 4, 8, 16}},
               {"store", 0, 3, {1, 0, 2}},
-              {"pad", 0, 2, {0, 1}}, {"ask", 0, 1, {0, 1, 2}, 2}},
+              {"pad", 0, 2, {0, 1}}},
     .applies = applies,
     .legal = legal,
     .envelope = envelope,

@@ -8,7 +8,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-enum { FEW, COLUMNS, UNDER_WAY, SHARE, WARPS, ASK };
+enum { FEW, COLUMNS, UNDER_WAY, SHARE, WARPS };
 enum { USUAL_WARPS = 8 };
 
 static md_dtype type_of(const md_cg_product *p)
@@ -57,7 +57,7 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     md_cg_product p;
     if (!product_of(&p, target) || columns_of(config) % 2)
         return false;
-    if (is_other_name(config) || (size && config->value[ASK])) /* only where it is asked for by name: not proven */
+    if (is_other_name(config))
         return false;
     int32_t few = config->value[FEW], sums = few * config->value[COLUMNS] * p.n_products;
     int32_t vectors = config->value[COLUMNS] * config->value[UNDER_WAY] * p.n_products;
@@ -144,8 +144,8 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
     md_dtype dtype = type_of(&p);
     md_strbuf_printf(&defines,
                      "#define MD_FEW %" PRId32 "\n#define MD_COLUMNS %" PRId32 "\n#define MD_UNDER_WAY %" PRId32 "\n#define MD_SHARE %" PRId32
-                     "\n#define MD_WARPS %" PRId32 "\n#define MD_ASK %" PRId32 "\n#define MD_OPERAND_BYTES %d\n#define MD_WIDEN(h) md_up1_%s(h)\n",
-                     config->value[FEW], config->value[COLUMNS], config->value[UNDER_WAY], config->value[SHARE], warps_of(config), config->value[ASK], dtype == MD_F32 ? 4 : 2,
+                     "\n#define MD_WARPS %" PRId32 "\n#define MD_OPERAND_BYTES %d\n#define MD_WIDEN(h) md_up1_%s(h)\n",
+                     config->value[FEW], config->value[COLUMNS], config->value[UNDER_WAY], config->value[SHARE], warps_of(config), dtype == MD_F32 ? 4 : 2,
                      dtype == MD_F16 ? "f16" : "bf16");
     if (!legal(target, config, NULL))
         return md_fail(MD_UNSUPPORTED, "gemv has no kernel of these parameters");
@@ -156,13 +156,12 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
 const md_fa_family md_fa_cuda_gemv = {
     .name = "gemv",
     .device = MD_DEV_CUDA,
-    .n_fields = 6,
+    .n_fields = 5,
     .field = {{"few", 8, 4, {1, 2, 4, 8}},
               {"columns", 2, 3, {1, 2, 4, 3, 6, 8}, 3},
               {"ahead", 2, 4, {1, 2, 4, 8, 3, 5, 6, 7}, 4},
               {"share", 2, 4, {1, 2, 4, 8, 16}, 1},
-              {"warps", USUAL_WARPS, 1, {USUAL_WARPS, 2, 4, 16}, 3},
-              {"ask", 0, 1, {0, 1}, 1}},
+              {"warps", USUAL_WARPS, 1, {USUAL_WARPS, 2, 4, 16}, 3}},
     .applies = applies,
     .legal = legal,
     .envelope = envelope,

@@ -15,7 +15,7 @@
 #include "device/cuda.h"
 #include "device/nvrtc.h"
 
-enum { MOST_VARIANTS = 11, BLOCKS = 1 };
+enum { MOST_VARIANTS = 10, BLOCKS = 1 };
 
 /* A sleep of up to 2 or 4 us at one place in three, else none; every 16384 clocks others are slow: copiers, multipliers, both, one warp. The
  * clock stands for the turn. NaN: in 16 bytes of each 128, and of other columns in each line; it is one in every type of operands. */
@@ -113,13 +113,12 @@ static const delayed list[] = {
       "gemm_wgmma/rows128_columns64_turns1_cluster1_split1_store1_pad0", "gemm_wgmma/rows128_columns32_turns1_cluster2_split1_store0_pad0",
       "gemm_wgmma/rows64_columns32_turns0_cluster2_split1_store1_pad0", "gemm_wgmma/rows64_columns64_turns0_cluster4_split4_store0_pad0",
       "gemm_wgmma/rows128_columns32_turns0_cluster1_split2_store0_pad0", "gemm_wgmma/rows64_columns16_turns0_cluster1_split1_store0_pad1",
-      "gemm_wgmma/rows64_columns64_turns0_cluster1_split1_store2_pad0", "gemm_wgmma/rows128_columns64_turns1_cluster1_split1_store2_pad1",
-      "gemm_wgmma/rows128_columns64_turns0_cluster4_split1_store1_pad0"}},
+      "gemm_wgmma/rows64_columns64_turns0_cluster1_split1_store2_pad0", "gemm_wgmma/rows128_columns64_turns1_cluster1_split1_store2_pad1"}},
     {"Y[i,j] = sum[k](X[k,i] * W[k,j])", MD_F16, {{128, 256, 320}, {136, 200, 440}, {131, 77, 653}},
      {"gemm_wgmma/rows128_columns64_turns0_cluster2_split1_store1_pad0", "gemm_wgmma/rows64_columns128_turns0_cluster2_split1_store0_pad0",
       "gemm_wgmma/rows128_columns64_turns1_cluster1_split1_store1_pad0", "gemm_wgmma/rows64_columns64_turns0_cluster3_split3_store0_pad0",
       "gemm_wgmma/rows128_columns64_turns1_cluster1_split1_store0_pad1", "gemm_mma/rows64_columns64_stages3_split1",
-      "gemm_mma/rows128_columns64_stages4_split2", "gemm_wgmma/rows128_columns64_turns1_cluster4_split1_store1_pad0"}},
+      "gemm_mma/rows128_columns64_stages4_split2"}},
     {"Y[i,j] = silu(sum[k](X[i,k] * W[j,k])) * sum[k](X[i,k] * V[j,k])", MD_BF16, {{128, 128, 320}, {136, 72, 584}, {65, 77, 331}},
      {"gemm_wgmma/rows128_columns64_turns0_cluster1_split1_store1_pad0", "gemm_wgmma/rows64_columns64_turns0_cluster2_split2_store0_pad0",
       "gemm_wgmma/rows128_columns64_turns1_cluster1_split1_store0_pad0", "gemm_mma/rows16_columns128_stages3_split1"}},

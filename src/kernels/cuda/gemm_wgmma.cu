@@ -3,11 +3,11 @@
  * that the epilogue of one runs under the products of the other. The grid is persistent; clusters of two share an
  * operand by multicast; or the blocks of a cluster split K among them and add up what they have through each other's shared memory.
  *
- * md_config.h: MD_BM, MD_BN (the tile), MD_STAGES, MD_CONSUMERS (1 or 2), MD_PINGPONG, MD_CLUSTER (1, 2, 4), MD_SHARE_A (the
- * cluster runs along the columns and shares A; else along the rows and shares B; four are two by two), MD_ALONG_0, MD_ALONG_1 (1: the operand lies
+ * md_config.h: MD_BM, MD_BN (the tile), MD_STAGES, MD_CONSUMERS (1 or 2), MD_PINGPONG, MD_CLUSTER (1, 2), MD_SHARE_A (the
+ * cluster runs along the columns and shares A; else along the rows and shares B), MD_ALONG_0, MD_ALONG_1 (1: the operand lies
  * along K, 2: along its rows), MD_BATCH_0, MD_BATCH_1 (0: the operand has no batch), MD_BAND (rows of tiles walked together), MD_OPERAND_BYTES (2, or 4: tf32, along K), MD_SHRINKS (where there are fewer rows
  * than a tile has, no more are copied), MD_READS (the epilogue in registers reads tensors along the columns),
- * MD_ASK (rings of the first tile that go into L2 while launches ahead run), MD_LOW, MD_HIGH (registers of copying and computing threads), MD_PANELS (buffers of results a warp), MD_RESULT (epilogue: 1
+ * MD_LOW, MD_HIGH (registers of copying and computing threads), MD_PANELS (buffers of results a warp), MD_RESULT (epilogue: 1
  * in registers, results by TMA; 2 in registers, results by words at any even address; 0 by md_slab), MD_ROLLED_PANELS, MD_SPLIT (slices of K), MD_MEET
  * (1: those of a tile are a cluster; 0: of the workspace), and md_wgmma(acc, a, b), the instruction for the
  * tile's columns. md_expr.h: src/codegen/product.h; md_params begins with md_tensor_map of A, B, the second B where there is
@@ -19,30 +19,23 @@
 #include "gemm_slab.h"
 #include "wgmma.h"
 
-/* Half of an operand's rows, in whole repetitions of the swizzle: the halves of 152 rows have 8 in common. */
-#define PART(rows) (((rows) / 2 + 7) / 8 * 8)
-
 enum {
     BK = 128 / MD_OPERAND_BYTES, /* one row of the swizzle */
     THREADS = 128 * (MD_CONSUMERS + 1),
     WG_ROWS = MD_PINGPONG ? MD_BM : MD_BM / MD_CONSUMERS,
     BLOCKS = WG_ROWS / 64,
     BN64 = (MD_BN + 63) / 64,
-    CLUSTER_DOWN = MD_CLUSTER == 4 || (MD_CLUSTER == 2 && !MD_SHARE_A) ? 2 : 1, /* blocks of a cluster */
-    CLUSTER_ACROSS = MD_CLUSTER / CLUSTER_DOWN,
-    A_PARTS = CLUSTER_ACROSS, /* blocks that share it, each of which copies a part */
-    B_PARTS = CLUSTER_DOWN,
     A_BYTES = MD_BM * 128,
     B_ONE = (MD_ALONG_1 == 2) ? BN64 * 8192 : MD_BN * 128, /* of one product */
     B_BYTES = MD_PRODUCTS * B_ONE,
-    B_ARRIVES = B_PARTS == 2 && MD_ALONG_1 != 2 ? MD_PRODUCTS * 2 * PART(MD_BN) * 128 : B_BYTES,
     STAGE_BYTES = A_BYTES + B_BYTES,
-    PANEL = MD_BN % 64 == 0 ? 64 : MD_BN % 32 == 0 ? 32 : MD_BN % 16 == 0 ? 16 : 32, /* columns stored at once */
-    ACROSS = (MD_BN + PANEL - 1) / PANEL, /* panels; the last one begins in the one before where they do not fit */
+    A_PARTS = MD_CLUSTER == 2 && MD_SHARE_A ? 2 : 1,
+    B_PARTS = MD_CLUSTER == 2 && !MD_SHARE_A ? 2 : 1,
+    PANEL = MD_BN % 64 == 0 ? 64 : MD_BN % 32 == 0 ? 32 : 16, /* columns stored at once */
     PITCH = PANEL + 4, /* of a panel of sums */
     BUFFER_BYTES = MD_RESULT == 2 ? 0 : MD_RESULT ? MD_PANELS * 16 * PANEL * 2 : MD_PRODUCTS * 16 * PITCH * 4, /* of a warp */
     PANEL_BYTES = 16 * PANEL * 2,
-    WARP_BYTES = BLOCKS * ACROSS * PANEL_BYTES, /* of all panels of a warp */
+    WARP_BYTES = BLOCKS * (MD_BN / PANEL) * PANEL_BYTES, /* of all panels of a warp */
     PARTS_PITCH = MD_BN + 8, /* of a block's sums where slices meet */
     PARTS_BYTES = MD_MEET ? MD_PRODUCTS * MD_BM * PARTS_PITCH * 4 : MD_CONSUMERS * 4 * BUFFER_BYTES,
     LAST_HAS_ROOM = MD_RESULT == 1 && !MD_PINGPONG && MD_CONSUMERS * 4 * WARP_BYTES <= MD_STAGES * STAGE_BYTES
@@ -59,7 +52,7 @@ typedef struct md_grid {
 
 MD_INLINE md_grid md_grid_of(const md_params &p)
 {
-    const int rows = MD_BM * CLUSTER_DOWN, columns = MD_BN * CLUSTER_ACROSS;
+    const int rows = MD_BM * (MD_SHARE_A ? 1 : MD_CLUSTER), columns = MD_BN * (MD_SHARE_A ? MD_CLUSTER : 1);
     md_grid g;
     g.rows = (int)((md_points_rows(&p) + rows - 1) / rows);
     g.columns = (int)((md_points_columns(&p) + columns - 1) / columns);
@@ -82,8 +75,12 @@ MD_INLINE md_tile_at md_tile_of(const md_grid &g, int t, int rank)
     t -= number * band;
     at.row = first + t % height;
     at.column = t / height;
-    at.row = (at.row * CLUSTER_DOWN + rank / CLUSTER_ACROSS) * MD_BM;
-    at.column = (at.column * CLUSTER_ACROSS + rank % CLUSTER_ACROSS) * MD_BN;
+    if (MD_CLUSTER == 2 && MD_SHARE_A)
+        at.column = at.column * 2 + rank;
+    else if (MD_CLUSTER == 2)
+        at.row = at.row * 2 + rank;
+    at.row *= MD_BM;
+    at.column *= MD_BN;
     return at;
 }
 
@@ -106,23 +103,23 @@ MD_INLINE void md_ring_next(md_ring &r)
     }
 }
 
-/* One part of an operand's tile: all of it, or this block's half for all that share it. */
+/* One part of an operand's tile: all of it, or this block's half for everybody. */
 template <bool along_rows, int rows, int parts>
-MD_INLINE void md_copy(unsigned to, const md_tensor_map *map, int row, int k, int batch, unsigned bar, int half, unsigned sharers)
+MD_INLINE void md_copy(unsigned to, const md_tensor_map *map, int row, int k, int batch, unsigned bar, int rank)
 {
     if (along_rows) {
-        const int depth = BK / parts, at = parts == 2 ? half * depth : 0;
+        const int depth = BK / parts, at = parts == 2 ? rank * depth : 0;
         MD_FOR (i, (rows + 63) / 64) {
             MD_TEST_POISON(to + i * 8192 + at * 128, depth * 128);
             if (parts == 2)
-                md_tma_load_all(to + i * 8192 + at * 128, map, row + i * 64, k + at, batch, bar, sharers);
+                md_tma_load_all(to + i * 8192 + at * 128, map, row + i * 64, k + at, batch, bar, 3);
             else
                 md_tma_load(to + i * 8192, map, row + i * 64, k, batch, bar);
         }
     } else if (parts == 2) {
-        const int at = half * (rows - PART(rows));
-        MD_TEST_POISON(to + at * 128, PART(rows) * 128);
-        md_tma_load_all(to + at * 128, map, k, row + at, batch, bar, sharers);
+        const int at = rank * (rows / 2);
+        MD_TEST_POISON(to + at * 128, rows / 2 * 128);
+        md_tma_load_all(to + at * 128, map, k, row + at, batch, bar, 3);
     } else {
         MD_TEST_POISON(to, rows * 128);
         md_tma_load(to, map, k, row, batch, bar);
@@ -132,8 +129,6 @@ MD_INLINE void md_copy(unsigned to, const md_tensor_map *map, int row, int k, in
 MD_INLINE void md_produce(const md_params &p, const md_grid &g, unsigned tiles, unsigned full, unsigned empty, int rank)
 {
     md_ring r = {0, 0};
-    const int down = rank / CLUSTER_ACROSS, across = rank % CLUSTER_ACROSS;
-    const unsigned a_sharers = 3u << down * CLUSTER_ACROSS, b_sharers = CLUSTER_ACROSS == 2 ? 5u << across : 3; /* masks of ranks */
     /* As device/cuda_map.c makes the box. What lies in the other rows is computed with, and stored by nobody. */
     const unsigned a_bytes = MD_SHRINKS && md_points_rows(&p) < MD_BM ? ((unsigned)md_points_rows(&p) + 7) / 8 * 1024 : A_BYTES;
     for (int t = blockIdx.x / MD_CLUSTER; t < g.all; t += gridDim.x / MD_CLUSTER) {
@@ -141,41 +136,16 @@ MD_INLINE void md_produce(const md_params &p, const md_grid &g, unsigned tiles, 
         for (int i = md_step_of(g, at.slice); i < md_step_of(g, at.slice + 1); i++) {
             const unsigned bar = full + r.stage * 8, to = tiles + r.stage * STAGE_BYTES;
             md_bar_wait(empty + r.stage * 8, r.phase ^ 1);
-            md_bar_expect(bar, a_bytes + B_ARRIVES);
-            md_copy<(MD_ALONG_0 == 2), MD_BM, A_PARTS>(to, &p.map0, at.row, i * BK, at.batch * MD_BATCH_0, bar, across, a_sharers);
-            md_copy<(MD_ALONG_1 == 2), MD_BN, B_PARTS>(to + A_BYTES, &p.map1, at.column, i * BK, at.batch * MD_BATCH_1, bar, down, b_sharers);
+            md_bar_expect(bar, a_bytes + B_BYTES);
+            md_copy<(MD_ALONG_0 == 2), MD_BM, A_PARTS>(to, &p.map0, at.row, i * BK, at.batch * MD_BATCH_0, bar, rank);
+            md_copy<(MD_ALONG_1 == 2), MD_BN, B_PARTS>(to + A_BYTES, &p.map1, at.column, i * BK, at.batch * MD_BATCH_1, bar, rank);
 #if MD_PRODUCTS == 2
-            md_copy<(MD_ALONG_1 == 2), MD_BN, B_PARTS>(to + A_BYTES + B_ONE, &p.map2, at.column, i * BK, at.batch * MD_BATCH_1, bar, down, b_sharers);
+            md_copy<(MD_ALONG_1 == 2), MD_BN, B_PARTS>(to + A_BYTES + B_ONE, &p.map2, at.column, i * BK, at.batch * MD_BATCH_1, bar, rank);
 #endif
             md_ring_next(r);
         }
     }
 }
-
-#if MD_ASK
-/* The first stages of the block's first tile are asked into L2 while launches ahead still run: what they may yet write, they write there. */
-template <bool along_rows, int rows> MD_INLINE void md_ask(const md_tensor_map *map, int row, int k, int batch)
-{
-    if (along_rows)
-        MD_FOR (i, (rows + 63) / 64)
-            md_tma_ask(map, row + i * 64, k, batch);
-    else
-        md_tma_ask(map, k, row, batch);
-}
-
-MD_INLINE void md_ask_first(const md_params &p, const md_grid &g, int rank)
-{
-    const md_tile_at at = md_tile_of(g, blockIdx.x / MD_CLUSTER, rank);
-    const int first = md_step_of(g, at.slice), last = min(first + MD_ASK * MD_STAGES, md_step_of(g, at.slice + 1));
-    MD_ROLLED for (int i = first; i < last; i++) {
-        md_ask<(MD_ALONG_1 == 2), MD_BN>(&p.map1, at.column, i * BK, at.batch * MD_BATCH_1);
-#if MD_PRODUCTS == 2
-        md_ask<(MD_ALONG_1 == 2), MD_BN>(&p.map2, at.column, i * BK, at.batch * MD_BATCH_1);
-#endif
-        md_ask<(MD_ALONG_0 == 2), MD_BM>(&p.map0, at.row, i * BK, at.batch * MD_BATCH_0);
-    }
-}
-#endif
 
 MD_INLINE void md_release(unsigned bar)
 {
@@ -183,7 +153,7 @@ MD_INLINE void md_release(unsigned bar)
     if (MD_CLUSTER == 1) {
         if (lane == 0)
             md_bar_arrive(bar);
-    } else if (lane < MD_CLUSTER && (MD_CLUSTER == 2 || lane != (int)(md_cluster_rank() ^ 3))) { /* the block across the corner shares nothing */
+    } else if (lane < 2) {
         md_bar_arrive_at(bar, lane);
     }
 }
@@ -346,9 +316,9 @@ MD_INLINE void md_results(const md_params &p, md_tile &tile, const md_tile_at &a
     enum { SUMS = BLOCKS * MD_BN / 2 };
     float(&acc)[MD_PRODUCTS][SUMS] = *(float(*)[MD_PRODUCTS][SUMS])&tile;
     const int warp = threadIdx.x / 32 % 4, row0 = at.row + (MD_PINGPONG ? 0 : (threadIdx.x / 128 - 1) * WG_ROWS) + warp * 16;
-    MD_PANEL_LOOP for (int number = 0; number < BLOCKS * ACROSS; number++) {
-        const int first = min(number % ACROSS * PANEL, MD_BN - PANEL), row = row0 + number / ACROSS * 64, column = at.column + first;
-        const float *from = acc[0] + (MD_ROLLED_PANELS ? 0 : (number / ACROSS * MD_BN + first) / 2), *other = acc[MD_PRODUCTS - 1] + (from - acc[0]);
+    MD_PANEL_LOOP for (int number = 0; number < BLOCKS * (MD_BN / PANEL); number++) {
+        const int row = row0 + number / (MD_BN / PANEL) * 64, column = at.column + number % (MD_BN / PANEL) * PANEL;
+        const float *from = acc[0] + (MD_ROLLED_PANELS ? 0 : number * PANEL / 2), *other = acc[MD_PRODUCTS - 1] + (from - acc[0]);
 #if MD_RESULT
         md_panel(p, from, other, at, row, column, md_shared_address(buffers), turn, is_last);
 #else
@@ -472,25 +442,20 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) md_kernel(const __grid_
     const unsigned start = md_shared_address(md_memory), base = (start + 1023) & ~1023u, after = base + MD_STAGES * STAGE_BYTES;
     const unsigned full = after + PARTS_BYTES, empty = full + MD_STAGES * 8;
     unsigned char *buffers = md_memory + (after - start);
-    md_let_launches_begin();
     const md_grid g = md_grid_of(p);
-    const int rank = MD_CLUSTER > 1 ? md_cluster_rank() : 0;
+    const int rank = MD_CLUSTER == 2 ? md_cluster_rank() : 0;
     if (threadIdx.x == 0) {
         md_tma_prefetch(&p.map0);
         md_tma_prefetch(&p.map1);
         for (int i = 0; i < MD_STAGES; i++) {
             md_bar_init(full + i * 8, 1);
-            md_bar_init(empty + i * 8, 4 * (MD_PINGPONG ? 1 : MD_CONSUMERS) * (MD_CLUSTER == 4 ? 3 : MD_CLUSTER));
+            md_bar_init(empty + i * 8, 4 * (MD_PINGPONG ? 1 : MD_CONSUMERS) * MD_CLUSTER);
         }
         for (int i = 0; i < 2 * MD_MEET; i++)
             md_bar_init(empty + (MD_STAGES + i) * 8, 4 * MD_CONSUMERS * MD_SPLIT);
         md_bar_init_fence();
     }
-#if MD_ASK
-    if (threadIdx.x == 32)
-        md_ask_first(p, g, rank);
-#endif
-    if (MD_CLUSTER > 1 || MD_MEET)
+    if (MD_CLUSTER == 2 || MD_MEET)
         md_cluster_meet();
     else
         __syncthreads();
@@ -510,6 +475,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) md_kernel(const __grid_
         md_consume(p, g, base, full, empty, md_memory + (base - start), buffers, rank);
     }
     __syncwarp();
-    if (MD_CLUSTER > 1 || MD_MEET)
+    if (MD_CLUSTER == 2 || MD_MEET)
         md_cluster_meet();
 }

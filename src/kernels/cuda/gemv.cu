@@ -2,7 +2,7 @@
  * rows come from the caches. Warps of a block may share columns and split K among them.
  *
  * md_config.h: MD_FEW (most rows), MD_COLUMNS (of a warp, of each product), MD_UNDER_WAY (vectors of each column asked for at once), MD_SHARE
- * (warps that split K), MD_WARPS, MD_ASK (1: what is read first goes into L2 while launches ahead run), MD_PRODUCTS, MD_SPLIT 1, MD_OPERAND_BYTES and MD_WIDEN(bits) (an operand's element as float).
+ * (warps that split K), MD_WARPS, MD_PRODUCTS, MD_SPLIT 1, MD_OPERAND_BYTES and MD_WIDEN(bits) (an operand's element as float).
  * md_expr.h: src/codegen/product.h; both operands lie along K, aligned to 16 bytes. */
 #include "md_config.h"
 #include "prelude.h"
@@ -67,22 +67,6 @@ template <int which> MD_INLINE const char *md_line_of(const md_params *p, int64_
     return (const char *)md_operand_address(p, which, view.base + md_least(row, rows - 1) * view.row);
 }
 
-/* What a warp reads first is asked into L2 while launches ahead still run: what they may yet write, they write there. */
-MD_INLINE void md_ask_first(const md_lines &l, int share, int64_t depth)
-{
-#if __CUDA_ARCH__ >= 900
-    if (MD_ASK && threadIdx.x % 32 == 0)
-        MD_FOR (u, MD_UNDER_WAY) {
-            const int64_t k = share * 32 * V + u * STEP;
-            const int bytes = (int)md_least(32 * V, depth - k) * MD_OPERAND_BYTES & ~15;
-            if (bytes > 0)
-                MD_FOR (q, MD_PRODUCTS)
-                    MD_FOR (c, MD_COLUMNS)
-                        asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(l.w[q][c] + k * MD_OPERAND_BYTES), "r"(bytes) : "memory");
-        }
-#endif
-}
-
 typedef float md_part[MD_PRODUCTS][MD_FEW][MD_COLUMNS];
 
 /* MD_UNDER_WAY vectors of each column, then their products. */
@@ -113,8 +97,7 @@ MD_INLINE void md_step(md_part &acc, const md_lines &l, int64_t k, int64_t depth
 extern "C" __global__ void __launch_bounds__(THREADS, 1) md_kernel(const __grid_constant__ md_params p)
 {
     __shared__ __align__(16) float sums[MD_SHARE][MD_PRODUCTS][MD_FEW][ALL];
-    MD_IF_EMPTY_RETURN_BEFORE_WAITING;
-    md_let_launches_begin();
+    MD_IF_EMPTY_RETURN;
     const int lane = threadIdx.x & 31, warp = threadIdx.x / 32, group = warp / MD_SHARE, share = warp % MD_SHARE;
     const int64_t rows = md_points_rows(&p), columns = md_points_columns(&p), depth = md_points_depth(&p);
     const int64_t across = (columns + ALL - 1) / ALL;
@@ -128,8 +111,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) md_kernel(const __grid_
         if (MD_PRODUCTS == 2)
             l.w[MD_PRODUCTS - 1][c] = md_line_of<2>(&p, at.batch, at.column + group * MD_COLUMNS + c, columns);
     }
-    md_ask_first(l, share, depth);
-    md_wait_for_launches();
     MD_FOR (q, MD_PRODUCTS)
         MD_FOR (r, MD_FEW)
             MD_FOR (c, MD_COLUMNS)

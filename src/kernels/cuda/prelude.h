@@ -52,17 +52,10 @@ typedef int32_t md_pos;
 /* From Hopper on, a launch may begin when the blocks of the one before it in the stream have all begun (md_kn_geometry.overlaps): so blocks are there, and
  * have prepared themselves, when it ends. Every kernel waits for the end of what is ahead, in each thread, before it touches global memory, and lets
  * the next begin. */
-MD_INLINE void md_let_launches_begin(void)
-{
-#if __CUDA_ARCH__ >= 900
-    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-#endif
-}
 MD_INLINE void md_wait_for_launches(void)
 {
-    md_let_launches_begin();
 #if __CUDA_ARCH__ >= 900
-    asm volatile("griddepcontrol.wait;" ::: "memory");
+    asm volatile("griddepcontrol.launch_dependents;\ngriddepcontrol.wait;" ::: "memory");
 #endif
 }
 /* The way through registers of another type. */

@@ -118,12 +118,6 @@ MD_INLINE void md_bulk_load(unsigned to, const void *from, unsigned bytes, unsig
                  : "memory");
 }
 
-/* A box, into L2 only. */
-MD_INLINE void md_tma_ask(const md_tensor_map *map, int x, int y, int z)
-{
-    asm volatile("cp.async.bulk.prefetch.tensor.3d.L2.global [%0, {%1, %2, %3}];" ::"l"(map), "r"(x), "r"(y), "r"(z) : "memory");
-}
-
 /* A box to all blocks of the mask, each at its own `to` and `bar`. */
 MD_INLINE void md_tma_load_all(unsigned to, const md_tensor_map *map, int x, int y, int z, unsigned bar, unsigned mask)
 {
