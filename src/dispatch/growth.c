@@ -9,7 +9,7 @@
 typedef enum stage_of_growth { WAITS, GROWS, GROWN } stage_of_growth;
 
 struct md_ds_growth {
-    md_ds_op *op;
+    md_ds_op *op; /* NULL when it has gone */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     stage_of_growth state;
@@ -21,7 +21,7 @@ static void become_orphan(void *user)
 {
     struct md_ds_growth *g = user;
     g->n_users = 1;
-    if (g->state == GROWN)
+    if (g->state == GROWN || !g->op)
         return;
     g->state = WAITS;
     atomic_store_explicit(&g->op->is_orphan, true, memory_order_relaxed);
@@ -115,5 +115,8 @@ void md_ds_growth_finish(md_ds_op *op)
     op->growth = NULL;
     if (!claim(g))
         wait_for(g);
+    pthread_mutex_lock(&g->lock);
+    g->op = NULL;
+    pthread_mutex_unlock(&g->lock);
     leave(g);
 }
