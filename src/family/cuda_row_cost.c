@@ -21,7 +21,7 @@ static const double LOAD_VECTOR_US = 0.01907, VECTOR_US = 0.001438, THREAD_SLOT_
 static const double LATE_VECTOR_US = 0.1222, ARG_VECTOR_US = 0.03299;
 /* What each vector of a thread beyond so many adds to the whole time where positions are looked for in rows that stay in registers. */
 static const double ARG_HELD_PART = 0.07, ARG_HELD = 4;
-/* What a vector of a thread adds where each is only added up: there is little else to wait for. */
+/* What a vector of 4-byte elements adds to a thread's time where each is only added up: there is little else to wait for. */
 static const double READ_VECTOR_US = 0.07;
 static const double LATE_US = 0.09228, SHIFTED_US = 1.514; /* weights that stores want, and such as have to be shifted */
 static const double CHUNK_US = 0.3038, CHUNK_VECTOR_US = 0.03612, MERGE_US = 0.9735, LOOP_STORE_US = 0.4327, LATER_PASS = 0.1024;
@@ -222,7 +222,7 @@ static double way_us(const launch *l)
         return us + (program->has_elements ? LOOP_STORE_US : 0);
     double held = fmin(l->vectors, l->row->vectors), more = l->has_late ? LATE_VECTOR_US * fmax(held - 2, 0) : 0;
     more += has_arg(program) ? ARG_VECTOR_US * l->width / 4 * held : 0;
-    return us + more + held * (is_read_once(program) ? READ_VECTOR_US : LOAD_VECTOR_US + VECTOR_US * (program->n_levels + program->has_elements)) + IDLE_VECTOR_US * l->idle + ROWS_US * log2(l->row->rows) +
+    return us + more + held * (is_read_once(program) && l->width <= 4 ? READ_VECTOR_US : LOAD_VECTOR_US + VECTOR_US * (program->n_levels + program->has_elements)) + IDLE_VECTOR_US * l->idle + ROWS_US * log2(l->row->rows) +
            THREAD_SLOT_US * l->slots / (l->blocks * l->row->lanes * l->row->rows);
 }
 
