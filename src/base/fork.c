@@ -115,8 +115,10 @@ static void add(kind what, void *object, void (*hook)(void *user))
         entries = md_table_create();
     if (e)
         *e = (entry){{object, what}, hook, false};
-    if (e && (!entries || md_table_put(entries, &e->is, sizeof e->is, e, NULL) != MD_OK))
+    void *old = NULL; /* of something that was never finished */
+    if (e && (!entries || md_table_put(entries, &e->is, sizeof e->is, e, &old) != MD_OK))
         free(e);
+    free(old);
     pthread_mutex_unlock(&lock);
 }
 

@@ -29,6 +29,7 @@ typedef struct async_device {
     md_dev *inner;
     char *there, *here; /* the memory as the device's addresses, which trap, and as the CPU may see it */
     int file;
+    size_t space; /* bytes of addresses */
     size_t used;
     pthread_mutex_t lock;
     async_stream stream[ASYNC_STREAMS];
