@@ -59,7 +59,7 @@ static bool is_even(const tile *t)
 static bool has_registers(const md_cg_product *p, const tile *t)
 {
     const int32_t pieces = (t->rows + p->n_products * t->columns) * t->depth / 4 / t->threads;
-    return t->thread_rows * t->thread_columns * p->n_products + 10 * pieces <= 130;
+    return t->thread_rows * t->thread_columns * p->n_products + 12 * pieces <= 127;
 }
 
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
