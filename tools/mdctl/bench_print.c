@@ -36,7 +36,8 @@ static void print_shape(FILE *f, const char *sizes)
     fputc('[', f);
     for (const char *at = strchr(sizes, '='); at; at = strchr(at, '=')) {
         at += 1 + strspn(at + 1, " \t");
-        fprintf(f, "%s%.*s", separator, (int)strspn(at, "0123456789"), at);
+        fputs(separator, f);
+        fwrite(at, 1, strspn(at, "0123456789"), f);
         separator = ", ";
     }
     fputc(']', f);
