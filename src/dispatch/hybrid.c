@@ -2,6 +2,7 @@
 
 #include "base/fork.h"
 #include "base/status.h"
+#include "dispatch/credit.h"
 #include "dispatch/lessons.h"
 #include "dispatch/prepare_trial.h"
 #include "dispatch/promote.h"
@@ -24,8 +25,7 @@ struct md_ds_hybrid {
     md_ds_op *op;
     pthread_mutex_t lock; /* of all trials of the op */
     md_ds_lessons *lessons;
-    double credit_us, spent_us; /* what rivals may take more than who serves, now; what they took more in all */
-    double call_us; /* a usual call's time, of late */
+    md_ds_credit credit;
     _Atomic int32_t n_jobs;
     _Atomic int32_t n_put; /* times that can be asked for */
     timing timing[MOST_TIMES];
@@ -117,36 +117,6 @@ static void put_in_charge(md_ds_op *op, md_ds_record *record, const md_kn_shape 
     add(&op->count.switches);
 }
 
-/* ---- What trials cost */
-
-/* Below this a call is not felt to be slower. */
-static const double felt = 0.02;
-
-/* Calls that take `us` each bring their share, which is saved up to the time of one call. */
-static void earn(struct md_ds_hybrid *h, double us, int32_t calls)
-{
-    h->call_us = h->call_us > 0.0 ? h->call_us + (us - h->call_us) * MD_MIN(calls / 256.0, 1.0) : us;
-    const double most = MD_MAX(h->call_us, us);
-    if (h->credit_us < most)
-        h->credit_us = MD_MIN(h->credit_us + h->op->policy.hybrid_share * us * calls, most);
-}
-
-/* A call that is felt to be slower counts as one of the calls that may be. */
-static double price(const struct md_ds_hybrid *h, double more, double own)
-{
-    return more <= felt * own ? 0.0 : MD_MAX(more, h->call_us / MD_DS_HYBRID_DELAYED);
-}
-
-/* The less promising a rival is, the more must have been saved up: other shapes may have a better one. */
-static bool is_affordable(struct md_ds_hybrid *h, const md_ds_trial *t)
-{
-    static const double unpromising = 0.25;
-    double spread;
-    const double own = md_ds_rival_median(&spread, &t->rival[0]), behind = md_ds_trial_ratio(t, t->at) - 1.0;
-    const double least = MD_MAX(h->call_us, own) * MD_MIN(behind / unpromising, 1.0);
-    return h->credit_us > 0.0 && h->credit_us >= MD_MAX(price(h, behind * own, own), least);
-}
-
 /* ---- What times say */
 
 /* The model's error is the stage's, so only ops of one stage teach. */
@@ -225,9 +195,7 @@ static void take_time(struct md_ds_hybrid *h, md_ds_record *record, int32_t riva
             teach(h, t, &t->rival[0]);
         return;
     }
-    const double own = md_ds_rival_median(&spread, &t->rival[0]), more = us - own;
-    h->credit_us -= price(h, more, own);
-    h->spent_us += MD_MAX(more, 0.0);
+    md_ds_credit_spend(&h->credit, us, md_ds_rival_median(&spread, &t->rival[0]));
     const int32_t looks = md_ds_trial_looks(t);
     if (t->rival[rival].n == looks && md_ds_trial_is_behind(t, rival))
         drop(h, t, rival);
@@ -258,7 +226,8 @@ static void poll_times(struct md_ds_hybrid *h)
 /* Calls take the long way seldom while it may not. */
 static bool may_cost(struct md_ds_hybrid *h, md_ds_trial *t)
 {
-    const bool may = is_affordable(h, t);
+    double spread;
+    const bool may = md_ds_credit_covers(&h->credit, md_ds_rival_median(&spread, &t->rival[0]), md_ds_trial_ratio(t, t->at));
     if (may == t->is_waiting) {
         t->is_waiting = !may;
         atomic_store_explicit(&t->wants_plan, true, memory_order_relaxed);
@@ -311,7 +280,7 @@ static int32_t next_rival(struct md_ds_hybrid *h, md_ds_record *record)
         return n_own + t->n_running < MD_DS_OWN_TIMES ? 0 : -1;
     if (t->at > 0 && t->rival[t->at].n >= md_ds_trial_looks(t))
         return next_in_race(h, record);
-    if (h->spent_us > h->op->policy.hybrid_cap_ms * 1e3) {
+    if (h->credit.spent_us > h->op->policy.hybrid_cap_ms * 1e3) {
         give_up(t);
         return -1;
     }
@@ -359,7 +328,7 @@ static void take_turn(turn *out, struct md_ds_hybrid *h, md_ds_record *record, m
     if (!t || t->n_rivals < 2 || !is_due(t, record, bound))
         return;
     if (t->rival[0].n > 0)
-        earn(h, md_ds_rival_median(&spread, &t->rival[0]), every_of(t));
+        md_ds_credit_earn(&h->credit, h->op->policy.hybrid_share, md_ds_rival_median(&spread, &t->rival[0]), every_of(t));
     if (dev->ops->mark_time && !(x = find_marks(h)))
         return;
     int32_t rival = next_rival(h, record);

@@ -7,11 +7,9 @@
 #include "dispatch/call.h"
 #include "dispatch/trial.h"
 
-/* What trials may cost: so much in all, and this share of an op's GPU time. Where a GPU is busy for a part p of the time, what a call takes more delays it and
- * p / (1 - p) as much of the calls behind it: at 90%, a share of 0.1% delays fewer than 1% of all calls, so that their 99th percentile stays. */
+/* What trials may cost (credit.h): this share of an op's GPU time, and so much in all. */
 #define MD_DS_HYBRID_SHARE 0.001
 #define MD_DS_HYBRID_CAP_MS 1000.0
-#define MD_DS_HYBRID_DELAYED 9.0
 
 /* A warm call in so many goes the long way while a shape is on trial, and while its trial waits until it may cost something. Powers of two. */
 enum { MD_DS_TRIAL_EVERY = 8, MD_DS_TRIAL_WAITS = 64 };

@@ -186,6 +186,13 @@ static double tiles_of(const md_fa_product *w, const md_fa_cuda_tiles *t)
     return (double)w->batch * ceil((double)w->rows / t->rows) * ceil((double)w->columns / t->columns);
 }
 
+bool md_fa_cuda_product_has_work(md_fa_features *out, md_fa_product *work, const md_fa_target *target, const md_cg_product *product, const int64_t *size)
+{
+    *out = (md_fa_features){.ops_rate = 1, .parallel = 1, .launches = 1};
+    md_fa_product_measure(work, target, product, size);
+    return work->batch > 0 && work->rows > 0 && work->columns > 0;
+}
+
 void md_fa_cuda_product_features(md_fa_features *out, const md_fa_target *target, const md_fa_product *w, const md_fa_cuda_tiles *t)
 {
     double sms = MD_MAX(target->facts->threads, 1), tiles = tiles_of(w, t), split = MD_MAX(t->split, 1), blocks = tiles * split;

@@ -24,6 +24,8 @@ md_status md_fa_cuda_product_emit(md_kn_source *out, const md_fa_target *target,
                                   const md_fa_cuda_product_text *text, md_strbuf *defines);
 /** The text of a launch that adds up slices of partial sums in the workspace (1: only an epilogue). */
 md_status md_fa_cuda_product_emit_sum(md_kn_launch_source *out, const md_fa_target *target, const md_cg_product *product, int32_t slices);
+/** How the features of every family of products begin: *out is of no work, and *work is measured. False where that is all: a size is 0. */
+bool md_fa_cuda_product_has_work(md_fa_features *out, md_fa_product *work, const md_fa_target *target, const md_cg_product *product, const int64_t *size);
 /** The second launch, and the workspace, of a product whose K is split. */
 void md_fa_cuda_product_sum(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_product *work, int32_t split);
 /** The launch that makes copies of both operands goes before launch 0, which becomes launch 1; and their workspace. */

@@ -153,11 +153,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
 {
     layout plan;
     md_fa_product w;
-    *out = (md_fa_features){.ops_rate = 1, .parallel = 1, .launches = 1};
-    if (!plan_of(&plan, target->program, target->stage))
-        return;
-    md_fa_product_measure(&w, target, &plan.p, size);
-    if (w.batch == 0 || w.rows == 0 || w.columns == 0)
+    if (!plan_of(&plan, target->program, target->stage) || !md_fa_cuda_product_has_work(out, &w, target, &plan.p, size))
         return;
     const bool is_plain = md_dtype_size((md_dtype)plan.map[0].dtype) > 2 && !is_tf32(&plan, target);
     const int32_t kind = is_plain ? PLAIN : pieces(&plan, &w);

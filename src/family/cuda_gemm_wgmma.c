@@ -247,11 +247,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
 {
     md_cg_product p;
     md_fa_product w;
-    *out = (md_fa_features){.ops_rate = 1, .parallel = 1, .launches = 1};
-    if (!product_of(&p, target))
-        return;
-    md_fa_product_measure(&w, target, &p, size);
-    if (w.batch == 0 || w.rows == 0 || w.columns == 0)
+    if (!product_of(&p, target) || !md_fa_cuda_product_has_work(out, &w, target, &p, size))
         return;
     shape s = shape_of(&p, config);
     const md_fa_wgmma v = {.rows = s.rows, .columns = s.columns, .split = s.split, .cluster = s.cluster, .stages = s.stages, .is_turned = s.is_turned, .is_met = s.is_met,

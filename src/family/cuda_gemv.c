@@ -114,10 +114,8 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
 {
     md_cg_product p;
     md_fa_product w;
-    *out = (md_fa_features){.ops_rate = 1, .parallel = 1, .launches = 1};
-    if (!product_of(&p, target))
+    if (!product_of(&p, target) || !md_fa_cuda_product_has_work(out, &w, target, &p, size))
         return;
-    md_fa_product_measure(&w, target, &p, size);
     int32_t few = config->value[FEW], vectors = config->value[COLUMNS] * config->value[UNDER_WAY] * p.n_products;
     const double bytes = (double)w.depth * (double)md_dtype_size(type_of(&p)), at_once = 512.0 * config->value[SHARE] * config->value[UNDER_WAY];
     const double steps = ceil(bytes / at_once), useful = bytes / (steps * at_once); /* of the loads that a short K leaves */

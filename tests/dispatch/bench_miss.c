@@ -6,16 +6,7 @@
 #include "dispatch/call.h"
 #include "dispatch/record.h"
 #include "support/fake_device.h"
-
-#include <stdlib.h>
-
-#define CHECK(call)                                                                                                    \
-    do {                                                                                                               \
-        if ((call) != MD_OK) {                                                                                         \
-            fprintf(stderr, "%s: %s\n", #call, md_last_error());                                                       \
-            exit(1);                                                                                                   \
-        }                                                                                                              \
-    } while (0)
+#include "support/or_exit.h"
 
 enum { OPS = 40 };
 

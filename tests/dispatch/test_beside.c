@@ -1,26 +1,18 @@
 /* Points beside the hints (rows at no boundary, lopsided shapes): tuned where that is asked for, and pools then have what was found there. On a simulated GPU. */
-#include "support/check.h"
+#include "dispatch/sim_world.h"
 
 #include "base/hash.h"
 #include "base/status.h"
-#include "device/sim.h"
 #include "dispatch/beside.h"
-#include "dispatch/op.h"
 #include "dispatch/tuning.h"
-#include "tune/tune.h"
 
 #include <string.h>
 
 static const char sum[] = "Y[i] = sum[j](X[i,j])", hints[] = "1,16,64,256,1024,4096";
 
 typedef struct world {
+    sim_world sim;
     md_dev_facts facts;
-    md_pool *pool;
-    md_dev *dev;
-    md_bd *builder;
-    md_tn_wisdom *wisdom;
-    md_ds_runtime runtime;
-    md_log log;
     md_fx_formula *formula;
     md_st_program *program;
     md_ds_space space;
@@ -39,36 +31,24 @@ static void world_open(world *w)
     memset(w, 0, sizeof *w);
     assert_ok(md_dev_cuda_assume(&w->facts, 90));
     w->facts.can_compile = true;
-    assert_ok(md_pool_create(&w->pool, 2));
-    const md_dev_sim_options o = {.facts = &w->facts, .price = price, .seed = 1, .compile_ms = 1.0, .timing_us = 20.0, .pool = w->pool, .log = &w->log};
-    assert_ok(md_dev_sim_open(&w->dev, &o));
-    assert_ok(md_bd_create(&w->builder, w->dev));
-    assert_ok(md_tn_wisdom_create(&w->wisdom));
-    md_ds_runtime_init(&w->runtime);
-    w->runtime.dev = w->dev;
-    w->runtime.builder = w->builder;
-    w->runtime.log = &w->log;
+    sim_world_open(&w->sim, (md_dev_sim_options){.facts = &w->facts, .price = price, .seed = 1, .compile_ms = 1.0, .timing_us = 20.0});
     assert_ok(md_fx_formula_create(&w->formula, sum, NULL));
     assert_ok(md_st_program_create(&w->program, w->formula));
     assert_ok(md_ds_space_make(&w->space, w->formula, hints, "default hints", NULL));
-    w->target = (md_fa_target){w->program, 0, &w->dev->facts};
+    w->target = (md_fa_target){w->program, 0, &w->sim.dev->facts};
 }
 
 static void world_close(world *w)
 {
     md_st_program_destroy(&w->program);
     md_fx_formula_destroy(&w->formula);
-    md_ds_runtime_finish(&w->runtime);
-    md_bd_destroy(&w->builder);
-    md_tn_wisdom_destroy(&w->wisdom);
-    md_dev_close(&w->dev);
-    md_pool_destroy(&w->pool);
+    sim_world_close(&w->sim);
 }
 
 static void tune(world *w, bool beside, const char *source)
 {
-    const md_ds_tune_request r = {.policy = {.metric = MD_METRIC_LOG2, .persistent = MD_PERSISTENT_AUTO, .wisdom = w->wisdom},
-                                  .hints = hints, .hints_source = source, .builder = w->builder, .beside = beside,
+    const md_ds_tune_request r = {.policy = {.metric = MD_METRIC_LOG2, .persistent = MD_PERSISTENT_AUTO, .wisdom = w->sim.wisdom},
+                                  .hints = hints, .hints_source = source, .builder = w->sim.builder, .beside = beside,
                                   .job = {.rigor = MD_TUNE_MEASURE, .budget_ms = 1e7, .max_builds = 4, .seed = 1}};
     assert_ok(md_ds_tune_formula(&r, sum));
 }
@@ -82,7 +62,7 @@ static void best_at(char out[MD_FA_NAME], world *w, const md_tn_point *point)
     assert_ok(md_tn_key(&key, &w->target, point->size, point->is_ragged));
     for (const md_fa_family *const *f = md_fa_families(MD_DEV_CUDA); *f; f++) {
         md_tn_record r;
-        if (md_tn_wisdom_find(&r, w->wisdom, key, (*f)->name, MD_TUNE_MEASURE) != MD_OK)
+        if (md_tn_wisdom_find(&r, w->sim.wisdom, key, (*f)->name, MD_TUNE_MEASURE) != MD_OK)
             continue;
         if (r.count > 0 && r.us < least) {
             least = r.us;
@@ -108,8 +88,8 @@ static void look(int32_t *n_measured, int32_t *n_in_pool, world *w)
     const int32_t n = points_of(point, w);
     const md_ds_op_options o = {.hints = hints, .hints_source = "default hints", .max_shapes = 100,
                                 .policy = {.select = MD_SELECT_MODEL, .metric = MD_METRIC_LOG2, .persistent = MD_PERSISTENT_AUTO, .max_variants = 48,
-                                           .tune = MD_TUNE_ESTIMATE, .wisdom = w->wisdom}};
-    assert_ok(md_ds_op_create(&op, &w->runtime, sum, &o));
+                                           .tune = MD_TUNE_ESTIMATE, .wisdom = w->sim.wisdom}};
+    assert_ok(md_ds_op_create(&op, &w->sim.runtime, sum, &o));
     *n_measured = *n_in_pool = 0;
     for (int32_t i = 0; i < n; i++) {
         char best[MD_FA_NAME];

@@ -1,21 +1,15 @@
 /* The dispatcher on recorded times of an H200: pools, tuning and picks as they would be there, the same in every run. */
-#include "support/check.h"
+#include "dispatch/sim_world.h"
 
 #include "base/status.h"
 #include "dispatch/choose.h"
 #include "support/board.h"
-#include "tune/tune.h"
 
 #include <math.h>
 
 typedef struct world {
+    sim_world sim;
     board board;
-    md_pool *pool;
-    md_dev *dev;
-    md_bd *builder;
-    md_tn_wisdom *wisdom;
-    md_ds_runtime runtime;
-    md_log log;
 } world;
 
 static void world_open(world *w, const char *name)
@@ -26,25 +20,13 @@ static void world_open(world *w, const char *name)
     memset(w, 0, sizeof *w);
     if (!board_read(&w->board, path))
         fail_msg("no board %s: MD_TEST_BOARDS names their folder", path);
-    assert_ok(md_pool_create(&w->pool, 2));
-    const md_dev_sim_options o = {.facts = &w->board.facts, .price = board_price, .user = &w->board, .noise = 0.01, .seed = 1, .compile_ms = 1.0,
-                                  .timing_us = 20.0, .pool = w->pool, .log = &w->log};
-    assert_ok(md_dev_sim_open(&w->dev, &o));
-    assert_ok(md_bd_create(&w->builder, w->dev));
-    assert_ok(md_tn_wisdom_create(&w->wisdom));
-    md_ds_runtime_init(&w->runtime);
-    w->runtime.dev = w->dev;
-    w->runtime.builder = w->builder;
-    w->runtime.log = &w->log;
+    sim_world_open(&w->sim, (md_dev_sim_options){.facts = &w->board.facts, .price = board_price, .user = &w->board, .noise = 0.01, .seed = 1, .compile_ms = 1.0,
+                                                 .timing_us = 20.0});
 }
 
 static void world_close(world *w)
 {
-    md_ds_runtime_finish(&w->runtime);
-    md_bd_destroy(&w->builder);
-    md_tn_wisdom_destroy(&w->wisdom);
-    md_dev_close(&w->dev);
-    md_pool_destroy(&w->pool);
+    sim_world_close(&w->sim);
     board_finish(&w->board);
 }
 
@@ -63,8 +45,8 @@ static md_ds_op *op_of(world *w, md_tune tune)
     }
     const md_ds_op_options o = {.dtype = w->board.dtype, .hints = hints, .hints_source = "test", .max_shapes = 100,
                                 .policy = {.select = MD_SELECT_MODEL, .metric = MD_METRIC_LOG2, .persistent = MD_PERSISTENT_AUTO, .max_variants = 48,
-                                           .tune = tune, .tune_budget_ms = 1e6, .wisdom = w->wisdom}};
-    assert_ok(md_ds_op_create(&op, &w->runtime, w->board.formula, &o));
+                                           .tune = tune, .tune_budget_ms = 1e6, .wisdom = w->sim.wisdom}};
+    assert_ok(md_ds_op_create(&op, &w->sim.runtime, w->board.formula, &o));
     return op;
 }
 
@@ -168,8 +150,8 @@ static int32_t check_default_hints(const char *name, md_select select, const cha
     world_open(&w, name);
     const md_ds_op_options o = {.dtype = w.board.dtype, .hints = "64,256,4096", .hints_source = "default hints", .max_shapes = 100,
                                 .policy = {.select = select, .metric = MD_METRIC_LOG2, .persistent = MD_PERSISTENT_AUTO, .max_variants = 48,
-                                           .tune = MD_TUNE_ESTIMATE, .wisdom = w.wisdom}};
-    assert_ok(md_ds_op_create(&op, &w.runtime, w.board.formula, &o));
+                                           .tune = MD_TUNE_ESTIMATE, .wisdom = w.sim.wisdom}};
+    assert_ok(md_ds_op_create(&op, &w.sim.runtime, w.board.formula, &o));
     for (int32_t i = 0; i < w.board.n_points; i++)
         add_pick(&built, &space, &w, op, i);
     printf("%s, default hints, %s: at %d of %d points %.1f%% off the best built, %.1f%% off the best of the space (%.0f%% at worst)\n", name, mode, space.n,
