@@ -1,5 +1,5 @@
 /* Products on a GPU at their edges: no K, no rows, no columns; outputs in the memory of inputs; strides that are 0, odd, beyond 32 bits, beyond what the copy
- * engine takes; no cuBLASLt. Operands are small whole numbers, so that results are exact. Skips itself where there is no GPU. dlopen is
+ * engine takes; a GPU without wgmma; no cuBLASLt. Operands are small whole numbers, so that results are exact. Skips itself where there is no GPU. dlopen is
  * wrapped by the linker, to lose a library. */
 #include "support/check.h"
 
@@ -197,6 +197,22 @@ static bool has_family(const md_op *op, const char *family)
     return false;
 }
 
+/* Before Hopper. */
+static void test_no_wgmma(void **state)
+{
+    (void)state;
+    md_context *before = context;
+    assert_ok(md_context_create(&context, &(md_context_options){.device = "cuda"}));
+    context->dev->facts.capability = 80;
+    md_op *op = op_of(NULL);
+    assert_false(has_family(op, "gemm_wgmma"));
+    for (size_t i = 0; i < MD_COUNT(list); i++)
+        assert_true(run(op, &list[i], "without wgmma"));
+    md_op_destroy(&op);
+    md_context_destroy(&context);
+    context = before;
+}
+
 static void test_no_library(void **state)
 {
     (void)state;
@@ -218,7 +234,8 @@ static void test_no_library(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_picked), cmocka_unit_test(test_pinned), cmocka_unit_test(test_repeated), cmocka_unit_test(test_no_library)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_picked), cmocka_unit_test(test_pinned), cmocka_unit_test(test_repeated), cmocka_unit_test(test_no_wgmma),
+                                       cmocka_unit_test(test_no_library)};
     if (md_context_create(&context, &(md_context_options){.device = "cuda"}) != MD_OK) {
         print_message("NOT RUN ON A GPU: %s\n", md_last_error());
         return 77;
