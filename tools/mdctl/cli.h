@@ -15,6 +15,7 @@ typedef struct cli_options {
     const char *variant, *trace, *output; /* source, demo, bench */
     const char *modes, *part; /* regret */
     int32_t space; /* regret: shapes that are searched */
+    bool rivals; /* regret: with every variant's time */
     uint64_t seed;
     int32_t stage, repeat, count, step, last; /* all but stage: 0 where not given */
     bool by_calls; /* hints */

@@ -13,7 +13,7 @@ typedef struct option_row {
 } option_row;
 
 enum { KEY_FIRST = 256, DEVICE, HINTS, SELECT, METRIC, PERSISTENT, NUMERIC, PIN, THREADS, CC, SIZES, STATIC, DTYPE, WEIGHTS, VARIANT, STAGE, SEED, REPEAT,
-       TRACE, OUTPUT, MODES, PART, NO_LIBRARY, BOUNDS, COUNT, OP, BY_CALLS, STEP, LAST, SPACE, RIGOR, BUDGET, BUILDS, PLOT, FROM_STATS, INDICES,
+       TRACE, OUTPUT, MODES, PART, NO_LIBRARY, BOUNDS, COUNT, OP, BY_CALLS, STEP, LAST, SPACE, RIVALS, RIGOR, BUDGET, BUILDS, PLOT, FROM_STATS, INDICES,
        EXCLUDE, PATIENCE, WORKER, ALL_DIRECTIONS, BESIDE, LIMIT, JSON, QUICK, HELP };
 
 static const option_row row[] = {
@@ -38,6 +38,7 @@ static const option_row row[] = {
     {"last", LAST, "N", "bench sweep: the largest size and hint (default 4096)"},
     {"part", PART, "K/N", "regret: every N-th shape, from the K-th"},
     {"space", SPACE, "N", "regret: of the first N shapes, all configs of the families are built and timed, too, each within --budget (default 30000 ms)"},
+    {"rivals", RIVALS, NULL, "regret: every variant's time at every shape, too"},
     {"repeat", REPEAT, "N", "bench: repetitions (default 15)"},
     {"op", OP, "NAME", "hints: of this op only"},
     {"count", COUNT, "N", "hints: at most so many (default 6)"},
@@ -212,6 +213,7 @@ static bool set_option(cli_options *o, int key, const char *option, const char *
     case DTYPE: return parse_dtype(&o->op.dtype, value);
     case NO_LIBRARY: o->op.without_library = 1; return true;
     case BY_CALLS: o->by_calls = true; return true;
+    case RIVALS: o->rivals = true; return true;
     case WORKER: o->worker = true; return true;
     case ALL_DIRECTIONS: o->all_directions = true; return true;
     case BESIDE: o->beside = true; return true;

@@ -251,6 +251,21 @@ static void print_space(FILE *f, const regret_study *t, const regret_result *r)
     fputs("}", f);
 }
 
+/* Of those that were timed in more than the first look. */
+static void print_rivals(FILE *f, const regret_study *t)
+{
+    const char *between = "";
+    fputs(",\"rivals\":{", f);
+    for (int i = 0; i < t->n_rivals; i++) {
+        const regret_rival *r = &t->rival[i];
+        if (!r->fits || r->half[0].n == 0)
+            continue;
+        fprintf(f, "%s\"%s\":%.3f", between, r->name, 0.5 * (timing_quantile(&r->half[0], 0.5) + timing_quantile(&r->half[r->half[1].n > 0], 0.5)));
+        between = ",";
+    }
+    fputs("}", f);
+}
+
 static void print_shape(regret_study *t, const regret_line *l, const regret_shape *shape, const regret_result *r)
 {
     FILE *f = t->output ? t->output : stdout;
@@ -260,6 +275,8 @@ static void print_shape(regret_study *t, const regret_line *l, const regret_shap
         print_mode(f, &t->mode[i], shape->sizes);
     if (r->is_searched)
         print_space(f, t, r);
+    if (t->o->rivals)
+        print_rivals(f, t);
     fprintf(f, "%s}\n", t->mode[0].is_uncovered ? ",\"uncovered\":true" : "");
 }
 
