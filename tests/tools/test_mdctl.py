@@ -485,6 +485,8 @@ class Table(Base):
     def test_bad(self):
         self.bad(2, "bench", "table", "softmax", part="takes no argument")
         self.bad(2, "bench", "sweep", "--step", "0", part="--step '0'")
+        for part in "0/2", "3/2", "1", "1/2x", "":
+            self.bad(2, "bench", "sweep", "--part", part, part=f"--part '{part}': expected K/N")
         self.bad(2, "bench", "sweep", "--last", "0", part="--last '0'")
         self.bad(2, "bench", "sweep", "--step", "128", "--last", "64", part="1 to 128 sizes, not 0")
         self.bad(2, "bench", "sweep", "--step", "1", part="1 to 128 sizes, not 4096")
@@ -495,9 +497,9 @@ class Table(Base):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(output.read_text(encoding="utf-8"), done.stdout)
         lines = self.json_lines(done.stdout)
-        columns = ["hint 64", "hint 128", "distance", "model", "model, default hints", "measure", "tuned"]
+        columns = ["hint 64", "hint 128", "distance", "model", "measure", "distance, default hints", "model, default hints", "measure, default hints", "tuned"]
         self.assertEqual([(x["shape"], x["column"]) for x in lines], [([n, n, n], c) for n in (64, 128) for c in columns])
-        self.assertEqual([x["hint"] for x in lines], 2 * [64, 128, 0, 0, 0, 0, 0])
+        self.assertEqual([x["hint"] for x in lines], 2 * [64, 128, 0, 0, 0, 0, 0, 0, 0])
         for line in lines:
             self.assertEqual((line["bench"], line["op"], line["dtype"], line["device"]), ("table", "matmul", "f32", "host"))
             self.assertRegex(line["variant"], r"^gem[mv]\w*(/|$)")
@@ -507,7 +509,15 @@ class Table(Base):
             at = [x for x in lines if x["shape"][0] == n]
             self.assertEqual(min(x["regret"] for x in at), 0)
             self.assertEqual(len({x["variant"] for x in at}), len({(x["variant"], x["us"]) for x in at}))
-            self.assertEqual(at[0]["timed"], len({x["variant"] for x in at}))
+            self.assertGreaterEqual(at[0]["timed"], len({x["variant"] for x in at}))
+            pools = {x["column"]: x["pool"] for x in at if "pool" in x}  # those that dispatch
+            self.assertEqual(list(pools), columns[2:-1])
+            for a, b in ("distance", "model"), ("distance, default hints", "measure, default hints"):  # from one pool
+                self.assertEqual((pools[a]["best"], pools[a]["us"]), (pools[b]["best"], pools[b]["us"]))
+            for x in at:
+                self.assertEqual("pool" not in x or x["pool"]["regret"] == 0, "pool" not in x or x["us"] == x["pool"]["us"], x)
+        second = mdctl("bench", "sweep", "--step", "64", "--last", "128", "--dtype", "f32", "--repeat", "1", "--threads", "2", "--part", "2/2")
+        self.assertEqual([x["shape"][0] for x in self.json_lines(second.stdout)], [128] * len(columns))
         self.report(output, lines)
 
     def report(self, output, lines):

@@ -152,15 +152,16 @@ typedef md_status (*bench_pass)(double *us, const bench_case *c, const contender
 /* Short kernels are run again until a sample is long enough for the clock and for one interruption not to decide it. */
 static md_status add_sample(timing *to, bench_pass pass, const bench_case *c, const contender *w)
 {
+    const double least = c->is_brief && c->sweeper ? 0.0 : SAMPLE_US;
     double sum = 0.0, us = 0.0;
     int n = 0;
-    while (n < MAX_PASSES && sum * c->n_sets < SAMPLE_US) {
+    do {
         md_status s = pass(&us, c, w);
         if (s != MD_OK)
             return s;
         sum += us;
         n++;
-    }
+    } while (n < MAX_PASSES && sum * c->n_sets < least);
     timing_add(to, sum / n);
     return MD_OK;
 }
@@ -169,10 +170,28 @@ static md_status run_once(const bench_case *c, contender *w)
 {
     if (!w->op)
         return add_sample(&w->kernel, pass_copy, c, w);
-    if (c->sweeper && !strcmp(w->peer, "copy"))
-        return add_sample(&w->kernel, pass_kernels, c, w);
     md_status s = add_sample(&w->kernel, pass_kernels, c, w);
-    return s == MD_OK ? add_sample(&w->call, pass_calls, c, w) : s;
+    const bool is_called = !c->is_brief && !(c->sweeper && !strcmp(w->peer, "copy"));
+    return s == MD_OK && is_called ? add_sample(&w->call, pass_calls, c, w) : s;
+}
+
+md_status bench_screen(bench_case *c, double far, int rounds)
+{
+    double least = 0.0;
+    for (int i = 0; i < c->n; i++) {
+        contender *w = &c->who[i];
+        md_status s = run_once(c, w); /* the first one warms up */
+        w->kernel.n = 0;
+        s = s == MD_OK ? run_once(c, w) : s;
+        if (s != MD_OK)
+            return s;
+        least = i == 0 || w->kernel.us[0] < least ? w->kernel.us[0] : least;
+    }
+    for (int i = 0; i < c->n; i++) {
+        c->who[i].rounds = c->who[i].kernel.us[0] > far * least ? rounds : 0;
+        c->who[i].kernel.n = c->who[i].call.n = 0;
+    }
+    return MD_OK;
 }
 
 /* A B C C B A: drift of the clock falls on all alike. */
@@ -182,7 +201,8 @@ md_status bench_race(bench *b, bench_case *c)
     for (int r = -1; r < repeat; r++) {
         cli_progress("%s %s: run %d of %d, %d contenders", c->name, c->sizes, r + 1, repeat, c->n);
         for (int i = 0; i < c->n; i++) {
-            md_status s = run_once(c, &c->who[r % 2 ? i : c->n - 1 - i]);
+            contender *w = &c->who[r % 2 ? i : c->n - 1 - i];
+            md_status s = w->rounds && (r < 0 || r >= w->rounds) ? MD_OK : run_once(c, w);
             if (s != MD_OK)
                 return s;
         }

@@ -7,7 +7,7 @@
 #include "device.h"
 #include "timing.h"
 
-enum { BENCH_SETS = 128, BENCH_CONTENDERS = 40, BENCH_OPS = 64 };
+enum { BENCH_SETS = 128, BENCH_CONTENDERS = 160, BENCH_OPS = 64 };
 
 /* An op is made once and serves all lines of a board that name it. */
 typedef struct bench_op {
@@ -34,6 +34,7 @@ typedef struct contender {
     bool is_own; /* made for this case: destroyed with it */
     md_launch *launch[BENCH_SETS];
     md_choice choice;
+    int rounds; /* takes part in the first so many; 0: in all */
     timing kernel, call;
 } contender;
 
@@ -41,6 +42,7 @@ typedef struct bench_case {
     const char *name, *sizes;
     md_dtype dtype;
     double flops, bytes;
+    bool is_brief; /* kernels only, not calls; on a GPU a sample is one pass over the sets */
     int n_sets, n;
     data_set set[BENCH_SETS];
     contender who[BENCH_CONTENDERS];
@@ -54,6 +56,8 @@ typedef struct bench_case {
 md_status bench_fill(bench *b, bench_case *c, md_op *op);
 /** Resolves a contender on every set; UNSUPPORTED where a pinned variant does not fit the shape. */
 md_status bench_add(bench_case *c, md_op *op, bool is_own);
+/** One look at all contenders. Those that take more than `far` times the least take part in so many rounds only. */
+md_status bench_screen(bench_case *c, double far, int rounds);
 /** Times all contenders, interleaved. */
 md_status bench_race(bench *b, bench_case *c);
 void bench_free(bench *b, bench_case *c);

@@ -13,7 +13,8 @@ typedef struct cli_options {
     md_op_options op;
     const char *sizes; /* of the call */
     const char *variant, *trace, *output; /* source, demo, bench */
-    const char *modes, *part; /* regret */
+    const char *modes; /* regret */
+    int part, n_parts; /* regret, bench sweep: every n_parts-th shape from the part-th; 1, 1 where it is not given */
     int32_t space; /* regret: shapes that are searched */
     bool rivals; /* regret: with every variant's time */
     uint64_t seed;

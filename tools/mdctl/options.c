@@ -36,7 +36,7 @@ static const option_row row[] = {
     {"modes", MODES, "LIST", "regret: of distance,model,measure,hybrid,hinted; default all"},
     {"step", STEP, "N", "bench sweep: sizes and hints N, 2N .. (default 64)"},
     {"last", LAST, "N", "bench sweep: the largest size and hint (default 4096)"},
-    {"part", PART, "K/N", "regret: every N-th shape, from the K-th"},
+    {"part", PART, "K/N", "regret, bench sweep: every N-th shape or size, from the K-th"},
     {"space", SPACE, "N", "regret: of the first N shapes, all configs of the families are built and timed, too, each within --budget (default 30000 ms)"},
     {"rivals", RIVALS, NULL, "regret: every variant's time at every shape, too"},
     {"repeat", REPEAT, "N", "bench: repetitions (default 15)"},
@@ -122,6 +122,15 @@ static bool parse_dtype(md_dtype *out, const char *value)
     return *out != MD_DTYPE_DEFAULT;
 }
 
+static bool set_part(cli_options *o, const char *value)
+{
+    int end = 0;
+    if (sscanf(value, "%d/%d%n", &o->part, &o->n_parts, &end) == 2 && !value[end] && o->part >= 1 && o->part <= o->n_parts)
+        return true;
+    cli_usage("--part '%s': expected K/N with K from 1 to N", value);
+    return false;
+}
+
 static bool set_word(cli_options *o, int key, const char *option, const char *value)
 {
     int v = 0;
@@ -195,7 +204,6 @@ static const char **text_of(cli_options *o, int key)
     case EXCLUDE: return &o->exclude;
     case OP: return &o->op.name;
     case MODES: return &o->modes;
-    case PART: return &o->part;
     }
     return NULL;
 }
@@ -210,6 +218,7 @@ static bool set_option(cli_options *o, int key, const char *option, const char *
     switch (key) {
     case SELECT: case METRIC: case PERSISTENT: case NUMERIC: case BOUNDS: case RIGOR: return set_word(o, key, option, value);
     case THREADS: case STAGE: case SEED: case REPEAT: case COUNT: case STEP: case LAST: case SPACE: case BUDGET: case BUILDS: case LIMIT: case PATIENCE: return set_number(o, key, option, value);
+    case PART: return set_part(o, value);
     case DTYPE: return parse_dtype(&o->op.dtype, value);
     case NO_LIBRARY: o->op.without_library = 1; return true;
     case BY_CALLS: o->by_calls = true; return true;
@@ -229,6 +238,7 @@ bool cli_parse(cli_options *out, int argc, char **argv)
     struct option longs[N_ROWS + 1] = {0};
     memset(out, 0, sizeof *out);
     out->seed = 1;
+    out->part = out->n_parts = 1;
     out->argc = argc;
     out->argv = argv;
     out->context.log = cli_log;

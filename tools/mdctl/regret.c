@@ -341,18 +341,9 @@ static md_status study_shape(regret_study *t, const regret_line *l, const regret
     return MD_OK;
 }
 
-/* Every n-th shape of --part k/n. */
-static void get_part(int *k, int *n, const char *part)
-{
-    *k = 1;
-    *n = 1;
-    if (part && (sscanf(part, "%d/%d", k, n) != 2 || *n < 1 || *k < 1 || *k > *n))
-        *k = *n = 1;
-}
-
 static md_status study_line(regret_study *t, const regret_line *l)
 {
-    int part, of, done = 0;
+    int done = 0;
     char what[96];
     regret_shape *shape = calloc(MAX_SHAPES, sizeof *shape);
     md_status s = shape ? make_modes(t, l) : MD_OUT_OF_MEMORY;
@@ -363,8 +354,7 @@ static md_status study_line(regret_study *t, const regret_line *l)
         s = regret_rivals(t, l);
     t->line = l;
     t->n_searched = t->n_complete = 0;
-    get_part(&part, &of, t->o->part);
-    for (int i = part - 1; i < n && s == MD_OK; i += of, done++) {
+    for (int i = t->o->part - 1; i < n && s == MD_OK; i += t->o->n_parts, done++) {
         cli_progress("%s %s: shape %d of %d", l->op, shape[i].sizes, i + 1, n);
         s = study_shape(t, l, &shape[i]);
         if (s != MD_OK)
