@@ -505,9 +505,11 @@ class Table(Base):
             self.assertRegex(line["variant"], r"^gem[mv]\w*(/|$)")
             self.assertGreaterEqual(line["regret"], 0)
             self.assertTrue(0 < line["lo"] <= line["us"] <= line["hi"])
-        for n in 64, 128:  # one is the fastest, and what picks one variant has one time
+        for n in 64, 128:  # all against one, and what picks one variant has one time
             at = [x for x in lines if x["shape"][0] == n]
-            self.assertEqual(min(x["regret"] for x in at), 0)
+            least = min(x["us"] / (1 + x["regret"]) for x in at)
+            self.assertTrue(all(abs(x["us"] / (1 + x["regret"]) / least - 1) < 1e-3 for x in at))
+            self.assertLessEqual(least, 1.001 * min(x["us"] for x in at))
             self.assertEqual(len({x["variant"] for x in at}), len({(x["variant"], x["us"]) for x in at}))
             self.assertGreaterEqual(at[0]["timed"], len({x["variant"] for x in at}))
             pools = {x["column"]: x["pool"] for x in at if "pool" in x}  # those that dispatch
