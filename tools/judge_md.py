@@ -10,7 +10,8 @@ As a module it defines contenders(op, dtype) -> {name: fn}; fn takes torch tenso
 A board has lines "rows columns". Times of map: GPU time from graphs of k calls on inputs of their own after a sweep of the L2, replayed
 A B C C B A; us is the median over rounds, lo and hi the 10th and 90th percentile. MD_LIB names the library, MD_JUDGE_PIN pins a variant,
 MD_JUDGE_DEVICE is the device (cuda), MD_JUDGE_LOG=1 prints how long each op took to make, MD_JUDGE_COLUMNS=md,md_measure,md_own,md_own_measure says
-which contenders there are: the default mode, measured per shape, and both without the vendor's library. tools/report_gpu sums map up.
+which contenders there are: the default mode, measured per shape, and both without the vendor's library; also "hint 64", "distance", "model" and "measure" as in mdctl
+bench table (among the hints 64, 256, 4096). tools/judge_products.py runs the judge's boards of products with all of these; tools/report_gpu sums map up.
 """
 import argparse
 import concurrent.futures
@@ -135,8 +136,8 @@ class Library:
         row = name in ROW_OPS
         formula = (ROW_OPS if row else PRODUCT_OPS)[name][0].replace("%eps", repr(EPSILON["float64" if dtype == "float64" else "float32"]))
         out, start = c.c_void_p(), time.perf_counter()
-        options = OpOptions(name=name.encode(), dtype=DTYPES[dtype], pin=pin.encode() if pin else None, hints=hints.encode() if hints else None,
-                            **OP_OPTIONS, **COLUMNS[column])
+        given = {"pin": pin.encode() if pin else None, "hints": hints.encode() if hints else None}
+        options = OpOptions(name=name.encode(), dtype=DTYPES[dtype], **{**given, **OP_OPTIONS, **column_of(column)})
         self.check(self.lib.md_op_create(c.byref(out), self.context, formula.encode(), c.byref(options)), name)
         created = time.perf_counter() - start
         self.check(self.lib.md_op_wait(out), name)
@@ -166,8 +167,16 @@ class Arguments:
 
 LIBRARY = None
 OP_OPTIONS = {} # more of them, for all ops
-MEASURE = {"select": 3}
-COLUMNS = {"md": {}, "md_measure": MEASURE, "md_own": {"without_library": 1}, "md_own_measure": {"without_library": 1, **MEASURE}}
+DISTANCE, MODEL, MEASURE, OWN, SEED = {"select": 1}, {"select": 2}, {"select": 3}, {"without_library": 1}, {"hints": b"64,256,4096"}
+COLUMNS = {"md": {}, "md_measure": MEASURE, "md_own": OWN, "md_own_measure": {**OWN, **MEASURE}, "distance": {**SEED, **DISTANCE}, "model": {**SEED, **MODEL},
+           "measure": {**SEED, **MEASURE}}
+
+
+def column_of(name):
+    """Options of an op; "hint 64" has that hint alone."""
+    if re.fullmatch(r"hint \d+", name):
+        return {"hints": name.split()[1].encode(), **DISTANCE}
+    return COLUMNS[name]
 
 
 def library():
@@ -220,8 +229,12 @@ class Runner:
         return self.into(self.output(x, others), x, *others)
 
     def choice(self, y, *tensors):
-        out = Choice()
         self.bind(y, tensors[:len(self.inputs)])
+        return self.last()
+
+    def last(self):
+        """Who serves the arguments of the last call, and why."""
+        out = Choice()
         self.md.check(self.md.lib.md_choice_of(c.byref(out), self.op, self.arguments.arg, self.arguments.n), self.name)
         return [(out.variant[i].decode(), out.source[i].decode()) for i in range(out.n_stages)]
 
