@@ -66,7 +66,7 @@ typedef enum md_dtype {
 /** How a variant is picked for a shape that was not seen before. */
 typedef enum md_select {
     MD_SELECT_DEFAULT = 0, /**< MD_SELECT, else MD_SELECT_MODEL */
-    MD_SELECT_DISTANCE = 1,
+    MD_SELECT_DISTANCE = 1, /**< what is best at the nearest hint; on a GPU with default hints at the nearest of points a quarter of an octave apart, by the model */
     MD_SELECT_MODEL = 2,
     MD_SELECT_MEASURE = 3, /**< times all variants that fit once, at the first call of a shape */
     MD_SELECT_HYBRID = 4 /**< the model at first; then some calls are served by other variants, timed, and the faster one stays */

@@ -14,7 +14,7 @@ const char *md_ds_source_name(md_ds_source source)
 {
     static const char *const name[] = {
         [MD_DS_PINNED] = "pinned",   [MD_DS_MEASURED] = "measured", [MD_DS_MODEL] = "model",
-        [MD_DS_NEAREST] = "nearest", [MD_DS_DEFAULT] = "default",   [MD_DS_REFERENCE] = "reference",
+        [MD_DS_NEAREST] = "nearest", [MD_DS_NEAREST_CELL] = "nearest", [MD_DS_DEFAULT] = "default",   [MD_DS_REFERENCE] = "reference",
     };
     return name[source];
 }
@@ -289,12 +289,43 @@ static md_status choose_pinned(md_ds_pick *out, const md_ds_candidates *c, const
     return MD_OK;
 }
 
+/* By default hints: those that the pool was made at stand on the diagonal, which most shapes are far from, so every point of a lattice counts as a hint,
+ * too, and says who of the pool is best there by the model. A hint that is as near knows better, since it may have been measured. */
+static bool choose_on_lattice(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds_ask *ask)
+{
+    const md_ds_candidates *c = &op->stage[stage];
+    const md_ds_ranks *ranks = md_ds_ranks_of(c);
+    const int32_t n = atomic_load_explicit(&c->n_variants, memory_order_acquire);
+    int64_t cell[MD_FX_MAX_DIMS];
+    double us[MD_DS_MAX_VARIANTS], to_hint = 0.0;
+    const double distance = md_ds_nearest_cell(cell, &op->space, op->policy.metric, ask->by);
+    const int32_t hint = md_ds_nearest_hint(&to_hint, &op->space, op->policy.metric, ask->by);
+    if (to_hint <= distance && ranks->n[hint] > 0 && fits(c, ranks->of[hint][0].variant, ask))
+        return choose_nearest(out, op, c, ask);
+    model_us(us, op, stage, cell, n, ask);
+    if (!choose_least(out, op, c, ask->by, us, n, MD_DS_NEAREST_CELL))
+        return false;
+    out->distance = distance;
+    out->us = 0.0; /* of another shape */
+    return true;
+}
+
+bool md_ds_has_lattice(const md_ds_op *op)
+{
+    return op->policy.beside_hints && op->space.n > 0 && op->stage[0].target.facts->capability > 0;
+}
+
+static bool choose_by_distance(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds_ask *ask)
+{
+    return md_ds_has_lattice(op) ? choose_on_lattice(out, op, stage, ask) : choose_nearest(out, op, &op->stage[stage], ask);
+}
+
 static bool choose_by_policy(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds_ask *ask)
 {
     md_ds_candidates *c = &op->stage[stage];
     if (op->policy.select == MD_SELECT_MEASURE && ask->call && choose_measured(out, op, c, ask))
         return true;
-    if (op->policy.select == MD_SELECT_DISTANCE && choose_nearest(out, op, c, ask))
+    if (op->policy.select == MD_SELECT_DISTANCE && choose_by_distance(out, op, stage, ask))
         return true;
     return choose_model(out, op, stage, ask); /* by distance too: what was made for other shapes stands in no list of a hint */
 }

@@ -16,6 +16,9 @@ typedef struct md_ds_ask {
 /** Picks by the op's policy among the candidates that fit. NOT_FOUND where there is none; UNSUPPORTED where a pinned one does not fit. Builds nothing. */
 md_status md_ds_choose(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds_ask *ask);
 
+/** Whether distance is that to a lattice of points (md_ds_nearest_cell) and not only to the hints: on GPUs, where nobody gave hints. */
+bool md_ds_has_lattice(const md_ds_op *op);
+
 /** The model's time of the first n candidates at sizes by dim id, calibrated by what was measured at hints. */
 void md_ds_model_us(double *us, md_ds_op *op, int32_t stage, const int64_t *by, int32_t n);
 

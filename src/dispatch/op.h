@@ -14,6 +14,7 @@ typedef enum md_ds_source {
     MD_DS_MEASURED,
     MD_DS_MODEL,
     MD_DS_NEAREST,
+    MD_DS_NEAREST_CELL, /* of the lattice that default hints stand in */
     MD_DS_DEFAULT, /* no candidate fitted, or there was nothing to choose from */
     MD_DS_REFERENCE /* nothing could be compiled: the evaluator serves */
 } md_ds_source;
@@ -25,7 +26,7 @@ typedef struct md_ds_pick {
     int32_t hint; /* whose entry was taken, or that the variant was made for; -1 */
     int32_t runner_up; /* variant, or -1 */
     double distance; /* to that hint; -1 */
-    double margin; /* by which the runner-up was worse: octaves (nearest) or a time ratio minus 1 */
+    double margin; /* by which the runner-up was worse: octaves (NEAREST) or a time ratio minus 1 */
     double us; /* model or measured time; 0 where neither was asked */
 } md_ds_pick;
 

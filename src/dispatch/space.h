@@ -10,6 +10,9 @@ enum { MD_DS_MAX_HINTS = 64, MD_DS_MAX_DYNAMIC = 16, MD_DS_LABEL = 96 };
 /* Octaves to the nearest hint beyond which a shape counts as not covered. */
 #define MD_DS_UNCOVERED 3.0
 
+/* Points of an octave that count as different to those who look at many shapes. */
+#define MD_DS_CELLS 4.0
+
 /* Sizes to choose by, where a call gives them: parallel to md_ds_space.dim, 0 for the shape's own. */
 typedef struct md_ds_as {
     int32_t n; /* sizes given; 0: none, and size[] is not looked at */
@@ -38,6 +41,8 @@ double md_ds_distance(const md_ds_space *space, md_metric metric, const int64_t 
 
 /** The nearest hint, ties to the earlier one, and its distance. */
 int32_t md_ds_nearest_hint(double *distance, const md_ds_space *space, md_metric metric, const int64_t *size);
+/** The point nearest to sizes (by dim id) of those that stand MD_DS_CELLS to the octave in each dynamic dim: out as md_ds_hint_sizes makes it. Returns how far it is. */
+double md_ds_nearest_cell(int64_t out[MD_FX_MAX_DIMS], const md_ds_space *space, md_metric metric, const int64_t *size);
 /** Takes the sizes to choose by off the end of a call's arguments: *n_args becomes the number of those before. INVALID_ARGUMENT for a dim
  * that there is not, one that is given twice, and a size outside the dim's range. */
 md_status md_ds_as_take(md_ds_as *out, const md_ds_space *space, const md_arg *args, int32_t *n_args);

@@ -53,7 +53,7 @@ static void numeric_text(char *out, size_t n_out, const md_ds_op *op, int32_t st
 /* Diagonal hints cannot tell a long thin shape from a square one of the same size. */
 static bool is_lopsided(const md_ds_op *op, const md_kn_shape *shape)
 {
-    if (op->policy.select != MD_SELECT_DISTANCE || op->space.n < 2)
+    if (op->policy.select != MD_SELECT_DISTANCE || op->space.n < 2 || md_ds_has_lattice(op))
         return false;
     for (int32_t h = 0; h < op->space.n_hints; h++)
         for (int32_t d = 1; d < op->space.n; d++)
