@@ -14,8 +14,9 @@
 
 /* What is used of cublasLt.h, so that building needs no cuBLAS. */
 enum { COMPUTE_F32 = 68, COMPUTE_F64 = 70, COMPUTE_TF32 = 77, REAL_F32 = 0, REAL_F64 = 1, REAL_F16 = 2, REAL_BF16 = 14 };
-enum { DESC_TRANSA = 3, DESC_TRANSB = 4, LAYOUT_BATCH = 5, LAYOUT_STRIDE = 6 };
+enum { DESC_TRANSA = 3, DESC_TRANSB = 4, DESC_EPILOGUE = 7, DESC_BIAS = 8, LAYOUT_BATCH = 5, LAYOUT_STRIDE = 6 };
 enum { PREF_WORKSPACE = 1, PREF_REDUCTION = 3, PREF_ALIGN_A = 5, PREF_ALIGN_B = 6, PREF_ALIGN_C = 7, PREF_ALIGN_D = 8 };
+enum { EPILOGUE_NONE = 1, EPILOGUE_BIAS = 4, EPILOGUE_GELU = 32 }; /* bits but for the first */
 enum { REDUCTION_COMPUTE_TYPE = 2 }; /* slices of k meet in f32, not in the result's type */
 typedef struct result { /* cublasLtMatmulHeuristicResult_t */
     uint64_t algo[8];
@@ -45,6 +46,7 @@ typedef struct library {
 typedef struct plan {
     struct plan *next;
     md_dev_cuda_gemm what; /* rank 0 */
+    pthread_mutex_t lock; /* of the bias' address, which is part of desc */
     void *desc, *layout[3];
     int n;
     result results[MD_DEV_CUDA_GEMM_RANKS];
@@ -133,26 +135,45 @@ static void free_plan(const library *f, plan *p)
             (void)f->layout_destroy(p->layout[i]);
     if (p->desc)
         (void)f->desc_destroy(p->desc);
+    (void)pthread_mutex_destroy(&p->lock);
     free(p);
+}
+
+/* What desc says beside the types. The bias is somewhere for now: no answer follows from where. */
+static void describe(const library *f, plan *p)
+{
+    const md_dev_cuda_gemm *w = &p->what;
+    const int32_t transposed = 1;
+    const uint32_t end = w->end ? (w->end & MD_DEV_CUDA_GEMM_BIAS ? EPILOGUE_BIAS : 0) | (w->end & MD_DEV_CUDA_GEMM_GELU ? EPILOGUE_GELU : 0) : EPILOGUE_NONE;
+    void *const somewhere = p;
+    if (!w->along_rows[1])
+        (void)f->desc_set(p->desc, DESC_TRANSA, &transposed, sizeof transposed);
+    if (w->along_rows[0])
+        (void)f->desc_set(p->desc, DESC_TRANSB, &transposed, sizeof transposed);
+    if (w->end)
+        (void)f->desc_set(p->desc, DESC_EPILOGUE, &end, sizeof end);
+    if (w->end & MD_DEV_CUDA_GEMM_BIAS)
+        (void)f->desc_set(p->desc, DESC_BIAS, &somewhere, sizeof somewhere);
 }
 
 static plan *make_plan(const struct md_dev_cuda_blas *blas, const md_dev_cuda_gemm *w, size_t workspace_bytes)
 {
     const library *f = &blas->f;
-    const int32_t transposed = 1;
     plan *p = calloc(1, sizeof *p);
     if (!p)
         return NULL;
-    p->what = *w;
-    bool is_f64 = w->in == MD_F64;
-    if (f->desc_create(&p->desc, is_f64 ? COMPUTE_F64 : w->is_tf32 ? COMPUTE_TF32 : COMPUTE_F32, is_f64 ? REAL_F64 : REAL_F32)) {
+    if (pthread_mutex_init(&p->lock, NULL)) {
         free(p);
         return NULL;
     }
-    if (!w->along_rows[1])
-        (void)f->desc_set(p->desc, DESC_TRANSA, &transposed, sizeof transposed);
-    if (w->along_rows[0])
-        (void)f->desc_set(p->desc, DESC_TRANSB, &transposed, sizeof transposed);
+    p->what = *w;
+    bool is_f64 = w->in == MD_F64;
+    if (f->desc_create(&p->desc, is_f64 ? COMPUTE_F64 : w->is_tf32 ? COMPUTE_TF32 : COMPUTE_F32, is_f64 ? REAL_F64 : REAL_F32)) {
+        p->desc = NULL;
+        free_plan(f, p);
+        return NULL;
+    }
+    describe(f, p);
     p->layout[0] = w->along_rows[1] ? make_layout(f, w, w->in, w->columns, w->depth, 1) : make_layout(f, w, w->in, w->depth, w->columns, 1);
     p->layout[1] = w->along_rows[0] ? make_layout(f, w, w->in, w->rows, w->depth, 0) : make_layout(f, w, w->in, w->depth, w->rows, 0);
     p->layout[2] = make_layout(f, w, w->out, w->columns, w->rows, 2);
@@ -187,23 +208,34 @@ static plan *find_plan(md_dev_cuda *dev, const md_dev_cuda_gemm *w, size_t works
     return p;
 }
 
-md_status md_dev_cuda_gemm_run(md_dev *base, md_stream stream, const md_dev_cuda_gemm *what, const void *a, const void *b, void *c, void *workspace,
-                               int64_t workspace_bytes)
+/* With the lock of a plan that has a bias held. */
+static int multiply(const struct md_dev_cuda_blas *blas, const plan *p, int32_t rank, const md_dev_cuda_gemm_data *data, md_stream stream)
+{
+    static const float one = 1, zero = 0;
+    static const double one_d = 1, zero_d = 0;
+    const bool is_f64 = p->what.in == MD_F64;
+    const result *r = &p->results[MD_MIN(rank, p->n - 1)];
+    if (data->bias && blas->f.desc_set(p->desc, DESC_BIAS, &data->bias, sizeof data->bias))
+        return -1;
+    return blas->f.matmul(blas->handle, p->desc, is_f64 ? (const void *)&one_d : &one, data->b, p->layout[0], data->a, p->layout[1],
+                          is_f64 ? (const void *)&zero_d : &zero, data->c, p->layout[2], data->c, p->layout[2], r->algo, data->workspace,
+                          (size_t)data->workspace_bytes, (cudaStream_t)stream);
+}
+
+md_status md_dev_cuda_gemm_run(md_dev *base, md_stream stream, const md_dev_cuda_gemm *what, const md_dev_cuda_gemm_data *data)
 {
     md_dev_cuda *dev = (md_dev_cuda *)base;
-    const float one = 1, zero = 0;
-    const double one_d = 1, zero_d = 0;
-    bool is_f64 = what->in == MD_F64;
     pthread_mutex_lock(&dev->lock);
-    plan *p = find_plan(dev, what, (size_t)workspace_bytes);
+    plan *p = find_plan(dev, what, (size_t)data->workspace_bytes);
     pthread_mutex_unlock(&dev->lock);
     if (!p || p->n == 0)
         return md_fail(MD_UNSUPPORTED, "cuBLASLt has no product for [%lld,%lld] over %lld", (long long)what->rows, (long long)what->columns,
                        (long long)what->depth);
-    const result *r = &p->results[MD_MIN(what->rank, p->n - 1)];
-    int error = dev->blas->f.matmul(dev->blas->handle, p->desc, is_f64 ? (const void *)&one_d : &one, b, p->layout[0], a, p->layout[1],
-                                    is_f64 ? (const void *)&zero_d : &zero, c, p->layout[2], c, p->layout[2], r->algo, workspace, (size_t)workspace_bytes,
-                                    (cudaStream_t)stream);
+    if (data->bias)
+        pthread_mutex_lock(&p->lock);
+    const int error = multiply(dev->blas, p, what->rank, data, stream);
+    if (data->bias)
+        pthread_mutex_unlock(&p->lock);
     return error ? md_fail(MD_DEVICE, "cuBLASLt fails with status %d", error) : MD_OK;
 }
 
@@ -230,10 +262,9 @@ bool md_dev_cuda_has_gemm(void)
     return false;
 }
 
-md_status md_dev_cuda_gemm_run(md_dev *dev, md_stream stream, const md_dev_cuda_gemm *what, const void *a, const void *b, void *c, void *workspace,
-                               int64_t workspace_bytes)
+md_status md_dev_cuda_gemm_run(md_dev *dev, md_stream stream, const md_dev_cuda_gemm *what, const md_dev_cuda_gemm_data *data)
 {
-    (void)dev, (void)stream, (void)what, (void)a, (void)b, (void)c, (void)workspace, (void)workspace_bytes;
+    (void)dev, (void)stream, (void)what, (void)data;
     return md_fail(MD_UNSUPPORTED, "this build has no CUDA");
 }
 

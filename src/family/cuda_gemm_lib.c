@@ -1,5 +1,5 @@
-/* Products by cuBLASLt, and the epilogue in a launch of its own where there is one. `rank`: which of its heuristic's answers, which it is asked for
- * at every shape. */
+/* Products by cuBLASLt. What it does itself with sums: a bias along the columns, gelu by tanh; any other epilogue is a launch of our own. `rank`: which of
+ * its heuristic's answers, which it is asked for at every shape. */
 #include "family/cuda.h"
 
 #include "base/dtype.h"
@@ -17,7 +17,9 @@ enum { LIBRARY_BYTES = 32 << 20 }; /* of workspace, which the library asks for o
 typedef struct layout {
     md_cg_product p;
     md_kn_map map[4]; /* A, B, the second B; the result */
-    bool is_direct; /* the sums are what is stored */
+    bool is_direct; /* the library stores the results */
+    int32_t end; /* then: what it does before (MD_DEV_CUDA_GEMM_BIAS and so on) */
+    int32_t bias; /* tensor */
 } layout;
 
 static bool is_real(int32_t dtype)
@@ -25,14 +27,40 @@ static bool is_real(int32_t dtype)
     return dtype == MD_F32 || dtype == MD_F64 || dtype == MD_BF16 || dtype == MD_F16;
 }
 
+/* A tensor that lies along the columns, of the results' type. */
+static bool is_bias(const layout *plan, const md_fx_node *node)
+{
+    const md_cg_product *p = &plan->p;
+    return node->kind == MD_FX_LOAD && node->n_args == 1 && node->arg[0]->kind == MD_FX_INDEX && p->n_columns == 1 && node->arg[0]->id == p->columns[0] &&
+           p->program->formula->tensor[node->id].dtype == (md_dtype)plan->map[3].dtype;
+}
+
+/* Whether the library has an epilogue that makes this of the sums. */
+static bool find_end(layout *out, const md_fx_node *value)
+{
+    const bool has_types = out->map[3].dtype == out->map[0].dtype && out->map[0].dtype != MD_F64;
+    if (value->kind == MD_FX_OP && value->op == MD_FX_GELU_TANH && has_types) {
+        out->end |= MD_DEV_CUDA_GEMM_GELU;
+        value = value->arg[0];
+    }
+    if (value->kind == MD_FX_OP && value->op == MD_FX_ADD && has_types) {
+        const int32_t sums = value->arg[0]->kind == MD_FX_REF ? 0 : 1;
+        if (!is_bias(out, value->arg[1 - sums]))
+            return false;
+        out->end |= MD_DEV_CUDA_GEMM_BIAS;
+        out->bias = value->arg[1 - sums]->id;
+        value = value->arg[sums];
+    }
+    return value->kind == MD_FX_REF;
+}
+
 static bool is_direct(layout *out)
 {
     const md_st_stage *stage = &out->p.program->stage[out->p.stage];
     const md_st_store *s = &stage->store[0];
-    if (stage->n_stores != 1 || stage->has_scatter || s->assign != MD_FX_SET || s->value->kind != MD_FX_REF || out->p.n_products != 1 ||
-        !md_fa_cuda_map_result(&out->map[3], &out->p))
+    if (stage->n_stores != 1 || stage->has_scatter || s->assign != MD_FX_SET || out->p.n_products != 1 || !md_fa_cuda_map_result(&out->map[3], &out->p))
         return false;
-    return out->map[3].dtype == out->map[0].dtype || (out->map[3].dtype == MD_F32 && out->map[0].dtype != MD_F64);
+    return (out->map[3].dtype == out->map[0].dtype || (out->map[3].dtype == MD_F32 && out->map[0].dtype != MD_F64)) && find_end(out, s->value);
 }
 
 static bool plan_of(layout *out, const md_st_program *program, int32_t stage)
@@ -40,6 +68,7 @@ static bool plan_of(layout *out, const md_st_program *program, int32_t stage)
     if (!md_cg_product_of(&out->p, program, stage, MD_CG_COLUMNS_STORED) || (out->p.type != MD_F32 && out->p.type != MD_F64))
         return false;
     out->p.dialect = MD_DEV_CUDA;
+    out->end = 0;
     for (int32_t o = 0; o <= out->p.n_products; o++)
         if (!md_fa_cuda_map_operand(&out->map[o], &out->p, o) || !is_real(out->map[o].dtype) || out->map[o].dtype != out->map[0].dtype)
             return false;
@@ -77,6 +106,8 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_f
         md_fa_cuda_map_needs(out, &plan.map[o], false);
     if (plan.is_direct)
         md_fa_cuda_map_needs(out, &plan.map[3], false);
+    if (plan.is_direct && plan.end & MD_DEV_CUDA_GEMM_BIAS)
+        out->unit |= UINT32_C(1) << plan.bias;
     for (int32_t d = 0; d < target->program->formula->n_dims; d++) {
         out->lo[d] = 1;
         out->hi[d] = INT32_MAX;
@@ -196,6 +227,7 @@ static void measure(md_dev_cuda_gemm *w, const layout *plan, const md_kn_call *c
     w->batch = md_st_points(p->program, s->n_batch, s->batch, size);
     w->in = plan->map[0].dtype;
     w->out = plan->is_direct ? plan->map[3].dtype : (int32_t)p->type;
+    w->end = plan->is_direct ? plan->end : 0;
 }
 
 /* One of the products; results that are not stored as they are go to the workspace, plane by plane. */
@@ -207,7 +239,12 @@ static md_status run_product(const layout *plan, const md_kn_call *call, int32_t
     int64_t plane = w.rows * w.columns, item = md_fa_cuda_product_bytes(&plan->p);
     int64_t results = plan->is_direct ? 0 : (w.batch * plane * plan->p.n_products * item + 255) / 256 * 256;
     const md_kn_map *b = &plan->map[MD_CG_B + q];
-    void *c = plan->is_direct ? call->data[plan->map[3].tensor] : (char *)call->workspace + q * plane * item;
+    const md_dev_cuda_gemm_data data = {.a = call->data[plan->map[0].tensor],
+                                        .b = call->data[b->tensor],
+                                        .bias = w.end & MD_DEV_CUDA_GEMM_BIAS ? call->data[plan->bias] : NULL,
+                                        .c = plan->is_direct ? call->data[plan->map[3].tensor] : (char *)call->workspace + q * plane * item,
+                                        .workspace = (char *)call->workspace + results,
+                                        .workspace_bytes = LIBRARY_BYTES};
     w.rank = rank;
     w.is_tf32 = is_tf32;
     w.along_rows[0] = md_cg_product_along(&plan->p, MD_CG_A) == MD_CG_ALONG_ROWS;
@@ -220,11 +257,10 @@ static md_status run_product(const layout *plan, const md_kn_call *call, int32_t
         w.leading[2] = w.columns;
         w.stride[2] = plane * plan->p.n_products;
     }
-    const void *from_a = call->data[plan->map[0].tensor], *from_b = call->data[b->tensor];
-    w.alignment[0] = alignment_of(from_a);
-    w.alignment[1] = alignment_of(from_b);
-    w.alignment[2] = alignment_of(c);
-    return md_dev_cuda_gemm_run(call->device, call->stream, &w, from_a, from_b, c, (char *)call->workspace + results, LIBRARY_BYTES);
+    w.alignment[0] = alignment_of(data.a);
+    w.alignment[1] = alignment_of(data.b);
+    w.alignment[2] = MD_MIN(alignment_of(data.c), alignment_of(data.bias)); /* of NULL: all there is */
+    return md_dev_cuda_gemm_run(call->device, call->stream, &w, &data);
 }
 
 static md_status run(const md_kn_call *call, int32_t rank, bool is_tf32)
