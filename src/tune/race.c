@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_SAMPLES = 30, SAMPLE_US = 50, MAX_REPEATS = 512, MAX_SETS = 32 };
+enum { MAX_SAMPLES = 30, SAMPLE_US = 50, MAX_REPEATS = 512, MAX_SETS = 32, SWEPT_SETS = 16 };
 /* Slower than the best by more than this at the first look: not worth more of the budget. */
 static const double HOPELESS = 3.0;
 
@@ -23,14 +23,16 @@ typedef struct racer {
     double sample[MAX_SAMPLES];
 } racer;
 
-/* On a GPU kernels meet memory that is not in its cache, as they do where other work runs in between: runs take turns with sets of copies
- * that together are COLD times as large as the cache. */
+/* On a GPU kernels meet memory that is not in its cache, as they do where other work runs in between: before each sample COLD times as much as the cache
+ * holds is copied, and each run of a sample has a set of copies for itself. (Sets that take turns would have to be thousands where tensors are small.)
+ * Where memory is short nothing is swept, and sets take turns that together are COLD times as large as the cache. */
 static const double COLD = 2.5;
 
 typedef struct race {
     md_dev *dev;
     md_tn_copies set[MAX_SETS];
     int32_t n_sets, turn;
+    void *swept; /* NULL: nothing is swept */
     racer *racers;
     int32_t n;
     uint64_t deadline_ns;
@@ -50,12 +52,29 @@ static md_tn_runs runs_of(race *r, const racer *who, int32_t n)
     return (md_tn_runs){r->dev, who->variant, &who->geometry, next_set, r, n};
 }
 
+static bool is_cold(const race *r)
+{
+    return r->dev->ops->time && r->dev->ops->copy_tensor && !r->dev->ops->is_simulated;
+}
+
+static int64_t swept_elements(const race *r)
+{
+    return (int64_t)(COLD * (double)r->dev->facts.l2_bytes) / (2 * (int64_t)sizeof(float));
+}
+
+static md_status sweep(const race *r)
+{
+    const int64_t n = swept_elements(r);
+    const md_tensor from = md_tensor_make(r->swept, MD_F32, 1, &n), to = md_tensor_make((float *)r->swept + n, MD_F32, 1, &n);
+    return r->swept ? r->dev->ops->copy_tensor(r->dev, r->dev->tuning, &to, &from) : MD_OK;
+}
+
 /* Time of one run in us, averaged over `repeats`; negative where it fails. */
 static double time_runs(race *r, const racer *who, int32_t repeats)
 {
     md_tn_runs runs = runs_of(r, who, repeats);
     double us = 0.0;
-    return md_tn_time_runs(&us, &runs) == MD_OK ? us : -1.0;
+    return sweep(r) == MD_OK && md_tn_time_runs(&us, &runs) == MD_OK ? us : -1.0;
 }
 
 static bool is_late(const race *r)
@@ -99,7 +118,7 @@ static void choose_runners(race *r)
         racer *who = &r->racers[i];
         who->is_running = who->first_us > 0.0 && who->first_us <= best * HOPELESS;
         if (who->is_running)
-            who->repeats = (int32_t)MD_MAX(1.0, MD_MIN(SAMPLE_US / who->first_us, MAX_REPEATS));
+            who->repeats = (int32_t)MD_MAX(1.0, MD_MIN(SAMPLE_US / who->first_us, r->swept ? r->n_sets : MAX_REPEATS));
     }
 }
 
@@ -183,6 +202,13 @@ static int64_t plan(race *r, md_bd_variant *const *variants, const md_kn_call *c
     return workspace_bytes;
 }
 
+static void make_swept(race *r, int64_t *left)
+{
+    const int64_t n_bytes = 2 * swept_elements(r) * (int64_t)sizeof(float);
+    if (is_cold(r) && n_bytes > 0 && n_bytes <= *left / 2 && r->dev->ops->alloc(&r->swept, r->dev, (size_t)n_bytes) == MD_OK)
+        *left -= n_bytes;
+}
+
 /* Bytes that one set takes decide how many there are; fewer where memory is short. */
 static md_status make_sets(race *r, const md_fa_target *target, const md_kn_call *call, int64_t workspace_bytes)
 {
@@ -194,7 +220,9 @@ static md_status make_sets(race *r, const md_fa_target *target, const md_kn_call
     if (!r->dev->ops->time)
         return MD_OK;
     const double wanted = COLD * (double)r->dev->facts.l2_bytes, each = (double)MD_MAX(limit - left, 1);
-    while (r->n_sets < MAX_SETS && r->n_sets * each < wanted &&
+    make_swept(r, &left);
+    const int32_t most = r->swept ? SWEPT_SETS : MAX_SETS;
+    while (r->n_sets < most && r->n_sets * each < wanted &&
            md_tn_copies_make(&r->set[r->n_sets], r->dev, target->program, target->stage, call, workspace_bytes, &left) == MD_OK)
         r->n_sets++;
     return MD_OK;
@@ -249,6 +277,8 @@ md_status md_tn_race(double *us, md_bd_variant *const *variants, int32_t n, cons
     }
     for (int32_t i = 0; i < r->n_sets && r->hung < 0; i++) /* what hangs still uses them */
         md_tn_copies_finish(&r->set[i]);
+    if (r->swept && r->hung < 0)
+        r->dev->ops->free(r->dev, r->swept);
     free(r->racers);
     free(r);
     return status;
