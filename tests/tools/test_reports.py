@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+"""tools/report_products and tools/report_sweep on lines made up here. Argument: the source root."""
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = sys.argv[1]
+
+
+def report(tool, rows, *more):
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "lines.jsonl"
+        path.write_text("".join(json.dumps(r) + "\n" for r in rows), encoding="utf-8")
+        return subprocess.run([sys.executable, f"{ROOT}/tools/{tool}", str(path), *more], stdout=subprocess.PIPE, text=True, check=True).stdout
+
+
+def race(op, shape, times, dtype="bfloat16", variant="gemm_wgmma/a"):
+    """Lines of one race, as a judge prints them: peer -> us."""
+    first = next(iter(times.values()))
+    return [{"peer": n, "us": t, "vs": t / first, "op": op, "shape": shape, "dtype": "torch." + dtype, **({"variant": variant} if "md" in n else {})}
+            for n, t in times.items()]
+
+
+class Products(unittest.TestCase):
+    def test_best_answer_counts(self):
+        said = report("report_products", race("product", [64, 4096, 4096], {"cublaslt-first": 10.0, "cublaslt-3": 8.0, "eager": 2.0, "md": 5.0, "md_own": 16.0}))
+        self.assertIn("md: geometric mean 1.600 of 1 shapes; served by gemm_lib 0 of 1 (gemm_wgmma 1)", said)
+        self.assertIn("ok     K and N of 8: geometric mean 1.600 of 1 (aim 1.03)", said)
+        self.assertIn("MISSED M of 1..64 by 4096x{4096,11008}: geometric mean 0.500 of 1 (aim 1.15)", said)
+
+    def test_what_misses_is_named(self):
+        rows = race("product", [777, 3333, 1111], {"cublaslt-first": 9.0, "md": 3.0}) + race("product", [256, 256, 256], {"cublaslt-first": 9.0, "md": 10.0}, variant="gemm_lib/rank0")
+        said = report("report_products", rows, "--shapes")
+        self.assertIn("MISSED all shapes: least 0.900, 1 of 2 below 0.971: 256x256x256 0.900 [gemm_lib/rank0]", said)
+        self.assertIn("MISSED 777x3333x1111: least 3.000", said)
+        self.assertIn("ok     odd shapes: geometric mean 3.000 of 1 (aim 1.30)", said)
+        self.assertIn("MISSED served by gemm_lib: 1 of 1", said)
+        self.assertRegex(said, r"(?m)^ +777x3333x1111 +3\.00 us +3\.000 +gemm_wgmma/a$")
+
+    def test_failures_are_told(self):
+        rows = race("linear_bias_gelu", [3, 768, 3072], {"eager": 2.0})
+        rows.append({"peer": "md", "error": "it broke", "op": "linear_bias_gelu", "shape": [3, 768, 3072], "dtype": "torch.bfloat16"})
+        self.assertIn("md: 3x768x3072 FAILED: it broke", report("report_products", rows))
+
+    def test_hints_by_cell(self):
+        rows = race("matmul", [256] * 3, {"eager": 4.0, "hint 64": 6.0, "hint 256": 3.0, "hint 4096": 9.0, "distance": 3.0, "md": 3.3}, "float32")
+        said = report("report_products", rows)
+        self.assertIn("distance 3.00 (1.000 ok / 0.750 ok); md 3.30 (1.100 MISSED / 0.825 ok)", said)
+
+
+class Sweep(unittest.TestCase):
+    @staticmethod
+    def cell(size, column, us, regret, hint=0, pool=None):
+        row = {"bench": "table", "op": "matmul", "dtype": "bf16", "shape": [size] * 3, "column": column, "hint": hint, "us": us, "regret": regret}
+        return {**row, "pool": {"best": "x", "us": us / (1 + pool), "regret": pool}} if pool is not None else row
+
+    def test_losses(self):
+        rows = [self.cell(64, "hint 64", 1.0, 0.0, 64), self.cell(64, "model", 1.1, 0.1, pool=0.02), self.cell(128, "hint 64", 2.0, 0.0, 64), self.cell(128, "model", 2.0, 0.0, pool=0.0)]
+        said = report("report_sweep", rows)
+        self.assertRegex(said, r"(?m)^  model +mean +5\.00%  worst +10\.0%; to the best of its pool mean 1\.00%, worst 2\.0% \(at 64\)$")
+        self.assertIn("model: behind the best single hint by more than 3% at 1 of 2 sizes, at worst 10.0% (at 64)", said)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=2)
