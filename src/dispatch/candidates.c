@@ -83,8 +83,16 @@ static md_status decide(md_fa_config *config, double *us, bool *is_measured, con
                       : md_tn_decide(config, us, is_measured, c->policy.wisdom, c->estimates, rigor, &c->target, f, point, shape);
 }
 
-/* Of default hints the last has the best of each family of a GPU; at the others a family of rows that is so much slower than one before it would only be compiled. */
+/* Of default hints, and of many, the last has the best of each family of a GPU; at the others a family of rows that is so much slower than one before it would only be compiled. */
 static const double far_behind = 1.5;
+
+static bool are_choosy(const md_ds_candidates *c, const md_ds_space *space)
+{
+    return c->target.facts->capability > 0 && (c->policy.beside_hints || space->n_hints > MD_DS_FEW_HINTS);
+}
+
+enum { MAX_CORNERS = 12 }; /* and what is beside hints: above the pool's limit, which leaves MD_DS_SPARE_VARIANTS */
+_Static_assert((int)MAX_CORNERS + (int)MD_DS_LAST_RESORTS <= (int)MD_DS_SPARE_VARIANTS, "places are left for last resorts");
 
 /* `is_ragged`: rows and data lie at no boundary, as those of odd lengths do. */
 static md_status add_hint(md_ds_candidates *c, md_bd *builder, const md_ds_space *space, int32_t hint, bool last_resort, bool is_ragged)
@@ -93,7 +101,7 @@ static md_status add_hint(md_ds_candidates *c, md_bd *builder, const md_ds_space
     md_kn_shape shape;
     md_ds_hint_point(&point, &c->target, space, hint, is_ragged);
     md_ds_point_shape(&shape, &c->target, &point);
-    const bool is_choosy = c->policy.beside_hints && c->target.facts->capability > 0 && hint + 1 < space->n_hints;
+    const bool is_choosy = are_choosy(c, space) && hint + 1 < space->n_hints;
     double least = 0.0;
     const md_fa_family *f;
     for (int32_t i = 0; (f = md_fa_of(&c->target, i)) != NULL; i++) {
@@ -110,7 +118,7 @@ static md_status add_hint(md_ds_candidates *c, md_bd *builder, const md_ds_space
         if (is_choosy && f->is_reduction && least > 0 && us > least * far_behind)
             continue;
         least = least > 0 ? MD_MIN(least, us) : us;
-        MD_TRY(add_to_pool(&slot, c, builder, f, &config, hint, c->policy.max_variants));
+        MD_TRY(add_to_pool(&slot, c, builder, f, &config, hint, c->policy.max_variants + (is_ragged ? MAX_CORNERS : 0)));
         if (slot >= 0 && is_measured && c->from_hint[slot] == hint && !is_ragged)
             atomic_store_explicit(&c->measured_us[slot], us, memory_order_relaxed);
         const double model_us = is_measured && !is_ragged ? md_tn_predict_us(&c->target, f, &config, shape.size) : 0.0;
@@ -121,9 +129,6 @@ static md_status add_hint(md_ds_candidates *c, md_bd *builder, const md_ds_space
 }
 
 /* ---- GPUs: what diagonal hints do not see */
-
-enum { MAX_CORNERS = 12 }; /* above the pool's limit, which leaves MD_DS_SPARE_VARIANTS */
-_Static_assert((int)MAX_CORNERS + (int)MD_DS_LAST_RESORTS <= (int)MD_DS_SPARE_VARIANTS, "places are left for last resorts");
 
 md_status md_ds_best_at(const md_fa_family **best, md_fa_config *best_config, const md_ds_candidates *c, const md_tn_point *point)
 {

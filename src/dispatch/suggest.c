@@ -3,14 +3,16 @@
  * cost at every point. Then places are added greedily and exchanged while that helps (as in PAM: Kaufman and Rousseeuw, Finding Groups in Data, 1990). */
 #include "dispatch/suggest.h"
 
+#include "base/hash.h"
 #include "base/status.h"
+#include "dispatch/beside.h"
 #include "tune/tune.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_POINTS = 256, MAX_PLACES = MD_DS_MAX_HINTS, MAX_FAMILIES = 16, CELLS_AN_OCTAVE = 4, MAX_SWEEPS = 8 };
+enum { MAX_POINTS = 256, MAX_PLACES = MD_DS_MAX_HINTS, MAX_OFFERS = 32, MAX_SWEEPS = 8 };
 
 typedef struct point {
     int64_t size[MD_FX_MAX_DIMS];
@@ -19,12 +21,12 @@ typedef struct point {
     double best_us;
 } point;
 
-/* What one hint would bring to one stage: the best config of each family, best first. */
+/* What one hint would bring to one stage: the best configs of each family, best first. */
 typedef struct offer {
     int32_t n;
-    double us[MAX_FAMILIES];
-    const md_fa_family *family[MAX_FAMILIES];
-    md_fa_config config[MAX_FAMILIES];
+    double us[MAX_OFFERS];
+    const md_fa_family *family[MAX_OFFERS];
+    md_fa_config config[MAX_OFFERS];
 } offer;
 
 typedef struct suggest {
@@ -67,7 +69,7 @@ static md_status read_point(point *out, const suggest *s, const md_ds_met *met)
         int64_t v = out->size[s->space.dim[k]];
         if (v < 0)
             return md_fail(MD_INVALID_ARGUMENT, "sizes '%s': the size of dim '%s' is missing", met->sizes, s->formula->dim[s->space.dim[k]].name);
-        out->cell[k] = v > 0 ? llround(CELLS_AN_OCTAVE * log2((double)v)) : -1;
+        out->cell[k] = v > 0 ? llround(MD_DS_CELLS * log2((double)v)) : -1;
     }
     if (!(met->weight > 0.0) || !isfinite(met->weight))
         return md_fail(MD_INVALID_ARGUMENT, "sizes '%s': the weight %g is not above 0", met->sizes, met->weight);
@@ -80,10 +82,12 @@ static int by_cell(const void *a, const void *b)
     return memcmp(((const point *)a)->cell, ((const point *)b)->cell, sizeof ((const point *)a)->cell);
 }
 
+/* Those that weigh the same in an order that has nothing to do with their sizes: the first of them stand for all. */
 static int by_weight(const void *a, const void *b)
 {
-    const double x = ((const point *)a)->weight, y = ((const point *)b)->weight;
-    return x != y ? (x < y ? 1 : -1) : by_cell(a, b);
+    const point *p = a, *q = b;
+    const uint64_t x = md_hash64(p->cell, sizeof p->cell), y = md_hash64(q->cell, sizeof q->cell);
+    return p->weight != q->weight ? (p->weight < q->weight ? 1 : -1) : x != y ? (x < y ? -1 : 1) : 0;
 }
 
 static void merge(point *to, const point *from)
@@ -145,31 +149,48 @@ static void add_places(suggest *s)
 
 /* ---- Costs */
 
-static md_status make_offer(offer *out, const md_fa_target *target, const md_ds_policy *policy, const int64_t *size)
+static void insert_offer(offer *out, const md_fa_family *f, const md_fa_config *config, double us)
 {
-    out->n = 0;
-    for (int32_t pass = 0; pass < 2 && out->n == 0; pass++)
-        for (int32_t i = 0; md_fa_of(target, i) && out->n < MAX_FAMILIES; i++) {
-            const md_fa_family *f = md_fa_of(target, i);
-            md_fa_config config;
-            double us;
-            if (f->is_last_resort != (pass == 1) || !md_ds_family_allowed(f, target, policy))
-                continue;
-            md_status s = md_tn_best(&config, &us, target, f, size, NULL);
-            if (s == MD_NOT_FOUND)
-                continue;
-            MD_TRY(s);
-            int32_t at = out->n++;
-            for (; at > 0 && out->us[at - 1] > us; at--) {
-                out->us[at] = out->us[at - 1];
-                out->family[at] = out->family[at - 1];
-                out->config[at] = out->config[at - 1];
-            }
-            out->us[at] = us;
-            out->family[at] = f;
-            out->config[at] = config;
-        }
+    int32_t at = out->n++;
+    for (; at > 0 && out->us[at - 1] > us; at--) {
+        out->us[at] = out->us[at - 1];
+        out->family[at] = out->family[at - 1];
+        out->config[at] = out->config[at - 1];
+    }
+    out->us[at] = us;
+    out->family[at] = f;
+    out->config[at] = *config;
+}
+
+static md_status add_offers(offer *out, const md_fa_target *target, const md_ds_policy *policy, const md_kn_shape *shape, bool last_resorts)
+{
+    for (int32_t i = 0; md_fa_of(target, i) && out->n < MAX_OFFERS; i++) {
+        const md_fa_family *f = md_fa_of(target, i);
+        md_fa_config config;
+        double us;
+        if (f->is_last_resort != last_resorts || !md_ds_family_allowed(f, target, policy))
+            continue;
+        md_status s = md_tn_best(&config, &us, target, f, shape->size, shape);
+        if (s == MD_NOT_FOUND)
+            continue;
+        MD_TRY(s);
+        insert_offer(out, f, &config, us);
+    }
     return MD_OK;
+}
+
+/* As pools have them: on GPUs those for rows that lie at no boundary, too. */
+static md_status offer_of_hint(offer *out, const suggest *s, const md_fa_target *target, int32_t hint)
+{
+    md_tn_point at;
+    md_kn_shape shape;
+    out->n = 0;
+    for (int32_t is_ragged = 0; is_ragged < 1 + (target->facts->capability > 0); is_ragged++) {
+        md_ds_hint_point(&at, target, &s->space, hint, is_ragged != 0);
+        md_ds_point_shape(&shape, target, &at);
+        MD_TRY(add_offers(out, target, &s->options->policy, &shape, false));
+    }
+    return out->n ? MD_OK : add_offers(out, target, &s->options->policy, &shape, true);
 }
 
 /* What an offer costs at a shape: its first that fits where distance decides, else its best there. */
@@ -197,15 +218,15 @@ static md_status add_stage(suggest *s, int32_t stage)
     offer *offers = calloc((size_t)n + 1, sizeof *offers);
     md_status status = offers ? MD_OK : md_fail_memory();
     for (int32_t h = 0; h < n && status == MD_OK; h++) {
-        int64_t size[MD_FX_MAX_DIMS];
-        md_ds_hint_sizes(size, &s->space, h);
-        status = make_offer(&offers[h], &target, &s->options->policy, size);
+        status = offer_of_hint(&offers[h], s, &target, h);
     }
     for (int32_t i = 0; i < s->n_points && status == MD_OK; i++) {
         point *p = &s->points[i];
         md_kn_shape shape;
         md_tn_shape(&shape, s->program, p->size);
-        status = make_offer(&offers[n], &target, &s->options->policy, p->size);
+        offers[n].n = 0;
+        for (int32_t pass = 0; pass < 2 && offers[n].n == 0 && status == MD_OK; pass++)
+            status = add_offers(&offers[n], &target, &s->options->policy, &shape, pass == 1);
         double best = offer_us(&offers[n], &target, false, &shape);
         for (int32_t h = 0; h < n; h++) {
             double us = offer_us(&offers[h], &target, is_first, &shape);

@@ -2,7 +2,7 @@
  *
  * A line of a board is "OP DTYPE key=value ...": count (shapes), seed and bytes (the most that a shape's tensors have) say how shapes are drawn,
  * a dim's range "i=1..65536" that it is drawn log-uniformly, one number that it is fixed. static=LIST goes to the op; hints=LIST adds a mode that
- * goes by the model at these hints, hints=suggest at eight that are suggested for the line's shapes; trace=FILE with dim=NAME takes sizes and weights from lines "size weight" instead of drawing. */
+ * goes by the model at these hints, hints=suggest at sixteen that are suggested for the line's shapes; trace=FILE with dim=NAME takes sizes and weights from lines "size weight" instead of drawing. */
 #include "regret.h"
 
 #include <ctype.h>
@@ -166,7 +166,7 @@ static int take_hints(void *user, const char *text, size_t n_bytes)
 /* Made last: suggestions are for all shapes of the line. */
 static md_status make_hinted(regret_study *t, const regret_line *l, const regret_shape *shape, int n)
 {
-    enum { HINTS = 8 };
+    enum { HINTS = 16 };
     if (!l->hints || !is_wanted(t, "hinted"))
         return MD_OK;
     if (strcmp(l->hints, "suggest"))
