@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_HOST_SETS = 8, DEFAULT_REPEAT = 15, MAX_PASSES = 64, SAMPLE_US = 1000 };
+enum { MAX_HOST_SETS = 8, DEFAULT_REPEAT = 15, MAX_PASSES = 64, SAMPLE_US = 1000, WARM_UP_US = 100000 };
 static const double cold_bytes = 192e6; /* the sets together outgrow the caches where one alone does not */
 static const double gpu_us = 300, gpu_bytes_per_us = 4e6, gpu_bytes = 6e9; /* how long a sample is, about, and the most memory that sets take */
 
@@ -175,41 +175,71 @@ static md_status run_once(const bench_case *c, contender *w)
     return s == MD_OK && is_called ? add_sample(&w->call, pass_calls, c, w) : s;
 }
 
-md_status bench_screen(bench_case *c, double far, int rounds)
+static md_status add_samples(const bench_case *c, contender *w, int n)
+{
+    md_status s = MD_OK;
+    for (int i = 0; i < n && s == MD_OK; i++)
+        s = run_once(c, w);
+    return s;
+}
+
+md_status bench_screen(bench_case *c, double far, int samples)
 {
     double least = 0.0;
     for (int i = 0; i < c->n; i++) {
         contender *w = &c->who[i];
-        md_status s = run_once(c, w); /* the first one warms up */
-        w->kernel.n = 0;
-        s = s == MD_OK ? run_once(c, w) : s;
+        md_status s = add_samples(c, w, 2); /* the first one warms up */
         if (s != MD_OK)
             return s;
-        least = i == 0 || w->kernel.us[0] < least ? w->kernel.us[0] : least;
+        least = i == 0 || w->kernel.us[1] < least ? w->kernel.us[1] : least;
     }
     for (int i = 0; i < c->n; i++) {
-        c->who[i].rounds = c->who[i].kernel.us[0] > far * least ? rounds : 0;
-        c->who[i].kernel.n = c->who[i].call.n = 0;
+        contender *w = &c->who[i];
+        w->is_far = w->kernel.us[1] > far * least;
+        w->kernel.n = w->call.n = 0;
+        md_status s = w->is_far ? add_samples(c, w, samples) : MD_OK;
+        if (s != MD_OK)
+            return s;
     }
     return MD_OK;
+}
+
+/* One sample of everybody, the other way round every other time. */
+static md_status run_round(bench_case *c, int round)
+{
+    for (int i = 0; i < c->n; i++) {
+        contender *w = &c->who[round % 2 ? i : c->n - 1 - i];
+        md_status s = w->is_far ? MD_OK : run_once(c, w);
+        if (s != MD_OK)
+            return s;
+    }
+    return MD_OK;
+}
+
+/* A round, and on a GPU as many as it takes to be as hot as in those that count. */
+static md_status warm_up(bench_case *c)
+{
+    const double start = cli_now_us();
+    md_status s = MD_OK;
+    do {
+        s = run_round(c, 1);
+        for (int i = 0; i < c->n; i++)
+            if (!c->who[i].is_far)
+                c->who[i].kernel.n = c->who[i].call.n = 0;
+    } while (s == MD_OK && c->sweeper && cli_now_us() - start < WARM_UP_US);
+    return s;
 }
 
 /* A B C C B A: drift of the clock falls on all alike. */
 md_status bench_race(bench *b, bench_case *c)
 {
     int repeat = b->o->repeat ? b->o->repeat : DEFAULT_REPEAT;
-    for (int r = -1; r < repeat; r++) {
+    md_status s = warm_up(c);
+    for (int r = 0; r < repeat && s == MD_OK; r++) {
         cli_progress("%s %s: run %d of %d, %d contenders", c->name, c->sizes, r + 1, repeat, c->n);
-        for (int i = 0; i < c->n; i++) {
-            contender *w = &c->who[r % 2 ? i : c->n - 1 - i];
-            md_status s = w->rounds && (r < 0 || r >= w->rounds) ? MD_OK : run_once(c, w);
-            if (s != MD_OK)
-                return s;
-        }
-        for (int i = 0; r < 0 && i < c->n; i++)
-            c->who[i].kernel.n = c->who[i].call.n = 0;
+        s = run_round(c, r);
     }
-    return MD_OK;
+    return s;
 }
 
 void bench_free(bench *b, bench_case *c)

@@ -34,7 +34,7 @@ typedef struct contender {
     bool is_own; /* made for this case: destroyed with it */
     md_launch *launch[BENCH_SETS];
     md_choice choice;
-    int rounds; /* takes part in the first so many; 0: in all */
+    bool is_far; /* was timed by bench_screen and is not by bench_race */
     timing kernel, call;
 } contender;
 
@@ -56,9 +56,9 @@ typedef struct bench_case {
 md_status bench_fill(bench *b, bench_case *c, md_op *op);
 /** Resolves a contender on every set; UNSUPPORTED where a pinned variant does not fit the shape. */
 md_status bench_add(bench_case *c, md_op *op, bool is_own);
-/** One look at all contenders. Those that take more than `far` times the least take part in so many rounds only. */
-md_status bench_screen(bench_case *c, double far, int rounds);
-/** Times all contenders, interleaved. */
+/** One look at all contenders. Those that take more than `far` times the least get so many samples there and then. */
+md_status bench_screen(bench_case *c, double far, int samples);
+/** Times all contenders, interleaved, but those that were far off. */
 md_status bench_race(bench *b, bench_case *c);
 void bench_free(bench *b, bench_case *c);
 
