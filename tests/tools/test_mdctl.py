@@ -406,6 +406,7 @@ class Regret(Base):
             for mode in ("distance", "model", "hybrid"):
                 self.assertNotIn("failed", x[mode])
                 self.assertGreater(x[mode]["regret"], -0.9)
+                self.assertGreater(x[mode]["own"], -0.9)
         self.assertEqual(["space" in x for x in shapes], [True, False])
         self.assertTrue(shapes[0]["space"]["complete"])
         self.assertGreaterEqual(shapes[0]["space"]["configs"], 2)

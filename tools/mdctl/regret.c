@@ -237,7 +237,7 @@ static int take_trial(void *user, const char *text, size_t n_bytes)
 
 static void print_mode(FILE *f, const regret_mode *m, const char *sizes)
 {
-    fprintf(f, ",\"%s\":{\"variant\":\"%s\",\"regret\":%.5f%s", m->name, m->variant, m->regret, m->has_failed ? ",\"failed\":true" : "");
+    fprintf(f, ",\"%s\":{\"variant\":\"%s\",\"regret\":%.5f,\"own\":%.5f%s", m->name, m->variant, m->regret, m->own_regret, m->has_failed ? ",\"failed\":true" : "");
     if (!strcmp(m->name, "hybrid"))
         (void)md_explain(m->op, sizes, 1, take_trial, f);
     fputs("}", f);
@@ -286,9 +286,9 @@ static void print_sum(regret_study *t, const char *what, int n, const regret_mod
     for (int i = 0; i < 2; i++)
         if (f[i] && n > 0)
             fprintf(f[i],
-                    "{\"sum\":\"%s\",\"mode\":\"%s\",\"shapes\":%d,\"mean\":%.5f,\"median\":%.5f,\"p90\":%.5f,\"max\":%.5f,\"by_time\":%.5f,"
+                    "{\"sum\":\"%s\",\"mode\":\"%s\",\"shapes\":%d,\"mean\":%.5f,\"own\":%.5f,\"median\":%.5f,\"p90\":%.5f,\"max\":%.5f,\"by_time\":%.5f,"
                     "\"choosing_us\":%.1f,\"failed\":%d}\n",
-                    what, m->name, n, m->sum / (m->all.n ? m->all.n : 1), timing_quantile(&m->all, 0.5), timing_quantile(&m->all, 0.9), m->most,
+                    what, m->name, n, m->sum / (m->all.n ? m->all.n : 1), m->own_sum / (m->all.n ? m->all.n : 1), timing_quantile(&m->all, 0.5), timing_quantile(&m->all, 0.9), m->most,
                     m->best_time > 0.0 ? m->time / m->best_time - 1.0 : 0.0, m->choosing_sum / n, m->n_failed);
 }
 
@@ -309,6 +309,7 @@ static void add_up(regret_mode *m, const regret_shape *shape, const regret_resul
     if (m->has_failed)
         return;
     m->sum += m->regret;
+    m->own_sum += m->own_regret;
     m->most = m->all.n == 0 || m->regret > m->most ? m->regret : m->most;
     timing_add(&m->all, m->regret);
     m->time += shape->weight * r->best_us * (1.0 + m->regret);

@@ -36,10 +36,11 @@ typedef struct regret_mode {
     int pick; /* rival, or -1 */
     bool is_uncovered, has_failed;
     double regret; /* time over the best one's, minus 1 */
+    double own_regret; /* over that of the best of the mode's own pool */
     double space_regret; /* over that of the best of the whole space, where it was searched */
     double choosing_us;
     /* of all shapes of a line */
-    double sum, most, time, best_time, choosing_sum;
+    double sum, most, time, best_time, own_sum, choosing_sum;
     double space_sum, space_time, space_best; /* of those that were searched */
     int n_failed;
     timing all;
@@ -55,6 +56,7 @@ typedef struct regret_rival { /* an op that runs one variant only */
     char name[96];
     md_op *op;
     md_launch *launch[REGRET_SETS];
+    uint32_t pools; /* a bit for each mode that has it */
     bool fits, is_pick;
     bool is_outside; /* of all pools: a search found it, and it competes in the whole space only */
     bool is_wanted; /* timed in all rounds, however slow it looks at first */
@@ -101,7 +103,8 @@ int regret_find(const regret_study *t, const char *variant);
 md_status regret_place(regret_study *t, const char *sizes);
 /** Builds and times all configs that the families have at the shape, within the budget, and makes an op for the best one. */
 md_status regret_search(regret_result *out, regret_study *t, const char *sizes);
-md_status regret_add_rival(regret_study *t, const regret_line *l, const char *variant);
+/** `mode`: whose pool it is in; -1: none. */
+md_status regret_add_rival(regret_study *t, const regret_line *l, const char *variant, int mode);
 /** Times all rivals that fit; fills in the modes' regret. */
 md_status regret_measure(regret_result *out, regret_study *t);
 void regret_leave(regret_study *t);

@@ -63,13 +63,18 @@ int regret_find(const regret_study *t, const char *variant)
     return -1;
 }
 
-md_status regret_add_rival(regret_study *t, const regret_line *l, const char *variant)
+md_status regret_add_rival(regret_study *t, const regret_line *l, const char *variant, int mode)
 {
-    regret_rival *r = &t->rival[t->n_rivals];
+    const int known = regret_find(t, variant);
+    const uint32_t pools = mode < 0 ? 0 : UINT32_C(1) << mode;
+    regret_rival *r = &t->rival[known < 0 ? t->n_rivals : known];
     md_op_options o = t->o->op;
-    if (t->n_rivals == REGRET_RIVALS || regret_find(t, variant) >= 0)
+    if (known >= 0)
+        r->pools |= pools;
+    if (known >= 0 || t->n_rivals == REGRET_RIVALS)
         return MD_OK;
     memset(r, 0, sizeof *r);
+    r->pools = pools;
     snprintf(r->name, sizeof r->name, "%s", variant);
     o.dtype = l->dtype;
     o.sizes = l->fixed;
@@ -85,7 +90,7 @@ md_status regret_rivals(regret_study *t, const regret_line *l)
     md_status s = fill_arena(t, l->dtype);
     for (int m = 0; m < t->n_modes && s == MD_OK; m++)
         for (int i = 0; i < md_op_n_variants(t->mode[m].op, 0) && s == MD_OK; i++)
-            s = regret_add_rival(t, l, md_op_variant(t->mode[m].op, 0, i));
+            s = regret_add_rival(t, l, md_op_variant(t->mode[m].op, 0, i), m);
     return s;
 }
 
@@ -167,13 +172,14 @@ static md_status sample(double *us, regret_study *t, const regret_rival *r)
     return s;
 }
 
-static double least_of(const regret_study *t, bool is_first)
+/* Of a mode's pool; of all rivals where it is -1. */
+static double least_of(const regret_study *t, bool is_first, int mode)
 {
     double least = 0.0;
     for (int i = 0; i < t->n_rivals; i++) {
         const regret_rival *r = &t->rival[i];
         double us = is_first ? r->first_us : timing_quantile(&r->half[0], 0.5);
-        if (r->fits && us > 0.0 && (least <= 0.0 || us < least))
+        if (r->fits && us > 0.0 && (mode < 0 || r->pools >> mode & 1) && (least <= 0.0 || us < least))
             least = us;
     }
     return least;
@@ -193,18 +199,36 @@ static md_status look(regret_study *t)
     return s;
 }
 
+/* So far behind the best of every pool that it is in? */
+static bool is_behind(const regret_study *t, const regret_rival *r, const double *least, double factor)
+{
+    const double us = r->half[0].n ? timing_quantile(&r->half[0], 0.5) : r->first_us;
+    bool is = us > factor * least[t->n_modes];
+    for (int m = 0; m < t->n_modes; m++)
+        is = is && !((r->pools >> m & 1) && us <= factor * least[m]);
+    return is;
+}
+
+static void find_least(double *least, const regret_study *t, bool is_first)
+{
+    for (int m = 0; m < t->n_modes; m++)
+        least[m] = least_of(t, is_first, m);
+    least[t->n_modes] = least_of(t, is_first, -1);
+}
+
 static md_status run_rounds(regret_study *t)
 {
     md_status s = MD_OK;
     const int rounds = !t->o->repeat ? ROUNDS : t->o->repeat < LEAST_ROUNDS ? LEAST_ROUNDS : t->o->repeat;
-    double limit = far_off * least_of(t, true);
+    double least[REGRET_MODES + 1];
+    find_least(least, t, true);
     for (int round = 0; round < rounds; round++) {
         if (round == rounds / 3)
-            limit = off * least_of(t, false);
+            find_least(least, t, false);
         for (int i = 0; i < t->n_rivals && s == MD_OK; i++) {
             regret_rival *r = &t->rival[round % 2 ? t->n_rivals - 1 - i : i];
-            double known = r->half[0].n ? timing_quantile(&r->half[0], 0.5) : r->first_us, us = 0.0;
-            if (!r->fits || (known > limit && !r->is_pick && !r->is_wanted))
+            double us = 0.0;
+            if (!r->fits || (!r->is_pick && !r->is_wanted && is_behind(t, r, least, round < rounds / 3 ? far_off : off)))
                 continue;
             s = sample(&us, t, r);
             timing_add(&r->half[round % 2], us);
@@ -214,14 +238,14 @@ static md_status run_rounds(regret_study *t)
 }
 
 /* By half h; those that were dropped early have too few samples to be the best. */
-static int best_of(const regret_study *t, int h, bool with_outside)
+static int best_of(const regret_study *t, int h, bool with_outside, int mode)
 {
     int best = -1;
     double least = 0.0;
     for (int i = 0; i < t->n_rivals; i++) {
         const regret_rival *r = &t->rival[i];
         double us = timing_quantile(&r->half[h], 0.5);
-        if (!r->fits || (r->is_outside && !with_outside) || r->half[0].n < 2 || r->half[1].n < 2 || (best >= 0 && us >= least))
+        if (!r->fits || (r->is_outside && !with_outside) || (mode >= 0 && !(r->pools >> mode & 1)) || r->half[0].n < 2 || r->half[1].n < 2 || (best >= 0 && us >= least))
             continue;
         best = i;
         least = us;
@@ -235,7 +259,7 @@ static const char *judge_against(double *us, regret_study *t, bool whole_space)
     const char *name = "";
     *us = 0.0;
     for (int h = 0; h < 2; h++) {
-        int best = best_of(t, h, whole_space);
+        int best = best_of(t, h, whole_space, -1);
         if (best < 0)
             continue;
         const double best_us = timing_quantile(&t->rival[best].half[1 - h], 0.5);
@@ -250,6 +274,19 @@ static const char *judge_against(double *us, regret_study *t, bool whole_space)
     return name;
 }
 
+/* The same against the best of the mode's own pool. */
+static double judge_own(const regret_study *t, int m)
+{
+    double regret = 0.0;
+    for (int h = 0; h < 2 && !t->mode[m].has_failed; h++) {
+        const int best = best_of(t, h, false, m);
+        const double best_us = best < 0 ? 0.0 : timing_quantile(&t->rival[best].half[1 - h], 0.5);
+        if (best_us > 0.0)
+            regret += (timing_quantile(&t->rival[t->mode[m].pick].half[1 - h], 0.5) / best_us - 1.0) / 2.0;
+    }
+    return regret;
+}
+
 static void judge(regret_result *out, regret_study *t)
 {
     for (int m = 0; m < t->n_modes; m++) {
@@ -257,6 +294,8 @@ static void judge(regret_result *out, regret_study *t)
         t->mode[m].has_failed = t->mode[m].pick < 0 || !t->rival[t->mode[m].pick].fits;
     }
     out->best = judge_against(&out->best_us, t, false);
+    for (int m = 0; m < t->n_modes; m++)
+        t->mode[m].own_regret = judge_own(t, m);
     if (out->is_searched)
         out->space_best = judge_against(&out->space_us, t, true);
     for (int i = 0; i < t->n_rivals; i++)
@@ -269,7 +308,7 @@ md_status regret_measure(regret_result *out, regret_study *t)
         t->rival[i].is_pick = false;
     for (int m = 0; m < t->n_modes; m++) {
         if (t->mode[m].pick < 0) { /* made for this shape alone */
-            if (regret_add_rival(t, t->line, t->mode[m].variant) == MD_OK)
+            if (regret_add_rival(t, t->line, t->mode[m].variant, m) == MD_OK)
                 t->mode[m].pick = regret_find(t, t->mode[m].variant);
         }
         if (t->mode[m].pick >= 0)

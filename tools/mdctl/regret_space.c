@@ -46,7 +46,7 @@ md_status regret_search(regret_result *out, regret_study *t, const char *sizes)
     if (s != MD_OK || !f.variant[0])
         return s;
     const bool is_new = regret_find(t, f.variant) < 0;
-    s = regret_add_rival(t, t->line, f.variant);
+    s = regret_add_rival(t, t->line, f.variant, -1);
     const int rival = regret_find(t, f.variant);
     if (s != MD_OK || rival < 0)
         return s;
