@@ -3,6 +3,7 @@
 #include "base/env.h"
 #include "base/hash.h"
 #include "base/status.h"
+#include "device/own_signals.h"
 
 #include <dlfcn.h>
 #include <glob.h>
@@ -96,6 +97,7 @@ static md_status take_functions(md_dev_nvrtc *out, void *library)
     if (dladdr(dlsym(library, functions[0].name), &about) && about.dli_fname)
         snprintf(nvrtc.path, sizeof nvrtc.path, "%s", about.dli_fname);
     *out = nvrtc;
+    (void)md_dev_own_signals(library); /* where that fails, it compiles all the same */
     return MD_OK;
 }
 
