@@ -138,6 +138,7 @@ md_status md_dev_cuda_mark_create(md_dev_mark **out, md_dev *dev);
 void md_dev_cuda_mark_destroy(md_dev *dev, md_dev_mark *mark);
 md_status md_dev_cuda_mark_put(md_dev *dev, md_dev_mark *mark, md_stream stream);
 md_status md_dev_cuda_mark_time(double *us, md_dev *dev, md_dev_mark *from, md_dev_mark *to);
+bool md_dev_cuda_is_idle(md_dev *dev, md_stream stream);
 
 /* cuda_range.c */
 void md_dev_cuda_range_push(md_dev *dev, const char *name);

@@ -62,6 +62,7 @@ static void destroy(md_dev *base)
     .mark_destroy = md_dev_cuda_mark_destroy, \
     .mark_put = md_dev_cuda_mark_put, \
     .mark_time = md_dev_cuda_mark_time, \
+    .is_idle = md_dev_cuda_is_idle, \
     .free_bytes = md_dev_cuda_free_bytes, \
     .check_pointer = md_dev_cuda_check_pointer, \
     .check_stream = md_dev_cuda_check_stream, \

@@ -152,3 +152,15 @@ md_status md_dev_cuda_mark_time(double *us, md_dev *base, md_dev_mark *from, md_
     *us = (double)ms * 1e3;
     return MD_OK;
 }
+
+bool md_dev_cuda_is_idle(md_dev *base, md_stream stream)
+{
+    md_dev_cuda_scope scope;
+    if (md_dev_cuda_enter(&scope, (md_dev_cuda *)base) != MD_OK)
+        return false;
+    const cudaError_t error = cudaStreamQuery((cudaStream_t)stream);
+    if (error != cudaSuccess)
+        (void)cudaGetLastError();
+    md_dev_cuda_leave(&scope);
+    return error == cudaSuccess;
+}

@@ -101,6 +101,8 @@ typedef struct md_dev_ops {
     md_status (*mark_put)(md_dev *dev, md_dev_mark *mark, md_stream stream); /* enqueued behind what is on the stream */
     /* GPU time in us between two marks of one stream; negative while the second has not been passed. */
     md_status (*mark_time)(double *us, md_dev *dev, md_dev_mark *from, md_dev_mark *to);
+    /* Whether all that was enqueued on the stream is done. Not while it is captured. NULL: always. */
+    bool (*is_idle)(md_dev *dev, md_stream stream);
     /* INVALID_ARGUMENT, saying what it is instead (host memory, another device's), unless kernels of this device can use p. Slow: misses only. */
     md_status (*check_pointer)(md_dev *dev, const void *p);
     /* INVALID_ARGUMENT, naming both, if the stream is another device's. Slow: misses only, and not while the stream is captured. NULL: streams mean nothing. */

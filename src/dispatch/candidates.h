@@ -25,6 +25,7 @@ typedef struct md_ds_policy {
     bool beside_hints; /* hints are the defaults: GPUs get candidates for lopsided shapes too */
     double uncovered; /* octaves, > 0 */
     double hybrid_share, hybrid_cap_ms; /* of GPU time, and in all, that trials may cost; > 0 */
+    double quiet_us; /* without calls, before hybrid times variants beside them; 0: 200, negative: never */
     const char *pin; /* of the stage: a variant's name; NULL */
     md_tune tune; /* resolved: never *_DEFAULT */
     double tune_budget_ms; /* of the op; 0: the default */

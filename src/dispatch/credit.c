@@ -2,30 +2,80 @@
 
 #include "base/status.h"
 
-/* A call is delayed by what so many others take more: those of a GPU that is busy for nine tenths of the time. */
-static const double delayed = 9.0;
+/* The load that a share is meant for, and what is assumed before any was seen. */
+static const double usual_load = 0.9;
+/* Nobody waits for calls that are made faster than the GPU serves them; nor where most find work left though the GPU has time. */
+static const double overload = 0.98, ahead = 0.9, above_load = 0.1;
+/* So many times the share are paid then, and at most where the GPU is idle nearly always. */
+static const double share_ahead = 15.0, most_share = 20.0;
 /* Below this part of its time a call is not felt to be slower. */
 static const double felt = 0.02;
 static const double unpromising = 0.25;
+/* A look takes so many calls, and so long. */
+enum { LOOK_CALLS = 64, LOOK_NS = 10000000 };
+
+/* Calls of usual length that come unhindered for each one that is delayed: (1 - p) / p. */
+static double spare(const md_ds_credit *c)
+{
+    const double p = c->load > 0.0 ? MD_MAX(MD_MIN(c->load, overload), 0.02) : usual_load;
+    return (1.0 - p) / p;
+}
+
+static double share_of(const md_ds_credit *c, double share)
+{
+    return share * (c->is_ahead ? share_ahead : MD_MIN(spare(c) * usual_load / (1.0 - usual_load), most_share));
+}
+
+/* What may be saved up: as much as delays nine calls. */
+static double most_of(const md_ds_credit *c, double us)
+{
+    const double usual = usual_load / (1.0 - usual_load);
+    return MD_MAX(c->call_us, us) * (c->is_ahead ? 1.0 : spare(c) * usual);
+}
 
 void md_ds_credit_earn(md_ds_credit *c, double share, double us, int32_t calls)
 {
     c->call_us = c->call_us > 0.0 ? c->call_us + (us - c->call_us) * MD_MIN(calls / 256.0, 1.0) : us;
-    const double most = MD_MAX(c->call_us, us);
+    c->sum_us += us * calls;
+    c->sum_calls += calls;
+    const double most = most_of(c, us);
     if (c->us < most)
-        c->us = MD_MIN(c->us + share * us * calls, most);
+        c->us = MD_MIN(c->us + share_of(c, share) * us * calls, most);
+}
+
+bool md_ds_credit_see(md_ds_credit *c, bool is_busy, uint64_t now_ns)
+{
+    c->n_seen++;
+    c->n_busy += is_busy;
+    return c->since_ns == 0 || (c->n_seen >= LOOK_CALLS && now_ns - c->since_ns >= LOOK_NS);
+}
+
+void md_ds_credit_look(md_ds_credit *c, uint64_t n_calls, uint64_t now_ns)
+{
+    const double us = (double)(now_ns - c->since_ns) * 1e-3;
+    if (c->since_ns && us > 0.0 && c->n_seen > 0 && c->sum_calls > 0.0) {
+        const double own = (double)(n_calls - c->n_calls) * c->sum_us / c->sum_calls / us, busy = (double)c->n_busy / c->n_seen;
+        c->load = MD_MIN(MD_MAX(own, busy), 1.0);
+        c->is_ahead = c->load >= overload || (busy >= ahead && busy > own + above_load);
+    }
+    c->since_ns = now_ns;
+    c->n_calls = n_calls;
+    c->n_seen = c->n_busy = 0;
+    c->sum_us *= 0.5;
+    c->sum_calls *= 0.5;
+    c->us = MD_MIN(c->us, most_of(c, c->call_us));
 }
 
 /* A call that is felt to be slower counts as one of the calls that may be. */
 static double price(const md_ds_credit *c, double more, double own_us)
 {
-    return more <= felt * own_us ? 0.0 : MD_MAX(more, c->call_us / delayed);
+    return more <= felt * own_us ? 0.0 : c->is_ahead ? more : MD_MAX(more, c->call_us * spare(c));
 }
 
 bool md_ds_credit_covers(const md_ds_credit *c, double own_us, double ratio)
 {
-    const double behind = ratio - 1.0, least = MD_MAX(c->call_us, own_us) * MD_MIN(behind / unpromising, 1.0);
-    return c->us > 0.0 && c->us >= MD_MAX(price(c, behind * own_us, own_us), least);
+    const double behind = ratio - 1.0, least = most_of(c, own_us) * MD_MIN(behind / unpromising, 1.0);
+    return c->us > 0.0 && c->us >= MD_MIN(MD_MAX(price(c, behind * own_us, own_us), least), most_of(c, own_us));
 }
 
 void md_ds_credit_spend(md_ds_credit *c, double us, double own_us)

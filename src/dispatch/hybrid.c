@@ -1,12 +1,17 @@
 #include "dispatch/hybrid.h"
 
+#include "base/clock.h"
 #include "base/fork.h"
 #include "base/status.h"
 #include "dispatch/credit.h"
+#include "dispatch/idle.h"
 #include "dispatch/lessons.h"
 #include "dispatch/prepare_trial.h"
 #include "dispatch/promote.h"
 #include "dispatch/record.h"
+#include "dispatch/slots.h"
+
+#include "tune/bench.h"
 
 #include <stdlib.h>
 
@@ -29,6 +34,12 @@ struct md_ds_hybrid {
     _Atomic int32_t n_jobs;
     _Atomic int32_t n_put; /* times that can be asked for */
     timing timing[MOST_TIMES];
+    /* Races beside calls: */
+    _Atomic int32_t n_races; /* one at a time */
+    _Atomic bool is_ending;
+    md_dev_mark *tail; /* behind a call that went the long way of late; passed: the GPU has done that */
+    bool has_tail;
+    _Atomic uint64_t captured_ns; /* when a call was captured last */
 };
 
 /* A child has nobody who would do them. */
@@ -36,6 +47,8 @@ static void forget_jobs(void *user)
 {
     struct md_ds_hybrid *h = user;
     atomic_store_explicit(&h->n_jobs, 0, memory_order_relaxed);
+    atomic_store_explicit(&h->n_races, 0, memory_order_relaxed);
+    atomic_store_explicit(&h->op->runtime->is_racing, false, memory_order_relaxed);
 }
 
 static bool has_marks(timing *x, md_dev *dev)
@@ -56,6 +69,8 @@ md_status md_ds_hybrid_create(struct md_ds_hybrid **out, md_ds_op *op)
     h->op = op;
     for (int32_t i = 0; op->runtime->dev->ops->mark_create && i < MOST_TIMES; i++)
         (void)has_marks(&h->timing[i], op->runtime->dev); /* before calls need them; else then */
+    if (op->runtime->dev->ops->mark_create && op->runtime->dev->ops->mark_create(&h->tail, op->runtime->dev) != MD_OK)
+        h->tail = NULL; /* no races then */
     md_mutex_init(&h->lock);
     md_fork_watch(h, forget_jobs);
     *out = h;
@@ -73,8 +88,12 @@ void md_ds_hybrid_destroy(struct md_ds_hybrid **hybrid)
     if (!h)
         return;
     md_dev *dev = h->op->runtime->dev;
+    atomic_store_explicit(&h->is_ending, true, memory_order_release);
     md_ds_prepare_wait(&h->n_jobs);
+    md_ds_prepare_wait(&h->n_races);
     md_fork_leave(h);
+    if (h->tail)
+        dev->ops->mark_destroy(dev, h->tail);
     for (int32_t i = 0; i < MOST_TIMES; i++) {
         if (h->timing[i].record)
             md_ds_record_give_back(h->op, h->timing[i].record);
@@ -106,6 +125,10 @@ static void put_in_charge(md_ds_op *op, md_ds_record *record, const md_kn_shape 
     md_ds_trial *t = trial_of(record);
     const md_ds_pick *old = &md_ds_way_of(record)->stage[t->stage].pick;
     double spread, us = md_ds_rival_median(&spread, &t->rival[rival]), before = md_ds_rival_median(&spread, &t->rival[0]);
+    if (t->rival[rival].beside_us > 0.0 && t->rival[0].beside_us > 0.0) {
+        us = t->rival[rival].beside_us;
+        before = t->rival[0].beside_us;
+    }
     md_ds_pick pick = t->rival[rival].way->stage[t->stage].pick;
     pick.source = MD_DS_MEASURED;
     pick.runner_up = old->variant;
@@ -122,7 +145,7 @@ static void put_in_charge(md_ds_op *op, md_ds_record *record, const md_kn_shape 
 /* The model's error is the stage's, so only ops of one stage teach. */
 static void teach(struct md_ds_hybrid *h, const md_ds_trial *t, const md_ds_rival *r)
 {
-    double spread, us = md_ds_rival_median(&spread, r);
+    double spread, us = r->beside_us > 0.0 ? r->beside_us : md_ds_rival_median(&spread, r);
     if (h->op->n_stages == 1 && us > 0.0 && r->model_us > 0.0)
         md_ds_lessons_add(h->lessons, h->op, t->stage, r->variant, t->by, us / r->model_us);
 }
@@ -292,8 +315,11 @@ static int32_t next_rival(struct md_ds_hybrid *h, md_ds_record *record)
 static bool may_try(const md_ds_op *op, const md_ds_record *record, md_stream stream)
 {
     const md_ds_way *way = md_ds_way_of(record);
-    return !record->is_loose && !way->by_reference && !way->is_makeshift && atomic_load_explicit(&op->frozen, memory_order_relaxed) == MD_DS_NOT_FROZEN &&
-           !md_ds_is_capturing(op->runtime, stream);
+    if (md_ds_is_capturing(op->runtime, stream)) {
+        atomic_store_explicit(&op->hybrid->captured_ns, md_clock_ns(), memory_order_relaxed);
+        return false;
+    }
+    return !record->is_loose && !way->by_reference && !way->is_makeshift && atomic_load_explicit(&op->frozen, memory_order_relaxed) == MD_DS_NOT_FROZEN;
 }
 
 /* A shape without a plan comes this way at each call; only as many count as of others. */
@@ -319,6 +345,15 @@ typedef struct turn { /* of one call */
     timing *timing; /* NULL where the clock is the host's */
 } turn;
 
+static void see_load(struct md_ds_hybrid *h, md_stream stream)
+{
+    md_dev *dev = h->op->runtime->dev;
+    const uint64_t now = md_tn_now_ns(dev);
+    if (md_ds_credit_see(&h->credit, dev->ops->is_idle && !dev->ops->is_idle(dev, stream), now))
+        md_ds_credit_look(&h->credit, atomic_load_explicit(&h->op->count.calls, memory_order_relaxed) +
+                                          md_ds_slots_calls(atomic_load_explicit(&h->op->slots, memory_order_acquire)), now);
+}
+
 static void take_turn(turn *out, struct md_ds_hybrid *h, md_ds_record *record, md_stream stream, const md_ds_bound *bound)
 {
     md_dev *dev = h->op->runtime->dev;
@@ -327,6 +362,7 @@ static void take_turn(turn *out, struct md_ds_hybrid *h, md_ds_record *record, m
     double spread;
     if (!t || t->n_rivals < 2 || !is_due(t, record, bound))
         return;
+    see_load(h, stream);
     if (t->rival[0].n > 0)
         md_ds_credit_earn(&h->credit, h->op->policy.hybrid_share, md_ds_rival_median(&spread, &t->rival[0]), every_of(t));
     if (dev->ops->mark_time && !(x = find_marks(h)))
@@ -378,6 +414,110 @@ static void think(struct md_ds_hybrid *h, md_ds_record *record, bool is_stale)
     pthread_mutex_unlock(&h->lock);
 }
 
+/* ---- Beside calls */
+
+typedef struct race {
+    struct md_ds_hybrid *h;
+    md_ds_record *record; /* held */
+} race;
+
+/* A stream that is captured now and then is being captured for all anybody knows. */
+static bool is_busy(void *user)
+{
+    static const uint64_t after_capture_ns = 50000000;
+    struct md_ds_hybrid *h = user;
+    md_dev *dev = h->op->runtime->dev;
+    double us = 0.0;
+    pthread_mutex_lock(&h->lock);
+    const bool is_left = h->has_tail && dev->ops->mark_time(&us, dev, h->tail, h->tail) == MD_OK && us < 0.0;
+    pthread_mutex_unlock(&h->lock);
+    const uint64_t captured = atomic_load_explicit(&h->captured_ns, memory_order_relaxed);
+    return is_left || (captured && md_clock_ns() - captured < after_capture_ns);
+}
+
+/* The fastest serves, and the trial is over. The lock is held. */
+static void settle(struct md_ds_hybrid *h, md_ds_record *record)
+{
+    static const double gain = 0.01;
+    md_ds_trial *t = trial_of(record);
+    double own_spread, spread;
+    const double own = md_ds_idle_us(&own_spread, t->idle, t->rival[0].variant);
+    int32_t best = 0;
+    h->credit.spent_us += md_ds_idle_spent_us(t->idle);
+    for (int32_t i = 0; i < t->n_rivals && own > 0.0; i++) {
+        md_ds_rival *r = &t->rival[i];
+        r->beside_us = md_ds_idle_us(&spread, t->idle, r->variant);
+        r->is_out = i > 0;
+        teach(h, t, r);
+        if (r->beside_us > 0.0 && (best > 0 ? r->beside_us < t->rival[best].beside_us : r->beside_us < (1.0 - gain) * own) &&
+            own - r->beside_us > 2.0 * MD_MAX(spread, own_spread))
+            best = i;
+    }
+    if (best > 0)
+        put_in_charge(h->op, record, &t->shape, best);
+    for (int32_t i = 1; i < t->n_rivals && t->rival[0].beside_us > 0.0; i++)
+        if (t->rival[i].beside_us > 0.0)
+            t->rival[i].expected = t->rival[i].beside_us / t->rival[0].beside_us;
+    if (!t->is_over && own > 0.0)
+        md_ds_trial_next(t);
+}
+
+static md_status go_on(bool *is_done, struct md_ds_hybrid *h, md_ds_trial *t)
+{
+    static const double usual_us = 200.0, calls = 10.0;
+    const double wanted_us = h->op->policy.quiet_us;
+    md_status s = MD_OK;
+    pthread_mutex_lock(&h->lock);
+    const double quiet_us = MD_MAX(wanted_us > 0.0 ? wanted_us : usual_us, calls * h->credit.call_us); /* of those behind the tail, most have gone, too */
+    if (!t->idle)
+        s = md_ds_idle_create(&t->idle, h->op, t);
+    pthread_mutex_unlock(&h->lock);
+    const md_ds_idle_watch watch = {is_busy, h, &h->is_ending, (uint64_t)(quiet_us * 1e3)};
+    *is_done = s == MD_OK && md_ds_idle_run(t->idle, &watch);
+    return s;
+}
+
+static void run_race(void *user)
+{
+    enum { FIRST_WAIT_NS = 5000000, DOUBLINGS = 8 };
+    race *j = user;
+    struct md_ds_hybrid *h = j->h;
+    md_ds_trial *t = trial_of(j->record);
+    bool is_done = false;
+    md_status s = go_on(&is_done, h, t);
+    pthread_mutex_lock(&h->lock);
+    if (is_done)
+        settle(h, j->record);
+    t->is_raced = is_done || s != MD_OK;
+    t->race_ns = md_clock_ns() + ((uint64_t)FIRST_WAIT_NS << MD_MIN(t->n_races, DOUBLINGS));
+    t->n_races++;
+    pthread_mutex_unlock(&h->lock);
+    md_ds_record_give_back(h->op, j->record);
+    free(j);
+    atomic_fetch_sub_explicit(&h->n_races, 1, memory_order_release);
+}
+
+/* Behind the launch. */
+static void ask_for_race(struct md_ds_hybrid *h, md_ds_record *record, md_stream stream)
+{
+    md_ds_trial *t = trial_of(record);
+    md_dev *dev = h->op->runtime->dev;
+    if (!t || !h->tail || h->op->policy.quiet_us < 0.0 || pthread_mutex_trylock(&h->lock) != 0)
+        return;
+    const bool is_wanted = !t->is_raced && h->credit.spent_us < h->op->policy.hybrid_cap_ms * 1e3;
+    if ((is_wanted || atomic_load_explicit(&h->n_races, memory_order_relaxed)) && dev->ops->mark_put(dev, h->tail, stream) == MD_OK)
+        h->has_tail = true;
+    race *j = is_wanted && h->has_tail && atomic_load_explicit(&h->n_races, memory_order_relaxed) == 0 && md_clock_ns() >= t->race_ns ? malloc(sizeof *j) : NULL;
+    if (j) {
+        *j = (race){h, record};
+        atomic_fetch_add_explicit(&record->users, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&h->n_races, 1, memory_order_relaxed);
+    }
+    pthread_mutex_unlock(&h->lock);
+    if (j)
+        md_pool_submit(dev->pool, run_race, j);
+}
+
 md_status md_ds_hybrid_run(md_ds_op *op, md_ds_record *record, md_stream stream, md_ds_bound *bound)
 {
     struct md_ds_hybrid *h = op->hybrid;
@@ -397,8 +537,10 @@ md_status md_ds_hybrid_run(md_ds_op *op, md_ds_record *record, md_stream stream,
     bound->way = NULL;
     if (u.trial)
         end_turn(&u, h, record, stream, us, s);
-    if (may)
+    if (may) {
         think(h, record, u.is_stale);
+        ask_for_race(h, record, stream);
+    }
     /* A rival that does not launch has done nothing where there is but one stage: who serves does it after all. */
     return s != MD_OK && s != MD_INVALID_ARGUMENT && u.way && op->n_stages == 1 ? md_ds_run(NULL, op, record, stream, bound) : s;
 }
@@ -424,10 +566,10 @@ bool md_ds_trial_of(md_ds_trial_state *out, const md_ds_op *op, const md_ds_reco
         return false;
     pthread_mutex_lock(&op->hybrid->lock);
     *out = (md_ds_trial_state){.stage = t->stage, .rivals = t->n_rivals - 1, .timed = t->timed, .switches = t->switches, .demotions = t->demotions,
-                               .is_over = t->is_over};
+                               .is_over = t->is_over, .is_raced = t->is_raced, .load = op->hybrid->credit.load};
     for (int32_t i = 0; i < t->n_rivals; i++) {
         const md_ds_rival *r = &t->rival[i];
-        out->of[i] = (md_ds_tried){r->variant, r->n, r->expected, md_ds_rival_median(&spread, r), r->is_out};
+        out->of[i] = (md_ds_tried){r->variant, r->n, r->expected, md_ds_rival_median(&spread, r), r->beside_us, r->is_out};
     }
     pthread_mutex_unlock(&op->hybrid->lock);
     return true;

@@ -35,12 +35,13 @@ bool md_ds_hybrid_wants_plan(const md_ds_record *record);
 /* For reports. */
 typedef struct md_ds_tried {
     int32_t variant, n; /* n: its times */
-    double expected, us; /* over the time of who serves; the median, 0: none */
+    double expected, us, beside_us; /* over the time of who serves; the median of calls, and beside calls, 0: none */
     bool is_out;
 } md_ds_tried;
 typedef struct md_ds_trial_state {
     int32_t stage, rivals, timed, switches, demotions; /* timed: calls that a rival served */
-    bool is_over; /* for now */
+    bool is_over, is_raced; /* for now; beside calls */
+    double load; /* of the GPU, by the op, as seen last; 0: not yet */
     md_ds_tried of[MD_DS_RIVALS]; /* who serves, and `rivals` others */
 } md_ds_trial_state;
 /** False where the shape has none. */

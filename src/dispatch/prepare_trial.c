@@ -4,6 +4,7 @@
 #include "dispatch/agreement.h"
 #include "dispatch/choose.h"
 #include "dispatch/hybrid.h"
+#include "dispatch/idle.h"
 #include "dispatch/lessons.h"
 #include "dispatch/promote.h"
 #include "dispatch/record.h"
@@ -15,7 +16,9 @@
 
 enum { MOST_FAMILIES = 4, MOST_TRIALS = 2048 }; /* of an op: each keeps a shape and a few ways */
 /* Slower than the pick by the model and what was learnt: not tried. The best of another family may be farther off: there the model errs most. */
-static const double hopeless = 1.5;
+static const double hopeless = 2.0;
+/* Marks around a short kernel time its launch as well, which varies by this. */
+static const double resolution_us = 1.0;
 
 typedef struct job {
     _Atomic int32_t *n_jobs;
@@ -191,6 +194,8 @@ static bool make_trial(job *j)
     memcpy(t->by, j->by, sizeof t->by);
     t->version = version;
     t->looks = md_ds_is_async(j->op->runtime) ? 1 : MD_DS_HOST_LOOKS;
+    t->resolution_us = md_ds_is_async(j->op->runtime) ? resolution_us : 0.0;
+    t->is_raced = !md_ds_is_async(j->op->runtime);
     check(t, j);
     if (t->n_rivals < 2 || make_ways(t, j) != MD_OK) {
         md_ds_trial_free(t);
@@ -210,6 +215,7 @@ void md_ds_trial_free(md_ds_trial *trial)
         return;
     for (int32_t i = 0; i < MD_DS_RIVALS; i++)
         free(trial->rival[i].way);
+    md_ds_idle_destroy(&trial->idle);
     atomic_fetch_sub_explicit(trial->count, 1, memory_order_relaxed);
     free(trial);
 }

@@ -30,6 +30,7 @@ typedef struct md_ds_runtime {
     void (*free)(void *user, void *p, size_t n_bytes);
     void *alloc_user;
     pthread_mutex_t lock_of_tuning; /* held by what uses the workspace of the device's tuning stream */
+    _Atomic bool is_racing; /* a thread times variants beside calls (idle.h): one at a time */
     pthread_mutex_t lock_of_blocks;
     md_ds_block *blocks; /* idle ones, most recently used first */
     pthread_mutex_t lock_of_threads;

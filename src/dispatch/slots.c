@@ -251,6 +251,21 @@ void md_ds_slots_flush(md_ds_slots *slots, md_ds_op *op)
     }
 }
 
+uint64_t md_ds_slots_calls(md_ds_slots *slots)
+{
+    uint64_t sum = 0;
+    for (md_ds_slots *s = slots; s; s = s->older)
+        for (int32_t i = 0; i < MOST_SLOTS / CHUNK; i++) {
+            chunk *c = atomic_load_explicit(&s->chunk[i], memory_order_acquire);
+            for (int32_t k = 0; c && k < MD_DS_SHARDS; k++) {
+                const md_ds_tally *t = atomic_load_explicit(&c->count[k], memory_order_acquire);
+                for (int32_t n = 0; t && n < CHUNK; n++)
+                    sum += atomic_load_explicit(&t->n[n], memory_order_relaxed);
+            }
+        }
+    return sum;
+}
+
 void md_ds_slots_renew(md_ds_slots *slots, md_ds_op *op)
 {
     for (md_ds_slots *s = slots; s; s = s->older) {

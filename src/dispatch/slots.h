@@ -52,6 +52,8 @@ const _Atomic uint64_t *md_ds_slots_find(md_ds_counter **counter, md_ds_slots *s
 void md_ds_slots_publish(md_ds_slots *slots, md_ds_op *op, uint64_t hash, const md_ds_image *image, md_ds_record *record, const md_ds_way *way);
 /** Adds what was counted to the records, or to the op where a record is gone. */
 void md_ds_slots_flush(md_ds_slots *slots, md_ds_op *op);
+/** Calls that were counted by all slots so far, those under way perhaps not. Any thread, while the op lives. NULL: 0. */
+uint64_t md_ds_slots_calls(md_ds_slots *slots);
 /** Empties the slots of records that have got another way since. */
 void md_ds_slots_renew(md_ds_slots *slots, md_ds_op *op);
 /** Empties all slots, so that their records can be evicted; false where there were none. */

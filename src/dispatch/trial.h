@@ -4,7 +4,7 @@
 
 #include "dispatch/way.h"
 
-enum { MD_DS_RIVALS = 12, MD_DS_RIVAL_TIMES = 16, MD_DS_WATCHED = 8, MD_DS_OWN_TIMES = 3, MD_DS_HOST_LOOKS = 3 };
+enum { MD_DS_RIVALS = 24, MD_DS_RIVAL_TIMES = 16, MD_DS_WATCHED = 8, MD_DS_OWN_TIMES = 3, MD_DS_HOST_LOOKS = 3 };
 
 typedef struct md_ds_rival {
     int32_t variant;
@@ -13,8 +13,11 @@ typedef struct md_ds_rival {
     bool is_out;
     int32_t n; /* of the times, newest last; older ones are overwritten */
     double us[MD_DS_RIVAL_TIMES];
+    double beside_us; /* timed beside calls (idle.h); 0: not */
     md_ds_way *way; /* what it serves with */
 } md_ds_rival;
+
+struct md_ds_idle;
 
 /* One stage at a time. rival[0] serves. Each of the others gets a look, the most promising first; who stands it races A B B A. */
 typedef struct md_ds_trial {
@@ -23,6 +26,7 @@ typedef struct md_ds_trial {
     int64_t by[MD_FX_MAX_DIMS]; /* sizes that the choice goes by */
     int32_t stage, n_rivals;
     int32_t looks; /* at least so many, by the clock: more where it is the host's */
+    double resolution_us; /* of its times: what differs by less is the same */
     int32_t version; /* of the lessons that `expected` knows */
     md_ds_rival rival[MD_DS_RIVALS];
     int32_t at, step; /* the rival that is tried, 1..; where in A B B A, once it had its look */
@@ -34,6 +38,10 @@ typedef struct md_ds_trial {
     int32_t n_running; /* calls that are to be timed and have no time yet */
     _Atomic int32_t timed, switches, demotions;
     _Atomic bool wants_plan;
+    struct md_ds_idle *idle; /* the race beside calls, of the thread that runs it; NULL: did not begin */
+    bool is_raced; /* it is over, or cannot be */
+    int32_t n_races; /* times that it did not get through */
+    uint64_t race_ns; /* when it may go on */
 } md_ds_trial;
 
 typedef enum md_ds_verdict {

@@ -188,13 +188,15 @@ static void print_trial(md_strbuf *out, md_ds_op *op, const md_ds_record *record
                          md_ds_variant_name(op, t.stage, x->variant), x->expected);
         if (x->n)
             md_strbuf_printf(out, ", took %.2f us (%d times)", x->us, x->n);
+        if (x->beside_us > 0.0)
+            md_strbuf_printf(out, ", beside calls %.2f us", x->beside_us);
         md_strbuf_add(out, "\n");
     }
 }
 
 static json_t *tried_json(md_ds_op *op, const md_ds_trial_state *t, const md_ds_tried *x)
 {
-    return json_pack("{s:s, s:f, s:o, s:i, s:b}", "variant", md_ds_variant_name(op, t->stage, x->variant), "expected", x->expected, "us", md_json_real(x->us),
+    return json_pack("{s:s, s:f, s:o, s:o, s:i, s:b}", "variant", md_ds_variant_name(op, t->stage, x->variant), "expected", x->expected, "us", md_json_real(x->us), "beside_us", md_json_real(x->beside_us),
                      "times", x->n, "out", x->is_out);
 }
 
@@ -209,7 +211,7 @@ static json_t *trial_json(md_ds_op *op, const md_ds_record *record)
     for (int32_t i = 0; i <= t.rivals && ok; i++)
         ok = json_array_append_new(list, tried_json(op, &t, &t.of[i])) == 0;
     if (ok)
-        return json_pack("{s:i, s:b, s:i, s:i, s:i, s:o}", "stage", t.stage, "over", t.is_over, "timed", t.timed, "switches", t.switches, "demotions",
+        return json_pack("{s:i, s:b, s:b, s:f, s:i, s:i, s:i, s:o}", "stage", t.stage, "over", t.is_over, "raced", t.is_raced, "load", t.load, "timed", t.timed, "switches", t.switches, "demotions",
                          t.demotions, "variants", list);
     json_decref(list);
     return NULL;

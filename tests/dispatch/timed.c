@@ -1,6 +1,5 @@
 #include "dispatch/timed.h"
 
-#include "dispatch/hybrid.h"
 #include "dispatch/record.h"
 #include "support/check.h"
 
@@ -99,6 +98,7 @@ md_ds_op *timed_op(md_select select, double hybrid_share)
     md_ds_op_options o = script_options();
     o.policy.select = select;
     o.policy.hybrid_share = hybrid_share;
+    o.policy.quiet_us = timed_now.quiet_us > 0.0 ? timed_now.quiet_us : -1.0;
     return script_op(&timed_now.world, "scalar a; Y[n] = X[n] * a", &o);
 }
 
@@ -139,6 +139,15 @@ static md_ds_record *record_of(md_ds_op *op, const timed_call *c)
     assert_ok(md_ds_bind(&bound, op, c->arg, 3));
     assert_ok(md_ds_find(&record, op, NULL, &bound));
     return record;
+}
+
+md_ds_trial_state timed_trial_of(md_ds_op *op, const timed_call *c)
+{
+    md_ds_trial_state t = {0};
+    md_ds_record *record = record_of(op, c);
+    (void)md_ds_trial_of(&t, op, record);
+    md_ds_record_give_back(op, record);
+    return t;
 }
 
 void timed_wait_for_trial(md_ds_op *op, timed_call *c)

@@ -3,6 +3,7 @@
 #ifndef MD_TESTS_DISPATCH_TIMED_H
 #define MD_TESTS_DISPATCH_TIMED_H
 
+#include "dispatch/hybrid.h"
 #include "dispatch/script.h"
 #include "support/async_device.h"
 
@@ -17,6 +18,7 @@ typedef struct timed {
     double us_of[TIMED_MARKS]; /* of TIMED_N elements, by mark: 10 * family + v; those that end with 3 give wrong results */
     double us_each; /* of as many more, in parts of that: 0: any number takes as long */
     double noise; /* times are off by up to this part */
+    double quiet_us; /* before rivals are timed beside calls, by the real clock; 0: they are not */
     bool only_mine; /* what pool threads run beside takes no time of the clock */
     pthread_t owner;
     uint32_t seed;
@@ -47,6 +49,8 @@ typedef struct timed_call {
 void timed_make(timed_call *c, int64_t n);
 /** The mark of who serves. */
 int32_t timed_in_charge(md_ds_op *op, const timed_call *c);
+/** How far the trial of the shape is; zeros where there is none. */
+md_ds_trial_state timed_trial_of(md_ds_op *op, const timed_call *c);
 /** Calls until the pool has prepared a trial, or found that there is nobody to try. */
 void timed_wait_for_trial(md_ds_op *op, timed_call *c);
 

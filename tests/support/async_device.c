@@ -376,6 +376,22 @@ static md_status async_mark_time(double *us, md_dev *base, md_dev_mark *from, md
     return s;
 }
 
+static bool async_is_idle(md_dev *base, md_stream stream)
+{
+    async_device *dev = (async_device *)base;
+    pthread_mutex_lock(&dev->lock);
+    const bool is = !stream_of(dev, stream)->first;
+    pthread_mutex_unlock(&dev->lock);
+    return is;
+}
+
+/* The test's clock, where it has one. */
+static uint64_t async_now_ns(const md_dev *base)
+{
+    const async_device *dev = (const async_device *)base;
+    return dev->clock ? (uint64_t)(dev->clock(dev->clock_user) * 1e3) : md_clock_ns();
+}
+
 /* ---- Reports and questions */
 
 static md_status async_report_create(md_dev_report *out, md_dev *base)
@@ -560,6 +576,8 @@ static const md_dev_ops async_ops = {
     .mark_destroy = async_mark_destroy,
     .mark_put = async_mark_put,
     .mark_time = async_mark_time,
+    .is_idle = async_is_idle,
+    .now_ns = async_now_ns,
     .check_pointer = async_check_pointer,
     .is_capturing = async_is_capturing,
     .graph_kernels = async_graph_kernels,

@@ -17,8 +17,8 @@ static const struct {
     md_select select;
 } modes[] = {{"distance", MD_SELECT_DISTANCE}, {"model", MD_SELECT_MODEL}, {"measure", MD_SELECT_MEASURE}, {"hybrid", MD_SELECT_HYBRID}};
 enum { N_MODES = sizeof modes / sizeof *modes, N_CALLS = 1000, MAX_SHAPES = 4096 };
-/* Calls of hybrid come in bursts, as steps of a server do, and the pool has a moment to prepare its trials. */
-enum { BURST = 20, PREPARE_NS = 5000000 };
+/* Calls of hybrid come in bursts, as steps of a server do, with a moment between them, and the pool has one to prepare its trials. */
+enum { BURST = 20, PREPARE_NS = 5000000, PAUSE_NS = 1000000 };
 
 /* splitmix64 (Steele, Lea, Flood 2014). */
 static double next_uniform(uint64_t *state)
@@ -198,8 +198,8 @@ static md_status ask(regret_study *t, regret_mode *m)
         for (int i = 0; i < N_CALLS; i++) {
             const regret_set *x = &set[i % t->n_sets];
             md_status s = i % BURST ? MD_OK : md_sync(t->context, NULL);
-            if (i == BURST)
-                nanosleep(&(struct timespec){.tv_nsec = PREPARE_NS}, NULL);
+            if (i && i % BURST == 0)
+                nanosleep(&(struct timespec){.tv_nsec = i == BURST ? PREPARE_NS : PAUSE_NS}, NULL);
             if (s == MD_OK)
                 s = md_call(m->op, NULL, x->arg, x->n);
             if (s != MD_OK)
