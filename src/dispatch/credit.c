@@ -5,14 +5,14 @@
 /* The load that a share is meant for, and what is assumed before any was seen. */
 static const double usual_load = 0.9;
 /* Nobody waits for calls that are made faster than the GPU serves them; nor where most find work left though the GPU has time. */
-static const double overload = 0.98, ahead = 0.9, above_load = 0.1;
+static const double overload = 0.96, ahead = 0.9, above_load = 0.1;
 /* So many times the share are paid then, and at most where the GPU is idle nearly always. */
 static const double share_ahead = 15.0, most_share = 20.0;
 /* Below this part of its time a call is not felt to be slower. */
 static const double felt = 0.02;
 static const double unpromising = 0.25;
 /* A look takes so many calls, and so long. */
-enum { LOOK_CALLS = 64, LOOK_NS = 10000000 };
+enum { LOOK_CALLS = 16, LOOK_NS = 10000000 };
 
 /* Calls of usual length that come unhindered for each one that is delayed: (1 - p) / p. */
 static double spare(const md_ds_credit *c)
@@ -55,7 +55,8 @@ void md_ds_credit_look(md_ds_credit *c, uint64_t n_calls, uint64_t now_ns)
     const double us = (double)(now_ns - c->since_ns) * 1e-3;
     if (c->since_ns && us > 0.0 && c->n_seen > 0 && c->sum_calls > 0.0) {
         const double own = (double)(n_calls - c->n_calls) * c->sum_us / c->sum_calls / us, busy = (double)c->n_busy / c->n_seen;
-        c->load = MD_MIN(MD_MAX(own, busy), 1.0);
+        const double load = MD_MIN(MD_MAX(own, busy), 1.0);
+        c->load = c->load > 0.0 ? 0.5 * (c->load + load) : load;
         c->is_ahead = c->load >= overload || (busy >= ahead && busy > own + above_load);
     }
     c->since_ns = now_ns;

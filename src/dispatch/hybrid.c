@@ -1,11 +1,8 @@
-#include "dispatch/hybrid.h"
+#include "dispatch/hybrid_inside.h"
 
 #include "base/clock.h"
 #include "base/fork.h"
 #include "base/status.h"
-#include "dispatch/credit.h"
-#include "dispatch/idle.h"
-#include "dispatch/lessons.h"
 #include "dispatch/prepare_trial.h"
 #include "dispatch/promote.h"
 #include "dispatch/record.h"
@@ -16,31 +13,7 @@
 #include <stdlib.h>
 
 /* Shapes that are met no oftener get no trial; jobs at a time; times under way at a time; 1 in WATCH_EVERY long ways of a shape without trial is timed. */
-enum { FIRST_CALLS = 1, MOST_JOBS = 1, MOST_TIMES = 16, SHORT_WAYS = 256 };
-
-typedef struct timing { /* two marks on a stream, and whose time lies between them */
-    md_dev_mark *from, *to;
-    md_ds_record *record; /* held; NULL: free */
-    bool is_put; /* both marks are */
-    int32_t rival;
-    int32_t generation; /* of the trial: what was timed before a switch counts for nobody */
-} timing;
-
-struct md_ds_hybrid {
-    md_ds_op *op;
-    pthread_mutex_t lock; /* of all trials of the op */
-    md_ds_lessons *lessons;
-    md_ds_credit credit;
-    _Atomic int32_t n_jobs;
-    _Atomic int32_t n_put; /* times that can be asked for */
-    timing timing[MOST_TIMES];
-    /* Races beside calls: */
-    _Atomic int32_t n_races; /* one at a time */
-    _Atomic bool is_ending;
-    md_dev_mark *tail; /* behind a call that went the long way of late; passed: the GPU has done that */
-    bool has_tail;
-    _Atomic uint64_t captured_ns; /* when a call was captured last */
-};
+enum { FIRST_CALLS = 1, MOST_JOBS = 1, SHORT_WAYS = 256 };
 
 /* A child has nobody who would do them. */
 static void forget_jobs(void *user)
@@ -51,7 +24,7 @@ static void forget_jobs(void *user)
     atomic_store_explicit(&h->op->runtime->is_racing, false, memory_order_relaxed);
 }
 
-static bool has_marks(timing *x, md_dev *dev)
+static bool has_marks(md_ds_timing *x, md_dev *dev)
 {
     return (x->from || dev->ops->mark_create(&x->from, dev) == MD_OK) && (x->to || dev->ops->mark_create(&x->to, dev) == MD_OK);
 }
@@ -67,7 +40,7 @@ md_status md_ds_hybrid_create(struct md_ds_hybrid **out, md_ds_op *op)
         return s;
     }
     h->op = op;
-    for (int32_t i = 0; op->runtime->dev->ops->mark_create && i < MOST_TIMES; i++)
+    for (int32_t i = 0; op->runtime->dev->ops->mark_create && i < MD_DS_HYBRID_TIMES; i++)
         (void)has_marks(&h->timing[i], op->runtime->dev); /* before calls need them; else then */
     if (op->runtime->dev->ops->mark_create && op->runtime->dev->ops->mark_create(&h->tail, op->runtime->dev) != MD_OK)
         h->tail = NULL; /* no races then */
@@ -94,7 +67,7 @@ void md_ds_hybrid_destroy(struct md_ds_hybrid **hybrid)
     md_fork_leave(h);
     if (h->tail)
         dev->ops->mark_destroy(dev, h->tail);
-    for (int32_t i = 0; i < MOST_TIMES; i++) {
+    for (int32_t i = 0; i < MD_DS_HYBRID_TIMES; i++) {
         if (h->timing[i].record)
             md_ds_record_give_back(h->op, h->timing[i].record);
         if (h->timing[i].from)
@@ -108,11 +81,6 @@ void md_ds_hybrid_destroy(struct md_ds_hybrid **hybrid)
     *hybrid = NULL;
 }
 
-static md_ds_trial *trial_of(const md_ds_record *record)
-{
-    return atomic_load_explicit(&record->trial, memory_order_acquire);
-}
-
 /* ---- What times say. The lock is held. */
 
 static void add(_Atomic uint64_t *count)
@@ -120,9 +88,9 @@ static void add(_Atomic uint64_t *count)
     atomic_fetch_add_explicit(count, 1, memory_order_relaxed);
 }
 
-static void put_in_charge(md_ds_op *op, md_ds_record *record, const md_kn_shape *shape, int32_t rival)
+void md_ds_put_in_charge(md_ds_op *op, md_ds_record *record, const md_kn_shape *shape, int32_t rival)
 {
-    md_ds_trial *t = trial_of(record);
+    md_ds_trial *t = md_ds_trial_in(record);
     const md_ds_pick *old = &md_ds_way_of(record)->stage[t->stage].pick;
     double spread, us = md_ds_rival_median(&spread, &t->rival[rival]), before = md_ds_rival_median(&spread, &t->rival[0]);
     if (t->rival[rival].beside_us > 0.0 && t->rival[0].beside_us > 0.0) {
@@ -143,7 +111,7 @@ static void put_in_charge(md_ds_op *op, md_ds_record *record, const md_kn_shape 
 /* ---- What times say */
 
 /* The model's error is the stage's, so only ops of one stage teach. */
-static void teach(struct md_ds_hybrid *h, const md_ds_trial *t, const md_ds_rival *r)
+void md_ds_teach(struct md_ds_hybrid *h, const md_ds_trial *t, const md_ds_rival *r)
 {
     double spread, us = r->beside_us > 0.0 ? r->beside_us : md_ds_rival_median(&spread, r);
     if (h->op->n_stages == 1 && us > 0.0 && r->model_us > 0.0)
@@ -169,17 +137,17 @@ static void refresh(struct md_ds_hybrid *h, md_ds_trial *t)
 
 static void drop(struct md_ds_hybrid *h, md_ds_trial *t, int32_t rival)
 {
-    teach(h, t, &t->rival[rival]);
+    md_ds_teach(h, t, &t->rival[rival]);
     t->rival[rival].is_out = true;
     md_ds_trial_next(t);
 }
 
 static void judge(struct md_ds_hybrid *h, md_ds_record *record)
 {
-    md_ds_trial *t = trial_of(record);
+    md_ds_trial *t = md_ds_trial_in(record);
     md_ds_verdict v = md_ds_trial_judge(t);
     if (v == MD_DS_SWITCH)
-        put_in_charge(h->op, record, &t->shape, t->at);
+        md_ds_put_in_charge(h->op, record, &t->shape, t->at);
     if (v != MD_DS_GO_ON)
         drop(h, t, t->at);
 }
@@ -188,17 +156,17 @@ static void judge(struct md_ds_hybrid *h, md_ds_record *record)
 static void watch(struct md_ds_hybrid *h, md_ds_record *record, double us)
 {
     int32_t better = -1;
-    if (!md_ds_trial_watch(&better, trial_of(record), us))
+    if (!md_ds_trial_watch(&better, md_ds_trial_in(record), us))
         return;
     add(&h->op->count.demotions);
     if (better > 0)
-        put_in_charge(h->op, record, &trial_of(record)->shape, better);
+        md_ds_put_in_charge(h->op, record, &md_ds_trial_in(record)->shape, better);
 }
 
 /* us <= 0: it has none. */
 static void take_time(struct md_ds_hybrid *h, md_ds_record *record, int32_t rival, int32_t generation, double us)
 {
-    md_ds_trial *t = trial_of(record);
+    md_ds_trial *t = md_ds_trial_in(record);
     double spread;
     t->n_running--;
     if (generation != t->switches + t->demotions)
@@ -215,7 +183,7 @@ static void take_time(struct md_ds_hybrid *h, md_ds_record *record, int32_t riva
     }
     if (rival == 0) {
         if (t->rival[0].n == MD_DS_OWN_TIMES)
-            teach(h, t, &t->rival[0]);
+            md_ds_teach(h, t, &t->rival[0]);
         return;
     }
     md_ds_credit_spend(&h->credit, us, md_ds_rival_median(&spread, &t->rival[0]));
@@ -230,8 +198,8 @@ static void take_time(struct md_ds_hybrid *h, md_ds_record *record, int32_t riva
 static void poll_times(struct md_ds_hybrid *h)
 {
     md_dev *dev = h->op->runtime->dev;
-    for (int32_t i = 0; i < MOST_TIMES; i++) {
-        timing *x = &h->timing[i];
+    for (int32_t i = 0; i < MD_DS_HYBRID_TIMES; i++) {
+        md_ds_timing *x = &h->timing[i];
         double us = -1.0;
         if (!x->record || !x->is_put)
             continue;
@@ -268,7 +236,7 @@ static int32_t every_of(const md_ds_trial *t)
 static int32_t next_in_race(struct md_ds_hybrid *h, md_ds_record *record)
 {
     static const bool is_rival[] = {false, true, true, false};
-    md_ds_trial *t = trial_of(record);
+    md_ds_trial *t = md_ds_trial_in(record);
     if (t->step == MD_COUNT(is_rival)) {
         if (t->n_running == 0) { /* the verdict waits for the last times */
             t->step = 0;
@@ -295,7 +263,7 @@ enum { REFRESH = -2 };
 /* The rival that serves the next timed call; -1: nobody is timed. */
 static int32_t next_rival(struct md_ds_hybrid *h, md_ds_record *record)
 {
-    md_ds_trial *t = trial_of(record);
+    md_ds_trial *t = md_ds_trial_in(record);
     const int32_t n_own = t->rival[0].n;
     if (t->is_over)
         return t->n_running == 0 ? 0 : -1;
@@ -329,9 +297,9 @@ static bool is_due(md_ds_trial *t, const md_ds_record *record, const md_ds_bound
     return bound->is_sample || !atomic_load_explicit(&md_ds_way_of(record)->has_no_plan, memory_order_relaxed) || t->n_way++ % every == 0;
 }
 
-static timing *find_marks(struct md_ds_hybrid *h)
+static md_ds_timing *find_marks(struct md_ds_hybrid *h)
 {
-    for (int32_t i = 0; i < MOST_TIMES; i++)
+    for (int32_t i = 0; i < MD_DS_HYBRID_TIMES; i++)
         if (!h->timing[i].record)
             return has_marks(&h->timing[i], h->op->runtime->dev) ? &h->timing[i] : NULL;
     return NULL;
@@ -342,7 +310,7 @@ typedef struct turn { /* of one call */
     bool is_stale; /* there are new lessons for the trial */
     md_ds_way *way; /* the rival's; NULL: the record's */
     int32_t rival, generation;
-    timing *timing; /* NULL where the clock is the host's */
+    md_ds_timing *timing; /* NULL where the clock is the host's */
 } turn;
 
 static void see_load(struct md_ds_hybrid *h, md_stream stream)
@@ -357,8 +325,8 @@ static void see_load(struct md_ds_hybrid *h, md_stream stream)
 static void take_turn(turn *out, struct md_ds_hybrid *h, md_ds_record *record, md_stream stream, const md_ds_bound *bound)
 {
     md_dev *dev = h->op->runtime->dev;
-    md_ds_trial *t = trial_of(record);
-    timing *x = NULL;
+    md_ds_trial *t = md_ds_trial_in(record);
+    md_ds_timing *x = NULL;
     double spread;
     if (!t || t->n_rivals < 2 || !is_due(t, record, bound))
         return;
@@ -409,113 +377,9 @@ static void think(struct md_ds_hybrid *h, md_ds_record *record, bool is_stale)
     if ((!is_stale && atomic_load_explicit(&h->n_put, memory_order_relaxed) == 0) || pthread_mutex_trylock(&h->lock) != 0)
         return;
     if (is_stale)
-        refresh(h, trial_of(record));
+        refresh(h, md_ds_trial_in(record));
     poll_times(h);
     pthread_mutex_unlock(&h->lock);
-}
-
-/* ---- Beside calls */
-
-typedef struct race {
-    struct md_ds_hybrid *h;
-    md_ds_record *record; /* held */
-} race;
-
-/* A stream that is captured now and then is being captured for all anybody knows. */
-static bool is_busy(void *user)
-{
-    static const uint64_t after_capture_ns = 50000000;
-    struct md_ds_hybrid *h = user;
-    md_dev *dev = h->op->runtime->dev;
-    double us = 0.0;
-    pthread_mutex_lock(&h->lock);
-    const bool is_left = h->has_tail && dev->ops->mark_time(&us, dev, h->tail, h->tail) == MD_OK && us < 0.0;
-    pthread_mutex_unlock(&h->lock);
-    const uint64_t captured = atomic_load_explicit(&h->captured_ns, memory_order_relaxed);
-    return is_left || (captured && md_clock_ns() - captured < after_capture_ns);
-}
-
-/* The fastest serves, and the trial is over. The lock is held. */
-static void settle(struct md_ds_hybrid *h, md_ds_record *record)
-{
-    static const double gain = 0.01;
-    md_ds_trial *t = trial_of(record);
-    double own_spread, spread;
-    const double own = md_ds_idle_us(&own_spread, t->idle, t->rival[0].variant);
-    int32_t best = 0;
-    h->credit.spent_us += md_ds_idle_spent_us(t->idle);
-    for (int32_t i = 0; i < t->n_rivals && own > 0.0; i++) {
-        md_ds_rival *r = &t->rival[i];
-        r->beside_us = md_ds_idle_us(&spread, t->idle, r->variant);
-        r->is_out = i > 0;
-        teach(h, t, r);
-        if (r->beside_us > 0.0 && (best > 0 ? r->beside_us < t->rival[best].beside_us : r->beside_us < (1.0 - gain) * own) &&
-            own - r->beside_us > 2.0 * MD_MAX(spread, own_spread))
-            best = i;
-    }
-    if (best > 0)
-        put_in_charge(h->op, record, &t->shape, best);
-    for (int32_t i = 1; i < t->n_rivals && t->rival[0].beside_us > 0.0; i++)
-        if (t->rival[i].beside_us > 0.0)
-            t->rival[i].expected = t->rival[i].beside_us / t->rival[0].beside_us;
-    if (!t->is_over && own > 0.0)
-        md_ds_trial_next(t);
-}
-
-static md_status go_on(bool *is_done, struct md_ds_hybrid *h, md_ds_trial *t)
-{
-    static const double usual_us = 200.0, calls = 10.0;
-    const double wanted_us = h->op->policy.quiet_us;
-    md_status s = MD_OK;
-    pthread_mutex_lock(&h->lock);
-    const double quiet_us = MD_MAX(wanted_us > 0.0 ? wanted_us : usual_us, calls * h->credit.call_us); /* of those behind the tail, most have gone, too */
-    if (!t->idle)
-        s = md_ds_idle_create(&t->idle, h->op, t);
-    pthread_mutex_unlock(&h->lock);
-    const md_ds_idle_watch watch = {is_busy, h, &h->is_ending, (uint64_t)(quiet_us * 1e3)};
-    *is_done = s == MD_OK && md_ds_idle_run(t->idle, &watch);
-    return s;
-}
-
-static void run_race(void *user)
-{
-    enum { FIRST_WAIT_NS = 5000000, DOUBLINGS = 8 };
-    race *j = user;
-    struct md_ds_hybrid *h = j->h;
-    md_ds_trial *t = trial_of(j->record);
-    bool is_done = false;
-    md_status s = go_on(&is_done, h, t);
-    pthread_mutex_lock(&h->lock);
-    if (is_done)
-        settle(h, j->record);
-    t->is_raced = is_done || s != MD_OK;
-    t->race_ns = md_clock_ns() + ((uint64_t)FIRST_WAIT_NS << MD_MIN(t->n_races, DOUBLINGS));
-    t->n_races++;
-    pthread_mutex_unlock(&h->lock);
-    md_ds_record_give_back(h->op, j->record);
-    free(j);
-    atomic_fetch_sub_explicit(&h->n_races, 1, memory_order_release);
-}
-
-/* Behind the launch. */
-static void ask_for_race(struct md_ds_hybrid *h, md_ds_record *record, md_stream stream)
-{
-    md_ds_trial *t = trial_of(record);
-    md_dev *dev = h->op->runtime->dev;
-    if (!t || !h->tail || h->op->policy.quiet_us < 0.0 || pthread_mutex_trylock(&h->lock) != 0)
-        return;
-    const bool is_wanted = !t->is_raced && h->credit.spent_us < h->op->policy.hybrid_cap_ms * 1e3;
-    if ((is_wanted || atomic_load_explicit(&h->n_races, memory_order_relaxed)) && dev->ops->mark_put(dev, h->tail, stream) == MD_OK)
-        h->has_tail = true;
-    race *j = is_wanted && h->has_tail && atomic_load_explicit(&h->n_races, memory_order_relaxed) == 0 && md_clock_ns() >= t->race_ns ? malloc(sizeof *j) : NULL;
-    if (j) {
-        *j = (race){h, record};
-        atomic_fetch_add_explicit(&record->users, 1, memory_order_relaxed);
-        atomic_fetch_add_explicit(&h->n_races, 1, memory_order_relaxed);
-    }
-    pthread_mutex_unlock(&h->lock);
-    if (j)
-        md_pool_submit(dev->pool, run_race, j);
 }
 
 md_status md_ds_hybrid_run(md_ds_op *op, md_ds_record *record, md_stream stream, md_ds_bound *bound)
@@ -525,7 +389,7 @@ md_status md_ds_hybrid_run(md_ds_op *op, md_ds_record *record, md_stream stream,
     double us = -1.0;
     const bool is_sync = !md_ds_is_async(op->runtime), may = may_try(op, record, stream);
     if (may && pthread_mutex_trylock(&h->lock) == 0) {
-        if (!trial_of(record) && atomic_load_explicit(&record->trial_state, memory_order_relaxed) == MD_DS_NO_TRIAL &&
+        if (!md_ds_trial_in(record) && atomic_load_explicit(&record->trial_state, memory_order_relaxed) == MD_DS_NO_TRIAL &&
             atomic_load_explicit(&record->calls, memory_order_relaxed) >= FIRST_CALLS &&
             atomic_load_explicit(&h->n_jobs, memory_order_relaxed) < MOST_JOBS)
             md_ds_prepare_trial(&h->n_jobs, op, record, bound);
@@ -539,7 +403,7 @@ md_status md_ds_hybrid_run(md_ds_op *op, md_ds_record *record, md_stream stream,
         end_turn(&u, h, record, stream, us, s);
     if (may) {
         think(h, record, u.is_stale);
-        ask_for_race(h, record, stream);
+        md_ds_ask_for_race(h, record, stream);
     }
     /* A rival that does not launch has done nothing where there is but one stage: who serves does it after all. */
     return s != MD_OK && s != MD_INVALID_ARGUMENT && u.way && op->n_stages == 1 ? md_ds_run(NULL, op, record, stream, bound) : s;
@@ -547,20 +411,20 @@ md_status md_ds_hybrid_run(md_ds_op *op, md_ds_record *record, md_stream stream,
 
 uint32_t md_ds_hybrid_every(const md_ds_op *op, const md_ds_record *record, uint32_t otherwise)
 {
-    const md_ds_trial *t = trial_of(record);
+    const md_ds_trial *t = md_ds_trial_in(record);
     const bool is_open = t ? !t->is_over : atomic_load_explicit(&record->trial_state, memory_order_relaxed) != MD_DS_TRIAL_VAIN;
     return !op->hybrid || !is_open ? otherwise : t && t->is_waiting ? MD_DS_TRIAL_WAITS : MD_DS_TRIAL_EVERY;
 }
 
 bool md_ds_hybrid_wants_plan(const md_ds_record *record)
 {
-    md_ds_trial *t = trial_of(record);
+    md_ds_trial *t = md_ds_trial_in(record);
     return t && atomic_load_explicit(&t->wants_plan, memory_order_relaxed) && atomic_exchange_explicit(&t->wants_plan, false, memory_order_relaxed);
 }
 
 bool md_ds_trial_of(md_ds_trial_state *out, const md_ds_op *op, const md_ds_record *record)
 {
-    const md_ds_trial *t = trial_of(record);
+    const md_ds_trial *t = md_ds_trial_in(record);
     double spread;
     if (!t)
         return false;

@@ -11,8 +11,9 @@
 #define MD_DS_HYBRID_SHARE 0.001
 #define MD_DS_HYBRID_CAP_MS 1000.0
 
-/* A warm call in so many goes the long way while a shape is on trial, and while its trial waits until it may cost something. Powers of two. */
-enum { MD_DS_TRIAL_EVERY = 8, MD_DS_TRIAL_WAITS = 64 };
+/* A warm call in so many goes the long way while a shape is on trial, and while its trial waits until it may cost something: the long way takes some us of the
+ * host, which is felt, so that fewer than 1 in 100 go it then. Powers of two. */
+enum { MD_DS_TRIAL_EVERY = 8, MD_DS_TRIAL_WAITS = 256 };
 
 /* What an op has for it; NULL in other modes. */
 struct md_ds_hybrid;

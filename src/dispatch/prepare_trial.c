@@ -17,8 +17,8 @@
 enum { MOST_FAMILIES = 4, MOST_TRIALS = 2048 }; /* of an op: each keeps a shape and a few ways */
 /* Slower than the pick by the model and what was learnt: not tried. The best of another family may be farther off: there the model errs most. */
 static const double hopeless = 2.0;
-/* Marks around a short kernel time its launch as well, which varies by this. */
-static const double resolution_us = 1.0;
+/* Marks around a kernel that finds the stream idle time its launch as well, which varies by so much; a library takes longer for it. */
+static const double resolution_us = 1.0, library_us = 8.0;
 
 typedef struct job {
     _Atomic int32_t *n_jobs;
@@ -140,6 +140,8 @@ static md_status make_ways(md_ds_trial *t, const job *j)
 {
     const md_ds_way *way = md_ds_way_of(j->record);
     for (int32_t i = 0; i < t->n_rivals; i++) {
+        const bool is_library = j->op->stage[t->stage].variant[t->rival[i].variant]->family->is_library;
+        t->rival[i].resolution_us = !md_ds_is_async(j->op->runtime) ? 0.0 : is_library ? library_us : resolution_us;
         md_ds_pick pick = way->stage[t->stage].pick;
         pick.variant = t->rival[i].variant;
         MD_TRY(md_ds_way_with(&t->rival[i].way, j->op, way, &j->shape, t->stage, &pick));
@@ -194,7 +196,6 @@ static bool make_trial(job *j)
     memcpy(t->by, j->by, sizeof t->by);
     t->version = version;
     t->looks = md_ds_is_async(j->op->runtime) ? 1 : MD_DS_HOST_LOOKS;
-    t->resolution_us = md_ds_is_async(j->op->runtime) ? resolution_us : 0.0;
     t->is_raced = !md_ds_is_async(j->op->runtime);
     check(t, j);
     if (t->n_rivals < 2 || make_ways(t, j) != MD_OK) {

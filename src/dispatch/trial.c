@@ -67,7 +67,7 @@ md_ds_verdict md_ds_trial_judge(const md_ds_trial *t)
         return MD_DS_GO_ON;
     if (us_b > clearly_slower * us_a)
         return MD_DS_NEXT;
-    if (b->n >= LEAST_TO_WIN && t->rival[0].n >= LEAST_TO_WIN && us_b < (1.0 - MD_DS_SWITCH_GAIN) * us_a && us_a - us_b > fmax(2.0 * fmax(spread_a, spread_b), t->resolution_us))
+    if (b->n >= LEAST_TO_WIN && t->rival[0].n >= LEAST_TO_WIN && us_b < (1.0 - MD_DS_SWITCH_GAIN) * us_a && us_a - us_b > fmax(2.0 * fmax(spread_a, spread_b), fmax(b->resolution_us, t->rival[0].resolution_us)))
         return MD_DS_SWITCH;
     return b->n >= MOST_TIMES || (b->n >= LEAST_TO_WIN && us_b > us_a) ? MD_DS_NEXT : MD_DS_GO_ON;
 }

@@ -11,6 +11,7 @@ typedef struct md_ds_rival {
     double model_us; /* of its stage */
     double expected; /* by the model and what was learnt nearby, over the incumbent's */
     bool is_out;
+    double resolution_us; /* of its times: what differs by less is the same */
     int32_t n; /* of the times, newest last; older ones are overwritten */
     double us[MD_DS_RIVAL_TIMES];
     double beside_us; /* timed beside calls (idle.h); 0: not */
@@ -26,7 +27,6 @@ typedef struct md_ds_trial {
     int64_t by[MD_FX_MAX_DIMS]; /* sizes that the choice goes by */
     int32_t stage, n_rivals;
     int32_t looks; /* at least so many, by the clock: more where it is the host's */
-    double resolution_us; /* of its times: what differs by less is the same */
     int32_t version; /* of the lessons that `expected` knows */
     md_ds_rival rival[MD_DS_RIVALS];
     int32_t at, step; /* the rival that is tried, 1..; where in A B B A, once it had its look */

@@ -254,7 +254,7 @@ static void trials_are_explained(void **state)
     md_strbuf text = {0}, json = {0};
     md_ds_op *op = hybrid_op();
     timed_make(&c, TIMED_N);
-    run_calls(op, &c, 200);
+    run_calls(op, &c, 600);
     assert_ok(md_ds_bind(&bound, op, c.arg, 3));
     assert_ok(md_ss_explain(&text, op, &bound, false));
     assert_non_null(strstr(md_strbuf_text(&text), "on trial: 2 others, which served 1 calls; 0 switches, 0 demotions\n"));
