@@ -6,8 +6,8 @@
 
 enum { MD_DEV_CUDA_GEMM_RANKS = 8 };
 
-/* What is done to sums before they are rounded and stored, as bits: added to (one element a column, of the results' type), then gelu by tanh. */
-enum { MD_DEV_CUDA_GEMM_BIAS = 1, MD_DEV_CUDA_GEMM_GELU = 2 };
+/* What is done to sums before they are rounded and stored, as bits: added to (one element a column, of the results' type), then gelu by tanh or max(0, x). */
+enum { MD_DEV_CUDA_GEMM_BIAS = 1, MD_DEV_CUDA_GEMM_GELU = 2, MD_DEV_CUDA_GEMM_RELU = 4 };
 
 /* Row-major C[batch, rows, columns] = A[batch, rows, depth] * B[batch, columns, depth], each with its leading stride and the batch's, in elements. */
 typedef struct md_dev_cuda_gemm {
@@ -16,7 +16,7 @@ typedef struct md_dev_cuda_gemm {
     int32_t in, out; /* md_dtype */
     int32_t along_rows[2]; /* A, B: 1 where the depth is the leading stride's */
     int32_t is_tf32; /* f32 operands may be rounded */
-    int32_t rank; /* which of the heuristic's results, best guess first; the last one there is where there are fewer */
+    int32_t rank; /* which of the heuristic's results, best guess first (its or ours: cuda_blas.c); the last one there is where there are fewer */
     int32_t alignment[3]; /* of the data, in bytes: 16 or less; C's is that of the bias, too */
     int32_t end; /* MD_DEV_CUDA_GEMM_BIAS and so on */
 } md_dev_cuda_gemm;

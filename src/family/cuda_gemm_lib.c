@@ -1,5 +1,5 @@
-/* Products by cuBLASLt. What it does itself with sums: a bias along the columns, gelu by tanh; any other epilogue is a launch of our own. `rank`: which of
- * its heuristic's answers, which it is asked for at every shape. */
+/* Products by cuBLASLt. What it does itself with sums: a bias along the columns, relu, and gelu by tanh in bf16 (with more bits its tails are 5 to 100 times
+ * as far off as ours); any other epilogue is a launch of our own. `rank`: which of its heuristic's answers, which it is asked for at every shape. */
 #include "family/cuda.h"
 
 #include "base/dtype.h"
@@ -39,8 +39,8 @@ static bool is_bias(const layout *plan, const md_fx_node *node)
 static bool find_end(layout *out, const md_fx_node *value)
 {
     const bool has_types = out->map[3].dtype == out->map[0].dtype && out->map[0].dtype != MD_F64;
-    if (value->kind == MD_FX_OP && value->op == MD_FX_GELU_TANH && has_types) {
-        out->end |= MD_DEV_CUDA_GEMM_GELU;
+    if (value->kind == MD_FX_OP && has_types && (value->op == MD_FX_RELU || (value->op == MD_FX_GELU_TANH && out->map[3].dtype == MD_BF16))) {
+        out->end |= value->op == MD_FX_RELU ? MD_DEV_CUDA_GEMM_RELU : MD_DEV_CUDA_GEMM_GELU;
         value = value->arg[0];
     }
     if (value->kind == MD_FX_OP && value->op == MD_FX_ADD && has_types) {

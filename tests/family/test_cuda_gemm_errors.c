@@ -42,6 +42,7 @@ static const problem list[] = {
     {"Y[i,j] = sum[k](X[i,k] * W[k,j]) + C[j]", MD_F32, MD_F32, false, 77, 131, 999, true},
     {"Y[i,j] = gelu_tanh(sum[k](X[i,k] * W[j,k]) + C[j])", MD_BF16, MD_BF16, false, 200, 192, 512, true},
     {"Y[i,j] = gelu_tanh(sum[k](X[i,k] * W[j,k]) + C[j])", MD_F16, MD_F16, false, 77, 111, 333, true},
+    {"Y[i,j] = relu(sum[k](X[i,k] * W[j,k]) + C[j])", MD_F16, MD_F16, false, 130, 264, 520, true},
     {"Y[i,j] = gelu_tanh(sum[k](X[i,k] * W[j,k]))", MD_F32, MD_F32, false, 128, 136, 264, true},
 };
 
@@ -108,6 +109,8 @@ static double epsilon(md_dtype dtype)
 
 static double end_of(const problem *p, double sum)
 {
+    if (strstr(p->text, "relu"))
+        return fmax(sum, 0);
     return strstr(p->text, "gelu_tanh") ? 0.5 * sum * (1 + tanh(0.7978845608028654 * (sum + 0.044715 * sum * sum * sum))) : sum;
 }
 
