@@ -12,7 +12,7 @@
 #include <time.h>
 
 /* A sample takes about SAMPLE_US, so that a call that comes meanwhile is hardly held up. */
-enum { ALIGNMENT = 256, SAMPLE_US = 50, MOST_RUNS = 64, ROUNDS = MD_DS_RIVAL_TIMES / 2, PIECE = 1 << 20, LOOK_NS = 50000, PATIENCE_NS = 100000000 };
+enum { ALIGNMENT = 256, SAMPLE_US = 50, MOST_RUNS = 64, ROUNDS = MD_DS_RIVAL_TIMES / 2, PIECE = 1 << 20, LOOK_NS = 50000, PATIENCE_NS = 100000000, MOST_WASTED = 64 };
 /* Runs go through memory of so many times the cache, as they meet what they read where other work runs in between. */
 static const double cold = 2.5;
 /* A part of the free memory that may be taken. */
@@ -27,6 +27,7 @@ struct md_ds_idle {
     char *memory; /* the sets, then the workspace: the tuning stream's, filled when it was this */
     md_kn_shape shape;
     uint64_t deadline_ns, seen_ns, n_calls;
+    int32_t n_wasted; /* times during which somebody called, this time */
     double spent_us;
     struct racer {
         md_ds_rival times; /* of which only the times are used */
@@ -140,15 +141,19 @@ static bool count_calls(uint64_t *out, md_ds_runtime *runtime)
     return true;
 }
 
+static bool has_been_called(md_ds_idle *r)
+{
+    uint64_t n = 0;
+    if (count_calls(&n, r->op->runtime) && n == r->n_calls)
+        return false;
+    r->n_calls = n;
+    r->seen_ns = md_clock_ns();
+    return true;
+}
+
 static bool is_quiet(md_ds_idle *r, const md_ds_idle_watch *watch)
 {
-    uint64_t n = 0, now = md_clock_ns();
-    if (!count_calls(&n, r->op->runtime) || n != r->n_calls) {
-        r->n_calls = n;
-        r->seen_ns = now;
-        return false;
-    }
-    return now - r->seen_ns >= watch->quiet_ns && !watch->is_busy(watch->user);
+    return !has_been_called(r) && md_clock_ns() - r->seen_ns >= watch->quiet_ns && !watch->is_busy(watch->user);
 }
 
 static bool wait_until_quiet(md_ds_idle *r, const md_ds_idle_watch *watch)
@@ -250,25 +255,37 @@ static bool sample(md_ds_idle *r, struct racer *who, const md_ds_idle_watch *wat
         who->runs = who->is_out ? 1 : (int32_t)MD_MAX(1.0, MD_MIN(SAMPLE_US / us, MOST_RUNS));
         return true;
     }
-    who->is_out = time_runs(&us, r, who, who->runs) != MD_OK || !md_ds_rival_add(&who->times, us);
+    const md_status s = time_runs(&us, r, who, who->runs);
+    if (s == MD_OK && has_been_called(r))
+        return ++r->n_wasted < MOST_WASTED; /* the time is not only ours, and is taken again */
+    who->is_out = s != MD_OK || !md_ds_rival_add(&who->times, us);
     return true;
 }
 
 /* ---- The race */
 
-/* Who is behind by more than noise gets no more; whether several are left. */
+/* 0: none. */
+static double least_of(const md_ds_rival *x)
+{
+    double least = x->n > 0 ? x->us[0] : 0.0;
+    for (int32_t i = 1; i < MD_MIN(x->n, MD_DS_RIVAL_TIMES); i++)
+        least = MD_MIN(least, x->us[i]);
+    return least;
+}
+
+/* Who is behind by more than noise gets no more; whether several are left. By the least times: what else runs on the GPU only adds to them. */
 static bool narrow(md_ds_idle *r, double factor)
 {
-    double best = 0.0, spread;
+    double best = 0.0;
     int32_t n = 0;
     for (int32_t i = 0; i < r->n; i++) {
-        const double us = md_ds_rival_median(&spread, &r->racer[i].times);
+        const double us = least_of(&r->racer[i].times);
         if (us > 0.0 && (!(best > 0.0) || us < best))
             best = us;
     }
     for (int32_t i = 0; i < r->n; i++) {
         struct racer *who = &r->racer[i];
-        who->is_out |= md_ds_rival_median(&spread, &who->times) > factor * best;
+        who->is_out |= least_of(&who->times) > factor * best;
         n += !who->is_out;
     }
     return n > 1;
@@ -282,8 +299,9 @@ static bool run_round(md_ds_idle *r, int32_t round, const md_ds_idle_watch *watc
         const int32_t wanted = 2 * round + 1 + (k >= r->n);
         if (!who->is_out && who->runs == 0 && !sample(r, who, watch))
             return false;
-        if (!who->is_out && who->times.n < wanted && !sample(r, who, watch))
-            return false;
+        while (!who->is_out && who->times.n < wanted)
+            if (!sample(r, who, watch))
+                return false;
     }
     return true;
 }
@@ -307,6 +325,7 @@ bool md_ds_idle_run(md_ds_idle *r, const md_ds_idle_watch *watch)
         return false;
     r->deadline_ns = md_clock_ns() + PATIENCE_NS;
     r->n_calls = 0;
+    r->n_wasted = 0;
     r->seen_ns = md_clock_ns();
     const bool is_done = run_all(r, watch);
     atomic_store_explicit(&runtime->is_racing, false, memory_order_release);

@@ -355,101 +355,6 @@ static void nothing_waits_for_a_time(void **state)
     timed_finish(&op);
 }
 
-/* ---- Beside calls */
-
-static void be_quiet(void)
-{
-    nanosleep(&(struct timespec){.tv_nsec = 3000000}, NULL);
-}
-
-/* Calls in steps, with moments between them in which nobody calls. Until the trial's race is over, or `steps` are. */
-static bool run_steps(md_ds_op *op, timed_call *c, int32_t steps)
-{
-    md_ds_trial_state t = {0};
-    for (int32_t i = 0; i < steps && !t.is_raced; i++) {
-        for (int32_t k = 0; k < 20; k++)
-            assert_ok(md_ds_call(op, NULL, c->arg, 3));
-        assert_ok(timed_now.device.base.ops->sync(&timed_now.device.base, NULL));
-        be_quiet();
-        t = timed_trial_of(op, c);
-    }
-    return t.is_raced;
-}
-
-/* Marks around calls could not tell these apart. */
-static void quiet_moments_tell_short_kernels_apart(void **state)
-{
-    (void)state;
-    script_allow(SCRIPT_ALPHA, 0, 1.0);
-    script_allow(SCRIPT_BETA, 0, 1.01);
-    script_allow(SCRIPT_GAMMA, 0, 1.2);
-    timed_now.us_of[0] = 3.0;
-    timed_now.us_of[10] = 2.85;
-    timed_now.us_of[20] = 4.0;
-    timed_now.quiet_us = 500.0;
-    timed_call c;
-    md_ds_op *op = hybrid_op();
-    timed_make(&c, TIMED_N);
-    timed_wait_for_trial(op, &c);
-    const uint64_t trials = op->count.trials;
-    assert_true(run_steps(op, &c, 200));
-    assert_int_equal(timed_in_charge(op, &c), 10);
-    assert_int_equal(op->count.switches, 1);
-    assert_true(op->count.trials - trials < 10); /* calls that others served */
-    const md_ds_trial_state t = timed_trial_of(op, &c);
-    assert_true(t.is_over);
-    assert_float_equal(t.of[0].beside_us, 2.85, 0.05);
-    run_calls(op, &c, 200); /* with the right results */
-    timed_finish(&op);
-}
-
-/* A difference of less than 1% is no reason. */
-static void who_is_as_fast_stays(void **state)
-{
-    (void)state;
-    script_allow(SCRIPT_ALPHA, 0, 1.0);
-    script_allow(SCRIPT_BETA, 0, 1.01);
-    timed_now.us_of[0] = 3.0;
-    timed_now.us_of[10] = 2.98;
-    timed_now.quiet_us = 500.0;
-    timed_call c;
-    md_ds_op *op = hybrid_op();
-    timed_make(&c, TIMED_N);
-    timed_wait_for_trial(op, &c);
-    assert_true(run_steps(op, &c, 200));
-    assert_int_equal(timed_in_charge(op, &c), 0);
-    timed_finish(&op);
-}
-
-/* Neither while the GPU has work of calls left, nor near a capture. */
-static void nothing_runs_beside_work_and_captures(void **state)
-{
-    (void)state;
-    script_allow(SCRIPT_ALPHA, 0, 1.0);
-    script_allow(SCRIPT_BETA, 0, 1.1);
-    timed_now.us_of[0] = timed_now.us_of[10] = 3.0;
-    timed_now.quiet_us = 500.0;
-    timed_call c;
-    md_ds_op *op = hybrid_op();
-    timed_make(&c, TIMED_N);
-    timed_wait_for_trial(op, &c);
-    for (int i = 0; i < 100; i++) /* the device does nothing of it yet */
-        assert_ok(md_ds_call(op, NULL, c.arg, 3));
-    const int64_t times = timed_now.device.n_times;
-    for (int i = 0; i < 5; i++)
-        be_quiet();
-    assert_int_equal(timed_now.device.n_times, times);
-    async_device_capture(&timed_now.device, NULL, true);
-    for (int i = 0; i < 20; i++)
-        assert_ok(md_ds_call(op, NULL, c.arg, 3));
-    for (int i = 0; i < 5; i++)
-        be_quiet();
-    assert_int_equal(timed_now.device.n_times, times);
-    assert_int_equal(timed_now.device.n_violations, 0);
-    async_device_capture(&timed_now.device, NULL, false);
-    timed_finish(&op); /* which a race that waits does not hold up */
-}
-
 /* ---- MD_SELECT_MEASURE, with variants that are wrong, give no time, or do not end */
 
 static md_ds_op *measuring_op(void)
@@ -564,9 +469,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(one_that_becomes_slow_makes_room, timed_set_up_async, timed_tear_down),
         cmocka_unit_test_setup_teardown(captures_and_frozen_ops_are_left_alone, timed_set_up_async, timed_tear_down),
         cmocka_unit_test_setup_teardown(nothing_waits_for_a_time, timed_set_up_async, timed_tear_down),
-        cmocka_unit_test_setup_teardown(quiet_moments_tell_short_kernels_apart, timed_set_up_async, timed_tear_down),
-        cmocka_unit_test_setup_teardown(who_is_as_fast_stays, timed_set_up_async, timed_tear_down),
-        cmocka_unit_test_setup_teardown(nothing_runs_beside_work_and_captures, timed_set_up_async, timed_tear_down),
         cmocka_unit_test_setup_teardown(measuring_passes_over_wrong_variants, timed_set_up_async, timed_tear_down),
         cmocka_unit_test_setup_teardown(measuring_passes_over_wrong_variants, timed_set_up, timed_tear_down),
         cmocka_unit_test_setup_teardown(measuring_passes_over_what_gives_no_time, timed_set_up_async, timed_tear_down),

@@ -13,6 +13,7 @@ static const size_t PAGE = 4096;
 
 struct md_dev_mark {
     md_stream stream;
+    int32_t n_put;
     bool is_passed;
     double us;
 };
@@ -21,6 +22,7 @@ struct md_dev_mark {
 struct async_work {
     async_work *next;
     md_dev_mark *mark;
+    int32_t n_put; /* of the mark: what was put since counts instead */
     const md_dev_kernel *kernel;
     md_kn_geometry geometry;
     md_kn_call call;
@@ -94,8 +96,8 @@ static md_status run_all(async_device *dev, async_stream *s)
         async_work *w = s->first;
         s->first = w->next;
         if (w->mark) {
-            w->mark->us = dev->clock ? dev->clock(dev->clock_user) : (double)md_clock_ns() / 1e3;
-            w->mark->is_passed = true;
+            if (w->n_put == w->mark->n_put)
+                *w->mark = (md_dev_mark){w->mark->stream, w->n_put, true, dev->clock ? dev->clock(dev->clock_user) : (double)md_clock_ns() / 1e3};
         } else if (w->kernel) {
             md_status one = run_launch(dev, w);
             if (one == MD_TIMEOUT) { /* it does not end: nor does anything behind it */
@@ -354,9 +356,10 @@ static md_status async_mark_put(md_dev *base, md_dev_mark *mark, md_stream strea
     if (!w)
         return md_fail_memory();
     atomic_fetch_add(&dev->n_marks, 1);
-    *mark = (md_dev_mark){.stream = stream};
     w->mark = mark;
     pthread_mutex_lock(&dev->lock);
+    *mark = (md_dev_mark){.stream = stream, .n_put = mark->n_put + 1};
+    w->n_put = mark->n_put;
     md_status s = enqueue(dev, stream, w);
     if (stream_of(dev, stream)->is_capturing)
         s = refuse_in_capture(dev, "a mark was put");
