@@ -13,9 +13,9 @@
 
 /* A block's way, in us: its loads come; its stores go; a level's exchange between threads of a warp, of a block, and what each warp adds; what a vector of
  * a thread adds to a level and to the stores, and one that lies beyond the row's end; a slot of a thread; what
- * twice the rows of a block add; strides. */
+ * each warp of a block of several rows adds; strides. */
 static const double LOAD_US = 0.00859, STORE_US = 0.1367, WARP_US = 0.0001779, BLOCK_US = 0.1251, EACH_WARP_US = 0.002115;
-static const double LOAD_VECTOR_US = 0.01907, VECTOR_US = 0.001438, THREAD_SLOT_US = 0.0002614, IDLE_VECTOR_US = 0.04143, ROWS_US = 0.005341, STRIDED_US = 0.2531;
+static const double LOAD_VECTOR_US = 0.01907, VECTOR_US = 0.001438, THREAD_SLOT_US = 0.0002614, IDLE_VECTOR_US = 0.04143, ROWS_US = 0.01, STRIDED_US = 0.2531;
 /* Of loops: a chunk of a row, what each of its vectors adds, merging it, the stores' pass. */
 /* What a vector of a thread adds to weights, and to positions, which wait for the one before. */
 static const double LATE_VECTOR_US = 0.1222, ARG_VECTOR_US = 0.03299;
@@ -23,7 +23,8 @@ static const double LATE_VECTOR_US = 0.1222, ARG_VECTOR_US = 0.03299;
 static const double ARG_HELD_PART = 0.07, ARG_HELD = 4;
 /* What a vector of 4-byte elements adds to a thread's time where each is only added up: there is little else to wait for. */
 static const double READ_VECTOR_US = 0.07;
-static const double LATE_US = 0.09228, SHIFTED_US = 1.514; /* weights that stores want, and such as have to be shifted */
+/* Weights that stores want; such as have to be shifted, each vector of a thread's, and what all of that is at most. */
+static const double LATE_US = 0.09228, SHIFTED_US = 0.4, SHIFTED_VECTOR_US = 0.3, SHIFTED_MOST_US = 1.514;
 static const double CHUNK_US = 0.3038, CHUNK_VECTOR_US = 0.03612, MERGE_US = 0.9735, LOOP_STORE_US = 0.4327, LATER_PASS = 0.1024;
 /* An SM starts a block in this time. */
 static const double START_US = 0.09635;
@@ -217,12 +218,13 @@ static double way_us(const launch *l)
     double us = exchanges_us(l) + l->slots / l->blocks / (slots_of_device(l->target) / l->sms) * WAY_PART;
     us += (program->has_elements ? STORE_US : 0) + (l->row->access == MD_FA_CUDA_STRIDED ? STRIDED_US : 0) + LOAD_US;
     if (l->has_late)
-        us += l->row->access == MD_FA_CUDA_ALIGNED ? LATE_US : SHIFTED_US;
+        us += l->row->access == MD_FA_CUDA_ALIGNED ? LATE_US : fmin(SHIFTED_US + SHIFTED_VECTOR_US * fmin(l->vectors, l->row->vectors), SHIFTED_MOST_US);
     if (!l->row->is_resident)
         return us + (program->has_elements ? LOOP_STORE_US : 0);
     double held = fmin(l->vectors, l->row->vectors), more = l->has_late ? LATE_VECTOR_US * fmax(held - 2, 0) : 0;
     more += has_arg(program) ? ARG_VECTOR_US * l->width / 4 * held : 0;
-    return us + more + held * (is_read_once(program) && l->width <= 4 ? READ_VECTOR_US : LOAD_VECTOR_US + VECTOR_US * (program->n_levels + program->has_elements)) + IDLE_VECTOR_US * l->idle + ROWS_US * log2(l->row->rows) +
+    more += l->row->rows > 1 ? ROWS_US * l->row->rows * l->row->lanes / 32 : 0;
+    return us + more + held * (is_read_once(program) && l->width <= 4 ? READ_VECTOR_US : LOAD_VECTOR_US + VECTOR_US * (program->n_levels + program->has_elements)) + IDLE_VECTOR_US * l->idle +
            THREAD_SLOT_US * l->slots / (l->blocks * l->row->lanes * l->row->rows);
 }
 

@@ -346,9 +346,9 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
 /* ---- Cost: a group's way through one row, then the highest of memory, instructions and rows that wait for rows. Constants fit those of cuda_row_cost.c,
  * from the same shapes. */
 
-/* The loads come; each further chunk of a slice; the stores go; what each warp of a block, and of an SM, adds; room for many blocks; strides; a slot of a
+/* The loads come; each further chunk of a slice; weights, and such as have to be shifted; the stores go; what each warp of a block, and of an SM, adds; room for many blocks; strides; a slot of a
  * thread; a vector beyond the slice's end: us. */
-static const double LOAD_US = 0.7298, CHUNK_US = 0.437, CHUNK_VECTOR_US = 0.03247, LATE_US = 0.1109;
+static const double LOAD_US = 0.7298, CHUNK_US = 0.437, CHUNK_VECTOR_US = 0.03247, LATE_US = 0.1109, SHIFTED_US = 0.2;
 static const double STORE_US = 0.05317, BARRIER_US = 0.02485, WARP_US = 0.001669, ROOM_US = 1.088e-05, STRIDED_US = 0.2536;
 static const double THREAD_SLOT_US = 0.001799, IDLE_VECTOR_US = 0.03875;
 /* A meeting, by VIA: of any number of blocks, and what twice as many add. */
@@ -382,7 +382,9 @@ static double way_us(const md_fa_target *target, const md_fa_config *config, con
     double sms = MD_MAX(target->facts->threads, 1), threads = config->value[THREADS], via = config->value[VIA];
     double vectors = ceil(ceil(n / c->blocks) / (threads * md_fa_cuda_width(target->program, target->stage)));
     double meeting = c->blocks > 1 ? MEETING_US[(int32_t)via] + WIDER_US[(int32_t)via] * log2(c->blocks) : ALONE_US;
-    double us = LOAD_US + meeting * (is_online(target) ? 1 : row->n_levels) + (md_fa_cuda_row_has_late(target) ? LATE_US : 0);
+    double us = LOAD_US + meeting * (is_online(target) ? 1 : row->n_levels);
+    if (md_fa_cuda_row_has_late(target))
+        us += config->value[ACCESS] == MD_FA_CUDA_ALIGNED ? LATE_US : SHIFTED_US;
     us += (row->has_elements ? STORE_US : 0) + BARRIER_US * threads / 32 + WARP_US * threads / 32 * fmin((double)c->blocks * (double)c->groups / sms, resident);
     us += IDLE_VECTOR_US * fmax(config->value[VECTORS] - vectors, 0) +
           THREAD_SLOT_US * fmax(vectors, 1) * md_fa_cuda_width(target->program, target->stage) * element_slots(target, 1);
