@@ -6,7 +6,7 @@
 #include "tune/search.h"
 
 /* Corners: for each of three dims that is long, ten, with rows at boundaries and not. */
-enum { MD_DS_MAX_CORNERS = 60 };
+enum { MD_DS_MAX_CORNERS = 64 };
 
 /** A hint, no larger than a model can count; ragged: odd sizes. */
 void md_ds_hint_point(md_tn_point *out, const md_fa_target *target, const md_ds_space *space, int32_t hint, bool is_ragged);

@@ -91,7 +91,7 @@ static bool are_choosy(const md_ds_candidates *c, const md_ds_space *space)
     return c->target.facts->capability > 0 && (c->policy.beside_hints || space->n_hints > MD_DS_FEW_HINTS);
 }
 
-enum { MAX_CORNERS = 12 }; /* and what is beside hints: above the pool's limit, which leaves MD_DS_SPARE_VARIANTS */
+enum { MAX_CORNERS = 20 }; /* and what is beside hints: above the pool's limit, which leaves MD_DS_SPARE_VARIANTS */
 _Static_assert((int)MAX_CORNERS + (int)MD_DS_LAST_RESORTS <= (int)MD_DS_SPARE_VARIANTS, "places are left for last resorts");
 
 /* `is_ragged`: rows and data lie at no boundary, as those of odd lengths do. */

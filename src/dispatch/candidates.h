@@ -9,7 +9,7 @@
 #include <pthread.h>
 
 /* SPARE of them are kept for shapes that no variant of the hints fits, and the last few of those for the last resort. */
-enum { MD_DS_MAX_VARIANTS = 64, MD_DS_SPARE_VARIANTS = 16, MD_DS_LAST_RESORTS = 4 };
+enum { MD_DS_MAX_VARIANTS = 72, MD_DS_SPARE_VARIANTS = 24, MD_DS_LAST_RESORTS = 4 };
 
 /* At so many hints pools have every family's best. */
 enum { MD_DS_FEW_HINTS = 3 };

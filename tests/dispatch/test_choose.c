@@ -319,7 +319,7 @@ static void a_full_pool_still_serves(void **state)
         md_ds_op *op = script_op(&world, copy, &o);
         for (int64_t n = 100; n < 4900; n += 100) {
             int32_t mark = script_call(NULL, op, n, 1);
-            assert_int_equal(mark / 10, n <= 2000 ? SCRIPT_GAMMA : SCRIPT_LAST);
+            assert_int_equal(mark / 10, n <= 100 * ((MD_DS_MAX_VARIANTS - MD_DS_LAST_RESORTS) / 3) ? SCRIPT_GAMMA : SCRIPT_LAST);
         }
         assert_int_equal(op->stage[0].n_variants, MD_DS_MAX_VARIANTS - MD_DS_LAST_RESORTS + 1);
         assert_int_equal(script_call(NULL, op, 150, 1) / 10, SCRIPT_GAMMA); /* a new shape for what is there */
