@@ -56,7 +56,7 @@ typedef struct bench_case {
 md_status bench_fill(bench *b, bench_case *c, md_op *op);
 /** Resolves a contender on every set; UNSUPPORTED where a pinned variant does not fit the shape. */
 md_status bench_add(bench_case *c, md_op *op, bool is_own);
-/** One look at all contenders. Those that take more than `far` times the least get so many samples there and then. */
+/** One look at all contenders. Those that take more than `far` times the least get so many samples there and then, those beyond three times one. */
 md_status bench_screen(bench_case *c, double far, int samples);
 /** Times all contenders, interleaved, but those that were far off. */
 md_status bench_race(bench *b, bench_case *c);
