@@ -303,9 +303,11 @@ bound_value bound_value_of(bound_walker *x, const md_fx_node *node)
 
 void bound_walk_finish(bound_walker *x)
 {
-    for (size_t i = 0; i < x->kept.capacity; i++) {
-        kept *k = (kept *)x->kept.slot[i].value;
-        if (x->kept.slot[i].a == NULL)
+    const bool is_table = x->kept.capacity > 0;
+    const md_memo_slot *slot = is_table ? x->kept.slot : x->kept.few;
+    for (size_t i = 0; i < (is_table ? x->kept.capacity : x->kept.n); i++) {
+        kept *k = (kept *)slot[i].value;
+        if (slot[i].a == NULL)
             continue;
         free(k->value);
         free(k);
