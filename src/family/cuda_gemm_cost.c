@@ -118,7 +118,7 @@ static double end_us(const md_fa_product *w, const md_fa_wgmma *v)
     const double elements = (double)v->rows * v->columns * w->p.n_products / (128 * groups);
     const double heavy = HEAVY_OPERATION * w->epilogue_ops + HEAVY_FUNCTION * w->epilogue_transcendental;
     const double way = v->by_words ? END_WORDS : v->has_result ? 1 : v->is_met ? END_MET : END_SLAB;
-    const double panel = v->columns % 64 == 0 ? 64 : v->columns % 32 == 0 ? 32 : 16;
+    const double panel = v->columns % 64 == 0 ? 64 : v->columns % 32 == 0 ? 32 : v->columns % 16 == 0 ? 16 : v->columns % 56 == 0 ? 56 : 8;
     const double panels = v->has_result ? v->rows / 64.0 / groups * v->columns / panel : 0;
     return END + END_ELEMENT * elements * (way + heavy / (v->is_met ? v->split : 1)) + END_PANEL * panels;
 }

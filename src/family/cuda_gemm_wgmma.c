@@ -12,12 +12,12 @@
 
 enum { ROWS, COLUMNS, TURNS, CLUSTER, SPLIT, STORE, PAD };
 enum { BY_SLAB, BY_ENGINE, BY_WORDS }; /* values of STORE */
-enum { MAPS = 4, DEPTH = 64, BAND = 8, SHARED = 232448, RESERVE = 1024 + 320, UNDER_WAY = 192 << 10 };
+enum { MAPS = 4, DEPTH = 64, BAND = 8, SHARED = 232448, RESERVE = 1024 + 320, UNDER_WAY = 192 << 10, SMALL_STAGE = 20 << 10 };
 
 /* What follows from a configuration. */
 typedef struct shape {
     int32_t rows, columns, consumers, cluster, panel, panels, stages, threads, low, high; /* cluster: that share an operand */
-    int32_t n_products, split;
+    int32_t n_products, split, deep; /* deep: times 128 bytes of K a stage */
     bool is_met; /* the slices of a tile are a cluster, too */
     bool is_turned, shares_a, has_result, by_words; /* has_result: in registers; by_words: and stored from there */
     int64_t stage_bytes, shared;
@@ -49,6 +49,16 @@ static void choose_stages(shape *s)
     s->panels = MD_MAX(s->panels, 1);
 }
 
+/* Columns of results that are stored at once. */
+static int32_t panel_of(int32_t columns)
+{
+    static const int32_t list[] = {64, 32, 16, 56, 40, 24};
+    for (int32_t i = 0; i < MD_COUNT(list); i++)
+        if (columns % list[i] == 0)
+            return list[i];
+    return 8;
+}
+
 static shape shape_of(const md_cg_product *p, const md_fa_config *config)
 {
     shape s = {.rows = config->value[ROWS], .columns = config->value[COLUMNS] / p->n_products, .cluster = config->value[CLUSTER],
@@ -59,11 +69,13 @@ static shape shape_of(const md_cg_product *p, const md_fa_config *config)
     s.consumers = s.rows == 64 && !s.is_turned ? 1 : 2;
     s.threads = 128 * (s.consumers + 1);
     s.shares_a = s.rows > s.columns;
-    s.panel = s.columns % 64 == 0 ? 64 : s.columns % 32 == 0 ? 32 : 16;
+    s.panel = panel_of(s.columns);
     s.low = 40;
     s.high = s.consumers == 1 ? 240 : 232;
     int64_t b = along(p, MD_CG_B) == MD_CG_ALONG_ROWS ? (s.columns + 63) / 64 * 8192 : s.columns * 128;
-    s.stage_bytes = s.rows * 128 + p->n_products * b;
+    const int64_t slice_bytes = s.rows * 128 + p->n_products * b;
+    s.deep = s.rows == 64 && slice_bytes <= SMALL_STAGE ? 2 : 1; /* fewer, larger steps: 1% where there are few rows */
+    s.stage_bytes = s.deep * slice_bytes;
     s.n_products = p->n_products;
     choose_stages(&s);
     return s;
@@ -185,7 +197,7 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
         return false;
     if (s.cluster > 2 || (s.cluster == 2 && s.split > 1))
         return false;
-    if (s.columns % 16 || (config->value[PAD] && (p.n_products == 2 || bytes_of(&p) == 4)))
+    if (s.columns % 8 || (s.cluster == 2 && !s.shares_a && s.columns % 16) || (config->value[PAD] && (p.n_products == 2 || bytes_of(&p) == 4)))
         return false;
     if (config->value[PAD] && s.has_result && !s.by_words) /* for the odd shapes, whose results lie oddly, too */
         return false;
@@ -250,7 +262,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     if (!product_of(&p, target) || !md_fa_cuda_product_has_work(out, &w, target, &p, size))
         return;
     shape s = shape_of(&p, config);
-    const md_fa_wgmma v = {.rows = s.rows, .columns = s.columns, .split = s.split, .cluster = s.cluster, .stages = s.stages, .is_turned = s.is_turned, .is_met = s.is_met,
+    const md_fa_wgmma v = {.rows = s.rows, .columns = s.columns, .split = s.split, .cluster = s.cluster, .stages = s.stages * s.deep, .is_turned = s.is_turned, .is_met = s.is_met,
                            .has_result = s.has_result, .by_words = s.by_words, .has_copies = config->value[PAD]};
     md_fa_wgmma_features(out, md_fa_wgmma_us(target->facts, &w, &v), 1 + v.has_copies + (s.split > 1 && !s.is_met));
 }
@@ -291,9 +303,9 @@ static void print_defines(md_strbuf *out, const md_cg_product *p, const shape *s
     const struct {
         const char *name;
         int32_t value;
-    } list[] = {{"BM", s->rows}, {"BN", s->columns}, {"STAGES", s->stages}, {"CONSUMERS", s->consumers}, {"PINGPONG", s->is_turned},
+    } list[] = {{"BM", s->rows}, {"BN", s->columns}, {"STAGES", s->stages}, {"DEEP", s->deep}, {"CONSUMERS", s->consumers}, {"PINGPONG", s->is_turned},
                 {"CLUSTER", s->cluster}, {"SHARE_A", s->shares_a}, {"BATCH_0", map[0].n_dims[2] > 0}, {"BATCH_1", map[1].n_dims[2] > 0},
-                {"BAND", BAND}, {"LOW", s->low}, {"HIGH", s->high}, {"PANELS", s->panels}, {"RESULT", s->by_words ? 2 : s->has_result},
+                {"BAND", BAND}, {"LOW", s->low}, {"HIGH", s->high}, {"PANEL", s->panel}, {"PANELS", s->panels}, {"RESULT", s->by_words ? 2 : s->has_result},
                 {"ROLLED_PANELS", is_rolled}, {"SHRINKS", shrinks(p, s)}, {"OPERAND_BYTES", bytes_of(p)}, {"MEET", s->is_met}, {"READS", s->has_result && read_along_columns(p)}, {"ALIGNED", s->has_result && !s->by_words}};
     for (int32_t i = 0; i < MD_COUNT(list); i++)
         md_strbuf_printf(out, "#define MD_%s %" PRId32 "\n", list[i].name, list[i].value);
@@ -336,7 +348,7 @@ const md_fa_family md_fa_cuda_gemm_wgmma = {
     .device = MD_DEV_CUDA,
     .n_fields = 7,
     .field = {{"rows", 128, 3, {128, 256, 64}},
-              {"columns", 128, 12, {256, 128, 192, 64, 160, 176, 144, 224, 208, 96, 32, 16}},
+              {"columns", 128, 13, {256, 128, 192, 64, 160, 168, 176, 144, 224, 208, 96, 32, 16}},
               {"turns", 0, 2, {0, 1}},
               {"cluster", 1, 5, {1, 2, 3, 4, 8}},
               {"split", 1, 6, {1, 2, 3, 4, 8, 16}},

@@ -48,7 +48,7 @@ static const char hooks[] =
 static const struct {
     const char *right, *wrong;
 } mistakes[] = {
-    {"md_wgmma_fence();\n        MD_FOR (k, 4)", "md_release(empty + r.stage * 8);\n        __nanosleep(20000);\n        md_wgmma_fence();\n        MD_FOR (k, 4)"},
+    {"md_wgmma_fence();\n        MD_FOR (k, 4 * MD_DEEP)", "md_release(empty + r.stage * 8);\n        __nanosleep(20000);\n        md_wgmma_fence();\n        MD_FOR (k, 4 * MD_DEEP)"},
     {"if (i > 0)\n            md_release(before);", ""},
     {"if (steps > 0)\n        md_release(before);", ""},
 };

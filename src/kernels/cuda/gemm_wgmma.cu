@@ -3,11 +3,11 @@
  * that the epilogue of one runs under the products of the other. The grid is persistent; clusters of two share an
  * operand by multicast; or the blocks of a cluster split K among them and add up what they have through each other's shared memory.
  *
- * md_config.h: MD_BM, MD_BN (the tile), MD_STAGES, MD_CONSUMERS (1 or 2), MD_PINGPONG, MD_CLUSTER (1, 2), MD_SHARE_A (the
+ * md_config.h: MD_BM, MD_BN (the tile), MD_STAGES, MD_DEEP (times 128 bytes of K a stage), MD_CONSUMERS (1 or 2), MD_PINGPONG, MD_CLUSTER (1, 2), MD_SHARE_A (the
  * cluster runs along the columns and shares A; else along the rows and shares B), MD_ALONG_0, MD_ALONG_1 (1: the operand lies
  * along K, 2: along its rows), MD_BATCH_0, MD_BATCH_1 (0: the operand has no batch), MD_BAND (rows of tiles walked together), MD_OPERAND_BYTES (2, or 4: tf32, along K), MD_SHRINKS (where there are fewer rows
  * than a tile has, no more are copied), MD_READS (the epilogue in registers reads tensors along the columns),
- * MD_LOW, MD_HIGH (registers of copying and computing threads), MD_PANELS (buffers of results a warp), MD_RESULT (epilogue: 1
+ * MD_LOW, MD_HIGH (registers of copying and computing threads), MD_PANEL and MD_PANELS (columns of a buffer of results; buffers a warp), MD_RESULT (epilogue: 1
  * in registers, results by TMA; 2 in registers, results by words at any even address; 0 by md_slab), MD_ROLLED_PANELS, MD_SPLIT (slices of K), MD_MEET
  * (1: those of a tile are a cluster; 0: of the workspace), and md_wgmma(acc, a, b), the instruction for the
  * tile's columns. md_expr.h: src/codegen/product.h; md_params begins with md_tensor_map of A, B, the second B where there is
@@ -28,10 +28,11 @@ enum {
     A_BYTES = MD_BM * 128,
     B_ONE = (MD_ALONG_1 == 2) ? BN64 * 8192 : MD_BN * 128, /* of one product */
     B_BYTES = MD_PRODUCTS * B_ONE,
-    STAGE_BYTES = A_BYTES + B_BYTES,
+    SLICE_BYTES = A_BYTES + B_BYTES, /* of BK of K */
+    STAGE_BYTES = MD_DEEP * SLICE_BYTES,
     A_PARTS = MD_CLUSTER == 2 && MD_SHARE_A ? 2 : 1,
     B_PARTS = MD_CLUSTER == 2 && !MD_SHARE_A ? 2 : 1,
-    PANEL = MD_BN % 64 == 0 ? 64 : MD_BN % 32 == 0 ? 32 : 16, /* columns stored at once */
+    PANEL = MD_PANEL, /* columns stored at once: 64, 32, 16, or 8 times an odd number */
     PITCH = PANEL + 4, /* of a panel of sums */
     BUFFER_BYTES = MD_RESULT == 2 ? 0 : MD_RESULT ? MD_PANELS * 16 * PANEL * 2 : MD_PRODUCTS * 16 * PITCH * 4, /* of a warp */
     PANEL_BYTES = 16 * PANEL * 2,
@@ -56,7 +57,7 @@ MD_INLINE md_grid md_grid_of(const md_params &p)
     md_grid g;
     g.rows = (int)((md_points_rows(&p) + rows - 1) / rows);
     g.columns = (int)((md_points_columns(&p) + columns - 1) / columns);
-    g.steps = (int)((md_points_depth(&p) + BK - 1) / BK);
+    g.steps = (int)((md_points_depth(&p) + MD_DEEP * BK - 1) / (MD_DEEP * BK));
     g.all = g.rows * g.columns * (int)md_points_batch(&p) * MD_SPLIT;
     return g;
 }
@@ -134,14 +135,18 @@ MD_INLINE void md_produce(const md_params &p, const md_grid &g, unsigned tiles, 
     for (int t = blockIdx.x / MD_CLUSTER; t < g.all; t += gridDim.x / MD_CLUSTER) {
         const md_tile_at at = md_tile_of(g, t, rank);
         for (int i = md_step_of(g, at.slice); i < md_step_of(g, at.slice + 1); i++) {
-            const unsigned bar = full + r.stage * 8, to = tiles + r.stage * STAGE_BYTES;
+            const unsigned bar = full + r.stage * 8;
             md_bar_wait(empty + r.stage * 8, r.phase ^ 1);
-            md_bar_expect(bar, a_bytes + B_BYTES);
-            md_copy<(MD_ALONG_0 == 2), MD_BM, A_PARTS>(to, &p.map0, at.row, i * BK, at.batch * MD_BATCH_0, bar, rank);
-            md_copy<(MD_ALONG_1 == 2), MD_BN, B_PARTS>(to + A_BYTES, &p.map1, at.column, i * BK, at.batch * MD_BATCH_1, bar, rank);
+            md_bar_expect(bar, MD_DEEP * (a_bytes + B_BYTES));
+            MD_FOR (d, MD_DEEP) {
+                const unsigned to = tiles + r.stage * STAGE_BYTES + d * SLICE_BYTES;
+                const int k = (i * MD_DEEP + d) * BK;
+                md_copy<(MD_ALONG_0 == 2), MD_BM, A_PARTS>(to, &p.map0, at.row, k, at.batch * MD_BATCH_0, bar, rank);
+                md_copy<(MD_ALONG_1 == 2), MD_BN, B_PARTS>(to + A_BYTES, &p.map1, at.column, k, at.batch * MD_BATCH_1, bar, rank);
 #if MD_PRODUCTS == 2
-            md_copy<(MD_ALONG_1 == 2), MD_BN, B_PARTS>(to + A_BYTES + B_ONE, &p.map2, at.column, i * BK, at.batch * MD_BATCH_1, bar, rank);
+                md_copy<(MD_ALONG_1 == 2), MD_BN, B_PARTS>(to + A_BYTES + B_ONE, &p.map2, at.column, k, at.batch * MD_BATCH_1, bar, rank);
 #endif
+            }
             md_ring_next(r);
         }
     }
@@ -175,16 +180,19 @@ MD_INLINE void md_multiply(md_tile &acc, md_ring &r, int steps, unsigned tiles, 
             MD_FOR (i, MD_BN / 2)
                 acc[q][b][i] = 0;
     MD_ROLLED for (int i = 0; i < steps; i++) {
-        const unsigned a = tiles + r.stage * STAGE_BYTES, b = a + A_BYTES;
+        const unsigned stage = tiles + r.stage * STAGE_BYTES;
         const unsigned first = MD_PINGPONG ? 0 : (threadIdx.x / 128 - 1) * (WG_ROWS * 128);
         md_bar_wait(full + r.stage * 8, r.phase);
         md_wgmma_fence();
-        MD_FOR (k, 4) /* of 32 bytes */
+        MD_FOR (k, 4 * MD_DEEP) { /* of 32 bytes */
+            const unsigned slice = stage + k / 4 * SLICE_BYTES, a = slice + first + k % 4 * (MD_ALONG_0 == 2 ? 2048 : 32);
+            const unsigned b = slice + A_BYTES + k % 4 * (MD_ALONG_1 == 2 ? 2048 : 32);
             MD_FOR (q, MD_PRODUCTS) {
-                const unsigned long long mb = md_wgmma_matrix(b + q * B_ONE + k * (MD_ALONG_1 == 2 ? 2048 : 32), 8192);
+                const unsigned long long mb = md_wgmma_matrix(b + q * B_ONE, 8192);
                 MD_FOR (m, BLOCKS)
-                    md_wgmma(acc[q][m], md_wgmma_matrix(a + first + m * 8192 + k * (MD_ALONG_0 == 2 ? 2048 : 32), 8192), mb);
+                    md_wgmma(acc[q][m], md_wgmma_matrix(a + m * 8192, 8192), mb);
             }
+        }
         md_wgmma_commit();
         md_wgmma_wait<1>();
         if (i > 0)
@@ -226,18 +234,20 @@ MD_INLINE void md_read_ahead(const md_params &p, const md_grid &g, int rank)
 }
 #endif
 
-/* A panel of a warp's 16 rows as it is stored: pairs of columns, eight columns by eight columns, of the first eight rows and of the others. */
+/* A panel of a warp's 16 rows as it is stored: pairs of columns, eight columns by eight columns, of the first eight rows and of the others. What lies beyond
+ * the last row or column is made of the last one, and stored by nobody: a text with masks is twice as long, and waits for each of its loads. */
 MD_INLINE void md_pairs(unsigned (&out)[PANEL / 4], const md_params &p, const float *acc, const float *acc1, const md_tile_at &at, int row, int column)
 {
-    const int lane = threadIdx.x & 31, rows = (int)md_points_rows(&p), columns = (int)md_points_columns(&p);
-    if (row + 16 <= rows && column + PANEL <= columns) /* nothing to mask */
+    const int lane = threadIdx.x & 31, last_row = (int)md_points_rows(&p) - 1, columns = (int)md_points_columns(&p);
+    const int rows[2] = {min(row + lane / 4, last_row), min(row + lane / 4 + 8, last_row)};
+    if (MD_RESULT == 1 || column + PANEL <= columns)
         MD_FOR (j, PANEL / 4)
-            out[j] = md_pair(p, acc + j * 2, acc1 + j * 2, at.batch, row + lane / 4 + j % 2 * 8, column + j / 2 * 8 + lane % 4 * 2, md_full());
+            out[j] = md_pair(p, acc + j * 2, acc1 + j * 2, at.batch, rows[j % 2], min(column + j / 2 * 8 + lane % 4 * 2, columns - 2), md_full());
     else
         MD_FOR (j, PANEL / 4) {
-            const int r = row + lane / 4 + j % 2 * 8, c = column + j / 2 * 8 + lane % 4 * 2;
-            const md_span span = {0, r >= rows ? 0 : min(columns - c, 2)};
-            out[j] = md_pair(p, acc + j * 2, acc1 + j * 2, at.batch, r, c, span);
+            const int c = column + j / 2 * 8 + lane % 4 * 2;
+            const md_span span = {0, min(columns - c, 2)};
+            out[j] = md_pair(p, acc + j * 2, acc1 + j * 2, at.batch, rows[j % 2], c, span);
         }
 }
 
@@ -273,7 +283,8 @@ MD_INLINE void md_panel(const md_params &p, const float *acc, const float *acc1,
 /* Through shared memory, and out by TMA. `turn`: which of the buffers; is_last: each panel has its own. */
 MD_INLINE void md_panel(const md_params &p, const float *acc, const float *acc1, const md_tile_at &at, int row, int column, unsigned buffers, unsigned &turn, bool is_last)
 {
-    const int lane = threadIdx.x & 31, mask = PANEL / 8 - 1, in = (lane & 7) + (lane >> 3 & 1) * 8;
+    /* Rows that are an odd number of 16 bytes apart lie in different banks as they are. */
+    const int lane = threadIdx.x & 31, mask = PANEL % 16 == 0 ? PANEL / 8 - 1 : 0, in = (lane & 7) + (lane >> 3 & 1) * 8;
     const unsigned mine = in * (PANEL * 2), swizzle = (mine >> 7) & mask, to = buffers + turn;
     unsigned out[PANEL / 4];
     md_pairs(out, p, acc, acc1, at, row, column);
@@ -281,8 +292,10 @@ MD_INLINE void md_panel(const md_params &p, const float *acc, const float *acc1,
     if (lane == 0 && !is_last)
         md_tma_wait_read<MD_PANELS - 1>();
     __syncwarp();
-    MD_FOR_STEP (j, PANEL / 8, 2)
+    MD_FOR_STEP (j, PANEL / 16 * 2, 2)
         md_stmatrix(to + mine + (((j + (lane >> 4)) ^ swizzle) << 4), out[j * 2], out[j * 2 + 1], out[j * 2 + 2], out[j * 2 + 3]);
+    if (PANEL % 16)
+        md_stmatrix(to + mine + (PANEL / 8 - 1) * 16, out[PANEL / 4 - 2], out[PANEL / 4 - 1]);
     md_proxy_fence();
     __syncwarp();
     if (lane == 0) {
@@ -319,11 +332,13 @@ MD_INLINE void md_results(const md_params &p, md_tile &tile, const md_tile_at &a
     MD_PANEL_LOOP for (int number = 0; number < BLOCKS * (MD_BN / PANEL); number++) {
         const int row = row0 + number / (MD_BN / PANEL) * 64, column = at.column + number % (MD_BN / PANEL) * PANEL;
         const float *from = acc[0] + (MD_ROLLED_PANELS ? 0 : number * PANEL / 2), *other = acc[MD_PRODUCTS - 1] + (from - acc[0]);
+        if (row < (int)md_points_rows(&p) && column < (int)md_points_columns(&p)) {
 #if MD_RESULT
-        md_panel(p, from, other, at, row, column, md_shared_address(buffers), turn, is_last);
+            md_panel(p, from, other, at, row, column, md_shared_address(buffers), turn, is_last);
 #else
-        md_panel(p, from, other, at, row, column, (float *)buffers);
+            md_panel(p, from, other, at, row, column, (float *)buffers);
 #endif
+        }
         if (MD_ROLLED_PANELS)
             MD_FOR (q, MD_PRODUCTS)
                 MD_FOR (i, SUMS - PANEL / 2)

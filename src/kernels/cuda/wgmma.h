@@ -36,3 +36,9 @@ MD_INLINE void md_stmatrix(unsigned to, unsigned a, unsigned b, unsigned c, unsi
 {
     asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(a), "r"(b), "r"(c), "r"(d) : "memory");
 }
+
+/* Two of them; addresses of the first 16 lanes. */
+MD_INLINE void md_stmatrix(unsigned to, unsigned a, unsigned b)
+{
+    asm volatile("stmatrix.sync.aligned.m8n8.x2.shared.b16 [%0], {%1, %2};" ::"r"(to), "r"(a), "r"(b) : "memory");
+}
