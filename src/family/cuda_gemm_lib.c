@@ -95,6 +95,30 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     return applies(target);
 }
 
+/* With an epilogue of its own the library has nothing for lines that are further apart than 32 bits say (seen). */
+static const char *miss_of_lines(const md_kn_envelope *envelope, const md_kn_shape *shape)
+{
+    for (int32_t i = 0; i + 1 < MD_COUNT(envelope->rule_value) && envelope->rule_value[i] >= 0; i += 2)
+        if (shape->stride[envelope->rule_value[i]][envelope->rule_value[i + 1]] > INT32_MAX)
+            return "lines too far apart for the library's epilogue";
+    return NULL;
+}
+
+static void limit_lines(md_kn_envelope *out, const layout *plan)
+{
+    static const int32_t map[] = {0, 1, 3};
+    int32_t n = 0;
+    for (int32_t i = 0; i < MD_COUNT(map); i++) {
+        const md_kn_map *m = &plan->map[map[i]];
+        if (m->n_dims[1] == 0)
+            continue;
+        out->rule_value[n++] = m->tensor;
+        out->rule_value[n++] = m->axis[1];
+    }
+    out->rule_value[n] = -1;
+    out->rule_miss = miss_of_lines;
+}
+
 static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
 {
     layout plan;
@@ -108,6 +132,8 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_f
         md_fa_cuda_map_needs(out, &plan.map[3], false);
     if (plan.is_direct && plan.end & MD_DEV_CUDA_GEMM_BIAS)
         out->unit |= UINT32_C(1) << plan.bias;
+    if (plan.is_direct && plan.end)
+        limit_lines(out, &plan);
     for (int32_t d = 0; d < target->program->formula->n_dims; d++) {
         out->lo[d] = 1;
         out->hi[d] = INT32_MAX;
@@ -145,6 +171,8 @@ static const double START[KINDS] = {3.92, 2.78, 2.51, 4.13}, STEP[KINDS] = {0.43
 /* What an epilogue of our own takes at least, us, and moves, of the bytes of its sums. */
 static const double EPILOGUE = 0.998, RESULTS = 2.88;
 static const double SUM_GBPS = 22000, F64_RATE = 0.5;
+/* Its own: us, and results of a us. */
+static const double OWN_EPILOGUE = 0.6, OWN_RESULTS = 3.4e6;
 
 static int32_t pieces_of(int64_t n)
 {
@@ -192,6 +220,8 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     sums.epilogue_ops = sums.epilogue_transcendental = 0;
     md_fa_wgmma_features(out, is_plain || kind < PIECES ? tiled_us(target->facts, &sums, kind) : md_fa_wgmma_best_us(target->facts, &sums), 1);
     out->serial_us += 0.02 * config->value[RANK];
+    if (plan.is_direct && plan.end)
+        out->serial_us += OWN_EPILOGUE + (double)w.batch * (double)w.rows * (double)w.columns / OWN_RESULTS;
     if (!plan.is_direct) {
         out->launches = 2;
         out->serial_us += EPILOGUE;
