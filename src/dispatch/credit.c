@@ -4,19 +4,24 @@
 
 /* The load that a share is meant for, and what is assumed before any was seen. */
 static const double usual_load = 0.9;
-/* Nobody waits for calls that are made faster than the GPU serves them; nor where most find work left though the GPU has time. */
-static const double overload = 0.96, ahead = 0.9, above_load = 0.1;
+/* Nobody waits for calls of which most find work left, if the GPU cannot do more, or has time for more. */
+static const double overload = 0.97, ahead = 0.9, above_load = 0.1;
+/* What marks time besides the kernel, us: on an idle stream its launch. */
+static const double overhead_us[] = {1.0, 4.0}, least_part = 0.25;
 /* So many times the share are paid then, and at most where the GPU is idle nearly always. */
-static const double share_ahead = 15.0, most_share = 20.0;
+static const double share_ahead = 25.0, most_share = 30.0;
 /* Below this part of its time a call is not felt to be slower. */
 static const double felt = 0.02;
 static const double unpromising = 0.25;
 /* A look takes so many calls, and so long. */
 enum { LOOK_CALLS = 16, LOOK_NS = 10000000 };
 
-/* Calls of usual length that come unhindered for each one that is delayed: (1 - p) / p. */
+/* Calls of usual length that come unhindered for each one that is delayed: (1 - p) / p. Callers that wait for each call before they make the next one fill the GPU as well;
+ * there nothing but the call itself is delayed. */
 static double spare(const md_ds_credit *c)
 {
+    if (c->is_closed)
+        return 1.0;
     const double p = c->load > 0.0 ? MD_MAX(MD_MIN(c->load, overload), 0.02) : usual_load;
     return (1.0 - p) / p;
 }
@@ -26,17 +31,17 @@ static double share_of(const md_ds_credit *c, double share)
     return share * (c->is_ahead ? share_ahead : MD_MIN(spare(c) * usual_load / (1.0 - usual_load), most_share));
 }
 
-/* What may be saved up: as much as delays nine calls. */
+/* What may be saved up: as much as delays so many calls. */
 static double most_of(const md_ds_credit *c, double us)
 {
-    const double usual = usual_load / (1.0 - usual_load);
-    return MD_MAX(c->call_us, us) * (c->is_ahead ? 1.0 : spare(c) * usual);
+    static const double most_delayed = 5.0;
+    return MD_MAX(c->call_us, us) * (c->is_ahead ? 1.0 : spare(c) * most_delayed);
 }
 
-void md_ds_credit_earn(md_ds_credit *c, double share, double us, int32_t calls)
+void md_ds_credit_earn(md_ds_credit *c, double share, double us, int32_t calls, bool is_idle)
 {
     c->call_us = c->call_us > 0.0 ? c->call_us + (us - c->call_us) * MD_MIN(calls / 256.0, 1.0) : us;
-    c->sum_us += us * calls;
+    c->sum_us += MD_MAX(us - overhead_us[is_idle], least_part * us) * calls;
     c->sum_calls += calls;
     const double most = most_of(c, us);
     if (c->us < most)
@@ -52,19 +57,20 @@ bool md_ds_credit_see(md_ds_credit *c, bool is_busy, uint64_t now_ns)
 
 void md_ds_credit_look(md_ds_credit *c, uint64_t n_calls, uint64_t now_ns)
 {
-    const double us = (double)(now_ns - c->since_ns) * 1e-3;
+    const double us = (double)(now_ns - c->since_ns) * 1e-3, before = most_of(c, 1.0);
     if (c->since_ns && us > 0.0 && c->n_seen > 0 && c->sum_calls > 0.0) {
         const double own = (double)(n_calls - c->n_calls) * c->sum_us / c->sum_calls / us, busy = (double)c->n_busy / c->n_seen;
         const double load = MD_MIN(MD_MAX(own, busy), 1.0);
         c->load = c->load > 0.0 ? 0.5 * (c->load + load) : load;
-        c->is_ahead = c->load >= overload || (busy >= ahead && busy > own + above_load);
+        c->is_closed = own >= overload && c->load >= overload && busy < 1.0 - ahead;
+        c->is_ahead = busy >= ahead && (own >= overload || busy > own + above_load);
     }
     c->since_ns = now_ns;
     c->n_calls = n_calls;
     c->n_seen = c->n_busy = 0;
     c->sum_us *= 0.5;
     c->sum_calls *= 0.5;
-    c->us = MD_MIN(c->us, most_of(c, c->call_us));
+    c->us *= MD_MIN(most_of(c, 1.0) / before, 1.0); /* what was saved up in better times delays more now */
 }
 
 /* A call that is felt to be slower counts as one of the calls that may be. */

@@ -11,14 +11,14 @@ typedef struct md_ds_credit { /* a zeroed one is empty */
     double us, spent_us; /* what rivals may take more than who serves, now; what they took more in all */
     double call_us; /* a usual call's time, of late */
     double load; /* part of the time that the GPU is busy, as seen last; 0: not known, which counts as 0.9 */
-    bool is_ahead; /* callers do not wait for the GPU */
+    bool is_ahead, is_closed; /* callers do not wait for the GPU; wait for each call before they make the next */
     double sum_us, sum_calls; /* of calls that brought something; half of what was before the last look counts */
     int32_t n_seen, n_busy; /* calls that were looked at since the last look; those that found work left on their stream */
     uint64_t since_ns, n_calls;
 } md_ds_credit;
 
-/** `calls` calls that take `us` each bring a share of their time, which is saved up: this share at a load of 90%, more where fewer calls are delayed. */
-void md_ds_credit_earn(md_ds_credit *credit, double share, double us, int32_t calls);
+/** `calls` calls that take `us` each (by marks; the stream was idle or not) bring a share of their time, which is saved up: this share at a load of 90%, more where fewer calls are delayed. */
+void md_ds_credit_earn(md_ds_credit *credit, double share, double us, int32_t calls, bool is_idle);
 /** One that was looked at found work left on its stream, or not. True now and then: md_ds_credit_look is due. */
 bool md_ds_credit_see(md_ds_credit *credit, bool is_busy, uint64_t now_ns);
 /** The load since the last look, by how many calls the op had in all. */

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 
 /* Shapes that are met no oftener get no trial; jobs at a time; times under way at a time; 1 in WATCH_EVERY long ways of a shape without trial is timed. */
-enum { FIRST_CALLS = 1, MOST_JOBS = 1, SHORT_WAYS = 256 };
+enum { FIRST_CALLS = 1, MOST_JOBS = 1 };
 
 /* A child has nobody who would do them. */
 static void forget_jobs(void *user)
@@ -131,7 +131,7 @@ static void refresh(struct md_ds_hybrid *h, md_ds_trial *t)
     md_ds_lessons_apply(us, h->lessons, h->op, t->stage, t->by, variant, t->n_rivals);
     for (int32_t i = 1; i < t->n_rivals && us[0] > 0.0; i++)
         t->rival[i].expected = us[i] / us[0];
-    if (!t->is_over && t->step == 0)
+    if (t->step == 0)
         md_ds_trial_next(t);
 }
 
@@ -219,17 +219,27 @@ static bool may_cost(struct md_ds_hybrid *h, md_ds_trial *t)
 {
     double spread;
     const bool may = md_ds_credit_covers(&h->credit, md_ds_rival_median(&spread, &t->rival[0]), md_ds_trial_ratio(t, t->at));
-    if (may == t->is_waiting) {
-        t->is_waiting = !may;
-        atomic_store_explicit(&t->wants_plan, true, memory_order_relaxed);
-    }
+    t->is_waiting = !may;
     return may;
 }
 
-/* How many calls stand behind one that goes the long way. */
-static int32_t every_of(const md_ds_trial *t)
+/* From the next plan on. */
+static void set_rate(const struct md_ds_hybrid *h, md_ds_trial *t)
 {
-    return t->is_over ? SHORT_WAYS : t->is_waiting ? MD_DS_TRIAL_WAITS : MD_DS_TRIAL_EVERY;
+    const bool is_new = t->rival[0].n < MD_DS_OWN_TIMES;
+    const int32_t every = t->is_over || (t->is_waiting && !is_new) ? MD_DS_TRIAL_WAITS : is_new || h->credit.is_ahead ? MD_DS_TRIAL_EVERY : MD_DS_TRIAL_CALMLY;
+    if (every == atomic_load_explicit(&t->every, memory_order_relaxed))
+        return;
+    atomic_store_explicit(&t->every, every, memory_order_relaxed);
+    atomic_store_explicit(&t->wants_plan, true, memory_order_relaxed);
+}
+
+/* Calls that stand behind one that went the long way. */
+static int32_t calls_since(md_ds_trial *t, const md_ds_record *record)
+{
+    const int32_t went = t->went;
+    t->went = atomic_load_explicit(&t->published, memory_order_relaxed);
+    return atomic_load_explicit(&md_ds_way_of(record)->has_no_plan, memory_order_relaxed) ? atomic_load_explicit(&t->every, memory_order_relaxed) : went;
 }
 
 /* A B B A. */
@@ -265,6 +275,8 @@ static int32_t next_rival(struct md_ds_hybrid *h, md_ds_record *record)
 {
     md_ds_trial *t = md_ds_trial_in(record);
     const int32_t n_own = t->rival[0].n;
+    if (t->is_over && t->version != md_ds_lessons_version(h->lessons))
+        return REFRESH; /* behind this call's launch */
     if (t->is_over)
         return t->n_running == 0 ? 0 : -1;
     if (n_own < MD_DS_OWN_TIMES)
@@ -276,7 +288,7 @@ static int32_t next_rival(struct md_ds_hybrid *h, md_ds_record *record)
         return -1;
     }
     if (t->version != md_ds_lessons_version(h->lessons))
-        return REFRESH; /* behind this call's launch */
+        return REFRESH;
     return t->n_running == 0 && may_cost(h, t) ? t->at : -1; /* who was looked at says who is next */
 }
 
@@ -293,7 +305,7 @@ static bool may_try(const md_ds_op *op, const md_ds_record *record, md_stream st
 /* A shape without a plan comes this way at each call; only as many count as of others. */
 static bool is_due(md_ds_trial *t, const md_ds_record *record, const md_ds_bound *bound)
 {
-    const int32_t every = every_of(t);
+    const int32_t every = atomic_load_explicit(&t->every, memory_order_relaxed);
     return bound->is_sample || !atomic_load_explicit(&md_ds_way_of(record)->has_no_plan, memory_order_relaxed) || t->n_way++ % every == 0;
 }
 
@@ -313,13 +325,15 @@ typedef struct turn { /* of one call */
     md_ds_timing *timing; /* NULL where the clock is the host's */
 } turn;
 
-static void see_load(struct md_ds_hybrid *h, md_stream stream)
+static bool see_load(struct md_ds_hybrid *h, md_stream stream)
 {
     md_dev *dev = h->op->runtime->dev;
     const uint64_t now = md_tn_now_ns(dev);
-    if (md_ds_credit_see(&h->credit, dev->ops->is_idle && !dev->ops->is_idle(dev, stream), now))
+    const bool is_idle = !dev->ops->is_idle || dev->ops->is_idle(dev, stream);
+    if (md_ds_credit_see(&h->credit, !is_idle, now))
         md_ds_credit_look(&h->credit, atomic_load_explicit(&h->op->count.calls, memory_order_relaxed) +
                                           md_ds_slots_calls(atomic_load_explicit(&h->op->slots, memory_order_acquire)), now);
+    return is_idle;
 }
 
 static void take_turn(turn *out, struct md_ds_hybrid *h, md_ds_record *record, md_stream stream, const md_ds_bound *bound)
@@ -330,9 +344,10 @@ static void take_turn(turn *out, struct md_ds_hybrid *h, md_ds_record *record, m
     double spread;
     if (!t || t->n_rivals < 2 || !is_due(t, record, bound))
         return;
-    see_load(h, stream);
+    const int32_t calls = calls_since(t, record);
+    const bool is_idle = see_load(h, stream);
     if (t->rival[0].n > 0)
-        md_ds_credit_earn(&h->credit, h->op->policy.hybrid_share, md_ds_rival_median(&spread, &t->rival[0]), every_of(t));
+        md_ds_credit_earn(&h->credit, h->op->policy.hybrid_share, md_ds_rival_median(&spread, &t->rival[0]), calls, is_idle);
     if (dev->ops->mark_time && !(x = find_marks(h)))
         return;
     int32_t rival = next_rival(h, record);
@@ -394,6 +409,8 @@ md_status md_ds_hybrid_run(md_ds_op *op, md_ds_record *record, md_stream stream,
             atomic_load_explicit(&h->n_jobs, memory_order_relaxed) < MOST_JOBS)
             md_ds_prepare_trial(&h->n_jobs, op, record, bound);
         take_turn(&u, h, record, stream, bound);
+        if (md_ds_trial_in(record))
+            set_rate(h, md_ds_trial_in(record));
         pthread_mutex_unlock(&h->lock);
     }
     bound->way = u.way;
@@ -411,9 +428,12 @@ md_status md_ds_hybrid_run(md_ds_op *op, md_ds_record *record, md_stream stream,
 
 uint32_t md_ds_hybrid_every(const md_ds_op *op, const md_ds_record *record, uint32_t otherwise)
 {
-    const md_ds_trial *t = md_ds_trial_in(record);
-    const bool is_open = t ? !t->is_over : atomic_load_explicit(&record->trial_state, memory_order_relaxed) != MD_DS_TRIAL_VAIN;
-    return !op->hybrid || !is_open ? otherwise : t && t->is_waiting ? MD_DS_TRIAL_WAITS : MD_DS_TRIAL_EVERY;
+    md_ds_trial *t = op->hybrid ? md_ds_trial_in(record) : NULL;
+    if (!t)
+        return !op->hybrid || atomic_load_explicit(&record->trial_state, memory_order_relaxed) == MD_DS_TRIAL_VAIN ? otherwise : MD_DS_TRIAL_EVERY;
+    const int32_t every = atomic_load_explicit(&t->every, memory_order_relaxed);
+    atomic_store_explicit(&t->published, every, memory_order_relaxed);
+    return (uint32_t)every;
 }
 
 bool md_ds_hybrid_wants_plan(const md_ds_record *record)

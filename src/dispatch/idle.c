@@ -53,6 +53,21 @@ static int64_t bytes_of(const md_fx_tensor *x, const md_kn_shape *shape, int32_t
     return (last + 1) * (int64_t)md_dtype_size(x->dtype);
 }
 
+/* Where a tensor begins behind a boundary of 64 bytes. That its rows do not lie at one may be why it is not aligned; else its address is. */
+static int64_t offset_of(const md_fx_tensor *x, const md_kn_shape *shape, int32_t t)
+{
+    const int64_t item = (int64_t)md_dtype_size(x->dtype);
+    bool at64 = true, at16 = true;
+    for (int32_t a = 0; a + 1 < x->rank; a++) {
+        at64 &= shape->extent[t][a] <= 1 || shape->stride[t][a] * item % 64 == 0;
+        at16 &= shape->extent[t][a] <= 1 || shape->stride[t][a] * item % 16 == 0;
+    }
+    at16 &= x->rank == 0 || shape->extent[t][x->rank - 1] * item % 16 == 0;
+    if (!at64 || shape->aligned >> t & 1)
+        return !at16 || at64 || shape->aligned16 >> t & 1 ? 0 : item;
+    return shape->aligned16 >> t & 1 ? 16 : item;
+}
+
 static md_status lay_out(md_ds_idle *r)
 {
     const md_st_program *p = r->op->program;
@@ -60,11 +75,10 @@ static md_status lay_out(md_ds_idle *r)
     for (int32_t i = 0; i < s->n_tensors; i++) {
         const int32_t t = s->tensor[i];
         const md_fx_tensor *x = &p->formula->tensor[t];
-        const int64_t n_bytes = bytes_of(x, &r->shape, t), item = (int64_t)md_dtype_size(x->dtype);
+        const int64_t n_bytes = bytes_of(x, &r->shape, t);
         if (!md_dtype_is_real(x->dtype) || n_bytes < 0)
             return md_fail(MD_UNSUPPORTED, "made-up values could be wrong ones");
-        const bool is_aligned = r->shape.aligned >> t & 1, is_aligned16 = r->shape.aligned16 >> t & 1;
-        r->at[t] = r->set_bytes + (is_aligned ? 0 : is_aligned16 ? 16 : item);
+        r->at[t] = r->set_bytes + offset_of(x, &r->shape, t);
         r->set_bytes += (n_bytes + 16 + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
         if ((double)r->set_bytes > MD_DS_IDLE_BYTES)
             return md_fail(MD_UNSUPPORTED, "too large to be timed beside calls");

@@ -16,7 +16,7 @@
 
 enum { MOST_FAMILIES = 4, MOST_TRIALS = 2048 }; /* of an op: each keeps a shape and a few ways */
 /* Slower than the pick by the model and what was learnt: not tried. The best of another family may be farther off: there the model errs most. */
-static const double hopeless = 2.0;
+static const double hopeless = 4.0;
 /* Marks around a kernel that finds the stream idle time its launch as well, which varies by so much; a library takes longer for it. */
 static const double resolution_us = 1.0, library_us = 8.0;
 
@@ -196,6 +196,7 @@ static bool make_trial(job *j)
     memcpy(t->by, j->by, sizeof t->by);
     t->version = version;
     t->looks = md_ds_is_async(j->op->runtime) ? 1 : MD_DS_HOST_LOOKS;
+    t->every = t->published = t->went = MD_DS_TRIAL_EVERY;
     t->is_raced = !md_ds_is_async(j->op->runtime);
     check(t, j);
     if (t->n_rivals < 2 || make_ways(t, j) != MD_OK) {

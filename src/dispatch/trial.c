@@ -96,10 +96,12 @@ void md_ds_trial_next(md_ds_trial *t)
     t->at = 0;
     for (int32_t i = 1; i < t->n_rivals; i++) {
         md_ds_rival *r = &t->rival[i];
-        r->is_out |= (r->n >= md_ds_trial_looks(t) && md_ds_trial_is_behind(t, i)) || md_ds_trial_ratio(t, i) > MD_DS_TOO_SLOW;
-        if (!r->is_out && (t->at == 0 || md_ds_trial_ratio(t, i) < md_ds_trial_ratio(t, t->at)))
+        r->is_out |= r->n >= md_ds_trial_looks(t) && md_ds_trial_is_behind(t, i);
+        if (!r->is_out && md_ds_trial_ratio(t, i) <= MD_DS_TOO_SLOW && (t->at == 0 || md_ds_trial_ratio(t, i) < md_ds_trial_ratio(t, t->at)))
             t->at = i;
     }
+    if (t->at > 0)
+        t->is_over = false; /* what is expected of somebody has changed */
     if (t->at > 0 || t->is_over)
         return;
     t->is_over = true;

@@ -38,6 +38,8 @@ typedef struct md_ds_trial {
     int32_t n_running; /* calls that are to be timed and have no time yet */
     _Atomic int32_t timed, switches, demotions;
     _Atomic bool wants_plan;
+    _Atomic int32_t every, published; /* a call in so many shall go the long way; does, by the plans that were made last */
+    int32_t went; /* did, before the last one that did */
     struct md_ds_idle *idle; /* the race beside calls, of the thread that runs it; NULL: did not begin */
     bool is_raced; /* it is over, or cannot be */
     int32_t n_races; /* times that it did not get through */
@@ -69,7 +71,7 @@ bool md_ds_trial_is_behind(const md_ds_trial *t, int32_t rival);
 md_ds_verdict md_ds_trial_judge(const md_ds_trial *t);
 /** Time over that of the one that serves: as seen, else as expected. */
 double md_ds_trial_ratio(const md_ds_trial *t, int32_t rival);
-/** Puts the rival that is tried to the one of the least ratio that is not out; the trial is over where there is none. */
+/** Puts the rival that is tried to the one of the least ratio that is not out; the trial is over where there is none, until more is expected of one. */
 void md_ds_trial_next(md_ds_trial *t);
 /** The rival takes the place of the one that serves, which competes from then on; who was beaten by that one is out. */
 void md_ds_trial_switch(md_ds_trial *t, int32_t rival);
