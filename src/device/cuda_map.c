@@ -16,8 +16,6 @@ typedef struct __attribute__((may_alias)) tensor_map {
 typedef int (*encode_fn)(tensor_map *out, int type, uint32_t rank, void *data, const uint64_t *size, const uint64_t *stride, const uint32_t *box,
                          const uint32_t *step, int interleave, int swizzle, int promotion, int fill);
 
-typedef int (*move_fn)(tensor_map *map, void *data);
-
 static void (*driver_function(const char *name))(void)
 {
     void *f = NULL;
@@ -120,6 +118,7 @@ md_status md_dev_cuda_map_make(md_dev_map *out, md_dev *dev, const md_dev_kernel
     }
     *out = (md_dev_map){.address = (uint64_t)(uintptr_t)NOWHERE, .tensor = k->map[i].is_copy ? -1 : k->map[i].tensor, .offset = before};
     memcpy(out->word, &map, sizeof map);
+    out->at = (int16_t)md_dev_map_find_address(out->word, out->address, (md_dev_map_mover)k->move_map);
     return MD_OK;
 }
 
@@ -130,7 +129,7 @@ __attribute__((hot)) md_status md_dev_cuda_map_move(md_kn_word words[MD_KN_MAP_W
     tensor_map copy; /* the driver asks for a boundary of 64 bytes */
     const bool is_aligned = (uintptr_t)words % 64 == 0;
     tensor_map *map = is_aligned ? (tensor_map *)(void *)words : memcpy(&copy, words, sizeof copy);
-    if (((move_fn)k->move_map)(map, (void *)(uintptr_t)address) != 0)
+    if (((md_dev_map_mover)k->move_map)(map, (void *)(uintptr_t)address) != 0)
         return md_fail(MD_INTERNAL, "a tensor map of kernel '%.40s' cannot point to %p", k->facts.kernel, (void *)(uintptr_t)address);
     if (!is_aligned)
         memcpy(words, map, sizeof *map);

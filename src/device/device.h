@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/pool.h"
 #include "base/trace.h"
+#include "device/map_address.h"
 #include "kernel/kernel.h"
 
 typedef enum md_dev_kind { MD_DEV_HOST, MD_DEV_CUDA, MD_DEV_SIM } md_dev_kind;
@@ -48,7 +49,8 @@ typedef struct md_dev_map {
     uint64_t address; /* where it points */
     uint64_t offset; /* into the tensor, or into the workspace of the stage */
     int32_t tensor; /* of the formula; -1: a copy in the workspace */
-    int32_t plus; /* whoever keeps it may say here what the address is counted from */
+    int16_t plus; /* whoever keeps it may say here what the address is counted from */
+    int16_t at; /* the word that is the address, counted from 1; 0: the device must move it */
 } md_dev_map;
 
 typedef struct md_dev_kernel md_dev_kernel; /* one loaded launch; immutable */

@@ -212,8 +212,9 @@ static bool move_maps(md_ds_entry *e, const md_ds_op *op)
         const uint64_t address = data[e->maps[i].plus - MD_DS_DATA] + e->maps[i].offset;
         if (address == at[i])
             continue;
+        md_kn_word *map = (md_kn_word *)e->word + i * MD_KN_MAP_WORDS;
         at[i] = 0; /* until it is there */
-        if (dev->ops->map_move((md_kn_word *)e->word + i * MD_KN_MAP_WORDS, dev, e->kernel, address) != MD_OK)
+        if (!md_dev_map_store(map, e->maps[i].at, address) && dev->ops->map_move(map, dev, e->kernel, address) != MD_OK)
             return false;
         at[i] = address;
     }

@@ -40,7 +40,8 @@ static inline md_ds_plan_head *md_ds_plan_head_of(const md_ds_op *op, md_ds_word
 /** Makes a map point to another address. */
 static inline md_status md_ds_map_move(md_dev_map *map, md_dev *dev, const md_dev_kernel *kernel, uint64_t address)
 {
-    MD_TRY(dev->ops->map_move(map->word, dev, kernel, address));
+    if (!md_dev_map_store(map->word, map->at, address))
+        MD_TRY(dev->ops->map_move(map->word, dev, kernel, address));
     map->address = address;
     return MD_OK;
 }

@@ -154,9 +154,9 @@ bool md_ds_literals(md_ds_word *out, md_dev_map *maps, const md_ds_op *op, const
             return false;
         int32_t t = maps[i].tensor;
         if (t >= 0 && op->warm.number[t] >= 0) {
-            maps[i].plus = MD_DS_DATA + op->warm.number[t];
+            maps[i].plus = (int16_t)(MD_DS_DATA + op->warm.number[t]);
         } else {
-            maps[i].plus = MD_DS_BASE + (int32_t)MD_DS_MEMORY;
+            maps[i].plus = (int16_t)(MD_DS_BASE + (int32_t)MD_DS_MEMORY);
             maps[i].offset += t >= 0 ? way->temp_offset[t] : workspace_offset;
         }
     }

@@ -1,7 +1,7 @@
 /* What a warm md_call costs over a bare cudaLaunchKernelExC of the same kernel: bench_pairs CASE [PAIRS [WHAT]]. JSON lines. Not a test.
  *
- * same: one shape, same pointers; many: 8 ops x 64 shapes, new pointers at each call, whose arguments the caller has just made (of the bare launch too);
- * apart: the same, but arguments and launches lie where they were left 512 launches ago; maps: a product whose three tensor maps all move at each call.
+ * same: one shape, same pointers; many: 8 ops x 64 shapes, at each call other pointers than at the shape's last one, and arguments that the caller
+ * has just made (of the bare launch too); ops, shapes: so 8 ops of one shape, or 64 shapes of one op; apart: the same, but arguments and launches lie where they were left 512 launches ago; maps: a product whose three tensor maps all move at each call.
  * A pair is one bare launch and one call, in turns first; the figure is the median of the differences with its 95% interval (order statistics).
  * Pin it to a core. WHAT: call; bare: another bare launch instead of the call, which shows what the method is off by; alone: the call without its launch,
  * behind a launch as ever, over nothing. Then CUPTI, where it is, counts what a call asks of CUDA. new: calls of shapes that were not met before, 40 ops
@@ -193,8 +193,9 @@ static void pairs(const char *name, item *items, int n_items, bool is_moving, bo
     static made now;
     double *difference = malloc((size_t)n * sizeof *difference), *raw = malloc((size_t)n * sizeof *raw);
     bare *twin = malloc((size_t)n_items * sizeof *twin);
+    uint8_t *turn = calloc((size_t)n_items, 1);
     uint32_t seed = 1;
-    if (!difference || !raw || !twin)
+    if (!difference || !raw || !twin || !turn)
         exit(1);
     for (int k = 0; k < n_items; k++)
         copy_bare(&twin[k], &items[k].raw);
@@ -209,7 +210,7 @@ static void pairs(const char *name, item *items, int n_items, bool is_moving, bo
         const uint32_t k = (uint32_t)((uint64_t)seed * (uint64_t)n_items >> 32);
         const item *x = &items[k];
         const bare *own = &x->raw, *again = &twin[k];
-        const int set = !is_moving ? 0 : n_items == 1 ? (int)(i & 1) : (int)(seed >> 9 & 1);
+        const int set = is_moving ? turn[k] ^= 1 : 0;
         if (is_made) {
             make(&now, x, set);
             x = &now.call, own = &now.raw, again = &now.again;
@@ -232,6 +233,7 @@ static void pairs(const char *name, item *items, int n_items, bool is_moving, bo
     free(difference);
     free(raw);
     free(twin);
+    free(turn);
 }
 
 /* ---- What is asked of CUDA */
@@ -373,8 +375,9 @@ int main(int argc, char **argv)
         return 0;
     }
     const bool is_same = !strcmp(name, "same"), is_maps = !strcmp(name, "maps");
-    const int n_items = is_maps ? make_product(items) : is_same ? make_many(items, 1, 1) : make_many(items, OPS, SHAPES);
-    pairs(name, items, n_items, !is_same, !strcmp(name, "many"), n, w);
+    const int n_ops = is_same || !strcmp(name, "shapes") ? 1 : OPS, n_shapes = is_same || !strcmp(name, "ops") ? 1 : SHAPES;
+    const int n_items = is_maps ? make_product(items) : make_many(items, n_ops, n_shapes);
+    pairs(name, items, n_items, !is_same, !is_same && !is_maps && strcmp(name, "apart"), n, w);
     count_cuda(items, n_items, !is_same);
     return 0; /* all ends with the process */
 }

@@ -124,7 +124,7 @@ static md_status fake_map_make(md_dev_map *out, md_dev *dev, const md_dev_kernel
     (void)kernel;
     atomic_fetch_add(&((fake_device *)dev)->n_maps_made, 1);
     const bool is_tensor = i == 0 || ((fake_device *)dev)->maps_tensors;
-    *out = (md_dev_map){.tensor = is_tensor ? 1 - i : -1, .offset = is_tensor ? 0 : 64, .address = 1};
+    *out = (md_dev_map){.tensor = is_tensor ? 1 - i : -1, .offset = is_tensor ? 0 : 64, .address = 1, .at = ((fake_device *)dev)->maps_are_known};
     for (int32_t k = 1; k < MD_KN_MAP_WORDS; k++)
         out->word[k].i = 100 * i + k;
     out->word[1].i = call->shape->size[0];

@@ -16,6 +16,7 @@ typedef struct fake_device {
     _Atomic int32_t n_compiling, most_compiling; /* at once */
     _Atomic int32_t n_maps_made, n_maps_moved; /* map 0: of tensor 1; map 1: of a copy, 64 bytes into the workspace; word 0 is the address */
     bool maps_tensors; /* the second map is the output's, not one of the workspace */
+    bool maps_are_known; /* callers may store addresses in maps themselves */
     void (*on_launch)(const char *text, const md_kn_word *params, int32_t n); /* runs a text's kernel; may be NULL */
     const char *_Atomic refused; /* texts with this do not launch; NULL: all do */
 } fake_device;
