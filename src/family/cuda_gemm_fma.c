@@ -8,8 +8,8 @@
 #include <inttypes.h>
 #include <math.h>
 
-enum { ROWS, COLUMNS, SPLIT, DEPTH, STAGES };
-enum { THREAD = 8, BAND = 8, REGISTERS = 128, REGISTERS_80 = 168 }; /* THREAD: sums a thread down and across; BAND: MD_BAND; sm_80: with fewer it spills */
+enum { ROWS, COLUMNS, SPLIT, DOWN, PIECE, DEPTH, STAGES };
+enum { ACROSS = 8, LANES_DOWN = 4, MOST_DOWN = 16, BAND = 8, REGISTERS = 168, REGISTERS_TALL = 255 }; /* ACROSS: sums of a thread; BAND: MD_BAND */
 
 static bool product_of(md_cg_product *p, const md_fa_target *target)
 {
@@ -28,14 +28,9 @@ static bool applies(const md_fa_target *target)
     return product_of(&product, target);
 }
 
-static bool is_wide(const md_fa_config *config)
-{
-    return config->value[COLUMNS] == 256;
-}
-
 static int32_t threads_of(const md_fa_config *config)
 {
-    return config->value[ROWS] / THREAD * (config->value[COLUMNS] / (is_wide(config) ? 2 * THREAD : THREAD));
+    return config->value[ROWS] / config->value[DOWN] * (config->value[COLUMNS] / ACROSS);
 }
 
 static int64_t floats_of(const md_cg_product *p, const md_fa_config *config, int32_t operand)
@@ -53,7 +48,7 @@ static int64_t shared_of(const md_cg_product *p, const md_fa_config *config)
 /* Blocks of an SM that registers and shared memory allow. */
 static int32_t blocks_of(const md_fa_target *target, const md_cg_product *p, const md_fa_config *config)
 {
-    md_fa_cuda_load load = {.threads = threads_of(config), .registers = is_wide(config) ? 255 : target->facts->capability >= 90 ? REGISTERS : REGISTERS_80, .shared_bytes = shared_of(p, config)};
+    md_fa_cuda_load load = {.threads = threads_of(config), .registers = config->value[DOWN] > 8 ? REGISTERS_TALL : REGISTERS, .shared_bytes = shared_of(p, config)};
     return MD_MAX(md_fa_cuda_resident(target->facts, &load), 1);
 }
 
@@ -75,26 +70,32 @@ static bool is_sensible(const md_fa_target *target, const md_cg_product *p, cons
     return (double)w.depth / split >= 48 && tiles < 5 * sms && tiles * split <= 20 * sms;
 }
 
+/* Whether a tile's pieces go round evenly among its threads, and a warp's threads make a rectangle in it. Threads with fewer sums are for tiles of few rows. */
+static bool is_even(const md_fa_config *config)
+{
+    const int32_t rows = config->value[ROWS], down = config->value[DOWN], pieces = config->value[DEPTH] / config->value[PIECE], threads = threads_of(config);
+    return rows / down % LANES_DOWN == 0 && down * MOST_DOWN >= rows && threads % pieces == 0 && rows * pieces % threads == 0 &&
+           config->value[COLUMNS] * pieces % threads == 0;
+}
+
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     md_cg_product p;
     if (!product_of(&p, target))
         return false;
-    if (size && (md_cg_product_along(&p, MD_CG_A) != MD_CG_ALONG_DEPTH || md_cg_product_along(&p, MD_CG_B) != MD_CG_ALONG_DEPTH)) /* only by name: not proven on a GPU */
-        return false;
-    return shared_of(&p, config) <= target->facts->shared_per_block && is_sensible(target, &p, config, size);
+    return is_even(config) && shared_of(&p, config) <= target->facts->shared_per_block && is_sensible(target, &p, config, size);
 }
 
 static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
 {
     md_cg_product p;
-    (void)config;
     *out = (md_kn_envelope){0};
     if (!product_of(&p, target))
         return;
     for (int32_t o = 0; o <= 1; o++) {
         out->unit |= UINT32_C(1) << p.load[o]->id;
-        out->aligned16 |= UINT32_C(1) << p.load[o]->id;
+        if (config->value[PIECE] == 4)
+            out->aligned16 |= UINT32_C(1) << p.load[o]->id;
     }
 }
 
@@ -113,7 +114,7 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
 static double blocks_us(double blocks, const md_fa_config *config, double steps)
 {
     static const double CLOCK = 1755, ISSUED = 1.38, ALONE = 1.9, NORM = 1.5; /* cycles a us; of fma's share of all instructions; waits */
-    const double own = steps * THREAD * (is_wide(config) ? 2 * THREAD : THREAD) / CLOCK;
+    const double own = steps * config->value[DOWN] * ACROSS / CLOCK;
     return pow(pow(blocks * threads_of(config) / 128.0 * own * ISSUED, NORM) + pow(own * ALONE, NORM), 1 / NORM);
 }
 
@@ -146,9 +147,10 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
     if (!legal(target, config, NULL))
         return md_fail(MD_UNSUPPORTED, "gemm_fma has no kernel of these parameters");
     md_strbuf_printf(&defines,
-                     "#define MD_BM %" PRId32 "\n#define MD_BN %" PRId32 "\n#define MD_BK %" PRId32 "\n#define MD_STAGES %" PRId32 "\n#define MD_BLOCKS %" PRId32
-                     "\n#define MD_BAND %d\n",
-                     config->value[ROWS], config->value[COLUMNS], config->value[DEPTH], config->value[STAGES], blocks_of(target, &p, config), BAND);
+                     "#define MD_BM %" PRId32 "\n#define MD_BN %" PRId32 "\n#define MD_BK %" PRId32 "\n#define MD_TM %" PRId32 "\n#define MD_TN %d\n#define MD_PIECE %" PRId32
+                     "\n#define MD_STAGES %" PRId32 "\n#define MD_BLOCKS %" PRId32 "\n#define MD_BAND %d\n",
+                     config->value[ROWS], config->value[COLUMNS], config->value[DEPTH], config->value[DOWN], ACROSS, config->value[PIECE], config->value[STAGES],
+                     blocks_of(target, &p, config), BAND);
     md_fa_cuda_product_print_along(&defines, &p);
     md_fa_cuda_product_text text = {.source = "cuda/gemm_fma.cu", .lanes = 4, .split = config->value[SPLIT]};
     return md_fa_cuda_product_emit(out, target, &p, &text, &defines);
@@ -157,8 +159,14 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
 const md_fa_family md_fa_cuda_gemm_fma = {
     .name = "gemm_fma",
     .device = MD_DEV_CUDA,
-    .n_fields = 5,
-    .field = {{"rows", 128, 2, {128, 64}}, {"columns", 128, 3, {128, 64, 256}}, {"split", 1, 10, {1, 2, 3, 4, 5, 6, 7, 8, 12, 16}}, {"depth", 16, 1, {16, 32, 8}, 2}, {"stages", 3, 1, {3, 4, 2}, 2}},
+    .n_fields = 7,
+    .field = {{"rows", 128, 4, {128, 64, 32, 16}},
+              {"columns", 128, 2, {128, 64}},
+              {"split", 1, 10, {1, 2, 3, 4, 5, 6, 7, 8, 12, 16}},
+              {"down", 16, 3, {16, 8, 4}}, /* rows of a thread */
+              {"piece", 4, 2, {4, 1}}, /* floats of a copy */
+              {"depth", 16, 1, {16, 32, 8}, 2},
+              {"stages", 3, 1, {3, 4, 2}, 2}},
     .applies = applies,
     .legal = legal,
     .envelope = envelope,
