@@ -112,11 +112,15 @@ md_status md_fa_cuda_product_emit(md_kn_source *out, const md_fa_target *target,
 {
     const int32_t main = text->has_copies;
     const bool has_sum = text->split > 1 && !text->is_met;
-    out->n_launches = main + (has_sum ? 2 : 1);
+    out->n_launches = main + (has_sum || text->end ? 2 : 1);
     md_strbuf_printf(defines, "#define MD_SPLIT %" PRId32 "\n", MD_MAX(text->split, 1));
     md_status status = defines->failed ? md_fail_memory() : print_launch(&out->launch[main], target, product, text, md_strbuf_text(defines));
     if (status == MD_OK && text->has_copies)
         status = print_copies(&out->launch[0], target, product, text->map);
+    if (status == MD_OK && text->end) {
+        md_fa_cuda_product_text end = {.source = text->end, .lanes = SUM_LANES};
+        status = print_launch(&out->launch[main + 1], target, product, &end, md_strbuf_text(defines));
+    }
     if (status == MD_OK && has_sum)
         status = md_fa_cuda_product_emit_sum(&out->launch[main + 1], target, product, text->split);
     md_strbuf_finish(defines);

@@ -14,6 +14,7 @@ typedef struct md_fa_cuda_product_text {
     bool has_result; /* md_result, too */
     int32_t split; /* slices of K: above 1, a second launch adds them up */
     bool is_met; /* no: they do that among themselves */
+    const char *end; /* the source of a second launch with the same defines, or NULL */
     bool has_copies; /* a launch before it copies A and B, as map[0] and map[1] want them */
     int32_t n_maps; /* of tensors */
     const md_kn_map *map;

@@ -9,7 +9,7 @@
 #include <math.h>
 
 enum { ROWS, COLUMNS, SPLIT, DOWN, PIECE, DEPTH, STAGES };
-enum { ACROSS = 8, LANES_DOWN = 4, MOST_DOWN = 16, BAND = 8, REGISTERS = 168, REGISTERS_TALL = 255 }; /* ACROSS: sums of a thread; BAND: MD_BAND */
+enum { ACROSS = 8, LANES_DOWN = 4, MOST_DOWN = 16, BAND = 8, REGISTERS = 168, REGISTERS_TALL = 255, UNIT = 64, PARTS = 4, END_THREADS = 256 }; /* ACROSS: sums of a thread; UNIT: MD_STREAM_UNIT */
 
 static bool product_of(md_cg_product *p, const md_fa_target *target)
 {
@@ -52,22 +52,46 @@ static int32_t blocks_of(const md_fa_target *target, const md_cg_product *p, con
     return MD_MAX(md_fa_cuda_resident(target->facts, &load), 1);
 }
 
+/* Whether the steps of all tiles are cut into equal runs: gemm_stream.h. */
+static bool is_stream(const md_fa_config *config)
+{
+    return config->value[SPLIT] == 0;
+}
+
+/* Blocks that such runs are for: as many as run at once. */
+static int64_t runs_of(const md_fa_target *target, const md_cg_product *p, const md_fa_config *config)
+{
+    return (int64_t)MD_MAX(target->facts->threads, 1) * blocks_of(target, p, config);
+}
+
 static md_fa_cuda_tiles tiles_of(const md_fa_target *target, const md_cg_product *p, const md_fa_config *config)
 {
-    return (md_fa_cuda_tiles){.rows = config->value[ROWS], .columns = config->value[COLUMNS], .split = config->value[SPLIT],
+    return (md_fa_cuda_tiles){.rows = config->value[ROWS], .columns = config->value[COLUMNS], .split = MD_MAX(config->value[SPLIT], 1),
                               .resident = blocks_of(target, p, config), .flops = 0.8, .step_us = 0.5};
 }
 
-/* Slices that leave some work to a block, and not more blocks than pay for adding up. */
+static bool has_odd_lines(const md_fa_product *w)
+{
+    for (int32_t o = 0; o <= 1; o++)
+        if ((md_cg_product_along(&w->p, o) == MD_CG_ALONG_DEPTH ? w->depth : o == 0 ? w->rows : w->columns) % 4)
+            return true;
+    return false;
+}
+
+/* Pieces that the lines allow, tiles that are not far beyond the sizes, nor far below; slices that leave some work to a block, and not more blocks than pay
+ * for adding up. */
 static bool is_sensible(const md_fa_target *target, const md_cg_product *p, const md_fa_config *config, const int64_t *size)
 {
     md_fa_product w;
     const double split = config->value[SPLIT], sms = MD_MAX(target->facts->threads, 1);
-    if (!size || split <= 1)
+    const int32_t rows = config->value[ROWS];
+    if (!size)
         return true;
     md_fa_product_measure(&w, target, p, size);
-    const double tiles = (double)w.batch * ceil((double)w.rows / config->value[ROWS]) * ceil((double)w.columns / config->value[COLUMNS]);
-    return (double)w.depth / split >= 48 && tiles < 5 * sms && tiles * split <= 20 * sms;
+    if (has_odd_lines(&w) != (config->value[PIECE] == 1) || (rows > 16 && w.rows <= rows / 2) || (rows < 64 && w.rows > 2 * rows))
+        return false;
+    const double tiles = (double)w.batch * ceil((double)w.rows / rows) * ceil((double)w.columns / config->value[COLUMNS]);
+    return split <= 1 || ((double)w.depth / split >= 48 && tiles < 5 * sms && tiles * split <= 20 * sms);
 }
 
 /* Whether a tile's pieces go round evenly among its threads, and a warp's threads make a rectangle in it. Threads with fewer sums are for tiles of few rows. */
@@ -99,6 +123,20 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_f
     }
 }
 
+static void stream_geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_cg_product *p, const md_fa_config *config, const int64_t *size)
+{
+    md_fa_product w;
+    md_fa_product_measure(&w, target, p, size);
+    md_kn_geometry *g = &out->launch[0];
+    if (g->blocks == 0)
+        return;
+    g->blocks = MD_MIN(g->blocks * MD_MAX((w.depth + UNIT - 1) / UNIT, 1), runs_of(target, p, config));
+    g->grid[0] = md_fa_cuda_grid(g->blocks);
+    out->workspace_bytes = 2 * g->blocks * config->value[ROWS] * config->value[COLUMNS] * 4;
+    out->launch[1] = (md_kn_geometry){.grain = 1, .overlaps = true, .blocks = MD_MAX(g->blocks - 1, 1) * PARTS, .grid = {1, 1, 1}, .block = {END_THREADS, 1, 1}};
+    out->launch[1].grid[0] = (int32_t)out->launch[1].blocks;
+}
+
 static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config, const md_kn_shape *shape)
 {
     md_cg_product p;
@@ -107,6 +145,8 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
         return;
     md_fa_cuda_tiles tiles = tiles_of(target, &p, config);
     md_fa_cuda_product_geometry(out, target, &p, &tiles, threads_of(config), shared_of(&p, config), shape->size);
+    if (is_stream(config))
+        stream_geometry(out, target, &p, config, shape->size);
 }
 
 /* Microseconds of K steps of blocks that an SM has at once: as long as it issues their instructions, and as one block waits for itself. Fit on an H200
@@ -121,13 +161,18 @@ static double blocks_us(double blocks, const md_fa_config *config, double steps)
 static double product_us(const md_fa_target *target, const md_fa_product *w, const md_fa_config *config)
 {
     static const double START = 2.5, SUM = 1.5, SUM_GBPS = 4500;
-    const double split = config->value[SPLIT], depth = config->value[DEPTH];
+    const double split = MD_MAX(config->value[SPLIT], 1), depth = config->value[DEPTH], sms = MD_MAX(target->facts->threads, 1);
     const double tiles = (double)w->batch * ceil((double)w->rows / config->value[ROWS]) * ceil((double)w->columns / config->value[COLUMNS]) * split;
-    const double most = ceil(tiles / MD_MAX(target->facts->threads, 1)), at_once = blocks_of(target, &w->p, config);
-    const double steps = ceil((double)w->depth / depth / split) * depth, rounds = floor(most / at_once), rest = most - rounds * at_once;
+    const double at_once = blocks_of(target, &w->p, config), memory = w->bytes / target->facts->memory_gbps * 1e-3;
+    if (is_stream(config)) {
+        const double units = tiles * ceil((double)w->depth / UNIT), blocks = fmin(units, sms * at_once), runs = ceil(units / blocks) * UNIT;
+        const double parts = 2 * blocks * config->value[ROWS] * config->value[COLUMNS] * 8;
+        return START + SUM + fmax(blocks_us(ceil(blocks / sms), config, runs) , memory) + parts / SUM_GBPS * 1e-3;
+    }
+    const double most = ceil(tiles / sms), rounds = floor(most / at_once), rest = most - rounds * at_once, steps = ceil((double)w->depth / depth / split) * depth;
     const double compute = rounds * blocks_us(at_once, config, steps) + (rest > 0 ? blocks_us(rest, config, steps) : 0);
     const double slices = (double)w->batch * (double)w->rows * (double)w->columns * 8 * split / SUM_GBPS * 1e-3;
-    return START + fmax(compute, w->bytes / target->facts->memory_gbps * 1e-3) + (split > 1 ? SUM + slices : 0);
+    return START + fmax(compute, memory) + (split > 1 ? SUM + slices : 0);
 }
 
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
@@ -135,7 +180,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     md_cg_product p;
     md_fa_product w;
     if (product_of(&p, target) && md_fa_cuda_product_has_work(out, &w, target, &p, size))
-        md_fa_wgmma_features(out, product_us(target, &w, config), config->value[SPLIT] > 1 ? 2 : 1);
+        md_fa_wgmma_features(out, product_us(target, &w, config), config->value[SPLIT] == 1 ? 1 : 2);
 }
 
 static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
@@ -152,7 +197,8 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
                      config->value[ROWS], config->value[COLUMNS], config->value[DEPTH], config->value[DOWN], ACROSS, config->value[PIECE], config->value[STAGES],
                      blocks_of(target, &p, config), BAND);
     md_fa_cuda_product_print_along(&defines, &p);
-    md_fa_cuda_product_text text = {.source = "cuda/gemm_fma.cu", .lanes = 4, .split = config->value[SPLIT]};
+    md_strbuf_printf(&defines, "#define MD_STREAM %" PRId64 "\n#define MD_PARTS %d\n#define MD_THREADS %d\n", is_stream(config) ? runs_of(target, &p, config) : 0, PARTS, END_THREADS);
+    md_fa_cuda_product_text text = {.source = "cuda/gemm_fma.cu", .lanes = 4, .split = config->value[SPLIT], .end = is_stream(config) ? "cuda/gemm_stream.cu" : NULL};
     return md_fa_cuda_product_emit(out, target, &p, &text, &defines);
 }
 
@@ -162,7 +208,7 @@ const md_fa_family md_fa_cuda_gemm_fma = {
     .n_fields = 7,
     .field = {{"rows", 128, 4, {128, 64, 32, 16}},
               {"columns", 128, 2, {128, 64}},
-              {"split", 1, 10, {1, 2, 3, 4, 5, 6, 7, 8, 12, 16}},
+              {"split", 1, 11, {1, 0, 2, 3, 4, 5, 6, 7, 8, 12, 16}},
               {"down", 16, 3, {16, 8, 4}}, /* rows of a thread */
               {"piece", 4, 2, {4, 1}}, /* floats of a copy */
               {"depth", 16, 1, {16, 32, 8}, 2},

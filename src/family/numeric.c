@@ -178,10 +178,12 @@ static kind cuda_product(const md_fa_target *target, const md_fa_family *family,
     return (kind){.group = is_met ? "gemm_wgmma_met" : family->name, .field = {"split"}, .is_repeatable = true, .is_invariant = true};
 }
 
-/* Slices are of whole steps of K. */
+/* Slices are of whole steps of K; where all blocks have as much to do, they are cut by the number of tiles. */
 static kind cuda_gemm_fma(const md_fa_target *target, const md_fa_family *family, const md_fa_config *config)
 {
-    (void)target, (void)config;
+    (void)target;
+    if (value_of(family, config, "split") == 0)
+        return repeats;
     return (kind){.group = family->name, .field = {"split", "depth"}, .is_repeatable = true, .is_invariant = true};
 }
 

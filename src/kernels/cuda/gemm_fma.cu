@@ -4,12 +4,15 @@
  * multiplied, and asks for the next of B's while it multiplies.
  *
  * md_config.h: MD_VL 4, MD_BM, MD_BN (the tile), MD_BK, MD_TM, MD_TN (sums of a thread, down and across; multiples of 4), MD_STAGES, MD_BLOCKS (of an SM), MD_SPLIT,
- * MD_BAND, MD_PIECE (floats of a copy: 4 where lines begin at multiples of 16 bytes, 1), MD_ALONG_0, MD_ALONG_1 (1: the operand lies along K, 2: along its
+ * MD_BAND, MD_STREAM (0, or as gemm_stream.h says), MD_PIECE (floats of a copy: 4 where lines begin at multiples of 16 bytes, 1), MD_ALONG_0, MD_ALONG_1 (1: the operand lies along K, 2: along its
  * rows). md_expr.h: src/codegen/product.h; one product. */
 #include "md_config.h"
 #include "prelude.h"
 #include "md_expr.h"
 #include "gemm_slab.h"
+#if MD_STREAM
+#include "gemm_stream.h"
+#endif
 
 enum {
     DOWN = MD_BM / MD_TM, /* threads */
@@ -188,27 +191,16 @@ MD_INLINE void md_wait_for_tile(void)
     __syncthreads();
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, MD_BLOCKS) md_kernel(const __grid_constant__ md_params p)
+/* A tile's sums over `left` steps of K from `from` on, laid out in shared memory row by row. */
+MD_INLINE void md_sum_tile(const md_params &p, float *memory, const md_place &place, int64_t from, int left)
 {
-    MD_IF_EMPTY_RETURN;
-    extern __shared__ __align__(16) unsigned char md_memory[];
-    float *memory = (float *)md_memory;
-    const unsigned address = (unsigned)__cvta_generic_to_shared(md_memory);
+    const unsigned address = (unsigned)__cvta_generic_to_shared(memory);
     /* Neighbouring lanes ask for the same of B, and lanes two apart for the same of A: so shared memory serves 16 lanes at once. */
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const int down = warp / (ACROSS / LANES_ACROSS) * LANES_DOWN + (lane / 16 * 2 + lane % 2), across = warp % (ACROSS / LANES_ACROSS) * LANES_ACROSS + lane / 2 % 8;
-    md_source a, b;
-    int left; /* steps of K that are not multiplied */
-    bool is_inside; /* no line of the tiles is outside of the tensors */
-    {
-        const md_place at = md_place_of(&p, blockIdx.x, MD_BM, MD_BN, MD_BAND);
-        const int64_t depth = md_points_depth(&p), blocks = (depth + MD_BK - 1) / MD_BK;
-        const int64_t from = blocks * at.slice / MD_SPLIT * MD_BK;
-        left = (int)(md_least(blocks * (at.slice + 1) / MD_SPLIT * MD_BK, depth) - from);
-        a = md_source_make<0, md_tile_a>(p, at.batch, at.row, md_points_rows(&p), from);
-        b = md_source_make<1, md_tile_b>(p, at.batch, at.column, md_points_columns(&p), from);
-        is_inside = at.row + MD_BM <= md_points_rows(&p) && at.column + MD_BN <= md_points_columns(&p);
-    }
+    md_source a = md_source_make<0, md_tile_a>(p, place.batch, place.row, md_points_rows(&p), from);
+    md_source b = md_source_make<1, md_tile_b>(p, place.batch, place.column, md_points_columns(&p), from);
+    const bool is_inside = place.row + MD_BM <= md_points_rows(&p) && place.column + MD_BN <= md_points_columns(&p); /* no line of the tiles is outside of the tensors */
     md_sums_of acc;
     MD_FOR (i, MD_TM)
         MD_FOR (j, MD_TN)
@@ -241,5 +233,46 @@ extern "C" __global__ void __launch_bounds__(THREADS, MD_BLOCKS) md_kernel(const
         MD_FOR (j, MD_TN)
             memory[md_tile_a::own(down, i) * C_PITCH + md_tile_b::own(across, j)] = acc[i][j];
     __syncthreads();
+}
+
+#if MD_STREAM
+/* A part of a tile, as it lies in shared memory. */
+MD_INLINE void md_store_part(float *to, const float *memory)
+{
+    MD_ROLLED for (int i = threadIdx.x; i < MD_BM * MD_BN / 4; i += THREADS)
+        *(float4 *)(to + i * 4) = *(const float4 *)(memory + i / (MD_BN / 4) * C_PITCH + i % (MD_BN / 4) * 4);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, MD_BLOCKS) md_kernel(const __grid_constant__ md_params p)
+{
+    MD_IF_EMPTY_RETURN;
+    extern __shared__ __align__(16) unsigned char md_memory[];
+    float *memory = (float *)md_memory;
+    const md_stream s = md_stream_of(&p);
+    const int64_t end = md_stream_start(s, (int64_t)blockIdx.x + 1);
+    MD_ROLLED for (int64_t unit = md_stream_start(s, blockIdx.x); unit < end;) {
+        const int64_t tile = unit / s.units, first = unit - tile * s.units, last = md_least(s.units, first + end - unit);
+        const int64_t from = first * MD_STREAM_UNIT, to = md_least(last * MD_STREAM_UNIT, md_points_depth(&p));
+        md_sum_tile(p, memory, md_place_of(&p, tile, MD_BM, MD_BN, MD_BAND), from, (int)(to - from));
+        if (first == 0 && last == s.units)
+            md_slab(&p, memory, memory, C_PITCH, md_place_of(&p, tile, MD_BM, MD_BN, MD_BAND), MD_BM, MD_BN, threadIdx.x, THREADS);
+        else
+            md_store_part(md_stream_part(&p, s, blockIdx.x, tile), memory);
+        unit += last - first;
+        __syncthreads();
+    }
+}
+#else
+extern "C" __global__ void __launch_bounds__(THREADS, MD_BLOCKS) md_kernel(const __grid_constant__ md_params p)
+{
+    MD_IF_EMPTY_RETURN;
+    extern __shared__ __align__(16) unsigned char md_memory[];
+    float *memory = (float *)md_memory;
+    {
+        const md_place at = md_place_of(&p, blockIdx.x, MD_BM, MD_BN, MD_BAND);
+        const int64_t depth = md_points_depth(&p), blocks = (depth + MD_BK - 1) / MD_BK, from = blocks * at.slice / MD_SPLIT * MD_BK;
+        md_sum_tile(p, memory, at, from, (int)(md_least(blocks * (at.slice + 1) / MD_SPLIT * MD_BK, depth) - from));
+    }
     md_slab(&p, memory, memory, C_PITCH, md_place_of(&p, md_block_again(), MD_BM, MD_BN, MD_BAND), MD_BM, MD_BN, threadIdx.x, THREADS);
 }
+#endif

@@ -1,0 +1,50 @@
+/* The launch after a product in equal runs (gemm_stream.h): tiles that several blocks have parts of are added up in the order of the blocks, so that
+ * results do not depend on who was first, and go through the epilogue. Each boundary between two runs has MD_PARTS blocks; those of the first boundary
+ * in a tile do its work. md_config.h: MD_VL 4, MD_SPLIT 1, MD_PRODUCTS 1, MD_WRAPS, MD_THREADS, MD_PARTS, MD_BAND and what gemm_stream.h says. */
+#include "md_config.h"
+#include "prelude.h"
+#include "md_expr.h"
+#include "gemm_slab.h"
+#include "gemm_stream.h"
+
+enum { ROWS = MD_BM / MD_PARTS, AT_ONCE = 4 /* parts that are asked for before the first one is needed */ };
+
+MD_INLINE md_v md_add_up(const md_params *p, const md_stream &s, int64_t tile, int64_t first, int64_t last, int at)
+{
+    md_v sum;
+    MD_FOR (l, MD_VL)
+        sum.v[l] = 0;
+    MD_ROLLED for (int64_t block = first; block <= last; block += AT_ONCE) {
+        float part[AT_ONCE][4];
+        MD_FOR (i, AT_ONCE)
+            if (block + i <= last)
+                md_take(part[i], md_stream_part(p, s, block + i, tile) + at);
+        MD_FOR (i, AT_ONCE)
+            if (block + i <= last)
+                MD_FOR (l, MD_VL)
+                    sum.v[l] += part[i][l];
+    }
+    return sum;
+}
+
+extern "C" __global__ void __launch_bounds__(MD_THREADS) md_kernel(const __grid_constant__ md_params p)
+{
+    MD_IF_EMPTY_RETURN;
+    const md_stream s = md_stream_of(&p);
+    const int64_t block = blockIdx.x / MD_PARTS + 1;
+    if (block >= s.blocks)
+        return;
+    const int64_t start = md_stream_start(s, block), tile = start / s.units, last = md_stream_block(s, (tile + 1) * s.units - 1);
+    if (start == tile * s.units || md_stream_start(s, block - 1) > tile * s.units)
+        return;
+    const md_place at = md_place_of(&p, tile, MD_BM, MD_BN, MD_BAND);
+    const int64_t rows = md_points_rows(&p), columns = md_points_columns(&p);
+    const int from = blockIdx.x % MD_PARTS * ROWS;
+    for (int i = threadIdx.x; i < ROWS * (MD_BN / MD_VL); i += MD_THREADS) {
+        const int r = from + i / (MD_BN / MD_VL), c = i % (MD_BN / MD_VL) * MD_VL;
+        if (at.row + r < rows && at.column + c < columns) {
+            const md_v sum = md_add_up(&p, s, tile, block - 1, last, r * MD_BN + c);
+            md_finish(&p, at.batch, at.row + r, at.column + c, sum, sum, (int)md_least(MD_VL, columns - at.column - c));
+        }
+    }
+}
