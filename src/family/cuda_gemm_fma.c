@@ -8,7 +8,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-enum { ROWS, COLUMNS, SPLIT, DOWN, PIECE, DEPTH, STAGES };
+enum { ROWS, COLUMNS, SPLIT, DOWN, PIECE, DEPTH };
 enum { ACROSS = 8, LANES_DOWN = 4, MOST_DOWN = 16, BAND = 8, REGISTERS = 168, REGISTERS_TALL = 255, UNIT = 64, PARTS = 4, END_THREADS = 256 }; /* ACROSS: sums of a thread; UNIT: MD_STREAM_UNIT */
 
 static bool product_of(md_cg_product *p, const md_fa_target *target)
@@ -33,22 +33,16 @@ static int32_t threads_of(const md_fa_config *config)
     return config->value[ROWS] / config->value[DOWN] * (config->value[COLUMNS] / ACROSS);
 }
 
-static int64_t floats_of(const md_cg_product *p, const md_fa_config *config, int32_t operand)
+static int64_t shared_of(const md_fa_config *config)
 {
-    const int32_t size = config->value[operand == MD_CG_A ? ROWS : COLUMNS], depth = config->value[DEPTH];
-    return md_cg_product_along(p, operand) == MD_CG_ALONG_DEPTH ? size * (depth + 4) : size * depth;
-}
-
-static int64_t shared_of(const md_cg_product *p, const md_fa_config *config)
-{
-    const int64_t stages = config->value[STAGES] * (floats_of(p, config, MD_CG_A) + floats_of(p, config, MD_CG_B));
-    return 4 * MD_MAX(stages, (int64_t)config->value[ROWS] * (config->value[COLUMNS] + 4));
+    const int64_t rows = config->value[ROWS], columns = config->value[COLUMNS];
+    return 4 * MD_MAX(2 * config->value[DEPTH] * (rows + columns + 8), rows * (columns + 4));
 }
 
 /* Blocks of an SM that registers and shared memory allow. */
-static int32_t blocks_of(const md_fa_target *target, const md_cg_product *p, const md_fa_config *config)
+static int32_t blocks_of(const md_fa_target *target, const md_fa_config *config)
 {
-    md_fa_cuda_load load = {.threads = threads_of(config), .registers = config->value[DOWN] > 8 ? REGISTERS_TALL : REGISTERS, .shared_bytes = shared_of(p, config)};
+    md_fa_cuda_load load = {.threads = threads_of(config), .registers = config->value[DOWN] > 8 ? REGISTERS_TALL : REGISTERS, .shared_bytes = shared_of(config)};
     return MD_MAX(md_fa_cuda_resident(target->facts, &load), 1);
 }
 
@@ -59,15 +53,15 @@ static bool is_stream(const md_fa_config *config)
 }
 
 /* Blocks that such runs are for: as many as run at once. */
-static int64_t runs_of(const md_fa_target *target, const md_cg_product *p, const md_fa_config *config)
+static int64_t runs_of(const md_fa_target *target, const md_fa_config *config)
 {
-    return (int64_t)MD_MAX(target->facts->threads, 1) * blocks_of(target, p, config);
+    return (int64_t)MD_MAX(target->facts->threads, 1) * blocks_of(target, config);
 }
 
-static md_fa_cuda_tiles tiles_of(const md_fa_target *target, const md_cg_product *p, const md_fa_config *config)
+static md_fa_cuda_tiles tiles_of(const md_fa_target *target, const md_fa_config *config)
 {
     return (md_fa_cuda_tiles){.rows = config->value[ROWS], .columns = config->value[COLUMNS], .split = MD_MAX(config->value[SPLIT], 1),
-                              .resident = blocks_of(target, p, config), .flops = 0.8, .step_us = 0.5};
+                              .resident = blocks_of(target, config), .flops = 0.8, .step_us = 0.5};
 }
 
 static bool has_odd_lines(const md_fa_product *w)
@@ -107,7 +101,7 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     md_cg_product p;
     if (!product_of(&p, target))
         return false;
-    return is_even(config) && shared_of(&p, config) <= target->facts->shared_per_block && is_sensible(target, &p, config, size);
+    return is_even(config) && shared_of(config) <= target->facts->shared_per_block && is_sensible(target, &p, config, size);
 }
 
 static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
@@ -130,7 +124,7 @@ static void stream_geometry(md_kn_plan_geometry *out, const md_fa_target *target
     md_kn_geometry *g = &out->launch[0];
     if (g->blocks == 0)
         return;
-    g->blocks = MD_MIN(g->blocks * MD_MAX((w.depth + UNIT - 1) / UNIT, 1), runs_of(target, p, config));
+    g->blocks = MD_MIN(g->blocks * MD_MAX((w.depth + UNIT - 1) / UNIT, 1), runs_of(target, config));
     g->grid[0] = md_fa_cuda_grid(g->blocks);
     out->workspace_bytes = 2 * g->blocks * config->value[ROWS] * config->value[COLUMNS] * 4;
     out->launch[1] = (md_kn_geometry){.grain = 1, .overlaps = true, .blocks = MD_MAX(g->blocks - 1, 1) * PARTS, .grid = {1, 1, 1}, .block = {END_THREADS, 1, 1}};
@@ -143,8 +137,8 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
     *out = (md_kn_plan_geometry){0};
     if (!product_of(&p, target))
         return;
-    md_fa_cuda_tiles tiles = tiles_of(target, &p, config);
-    md_fa_cuda_product_geometry(out, target, &p, &tiles, threads_of(config), shared_of(&p, config), shape->size);
+    md_fa_cuda_tiles tiles = tiles_of(target, config);
+    md_fa_cuda_product_geometry(out, target, &p, &tiles, threads_of(config), shared_of(config), shape->size);
     if (is_stream(config))
         stream_geometry(out, target, &p, config, shape->size);
 }
@@ -163,7 +157,7 @@ static double product_us(const md_fa_target *target, const md_fa_product *w, con
     static const double START = 2.5, SUM = 1.5, SUM_GBPS = 4500;
     const double split = MD_MAX(config->value[SPLIT], 1), depth = config->value[DEPTH], sms = MD_MAX(target->facts->threads, 1);
     const double tiles = (double)w->batch * ceil((double)w->rows / config->value[ROWS]) * ceil((double)w->columns / config->value[COLUMNS]) * split;
-    const double at_once = blocks_of(target, &w->p, config), memory = w->bytes / target->facts->memory_gbps * 1e-3;
+    const double at_once = blocks_of(target, config), memory = w->bytes / target->facts->memory_gbps * 1e-3;
     if (is_stream(config)) {
         const double units = tiles * ceil((double)w->depth / UNIT), blocks = fmin(units, sms * at_once), runs = ceil(units / blocks) * UNIT;
         const double parts = 2 * blocks * config->value[ROWS] * config->value[COLUMNS] * 8;
@@ -193,11 +187,11 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
         return md_fail(MD_UNSUPPORTED, "gemm_fma has no kernel of these parameters");
     md_strbuf_printf(&defines,
                      "#define MD_BM %" PRId32 "\n#define MD_BN %" PRId32 "\n#define MD_BK %" PRId32 "\n#define MD_TM %" PRId32 "\n#define MD_TN %d\n#define MD_PIECE %" PRId32
-                     "\n#define MD_STAGES %" PRId32 "\n#define MD_BLOCKS %" PRId32 "\n#define MD_BAND %d\n",
-                     config->value[ROWS], config->value[COLUMNS], config->value[DEPTH], config->value[DOWN], ACROSS, config->value[PIECE], config->value[STAGES],
-                     blocks_of(target, &p, config), BAND);
+                     "\n#define MD_BLOCKS %" PRId32 "\n#define MD_BAND %d\n",
+                     config->value[ROWS], config->value[COLUMNS], config->value[DEPTH], config->value[DOWN], ACROSS, config->value[PIECE],
+                     blocks_of(target, config), BAND);
     md_fa_cuda_product_print_along(&defines, &p);
-    md_strbuf_printf(&defines, "#define MD_STREAM %" PRId64 "\n#define MD_PARTS %d\n#define MD_THREADS %d\n", is_stream(config) ? runs_of(target, &p, config) : 0, PARTS, END_THREADS);
+    md_strbuf_printf(&defines, "#define MD_STREAM %" PRId64 "\n#define MD_PARTS %d\n#define MD_THREADS %d\n", is_stream(config) ? runs_of(target, config) : 0, PARTS, END_THREADS);
     md_fa_cuda_product_text text = {.source = "cuda/gemm_fma.cu", .lanes = 4, .split = config->value[SPLIT], .end = is_stream(config) ? "cuda/gemm_stream.cu" : NULL};
     return md_fa_cuda_product_emit(out, target, &p, &text, &defines);
 }
@@ -205,14 +199,13 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
 const md_fa_family md_fa_cuda_gemm_fma = {
     .name = "gemm_fma",
     .device = MD_DEV_CUDA,
-    .n_fields = 7,
+    .n_fields = 6,
     .field = {{"rows", 128, 4, {128, 64, 32, 16}},
               {"columns", 128, 2, {128, 64}},
               {"split", 1, 11, {1, 0, 2, 3, 4, 5, 6, 7, 8, 12, 16}},
               {"down", 16, 3, {16, 8, 4}}, /* rows of a thread */
               {"piece", 4, 2, {4, 1}}, /* floats of a copy */
-              {"depth", 16, 1, {16, 32, 8}, 2},
-              {"stages", 3, 1, {3, 4, 2}, 2}},
+              {"depth", 8, 1, {8, 16}, 1}},
     .applies = applies,
     .legal = legal,
     .envelope = envelope,
