@@ -2,6 +2,7 @@
 #include "family/cuda.h"
 
 #include "base/status.h"
+#include "family/cuda_fma_cost.h"
 #include "family/cuda_gemm.h"
 #include "family/cuda_gemm_cost.h"
 
@@ -9,7 +10,7 @@
 #include <math.h>
 
 enum { ROWS, COLUMNS, SPLIT, DOWN, PIECE, DEPTH };
-enum { ACROSS = 8, LANES_DOWN = 4, MOST_DOWN = 16, BAND = 8, REGISTERS = 168, REGISTERS_TALL = 255, UNIT = 64, PARTS = 4, END_THREADS = 256 }; /* ACROSS: sums of a thread; UNIT: MD_STREAM_UNIT */
+enum { ACROSS = 8, LANES_DOWN = 4, MOST_DOWN = 16, BAND = 8, UNIT = MD_FA_CUDA_RUN_UNIT, PARTS = 4, END_THREADS = 256 }; /* ACROSS: sums of a thread; UNIT: as MD_STREAM_UNIT */
 
 static bool product_of(md_cg_product *p, const md_fa_target *target)
 {
@@ -42,7 +43,8 @@ static int64_t shared_of(const md_fa_config *config)
 /* Blocks of an SM that registers and shared memory allow. */
 static int32_t blocks_of(const md_fa_target *target, const md_fa_config *config)
 {
-    md_fa_cuda_load load = {.threads = threads_of(config), .registers = config->value[DOWN] > 8 ? REGISTERS_TALL : REGISTERS, .shared_bytes = shared_of(config)};
+    const int32_t down = config->value[DOWN], registers = down > 8 ? 255 : down > 4 ? 168 : 104; /* none of them spills */
+    md_fa_cuda_load load = {.threads = threads_of(config), .registers = registers, .shared_bytes = shared_of(config)};
     return MD_MAX(md_fa_cuda_resident(target->facts, &load), 1);
 }
 
@@ -81,8 +83,10 @@ static bool is_sensible(const md_fa_target *target, const md_cg_product *p, cons
     const int32_t rows = config->value[ROWS];
     if (!size)
         return true;
+    if (config->value[DEPTH] != (rows > 16 ? 8 : 16)) /* fewer rows have fewer pieces than threads */
+        return false;
     md_fa_product_measure(&w, target, p, size);
-    if (has_odd_lines(&w) != (config->value[PIECE] == 1) || (rows > 16 && w.rows <= rows / 2) || (rows < 64 && w.rows > 2 * rows))
+    if ((has_odd_lines(&w) && config->value[PIECE] > 1) || (rows > 16 && w.rows <= rows / 2) || (rows < 64 && w.rows > 2 * rows))
         return false;
     const double tiles = (double)w.batch * ceil((double)w.rows / rows) * ceil((double)w.columns / config->value[COLUMNS]);
     return split <= 1 || ((double)w.depth / split >= 48 && tiles < 5 * sms && tiles * split <= 20 * sms);
@@ -143,30 +147,21 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
         stream_geometry(out, target, &p, config, shape->size);
 }
 
-/* Microseconds of K steps of blocks that an SM has at once: as long as it issues their instructions, and as one block waits for itself. Fit on an H200
- * to 11 shapes of 256 to 4096, within 10% for most. */
-static double blocks_us(double blocks, const md_fa_config *config, double steps)
+/* Fit on an H200 to squares of 512 to 4096: of all instructions to fma's; tiles of few rows ask shared memory for more than it gives. */
+static double issued_of(const md_fa_config *config)
 {
-    static const double CLOCK = 1755, ISSUED = 1.38, ALONE = 1.9, NORM = 1.5; /* cycles a us; of fma's share of all instructions; waits */
-    const double own = steps * config->value[DOWN] * ACROSS / CLOCK;
-    return pow(pow(blocks * threads_of(config) / 128.0 * own * ISSUED, NORM) + pow(own * ALONE, NORM), 1 / NORM);
+    static const double SQUARE = 1.10, TALL = 1.17, SHORT = 1.2, SHORTEST = 2, SINGLE = 1.08;
+    const int32_t rows = config->value[ROWS], columns = config->value[COLUMNS], down = config->value[DOWN];
+    const double issued = down == 4 ? SHORTEST : down == 8 ? SHORT : rows == 128 && columns == 128 ? SQUARE : TALL;
+    return config->value[PIECE] > 1 ? issued : issued * SINGLE;
 }
 
 static double product_us(const md_fa_target *target, const md_fa_product *w, const md_fa_config *config)
 {
-    static const double START = 2.5, SUM = 1.5, SUM_GBPS = 4500;
-    const double split = MD_MAX(config->value[SPLIT], 1), depth = config->value[DEPTH], sms = MD_MAX(target->facts->threads, 1);
-    const double tiles = (double)w->batch * ceil((double)w->rows / config->value[ROWS]) * ceil((double)w->columns / config->value[COLUMNS]) * split;
-    const double at_once = blocks_of(target, config), memory = w->bytes / target->facts->memory_gbps * 1e-3;
-    if (is_stream(config)) {
-        const double units = tiles * ceil((double)w->depth / UNIT), blocks = fmin(units, sms * at_once), runs = ceil(units / blocks) * UNIT;
-        const double parts = 2 * blocks * config->value[ROWS] * config->value[COLUMNS] * 8;
-        return START + SUM + fmax(blocks_us(ceil(blocks / sms), config, runs) , memory) + parts / SUM_GBPS * 1e-3;
-    }
-    const double most = ceil(tiles / sms), rounds = floor(most / at_once), rest = most - rounds * at_once, steps = ceil((double)w->depth / depth / split) * depth;
-    const double compute = rounds * blocks_us(at_once, config, steps) + (rest > 0 ? blocks_us(rest, config, steps) : 0);
-    const double slices = (double)w->batch * (double)w->rows * (double)w->columns * 8 * split / SUM_GBPS * 1e-3;
-    return START + fmax(compute, memory) + (split > 1 ? SUM + slices : 0);
+    const md_fa_cuda_fma c = {.rows = config->value[ROWS], .columns = config->value[COLUMNS], .threads = threads_of(config), .sums = config->value[DOWN] * ACROSS,
+                              .at_once = blocks_of(target, config), .split = MD_MAX(config->value[SPLIT], 1), .depth = config->value[DEPTH],
+                              .runs = is_stream(config) ? runs_of(target, config) : 0, .issued = issued_of(config), .alone = 68};
+    return md_fa_cuda_fma_us(target, w, &c);
 }
 
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
@@ -205,7 +200,7 @@ const md_fa_family md_fa_cuda_gemm_fma = {
               {"split", 1, 11, {1, 0, 2, 3, 4, 5, 6, 7, 8, 12, 16}},
               {"down", 16, 3, {16, 8, 4}}, /* rows of a thread */
               {"piece", 4, 2, {4, 1}}, /* floats of a copy */
-              {"depth", 8, 1, {8, 16}, 1}},
+              {"depth", 8, 2, {8, 16}}},
     .applies = applies,
     .legal = legal,
     .envelope = envelope,

@@ -2,7 +2,9 @@
 #include "family/cuda.h"
 
 #include "base/status.h"
+#include "family/cuda_fma_cost.h"
 #include "family/cuda_gemm.h"
+#include "family/cuda_gemm_cost.h"
 
 #include <inttypes.h>
 
@@ -106,6 +108,17 @@ static bool has_direct_operands(const md_fa_product *w)
     return !md_fa_cuda_product_is_ragged(w);
 }
 
+/* Fit on an H200 to squares of 512 to 4096 and a few rows. */
+static double f32_us(const md_fa_target *target, const md_fa_product *w, const tile *t, int32_t at_once)
+{
+    static const double MOST_SUMS = 1.42, SOME = 1.9, FEW = 2.2, SINGLE = 1.2, SINGLE_ALONE = 1.5;
+    const int32_t sums = t->thread_rows * t->thread_columns;
+    const bool is_single = !has_direct_operands(w);
+    md_fa_cuda_fma c = {.rows = t->rows, .columns = t->columns, .threads = t->threads, .sums = sums, .at_once = at_once, .split = t->split, .depth = t->depth,
+                        .issued = (sums >= 64 ? MOST_SUMS : sums >= 32 ? SOME : FEW) * (is_single ? SINGLE : 1), .alone = is_single ? SINGLE_ALONE * 68 : 68};
+    return md_fa_cuda_fma_us(target, w, &c);
+}
+
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     md_cg_product p;
@@ -114,6 +127,10 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
         return;
     tile t = tile_of(&p, config);
     md_fa_cuda_tiles tiles = tiles_of(target, &p, &t);
+    if (p.type == MD_F32) {
+        md_fa_wgmma_features(out, f32_us(target, &w, &t, tiles.resident), t.split > 1 ? 2 : 1);
+        return;
+    }
     if (!has_direct_operands(&w)) { /* seen: 7 us for 64 steps of K, element by element */
         tiles.step_us = SINGLE_STEP;
         tiles.flops *= SINGLE_RATE;
