@@ -14,20 +14,20 @@
 /* A block's way, in us: its loads come; its stores go; a level's exchange between threads of a warp, of a block, and what each warp adds; what a vector of
  * a thread adds to a level and to the stores, and one that lies beyond the row's end; a slot of a thread; what
  * each warp of a block of several rows adds; strides. */
-static const double LOAD_US = 0.00859, STORE_US = 0.1367, WARP_US = 0.0001779, BLOCK_US = 0.1251, EACH_WARP_US = 0.002115;
-static const double LOAD_VECTOR_US = 0.01907, VECTOR_US = 0.001438, THREAD_SLOT_US = 0.0002614, IDLE_VECTOR_US = 0.04143, ROWS_US = 0.01, STRIDED_US = 0.2531;
+static const double LOAD_US = 0.008711, STORE_US = 0.115, WARP_US = 0.0001779, BLOCK_US = 0.1578, EACH_WARP_US = 0.00188;
+static const double LOAD_VECTOR_US = 0.02068, VECTOR_US = 0.001321, THREAD_SLOT_US = 0.0002178, IDLE_VECTOR_US = 0.07224, ROWS_US = 0.009196, STRIDED_US = 0.2531;
 /* Of loops: a chunk of a row, what each of its vectors adds, merging it, the stores' pass. */
 /* What a vector of a thread adds to weights, and to positions, which wait for the one before. */
-static const double LATE_VECTOR_US = 0.1222, ARG_VECTOR_US = 0.03299;
+static const double LATE_VECTOR_US = 0.1872, ARG_VECTOR_US = 0.03299;
 /* What each vector of a thread beyond so many adds to the whole time where positions are looked for in rows that stay in registers. */
 static const double ARG_HELD_PART = 0.07, ARG_HELD = 4;
 /* What a vector of 4-byte elements adds to a thread's time where each is only added up: there is little else to wait for. */
-static const double READ_VECTOR_US = 0.07;
+static const double IDLE_READ_PART = 0.1974, READ_VECTOR_US = 0.06927;
 /* Weights that stores want; such as have to be shifted, each vector of a thread's, and what all of that is at most. */
-static const double LATE_US = 0.09228, SHIFTED_US = 0.4, SHIFTED_VECTOR_US = 0.3, SHIFTED_MOST_US = 1.514;
-static const double CHUNK_US = 0.3038, CHUNK_VECTOR_US = 0.03612, MERGE_US = 0.9735, LOOP_STORE_US = 0.4327, LATER_PASS = 0.1024;
+static const double LATE_US = 0.08184, SHIFTED_US = 0.3133, SHIFTED_VECTOR_US = 0.2487, SHIFTED_MOST_US = 2.436;
+static const double CHUNK_US = 0.3222, CHUNK_VECTOR_US = 0.03945, MERGE_US = 0.9735, LOOP_STORE_US = 0.4327, LATER_PASS = 0.1024;
 /* An SM starts a block in this time. */
-static const double START_US = 0.09635;
+static const double START_US = 0.1069;
 /* Against the rate of copies: rows in registers, loops, loops' second pass where it finds its row in the L2, and what an SM draws of its share. */
 static const double ROW_RATE = 0.9921, LOOP_RATE = 0.7263, L2_RATE = 0.7621, L2_PART = 1.096, SM_BURST = 315.7;
 /* Of the time in which copies move as many bytes, what nothing comes below. */
@@ -35,17 +35,17 @@ static const double LEAST_PART = 0.7024, LEAST_READ_PART = 0.7208;
 /* How the times of memory, instructions and waiting add up (1: one after the other; large: the longest counts),
  * how much less they overlap where an SM has one block alone, the last wave's blocks, and what
  * threads add that hold many elements: each 32 beyond the first. */
-static const double ROW_NORM = 1.599, LOOP_NORM = 1.492, ROW_ALONE = 1.278, LOOP_ALONE = 0.5572, WAIT_PART = 0.537, ALONE_PART = 0.08802, BALANCE_PART = 0.491, TAIL_PART = 1.307, MANY_PART = 0.02274;
+static const double ROW_NORM = 1.599, LOOP_NORM = 1.492, ROW_ALONE = 1.278, LOOP_ALONE = 0.5572, WAIT_PART = 0.6089, ALONE_PART = 0.07212, BALANCE_PART = 0.458, TAIL_PART = 1.226, MANY_PART = 0.02274;
 /* An element whose neighbours lie apart takes a sector of memory; neighbouring rows find some of it in a cache. */
 static const double SECTOR_BYTES = 32, SECTOR_PART = 0.6;
 /* By access: memory, and instructions. */
 static const double ACCESS_COST[] = {0.5272, 0.6686, 1.117}, ACCESS_SLOTS[] = {0.5516, 0.9211, 2.549};
 /* Issue slots of a thread besides its elements: finding its place; a step of an exchange, and one with positions. */
-static const double PLACE_SLOTS = 157.7, STEP_SLOTS = 19.16, ARG_STEP_SLOTS = 52;
+static const double PLACE_SLOTS = 157.6, STEP_SLOTS = 19.16, ARG_STEP_SLOTS = 52;
 /* Of an element: conversion from 16 bits, a maximum, a position, an exponential, and what the hardware does at half rate. */
 static const double UNPACK_SLOTS = 2.411, MAX_SLOTS = 2.396, ARG_SLOTS = 9.244, EXP_SLOTS = 34.95, SHORT_EXP_SLOTS = 6.315;
 /* A vector beyond the row's end. Of the slots counted here, the part that costs issue time, and the part of it on one block's way. */
-static const double IDLE_SLOTS = 127.9, ISSUED_PART = 0.42, WAY_PART = 0.04824;
+static const double IDLE_SLOTS = 152.7, ISSUED_PART = 0.42, WAY_PART = 0.03893;
 /* Slots of an SM in a us where multiplications and additions reach the device's rate. */
 static const double SLOT_PART = 1.14;
 
@@ -79,6 +79,19 @@ static double reread_bytes(const md_fa_target *target, const md_fa_cuda_row *row
             bytes += (times - 1) * points * (double)md_dtype_size(target->program->formula->tensor[plan.load[i].node->id].dtype);
     }
     return bytes;
+}
+
+static bool has_arg(const md_st_row *program)
+{
+    for (int32_t i = 0; i < program->n_reductions; i++)
+        if (md_cg_is_arg(program->reduction[i].op))
+            return true;
+    return false;
+}
+
+static bool is_read_once(const md_st_row *program)
+{
+    return program->n_levels == 1 && !program->has_elements && !has_arg(program);
 }
 
 typedef struct places {
@@ -175,7 +188,7 @@ static void count_launch(launch *l, const md_fa_target *target, const md_fa_cuda
     l->vectors = fmax(ceil(l->n / (l->width * row->lanes)), 1);
     l->turns = ceil(l->vectors / row->vectors);
     l->has_late = md_fa_cuda_row_has_late(target);
-    l->idle = fmax(row->vectors - l->vectors, 0) * (st->row.n_levels + st->row.has_elements) / 3; /* each pass meets them */
+    l->idle = fmax(row->vectors - l->vectors, 0) * (is_read_once(&st->row) ? IDLE_READ_PART : (st->row.n_levels + st->row.has_elements) / 3.0); /* each pass meets them */
     l->resident = MD_MAX(md_fa_cuda_resident(target->facts, &load), 1);
     l->waves = l->blocks / (l->sms * l->resident);
     l->slots = slots_of(target, row, l->rows, l->vectors) * ACCESS_SLOTS[row->access] + l->idle * load.threads * l->blocks * IDLE_SLOTS;
@@ -196,19 +209,6 @@ static double exchanges_us(const launch *l)
 {
     double warps = l->row->lanes / 32.0, one = warps > 1 ? BLOCK_US + EACH_WARP_US * warps : WARP_US;
     return one * (is_online(l->target, l->row) ? 1 : stage_of(l->target)->row.n_levels);
-}
-
-static bool has_arg(const md_st_row *program)
-{
-    for (int32_t i = 0; i < program->n_reductions; i++)
-        if (md_cg_is_arg(program->reduction[i].op))
-            return true;
-    return false;
-}
-
-static bool is_read_once(const md_st_row *program)
-{
-    return program->n_levels == 1 && !program->has_elements && !has_arg(program);
 }
 
 /* A block that runs alone, apart from a loop over its chunks. */

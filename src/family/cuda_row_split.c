@@ -346,17 +346,17 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
 /* ---- Cost: a group's way through one row, then the highest of memory, instructions and rows that wait for rows. Constants fit those of cuda_row_cost.c,
  * from the same shapes. */
 
-/* The loads come; each further chunk of a slice; weights, and such as have to be shifted; the stores go; what each warp of a block, and of an SM, adds; room for many blocks; strides; a slot of a
- * thread; a vector beyond the slice's end: us. */
-static const double LOAD_US = 0.7298, CHUNK_US = 0.437, CHUNK_VECTOR_US = 0.03247, LATE_US = 0.1109, SHIFTED_US = 0.2;
-static const double STORE_US = 0.05317, BARRIER_US = 0.02485, WARP_US = 0.001669, ROOM_US = 1.088e-05, STRIDED_US = 0.2536;
-static const double THREAD_SLOT_US = 0.001799, IDLE_VECTOR_US = 0.03875;
+/* The loads come; each further chunk of a slice; weights, such as have to be shifted, and each vector of a thread's; the stores go; what each warp of a
+ * block, and of an SM, adds; room for many blocks; strides; a slot of a thread; a vector beyond the slice's end: us. */
+static const double LOAD_US = 0.9256, CHUNK_US = 0.437, CHUNK_VECTOR_US = 0.03247, LATE_US = 0.1115, SHIFTED_US = 0.2229, SHIFTED_VECTOR_US = 0.04319;
+static const double STORE_US = 0.05317, BARRIER_US = 0.03036, WARP_US = 0.001872, ROOM_US = 1.088e-05, STRIDED_US = 0.2536;
+static const double THREAD_SLOT_US = 0.002284, IDLE_VECTOR_US = 0.03064;
 /* A meeting, by VIA: of any number of blocks, and what twice as many add. */
-static const double MEETING_US[] = {1.243, 0.8789, 1.058, 0.3006}, WIDER_US[] = {0.01766, 0.4894, 3.46e-06, 0.04975}, ALONE_US = 0.138;
+static const double MEETING_US[] = {1.069, 0.8789, 0.8228, 0.3006}, WIDER_US[] = {0.01766, 0.4894, 3.46e-06, 0.04975}, ALONE_US = 0.138;
 /* Against the rate of copies, and what an SM draws of its share; reading a slice again. */
 static const double RATE = 0.9486, SM_BURST = 315.1, AGAIN_PART = 0.9807;
 /* How times add up, the part of a row's way that the next row of the same blocks waits for, and of the instructions counted here those that are issued. */
-static const double WHOLE_ROWS = 0.8584, NORM = 1.309, WAIT_PART = 1.311, ISSUED_PART = 0.5514, SLOT_PART = 2.077, EXP_SLOTS = 5.292;
+static const double WHOLE_ROWS = 0.8584, NORM = 1.309, WAIT_PART = 1.091, ISSUED_PART = 0.5514, SLOT_PART = 2.077, EXP_SLOTS = 5.292;
 static const double ACCESS_COST[] = {0.736, 0.9918, 1.113}, ACCESS_SLOTS[] = {0.5484, 1.916, 2.549};
 
 /* How often a slice is read beside the first time. */
@@ -384,7 +384,7 @@ static double way_us(const md_fa_target *target, const md_fa_config *config, con
     double meeting = c->blocks > 1 ? MEETING_US[(int32_t)via] + WIDER_US[(int32_t)via] * log2(c->blocks) : ALONE_US;
     double us = LOAD_US + meeting * (is_online(target) ? 1 : row->n_levels);
     if (md_fa_cuda_row_has_late(target))
-        us += config->value[ACCESS] == MD_FA_CUDA_ALIGNED ? LATE_US : SHIFTED_US;
+        us += config->value[ACCESS] == MD_FA_CUDA_ALIGNED ? LATE_US : SHIFTED_US + SHIFTED_VECTOR_US * config->value[VECTORS];
     us += (row->has_elements ? STORE_US : 0) + BARRIER_US * threads / 32 + WARP_US * threads / 32 * fmin((double)c->blocks * (double)c->groups / sms, resident);
     us += IDLE_VECTOR_US * fmax(config->value[VECTORS] - vectors, 0) +
           THREAD_SLOT_US * fmax(vectors, 1) * md_fa_cuda_width(target->program, target->stage) * element_slots(target, 1);
