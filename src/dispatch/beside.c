@@ -64,8 +64,9 @@ void md_ds_hint_point(md_tn_point *out, const md_fa_target *target, const md_ds_
 typedef struct corner {
     int64_t at_long, at_short;
 } corner;
-static const corner corners_of_one[] = {{1 << 18, 1}, {1 << 24, 1}}, corners_of_many[] = {{1 << 20, 2}, {1 << 20, 16}, {1 << 18, 64}, {1 << 16, 256}, {1 << 15, 512}, {1 << 14, 1024}, {8192, 2048}, {8192, 4096}, {12288, 4096},
-    {1024, 64}, {2048, 64}, {4096, 64}, {1 << 24, 1}};
+static const corner corners_of_one[] = {{1 << 18, 1}, {1 << 24, 1}};
+static const corner corners_of_many[] = {{1 << 20, 2}, {1 << 20, 16}, {1 << 18, 64}, {1 << 16, 256}, {1 << 15, 512}, {1 << 14, 1024}, {8192, 2048}, {8192, 4096},
+                                         {12288, 4096}, {1024, 64}, {2048, 64}, {4096, 64}, {1 << 24, 1}};
 enum { OF_SCANS = 1 }; /* the last of them: their long rows have kernels of their own */
 
 /* Of three dims, as products have them (rows, columns, K): few rows or columns against large matrices, squares between the hints, short and long K; then at sizes

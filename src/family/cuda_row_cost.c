@@ -16,15 +16,16 @@
  * each warp of a block of several rows adds; strides. */
 static const double LOAD_US = 0.008711, STORE_US = 0.115, WARP_US = 0.0001779, BLOCK_US = 0.1578, EACH_WARP_US = 0.00188;
 static const double LOAD_VECTOR_US = 0.02068, VECTOR_US = 0.001321, THREAD_SLOT_US = 0.0002178, IDLE_VECTOR_US = 0.07224, ROWS_US = 0.009196, STRIDED_US = 0.2531;
-/* Of loops: a chunk of a row, what each of its vectors adds, merging it, the stores' pass. */
 /* What a vector of a thread adds to weights, and to positions, which wait for the one before. */
 static const double LATE_VECTOR_US = 0.1872, ARG_VECTOR_US = 0.03299;
 /* What each vector of a thread beyond so many adds to the whole time where positions are looked for in rows that stay in registers. */
 static const double ARG_HELD_PART = 0.07, ARG_HELD = 4;
-/* What a vector of 4-byte elements adds to a thread's time where each is only added up: there is little else to wait for. */
+/* Where elements are only added up there is little else to wait for: what a vector beyond the row's end counts, of one that is met by three passes, and
+ * what a vector of 4-byte elements adds to a thread's time. */
 static const double IDLE_READ_PART = 0.1974, READ_VECTOR_US = 0.06927;
 /* Weights that stores want; such as have to be shifted, each vector of a thread's, and what all of that is at most. */
 static const double LATE_US = 0.08184, SHIFTED_US = 0.3133, SHIFTED_VECTOR_US = 0.2487, SHIFTED_MOST_US = 2.436;
+/* Of loops: a chunk of a row, what each of its vectors adds, merging it, the stores' pass. */
 static const double CHUNK_US = 0.3222, CHUNK_VECTOR_US = 0.03945, MERGE_US = 0.9735, LOOP_STORE_US = 0.4327, LATER_PASS = 0.1024;
 /* An SM starts a block in this time. */
 static const double START_US = 0.1069;
