@@ -270,7 +270,7 @@ typedef struct md_op_options {
     int32_t tf32; /**< nonzero: products of f32 on a GPU may round their operands to 11 bits (tf32); 0: as exact as f32 is */
     const md_custom *custom; /**< kernels of your own; a bad one is INVALID_ARGUMENT or COMPILE. NULL: none */
     int32_t n_custom;
-    double hybrid_share; /**< MD_SELECT_HYBRID: the part of the op's GPU time that trials may cost at 90% load, more where the GPU has time; 0: 0.001, which the 99th percentile of latencies does not feel */
+    double hybrid_share; /**< MD_SELECT_HYBRID: the part of the op's GPU time that trials may cost at 90% load, more where the GPU has time; 0: 0.0006, which the 99th percentile of latencies does not feel */
     double hybrid_cap_ms; /**< and what they may cost in all; 0: 1000 */
 } md_op_options;
 
