@@ -1,6 +1,7 @@
 /* MD_SELECT_HYBRID under load: requests that arrive evenly at a device that is busy for a part of the time, on a clock of the test's own. What trials
  * take more must not be felt by one call in 100, in any stretch of calls; callers that do not wait lose little of their throughput; and what is learnt at one shape serves its
  * neighbours. */
+#include "dispatch/credit.h"
 #include "dispatch/hybrid.h"
 #include "dispatch/lessons.h"
 #include "dispatch/record.h"
@@ -278,6 +279,49 @@ static void lessons_are_local(void **state)
     timed_finish(&op);
 }
 
+/* 200 calls of 100 us, one each period, that find work left or not; what one more brings. */
+static double brought(md_ds_credit *c, double period_us, double busy)
+{
+    uint64_t now = 1000;
+    *c = (md_ds_credit){0};
+    for (int i = 0; i < 200; i++, now += (uint64_t)(period_us * 1e3)) {
+        const bool is_busy = i % 10 < (int)(10.0 * busy + 0.5);
+        if (md_ds_credit_see(c, is_busy, now))
+            md_ds_credit_look(c, (uint64_t)i, now);
+        md_ds_credit_earn(c, 0.001, 100.0, 1, !is_busy);
+    }
+    c->us = 0.0;
+    md_ds_credit_earn(c, 0.001, 100.0, 1, false);
+    return c->us;
+}
+
+static void what_calls_bring_follows_the_load(void **state)
+{
+    (void)state;
+    md_ds_credit c;
+    const double at90 = brought(&c, 100.0 / 0.9, 0.5);
+    assert_float_equal(c.load, 0.9, 0.05);
+    assert_float_equal(at90, 0.1, 0.05);
+    const double at50 = brought(&c, 200.0, 0.0);
+    assert_float_equal(c.load, 0.5, 0.05);
+    assert_true(at50 > 5.0 * at90 && at50 < 15.0 * at90);
+    assert_true(!md_ds_credit_covers(&c, 100.0, 1.5)); /* half a call more, of which little is there */
+    c.us = 1e9;
+    assert_true(md_ds_credit_covers(&c, 100.0, 1.5));
+    md_ds_credit_spend(&c, 101.0, 100.0);
+    assert_true(c.us == 1e9); /* not felt */
+    md_ds_credit_spend(&c, 110.0, 100.0);
+    assert_float_equal(1e9 - c.us, 100.0, 15.0); /* one call that is felt, at 50% */
+    (void)brought(&c, 250.0, 0.95); /* others fill the GPU, or steps are enqueued at once */
+    assert_true(c.is_ahead && !c.is_closed);
+    c.us = 1e9;
+    md_ds_credit_spend(&c, 110.0, 100.0);
+    assert_float_equal(1e9 - c.us, 10.0, 1e-6); /* a part of the throughput */
+    (void)brought(&c, 96.0, 0.0);
+    assert_true(c.is_closed && !c.is_ahead);
+    assert_true(brought(&c, 100.0 / 0.95, 0.9) < at90 && !c.is_ahead); /* a queue of requests */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -285,6 +329,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(callers_that_do_not_wait_lose_little, timed_set_up_async, timed_tear_down),
         cmocka_unit_test_setup_teardown(two_slow_calls_in_a_hundred_are_felt, timed_set_up_async, timed_tear_down),
         cmocka_unit_test_setup_teardown(the_faster_one_is_found_soon, timed_set_up_async, timed_tear_down),
+        cmocka_unit_test(what_calls_bring_follows_the_load),
         cmocka_unit_test_setup_teardown(lessons_are_local, timed_set_up_async, timed_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
