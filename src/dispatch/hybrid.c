@@ -6,7 +6,6 @@
 #include "dispatch/prepare_trial.h"
 #include "dispatch/promote.h"
 #include "dispatch/record.h"
-#include "dispatch/slots.h"
 
 #include "tune/bench.h"
 
@@ -331,8 +330,7 @@ static bool see_load(struct md_ds_hybrid *h, md_stream stream)
     const uint64_t now = md_tn_now_ns(dev);
     const bool is_idle = !dev->ops->is_idle || dev->ops->is_idle(dev, stream);
     if (md_ds_credit_see(&h->credit, !is_idle, now))
-        md_ds_credit_look(&h->credit, atomic_load_explicit(&h->op->count.calls, memory_order_relaxed) +
-                                          md_ds_slots_calls(atomic_load_explicit(&h->op->slots, memory_order_acquire)), now);
+        md_ds_credit_look(&h->credit, md_ds_calls_of(h->op), now);
     return is_idle;
 }
 
@@ -345,7 +343,7 @@ static void take_turn(turn *out, struct md_ds_hybrid *h, md_ds_record *record, m
     if (!t || t->n_rivals < 2 || !is_due(t, record, bound))
         return;
     const int32_t calls = calls_since(t, record);
-    const bool is_idle = see_load(h, stream);
+    const bool is_idle = t->is_over || see_load(h, stream); /* whose trial is over does not ask the device */
     if (t->rival[0].n > 0)
         md_ds_credit_earn(&h->credit, h->op->policy.hybrid_share, md_ds_rival_median(&spread, &t->rival[0]), calls, is_idle);
     if (dev->ops->mark_time && !(x = find_marks(h)))

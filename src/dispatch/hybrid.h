@@ -13,7 +13,7 @@
 
 /* A warm call in so many goes the long way at first, and as long as callers run ahead of the GPU; while a shape is on trial; and while the trial waits until it may cost
  * something, or is over: the long way takes some us of the host, which is felt, so that fewer than 1 in 100 go it. Powers of two. */
-enum { MD_DS_TRIAL_EVERY = 8, MD_DS_TRIAL_CALMLY = 32, MD_DS_TRIAL_WAITS = 128 };
+enum { MD_DS_TRIAL_EVERY = 8, MD_DS_TRIAL_CALMLY = 64, MD_DS_TRIAL_WAITS = 256 };
 
 /* What an op has for it; NULL in other modes. */
 struct md_ds_hybrid;

@@ -5,6 +5,7 @@
 #include "dispatch/credit.h"
 #include "dispatch/hybrid.h"
 #include "dispatch/lessons.h"
+#include "dispatch/slots.h"
 
 #include <pthread.h>
 
@@ -31,12 +32,19 @@ struct md_ds_hybrid {
     _Atomic bool is_ending;
     md_dev_mark *tail; /* behind a call that went the long way of late; passed: the GPU has done that */
     bool has_tail;
+    uint64_t tail_calls; /* calls of the op before it was put */
     _Atomic uint64_t captured_ns; /* when a call was captured last */
 };
 
 static inline md_ds_trial *md_ds_trial_in(const md_ds_record *record)
 {
     return atomic_load_explicit(&record->trial, memory_order_acquire);
+}
+
+/* All calls of an op so far. */
+static inline uint64_t md_ds_calls_of(const md_ds_op *op)
+{
+    return atomic_load_explicit(&op->count.calls, memory_order_relaxed) + md_ds_slots_calls(atomic_load_explicit(&op->slots, memory_order_acquire));
 }
 
 /* The lock is held: */

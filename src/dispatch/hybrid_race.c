@@ -12,15 +12,16 @@ typedef struct race {
     md_ds_record *record; /* held */
 } race;
 
-/* A stream that is captured now and then is being captured for all anybody knows. */
-static bool is_busy(void *user)
+/* Behind the tail there may be all calls that were made since. A stream that is captured now and then is being captured for all anybody knows. */
+static bool is_busy(void *user, uint64_t quiet_ns)
 {
     static const uint64_t after_capture_ns = 50000000;
     struct md_ds_hybrid *h = user;
     md_dev *dev = h->op->runtime->dev;
     double us = 0.0;
     pthread_mutex_lock(&h->lock);
-    const bool is_left = h->has_tail && dev->ops->mark_time(&us, dev, h->tail, h->tail) == MD_OK && us < 0.0;
+    const bool is_left = (h->has_tail && dev->ops->mark_time(&us, dev, h->tail, h->tail) == MD_OK && us < 0.0) ||
+                         (double)quiet_ns < (double)(md_ds_calls_of(h->op) - h->tail_calls) * h->credit.call_us * 1e3;
     pthread_mutex_unlock(&h->lock);
     const uint64_t captured = atomic_load_explicit(&h->captured_ns, memory_order_relaxed);
     return is_left || (captured && md_clock_ns() - captured < after_capture_ns);
@@ -55,15 +56,14 @@ static void settle(struct md_ds_hybrid *h, md_ds_record *record)
 
 static md_status go_on(bool *is_done, struct md_ds_hybrid *h, md_ds_trial *t)
 {
-    static const double usual_us = 200.0, calls = 10.0;
+    static const double usual_us = 200.0;
     const double wanted_us = h->op->policy.quiet_us;
     md_status s = MD_OK;
     pthread_mutex_lock(&h->lock);
-    const double quiet_us = MD_MAX(wanted_us > 0.0 ? wanted_us : usual_us, calls * h->credit.call_us); /* of those behind the tail, most have gone, too */
     if (!t->idle)
         s = md_ds_idle_create(&t->idle, h->op, t);
     pthread_mutex_unlock(&h->lock);
-    const md_ds_idle_watch watch = {is_busy, h, &h->is_ending, (uint64_t)(quiet_us * 1e3)};
+    const md_ds_idle_watch watch = {is_busy, h, &h->is_ending, (uint64_t)((wanted_us > 0.0 ? wanted_us : usual_us) * 1e3)};
     *is_done = s == MD_OK && md_ds_idle_run(t->idle, &watch);
     return s;
 }
@@ -95,8 +95,10 @@ void md_ds_ask_for_race(struct md_ds_hybrid *h, md_ds_record *record, md_stream 
     if (!t || !h->tail || h->op->policy.quiet_us < 0.0 || pthread_mutex_trylock(&h->lock) != 0)
         return;
     const bool is_wanted = !t->is_raced && h->credit.spent_us < h->op->policy.hybrid_cap_ms * 1e3;
-    if ((is_wanted || atomic_load_explicit(&h->n_races, memory_order_relaxed)) && dev->ops->mark_put(dev, h->tail, stream) == MD_OK)
+    if ((is_wanted || atomic_load_explicit(&h->n_races, memory_order_relaxed)) && dev->ops->mark_put(dev, h->tail, stream) == MD_OK) {
         h->has_tail = true;
+        h->tail_calls = md_ds_calls_of(h->op);
+    }
     race *j = is_wanted && h->has_tail && atomic_load_explicit(&h->n_races, memory_order_relaxed) == 0 && md_clock_ns() >= t->race_ns ? malloc(sizeof *j) : NULL;
     if (j) {
         *j = (race){h, record};

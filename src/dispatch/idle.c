@@ -167,7 +167,10 @@ static bool has_been_called(md_ds_idle *r)
 
 static bool is_quiet(md_ds_idle *r, const md_ds_idle_watch *watch)
 {
-    return !has_been_called(r) && md_clock_ns() - r->seen_ns >= watch->quiet_ns && !watch->is_busy(watch->user);
+    if (has_been_called(r))
+        return false;
+    const uint64_t quiet_ns = md_clock_ns() - r->seen_ns;
+    return quiet_ns >= watch->quiet_ns && !watch->is_busy(watch->user, quiet_ns);
 }
 
 static bool wait_until_quiet(md_ds_idle *r, const md_ds_idle_watch *watch)
@@ -346,12 +349,24 @@ bool md_ds_idle_run(md_ds_idle *r, const md_ds_idle_watch *watch)
     return is_done;
 }
 
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
 double md_ds_idle_us(double *spread, const md_ds_idle *r, int32_t variant)
 {
     *spread = 0.0;
-    for (int32_t i = 0; i < r->n; i++)
-        if (r->racer[i].times.variant == variant)
-            return md_ds_rival_median(spread, &r->racer[i].times);
+    for (int32_t i = 0; i < r->n; i++) {
+        md_ds_rival low = r->racer[i].times;
+        if (low.variant != variant)
+            continue;
+        low.n = MD_MIN(low.n, MD_DS_RIVAL_TIMES);
+        qsort(low.us, (size_t)low.n, sizeof *low.us, by_value);
+        low.n = (low.n + 1) / 2;
+        return md_ds_rival_median(spread, &low);
+    }
     return 0.0;
 }
 

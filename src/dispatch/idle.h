@@ -13,8 +13,8 @@ typedef struct md_ds_idle md_ds_idle;
 
 /* What a race needs to know of its op's calls, and when to stop. */
 typedef struct md_ds_idle_watch {
-    /** Whether work that calls enqueued may be left on the GPU, or a stream be captured. */
-    bool (*is_busy)(void *user);
+    /** Whether work that calls enqueued may be left on the GPU when nobody has called for so long, or a stream be captured. */
+    bool (*is_busy)(void *user, uint64_t quiet_ns);
     void *user;
     const _Atomic bool *is_ending; /* the race stops at the next look */
     uint64_t quiet_ns; /* nobody called for so long */
@@ -25,7 +25,8 @@ md_status md_ds_idle_create(md_ds_idle **out, md_ds_op *op, const md_ds_trial *t
 void md_ds_idle_destroy(md_ds_idle **idle); /* NULL allowed */
 /** Goes on while it is quiet; false where it was not for too long: ask again later. A device has one race at a time, others are false at once. */
 bool md_ds_idle_run(md_ds_idle *idle, const md_ds_idle_watch *watch);
-/** The median of the variant's times in us, 0: none; *spread: of that median. Those far behind have one or two times. */
+/** The median of the lower half of the variant's times in us, since what else runs on the GPU only adds to them; 0: none. *spread: of that median. Those far behind have
+ * one or two times. */
 double md_ds_idle_us(double *spread, const md_ds_idle *idle, int32_t variant);
 /** What all of it took of the GPU. */
 double md_ds_idle_spent_us(const md_ds_idle *idle);

@@ -135,7 +135,7 @@ static void trials_are_not_felt_at_the_99th_percentile(void **state)
                (int)trials[1], (int)trials[0]);
         assert_true(ratio <= 1.02);
         assert_true(trials[1] >= 6 * SHAPES); /* all were looked at */
-        assert_true(fabs(seen_load - load[i]) < 0.05);
+        assert_true(fabs(seen_load - load[i]) < 0.1);
     }
 }
 
@@ -155,7 +155,7 @@ static double run_ahead(md_ds_op *op, timed_call *c, int n)
 static void callers_that_do_not_wait_lose_little(void **state)
 {
     (void)state;
-    enum { CALLS = 1000 * SHAPES };
+    enum { CALLS = 2000 * SHAPES };
     timed_call c[SHAPES];
     double us = 0.0, plain = 0.0;
     set_landscape(false);
@@ -167,7 +167,7 @@ static void callers_that_do_not_wait_lose_little(void **state)
     timed_finish(&op);
     op = timed_op(MD_SELECT_MODEL, 0.0);
     plain = run_ahead(op, c, CALLS);
-    printf("at 100%% load 1000 calls of each shape, %d of them trials, took %.4f of the time without\n", trials, us / plain);
+    printf("at 100%% load 2000 calls of each shape, %d of them trials, took %.4f of the time without\n", trials, us / plain);
     assert_true(us / plain <= 1.02);
     assert_true(trials >= 4 * SHAPES);
     timed_finish(&op);
