@@ -28,45 +28,50 @@ static uint64_t look_in(const md_ds_warm *warm, const md_ds_warm_call *call, int
     return warm->look_key[i] >= 0 ? call->key[warm->look_key[i]] : warm->arg[i < 2 ? warm->first : warm->last].head;
 }
 
-static md_ds_entry *make(int32_t room)
+enum { UNMET = 3 }; /* the bits of a tag that say how often more it must be met until there is an entry */
+
+/* The front of a tag, or one for it: where it is looked for first, or another that was never used, or anyone's in turn. */
+static md_ds_front *front_for(md_ds_thread *thread, md_ds_front *set, uint64_t tag, uint32_t first)
 {
-    md_ds_entry *e = md_ds_lines(sizeof *e + (size_t)room * sizeof *e->word, 64);
-    if (e)
-        e->room = (int16_t)room;
-    return e;
+    md_ds_front *f = set, *end = set + MD_DS_FRONT_WAYS;
+    for (; f < end; f++)
+        if ((f->tag ^ tag) <= UNMET)
+            return f;
+    for (f = &set[first], end = set; f->tag && end < set + MD_DS_FRONT_WAYS; end++)
+        f = end;
+    if (f->tag)
+        f = &set[thread->turn++ % MD_DS_FRONT_WAYS];
+    f->tag = tag | UNMET;
+    return f;
 }
 
-/* The oldest of a set gives way. Its entry stays where it is, for the new one. */
-static md_ds_front *push(md_ds_front *set, uint64_t tag)
+/* An entry of no plan, in the place of the front. */
+static void make_room(md_ds_front *front, md_ds_place *place)
 {
-    md_ds_entry *unused = set[MD_DS_FRONT_WAYS - 1].entry;
-    memmove(set + 1, set, (MD_DS_FRONT_WAYS - 1) * sizeof *set);
-    set[0] = (md_ds_front){tag, unused};
-    return set;
+    if (front->entry)
+        md_ds_entry_clear(front->entry);
+    if (front->entry != md_ds_entry_in(place))
+        free(front->entry);
+    front->entry = md_ds_entry_in(place);
+    front->entry->room = MD_DS_ENTRY_WORDS;
 }
 
 md_ds_front *md_ds_entry_place(md_ds_thread *thread, const md_ds_op *op, const md_ds_warm_call *call, bool at_once)
 {
-    enum { MET = 3 };
     const md_ds_warm *w = &op->warm;
     if (call->key[w->n_key - 1] >> MD_DS_PLAN_TENSORS & 1)
         return NULL;
-    const uint64_t mixed = md_ds_mix(op, look_in(w, call, 0), look_in(w, call, 1), look_in(w, call, 2)), tag = md_ds_front_tag(op, mixed);
-    md_ds_front *set = md_ds_front_set(thread, mixed), *f = set;
-    while (f < set + MD_DS_FRONT_WAYS && (f->tag & ~(uint64_t)MET) != tag)
-        f++;
-    if (f == set + MD_DS_FRONT_WAYS)
-        f = push(set, tag | 0);
-    else if (f->tag == tag)
+    const uint64_t mixed = call->mixed ? call->mixed : md_ds_mix(op, look_in(w, call, 0), look_in(w, call, 1), look_in(w, call, 2));
+    const uint64_t tag = md_ds_front_tag(op, mixed);
+    const uint32_t set = md_ds_front_set(mixed);
+    md_ds_front *f = front_for(thread, thread->front[set], tag, md_ds_front_way(mixed));
+    if (f->tag == tag)
         return f;
-    if (!at_once && (++f->tag & MET) < MET)
+    if (!at_once && (--f->tag & UNMET) > 0)
         return NULL;
-    if (!f->entry)
-        f->entry = make(MD_DS_ENTRY_WORDS);
-    if (f->entry)
-        md_ds_entry_clear(f->entry);
-    f->tag = f->entry ? tag : tag | 1;
-    return f->entry ? f : NULL;
+    make_room(f, &thread->place[set][f - thread->front[set]]);
+    f->tag = tag;
+    return f;
 }
 
 /* ---- What is in them */
@@ -111,11 +116,13 @@ static bool widen(md_ds_front *front, int32_t n)
 {
     if (n <= front->entry->room)
         return true;
-    md_ds_entry *wide = n <= INT16_MAX ? make(n) : NULL;
+    md_ds_entry *wide = md_ds_lines(sizeof *wide + (size_t)n * sizeof *wide->word, 64);
     if (!wide)
         return false;
-    free(front->entry);
+    if (front->entry->room > MD_DS_ENTRY_WORDS) /* else it is a place of the thread's */
+        free(front->entry);
     front->entry = wide;
+    wide->room = n;
     return true;
 }
 
@@ -129,7 +136,7 @@ bool md_ds_entry_set(md_ds_front *front, const md_ds_op *op, const md_ds_warm_ca
         return false;
     md_ds_entry *e = front->entry;
     e->n_params = n_params;
-    e->n_maps = (uint8_t)n_maps;
+    e->n_maps = n_maps;
     md_ds_half *halves = md_ds_entry_halves(e, w);
     for (int32_t i = 0; i < n; i++)
         halves[i] = (md_ds_half)md_ds_slot_half(from->halves, (uint32_t)i);

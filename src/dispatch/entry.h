@@ -63,9 +63,15 @@ static inline uint64_t md_ds_front_tag(const md_ds_op *op, uint64_t mixed)
     return op->serial << 16 | (mixed >> 32 & 0xfffc);
 }
 
-static inline md_ds_front *md_ds_front_set(md_ds_thread *thread, uint64_t mixed)
+static inline uint32_t md_ds_front_set(uint64_t mixed)
 {
-    return thread->front[mixed >> 48 & (MD_DS_FRONT_SETS - 1)];
+    return (uint32_t)(mixed >> 48) & (MD_DS_FRONT_SETS - 1);
+}
+
+/** Where the front of a set is looked for first. */
+static inline uint32_t md_ds_front_way(uint64_t mixed)
+{
+    return (uint32_t)(mixed >> 62) & (MD_DS_FRONT_WAYS - 1);
 }
 
 #endif

@@ -17,8 +17,21 @@ void md_ds_thread_free(md_ds_thread *thread)
 {
     for (int32_t i = 0; i < MD_DS_FRONT_SETS; i++)
         for (int32_t way = 0; way < MD_DS_FRONT_WAYS; way++)
-            free(thread->front[i][way].entry);
-    free(thread);
+            if (thread->front[i][way].entry != md_ds_entry_in(&thread->place[i][way]))
+                free(thread->front[i][way].entry);
+    free(thread->memory);
+}
+
+/* A megabyte, most of which is never touched: zeros that the system gives when they are. */
+static md_ds_thread *make(void)
+{
+    enum { PAGE = 4096 };
+    char *memory = calloc(1, sizeof(md_ds_thread) + PAGE);
+    if (!memory)
+        return NULL;
+    md_ds_thread *t = (md_ds_thread *)(void *)(memory + (PAGE - (uintptr_t)memory % PAGE));
+    t->memory = memory;
+    return t;
 }
 
 static md_ds_thread *thread_of(md_ds_runtime *runtime)
@@ -31,7 +44,7 @@ static md_ds_thread *thread_of(md_ds_runtime *runtime)
         ;
     if (t) {
         atomic_store_explicit(&t->is_idle, false, memory_order_relaxed);
-    } else if ((t = md_ds_lines(sizeof *t, 64)) != NULL) {
+    } else if ((t = make()) != NULL) {
         t->number = runtime->threads ? runtime->threads->number + 1 : 0;
         t->next = runtime->threads;
         runtime->threads = t;

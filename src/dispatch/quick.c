@@ -253,8 +253,19 @@ static inline uint64_t look_at(const md_ds_warm *warm, const md_tensor *t, int32
     return word;
 }
 
-/* By a plan that the thread used before; UNKNOWN where there is none of these sizes. */
-__attribute__((always_inline)) static inline quick run_by_args(md_status *status, md_ds_op *op, md_ds_thread *thread, md_stream stream,
+/* In another way of the set than the first; NULL. */
+static const md_ds_front *find_front(md_ds_entry **entry, md_ds_thread *thread, uint32_t set, uint64_t tag)
+{
+    for (uint32_t way = 0; way < MD_DS_FRONT_WAYS; way++)
+        if (thread->front[set][way].tag == tag) {
+            *entry = md_ds_entry_in(&thread->place[set][way]);
+            return &thread->front[set][way];
+        }
+    return NULL;
+}
+
+/* By a plan that the thread used before; UNKNOWN where there is none of these sizes. `mix`: what was made of them, if it came so far. */
+__attribute__((always_inline)) static inline quick run_by_args(md_status *status, uint64_t *mix, md_ds_op *op, md_ds_thread *thread, md_stream stream,
                                                                const md_arg *args)
 {
     const md_ds_warm *w = &op->warm;
@@ -262,13 +273,18 @@ __attribute__((always_inline)) static inline quick run_by_args(md_status *status
     if (a->kind != MD_ARG_TENSOR || !a->tensor || z->kind != MD_ARG_TENSOR || !z->tensor)
         return QUICK_UNKNOWN;
     const uint64_t mixed = md_ds_mix(op, look_at(w, a->tensor, 0), look_at(w, a->tensor, 1), look_at(w, z->tensor, 2)), tag = md_ds_front_tag(op, mixed);
-    const md_ds_front *f = md_ds_front_set(thread, mixed);
-    f += f->tag != tag;
-    if (f->tag != tag)
+    *mix = mixed;
+    const uint32_t set = md_ds_front_set(mixed), first = md_ds_front_way(mixed);
+    const md_ds_front *f = &thread->front[set][first];
+    md_ds_entry *e = md_ds_entry_in(&thread->place[set][first]);
+    if (__builtin_expect(f->tag != tag, 0) && !(f = find_front(&e, thread, set, tag)))
         return QUICK_UNKNOWN;
-    md_ds_entry *e = f->entry;
-    for (int32_t line = 1; line < 5; line++)
+    for (int32_t line = 1; line < 6; line++)
         __builtin_prefetch((const char *)e + 64 * line, 1);
+    if (__builtin_expect(f->entry != e, 0)) {
+        e = f->entry;
+        __asm__("" : "+r"(e)); /* so that else nothing waits for the front: the processor goes on with the entry that it expects */
+    }
     if (__builtin_expect(!e->slot, 0))
         return e->last ? run_copy(status, op, thread, stream, e->last, args) : QUICK_UNKNOWN;
     if (atomic_load_explicit(&op->generation, memory_order_relaxed) != e->generation && !md_ds_entry_is_still(e, op))
@@ -336,12 +352,17 @@ bool md_ds_call_plan(md_status *status, md_ds_op *op, const md_ds_warm_call *cal
 
 /* Apart, since the long way takes kilobytes of the stack. */
 static __attribute__((noinline)) md_status call_on(md_ds_op *op, md_ds_thread *thread, md_stream stream, const md_arg *args, int32_t n_args,
-                                                   quick result)
+                                                   quick result, uint64_t mixed)
 {
     md_ds_warm_call call;
     md_status s = MD_OK;
-    if (thread && result == QUICK_UNKNOWN)
-        result = md_ds_warm_take(&call, &op->warm, args, n_args) ? run_by_call(&s, op, thread, stream, &call) : QUICK_UNFIT;
+    if (thread && result == QUICK_UNKNOWN) {
+        result = QUICK_UNFIT;
+        if (md_ds_warm_take(&call, &op->warm, args, n_args)) {
+            call.mixed = mixed;
+            result = run_by_call(&s, op, thread, stream, &call);
+        }
+    }
     if (result == QUICK_DONE)
         return s;
     bool with_plan = (result == QUICK_UNKNOWN && thread) ||
@@ -354,8 +375,9 @@ __attribute__((hot)) md_status md_ds_call(md_ds_op *op, md_stream stream, const 
     md_status s;
     md_ds_thread *thread = thread_for(op);
     quick result = QUICK_UNKNOWN;
+    uint64_t mixed = 0;
     if (__builtin_expect(thread && n_args == op->warm.n_args && args, 1) &&
-        (result = run_by_args(&s, op, thread, stream, args)) == QUICK_DONE)
+        (result = run_by_args(&s, &mixed, op, thread, stream, args)) == QUICK_DONE)
         return s;
-    return call_on(op, thread, stream, args, n_args, result);
+    return call_on(op, thread, stream, args, n_args, result, mixed);
 }

@@ -119,9 +119,9 @@ __attribute__((hot)) static md_ds_counter *counter_of(chunk *c, int32_t thread, 
 /* Of one upper half of a hash there is one in its places. */
 __attribute__((hot)) const _Atomic uint64_t *md_ds_slots_find(md_ds_counter **counter, md_ds_slots *s, uint64_t hash, int32_t thread)
 {
-    const int32_t first = (int32_t)(hash & (uint64_t)(s->n_places - 1)) & ~(WAYS - 1);
-    for (int32_t i = first; i < first + WAYS; i++) {
-        const uint64_t entry = atomic_load_explicit(&s->index[i], memory_order_acquire);
+    const uint32_t first = (uint32_t)hash & (uint32_t)(s->n_places - 1);
+    for (uint32_t k = 0; k < WAYS; k++) {
+        const uint64_t entry = atomic_load_explicit(&s->index[first ^ k], memory_order_acquire);
         if (entry >> 32 != hash >> 32 || !(uint32_t)entry)
             continue;
         const int32_t number = (int32_t)(uint32_t)entry - 1;
@@ -215,16 +215,17 @@ static int32_t take_slot(md_ds_slots *s, md_ds_op *op, int32_t place)
 
 static int32_t choose_place(md_ds_slots *s, uint64_t hash)
 {
-    int32_t first = (int32_t)(hash & (uint64_t)(s->n_places - 1)) & ~(WAYS - 1);
+    const int32_t first = (int32_t)(hash & (uint64_t)(s->n_places - 1));
     int32_t empty = -1;
-    for (int32_t i = first; i < first + WAYS; i++) {
+    for (int32_t k = 0; k < WAYS; k++) {
+        const int32_t i = first ^ k; /* of the same line, the likeliest first */
         uint64_t entry = atomic_load_explicit(&s->index[i], memory_order_relaxed);
         if ((uint32_t)entry && entry >> 32 == hash >> 32)
             return i; /* the same shape, published by another thread meanwhile */
-        if (!(uint32_t)entry)
+        if (!(uint32_t)entry && empty < 0)
             empty = i;
     }
-    return empty >= 0 ? empty : first + (int32_t)(s->turn++ % WAYS);
+    return empty >= 0 ? empty : first ^ (int32_t)(s->turn++ % WAYS);
 }
 
 void md_ds_slots_publish(md_ds_slots *slots, md_ds_op *op, uint64_t hash, const md_ds_image *image, md_ds_record *record, const md_ds_way *way)

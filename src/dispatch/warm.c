@@ -94,6 +94,14 @@ __attribute__((hot)) uint64_t md_ds_warm_alignment(const md_ds_warm *warm, const
     return aligned | (uint64_t)(within != 0) << 63;
 }
 
+static inline uint64_t take_axis(md_ds_word *key, const md_tensor *t, uint32_t rank, uint32_t k, const uint64_t *odd)
+{
+    const uint64_t size = (uint64_t)t->size[k], stride = (uint64_t)t->stride[k];
+    key[k] = size;
+    key[rank + k] = stride;
+    return (size ^ (stride << 32 | stride >> 32)) * odd[k];
+}
+
 /* Products with random odd numbers: no multiplication waits for another. */
 __attribute__((hot)) bool md_ds_warm_take(md_ds_warm_call *out, const md_ds_warm *warm, const md_arg *args, int32_t n_args)
 {
@@ -116,12 +124,12 @@ __attribute__((hot)) bool md_ds_warm_take(md_ds_warm_call *out, const md_ds_warm
         low |= *data++;
         differs |= md_ds_head_of(t) ^ a->head;
         const uint32_t rank = a->rank;
-        for (uint32_t k = 0; k < rank; k++) {
-            const uint64_t size = (uint64_t)t->size[k], stride = (uint64_t)t->stride[k];
-            key[k] = size;
-            key[rank + k] = stride;
-            hash += size * odd[k] + stride * odd[rank + k];
-        }
+        if (rank > 0)
+            hash += take_axis(key, t, rank, 0, odd);
+        if (rank > 1)
+            hash += take_axis(key, t, rank, 1, odd);
+        for (uint32_t k = 2; k < rank; k++)
+            hash += take_axis(key, t, rank, k, odd);
         key += 2 * rank;
         odd += 2 * rank;
     }
@@ -129,5 +137,6 @@ __attribute__((hot)) bool md_ds_warm_take(md_ds_warm_call *out, const md_ds_warm
     hash += *key * *odd;
     hash = (hash ^ hash >> 32) * 0x94d049bb133111ebu;
     out->hash = (hash ^ hash >> 29) | (uint64_t)1 << 63;
+    out->mixed = 0;
     return !differs && !(*key >> 63);
 }

@@ -40,6 +40,7 @@ typedef struct md_ds_warm_call {
     md_ds_word key[MD_DS_PLAN_KEY]; /* sizes and strides of all tensors, in order; then a bit for each that lies on a boundary of 64 bytes, and of 16, and what
                                  * tells calls with sizes to choose by apart: of two that meet there, one is served by the other's choice, no less right */
     uint64_t hash; /* of the key; never 0 */
+    uint64_t mixed; /* md_ds_mix of it, where that is known already; 0: not yet */
 } md_ds_warm_call;
 
 void md_ds_warm_init(md_ds_warm *out, const md_fx_formula *formula);
