@@ -3,8 +3,8 @@
  * same: one shape, same pointers; many: 8 ops x 64 shapes, at each call other pointers than at the shape's last one, and arguments that the caller
  * has just made (of the bare launch too); ops, shapes: so 8 ops of one shape, or 64 shapes of one op; apart: the same, but arguments and launches lie where they were left 512 launches ago; maps: a product whose three tensor maps all move at each call.
  * A pair is one bare launch and one call, in turns first; the figure is the median of the differences with its 95% interval (order statistics).
- * Pin it to a core. WHAT: call; bare: another bare launch instead of the call, which shows what the method is off by; alone: the call without its launch,
- * behind a launch as ever, over nothing. Then CUPTI, where it is, counts what a call asks of CUDA. new: calls of shapes that were not met before, 40 ops
+ * Pin it to a core. WHAT: call; bare: another bare launch instead of the call, which shows what the method is off by; launch: the device's, as calls ask for it;
+ * behind: the bare launch, right behind the call without its launch; alone: the call without its launch, behind a launch as ever, over nothing. Then CUPTI, where it is, counts what a call asks of CUDA. new: calls of shapes that were not met before, 40 ops
  * being alive. */
 #include "md_build_config.h"
 
@@ -26,6 +26,8 @@ enum { OPS = 8, SHAPES = 64, PER_SYNC = 128, LIVE = 40 };
 /* A launch that only its call is left of. */
 typedef struct bare {
     const void *kernel;
+    const md_dev_kernel *own; /* the device's */
+    md_kn_geometry geometry;
     cudaLaunchConfig_t config;
     cudaLaunchAttribute attribute[3];
     int n_params;
@@ -40,7 +42,8 @@ typedef struct item {
     bare raw;
 } item;
 
-typedef enum what { CALL, BARE, ALONE } what;
+typedef enum what { CALL, BARE, LAUNCH, BEHIND, ALONE } what;
+static const char *const name_of[] = {"call", "bare", "launch", "behind", "alone"};
 
 static md_context *context;
 static cudaStream_t stream;
@@ -85,6 +88,8 @@ static void make_bare(item *x)
     if (k->n_maps)
         CHECK(md_dev_cuda_fill_maps(x->raw.params, k, plain, v->n_params[0], &call));
     x->raw.kernel = (const void *)k->kernel;
+    x->raw.own = v->kernel[0];
+    x->raw.geometry = *g;
     x->raw.config = (cudaLaunchConfig_t){.gridDim = {(unsigned)g->grid[0], (unsigned)g->grid[1], (unsigned)g->grid[2]},
                                          .blockDim = {(unsigned)g->block[0], (unsigned)g->block[1], (unsigned)g->block[2]},
                                          .dynamicSmemBytes = (size_t)g->scratch_bytes, .stream = stream, .attrs = x->raw.attribute};
@@ -93,15 +98,18 @@ static void make_bare(item *x)
     md_ds_record_give_back(op, record);
 }
 
-static inline uint64_t launch_bare(const bare *b)
+static inline void start_bare(const bare *b)
 {
     void *args[1] = {(void *)(uintptr_t)b->params};
-    uint64_t start = md_clock_ns();
-    cudaError_t error = cudaLaunchKernelExC(&b->config, b->kernel, args);
-    uint64_t spent = md_clock_ns() - start;
-    if (error != cudaSuccess)
+    if (cudaLaunchKernelExC(&b->config, b->kernel, args) != cudaSuccess)
         exit(2);
-    return spent;
+}
+
+static inline uint64_t launch_bare(const bare *b)
+{
+    uint64_t start = md_clock_ns();
+    start_bare(b);
+    return md_clock_ns() - start;
 }
 
 static inline uint64_t call(const item *x, int set)
@@ -124,8 +132,7 @@ static void report(const char *name, what w, double *difference, double *raw, lo
     qsort(difference, (size_t)n, sizeof *difference, by_value);
     qsort(raw, (size_t)n, sizeof *raw, by_value);
     const long half = (long)(0.98 * sqrt((double)n)) + 1;
-    static const char *const of[] = {"call", "bare", "alone"};
-    printf("{\"case\": \"%s\", \"what\": \"%s\", \"pairs\": %ld, \"over_ns\": %.1f, \"lo\": %.1f, \"hi\": %.1f, \"p10\": %.1f, \"p90\": %.1f, \"raw_ns\": %.1f, \"long_way\": %.5f}\n", name, of[w], n,
+    printf("{\"case\": \"%s\", \"what\": \"%s\", \"pairs\": %ld, \"over_ns\": %.1f, \"lo\": %.1f, \"hi\": %.1f, \"p10\": %.1f, \"p90\": %.1f, \"raw_ns\": %.1f, \"long_way\": %.5f}\n", name, name_of[w], n,
            difference[n / 2], difference[n / 2 - half], difference[n / 2 + half], difference[n / 10], difference[n * 9 / 10], raw[n / 2],
            (double)long_way / (double)n);
     fflush(stdout);
@@ -154,6 +161,8 @@ typedef struct made {
 static void copy_bare(bare *to, const bare *from)
 {
     to->kernel = from->kernel;
+    to->own = from->own;
+    to->geometry = from->geometry;
     to->config = from->config;
     to->config.attrs = to->attribute;
     memcpy(to->attribute, from->attribute, sizeof to->attribute);
@@ -175,7 +184,20 @@ static void make(made *m, const item *x, int set)
 /* The second half of a pair. */
 static double other(const item *x, const bare *again, int set, what w)
 {
-    return w == BARE ? (double)launch_bare(again) : (double)call(x, set);
+    if (w == CALL)
+        return (double)call(x, set);
+    if (w == BARE)
+        return (double)launch_bare(again);
+    stub_set(&stubbed, context->dev, w == BEHIND);
+    const uint64_t start = md_clock_ns();
+    md_status s = w == BEHIND ? md_call(x->op, stream, x->arg[set], x->n)
+                              : context->dev->ops->launch(context->dev, stream, again->own, &again->geometry, again->params, again->n_params, NULL);
+    if (w == BEHIND)
+        start_bare(again);
+    const uint64_t spent = md_clock_ns() - start;
+    stub_set(&stubbed, context->dev, false);
+    CHECK(s);
+    return (double)spent;
 }
 
 static double alone(const item *x, const bare *raw, int set)
@@ -366,7 +388,9 @@ int main(int argc, char **argv)
     static item items[OPS * SHAPES];
     const char *name = argc > 1 ? argv[1] : "same";
     const long n = argc > 2 ? atol(argv[2]) : !strcmp(name, "new") ? 2000 : 1000000;
-    const what w = argc > 3 && !strcmp(argv[3], "bare") ? BARE : argc > 3 && !strcmp(argv[3], "alone") ? ALONE : CALL;
+    what w = CALL;
+    for (what each = CALL; argc > 3 && each <= ALONE; each++)
+        w = !strcmp(argv[3], name_of[each]) ? each : w;
     CHECK(md_context_create(&context, &(md_context_options){.device = "cuda"}));
     if (cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) != cudaSuccess)
         return 1;
