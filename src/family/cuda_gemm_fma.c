@@ -43,7 +43,7 @@ static int64_t shared_of(const md_fa_config *config)
 /* Blocks of an SM that registers and shared memory allow. */
 static int32_t blocks_of(const md_fa_target *target, const md_fa_config *config)
 {
-    const int32_t down = config->value[DOWN], registers = down > 8 ? 255 : down > 4 ? 168 : 104; /* none of them spills */
+    const int32_t down = config->value[DOWN], registers = down > 8 ? 255 : down > 4 ? 168 : 128; /* none of them spills */
     md_fa_cuda_load load = {.threads = threads_of(config), .registers = registers, .shared_bytes = shared_of(config)};
     return MD_MAX(md_fa_cuda_resident(target->facts, &load), 1);
 }
@@ -92,11 +92,12 @@ static bool is_sensible(const md_fa_target *target, const md_cg_product *p, cons
     return split <= 1 || ((double)w.depth / split >= 48 && tiles < 5 * sms && tiles * split <= 20 * sms);
 }
 
-/* Whether a tile's pieces go round evenly among its threads, and a warp's threads make a rectangle in it. Threads with fewer sums are for tiles of few rows. */
+/* Whether a tile's pieces go round evenly among its threads, and a warp's threads make a rectangle in it. Threads with fewer sums are for tiles of few rows. With
+ * that many single floats on their way for so many sums it was seen to spill. */
 static bool is_even(const md_fa_config *config)
 {
     const int32_t rows = config->value[ROWS], down = config->value[DOWN], pieces = config->value[DEPTH] / config->value[PIECE], threads = threads_of(config);
-    return rows / down % LANES_DOWN == 0 && down * MOST_DOWN >= rows && threads % pieces == 0 && rows * pieces % threads == 0 &&
+    return rows / down % LANES_DOWN == 0 && down * MOST_DOWN >= rows && (down < 16 || threads > 32 || config->value[PIECE] > 1) && threads % pieces == 0 && rows * pieces % threads == 0 &&
            config->value[COLUMNS] * pieces % threads == 0;
 }
 
@@ -150,7 +151,7 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
 /* Fit on an H200 to squares of 512 to 4096: of all instructions to fma's; tiles of few rows ask shared memory for more than it gives. */
 static double issued_of(const md_fa_config *config)
 {
-    static const double SQUARE = 1.10, TALL = 1.17, SHORT = 1.2, SHORTEST = 2, SINGLE = 1.08;
+    static const double SQUARE = 1.15, TALL = 1.22, SHORT = 1.26, SHORTEST = 2, SINGLE = 1.08;
     const int32_t rows = config->value[ROWS], columns = config->value[COLUMNS], down = config->value[DOWN];
     const double issued = down == 4 ? SHORTEST : down == 8 ? SHORT : rows == 128 && columns == 128 ? SQUARE : TALL;
     return config->value[PIECE] > 1 ? issued : issued * SINGLE;
@@ -160,7 +161,7 @@ static double product_us(const md_fa_target *target, const md_fa_product *w, con
 {
     const md_fa_cuda_fma c = {.rows = config->value[ROWS], .columns = config->value[COLUMNS], .threads = threads_of(config), .sums = config->value[DOWN] * ACROSS,
                               .at_once = blocks_of(target, config), .split = MD_MAX(config->value[SPLIT], 1), .depth = config->value[DEPTH],
-                              .runs = is_stream(config) ? runs_of(target, config) : 0, .issued = issued_of(config), .alone = 68};
+                              .runs = is_stream(config) ? runs_of(target, config) : 0, .issued = issued_of(config), .alone = 45 + config->value[DOWN] * ACROSS};
     return md_fa_cuda_fma_us(target, w, &c);
 }
 

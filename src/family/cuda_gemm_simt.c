@@ -111,11 +111,11 @@ static bool has_direct_operands(const md_fa_product *w)
 /* Fit on an H200 to squares of 512 to 4096 and a few rows. */
 static double f32_us(const md_fa_target *target, const md_fa_product *w, const tile *t, int32_t at_once)
 {
-    static const double MOST_SUMS = 1.42, SOME = 1.9, FEW = 2.2, SINGLE = 1.2, SINGLE_ALONE = 1.5;
+    static const double MOST_SUMS = 1.5, SOME = 2, FEW = 2.3, SINGLE = 1.2, SINGLE_ALONE = 1.5, WAIT = 60;
     const int32_t sums = t->thread_rows * t->thread_columns;
     const bool is_single = !has_direct_operands(w);
     md_fa_cuda_fma c = {.rows = t->rows, .columns = t->columns, .threads = t->threads, .sums = sums, .at_once = at_once, .split = t->split, .depth = t->depth,
-                        .issued = (sums >= 64 ? MOST_SUMS : sums >= 32 ? SOME : FEW) * (is_single ? SINGLE : 1), .alone = is_single ? SINGLE_ALONE * 68 : 68};
+                        .issued = (sums >= 64 ? MOST_SUMS : sums >= 32 ? SOME : FEW) * (is_single ? SINGLE : 1), .alone = (WAIT + sums) * (is_single ? SINGLE_ALONE : 1)};
     return md_fa_cuda_fma_us(target, w, &c);
 }
 

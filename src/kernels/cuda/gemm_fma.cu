@@ -17,8 +17,6 @@ enum {
     DOWN = MD_BM / MD_TM, /* threads */
     ACROSS = MD_BN / MD_TN,
     THREADS = DOWN * ACROSS,
-    KEEP_A = MD_TM * MD_TN > 64 ? MD_BK / 2 - 1 : MD_BK - 1, /* at which step; both operands' pieces at once would take more registers than there are */
-    FETCH_B = KEEP_A == MD_BK - 1 ? 0 : KEEP_A + 1,
     LANES_ACROSS = 8, /* of a warp */
     LANES_DOWN = 4,
     C_PITCH = MD_BN + 4
@@ -51,7 +49,7 @@ template <int size, int t> MD_INLINE int md_own(int thread, int i)
 /* Where a thread loads an operand's tiles from. */
 typedef struct md_source {
     const char *at; /* its first piece of the next tile */
-    int rows; /* of the operand, from the first piece's on */
+    int last; /* row where a piece may begin, from that one's on */
 } md_source;
 
 /* Strides are asked for where they are needed: registers are for sums. */
@@ -69,7 +67,7 @@ template <int which, class L> MD_INLINE md_source md_source_make(const md_params
     const int first = L::row(threadIdx.x), d = L::k(threadIdx.x);
     md_source s;
     s.at = (const char *)md_operand_address(&p, which, view.base + (row + first) * view.row + (k + d) * view.step);
-    s.rows = (int)md_least(rows - row - first, MD_BM + MD_BN);
+    s.last = (int)md_least(rows - (L::ALONG == 1 ? 1 : MD_PIECE) - row - first, MD_BM + MD_BN);
     return s;
 }
 
@@ -77,33 +75,30 @@ template <class L> struct md_pieces {
     float v[L::PIECES][MD_PIECE];
 };
 
-/* The next tile, of which `left` steps of K are there; is_whole: all of it. */
-template <int which, class L> MD_INLINE void md_fetch(md_pieces<L> &to, const md_params &p, md_source &s, int left, bool is_whole)
+/* The next tile, of which `left` steps of K are there; is_whole: all of them; is_inside: all of its rows. Beyond the last row the last ones are read again:
+ * nobody stores what comes of them. */
+template <int which, class L> MD_INLINE void md_fetch(md_pieces<L> &to, const md_params &p, md_source &s, int left, bool is_whole, bool is_inside)
 {
     const md_view view = md_view_of<which>(p, 0);
     const int d = L::k(threadIdx.x);
     MD_FOR (i, L::PIECES) {
-        const int row = L::row(i * THREADS), k = L::k(i * THREADS); /* from the first piece */
+        const int row = is_inside ? L::row(i * THREADS) : min(L::row(i * THREADS), s.last), k = L::k(i * THREADS); /* from the first piece */
         const float *from = (const float *)(s.at + (row * view.row + k * view.step) * 4);
         if (is_whole && MD_PIECE == 4) {
             const float4 a = *(const float4 *)from;
             to.v[i][0] = a.x, to.v[i][1 % MD_PIECE] = a.y, to.v[i][2 % MD_PIECE] = a.z, to.v[i][3 % MD_PIECE] = a.w;
         } else {
-            const int n = L::ALONG == 1 ? (row < s.rows ? left - d - k : 0) : (d + k < left ? s.rows - row : 0);
             MD_FOR (j, MD_PIECE)
-                to.v[i][j] = is_whole || j < n ? from[j] : 0;
+                to.v[i][j] = is_whole || d + k + (L::ALONG == 1 ? j : 0) < left ? from[j] : 0;
         }
     }
     s.at += MD_BK * view.step * 4;
 }
 
-/* The same where it may be that there is none. */
-template <int which, class L> MD_INLINE void md_fetch_next(md_pieces<L> &to, const md_params &p, md_source &s, int left, bool is_whole)
+MD_INLINE void md_fetch_both(md_pieces<md_tile_a> &to_a, md_pieces<md_tile_b> &to_b, const md_params &p, md_source &a, md_source &b, int left, bool is_whole, bool is_inside)
 {
-    if (is_whole)
-        md_fetch<which>(to, p, s, left, true);
-    else if (left > 0)
-        md_fetch<which>(to, p, s, left, false);
+    md_fetch<0>(to_a, p, a, left, is_whole, is_inside);
+    md_fetch<1>(to_b, p, b, left, is_whole, is_inside);
 }
 
 /* Pieces into a stage: `to` is where the thread's first lies. */
@@ -164,7 +159,7 @@ MD_INLINE void md_sum_tile(const md_params &p, float *memory, const md_place &pl
     const int down = warp / (ACROSS / LANES_ACROSS) * LANES_DOWN + (lane / 16 * 2 + lane % 2), across = warp % (ACROSS / LANES_ACROSS) * LANES_ACROSS + lane / 2 % 8;
     md_source a = md_source_make<0, md_tile_a>(p, place.batch, place.row, md_points_rows(&p), from);
     md_source b = md_source_make<1, md_tile_b>(p, place.batch, place.column, md_points_columns(&p), from);
-    const bool is_inside = place.row + MD_BM <= md_points_rows(&p) && place.column + MD_BN <= md_points_columns(&p); /* no line of the tiles is outside of the tensors */
+    const bool is_inside = place.row + MD_BM <= md_points_rows(&p) && place.column + MD_BN <= md_points_columns(&p);
     md_sums_of acc;
     MD_FOR (i, MD_TM)
         MD_FOR (j, MD_TN)
@@ -175,8 +170,7 @@ MD_INLINE void md_sum_tile(const md_params &p, float *memory, const md_place &pl
     md_pieces<md_tile_a> next_a;
     md_pieces<md_tile_b> next_b;
     md_operands o[2];
-    md_fetch<0>(next_a, p, a, left, false);
-    md_fetch<1>(next_b, p, b, left, false);
+    md_fetch_both(next_a, next_b, p, a, b, left, false, false);
     md_keep(keep_a, next_a);
     md_keep(keep_b, next_b);
     __syncthreads();
@@ -184,15 +178,15 @@ MD_INLINE void md_sum_tile(const md_params &p, float *memory, const md_place &pl
     int stage = 0;
     MD_ROLLED for (; left > 0; left -= MD_BK) {
         const int after = left - MD_BK, other = STAGE - stage;
-        const bool is_whole = is_inside && after >= MD_BK;
+        if (after >= MD_BK && is_inside)
+            md_fetch_both(next_a, next_b, p, a, b, after, true, true);
+        else if (after >= MD_BK)
+            md_fetch_both(next_a, next_b, p, a, b, after, true, false);
+        else if (after > 0)
+            md_fetch_both(next_a, next_b, p, a, b, after, false, false);
         MD_FOR (k, MD_BK) {
-            if (k == 0)
-                md_fetch_next<0>(next_a, p, a, after, is_whole);
-            if (k == FETCH_B)
-                md_fetch_next<1>(next_b, p, b, after, is_whole);
-            if (k == KEEP_A)
-                md_keep(keep_a + other, next_a);
             if (k == MD_BK - 1) {
+                md_keep(keep_a + other, next_a);
                 md_keep(keep_b + other, next_b);
                 __syncthreads();
                 md_take_step(o[(k + 1) % 2], take_a + other, take_b + other);
