@@ -1,11 +1,13 @@
 /* What a warm md_call costs over a bare cudaLaunchKernelExC of the same kernel: bench_pairs CASE [PAIRS [WHAT]]. JSON lines. Not a test.
  *
  * same: one shape, same pointers; many: 8 ops x 64 shapes, at each call other pointers than at the shape's last one, and arguments that the caller
- * has just made (of the bare launch too); ops, shapes: so 8 ops of one shape, or 64 shapes of one op; apart: the same, but arguments and launches lie where they were left 512 launches ago; maps: a product whose three tensor maps all move at each call.
+ * has just made (of the bare launch too); ops, shapes: so 8 ops of one shape, or 64 shapes of one op; bulky: many, made of 2 KB that the bench keeps of each
+ * shape; apart: many, but arguments and launches lie where they were left 512 launches ago; maps: a product whose three tensor maps all move at each
+ * call; new: calls of shapes that were not met before, 40 ops being alive.
  * A pair is one bare launch and one call, in turns first; the figure is the median of the differences with its 95% interval (order statistics).
- * Pin it to a core. WHAT: call; bare: another bare launch instead of the call, which shows what the method is off by; launch: the device's, as calls ask for it;
- * behind: the bare launch, right behind the call without its launch; alone: the call without its launch, behind a launch as ever, over nothing. Then CUPTI, where it is, counts what a call asks of CUDA. new: calls of shapes that were not met before, 40 ops
- * being alive. */
+ * Pin it to a core. WHAT: call; bare: another bare launch instead of the call, which shows what the method is off by; launch: the device's, as calls ask
+ * for it; behind: the bare launch, right behind the call without its launch; alone: the call without its launch, behind a launch as ever, over nothing.
+ * Then CUPTI, where it is, counts what a call asks of CUDA. */
 #include "md_build_config.h"
 
 #include <stdio.h>
@@ -166,6 +168,7 @@ static void copy_bare(bare *to, const bare *from)
     to->config = from->config;
     to->config.attrs = to->attribute;
     memcpy(to->attribute, from->attribute, sizeof to->attribute);
+    to->n_params = from->n_params;
     memcpy(to->params, from->params, (size_t)from->n_params * sizeof *to->params);
 }
 
@@ -177,6 +180,63 @@ static void make(made *m, const item *x, int set)
     m->call.n = x->n;
     for (int i = 0; i < x->n; i++) {
         m->call.tensor[set][i] = x->tensor[set][i];
+        m->call.arg[set][i] = md_t(&m->call.tensor[set][i]);
+    }
+}
+
+/* What a caller keeps of a shape: its arguments and its launch are made of this. Few lines of the cache, so that it is not the bench that pushes the library's
+ * out. */
+typedef struct parts {
+    md_op *op;
+    const md_dev_kernel *kernel;
+    md_kn_geometry geometry;
+    int32_t n, n_params;
+    void *data[2][3];
+    int64_t size[3][2];
+    int32_t rank[3];
+    md_kn_word params[];
+} parts;
+
+static parts *parts_of(const item *x)
+{
+    parts *p = aligned_alloc(64, (sizeof *p + (size_t)x->raw.n_params * sizeof *p->params + 63) / 64 * 64);
+    if (!p || x->n > 3)
+        exit(1);
+    *p = (parts){.op = x->op, .kernel = x->raw.own, .geometry = x->raw.geometry, .n = x->n, .n_params = x->raw.n_params};
+    for (int i = 0; i < x->n; i++) {
+        const md_tensor *t = &x->tensor[0][i];
+        p->data[0][i] = t->data;
+        p->data[1][i] = x->tensor[1][i].data;
+        p->rank[i] = t->rank;
+        memcpy(p->size[i], t->size, sizeof p->size[i]);
+    }
+    memcpy(p->params, x->raw.params, (size_t)p->n_params * sizeof *p->params);
+    return p;
+}
+
+static void bare_of(bare *to, const parts *p)
+{
+    const md_dev_cuda_kernel *k = (const md_dev_cuda_kernel *)p->kernel;
+    to->kernel = (const void *)k->kernel;
+    to->own = p->kernel;
+    to->geometry = p->geometry;
+    to->n_params = p->n_params;
+    memcpy(&to->config, p->geometry.grid, 6 * sizeof(int32_t));
+    to->config.dynamicSmemBytes = (size_t)p->geometry.scratch_bytes;
+    to->config.stream = stream;
+    to->config.attrs = to->attribute;
+    to->config.numAttrs = md_dev_cuda_attributes(to->attribute, k, &p->geometry);
+    memcpy(to->params, p->params, (size_t)p->n_params * sizeof *p->params);
+}
+
+static void make_of(made *m, const parts *p, int set)
+{
+    bare_of(&m->raw, p);
+    bare_of(&m->again, p);
+    m->call.op = p->op;
+    m->call.n = p->n;
+    for (int i = 0; i < p->n; i++) {
+        m->call.tensor[set][i] = md_tensor_make(p->data[set][i], MD_F32, p->rank[i], p->size[i]);
         m->call.arg[set][i] = md_t(&m->call.tensor[set][i]);
     }
 }
@@ -210,17 +270,20 @@ static double alone(const item *x, const bare *raw, int set)
     return (double)spent - (double)nothing();
 }
 
-static void pairs(const char *name, item *items, int n_items, bool is_moving, bool is_made, long n, what w)
+static void pairs(const char *name, item *items, int n_items, bool is_moving, bool is_made, bool is_bulky, long n, what w)
 {
     static made now;
     double *difference = malloc((size_t)n * sizeof *difference), *raw = malloc((size_t)n * sizeof *raw);
     bare *twin = malloc((size_t)n_items * sizeof *twin);
     uint8_t *turn = calloc((size_t)n_items, 1);
+    parts **part = calloc((size_t)n_items, sizeof *part);
     uint32_t seed = 1;
-    if (!difference || !raw || !twin || !turn)
+    if (!difference || !raw || !twin || !turn || !part)
         exit(1);
-    for (int k = 0; k < n_items; k++)
+    for (int k = 0; k < n_items; k++) {
         copy_bare(&twin[k], &items[k].raw);
+        part[k] = is_made && !is_bulky ? parts_of(&items[k]) : NULL;
+    }
     for (int round = 0; round < 8; round++)
         for (int k = 0; k < n_items; k++)
             (void)call(&items[k], 0);
@@ -234,7 +297,10 @@ static void pairs(const char *name, item *items, int n_items, bool is_moving, bo
         const bare *own = &x->raw, *again = &twin[k];
         const int set = is_moving ? turn[k] ^= 1 : 0;
         if (is_made) {
-            make(&now, x, set);
+            if (is_bulky)
+                make(&now, x, set);
+            else
+                make_of(&now, part[k], set);
             x = &now.call, own = &now.raw, again = &now.again;
         }
         double b, a = 0.0;
@@ -254,6 +320,9 @@ static void pairs(const char *name, item *items, int n_items, bool is_moving, bo
     report(name, w, difference, raw, n, long_calls(items, n_items) - before);
     free(difference);
     free(raw);
+    for (int k = 0; k < n_items; k++)
+        free(part[k]);
+    free(part);
     free(twin);
     free(turn);
 }
@@ -401,7 +470,7 @@ int main(int argc, char **argv)
     const bool is_same = !strcmp(name, "same"), is_maps = !strcmp(name, "maps");
     const int n_ops = is_same || !strcmp(name, "shapes") ? 1 : OPS, n_shapes = is_same || !strcmp(name, "ops") ? 1 : SHAPES;
     const int n_items = is_maps ? make_product(items) : make_many(items, n_ops, n_shapes);
-    pairs(name, items, n_items, !is_same, !is_same && !is_maps && strcmp(name, "apart"), n, w);
+    pairs(name, items, n_items, !is_same, !is_same && !is_maps && strcmp(name, "apart"), !strcmp(name, "bulky"), n, w);
     count_cuda(items, n_items, !is_same);
     return 0; /* all ends with the process */
 }
