@@ -43,7 +43,7 @@ static int64_t shared_of(const md_fa_config *config)
 /* Blocks of an SM that registers and shared memory allow. */
 static int32_t blocks_of(const md_fa_target *target, const md_fa_config *config)
 {
-    const int32_t down = config->value[DOWN], registers = down > 8 ? 255 : down > 4 ? 168 : 128; /* none of them spills */
+    const int32_t down = config->value[DOWN], registers = down > 8 ? 255 : down > 4 ? (config->value[PIECE] > 1 ? 168 : 204) : 128; /* none of them spills */
     md_fa_cuda_load load = {.threads = threads_of(config), .registers = registers, .shared_bytes = shared_of(config)};
     return MD_MAX(md_fa_cuda_resident(target->facts, &load), 1);
 }
@@ -97,7 +97,7 @@ static bool is_sensible(const md_fa_target *target, const md_cg_product *p, cons
 static bool is_even(const md_fa_config *config)
 {
     const int32_t rows = config->value[ROWS], down = config->value[DOWN], pieces = config->value[DEPTH] / config->value[PIECE], threads = threads_of(config);
-    return rows / down % LANES_DOWN == 0 && down * MOST_DOWN >= rows && (down < 16 || threads > 32 || config->value[PIECE] > 1) && threads % pieces == 0 && rows * pieces % threads == 0 &&
+    return rows / down % LANES_DOWN == 0 && down * MOST_DOWN >= rows && (down < 8 || threads > 32 || config->value[PIECE] > 1) && threads % pieces == 0 && rows * pieces % threads == 0 &&
            config->value[COLUMNS] * pieces % threads == 0;
 }
 
