@@ -5,6 +5,7 @@
 #include "base/status.h"
 #include "dispatch/call.h"
 #include "dispatch/choose.h"
+#include "dispatch/suggest.h"
 #include "support/check.h"
 #include "support/fake_device.h"
 
@@ -176,7 +177,17 @@ static answer answer_at(md_ds_op *op, const int64_t *size)
     return a;
 }
 
-/* Rows and lengths log-uniform, up to 2^24 elements. */
+/* Log-uniform, up to 2^24 elements. */
+static void draw(int64_t size[2], uint64_t *seed)
+{
+    do {
+        for (int32_t d = 0; d < 2; d++) {
+            *seed = *seed * 6364136223846793005u + 1442695040888963407u;
+            size[d] = (int64_t)exp2((double)(*seed >> 40) * 0x1p-24 * 19.0);
+        }
+    } while (size[0] * size[1] > 1 << 24);
+}
+
 static void lopsided_shapes(const char *formula, uint64_t seed)
 {
     enum { SHAPES = 150 };
@@ -186,12 +197,7 @@ static void lopsided_shapes(const char *formula, uint64_t seed)
     double regret = 0.0, by_given = 0.0;
     for (int32_t n = 0; n < SHAPES; n++) {
         int64_t size[2];
-        do {
-            for (int32_t d = 0; d < 2; d++) {
-                seed = seed * 6364136223846793005u + 1442695040888963407u;
-                size[d] = (int64_t)exp2((double)(seed >> 40) * 0x1p-24 * 19.0);
-            }
-        } while (size[0] * size[1] > 1 << 24);
+        draw(size, &seed);
         const answer a = answer_at(mine, size), b = answer_at(given, size);
         regret += a.us / a.least - 1.0;
         by_given += b.us / a.least - 1.0;
@@ -213,11 +219,45 @@ static void distance_by_default_hints_sees_lopsided_shapes(void **state)
     lopsided_shapes("Y[i] = sum[j](X[i,j])", seed);
 }
 
+/* Most rows lie at no boundary: what hints bring for those decides, and shapes that weigh the same are all looked at. */
+static void suggested_hints_serve_ragged_rows(void **state)
+{
+    (void)state;
+    enum { SHAPES = 100, HINTS = 16 };
+    static const char *const formula = "Y[i,j] = exp(X[i,j] - max[k](X[i,k])) / sum[k](exp(X[i,k] - max[l](X[i,l])))";
+    uint64_t seed = md_clock_ns();
+    int64_t size[SHAPES][2];
+    char text[SHAPES][48];
+    md_ds_met met[SHAPES];
+    print_message("seed %llu\n", (unsigned long long)seed);
+    for (int32_t n = 0; n < SHAPES; n++) {
+        draw(size[n], &seed);
+        snprintf(text[n], sizeof text[n], "i=%lld, j=%lld", (long long)size[n][0], (long long)size[n][1]);
+        met[n] = (md_ds_met){text[n], 1.0};
+    }
+    md_ds_op *by_default = op_of(formula, MD_F32, "1,16,64,256,1024,4096", "default hints");
+    const md_ds_suggest_options o = {.formula = {.dtype = MD_F32}, .policy = by_default->policy, .hints = "64", .hints_source = "option hints", .n_hints = HINTS};
+    md_strbuf hints = {0};
+    md_ds_suggestion found;
+    assert_ok(md_ds_suggest(&hints, &found, &w.device.base.facts, formula, met, SHAPES, &o));
+    md_ds_op *op = op_of(formula, MD_F32, md_strbuf_text(&hints), "option hints");
+    double regret = 0.0; /* over the pool of default hints */
+    for (int32_t n = 0; n < SHAPES; n++)
+        regret += answer_at(op, size[n]).us / answer_at(by_default, size[n]).least - 1.0;
+    print_message("%s: expected %.1f%%; over the default pool %.1f%%\n", md_strbuf_text(&hints), 100.0 * found.suggested.mean, 100.0 * regret / SHAPES);
+    assert_true(found.suggested.mean < 0.25);
+    assert_true(regret / SHAPES < 0.15);
+    md_strbuf_finish(&hints);
+    md_ds_op_destroy(&op);
+    md_ds_op_destroy(&by_default);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(no_size_waits_for_a_compiler, set_up, tear_down),
         cmocka_unit_test_setup_teardown(distance_by_default_hints_sees_lopsided_shapes, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(suggested_hints_serve_ragged_rows, set_up, tear_down),
         cmocka_unit_test_setup_teardown(hints_of_users_are_all_there_is, set_up, tear_down),
         cmocka_unit_test_setup_teardown(products_measure_all_answers_of_the_library, set_up, tear_down),
     };
