@@ -9,20 +9,25 @@
 #include <math.h>
 
 /* Fit on an H200: us, or factors of what the machine's facts say. */
-static const double START = 2.13, MATH = 2, SHARED = 1.16, FILL = 0.217, STEP = 0.00311, MEMORY = 1.09, NORM = 2.14, END = 1.08,
-                    END_ELEMENT = 0.00124, END_SLAB = 29.9, END_WORDS = 21.9, END_MET = 39, END_PANEL = 0.111, CLUSTER = 0.46, MEET_BLOCK = 0.18, SUM = 0.518, SUM_SLICE = 0.0943, SUM_GBPS = 3570,
-                    COPIES = 2.42, COPIES_GBPS = 1860, TIRED = 0.2, TIRED_US = 1170, OVERLAP = 1.22;
+static const double START = 2.19, MATH = 2, SHARED = 0.972, FILL = 0.15, STEP = 0.0226, MEMORY = 1.18, NORM = 2.02, END = 0.89,
+                    END_ELEMENT = 0.00153, END_SLAB = 33.3, END_WORDS = 26.4, END_MET = 42.4, END_PANEL = 0.0947, CLUSTER = 0.543, MEET_BLOCK = 0.139, SUM = 1.1, SUM_SLICE = 0.0612, SUM_GBPS = 2920,
+                    COPIES = 2.12, COPIES_GBPS = 2350, TIRED = 0.194, TIRED_US = 1340, OVERLAP = 1.24;
 /* Bytes that must be under way for memory to be busy. */
-static const double UNDER_WAY = 5670000;
+static const double UNDER_WAY = 6870000;
 /* As END_ELEMENT is 1: an operation of the epilogue, a function. */
-static const double HEAVY_OPERATION = 2.49, HEAVY_FUNCTION = 28.8;
+static const double HEAVY_OPERATION = 2.43, HEAVY_FUNCTION = 21.2;
 /* The clock under load, of the one that the peak is given at. */
 static const double CLOCK = 0.886;
+/* As SUM is ours. */
+static const double LIBRARY_SUM = 1.22;
 /* By how much copies take longer when all SMs copy. */
-static const double BUSY = 3.05;
+static const double BUSY = 4.85;
 /* Lines that begin at multiples of 16, 32 or 64 bytes instead of 128 are copied so many times slower. */
-static const double PITCH_16 = 2.61, PITCH_32 = 1.89, PITCH_64 = 1.27;
-enum { CLUSTERS_PER_16 = 16 }; /* SMs that large clusters find together */
+static const double PITCH_16 = 2.34, PITCH_32 = 1.41, PITCH_64 = 1.46;
+/* A copy of rows of which some are not there takes longer by this part. */
+static const double BEYOND = 0.645;
+/* Of SMs, those that clusters of more than two find together: 30 of 4 blocks, 15 of 8 and 7 of 16 on 132. */
+enum { CLUSTERED = 910 }; /* of a thousand */
 
 typedef struct tiles {
     double units, slots, waves, last, steps; /* what is placed at once (a tile, a cluster); places; of which the last wave takes this part; of K, 128 bytes each */
@@ -68,7 +73,7 @@ static tiles tiles_of(const md_dev_facts *facts, const md_fa_product *w, const m
     const double down = ceil((double)w->rows / (v->rows * cluster_down(v))), across = ceil((double)w->columns / (v->columns * cluster_across(v)));
     tiles t = {.together = v->is_met ? v->split : v->cluster, .a_rows = v->rows};
     t.units = (double)w->batch * down * across * (v->is_met ? 1 : v->split);
-    t.slots = t.together <= 2 ? floor(sms / t.together) : floor(sms / CLUSTERS_PER_16) * floor(CLUSTERS_PER_16 / t.together);
+    t.slots = t.together <= 2 ? floor(sms / t.together) : floor(sms * CLUSTERED / 1000 / t.together);
     t.waves = ceil(t.units / fmax(t.slots, 1));
     t.last = t.units / fmax(t.slots, 1) - (t.waves - 1);
     t.steps = ceil((double)w->depth * item / 128 / v->split);
@@ -76,6 +81,8 @@ static tiles tiles_of(const md_dev_facts *facts, const md_fa_product *w, const m
     t.b_slow = slow_lines(line_of(w, MD_CG_B, w->columns), item, v);
     if (w->rows <= v->rows && v->cluster == 1 && !v->is_library)
         t.a_rows = ceil((double)w->rows / 8) * 8;
+    else if (w->rows % v->rows != 0 && !v->is_library) /* only the last tiles of rows: all of a wave wait for them, or few of them do */
+        t.a_slow *= 1 + BEYOND * fmax(1 / t.waves, 1 / down);
     return t;
 }
 
@@ -111,12 +118,22 @@ static double fill_us(const md_dev_facts *facts, const md_fa_product *w, const m
     return (a + b) * 128 / 64 * FILL * (1 + BUSY * busy * t->slots * t->together / MD_MAX(facts->threads, 1)) / clock_of(facts);
 }
 
+static double heavy_of(const md_fa_product *w)
+{
+    return HEAVY_OPERATION * w->epilogue_ops + HEAVY_FUNCTION * w->epilogue_transcendental;
+}
+
+double md_fa_cuda_product_heavy_us(const md_fa_product *w)
+{
+    return END_ELEMENT * heavy_of(w);
+}
+
 /* From the last product of a tile to its results. */
 static double end_us(const md_fa_product *w, const md_fa_wgmma *v)
 {
     const int32_t groups = v->is_turned || v->rows == 64 ? 1 : 2;
     const double elements = (double)v->rows * v->columns * w->p.n_products / (128 * groups);
-    const double heavy = HEAVY_OPERATION * w->epilogue_ops + HEAVY_FUNCTION * w->epilogue_transcendental;
+    const double heavy = heavy_of(w);
     const double way = v->by_words ? END_WORDS : v->has_result ? 1 : v->is_met ? END_MET : END_SLAB;
     const double panel = v->columns % 64 == 0 ? 64 : v->columns % 32 == 0 ? 32 : v->columns % 16 == 0 ? 16 : v->columns % 56 == 0 ? 56 : 8;
     const double panels = v->has_result ? v->rows / 64.0 / groups * v->columns / panel : 0;
@@ -152,24 +169,42 @@ double md_fa_wgmma_us(const md_dev_facts *facts, const md_fa_product *w, const m
     if (v->is_met)
         us += MEET_BLOCK * v->split;
     else if (v->split > 1)
-        us += SUM + SUM_SLICE * v->split + (double)w->batch * (double)w->rows * (double)w->columns * w->p.n_products * 8 * v->split / SUM_GBPS * 1e-3;
+        us += (v->is_library ? LIBRARY_SUM : SUM) + SUM_SLICE * v->split + (double)w->batch * (double)w->rows * (double)w->columns * w->p.n_products * 8 * v->split / SUM_GBPS * 1e-3;
     us += v->has_copies ? copies_us(w) : 0;
     return v->is_library || !md_fa_cuda_product_overlaps(w) ? us : us - OVERLAP;
 }
 
 /* What cuBLASLt takes of the best tile's time, with so many rows: up to 16, 64, 256, 1024, more. */
 enum { ROW_CLASSES = 5 };
-static const double LIBRARY[ROW_CLASSES] = {1, 1, 0.95, 0.99, 1};
+static const double LIBRARY[ROW_CLASSES] = {1.04, 1, 0.948, 0.978, 0.95};
+
+/* Libraries have tiles of every eighth number of columns: those that fill so many waves of this many rows. */
+enum { MAX_WAVES = 3 };
+static double filling_us(const md_dev_facts *facts, const md_fa_product *w, int32_t rows, bool is_turned_over)
+{
+    const double sms = MD_MAX(facts->threads, 1), lines = (double)(is_turned_over ? w->columns : w->rows), other = (double)(is_turned_over ? w->rows : w->columns);
+    double best = INFINITY;
+    for (int32_t waves = 1; waves <= MAX_WAVES; waves++) {
+        const double parts = floor(waves * sms / ((double)w->batch * ceil(lines / rows)));
+        const double columns = parts < 1 ? INFINITY : ceil(other / parts / 8) * 8;
+        if (columns > 256 || rows * columns > 256 * 160)
+            continue;
+        const int32_t c = (int32_t)MD_MAX(columns, 16);
+        const md_fa_wgmma v = {.rows = is_turned_over ? c : rows, .columns = is_turned_over ? rows : c, .split = 1, .cluster = 1 + (rows > 64), .stages = 8,
+                               .is_turned = rows == 128 && c <= 176, .has_result = true, .is_library = true};
+        best = fmin(best, md_fa_wgmma_us(facts, w, &v));
+        if (parts * columns >= 2 * other) /* more waves are of the same tiles */
+            break;
+    }
+    return best;
+}
 
 double md_fa_wgmma_best_us(const md_dev_facts *facts, const md_fa_product *w)
 {
     static const md_fa_wgmma list[] = {
-        {64, 16, 1, 1, .has_result = true}, {64, 32, 1, 1, .has_result = true}, {64, 64, 1, 1, .has_result = true}, {64, 96, 1, 1, .has_result = true},
-        {64, 128, 1, 1, .has_result = true}, {64, 256, 1, 1, .has_result = true}, {64, 64, 2, 1, .is_met = true},
-        {64, 128, 2, 1, .is_met = true}, {64, 256, 2, 1, .is_met = true}, {64, 128, 4, 1, .is_met = true},
-        {64, 32, 8, 1, .is_met = true}, {128, 96, 1, 1, .is_turned = true, .has_result = true}, {128, 128, 1, 1, .is_turned = true, .has_result = true},
-        {128, 160, 1, 1, .is_turned = true, .has_result = true}, {128, 192, 1, 1, .is_turned = true, .has_result = true}, {128, 256, 1, 2, .has_result = true},
-        {256, 128, 1, 2, .has_result = true}, {128, 176, 1, 2, .has_result = true}, {256, 160, 1, 2, .has_result = true},
+        {64, 64, 2, 1, .has_result = true}, {64, 128, 2, 1, .has_result = true}, {64, 128, 4, 1, .has_result = true}, {64, 32, 8, 1, .has_result = true},
+        {128, 128, 1, 2, .is_turned = true, .has_result = true}, {128, 168, 1, 2, .is_turned = true, .has_result = true},
+        {128, 256, 1, 2, .has_result = true}, {256, 128, 1, 2, .has_result = true},
     };
     double best = INFINITY;
     for (int32_t i = 0; i < MD_COUNT(list); i++) {
@@ -178,6 +213,8 @@ double md_fa_wgmma_best_us(const md_dev_facts *facts, const md_fa_product *w)
         v.stages = 8;
         best = fmin(best, md_fa_wgmma_us(facts, w, &v));
     }
+    for (int32_t rows = 64; rows <= 256; rows *= 2)
+        best = fmin(best, fmin(filling_us(facts, w, rows, false), filling_us(facts, w, rows, true)));
     int32_t which = 0;
     for (double rows = 16; which < ROW_CLASSES - 1 && (double)w->rows > rows; rows *= 4)
         which++;

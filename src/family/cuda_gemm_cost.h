@@ -22,6 +22,8 @@ typedef struct md_fa_wgmma {
 double md_fa_wgmma_us(const md_dev_facts *facts, const md_fa_product *work, const md_fa_wgmma *variant);
 /** The same of the best of many tiles, as a library that has them all picks it. */
 double md_fa_wgmma_best_us(const md_dev_facts *facts, const md_fa_product *work);
+/** What an element of a thread takes in the epilogue beyond being stored, us. */
+double md_fa_cuda_product_heavy_us(const md_fa_product *work);
 /** As features: all in serial_us. */
 void md_fa_wgmma_features(md_fa_features *out, double us, int32_t launches);
 

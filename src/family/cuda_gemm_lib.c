@@ -167,12 +167,13 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
 /* Of kernels for lines that begin at 2, 4 or 8 bytes instead of 16, and of those on CUDA cores: us of a launch, of 64 steps of K, flops an SM does in a us, the
  * part of the memory's rate, us of adding up slices. */
 enum { PIECES = 3, PLAIN = 3, KINDS };
-static const double START[KINDS] = {3.92, 2.78, 2.51, 4.13}, STEP[KINDS] = {0.432, 0.339, 0.342, 0.0285}, RATE[KINDS] = {1, 1.72, 1.53, 0.405}, MEMORY[KINDS] = {0.32, 0.353, 0.32, 0.6}, SUM[KINDS] = {3.25, 3.39, 2.58, 0.39};
+static const double START[KINDS] = {3.73, 2.78, 2.53, 4.13}, STEP[KINDS] = {0.313, 0.137, 0.347, 0.0285}, RATE[KINDS] = {1.16, 1.89, 1.49, 0.405}, MEMORY[KINDS] = {0.33, 0.379, 0.44, 0.6}, SUM[KINDS] = {2.68, 3.45, 1.64, 0.39};
 /* What an epilogue of our own takes at least, us, and moves, of the bytes of its sums. */
 static const double EPILOGUE = 0.998, RESULTS = 2.88;
-static const double SUM_GBPS = 22000, F64_RATE = 0.5;
-/* Its own: us, and results of a us. */
-static const double OWN_EPILOGUE = 0.6, OWN_RESULTS = 3.4e6;
+static const double ONE_ROW = 0.679; /* what it takes for a matrix by a vector, of that */
+static const double SUM_GBPS = 2430, F64_RATE = 0.5;
+/* Its own: us, and results of a us; the same where lines begin at fewer than 16 bytes. */
+static const double OWN_EPILOGUE = 0.415, OWN_RESULTS = 3270000, ODD_EPILOGUE = 1.95, ODD_RESULTS = 84400;
 
 static int32_t pieces_of(int64_t n)
 {
@@ -204,7 +205,7 @@ static double tiled_us(const md_dev_facts *facts, const md_fa_product *w, int32_
             double work = ceil(blocks / sms) * steps * step + (split > 1 ? SUM[kind] + results * 8 * split / SUM_GBPS * 1e-3 : 0);
             best = fmin(best, fmax(work, memory));
         }
-    return START[kind] + best;
+    return (START[kind] + best) * (w->rows == 1 && kind < PIECES ? ONE_ROW : 1);
 }
 
 /* As if it had the best tile for every shape. */
@@ -221,7 +222,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     md_fa_wgmma_features(out, is_plain || kind < PIECES ? tiled_us(target->facts, &sums, kind) : md_fa_wgmma_best_us(target->facts, &sums), 1);
     out->serial_us += 0.02 * config->value[RANK];
     if (plan.is_direct && plan.end)
-        out->serial_us += OWN_EPILOGUE + (double)w.batch * (double)w.rows * (double)w.columns / OWN_RESULTS;
+        out->serial_us += (kind < PIECES ? ODD_EPILOGUE : OWN_EPILOGUE) + (double)w.batch * (double)w.rows * (double)w.columns / (kind < PIECES ? ODD_RESULTS : OWN_RESULTS);
     if (!plan.is_direct) {
         out->launches = 2;
         out->serial_us += EPILOGUE;

@@ -108,7 +108,7 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
 }
 
 /* Fit on an H200: us, or parts of a rate. */
-static const double START = 0.00379, BATCH = 0.0254, SHARES = 0.00141, MANY_VECTORS = 0.245, LONE_RATE = 1.6, RATE = 4.53, WIDEN = 3.88, WIDEN_ONE = 6.57, WIDEN_F32 = 2.67, RESULT_OPS = 4190, OPS_RATE = 0.344;
+static const double START = 0.00345, BATCH = 0.0127, SHARES = 0.00171, MANY_VECTORS = 0.191, LONE_RATE = 2.8, RATE = 3.23, WIDEN = 2.92, WIDEN_ONE = 6.9, WIDEN_F32 = 2.67, RESULT_OPS = 4390, OPS_RATE = 0.38;
 
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
