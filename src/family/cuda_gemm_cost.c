@@ -9,23 +9,28 @@
 #include <math.h>
 
 /* Fit on an H200: us, or factors of what the machine's facts say. */
-static const double START = 2.19, MATH = 2, SHARED = 0.972, FILL = 0.15, STEP = 0.0226, MEMORY = 1.18, NORM = 2.02, END = 0.89,
-                    END_ELEMENT = 0.00153, END_SLAB = 33.3, END_WORDS = 26.4, END_MET = 42.4, END_PANEL = 0.0947, CLUSTER = 0.543, MEET_BLOCK = 0.139, SUM = 1.1, SUM_SLICE = 0.0612, SUM_GBPS = 2920,
-                    COPIES = 2.12, COPIES_GBPS = 2350, TIRED = 0.194, TIRED_US = 1340, OVERLAP = 1.24;
+static const double START = 2.31, MATH = 2, SHARED = 0.969, FILL = 0.153, STEP = 0.019, MEMORY = 1.17, NORM = 2.04, END = 0.821,
+                    END_ELEMENT = 0.00169, END_SLAB = 31.1, END_WORDS = 24.9, END_MET = 40, END_PANEL = 0.057, CLUSTER = 0.296, MEET_BLOCK = 0.142, SUM = 1.2, SUM_SLICE = 0.0446, SUM_GBPS = 1450,
+                    COPIES = 2.1, COPIES_GBPS = 2350, TIRED = 0.162, TIRED_US = 1420, OVERLAP = 1.25;
 /* Bytes that must be under way for memory to be busy. */
-static const double UNDER_WAY = 6870000;
+static const double UNDER_WAY = 6920000;
 /* As END_ELEMENT is 1: an operation of the epilogue, a function. */
-static const double HEAVY_OPERATION = 2.43, HEAVY_FUNCTION = 21.2;
+static const double HEAVY_OPERATION = 3.17, HEAVY_FUNCTION = 20;
 /* The clock under load, of the one that the peak is given at. */
 static const double CLOCK = 0.886;
 /* As SUM is ours. */
-static const double LIBRARY_SUM = 1.22;
+static const double LIBRARY_SUM = 0.939;
 /* By how much copies take longer when all SMs copy. */
 static const double BUSY = 4.85;
 /* Lines that begin at multiples of 16, 32 or 64 bytes instead of 128 are copied so many times slower. */
-static const double PITCH_16 = 2.34, PITCH_32 = 1.41, PITCH_64 = 1.46;
+static const double PITCH_16 = 2.03, PITCH_32 = 1.35, PITCH_64 = 1.39;
+static const double TOGETHER = 0.748;
+/* Lines of results that begin at no boundary of 128 bytes are stored so much slower, as a part of what their copies would be. */
+static const double STORE_PITCH = 1.87;
 /* A copy of rows of which some are not there takes longer by this part. */
-static const double BEYOND = 0.645;
+/* ... and a copy of K of which some is not there, so many times as long as another more. */
+static const double TAIL = 1;
+static const double BEYOND = 0.6;
 /* Of SMs, those that clusters of more than two find together: 30 of 4 blocks, 15 of 8 and 7 of 16 on 132. */
 enum { CLUSTERED = 910 }; /* of a thousand */
 
@@ -110,11 +115,17 @@ static double multiply_us(const md_dev_facts *facts, const md_fa_product *w, con
     return norm4(multiply, read) / clock_of(facts) + STEP;
 }
 
+/* What a copy to several blocks costs each, of one of its own. */
+static double shared(double blocks)
+{
+    return 1 / blocks + TOGETHER * (1 - 1 / blocks);
+}
+
 static double fill_us(const md_dev_facts *facts, const md_fa_product *w, const md_fa_wgmma *v, const tiles *t, double busy)
 {
     const bool is_turned_over = md_cg_product_along(&w->p, MD_CG_B) == MD_CG_ALONG_ROWS; /* copied 64 columns at a time */
     const double columns = is_turned_over && !v->is_library ? ceil(v->columns / 64.0) * 64 : v->columns;
-    const double a = t->a_rows * t->a_slow / cluster_across(v), b = columns * w->p.n_products * t->b_slow / cluster_down(v);
+    const double a = t->a_rows * t->a_slow * shared(cluster_across(v)), b = columns * w->p.n_products * t->b_slow * shared(cluster_down(v));
     return (a + b) * 128 / 64 * FILL * (1 + BUSY * busy * t->slots * t->together / MD_MAX(facts->threads, 1)) / clock_of(facts);
 }
 
@@ -137,7 +148,8 @@ static double end_us(const md_fa_product *w, const md_fa_wgmma *v)
     const double way = v->by_words ? END_WORDS : v->has_result ? 1 : v->is_met ? END_MET : END_SLAB;
     const double panel = v->columns % 64 == 0 ? 64 : v->columns % 32 == 0 ? 32 : v->columns % 16 == 0 ? 16 : v->columns % 56 == 0 ? 56 : 8;
     const double panels = v->has_result ? v->rows / 64.0 / groups * v->columns / panel : 0;
-    return END + END_ELEMENT * elements * (way + heavy / (v->is_met ? v->split : 1)) + END_PANEL * panels;
+    const double slow = 1 + STORE_PITCH * (slow_lines(w->columns, 2, v) - 1);
+    return END + END_ELEMENT * elements * (way + heavy / (v->is_met ? v->split : 1)) + END_PANEL * panels * slow;
 }
 
 /* All waves: copies of a tile go on under the end of the tile before; with turns, so do the products. */
@@ -145,7 +157,8 @@ static double waves_us(const md_dev_facts *facts, const md_fa_product *w, const 
 {
     const double multiply = t->steps * multiply_us(facts, w, v), end = end_us(w, v);
     const double next = v->is_turned ? fmax(multiply, (multiply + end) / 2) : multiply + end;
-    const double full = t->steps * fill_us(facts, w, v, t, 1), last = t->steps * fill_us(facts, w, v, t, t->last);
+    const double copies = t->steps + (w->depth * item_of(w) % 128 != 0 && !v->has_copies && !v->is_library ? TAIL : 0);
+    const double full = copies * fill_us(facts, w, v, t, 1), last = copies * fill_us(facts, w, v, t, t->last);
     double us = norm4(multiply, t->waves > 1 ? full : last) + end;
     if (t->waves > 1)
         us += (t->waves - 2) * norm4(next, full) + norm4(next, last);
@@ -176,7 +189,7 @@ double md_fa_wgmma_us(const md_dev_facts *facts, const md_fa_product *w, const m
 
 /* What cuBLASLt takes of the best tile's time, with so many rows: up to 16, 64, 256, 1024, more. */
 enum { ROW_CLASSES = 5 };
-static const double LIBRARY[ROW_CLASSES] = {1.04, 1, 0.948, 0.978, 0.95};
+static const double LIBRARY[ROW_CLASSES] = {1.03, 1.02, 1.0, 0.99, 0.98};
 
 /* Libraries have tiles of every eighth number of columns: those that fill so many waves of this many rows. */
 enum { MAX_WAVES = 3 };
