@@ -9,7 +9,7 @@
 /* The driver's cuTensorMapEncodeTiled of CUDA 12.0, declared here because its header would be the only one needed of the driver's. */
 enum { TYPE_F16 = 6, TYPE_BF16 = 9, TYPE_TF32 = 11 }; /* f32 is rounded to tf32 on the way: only products that allow it ask for f32 */
 enum { SWIZZLE_NONE, SWIZZLE_32, SWIZZLE_64, SWIZZLE_128 };
-enum { INTERLEAVE_NONE = 0, PROMOTION_256 = 3, FILL_ZEROS = 0 };
+enum { INTERLEAVE_NONE = 0, PROMOTION_128 = 2, PROMOTION_256 = 3, FILL_ZEROS = 0 };
 typedef struct __attribute__((may_alias)) tensor_map {
     _Alignas(64) uint64_t word[MD_KN_MAP_WORDS];
 } tensor_map;
@@ -47,6 +47,14 @@ static int type_of(const md_kn_map *m)
     return m->dtype == MD_BF16 ? TYPE_BF16 : m->dtype == MD_F16 ? TYPE_F16 : TYPE_TF32;
 }
 
+/* Lines that the L2 is asked for at a time. What is too large to be found there comes 5% faster from memory by 128 bytes (90 MB in 21.8 us instead of 23.0
+ * on an H200); what is there, up to 5% faster by 256. */
+static int promotion_of(const uint64_t size[MD_KN_MAP_RANK], uint64_t item)
+{
+    static const uint64_t LARGE = 40 << 20;
+    return size[0] * size[1] * size[2] * item > LARGE ? PROMOTION_128 : PROMOTION_256;
+}
+
 /* `data` NULL: the tensor's. `copies`: bytes of the workspace that copies take before this one. */
 static bool encode(tensor_map *out, encode_fn f, const md_kn_map *m, const md_kn_call *call, void *data, uint64_t *copies)
 {
@@ -75,7 +83,7 @@ static bool encode(tensor_map *out, encode_fn f, const md_kn_map *m, const md_kn
     if (!data)
         data = call->data[m->tensor];
     return f(out, type_of(m), MD_KN_MAP_RANK, data, size, stride + 1, box, step, INTERLEAVE_NONE, swizzle_of(m),
-             PROMOTION_256, FILL_ZEROS) == 0;
+             promotion_of(size, item), FILL_ZEROS) == 0;
 }
 
 md_status md_dev_cuda_fill_maps(md_kn_word out[MD_DEV_CUDA_MAP_PARAMS], const md_dev_cuda_kernel *kernel, const md_kn_word *params, int32_t n,
