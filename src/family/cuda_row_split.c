@@ -357,6 +357,8 @@ static const double MEETING_US[] = {1.069, 0.8789, 0.8228, 0.3006}, WIDER_US[] =
 static const double RATE = 0.9486, SM_BURST = 315.1, AGAIN_PART = 0.9807;
 /* How times add up, the part of a row's way that the next row of the same blocks waits for, and of the instructions counted here those that are issued. */
 static const double WHOLE_ROWS = 0.8584, NORM = 1.309, WAIT_PART = 1.091, ISSUED_PART = 0.5514, SLOT_PART = 2.077, EXP_SLOTS = 5.292;
+/* Of groups that end together: what a last wave that is not whole counts. */
+static const double TAIL_PART = 1.5;
 static const double ACCESS_COST[] = {0.736, 0.9918, 1.113}, ACCESS_SLOTS[] = {0.5484, 1.916, 2.549};
 
 /* How often a slice is read beside the first time. */
@@ -406,7 +408,8 @@ static double waits_of(const md_fa_target *target, const md_fa_config *config, c
         return ceil((double)c->rows / fmax((double)c->groups, 1)) - 1;
     double part = c->blocks > 8 ? 0.85 : c->blocks > 2 ? 0.92 : 1; /* GPCs of 16 or 18 SMs are not filled by large clusters */
     double at_once = fmax(floor(resident * MD_MAX(target->facts->threads, 1) * part / c->blocks), 1);
-    return fmax((double)c->rows / at_once - 1, 0);
+    double waves = (double)c->rows / at_once, whole = ceil(waves);
+    return waves > 1 ? waves - 1 + TAIL_PART * (whole - waves) / whole : 0;
 }
 
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
