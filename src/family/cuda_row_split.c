@@ -359,6 +359,8 @@ static const double RATE = 0.9486, SM_BURST = 315.1, AGAIN_PART = 0.9807;
 static const double WHOLE_ROWS = 0.8584, NORM = 1.309, WAIT_PART = 1.091, ISSUED_PART = 0.5514, SLOT_PART = 2.077, EXP_SLOTS = 5.292;
 /* Of groups that end together: what a last wave that is not whole counts. */
 static const double TAIL_PART = 1.5;
+/* Memory, where weights of 16 bits have to be shifted. */
+static const double SHIFTED_PART = 1.2;
 static const double ACCESS_COST[] = {0.736, 0.9918, 1.113}, ACCESS_SLOTS[] = {0.5484, 1.916, 2.549};
 
 /* How often a slice is read beside the first time. */
@@ -426,6 +428,8 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     double memory = fmax(bytes, 1) / rate * ACCESS_COST[config->value[ACCESS]] * md_fa_cuda_row_apart(target) / RATE;
     slots *= (double)c.rows * n * ACCESS_SLOTS[config->value[ACCESS]];
     memory *= (1 + AGAIN_PART * again_of(target, config)) / fmin(1, busy * SM_BURST);
+    if (config->value[ACCESS] != MD_FA_CUDA_ALIGNED && md_fa_cuda_row_has_late(target) && md_fa_cuda_width(target->program, target->stage) > 4)
+        memory *= SHIFTED_PART;
     double instructions = slots / ((facts->gflops > 0 ? facts->gflops : 10000.0) * 1e3 / 2 * SLOT_PART * busy);
     double waiting = (way + loop) * waits_of(target, config, &c, resident) * WAIT_PART + loop;
     double us = pow(pow(memory, NORM) + pow(instructions, NORM) + pow(waiting, NORM), 1 / NORM);
