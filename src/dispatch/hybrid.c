@@ -130,6 +130,8 @@ static void refresh(struct md_ds_hybrid *h, md_ds_trial *t)
     md_ds_lessons_apply(us, h->lessons, h->op, t->stage, t->by, variant, t->n_rivals);
     for (int32_t i = 1; i < t->n_rivals && us[0] > 0.0; i++)
         t->rival[i].expected = us[i] / us[0];
+    for (int32_t i = 1; i < t->n_rivals; i++)
+        t->rival[i].is_known = t->rival[i].is_known || md_ds_lessons_know(h->lessons, t->stage, t->rival[i].variant);
     if (t->step == 0)
         md_ds_trial_next(t);
 }
@@ -168,6 +170,7 @@ static void take_time(struct md_ds_hybrid *h, md_ds_record *record, int32_t riva
     md_ds_trial *t = md_ds_trial_in(record);
     double spread;
     t->n_running--;
+    h->n_tried -= rival > 0;
     if (generation != t->switches + t->demotions)
         return;
     if (t->is_over) {
@@ -216,6 +219,8 @@ static void poll_times(struct md_ds_hybrid *h)
 /* Calls take the long way seldom while it may not. */
 static bool may_cost(struct md_ds_hybrid *h, md_ds_trial *t)
 {
+    if (h->n_tried > 0 && !h->credit.is_ahead)
+        return false; /* what one costs is known before the next one may cost something */
     double spread;
     const bool may = md_ds_credit_covers(&h->credit, md_ds_rival_median(&spread, &t->rival[0]), md_ds_trial_ratio(t, t->at));
     t->is_waiting = !may;
@@ -343,6 +348,11 @@ static void take_turn(turn *out, struct md_ds_hybrid *h, md_ds_record *record, m
     if (!t || t->n_rivals < 2 || !is_due(t, record, bound))
         return;
     const int32_t calls = calls_since(t, record);
+    const bool is_careful = dev->ops->mark_time && !h->credit.is_ahead;
+    if (t->is_careful != is_careful && t->step == 0) {
+        t->is_careful = is_careful;
+        md_ds_trial_next(t);
+    }
     const bool is_idle = t->is_over || see_load(h, stream); /* whose trial is over does not ask the device */
     if (t->rival[0].n > 0)
         md_ds_credit_earn(&h->credit, h->op->policy.hybrid_share, md_ds_rival_median(&spread, &t->rival[0]), calls, is_idle);
@@ -355,6 +365,7 @@ static void take_turn(turn *out, struct md_ds_hybrid *h, md_ds_record *record, m
     *out = (turn){t, false, rival > 0 ? t->rival[rival].way : NULL, rival, t->switches + t->demotions, x};
     t->n_running++;
     t->timed += rival > 0;
+    h->n_tried += rival > 0;
     if (rival > 0)
         add(&h->op->count.trials);
     if (!x)

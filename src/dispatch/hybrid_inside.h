@@ -25,6 +25,7 @@ struct md_ds_hybrid {
     md_ds_lessons *lessons;
     md_ds_credit credit;
     _Atomic int32_t n_jobs;
+    int32_t n_tried; /* calls that rivals serve and that have no time yet */
     _Atomic int32_t n_put; /* times that can be asked for */
     md_ds_timing timing[MD_DS_HYBRID_TIMES];
     /* Races beside calls: */

@@ -97,6 +97,16 @@ int32_t md_ds_lessons_version(const md_ds_lessons *l)
     return atomic_load_explicit(&l->version, memory_order_relaxed);
 }
 
+bool md_ds_lessons_know(md_ds_lessons *l, int32_t stage, int32_t variant)
+{
+    bool is_known = false;
+    pthread_mutex_lock(&l->lock);
+    for (int32_t k = 0; k < l->n && !is_known; k++)
+        is_known = l->list[k].stage == stage && l->list[k].variant == variant;
+    pthread_mutex_unlock(&l->lock);
+    return is_known;
+}
+
 static double similarity(const md_ds_candidates *c, int32_t a, int32_t b)
 {
     return a == b ? 1.0 : c->variant[a]->family == c->variant[b]->family ? family_weight : other_weight;

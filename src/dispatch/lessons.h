@@ -12,6 +12,8 @@ void md_ds_lessons_destroy(md_ds_lessons **lessons); /* NULL allowed */
 void md_ds_lessons_add(md_ds_lessons *lessons, const md_ds_op *op, int32_t stage, int32_t variant, const int64_t *by, double ratio);
 /** Multiplies the model's times of n variants of the stage by what is to be expected at `by`; negative ones stay. */
 void md_ds_lessons_apply(double *us, md_ds_lessons *lessons, const md_ds_op *op, int32_t stage, const int64_t *by, const int32_t *variant, int32_t n);
+/** Whether the variant was seen anywhere of late. */
+bool md_ds_lessons_know(md_ds_lessons *lessons, int32_t stage, int32_t variant);
 /** Another number whenever a lesson was taken down. */
 int32_t md_ds_lessons_version(const md_ds_lessons *lessons);
 

@@ -197,6 +197,9 @@ static bool make_trial(job *j)
     t->version = version;
     t->looks = md_ds_is_async(j->op->runtime) ? 1 : MD_DS_HOST_LOOKS;
     t->every = t->published = t->went = MD_DS_TRIAL_EVERY;
+    t->is_careful = md_ds_is_async(j->op->runtime);
+    for (int32_t i = 1; i < t->n_rivals; i++)
+        t->rival[i].is_known = md_ds_lessons_know(md_ds_hybrid_lessons(j->op), t->stage, t->rival[i].variant);
     t->is_raced = !md_ds_is_async(j->op->runtime);
     check(t, j);
     if (t->n_rivals < 2 || make_ways(t, j) != MD_OK) {

@@ -97,7 +97,8 @@ void md_ds_trial_next(md_ds_trial *t)
     for (int32_t i = 1; i < t->n_rivals; i++) {
         md_ds_rival *r = &t->rival[i];
         r->is_out |= r->n >= md_ds_trial_looks(t) && md_ds_trial_is_behind(t, i);
-        if (!r->is_out && md_ds_trial_ratio(t, i) <= MD_DS_TOO_SLOW && (t->at == 0 || md_ds_trial_ratio(t, i) < md_ds_trial_ratio(t, t->at)))
+        const double most = t->is_careful && !r->is_known && r->n == 0 ? MD_DS_TOO_RISKY : MD_DS_TOO_SLOW;
+        if (!r->is_out && md_ds_trial_ratio(t, i) <= most && (t->at == 0 || md_ds_trial_ratio(t, i) < md_ds_trial_ratio(t, t->at)))
             t->at = i;
     }
     if (t->at > 0)

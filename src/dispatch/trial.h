@@ -10,7 +10,7 @@ typedef struct md_ds_rival {
     int32_t variant;
     double model_us; /* of its stage */
     double expected; /* by the model and what was learnt nearby, over the incumbent's */
-    bool is_out;
+    bool is_out, is_known; /* known: it was seen at some shape */
     double resolution_us; /* of its times: what differs by less is the same */
     int32_t n; /* of the times, newest last; older ones are overwritten */
     double us[MD_DS_RIVAL_TIMES];
@@ -42,6 +42,7 @@ typedef struct md_ds_trial {
     int32_t went; /* did, before the last one that did */
     struct md_ds_idle *idle; /* the race beside calls, of the thread that runs it; NULL: did not begin */
     bool is_raced; /* it is over, or cannot be */
+    bool is_careful; /* calls wait for each other: who was never seen is tried only if the model says that it is not much slower */
     int32_t n_races; /* times that it did not get through */
     uint64_t race_ns; /* when it may go on */
 } md_ds_trial;
@@ -56,6 +57,8 @@ typedef enum md_ds_verdict {
 #define MD_DS_SWITCH_GAIN 0.02
 /** Nobody is tried of whom more than so many times the time of who serves is to be expected. */
 #define MD_DS_TOO_SLOW 2.0
+/** The same of one that was seen nowhere yet, where calls wait for it: one that takes ten times as long is felt by a hundred calls. */
+#define MD_DS_TOO_RISKY 1.5
 /** What serves is demoted when it takes so many times what it took. */
 #define MD_DS_DEMOTION 1.1
 

@@ -179,13 +179,16 @@ int main(int argc, char **argv)
         long longest_at = 0;
         const double longest = run(latency, host, &longest_at, op, n, us / load);
         const long n_counted = n - FIRST;
+        long worst_at = 0;
+        for (long i = 0; i < n_counted; i++)
+            worst_at = latency[i] > latency[worst_at] ? i : worst_at;
         qsort(latency, (size_t)n_counted, sizeof *latency, by_value);
         qsort(host, (size_t)n, sizeof *host, by_value);
         p99[on][n_runs[on]++] = at(latency, n_counted, 0.99);
         const md_ds_counters *c = &op->ds->count;
         printf("{\"run\": %d, \"hybrid\": %d, \"mean_us\": %.2f, \"load\": %.2f, \"calls\": %ld, \"p50\": %.2f, \"p90\": %.2f, \"p98\": %.2f, \"p99\": %.2f, \"p999\": %.2f, "
-               "\"max\": %.1f, \"host_p50\": %.2f, \"host_p90\": %.2f, \"host_p99\": %.2f, \"longest_call_us\": %.1f, \"at\": %ld, \"long_ways\": %d, \"trials\": %d, \"switches\": %d}\n", r, on, us, load, n, at(latency, n_counted, 0.5), at(latency, n_counted, 0.9), at(latency, n_counted, 0.98),
-               at(latency, n_counted, 0.99), at(latency, n_counted, 0.999), latency[n_counted - 1], at(host, n, 0.5), at(host, n, 0.9), at(host, n, 0.99), longest,
+               "\"max\": %.1f, \"worst_at\": %ld, \"host_p50\": %.2f, \"host_p90\": %.2f, \"host_p99\": %.2f, \"longest_call_us\": %.1f, \"at\": %ld, \"long_ways\": %d, \"trials\": %d, \"switches\": %d}\n", r, on, us, load, n, at(latency, n_counted, 0.5), at(latency, n_counted, 0.9), at(latency, n_counted, 0.98),
+               at(latency, n_counted, 0.99), at(latency, n_counted, 0.999), latency[n_counted - 1], worst_at + FIRST, at(host, n, 0.5), at(host, n, 0.9), at(host, n, 0.99), longest,
                longest_at, (int)c->calls, (int)c->trials, (int)c->switches);
         fflush(stdout);
         md_op_destroy(&op);

