@@ -2,12 +2,12 @@
 
 #include <math.h>
 
-static const double CLOCK = 1755, NORM = 4, START = 3.5, SUM = 2.5, GBPS = 4500; /* cycles a us; us; slices are written and read */
+static const double CLOCK = 1755, NORM = 3.09, START = 1.59, SUM = 1.76, SUM_RUNS = 6, LEAST_STEPS = 40, GBPS = 4345; /* cycles a us; us; a block's first step is as far away; slices are written and read */
 
-/* Steps of K of blocks that an SM has at once: as long as it issues their instructions, and as one block waits for itself. */
+/* Steps of K of blocks that an SM has at once: as long as the quarter with most of their warps issues instructions, and as one block waits for itself. */
 static double blocks_us(double blocks, const md_fa_cuda_fma *c, double products, double steps)
 {
-    return pow(pow(blocks * c->threads / 128.0 * c->sums * products * c->issued, NORM) + pow(c->alone, NORM), 1 / NORM) * steps / CLOCK;
+    return pow(pow(ceil(blocks * c->threads / 128.0) * c->sums * products * c->issued, NORM) + pow(c->alone, NORM), 1 / NORM) * steps / CLOCK;
 }
 
 /* Equal runs: tiles that lie in several of them are stored in parts. */
@@ -21,7 +21,7 @@ static double runs_us(const md_fa_product *w, const md_fa_cuda_fma *c, double ti
 static double tiles_us(const md_fa_product *w, const md_fa_cuda_fma *c, double blocks, double sms)
 {
     const double most = ceil(blocks / sms), rounds = floor(most / c->at_once), rest = most - rounds * c->at_once;
-    const double steps = ceil((double)w->depth / c->depth / c->split) * c->depth;
+    const double steps = fmax(ceil((double)w->depth / c->depth / c->split) * c->depth, c->split > 1 ? LEAST_STEPS : 0);
     return rounds * blocks_us(c->at_once, c, w->p.n_products, steps) + (rest > 0 ? blocks_us(rest, c, w->p.n_products, steps) : 0);
 }
 
@@ -30,7 +30,7 @@ double md_fa_cuda_fma_us(const md_fa_target *target, const md_fa_product *w, con
     const double sms = target->facts->threads > 1 ? target->facts->threads : 1, memory = w->bytes / target->facts->memory_gbps * 1e-3;
     const double tiles = (double)w->batch * ceil((double)w->rows / c->rows) * ceil((double)w->columns / c->columns);
     if (c->runs > 0)
-        return START + SUM + fmax(runs_us(w, c, tiles, sms), memory);
+        return START + SUM_RUNS + fmax(runs_us(w, c, tiles, sms), memory);
     const double slices = c->split > 1 ? SUM + (double)w->batch * (double)w->rows * (double)w->columns * w->p.n_products * 8 * c->split / GBPS * 1e-3 : 0;
     return START + fmax(tiles_us(w, c, tiles * c->split, sms), memory) + slices;
 }

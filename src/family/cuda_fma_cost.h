@@ -14,7 +14,7 @@ typedef struct md_fa_cuda_fma {
     double alone; /* cycles that a block waits in each step, while others may go on */
 } md_fa_cuda_fma;
 
-enum { MD_FA_CUDA_RUN_UNIT = 64 }; /* steps of K that runs are cut into */
+enum { MD_FA_CUDA_RUN_UNIT = 16 }; /* steps of K that runs are cut into */
 
 /** Microseconds. */
 double md_fa_cuda_fma_us(const md_fa_target *target, const md_fa_product *work, const md_fa_cuda_fma *config);

@@ -10,7 +10,7 @@
 #include <math.h>
 
 enum { ROWS, COLUMNS, SPLIT, DOWN, PIECE, DEPTH };
-enum { ACROSS = 8, LANES_DOWN = 4, MOST_DOWN = 16, BAND = 8, UNIT = MD_FA_CUDA_RUN_UNIT, PARTS = 4, END_THREADS = 256 }; /* ACROSS: sums of a thread; UNIT: as MD_STREAM_UNIT */
+enum { ACROSS = 8, LANES_DOWN = 4, MOST_DOWN = 16, BAND = 8, UNIT = MD_FA_CUDA_RUN_UNIT, PARTS = 16, END_THREADS = 128 }; /* ACROSS: sums of a thread; UNIT: as MD_STREAM_UNIT */
 
 static bool product_of(md_cg_product *p, const md_fa_target *target)
 {
@@ -43,7 +43,8 @@ static int64_t shared_of(const md_fa_config *config)
 /* Blocks of an SM that registers and shared memory allow. */
 static int32_t blocks_of(const md_fa_target *target, const md_fa_config *config)
 {
-    const int32_t down = config->value[DOWN], registers = down > 8 ? 255 : down > 4 ? (config->value[PIECE] > 1 ? 168 : 204) : 128; /* none of them spills */
+    const bool is_single = config->value[PIECE] == 1;
+    const int32_t down = config->value[DOWN], registers = down > 8 ? 255 : is_single ? 204 : down > 4 ? 168 : 128; /* none of them spills */
     md_fa_cuda_load load = {.threads = threads_of(config), .registers = registers, .shared_bytes = shared_of(config)};
     return MD_MAX(md_fa_cuda_resident(target->facts, &load), 1);
 }
@@ -97,7 +98,7 @@ static bool is_sensible(const md_fa_target *target, const md_cg_product *p, cons
 static bool is_even(const md_fa_config *config)
 {
     const int32_t rows = config->value[ROWS], down = config->value[DOWN], pieces = config->value[DEPTH] / config->value[PIECE], threads = threads_of(config);
-    return rows / down % LANES_DOWN == 0 && down * MOST_DOWN >= rows && (down < 8 || threads > 32 || config->value[PIECE] > 1) && threads % pieces == 0 && rows * pieces % threads == 0 &&
+    return rows / down % LANES_DOWN == 0 && down * MOST_DOWN >= rows && (threads > (down < 16 ? 32 : 64) || config->value[PIECE] > 1) && threads % pieces == 0 && rows * pieces % threads == 0 &&
            config->value[COLUMNS] * pieces % threads == 0;
 }
 
@@ -129,10 +130,11 @@ static void stream_geometry(md_kn_plan_geometry *out, const md_fa_target *target
     md_kn_geometry *g = &out->launch[0];
     if (g->blocks == 0)
         return;
-    g->blocks = MD_MIN(g->blocks * MD_MAX((w.depth + UNIT - 1) / UNIT, 1), runs_of(target, config));
+    const int64_t tiles = g->blocks;
+    g->blocks = MD_MIN(tiles * MD_MAX((w.depth + UNIT - 1) / UNIT, 1), runs_of(target, config));
     g->grid[0] = md_fa_cuda_grid(g->blocks);
     out->workspace_bytes = 2 * g->blocks * config->value[ROWS] * config->value[COLUMNS] * 4;
-    out->launch[1] = (md_kn_geometry){.grain = 1, .overlaps = true, .blocks = MD_MAX(g->blocks - 1, 1) * PARTS, .grid = {1, 1, 1}, .block = {END_THREADS, 1, 1}};
+    out->launch[1] = (md_kn_geometry){.grain = 1, .overlaps = true, .blocks = MD_MIN(tiles, g->blocks) * PARTS, .grid = {1, 1, 1}, .block = {END_THREADS, 1, 1}};
     out->launch[1].grid[0] = (int32_t)out->launch[1].blocks;
 }
 
@@ -148,12 +150,12 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
         stream_geometry(out, target, &p, config, shape->size);
 }
 
-/* Fit on an H200 to squares of 512 to 4096: of all instructions to fma's; tiles of few rows ask shared memory for more than it gives. */
+/* Fit on an H200 to 20 shapes: all instructions to fma's; tiles of few rows ask shared memory for more than it gives. */
 static double issued_of(const md_fa_config *config)
 {
-    static const double SQUARE = 1.15, TALL = 1.22, SHORT = 1.26, SHORTEST = 2, SINGLE = 1.08;
+    static const double SQUARE = 1.1, TALL = 1.315, SHORT = 1.187, FEW_ROWS = 1.38, SHORTEST = 2.275, SINGLE = 1.164;
     const int32_t rows = config->value[ROWS], columns = config->value[COLUMNS], down = config->value[DOWN];
-    const double issued = down == 4 ? SHORTEST : down == 8 ? SHORT : rows == 128 && columns == 128 ? SQUARE : TALL;
+    const double issued = down == 4 ? SHORTEST : down == 8 ? (rows < 64 ? FEW_ROWS : SHORT) : rows == 128 && columns == 128 ? SQUARE : TALL;
     return config->value[PIECE] > 1 ? issued : issued * SINGLE;
 }
 
@@ -161,7 +163,7 @@ static double product_us(const md_fa_target *target, const md_fa_product *w, con
 {
     const md_fa_cuda_fma c = {.rows = config->value[ROWS], .columns = config->value[COLUMNS], .threads = threads_of(config), .sums = config->value[DOWN] * ACROSS,
                               .at_once = blocks_of(target, config), .split = MD_MAX(config->value[SPLIT], 1), .depth = config->value[DEPTH],
-                              .runs = is_stream(config) ? runs_of(target, config) : 0, .issued = issued_of(config), .alone = 45 + config->value[DOWN] * ACROSS};
+                              .runs = is_stream(config) ? runs_of(target, config) : 0, .issued = issued_of(config), .alone = 125 + 0.71 * config->value[DOWN] * ACROSS};
     return md_fa_cuda_fma_us(target, w, &c);
 }
 

@@ -1,13 +1,14 @@
 /* The launch after a product in equal runs (gemm_stream.h): tiles that several blocks have parts of are added up in the order of the blocks, so that
- * results do not depend on who was first, and go through the epilogue. Each boundary between two runs has MD_PARTS blocks; those of the first boundary
- * in a tile do its work. md_config.h: MD_VL 4, MD_SPLIT 1, MD_PRODUCTS 1, MD_WRAPS, MD_THREADS, MD_PARTS, MD_BAND and what gemm_stream.h says. */
+ * results do not depend on who was first, and go through the epilogue. Each tile has MD_PARTS blocks, or, where there are fewer boundaries between two
+ * runs than tiles, each boundary has, and those of the first one in a tile do its work. md_config.h: MD_VL 4, MD_SPLIT 1, MD_PRODUCTS 1, MD_WRAPS,
+ * MD_THREADS, MD_PARTS, MD_BAND and what gemm_stream.h says. */
 #include "md_config.h"
 #include "prelude.h"
 #include "md_expr.h"
 #include "gemm_slab.h"
 #include "gemm_stream.h"
 
-enum { ROWS = MD_BM / MD_PARTS, AT_ONCE = 4 /* parts that are asked for before the first one is needed */ };
+enum { ROWS = MD_BM / MD_PARTS, AT_ONCE = 8 /* parts that are asked for before the first one is needed */ };
 
 MD_INLINE md_v md_add_up(const md_params *p, const md_stream &s, int64_t tile, int64_t first, int64_t last, int at)
 {
@@ -31,19 +32,21 @@ extern "C" __global__ void __launch_bounds__(MD_THREADS) md_kernel(const __grid_
 {
     MD_IF_EMPTY_RETURN;
     const md_stream s = md_stream_of(&p);
-    const int64_t block = blockIdx.x / MD_PARTS + 1;
-    if (block >= s.blocks)
+    const int64_t i = blockIdx.x / MD_PARTS;
+    const bool by_tiles = s.tiles < s.blocks;
+    if (i >= (by_tiles ? s.tiles : s.blocks - 1))
         return;
-    const int64_t start = md_stream_start(s, block), tile = start / s.units, last = md_stream_block(s, (tile + 1) * s.units - 1);
-    if (start == tile * s.units || md_stream_start(s, block - 1) > tile * s.units)
+    const int64_t tile = by_tiles ? i : md_stream_start(s, i + 1) / s.units, begin = tile * s.units;
+    const int64_t first = by_tiles ? md_stream_block(s, begin) : i, last = md_stream_block(s, begin + s.units - 1);
+    if (first == last || (!by_tiles && (md_stream_start(s, i + 1) == begin || md_stream_start(s, i) > begin)))
         return;
     const md_place at = md_place_of(&p, tile, MD_BM, MD_BN, MD_BAND);
     const int64_t rows = md_points_rows(&p), columns = md_points_columns(&p);
     const int from = blockIdx.x % MD_PARTS * ROWS;
-    for (int i = threadIdx.x; i < ROWS * (MD_BN / MD_VL); i += MD_THREADS) {
-        const int r = from + i / (MD_BN / MD_VL), c = i % (MD_BN / MD_VL) * MD_VL;
+    for (int v = threadIdx.x; v < ROWS * (MD_BN / MD_VL); v += MD_THREADS) {
+        const int r = from + v / (MD_BN / MD_VL), c = v % (MD_BN / MD_VL) * MD_VL;
         if (at.row + r < rows && at.column + c < columns) {
-            const md_v sum = md_add_up(&p, s, tile, block - 1, last, r * MD_BN + c);
+            const md_v sum = md_add_up(&p, s, tile, first, last, r * MD_BN + c);
             md_finish(&p, at.batch, at.row + r, at.column + c, sum, sum, (int)md_least(MD_VL, columns - at.column - c));
         }
     }

@@ -1,14 +1,14 @@
 /* Products whose blocks all have as much to do, whatever the number of tiles: the steps of all tiles stand in one row, and each block takes an equal run of
  * them. A tile that lies in one run is finished there; of others each block stores its part, and the launch that follows adds the parts in the order
- * of the blocks. md_config.h: MD_BM, MD_BN, MD_STREAM (blocks at most), MD_WORKSPACE_TILES. md_expr.h: md_points_*. */
+ * of the blocks. md_config.h: MD_BM, MD_BN, MD_STREAM (blocks at most). md_expr.h: md_points_*. */
 #ifndef MD_CUDA_GEMM_STREAM_H
 #define MD_CUDA_GEMM_STREAM_H
 
-enum { MD_STREAM_UNIT = 64 }; /* steps of K that are not divided */
+enum { MD_STREAM_UNIT = 16 }; /* steps of K that are not divided */
 
 typedef struct md_stream {
     int64_t units; /* of a tile */
-    int64_t all;
+    int64_t tiles, all;
     int64_t blocks; /* that have any */
 } md_stream;
 
@@ -18,7 +18,8 @@ MD_INLINE md_stream md_stream_of(const md_params *p)
     md_stream s;
     s.units = (md_points_depth(p) + MD_STREAM_UNIT - 1) / MD_STREAM_UNIT;
     s.units = s.units > 0 ? s.units : 1;
-    s.all = md_points_batch(p) * down * across * s.units;
+    s.tiles = md_points_batch(p) * down * across;
+    s.all = s.tiles * s.units;
     s.blocks = md_least(MD_STREAM, s.all);
     return s;
 }
