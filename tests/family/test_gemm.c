@@ -9,9 +9,21 @@ static md_dev *dev;
 static md_pool *pool;
 static char text[1024];
 
+/* Tiles that registers of this width can hold; families' defaults are those for 64 bytes. */
+static const char *tile_of(int32_t vector_bytes)
+{
+    return vector_bytes == 64 ? "rows12_vecs2" : vector_bytes == 32 ? "rows6_vecs2" : "rows4_vecs2";
+}
+
+/* "gemm" and "gemm/..." get such a tile. */
 static void check(const variant_case *c, const char *variant)
 {
     bool skipped = false;
+    char with_tile[64];
+    if (!strcmp(variant, "gemm") || !strncmp(variant, "gemm/", 5)) {
+        snprintf(with_tile, sizeof with_tile, "gemm/%s%s%s", tile_of(dev->facts.vector_bytes), variant[4] ? "_" : "", variant[4] ? variant + 5 : "");
+        variant = with_tile;
+    }
     if (!variant_check(text, sizeof text, &skipped, dev, c, variant))
         fail_msg("%s", text);
     if (skipped)

@@ -11,9 +11,11 @@
 static void hear(void *user, md_log_level level, const char *message)
 {
     scratch *s = user;
+    pthread_mutex_lock(&s->lock); /* a pool's threads speak at the same time */
     if (level <= MD_LOG_WARN)
         s->n_warnings++;
     snprintf(s->message, sizeof s->message, "%s", message);
+    pthread_mutex_unlock(&s->lock);
 }
 
 int scratch_setup(void **state)
@@ -22,6 +24,7 @@ int scratch_setup(void **state)
     if (!s || md_file_temp_folder(s->folder) != MD_OK)
         return -1;
     snprintf(s->root, sizeof s->root, "%s/store", s->folder);
+    pthread_mutex_init(&s->lock, NULL);
     s->log = (md_log){hear, s, MD_LOG_DEBUG};
     *state = s;
     return 0;
@@ -31,6 +34,7 @@ int scratch_teardown(void **state)
 {
     scratch *s = *state;
     scratch_shell("rm -rf '%s'", s->folder);
+    pthread_mutex_destroy(&s->lock);
     free(s);
     return 0;
 }

@@ -4,10 +4,13 @@
 
 #include "store/store.h"
 
+#include <pthread.h>
+
 typedef struct scratch {
     char folder[4096], root[4200]; /* root: "<folder>/store", not made yet */
     char message[1200]; /* the last one that a store logged */
     int n_warnings;
+    pthread_mutex_t lock; /* of both */
     md_log log;
 } scratch;
 

@@ -23,6 +23,7 @@ typedef struct bent {
     } lent[256];
 } bent;
 static bent the_bent;
+static pthread_mutex_t lock_of_lent = PTHREAD_MUTEX_INITIALIZER;
 
 static bool is_bent(const md_kn_call *call)
 {
@@ -65,6 +66,7 @@ static md_status bent_compile(void **binary, size_t *n_bytes, md_dev *dev, const
 static md_status bent_alloc(void **out, md_dev *dev, size_t n_bytes)
 {
     MD_TRY(the_bent.real->alloc(out, dev, n_bytes));
+    pthread_mutex_lock(&lock_of_lent);
     int32_t i = 0;
     while (i < 255 && the_bent.lent[i].p)
         i++;
@@ -72,16 +74,19 @@ static md_status bent_alloc(void **out, md_dev *dev, size_t n_bytes)
     the_bent.lent[i].n_bytes = n_bytes;
     the_bent.live += (int64_t)n_bytes;
     the_bent.peak = MD_MAX(the_bent.peak, the_bent.live);
+    pthread_mutex_unlock(&lock_of_lent);
     return MD_OK;
 }
 
 static void bent_free(md_dev *dev, void *p)
 {
+    pthread_mutex_lock(&lock_of_lent);
     for (int32_t i = 0; i < 256; i++)
         if (p && the_bent.lent[i].p == p) {
             the_bent.lent[i].p = NULL;
             the_bent.live -= (int64_t)the_bent.lent[i].n_bytes;
         }
+    pthread_mutex_unlock(&lock_of_lent);
     the_bent.real->free(dev, p);
 }
 
