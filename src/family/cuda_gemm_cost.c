@@ -24,7 +24,7 @@ static const double LIBRARY_SUM = 0.939;
 static const double BUSY = 4.85;
 /* Lines that begin at multiples of 16, 32 or 64 bytes instead of 128 are copied so many times slower. */
 static const double PITCH_16 = 2.03, PITCH_32 = 1.35, PITCH_64 = 1.39;
-static const double TOGETHER = 0.748;
+static const double TOGETHER = 0.748, TOGETHER_64 = 1.15; /* 64: tiles of so many rows */
 /* Lines of results that begin at no boundary of 128 bytes are stored so much slower, as a part of what their copies would be. */
 static const double STORE_PITCH = 1.87;
 /* A copy of rows of which some are not there takes longer by this part. */
@@ -116,16 +116,17 @@ static double multiply_us(const md_dev_facts *facts, const md_fa_product *w, con
 }
 
 /* What a copy to several blocks costs each, of one of its own. */
-static double shared(double blocks)
+static double shared(const md_fa_wgmma *v, double blocks)
 {
-    return 1 / blocks + TOGETHER * (1 - 1 / blocks);
+    const double together = v->rows > 64 || v->is_library ? TOGETHER : TOGETHER_64;
+    return 1 / blocks + together * (1 - 1 / blocks);
 }
 
 static double fill_us(const md_dev_facts *facts, const md_fa_product *w, const md_fa_wgmma *v, const tiles *t, double busy)
 {
     const bool is_turned_over = md_cg_product_along(&w->p, MD_CG_B) == MD_CG_ALONG_ROWS; /* copied 64 columns at a time */
     const double columns = is_turned_over && !v->is_library ? ceil(v->columns / 64.0) * 64 : v->columns;
-    const double a = t->a_rows * t->a_slow * shared(cluster_across(v)), b = columns * w->p.n_products * t->b_slow * shared(cluster_down(v));
+    const double a = t->a_rows * t->a_slow * shared(v, cluster_across(v)), b = columns * w->p.n_products * t->b_slow * shared(v, cluster_down(v));
     return (a + b) * 128 / 64 * FILL * (1 + BUSY * busy * t->slots * t->together / MD_MAX(facts->threads, 1)) / clock_of(facts);
 }
 
@@ -189,7 +190,7 @@ double md_fa_wgmma_us(const md_dev_facts *facts, const md_fa_product *w, const m
 
 /* What cuBLASLt takes of the best tile's time, with so many rows: up to 16, 64, 256, 1024, more. */
 enum { ROW_CLASSES = 5 };
-static const double LIBRARY[ROW_CLASSES] = {1.03, 1.02, 1.0, 0.99, 0.98};
+static const double LIBRARY[ROW_CLASSES] = {1.03, 1.02, 1.02, 1, 1};
 
 /* Libraries have tiles of every eighth number of columns: those that fill so many waves of this many rows. */
 enum { MAX_WAVES = 3 };
