@@ -109,6 +109,13 @@ static bool has_direct_operands(const md_fa_product *w)
 }
 
 /* Fit on an H200 to 96 shapes. */
+/* Operands of 16 bits or fewer, which are widened one by one: times that of f32. */
+static const double NARROW = 1.35;
+static bool is_narrow(const md_fa_product *w)
+{
+    return w->p.load[0] && md_dtype_size(w->p.program->formula->tensor[w->p.load[0]->id].dtype) < 4;
+}
+
 static double f32_us(const md_fa_target *target, const md_fa_product *w, const tile *t, int32_t at_once)
 {
     static const double MOST_SUMS = 1.3, SOME = 1.94, FEW = 2.33, SINGLE = 1.31, SINGLE_ALONE = 1.21, WAIT = 74;
@@ -116,7 +123,7 @@ static double f32_us(const md_fa_target *target, const md_fa_product *w, const t
     const bool is_single = !has_direct_operands(w);
     md_fa_cuda_fma c = {.rows = t->rows, .columns = t->columns, .threads = t->threads, .sums = sums, .at_once = at_once, .split = t->split, .depth = t->depth,
                         .issued = (sums >= 64 ? MOST_SUMS : sums >= 32 ? SOME : FEW) * (is_single ? SINGLE : 1), .alone = (WAIT + sums) * (is_single ? SINGLE_ALONE : 1)};
-    return md_fa_cuda_fma_us(target, w, &c);
+    return md_fa_cuda_fma_us(target, w, &c) * (is_narrow(w) ? NARROW : 1);
 }
 
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
