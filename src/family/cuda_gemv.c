@@ -108,7 +108,7 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
 }
 
 /* Fit on an H200: us, or parts of a rate. */
-static const double START = 0.00345, BATCH = 0.0127, SHARES = 0.00171, MANY_VECTORS = 0.191, LONE_RATE = 2.8, RATE = 3.23, WIDEN = 2.92, WIDEN_ONE = 6.9, WIDEN_F32 = 1.8, RESULT_OPS = 4390, OPS_RATE = 0.38, FUNCTION = 0.7;
+static const double START = 0.00345, BATCH = 0.0127, SHARES = 0.00171, MANY_VECTORS = 0.191, LONE_RATE = 2.8, RATE = 3.23, WIDEN = 2.92, WIDEN_ONE = 6.9, WIDEN_F32 = 1.8, RESULT_OPS = 4390, OPS_RATE = 0.38, FUNCTION = 0.7, LONE_F32 = 1.2, PAIR_F32 = 1.07, ROW_F32 = 0.07, SHARE_F32 = 0.02;
 
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
@@ -125,12 +125,14 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
                             .bytes = 16.0 * vectors * useful};
     double results = (double)w.batch * (double)w.columns * few;
     out->memory_bytes = w.bytes;
+    if (type_of(&p) == MD_F32) /* a vector is four elements: the rows are read as often, for half as many products */
+        out->memory_bytes *= (config->value[COLUMNS] == 1 ? LONE_F32 : PAIR_F32) * (1 + ROW_F32 * (few - 1));
     /* With one column a warp, the rows are read as often as the column. */
     out->memory_rate = (config->value[COLUMNS] == 1 ? LONE_RATE : RATE) * md_fa_cuda_rate(target->facts, &load);
     out->ops = 2 * results * (double)w.depth * p.n_products * (type_of(&p) == MD_F32 ? WIDEN_F32 : few == 1 ? WIDEN_ONE : WIDEN) + results * RESULT_OPS; /* 16-bit rows are widened again and again */
     out->ops_rate = OPS_RATE;
     out->parallel = fmin(load.blocks, MD_MAX(target->facts->threads, 1));
-    out->serial_us = START + FUNCTION * w.epilogue_transcendental + BATCH * steps + SHARES * config->value[SHARE] + (vectors > 4 ? MANY_VECTORS : 0); /* seen: much under way at once, by all warps */
+    out->serial_us = START + FUNCTION * w.epilogue_transcendental + BATCH * steps + (type_of(&p) == MD_F32 ? SHARE_F32 : SHARES) * config->value[SHARE] + (vectors > 4 ? MANY_VECTORS : 0); /* seen: much under way at once, by all warps */
 }
 
 static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
