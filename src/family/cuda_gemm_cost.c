@@ -24,13 +24,12 @@ static const double LIBRARY_SUM = 0.939;
 static const double BUSY = 4.85;
 /* Lines that begin at multiples of 16, 32 or 64 bytes instead of 128 are copied so many times slower. */
 static const double PITCH_16 = 2.03, PITCH_32 = 1.35, PITCH_64 = 1.39;
-static const double TOGETHER = 0.748, TOGETHER_64 = 1.15; /* 64: tiles of so many rows */
+/* What a copy that blocks of a cluster share costs each, between its part (0) and all of it (1); tiles of 64 rows lose by waiting for each other. */
+static const double TOGETHER = 0.748, TOGETHER_64 = 1.15;
 /* Lines of results that begin at no boundary of 128 bytes are stored so much slower, as a part of what their copies would be. */
 static const double STORE_PITCH = 1.87;
-/* A copy of rows of which some are not there takes longer by this part. */
-/* ... and a copy of K of which some is not there, so many times as long as another more. */
-static const double TAIL = 1;
-static const double BEYOND = 0.6;
+/* A copy of rows of which some are not there takes longer by this part; one of K of which some is not there, by so many whole copies. */
+static const double BEYOND = 0.6, TAIL = 1;
 /* Of SMs, those that clusters of more than two find together: 30 of 4 blocks, 15 of 8 and 7 of 16 on 132. */
 enum { CLUSTERED = 910 }; /* of a thousand */
 
