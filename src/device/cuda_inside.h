@@ -18,12 +18,13 @@ typedef struct md_dev_cuda_slab md_dev_cuda_slab; /* cuda_report.c */
 
 typedef struct md_dev_cuda {
     md_dev base; /* first: a md_dev * of this device is a md_dev_cuda * */
+    _Atomic int32_t lost; /* the error after which nothing works any more; 0: none. This and the next two are what a launch reads */
+    bool is_only; /* there is no other device that could be current */
+    void (*launcher)(void); /* the driver's cuLaunchKernelEx, where it can stand for the runtime's; NULL */
     md_dev_nvrtc nvrtc; /* version 0 where there is none */
     char no_nvrtc[400]; /* and why */
     pid_t owner; /* a child after fork has no GPU */
     bool has_pools; /* cudaMallocAsync works */
-    bool is_only; /* there is no other device that could be current */
-    _Atomic int32_t lost; /* the error after which nothing works any more; 0: none */
     cudaStream_t inner; /* waits for nobody and nobody for it: first launches, reports */
     pthread_mutex_t lock; /* of all below */
     md_dev_cuda_arena *arena[MD_DEV_CUDA_BUCKETS];
@@ -93,6 +94,7 @@ void md_dev_cuda_free_blas(md_dev_cuda *dev);
 /* cuda_map.c */
 enum { MD_DEV_CUDA_MAP_PARAMS = 192 }; /* words of parameters that a kernel with tensor maps may have */
 /** The driver's function that makes tensor maps; NULL where it has none. */
+void (*md_dev_cuda_driver_function(const char *name))(void); /* of CUDA 12.0; NULL where the driver has none */
 void (*md_dev_cuda_map_encoder(void))(void);
 void (*md_dev_cuda_map_mover(void))(void);
 md_status md_dev_cuda_map_make(md_dev_map *out, md_dev *dev, const md_dev_kernel *kernel, int32_t i, const md_kn_call *call);

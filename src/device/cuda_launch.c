@@ -41,6 +41,31 @@ __attribute__((hot)) cudaError_t md_dev_cuda_start(cudaStream_t stream, const md
     return cudaLaunchKernelExC(&config, (const void *)kernel->kernel, args);
 }
 
+/* The driver's cuLaunchKernelEx of CUDA 12.0 and what it takes: attributes are the runtime's. */
+typedef struct driver_config {
+    uint32_t grid[3], block[3], shared_bytes;
+    cudaStream_t stream;
+    cudaLaunchAttribute *attribute;
+    uint32_t n_attributes;
+} driver_config;
+typedef int (*driver_launch)(const driver_config *config, const void *kernel, void **params, void **extra);
+
+/* What the runtime's launch does in the end, without the rest. False where it does not: where the thread has no context yet, and for whatever is wrong. Then
+ * nothing is launched, and the runtime's launch does it, or says why not. */
+static inline __attribute__((always_inline)) bool start_by_driver(const md_dev_cuda *dev, cudaStream_t stream, const md_dev_cuda_kernel *kernel,
+                                                                  const md_kn_geometry *g, const md_kn_word *params)
+{
+    cudaLaunchAttribute attribute[3];
+    driver_config config;
+    void *args[1] = {(void *)(uintptr_t)params};
+    memcpy(&config, (const char *)g + offsetof(md_kn_geometry, grid), 24);
+    config.shared_bytes = (uint32_t)g->scratch_bytes;
+    config.stream = stream;
+    config.attribute = attribute;
+    config.n_attributes = g->cluster > 1 || g->is_cooperative || g->overlaps ? md_dev_cuda_attributes(attribute, kernel, g) : 0;
+    return ((driver_launch)dev->launcher)(&config, (const void *)kernel->kernel, args, NULL) == 0;
+}
+
 static md_status fail_launch(md_dev_cuda *dev, cudaError_t error, const md_dev_cuda_kernel *k, const md_kn_geometry *g)
 {
     if (error == cudaErrorInvalidResourceHandle) {
@@ -113,6 +138,8 @@ __attribute__((hot)) md_status md_dev_cuda_launch(md_dev *base, md_stream stream
         return MD_OK;
     if (k->function || call || n < k->least_words || dev->lost || (!dev->is_only && is_of_current(stream)))
         return launch_there(dev, stream, k, geometry, params, n, call);
+    if (dev->launcher && start_by_driver(dev, (cudaStream_t)stream, k, geometry, params))
+        return MD_OK;
     cudaError_t error = md_dev_cuda_start((cudaStream_t)stream, k, geometry, params);
     if (__builtin_expect(error == cudaSuccess, 1))
         return MD_OK;

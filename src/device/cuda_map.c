@@ -16,7 +16,7 @@ typedef struct __attribute__((may_alias)) tensor_map {
 typedef int (*encode_fn)(tensor_map *out, int type, uint32_t rank, void *data, const uint64_t *size, const uint64_t *stride, const uint32_t *box,
                          const uint32_t *step, int interleave, int swizzle, int promotion, int fill);
 
-static void (*driver_function(const char *name))(void)
+void (*md_dev_cuda_driver_function(const char *name))(void)
 {
     void *f = NULL;
     enum cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
@@ -29,12 +29,12 @@ static void (*driver_function(const char *name))(void)
 
 void (*md_dev_cuda_map_encoder(void))(void)
 {
-    return driver_function("cuTensorMapEncodeTiled");
+    return md_dev_cuda_driver_function("cuTensorMapEncodeTiled");
 }
 
 void (*md_dev_cuda_map_mover(void))(void)
 {
-    return driver_function("cuTensorMapReplaceAddress");
+    return md_dev_cuda_driver_function("cuTensorMapReplaceAddress");
 }
 
 static int swizzle_of(const md_kn_map *m)

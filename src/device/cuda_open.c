@@ -209,6 +209,7 @@ md_status md_dev_cuda_open(md_dev **out, const md_dev_options *options, int32_t 
     dev->base.log = options->log;
     dev->owner = getpid();
     dev->is_only = n_devices == 1;
+    dev->launcher = dev->is_only ? md_dev_cuda_driver_function("cuLaunchKernelEx") : NULL;
     pthread_mutex_init(&dev->lock, NULL);
     pthread_mutex_init(&dev->clock_lock, NULL);
     md_status status = md_dev_cuda_facts(&dev->base.facts, index);
