@@ -2,7 +2,8 @@
 
 #include <math.h>
 
-static const double CLOCK = 1755, NORM = 3.09, START = 1.59, SUM = 1.76, SUM_RUNS = 6, LEAST_STEPS = 40, GBPS = 4345; /* cycles a us; us; a block's first step is as far away; slices are written and read */
+/* Cycles a us; us; steps that a block's first one is away; slices are written and read. */
+static const double CLOCK = 1755, NORM = 3.09, START = 1.59, SUM = 1.76, SUM_RUNS = 6, LEAST_STEPS = 40, GBPS = 4345;
 
 /* Steps of K of blocks that an SM has at once: as long as the quarter with most of their warps issues instructions, and as one block waits for itself. */
 static double blocks_us(double blocks, const md_fa_cuda_fma *c, double products, double steps)

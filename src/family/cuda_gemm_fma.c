@@ -10,7 +10,8 @@
 #include <math.h>
 
 enum { ROWS, COLUMNS, SPLIT, DOWN, PIECE, DEPTH };
-enum { ACROSS = 8, LANES_DOWN = 4, MOST_DOWN = 16, BAND = 8, UNIT = MD_FA_CUDA_RUN_UNIT, PARTS = 16, END_THREADS = 128 }; /* ACROSS: sums of a thread; UNIT: as MD_STREAM_UNIT */
+enum { ACROSS = 8, LANES_DOWN = 4, MOST_DOWN = 16, BAND = 8 }; /* ACROSS: sums of a thread */
+enum { UNIT = MD_FA_CUDA_RUN_UNIT, PARTS = 16, END_THREADS = 128 }; /* UNIT: as MD_STREAM_UNIT */
 
 static bool product_of(md_cg_product *p, const md_fa_target *target)
 {
@@ -98,8 +99,9 @@ static bool is_sensible(const md_fa_target *target, const md_cg_product *p, cons
 static bool is_even(const md_fa_config *config)
 {
     const int32_t rows = config->value[ROWS], down = config->value[DOWN], pieces = config->value[DEPTH] / config->value[PIECE], threads = threads_of(config);
-    return rows / down % LANES_DOWN == 0 && down * MOST_DOWN >= rows && (threads > (down < 16 ? 32 : 64) || config->value[PIECE] > 1) && threads % pieces == 0 && rows * pieces % threads == 0 &&
-           config->value[COLUMNS] * pieces % threads == 0;
+    if (config->value[PIECE] == 1 && threads <= (down < 16 ? 32 : 64))
+        return false;
+    return rows / down % LANES_DOWN == 0 && down * MOST_DOWN >= rows && threads % pieces == 0 && rows * pieces % threads == 0 && config->value[COLUMNS] * pieces % threads == 0;
 }
 
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
@@ -163,7 +165,8 @@ static double product_us(const md_fa_target *target, const md_fa_product *w, con
 {
     const md_fa_cuda_fma c = {.rows = config->value[ROWS], .columns = config->value[COLUMNS], .threads = threads_of(config), .sums = config->value[DOWN] * ACROSS,
                               .at_once = blocks_of(target, config), .split = MD_MAX(config->value[SPLIT], 1), .depth = config->value[DEPTH],
-                              .runs = is_stream(config) ? runs_of(target, config) : 0, .issued = issued_of(config), .alone = 125 + 0.71 * config->value[DOWN] * ACROSS};
+                              .runs = is_stream(config) ? runs_of(target, config) : 0, .issued = issued_of(config),
+                              .alone = 125 + 0.71 * config->value[DOWN] * ACROSS};
     return md_fa_cuda_fma_us(target, w, &c);
 }
 
@@ -189,8 +192,10 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
                      config->value[ROWS], config->value[COLUMNS], config->value[DEPTH], config->value[DOWN], ACROSS, config->value[PIECE],
                      blocks_of(target, config), BAND);
     md_fa_cuda_product_print_along(&defines, &p);
-    md_strbuf_printf(&defines, "#define MD_STREAM %" PRId64 "\n#define MD_PARTS %d\n#define MD_THREADS %d\n", is_stream(config) ? runs_of(target, config) : 0, PARTS, END_THREADS);
-    md_fa_cuda_product_text text = {.source = "cuda/gemm_fma.cu", .lanes = 4, .split = config->value[SPLIT], .end = is_stream(config) ? "cuda/gemm_stream.cu" : NULL};
+    md_strbuf_printf(&defines, "#define MD_STREAM %" PRId64 "\n#define MD_PARTS %d\n#define MD_THREADS %d\n",
+                     is_stream(config) ? runs_of(target, config) : 0, PARTS, END_THREADS);
+    md_fa_cuda_product_text text = {.source = "cuda/gemm_fma.cu", .lanes = 4, .split = config->value[SPLIT],
+                                    .end = is_stream(config) ? "cuda/gemm_stream.cu" : NULL};
     return md_fa_cuda_product_emit(out, target, &p, &text, &defines);
 }
 

@@ -95,10 +95,27 @@ template <int which, class L> MD_INLINE void md_fetch(md_pieces<L> &to, const md
     s.at += MD_BK * view.step * 4;
 }
 
-MD_INLINE void md_fetch_both(md_pieces<md_tile_a> &to_a, md_pieces<md_tile_b> &to_b, const md_params &p, md_source &a, md_source &b, int left, bool is_whole, bool is_inside)
+/* Both operands' pieces. */
+typedef struct md_next {
+    md_pieces<md_tile_a> a;
+    md_pieces<md_tile_b> b;
+} md_next;
+
+MD_INLINE void md_fetch_both(md_next &to, const md_params &p, md_source &a, md_source &b, int left, bool is_whole, bool is_inside)
 {
-    md_fetch<0>(to_a, p, a, left, is_whole, is_inside);
-    md_fetch<1>(to_b, p, b, left, is_whole, is_inside);
+    md_fetch<0>(to.a, p, a, left, is_whole, is_inside);
+    md_fetch<1>(to.b, p, b, left, is_whole, is_inside);
+}
+
+/* If there are any. */
+MD_INLINE void md_fetch_next(md_next &to, const md_params &p, md_source &a, md_source &b, int left, bool is_inside)
+{
+    if (left >= MD_BK && is_inside)
+        md_fetch_both(to, p, a, b, left, true, true);
+    else if (left >= MD_BK)
+        md_fetch_both(to, p, a, b, left, true, false);
+    else if (left > 0)
+        md_fetch_both(to, p, a, b, left, false, false);
 }
 
 /* Pieces into a stage: `to` is where the thread's first lies. */
@@ -151,12 +168,21 @@ MD_INLINE unsigned md_block_again(void)
     return block;
 }
 
+/* Sums row by row into shared memory. */
+MD_INLINE void md_lay_out(float *memory, const md_sums_of &acc, int down, int across)
+{
+    MD_FOR (i, MD_TM)
+        MD_FOR (j, MD_TN)
+            memory[md_own<MD_BM, MD_TM>(down, i) * C_PITCH + md_own<MD_BN, MD_TN>(across, j)] = acc[i][j];
+}
+
 /* A tile's sums over `left` steps of K from `from` on, laid out in shared memory row by row. */
 MD_INLINE void md_sum_tile(const md_params &p, float *memory, const md_place &place, int64_t from, int left)
 {
     /* Neighbouring lanes ask for the same of B, and lanes two apart for the same of A: so shared memory serves 16 lanes at once. */
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const int down = warp / (ACROSS / LANES_ACROSS) * LANES_DOWN + (lane / 16 * 2 + lane % 2), across = warp % (ACROSS / LANES_ACROSS) * LANES_ACROSS + lane / 2 % 8;
+    const int down = warp / (ACROSS / LANES_ACROSS) * LANES_DOWN + (lane / 16 * 2 + lane % 2);
+    const int across = warp % (ACROSS / LANES_ACROSS) * LANES_ACROSS + lane / 2 % 8;
     md_source a = md_source_make<0, md_tile_a>(p, place.batch, place.row, md_points_rows(&p), from);
     md_source b = md_source_make<1, md_tile_b>(p, place.batch, place.column, md_points_columns(&p), from);
     const bool is_inside = place.row + MD_BM <= md_points_rows(&p) && place.column + MD_BN <= md_points_columns(&p);
@@ -166,28 +192,23 @@ MD_INLINE void md_sum_tile(const md_params &p, float *memory, const md_place &pl
             acc[i][j] = 0;
     float *const keep_a = memory + md_tile_a::k(threadIdx.x) * md_tile_a::PITCH + md_tile_a::row(threadIdx.x);
     float *const keep_b = memory + md_tile_a::FLOATS + md_tile_b::k(threadIdx.x) * md_tile_b::PITCH + md_tile_b::row(threadIdx.x);
-    const float *const take_a = memory + md_own<MD_BM, MD_TM>(down, 0), *const take_b = memory + md_tile_a::FLOATS + md_own<MD_BN, MD_TN>(across, 0);
-    md_pieces<md_tile_a> next_a;
-    md_pieces<md_tile_b> next_b;
+    const float *const take_a = memory + md_own<MD_BM, MD_TM>(down, 0);
+    const float *const take_b = memory + md_tile_a::FLOATS + md_own<MD_BN, MD_TN>(across, 0);
+    md_next next;
     md_operands o[2];
-    md_fetch_both(next_a, next_b, p, a, b, left, false, false);
-    md_keep(keep_a, next_a);
-    md_keep(keep_b, next_b);
+    md_fetch_both(next, p, a, b, left, false, false);
+    md_keep(keep_a, next.a);
+    md_keep(keep_b, next.b);
     __syncthreads();
     md_take_step(o[0], take_a, take_b);
     int stage = 0;
     MD_ROLLED for (; left > 0; left -= MD_BK) {
-        const int after = left - MD_BK, other = STAGE - stage;
-        if (after >= MD_BK && is_inside)
-            md_fetch_both(next_a, next_b, p, a, b, after, true, true);
-        else if (after >= MD_BK)
-            md_fetch_both(next_a, next_b, p, a, b, after, true, false);
-        else if (after > 0)
-            md_fetch_both(next_a, next_b, p, a, b, after, false, false);
+        const int other = STAGE - stage;
+        md_fetch_next(next, p, a, b, left - MD_BK, is_inside);
         MD_FOR (k, MD_BK) {
             if (k == MD_BK - 1) {
-                md_keep(keep_a + other, next_a);
-                md_keep(keep_b + other, next_b);
+                md_keep(keep_a + other, next.a);
+                md_keep(keep_b + other, next.b);
                 __syncthreads();
                 md_take_step(o[(k + 1) % 2], take_a + other, take_b + other);
             } else {
@@ -198,9 +219,7 @@ MD_INLINE void md_sum_tile(const md_params &p, float *memory, const md_place &pl
         stage = other;
     }
     __syncthreads();
-    MD_FOR (i, MD_TM)
-        MD_FOR (j, MD_TN)
-            memory[md_own<MD_BM, MD_TM>(down, i) * C_PITCH + md_own<MD_BN, MD_TN>(across, j)] = acc[i][j];
+    md_lay_out(memory, acc, down, across);
     __syncthreads();
 }
 
