@@ -52,6 +52,7 @@ bool md_ds_credit_see(md_ds_credit *c, bool is_busy, uint64_t now_ns)
 {
     c->n_seen++;
     c->n_busy += is_busy;
+    c->was_busy = is_busy;
     return c->since_ns == 0 || (c->n_seen >= LOOK_CALLS && now_ns - c->since_ns >= LOOK_NS);
 }
 

@@ -14,6 +14,7 @@ typedef struct md_ds_credit { /* a zeroed one is empty */
     bool is_ahead, is_closed; /* callers do not wait for the GPU; wait for each call before they make the next */
     double sum_us, sum_calls; /* of calls that brought something; half of what was before the last look counts */
     int32_t n_seen, n_busy; /* calls that were looked at since the last look; those that found work left on their stream */
+    bool was_busy; /* the last one did */
     uint64_t since_ns, n_calls;
 } md_ds_credit;
 

@@ -16,12 +16,14 @@ typedef struct race {
 static bool is_busy(void *user, uint64_t quiet_ns)
 {
     static const uint64_t after_capture_ns = 50000000;
+    enum { FEW = 8 };
     struct md_ds_hybrid *h = user;
     md_dev *dev = h->op->runtime->dev;
     double us = 0.0;
     pthread_mutex_lock(&h->lock);
+    const uint64_t behind = md_ds_calls_of(h->op) - h->tail_calls, most = h->credit.was_busy ? behind : FEW; /* else calls find the GPU idle, and leave it so */
     const bool is_left = (h->has_tail && dev->ops->mark_time(&us, dev, h->tail, h->tail) == MD_OK && us < 0.0) ||
-                         (double)quiet_ns < (double)(md_ds_calls_of(h->op) - h->tail_calls) * h->credit.call_us * 1e3;
+                         (double)quiet_ns < (double)MD_MIN(behind, most) * h->credit.call_us * 1e3;
     pthread_mutex_unlock(&h->lock);
     const uint64_t captured = atomic_load_explicit(&h->captured_ns, memory_order_relaxed);
     return is_left || (captured && md_clock_ns() - captured < after_capture_ns);
