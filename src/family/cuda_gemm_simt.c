@@ -7,6 +7,7 @@
 #include "family/cuda_gemm_cost.h"
 
 #include <inttypes.h>
+#include <math.h>
 
 enum { ROWS, COLUMNS, SPLIT, BAND, DEPTH, DOWN, ACROSS };
 enum { USUAL_DEPTH = 16 };
@@ -123,7 +124,10 @@ static double f32_us(const md_fa_target *target, const md_fa_product *w, const t
     const bool is_single = !has_direct_operands(w);
     md_fa_cuda_fma c = {.rows = t->rows, .columns = t->columns, .threads = t->threads, .sums = sums, .at_once = at_once, .split = t->split, .depth = t->depth,
                         .issued = (sums >= 64 ? MOST_SUMS : sums >= 32 ? SOME : FEW) * (is_single ? SINGLE : 1), .alone = (WAIT + sums) * (is_single ? SINGLE_ALONE : 1)};
-    return md_fa_cuda_fma_us(target, w, &c) * (is_narrow(w) ? NARROW : 1);
+    const double tiles = (double)w->batch * ceil((double)w->rows / t->rows) * ceil((double)w->columns / t->columns);
+    const double waves = ceil(tiles / (MD_MAX(target->facts->threads, 1) * (double)MD_MAX(at_once, 1)));
+    const double end = t->split > 1 ? 0 : md_fa_cuda_product_heavy_us(w) * t->rows * t->columns / t->threads * waves * MD_MAX(at_once, 1);
+    return md_fa_cuda_fma_us(target, w, &c) * (is_narrow(w) ? NARROW : 1) + end;
 }
 
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
