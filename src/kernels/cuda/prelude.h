@@ -141,7 +141,7 @@ MD_INLINE bool md_has(md_maybe n, int) { return n.all != 0; }
 MD_INLINE bool md_has_all(md_maybe n) { return n.all != 0; }
 MD_INLINE md_maybe md_when(int c, md_full) { md_maybe r = {c}; return r; }
 MD_INLINE md_maybe md_when(int c, md_maybe n) { md_maybe r = {c ? n.all : 0}; return r; }
-MD_INLINE md_span md_when(int c, md_span n) { md_span r = {n.lo, c ? n.hi : 0, n.is_inner}; return r; }
+MD_INLINE md_span md_when(int c, md_span n) { md_span r = {n.lo, c ? n.hi : 0, c ? n.is_inner : 0}; return r; }
 MD_N_DECL MD_INLINE md_b md_head_b(md_n_t n) { md_b r; MD_LANES(md_has(n, l) ? -1 : 0) }
 /* The part of a vector at x that lies in 0 .. count-1. */
 template <class P> MD_INLINE md_span md_clip(P x, P count)
