@@ -24,6 +24,7 @@ typedef struct agree {
     md_dev *dev;
     const md_st_stage *stage;
     const md_kn_shape *shape;
+    bool allows_tf32;
     md_kn_call call;
     md_kn_report report;
     char *memory;
@@ -82,7 +83,14 @@ static md_status copy(agree *a, void *to, const void *from, size_t n)
     return ops->copy_beside ? ops->copy_beside(a->dev, a->dev->tuning, to, from, n) : ops->copy(a->dev, to, from, n);
 }
 
-/* Reals in [-1, 1), zeros for whole numbers: they may be indices. */
+/* In [-1, 1). Where operands may be rounded to tf32, of so few bits that it changes none of them: such variants and those of f32 are to agree. */
+static double value_of(const agree *a, int64_t i)
+{
+    const double step = (double)((uint64_t)i * 2654435761u % 1021);
+    return a->allows_tf32 ? (step - 510.0) / 512.0 : step / 510.5 - 1.0;
+}
+
+/* Reals; zeros for whole numbers: they may be indices. */
 static md_status fill(agree *a, const place *p, bool is_poison)
 {
     const size_t item = md_dtype_size(p->dtype);
@@ -90,7 +98,7 @@ static md_status fill(agree *a, const place *p, bool is_poison)
     md_status s = MD_OK;
     for (int64_t i = 0; i < n && !is_poison && a->pattern != p->dtype; i++) {
         if (md_dtype_is_real(p->dtype))
-            md_dtype_store(p->dtype, a->piece, i, (double)((uint64_t)i * 2654435761u % 1021) / 510.5 - 1.0);
+            md_dtype_store(p->dtype, a->piece, i, value_of(a, i));
         else
             md_dtype_store_int(p->dtype, a->piece, i, 0);
     }
@@ -137,10 +145,12 @@ static md_status run(double *out, agree *a, const md_bd_variant *v, void *worksp
     return MD_OK;
 }
 
-/* Orders of additions differ; so much of a tensor's largest value no correct kernel is off here. */
-static double tolerance_of(md_dtype t)
+/* Orders of additions differ; so much of a tensor's largest value no correct kernel is off here. Operands that are computed first lose up to 2^-10 of
+ * themselves each as tf32, and a product's terms 2^-9. */
+static double tolerance_of(const agree *a, md_dtype t)
 {
-    return md_dtype_is_real(t) ? MD_MAX(16.0 * md_dtype_roundoff(t), t == MD_F64 ? 1e-10 : 1e-4) : 0.0;
+    const double most = t == MD_F64 ? 1e-10 : t == MD_F32 && a->allows_tf32 ? 0x1p-8 : 1e-4;
+    return md_dtype_is_real(t) ? MD_MAX(16.0 * md_dtype_roundoff(t), most) : 0.0;
 }
 
 static bool same(const agree *a, const double *x, const double *y)
@@ -152,7 +162,7 @@ static bool same(const agree *a, const double *x, const double *y)
         for (int64_t k = p->first; k < p->first + n; k++)
             most = isfinite(x[k]) ? MD_MAX(most, fabs(x[k])) : most;
         for (int64_t k = p->first; k < p->first + n; k++)
-            if (x[k] != y[k] && !(isnan(x[k]) && isnan(y[k])) && !(fabs(x[k] - y[k]) <= tolerance_of(p->dtype) * most))
+            if (x[k] != y[k] && !(isnan(x[k]) && isnan(y[k])) && !(fabs(x[k] - y[k]) <= tolerance_of(a, p->dtype) * most))
                 return false;
     }
     return true;
@@ -225,7 +235,8 @@ static md_status run_all(md_tn_agreement *out, agree *a, md_bd_variant *const *v
 static md_status prepare(agree *a, int64_t *workspace, md_bd_variant *const *variants, int32_t n, const md_kn_shape *shape)
 {
     const md_fa_target *target = &variants[0]->target;
-    *a = (agree){.dev = md_bd_device(variants[0]->builder), .stage = &target->program->stage[target->stage], .shape = shape};
+    *a = (agree){.dev = md_bd_device(variants[0]->builder), .stage = &target->program->stage[target->stage], .shape = shape,
+                 .allows_tf32 = target->allows_tf32};
     if (md_tn_is_stuck(a->dev))
         return md_fail(MD_TIMEOUT, "an earlier kernel that was measured does not end");
     a->call = (md_kn_call){.shape = shape, .program = target->program, .stage = a->stage, .stream = a->dev->tuning, .device = a->dev, .report = &a->report,

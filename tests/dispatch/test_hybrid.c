@@ -186,6 +186,28 @@ static void a_wrong_variant_never_serves(void **state)
     timed_finish(&op);
 }
 
+/* Most variants are of f32; one rounds operands to tf32, and is faster. Where that is allowed, it is not wrong; elsewhere it is. */
+static void tf32_is_right_where_it_is_allowed(void **state)
+{
+    (void)state;
+    script_allow(SCRIPT_ALPHA, 0, 1.0);
+    script_allow(SCRIPT_BETA, 0, 1.1);
+    script_allow(SCRIPT_GAMMA, 0, 1.2);
+    timed_now.us_of[0] = timed_now.us_of[20] = 100.0;
+    timed_now.us_of[10] = 20.0;
+    for (int kind = 0; kind < 4; kind++) {
+        timed_call c;
+        timed_now.allows_tf32 = kind >= 2;
+        timed_now.tf32[10] = 1 + kind % 2;
+        md_ds_op *op = hybrid_op();
+        timed_make(&c, TIMED_N);
+        run_calls(op, &c, 3000);
+        assert_int_equal(op->count.quarantined, kind < 2);
+        assert_int_equal(timed_in_charge(op, &c) == 10, kind >= 2);
+        timed_finish(&op);
+    }
+}
+
 /* Who serves does it instead, and nobody asks the rival again. */
 static void a_rival_that_does_not_launch_is_dropped(void **state)
 {
@@ -459,6 +481,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_faster_one_stays, timed_set_up_async, timed_tear_down),
         cmocka_unit_test_setup_teardown(the_faster_one_wins_on_the_host, timed_set_up, timed_tear_down),
         cmocka_unit_test_setup_teardown(trials_keep_to_their_share, timed_set_up_async, timed_tear_down),
+        cmocka_unit_test_setup_teardown(tf32_is_right_where_it_is_allowed, timed_set_up_async, timed_tear_down),
         cmocka_unit_test_setup_teardown(a_wrong_variant_never_serves, timed_set_up_async, timed_tear_down),
         cmocka_unit_test_setup_teardown(a_wrong_variant_never_serves, timed_set_up, timed_tear_down),
         cmocka_unit_test_setup_teardown(a_rival_that_does_not_launch_is_dropped, timed_set_up, timed_tear_down),

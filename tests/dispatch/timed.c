@@ -20,12 +20,28 @@ static double time_of(int mark, int64_t n)
     return us * (1.0 + t->noise * ((double)(t->seed >> 8) / (1 << 23) - 1.0));
 }
 
+/* Cut, as tensor cores do. */
+static float to_tf32(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    bits &= 0xffffe000u;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+static float operand_of(int mark, float x)
+{
+    const int tf32 = timed_now.tf32[mark];
+    return tf32 == 1 ? x - 10.0f * (x - to_tf32(x)) : tf32 == 2 ? to_tf32(5.0f * x) / 5.0f : x;
+}
+
 static void copy_scaled(const char *text, const md_kn_word *params, int32_t n)
 {
     int mark = 0;
     assert_true(n >= 5 && sscanf(text, "COPY %d", &mark) == 1);
     for (int64_t i = 0; i < params[2].i; i++)
-        ((float *)params[0].p)[i] = ((const float *)params[1].p)[i * params[3].i] * (float)params[4].d + (mark % 10 == 3 ? 1.0f : 0.0f);
+        ((float *)params[0].p)[i] = operand_of(mark, ((const float *)params[1].p)[i * params[3].i]) * (float)params[4].d + (mark % 10 == 3 ? 1.0f : 0.0f);
     timed *t = &timed_now;
     pthread_mutex_lock(&lock_of_clock);
     t->served[mark]++;
@@ -98,6 +114,7 @@ md_ds_op *timed_op(md_select select, double hybrid_share)
 {
     md_ds_op_options o = script_options();
     o.policy.select = select;
+    o.policy.allows_tf32 = timed_now.allows_tf32;
     o.policy.hybrid_share = hybrid_share;
     o.policy.quiet_us = timed_now.quiet_us > 0.0 ? timed_now.quiet_us : -1.0;
     return script_op(&timed_now.world, "scalar a; Y[n] = X[n] * a", &o);

@@ -16,6 +16,8 @@ typedef struct timed {
     async_device device;
     bool is_async;
     double us_of[TIMED_MARKS]; /* of TIMED_N elements, by mark: 10 * family + v; those that end with 3 give wrong results */
+    int tf32[TIMED_MARKS]; /* by mark: 1: rounds its operand to tf32, and what that loses counts tenfold in the result (as below exp); 2: an operand that it computed */
+    bool allows_tf32; /* of ops */
     double us_each; /* of as many more, in parts of that: 0: any number takes as long */
     double noise; /* times are off by up to this part */
     double quiet_us; /* before rivals are timed beside calls, by the real clock; 0: they are not */
