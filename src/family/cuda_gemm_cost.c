@@ -20,6 +20,9 @@ static const double HEAVY_OPERATION = 3.17, HEAVY_FUNCTION = 20;
 static const double CLOCK = 0.886;
 /* As SUM is ours. */
 static const double LIBRARY_SUM = 0.939;
+/* Where there are many rows and columns: what a step of K of its first tile takes less, us. Later ones are as ours, which go on under the end of the tile before. */
+static const double LIBRARY_STEP = 0.025;
+enum { MANY = 257 };
 /* By how much copies take longer when all SMs copy. */
 static const double BUSY = 4.85;
 /* Lines that begin at multiples of 16, 32 or 64 bytes instead of 128 are copied so many times slower. */
@@ -30,6 +33,10 @@ static const double TOGETHER = 0.748, TOGETHER_64 = 1.15;
 static const double STORE_PITCH = 1.87;
 /* A copy of rows of which some are not there takes longer by this part; one of K of which some is not there, by so many whole copies. */
 static const double BEYOND = 0.6, TAIL = 1;
+/* Panels of results of 56 columns lie across lines of 128 bytes: us each, of a group of threads. */
+static const double ODD_PANEL = 0.5;
+/* Copies turned over of columns that are no whole panels of 64 begin in the midst of lines, too. */
+static const double PART_PANEL = 1.15;
 /* Of SMs, those that clusters of more than two find together: 30 of 4 blocks, 15 of 8 and 7 of 16 on 132. */
 enum { CLUSTERED = 910 }; /* of a thousand */
 
@@ -124,7 +131,7 @@ static double shared(const md_fa_wgmma *v, double blocks)
 static double fill_us(const md_dev_facts *facts, const md_fa_product *w, const md_fa_wgmma *v, const tiles *t, double busy)
 {
     const bool is_turned_over = md_cg_product_along(&w->p, MD_CG_B) == MD_CG_ALONG_ROWS; /* copied 64 columns at a time */
-    const double columns = is_turned_over && !v->is_library ? ceil(v->columns / 64.0) * 64 : v->columns;
+    const double columns = is_turned_over && !v->is_library ? ceil(v->columns / 64.0) * 64 * (v->columns % 64 != 0 ? PART_PANEL : 1) : v->columns;
     const double a = t->a_rows * t->a_slow * shared(v, cluster_across(v)), b = columns * w->p.n_products * t->b_slow * shared(v, cluster_down(v));
     return (a + b) * 128 / 64 * FILL * (1 + BUSY * busy * t->slots * t->together / MD_MAX(facts->threads, 1)) / clock_of(facts);
 }
@@ -149,7 +156,7 @@ static double end_us(const md_fa_product *w, const md_fa_wgmma *v)
     const double panel = v->columns % 64 == 0 ? 64 : v->columns % 32 == 0 ? 32 : v->columns % 16 == 0 ? 16 : v->columns % 56 == 0 ? 56 : 8;
     const double panels = v->has_result ? v->rows / 64.0 / groups * v->columns / panel : 0;
     const double slow = 1 + STORE_PITCH * (slow_lines(w->columns, 2, v) - 1);
-    return END + END_ELEMENT * elements * (way + heavy / (v->is_met ? v->split : 1)) + END_PANEL * panels * slow;
+    return END + END_ELEMENT * elements * (way + heavy / (v->is_met ? v->split : 1)) + (END_PANEL * slow + (panel == 56 && groups > 1 ? ODD_PANEL : 0)) * panels;
 }
 
 /* All waves: copies of a tile go on under the end of the tile before; with turns, so do the products. */
@@ -184,12 +191,13 @@ double md_fa_wgmma_us(const md_dev_facts *facts, const md_fa_product *w, const m
     else if (v->split > 1)
         us += (v->is_library ? LIBRARY_SUM : SUM) + SUM_SLICE * v->split + (double)w->batch * (double)w->rows * (double)w->columns * w->p.n_products * 8 * v->split / SUM_GBPS * 1e-3;
     us += v->has_copies ? copies_us(w) : 0;
+    us -= v->is_library && MD_MIN(w->rows, w->columns) >= MANY ? LIBRARY_STEP * t.steps : 0;
     return v->is_library || !md_fa_cuda_product_overlaps(w) ? us : us - OVERLAP;
 }
 
 /* What cuBLASLt takes of the best tile's time, with so many rows: up to 16, 64, 256, 1024, more. */
 enum { ROW_CLASSES = 5 };
-static const double LIBRARY[ROW_CLASSES] = {1.03, 1.02, 1.02, 1, 1};
+static const double LIBRARY[ROW_CLASSES] = {1.03, 1.02, 1.02, 1.01, 1.01};
 
 /* Libraries have tiles of every eighth number of columns: those that fill so many waves of this many rows. */
 enum { MAX_WAVES = 3 };
