@@ -24,12 +24,13 @@ static uint64_t next(uint64_t *state) /* splitmix64 (Vigna) */
     return z ^ z >> 31;
 }
 
-static void fill_reals(void *to, md_dtype dtype, bool is_positive, uint64_t seed)
+static void fill_reals(void *to, md_dtype dtype, bool is_positive, bool for_tf32, uint64_t seed)
 {
     const int64_t n = PATTERN / (int64_t)md_dtype_size(dtype);
     for (int64_t i = 0; i < n; i++) {
         double u = (double)(next(&seed) >> 11) * 0x1p-53;
-        md_dtype_store(dtype, to, i, is_positive ? 0.05 + 0.95 * u : 2.0 * u - 1.0);
+        const double v = is_positive ? 0.05 + 0.95 * u : 2.0 * u - 1.0;
+        md_dtype_store(dtype, to, i, for_tf32 && dtype == MD_F32 ? rint(v * 512.0) / 512.0 : v);
     }
 }
 
@@ -56,7 +57,7 @@ static md_status make_pattern(int *fd, md_dtype dtype, int64_t limit, bool is_po
         return md_fail_memory();
     const uint64_t seed = p->seed + 77 * (uint64_t)dtype + (uint64_t)limit;
     if (md_dtype_is_real(dtype))
-        fill_reals(to, dtype, is_positive, seed);
+        fill_reals(to, dtype, is_positive, p->for_tf32, seed);
     else
         fill_integers(to, dtype, limit, &p->indices, seed);
     munmap(to, PATTERN);

@@ -24,6 +24,7 @@ typedef struct md_tn_patterns {
     } pattern[MD_TN_MAX_PATTERNS];
     md_tn_indices indices;
     uint64_t seed;
+    bool for_tf32; /* f32 of so few bits that rounding to tf32 changes none: what is expected is exact */
 } md_tn_patterns;
 void md_tn_patterns_finish(md_tn_patterns *p);
 

@@ -141,6 +141,7 @@ static md_status open_work(md_tn_work *w)
     w->lock = -1;
     w->patterns.indices = job->indices;
     w->patterns.seed = job->seed;
+    w->patterns.for_tf32 = job->target.allows_tf32;
     w->start_ns = md_tn_now_ns(w->dev);
     w->deadline_ns = w->start_ns + (uint64_t)((job->budget_ms > 0.0 ? job->budget_ms : MD_TN_BUDGET_MS) * 1e6);
     w->soft_ns = w->deadline_ns;

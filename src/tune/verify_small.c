@@ -94,6 +94,7 @@ static bool make_shape(small_shape *s, md_tn_work *w, int32_t which)
     int64_t size[MD_FX_MAX_DIMS] = {0};
     double flops = 0.0, bytes = 0.0;
     s->is_made = true;
+    w->small->patterns.for_tf32 = target->allows_tf32;
     set_sizes(size, f, &w->spot[0], which);
     md_st_work(&flops, &bytes, target->program, target->stage, size);
     if (target->program->n_stages > 1 || flops + bytes > MOST_WORK)

@@ -365,6 +365,32 @@ static void memory_has_a_limit(void **state)
     world_close(&w);
 }
 
+/* Where f32 may be rounded to tf32, inputs are such that it changes none, and kernels of both kinds are right. */
+static void inputs_for_tf32_have_few_bits(void **state)
+{
+    (void)state;
+    for (int is_for = 0; is_for <= 1; is_for++) {
+        md_tn_patterns patterns = {.seed = 1, .for_tf32 = is_for != 0};
+        md_tn_data data;
+        world w;
+        world_open(&w, silu, 64, 256, BEND_NOTHING, NULL);
+        assert_ok(md_tn_data_make(&data, &patterns, w.program, 0, w.point.size, false, 64 << 20));
+        int64_t n_other = 0, n = 0;
+        for (int32_t t = 0; t < MD_KN_MAX_TENSORS; t++)
+            for (int64_t i = 0; data.image[t] && i < data.bytes[t] / 4; i++) {
+                uint32_t bits;
+                memcpy(&bits, (const char *)data.image[t] + 4 * i, sizeof bits);
+                n_other += (bits & 0x1fff) != 0;
+                n++;
+            }
+        assert_true(n >= 64 * 256);
+        assert_true(is_for ? n_other == 0 : n_other > n / 2);
+        md_tn_data_finish(&data);
+        md_tn_patterns_finish(&patterns);
+        world_close(&w);
+    }
+}
+
 typedef struct tuner {
     world *w;
     md_status status;
@@ -430,6 +456,7 @@ int main(void)
         cmocka_unit_test(what_does_not_launch_is_passed_over),
         cmocka_unit_test(what_does_not_compile_is_passed_over),
         cmocka_unit_test(excluded_names_are_quarantined),
+        cmocka_unit_test(inputs_for_tf32_have_few_bits),
         cmocka_unit_test(given_indices_are_used),
         cmocka_unit_test(memory_has_a_limit),
         cmocka_unit_test(measuring_borrows_no_more_than_it_may),
