@@ -176,8 +176,8 @@ static const double START[KINDS] = {3.73, 2.78, 2.53, 3.92}, STEP[KINDS] = {0.31
 static const double EPILOGUE = 0.998, RESULTS = 2.88;
 static const double ONE_ROW = 0.679; /* what it takes for a matrix by a vector, of that */
 static const double SUM_GBPS = 2430, F64_RATE = 0.5;
-/* Its own: us, and results of a us; the same where lines begin at fewer than 16 bytes. */
-static const double OWN_EPILOGUE = 0.415, OWN_RESULTS = 3270000, ODD_EPILOGUE = 1.95, ODD_RESULTS = 84400;
+/* Its own, which takes whole lines only: us, and results of a us. */
+static const double OWN_EPILOGUE = 0.415, OWN_RESULTS = 3270000;
 
 static int32_t pieces_of(int64_t n)
 {
@@ -226,7 +226,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     md_fa_wgmma_features(out, is_plain || kind < PIECES ? tiled_us(target->facts, &sums, kind) : md_fa_wgmma_best_us(target->facts, &sums), 1);
     out->serial_us += 0.02 * config->value[RANK];
     if (plan.is_direct && plan.end)
-        out->serial_us += (kind < PIECES ? ODD_EPILOGUE : OWN_EPILOGUE) + (double)w.batch * (double)w.rows * (double)w.columns / (kind < PIECES ? ODD_RESULTS : OWN_RESULTS);
+        out->serial_us += OWN_EPILOGUE + (double)w.batch * (double)w.rows * (double)w.columns / OWN_RESULTS;
     if (!plan.is_direct) {
         out->launches = 2;
         out->serial_us += EPILOGUE;
