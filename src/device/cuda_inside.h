@@ -93,8 +93,9 @@ void md_dev_cuda_free_blas(md_dev_cuda *dev);
 
 /* cuda_map.c */
 enum { MD_DEV_CUDA_MAP_PARAMS = 192 }; /* words of parameters that a kernel with tensor maps may have */
-/** The driver's function that makes tensor maps; NULL where it has none. */
-void (*md_dev_cuda_driver_function(const char *name))(void); /* of CUDA 12.0; NULL where the driver has none */
+/** A function of the driver as CUDA 12.0 has it, by its name; NULL where the driver has none. */
+void (*md_dev_cuda_driver_function(const char *name))(void);
+/** The ones that make tensor maps and move them. */
 void (*md_dev_cuda_map_encoder(void))(void);
 void (*md_dev_cuda_map_mover(void))(void);
 md_status md_dev_cuda_map_make(md_dev_map *out, md_dev *dev, const md_dev_kernel *kernel, int32_t i, const md_kn_call *call);

@@ -1,11 +1,11 @@
-/* What hybrid.c and hybrid_race.c share. */
+/* What hybrid.c, hybrid_race.c and hybrid_state.c share. */
 #ifndef MD_DISPATCH_HYBRID_INSIDE_H
 #define MD_DISPATCH_HYBRID_INSIDE_H
 
 #include "dispatch/credit.h"
 #include "dispatch/hybrid.h"
+#include "dispatch/idle.h"
 #include "dispatch/lessons.h"
-#include "dispatch/slots.h"
 
 #include <pthread.h>
 
@@ -40,12 +40,6 @@ struct md_ds_hybrid {
 static inline md_ds_trial *md_ds_trial_in(const md_ds_record *record)
 {
     return atomic_load_explicit(&record->trial, memory_order_acquire);
-}
-
-/* All calls of an op so far. */
-static inline uint64_t md_ds_calls_of(const md_ds_op *op)
-{
-    return atomic_load_explicit(&op->count.calls, memory_order_relaxed) + md_ds_slots_calls(atomic_load_explicit(&op->slots, memory_order_acquire));
 }
 
 /* The lock is held: */

@@ -2,7 +2,6 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "dispatch/hybrid_inside.h"
-#include "dispatch/idle.h"
 #include "dispatch/record.h"
 
 #include <stdlib.h>

@@ -3,7 +3,6 @@
 #include "base/clock.h"
 #include "base/dtype.h"
 #include "base/status.h"
-#include "dispatch/slots.h"
 #include "tune/bench.h"
 #include "tune/settle.h"
 
@@ -150,7 +149,7 @@ static bool count_calls(uint64_t *out, md_ds_runtime *runtime)
         return false;
     *out = 0;
     for (md_ds_op *op = runtime->ops; op; op = op->next)
-        *out += atomic_load_explicit(&op->count.calls, memory_order_relaxed) + md_ds_slots_calls(atomic_load_explicit(&op->slots, memory_order_acquire));
+        *out += md_ds_calls_of(op);
     pthread_mutex_unlock(&runtime->lock_of_ops);
     return true;
 }
@@ -200,7 +199,7 @@ static md_kn_call *next_set(void *user)
 }
 
 /* Reals in [-1, 1), as wide as the narrowest: a wider one that is made of such is a real as well. */
-static md_status write_piece(md_ds_idle *r, void *piece)
+static void write_piece(const md_ds_idle *r, void *piece)
 {
     const md_st_stage *s = &r->op->program->stage[r->stage];
     md_dtype narrow = r->op->formula->tensor[s->tensor[0]].dtype;
@@ -211,7 +210,6 @@ static md_status write_piece(md_ds_idle *r, void *piece)
     }
     for (int64_t i = 0; i < PIECE / (int64_t)md_dtype_size(narrow); i++)
         md_dtype_store(narrow, piece, i, (double)((uint64_t)i * 2654435761u % 1021) / 510.5 - 1.0);
-    return MD_OK;
 }
 
 /* One piece from here; the rest doubles itself over there. */
@@ -220,9 +218,10 @@ static md_status fill(md_ds_idle *r, int64_t n_bytes)
     md_dev *dev = r->op->runtime->dev;
     int64_t done = MD_MIN(n_bytes, (int64_t)PIECE);
     void *piece = malloc(PIECE);
-    md_status s = piece ? write_piece(r, piece) : md_fail_memory();
-    if (s == MD_OK)
-        s = dev->ops->copy_beside(dev, dev->tuning, r->memory, piece, (size_t)done);
+    if (!piece)
+        return md_fail_memory();
+    write_piece(r, piece);
+    md_status s = dev->ops->copy_beside(dev, dev->tuning, r->memory, piece, (size_t)done);
     for (int64_t n; s == MD_OK && done < n_bytes; done += n) {
         n = MD_MIN(done, n_bytes - done);
         s = dev->ops->copy_beside(dev, dev->tuning, r->memory + done, r->memory, (size_t)n);
@@ -349,24 +348,12 @@ bool md_ds_idle_run(md_ds_idle *r, const md_ds_idle_watch *watch)
     return is_done;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 double md_ds_idle_us(double *spread, const md_ds_idle *r, int32_t variant)
 {
     *spread = 0.0;
-    for (int32_t i = 0; i < r->n; i++) {
-        md_ds_rival low = r->racer[i].times;
-        if (low.variant != variant)
-            continue;
-        low.n = MD_MIN(low.n, MD_DS_RIVAL_TIMES);
-        qsort(low.us, (size_t)low.n, sizeof *low.us, by_value);
-        low.n = (low.n + 1) / 2;
-        return md_ds_rival_median(spread, &low);
-    }
+    for (int32_t i = 0; i < r->n; i++)
+        if (r->racer[i].times.variant == variant)
+            return md_ds_rival_low_median(spread, &r->racer[i].times);
     return 0.0;
 }
 

@@ -3,10 +3,17 @@
 #ifndef MD_DISPATCH_IDLE_H
 #define MD_DISPATCH_IDLE_H
 
+#include "dispatch/slots.h"
 #include "dispatch/trial.h"
 
 /** The tensors of what is timed have at most so many bytes: longer kernels are told apart by calls, and would hold up the next one. */
 #define MD_DS_IDLE_BYTES 64e6
+
+/* All calls of an op so far. */
+static inline uint64_t md_ds_calls_of(const md_ds_op *op)
+{
+    return atomic_load_explicit(&op->count.calls, memory_order_relaxed) + md_ds_slots_calls(atomic_load_explicit(&op->slots, memory_order_acquire));
+}
 
 /* A race that goes on in the next quiet moment. One thread at a time. */
 typedef struct md_ds_idle md_ds_idle;

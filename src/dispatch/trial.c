@@ -46,6 +46,15 @@ double md_ds_rival_median(double *spread, const md_ds_rival *r)
     return m;
 }
 
+double md_ds_rival_low_median(double *spread, const md_ds_rival *r)
+{
+    md_ds_rival low = *r;
+    low.n = MD_MIN(low.n, MD_DS_RIVAL_TIMES);
+    qsort(low.us, (size_t)low.n, sizeof *low.us, by_value);
+    low.n = (low.n + 1) / 2;
+    return md_ds_rival_median(spread, &low);
+}
+
 /* Whoever would have to be off by twice the usual deviation of single times, and by 2% at least, to be worth a switch, has had its chance. */
 bool md_ds_trial_is_behind(const md_ds_trial *t, int32_t rival)
 {

@@ -66,6 +66,8 @@ typedef enum md_ds_verdict {
 bool md_ds_rival_add(md_ds_rival *r, double us);
 /** The median of its last times; 0 where there is none. *spread: of that median. */
 double md_ds_rival_median(double *spread, const md_ds_rival *r);
+/** The same of the lower half of them, where what else runs on the GPU only adds to times. */
+double md_ds_rival_low_median(double *spread, const md_ds_rival *r);
 /** Times that a rival has before it is judged first. */
 int32_t md_ds_trial_looks(const md_ds_trial *t);
 /** Whether the first times say already that the rival is slower than the one that serves. */

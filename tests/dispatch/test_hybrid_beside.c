@@ -24,21 +24,28 @@ static bool run_steps(md_ds_op *op, timed_call *c, int32_t steps)
     return t.is_raced;
 }
 
+/* An op of two variants, the model's pick and a rival, whose trial has begun. */
+static md_ds_op *on_trial(timed_call *c, double pick_us, double rival_us)
+{
+    script_allow(SCRIPT_ALPHA, 0, 1.0);
+    script_allow(SCRIPT_BETA, 0, 1.01);
+    timed_now.us_of[0] = pick_us;
+    timed_now.us_of[10] = rival_us;
+    timed_now.quiet_us = 500.0;
+    md_ds_op *op = timed_op(MD_SELECT_HYBRID, 0.0);
+    timed_make(c, TIMED_N);
+    timed_wait_for_trial(op, c);
+    return op;
+}
+
 /* Marks around calls could not tell these apart. */
 static void quiet_moments_tell_short_kernels_apart(void **state)
 {
     (void)state;
-    script_allow(SCRIPT_ALPHA, 0, 1.0);
-    script_allow(SCRIPT_BETA, 0, 1.01);
     script_allow(SCRIPT_GAMMA, 0, 1.2);
-    timed_now.us_of[0] = 3.0;
-    timed_now.us_of[10] = 2.85;
     timed_now.us_of[20] = 4.0;
-    timed_now.quiet_us = 500.0;
     timed_call c;
-    md_ds_op *op = timed_op(MD_SELECT_HYBRID, 0.0);
-    timed_make(&c, TIMED_N);
-    timed_wait_for_trial(op, &c);
+    md_ds_op *op = on_trial(&c, 3.0, 2.85);
     const uint64_t trials = op->count.trials;
     assert_true(run_steps(op, &c, 200));
     assert_int_equal(timed_in_charge(op, &c), 10);
@@ -58,15 +65,8 @@ static void quiet_moments_tell_short_kernels_apart(void **state)
 static void who_is_as_fast_stays(void **state)
 {
     (void)state;
-    script_allow(SCRIPT_ALPHA, 0, 1.0);
-    script_allow(SCRIPT_BETA, 0, 1.01);
-    timed_now.us_of[0] = 3.0;
-    timed_now.us_of[10] = 2.98;
-    timed_now.quiet_us = 500.0;
     timed_call c;
-    md_ds_op *op = timed_op(MD_SELECT_HYBRID, 0.0);
-    timed_make(&c, TIMED_N);
-    timed_wait_for_trial(op, &c);
+    md_ds_op *op = on_trial(&c, 3.0, 2.98);
     assert_true(run_steps(op, &c, 200));
     assert_int_equal(timed_in_charge(op, &c), 0);
     timed_finish(&op);
@@ -76,14 +76,8 @@ static void who_is_as_fast_stays(void **state)
 static void nothing_runs_beside_work_and_captures(void **state)
 {
     (void)state;
-    script_allow(SCRIPT_ALPHA, 0, 1.0);
-    script_allow(SCRIPT_BETA, 0, 1.1);
-    timed_now.us_of[0] = timed_now.us_of[10] = 3.0;
-    timed_now.quiet_us = 500.0;
     timed_call c;
-    md_ds_op *op = timed_op(MD_SELECT_HYBRID, 0.0);
-    timed_make(&c, TIMED_N);
-    timed_wait_for_trial(op, &c);
+    md_ds_op *op = on_trial(&c, 3.0, 3.0);
     for (int i = 0; i < 100; i++) /* the device does nothing of it yet */
         assert_ok(md_ds_call(op, NULL, c.arg, 3));
     const int64_t times = timed_now.device.n_times;
