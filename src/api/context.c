@@ -1,9 +1,9 @@
 #include "api/context.h"
 
 #include "base/cpu.h"
-#include "base/fork.h"
+#include "base/task/fork.h"
 #include "base/status.h"
-#include "dispatch/promote.h"
+#include "dispatch/cache/upgrade.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,9 +3,9 @@
 #define MD_API_CONTEXT_H
 
 #include "base/env.h"
-#include "dispatch/call.h"
+#include "dispatch/call/slow_call.h"
 #include "stats/rows.h"
-#include "tune/search.h"
+#include "tune/search/search.h"
 
 struct md_context {
     md_env env;

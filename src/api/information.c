@@ -1,7 +1,7 @@
 #include "api/context.h"
 #include "base/cpu.h"
 #include "base/status.h"
-#include "device/nvrtc.h"
+#include "device/nvrtc/nvrtc.h"
 #include "md_build_config.h"
 #include "base/json.h"
 

@@ -1,8 +1,8 @@
 #include "api/context.h"
 #include "base/dtype.h"
 #include "base/status.h"
-#include "dispatch/promote.h"
-#include "dispatch/share.h"
+#include "dispatch/cache/upgrade.h"
+#include "dispatch/registry.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 
 #include "base/dtype.h"
 #include "base/status.h"
-#include "dispatch/share.h"
+#include "dispatch/registry.h"
 #include "expr/catalogue.h"
 #include "expr/diag.h"
 

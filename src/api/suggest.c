@@ -3,7 +3,7 @@
 #include "api/operation.h"
 #include "base/json.h"
 #include "base/status.h"
-#include "dispatch/suggest.h"
+#include "dispatch/pool/suggest.h"
 #include "stats/digest.h"
 
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #include "api/context.h"
 #include "api/operation.h"
 #include "base/status.h"
-#include "dispatch/tuning.h"
+#include "dispatch/pool/tune.h"
 
 static md_status check_tune(const md_tune_options *t)
 {

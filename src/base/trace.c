@@ -1,7 +1,7 @@
 #include "base/trace.h"
 
 #include "base/clock.h"
-#include "base/fork.h"
+#include "base/task/fork.h"
 #include "base/json.h"
 #include "base/status.h"
 

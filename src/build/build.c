@@ -1,7 +1,7 @@
 #include "build/build.h"
 
 #include "base/clock.h"
-#include "base/fork.h"
+#include "base/task/fork.h"
 #include "base/status.h"
 #include "build/texts.h"
 #include "family/numeric.h"

@@ -1,8 +1,8 @@
 #include "device/device.h"
 
 #include "base/status.h"
-#include "device/cuda.h"
-#include "device/host.h"
+#include "device/cuda/cuda.h"
+#include "device/host/host.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #define MD_DEVICE_DEVICE_H
 
 #include "base/log.h"
-#include "base/pool.h"
+#include "base/task/pool.h"
 #include "base/trace.h"
 #include "device/map_address.h"
 #include "kernel/kernel.h"

@@ -1,9 +1,9 @@
 #include "dispatch/runtime.h"
-#include "dispatch/front.h"
-#include "dispatch/share.h"
+#include "dispatch/call/thread_cache.h"
+#include "dispatch/registry.h"
 
 #include "base/clock.h"
-#include "base/fork.h"
+#include "base/task/fork.h"
 #include "base/hash.h"
 #include "base/status.h"
 

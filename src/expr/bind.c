@@ -2,7 +2,7 @@
 #include "base/dtype.h"
 #include "base/status.h"
 #include "base/strbuf.h"
-#include "expr/eval.h"
+#include "expr/eval/eval.h"
 #include "expr/node.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* One row per operation; the enumerators come from the same lists, so rows cannot go astray. */
 #include "expr/ops.h"
-#include "expr/words.h"
+#include "expr/front/words.h"
 
 #include <md/md.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* The families of every device. In a file of its own, so that tests can bring their own. */
-#include "family/cuda.h"
-#include "family/host.h"
+#include "family/cuda/cuda.h"
+#include "family/host/host.h"
 
 const md_fa_family *const *md_fa_families(md_dev_kind device)
 {

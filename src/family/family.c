@@ -2,7 +2,7 @@
 #include "family/family.h"
 
 #include "base/status.h"
-#include "family/custom.h"
+#include "family/custom/custom.h"
 #include "base/strbuf.h"
 
 #include <inttypes.h>

@@ -1,8 +1,8 @@
 /* The order of operations of every family, as its kernels have it. What is in no class's name changes neither the elements that meet nor the order. */
 #include "family/numeric.h"
 
-#include "codegen/product.h"
-#include "family/cuda_row.h"
+#include "codegen/product/product.h"
+#include "family/cuda/row/row.h"
 
 #include <inttypes.h>
 #include <stdio.h>

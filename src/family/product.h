@@ -2,7 +2,7 @@
 #ifndef MD_FAMILY_PRODUCT_H
 #define MD_FAMILY_PRODUCT_H
 
-#include "codegen/product.h"
+#include "codegen/product/product.h"
 #include "family/family.h"
 
 /* A product at some sizes. Elements are those of accumulators. */

@@ -2,7 +2,7 @@
 #ifndef MD_STATS_CAPTURE_H
 #define MD_STATS_CAPTURE_H
 
-#include "dispatch/op.h"
+#include "dispatch/types.h"
 
 /** Kernels of the runtime's ops in a graph (NULL: in the one that the stream is being captured into), with variant, shape and how often; as a table or
  * one JSON object. Shapes are read from the parameters in the graph. UNSUPPORTED where the device has no graphs. */

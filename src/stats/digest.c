@@ -1,8 +1,8 @@
 #include "stats/digest.h"
 
 #include "base/status.h"
-#include "dispatch/describe.h"
-#include "dispatch/record.h"
+#include "dispatch/select/describe.h"
+#include "dispatch/cache/shape_entry.h"
 
 #include <stdlib.h>
 #include <string.h>

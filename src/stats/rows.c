@@ -1,7 +1,7 @@
 #include "stats/rows.h"
 
-#include "dispatch/describe.h"
-#include "dispatch/record.h"
+#include "dispatch/select/describe.h"
+#include "dispatch/cache/shape_entry.h"
 
 #include <stdlib.h>
 #include <string.h>

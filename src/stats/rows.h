@@ -2,9 +2,9 @@
 #ifndef MD_STATS_ROWS_H
 #define MD_STATS_ROWS_H
 
-#include "dispatch/hybrid.h"
-#include "dispatch/indices.h"
-#include "dispatch/op.h"
+#include "dispatch/online/online.h"
+#include "dispatch/call/index_sample.h"
+#include "dispatch/types.h"
 
 typedef struct md_ss_stage {
     char variant[MD_FA_NAME];

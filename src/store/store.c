@@ -1,6 +1,6 @@
 #include "store/store.h"
 
-#include "base/fork.h"
+#include "base/task/fork.h"
 #include "base/status.h"
 #include "store/inside.h"
 

@@ -3,7 +3,7 @@
 
 #include "base/arena.h"
 #include "base/file.h"
-#include "base/pool.h"
+#include "base/task/pool.h"
 #include "base/status.h"
 #include "base/strbuf.h"
 #include "base/table.h"

@@ -1,6 +1,6 @@
 #include "support/check.h"
 
-#include "base/pool.h"
+#include "base/task/pool.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

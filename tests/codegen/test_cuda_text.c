@@ -4,7 +4,7 @@
 #include "base/status.h"
 #include "base/strbuf.h"
 #include "codegen/codegen.h"
-#include "device/nvrtc.h"
+#include "device/nvrtc/nvrtc.h"
 
 typedef struct type_row {
     const char *suffix; /* of lanes; that of a scalar is s<suffix> */

@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
-#include "device/nvrtc.h"
+#include "device/nvrtc/nvrtc.h"
 
 #include <pthread.h>
 #include <time.h>

@@ -1,5 +1,5 @@
 /* Rules of custom kernels. */
-#include "family/rule.h"
+#include "family/custom/rule.h"
 #include "support/check.h"
 
 static md_fx_formula *formula;

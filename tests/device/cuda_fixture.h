@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
-#include "device/cuda.h"
+#include "device/cuda/cuda.h"
 #include "device/device.h"
 
 #include <cuda_runtime_api.h>

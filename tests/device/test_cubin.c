@@ -3,7 +3,7 @@
 
 #include "base/status.h"
 #include "device/device.h"
-#include "device/nvrtc.h"
+#include "device/nvrtc/nvrtc.h"
 
 static const char *const archs[] = {"sm_80", "sm_90a", "sm_100a"};
 

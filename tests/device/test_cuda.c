@@ -2,7 +2,7 @@
 #include "device/cuda_fixture.h"
 
 #include "base/dtype.h"
-#include "device/nvrtc.h"
+#include "device/nvrtc/nvrtc.h"
 
 #include <sys/wait.h>
 #include <unistd.h>

@@ -3,7 +3,7 @@
 #include "support/check.h"
 
 #include "base/status.h"
-#include "device/nvrtc.h"
+#include "device/nvrtc/nvrtc.h"
 
 #include <dlfcn.h>
 #include <stdbool.h>

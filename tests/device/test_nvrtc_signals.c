@@ -2,9 +2,9 @@
 #include "support/check.h"
 
 #include "base/status.h"
-#include "base/thread.h"
-#include "device/nvrtc.h"
-#include "device/own_signals.h"
+#include "base/task/thread.h"
+#include "device/nvrtc/nvrtc.h"
+#include "device/nvrtc/own_signals.h"
 
 #include <dlfcn.h>
 #include <pthread.h>

@@ -4,7 +4,7 @@
  * elements, on the device that the first argument names (host). Batches of raw launches and of calls alternate; the figure is the median of their paired differences. */
 #include "api/context.h"
 #include "base/clock.h"
-#include "dispatch/call.h"
+#include "dispatch/call/slow_call.h"
 #include "dispatch/stub.h"
 #include "support/or_exit.h"
 

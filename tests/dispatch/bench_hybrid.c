@@ -9,7 +9,7 @@
 #if MD_HAVE_CUDA
 #include "api/context.h"
 #include "base/clock.h"
-#include "device/cuda_inside.h"
+#include "device/cuda/internal.h"
 #include "support/or_exit.h"
 
 #include <pthread.h>

@@ -2,9 +2,9 @@
  *
  * Pools are those of an assumed GPU, whose kernels nobody compiles or launches; what the runtime of CUDA adds is seen in bench_pairs new. */
 #include "base/clock.h"
-#include "base/pool.h"
-#include "dispatch/call.h"
-#include "dispatch/record.h"
+#include "base/task/pool.h"
+#include "dispatch/call/slow_call.h"
+#include "dispatch/cache/shape_entry.h"
 #include "support/fake_device.h"
 #include "support/or_exit.h"
 

@@ -2,7 +2,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
-#include "dispatch/promote.h"
+#include "dispatch/cache/upgrade.h"
 #include "family/numeric.h"
 #include "support/check.h"
 

@@ -5,7 +5,7 @@
 #ifndef MD_TESTS_DISPATCH_SCRIPT_H
 #define MD_TESTS_DISPATCH_SCRIPT_H
 
-#include "dispatch/call.h"
+#include "dispatch/call/slow_call.h"
 #include "support/fake_device.h"
 
 enum { SCRIPT_ALPHA, SCRIPT_BETA, SCRIPT_GAMMA, SCRIPT_LAST, SCRIPT_FAMILIES };

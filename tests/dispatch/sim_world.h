@@ -5,7 +5,7 @@
 #include "support/check.h"
 
 #include "device/sim.h"
-#include "dispatch/op.h"
+#include "dispatch/types.h"
 #include "tune/tune.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Calls on a device that works later, whose memory traps when the CPU touches it: memory in the order of streams, reports, pointers, captures,
  * measuring. */
 #include "base/status.h"
-#include "dispatch/promote.h"
+#include "dispatch/cache/upgrade.h"
 #include "dispatch/script.h"
 #include "stats/capture.h"
 #include "support/async_device.h"

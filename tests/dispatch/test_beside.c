@@ -3,8 +3,8 @@
 
 #include "base/hash.h"
 #include "base/status.h"
-#include "dispatch/beside.h"
-#include "dispatch/tuning.h"
+#include "dispatch/pool/points.h"
+#include "dispatch/pool/tune.h"
 
 #include <string.h>
 

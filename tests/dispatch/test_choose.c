@@ -1,6 +1,6 @@
 /* Who is picked, and why: envelopes before distance, ranked lists, ties, models, measuring, failures, adoption, pins. */
 #include "base/status.h"
-#include "dispatch/choose.h"
+#include "dispatch/select/select.h"
 #include "dispatch/script.h"
 #include "support/check.h"
 

@@ -1,11 +1,11 @@
 /* The pools that a GPU's ops have by default, without a GPU: kernels are texts that nobody compiles. Whatever size comes, and wherever contiguous
  * tensors lie, something in the pool serves it, so that no call waits for a compiler. */
 #include "base/clock.h"
-#include "base/pool.h"
+#include "base/task/pool.h"
 #include "base/status.h"
-#include "dispatch/call.h"
-#include "dispatch/choose.h"
-#include "dispatch/suggest.h"
+#include "dispatch/call/slow_call.h"
+#include "dispatch/select/select.h"
+#include "dispatch/pool/suggest.h"
 #include "support/check.h"
 #include "support/fake_device.h"
 

@@ -1,7 +1,7 @@
 /* Ops that are made asynchronously: creation picks configs for the first hint, the pool's threads for all others, while calls are served. */
-#include "dispatch/growth.h"
-#include "dispatch/promote.h"
-#include "dispatch/record.h"
+#include "dispatch/select/async_fill.h"
+#include "dispatch/cache/upgrade.h"
+#include "dispatch/cache/shape_entry.h"
 #include "dispatch/script.h"
 #include "support/check.h"
 

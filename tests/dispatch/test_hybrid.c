@@ -1,9 +1,9 @@
 /* MD_SELECT_HYBRID on scripted devices: who serves, who is tried, what it costs, what becomes of wrong and slow variants. */
 #include "base/status.h"
-#include "dispatch/hybrid.h"
-#include "dispatch/record.h"
+#include "dispatch/online/online.h"
+#include "dispatch/cache/shape_entry.h"
 #include "dispatch/timed.h"
-#include "dispatch/trial.h"
+#include "dispatch/online/trial.h"
 #include "stats/explain.h"
 #include "support/check.h"
 

@@ -1,5 +1,5 @@
 /* MD_SELECT_HYBRID beside calls: races in quiet moments; and ops that go while trials, races and marks are under way. */
-#include "dispatch/hybrid.h"
+#include "dispatch/online/online.h"
 #include "dispatch/timed.h"
 #include "support/check.h"
 

@@ -1,10 +1,10 @@
 /* MD_SELECT_HYBRID under load: requests that arrive evenly at a device that is busy for a part of the time, on a clock of the test's own. What trials
  * take more must not be felt by one call in 100, in any stretch of calls; callers that do not wait lose little of their throughput; and what is learnt at one shape serves its
  * neighbours. */
-#include "dispatch/credit.h"
-#include "dispatch/hybrid.h"
-#include "dispatch/lessons.h"
-#include "dispatch/record.h"
+#include "dispatch/online/budget.h"
+#include "dispatch/online/online.h"
+#include "dispatch/online/correction.h"
+#include "dispatch/cache/shape_entry.h"
 #include "dispatch/timed.h"
 #include "support/check.h"
 

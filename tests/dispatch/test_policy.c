@@ -1,6 +1,6 @@
 /* Numeric policies: one class serves a shape, whatever hints, modes and builds do. Bits themselves are compared in tests/numeric. */
-#include "dispatch/choose.h"
-#include "dispatch/numeric.h"
+#include "dispatch/select/select.h"
+#include "dispatch/pool/numeric.h"
 #include "dispatch/script.h"
 #include "support/check.h"
 

@@ -1,8 +1,8 @@
 /* A new shape never waits for what is better than what is ready: stand-ins, promotion, ops that are made while their kernels are, frozen ops. */
 #include "base/clock.h"
 #include "base/status.h"
-#include "dispatch/growth.h"
-#include "dispatch/promote.h"
+#include "dispatch/select/async_fill.h"
+#include "dispatch/cache/upgrade.h"
 #include "dispatch/script.h"
 #include "support/check.h"
 

@@ -2,7 +2,7 @@
 #include "dispatch/sim_world.h"
 
 #include "base/status.h"
-#include "dispatch/choose.h"
+#include "dispatch/select/select.h"
 #include "support/board.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 /* What else a choice goes by: times measured at hints, sizes to choose by; and what it says: how far the hints are. */
 #include "base/status.h"
-#include "dispatch/choose.h"
+#include "dispatch/select/select.h"
 #include "dispatch/script.h"
 #include "support/check.h"
 

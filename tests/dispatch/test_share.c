@@ -1,7 +1,7 @@
 /* Equal ops are one: what counts as equal, who owns, who waits for whom. */
 #include "base/status.h"
 #include "dispatch/script.h"
-#include "dispatch/share.h"
+#include "dispatch/registry.h"
 #include "support/check.h"
 
 #include <pthread.h>

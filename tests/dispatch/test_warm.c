@@ -1,7 +1,7 @@
 /* The warm path: what plans make of new pointers, scalars, views and mistakes; many threads on few records; who owns what when threads and ops end. */
 #include "base/status.h"
 #include "dispatch/script.h"
-#include "dispatch/front.h"
+#include "dispatch/call/thread_cache.h"
 #include "support/check.h"
 
 #include <pthread.h>

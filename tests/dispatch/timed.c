@@ -1,6 +1,6 @@
 #include "dispatch/timed.h"
 
-#include "dispatch/record.h"
+#include "dispatch/cache/shape_entry.h"
 #include "support/check.h"
 
 #include <stdlib.h>

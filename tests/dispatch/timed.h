@@ -3,7 +3,7 @@
 #ifndef MD_TESTS_DISPATCH_TIMED_H
 #define MD_TESTS_DISPATCH_TIMED_H
 
-#include "dispatch/hybrid.h"
+#include "dispatch/online/online.h"
 #include "dispatch/script.h"
 #include "support/async_device.h"
 

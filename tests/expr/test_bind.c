@@ -1,6 +1,6 @@
 /* What md_fx_bind says about wrong arguments, word for word. */
 #include "base/dtype.h"
-#include "expr/eval.h"
+#include "expr/eval/eval.h"
 #include "support/check.h"
 
 static float memory[64];

@@ -1,7 +1,7 @@
 /* The reference evaluator against NumPy: every case of conformance.txt, in every default dtype. */
 #include "base/dtype.h"
 #include "base/status.h"
-#include "expr/eval.h"
+#include "expr/eval/eval.h"
 #include "support/check.h"
 #include "support/conformance.h"
 

@@ -1,7 +1,7 @@
 /* The reference evaluator beyond single values: cost, memory, places, precision. Values are in test_conformance. */
 #include "base/clock.h"
 #include "base/dtype.h"
-#include "expr/eval.h"
+#include "expr/eval/eval.h"
 #include "support/check.h"
 #include "support/fault.h"
 

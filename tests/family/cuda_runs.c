@@ -3,7 +3,7 @@
 #include "support/check.h"
 
 #include "api/context.h"
-#include "device/cuda.h"
+#include "device/cuda/cuda.h"
 
 typedef struct runs {
     suite suite;

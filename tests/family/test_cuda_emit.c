@@ -3,7 +3,7 @@
 #include "support/check.h"
 
 #include "base/status.h"
-#include "device/cuda.h"
+#include "device/cuda/cuda.h"
 #include "expr/formula.h"
 #include "family/family.h"
 #include "stage/stage.h"

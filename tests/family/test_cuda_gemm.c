@@ -4,8 +4,8 @@
 #include "support/check.h"
 
 #include "base/status.h"
-#include "device/cuda.h"
-#include "device/nvrtc.h"
+#include "device/cuda/cuda.h"
+#include "device/nvrtc/nvrtc.h"
 #include "expr/formula.h"
 #include "family/family.h"
 #include "stage/stage.h"

@@ -12,8 +12,8 @@
 #include "api/context.h"
 
 #include "base/status.h"
-#include "device/cuda.h"
-#include "device/nvrtc.h"
+#include "device/cuda/cuda.h"
+#include "device/nvrtc/nvrtc.h"
 
 enum { MOST_VARIANTS = 10, BLOCKS = 1 };
 

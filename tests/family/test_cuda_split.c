@@ -4,7 +4,7 @@
 
 #include "base/status.h"
 #include "expr/formula.h"
-#include "family/cuda.h"
+#include "family/cuda/cuda.h"
 #include "stage/stage.h"
 #include "tune/tune.h"
 

@@ -2,7 +2,7 @@
 #include "support/check.h"
 #include "support/variant.h"
 
-#include "base/pool.h"
+#include "base/task/pool.h"
 #include "base/status.h"
 
 static md_dev *dev;

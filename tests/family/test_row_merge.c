@@ -4,9 +4,9 @@
 
 #include "base/dtype.h"
 #include "base/status.h"
-#include "codegen/row.h"
+#include "codegen/row/row.h"
 #include "device/device.h"
-#include "expr/eval.h"
+#include "expr/eval/eval.h"
 
 #include <math.h>
 

@@ -2,7 +2,7 @@
  *
  * An input is three lines: sizes, hints, weights. Built as fuzz_op.c, with -Isrc. */
 #include "base/status.h"
-#include "dispatch/space.h"
+#include "dispatch/pool/space.h"
 #include "fuzz/text.h"
 
 #include <math.h>

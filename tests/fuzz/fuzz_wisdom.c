@@ -1,8 +1,8 @@
 /* Fuzz target of wisdom as text: any line is read or refused with a reason; what is read prints to a line that reads the same; a file is taken whole or
  * not at all. Built as fuzz_op.c, with -Isrc. */
 #include "base/status.h"
-#include "tune/wisdom.h"
-#include "tune/wisdom_line.h"
+#include "tune/wisdom/wisdom.h"
+#include "tune/wisdom/line.h"
 #include "fuzz/text.h"
 
 static void check_line(const char *text, size_t n)

@@ -4,7 +4,7 @@
 #ifndef MD_TESTS_STAGE_INTERPRET_H
 #define MD_TESTS_STAGE_INTERPRET_H
 
-#include "expr/eval.h"
+#include "expr/eval/eval.h"
 #include "stage/stage.h"
 
 typedef struct interpret_options {

@@ -2,7 +2,7 @@
 #ifndef MD_TESTS_STAGE_MAKE_DATA_H
 #define MD_TESTS_STAGE_MAKE_DATA_H
 
-#include "expr/eval.h"
+#include "expr/eval/eval.h"
 
 #include <stdbool.h>
 

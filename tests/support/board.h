@@ -6,7 +6,7 @@
 #include "base/table.h"
 #include "device/sim.h"
 #include "stage/stage.h"
-#include "tune/search.h"
+#include "tune/search/search.h"
 
 enum { BOARD_POINTS = 128 };
 

@@ -15,7 +15,7 @@
 #ifndef MD_TESTS_SUPPORT_BOUND_H
 #define MD_TESTS_SUPPORT_BOUND_H
 
-#include "expr/eval.h"
+#include "expr/eval/eval.h"
 
 typedef struct bound_options {
     double function_ulps; /* 0: 4 */

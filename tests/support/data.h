@@ -3,7 +3,7 @@
 #ifndef MD_TESTS_SUPPORT_DATA_H
 #define MD_TESTS_SUPPORT_DATA_H
 
-#include "expr/eval.h"
+#include "expr/eval/eval.h"
 
 typedef enum data_view {
     DATA_CONTIGUOUS,

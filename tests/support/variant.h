@@ -3,7 +3,7 @@
 #define MD_TESTS_SUPPORT_VARIANT_H
 
 #include "device/device.h"
-#include "expr/eval.h"
+#include "expr/eval/eval.h"
 #include "family/family.h"
 
 typedef enum variant_layout {

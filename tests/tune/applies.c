@@ -2,9 +2,9 @@
  * holds at its point on an assumed H200 (exit status 1 where one does not), and whether its text is the one that was measured (a number: kernels change). */
 #include "base/status.h"
 #include "device/sim.h"
-#include "tune/search.h"
+#include "tune/search/search.h"
 #include "tune/tune.h"
-#include "tune/wisdom_line.h"
+#include "tune/wisdom/line.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,8 +2,8 @@
 #include "support/check.h"
 
 #include "base/status.h"
-#include "tune/bench.h"
-#include "tune/search.h"
+#include "tune/bench/bench.h"
+#include "tune/search/search.h"
 
 #include <pthread.h>
 

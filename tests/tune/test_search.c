@@ -4,7 +4,7 @@
 #include "base/status.h"
 #include "device/sim.h"
 #include "store/scratch.h"
-#include "tune/search.h"
+#include "tune/search/search.h"
 #include "tune/tune.h"
 
 #include <math.h>

@@ -5,7 +5,7 @@
 #include "base/status.h"
 #include "build/toy.h"
 #include "support/fake_device.h"
-#include "tune/copies.h"
+#include "tune/bench/copies.h"
 #include "tune/tune.h"
 
 #include <math.h>

@@ -6,9 +6,9 @@
 #include "base/status.h"
 #include "device/sim.h"
 #include "store/scratch.h"
-#include "tune/search.h"
-#include "tune/shipped.h"
-#include "tune/wisdom.h"
+#include "tune/search/search.h"
+#include "tune/wisdom/shipped.h"
+#include "tune/wisdom/wisdom.h"
 
 enum { MOST_POINTS = 200000, EACH = 40 }; /* the first points one by one, then ever fewer */
 

@@ -5,9 +5,9 @@
 #include "base/status.h"
 #include "store/folder.h"
 #include "store/scratch.h"
-#include "tune/shipped.h"
-#include "tune/wisdom.h"
-#include "tune/wisdom_line.h"
+#include "tune/wisdom/shipped.h"
+#include "tune/wisdom/wisdom.h"
+#include "tune/wisdom/line.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,0 +1,81 @@
+#include "base/task/thread.h"
+
+#include <sched.h>
+#include <signal.h>
+
+bool md_thread_start(pthread_t *out, const char *name, void *(*run)(void *), void *context)
+{
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    bool started = pthread_create(out, NULL, run, context) == 0;
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+#ifdef __linux__
+    if (started)
+        pthread_setname_np(*out, name);
+#else
+    (void)name;
+#endif
+    return started;
+}
+
+#ifdef __linux__
+
+int32_t md_thread_cpu(void)
+{
+    return sched_getcpu();
+}
+
+/* Being allowed only elsewhere for a moment is what moves a thread. */
+static void move_to(const cpu_set_t *there, const cpu_set_t *allowed)
+{
+    if (sched_setaffinity(0, sizeof *there, there) == 0)
+        sched_setaffinity(0, sizeof *allowed, allowed);
+}
+
+void md_thread_visit_cpu(int32_t n)
+{
+    cpu_set_t allowed, one;
+    int32_t here = sched_getcpu();
+    if (here < 0 || sched_getaffinity(0, sizeof allowed, &allowed) != 0)
+        return; /* also where there are more than CPU_SETSIZE processors */
+    int32_t cpu = here;
+    for (int32_t steps = n % CPU_COUNT(&allowed); steps > 0; steps--) {
+        do
+            cpu = (cpu + 1) % CPU_SETSIZE;
+        while (!CPU_ISSET(cpu, &allowed));
+    }
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    if (cpu != here)
+        move_to(&one, &allowed);
+}
+
+void md_thread_leave_cpu(int32_t cpu)
+{
+    cpu_set_t allowed;
+    if (cpu < 0 || cpu >= CPU_SETSIZE || sched_getaffinity(0, sizeof allowed, &allowed) != 0 || CPU_COUNT(&allowed) < 2)
+        return;
+    cpu_set_t others = allowed;
+    CPU_CLR(cpu, &others);
+    move_to(&others, &allowed);
+}
+
+#else
+
+int32_t md_thread_cpu(void)
+{
+    return -1;
+}
+
+void md_thread_visit_cpu(int32_t n)
+{
+    (void)n;
+}
+
+void md_thread_leave_cpu(int32_t cpu)
+{
+    (void)cpu;
+}
+
+#endif

@@ -1,0 +1,363 @@
+/* Loads and stores: how they move with the lanes, where they lie, and the text that makes them. */
+#include "codegen/expression/printer.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* ---- Motion, without a printer: envelopes ask the same question. */
+
+/* The step of a subscript with the lane index; false where it is not affine. */
+static bool step_of(int64_t *step, const md_st_program *program, const md_fx_node *subscript, int32_t lane)
+{
+    md_fx_affine a;
+    if (!md_fx_affine_of(&a, program->formula, subscript))
+        return false;
+    *step = 0;
+    for (int32_t i = 0; i < a.n; i++)
+        if (a.index[i] == lane)
+            *step = a.coef[i];
+    return true;
+}
+
+/* Whether the access moves by one along the last axis and by nothing else: vectors, if that axis has stride 1. */
+static bool is_consecutive(const md_st_program *program, int32_t rank, const md_fx_node *const *subscript, int32_t lane)
+{
+    for (int32_t i = 0; i < rank; i++) {
+        int64_t step = 0;
+        if (!step_of(&step, program, subscript[i], lane) && md_fx_uses_index(subscript[i], lane))
+            return false;
+        if (step != (i == rank - 1))
+            return false;
+    }
+    return rank > 0;
+}
+
+typedef struct unit_search {
+    const md_st_program *program;
+    int32_t lane;
+    uint32_t tensors;
+} unit_search;
+
+static bool note_load(void *user, const md_fx_node *n)
+{
+    unit_search *s = user;
+    if (n->kind == MD_FX_LOAD && is_consecutive(s->program, n->n_args, n->arg, s->lane))
+        s->tensors |= UINT32_C(1) << n->id;
+    return true;
+}
+
+static void make_unit(void *out, const md_st_program *program, int32_t stage, const void *lane)
+{
+    const md_st_stage *st = &program->stage[stage];
+    unit_search s = {program, *(const int32_t *)lane, 0};
+    md_cg_visit(st, note_load, &s);
+    for (int32_t i = 0; i < st->n_stores; i++)
+        if (is_consecutive(program, st->store[i].n_subscripts, st->store[i].subscript, s.lane))
+            s.tensors |= UINT32_C(1) << st->store[i].tensor;
+    *(uint32_t *)out = s.tensors;
+}
+
+uint32_t md_cg_unit_tensors(const md_st_program *program, int32_t stage, int32_t lane)
+{
+    const md_st_stage *st = &program->stage[stage];
+    uint32_t tensors = 0;
+    if (lane < 0)
+        return 0;
+    if (lane == st->axis)
+        md_st_know(&tensors, sizeof tensors, program, stage, MD_ST_KNOWN_UNIT, make_unit, &lane);
+    else if (st->n_outer > 0 && lane == st->outer[st->n_outer - 1])
+        md_st_know(&tensors, sizeof tensors, program, stage, MD_ST_KNOWN_UNIT_OUTER, make_unit, &lane);
+    else
+        make_unit(&tensors, program, stage, &lane);
+    return tensors;
+}
+
+/* ---- Places */
+
+/* Sums of texts, uniform and per lane. */
+typedef struct sum {
+    const char *uniform, *lanes, *stride;
+    bool is_guarded; /* the uniform part depends on something that a guard protects */
+    bool is_unit;
+    bool is_shifted; /* unit, with more than the lane index in the last subscript: alignment of the tensor says nothing of the vector's */
+} sum;
+
+static void add_term(md_cg *cg, const char **sum_text, const char *term)
+{
+    *sum_text = *sum_text ? md_cg_format(cg, "%s + %s", *sum_text, term) : term;
+}
+
+static const char *times(md_cg *cg, int64_t factor, const char *text)
+{
+    return factor == 1 ? text : md_cg_format(cg, "INT64_C(%" PRId64 ") * %s", factor, text);
+}
+
+/* constant + sum of coef * index + sum of coef * size, lane index excepted; NULL for zero. */
+static const char *affine_text(md_cg *cg, const md_fx_affine *a)
+{
+    const char *text = NULL;
+    for (int32_t i = 0; i < a->n; i++)
+        if (a->index[i] != cg->o.lane)
+            add_term(cg, &text, times(cg, a->coef[i], md_cg_format(cg, "x%" PRId32, a->index[i])));
+    for (int32_t i = 0; i < a->n_sizes; i++)
+        add_term(cg, &text, times(cg, a->size_coef[i], md_cg_format(cg, "p->n%" PRId32, a->dim[i])));
+    if (a->constant != 0)
+        add_term(cg, &text, md_cg_format(cg, "INT64_C(%" PRId64 ")", a->constant));
+    return text;
+}
+
+static void add_affine(sum *s, md_cg *cg, const md_fx_affine *a, const char *stride, bool is_last)
+{
+    int64_t step = 0;
+    for (int32_t i = 0; i < a->n; i++)
+        if (a->index[i] == cg->o.lane)
+            step = a->coef[i];
+    const char *text = affine_text(cg, a);
+    bool is_sum = a->n + a->n_sizes + (a->constant != 0) - (step != 0) > 1;
+    if (text)
+        add_term(cg, &s->uniform, md_cg_format(cg, is_sum ? "(%s) * %s" : "%s * %s", text, stride));
+    if (step == 0)
+        return;
+    s->is_unit = step == 1 && is_last && !s->stride && cg->o.access == MD_CG_UNIT;
+    s->is_shifted = text != NULL;
+    add_term(cg, &s->stride, times(cg, step, stride));
+}
+
+/* One axis. */
+static void add_axis(md_cg_place *out, sum *s, md_cg *cg, int32_t tensor, int32_t axis, int32_t rank, const md_fx_node *subscript)
+{
+    const char *stride = md_cg_format(cg, "p->s%" PRId32 "_%" PRId32, tensor, axis);
+    md_fx_affine a;
+    if (md_fx_affine_of(&a, cg->formula, subscript)) {
+        add_affine(s, cg, &a, stride, axis == rank - 1);
+        return;
+    }
+    md_cg_name index = md_cg_check(out, cg, tensor, axis, subscript);
+    if (!index.text)
+        return;
+    if (index.is_uniform) {
+        s->is_guarded = true;
+        add_term(cg, &s->uniform, md_cg_format(cg, "%s * %s", index.text, stride));
+    } else {
+        add_term(cg, &s->lanes, md_cg_format(cg, "%s * md_splat_i(%s)", index.text, stride));
+    }
+}
+
+static const char *pointer_text(md_cg *cg, int32_t tensor)
+{
+    if (!cg->prologue)
+        return md_cg_format(cg, "p->t%" PRId32, tensor);
+    if (!(cg->pointers >> tensor & 1))
+        md_strbuf_printf(cg->prologue, "void *const t%" PRId32 " = p->t%" PRId32 ";\n", tensor, tensor);
+    cg->pointers |= UINT32_C(1) << tensor;
+    return md_cg_format(cg, "t%" PRId32, tensor);
+}
+
+/* A merged axis: the tensor's last axes are the lane's, one after the other in memory. */
+static bool is_flat_access(const md_cg *cg, int32_t rank, const md_fx_node *const *subscript)
+{
+    return cg->o.n_flat > 1 && rank > 0 && md_fx_is_index(subscript[rank - 1], cg->o.lane);
+}
+
+static void place_sum(md_cg_place *out, md_cg *cg, const sum *s)
+{
+    const char *base = s->uniform ? s->uniform : "INT64_C(0)";
+    if (s->uniform && strcmp(s->uniform, "INT64_C(0)") != 0)
+        base = md_cg_share(cg, "int64_t", s->uniform, md_cg_can_hoist(cg, true, s->is_guarded));
+    const char *first = md_cg_format(cg, "x%" PRId32, cg->o.lane);
+    if (s->lanes) {
+        const char *lanes = s->lanes;
+        if (s->stride)
+            lanes = md_cg_format(cg, "%s + md_iota_i(%s) * md_splat_i(%s)", lanes, first, s->stride);
+        out->motion = MD_CG_SCATTERED;
+        out->offset = md_cg_declare(cg, "md_i", false, false, md_cg_format(cg, "md_splat_i(%s) + %s", base, lanes)).text;
+    } else if (s->is_unit) {
+        out->motion = MD_CG_CONSECUTIVE;
+        out->is_shifted = s->is_shifted;
+        out->offset = s->uniform ? md_cg_format(cg, "%s + %s", base, first) : first;
+    } else if (s->stride) {
+        out->motion = MD_CG_STEPS;
+        out->stride = md_cg_share(cg, "int64_t", s->stride, md_cg_can_hoist(cg, true, false));
+        out->offset = md_cg_format(cg, "%s + %s * %s", base, first, out->stride);
+    } else {
+        out->motion = MD_CG_FIXED;
+        out->offset = base;
+    }
+}
+
+void md_cg_locate(md_cg_place *out, md_cg *cg, int32_t tensor, int32_t rank, const md_fx_node *const *subscript)
+{
+    *out = (md_cg_place){.motion = MD_CG_FIXED};
+    sum s = {0};
+    int32_t n = is_flat_access(cg, rank, subscript) ? rank - cg->o.n_flat : rank;
+    for (int32_t i = 0; i < n && cg->status == MD_OK; i++)
+        add_axis(out, &s, cg, tensor, i, rank, subscript[i]);
+    if (n < rank) {
+        s.stride = "INT64_C(1)";
+        s.is_unit = true;
+    }
+    out->pointer = pointer_text(cg, tensor);
+    if (cg->status == MD_OK)
+        place_sum(out, cg, &s);
+}
+
+const char *md_cg_unit_suffix(const md_cg *cg, const md_cg_place *at)
+{
+    return md_cg_is_cuda(cg) && at->is_shifted ? "_any" : "";
+}
+
+/* ---- Loads */
+
+/* n, or 0 where a uniform subscript is outside. */
+static const char *count_text(md_cg *cg, const md_cg_place *at)
+{
+    if (at->condition && md_cg_is_cuda(cg))
+        return md_cg_format(cg, "md_when(%s, md_n)", at->condition);
+    return at->condition ? md_cg_format(cg, "(%s) ? md_n : 0", at->condition) : "md_n";
+}
+
+static const char *lane_load_text(md_cg *cg, const md_cg_place *at, const char *dtype)
+{
+    const char *n = count_text(cg, at), *m = at->mask ? "_m" : "", *comma = at->mask ? ", " : "", *mask = at->mask ? at->mask : "";
+    switch (at->motion) {
+    case MD_CG_FIXED:
+        break;
+    case MD_CG_CONSECUTIVE:
+        return md_cg_format(cg, "md_load_%s_unit%s(%s, %s, %s%s%s)", dtype, *m ? m : md_cg_unit_suffix(cg, at), at->pointer, at->offset, n,
+                            comma, mask);
+    case MD_CG_STEPS:
+        return md_cg_format(cg, "md_load_%s_strided%s(%s, %s, %s, %s%s%s)", dtype, m, at->pointer, at->offset, at->stride, n, comma, mask);
+    case MD_CG_SCATTERED:
+        return md_cg_format(cg, "md_load_%s_gather%s(%s, %s, %s%s%s)", dtype, m, at->pointer, at->offset, n, comma, mask);
+    }
+    return NULL;
+}
+
+static const char *scalar_load_text(md_cg *cg, const md_cg_place *at, const char *dtype)
+{
+    const char *text = md_cg_format(cg, "md_load_%s_s(%s, %s)", dtype, at->pointer, at->offset), *condition = at->condition;
+    if (at->mask) {
+        const char *any = md_cg_format(cg, "md_any_b(%s)", at->mask);
+        condition = condition ? md_cg_format(cg, "%s && %s", condition, any) : any;
+    }
+    return condition ? md_cg_format(cg, "(%s) ? %s : 0", condition, text) : text;
+}
+
+md_cg_name md_cg_load(md_cg *cg, md_cg_value_number *v)
+{
+    const md_fx_node *n = v->node;
+    const char *dtype = md_dtype_name(cg->formula->tensor[n->id].dtype);
+    bool is_guarded = md_cg_is_guarded(cg, v);
+    md_cg_place at;
+    md_cg_locate(&at, cg, n->id, n->n_args, n->arg);
+    if (cg->status != MD_OK)
+        return (md_cg_name){NULL, true};
+    if (cg->mask && is_guarded)
+        at.mask = at.mask ? md_cg_format(cg, "%s & %s", at.mask, cg->mask) : cg->mask;
+    bool is_uniform = at.motion == MD_CG_FIXED, at_root = md_cg_can_hoist(cg, is_uniform, is_guarded);
+    const char *text = is_uniform ? scalar_load_text(cg, &at, dtype) : lane_load_text(cg, &at, dtype);
+    const char *c_type = is_uniform ? md_cg_scalar_type(n->type) : md_cg_lane_type(n->type);
+    md_cg_name name = md_cg_declare(cg, c_type, is_uniform, at_root, text);
+    md_cg_know(cg, v, name, at_root);
+    return name;
+}
+
+/* ---- Stores */
+
+/* The value as the store wants it: of the dtype's compute type, with a single rounding ahead. */
+static const char *stored_text(md_cg *cg, md_dtype to, md_dtype from, const char *value, bool is_uniform)
+{
+    const char *s = md_cg_suffix(from, is_uniform);
+    bool is_half = to == MD_F16 || to == MD_BF16, is_short = to == MD_I32 || to == MD_U8;
+    if (is_half && (from == MD_F64 || from == MD_I64))
+        return md_cg_format(cg, "md_odd_%s_%s(%s)", s, md_cg_suffix(MD_F32, is_uniform), value);
+    if (is_short && md_dtype_is_real(from))
+        return md_cg_format(cg, "md_round_%s_%s(%s)", md_dtype_name(to), s, value);
+    return md_cg_convert(cg, value, from, md_dtype_compute(to), is_uniform);
+}
+
+static const char *verb(md_fx_assign assign)
+{
+    static const char *const table[] = {
+        [MD_FX_SET] = "store", [MD_FX_ADD_TO] = "update_add", [MD_FX_MAX_TO] = "update_max", [MD_FX_MIN_TO] = "update_min"};
+    return table[assign];
+}
+
+static const char *unit_store_suffix(const md_cg *cg, const md_st_store *store, const md_cg_place *at)
+{
+    const char *shifted = md_cg_unit_suffix(cg, at);
+    if (store->assign != MD_FX_SET)
+        return "";
+    return *shifted ? shifted : cg->o.streaming ? "_nt" : "";
+}
+
+static void print_store(md_cg *cg, const md_st_store *store, const md_cg_place *at, const char *value)
+{
+    const char *dtype = md_dtype_name(cg->formula->tensor[store->tensor].dtype), *v = verb(store->assign);
+    md_strbuf *out = md_cg_sink(cg, false);
+    if (at->condition)
+        md_strbuf_printf(out, "if (%s) ", at->condition);
+    switch (at->motion) {
+    case MD_CG_FIXED:
+        md_strbuf_printf(out, "md_%s_%s_s(%s, %s, %s);\n", v, dtype, at->pointer, at->offset, value);
+        break;
+    case MD_CG_CONSECUTIVE:
+        md_strbuf_printf(out, "md_%s_%s_unit%s(%s, %s, %s, md_n);\n", v, dtype, unit_store_suffix(cg, store, at), at->pointer, at->offset,
+                         value);
+        break;
+    case MD_CG_STEPS:
+        md_strbuf_printf(out, "md_%s_%s_strided(%s, %s, %s, %s, md_n);\n", v, dtype, at->pointer, at->offset, at->stride, value);
+        break;
+    case MD_CG_SCATTERED:
+        md_strbuf_printf(out, "md_%s_%s_scatter(%s, %s, %s, md_n, %s);\n", v, dtype, at->pointer, at->offset, value,
+                         at->mask ? at->mask : md_cg_is_cuda(cg) ? "md_splat_b(1)" : "~(md_b){0}");
+        break;
+    }
+}
+
+void md_cg_store(md_cg *cg, const md_st_store *store, const char *value, bool is_uniform)
+{
+    md_cg_place at;
+    if (cg->status != MD_OK || !value)
+        return;
+    cg->wants_owner = cg->o.is_owned;
+    md_cg_locate(&at, cg, store->tensor, store->n_subscripts, store->subscript);
+    cg->wants_owner = false;
+    cg->store_condition = at.condition;
+    if (cg->status != MD_OK)
+        return;
+    md_dtype from = store->value->type, to = cg->formula->tensor[store->tensor].dtype;
+    const char *text = stored_text(cg, to, from, value, is_uniform);
+    if (at.motion == MD_CG_FIXED && !is_uniform) {
+        /* All lanes to one element: one after the other. */
+        at.motion = MD_CG_SCATTERED;
+        at.offset = md_cg_splat(cg, at.offset, MD_I64);
+    } else if (at.motion != MD_CG_FIXED && is_uniform && text) {
+        text = md_cg_splat(cg, text, md_dtype_compute(to));
+    }
+    if (cg->status == MD_OK && text)
+        print_store(cg, store, &at, text);
+}
+
+void md_cg_print_lead(md_cg *cg, const md_st_store *store, md_strbuf *out)
+{
+    md_cg_place at;
+    md_cg_locate(&at, cg, store->tensor, store->n_subscripts, store->subscript);
+    if (cg->status == MD_OK && at.motion == MD_CG_CONSECUTIVE)
+        md_strbuf_printf(out, "md_lead_%s(%s, %s)", md_dtype_name(cg->formula->tensor[store->tensor].dtype), at.pointer, at.offset);
+    else
+        md_strbuf_add(out, "INT64_C(0)");
+}
+
+const char *md_cg_store_condition(const md_cg *cg)
+{
+    return cg->store_condition;
+}
+
+const char *md_cg_own_extent(md_cg *cg, const md_st_store *store)
+{
+    for (int32_t i = 0; i < store->n_subscripts; i++)
+        if (md_fx_has_kind(store->subscript[i], MD_FX_LOAD))
+            return md_cg_extent(cg, store->tensor, i);
+    return NULL;
+}

@@ -1,0 +1,115 @@
+/* Subscripts that read memory are checked in the kernel: reported, clamped, or made to read nothing. */
+#include "codegen/expression/printer.h"
+
+#include <inttypes.h>
+
+/* The length of an axis. A plain axis has its dim's size; one that is only reached by other subscripts is as long as the tensor says. */
+const char *md_cg_extent(md_cg *cg, int32_t tensor, int32_t axis)
+{
+    const md_fx_tensor *t = &cg->formula->tensor[tensor];
+    int64_t size = cg->formula->dim[t->dim[axis]].size;
+    if (t->at_least[axis])
+        return md_cg_format(cg, "p->e%" PRId32 "_%" PRId32, tensor, axis);
+    return size >= 0 ? md_cg_format(cg, "INT64_C(%" PRId64 ")", size) : md_cg_format(cg, "p->n%" PRId32, t->dim[axis]);
+}
+
+static bool is_foreign(void *user, const md_fx_node *n)
+{
+    const md_fx_formula *formula = user;
+    bool unknown = n->kind == MD_FX_SIZE || n->kind == MD_FX_REF || n->kind == MD_FX_COUNT;
+    return !(unknown || (n->kind == MD_FX_INDEX && n->id >= formula->n_indices));
+}
+
+/* Whether the subscript's values lie inside whatever the sizes are. */
+static bool is_inside(const md_cg *cg, int32_t tensor, int32_t axis, const md_fx_node *subscript)
+{
+    const md_fx_formula *f = cg->formula;
+    int64_t extent = f->dim[f->tensor[tensor].dim[axis]].size, size[MD_FX_MAX_DIMS], lo = 0, hi = 0;
+    if (extent < 0 || f->tensor[tensor].at_least[axis] || !md_fx_visit(subscript, is_foreign, (void *)(uintptr_t)f))
+        return false;
+    for (int32_t i = 0; i < f->n_dims; i++)
+        size[i] = f->dim[i].size >= 0 ? f->dim[i].size : INT64_C(1) << 40;
+    return md_fx_range(&lo, &hi, f, subscript, size, 0, NULL) && (lo > hi || (lo >= 0 && hi < extent));
+}
+
+static void also(const char **all, md_cg *cg, const char *one)
+{
+    *all = *all ? md_cg_format(cg, "%s & %s", *all, one) : one;
+}
+
+/* A subscript that lanes share. */
+static md_cg_name check_uniform(md_cg_place *out, md_cg *cg, const int32_t at[2], const char *extent, md_cg_name index)
+{
+    bool hoisted = md_cg_can_hoist(cg, true, true), clamps = cg->formula->bounds == MD_BOUNDS_CLAMP;
+    const char *test = clamps ? md_cg_format(cg, "%s > 0", extent) : md_cg_format(cg, "md_inside_si(%s, %s)", index.text, extent);
+    const char *inside = md_cg_share(cg, "int", test, hoisted);
+    if (!inside)
+        return index;
+    also(&out->condition, cg, inside);
+    if (clamps) {
+        const char *clamped = md_cg_format(cg, "md_clamp_si(%s, 0, %s - 1)", index.text, extent);
+        index.text = md_cg_share(cg, "int64_t", clamped, hoisted);
+    } else if (cg->formula->bounds == MD_BOUNDS_REPORT) {
+        const char *wanted = cg->mask ? md_cg_format(cg, " && md_any_b(%s)", cg->mask) : "";
+        md_strbuf_printf(md_cg_sink(cg, hoisted), "if (!%s%s) md_report(p->report, %" PRId32 ", %" PRId32 ", %s);\n", inside,
+                         wanted ? wanted : "", at[0], at[1], index.text);
+    }
+    return index;
+}
+
+/* A subscript of its own in each lane. */
+static md_cg_name check_lanes(md_cg_place *out, md_cg *cg, const int32_t at[2], const char *extent, md_cg_name index)
+{
+    bool clamps = cg->formula->bounds == MD_BOUNDS_CLAMP;
+    if (clamps) {
+        const char *clamped = md_cg_format(cg, "md_clamp_i(%s, md_splat_i(0), md_splat_i(%s - 1))", index.text, extent);
+        const char *any = md_cg_share(cg, "int", md_cg_format(cg, "%s > 0", extent), md_cg_can_hoist(cg, true, false));
+        also(&out->condition, cg, any);
+        return md_cg_declare(cg, "md_i", false, false, clamped);
+    }
+    md_cg_name inside = md_cg_declare(cg, "md_b", false, false, md_cg_format(cg, "md_inside_i(%s, %s)", index.text, extent));
+    also(&out->mask, cg, inside.text);
+    if (cg->formula->bounds == MD_BOUNDS_REPORT && cg->status == MD_OK)
+        md_strbuf_printf(md_cg_sink(cg, false),
+                         "if (md_any_b(md_head_b(md_n)%s%s & ~%s)) md_report_lanes(p->report, %" PRId32 ", %" PRId32
+                         ", %s, md_head_b(md_n)%s%s & ~%s);\n",
+                         cg->mask ? " & " : "", cg->mask ? cg->mask : "", inside.text, at[0], at[1], index.text,
+                         cg->mask ? " & " : "", cg->mask ? cg->mask : "", inside.text);
+    return index;
+}
+
+/* Of all blocks, only one writes there. */
+static void check_owner(md_cg_place *out, md_cg *cg, md_cg_name index)
+{
+    if (!index.text)
+        return;
+    if (index.is_uniform)
+        also(&out->condition, cg, md_cg_share(cg, "int", md_cg_format(cg, "md_inside_si(%s - own, n_own)", index.text),
+                                              md_cg_can_hoist(cg, true, true)));
+    else
+        also(&out->mask, cg, md_cg_declare(cg, "md_b", false, false,
+                                           md_cg_format(cg, "md_inside_i(%s - md_splat_i(own), n_own)", index.text)).text);
+}
+
+static bool is_checked(md_cg *cg, int32_t tensor, int32_t axis, const md_fx_node *subscript)
+{
+    return md_fx_has_kind(subscript, MD_FX_LOAD) && !is_inside(cg, tensor, axis, subscript);
+}
+
+md_cg_name md_cg_check(md_cg_place *out, md_cg *cg, int32_t tensor, int32_t axis, const md_fx_node *subscript)
+{
+    bool decides = cg->wants_owner && md_fx_has_kind(subscript, MD_FX_LOAD);
+    if (decides)
+        cg->wants_owner = false; /* loads inside the subscript do not */
+    md_cg_name index = md_cg_eval(cg, subscript);
+    if (index.text && is_checked(cg, tensor, axis, subscript)) {
+        const char *extent = md_cg_extent(cg, tensor, axis);
+        const int32_t at[2] = {tensor, axis};
+        if (!extent)
+            return (md_cg_name){NULL, true};
+        index = index.is_uniform ? check_uniform(out, cg, at, extent, index) : check_lanes(out, cg, at, extent, index);
+    }
+    if (decides)
+        check_owner(out, cg, index);
+    return index;
+}

@@ -1,0 +1,327 @@
+/* Values as text: one declaration each, operands first. */
+#include "codegen/expression/printer.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+/* ---- Names and literals */
+
+const char *md_cg_splat(md_cg *cg, const char *name, md_dtype type)
+{
+    return name ? md_cg_format(cg, "md_splat_%s(%s)", md_cg_suffix(type, false), name) : NULL;
+}
+
+static const char *real_text(md_cg *cg, double value, md_dtype type)
+{
+    const char *f = type == MD_F32 ? "f" : "";
+    if (isnan(value))
+        return md_cg_format(cg, "__builtin_nan%s(\"\")", f);
+    if (isinf(value))
+        return md_cg_format(cg, "(%s__builtin_inf%s())", value < 0 ? "-" : "", f);
+    if (type == MD_F32 && fabs(value) > 0x1.fffffep127)
+        return md_cg_format(cg, "((float)%.17g)", value);
+    /* Short where that is exact, for whoever reads the text; else in hexadecimal, so that no bit is lost. */
+    const char *text = md_cg_format(cg, value == rint(value) && fabs(value) < 1e6 ? "%.1f%s" : "%a%s",
+                                    type == MD_F32 ? (double)(float)value : value, f);
+    return signbit(value) && text ? md_cg_format(cg, "(%s)", text) : text;
+}
+
+static const char *integer_text(md_cg *cg, int64_t value)
+{
+    if (value == INT64_MIN)
+        return "(-INT64_C(9223372036854775807) - 1)";
+    return md_cg_format(cg, value < 0 ? "(-INT64_C(%" PRId64 "))" : "INT64_C(%" PRId64 ")", value < 0 ? -value : value);
+}
+
+/* A constant as an operand of another type: converted here, not in the text. */
+static const char *constant_text(md_cg *cg, const md_fx_node *n, md_dtype type)
+{
+    bool is_real = md_dtype_is_real(n->type);
+    double real = is_real ? n->num : (double)n->integer;
+    if (n->type == MD_F32)
+        real = (double)(float)real;
+    if (md_dtype_is_real(type))
+        return real_text(cg, real, type);
+    if (type == MD_BOOL)
+        return (is_real ? real != 0 : n->integer != 0) ? "1" : "0";
+    if (!is_real)
+        return integer_text(cg, n->integer);
+    int64_t integer = 0;
+    md_dtype_store(MD_I64, &integer, 0, real);
+    return integer_text(cg, integer);
+}
+
+const char *md_cg_convert(md_cg *cg, const char *name, md_dtype from, md_dtype to, bool is_uniform)
+{
+    if (from == to || !name)
+        return name;
+    return md_cg_format(cg, "md_cast_%s_%s(%s)", md_cg_suffix(from, is_uniform), md_cg_suffix(to, is_uniform), name);
+}
+
+const char *md_cg_operand(md_cg *cg, const md_fx_node *node, md_dtype type, bool lanes)
+{
+    bool is_uniform = true;
+    const char *text = NULL;
+    if (node->kind == MD_FX_CONST) {
+        text = constant_text(cg, node, type);
+    } else {
+        md_cg_name name = md_cg_eval(cg, node);
+        is_uniform = name.is_uniform;
+        text = md_cg_convert(cg, name.text, node->type, type, is_uniform);
+    }
+    return lanes && is_uniform ? md_cg_splat(cg, text, type) : text;
+}
+
+/* ---- Operations */
+
+typedef struct op_text {
+    const char *sign; /* a C operator, NULL: a function */
+    const char *name; /* of the function where the language has a sign */
+    bool is_math; /* defined by math.h, on reals */
+} op_text;
+
+static const op_text *op_text_of(md_fx_op op)
+{
+    static const op_text table[MD_FX_N_OPS] = {
+        [MD_FX_NEG] = {"-", 0, 0}, [MD_FX_ADD] = {"+", 0, 0}, [MD_FX_SUB] = {"-", 0, 0}, [MD_FX_MUL] = {"*", 0, 0},
+        [MD_FX_DIV] = {"/", 0, 0}, [MD_FX_FLOORDIV] = {0, "floordiv", 0}, [MD_FX_MOD] = {0, "mod", 0},
+        [MD_FX_LT] = {0, "lt", 0}, [MD_FX_LE] = {0, "le", 0}, [MD_FX_GT] = {0, "gt", 0}, [MD_FX_GE] = {0, "ge", 0},
+        [MD_FX_EQ] = {0, "eq", 0}, [MD_FX_NE] = {0, "ne", 0}, [MD_FX_EXP] = {0, 0, 1}, [MD_FX_EXPM1] = {0, 0, 1},
+        [MD_FX_LOG] = {0, 0, 1}, [MD_FX_LOG1P] = {0, 0, 1}, [MD_FX_LOG2] = {0, 0, 1}, [MD_FX_EXP2] = {0, 0, 1},
+        [MD_FX_SIN] = {0, 0, 1}, [MD_FX_COS] = {0, 0, 1}, [MD_FX_TANH] = {0, 0, 1}, [MD_FX_ERF] = {0, 0, 1},
+        [MD_FX_SIGMOID] = {0, 0, 1}, [MD_FX_SILU] = {0, 0, 1}, [MD_FX_GELU] = {0, 0, 1}, [MD_FX_GELU_TANH] = {0, 0, 1},
+        [MD_FX_SOFTPLUS] = {0, 0, 1}, [MD_FX_POW] = {0, 0, 1},
+    };
+    return &table[op];
+}
+
+static bool is_logic(md_fx_op op)
+{
+    return op == MD_FX_AND || op == MD_FX_OR || op == MD_FX_NOT;
+}
+
+static bool is_test(md_fx_op op)
+{
+    return (op >= MD_FX_LT && op <= MD_FX_NE) || op == MD_FX_ISNAN || op == MD_FX_ISINF;
+}
+
+/* The type that operands are converted to. */
+static md_dtype operand_type(const md_fx_node *n)
+{
+    if (is_logic(n->op))
+        return MD_BOOL;
+    if (!is_test(n->op))
+        return n->type;
+    md_dtype type = n->arg[0]->type;
+    for (int32_t i = 1; i < n->n_args; i++)
+        type = md_fx_common_type(type, n->arg[i]->type);
+    return type;
+}
+
+/* Operations that are the identity, or constant, on integers. NULL where it is none of them. */
+static const char *trivial(const md_fx_node *n, md_dtype type, const char *a)
+{
+    if (md_dtype_is_real(type))
+        return NULL;
+    if (n->op == MD_FX_ISNAN || n->op == MD_FX_ISINF)
+        return "0";
+    return n->op == MD_FX_FLOOR || n->op == MD_FX_CEIL || n->op == MD_FX_ROUND || n->op == MD_FX_TRUNC ? a : NULL;
+}
+
+/* A C operator between values, or in front of one. */
+static const char *apply_sign(md_cg *cg, const char *sign, int32_t n, bool wraps, const char *const a[3])
+{
+    const char *u = wraps ? "(uint64_t)" : "", *open = wraps ? "(int64_t)(" : "", *close = wraps ? ")" : "";
+    if (n == 1)
+        return md_cg_format(cg, "%s%s%s%s%s", open, sign, u, a[0], close);
+    return md_cg_format(cg, "%s%s%s %s %s%s%s", open, u, a[0], sign, u, a[1], close);
+}
+
+static const char *apply(md_cg *cg, const md_fx_node *n, md_dtype type, bool is_uniform, const char *const a[3])
+{
+    const op_text *t = op_text_of(n->op);
+    const char *same = trivial(n, type, a[0]);
+    if (same)
+        return is_uniform || same == a[0] ? same : md_cg_splat(cg, same, MD_BOOL);
+    if (t->sign) /* C++ of GPUs is compiled without -fwrapv */
+        return apply_sign(cg, t->sign, n->n_args, is_uniform && type == MD_I64 && md_cg_is_cuda(cg), a);
+    if (t->is_math && md_dtype_is_real(type))
+        cg->used[n->op] = true;
+    const char *name = t->name ? t->name : md_fx_op_text(n->op), *suffix = md_cg_suffix(type, is_uniform);
+    if (n->n_args == 1)
+        return md_cg_format(cg, "md_%s_%s(%s)", name, suffix, a[0]);
+    if (n->n_args == 2)
+        return md_cg_format(cg, "md_%s_%s(%s, %s)", name, suffix, a[0], a[1]);
+    return md_cg_format(cg, "md_%s_%s(%s, %s, %s)", name, suffix, a[0], a[1], a[2]);
+}
+
+/* Declares the variable of a value and remembers it. */
+static md_cg_name declare_value(md_cg *cg, md_cg_value_number *v, bool is_uniform, const char *text)
+{
+    md_dtype type = v->node->type;
+    bool at_root = md_cg_can_hoist(cg, is_uniform, md_cg_is_guarded(cg, v));
+    const char *c_type = is_uniform ? md_cg_scalar_type(type) : md_cg_lane_type(type);
+    md_cg_name name = md_cg_declare(cg, c_type, is_uniform, at_root, text);
+    md_cg_know(cg, v, name, at_root);
+    return name;
+}
+
+/* Lanes over a value that they share: on a GPU one reciprocal serves all. */
+static bool divides_by_one_value(md_cg *cg, const md_fx_node *n, md_dtype type, bool is_uniform)
+{
+    if (!md_cg_is_cuda(cg) || n->op != MD_FX_DIV || type != MD_F32 || is_uniform)
+        return false;
+    md_cg_value_number *divisor = md_cg_number(cg, n->arg[1]);
+    return divisor && !md_cg_varies(cg, divisor);
+}
+
+static md_cg_name print_op(md_cg *cg, md_cg_value_number *v)
+{
+    const md_fx_node *n = v->node;
+    bool is_uniform = !md_cg_varies(cg, v);
+    md_dtype type = operand_type(n);
+    const char *a[3] = {NULL, NULL, NULL};
+    for (int32_t i = 0; i < n->n_args && i < 3; i++) {
+        a[i] = md_cg_operand(cg, n->arg[i], type, !is_uniform);
+        if (!a[i])
+            return (md_cg_name){NULL, true};
+    }
+    if (divides_by_one_value(cg, n, type, is_uniform))
+        return declare_value(cg, v, false, md_cg_format(cg, "md_%s_f(%s, %s)", md_fx_has_kind(n->arg[1], MD_FX_REF) ? "by" : "over",
+                                                        a[0], md_cg_operand(cg, n->arg[1], type, false)));
+    return declare_value(cg, v, is_uniform, apply(cg, n, type, is_uniform, a));
+}
+
+/* Both arms are computed, and one is taken. */
+static md_cg_name print_select(md_cg *cg, md_cg_value_number *v, bool is_uniform)
+{
+    const md_fx_node *n = v->node;
+    const char *c = md_cg_operand(cg, n->arg[0], MD_BOOL, !is_uniform);
+    const char *a = md_cg_operand(cg, n->arg[1], n->type, !is_uniform);
+    const char *b = md_cg_operand(cg, n->arg[2], n->type, !is_uniform);
+    if (!c || !a || !b)
+        return (md_cg_name){NULL, true};
+    return declare_value(cg, v, is_uniform, md_cg_format(cg, "md_where_%s(%s, %s, %s)", md_cg_suffix(n->type, is_uniform), c, a, b));
+}
+
+/* A condition that lanes share: only the arm taken is run. */
+static md_cg_name print_branch(md_cg *cg, md_cg_value_number *v, const char *condition, bool is_uniform)
+{
+    const md_fx_node *n = v->node;
+    bool at_root = md_cg_can_hoist(cg, is_uniform, true);
+    md_strbuf *sink = md_cg_sink(cg, at_root);
+    md_cg_name name = {md_cg_format(cg, "%c%" PRId32, is_uniform ? 'u' : 'v', cg->n_names++), is_uniform};
+    if (!name.text)
+        return name;
+    md_strbuf_printf(sink, "%s %s;\nif (%s) {\n", is_uniform ? md_cg_scalar_type(n->type) : md_cg_lane_type(n->type), name.text, condition);
+    for (int32_t i = 1; i < 3; i++) {
+        md_cg_open(cg, sink, -1);
+        const char *arm = md_cg_operand(cg, n->arg[i], n->type, !is_uniform);
+        if (cg->status == MD_OK)
+            md_strbuf_printf(sink, "%s = %s;\n%s", name.text, arm, i == 1 ? "} else {\n" : "}\n");
+        md_cg_close(cg);
+    }
+    md_cg_know(cg, v, name, at_root);
+    return name;
+}
+
+/* A condition of its own in each lane: guarded reads of an arm keep to the lanes that take it. */
+static md_cg_name print_masked(md_cg *cg, md_cg_value_number *v, const char *condition)
+{
+    const md_fx_node *n = v->node;
+    const char *outer = cg->mask, *arm[3] = {condition, NULL, NULL};
+    for (int32_t i = 1; i < 3; i++) {
+        const char *taken = i == 1 ? condition : md_cg_format(cg, "~%s", condition);
+        cg->mask = outer;
+        if (md_cg_is_guarded(cg, v->arg[i]))
+            cg->mask = md_cg_declare(cg, "md_b", false, false, outer ? md_cg_format(cg, "%s & %s", outer, taken) : taken).text;
+        arm[i] = cg->status == MD_OK ? md_cg_operand(cg, n->arg[i], n->type, true) : NULL;
+        cg->mask = outer;
+        if (!arm[i])
+            return (md_cg_name){NULL, true};
+    }
+    return declare_value(cg, v, false, md_cg_format(cg, "md_where_%s(%s, %s, %s)", md_cg_suffix(n->type, false), arm[0], arm[1], arm[2]));
+}
+
+static md_cg_name print_where(md_cg *cg, md_cg_value_number *v)
+{
+    const md_fx_node *n = v->node;
+    bool is_uniform = !md_cg_varies(cg, v);
+    if (!md_cg_is_guarded(cg, v->arg[1]) && !md_cg_is_guarded(cg, v->arg[2]))
+        return print_select(cg, v, is_uniform);
+    md_cg_value_number *c = md_cg_number(cg, n->arg[0]);
+    if (!c)
+        return (md_cg_name){NULL, true};
+    bool shared = !md_cg_varies(cg, c);
+    const char *condition = md_cg_operand(cg, n->arg[0], MD_BOOL, false);
+    if (!condition)
+        return (md_cg_name){NULL, true};
+    return shared ? print_branch(cg, v, condition, is_uniform) : print_masked(cg, v, condition);
+}
+
+/* What a value is after a store to `to` and a load. */
+static md_cg_name print_cast(md_cg *cg, md_cg_value_number *v)
+{
+    const md_fx_node *n = v->node, *a = n->arg[0];
+    bool is_uniform = !md_cg_varies(cg, v);
+    bool rounds = n->to == MD_F16 || n->to == MD_BF16 || n->to == MD_I32 || n->to == MD_U8;
+    md_dtype from = a->type == MD_BOOL ? n->type : a->type;
+    const char *text = md_cg_operand(cg, a, rounds ? from : n->type, false);
+    if (text && rounds && a->type != MD_BOOL)
+        text = md_cg_format(cg, "md_round_%s_%s(%s)", md_dtype_name(n->to), md_cg_suffix(from, is_uniform), text);
+    return declare_value(cg, v, is_uniform, text);
+}
+
+static md_cg_name print_size(md_cg *cg, const md_fx_node *n)
+{
+    int64_t size = cg->formula->dim[n->id].size;
+    return (md_cg_name){size >= 0 ? integer_text(cg, size) : md_cg_format(cg, "p->n%" PRId32, n->id), true};
+}
+
+static md_cg_name print_index(md_cg *cg, md_cg_value_number *v)
+{
+    int32_t id = v->node->id;
+    if (id != cg->o.lane)
+        return (md_cg_name){md_cg_format(cg, "x%" PRId32, id), true};
+    return declare_value(cg, v, false, md_cg_format(cg, "md_iota_i(x%" PRId32 ")", id));
+}
+
+static md_cg_name print_unknown(md_cg *cg, const md_fx_node *n)
+{
+    md_cg_error(cg, md_fail(MD_INTERNAL, "the printer met node kind %d, number %" PRId32 ", that nobody bound", (int)n->kind, n->id));
+    return (md_cg_name){NULL, true};
+}
+
+md_cg_name md_cg_eval(md_cg *cg, const md_fx_node *node)
+{
+    md_cg_value_number *v = cg->status == MD_OK ? md_cg_number(cg, node) : NULL;
+    if (!v)
+        return (md_cg_name){NULL, true};
+    const md_cg_name *known = md_cg_find(cg, v);
+    if (known)
+        return *known;
+    switch (node->kind) {
+    case MD_FX_CONST:
+        return (md_cg_name){constant_text(cg, node, node->type), true};
+    case MD_FX_INDEX:
+        return print_index(cg, v);
+    case MD_FX_SIZE:
+        return print_size(cg, node);
+    case MD_FX_SCALAR:
+        return declare_value(cg, v, true, md_cg_format(cg, "(%s)p->c%" PRId32, md_cg_scalar_type(node->type), node->id));
+    case MD_FX_LOAD:
+        return md_cg_load(cg, v);
+    case MD_FX_OP:
+        return node->op == MD_FX_WHERE ? print_where(cg, v) : print_op(cg, v);
+    case MD_FX_CAST:
+        return print_cast(cg, v);
+    case MD_FX_REDUCE:
+        return md_cg_reduce(cg, v);
+    case MD_FX_SCAN:
+        return md_cg_scan(cg, v);
+    case MD_FX_REF:
+    case MD_FX_COUNT:
+        break;
+    }
+    return print_unknown(cg, node);
+}

@@ -1,0 +1,190 @@
+/* Reductions and scans inside an expression, as loops: slow but always right. Sums of f32 scalars are kept in f64. */
+#include "codegen/expression/printer.h"
+
+#include <inttypes.h>
+
+/* An accumulator in the text: a<number>, of this type. */
+typedef struct accumulator {
+    md_cg *cg;
+    md_strbuf *sink;
+    const md_fx_node *node;
+    md_dtype type;
+    bool is_uniform;
+    int32_t number;
+    const char *suffix;
+} accumulator;
+
+static bool is_arg(md_fx_op op)
+{
+    return op == MD_FX_R_ARGMAX || op == MD_FX_R_ARGMIN;
+}
+
+static bool is_sum(md_fx_op op)
+{
+    return op == MD_FX_R_SUM || op == MD_FX_S_SUM;
+}
+
+static bool is_product(md_fx_op op)
+{
+    return op == MD_FX_R_PROD || op == MD_FX_S_PROD;
+}
+
+static bool is_max(md_fx_op op)
+{
+    return op == MD_FX_R_MAX || op == MD_FX_S_MAX || op == MD_FX_R_ARGMAX;
+}
+
+static bool is_extreme(md_fx_op op)
+{
+    return is_max(op) || op == MD_FX_R_MIN || op == MD_FX_S_MIN || op == MD_FX_R_ARGMIN;
+}
+
+static md_dtype accumulator_type(const md_fx_node *n, bool is_uniform)
+{
+    if (is_arg(n->op))
+        return n->arg[0]->type;
+    return (is_sum(n->op) || is_product(n->op)) && n->type == MD_F32 && is_uniform ? MD_F64 : n->type;
+}
+
+const char *md_cg_start_text(md_fx_op op, md_dtype type)
+{
+    if (is_product(op) || op == MD_FX_R_ALL)
+        return "1";
+    if (!is_extreme(op))
+        return "0";
+    if (type == MD_BOOL)
+        return is_max(op) ? "0" : "1";
+    if (type == MD_I64)
+        return is_max(op) ? "INT64_MIN" : "INT64_MAX";
+    return is_max(op) ? "-__builtin_inf()" : "__builtin_inf()";
+}
+
+static void print_start(accumulator *a)
+{
+    const char *c_type = a->is_uniform ? md_cg_scalar_type(a->type) : md_cg_lane_type(a->type);
+    const char *value = md_cg_start_text(a->node->op, a->type);
+    if (!a->is_uniform)
+        value = md_cg_splat(a->cg, value, a->type);
+    md_strbuf_printf(a->sink, "%s a%" PRId32 " = %s;\n", c_type, a->number, value ? value : "");
+    if (is_arg(a->node->op))
+        md_strbuf_printf(a->sink, "int64_t q%" PRId32 " = 0;\n%s i%" PRId32 " = %s;\n", a->number,
+                         a->is_uniform ? "int64_t" : "md_i", a->number, a->is_uniform ? "0" : "md_splat_i(0)");
+}
+
+/* The first element; then what beats the best so far: a NaN if that is none, or a better value. Ties stay with the first. */
+static void print_arg_step(accumulator *a, const char *value)
+{
+    const char *beyond = is_max(a->node->op) ? "max" : "min", *s = a->suffix;
+    int32_t n = a->number;
+    if (a->is_uniform)
+        md_strbuf_printf(a->sink, "if (q%" PRId32 " == 0 || md_beyond_%s_%s(%s, a%" PRId32 ")) { a%" PRId32 " = %s; i%" PRId32
+                         " = q%" PRId32 "; }\n", n, beyond, s, value, n, n, value, n, n);
+    else
+        md_strbuf_printf(a->sink, "{ const md_b take = q%" PRId32 " == 0 ? %s : md_beyond_%s_%s(%s, a%" PRId32 "); a%" PRId32
+                         " = md_where_%s(take, %s, a%" PRId32 "); i%" PRId32 " = md_where_i(take, md_splat_i(q%" PRId32 "), i%" PRId32
+                         "); }\n", n, md_cg_is_cuda(a->cg) ? "md_splat_b(1)" : "~(md_b){0}", beyond, s, value, n, n, s, value, n, n, n, n);
+    md_strbuf_printf(a->sink, "q%" PRId32 "++;\n", n);
+}
+
+static void print_step(accumulator *a, const char *value)
+{
+    md_fx_op op = a->node->op;
+    int32_t n = a->number;
+    if (is_arg(op))
+        print_arg_step(a, value);
+    else if (is_sum(op))
+        md_strbuf_printf(a->sink, "a%" PRId32 " += %s;\n", n, value);
+    else if (is_product(op))
+        md_strbuf_printf(a->sink, "a%" PRId32 " *= %s;\n", n, value);
+    else if (op == MD_FX_R_ANY || op == MD_FX_R_ALL)
+        md_strbuf_printf(a->sink, "a%" PRId32 " %s= %s;\n", n, op == MD_FX_R_ANY ? "|" : "&", value);
+    else
+        md_strbuf_printf(a->sink, "a%" PRId32 " = md_%s_%s(a%" PRId32 ", %s);\n", n, is_max(op) ? "max" : "min", a->suffix, n, value);
+}
+
+static accumulator make(md_cg *cg, md_cg_value_number *v, bool at_root)
+{
+    accumulator a = {.cg = cg, .sink = md_cg_sink(cg, at_root), .node = v->node, .is_uniform = !md_cg_varies(cg, v)};
+    a.type = accumulator_type(v->node, a.is_uniform);
+    a.number = cg->n_names++;
+    a.suffix = md_cg_suffix(a.type, a.is_uniform);
+    return a;
+}
+
+/* The value that the loop left, in a constant. */
+static md_cg_name finish(accumulator *a, md_cg_value_number *v, bool at_root)
+{
+    const char *name = md_cg_format(a->cg, "%c%" PRId32, is_arg(v->node->op) ? 'i' : 'a', a->number);
+    if (!is_arg(v->node->op))
+        name = md_cg_convert(a->cg, name, a->type, v->node->type, a->is_uniform);
+    const char *c_type = a->is_uniform ? md_cg_scalar_type(v->node->type) : md_cg_lane_type(v->node->type);
+    md_cg_name result = md_cg_declare(a->cg, c_type, a->is_uniform, at_root, name);
+    md_cg_know(a->cg, v, result, at_root);
+    return result;
+}
+
+static void print_body(accumulator *a)
+{
+    const char *value = md_cg_operand(a->cg, a->node->arg[0], a->type, !a->is_uniform);
+    if (a->cg->status == MD_OK)
+        print_step(a, value);
+}
+
+static bool is_supported(md_cg *cg, md_fx_op op)
+{
+    if (op != MD_FX_R_MEAN && op != MD_FX_R_VAR)
+        return true;
+    md_cg_error(cg, md_fail(MD_INTERNAL, "%s was not lowered to sums", md_fx_op_text(op)));
+    return false;
+}
+
+md_cg_name md_cg_reduce(md_cg *cg, md_cg_value_number *v)
+{
+    const md_fx_node *n = v->node;
+    if (!is_supported(cg, n->op))
+        return (md_cg_name){NULL, true};
+    char size[32];
+    bool at_root = md_cg_can_hoist(cg, !md_cg_varies(cg, v), true);
+    accumulator a = make(cg, v, at_root);
+    print_start(&a);
+    for (int32_t i = 0; i < n->n_bound; i++) {
+        int32_t x = n->bound[i];
+        md_strbuf_printf(a.sink, "for (int64_t x%" PRId32 " = 0; x%" PRId32 " < %s; x%" PRId32 "++) {\n", x, x,
+                         md_cg_size(size, cg->program, x), x);
+        md_cg_open(cg, a.sink, x);
+    }
+    print_body(&a);
+    for (int32_t i = 0; i < n->n_bound; i++) {
+        md_cg_close(cg);
+        md_strbuf_add(a.sink, "}\n");
+    }
+    return finish(&a, v, at_root);
+}
+
+/* The prefix (or suffix) of the position at hand, from its start each time. */
+md_cg_name md_cg_scan(md_cg *cg, md_cg_value_number *v)
+{
+    const md_fx_node *n = v->node;
+    int32_t x = n->bound[0];
+    if (x == cg->o.lane) {
+        md_cg_error(cg, md_fail(MD_INTERNAL, "a scan runs along the lanes"));
+        return (md_cg_name){NULL, true};
+    }
+    char size[32];
+    bool at_root = md_cg_can_hoist(cg, !md_cg_varies(cg, v), true);
+    accumulator a = make(cg, v, at_root);
+    print_start(&a);
+    md_strbuf_printf(a.sink, "{\nconst int64_t from%" PRId32 " = ", a.number);
+    if (n->reverse)
+        md_strbuf_printf(a.sink, "x%" PRId32 "%s, to%" PRId32 " = %s;\n", x, n->exclusive ? " + 1" : "", a.number,
+                         md_cg_size(size, cg->program, x));
+    else
+        md_strbuf_printf(a.sink, "0, to%" PRId32 " = x%" PRId32 "%s;\n", a.number, x, n->exclusive ? "" : " + 1");
+    md_strbuf_printf(a.sink, "for (int64_t x%" PRId32 " = from%" PRId32 "; x%" PRId32 " < to%" PRId32 "; x%" PRId32 "++) {\n", x,
+                     a.number, x, a.number, x);
+    md_cg_open(cg, a.sink, x);
+    print_body(&a);
+    md_cg_close(cg);
+    md_strbuf_add(a.sink, "}\n}\n");
+    return finish(&a, v, at_root);
+}

@@ -1,0 +1,205 @@
+/* The printer: where text goes, what is known, and what families ask of it. */
+#include "codegen/expression/printer.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+/* ---- Plumbing */
+
+md_cg *md_cg_create(const md_cg_options *options)
+{
+    md_cg *cg = calloc(1, sizeof *cg);
+    md_arena *arena = md_arena_create();
+    if (!cg || !arena) {
+        free(cg);
+        md_arena_destroy(&arena);
+        md_fail_memory();
+        return NULL;
+    }
+    cg->o = *options;
+    cg->program = options->program;
+    cg->formula = options->program->formula;
+    cg->stage = &options->program->stage[options->stage];
+    cg->arena = arena;
+    return cg;
+}
+
+void md_cg_destroy(md_cg **cg)
+{
+    if (!cg || !*cg)
+        return;
+    md_memo_finish(&(*cg)->numbers);
+    md_arena_destroy(&(*cg)->arena);
+    free((*cg)->value);
+    free(*cg);
+    *cg = NULL;
+}
+
+md_status md_cg_status(const md_cg *cg)
+{
+    return cg->status;
+}
+
+bool md_cg_is_cuda(const md_cg *cg)
+{
+    return cg->o.dialect == MD_DEV_CUDA;
+}
+
+void md_cg_error(md_cg *cg, md_status status)
+{
+    if (cg->status == MD_OK)
+        cg->status = status;
+}
+
+void md_cg_begin(md_cg *cg, md_strbuf *body)
+{
+    cg->epoch++;
+    cg->body = body;
+    cg->prologue = NULL;
+    cg->sink = NULL;
+    cg->depth = 0;
+    cg->scope[0] = (md_cg_scope){.id = 0, .hidden = -1};
+    cg->texts = NULL;
+    cg->mask = NULL;
+    cg->pointers = 0;
+}
+
+void md_cg_hoist(md_cg *cg, md_strbuf *prologue)
+{
+    cg->prologue = prologue;
+}
+
+const char *md_cg_format(md_cg *cg, const char *format, ...)
+{
+    md_strbuf b = {0};
+    va_list args;
+    va_start(args, format);
+    md_strbuf_vprintf(&b, format, args);
+    va_end(args);
+    const char *text = b.failed ? NULL : md_arena_text(cg->arena, md_strbuf_text(&b));
+    md_strbuf_finish(&b);
+    if (!text)
+        md_cg_error(cg, md_fail_memory());
+    return text;
+}
+
+bool md_cg_can_hoist(const md_cg *cg, bool is_uniform, bool is_guarded)
+{
+    return is_uniform && cg->depth == 0 && cg->prologue && !(cg->mask && is_guarded);
+}
+
+md_strbuf *md_cg_sink(md_cg *cg, bool is_hoisted)
+{
+    return is_hoisted ? cg->prologue : cg->sink ? cg->sink : cg->body;
+}
+
+md_cg_name md_cg_declare(md_cg *cg, const char *c_type, bool is_uniform, bool is_hoisted, const char *text)
+{
+    md_cg_name name = {NULL, is_uniform};
+    if (!text)
+        return name;
+    name.text = md_cg_format(cg, "%c%" PRId32, is_uniform ? 'u' : 'v', cg->n_names++);
+    if (name.text)
+        md_strbuf_printf(md_cg_sink(cg, is_hoisted), "const %s %s = %s;\n", c_type, name.text, text);
+    return name;
+}
+
+const char *md_cg_share(md_cg *cg, const char *c_type, const char *text, bool is_hoisted)
+{
+    md_cg_name name = md_cg_find_text(cg, text);
+    if (!name.text) {
+        name = md_cg_declare(cg, c_type, true, is_hoisted, text);
+        md_cg_know_text(cg, text, name, is_hoisted);
+    }
+    return name.text;
+}
+
+void md_cg_open(md_cg *cg, md_strbuf *sink, int32_t hidden)
+{
+    if (cg->depth + 1 >= MD_CG_MAX_SCOPES) {
+        md_cg_error(cg, md_fail(MD_UNSUPPORTED, "expression nests more than %d blocks", MD_CG_MAX_SCOPES));
+        return;
+    }
+    cg->scope[++cg->depth] = (md_cg_scope){.id = ++cg->n_scopes_made, .hidden = hidden};
+    cg->sink = sink;
+}
+
+void md_cg_close(md_cg *cg)
+{
+    if (cg->depth > 0 && --cg->depth == 0)
+        cg->sink = NULL;
+}
+
+/* ---- For families */
+
+const md_fx_node *md_cg_keep(md_cg *cg, const md_fx_node *node)
+{
+    md_fx_node *copy = md_arena_alloc(cg->arena, sizeof *copy);
+    const md_fx_node **arg = md_arena_alloc(cg->arena, ((size_t)node->n_args + 1) * sizeof *arg);
+    if (!copy || !arg) {
+        md_cg_error(cg, md_fail_memory());
+        return NULL;
+    }
+    for (int32_t i = 0; i < node->n_args; i++)
+        arg[i] = node->arg[i];
+    *copy = *node;
+    copy->arg = arg;
+    return copy;
+}
+
+void md_cg_bind(md_cg *cg, const md_fx_node *node, const char *name, bool is_uniform)
+{
+    md_cg_value_number *v = node ? md_cg_number(cg, node) : NULL;
+    const char *copy = v ? md_cg_format(cg, "%s", name) : NULL;
+    if (copy)
+        md_cg_know(cg, v, (md_cg_name){copy, is_uniform}, true);
+}
+
+void md_cg_bind_ref(md_cg *cg, int32_t id, md_dtype type, const char *name, bool is_uniform)
+{
+    const md_fx_node *node = md_fx_ref(cg->arena, id, type);
+    if (node)
+        md_cg_bind(cg, node, name, is_uniform);
+    else
+        md_cg_error(cg, md_fail_memory());
+}
+
+const char *md_cg_value(md_cg *cg, const md_fx_node *node, bool *is_uniform)
+{
+    md_cg_name name = md_cg_eval(cg, node);
+    if (is_uniform)
+        *is_uniform = name.is_uniform;
+    return cg->status == MD_OK ? name.text : NULL;
+}
+
+const char *md_cg_lanes(md_cg *cg, const md_fx_node *node)
+{
+    md_cg_name name = md_cg_eval(cg, node);
+    if (cg->status == MD_OK && name.is_uniform)
+        name = md_cg_declare(cg, md_cg_lane_type(node->type), false, false, md_cg_splat(cg, name.text, node->type));
+    return cg->status == MD_OK ? name.text : NULL;
+}
+
+void md_cg_print_uses(const md_cg *cg, md_strbuf *out)
+{
+    for (int32_t op = 1; op < MD_FX_N_OPS; op++) {
+        if (!cg->used[op])
+            continue;
+        md_strbuf_add(out, "#define MD_USE_");
+        for (const char *c = md_fx_op_text((md_fx_op)op); *c; c++)
+            md_strbuf_printf(out, "%c", *c >= 'a' && *c <= 'z' ? *c - 'a' + 'A' : *c);
+        md_strbuf_add(out, " 1\n");
+    }
+    bool seen[16] = {false};
+    for (int32_t i = 0; i < cg->stage->n_tensors; i++) {
+        md_dtype t = cg->formula->tensor[cg->stage->tensor[i]].dtype;
+        if (seen[t & 15])
+            continue;
+        seen[t & 15] = true;
+        md_strbuf_add(out, "#define MD_USE_");
+        for (const char *c = md_dtype_name(t); *c; c++)
+            md_strbuf_printf(out, "%c", *c >= 'a' && *c <= 'z' ? *c - 'a' + 'A' : *c);
+        md_strbuf_add(out, " 1\n");
+    }
+}

@@ -1,0 +1,332 @@
+/* The text of a product's operands: a strided matrix in memory where one is a plain load, else an expression, in lanes
+ * or one by one. */
+#include "base/dtype.h"
+#include "base/status.h"
+#include "codegen/product/product.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+static const char *element_type(md_dtype dtype)
+{
+    static const char *const name[] = {
+        [MD_F32] = "float",   [MD_F64] = "double",  [MD_F16] = "uint16_t", [MD_BF16] = "uint16_t",
+        [MD_I32] = "int32_t", [MD_I64] = "int64_t", [MD_U8] = "uint8_t",   [MD_BOOL] = "uint8_t"};
+    return name[dtype];
+}
+
+static md_dtype dtype_of(const md_cg_product *p, const md_fx_node *load)
+{
+    return p->program->formula->tensor[load->id].dtype;
+}
+
+static int32_t n_operands(const md_cg_product *p)
+{
+    return 1 + p->n_products;
+}
+
+static const md_st_product *groups_of(const md_cg_product *p)
+{
+    return &p->program->stage[p->stage].product;
+}
+
+/* ---- Along what an operand lies in memory */
+typedef struct largest {
+    const md_cg_product *product;
+    int32_t operand, n_indices, last; /* of the largest load so far */
+} largest;
+
+/* Loads over more of rows and depth count more. */
+static bool weigh_load(void *user, const md_fx_node *node)
+{
+    largest *s = user;
+    if (node->kind != MD_FX_LOAD || node->n_args == 0)
+        return true;
+    int32_t n_rows, n = 0;
+    const int32_t *rows = md_cg_product_group(&n_rows, s->product, s->operand);
+    const md_st_product *g = groups_of(s->product);
+    for (int32_t i = 0; i < n_rows; i++)
+        n += md_fx_uses_index(node, rows[i]);
+    for (int32_t i = 0; i < g->n_k; i++)
+        n += md_fx_uses_index(node, g->k[i]);
+    if (n > s->n_indices) {
+        const md_fx_node *last = node->arg[node->n_args - 1];
+        s->n_indices = n;
+        s->last = last->kind == MD_FX_INDEX ? last->id : -1;
+    }
+    return true;
+}
+
+md_cg_along md_cg_product_along(const md_cg_product *product, int32_t operand)
+{
+    largest s = {.product = product, .operand = operand, .last = -1};
+    md_fx_visit(product->operand[operand], weigh_load, &s);
+    const md_st_product *g = groups_of(product);
+    int32_t n_rows;
+    const int32_t *rows = md_cg_product_group(&n_rows, product, operand);
+    if (g->n_k > 0 && s.last == g->k[g->n_k - 1])
+        return MD_CG_ALONG_DEPTH;
+    return n_rows > 0 && s.last == rows[n_rows - 1] ? MD_CG_ALONG_ROWS : MD_CG_ALONG_NEITHER;
+}
+
+int32_t md_cg_product_lane(const md_cg_product *product, int32_t operand)
+{
+    const md_st_product *g = groups_of(product);
+    int32_t n_rows;
+    const int32_t *rows = md_cg_product_group(&n_rows, product, operand);
+    md_cg_along along = md_cg_product_along(product, operand);
+    if (along == MD_CG_ALONG_DEPTH && g->n_k == 1) /* lanes must not wrap from one index of a group to the next */
+        return g->k[0];
+    return along == MD_CG_ALONG_ROWS && n_rows == 1 ? rows[0] : -1;
+}
+
+/* ---- Plain loads */
+/* How far an index moves a load: "(p->s0_1 + p->s0_2)", "0". */
+static void print_stride(md_strbuf *out, const md_fx_node *load, int32_t index)
+{
+    int32_t n = 0;
+    md_strbuf_add(out, "(");
+    for (int32_t axis = 0; axis < load->n_args; axis++)
+        if (load->arg[axis]->id == index)
+            md_strbuf_printf(out, "%sp->s%" PRId32 "_%" PRId32, n++ ? " + " : "", load->id, axis);
+    md_strbuf_add(out, n ? ")" : "0)");
+}
+
+/* `field` = the stride of the group's last index; the condition under which the whole group moves by it. */
+static void print_group(md_strbuf *out, md_strbuf *condition, const char *field, const md_cg_product *p,
+                        const md_fx_node *load, int32_t n, const int32_t *index)
+{
+    char size[32];
+    md_strbuf_printf(out, "        v->%s = ", field);
+    if (n == 0)
+        md_strbuf_add(out, "0");
+    else
+        print_stride(out, load, index[n - 1]);
+    md_strbuf_add(out, ";\n");
+    for (int32_t i = 0; i + 1 < n; i++) {
+        md_strbuf_printf(condition, " && (%s <= 1 || ", md_cg_size(size, p->program, index[i]));
+        print_stride(condition, load, index[i]);
+        md_strbuf_printf(condition, " == %s * ", md_cg_size(size, p->program, index[i + 1]));
+        print_stride(condition, load, index[i + 1]);
+        md_strbuf_add(condition, ")");
+    }
+}
+
+static void print_view(md_strbuf *out, const md_cg_product *p, int32_t operand)
+{
+    const md_fx_node *load = p->load[operand];
+    const md_st_product *g = groups_of(p);
+    md_strbuf condition = {0};
+    int32_t n;
+    const int32_t *rows = md_cg_product_group(&n, p, operand);
+    md_cg_print_decode(out, p->program, g->n_batch, g->batch, "batch");
+    md_strbuf_add(out, "        v->base = 0");
+    for (int32_t i = 0; i < g->n_batch; i++) {
+        md_strbuf_printf(out, " + x%" PRId32 " * ", g->batch[i]);
+        print_stride(out, load, g->batch[i]);
+    }
+    md_strbuf_add(out, ";\n");
+    print_group(out, &condition, "row", p, load, n, rows);
+    print_group(out, &condition, "step", p, load, g->n_k, g->k);
+    md_strbuf_printf(out, "        return 1%s;\n", md_strbuf_text(&condition));
+    out->failed |= condition.failed;
+    md_strbuf_finish(&condition);
+}
+
+/* A text of suffix `from` as accumulator. */
+static void print_converted(md_strbuf *out, const char *text, md_dtype from, md_dtype to, bool is_scalar)
+{
+    if (from == to)
+        md_strbuf_printf(out, "        return %s;\n", text);
+    else
+        md_strbuf_printf(out, "        return md_cast_%s_%s(%s);\n", md_cg_suffix(from, is_scalar),
+                         md_cg_suffix(to, is_scalar), text);
+}
+
+static void print_load(md_strbuf *out, const md_cg_product *p, int32_t operand, bool is_scalar)
+{
+    char text[64];
+    const md_fx_node *load = p->load[operand];
+    md_dtype dtype = dtype_of(p, load);
+    snprintf(text, sizeof text,
+             is_scalar ? "md_load_%s_s(p->t%" PRId32 ", offset)" : "md_load_%s_unit(p->t%" PRId32 ", offset, n)",
+             md_dtype_name(dtype), load->id);
+    print_converted(out, text, md_dtype_compute(dtype), p->type, is_scalar);
+}
+
+/* ---- Any expression */
+/* Rough cost of a node: texts with more than a few operations, or long ones, are not copied to every place that asks.
+ */
+static bool add_cost(void *user, const md_fx_node *node)
+{
+    int32_t *cost = user;
+    static const bool is_short[MD_FX_N_OPS] = {
+        [MD_FX_NEG] = true, [MD_FX_ADD] = true, [MD_FX_SUB] = true, [MD_FX_MUL] = true,
+        [MD_FX_LT] = true,  [MD_FX_LE] = true,  [MD_FX_GT] = true,  [MD_FX_GE] = true,
+        [MD_FX_MIN] = true, [MD_FX_MAX] = true, [MD_FX_RELU] = true};
+    switch (node->kind) {
+    case MD_FX_OP:
+        *cost += is_short[node->op] ? 1 : 10;
+        break;
+    case MD_FX_LOAD:
+    case MD_FX_CAST:
+        *cost += md_cg_product_is_plain(node) || node->kind == MD_FX_CAST ? 1 : 10;
+        break;
+    case MD_FX_REDUCE:
+    case MD_FX_SCAN:
+        *cost += 10;
+        break;
+    default:
+        break;
+    }
+    return true;
+}
+
+static bool is_cheap(const md_fx_node *node)
+{
+    int32_t cost = 0;
+    md_fx_visit(node, add_cost, &cost);
+    return cost <= 6;
+}
+
+/* What an operand's expression gives, as a function of its own: md_lanes_<operand>, or md_at_<operand> for one value
+ * (lane -1). */
+static md_status print_expression(md_strbuf *defines, md_strbuf *out, const md_cg_product *p, int32_t operand,
+                                  int32_t lane)
+{
+    const md_st_product *g = groups_of(p);
+    int32_t n;
+    const int32_t *rows = md_cg_product_group(&n, p, operand);
+    const md_fx_node *node = p->operand[operand];
+    md_cg *cg = md_cg_create(&(md_cg_options){
+        .program = p->program, .stage = p->stage, .dialect = p->dialect, .lane = lane, .access = MD_CG_UNIT});
+    if (!cg)
+        return md_fail_memory();
+    md_strbuf_printf(out,
+                     "%s %s%" PRId32
+                     "(const md_params *p, int64_t batch, int64_t row, int64_t k, int md_n)\n{\n    (void)md_n;\n",
+                     p->dialect == MD_DEV_CUDA || (lane >= 0 && is_cheap(node)) ? "MD_INLINE" : "MD_OUTLINE",
+                     lane < 0 ? "md_acc md_at_" : "md_v md_lanes_", operand);
+    md_cg_print_decode(out, p->program, g->n_batch, g->batch, "batch");
+    md_cg_print_decode(out, p->program, n, rows, "row");
+    md_cg_print_decode(out, p->program, g->n_k, g->k, "k");
+    md_cg_begin(cg, out);
+    bool is_uniform = true;
+    const char *name = lane < 0 ? md_cg_value(cg, node, &is_uniform) : md_cg_lanes(cg, node);
+    if (name && (name = md_cg_convert(cg, name, node->type, p->type, lane < 0)))
+        md_strbuf_printf(out, "    return %s;\n}\n", name);
+    md_status status = md_cg_status(cg);
+    md_cg_print_uses(cg, defines);
+    md_cg_destroy(&cg);
+    return status;
+}
+
+/* Whether the operand's values are asked for in lanes, or one by one, from its expression. A GPU asks one by one. */
+static bool needs_lanes(const md_cg_product *p, int32_t operand)
+{
+    return p->dialect == MD_DEV_HOST && !p->load[operand] && md_cg_product_lane(p, operand) >= 0;
+}
+
+static bool needs_values(const md_cg_product *p, int32_t operand)
+{
+    int32_t n_rows;
+    md_cg_product_group(&n_rows, p, operand);
+    return !p->load[operand] || n_rows > 1 || groups_of(p)->n_k > 1; /* a view with one index a side always holds */
+}
+
+static void print_axis(md_strbuf *out, const md_cg_product *p, int32_t operand)
+{
+    int32_t lane = md_cg_product_lane(p, operand);
+    if (lane < 0) {
+        md_strbuf_add(out, "        return MD_LANES_NONE;\n");
+        return;
+    }
+    md_strbuf_add(out, "        return ");
+    md_cg_product_print_unit_test(out, p->operand[operand], lane);
+    md_strbuf_printf(out, " ? %s : MD_LANES_NONE;\n",
+                     md_cg_product_along(p, operand) == MD_CG_ALONG_DEPTH ? "MD_LANES_DEPTH" : "MD_LANES_ROWS");
+}
+
+/* ---- The functions, each with a branch per operand; `which` is constant where they are called. */
+typedef enum part { PART_VIEW, PART_LOAD, PART_GET, PART_ADDRESS, PART_PLAIN, PART_AXIS, PART_LANES, PART_AT } part;
+
+static bool is_in_lanes(part what)
+{
+    return what == PART_LOAD || what == PART_AXIS || what == PART_LANES;
+}
+
+static void print_part(md_strbuf *out, const md_cg_product *p, int32_t operand, part what)
+{
+    bool is_plain = p->load[operand] != NULL;
+    switch (what) {
+    case PART_VIEW:
+        if (is_plain)
+            print_view(out, p, operand);
+        break;
+    case PART_LOAD:
+    case PART_GET:
+        if (is_plain)
+            print_load(out, p, operand, what == PART_GET);
+        break;
+    case PART_ADDRESS:
+        if (is_plain)
+            md_strbuf_printf(out, "        return (const %s *)p->t%" PRId32 " + offset;\n",
+                             element_type(dtype_of(p, p->load[operand])), p->load[operand]->id);
+        break;
+    case PART_PLAIN:
+        md_strbuf_printf(out, "        return %d;\n", is_plain);
+        break;
+    case PART_AXIS:
+        if (!is_plain)
+            print_axis(out, p, operand);
+        break;
+    case PART_LANES:
+        if (needs_lanes(p, operand))
+            md_strbuf_printf(out, "        return md_lanes_%" PRId32 "(p, batch, row, k, md_n);\n", operand);
+        break;
+    case PART_AT:
+        if (needs_values(p, operand))
+            md_strbuf_printf(out, "        return md_at_%" PRId32 "(p, batch, row, k, 1);\n", operand);
+        break;
+    }
+}
+
+md_status md_cg_product_print_operands(md_strbuf *defines, md_strbuf *expr, const md_cg_product *product)
+{
+    static const struct {
+        const char *head, *unused, *otherwise;
+    } part_text[] = {
+        [PART_VIEW] = {"int md_operand_view(const md_params *p, int which, int64_t batch, md_view *v)",
+                       "p, (void)batch, (void)v", "0"},
+        [PART_LOAD] = {"md_v md_operand_load(const md_params *p, int which, int64_t offset, int n)",
+                       "p, (void)offset, (void)n", "(md_v){0}"},
+        [PART_GET] = {"md_acc md_operand_get(const md_params *p, int which, int64_t offset)", "p, (void)offset", "0"},
+        [PART_ADDRESS] = {"const void *md_operand_address(const md_params *p, int which, int64_t offset)",
+                          "p, (void)offset", "p"},
+        [PART_PLAIN] = {"int md_operand_is_plain(int which)", "which", "0"},
+        [PART_AXIS] = {"int md_operand_axis(const md_params *p, int which)", "p", "MD_LANES_NONE"},
+        [PART_LANES] =
+            {"md_v md_operand_lanes(const md_params *p, int which, int64_t batch, int64_t row, int64_t k, int md_n)",
+             "p, (void)batch, (void)row, (void)k, (void)md_n", "(md_v){0}"},
+        [PART_AT] = {"md_acc md_operand_at(const md_params *p, int which, int64_t batch, int64_t row, int64_t k)",
+                     "p, (void)batch, (void)row, (void)k", "0"},
+    };
+    for (int32_t o = 0; o < n_operands(product); o++) {
+        if (needs_lanes(product, o))
+            MD_TRY(print_expression(defines, expr, product, o, md_cg_product_lane(product, o)));
+        if (needs_values(product, o))
+            MD_TRY(print_expression(defines, expr, product, o, -1));
+    }
+    for (int32_t i = 0; i < MD_COUNT(part_text); i++) {
+        if (product->dialect != MD_DEV_HOST && is_in_lanes((part)i))
+            continue;
+        md_strbuf_printf(expr, "MD_INLINE %s\n{\n    (void)%s;\n", part_text[i].head, part_text[i].unused);
+        for (int32_t o = 0; o < n_operands(product); o++) {
+            md_strbuf_printf(expr, "    if (which == %" PRId32 ") {\n", o);
+            print_part(expr, product, o, (part)i);
+            md_strbuf_add(expr, "    }\n");
+        }
+        md_strbuf_printf(expr, "    return %s;\n}\n", part_text[i].otherwise);
+    }
+    return MD_OK;
+}

@@ -1,0 +1,71 @@
+/* A PRODUCT stage as a matrix product, rows x columns, and the functions of it that templates call
+ * (src/kernels/host/pack.h and gemm.c say which). Lanes run along the columns; the operand over the rows is shared
+ * where a stage has two products. */
+#ifndef MD_CODEGEN_PRODUCT_PRODUCT_H
+#define MD_CODEGEN_PRODUCT_PRODUCT_H
+
+#include "codegen/codegen.h"
+
+enum { MD_CG_A, MD_CG_B, MD_CG_B2, MD_CG_MAX_OPERANDS };
+
+/* Which of the stage's index groups are the columns. */
+typedef enum md_cg_columns {
+    MD_CG_COLUMNS_STORED, /* the one that the first store runs over fastest */
+    MD_CG_COLUMNS_N,
+    MD_CG_COLUMNS_M
+} md_cg_columns;
+
+typedef struct md_cg_product {
+    const md_st_program *program;
+    int32_t stage;
+    bool is_swapped; /* the columns are the stage's m */
+    int32_t n_rows, n_columns, n_products;
+    const int32_t *rows, *columns; /* index ids, in the stage */
+    const md_fx_node
+        *operand[MD_CG_MAX_OPERANDS]; /* A over batch, rows, k; B over batch, columns, k; B2 NULL for one product */
+    const md_fx_node
+        *load[MD_CG_MAX_OPERANDS]; /* the LOAD that the operand is, conversions aside; NULL: any other expression */
+    md_dtype type;                 /* of accumulators */
+    md_dev_kind dialect;           /* of the text; MD_DEV_HOST unless somebody says otherwise */
+} md_cg_product;
+
+/** False where the stage is no product, or cannot be one with these columns: no column at all, or two products that
+ * share the columns' operand. */
+bool md_cg_product_of(md_cg_product *out, const md_st_program *program, int32_t stage, md_cg_columns columns);
+
+/* Along what an operand lies in memory: what its (largest) load runs over fastest. */
+typedef enum md_cg_along { MD_CG_ALONG_NEITHER, MD_CG_ALONG_DEPTH, MD_CG_ALONG_ROWS } md_cg_along;
+md_cg_along md_cg_product_along(const md_cg_product *product, int32_t operand);
+/** Tensors whose last axis must have stride 1 for vector access to an operand. */
+uint32_t md_cg_product_unit(const md_cg_product *product, int32_t operand);
+
+/* ---- On a GPU the text has, of the functions named in src/kernels/host/source.h and gemm.c, those for single values and addresses
+ * (md_operand_view, _get, _at, _is_plain, _address), sizes, and
+ *   md_epilogue(p, batch, row, column, acc0, acc1, md_n)   stores lanes of sums: md_v by value, md_n a md_full or md_span
+ *   md_epilogue_room(p, column), MD_WRAPS                  the columns are several indices: a vector must not go beyond the room
+ * and what a template needs besides, as `extra` or by md_cg_product_print_result. */
+
+/** Prints md_params (what templates need besides is appended to the list by the caller), operands and epilogue into
+ * `expr`, and #define lines into `defines`. */
+md_status md_cg_product_print(md_strbuf *defines, md_strbuf *expr, const md_cg_product *product,
+                              const md_kn_param *param, int32_t n_params);
+
+/** Where the stage has one store, of a 16-bit type and with unit stride along the columns, and nothing in its value keeps it from being made in
+ * pairs: true. */
+bool md_cg_product_has_result(const md_cg_product *product);
+/** For such a stage: `unsigned md_result(p, batch, row, column, acc0, acc1, md_n)`: two lanes of sums as what would be stored, in MD_VL 2; and
+ * `uint16_t *md_result_at(p, batch, row, column)`: where the first of them would be stored. */
+md_status md_cg_product_print_result(md_strbuf *defines, md_strbuf *expr, const md_cg_product *product);
+
+/* Parts. product_operand.c; product.c */
+md_status md_cg_product_print_operands(md_strbuf *defines, md_strbuf *expr, const md_cg_product *product);
+/** Whether a node is a LOAD whose subscripts are plain indices. */
+bool md_cg_product_is_plain(const md_fx_node *node);
+bool md_cg_product_holds(int32_t n, const int32_t *index, int32_t id);
+const int32_t *md_cg_product_group(int32_t *n, const md_cg_product *product, int32_t operand);
+/** The index that lanes of an operand's expression run over; -1: none. */
+int32_t md_cg_product_lane(const md_cg_product *product, int32_t operand);
+/** `1 && p->s3_1 == 1 ...`: whether what the node reads along `lane` in its tensors' last axes has unit stride. */
+void md_cg_product_print_unit_test(md_strbuf *out, const md_fx_node *node, int32_t lane);
+
+#endif

@@ -1,0 +1,294 @@
+/* Which values of a row program are computed once a row, and which are kept on chip between passes. */
+#include "codegen/row/row.h"
+
+#include "base/status.h"
+#include "expr/memo.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { KEEP_COST = 8 }; /* a value is worth a store and a load if recomputing it takes this many operations */
+
+typedef struct planner {
+    md_cg_row_plan *plan;
+    const md_cg_row_options *options;
+    const md_st_stage *stage;
+    const md_fx_formula *formula;
+    int32_t pass;
+    md_memo seen; /* nodes of the walk at hand, with in_arm */
+} planner;
+
+static bool is_costly(md_fx_op op)
+{
+    return (op >= MD_FX_EXP && op <= MD_FX_EXP2) || (op >= MD_FX_SIN && op <= MD_FX_SILU) ||
+           (op >= MD_FX_GELU && op <= MD_FX_SOFTPLUS) || op == MD_FX_POW || op == MD_FX_MOD || op == MD_FX_FLOORDIV;
+}
+
+typedef struct cost_sum {
+    int32_t axis, cost;
+} cost_sum;
+
+static bool add_cost(void *user, const md_fx_node *node)
+{
+    cost_sum *sum = user;
+    bool is_gather = false;
+    if (sum->axis >= 0 && !md_fx_uses_index(node, sum->axis))
+        return true; /* computed once a row */
+    for (int32_t i = 0; node->kind == MD_FX_LOAD && i < node->n_args; i++)
+        is_gather |= md_fx_has_kind(node->arg[i], MD_FX_LOAD);
+    sum->cost += node->kind == MD_FX_REDUCE || node->kind == MD_FX_SCAN || is_gather ? 100 : 0;
+    sum->cost += node->kind != MD_FX_OP ? 0 : is_costly(node->op) ? 10 : node->op == MD_FX_DIV || node->op == MD_FX_SQRT ? 4 : 1;
+    return true;
+}
+
+/* Operations in a value: those that run over the axis, or all where axis is -1. */
+static int32_t cost_of(const md_fx_node *node, int32_t axis)
+{
+    cost_sum sum = {.axis = axis};
+    (void)md_fx_visit(node, add_cost, &sum);
+    return sum.cost;
+}
+
+static bool is_leaf(const md_fx_node *node)
+{
+    return node->kind != MD_FX_OP && node->kind != MD_FX_LOAD && node->kind != MD_FX_CAST && node->kind != MD_FX_REDUCE;
+}
+
+static bool runs_over_axis(const planner *p, const md_fx_node *node)
+{
+    return md_fx_uses_index(node, p->stage->axis);
+}
+
+typedef struct level_search {
+    const md_st_stage *stage;
+    int32_t level;
+} level_search;
+
+static bool note_level(void *user, const md_fx_node *node)
+{
+    level_search *s = user;
+    if (node->kind == MD_FX_REF)
+        s->level = MD_MAX(s->level, s->stage->row.reduction[node->id].level);
+    return true;
+}
+
+/* Whether computing it once a row pays: a compiler hoists plain arithmetic, but not loads across stores. */
+static bool is_worth_deriving(const md_fx_node *node)
+{
+    return !is_leaf(node) && (md_fx_has_kind(node, MD_FX_LOAD) || md_fx_has_kind(node, MD_FX_REF) || cost_of(node, -1) >= 4);
+}
+
+static void derive(planner *p, const md_fx_node *node)
+{
+    md_cg_row_plan *plan = p->plan;
+    bool for_store = p->pass == p->stage->row.n_levels;
+    level_search s = {.stage = p->stage, .level = -1};
+    (void)md_fx_visit(node, note_level, &s);
+    int32_t i = 0;
+    while (i < plan->n_derived && !md_fx_equal(p->formula, plan->derived[i].node, node))
+        i++;
+    if (i == MD_CG_MAX_DERIVED)
+        return; /* then it is computed where it is used */
+    if (i == plan->n_derived)
+        plan->derived[plan->n_derived++] = (md_cg_derived){.node = node, .level = s.level};
+    plan->derived[i].for_body |= !for_store;
+    plan->derived[i].for_store |= for_store;
+}
+
+/* ---- Walking a pass. `in_arm`: below an arm of a where, where loads may be out of range and values may never be wanted. */
+
+typedef bool (*walk_fn)(planner *p, const md_fx_node *node, bool in_arm); /* false: do not go into it */
+
+static void walk(planner *p, const md_fx_node *node, bool in_arm, walk_fn fn)
+{
+    if (md_memo_find(&p->seen, node, NULL, in_arm, NULL))
+        return;
+    (void)md_memo_put(&p->seen, node, NULL, in_arm, node); /* where memory is short the walk takes longer */
+    if (!fn(p, node, in_arm) || node->kind == MD_FX_REDUCE || node->kind == MD_FX_SCAN)
+        return;
+    bool is_where = node->kind == MD_FX_OP && node->op == MD_FX_WHERE;
+    for (int32_t i = 0; i < node->n_args; i++)
+        walk(p, node->arg[i], in_arm || (is_where && i > 0), fn);
+}
+
+static void walk_pass(planner *p, int32_t pass, walk_fn fn)
+{
+    const md_st_stage *st = p->stage;
+    p->pass = pass;
+    for (int32_t i = 0; i < st->row.n_reductions; i++)
+        if (st->row.reduction[i].level == pass)
+            walk(p, st->row.reduction[i].body, false, fn);
+    for (int32_t i = 0; pass == st->row.n_levels && i < st->n_stores; i++) {
+        const md_st_store *s = &st->store[i];
+        if (s->per_row)
+            continue;
+        walk(p, s->value, false, fn);
+        for (int32_t a = 0; a < s->n_subscripts; a++)
+            walk(p, s->subscript[a], false, fn);
+    }
+    md_memo_finish(&p->seen);
+}
+
+static bool derive_maximal(planner *p, const md_fx_node *node, bool in_arm)
+{
+    if (runs_over_axis(p, node))
+        return true;
+    bool may_move = !in_arm || (!md_fx_has_kind(node, MD_FX_LOAD) && !md_fx_has_kind(node, MD_FX_REDUCE));
+    if (may_move && is_worth_deriving(node))
+        derive(p, node);
+    return !may_move;
+}
+
+/* ---- What threads of a GPU fetch ahead: loads that move with the lanes by a fixed step, and that need no check */
+
+static bool is_plain(const planner *p, const md_fx_node *load)
+{
+    md_fx_affine a;
+    int64_t coef[MD_MAX_RANK] = {0};
+    bool moves = false;
+    for (int32_t i = 0; i < load->n_args; i++)
+        if (!md_fx_affine_of(&a, p->formula, load->arg[i]))
+            return false;
+    if (!md_st_step(coef, p->options->program, load->id, load->arg, md_cg_row_lane(p->options)))
+        return false;
+    for (int32_t i = 0; i < load->n_args; i++)
+        moves |= coef[i] != 0;
+    return moves;
+}
+
+static bool is_shared(const planner *p, const md_fx_node *load)
+{
+    for (int32_t i = 0; i < p->stage->n_outer; i++)
+        if (md_fx_uses_index(load, p->stage->outer[i]))
+            return false;
+    return true;
+}
+
+static bool collect_load(planner *p, const md_fx_node *node, bool in_arm)
+{
+    md_cg_row_plan *plan = p->plan;
+    if (!runs_over_axis(p, node))
+        return false;
+    if (node->kind != MD_FX_LOAD || in_arm || !is_plain(p, node))
+        return true;
+    int32_t i = 0;
+    while (i < plan->n_loads && !md_fx_equal(p->formula, plan->load[i].node, node))
+        i++;
+    if (i == MD_CG_MAX_ROW_LOADS)
+        return false; /* then it is loaded where it is used */
+    if (i == plan->n_loads)
+        plan->load[plan->n_loads++] = (md_cg_row_load){.node = node, .is_shared = is_shared(p, node)};
+    plan->load[i].passes |= UINT32_C(1) << p->pass;
+    return false;
+}
+
+/* ---- What is kept */
+
+typedef struct finder {
+    planner base;
+    const md_fx_node *wanted;
+    bool is_found;
+} finder;
+
+static bool find_equal(planner *p, const md_fx_node *node, bool in_arm)
+{
+    finder *f = (finder *)p;
+    if (!in_arm && md_fx_equal(p->formula, node, f->wanted))
+        f->is_found = true;
+    return !f->is_found && runs_over_axis(p, node);
+}
+
+/* The first pass before this one that computes the value anyway; -1. */
+static int32_t first_pass_of(const planner *p, const md_fx_node *node)
+{
+    for (int32_t pass = 0; pass < p->pass; pass++) {
+        finder f = {.base = *p, .wanted = node};
+        f.base.seen = (md_memo){0};
+        walk_pass(&f.base, pass, find_equal);
+        if (f.is_found)
+            return pass;
+    }
+    return -1;
+}
+
+/* The reduction that a kept value is relative to, so that it can be scaled to another one: exp(a - max). -1. */
+static int32_t shift_of(const planner *p, const md_fx_node *node)
+{
+    const md_st_row *row = &p->stage->row;
+    const md_fx_node *below = node->kind == MD_FX_OP && node->op == MD_FX_EXP ? node->arg[0] : NULL;
+    if (!below || below->kind != MD_FX_OP || below->op != MD_FX_SUB || below->arg[1]->kind != MD_FX_REF || below->arg[1]->type != node->type)
+        return -1;
+    for (int32_t i = 0; i < row->n_reductions; i++)
+        if (row->reduction[i].merge == MD_ST_MERGE_RESCALED && row->reduction[i].shift == below->arg[1]->id)
+            return below->arg[1]->id;
+    return -1;
+}
+
+static bool keep_maximal(planner *p, const md_fx_node *node, bool in_arm)
+{
+    md_cg_row_plan *plan = p->plan;
+    if (in_arm || is_leaf(node) || cost_of(node, p->stage->axis) < KEEP_COST)
+        return false;
+    if (node->type != MD_F32 && node->type != MD_F64)
+        return true;
+    for (int32_t i = 0; i < plan->n_kept; i++)
+        if (md_fx_equal(p->formula, plan->kept[i].node, node)) {
+            plan->kept[i].last = p->pass;
+            return false;
+        }
+    int32_t first = first_pass_of(p, node), shift = p->options->is_online ? shift_of(p, node) : -1;
+    if (p->options->is_online && shift < 0)
+        return true; /* chunks have results of their own, which others cannot use */
+    if (first < 0 || plan->n_kept == MD_CG_MAX_KEPT)
+        return true;
+    plan->kept[plan->n_kept++] = (md_cg_kept){.node = node, .first = first, .last = p->pass, .shift = shift};
+    return false;
+}
+
+static void make_plan(md_cg_row_plan *out, const md_cg_row_options *options)
+{
+    const md_st_stage *st = &options->program->stage[options->stage];
+    planner p = {.plan = out, .options = options, .stage = st, .formula = options->program->formula};
+    out->n_derived = out->n_kept = out->n_loads = 0;
+    for (int32_t pass = 0; pass <= st->row.n_levels; pass++)
+        walk_pass(&p, pass, derive_maximal);
+    for (int32_t pass = 0; options->dialect == MD_DEV_CUDA && pass <= st->row.n_levels; pass++)
+        walk_pass(&p, pass, collect_load);
+    for (int32_t pass = 1; options->keep_points > 0 && pass <= st->row.n_levels; pass++)
+        walk_pass(&p, pass, keep_maximal);
+}
+
+static void make_known(void *out, const md_st_program *program, int32_t stage, const void *options)
+{
+    (void)program, (void)stage;
+    make_plan(out, options);
+}
+
+/* Cost models ask for the few plans that a stage has thousands of times. */
+void md_cg_row_plan_make(md_cg_row_plan *out, const md_cg_row_options *options)
+{
+    const uint32_t which = (uint32_t)(options->dialect == MD_DEV_CUDA) | (uint32_t)options->is_column << 1 | (uint32_t)options->is_online << 2 |
+                           (uint32_t)(options->keep_points > 0) << 3;
+    _Static_assert(MD_ST_KNOWN_PLANS == 16, "a place for each");
+    md_st_know(out, sizeof *out, options->program, options->stage, (int32_t)which, make_known, options);
+}
+
+static int64_t slot_bytes(const md_cg_kept *kept, int64_t points)
+{
+    return points * (kept->node->type == MD_F64 ? 8 : 4) + 256; /* a gap, so that equal positions of two slots are not 4096 bytes apart */
+}
+
+int64_t md_cg_row_keep_bytes(const md_cg_row_plan *plan, int64_t keep_points)
+{
+    int64_t bytes = 0;
+    for (int32_t i = 0; i < plan->n_kept; i++)
+        bytes += slot_bytes(&plan->kept[i], keep_points);
+    return bytes;
+}
+
+int32_t md_cg_row_lane(const md_cg_row_options *options)
+{
+    const md_st_stage *st = &options->program->stage[options->stage];
+    return options->is_column ? st->outer[st->n_outer - 1] : st->axis;
+}

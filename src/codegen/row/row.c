@@ -1,0 +1,418 @@
+/* The functions of a row program. */
+#include "codegen/row/row.h"
+
+#include "base/status.h"
+#include "codegen/row/print.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static md_cg_reduction reduction_of(const md_cg_row_printer *rp, int32_t id)
+{
+    return (md_cg_reduction){.r = &rp->stage->row.reduction[id], .id = id, .is_column = rp->o->is_column,
+                             .is_gpu = rp->is_gpu,
+                             .has_shift = rp->has_shift[id]};
+}
+
+/* ---- Names that a function body starts with */
+
+static const md_fx_node count_node = {.kind = MD_FX_COUNT, .type = MD_I64};
+
+/* A GPU's compiler reads parameters anew behind every barrier; it sees that equal terms of the axis' length are equal where that is a variable. */
+static bool has_n(const md_cg_row_printer *rp)
+{
+    return rp->is_gpu && !rp->o->is_column && rp->program->formula->dim[rp->program->index[rp->stage->axis].dim].size < 0;
+}
+
+static void bind_results(md_cg_row_printer *rp, md_cg_scope_kind s)
+{
+    char name[24];
+    for (int32_t i = 0; s != MD_CG_SCOPE_START && i < rp->stage->row.n_reductions; i++) {
+        bool is_shift = s == MD_CG_SCOPE_BODY && rp->has_shift[i];
+        snprintf(name, sizeof name, "row->%c%" PRId32, is_shift ? 'e' : 'r', i);
+        md_cg_bind_ref(rp->cg, i, rp->stage->row.reduction[i].type, name, !rp->o->is_column);
+    }
+    bool is_chunk = rp->o->is_online && s == MD_CG_SCOPE_BODY, has_own = has_n(rp);
+    md_cg_bind(rp->cg, &count_node, has_own && !is_chunk ? "row->n" : rp->is_gpu ? "(int64_t)row->count" : "row->count", true);
+    if (has_own)
+        md_cg_bind(rp->cg, &rp->size, "row->n", true);
+}
+
+void md_cg_rp_begin(md_cg_row_printer *rp, md_strbuf *body, md_cg_scope_kind s)
+{
+    md_cg_begin(rp->cg, body);
+    bind_results(rp, s);
+    for (int32_t i = 0; i < rp->plan.n_derived; i++)
+        if (rp->is_known[i])
+            md_cg_bind(rp->cg, rp->plan.derived[i].node, rp->field[i], rp->is_field_uniform[i]);
+}
+
+/* ---- Derived values */
+
+static void print_derived(md_cg_row_printer *rp, md_strbuf *body, int32_t i)
+{
+    const md_cg_derived *d = &rp->plan.derived[i];
+    bool is_uniform = true;
+    const char *value = md_cg_value(rp->cg, d->node, &is_uniform);
+    if (!value)
+        return;
+    if (!rp->field[i]) {
+        snprintf(rp->field_text[i], sizeof rp->field_text[i], "row->d%" PRId32, i);
+        rp->field[i] = rp->field_text[i];
+        rp->is_field_uniform[i] = is_uniform;
+        md_strbuf_printf(&rp->fields, "%s d%" PRId32 ";\n", is_uniform ? md_cg_scalar_type(d->node->type) : md_cg_lane_type(d->node->type), i);
+    }
+    md_strbuf_printf(body, "row->d%" PRId32 " = %s;\n", i, value);
+}
+
+typedef bool (*derived_fn)(const md_cg_row_printer *rp, const md_cg_derived *d, int32_t level);
+
+static bool needs_nothing(const md_cg_row_printer *rp, const md_cg_derived *d, int32_t level)
+{
+    (void)rp, (void)level;
+    return d->level < 0;
+}
+
+static bool is_body_of_level(const md_cg_row_printer *rp, const md_cg_derived *d, int32_t level)
+{
+    (void)rp;
+    return d->for_body && d->level == level;
+}
+
+/* In a chunk, values for bodies are those of the chunk: stores need their own. */
+static bool is_for_stores(const md_cg_row_printer *rp, const md_cg_derived *d, int32_t level)
+{
+    (void)level;
+    return d->for_store && d->level >= 0 && (rp->o->is_online || !d->for_body);
+}
+
+static void print_all_derived(md_cg_row_printer *rp, md_strbuf *body, derived_fn wanted, int32_t level)
+{
+    for (int32_t i = 0; i < rp->plan.n_derived; i++)
+        if (wanted(rp, &rp->plan.derived[i], level))
+            print_derived(rp, body, i);
+    for (int32_t i = 0; i < rp->plan.n_derived; i++)
+        rp->is_known[i] |= wanted(rp, &rp->plan.derived[i], level) && rp->field[i];
+}
+
+/* Where the axis is empty there is nothing to load. Without loads the compiler is spared a branch, across which it would not see equal values. */
+static void unless_empty(const md_cg_row_printer *rp, md_strbuf *out, derived_fn wanted, int32_t level)
+{
+    bool has_loads = false;
+    for (int32_t i = 0; i < rp->plan.n_derived; i++)
+        has_loads |= wanted(rp, &rp->plan.derived[i], level) && md_fx_has_kind(rp->plan.derived[i].node, MD_FX_LOAD);
+    if (!rp->is_gpu || rp->o->is_column || has_loads)
+        md_strbuf_add(out, "if (row->count == 0)\nreturn;\n");
+}
+
+void md_cg_rp_derived(md_cg_row_printer *rp, md_strbuf *out, int32_t level)
+{
+    if (rp->is_gpu)
+        unless_empty(rp, out, is_body_of_level, level);
+    print_all_derived(rp, out, is_body_of_level, level);
+}
+
+static void print_start(md_cg_row_printer *rp)
+{
+    md_strbuf *out = &rp->text;
+    md_strbuf_printf(out, "%sMD_INLINE void md_start(MD_X_DECL const md_params *p, md_row *row)\n{\n", md_cg_rp_function(rp, false));
+    md_strbuf_add(out, "row->count = MD_COUNT(p);\n");
+    if (has_n(rp))
+        md_strbuf_add(out, "row->n = MD_COUNT(p);\n");
+    unless_empty(rp, out, needs_nothing, -1);
+    md_cg_rp_begin(rp, out, MD_CG_SCOPE_START);
+    print_all_derived(rp, out, needs_nothing, -1);
+    md_strbuf_add(out, "}\n");
+}
+
+static void print_derive(md_cg_row_printer *rp)
+{
+    md_strbuf *out = &rp->text;
+    for (int32_t i = 0; rp->o->is_online && i < rp->plan.n_derived; i++)
+        rp->is_known[i] = rp->plan.derived[i].level < 0;
+    md_strbuf_printf(out, "%sMD_INLINE void md_derive(MD_X_DECL const md_params *p, md_row *row)\n{\n", md_cg_rp_function(rp, false));
+    unless_empty(rp, out, is_for_stores, 0);
+    md_cg_rp_begin(rp, out, MD_CG_SCOPE_STORE);
+    print_all_derived(rp, out, is_for_stores, 0);
+    md_strbuf_add(out, "}\n");
+}
+
+/* ---- Levels */
+
+void md_cg_rp_each(md_cg_row_printer *rp, md_strbuf *out, int32_t level, void (*print)(md_strbuf *out, const md_cg_reduction *d))
+{
+    for (int32_t i = 0; i < rp->stage->row.n_reductions; i++) {
+        md_cg_reduction d = reduction_of(rp, i);
+        if (d.r->level == level)
+            print(out, &d);
+    }
+}
+
+/* Position of a kept value in scratch, in bytes. */
+static int64_t keep_offset(const md_cg_row_printer *rp, int32_t i)
+{
+    md_cg_row_plan before = rp->plan;
+    before.n_kept = i;
+    return md_cg_row_keep_bytes(&before, rp->o->keep_points);
+}
+
+static void read_kept(md_cg_row_printer *rp, md_strbuf *out, int32_t pass)
+{
+    char name[24];
+    for (int32_t i = 0; i < rp->plan.n_kept; i++) {
+        const md_cg_kept *k = &rp->plan.kept[i];
+        if (k->first >= pass || k->last < pass)
+            continue;
+        snprintf(name, sizeof name, "kept%" PRId32, i);
+        md_strbuf_printf(out, "const %s %s = md_recall_%s(keep + %" PRId64 ", x%" PRId32 ");\n", md_cg_lane_type(k->node->type), name,
+                         md_cg_suffix(k->node->type, false), keep_offset(rp, i), rp->stage->axis);
+        md_cg_bind(rp->cg, k->node, name, false);
+    }
+}
+
+static void write_kept(md_cg_row_printer *rp, md_strbuf *out, int32_t pass)
+{
+    for (int32_t i = 0; i < rp->plan.n_kept; i++) {
+        const md_cg_kept *k = &rp->plan.kept[i];
+        const char *value = k->first == pass ? md_cg_lanes(rp->cg, k->node) : NULL;
+        if (value)
+            md_strbuf_printf(out, "md_keep_%s(keep + %" PRId64 ", x%" PRId32 ", %s);\n", md_cg_suffix(k->node->type, false), keep_offset(rp, i),
+                             rp->stage->axis, value);
+    }
+}
+
+/* A sum may round as it likes: its products are not rounded by themselves where that saves an operation. */
+static bool adds_product(md_cg_row_printer *rp, md_strbuf *out, const md_cg_reduction *d)
+{
+    const md_fx_node *body = d->r->body;
+    bool is_product = body->kind == MD_FX_OP && body->op == MD_FX_MUL && body->type == d->r->type;
+    if (!rp->is_gpu || d->r->op != MD_FX_R_SUM || !is_product || (body->type != MD_F32 && body->type != MD_F64))
+        return false;
+    for (int32_t i = 0; i < rp->plan.n_kept; i++)
+        if (md_fx_equal(rp->program->formula, rp->plan.kept[i].node, body))
+            return false; /* it is computed anyway */
+    const char *a = md_cg_lanes(rp->cg, body->arg[0]), *b = md_cg_lanes(rp->cg, body->arg[1]);
+    if (a && b)
+        md_cg_red_add_product(out, d, a, b);
+    return true;
+}
+
+void md_cg_rp_bodies(md_cg_row_printer *rp, md_strbuf *out, int32_t level)
+{
+    for (int32_t i = 0; i < rp->stage->row.n_reductions; i++) {
+        md_cg_reduction d = reduction_of(rp, i);
+        if (d.r->level != level || adds_product(rp, out, &d))
+            continue;
+        const char *value = md_cg_convert(rp->cg, md_cg_lanes(rp->cg, d.r->body), d.r->body->type, md_cg_acc_type(d.r), false);
+        if (value)
+            md_cg_red_add(out, &d, value, rp->stage->axis);
+    }
+}
+
+static void print_add(md_cg_row_printer *rp, int32_t level)
+{
+    md_strbuf *out = &rp->text;
+    md_strbuf_printf(out, "MD_INLINE void md_add%" PRId32 "(MD_X_DECL const md_params *p, const md_row *row, md_acc%" PRId32
+                          " *acc, char *keep, int64_t x%" PRId32 "%s)\n{\n", level, level, rp->stage->axis, rp->o->is_column ? "" : ", int md_n");
+    md_cg_rp_begin(rp, out, MD_CG_SCOPE_BODY);
+    read_kept(rp, out, level);
+    md_cg_rp_bodies(rp, out, level);
+    write_kept(rp, out, level);
+    md_strbuf_add(out, "}\n");
+}
+
+static void print_level(md_cg_row_printer *rp, int32_t level)
+{
+    md_strbuf *out = &rp->text;
+    md_strbuf_add(out, "typedef struct {\n");
+    md_cg_rp_each(rp, out, level, md_cg_red_acc_fields);
+    md_strbuf_printf(out, "} md_acc%" PRId32 ";\nMD_INLINE void md_clear%" PRId32 "(md_acc%" PRId32 " *acc, int64_t first)\n{\n", level, level, level);
+    md_cg_rp_each(rp, out, level, md_cg_red_clear);
+    md_strbuf_add(out, "}\n");
+    print_add(rp, level);
+    md_strbuf_printf(out, "MD_INLINE void md_join%" PRId32 "(md_acc%" PRId32 " *acc, const md_acc%" PRId32 " *from)\n{\n", level, level, level);
+    md_cg_rp_each(rp, out, level, md_cg_red_join);
+    md_strbuf_printf(out, "}\nMD_INLINE void md_finish%" PRId32 "(MD_X_DECL const md_params *p, md_row *row, const md_acc%" PRId32 " *acc)\n{\n",
+                     level, level);
+    md_cg_rp_each(rp, out, level, md_cg_red_finish);
+    md_strbuf_add(out, "if (row->count == 0)\nreturn;\n");
+    md_cg_rp_begin(rp, out, MD_CG_SCOPE_BODY);
+    md_cg_rp_derived(rp, out, level);
+    md_strbuf_add(out, "}\n");
+}
+
+static void print_merge(md_cg_row_printer *rp)
+{
+    md_strbuf *out = &rp->text;
+    if (!rp->o->is_online)
+        return;
+    const char *type = rp->is_gpu ? "md_state" : "md_row";
+    md_strbuf_printf(out, "MD_INLINE void md_merge(%s *into, const %s *from)\n{\nif (from->count == 0)\nreturn;\n"
+                          "if (into->count == 0) {\n*into = *from;\nreturn;\n}\n"
+                          "const %s old = *into;\ninto->count = old.count + from->count;\n", type, type, type);
+    for (int32_t l = 0; l < rp->stage->row.n_levels; l++)
+        md_cg_rp_each(rp, out, l, md_cg_red_merge);
+    md_strbuf_printf(out, "}\nMD_INLINE void md_settle(%s *row)\n{\n", type);
+    for (int32_t l = 0; l < rp->stage->row.n_levels; l++)
+        md_cg_rp_each(rp, out, l, md_cg_red_settle);
+    md_strbuf_add(out, "}\n");
+}
+
+/* ---- Stores: all values first, then all stores */
+
+void md_cg_rp_stores(md_cg_row_printer *rp, bool per_row)
+{
+    const char *value[MD_ST_MAX_STORES] = {NULL};
+    bool is_uniform[MD_ST_MAX_STORES] = {false};
+    for (int32_t i = 0; i < rp->stage->n_stores; i++)
+        if (rp->stage->store[i].per_row == per_row)
+            value[i] = md_cg_value(rp->cg, rp->stage->store[i].value, &is_uniform[i]);
+    for (int32_t i = 0; i < rp->stage->n_stores; i++)
+        if (value[i] && md_cg_status(rp->cg) == MD_OK)
+            md_cg_store(rp->cg, &rp->stage->store[i], value[i], is_uniform[i]);
+}
+
+static void print_lead(md_cg_row_printer *rp)
+{
+    md_strbuf body = {0}, lead = {0};
+    int32_t i = 0;
+    while (i < rp->stage->n_stores && rp->stage->store[i].per_row)
+        i++;
+    md_cg_rp_begin(rp, &body, MD_CG_SCOPE_STORE);
+    if (i < rp->stage->n_stores && !rp->o->is_column)
+        md_cg_print_lead(rp->cg, &rp->stage->store[i], &lead);
+    else
+        md_strbuf_add(&lead, "0");
+    md_strbuf_printf(&rp->text, "MD_INLINE int64_t md_lead(MD_X_DECL const md_params *p, int64_t x%" PRId32 ")\n{\n%sreturn %s;\n}\n",
+                     rp->stage->axis, md_strbuf_text(&body), md_strbuf_text(&lead));
+    rp->text.failed |= body.failed || lead.failed;
+    md_strbuf_finish(&body);
+    md_strbuf_finish(&lead);
+}
+
+static void print_prefetch(md_cg_row_printer *rp)
+{
+    const md_fx_node *body[MD_ST_MAX_REDUCTIONS];
+    for (int32_t i = 0; i < rp->stage->row.n_reductions; i++)
+        body[i] = rp->stage->row.reduction[i].body;
+    md_cg_print_prefetch(&rp->text, rp->cg, rp->stage->row.n_reductions, body);
+}
+
+static void print_out(md_cg_row_printer *rp)
+{
+    md_strbuf *out = &rp->text;
+    print_lead(rp);
+    print_prefetch(rp);
+    md_strbuf_printf(out, "MD_INLINE void md_out(MD_X_DECL const md_params *p, const md_row *row, char *keep, int64_t x%" PRId32 "%s)\n{\n",
+                     rp->stage->axis, rp->o->is_column ? "" : ", int md_n");
+    md_cg_rp_begin(rp, out, MD_CG_SCOPE_STORE);
+    read_kept(rp, out, rp->stage->row.n_levels);
+    md_cg_rp_stores(rp, false);
+    md_strbuf_add(out, "}\n");
+}
+
+static void print_row_store(md_cg_row_printer *rp)
+{
+    md_strbuf *out = &rp->text;
+    md_strbuf_printf(out, "%sMD_INLINE void md_row_store(MD_X_DECL const md_params *p, const md_row *row)\n{\n", md_cg_rp_function(rp, false));
+    md_cg_begin(rp->cg, out); /* derived values are not there where the axis is empty */
+    bind_results(rp, MD_CG_SCOPE_STORE);
+    md_cg_rp_stores(rp, true);
+    md_strbuf_add(out, "}\n");
+}
+
+/* ---- All together */
+
+static void print_row_struct(md_cg_row_printer *rp, md_strbuf *out)
+{
+    md_strbuf_add(out, rp->is_gpu ? "struct md_state {\nmd_pos count;\n" : "typedef struct {\nint64_t count;\n");
+    for (int32_t i = 0; i < rp->stage->row.n_reductions; i++) {
+        md_cg_reduction d = reduction_of(rp, i);
+        md_cg_red_row_fields(out, &d);
+    }
+    if (rp->is_gpu)
+        md_strbuf_printf(out, "};\nstruct md_row : md_state {\n%s", has_n(rp) ? "int64_t n;\n" : "");
+    md_strbuf_add(out, md_strbuf_text(&rp->fields));
+    md_strbuf_add(out, rp->is_gpu ? "};\n" : "} md_row;\n");
+}
+
+static void print_functions(md_cg_row_printer *rp)
+{
+    if (rp->is_gpu)
+        md_cg_rp_cuda_elements(rp);
+    print_start(rp);
+    for (int32_t l = 0; l < rp->stage->row.n_levels; l++)
+        (rp->is_gpu ? md_cg_rp_cuda_level : print_level)(rp, l);
+    print_merge(rp);
+    for (int32_t l = 0; rp->is_gpu && (rp->o->is_online || rp->stage->row.n_levels == 1) && l < rp->stage->row.n_levels; l++)
+        md_cg_rp_rebase(rp, l);
+    if (rp->is_gpu && rp->o->is_online)
+        md_cg_rp_rescale(rp);
+    print_derive(rp);
+    (rp->is_gpu ? md_cg_rp_cuda_out : print_out)(rp);
+    print_row_store(rp);
+}
+
+static void print_defines(const md_cg_row_printer *rp, md_strbuf *out)
+{
+    md_cg_print_uses(rp->cg, out);
+    md_strbuf_printf(out, "#define MD_ONLINE %d\n#define MD_HAS_ELEMENTS %d\n#define MD_STREAM %d\n#define MD_N_LEVELS %" PRId32 "\n",
+                     rp->o->is_online, rp->stage->row.has_elements, rp->o->streaming, rp->stage->row.n_levels);
+}
+
+static void find_shifts(md_cg_row_printer *rp)
+{
+    for (int32_t i = 0; rp->o->is_online && i < rp->stage->row.n_reductions; i++)
+        if (rp->stage->row.reduction[i].merge == MD_ST_MERGE_RESCALED)
+            rp->has_shift[rp->stage->row.reduction[i].shift] = true;
+}
+
+static md_status print_all(md_cg_row_printer *rp, md_strbuf *defines, md_strbuf *expr)
+{
+    md_kn_param params[MD_KN_MAX_PARAMS];
+    int32_t n_params = md_cg_params(params, rp->program, rp->o->stage);
+    if (n_params < 0)
+        return md_fail(MD_UNSUPPORTED, "too many parameters for one kernel");
+    for (int32_t i = 0; i < rp->o->n_extra; i++)
+        params[n_params++] = rp->o->extra[i];
+    md_cg_row_plan_make(&rp->plan, rp->o);
+    find_shifts(rp);
+    print_functions(rp);
+    MD_TRY(md_cg_status(rp->cg));
+    print_defines(rp, defines);
+    md_cg_print_params(expr, params, n_params);
+    md_cg_print_row_indices(expr, rp->program, rp->o->stage, rp->o->is_column, rp->o->dialect);
+    print_row_struct(rp, expr);
+    md_strbuf_add(expr, md_strbuf_text(&rp->text));
+    md_strbuf_add(expr, "#define MD_LEVELS(F)");
+    for (int32_t l = 0; l < rp->stage->row.n_levels; l++)
+        md_strbuf_printf(expr, " F(%" PRId32 ")", l);
+    md_strbuf_add(expr, "\n");
+    if (rp->is_gpu)
+        md_cg_print_gpu_rows(expr, rp->program, rp->o->stage, rp->o->is_column);
+    else
+        md_cg_print_row_loop(expr, rp->program, rp->o->stage, rp->o->is_column);
+    return rp->fields.failed || rp->text.failed || expr->failed || defines->failed ? md_fail_memory() : MD_OK;
+}
+
+md_status md_cg_row_print(md_strbuf *defines, md_strbuf *expr, const md_cg_row_options *options)
+{
+    md_cg_options o = {.program = options->program, .stage = options->stage, .dialect = options->dialect, .lane = md_cg_row_lane(options),
+                       .access = options->access, .streaming = options->streaming};
+    md_cg_row_printer *rp = calloc(1, sizeof *rp);
+    if (!rp)
+        return md_fail_memory();
+    rp->o = options;
+    rp->program = options->program;
+    rp->stage = &options->program->stage[options->stage];
+    rp->is_gpu = options->dialect == MD_DEV_CUDA;
+    rp->size = (md_fx_node){.kind = MD_FX_SIZE, .id = rp->program->index[rp->stage->axis].dim, .type = MD_I64};
+    rp->cg = md_cg_create(&o);
+    md_status status = rp->cg ? print_all(rp, defines, expr) : MD_OUT_OF_MEMORY;
+    md_cg_destroy(&rp->cg);
+    md_strbuf_finish(&rp->fields);
+    md_strbuf_finish(&rp->text);
+    free(rp);
+    return status;
+}

@@ -1,0 +1,108 @@
+/* The functions of a scan program. */
+#include "codegen/row/scan.h"
+
+#include "base/status.h"
+#include "codegen/row/row.h"
+
+#include <inttypes.h>
+
+typedef struct scan_row {
+    const char *name;
+    const char *identity[4]; /* f32, f64, i64, bool */
+} scan_row;
+
+static const scan_row *row_of(md_fx_op op)
+{
+    static const scan_row table[] = {
+        {"sum", {"0.0f", "0.0", "0", "0"}},
+        {"prod", {"1.0f", "1.0", "1", "1"}},
+        {"max", {"-__builtin_inff()", "-__builtin_inf()", "INT64_MIN", "0"}},
+        {"min", {"__builtin_inff()", "__builtin_inf()", "INT64_MAX", "1"}},
+    };
+    return &table[op == MD_FX_S_SUM ? 0 : op == MD_FX_S_PROD ? 1 : op == MD_FX_S_MAX ? 2 : 3];
+}
+
+static void print_macros(md_strbuf *out, const md_st_scan *scan)
+{
+    const scan_row *row = row_of(scan->op);
+    const char *s = md_cg_suffix(scan->type, false);
+    bool is_carried_wide = scan->type == MD_F32 && (scan->op == MD_FX_S_SUM || scan->op == MD_FX_S_PROD);
+    md_dtype carried = is_carried_wide ? MD_F64 : scan->type;
+    int32_t i = scan->type == MD_F32 ? 0 : scan->type == MD_F64 ? 1 : scan->type == MD_I64 ? 2 : 3;
+    md_strbuf_printf(out, "#define MD_VALUE %s\n#define MD_TOTAL %s\n#define MD_TOTALS %s\n#define MD_IDENTITY %s\n", md_cg_lane_type(scan->type),
+                     md_cg_scalar_type(carried), md_cg_lane_type(carried), row->identity[i]);
+    md_strbuf_printf(out, "#define MD_SPLAT(x) md_splat_%s(x)\n#define MD_SPLAT_TOTAL(x) md_splat_%s(x)\n", s, md_cg_suffix(carried, false));
+    md_strbuf_printf(out, "#define MD_ONLY_HEAD(v, n) md_only_%s(v, MD_IDENTITY, n)\n", s);
+    md_strbuf_printf(out, "#define MD_FOLD(v) md_fold_%s_%s(v)\n", row->name, md_cg_suffix(carried, false));
+    md_strbuf_printf(out, "#define MD_REVERSE %d\n#define MD_EXCLUSIVE %d\n", scan->reverse, scan->exclusive);
+    md_strbuf_printf(out, "#define MD_SCAN(v, carry) md_scan_%s_%s(v, carry, MD_SPLAT(MD_IDENTITY), MD_EXCLUSIVE, MD_REVERSE)\n", row->name, s);
+    md_strbuf_printf(out, "#define MD_THEN_ONE(v, carry) md_then_%s_%s(v, carry, MD_EXCLUSIVE)\n", row->name, s);
+    md_strbuf_printf(out, "#define MD_THEN_TOTAL(v, carry) md_then_%s_%s(v, carry, 1)\n", row->name, md_cg_suffix(carried, false));
+}
+
+static void print_body(md_strbuf *out, md_cg *cg, const md_st_stage *st, const char *kind, const char *at)
+{
+    md_strbuf_printf(out, "%sMD_INLINE MD_VALUE md_body(MD_X_DECL const md_params *p, int64_t x%" PRId32 "%s)\n{\n%s", kind, st->axis, at,
+                     kind[0] ? "(void)md_n;\n" : "");
+    md_cg_begin(cg, out);
+    const char *value = md_cg_convert(cg, md_cg_lanes(cg, st->scan.body), st->scan.body->type, st->scan.type, false);
+    if (value)
+        md_strbuf_printf(out, "return %s;\n}\n", value);
+}
+
+static void print_out(md_strbuf *out, md_cg *cg, const md_st_stage *st, const char *kind, const char *at)
+{
+    const char *value[MD_ST_MAX_STORES] = {NULL};
+    bool is_uniform[MD_ST_MAX_STORES] = {false};
+    md_strbuf_printf(out, "%sMD_INLINE void md_out(MD_X_DECL const md_params *p, int64_t x%" PRId32 "%s, MD_VALUE scanned)\n{\n", kind, st->axis, at);
+    md_cg_begin(cg, out);
+    md_cg_bind_ref(cg, 0, st->scan.type, "scanned", false);
+    for (int32_t i = 0; i < st->n_stores; i++)
+        value[i] = md_cg_value(cg, st->store[i].value, &is_uniform[i]);
+    for (int32_t i = 0; i < st->n_stores && md_cg_status(cg) == MD_OK; i++)
+        md_cg_store(cg, &st->store[i], value[i], is_uniform[i]);
+    md_strbuf_add(out, "}\n");
+}
+
+void md_cg_print_scan(md_strbuf *out, md_cg *cg, const md_cg_scan_options *o)
+{
+    const md_st_stage *st = &o->program->stage[o->stage];
+    bool is_cuda = o->dialect == MD_DEV_CUDA;
+    const char *kind = is_cuda ? "MD_N_DECL " : "", *at = o->is_column ? "" : is_cuda ? ", md_n_t md_n" : ", int md_n";
+    print_body(out, cg, st, kind, at);
+    print_out(out, cg, st, kind, at);
+}
+
+void md_cg_print_scan_lead(md_strbuf *out, md_cg *cg, const md_st_stage *st)
+{
+    md_strbuf lead = {0};
+    md_strbuf_printf(out, "MD_INLINE int64_t md_lead(MD_X_DECL const md_params *p, int64_t x%" PRId32 ")\n{\n", st->axis);
+    md_cg_begin(cg, out);
+    md_cg_print_lead(cg, &st->store[0], &lead);
+    md_strbuf_printf(out, "return %s;\n}\n", md_strbuf_text(&lead));
+    out->failed |= lead.failed;
+    md_strbuf_finish(&lead);
+}
+
+md_status md_cg_scan_print(md_strbuf *defines, md_strbuf *expr, const md_cg_scan_options *o)
+{
+    const md_st_stage *st = &o->program->stage[o->stage];
+    md_cg_options options = {.program = o->program, .stage = o->stage, .dialect = o->dialect, .access = o->access, .streaming = o->streaming,
+                             .lane = o->is_column ? st->outer[st->n_outer - 1] : st->axis};
+    md_cg *cg = md_cg_create(&options);
+    if (!cg)
+        return md_fail_memory();
+    md_cg_print_params(expr, o->param, o->n_params);
+    md_cg_print_row_indices(expr, o->program, o->stage, o->is_column, o->dialect);
+    print_macros(expr, &st->scan);
+    md_cg_print_scan(expr, cg, o);
+    md_cg_print_prefetch(expr, cg, 1, &st->scan.body);
+    if (!o->is_column)
+        md_cg_print_scan_lead(expr, cg, st);
+    md_cg_print_row_loop(expr, o->program, o->stage, o->is_column);
+    md_cg_print_uses(cg, defines);
+    md_strbuf_printf(defines, "#define MD_STREAM %d\n#define MD_COLUMN %d\n", o->streaming, o->is_column);
+    md_status status = md_cg_status(cg);
+    md_cg_destroy(&cg);
+    return status != MD_OK ? status : defines->failed || expr->failed ? md_fail_memory() : MD_OK;
+}

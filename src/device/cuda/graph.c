@@ -1,0 +1,89 @@
+/* What kernels a graph holds. The runtime's cudaGraphKernelNodeGetParams knows no kernels of libraries (CUDA 13.0: cudaErrorInvalidDeviceFunction), the
+ * driver's does. */
+#include "device/cuda/internal.h"
+
+#include "base/status.h"
+
+#include <stdlib.h>
+
+/* CUDA_KERNEL_NODE_PARAMS of CUDA 12.0, declared here because the driver's header would be the only one needed of it. */
+typedef struct node_params {
+    void *function;
+    unsigned grid[3], block[3], shared_bytes;
+    void **params, **extra;
+    const void *kernel; /* what cudaLibraryGetKernel gave */
+    void *context;
+    void *later[4];
+} node_params;
+typedef int (*get_params_fn)(cudaGraphNode_t node, node_params *out);
+
+typedef struct walk {
+    md_dev_cuda *dev;
+    get_params_fn get_params;
+    md_dev_visit_kernel visit;
+    void *user;
+} walk;
+
+static md_status walk_graph(const walk *w, cudaGraph_t graph);
+
+static md_status walk_node(const walk *w, cudaGraphNode_t node)
+{
+    enum cudaGraphNodeType type;
+    MD_CUDA_TRY(w->dev, cudaGraphNodeGetType(node, &type), "looking into a graph");
+    if (type == cudaGraphNodeTypeGraph) {
+        cudaGraph_t child;
+        MD_CUDA_TRY(w->dev, cudaGraphChildGraphNodeGetGraph(node, &child), "looking into a graph");
+        return walk_graph(w, child);
+    }
+    node_params p = {0};
+    if (type == cudaGraphNodeTypeKernel && w->get_params(node, &p) == 0)
+        w->visit(w->user, p.kernel, p.params ? p.params[0] : NULL);
+    else if (type == cudaGraphNodeTypeKernel)
+        w->visit(w->user, NULL, NULL);
+    return MD_OK;
+}
+
+static md_status walk_graph(const walk *w, cudaGraph_t graph)
+{
+    size_t n = 0;
+    MD_CUDA_TRY(w->dev, cudaGraphGetNodes(graph, NULL, &n), "looking into a graph");
+    cudaGraphNode_t *nodes = malloc((n + 1) * sizeof *nodes);
+    if (!nodes)
+        return md_fail_memory();
+    md_status s = md_dev_cuda_result(w->dev, cudaGraphGetNodes(graph, nodes, &n), "looking into a graph");
+    for (size_t i = 0; i < n && s == MD_OK; i++)
+        s = walk_node(w, nodes[i]);
+    free(nodes);
+    return s;
+}
+
+static md_status graph_of(cudaGraph_t *out, md_dev_cuda *dev, cudaStream_t stream)
+{
+    enum cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    unsigned long long id;
+#if CUDART_VERSION >= 13000
+    MD_CUDA_TRY(dev, cudaStreamGetCaptureInfo(stream, &status, &id, out, NULL, NULL, NULL), "asking whether a stream is captured");
+#else
+    MD_CUDA_TRY(dev, cudaStreamGetCaptureInfo_v2(stream, &status, &id, out, NULL, NULL), "asking whether a stream is captured");
+#endif
+    return status == cudaStreamCaptureStatusActive ? MD_OK : md_fail(MD_INVALID_ARGUMENT, "the stream is not being captured, and no graph was given");
+}
+
+const void *md_dev_cuda_handle(const md_dev_kernel *kernel)
+{
+    return (const void *)((const md_dev_cuda_kernel *)kernel)->kernel;
+}
+
+md_status md_dev_cuda_graph_kernels(md_dev *base, md_stream stream, void *graph, md_dev_visit_kernel visit, void *user)
+{
+    md_dev_cuda *dev = (md_dev_cuda *)base;
+    void *f = NULL;
+    cudaGraph_t g = graph;
+    enum cudaDriverEntryPointQueryResult found;
+    if (!g)
+        MD_TRY(graph_of(&g, dev, (cudaStream_t)stream));
+    MD_CUDA_TRY(dev, cudaGetDriverEntryPointByVersion("cuGraphKernelNodeGetParams", &f, 12000, cudaEnableDefault, &found), "asking the driver for a function");
+    if (!f)
+        return md_fail(MD_UNSUPPORTED, "this driver does not say what kernels a graph holds");
+    return walk_graph(&(walk){dev, (get_params_fn)(uintptr_t)f, visit, user}, g);
+}

@@ -1,0 +1,187 @@
+#include "device/cuda/internal.h"
+
+#include "base/status.h"
+
+#include <stdlib.h>
+
+/* Memory by stream. Work on one stream is ordered, so its calls share one arena; captures of it get arenas of their own, because their graphs
+ * run later and anywhere. The runtime frees an arena that became too small when the stream has passed it. A handle of a stream that was
+ * destroyed may come back as another stream: it inherits the arena, which is right unless work is left on the old one. */
+enum { LEAST_BYTES = 1 << 20 };
+
+struct md_dev_cuda_arena {
+    md_dev_cuda_arena *next;
+    cudaStream_t stream;
+    unsigned long long thread; /* whose default stream, where `stream` stands for each thread's own; else 0 */
+    unsigned long long capture; /* which one; 0: none */
+    void *p;
+    size_t n_bytes;
+    void *counters; /* MD_KN_COUNTER_BYTES; made when first asked for */
+};
+
+static uint32_t bucket_of(cudaStream_t stream)
+{
+    return (uint32_t)(((uintptr_t)stream * 0x9e3779b97f4a7c15u) >> 40) % MD_DEV_CUDA_BUCKETS;
+}
+
+static cudaError_t capture_of(unsigned long long *id, cudaStream_t stream)
+{
+    enum cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    cudaError_t error = cudaStreamIsCapturing(stream, &status);
+    *id = 0;
+    if (error != cudaSuccess || status == cudaStreamCaptureStatusNone)
+        return error;
+#if CUDART_VERSION >= 13000
+    return cudaStreamGetCaptureInfo(stream, &status, id, NULL, NULL, NULL, NULL);
+#else
+    return cudaStreamGetCaptureInfo_v2(stream, &status, id, NULL, NULL, NULL);
+#endif
+}
+
+bool md_dev_cuda_is_capturing(md_dev *dev, md_stream stream)
+{
+    enum cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    (void)dev;
+    if (cudaStreamIsCapturing((cudaStream_t)stream, &status) != cudaSuccess) {
+        (void)cudaGetLastError(); /* the default stream, while another stream is captured that waits for it */
+        return true;
+    }
+    return status != cudaStreamCaptureStatusNone;
+}
+
+/* One handle stands for the default stream of whoever uses it, where those are many. */
+static cudaError_t thread_of(unsigned long long *id, cudaStream_t stream)
+{
+    *id = 0;
+    return stream == cudaStreamPerThread ? cudaStreamGetId(stream, id) : cudaSuccess;
+}
+
+static md_dev_cuda_arena *find(md_dev_cuda *dev, cudaStream_t stream, unsigned long long thread, unsigned long long capture)
+{
+    md_dev_cuda_arena **head = &dev->arena[bucket_of(stream)];
+    for (md_dev_cuda_arena *a = *head; a; a = a->next)
+        if (a->stream == stream && a->thread == thread && a->capture == capture)
+            return a;
+    md_dev_cuda_arena *a = calloc(1, sizeof *a);
+    if (a) {
+        *a = (md_dev_cuda_arena){.next = *head, .stream = stream, .thread = thread, .capture = capture};
+        *head = a;
+    }
+    return a;
+}
+
+static md_status allocate(void **out, md_dev_cuda *dev, cudaStream_t stream, bool is_captured, size_t n_bytes)
+{
+    cudaError_t error = is_captured || !dev->has_pools ? cudaMalloc(out, n_bytes) : cudaMallocAsync(out, n_bytes, stream);
+    if (error == cudaErrorMemoryAllocation)
+        return md_dev_cuda_fail_short(dev, n_bytes);
+    return md_dev_cuda_result(dev, error, "allocating a workspace of %zu bytes", n_bytes);
+}
+
+static size_t round_size(size_t n_bytes)
+{
+    size_t size = LEAST_BYTES;
+    while (size < n_bytes && size < SIZE_MAX / 4)
+        size += size / 2 / 256 * 256;
+    return MD_MAX(size, n_bytes);
+}
+
+/* The old memory of a capture stays: its graph holds it. It goes with the device, by a new arena in front. */
+static md_status grow(md_dev_cuda *dev, md_dev_cuda_arena *a, size_t n_bytes)
+{
+    void *p = NULL;
+    size_t size = round_size(n_bytes);
+    if (a->capture && a->p) {
+        md_dev_cuda_arena *old = malloc(sizeof *old);
+        if (!old)
+            return md_fail_memory();
+        *old = (md_dev_cuda_arena){.next = a->next, .stream = a->stream, .thread = a->thread, .capture = ~0ull, .p = a->p, .n_bytes = a->n_bytes};
+        a->next = old;
+        a->p = NULL;
+        a->n_bytes = 0;
+    } else if (a->p) {
+        if (!dev->has_pools)
+            MD_CUDA_TRY(dev, cudaStreamSynchronize(a->stream), "waiting for a workspace");
+        MD_CUDA_TRY(dev, dev->has_pools ? cudaFreeAsync(a->p, a->stream) : cudaFree(a->p), "freeing a workspace");
+        a->p = NULL;
+        a->n_bytes = 0;
+    }
+    if (allocate(&p, dev, a->stream, a->capture != 0, size) != MD_OK) {
+        size = n_bytes; /* without room to grow */
+        MD_TRY(allocate(&p, dev, a->stream, a->capture != 0, size));
+    }
+    a->p = p;
+    a->n_bytes = size;
+    return MD_OK;
+}
+
+/* Zero before the first kernel of the stream; in a capture, before its graph can be launched. */
+static md_status make_counters(md_dev_cuda *dev, md_dev_cuda_arena *a)
+{
+    void *p = NULL;
+    MD_TRY(allocate(&p, dev, a->stream, a->capture != 0, MD_KN_COUNTER_BYTES));
+    cudaStream_t stream = a->capture ? dev->inner : a->stream;
+    cudaError_t error = cudaMemsetAsync(p, 0, MD_KN_COUNTER_BYTES, stream);
+    if (error == cudaSuccess && a->capture)
+        error = cudaStreamSynchronize(stream);
+    if (error != cudaSuccess) {
+        (void)cudaFree(p);
+        return md_dev_cuda_result(dev, error, "clearing counters");
+    }
+    a->counters = p;
+    return MD_OK;
+}
+
+static md_status slow(void **out, md_dev_cuda *dev, md_dev_cuda_arena *a, size_t n_bytes, bool is_counters)
+{
+    md_dev_cuda_scope scope;
+    MD_TRY(md_dev_cuda_enter(&scope, dev));
+    md_status status = is_counters ? make_counters(dev, a) : grow(dev, a, n_bytes);
+    md_dev_cuda_leave(&scope);
+    if (status == MD_OK)
+        *out = is_counters ? a->counters : a->p;
+    return status;
+}
+
+static md_status get(void **out, md_dev_cuda *dev, cudaStream_t stream, size_t n_bytes, bool is_counters)
+{
+    unsigned long long capture = 0, thread = 0;
+    MD_CUDA_TRY(dev, capture_of(&capture, stream), "asking whether a stream is captured");
+    MD_CUDA_TRY(dev, thread_of(&thread, stream), "asking which stream it is");
+    md_status status = MD_OK;
+    pthread_mutex_lock(&dev->lock);
+    md_dev_cuda_arena *a = find(dev, stream, thread, capture);
+    if (!a)
+        status = md_fail_memory();
+    else if (is_counters ? a->counters != NULL : a->p && a->n_bytes >= n_bytes)
+        *out = is_counters ? a->counters : a->p;
+    else
+        status = slow(out, dev, a, n_bytes, is_counters);
+    pthread_mutex_unlock(&dev->lock);
+    return status;
+}
+
+md_status md_dev_cuda_workspace(void **out, md_dev *dev, md_stream stream, size_t n_bytes)
+{
+    return get(out, (md_dev_cuda *)dev, (cudaStream_t)stream, n_bytes, false);
+}
+
+md_status md_dev_cuda_counters(void **out, md_dev *dev, md_stream stream)
+{
+    return get(out, (md_dev_cuda *)dev, (cudaStream_t)stream, 0, true);
+}
+
+void md_dev_cuda_free_arenas(md_dev_cuda *dev)
+{
+    for (int32_t i = 0; i < MD_DEV_CUDA_BUCKETS; i++) {
+        while (dev->arena[i]) {
+            md_dev_cuda_arena *a = dev->arena[i];
+            dev->arena[i] = a->next;
+            if (a->p)
+                (void)md_dev_cuda_result(dev, cudaFree(a->p), "freeing a workspace");
+            if (a->counters)
+                (void)md_dev_cuda_result(dev, cudaFree(a->counters), "freeing counters");
+            free(a);
+        }
+    }
+}

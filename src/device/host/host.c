@@ -1,0 +1,189 @@
+#include "device/host/host.h"
+
+#include "base/cpu.h"
+#include "base/task/fork.h"
+#include "base/status.h"
+
+#include "md_build_config.h"
+
+#include <dlfcn.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct host_kernel {
+    void *library; /* NULL for a function */
+    md_kn_host_entry entry;
+    md_kn_host_function function;
+} host_kernel; /* what md_dev_kernel * points to here */
+
+static void destroy(md_dev *dev)
+{
+    md_dev_host *host = (md_dev_host *)dev;
+    md_dev_host_command_finish(&host->command);
+    md_mutex_finish(&host->lock_of_loader);
+    free(host);
+}
+
+static md_status alloc(void **out, md_dev *dev, size_t n_bytes)
+{
+    (void)dev;
+    if (n_bytes > PTRDIFF_MAX - 64)
+        return md_fail(MD_OUT_OF_MEMORY, "out of memory: %zu bytes", n_bytes);
+    size_t rounded = n_bytes ? (n_bytes + 63) / 64 * 64 : 64;
+    void *p = aligned_alloc(64, rounded);
+    if (!p)
+        return md_fail(MD_OUT_OF_MEMORY, "out of memory: %zu bytes", n_bytes);
+    *out = p;
+    return MD_OK;
+}
+
+static void release(md_dev *dev, void *p)
+{
+    (void)dev;
+    free(p);
+}
+
+static md_status copy(md_dev *dev, void *to, const void *from, size_t n_bytes)
+{
+    (void)dev;
+    if (n_bytes)
+        memmove(to, from, n_bytes);
+    return MD_OK;
+}
+
+static md_status sync_stream(md_dev *dev, md_stream stream)
+{
+    (void)dev;
+    (void)stream;
+    return MD_OK; /* a launch is done when it returns */
+}
+
+static md_status load(md_dev_kernel **out, md_dev *dev, const void *binary, size_t n_bytes,
+                      const md_kn_launch_source *source)
+{
+    pthread_mutex_t *lock = &((md_dev_host *)dev)->lock_of_loader;
+    host_kernel *kernel = calloc(1, sizeof *kernel);
+    if (!kernel)
+        return md_fail_memory();
+    if (source->code == MD_KN_FUNCTION) {
+        kernel->function = source->function;
+    } else {
+        pthread_mutex_lock(lock);
+        md_status status = md_dev_host_load(&kernel->library, &kernel->entry, binary, n_bytes, source->entry);
+        pthread_mutex_unlock(lock);
+        if (status != MD_OK) {
+            free(kernel);
+            return status;
+        }
+    }
+    *out = (md_dev_kernel *)kernel;
+    return MD_OK;
+}
+
+static void unload(md_dev *dev, md_dev_kernel *kernel)
+{
+    pthread_mutex_t *lock = &((md_dev_host *)dev)->lock_of_loader;
+    host_kernel *k = (host_kernel *)kernel;
+    if (!k)
+        return;
+    if (k->library) {
+        pthread_mutex_lock(lock);
+        dlclose(k->library);
+        pthread_mutex_unlock(lock);
+    }
+    free(k);
+}
+
+typedef struct loop {
+    md_kn_host_entry entry;
+    const md_kn_word *params;
+} loop;
+
+static void run_blocks(void *context, int64_t first, int64_t last, int32_t lane, void *scratch)
+{
+    (void)lane;
+    const loop *l = context;
+    l->entry(l->params, first, last, scratch);
+}
+
+static md_status launch(md_dev *dev, md_stream stream, const md_dev_kernel *kernel, const md_kn_geometry *geometry,
+                        const md_kn_word *params, int32_t n, const md_kn_call *call)
+{
+    (void)stream;
+    (void)n;
+    const host_kernel *k = (const host_kernel *)kernel;
+    if (geometry->blocks <= 0)
+        return MD_OK;
+    if (k->function)
+        return k->function(call);
+    int64_t grain = MD_MAX(geometry->grain, 1);
+    size_t scratch_bytes = (size_t)MD_MAX(geometry->scratch_bytes, 0);
+    if (geometry->blocks <= grain && scratch_bytes == 0) {
+        k->entry(params, 0, geometry->blocks, NULL); /* one piece: nothing to share, nothing to ask the pool for */
+        return MD_OK;
+    }
+    loop l = {k->entry, params};
+    return md_pool_loop(dev->pool, geometry->blocks, grain, scratch_bytes, run_blocks, &l);
+}
+
+static const md_dev_ops host_ops = {
+    .name = "host",
+    .destroy = destroy,
+    .alloc = alloc,
+    .free = release,
+    .copy = copy,
+    .sync = sync_stream,
+    .compile = md_dev_host_compile,
+    .load = load,
+    .unload = unload,
+    .launch = launch,
+};
+
+static void fill_facts(md_dev_facts *facts, const md_cpu *cpu, const md_pool *pool)
+{
+    facts->kind = MD_DEV_HOST;
+    snprintf(facts->name, sizeof facts->name, "%s", cpu->name);
+    facts->threads = md_pool_threads(pool);
+    facts->vector_bytes = cpu->vector_bytes;
+    facts->l1_bytes = cpu->l1_bytes;
+    facts->l2_bytes = cpu->l2_bytes;
+    facts->l3_bytes = cpu->l3_bytes;
+    facts->has_blas = MD_HAVE_BLAS;
+}
+
+md_status md_dev_host_open(md_dev **out, const md_dev_options *options)
+{
+    md_dev_host *host = calloc(1, sizeof *host);
+    if (!host)
+        return md_fail_memory();
+    host->base.ops = &host_ops;
+    host->base.pool = options->pool;
+    host->base.log = options->log;
+    md_cpu cpu;
+    md_cpu_detect(&cpu);
+    md_dev_facts *facts = &host->base.facts;
+    fill_facts(facts, &cpu, options->pool);
+    md_status status = md_dev_host_command_init(&host->command, facts, options->cc ? options->cc : "cc", cpu.flags,
+                                                options->compile_limit_ms > 0 ? options->compile_limit_ms : 60000);
+    if (status != MD_OK) {
+        free(host);
+        return status;
+    }
+    md_mutex_init(&host->lock_of_loader);
+    status = md_dev_host_compiler_version(facts->compiler, &host->command);
+    if (status == MD_OUT_OF_MEMORY) {
+        destroy(&host->base);
+        return status;
+    }
+    facts->can_compile = status == MD_OK;
+    if (!facts->can_compile)
+        md_log_at(options->log, MD_LOG_WARN, "no kernel can be compiled, the slow reference serves: %s",
+                  md_last_error());
+    md_dev_host_measure(facts, options->pool);
+    md_log_at(options->log, MD_LOG_INFO, "host: %s, %d threads, %s, %.0f GB/s memory, %.0f GFLOP/s", facts->name,
+              facts->threads, facts->can_compile ? facts->compiler : "no compiler", facts->memory_gbps, facts->gflops);
+    *out = &host->base;
+    return MD_OK;
+}

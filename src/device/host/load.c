@@ -1,0 +1,107 @@
+#include "device/host/host.h"
+
+#include "base/file.h"
+#include "base/status.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <link.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* A path to a file descriptor that no other loaded object has. dlopen takes a path that it knows for the library that
+ * it loaded under it, even if the descriptor was closed and its number used again; so the file's inode number, which
+ * lives as long as the mapping, is spelled into the path: "/." for a one bit, "/" for a zero. */
+static void unique_path(char out[192], int fd, uint64_t inode)
+{
+    char *at = out + snprintf(out, 16, "/proc/self/fd");
+    for (; inode; inode >>= 1) {
+        *at++ = '/';
+        if (inode & 1)
+            *at++ = '.';
+    }
+    snprintf(at, 16, "/%d", fd);
+}
+
+/* Without any file system: works where the temporary folder forbids execution. NULL where the system cannot. */
+static void *open_from_memory(const void *binary, size_t n_bytes)
+{
+    int fd = memfd_create("multidispatch-kernel", MFD_CLOEXEC);
+    if (fd < 0)
+        return NULL;
+    void *library = NULL;
+    struct stat about;
+    if (md_file_write_all(fd, binary, n_bytes) && fstat(fd, &about) == 0) {
+        char path[192];
+        unique_path(path, fd, (uint64_t)about.st_ino);
+        library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    }
+    close(fd);
+    return library;
+}
+
+static md_status open_from_folder(void **library, const void *binary, size_t n_bytes)
+{
+    char folder[4096], path[4096 + 16];
+    MD_TRY(md_file_temp_folder(folder));
+    snprintf(path, sizeof path, "%s/kernel.so", folder);
+    md_status status = md_file_write(path, binary, n_bytes);
+    if (status == MD_OK && !(*library = dlopen(path, RTLD_NOW | RTLD_LOCAL))) {
+        const char *reason = dlerror();
+        size_t n_path = strlen(path);
+        if (reason && strncmp(reason, path, n_path) == 0 && reason[n_path] == ':')
+            reason += n_path + 1 + strspn(reason + n_path + 1, " "); /* the file will be gone when this is read */
+        status = md_fail(MD_DEVICE, "a compiled kernel cannot be loaded: %.800s", reason ? reason : "no reason given");
+    }
+    md_file_remove_folder(folder); /* what is mapped stays */
+    return status;
+}
+
+static bool is_inside(size_t n_bytes, uint64_t offset, uint64_t size)
+{
+    return offset <= n_bytes && size <= n_bytes - offset;
+}
+
+/* Whether all that the loader will map is there: it dies with SIGBUS on a file that was cut short. */
+static bool is_whole(const char *binary, size_t n_bytes)
+{
+    ElfW(Ehdr) head;
+    if (n_bytes < sizeof head)
+        return false;
+    memcpy(&head, binary, sizeof head);
+    if (memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 || head.e_phentsize != sizeof(ElfW(Phdr)) ||
+        !is_inside(n_bytes, head.e_phoff, (uint64_t)head.e_phnum * sizeof(ElfW(Phdr))))
+        return false;
+    for (int i = 0; i < head.e_phnum; i++) {
+        ElfW(Phdr) segment;
+        memcpy(&segment, binary + head.e_phoff + (size_t)i * sizeof segment, sizeof segment);
+        if (!is_inside(n_bytes, segment.p_offset, segment.p_filesz))
+            return false;
+    }
+    return head.e_phnum > 0;
+}
+
+md_status md_dev_host_load(void **library, md_kn_host_entry *entry, const void *binary, size_t n_bytes,
+                           const char *name)
+{
+    if (!is_whole(binary, n_bytes))
+        return md_fail(MD_DEVICE, "a compiled kernel cannot be loaded: %zu bytes that are no whole shared object",
+                       n_bytes);
+    void *lib = open_from_memory(binary, n_bytes);
+    if (!lib)
+        MD_TRY(open_from_folder(&lib, binary, n_bytes));
+    void *symbol = dlsym(lib, name);
+    if (!symbol) {
+        dlclose(lib);
+        return md_fail(MD_DEVICE, "the compiled kernel has no function '%.64s'", name);
+    }
+    /* Maps the code's first pages before the first call: a look, not a call, for a kernel trusts its parameters. */
+    (void)*(const volatile char *)symbol;
+    *library = lib;
+    memcpy(entry, &symbol, sizeof symbol); /* ISO C has no cast from an object's to a function's pointer */
+    return MD_OK;
+}

@@ -1,0 +1,260 @@
+#include "device/nvrtc/nvrtc.h"
+
+#include "base/env.h"
+#include "base/hash.h"
+#include "base/status.h"
+#include "device/nvrtc/own_signals.h"
+
+#include <dlfcn.h>
+#include <glob.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_ARCHS = 128 };
+
+/* How its own name is spelled, newest first. CUDA has one name a major version. */
+static const char *const sonames[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
+
+/* Where else: below folders that variables name, then below fixed ones. Patterns of glob. */
+static const char *const variables[] = {"CUDA_HOME", "CUDA_PATH", "VIRTUAL_ENV", "CONDA_PREFIX"};
+static const char *const places[] = {
+    "lib64/libnvrtc.so.1[23]",
+    "lib/libnvrtc.so.1[23]",
+    "lib/python3*/*-packages/nvidia/cu1[23]/lib/libnvrtc.so.1[23]",
+    "lib/python3*/*-packages/nvidia/cuda_nvrtc/lib/libnvrtc.so.1[23]",
+};
+static const char *const roots[] = {"/usr/local/cuda", "/usr/local", "/usr"};
+
+static void *open_pattern(const char *root, const char *place)
+{
+    char pattern[4096];
+    glob_t found = {0};
+    void *library = NULL;
+    if (snprintf(pattern, sizeof pattern, "%s/%s", root, place) < (int)sizeof pattern && glob(pattern, 0, NULL, &found) == 0) {
+        for (size_t i = found.gl_pathc; i > 0 && !library; i--) /* sorted by name: the newest is last */
+            library = dlopen(found.gl_pathv[i - 1], RTLD_NOW | RTLD_LOCAL);
+    }
+    globfree(&found);
+    return library;
+}
+
+static void *open_below(const char *root)
+{
+    void *library = NULL;
+    for (int32_t i = 0; root && i < MD_COUNT(places) && !library; i++)
+        library = open_pattern(root, places[i]);
+    return library;
+}
+
+static void *open_library(void)
+{
+    static const int modes[] = {RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD, RTLD_NOW | RTLD_LOCAL};
+    void *library = NULL;
+    for (int32_t mode = 0; mode < 2; mode++)
+        for (int32_t i = 0; i < MD_COUNT(sonames) && !library; i++)
+            library = dlopen(sonames[i], modes[mode]);
+    for (int32_t i = 0; i < MD_COUNT(variables) && !library; i++)
+        library = open_below(md_env_foreign(variables[i]));
+    for (int32_t i = 0; i < MD_COUNT(roots) && !library; i++)
+        library = open_below(roots[i]);
+    return library;
+}
+
+typedef struct function {
+    const char *name;
+    size_t offset; /* in md_dev_nvrtc */
+} function;
+
+static const function functions[] = {
+    {"nvrtcVersion", offsetof(md_dev_nvrtc, get_version)},
+    {"nvrtcGetErrorString", offsetof(md_dev_nvrtc, error_text)},
+    {"nvrtcGetNumSupportedArchs", offsetof(md_dev_nvrtc, n_archs)},
+    {"nvrtcGetSupportedArchs", offsetof(md_dev_nvrtc, archs)},
+    {"nvrtcCreateProgram", offsetof(md_dev_nvrtc, create)},
+    {"nvrtcDestroyProgram", offsetof(md_dev_nvrtc, destroy)},
+    {"nvrtcCompileProgram", offsetof(md_dev_nvrtc, compile)},
+    {"nvrtcGetCUBINSize", offsetof(md_dev_nvrtc, cubin_size)},
+    {"nvrtcGetCUBIN", offsetof(md_dev_nvrtc, cubin)},
+    {"nvrtcGetProgramLogSize", offsetof(md_dev_nvrtc, log_size)},
+    {"nvrtcGetProgramLog", offsetof(md_dev_nvrtc, log)},
+};
+
+static md_status take_functions(md_dev_nvrtc *out, void *library)
+{
+    md_dev_nvrtc nvrtc = {0};
+    for (int32_t i = 0; i < MD_COUNT(functions); i++) {
+        void *symbol = dlsym(library, functions[i].name);
+        if (!symbol)
+            return md_fail(MD_UNSUPPORTED, "NVRTC is too old: it has no %s", functions[i].name);
+        memcpy((char *)&nvrtc + functions[i].offset, &symbol, sizeof symbol);
+    }
+    int major = 0, minor = 0;
+    if (nvrtc.get_version(&major, &minor) != 0 || major < 12)
+        return md_fail(MD_UNSUPPORTED, "NVRTC is too old: %d.%d, and 12.0 is needed", major, minor);
+    nvrtc.version = major * 1000 + minor * 10;
+    Dl_info about;
+    if (dladdr(dlsym(library, functions[0].name), &about) && about.dli_fname)
+        snprintf(nvrtc.path, sizeof nvrtc.path, "%s", about.dli_fname);
+    *out = nvrtc;
+    (void)md_dev_own_signals(library); /* where that fails, it compiles all the same */
+    return MD_OK;
+}
+
+md_status md_dev_nvrtc_open(md_dev_nvrtc *out)
+{
+    /* Never closed: it is a hundred megabytes, and torch or somebody else may use it too. */
+    void *library = open_library();
+    if (!library)
+        return md_fail(MD_NOT_FOUND, "no NVRTC: neither libnvrtc.so.13 nor .12 is where the loader looks (LD_LIBRARY_PATH), below CUDA_HOME, "
+                                     "/usr/local/cuda, or among the Python packages of VIRTUAL_ENV, CONDA_PREFIX or the system");
+    return take_functions(out, library);
+}
+
+/* One NVRTC lets its threads wait for each other for half of the time. CUDA brings it twice, beside each other, and the two make the same code: whether
+ * there is such a second one. */
+static bool open_other(md_dev_nvrtc *out, const md_dev_nvrtc *nvrtc)
+{
+    static const char plain[] = "libnvrtc.so";
+    char path[sizeof nvrtc->path + 8];
+    const char *at = strrchr(nvrtc->path, '/');
+    if (!at || strncmp(at + 1, plain, sizeof plain - 1) != 0)
+        return false;
+    snprintf(path, sizeof path, "%.*slibnvrtc.alt.so%s", (int)(at + 1 - nvrtc->path), nvrtc->path, at + sizeof plain);
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    return library && take_functions(out, library) == MD_OK && out->version == nvrtc->version;
+}
+
+md_status md_dev_nvrtc_arch(char out[16], const md_dev_nvrtc *nvrtc, int32_t capability)
+{
+    int n = 0, list[MAX_ARCHS] = {0};
+    if (nvrtc->n_archs(&n) != 0 || n < 0 || n > MAX_ARCHS || nvrtc->archs(list) != 0)
+        return md_fail(MD_DEVICE, "NVRTC does not say what it can compile for");
+    int32_t best = 0;
+    for (int i = 0; i < n; i++)
+        if (list[i] <= capability)
+            best = MD_MAX(best, list[i]);
+    /* Code for one major version runs on later minor ones only. */
+    if (best < 80 || best / 10 != capability / 10)
+        return md_fail(MD_UNSUPPORTED, "NVRTC %d.%d cannot compile for compute capability %d.%d", nvrtc->version / 1000,
+                       nvrtc->version % 1000 / 10, capability / 10, capability % 10);
+    bool has_own = best == capability && (best == 90 || best == 100);
+    snprintf(out, 16, "sm_%d%s", (int)best, has_own ? "a" : "");
+    return MD_OK;
+}
+
+/* ---- Compiling */
+
+/* Contraction is off so that a formula's bits do not depend on the family; kernels that want fma write it. ptxas is verbose because only
+ * its report has the spills. */
+static const char *const options[] = {"-std=c++17", "-default-device", "--fmad=false", "--ptxas-options=-v"};
+
+const char *md_dev_nvrtc_flags(void)
+{
+    return "-std=c++17 -default-device --fmad=false";
+}
+
+/* The first error of a log, one line: "kernel.cu(12): error: ... | the line itself". */
+static void first_error(char out[400], const char *log, const char *text)
+{
+    const char *line = strstr(log, "error");
+    if (!line)
+        line = log + strspn(log, " \t\n");
+    while (line > log && line[-1] != '\n')
+        line--;
+    int n = snprintf(out, 400, "%.*s", (int)MD_MIN(strcspn(line, "\n"), (size_t)240), line);
+    int number = 0;
+    if (sscanf(line, "kernel.cu(%d)", &number) != 1 || number < 1 || n < 0 || n >= 360)
+        return;
+    for (; number > 1 && (text = strchr(text, '\n')) != NULL; number--)
+        text++;
+    if (!text)
+        return;
+    text += strspn(text, " \t");
+    snprintf(out + n, (size_t)(400 - n), " | %.*s", (int)MD_MIN(strcspn(text, "\n"), (size_t)120), text);
+}
+
+static md_status take_log(char **out, const md_dev_nvrtc *nvrtc, md_dev_nvrtc_program *program, md_strbuf *log)
+{
+    size_t n = 0;
+    if (nvrtc->log_size(program, &n) != 0)
+        n = 0;
+    char *text = calloc(n + 1, 1);
+    if (!text)
+        return md_fail_memory();
+    if (n > 0 && nvrtc->log(program, text) != 0)
+        text[0] = 0;
+    if (log)
+        md_strbuf_add(log, text);
+    *out = text;
+    return MD_OK;
+}
+
+static md_status take_cubin(void **out, size_t *n_bytes, const md_dev_nvrtc *nvrtc, md_dev_nvrtc_program *program)
+{
+    size_t n = 0;
+    int result = nvrtc->cubin_size(program, &n);
+    if (result != 0 || n == 0)
+        return md_fail(MD_COMPILE, "NVRTC made no binary: %s", nvrtc->error_text(result));
+    char *bytes = malloc(n);
+    if (!bytes)
+        return md_fail_memory();
+    result = nvrtc->cubin(program, bytes);
+    if (result != 0) {
+        free(bytes);
+        return md_fail(MD_COMPILE, "NVRTC keeps its binary: %s", nvrtc->error_text(result));
+    }
+    *out = bytes;
+    *n_bytes = n;
+    return MD_OK;
+}
+
+static md_status compile_program(void **binary, size_t *n_bytes, md_strbuf *log, const md_dev_nvrtc *nvrtc,
+                                 md_dev_nvrtc_program *program, const char *text, const char *arch)
+{
+    char arch_option[48], *said = NULL;
+    const char *option[MD_COUNT(options) + 1];
+    snprintf(arch_option, sizeof arch_option, "--gpu-architecture=%.16s", arch);
+    memcpy(option, options, sizeof options);
+    option[MD_COUNT(options)] = arch_option;
+    int result = nvrtc->compile(program, MD_COUNT(option), option);
+    MD_TRY(take_log(&said, nvrtc, program, log));
+    md_status status = MD_OK;
+    if (result != 0) {
+        char line[400];
+        first_error(line, said, text);
+        status = md_fail(MD_COMPILE, "NVRTC for %.16s: %s%s%s", arch, nvrtc->error_text(result), line[0] ? ": " : "", line);
+    } else {
+        status = take_cubin(binary, n_bytes, nvrtc, program);
+    }
+    free(said);
+    return status;
+}
+
+static md_status compile_by(void **binary, size_t *n_bytes, md_strbuf *log, const md_dev_nvrtc *nvrtc, const char *text, const char *arch)
+{
+    md_dev_nvrtc_program *program = NULL;
+    int result = nvrtc->create(&program, text, "kernel.cu", 0, NULL, NULL);
+    if (result != 0)
+        return md_fail(result == 1 ? MD_OUT_OF_MEMORY : MD_COMPILE, "NVRTC: %s", nvrtc->error_text(result));
+    md_status status = compile_program(binary, n_bytes, log, nvrtc, program, text, arch);
+    nvrtc->destroy(&program);
+    return status;
+}
+
+md_status md_dev_nvrtc_compile(void **binary, size_t *n_bytes, md_strbuf *log, const char *text, const char *arch)
+{
+    md_dev_nvrtc nvrtc, other;
+    MD_TRY(md_dev_nvrtc_open(&nvrtc));
+    /* By the text: half of them each, and no state. Whatever the other one has against it, errors are for the first to tell. */
+    bool is_other = (md_hash64(text, strlen(text)) & 1) && open_other(&other, &nvrtc);
+    md_strbuf said = {0};
+    if (is_other && compile_by(binary, n_bytes, &said, &other, text, arch) == MD_OK) {
+        if (log)
+            md_strbuf_add(log, md_strbuf_text(&said));
+    } else {
+        is_other = false;
+    }
+    md_strbuf_finish(&said);
+    return is_other ? MD_OK : compile_by(binary, n_bytes, log, &nvrtc, text, arch);
+}

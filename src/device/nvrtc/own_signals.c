@@ -1,0 +1,113 @@
+#include "device/nvrtc/own_signals.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <link.h>
+#include <signal.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* ---- What the library calls instead */
+
+static void (*answer_signal(int number, void (*handler)(int)))(int)
+{
+    struct sigaction now;
+    (void)handler;
+    return sigaction(number, NULL, &now) == 0 ? now.sa_handler : SIG_ERR;
+}
+
+static int answer_sigaction(int number, const struct sigaction *wanted, struct sigaction *old)
+{
+    (void)wanted;
+    return sigaction(number, NULL, old);
+}
+
+/* ---- Its table of imported functions. ELF as in the System V ABI (generic, x86-64 and AArch64 supplements): relocations of the kinds
+ * JUMP_SLOT and GLOB_DAT name a symbol and the word that holds its address. */
+
+#if defined(__x86_64__)
+enum { JUMP_SLOT = R_X86_64_JUMP_SLOT, GLOB_DAT = R_X86_64_GLOB_DAT };
+#elif defined(__aarch64__)
+enum { JUMP_SLOT = R_AARCH64_JUMP_SLOT, GLOB_DAT = R_AARCH64_GLOB_DAT };
+#else
+enum { JUMP_SLOT = -1, GLOB_DAT = -1 };
+#endif
+
+typedef struct imports {
+    uintptr_t base;
+    const ElfW(Sym) *symbols;
+    const char *names;
+    const ElfW(Rela) *list[2]; /* of functions called, of all else */
+    size_t n[2], n_unnamed; /* the first so many of the second: they are of no symbol (200,000 in NVRTC) */
+} imports;
+
+/* glibc turns the addresses of the dynamic section into absolute ones, other loaders leave them relative. */
+static const void *at(uintptr_t base, ElfW(Addr) address)
+{
+    return (const void *)(address < base ? base + address : address);
+}
+
+static bool read_imports(imports *out, const struct link_map *map)
+{
+    *out = (imports){.base = map->l_addr};
+    for (const ElfW(Dyn) *d = map->l_ld; d->d_tag != DT_NULL; d++) {
+        switch (d->d_tag) {
+        case DT_SYMTAB: out->symbols = at(out->base, d->d_un.d_ptr); break;
+        case DT_STRTAB: out->names = at(out->base, d->d_un.d_ptr); break;
+        case DT_JMPREL: out->list[0] = at(out->base, d->d_un.d_ptr); break;
+        case DT_PLTRELSZ: out->n[0] = d->d_un.d_val / sizeof(ElfW(Rela)); break;
+        case DT_RELA: out->list[1] = at(out->base, d->d_un.d_ptr); break;
+        case DT_RELACOUNT: out->n_unnamed = d->d_un.d_val; break;
+        case DT_RELASZ: out->n[1] = d->d_un.d_val / sizeof(ElfW(Rela)); break;
+        default: break;
+        }
+    }
+    return out->symbols && out->names;
+}
+
+/* The word may lie in a page that the loader made read-only when it was done; it stays writable, since two threads may be here. */
+static bool put(uintptr_t *word, uintptr_t value)
+{
+    if (__atomic_load_n(word, __ATOMIC_ACQUIRE) == value)
+        return true;
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    if (mprotect((void *)((uintptr_t)word & ~(page - 1)), page, PROT_READ | PROT_WRITE) != 0)
+        return false;
+    __atomic_store_n(word, value, __ATOMIC_RELEASE);
+    return true;
+}
+
+/* Whether each of its imports of that name is now `value`; one that does not import it has nothing to be changed. */
+static bool redirect(const imports *from, const char *name, uintptr_t value)
+{
+    bool is_done = true;
+    for (int k = 0; k < 2; k++)
+        for (size_t i = k == 1 ? from->n_unnamed : 0; from->list[k] && i < from->n[k]; i++) {
+            const ElfW(Rela) *r = &from->list[k][i];
+            const int kind = (int)ELF64_R_TYPE(r->r_info);
+            if ((kind == JUMP_SLOT || kind == GLOB_DAT) && !strcmp(from->names + from->symbols[ELF64_R_SYM(r->r_info)].st_name, name))
+                is_done = put((uintptr_t *)(from->base + r->r_offset), value) && is_done;
+        }
+    return is_done;
+}
+
+/* The library goes on calling us. */
+static void stay_loaded(void)
+{
+    Dl_info us;
+    if (dladdr((void *)(uintptr_t)answer_signal, &us) && us.dli_fname)
+        (void)dlopen(us.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE); /* a program stays anyway */
+}
+
+bool md_dev_own_signals(void *library)
+{
+    struct link_map *map = NULL;
+    imports from;
+    if (JUMP_SLOT < 0 || dlinfo(library, RTLD_DI_LINKMAP, &map) != 0 || !map || !read_imports(&from, map))
+        return false;
+    stay_loaded();
+    const bool is_signal = redirect(&from, "signal", (uintptr_t)answer_signal);
+    return redirect(&from, "sigaction", (uintptr_t)answer_sigaction) && is_signal;
+}

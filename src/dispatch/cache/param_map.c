@@ -1,0 +1,166 @@
+#include "dispatch/cache/param_map.h"
+
+#include "base/status.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Where a tensor's sizes begin in the key; strides follow. -1: a temporary. */
+static int32_t key_of(const md_ds_op *op, int32_t tensor)
+{
+    int32_t at = 0;
+    for (int32_t i = 0; i < op->warm.n_args; i++) {
+        if (op->warm.arg[i].is_scalar)
+            continue;
+        if (op->formula->args[i].id == tensor)
+            return at;
+        at += 2 * op->warm.arg[i].rank;
+    }
+    return -1;
+}
+
+/* -1 where no tensor of the call has the dim as it is. */
+static int32_t key_of_dim(const md_ds_op *op, int32_t dim)
+{
+    const md_fx_formula *f = op->formula;
+    for (int32_t t = 0; t < f->n_tensors; t++)
+        for (int32_t a = 0; a < f->tensor[t].rank; a++)
+            if (op->warm.number[t] >= 0 && f->tensor[t].dim[a] == dim && !f->tensor[t].at_least[a])
+                return key_of(op, t) + a;
+    return -1;
+}
+
+/* What is added to a parameter that is fixed, and -1 where its place is elsewhere: then *source says it. */
+typedef struct place {
+    int32_t source; /* number of a word; 0 where fixed */
+    int32_t plus; /* what the literal is added to */
+    bool is_fixed, is_possible;
+} place;
+
+static place plain(int32_t key)
+{
+    return key >= 0 ? (place){.source = key, .is_possible = true} : (place){.plus = MD_DS_BASE, .is_fixed = true, .is_possible = true};
+}
+
+static place fixed(md_ds_base base)
+{
+    return (place){.plus = MD_DS_BASE + (int32_t)base, .is_fixed = true, .is_possible = true};
+}
+
+static place place_of(const md_ds_op *op, const md_kn_param *q)
+{
+    int32_t at;
+    switch ((md_kn_param_kind)q->kind) {
+    case MD_KN_POINTER:
+        return op->warm.number[q->a] >= 0 ? (place){.source = MD_DS_DATA + op->warm.number[q->a], .is_possible = true} : fixed(MD_DS_MEMORY);
+    case MD_KN_SCALAR:
+        return (place){.source = MD_DS_SCALAR + q->a, .is_possible = true};
+    case MD_KN_STRIDE:
+        at = key_of(op, q->a);
+        return plain(at >= 0 ? at + op->formula->tensor[q->a].rank + q->b : -1);
+    case MD_KN_EXTENT:
+        at = key_of(op, q->a);
+        return plain(at >= 0 ? at + q->b : -1);
+    case MD_KN_SIZE:
+        return plain(key_of_dim(op, q->a));
+    case MD_KN_WORKSPACE:
+        return fixed(MD_DS_MEMORY);
+    case MD_KN_COUNTERS:
+        return fixed(MD_DS_COUNTERS);
+    case MD_KN_REPORT:
+        return fixed(op->report.kernel ? MD_DS_NOTHING : MD_DS_REPORT);
+    case MD_KN_STAGE:
+        return (place){0};
+    case MD_KN_MAP:
+        return (place){.is_possible = true};
+    case MD_KN_BLOCKS:
+    case MD_KN_PAD:
+        break;
+    }
+    return fixed(MD_DS_NOTHING);
+}
+
+static md_ds_recipe *make(const md_ds_op *op, const md_bd_variant *v, int32_t launch)
+{
+    const int32_t n = v->n_params[launch];
+    md_ds_recipe *r = calloc(1, sizeof *r + (size_t)n * (sizeof *r->source + sizeof *r->fix));
+    if (!r)
+        return NULL;
+    md_ds_fix *fix = (md_ds_fix *)(void *)(r->source + n);
+    int32_t n_map_words = 0;
+    *r = (md_ds_recipe){.kernel = v->kernel[launch], .variant = v->name, .n_params = n, .fix = fix};
+    for (int32_t i = 0; i < n; i++) {
+        const md_kn_param *q = &v->param[launch][i];
+        place p = place_of(op, q);
+        if (!p.is_possible) {
+            r->kernel = NULL;
+            return r;
+        }
+        n_map_words += q->kind == MD_KN_MAP;
+        r->source[i] = (int16_t)p.source;
+        if (p.is_fixed)
+            fix[r->n_fixes++] = (md_ds_fix){(int16_t)i, (int16_t)p.plus};
+        r->needs_counters |= q->kind == MD_KN_COUNTERS;
+        r->needs_report |= p.is_fixed && p.plus == MD_DS_BASE + (int32_t)MD_DS_REPORT;
+    }
+    r->n_maps = n_map_words / MD_KN_MAP_WORDS;
+    if (r->n_maps > MD_KN_MAX_MAPS || (r->n_maps > 0 && !op->runtime->dev->ops->map_make) || v->is_function[launch])
+        r->kernel = NULL;
+    return r;
+}
+
+md_status md_ds_recipe_of(const md_ds_recipe **out, const md_ds_op *op, md_bd_variant *variant, int32_t launch)
+{
+    void *known = atomic_load_explicit(&variant->attached[launch], memory_order_acquire);
+    if (!known) {
+        md_ds_recipe *made = make(op, variant, launch);
+        if (!made)
+            return md_fail_memory();
+        if (atomic_compare_exchange_strong_explicit(&variant->attached[launch], &known, made, memory_order_acq_rel, memory_order_acquire))
+            known = made;
+        else
+            free(made);
+    }
+    const md_ds_recipe *r = known;
+    *out = r->kernel ? r : NULL;
+    return MD_OK;
+}
+
+/* The words of a parameter that are not there at each call. */
+static uint64_t literal(const md_ds_op *op, const md_ds_way *way, size_t workspace_offset, const md_kn_param *q, const md_kn_call *call)
+{
+    md_kn_word word;
+    switch ((md_kn_param_kind)q->kind) {
+    case MD_KN_POINTER:
+        return way->temp_offset[q->a];
+    case MD_KN_WORKSPACE: /* products name it whether they have one or not */
+        return way->workspace_bytes > 0 ? workspace_offset + q->b : 0;
+    case MD_KN_COUNTERS:
+        return (uint64_t)q->b * MD_KN_COUNTER_UNIT;
+    case MD_KN_REPORT:
+        return (uint64_t)(uintptr_t)op->report.kernel;
+    default:
+        md_kn_pack(&word, q, 1, call);
+        return (uint64_t)word.i;
+    }
+}
+
+bool md_ds_literals(md_ds_word *out, md_dev_map *maps, const md_ds_op *op, const md_ds_recipe *recipe, const md_bd_variant *variant, int32_t launch,
+                    const md_ds_way *way, size_t workspace_offset, const md_kn_call *call)
+{
+    md_dev *dev = op->runtime->dev;
+    for (int32_t i = 0; i < recipe->n_maps; i++) {
+        if (dev->ops->map_make(&maps[i], dev, recipe->kernel, i, call) != MD_OK)
+            return false;
+        int32_t t = maps[i].tensor;
+        if (t >= 0 && op->warm.number[t] >= 0) {
+            maps[i].plus = (int16_t)(MD_DS_DATA + op->warm.number[t]);
+        } else {
+            maps[i].plus = (int16_t)(MD_DS_BASE + (int32_t)MD_DS_MEMORY);
+            maps[i].offset += t >= 0 ? way->temp_offset[t] : workspace_offset;
+        }
+    }
+    for (int32_t i = 0; i < recipe->n_fixes; i++)
+        out[i] = literal(op, way, workspace_offset, &variant->param[launch][recipe->fix[i].word], call);
+    return true;
+}

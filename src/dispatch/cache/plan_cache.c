@@ -1,0 +1,293 @@
+#include "dispatch/cache/plan_cache.h"
+
+#include "base/task/fork.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A slot is written under the lock: its sequence number is odd meanwhile. A reader copies word by word and looks at the number before and
+ * after; words are released and acquired one by one, so that a new word is never seen with an old number. */
+enum { WAYS = 8, CHUNK = MD_DS_CHUNK, MOST_SLOTS = 16384, LINE = 64 };
+
+typedef struct owner { /* what only writers see */
+    md_ds_record *record; /* held; NULL: empty */
+    const md_ds_way *way; /* of the record, that the plan was made from */
+    int32_t place; /* in the index */
+} owner;
+
+typedef struct chunk {
+    _Atomic(md_ds_tally *) count[MD_DS_SHARDS]; /* a thread's own; made when it first calls one of these slots */
+    owner owner[CHUNK];
+    _Atomic uint64_t word[];
+} chunk;
+_Static_assert(sizeof(chunk) % LINE == 0, "slots begin at lines");
+
+struct md_ds_slots {
+    pthread_mutex_t lock; /* of writers */
+    md_ds_slots *older;
+    int32_t stride; /* words of a slot */
+    int32_t n_places; /* a power of two */
+    int32_t n_slots, n_used;
+    uint32_t turn;
+    _Atomic uint64_t *index; /* upper half: of the hash; lower half: number of the slot plus 1, 0: free */
+    _Atomic(chunk *) chunk[MOST_SLOTS / CHUNK];
+};
+
+md_ds_slots *md_ds_slots_create(int64_t max_records, const md_ds_image *image, md_ds_slots *older)
+{
+    md_ds_slots *s = calloc(1, sizeof *s);
+    if (!s)
+        return NULL;
+    s->stride = (image->n + 7) / 8 * 8; /* whole lines; others may be somewhat longer */
+    s->n_slots = (int32_t)(max_records < MOST_SLOTS ? max_records : MOST_SLOTS);
+    s->n_places = WAYS;
+    while (s->n_places < 2 * s->n_slots) /* half empty: few keys meet more than WAYS others */
+        s->n_places *= 2;
+    s->index = md_ds_lines((size_t)s->n_places * sizeof *s->index, LINE); /* the places of a hash are a line */
+    md_mutex_init(&s->lock);
+    if (s->index) {
+        s->older = older;
+        return s;
+    }
+    md_ds_slots_destroy(s);
+    return NULL;
+}
+
+static void free_chunk(chunk *c)
+{
+    for (int32_t k = 0; c && k < MD_DS_SHARDS; k++)
+        free(atomic_load_explicit(&c->count[k], memory_order_relaxed));
+    free(c);
+}
+
+void md_ds_slots_destroy(md_ds_slots *slots)
+{
+    while (slots) {
+        md_ds_slots *older = slots->older;
+        for (int32_t i = 0; i < MOST_SLOTS / CHUNK; i++)
+            free_chunk(atomic_load_explicit(&slots->chunk[i], memory_order_relaxed));
+        md_mutex_finish(&slots->lock);
+        free((void *)slots->index);
+        free(slots);
+        slots = older;
+    }
+}
+
+void md_ds_slots_disown(md_ds_slots *slots)
+{
+    slots->older = NULL;
+    md_ds_slots_destroy(slots);
+}
+
+bool md_ds_slots_hold(const md_ds_slots *slots, const md_ds_image *image)
+{
+    return image->n <= slots->stride;
+}
+
+static chunk *chunk_of(md_ds_slots *s, int32_t number)
+{
+    return atomic_load_explicit(&s->chunk[number / CHUNK], memory_order_acquire);
+}
+
+static _Atomic uint64_t *words_of(md_ds_slots *s, int32_t number)
+{
+    return &chunk_of(s, number)->word[(size_t)(number % CHUNK) * (size_t)s->stride];
+}
+
+static owner *owner_of(md_ds_slots *s, int32_t number)
+{
+    return &chunk_of(s, number)->owner[number % CHUNK];
+}
+
+/* ---- Readers */
+
+/* NULL where memory is short. */
+__attribute__((hot)) static md_ds_counter *counter_of(chunk *c, int32_t thread, int32_t number)
+{
+    _Atomic(md_ds_tally *) *at = &c->count[thread < MD_DS_SHARDS ? thread : MD_DS_SHARDS - 1];
+    md_ds_tally *known = atomic_load_explicit(at, memory_order_acquire);
+    if (!known) {
+        md_ds_tally *made = md_ds_lines(sizeof *made, sizeof *made);
+        if (atomic_compare_exchange_strong_explicit(at, &known, made, memory_order_acq_rel, memory_order_acquire))
+            known = made;
+        else
+            free(made);
+    }
+    return known ? &known->n[number % CHUNK] : NULL;
+}
+
+/* Of one upper half of a hash there is one in its places. */
+__attribute__((hot)) const _Atomic uint64_t *md_ds_slots_find(md_ds_counter **counter, md_ds_slots *s, uint64_t hash, int32_t thread)
+{
+    const uint32_t first = (uint32_t)hash & (uint32_t)(s->n_places - 1);
+    for (uint32_t k = 0; k < WAYS; k++) {
+        const uint64_t entry = atomic_load_explicit(&s->index[first ^ k], memory_order_acquire);
+        if (entry >> 32 != hash >> 32 || !(uint32_t)entry)
+            continue;
+        const int32_t number = (int32_t)(uint32_t)entry - 1;
+        const _Atomic uint64_t *slot = words_of(s, number);
+        __builtin_prefetch((const void *)slot);
+        __builtin_prefetch((const void *)(slot + LINE / sizeof *slot));
+        *counter = counter_of(chunk_of(s, number), thread, number);
+        __builtin_prefetch((const void *)*counter, 1);
+        return *counter ? slot : NULL;
+    }
+    return NULL;
+}
+
+/* ---- Writers; the lock is held */
+
+/* A call that was under way when its slot was emptied counts behind that: it is the op's, at least. */
+static void flush_slot(md_ds_slots *s, md_ds_op *op, int32_t number)
+{
+    md_ds_record *r = owner_of(s, number)->record;
+    uint64_t sum = 0, ns = 0, n_timed = 0;
+    for (int32_t k = 0; k < MD_DS_SHARDS; k++) {
+        md_ds_tally *c = atomic_load_explicit(&chunk_of(s, number)->count[k], memory_order_acquire);
+        if (!c)
+            continue;
+        const int32_t i = number % CHUNK;
+        uint64_t n = atomic_load_explicit(&c->n[i], memory_order_relaxed);
+        sum += n - atomic_exchange_explicit(&c->rest[i].n_flushed, n, memory_order_relaxed);
+        if (atomic_load_explicit(&c->rest[i].n_timed, memory_order_relaxed) == 0)
+            continue;
+        n_timed += atomic_exchange_explicit(&c->rest[i].n_timed, 0, memory_order_relaxed);
+        ns += atomic_exchange_explicit(&c->rest[i].ns, 0, memory_order_relaxed);
+    }
+    if (sum == 0)
+        return;
+    atomic_fetch_add_explicit(r ? &r->calls : &op->count.forgotten_calls, sum, memory_order_relaxed);
+    atomic_fetch_add_explicit(r ? &r->n_timed : &op->count.forgotten_timed, n_timed, memory_order_relaxed);
+    atomic_fetch_add_explicit(r ? &r->time_ns : &op->count.forgotten_ns, ns, memory_order_relaxed);
+    if (r)
+        atomic_store_explicit(&r->is_hot, true, memory_order_relaxed);
+}
+
+static void write_slot(_Atomic uint64_t *slot, const md_ds_image *image)
+{
+    const uint64_t sequence = atomic_load_explicit(&slot[MD_DS_SEQUENCE], memory_order_relaxed);
+    atomic_store_explicit(&slot[MD_DS_SEQUENCE], sequence + 1, memory_order_relaxed);
+    for (int32_t k = MD_DS_WHAT + 1; k < image->n; k++)
+        atomic_store_explicit(&slot[k], image->word[k], memory_order_release);
+    atomic_store_explicit(&slot[MD_DS_WHAT], image->word[MD_DS_WHAT], memory_order_release);
+    atomic_store_explicit(&slot[MD_DS_SEQUENCE], sequence + 2, memory_order_release);
+}
+
+static void clear_slot(md_ds_slots *s, md_ds_op *op, int32_t number)
+{
+    static const md_ds_image nothing = {.n = MD_DS_WHAT + 1};
+    owner *o = owner_of(s, number);
+    if (!o->record)
+        return;
+    atomic_store_explicit(&s->index[o->place], 0, memory_order_release);
+    write_slot(words_of(s, number), &nothing);
+    atomic_fetch_add_explicit(&op->generation, 1, memory_order_release); /* not before: who sees it finds the slot empty */
+    flush_slot(s, op, number);
+    md_ds_record_give_back(op, o->record);
+    o->record = NULL;
+}
+
+static bool has_chunk(md_ds_slots *s, int32_t number)
+{
+    _Atomic(chunk *) *at = &s->chunk[number / CHUNK];
+    if (atomic_load_explicit(at, memory_order_relaxed))
+        return true;
+    const size_t n_bytes = sizeof(chunk) + (CHUNK * (size_t)s->stride + MD_DS_IMAGE_WORDS) * sizeof(uint64_t); /* whole lines; a reader may
+                                                        * read on behind a slot that is being written before it throws it away */
+    chunk *c = md_ds_lines(n_bytes, LINE);
+    atomic_store_explicit(at, c, memory_order_release);
+    return c != NULL;
+}
+
+/* An empty slot: a new one, or that of the plan in the place, or anyone's in turn. -1 where memory is short. */
+static int32_t take_slot(md_ds_slots *s, md_ds_op *op, int32_t place)
+{
+    uint64_t entry = atomic_load_explicit(&s->index[place], memory_order_relaxed);
+    int32_t number = (int32_t)(uint32_t)entry - 1;
+    if (number < 0)
+        number = s->n_used < s->n_slots ? s->n_used : (int32_t)(s->turn++ % (uint32_t)s->n_slots);
+    if (!has_chunk(s, number))
+        return -1;
+    s->n_used += number == s->n_used;
+    clear_slot(s, op, number);
+    return number;
+}
+
+static int32_t choose_place(md_ds_slots *s, uint64_t hash)
+{
+    const int32_t first = (int32_t)(hash & (uint64_t)(s->n_places - 1));
+    int32_t empty = -1;
+    for (int32_t k = 0; k < WAYS; k++) {
+        const int32_t i = first ^ k; /* of the same line, the likeliest first */
+        uint64_t entry = atomic_load_explicit(&s->index[i], memory_order_relaxed);
+        if ((uint32_t)entry && entry >> 32 == hash >> 32)
+            return i; /* the same shape, published by another thread meanwhile */
+        if (!(uint32_t)entry && empty < 0)
+            empty = i;
+    }
+    return empty >= 0 ? empty : first ^ (int32_t)(s->turn++ % WAYS);
+}
+
+void md_ds_slots_publish(md_ds_slots *slots, md_ds_op *op, uint64_t hash, const md_ds_image *image, md_ds_record *record, const md_ds_way *way)
+{
+    pthread_mutex_lock(&slots->lock);
+    bool is_new = md_ds_way_of(record) == way; /* a new way is put before md_ds_slots_renew takes the lock: a stale plan is never left behind */
+    int32_t place = is_new ? choose_place(slots, hash) : -1, number = is_new ? take_slot(slots, op, place) : -1;
+    if (number >= 0) {
+        write_slot(words_of(slots, number), image);
+        atomic_fetch_add_explicit(&record->users, 1, memory_order_relaxed);
+        *owner_of(slots, number) = (owner){record, way, place};
+        atomic_store_explicit(&slots->index[place], hash >> 32 << 32 | (uint64_t)(uint32_t)(number + 1), memory_order_release);
+    }
+    pthread_mutex_unlock(&slots->lock);
+}
+
+void md_ds_slots_flush(md_ds_slots *slots, md_ds_op *op)
+{
+    for (md_ds_slots *s = slots; s; s = s->older) {
+        pthread_mutex_lock(&s->lock);
+        for (int32_t i = 0; i < s->n_used; i++)
+            flush_slot(s, op, i);
+        pthread_mutex_unlock(&s->lock);
+    }
+}
+
+uint64_t md_ds_slots_calls(md_ds_slots *slots)
+{
+    uint64_t sum = 0;
+    for (md_ds_slots *s = slots; s; s = s->older)
+        for (int32_t i = 0; i < MOST_SLOTS / CHUNK; i++) {
+            chunk *c = atomic_load_explicit(&s->chunk[i], memory_order_acquire);
+            for (int32_t k = 0; c && k < MD_DS_SHARDS; k++) {
+                const md_ds_tally *t = atomic_load_explicit(&c->count[k], memory_order_acquire);
+                for (int32_t n = 0; t && n < CHUNK; n++)
+                    sum += atomic_load_explicit(&t->n[n], memory_order_relaxed);
+            }
+        }
+    return sum;
+}
+
+void md_ds_slots_renew(md_ds_slots *slots, md_ds_op *op)
+{
+    for (md_ds_slots *s = slots; s; s = s->older) {
+        pthread_mutex_lock(&s->lock);
+        for (int32_t i = 0; i < s->n_used; i++)
+            if (owner_of(s, i)->record && md_ds_way_of(owner_of(s, i)->record) != owner_of(s, i)->way)
+                clear_slot(s, op, i);
+        pthread_mutex_unlock(&s->lock);
+    }
+}
+
+bool md_ds_slots_drop(md_ds_slots *slots, md_ds_op *op)
+{
+    bool had_some = false;
+    for (md_ds_slots *s = slots; s; s = s->older) {
+        pthread_mutex_lock(&s->lock);
+        for (int32_t i = 0; i < s->n_used; i++) {
+            had_some |= owner_of(s, i)->record != NULL;
+            clear_slot(s, op, i);
+        }
+        pthread_mutex_unlock(&s->lock);
+    }
+    return had_some;
+}

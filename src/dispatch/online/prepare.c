@@ -1,0 +1,264 @@
+#include "dispatch/online/prepare.h"
+
+#include "base/status.h"
+#include "dispatch/select/agreement.h"
+#include "dispatch/select/select.h"
+#include "dispatch/online/online.h"
+#include "dispatch/online/idle_bench.h"
+#include "dispatch/online/correction.h"
+#include "dispatch/cache/upgrade.h"
+#include "dispatch/cache/shape_entry.h"
+#include "tune/verify/agree.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { MOST_FAMILIES = 4, MOST_TRIALS = 2048 }; /* of an op: each keeps a shape and a few ways */
+/* Slower than the pick by the model and what was learnt: not tried. The best of another family may be farther off: there the model errs most. */
+static const double hopeless = 4.0;
+/* Marks around a kernel that finds the stream idle time its launch as well, which varies by so much; a library takes longer for it. */
+static const double resolution_us = 1.0, library_us = 8.0;
+
+typedef struct job {
+    _Atomic int32_t *n_jobs;
+    md_ds_op *op;
+    md_ds_record *record; /* held */
+    md_kn_shape shape;
+    int64_t by[MD_FX_MAX_DIMS];
+} job;
+
+static bool is_settled(const md_ds_candidates *c)
+{
+    const int32_t n = atomic_load_explicit(&c->n_variants, memory_order_acquire);
+    for (int32_t i = 0; i < n; i++)
+        if (atomic_load_explicit(&c->variant[i]->state, memory_order_acquire) == MD_BD_QUEUED)
+            return false;
+    return true;
+}
+
+/* By expected time; the last one falls out where there is no room. */
+static void insert(md_ds_rival *list, int32_t *n, const md_ds_rival *rival)
+{
+    int32_t at = *n < MD_DS_RIVALS ? (*n)++ : MD_DS_RIVALS;
+    for (; at > 1 && list[at - 1].expected > rival->expected; at--)
+        if (at < MD_DS_RIVALS)
+            list[at] = list[at - 1];
+    if (at < MD_DS_RIVALS)
+        list[at] = *rival;
+}
+
+static bool is_listed(const md_ds_rival *list, int32_t n, int32_t variant)
+{
+    for (int32_t i = 0; i < n; i++)
+        if (list[i].variant == variant)
+            return true;
+    return false;
+}
+
+/* Whether no other variant of its family is faster by the model; us < 0: does not fit. */
+static bool is_best_of_family(const md_ds_candidates *c, const double *us, int32_t n, int32_t variant)
+{
+    for (int32_t i = 0; i < n; i++)
+        if (us[i] >= 0.0 && c->variant[i]->family == c->variant[variant]->family && (us[i] < us[variant] || (us[i] == us[variant] && i < variant)))
+            return false;
+    return true;
+}
+
+/* The incumbent, then others by the time that is expected of them: the best few of other families, where the model may be off most, then whoever is next. The
+ * number; 0 where there is nobody to try. */
+static int32_t list_rivals(md_ds_rival *out, double *own_us, md_ds_op *op, int32_t stage, const job *j)
+{
+    const md_ds_candidates *c = &op->stage[stage];
+    const int32_t n = atomic_load_explicit(&c->n_variants, memory_order_acquire), own = md_ds_way_of(j->record)->stage[stage].pick.variant;
+    double us[MD_DS_MAX_VARIANTS], model_us[MD_DS_MAX_VARIANTS];
+    int32_t all[MD_DS_MAX_VARIANTS];
+    md_ds_rival family[MD_DS_RIVALS], other[MD_DS_RIVALS];
+    int32_t n_families = 1, n_others = 1, n_rivals = 1;
+    if (c->pinned >= 0)
+        return 0;
+    md_ds_model_us(model_us, op, stage, j->by, n);
+    for (int32_t i = 0; i < n; i++) {
+        us[i] = i != own && md_ds_unfit(c, i, &j->shape) ? -1.0 : model_us[i];
+        all[i] = i;
+    }
+    md_ds_lessons_apply(us, md_ds_hybrid_lessons(op), op, stage, j->by, all, n);
+    *own_us = us[own];
+    out[0] = family[0] = other[0] = (md_ds_rival){.variant = own, .model_us = model_us[own], .expected = 1.0};
+    for (int32_t i = 0; i < n; i++) {
+        const md_ds_rival r = {.variant = i, .model_us = model_us[i], .expected = us[i] / *own_us};
+        if (i == own || us[i] < 0.0)
+            continue;
+        if (r.expected <= MD_DS_TOO_SLOW && c->variant[i]->family != c->variant[own]->family && is_best_of_family(c, us, n, i))
+            insert(family, &n_families, &r);
+        if (r.expected <= hopeless)
+            insert(other, &n_others, &r);
+    }
+    for (int32_t i = 1; i < n_families && i <= MOST_FAMILIES; i++)
+        insert(out, &n_rivals, &family[i]);
+    for (int32_t i = 1; i < n_others && n_rivals < MD_DS_RIVALS; i++)
+        if (!is_listed(out, n_rivals, other[i].variant))
+            insert(out, &n_rivals, &other[i]);
+    return n_rivals > 1 ? n_rivals : 0;
+}
+
+/* The stage that takes the most time of those that leave a choice. */
+static int32_t choose_stage(md_ds_trial *t, const job *j)
+{
+    double most = 0.0;
+    for (int32_t s = 0; s < j->op->n_stages; s++) {
+        md_ds_rival rival[MD_DS_RIVALS] = {{0}};
+        double us = 0.0;
+        int32_t n = list_rivals(rival, &us, j->op, s, j);
+        if (n == 0 || us <= most)
+            continue;
+        most = us;
+        t->stage = s;
+        t->n_rivals = n;
+        memcpy(t->rival, rival, sizeof rival);
+    }
+    return t->n_rivals;
+}
+
+/* Keeps those that agree with most others. All that fit are asked, so that the next shapes find it done. */
+static void check(md_ds_trial *t, job *j)
+{
+    md_ds_candidates *c = &j->op->stage[t->stage];
+    const int32_t n_variants = atomic_load_explicit(&c->n_variants, memory_order_acquire);
+    int32_t variant[MD_DS_MAX_VARIANTS], n_fit = 0, n = 1;
+    for (int32_t i = 0; i < n_variants; i++)
+        if (!md_ds_unfit(c, i, &j->shape))
+            variant[n_fit++] = i;
+    md_ds_agree(j->op, t->stage, variant, n_fit, &j->shape);
+    for (int32_t i = 1; i < t->n_rivals; i++)
+        if (atomic_load_explicit(&c->agreement[t->rival[i].variant], memory_order_relaxed) == MD_TN_AGREES)
+            t->rival[n++] = t->rival[i];
+    t->n_rivals = n;
+}
+
+static md_status make_ways(md_ds_trial *t, const job *j)
+{
+    const md_ds_way *way = md_ds_way_of(j->record);
+    for (int32_t i = 0; i < t->n_rivals; i++) {
+        const bool is_library = j->op->stage[t->stage].variant[t->rival[i].variant]->family->is_library;
+        t->rival[i].resolution_us = !md_ds_is_async(j->op->runtime) ? 0.0 : is_library ? library_us : resolution_us;
+        md_ds_pick pick = way->stage[t->stage].pick;
+        pick.variant = t->rival[i].variant;
+        MD_TRY(md_ds_way_with(&t->rival[i].way, j->op, way, &j->shape, t->stage, &pick));
+    }
+    return MD_OK;
+}
+
+/* Libraries choose and load a kernel at the first call of a shape. Once a shape, on a stream of the lowest priority: that costs calls next to nothing. */
+static void warm_up(md_ds_trial *t, const job *j)
+{
+    static const double most_bytes = 64e6;
+    md_ds_candidates *c = &j->op->stage[t->stage];
+    for (int32_t i = 1; i < t->n_rivals; i++) {
+        md_bd_variant *v = c->variant[t->rival[i].variant];
+        if (!v->family->is_library || !md_ds_is_async(j->op->runtime) || md_tn_agree_bytes(&c->target, &j->shape) > most_bytes)
+            continue;
+        pthread_mutex_lock(&j->op->runtime->lock_of_tuning);
+        md_status s = md_tn_touch(v, &j->shape);
+        pthread_mutex_unlock(&j->op->runtime->lock_of_tuning);
+        t->rival[i].is_out = s != MD_OK;
+    }
+}
+
+/* One whose results differ serves no longer than until this is known. */
+static void replace_incumbent(md_ds_trial *t, const job *j)
+{
+    md_ds_candidates *c = &j->op->stage[t->stage];
+    if (atomic_load_explicit(&c->agreement[t->rival[0].variant], memory_order_relaxed) < MD_TN_DIFFERS || t->n_rivals < 2)
+        return;
+    md_ds_pick pick = t->rival[1].way->stage[t->stage].pick;
+    if (md_ds_switch(j->op, j->record, &j->shape, t->stage, &pick) != MD_OK)
+        return;
+    md_ds_trial_switch(t, 1);
+    const int32_t last = --t->n_rivals;
+    free(t->rival[1].way); /* the wrong one's */
+    t->rival[1] = last > 1 ? t->rival[last] : (md_ds_rival){.is_out = true};
+    if (last > 1)
+        t->rival[last].way = NULL;
+}
+
+static bool make_trial(job *j)
+{
+    const int32_t version = md_ds_lessons_version(md_ds_hybrid_lessons(j->op));
+    md_ds_trial *t = calloc(1, sizeof *t);
+    if (!t || choose_stage(t, j) == 0) {
+        free(t);
+        return false;
+    }
+    t->count = &j->op->n_trials;
+    atomic_fetch_add_explicit(t->count, 1, memory_order_relaxed);
+    t->shape = j->shape;
+    memcpy(t->by, j->by, sizeof t->by);
+    t->version = version;
+    t->looks = md_ds_is_async(j->op->runtime) ? 1 : MD_DS_HOST_LOOKS;
+    t->every = t->published = t->went = MD_DS_TRIAL_EVERY;
+    t->is_careful = md_ds_is_async(j->op->runtime);
+    for (int32_t i = 1; i < t->n_rivals; i++)
+        t->rival[i].is_known = md_ds_lessons_know(md_ds_hybrid_lessons(j->op), t->stage, t->rival[i].variant);
+    t->is_raced = !md_ds_is_async(j->op->runtime);
+    check(t, j);
+    if (t->n_rivals < 2 || make_ways(t, j) != MD_OK) {
+        md_ds_trial_free(t);
+        return false;
+    }
+    replace_incumbent(t, j);
+    warm_up(t, j);
+    atomic_store_explicit(&t->wants_plan, true, memory_order_relaxed);
+    md_ds_trial_next(t);
+    atomic_store_explicit(&j->record->trial, t, memory_order_release);
+    return true;
+}
+
+void md_ds_trial_free(md_ds_trial *trial)
+{
+    if (!trial)
+        return;
+    for (int32_t i = 0; i < MD_DS_RIVALS; i++)
+        free(trial->rival[i].way);
+    md_ds_idle_destroy(&trial->idle);
+    atomic_fetch_sub_explicit(trial->count, 1, memory_order_relaxed);
+    free(trial);
+}
+
+static void run_job(void *user)
+{
+    job *j = user;
+    bool is_early = false;
+    for (int32_t s = 0; s < j->op->n_stages; s++)
+        is_early |= !is_settled(&j->op->stage[s]);
+    if (is_early)
+        atomic_store_explicit(&j->record->trial_state, MD_DS_NO_TRIAL, memory_order_relaxed); /* again, when all is built */
+    else if (!make_trial(j))
+        atomic_store_explicit(&j->record->trial_state, MD_DS_TRIAL_VAIN, memory_order_relaxed);
+    md_ds_record_give_back(j->op, j->record);
+    _Atomic int32_t *n_jobs = j->n_jobs;
+    free(j);
+    atomic_fetch_sub_explicit(n_jobs, 1, memory_order_release);
+}
+
+void md_ds_prepare_trial(_Atomic int32_t *n_jobs, md_ds_op *op, md_ds_record *record, const md_ds_bound *bound)
+{
+    if (atomic_load_explicit(&op->n_trials, memory_order_relaxed) >= MOST_TRIALS ||
+        atomic_exchange_explicit(&record->trial_state, MD_DS_TRIAL_ASKED, memory_order_relaxed) != MD_DS_NO_TRIAL)
+        return;
+    job *j = calloc(1, sizeof *j);
+    if (!j)
+        return;
+    *j = (job){.n_jobs = n_jobs, .op = op, .record = record, .shape = bound->shape};
+    md_ds_as_sizes(j->by, &op->space, bound->shape.size, &bound->as);
+    atomic_fetch_add_explicit(&record->users, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(n_jobs, 1, memory_order_relaxed);
+    md_pool_submit(op->runtime->dev->pool, run_job, j);
+}
+
+/* Jobs take milliseconds. */
+void md_ds_prepare_wait(const _Atomic int32_t *n_jobs)
+{
+    while (atomic_load_explicit(n_jobs, memory_order_acquire) > 0)
+        nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
+}

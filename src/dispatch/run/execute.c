@@ -1,0 +1,236 @@
+/* Running a bound call with a record: memory, launches, time, reports. */
+#include "base/clock.h"
+#include "base/status.h"
+#include "dispatch/call/slow_call.h"
+
+#include <string.h>
+
+enum { SAMPLE_FIRST = 3, SAMPLE_EVERY = 1024 };
+
+void md_ds_fill_call(md_kn_call *call, const md_ds_op *op, const md_ds_bound *bound)
+{
+    const md_fx_formula *f = op->formula;
+    memset(call, 0, sizeof *call);
+    call->shape = &bound->shape;
+    call->report = op->report.kernel;
+    call->program = op->program;
+    call->device = op->runtime->dev;
+    call->threads = op->runtime->dev->facts.threads;
+    for (int32_t t = 0; t < f->n_tensors; t++)
+        call->data[t] = f->tensor[t].role == MD_FX_TEMP ? NULL : bound->binding.tensor[t].data;
+    for (int32_t s = 0; s < f->n_scalars; s++) {
+        if (f->scalar[s].type == MD_I64)
+            call->scalar[s].i = bound->binding.integer[s];
+        else
+            call->scalar[s].d = bound->binding.real[s];
+    }
+}
+
+/* ---- Reports */
+
+static md_status late_fault(const md_ds_op *op, const char *when, int32_t tensor, int32_t axis, int64_t value)
+{
+    const md_fx_tensor *t = &op->formula->tensor[tensor];
+    return md_fail(MD_INVALID_ARGUMENT, "op %s: %sindex %lld is outside axis %d (dim '%s') of '%s'", op->name, when, (long long)value, axis,
+                   op->formula->dim[t->dim[axis]].name, t->name);
+}
+
+md_status md_ds_check(md_ds_op *op)
+{
+    const md_kn_report *r = op->report.host;
+    if (!r || !atomic_load_explicit(&r->is_set, memory_order_acquire))
+        return MD_OK;
+    int32_t tensor = r->tensor, axis = r->axis;
+    int64_t value = r->value;
+    MD_TRY(op->runtime->dev->ops->report_clear(op->runtime->dev, &op->report));
+    if (tensor < 0 || tensor >= op->formula->n_tensors || axis < 0 || axis >= op->formula->tensor[tensor].rank)
+        return md_fail(MD_INTERNAL, "op %s: a kernel reported axis %d of tensor %d, which does not exist", op->name, axis, tensor);
+    return late_fault(op, "an earlier call: ", tensor, axis, value);
+}
+
+md_status md_ds_fault(const md_ds_op *op, const md_kn_report *r, int64_t extent)
+{
+    return md_fail(MD_INVALID_ARGUMENT, "op %s: index %lld is outside axis %d of '%s', which has %lld elements", op->name, (long long)r->value,
+                   r->axis, op->formula->tensor[r->tensor].name, (long long)extent);
+}
+
+/* ---- Launches */
+
+typedef struct run {
+    md_ds_op *op;
+    md_ds_record *record;
+    const md_ds_way *way; /* the record's when the call began */
+    md_stream stream;
+    md_ds_bound *bound;
+    char *memory; /* temporaries and workspace, then copies of inputs; NULL where all are empty */
+    md_kn_call call;
+} run;
+
+/* As is_contiguous tensors at the end of the memory. */
+static md_status copy_inputs(run *r)
+{
+    md_ds_copies *c = &r->bound->copies;
+    md_dev *dev = r->op->runtime->dev;
+    char *at = r->memory + r->way->workspace_bytes;
+    for (int32_t i = 0; i < c->n; i++) {
+        md_tensor *to = &r->bound->binding.tensor[c->tensor[i]];
+        to->data = at;
+        at += md_ds_align(md_ds_span(to));
+        if (dev->ops->copy_tensor)
+            MD_TRY(dev->ops->copy_tensor(dev, r->stream, to, &c->from[i]));
+        else
+            md_ds_copy_elements(to, &c->from[i]);
+    }
+    return MD_OK;
+}
+
+static md_status run_stage(run *r, int32_t stage)
+{
+    md_ds_op *op = r->op;
+    md_dev *dev = op->runtime->dev;
+    const md_ds_stage_plan *plan = &r->way->stage[stage];
+    const md_bd_variant *v = op->stage[stage].variant[plan->pick.variant];
+    r->call.stage = &op->program->stage[stage];
+    r->call.workspace = r->memory ? r->memory + plan->workspace_offset : NULL;
+    if (dev->ops->range_push)
+        dev->ops->range_push(dev, v->name);
+    md_status s = md_bd_variant_run(v, &plan->geometry, r->stream, &r->call);
+    if (dev->ops->range_pop)
+        dev->ops->range_pop(dev);
+    return s;
+}
+
+static md_status launch_all(run *r)
+{
+    md_ds_op *op = r->op;
+    md_dev *dev = op->runtime->dev;
+    md_status s = MD_OK;
+    for (int32_t t = 0; t < op->formula->n_tensors; t++)
+        if (op->program->is_temp_stored[t])
+            r->call.data[t] = r->memory ? r->memory + r->way->temp_offset[t] : NULL;
+    if (dev->ops->range_push)
+        dev->ops->range_push(dev, op->name);
+    for (int32_t i = 0; i < op->n_stages && s == MD_OK; i++)
+        s = run_stage(r, i);
+    if (dev->ops->range_pop)
+        dev->ops->range_pop(dev);
+    return s;
+}
+
+static md_status prepare(run *r)
+{
+    MD_TRY(copy_inputs(r));
+    md_ds_fill_call(&r->call, r->op, r->bound);
+    r->call.stream = r->stream;
+    return MD_OK;
+}
+
+static void count_run(md_ds_record *record, double us)
+{
+    atomic_fetch_add_explicit(&record->calls, 1, memory_order_relaxed);
+    if (us < 0.0)
+        return;
+    atomic_fetch_add_explicit(&record->time_ns, (uint64_t)(us * 1e3), memory_order_relaxed);
+    atomic_fetch_add_explicit(&record->n_timed, 1, memory_order_relaxed);
+}
+
+/* ---- A device that is done when it returns */
+
+static md_status run_now(double *us, run *r)
+{
+    md_ds_runtime *runtime = r->op->runtime;
+    md_kn_report report = {0};
+    md_ds_block *block = NULL;
+    MD_TRY(md_ds_borrow(&block, runtime, r->way->workspace_bytes + r->bound->copies.n_bytes));
+    r->memory = block ? block->p : NULL;
+    md_status s = prepare(r);
+    r->call.report = &report;
+    uint64_t start = md_clock_ns();
+    if (s == MD_OK)
+        s = launch_all(r);
+    *us = (double)(md_clock_ns() - start) / 1e3;
+    md_ds_give_back(runtime, block);
+    MD_TRY(s);
+    count_run(r->record, *us);
+    bool is_set = atomic_load_explicit(&report.is_set, memory_order_acquire) != 0;
+    return is_set ? md_ds_fault(r->op, &report, r->bound->shape.extent[report.tensor][report.axis]) : MD_OK;
+}
+
+/* ---- A device that works later */
+
+/* Waiting for the time of a call stops the caller: only where statistics were asked for, and seldom. */
+static bool wants_sample(const run *r)
+{
+    uint64_t calls = atomic_load_explicit(&r->record->calls, memory_order_relaxed);
+    bool is_due = calls < SAMPLE_FIRST || calls % SAMPLE_EVERY == 0 || r->bound->is_sample;
+    return r->op->runtime->samples && !r->bound->is_timed && is_due && !md_ds_is_capturing(r->op->runtime, r->stream);
+}
+
+static md_status enqueue(run *r, size_t n_bytes)
+{
+    md_dev *dev = r->op->runtime->dev;
+    if (n_bytes) {
+        void *memory = NULL;
+        MD_TRY(dev->ops->workspace(&memory, dev, r->stream, n_bytes));
+        r->memory = memory;
+    }
+    MD_TRY(prepare(r));
+    return launch_all(r);
+}
+
+/* Inside the device's clock, never around it: whoever times a sequence of calls has the clock before the stream. */
+static md_status enqueue_in_order(void *user)
+{
+    run *r = user;
+    size_t n_bytes = r->way->workspace_bytes + r->bound->copies.n_bytes;
+    pthread_mutex_t *lock = n_bytes ? md_ds_stream_lock(r->op->runtime, r->stream) : NULL;
+    if (lock)
+        pthread_mutex_lock(lock);
+    md_status s = enqueue(r, n_bytes);
+    if (lock)
+        pthread_mutex_unlock(lock);
+    return s;
+}
+
+static md_status run_later(double *us, run *r, bool is_timed)
+{
+    md_dev *dev = r->op->runtime->dev;
+    md_status s = is_timed || wants_sample(r) ? dev->ops->time(us, dev, r->stream, enqueue_in_order, r) : enqueue_in_order(r);
+    if (s == MD_OK)
+        count_run(r->record, *us);
+    return s;
+}
+
+/* ---- Nothing could be built */
+
+static md_status run_slowly(double *us, run *r)
+{
+    md_dev *dev = r->op->runtime->dev;
+    if (md_ds_is_capturing(r->op->runtime, r->stream))
+        return md_fail(MD_UNSUPPORTED, "op %s: no kernel could be built, and the reference cannot run while a stream is captured", r->op->name);
+    MD_TRY(dev->ops->sync(dev, r->stream));
+    uint64_t start = md_clock_ns();
+    atomic_fetch_add_explicit(&r->op->count.by_reference, 1, memory_order_relaxed);
+    md_status s = md_ds_evaluate(r->op, r->bound);
+    *us = (double)(md_clock_ns() - start) / 1e3;
+    count_run(r->record, *us);
+    return s;
+}
+
+md_status md_ds_run(double *us, md_ds_op *op, md_ds_record *record, md_stream stream, md_ds_bound *bound)
+{
+    run r = {.op = op, .record = record, .way = bound->way ? bound->way : md_ds_way_of(record), .stream = stream, .bound = bound};
+    double spent = -1.0;
+    md_status s;
+    if (r.way->is_makeshift)
+        atomic_fetch_add_explicit(&op->count.nearest, 1, memory_order_relaxed);
+    if (us && md_ds_is_capturing(op->runtime, stream))
+        return md_fail(MD_UNSUPPORTED, "op %s: nothing can be timed while the stream is captured", op->name);
+    if (r.way->by_reference)
+        s = run_slowly(&spent, &r);
+    else
+        s = md_ds_is_async(op->runtime) ? run_later(&spent, &r, us != NULL) : run_now(&spent, &r);
+    if (us && s == MD_OK)
+        *us = spent;
+    return s;
+}

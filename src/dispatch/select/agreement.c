@@ -1,0 +1,109 @@
+#include "dispatch/select/agreement.h"
+
+#include "base/status.h"
+#include "dispatch/pool/points.h"
+#include "dispatch/select/select.h"
+#include "tune/tune.h"
+
+#include <string.h>
+
+/* What is checked takes no more than these bytes: copies of more would keep other threads from the driver for long. */
+static const double most_bytes = 128e3;
+
+/* Half of it, at a boundary where it was at one. */
+static int64_t half_of(int64_t size)
+{
+    enum { BOUNDARY = 16 };
+    int64_t half = size / 2;
+    return size % BOUNDARY ? half | 1 : MD_MAX(half / BOUNDARY * BOUNDARY, BOUNDARY);
+}
+
+/* A smaller shape of its kind, that is quickly made and checked. False where there is none. */
+static bool shrink(md_kn_shape *out, const md_ds_op *op, const md_fa_target *target, const md_kn_shape *shape)
+{
+    int64_t size[MD_FX_MAX_DIMS] = {0};
+    *out = *shape;
+    memcpy(size, shape->size, (size_t)op->formula->n_dims * sizeof *size);
+    for (int32_t round = 0; md_tn_agree_bytes(target, out) > most_bytes; round++) {
+        int32_t largest = op->space.n ? op->space.dim[0] : -1;
+        for (int32_t i = 1; i < op->space.n; i++)
+            if (size[op->space.dim[i]] > size[largest])
+                largest = op->space.dim[i];
+        if (largest < 0 || size[largest] < 2 || half_of(size[largest]) >= size[largest] || round == 64)
+            return false;
+        size[largest] = half_of(size[largest]);
+        md_tn_shape(out, op->program, size);
+        out->aligned &= shape->aligned;
+        out->aligned16 &= shape->aligned16;
+    }
+    return true;
+}
+
+void md_ds_quarantine(md_ds_op *op, int32_t stage, int32_t variant, md_tn_agreement found)
+{
+    md_ds_candidates *c = &op->stage[stage];
+    if (found == MD_TN_UNSURE)
+        return;
+    int32_t before = atomic_exchange_explicit(&c->agreement[variant], (int32_t)found, memory_order_relaxed);
+    if (before == (int32_t)found || found < MD_TN_DIFFERS)
+        return;
+    atomic_fetch_add_explicit(&op->count.quarantined, 1, memory_order_relaxed);
+    md_log_at(op->runtime->log, MD_LOG_WARN, "op %s, stage %d: %s %s: it is not used any more", op->name, stage, c->variant[variant]->name,
+              found == MD_TN_FAILS ? "does not run" : "gives other results than most variants do");
+}
+
+/* Those that are not known yet, and as many that are right and one more, so that no new ones outvote them. */
+static int32_t list_unsure(int32_t *out, const md_ds_candidates *c, const int32_t *variant, int32_t n, const md_kn_shape *small)
+{
+    int32_t n_out = 0, n_right = 0;
+    for (int32_t i = 0; i < n; i++)
+        if (atomic_load_explicit(&c->agreement[variant[i]], memory_order_relaxed) == MD_TN_UNSURE && !md_kn_envelope_miss(&c->variant[variant[i]]->envelope, small))
+            out[n_out++] = variant[i];
+    for (int32_t i = 0, n_unsure = n_out; i < n && n_right <= n_unsure && n_unsure > 0; i++)
+        if (atomic_load_explicit(&c->agreement[variant[i]], memory_order_relaxed) == MD_TN_AGREES && !md_kn_envelope_miss(&c->variant[variant[i]]->envelope, small)) {
+            out[n_out++] = variant[i];
+            n_right++;
+        }
+    return n_out;
+}
+
+void md_ds_agree(md_ds_op *op, int32_t stage, const int32_t *variant, int32_t n, const md_kn_shape *shape)
+{
+    md_ds_candidates *c = &op->stage[stage];
+    md_bd_variant *v[MD_DS_MAX_VARIANTS];
+    int32_t slot[MD_DS_MAX_VARIANTS], n_fit = 0;
+    md_tn_agreement found[MD_DS_MAX_VARIANTS];
+    md_kn_shape small;
+    bool is_known = true;
+    for (int32_t i = 0; i < n; i++)
+        is_known &= atomic_load_explicit(&c->agreement[variant[i]], memory_order_relaxed) != MD_TN_UNSURE;
+    if (is_known || !shrink(&small, op, &c->target, shape))
+        return;
+    n_fit = list_unsure(slot, c, variant, n, &small);
+    for (int32_t i = 0; i < n_fit; i++)
+        v[i] = c->variant[slot[i]];
+    if (n_fit < 2)
+        return;
+    pthread_mutex_lock(&op->runtime->lock_of_tuning);
+    md_status s = md_tn_agree(found, v, n_fit, &small);
+    pthread_mutex_unlock(&op->runtime->lock_of_tuning);
+    for (int32_t i = 0; i < n_fit && s == MD_OK; i++)
+        md_ds_quarantine(op, stage, slot[i], found[i]);
+}
+
+void md_ds_agree_at_hints(md_ds_op *op, int32_t stage)
+{
+    md_ds_candidates *c = &op->stage[stage];
+    for (int32_t h = 0; h < op->space.n_hints; h++) {
+        int64_t size[MD_FX_MAX_DIMS];
+        int32_t variant[MD_DS_MAX_VARIANTS], n = 0;
+        md_kn_shape shape;
+        md_ds_hint_sizes(size, &op->space, h);
+        md_ds_bring_into_reach(size, &c->target);
+        md_tn_shape(&shape, op->program, size);
+        for (int32_t i = 0; i < atomic_load_explicit(&c->n_variants, memory_order_acquire); i++)
+            if (!md_ds_unfit(c, i, &shape))
+                variant[n++] = i;
+        md_ds_agree(op, stage, variant, n, &shape);
+    }
+}

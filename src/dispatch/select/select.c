@@ -1,0 +1,343 @@
+#include "dispatch/select/select.h"
+
+#include "base/status.h"
+#include "dispatch/select/agreement.h"
+#include "dispatch/pool/numeric.h"
+#include "tune/tune.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { RACE_BUDGET_MS = 200 };
+
+const char *md_ds_source_name(md_ds_source source)
+{
+    static const char *const name[] = {
+        [MD_DS_PINNED] = "pinned",   [MD_DS_MEASURED] = "measured", [MD_DS_MODEL] = "model",
+        [MD_DS_NEAREST] = "nearest", [MD_DS_NEAREST_CELL] = "nearest", [MD_DS_DEFAULT] = "default",   [MD_DS_REFERENCE] = "reference",
+    };
+    return name[source];
+}
+
+const char *md_ds_unfit(const md_ds_candidates *c, int32_t i, const md_kn_shape *shape)
+{
+    const md_bd_variant *v = c->variant[i];
+    int32_t state = atomic_load_explicit(&v->state, memory_order_acquire);
+    if (state == MD_BD_FAILED)
+        return v->config.custom ? v->failure : "could not be built";
+    if (state != MD_BD_READY)
+        return "is being built";
+    if (atomic_load_explicit(&c->agreement[i], memory_order_relaxed) >= MD_TN_DIFFERS)
+        return "gives other results than most variants";
+    const char *miss = md_kn_envelope_miss(&v->envelope, shape);
+    if (!miss && c->numeric && v->numeric_class != md_ds_numeric_class(c->numeric, shape))
+        return "of another numeric class";
+    return miss;
+}
+
+/* As md_ds_unfit, for what is asked. */
+static bool fits(const md_ds_candidates *c, int32_t i, const md_ds_ask *ask)
+{
+    const md_bd_variant *v = c->variant[i];
+    int32_t state = atomic_load_explicit(&v->state, memory_order_acquire);
+    if (state == MD_BD_FAILED || (state != MD_BD_READY && !ask->with_unbuilt) || (ask->numeric_class && v->numeric_class != ask->numeric_class))
+        return false;
+    return atomic_load_explicit(&c->agreement[i], memory_order_relaxed) < MD_TN_DIFFERS && !md_kn_envelope_miss(&v->envelope, ask->shape);
+}
+
+static int32_t first_fit(const md_ds_candidates *c, int32_t hint, const md_ds_ask *ask, int32_t except)
+{
+    const md_ds_ranks *ranks = md_ds_ranks_of(c);
+    for (int32_t i = 0; i < ranks->n[hint]; i++) {
+        int32_t v = ranks->of[hint][i].variant;
+        if (v != except && fits(c, v, ask))
+            return v;
+    }
+    return -1;
+}
+
+/* The nearest hint with a candidate other than `except` that fits; ties to the earlier hint. */
+static int32_t nearest(int32_t *hint, double *distance, const md_ds_op *op, const md_ds_candidates *c,
+                       const md_ds_ask *ask, int32_t except)
+{
+    int32_t best = -1;
+    for (int32_t h = 0; h < op->space.n_hints; h++) {
+        double d = md_ds_distance(&op->space, op->policy.metric, ask->by, op->space.hint[h]);
+        if (best >= 0 && d >= *distance)
+            continue;
+        int32_t v = first_fit(c, h, ask, except);
+        if (v < 0)
+            continue;
+        best = v;
+        *distance = d;
+        *hint = h;
+    }
+    return best;
+}
+
+static bool choose_nearest(md_ds_pick *out, const md_ds_op *op, const md_ds_candidates *c, const md_ds_ask *ask)
+{
+    out->variant = nearest(&out->hint, &out->distance, op, c, ask, -1);
+    if (out->variant < 0)
+        return false;
+    int32_t hint;
+    double distance;
+    out->source = MD_DS_NEAREST;
+    out->runner_up = nearest(&hint, &distance, op, c, ask, out->variant);
+    out->margin = out->runner_up >= 0 ? distance - out->distance : 0.0;
+    return true;
+}
+
+/* Where the variant was made, as seen from the sizes. */
+static void set_distance(md_ds_pick *out, const md_ds_op *op, const md_ds_candidates *c, const int64_t *by)
+{
+    out->hint = c->from_hint[out->variant];
+    out->distance = out->hint >= 0 ? md_ds_distance(&op->space, op->policy.metric, by, op->space.hint[out->hint]) : -1.0;
+}
+
+/* The least of `us` over candidates with us[i] > 0, and the second. */
+static bool choose_least(md_ds_pick *out, const md_ds_op *op, const md_ds_candidates *c, const int64_t *by, const double *us, int32_t n,
+                         md_ds_source source)
+{
+    for (int32_t i = 0; i < n; i++) {
+        if (!(us[i] > 0.0))
+            continue;
+        if (out->variant < 0 || us[i] < us[out->variant]) {
+            out->runner_up = out->variant;
+            out->variant = i;
+        } else if (out->runner_up < 0 || us[i] < us[out->runner_up]) {
+            out->runner_up = i;
+        }
+    }
+    if (out->variant < 0)
+        return false;
+    out->source = source;
+    out->us = us[out->variant];
+    out->margin = out->runner_up >= 0 ? us[out->runner_up] / out->us - 1.0 : 0.0;
+    set_distance(out, op, c, by);
+    return true;
+}
+
+/* ---- The model */
+
+/* Measured time over the model's, and the hint where. */
+typedef struct calibration {
+    double factor; /* 0: not measured */
+    int32_t hint;
+} calibration;
+
+/* Beyond MOST_OFF a factor says more about the hint (a call's overhead there, other work while it was measured) than about the variant; so it does
+ * farther away than NEAR octaves, half as much in so many more. */
+static const double MOST_OFF = 3.0, NEAR = 4.0, HALF_AWAY = 4.0;
+
+static calibration calibration_at(md_ds_candidates *c, const md_ds_space *space, int32_t i)
+{
+    const double measured = atomic_load_explicit(&c->measured_us[i], memory_order_relaxed);
+    if (!(measured > 0.0) || !isfinite(measured) || c->from_hint[i] < 0)
+        return (calibration){0.0, -1};
+    double modelled = atomic_load_explicit(&c->hint_us[i], memory_order_relaxed);
+    if (!(modelled > 0.0)) {
+        int64_t size[MD_FX_MAX_DIMS];
+        md_ds_hint_sizes(size, space, c->from_hint[i]);
+        modelled = md_tn_predict_us(&c->target, c->variant[i]->family, &c->variant[i]->config, size);
+        atomic_store_explicit(&c->hint_us[i], modelled, memory_order_relaxed); /* whoever else writes it writes the same */
+    }
+    return (calibration){measured / modelled, c->from_hint[i]};
+}
+
+/* A variant that was the best of its family at several hints was measured at each: the nearest one counts. */
+static void take_nearest(calibration *out, const md_ds_candidates *c, const md_ds_space *space, const int64_t *by, int32_t n)
+{
+    const md_ds_ranks *ranks = md_ds_ranks_of(c);
+    double nearest[MD_DS_MAX_VARIANTS];
+    for (int32_t i = 0; i < MD_DS_MAX_VARIANTS; i++)
+        nearest[i] = INFINITY;
+    for (int32_t h = 0; h < space->n_hints; h++) {
+        const double d = md_ds_distance(space, MD_METRIC_LOG2, by, space->hint[h]);
+        for (int32_t k = 0; k < ranks->n[h]; k++) {
+            const md_ds_ranked *r = &ranks->of[h][k];
+            if (!(r->model_us > 0.0) || r->variant >= n || d >= nearest[r->variant])
+                continue;
+            nearest[r->variant] = d;
+            out[r->variant] = (calibration){r->us / r->model_us, h};
+        }
+    }
+}
+
+/* By how much each is off among those measured at its hint: what is off by the hint itself is nobody's merit. Returns what all are off by. */
+static double calibrate(double *factor, md_ds_candidates *c, const md_ds_space *space, const int64_t *by, int32_t n)
+{
+    calibration at[MD_DS_MAX_VARIANTS];
+    double sum[MD_DS_MAX_HINTS] = {0.0}, all = 0.0;
+    int32_t n_at[MD_DS_MAX_HINTS] = {0}, n_known = 0;
+    for (int32_t i = 0; i < MD_DS_MAX_VARIANTS; i++)
+        at[i] = i < n ? calibration_at(c, space, i) : (calibration){0.0, -1};
+    take_nearest(at, c, space, by, n);
+    for (int32_t i = 0; i < n; i++) {
+        factor[i] = at[i].factor;
+        if (!(factor[i] > 0.0))
+            continue;
+        sum[at[i].hint] += log(factor[i]);
+        n_at[at[i].hint]++;
+        all += log(factor[i]);
+        n_known++;
+    }
+    const double usual = n_known ? exp(all / n_known) : 1.0;
+    for (int32_t i = 0; i < n; i++) {
+        if (!(factor[i] > 0.0))
+            continue;
+        const double own = fmin(MOST_OFF, fmax(1.0 / MOST_OFF, factor[i] / exp(sum[at[i].hint] / n_at[at[i].hint])));
+        const double away = fmax(0.0, md_ds_distance(space, MD_METRIC_LOG2, by, space->hint[at[i].hint]) - NEAR);
+        factor[i] = usual * pow(own, exp2(-away / HALF_AWAY));
+    }
+    return usual;
+}
+
+/* What is measured and what is not must compare: the others are taken to be off as those are on average. */
+/* -1 for those that do not fit what is asked (NULL: all fit): the model takes microseconds for each. */
+static void model_us(double *us, md_ds_op *op, int32_t stage, const int64_t *by, int32_t n, const md_ds_ask *ask)
+{
+    md_ds_candidates *c = &op->stage[stage];
+    double factor[MD_DS_MAX_VARIANTS];
+    const double other = calibrate(factor, c, &op->space, by, n);
+    for (int32_t i = 0; i < n; i++) {
+        const md_bd_variant *v = c->variant[i];
+        us[i] = -1.0;
+        if (!ask || fits(c, i, ask))
+            us[i] = md_tn_predict_us(&c->target, v->family, &v->config, by) * (factor[i] > 0.0 ? factor[i] : other);
+    }
+}
+
+void md_ds_model_us(double *us, md_ds_op *op, int32_t stage, const int64_t *by, int32_t n)
+{
+    model_us(us, op, stage, by, n, NULL);
+}
+
+static bool choose_model(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds_ask *ask)
+{
+    const md_ds_candidates *c = &op->stage[stage];
+    double us[MD_DS_MAX_VARIANTS];
+    int32_t n = atomic_load_explicit(&c->n_variants, memory_order_acquire);
+    model_us(us, op, stage, ask->by, n, ask);
+    return choose_least(out, op, c, ask->by, us, n, MD_DS_MODEL);
+}
+
+/* ---- The clock */
+
+/* Those that can run and agree with most of the others. */
+static int32_t list_racers(int32_t *slot, md_ds_op *op, md_ds_candidates *c, const md_ds_ask *ask)
+{
+    const int32_t n = atomic_load_explicit(&c->n_variants, memory_order_acquire);
+    int32_t m = 0;
+    for (int32_t round = 0; round < 2; round++) {
+        m = 0;
+        for (int32_t i = 0; i < n; i++)
+            if (fits(c, i, ask))
+                slot[m++] = i;
+        if (round == 0)
+            md_ds_agree(op, c->target.stage, slot, m, ask->shape);
+    }
+    return m;
+}
+
+/* The most promising first: the budget of a race of long kernels may end before all have been looked at. */
+static void order_racers(int32_t *slot, int32_t m, md_ds_op *op, const md_ds_candidates *c, const md_ds_ask *ask)
+{
+    double us[MD_DS_MAX_VARIANTS];
+    model_us(us, op, c->target.stage, ask->by, atomic_load_explicit(&c->n_variants, memory_order_acquire), ask);
+    for (int32_t i = 1; i < m; i++) {
+        const int32_t s = slot[i];
+        int32_t at = i;
+        for (; at > 0 && us[slot[at - 1]] > us[s]; at--)
+            slot[at] = slot[at - 1];
+        slot[at] = s;
+    }
+}
+
+static bool choose_measured(md_ds_pick *out, md_ds_op *op, md_ds_candidates *c, const md_ds_ask *ask)
+{
+    md_ds_ask ready = *ask;
+    ready.with_unbuilt = false;
+    md_bd_variant *racer[MD_DS_MAX_VARIANTS];
+    int32_t slot[MD_DS_MAX_VARIANTS] = {0};
+    double time[MD_DS_MAX_VARIANTS], us[MD_DS_MAX_VARIANTS];
+    int32_t m = list_racers(slot, op, c, &ready);
+    order_racers(slot, m, op, c, &ready);
+    for (int32_t i = 0; i < MD_DS_MAX_VARIANTS; i++)
+        time[i] = us[i] = -1.0;
+    for (int32_t i = 0; i < m; i++)
+        racer[i] = c->variant[slot[i]];
+    md_status s = m > 0 ? md_tn_race(time, racer, m, ask->call, RACE_BUDGET_MS) : MD_NOT_FOUND;
+    for (int32_t i = 0; i < m && s == MD_TIMEOUT; i++)
+        if (time[i] == MD_TN_HUNG)
+            md_ds_quarantine(op, c->target.stage, slot[i], MD_TN_FAILS);
+    if (s != MD_OK)
+        return false;
+    atomic_fetch_add_explicit(&op->count.measured, (uint64_t)m, memory_order_relaxed);
+    for (int32_t i = 0; i < m; i++)
+        us[slot[i]] = time[i];
+    return choose_least(out, op, c, ask->by, us, MD_DS_MAX_VARIANTS, MD_DS_MEASURED);
+}
+
+static md_status choose_pinned(md_ds_pick *out, const md_ds_candidates *c, const md_kn_shape *shape)
+{
+    const char *why = md_ds_unfit(c, c->pinned, shape);
+    if (why)
+        return md_fail(MD_UNSUPPORTED, "pinned variant '%s' does not fit the shape: %s", c->variant[c->pinned]->name, why);
+    out->variant = c->pinned;
+    out->source = MD_DS_PINNED;
+    return MD_OK;
+}
+
+/* By default hints: those that the pool was made at stand on the diagonal, which most shapes are far from, so every point of a lattice counts as a hint,
+ * too, and says who of the pool is best there by the model. A hint that is as near knows better, since it may have been measured. */
+static bool choose_on_lattice(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds_ask *ask)
+{
+    const md_ds_candidates *c = &op->stage[stage];
+    const md_ds_ranks *ranks = md_ds_ranks_of(c);
+    const int32_t n = atomic_load_explicit(&c->n_variants, memory_order_acquire);
+    int64_t cell[MD_FX_MAX_DIMS];
+    double us[MD_DS_MAX_VARIANTS], to_hint = 0.0;
+    const double distance = md_ds_nearest_cell(cell, &op->space, op->policy.metric, ask->by);
+    const int32_t hint = md_ds_nearest_hint(&to_hint, &op->space, op->policy.metric, ask->by);
+    if (to_hint <= distance && ranks->n[hint] > 0 && fits(c, ranks->of[hint][0].variant, ask))
+        return choose_nearest(out, op, c, ask);
+    model_us(us, op, stage, cell, n, ask);
+    if (!choose_least(out, op, c, ask->by, us, n, MD_DS_NEAREST_CELL))
+        return false;
+    out->distance = distance;
+    out->us = 0.0; /* of another shape */
+    return true;
+}
+
+bool md_ds_has_lattice(const md_ds_op *op)
+{
+    return op->policy.beside_hints && op->space.n > 0 && op->stage[0].target.facts->capability > 0;
+}
+
+static bool choose_by_distance(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds_ask *ask)
+{
+    return md_ds_has_lattice(op) ? choose_on_lattice(out, op, stage, ask) : choose_nearest(out, op, &op->stage[stage], ask);
+}
+
+static bool choose_by_policy(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds_ask *ask)
+{
+    md_ds_candidates *c = &op->stage[stage];
+    if (op->policy.select == MD_SELECT_MEASURE && ask->call && choose_measured(out, op, c, ask))
+        return true;
+    if (op->policy.select == MD_SELECT_DISTANCE && choose_by_distance(out, op, stage, ask))
+        return true;
+    return choose_model(out, op, stage, ask); /* by distance too: what was made for other shapes stands in no list of a hint */
+}
+
+md_status md_ds_choose(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds_ask *ask)
+{
+    md_ds_candidates *c = &op->stage[stage];
+    *out = (md_ds_pick){.variant = -1, .hint = -1, .runner_up = -1, .distance = -1.0};
+    if (c->pinned >= 0)
+        return choose_pinned(out, c, ask->shape);
+    md_ds_ask of_class = *ask;
+    if (c->numeric)
+        of_class.numeric_class = md_ds_numeric_class(c->numeric, ask->shape);
+    return choose_by_policy(out, op, stage, &of_class) ? MD_OK : MD_NOT_FOUND;
+}

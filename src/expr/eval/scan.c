@@ -1,0 +1,131 @@
+/* Scans: all values along the index at once, kept until another index moves. */
+#include "expr/eval/code.h"
+
+#include <math.h>
+
+typedef union cell {
+    double real;
+    int64_t whole;
+} cell;
+
+typedef struct scan {
+    const md_eval_code *body;
+    md_fx_op op;
+    bool exclusive, reverse, is_bool;
+    int32_t index;
+    int64_t size;
+    cell *value;     /* one per position */
+    int32_t n_outer; /* the other indices that the values depend on, and where they stood */
+    bool is_valid;
+    int32_t outer[MD_FX_MAX_INDICES];
+    int64_t at[MD_FX_MAX_INDICES];
+} scan;
+
+static double real_start(md_fx_op op)
+{
+    return op == MD_FX_S_PROD ? 1.0 : op == MD_FX_S_MAX ? -INFINITY : op == MD_FX_S_MIN ? INFINITY : 0.0;
+}
+
+static int64_t int_start(const scan *s)
+{
+    if (s->op == MD_FX_S_MAX)
+        return s->is_bool ? 0 : INT64_MIN;
+    if (s->op == MD_FX_S_MIN)
+        return s->is_bool ? 1 : INT64_MAX;
+    return s->op == MD_FX_S_PROD;
+}
+
+static void fill_real(md_eval_machine *m, scan *s)
+{
+    md_eval_sum sum = {real_start(s->op), s->op == MD_FX_S_SUM ? 0.0 : -0.0}; /* a product of -0 stays -0 */
+    for (int64_t i = 0; i < s->size; i++) {
+        int64_t position = s->reverse ? s->size - 1 - i : i;
+        m->at[s->index] = position;
+        if (s->exclusive)
+            s->value[position].real = md_eval_sum_of(&sum);
+        double x = md_eval_real(m, s->body);
+        if (s->op == MD_FX_S_SUM)
+            md_eval_sum_add(&sum, x);
+        else if (s->op == MD_FX_S_PROD)
+            sum.high *= x;
+        else
+            sum.high = s->op == MD_FX_S_MAX ? md_scalar_max(sum.high, x) : md_scalar_min(sum.high, x);
+        if (!s->exclusive)
+            s->value[position].real = md_eval_sum_of(&sum);
+    }
+}
+
+static void fill_int(md_eval_machine *m, scan *s)
+{
+    int64_t total = int_start(s);
+    for (int64_t i = 0; i < s->size; i++) {
+        int64_t position = s->reverse ? s->size - 1 - i : i;
+        m->at[s->index] = position;
+        int64_t before = total, x = md_eval_int(m, s->body);
+        if (s->op == MD_FX_S_SUM)
+            total = (int64_t)((uint64_t)total + (uint64_t)x);
+        else if (s->op == MD_FX_S_PROD)
+            total = (int64_t)((uint64_t)total * (uint64_t)x);
+        else
+            total = s->op == MD_FX_S_MAX ? MD_MAX(total, x) : MD_MIN(total, x);
+        s->value[position].whole = s->exclusive ? before : total;
+    }
+}
+
+static const cell *value_at(md_eval_machine *m, scan *s)
+{
+    bool same = s->is_valid;
+    for (int32_t i = 0; i < s->n_outer && same; i++)
+        same = s->at[i] == m->at[s->outer[i]];
+    int64_t position = m->at[s->index];
+    if (!same) {
+        if (s->body->real != NULL)
+            fill_real(m, s);
+        else
+            fill_int(m, s);
+        m->at[s->index] = position;
+        for (int32_t i = 0; i < s->n_outer; i++)
+            s->at[i] = m->at[s->outer[i]];
+        s->is_valid = true;
+    }
+    return &s->value[position];
+}
+
+static double run_real(md_eval_machine *m, const md_eval_code *c)
+{
+    return value_at(m, c->more)->real;
+}
+
+static int64_t run_int(md_eval_machine *m, const md_eval_code *c)
+{
+    return value_at(m, c->more)->whole;
+}
+
+const md_eval_code *md_eval_compile_scan(md_eval_machine *m, const md_fx_node *node)
+{
+    md_eval_code *c = md_eval_code_new(m);
+    scan *s = md_arena_alloc(m->arena, sizeof(*s));
+    const md_eval_code *body = md_eval_compile(m, node->arg[0]);
+    int64_t size = m->binding->size[m->formula->index[node->bound[0]].dim];
+    if (c == NULL || s == NULL || body == NULL || (uint64_t)size > SIZE_MAX / sizeof(cell))
+        return NULL;
+    s->value = md_arena_alloc(m->arena, (size_t)MD_MAX(size, 1) * sizeof(cell));
+    if (s->value == NULL)
+        return NULL;
+    s->body = body;
+    s->op = node->op;
+    s->exclusive = node->exclusive;
+    s->reverse = node->reverse;
+    s->is_bool = node->type == MD_BOOL;
+    s->index = node->bound[0];
+    s->size = size;
+    for (int32_t id = 0; id < m->formula->n_indices; id++)
+        if (id != s->index && md_eval_set_has(&body->uses, id))
+            s->outer[s->n_outer++] = id;
+    c->real = body->real != NULL ? run_real : NULL;
+    c->integer = body->real != NULL ? NULL : run_int;
+    c->more = s;
+    c->uses = body->uses;
+    md_eval_set_add(&c->uses, s->index);
+    return c;
+}

@@ -1,0 +1,69 @@
+/* From text to formula: runs the passes of the front end in order. */
+#include "base/dtype.h"
+#include "base/status.h"
+#include "expr/front/front.h"
+
+static md_status run_passes(md_front *fr)
+{
+    fr->formula->arena = fr->arena;
+    fr->formula->bounds = fr->options.bounds;
+    fr->formula->text = md_arena_text(fr->arena, fr->text);
+    if (!fr->formula->text)
+        return md_fail_memory();
+    MD_TRY(md_syntax_parse(&fr->tree, fr->scratch, fr->text));
+    MD_TRY(md_front_symbols(fr));
+    MD_TRY(md_front_resolve(fr));
+    MD_TRY(md_front_dims(fr));
+    MD_TRY(md_front_simplify(fr));
+    return md_front_reaches(fr);
+}
+
+static md_status check_options(md_fx_options *options)
+{
+    if (options->dtype == MD_DTYPE_DEFAULT)
+        options->dtype = MD_F32;
+    if (!md_dtype_is_usable(options->dtype))
+        return md_fail(MD_INVALID_ARGUMENT, "dtype %d (%s) cannot be computed with", (int)options->dtype,
+                       md_dtype_name(options->dtype));
+    if ((unsigned)options->bounds > MD_BOUNDS_ZERO)
+        return md_fail(MD_INVALID_ARGUMENT, "bounds is %d; it is report, clamp or zero", (int)options->bounds);
+    return MD_OK;
+}
+
+md_status md_fx_formula_create(md_fx_formula **out, const char *text, const md_fx_options *options)
+{
+    if (!out || !text)
+        return md_fail(MD_INVALID_ARGUMENT, "%s is NULL", out ? "the formula" : "the result's address");
+    md_arena *arena = md_arena_create(), *scratch = md_arena_create();
+    md_front *const front = arena && scratch ? md_arena_alloc(scratch, sizeof *front) : NULL;
+    md_fx_formula *const formula = front ? md_arena_alloc(arena, sizeof *formula) : NULL;
+    md_status status = MD_OUT_OF_MEMORY;
+    if (!formula) {
+        md_fail_memory();
+        goto cleanup;
+    }
+    *front = (md_front){.arena = arena, .scratch = scratch, .text = text, .formula = formula};
+    if (options)
+        front->options = *options;
+    front->last_access = &front->accesses;
+    status = check_options(&front->options);
+    if (status == MD_OK)
+        status = run_passes(front);
+    if (status == MD_OK) {
+        *out = formula;
+        arena = NULL; /* the formula's now */
+    }
+cleanup:
+    md_arena_destroy(&scratch);
+    md_arena_destroy(&arena);
+    return status;
+}
+
+void md_fx_formula_destroy(md_fx_formula **formula)
+{
+    if (!formula || !*formula)
+        return;
+    md_arena *arena = (*formula)->arena; /* the formula itself lies in it */
+    *formula = NULL;
+    md_arena_destroy(&arena);
+}

@@ -1,0 +1,276 @@
+/* Types of operations, and what becomes of literals. */
+#include "expr/front/infer.h"
+
+#include "base/dtype.h"
+#include "base/status.h"
+#include "expr/diag.h"
+#include "expr/node.h"
+#include "expr/scalar.h"
+
+#include <math.h>
+
+/* ---- making nodes ---- */
+
+static md_status new_node(md_front *fr, md_fx_node **out, md_fx_kind kind, md_dtype type, const md_syntax *at)
+{
+    md_fx_node *const n = md_fx_node_new(fr->arena, kind, type);
+    if (!n)
+        return md_fail_memory();
+    n->line = at->line;
+    n->column = at->column;
+    *out = n;
+    return MD_OK;
+}
+
+static md_status set_args(md_front *fr, md_fx_node *node, int32_t n, md_fx_node *const *arg)
+{
+    const md_fx_node **const copy = md_arena_alloc(fr->arena, (size_t)n * sizeof(*copy));
+    if (!copy)
+        return md_fail_memory();
+    for (int32_t i = 0; i < n; ++i)
+        copy[i] = arg[i];
+    node->arg = copy;
+    node->n_args = n;
+    return MD_OK;
+}
+
+/* The place in the text of a node already made, for the functions that take a place. */
+static md_syntax place_of(const md_fx_node *node)
+{
+    return (md_syntax){.line = node->line, .column = node->column};
+}
+
+md_status md_infer_integer(md_front *front, md_fx_node **out, int64_t value, const md_syntax *at)
+{
+    MD_TRY(new_node(front, out, MD_FX_CONST, MD_I64, at));
+    (*out)->integer = value;
+    (*out)->weak = true;
+    return MD_OK;
+}
+
+md_status md_infer_real(md_front *front, md_fx_node **out, double value, const md_syntax *at)
+{
+    MD_TRY(new_node(front, out, MD_FX_CONST, MD_F32, at));
+    (*out)->num = value;
+    (*out)->weak = true;
+    return MD_OK;
+}
+
+static md_status truth(md_front *fr, md_fx_node **out, bool value, const md_syntax *at)
+{
+    MD_TRY(new_node(fr, out, MD_FX_CONST, MD_BOOL, at));
+    (*out)->integer = value;
+    return MD_OK;
+}
+
+static double number_of(const md_fx_node *literal)
+{
+    return md_dtype_is_real(literal->type) ? literal->num : (double)literal->integer;
+}
+
+/* ---- conversions ---- */
+
+static md_status convert_literal(md_front *fr, md_fx_node **out, const md_fx_node *literal, md_dtype to)
+{
+    const md_syntax at = place_of(literal);
+    const double value = number_of(literal);
+    if (to == MD_BOOL)
+        return truth(fr, out, value != 0, &at);
+    MD_TRY(new_node(fr, out, MD_FX_CONST, to, &at));
+    if (to == MD_I64) {
+        (*out)->integer = md_dtype_is_real(literal->type) ? md_dtype_load_int(MD_F64, &value, 0) : literal->integer;
+        return MD_OK;
+    }
+    (*out)->num = md_dtype_round(to, value);
+    if (isinf((*out)->num) && !isinf(value))
+        return MD_FRONT_ERROR(fr, &at, "the number %g is too large for f32; write inf, or f64(..)", value);
+    return MD_OK;
+}
+
+/* A weak operation takes the type through its operands. The condition of a where has a type of its own. */
+static md_status convert_weak_op(md_front *fr, md_fx_node **out, md_fx_node *node, md_dtype to)
+{
+    md_fx_node *arg[3];
+    const md_syntax at = place_of(node);
+    const bool is_where = node->op == MD_FX_WHERE;
+    for (int32_t i = 0; i < node->n_args; ++i) {
+        md_fx_node *const a = (md_fx_node *)node->arg[i]; /* made here, not yet shown to anybody */
+        arg[i] = a;
+        if (!is_where || i > 0)
+            MD_TRY(md_infer_convert(fr, &arg[i], a, to));
+    }
+    MD_TRY(new_node(fr, out, MD_FX_OP, to, &at));
+    (*out)->op = node->op;
+    return set_args(fr, *out, node->n_args, arg);
+}
+
+static md_status not_zero(md_front *fr, md_fx_node **out, md_fx_node *node)
+{
+    const md_syntax at = place_of(node);
+    md_fx_node *zero = NULL;
+    MD_TRY(new_node(fr, &zero, MD_FX_CONST, node->type, &at));
+    MD_TRY(new_node(fr, out, MD_FX_OP, MD_BOOL, &at));
+    (*out)->op = MD_FX_NE;
+    return set_args(fr, *out, 2, (md_fx_node *const[]){node, zero});
+}
+
+md_status md_infer_convert(md_front *front, md_fx_node **out, md_fx_node *node, md_dtype to)
+{
+    if (node->weak && node->kind == MD_FX_CONST)
+        return convert_literal(front, out, node, to);
+    if (node->weak && to == MD_BOOL) {
+        MD_TRY(md_infer_convert(front, &node, node, node->type));
+        return not_zero(front, out, node);
+    }
+    /* A real weak value has no use as an integer but through a cast, which converts it to f32 first. */
+    if (node->weak)
+        return convert_weak_op(front, out, node, to);
+    if (node->type == to) {
+        *out = node;
+        return MD_OK;
+    }
+    if (to == MD_BOOL)
+        return not_zero(front, out, node);
+    const md_syntax at = place_of(node);
+    MD_TRY(new_node(front, out, MD_FX_CAST, to, &at));
+    (*out)->to = to;
+    return set_args(front, *out, 1, &node);
+}
+
+/* ---- operations ---- */
+
+static bool is_condition(md_fx_op op, int32_t operand)
+{
+    return op == MD_FX_AND || op == MD_FX_OR || op == MD_FX_NOT || (op == MD_FX_WHERE && operand == 0);
+}
+
+/* The common type of the operands that have a part in it, and whether all of them are weak. */
+static md_dtype common_type(md_fx_op op, int32_t n, md_fx_node *const *arg, bool *is_weak)
+{
+    md_dtype strong = MD_DTYPE_DEFAULT, weak = MD_DTYPE_DEFAULT;
+    for (int32_t i = 0; i < n; ++i) {
+        if (is_condition(op, i))
+            continue;
+        md_dtype *const t = arg[i]->weak ? &weak : &strong;
+        *t = *t == MD_DTYPE_DEFAULT ? arg[i]->type : md_fx_common_type(*t, arg[i]->type);
+    }
+    *is_weak = strong == MD_DTYPE_DEFAULT && weak != MD_DTYPE_DEFAULT;
+    if (strong == MD_DTYPE_DEFAULT)
+        return weak == MD_DTYPE_DEFAULT ? MD_BOOL : weak;
+    return weak == MD_DTYPE_DEFAULT ? strong : md_fx_common_type(strong, weak);
+}
+
+static bool overflows(md_fx_op op, int64_t a, int64_t b)
+{
+    int64_t r;
+    switch ((int)op) {
+    case MD_FX_NEG:
+        return __builtin_sub_overflow((int64_t)0, a, &r);
+    case MD_FX_ADD:
+        return __builtin_add_overflow(a, b, &r);
+    case MD_FX_SUB:
+        return __builtin_sub_overflow(a, b, &r);
+    case MD_FX_MUL:
+        return __builtin_mul_overflow(a, b, &r);
+    default:
+        return false;
+    }
+}
+
+/* Literals only: computed here, in double or in int64, and weak again. */
+static md_status fold_literals(md_front *fr, md_fx_node **out, md_fx_op op, int32_t n, md_fx_node *const *arg,
+                               md_dtype common, const md_syntax *at)
+{
+    const md_dtype type = md_fx_op_type(op, common);
+    double x[3] = {0};
+    int64_t k[3] = {0};
+    for (int32_t i = 0; i < n; ++i) {
+        x[i] = number_of(arg[i]);
+        k[i] = arg[i]->integer;
+    }
+    if (type == MD_BOOL && common == MD_I64 && op != MD_FX_ISNAN && op != MD_FX_ISINF)
+        return truth(fr, out, md_scalar_int(op)(k[0], k[1], k[2]) != 0, at);
+    if (type == MD_BOOL)
+        return truth(fr, out, md_scalar_test(op)(x[0], x[1]), at);
+    if (type != MD_I64)
+        return md_infer_real(fr, out, md_scalar_real(op)(x[0], x[1], x[2]), at);
+    if ((op == MD_FX_FLOORDIV || op == MD_FX_MOD) && k[1] == 0)
+        return MD_FRONT_ERROR(fr, at, "division by zero");
+    if (overflows(op, k[0], k[1]))
+        return MD_FRONT_ERROR(fr, at, "the constant does not fit in 64 bits");
+    return md_infer_integer(fr, out, md_scalar_int(op)(k[0], k[1], k[2]), at);
+}
+
+/* Whether an operation on literals is computed at once: all but conditions. */
+static bool is_foldable(md_fx_op op, int32_t n, md_fx_node *const *arg)
+{
+    for (int32_t i = 0; i < n; ++i)
+        if (is_condition(op, i) || arg[i]->kind != MD_FX_CONST || !arg[i]->weak)
+            return false;
+    return true;
+}
+
+/* Weak operations keep their operands as they are until a type is known: where(c, 1, 0) * x. */
+static md_status weak_op(md_front *fr, md_fx_node **out, md_fx_op op, int32_t n, md_fx_node *const *arg,
+                         md_dtype common, const md_syntax *at)
+{
+    md_fx_node *copy[3];
+    for (int32_t i = 0; i < n; ++i) {
+        copy[i] = arg[i];
+        if (is_condition(op, i))
+            MD_TRY(md_infer_convert(fr, &copy[i], arg[i], MD_BOOL));
+    }
+    MD_TRY(new_node(fr, out, MD_FX_OP, md_fx_op_type(op, common), at));
+    (*out)->op = op;
+    (*out)->weak = true;
+    return set_args(fr, *out, n, copy);
+}
+
+md_status md_infer_op(md_front *front, md_fx_node **out, md_fx_op op, int32_t n, md_fx_node *const *arg,
+                      const md_syntax *at)
+{
+    bool is_weak;
+    const md_dtype common = common_type(op, n, arg, &is_weak);
+    const md_dtype type = md_fx_op_type(op, common);
+    if (is_weak && is_foldable(op, n, arg))
+        return fold_literals(front, out, op, n, arg, common, at);
+    if (is_weak && type != MD_BOOL)
+        return weak_op(front, out, op, n, arg, common, at);
+    /* What is computed in: the result's type, or, of a test, the operands' own. */
+    const bool is_real_test = op == MD_FX_ISNAN || op == MD_FX_ISINF;
+    const md_dtype operand = is_real_test && common != MD_F64 ? MD_F32 : type == MD_BOOL ? common : type;
+    md_fx_node *converted[3];
+    for (int32_t i = 0; i < n; ++i)
+        MD_TRY(md_infer_convert(front, &converted[i], arg[i], is_condition(op, i) ? MD_BOOL : operand));
+    MD_TRY(new_node(front, out, MD_FX_OP, type, at));
+    (*out)->op = op;
+    return set_args(front, *out, n, converted);
+}
+
+md_status md_infer_cast(md_front *front, md_fx_node **out, md_dtype to, md_fx_node *arg, const md_syntax *at)
+{
+    const md_dtype compute = md_dtype_compute(to);
+    if (arg->weak && arg->kind == MD_FX_CONST && compute == to)
+        return md_infer_convert(front, out, arg, compute);
+    if (arg->weak)
+        MD_TRY(md_infer_convert(front, &arg, arg, to == MD_F64 ? MD_F64 : arg->type));
+    if (to == MD_BOOL || arg->type == to)
+        return md_infer_convert(front, out, arg, to);
+    MD_TRY(new_node(front, out, MD_FX_CAST, compute, at));
+    (*out)->to = to;
+    return set_args(front, *out, 1, &arg);
+}
+
+md_status md_infer_binder(md_front *front, md_fx_node **out, md_fx_op op, md_fx_node *body, const md_syntax *at)
+{
+    const bool is_test = op == MD_FX_R_ANY || op == MD_FX_R_ALL;
+    const md_dtype type = md_fx_op_type(op, body->type);
+    md_dtype operand = is_test ? MD_BOOL : type;
+    if (op == MD_FX_R_ARGMAX || op == MD_FX_R_ARGMIN || op == MD_FX_R_MEAN)
+        operand = body->type == MD_BOOL ? MD_I64 : body->type; /* the sum of a mean of integers is exact */
+    MD_TRY(md_infer_convert(front, &body, body, operand));
+    const bool is_scan = op >= MD_FX_S_SUM;
+    MD_TRY(new_node(front, out, is_scan ? MD_FX_SCAN : MD_FX_REDUCE, type, at));
+    (*out)->op = op;
+    return set_args(front, *out, 1, &body);
+}

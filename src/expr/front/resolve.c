@@ -1,0 +1,371 @@
+/* Names to things: indices by scope, tensors, scalars, functions. Makes the typed nodes of expressions. */
+#include "base/dtype.h"
+#include "base/status.h"
+#include "expr/catalogue.h"
+#include "expr/diag.h"
+#include "expr/front/front.h"
+#include "expr/front/infer.h"
+#include "expr/node.h"
+#include "expr/front/resolve.h"
+#include "expr/front/words.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- indices ---- */
+
+const md_scope *md_scope_find(const md_scope *s, const char *name)
+{
+    for (; s; s = s->up)
+        if (strcmp(s->name, name) == 0)
+            return s;
+    return NULL;
+}
+
+md_status md_resolve_new_index(md_front *fr, int32_t *out, const md_syntax *at, bool is_bound)
+{
+    md_fx_formula *const f = fr->formula;
+    if (f->n_indices == MD_FX_MAX_INDICES)
+        return MD_FRONT_ERROR(fr, at, "more than %d indices", MD_FX_MAX_INDICES);
+    *out = f->n_indices++;
+    f->index[*out] = (md_fx_index){.name = md_arena_text(fr->arena, at->name), .dim = -1, .is_bound = is_bound};
+    fr->outer[*out] = -1;
+    fr->index_at[*out] = at;
+    return f->index[*out].name ? MD_OK : md_fail_memory();
+}
+
+static bool is_index_somewhere(const md_syntax *at, const char *name)
+{
+    for (int32_t i = 0; i < at->n_indices; ++i)
+        if (strcmp(at->index[i]->name, name) == 0)
+            return true;
+    for (int32_t i = 0; i < at->n_args; ++i) {
+        const bool is_subscript = at->kind == MD_SYNTAX_TENSOR && at->arg[i]->kind == MD_SYNTAX_NAME;
+        if ((is_subscript && strcmp(at->arg[i]->name, name) == 0) || is_index_somewhere(at->arg[i], name))
+            return true;
+    }
+    return false;
+}
+
+/* Whether any statement uses the name as an index: then that is what the user means by it. */
+static bool is_index_name(const md_front *fr, const char *name)
+{
+    for (int32_t i = 0; i < fr->tree.n_items; ++i) {
+        const md_syntax_item *const item = &fr->tree.item[i];
+        if (item->kind == MD_SYNTAX_ASSIGN &&
+            (is_index_somewhere(item->target, name) || is_index_somewhere(item->value, name)))
+            return true;
+    }
+    return false;
+}
+
+static md_status unknown_name(const md_resolver *c, const md_syntax *at)
+{
+    md_front *const fr = c->front;
+    md_fx_nearest near = {.wanted = at->name};
+    for (const md_scope *s = c->scope; s; s = s->up)
+        md_fx_nearest_offer(&near, s->name);
+    if (c->subscript_of || is_index_name(fr, at->name))
+        return MD_FRONT_ERROR(fr, at, "index '%s' is not bound and not on the left side%s%s%s", at->name,
+                              MD_FX_NEAREST_ARGS(near));
+    if (md_fx_function_named(at->name) || md_fx_binder_named(at->name))
+        return MD_FRONT_ERROR(fr, at, "'%s' needs its operands in parentheses", at->name);
+    const int32_t tensor = md_front_tensor(fr, at->name);
+    if (tensor >= 0)
+        return MD_FRONT_ERROR(fr, at, "'%s' is a tensor: its indices are missing, %s[..]", at->name, at->name);
+    for (int32_t i = 0; i < fr->formula->n_scalars; ++i)
+        md_fx_nearest_offer(&near, fr->formula->scalar[i].name);
+    for (int32_t i = 0; i < fr->formula->n_tensors; ++i)
+        md_fx_nearest_offer(&near, fr->formula->tensor[i].name);
+    return MD_FRONT_ERROR(fr, at, "unknown name '%s'; a tensor needs its indices, a parameter 'scalar %s;'%s%s%s",
+                          at->name, at->name, MD_FX_NEAREST_ARGS(near));
+}
+
+/* ---- leaves ---- */
+
+static md_status place(md_front *fr, md_fx_node **out, md_fx_kind kind, md_dtype type, int32_t id, const md_syntax *at)
+{
+    *out = md_fx_node_new(fr->arena, kind, type);
+    if (!*out)
+        return md_fail_memory();
+    (*out)->id = id;
+    (*out)->line = at->line;
+    (*out)->column = at->column;
+    return MD_OK;
+}
+
+static md_status build_constant(const md_resolver *c, md_fx_node **out, const md_syntax *at, bool *is_known)
+{
+    static const struct {
+        const char *name;
+        double value;
+    } reals[] = {{"inf", INFINITY}, {"nan", NAN}, {"pi", 3.14159265358979323846}};
+    for (int32_t i = 0; i < MD_COUNT(reals); ++i)
+        if (strcmp(reals[i].name, at->name) == 0)
+            return md_infer_real(c->front, out, reals[i].value, at);
+    *is_known = strcmp(at->name, "true") == 0 || strcmp(at->name, "false") == 0;
+    if (!*is_known)
+        return MD_OK;
+    MD_TRY(place(c->front, out, MD_FX_CONST, MD_BOOL, 0, at));
+    (*out)->integer = at->name[0] == 't';
+    return MD_OK;
+}
+
+static md_status build_name(const md_resolver *c, md_fx_node **out, const md_syntax *at)
+{
+    md_front *const fr = c->front;
+    bool is_known = true;
+    MD_TRY(build_constant(c, out, at, &is_known));
+    if (is_known)
+        return MD_OK;
+    const md_scope *const s = md_scope_find(c->scope, at->name);
+    if (s)
+        return place(fr, out, MD_FX_INDEX, MD_I64, s->index, at);
+    const int32_t scalar = md_front_scalar(fr, at->name);
+    if (scalar < 0)
+        return unknown_name(c, at);
+    if (c->subscript_of)
+        return MD_FRONT_ERROR(fr, at,
+                              "scalar '%s' in a subscript of '%s': where an element lies may not depend on scalars",
+                              at->name, c->subscript_of);
+    return place(fr, out, MD_FX_SCALAR, fr->formula->scalar[scalar].type, scalar, at);
+}
+
+static md_status build_size(const md_resolver *c, md_fx_node **out, const md_syntax *at)
+{
+    MD_TRY(place(c->front, out, MD_FX_SIZE, MD_I64, -1, at));
+    md_size_use *const use = md_arena_alloc(c->front->scratch, sizeof *use);
+    if (!use)
+        return md_fail_memory();
+    const md_scope *const s = at->integer < 0 ? md_scope_find(c->scope, at->name) : NULL;
+    *use = (md_size_use){.next = c->front->size_uses, .node = *out, .at = at, .index = s ? s->index : -1};
+    c->front->size_uses = use;
+    return MD_OK;
+}
+
+/* ---- tensors ---- */
+
+md_status md_resolve_note_access(md_front *fr, int32_t tensor, int32_t axis, const md_fx_node *subscript, bool is_store)
+{
+    md_access *const a = md_arena_alloc(fr->scratch, sizeof *a);
+    if (!a)
+        return md_fail_memory();
+    *a = (md_access){.tensor = tensor,
+                     .axis = axis,
+                     .index = subscript->kind == MD_FX_INDEX ? subscript->id : -1,
+                     .is_store = is_store};
+    *fr->last_access = a;
+    fr->last_access = &a->next;
+    return MD_OK;
+}
+
+/* One subscript, as an i64 node. */
+md_status md_resolve_subscript(const md_resolver *c, md_fx_node **out, const md_syntax *at, const char *tensor)
+{
+    md_resolver inner = *c;
+    inner.subscript_of = tensor;
+    MD_TRY(md_resolve_node(&inner, out, at));
+    if ((*out)->type != MD_I64)
+        return MD_FRONT_ERROR(c->front, at, "a subscript of '%s' must be an integer, not %s%s", tensor,
+                              md_dtype_name((*out)->type), at->op == MD_FX_DIV ? "; integers divide with '//'" : "");
+    return md_infer_convert(c->front, out, *out, MD_I64);
+}
+
+/* A tensor may be read only in statements behind the one that writes it. */
+static md_status check_read(const md_resolver *c, int32_t tensor, const md_syntax *at)
+{
+    const md_fx_formula *const f = c->front->formula;
+    if (f->tensor[tensor].stmt == c->stmt)
+        return MD_FRONT_ERROR(
+            c->front, at,
+            "'%s' is read in the statement that writes it; to update in place, give the new value another "
+            "name and pass the same memory for both",
+            at->name);
+    return MD_OK; /* reads before the statement were found with the symbols */
+}
+
+static md_status build_tensor(const md_resolver *c, md_fx_node **out, const md_syntax *at)
+{
+    md_front *const fr = c->front;
+    const int32_t id = md_front_tensor(fr, at->name);
+    MD_TRY(check_read(c, id, at));
+    MD_TRY(place(fr, out, MD_FX_LOAD, md_dtype_compute(fr->formula->tensor[id].dtype), id, at));
+    const md_fx_node **const arg = md_arena_alloc(fr->arena, MD_MAX_RANK * sizeof(*arg));
+    if (!arg)
+        return md_fail_memory();
+    for (int32_t i = 0; i < at->n_args; ++i) {
+        md_fx_node *subscript;
+        MD_TRY(md_resolve_subscript(c, &subscript, at->arg[i], fr->formula->tensor[id].name));
+        MD_TRY(md_resolve_note_access(fr, id, i, subscript, false));
+        arg[i] = subscript;
+    }
+    (*out)->n_args = at->n_args;
+    (*out)->arg = arg;
+    return MD_OK;
+}
+
+/* ---- calls ---- */
+
+static md_status unknown_function(const md_resolver *c, const md_syntax *at)
+{
+    md_front *const fr = c->front;
+    if (md_fx_binder_named(at->name))
+        return MD_FRONT_ERROR(fr, at, "'%s' needs the index it runs over: %s[k](..)", at->name, at->name);
+    if (md_front_tensor(fr, at->name) >= 0)
+        return MD_FRONT_ERROR(fr, at, "'%s' is a tensor: indices stand in brackets, %s[..]", at->name, at->name);
+    md_fx_nearest near = {.wanted = at->name};
+    for (int op = MD_FX_WHERE; op < MD_FX_N_OPS; ++op)
+        md_fx_nearest_offer(&near, md_fx_op_text((md_fx_op)op));
+    if (!near.best && md_catalogue_find(at->name))
+        return MD_FRONT_ERROR(fr, at, "unknown function '%s'; the catalogue has an op of that name, whose formula can be written here",
+                              at->name);
+    return MD_FRONT_ERROR(fr, at, "unknown function '%s'%s%s%s", at->name, MD_FX_NEAREST_ARGS(near));
+}
+
+static md_status check_count(const md_resolver *c, const md_syntax *at, int32_t wanted)
+{
+    if (at->n_args == wanted)
+        return MD_OK;
+    return MD_FRONT_ERROR(c->front, at, "'%s' takes %d operand%s, not %d", at->name, wanted, wanted == 1 ? "" : "s",
+                          at->n_args);
+}
+
+static md_status build_op(const md_resolver *c, md_fx_node **out, md_fx_op op, const md_syntax *at)
+{
+    md_fx_node *arg[3];
+    for (int32_t i = 0; i < at->n_args; ++i)
+        MD_TRY(md_resolve_node(c, &arg[i], at->arg[i]));
+    return md_infer_op(c->front, out, op, at->n_args, arg, at);
+}
+
+static md_status build_call(const md_resolver *c, md_fx_node **out, const md_syntax *at)
+{
+    const md_dtype to = md_dtype_parse(at->name);
+    const md_fx_op op = md_fx_function_named(at->name);
+    if (to > MD_BOOL)
+        return MD_FRONT_ERROR(c->front, at, "dtype %s is reserved: nothing computes with it yet", at->name);
+    if (to != MD_DTYPE_DEFAULT) {
+        md_fx_node *arg;
+        MD_TRY(check_count(c, at, 1));
+        MD_TRY(md_resolve_node(c, &arg, at->arg[0]));
+        return md_infer_cast(c->front, out, to, arg, at);
+    }
+    if (op == MD_FX_NO_OP)
+        return unknown_function(c, at);
+    MD_TRY(check_count(c, at, md_fx_op_arity(op)));
+    return build_op(c, out, op, at);
+}
+
+/* ---- reductions and scans ---- */
+
+/* Options behind the body: bare names. */
+static md_status read_options(const md_resolver *c, md_fx_node *node, const md_syntax *at)
+{
+    const bool is_scan = node->kind == MD_FX_SCAN;
+    const struct {
+        const char *name;
+        bool applies;
+        bool *flag;
+    } options[] = {{"unbiased", node->op == MD_FX_R_VAR, &node->unbiased},
+                   {"exclusive", is_scan, &node->exclusive},
+                   {"reverse", is_scan, &node->reverse}};
+    for (int32_t i = 1; i < at->n_args; ++i) {
+        const md_syntax *const a = at->arg[i];
+        bool is_known = false;
+        for (int32_t k = 0; k < MD_COUNT(options) && a->kind == MD_SYNTAX_NAME; ++k) {
+            if (!options[k].applies || strcmp(options[k].name, a->name) != 0)
+                continue;
+            *options[k].flag = is_known = true;
+        }
+        if (!is_known)
+            return MD_FRONT_ERROR(c->front, a, "'%s' takes one operand%s", at->name,
+                                  is_scan                   ? ", then the options 'exclusive' and 'reverse'"
+                                  : node->op == MD_FX_R_VAR ? ", then the option 'unbiased'"
+                                                            : "");
+    }
+    return MD_OK;
+}
+
+static md_status finish_binder(const md_resolver *c, md_fx_node **out, const md_syntax *at, const int32_t *bound)
+{
+    md_fx_node *body;
+    if (at->n_args == 0)
+        return MD_FRONT_ERROR(c->front, at, "'%s' has no operand", at->name);
+    MD_TRY(md_resolve_node(c, &body, at->arg[0]));
+    MD_TRY(md_infer_binder(c->front, out, at->op, body, at));
+    (*out)->n_bound = at->n_indices;
+    memcpy((*out)->bound, bound, (size_t)at->n_indices * sizeof(*bound));
+    return read_options(c, *out, at);
+}
+
+static md_status build_reduction(const md_resolver *c, md_fx_node **out, const md_syntax *at)
+{
+    md_resolver inner = *c;
+    md_scope frame[MD_MAX_RANK];
+    int32_t bound[MD_MAX_RANK];
+    if ((at->op == MD_FX_R_ARGMAX || at->op == MD_FX_R_ARGMIN) && at->n_indices != 1)
+        return MD_FRONT_ERROR(c->front, at->index[1], "'%s' runs over one index", at->name);
+    for (int32_t i = 0; i < at->n_indices; ++i) {
+        const md_syntax *const name = at->index[i];
+        const md_scope *const seen = md_scope_find(inner.scope, name->name);
+        if (seen && seen->is_bound)
+            return MD_FRONT_ERROR(c->front, name, "index '%s' is bound already; give this one another name",
+                                  name->name);
+        if (md_front_scalar(c->front, name->name) >= 0)
+            return MD_FRONT_ERROR(c->front, name, "'%s' is a scalar and cannot be an index", name->name);
+        MD_TRY(md_resolve_new_index(c->front, &bound[i], name, true));
+        c->front->outer[bound[i]] = seen ? seen->index : -1;
+        frame[i] = (md_scope){.up = inner.scope, .name = name->name, .index = bound[i], .is_bound = true};
+        inner.scope = &frame[i];
+    }
+    return finish_binder(&inner, out, at, bound);
+}
+
+/* A scan runs along an index of the left side, so its body sees that very index. */
+static md_status build_scan(const md_resolver *c, md_fx_node **out, const md_syntax *at)
+{
+    if (at->n_indices != 1)
+        return MD_FRONT_ERROR(c->front, at->index[1], "'%s' runs along one index", at->name);
+    const md_syntax *const name = at->index[0];
+    const md_scope *const seen = md_scope_find(c->scope, name->name);
+    if (!seen || seen->is_bound)
+        return MD_FRONT_ERROR(c->front, name, "'%s' runs along an index of the left side; '%s' is %s", at->name,
+                              name->name, seen ? "bound by a reduction" : "not one");
+    if (seen->is_scanned)
+        return MD_FRONT_ERROR(c->front, name, "a scan along '%s' stands around this one already; use let", name->name);
+    const md_scope frame = {.up = c->scope, .name = seen->name, .index = seen->index, .is_scanned = true};
+    md_resolver inner = *c;
+    inner.scope = &frame;
+    return finish_binder(&inner, out, at, &seen->index);
+}
+
+static md_status build_binder(const md_resolver *c, md_fx_node **out, const md_syntax *at)
+{
+    if (c->subscript_of)
+        return MD_FRONT_ERROR(c->front, at, "'%s' in a subscript of '%s'; name its result with let first", at->name,
+                              c->subscript_of);
+    return md_fx_op_is_scan(at->op) ? build_scan(c, out, at) : build_reduction(c, out, at);
+}
+
+md_status md_resolve_node(const md_resolver *c, md_fx_node **out, const md_syntax *at)
+{
+    switch (at->kind) {
+    case MD_SYNTAX_INTEGER:
+        return md_infer_integer(c->front, out, at->integer, at);
+    case MD_SYNTAX_REAL:
+        return md_infer_real(c->front, out, at->real, at);
+    case MD_SYNTAX_NAME:
+        return build_name(c, out, at);
+    case MD_SYNTAX_TENSOR:
+        return build_tensor(c, out, at);
+    case MD_SYNTAX_CALL:
+        return build_call(c, out, at);
+    case MD_SYNTAX_SIZE:
+        return build_size(c, out, at);
+    case MD_SYNTAX_BINDER:
+        return build_binder(c, out, at);
+    case MD_SYNTAX_OP:
+        return build_op(c, out, at->op, at);
+    }
+    return md_fail(MD_INTERNAL, "syntax kind %d", (int)at->kind);
+}

@@ -1,0 +1,136 @@
+/* Statements: the indices of the left side, what is written where, and the stored type. */
+#include "base/dtype.h"
+#include "base/status.h"
+#include "expr/diag.h"
+#include "expr/front/front.h"
+#include "expr/front/infer.h"
+#include "expr/node.h"
+#include "expr/front/resolve.h"
+#include "expr/front/words.h"
+
+#include <string.h>
+
+typedef struct left_side {
+    md_front *front;
+    md_fx_stmt *stmt;
+    const md_syntax *target;
+    md_scope frame[MD_MAX_RANK * 2];
+} left_side;
+
+static const md_scope *left_scope(const left_side *l)
+{
+    return l->stmt->n_free ? &l->frame[l->stmt->n_free - 1] : NULL;
+}
+
+static md_status add_free(left_side *l, const md_syntax *at)
+{
+    md_front *const fr = l->front;
+    const md_scope *const seen = left_scope(l);
+    if (md_scope_find(seen, at->name))
+        return MD_OK;
+    if (md_front_scalar(fr, at->name) >= 0)
+        return MD_FRONT_ERROR(fr, at, "'%s' is a scalar and cannot be an index", at->name);
+    const int32_t n = l->stmt->n_free;
+    if (n == MD_COUNT(l->frame))
+        return MD_FRONT_ERROR(fr, at, "more than %d indices on the left side", MD_COUNT(l->frame));
+    MD_TRY(md_resolve_new_index(fr, &l->stmt->free[n], at, false));
+    l->frame[n] = (md_scope){.up = seen, .name = at->name, .index = l->stmt->free[n]};
+    ++l->stmt->n_free;
+    return MD_OK;
+}
+
+/* Every bare name of the left side is an index that the statement runs over. */
+static md_status collect_free(left_side *l, const md_syntax *at)
+{
+    if (at->kind == MD_SYNTAX_NAME)
+        return md_fx_is_word(at->name) ? MD_OK : add_free(l, at);
+    for (int32_t i = 0; i < at->n_args; ++i)
+        MD_TRY(collect_free(l, at->arg[i]));
+    return MD_OK;
+}
+
+static md_status check_plain_left(left_side *l, int32_t axis)
+{
+    const md_syntax *const at = l->target->arg[axis];
+    for (int32_t i = 0; i < axis; ++i)
+        if (l->target->arg[i]->kind == MD_SYNTAX_NAME && strcmp(l->target->arg[i]->name, at->name) == 0)
+            return MD_FRONT_ERROR(l->front, at, "index '%s' stands twice on the left side", at->name);
+    return MD_OK;
+}
+
+static md_status build_left(left_side *l)
+{
+    const md_resolver c = {
+        .front = l->front, .scope = left_scope(l), .stmt = (int32_t)(l->stmt - l->front->formula->stmt)};
+    for (int32_t i = 0; i < l->target->n_args; ++i) {
+        const md_syntax *const at = l->target->arg[i];
+        md_fx_node *subscript;
+        MD_TRY(md_resolve_subscript(&c, &subscript, at, l->target->name));
+        if (subscript->kind == MD_FX_INDEX)
+            MD_TRY(check_plain_left(l, i));
+        else if (!md_fx_has_kind(subscript, MD_FX_LOAD))
+            return MD_FRONT_ERROR(l->front, at,
+                                  "a subscript on the left side is an index or reads a tensor of indices");
+        else if (l->front->formula->tensor[l->stmt->tensor].role == MD_FX_TEMP)
+            return MD_FRONT_ERROR(l->front, at,
+                                  "a let cannot be scattered into: its other elements would have no value");
+        else
+            l->front->formula->tensor[l->stmt->tensor].is_updated = true;
+        MD_TRY(md_resolve_note_access(l->front, l->stmt->tensor, i, subscript, true));
+        l->stmt->subscript[i] = subscript;
+    }
+    return MD_OK;
+}
+
+/* The stored type of an output that the text does not declare. */
+static md_dtype storage_of(const md_front *fr, const md_fx_node *value)
+{
+    const md_dtype fallback = fr->options.dtype;
+    if (value->type == MD_F32)
+        return md_dtype_is_real(fallback) ? fallback : MD_F32;
+    if (value->weak)
+        return fallback;
+    /* A copy of integers keeps their type: i32 stays i32. */
+    return value->kind == MD_FX_LOAD ? fr->formula->tensor[value->id].dtype : value->type;
+}
+
+static md_status settle_type(md_front *fr, md_fx_stmt *stmt, md_fx_node *value)
+{
+    md_fx_tensor *const t = &fr->formula->tensor[stmt->tensor];
+    if (!t->is_declared)
+        t->dtype = storage_of(fr, value);
+    if (!t->is_declared && t->role == MD_FX_TEMP)
+        t->dtype = value->weak ? md_dtype_compute(t->dtype) : value->type;
+    t->is_declared |= t->role == MD_FX_OUTPUT;
+    const md_dtype compute = md_dtype_compute(t->dtype);
+    if (value->weak) /* real literals are rounded by the store, not before */
+        MD_TRY(md_infer_convert(fr, &value, value, value->type == MD_F32 && compute != MD_F64 ? MD_F32 : compute));
+    stmt->value = value;
+    return MD_OK;
+}
+
+static md_status resolve_statement(md_front *fr, int32_t i_stmt, const md_syntax_item *item)
+{
+    md_fx_stmt *const stmt = &fr->formula->stmt[i_stmt];
+    left_side left = {.front = fr, .stmt = stmt, .target = item->target};
+    if (item->is_let && item->assign != MD_FX_SET)
+        return MD_FRONT_ERROR(fr, item->target, "a let is assigned with '='");
+    if (item->assign != MD_FX_SET)
+        fr->formula->tensor[stmt->tensor].is_updated = true;
+    for (int32_t i = 0; i < item->target->n_args; ++i)
+        MD_TRY(collect_free(&left, item->target->arg[i]));
+    MD_TRY(build_left(&left));
+    const md_resolver c = {.front = fr, .scope = left_scope(&left), .stmt = i_stmt};
+    md_fx_node *value;
+    MD_TRY(md_resolve_node(&c, &value, item->value));
+    return settle_type(fr, stmt, value);
+}
+
+md_status md_front_resolve(md_front *front)
+{
+    int32_t i_stmt = 0;
+    for (int32_t i = 0; i < front->tree.n_items; ++i)
+        if (front->tree.item[i].kind == MD_SYNTAX_ASSIGN)
+            MD_TRY(resolve_statement(front, i_stmt++, &front->tree.item[i]));
+    return MD_OK;
+}

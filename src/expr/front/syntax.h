@@ -1,0 +1,71 @@
+/* What the parser makes of the tokens: the text's structure, before any name means anything. */
+#ifndef MD_EXPR_FRONT_SYNTAX_H
+#define MD_EXPR_FRONT_SYNTAX_H
+
+#include "expr/formula.h"
+#include "expr/front/lex.h"
+
+enum { MD_SYNTAX_MAX_DEPTH = 200, MD_SYNTAX_MAX_NODES = 20000, MD_SYNTAX_MAX_OPERANDS = 16 };
+
+typedef enum md_syntax_kind {
+    MD_SYNTAX_INTEGER,
+    MD_SYNTAX_REAL,
+    MD_SYNTAX_NAME,   /* a bare name: an index, a scalar or a constant */
+    MD_SYNTAX_TENSOR, /* name[:dtype][subscripts] */
+    MD_SYNTAX_CALL,   /* name(operands) */
+    MD_SYNTAX_SIZE,   /* size(index) or size(tensor.axis) */
+    MD_SYNTAX_BINDER, /* op[indices](operands): reductions and scans */
+    MD_SYNTAX_OP      /* op on operands */
+} md_syntax_kind;
+
+typedef struct md_syntax md_syntax;
+struct md_syntax {
+    md_syntax_kind kind;
+    md_fx_op op;
+    md_dtype dtype;   /* TENSOR: as declared here, else MD_DTYPE_DEFAULT */
+    const char *name; /* NAME, TENSOR, CALL, SIZE */
+    int64_t integer;  /* INTEGER; SIZE: the axis, or -1 */
+    double real;
+    int32_t n_args, n_indices;
+    md_syntax **arg;
+    md_syntax **index;    /* BINDER: NAMEs */
+    int32_t depth;        /* of the tree: 1 for a leaf */
+    int32_t line, column; /* of the name, or of the operator's sign */
+};
+
+typedef struct md_syntax_scalar {
+    const char *name;
+    md_dtype dtype;
+    int32_t line, column;
+} md_syntax_scalar;
+
+typedef struct md_syntax_size {
+    const char *name; /* of a dim; "tensor.axis" included */
+    int64_t lo, hi;
+    int32_t line, column;
+} md_syntax_size;
+
+typedef enum md_syntax_item_kind { MD_SYNTAX_ASSIGN, MD_SYNTAX_SCALARS, MD_SYNTAX_SIZES } md_syntax_item_kind;
+
+/* One statement: an assignment, or declarations. */
+typedef struct md_syntax_item {
+    md_syntax_item_kind kind;
+    bool is_let;
+    md_fx_assign assign;
+    md_syntax *target, *value; /* ASSIGN */
+    int32_t n;                 /* scalars or sizes */
+    md_syntax_scalar *scalar;
+    md_syntax_size *size;
+    int32_t line, column;
+} md_syntax_item;
+
+typedef struct md_syntax_tree {
+    const char *text;
+    int32_t n_items;
+    md_syntax_item *item;
+} md_syntax_tree;
+
+/** Parses a whole formula. All lives in the arena; `text` must outlive the tree. */
+md_status md_syntax_parse(md_syntax_tree *out, md_arena *arena, const char *text);
+
+#endif

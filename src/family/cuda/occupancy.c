@@ -1,0 +1,55 @@
+/* Waves and bytes in flight: how much of the memory's rate a launch can reach. */
+#include "family/cuda/cuda.h"
+
+#include "base/dtype.h"
+#include "base/status.h"
+
+#include <math.h>
+
+/* Outstanding bytes an SM that saturate memory: 48 KiB on Hopper with HBM3e, 16 on A100 (CUB's transform tuning). */
+static double saturation_bytes(const md_dev_facts *facts)
+{
+    return facts->capability >= 90 ? 48.0 * 1024 : 16.0 * 1024;
+}
+/* One SM draws at most this many times its share of the memory rate (64 bytes a clock against 18 on H200). */
+static const double SM_BURST = 3.0;
+
+int32_t md_fa_cuda_resident(const md_dev_facts *facts, const md_fa_cuda_load *load)
+{
+    int32_t registers = load->registers > 0 ? (load->registers + 7) / 8 * 8 : 40;
+    int32_t threads = (MD_MAX(load->threads, 32) + 31) / 32 * 32;
+    int64_t n = facts->threads_per_sm / threads;
+    n = MD_MIN(n, facts->registers_per_sm / (registers * threads));
+    n = MD_MIN(n, facts->blocks_per_sm);
+    if (load->shared_bytes > 0)
+        n = MD_MIN(n, facts->shared_per_sm / (load->shared_bytes + 1024));
+    return (int32_t)n;
+}
+
+double md_fa_cuda_rate(const md_dev_facts *facts, const md_fa_cuda_load *load)
+{
+    double resident = MD_MAX(md_fa_cuda_resident(facts, load), 1);
+    double sms = MD_MAX(facts->threads, 1), blocks = fmax(load->blocks, 1);
+    double capacity = resident * sms;
+    if (load->cluster > 1) /* GPCs of 16 or 18 SMs are not filled by large clusters */
+        capacity = floor(capacity / load->cluster * (load->cluster > 8 ? 0.85 : load->cluster > 2 ? 0.92 : 1.0)) * load->cluster;
+    capacity = fmax(capacity, 1);
+    double waves = ceil(blocks / capacity);
+    double fill = blocks / (waves * capacity); /* of the waves */
+    double tail = blocks <= capacity ? 1 : fill + (1 - fill) * (1 - 1 / waves) * 0.5; /* blocks do not end together: later waves fill gaps */
+    double running = fmin(blocks, capacity);
+    double busy = fmin(running, sms);
+    double flight = running * load->threads * fmax(load->bytes, 4);
+    double saturation = flight / busy / saturation_bytes(facts); /* of an SM that runs blocks */
+    double each = fmin(saturation, SM_BURST); /* in shares of the memory rate */
+    return fmax(fmin(each * busy / sms, 1) * tail, 1e-3);
+}
+
+int32_t md_fa_cuda_width(const md_st_program *program, int32_t stage)
+{
+    const md_st_stage *st = &program->stage[stage];
+    size_t least = 4;
+    for (int32_t i = 0; i < st->n_tensors; i++)
+        least = MD_MIN(least, md_dtype_size(program->formula->tensor[st->tensor[i]].dtype));
+    return (int32_t)(16 / MD_MAX(least, 2));
+}

@@ -1,0 +1,46 @@
+/* Elementwise stages that read through tensors of indices: a few lanes a row, several rows in flight. Indices that differ by element are read
+ * with the elements, at a lower speed. */
+#include "family/cuda/point/gather_scatter.h"
+
+enum { LANES, ROWS, ITEMS, ALIGNED, STRIDED };
+
+static md_fa_cuda_indirect way_of(const md_fa_config *config)
+{
+    const int32_t *v = config->value;
+    return (md_fa_cuda_indirect){.source = "cuda/gather.cu", .lanes = v[LANES], .rows = v[ROWS], .items = v[ITEMS], .is_aligned = v[ALIGNED],
+                                 .is_strided = v[STRIDED]};
+}
+
+static bool applies(const md_fa_target *target)
+{
+    const md_st_stage *st = &target->program->stage[target->stage];
+    return st->kind == MD_ST_POINTWISE && st->has_gather && !st->has_scatter;
+}
+
+static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    md_fa_cuda_indirect way = way_of(config);
+    return md_fa_cuda_indirect_legal(target, &way, size);
+}
+
+MD_FA_FORWARD(md_fa_cuda_indirect, way_of, shape->size)
+
+const md_fa_family md_fa_cuda_gather = {
+    .name = "gather",
+    .device = MD_DEV_CUDA,
+    .n_fields = 5,
+    .field =
+        {
+            {"lanes", 8, 4, {8, 32, 16, 4}},
+            {"rows", 2, 4, {2, 4, 1, 8}},
+            {"items", 2, 3, {2, 1, 4}},
+            {"aligned", 0, 2, {1, 0}},
+            {"strided", 0, 2, {0, 1}},
+        },
+    .applies = applies,
+    .legal = legal,
+    .envelope = envelope,
+    .features = features,
+    .emit = emit,
+    .geometry = geometry,
+};

@@ -1,0 +1,301 @@
+#include "family/cuda/point/point.h"
+
+#include "base/dtype.h"
+#include "base/status.h"
+#include "family/cost.h"
+#include "family/cuda/cuda.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static const md_st_stage *stage_of(const md_fa_target *target)
+{
+    return &target->program->stage[target->stage];
+}
+
+/* ---- Shape */
+
+static int32_t merged(const md_fa_target *target, bool is_flat, int32_t flat[MD_MAX_RANK * 2], uint32_t *tensors)
+{
+    *tensors = 0;
+    return is_flat ? md_cg_flat(flat, tensors, target->program, target->stage) : 1;
+}
+
+bool md_fa_cuda_point_can_flatten(const md_fa_target *target)
+{
+    int32_t flat[MD_MAX_RANK * 2];
+    uint32_t tensors = 0;
+    return merged(target, true, flat, &tensors) > 1;
+}
+
+/* Rows of the outer loop, and vectors of each. */
+static void count(int64_t *rows, int64_t *per_row, const md_fa_target *target, const md_fa_cuda_point *point, const int64_t *size)
+{
+    const md_st_stage *st = stage_of(target);
+    int32_t flat[MD_MAX_RANK * 2];
+    uint32_t tensors = 0;
+    int32_t n = merged(target, point->is_flat, flat, &tensors) - 1, width = md_fa_cuda_width(target->program, target->stage);
+    int64_t lanes = st->axis >= 0 ? md_st_size(target->program, st->axis, size) : 1;
+    lanes *= md_st_points(target->program, n, st->outer + st->n_outer - n, size);
+    *per_row = (lanes + width - 1) / width;
+    *rows = md_st_points(target->program, st->n_outer - n, st->outer, size);
+}
+
+/* Functions of narrow elements keep an SM's instructions as busy as its memory. */
+bool md_fa_cuda_point_is_busy(const md_fa_target *target)
+{
+    md_fa_host_work work;
+    if (md_fa_cuda_width(target->program, target->stage) <= 4)
+        return false;
+    md_fa_host_count(&work, stage_of(target), target->program);
+    return work.transcendental > 0;
+}
+
+/* Blocks lie in rows where these fill them: then no thread has to divide. Busy ones take two rows, so that what a thread computes about its place is
+ * computed half as often (bias and gelu of bf16: 2.5%; four rows cost as much). */
+void md_fa_cuda_point_geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_cuda_point *point, const int64_t *size)
+{
+    const int64_t block = (int64_t)point->threads * point->unroll, most_rows = 65535;
+    int64_t rows = 0, per_row = 0;
+    *out = (md_kn_plan_geometry){0};
+    count(&rows, &per_row, target, point, size);
+    md_kn_geometry *launch = &out->launch[0];
+    int64_t chunks = (per_row + block - 1) / block;
+    bool in_rows = rows > 1 && chunks * block <= per_row + per_row / 10;
+    launch->grain = 1;
+    int64_t across = in_rows ? chunks : (rows * per_row + block - 1) / block;
+    launch->grid[0] = md_fa_cuda_grid(across);
+    if (in_rows && chunks * rows >= 32 * (int64_t)target->facts->threads && md_fa_cuda_point_is_busy(target))
+        rows = (rows + 1) / 2;
+    launch->grid[1] = (int32_t)(in_rows ? MD_MIN(rows, most_rows) : 1);
+    launch->blocks = across * launch->grid[1];
+    launch->grid[2] = launch->block[1] = launch->block[2] = 1;
+    launch->block[0] = point->threads;
+}
+
+void md_fa_cuda_point_envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_cuda_point *point)
+{
+    int32_t flat[MD_MAX_RANK * 2];
+    *out = (md_kn_envelope){0};
+    merged(target, point->is_flat, flat, &out->contiguous);
+    if (!point->is_strided)
+        out->unit = md_cg_unit_tensors(target->program, target->stage, stage_of(target)->axis) & ~out->contiguous;
+}
+
+/* ---- Parts of texts */
+
+void md_fa_cuda_print_count(md_strbuf *out, const char *name, const md_st_program *program, int32_t n, const int32_t *index)
+{
+    md_strbuf_printf(out, "MD_INLINE int64_t %s(const md_params *p)\n{\nreturn ", name);
+    md_cg_print_points(out, program, n, index);
+    md_strbuf_add(out, ";\n}\n");
+}
+
+void md_fa_cuda_print_decode(md_strbuf *out, const md_st_program *program, int32_t n, const int32_t *index, const char *point)
+{
+    char size[32];
+    for (int32_t i = n - 1; i > 0; i--) {
+        md_cg_size(size, program, index[i]);
+        md_strbuf_printf(out, "const int64_t q%" PRId32 " = (int64_t)((uint64_t)%s / (uint64_t)%s), x%" PRId32 " = %s - q%" PRId32 " * %s;\n", index[i],
+                         point, size, index[i], point, index[i], size);
+        md_strbuf_printf(out, "%s = q%" PRId32 ";\n", point, index[i]);
+    }
+    if (n > 0)
+        md_strbuf_printf(out, "const int64_t x%" PRId32 " = %s;\n", index[0], point);
+}
+
+void md_fa_cuda_print_aligned(md_strbuf *out, const md_st_program *program, uint32_t tensors, int32_t n_flat)
+{
+    md_strbuf_add(out, "MD_INLINE bool md_has_vectors(const md_params *p)\n{\nuint64_t any = 0;\n");
+    for (int32_t t = 0; t < program->formula->n_tensors; t++) {
+        const md_fx_tensor *tensor = &program->formula->tensor[t];
+        if (!(tensors >> t & 1))
+            continue;
+        md_strbuf_printf(out, "any |= (uint64_t)p->t%" PRId32, t);
+        for (int32_t a = 0; a < tensor->rank - n_flat; a++)
+            md_strbuf_printf(out, " | (uint64_t)p->s%" PRId32 "_%" PRId32 " * %zu", t, a, md_dtype_size(tensor->dtype));
+        md_strbuf_add(out, ";\n");
+    }
+    md_strbuf_add(out, "return any % 16 == 0;\n}\n");
+}
+
+/* ---- Text */
+
+typedef struct writer {
+    const md_fa_target *target;
+    const md_fa_cuda_point *point;
+    const md_st_stage *stage;
+    const md_st_program *program;
+    int32_t n_flat, n_outer; /* indices merged into the lane axis; the others */
+    uint32_t vectors; /* tensors that are read or written in vectors */
+    md_strbuf expr;
+    md_cg *cg;
+    int32_t n_loads;
+    const md_fx_node *load[MD_CG_MAX_FETCHED];
+    bool is_uniform[MD_CG_MAX_FETCHED];
+} writer;
+
+/* What a vector's place in the iteration space is made of. */
+static void print_indices(writer *w)
+{
+    md_strbuf *out = &w->expr;
+    md_strbuf_add(out, "struct md_at {\nint64_t lane;\n");
+    for (int32_t i = 0; i < w->n_outer; i++)
+        md_strbuf_printf(out, "int64_t x%" PRId32 ";\n", w->stage->outer[i]);
+    md_strbuf_add(out, "};\nMD_INLINE md_at md_find(const md_params *p, int64_t point, int64_t lane)\n{\nmd_at at;\nat.lane = lane;\n");
+    md_fa_cuda_print_decode(out, w->program, w->n_outer, w->stage->outer, "point");
+    for (int32_t i = 0; i < w->n_outer; i++)
+        md_strbuf_printf(out, "at.x%" PRId32 " = x%" PRId32 ";\n", w->stage->outer[i], w->stage->outer[i]);
+    md_strbuf_add(out, "return at;\n}\n");
+}
+
+static void print_names(writer *w)
+{
+    for (int32_t i = 0; i < w->n_outer; i++)
+        md_strbuf_printf(&w->expr, "const int64_t x%" PRId32 " = at.x%" PRId32 ";\n", w->stage->outer[i], w->stage->outer[i]);
+    if (w->stage->axis >= 0)
+        md_strbuf_printf(&w->expr, "const int64_t x%" PRId32 " = at.lane;\n", w->stage->axis);
+}
+
+static void print_fetch(writer *w)
+{
+    md_strbuf fields = {0}, body = {0};
+    md_cg_begin(w->cg, &body);
+    for (int32_t i = 0; i < w->n_loads; i++) {
+        const char *type = NULL, *text = md_cg_fetch(w->cg, w->load[i], &type, &w->is_uniform[i]);
+        if (!text)
+            break;
+        md_strbuf_printf(&fields, "%s l%" PRId32 ";\n", type, i);
+        md_strbuf_printf(&body, "elem->l%" PRId32 " = %s;\n", i, text);
+    }
+    md_strbuf_printf(&w->expr, "struct md_elem {\n%s};\n", md_strbuf_text(&fields));
+    md_strbuf_add(&w->expr, "MD_N_DECL MD_INLINE void md_fetch(const md_params *p, const md_at &at, md_elem *elem, md_n_t md_n)\n{\n");
+    print_names(w);
+    md_strbuf_printf(&w->expr, "%s}\n", md_strbuf_text(&body));
+    w->expr.failed |= fields.failed || body.failed;
+    md_strbuf_finish(&fields);
+    md_strbuf_finish(&body);
+}
+
+static void bind_loads(writer *w)
+{
+    char name[16];
+    for (int32_t i = 0; i < w->n_loads; i++) {
+        const md_fx_node *load = w->load[i];
+        snprintf(name, sizeof name, "w%" PRId32, i);
+        if (w->is_uniform[i])
+            md_strbuf_printf(&w->expr, "const %s %s = elem->l%" PRId32 ";\n", md_cg_scalar_type(load->type), name, i);
+        else
+            md_strbuf_printf(&w->expr, "const %s %s = md_unpack_%s(elem->l%" PRId32 ");\n", md_cg_lane_type(load->type), name,
+                             md_dtype_name(w->program->formula->tensor[load->id].dtype), i);
+        md_cg_bind(w->cg, load, name, w->is_uniform[i]);
+    }
+}
+
+static void print_out(writer *w)
+{
+    const char *value[MD_ST_MAX_STORES] = {NULL};
+    bool is_uniform[MD_ST_MAX_STORES] = {false};
+    md_strbuf_add(&w->expr, "MD_N_DECL MD_INLINE void md_out(const md_params *p, const md_at &at, const md_elem *elem, md_n_t md_n)\n{\n");
+    print_names(w);
+    md_cg_begin(w->cg, &w->expr);
+    bind_loads(w);
+    for (int32_t i = 0; i < w->stage->n_stores; i++)
+        value[i] = md_cg_value(w->cg, w->stage->store[i].value, &is_uniform[i]);
+    for (int32_t i = 0; i < w->stage->n_stores; i++)
+        md_cg_store(w->cg, &w->stage->store[i], value[i], is_uniform[i]);
+    md_strbuf_add(&w->expr, "}\n");
+}
+
+static void print_ahead(writer *w)
+{
+    md_strbuf body = {0}, value = {0};
+    md_cg_begin(w->cg, &body);
+    md_cg_print_lead(w->cg, &w->stage->store[0], &value);
+    md_strbuf_add(&w->expr, "MD_INLINE int64_t md_ahead(const md_params *p, md_at at)\n{\nat.lane = 0;\n");
+    print_names(w);
+    md_strbuf_printf(&w->expr, "%sreturn %s;\n}\n", md_strbuf_text(&body), md_strbuf_text(&value));
+    w->expr.failed |= body.failed || value.failed;
+    md_strbuf_finish(&body);
+    md_strbuf_finish(&value);
+}
+
+static void print_all(writer *w)
+{
+    int32_t lanes[MD_MAX_RANK * 2 + 1], n = 0;
+    for (int32_t i = w->n_outer; i < w->stage->n_outer; i++)
+        lanes[n++] = w->stage->outer[i];
+    if (w->stage->axis >= 0)
+        lanes[n++] = w->stage->axis;
+    md_fa_cuda_print_count(&w->expr, "md_points", w->program, w->n_outer, w->stage->outer);
+    md_fa_cuda_print_count(&w->expr, "md_lanes", w->program, n, lanes);
+    md_fa_cuda_print_aligned(&w->expr, w->program, w->vectors, w->n_flat);
+    print_indices(w);
+    print_ahead(w);
+    print_fetch(w);
+    print_out(w);
+}
+
+/* Left to itself ptxas keeps to registers that let many threads run (39 for a bias and gelu, two vectors a thread, where it takes 78 if it may), and
+ * spills rather than take more. */
+static bool is_heavy(const writer *w)
+{
+    return w->n_loads * w->point->unroll > 4 || w->n_loads > 3 || md_fa_cuda_width(w->program, w->target->stage) <= 2;
+}
+
+static void print_defines(md_strbuf *out, const writer *w)
+{
+    const md_fa_cuda_point *o = w->point;
+    md_strbuf_printf(out, "#define MD_VL %" PRId32 "\n#define MD_THREADS %" PRId32 "\n#define MD_UNROLL_BY %" PRId32 "\n#define MD_ONE_ROW %d\n",
+                     md_fa_cuda_width(w->program, w->target->stage), o->threads, o->unroll, w->n_outer == 0);
+    md_strbuf_add(out, is_heavy(w) ? "#define MD_BOUNDS MD_THREADS, 1\n" : "#define MD_BOUNDS MD_THREADS\n");
+    if (o->is_strided && o->unroll == 1)
+        md_strbuf_add(out, "#define MD_ALLOW_STACK 1\n"); /* something must always remain */
+    if (!w->stage->has_duplicates)
+        md_strbuf_add(out, "#define MD_UPDATE_PLAIN 1\n");
+    md_cg_print_uses(w->cg, out);
+}
+
+static md_status assemble(md_kn_launch_source *launch, writer *w)
+{
+    md_strbuf defines = {0};
+    md_cg_print_params(&w->expr, launch->param, launch->n_params);
+    print_all(w);
+    print_defines(&defines, w); /* what is used is known only now */
+    md_status status = md_cg_status(w->cg);
+    if (status == MD_OK)
+        status = defines.failed || w->expr.failed ? md_fail_memory()
+                                                  : md_cg_assemble(&launch->text, MD_DEV_CUDA, w->point->source, md_strbuf_text(&defines),
+                                                                   md_strbuf_text(&w->expr));
+    md_strbuf_finish(&defines);
+    return status;
+}
+
+md_status md_fa_cuda_point_emit(md_kn_source *out, const md_fa_target *target, const md_fa_cuda_point *point)
+{
+    writer w = {.target = target, .point = point, .stage = stage_of(target), .program = target->program};
+    md_cg_options options = {.program = target->program, .stage = target->stage, .dialect = MD_DEV_CUDA, .lane = w.stage->axis,
+                             .access = point->is_strided ? MD_CG_STRIDED : MD_CG_UNIT};
+    w.n_flat = merged(target, point->is_flat, options.flat, &w.vectors);
+    options.n_flat = w.n_flat;
+    w.n_outer = w.stage->n_outer - (w.n_flat - 1);
+    if (!point->is_strided)
+        w.vectors |= md_cg_unit_tensors(target->program, target->stage, w.stage->axis);
+    w.n_loads = md_cg_fetchable(w.load, target->program, target->stage);
+    w.cg = md_cg_create(&options);
+    if (!w.cg)
+        return md_fail_memory();
+    *out = (md_kn_source){.n_launches = 1};
+    md_kn_launch_source *launch = &out->launch[0];
+    launch->code = MD_KN_TEXT;
+    strcpy(launch->entry, "md_kernel");
+    launch->n_params = md_cg_params(launch->param, target->program, target->stage);
+    md_status status = launch->n_params < 0 ? md_fail(MD_UNSUPPORTED, "a stage of more than %d parameters", MD_KN_MAX_PARAMS - 8) : MD_OK;
+    if (status == MD_OK)
+        status = assemble(launch, &w);
+    md_cg_destroy(&w.cg);
+    md_strbuf_finish(&w.expr);
+    if (status != MD_OK)
+        md_kn_source_finish(out);
+    return status;
+}

@@ -1,0 +1,67 @@
+/* Elementwise stages that write through tensors of indices. Of duplicates under `=` some writer wins; sums, maxima and minima are atomic, in any
+ * order: float sums may then differ in the last bits from call to call. own1: blocks own parts of the target and add in the order of the formula. */
+#include "family/cuda/point/gather_scatter.h"
+
+enum { LANES, ROWS, ITEMS, OWN, ALIGNED, STRIDED };
+
+static const md_st_stage *stage_of(const md_fa_target *target)
+{
+    return &target->program->stage[target->stage];
+}
+
+static md_fa_cuda_indirect way_of(const md_fa_config *config)
+{
+    const int32_t *v = config->value;
+    return (md_fa_cuda_indirect){.source = v[OWN] ? "cuda/scatter.cu" : "cuda/gather.cu", .lanes = v[LANES], .rows = v[ROWS], .items = v[ITEMS],
+                                 .is_owned = v[OWN], .is_aligned = v[ALIGNED], .is_strided = v[STRIDED]};
+}
+
+static bool applies(const md_fa_target *target)
+{
+    return stage_of(target)->kind == MD_ST_POINTWISE && stage_of(target)->has_scatter;
+}
+
+/* Whether a checked subscript of the store is the same for all lanes: a point then belongs to one block as a whole. */
+static bool has_row_index(const md_fa_target *target)
+{
+    const md_st_store *s = &stage_of(target)->store[0];
+    for (int32_t i = 0; i < s->n_subscripts; i++)
+        if (md_fx_has_kind(s->subscript[i], MD_FX_LOAD))
+            return !md_fx_uses_index(s->subscript[i], stage_of(target)->axis);
+    return false;
+}
+
+static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    const md_st_stage *st = stage_of(target);
+    const md_fa_field *field = md_fa_cuda_scatter.field;
+    const int32_t *v = config->value;
+    md_fa_cuda_indirect way = way_of(config);
+    if (v[OWN]) /* blocks are whole: groups do not matter */
+        return st->has_duplicates && st->n_stores == 1 && st->axis >= 0 && has_row_index(target) && v[LANES] == field[LANES].initial &&
+               v[ROWS] == field[ROWS].initial && v[ITEMS] == field[ITEMS].initial && !(v[ALIGNED] && v[STRIDED]);
+    return md_fa_cuda_indirect_legal(target, &way, size);
+}
+
+MD_FA_FORWARD(md_fa_cuda_indirect, way_of, shape->size)
+
+const md_fa_family md_fa_cuda_scatter = {
+    .name = "scatter",
+    .device = MD_DEV_CUDA,
+    .n_fields = 6,
+    .field =
+        {
+            {"lanes", 8, 4, {8, 32, 16, 4}},
+            {"rows", 2, 4, {2, 4, 1, 8}},
+            {"items", 2, 3, {2, 1, 4}},
+            {"own", 0, 2, {0, 1}},
+            {"aligned", 0, 2, {1, 0}},
+            {"strided", 0, 2, {0, 1}},
+        },
+    .applies = applies,
+    .legal = legal,
+    .envelope = envelope,
+    .features = features,
+    .emit = emit,
+    .geometry = geometry,
+};

@@ -1,0 +1,254 @@
+#include "family/cuda/point/transpose.h"
+
+#include "base/dtype.h"
+#include "base/status.h"
+#include "family/cuda/cuda.h"
+#include "family/cuda/point/point.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* A tile's rows are 128 bytes of the narrowest type, and a thread has four vectors of it: small blocks, many of them, so that some read while others
+ * write. Measured on H200: tiles of twice the side, or half the vectors a thread, cost 15 to 40%. */
+static int32_t tile_of(const md_fa_target *target)
+{
+    return 8 * md_fa_cuda_width(target->program, target->stage);
+}
+
+static int32_t threads_of(const md_fa_target *target)
+{
+    return tile_of(target) * 2; /* tile / width vectors in each of tile rows, by 4 */
+}
+
+/* Two ways for tensors that lie askew. Wide elements are moved one by one, a line a warp: no vector is ever split. Narrow ones would keep the memory
+ * pipeline busy that way; rows of the output begin at a boundary of it instead, so that stores stay whole. */
+static bool is_one_by_one(const md_fa_target *target, bool is_askew)
+{
+    return is_askew && md_fa_cuda_width(target->program, target->stage) <= 4;
+}
+
+typedef struct writer {
+    const md_fa_target *target;
+    const md_st_stage *stage;
+    const md_st_program *program;
+    md_fa_turn turn;
+    bool is_askew;
+    int32_t other[MD_MAX_RANK * 2], n_other; /* indices that neither the lanes nor the tiles run over */
+    md_cg *lanes, *turned; /* printers with the lanes along the axis, and along the turned index */
+    md_strbuf expr;
+    int32_t n_loads; /* read along the lanes */
+    const md_fx_node *load[MD_CG_MAX_FETCHED];
+    bool is_uniform[MD_CG_MAX_FETCHED];
+} writer;
+
+static writer writer_of(const md_fa_target *target, bool is_askew)
+{
+    writer w = {.target = target, .stage = &target->program->stage[target->stage], .program = target->program, .is_askew = is_askew};
+    md_fa_turn_find(&w.turn, target);
+    for (int32_t i = 0; i < w.stage->n_outer; i++)
+        if (w.stage->outer[i] != w.turn.index)
+            w.other[w.n_other++] = w.stage->outer[i];
+    return w;
+}
+
+static const char *dtype_of(const writer *w, const md_fx_node *load)
+{
+    return md_dtype_name(w->program->formula->tensor[load->id].dtype);
+}
+
+void md_fa_cuda_turn_geometry(md_kn_plan_geometry *out, const md_fa_target *target, bool is_askew, const int64_t *size)
+{
+    writer w = writer_of(target, is_askew);
+    const int64_t tile = tile_of(target), most = 65535;
+    const int64_t rows = tile + (is_askew && !is_one_by_one(target, is_askew) ? md_fa_cuda_width(target->program, target->stage) : 0);
+    int64_t turns = md_st_size(target->program, w.turn.index, size), lanes = md_st_size(target->program, w.stage->axis, size);
+    *out = (md_kn_plan_geometry){0};
+    md_kn_geometry *launch = &out->launch[0];
+    launch->grain = 1;
+    int64_t points = md_st_points(target->program, w.n_other, w.other, size), across = (lanes + tile - 1) / tile, down = (turns + tile - 1) / tile;
+    bool has_room = down <= most && points <= most; /* else the kernel divides */
+    launch->blocks = points * across * down;
+    launch->grid[0] = md_fa_cuda_grid(has_room ? across : launch->blocks);
+    launch->grid[1] = (int32_t)(has_room ? down : 1);
+    launch->grid[2] = (int32_t)(has_room ? points : 1);
+    launch->block[1] = launch->block[2] = 1;
+    launch->block[0] = threads_of(target);
+    for (int32_t i = 0; i < w.turn.n; i++) {
+        int64_t bytes = (int64_t)md_dtype_size(target->program->formula->tensor[w.turn.load[i]->id].dtype);
+        launch->scratch_bytes += rows * (tile * bytes + 4);
+    }
+}
+
+/* ---- Text */
+
+static void print_at(writer *w)
+{
+    md_strbuf *out = &w->expr;
+    md_strbuf_add(out, "struct md_at {\n");
+    for (int32_t i = 0; i < w->n_other; i++)
+        md_strbuf_printf(out, "int64_t x%" PRId32 ";\n", w->other[i]);
+    md_strbuf_add(out, "};\nMD_INLINE md_at md_find(const md_params *p, int64_t point)\n{\nmd_at at;\n");
+    md_fa_cuda_print_decode(out, w->program, w->n_other, w->other, "point");
+    for (int32_t i = 0; i < w->n_other; i++)
+        md_strbuf_printf(out, "at.x%" PRId32 " = x%" PRId32 ";\n", w->other[i], w->other[i]);
+    md_strbuf_add(out, "return at;\n}\n");
+}
+
+/* The head of a function and its indices. */
+static void print_head(writer *w, const char *name, const char *rest)
+{
+    md_strbuf_printf(&w->expr, "MD_N_DECL MD_INLINE void %s(const md_params *p, const md_at &at, int64_t lane, int64_t turn, %s, md_n_t md_n)\n{\n", name,
+                     rest);
+    for (int32_t i = 0; i < w->n_other; i++)
+        md_strbuf_printf(&w->expr, "const int64_t x%" PRId32 " = at.x%" PRId32 ";\n", w->other[i], w->other[i]);
+    md_strbuf_printf(&w->expr, "const int64_t x%" PRId32 " = lane, x%" PRId32 " = turn;\n", w->stage->axis, w->turn.index);
+}
+
+/* Lanes from the beginning of a row of the output to its next boundary. */
+static void print_ahead(writer *w)
+{
+    md_strbuf body = {0}, value = {0};
+    md_cg_begin(w->lanes, &body);
+    md_cg_print_lead(w->lanes, &w->stage->store[0], &value);
+    md_strbuf_add(&w->expr, "MD_INLINE int64_t md_ahead(const md_params *p, const md_at &at, int64_t turn)\n{\n");
+    for (int32_t i = 0; i < w->n_other; i++)
+        md_strbuf_printf(&w->expr, "const int64_t x%" PRId32 " = at.x%" PRId32 ";\n", w->other[i], w->other[i]);
+    md_strbuf_printf(&w->expr, "const int64_t x%" PRId32 " = 0, x%" PRId32 " = turn;\n", w->stage->axis, w->turn.index);
+    md_strbuf_printf(&w->expr, "%sreturn %s;\n}\n", md_strbuf_text(&body), md_strbuf_text(&value));
+    w->expr.failed |= body.failed || value.failed;
+    md_strbuf_finish(&body);
+    md_strbuf_finish(&value);
+}
+
+/* A struct of loads, and the function that makes them. */
+static void print_fetch(writer *w, md_cg *cg, const char *type, const char *name, int32_t n, const md_fx_node *const *load, bool *is_uniform)
+{
+    char rest[48];
+    md_strbuf fields = {0}, body = {0};
+    md_cg_begin(cg, &body);
+    for (int32_t i = 0; i < n; i++) {
+        const char *field = NULL, *text = md_cg_fetch(cg, load[i], &field, &is_uniform[i]);
+        if (!text)
+            break;
+        md_strbuf_printf(&fields, "%s l%" PRId32 ";\n", field, i);
+        md_strbuf_printf(&body, "out->l%" PRId32 " = %s;\n", i, text);
+    }
+    md_strbuf_printf(&w->expr, "struct %s {\n%s};\n", type, md_strbuf_text(&fields));
+    snprintf(rest, sizeof rest, "%s *out", type);
+    print_head(w, name, rest);
+    md_strbuf_printf(&w->expr, "%s}\n", md_strbuf_text(&body));
+    w->expr.failed |= fields.failed || body.failed;
+    md_strbuf_finish(&fields);
+    md_strbuf_finish(&body);
+}
+
+static void bind(writer *w, const md_fx_node *load, const char *from, int32_t i, bool is_uniform)
+{
+    char name[24];
+    snprintf(name, sizeof name, "%s_l%" PRId32, from, i);
+    if (is_uniform)
+        md_strbuf_printf(&w->expr, "const %s %s = %s->l%" PRId32 ";\n", md_cg_scalar_type(load->type), name, from, i);
+    else
+        md_strbuf_printf(&w->expr, "const %s %s = md_unpack_%s(%s->l%" PRId32 ");\n", md_cg_lane_type(load->type), name, dtype_of(w, load), from, i);
+    md_cg_bind(w->lanes, load, name, is_uniform);
+}
+
+static void print_out(writer *w)
+{
+    const char *value[MD_ST_MAX_STORES] = {NULL};
+    bool is_uniform[MD_ST_MAX_STORES] = {false};
+    print_head(w, "md_out", "const md_elem *elem, const md_turned *turned");
+    md_cg_begin(w->lanes, &w->expr);
+    for (int32_t i = 0; i < w->n_loads; i++)
+        bind(w, w->load[i], "elem", i, w->is_uniform[i]);
+    for (int32_t i = 0; i < w->turn.n; i++)
+        bind(w, w->turn.load[i], "turned", i, false);
+    for (int32_t i = 0; i < w->stage->n_stores; i++)
+        value[i] = md_cg_value(w->lanes, w->stage->store[i].value, &is_uniform[i]);
+    for (int32_t i = 0; i < w->stage->n_stores; i++)
+        md_cg_store(w->lanes, &w->stage->store[i], value[i], is_uniform[i]);
+    md_strbuf_add(&w->expr, "}\n");
+}
+
+static void print_all(writer *w)
+{
+    bool unused[MD_FA_MAX_TURNED];
+    uint32_t vectors = md_cg_unit_tensors(w->program, w->target->stage, w->stage->axis);
+    md_strbuf_printf(&w->expr, "#define MD_EACH_TURNED(F)");
+    for (int32_t i = 0; i < w->turn.n; i++) {
+        md_strbuf_printf(&w->expr, " F(%" PRId32 ", %s)", i, dtype_of(w, w->turn.load[i]));
+        vectors |= UINT32_C(1) << w->turn.load[i]->id;
+    }
+    md_strbuf_add(&w->expr, "\n");
+    md_fa_cuda_print_count(&w->expr, "md_lanes", w->program, 1, &w->stage->axis);
+    md_fa_cuda_print_count(&w->expr, "md_turns", w->program, 1, &w->turn.index);
+    md_fa_cuda_print_aligned(&w->expr, w->program, vectors, 1);
+    print_at(w);
+    if (w->is_askew)
+        print_ahead(w);
+    print_fetch(w, w->turned, "md_turned", "md_fetch_turned", w->turn.n, w->turn.load, unused);
+    print_fetch(w, w->lanes, "md_elem", "md_fetch", w->n_loads, w->load, w->is_uniform);
+    print_out(w);
+}
+
+/* What is fetched along the lanes: all but what is turned. */
+static void find_loads(writer *w)
+{
+    const md_fx_node *all[MD_CG_MAX_FETCHED];
+    int32_t n = md_cg_fetchable(all, w->program, w->target->stage);
+    for (int32_t i = 0; i < n; i++) {
+        bool is_turned = false;
+        for (int32_t k = 0; k < w->turn.n; k++)
+            is_turned |= md_fx_equal(w->program->formula, all[i], w->turn.load[k]);
+        if (!is_turned)
+            w->load[w->n_loads++] = all[i];
+    }
+}
+
+static md_status assemble(md_kn_launch_source *launch, writer *w)
+{
+    md_strbuf defines = {0};
+    bool is_single = is_one_by_one(w->target, w->is_askew);
+    md_cg_print_params(&w->expr, launch->param, launch->n_params);
+    print_all(w);
+    if (w->is_askew && !is_single)
+        md_strbuf_add(&defines, "#define MD_ASKEW 1\n");
+    md_strbuf_printf(&defines, "#define MD_VL %" PRId32 "\n#define MD_TILE %" PRId32 "\n#define MD_THREADS %" PRId32 "\n#define MD_UPDATE_PLAIN 1\n",
+                     is_single ? 1 : md_fa_cuda_width(w->program, w->target->stage), tile_of(w->target), threads_of(w->target));
+    md_cg_print_uses(w->lanes, &defines);
+    md_status status = md_cg_status(w->lanes);
+    if (status == MD_OK)
+        status = md_cg_status(w->turned);
+    if (status == MD_OK)
+        status = defines.failed || w->expr.failed ? md_fail_memory()
+                                                  : md_cg_assemble(&launch->text, MD_DEV_CUDA, "cuda/turned.cu", md_strbuf_text(&defines),
+                                                                   md_strbuf_text(&w->expr));
+    md_strbuf_finish(&defines);
+    return status;
+}
+
+md_status md_fa_cuda_turn_emit(md_kn_source *out, const md_fa_target *target, bool is_askew)
+{
+    writer w = writer_of(target, is_askew);
+    md_cg_options options = {.program = target->program, .stage = target->stage, .dialect = MD_DEV_CUDA, .lane = w.stage->axis, .access = MD_CG_UNIT};
+    find_loads(&w);
+    w.lanes = md_cg_create(&options);
+    options.lane = w.turn.index;
+    w.turned = w.lanes ? md_cg_create(&options) : NULL;
+    *out = (md_kn_source){.n_launches = 1};
+    md_kn_launch_source *launch = &out->launch[0];
+    launch->code = MD_KN_TEXT;
+    strcpy(launch->entry, "md_kernel");
+    launch->n_params = md_cg_params(launch->param, target->program, target->stage);
+    md_status status = !w.turned ? md_fail_memory() : MD_OK;
+    if (status == MD_OK && launch->n_params < 0)
+        status = md_fail(MD_UNSUPPORTED, "a stage of more than %d parameters", MD_KN_MAX_PARAMS - 8);
+    if (status == MD_OK)
+        status = assemble(launch, &w);
+    md_cg_destroy(&w.lanes);
+    md_cg_destroy(&w.turned);
+    md_strbuf_finish(&w.expr);
+    if (status != MD_OK)
+        md_kn_source_finish(out);
+    return status;
+}

@@ -1,0 +1,10 @@
+/* Transposing sweeps on a GPU: tiles through shared memory. What is turned, family/host/point/transpose.h finds. */
+#ifndef MD_FAMILY_CUDA_POINT_TRANSPOSE_H
+#define MD_FAMILY_CUDA_POINT_TRANSPOSE_H
+
+#include "family/host/point/transpose.h"
+
+md_status md_fa_cuda_turn_emit(md_kn_source *out, const md_fa_target *target, bool is_askew);
+void md_fa_cuda_turn_geometry(md_kn_plan_geometry *out, const md_fa_target *target, bool is_askew, const int64_t *size);
+
+#endif

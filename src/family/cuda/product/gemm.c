@@ -1,0 +1,269 @@
+#include "family/cuda/product/gemm.h"
+
+#include "base/dtype.h"
+#include "base/status.h"
+#include "family/cuda/cuda.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { SUM_THREADS = 256, SUM_LANES = 4, COPY_THREADS = 256, COPY_AT_ONCE = 2 };
+/* SMs draw tiles from L2 at 64 bytes a clock each, which is this part of what the model takes. */
+static const double L2_SHARE = 0.3, TIRED = 0.2, TIRED_US = 150;
+
+bool md_fa_cuda_product_of(md_cg_product *out, const md_fa_target *target)
+{
+    bool is_product = md_cg_product_of(out, target->program, target->stage, MD_CG_COLUMNS_STORED);
+    out->dialect = MD_DEV_CUDA;
+    return is_product;
+}
+
+int32_t md_fa_cuda_product_bytes(const md_cg_product *product)
+{
+    return product->type == MD_F32 ? 4 : 8;
+}
+
+void md_fa_cuda_product_print_along(md_strbuf *out, const md_cg_product *product)
+{
+    static const int number[] = {[MD_CG_ALONG_NEITHER] = 0, [MD_CG_ALONG_DEPTH] = 1, [MD_CG_ALONG_ROWS] = 2};
+    for (int32_t o = 0; o < MD_CG_MAX_OPERANDS; o++)
+        md_strbuf_printf(out, "#define MD_ALONG_%" PRId32 " %d\n", o,
+                         o <= product->n_products ? number[md_cg_product_along(product, o)] : 0);
+}
+
+/* ---- Text */
+/* Tensor maps at the head, and then as many words as make it multiples of 64 bytes, which is what maps are aligned to. */
+static md_status list_params(md_kn_launch_source *out, const md_fa_target *target, const md_fa_cuda_product_text *text)
+{
+    int32_t maps = text->n_maps * MD_KN_MAP_WORDS;
+    md_kn_param list[MD_KN_MAX_PARAMS];
+    int32_t n = md_cg_params(list, target->program, target->stage);
+    if (n < 0 || maps + n + 9 > MD_KN_MAX_PARAMS)
+        return md_fail(MD_UNSUPPORTED, "the stage has more tensors and sizes than a kernel takes parameters");
+    for (int32_t i = 0; i < maps; i++)
+        out->param[i] = (md_kn_param){.kind = MD_KN_MAP, .a = (uint8_t)(i / MD_KN_MAP_WORDS), .b = (uint8_t)(i % MD_KN_MAP_WORDS)};
+    memcpy(out->param + maps, list, (size_t)n * sizeof *list);
+    n += maps;
+    out->param[n++] = (md_kn_param){.kind = MD_KN_WORKSPACE};
+    for (int32_t i = 0; maps > 0 && n % 8 != 0; i++)
+        out->param[n++] = (md_kn_param){.kind = MD_KN_PAD, .a = (uint8_t)i};
+    out->n_params = n;
+    out->n_maps = text->n_maps;
+    for (int32_t i = 0; i < text->n_maps; i++)
+        out->map[i] = text->map[i];
+    return MD_OK;
+}
+
+/* Whether exponentials need no more than 16-bit results do (math.h). */
+static bool has_short_results(const md_fa_target *target)
+{
+    const md_st_stage *stage = &target->program->stage[target->stage];
+    for (int32_t i = 0; i < stage->n_stores; i++)
+        if (md_dtype_size(target->program->formula->tensor[stage->store[i].tensor].dtype) > 2)
+            return false;
+    return true;
+}
+
+static md_status print_launch(md_kn_launch_source *out, const md_fa_target *target, const md_cg_product *product,
+                              const md_fa_cuda_product_text *text, const char *defines)
+{
+    md_strbuf expr = {0}, config = {0};
+    MD_TRY(list_params(out, target, text));
+    out->code = MD_KN_TEXT;
+    snprintf(out->entry, sizeof out->entry, "md_kernel");
+    md_strbuf_printf(&config, "%s#define MD_VL %" PRId32 "\n%s", defines, text->lanes,
+                     has_short_results(target) ? "#define MD_SHORT_RESULTS 1\n" : "");
+    md_status status = md_cg_product_print(&config, &expr, product, out->param, out->n_params);
+    if (status == MD_OK && text->has_result)
+        status = md_cg_product_print_result(&config, &expr, product);
+    if (status == MD_OK)
+        status = md_cg_assemble(&out->text, MD_DEV_CUDA, text->source, md_strbuf_text(&config), md_strbuf_text(&expr));
+    md_strbuf_finish(&expr);
+    md_strbuf_finish(&config);
+    return status;
+}
+
+md_status md_fa_cuda_product_emit_sum(md_kn_launch_source *out, const md_fa_target *target, const md_cg_product *product, int32_t slices)
+{
+    char defines[128];
+    snprintf(defines, sizeof defines, "#define MD_SPLIT 1\n#define MD_SLICES %" PRId32 "\n#define MD_THREADS %d\n", slices, SUM_THREADS);
+    md_fa_cuda_product_text text = {.source = "cuda/gemm_sum.cu", .lanes = SUM_LANES};
+    return print_launch(out, target, product, &text, defines);
+}
+
+static md_status print_copies(md_kn_launch_source *out, const md_fa_target *target, const md_cg_product *product, const md_kn_map *map)
+{
+    md_strbuf defines = {0};
+    md_strbuf_printf(&defines, "#define MD_THREADS %d\n#define MD_AT_ONCE %d\n#define MD_COPY_LINE %d\n#define MD_DOWN(v) md_down1_%s(v)\n", COPY_THREADS, COPY_AT_ONCE, MD_KN_COPY_LINE, map[0].dtype == MD_BF16 ? "bf16" : "f16");
+    for (int32_t o = 0; o < 2; o++)
+        md_strbuf_printf(&defines, "#define MD_BATCH_%" PRId32 " %d\n#define MD_AS_IS_%" PRId32 " %d\n", o, map[o].n_dims[2] > 0, o,
+                         target->program->formula->tensor[product->load[o]->id].dtype == (md_dtype)map[o].dtype);
+    md_fa_cuda_product_print_along(&defines, product);
+    md_fa_cuda_product_text text = {.source = "cuda/gemm_pad.cu", .lanes = SUM_LANES};
+    md_status status = defines.failed ? md_fail_memory() : print_launch(out, target, product, &text, md_strbuf_text(&defines));
+    md_strbuf_finish(&defines);
+    return status;
+}
+
+md_status md_fa_cuda_product_emit(md_kn_source *out, const md_fa_target *target, const md_cg_product *product,
+                                  const md_fa_cuda_product_text *text, md_strbuf *defines)
+{
+    const int32_t main = text->has_copies;
+    const bool has_sum = text->split > 1 && !text->is_met;
+    out->n_launches = main + (has_sum || text->end ? 2 : 1);
+    md_strbuf_printf(defines, "#define MD_SPLIT %" PRId32 "\n", MD_MAX(text->split, 1));
+    md_status status = defines->failed ? md_fail_memory() : print_launch(&out->launch[main], target, product, text, md_strbuf_text(defines));
+    if (status == MD_OK && text->has_copies)
+        status = print_copies(&out->launch[0], target, product, text->map);
+    if (status == MD_OK && text->end) {
+        md_fa_cuda_product_text end = {.source = text->end, .lanes = SUM_LANES};
+        status = print_launch(&out->launch[main + 1], target, product, &end, md_strbuf_text(defines));
+    }
+    if (status == MD_OK && has_sum)
+        status = md_fa_cuda_product_emit_sum(&out->launch[main + 1], target, product, text->split);
+    md_strbuf_finish(defines);
+    if (status != MD_OK)
+        md_kn_source_finish(out);
+    return status;
+}
+
+bool md_fa_cuda_product_overlaps(const md_fa_product *w)
+{
+    static const double FLOPS_A_US = 6.5e8, BYTES_A_US = 4e6;
+    /* Arithmetic and memory, in us: [1000,768,3072] of 7.3 and 3.1 took 9.7 us instead of 10.6, [128,4096,4096] of 6.6 and 8.9 13.9 instead of 13.4. */
+    static const double most[][2] = {{5, 10}, {8, 4}};
+    double flops = 2.0 * (double)w->batch * (double)w->rows * (double)w->columns * (double)w->depth * w->p.n_products;
+    for (int32_t i = 0; i < MD_COUNT(most); i++)
+        if (flops < most[i][0] * FLOPS_A_US && w->bytes < most[i][1] * BYTES_A_US)
+            return true;
+    return false;
+}
+
+void md_fa_cuda_product_sum(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_product *work, int32_t split)
+{
+    if (split <= 1)
+        return;
+    int64_t lines = work->batch * work->rows, vectors = lines * ((work->columns + SUM_LANES - 1) / SUM_LANES);
+    int64_t blocks = (vectors + SUM_THREADS - 1) / SUM_THREADS, most = INT64_C(8) * MD_MAX(target->facts->threads, 1);
+    md_kn_geometry *g = &out->launch[1];
+    g->grain = 1;
+    g->overlaps = true;
+    g->blocks = MD_MIN(blocks, most);
+    g->grid[0] = (int32_t)g->blocks;
+    g->grid[1] = g->grid[2] = g->block[1] = g->block[2] = 1;
+    g->block[0] = SUM_THREADS;
+    out->workspace_bytes = split * work->p.n_products * lines * work->columns * md_fa_cuda_product_bytes(&work->p);
+}
+
+static int64_t copy_bytes(int64_t lines, int64_t length)
+{
+    const int64_t line = (2 * length + MD_KN_COPY_LINE - 1) / MD_KN_COPY_LINE * MD_KN_COPY_LINE;
+    return (lines * line + 255) / 256 * 256;
+}
+
+void md_fa_cuda_product_copies(md_kn_plan_geometry *out, const md_fa_product *work, const md_kn_map map[2])
+{
+    int64_t bytes = 0, units = 0;
+    for (int32_t o = 0; o < 2; o++) {
+        int64_t rows = o == 0 ? work->rows : work->columns;
+        bool is_k_first = md_cg_product_along(&work->p, o) == MD_CG_ALONG_DEPTH;
+        int64_t lines = (map[o].n_dims[2] > 0 ? work->batch : 1) * (is_k_first ? rows : work->depth), length = is_k_first ? work->depth : rows;
+        bytes += copy_bytes(lines, length);
+        units += (lines * ((length + 7) / 8) + COPY_THREADS * COPY_AT_ONCE - 1) / (COPY_THREADS * COPY_AT_ONCE);
+    }
+    out->workspace_bytes = bytes;
+    out->launch[1] = out->launch[0];
+    out->launch[0] = (md_kn_geometry){.grain = 1, .blocks = MD_MIN(units, 1 << 20), .grid = {1, 1, 1}, .block = {COPY_THREADS, 1, 1}};
+    out->launch[0].grid[0] = (int32_t)out->launch[0].blocks;
+}
+
+/* ---- Costs */
+bool md_fa_cuda_product_is_ragged(const md_fa_product *w)
+{
+    for (int32_t o = 0; o <= 1; o++) {
+        bool is_k_first = md_cg_product_along(&w->p, o) == MD_CG_ALONG_DEPTH;
+        if ((is_k_first ? w->depth : o == 0 ? w->rows : w->columns) % 8)
+            return true;
+    }
+    return false;
+}
+
+static double tiles_of(const md_fa_product *w, const md_fa_cuda_tiles *t)
+{
+    return (double)w->batch * ceil((double)w->rows / t->rows) * ceil((double)w->columns / t->columns);
+}
+
+bool md_fa_cuda_product_has_work(md_fa_features *out, md_fa_product *work, const md_fa_target *target, const md_cg_product *product, const int64_t *size)
+{
+    *out = (md_fa_features){.ops_rate = 1, .parallel = 1, .launches = 1};
+    md_fa_product_measure(work, target, product, size);
+    return work->batch > 0 && work->rows > 0 && work->columns > 0;
+}
+
+void md_fa_cuda_product_features(md_fa_features *out, const md_fa_target *target, const md_fa_product *w, const md_fa_cuda_tiles *t)
+{
+    double sms = MD_MAX(target->facts->threads, 1), tiles = tiles_of(w, t), split = MD_MAX(t->split, 1), blocks = tiles * split;
+    double area = (double)t->rows * t->columns * w->p.n_products, results = (double)w->batch * (double)w->rows * (double)w->columns;
+    double wave = sms * MD_MAX(t->resident, 1), waves = ceil(blocks / wave);
+    double depth = ceil((double)w->depth / split / 64) * 64;
+    out->ops = 2 * area * tiles * fmax(depth * split, 1);
+    out->ops_rate = 1;
+    /* As if the peak were that of the units used: `parallel` is what of all SMs is busy with it on average. */
+    double busy = waves <= 1 ? fmin(blocks, sms) : sms * blocks / (waves * wave);
+    /* Long ones run at the clock that the power allows. */
+    double us = out->ops / (t->flops * fmax(target->facts->gflops, 1)) * 1e-3;
+    out->ops /= t->flops * (1 - TIRED * fmin(us / TIRED_US, 1));
+    out->parallel = fmax(busy, 1e-3);
+    out->transcendental = results * w->epilogue_transcendental;
+    out->memory_bytes = w->bytes;
+    out->cache_bytes = blocks * depth * (t->rows + t->columns * w->p.n_products) * 2.0 - w->bytes;
+    out->cache_bytes = fmax(out->cache_bytes, 0) * L2_SHARE;
+    out->serial_us = waves * depth / 64 * t->step_us + 0.1;
+    out->launches = 1;
+    out->memory_rate = fmin(1, 2 * fmin(blocks, sms) / sms + 0.05); /* an SM draws a few times its share */
+    if (split > 1 && !t->is_met) {
+        out->launches = 2;
+        out->memory_bytes += results * 4 * w->p.n_products * split; /* written, then read from L2 for the most part */
+        out->cache_bytes += results * 4 * w->p.n_products * split;
+    }
+}
+
+bool md_fa_cuda_product_sensible(const md_fa_target *target, const md_cg_product *product, const md_fa_cuda_tiles *t, const int64_t *size)
+{
+    md_fa_product w;
+    if (!size)
+        return true;
+    md_fa_product_measure(&w, target, product, size);
+    double sms = MD_MAX(target->facts->threads, 1);
+    return t->split <= 1 || ((double)w.depth / t->split >= 128 && tiles_of(&w, t) < sms && tiles_of(&w, t) * t->split <= 4 * sms);
+}
+
+bool md_fa_cuda_product_has_waves(const md_fa_target *target, const md_cg_product *product, const md_fa_cuda_tiles *t, const int64_t *size)
+{
+    md_fa_product w;
+    if (!size)
+        return true;
+    md_fa_product_measure(&w, target, product, size);
+    return w.rows > t->rows && tiles_of(&w, t) > MD_MAX(target->facts->threads, 1) * t->resident;
+}
+
+void md_fa_cuda_product_geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_cg_product *product, const md_fa_cuda_tiles *tiles,
+                                 int32_t threads, int64_t shared_bytes, const int64_t *size)
+{
+    md_fa_product w;
+    *out = (md_kn_plan_geometry){0};
+    out->launch[0].grain = out->launch[1].grain = 1;
+    md_fa_product_measure(&w, target, product, size);
+    if (w.batch == 0 || w.rows == 0 || w.columns == 0)
+        return;
+    md_kn_geometry *g = &out->launch[0];
+    g->blocks = w.batch * ((w.rows + tiles->rows - 1) / tiles->rows) * ((w.columns + tiles->columns - 1) / tiles->columns) * tiles->split;
+    g->grid[0] = md_fa_cuda_grid(g->blocks);
+    g->grid[1] = g->grid[2] = g->block[1] = g->block[2] = 1;
+    g->block[0] = threads;
+    g->scratch_bytes = shared_bytes;
+    g->overlaps = md_fa_cuda_product_overlaps(&w);
+    md_fa_cuda_product_sum(out, target, &w, tiles->split);
+}

@@ -1,0 +1,218 @@
+/* Products of f32, in f32: src/kernels/cuda/gemm_fma.cu. What it does not take, gemm_simt does. */
+#include "family/cuda/cuda.h"
+
+#include "base/status.h"
+#include "family/cuda/product/fma_cost.h"
+#include "family/cuda/product/gemm.h"
+#include "family/cuda/product/wgmma_cost.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+enum { ROWS, COLUMNS, SPLIT, DOWN, PIECE, DEPTH };
+enum { ACROSS = 8, LANES_DOWN = 4, MOST_DOWN = 16, BAND = 8 }; /* ACROSS: sums of a thread */
+enum { UNIT = MD_FA_CUDA_RUN_UNIT, PARTS = 16, END_THREADS = 128 }; /* UNIT: as MD_STREAM_UNIT */
+
+static bool product_of(md_cg_product *p, const md_fa_target *target)
+{
+    if (!md_fa_cuda_product_of(p, target) || p->type != MD_F32 || p->n_products > 1)
+        return false;
+    const md_st_product *s = &target->program->stage[target->stage].product;
+    for (int32_t o = 0; o <= 1; o++)
+        if (!p->load[o] || md_cg_product_along(p, o) == MD_CG_ALONG_NEITHER || p->program->formula->tensor[p->load[o]->id].dtype != MD_F32)
+            return false;
+    return s->n_k == 1 && p->n_rows == 1 && p->n_columns == 1;
+}
+
+static bool applies(const md_fa_target *target)
+{
+    md_cg_product product;
+    return product_of(&product, target);
+}
+
+static int32_t threads_of(const md_fa_config *config)
+{
+    return config->value[ROWS] / config->value[DOWN] * (config->value[COLUMNS] / ACROSS);
+}
+
+static int64_t shared_of(const md_fa_config *config)
+{
+    const int64_t rows = config->value[ROWS], columns = config->value[COLUMNS];
+    return 4 * MD_MAX(2 * config->value[DEPTH] * (rows + columns + 8), rows * (columns + 4));
+}
+
+/* Blocks of an SM that registers and shared memory allow. */
+static int32_t blocks_of(const md_fa_target *target, const md_fa_config *config)
+{
+    const bool is_single = config->value[PIECE] == 1;
+    const int32_t down = config->value[DOWN], registers = down > 8 ? 255 : is_single ? 204 : down > 4 ? 168 : 128; /* none of them spills */
+    md_fa_cuda_load load = {.threads = threads_of(config), .registers = registers, .shared_bytes = shared_of(config)};
+    return MD_MAX(md_fa_cuda_resident(target->facts, &load), 1);
+}
+
+/* Whether the steps of all tiles are cut into equal runs: gemm_stream.h. */
+static bool is_stream(const md_fa_config *config)
+{
+    return config->value[SPLIT] == 0;
+}
+
+/* Blocks that such runs are for: as many as run at once. */
+static int64_t runs_of(const md_fa_target *target, const md_fa_config *config)
+{
+    return (int64_t)MD_MAX(target->facts->threads, 1) * blocks_of(target, config);
+}
+
+static md_fa_cuda_tiles tiles_of(const md_fa_target *target, const md_fa_config *config)
+{
+    return (md_fa_cuda_tiles){.rows = config->value[ROWS], .columns = config->value[COLUMNS], .split = MD_MAX(config->value[SPLIT], 1),
+                              .resident = blocks_of(target, config), .flops = 0.8, .step_us = 0.5};
+}
+
+static bool has_odd_lines(const md_fa_product *w)
+{
+    for (int32_t o = 0; o <= 1; o++)
+        if ((md_cg_product_along(&w->p, o) == MD_CG_ALONG_DEPTH ? w->depth : o == 0 ? w->rows : w->columns) % 4)
+            return true;
+    return false;
+}
+
+/* Pieces that the lines allow, tiles that are not far beyond the sizes, nor far below; slices that leave some work to a block, and not more blocks than pay
+ * for adding up. */
+static bool is_sensible(const md_fa_target *target, const md_cg_product *p, const md_fa_config *config, const int64_t *size)
+{
+    md_fa_product w;
+    const double split = config->value[SPLIT], sms = MD_MAX(target->facts->threads, 1);
+    const int32_t rows = config->value[ROWS];
+    if (!size)
+        return true;
+    if (config->value[DEPTH] != (rows > 16 ? 8 : 16)) /* fewer rows have fewer pieces than threads */
+        return false;
+    md_fa_product_measure(&w, target, p, size);
+    if ((has_odd_lines(&w) && config->value[PIECE] > 1) || (rows > 16 && w.rows <= rows / 2) || (rows < 64 && w.rows > 2 * rows))
+        return false;
+    const double tiles = (double)w.batch * ceil((double)w.rows / rows) * ceil((double)w.columns / config->value[COLUMNS]);
+    return split <= 1 || ((double)w.depth / split >= 48 && tiles < 5 * sms && tiles * split <= 20 * sms);
+}
+
+/* Whether a tile's pieces go round evenly among its threads, and a warp's threads make a rectangle in it. Threads with fewer sums are for tiles of few rows. With
+ * that many single floats on their way for so many sums it was seen to spill. */
+static bool is_even(const md_fa_config *config)
+{
+    const int32_t rows = config->value[ROWS], down = config->value[DOWN], pieces = config->value[DEPTH] / config->value[PIECE], threads = threads_of(config);
+    if (config->value[PIECE] == 1 && threads <= (down < 16 ? 32 : 64))
+        return false;
+    return rows / down % LANES_DOWN == 0 && down * MOST_DOWN >= rows && threads % pieces == 0 && rows * pieces % threads == 0 && config->value[COLUMNS] * pieces % threads == 0;
+}
+
+static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    md_cg_product p;
+    if (!product_of(&p, target))
+        return false;
+    return is_even(config) && shared_of(config) <= target->facts->shared_per_block && is_sensible(target, &p, config, size);
+}
+
+static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
+{
+    md_cg_product p;
+    *out = (md_kn_envelope){0};
+    if (!product_of(&p, target))
+        return;
+    for (int32_t o = 0; o <= 1; o++) {
+        out->unit |= UINT32_C(1) << p.load[o]->id;
+        if (config->value[PIECE] == 4)
+            out->aligned16 |= UINT32_C(1) << p.load[o]->id;
+    }
+}
+
+static void stream_geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_cg_product *p, const md_fa_config *config, const int64_t *size)
+{
+    md_fa_product w;
+    md_fa_product_measure(&w, target, p, size);
+    md_kn_geometry *g = &out->launch[0];
+    if (g->blocks == 0)
+        return;
+    const int64_t tiles = g->blocks;
+    g->blocks = MD_MIN(tiles * MD_MAX((w.depth + UNIT - 1) / UNIT, 1), runs_of(target, config));
+    g->grid[0] = md_fa_cuda_grid(g->blocks);
+    out->workspace_bytes = 2 * g->blocks * config->value[ROWS] * config->value[COLUMNS] * 4;
+    out->launch[1] = (md_kn_geometry){.grain = 1, .overlaps = true, .blocks = MD_MIN(tiles, g->blocks) * PARTS, .grid = {1, 1, 1}, .block = {END_THREADS, 1, 1}};
+    out->launch[1].grid[0] = (int32_t)out->launch[1].blocks;
+}
+
+static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config, const md_kn_shape *shape)
+{
+    md_cg_product p;
+    *out = (md_kn_plan_geometry){0};
+    if (!product_of(&p, target))
+        return;
+    md_fa_cuda_tiles tiles = tiles_of(target, config);
+    md_fa_cuda_product_geometry(out, target, &p, &tiles, threads_of(config), shared_of(config), shape->size);
+    if (is_stream(config))
+        stream_geometry(out, target, &p, config, shape->size);
+}
+
+/* Fit on an H200 to 20 shapes: all instructions to fma's; tiles of few rows ask shared memory for more than it gives. */
+static double issued_of(const md_fa_config *config)
+{
+    static const double SQUARE = 1.1, TALL = 1.315, SHORT = 1.187, FEW_ROWS = 1.38, SHORTEST = 2.275, SINGLE = 1.164;
+    const int32_t rows = config->value[ROWS], columns = config->value[COLUMNS], down = config->value[DOWN];
+    const double issued = down == 4 ? SHORTEST : down == 8 ? (rows < 64 ? FEW_ROWS : SHORT) : rows == 128 && columns == 128 ? SQUARE : TALL;
+    return config->value[PIECE] > 1 ? issued : issued * SINGLE;
+}
+
+static double product_us(const md_fa_target *target, const md_fa_product *w, const md_fa_config *config)
+{
+    const md_fa_cuda_fma c = {.rows = config->value[ROWS], .columns = config->value[COLUMNS], .threads = threads_of(config), .sums = config->value[DOWN] * ACROSS,
+                              .at_once = blocks_of(target, config), .split = MD_MAX(config->value[SPLIT], 1), .depth = config->value[DEPTH],
+                              .runs = is_stream(config) ? runs_of(target, config) : 0, .issued = issued_of(config),
+                              .alone = 125 + 0.71 * config->value[DOWN] * ACROSS};
+    return md_fa_cuda_fma_us(target, w, &c);
+}
+
+static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    md_cg_product p;
+    md_fa_product w;
+    if (product_of(&p, target) && md_fa_cuda_product_has_work(out, &w, target, &p, size))
+        md_fa_wgmma_features(out, product_us(target, &w, config), config->value[SPLIT] == 1 ? 1 : 2);
+}
+
+static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
+{
+    md_cg_product p;
+    md_strbuf defines = {0};
+    if (!product_of(&p, target))
+        return md_fail(MD_INTERNAL, "family gemm_fma does not take this stage");
+    if (!legal(target, config, NULL))
+        return md_fail(MD_UNSUPPORTED, "gemm_fma has no kernel of these parameters");
+    md_strbuf_printf(&defines,
+                     "#define MD_BM %" PRId32 "\n#define MD_BN %" PRId32 "\n#define MD_BK %" PRId32 "\n#define MD_TM %" PRId32 "\n#define MD_TN %d\n#define MD_PIECE %" PRId32
+                     "\n#define MD_BLOCKS %" PRId32 "\n#define MD_BAND %d\n",
+                     config->value[ROWS], config->value[COLUMNS], config->value[DEPTH], config->value[DOWN], ACROSS, config->value[PIECE],
+                     blocks_of(target, config), BAND);
+    md_fa_cuda_product_print_along(&defines, &p);
+    md_strbuf_printf(&defines, "#define MD_STREAM %" PRId64 "\n#define MD_PARTS %d\n#define MD_THREADS %d\n",
+                     is_stream(config) ? runs_of(target, config) : 0, PARTS, END_THREADS);
+    md_fa_cuda_product_text text = {.source = "cuda/gemm_fma.cu", .lanes = 4, .split = config->value[SPLIT],
+                                    .end = is_stream(config) ? "cuda/gemm_stream.cu" : NULL};
+    return md_fa_cuda_product_emit(out, target, &p, &text, &defines);
+}
+
+const md_fa_family md_fa_cuda_gemm_fma = {
+    .name = "gemm_fma",
+    .device = MD_DEV_CUDA,
+    .n_fields = 6,
+    .field = {{"rows", 128, 4, {128, 64, 32, 16}},
+              {"columns", 128, 2, {128, 64}},
+              {"split", 1, 11, {1, 0, 2, 3, 4, 5, 6, 7, 8, 12, 16}},
+              {"down", 16, 3, {16, 8, 4}}, /* rows of a thread */
+              {"piece", 4, 2, {4, 1}}, /* floats of a copy */
+              {"depth", 8, 2, {8, 16}}},
+    .applies = applies,
+    .legal = legal,
+    .envelope = envelope,
+    .features = features,
+    .emit = emit,
+    .geometry = geometry,
+};

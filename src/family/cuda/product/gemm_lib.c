@@ -1,0 +1,362 @@
+/* Products by cuBLASLt. What it does itself with sums: a bias along the columns, relu, and gelu by tanh in bf16 (with more bits its tails are 5 to 100 times
+ * as far off as ours); any other epilogue is a launch of our own. `rank`: which of its heuristic's answers, which it is asked for at every shape. */
+#include "family/cuda/cuda.h"
+
+#include "base/dtype.h"
+#include "base/status.h"
+#include "device/cuda/blas.h"
+#include "family/cuda/product/gemm.h"
+#include "family/cuda/product/wgmma_cost.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { RANK };
+enum { LIBRARY_BYTES = 32 << 20 }; /* of workspace, which the library asks for on Hopper */
+
+typedef struct layout {
+    md_cg_product p;
+    md_kn_map map[4]; /* A, B, the second B; the result */
+    bool is_direct; /* the library stores the results */
+    int32_t end; /* then: what it does before (MD_DEV_CUDA_GEMM_BIAS and so on) */
+    int32_t bias; /* tensor */
+} layout;
+
+static bool is_real(int32_t dtype)
+{
+    return dtype == MD_F32 || dtype == MD_F64 || dtype == MD_BF16 || dtype == MD_F16;
+}
+
+/* A tensor that lies along the columns, of the results' type. */
+static bool is_bias(const layout *plan, const md_fx_node *node)
+{
+    const md_cg_product *p = &plan->p;
+    return node->kind == MD_FX_LOAD && node->n_args == 1 && node->arg[0]->kind == MD_FX_INDEX && p->n_columns == 1 && node->arg[0]->id == p->columns[0] &&
+           p->program->formula->tensor[node->id].dtype == (md_dtype)plan->map[3].dtype;
+}
+
+/* Whether the library has an epilogue that makes this of the sums. */
+static bool find_end(layout *out, const md_fx_node *value)
+{
+    const bool has_types = out->map[3].dtype == out->map[0].dtype && out->map[0].dtype != MD_F64;
+    if (value->kind == MD_FX_OP && has_types && (value->op == MD_FX_RELU || (value->op == MD_FX_GELU_TANH && out->map[3].dtype == MD_BF16))) {
+        out->end |= value->op == MD_FX_RELU ? MD_DEV_CUDA_GEMM_RELU : MD_DEV_CUDA_GEMM_GELU;
+        value = value->arg[0];
+    }
+    if (value->kind == MD_FX_OP && value->op == MD_FX_ADD && has_types) {
+        const int32_t sums = value->arg[0]->kind == MD_FX_REF ? 0 : 1;
+        if (!is_bias(out, value->arg[1 - sums]))
+            return false;
+        out->end |= MD_DEV_CUDA_GEMM_BIAS;
+        out->bias = value->arg[1 - sums]->id;
+        value = value->arg[sums];
+    }
+    return value->kind == MD_FX_REF;
+}
+
+static bool is_direct(layout *out)
+{
+    const md_st_stage *stage = &out->p.program->stage[out->p.stage];
+    const md_st_store *s = &stage->store[0];
+    if (stage->n_stores != 1 || stage->has_scatter || s->assign != MD_FX_SET || out->p.n_products != 1 || !md_fa_cuda_map_result(&out->map[3], &out->p))
+        return false;
+    return (out->map[3].dtype == out->map[0].dtype || (out->map[3].dtype == MD_F32 && out->map[0].dtype != MD_F64)) && find_end(out, s->value);
+}
+
+static bool plan_of(layout *out, const md_st_program *program, int32_t stage)
+{
+    if (!md_cg_product_of(&out->p, program, stage, MD_CG_COLUMNS_STORED) || (out->p.type != MD_F32 && out->p.type != MD_F64))
+        return false;
+    out->p.dialect = MD_DEV_CUDA;
+    out->end = 0;
+    for (int32_t o = 0; o <= out->p.n_products; o++)
+        if (!md_fa_cuda_map_operand(&out->map[o], &out->p, o) || !is_real(out->map[o].dtype) || out->map[o].dtype != out->map[0].dtype)
+            return false;
+    if ((out->map[0].dtype == MD_F64) != (out->p.type == MD_F64))
+        return false;
+    out->is_direct = is_direct(out);
+    return true;
+}
+
+static bool is_tf32(const layout *plan, const md_fa_target *target)
+{
+    return target->allows_tf32 && plan->map[0].dtype == MD_F32;
+}
+
+static bool applies(const md_fa_target *target)
+{
+    layout plan;
+    return plan_of(&plan, target->program, target->stage) && md_dev_cuda_has_gemm();
+}
+
+static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    (void)config, (void)size;
+    return applies(target);
+}
+
+/* With an epilogue of its own the library has nothing for lines that are further apart than 32 bits say (seen). */
+static const char *miss_of_lines(const md_kn_envelope *envelope, const md_kn_shape *shape)
+{
+    for (int32_t i = 0; i + 1 < MD_COUNT(envelope->rule_value) && envelope->rule_value[i] >= 0; i += 2)
+        if (shape->stride[envelope->rule_value[i]][envelope->rule_value[i + 1]] > INT32_MAX)
+            return "lines too far apart for the library's epilogue";
+    return NULL;
+}
+
+static void limit_lines(md_kn_envelope *out, const layout *plan)
+{
+    static const int32_t map[] = {0, 1, 3};
+    int32_t n = 0;
+    for (int32_t i = 0; i < MD_COUNT(map); i++) {
+        const md_kn_map *m = &plan->map[map[i]];
+        if (m->n_dims[1] == 0)
+            continue;
+        out->rule_value[n++] = m->tensor;
+        out->rule_value[n++] = m->axis[1];
+    }
+    out->rule_value[n] = -1;
+    out->rule_miss = miss_of_lines;
+}
+
+static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
+{
+    layout plan;
+    (void)config;
+    *out = (md_kn_envelope){0};
+    if (!plan_of(&plan, target->program, target->stage))
+        return;
+    /* Of lines at odd places the library's epilogue rounds twice (bf16 [17,37] x [37,33] + bias: off by 0.64 of the last place), or its answer does not run (K = 3). */
+    const bool has_end = plan.is_direct && plan.end;
+    for (int32_t o = 0; o <= plan.p.n_products; o++)
+        md_fa_cuda_map_needs(out, &plan.map[o], has_end);
+    if (plan.is_direct)
+        md_fa_cuda_map_needs(out, &plan.map[3], has_end);
+    if (has_end && plan.end & MD_DEV_CUDA_GEMM_BIAS) {
+        out->unit |= UINT32_C(1) << plan.bias;
+        out->aligned16 |= UINT32_C(1) << plan.bias;
+    }
+    if (has_end)
+        limit_lines(out, &plan);
+    for (int32_t d = 0; d < target->program->formula->n_dims; d++) {
+        out->lo[d] = 1;
+        out->hi[d] = INT32_MAX;
+    }
+}
+
+static int64_t result_bytes(const md_fa_product *w)
+{
+    int64_t bytes = w->batch * w->rows * w->columns * w->p.n_products * md_fa_cuda_product_bytes(&w->p);
+    return (bytes + 255) / 256 * 256;
+}
+
+static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config, const md_kn_shape *shape)
+{
+    layout plan;
+    md_fa_product w;
+    (void)config;
+    *out = (md_kn_plan_geometry){0};
+    out->launch[0].grain = out->launch[1].grain = 1;
+    if (!plan_of(&plan, target->program, target->stage))
+        return;
+    md_fa_product_measure(&w, target, &plan.p, shape->size);
+    if (w.batch == 0 || w.rows == 0 || w.columns == 0)
+        return;
+    out->launch[0].blocks = 1;
+    if (!plan.is_direct)
+        md_fa_cuda_product_sum(out, target, &w, 2); /* as if K were split: its geometry */
+    out->workspace_bytes = LIBRARY_BYTES + (plan.is_direct ? 0 : result_bytes(&w));
+}
+
+/* Of kernels for lines that begin at 2, 4 or 8 bytes instead of 16, and of those on CUDA cores: us of a launch, of 64 steps of K, flops an SM does in a us, the
+ * part of the memory's rate, us of adding up slices. */
+enum { PIECES = 3, PLAIN = 3, KINDS };
+static const double START[KINDS] = {3.73, 2.78, 2.53, 3.92}, STEP[KINDS] = {0.313, 0.137, 0.347, 0.00183}, RATE[KINDS] = {1.16, 1.89, 1.49, 0.414}, MEMORY[KINDS] = {0.33, 0.379, 0.44, 0.6}, SUM[KINDS] = {2.68, 3.45, 1.64, 2.05};
+/* What an epilogue of our own takes at least, us, and moves, of the bytes of its sums. */
+static const double EPILOGUE = 0.998, RESULTS = 2.88;
+static const double ONE_ROW = 0.679; /* what it takes for a matrix by a vector, of that */
+static const double SUM_GBPS = 2430, F64_RATE = 0.5;
+/* Its own, which takes whole lines only: us, and results of a us. */
+static const double OWN_EPILOGUE = 0.415, OWN_RESULTS = 3270000;
+
+static int32_t pieces_of(int64_t n)
+{
+    return n % 2 ? 0 : n % 4 ? 1 : n % 8 ? 2 : 3;
+}
+
+/* Of all lines; PIECES: whole ones. */
+static int32_t pieces(const layout *plan, const md_fa_product *w)
+{
+    int32_t least = pieces_of(plan->is_direct ? w->columns : 2 * w->columns);
+    for (int32_t o = 0; o <= 1; o++) {
+        bool is_k_first = md_cg_product_along(&w->p, o) == MD_CG_ALONG_DEPTH;
+        least = MD_MIN(least, pieces_of(is_k_first ? w->depth : o == 0 ? w->rows : w->columns));
+    }
+    return least;
+}
+
+/* The best of some tiles and numbers of slices. */
+static double tiled_us(const md_dev_facts *facts, const md_fa_product *w, int32_t kind)
+{
+    static const int32_t tile[][2] = {{64, 64}, {128, 64}, {64, 128}, {128, 128}, {256, 128}};
+    const double sms = MD_MAX(facts->threads, 1), results = (double)w->batch * (double)w->rows * (double)w->columns;
+    const double memory = w->bytes / (facts->memory_gbps * MEMORY[kind]) * 1e-3, rate = RATE[kind] * 1e6 * (w->p.type == MD_F64 ? F64_RATE : 1);
+    double best = INFINITY;
+    for (int32_t i = 0; i < MD_COUNT(tile); i++)
+        for (int32_t split = 1; split <= 32; split *= 2) {
+            double blocks = (double)w->batch * ceil((double)w->rows / tile[i][0]) * ceil((double)w->columns / tile[i][1]) * split;
+            double steps = ceil((double)w->depth / 64 / split), step = STEP[kind] + tile[i][0] * tile[i][1] * 128.0 * w->p.n_products / rate;
+            double work = ceil(blocks / sms) * steps * step + (split > 1 ? SUM[kind] + results * 8 * split / SUM_GBPS * 1e-3 : 0);
+            best = fmin(best, fmax(work, memory));
+        }
+    return (START[kind] + best) * (w->rows == 1 && kind < PIECES ? ONE_ROW : 1);
+}
+
+/* As if it had the best tile for every shape. */
+static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    layout plan;
+    md_fa_product w;
+    if (!plan_of(&plan, target->program, target->stage) || !md_fa_cuda_product_has_work(out, &w, target, &plan.p, size))
+        return;
+    const bool is_plain = md_dtype_size((md_dtype)plan.map[0].dtype) > 2 && !is_tf32(&plan, target);
+    const int32_t kind = is_plain ? PLAIN : pieces(&plan, &w);
+    md_fa_product sums = w;
+    sums.epilogue_ops = sums.epilogue_transcendental = 0;
+    md_fa_wgmma_features(out, is_plain || kind < PIECES ? tiled_us(target->facts, &sums, kind) : md_fa_wgmma_best_us(target->facts, &sums), 1);
+    out->serial_us += 0.02 * config->value[RANK];
+    if (plan.is_direct && plan.end)
+        out->serial_us += OWN_EPILOGUE + (double)w.batch * (double)w.rows * (double)w.columns / OWN_RESULTS;
+    if (!plan.is_direct) {
+        out->launches = 2;
+        out->serial_us += EPILOGUE;
+        out->memory_bytes += RESULTS * (double)result_bytes(&w);
+    }
+}
+
+/* ---- The call */
+static void fill_matrix(md_dev_cuda_gemm *w, int32_t which, const md_kn_map *m, const md_kn_call *call, int64_t inner, int64_t outer)
+{
+    const int64_t *stride = call->shape->stride[m->tensor];
+    w->leading[which] = m->n_dims[1] > 0 && outer > 1 ? stride[m->axis[1]] : inner;
+    w->leading[which] = MD_MAX(w->leading[which], inner);
+    w->stride[which] = m->n_dims[2] > 0 ? stride[m->axis[2]] : 0;
+}
+
+static int32_t alignment_of(const void *data)
+{
+    int32_t alignment = 16;
+    while (alignment > 1 && (uintptr_t)data % (uintptr_t)alignment)
+        alignment /= 2;
+    return alignment;
+}
+
+static void measure(md_dev_cuda_gemm *w, const layout *plan, const md_kn_call *call)
+{
+    const md_cg_product *p = &plan->p;
+    const md_st_product *s = &p->program->stage[p->stage].product;
+    const int64_t *size = call->shape->size;
+    w->rows = md_st_points(p->program, p->n_rows, p->rows, size);
+    w->columns = md_st_points(p->program, p->n_columns, p->columns, size);
+    w->depth = md_st_points(p->program, s->n_k, s->k, size);
+    w->batch = md_st_points(p->program, s->n_batch, s->batch, size);
+    w->in = plan->map[0].dtype;
+    w->out = plan->is_direct ? plan->map[3].dtype : (int32_t)p->type;
+    w->end = plan->is_direct ? plan->end : 0;
+}
+
+/* One of the products; results that are not stored as they are go to the workspace, plane by plane. */
+static md_status run_product(const layout *plan, const md_kn_call *call, int32_t rank, bool is_tf32, int32_t q)
+{
+    md_dev_cuda_gemm w;
+    memset(&w, 0, sizeof w);
+    measure(&w, plan, call);
+    int64_t plane = w.rows * w.columns, item = md_fa_cuda_product_bytes(&plan->p);
+    int64_t results = plan->is_direct ? 0 : (w.batch * plane * plan->p.n_products * item + 255) / 256 * 256;
+    const md_kn_map *b = &plan->map[MD_CG_B + q];
+    const md_dev_cuda_gemm_data data = {.a = call->data[plan->map[0].tensor],
+                                        .b = call->data[b->tensor],
+                                        .bias = w.end & MD_DEV_CUDA_GEMM_BIAS ? call->data[plan->bias] : NULL,
+                                        .c = plan->is_direct ? call->data[plan->map[3].tensor] : (char *)call->workspace + q * plane * item,
+                                        .workspace = (char *)call->workspace + results,
+                                        .workspace_bytes = LIBRARY_BYTES};
+    w.rank = rank;
+    w.is_tf32 = is_tf32;
+    w.along_rows[0] = md_cg_product_along(&plan->p, MD_CG_A) == MD_CG_ALONG_ROWS;
+    w.along_rows[1] = md_cg_product_along(&plan->p, MD_CG_B + q) == MD_CG_ALONG_ROWS;
+    fill_matrix(&w, 0, &plan->map[0], call, w.along_rows[0] ? w.rows : w.depth, w.along_rows[0] ? w.depth : w.rows);
+    fill_matrix(&w, 1, b, call, w.along_rows[1] ? w.columns : w.depth, w.along_rows[1] ? w.depth : w.columns);
+    if (plan->is_direct) {
+        fill_matrix(&w, 2, &plan->map[3], call, w.columns, w.rows);
+    } else {
+        w.leading[2] = w.columns;
+        w.stride[2] = plane * plan->p.n_products;
+    }
+    w.alignment[0] = alignment_of(data.a);
+    w.alignment[1] = alignment_of(data.b);
+    w.alignment[2] = MD_MIN(alignment_of(data.c), alignment_of(data.bias)); /* of NULL: all there is */
+    return md_dev_cuda_gemm_run(call->device, call->stream, &w, &data);
+}
+
+static md_status run(const md_kn_call *call, int32_t rank, bool is_tf32)
+{
+    const md_st_program *program = call->program;
+    const md_st_stage *stage = call->stage;
+    layout plan;
+    if (!plan_of(&plan, program, (int32_t)(stage - program->stage)))
+        return md_fail(MD_INTERNAL, "family gemm_lib does not take this stage");
+    for (int32_t q = 0; q < plan.p.n_products; q++)
+        MD_TRY(run_product(&plan, call, rank, is_tf32, q));
+    return MD_OK;
+}
+
+/* A launch that is a function has no place for a number. */
+#define MD_RUN(n)                                                                                                      \
+    static md_status run##n(const md_kn_call *call)                                                                    \
+    {                                                                                                                  \
+        return run(call, n, false);                                                                                    \
+    }                                                                                                                  \
+    static md_status run##n##_tf32(const md_kn_call *call)                                                             \
+    {                                                                                                                  \
+        return run(call, n, true);                                                                                     \
+    }
+MD_RUN(0)
+MD_RUN(1)
+MD_RUN(2)
+MD_RUN(3)
+MD_RUN(4)
+MD_RUN(5)
+MD_RUN(6)
+MD_RUN(7)
+#undef MD_RUN
+static const md_kn_host_function runs[2][MD_DEV_CUDA_GEMM_RANKS] = {
+    {run0, run1, run2, run3, run4, run5, run6, run7},
+    {run0_tf32, run1_tf32, run2_tf32, run3_tf32, run4_tf32, run5_tf32, run6_tf32, run7_tf32},
+};
+
+static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
+{
+    layout plan;
+    if (!plan_of(&plan, target->program, target->stage))
+        return md_fail(MD_INTERNAL, "family gemm_lib does not take this stage");
+    if (!plan.is_direct)
+        MD_TRY(md_fa_cuda_product_emit_sum(&out->launch[1], target, &plan.p, 1));
+    out->n_launches = plan.is_direct ? 1 : 2;
+    out->launch[0].code = MD_KN_FUNCTION;
+    out->launch[0].function = runs[is_tf32(&plan, target)][config->value[RANK]];
+    return MD_OK;
+}
+
+const md_fa_family md_fa_cuda_gemm_lib = {
+    .name = "gemm_lib",
+    .device = MD_DEV_CUDA,
+    .is_library = true,
+    .n_fields = 1,
+    .field = {{"rank", 0, 8, {0, 1, 2, 3, 4, 5, 6, 7}}},
+    .applies = applies,
+    .legal = legal,
+    .envelope = envelope,
+    .features = features,
+    .emit = emit,
+    .geometry = geometry,
+};

@@ -1,0 +1,158 @@
+/* Products of 16-bit operands by mma.sync: src/kernels/cuda/gemm_mma.cu. Any layout, size and alignment. */
+#include "family/cuda/cuda.h"
+
+#include "base/dtype.h"
+#include "base/status.h"
+#include "family/cuda/product/gemm.h"
+#include "family/cuda/product/wgmma_cost.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+enum { ROWS, COLUMNS, STAGES, SPLIT, BAND, WARP };
+enum { DEPTH = 64 };
+
+typedef struct tile {
+    int32_t rows, columns, warps_rows, warps_columns, threads, stages, split; /* columns of each product */
+    int64_t shared;
+} tile;
+
+static tile tile_of(const md_cg_product *p, const md_fa_config *config)
+{
+    tile t = {.rows = config->value[ROWS], .columns = config->value[COLUMNS] / p->n_products, .stages = config->value[STAGES], .split = config->value[SPLIT]};
+    t.warps_rows = t.rows >= 64 ? 2 : 1;
+    t.warps_columns = t.columns >= config->value[WARP] ? t.columns / config->value[WARP] : 1;
+    t.threads = 32 * t.warps_rows * t.warps_columns;
+    int64_t stages = (int64_t)t.stages * (t.rows + p->n_products * t.columns) * DEPTH * 2;
+    t.shared = MD_MAX(stages, (int64_t)p->n_products * t.rows * (t.columns + 4) * 4);
+    return t;
+}
+
+static bool product_of(md_cg_product *p, const md_fa_target *target)
+{
+    if (!md_fa_cuda_product_of(p, target) || p->type != MD_F32)
+        return false;
+    md_dtype first = MD_F32;
+    for (int32_t o = 0; o <= p->n_products; o++) {
+        md_dtype dtype = p->load[o] ? p->program->formula->tensor[p->load[o]->id].dtype : MD_F32;
+        if ((dtype != MD_BF16 && dtype != MD_F16) || (o > 0 && dtype != first))
+            return false;
+        first = dtype;
+    }
+    return true;
+}
+
+static bool applies(const md_fa_target *target)
+{
+    md_cg_product product;
+    return product_of(&product, target);
+}
+
+/* Fit on an H200: parts of the tensor cores' rate with large, middling and small tiles, us. */
+static const double LARGE = 0.103, MIDDLING = 0.157, SMALL = 0.152, STEP = 0.16, START = 1.04, MEMORY = 0.643, RAGGED = 1.82, RAGGED_SERIAL = 3.03, RAGGED_MEMORY = 0.248, HEAVY = 1.26;
+
+static md_fa_cuda_tiles tiles_of(const md_fa_target *target, const tile *t)
+{
+    md_fa_cuda_load load = {.threads = t->threads, .registers = 128, .shared_bytes = t->shared};
+    double rate = t->rows >= 128 && t->columns >= 64 ? LARGE : t->rows >= 64 && t->columns >= 64 ? MIDDLING : SMALL;
+    return (md_fa_cuda_tiles){.rows = t->rows, .columns = t->columns, .split = t->split, .resident = MD_MAX(md_fa_cuda_resident(target->facts, &load), 1),
+                              .flops = 16 * rate, .step_us = STEP};
+}
+
+static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    md_cg_product p;
+    if (!product_of(&p, target))
+        return false;
+    tile t = tile_of(&p, config);
+    md_fa_cuda_tiles tiles = tiles_of(target, &t);
+    if (t.rows * t.columns * p.n_products > (p.n_products == 2 ? 48 : 96) * t.threads) /* accumulators */
+        return false;
+    if (t.threads > 256) /* 128 registers were seen to be too few */
+        return false;
+    if (t.threads < 64 || t.columns < 16 || t.rows * 8 > 8 * t.threads || t.columns * 8 > 8 * t.threads || t.rows > 4 * t.columns || t.columns > 8 * t.rows || t.rows * 8 % t.threads || t.columns * 8 % t.threads)
+        return false;
+    if (config->value[BAND] != 8 && !md_fa_cuda_product_has_waves(target, &p, &tiles, size))
+        return false;
+    return t.shared <= target->facts->shared_per_block && md_fa_cuda_product_sensible(target, &p, &tiles, size);
+}
+
+static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
+{
+    (void)target, (void)config;
+    *out = (md_kn_envelope){0};
+}
+
+static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config, const md_kn_shape *shape)
+{
+    md_cg_product p;
+    *out = (md_kn_plan_geometry){0};
+    if (!product_of(&p, target))
+        return;
+    tile t = tile_of(&p, config);
+    md_fa_cuda_tiles tiles = tiles_of(target, &t);
+    md_fa_cuda_product_geometry(out, target, &p, &tiles, t.threads, t.shared, shape->size);
+}
+
+/* A function in the epilogue, which the launch that adds up slices spreads over all threads. */
+static double end_us(const md_fa_target *target, const md_fa_product *w, const tile *t, const md_fa_cuda_tiles *tiles)
+{
+    const double blocks = (double)w->batch * ceil((double)w->rows / t->rows) * ceil((double)w->columns / t->columns);
+    const double at_once = MD_MAX(target->facts->threads, 1) * (double)MD_MAX(tiles->resident, 1);
+    return t->split > 1 ? 0 : HEAVY * md_fa_cuda_product_heavy_us(w) * t->rows * t->columns / t->threads * ceil(blocks / at_once);
+}
+
+static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    md_cg_product p;
+    md_fa_product w;
+    if (!product_of(&p, target) || !md_fa_cuda_product_has_work(out, &w, target, &p, size))
+        return;
+    tile t = tile_of(&p, config);
+    md_fa_cuda_tiles tiles = tiles_of(target, &t);
+    md_fa_cuda_product_features(out, target, &w, &tiles);
+    out->serial_us += START + end_us(target, &w, &t, &tiles);
+    out->memory_rate *= MEMORY;
+    if (md_fa_cuda_product_is_ragged(&w)) { /* operands go through registers */
+        out->ops *= RAGGED;
+        out->serial_us *= RAGGED_SERIAL;
+        out->memory_rate *= RAGGED_MEMORY;
+    }
+}
+
+static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
+{
+    md_cg_product p;
+    md_strbuf defines = {0};
+    if (!product_of(&p, target))
+        return md_fail(MD_INTERNAL, "family gemm_mma does not take this stage");
+    if (!legal(target, config, NULL))
+        return md_fail(MD_UNSUPPORTED, "gemm_mma has no kernel of these parameters");
+    tile t = tile_of(&p, config);
+    bool is_bf16 = p.program->formula->tensor[p.load[MD_CG_A]->id].dtype == MD_BF16;
+    md_strbuf_printf(&defines,
+                     "#define MD_BM %" PRId32 "\n#define MD_BN %" PRId32 "\n#define MD_WARPS_M %" PRId32 "\n#define MD_WARPS_N %" PRId32
+                     "\n#define MD_STAGES %" PRId32 "\n#define MD_BAND %" PRId32 "\n#define MD_OPERAND_TYPE %s\n",
+                     t.rows, t.columns, t.warps_rows, t.warps_columns, t.stages, config->value[BAND], is_bf16 ? "bf16" : "f16");
+    md_fa_cuda_product_print_along(&defines, &p);
+    md_fa_cuda_product_text text = {.source = "cuda/gemm_mma.cu", .lanes = 4, .split = t.split};
+    return md_fa_cuda_product_emit(out, target, &p, &text, &defines);
+}
+
+const md_fa_family md_fa_cuda_gemm_mma = {
+    .name = "gemm_mma",
+    .device = MD_DEV_CUDA,
+    .n_fields = 6,
+    .field = {{"rows", 64, 4, {128, 64, 32, 16}},
+              {"columns", 64, 3, {128, 64, 32}},
+              {"stages", 3, 2, {3, 4, 2, 5}, 2},
+              {"split", 1, 5, {1, 2, 4, 8, 16}},
+              {"band", 8, 1, {8, 2, 4, 16}, 3}, /* rows of tiles that are gone through together, column by column */
+              {"warp", 32, 1, {32, 16}, 1}}, /* columns of a warp */
+    .applies = applies,
+    .legal = legal,
+    .envelope = envelope,
+    .features = features,
+    .emit = emit,
+    .geometry = geometry,
+};

@@ -1,0 +1,171 @@
+/* Products with at most eight rows whose operands lie along K: src/kernels/cuda/gemv.cu. */
+#include "family/cuda/cuda.h"
+
+#include "base/dtype.h"
+#include "base/status.h"
+#include "family/cuda/product/gemm.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+enum { FEW, COLUMNS, UNDER_WAY, SHARE, WARPS };
+enum { USUAL_WARPS = 8 };
+
+static md_dtype type_of(const md_cg_product *p)
+{
+    return p->program->formula->tensor[p->load[MD_CG_A]->id].dtype;
+}
+
+static bool product_of(md_cg_product *p, const md_fa_target *target)
+{
+    if (!md_fa_cuda_product_of(p, target) || p->type != MD_F32)
+        return false;
+    const md_st_product *s = &target->program->stage[target->stage].product;
+    for (int32_t o = 0; o <= p->n_products; o++)
+        if (!p->load[o] || md_cg_product_along(p, o) != MD_CG_ALONG_DEPTH || p->program->formula->tensor[p->load[o]->id].dtype != type_of(p))
+            return false;
+    md_dtype dtype = type_of(p);
+    return s->n_k == 1 && p->n_rows <= 1 && p->n_columns == 1 && (dtype == MD_BF16 || dtype == MD_F16 || dtype == MD_F32);
+}
+
+static bool applies(const md_fa_target *target)
+{
+    md_cg_product product;
+    return product_of(&product, target);
+}
+
+/* As many as split K, at least. */
+static int32_t warps_of(const md_fa_config *config)
+{
+    return MD_MAX(config->value[WARPS], config->value[SHARE]);
+}
+
+/* Where K is split among more warps than usual, the field of warps stands at its usual value: the others would say the same. */
+static bool is_other_name(const md_fa_config *config)
+{
+    const int32_t warps = config->value[WARPS], share = config->value[SHARE];
+    return warps < share ? warps != USUAL_WARPS : warps == share && warps > USUAL_WARPS;
+}
+
+static int32_t columns_of(const md_fa_config *config) /* of a block */
+{
+    return warps_of(config) / config->value[SHARE] * config->value[COLUMNS];
+}
+
+static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    md_cg_product p;
+    if (!product_of(&p, target) || columns_of(config) % 2)
+        return false;
+    if (is_other_name(config))
+        return false;
+    int32_t few = config->value[FEW], sums = few * config->value[COLUMNS] * p.n_products;
+    int32_t vectors = config->value[COLUMNS] * config->value[UNDER_WAY] * p.n_products;
+    if (sums > 32 || vectors > 8 || 4 * vectors + sums + 8 * few > 120)
+        return false;
+    int64_t rows = size ? md_st_points(target->program, p.n_rows, p.rows, size) : 0;
+    return !size || (rows <= few && (few == 1 || rows > few / 2));
+}
+
+static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
+{
+    md_cg_product p;
+    *out = (md_kn_envelope){0};
+    if (!product_of(&p, target))
+        return;
+    out->row_points_max = config->value[FEW];
+    out->n_row_dims = p.n_rows;
+    for (int32_t i = 0; i < p.n_rows; i++)
+        out->row_dim[i] = target->program->index[p.rows[i]].dim;
+    for (int32_t o = 0; o <= p.n_products; o++) {
+        out->unit |= UINT32_C(1) << p.load[o]->id;
+        out->aligned16 |= UINT32_C(1) << p.load[o]->id;
+    }
+}
+
+static int64_t blocks_of(const md_fa_product *w, const md_fa_config *config)
+{
+    return w->batch * ((w->columns + columns_of(config) - 1) / columns_of(config));
+}
+
+static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config, const md_kn_shape *shape)
+{
+    md_cg_product p;
+    md_fa_product w;
+    *out = (md_kn_plan_geometry){0};
+    md_kn_geometry *g = &out->launch[0];
+    g->grain = 1;
+    if (!product_of(&p, target))
+        return;
+    md_fa_product_measure(&w, target, &p, shape->size);
+    if (w.batch == 0 || w.rows == 0 || w.columns == 0)
+        return;
+    g->blocks = blocks_of(&w, config);
+    g->grid[0] = (int32_t)g->blocks;
+    g->grid[1] = g->grid[2] = g->block[1] = g->block[2] = 1;
+    g->block[0] = 32 * warps_of(config);
+    g->overlaps = true;
+}
+
+/* Fit on an H200: us, or parts of a rate. */
+static const double START = 0.00345, BATCH = 0.0127, SHARES = 0.00171, MANY_VECTORS = 0.191, LONE_RATE = 2.8, RATE = 3.23, WIDEN = 2.92, WIDEN_ONE = 6.9, WIDEN_F32 = 1.8, RESULT_OPS = 4390, OPS_RATE = 0.38, FUNCTION = 0.7, LONE_F32 = 1.2, PAIR_F32 = 1.07, ROW_F32 = 0.07, SHARE_F32 = 0.02;
+
+static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    md_cg_product p;
+    md_fa_product w;
+    if (!product_of(&p, target) || !md_fa_cuda_product_has_work(out, &w, target, &p, size))
+        return;
+    int32_t few = config->value[FEW], vectors = config->value[COLUMNS] * config->value[UNDER_WAY] * p.n_products;
+    const double bytes = (double)w.depth * (double)md_dtype_size(type_of(&p)), at_once = 512.0 * config->value[SHARE] * config->value[UNDER_WAY];
+    const double steps = ceil(bytes / at_once), useful = bytes / (steps * at_once); /* of the loads that a short K leaves */
+    md_fa_cuda_load load = {.blocks = (double)blocks_of(&w, config),
+                            .threads = 32 * warps_of(config),
+                            .registers = 48 + 4 * vectors + few * (config->value[COLUMNS] * p.n_products + 8),
+                            .bytes = 16.0 * vectors * useful};
+    double results = (double)w.batch * (double)w.columns * few;
+    out->memory_bytes = w.bytes;
+    if (type_of(&p) == MD_F32) /* a vector is four elements: the rows are read as often, for half as many products */
+        out->memory_bytes *= (config->value[COLUMNS] == 1 ? LONE_F32 : PAIR_F32) * (1 + ROW_F32 * (few - 1));
+    /* With one column a warp, the rows are read as often as the column. */
+    out->memory_rate = (config->value[COLUMNS] == 1 ? LONE_RATE : RATE) * md_fa_cuda_rate(target->facts, &load);
+    out->ops = 2 * results * (double)w.depth * p.n_products * (type_of(&p) == MD_F32 ? WIDEN_F32 : few == 1 ? WIDEN_ONE : WIDEN) + results * RESULT_OPS; /* 16-bit rows are widened again and again */
+    out->ops_rate = OPS_RATE;
+    out->parallel = fmin(load.blocks, MD_MAX(target->facts->threads, 1));
+    out->serial_us = START + FUNCTION * w.epilogue_transcendental + BATCH * steps + (type_of(&p) == MD_F32 ? SHARE_F32 : SHARES) * config->value[SHARE] + (vectors > 4 ? MANY_VECTORS : 0); /* seen: much under way at once, by all warps */
+}
+
+static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
+{
+    md_cg_product p;
+    md_strbuf defines = {0};
+    if (!product_of(&p, target))
+        return md_fail(MD_INTERNAL, "family gemv does not take this stage");
+    md_dtype dtype = type_of(&p);
+    md_strbuf_printf(&defines,
+                     "#define MD_FEW %" PRId32 "\n#define MD_COLUMNS %" PRId32 "\n#define MD_UNDER_WAY %" PRId32 "\n#define MD_SHARE %" PRId32
+                     "\n#define MD_WARPS %" PRId32 "\n#define MD_OPERAND_BYTES %d\n#define MD_WIDEN(h) md_up1_%s(h)\n",
+                     config->value[FEW], config->value[COLUMNS], config->value[UNDER_WAY], config->value[SHARE], warps_of(config), dtype == MD_F32 ? 4 : 2,
+                     dtype == MD_F16 ? "f16" : "bf16");
+    if (!legal(target, config, NULL))
+        return md_fail(MD_UNSUPPORTED, "gemv has no kernel of these parameters");
+    md_fa_cuda_product_text text = {.source = "cuda/gemv.cu", .lanes = columns_of(config) % 4 ? 2 : 4};
+    return md_fa_cuda_product_emit(out, target, &p, &text, &defines);
+}
+
+const md_fa_family md_fa_cuda_gemv = {
+    .name = "gemv",
+    .device = MD_DEV_CUDA,
+    .n_fields = 5,
+    .field = {{"few", 8, 4, {1, 2, 4, 8}},
+              {"columns", 2, 3, {1, 2, 4, 3, 6, 8}, 3},
+              {"ahead", 2, 4, {1, 2, 4, 8, 3, 5, 6, 7}, 4},
+              {"share", 2, 4, {1, 2, 4, 8, 16}, 1},
+              {"warps", USUAL_WARPS, 1, {USUAL_WARPS, 2, 4, 16}, 3}},
+    .applies = applies,
+    .legal = legal,
+    .envelope = envelope,
+    .features = features,
+    .emit = emit,
+    .geometry = geometry,
+};

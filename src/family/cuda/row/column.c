@@ -1,0 +1,284 @@
+/* Rows that lie across memory: lanes over the last outer index, threads of a column share the axis. */
+#include "family/cuda/cuda.h"
+
+#include "base/dtype.h"
+#include "base/status.h"
+#include "family/cost.h"
+#include "family/cuda/row/row.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+enum { XT, YT, ITEMS, KEEP, SPLIT, ACCESS };
+/* Tickets of a split launch have their places in kernels/cuda/column.cu; blocks beyond that are enough without. */
+enum { MOST_TICKETS = 4096, MOST_SPLIT = 64, OTHER_REGISTERS = 34, SHARED_BYTES = 48 * 1024, BLOCKS_OF_SM = 3 };
+
+static const md_st_stage *stage_of(const md_fa_target *target)
+{
+    return &target->program->stage[target->stage];
+}
+
+static bool is_online(const md_fa_target *target)
+{
+    const md_st_row *row = &stage_of(target)->row;
+    return row->is_online && row->n_levels > 1;
+}
+
+static int32_t lane_of(const md_fa_target *target)
+{
+    const md_st_stage *st = stage_of(target);
+    return st->outer[st->n_outer - 1];
+}
+
+static md_cg_row_options options_of(const md_fa_target *target, const md_fa_config *config)
+{
+    return (md_cg_row_options){.program = target->program, .stage = target->stage, .dialect = MD_DEV_CUDA, .is_column = true,
+                               .access = config->value[ACCESS] == MD_FA_CUDA_STRIDED ? MD_CG_STRIDED : MD_CG_UNIT,
+                               .is_online = is_online(target) && !config->value[KEEP]};
+}
+
+/* Bytes an element of loads whose neighbours in memory are neighbours of the lanes, and of those that lie along the axis. */
+typedef struct direction {
+    const md_fa_target *target;
+    int64_t by_lane, by_axis;
+} direction;
+
+static bool note_direction(void *user, const md_fx_node *node)
+{
+    direction *d = user;
+    const md_st_program *program = d->target->program;
+    int64_t lane[MD_MAX_RANK], axis[MD_MAX_RANK];
+    if (node->kind != MD_FX_LOAD || node->n_args == 0 || !md_fx_uses_index(node, stage_of(d->target)->axis))
+        return true;
+    if (!md_st_step(lane, program, node->id, node->arg, lane_of(d->target)) ||
+        !md_st_step(axis, program, node->id, node->arg, stage_of(d->target)->axis))
+        return true;
+    int64_t bytes = (int64_t)md_dtype_size(program->formula->tensor[node->id].dtype);
+    *(lane[node->n_args - 1] != 0 ? &d->by_lane : &d->by_axis) += bytes;
+    return true;
+}
+
+/* Where most of what is read lies along the axis, the threads of a warp would each read a row of their own. */
+static bool applies(const md_fa_target *target)
+{
+    if (!md_fa_cuda_row_applies(target) || stage_of(target)->n_outer == 0)
+        return false;
+    direction d = {.target = target};
+    md_cg_visit(stage_of(target), note_direction, &d);
+    return d.by_lane >= d.by_axis;
+}
+
+/* Bytes of what threads of a column exchange, and what blocks leave, per thread: no less than the text's. */
+static int64_t part_bytes(const md_fa_target *target)
+{
+    const md_st_row *row = &stage_of(target)->row;
+    int64_t width = md_fa_cuda_width(target->program, target->stage), bytes = 16;
+    for (int32_t i = 0; i < row->n_reductions; i++)
+        bytes += width * (md_dtype_size(row->reduction[i].type) <= 4 ? 4 : 12);
+    return bytes;
+}
+
+static int32_t registers_of(const md_fa_target *target, const md_fa_config *config)
+{
+    md_cg_row_options options = options_of(target, config);
+    const md_st_row *row = &stage_of(target)->row;
+    int32_t width = md_fa_cuda_width(target->program, target->stage), held = 0;
+    md_cg_row_plan plan;
+    md_cg_row_plan_make(&plan, &options);
+    for (int32_t i = 0; i < plan.n_loads; i++)
+        held += MD_MAX(width * (int32_t)md_dtype_size(target->program->formula->tensor[plan.load[i].node->id].dtype) / 4, 1);
+    return config->value[ITEMS] * held + OTHER_REGISTERS + width * (1 + row->n_reductions * (options.is_online ? 3 : 1));
+}
+
+static int32_t min_blocks(const md_fa_target *target, const md_fa_config *config)
+{
+    int32_t threads = config->value[XT] * config->value[YT], registers = (registers_of(target, config) + 7) / 8 * 8;
+    return MD_MIN(MD_MAX(MD_MIN(65536 / (registers * threads), 2048 / threads), 1), 8);
+}
+
+static bool is_aligned(const md_fa_target *target, const int64_t *size)
+{
+    const md_st_stage *st = stage_of(target);
+    uint32_t unit = md_cg_unit_tensors(target->program, target->stage, lane_of(target));
+    for (int32_t i = 0; i < st->n_tensors; i++) {
+        const md_fx_tensor *t = &target->program->formula->tensor[st->tensor[i]];
+        if ((unit >> st->tensor[i] & 1) && t->rank > 1 && size[t->dim[t->rank - 1]] * (int64_t)md_dtype_size(t->dtype) % 16 != 0)
+            return false;
+    }
+    return true;
+}
+
+/* ---- Blocks: those that share an axis along which is stored cannot wait for each other, and take two launches. */
+
+static bool has_phases(const md_fa_target *target, const md_fa_config *config)
+{
+    return config->value[SPLIT] && stage_of(target)->row.has_elements;
+}
+
+typedef struct grid {
+    int64_t tiles, rows, axis;
+    int32_t split;
+} grid;
+
+static grid grid_of(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    const md_st_stage *st = stage_of(target);
+    int64_t width = (int64_t)config->value[XT] * md_fa_cuda_width(target->program, target->stage);
+    int64_t columns = md_st_size(target->program, lane_of(target), size);
+    grid g = {.tiles = columns / width + (columns % width != 0), .rows = md_st_points(target->program, st->n_outer - 1, st->outer, size),
+              .axis = md_st_size(target->program, st->axis, size), .split = 1};
+    int64_t blocks = g.tiles * g.rows, wanted = (int64_t)MD_MAX(target->facts->threads, 1) * BLOCKS_OF_SM;
+    int64_t steps = g.axis / ((int64_t)config->value[YT] * config->value[ITEMS]);
+    if (config->value[SPLIT] && blocks > 0 && blocks <= MOST_TICKETS)
+        g.split = (int32_t)MD_MAX(MD_MIN(MD_MIN(wanted / blocks, steps), MOST_SPLIT), 1);
+    return g;
+}
+
+static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config, const md_kn_shape *shape)
+{
+    grid g = grid_of(target, config, shape->size);
+    *out = (md_kn_plan_geometry){0};
+    md_kn_geometry *launch = &out->launch[0];
+    launch->blocks = g.tiles * g.rows * g.split;
+    launch->grain = 1;
+    launch->grid[0] = md_fa_cuda_grid(g.tiles * g.rows);
+    launch->grid[1] = g.split;
+    launch->grid[2] = launch->block[1] = launch->block[2] = 1;
+    launch->block[0] = config->value[XT] * config->value[YT];
+    out->launch[1] = *launch; /* where is stored along the axis */
+    if (g.split > 1 || has_phases(target, config))
+        out->workspace_bytes = g.tiles * g.rows * g.split * config->value[XT] * part_bytes(target) * 2;
+}
+
+/* ---- Where it is correct, and worth a try */
+
+static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    const int32_t *v = config->value;
+    const md_st_row *row = &stage_of(target)->row;
+    int32_t threads = v[XT] * v[YT], registers = (registers_of(target, config) + 7) / 8 * 8;
+    int64_t n = md_st_size(target->program, stage_of(target)->axis, size);
+    if (threads < 64 || threads > 1024 || registers * threads > 65536 || registers > 200)
+        return false;
+    if (2 * (threads / 32) * v[XT] * part_bytes(target) > SHARED_BYTES)
+        return false;
+    if (v[KEEP] && ((int64_t)v[YT] * v[ITEMS] < n || (int64_t)v[YT] * v[ITEMS] >= 4 * MD_MAX(n, 4) || (!row->has_elements && row->n_levels == 1)))
+        return false;
+    if (v[SPLIT] && (v[KEEP] || (row->n_levels > 1 && !row->is_online)))
+        return false;
+    if (v[SPLIT] && grid_of(target, config, size).split == 1)
+        return false;
+    return v[ACCESS] == MD_FA_CUDA_STRIDED || (v[ACCESS] == MD_FA_CUDA_ALIGNED) == is_aligned(target, size);
+}
+
+static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
+{
+    int32_t dim = target->program->index[stage_of(target)->axis].dim;
+    *out = (md_kn_envelope){0};
+    if (config->value[ACCESS] != MD_FA_CUDA_STRIDED)
+        out->unit = md_cg_unit_tensors(target->program, target->stage, lane_of(target));
+    if (config->value[ACCESS] == MD_FA_CUDA_ALIGNED)
+        out->aligned16 = out->unit;
+    out->hi[dim] = INT32_MAX; /* positions are counted in 32 bits */
+    if (config->value[KEEP]) {
+        out->row_points_max = (int64_t)config->value[YT] * config->value[ITEMS];
+        out->n_row_dims = 1;
+        out->row_dim[0] = dim;
+    }
+}
+
+/* ---- Text */
+
+static void print_defines(md_strbuf *out, const md_fa_target *target, const md_fa_config *config, int32_t phase)
+{
+    const struct {
+        const char *name;
+        int32_t value;
+    } define[] = {{"VL", md_fa_cuda_width(target->program, target->stage)}, {"WIDE", 0}, {"ALIGNED", config->value[ACCESS] == MD_FA_CUDA_ALIGNED},
+                  {"XT", config->value[XT]}, {"YT", config->value[YT]}, {"ITEMS", config->value[ITEMS]}, {"KEEP", config->value[KEEP]},
+                  {"SPLIT", config->value[SPLIT]}, {"PHASE", phase}, {"PART_BYTES", (int32_t)part_bytes(target)},
+                  {"MIN_BLOCKS", min_blocks(target, config)}};
+    for (int32_t i = 0; i < MD_COUNT(define); i++)
+        md_strbuf_printf(out, "#define MD_%s %" PRId32 "\n", define[i].name, define[i].value);
+}
+
+static md_status emit_launch(md_kn_launch_source *launch, const md_fa_target *target, const md_fa_config *config, int32_t phase)
+{
+    md_cg_row_options options = options_of(target, config);
+    md_strbuf defines = {0}, expr = {0};
+    launch->code = MD_KN_TEXT;
+    strcpy(launch->entry, "md_kernel");
+    launch->n_params = md_cg_params(launch->param, target->program, target->stage);
+    print_defines(&defines, target, config, phase);
+    if (config->value[SPLIT]) {
+        options.extra[options.n_extra++] = launch->param[launch->n_params++] = (md_kn_param){.kind = MD_KN_WORKSPACE};
+        options.extra[options.n_extra++] = launch->param[launch->n_params++] = (md_kn_param){.kind = MD_KN_COUNTERS};
+    }
+    md_status status = md_cg_row_print(&defines, &expr, &options);
+    if (status == MD_OK)
+        status = md_cg_assemble(&launch->text, MD_DEV_CUDA, "cuda/column.cu", md_strbuf_text(&defines), md_strbuf_text(&expr));
+    md_strbuf_finish(&defines);
+    md_strbuf_finish(&expr);
+    return status;
+}
+
+static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
+{
+    bool is_apart = has_phases(target, config);
+    *out = (md_kn_source){.n_launches = is_apart ? 2 : 1};
+    md_status status = MD_OK;
+    for (int32_t i = 0; i < out->n_launches && status == MD_OK; i++)
+        status = emit_launch(&out->launch[i], target, config, is_apart ? i + 1 : 0);
+    if (status != MD_OK)
+        md_kn_source_finish(out);
+    return status;
+}
+
+/* ---- Cost */
+
+static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    const md_st_stage *st = stage_of(target);
+    const md_dev_facts *facts = target->facts;
+    grid g = grid_of(target, config, size);
+    md_fa_host_work work;
+    double flops = 0, bytes = 0, points = (double)g.rows * (double)g.axis * (double)md_st_size(target->program, lane_of(target), size);
+    md_st_work(&flops, &bytes, target->program, target->stage, size);
+    md_fa_host_count(&work, st, target->program);
+    double passes = st->row.n_levels + st->row.has_elements, share = ceil((double)g.axis / g.split);
+    double items = fmin(config->value[ITEMS], ceil(share / config->value[YT]));
+    md_fa_cuda_load load = {.blocks = (double)g.tiles * (double)g.rows * g.split, .threads = config->value[XT] * config->value[YT],
+                            .registers = registers_of(target, config), .bytes = 16 * items};
+    double resident = fmax(md_fa_cuda_resident(facts, &load), 1) * facts->threads;
+    *out = (md_fa_features){.ops_rate = 0.5, .launches = has_phases(target, config) ? 2 : 1, .parallel = fmin(load.blocks, facts->threads), .memory_bytes = bytes};
+    double narrow = config->value[XT] >= 16 ? 1 : config->value[XT] == 8 ? 0.95 : 0.8;
+    out->memory_rate = md_fa_cuda_rate(facts, &load) * narrow * (config->value[ACCESS] == MD_FA_CUDA_STRIDED ? 0.3 : 1);
+    out->ops = points * (work.operations + passes * (work.loads + 2));
+    out->transcendental = work.transcendental * points * (passes > 2 ? 2 : 1);
+    bool is_one_pass = config->value[KEEP] || (is_online(target) && !st->row.has_elements);
+    double again = is_one_pass ? 0 : is_online(target) ? 1 : passes - 1;
+    double live = fmin(load.blocks, resident) * config->value[XT] * 16.0 * share;
+    *(live > 0.6 * (double)facts->l2_bytes ? &out->memory_bytes : &out->cache_bytes) += again * bytes * (st->row.has_elements ? 0.5 : 1);
+    double turns = ceil(share / (config->value[YT] * items)), waves = ceil(load.blocks / resident);
+    out->serial_us = 0.3 * st->row.n_levels + (turns - 1) * 0.6 * (1 + again) * (waves > 1 ? 0.2 : 1) * 0.5 + (g.split > 1 ? 1.2 : 0);
+}
+
+const md_fa_family md_fa_cuda_column = {
+    .name = "column",
+    .device = MD_DEV_CUDA,
+    .is_reduction = true,
+    .n_fields = 6,
+    .field = {{"xt", 16, 4, {16, 8, 32, 4}},
+              {"yt", 16, 4, {16, 8, 32, 4}},
+              {"items", 4, 4, {4, 8, 2, 16}},
+              {"keep", 0, 2, {0, 1}},
+              {"split", 0, 2, {0, 1}},
+              {"access", MD_FA_CUDA_ANY, 3, {MD_FA_CUDA_ALIGNED, MD_FA_CUDA_ANY, MD_FA_CUDA_STRIDED}}},
+    .applies = applies,
+    .legal = legal,
+    .envelope = envelope,
+    .features = features,
+    .emit = emit,
+    .geometry = geometry,
+};

@@ -1,0 +1,285 @@
+/* Row programs on a GPU: text, envelope, geometry. */
+#include "family/cuda/row/row.h"
+
+#include "base/dtype.h"
+#include "base/status.h"
+#include "codegen/row/reduce.h"
+#include "family/cuda/cuda.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* Registers of a thread besides the elements that it holds; what merging states, computing wider vectors, finding
+ * the place of vectors and a loop take more. */
+enum { BASE_REGISTERS = 32, MERGE_REGISTERS = 12, WIDE_REGISTERS = 8, PLACE_REGISTERS = 4, LOOP_REGISTERS = 6 };
+enum { MOST_WIDE = 160 }; /* of a thread whose elements stay unpacked */
+enum { POSITIONS_MOST = INT32_MAX - 65536 * 16 };
+
+static const md_st_stage *stage_of(const md_fa_target *target)
+{
+    return &target->program->stage[target->stage];
+}
+
+static md_dtype dtype_of(const md_fa_target *target, int32_t tensor)
+{
+    return target->program->formula->tensor[tensor].dtype;
+}
+
+bool md_fa_cuda_row_applies(const md_fa_target *target)
+{
+    const md_st_stage *st = stage_of(target);
+    return st->kind == MD_ST_ROW && !st->has_duplicates;
+}
+
+static int32_t width_of(const md_fa_target *target)
+{
+    return md_fa_cuda_width(target->program, target->stage);
+}
+
+md_cg_row_options md_fa_cuda_row_options(const md_fa_target *target, const md_fa_cuda_row *row)
+{
+    const md_st_row *program = &stage_of(target)->row;
+    return (md_cg_row_options){
+        .program = target->program,
+        .stage = target->stage,
+        .dialect = MD_DEV_CUDA,
+        .access = row->access == MD_FA_CUDA_STRIDED ? MD_CG_STRIDED : MD_CG_UNIT,
+        .is_online = row->merges && program->is_online && program->n_levels > 1,
+        .keep_points = row->keeps ? width_of(target) : 0,
+    };
+}
+
+bool md_fa_cuda_row_can_keep(const md_fa_target *target)
+{
+    md_cg_row_options options = md_fa_cuda_row_options(target, &(md_fa_cuda_row){.keeps = true});
+    md_cg_row_plan plan;
+    md_cg_row_plan_make(&plan, &options);
+    return plan.n_kept > 0;
+}
+
+bool md_fa_cuda_row_has_late(const md_fa_target *target)
+{
+    md_cg_row_options options = md_fa_cuda_row_options(target, &(md_fa_cuda_row){0});
+    uint32_t levels = (UINT32_C(1) << stage_of(target)->row.n_levels) - 1;
+    md_cg_row_plan plan;
+    md_cg_row_plan_make(&plan, &options);
+    for (int32_t i = 0; i < plan.n_loads; i++)
+        if (plan.load[i].is_shared && !(plan.load[i].passes & levels))
+            return true;
+    return false;
+}
+
+/* Elements of a row that its threads hold at once, ends included. */
+static int64_t capacity_of(const md_fa_target *target, const md_fa_cuda_row *row)
+{
+    int64_t width = width_of(target);
+    return (int64_t)row->lanes * row->vectors * width + width - 1;
+}
+
+/* Registers that hold one vector of a row's elements: as they were loaded (or, where `is_wide`, as the passes compute with them), and what is kept of
+ * them. `late`: of weights that stores fetch. */
+static int32_t vector_registers(int32_t *late, const md_fa_target *target, const md_fa_cuda_row *row, bool is_wide)
+{
+    md_cg_row_options options = md_fa_cuda_row_options(target, row);
+    md_cg_row_plan plan;
+    int32_t raw = 0, kept = 0, weights = 0, width = width_of(target);
+    uint32_t levels = (UINT32_C(1) << stage_of(target)->row.n_levels) - 1;
+    md_cg_row_plan_make(&plan, &options);
+    for (int32_t i = 0; i < plan.n_loads; i++) {
+        uint32_t passes = plan.load[i].passes;
+        bool is_early = !plan.load[i].is_shared || (passes & levels) != 0, is_used_again = (passes & (passes - 1)) != 0;
+        int32_t size = (int32_t)md_dtype_size(dtype_of(target, plan.load[i].node->id));
+        *(is_early ? &raw : &weights) += width * (is_wide && is_used_again ? MD_MAX(size, 4) : size);
+    }
+    for (int32_t i = 0; i < plan.n_kept; i++)
+        kept += width * (plan.kept[i].node->type == MD_F64 ? 8 : 4);
+    *late = (weights + 3) / 4;
+    return (MD_MAX(raw, kept) + 3) / 4;
+}
+
+static int32_t registers_of(const md_fa_target *target, const md_fa_cuda_row *row, bool is_wide)
+{
+    bool is_online = row->merges && stage_of(target)->row.is_online && stage_of(target)->row.n_levels > 1;
+    int32_t base = BASE_REGISTERS + (is_online ? MERGE_REGISTERS : 0) + (width_of(target) > 4 ? WIDE_REGISTERS : 0);
+    base += (row->access != MD_FA_CUDA_ALIGNED ? PLACE_REGISTERS : 0) + (row->is_resident ? 0 : LOOP_REGISTERS);
+    int32_t extra = stage_of(target)->row.n_reductions * width_of(target), late = 0, held = vector_registers(&late, target, row, is_wide) * row->vectors;
+    return base + MD_MIN(extra, 32) + held + late * (row->is_resident ? MD_MIN(row->vectors, 2) : row->vectors);
+}
+
+/* Blocks of an SM with so many registers a thread. */
+static int32_t blocks_with(const md_fa_cuda_row *row, int32_t registers)
+{
+    int32_t threads = row->lanes * row->rows, of_part = 512 / ((registers + 7) / 8 * 8); /* warps that a quarter of an SM has registers for */
+    return MD_MIN(of_part * 4 / (threads / 32), 2048 / threads);
+}
+
+/* Whether elements of 16 bits stay unpacked between passes. The estimate is generous. */
+static bool is_unpacked_once(const md_fa_target *target, const md_fa_cuda_row *row)
+{
+    int32_t wide = registers_of(target, row, true), raw = registers_of(target, row, false);
+    if (!row->is_resident || row->access == MD_FA_CUDA_STRIDED || wide > MOST_WIDE)
+        return false;
+    if (row->access == MD_FA_CUDA_ANY) /* there registers are short, and rows wait longer */
+        return blocks_with(row, wide) == blocks_with(row, raw) && blocks_with(row, wide) > 0;
+    return blocks_with(row, wide - 24) > 0;
+}
+
+int32_t md_fa_cuda_row_registers(const md_fa_target *target, const md_fa_cuda_row *row)
+{
+    return registers_of(target, row, is_unpacked_once(target, row));
+}
+
+/* Blocks of an SM that the compiler is told to make room for: as many as fit with the registers that they want. Without it it stops at 64 or so and spills. */
+static int32_t min_blocks(const md_fa_target *target, const md_fa_cuda_row *row)
+{
+    const int32_t most = MD_MIN(MD_MAX(blocks_with(row, md_fa_cuda_row_registers(target, row)), 1), 16);
+    return row->room == 0 ? most : row->room == 1 ? MD_MAX(most / 2, 1) : 1;
+}
+
+bool md_fa_cuda_row_has_room(const md_fa_target *target, const md_fa_cuda_row *row)
+{
+    md_fa_cuda_row usual = *row, half = *row;
+    usual.room = 0;
+    half.room = 1;
+    return row->room == 0 || (min_blocks(target, row) < min_blocks(target, &usual) && (row->room == 1 || min_blocks(target, &half) > 1));
+}
+
+/* Whether nothing of f32 or wider is stored. */
+bool md_fa_cuda_row_is_short(const md_fa_target *target)
+{
+    const md_st_stage *st = stage_of(target);
+    for (int32_t i = 0; i < st->n_stores; i++) {
+        md_dtype type = dtype_of(target, st->store[i].tensor);
+        if (type != MD_F16 && type != MD_BF16)
+            return false;
+    }
+    return true;
+}
+
+/* Whether the envelope promises rows of whole vectors. */
+static bool has_ends(const md_fa_target *target, const md_fa_cuda_row *row)
+{
+    const md_st_stage *st = stage_of(target);
+    uint32_t unit = md_cg_unit_tensors(target->program, target->stage, st->axis);
+    int32_t dim = target->program->index[st->axis].dim;
+    for (int32_t i = 0; row->access == MD_FA_CUDA_ALIGNED && i < st->n_tensors; i++) {
+        const md_fx_tensor *t = &target->program->formula->tensor[st->tensor[i]];
+        int32_t last = t->rank - 1;
+        if ((unit >> st->tensor[i] & 1) && last >= 0 && t->dim[last] == dim && !t->at_least[last] && width_of(target) * (int32_t)md_dtype_size(t->dtype) <= 16)
+            return false;
+    }
+    return true;
+}
+
+static void print_defines(md_strbuf *out, const md_fa_target *target, const md_fa_cuda_row *row)
+{
+    const struct {
+        const char *name;
+        int32_t value;
+    } define[] = {
+        {"VL", width_of(target)},
+        {"ALIGNED", row->access == MD_FA_CUDA_ALIGNED},
+        {"WIDE", row->access == MD_FA_CUDA_STRIDED},
+        {"BOUNDARY", 1},
+        {"HAS_ENDS", has_ends(target, row)},
+        {"UNPACK_ONCE", is_unpacked_once(target, row)},
+        {"GUARDED", row->access != MD_FA_CUDA_STRIDED},
+        {"GROUP", row->lanes},
+        {"VECTORS", row->vectors},
+        {"BLOCK_ROWS", row->rows},
+        {"MIN_BLOCKS", min_blocks(target, row)},
+    };
+    for (int32_t i = 0; i < MD_COUNT(define); i++)
+        md_strbuf_printf(out, "#define MD_%s %" PRId32 "\n", define[i].name, define[i].value);
+    if (md_fa_cuda_row_is_short(target))
+        md_strbuf_add(out, "#define MD_SHORT_RESULTS 1\n");
+    if (row->access == MD_FA_CUDA_STRIDED) /* what takes everything may be slow */
+        md_strbuf_add(out, "#define MD_ALLOW_STACK 1\n");
+}
+
+md_status md_fa_cuda_row_emit(md_kn_source *out, const md_fa_target *target, const md_fa_cuda_row *row)
+{
+    md_cg_row_options options = md_fa_cuda_row_options(target, row);
+    md_strbuf defines = {0}, expr = {0};
+    *out = (md_kn_source){.n_launches = 1};
+    md_kn_launch_source *launch = &out->launch[0];
+    launch->code = MD_KN_TEXT;
+    strcpy(launch->entry, "md_kernel");
+    launch->n_params = md_cg_params(launch->param, target->program, target->stage);
+    print_defines(&defines, target, row);
+    md_status status = md_cg_row_print(&defines, &expr, &options);
+    if (status == MD_OK)
+        status = md_cg_assemble(&launch->text, MD_DEV_CUDA, row->source, md_strbuf_text(&defines), md_strbuf_text(&expr));
+    md_strbuf_finish(&defines);
+    md_strbuf_finish(&expr);
+    if (status != MD_OK)
+        md_kn_source_finish(out);
+    return status;
+}
+
+/* ---- Where it is correct */
+
+bool md_fa_cuda_row_is_aligned(const md_fa_target *target, const int64_t *size)
+{
+    const md_st_stage *st = stage_of(target);
+    uint32_t unit = md_cg_unit_tensors(target->program, target->stage, st->axis);
+    for (int32_t i = 0; i < st->n_tensors; i++) {
+        const md_fx_tensor *t = &target->program->formula->tensor[st->tensor[i]];
+        if ((unit >> st->tensor[i] & 1) && t->rank > 1 &&
+            size[t->dim[t->rank - 1]] * (int64_t)md_dtype_size(t->dtype) % 16 != 0)
+            return false;
+    }
+    return true;
+}
+
+bool md_fa_cuda_row_fits(const md_fa_target *target, const md_fa_cuda_row *row, const int64_t *size)
+{
+    if (row->access != MD_FA_CUDA_STRIDED && (row->access == MD_FA_CUDA_ALIGNED) != md_fa_cuda_row_is_aligned(target, size))
+        return false;
+    int32_t registers = md_fa_cuda_row_registers(target, row);
+    return registers <= 200 && (registers - 8) * row->lanes * row->rows <= 65536; /* the estimate is generous */
+}
+
+void md_fa_cuda_row_envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_cuda_row *row)
+{
+    const md_st_stage *st = stage_of(target);
+    int32_t dim = target->program->index[st->axis].dim;
+    *out = (md_kn_envelope){0};
+    if (row->access != MD_FA_CUDA_STRIDED) {
+        out->unit = md_cg_unit_tensors(target->program, target->stage, st->axis);
+        out->hi[dim] = POSITIONS_MOST;
+    }
+    if (row->access == MD_FA_CUDA_ALIGNED)
+        out->aligned16 = out->unit;
+    for (int32_t i = 0; i < st->row.n_reductions; i++)
+        if (md_cg_is_arg(st->row.reduction[i].op)) /* positions are counted in 32 bits */
+            out->hi[dim] = POSITIONS_MOST;
+    if (row->is_resident) {
+        out->row_points_max = capacity_of(target, row);
+        out->n_row_dims = 1;
+        out->row_dim[0] = dim;
+    }
+}
+
+/* ---- Launches */
+
+int64_t md_fa_cuda_row_blocks(const md_fa_target *target, const md_fa_cuda_row *row, const int64_t *size)
+{
+    const md_st_stage *st = stage_of(target);
+    int64_t rows = md_st_points(target->program, st->n_outer, st->outer, size);
+    return rows / row->rows + (rows % row->rows != 0);
+}
+
+void md_fa_cuda_row_geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_cuda_row *row, const md_kn_shape *shape)
+{
+    *out = (md_kn_plan_geometry){0};
+    md_kn_geometry *launch = &out->launch[0];
+    launch->blocks = md_fa_cuda_row_blocks(target, row, shape->size);
+    launch->grain = 1;
+    bool is_flat = launch->blocks <= INT32_MAX;
+    launch->grid[0] = is_flat ? (int32_t)launch->blocks : 1 << 30;
+    launch->grid[1] = is_flat ? 1 : (int32_t)MD_MIN((launch->blocks >> 30) + 1, 65535);
+    launch->grid[2] = 1;
+    launch->block[0] = row->lanes * row->rows;
+    launch->block[1] = launch->block[2] = 1;
+}

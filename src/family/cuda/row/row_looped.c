@@ -1,0 +1,44 @@
+/* Rows of any length: chunks merged in one pass over memory where the program can be, a pass a level elsewhere. */
+#include "family/cuda/cuda.h"
+#include "family/cuda/row/row.h"
+
+enum { LANES, VECTORS, ROWS, ACCESS, ROOM };
+
+static md_fa_cuda_row row_of(const md_fa_config *config)
+{
+    return (md_fa_cuda_row){.source = "cuda/row_looped.cu", .lanes = config->value[LANES], .vectors = config->value[VECTORS],
+                            .rows = config->value[ROWS], .access = (md_fa_cuda_access)config->value[ACCESS], .merges = true, .room = config->value[ROOM]};
+}
+
+static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    md_fa_cuda_row row = row_of(config);
+    int64_t n = md_st_size(target->program, target->program->stage[target->stage].axis, size);
+    int64_t whole = n / md_fa_cuda_width(target->program, target->stage);
+    int32_t threads = row.lanes * row.rows;
+    if (row.lanes > 32 && (int64_t)row.lanes * row.vectors > whole) /* shorter rows need no loop */
+        return false;
+    if (threads > 1024 || threads < 128 || (row.rows > 1 && (threads > 256 || row.lanes > 32)))
+        return false;
+    return md_fa_cuda_row_fits(target, &row, size) && md_fa_cuda_row_has_room(target, &row);
+}
+
+MD_FA_FORWARD(md_fa_cuda_row, row_of, shape)
+
+const md_fa_family md_fa_cuda_row_looped = {
+    .name = "row_looped",
+    .device = MD_DEV_CUDA,
+    .is_reduction = true,
+    .n_fields = 5,
+    .field = {{"lanes", 256, 6, {32, 128, 256, 512, 768, 1024, 192, 384}, 2},
+              {"vecs", 4, 5, {2, 3, 4, 6, 8, 1, 5}, 2},
+              {"rows", 1, 3, {1, 4, 8, 2}, 1},
+              {"access", 1, 3, {MD_FA_CUDA_ALIGNED, MD_FA_CUDA_ANY, MD_FA_CUDA_STRIDED}},
+              {"room", 0, 1, {0, 1}, 1}},
+    .applies = md_fa_cuda_row_applies,
+    .legal = legal,
+    .envelope = envelope,
+    .features = features,
+    .emit = emit,
+    .geometry = geometry,
+};

@@ -1,0 +1,62 @@
+/* Rows in registers: staged levels, exact two-pass sums, one read. */
+#include "family/cuda/cuda.h"
+#include "family/cuda/row/row.h"
+
+enum { LANES, VECTORS, ROWS, KEEP, ACCESS, ROOM };
+
+static md_fa_cuda_row row_of(const md_fa_config *config)
+{
+    return (md_fa_cuda_row){.source = "cuda/row_persistent.cu", .lanes = config->value[LANES], .vectors = config->value[VECTORS],
+                            .rows = config->value[ROWS], .keeps = config->value[KEEP], .room = config->value[ROOM], .access = (md_fa_cuda_access)config->value[ACCESS], .is_resident = true};
+}
+
+/* Whether so many lanes need all these vectors: with the next smaller number the row does not fit. */
+static bool is_tight(int32_t lanes, int32_t vectors, int64_t whole)
+{
+    const md_fa_field *field = &md_fa_cuda_row_persistent.field[VECTORS];
+    for (int32_t i = 0; i < field->n; i++)
+        if (field->value[i] < vectors && (int64_t)lanes * field->value[i] >= whole)
+            return false;
+    return true;
+}
+
+static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    md_fa_cuda_row row = row_of(config);
+    int64_t n = md_st_size(target->program, target->program->stage[target->stage].axis, size);
+    int64_t whole = n / md_fa_cuda_width(target->program, target->stage);
+    int32_t threads = row.lanes * row.rows;
+    if ((int64_t)row.lanes * row.vectors < whole || !is_tight(row.lanes, row.vectors, whole))
+        return false;
+    if (row.lanes > 4 && whole * 2 <= row.lanes) /* half of the threads would have nothing */
+        return false;
+    if (row.rows > 1 && row.lanes > 32) /* several warps a row and several rows a block: slower than either */
+        return false;
+    if (threads > 1024 || threads < 64 || (row.rows > 1 && threads > 512) || (threads < 128 && row.lanes < 64))
+        return false;
+    if (row.keeps && !md_fa_cuda_row_can_keep(target))
+        return false;
+    return md_fa_cuda_row_fits(target, &row, size) && md_fa_cuda_row_has_room(target, &row);
+}
+
+MD_FA_FORWARD(md_fa_cuda_row, row_of, shape)
+
+const md_fa_family md_fa_cuda_row_persistent = {
+    .name = "row_persistent",
+    .device = MD_DEV_CUDA,
+    .is_persistent = true,
+    .is_reduction = true,
+    .n_fields = 6,
+    .field = {{"lanes", 256, 12, {4, 8, 16, 32, 64, 128, 192, 256, 384, 512, 768, 1024, 96, 160, 224, 320, 448, 640, 896}, 7},
+              {"vecs", 4, 12, {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16}},
+              {"rows", 1, 7, {1, 2, 4, 8, 16, 32, 64}},
+              {"keep", 0, 2, {0, 1}},
+              {"access", 1, 3, {MD_FA_CUDA_ALIGNED, MD_FA_CUDA_ANY, MD_FA_CUDA_STRIDED}},
+              {"room", 0, 1, {0, 1, 2}, 2}},
+    .applies = md_fa_cuda_row_applies,
+    .legal = legal,
+    .envelope = envelope,
+    .features = features,
+    .emit = emit,
+    .geometry = geometry,
+};

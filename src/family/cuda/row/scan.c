@@ -1,0 +1,89 @@
+/* What the scan families of GPUs share. */
+#include "family/cuda/row/scan.h"
+
+#include "base/dtype.h"
+#include "base/status.h"
+#include "codegen/row/scan_cuda.h"
+#include "family/cost.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static const md_st_stage *stage_of(const md_fa_target *target)
+{
+    return &target->program->stage[target->stage];
+}
+
+bool md_fa_cuda_scan_applies(const md_fa_target *target)
+{
+    return stage_of(target)->kind == MD_ST_SCAN && !stage_of(target)->has_duplicates;
+}
+
+void md_fa_cuda_scan_envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_cuda_scan *scan)
+{
+    const md_st_stage *st = stage_of(target);
+    int32_t lane = scan->is_column ? st->outer[st->n_outer - 1] : st->axis;
+    *out = (md_kn_envelope){0};
+    if (!scan->is_strided)
+        out->unit = md_cg_unit_tensors(target->program, target->stage, lane);
+    if (scan->is_aligned)
+        out->aligned = out->unit;
+}
+
+md_status md_fa_cuda_scan_print(md_kn_launch_source *launch, const md_fa_target *target, const md_fa_cuda_scan *scan)
+{
+    md_strbuf defines = {0}, expr = {0};
+    launch->code = MD_KN_TEXT;
+    strcpy(launch->entry, "md_kernel");
+    launch->n_params = md_cg_params(launch->param, target->program, target->stage);
+    if (launch->n_params < 0)
+        return md_fail(MD_UNSUPPORTED, "a stage of more than %d parameters", MD_KN_MAX_PARAMS - 8);
+    for (int32_t i = 0; i < scan->n_extra; i++)
+        launch->param[launch->n_params++] = scan->extra[i];
+    md_cg_scan_options options = {.program = target->program,
+                                  .stage = target->stage,
+                                  .dialect = MD_DEV_CUDA,
+                                  .access = scan->is_strided ? MD_CG_STRIDED : MD_CG_UNIT,
+                                  .is_column = scan->is_column,
+                                  .n_params = launch->n_params,
+                                  .param = launch->param};
+    md_strbuf_printf(&defines, "#define MD_VL %d\n#define MD_ALIGNED %d\n#define MD_THREADS %d\n#define MD_ITEMS %d\n#define MD_PHASE %d\n",
+                     (int)md_fa_cuda_width(target->program, target->stage), scan->is_aligned, (int)scan->threads, (int)scan->items, (int)scan->phase);
+    if (scan->is_strided)
+        md_strbuf_add(&defines, "#define MD_ALLOW_STACK 1\n"); /* something must always remain */
+    if (scan->rounds > 1)
+        md_strbuf_printf(&defines, "#define MD_ROUNDS %d\n", (int)scan->rounds);
+    if (scan->ring > 0)
+        md_strbuf_printf(&defines, "#define MD_RING %d\n#define MD_STAGE_BYTES %" PRId64 "\n", (int)scan->ring, scan->stage_bytes);
+    if (scan->group > 0)
+        md_strbuf_printf(&defines, "#define MD_GROUP %d\n", (int)scan->group);
+    md_status status = md_cg_scan_cuda_print(&defines, &expr, &options);
+    if (status == MD_OK)
+        status = md_cg_assemble(&launch->text, MD_DEV_CUDA, scan->source, md_strbuf_text(&defines), md_strbuf_text(&expr));
+    md_strbuf_finish(&defines);
+    md_strbuf_finish(&expr);
+    return status;
+}
+
+void md_fa_cuda_scan_measure(md_fa_cuda_scan_size *out, const md_fa_target *target, const int64_t *size)
+{
+    const md_st_stage *st = stage_of(target);
+    double flops = 0;
+    md_fa_host_work work;
+    *out = (md_fa_cuda_scan_size){.rows = md_st_points(target->program, st->n_outer, st->outer, size),
+                                  .n = md_st_size(target->program, st->axis, size),
+                                  .lanes = st->n_outer > 0 ? md_st_size(target->program, st->outer[st->n_outer - 1], size) : 1};
+    md_st_work(&flops, &out->bytes, target->program, target->stage, size);
+    for (int32_t i = 0; i < st->n_stores; i++)
+        out->stored += (double)out->rows * (double)out->n * (double)md_dtype_size(target->program->formula->tensor[st->store[i].tensor].dtype);
+    md_fa_host_count(&work, st, target->program);
+    out->ops = work.operations + 2 * (work.loads + work.stores);
+    out->transcendental = work.transcendental;
+    out->scattered = work.scattered;
+}
+
+int64_t md_fa_cuda_scan_tiles(int64_t n, int32_t width, int64_t vectors)
+{
+    int64_t all = (n + 2 * (int64_t)(width - 1)) / width;
+    return n > 0 ? (all + vectors - 1) / vectors : 0;
+}

@@ -1,0 +1,291 @@
+#include "family/custom/custom.h"
+
+#include "base/status.h"
+#include "family/numeric.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_VALUE = 1 << 30 };
+
+const md_fa_custom *md_fa_custom_of(const md_fa_target *target, const md_fa_config *config)
+{
+    return &target->customs->custom[config->custom - 1];
+}
+
+static const md_st_stage *stage_of(const md_fa_target *target)
+{
+    return &target->program->stage[target->stage];
+}
+
+/* ---- The family's functions */
+
+static bool applies(const md_fa_target *target)
+{
+    return target->customs != NULL;
+}
+
+static bool all_hold(const md_fa_rule *rule, int32_t n, const int64_t *size, const int32_t *tunable)
+{
+    int64_t v = 0;
+    for (int32_t i = 0; i < n; i++)
+        if (!md_fa_rule_eval(&v, &rule[i], size, tunable) || v == 0)
+            return false;
+    return true;
+}
+
+static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    const md_fa_custom *c = md_fa_custom_of(target, config);
+    return all_hold(c->legal, c->n_legal, size, config->value);
+}
+
+static const char *rule_miss(const md_kn_envelope *envelope, const md_kn_shape *shape)
+{
+    const md_fa_custom *c = envelope->rule;
+    return all_hold(c->envelope, c->n_envelope, shape->size, envelope->rule_value) ? NULL : "outside the custom kernel's envelope";
+}
+
+static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
+{
+    const md_fa_custom *c = md_fa_custom_of(target, config);
+    uint32_t all = 0;
+    for (int32_t i = 0; i < stage_of(target)->n_tensors; i++)
+        all |= UINT32_C(1) << stage_of(target)->tensor[i];
+    *out = (md_kn_envelope){.contiguous = c->is_strided ? 0 : all, .aligned16 = c->align == 16 ? all : 0};
+    if (c->n_envelope == 0)
+        return;
+    out->rule_miss = rule_miss;
+    out->rule = c;
+    memcpy(out->rule_value, config->value, sizeof out->rule_value);
+}
+
+/* At most three sizes; those that are not said are 1. Negative: not to be launched. */
+static int64_t three(int32_t out[3], const md_fa_rule *rule, int32_t n, const int64_t *size, const int32_t *tunable, int64_t most)
+{
+    int64_t all = 1;
+    for (int32_t i = 0; i < 3; i++) {
+        int64_t v = 1;
+        if (i < n && (!md_fa_rule_eval(&v, &rule[i], size, tunable) || v < 0 || v > (i == 0 ? most : 65535)))
+            return -1;
+        out[i] = (int32_t)v;
+        all *= v;
+    }
+    return all;
+}
+
+static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config, const md_kn_shape *shape)
+{
+    const md_fa_custom *c = md_fa_custom_of(target, config);
+    int64_t shared = 0;
+    bool is_cuda = target->facts->kind == MD_DEV_CUDA;
+    *out = (md_kn_plan_geometry){0};
+    md_kn_geometry *g = &out->launch[0];
+    g->grain = 1;
+    g->blocks = three(g->grid, c->grid, c->n_grid, shape->size, config->value, INT32_MAX);
+    int64_t threads = is_cuda ? three(g->block, c->block, c->n_block, shape->size, config->value, 1024) : 1;
+    if (c->shared.n && !md_fa_rule_eval(&shared, &c->shared, shape->size, config->value))
+        shared = -1;
+    if (g->blocks < 0 || threads < 1 || shared < 0) { /* a grid that the device refuses: an error of the call, never silence */
+        g->blocks = 1;
+        g->grid[0] = g->block[0] = -1;
+        shared = INT32_MAX;
+    }
+    g->scratch_bytes = shared;
+}
+
+/* Nothing is known of it: the stage's bytes and operations at a part of the device's rates. */
+static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    const md_fa_custom *c = md_fa_custom_of(target, config);
+    double flops = 0, bytes = 0;
+    md_st_work(&flops, &bytes, target->program, target->stage, size);
+    *out = (md_fa_features){.memory_bytes = bytes / c->rate, .ops = flops, .ops_rate = c->rate, .launches = 1, .parallel = target->facts->threads,
+                            .memory_rate = 1};
+}
+
+static void numeric(struct md_fa_numeric *out, const md_fa_target *target, const md_fa_config *config)
+{
+    const md_fa_custom *c = md_fa_custom_of(target, config);
+    char name[MD_FA_NAME];
+    md_fa_name(name, &c->family, config);
+    md_fa_numeric_set(out, name, c->numeric >= MD_NUMERIC_DETERMINISTIC, c->numeric == MD_NUMERIC_BATCH_INVARIANT);
+}
+
+/* ---- Descriptions */
+
+static bool is_identifier(const char *text)
+{
+    if (!text || !(isalpha((unsigned char)text[0]) || text[0] == '_') || strlen(text) > 40)
+        return false;
+    for (const char *c = text; *c; c++)
+        if (!isalnum((unsigned char)*c) && *c != '_')
+            return false;
+    return true;
+}
+
+/* Variants' names are read back: "threads128_items4". */
+static md_status add_tunable(md_fa_custom *c, const md_tunable *t)
+{
+    if (!is_identifier(t->name) || isdigit((unsigned char)t->name[strlen(t->name) - 1]) || strchr(t->name, '_'))
+        return md_fail(MD_INVALID_ARGUMENT, "custom kernel '%s': a tunable's name is letters and digits, and ends with a letter: '%s'", c->name, t->name ? t->name : "");
+    if (c->family.n_fields == MD_FA_MAX_FIELDS)
+        return md_fail(MD_INVALID_ARGUMENT, "custom kernel '%s': more than %d tunables", c->name, MD_FA_MAX_FIELDS);
+    md_fa_field *f = &c->family.field[c->family.n_fields];
+    if (t->n < 1 || t->n > MD_COUNT(f->value))
+        return md_fail(MD_INVALID_ARGUMENT, "custom kernel '%s': tunable '%s' has %d values: expected 1 to %d", c->name, t->name, t->n, (int)MD_COUNT(f->value));
+    for (int32_t i = 0; i < t->n; i++) {
+        if (t->value[i] < 0 || t->value[i] > MAX_VALUE)
+            return md_fail(MD_INVALID_ARGUMENT, "custom kernel '%s': tunable '%s' cannot be %d", c->name, t->name, t->value[i]);
+        f->value[i] = t->value[i];
+    }
+    char *name = c->field_name[c->family.n_fields] = strdup(t->name);
+    if (!name)
+        return md_fail_memory();
+    f->name = name;
+    f->initial = t->value[0];
+    f->n = t->n;
+    c->family.n_fields++;
+    return MD_OK;
+}
+
+static md_status add_rules(md_fa_custom *c, const md_custom *d, const md_fx_formula *formula)
+{
+    int32_t n = 0;
+    const md_fa_rule_names names = {formula, c->family.n_fields, (const char *const *)c->field_name};
+    const struct {
+        md_fa_rule *rule;
+        int32_t most, *n;
+        const char *text, *what;
+    } part[] = {{c->grid, 3, &c->n_grid, d->grid, "grid"},
+                {c->block, 3, &c->n_block, d->block, "block"},
+                {&c->shared, 1, &n, d->shared_bytes, "shared_bytes"},
+                {c->envelope, MD_FA_CUSTOM_RULES, &c->n_envelope, d->envelope, "envelope"},
+                {c->legal, MD_FA_CUSTOM_RULES, &c->n_legal, d->legal, "legal"}};
+    for (int32_t i = 0; i < MD_COUNT(part); i++) {
+        char what[96];
+        snprintf(what, sizeof what, "custom kernel '%s', %s", c->name, part[i].what);
+        MD_TRY(md_fa_rule_parse(part[i].rule, part[i].most, part[i].n, part[i].text, what, &names));
+    }
+    if (c->n_grid == 0 || (c->family.device == MD_DEV_CUDA && c->n_block == 0))
+        return md_fail(MD_INVALID_ARGUMENT, "custom kernel '%s' has no %s", c->name, c->n_grid == 0 ? "grid" : "block");
+    return MD_OK;
+}
+
+static md_status check(const md_custom *d)
+{
+    if (!is_identifier(d->name))
+        return md_fail(MD_INVALID_ARGUMENT, "a custom kernel's name is a word of letters, digits and '_': '%s'", d->name ? d->name : "");
+    if (!d->source || !is_identifier(d->entry))
+        return md_fail(MD_INVALID_ARGUMENT, "custom kernel '%s' has no %s", d->name, d->source ? "entry (the name of its function)" : "source");
+    if (d->align != 0 && d->align != 16)
+        return md_fail(MD_INVALID_ARGUMENT, "custom kernel '%s': align is %d: expected 0 or 16", d->name, d->align);
+    if (!(d->rate >= 0.0 && d->rate <= 1.0))
+        return md_fail(MD_INVALID_ARGUMENT, "custom kernel '%s': rate is %g: expected a part of the device's, up to 1", d->name, d->rate);
+    if ((int)d->numeric < 0 || d->numeric > MD_NUMERIC_BATCH_INVARIANT)
+        return md_fail(MD_INVALID_ARGUMENT, "custom kernel '%s': %d is no md_numeric", d->name, (int)d->numeric);
+    if (d->n_tunables < 0 || (d->n_tunables > 0 && !d->tunable))
+        return md_fail(MD_INVALID_ARGUMENT, "custom kernel '%s': no tunables where %d are said to be", d->name, d->n_tunables);
+    if (!d->device || (strcmp(d->device, "host") && strcmp(d->device, "cuda")))
+        return md_fail(MD_INVALID_ARGUMENT, "custom kernel '%s': device '%s': expected host or cuda", d->name, d->device ? d->device : "");
+    return MD_OK;
+}
+
+static md_status add(md_fa_customs *all, const md_custom *d, const md_st_program *program, md_dev_kind device)
+{
+    md_fa_custom *c = &all->custom[all->n];
+    char family[64];
+    MD_TRY(check(d));
+    for (int32_t i = 0; i < all->n; i++)
+        if (!strcmp(all->custom[i].name, d->name))
+            return md_fail(MD_INVALID_ARGUMENT, "two custom kernels are named '%s'", d->name);
+    *c = (md_fa_custom){.numeric = d->numeric, .rate = d->rate > 0.0 ? d->rate : 1.0, .is_strided = d->strided != 0, .align = d->align};
+    all->n++; /* what it holds is freed from here on */
+    snprintf(c->name, sizeof c->name, "%s", d->name);
+    snprintf(c->entry, sizeof c->entry, "%s", d->entry);
+    snprintf(family, sizeof family, "custom/%s", d->name);
+    c->source = strdup(d->source);
+    c->family = (md_fa_family){.name = strdup(family), .device = device, .custom = all->n, .applies = applies, .legal = legal, .envelope = envelope,
+                               .features = features, .emit = md_fa_custom_emit, .geometry = geometry, .numeric = numeric};
+    if (!c->source || !c->family.name)
+        return md_fail_memory();
+    for (int32_t i = 0; i < d->n_tunables; i++)
+        MD_TRY(add_tunable(c, &d->tunable[i]));
+    MD_TRY(add_rules(c, d, program->formula));
+    return md_fa_custom_check_names(c, program);
+}
+
+/* All that kernels follow from. */
+static md_status digest(md_fa_customs *all, const md_custom *list, int32_t n)
+{
+    md_strbuf b = {0};
+    for (int32_t i = 0; i < n; i++) {
+        const md_custom *d = &list[i];
+        const char *const text[] = {d->name, d->device, d->source, d->entry, d->grid, d->block, d->shared_bytes, d->envelope, d->legal};
+        for (int32_t k = 0; k < MD_COUNT(text); k++)
+            md_strbuf_bytes(&b, text[k] ? text[k] : "", text[k] ? strlen(text[k]) + 1 : 1);
+        md_strbuf_printf(&b, "%d %d %d %g", (int)d->strided, (int)d->align, (int)d->numeric, d->rate);
+        for (int32_t k = 0; k < d->n_tunables; k++) {
+            md_strbuf_printf(&b, " %s", d->tunable[k].name);
+            for (int32_t v = 0; v < d->tunable[k].n; v++)
+                md_strbuf_printf(&b, ",%d", (int)d->tunable[k].value[v]);
+        }
+    }
+    bool failed = b.failed;
+    if (!failed)
+        all->digest = md_hash128(md_strbuf_text(&b), b.size);
+    md_strbuf_finish(&b);
+    return failed ? md_fail_memory() : MD_OK;
+}
+
+static md_status fill(md_fa_customs *all, const md_custom *list, int32_t n, const md_st_program *program, md_dev_kind device)
+{
+    const char *name = device == MD_DEV_CUDA ? "cuda" : "host";
+    int32_t n_list = 0;
+    for (int32_t i = 0; i < n; i++) {
+        MD_TRY(check(&list[i]));
+        if (!strcmp(list[i].device, name))
+            MD_TRY(add(all, &list[i], program, device));
+    }
+    for (int32_t i = 0; i < all->n; i++)
+        all->list[n_list++] = &all->custom[i].family;
+    return digest(all, list, n);
+}
+
+md_status md_fa_customs_create(md_fa_customs **out, const md_custom *list, int32_t n, const md_st_program *program, md_dev_kind device)
+{
+    *out = NULL;
+    if (n == 0)
+        return MD_OK;
+    if (n < 0 || n > MD_FA_MAX_CUSTOMS || !list)
+        return md_fail(MD_INVALID_ARGUMENT, "option n_custom: %d: expected up to %d, with option custom their list", n, (int)MD_FA_MAX_CUSTOMS);
+    if (program->n_stages != 1)
+        return md_fail(MD_UNSUPPORTED, "custom kernels are for formulas of one stage; this one has %d", program->n_stages);
+    md_fa_customs *all = calloc(1, sizeof *all);
+    if (!all)
+        return md_fail_memory();
+    md_status s = fill(all, list, n, program, device);
+    if (s != MD_OK || all->n == 0) {
+        md_fa_customs_destroy(&all);
+        return s;
+    }
+    *out = all;
+    return MD_OK;
+}
+
+void md_fa_customs_destroy(md_fa_customs **customs)
+{
+    if (!customs || !*customs)
+        return;
+    for (int32_t i = 0; i < (*customs)->n; i++) {
+        md_fa_custom *c = &(*customs)->custom[i];
+        free(c->source);
+        free((char *)(uintptr_t)c->family.name);
+        for (int32_t k = 0; k < MD_FA_MAX_FIELDS; k++)
+            free(c->field_name[k]);
+    }
+    free(*customs);
+    *customs = NULL;
+}

@@ -1,0 +1,42 @@
+/* A user's own kernels as families of one op: custom.c (families), custom_text.c (what their source is put into). */
+#ifndef MD_FAMILY_CUSTOM_CUSTOM_H
+#define MD_FAMILY_CUSTOM_CUSTOM_H
+
+#include "family/family.h"
+#include "family/custom/rule.h"
+
+enum { MD_FA_MAX_CUSTOMS = 16, MD_FA_CUSTOM_RULES = 8 };
+
+typedef struct md_fa_custom {
+    md_fa_family family; /* named "custom/<name>" */
+    char name[48], entry[64];
+    char *source;
+    char *field_name[MD_FA_MAX_FIELDS]; /* what family.field[].name points to */
+    md_numeric numeric;
+    double rate;
+    bool is_strided;
+    int32_t align; /* 0 or 16 */
+    int32_t n_grid, n_block, n_envelope, n_legal;
+    md_fa_rule grid[3], block[3], envelope[MD_FA_CUSTOM_RULES], legal[MD_FA_CUSTOM_RULES], shared;
+} md_fa_custom;
+
+typedef struct md_fa_customs {
+    md_digest128 digest; /* of all that was said: sources, tunables, rules */
+    int32_t n;
+    const md_fa_family *list[MD_FA_MAX_CUSTOMS + 1]; /* of those for the device; NULL-terminated */
+    md_fa_custom custom[MD_FA_MAX_CUSTOMS]; /* family.custom - 1 is the place */
+} md_fa_customs;
+
+/** Copies and checks descriptions. The program must have one stage and outlive them. NULL in *out where none is for the device. INVALID_ARGUMENT names the
+ * kernel and what is wrong with it; UNSUPPORTED for formulas of several stages. */
+md_status md_fa_customs_create(md_fa_customs **out, const md_custom *list, int32_t n, const md_st_program *program, md_dev_kind device);
+void md_fa_customs_destroy(md_fa_customs **customs);
+
+/** The custom kernel that a config belongs to. */
+const md_fa_custom *md_fa_custom_of(const md_fa_target *target, const md_fa_config *config);
+/** Names of tunables, sizes, tensors and scalars as parameters: INVALID_ARGUMENT where two would have one name. */
+md_status md_fa_custom_check_names(const md_fa_custom *custom, const md_st_program *program);
+/** The text of a variant. */
+md_status md_fa_custom_emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config);
+
+#endif

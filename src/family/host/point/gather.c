@@ -1,0 +1,37 @@
+/* Elementwise stages that read through tensors of indices. Where the index does not vary along the lanes, whole rows are copied by
+ * vectors, and the index is read and checked once a row. */
+#include "family/host/host.h"
+#include "family/host/point/sweep.h"
+
+enum { STRIDED, STREAM };
+
+static md_fa_sweep sweep_of(const md_fa_config *config)
+{
+    return (md_fa_sweep){.source = "host/pointwise.c", .is_strided = config->value[STRIDED], .is_streaming = config->value[STREAM]};
+}
+
+static bool applies(const md_fa_target *target)
+{
+    const md_st_stage *st = &target->program->stage[target->stage];
+    return st->kind == MD_ST_POINTWISE && st->has_gather && !st->has_scatter;
+}
+
+static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    return !config->value[STREAM] || (!config->value[STRIDED] && md_fa_sweep_can_stream(target, size));
+}
+
+MD_FA_FORWARD(md_fa_sweep, sweep_of, shape->size)
+
+const md_fa_family md_fa_host_gather = {
+    .name = "gather",
+    .device = MD_DEV_HOST,
+    .n_fields = 2,
+    .field = {{"strided", 1, 2, {0, 1}}, {"stream", 0, 2, {0, 1}}},
+    .applies = applies,
+    .legal = legal,
+    .envelope = envelope,
+    .features = features,
+    .emit = emit,
+    .geometry = geometry,
+};

@@ -1,0 +1,13 @@
+/* The last resort, on any device: what its families share. */
+#ifndef MD_FAMILY_HOST_POINT_NEST_H
+#define MD_FAMILY_HOST_POINT_NEST_H
+
+#include "family/family.h"
+
+md_status md_fa_nest_emit(md_kn_source *out, const md_fa_target *target, md_dev_kind dialect);
+/** Points of the outer loop: all indices but the axis of a row or a scan. */
+int64_t md_fa_nest_points(const md_fa_target *target, const int64_t *size);
+/** Steps of the innermost loop, per point. */
+double md_fa_nest_steps(const md_fa_target *target, const int64_t *size);
+
+#endif

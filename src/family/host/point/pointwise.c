@@ -1,0 +1,78 @@
+/* Elementwise stages: no reduction, all subscripts affine. */
+#include "family/host/host.h"
+#include "family/host/point/sweep.h"
+#include "family/host/point/transpose.h"
+
+enum { FLAT, STRIDED, STREAM, TURN };
+
+static md_fa_sweep sweep_of(const md_fa_config *config)
+{
+    return (md_fa_sweep){.source = "host/pointwise.c", .is_flat = config->value[FLAT], .is_strided = config->value[STRIDED],
+                         .is_streaming = config->value[STREAM]};
+}
+
+static bool applies(const md_fa_target *target)
+{
+    const md_st_stage *st = &target->program->stage[target->stage];
+    return st->kind == MD_ST_POINTWISE && !st->has_gather && !st->has_scatter;
+}
+
+static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    md_fa_turn turn;
+    if (config->value[TURN] && (config->value[FLAT] || config->value[STRIDED] || !md_fa_turn_find(&turn, target)))
+        return false;
+    bool has_axis = target->program->stage[target->stage].axis >= 0;
+    if (config->value[FLAT] && (config->value[STRIDED] || !md_fa_sweep_can_flatten(target)))
+        return false;
+    if (!has_axis && !config->value[STRIDED])
+        return false; /* a scalar: one variant is enough */
+    return !config->value[STREAM] || (!config->value[STRIDED] && md_fa_sweep_can_stream(target, size));
+}
+
+static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
+{
+    md_fa_sweep sweep = sweep_of(config);
+    if (config->value[TURN])
+        md_fa_turn_envelope(out, target);
+    else
+        md_fa_sweep_envelope(out, target, &sweep);
+}
+
+static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    md_fa_sweep sweep = sweep_of(config);
+    md_fa_sweep_features(out, target, &sweep, size);
+    if (config->value[TURN])
+        md_fa_turn_features(out, target, size);
+    else
+        md_fa_turn_penalty(out, target, size);
+}
+
+static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
+{
+    md_fa_sweep sweep = sweep_of(config);
+    return config->value[TURN] ? md_fa_turn_emit(out, target, sweep.is_streaming) : md_fa_sweep_emit(out, target, &sweep);
+}
+
+static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config, const md_kn_shape *shape)
+{
+    md_fa_sweep sweep = sweep_of(config);
+    if (config->value[TURN])
+        md_fa_turn_geometry(out, target, shape->size);
+    else
+        md_fa_sweep_geometry(out, target, &sweep, shape->size);
+}
+
+const md_fa_family md_fa_host_pointwise = {
+    .name = "pointwise",
+    .device = MD_DEV_HOST,
+    .n_fields = 4,
+    .field = {{"flat", 0, 2, {1, 0}}, {"strided", 1, 2, {0, 1}}, {"stream", 0, 2, {0, 1}}, {"turn", 0, 2, {1, 0}}},
+    .applies = applies,
+    .legal = legal,
+    .envelope = envelope,
+    .features = features,
+    .emit = emit,
+    .geometry = geometry,
+};

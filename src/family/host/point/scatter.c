@@ -1,0 +1,109 @@
+/* Elementwise stages that write through tensors of indices. `=` runs as any sweep does: of duplicates, some writer wins. What
+ * accumulates runs in the order of the formula, so that the same bits come out each time: in one block, or (own1) in blocks that each own a
+ * part of the target, visit all points and write what falls into their part. */
+#include "family/host/host.h"
+#include "family/host/point/sweep.h"
+
+#include "base/status.h"
+
+enum { STRIDED, OWN };
+
+static const md_st_stage *stage_of(const md_fa_target *target)
+{
+    return &target->program->stage[target->stage];
+}
+
+static md_fa_sweep sweep_of(const md_fa_target *target, const md_fa_config *config)
+{
+    md_fa_sweep s = {.source = "host/pointwise.c", .is_strided = config->value[STRIDED], .is_owned = config->value[OWN]};
+    if (stage_of(target)->has_duplicates) {
+        s.source = "host/scatter.c";
+        s.n_extra = 1;
+        s.extra[0] = (md_kn_param){.kind = MD_KN_BLOCKS};
+    }
+    return s;
+}
+
+static bool applies(const md_fa_target *target)
+{
+    return stage_of(target)->kind == MD_ST_POINTWISE && stage_of(target)->has_scatter;
+}
+
+/* Whether a checked subscript of the store is the same for all lanes: a point then belongs to one block as a whole. */
+static bool has_row_index(const md_fa_target *target)
+{
+    const md_st_store *s = &stage_of(target)->store[0];
+    for (int32_t i = 0; i < s->n_subscripts; i++)
+        if (md_fx_has_kind(s->subscript[i], MD_FX_LOAD))
+            return !md_fx_uses_index(s->subscript[i], stage_of(target)->axis);
+    return false;
+}
+
+static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    const md_st_stage *st = stage_of(target);
+    (void)size;
+    return !config->value[OWN] || (st->has_duplicates && st->n_stores == 1 && st->axis >= 0 && has_row_index(target));
+}
+
+static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
+{
+    md_fa_sweep sweep = sweep_of(target, config);
+    md_fa_sweep_envelope(out, target, &sweep);
+}
+
+static int64_t points_of(const md_fa_target *target, const int64_t *size)
+{
+    const md_st_stage *st = stage_of(target);
+    int64_t lanes = st->axis >= 0 ? md_st_size(target->program, st->axis, size) : 1;
+    return md_st_points(target->program, st->n_outer, st->outer, size) * lanes;
+}
+
+/* Blocks of a scatter that accumulates: one a thread, once there is enough to do for each. */
+static int64_t owners(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    int64_t points = points_of(target, size), most = points / MD_FA_BLOCK_POINTS;
+    if (!config->value[OWN])
+        return points > 0;
+    return MD_MIN(MD_MAX(most, points > 0), target->facts->threads);
+}
+
+static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    const md_st_stage *st = stage_of(target);
+    md_fa_sweep sweep = sweep_of(target, config);
+    md_fa_sweep_features(out, target, &sweep, size);
+    if (!st->has_duplicates)
+        return;
+    int64_t blocks = owners(target, config, size);
+    out->parallel = (double)MD_MAX(blocks, 1);
+    /* Every block reads every index. */
+    out->serial_us = blocks > 1 ? (double)md_st_points(target->program, st->n_outer, st->outer, size) * 2e-3 : 0;
+}
+
+static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
+{
+    md_fa_sweep sweep = sweep_of(target, config);
+    return md_fa_sweep_emit(out, target, &sweep);
+}
+
+static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config, const md_kn_shape *shape)
+{
+    md_fa_sweep sweep = sweep_of(target, config);
+    md_fa_sweep_geometry(out, target, &sweep, shape->size);
+    if (stage_of(target)->has_duplicates)
+        out->launch[0].blocks = owners(target, config, shape->size);
+}
+
+const md_fa_family md_fa_host_scatter = {
+    .name = "scatter",
+    .device = MD_DEV_HOST,
+    .n_fields = 2,
+    .field = {{"strided", 1, 2, {0, 1}}, {"own", 0, 2, {0, 1}}},
+    .applies = applies,
+    .legal = legal,
+    .envelope = envelope,
+    .features = features,
+    .emit = emit,
+    .geometry = geometry,
+};

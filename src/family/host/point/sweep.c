@@ -1,0 +1,116 @@
+/* Points and lanes of a pointwise stage: geometry, envelope, cost. */
+#include "family/host/point/sweep.h"
+
+#include "base/dtype.h"
+#include "family/cost.h"
+
+#include <math.h>
+
+static const md_st_stage *stage_of(const md_fa_target *target)
+{
+    return &target->program->stage[target->stage];
+}
+
+/* How many of the last indices run as one axis. */
+static int32_t merged(const md_fa_target *target, const md_fa_sweep *sweep)
+{
+    int32_t flat[MD_MAX_RANK * 2];
+    uint32_t tensors = 0;
+    return sweep->is_flat ? md_cg_flat(flat, &tensors, target->program, target->stage) : 1;
+}
+
+bool md_fa_sweep_can_flatten(const md_fa_target *target)
+{
+    return merged(target, &(md_fa_sweep){.is_flat = true}) > 1;
+}
+
+/* Points of the outer loop, and length of the lane axis. */
+static void count_points(int64_t *points, int64_t *lanes, const md_fa_target *target, const md_fa_sweep *sweep, const int64_t *size)
+{
+    const md_st_stage *st = stage_of(target);
+    int32_t n = merged(target, sweep) - 1;
+    *lanes = st->axis >= 0 ? md_st_size(target->program, st->axis, size) : 1;
+    *lanes *= md_st_points(target->program, n, st->outer + st->n_outer - n, size);
+    *points = md_st_points(target->program, st->n_outer - n, st->outer, size);
+}
+
+void md_fa_sweep_envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_sweep *sweep)
+{
+    int32_t flat[MD_MAX_RANK * 2];
+    *out = (md_kn_envelope){0};
+    if (sweep->is_flat)
+        md_cg_flat(flat, &out->contiguous, target->program, target->stage);
+    if (!sweep->is_strided)
+        out->unit = md_cg_unit_tensors(target->program, target->stage, stage_of(target)->axis) & ~out->contiguous;
+}
+
+/* The same cut as host/pointwise.c makes. */
+void md_fa_sweep_geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_sweep *sweep, const int64_t *size)
+{
+    int64_t points = 0, lanes = 0;
+    count_points(&points, &lanes, target, sweep, size);
+    *out = (md_kn_plan_geometry){0};
+    out->launch[0].grain = 1;
+    if (points == 0 || lanes == 0)
+        return;
+    if (lanes >= MD_FA_BLOCK_POINTS) {
+        out->launch[0].blocks = points * ((lanes + MD_FA_BLOCK_POINTS - 1) / MD_FA_BLOCK_POINTS);
+    } else {
+        int64_t rows = MD_FA_BLOCK_POINTS / lanes;
+        out->launch[0].blocks = (points + rows - 1) / rows;
+    }
+}
+
+static double stored_bytes(const md_fa_target *target, const int64_t *size)
+{
+    const md_st_stage *st = stage_of(target);
+    const md_fx_formula *f = target->program->formula;
+    double sum = 0;
+    for (int32_t i = 0; i < st->n_stores; i++) {
+        double points = 1;
+        for (int32_t k = 0; k < st->n_outer; k++)
+            points *= (double)md_st_size(target->program, st->outer[k], size);
+        if (st->axis >= 0)
+            points *= (double)md_st_size(target->program, st->axis, size);
+        sum += points * (double)md_dtype_size(f->tensor[st->store[i].tensor].dtype);
+    }
+    return sum;
+}
+
+bool md_fa_sweep_can_stream(const md_fa_target *target, const int64_t *size)
+{
+    return stored_bytes(target, size) >= 2.0 * (double)target->facts->l2_bytes;
+}
+
+void md_fa_sweep_features(md_fa_features *out, const md_fa_target *target, const md_fa_sweep *sweep, const int64_t *size)
+{
+    int64_t points = 0, lanes = 0;
+    double flops = 0, bytes = 0;
+    const md_st_stage *st = stage_of(target);
+    md_fa_host_work work;
+    md_fa_host_count(&work, st, target->program);
+    count_points(&points, &lanes, target, sweep, size);
+    md_st_work(&flops, &bytes, target->program, target->stage, size);
+    double vectors = ceil((double)lanes / md_cg_width(target->facts)), n = (double)points * (double)lanes;
+    bool has_tail = lanes % md_cg_width(target->facts) != 0;
+    double accesses = work.loads + work.stores;
+    /* Cycles: of a vector, of a row that begins and ends, and of a load that is no vector. */
+    double cycles = (double)points * (12 + 2 * accesses + (has_tail ? 12 * accesses : 0));
+    cycles += (double)points * vectors * (2 + accesses + work.operations);
+    if (sweep->is_strided)
+        cycles += n * 1.5 * accesses;
+    else
+        cycles += n * 1.2 * work.scattered;
+    double stored = stored_bytes(target, size);
+    /* A cached line is read before it is written. A streamed result that would have fitted a cache is missed by whoever reads it next. */
+    out->memory_bytes = bytes + (!sweep->is_streaming ? 0.6 : md_fa_sweep_can_stream(target, size) ? 0 : 1.2) * stored;
+    out->cache_bytes = 0;
+    out->ops = cycles * md_fa_host_ops_per_cycle(target->facts);
+    out->ops_rate = 1;
+    out->transcendental = n * work.transcendental;
+    out->serial_us = sweep->is_streaming ? 0.3 : 0;
+    md_kn_plan_geometry geometry;
+    md_fa_sweep_geometry(&geometry, target, sweep, size);
+    out->parallel = md_fa_host_parallel((double)geometry.launch[0].blocks, target->facts);
+    out->launches = 1;
+}

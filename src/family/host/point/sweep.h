@@ -1,0 +1,30 @@
+/* What pointwise, gather and scatter share: a loop over outer points around a loop over lanes, as text, geometry and cost. */
+#ifndef MD_FAMILY_HOST_POINT_SWEEP_H
+#define MD_FAMILY_HOST_POINT_SWEEP_H
+
+#include "codegen/codegen.h"
+#include "family/family.h"
+
+typedef struct md_fa_sweep {
+    const char *source; /* the template: "host/pointwise.c" */
+    bool is_flat; /* merge the last indices into one axis where that is possible: contiguous tensors */
+    bool is_strided; /* any strides; else those of vectors must be 1 */
+    bool is_streaming;
+    bool is_owned; /* scatter: each block visits all points and writes its own part of the target */
+    int32_t n_extra; /* parameters of the family's own, after the stage's */
+    md_kn_param extra[2];
+} md_fa_sweep;
+
+/** Elements that one block works on. */
+enum { MD_FA_BLOCK_POINTS = 16384 };
+
+md_status md_fa_sweep_emit(md_kn_source *out, const md_fa_target *target, const md_fa_sweep *sweep);
+void md_fa_sweep_envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_sweep *sweep);
+void md_fa_sweep_geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_sweep *sweep, const int64_t *size);
+void md_fa_sweep_features(md_fa_features *out, const md_fa_target *target, const md_fa_sweep *sweep, const int64_t *size);
+/** Whether merging changes anything. */
+bool md_fa_sweep_can_flatten(const md_fa_target *target);
+/** Whether streaming stores may pay at these sizes: outputs that no cache holds. */
+bool md_fa_sweep_can_stream(const md_fa_target *target, const int64_t *size);
+
+#endif

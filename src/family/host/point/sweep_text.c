@@ -1,0 +1,160 @@
+/* The text of a sweep: md_expr.h of host/pointwise.c and its kin. */
+#include "family/host/point/sweep.h"
+
+#include "base/status.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+typedef struct writer {
+    const md_fa_target *target;
+    const md_fa_sweep *sweep;
+    const md_st_stage *stage;
+    int32_t n_flat, n_outer; /* indices merged into the lane axis; indices of the outer loop */
+    md_strbuf prologue, body, lead;
+    md_cg *cg;
+    const char *condition; /* a point at which it does not hold is skipped */
+} writer;
+
+/* The statements of one vector: values first, all of them, then stores. */
+static md_status print_body(writer *w)
+{
+    const char *value[MD_ST_MAX_STORES] = {NULL};
+    bool is_uniform[MD_ST_MAX_STORES] = {false};
+    md_cg_begin(w->cg, &w->body);
+    md_cg_hoist(w->cg, &w->prologue);
+    for (int32_t i = 0; i < w->stage->n_stores; i++)
+        value[i] = md_cg_value(w->cg, w->stage->store[i].value, &is_uniform[i]);
+    for (int32_t i = 0; i < w->stage->n_stores; i++)
+        md_cg_store(w->cg, &w->stage->store[i], value[i], is_uniform[i]);
+    if (w->sweep->is_owned)
+        w->condition = md_cg_store_condition(w->cg);
+    if (w->sweep->is_streaming)
+        md_cg_print_lead(w->cg, &w->stage->store[0], &w->lead);
+    return md_cg_status(w->cg);
+}
+
+/* Lanes of one outer point. A last or first part of fewer than MD_VL lanes goes through the same text with a variable count. */
+static void print_lanes(md_strbuf *out, const writer *w)
+{
+    const char *body = md_strbuf_text(&w->body);
+    int32_t x = w->stage->axis;
+    if (x < 0) {
+        md_strbuf_add(out, body);
+        return;
+    }
+    md_strbuf_printf(out, "int64_t x%" PRId32 " = lane;\n", x);
+    if (w->sweep->is_streaming)
+        md_strbuf_printf(out, "int64_t part = md_min_si(%s, lane_end - lane);\n", md_strbuf_text(&w->lead));
+    else
+        md_strbuf_printf(out, "int64_t part = lane_end - lane < MD_VL ? lane_end - lane : 0;\n");
+    md_strbuf_printf(out, "for (;;) {\nif (part > 0) {\nconst int md_n = (int)part;\n%sx%" PRId32 " += part;\n}\n", body, x);
+    md_strbuf_printf(out, "for (; x%" PRId32 " + MD_VL <= lane_end; x%" PRId32 " += MD_VL) {\nenum { md_n = MD_VL };\n%s}\n", x, x, body);
+    md_strbuf_printf(out, "if (x%" PRId32 " >= lane_end) break;\npart = lane_end - x%" PRId32 ";\n}\n", x, x);
+}
+
+static void print_counts(md_strbuf *out, const writer *w)
+{
+    const md_st_program *program = w->target->program;
+    int32_t lanes[MD_MAX_RANK * 2], n = 0;
+    for (int32_t i = w->n_outer; i < w->stage->n_outer; i++)
+        lanes[n++] = w->stage->outer[i];
+    if (w->stage->axis >= 0)
+        lanes[n++] = w->stage->axis;
+    md_strbuf_add(out, "MD_INLINE int64_t md_points(const md_params *p)\n{\n(void)p;\nreturn ");
+    md_cg_print_points(out, program, w->n_outer, w->stage->outer);
+    md_strbuf_add(out, ";\n}\nMD_INLINE int64_t md_lanes(const md_params *p)\n{\n(void)p;\nreturn ");
+    md_cg_print_points(out, program, n, lanes);
+    md_strbuf_add(out, ";\n}\n");
+}
+
+/* What is divided among the blocks of a scatter. */
+static void print_own(md_strbuf *out, const writer *w)
+{
+    const char *extent = md_cg_own_extent(w->cg, &w->stage->store[0]);
+    md_strbuf_printf(out, "MD_INLINE int64_t md_own(const md_params *p)\n{\n(void)p;\nreturn %s;\n}\n", extent ? extent : "1");
+}
+
+static void print_sweep(md_strbuf *out, const writer *w)
+{
+    const md_st_program *program = w->target->program;
+    print_counts(out, w);
+    if (w->sweep->is_owned)
+        print_own(out, w);
+    md_strbuf_add(out, "/* Outer points [point, end), lanes [lane, lane_end) of each; neither is empty. */\n"
+                       "static void md_sweep(const md_params *p, int64_t point, int64_t end, int64_t lane, int64_t lane_end");
+    md_strbuf_add(out, w->sweep->is_owned ? ", int64_t own, int64_t n_own)\n{\n" : ")\n{\n");
+    md_strbuf_add(out, "(void)lane, (void)lane_end;\n");
+    md_cg_print_decode(out, program, w->n_outer, w->stage->outer, "point");
+    md_strbuf_add(out, "for (;;) {\n");
+    md_strbuf_add(out, md_strbuf_text(&w->prologue));
+    if (w->condition)
+        md_strbuf_printf(out, "if (%s) {\n", w->condition);
+    print_lanes(out, w);
+    md_strbuf_add(out, w->condition ? "}\n" : "");
+    md_strbuf_add(out, "if (++point >= end) break;\n");
+    md_cg_print_advance(out, program, w->n_outer, w->stage->outer);
+    md_strbuf_add(out, "}\n}\n");
+}
+
+static md_status assemble(md_kn_launch_source *launch, const writer *w)
+{
+    md_strbuf defines = {0}, expr = {0};
+    md_strbuf_printf(&defines, "#define MD_VL %" PRId32 "\n#define MD_BLOCK_POINTS %d\n", md_cg_width(w->target->facts), (int)MD_FA_BLOCK_POINTS);
+    if (w->sweep->is_streaming)
+        md_strbuf_add(&defines, "#define MD_STREAMING 1\n");
+    if (w->sweep->is_owned)
+        md_strbuf_add(&defines, "#define MD_OWNED 1\n");
+    md_cg_print_uses(w->cg, &defines);
+    md_cg_print_params(&expr, launch->param, launch->n_params);
+    print_sweep(&expr, w);
+    md_status status = defines.failed || expr.failed ? md_fail_memory() : MD_OK;
+    if (status == MD_OK)
+        status = md_cg_assemble(&launch->text, MD_DEV_HOST, w->sweep->source, md_strbuf_text(&defines), md_strbuf_text(&expr));
+    md_strbuf_finish(&defines);
+    md_strbuf_finish(&expr);
+    return status;
+}
+
+static md_status fill_params(md_kn_launch_source *launch, const writer *w)
+{
+    int32_t n = md_cg_params(launch->param, w->target->program, w->target->stage);
+    if (n < 0)
+        return md_fail(MD_UNSUPPORTED, "a stage of more than %d parameters", MD_KN_MAX_PARAMS - 8);
+    for (int32_t i = 0; i < w->sweep->n_extra; i++)
+        launch->param[n++] = w->sweep->extra[i];
+    launch->n_params = n;
+    return MD_OK;
+}
+
+md_status md_fa_sweep_emit(md_kn_source *out, const md_fa_target *target, const md_fa_sweep *sweep)
+{
+    writer w = {.target = target, .sweep = sweep, .stage = &target->program->stage[target->stage], .n_flat = 1};
+    md_cg_options options = {.program = target->program, .stage = target->stage, .dialect = MD_DEV_HOST, .lane = w.stage->axis,
+                             .access = sweep->is_strided ? MD_CG_STRIDED : MD_CG_UNIT, .streaming = sweep->is_streaming, .is_owned = sweep->is_owned};
+    uint32_t tensors = 0;
+    if (sweep->is_flat)
+        w.n_flat = options.n_flat = md_cg_flat(options.flat, &tensors, target->program, target->stage);
+    w.n_outer = w.stage->n_outer - (w.n_flat - 1);
+    w.cg = md_cg_create(&options);
+    if (!w.cg)
+        return md_fail_memory();
+    *out = (md_kn_source){.n_launches = 1};
+    md_kn_launch_source *launch = &out->launch[0];
+    launch->code = MD_KN_TEXT;
+    strcpy(launch->entry, "md_kernel");
+    md_status status = fill_params(launch, &w);
+    if (status == MD_OK)
+        status = print_body(&w);
+    if (status == MD_OK && (w.body.failed || w.prologue.failed || w.lead.failed))
+        status = md_fail_memory();
+    if (status == MD_OK)
+        status = assemble(launch, &w);
+    md_cg_destroy(&w.cg);
+    md_strbuf_finish(&w.body);
+    md_strbuf_finish(&w.prologue);
+    md_strbuf_finish(&w.lead);
+    if (status != MD_OK)
+        md_kn_source_finish(out);
+    return status;
+}

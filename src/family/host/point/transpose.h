@@ -1,0 +1,25 @@
+/* Transposing sweeps: tensors whose last axis runs with an outer index are read in vectors along it, and tiles of MD_VL x MD_VL values are
+ * turned in registers. */
+#ifndef MD_FAMILY_HOST_POINT_TRANSPOSE_H
+#define MD_FAMILY_HOST_POINT_TRANSPOSE_H
+
+#include "family/family.h"
+
+enum { MD_FA_MAX_TURNED = 3 };
+
+typedef struct md_fa_turn {
+    int32_t index; /* the outer index that tiles run over besides the lanes */
+    int32_t n;
+    const md_fx_node *load[MD_FA_MAX_TURNED];
+} md_fa_turn;
+
+/** False where nothing is to be turned: no load has its last axis along another index while the lanes run along a different axis. */
+bool md_fa_turn_find(md_fa_turn *out, const md_fa_target *target);
+md_status md_fa_turn_emit(md_kn_source *out, const md_fa_target *target, bool is_streaming);
+void md_fa_turn_envelope(md_kn_envelope *out, const md_fa_target *target);
+void md_fa_turn_geometry(md_kn_plan_geometry *out, const md_fa_target *target, const int64_t *size);
+/** Corrects the features of a sweep: for the tiles, or, where there would be something to turn, for going without. */
+void md_fa_turn_features(md_fa_features *out, const md_fa_target *target, const int64_t *size);
+void md_fa_turn_penalty(md_fa_features *out, const md_fa_target *target, const int64_t *size);
+
+#endif

@@ -1,0 +1,214 @@
+/* Packed matrix products: src/kernels/host/gemm.c. Takes every product stage with any layout of its tensors. */
+#include "base/status.h"
+#include "family/cost.h"
+#include "family/host/host.h"
+#include "family/product.h"
+
+#include "kernels/host/split.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+enum { ROWS, VECS, DEPTH, BLOCK };
+enum { GROUP = 4, WIDTH = 2048 }; /* MD_GROUP, MD_WIDTH */
+
+static bool product_of(md_cg_product *out, const md_fa_target *target)
+{
+    return md_cg_product_of(out, target->program, target->stage, MD_CG_COLUMNS_STORED);
+}
+
+static bool applies(const md_fa_target *target)
+{
+    md_cg_product product;
+    return product_of(&product, target);
+}
+
+static md_tiling tiling_of(const md_fa_target *target, const md_cg_product *product, const md_fa_config *config)
+{
+    int64_t lanes = md_cg_width(target->facts),
+            pitch = config->value[VECS] * (product->type == MD_F32 ? lanes : lanes / 2);
+    bool is_along = md_cg_product_along(product, MD_CG_B) == MD_CG_ALONG_DEPTH;
+    return (md_tiling){.rows = config->value[ROWS],
+                       .pitch = pitch,
+                       .strip = pitch / product->n_products,
+                       .group = GROUP,
+                       .depth = config->value[DEPTH],
+                       .lanes = lanes,
+                       .near = is_along ? target->facts->l2_bytes / 2 / (product->type == MD_F32 ? 4 : 8) : 0};
+}
+
+/* A tile's accumulators, one register of B per vector and one of A must fit; too few of them cannot hide the latency of
+ * an fma. */
+static bool fits_registers(const md_dev_facts *facts, int32_t rows, int32_t vecs)
+{
+    int32_t registers = facts->vector_bytes == 64 ? 32 : 16,
+            spare = facts->vector_bytes == 16 ? 2 : 1; /* SSE: the product, too */
+    int32_t accumulators = rows * vecs;
+    return accumulators + vecs + spare <= registers &&
+           (accumulators >= (registers == 32 ? 20 : 8) || (vecs == 1 && rows >= 8));
+}
+
+static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    md_cg_product product;
+    if (!product_of(&product, target))
+        return false;
+    md_tiling t = tiling_of(target, &product, config);
+    (void)size;
+    return fits_registers(target->facts, config->value[ROWS], config->value[VECS]) && t.rows <= t.lanes &&
+           t.strip * product.n_products == t.pitch && (t.strip <= t.lanes || t.strip % t.lanes == 0);
+}
+
+static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
+{
+    (void)target, (void)config;
+    *out = (md_kn_envelope){0};
+}
+
+/* ---- How the work is cut */
+typedef struct cut {
+    int64_t regions; /* of one batch */
+    md_split split;
+    double cycles; /* of one region */
+} cut;
+
+/* Rows that the tiles of m rows take: the last panel has one of three heights. */
+static double padded_rows(double m, double rows)
+{
+    double whole = floor(m / rows) * rows, left = m - whole, third = floor((rows + 2) / 3),
+           two_thirds = floor((2 * rows + 2) / 3);
+    return whole + (left == 0 ? 0 : left <= third ? third : left <= two_thirds ? two_thirds : rows);
+}
+
+/* Cycles that packing an element costs: transposed in registers, copied, or one by one. */
+static double pack_cycles(const md_fa_target *target, const md_cg_product *p, int32_t operand)
+{
+    md_cg_along along = md_cg_product_along(p, operand);
+    double lanes = md_cg_width(target->facts);
+    if ((!p->load[operand] && md_cg_product_lane(p, operand) < 0) || along == MD_CG_ALONG_NEITHER)
+        return 4;
+    double cycles = along == MD_CG_ALONG_DEPTH ? 8.0 / lanes : 4.0 / lanes;
+    return p->type == MD_F32 ? cycles : 3 * cycles;
+}
+
+static double region_cycles(const md_fa_target *target, const md_fa_product *w, const md_tiling *t, md_split split)
+{
+    double m = (double)md_split_most(w->rows, t->rows, split.rows),
+           n = (double)md_split_most(w->columns, t->strip, split.columns);
+    double k = (double)w->depth, vecs = (double)t->pitch / ((double)t->lanes * (w->p.type == MD_F32 ? 1 : 0.5)),
+           rows = (double)t->rows;
+    if (split.rows == 1)
+        m = padded_rows((double)w->rows, rows);
+    double strips = ceil(n / (double)t->strip), steps = strips * m / rows * k;
+    /* Two fma, or two loads, a cycle; a strip of B that leaves the first cache to the panels of A is read a little
+     * faster. */
+    bool is_near = (double)t->pitch * fmin(k, (double)t->depth) * (w->p.type == MD_F32 ? 4 : 8) <=
+                   0.7 * (double)target->facts->l1_bytes;
+    double step = fmax(rows * vecs / 2, (rows + vecs) / 2) / (is_near ? 0.95 : 0.92);
+    double blocks = ceil(fmax(k, 1) / (double)t->depth), tiles = strips * ceil(m / rows) * blocks;
+    double cycles =
+        steps * step + tiles * 20 + strips * m * vecs * 2 * blocks; /* a tile is read and written once a block of K */
+    cycles += m * k * pack_cycles(target, &w->p, MD_CG_A);
+    for (int32_t i = 0; i < w->p.n_products; i++)
+        cycles += n * k * pack_cycles(target, &w->p, MD_CG_B + i);
+    return cycles + m * n / (double)t->lanes * (8 + w->epilogue_ops);
+}
+
+static int64_t clip(int64_t n, int64_t lo, int64_t hi)
+{
+    return n < lo ? lo : n > hi ? hi : n;
+}
+
+/* The number of regions that is done first, by the estimate; the fewest among equals. */
+static cut cut_of(const md_fa_target *target, const md_fa_product *w, const md_fa_config *config)
+{
+    md_tiling t = tiling_of(target, &w->p, config);
+    int64_t block = config->value[BLOCK], threads = target->facts->threads > 1 ? target->facts->threads : 1;
+    int64_t least = md_split_parts(w->rows, block) * md_split_parts(w->columns, WIDTH);
+    int64_t most = clip(4 * threads / clip(w->batch, 1, 4 * threads), 1, 4 * threads);
+    cut best = {0};
+    double best_time = 0;
+    for (int64_t regions = least; regions <= (least > most ? least : most); regions++) {
+        md_split split = md_split_of(regions, w->rows, w->columns, block, WIDTH);
+        if (split.rows == 0)
+            continue;
+        double cycles = region_cycles(target, w, &t, split), blocks = (double)regions * (double)w->batch;
+        double time =
+            ceil(blocks / (double)threads) * cycles + (blocks > 1 ? 3000 : 0); /* waking lanes costs a microsecond */
+        if (best.regions == 0 || time < best_time * 0.99) {
+            best_time = time;
+            best = (cut){regions, split, cycles};
+        }
+    }
+    return best;
+}
+
+static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
+                     const md_kn_shape *shape)
+{
+    md_cg_product product;
+    md_fa_product w;
+    *out = (md_kn_plan_geometry){0};
+    out->launch[0].grain = 1;
+    if (!product_of(&product, target))
+        return;
+    md_fa_product_measure(&w, target, &product, shape->size);
+    if (w.batch == 0 || w.rows == 0 || w.columns == 0)
+        return;
+    cut plan = cut_of(target, &w, config);
+    md_scratch scratch = md_scratch_of(tiling_of(target, &product, config), plan.split, w.rows, w.columns, w.depth);
+    out->launch[0].blocks = plan.regions * w.batch;
+    out->launch[0].scratch_bytes = scratch.all * (product.type == MD_F32 ? 4 : 8);
+}
+
+static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    md_cg_product product;
+    md_fa_product w;
+    *out = (md_fa_features){.ops_rate = 1, .parallel = 1, .launches = 1};
+    if (!product_of(&product, target))
+        return;
+    md_fa_product_measure(&w, target, &product, size);
+    if (w.batch == 0 || w.rows == 0 || w.columns == 0)
+        return;
+    cut plan = cut_of(target, &w, config);
+    double blocks = (double)plan.regions * (double)w.batch,
+           results = (double)w.batch * (double)w.rows * (double)w.columns;
+    out->ops = md_fa_product_cycles(target, plan.cycles * blocks);
+    out->transcendental = results * w.epilogue_transcendental;
+    out->memory_bytes = w.bytes;
+    out->cache_bytes =
+        w.a_bytes * (double)(plan.split.columns - 1) + (w.bytes - w.a_bytes) * (double)(plan.split.rows - 1);
+    out->parallel = md_fa_host_parallel(blocks, target->facts);
+}
+
+static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
+{
+    md_cg_product product;
+    md_strbuf defines = {0};
+    if (!product_of(&product, target))
+        return md_fail(MD_INTERNAL, "family gemm does not take this stage");
+    md_strbuf_printf(&defines,
+                     "#define MD_ROWS %" PRId32 "\n#define MD_VECS %" PRId32 "\n#define MD_DEPTH %" PRId32
+                     "\n#define MD_BLOCK %" PRId32
+                     "\n#define MD_WIDTH %d\n#define MD_GROUP %d\n#define MD_NEAR %" PRId64 "\n",
+                     config->value[ROWS], config->value[VECS], config->value[DEPTH], config->value[BLOCK], WIDTH, GROUP,
+                     tiling_of(target, &product, config).near);
+    return md_fa_product_emit(out, target, &product, "host/gemm.c", "md_gemm", &defines);
+}
+
+const md_fa_family md_fa_host_gemm = {
+    .name = "gemm",
+    .device = MD_DEV_HOST,
+    .n_fields = 4,
+    .field = {{"rows", 12, 4, {12, 8, 6, 4}},
+              {"vecs", 2, 4, {2, 3, 4, 1}},
+              {"depth", 256, 2, {256, 512}},
+              {"block", 480, 3, {480, 240, 120}}},
+    .applies = applies,
+    .legal = legal,
+    .envelope = envelope,
+    .features = features,
+    .emit = emit,
+    .geometry = geometry,
+};

@@ -1,0 +1,147 @@
+/* Products with at most eight rows: src/kernels/host/gemv.c. `few` says which of the stage's groups those are: 0 its m,
+ * 1 its n. */
+#include "base/status.h"
+#include "family/cost.h"
+#include "family/host/host.h"
+#include "family/product.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+enum { FEW, COLUMNS };
+enum { MOST = 8, CHUNK = 4096 }; /* MD_FEW, MD_DEPTH */
+
+static bool product_of(md_cg_product *out, const md_fa_target *target, const md_fa_config *config)
+{
+    return md_cg_product_of(out, target->program, target->stage,
+                            config->value[FEW] ? MD_CG_COLUMNS_M : MD_CG_COLUMNS_N);
+}
+
+/* How B is walked; both operands B must lie alike. NEITHER: not served. */
+static md_cg_along along(const md_cg_product *p)
+{
+    md_cg_along first = md_cg_product_along(p, MD_CG_B);
+    for (int32_t i = 0; i < p->n_products; i++)
+        if (md_cg_product_along(p, MD_CG_B + i) != first ||
+            (!p->load[MD_CG_B + i] && md_cg_product_lane(p, MD_CG_B + i) < 0))
+            return MD_CG_ALONG_NEITHER;
+    return first;
+}
+
+static bool serves(const md_fa_target *target, const md_fa_config *config)
+{
+    md_cg_product product;
+    return product_of(&product, target, config) && along(&product) != MD_CG_ALONG_NEITHER;
+}
+
+static bool applies(const md_fa_target *target)
+{
+    return serves(target, &(md_fa_config){{0}}) || serves(target, &(md_fa_config){{1}});
+}
+
+static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    md_cg_product product;
+    md_cg_along walk = product_of(&product, target, config) ? along(&product) : MD_CG_ALONG_NEITHER;
+    /* Dot products gain nothing from more columns at once, and shorter runs spread better. */
+    if (walk == MD_CG_ALONG_NEITHER || (walk == MD_CG_ALONG_DEPTH && config->value[COLUMNS] > 128))
+        return false;
+    return md_st_points(target->program, product.n_rows, product.rows, size) <= MOST;
+}
+
+static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
+{
+    md_cg_product product;
+    *out = (md_kn_envelope){0};
+    if (!product_of(&product, target, config))
+        return;
+    out->row_points_max = MOST;
+    out->n_row_dims = product.n_rows;
+    for (int32_t i = 0; i < product.n_rows; i++)
+        out->row_dim[i] = target->program->index[product.rows[i]].dim;
+    /* Any strides give right results, but only these are fast: others are for gemm, which packs. */
+    for (int32_t i = 0; i < product.n_products; i++)
+        out->unit |= product.load[MD_CG_B + i] ? UINT32_C(1) << product.load[MD_CG_B + i]->id
+                                               : md_cg_product_unit(&product, MD_CG_B + i);
+}
+
+static int64_t runs_of(const md_fa_product *w, const md_fa_config *config)
+{
+    return (w->columns + config->value[COLUMNS] - 1) / config->value[COLUMNS];
+}
+
+static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
+                     const md_kn_shape *shape)
+{
+    md_cg_product product;
+    md_fa_product w;
+    *out = (md_kn_plan_geometry){0};
+    out->launch[0].grain = 1;
+    if (!product_of(&product, target, config))
+        return;
+    md_fa_product_measure(&w, target, &product, shape->size);
+    if (w.batch == 0 || w.rows == 0 || w.columns == 0)
+        return;
+    int64_t lanes = md_cg_width(target->facts), chunk = w.depth < CHUNK ? w.depth : CHUNK,
+            blocks = runs_of(&w, config) * w.batch;
+    int64_t sums = product.n_products * MOST * (config->value[COLUMNS] + lanes),
+            x = w.rows * ((chunk + lanes - 1) / lanes * lanes);
+    int64_t threads = target->facts->threads > 1 ? target->facts->threads : 1;
+    out->launch[0].blocks = blocks;
+    /* A few blocks at a time share the copy of A; several pieces a lane even out. Tiny products are not worth waking
+     * anybody. */
+    double work = (double)w.rows * (double)w.columns * (double)w.depth * (double)w.batch;
+    out->launch[0].grain = work < 100e3 ? blocks : (blocks + threads * 4 - 1) / (threads * 4);
+    out->launch[0].scratch_bytes = (sums + x + lanes) * (product.type == MD_F32 ? 4 : 8);
+}
+
+static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    md_cg_product product;
+    md_fa_product w;
+    *out = (md_fa_features){.ops_rate = 1, .parallel = 1, .launches = 1};
+    if (!product_of(&product, target, config))
+        return;
+    md_fa_product_measure(&w, target, &product, size);
+    double lanes = md_cg_width(target->facts), n = (double)w.columns * (double)w.batch, rows = (double)w.rows,
+           k = (double)w.depth;
+    double runs = (double)runs_of(&w, config) * (double)w.batch, slow = w.p.type == MD_F32 ? 1 : 2;
+    bool is_depth = along(&product) == MD_CG_ALONG_DEPTH;
+    /* Cycles of a register of B: loaded, then one fma a row; sums at the end, or read and written every eight steps of
+     * K. */
+    double cycles = (double)product.n_products * n * k / lanes * slow * (1 + rows * (is_depth ? 0.75 : 0.85));
+    if (is_depth)
+        cycles += (double)product.n_products * n * rows * 6 * slow;
+    cycles += runs * (200 + rows * k / lanes) + n * rows / lanes * (8 + w.epilogue_ops);
+    out->ops = md_fa_product_cycles(target, cycles);
+    out->transcendental = n * rows * w.epilogue_transcendental;
+    /* Short runs of a row of B: the processor's prefetching starts anew for each. */
+    double run_bytes = fmin((double)w.columns, (double)config->value[COLUMNS]) * 4;
+    out->memory_bytes = w.bytes * (is_depth ? 1 : 1 + 128 / (run_bytes + 64));
+    out->parallel = md_fa_host_parallel(runs, target->facts);
+}
+
+static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
+{
+    md_cg_product product;
+    md_strbuf defines = {0};
+    if (!product_of(&product, target, config))
+        return md_fail(MD_INTERNAL, "family gemv does not take this stage");
+    md_strbuf_printf(
+        &defines, "#define MD_FEW %d\n#define MD_COLUMNS %" PRId32 "\n#define MD_DEPTH %d\n#define MD_ALONG_DEPTH %d\n",
+        MOST, config->value[COLUMNS], CHUNK, along(&product) == MD_CG_ALONG_DEPTH);
+    return md_fa_product_emit(out, target, &product, "host/gemv.c", "md_gemv", &defines);
+}
+
+const md_fa_family md_fa_host_gemv = {
+    .name = "gemv",
+    .device = MD_DEV_HOST,
+    .n_fields = 2,
+    .field = {{"few", 0, 2, {0, 1}}, {"columns", 128, 5, {512, 1024, 256, 128, 64}}},
+    .applies = applies,
+    .legal = legal,
+    .envelope = envelope,
+    .features = features,
+    .emit = emit,
+    .geometry = geometry,
+};

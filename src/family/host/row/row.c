@@ -1,0 +1,127 @@
+/* Row programs: text, envelope, geometry. */
+#include "family/host/row/row.h"
+
+#include "base/status.h"
+#include "codegen/row/reduce.h"
+#include "family/cost.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum { GRAIN_POINTS = 16384 }; /* elements a lane takes at a time, about */
+
+static const md_st_stage *stage_of(const md_fa_target *target)
+{
+    return &target->program->stage[target->stage];
+}
+
+bool md_fa_row_applies(const md_fa_target *target)
+{
+    const md_st_stage *st = stage_of(target);
+    return st->kind == MD_ST_ROW && !st->has_duplicates;
+}
+
+static md_cg_row_options options_of(const md_fa_target *target, const md_fa_row *row)
+{
+    const md_st_row *program = &stage_of(target)->row;
+    return (md_cg_row_options){
+        .program = target->program,
+        .stage = target->stage,
+        .dialect = MD_DEV_HOST,
+        .access = row->is_strided ? MD_CG_STRIDED : MD_CG_UNIT,
+        .streaming = row->is_streaming,
+        .is_column = row->is_column,
+        .is_online = row->merges && program->is_online && program->n_levels > 1,
+        .keep_points = row->keeps ? row->capacity : 0,
+    };
+}
+
+/* Accumulators of a pass: as many as hide the latency of an addition; with an exponential in between two do, and compile in less time. */
+static int32_t sums_of(const md_fa_target *target)
+{
+    md_fa_host_work work;
+    md_fa_host_count(&work, stage_of(target), target->program);
+    return work.transcendental > 0 ? 2 : 4;
+}
+
+static void print_defines(md_strbuf *out, const md_fa_target *target, const md_fa_row *row)
+{
+    const struct {
+        const char *name;
+        int32_t value;
+    } define[] = {{"VL", md_cg_width(target->facts)}, {"AHEAD", row->ahead}, {"CHUNK", row->chunk}, {"SUMS", sums_of(target)}, {"TILE", row->tile}};
+    for (int32_t i = 0; i < MD_COUNT(define); i++)
+        if (define[i].value > 0)
+            md_strbuf_printf(out, "#define MD_%s %" PRId32 "\n", define[i].name, define[i].value);
+}
+
+md_status md_fa_row_emit(md_kn_source *out, const md_fa_target *target, const md_fa_row *row)
+{
+    md_cg_row_options options = options_of(target, row);
+    md_strbuf defines = {0}, expr = {0};
+    *out = (md_kn_source){.n_launches = 1};
+    md_kn_launch_source *launch = &out->launch[0];
+    launch->code = MD_KN_TEXT;
+    strcpy(launch->entry, "md_kernel");
+    launch->n_params = md_cg_params(launch->param, target->program, target->stage);
+    print_defines(&defines, target, row);
+    md_status status = md_cg_row_print(&defines, &expr, &options);
+    if (status == MD_OK)
+        status = md_cg_assemble(&launch->text, MD_DEV_HOST, row->source, md_strbuf_text(&defines), md_strbuf_text(&expr));
+    md_strbuf_finish(&defines);
+    md_strbuf_finish(&expr);
+    if (status != MD_OK)
+        md_kn_source_finish(out);
+    return status;
+}
+
+void md_fa_row_envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_row *row)
+{
+    md_cg_row_options options = options_of(target, row);
+    *out = (md_kn_envelope){0};
+    if (!row->is_strided)
+        out->unit = md_cg_unit_tensors(target->program, target->stage, md_cg_row_lane(&options));
+    for (int32_t i = 0; i < stage_of(target)->row.n_reductions; i++)
+        if (md_cg_is_arg(stage_of(target)->row.reduction[i].op)) { /* positions are counted in 32 bits */
+            int32_t dim = target->program->index[stage_of(target)->axis].dim;
+            out->hi[dim] = INT32_MAX;
+        }
+    if (row->capacity > 0) {
+        out->row_points_max = row->capacity;
+        out->n_row_dims = 1;
+        out->row_dim[0] = target->program->index[stage_of(target)->axis].dim;
+    }
+}
+
+/* Blocks, and points that one goes over. */
+static void count_blocks(int64_t *blocks, int64_t *points, const md_fa_target *target, const md_fa_row *row, const int64_t *size)
+{
+    const md_st_stage *st = stage_of(target);
+    int32_t n_outer = st->n_outer - row->is_column;
+    *blocks = md_st_points(target->program, n_outer, st->outer, size);
+    *points = md_st_size(target->program, st->axis, size);
+    if (row->is_column) {
+        int64_t width = (row->tile > 0 ? row->tile : 16) * md_cg_width(target->facts);
+        int64_t lanes = md_st_size(target->program, st->outer[n_outer], size);
+        *blocks *= (lanes + width - 1) / width;
+        *points *= width;
+    }
+}
+
+void md_fa_row_geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_row *row, const int64_t *size)
+{
+    int64_t blocks = 0, points = 0;
+    count_blocks(&blocks, &points, target, row, size);
+    *out = (md_kn_plan_geometry){0};
+    md_kn_geometry *launch = &out->launch[0];
+    launch->blocks = blocks;
+    /* At least four pieces a lane, so that one that is late does not hold up the others. */
+    int64_t grain = GRAIN_POINTS / MD_MAX(points, 1), most = blocks / (MD_MAX(target->facts->threads, 1) * 4);
+    launch->grain = MD_MAX(MD_MIN(grain, most), 1);
+    if (row->keeps) {
+        md_cg_row_options options = options_of(target, row);
+        md_cg_row_plan plan;
+        md_cg_row_plan_make(&plan, &options);
+        launch->scratch_bytes = md_cg_row_keep_bytes(&plan, row->capacity);
+    }
+}

@@ -1,0 +1,266 @@
+/* Row programs: cost. */
+#include "family/host/row/row.h"
+
+#include "base/dtype.h"
+#include "base/status.h"
+#include "codegen/row/reduce.h"
+#include "family/cost.h"
+
+#include <math.h>
+
+/* What one pass, a level or the stores, does per element of the axis. */
+typedef struct pass_work {
+    double slots; /* of vector operations, two a cycle */
+    double transcendental; /* in units of the model's */
+    double loads, stores, scattered; /* accesses of memory */
+    double loaded_bytes; /* what earlier passes kept included */
+    double kept_bytes; /* stored for later passes */
+} pass_work;
+
+typedef struct counter {
+    const md_fa_target *target;
+    const md_st_stage *stage;
+    const md_cg_row_plan *plan;
+    int32_t pass, lane;
+    pass_work *work;
+} counter;
+
+/* Of two levels of cache and of memory: what does not hide under arithmetic, as fits measurements of softmax, layer_norm and logsumexp with
+ * rows of 64 .. 262144 (Xeon, 2 lanes, November 2025; `mdctl bench` shows the same board). */
+static const double UNHIDDEN_CACHE = 2.0, UNHIDDEN_FETCH = 1.5, UNHIDDEN_MEMORY = 0.8, UNHIDDEN_STORES = 0.3, UNHIDDEN_FAR_STORES = 1.0;
+
+static const md_st_stage *stage_of(const md_fa_target *target)
+{
+    return &target->program->stage[target->stage];
+}
+
+/* Operations and the like, in two parts: slots of half a cycle, and the model's units of an elementary function. */
+static void cost_of(double *slots, double *units, const md_fx_node *n)
+{
+    static const double unit[MD_FX_N_OPS] = {
+        [MD_FX_EXP] = 0.5,  [MD_FX_EXP2] = 0.5,    [MD_FX_EXPM1] = 0.6, [MD_FX_LOG] = 1.4,  [MD_FX_LOG1P] = 2.0,     [MD_FX_LOG2] = 1.4,
+        [MD_FX_SIN] = 1.6,  [MD_FX_COS] = 1.6,     [MD_FX_TANH] = 1.2,  [MD_FX_ERF] = 1.6,  [MD_FX_SIGMOID] = 0.8,   [MD_FX_SILU] = 0.8,
+        [MD_FX_GELU] = 2.0, [MD_FX_GELU_TANH] = 1, [MD_FX_POW] = 5.0,   [MD_FX_SOFTPLUS] = 2.5};
+    static const double slot[MD_FX_N_OPS] = {[MD_FX_DIV] = 14, [MD_FX_SQRT] = 16, [MD_FX_RSQRT] = 30, [MD_FX_MAX] = 4, [MD_FX_MIN] = 4,
+                                             [MD_FX_WHERE] = 3, [MD_FX_FLOORDIV] = 200, [MD_FX_MOD] = 200};
+    bool is_wide = n->type == MD_F64 || n->type == MD_I64;
+    *units = unit[n->op] * (is_wide ? 8 : 1); /* f64: libm */
+    *slots = unit[n->op] > 0 ? 0 : (slot[n->op] > 0 ? slot[n->op] : 1) * (is_wide ? 2 : 1);
+}
+
+static bool is_vector(const counter *c, int32_t tensor, int32_t rank, const md_fx_node *const *subscript)
+{
+    int64_t coef[MD_MAX_RANK] = {0};
+    if (!md_st_step(coef, c->target->program, tensor, subscript, c->lane))
+        return false;
+    for (int32_t i = 0; i < rank; i++)
+        if (coef[i] != 0 && (i != rank - 1 || coef[i] != 1))
+            return false;
+    return true;
+}
+
+static void count_node(counter *c, const md_fx_node *n)
+{
+    pass_work *w = c->work;
+    double slots = 0, units = 0;
+    if (n->kind == MD_FX_LOAD) {
+        w->loads += 1;
+        w->loaded_bytes += (double)md_dtype_size(c->target->program->formula->tensor[n->id].dtype);
+        w->scattered += !is_vector(c, n->id, n->n_args, n->arg);
+    }
+    if (n->kind == MD_FX_OP)
+        cost_of(&slots, &units, n);
+    w->slots += n->kind == MD_FX_CAST ? 4 : slots;
+    w->transcendental += units;
+}
+
+/* A value that an earlier pass kept costs a load. */
+static bool is_kept(const counter *c, const md_fx_node *n)
+{
+    for (int32_t i = 0; i < c->plan->n_kept; i++) {
+        const md_cg_kept *k = &c->plan->kept[i];
+        if (k->first < c->pass && k->last >= c->pass && md_fx_equal(c->target->program->formula, k->node, n))
+            return true;
+    }
+    return false;
+}
+
+static void count_value(counter *c, const md_fx_node *n)
+{
+    if (!md_fx_uses_index(n, c->stage->axis) || n->kind == MD_FX_INDEX)
+        return;
+    if (is_kept(c, n)) {
+        c->work->loads += 1;
+        c->work->loaded_bytes += n->type == MD_F64 ? 8 : 4;
+        return;
+    }
+    count_node(c, n);
+    for (int32_t i = 0; i < n->n_args; i++)
+        count_value(c, n->arg[i]);
+}
+
+static double reduction_slots(const md_st_reduction *r)
+{
+    bool is_wide = r->type == MD_F64 || r->type == MD_I64, is_arg = md_cg_is_arg(r->op);
+    return is_arg ? 10 * (r->body_type == MD_F32 ? 1 : 2) : (r->op == MD_FX_R_MAX || r->op == MD_FX_R_MIN ? 5 : 1) * (is_wide ? 2 : 1);
+}
+
+static void count_pass(counter *c)
+{
+    const md_st_stage *st = c->stage;
+    *c->work = (pass_work){0};
+    for (int32_t i = 0; i < st->row.n_reductions; i++) {
+        if (st->row.reduction[i].level != c->pass)
+            continue;
+        count_value(c, st->row.reduction[i].body);
+        c->work->slots += reduction_slots(&st->row.reduction[i]);
+    }
+    for (int32_t i = 0; c->pass == st->row.n_levels && i < st->n_stores; i++) {
+        const md_st_store *s = &st->store[i];
+        if (s->per_row)
+            continue;
+        count_value(c, s->value);
+        c->work->stores += 1;
+        c->work->scattered += !is_vector(c, s->tensor, s->n_subscripts, s->subscript);
+    }
+    for (int32_t i = 0; i < c->plan->n_kept; i++)
+        if (c->plan->kept[i].first == c->pass)
+            c->work->kept_bytes += c->plan->kept[i].node->type == MD_F64 ? 8 : 4;
+}
+
+static double stored_bytes(const md_fa_target *target, const int64_t *size)
+{
+    const md_st_stage *st = stage_of(target);
+    double sum = 0, rows = (double)md_st_points(target->program, st->n_outer, st->outer, size);
+    double n = (double)md_st_size(target->program, st->axis, size);
+    for (int32_t i = 0; i < st->n_stores; i++)
+        sum += rows * (st->store[i].per_row ? 1 : n) * (double)md_dtype_size(target->program->formula->tensor[st->store[i].tensor].dtype);
+    return sum;
+}
+
+bool md_fa_row_can_stream(const md_fa_target *target, const int64_t *size)
+{
+    return stage_of(target)->row.has_elements && stored_bytes(target, size) >= 2.0 * (double)target->facts->l2_bytes;
+}
+
+/* Cycles of a pass over all rows, elementary functions not counted. */
+static double cycles_of(const pass_work *w, double rows, double n, const md_fa_row *row, const md_dev_facts *facts)
+{
+    double lanes = md_cg_width(facts), accesses = w->loads + w->stores + (w->kept_bytes > 0);
+    double vectors = row->is_column ? n / lanes : ceil(n / lanes);
+    bool has_tail = !row->is_column && n > floor(n / lanes) * lanes;
+    double cycles = rows * vectors * (1 + 0.5 * accesses + 0.5 * w->slots);
+    cycles += rows * n * (row->is_strided ? 1.5 * accesses : 1.2 * w->scattered);
+    return cycles + rows * (row->is_column ? 0 : 12 + (has_tail ? (lanes >= 16 ? 5 : 14 * accesses) : 0)); /* folding the lanes, starting the loop */
+}
+
+/* The whole launch while it is summed up. */
+typedef struct bill {
+    const md_fa_target *target;
+    const md_fa_row *row;
+    md_fa_features *out;
+    double rows, n; /* rows, elements of one */
+    bool is_online;
+    pass_work pass[MD_ST_MAX_REDUCTIONS + 1];
+    int32_t n_levels, n_passes;
+} bill;
+
+/* What a pass wants to find in the first cache: a row with what is kept of it and the next one, a chunk, or a tile of columns. */
+static double unit_bytes(const bill *b, bool is_chunk)
+{
+    double loaded = 0, kept = 0, points = b->n;
+    for (int32_t i = 0; i < b->n_passes; i++) {
+        loaded = fmax(loaded, b->pass[i].loaded_bytes);
+        kept += b->pass[i].kept_bytes;
+    }
+    if (b->row->is_column)
+        points *= (b->row->tile > 0 ? b->row->tile : 16) * md_cg_width(b->target->facts);
+    if (is_chunk)
+        points = fmin(points, b->row->chunk);
+    return points * (loaded * (b->row->ahead ? 2 : 1) + kept);
+}
+
+static double us_of_cycles(const bill *b, double cycles, double units)
+{
+    const md_dev_facts *f = b->target->facts;
+    double ops = cycles * md_fa_host_ops_per_cycle(f) + units * 60, gflops = f->gflops > 0 ? f->gflops / f->threads : 50;
+    return ops / (gflops * b->out->parallel) * 1e-3;
+}
+
+static double beyond_private_us(const bill *b, double bytes)
+{
+    const md_dev_facts *f = b->target->facts;
+    double far = fmax(bytes - 0.5 * (double)f->l2_bytes * b->out->parallel, 0);
+    return far / (f->memory_gbps > 0 ? f->memory_gbps : 10) * 1e-3;
+}
+
+/* Passes after the first read again: from the first cache for nothing, from the second one, or from memory. */
+static void add_rereads(bill *b)
+{
+    const md_dev_facts *f = b->target->facts;
+    double points = b->rows * b->n, rate = (f->cache_gbps > 0 ? f->cache_gbps : 50) * b->out->parallel * 1e3;
+    for (int32_t i = 1; i < b->n_passes; i++) {
+        bool is_chunk = b->is_online && i < b->n_levels, is_level = i < b->n_levels;
+        double bytes = points * (b->pass[i].loaded_bytes + 2 * b->pass[i].kept_bytes), unit = unit_bytes(b, is_chunk);
+        if (unit > 0.7 * (double)f->l2_bytes) {
+            b->out->memory_bytes += bytes;
+        } else if (unit > (double)f->l1_bytes) {
+            b->out->cache_bytes += bytes;
+            b->out->serial_us += is_level && !b->row->is_column ? (UNHIDDEN_CACHE + (b->row->ahead ? UNHIDDEN_FETCH : 0)) * bytes / rate : 0;
+        }
+    }
+}
+
+/* Where nothing is asked for ahead, memory waits while the levels after the first compute. */
+static void add_waiting(bill *b, double bytes)
+{
+    double cycles = 0, units = 0;
+    for (int32_t i = 1; i < b->n_levels; i++) {
+        cycles += cycles_of(&b->pass[i], b->rows, b->n, b->row, b->target->facts);
+        units += b->rows * b->n * b->pass[i].transcendental;
+    }
+    double waiting = us_of_cycles(b, cycles, units), memory = beyond_private_us(b, bytes);
+    if (!b->row->ahead && !b->row->is_column)
+        b->out->serial_us += UNHIDDEN_MEMORY * fmin(b->n_levels > 1 ? waiting : 0.3 * memory, memory);
+}
+
+/* Columns take pieces of rows in turn: pieces of one line cost more than twice as much as long ones. */
+static double narrowness(const bill *b)
+{
+    double piece = (b->row->tile > 0 ? b->row->tile : 16) * (double)b->target->facts->vector_bytes / 64.0;
+    return b->row->is_column ? 1 + 1.2 / (piece * piece) : 1;
+}
+
+void md_fa_row_features(md_fa_features *out, const md_fa_target *target, const md_fa_row *row, const int64_t *size)
+{
+    const md_st_stage *st = stage_of(target);
+    md_cg_row_options options = {.program = target->program, .stage = target->stage, .is_column = row->is_column,
+                                 .keep_points = row->keeps ? row->capacity : 0};
+    bill b = {.target = target, .row = row, .out = out, .n_levels = st->row.n_levels, .n_passes = st->row.n_levels + st->row.has_elements};
+    md_cg_row_plan plan;
+    md_kn_plan_geometry geometry;
+    double flops = 0, bytes = 0, cycles = 0, stored = stored_bytes(target, size);
+    b.rows = (double)md_st_points(target->program, st->n_outer, st->outer, size);
+    b.n = (double)md_st_size(target->program, st->axis, size);
+    b.is_online = row->merges && st->row.is_online && st->row.n_levels > 1;
+    md_cg_row_plan_make(&plan, &options);
+    md_st_work(&flops, &bytes, target->program, target->stage, size);
+    md_fa_row_geometry(&geometry, target, row, size);
+    *out = (md_fa_features){.ops_rate = 1, .launches = 1};
+    out->parallel = md_fa_host_parallel(ceil((double)geometry.launch[0].blocks / (double)geometry.launch[0].grain), target->facts);
+    /* A cached line is read before it is written. A streamed result that would have fitted a cache is missed by whoever reads it next. */
+    double extra = !row->is_streaming ? 1 : md_fa_row_can_stream(target, size) ? 0 : 2;
+    out->memory_bytes = (bytes + extra * stored) * narrowness(&b);
+    for (int32_t i = 0; i < b.n_passes; i++) {
+        counter c = {.target = target, .stage = st, .plan = &plan, .pass = i, .lane = md_cg_row_lane(&options), .work = &b.pass[i]};
+        count_pass(&c);
+        cycles += cycles_of(&b.pass[i], b.rows, b.n, row, target->facts);
+        out->transcendental += b.rows * b.n * b.pass[i].transcendental;
+    }
+    if (b.is_online)
+        cycles += b.rows * (12 + fmax(ceil(b.n / row->chunk) - 1, 0) * 60 * st->row.n_reductions); /* merging */
+    out->ops = cycles * md_fa_host_ops_per_cycle(target->facts);
+    out->serial_us = row->is_streaming ? 0.3 : (row->is_column ? UNHIDDEN_FAR_STORES : UNHIDDEN_STORES) * beyond_private_us(&b, stored);
+    add_rereads(&b);
+    add_waiting(&b, bytes);
+}

@@ -1,0 +1,172 @@
+/* Scans: rows in vectors, columns in lanes, or few long rows cut into pieces. */
+#include "base/dtype.h"
+#include "base/status.h"
+#include "codegen/row/scan.h"
+#include "family/cost.h"
+#include "family/host/host.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { COLUMN, SPLIT, STRIDED, STREAM }; /* COLUMN: vectors of a block, 0: lanes run along the axis */
+enum { PIECE = 16384, GRAIN_POINTS = 16384 };
+
+static const md_st_stage *stage_of(const md_fa_target *target)
+{
+    return &target->program->stage[target->stage];
+}
+
+static bool applies(const md_fa_target *target)
+{
+    const md_st_stage *st = stage_of(target);
+    return st->kind == MD_ST_SCAN && !st->has_duplicates;
+}
+
+static double stored_bytes(const md_fa_target *target, const int64_t *size)
+{
+    const md_st_stage *st = stage_of(target);
+    double points = (double)md_st_points(target->program, st->n_outer, st->outer, size) * (double)md_st_size(target->program, st->axis, size);
+    double item = 0;
+    for (int32_t i = 0; i < st->n_stores; i++)
+        item += (double)md_dtype_size(target->program->formula->tensor[st->store[i].tensor].dtype);
+    return points * item;
+}
+
+static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    const md_st_stage *st = stage_of(target);
+    if (config->value[COLUMN] && (st->n_outer == 0 || config->value[SPLIT]))
+        return false;
+    if (config->value[SPLIT] && md_st_size(target->program, st->axis, size) <= PIECE)
+        return false;
+    return !config->value[STREAM] ||
+           (!config->value[STRIDED] && stored_bytes(target, size) >= 2.0 * (double)target->facts->l2_bytes);
+}
+
+static int32_t lane_of(const md_fa_target *target, const md_fa_config *config)
+{
+    const md_st_stage *st = stage_of(target);
+    return config->value[COLUMN] ? st->outer[st->n_outer - 1] : st->axis;
+}
+
+static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
+{
+    *out = (md_kn_envelope){0};
+    if (!config->value[STRIDED])
+        out->unit = md_cg_unit_tensors(target->program, target->stage, lane_of(target, config));
+}
+
+static md_status print_launch(md_kn_launch_source *launch, const md_fa_target *target, const md_fa_config *config, int32_t phase)
+{
+    md_strbuf defines = {0}, expr = {0};
+    launch->code = MD_KN_TEXT;
+    strcpy(launch->entry, "md_kernel");
+    launch->n_params = md_cg_params(launch->param, target->program, target->stage);
+    if (launch->n_params < 0)
+        return md_fail(MD_UNSUPPORTED, "a stage of more than %d parameters", MD_KN_MAX_PARAMS - 8);
+    if (phase > 0)
+        launch->param[launch->n_params++] = (md_kn_param){.kind = MD_KN_WORKSPACE};
+    md_cg_scan_options options = {.program = target->program,
+                                  .stage = target->stage,
+                                  .dialect = MD_DEV_HOST,
+                                  .access = config->value[STRIDED] ? MD_CG_STRIDED : MD_CG_UNIT,
+                                  .streaming = config->value[STREAM] && phase != 1 && phase != 2,
+                                  .is_column = config->value[COLUMN] > 0,
+                                  .n_params = launch->n_params,
+                                  .param = launch->param};
+    md_strbuf_printf(&defines, "#define MD_VL %d\n#define MD_PHASE %d\n#define MD_PIECE %d\n", (int)md_cg_width(target->facts), (int)phase, (int)PIECE);
+    if (config->value[COLUMN])
+        md_strbuf_printf(&defines, "#define MD_TILE %d\n", (int)config->value[COLUMN]);
+    md_status status = md_cg_scan_print(&defines, &expr, &options);
+    if (status == MD_OK)
+        status = md_cg_assemble(&launch->text, MD_DEV_HOST, "host/scan.c", md_strbuf_text(&defines), md_strbuf_text(&expr));
+    md_strbuf_finish(&defines);
+    md_strbuf_finish(&expr);
+    return status;
+}
+
+static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
+{
+    bool is_split = config->value[SPLIT];
+    md_status status = MD_OK;
+    *out = (md_kn_source){.n_launches = is_split ? 3 : 1};
+    for (int32_t i = 0; i < out->n_launches && status == MD_OK; i++)
+        status = print_launch(&out->launch[i], target, config, is_split ? i + 1 : 0);
+    if (status != MD_OK)
+        md_kn_source_finish(out);
+    return status;
+}
+
+static void set_blocks(md_kn_geometry *out, int64_t blocks, int64_t points, const md_fa_target *target)
+{
+    int64_t grain = GRAIN_POINTS / MD_MAX(points, 1), most = blocks / (MD_MAX(target->facts->threads, 1) * 4);
+    *out = (md_kn_geometry){.blocks = blocks, .grain = MD_MAX(MD_MIN(grain, most), 1)};
+}
+
+static void place(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    const md_st_stage *st = stage_of(target);
+    int64_t n = md_st_size(target->program, st->axis, size), rows = md_st_points(target->program, st->n_outer, st->outer, size);
+    int64_t pieces = (n + PIECE - 1) / PIECE, width = md_cg_width(target->facts) * config->value[COLUMN];
+    *out = (md_kn_plan_geometry){0};
+    if (config->value[SPLIT]) {
+        set_blocks(&out->launch[0], rows * pieces, PIECE, target);
+        set_blocks(&out->launch[1], pieces > 0 ? rows : 0, pieces, target);
+        set_blocks(&out->launch[2], rows * pieces, PIECE, target);
+        out->workspace_bytes = rows * pieces * 8;
+    } else if (config->value[COLUMN]) {
+        int64_t lanes = md_st_size(target->program, st->outer[st->n_outer - 1], size);
+        int64_t outer = md_st_points(target->program, st->n_outer - 1, st->outer, size);
+        set_blocks(&out->launch[0], outer * ((lanes + width - 1) / width), n * width, target);
+    } else {
+        set_blocks(&out->launch[0], rows, n, target);
+    }
+}
+
+static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config, const md_kn_shape *shape)
+{
+    place(out, target, config, shape->size);
+}
+
+static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    const md_st_stage *st = stage_of(target);
+    double flops = 0, bytes = 0, stored = stored_bytes(target, size);
+    double rows = (double)md_st_points(target->program, st->n_outer, st->outer, size), n = (double)md_st_size(target->program, st->axis, size);
+    md_fa_host_work work;
+    md_kn_plan_geometry plan;
+    md_fa_host_count(&work, st, target->program);
+    md_st_work(&flops, &bytes, target->program, target->stage, size);
+    place(&plan, target, config, size);
+    bool is_split = config->value[SPLIT], is_column = config->value[COLUMN] > 0;
+    double vectors = rows * (is_column ? n / md_cg_width(target->facts) : ceil(n / md_cg_width(target->facts)));
+    double accesses = work.loads + work.stores;
+    /* Along the axis a vector takes its steps, and waits for the one before; across it one operation. */
+    double cycles = vectors * (2 + accesses + work.operations + (is_column ? 4 : 18)) + rows * (is_column ? 0 : 20);
+    /* The counted accesses are along the axis: those of columns are vectors where these are not. */
+    cycles += rows * n * (config->value[STRIDED] ? 1.5 * accesses : is_column ? 1.2 * (accesses - work.scattered) : 1.2 * work.scattered);
+    *out = (md_fa_features){.ops_rate = 1, .launches = is_split ? 3 : 1};
+    double piece = config->value[COLUMN] * (double)target->facts->vector_bytes / 64.0; /* lines of a row taken in turn */
+    out->memory_bytes = bytes + (config->value[STREAM] ? 0 : stored) + (is_split ? bytes - stored : 0);
+    if (is_column)
+        out->memory_bytes *= 1 + 1.2 / (piece * piece);
+    out->serial_us = config->value[STREAM] ? 0.3 : 0;
+    out->ops = cycles * (is_split ? 1.3 : 1) * md_fa_host_ops_per_cycle(target->facts);
+    out->transcendental = rows * n * work.transcendental * (is_split ? 1.5 : 1);
+    const md_kn_geometry *last = &plan.launch[is_split ? 2 : 0];
+    out->parallel = md_fa_host_parallel(ceil((double)last->blocks / (double)last->grain), target->facts);
+}
+
+const md_fa_family md_fa_host_scan = {
+    .name = "scan",
+    .device = MD_DEV_HOST,
+    .is_reduction = false,
+    .n_fields = 4,
+    .field = {{"column", 0, 3, {0, 16, 2}}, {"split", 0, 2, {0, 1}}, {"strided", 0, 2, {0, 1}}, {"stream", 0, 2, {0, 1}}},
+    .applies = applies,
+    .legal = legal,
+    .envelope = envelope,
+    .features = features,
+    .emit = emit,
+    .geometry = geometry,
+};

@@ -1,0 +1,190 @@
+#include "tune/bench/copies.h"
+
+#include "base/dtype.h"
+#include "base/file.h"
+#include "base/status.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { ALIGNMENT = 64 };
+
+/* The elements of a tensor as runs: `run` neighbours at each place that the outer axes (positive strides) lead to. */
+typedef struct layout {
+    int64_t item, lowest; /* bytes; element offset of the first in memory, <= 0 */
+    int64_t n_bytes;      /* from the first to the last in memory; 0: empty */
+    int64_t run;
+    int32_t n_outer;
+    int64_t extent[MD_MAX_RANK], stride[MD_MAX_RANK];
+} layout;
+
+static void add_outer(layout *l, int64_t extent, int64_t stride)
+{
+    int32_t at = l->n_outer++;
+    for (; at > 0 && l->stride[at - 1] > stride; at--) {
+        l->extent[at] = l->extent[at - 1];
+        l->stride[at] = l->stride[at - 1];
+    }
+    l->extent[at] = extent;
+    l->stride[at] = stride;
+}
+
+/* Axes that continue the run join it, so that dense tensors in any order of axes are one run. */
+static void join_axes(layout *l)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < l->n_outer; i++) {
+        if (l->stride[i] == l->run) {
+            l->run *= l->extent[i];
+            continue;
+        }
+        l->extent[n] = l->extent[i];
+        l->stride[n++] = l->stride[i];
+    }
+    l->n_outer = n;
+}
+
+static layout layout_of(const md_fx_tensor *tensor, const md_kn_shape *shape, int32_t t)
+{
+    layout l = {.item = (int64_t)md_dtype_size(tensor->dtype), .run = 1};
+    int64_t highest = 0;
+    for (int32_t a = 0; a < tensor->rank; a++) {
+        int64_t extent = shape->extent[t][a], stride = shape->stride[t][a];
+        if (extent == 0)
+            return (layout){.item = l.item};
+        if (extent == 1 || stride == 0)
+            continue;
+        int64_t last = (extent - 1) * stride;
+        l.lowest += MD_MIN(last, 0);
+        highest += MD_MAX(last, 0);
+        add_outer(&l, extent, llabs(stride));
+    }
+    join_axes(&l);
+    l.n_bytes = (highest - l.lowest + 1) * l.item;
+    return l;
+}
+
+static md_status copy_runs(md_dev *dev, char *to, const char *from, const layout *l)
+{
+    int64_t at[MD_MAX_RANK] = {0};
+    for (;;) {
+        int64_t offset = 0;
+        for (int32_t i = 0; i < l->n_outer; i++)
+            offset += at[i] * l->stride[i] * l->item;
+        MD_TRY(dev->ops->copy(dev, to + offset, from + offset, (size_t)(l->run * l->item)));
+        int32_t i = 0;
+        while (i < l->n_outer && ++at[i] == l->extent[i])
+            at[i++] = 0;
+        if (i == l->n_outer)
+            return MD_OK;
+    }
+}
+
+/* What nobody computed yet (a temporary between stages) counts as zeros. */
+static md_status fill_zeros(md_dev *dev, char *to, int64_t n_bytes)
+{
+    const int64_t piece = MD_MIN(n_bytes, (int64_t)1 << 20);
+    char *zeros = calloc(1, (size_t)piece);
+    md_status s = zeros ? MD_OK : md_fail_memory();
+    for (int64_t done = 0; done < n_bytes && s == MD_OK; done += piece)
+        s = dev->ops->copy(dev, to + done, zeros, (size_t)MD_MIN(piece, n_bytes - done));
+    free(zeros);
+    return s;
+}
+
+/* The device copies all elements at once; axes that repeat an element count once. */
+static md_status copy_there(md_dev *dev, void *to, const void *from, const md_fx_tensor *tensor, const md_kn_shape *shape, int32_t t)
+{
+    md_tensor a = {.data = to, .dtype = tensor->dtype, .rank = tensor->rank};
+    for (int32_t i = 0; i < a.rank; i++) {
+        a.stride[i] = shape->stride[t][i];
+        a.size[i] = a.stride[i] ? shape->extent[t][i] : 1;
+    }
+    md_tensor b = a;
+    b.data = (void *)(uintptr_t)from;
+    return dev->ops->copy_tensor(dev, dev->tuning, &a, &b);
+}
+
+static md_status take(void **out, md_dev *dev, int64_t n_bytes, int64_t *left)
+{
+    if (n_bytes > *left)
+        return md_fail(MD_OUT_OF_MEMORY, "measuring would take more than %lld bytes", (long long)md_tn_copies_limit(dev));
+    MD_TRY(dev->ops->alloc(out, dev, (size_t)n_bytes));
+    *left -= n_bytes;
+    return MD_OK;
+}
+
+static md_status copy_tensor(md_tn_copies *c, const md_fx_tensor *tensor, int32_t t, bool is_read, int64_t *left)
+{
+    const layout l = layout_of(tensor, c->call.shape, t);
+    const char *from = c->call.data[t], *first = from;
+    if (l.n_bytes == 0)
+        return MD_OK; /* never read nor written: the caller's pointer will do */
+    MD_TRY(take(&c->block[t], c->dev, l.n_bytes + ALIGNMENT, left));
+    if (from)
+        from += l.lowest * l.item;
+    char *to = (char *)c->block[t] + (uintptr_t)from % ALIGNMENT;
+    c->call.data[t] = to - l.lowest * l.item;
+    if (!is_read)
+        return MD_OK;
+    if (from && c->dev->ops->copy_tensor)
+        return copy_there(c->dev, c->call.data[t], first, tensor, c->call.shape, t);
+    return from ? copy_runs(c->dev, to, from, &l) : fill_zeros(c->dev, to, l.n_bytes);
+}
+
+md_status md_tn_copies_make(md_tn_copies *out, md_dev *dev, const md_st_program *program, int32_t stage,
+                            const md_kn_call *call, int64_t workspace_bytes, int64_t *left)
+{
+    memset(out, 0, sizeof *out);
+    out->dev = dev;
+    out->call = *call;
+    if (!dev->ops->report_create) /* else kernels cannot write there: they report what the real call will report */
+        out->call.report = &out->report;
+    out->call.stream = dev->tuning;
+    out->call.counters = NULL; /* of that stream */
+    out->call.program = program;
+    out->call.stage = &program->stage[stage];
+    const md_st_stage *s = &program->stage[stage];
+    md_status status = MD_OK;
+    for (int32_t i = 0; i < s->n_tensors && status == MD_OK; i++) {
+        const md_fx_tensor *tensor = &program->formula->tensor[s->tensor[i]];
+        bool is_read = !s->is_stored[i] || tensor->is_updated;
+        status = copy_tensor(out, tensor, s->tensor[i], is_read, left);
+    }
+    if (status == MD_OK && workspace_bytes > 0) {
+        status = take(&out->block[MD_KN_MAX_TENSORS], dev, workspace_bytes, left);
+        out->call.workspace = out->block[MD_KN_MAX_TENSORS];
+    }
+    if (status != MD_OK)
+        md_tn_copies_finish(out);
+    return status;
+}
+
+void md_tn_copies_finish(md_tn_copies *copies)
+{
+    for (int32_t i = 0; i < MD_COUNT(copies->block); i++)
+        if (copies->block[i])
+            copies->dev->ops->free(copies->dev, copies->block[i]);
+    memset(copies->block, 0, sizeof copies->block);
+}
+
+int64_t md_tn_copies_limit(md_dev *dev)
+{
+    enum { MOST = 256 << 20, SHARE = 20 };
+    const int64_t n_free = dev->ops->free_bytes ? dev->ops->free_bytes(dev) : dev->facts.global_bytes > 0 ? dev->facts.global_bytes : -1;
+    if (dev->facts.global_bytes > 0)
+        return MD_MAX(n_free, 0) / SHARE;
+    long long kib = 0;
+    char *text = NULL;
+    if (md_file_read(&text, NULL, "/proc/meminfo") == MD_OK) {
+        const char *line = strstr(text, "MemAvailable:");
+        if (line)
+            sscanf(line, "MemAvailable: %lld", &kib);
+        free(text);
+    }
+    if (kib <= 0) /* an older system: what lies quite idle */
+        kib = (long long)sysconf(_SC_AVPHYS_PAGES) * (sysconf(_SC_PAGESIZE) / 1024);
+    return MD_MIN((int64_t)MOST, MD_MAX((int64_t)kib, 0) * 1024 / SHARE);
+}

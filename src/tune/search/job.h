@@ -1,0 +1,169 @@
+/* What the parts of a measured search share. */
+#ifndef MD_TUNE_SEARCH_JOB_H
+#define MD_TUNE_SEARCH_JOB_H
+
+#include "tune/bench/bench.h"
+#include "tune/search/search.h"
+
+enum { MD_TN_MAX_SAMPLES = 32, MD_TN_MAX_FAMILIES = 40 };
+
+/* A config that the job has built, or tried to. */
+typedef struct md_tn_trial {
+    const md_fa_family *family;
+    int32_t family_at; /* among the job's */
+    md_fa_config config;
+    md_bd_variant *variant;
+    md_digest128 source;
+    bool was_queued; /* for its build */
+    bool is_out; /* not to be run any more; `verdict` says why */
+    md_tn_verdict verdict;
+    bool is_verified; /* right on the small shape */
+} md_tn_trial;
+
+/* A trial at one spot. */
+typedef struct md_tn_entry {
+    bool is_there; /* legal here, and wanted */
+    bool is_running; /* in the race at hand */
+    bool is_verified; /* right at this point */
+    md_tn_verdict verdict;
+    double model_us, first_us; /* first look; 0: none yet */
+    double us, spread; /* of the samples */
+    int32_t repeats, n;
+    double sample[MD_TN_MAX_SAMPLES];
+    md_kn_plan_geometry geometry;
+} md_tn_entry;
+
+typedef struct md_tn_choice {
+    md_fa_config config;
+    double model_us;
+} md_tn_choice;
+
+/* A family's legal configs at a spot whose envelope holds, best by the model first. */
+typedef struct md_tn_space {
+    int32_t n, capacity;
+    md_tn_choice *choice;
+    bool failed; /* memory was short */
+} md_tn_space;
+
+/* A point in work. */
+typedef struct md_tn_spot {
+    const md_tn_point *point;
+    char *key;
+    int lease;
+    bool is_open; /* to be measured */
+    bool has_lease, has_bench;
+    bool is_cut; /* something was left undone for want of time */
+    uint64_t memory_ns, look_ns; /* its memory was made in; the longest first look took */
+    uint64_t ending_ns; /* what is to be kept for its end: memory once more, and the checks of each family's best */
+    md_kn_shape shape;
+    md_tn_data data;
+    md_tn_bench bench;
+    md_tn_space space[MD_TN_MAX_FAMILIES];
+    int32_t n_builds; /* proposed here */
+    int32_t n_looks;
+    int32_t capacity;
+    md_tn_entry *entry; /* parallel to the trials */
+    int32_t best; /* trial; -1 */
+    struct md_tn_expected *expected; /* of the sampled outputs; made when first needed */
+    md_tn_record before[MD_TN_MAX_FAMILIES]; /* what is resumed from */
+} md_tn_spot;
+
+typedef struct md_tn_work {
+    const md_tn_job *job;
+    md_dev *dev;
+    md_dev_report report;
+    md_tn_patterns patterns;
+    uint64_t start_ns, deadline_ns;
+    uint64_t builds_ns; /* end of building: what is left is for races */
+    uint64_t soft_ns; /* end of the share of the contest at hand */
+    uint64_t ending_ns; /* of all spots */
+    double ns_a_byte; /* that making a spot's memory takes, as seen */
+    int32_t n_looks;
+    double build_ms; /* from one build's end to the next one's, before it was seen */
+    uint64_t busy_ns, last_ns; /* md_tn_observe */
+    int32_t n_queued, n_built;
+    int32_t n_families;
+    const md_fa_family *family[MD_TN_MAX_FAMILIES];
+    int32_t n_spots;
+    md_tn_spot *spot;
+    int32_t n_trials, capacity;
+    md_tn_trial *trial;
+    struct md_tn_small *small; /* a small shape and what is right there; made when first needed */
+    int lock; /* of the device; -1: not held */
+    int32_t round;
+} md_tn_work;
+
+/** The budget has run out, but for what the end will take. */
+bool md_tn_is_late(const md_tn_work *w);
+/** The contest's share of it has. */
+bool md_tn_is_over(const md_tn_work *w);
+/** The name of a trial's variant. */
+const char *md_tn_trial_name(const md_tn_trial *trial);
+/** Adds one to a counter of the job, if it has them. */
+#define MD_TN_COUNT(w, what) \
+    do { \
+        if ((w)->job->count) \
+            atomic_fetch_add_explicit(&(w)->job->count->what, 1, memory_order_relaxed); \
+    } while (0)
+
+/* spaces.c */
+/** The families that apply and are allowed; last resorts only where no other is. */
+void md_tn_choose_families(md_tn_work *w);
+/** Lists the configs of all families at all open spots. */
+md_status md_tn_list_spaces(md_tn_work *w);
+/** Whether any config is legal at the point: a family without one leaves no record, and must not make it look unknown in every process. */
+bool md_tn_has_config(const md_tn_work *w, const md_tn_spot *spot, const md_fa_family *family);
+
+/* spot.c */
+/** Looks what is known; takes the lease where that is not all. */
+md_status md_tn_spot_open(md_tn_work *w, md_tn_spot *spot);
+/** Makes the tensors, which live only while the point is raced; false where there is no memory for them, and the spot is closed. */
+bool md_tn_spot_measure(md_tn_work *w, md_tn_spot *spot);
+/** Gives them back. */
+void md_tn_spot_rest(md_tn_spot *spot);
+void md_tn_spot_close(md_tn_work *w, md_tn_spot *spot);
+
+/* results.c */
+/** The trial of the family that is fastest at the spot; -1. */
+int32_t md_tn_best_of_family(const md_tn_work *w, const md_tn_spot *spot, int32_t family);
+/** Puts each family's best at the spot, if its results are right, into the wisdom; logs. */
+void md_tn_keep_results(md_tn_work *w, md_tn_spot *spot);
+
+/* propose.c */
+/** Looks how fast builds come; to be called now and then. */
+void md_tn_observe(md_tn_work *w);
+/** Starts builds of configs worth trying next at a spot, up to `n`; counts those that are new in *n_new. */
+md_status md_tn_propose(int32_t *n_new, md_tn_work *w, md_tn_spot *spot, int32_t n);
+
+/* contest.c */
+/** Waits for the builds that the spot wants, within the budget. */
+void md_tn_await(md_tn_work *w, md_tn_spot *spot);
+/** Times what is new at the spot against the best so far. */
+md_status md_tn_contest(md_tn_work *w, md_tn_spot *spot);
+/** The last race: the best few once more, in pairs; sets spot->best. */
+md_status md_tn_final(md_tn_work *w, md_tn_spot *spot);
+/** Whether a is a better choice than b at the spot, both timed: faster by more than noise, else by rank: own kernels, lower name. */
+bool md_tn_is_better(const md_tn_work *w, const md_tn_spot *spot, int32_t a, int32_t b);
+
+/* verify.c */
+/** Whether a trial's results are right: all of them on a small shape (once a job), some at the spot. False with its verdict set where not. */
+bool md_tn_verify(md_tn_work *w, md_tn_spot *spot, int32_t trial);
+/** The small shape alone, before a first run. */
+bool md_tn_verify_small(md_tn_work *w, md_tn_spot *spot, md_tn_trial *trial);
+void md_tn_verify_finish(md_tn_work *w);
+void md_tn_verify_leave(md_tn_spot *spot);
+
+/* lock.c */
+/** The device's lock among all processes of this user: false where it cannot be had in time. */
+bool md_tn_lock(md_tn_work *w);
+void md_tn_unlock(md_tn_work *w);
+
+/* log.c */
+void md_tn_log_candidate(const md_tn_work *w, const md_tn_spot *spot, int32_t trial);
+void md_tn_log_try(const md_tn_work *w, const md_tn_spot *spot, const char *event, int32_t trial);
+void md_tn_log_winner(const md_tn_work *w, const md_tn_spot *spot, const md_tn_record *record);
+/** What was known before. */
+void md_tn_log_known(const md_tn_work *w, const md_tn_spot *spot);
+void md_tn_log_spot(const md_tn_work *w, const md_tn_spot *spot, const char *event, const char *why);
+
+#endif

@@ -1,0 +1,359 @@
+/* Which configs to try next: first what the model likes and what families have for defaults, then what the measured times make of the model, and
+ * neighbours of the best (coordinate descent, all neighbours of a step at a time, so that they build in parallel). */
+#include "tune/search/job.h"
+
+#include "base/status.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A family whose best config the model sees so far behind is left to the model. */
+static const double HOPELESS_FAMILY = 3.0;
+/* Configs built for other points race here too unless the model sees them so far behind. */
+static const double FREE_LIMIT = 1.6;
+enum { MAX_FREE = 12 };
+/* Every other guess of the first round is so many steps from all others: the model may be off for all that are alike. */
+enum { FAR = 3 };
+
+const char *md_tn_trial_name(const md_tn_trial *trial)
+{
+    return trial->variant->name;
+}
+
+/* ---- Trials and entries */
+
+static bool is_same(const md_fa_family *f, const md_fa_config *a, const md_fa_config *b)
+{
+    return !memcmp(a->value, b->value, (size_t)f->n_fields * sizeof a->value[0]);
+}
+
+static int32_t find_trial(const md_tn_work *w, int32_t family, const md_fa_config *config)
+{
+    for (int32_t i = 0; i < w->n_trials; i++)
+        if (w->trial[i].family_at == family && is_same(w->family[family], &w->trial[i].config, config))
+            return i;
+    return -1;
+}
+
+/* The trial of a config, made (and its build started) where there is none; -1 in *at where memory is short. */
+static md_status try_config(int32_t *at, bool *is_new, md_tn_work *w, int32_t family, const md_fa_config *config)
+{
+    *is_new = false;
+    *at = find_trial(w, family, config);
+    if (*at >= 0)
+        return MD_OK;
+    if (w->n_trials == w->capacity) {
+        const int32_t more = w->capacity ? 2 * w->capacity : 64;
+        md_tn_trial *grown = realloc(w->trial, (size_t)more * sizeof *grown);
+        if (!grown)
+            return md_fail_memory();
+        w->trial = grown;
+        w->capacity = more;
+    }
+    md_tn_trial t = {.family = w->family[family], .family_at = family, .config = *config};
+    MD_TRY(md_bd_variant_create(&t.variant, w->job->builder, &w->job->target, t.family, config));
+    t.was_queued = true;
+    *is_new = true;
+    *at = w->n_trials;
+    w->trial[w->n_trials++] = t;
+    return MD_OK;
+}
+
+/* The entry of a trial at a spot. NULL where memory is short. */
+static md_tn_entry *entry_at(md_tn_work *w, md_tn_spot *spot, int32_t trial)
+{
+    if (trial >= spot->capacity) {
+        const int32_t more = MD_MAX(2 * spot->capacity, trial + 32);
+        md_tn_entry *grown = realloc(spot->entry, (size_t)more * sizeof *grown);
+        if (!grown)
+            return NULL;
+        memset(grown + spot->capacity, 0, (size_t)(more - spot->capacity) * sizeof *grown);
+        spot->entry = grown;
+        spot->capacity = more;
+    }
+    (void)w;
+    return &spot->entry[trial];
+}
+
+static const md_tn_entry *timed_entry(const md_tn_work *w, const md_tn_spot *spot, int32_t trial)
+{
+    const md_tn_entry *e = trial < spot->capacity ? &spot->entry[trial] : NULL;
+    return e && e->is_there && e->first_us > 0.0 && !w->trial[trial].is_out ? e : NULL;
+}
+
+static double best_us(const md_tn_entry *e)
+{
+    return e->n ? e->us : e->first_us;
+}
+
+/* ---- Lists of configs to try */
+
+typedef struct list {
+    md_tn_work *w;
+    md_tn_spot *spot;
+    int32_t n, most, n_new;
+    md_status status;
+} list;
+
+/* How fast builds come, seen from here: time in which some were queued, over what came of it. */
+void md_tn_observe(md_tn_work *w)
+{
+    const uint64_t now = md_tn_now_ns(w->dev);
+    if (w->n_queued > 0)
+        w->busy_ns += now - w->last_ns;
+    w->last_ns = now;
+    w->n_queued = w->n_built = 0;
+    for (int32_t i = 0; i < w->n_trials; i++) {
+        const bool is_queued = atomic_load(&w->trial[i].variant->state) == MD_BD_QUEUED;
+        w->n_queued += is_queued;
+        w->n_built += !is_queued && w->trial[i].was_queued;
+    }
+}
+
+/* Whether what is queued, and one more, would be built in time. */
+static bool fits_in_time(md_tn_work *w)
+{
+    md_tn_observe(w);
+    const double seen = w->n_built > 0 ? (double)w->busy_ns * 1e-6 / w->n_built : w->build_ms;
+    /* the first to end say little: threads are about to end others */
+    const double each = w->n_built < MD_MAX(md_pool_threads(w->dev->pool), 1) ? fmin(seen, w->build_ms) : seen;
+    return w->last_ns + (uint64_t)((w->n_queued + 1) * each * 1e6) < w->builds_ns;
+}
+
+static bool is_tried(const md_tn_work *w, const md_tn_spot *spot, int32_t family, const md_fa_config *config)
+{
+    int32_t i = find_trial(w, family, config);
+    return i >= 0 && i < spot->capacity && spot->entry[i].is_there;
+}
+
+static void add(list *l, int32_t family, const md_tn_choice *c)
+{
+    int32_t at;
+    bool is_new;
+    if (l->status != MD_OK || l->n_new >= l->most || is_tried(l->w, l->spot, family, &c->config))
+        return;
+    if (find_trial(l->w, family, &c->config) < 0 && l->w->n_trials > 0 && !fits_in_time(l->w)) {
+        l->spot->is_cut = true;
+        return;
+    }
+    l->status = try_config(&at, &is_new, l->w, family, &c->config);
+    if (l->status != MD_OK)
+        return;
+    md_tn_entry *e = entry_at(l->w, l->spot, at);
+    if (!e) {
+        l->status = md_fail_memory();
+        return;
+    }
+    const md_tn_trial *t = &l->w->trial[at];
+    *e = (md_tn_entry){.is_there = true, .model_us = c->model_us};
+    t->family->geometry(&e->geometry, &l->w->job->target, &t->config, &l->spot->shape);
+    l->n++;
+    l->n_new += is_new;
+}
+
+static const md_tn_choice *find_choice(const md_tn_space *s, const md_fa_family *f, const md_fa_config *config)
+{
+    for (int32_t i = 0; i < s->n; i++)
+        if (is_same(f, &s->choice[i].config, config))
+            return &s->choice[i];
+    return NULL;
+}
+
+/* ---- What the measured times make of the model */
+
+/* The place of a value among a field's in increasing order: tables are in order of search. */
+static int32_t rank_of(const md_fa_field *f, int32_t value)
+{
+    int32_t rank = 0;
+    for (int32_t i = 0; i < f->n + f->more; i++)
+        rank += f->value[i] < value;
+    return rank;
+}
+
+static int32_t distance(const md_fa_family *f, const md_fa_config *a, const md_fa_config *b)
+{
+    int32_t d = 0;
+    for (int32_t i = 0; i < f->n_fields; i++)
+        d += MD_MIN(abs(rank_of(&f->field[i], a->value[i]) - rank_of(&f->field[i], b->value[i])), 3);
+    return d;
+}
+
+/* Model time, corrected by the measured over modelled times of what was tried in the family, the nearer the more. */
+static double corrected_us(const md_tn_work *w, const md_tn_spot *spot, int32_t family, const md_tn_choice *c)
+{
+    static const double DECAY = 0.7, PRIOR = 0.15;
+    const md_fa_family *f = w->family[family];
+    double sum = 0.0, weights = 0.0, all = 0.0;
+    int32_t n = 0;
+    for (int32_t i = 0; i < w->n_trials; i++) {
+        const md_tn_entry *e = timed_entry(w, spot, i);
+        if (!e || w->trial[i].family_at != family)
+            continue;
+        const double off = log(best_us(e) / e->model_us), weight = exp(-DECAY * distance(f, &w->trial[i].config, &c->config));
+        sum += weight * off;
+        weights += weight;
+        all += off;
+        n++;
+    }
+    if (n == 0)
+        return c->model_us;
+    return c->model_us * exp((sum + PRIOR * all / n) / (weights + PRIOR));
+}
+
+/* ---- Proposals */
+
+static double least_model(const md_tn_work *w, const md_tn_spot *spot)
+{
+    double least = INFINITY;
+    for (int32_t f = 0; f < w->n_families; f++)
+        if (spot->space[f].n)
+            least = fmin(least, spot->space[f].choice[0].model_us);
+    return least;
+}
+
+static void add_named(list *l, int32_t family, const char *variant)
+{
+    const md_fa_family *f = NULL;
+    md_fa_config config;
+    if (!variant[0] || md_fa_parse_for(&f, &config, &l->w->job->target, variant) != MD_OK || f != l->w->family[family])
+        return;
+    const md_tn_choice *c = find_choice(&l->spot->space[family], f, &config);
+    if (c)
+        add(l, family, c);
+}
+
+/* What an earlier search ended with, each family's best by the model, and each family's default. */
+static void add_first(list *l)
+{
+    const double least = least_model(l->w, l->spot);
+    for (int32_t f = 0; f < l->w->n_families; f++)
+        add_named(l, f, l->spot->before[f].variant);
+    for (int32_t f = 0; f < l->w->n_families; f++) {
+        const md_tn_space *s = &l->spot->space[f];
+        if (s->n && s->choice[0].model_us <= HOPELESS_FAMILY * least)
+            add(l, f, &s->choice[0]);
+    }
+    for (int32_t f = 0; f < l->w->n_families; f++) {
+        const md_tn_space *s = &l->spot->space[f];
+        const md_fa_config usual = md_fa_default(l->w->family[f]);
+        const md_tn_choice *c = s->n ? find_choice(s, l->w->family[f], &usual) : NULL;
+        if (c && s->choice[0].model_us <= HOPELESS_FAMILY * least)
+            add(l, f, c);
+    }
+}
+
+/* Fields that the model says nothing of: values of theirs are tried where all else is good. */
+static bool is_plain(const md_fa_family *f, const md_fa_config *c)
+{
+    for (int32_t i = 0; i < f->n_fields; i++)
+        if (f->field[i].n == 1 && c->value[i] != f->field[i].initial)
+            return false;
+    return true;
+}
+
+/* Steps to the nearest config of the family that is tried at the spot. */
+static int32_t novelty(const md_tn_work *w, const md_tn_spot *spot, int32_t family, const md_fa_config *c)
+{
+    int32_t least = INT32_MAX;
+    for (int32_t i = 0; i < w->n_trials && i < spot->capacity; i++)
+        if (w->trial[i].family_at == family && spot->entry[i].is_there)
+            least = MD_MIN(least, distance(w->family[family], &w->trial[i].config, c));
+    return least;
+}
+
+/* Best by the corrected model of what was not tried, below `limit` us: configs at most `apart` steps from `near`, or (NULL) plain ones at least so far from all
+ * that were tried. */
+static bool add_next(list *l, double limit, int32_t only_family, const md_fa_config *near, int32_t apart)
+{
+    const md_tn_choice *best = NULL;
+    int32_t family = -1;
+    double least = limit;
+    for (int32_t f = 0; f < l->w->n_families; f++) {
+        const md_tn_space *s = &l->spot->space[f];
+        if (only_family >= 0 && f != only_family)
+            continue;
+        for (int32_t i = 0; i < s->n; i++) {
+            const md_tn_choice *c = &s->choice[i];
+            if (near ? distance(l->w->family[f], near, &c->config) > apart : !is_plain(l->w->family[f], &c->config))
+                continue;
+            if (near ? is_tried(l->w, l->spot, f, &c->config) : novelty(l->w, l->spot, f, &c->config) < apart)
+                continue;
+            const double us = corrected_us(l->w, l->spot, f, c);
+            if (us < least) {
+                least = us;
+                best = c;
+                family = f;
+            }
+        }
+    }
+    if (!best)
+        return false;
+    const int32_t n = l->n;
+    add(l, family, best);
+    return l->n > n;
+}
+
+/* Configs that exist already: they cost no build. */
+static void add_free(list *l)
+{
+    md_tn_work *w = l->w;
+    int32_t n = 0;
+    const double limit = FREE_LIMIT * least_model(w, l->spot);
+    const int32_t most = l->most;
+    l->most = l->n_new + 1; /* none of them is new */
+    for (int32_t i = w->n_trials - 1; i >= 0 && n < MAX_FREE; i--) {
+        const md_tn_trial *t = &w->trial[i];
+        const md_tn_choice *c = t->is_out ? NULL : find_choice(&l->spot->space[t->family_at], t->family, &t->config);
+        if (c && c->model_us <= limit && !is_tried(w, l->spot, t->family_at, &t->config)) {
+            add(l, t->family_at, c);
+            n++;
+        }
+    }
+    l->most = most;
+}
+
+/* What was not tried and may be faster: by turns the best guess of all, and the next step from the best so far. */
+static void add_guesses(list *l)
+{
+    md_tn_work *w = l->w;
+    const md_tn_spot *spot = l->spot;
+    const md_tn_trial *best = spot->best >= 0 ? &w->trial[spot->best] : NULL;
+    const double us = best ? best_us(&spot->entry[spot->best]) : INFINITY;
+    const int32_t apart = w->job->all_directions ? 2 : 1;
+    bool more = true;
+    for (int32_t turn = 0; more && l->n_new < l->most && l->status == MD_OK; turn++) {
+        more = false;
+        if (best && turn % 2 == 0)
+            more = add_next(l, 1.5 * us, best->family_at, &best->config, apart);
+        if (!more)
+            more = add_next(l, w->round == 0 ? INFINITY : 1.6 * us, -1, NULL, w->round == 0 && turn % 2 ? FAR : 1);
+        if (!more && best)
+            more = add_next(l, 1.5 * us, best->family_at, &best->config, apart);
+    }
+}
+
+/* ---- All of them */
+
+static void add_all(list *l)
+{
+    for (int32_t f = 0; f < l->w->n_families; f++)
+        for (int32_t i = 0; i < l->spot->space[f].n; i++)
+            add(l, f, &l->spot->space[f].choice[i]);
+}
+
+md_status md_tn_propose(int32_t *n_new, md_tn_work *w, md_tn_spot *spot, int32_t n)
+{
+    list l = {.w = w, .spot = spot, .most = n};
+    if (w->job->rigor == MD_TUNE_EXHAUSTIVE) {
+        add_all(&l);
+    } else {
+        if (w->round == 0)
+            add_first(&l);
+        add_free(&l);
+        add_guesses(&l);
+    }
+    spot->n_builds += l.n_new;
+    *n_new = l.n_new;
+    return l.status;
+}

@@ -1,0 +1,205 @@
+#include "tune/search/search.h"
+
+#include "base/status.h"
+#include "tune/search/job.h"
+#include "tune/tune.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* From so many on, points have enough of each other. */
+enum { MANY_POINTS = 4 };
+/* Steps of a search: what each may add of the new configs. */
+static const double share_of_round[] = {0.5, 0.25, 0.25};
+enum { N_ROUNDS = sizeof share_of_round / sizeof *share_of_round };
+/* Building takes about so long, before anything was built. */
+static const double HOST_BUILD_MS = 80.0, CUDA_BUILD_MS = 250.0;
+/* NVRTC's threads wait for each other in a part of each compile. */
+static const double CUDA_TURN_MS = 35.0;
+/* The part of the budget after which nothing is waited for. */
+static const double BUILDING = 0.85;
+/* Where builds took all of it, one look at something small is better than none. */
+static const double OVERTIME = 0.05;
+/* Making memory takes so long a byte, before any was made; a few pages say nothing of it. */
+static const double NS_A_BYTE = 0.2, LEAST_BYTES = 1 << 20;
+
+/* ---- Time */
+
+bool md_tn_is_late(const md_tn_work *w)
+{
+    return md_tn_now_ns(w->dev) + w->ending_ns >= w->deadline_ns;
+}
+
+bool md_tn_is_over(const md_tn_work *w)
+{
+    return md_tn_is_late(w) || md_tn_now_ns(w->dev) >= w->soft_ns;
+}
+
+/* ---- Rounds */
+
+/* Checked are the bests of families; the first of them pays for fresh memory. */
+static void keep_time_for_the_end(md_tn_work *w, md_tn_spot *spot)
+{
+    double us = 0.0;
+    for (int32_t f = 0; f < w->n_families; f++) {
+        const int32_t best = md_tn_best_of_family(w, spot, f);
+        us += best >= 0 ? 2.0 * spot->entry[best].first_us : 0.0;
+    }
+    w->ending_ns -= spot->ending_ns;
+    spot->ending_ns = us > 0.0 ? spot->memory_ns + spot->look_ns + (uint64_t)(us * 1e3) : 0;
+    w->ending_ns += spot->ending_ns;
+}
+
+static double bytes_of(const md_tn_work *w, const md_tn_spot *spot)
+{
+    double flops = 0.0, bytes = 0.0;
+    md_st_work(&flops, &bytes, w->job->target.program, w->job->target.stage, spot->point->size);
+    return bytes;
+}
+
+/* What a first look costs at a spot that nothing was measured at: its memory, the first touch of it, and both again at the end. */
+static uint64_t first_look_ns(const md_tn_work *w, const md_tn_spot *spot)
+{
+    return spot->n_looks > 0 ? 0 : (uint64_t)(4.0 * w->ns_a_byte * bytes_of(w, spot));
+}
+
+static md_status race_spot(md_tn_work *w, md_tn_spot *spot, int32_t n_left, bool is_last)
+{
+    const uint64_t now = md_tn_now_ns(w->dev), end = w->deadline_ns - MD_MIN(w->ending_ns, w->deadline_ns);
+    w->soft_ns = now + (end > now ? (end - now) / (uint64_t)MD_MAX(n_left, 1) : 0);
+    const uint64_t look = first_look_ns(w, spot);
+    if (end <= now + look && (w->n_looks > 0 || (double)look > OVERTIME * (double)(w->deadline_ns - w->start_ns))) {
+        spot->is_cut = true;
+        return MD_OK;
+    }
+    if (!spot->has_bench && !md_tn_spot_measure(w, spot))
+        return MD_OK;
+    spot->memory_ns = md_tn_now_ns(w->dev) - now;
+    w->ns_a_byte = fmax(w->ns_a_byte, (double)spot->memory_ns / fmax(bytes_of(w, spot), LEAST_BYTES));
+    md_tn_await(w, spot);
+    if (!md_tn_lock(w)) {
+        spot->is_cut = true;
+        MD_TN_COUNT(w, busy);
+        md_tn_spot_rest(spot);
+        return MD_OK;
+    }
+    md_status s = md_tn_contest(w, spot);
+    if (s == MD_OK && is_last)
+        s = md_tn_final(w, spot);
+    md_tn_unlock(w);
+    keep_time_for_the_end(w, spot);
+    return s;
+}
+
+static int32_t builds_of_round(const md_tn_work *w, const md_tn_spot *spot, int32_t round)
+{
+    const int32_t usual = w->n_spots < MANY_POINTS ? MD_TN_BUILDS : MD_TN_BUILDS / 2; /* what is built for one point races at the others */
+    const int32_t most = w->job->max_builds > 0 ? w->job->max_builds : usual;
+    double part = 0.0;
+    for (int32_t r = 0; r <= round; r++)
+        part += share_of_round[r];
+    return w->job->rigor == MD_TUNE_EXHAUSTIVE ? INT32_MAX : MD_MAX((int32_t)(part * most + 0.5) - spot->n_builds, 0);
+}
+
+/* In each round every point says what it wants built, then they are raced one after the other while the rest is built. */
+static md_status search(md_tn_work *w)
+{
+    const int32_t n_rounds = N_ROUNDS; /* also where all are wanted: what did not seem to fit into the budget may fit after all */
+    for (w->round = 0; w->round < n_rounds; w->round++) {
+        for (int32_t i = 0; i < w->n_spots; i++) {
+            md_tn_spot *spot = &w->spot[i];
+            int32_t n_new;
+            if (!spot->is_open)
+                continue;
+            spot->is_cut = false; /* what was left undone is proposed again */
+            MD_TRY(md_tn_propose(&n_new, w, spot, builds_of_round(w, spot, w->round)));
+        }
+        if (w->round == 0 && w->job->meanwhile)
+            w->job->meanwhile(w->job->meanwhile_user);
+        for (int32_t i = 0; i < w->n_spots; i++) {
+            const bool is_last = w->round == n_rounds - 1;
+            if (!w->spot[i].is_open)
+                continue;
+            MD_TRY(race_spot(w, &w->spot[i], (n_rounds - w->round) * w->n_spots - i, is_last));
+            if (is_last) {
+                md_tn_keep_results(w, &w->spot[i]);
+                w->ending_ns -= w->spot[i].ending_ns;
+                w->spot[i].ending_ns = 0;
+            }
+            md_tn_spot_rest(&w->spot[i]);
+        }
+    }
+    return MD_OK;
+}
+
+/* ---- The job */
+
+static md_status open_work(md_tn_work *w)
+{
+    const md_tn_job *job = w->job;
+    w->dev = md_bd_device(job->builder);
+    w->lock = -1;
+    w->patterns.indices = job->indices;
+    w->patterns.seed = job->seed;
+    w->patterns.for_tf32 = job->target.allows_tf32;
+    w->start_ns = md_tn_now_ns(w->dev);
+    w->deadline_ns = w->start_ns + (uint64_t)((job->budget_ms > 0.0 ? job->budget_ms : MD_TN_BUDGET_MS) * 1e6);
+    w->soft_ns = w->deadline_ns;
+    w->ns_a_byte = NS_A_BYTE;
+    w->builds_ns = w->start_ns + (uint64_t)(BUILDING * (double)(w->deadline_ns - w->start_ns));
+    const int32_t threads = MD_MAX(md_pool_threads(w->dev->pool), 1);
+    w->build_ms = w->dev->facts.kind == MD_DEV_CUDA ? fmax(CUDA_BUILD_MS / threads, CUDA_TURN_MS) : HOST_BUILD_MS / threads;
+    md_tn_choose_families(w);
+    w->spot = calloc((size_t)MD_MAX(job->n_points, 1), sizeof *w->spot);
+    if (!w->spot)
+        return md_fail_memory();
+    for (int32_t i = 0; i < job->n_points; i++) {
+        w->spot[i].point = &job->point[i];
+        w->n_spots = i + 1;
+        MD_TRY(md_tn_spot_open(w, &w->spot[i]));
+    }
+    return MD_OK;
+}
+
+static bool has_work(const md_tn_work *w)
+{
+    for (int32_t i = 0; i < w->n_spots; i++)
+        if (w->spot[i].is_open)
+            return true;
+    return false;
+}
+
+static void close_work(md_tn_work *w)
+{
+    md_tn_unlock(w);
+    for (int32_t i = 0; i < w->n_spots; i++)
+        md_tn_spot_close(w, &w->spot[i]);
+    md_tn_verify_finish(w);
+    for (int32_t i = 0; i < w->n_trials; i++)
+        md_bd_variant_destroy(&w->trial[i].variant);
+    md_tn_patterns_finish(&w->patterns);
+    if (w->job->count)
+        atomic_fetch_add(&w->job->count->measured_ns, md_tn_now_ns(w->dev) - w->start_ns);
+    free(w->trial);
+    free(w->spot);
+    free(w);
+}
+
+md_status md_tn_tune(const md_tn_job *job)
+{
+    md_tn_work *w = calloc(1, sizeof *w);
+    if (!w)
+        return md_fail_memory();
+    w->job = job;
+    md_status s = open_work(w);
+    if (s == MD_OK && has_work(w) && w->n_families > 0) {
+        if (w->dev->ops->report_create)
+            s = w->dev->ops->report_create(&w->report, w->dev);
+        if (s == MD_OK)
+            s = md_tn_list_spaces(w);
+        if (s == MD_OK)
+            s = search(w);
+    }
+    close_work(w);
+    return s;
+}

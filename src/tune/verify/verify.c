@@ -1,0 +1,73 @@
+/* Whether a candidate computes what the formula says, against the f64 evaluator: all of its results on a small ragged shape, some at the tuned one;
+ * outputs are poisoned before, and what lies around them must stay as it is. A wrong one is quarantined. */
+#include "tune/verify/verify.h"
+
+#include "base/dtype.h"
+#include "base/status.h"
+#include "tune/tune.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What one result may be off, relative to max(1, |value|): roundings of the type, and of sums in f32 of as many elements as hints have. */
+static double tolerance_of(md_dtype t)
+{
+    return t == MD_F64 ? 1e-9 : t == MD_BF16 ? 0.02 : t == MD_F16 ? 0.004 : t == MD_F32 ? 2e-4 : 0.0;
+}
+
+bool md_tn_is_close(md_dtype t, double got, double want)
+{
+    if (isnan(got) || isnan(want) || isinf(got) || isinf(want))
+        return (isnan(got) && isnan(want)) || got == want;
+    return fabs(got - want) <= tolerance_of(t) * fmax(1.0, fabs(want));
+}
+
+/* Some results are of any one writer, or need a whole program's run. */
+static bool is_verifiable(const md_st_program *program, int32_t stage)
+{
+    const md_st_stage *s = &program->stage[stage];
+    for (int32_t i = 0; i < s->n_stores; i++)
+        if (s->has_scatter && s->store[i].assign == MD_FX_SET)
+            return false;
+    return true;
+}
+
+static void reject(md_tn_work *w, md_tn_spot *spot, md_tn_trial *t, const char *why)
+{
+    t->is_out = true;
+    t->verdict = MD_TN_WRONG;
+    if (w->job->count)
+        atomic_fetch_add(&w->job->count->wrong, 1);
+    (void)md_tn_wisdom_quarantine(w->job->wisdom, t->variant->name, t->source, why);
+    md_log_at(w->dev->log, MD_LOG_WARN, "a kernel gave wrong results and is not used: %s: %s", t->variant->name, why);
+    md_tn_log_spot(w, spot, "wrong", why);
+}
+
+bool md_tn_verify_small(md_tn_work *w, md_tn_spot *spot, md_tn_trial *t)
+{
+    char why[192] = "";
+    if (t->is_verified || w->dev->ops->is_simulated || !is_verifiable(w->job->target.program, w->job->target.stage))
+        return true;
+    t->is_verified = md_tn_check_small(why, sizeof why, w, t);
+    if (!t->is_verified)
+        reject(w, spot, t, why);
+    return t->is_verified;
+}
+
+bool md_tn_verify(md_tn_work *w, md_tn_spot *spot, int32_t trial)
+{
+    md_tn_trial *t = &w->trial[trial];
+    md_tn_entry *e = &spot->entry[trial];
+    char why[192] = "";
+    if (e->is_verified || !is_verifiable(w->job->target.program, w->job->target.stage))
+        return true;
+    if (!md_tn_verify_small(w, spot, t))
+        return false;
+    if (!md_tn_check_samples(why, sizeof why, w, spot, t, e)) {
+        reject(w, spot, t, why);
+        return false;
+    }
+    e->is_verified = true;
+    return true;
+}

@@ -1,0 +1,28 @@
+/* What the files of the wisdom share. */
+#ifndef MD_TUNE_WISDOM_INTERNAL_H
+#define MD_TUNE_WISDOM_INTERNAL_H
+
+#include "base/table.h"
+#include "tune/wisdom/shipped.h"
+#include "tune/wisdom/wisdom.h"
+#include "tune/wisdom/line.h"
+
+#include <pthread.h>
+
+enum { MD_TN_MAX_LEASES = 64 };
+#define MD_TN_WISDOM_KIND "wisdom"
+#define MD_TN_QUARANTINE_KIND "quarantine"
+
+struct md_tn_wisdom {
+    pthread_mutex_t lock;
+    md_table *records; /* "key \n family" -> md_tn_record */
+    md_table *quarantine; /* "variant \n digest" -> a word why */
+    md_sr *store; /* may be NULL */
+    md_tn_shipped *shipped; /* may be NULL */
+    md_tn_origin origin; /* of what is measured here */
+    md_sr_lease *lease[MD_TN_MAX_LEASES];
+    md_tn_wisdom_counters count;
+};
+
+
+#endif

@@ -1,0 +1,99 @@
+#include "tune/wisdom/record.h"
+
+#include "base/status.h"
+#include "family/custom/custom.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const verdict_names[] = {"timed", "slow", "unbuilt", "failed", "wrong", "endless"};
+
+const char *md_tn_verdict_name(md_tn_verdict verdict)
+{
+    return (int)verdict >= 0 && verdict < MD_COUNT(verdict_names) ? verdict_names[verdict] : "?";
+}
+
+bool md_tn_verdict_parse(md_tn_verdict *out, const char *name)
+{
+    for (int32_t i = 0; i < MD_COUNT(verdict_names); i++)
+        if (!strcmp(verdict_names[i], name)) {
+            *out = (md_tn_verdict)i;
+            return true;
+        }
+    return false;
+}
+
+md_status md_tn_record_copy(md_tn_record *out, const md_tn_record *record)
+{
+    md_tn_record r = *record;
+    const size_t n = (size_t)record->n_candidates;
+    r.key = record->key ? strdup(record->key) : NULL;
+    r.candidate = n ? malloc(n * sizeof *r.candidate) : NULL;
+    if ((record->key && !r.key) || (n && !r.candidate)) {
+        md_tn_record_finish(&r);
+        memset(out, 0, sizeof *out);
+        return md_fail_memory();
+    }
+    if (n)
+        memcpy(r.candidate, record->candidate, n * sizeof *r.candidate);
+    *out = r;
+    return MD_OK;
+}
+
+void md_tn_record_finish(md_tn_record *record)
+{
+    free(record->key);
+    free(record->candidate);
+    memset(record, 0, sizeof *record);
+}
+
+md_status md_tn_record_add(md_tn_record *record, const md_tn_candidate *candidate)
+{
+    for (int32_t i = 0; i < record->n_candidates; i++)
+        if (!strcmp(record->candidate[i].name, candidate->name)) {
+            record->candidate[i] = *candidate;
+            return MD_OK;
+        }
+    md_tn_candidate *more = realloc(record->candidate, (size_t)(record->n_candidates + 1) * sizeof *more);
+    if (!more)
+        return md_fail_memory();
+    record->candidate = more;
+    more[record->n_candidates++] = *candidate;
+    return MD_OK;
+}
+
+bool md_tn_record_beats(const md_tn_record *a, const md_tn_record *b)
+{
+    if (a->rigor != b->rigor)
+        return a->rigor > b->rigor;
+    if (a->is_complete != b->is_complete)
+        return a->is_complete;
+    return a->count >= b->count;
+}
+
+md_status md_tn_key(char **out, const md_fa_target *target, const int64_t *size, bool is_ragged)
+{
+    static const char *const bounds[] = {"report", "clamp", "zero"};
+    const md_fx_formula *f = target->program->formula;
+    md_strbuf b = {0};
+    md_fx_print(&b, f);
+    for (size_t i = 0; i < b.size; i++) /* one line, whatever the printer does */
+        if (b.text[i] == '\n')
+            b.text[i] = ' ';
+    md_strbuf_printf(&b, " | stage %d of %d | bounds %s |", target->stage, target->program->n_stages, bounds[f->bounds]);
+    for (int32_t d = 0; d < f->n_dims; d++)
+        if (f->dim[d].size < 0)
+            md_strbuf_printf(&b, " %s=%lld", f->dim[d].name, (long long)size[d]);
+    if (target->customs) {
+        char digest[33];
+        md_digest_text(digest, target->customs->digest);
+        md_strbuf_printf(&b, " | custom %s", digest);
+    }
+    md_strbuf_add(&b, is_ragged ? " | ragged" : " | aligned");
+    if (b.failed) {
+        md_strbuf_finish(&b);
+        return md_fail_memory();
+    }
+    *out = b.text;
+    return MD_OK;
+}

@@ -1,0 +1,53 @@
+/* What measuring found out about one family of one stage at one point, and what is remembered of it. */
+#ifndef MD_TUNE_WISDOM_RECORD_H
+#define MD_TUNE_WISDOM_RECORD_H
+
+#include "base/hash.h"
+#include "family/family.h"
+
+/* What became of a config that was tried. */
+typedef enum md_tn_verdict {
+    MD_TN_TIMED,
+    MD_TN_SLOW, /* given up early: `us` is a first look, or the budget it ran into */
+    MD_TN_UNBUILT, /* did not compile or load */
+    MD_TN_FAILED, /* did not launch, or its times were no times */
+    MD_TN_WRONG, /* its results were not those of the reference, or it wrote where it must not: quarantined */
+    MD_TN_ENDLESS /* did not end, and was killed: quarantined */
+} md_tn_verdict;
+const char *md_tn_verdict_name(md_tn_verdict verdict);
+bool md_tn_verdict_parse(md_tn_verdict *out, const char *name);
+
+typedef struct md_tn_candidate {
+    char name[MD_FA_NAME];
+    md_tn_verdict verdict;
+    double us, spread; /* median of kernel time, > 0 where timed; half of what lies between its quartiles, us */
+    int32_t count; /* samples */
+} md_tn_candidate;
+
+/* One entry of the wisdom: the best config of a family at a point, and everything that was compared there. */
+typedef struct md_tn_record {
+    char *key; /* canonical: formula with dtypes and static sizes, stage, sizes of the point, class of alignment; md_tn_key. Owned */
+    char family[MD_FA_NAME], variant[MD_FA_NAME]; /* "row_looped", "row_looped/lanes32_vec4" */
+    double us, spread; /* of the variant; ESTIMATE: by the model, spread 0, count 0 */
+    int32_t count;
+    md_tune rigor;
+    bool is_complete; /* false: cut by its budget; the same rigor may go on from here */
+    md_digest128 source; /* of the variant's text: a record of another text is none */
+    int64_t date; /* seconds since 1970, UTC; for people: decides nothing */
+    int32_t n_candidates;
+    md_tn_candidate *candidate; /* owned; in order of trial */
+} md_tn_record;
+
+/** A deep copy; on failure *out is zeroed. */
+md_status md_tn_record_copy(md_tn_record *out, const md_tn_record *record);
+/** Frees what the record owns and zeroes it. */
+void md_tn_record_finish(md_tn_record *record);
+/** Adds a candidate, or replaces the one of that name. */
+md_status md_tn_record_add(md_tn_record *record, const md_tn_candidate *candidate);
+/** Whether `a` should take the place of `b`: more rigorous, or as rigorous and complete where b is not, or of more samples. */
+bool md_tn_record_beats(const md_tn_record *a, const md_tn_record *b);
+
+/** The key of a stage at sizes (by dim id): one line, malloc'ed, the caller frees. `is_ragged`: rows and data lie at no boundary. */
+md_status md_tn_key(char **out, const md_fa_target *target, const int64_t *size, bool is_ragged);
+
+#endif

@@ -1,0 +1,205 @@
+#include "tune/wisdom/shipped.h"
+
+#include "base/json.h"
+#include "base/status.h"
+#include "store/folder.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MOST_FILES = 64 };
+
+typedef struct lines {
+    char *text; /* ends with a newline */
+    size_t n;
+    const char **at; /* where lines start, in order */
+    size_t n_lines;
+} lines;
+
+struct md_tn_shipped {
+    int32_t n;
+    lines file[MOST_FILES];
+};
+
+static size_t length_of(const char *line)
+{
+    return strcspn(line, "\n");
+}
+
+/* As memcmp, a line that ends first coming first. */
+static int compare(const char *a, size_t n_a, const char *b, size_t n_b)
+{
+    const int order = memcmp(a, b, MD_MIN(n_a, n_b));
+    return order ? order : (n_a > n_b) - (n_a < n_b);
+}
+
+/* Finds where lines start; comments are left out. False where they are not sorted. */
+static md_status index_lines(bool *is_sorted, lines *l)
+{
+    size_t capacity = 0;
+    for (const char *c = l->text; c < l->text + l->n; c++)
+        capacity += *c == '\n';
+    l->at = calloc(capacity + 1, sizeof *l->at);
+    if (!l->at)
+        return md_fail_memory();
+    *is_sorted = true;
+    for (const char *line = l->text; line < l->text + l->n; line += length_of(line) + 1) {
+        if (*line != '{')
+            continue;
+        const char *last = l->n_lines ? l->at[l->n_lines - 1] : NULL;
+        *is_sorted = *is_sorted && (!last || compare(last, length_of(last), line, length_of(line)) <= 0);
+        l->at[l->n_lines++] = line;
+    }
+    return MD_OK;
+}
+
+static void free_lines(lines *l)
+{
+    free(l->text);
+    free(l->at);
+    *l = (lines){0};
+}
+
+static md_status read_lines(lines *l, int folder, const char *name)
+{
+    char *text = NULL;
+    size_t n = 0;
+    bool is_sorted = false;
+    MD_TRY(md_sr_file_read(&text, &n, folder, name, MD_SR_SYSTEMS, false));
+    if (memchr(text, 0, n)) {
+        free(text);
+        return md_fail(MD_CORRUPT, "'%.200s' is no text", name);
+    }
+    l->text = realloc(text, n + 2);
+    if (!l->text) {
+        free(text);
+        return md_fail_memory();
+    }
+    memcpy(l->text + n, "\n", 2);
+    l->n = n + 1;
+    md_status s = index_lines(&is_sorted, l);
+    if (s == MD_OK && !is_sorted)
+        s = md_fail(MD_CORRUPT, "the lines of '%.200s' are not sorted", name);
+    if (s != MD_OK)
+        free_lines(l);
+    return s;
+}
+
+static md_status read_folder(md_tn_shipped *x, const char *path, const md_log *log)
+{
+    md_status s = MD_OK;
+    int fd = -1;
+    if (md_sr_folder_open(&fd, AT_FDCWD, path, MD_SR_SYSTEMS) != MD_OK)
+        return MD_OK; /* the store said so, where it matters */
+    DIR *folder = fdopendir(fd);
+    if (!folder) {
+        close(fd);
+        return MD_OK;
+    }
+    for (struct dirent *e; s != MD_OUT_OF_MEMORY && x->n < MOST_FILES && (e = readdir(folder));) {
+        const size_t n = strlen(e->d_name);
+        if (n < 7 || e->d_name[0] == '.' || strcmp(e->d_name + n - 6, ".jsonl") != 0)
+            continue;
+        s = read_lines(&x->file[x->n], dirfd(folder), e->d_name);
+        x->n += s == MD_OK;
+        if (s != MD_OK)
+            md_log_at(log, MD_LOG_WARN, "wisdom in %s: %s", path, md_last_error());
+    }
+    closedir(folder);
+    return s == MD_OUT_OF_MEMORY ? s : MD_OK;
+}
+
+md_status md_tn_shipped_open(md_tn_shipped **out, const char *path, const md_log *log)
+{
+    md_tn_shipped *x = calloc(1, sizeof *x);
+    md_status s = x ? MD_OK : md_fail_memory();
+    for (const char *at = path; s == MD_OK && at && *at;) {
+        const size_t n = strcspn(at, ":");
+        char *folder = strndup(at, n);
+        s = !folder ? md_fail_memory() : n ? read_folder(x, folder, log) : MD_OK;
+        free(folder);
+        at += n + (at[n] == ':');
+    }
+    if (s != MD_OK)
+        md_tn_shipped_close(&x);
+    *out = x;
+    return s;
+}
+
+void md_tn_shipped_close(md_tn_shipped **shipped)
+{
+    if (!shipped || !*shipped)
+        return;
+    for (int32_t i = 0; i < (*shipped)->n; i++)
+        free_lines(&(*shipped)->file[i]);
+    free(*shipped);
+    *shipped = NULL;
+}
+
+/* ---- Searching */
+
+/* How a line of this key and family begins (wisdom_line.c). */
+static char *beginning(const char *key, const char *family)
+{
+    json_t *j = json_pack("{s:o, s:o}", "key", md_json_text(key), "family", md_json_text(family));
+    char *text = j ? json_dumps(j, JSON_COMPACT) : NULL;
+    json_decref(j);
+    if (text)
+        text[strlen(text) - 1] = ','; /* '}' */
+    return text;
+}
+
+static size_t first_not_before(const lines *l, const char *start, size_t n)
+{
+    size_t lo = 0, hi = l->n_lines;
+    while (lo < hi) {
+        const size_t middle = lo + (hi - lo) / 2;
+        if (compare(l->at[middle], MD_MIN(length_of(l->at[middle]), n), start, n) < 0)
+            lo = middle + 1;
+        else
+            hi = middle;
+    }
+    return lo;
+}
+
+static void consider(md_tn_record *best, const char *text, const md_tn_origin *here)
+{
+    md_tn_line line;
+    if (md_tn_line_read(&line, text, length_of(text)) != MD_OK)
+        return;
+    const md_digest128 *theirs = &line.origin.environment, *ours = &here->environment;
+    const bool is_ours = theirs->lo == ours->lo && theirs->hi == ours->hi, is_related = !strcmp(line.origin.device, here->device);
+    if (!is_ours) {
+        line.record.rigor = MD_TUNE_ESTIMATE;
+        line.record.is_complete = true;
+    }
+    if (!line.is_quarantine && (is_ours || is_related) && (!best->key || md_tn_record_beats(&line.record, best))) {
+        md_tn_record_finish(best);
+        *best = line.record;
+    } else {
+        md_tn_line_finish(&line);
+    }
+}
+
+bool md_tn_shipped_find(md_tn_record *out, const md_tn_shipped *shipped, const md_tn_origin *here, const char *key, const char *family)
+{
+    md_tn_record best = {0};
+    if (!shipped || !shipped->n)
+        return false;
+    char *start = beginning(key, family);
+    const size_t n = start ? strlen(start) : 0;
+    for (int32_t i = 0; start && i < shipped->n; i++) {
+        const lines *l = &shipped->file[i];
+        for (size_t k = first_not_before(l, start, n); k < l->n_lines && !strncmp(l->at[k], start, n); k++)
+            consider(&best, l->at[k], here);
+    }
+    free(start);
+    if (!best.key)
+        return false;
+    *out = best;
+    return true;
+}
