@@ -420,7 +420,7 @@ typedef struct md_tune_options {
     uint64_t seed; /**< of synthetic data */
     md_write_fn write; /**< takes one JSON object a line: every candidate, every winner; may be NULL */
     void *user;
-    int32_t beside; /**< nonzero: on GPUs half of the time is for points beside the hints: rows at no boundary and, where hints are the defaults, lopsided shapes */
+    int32_t off_hints; /**< nonzero: on GPUs half of the time is for points beside the hints: rows at no boundary and, where hints are the defaults, lopsided shapes */
 } md_tune_options;
 /** Searches the configs of a formula's kernels at its hints (options, else the context's) and keeps what it finds for ops made later. Inputs are synthetic: no
  * caller's memory is read or written. A point whose tensors take more memory than measuring may (5% of what is free, at most 256 MiB) keeps the

@@ -105,7 +105,7 @@ static md_status open_context(md_context *c, const md_context_options *o)
     MD_TRY(md_api_open_store(c, o));
     MD_TRY(md_bd_create(&c->builder, c->dev));
     md_bd_use_store(c->builder, c->store);
-    md_bd_listen(c->builder, md_ds_promote_all, &c->runtime);
+    md_bd_listen(c->builder, md_ds_upgrade_all, &c->runtime);
     MD_TRY(md_tn_wisdom_create(&c->wisdom));
     md_tn_wisdom_use_store(c->wisdom, c->store, c->dev->facts.name);
     MD_TRY(md_tn_wisdom_use_texts(c->wisdom, md_api_system_path(c), &c->log));

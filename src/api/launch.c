@@ -10,10 +10,10 @@
 struct md_launch {
     md_op *op; /* `own` */
     md_op own; /* as the handle, which may go first */
-    md_ds_record *record; /* held; NULL where there is nothing to do */
+    md_ds_shape_entry *entry; /* held; NULL where there is nothing to do */
     md_ds_bound bound;
     bool is_plain; /* `warm` is what a plan is found by */
-    md_ds_warm_call warm;
+    md_ds_call_args warm;
     int32_t n_args;
     md_arg arg[MD_FX_MAX_ARGS + MD_DS_MAX_DYNAMIC]; /* tensors point into `tensor` */
     md_tensor tensor[MD_FX_MAX_ARGS];
@@ -36,12 +36,12 @@ static md_status resolve(md_launch *l, const md_arg *args, int32_t n)
     MD_TRY(md_ds_bind(&l->bound, l->op->ds, args, n));
     MD_TRY(md_ds_check_pointers(l->op->ds, &l->bound));
     if (!l->bound.is_empty)
-        MD_TRY(md_ds_find(&l->record, l->op->ds, NULL, &l->bound));
+        MD_TRY(md_ds_find(&l->entry, l->op->ds, NULL, &l->bound));
     keep_args(l, args, n);
     md_ds_op *op = l->op->ds;
-    l->is_plain = l->record && op->warm.is_possible && !op->runtime->verifies && md_ds_warm_take(&l->warm, &op->warm, l->arg, n);
+    l->is_plain = l->entry && op->layout.is_possible && !op->runtime->verifies && md_ds_call_args_take(&l->warm, &op->layout, l->arg, n);
     if (l->is_plain)
-        md_ds_make_plan(op, &l->warm, l->record, &l->bound);
+        md_ds_add_launch_plan(op, &l->warm, l->entry, &l->bound);
     return MD_OK;
 }
 
@@ -68,8 +68,8 @@ void md_launch_destroy(md_launch **launch)
 {
     if (!launch || !*launch)
         return;
-    if ((*launch)->record)
-        md_ds_record_give_back((*launch)->op->ds, (*launch)->record);
+    if ((*launch)->entry)
+        md_ds_shape_entry_give_back((*launch)->op->ds, (*launch)->entry);
     md_api_leave((*launch)->op);
     free(*launch);
     *launch = NULL;
@@ -124,15 +124,15 @@ static md_status rebind(md_ds_bound *b, const md_launch *l, const md_arg *args, 
 static md_status run_bound(double *us, const md_launch *l, md_stream stream, md_ds_bound *bound, bool is_bound_anew)
 {
     md_ds_op *op = l->op->ds;
-    md_ds_record *record = NULL;
+    md_ds_shape_entry *entry = NULL;
     bool is_as_resolved = bound->shape.aligned == l->bound.shape.aligned && bound->shape.aligned16 == l->bound.shape.aligned16;
     if (!is_bound_anew && is_as_resolved)
-        return md_ds_run(us, op, l->record, stream, bound);
+        return md_ds_run(us, op, l->entry, stream, bound);
     if (bound->is_empty)
         return MD_OK;
-    MD_TRY(md_ds_find(&record, op, stream, bound));
-    md_status s = md_ds_run(us, op, record, stream, bound);
-    md_ds_record_give_back(op, record);
+    MD_TRY(md_ds_find(&entry, op, stream, bound));
+    md_status s = md_ds_run(us, op, entry, stream, bound);
+    md_ds_shape_entry_give_back(op, entry);
     return s;
 }
 
@@ -141,7 +141,7 @@ static md_status run(double *us, const md_launch *l, md_stream stream, const md_
 {
     if (us)
         *us = 0.0;
-    if (!l->record)
+    if (!l->entry)
         return MD_OK;
     md_ds_bound bound = l->bound;
     bound.is_timed = is_timed;
@@ -157,13 +157,13 @@ static md_status run(double *us, const md_launch *l, md_stream stream, const md_
 static bool run_plan(md_status *status, const md_launch *l, md_stream stream, const md_arg *args, int32_t n)
 {
     md_ds_op *op = l->op->ds;
-    md_ds_warm_call call;
+    md_ds_call_args call;
     if (!l->is_plain)
         return false;
     if (!args)
-        return md_ds_call_plan(status, op, &l->warm, stream);
-    return md_ds_warm_take(&call, &op->warm, args, n) && !memcmp(call.key, l->warm.key, (size_t)op->warm.n_key * sizeof *call.key) &&
-           md_ds_call_plan(status, op, &call, stream);
+        return md_ds_call_launch_plan(status, op, &l->warm, stream);
+    return md_ds_call_args_take(&call, &op->layout, args, n) && !memcmp(call.key, l->warm.key, (size_t)op->layout.n_key * sizeof *call.key) &&
+           md_ds_call_launch_plan(status, op, &call, stream);
 }
 
 md_status md_launch_run(const md_launch *launch, md_stream stream, const md_arg *args, int32_t n_args)
@@ -230,55 +230,55 @@ md_status md_launch_time_all(double *us, const md_launch *const *launches, int32
     return MD_OK;
 }
 
-static void fill_choice(md_choice *out, const md_ds_op *op, const md_ds_record *record)
+static void fill_choice(md_choice *out, const md_ds_op *op, const md_ds_shape_entry *entry)
 {
     memset(out, 0, sizeof *out);
-    out->n_stages = record ? op->n_stages : 0;
+    out->n_stages = entry ? op->n_stages : 0;
     for (int32_t s = 0; s < out->n_stages; s++) {
-        const md_ds_pick *p = &md_ds_way_of(record)->stage[s].pick;
+        const md_ds_pick *p = &md_ds_plan_of(entry)->stage[s].pick;
         out->variant[s] = p->variant >= 0 ? op->stage[s].variant[p->variant]->name : "reference";
         out->runner_up[s] = p->runner_up >= 0 ? op->stage[s].variant[p->runner_up]->name : "";
         out->source[s] = md_ds_source_name(p->source);
         out->distance[s] = p->distance;
         out->margin[s] = p->margin;
     }
-    out->nearest = record ? record->nearest : 0.0;
-    out->is_uncovered = record && record->is_uncovered;
+    out->nearest = entry ? entry->nearest : 0.0;
+    out->is_uncovered = entry && entry->is_uncovered;
 }
 
 md_status md_launch_choice(md_choice *out, const md_launch *launch)
 {
     if (!out || !launch)
         return md_fail(MD_INVALID_ARGUMENT, "%s is NULL", out ? "launch" : "out");
-    fill_choice(out, launch->op->ds, launch->record);
+    fill_choice(out, launch->op->ds, launch->entry);
     return MD_OK;
 }
 
 md_status md_choice_of(md_choice *out, md_op *op, const md_arg *args, int32_t n_args)
 {
     md_ds_bound bound;
-    md_ds_record *record = NULL;
+    md_ds_shape_entry *entry = NULL;
     if (!out || !op)
         return md_fail(MD_INVALID_ARGUMENT, "%s is NULL", out ? "op" : "out");
     MD_TRY(md_ds_bind(&bound, op->ds, args, n_args));
     if (!bound.is_empty)
-        MD_TRY(md_ds_find(&record, op->ds, NULL, &bound));
-    fill_choice(out, op->ds, record);
-    if (record)
-        md_ds_record_give_back(op->ds, record);
+        MD_TRY(md_ds_find(&entry, op->ds, NULL, &bound));
+    fill_choice(out, op->ds, entry);
+    if (entry)
+        md_ds_shape_entry_give_back(op->ds, entry);
     return MD_OK;
 }
 
 static md_status prepare_one(md_op *op, const char *sizes)
 {
     md_ds_bound bound;
-    md_ds_record *record = NULL;
+    md_ds_shape_entry *entry = NULL;
     md_status s = md_api_bind_sizes(&bound, op, sizes, MD_API_MEMORY_TO_MEASURE);
     bound.is_patient = true;
     if (s == MD_OK)
-        s = md_ds_find(&record, op->ds, NULL, &bound);
-    if (record)
-        md_ds_record_give_back(op->ds, record);
+        s = md_ds_find(&entry, op->ds, NULL, &bound);
+    if (entry)
+        md_ds_shape_entry_give_back(op->ds, entry);
     md_api_unbind_sizes(&bound, op);
     return s;
 }
@@ -338,7 +338,7 @@ md_status md_freeze_all(md_context *context, md_freeze_mode mode)
     md_api_each_op(context, freeze, &mode);
     if (mode != MD_FREEZE_NONE)
         md_bd_wait_all(context->builder);
-    md_ds_promote_all(&context->runtime);
+    md_ds_upgrade_all(&context->runtime);
     return MD_OK;
 }
 

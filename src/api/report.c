@@ -118,7 +118,7 @@ md_status md_capture_list(md_context *context, md_stream stream, void *graph, in
 
 static md_status source_text(md_strbuf *out, const md_op *op, int32_t stage, const char *variant)
 {
-    const md_ds_candidates *c = &op->ds->stage[stage];
+    const md_ds_pool *c = &op->ds->stage[stage];
     const md_fa_family *family;
     md_fa_config config;
     md_kn_source source = {0};

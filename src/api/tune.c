@@ -31,7 +31,7 @@ md_status md_tune_formula(md_context *context, const char *formula, const md_op_
         .hints = o->hints ? o->hints : context->hints,
         .hints_source = o->hints ? "option hints" : context->hints_source,
         .builder = context->builder,
-        .beside = t->beside != 0,
+        .off_hints = t->off_hints != 0,
         .job = {.rigor = t->rigor ? t->rigor : MD_TUNE_MEASURE,
                 .budget_ms = t->budget_ms,
                 .max_builds = t->max_builds,

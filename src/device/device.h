@@ -88,7 +88,7 @@ typedef struct md_dev_ops {
     /* Makes its words point elsewhere; with the least ado where they begin at a boundary of 64 bytes. */
     md_status (*map_move)(md_kn_word words[MD_KN_MAP_WORDS], md_dev *dev, const md_dev_kernel *kernel, uint64_t address);
     /* As copy, in the order of this stream alone, and waited for; work of other streams goes on meanwhile. */
-    md_status (*copy_beside)(md_dev *dev, md_stream stream, void *to, const void *from, size_t n_bytes);
+    md_status (*copy_background)(md_dev *dev, md_stream stream, void *to, const void *from, size_t n_bytes);
     /* Elements of `from` to `to` (same rank, sizes, dtype; any strides), enqueued on the stream. */
     md_status (*copy_tensor)(md_dev *dev, md_stream stream, const md_tensor *to, const md_tensor *from);
     /* A report that kernels can write; belongs to the device. */

@@ -46,7 +46,7 @@ md_status md_ds_identify(md_ds_op *op, const md_ds_op_options *o)
     add_space(out, &op->space);
     add_text(out, o->pin);
     add(out, &op->policy, sizeof op->policy); /* its own pin is NULL; padding that differs costs no more than sharing */
-    add_number(out, op->max_records);
+    add_number(out, op->max_entries);
     if (op->customs)
         add(out, &op->customs->digest, sizeof op->customs->digest);
     return out->failed ? md_fail_memory() : MD_OK;

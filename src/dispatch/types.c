@@ -122,7 +122,7 @@ static md_status add_stage(md_ds_op *op, int32_t stage, const md_ds_op_options *
     char *pin = NULL;
     MD_TRY(pin_of_stage(&pin, options->pin, stage));
     policy.pin = pin;
-    md_status s = md_ds_candidates_init(&op->stage[stage], op->runtime->builder, &target, &op->space, &policy, only_first);
+    md_status s = md_ds_pool_init(&op->stage[stage], op->runtime->builder, &target, &op->space, &policy, only_first);
     op->stage[stage].policy.pin = NULL;
     op->n_stages = stage + 1;
     free(pin);
@@ -132,7 +132,7 @@ static md_status add_stage(md_ds_op *op, int32_t stage, const md_ds_op_options *
 /* The builder warns of every text that does not compile, once; here it matters whether anything is left. */
 static void report_unbuilt(const md_ds_op *op, int32_t stage)
 {
-    const md_ds_candidates *c = &op->stage[stage];
+    const md_ds_pool *c = &op->stage[stage];
     const md_bd_variant *failed = NULL;
     int32_t n_ready = 0;
     for (int32_t i = 0; i < c->n_variants; i++) {
@@ -172,20 +172,20 @@ static md_status describe_op(md_ds_op *op, const char *formula, const md_ds_op_o
         op->policy.hybrid_share = MD_DS_HYBRID_SHARE;
     if (!(op->policy.hybrid_cap_ms > 0.0))
         op->policy.hybrid_cap_ms = MD_DS_HYBRID_CAP_MS;
-    op->policy.beside_hints = md_ds_are_default_hints(o->hints_source);
+    op->policy.off_hints = md_ds_are_default_hints(o->hints_source);
     if (op->policy.max_variants <= 0)
         op->policy.max_variants = DEFAULT_MAX_VARIANTS;
     op->policy.max_variants = MD_MIN(op->policy.max_variants, MD_DS_MAX_VARIANTS - MD_DS_SPARE_VARIANTS);
-    op->max_records = MD_MAX(o->max_shapes, 1);
-    md_ds_warm_init(&op->warm, op->formula);
-    op->is_quick = op->warm.is_possible && !op->runtime->verifies;
+    op->max_entries = MD_MAX(o->max_shapes, 1);
+    md_ds_arg_layout_init(&op->layout, op->formula);
+    op->has_fast_call = op->layout.is_possible && !op->runtime->verifies;
     op->runtime_id = op->runtime->id;
     if (op->policy.select == MD_SELECT_HYBRID)
         MD_TRY(md_ds_hybrid_create(&op->hybrid, op));
     op->takes_times = !md_ds_is_async(op->runtime) || op->runtime->samples || op->policy.select == MD_SELECT_HYBRID;
     MD_TRY(md_ds_indices_create(&op->indices, op->formula, op->runtime->n_indices));
-    op->records = md_table_create();
-    return op->records ? MD_OK : md_fail_memory();
+    op->entries = md_table_create();
+    return op->entries ? MD_OK : md_fail_memory();
 }
 
 /* What a numeric policy or the tuner decides is decided by all hints together. */
@@ -204,13 +204,13 @@ static md_status build_op(md_ds_op *op, const md_ds_op_options *o)
         MD_TRY(add_stage(op, s, o, grows));
     MD_TRY(md_ds_custom_verify(op));
     if (grows)
-        MD_TRY(md_ds_growth_start(op));
+        MD_TRY(md_ds_async_fill_start(op));
     for (int32_t s = 0; s < op->n_stages; s++) {
-        md_ds_candidates *c = &op->stage[s];
+        md_ds_pool *c = &op->stage[s];
         if (o->is_async && !op->runtime->waits && c->n_variants > 0)
             md_bd_variant_wait_any(c->variant, c->n_variants);
         else
-            md_ds_candidates_wait(c);
+            md_ds_pool_wait(c);
         if (!o->is_async)
             report_unbuilt(op, s);
         if (op->hybrid && !o->is_async)
@@ -221,21 +221,21 @@ static md_status build_op(md_ds_op *op, const md_ds_op_options *o)
 
 static void free_op(md_ds_op *o)
 {
-    md_ds_growth_finish(o);
+    md_ds_async_fill_finish(o);
     md_ds_hybrid_destroy(&o->hybrid);
     md_ds_indices_destroy(&o->indices);
-    md_ds_waiting_drop(o);
+    md_ds_upgrade_drop(o);
     for (int32_t s = 0; s < o->n_stages; s++)
-        md_ds_candidates_finish(&o->stage[s]);
-    md_ds_slots_destroy(atomic_load_explicit(&o->slots, memory_order_acquire));
-    md_table_destroy(&o->records, md_ds_record_free);
+        md_ds_pool_finish(&o->stage[s]);
+    md_ds_plan_cache_destroy(atomic_load_explicit(&o->plan_cache, memory_order_acquire));
+    md_table_destroy(&o->entries, md_ds_shape_entry_free);
     free(o->ring);
     md_fa_customs_destroy(&o->customs);
     md_st_program_destroy(&o->program);
     md_fx_formula_destroy(&o->formula);
     md_strbuf_finish(&o->printed);
     md_strbuf_finish(&o->identity);
-    md_mutex_finish(&o->lock_of_records);
+    md_mutex_finish(&o->lock_of_entries);
     md_mutex_finish(&o->lock_of_promotions);
     free(o);
 }
@@ -248,7 +248,7 @@ static md_status new_op(md_ds_op **out, md_ds_runtime *runtime, const char *form
     op->runtime = runtime;
     op->n_owners = 1;
     op->serial = atomic_fetch_add_explicit(&runtime->n_ops, 1, memory_order_relaxed) + 1;
-    md_mutex_init(&op->lock_of_records);
+    md_mutex_init(&op->lock_of_entries);
     md_mutex_init(&op->lock_of_promotions);
     md_status s = describe_op(op, formula, options);
     if (s == MD_OK)
@@ -285,10 +285,10 @@ md_status md_ds_op_create(md_ds_op **out, md_ds_runtime *runtime, const char *fo
 
 void md_ds_op_wait(md_ds_op *op)
 {
-    md_ds_growth_wait(op);
+    md_ds_async_fill_wait(op);
     for (int32_t s = 0; s < op->n_stages; s++)
-        md_ds_candidates_wait(&op->stage[s]);
-    md_ds_promote_ready(op);
+        md_ds_pool_wait(&op->stage[s]);
+    md_ds_upgrade_ready(op);
 }
 
 void md_ds_op_free(md_ds_op **op)

@@ -38,29 +38,29 @@ typedef struct md_ds_stage_plan {
 } md_ds_stage_plan;
 
 /* How a shape is served: what was chosen, and where its temporaries and workspace lie. Never changes once it is a record's. */
-typedef struct md_ds_way {
-    struct md_ds_way *older; /* what served before: calls under way still read it */
+typedef struct md_ds_plan {
+    struct md_ds_plan *older; /* what served before: calls under way still read it */
     bool by_reference;
     bool is_makeshift; /* something better is being built, or looked for */
     bool is_early; /* chosen while the pool was growing */
-    _Atomic int32_t has_no_plan; /* and never will: library calls, too many parameters */
+    _Atomic int32_t has_no_launch_plan; /* and never will: library calls, too many parameters */
     double model_us; /* of all stages */
     size_t workspace_bytes;
     size_t temp_offset[MD_FX_MAX_TENSORS];
     md_ds_stage_plan stage[]; /* one per stage */
-} md_ds_way;
+} md_ds_plan;
 
 struct md_ds_trial; /* trial.h */
 
 typedef enum md_ds_trial_stage { MD_DS_NO_TRIAL, MD_DS_TRIAL_ASKED, MD_DS_TRIAL_VAIN } md_ds_trial_stage; /* VAIN: nobody to try */
 
-typedef struct md_ds_record {
+typedef struct md_ds_shape_entry {
     void *key; /* bytes of the shape key */
     size_t key_bytes;
     _Atomic int32_t users; /* calls, launches, plans and the table: the last one frees it */
     _Atomic int32_t is_hot; /* used since the eviction hand passed */
     bool is_loose; /* in no table, since all places were held, memory was short, or it shall be chosen anew soon */
-    _Atomic(md_ds_way *) way; /* replaced when something better is ready; older ones live as long as the record */
+    _Atomic(md_ds_plan *) plan; /* replaced when something better is ready; older ones live as long as the record */
     _Atomic uint64_t calls, time_ns, n_timed; /* time_ns: of n_timed of the calls */
     int64_t size[MD_FX_MAX_DIMS]; /* by dim id */
     md_ds_as as; /* chosen as if it had these */
@@ -69,11 +69,11 @@ typedef struct md_ds_record {
     bool is_strided; /* some tensor was not contiguous */
     _Atomic(struct md_ds_trial *) trial; /* MD_SELECT_HYBRID: made once, by the pool */
     _Atomic int32_t trial_state; /* md_ds_trial_stage: how far that is */
-} md_ds_record;
+} md_ds_shape_entry;
 
-static inline md_ds_way *md_ds_way_of(const md_ds_record *record)
+static inline md_ds_plan *md_ds_plan_of(const md_ds_shape_entry *entry)
 {
-    return atomic_load_explicit(&record->way, memory_order_acquire);
+    return atomic_load_explicit(&entry->plan, memory_order_acquire);
 }
 
 typedef struct md_ds_counters {
@@ -97,7 +97,7 @@ typedef enum md_ds_frozen {
     MD_DS_FROZEN_FAIL /* every miss fails */
 } md_ds_frozen;
 
-struct md_ds_waiting; /* promote.c */
+struct md_ds_upgrade; /* promote.c */
 
 typedef struct md_ds_op {
     struct md_ds_op *next; /* of the runtime; this and the next two under its lock of ops */
@@ -112,15 +112,15 @@ typedef struct md_ds_op {
     md_ds_space space;
     md_ds_policy policy;
     int32_t n_stages;
-    md_ds_candidates stage[MD_ST_MAX_STAGES];
-    pthread_mutex_t lock_of_records;
-    md_table *records; /* shape key -> md_ds_record */
-    md_ds_record **ring; /* all records, for eviction */
-    int64_t max_records, n_records, hand;
+    md_ds_pool stage[MD_ST_MAX_STAGES];
+    pthread_mutex_t lock_of_entries;
+    md_table *entries; /* shape key -> md_ds_shape_entry */
+    md_ds_shape_entry **ring; /* all records, for eviction */
+    int64_t max_entries, n_entries, hand;
     pthread_mutex_t lock_of_promotions; /* held while records are promoted; taken before lock_of_records */
-    struct md_ds_growth *growth; /* growth.h; NULL: pools were whole from the start */
-    _Atomic bool is_growing, is_orphan; /* orphan: in a child after fork, that nobody lets it grow */
-    struct md_ds_waiting *waiting; /* records that are to be promoted; also under lock_of_records */
+    struct md_ds_async_fill *async_fill; /* growth.h; NULL: pools were whole from the start */
+    _Atomic bool is_filling, is_orphan; /* orphan: in a child after fork, that nobody lets it grow */
+    struct md_ds_upgrade *waiting; /* records that are to be promoted; also under lock_of_records */
     _Atomic int32_t n_waiting;
     _Atomic int32_t frozen; /* md_ds_frozen */
     struct md_ds_hybrid *hybrid; /* MD_SELECT_HYBRID; else NULL */
@@ -128,15 +128,15 @@ typedef struct md_ds_op {
     _Atomic int32_t n_trials; /* alive */
     md_ds_counters count;
     char apart[64]; /* what a warm call reads is on no line that others write */
-    bool is_quick; /* calls may have plans */
+    bool has_fast_call; /* calls may have plans */
     bool takes_times; /* of some calls */
     md_ds_runtime *runtime;
     uint64_t runtime_id; /* its */
     _Atomic uint64_t generation; /* goes on when a slot has been emptied */
     uint64_t serial; /* no other op of the context ever has it; below 2^48 */
-    _Atomic(struct md_ds_slots *) slots; /* made when a shape is met again; NULL until then */
+    _Atomic(struct md_ds_plan_cache *) plan_cache; /* made when a shape is met again; NULL until then */
     md_dev_report report; /* of asynchronous devices, else NULL pointers */
-    md_ds_warm warm;
+    md_ds_arg_layout layout;
 } md_ds_op;
 
 typedef struct md_ds_op_options {
@@ -161,7 +161,7 @@ void md_ds_op_free(md_ds_op **op);
 void md_ds_op_wait(md_ds_op *op);
 
 /** Time of all calls of a record, in ns: those that were not timed count as much as those that were, or as the model says. */
-uint64_t md_ds_record_ns(const md_ds_record *record);
+uint64_t md_ds_shape_entry_ns(const md_ds_shape_entry *entry);
 
 
 #endif

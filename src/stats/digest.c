@@ -26,16 +26,16 @@ static void append(md_ss_choices *c, md_digest128 one)
     c->choice[c->n++] = one;
 }
 
-static void add_record(void *user, const md_ds_record *record)
+static void add_record(void *user, const md_ds_shape_entry *entry)
 {
     const visit *v = user;
     const md_ds_op *op = v->op;
     char shape[160];
     md_strbuf text = {0};
-    md_ds_shape_text(shape, sizeof shape, op->formula, record->size);
-    md_strbuf_printf(&text, "%s\n%s%s\n", md_strbuf_text(&op->printed), shape, record->is_strided ? " strided" : "");
+    md_ds_shape_text(shape, sizeof shape, op->formula, entry->size);
+    md_strbuf_printf(&text, "%s\n%s%s\n", md_strbuf_text(&op->printed), shape, entry->is_strided ? " strided" : "");
     for (int32_t s = 0; s < op->n_stages; s++)
-        md_strbuf_printf(&text, "%s\n", md_ds_variant_name(op, s, md_ds_way_of(record)->stage[s].pick.variant));
+        md_strbuf_printf(&text, "%s\n", md_ds_variant_name(op, s, md_ds_plan_of(entry)->stage[s].pick.variant));
     v->choices->failed |= text.failed;
     append(v->choices, md_hash128(md_strbuf_text(&text), text.size));
     md_strbuf_finish(&text);
@@ -44,7 +44,7 @@ static void add_record(void *user, const md_ds_record *record)
 void md_ss_choices_add(md_ss_choices *choices, md_ds_op *op)
 {
     visit v = {choices, op};
-    md_ds_record_each(op, add_record, &v);
+    md_ds_shape_entry_each(op, add_record, &v);
 }
 
 static int by_value(const void *a, const void *b)

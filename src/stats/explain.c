@@ -18,9 +18,9 @@ typedef struct candidate {
 
 static candidate examine(const md_ds_op *op, int32_t stage, int32_t i, const md_kn_shape *shape, double us)
 {
-    const md_ds_candidates *c = &op->stage[stage];
+    const md_ds_pool *c = &op->stage[stage];
     const md_bd_variant *v = c->variant[i];
-    candidate x = {.name = v->name, .unfit = md_ds_unfit(c, i, shape), .distance = -1.0, .us = us};
+    candidate x = {.name = v->name, .unfit = md_ds_reject_reason(c, i, shape), .distance = -1.0, .us = us};
     if (c->from_hint[i] >= 0) {
         md_ds_hint_label(x.hint, &op->space, c->from_hint[i]);
         x.distance = md_ds_distance(&op->space, op->policy.metric, shape->size, op->space.hint[c->from_hint[i]]);
@@ -38,7 +38,7 @@ static bool is_slow(const md_ds_op *op, int32_t stage, const md_ds_pick *pick)
 /* Under a policy: the class that serves the shape, of how many the op has. "" without one. */
 static void numeric_text(char *out, size_t n_out, const md_ds_op *op, int32_t stage, const md_kn_shape *shape)
 {
-    const md_ds_candidates *c = &op->stage[stage];
+    const md_ds_pool *c = &op->stage[stage];
     uint64_t id = md_ds_numeric_class(c->numeric, shape);
     out[0] = '\0';
     for (int32_t i = 0; i < c->n_variants && c->numeric && !out[0]; i++) {
@@ -89,9 +89,9 @@ static void print_candidates(md_strbuf *out, md_ds_op *op, int32_t picked, const
     }
 }
 
-static void print_stage(md_strbuf *out, md_ds_op *op, const md_ds_record *record, const md_kn_shape *shape, int32_t stage)
+static void print_stage(md_strbuf *out, md_ds_op *op, const md_ds_shape_entry *entry, const md_kn_shape *shape, int32_t stage)
 {
-    const md_ds_pick *pick = &md_ds_way_of(record)->stage[stage].pick;
+    const md_ds_pick *pick = &md_ds_plan_of(entry)->stage[stage].pick;
     double flops = 0, bytes = 0;
     md_st_work(&flops, &bytes, op->program, stage, shape->size);
     md_strbuf_printf(out, "stage %d: ", stage);
@@ -149,9 +149,9 @@ static json_t *candidates_json(md_ds_op *op, const md_kn_shape *shape, int32_t s
     return NULL;
 }
 
-static json_t *stage_json(md_ds_op *op, const md_ds_record *record, const md_kn_shape *shape, int32_t stage)
+static json_t *stage_json(md_ds_op *op, const md_ds_shape_entry *entry, const md_kn_shape *shape, int32_t stage)
 {
-    const md_ds_pick *pick = &md_ds_way_of(record)->stage[stage].pick;
+    const md_ds_pick *pick = &md_ds_plan_of(entry)->stage[stage].pick;
     double flops = 0, bytes = 0;
     md_strbuf text = {0};
     char numeric[MD_FA_NUMERIC_NAME];
@@ -175,40 +175,40 @@ static json_t *stage_json(md_ds_op *op, const md_ds_record *record, const md_kn_
 
 /* ---- MD_SELECT_HYBRID */
 
-static void print_trial(md_strbuf *out, md_ds_op *op, const md_ds_record *record)
+static void print_trial(md_strbuf *out, md_ds_op *op, const md_ds_shape_entry *entry)
 {
     md_ds_trial_state t;
-    if (!md_ds_trial_of(&t, op, record))
+    if (!md_ds_trial_of(&t, op, entry))
         return;
-    md_strbuf_printf(out, "on trial%s: %d others, which served %d calls; %d switches, %d demotions\n", t.is_over ? ", over for now" : "", t.rivals, t.timed,
+    md_strbuf_printf(out, "on trial%s: %d others, which served %d calls; %d switches, %d demotions\n", t.is_over ? ", over for now" : "", t.challengers, t.timed,
                      t.switches, t.demotions);
-    for (int32_t i = 0; i <= t.rivals; i++) {
+    for (int32_t i = 0; i <= t.challengers; i++) {
         const md_ds_tried *x = &t.of[i];
         md_strbuf_printf(out, "  %-10s %s: expected %.2f", i == 0 ? "serves" : x->is_out ? "out" : x->n ? "races" : "waits",
                          md_ds_variant_name(op, t.stage, x->variant), x->expected);
         if (x->n)
             md_strbuf_printf(out, ", took %.2f us (%d times)", x->us, x->n);
-        if (x->beside_us > 0.0)
-            md_strbuf_printf(out, ", beside calls %.2f us", x->beside_us);
+        if (x->idle_us > 0.0)
+            md_strbuf_printf(out, ", beside calls %.2f us", x->idle_us);
         md_strbuf_add(out, "\n");
     }
 }
 
 static json_t *tried_json(md_ds_op *op, const md_ds_trial_state *t, const md_ds_tried *x)
 {
-    return json_pack("{s:s, s:f, s:o, s:o, s:i, s:b}", "variant", md_ds_variant_name(op, t->stage, x->variant), "expected", x->expected, "us", md_json_real(x->us), "beside_us", md_json_real(x->beside_us),
+    return json_pack("{s:s, s:f, s:o, s:o, s:i, s:b}", "variant", md_ds_variant_name(op, t->stage, x->variant), "expected", x->expected, "us", md_json_real(x->us), "beside_us", md_json_real(x->idle_us),
                      "times", x->n, "out", x->is_out);
 }
 
 /* null where there is none; NULL where memory is short. */
-static json_t *trial_json(md_ds_op *op, const md_ds_record *record)
+static json_t *trial_json(md_ds_op *op, const md_ds_shape_entry *entry)
 {
     md_ds_trial_state t;
-    if (!md_ds_trial_of(&t, op, record))
+    if (!md_ds_trial_of(&t, op, entry))
         return json_null();
     bool ok = true;
     json_t *list = json_array();
-    for (int32_t i = 0; i <= t.rivals && ok; i++)
+    for (int32_t i = 0; i <= t.challengers && ok; i++)
         ok = json_array_append_new(list, tried_json(op, &t, &t.of[i])) == 0;
     if (ok)
         return json_pack("{s:i, s:b, s:b, s:f, s:i, s:i, s:i, s:o}", "stage", t.stage, "over", t.is_over, "raced", t.is_raced, "load", t.load, "timed", t.timed, "switches", t.switches, "demotions",
@@ -217,13 +217,13 @@ static json_t *trial_json(md_ds_op *op, const md_ds_record *record)
     return NULL;
 }
 
-static void print_json(md_strbuf *out, md_ds_op *op, const md_ds_record *record, const md_kn_shape *shape)
+static void print_json(md_strbuf *out, md_ds_op *op, const md_ds_shape_entry *entry, const md_kn_shape *shape)
 {
     char label[160];
     bool ok = true;
     json_t *stages = json_array();
     for (int32_t s = 0; s < op->n_stages && ok; s++)
-        ok = json_array_append_new(stages, stage_json(op, record, shape, s)) == 0;
+        ok = json_array_append_new(stages, stage_json(op, entry, shape, s)) == 0;
     if (!ok) {
         json_decref(stages);
         out->failed = true;
@@ -232,24 +232,24 @@ static void print_json(md_strbuf *out, md_ds_op *op, const md_ds_record *record,
     md_ds_shape_text(label, sizeof label, op->formula, shape->size);
     md_json_print(out, json_pack("{s:o, s:o, s:s, s:o, s:b, s:o, s:o}", "op", md_json_text(op->name), "formula",
                                     md_json_text(md_strbuf_text(&op->printed)), "shape", label, "nearest",
-                                    md_json_real(record->nearest), "uncovered", record->is_uncovered, "stages", stages, "trial", trial_json(op, record)));
+                                    md_json_real(entry->nearest), "uncovered", entry->is_uncovered, "stages", stages, "trial", trial_json(op, entry)));
 }
 
 md_status md_ss_explain(md_strbuf *out, md_ds_op *op, const md_ds_bound *bound, bool json)
 {
-    md_ds_record *record = NULL;
+    md_ds_shape_entry *entry = NULL;
     char label[160];
-    MD_TRY(md_ds_find(&record, op, NULL, bound));
+    MD_TRY(md_ds_find(&entry, op, NULL, bound));
     md_ds_shape_text(label, sizeof label, op->formula, bound->shape.size);
     if (json) {
-        print_json(out, op, record, &bound->shape);
+        print_json(out, op, entry, &bound->shape);
     } else {
-        md_strbuf_printf(out, "%s: %s\nat %s, %.2f octaves from the nearest hint%s\n", op->name, md_strbuf_text(&op->printed), label, record->nearest,
-                         record->is_uncovered ? ": no hint covers it" : "");
-        print_trial(out, op, record);
+        md_strbuf_printf(out, "%s: %s\nat %s, %.2f octaves from the nearest hint%s\n", op->name, md_strbuf_text(&op->printed), label, entry->nearest,
+                         entry->is_uncovered ? ": no hint covers it" : "");
+        print_trial(out, op, entry);
         for (int32_t s = 0; s < op->n_stages; s++)
-            print_stage(out, op, record, &bound->shape, s);
+            print_stage(out, op, entry, &bound->shape, s);
     }
-    md_ds_record_give_back(op, record);
+    md_ds_shape_entry_give_back(op, entry);
     return out->failed ? md_fail_memory() : MD_OK;
 }

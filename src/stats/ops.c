@@ -36,10 +36,10 @@ const char *md_ss_count_name(int32_t i)
     return i - N_SUMS < MD_COUNT(counter) ? counter[i - N_SUMS].name : NULL;
 }
 
-static void add_calls(void *user, const md_ds_record *record)
+static void add_calls(void *user, const md_ds_shape_entry *entry)
 {
     md_ss_op *o = user;
-    o->count[CALLS] += atomic_load_explicit(&record->calls, memory_order_relaxed);
+    o->count[CALLS] += atomic_load_explicit(&entry->calls, memory_order_relaxed);
     o->n_shapes++;
 }
 
@@ -54,7 +54,7 @@ static char *hints_text(const md_ds_op *op)
 
 static void count_all(md_ss_op *o, md_ds_op *op)
 {
-    md_ds_record_each(op, add_calls, o);
+    md_ds_shape_entry_each(op, add_calls, o);
     o->count[CALLS] += atomic_load_explicit(&op->count.forgotten_calls, memory_order_relaxed);
     for (int32_t i = 0; i < MD_COUNT(counter); i++)
         o->count[N_SUMS + i] = atomic_load_explicit((_Atomic uint64_t *)((char *)&op->count + counter[i].at), memory_order_relaxed);

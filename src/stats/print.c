@@ -130,7 +130,7 @@ static json_t *stage_json(const md_ss_stage *g)
 static json_t *trial_json(const md_ss_row *r)
 {
     const md_ds_trial_state *t = &r->trial;
-    return r->has_trial ? json_pack("{s:i, s:i, s:i, s:i, s:b}", "rivals", t->rivals, "timed", t->timed, "switches", t->switches, "demotions",
+    return r->has_trial ? json_pack("{s:i, s:i, s:i, s:i, s:b}", "rivals", t->challengers, "timed", t->timed, "switches", t->switches, "demotions",
                                     t->demotions, "over", t->is_over)
                         : json_null();
 }

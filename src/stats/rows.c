@@ -35,7 +35,7 @@ typedef struct visit {
     const md_ds_op *op;
 } visit;
 
-static const char *variant_name(const md_ds_candidates *c, int32_t i)
+static const char *variant_name(const md_ds_pool *c, int32_t i)
 {
     return i >= 0 ? c->variant[i]->name : "";
 }
@@ -50,27 +50,27 @@ static void add_as(char *text, size_t n_bytes, const md_ds_space *space, const m
                                      (long long)as->size[i]);
 }
 
-static void add_record(void *user, const md_ds_record *record)
+static void add_record(void *user, const md_ds_shape_entry *entry)
 {
     const visit *v = user;
-    uint64_t calls = atomic_load_explicit(&record->calls, memory_order_relaxed);
+    uint64_t calls = atomic_load_explicit(&entry->calls, memory_order_relaxed);
     md_ss_row *r = calls ? new_row(v->rows) : NULL;
     if (!r)
         return;
     snprintf(r->op, sizeof r->op, "%s", v->op->name);
-    md_ds_shape_text(r->shape, sizeof r->shape - 16, v->op->formula, record->size);
-    if (record->is_strided)
+    md_ds_shape_text(r->shape, sizeof r->shape - 16, v->op->formula, entry->size);
+    if (entry->is_strided)
         strcat(r->shape, " strided");
-    add_as(r->shape, sizeof r->shape, &v->op->space, &record->as);
-    r->nearest = record->nearest;
-    r->is_uncovered = record->is_uncovered;
-    r->has_trial = md_ds_trial_of(&r->trial, v->op, record);
+    add_as(r->shape, sizeof r->shape, &v->op->space, &entry->as);
+    r->nearest = entry->nearest;
+    r->is_uncovered = entry->is_uncovered;
+    r->has_trial = md_ds_trial_of(&r->trial, v->op, entry);
     r->calls = calls;
-    r->time_us = (double)md_ds_record_ns(record) / 1e3;
-    r->n_timed = atomic_load_explicit(&record->n_timed, memory_order_relaxed);
+    r->time_us = (double)md_ds_shape_entry_ns(entry) / 1e3;
+    r->n_timed = atomic_load_explicit(&entry->n_timed, memory_order_relaxed);
     r->n_stages = v->op->n_stages;
     for (int32_t s = 0; s < r->n_stages; s++) {
-        const md_ds_pick *p = &md_ds_way_of(record)->stage[s].pick;
+        const md_ds_pick *p = &md_ds_plan_of(entry)->stage[s].pick;
         md_ss_stage *to = &r->stage[s];
         snprintf(to->variant, sizeof to->variant, "%s", p->variant >= 0 ? variant_name(&v->op->stage[s], p->variant) : "reference");
         snprintf(to->runner_up, sizeof to->runner_up, "%s", variant_name(&v->op->stage[s], p->runner_up));
@@ -103,7 +103,7 @@ void md_ss_rows_add(md_ss_rows *rows, md_ds_op *op)
 {
     visit v = {rows, op};
     md_ss_ops_add(rows, op);
-    md_ds_record_each(op, add_record, &v);
+    md_ds_shape_entry_each(op, add_record, &v);
     add_forgotten(rows, op);
 }
 

@@ -28,7 +28,7 @@ typedef struct answer {
     int n_hints, n_shapes;
 } answer;
 
-static answer ask(md_context *c, const char *formula, const md_op_options *o, const md_met_shape *met, int n, int n_hints)
+static answer query(md_context *c, const char *formula, const md_op_options *o, const md_met_shape *met, int n, int n_hints)
 {
     answer a;
     char text[8192] = "";
@@ -70,7 +70,7 @@ static void suggestions_hold(void **state)
         double before = INFINITY;
         for (int n = 1; n <= 8; n *= 2) {
             md_op_options o = {.select = mode[m]};
-            const answer a = ask(c, product, &o, met, N_MET, n);
+            const answer a = query(c, product, &o, met, N_MET, n);
             assert_in_range(a.n_hints, 1, n);
             assert_in_range(a.n_shapes, 1, N_MET);
             assert_true(a.suggested <= before + 1e-12);
@@ -78,7 +78,7 @@ static void suggestions_hold(void **state)
                 assert_true(a.suggested <= a.today + 1e-12);
             assert_true(a.worst >= a.suggested);
             o.hints = a.hints;
-            const answer again = ask(c, product, &o, met, N_MET, 1);
+            const answer again = query(c, product, &o, met, N_MET, 1);
             assert_true(fabs(again.today - a.suggested) < 1e-9 + 1e-6 * a.suggested);
             before = a.suggested;
         }
@@ -92,11 +92,11 @@ static void one_hint_is_the_best_one(void **state)
     (void)state;
     static const md_met_shape met[] = {{"b=1, n=4096, k=64", 3}, {"b=64, n=64, k=64", 1}, {"b=300, n=7, k=2000", 2}};
     md_context *c = make_context(NULL);
-    const answer a = ask(c, product, &(md_op_options){.hints = "64"}, met, 3, 1);
+    const answer a = query(c, product, &(md_op_options){.hints = "64"}, met, 3, 1);
     static const char *const place[] = {"(b=64,n=64,k=64)", "(b=1,n=4096,k=64)", "(b=300,n=7,k=2000)"};
     double least = INFINITY;
     for (int i = 0; i < 3; i++)
-        least = fmin(least, ask(c, product, &(md_op_options){.hints = place[i]}, met, 3, 1).today);
+        least = fmin(least, query(c, product, &(md_op_options){.hints = place[i]}, met, 3, 1).today);
     assert_true(fabs(least - a.suggested) < 1e-9);
     md_context_destroy(&c);
 }

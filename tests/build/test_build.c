@@ -134,7 +134,7 @@ static void test_shared(void **state)
 
 enum { N_THREADS = 16, N_EACH = 30, N_TEXTS = 3 };
 
-static void *ask(void *context)
+static void *query(void *context)
 {
     fixture *f = context;
     md_bd_variant *v[N_EACH];
@@ -158,7 +158,7 @@ static void test_single_flight(void **state)
     pthread_t thread[N_THREADS];
     f->fake.compile_ms = 20;
     for (int i = 0; i < N_THREADS; i++)
-        assert_int_equal(pthread_create(&thread[i], NULL, ask, f), 0);
+        assert_int_equal(pthread_create(&thread[i], NULL, query, f), 0);
     for (int i = 0; i < N_THREADS; i++) {
         void *result = NULL;
         pthread_join(thread[i], &result);

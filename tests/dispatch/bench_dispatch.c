@@ -47,19 +47,19 @@ static void make_data(data *d, md_op *op, const char *sizes)
 static void make_raw(raw *r, md_op *op, data *d)
 {
     md_ds_bound bound;
-    md_ds_record *record = NULL;
+    md_ds_shape_entry *entry = NULL;
     md_kn_call call;
     CHECK(md_ds_bind(&bound, op->ds, d->arg, d->n));
-    CHECK(md_ds_find(&record, op->ds, NULL, &bound));
-    md_bd_variant *v = op->ds->stage[0].variant[md_ds_way_of(record)->stage[0].pick.variant];
+    CHECK(md_ds_find(&entry, op->ds, NULL, &bound));
+    md_bd_variant *v = op->ds->stage[0].variant[md_ds_plan_of(entry)->stage[0].pick.variant];
     md_ds_fill_call(&call, op->ds, &bound);
     r->dev = op->context->dev;
     r->kernel = v->kernel[0];
-    r->geometry = md_ds_way_of(record)->stage[0].geometry.launch[0];
+    r->geometry = md_ds_plan_of(entry)->stage[0].geometry.launch[0];
     r->n = v->n_params[0];
     call.blocks = r->geometry.blocks;
     md_kn_pack(r->params, v->param[0], r->n, &call);
-    md_ds_record_give_back(op->ds, record);
+    md_ds_shape_entry_give_back(op->ds, entry);
 }
 
 /* Shape k of "Y[i,j] = X[i,j] * 2 + B[j]". */

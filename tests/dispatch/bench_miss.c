@@ -77,14 +77,14 @@ int main(int argc, char **argv)
     uint32_t seed = 7;
     for (long k = 0; k < n; k++) {
         md_ds_bound bound;
-        md_ds_record *record = NULL;
+        md_ds_shape_entry *entry = NULL;
         seed = seed * 1664525u + 1013904223u;
         const int which = (int)((seed >> 8) % OPS);
         bind(&bound, op[which], &seed);
         uint64_t start = md_clock_ns();
-        CHECK(md_ds_find(&record, op[which], NULL, &bound));
+        CHECK(md_ds_find(&entry, op[which], NULL, &bound));
         double spent = (double)(md_clock_ns() - start) / 1e3;
-        md_ds_record_give_back(op[which], record);
+        md_ds_shape_entry_give_back(op[which], entry);
         us[which % 5][count[which % 5]++] = spent;
         all_us[k] = spent;
     }

@@ -69,16 +69,16 @@ static void make_tensors(item *x, const char *sizes)
 static void make_bare(item *x)
 {
     md_ds_bound bound;
-    md_ds_record *record = NULL;
+    md_ds_shape_entry *entry = NULL;
     md_kn_call call;
     md_ds_op *op = x->op->ds;
     CHECK(md_ds_bind(&bound, op, x->arg[0], x->n));
-    CHECK(md_ds_find(&record, op, NULL, &bound));
-    const md_ds_way *way = md_ds_way_of(record);
-    const md_bd_variant *v = op->stage[0].variant[way->stage[0].pick.variant];
-    const md_kn_geometry *g = &way->stage[0].geometry.launch[0];
+    CHECK(md_ds_find(&entry, op, NULL, &bound));
+    const md_ds_plan *plan = md_ds_plan_of(entry);
+    const md_bd_variant *v = op->stage[0].variant[plan->stage[0].pick.variant];
+    const md_kn_geometry *g = &plan->stage[0].geometry.launch[0];
     const md_dev_cuda_kernel *k = (const md_dev_cuda_kernel *)v->kernel[0];
-    if (op->n_stages != 1 || v->n_launches != 1 || way->workspace_bytes) {
+    if (op->n_stages != 1 || v->n_launches != 1 || plan->workspace_bytes) {
         fprintf(stderr, "%s: not one launch\n", v->name);
         exit(1);
     }
@@ -97,7 +97,7 @@ static void make_bare(item *x)
                                          .dynamicSmemBytes = (size_t)g->scratch_bytes, .stream = stream, .attrs = x->raw.attribute};
     x->raw.config.numAttrs = md_dev_cuda_attributes(x->raw.attribute, k, g);
     x->raw.n_params = v->n_params[0];
-    md_ds_record_give_back(op, record);
+    md_ds_shape_entry_give_back(op, entry);
 }
 
 static inline void start_bare(const bare *b)
@@ -406,7 +406,7 @@ static void new_shapes(long n)
     static md_op *op[LIVE];
     static const char *const formula[] = {"Y[i,j] = exp(X[i,j]) / sum[k](exp(X[i,k]))", "Y[i,j] = X[i,j] * 2 + 1", "Y[i] = sum[k](X[i,k])",
                                           "Y[i,j] = X[i,j] - max[k](X[i,k])", "Y[j] = sum[i](X[i,j])"};
-    double *difference = malloc((size_t)n * sizeof *difference), *warm = malloc((size_t)n * sizeof *warm);
+    double *difference = malloc((size_t)n * sizeof *difference), *layout = malloc((size_t)n * sizeof *layout);
     void *memory = NULL;
     uint32_t seed = 7;
     CHECK(md_alloc(&memory, context, (size_t)1 << 28));
@@ -439,13 +439,13 @@ static void new_shapes(long n)
         CHECK(md_call(o, stream, arg, 2));
         uint64_t t3 = md_clock_ns();
         CHECK(md_sync(context, stream));
-        warm[k] = (double)(t3 - t2);
-        difference[k] = (double)(t1 - t0) - warm[k];
+        layout[k] = (double)(t3 - t2);
+        difference[k] = (double)(t1 - t0) - layout[k];
     }
     qsort(difference, (size_t)n, sizeof *difference, by_value);
-    qsort(warm, (size_t)n, sizeof *warm, by_value);
+    qsort(layout, (size_t)n, sizeof *layout, by_value);
     printf("{\"case\": \"new shapes, %d ops\", \"n\": %ld, \"over_warm_us_p50\": %.2f, \"p90\": %.2f, \"p99\": %.2f, \"max\": %.2f, \"warm_us\": %.2f, \"emitted\": %llu}\n", LIVE, n,
-           difference[n / 2] / 1e3, difference[n * 9 / 10] / 1e3, difference[n * 99 / 100] / 1e3, difference[n - 1] / 1e3, warm[n / 2] / 1e3,
+           difference[n / 2] / 1e3, difference[n * 9 / 10] / 1e3, difference[n * 99 / 100] / 1e3, difference[n - 1] / 1e3, layout[n / 2] / 1e3,
            (unsigned long long)(md_bd_count(context->builder)->emitted - compiled));
     md_free(context, memory);
     for (int i = 0; i < LIVE; i++)

@@ -227,7 +227,7 @@ void script_world_open(script_world *out)
     out->runtime.dev = &out->device.base;
     out->runtime.builder = out->builder;
     out->runtime.log = &out->log;
-    md_bd_listen(out->builder, md_ds_promote_all, &out->runtime);
+    md_bd_listen(out->builder, md_ds_upgrade_all, &out->runtime);
 }
 
 void script_world_close(script_world *w)
@@ -298,12 +298,12 @@ md_ds_pick script_pick(md_ds_op *op, int64_t n, int64_t stride)
 {
     script_vectors v;
     md_ds_bound bound;
-    md_ds_record *record = NULL;
+    md_ds_shape_entry *entry = NULL;
     script_vectors_make(&v, n, stride);
     assert_ok(md_ds_bind(&bound, op, v.arg, 2));
-    assert_ok(md_ds_find(&record, op, NULL, &bound));
-    md_ds_pick pick = md_ds_way_of(record)->stage[0].pick;
-    md_ds_record_give_back(op, record);
+    assert_ok(md_ds_find(&entry, op, NULL, &bound));
+    md_ds_pick pick = md_ds_plan_of(entry)->stage[0].pick;
+    md_ds_shape_entry_give_back(op, entry);
     script_vectors_free(&v);
     return pick;
 }

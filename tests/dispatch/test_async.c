@@ -321,7 +321,7 @@ static void a_capture_takes_what_is_ready(void **state)
     script_allow(SCRIPT_BETA, 0, 1.0);
     world.device.on_launch = copy_scaled;
     atomic_store(&world.device.held, "COPY 10");
-    md_bd_listen(world.builder, md_ds_promote_all, &world.runtime);
+    md_bd_listen(world.builder, md_ds_upgrade_all, &world.runtime);
     md_ds_op_options o = script_options();
     o.is_async = true;
     md_ds_op *op = script_op(&world, "scalar a; Y[n] = X[n] * a", &o);
@@ -344,7 +344,7 @@ static void a_capture_takes_what_is_ready(void **state)
     assert_int_equal(op->count.promotions, 1);
     for (int i = 0; i < 3; i++)
         assert_ok(md_ds_call(op, stream_number(2), arg, 3));
-    assert_string_equal(op->stage[0].variant[md_ds_way_of(op->ring[0])->stage[0].pick.variant]->name, "beta/v0_w0");
+    assert_string_equal(op->stage[0].variant[md_ds_plan_of(op->ring[0])->stage[0].pick.variant]->name, "beta/v0_w0");
     md_strbuf_finish(&text);
     text = (md_strbuf){0};
     assert_ok(md_ss_capture(&text, &world.runtime, NULL, stream_number(1), true));
@@ -414,10 +414,10 @@ static void a_capture_measures_nothing_and_leaves_no_choice(void **state)
     assert_int_equal(device.n_times, 0);
     assert_int_equal(device.n_violations, 0);
     async_device_capture(&device, stream_number(1), false);
-    assert_int_equal(op->n_records, 0);
+    assert_int_equal(op->n_entries, 0);
     assert_ok(md_ds_call(op, stream_number(1), v.arg, 2));
     assert_true(device.n_times > 0);
-    assert_int_equal(op->n_records, 1);
+    assert_int_equal(op->n_entries, 1);
     finish(&op);
 }
 

@@ -39,7 +39,7 @@ static void lists_are_ranked_at_their_hint(void **state)
     script_allow(SCRIPT_BETA, 0, 2.0);
     script_allow(SCRIPT_GAMMA, 0, 2.0); /* as beta everywhere: the table's order decides */
     md_ds_op *op = script_op(&world, copy, NULL);
-    const md_ds_candidates *c = &op->stage[0];
+    const md_ds_pool *c = &op->stage[0];
     assert_int_equal(c->n_variants, 3); /* equal configs of several hints merge */
     static const char *const want[3][3] = {
         {"alpha/v0_w0", "beta/v0_w0", "gamma/v0_w0"}, {"beta/v0_w0", "gamma/v0_w0", "alpha/v0_w0"}, {"beta/v0_w0", "gamma/v0_w0", "alpha/v0_w0"}};
@@ -103,7 +103,7 @@ static void envelopes_come_before_distance(void **state)
     assert_int_equal(script_call(NULL, op, 64, 2), 20);
     assert_int_equal(script_call(NULL, op, 201, 2), 10);
     md_kn_shape shape = {.size = {64}, .unit = 1};
-    assert_string_equal(md_ds_unfit(&op->stage[0], 0, &shape), "last axis is not contiguous");
+    assert_string_equal(md_ds_reject_reason(&op->stage[0], 0, &shape), "last axis is not contiguous");
     md_ds_op_destroy(&op);
 }
 
@@ -180,14 +180,14 @@ static void measuring_touches_no_user_memory(void **state)
     md_ds_op *op = script_op(&world, copy, &o);
     script_vectors v;
     md_ds_bound bound;
-    md_ds_record *record = NULL;
+    md_ds_shape_entry *entry = NULL;
     script_vectors_make(&v, 32, 1);
     assert_ok(md_ds_bind(&bound, op, v.arg, 2));
-    assert_ok(md_ds_find(&record, op, NULL, &bound));
+    assert_ok(md_ds_find(&entry, op, NULL, &bound));
     assert_true(atomic_load(&script_now.row[SCRIPT_ALPHA][0].n_runs) > 0);
     for (int64_t i = 0; i < 32; i++)
         assert_true(v.y[i] == -7.0f && v.x[i] == (float)i);
-    md_ds_record_give_back(op, record);
+    md_ds_shape_entry_give_back(op, entry);
     script_vectors_free(&v);
     md_ds_op_destroy(&op);
 }
@@ -209,7 +209,7 @@ static void a_variant_that_does_not_compile_is_never_picked(void **state)
             assert_int_equal(script_call(NULL, op, n, 1), 20);
         assert_int_equal(script_pick(op, 64, 1).runner_up, -1);
         md_kn_shape shape = {.size = {64}, .unit = 3};
-        assert_string_equal(md_ds_unfit(&op->stage[0], 0, &shape), "could not be built");
+        assert_string_equal(md_ds_reject_reason(&op->stage[0], 0, &shape), "could not be built");
         md_ds_op_destroy(&op);
     }
 }

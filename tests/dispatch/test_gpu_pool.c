@@ -85,13 +85,13 @@ static void served_by_the_pool(const char *formula, md_dtype dtype)
     for (int32_t i = 0; i < MD_COUNT(sizes); i++)
         for (uintptr_t offset = 0; offset <= 16; offset += 8) { /* at a boundary, at none, and at one of 16 bytes */
             md_ds_bound bound;
-            md_ds_record *record = NULL;
+            md_ds_shape_entry *entry = NULL;
             bind(&bound, op, sizes[i], offset);
-            md_status s = md_ds_record_make(&record, op, &bound.shape, &bound.as, NULL, true);
+            md_status s = md_ds_shape_entry_make(&entry, op, &bound.shape, &bound.as, NULL, true);
             if (s != MD_OK)
                 fail_msg("%s %s at %lld x %lld, offset %d: %s", formula, md_dtype_name(dtype), (long long)sizes[i][0], (long long)sizes[i][1],
                          (int)offset, md_last_error());
-            md_ds_record_free(record);
+            md_ds_shape_entry_free(entry);
         }
     md_ds_op_destroy(&op);
 }
@@ -160,14 +160,14 @@ typedef struct answer {
 
 static answer answer_at(md_ds_op *op, const int64_t *size)
 {
-    const md_ds_candidates *c = &op->stage[0];
+    const md_ds_pool *c = &op->stage[0];
     md_ds_bound bound;
-    md_ds_record *record = NULL;
+    md_ds_shape_entry *entry = NULL;
     double us[MD_DS_MAX_VARIANTS];
     bind(&bound, op, size, 0);
-    assert_ok(md_ds_record_make(&record, op, &bound.shape, &bound.as, NULL, true));
-    const int32_t pick = md_ds_way_of(record)->stage[0].pick.variant;
-    md_ds_record_free(record);
+    assert_ok(md_ds_shape_entry_make(&entry, op, &bound.shape, &bound.as, NULL, true));
+    const int32_t pick = md_ds_plan_of(entry)->stage[0].pick.variant;
+    md_ds_shape_entry_free(entry);
     md_ds_model_us(us, op, 0, bound.shape.size, c->n_variants);
     assert_in_range(pick, 0, c->n_variants - 1);
     answer a = {us[pick], us[pick]};

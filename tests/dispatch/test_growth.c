@@ -49,13 +49,13 @@ static void call(md_ds_op *op, int64_t n)
 static void pick_is(md_ds_op *op, int64_t n, const char *name)
 {
     md_ds_bound bound;
-    md_ds_record *record = NULL;
+    md_ds_shape_entry *entry = NULL;
     md_tensor ty = md_tensor_make((void *)(uintptr_t)0x100000, MD_F32, 1, &n), tx = md_tensor_make((void *)(uintptr_t)0x40000000, MD_F32, 1, &n);
     assert_ok(md_ds_bind(&bound, op, (md_arg[]){md_s(1.0), md_t(&ty), md_t(&tx)}, 3));
-    assert_ok(md_ds_find(&record, op, NULL, &bound));
-    assert_string_equal(script_name(op, md_ds_way_of(record)->stage[0].pick.variant), name);
-    assert_false(md_ds_way_of(record)->is_makeshift);
-    md_ds_record_give_back(op, record);
+    assert_ok(md_ds_find(&entry, op, NULL, &bound));
+    assert_string_equal(script_name(op, md_ds_plan_of(entry)->stage[0].pick.variant), name);
+    assert_false(md_ds_plan_of(entry)->is_makeshift);
+    md_ds_shape_entry_give_back(op, entry);
 }
 
 /* As if it had been made at once; what was chosen early is chosen anew. */
@@ -65,12 +65,12 @@ static void pools_become_whole(void **state)
     world.device.compile_ms = 2;
     for (int round = 0; round < 20; round++) {
         md_ds_op *op = make(round, true, NULL), *whole = make(1000 + round, false, NULL);
-        assert_null(whole->growth);
+        assert_null(whole->async_fill);
         call(op, 4096);
         call(op, 70);
         call(op, 4096);
         md_ds_op_wait(op);
-        assert_false(md_ds_is_growing(op));
+        assert_false(md_ds_is_filling(op));
         assert_int_equal(op->stage[0].n_variants, whole->stage[0].n_variants);
         for (int32_t h = 0; h < op->space.n_hints; h++) {
             const md_ds_ranks *a = md_ds_ranks_of(&op->stage[0]), *b = md_ds_ranks_of(&whole->stage[0]);
@@ -90,9 +90,9 @@ static void who_waits_helps(void **state)
 {
     (void)state;
     md_ds_op *op = make(0, true, NULL);
-    md_ds_growth_wait(op);
-    assert_false(md_ds_is_growing(op));
-    md_ds_growth_wait(op);
+    md_ds_async_fill_wait(op);
+    assert_false(md_ds_is_filling(op));
+    md_ds_async_fill_wait(op);
     md_ds_op_wait(op);
     pick_is(op, 4096, "alpha/v2_w0");
     md_ds_op_destroy(&op);
@@ -113,11 +113,11 @@ static void pins_and_waiting_contexts_have_all_at_once(void **state)
 {
     (void)state;
     md_ds_op *op = make(0, true, "alpha/v0_w0");
-    assert_null(op->growth);
+    assert_null(op->async_fill);
     md_ds_op_destroy(&op);
     world.runtime.waits = true;
     op = make(1, true, NULL);
-    assert_null(op->growth);
+    assert_null(op->async_fill);
     assert_int_equal(op->stage[0].n_variants, 4);
     md_ds_op_destroy(&op);
 }

@@ -14,29 +14,29 @@
 
 static md_ds_trial trial_of(int32_t n)
 {
-    md_ds_trial t = {.n_rivals = n};
+    md_ds_trial t = {.n_challengers = n};
     md_ds_trial_next(&t);
     return t;
 }
 
-static void add_times(md_ds_rival *r, int32_t n, double us)
+static void add_times(md_ds_challenger *r, int32_t n, double us)
 {
     for (int32_t i = 0; i < n; i++)
-        assert_true(md_ds_rival_add(r, us * (i % 2 ? 1.001 : 0.999)));
+        assert_true(md_ds_challenger_add(r, us * (i % 2 ? 1.001 : 0.999)));
 }
 
 static void what_is_no_time_is_dropped(void **state)
 {
     (void)state;
-    md_ds_rival r = {0};
+    md_ds_challenger r = {0};
     double spread;
-    assert_false(md_ds_rival_add(&r, 0.0));
-    assert_false(md_ds_rival_add(&r, -1.0));
-    assert_false(md_ds_rival_add(&r, NAN));
-    assert_false(md_ds_rival_add(&r, INFINITY));
-    assert_true(md_ds_rival_median(&spread, &r) == 0.0);
-    assert_true(md_ds_rival_add(&r, 5.0));
-    assert_float_equal(md_ds_rival_median(&spread, &r), 5.0, 1e-12);
+    assert_false(md_ds_challenger_add(&r, 0.0));
+    assert_false(md_ds_challenger_add(&r, -1.0));
+    assert_false(md_ds_challenger_add(&r, NAN));
+    assert_false(md_ds_challenger_add(&r, INFINITY));
+    assert_true(md_ds_challenger_median(&spread, &r) == 0.0);
+    assert_true(md_ds_challenger_add(&r, 5.0));
+    assert_float_equal(md_ds_challenger_median(&spread, &r), 5.0, 1e-12);
 }
 
 static void a_switch_takes_a_gain_that_is_no_noise(void **state)
@@ -48,15 +48,15 @@ static void a_switch_takes_a_gain_that_is_no_noise(void **state)
     };
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         md_ds_trial t = trial_of(2);
-        add_times(&t.rival[0], 4, 10.0);
-        add_times(&t.rival[1], row[i].n, row[i].us);
+        add_times(&t.challenger[0], 4, 10.0);
+        add_times(&t.challenger[1], row[i].n, row[i].us);
         assert_int_equal(md_ds_trial_judge(&t), row[i].verdict);
     }
     md_ds_trial t = trial_of(2); /* 5% below, but all over the place */
     static const double noisy[] = {8.0, 11.0, 7.5, 12.0, 9.5, 9.5};
-    add_times(&t.rival[0], 4, 10.0);
+    add_times(&t.challenger[0], 4, 10.0);
     for (size_t i = 0; i < sizeof noisy / sizeof *noisy; i++)
-        assert_true(md_ds_rival_add(&t.rival[1], noisy[i]));
+        assert_true(md_ds_challenger_add(&t.challenger[1], noisy[i]));
     assert_int_equal(md_ds_trial_judge(&t), MD_DS_GO_ON);
 }
 
@@ -65,10 +65,10 @@ static void one_that_becomes_slow_is_demoted(void **state)
     (void)state;
     md_ds_trial t = trial_of(3);
     int32_t better = -1;
-    add_times(&t.rival[0], 4, 10.0);
-    add_times(&t.rival[1], 4, 10.4);
-    add_times(&t.rival[2], 4, 13.0);
-    t.rival[1].is_out = t.rival[2].is_out = true;
+    add_times(&t.challenger[0], 4, 10.0);
+    add_times(&t.challenger[1], 4, 10.4);
+    add_times(&t.challenger[2], 4, 13.0);
+    t.challenger[1].is_out = t.challenger[2].is_out = true;
     md_ds_trial_next(&t);
     assert_true(t.is_over);
     for (int i = 0; i < 100; i++)

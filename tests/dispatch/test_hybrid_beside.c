@@ -25,12 +25,12 @@ static bool run_steps(md_ds_op *op, timed_call *c, int32_t steps)
 }
 
 /* An op of two variants, the model's pick and a rival, whose trial has begun. */
-static md_ds_op *on_trial(timed_call *c, double pick_us, double rival_us)
+static md_ds_op *on_trial(timed_call *c, double pick_us, double challenger_us)
 {
     script_allow(SCRIPT_ALPHA, 0, 1.0);
     script_allow(SCRIPT_BETA, 0, 1.01);
     timed_now.us_of[0] = pick_us;
-    timed_now.us_of[10] = rival_us;
+    timed_now.us_of[10] = challenger_us;
     timed_now.quiet_us = 500.0;
     md_ds_op *op = timed_op(MD_SELECT_HYBRID, 0.0);
     timed_make(c, TIMED_N);
@@ -53,7 +53,7 @@ static void quiet_moments_tell_short_kernels_apart(void **state)
     assert_true(op->count.trials - trials < 10); /* calls that others served */
     const md_ds_trial_state t = timed_trial_of(op, &c);
     assert_true(t.is_over);
-    assert_float_equal(t.of[0].beside_us, 2.85, 0.05);
+    assert_float_equal(t.of[0].idle_us, 2.85, 0.05);
     float y[TIMED_N];
     assert_ok(timed_now.device.base.ops->copy(&timed_now.device.base, y, c.y.data, sizeof y));
     for (int k = 0; k < TIMED_N; k++)

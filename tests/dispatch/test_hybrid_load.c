@@ -226,7 +226,7 @@ static void lessons_are_local(void **state)
 {
     (void)state;
     timed_call c;
-    md_ds_lessons *l = NULL;
+    md_ds_correction *l = NULL;
     set_landscape(false);
     timed_make(&c, TIMED_N);
     md_ds_op *op = timed_op(MD_SELECT_MODEL, 0.0);
@@ -234,88 +234,88 @@ static void lessons_are_local(void **state)
     int64_t by[MD_FX_MAX_DIMS] = {0};
     int32_t all[MD_DS_MAX_VARIANTS];
     double here[MD_DS_MAX_VARIANTS], far[MD_DS_MAX_VARIANTS];
-    assert_ok(md_ds_lessons_create(&l));
+    assert_ok(md_ds_correction_create(&l));
     assert_true(n >= 3);
     by[op->space.dim[0]] = 1000;
-    md_ds_lessons_add(l, op, 0, 1, by, 0.0); /* no time */
-    md_ds_lessons_add(l, op, 0, 1, by, NAN);
-    assert_int_equal(md_ds_lessons_version(l), 0);
+    md_ds_correction_add(l, op, 0, 1, by, 0.0); /* no time */
+    md_ds_correction_add(l, op, 0, 1, by, NAN);
+    assert_int_equal(md_ds_correction_version(l), 0);
     for (int32_t i = 0; i < n; i++) {
         all[i] = i;
         here[i] = far[i] = 10.0;
     }
-    md_ds_lessons_apply(here, l, op, 0, by, all, n);
+    md_ds_correction_apply(here, l, op, 0, by, all, n);
     assert_float_equal(here[1], 10.0, 1e-9);
-    md_ds_lessons_add(l, op, 0, 0, by, 3.0);
-    md_ds_lessons_apply(here, l, op, 0, by, all, n);
+    md_ds_correction_add(l, op, 0, 0, by, 3.0);
+    md_ds_correction_apply(here, l, op, 0, by, all, n);
     for (int32_t i = 0; i < n; i++)
         assert_float_equal(here[i], 10.0, 1e-9); /* who is it that is off? */
-    md_ds_lessons_add(l, op, 0, 1, by, 6.0);
+    md_ds_correction_add(l, op, 0, 1, by, 6.0);
     for (int32_t i = 0; i < n; i++)
         here[i] = 10.0;
     far[2] = -1.0;
-    md_ds_lessons_apply(here, l, op, 0, by, all, n);
+    md_ds_correction_apply(here, l, op, 0, by, all, n);
     assert_true(here[1] / here[0] > 1.7 && here[1] / here[0] <= 2.0 && here[2] > here[0] && here[2] < here[1]);
     by[op->space.dim[0]] = 1000 << 6;
-    md_ds_lessons_add(l, op, 0, 0, by, 30.0); /* here all are off by more */
-    md_ds_lessons_apply(far, l, op, 0, by, all, n);
+    md_ds_correction_add(l, op, 0, 0, by, 30.0); /* here all are off by more */
+    md_ds_correction_apply(far, l, op, 0, by, all, n);
     assert_true(far[1] / far[0] > 1.0 && far[1] / far[0] < here[1] / here[0]);
     assert_true(far[2] == -1.0);
     by[op->space.dim[0]] = 1001; /* the same place: the newer one holds */
-    const int32_t version = md_ds_lessons_version(l);
-    md_ds_lessons_add(l, op, 0, 1, by, 3.0);
-    assert_int_equal(md_ds_lessons_version(l), version + 1);
+    const int32_t version = md_ds_correction_version(l);
+    md_ds_correction_add(l, op, 0, 1, by, 3.0);
+    assert_int_equal(md_ds_correction_version(l), version + 1);
     here[0] = here[1] = 10.0;
-    md_ds_lessons_apply(here, l, op, 0, by, all, n);
+    md_ds_correction_apply(here, l, op, 0, by, all, n);
     assert_float_equal(here[1] / here[0], 1.0, 1e-6);
     for (int i = 0; i < 5000; i++) { /* the memory is bounded */
         by[op->space.dim[0]] = 1 + (int64_t)i * i;
-        md_ds_lessons_add(l, op, 0, i % n, by, 0.5);
+        md_ds_correction_add(l, op, 0, i % n, by, 0.5);
     }
     here[1] = 10.0;
-    md_ds_lessons_apply(here, l, op, 0, by, all, n);
+    md_ds_correction_apply(here, l, op, 0, by, all, n);
     assert_float_equal(here[1], 10.0, 0.5);
-    md_ds_lessons_destroy(&l);
+    md_ds_correction_destroy(&l);
     timed_finish(&op);
 }
 
 /* 200 calls of 100 us, one each period, that find work left or not; what one more brings. */
-static double brought(md_ds_credit *c, double period_us, double busy)
+static double brought(md_ds_budget *c, double period_us, double busy)
 {
     uint64_t now = 1000;
-    *c = (md_ds_credit){0};
+    *c = (md_ds_budget){0};
     for (int i = 0; i < 200; i++, now += (uint64_t)(period_us * 1e3)) {
         const bool is_busy = i % 10 < (int)(10.0 * busy + 0.5);
-        if (md_ds_credit_see(c, is_busy, now))
-            md_ds_credit_look(c, (uint64_t)i, now);
-        md_ds_credit_earn(c, 0.001, 100.0, 1, !is_busy);
+        if (md_ds_budget_see(c, is_busy, now))
+            md_ds_budget_look(c, (uint64_t)i, now);
+        md_ds_budget_earn(c, 0.001, 100.0, 1, !is_busy);
     }
     c->us = 0.0;
-    md_ds_credit_earn(c, 0.001, 100.0, 1, false);
+    md_ds_budget_earn(c, 0.001, 100.0, 1, false);
     return c->us;
 }
 
 static void what_calls_bring_follows_the_load(void **state)
 {
     (void)state;
-    md_ds_credit c;
+    md_ds_budget c;
     const double at90 = brought(&c, 100.0 / 0.9, 0.5);
     assert_float_equal(c.load, 0.9, 0.05);
     assert_float_equal(at90, 0.1, 0.05);
     const double at50 = brought(&c, 200.0, 0.0);
     assert_float_equal(c.load, 0.5, 0.05);
     assert_true(at50 > 5.0 * at90 && at50 < 15.0 * at90);
-    assert_true(!md_ds_credit_covers(&c, 100.0, 1.5)); /* half a call more, of which little is there */
+    assert_true(!md_ds_budget_covers(&c, 100.0, 1.5)); /* half a call more, of which little is there */
     c.us = 1e9;
-    assert_true(md_ds_credit_covers(&c, 100.0, 1.5));
-    md_ds_credit_spend(&c, 101.0, 100.0);
+    assert_true(md_ds_budget_covers(&c, 100.0, 1.5));
+    md_ds_budget_spend(&c, 101.0, 100.0);
     assert_true(c.us == 1e9); /* not felt */
-    md_ds_credit_spend(&c, 110.0, 100.0);
+    md_ds_budget_spend(&c, 110.0, 100.0);
     assert_float_equal(1e9 - c.us, 100.0, 15.0); /* one call that is felt, at 50% */
     (void)brought(&c, 250.0, 0.95); /* others fill the GPU, or steps are enqueued at once */
     assert_true(c.is_ahead && !c.is_closed);
     c.us = 1e9;
-    md_ds_credit_spend(&c, 110.0, 100.0);
+    md_ds_budget_spend(&c, 110.0, 100.0);
     assert_float_equal(1e9 - c.us, 10.0, 1e-6); /* a part of the throughput */
     (void)brought(&c, 96.0, 0.0);
     assert_true(c.is_closed && !c.is_ahead);

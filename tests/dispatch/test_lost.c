@@ -36,7 +36,7 @@ LOSES(launch,
       (dev, s, k, g, p, n, call))
 LOSES(workspace, (void **out, md_dev *dev, md_stream s, size_t n), (out, dev, s, n))
 LOSES(counters, (void **out, md_dev *dev, md_stream s), (out, dev, s))
-LOSES(copy_beside, (md_dev *dev, md_stream s, void *to, const void *from, size_t n), (dev, s, to, from, n))
+LOSES(copy_background, (md_dev *dev, md_stream s, void *to, const void *from, size_t n), (dev, s, to, from, n))
 LOSES(copy_tensor, (md_dev *dev, md_stream s, const md_tensor *to, const md_tensor *from), (dev, s, to, from))
 LOSES(report_create, (md_dev_report *out, md_dev *dev), (out, dev))
 LOSES(report_clear, (md_dev *dev, const md_dev_report *report), (dev, report))
@@ -69,7 +69,7 @@ static void open_world(void)
     real = device.base.ops;
     lost_ops = *real;
 #define PUT(op) lost_ops.op = lost_##op;
-    PUT(alloc) PUT(copy) PUT(sync) PUT(load) PUT(launch) PUT(workspace) PUT(counters) PUT(copy_beside) PUT(copy_tensor) PUT(report_create)
+    PUT(alloc) PUT(copy) PUT(sync) PUT(load) PUT(launch) PUT(workspace) PUT(counters) PUT(copy_background) PUT(copy_tensor) PUT(report_create)
     PUT(report_clear) PUT(time) PUT(mark_create) PUT(mark_put) PUT(mark_time) PUT(check_pointer)
 #undef PUT
     device.base.ops = &lost_ops;

@@ -59,7 +59,7 @@ static void a_million_shapes(void **state)
     const double first = us[0], last = us[SHAPES / PART - 1];
     printf("two calls of a new shape: %.2f us among the first %d, %.2f among the last; %.1f and %.1f MB resident\n", first / PART, PART, last / PART,
            mb_after_first, resident_mb());
-    assert_true(op->n_records <= REMEMBERED);
+    assert_true(op->n_entries <= REMEMBERED);
     assert_true(op->count.evictions >= SHAPES - 2 * REMEMBERED);
     assert_true(mallinfo2().uordblks <= after_first + (1 << 20));
 #ifndef __SANITIZE_ADDRESS__ /* which keeps what was freed for a while */

@@ -48,7 +48,7 @@ static md_ds_op *async_op(void)
     md_ds_op_options o = script_options();
     o.is_async = true;
     md_ds_op *op = script_op(&world, formula, &o);
-    md_ds_growth_wait(op);
+    md_ds_async_fill_wait(op);
     return op;
 }
 
@@ -301,9 +301,9 @@ static void frozen_ops_build_nothing(void **state)
 
 /* ---- Plans */
 
-static md_ds_record *record_at(const md_ds_op *op, int64_t n)
+static md_ds_shape_entry *record_at(const md_ds_op *op, int64_t n)
 {
-    for (int64_t i = 0; i < op->n_records; i++)
+    for (int64_t i = 0; i < op->n_entries; i++)
         if (op->ring[i] && op->ring[i]->size[0] == n)
             return op->ring[i];
     return NULL;
@@ -315,11 +315,11 @@ static void a_switch_replaces_plans(void **state)
     md_ds_op *op = script_op(&world, formula, NULL);
     for (int i = 0; i < 5; i++)
         assert_int_equal(call(op, 3), 0);
-    md_ds_record *r = record_at(op, 3);
+    md_ds_shape_entry *r = record_at(op, 3);
     assert_true(r && r->users == 2); /* the table, the plan */
     md_kn_shape shape = {.size = {3}, .stride = {{1}, {1}}, .extent = {{3}, {3}}};
     for (int round = 0; round < 20; round++) {
-        md_ds_pick pick = md_ds_way_of(r)->stage[0].pick;
+        md_ds_pick pick = md_ds_plan_of(r)->stage[0].pick;
         pick.variant = !pick.variant;
         assert_ok(md_ds_switch(op, r, &shape, 0, &pick));
         for (int i = 0; i < 5; i++)
@@ -425,16 +425,16 @@ static void switch_often(md_ds_op *op)
 {
     md_kn_shape shape = {.size = {1003}, .stride = {{1}, {1}}, .extent = {{1003}, {1003}}};
     for (int i = 0; i < 200; i++) {
-        pthread_mutex_lock(&op->lock_of_records);
-        md_ds_record *r = record_at(op, 1003);
+        pthread_mutex_lock(&op->lock_of_entries);
+        md_ds_shape_entry *r = record_at(op, 1003);
         if (r)
             atomic_fetch_add(&r->users, 1);
-        pthread_mutex_unlock(&op->lock_of_records);
+        pthread_mutex_unlock(&op->lock_of_entries);
         if (!r) {
             sched_yield();
             continue;
         }
-        md_ds_pick pick = md_ds_way_of(r)->stage[0].pick;
+        md_ds_pick pick = md_ds_plan_of(r)->stage[0].pick;
         pick.variant = !pick.variant;
         assert_ok(md_ds_switch(op, r, &shape, 0, &pick));
         atomic_fetch_sub(&r->users, 1);
@@ -446,9 +446,9 @@ static void switches_under_calls(void **state)
     (void)state;
     md_ds_op *op = script_op(&world, formula, NULL);
     crowd(op, 1000, 0, 8, switch_often);
-    md_ds_record *r = record_at(op, 1003);
+    md_ds_shape_entry *r = record_at(op, 1003);
     for (int i = 0; i < 5; i++)
-        assert_int_equal(call(op, 1003), md_ds_way_of(r)->stage[0].pick.variant ? 10 : 0); /* no plan of another way is left */
+        assert_int_equal(call(op, 1003), md_ds_plan_of(r)->stage[0].pick.variant ? 10 : 0); /* no plan of another way is left */
     md_ds_op_destroy(&op);
 }
 

@@ -32,40 +32,40 @@ static md_ds_op *op_of(int64_t max_shapes)
 }
 
 /* Holds the record of n elements at an offset and stride. */
-static md_ds_record *hold(md_ds_op *op, int64_t n, int64_t offset, int64_t stride)
+static md_ds_shape_entry *hold(md_ds_op *op, int64_t n, int64_t offset, int64_t stride)
 {
     script_vectors v;
     md_ds_bound bound;
-    md_ds_record *record = NULL;
+    md_ds_shape_entry *entry = NULL;
     script_vectors_make(&v, n + offset, stride);
     v.tx.data = v.x + offset;
     v.tx.size[0] = v.ty.size[0] = n;
     assert_ok(md_ds_bind(&bound, op, v.arg, 2));
-    assert_ok(md_ds_find(&record, op, NULL, &bound));
+    assert_ok(md_ds_find(&entry, op, NULL, &bound));
     script_vectors_free(&v);
-    return record;
+    return entry;
 }
 
 static void a_record_is_a_shape_class(void **state)
 {
     (void)state;
     md_ds_op *op = op_of(100);
-    md_ds_record *a = hold(op, 50, 0, 1);
+    md_ds_shape_entry *a = hold(op, 50, 0, 1);
     assert_ptr_equal(hold(op, 50, 0, 1), a); /* other memory, the same record */
     assert_ptr_equal(hold(op, 50, 16, 1), a); /* still on a 64-byte boundary */
     assert_int_equal(a->users, 3 + 1); /* and the table */
     assert_int_equal(op->count.hits, 2);
     assert_int_equal(op->count.misses, 1);
-    md_ds_record *b = hold(op, 50, 1, 1); /* unaligned */
-    md_ds_record *c = hold(op, 50, 0, 2); /* strided */
-    md_ds_record *d = hold(op, 50, 0, 3); /* another stride */
-    md_ds_record *e = hold(op, 51, 0, 1);
+    md_ds_shape_entry *b = hold(op, 50, 1, 1); /* unaligned */
+    md_ds_shape_entry *c = hold(op, 50, 0, 2); /* strided */
+    md_ds_shape_entry *d = hold(op, 50, 0, 3); /* another stride */
+    md_ds_shape_entry *e = hold(op, 51, 0, 1);
     assert_true(a != b && b != c && c != d && d != e && a != e);
     assert_true(c->is_strided && !a->is_strided && !b->is_strided);
-    assert_int_equal(md_table_count(op->records), 5);
-    md_ds_record *all[] = {a, a, a, b, c, d, e};
+    assert_int_equal(md_table_count(op->entries), 5);
+    md_ds_shape_entry *all[] = {a, a, a, b, c, d, e};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        md_ds_record_give_back(op, all[i]);
+        md_ds_shape_entry_give_back(op, all[i]);
     assert_int_equal(a->users, 1);
     md_ds_op_destroy(&op);
 }
@@ -75,10 +75,10 @@ static void strides_of_single_elements_do_not_count(void **state)
 {
     (void)state;
     md_ds_op *op = op_of(100);
-    md_ds_record *a = hold(op, 1, 0, 1);
+    md_ds_shape_entry *a = hold(op, 1, 0, 1);
     assert_ptr_equal(hold(op, 1, 0, 7), a);
-    md_ds_record_give_back(op, a);
-    md_ds_record_give_back(op, a);
+    md_ds_shape_entry_give_back(op, a);
+    md_ds_shape_entry_give_back(op, a);
     md_ds_op_destroy(&op);
 }
 
@@ -86,24 +86,24 @@ static void held_records_stay(void **state)
 {
     (void)state;
     md_ds_op *op = op_of(2);
-    md_ds_record *a = hold(op, 10, 0, 1), *b = hold(op, 20, 0, 1);
-    assert_int_equal(md_table_count(op->records), 2);
+    md_ds_shape_entry *a = hold(op, 10, 0, 1), *b = hold(op, 20, 0, 1);
+    assert_int_equal(md_table_count(op->entries), 2);
     for (int64_t n = 30; n < 60; n++)
         assert_int_equal(script_call(NULL, op, n, 1), 0); /* served, though there is no place */
-    assert_int_equal(md_table_count(op->records), 2);
+    assert_int_equal(md_table_count(op->entries), 2);
     assert_int_equal(op->count.evictions, 0);
     assert_int_equal(op->count.forgotten_calls, 30);
-    md_ds_record *c = hold(op, 30, 0, 1);
+    md_ds_shape_entry *c = hold(op, 30, 0, 1);
     assert_true(c->is_loose && !a->is_loose && !b->is_loose);
     assert_ptr_equal(hold(op, 10, 0, 1), a); /* still there */
-    md_ds_record_give_back(op, a);
-    md_ds_record_give_back(op, a);
-    md_ds_record_give_back(op, c);
+    md_ds_shape_entry_give_back(op, a);
+    md_ds_shape_entry_give_back(op, a);
+    md_ds_shape_entry_give_back(op, c);
     assert_int_equal(script_call(NULL, op, 40, 1), 0); /* takes the place of a */
     assert_int_equal(op->count.evictions, 1);
     assert_ptr_equal(hold(op, 20, 0, 1), b);
-    md_ds_record_give_back(op, b);
-    md_ds_record_give_back(op, b);
+    md_ds_shape_entry_give_back(op, b);
+    md_ds_shape_entry_give_back(op, b);
     md_ds_op_destroy(&op);
 }
 
@@ -123,9 +123,9 @@ static void records_in_use_outlive_others(void **state)
     }
     assert_true(misses <= 2); /* at the first pass of the hand all are as hot */
     assert_int_equal(op->count.evictions, 45 + misses);
-    assert_int_equal(md_table_count(op->records), 4);
+    assert_int_equal(md_table_count(op->entries), 4);
     uint64_t calls = atomic_load(&op->count.forgotten_calls);
-    for (int64_t i = 0; i < op->n_records; i++)
+    for (int64_t i = 0; i < op->n_entries; i++)
         calls += atomic_load(&op->ring[i]->calls);
     assert_int_equal(calls, 4 + 2 * 45); /* no call is lost */
     md_ds_op_destroy(&op);
@@ -177,7 +177,7 @@ static void crowd_run(md_ds_op *op, int64_t n_shapes)
 static uint64_t all_calls(const md_ds_op *op)
 {
     uint64_t calls = atomic_load(&op->count.forgotten_calls);
-    for (int64_t i = 0; i < op->n_records; i++)
+    for (int64_t i = 0; i < op->n_entries; i++)
         calls += op->ring[i] ? atomic_load(&op->ring[i]->calls) : 0;
     return calls;
 }
@@ -187,10 +187,10 @@ static void one_shape_at_once_is_remembered_once(void **state)
     (void)state;
     md_ds_op *op = op_of(100);
     crowd_run(op, 1);
-    assert_true(md_table_count(op->records) <= 2); /* x and y lie on the threads' stacks: two classes of alignment at most */
+    assert_true(md_table_count(op->entries) <= 2); /* x and y lie on the threads' stacks: two classes of alignment at most */
     assert_int_equal(all_calls(op), THREADS * ROUNDS);
     assert_int_equal(op->count.hits + op->count.misses, THREADS * ROUNDS);
-    for (int64_t i = 0; i < op->n_records; i++)
+    for (int64_t i = 0; i < op->n_entries; i++)
         assert_int_equal(op->ring[i]->users, 1);
     md_ds_op_destroy(&op);
 }
@@ -201,7 +201,7 @@ static void more_threads_than_places(void **state)
     (void)state;
     md_ds_op *op = op_of(3);
     crowd_run(op, 40);
-    assert_true(md_table_count(op->records) <= 3);
+    assert_true(md_table_count(op->entries) <= 3);
     assert_int_equal(all_calls(op), THREADS * ROUNDS);
     md_ds_op_destroy(&op);
 }
@@ -319,11 +319,11 @@ static void temporaries_that_cannot_be(void **state)
     md_ds_op_destroy(&op);
     md_kn_shape shape = {.size = {(int64_t)1 << 40, (int64_t)1 << 40, 0}};
     op = script_op(&world, two_stages, NULL);
-    md_ds_record *record = NULL;
-    assert_fails(md_ds_record_make(&record, op, &shape, &(md_ds_as){0}, NULL, MD_DS_SOON), MD_INVALID_ARGUMENT, "more than 10^18 operations and bytes");
+    md_ds_shape_entry *entry = NULL;
+    assert_fails(md_ds_shape_entry_make(&entry, op, &shape, &(md_ds_as){0}, NULL, MD_DS_SOON), MD_INVALID_ARGUMENT, "more than 10^18 operations and bytes");
     shape.size[0] = 0; /* empty after all */
-    assert_ok(md_ds_record_make(&record, op, &shape, &(md_ds_as){0}, NULL, MD_DS_SOON));
-    md_ds_record_free(record);
+    assert_ok(md_ds_shape_entry_make(&entry, op, &shape, &(md_ds_as){0}, NULL, MD_DS_SOON));
+    md_ds_shape_entry_free(entry);
     md_ds_op_destroy(&op);
 }
 

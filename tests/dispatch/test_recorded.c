@@ -58,7 +58,7 @@ typedef struct regret {
 /* Recorded time of what the calibrated model picks at a point among variants whose times are known: families may have got new ones since. */
 static double picked_us(world *w, md_ds_op *op, int32_t point)
 {
-    const md_ds_candidates *c = &op->stage[0];
+    const md_ds_pool *c = &op->stage[0];
     const int32_t n = c->n_variants;
     double us[MD_DS_MAX_VARIANTS], least = INFINITY, picked = -1.0;
     md_kn_shape shape;
@@ -66,7 +66,7 @@ static double picked_us(world *w, md_ds_op *op, int32_t point)
     md_ds_model_us(us, op, 0, shape.size, n);
     for (int32_t i = 0; i < n; i++) {
         const double recorded = board_us(&w->board, point, c->variant[i]->name);
-        if (recorded <= 0.0 || us[i] >= least || md_ds_unfit(c, i, &shape))
+        if (recorded <= 0.0 || us[i] >= least || md_ds_reject_reason(c, i, &shape))
             continue;
         least = us[i];
         picked = recorded;
@@ -120,13 +120,13 @@ static void measured_pools_serve_better(void **state)
 /* What an op picks at a point, against the best that it has built and against the best of the space; what was not there when the board was recorded has no time. */
 static void add_pick(regret *built, regret *space, world *w, md_ds_op *op, int32_t point)
 {
-    const md_ds_candidates *c = &op->stage[0];
+    const md_ds_pool *c = &op->stage[0];
     double least = INFINITY;
     md_kn_shape shape;
     md_ds_pick pick;
     md_tn_shape(&shape, op->program, w->board.point[point].size);
-    const md_ds_ask ask = {.shape = &shape, .by = w->board.point[point].size};
-    if (md_ds_choose(&pick, op, 0, &ask) != MD_OK)
+    const md_ds_query query = {.shape = &shape, .by = w->board.point[point].size};
+    if (md_ds_select(&pick, op, 0, &query) != MD_OK)
         return;
     for (int32_t v = 0; v < c->n_variants; v++) {
         const double us = board_us(&w->board, point, c->variant[v]->name);

@@ -41,7 +41,7 @@ static void fill_args(md_arg *arg, const md_ds_op *op, const script_vectors *v)
 }
 
 /* The record of a call with these arguments behind the two vectors. */
-static md_status record_of(md_ds_record **out, md_ds_op *op, int64_t n, const md_arg *as, int32_t n_as)
+static md_status record_of(md_ds_shape_entry **out, md_ds_op *op, int64_t n, const md_arg *as, int32_t n_as)
 {
     script_vectors v;
     md_ds_bound bound;
@@ -54,7 +54,7 @@ static md_status record_of(md_ds_record **out, md_ds_op *op, int64_t n, const md
     if (s == MD_OK)
         s = md_ds_find(out, op, NULL, &bound);
     if (s == MD_OK)
-        md_ds_record_give_back(op, *out);
+        md_ds_shape_entry_give_back(op, *out);
     script_vectors_free(&v);
     return s;
 }
@@ -80,7 +80,7 @@ static void the_model_is_calibrated_by_what_was_measured(void **state)
     script_allow(SCRIPT_ALPHA, 0, 1.0)->us_each = 0.01;
     script_allow(SCRIPT_BETA, 0, 2.0)->us_each = 0.01;
     md_ds_op *op = script_op(&world, copy, NULL);
-    md_ds_candidates *c = &op->stage[0];
+    md_ds_pool *c = &op->stage[0];
     assert_int_equal(script_call(NULL, op, 300, 1), 0);
     int32_t a = slot_of(op, "alpha/v0_w0"), b = slot_of(op, "beta/v0_w0");
     c->measured_us[a] = 4 * (1.0 + 0.64); /* both are from the hint 64 */
@@ -102,7 +102,7 @@ static void what_was_not_measured_is_taken_to_be_off_alike(void **state)
     script_allow(SCRIPT_BETA, 0, 1.5);
     script_allow(SCRIPT_GAMMA, 0, 1.2);
     md_ds_op *op = script_op(&world, copy, NULL);
-    md_ds_candidates *c = &op->stage[0];
+    md_ds_pool *c = &op->stage[0];
     double us[3];
     int32_t a = slot_of(op, "alpha/v0_w0"), b = slot_of(op, "beta/v0_w0"), g = slot_of(op, "gamma/v0_w0");
     c->measured_us[a] = 4.0;
@@ -127,7 +127,7 @@ static void a_shape_that_no_hint_covers_is_marked_in_every_mode(void **state)
     static const md_select mode[] = {MD_SELECT_DISTANCE, MD_SELECT_MODEL, MD_SELECT_MEASURE, MD_SELECT_HYBRID};
     script_allow(SCRIPT_ALPHA, 0, 1.0);
     script_allow(SCRIPT_BETA, 0, 2.0)->slow_us = 200;
-    md_ds_record *r = NULL;
+    md_ds_shape_entry *r = NULL;
     for (size_t i = 0; i < sizeof mode / sizeof *mode; i++) {
         md_ds_op_options o = script_options(); /* hints 64, 256, 4096 */
         o.policy.select = mode[i];
@@ -138,7 +138,7 @@ static void a_shape_that_no_hint_covers_is_marked_in_every_mode(void **state)
             assert_ok(record_of(&r, op, row[k].n, NULL, 0));
             assert_float_equal(r->nearest, row[k].octaves, 1e-9);
             assert_int_equal(r->is_uncovered, row[k].is_uncovered);
-            assert_true(md_ds_way_of(r)->stage[0].pick.distance >= 0.0 && md_ds_way_of(r)->stage[0].pick.runner_up >= 0 && md_ds_way_of(r)->stage[0].pick.margin >= 0.0);
+            assert_true(md_ds_plan_of(r)->stage[0].pick.distance >= 0.0 && md_ds_plan_of(r)->stage[0].pick.runner_up >= 0 && md_ds_plan_of(r)->stage[0].pick.margin >= 0.0);
         }
         md_ds_op_destroy(&op);
     }
@@ -156,7 +156,7 @@ static void weights_count_in_the_threshold(void **state)
     script_allow(SCRIPT_ALPHA, 0, 1.0);
     md_ds_op_options o = script_options();
     o.weights = "n=0.25";
-    md_ds_record *r = NULL;
+    md_ds_shape_entry *r = NULL;
     md_ds_op *op = script_op(&world, copy, &o);
     assert_ok(record_of(&r, op, 1, NULL, 0));
     assert_float_equal(r->nearest, 1.5, 1e-9);
@@ -186,14 +186,14 @@ static void sizes_to_choose_by_change_the_choice_and_nothing_else(void **state)
         assert_int_equal(call_as(op, 300, 50), 0);
         assert_int_equal(call_as(op, 300, 400), 10);
     }
-    assert_int_equal(op->n_records, 3);
+    assert_int_equal(op->n_entries, 3);
     assert_true(atomic_load(&op->count.calls) < 30); /* the others were warm */
-    md_ds_record *r = NULL, *s = NULL;
+    md_ds_shape_entry *r = NULL, *s = NULL;
     assert_ok(record_of(&r, op, 300, &(md_arg){.kind = MD_ARG_AS, .dim = 0, .integer = 50}, 1));
     assert_ok(record_of(&s, op, 300, NULL, 0));
     assert_ptr_not_equal(r, s);
     assert_int_equal(r->as.size[0], 50);
-    assert_float_equal(md_ds_way_of(r)->stage[0].pick.distance, log2(64.0 / 50), 1e-9);
+    assert_float_equal(md_ds_plan_of(r)->stage[0].pick.distance, log2(64.0 / 50), 1e-9);
     assert_float_equal(r->nearest, log2(64.0 / 50), 1e-9);
     md_ds_op_destroy(&op);
 }
@@ -221,7 +221,7 @@ static void wrong_sizes_to_choose_by_are_named(void **state)
     md_ds_op_options o = script_options();
     o.sizes = "n=1..1000";
     md_ds_op *op = script_op(&world, copy, &o);
-    md_ds_record *r = NULL;
+    md_ds_shape_entry *r = NULL;
     assert_fails(record_of(&r, op, 300, &(md_arg){.kind = MD_ARG_AS, .dim = 1, .integer = 50}, 1), MD_INVALID_ARGUMENT, "no dynamic dim number 1");
     assert_fails(record_of(&r, op, 300, &(md_arg){.kind = MD_ARG_AS, .dim = -1, .integer = 50}, 1), MD_INVALID_ARGUMENT, "no dynamic dim number -1");
     assert_fails(record_of(&r, op, 300, &(md_arg){.kind = MD_ARG_AS, .integer = 0}, 1), MD_INVALID_ARGUMENT, "'n' as 0 lies outside 1..1000");

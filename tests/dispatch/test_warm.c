@@ -97,7 +97,7 @@ typedef struct sum {
     uint64_t calls, n_timed, ns;
 } sum;
 
-static void add_calls(void *user, const md_ds_record *r)
+static void add_calls(void *user, const md_ds_shape_entry *r)
 {
     sum *s = user;
     s->calls += atomic_load(&r->calls);
@@ -108,7 +108,7 @@ static void add_calls(void *user, const md_ds_record *r)
 static uint64_t all_calls(md_ds_op *op)
 {
     sum s = {0};
-    md_ds_record_each(op, add_calls, &s);
+    md_ds_shape_entry_each(op, add_calls, &s);
     return s.calls + atomic_load(&op->count.forgotten_calls);
 }
 
@@ -145,7 +145,7 @@ static void a_known_shape_has_a_plan(void **state)
     assert_int_equal(all_calls(op), 2055);
     assert_int_equal(long_calls(op), 4);
     sum s = {0};
-    md_ds_record_each(op, add_calls, &s);
+    md_ds_shape_entry_each(op, add_calls, &s);
     assert_true(s.n_timed >= 4 + 6 && s.n_timed <= 4 + 10); /* the long ones, and one of 256 */
     assert_true(s.ns > 0);
     md_ds_op_destroy(&op);
@@ -330,7 +330,7 @@ static void plans_give_way(void **state)
                 assert_true(is_right(&v, n, 1, 0, 0.5 * (double)n));
             }
         }
-    assert_true(md_table_count(op->records) <= 4);
+    assert_true(md_table_count(op->entries) <= 4);
     assert_true(op->count.evictions > 100);
     assert_int_equal(all_calls(op), calls);
     md_ds_op_destroy(&op);

@@ -150,21 +150,21 @@ void timed_make(timed_call *c, int64_t n)
     c->arg[2] = md_t(&c->x);
 }
 
-static md_ds_record *record_of(md_ds_op *op, const timed_call *c)
+static md_ds_shape_entry *record_of(md_ds_op *op, const timed_call *c)
 {
     md_ds_bound bound;
-    md_ds_record *record = NULL;
+    md_ds_shape_entry *entry = NULL;
     assert_ok(md_ds_bind(&bound, op, c->arg, 3));
-    assert_ok(md_ds_find(&record, op, NULL, &bound));
-    return record;
+    assert_ok(md_ds_find(&entry, op, NULL, &bound));
+    return entry;
 }
 
 md_ds_trial_state timed_trial_of(md_ds_op *op, const timed_call *c)
 {
     md_ds_trial_state t = {0};
-    md_ds_record *record = record_of(op, c);
-    (void)md_ds_trial_of(&t, op, record);
-    md_ds_record_give_back(op, record);
+    md_ds_shape_entry *entry = record_of(op, c);
+    (void)md_ds_trial_of(&t, op, entry);
+    md_ds_shape_entry_give_back(op, entry);
     return t;
 }
 
@@ -172,9 +172,9 @@ void timed_wait_for_trial(md_ds_op *op, timed_call *c)
 {
     for (int i = 0; i < 10000; i++) {
         assert_ok(md_ds_call(op, NULL, c->arg, 3));
-        md_ds_record *record = record_of(op, c);
-        bool is_there = atomic_load(&record->trial) || atomic_load(&record->trial_state) == MD_DS_TRIAL_VAIN;
-        md_ds_record_give_back(op, record);
+        md_ds_shape_entry *entry = record_of(op, c);
+        bool is_there = atomic_load(&entry->trial) || atomic_load(&entry->trial_state) == MD_DS_TRIAL_VAIN;
+        md_ds_shape_entry_give_back(op, entry);
         if (is_there)
             return;
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
@@ -184,11 +184,11 @@ void timed_wait_for_trial(md_ds_op *op, timed_call *c)
 
 int32_t timed_in_charge(md_ds_op *op, const timed_call *c)
 {
-    md_ds_record *record = record_of(op, c);
+    md_ds_shape_entry *entry = record_of(op, c);
     int mark = 0, w = 0;
     char family = 0;
-    const char *name = script_name(op, md_ds_way_of(record)->stage[0].pick.variant);
-    md_ds_record_give_back(op, record);
+    const char *name = script_name(op, md_ds_plan_of(entry)->stage[0].pick.variant);
+    md_ds_shape_entry_give_back(op, entry);
     assert_int_equal(sscanf(name, "%c%*[a-z]/v%d_w%d", &family, &mark, &w), 3);
     return mark + (family == 'a' ? 0 : family == 'b' ? 10 : 20);
 }

@@ -162,7 +162,7 @@ static bound_value arg_reduction(bound_walker *x, const md_fx_node *node)
     double sign = node->op == MD_FX_R_ARGMAX ? 1.0 : -1.0;
     bound_value best = bound_real(0.0, 0.0);
     int64_t position = 0, found = 0;
-    double rival = (double)-INFINITY; /* the highest that another candidate with an error may reach */
+    double challenger = (double)-INFINITY; /* the highest that another candidate with an error may reach */
     bool uncertain = false;
     for (bool more = begin(x, node); more; more = next(x, node), position++) {
         bound_value a = body_of(x, node, true);
@@ -171,13 +171,13 @@ static bound_value arg_reduction(bound_walker *x, const md_fx_node *node)
         bool better = position == 0 || a.v > best.v || (isnan(a.v) && !isnan(best.v));
         bound_value loser = better ? best : a;
         if (position > 0 && (loser.e > 0.0 || (better ? a.e : best.e) > 0.0))
-            rival = fmax(rival, loser.v + loser.e);
+            challenger = fmax(challenger, loser.v + loser.e);
         if (better) {
             best = a;
             found = position;
         }
     }
-    uncertain |= !isnan(best.v) && rival >= best.v - best.e;
+    uncertain |= !isnan(best.v) && challenger >= best.v - best.e;
     return bound_int(found, uncertain ? (double)INFINITY : 0.0);
 }
 

@@ -25,7 +25,7 @@ typedef struct cli_options {
     int32_t builds, patience; /* patience: ms */
     bool worker;
     const char *plot, *from_stats, *indices, *exclude;
-    bool all_directions, beside;
+    bool all_directions, off_hints;
     int32_t limit_mb; /* store; 0 where not given */
     bool json, help, quick;
     int argc; /* the command's own line, from its name on */

@@ -14,7 +14,7 @@ typedef struct option_row {
 
 enum { KEY_FIRST = 256, DEVICE, HINTS, SELECT, METRIC, PERSISTENT, NUMERIC, PIN, THREADS, CC, SIZES, STATIC, DTYPE, WEIGHTS, VARIANT, STAGE, SEED, REPEAT,
        TRACE, OUTPUT, MODES, PART, NO_LIBRARY, BOUNDS, COUNT, OP, BY_CALLS, STEP, LAST, SPACE, RIVALS, RIGOR, BUDGET, BUILDS, PLOT, FROM_STATS, INDICES,
-       EXCLUDE, PATIENCE, WORKER, ALL_DIRECTIONS, BESIDE, LIMIT, JSON, QUICK, HELP };
+       EXCLUDE, PATIENCE, WORKER, ALL_DIRECTIONS, OFF_HINTS, LIMIT, JSON, QUICK, HELP };
 
 static const option_row row[] = {
     {"sizes", SIZES, "LIST", "sizes of the dims at the call: \"b=8, n=64\""},
@@ -53,7 +53,7 @@ static const option_row row[] = {
     {"patience", PATIENCE, "MS", "tune: a first run that takes longer is ended, and its variant never used (default 10000)"},
     {"worker", WORKER, NULL, "tune: in this process, as its helper does"},
     {"all-directions", ALL_DIRECTIONS, NULL, "tune: neighbours that differ in two parameters, too"},
-    {"beside", BESIDE, NULL, "tune: on GPUs half of the time for rows at no boundary and, without --hints, lopsided shapes"},
+    {"off-hints", OFF_HINTS, NULL, "tune: on GPUs half of the time for rows at no boundary and, without --hints, lopsided shapes"},
     {"limit", LIMIT, "MB", "store gc: what may stay (default 1024)"},
     {"seed", SEED, "N", "of random data (default 1)"},
     {"quick", QUICK, NULL, "bench, demo: less work, noisier figures"},
@@ -225,7 +225,7 @@ static bool set_option(cli_options *o, int key, const char *option, const char *
     case RIVALS: o->rivals = true; return true;
     case WORKER: o->worker = true; return true;
     case ALL_DIRECTIONS: o->all_directions = true; return true;
-    case BESIDE: o->beside = true; return true;
+    case OFF_HINTS: o->off_hints = true; return true;
     case JSON: o->json = true; return true;
     case QUICK: o->quick = true; return true;
     case HELP: o->help = true; return true;

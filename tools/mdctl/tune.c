@@ -131,7 +131,7 @@ static int put_line(void *user, const char *text, size_t n_bytes)
 /* Indices: a file's (--indices), else those given here; NULL: random ones. */
 static int tune_one(tune_run *r, md_context *context, const char *formula, const md_op_options *op, const cli_options *o, const int64_t *recorded, int64_t n_recorded)
 {
-    md_tune_options t = {.rigor = o->rigor, .budget_ms = o->budget, .max_builds = o->builds, .all_directions = o->all_directions, .beside = o->beside, .seed = o->seed,
+    md_tune_options t = {.rigor = o->rigor, .budget_ms = o->budget, .max_builds = o->builds, .all_directions = o->all_directions, .off_hints = o->off_hints, .seed = o->seed,
                          .exclude = o->exclude, .write = put_line, .user = r, .indices = recorded, .n_indices = n_recorded};
     int64_t *indices = NULL;
     if (o->indices) {

@@ -111,7 +111,7 @@ md_status md_dev_cuda_alloc(void **out, md_dev *dev, size_t n_bytes);
 int64_t md_dev_cuda_free_bytes(md_dev *dev);
 void md_dev_cuda_free(md_dev *dev, void *p);
 md_status md_dev_cuda_copy(md_dev *dev, void *to, const void *from, size_t n_bytes);
-md_status md_dev_cuda_copy_beside(md_dev *dev, md_stream stream, void *to, const void *from, size_t n_bytes);
+md_status md_dev_cuda_copy_background(md_dev *dev, md_stream stream, void *to, const void *from, size_t n_bytes);
 md_status md_dev_cuda_sync(md_dev *dev, md_stream stream);
 md_status md_dev_cuda_check_pointer(md_dev *dev, const void *p);
 md_status md_dev_cuda_check_stream(md_dev *dev, md_stream stream);

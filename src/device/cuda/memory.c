@@ -67,7 +67,7 @@ md_status md_dev_cuda_copy(md_dev *base, void *to, const void *from, size_t n_by
     return status;
 }
 
-md_status md_dev_cuda_copy_beside(md_dev *base, md_stream stream, void *to, const void *from, size_t n_bytes)
+md_status md_dev_cuda_copy_background(md_dev *base, md_stream stream, void *to, const void *from, size_t n_bytes)
 {
     md_dev_cuda *dev = (md_dev_cuda *)base;
     md_dev_cuda_scope scope;

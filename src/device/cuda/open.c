@@ -53,7 +53,7 @@ static void destroy(md_dev *base)
     .map_move = md_dev_cuda_map_move, \
     .workspace = md_dev_cuda_workspace, \
     .counters = md_dev_cuda_counters, \
-    .copy_beside = md_dev_cuda_copy_beside, \
+    .copy_background = md_dev_cuda_copy_background, \
     .copy_tensor = md_dev_cuda_copy_tensor, \
     .report_create = md_dev_cuda_report_create, \
     .report_clear = md_dev_cuda_report_clear, \

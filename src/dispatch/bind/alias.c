@@ -136,7 +136,7 @@ static md_status check_pair(md_ds_copies *copies, const md_ds_op *op, md_fx_bind
     return list_copy(copies, op, b, other);
 }
 
-md_status md_ds_overlaps(md_ds_copies *copies, const md_ds_op *op, md_fx_binding *binding)
+md_status md_ds_find_aliases(md_ds_copies *copies, const md_ds_op *op, md_fx_binding *binding)
 {
     copies->n = 0;
     copies->n_bytes = 0;

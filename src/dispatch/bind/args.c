@@ -11,13 +11,13 @@ _Static_assert(offsetof(md_tensor, rank) == offsetof(md_tensor, dtype) + 4 && si
 static const uint64_t class_of[64] = {[0] = (uint64_t)1 << 32 | 1, [16] = (uint64_t)1 << 32, [32] = (uint64_t)1 << 32, [48] = (uint64_t)1 << 32};
 
 /* `key`: where the tensor's sizes begin. */
-static void set_look(md_ds_warm *out, int32_t i, int32_t rank, int32_t axis, int32_t key)
+static void set_look(md_ds_arg_layout *out, int32_t i, int32_t rank, int32_t axis, int32_t key)
 {
     out->look[i] = rank > 0 ? (int32_t)(offsetof(md_tensor, size) + (size_t)axis * sizeof(int64_t)) : (int32_t)offsetof(md_tensor, dtype);
     out->look_key[i] = rank > 0 ? key + axis : -1;
 }
 
-void md_ds_warm_init(md_ds_warm *out, const md_fx_formula *formula)
+void md_ds_arg_layout_init(md_ds_arg_layout *out, const md_fx_formula *formula)
 {
     memset(out, 0, sizeof *out);
     int32_t n_scalars = 0, n_key = 1;
@@ -26,7 +26,7 @@ void md_ds_warm_init(md_ds_warm *out, const md_fx_formula *formula)
     out->n_args = formula->n_args;
     for (int32_t i = 0; i < formula->n_args; i++) {
         int32_t id = formula->args[i].id;
-        md_ds_warm_arg *a = &out->arg[i];
+        md_ds_arg_spec *a = &out->arg[i];
         a->is_scalar = formula->args[i].is_scalar;
         if (a->is_scalar) {
             a->slot = (uint8_t)id;
@@ -56,35 +56,35 @@ void md_ds_warm_init(md_ds_warm *out, const md_fx_formula *formula)
         n_key += 2 * x->rank;
     }
     out->n_key = n_key;
-    for (int32_t k = 0; k < MD_DS_PLAN_KEY; k++)
+    for (int32_t k = 0; k < MD_DS_LAUNCH_PLAN_KEY; k++)
         out->odd[k] = md_hash64(&k, sizeof k) | 1;
     out->n_scalars = n_scalars;
     out->n_outputs = __builtin_popcount(out->outputs);
-    out->is_possible = out->n_tensors > 0 && n_key <= MD_DS_PLAN_KEY && out->n_tensors <= MD_DS_PLAN_TENSORS && n_scalars <= MD_DS_PLAN_SCALARS;
+    out->is_possible = out->n_tensors > 0 && n_key <= MD_DS_LAUNCH_PLAN_KEY && out->n_tensors <= MD_DS_LAUNCH_PLAN_TENSORS && n_scalars <= MD_DS_LAUNCH_PLAN_SCALARS;
 }
 
 /* Sizes to choose by: 39 bits of a hash between the bits of tensors, never all 0. Whether they are right is seen when the shape is new. */
-static __attribute__((noinline)) bool take_as(uint64_t *bits, const md_ds_warm *warm, const md_arg *args, int32_t n_args)
+static __attribute__((noinline)) bool take_as(uint64_t *bits, const md_ds_arg_layout *layout, const md_arg *args, int32_t n_args)
 {
-    enum { SHIFT = MD_DS_PLAN_TENSORS, PART = (1 << (32 - SHIFT)) - 1 };
+    enum { SHIFT = MD_DS_LAUNCH_PLAN_TENSORS, PART = (1 << (32 - SHIFT)) - 1 };
     uint64_t sum = 0;
-    if (n_args < warm->n_args || n_args - warm->n_args > MD_DS_PLAN_KEY)
+    if (n_args < layout->n_args || n_args - layout->n_args > MD_DS_LAUNCH_PLAN_KEY)
         return false;
-    for (int32_t i = warm->n_args; i < n_args; i++) {
-        if (args[i].kind != MD_ARG_AS || args[i].dim < 0 || args[i].dim >= MD_DS_PLAN_KEY)
+    for (int32_t i = layout->n_args; i < n_args; i++) {
+        if (args[i].kind != MD_ARG_AS || args[i].dim < 0 || args[i].dim >= MD_DS_LAUNCH_PLAN_KEY)
             return false;
-        sum += ((uint64_t)args[i].integer + (warm->odd[args[i].dim] >> 32)) * warm->odd[args[i].dim];
+        sum += ((uint64_t)args[i].integer + (layout->odd[args[i].dim] >> 32)) * layout->odd[args[i].dim];
     }
     sum = (sum ^ sum >> 32) * 0x94d049bb133111ebu;
     *bits = (sum & PART) << SHIFT | (sum >> 32 & PART >> 1) << (32 + SHIFT) | (uint64_t)1 << SHIFT;
     return true;
 }
 
-__attribute__((hot)) uint64_t md_ds_warm_alignment(const md_ds_warm *warm, const md_ds_word *data)
+__attribute__((hot)) uint64_t md_ds_call_args_alignment(const md_ds_arg_layout *layout, const md_ds_word *data)
 {
     uint64_t aligned = 0, within = 0;
-    const md_ds_warm_arg *a = warm->arg;
-    for (int32_t t = 0; t < warm->n_tensors; a++) {
+    const md_ds_arg_spec *a = layout->arg;
+    for (int32_t t = 0; t < layout->n_tensors; a++) {
         if (a->is_scalar)
             continue;
         aligned |= class_of[data[t] & 63] << t;
@@ -103,15 +103,15 @@ static inline uint64_t take_axis(md_ds_word *key, const md_tensor *t, uint32_t r
 }
 
 /* Products with random odd numbers: no multiplication waits for another. */
-__attribute__((hot)) bool md_ds_warm_take(md_ds_warm_call *out, const md_ds_warm *warm, const md_arg *args, int32_t n_args)
+__attribute__((hot)) bool md_ds_call_args_take(md_ds_call_args *out, const md_ds_arg_layout *layout, const md_arg *args, int32_t n_args)
 {
     uint64_t as = 0, low = 0, hash = 0, differs = 0;
-    const uint64_t *odd = warm->odd;
+    const uint64_t *odd = layout->odd;
     md_ds_word *key = out->key, *data = out->data;
-    if (!args || (n_args != warm->n_args && !take_as(&as, warm, args, n_args)))
+    if (!args || (n_args != layout->n_args && !take_as(&as, layout, args, n_args)))
         return false;
-    const md_ds_warm_arg *a = warm->arg;
-    for (const md_arg *arg = args, *end = args + warm->n_args; arg < end; arg++, a++) {
+    const md_ds_arg_spec *a = layout->arg;
+    for (const md_arg *arg = args, *end = args + layout->n_args; arg < end; arg++, a++) {
         if (a->is_scalar) {
             if (!md_ds_take_scalar(&out->scalar[a->slot], a, arg))
                 return false;
@@ -133,7 +133,7 @@ __attribute__((hot)) bool md_ds_warm_take(md_ds_warm_call *out, const md_ds_warm
         key += 2 * rank;
         odd += 2 * rank;
     }
-    *key = as | (low & 63 ? md_ds_warm_alignment(warm, out->data) : warm->all_aligned);
+    *key = as | (low & 63 ? md_ds_call_args_alignment(layout, out->data) : layout->all_aligned);
     hash += *key * *odd;
     hash = (hash ^ hash >> 32) * 0x94d049bb133111ebu;
     out->hash = (hash ^ hash >> 29) | (uint64_t)1 << 63;

@@ -28,7 +28,7 @@ typedef struct md_ds_copies {
 
 /** Checks outputs against themselves and all other arguments. An input that is exactly the output and may not be reused is listed in
  * *copies, and the binding has a contiguous tensor without memory for it. Any other overlap is INVALID_ARGUMENT. */
-md_status md_ds_overlaps(md_ds_copies *copies, const md_ds_op *op, md_fx_binding *binding);
+md_status md_ds_find_aliases(md_ds_copies *copies, const md_ds_op *op, md_fx_binding *binding);
 
 /** By the CPU, to a contiguous tensor. */
 void md_ds_copy_elements(const md_tensor *to, const md_tensor *from);

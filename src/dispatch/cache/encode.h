@@ -19,21 +19,21 @@
 typedef uint32_t __attribute__((__may_alias__)) md_ds_half;
 
 enum { MD_DS_SEQUENCE, MD_DS_WHAT, MD_DS_BLOCKS, MD_DS_SCRATCH, MD_DS_GRID, MD_DS_ALIGNMENT_WORD = MD_DS_GRID + 4, MD_DS_HALVES };
-enum { MD_DS_MOST_LITERALS = 8, MD_DS_MOST_BRIEF_PARAMS = 64, MD_DS_IMAGE_WORDS = 256 };
+enum { MD_DS_MOST_LITERALS = 8, MD_DS_MOST_BRIEF_PARAMS = 64, MD_DS_ENCODED_WORDS = 256 };
 #define MD_DS_BRIEF ((uint64_t)1 << 63)
 #define MD_DS_TIMED ((uint64_t)1 << 62) /* whoever is to take a call's time does it beside the launch */
-enum { MD_DS_EVERY_SHIFT = 56, MD_DS_NEVER = 63, MD_DS_RECIPE_BITS = 56 };
+enum { MD_DS_EVERY_SHIFT = 56, MD_DS_NEVER = 63, MD_DS_PARAM_MAP_BITS = 56 };
 
-typedef struct md_ds_image {
+typedef struct md_ds_encoded_plan {
     int32_t n;
-    md_ds_word word[MD_DS_IMAGE_WORDS]; /* word[0] is not part of it: the sequence number's place */
-} md_ds_image;
+    md_ds_word word[MD_DS_ENCODED_WORDS]; /* word[0] is not part of it: the sequence number's place */
+} md_ds_encoded_plan;
 
 /** Of a plan of n words. */
-void md_ds_image_make(md_ds_image *out, const md_ds_op *op, md_ds_word *plan, int32_t n_words);
+void md_ds_encoded_plan_make(md_ds_encoded_plan *out, const md_ds_op *op, md_ds_word *launch_plan, int32_t n_words);
 
 /** The halves of a plan: its key but for the last word, spans, aliases. False where one is above 2^32. */
-bool md_ds_image_halves(md_ds_word *out, const md_ds_warm *warm, const md_ds_word *plan);
+bool md_ds_encoded_plan_halves(md_ds_word *out, const md_ds_arg_layout *layout, const md_ds_word *launch_plan);
 
 /** Whether calls of this plan are timed beside the launch, not by the long way. */
 static inline bool md_ds_times_itself(const md_ds_op *op)
@@ -58,9 +58,9 @@ static inline const md_ds_half *md_ds_slot_halves(const _Atomic uint64_t *slot)
     return (const md_ds_half *)(const void *)(slot + MD_DS_HALVES);
 }
 
-static inline const md_ds_recipe *md_ds_recipe_in(uint64_t what)
+static inline const md_ds_param_map *md_ds_param_map_in(uint64_t what)
 {
-    return (const md_ds_recipe *)(uintptr_t)(what & (((uint64_t)1 << MD_DS_RECIPE_BITS) - 1));
+    return (const md_ds_param_map *)(uintptr_t)(what & (((uint64_t)1 << MD_DS_PARAM_MAP_BITS) - 1));
 }
 
 /** `every` less 1. */
@@ -70,9 +70,9 @@ static inline uint64_t md_ds_every_mask(uint64_t what)
 }
 
 /** Halves before the literals, made even. */
-static inline uint32_t md_ds_halves_of(const md_ds_warm *warm)
+static inline uint32_t md_ds_halves_of(const md_ds_arg_layout *layout)
 {
-    return ((uint32_t)(warm->n_key - 1 + warm->n_tensors + warm->n_outputs) + 1) & ~1u;
+    return ((uint32_t)(layout->n_key - 1 + layout->n_tensors + layout->n_outputs) + 1) & ~1u;
 }
 
 /* The end of a geometry is words as it is. */

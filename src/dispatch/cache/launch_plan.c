@@ -15,7 +15,7 @@ typedef struct writer {
 static void *room(writer *w, size_t n_bytes)
 {
     int32_t n = (int32_t)((n_bytes + 7) / 8);
-    if (w->n + n > MD_DS_PLAN_WORDS)
+    if (w->n + n > MD_DS_LAUNCH_PLAN_WORDS)
         return NULL;
     void *p = w->word + w->n;
     memset(p, 0, (size_t)n * 8);
@@ -23,27 +23,27 @@ static void *room(writer *w, size_t n_bytes)
     return p;
 }
 
-static bool write_launch(writer *w, md_ds_plan_head *head, const md_ds_op *op, const md_ds_way *way, int32_t stage, int32_t launch, md_kn_call *call)
+static bool write_launch(writer *w, md_ds_launch_plan_head *head, const md_ds_op *op, const md_ds_plan *plan, int32_t stage, int32_t launch, md_kn_call *call)
 {
-    const md_ds_stage_plan *plan = &way->stage[stage];
-    md_bd_variant *v = op->stage[stage].variant[plan->pick.variant];
-    const md_kn_geometry *g = &plan->geometry.launch[launch];
-    const md_ds_recipe *recipe;
+    const md_ds_stage_plan *stage_plan = &plan->stage[stage];
+    md_bd_variant *v = op->stage[stage].variant[stage_plan->pick.variant];
+    const md_kn_geometry *g = &stage_plan->geometry.launch[launch];
+    const md_ds_param_map *param_map;
     if (g->blocks <= 0)
         return true;
-    if (md_ds_recipe_of(&recipe, op, v, launch) != MD_OK || !recipe)
+    if (md_ds_param_map_of(&param_map, op, v, launch) != MD_OK || !param_map)
         return false;
-    md_ds_plan_launch *l = room(w, sizeof *l);
-    md_dev_map *maps = l ? room(w, (size_t)recipe->n_maps * sizeof *maps) : NULL;
-    md_ds_word *literals = maps ? room(w, (size_t)recipe->n_fixes * sizeof *literals) : NULL;
+    md_ds_launch_plan_launch *l = room(w, sizeof *l);
+    md_dev_map *maps = l ? room(w, (size_t)param_map->n_maps * sizeof *maps) : NULL;
+    md_ds_word *literals = maps ? room(w, (size_t)param_map->n_relocations * sizeof *literals) : NULL;
     if (!literals)
         return false;
-    *l = (md_ds_plan_launch){recipe, *g};
+    *l = (md_ds_launch_plan_launch){param_map, *g};
     call->blocks = g->blocks;
     head->n_launches++;
-    head->needs_report |= recipe->needs_report;
-    head->needs_counters |= recipe->needs_counters;
-    return md_ds_literals(literals, maps, op, recipe, v, launch, way, plan->workspace_offset, call);
+    head->needs_report |= param_map->needs_report;
+    head->needs_counters |= param_map->needs_counters;
+    return md_ds_literals(literals, maps, op, param_map, v, launch, plan, stage_plan->workspace_offset, call);
 }
 
 /* Tensors that may be exactly the output: of its layout, and read only where it is written anyway. */
@@ -51,9 +51,9 @@ static uint64_t aliases_of(const md_ds_op *op, const md_fx_binding *b, int32_t o
 {
     uint64_t mask = 0;
     for (int32_t t = 0; t < op->formula->n_tensors; t++)
-        if (op->formula->tensor[t].role == MD_FX_INPUT && op->warm.number[t] >= 0 && md_ds_same_layout(&b->tensor[out], &b->tensor[t]) &&
+        if (op->formula->tensor[t].role == MD_FX_INPUT && op->layout.number[t] >= 0 && md_ds_same_layout(&b->tensor[out], &b->tensor[t]) &&
             md_st_may_alias(op->program, out, t))
-            mask |= (uint64_t)1 << op->warm.number[t];
+            mask |= (uint64_t)1 << op->layout.number[t];
     return mask;
 }
 
@@ -61,34 +61,34 @@ static uint64_t aliases_of(const md_ds_op *op, const md_fx_binding *b, int32_t o
 static bool write_ranges(writer *w, const md_ds_op *op, const md_fx_binding *b)
 {
     int32_t n_outputs = 0;
-    md_ds_word *span = room(w, (size_t)op->warm.n_tensors * 8), *alias = room(w, (size_t)__builtin_popcount(op->warm.outputs) * 8);
+    md_ds_word *span = room(w, (size_t)op->layout.n_tensors * 8), *alias = room(w, (size_t)__builtin_popcount(op->layout.outputs) * 8);
     if (!alias)
         return false;
     for (int32_t t = 0; t < op->formula->n_tensors; t++)
-        if (op->warm.number[t] >= 0)
-            span[op->warm.number[t]] = md_ds_span(&b->tensor[t]);
-    for (int32_t i = 0; i < op->warm.n_args; i++) /* in the order of their numbers */
-        if (op->warm.arg[i].is_output)
+        if (op->layout.number[t] >= 0)
+            span[op->layout.number[t]] = md_ds_span(&b->tensor[t]);
+    for (int32_t i = 0; i < op->layout.n_args; i++) /* in the order of their numbers */
+        if (op->layout.arg[i].is_output)
             alias[n_outputs++] = aliases_of(op, b, op->formula->args[i].id);
     return true;
 }
 
-int32_t md_ds_plan_make(md_ds_word out[MD_DS_PLAN_WORDS], const md_ds_op *op, const md_ds_warm_call *warm_call, const md_ds_way *way,
+int32_t md_ds_launch_plan_make(md_ds_word out[MD_DS_LAUNCH_PLAN_WORDS], const md_ds_op *op, const md_ds_call_args *warm_call, const md_ds_plan *plan,
                         const md_ds_bound *bound)
 {
     writer w = {out, 0};
     md_kn_call call;
-    if (way->by_reference || way->is_makeshift || bound->copies.n > 0)
+    if (plan->by_reference || plan->is_makeshift || bound->copies.n > 0)
         return 0;
-    memcpy(room(&w, (size_t)op->warm.n_key * 8), warm_call->key, (size_t)op->warm.n_key * 8);
-    md_ds_plan_head *head = write_ranges(&w, op, &bound->binding) ? room(&w, sizeof *head) : NULL;
+    memcpy(room(&w, (size_t)op->layout.n_key * 8), warm_call->key, (size_t)op->layout.n_key * 8);
+    md_ds_launch_plan_head *head = write_ranges(&w, op, &bound->binding) ? room(&w, sizeof *head) : NULL;
     if (!head)
         return 0;
-    head->memory_bytes = way->workspace_bytes;
+    head->memory_bytes = plan->workspace_bytes;
     md_ds_fill_call(&call, op, bound);
     for (int32_t s = 0; s < op->n_stages; s++)
-        for (int32_t i = 0; i < op->stage[s].variant[way->stage[s].pick.variant]->n_launches; i++)
-            if (!write_launch(&w, head, op, way, s, i, &call))
+        for (int32_t i = 0; i < op->stage[s].variant[plan->stage[s].pick.variant]->n_launches; i++)
+            if (!write_launch(&w, head, op, plan, s, i, &call))
                 return 0;
     return w.n;
 }
@@ -96,12 +96,12 @@ int32_t md_ds_plan_make(md_ds_word out[MD_DS_PLAN_WORDS], const md_ds_op *op, co
 /* ---- Running */
 
 /* Outputs against everything else, as far as ranges of bytes and exact equality tell. */
-__attribute__((hot)) bool md_ds_plan_fits(const md_ds_op *op, const md_ds_ready *ready)
+__attribute__((hot)) bool md_ds_launch_plan_fits(const md_ds_op *op, const md_ds_plan_args *plan_args)
 {
-    const md_ds_warm *warm = &op->warm;
-    const md_ds_word *data = ready->data, *span = ready->plan + warm->n_key, *alias = span + warm->n_tensors;
-    const int32_t n = warm->n_tensors;
-    for (uint32_t outputs = warm->outputs; outputs; outputs &= outputs - 1, alias++) {
+    const md_ds_arg_layout *layout = &op->layout;
+    const md_ds_word *data = plan_args->data, *span = plan_args->launch_plan + layout->n_key, *alias = span + layout->n_tensors;
+    const int32_t n = layout->n_tensors;
+    for (uint32_t outputs = layout->outputs; outputs; outputs &= outputs - 1, alias++) {
         const int32_t o = __builtin_ctz(outputs);
         const uint64_t lo = data[o], length = span[o];
         for (int32_t t = 0; t < n; t++) {
@@ -116,62 +116,62 @@ __attribute__((hot)) bool md_ds_plan_fits(const md_ds_op *op, const md_ds_ready 
 }
 
 /* Maps that point elsewhere than last time are moved; the copy of the plan is the thread's own, so that the next call finds them there. */
-__attribute__((hot)) static md_status place_maps(md_kn_word *params, md_dev *dev, const md_ds_recipe *recipe, md_dev_map *maps, const md_ds_ready *ready)
+__attribute__((hot)) static md_status place_maps(md_kn_word *params, md_dev *dev, const md_ds_param_map *param_map, md_dev_map *maps, const md_ds_plan_args *plan_args)
 {
-    for (int32_t i = 0; i < recipe->n_maps; i++) {
-        const uint64_t address = ready->plan[maps[i].plus] + maps[i].offset;
+    for (int32_t i = 0; i < param_map->n_maps; i++) {
+        const uint64_t address = plan_args->launch_plan[maps[i].plus] + maps[i].offset;
         if (address != maps[i].address)
-            MD_TRY(md_ds_map_move(&maps[i], dev, recipe->kernel, address));
+            MD_TRY(md_ds_map_move(&maps[i], dev, param_map->kernel, address));
         memcpy(params + i * MD_KN_MAP_WORDS, maps[i].word, sizeof maps[i].word);
     }
     return MD_OK;
 }
 
-__attribute__((hot)) static md_status launch_one(md_dev *dev, md_ds_plan_launch *l, md_ds_ready *ready, md_stream stream)
+__attribute__((hot)) static md_status launch_one(md_dev *dev, md_ds_launch_plan_launch *l, md_ds_plan_args *plan_args, md_stream stream)
 {
-    const md_ds_recipe *recipe = l->recipe;
+    const md_ds_param_map *param_map = l->param_map;
     md_kn_word params[MD_KN_MAX_PARAMS];
     md_dev_map *maps = (md_dev_map *)(l + 1);
-    if (recipe->n_maps > 0)
-        MD_TRY(place_maps(params, dev, recipe, maps, ready));
-    md_ds_cook(params, recipe, ready->plan, (const md_ds_word *)(maps + recipe->n_maps));
-    return dev->ops->launch(dev, stream, recipe->kernel, &l->geometry, params, recipe->n_params, NULL);
+    if (param_map->n_maps > 0)
+        MD_TRY(place_maps(params, dev, param_map, maps, plan_args));
+    md_ds_fill_params(params, param_map, plan_args->launch_plan, (const md_ds_word *)(maps + param_map->n_maps));
+    return dev->ops->launch(dev, stream, param_map->kernel, &l->geometry, params, param_map->n_params, NULL);
 }
 
-static md_ds_plan_launch *after(md_ds_plan_launch *l)
+static md_ds_launch_plan_launch *after(md_ds_launch_plan_launch *l)
 {
     md_dev_map *maps = (md_dev_map *)(l + 1);
-    return (md_ds_plan_launch *)(uintptr_t)((md_ds_word *)(maps + l->recipe->n_maps) + l->recipe->n_fixes);
+    return (md_ds_launch_plan_launch *)(uintptr_t)((md_ds_word *)(maps + l->param_map->n_maps) + l->param_map->n_relocations);
 }
 
 /* For profilers: each launch by its variant's name, all by the op's. */
-static md_status launch_named(md_ds_op *op, md_ds_plan_head *head, md_ds_ready *ready, md_stream stream)
+static md_status launch_named(md_ds_op *op, md_ds_launch_plan_head *head, md_ds_plan_args *plan_args, md_stream stream)
 {
     md_dev *dev = op->runtime->dev;
     md_status status = MD_OK;
-    md_ds_plan_launch *l = (md_ds_plan_launch *)(head + 1);
+    md_ds_launch_plan_launch *l = (md_ds_launch_plan_launch *)(head + 1);
     dev->ops->range_push(dev, op->name);
     for (uint32_t i = 0; i < head->n_launches && status == MD_OK; i++, l = after(l)) {
-        dev->ops->range_push(dev, l->recipe->variant);
-        status = launch_one(dev, l, ready, stream);
+        dev->ops->range_push(dev, l->param_map->variant);
+        status = launch_one(dev, l, plan_args, stream);
         dev->ops->range_pop(dev);
     }
     dev->ops->range_pop(dev);
     return status;
 }
 
-__attribute__((hot)) static md_status launch_all(md_ds_op *op, md_ds_plan_head *head, md_ds_ready *ready, md_stream stream)
+__attribute__((hot)) static md_status launch_all(md_ds_op *op, md_ds_launch_plan_head *head, md_ds_plan_args *plan_args, md_stream stream)
 {
     md_dev *dev = op->runtime->dev;
     if (dev->ops->range_push)
-        return launch_named(op, head, ready, stream);
-    md_ds_plan_launch *l = (md_ds_plan_launch *)(head + 1);
+        return launch_named(op, head, plan_args, stream);
+    md_ds_launch_plan_launch *l = (md_ds_launch_plan_launch *)(head + 1);
     for (uint32_t left = head->n_launches; left > 1; left--, l = after(l))
-        MD_TRY(launch_one(dev, l, ready, stream));
-    return head->n_launches > 0 ? launch_one(dev, l, ready, stream) : MD_OK;
+        MD_TRY(launch_one(dev, l, plan_args, stream));
+    return head->n_launches > 0 ? launch_one(dev, l, plan_args, stream) : MD_OK;
 }
 
-static md_status run_with_memory(md_ds_op *op, md_ds_plan_head *head, md_ds_ready *ready, md_stream stream)
+static md_status run_with_memory(md_ds_op *op, md_ds_launch_plan_head *head, md_ds_plan_args *plan_args, md_stream stream)
 {
     md_ds_runtime *runtime = op->runtime;
     md_dev *dev = runtime->dev;
@@ -179,8 +179,8 @@ static md_status run_with_memory(md_ds_op *op, md_ds_plan_head *head, md_ds_read
     md_status status;
     if (!md_ds_is_async(runtime)) {
         MD_TRY(md_ds_borrow(&block, runtime, head->memory_bytes));
-        ready->base[MD_DS_MEMORY] = (uint64_t)(uintptr_t)block->p;
-        status = launch_all(op, head, ready, stream);
+        plan_args->base[MD_DS_MEMORY] = (uint64_t)(uintptr_t)block->p;
+        status = launch_all(op, head, plan_args, stream);
         md_ds_give_back(runtime, block);
         return status;
     }
@@ -188,46 +188,46 @@ static md_status run_with_memory(md_ds_op *op, md_ds_plan_head *head, md_ds_read
     pthread_mutex_t *lock = md_ds_stream_lock(runtime, stream);
     pthread_mutex_lock(lock);
     status = dev->ops->workspace(&memory, dev, stream, head->memory_bytes);
-    ready->base[MD_DS_MEMORY] = (uint64_t)(uintptr_t)memory;
+    plan_args->base[MD_DS_MEMORY] = (uint64_t)(uintptr_t)memory;
     if (status == MD_OK)
-        status = launch_all(op, head, ready, stream);
+        status = launch_all(op, head, plan_args, stream);
     pthread_mutex_unlock(lock);
     return status;
 }
 
-static int64_t extent_of(const md_ds_op *op, const md_ds_ready *ready, const md_kn_report *report)
+static int64_t extent_of(const md_ds_op *op, const md_ds_plan_args *plan_args, const md_kn_report *report)
 {
     int32_t at = 0;
-    for (int32_t i = 0; i < op->warm.n_args; i++) {
-        const md_ds_warm_arg *a = &op->warm.arg[i];
-        if (!a->is_scalar && a->slot == op->warm.number[report->tensor])
-            return (int64_t)ready->plan[at + report->axis];
+    for (int32_t i = 0; i < op->layout.n_args; i++) {
+        const md_ds_arg_spec *a = &op->layout.arg[i];
+        if (!a->is_scalar && a->slot == op->layout.number[report->tensor])
+            return (int64_t)plan_args->launch_plan[at + report->axis];
         at += a->is_scalar ? 0 : 2 * a->rank;
     }
     return -1; /* a temporary's */
 }
 
-__attribute__((hot)) static md_status run_with(md_ds_op *op, md_ds_plan_head *head, md_ds_ready *ready, md_stream stream)
+__attribute__((hot)) static md_status run_with(md_ds_op *op, md_ds_launch_plan_head *head, md_ds_plan_args *plan_args, md_stream stream)
 {
-    return head->memory_bytes ? run_with_memory(op, head, ready, stream) : launch_all(op, head, ready, stream);
+    return head->memory_bytes ? run_with_memory(op, head, plan_args, stream) : launch_all(op, head, plan_args, stream);
 }
 
 /* Reports of devices that are done when they return. */
-static md_status run_reported(md_ds_op *op, md_ds_plan_head *head, md_ds_ready *ready, md_stream stream)
+static md_status run_reported(md_ds_op *op, md_ds_launch_plan_head *head, md_ds_plan_args *plan_args, md_stream stream)
 {
     md_kn_report report = {0};
-    ready->base[MD_DS_REPORT] = (uint64_t)(uintptr_t)&report;
-    MD_TRY(run_with(op, head, ready, stream));
-    return atomic_load_explicit(&report.is_set, memory_order_acquire) ? md_ds_fault(op, &report, extent_of(op, ready, &report)) : MD_OK;
+    plan_args->base[MD_DS_REPORT] = (uint64_t)(uintptr_t)&report;
+    MD_TRY(run_with(op, head, plan_args, stream));
+    return atomic_load_explicit(&report.is_set, memory_order_acquire) ? md_ds_fault(op, &report, extent_of(op, plan_args, &report)) : MD_OK;
 }
 
-__attribute__((hot)) md_status md_ds_plan_run(md_ds_op *op, md_ds_ready *ready, md_stream stream)
+__attribute__((hot)) md_status md_ds_launch_plan_run(md_ds_op *op, md_ds_plan_args *plan_args, md_stream stream)
 {
-    md_ds_plan_head *head = (md_ds_plan_head *)(ready->plan + op->warm.n_key + op->warm.n_tensors + op->warm.n_outputs);
+    md_ds_launch_plan_head *head = (md_ds_launch_plan_head *)(plan_args->launch_plan + op->layout.n_key + op->layout.n_tensors + op->layout.n_outputs);
     if (head->needs_counters) {
         void *counters = NULL;
         MD_TRY(op->runtime->dev->ops->counters(&counters, op->runtime->dev, stream));
-        ready->base[MD_DS_COUNTERS] = (uint64_t)(uintptr_t)counters;
+        plan_args->base[MD_DS_COUNTERS] = (uint64_t)(uintptr_t)counters;
     }
-    return head->needs_report ? run_reported(op, head, ready, stream) : run_with(op, head, ready, stream);
+    return head->needs_report ? run_reported(op, head, plan_args, stream) : run_with(op, head, plan_args, stream);
 }

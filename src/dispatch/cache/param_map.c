@@ -9,12 +9,12 @@
 static int32_t key_of(const md_ds_op *op, int32_t tensor)
 {
     int32_t at = 0;
-    for (int32_t i = 0; i < op->warm.n_args; i++) {
-        if (op->warm.arg[i].is_scalar)
+    for (int32_t i = 0; i < op->layout.n_args; i++) {
+        if (op->layout.arg[i].is_scalar)
             continue;
         if (op->formula->args[i].id == tensor)
             return at;
-        at += 2 * op->warm.arg[i].rank;
+        at += 2 * op->layout.arg[i].rank;
     }
     return -1;
 }
@@ -25,7 +25,7 @@ static int32_t key_of_dim(const md_ds_op *op, int32_t dim)
     const md_fx_formula *f = op->formula;
     for (int32_t t = 0; t < f->n_tensors; t++)
         for (int32_t a = 0; a < f->tensor[t].rank; a++)
-            if (op->warm.number[t] >= 0 && f->tensor[t].dim[a] == dim && !f->tensor[t].at_least[a])
+            if (op->layout.number[t] >= 0 && f->tensor[t].dim[a] == dim && !f->tensor[t].at_least[a])
                 return key_of(op, t) + a;
     return -1;
 }
@@ -52,7 +52,7 @@ static place place_of(const md_ds_op *op, const md_kn_param *q)
     int32_t at;
     switch ((md_kn_param_kind)q->kind) {
     case MD_KN_POINTER:
-        return op->warm.number[q->a] >= 0 ? (place){.source = MD_DS_DATA + op->warm.number[q->a], .is_possible = true} : fixed(MD_DS_MEMORY);
+        return op->layout.number[q->a] >= 0 ? (place){.source = MD_DS_DATA + op->layout.number[q->a], .is_possible = true} : fixed(MD_DS_MEMORY);
     case MD_KN_SCALAR:
         return (place){.source = MD_DS_SCALAR + q->a, .is_possible = true};
     case MD_KN_STRIDE:
@@ -80,15 +80,15 @@ static place place_of(const md_ds_op *op, const md_kn_param *q)
     return fixed(MD_DS_NOTHING);
 }
 
-static md_ds_recipe *make(const md_ds_op *op, const md_bd_variant *v, int32_t launch)
+static md_ds_param_map *make(const md_ds_op *op, const md_bd_variant *v, int32_t launch)
 {
     const int32_t n = v->n_params[launch];
-    md_ds_recipe *r = calloc(1, sizeof *r + (size_t)n * (sizeof *r->source + sizeof *r->fix));
+    md_ds_param_map *r = calloc(1, sizeof *r + (size_t)n * (sizeof *r->source + sizeof *r->relocation));
     if (!r)
         return NULL;
-    md_ds_fix *fix = (md_ds_fix *)(void *)(r->source + n);
+    md_ds_relocation *relocation = (md_ds_relocation *)(void *)(r->source + n);
     int32_t n_map_words = 0;
-    *r = (md_ds_recipe){.kernel = v->kernel[launch], .variant = v->name, .n_params = n, .fix = fix};
+    *r = (md_ds_param_map){.kernel = v->kernel[launch], .variant = v->name, .n_params = n, .relocation = relocation};
     for (int32_t i = 0; i < n; i++) {
         const md_kn_param *q = &v->param[launch][i];
         place p = place_of(op, q);
@@ -99,7 +99,7 @@ static md_ds_recipe *make(const md_ds_op *op, const md_bd_variant *v, int32_t la
         n_map_words += q->kind == MD_KN_MAP;
         r->source[i] = (int16_t)p.source;
         if (p.is_fixed)
-            fix[r->n_fixes++] = (md_ds_fix){(int16_t)i, (int16_t)p.plus};
+            relocation[r->n_relocations++] = (md_ds_relocation){(int16_t)i, (int16_t)p.plus};
         r->needs_counters |= q->kind == MD_KN_COUNTERS;
         r->needs_report |= p.is_fixed && p.plus == MD_DS_BASE + (int32_t)MD_DS_REPORT;
     }
@@ -109,11 +109,11 @@ static md_ds_recipe *make(const md_ds_op *op, const md_bd_variant *v, int32_t la
     return r;
 }
 
-md_status md_ds_recipe_of(const md_ds_recipe **out, const md_ds_op *op, md_bd_variant *variant, int32_t launch)
+md_status md_ds_param_map_of(const md_ds_param_map **out, const md_ds_op *op, md_bd_variant *variant, int32_t launch)
 {
     void *known = atomic_load_explicit(&variant->attached[launch], memory_order_acquire);
     if (!known) {
-        md_ds_recipe *made = make(op, variant, launch);
+        md_ds_param_map *made = make(op, variant, launch);
         if (!made)
             return md_fail_memory();
         if (atomic_compare_exchange_strong_explicit(&variant->attached[launch], &known, made, memory_order_acq_rel, memory_order_acquire))
@@ -121,20 +121,20 @@ md_status md_ds_recipe_of(const md_ds_recipe **out, const md_ds_op *op, md_bd_va
         else
             free(made);
     }
-    const md_ds_recipe *r = known;
+    const md_ds_param_map *r = known;
     *out = r->kernel ? r : NULL;
     return MD_OK;
 }
 
 /* The words of a parameter that are not there at each call. */
-static uint64_t literal(const md_ds_op *op, const md_ds_way *way, size_t workspace_offset, const md_kn_param *q, const md_kn_call *call)
+static uint64_t literal(const md_ds_op *op, const md_ds_plan *plan, size_t workspace_offset, const md_kn_param *q, const md_kn_call *call)
 {
     md_kn_word word;
     switch ((md_kn_param_kind)q->kind) {
     case MD_KN_POINTER:
-        return way->temp_offset[q->a];
+        return plan->temp_offset[q->a];
     case MD_KN_WORKSPACE: /* products name it whether they have one or not */
-        return way->workspace_bytes > 0 ? workspace_offset + q->b : 0;
+        return plan->workspace_bytes > 0 ? workspace_offset + q->b : 0;
     case MD_KN_COUNTERS:
         return (uint64_t)q->b * MD_KN_COUNTER_UNIT;
     case MD_KN_REPORT:
@@ -145,22 +145,22 @@ static uint64_t literal(const md_ds_op *op, const md_ds_way *way, size_t workspa
     }
 }
 
-bool md_ds_literals(md_ds_word *out, md_dev_map *maps, const md_ds_op *op, const md_ds_recipe *recipe, const md_bd_variant *variant, int32_t launch,
-                    const md_ds_way *way, size_t workspace_offset, const md_kn_call *call)
+bool md_ds_literals(md_ds_word *out, md_dev_map *maps, const md_ds_op *op, const md_ds_param_map *param_map, const md_bd_variant *variant, int32_t launch,
+                    const md_ds_plan *plan, size_t workspace_offset, const md_kn_call *call)
 {
     md_dev *dev = op->runtime->dev;
-    for (int32_t i = 0; i < recipe->n_maps; i++) {
-        if (dev->ops->map_make(&maps[i], dev, recipe->kernel, i, call) != MD_OK)
+    for (int32_t i = 0; i < param_map->n_maps; i++) {
+        if (dev->ops->map_make(&maps[i], dev, param_map->kernel, i, call) != MD_OK)
             return false;
         int32_t t = maps[i].tensor;
-        if (t >= 0 && op->warm.number[t] >= 0) {
-            maps[i].plus = (int16_t)(MD_DS_DATA + op->warm.number[t]);
+        if (t >= 0 && op->layout.number[t] >= 0) {
+            maps[i].plus = (int16_t)(MD_DS_DATA + op->layout.number[t]);
         } else {
             maps[i].plus = (int16_t)(MD_DS_BASE + (int32_t)MD_DS_MEMORY);
-            maps[i].offset += t >= 0 ? way->temp_offset[t] : workspace_offset;
+            maps[i].offset += t >= 0 ? plan->temp_offset[t] : workspace_offset;
         }
     }
-    for (int32_t i = 0; i < recipe->n_fixes; i++)
-        out[i] = literal(op, way, workspace_offset, &variant->param[launch][recipe->fix[i].word], call);
+    for (int32_t i = 0; i < param_map->n_relocations; i++)
+        out[i] = literal(op, plan, workspace_offset, &variant->param[launch][param_map->relocation[i].word], call);
     return true;
 }

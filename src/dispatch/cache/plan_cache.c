@@ -10,8 +10,8 @@
 enum { WAYS = 8, CHUNK = MD_DS_CHUNK, MOST_SLOTS = 16384, LINE = 64 };
 
 typedef struct owner { /* what only writers see */
-    md_ds_record *record; /* held; NULL: empty */
-    const md_ds_way *way; /* of the record, that the plan was made from */
+    md_ds_shape_entry *entry; /* held; NULL: empty */
+    const md_ds_plan *plan; /* of the record, that the plan was made from */
     int32_t place; /* in the index */
 } owner;
 
@@ -22,9 +22,9 @@ typedef struct chunk {
 } chunk;
 _Static_assert(sizeof(chunk) % LINE == 0, "slots begin at lines");
 
-struct md_ds_slots {
+struct md_ds_plan_cache {
     pthread_mutex_t lock; /* of writers */
-    md_ds_slots *older;
+    md_ds_plan_cache *older;
     int32_t stride; /* words of a slot */
     int32_t n_places; /* a power of two */
     int32_t n_slots, n_used;
@@ -33,13 +33,13 @@ struct md_ds_slots {
     _Atomic(chunk *) chunk[MOST_SLOTS / CHUNK];
 };
 
-md_ds_slots *md_ds_slots_create(int64_t max_records, const md_ds_image *image, md_ds_slots *older)
+md_ds_plan_cache *md_ds_plan_cache_create(int64_t max_entries, const md_ds_encoded_plan *encoded, md_ds_plan_cache *older)
 {
-    md_ds_slots *s = calloc(1, sizeof *s);
+    md_ds_plan_cache *s = calloc(1, sizeof *s);
     if (!s)
         return NULL;
-    s->stride = (image->n + 7) / 8 * 8; /* whole lines; others may be somewhat longer */
-    s->n_slots = (int32_t)(max_records < MOST_SLOTS ? max_records : MOST_SLOTS);
+    s->stride = (encoded->n + 7) / 8 * 8; /* whole lines; others may be somewhat longer */
+    s->n_slots = (int32_t)(max_entries < MOST_SLOTS ? max_entries : MOST_SLOTS);
     s->n_places = WAYS;
     while (s->n_places < 2 * s->n_slots) /* half empty: few keys meet more than WAYS others */
         s->n_places *= 2;
@@ -49,7 +49,7 @@ md_ds_slots *md_ds_slots_create(int64_t max_records, const md_ds_image *image, m
         s->older = older;
         return s;
     }
-    md_ds_slots_destroy(s);
+    md_ds_plan_cache_destroy(s);
     return NULL;
 }
 
@@ -60,41 +60,41 @@ static void free_chunk(chunk *c)
     free(c);
 }
 
-void md_ds_slots_destroy(md_ds_slots *slots)
+void md_ds_plan_cache_destroy(md_ds_plan_cache *plan_cache)
 {
-    while (slots) {
-        md_ds_slots *older = slots->older;
+    while (plan_cache) {
+        md_ds_plan_cache *older = plan_cache->older;
         for (int32_t i = 0; i < MOST_SLOTS / CHUNK; i++)
-            free_chunk(atomic_load_explicit(&slots->chunk[i], memory_order_relaxed));
-        md_mutex_finish(&slots->lock);
-        free((void *)slots->index);
-        free(slots);
-        slots = older;
+            free_chunk(atomic_load_explicit(&plan_cache->chunk[i], memory_order_relaxed));
+        md_mutex_finish(&plan_cache->lock);
+        free((void *)plan_cache->index);
+        free(plan_cache);
+        plan_cache = older;
     }
 }
 
-void md_ds_slots_disown(md_ds_slots *slots)
+void md_ds_plan_cache_disown(md_ds_plan_cache *plan_cache)
 {
-    slots->older = NULL;
-    md_ds_slots_destroy(slots);
+    plan_cache->older = NULL;
+    md_ds_plan_cache_destroy(plan_cache);
 }
 
-bool md_ds_slots_hold(const md_ds_slots *slots, const md_ds_image *image)
+bool md_ds_plan_cache_hold(const md_ds_plan_cache *plan_cache, const md_ds_encoded_plan *encoded)
 {
-    return image->n <= slots->stride;
+    return encoded->n <= plan_cache->stride;
 }
 
-static chunk *chunk_of(md_ds_slots *s, int32_t number)
+static chunk *chunk_of(md_ds_plan_cache *s, int32_t number)
 {
     return atomic_load_explicit(&s->chunk[number / CHUNK], memory_order_acquire);
 }
 
-static _Atomic uint64_t *words_of(md_ds_slots *s, int32_t number)
+static _Atomic uint64_t *words_of(md_ds_plan_cache *s, int32_t number)
 {
     return &chunk_of(s, number)->word[(size_t)(number % CHUNK) * (size_t)s->stride];
 }
 
-static owner *owner_of(md_ds_slots *s, int32_t number)
+static owner *owner_of(md_ds_plan_cache *s, int32_t number)
 {
     return &chunk_of(s, number)->owner[number % CHUNK];
 }
@@ -117,14 +117,14 @@ __attribute__((hot)) static md_ds_counter *counter_of(chunk *c, int32_t thread, 
 }
 
 /* Of one upper half of a hash there is one in its places. */
-__attribute__((hot)) const _Atomic uint64_t *md_ds_slots_find(md_ds_counter **counter, md_ds_slots *s, uint64_t hash, int32_t thread)
+__attribute__((hot)) const _Atomic uint64_t *md_ds_plan_cache_find(md_ds_counter **counter, md_ds_plan_cache *s, uint64_t hash, int32_t thread)
 {
     const uint32_t first = (uint32_t)hash & (uint32_t)(s->n_places - 1);
     for (uint32_t k = 0; k < WAYS; k++) {
-        const uint64_t entry = atomic_load_explicit(&s->index[first ^ k], memory_order_acquire);
-        if (entry >> 32 != hash >> 32 || !(uint32_t)entry)
+        const uint64_t index_entry = atomic_load_explicit(&s->index[first ^ k], memory_order_acquire);
+        if (index_entry >> 32 != hash >> 32 || !(uint32_t)index_entry)
             continue;
-        const int32_t number = (int32_t)(uint32_t)entry - 1;
+        const int32_t number = (int32_t)(uint32_t)index_entry - 1;
         const _Atomic uint64_t *slot = words_of(s, number);
         __builtin_prefetch((const void *)slot);
         __builtin_prefetch((const void *)(slot + LINE / sizeof *slot));
@@ -138,9 +138,9 @@ __attribute__((hot)) const _Atomic uint64_t *md_ds_slots_find(md_ds_counter **co
 /* ---- Writers; the lock is held */
 
 /* A call that was under way when its slot was emptied counts behind that: it is the op's, at least. */
-static void flush_slot(md_ds_slots *s, md_ds_op *op, int32_t number)
+static void flush_slot(md_ds_plan_cache *s, md_ds_op *op, int32_t number)
 {
-    md_ds_record *r = owner_of(s, number)->record;
+    md_ds_shape_entry *r = owner_of(s, number)->entry;
     uint64_t sum = 0, ns = 0, n_timed = 0;
     for (int32_t k = 0; k < MD_DS_SHARDS; k++) {
         md_ds_tally *c = atomic_load_explicit(&chunk_of(s, number)->count[k], memory_order_acquire);
@@ -163,36 +163,36 @@ static void flush_slot(md_ds_slots *s, md_ds_op *op, int32_t number)
         atomic_store_explicit(&r->is_hot, true, memory_order_relaxed);
 }
 
-static void write_slot(_Atomic uint64_t *slot, const md_ds_image *image)
+static void write_slot(_Atomic uint64_t *slot, const md_ds_encoded_plan *encoded)
 {
     const uint64_t sequence = atomic_load_explicit(&slot[MD_DS_SEQUENCE], memory_order_relaxed);
     atomic_store_explicit(&slot[MD_DS_SEQUENCE], sequence + 1, memory_order_relaxed);
-    for (int32_t k = MD_DS_WHAT + 1; k < image->n; k++)
-        atomic_store_explicit(&slot[k], image->word[k], memory_order_release);
-    atomic_store_explicit(&slot[MD_DS_WHAT], image->word[MD_DS_WHAT], memory_order_release);
+    for (int32_t k = MD_DS_WHAT + 1; k < encoded->n; k++)
+        atomic_store_explicit(&slot[k], encoded->word[k], memory_order_release);
+    atomic_store_explicit(&slot[MD_DS_WHAT], encoded->word[MD_DS_WHAT], memory_order_release);
     atomic_store_explicit(&slot[MD_DS_SEQUENCE], sequence + 2, memory_order_release);
 }
 
-static void clear_slot(md_ds_slots *s, md_ds_op *op, int32_t number)
+static void clear_slot(md_ds_plan_cache *s, md_ds_op *op, int32_t number)
 {
-    static const md_ds_image nothing = {.n = MD_DS_WHAT + 1};
+    static const md_ds_encoded_plan nothing = {.n = MD_DS_WHAT + 1};
     owner *o = owner_of(s, number);
-    if (!o->record)
+    if (!o->entry)
         return;
     atomic_store_explicit(&s->index[o->place], 0, memory_order_release);
     write_slot(words_of(s, number), &nothing);
     atomic_fetch_add_explicit(&op->generation, 1, memory_order_release); /* not before: who sees it finds the slot empty */
     flush_slot(s, op, number);
-    md_ds_record_give_back(op, o->record);
-    o->record = NULL;
+    md_ds_shape_entry_give_back(op, o->entry);
+    o->entry = NULL;
 }
 
-static bool has_chunk(md_ds_slots *s, int32_t number)
+static bool has_chunk(md_ds_plan_cache *s, int32_t number)
 {
     _Atomic(chunk *) *at = &s->chunk[number / CHUNK];
     if (atomic_load_explicit(at, memory_order_relaxed))
         return true;
-    const size_t n_bytes = sizeof(chunk) + (CHUNK * (size_t)s->stride + MD_DS_IMAGE_WORDS) * sizeof(uint64_t); /* whole lines; a reader may
+    const size_t n_bytes = sizeof(chunk) + (CHUNK * (size_t)s->stride + MD_DS_ENCODED_WORDS) * sizeof(uint64_t); /* whole lines; a reader may
                                                         * read on behind a slot that is being written before it throws it away */
     chunk *c = md_ds_lines(n_bytes, LINE);
     atomic_store_explicit(at, c, memory_order_release);
@@ -200,10 +200,10 @@ static bool has_chunk(md_ds_slots *s, int32_t number)
 }
 
 /* An empty slot: a new one, or that of the plan in the place, or anyone's in turn. -1 where memory is short. */
-static int32_t take_slot(md_ds_slots *s, md_ds_op *op, int32_t place)
+static int32_t take_slot(md_ds_plan_cache *s, md_ds_op *op, int32_t place)
 {
-    uint64_t entry = atomic_load_explicit(&s->index[place], memory_order_relaxed);
-    int32_t number = (int32_t)(uint32_t)entry - 1;
+    uint64_t index_entry = atomic_load_explicit(&s->index[place], memory_order_relaxed);
+    int32_t number = (int32_t)(uint32_t)index_entry - 1;
     if (number < 0)
         number = s->n_used < s->n_slots ? s->n_used : (int32_t)(s->turn++ % (uint32_t)s->n_slots);
     if (!has_chunk(s, number))
@@ -213,38 +213,38 @@ static int32_t take_slot(md_ds_slots *s, md_ds_op *op, int32_t place)
     return number;
 }
 
-static int32_t choose_place(md_ds_slots *s, uint64_t hash)
+static int32_t choose_place(md_ds_plan_cache *s, uint64_t hash)
 {
     const int32_t first = (int32_t)(hash & (uint64_t)(s->n_places - 1));
     int32_t empty = -1;
     for (int32_t k = 0; k < WAYS; k++) {
         const int32_t i = first ^ k; /* of the same line, the likeliest first */
-        uint64_t entry = atomic_load_explicit(&s->index[i], memory_order_relaxed);
-        if ((uint32_t)entry && entry >> 32 == hash >> 32)
+        uint64_t index_entry = atomic_load_explicit(&s->index[i], memory_order_relaxed);
+        if ((uint32_t)index_entry && index_entry >> 32 == hash >> 32)
             return i; /* the same shape, published by another thread meanwhile */
-        if (!(uint32_t)entry && empty < 0)
+        if (!(uint32_t)index_entry && empty < 0)
             empty = i;
     }
     return empty >= 0 ? empty : first ^ (int32_t)(s->turn++ % WAYS);
 }
 
-void md_ds_slots_publish(md_ds_slots *slots, md_ds_op *op, uint64_t hash, const md_ds_image *image, md_ds_record *record, const md_ds_way *way)
+void md_ds_plan_cache_publish(md_ds_plan_cache *plan_cache, md_ds_op *op, uint64_t hash, const md_ds_encoded_plan *encoded, md_ds_shape_entry *entry, const md_ds_plan *plan)
 {
-    pthread_mutex_lock(&slots->lock);
-    bool is_new = md_ds_way_of(record) == way; /* a new way is put before md_ds_slots_renew takes the lock: a stale plan is never left behind */
-    int32_t place = is_new ? choose_place(slots, hash) : -1, number = is_new ? take_slot(slots, op, place) : -1;
+    pthread_mutex_lock(&plan_cache->lock);
+    bool is_new = md_ds_plan_of(entry) == plan; /* a new way is put before md_ds_plan_cache_renew takes the lock: a stale plan is never left behind */
+    int32_t place = is_new ? choose_place(plan_cache, hash) : -1, number = is_new ? take_slot(plan_cache, op, place) : -1;
     if (number >= 0) {
-        write_slot(words_of(slots, number), image);
-        atomic_fetch_add_explicit(&record->users, 1, memory_order_relaxed);
-        *owner_of(slots, number) = (owner){record, way, place};
-        atomic_store_explicit(&slots->index[place], hash >> 32 << 32 | (uint64_t)(uint32_t)(number + 1), memory_order_release);
+        write_slot(words_of(plan_cache, number), encoded);
+        atomic_fetch_add_explicit(&entry->users, 1, memory_order_relaxed);
+        *owner_of(plan_cache, number) = (owner){entry, plan, place};
+        atomic_store_explicit(&plan_cache->index[place], hash >> 32 << 32 | (uint64_t)(uint32_t)(number + 1), memory_order_release);
     }
-    pthread_mutex_unlock(&slots->lock);
+    pthread_mutex_unlock(&plan_cache->lock);
 }
 
-void md_ds_slots_flush(md_ds_slots *slots, md_ds_op *op)
+void md_ds_plan_cache_flush(md_ds_plan_cache *plan_cache, md_ds_op *op)
 {
-    for (md_ds_slots *s = slots; s; s = s->older) {
+    for (md_ds_plan_cache *s = plan_cache; s; s = s->older) {
         pthread_mutex_lock(&s->lock);
         for (int32_t i = 0; i < s->n_used; i++)
             flush_slot(s, op, i);
@@ -252,10 +252,10 @@ void md_ds_slots_flush(md_ds_slots *slots, md_ds_op *op)
     }
 }
 
-uint64_t md_ds_slots_calls(md_ds_slots *slots)
+uint64_t md_ds_plan_cache_calls(md_ds_plan_cache *plan_cache)
 {
     uint64_t sum = 0;
-    for (md_ds_slots *s = slots; s; s = s->older)
+    for (md_ds_plan_cache *s = plan_cache; s; s = s->older)
         for (int32_t i = 0; i < MOST_SLOTS / CHUNK; i++) {
             chunk *c = atomic_load_explicit(&s->chunk[i], memory_order_acquire);
             for (int32_t k = 0; c && k < MD_DS_SHARDS; k++) {
@@ -267,24 +267,24 @@ uint64_t md_ds_slots_calls(md_ds_slots *slots)
     return sum;
 }
 
-void md_ds_slots_renew(md_ds_slots *slots, md_ds_op *op)
+void md_ds_plan_cache_renew(md_ds_plan_cache *plan_cache, md_ds_op *op)
 {
-    for (md_ds_slots *s = slots; s; s = s->older) {
+    for (md_ds_plan_cache *s = plan_cache; s; s = s->older) {
         pthread_mutex_lock(&s->lock);
         for (int32_t i = 0; i < s->n_used; i++)
-            if (owner_of(s, i)->record && md_ds_way_of(owner_of(s, i)->record) != owner_of(s, i)->way)
+            if (owner_of(s, i)->entry && md_ds_plan_of(owner_of(s, i)->entry) != owner_of(s, i)->plan)
                 clear_slot(s, op, i);
         pthread_mutex_unlock(&s->lock);
     }
 }
 
-bool md_ds_slots_drop(md_ds_slots *slots, md_ds_op *op)
+bool md_ds_plan_cache_drop(md_ds_plan_cache *plan_cache, md_ds_op *op)
 {
     bool had_some = false;
-    for (md_ds_slots *s = slots; s; s = s->older) {
+    for (md_ds_plan_cache *s = plan_cache; s; s = s->older) {
         pthread_mutex_lock(&s->lock);
         for (int32_t i = 0; i < s->n_used; i++) {
-            had_some |= owner_of(s, i)->record != NULL;
+            had_some |= owner_of(s, i)->entry != NULL;
             clear_slot(s, op, i);
         }
         pthread_mutex_unlock(&s->lock);

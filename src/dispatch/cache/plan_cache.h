@@ -5,7 +5,7 @@
 
 #include "dispatch/cache/encode.h"
 
-typedef struct md_ds_slots md_ds_slots;
+typedef struct md_ds_plan_cache md_ds_plan_cache;
 
 enum { MD_DS_SHARDS = 64 }; /* threads below MD_DS_SHARDS - 1 have counters of their own */
 
@@ -41,22 +41,22 @@ static inline void md_ds_count_time(md_ds_counter *n, uint64_t ns)
 
 /** Room for plans like this one. `older`: what it replaces, since it was too narrow; its slots are emptied, and it lives
  * as long as the new one, because threads may still read it. NULL where memory is short: then there is no warm path. */
-md_ds_slots *md_ds_slots_create(int64_t max_records, const md_ds_image *image, md_ds_slots *older);
-void md_ds_slots_destroy(md_ds_slots *slots); /* the older ones too */
-void md_ds_slots_disown(md_ds_slots *slots); /* destroys one that was never used, and nothing older */
+md_ds_plan_cache *md_ds_plan_cache_create(int64_t max_entries, const md_ds_encoded_plan *encoded, md_ds_plan_cache *older);
+void md_ds_plan_cache_destroy(md_ds_plan_cache *plan_cache); /* the older ones too */
+void md_ds_plan_cache_disown(md_ds_plan_cache *plan_cache); /* destroys one that was never used, and nothing older */
 /** Whether there is room for a plan of this length. */
-bool md_ds_slots_hold(const md_ds_slots *slots, const md_ds_image *image);
+bool md_ds_plan_cache_hold(const md_ds_plan_cache *plan_cache, const md_ds_encoded_plan *encoded);
 /** The slot that may have the plan of a call, and the thread's counter of it; NULL where there is none. Whose key it has, the caller looks. */
-const _Atomic uint64_t *md_ds_slots_find(md_ds_counter **counter, md_ds_slots *slots, uint64_t hash, int32_t thread);
+const _Atomic uint64_t *md_ds_plan_cache_find(md_ds_counter **counter, md_ds_plan_cache *plan_cache, uint64_t hash, int32_t thread);
 /** Puts a plan into a slot, which holds the record from then on; not where the record's way is another meanwhile than the plan was made from. */
-void md_ds_slots_publish(md_ds_slots *slots, md_ds_op *op, uint64_t hash, const md_ds_image *image, md_ds_record *record, const md_ds_way *way);
+void md_ds_plan_cache_publish(md_ds_plan_cache *plan_cache, md_ds_op *op, uint64_t hash, const md_ds_encoded_plan *encoded, md_ds_shape_entry *entry, const md_ds_plan *plan);
 /** Adds what was counted to the records, or to the op where a record is gone. */
-void md_ds_slots_flush(md_ds_slots *slots, md_ds_op *op);
+void md_ds_plan_cache_flush(md_ds_plan_cache *plan_cache, md_ds_op *op);
 /** Calls that were counted by all slots so far, those under way perhaps not. Any thread, while the op lives. NULL: 0. */
-uint64_t md_ds_slots_calls(md_ds_slots *slots);
+uint64_t md_ds_plan_cache_calls(md_ds_plan_cache *plan_cache);
 /** Empties the slots of records that have got another way since. */
-void md_ds_slots_renew(md_ds_slots *slots, md_ds_op *op);
+void md_ds_plan_cache_renew(md_ds_plan_cache *plan_cache, md_ds_op *op);
 /** Empties all slots, so that their records can be evicted; false where there were none. */
-bool md_ds_slots_drop(md_ds_slots *slots, md_ds_op *op);
+bool md_ds_plan_cache_drop(md_ds_plan_cache *plan_cache, md_ds_op *op);
 
 #endif

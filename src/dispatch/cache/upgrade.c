@@ -9,58 +9,58 @@
 
 enum { MOST_WAITING = 1024 }; /* an op; a shape beyond is chosen for anew at each call */
 
-struct md_ds_waiting {
-    struct md_ds_waiting *next;
-    md_ds_record *record; /* held */
+struct md_ds_upgrade {
+    struct md_ds_upgrade *next;
+    md_ds_shape_entry *entry; /* held */
     md_kn_shape shape;
 };
 
-struct md_ds_waiting *md_ds_waiting_make(md_ds_op *op, const md_kn_shape *shape)
+struct md_ds_upgrade *md_ds_upgrade_make(md_ds_op *op, const md_kn_shape *shape)
 {
-    struct md_ds_waiting *w = NULL;
+    struct md_ds_upgrade *w = NULL;
     if (atomic_load_explicit(&op->n_waiting, memory_order_relaxed) < MOST_WAITING && (w = malloc(sizeof *w)) != NULL)
-        *w = (struct md_ds_waiting){.shape = *shape};
+        *w = (struct md_ds_upgrade){.shape = *shape};
     return w;
 }
 
-void md_ds_waiting_add(md_ds_op *op, struct md_ds_waiting *waiting, md_ds_record *record)
+void md_ds_upgrade_add(md_ds_op *op, struct md_ds_upgrade *waiting, md_ds_shape_entry *entry)
 {
-    atomic_fetch_add_explicit(&record->users, 1, memory_order_relaxed);
-    waiting->record = record;
+    atomic_fetch_add_explicit(&entry->users, 1, memory_order_relaxed);
+    waiting->entry = entry;
     waiting->next = op->waiting;
     op->waiting = waiting;
     atomic_fetch_add_explicit(&op->n_waiting, 1, memory_order_relaxed);
 }
 
-void md_ds_waiting_drop(md_ds_op *op)
+void md_ds_upgrade_drop(md_ds_op *op)
 {
     while (op->waiting) {
-        struct md_ds_waiting *w = op->waiting;
+        struct md_ds_upgrade *w = op->waiting;
         op->waiting = w->next;
-        md_ds_record_give_back(op, w->record);
+        md_ds_shape_entry_give_back(op, w->entry);
         free(w);
     }
 }
 
-bool md_ds_is_due(const md_ds_op *op, const md_ds_way *way)
+bool md_ds_is_due(const md_ds_op *op, const md_ds_plan *plan)
 {
-    if (way->is_early && !md_ds_is_growing(op))
+    if (plan->is_early && !md_ds_is_filling(op))
         return true;
     for (int32_t s = 0; s < op->n_stages; s++) {
-        int32_t wished = way->stage[s].wished;
+        int32_t wished = plan->stage[s].wished;
         if (wished >= 0 && atomic_load_explicit(&op->stage[s].variant[wished]->state, memory_order_acquire) != MD_BD_QUEUED)
             return true;
     }
     return false;
 }
 
-static struct md_ds_waiting *take_due(md_ds_op *op)
+static struct md_ds_upgrade *take_due(md_ds_op *op)
 {
-    struct md_ds_waiting *due = NULL;
-    pthread_mutex_lock(&op->lock_of_records);
-    for (struct md_ds_waiting **at = &op->waiting; *at;) {
-        struct md_ds_waiting *w = *at;
-        if (!md_ds_is_due(op, md_ds_way_of(w->record))) {
+    struct md_ds_upgrade *due = NULL;
+    pthread_mutex_lock(&op->lock_of_entries);
+    for (struct md_ds_upgrade **at = &op->waiting; *at;) {
+        struct md_ds_upgrade *w = *at;
+        if (!md_ds_is_due(op, md_ds_plan_of(w->entry))) {
             at = &w->next;
             continue;
         }
@@ -68,11 +68,11 @@ static struct md_ds_waiting *take_due(md_ds_op *op)
         w->next = due;
         due = w;
     }
-    pthread_mutex_unlock(&op->lock_of_records);
+    pthread_mutex_unlock(&op->lock_of_entries);
     return due;
 }
 
-static bool same_picks(const md_ds_op *op, const md_ds_way *a, const md_ds_way *b)
+static bool same_picks(const md_ds_op *op, const md_ds_plan *a, const md_ds_plan *b)
 {
     for (int32_t s = 0; s < op->n_stages; s++)
         if (a->stage[s].pick.variant != b->stage[s].pick.variant)
@@ -81,66 +81,66 @@ static bool same_picks(const md_ds_op *op, const md_ds_way *a, const md_ds_way *
 }
 
 /* The lock of records is held. */
-static void put_way(md_ds_op *op, md_ds_record *record, md_ds_way *way)
+static void put_plan(md_ds_op *op, md_ds_shape_entry *entry, md_ds_plan *plan)
 {
-    way->older = md_ds_way_of(record);
-    if (!same_picks(op, way, way->older))
+    plan->older = md_ds_plan_of(entry);
+    if (!same_picks(op, plan, plan->older))
         atomic_fetch_add_explicit(&op->count.promotions, 1, memory_order_relaxed);
-    atomic_store_explicit(&record->way, way, memory_order_release);
+    atomic_store_explicit(&entry->plan, plan, memory_order_release);
 }
 
 /* Back in the list where it still waits, or where memory is short: then the next build that ends is another chance. */
-static void promote(md_ds_op *op, struct md_ds_waiting *w)
+static void promote(md_ds_op *op, struct md_ds_upgrade *w)
 {
-    md_ds_way *way = NULL;
-    md_ds_record *done = NULL;
-    md_status s = md_ds_way_make(&way, op, &w->shape, &w->record->as, NULL, MD_DS_ONLY_READY);
-    pthread_mutex_lock(&op->lock_of_records);
+    md_ds_plan *plan = NULL;
+    md_ds_shape_entry *done = NULL;
+    md_status s = md_ds_plan_make(&plan, op, &w->shape, &w->entry->as, NULL, MD_DS_ONLY_READY);
+    pthread_mutex_lock(&op->lock_of_entries);
     if (s == MD_OK)
-        put_way(op, w->record, way);
-    if (s == MD_OK && !way->is_makeshift) {
-        done = w->record;
+        put_plan(op, w->entry, plan);
+    if (s == MD_OK && !plan->is_makeshift) {
+        done = w->entry;
         atomic_fetch_sub_explicit(&op->n_waiting, 1, memory_order_relaxed);
     } else {
         w->next = op->waiting;
         op->waiting = w;
     }
-    pthread_mutex_unlock(&op->lock_of_records);
+    pthread_mutex_unlock(&op->lock_of_entries);
     if (done) {
-        md_ds_record_give_back(op, done);
+        md_ds_shape_entry_give_back(op, done);
         free(w);
     }
 }
 
-void md_ds_promote_ready(md_ds_op *op)
+void md_ds_upgrade_ready(md_ds_op *op)
 {
     if (atomic_load_explicit(&op->n_waiting, memory_order_relaxed) == 0)
         return;
     pthread_mutex_lock(&op->lock_of_promotions); /* whoever waits for builds finds what another thread promotes just now done */
-    for (struct md_ds_waiting *due = take_due(op); due;) {
-        struct md_ds_waiting *w = due;
+    for (struct md_ds_upgrade *due = take_due(op); due;) {
+        struct md_ds_upgrade *w = due;
         due = w->next;
         promote(op, w);
     }
     pthread_mutex_unlock(&op->lock_of_promotions);
 }
 
-void md_ds_promote_all(void *user)
+void md_ds_upgrade_all(void *user)
 {
     md_ds_runtime *runtime = user;
     pthread_mutex_lock(&runtime->lock_of_ops);
     for (md_ds_op *op = runtime->ops; op; op = op->next)
-        md_ds_promote_ready(op);
+        md_ds_upgrade_ready(op);
     pthread_mutex_unlock(&runtime->lock_of_ops);
 }
 
-md_status md_ds_switch(md_ds_op *op, md_ds_record *record, const md_kn_shape *shape, int32_t stage, const md_ds_pick *pick)
+md_status md_ds_switch(md_ds_op *op, md_ds_shape_entry *entry, const md_kn_shape *shape, int32_t stage, const md_ds_pick *pick)
 {
-    md_ds_way *way = NULL;
-    MD_TRY(md_ds_way_with(&way, op, md_ds_way_of(record), shape, stage, pick));
-    pthread_mutex_lock(&op->lock_of_records);
-    put_way(op, record, way);
-    pthread_mutex_unlock(&op->lock_of_records);
-    md_ds_slots_renew(atomic_load_explicit(&op->slots, memory_order_acquire), op);
+    md_ds_plan *plan = NULL;
+    MD_TRY(md_ds_plan_with(&plan, op, md_ds_plan_of(entry), shape, stage, pick));
+    pthread_mutex_lock(&op->lock_of_entries);
+    put_plan(op, entry, plan);
+    pthread_mutex_unlock(&op->lock_of_entries);
+    md_ds_plan_cache_renew(atomic_load_explicit(&op->plan_cache, memory_order_acquire), op);
     return MD_OK;
 }

@@ -91,8 +91,8 @@ static bool fetch(int64_t *value, md_dev *dev, md_stream stream, const run *r, m
     const size_t n_bytes = (size_t)((r->n - 1) * r->step + 1) * md_dtype_size(dtype);
     char bytes[MOST_BYTES];
     const void *at = r->from;
-    if (dev->ops->copy_beside) {
-        if (dev->ops->copy_beside(dev, stream, bytes, r->from, n_bytes) != MD_OK)
+    if (dev->ops->copy_background) {
+        if (dev->ops->copy_background(dev, stream, bytes, r->from, n_bytes) != MD_OK)
             return false;
         at = bytes;
     }

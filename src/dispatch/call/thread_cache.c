@@ -15,9 +15,9 @@ void md_ds_thread_leave(void *user)
 
 void md_ds_thread_free(md_ds_thread *thread)
 {
-    for (int32_t i = 0; i < MD_DS_FRONT_SETS; i++)
-        for (int32_t way = 0; way < MD_DS_FRONT_WAYS; way++)
-            if (thread->front[i][way].entry != md_ds_entry_in(&thread->place[i][way]))
+    for (int32_t i = 0; i < MD_DS_CACHE_SETS; i++)
+        for (int32_t way = 0; way < MD_DS_CACHE_WAYS; way++)
+            if (thread->front[i][way].entry != md_ds_thread_entry_in(&thread->place[i][way]))
                 free(thread->front[i][way].entry);
     free(thread->memory);
 }

@@ -3,11 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool md_ds_lies_apart(const md_ds_half *span, const md_ds_warm *warm, const md_ds_word *data)
+bool md_ds_no_alias(const md_ds_half *span, const md_ds_arg_layout *layout, const md_ds_word *data)
 {
-    const uint32_t n = (uint32_t)warm->n_tensors;
+    const uint32_t n = (uint32_t)layout->n_tensors;
     const md_ds_half *alias = span + n;
-    for (uint32_t outputs = warm->outputs; outputs; outputs &= outputs - 1, alias++) {
+    for (uint32_t outputs = layout->outputs; outputs; outputs &= outputs - 1, alias++) {
         const uint32_t o = (uint32_t)__builtin_ctz(outputs);
         const uint64_t lo = data[o], length = md_ds_slot_half(span, o);
         for (uint32_t t = 0; t < n; t++) {
@@ -23,48 +23,48 @@ bool md_ds_lies_apart(const md_ds_half *span, const md_ds_warm *warm, const md_d
 
 /* ---- Places */
 
-static uint64_t look_in(const md_ds_warm *warm, const md_ds_warm_call *call, int32_t i)
+static uint64_t look_in(const md_ds_arg_layout *layout, const md_ds_call_args *call, int32_t i)
 {
-    return warm->look_key[i] >= 0 ? call->key[warm->look_key[i]] : warm->arg[i < 2 ? warm->first : warm->last].head;
+    return layout->look_key[i] >= 0 ? call->key[layout->look_key[i]] : layout->arg[i < 2 ? layout->first : layout->last].head;
 }
 
 enum { UNMET = 3 }; /* the bits of a tag that say how often more it must be met until there is an entry */
 
 /* The front of a tag, or one for it: where it is looked for first, or another that was never used, or anyone's in turn. */
-static md_ds_front *front_for(md_ds_thread *thread, md_ds_front *set, uint64_t tag, uint32_t first)
+static md_ds_cache_line *front_for(md_ds_thread *thread, md_ds_cache_line *set, uint64_t tag, uint32_t first)
 {
-    md_ds_front *f = set, *end = set + MD_DS_FRONT_WAYS;
+    md_ds_cache_line *f = set, *end = set + MD_DS_CACHE_WAYS;
     for (; f < end; f++)
         if ((f->tag ^ tag) <= UNMET)
             return f;
-    for (f = &set[first], end = set; f->tag && end < set + MD_DS_FRONT_WAYS; end++)
+    for (f = &set[first], end = set; f->tag && end < set + MD_DS_CACHE_WAYS; end++)
         f = end;
     if (f->tag)
-        f = &set[thread->turn++ % MD_DS_FRONT_WAYS];
+        f = &set[thread->turn++ % MD_DS_CACHE_WAYS];
     f->tag = tag | UNMET;
     return f;
 }
 
 /* An entry of no plan, in the place of the front. */
-static void make_room(md_ds_front *front, md_ds_place *place)
+static void make_room(md_ds_cache_line *front, md_ds_place *place)
 {
     if (front->entry)
-        md_ds_entry_clear(front->entry);
-    if (front->entry != md_ds_entry_in(place))
+        md_ds_thread_entry_clear(front->entry);
+    if (front->entry != md_ds_thread_entry_in(place))
         free(front->entry);
-    front->entry = md_ds_entry_in(place);
-    front->entry->room = MD_DS_ENTRY_WORDS;
+    front->entry = md_ds_thread_entry_in(place);
+    front->entry->room = MD_DS_THREAD_ENTRY_WORDS;
 }
 
-md_ds_front *md_ds_entry_place(md_ds_thread *thread, const md_ds_op *op, const md_ds_warm_call *call, bool at_once)
+md_ds_cache_line *md_ds_thread_entry_place(md_ds_thread *thread, const md_ds_op *op, const md_ds_call_args *call, bool at_once)
 {
-    const md_ds_warm *w = &op->warm;
-    if (call->key[w->n_key - 1] >> MD_DS_PLAN_TENSORS & 1)
+    const md_ds_arg_layout *w = &op->layout;
+    if (call->key[w->n_key - 1] >> MD_DS_LAUNCH_PLAN_TENSORS & 1)
         return NULL;
     const uint64_t mixed = call->mixed ? call->mixed : md_ds_mix(op, look_in(w, call, 0), look_in(w, call, 1), look_in(w, call, 2));
-    const uint64_t tag = md_ds_front_tag(op, mixed);
-    const uint32_t set = md_ds_front_set(mixed);
-    md_ds_front *f = front_for(thread, thread->front[set], tag, md_ds_front_way(mixed));
+    const uint64_t tag = md_ds_cache_tag(op, mixed);
+    const uint32_t set = md_ds_cache_set(mixed);
+    md_ds_cache_line *f = front_for(thread, thread->front[set], tag, md_ds_cache_way(mixed));
     if (f->tag == tag)
         return f;
     if (!at_once && (--f->tag & UNMET) > 0)
@@ -76,30 +76,30 @@ md_ds_front *md_ds_entry_place(md_ds_thread *thread, const md_ds_op *op, const m
 
 /* ---- What is in them */
 
-void md_ds_entry_clear(md_ds_entry *entry)
+void md_ds_thread_entry_clear(md_ds_thread_entry *entry)
 {
-    if (entry->last && entry->last->user == entry)
-        entry->last->user = NULL;
+    if (entry->thread_plan && entry->thread_plan->user == entry)
+        entry->thread_plan->user = NULL;
     entry->slot = NULL;
-    entry->last = NULL;
+    entry->thread_plan = NULL;
     entry->maps = NULL;
     entry->n_maps = 0;
 }
 
-void md_ds_entry_let_go(md_ds_last *last)
+void md_ds_thread_entry_let_go(md_ds_thread_plan *thread_plan)
 {
-    if (last->user)
-        md_ds_entry_clear(last->user);
-    last->user = NULL;
+    if (thread_plan->user)
+        md_ds_thread_entry_clear(thread_plan->user);
+    thread_plan->user = NULL;
 }
 
 /* Which parameter is which tensor's address or which scalar. False where one is none or several: then there is no entry. */
-static bool find_places(md_ds_entry *e, const md_ds_recipe *recipe, md_ds_half *scalar)
+static bool find_places(md_ds_thread_entry *e, const md_ds_param_map *param_map, md_ds_half *scalar)
 {
     memset(e->pointer, -1, sizeof e->pointer);
-    for (int32_t i = recipe->n_maps * MD_KN_MAP_WORDS; i < recipe->n_params; i++) {
-        const int32_t tensor = recipe->source[i] - MD_DS_DATA, which = recipe->source[i] - MD_DS_SCALAR;
-        if (recipe->source[i] >= 0)
+    for (int32_t i = param_map->n_maps * MD_KN_MAP_WORDS; i < param_map->n_params; i++) {
+        const int32_t tensor = param_map->source[i] - MD_DS_DATA, which = param_map->source[i] - MD_DS_SCALAR;
+        if (param_map->source[i] >= 0)
             continue;
         if (tensor >= 0 ? e->pointer[tensor] >= 0 : scalar[which] != 0)
             return false;
@@ -112,32 +112,32 @@ static bool find_places(md_ds_entry *e, const md_ds_recipe *recipe, md_ds_half *
 }
 
 /* Room for n words; what was in a narrower one is gone. */
-static bool widen(md_ds_front *front, int32_t n)
+static bool widen(md_ds_cache_line *front, int32_t n)
 {
     if (n <= front->entry->room)
         return true;
-    md_ds_entry *wide = md_ds_lines(sizeof *wide + (size_t)n * sizeof *wide->word, 64);
+    md_ds_thread_entry *wide = md_ds_lines(sizeof *wide + (size_t)n * sizeof *wide->word, 64);
     if (!wide)
         return false;
-    if (front->entry->room > MD_DS_ENTRY_WORDS) /* else it is a place of the thread's */
+    if (front->entry->room > MD_DS_THREAD_ENTRY_WORDS) /* else it is a place of the thread's */
         free(front->entry);
     front->entry = wide;
     wide->room = n;
     return true;
 }
 
-bool md_ds_entry_set(md_ds_front *front, const md_ds_op *op, const md_ds_warm_call *call, const md_ds_entry_source *from)
+bool md_ds_thread_entry_set(md_ds_cache_line *front, const md_ds_op *op, const md_ds_call_args *call, const md_ds_thread_entry_source *from)
 {
-    const md_ds_warm *w = &op->warm;
+    const md_ds_arg_layout *w = &op->layout;
     const uint64_t generation = atomic_load_explicit(&op->generation, memory_order_acquire); /* before the slot is looked at */
-    const int32_t n = (int32_t)md_ds_halves_of(w), n_params = from->recipe->n_params, n_maps = from->recipe->n_maps;
-    md_ds_entry_clear(front->entry);
-    if (w->n_tensors > MD_DS_ENTRY_TENSORS || !widen(front, n_params + w->n_tensors + n_maps + n / 2 + (w->n_scalars + 1) / 2))
+    const int32_t n = (int32_t)md_ds_halves_of(w), n_params = from->param_map->n_params, n_maps = from->param_map->n_maps;
+    md_ds_thread_entry_clear(front->entry);
+    if (w->n_tensors > MD_DS_THREAD_ENTRY_TENSORS || !widen(front, n_params + w->n_tensors + n_maps + n / 2 + (w->n_scalars + 1) / 2))
         return false;
-    md_ds_entry *e = front->entry;
+    md_ds_thread_entry *e = front->entry;
     e->n_params = n_params;
     e->n_maps = n_maps;
-    md_ds_half *halves = md_ds_entry_halves(e, w);
+    md_ds_half *halves = md_ds_thread_entry_halves(e, w);
     for (int32_t i = 0; i < n; i++)
         halves[i] = (md_ds_half)md_ds_slot_half(from->halves, (uint32_t)i);
     memset(halves + n, 0, (size_t)w->n_scalars * sizeof *halves);
@@ -150,21 +150,21 @@ bool md_ds_entry_set(md_ds_front *front, const md_ds_op *op, const md_ds_warm_ca
     e->counter = from->counter;
     e->mask = from->mask;
     e->is_timed = from->is_timed;
-    e->kernel = from->recipe->kernel;
-    e->recipe = from->recipe;
+    e->kernel = from->param_map->kernel;
+    e->param_map = from->param_map;
     e->geometry = *from->geometry;
     e->alignment = call->key[w->n_key - 1];
-    if (!find_places(e, from->recipe, halves + n) || atomic_load_explicit(&from->slot[MD_DS_SEQUENCE], memory_order_relaxed) != from->sequence)
+    if (!find_places(e, from->param_map, halves + n) || atomic_load_explicit(&from->slot[MD_DS_SEQUENCE], memory_order_relaxed) != from->sequence)
         return false;
     e->maps = from->maps;
-    e->last = from->last;
-    if (e->last)
-        e->last->user = e;
+    e->thread_plan = from->thread_plan;
+    if (e->thread_plan)
+        e->thread_plan->user = e;
     e->slot = from->slot;
     return true;
 }
 
-bool md_ds_entry_is_still(md_ds_entry *e, const md_ds_op *op)
+bool md_ds_thread_entry_is_still(md_ds_thread_entry *e, const md_ds_op *op)
 {
     const uint64_t generation = atomic_load_explicit(&op->generation, memory_order_acquire);
     if (atomic_load_explicit(&e->slot[MD_DS_SEQUENCE], memory_order_acquire) != e->sequence)
@@ -174,47 +174,47 @@ bool md_ds_entry_is_still(md_ds_entry *e, const md_ds_op *op)
 }
 
 /* One launch, of which all is known but addresses of the call's own tensors. */
-static bool is_plain(const md_ds_plan_head *head, const md_ds_recipe *recipe, const md_dev_map *maps)
+static bool is_plain(const md_ds_launch_plan_head *head, const md_ds_param_map *param_map, const md_dev_map *maps)
 {
-    if (head->memory_bytes || head->needs_counters || head->needs_report || recipe->n_params > INT8_MAX)
+    if (head->memory_bytes || head->needs_counters || head->needs_report || param_map->n_params > INT8_MAX)
         return false;
-    for (int32_t i = 0; i < recipe->n_maps; i++)
+    for (int32_t i = 0; i < param_map->n_maps; i++)
         if (maps[i].plus < MD_DS_DATA || maps[i].plus >= 0)
             return false;
-    for (int32_t i = 0; i < recipe->n_fixes; i++)
-        if (recipe->fix[i].plus != MD_DS_BASE + (int32_t)MD_DS_NOTHING)
+    for (int32_t i = 0; i < param_map->n_relocations; i++)
+        if (param_map->relocation[i].plus != MD_DS_BASE + (int32_t)MD_DS_NOTHING)
             return false;
     return true;
 }
 
-bool md_ds_entry_set_copy(md_ds_front *front, const md_ds_op *op, const md_ds_warm_call *call, const _Atomic uint64_t *slot, md_ds_last *last)
+bool md_ds_thread_entry_set_copy(md_ds_cache_line *front, const md_ds_op *op, const md_ds_call_args *call, const _Atomic uint64_t *slot, md_ds_thread_plan *thread_plan)
 {
     md_kn_word params[MD_KN_MAX_PARAMS];
-    md_ds_word halves[(MD_DS_PLAN_KEY + 2 * MD_DS_PLAN_TENSORS + 1) / 2] = {0};
-    md_ds_plan_head *head = md_ds_plan_head_of(op, last->ready.plan);
-    md_ds_plan_launch *l = (md_ds_plan_launch *)(head + 1);
+    md_ds_word halves[(MD_DS_LAUNCH_PLAN_KEY + 2 * MD_DS_LAUNCH_PLAN_TENSORS + 1) / 2] = {0};
+    md_ds_launch_plan_head *head = md_ds_launch_plan_head_of(op, thread_plan->plan_args.launch_plan);
+    md_ds_launch_plan_launch *l = (md_ds_launch_plan_launch *)(head + 1);
     md_dev_map *maps = (md_dev_map *)(l + 1);
-    if (head->n_launches != 1 || !is_plain(head, l->recipe, maps) || !md_ds_image_halves(halves, &op->warm, last->ready.plan))
+    if (head->n_launches != 1 || !is_plain(head, l->param_map, maps) || !md_ds_encoded_plan_halves(halves, &op->layout, thread_plan->plan_args.launch_plan))
         return false;
-    last->ready.base[MD_DS_NOTHING] = 0;
-    for (int32_t i = 0; i < l->recipe->n_maps; i++) {
-        const uint64_t address = last->ready.plan[maps[i].plus] + maps[i].offset;
-        if (address != maps[i].address && md_ds_map_move(&maps[i], op->runtime->dev, l->recipe->kernel, address) != MD_OK)
+    thread_plan->plan_args.base[MD_DS_NOTHING] = 0;
+    for (int32_t i = 0; i < l->param_map->n_maps; i++) {
+        const uint64_t address = thread_plan->plan_args.launch_plan[maps[i].plus] + maps[i].offset;
+        if (address != maps[i].address && md_ds_map_move(&maps[i], op->runtime->dev, l->param_map->kernel, address) != MD_OK)
             return false;
         memcpy(params + i * MD_KN_MAP_WORDS, maps[i].word, sizeof maps[i].word);
     }
-    md_ds_cook(params, l->recipe, last->ready.plan, (const md_ds_word *)(maps + l->recipe->n_maps));
-    const md_ds_entry_source from = {.slot = slot, .sequence = last->sequence, .counter = last->counter, .mask = (uint64_t)head->every - 1,
-                                     .is_timed = md_ds_times_itself(op), .recipe = l->recipe, .geometry = &l->geometry, .params = params,
-                                     .halves = (const md_ds_half *)(const void *)halves, .last = last, .maps = maps};
-    return md_ds_entry_set(front, op, call, &from);
+    md_ds_fill_params(params, l->param_map, thread_plan->plan_args.launch_plan, (const md_ds_word *)(maps + l->param_map->n_maps));
+    const md_ds_thread_entry_source from = {.slot = slot, .sequence = thread_plan->sequence, .counter = thread_plan->counter, .mask = (uint64_t)head->every - 1,
+                                     .is_timed = md_ds_times_itself(op), .param_map = l->param_map, .geometry = &l->geometry, .params = params,
+                                     .halves = (const md_ds_half *)(const void *)halves, .thread_plan = thread_plan, .maps = maps};
+    return md_ds_thread_entry_set(front, op, call, &from);
 }
 
 /* In place. */
-static bool move_maps(md_ds_entry *e, const md_ds_op *op)
+static bool move_maps(md_ds_thread_entry *e, const md_ds_op *op)
 {
     md_dev *dev = op->runtime->dev;
-    md_ds_word *data = e->word + e->n_params, *at = data + op->warm.n_tensors;
+    md_ds_word *data = e->word + e->n_params, *at = data + op->layout.n_tensors;
     for (int32_t i = 0; i < e->n_maps; i++) {
         const uint64_t address = data[e->maps[i].plus - MD_DS_DATA] + e->maps[i].offset;
         if (address == at[i])
@@ -228,15 +228,15 @@ static bool move_maps(md_ds_entry *e, const md_ds_op *op)
     return true;
 }
 
-__attribute__((hot)) bool md_ds_entry_move(md_ds_entry *e, const md_ds_op *op, uint64_t low)
+__attribute__((hot)) bool md_ds_thread_entry_move(md_ds_thread_entry *e, const md_ds_op *op, uint64_t low)
 {
-    const md_ds_warm *w = &op->warm;
+    const md_ds_arg_layout *w = &op->layout;
     md_ds_word *params = e->word, *data = params + e->n_params;
-    if ((low & 63 ? md_ds_warm_alignment(w, data) : w->all_aligned) != e->alignment ||
-        !md_ds_lies_apart(md_ds_entry_halves(e, w) + w->n_key - 1, w, data))
-        return md_ds_entry_forget(e);
+    if ((low & 63 ? md_ds_call_args_alignment(w, data) : w->all_aligned) != e->alignment ||
+        !md_ds_no_alias(md_ds_thread_entry_halves(e, w) + w->n_key - 1, w, data))
+        return md_ds_thread_entry_forget(e);
     for (int32_t t = 0; t < w->n_tensors; t++)
         if (e->pointer[t] >= 0)
             params[e->pointer[t]] = data[t];
-    return e->n_maps == 0 || move_maps(e, op) || md_ds_entry_forget(e);
+    return e->n_maps == 0 || move_maps(e, op) || md_ds_thread_entry_forget(e);
 }

@@ -8,7 +8,7 @@
 
 typedef struct race {
     struct md_ds_hybrid *h;
-    md_ds_record *record; /* held */
+    md_ds_shape_entry *entry; /* held */
 } race;
 
 /* Behind the tail there may be all calls that were made since. A stream that is captured now and then is being captured for all anybody knows. */
@@ -20,37 +20,37 @@ static bool is_busy(void *user, uint64_t quiet_ns)
     md_dev *dev = h->op->runtime->dev;
     double us = 0.0;
     pthread_mutex_lock(&h->lock);
-    const uint64_t behind = md_ds_calls_of(h->op) - h->tail_calls, most = h->credit.was_busy ? behind : FEW; /* else calls find the GPU idle, and leave it so */
+    const uint64_t behind = md_ds_calls_of(h->op) - h->tail_calls, most = h->budget.was_busy ? behind : FEW; /* else calls find the GPU idle, and leave it so */
     const bool is_left = (h->has_tail && dev->ops->mark_time(&us, dev, h->tail, h->tail) == MD_OK && us < 0.0) ||
-                         (double)quiet_ns < (double)MD_MIN(behind, most) * h->credit.call_us * 1e3;
+                         (double)quiet_ns < (double)MD_MIN(behind, most) * h->budget.call_us * 1e3;
     pthread_mutex_unlock(&h->lock);
     const uint64_t captured = atomic_load_explicit(&h->captured_ns, memory_order_relaxed);
     return is_left || (captured && md_clock_ns() - captured < after_capture_ns);
 }
 
 /* The fastest serves, and the trial is over. The lock is held. */
-static void settle(struct md_ds_hybrid *h, md_ds_record *record)
+static void settle(struct md_ds_hybrid *h, md_ds_shape_entry *entry)
 {
     static const double gain = 0.01;
-    md_ds_trial *t = md_ds_trial_in(record);
+    md_ds_trial *t = md_ds_trial_in(entry);
     double own_spread, spread;
-    const double own = md_ds_idle_us(&own_spread, t->idle, t->rival[0].variant);
+    const double own = md_ds_idle_bench_us(&own_spread, t->idle, t->challenger[0].variant);
     int32_t best = 0;
-    h->credit.spent_us += md_ds_idle_spent_us(t->idle);
-    for (int32_t i = 0; i < t->n_rivals && own > 0.0; i++) {
-        md_ds_rival *r = &t->rival[i];
-        r->beside_us = md_ds_idle_us(&spread, t->idle, r->variant);
+    h->budget.spent_us += md_ds_idle_bench_spent_us(t->idle);
+    for (int32_t i = 0; i < t->n_challengers && own > 0.0; i++) {
+        md_ds_challenger *r = &t->challenger[i];
+        r->idle_us = md_ds_idle_bench_us(&spread, t->idle, r->variant);
         r->is_out = i > 0;
         md_ds_teach(h, t, r);
-        if (r->beside_us > 0.0 && (best > 0 ? r->beside_us < t->rival[best].beside_us : r->beside_us < (1.0 - gain) * own) &&
-            own - r->beside_us > 2.0 * MD_MAX(spread, own_spread))
+        if (r->idle_us > 0.0 && (best > 0 ? r->idle_us < t->challenger[best].idle_us : r->idle_us < (1.0 - gain) * own) &&
+            own - r->idle_us > 2.0 * MD_MAX(spread, own_spread))
             best = i;
     }
     if (best > 0)
-        md_ds_put_in_charge(h->op, record, &t->shape, best);
-    for (int32_t i = 1; i < t->n_rivals && t->rival[0].beside_us > 0.0; i++)
-        if (t->rival[i].beside_us > 0.0)
-            t->rival[i].expected = t->rival[i].beside_us / t->rival[0].beside_us;
+        md_ds_put_in_charge(h->op, entry, &t->shape, best);
+    for (int32_t i = 1; i < t->n_challengers && t->challenger[0].idle_us > 0.0; i++)
+        if (t->challenger[i].idle_us > 0.0)
+            t->challenger[i].expected = t->challenger[i].idle_us / t->challenger[0].idle_us;
     if (!t->is_over && own > 0.0)
         md_ds_trial_next(t);
 }
@@ -62,10 +62,10 @@ static md_status go_on(bool *is_done, struct md_ds_hybrid *h, md_ds_trial *t)
     md_status s = MD_OK;
     pthread_mutex_lock(&h->lock);
     if (!t->idle)
-        s = md_ds_idle_create(&t->idle, h->op, t);
+        s = md_ds_idle_bench_create(&t->idle, h->op, t);
     pthread_mutex_unlock(&h->lock);
-    const md_ds_idle_watch watch = {is_busy, h, &h->is_ending, (uint64_t)((wanted_us > 0.0 ? wanted_us : usual_us) * 1e3)};
-    *is_done = s == MD_OK && md_ds_idle_run(t->idle, &watch);
+    const md_ds_idle_bench_watch watch = {is_busy, h, &h->is_ending, (uint64_t)((wanted_us > 0.0 ? wanted_us : usual_us) * 1e3)};
+    *is_done = s == MD_OK && md_ds_idle_bench_run(t->idle, &watch);
     return s;
 }
 
@@ -74,36 +74,36 @@ static void run_race(void *user)
     enum { FIRST_WAIT_NS = 5000000, DOUBLINGS = 8 };
     race *j = user;
     struct md_ds_hybrid *h = j->h;
-    md_ds_trial *t = md_ds_trial_in(j->record);
+    md_ds_trial *t = md_ds_trial_in(j->entry);
     bool is_done = false;
     md_status s = go_on(&is_done, h, t);
     pthread_mutex_lock(&h->lock);
     if (is_done)
-        settle(h, j->record);
+        settle(h, j->entry);
     t->is_raced = is_done || s != MD_OK;
     t->race_ns = md_clock_ns() + ((uint64_t)FIRST_WAIT_NS << MD_MIN(t->n_races, DOUBLINGS));
     t->n_races++;
     pthread_mutex_unlock(&h->lock);
-    md_ds_record_give_back(h->op, j->record);
+    md_ds_shape_entry_give_back(h->op, j->entry);
     free(j);
     atomic_fetch_sub_explicit(&h->n_races, 1, memory_order_release);
 }
 
-void md_ds_ask_for_race(struct md_ds_hybrid *h, md_ds_record *record, md_stream stream)
+void md_ds_request_race(struct md_ds_hybrid *h, md_ds_shape_entry *entry, md_stream stream)
 {
-    md_ds_trial *t = md_ds_trial_in(record);
+    md_ds_trial *t = md_ds_trial_in(entry);
     md_dev *dev = h->op->runtime->dev;
     if (!t || !h->tail || h->op->policy.quiet_us < 0.0 || pthread_mutex_trylock(&h->lock) != 0)
         return;
-    const bool is_wanted = !t->is_raced && h->credit.spent_us < h->op->policy.hybrid_cap_ms * 1e3;
+    const bool is_wanted = !t->is_raced && h->budget.spent_us < h->op->policy.hybrid_cap_ms * 1e3;
     if ((is_wanted || atomic_load_explicit(&h->n_races, memory_order_relaxed)) && dev->ops->mark_put(dev, h->tail, stream) == MD_OK) {
         h->has_tail = true;
         h->tail_calls = md_ds_calls_of(h->op);
     }
     race *j = is_wanted && h->has_tail && atomic_load_explicit(&h->n_races, memory_order_relaxed) == 0 && md_clock_ns() >= t->race_ns ? malloc(sizeof *j) : NULL;
     if (j) {
-        *j = (race){h, record};
-        atomic_fetch_add_explicit(&record->users, 1, memory_order_relaxed);
+        *j = (race){h, entry};
+        atomic_fetch_add_explicit(&entry->users, 1, memory_order_relaxed);
         atomic_fetch_add_explicit(&h->n_races, 1, memory_order_relaxed);
     }
     pthread_mutex_unlock(&h->lock);

@@ -18,7 +18,7 @@ enum { LOOK_CALLS = 16, LOOK_NS = 10000000 };
 
 /* Calls of usual length that come unhindered for each one that is delayed: (1 - p) / p. Callers that wait for each call before they make the next one fill the GPU as well;
  * there nothing but the call itself is delayed. */
-static double spare(const md_ds_credit *c)
+static double spare(const md_ds_budget *c)
 {
     if (c->is_closed)
         return 1.0;
@@ -26,19 +26,19 @@ static double spare(const md_ds_credit *c)
     return (1.0 - p) / p;
 }
 
-static double share_of(const md_ds_credit *c, double share)
+static double share_of(const md_ds_budget *c, double share)
 {
     return share * (c->is_ahead ? share_ahead : MD_MIN(spare(c) * usual_load / (1.0 - usual_load), most_share));
 }
 
 /* What may be saved up: as much as delays so many calls. */
-static double most_of(const md_ds_credit *c, double us)
+static double most_of(const md_ds_budget *c, double us)
 {
     static const double most_delayed = 5.0;
     return MD_MAX(c->call_us, us) * (c->is_ahead ? 1.0 : spare(c) * most_delayed);
 }
 
-void md_ds_credit_earn(md_ds_credit *c, double share, double us, int32_t calls, bool is_idle)
+void md_ds_budget_earn(md_ds_budget *c, double share, double us, int32_t calls, bool is_idle)
 {
     c->call_us = c->call_us > 0.0 ? c->call_us + (us - c->call_us) * MD_MIN(calls / 256.0, 1.0) : us;
     c->sum_us += MD_MAX(us - overhead_us[is_idle], least_part * us) * calls;
@@ -48,7 +48,7 @@ void md_ds_credit_earn(md_ds_credit *c, double share, double us, int32_t calls, 
         c->us = MD_MIN(c->us + share_of(c, share) * us * calls, most);
 }
 
-bool md_ds_credit_see(md_ds_credit *c, bool is_busy, uint64_t now_ns)
+bool md_ds_budget_see(md_ds_budget *c, bool is_busy, uint64_t now_ns)
 {
     c->n_seen++;
     c->n_busy += is_busy;
@@ -56,7 +56,7 @@ bool md_ds_credit_see(md_ds_credit *c, bool is_busy, uint64_t now_ns)
     return c->since_ns == 0 || (c->n_seen >= LOOK_CALLS && now_ns - c->since_ns >= LOOK_NS);
 }
 
-void md_ds_credit_look(md_ds_credit *c, uint64_t n_calls, uint64_t now_ns)
+void md_ds_budget_look(md_ds_budget *c, uint64_t n_calls, uint64_t now_ns)
 {
     const double us = (double)(now_ns - c->since_ns) * 1e-3, before = most_of(c, 1.0);
     if (c->since_ns && us > 0.0 && c->n_seen > 0 && c->sum_calls > 0.0) {
@@ -75,18 +75,18 @@ void md_ds_credit_look(md_ds_credit *c, uint64_t n_calls, uint64_t now_ns)
 }
 
 /* A call that is felt to be slower counts as one of the calls that may be. */
-static double price(const md_ds_credit *c, double more, double own_us)
+static double price(const md_ds_budget *c, double more, double own_us)
 {
     return more <= felt * own_us ? 0.0 : c->is_ahead ? more : MD_MAX(more, c->call_us * spare(c));
 }
 
-bool md_ds_credit_covers(const md_ds_credit *c, double own_us, double ratio)
+bool md_ds_budget_covers(const md_ds_budget *c, double own_us, double ratio)
 {
     const double behind = ratio - 1.0, least = most_of(c, own_us) * MD_MIN(behind / unpromising, 1.0);
     return c->us > 0.0 && c->us >= MD_MIN(MD_MAX(price(c, behind * own_us, own_us), least), most_of(c, own_us));
 }
 
-void md_ds_credit_spend(md_ds_credit *c, double us, double own_us)
+void md_ds_budget_spend(md_ds_budget *c, double us, double own_us)
 {
     const double more = us - own_us;
     c->us -= price(c, more, own_us);

@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* The newest are kept; of one variant, one within SAME octaves. */
-enum { MOST_LESSONS = 256 };
+enum { MOST_CORRECTIONS = 256 };
 static const double same_place = 0.1;
 /* A lesson counts half as much this many octaves away, and by so much for other variants of its family, and for all others. What all are off by at a place, a call's
  * overhead for example, is nobody's merit: lessons are taken relative to their mean there. */
@@ -20,16 +20,16 @@ typedef struct lesson {
     double at[MD_DS_MAX_DYNAMIC]; /* logarithms of sizes, in the order of the space */
 } lesson;
 
-struct md_ds_lessons {
+struct md_ds_correction {
     pthread_mutex_t lock;
     int32_t n, oldest, n_places;
     _Atomic int32_t version;
-    lesson list[MOST_LESSONS];
+    lesson list[MOST_CORRECTIONS];
 };
 
-md_status md_ds_lessons_create(md_ds_lessons **out)
+md_status md_ds_correction_create(md_ds_correction **out)
 {
-    md_ds_lessons *l = calloc(1, sizeof *l);
+    md_ds_correction *l = calloc(1, sizeof *l);
     if (!l)
         return md_fail_memory();
     md_mutex_init(&l->lock);
@@ -37,13 +37,13 @@ md_status md_ds_lessons_create(md_ds_lessons **out)
     return MD_OK;
 }
 
-void md_ds_lessons_destroy(md_ds_lessons **lessons)
+void md_ds_correction_destroy(md_ds_correction **correction)
 {
-    if (!*lessons)
+    if (!*correction)
         return;
-    md_mutex_finish(&(*lessons)->lock);
-    free(*lessons);
-    *lessons = NULL;
+    md_mutex_finish(&(*correction)->lock);
+    free(*correction);
+    *correction = NULL;
 }
 
 static void place_of(double *at, const md_ds_space *space, const int64_t *by)
@@ -61,7 +61,7 @@ static double distance(const md_ds_space *space, const double *a, const double *
 }
 
 /* Where it was seen before, else the oldest one's room. *place: its number. The lock is held. */
-static lesson *room_for(int32_t *place, md_ds_lessons *l, const md_ds_op *op, const lesson *from)
+static lesson *room_for(int32_t *place, md_ds_correction *l, const md_ds_op *op, const lesson *from)
 {
     *place = -1;
     for (int32_t i = 0; i < l->n; i++) {
@@ -73,14 +73,14 @@ static lesson *room_for(int32_t *place, md_ds_lessons *l, const md_ds_op *op, co
             return x;
     }
     if (*place < 0)
-        *place = l->n_places++ % MOST_LESSONS;
-    if (l->n < MOST_LESSONS)
+        *place = l->n_places++ % MOST_CORRECTIONS;
+    if (l->n < MOST_CORRECTIONS)
         return &l->list[l->n++];
-    l->oldest = (l->oldest + 1) % MOST_LESSONS;
+    l->oldest = (l->oldest + 1) % MOST_CORRECTIONS;
     return &l->list[l->oldest];
 }
 
-void md_ds_lessons_add(md_ds_lessons *l, const md_ds_op *op, int32_t stage, int32_t variant, const int64_t *by, double ratio)
+void md_ds_correction_add(md_ds_correction *l, const md_ds_op *op, int32_t stage, int32_t variant, const int64_t *by, double ratio)
 {
     if (!(ratio > 0.0) || !isfinite(ratio) || pthread_mutex_trylock(&l->lock) != 0)
         return;
@@ -92,12 +92,12 @@ void md_ds_lessons_add(md_ds_lessons *l, const md_ds_op *op, int32_t stage, int3
     pthread_mutex_unlock(&l->lock);
 }
 
-int32_t md_ds_lessons_version(const md_ds_lessons *l)
+int32_t md_ds_correction_version(const md_ds_correction *l)
 {
     return atomic_load_explicit(&l->version, memory_order_relaxed);
 }
 
-bool md_ds_lessons_know(md_ds_lessons *l, int32_t stage, int32_t variant)
+bool md_ds_correction_know(md_ds_correction *l, int32_t stage, int32_t variant)
 {
     bool is_known = false;
     pthread_mutex_lock(&l->lock);
@@ -107,25 +107,25 @@ bool md_ds_lessons_know(md_ds_lessons *l, int32_t stage, int32_t variant)
     return is_known;
 }
 
-static double similarity(const md_ds_candidates *c, int32_t a, int32_t b)
+static double similarity(const md_ds_pool *c, int32_t a, int32_t b)
 {
     return a == b ? 1.0 : c->variant[a]->family == c->variant[b]->family ? family_weight : other_weight;
 }
 
 /* What all are off by, by place. */
-static void mean_of_places(double mean[MOST_LESSONS], const md_ds_lessons *l)
+static void mean_of_places(double mean[MOST_CORRECTIONS], const md_ds_correction *l)
 {
-    int32_t n[MOST_LESSONS] = {0};
-    memset(mean, 0, MOST_LESSONS * sizeof *mean);
+    int32_t n[MOST_CORRECTIONS] = {0};
+    memset(mean, 0, MOST_CORRECTIONS * sizeof *mean);
     for (int32_t i = 0; i < l->n; i++) {
         const lesson *x = &l->list[i];
         mean[x->place] += (x->log_ratio - mean[x->place]) / ++n[x->place];
     }
 }
 
-void md_ds_lessons_apply(double *us, md_ds_lessons *l, const md_ds_op *op, int32_t stage, const int64_t *by, const int32_t *variant, int32_t n)
+void md_ds_correction_apply(double *us, md_ds_correction *l, const md_ds_op *op, int32_t stage, const int64_t *by, const int32_t *variant, int32_t n)
 {
-    double sum[MD_DS_MAX_VARIANTS] = {0.0}, weight[MD_DS_MAX_VARIANTS] = {0.0}, mean[MOST_LESSONS], at[MD_DS_MAX_DYNAMIC];
+    double sum[MD_DS_MAX_VARIANTS] = {0.0}, weight[MD_DS_MAX_VARIANTS] = {0.0}, mean[MOST_CORRECTIONS], at[MD_DS_MAX_DYNAMIC];
     place_of(at, &op->space, by);
     pthread_mutex_lock(&l->lock);
     mean_of_places(mean, l);

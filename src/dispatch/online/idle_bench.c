@@ -11,13 +11,13 @@
 #include <time.h>
 
 /* A sample takes about SAMPLE_US, so that a call that comes meanwhile is hardly held up. */
-enum { ALIGNMENT = 256, SAMPLE_US = 50, MOST_RUNS = 64, ROUNDS = MD_DS_RIVAL_TIMES / 2, PIECE = 1 << 20, LOOK_NS = 50000, PATIENCE_NS = 100000000, MOST_WASTED = 64 };
+enum { ALIGNMENT = 256, SAMPLE_US = 50, MOST_RUNS = 64, ROUNDS = MD_DS_CHALLENGER_TIMES / 2, PIECE = 1 << 20, LOOK_NS = 50000, PATIENCE_NS = 100000000, MOST_WASTED = 64 };
 /* Runs go through memory of so many times the cache, as they meet what they read where other work runs in between. */
 static const double cold = 2.5;
 /* A part of the free memory that may be taken. */
 enum { SHARE = 20 };
 
-struct md_ds_idle {
+struct md_ds_idle_bench {
     md_ds_op *op;
     md_kn_call call; /* of the next run */
     int32_t stage, n;
@@ -29,7 +29,7 @@ struct md_ds_idle {
     int32_t n_wasted; /* times during which somebody called, this time */
     double spent_us;
     struct racer {
-        md_ds_rival times; /* of which only the times are used */
+        md_ds_challenger times; /* of which only the times are used */
         md_kn_plan_geometry geometry;
         int32_t runs; /* in a sample; 0: was not run */
         bool is_out;
@@ -67,7 +67,7 @@ static int64_t offset_of(const md_fx_tensor *x, const md_kn_shape *shape, int32_
     return shape->aligned16 >> t & 1 ? 16 : item;
 }
 
-static md_status lay_out(md_ds_idle *r)
+static md_status lay_out(md_ds_idle_bench *r)
 {
     const md_st_program *p = r->op->program;
     const md_st_stage *s = &p->stage[r->stage];
@@ -79,13 +79,13 @@ static md_status lay_out(md_ds_idle *r)
             return md_fail(MD_UNSUPPORTED, "made-up values could be wrong ones");
         r->at[t] = r->set_bytes + offset_of(x, &r->shape, t);
         r->set_bytes += (n_bytes + 16 + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-        if ((double)r->set_bytes > MD_DS_IDLE_BYTES)
+        if ((double)r->set_bytes > MD_DS_IDLE_BENCH_BYTES)
             return md_fail(MD_UNSUPPORTED, "too large to be timed beside calls");
     }
     return s->has_scatter || s->has_gather || r->set_bytes == 0 ? md_fail(MD_UNSUPPORTED, "made-up values could be wrong ones") : MD_OK;
 }
 
-static void make_call(md_ds_idle *r)
+static void make_call(md_ds_idle_bench *r)
 {
     const md_ds_op *op = r->op;
     r->call.shape = &r->shape;
@@ -98,7 +98,7 @@ static void make_call(md_ds_idle *r)
     md_tn_data_scalars(r->call.scalar, op->formula);
 }
 
-static md_status check_memory(md_ds_idle *r)
+static md_status check_memory(md_ds_idle_bench *r)
 {
     md_dev *dev = r->op->runtime->dev;
     const int64_t limit = (dev->ops->free_bytes ? dev->ops->free_bytes(dev) : dev->facts.global_bytes) / SHARE;
@@ -108,18 +108,18 @@ static md_status check_memory(md_ds_idle *r)
     return MD_OK;
 }
 
-md_status md_ds_idle_create(md_ds_idle **out, md_ds_op *op, const md_ds_trial *trial)
+md_status md_ds_idle_bench_create(md_ds_idle_bench **out, md_ds_op *op, const md_ds_trial *trial)
 {
-    md_ds_idle *r = calloc(1, sizeof *r + (size_t)trial->n_rivals * sizeof *r->racer);
+    md_ds_idle_bench *r = calloc(1, sizeof *r + (size_t)trial->n_challengers * sizeof *r->racer);
     if (!r)
         return md_fail_memory();
     r->op = op;
     r->stage = trial->stage;
     r->shape = trial->shape;
-    r->n = trial->n_rivals;
+    r->n = trial->n_challengers;
     for (int32_t i = 0; i < r->n; i++) {
-        r->racer[i].times.variant = trial->rival[i].variant;
-        r->racer[i].geometry = trial->rival[i].way->stage[trial->stage].geometry;
+        r->racer[i].times.variant = trial->challenger[i].variant;
+        r->racer[i].geometry = trial->challenger[i].plan->stage[trial->stage].geometry;
         r->workspace_bytes = MD_MAX(r->workspace_bytes, r->racer[i].geometry.workspace_bytes);
     }
     md_status s = lay_out(r);
@@ -134,7 +134,7 @@ md_status md_ds_idle_create(md_ds_idle **out, md_ds_op *op, const md_ds_trial *t
     return MD_OK;
 }
 
-void md_ds_idle_destroy(md_ds_idle **idle)
+void md_ds_idle_bench_destroy(md_ds_idle_bench **idle)
 {
     free(*idle);
     *idle = NULL;
@@ -154,7 +154,7 @@ static bool count_calls(uint64_t *out, md_ds_runtime *runtime)
     return true;
 }
 
-static bool has_been_called(md_ds_idle *r)
+static bool has_been_called(md_ds_idle_bench *r)
 {
     uint64_t n = 0;
     if (count_calls(&n, r->op->runtime) && n == r->n_calls)
@@ -164,7 +164,7 @@ static bool has_been_called(md_ds_idle *r)
     return true;
 }
 
-static bool is_quiet(md_ds_idle *r, const md_ds_idle_watch *watch)
+static bool is_quiet(md_ds_idle_bench *r, const md_ds_idle_bench_watch *watch)
 {
     if (has_been_called(r))
         return false;
@@ -172,7 +172,7 @@ static bool is_quiet(md_ds_idle *r, const md_ds_idle_watch *watch)
     return quiet_ns >= watch->quiet_ns && !watch->is_busy(watch->user, quiet_ns);
 }
 
-static bool wait_until_quiet(md_ds_idle *r, const md_ds_idle_watch *watch)
+static bool wait_until_quiet(md_ds_idle_bench *r, const md_ds_idle_bench_watch *watch)
 {
     while (!is_quiet(r, watch)) {
         if (md_clock_ns() >= r->deadline_ns || atomic_load_explicit(watch->is_ending, memory_order_acquire))
@@ -187,7 +187,7 @@ static bool wait_until_quiet(md_ds_idle *r, const md_ds_idle_watch *watch)
 
 static md_kn_call *next_set(void *user)
 {
-    md_ds_idle *r = user;
+    md_ds_idle_bench *r = user;
     const md_st_stage *s = &r->op->program->stage[r->stage];
     char *set = r->memory + r->turn * r->set_bytes;
     for (int32_t i = 0; i < s->n_tensors; i++)
@@ -199,7 +199,7 @@ static md_kn_call *next_set(void *user)
 }
 
 /* Reals in [-1, 1), as wide as the narrowest: a wider one that is made of such is a real as well. */
-static void write_piece(const md_ds_idle *r, void *piece)
+static void write_piece(const md_ds_idle_bench *r, void *piece)
 {
     const md_st_stage *s = &r->op->program->stage[r->stage];
     md_dtype narrow = r->op->formula->tensor[s->tensor[0]].dtype;
@@ -213,7 +213,7 @@ static void write_piece(const md_ds_idle *r, void *piece)
 }
 
 /* One piece from here; the rest doubles itself over there. */
-static md_status fill(md_ds_idle *r, int64_t n_bytes)
+static md_status fill(md_ds_idle_bench *r, int64_t n_bytes)
 {
     md_dev *dev = r->op->runtime->dev;
     int64_t done = MD_MIN(n_bytes, (int64_t)PIECE);
@@ -221,17 +221,17 @@ static md_status fill(md_ds_idle *r, int64_t n_bytes)
     if (!piece)
         return md_fail_memory();
     write_piece(r, piece);
-    md_status s = dev->ops->copy_beside(dev, dev->tuning, r->memory, piece, (size_t)done);
+    md_status s = dev->ops->copy_background(dev, dev->tuning, r->memory, piece, (size_t)done);
     for (int64_t n; s == MD_OK && done < n_bytes; done += n) {
         n = MD_MIN(done, n_bytes - done);
-        s = dev->ops->copy_beside(dev, dev->tuning, r->memory + done, r->memory, (size_t)n);
+        s = dev->ops->copy_background(dev, dev->tuning, r->memory + done, r->memory, (size_t)n);
     }
     free(piece);
     return s;
 }
 
 /* The tuning stream's memory, which others may have made longer meanwhile. The lock of tuning is held. */
-static md_status get_memory(md_ds_idle *r)
+static md_status get_memory(md_ds_idle_bench *r)
 {
     md_dev *dev = r->op->runtime->dev;
     void *p = NULL;
@@ -244,7 +244,7 @@ static md_status get_memory(md_ds_idle *r)
     return fill(r, n_bytes);
 }
 
-static md_status time_runs(double *us, md_ds_idle *r, struct racer *who, int32_t n)
+static md_status time_runs(double *us, md_ds_idle_bench *r, struct racer *who, int32_t n)
 {
     md_ds_runtime *runtime = r->op->runtime;
     md_tn_runs runs = {runtime->dev, r->op->stage[r->stage].variant[who->times.variant], &who->geometry, next_set, r, n};
@@ -258,7 +258,7 @@ static md_status time_runs(double *us, md_ds_idle *r, struct racer *who, int32_t
 }
 
 /* One that is first run pays for code that is in no cache. False: it is not quiet any more. */
-static bool sample(md_ds_idle *r, struct racer *who, const md_ds_idle_watch *watch)
+static bool sample(md_ds_idle_bench *r, struct racer *who, const md_ds_idle_bench_watch *watch)
 {
     double us = 0.0;
     if (!wait_until_quiet(r, watch))
@@ -274,23 +274,23 @@ static bool sample(md_ds_idle *r, struct racer *who, const md_ds_idle_watch *wat
     const md_status s = time_runs(&us, r, who, who->runs);
     if (s == MD_OK && has_been_called(r))
         return ++r->n_wasted < MOST_WASTED; /* the time is not only ours, and is taken again */
-    who->is_out = s != MD_OK || !md_ds_rival_add(&who->times, us);
+    who->is_out = s != MD_OK || !md_ds_challenger_add(&who->times, us);
     return true;
 }
 
 /* ---- The race */
 
 /* 0: none. */
-static double least_of(const md_ds_rival *x)
+static double least_of(const md_ds_challenger *x)
 {
     double least = x->n > 0 ? x->us[0] : 0.0;
-    for (int32_t i = 1; i < MD_MIN(x->n, MD_DS_RIVAL_TIMES); i++)
+    for (int32_t i = 1; i < MD_MIN(x->n, MD_DS_CHALLENGER_TIMES); i++)
         least = MD_MIN(least, x->us[i]);
     return least;
 }
 
 /* Who is behind by more than noise gets no more; whether several are left. By the least times: what else runs on the GPU only adds to them. */
-static bool narrow(md_ds_idle *r, double factor)
+static bool narrow(md_ds_idle_bench *r, double factor)
 {
     double best = 0.0;
     int32_t n = 0;
@@ -308,7 +308,7 @@ static bool narrow(md_ds_idle *r, double factor)
 }
 
 /* A B C C B A. Who has its samples of the round already, had them before somebody called. */
-static bool run_round(md_ds_idle *r, int32_t round, const md_ds_idle_watch *watch)
+static bool run_round(md_ds_idle_bench *r, int32_t round, const md_ds_idle_bench_watch *watch)
 {
     for (int32_t k = 0; k < 2 * r->n; k++) {
         struct racer *who = &r->racer[k < r->n ? k : 2 * r->n - 1 - k];
@@ -322,7 +322,7 @@ static bool run_round(md_ds_idle *r, int32_t round, const md_ds_idle_watch *watc
     return true;
 }
 
-static bool run_all(md_ds_idle *r, const md_ds_idle_watch *watch)
+static bool run_all(md_ds_idle_bench *r, const md_ds_idle_bench_watch *watch)
 {
     static const double factor[ROUNDS] = {1.2, 1.12, 1.06, 1.04, 1.03, 1.02, 1.02};
     for (int32_t round = 0; round < ROUNDS; round++) {
@@ -334,7 +334,7 @@ static bool run_all(md_ds_idle *r, const md_ds_idle_watch *watch)
     return true;
 }
 
-bool md_ds_idle_run(md_ds_idle *r, const md_ds_idle_watch *watch)
+bool md_ds_idle_bench_run(md_ds_idle_bench *r, const md_ds_idle_bench_watch *watch)
 {
     md_ds_runtime *runtime = r->op->runtime;
     if (atomic_exchange_explicit(&runtime->is_racing, true, memory_order_acquire))
@@ -348,16 +348,16 @@ bool md_ds_idle_run(md_ds_idle *r, const md_ds_idle_watch *watch)
     return is_done;
 }
 
-double md_ds_idle_us(double *spread, const md_ds_idle *r, int32_t variant)
+double md_ds_idle_bench_us(double *spread, const md_ds_idle_bench *r, int32_t variant)
 {
     *spread = 0.0;
     for (int32_t i = 0; i < r->n; i++)
         if (r->racer[i].times.variant == variant)
-            return md_ds_rival_low_median(spread, &r->racer[i].times);
+            return md_ds_challenger_low_median(spread, &r->racer[i].times);
     return 0.0;
 }
 
-double md_ds_idle_spent_us(const md_ds_idle *r)
+double md_ds_idle_bench_spent_us(const md_ds_idle_bench *r)
 {
     return r->spent_us;
 }

@@ -17,35 +17,35 @@ enum { MD_DS_TRIAL_EVERY = 8, MD_DS_TRIAL_CALMLY = 64, MD_DS_TRIAL_WAITS = 256 }
 
 /* What an op has for it; NULL in other modes. */
 struct md_ds_hybrid;
-struct md_ds_lessons;
+struct md_ds_correction;
 
 md_status md_ds_hybrid_create(struct md_ds_hybrid **out, md_ds_op *op);
 /** Waits for what is being prepared, and lets go of records. */
 void md_ds_hybrid_destroy(struct md_ds_hybrid **hybrid);
 void md_ds_trial_free(struct md_ds_trial *trial); /* NULL allowed */
 
-struct md_ds_lessons *md_ds_hybrid_lessons(const md_ds_op *op); /* of an op that has a hybrid */
+struct md_ds_correction *md_ds_hybrid_correction(const md_ds_op *op); /* of an op that has a hybrid */
 
 /** Runs a call that goes the long way, as md_ds_run. */
-md_status md_ds_hybrid_run(md_ds_op *op, md_ds_record *record, md_stream stream, md_ds_bound *bound);
+md_status md_ds_hybrid_run(md_ds_op *op, md_ds_shape_entry *entry, md_stream stream, md_ds_bound *bound);
 /** How many warm calls of the record go the short way for each that goes the long one, plus 1: a power of two. */
-uint32_t md_ds_hybrid_every(const md_ds_op *op, const md_ds_record *record, uint32_t otherwise);
+uint32_t md_ds_hybrid_every(const md_ds_op *op, const md_ds_shape_entry *entry, uint32_t otherwise);
 /** Whether plans of the record have another rate than it wants now; true once. */
-bool md_ds_hybrid_wants_plan(const md_ds_record *record);
+bool md_ds_hybrid_wants_launch_plan(const md_ds_shape_entry *entry);
 
 /* For reports. */
 typedef struct md_ds_tried {
     int32_t variant, n; /* n: its times */
-    double expected, us, beside_us; /* over the time of who serves; the median of calls, and beside calls, 0: none */
+    double expected, us, idle_us; /* over the time of who serves; the median of calls, and beside calls, 0: none */
     bool is_out;
 } md_ds_tried;
 typedef struct md_ds_trial_state {
-    int32_t stage, rivals, timed, switches, demotions; /* timed: calls that a rival served */
+    int32_t stage, challengers, timed, switches, demotions; /* timed: calls that a rival served */
     bool is_over, is_raced; /* for now; beside calls */
     double load; /* of the GPU, by the op, as seen last; 0: not yet */
-    md_ds_tried of[MD_DS_RIVALS]; /* who serves, and `rivals` others */
+    md_ds_tried of[MD_DS_CHALLENGERS]; /* who serves, and `rivals` others */
 } md_ds_trial_state;
 /** False where the shape has none. */
-bool md_ds_trial_of(md_ds_trial_state *out, const md_ds_op *op, const md_ds_record *record);
+bool md_ds_trial_of(md_ds_trial_state *out, const md_ds_op *op, const md_ds_shape_entry *entry);
 
 #endif

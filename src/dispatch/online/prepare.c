@@ -23,12 +23,12 @@ static const double resolution_us = 1.0, library_us = 8.0;
 typedef struct job {
     _Atomic int32_t *n_jobs;
     md_ds_op *op;
-    md_ds_record *record; /* held */
+    md_ds_shape_entry *entry; /* held */
     md_kn_shape shape;
     int64_t by[MD_FX_MAX_DIMS];
 } job;
 
-static bool is_settled(const md_ds_candidates *c)
+static bool is_settled(const md_ds_pool *c)
 {
     const int32_t n = atomic_load_explicit(&c->n_variants, memory_order_acquire);
     for (int32_t i = 0; i < n; i++)
@@ -38,17 +38,17 @@ static bool is_settled(const md_ds_candidates *c)
 }
 
 /* By expected time; the last one falls out where there is no room. */
-static void insert(md_ds_rival *list, int32_t *n, const md_ds_rival *rival)
+static void insert(md_ds_challenger *list, int32_t *n, const md_ds_challenger *challenger)
 {
-    int32_t at = *n < MD_DS_RIVALS ? (*n)++ : MD_DS_RIVALS;
-    for (; at > 1 && list[at - 1].expected > rival->expected; at--)
-        if (at < MD_DS_RIVALS)
+    int32_t at = *n < MD_DS_CHALLENGERS ? (*n)++ : MD_DS_CHALLENGERS;
+    for (; at > 1 && list[at - 1].expected > challenger->expected; at--)
+        if (at < MD_DS_CHALLENGERS)
             list[at] = list[at - 1];
-    if (at < MD_DS_RIVALS)
-        list[at] = *rival;
+    if (at < MD_DS_CHALLENGERS)
+        list[at] = *challenger;
 }
 
-static bool is_listed(const md_ds_rival *list, int32_t n, int32_t variant)
+static bool is_listed(const md_ds_challenger *list, int32_t n, int32_t variant)
 {
     for (int32_t i = 0; i < n; i++)
         if (list[i].variant == variant)
@@ -57,7 +57,7 @@ static bool is_listed(const md_ds_rival *list, int32_t n, int32_t variant)
 }
 
 /* Whether no other variant of its family is faster by the model; us < 0: does not fit. */
-static bool is_best_of_family(const md_ds_candidates *c, const double *us, int32_t n, int32_t variant)
+static bool is_best_of_family(const md_ds_pool *c, const double *us, int32_t n, int32_t variant)
 {
     for (int32_t i = 0; i < n; i++)
         if (us[i] >= 0.0 && c->variant[i]->family == c->variant[variant]->family && (us[i] < us[variant] || (us[i] == us[variant] && i < variant)))
@@ -67,26 +67,26 @@ static bool is_best_of_family(const md_ds_candidates *c, const double *us, int32
 
 /* The incumbent, then others by the time that is expected of them: the best few of other families, where the model may be off most, then whoever is next. The
  * number; 0 where there is nobody to try. */
-static int32_t list_rivals(md_ds_rival *out, double *own_us, md_ds_op *op, int32_t stage, const job *j)
+static int32_t list_challengers(md_ds_challenger *out, double *own_us, md_ds_op *op, int32_t stage, const job *j)
 {
-    const md_ds_candidates *c = &op->stage[stage];
-    const int32_t n = atomic_load_explicit(&c->n_variants, memory_order_acquire), own = md_ds_way_of(j->record)->stage[stage].pick.variant;
+    const md_ds_pool *c = &op->stage[stage];
+    const int32_t n = atomic_load_explicit(&c->n_variants, memory_order_acquire), own = md_ds_plan_of(j->entry)->stage[stage].pick.variant;
     double us[MD_DS_MAX_VARIANTS], model_us[MD_DS_MAX_VARIANTS];
     int32_t all[MD_DS_MAX_VARIANTS];
-    md_ds_rival family[MD_DS_RIVALS], other[MD_DS_RIVALS];
-    int32_t n_families = 1, n_others = 1, n_rivals = 1;
+    md_ds_challenger family[MD_DS_CHALLENGERS], other[MD_DS_CHALLENGERS];
+    int32_t n_families = 1, n_others = 1, n_challengers = 1;
     if (c->pinned >= 0)
         return 0;
     md_ds_model_us(model_us, op, stage, j->by, n);
     for (int32_t i = 0; i < n; i++) {
-        us[i] = i != own && md_ds_unfit(c, i, &j->shape) ? -1.0 : model_us[i];
+        us[i] = i != own && md_ds_reject_reason(c, i, &j->shape) ? -1.0 : model_us[i];
         all[i] = i;
     }
-    md_ds_lessons_apply(us, md_ds_hybrid_lessons(op), op, stage, j->by, all, n);
+    md_ds_correction_apply(us, md_ds_hybrid_correction(op), op, stage, j->by, all, n);
     *own_us = us[own];
-    out[0] = family[0] = other[0] = (md_ds_rival){.variant = own, .model_us = model_us[own], .expected = 1.0};
+    out[0] = family[0] = other[0] = (md_ds_challenger){.variant = own, .model_us = model_us[own], .expected = 1.0};
     for (int32_t i = 0; i < n; i++) {
-        const md_ds_rival r = {.variant = i, .model_us = model_us[i], .expected = us[i] / *own_us};
+        const md_ds_challenger r = {.variant = i, .model_us = model_us[i], .expected = us[i] / *own_us};
         if (i == own || us[i] < 0.0)
             continue;
         if (r.expected <= MD_DS_TOO_SLOW && c->variant[i]->family != c->variant[own]->family && is_best_of_family(c, us, n, i))
@@ -95,11 +95,11 @@ static int32_t list_rivals(md_ds_rival *out, double *own_us, md_ds_op *op, int32
             insert(other, &n_others, &r);
     }
     for (int32_t i = 1; i < n_families && i <= MOST_FAMILIES; i++)
-        insert(out, &n_rivals, &family[i]);
-    for (int32_t i = 1; i < n_others && n_rivals < MD_DS_RIVALS; i++)
-        if (!is_listed(out, n_rivals, other[i].variant))
-            insert(out, &n_rivals, &other[i]);
-    return n_rivals > 1 ? n_rivals : 0;
+        insert(out, &n_challengers, &family[i]);
+    for (int32_t i = 1; i < n_others && n_challengers < MD_DS_CHALLENGERS; i++)
+        if (!is_listed(out, n_challengers, other[i].variant))
+            insert(out, &n_challengers, &other[i]);
+    return n_challengers > 1 ? n_challengers : 0;
 }
 
 /* The stage that takes the most time of those that leave a choice. */
@@ -107,44 +107,44 @@ static int32_t choose_stage(md_ds_trial *t, const job *j)
 {
     double most = 0.0;
     for (int32_t s = 0; s < j->op->n_stages; s++) {
-        md_ds_rival rival[MD_DS_RIVALS] = {{0}};
+        md_ds_challenger challenger[MD_DS_CHALLENGERS] = {{0}};
         double us = 0.0;
-        int32_t n = list_rivals(rival, &us, j->op, s, j);
+        int32_t n = list_challengers(challenger, &us, j->op, s, j);
         if (n == 0 || us <= most)
             continue;
         most = us;
         t->stage = s;
-        t->n_rivals = n;
-        memcpy(t->rival, rival, sizeof rival);
+        t->n_challengers = n;
+        memcpy(t->challenger, challenger, sizeof challenger);
     }
-    return t->n_rivals;
+    return t->n_challengers;
 }
 
 /* Keeps those that agree with most others. All that fit are asked, so that the next shapes find it done. */
 static void check(md_ds_trial *t, job *j)
 {
-    md_ds_candidates *c = &j->op->stage[t->stage];
+    md_ds_pool *c = &j->op->stage[t->stage];
     const int32_t n_variants = atomic_load_explicit(&c->n_variants, memory_order_acquire);
     int32_t variant[MD_DS_MAX_VARIANTS], n_fit = 0, n = 1;
     for (int32_t i = 0; i < n_variants; i++)
-        if (!md_ds_unfit(c, i, &j->shape))
+        if (!md_ds_reject_reason(c, i, &j->shape))
             variant[n_fit++] = i;
     md_ds_agree(j->op, t->stage, variant, n_fit, &j->shape);
-    for (int32_t i = 1; i < t->n_rivals; i++)
-        if (atomic_load_explicit(&c->agreement[t->rival[i].variant], memory_order_relaxed) == MD_TN_AGREES)
-            t->rival[n++] = t->rival[i];
-    t->n_rivals = n;
+    for (int32_t i = 1; i < t->n_challengers; i++)
+        if (atomic_load_explicit(&c->agreement[t->challenger[i].variant], memory_order_relaxed) == MD_TN_AGREES)
+            t->challenger[n++] = t->challenger[i];
+    t->n_challengers = n;
 }
 
-static md_status make_ways(md_ds_trial *t, const job *j)
+static md_status make_plans(md_ds_trial *t, const job *j)
 {
-    const md_ds_way *way = md_ds_way_of(j->record);
-    for (int32_t i = 0; i < t->n_rivals; i++) {
-        const bool is_library = j->op->stage[t->stage].variant[t->rival[i].variant]->family->is_library;
-        t->rival[i].resolution_us = !md_ds_is_async(j->op->runtime) ? 0.0 : is_library ? library_us : resolution_us;
-        md_ds_pick pick = way->stage[t->stage].pick;
-        pick.variant = t->rival[i].variant;
-        MD_TRY(md_ds_way_with(&t->rival[i].way, j->op, way, &j->shape, t->stage, &pick));
+    const md_ds_plan *plan = md_ds_plan_of(j->entry);
+    for (int32_t i = 0; i < t->n_challengers; i++) {
+        const bool is_library = j->op->stage[t->stage].variant[t->challenger[i].variant]->family->is_library;
+        t->challenger[i].resolution_us = !md_ds_is_async(j->op->runtime) ? 0.0 : is_library ? library_us : resolution_us;
+        md_ds_pick pick = plan->stage[t->stage].pick;
+        pick.variant = t->challenger[i].variant;
+        MD_TRY(md_ds_plan_with(&t->challenger[i].plan, j->op, plan, &j->shape, t->stage, &pick));
     }
     return MD_OK;
 }
@@ -153,38 +153,38 @@ static md_status make_ways(md_ds_trial *t, const job *j)
 static void warm_up(md_ds_trial *t, const job *j)
 {
     static const double most_bytes = 64e6;
-    md_ds_candidates *c = &j->op->stage[t->stage];
-    for (int32_t i = 1; i < t->n_rivals; i++) {
-        md_bd_variant *v = c->variant[t->rival[i].variant];
+    md_ds_pool *c = &j->op->stage[t->stage];
+    for (int32_t i = 1; i < t->n_challengers; i++) {
+        md_bd_variant *v = c->variant[t->challenger[i].variant];
         if (!v->family->is_library || !md_ds_is_async(j->op->runtime) || md_tn_agree_bytes(&c->target, &j->shape) > most_bytes)
             continue;
         pthread_mutex_lock(&j->op->runtime->lock_of_tuning);
         md_status s = md_tn_touch(v, &j->shape);
         pthread_mutex_unlock(&j->op->runtime->lock_of_tuning);
-        t->rival[i].is_out = s != MD_OK;
+        t->challenger[i].is_out = s != MD_OK;
     }
 }
 
 /* One whose results differ serves no longer than until this is known. */
 static void replace_incumbent(md_ds_trial *t, const job *j)
 {
-    md_ds_candidates *c = &j->op->stage[t->stage];
-    if (atomic_load_explicit(&c->agreement[t->rival[0].variant], memory_order_relaxed) < MD_TN_DIFFERS || t->n_rivals < 2)
+    md_ds_pool *c = &j->op->stage[t->stage];
+    if (atomic_load_explicit(&c->agreement[t->challenger[0].variant], memory_order_relaxed) < MD_TN_DIFFERS || t->n_challengers < 2)
         return;
-    md_ds_pick pick = t->rival[1].way->stage[t->stage].pick;
-    if (md_ds_switch(j->op, j->record, &j->shape, t->stage, &pick) != MD_OK)
+    md_ds_pick pick = t->challenger[1].plan->stage[t->stage].pick;
+    if (md_ds_switch(j->op, j->entry, &j->shape, t->stage, &pick) != MD_OK)
         return;
     md_ds_trial_switch(t, 1);
-    const int32_t last = --t->n_rivals;
-    free(t->rival[1].way); /* the wrong one's */
-    t->rival[1] = last > 1 ? t->rival[last] : (md_ds_rival){.is_out = true};
+    const int32_t last = --t->n_challengers;
+    free(t->challenger[1].plan); /* the wrong one's */
+    t->challenger[1] = last > 1 ? t->challenger[last] : (md_ds_challenger){.is_out = true};
     if (last > 1)
-        t->rival[last].way = NULL;
+        t->challenger[last].plan = NULL;
 }
 
 static bool make_trial(job *j)
 {
-    const int32_t version = md_ds_lessons_version(md_ds_hybrid_lessons(j->op));
+    const int32_t version = md_ds_correction_version(md_ds_hybrid_correction(j->op));
     md_ds_trial *t = calloc(1, sizeof *t);
     if (!t || choose_stage(t, j) == 0) {
         free(t);
@@ -198,19 +198,19 @@ static bool make_trial(job *j)
     t->looks = md_ds_is_async(j->op->runtime) ? 1 : MD_DS_HOST_LOOKS;
     t->every = t->published = t->went = MD_DS_TRIAL_EVERY;
     t->is_careful = md_ds_is_async(j->op->runtime);
-    for (int32_t i = 1; i < t->n_rivals; i++)
-        t->rival[i].is_known = md_ds_lessons_know(md_ds_hybrid_lessons(j->op), t->stage, t->rival[i].variant);
+    for (int32_t i = 1; i < t->n_challengers; i++)
+        t->challenger[i].is_known = md_ds_correction_know(md_ds_hybrid_correction(j->op), t->stage, t->challenger[i].variant);
     t->is_raced = !md_ds_is_async(j->op->runtime);
     check(t, j);
-    if (t->n_rivals < 2 || make_ways(t, j) != MD_OK) {
+    if (t->n_challengers < 2 || make_plans(t, j) != MD_OK) {
         md_ds_trial_free(t);
         return false;
     }
     replace_incumbent(t, j);
     warm_up(t, j);
-    atomic_store_explicit(&t->wants_plan, true, memory_order_relaxed);
+    atomic_store_explicit(&t->wants_launch_plan, true, memory_order_relaxed);
     md_ds_trial_next(t);
-    atomic_store_explicit(&j->record->trial, t, memory_order_release);
+    atomic_store_explicit(&j->entry->trial, t, memory_order_release);
     return true;
 }
 
@@ -218,9 +218,9 @@ void md_ds_trial_free(md_ds_trial *trial)
 {
     if (!trial)
         return;
-    for (int32_t i = 0; i < MD_DS_RIVALS; i++)
-        free(trial->rival[i].way);
-    md_ds_idle_destroy(&trial->idle);
+    for (int32_t i = 0; i < MD_DS_CHALLENGERS; i++)
+        free(trial->challenger[i].plan);
+    md_ds_idle_bench_destroy(&trial->idle);
     atomic_fetch_sub_explicit(trial->count, 1, memory_order_relaxed);
     free(trial);
 }
@@ -232,26 +232,26 @@ static void run_job(void *user)
     for (int32_t s = 0; s < j->op->n_stages; s++)
         is_early |= !is_settled(&j->op->stage[s]);
     if (is_early)
-        atomic_store_explicit(&j->record->trial_state, MD_DS_NO_TRIAL, memory_order_relaxed); /* again, when all is built */
+        atomic_store_explicit(&j->entry->trial_state, MD_DS_NO_TRIAL, memory_order_relaxed); /* again, when all is built */
     else if (!make_trial(j))
-        atomic_store_explicit(&j->record->trial_state, MD_DS_TRIAL_VAIN, memory_order_relaxed);
-    md_ds_record_give_back(j->op, j->record);
+        atomic_store_explicit(&j->entry->trial_state, MD_DS_TRIAL_VAIN, memory_order_relaxed);
+    md_ds_shape_entry_give_back(j->op, j->entry);
     _Atomic int32_t *n_jobs = j->n_jobs;
     free(j);
     atomic_fetch_sub_explicit(n_jobs, 1, memory_order_release);
 }
 
-void md_ds_prepare_trial(_Atomic int32_t *n_jobs, md_ds_op *op, md_ds_record *record, const md_ds_bound *bound)
+void md_ds_prepare_trial(_Atomic int32_t *n_jobs, md_ds_op *op, md_ds_shape_entry *entry, const md_ds_bound *bound)
 {
     if (atomic_load_explicit(&op->n_trials, memory_order_relaxed) >= MOST_TRIALS ||
-        atomic_exchange_explicit(&record->trial_state, MD_DS_TRIAL_ASKED, memory_order_relaxed) != MD_DS_NO_TRIAL)
+        atomic_exchange_explicit(&entry->trial_state, MD_DS_TRIAL_ASKED, memory_order_relaxed) != MD_DS_NO_TRIAL)
         return;
     job *j = calloc(1, sizeof *j);
     if (!j)
         return;
-    *j = (job){.n_jobs = n_jobs, .op = op, .record = record, .shape = bound->shape};
+    *j = (job){.n_jobs = n_jobs, .op = op, .entry = entry, .shape = bound->shape};
     md_ds_as_sizes(j->by, &op->space, bound->shape.size, &bound->as);
-    atomic_fetch_add_explicit(&record->users, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&entry->users, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(n_jobs, 1, memory_order_relaxed);
     md_pool_submit(op->runtime->dev->pool, run_job, j);
 }

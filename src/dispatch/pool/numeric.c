@@ -126,16 +126,16 @@ typedef struct entry {
     bool is_last_resort;
 } entry;
 
-typedef struct contest {
+typedef struct tournament {
     const md_fa_target *target;
     const md_fa_family *family;
     md_kn_shape shape[2]; /* tensors at boundaries of memory, others */
     md_numeric policy;
     int32_t side, n;
     entry entry[MAX_CLASSES];
-} contest;
+} tournament;
 
-static entry *entry_of(contest *c, uint64_t id)
+static entry *entry_of(tournament *c, uint64_t id)
 {
     for (int32_t i = 0; i < c->n; i++)
         if (c->entry[i].id == id)
@@ -148,7 +148,7 @@ static entry *entry_of(contest *c, uint64_t id)
 
 static bool compete(void *user, const md_fa_config *config)
 {
-    contest *c = user;
+    tournament *c = user;
     md_kn_envelope envelope = {0};
     md_fa_numeric numeric;
     c->family->envelope(&envelope, c->target, config);
@@ -167,7 +167,7 @@ static bool compete(void *user, const md_fa_config *config)
     return true;
 }
 
-static void hold(contest *c, const int64_t *size, const md_ds_policy *policy)
+static void hold(tournament *c, const int64_t *size, const md_ds_policy *policy)
 {
     int64_t ragged[MD_FX_MAX_DIMS];
     memcpy(ragged, size, sizeof ragged);
@@ -192,8 +192,8 @@ static int32_t cheapest(double *us, const md_ds_numeric *x, const md_fa_target *
 {
     int32_t best = -1;
     *us = INFINITY;
-    for (int32_t i = 0; i < x->n_leaders; i++) {
-        const md_ds_leader *l = &x->leader[i];
+    for (int32_t i = 0; i < x->n_representatives; i++) {
+        const md_ds_representative *l = &x->representative[i];
         if ((id && l->id != id) || md_kn_envelope_miss(&l->envelope, shape))
             continue;
         double t = md_tn_predict_us(target, l->family, &l->config, shape->size);
@@ -206,39 +206,39 @@ static int32_t cheapest(double *us, const md_ds_numeric *x, const md_fa_target *
 }
 
 /* A new one; -1 where there are `most`. */
-static int32_t add_leader(md_ds_numeric *x, const md_fa_target *target, uint64_t id, const md_fa_family *family, const md_fa_config *config, int32_t most)
+static int32_t add_representative(md_ds_numeric *x, const md_fa_target *target, uint64_t id, const md_fa_family *family, const md_fa_config *config, int32_t most)
 {
-    if (x->n_leaders >= most)
+    if (x->n_representatives >= most)
         return -1;
-    md_ds_leader *l = &x->leader[x->n_leaders];
-    *l = (md_ds_leader){.id = id, .family = family, .config = *config};
+    md_ds_representative *l = &x->representative[x->n_representatives];
+    *l = (md_ds_representative){.id = id, .family = family, .config = *config};
     family->envelope(&l->envelope, target, config);
-    return x->n_leaders++;
+    return x->n_representatives++;
 }
 
 /* The representative of an entry's class for one side: one that is there and about as fast serves. */
-static int32_t leader_of(md_ds_numeric *x, const contest *c, const entry *e, int32_t side)
+static int32_t representative_of(md_ds_numeric *x, const tournament *c, const entry *e, int32_t side)
 {
     double us;
     int32_t there = cheapest(&us, x, c->target, e->id, &c->shape[side]);
     if (there >= 0 && us <= 1.15 * e->us[side])
         return there;
-    int32_t made = add_leader(x, c->target, e->id, e->family[side], &e->config[side], MD_DS_MAX_LEADERS - 1);
+    int32_t made = add_representative(x, c->target, e->id, e->family[side], &e->config[side], MD_DS_MAX_REPRESENTATIVES - 1);
     return made >= 0 ? made : there;
 }
 
-static void append(md_ds_probe *p, int32_t leader)
+static void append(md_ds_probe *p, int32_t representative)
 {
     for (int32_t i = 0; i < p->n; i++)
-        if (p->leader[i] == leader)
+        if (p->representative[i] == representative)
             return;
-    if (leader >= 0 && p->n < MD_DS_PROBE_LEADERS)
-        p->leader[p->n++] = leader;
+    if (representative >= 0 && p->n < MD_DS_PROBE_REPRESENTATIVES)
+        p->representative[p->n++] = representative;
 }
 
 /* The entry that is best at one side; where `both`, of those that serve both sides, which keeps one class for shapes of any alignment. Last resorts only
  * where there is nothing else. */
-static const entry *winner(const md_ds_numeric *x, const contest *c, int32_t side, bool both)
+static const entry *winner(const md_ds_numeric *x, const tournament *c, int32_t side, bool both)
 {
     const entry *best = NULL;
     double least = INFINITY;
@@ -247,8 +247,8 @@ static const entry *winner(const md_ds_numeric *x, const contest *c, int32_t sid
             const entry *e = &c->entry[i];
             double us = both ? 0.8 * e->us[0] + 0.2 * e->us[1] : e->us[side];
             bool is_known = false; /* few classes serve many shapes well */
-            for (int32_t k = 0; k < x->n_leaders; k++)
-                is_known |= x->leader[k].id == e->id;
+            for (int32_t k = 0; k < x->n_representatives; k++)
+                is_known |= x->representative[k].id == e->id;
             us *= is_known ? 0.9 : 1;
             if (e->is_last_resort == (pass == 1) && us < least) {
                 least = us;
@@ -259,19 +259,19 @@ static const entry *winner(const md_ds_numeric *x, const contest *c, int32_t sid
 }
 
 /* Tensors at boundaries first. Where one class is for both sides, who serves the other side comes first: it serves them all. */
-static void settle(md_ds_numeric *x, md_ds_probe *p, const contest *c)
+static void settle(md_ds_numeric *x, md_ds_probe *p, const tournament *c)
 {
     bool both = c->policy == MD_NUMERIC_BATCH_INVARIANT;
     for (int32_t turn = 0; turn < 2; turn++) {
         double us;
         int32_t side = both ? 1 - turn : turn;
         const entry *e = winner(x, c, side, both);
-        int32_t leader = e && e->family[side] ? leader_of(x, c, e, side) : -1;
-        if (leader < 0 && e && !(both && turn == 1))
-            leader = cheapest(&us, x, c->target, 0, &c->shape[side]);
-        if (both && turn == 1 && p->n > 0 && leader >= 0 && x->leader[leader].id != x->leader[p->leader[0]].id)
+        int32_t representative = e && e->family[side] ? representative_of(x, c, e, side) : -1;
+        if (representative < 0 && e && !(both && turn == 1))
+            representative = cheapest(&us, x, c->target, 0, &c->shape[side]);
+        if (both && turn == 1 && p->n > 0 && representative >= 0 && x->representative[representative].id != x->representative[p->representative[0]].id)
             return; /* there was no room: one of another class takes all */
-        append(p, leader);
+        append(p, representative);
     }
 }
 
@@ -286,10 +286,10 @@ static void add_last(md_ds_numeric *x, const md_fa_target *target, const md_ds_p
         md_fa_numeric_of(&numeric, target, *f, &config);
         if (!md_fa_numeric_allows(policy->numeric, &numeric))
             continue;
-        int32_t last = add_leader(x, target, numeric.id, *f, &config, MD_DS_MAX_LEADERS);
+        int32_t last = add_representative(x, target, numeric.id, *f, &config, MD_DS_MAX_REPRESENTATIVES);
         for (int32_t i = 0; i < x->n_probes; i++) {
             md_ds_probe *p = &x->probe[i];
-            p->n = MD_MIN(p->n, MD_DS_PROBE_LEADERS - 1);
+            p->n = MD_MIN(p->n, MD_DS_PROBE_REPRESENTATIVES - 1);
             append(p, last);
         }
         return;
@@ -332,7 +332,7 @@ md_status md_ds_numeric_create(md_ds_numeric **out, const md_fa_target *target, 
     md_fa_target frozen = *target;
     frozen.facts = &facts;
     md_ds_numeric *x = calloc(1, sizeof *x);
-    contest *c = malloc(sizeof *c);
+    tournament *c = malloc(sizeof *c);
     if (!x || !c) {
         free(x);
         free(c);
@@ -349,7 +349,7 @@ md_status md_ds_numeric_create(md_ds_numeric **out, const md_fa_target *target, 
             continue;
         probe_at(x, i, level, space->n, size, space);
         bring_down(size, level, space->n, target);
-        *c = (contest){.target = &frozen, .policy = policy->numeric};
+        *c = (tournament){.target = &frozen, .policy = policy->numeric};
         hold(c, size, policy);
         settle(x, &x->probe[i], c);
     }
@@ -378,7 +378,7 @@ static int32_t next_probe(const md_ds_numeric *x, const double *at, const uint64
     return best;
 }
 
-static bool is_broken(const md_ds_leader *l)
+static bool is_broken(const md_ds_representative *l)
 {
     return l->variant && atomic_load_explicit(&l->variant->state, memory_order_acquire) == MD_BD_FAILED;
 }
@@ -391,7 +391,7 @@ static uint64_t class_at(const md_ds_numeric *x, const md_kn_shape *shape)
         at[k] = log2((double)MD_MAX(shape->size[x->dim[k]], 1));
     for (int32_t i; (i = next_probe(x, at, &passed)) >= 0; passed |= UINT64_C(1) << i)
         for (int32_t k = 0; k < x->probe[i].n; k++) {
-            const md_ds_leader *l = &x->leader[x->probe[i].leader[k]];
+            const md_ds_representative *l = &x->representative[x->probe[i].representative[k]];
             bool is_last = l->family->is_last_resort && __builtin_popcountll(passed) + 1 < x->n_probes;
             if (!is_last && !is_broken(l) && !md_kn_envelope_miss(&l->envelope, shape))
                 return l->id;
@@ -420,7 +420,7 @@ static bool is_of_class(void *user, const md_fa_config *config)
     return numeric.id == w->id;
 }
 
-md_status md_ds_numeric_best(md_fa_config *out, double *us, const md_ds_candidates *c, const md_fa_family *family, const md_kn_shape *shape)
+md_status md_ds_numeric_best(md_fa_config *out, double *us, const md_ds_pool *c, const md_fa_family *family, const md_kn_shape *shape)
 {
     if (!c->numeric)
         return md_tn_estimate(out, us, c->estimates, &c->target, family, shape);

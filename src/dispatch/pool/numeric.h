@@ -6,27 +6,27 @@
 
 #include "dispatch/pool/pool.h"
 
-enum { MD_DS_MAX_PROBES = 64, MD_DS_MAX_LEADERS = 24, MD_DS_PROBE_LEADERS = 4 };
+enum { MD_DS_MAX_PROBES = 64, MD_DS_MAX_REPRESENTATIVES = 24, MD_DS_PROBE_REPRESENTATIVES = 4 };
 
 /* What represents a class: its variant is in the pool from the start. */
-typedef struct md_ds_leader {
+typedef struct md_ds_representative {
     uint64_t id; /* of the class */
     const md_fa_family *family;
     md_fa_config config;
     md_kn_envelope envelope;
     md_bd_variant *variant; /* NULL until it is in the pool */
-} md_ds_leader;
+} md_ds_representative;
 
 typedef struct md_ds_probe {
     double at[MD_DS_MAX_DYNAMIC]; /* log2 of the dims that tell probes apart, parallel to `dim` below */
-    int32_t n, leader[MD_DS_PROBE_LEADERS]; /* in the order in which they are asked */
+    int32_t n, representative[MD_DS_PROBE_REPRESENTATIVES]; /* in the order in which they are asked */
 } md_ds_probe;
 
 typedef struct md_ds_numeric {
     int32_t n_dims, dim[MD_DS_MAX_DYNAMIC]; /* dims that probes differ in; under batch_invariant only what reductions run over */
-    int32_t n_probes, n_leaders;
+    int32_t n_probes, n_representatives;
     md_ds_probe probe[MD_DS_MAX_PROBES];
-    md_ds_leader leader[MD_DS_MAX_LEADERS];
+    md_ds_representative representative[MD_DS_MAX_REPRESENTATIVES];
 } md_ds_numeric;
 
 /** Lays out probes and representatives for a stage whose policy is not `fast`. */
@@ -39,7 +39,7 @@ uint64_t md_ds_numeric_class(const md_ds_numeric *numeric, const md_kn_shape *sh
 
 /** The best legal config of a family for a shape, by the model, among those of the class that serves the shape; without a policy as md_tn_best.
  * NOT_FOUND where there is none. */
-md_status md_ds_numeric_best(md_fa_config *out, double *us, const md_ds_candidates *c, const md_fa_family *family, const md_kn_shape *shape);
+md_status md_ds_numeric_best(md_fa_config *out, double *us, const md_ds_pool *c, const md_fa_family *family, const md_kn_shape *shape);
 
 /** What a policy refuses: stores by `=` that may write one element twice. INVALID_ARGUMENT names the tensor. */
 md_status md_ds_numeric_check(const md_st_program *program, md_numeric policy);

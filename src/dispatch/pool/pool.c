@@ -22,7 +22,7 @@ bool md_ds_family_allowed(const md_fa_family *f, const md_fa_target *target, con
 }
 
 /* The slot of a variant, made and queued if the pool has none of that name. */
-static md_status add_variant(int32_t *slot, md_ds_candidates *c, md_bd *builder, const md_fa_family *f,
+static md_status add_variant(int32_t *slot, md_ds_pool *c, md_bd *builder, const md_fa_family *f,
                              const md_fa_config *config, int32_t hint, int32_t limit)
 {
     char name[MD_FA_NAME];
@@ -44,7 +44,7 @@ static md_status add_variant(int32_t *slot, md_ds_candidates *c, md_bd *builder,
 }
 
 /* Others may add, too, while a pool grows. */
-static md_status add_to_pool(int32_t *slot, md_ds_candidates *c, md_bd *builder, const md_fa_family *f, const md_fa_config *config, int32_t hint, int32_t limit)
+static md_status add_to_pool(int32_t *slot, md_ds_pool *c, md_bd *builder, const md_fa_family *f, const md_fa_config *config, int32_t hint, int32_t limit)
 {
     pthread_mutex_lock(&c->lock_of_variants);
     md_status s = add_variant(slot, c, builder, f, config, hint, limit);
@@ -60,7 +60,7 @@ static bool is_ranked(const md_ds_ranks *r, int32_t hint, int32_t variant)
     return false;
 }
 
-void md_ds_rank(md_ds_candidates *c, int32_t hint, int32_t variant, double us, double model_us)
+void md_ds_rank(md_ds_pool *c, int32_t hint, int32_t variant, double us, double model_us)
 {
     md_ds_ranks *r = c->draft;
     int32_t n = r->n[hint];
@@ -75,7 +75,7 @@ void md_ds_rank(md_ds_candidates *c, int32_t hint, int32_t variant, double us, d
     r->n[hint] = n + 1;
 }
 
-static md_status decide(md_fa_config *config, double *us, bool *is_measured, const md_ds_candidates *c, const md_fa_family *f, const md_tn_point *point,
+static md_status decide(md_fa_config *config, double *us, bool *is_measured, const md_ds_pool *c, const md_fa_family *f, const md_tn_point *point,
                         const md_kn_shape *shape, md_tune rigor)
 {
     *is_measured = false;
@@ -86,16 +86,16 @@ static md_status decide(md_fa_config *config, double *us, bool *is_measured, con
 /* Of default hints, and of many, the last has the best of each family of a GPU; at the others a family of rows that is so much slower than one before it would only be compiled. */
 static const double far_behind = 1.5;
 
-static bool are_choosy(const md_ds_candidates *c, const md_ds_space *space)
+static bool are_choosy(const md_ds_pool *c, const md_ds_space *space)
 {
-    return c->target.facts->capability > 0 && (c->policy.beside_hints || space->n_hints > MD_DS_FEW_HINTS);
+    return c->target.facts->capability > 0 && (c->policy.off_hints || space->n_hints > MD_DS_FEW_HINTS);
 }
 
 enum { MAX_CORNERS = 20 }; /* and what is beside hints: above the pool's limit, which leaves MD_DS_SPARE_VARIANTS */
 _Static_assert((int)MAX_CORNERS + (int)MD_DS_LAST_RESORTS <= (int)MD_DS_SPARE_VARIANTS, "places are left for last resorts");
 
 /* `is_ragged`: rows and data lie at no boundary, as those of odd lengths do. */
-static md_status add_hint(md_ds_candidates *c, md_bd *builder, const md_ds_space *space, int32_t hint, bool last_resort, bool is_ragged)
+static md_status add_hint(md_ds_pool *c, md_bd *builder, const md_ds_space *space, int32_t hint, bool last_resort, bool is_ragged)
 {
     md_tn_point point;
     md_kn_shape shape;
@@ -130,7 +130,7 @@ static md_status add_hint(md_ds_candidates *c, md_bd *builder, const md_ds_space
 
 /* ---- GPUs: what diagonal hints do not see */
 
-md_status md_ds_best_at(const md_fa_family **best, md_fa_config *best_config, const md_ds_candidates *c, const md_tn_point *point)
+md_status md_ds_best_at(const md_fa_family **best, md_fa_config *best_config, const md_ds_pool *c, const md_tn_point *point)
 {
     const md_fa_family *f;
     md_fa_config config;
@@ -154,7 +154,7 @@ md_status md_ds_best_at(const md_fa_family **best, md_fa_config *best_config, co
     return MD_OK;
 }
 
-static md_status add_best(md_ds_candidates *c, md_bd *builder, const md_tn_point *point)
+static md_status add_best(md_ds_pool *c, md_bd *builder, const md_tn_point *point)
 {
     const md_fa_family *best;
     md_fa_config config;
@@ -165,23 +165,23 @@ static md_status add_best(md_ds_candidates *c, md_bd *builder, const md_tn_point
 
 /* Wide loads need boundaries that odd sizes do not have, and a few long rows need other kernels than many of middling length: without candidates
  * for those, many a new shape would wait for a compiler or be served badly. */
-static md_status add_beside_hints(md_ds_candidates *c, md_bd *builder, const md_ds_space *space)
+static md_status add_beside_hints(md_ds_pool *c, md_bd *builder, const md_ds_space *space)
 {
     md_tn_point point[MD_DS_MAX_CORNERS];
     for (int32_t h = 0; h < space->n_hints; h++) {
         md_ds_hint_point(&point[0], &c->target, space, h, true);
-        if (c->policy.beside_hints && h + 1 < space->n_hints) /* the last one has each family's */
+        if (c->policy.off_hints && h + 1 < space->n_hints) /* the last one has each family's */
             MD_TRY(add_best(c, builder, &point[0]));
         else
             MD_TRY(add_hint(c, builder, space, h, false, true));
     }
-    const int32_t n = c->policy.beside_hints ? md_ds_corner_points(point, &c->target, space) : 0;
+    const int32_t n = c->policy.off_hints ? md_ds_corner_points(point, &c->target, space) : 0;
     for (int32_t i = 0; i < n; i++)
         MD_TRY(add_best(c, builder, &point[i]));
     return MD_OK;
 }
 
-static md_status add_pinned(md_ds_candidates *c, md_bd *builder)
+static md_status add_pinned(md_ds_pool *c, md_bd *builder)
 {
     const md_fa_family *family;
     md_fa_config config;
@@ -201,7 +201,7 @@ static md_status add_pinned(md_ds_candidates *c, md_bd *builder)
 /* A user's own kernels are there, whatever the hints. The model cannot tell their configurations apart: some of all are there for the clock to choose from. */
 enum { CUSTOM_CONFIGS = 8 };
 typedef struct spread {
-    md_ds_candidates *c;
+    md_ds_pool *c;
     md_bd *builder;
     const md_fa_family *family;
     int32_t n, step; /* seen; every step-th is added, 0: none */
@@ -218,7 +218,7 @@ static bool add_spread(void *user, const md_fa_config *config)
     return s->status == MD_OK;
 }
 
-static md_status add_customs(md_ds_candidates *c, md_bd *builder, const md_ds_space *space)
+static md_status add_customs(md_ds_pool *c, md_bd *builder, const md_ds_space *space)
 {
     int64_t size[MD_FX_MAX_DIMS];
     md_ds_hint_sizes(size, space, space->n_hints - 1);
@@ -246,7 +246,7 @@ static bool add_answer(void *user, const md_fa_config *config)
 }
 
 /* All that a library offers: its kernels are there, so that more of them cost nothing but the clock, which alone can tell them apart. */
-static md_status add_library(md_ds_candidates *c, md_bd *builder, const md_ds_space *space)
+static md_status add_library(md_ds_pool *c, md_bd *builder, const md_ds_space *space)
 {
     int64_t size[MD_FX_MAX_DIMS];
     md_ds_hint_sizes(size, space, space->n_hints - 1);
@@ -260,22 +260,22 @@ static md_status add_library(md_ds_candidates *c, md_bd *builder, const md_ds_sp
 }
 
 /* What represents the classes of a policy: in the pool before all else, and built, so that it is known from the start which serve. */
-static md_status add_leaders(md_ds_candidates *c, md_bd *builder, const md_ds_space *space)
+static md_status add_representatives(md_ds_pool *c, md_bd *builder, const md_ds_space *space)
 {
     MD_TRY(md_ds_numeric_create(&c->numeric, &c->target, space, &c->policy));
-    for (int32_t i = 0; i < c->numeric->n_leaders; i++) {
-        md_ds_leader *l = &c->numeric->leader[i];
+    for (int32_t i = 0; i < c->numeric->n_representatives; i++) {
+        md_ds_representative *l = &c->numeric->representative[i];
         int32_t slot;
         MD_TRY(add_variant(&slot, c, builder, l->family, &l->config, -1, MD_DS_MAX_VARIANTS));
         l->variant = c->variant[slot];
     }
-    for (int32_t i = 0; i < c->numeric->n_leaders; i++)
-        (void)md_bd_variant_wait(c->numeric->leader[i].variant);
+    for (int32_t i = 0; i < c->numeric->n_representatives; i++)
+        (void)md_bd_variant_wait(c->numeric->representative[i].variant);
     return MD_OK;
 }
 
 /* All hints but those before `first`; the last resorts where there is nothing else. */
-static md_status add_hints(md_ds_candidates *c, md_bd *builder, const md_ds_space *space, int32_t first)
+static md_status add_hints(md_ds_pool *c, md_bd *builder, const md_ds_space *space, int32_t first)
 {
     const int32_t n_before = c->n_variants;
     for (int32_t pass = 0; pass < (first > 0 ? 1 : 2) && c->n_variants == n_before; pass++)
@@ -288,11 +288,11 @@ static md_status add_hints(md_ds_candidates *c, md_bd *builder, const md_ds_spac
     return md_ds_note_measured(c, space);
 }
 
-static md_status add_pool(md_ds_candidates *c, md_bd *builder, const md_ds_space *space, const md_ds_policy *policy, bool only_first, md_ds_ahead *ahead)
+static md_status add_pool(md_ds_pool *c, md_bd *builder, const md_ds_space *space, const md_ds_policy *policy, bool only_first, md_ds_ahead *ahead)
 {
     MD_TRY(add_customs(c, builder, space));
     if (policy->numeric >= MD_NUMERIC_DETERMINISTIC)
-        MD_TRY(add_leaders(c, builder, space));
+        MD_TRY(add_representatives(c, builder, space));
     else
         MD_TRY(md_ds_tune_hints(ahead, c, builder, space));
     const int32_t n_before = c->n_variants;
@@ -303,7 +303,7 @@ static md_status add_pool(md_ds_candidates *c, md_bd *builder, const md_ds_space
     return c->is_partial ? MD_OK : add_hints(c, builder, space, 0);
 }
 
-md_status md_ds_candidates_init(md_ds_candidates *c, md_bd *builder, const md_fa_target *target, const md_ds_space *space,
+md_status md_ds_pool_init(md_ds_pool *c, md_bd *builder, const md_fa_target *target, const md_ds_space *space,
                                 const md_ds_policy *policy, bool only_first)
 {
     memset(c, 0, sizeof *c);
@@ -326,7 +326,7 @@ md_status md_ds_candidates_init(md_ds_candidates *c, md_bd *builder, const md_fa
     return s;
 }
 
-md_status md_ds_candidates_grow(md_ds_candidates *c, md_bd *builder, const md_ds_space *space)
+md_status md_ds_pool_fill(md_ds_pool *c, md_bd *builder, const md_ds_space *space)
 {
     if (!c->is_partial)
         return MD_OK;
@@ -342,7 +342,7 @@ md_status md_ds_candidates_grow(md_ds_candidates *c, md_bd *builder, const md_ds
     return s;
 }
 
-void md_ds_candidates_finish(md_ds_candidates *c)
+void md_ds_pool_finish(md_ds_pool *c)
 {
     if (!c->target.program)
         return;
@@ -359,7 +359,7 @@ void md_ds_candidates_finish(md_ds_candidates *c)
     memset(c, 0, sizeof *c);
 }
 
-void md_ds_candidates_wait(md_ds_candidates *c)
+void md_ds_pool_wait(md_ds_pool *c)
 {
     int32_t n = atomic_load_explicit(&c->n_variants, memory_order_acquire);
     for (int32_t i = 0; i < n; i++)
@@ -375,7 +375,7 @@ typedef struct offer {
 
 enum { MOST_OFFERS = 32 };
 
-static md_status list_offers(offer out[MOST_OFFERS], int32_t *n, const md_ds_candidates *c, const md_kn_shape *shape, bool last_resorts)
+static md_status list_offers(offer out[MOST_OFFERS], int32_t *n, const md_ds_pool *c, const md_kn_shape *shape, bool last_resorts)
 {
     *n = 0;
     const md_fa_family *f;
@@ -396,7 +396,7 @@ static md_status list_offers(offer out[MOST_OFFERS], int32_t *n, const md_ds_can
 }
 
 /* The first one that has not failed before; -1 where there is none. */
-static md_status add_offer(int32_t *slot, md_ds_candidates *c, md_bd *builder, const offer *list, int32_t n, const md_kn_shape *shape)
+static md_status add_offer(int32_t *slot, md_ds_pool *c, md_bd *builder, const offer *list, int32_t n, const md_kn_shape *shape)
 {
     int32_t made;
     *slot = -1;
@@ -410,7 +410,7 @@ static md_status add_offer(int32_t *slot, md_ds_candidates *c, md_bd *builder, c
     return MD_OK;
 }
 
-md_status md_ds_candidates_adopt(int32_t *variant, md_ds_candidates *c, md_bd *builder, const md_kn_shape *shape)
+md_status md_ds_pool_add_fallback(int32_t *variant, md_ds_pool *c, md_bd *builder, const md_kn_shape *shape)
 {
     int32_t slot = -1, n = 0;
     offer list[MOST_OFFERS];

@@ -22,7 +22,7 @@ typedef struct md_ds_policy {
     int32_t max_variants;
     bool without_library;
     bool allows_tf32;
-    bool beside_hints; /* hints are the defaults: GPUs get candidates for lopsided shapes too */
+    bool off_hints; /* hints are the defaults: GPUs get candidates for lopsided shapes too */
     double uncovered; /* octaves, > 0 */
     double hybrid_share, hybrid_cap_ms; /* of GPU time, and in all, that trials may cost; > 0 */
     double quiet_us; /* without calls, before hybrid times variants beside them; 0: 200, negative: never */
@@ -45,7 +45,7 @@ typedef struct md_ds_ranks {
     md_ds_ranked of[MD_DS_MAX_HINTS][16]; /* best first */
 } md_ds_ranks;
 
-typedef struct md_ds_candidates {
+typedef struct md_ds_pool {
     md_fa_target target;
     md_ds_policy policy;
     struct md_tn_estimates *estimates; /* while the pool is made; NULL where nothing is kept */
@@ -61,29 +61,29 @@ typedef struct md_ds_candidates {
     _Atomic(md_ds_ranks *) ranks; /* what readers see */
     md_ds_ranks *draft; /* what is being made of it: the same, or a copy while the pool grows */
     bool is_partial; /* the first hint's only */
-} md_ds_candidates;
+} md_ds_pool;
 
-static inline const md_ds_ranks *md_ds_ranks_of(const md_ds_candidates *c)
+static inline const md_ds_ranks *md_ds_ranks_of(const md_ds_pool *c)
 {
     return atomic_load_explicit(&c->ranks, memory_order_acquire);
 }
 
-/** Chooses configs and starts building them. `target` and `space` must outlive it. only_first: those for the first hint, if there are any; md_ds_candidates_grow does the rest. */
-md_status md_ds_candidates_init(md_ds_candidates *c, md_bd *builder, const md_fa_target *target, const md_ds_space *space,
+/** Chooses configs and starts building them. `target` and `space` must outlive it. only_first: those for the first hint, if there are any; md_ds_pool_fill does the rest. */
+md_status md_ds_pool_init(md_ds_pool *c, md_bd *builder, const md_fa_target *target, const md_ds_space *space,
                                 const md_ds_policy *policy, bool only_first);
 /** Adds what is left, while others read. One thread. */
-md_status md_ds_candidates_grow(md_ds_candidates *c, md_bd *builder, const md_ds_space *space);
-void md_ds_candidates_finish(md_ds_candidates *c);
+md_status md_ds_pool_fill(md_ds_pool *c, md_bd *builder, const md_ds_space *space);
+void md_ds_pool_finish(md_ds_pool *c);
 /** Waits for all builds. Failed ones stay, and are never picked. */
-void md_ds_candidates_wait(md_ds_candidates *c);
+void md_ds_pool_wait(md_ds_pool *c);
 /** For a shape that no variant fits: starts building the best config for it, of the best family that has not failed. NOT_FOUND if none fits.
  * The lock of variants is held. */
-md_status md_ds_candidates_adopt(int32_t *variant, md_ds_candidates *c, md_bd *builder, const md_kn_shape *shape);
+md_status md_ds_pool_add_fallback(int32_t *variant, md_ds_pool *c, md_bd *builder, const md_kn_shape *shape);
 
 /** Puts a variant into a hint's list, unless it is there or the list is full. */
-void md_ds_rank(md_ds_candidates *c, int32_t hint, int32_t variant, double us, double model_us);
+void md_ds_rank(md_ds_pool *c, int32_t hint, int32_t variant, double us, double model_us);
 /** The best of all families at a point; where some were measured there, of those. *best NULL: none fits. */
-md_status md_ds_best_at(const md_fa_family **best, md_fa_config *config, const md_ds_candidates *c, const md_tn_point *point);
+md_status md_ds_best_at(const md_fa_family **best, md_fa_config *config, const md_ds_pool *c, const md_tn_point *point);
 /** Whether the family can serve the stage and the policy lets it. */
 bool md_ds_family_allowed(const md_fa_family *f, const md_fa_target *target, const md_ds_policy *policy);
 

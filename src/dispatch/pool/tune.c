@@ -25,7 +25,7 @@ static int32_t points_beside(md_tn_point *out, const md_fa_target *target, const
     int32_t n = 0, n_kept = 0;
     for (int32_t h = 0; h < space->n_hints; h++)
         md_ds_hint_point(&out[n++], target, space, h, true);
-    if (policy->beside_hints)
+    if (policy->off_hints)
         n += md_ds_corner_points(out + n, target, space);
     for (int32_t i = 0; i < n; i++) {
         bool is_new = true;
@@ -38,10 +38,10 @@ static int32_t points_beside(md_tn_point *out, const md_fa_target *target, const
 }
 
 /* `job` says all but for whom and where. */
-static md_status tune_stage(const md_tn_job *job, const md_fa_target *target, const md_ds_policy *policy, const md_ds_space *space, bool beside)
+static md_status tune_stage(const md_tn_job *job, const md_fa_target *target, const md_ds_policy *policy, const md_ds_space *space, bool off_hints)
 {
     const asker r = {target, policy};
-    const bool is_twofold = beside && target->facts->capability > 0;
+    const bool is_twofold = off_hints && target->facts->capability > 0;
     md_tn_point *point = calloc((size_t)(space->n_hints + MD_DS_MAX_CORNERS), sizeof *point);
     if (!point)
         return md_fail_memory();
@@ -91,9 +91,9 @@ void md_ds_ahead_finish(md_ds_ahead *ahead)
     ahead->n = 0;
 }
 
-md_status md_ds_tune_hints(md_ds_ahead *ahead, const md_ds_candidates *c, md_bd *builder, const md_ds_space *space)
+md_status md_ds_tune_hints(md_ds_ahead *ahead, const md_ds_pool *c, md_bd *builder, const md_ds_space *space)
 {
-    const bool has_more = c->policy.beside_hints && c->target.facts->capability > 0;
+    const bool has_more = c->policy.off_hints && c->target.facts->capability > 0;
     *ahead = (md_ds_ahead){.c = c, .builder = builder, .space = space};
     const md_tn_job job = {.builder = builder, .rigor = c->policy.tune, .seed = 1, .meanwhile = has_more ? build_ahead : NULL, .meanwhile_user = ahead};
     if (c->policy.tune < MD_TUNE_MEASURE || !c->policy.wisdom || !c->target.facts->can_compile)
@@ -101,7 +101,7 @@ md_status md_ds_tune_hints(md_ds_ahead *ahead, const md_ds_candidates *c, md_bd 
     return tune_stage(&job, &c->target, &c->policy, space, false); /* creation has no time for more */
 }
 
-static int32_t slot_of(const md_ds_candidates *c, const char *variant)
+static int32_t slot_of(const md_ds_pool *c, const char *variant)
 {
     for (int32_t i = 0; i < c->n_variants; i++)
         if (!strcmp(c->variant[i]->name, variant))
@@ -109,7 +109,7 @@ static int32_t slot_of(const md_ds_candidates *c, const char *variant)
     return -1;
 }
 
-static void note_record(md_ds_candidates *c, int32_t hint, const md_tn_record *r, const int64_t *size)
+static void note_record(md_ds_pool *c, int32_t hint, const md_tn_record *r, const int64_t *size)
 {
     for (int32_t i = 0; i < r->n_candidates; i++) {
         const md_tn_candidate *t = &r->candidate[i];
@@ -119,7 +119,7 @@ static void note_record(md_ds_candidates *c, int32_t hint, const md_tn_record *r
     }
 }
 
-md_status md_ds_note_measured(md_ds_candidates *c, const md_ds_space *space)
+md_status md_ds_note_measured(md_ds_pool *c, const md_ds_space *space)
 {
     const md_fa_family *f;
     for (int32_t h = 0; h < space->n_hints; h++) {
@@ -152,7 +152,7 @@ static md_status tune_program(const md_ds_tune_request *request, md_fx_formula *
     md_ds_space *space = calloc(1, sizeof *space);
     md_ds_policy policy = request->policy;
     md_tn_job job = request->job;
-    policy.beside_hints = md_ds_are_default_hints(request->hints_source);
+    policy.off_hints = md_ds_are_default_hints(request->hints_source);
     job.builder = request->builder;
     md_status s = space ? md_st_split(formula) : md_fail_memory();
     if (s == MD_OK)
@@ -161,7 +161,7 @@ static md_status tune_program(const md_ds_tune_request *request, md_fx_formula *
         s = md_ds_space_make(space, formula, request->hints, request->hints_source, NULL);
     for (int32_t i = 0; s == MD_OK && i < program->n_stages; i++) {
         const md_fa_target target = {program, i, &md_bd_device(request->builder)->facts};
-        s = tune_stage(&job, &target, &policy, space, request->beside);
+        s = tune_stage(&job, &target, &policy, space, request->off_hints);
     }
     md_st_program_destroy(&program);
     free(space);

@@ -58,8 +58,8 @@ md_status md_ds_fault(const md_ds_op *op, const md_kn_report *r, int64_t extent)
 
 typedef struct run {
     md_ds_op *op;
-    md_ds_record *record;
-    const md_ds_way *way; /* the record's when the call began */
+    md_ds_shape_entry *entry;
+    const md_ds_plan *plan; /* the record's when the call began */
     md_stream stream;
     md_ds_bound *bound;
     char *memory; /* temporaries and workspace, then copies of inputs; NULL where all are empty */
@@ -71,7 +71,7 @@ static md_status copy_inputs(run *r)
 {
     md_ds_copies *c = &r->bound->copies;
     md_dev *dev = r->op->runtime->dev;
-    char *at = r->memory + r->way->workspace_bytes;
+    char *at = r->memory + r->plan->workspace_bytes;
     for (int32_t i = 0; i < c->n; i++) {
         md_tensor *to = &r->bound->binding.tensor[c->tensor[i]];
         to->data = at;
@@ -88,13 +88,13 @@ static md_status run_stage(run *r, int32_t stage)
 {
     md_ds_op *op = r->op;
     md_dev *dev = op->runtime->dev;
-    const md_ds_stage_plan *plan = &r->way->stage[stage];
-    const md_bd_variant *v = op->stage[stage].variant[plan->pick.variant];
+    const md_ds_stage_plan *stage_plan = &r->plan->stage[stage];
+    const md_bd_variant *v = op->stage[stage].variant[stage_plan->pick.variant];
     r->call.stage = &op->program->stage[stage];
-    r->call.workspace = r->memory ? r->memory + plan->workspace_offset : NULL;
+    r->call.workspace = r->memory ? r->memory + stage_plan->workspace_offset : NULL;
     if (dev->ops->range_push)
         dev->ops->range_push(dev, v->name);
-    md_status s = md_bd_variant_run(v, &plan->geometry, r->stream, &r->call);
+    md_status s = md_bd_variant_run(v, &stage_plan->geometry, r->stream, &r->call);
     if (dev->ops->range_pop)
         dev->ops->range_pop(dev);
     return s;
@@ -107,7 +107,7 @@ static md_status launch_all(run *r)
     md_status s = MD_OK;
     for (int32_t t = 0; t < op->formula->n_tensors; t++)
         if (op->program->is_temp_stored[t])
-            r->call.data[t] = r->memory ? r->memory + r->way->temp_offset[t] : NULL;
+            r->call.data[t] = r->memory ? r->memory + r->plan->temp_offset[t] : NULL;
     if (dev->ops->range_push)
         dev->ops->range_push(dev, op->name);
     for (int32_t i = 0; i < op->n_stages && s == MD_OK; i++)
@@ -125,13 +125,13 @@ static md_status prepare(run *r)
     return MD_OK;
 }
 
-static void count_run(md_ds_record *record, double us)
+static void count_run(md_ds_shape_entry *entry, double us)
 {
-    atomic_fetch_add_explicit(&record->calls, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&entry->calls, 1, memory_order_relaxed);
     if (us < 0.0)
         return;
-    atomic_fetch_add_explicit(&record->time_ns, (uint64_t)(us * 1e3), memory_order_relaxed);
-    atomic_fetch_add_explicit(&record->n_timed, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&entry->time_ns, (uint64_t)(us * 1e3), memory_order_relaxed);
+    atomic_fetch_add_explicit(&entry->n_timed, 1, memory_order_relaxed);
 }
 
 /* ---- A device that is done when it returns */
@@ -141,7 +141,7 @@ static md_status run_now(double *us, run *r)
     md_ds_runtime *runtime = r->op->runtime;
     md_kn_report report = {0};
     md_ds_block *block = NULL;
-    MD_TRY(md_ds_borrow(&block, runtime, r->way->workspace_bytes + r->bound->copies.n_bytes));
+    MD_TRY(md_ds_borrow(&block, runtime, r->plan->workspace_bytes + r->bound->copies.n_bytes));
     r->memory = block ? block->p : NULL;
     md_status s = prepare(r);
     r->call.report = &report;
@@ -151,7 +151,7 @@ static md_status run_now(double *us, run *r)
     *us = (double)(md_clock_ns() - start) / 1e3;
     md_ds_give_back(runtime, block);
     MD_TRY(s);
-    count_run(r->record, *us);
+    count_run(r->entry, *us);
     bool is_set = atomic_load_explicit(&report.is_set, memory_order_acquire) != 0;
     return is_set ? md_ds_fault(r->op, &report, r->bound->shape.extent[report.tensor][report.axis]) : MD_OK;
 }
@@ -161,7 +161,7 @@ static md_status run_now(double *us, run *r)
 /* Waiting for the time of a call stops the caller: only where statistics were asked for, and seldom. */
 static bool wants_sample(const run *r)
 {
-    uint64_t calls = atomic_load_explicit(&r->record->calls, memory_order_relaxed);
+    uint64_t calls = atomic_load_explicit(&r->entry->calls, memory_order_relaxed);
     bool is_due = calls < SAMPLE_FIRST || calls % SAMPLE_EVERY == 0 || r->bound->is_sample;
     return r->op->runtime->samples && !r->bound->is_timed && is_due && !md_ds_is_capturing(r->op->runtime, r->stream);
 }
@@ -182,7 +182,7 @@ static md_status enqueue(run *r, size_t n_bytes)
 static md_status enqueue_in_order(void *user)
 {
     run *r = user;
-    size_t n_bytes = r->way->workspace_bytes + r->bound->copies.n_bytes;
+    size_t n_bytes = r->plan->workspace_bytes + r->bound->copies.n_bytes;
     pthread_mutex_t *lock = n_bytes ? md_ds_stream_lock(r->op->runtime, r->stream) : NULL;
     if (lock)
         pthread_mutex_lock(lock);
@@ -197,7 +197,7 @@ static md_status run_later(double *us, run *r, bool is_timed)
     md_dev *dev = r->op->runtime->dev;
     md_status s = is_timed || wants_sample(r) ? dev->ops->time(us, dev, r->stream, enqueue_in_order, r) : enqueue_in_order(r);
     if (s == MD_OK)
-        count_run(r->record, *us);
+        count_run(r->entry, *us);
     return s;
 }
 
@@ -213,20 +213,20 @@ static md_status run_slowly(double *us, run *r)
     atomic_fetch_add_explicit(&r->op->count.by_reference, 1, memory_order_relaxed);
     md_status s = md_ds_evaluate(r->op, r->bound);
     *us = (double)(md_clock_ns() - start) / 1e3;
-    count_run(r->record, *us);
+    count_run(r->entry, *us);
     return s;
 }
 
-md_status md_ds_run(double *us, md_ds_op *op, md_ds_record *record, md_stream stream, md_ds_bound *bound)
+md_status md_ds_run(double *us, md_ds_op *op, md_ds_shape_entry *entry, md_stream stream, md_ds_bound *bound)
 {
-    run r = {.op = op, .record = record, .way = bound->way ? bound->way : md_ds_way_of(record), .stream = stream, .bound = bound};
+    run r = {.op = op, .entry = entry, .plan = bound->plan ? bound->plan : md_ds_plan_of(entry), .stream = stream, .bound = bound};
     double spent = -1.0;
     md_status s;
-    if (r.way->is_makeshift)
+    if (r.plan->is_makeshift)
         atomic_fetch_add_explicit(&op->count.nearest, 1, memory_order_relaxed);
     if (us && md_ds_is_capturing(op->runtime, stream))
         return md_fail(MD_UNSUPPORTED, "op %s: nothing can be timed while the stream is captured", op->name);
-    if (r.way->by_reference)
+    if (r.plan->by_reference)
         s = run_slowly(&spent, &r);
     else
         s = md_ds_is_async(op->runtime) ? run_later(&spent, &r, us != NULL) : run_now(&spent, &r);

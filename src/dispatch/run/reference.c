@@ -7,14 +7,14 @@
 #include <string.h>
 
 /* A piece of device memory and its copy. Tensors that overlap share one, so that writing one back undoes no other. */
-typedef struct image {
+typedef struct encoded {
     uintptr_t lo, hi;
     char *host;
-} image;
+} encoded;
 
 typedef struct images {
     int32_t n;
-    image at[MD_FX_MAX_TENSORS];
+    encoded at[MD_FX_MAX_TENSORS];
 } images;
 
 static bool has_data(const md_ds_op *op, const md_fx_binding *b, int32_t t)
@@ -32,19 +32,19 @@ static void add_range(images *m, uintptr_t lo, uintptr_t hi)
         m->at[i] = m->at[--m->n];
         i = -1; /* the larger range may touch those before */
     }
-    m->at[m->n++] = (image){.lo = lo, .hi = hi};
+    m->at[m->n++] = (encoded){.lo = lo, .hi = hi};
 }
 
-static const image *image_of(const images *m, const void *data)
+static const encoded *image_of(const images *m, const void *data)
 {
-    const image *i = m->at;
+    const encoded *i = m->at;
     while ((uintptr_t)data < i->lo || (uintptr_t)data >= i->hi)
         i++;
     return i;
 }
 
 /* At the same distance from a 64-byte boundary. */
-static char *place_of(const image *i, const void *data)
+static char *place_of(const encoded *i, const void *data)
 {
     return i->host + i->lo % 64 + ((uintptr_t)data - i->lo);
 }
@@ -56,7 +56,7 @@ static md_status bring(images *m, md_ds_op *op, md_fx_binding *b)
         if (has_data(op, b, t))
             add_range(m, (uintptr_t)b->tensor[t].data, (uintptr_t)b->tensor[t].data + md_ds_span(&b->tensor[t]));
     for (int32_t i = 0; i < m->n; i++) {
-        image *x = &m->at[i];
+        encoded *x = &m->at[i];
         x->host = aligned_alloc(64, (x->hi - x->lo + 64 + 63) / 64 * 64);
         if (!x->host)
             return md_fail_memory();

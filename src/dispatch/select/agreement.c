@@ -41,7 +41,7 @@ static bool shrink(md_kn_shape *out, const md_ds_op *op, const md_fa_target *tar
 
 void md_ds_quarantine(md_ds_op *op, int32_t stage, int32_t variant, md_tn_agreement found)
 {
-    md_ds_candidates *c = &op->stage[stage];
+    md_ds_pool *c = &op->stage[stage];
     if (found == MD_TN_UNSURE)
         return;
     int32_t before = atomic_exchange_explicit(&c->agreement[variant], (int32_t)found, memory_order_relaxed);
@@ -53,7 +53,7 @@ void md_ds_quarantine(md_ds_op *op, int32_t stage, int32_t variant, md_tn_agreem
 }
 
 /* Those that are not known yet, and as many that are right and one more, so that no new ones outvote them. */
-static int32_t list_unsure(int32_t *out, const md_ds_candidates *c, const int32_t *variant, int32_t n, const md_kn_shape *small)
+static int32_t list_unsure(int32_t *out, const md_ds_pool *c, const int32_t *variant, int32_t n, const md_kn_shape *small)
 {
     int32_t n_out = 0, n_right = 0;
     for (int32_t i = 0; i < n; i++)
@@ -69,7 +69,7 @@ static int32_t list_unsure(int32_t *out, const md_ds_candidates *c, const int32_
 
 void md_ds_agree(md_ds_op *op, int32_t stage, const int32_t *variant, int32_t n, const md_kn_shape *shape)
 {
-    md_ds_candidates *c = &op->stage[stage];
+    md_ds_pool *c = &op->stage[stage];
     md_bd_variant *v[MD_DS_MAX_VARIANTS];
     int32_t slot[MD_DS_MAX_VARIANTS], n_fit = 0;
     md_tn_agreement found[MD_DS_MAX_VARIANTS];
@@ -93,7 +93,7 @@ void md_ds_agree(md_ds_op *op, int32_t stage, const int32_t *variant, int32_t n,
 
 void md_ds_agree_at_hints(md_ds_op *op, int32_t stage)
 {
-    md_ds_candidates *c = &op->stage[stage];
+    md_ds_pool *c = &op->stage[stage];
     for (int32_t h = 0; h < op->space.n_hints; h++) {
         int64_t size[MD_FX_MAX_DIMS];
         int32_t variant[MD_DS_MAX_VARIANTS], n = 0;
@@ -102,7 +102,7 @@ void md_ds_agree_at_hints(md_ds_op *op, int32_t stage)
         md_ds_bring_into_reach(size, &c->target);
         md_tn_shape(&shape, op->program, size);
         for (int32_t i = 0; i < atomic_load_explicit(&c->n_variants, memory_order_acquire); i++)
-            if (!md_ds_unfit(c, i, &shape))
+            if (!md_ds_reject_reason(c, i, &shape))
                 variant[n++] = i;
         md_ds_agree(op, stage, variant, n, &shape);
     }

@@ -8,7 +8,7 @@
 
 typedef enum stage_of_growth { WAITS, GROWS, GROWN } stage_of_growth;
 
-struct md_ds_growth {
+struct md_ds_async_fill {
     md_ds_op *op; /* NULL when it has gone */
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -19,7 +19,7 @@ struct md_ds_growth {
 /* A child after fork has no thread that would go on: whoever meets a new shape does. */
 static void become_orphan(void *user)
 {
-    struct md_ds_growth *g = user;
+    struct md_ds_async_fill *g = user;
     g->n_users = 1;
     if (g->state == GROWN || !g->op)
         return;
@@ -27,7 +27,7 @@ static void become_orphan(void *user)
     atomic_store_explicit(&g->op->is_orphan, true, memory_order_relaxed);
 }
 
-static void leave(struct md_ds_growth *g)
+static void leave(struct md_ds_async_fill *g)
 {
     pthread_mutex_lock(&g->lock);
     const bool is_last = --g->n_users == 0;
@@ -41,7 +41,7 @@ static void leave(struct md_ds_growth *g)
 }
 
 /* By whoever is first: the job, or somebody who waits for it. */
-static bool claim(struct md_ds_growth *g)
+static bool claim(struct md_ds_async_fill *g)
 {
     pthread_mutex_lock(&g->lock);
     const bool is_mine = g->state == WAITS;
@@ -51,14 +51,14 @@ static bool claim(struct md_ds_growth *g)
     return is_mine;
 }
 
-static void grow(struct md_ds_growth *g)
+static void grow(struct md_ds_async_fill *g)
 {
     md_ds_op *op = g->op;
     for (int32_t s = 0; s < op->n_stages; s++)
-        if (md_ds_candidates_grow(&op->stage[s], op->runtime->builder, &op->space) != MD_OK)
+        if (md_ds_pool_fill(&op->stage[s], op->runtime->builder, &op->space) != MD_OK)
             md_log_at(op->runtime->log, MD_LOG_WARN, "op %s, stage %d: the pool stays as small as it is: %s", op->name, s, md_last_error());
-    atomic_store_explicit(&op->is_growing, false, memory_order_release);
-    md_ds_promote_ready(op);
+    atomic_store_explicit(&op->is_filling, false, memory_order_release);
+    md_ds_upgrade_ready(op);
     pthread_mutex_lock(&g->lock);
     g->state = GROWN;
     pthread_cond_broadcast(&g->changed);
@@ -67,28 +67,28 @@ static void grow(struct md_ds_growth *g)
 
 static void run_job(void *user)
 {
-    struct md_ds_growth *g = user;
+    struct md_ds_async_fill *g = user;
     if (claim(g))
         grow(g);
     leave(g);
 }
 
-md_status md_ds_growth_start(md_ds_op *op)
+md_status md_ds_async_fill_start(md_ds_op *op)
 {
-    struct md_ds_growth *g = calloc(1, sizeof *g);
+    struct md_ds_async_fill *g = calloc(1, sizeof *g);
     if (!g)
         return md_fail_memory();
-    *g = (struct md_ds_growth){.op = op, .n_users = 2};
+    *g = (struct md_ds_async_fill){.op = op, .n_users = 2};
     md_mutex_init(&g->lock);
     md_cond_init(&g->changed);
     md_fork_watch(g, become_orphan);
-    op->growth = g;
-    atomic_store_explicit(&op->is_growing, true, memory_order_release);
+    op->async_fill = g;
+    atomic_store_explicit(&op->is_filling, true, memory_order_release);
     md_pool_submit(op->runtime->dev->pool, run_job, g);
     return MD_OK;
 }
 
-static void wait_for(struct md_ds_growth *g)
+static void wait_for(struct md_ds_async_fill *g)
 {
     pthread_mutex_lock(&g->lock);
     while (g->state == GROWS)
@@ -96,10 +96,10 @@ static void wait_for(struct md_ds_growth *g)
     pthread_mutex_unlock(&g->lock);
 }
 
-void md_ds_growth_wait(md_ds_op *op)
+void md_ds_async_fill_wait(md_ds_op *op)
 {
-    struct md_ds_growth *g = op->growth;
-    if (!g || !md_ds_is_growing(op))
+    struct md_ds_async_fill *g = op->async_fill;
+    if (!g || !md_ds_is_filling(op))
         return;
     if (claim(g))
         grow(g);
@@ -107,12 +107,12 @@ void md_ds_growth_wait(md_ds_op *op)
         wait_for(g);
 }
 
-void md_ds_growth_finish(md_ds_op *op)
+void md_ds_async_fill_finish(md_ds_op *op)
 {
-    struct md_ds_growth *g = op->growth;
+    struct md_ds_async_fill *g = op->async_fill;
     if (!g)
         return;
-    op->growth = NULL;
+    op->async_fill = NULL;
     if (!claim(g))
         wait_for(g);
     pthread_mutex_lock(&g->lock);

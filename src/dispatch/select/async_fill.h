@@ -6,22 +6,22 @@
 #include "dispatch/types.h"
 
 /** Queues what is left to do of all stages. Where memory is short it is done at once. */
-md_status md_ds_growth_start(md_ds_op *op);
+md_status md_ds_async_fill_start(md_ds_op *op);
 /** Waits until it is done, or does it. */
-void md_ds_growth_wait(md_ds_op *op);
+void md_ds_async_fill_wait(md_ds_op *op);
 /** Nothing of the op is touched afterwards; what was not begun is left. */
-void md_ds_growth_finish(md_ds_op *op);
+void md_ds_async_fill_finish(md_ds_op *op);
 
 /** Does it where nobody else will, in a child after fork. */
-static inline void md_ds_growth_adopt(md_ds_op *op)
+static inline void md_ds_async_fill_inherit(md_ds_op *op)
 {
     if (atomic_load_explicit(&op->is_orphan, memory_order_relaxed))
-        md_ds_growth_wait(op);
+        md_ds_async_fill_wait(op);
 }
 
-static inline bool md_ds_is_growing(const md_ds_op *op)
+static inline bool md_ds_is_filling(const md_ds_op *op)
 {
-    return atomic_load_explicit(&op->is_growing, memory_order_acquire);
+    return atomic_load_explicit(&op->is_filling, memory_order_acquire);
 }
 
 #endif

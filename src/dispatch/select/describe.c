@@ -33,12 +33,12 @@ static void trace_stage(const md_ds_op *op, int32_t stage, const md_ds_pick *p, 
     md_trace_mark(op->runtime->dev->trace, "choice", op->name, args);
 }
 
-void md_ds_trace_choice(const md_ds_op *op, const md_ds_record *record)
+void md_ds_trace_choice(const md_ds_op *op, const md_ds_shape_entry *entry)
 {
     char shape[160];
     if (!op->runtime->dev->trace)
         return;
-    md_ds_shape_text(shape, sizeof shape, op->formula, record->size);
+    md_ds_shape_text(shape, sizeof shape, op->formula, entry->size);
     for (int32_t s = 0; s < op->n_stages; s++)
-        trace_stage(op, s, &md_ds_way_of(record)->stage[s].pick, shape);
+        trace_stage(op, s, &md_ds_plan_of(entry)->stage[s].pick, shape);
 }

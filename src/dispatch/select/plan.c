@@ -18,27 +18,27 @@ static int32_t state_of(const md_bd_variant *v)
 }
 
 /* The best of what is ready, first of those that give the bits that the wished one will give. */
-static bool stand_in(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds_ask *ask, int32_t wished)
+static bool stand_in(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds_query *query, int32_t wished)
 {
-    md_ds_ask ready = *ask;
+    md_ds_query ready = *query;
     ready.with_unbuilt = false;
     ready.call = NULL;
     ready.numeric_class = op->stage[stage].variant[wished]->numeric_class;
-    if (md_ds_choose(out, op, stage, &ready) == MD_OK)
+    if (md_ds_select(out, op, stage, &ready) == MD_OK)
         return true;
     ready.numeric_class = 0;
-    return md_ds_choose(out, op, stage, &ready) == MD_OK;
+    return md_ds_select(out, op, stage, &ready) == MD_OK;
 }
 
 /* Somebody else may have had the same wish: the pool is asked again under its lock. */
-static md_status adopt(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds_ask *ask)
+static md_status adopt(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds_query *query)
 {
-    md_ds_candidates *c = &op->stage[stage];
+    md_ds_pool *c = &op->stage[stage];
     pthread_mutex_lock(&c->lock_of_variants);
-    md_status s = md_ds_choose(out, op, stage, ask);
+    md_status s = md_ds_select(out, op, stage, query);
     if (s == MD_NOT_FOUND) {
         *out = (md_ds_pick){.variant = -1, .source = MD_DS_DEFAULT, .hint = -1, .runner_up = -1, .distance = -1.0};
-        s = md_ds_candidates_adopt(&out->variant, c, op->runtime->builder, ask->shape);
+        s = md_ds_pool_add_fallback(&out->variant, c, op->runtime->builder, query->shape);
         if (s == MD_OK)
             atomic_fetch_add_explicit(&op->count.adopted, 1, memory_order_relaxed);
     }
@@ -47,26 +47,26 @@ static md_status adopt(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds
 }
 
 /* The pick is ready when it is returned. Each turn of the loop that does not return ends with a variant that failed. */
-static md_status choose_stage(md_ds_way *w, md_ds_op *op, int32_t stage, md_ds_ask ask, md_ds_effort effort)
+static md_status choose_stage(md_ds_plan *w, md_ds_op *op, int32_t stage, md_ds_query query, md_ds_effort effort)
 {
-    md_ds_candidates *c = &op->stage[stage];
-    md_ds_stage_plan *plan = &w->stage[stage];
-    plan->wished = -1;
-    ask.with_unbuilt = true;
+    md_ds_pool *c = &op->stage[stage];
+    md_ds_stage_plan *stage_plan = &w->stage[stage];
+    stage_plan->wished = -1;
+    query.with_unbuilt = true;
     for (;;) {
-        md_status s = md_ds_choose(&plan->pick, op, stage, &ask);
-        if (s == MD_NOT_FOUND && effort != MD_DS_ONLY_READY && md_ds_is_growing(op)) {
-            md_ds_growth_wait(op);
+        md_status s = md_ds_select(&stage_plan->pick, op, stage, &query);
+        if (s == MD_NOT_FOUND && effort != MD_DS_ONLY_READY && md_ds_is_filling(op)) {
+            md_ds_async_fill_wait(op);
             continue;
         }
         if (s == MD_NOT_FOUND && effort != MD_DS_ONLY_READY)
-            s = adopt(&plan->pick, op, stage, &ask);
+            s = adopt(&stage_plan->pick, op, stage, &query);
         MD_TRY(s);
-        int32_t wished = plan->pick.variant;
+        int32_t wished = stage_plan->pick.variant;
         if (state_of(c->variant[wished]) == MD_BD_READY)
             return MD_OK;
-        if (effort != MD_DS_BEST && stand_in(&plan->pick, op, stage, &ask, wished)) {
-            plan->wished = wished;
+        if (effort != MD_DS_BEST && stand_in(&stage_plan->pick, op, stage, &query, wished)) {
+            stage_plan->wished = wished;
             w->is_makeshift = true;
             return MD_OK;
         }
@@ -78,13 +78,13 @@ static md_status choose_stage(md_ds_way *w, md_ds_op *op, int32_t stage, md_ds_a
 }
 
 /* What is measured should be all there is. Until it is there, the model picks, and nothing is remembered. */
-static bool may_measure(md_ds_way *w, md_ds_op *op, md_ds_effort effort)
+static bool may_measure(md_ds_plan *w, md_ds_op *op, md_ds_effort effort)
 {
     for (int32_t s = 0; s < op->n_stages; s++) {
-        md_ds_candidates *c = &op->stage[s];
+        md_ds_pool *c = &op->stage[s];
         int32_t n = atomic_load_explicit(&c->n_variants, memory_order_acquire);
         if (effort == MD_DS_BEST)
-            md_ds_candidates_wait(c);
+            md_ds_pool_wait(c);
         for (int32_t i = 0; i < n; i++)
             if (state_of(c->variant[i]) == MD_BD_QUEUED)
                 w->is_makeshift = true;
@@ -92,34 +92,34 @@ static bool may_measure(md_ds_way *w, md_ds_op *op, md_ds_effort effort)
     return !w->is_makeshift;
 }
 
-static md_status choose_stages(md_ds_way *w, md_ds_op *op, const md_kn_shape *shape, const md_ds_as *as, const md_kn_call *call,
+static md_status choose_stages(md_ds_plan *w, md_ds_op *op, const md_kn_shape *shape, const md_ds_as *as, const md_kn_call *call,
                          md_ds_effort effort)
 {
     int64_t by[MD_FX_MAX_DIMS] = {0};
-    md_ds_ask ask = {.shape = shape, .by = by};
+    md_ds_query query = {.shape = shape, .by = by};
     md_ds_as_sizes(by, &op->space, shape->size, as);
     if (effort == MD_DS_BEST)
-        md_ds_growth_wait(op);
+        md_ds_async_fill_wait(op);
     else if (effort == MD_DS_SOON)
-        md_ds_growth_adopt(op);
-    w->is_early = w->is_makeshift = md_ds_is_growing(op);
+        md_ds_async_fill_inherit(op);
+    w->is_early = w->is_makeshift = md_ds_is_filling(op);
     if (op->policy.select == MD_SELECT_MEASURE && effort == MD_DS_ONLY_READY)
         w->is_makeshift = true;
     else if (call && may_measure(w, op, effort))
-        ask.call = call;
+        query.call = call;
     w->by_reference = effort == MD_DS_REFERENCE_ONLY;
     for (int32_t s = 0; s < op->n_stages && !w->by_reference; s++) {
-        md_ds_stage_plan *plan = &w->stage[s];
+        md_ds_stage_plan *stage_plan = &w->stage[s];
         if (!(md_ds_work(&op->stage[s].target, shape->size) <= MD_DS_MOST_WORK))
             return md_fail(MD_INVALID_ARGUMENT, "op %s: more than 10^18 operations and bytes at these sizes", op->name);
-        md_status status = choose_stage(w, op, s, ask, effort);
+        md_status status = choose_stage(w, op, s, query, effort);
         if (status == MD_NOT_FOUND) {
             w->by_reference = true; /* ends the loop */
             continue;
         }
         MD_TRY(status);
-        const md_bd_variant *v = op->stage[s].variant[plan->pick.variant];
-        v->family->geometry(&plan->geometry, &op->stage[s].target, &v->config, shape);
+        const md_bd_variant *v = op->stage[s].variant[stage_plan->pick.variant];
+        v->family->geometry(&stage_plan->geometry, &op->stage[s].target, &v->config, shape);
         w->model_us += md_tn_predict_us(&op->stage[s].target, v->family, &v->config, shape->size);
     }
     for (int32_t s = 0; w->by_reference && s < op->n_stages; s++)
@@ -151,7 +151,7 @@ static md_status too_large(const md_ds_op *op)
 }
 
 /* Temps first, then the workspace that the stages use one after the other. */
-static md_status lay_out(md_ds_way *w, const md_ds_op *op, const int64_t *size)
+static md_status lay_out(md_ds_plan *w, const md_ds_op *op, const int64_t *size)
 {
     size_t at = 0, most = 0;
     for (int32_t t = 0; t < op->formula->n_tensors; t++) {
@@ -172,10 +172,10 @@ static md_status lay_out(md_ds_way *w, const md_ds_op *op, const int64_t *size)
     return __builtin_add_overflow(at, most, &w->workspace_bytes) ? too_large(op) : MD_OK;
 }
 
-md_status md_ds_way_make(md_ds_way **out, md_ds_op *op, const md_kn_shape *shape, const md_ds_as *as, const md_kn_call *call,
+md_status md_ds_plan_make(md_ds_plan **out, md_ds_op *op, const md_kn_shape *shape, const md_ds_as *as, const md_kn_call *call,
                          md_ds_effort effort)
 {
-    md_ds_way *w = calloc(1, sizeof *w + (size_t)op->n_stages * sizeof *w->stage);
+    md_ds_plan *w = calloc(1, sizeof *w + (size_t)op->n_stages * sizeof *w->stage);
     if (!w)
         return md_fail_memory();
     md_status s = choose_stages(w, op, shape, as, call, effort);
@@ -191,16 +191,16 @@ md_status md_ds_way_make(md_ds_way **out, md_ds_op *op, const md_kn_shape *shape
     return MD_OK;
 }
 
-md_status md_ds_way_with(md_ds_way **out, md_ds_op *op, const md_ds_way *way, const md_kn_shape *shape, int32_t stage, const md_ds_pick *pick)
+md_status md_ds_plan_with(md_ds_plan **out, md_ds_op *op, const md_ds_plan *plan, const md_kn_shape *shape, int32_t stage, const md_ds_pick *pick)
 {
     const md_bd_variant *v = op->stage[stage].variant[pick->variant];
-    size_t n_bytes = sizeof *way + (size_t)op->n_stages * sizeof *way->stage;
-    md_ds_way *w = malloc(n_bytes);
+    size_t n_bytes = sizeof *plan + (size_t)op->n_stages * sizeof *plan->stage;
+    md_ds_plan *w = malloc(n_bytes);
     if (!w)
         return md_fail_memory();
-    memcpy(w, way, n_bytes);
+    memcpy(w, plan, n_bytes);
     w->older = NULL;
-    atomic_init(&w->has_no_plan, false);
+    atomic_init(&w->has_no_launch_plan, false);
     w->stage[stage] = (md_ds_stage_plan){.pick = *pick, .wished = -1};
     v->family->geometry(&w->stage[stage].geometry, &op->stage[stage].target, &v->config, shape);
     w->is_makeshift = w->is_early;

@@ -13,9 +13,9 @@ typedef enum md_ds_effort {
 } md_ds_effort;
 
 /** Chooses for a shape, as if it had the sizes of `as`. `call` gives data to MD_SELECT_MEASURE; NULL: the model. Where nothing can be built, the reference serves. */
-md_status md_ds_way_make(md_ds_way **out, md_ds_op *op, const md_kn_shape *shape, const md_ds_as *as, const md_kn_call *call,
+md_status md_ds_plan_make(md_ds_plan **out, md_ds_op *op, const md_kn_shape *shape, const md_ds_as *as, const md_kn_call *call,
                          md_ds_effort effort);
 /** A copy in which one stage has another pick, whose variant is ready. */
-md_status md_ds_way_with(md_ds_way **out, md_ds_op *op, const md_ds_way *way, const md_kn_shape *shape, int32_t stage, const md_ds_pick *pick);
+md_status md_ds_plan_with(md_ds_plan **out, md_ds_op *op, const md_ds_plan *plan, const md_kn_shape *shape, int32_t stage, const md_ds_pick *pick);
 
 #endif

@@ -19,7 +19,7 @@ const char *md_ds_source_name(md_ds_source source)
     return name[source];
 }
 
-const char *md_ds_unfit(const md_ds_candidates *c, int32_t i, const md_kn_shape *shape)
+const char *md_ds_reject_reason(const md_ds_pool *c, int32_t i, const md_kn_shape *shape)
 {
     const md_bd_variant *v = c->variant[i];
     int32_t state = atomic_load_explicit(&v->state, memory_order_acquire);
@@ -35,37 +35,37 @@ const char *md_ds_unfit(const md_ds_candidates *c, int32_t i, const md_kn_shape 
     return miss;
 }
 
-/* As md_ds_unfit, for what is asked. */
-static bool fits(const md_ds_candidates *c, int32_t i, const md_ds_ask *ask)
+/* As md_ds_reject_reason, for what is asked. */
+static bool fits(const md_ds_pool *c, int32_t i, const md_ds_query *query)
 {
     const md_bd_variant *v = c->variant[i];
     int32_t state = atomic_load_explicit(&v->state, memory_order_acquire);
-    if (state == MD_BD_FAILED || (state != MD_BD_READY && !ask->with_unbuilt) || (ask->numeric_class && v->numeric_class != ask->numeric_class))
+    if (state == MD_BD_FAILED || (state != MD_BD_READY && !query->with_unbuilt) || (query->numeric_class && v->numeric_class != query->numeric_class))
         return false;
-    return atomic_load_explicit(&c->agreement[i], memory_order_relaxed) < MD_TN_DIFFERS && !md_kn_envelope_miss(&v->envelope, ask->shape);
+    return atomic_load_explicit(&c->agreement[i], memory_order_relaxed) < MD_TN_DIFFERS && !md_kn_envelope_miss(&v->envelope, query->shape);
 }
 
-static int32_t first_fit(const md_ds_candidates *c, int32_t hint, const md_ds_ask *ask, int32_t except)
+static int32_t first_fit(const md_ds_pool *c, int32_t hint, const md_ds_query *query, int32_t except)
 {
     const md_ds_ranks *ranks = md_ds_ranks_of(c);
     for (int32_t i = 0; i < ranks->n[hint]; i++) {
         int32_t v = ranks->of[hint][i].variant;
-        if (v != except && fits(c, v, ask))
+        if (v != except && fits(c, v, query))
             return v;
     }
     return -1;
 }
 
 /* The nearest hint with a candidate other than `except` that fits; ties to the earlier hint. */
-static int32_t nearest(int32_t *hint, double *distance, const md_ds_op *op, const md_ds_candidates *c,
-                       const md_ds_ask *ask, int32_t except)
+static int32_t nearest(int32_t *hint, double *distance, const md_ds_op *op, const md_ds_pool *c,
+                       const md_ds_query *query, int32_t except)
 {
     int32_t best = -1;
     for (int32_t h = 0; h < op->space.n_hints; h++) {
-        double d = md_ds_distance(&op->space, op->policy.metric, ask->by, op->space.hint[h]);
+        double d = md_ds_distance(&op->space, op->policy.metric, query->by, op->space.hint[h]);
         if (best >= 0 && d >= *distance)
             continue;
-        int32_t v = first_fit(c, h, ask, except);
+        int32_t v = first_fit(c, h, query, except);
         if (v < 0)
             continue;
         best = v;
@@ -75,28 +75,28 @@ static int32_t nearest(int32_t *hint, double *distance, const md_ds_op *op, cons
     return best;
 }
 
-static bool choose_nearest(md_ds_pick *out, const md_ds_op *op, const md_ds_candidates *c, const md_ds_ask *ask)
+static bool choose_nearest(md_ds_pick *out, const md_ds_op *op, const md_ds_pool *c, const md_ds_query *query)
 {
-    out->variant = nearest(&out->hint, &out->distance, op, c, ask, -1);
+    out->variant = nearest(&out->hint, &out->distance, op, c, query, -1);
     if (out->variant < 0)
         return false;
     int32_t hint;
     double distance;
     out->source = MD_DS_NEAREST;
-    out->runner_up = nearest(&hint, &distance, op, c, ask, out->variant);
+    out->runner_up = nearest(&hint, &distance, op, c, query, out->variant);
     out->margin = out->runner_up >= 0 ? distance - out->distance : 0.0;
     return true;
 }
 
 /* Where the variant was made, as seen from the sizes. */
-static void set_distance(md_ds_pick *out, const md_ds_op *op, const md_ds_candidates *c, const int64_t *by)
+static void set_distance(md_ds_pick *out, const md_ds_op *op, const md_ds_pool *c, const int64_t *by)
 {
     out->hint = c->from_hint[out->variant];
     out->distance = out->hint >= 0 ? md_ds_distance(&op->space, op->policy.metric, by, op->space.hint[out->hint]) : -1.0;
 }
 
 /* The least of `us` over candidates with us[i] > 0, and the second. */
-static bool choose_least(md_ds_pick *out, const md_ds_op *op, const md_ds_candidates *c, const int64_t *by, const double *us, int32_t n,
+static bool choose_least(md_ds_pick *out, const md_ds_op *op, const md_ds_pool *c, const int64_t *by, const double *us, int32_t n,
                          md_ds_source source)
 {
     for (int32_t i = 0; i < n; i++) {
@@ -130,7 +130,7 @@ typedef struct calibration {
  * farther away than NEAR octaves, half as much in so many more. */
 static const double MOST_OFF = 3.0, NEAR = 4.0, HALF_AWAY = 4.0;
 
-static calibration calibration_at(md_ds_candidates *c, const md_ds_space *space, int32_t i)
+static calibration calibration_at(md_ds_pool *c, const md_ds_space *space, int32_t i)
 {
     const double measured = atomic_load_explicit(&c->measured_us[i], memory_order_relaxed);
     if (!(measured > 0.0) || !isfinite(measured) || c->from_hint[i] < 0)
@@ -146,7 +146,7 @@ static calibration calibration_at(md_ds_candidates *c, const md_ds_space *space,
 }
 
 /* A variant that was the best of its family at several hints was measured at each: the nearest one counts. */
-static void take_nearest(calibration *out, const md_ds_candidates *c, const md_ds_space *space, const int64_t *by, int32_t n)
+static void take_nearest(calibration *out, const md_ds_pool *c, const md_ds_space *space, const int64_t *by, int32_t n)
 {
     const md_ds_ranks *ranks = md_ds_ranks_of(c);
     double nearest[MD_DS_MAX_VARIANTS];
@@ -165,7 +165,7 @@ static void take_nearest(calibration *out, const md_ds_candidates *c, const md_d
 }
 
 /* By how much each is off among those measured at its hint: what is off by the hint itself is nobody's merit. Returns what all are off by. */
-static double calibrate(double *factor, md_ds_candidates *c, const md_ds_space *space, const int64_t *by, int32_t n)
+static double calibrate(double *factor, md_ds_pool *c, const md_ds_space *space, const int64_t *by, int32_t n)
 {
     calibration at[MD_DS_MAX_VARIANTS];
     double sum[MD_DS_MAX_HINTS] = {0.0}, all = 0.0;
@@ -195,15 +195,15 @@ static double calibrate(double *factor, md_ds_candidates *c, const md_ds_space *
 
 /* What is measured and what is not must compare: the others are taken to be off as those are on average. */
 /* -1 for those that do not fit what is asked (NULL: all fit): the model takes microseconds for each. */
-static void model_us(double *us, md_ds_op *op, int32_t stage, const int64_t *by, int32_t n, const md_ds_ask *ask)
+static void model_us(double *us, md_ds_op *op, int32_t stage, const int64_t *by, int32_t n, const md_ds_query *query)
 {
-    md_ds_candidates *c = &op->stage[stage];
+    md_ds_pool *c = &op->stage[stage];
     double factor[MD_DS_MAX_VARIANTS];
     const double other = calibrate(factor, c, &op->space, by, n);
     for (int32_t i = 0; i < n; i++) {
         const md_bd_variant *v = c->variant[i];
         us[i] = -1.0;
-        if (!ask || fits(c, i, ask))
+        if (!query || fits(c, i, query))
             us[i] = md_tn_predict_us(&c->target, v->family, &v->config, by) * (factor[i] > 0.0 ? factor[i] : other);
     }
 }
@@ -213,38 +213,38 @@ void md_ds_model_us(double *us, md_ds_op *op, int32_t stage, const int64_t *by, 
     model_us(us, op, stage, by, n, NULL);
 }
 
-static bool choose_model(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds_ask *ask)
+static bool choose_model(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds_query *query)
 {
-    const md_ds_candidates *c = &op->stage[stage];
+    const md_ds_pool *c = &op->stage[stage];
     double us[MD_DS_MAX_VARIANTS];
     int32_t n = atomic_load_explicit(&c->n_variants, memory_order_acquire);
-    model_us(us, op, stage, ask->by, n, ask);
-    return choose_least(out, op, c, ask->by, us, n, MD_DS_MODEL);
+    model_us(us, op, stage, query->by, n, query);
+    return choose_least(out, op, c, query->by, us, n, MD_DS_MODEL);
 }
 
 /* ---- The clock */
 
 /* Those that can run and agree with most of the others. */
-static int32_t list_racers(int32_t *slot, md_ds_op *op, md_ds_candidates *c, const md_ds_ask *ask)
+static int32_t list_racers(int32_t *slot, md_ds_op *op, md_ds_pool *c, const md_ds_query *query)
 {
     const int32_t n = atomic_load_explicit(&c->n_variants, memory_order_acquire);
     int32_t m = 0;
     for (int32_t round = 0; round < 2; round++) {
         m = 0;
         for (int32_t i = 0; i < n; i++)
-            if (fits(c, i, ask))
+            if (fits(c, i, query))
                 slot[m++] = i;
         if (round == 0)
-            md_ds_agree(op, c->target.stage, slot, m, ask->shape);
+            md_ds_agree(op, c->target.stage, slot, m, query->shape);
     }
     return m;
 }
 
 /* The most promising first: the budget of a race of long kernels may end before all have been looked at. */
-static void order_racers(int32_t *slot, int32_t m, md_ds_op *op, const md_ds_candidates *c, const md_ds_ask *ask)
+static void order_racers(int32_t *slot, int32_t m, md_ds_op *op, const md_ds_pool *c, const md_ds_query *query)
 {
     double us[MD_DS_MAX_VARIANTS];
-    model_us(us, op, c->target.stage, ask->by, atomic_load_explicit(&c->n_variants, memory_order_acquire), ask);
+    model_us(us, op, c->target.stage, query->by, atomic_load_explicit(&c->n_variants, memory_order_acquire), query);
     for (int32_t i = 1; i < m; i++) {
         const int32_t s = slot[i];
         int32_t at = i;
@@ -254,9 +254,9 @@ static void order_racers(int32_t *slot, int32_t m, md_ds_op *op, const md_ds_can
     }
 }
 
-static bool choose_measured(md_ds_pick *out, md_ds_op *op, md_ds_candidates *c, const md_ds_ask *ask)
+static bool choose_measured(md_ds_pick *out, md_ds_op *op, md_ds_pool *c, const md_ds_query *query)
 {
-    md_ds_ask ready = *ask;
+    md_ds_query ready = *query;
     ready.with_unbuilt = false;
     md_bd_variant *racer[MD_DS_MAX_VARIANTS];
     int32_t slot[MD_DS_MAX_VARIANTS] = {0};
@@ -267,7 +267,7 @@ static bool choose_measured(md_ds_pick *out, md_ds_op *op, md_ds_candidates *c, 
         time[i] = us[i] = -1.0;
     for (int32_t i = 0; i < m; i++)
         racer[i] = c->variant[slot[i]];
-    md_status s = m > 0 ? md_tn_race(time, racer, m, ask->call, RACE_BUDGET_MS) : MD_NOT_FOUND;
+    md_status s = m > 0 ? md_tn_race(time, racer, m, query->call, RACE_BUDGET_MS) : MD_NOT_FOUND;
     for (int32_t i = 0; i < m && s == MD_TIMEOUT; i++)
         if (time[i] == MD_TN_HUNG)
             md_ds_quarantine(op, c->target.stage, slot[i], MD_TN_FAILS);
@@ -276,12 +276,12 @@ static bool choose_measured(md_ds_pick *out, md_ds_op *op, md_ds_candidates *c, 
     atomic_fetch_add_explicit(&op->count.measured, (uint64_t)m, memory_order_relaxed);
     for (int32_t i = 0; i < m; i++)
         us[slot[i]] = time[i];
-    return choose_least(out, op, c, ask->by, us, MD_DS_MAX_VARIANTS, MD_DS_MEASURED);
+    return choose_least(out, op, c, query->by, us, MD_DS_MAX_VARIANTS, MD_DS_MEASURED);
 }
 
-static md_status choose_pinned(md_ds_pick *out, const md_ds_candidates *c, const md_kn_shape *shape)
+static md_status choose_pinned(md_ds_pick *out, const md_ds_pool *c, const md_kn_shape *shape)
 {
-    const char *why = md_ds_unfit(c, c->pinned, shape);
+    const char *why = md_ds_reject_reason(c, c->pinned, shape);
     if (why)
         return md_fail(MD_UNSUPPORTED, "pinned variant '%s' does not fit the shape: %s", c->variant[c->pinned]->name, why);
     out->variant = c->pinned;
@@ -291,19 +291,19 @@ static md_status choose_pinned(md_ds_pick *out, const md_ds_candidates *c, const
 
 /* By default hints: those that the pool was made at stand on the diagonal, which most shapes are far from, so every point of a lattice counts as a hint,
  * too, and says who of the pool is best there by the model. A hint that is as near knows better, since it may have been measured. */
-static bool choose_on_lattice(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds_ask *ask)
+static bool choose_on_lattice(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds_query *query)
 {
-    const md_ds_candidates *c = &op->stage[stage];
+    const md_ds_pool *c = &op->stage[stage];
     const md_ds_ranks *ranks = md_ds_ranks_of(c);
     const int32_t n = atomic_load_explicit(&c->n_variants, memory_order_acquire);
     int64_t cell[MD_FX_MAX_DIMS];
     double us[MD_DS_MAX_VARIANTS], to_hint = 0.0;
-    const double distance = md_ds_nearest_cell(cell, &op->space, op->policy.metric, ask->by);
-    const int32_t hint = md_ds_nearest_hint(&to_hint, &op->space, op->policy.metric, ask->by);
-    if (to_hint <= distance && ranks->n[hint] > 0 && fits(c, ranks->of[hint][0].variant, ask))
-        return choose_nearest(out, op, c, ask);
-    model_us(us, op, stage, cell, n, ask);
-    if (!choose_least(out, op, c, ask->by, us, n, MD_DS_NEAREST_CELL))
+    const double distance = md_ds_nearest_cell(cell, &op->space, op->policy.metric, query->by);
+    const int32_t hint = md_ds_nearest_hint(&to_hint, &op->space, op->policy.metric, query->by);
+    if (to_hint <= distance && ranks->n[hint] > 0 && fits(c, ranks->of[hint][0].variant, query))
+        return choose_nearest(out, op, c, query);
+    model_us(us, op, stage, cell, n, query);
+    if (!choose_least(out, op, c, query->by, us, n, MD_DS_NEAREST_CELL))
         return false;
     out->distance = distance;
     out->us = 0.0; /* of another shape */
@@ -312,32 +312,32 @@ static bool choose_on_lattice(md_ds_pick *out, md_ds_op *op, int32_t stage, cons
 
 bool md_ds_has_lattice(const md_ds_op *op)
 {
-    return op->policy.beside_hints && op->space.n > 0 && op->stage[0].target.facts->capability > 0;
+    return op->policy.off_hints && op->space.n > 0 && op->stage[0].target.facts->capability > 0;
 }
 
-static bool choose_by_distance(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds_ask *ask)
+static bool choose_by_distance(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds_query *query)
 {
-    return md_ds_has_lattice(op) ? choose_on_lattice(out, op, stage, ask) : choose_nearest(out, op, &op->stage[stage], ask);
+    return md_ds_has_lattice(op) ? choose_on_lattice(out, op, stage, query) : choose_nearest(out, op, &op->stage[stage], query);
 }
 
-static bool choose_by_policy(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds_ask *ask)
+static bool choose_by_policy(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds_query *query)
 {
-    md_ds_candidates *c = &op->stage[stage];
-    if (op->policy.select == MD_SELECT_MEASURE && ask->call && choose_measured(out, op, c, ask))
+    md_ds_pool *c = &op->stage[stage];
+    if (op->policy.select == MD_SELECT_MEASURE && query->call && choose_measured(out, op, c, query))
         return true;
-    if (op->policy.select == MD_SELECT_DISTANCE && choose_by_distance(out, op, stage, ask))
+    if (op->policy.select == MD_SELECT_DISTANCE && choose_by_distance(out, op, stage, query))
         return true;
-    return choose_model(out, op, stage, ask); /* by distance too: what was made for other shapes stands in no list of a hint */
+    return choose_model(out, op, stage, query); /* by distance too: what was made for other shapes stands in no list of a hint */
 }
 
-md_status md_ds_choose(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds_ask *ask)
+md_status md_ds_select(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds_query *query)
 {
-    md_ds_candidates *c = &op->stage[stage];
+    md_ds_pool *c = &op->stage[stage];
     *out = (md_ds_pick){.variant = -1, .hint = -1, .runner_up = -1, .distance = -1.0};
     if (c->pinned >= 0)
-        return choose_pinned(out, c, ask->shape);
-    md_ds_ask of_class = *ask;
+        return choose_pinned(out, c, query->shape);
+    md_ds_query of_class = *query;
     if (c->numeric)
-        of_class.numeric_class = md_ds_numeric_class(c->numeric, ask->shape);
+        of_class.numeric_class = md_ds_numeric_class(c->numeric, query->shape);
     return choose_by_policy(out, op, stage, &of_class) ? MD_OK : MD_NOT_FOUND;
 }

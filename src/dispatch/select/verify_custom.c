@@ -274,7 +274,7 @@ static md_status verify(md_ds_op *op, md_bd_variant *v)
 
 md_status md_ds_custom_verify(md_ds_op *op)
 {
-    md_ds_candidates *c = &op->stage[0];
+    md_ds_pool *c = &op->stage[0];
     for (int32_t k = 0; op->customs && k < op->customs->n; k++) {
         const md_bd_variant *failed = NULL;
         int32_t n_built = 0;

@@ -46,7 +46,7 @@ typedef struct md_tn_space {
 } md_tn_space;
 
 /* A point in work. */
-typedef struct md_tn_spot {
+typedef struct md_tn_tuning_point {
     const md_tn_point *point;
     char *key;
     int lease;
@@ -66,7 +66,7 @@ typedef struct md_tn_spot {
     int32_t best; /* trial; -1 */
     struct md_tn_expected *expected; /* of the sampled outputs; made when first needed */
     md_tn_record before[MD_TN_MAX_FAMILIES]; /* what is resumed from */
-} md_tn_spot;
+} md_tn_tuning_point;
 
 typedef struct md_tn_work {
     const md_tn_job *job;
@@ -84,8 +84,8 @@ typedef struct md_tn_work {
     int32_t n_queued, n_built;
     int32_t n_families;
     const md_fa_family *family[MD_TN_MAX_FAMILIES];
-    int32_t n_spots;
-    md_tn_spot *spot;
+    int32_t n_tuning_points;
+    md_tn_tuning_point *tuning_point;
     int32_t n_trials, capacity;
     md_tn_trial *trial;
     struct md_tn_small *small; /* a small shape and what is right there; made when first needed */
@@ -112,46 +112,46 @@ void md_tn_choose_families(md_tn_work *w);
 /** Lists the configs of all families at all open spots. */
 md_status md_tn_list_spaces(md_tn_work *w);
 /** Whether any config is legal at the point: a family without one leaves no record, and must not make it look unknown in every process. */
-bool md_tn_has_config(const md_tn_work *w, const md_tn_spot *spot, const md_fa_family *family);
+bool md_tn_has_config(const md_tn_work *w, const md_tn_tuning_point *tuning_point, const md_fa_family *family);
 
 /* spot.c */
 /** Looks what is known; takes the lease where that is not all. */
-md_status md_tn_spot_open(md_tn_work *w, md_tn_spot *spot);
+md_status md_tn_tuning_point_open(md_tn_work *w, md_tn_tuning_point *tuning_point);
 /** Makes the tensors, which live only while the point is raced; false where there is no memory for them, and the spot is closed. */
-bool md_tn_spot_measure(md_tn_work *w, md_tn_spot *spot);
+bool md_tn_tuning_point_measure(md_tn_work *w, md_tn_tuning_point *tuning_point);
 /** Gives them back. */
-void md_tn_spot_rest(md_tn_spot *spot);
-void md_tn_spot_close(md_tn_work *w, md_tn_spot *spot);
+void md_tn_tuning_point_rest(md_tn_tuning_point *tuning_point);
+void md_tn_tuning_point_close(md_tn_work *w, md_tn_tuning_point *tuning_point);
 
 /* results.c */
 /** The trial of the family that is fastest at the spot; -1. */
-int32_t md_tn_best_of_family(const md_tn_work *w, const md_tn_spot *spot, int32_t family);
+int32_t md_tn_best_of_family(const md_tn_work *w, const md_tn_tuning_point *tuning_point, int32_t family);
 /** Puts each family's best at the spot, if its results are right, into the wisdom; logs. */
-void md_tn_keep_results(md_tn_work *w, md_tn_spot *spot);
+void md_tn_keep_results(md_tn_work *w, md_tn_tuning_point *tuning_point);
 
 /* propose.c */
 /** Looks how fast builds come; to be called now and then. */
 void md_tn_observe(md_tn_work *w);
 /** Starts builds of configs worth trying next at a spot, up to `n`; counts those that are new in *n_new. */
-md_status md_tn_propose(int32_t *n_new, md_tn_work *w, md_tn_spot *spot, int32_t n);
+md_status md_tn_propose(int32_t *n_new, md_tn_work *w, md_tn_tuning_point *tuning_point, int32_t n);
 
 /* contest.c */
 /** Waits for the builds that the spot wants, within the budget. */
-void md_tn_await(md_tn_work *w, md_tn_spot *spot);
+void md_tn_await(md_tn_work *w, md_tn_tuning_point *tuning_point);
 /** Times what is new at the spot against the best so far. */
-md_status md_tn_contest(md_tn_work *w, md_tn_spot *spot);
+md_status md_tn_tournament(md_tn_work *w, md_tn_tuning_point *tuning_point);
 /** The last race: the best few once more, in pairs; sets spot->best. */
-md_status md_tn_final(md_tn_work *w, md_tn_spot *spot);
+md_status md_tn_final(md_tn_work *w, md_tn_tuning_point *tuning_point);
 /** Whether a is a better choice than b at the spot, both timed: faster by more than noise, else by rank: own kernels, lower name. */
-bool md_tn_is_better(const md_tn_work *w, const md_tn_spot *spot, int32_t a, int32_t b);
+bool md_tn_is_better(const md_tn_work *w, const md_tn_tuning_point *tuning_point, int32_t a, int32_t b);
 
 /* verify.c */
 /** Whether a trial's results are right: all of them on a small shape (once a job), some at the spot. False with its verdict set where not. */
-bool md_tn_verify(md_tn_work *w, md_tn_spot *spot, int32_t trial);
+bool md_tn_verify(md_tn_work *w, md_tn_tuning_point *tuning_point, int32_t trial);
 /** The small shape alone, before a first run. */
-bool md_tn_verify_small(md_tn_work *w, md_tn_spot *spot, md_tn_trial *trial);
+bool md_tn_verify_small(md_tn_work *w, md_tn_tuning_point *tuning_point, md_tn_trial *trial);
 void md_tn_verify_finish(md_tn_work *w);
-void md_tn_verify_leave(md_tn_spot *spot);
+void md_tn_verify_leave(md_tn_tuning_point *tuning_point);
 
 /* lock.c */
 /** The device's lock among all processes of this user: false where it cannot be had in time. */
@@ -159,11 +159,11 @@ bool md_tn_lock(md_tn_work *w);
 void md_tn_unlock(md_tn_work *w);
 
 /* log.c */
-void md_tn_log_candidate(const md_tn_work *w, const md_tn_spot *spot, int32_t trial);
-void md_tn_log_try(const md_tn_work *w, const md_tn_spot *spot, const char *event, int32_t trial);
-void md_tn_log_winner(const md_tn_work *w, const md_tn_spot *spot, const md_tn_record *record);
+void md_tn_log_candidate(const md_tn_work *w, const md_tn_tuning_point *tuning_point, int32_t trial);
+void md_tn_log_try(const md_tn_work *w, const md_tn_tuning_point *tuning_point, const char *event, int32_t trial);
+void md_tn_log_winner(const md_tn_work *w, const md_tn_tuning_point *tuning_point, const md_tn_record *record);
 /** What was known before. */
-void md_tn_log_known(const md_tn_work *w, const md_tn_spot *spot);
-void md_tn_log_spot(const md_tn_work *w, const md_tn_spot *spot, const char *event, const char *why);
+void md_tn_log_known(const md_tn_work *w, const md_tn_tuning_point *tuning_point);
+void md_tn_log_point(const md_tn_work *w, const md_tn_tuning_point *tuning_point, const char *event, const char *why);
 
 #endif

@@ -61,24 +61,24 @@ static md_status try_config(int32_t *at, bool *is_new, md_tn_work *w, int32_t fa
 }
 
 /* The entry of a trial at a spot. NULL where memory is short. */
-static md_tn_entry *entry_at(md_tn_work *w, md_tn_spot *spot, int32_t trial)
+static md_tn_entry *entry_at(md_tn_work *w, md_tn_tuning_point *tuning_point, int32_t trial)
 {
-    if (trial >= spot->capacity) {
-        const int32_t more = MD_MAX(2 * spot->capacity, trial + 32);
-        md_tn_entry *grown = realloc(spot->entry, (size_t)more * sizeof *grown);
+    if (trial >= tuning_point->capacity) {
+        const int32_t more = MD_MAX(2 * tuning_point->capacity, trial + 32);
+        md_tn_entry *grown = realloc(tuning_point->entry, (size_t)more * sizeof *grown);
         if (!grown)
             return NULL;
-        memset(grown + spot->capacity, 0, (size_t)(more - spot->capacity) * sizeof *grown);
-        spot->entry = grown;
-        spot->capacity = more;
+        memset(grown + tuning_point->capacity, 0, (size_t)(more - tuning_point->capacity) * sizeof *grown);
+        tuning_point->entry = grown;
+        tuning_point->capacity = more;
     }
     (void)w;
-    return &spot->entry[trial];
+    return &tuning_point->entry[trial];
 }
 
-static const md_tn_entry *timed_entry(const md_tn_work *w, const md_tn_spot *spot, int32_t trial)
+static const md_tn_entry *timed_entry(const md_tn_work *w, const md_tn_tuning_point *tuning_point, int32_t trial)
 {
-    const md_tn_entry *e = trial < spot->capacity ? &spot->entry[trial] : NULL;
+    const md_tn_entry *e = trial < tuning_point->capacity ? &tuning_point->entry[trial] : NULL;
     return e && e->is_there && e->first_us > 0.0 && !w->trial[trial].is_out ? e : NULL;
 }
 
@@ -91,7 +91,7 @@ static double best_us(const md_tn_entry *e)
 
 typedef struct list {
     md_tn_work *w;
-    md_tn_spot *spot;
+    md_tn_tuning_point *tuning_point;
     int32_t n, most, n_new;
     md_status status;
 } list;
@@ -121,33 +121,33 @@ static bool fits_in_time(md_tn_work *w)
     return w->last_ns + (uint64_t)((w->n_queued + 1) * each * 1e6) < w->builds_ns;
 }
 
-static bool is_tried(const md_tn_work *w, const md_tn_spot *spot, int32_t family, const md_fa_config *config)
+static bool is_tried(const md_tn_work *w, const md_tn_tuning_point *tuning_point, int32_t family, const md_fa_config *config)
 {
     int32_t i = find_trial(w, family, config);
-    return i >= 0 && i < spot->capacity && spot->entry[i].is_there;
+    return i >= 0 && i < tuning_point->capacity && tuning_point->entry[i].is_there;
 }
 
 static void add(list *l, int32_t family, const md_tn_choice *c)
 {
     int32_t at;
     bool is_new;
-    if (l->status != MD_OK || l->n_new >= l->most || is_tried(l->w, l->spot, family, &c->config))
+    if (l->status != MD_OK || l->n_new >= l->most || is_tried(l->w, l->tuning_point, family, &c->config))
         return;
     if (find_trial(l->w, family, &c->config) < 0 && l->w->n_trials > 0 && !fits_in_time(l->w)) {
-        l->spot->is_cut = true;
+        l->tuning_point->is_cut = true;
         return;
     }
     l->status = try_config(&at, &is_new, l->w, family, &c->config);
     if (l->status != MD_OK)
         return;
-    md_tn_entry *e = entry_at(l->w, l->spot, at);
+    md_tn_entry *e = entry_at(l->w, l->tuning_point, at);
     if (!e) {
         l->status = md_fail_memory();
         return;
     }
     const md_tn_trial *t = &l->w->trial[at];
     *e = (md_tn_entry){.is_there = true, .model_us = c->model_us};
-    t->family->geometry(&e->geometry, &l->w->job->target, &t->config, &l->spot->shape);
+    t->family->geometry(&e->geometry, &l->w->job->target, &t->config, &l->tuning_point->shape);
     l->n++;
     l->n_new += is_new;
 }
@@ -180,14 +180,14 @@ static int32_t distance(const md_fa_family *f, const md_fa_config *a, const md_f
 }
 
 /* Model time, corrected by the measured over modelled times of what was tried in the family, the nearer the more. */
-static double corrected_us(const md_tn_work *w, const md_tn_spot *spot, int32_t family, const md_tn_choice *c)
+static double corrected_us(const md_tn_work *w, const md_tn_tuning_point *tuning_point, int32_t family, const md_tn_choice *c)
 {
     static const double DECAY = 0.7, PRIOR = 0.15;
     const md_fa_family *f = w->family[family];
     double sum = 0.0, weights = 0.0, all = 0.0;
     int32_t n = 0;
     for (int32_t i = 0; i < w->n_trials; i++) {
-        const md_tn_entry *e = timed_entry(w, spot, i);
+        const md_tn_entry *e = timed_entry(w, tuning_point, i);
         if (!e || w->trial[i].family_at != family)
             continue;
         const double off = log(best_us(e) / e->model_us), weight = exp(-DECAY * distance(f, &w->trial[i].config, &c->config));
@@ -203,12 +203,12 @@ static double corrected_us(const md_tn_work *w, const md_tn_spot *spot, int32_t 
 
 /* ---- Proposals */
 
-static double least_model(const md_tn_work *w, const md_tn_spot *spot)
+static double least_model(const md_tn_work *w, const md_tn_tuning_point *tuning_point)
 {
     double least = INFINITY;
     for (int32_t f = 0; f < w->n_families; f++)
-        if (spot->space[f].n)
-            least = fmin(least, spot->space[f].choice[0].model_us);
+        if (tuning_point->space[f].n)
+            least = fmin(least, tuning_point->space[f].choice[0].model_us);
     return least;
 }
 
@@ -218,7 +218,7 @@ static void add_named(list *l, int32_t family, const char *variant)
     md_fa_config config;
     if (!variant[0] || md_fa_parse_for(&f, &config, &l->w->job->target, variant) != MD_OK || f != l->w->family[family])
         return;
-    const md_tn_choice *c = find_choice(&l->spot->space[family], f, &config);
+    const md_tn_choice *c = find_choice(&l->tuning_point->space[family], f, &config);
     if (c)
         add(l, family, c);
 }
@@ -226,16 +226,16 @@ static void add_named(list *l, int32_t family, const char *variant)
 /* What an earlier search ended with, each family's best by the model, and each family's default. */
 static void add_first(list *l)
 {
-    const double least = least_model(l->w, l->spot);
+    const double least = least_model(l->w, l->tuning_point);
     for (int32_t f = 0; f < l->w->n_families; f++)
-        add_named(l, f, l->spot->before[f].variant);
+        add_named(l, f, l->tuning_point->before[f].variant);
     for (int32_t f = 0; f < l->w->n_families; f++) {
-        const md_tn_space *s = &l->spot->space[f];
+        const md_tn_space *s = &l->tuning_point->space[f];
         if (s->n && s->choice[0].model_us <= HOPELESS_FAMILY * least)
             add(l, f, &s->choice[0]);
     }
     for (int32_t f = 0; f < l->w->n_families; f++) {
-        const md_tn_space *s = &l->spot->space[f];
+        const md_tn_space *s = &l->tuning_point->space[f];
         const md_fa_config usual = md_fa_default(l->w->family[f]);
         const md_tn_choice *c = s->n ? find_choice(s, l->w->family[f], &usual) : NULL;
         if (c && s->choice[0].model_us <= HOPELESS_FAMILY * least)
@@ -253,11 +253,11 @@ static bool is_plain(const md_fa_family *f, const md_fa_config *c)
 }
 
 /* Steps to the nearest config of the family that is tried at the spot. */
-static int32_t novelty(const md_tn_work *w, const md_tn_spot *spot, int32_t family, const md_fa_config *c)
+static int32_t novelty(const md_tn_work *w, const md_tn_tuning_point *tuning_point, int32_t family, const md_fa_config *c)
 {
     int32_t least = INT32_MAX;
-    for (int32_t i = 0; i < w->n_trials && i < spot->capacity; i++)
-        if (w->trial[i].family_at == family && spot->entry[i].is_there)
+    for (int32_t i = 0; i < w->n_trials && i < tuning_point->capacity; i++)
+        if (w->trial[i].family_at == family && tuning_point->entry[i].is_there)
             least = MD_MIN(least, distance(w->family[family], &w->trial[i].config, c));
     return least;
 }
@@ -270,16 +270,16 @@ static bool add_next(list *l, double limit, int32_t only_family, const md_fa_con
     int32_t family = -1;
     double least = limit;
     for (int32_t f = 0; f < l->w->n_families; f++) {
-        const md_tn_space *s = &l->spot->space[f];
+        const md_tn_space *s = &l->tuning_point->space[f];
         if (only_family >= 0 && f != only_family)
             continue;
         for (int32_t i = 0; i < s->n; i++) {
             const md_tn_choice *c = &s->choice[i];
             if (near ? distance(l->w->family[f], near, &c->config) > apart : !is_plain(l->w->family[f], &c->config))
                 continue;
-            if (near ? is_tried(l->w, l->spot, f, &c->config) : novelty(l->w, l->spot, f, &c->config) < apart)
+            if (near ? is_tried(l->w, l->tuning_point, f, &c->config) : novelty(l->w, l->tuning_point, f, &c->config) < apart)
                 continue;
-            const double us = corrected_us(l->w, l->spot, f, c);
+            const double us = corrected_us(l->w, l->tuning_point, f, c);
             if (us < least) {
                 least = us;
                 best = c;
@@ -299,13 +299,13 @@ static void add_free(list *l)
 {
     md_tn_work *w = l->w;
     int32_t n = 0;
-    const double limit = FREE_LIMIT * least_model(w, l->spot);
+    const double limit = FREE_LIMIT * least_model(w, l->tuning_point);
     const int32_t most = l->most;
     l->most = l->n_new + 1; /* none of them is new */
     for (int32_t i = w->n_trials - 1; i >= 0 && n < MAX_FREE; i--) {
         const md_tn_trial *t = &w->trial[i];
-        const md_tn_choice *c = t->is_out ? NULL : find_choice(&l->spot->space[t->family_at], t->family, &t->config);
-        if (c && c->model_us <= limit && !is_tried(w, l->spot, t->family_at, &t->config)) {
+        const md_tn_choice *c = t->is_out ? NULL : find_choice(&l->tuning_point->space[t->family_at], t->family, &t->config);
+        if (c && c->model_us <= limit && !is_tried(w, l->tuning_point, t->family_at, &t->config)) {
             add(l, t->family_at, c);
             n++;
         }
@@ -317,9 +317,9 @@ static void add_free(list *l)
 static void add_guesses(list *l)
 {
     md_tn_work *w = l->w;
-    const md_tn_spot *spot = l->spot;
-    const md_tn_trial *best = spot->best >= 0 ? &w->trial[spot->best] : NULL;
-    const double us = best ? best_us(&spot->entry[spot->best]) : INFINITY;
+    const md_tn_tuning_point *tuning_point = l->tuning_point;
+    const md_tn_trial *best = tuning_point->best >= 0 ? &w->trial[tuning_point->best] : NULL;
+    const double us = best ? best_us(&tuning_point->entry[tuning_point->best]) : INFINITY;
     const int32_t apart = w->job->all_directions ? 2 : 1;
     bool more = true;
     for (int32_t turn = 0; more && l->n_new < l->most && l->status == MD_OK; turn++) {
@@ -338,13 +338,13 @@ static void add_guesses(list *l)
 static void add_all(list *l)
 {
     for (int32_t f = 0; f < l->w->n_families; f++)
-        for (int32_t i = 0; i < l->spot->space[f].n; i++)
-            add(l, f, &l->spot->space[f].choice[i]);
+        for (int32_t i = 0; i < l->tuning_point->space[f].n; i++)
+            add(l, f, &l->tuning_point->space[f].choice[i]);
 }
 
-md_status md_tn_propose(int32_t *n_new, md_tn_work *w, md_tn_spot *spot, int32_t n)
+md_status md_tn_propose(int32_t *n_new, md_tn_work *w, md_tn_tuning_point *tuning_point, int32_t n)
 {
-    list l = {.w = w, .spot = spot, .most = n};
+    list l = {.w = w, .tuning_point = tuning_point, .most = n};
     if (w->job->rigor == MD_TUNE_EXHAUSTIVE) {
         add_all(&l);
     } else {
@@ -353,7 +353,7 @@ md_status md_tn_propose(int32_t *n_new, md_tn_work *w, md_tn_spot *spot, int32_t
         add_free(&l);
         add_guesses(&l);
     }
-    spot->n_builds += l.n_new;
+    tuning_point->n_builds += l.n_new;
     *n_new = l.n_new;
     return l.status;
 }

@@ -38,67 +38,67 @@ bool md_tn_is_over(const md_tn_work *w)
 /* ---- Rounds */
 
 /* Checked are the bests of families; the first of them pays for fresh memory. */
-static void keep_time_for_the_end(md_tn_work *w, md_tn_spot *spot)
+static void keep_time_for_the_end(md_tn_work *w, md_tn_tuning_point *tuning_point)
 {
     double us = 0.0;
     for (int32_t f = 0; f < w->n_families; f++) {
-        const int32_t best = md_tn_best_of_family(w, spot, f);
-        us += best >= 0 ? 2.0 * spot->entry[best].first_us : 0.0;
+        const int32_t best = md_tn_best_of_family(w, tuning_point, f);
+        us += best >= 0 ? 2.0 * tuning_point->entry[best].first_us : 0.0;
     }
-    w->ending_ns -= spot->ending_ns;
-    spot->ending_ns = us > 0.0 ? spot->memory_ns + spot->look_ns + (uint64_t)(us * 1e3) : 0;
-    w->ending_ns += spot->ending_ns;
+    w->ending_ns -= tuning_point->ending_ns;
+    tuning_point->ending_ns = us > 0.0 ? tuning_point->memory_ns + tuning_point->look_ns + (uint64_t)(us * 1e3) : 0;
+    w->ending_ns += tuning_point->ending_ns;
 }
 
-static double bytes_of(const md_tn_work *w, const md_tn_spot *spot)
+static double bytes_of(const md_tn_work *w, const md_tn_tuning_point *tuning_point)
 {
     double flops = 0.0, bytes = 0.0;
-    md_st_work(&flops, &bytes, w->job->target.program, w->job->target.stage, spot->point->size);
+    md_st_work(&flops, &bytes, w->job->target.program, w->job->target.stage, tuning_point->point->size);
     return bytes;
 }
 
 /* What a first look costs at a spot that nothing was measured at: its memory, the first touch of it, and both again at the end. */
-static uint64_t first_look_ns(const md_tn_work *w, const md_tn_spot *spot)
+static uint64_t first_look_ns(const md_tn_work *w, const md_tn_tuning_point *tuning_point)
 {
-    return spot->n_looks > 0 ? 0 : (uint64_t)(4.0 * w->ns_a_byte * bytes_of(w, spot));
+    return tuning_point->n_looks > 0 ? 0 : (uint64_t)(4.0 * w->ns_a_byte * bytes_of(w, tuning_point));
 }
 
-static md_status race_spot(md_tn_work *w, md_tn_spot *spot, int32_t n_left, bool is_last)
+static md_status race_point(md_tn_work *w, md_tn_tuning_point *tuning_point, int32_t n_left, bool is_last)
 {
     const uint64_t now = md_tn_now_ns(w->dev), end = w->deadline_ns - MD_MIN(w->ending_ns, w->deadline_ns);
     w->soft_ns = now + (end > now ? (end - now) / (uint64_t)MD_MAX(n_left, 1) : 0);
-    const uint64_t look = first_look_ns(w, spot);
+    const uint64_t look = first_look_ns(w, tuning_point);
     if (end <= now + look && (w->n_looks > 0 || (double)look > OVERTIME * (double)(w->deadline_ns - w->start_ns))) {
-        spot->is_cut = true;
+        tuning_point->is_cut = true;
         return MD_OK;
     }
-    if (!spot->has_bench && !md_tn_spot_measure(w, spot))
+    if (!tuning_point->has_bench && !md_tn_tuning_point_measure(w, tuning_point))
         return MD_OK;
-    spot->memory_ns = md_tn_now_ns(w->dev) - now;
-    w->ns_a_byte = fmax(w->ns_a_byte, (double)spot->memory_ns / fmax(bytes_of(w, spot), LEAST_BYTES));
-    md_tn_await(w, spot);
+    tuning_point->memory_ns = md_tn_now_ns(w->dev) - now;
+    w->ns_a_byte = fmax(w->ns_a_byte, (double)tuning_point->memory_ns / fmax(bytes_of(w, tuning_point), LEAST_BYTES));
+    md_tn_await(w, tuning_point);
     if (!md_tn_lock(w)) {
-        spot->is_cut = true;
+        tuning_point->is_cut = true;
         MD_TN_COUNT(w, busy);
-        md_tn_spot_rest(spot);
+        md_tn_tuning_point_rest(tuning_point);
         return MD_OK;
     }
-    md_status s = md_tn_contest(w, spot);
+    md_status s = md_tn_tournament(w, tuning_point);
     if (s == MD_OK && is_last)
-        s = md_tn_final(w, spot);
+        s = md_tn_final(w, tuning_point);
     md_tn_unlock(w);
-    keep_time_for_the_end(w, spot);
+    keep_time_for_the_end(w, tuning_point);
     return s;
 }
 
-static int32_t builds_of_round(const md_tn_work *w, const md_tn_spot *spot, int32_t round)
+static int32_t builds_of_round(const md_tn_work *w, const md_tn_tuning_point *tuning_point, int32_t round)
 {
-    const int32_t usual = w->n_spots < MANY_POINTS ? MD_TN_BUILDS : MD_TN_BUILDS / 2; /* what is built for one point races at the others */
+    const int32_t usual = w->n_tuning_points < MANY_POINTS ? MD_TN_BUILDS : MD_TN_BUILDS / 2; /* what is built for one point races at the others */
     const int32_t most = w->job->max_builds > 0 ? w->job->max_builds : usual;
     double part = 0.0;
     for (int32_t r = 0; r <= round; r++)
         part += share_of_round[r];
-    return w->job->rigor == MD_TUNE_EXHAUSTIVE ? INT32_MAX : MD_MAX((int32_t)(part * most + 0.5) - spot->n_builds, 0);
+    return w->job->rigor == MD_TUNE_EXHAUSTIVE ? INT32_MAX : MD_MAX((int32_t)(part * most + 0.5) - tuning_point->n_builds, 0);
 }
 
 /* In each round every point says what it wants built, then they are raced one after the other while the rest is built. */
@@ -106,27 +106,27 @@ static md_status search(md_tn_work *w)
 {
     const int32_t n_rounds = N_ROUNDS; /* also where all are wanted: what did not seem to fit into the budget may fit after all */
     for (w->round = 0; w->round < n_rounds; w->round++) {
-        for (int32_t i = 0; i < w->n_spots; i++) {
-            md_tn_spot *spot = &w->spot[i];
+        for (int32_t i = 0; i < w->n_tuning_points; i++) {
+            md_tn_tuning_point *tuning_point = &w->tuning_point[i];
             int32_t n_new;
-            if (!spot->is_open)
+            if (!tuning_point->is_open)
                 continue;
-            spot->is_cut = false; /* what was left undone is proposed again */
-            MD_TRY(md_tn_propose(&n_new, w, spot, builds_of_round(w, spot, w->round)));
+            tuning_point->is_cut = false; /* what was left undone is proposed again */
+            MD_TRY(md_tn_propose(&n_new, w, tuning_point, builds_of_round(w, tuning_point, w->round)));
         }
         if (w->round == 0 && w->job->meanwhile)
             w->job->meanwhile(w->job->meanwhile_user);
-        for (int32_t i = 0; i < w->n_spots; i++) {
+        for (int32_t i = 0; i < w->n_tuning_points; i++) {
             const bool is_last = w->round == n_rounds - 1;
-            if (!w->spot[i].is_open)
+            if (!w->tuning_point[i].is_open)
                 continue;
-            MD_TRY(race_spot(w, &w->spot[i], (n_rounds - w->round) * w->n_spots - i, is_last));
+            MD_TRY(race_point(w, &w->tuning_point[i], (n_rounds - w->round) * w->n_tuning_points - i, is_last));
             if (is_last) {
-                md_tn_keep_results(w, &w->spot[i]);
-                w->ending_ns -= w->spot[i].ending_ns;
-                w->spot[i].ending_ns = 0;
+                md_tn_keep_results(w, &w->tuning_point[i]);
+                w->ending_ns -= w->tuning_point[i].ending_ns;
+                w->tuning_point[i].ending_ns = 0;
             }
-            md_tn_spot_rest(&w->spot[i]);
+            md_tn_tuning_point_rest(&w->tuning_point[i]);
         }
     }
     return MD_OK;
@@ -150,21 +150,21 @@ static md_status open_work(md_tn_work *w)
     const int32_t threads = MD_MAX(md_pool_threads(w->dev->pool), 1);
     w->build_ms = w->dev->facts.kind == MD_DEV_CUDA ? fmax(CUDA_BUILD_MS / threads, CUDA_TURN_MS) : HOST_BUILD_MS / threads;
     md_tn_choose_families(w);
-    w->spot = calloc((size_t)MD_MAX(job->n_points, 1), sizeof *w->spot);
-    if (!w->spot)
+    w->tuning_point = calloc((size_t)MD_MAX(job->n_points, 1), sizeof *w->tuning_point);
+    if (!w->tuning_point)
         return md_fail_memory();
     for (int32_t i = 0; i < job->n_points; i++) {
-        w->spot[i].point = &job->point[i];
-        w->n_spots = i + 1;
-        MD_TRY(md_tn_spot_open(w, &w->spot[i]));
+        w->tuning_point[i].point = &job->point[i];
+        w->n_tuning_points = i + 1;
+        MD_TRY(md_tn_tuning_point_open(w, &w->tuning_point[i]));
     }
     return MD_OK;
 }
 
 static bool has_work(const md_tn_work *w)
 {
-    for (int32_t i = 0; i < w->n_spots; i++)
-        if (w->spot[i].is_open)
+    for (int32_t i = 0; i < w->n_tuning_points; i++)
+        if (w->tuning_point[i].is_open)
             return true;
     return false;
 }
@@ -172,8 +172,8 @@ static bool has_work(const md_tn_work *w)
 static void close_work(md_tn_work *w)
 {
     md_tn_unlock(w);
-    for (int32_t i = 0; i < w->n_spots; i++)
-        md_tn_spot_close(w, &w->spot[i]);
+    for (int32_t i = 0; i < w->n_tuning_points; i++)
+        md_tn_tuning_point_close(w, &w->tuning_point[i]);
     md_tn_verify_finish(w);
     for (int32_t i = 0; i < w->n_trials; i++)
         md_bd_variant_destroy(&w->trial[i].variant);
@@ -181,7 +181,7 @@ static void close_work(md_tn_work *w)
     if (w->job->count)
         atomic_fetch_add(&w->job->count->measured_ns, md_tn_now_ns(w->dev) - w->start_ns);
     free(w->trial);
-    free(w->spot);
+    free(w->tuning_point);
     free(w);
 }
 

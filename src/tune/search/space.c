@@ -28,7 +28,7 @@ void md_tn_choose_families(md_tn_work *w)
 
 typedef struct listing {
     md_tn_work *w;
-    md_tn_spot *spot;
+    md_tn_tuning_point *tuning_point;
     md_tn_space *space;
     const md_fa_family *family;
 } listing;
@@ -39,7 +39,7 @@ static bool list_config(void *user, const md_fa_config *config)
     const md_fa_target *target = &l->w->job->target;
     md_kn_envelope envelope = {0};
     l->family->envelope(&envelope, target, config);
-    if (md_kn_envelope_miss(&envelope, &l->spot->shape) || !is_allowed(l->w->job, l->family, config))
+    if (md_kn_envelope_miss(&envelope, &l->tuning_point->shape) || !is_allowed(l->w->job, l->family, config))
         return true;
     if (l->space->n == l->space->capacity) {
         const int32_t more = MD_MAX(64, 2 * l->space->capacity);
@@ -50,7 +50,7 @@ static bool list_config(void *user, const md_fa_config *config)
         l->space->choice = grown;
         l->space->capacity = more;
     }
-    l->space->choice[l->space->n++] = (md_tn_choice){*config, md_tn_predict_us(target, l->family, config, l->spot->shape.size)};
+    l->space->choice[l->space->n++] = (md_tn_choice){*config, md_tn_predict_us(target, l->family, config, l->tuning_point->shape.size)};
     return true;
 }
 
@@ -67,11 +67,11 @@ static void list_family(void *context, int64_t first, int64_t last, int32_t lane
     (void)lane, (void)scratch;
     md_tn_work *w = context;
     for (int64_t i = first; i < last; i++) {
-        md_tn_spot *spot = &w->spot[i / w->n_families];
-        listing l = {w, spot, &spot->space[i % w->n_families], w->family[i % w->n_families]};
-        if (!spot->is_open)
+        md_tn_tuning_point *tuning_point = &w->tuning_point[i / w->n_families];
+        listing l = {w, tuning_point, &tuning_point->space[i % w->n_families], w->family[i % w->n_families]};
+        if (!tuning_point->is_open)
             continue;
-        md_fa_each_all(&w->job->target, l.family, spot->shape.size, list_config, &l);
+        md_fa_each_all(&w->job->target, l.family, tuning_point->shape.size, list_config, &l);
         if (l.space->n)
             qsort(l.space->choice, (size_t)l.space->n, sizeof *l.space->choice, by_model);
     }
@@ -79,10 +79,10 @@ static void list_family(void *context, int64_t first, int64_t last, int32_t lane
 
 md_status md_tn_list_spaces(md_tn_work *w)
 {
-    MD_TRY(md_pool_loop(w->dev->pool, (int64_t)w->n_spots * w->n_families, 1, 0, list_family, w));
-    for (int32_t i = 0; i < w->n_spots; i++)
+    MD_TRY(md_pool_loop(w->dev->pool, (int64_t)w->n_tuning_points * w->n_families, 1, 0, list_family, w));
+    for (int32_t i = 0; i < w->n_tuning_points; i++)
         for (int32_t f = 0; f < w->n_families; f++)
-            if (w->spot[i].space[f].failed)
+            if (w->tuning_point[i].space[f].failed)
                 return md_fail_memory();
     return MD_OK;
 }
@@ -103,9 +103,9 @@ static bool stop_at_first(void *user, const md_fa_config *config)
     return !e->is_there;
 }
 
-bool md_tn_has_config(const md_tn_work *w, const md_tn_spot *spot, const md_fa_family *family)
+bool md_tn_has_config(const md_tn_work *w, const md_tn_tuning_point *tuning_point, const md_fa_family *family)
 {
-    existence e = {&w->job->target, family, &spot->shape, false};
-    md_fa_each_all(e.target, family, spot->shape.size, stop_at_first, &e);
+    existence e = {&w->job->target, family, &tuning_point->shape, false};
+    md_fa_each_all(e.target, family, tuning_point->shape.size, stop_at_first, &e);
     return e.is_there;
 }

@@ -80,7 +80,7 @@ static size_t lay_out(agree *a, const md_fa_target *target)
 static md_status copy(agree *a, void *to, const void *from, size_t n)
 {
     const md_dev_ops *ops = a->dev->ops;
-    return ops->copy_beside ? ops->copy_beside(a->dev, a->dev->tuning, to, from, n) : ops->copy(a->dev, to, from, n);
+    return ops->copy_background ? ops->copy_background(a->dev, a->dev->tuning, to, from, n) : ops->copy(a->dev, to, from, n);
 }
 
 /* In [-1, 1). Where operands may be rounded to tf32, of so few bits that it changes none of them: such variants and those of f32 are to agree. */
@@ -140,7 +140,7 @@ static md_status run(double *out, agree *a, const md_bd_variant *v, void *worksp
     MD_TRY(md_bd_variant_run(v, &geometry, a->dev->tuning, &a->call));
     MD_TRY(md_tn_settle(a->dev));
     MD_TRY(fetch(out, a));
-    if (a->dev->ops->copy_beside) /* other threads want the driver, too */
+    if (a->dev->ops->copy_background) /* other threads want the driver, too */
         nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
     return MD_OK;
 }

@@ -33,7 +33,7 @@ static bool is_verifiable(const md_st_program *program, int32_t stage)
     return true;
 }
 
-static void reject(md_tn_work *w, md_tn_spot *spot, md_tn_trial *t, const char *why)
+static void reject(md_tn_work *w, md_tn_tuning_point *tuning_point, md_tn_trial *t, const char *why)
 {
     t->is_out = true;
     t->verdict = MD_TN_WRONG;
@@ -41,31 +41,31 @@ static void reject(md_tn_work *w, md_tn_spot *spot, md_tn_trial *t, const char *
         atomic_fetch_add(&w->job->count->wrong, 1);
     (void)md_tn_wisdom_quarantine(w->job->wisdom, t->variant->name, t->source, why);
     md_log_at(w->dev->log, MD_LOG_WARN, "a kernel gave wrong results and is not used: %s: %s", t->variant->name, why);
-    md_tn_log_spot(w, spot, "wrong", why);
+    md_tn_log_point(w, tuning_point, "wrong", why);
 }
 
-bool md_tn_verify_small(md_tn_work *w, md_tn_spot *spot, md_tn_trial *t)
+bool md_tn_verify_small(md_tn_work *w, md_tn_tuning_point *tuning_point, md_tn_trial *t)
 {
     char why[192] = "";
     if (t->is_verified || w->dev->ops->is_simulated || !is_verifiable(w->job->target.program, w->job->target.stage))
         return true;
     t->is_verified = md_tn_check_small(why, sizeof why, w, t);
     if (!t->is_verified)
-        reject(w, spot, t, why);
+        reject(w, tuning_point, t, why);
     return t->is_verified;
 }
 
-bool md_tn_verify(md_tn_work *w, md_tn_spot *spot, int32_t trial)
+bool md_tn_verify(md_tn_work *w, md_tn_tuning_point *tuning_point, int32_t trial)
 {
     md_tn_trial *t = &w->trial[trial];
-    md_tn_entry *e = &spot->entry[trial];
+    md_tn_entry *e = &tuning_point->entry[trial];
     char why[192] = "";
     if (e->is_verified || !is_verifiable(w->job->target.program, w->job->target.stage))
         return true;
-    if (!md_tn_verify_small(w, spot, t))
+    if (!md_tn_verify_small(w, tuning_point, t))
         return false;
-    if (!md_tn_check_samples(why, sizeof why, w, spot, t, e)) {
-        reject(w, spot, t, why);
+    if (!md_tn_check_samples(why, sizeof why, w, tuning_point, t, e)) {
+        reject(w, tuning_point, t, why);
         return false;
     }
     e->is_verified = true;

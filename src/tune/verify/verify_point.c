@@ -105,15 +105,15 @@ static md_status expect(struct md_tn_expected *x, const md_tn_data *d, int32_t t
     return s;
 }
 
-static md_status make_expected(md_tn_spot *spot)
+static md_status make_expected(md_tn_tuning_point *tuning_point)
 {
-    const md_tn_data *d = &spot->data;
+    const md_tn_data *d = &tuning_point->data;
     const md_st_stage *s = &d->program->stage[d->stage];
     int32_t n_stored = 0;
     struct md_tn_expected *x = calloc(1, sizeof *x);
     if (!x)
         return md_fail_memory();
-    spot->expected = x;
+    tuning_point->expected = x;
     if (!can_sample(d->program, d->stage))
         return MD_OK;
     for (int32_t i = 0; i < s->n_tensors; i++)
@@ -124,12 +124,12 @@ static md_status make_expected(md_tn_spot *spot)
     return MD_OK;
 }
 
-static bool is_right(char *why, size_t n_why, md_tn_work *w, const md_tn_spot *spot, const expected_one *one, int32_t *n_off)
+static bool is_right(char *why, size_t n_why, md_tn_work *w, const md_tn_tuning_point *tuning_point, const expected_one *one, int32_t *n_off)
 {
-    const md_fx_tensor *t = &spot->data.program->formula->tensor[one->tensor];
+    const md_fx_tensor *t = &tuning_point->data.program->formula->tensor[one->tensor];
     const size_t item = md_dtype_size(t->dtype);
     char bytes[8];
-    const char *from = (const char *)spot->bench.set[0].call.data[one->tensor] + (size_t)one->at * item;
+    const char *from = (const char *)tuning_point->bench.set[0].call.data[one->tensor] + (size_t)one->at * item;
     if (w->dev->ops->copy(w->dev, bytes, from, item) != MD_OK) {
         snprintf(why, n_why, "%s", md_last_error());
         return false;
@@ -143,26 +143,26 @@ static bool is_right(char *why, size_t n_why, md_tn_work *w, const md_tn_spot *s
     return !is_real && *n_off <= SAMPLES / 8; /* places of maxima may differ where two are the same but for roundings */
 }
 
-bool md_tn_check_samples(char *why, size_t n_why, md_tn_work *w, md_tn_spot *spot, const md_tn_trial *trial, const md_tn_entry *entry)
+bool md_tn_check_samples(char *why, size_t n_why, md_tn_work *w, md_tn_tuning_point *tuning_point, const md_tn_trial *trial, const md_tn_entry *entry)
 {
     int32_t n_off = 0;
-    if (!spot->expected && make_expected(spot) != MD_OK)
+    if (!tuning_point->expected && make_expected(tuning_point) != MD_OK)
         return true; /* nothing to compare with: memory is short */
-    if (md_tn_bench_run(&spot->bench, trial->variant, &entry->geometry) != MD_OK) {
+    if (md_tn_bench_run(&tuning_point->bench, trial->variant, &entry->geometry) != MD_OK) {
         snprintf(why, n_why, "%s", md_last_error());
         return false;
     }
-    for (int32_t i = 0; i < spot->expected->n; i++)
-        if (!is_right(why, n_why, w, spot, &spot->expected->one[i], &n_off))
+    for (int32_t i = 0; i < tuning_point->expected->n; i++)
+        if (!is_right(why, n_why, w, tuning_point, &tuning_point->expected->one[i], &n_off))
             return false;
-    if (md_tn_bench_is_intact(&spot->bench))
+    if (md_tn_bench_is_intact(&tuning_point->bench))
         return true;
     snprintf(why, n_why, "it writes beside its outputs");
     return false;
 }
 
-void md_tn_verify_leave(md_tn_spot *spot)
+void md_tn_verify_leave(md_tn_tuning_point *tuning_point)
 {
-    free(spot->expected);
-    spot->expected = NULL;
+    free(tuning_point->expected);
+    tuning_point->expected = NULL;
 }

@@ -47,7 +47,7 @@ void md_tn_verify_finish(md_tn_work *w)
     w->small = NULL;
 }
 
-static void set_sizes(int64_t size[MD_FX_MAX_DIMS], const md_fx_formula *f, const md_tn_spot *spot, int32_t which)
+static void set_sizes(int64_t size[MD_FX_MAX_DIMS], const md_fx_formula *f, const md_tn_tuning_point *tuning_point, int32_t which)
 {
     int32_t k = 0;
     for (int32_t d = 0; d < f->n_dims; d++) {
@@ -55,7 +55,7 @@ static void set_sizes(int64_t size[MD_FX_MAX_DIMS], const md_fx_formula *f, cons
         if (f->dim[d].size >= 0)
             continue;
         size[d] = 0; /* a table's length, unless an index runs over it */
-        if (spot->point->size[d] > 0)
+        if (tuning_point->point->size[d] > 0)
             size[d] = MD_MAX(f->dim[d].lo, MD_MIN(f->dim[d].hi, sizes_of_shape[which][k++ % 3]));
     }
 }
@@ -95,7 +95,7 @@ static bool make_shape(small_shape *s, md_tn_work *w, int32_t which)
     double flops = 0.0, bytes = 0.0;
     s->is_made = true;
     w->small->patterns.for_tf32 = target->allows_tf32;
-    set_sizes(size, f, &w->spot[0], which);
+    set_sizes(size, f, &w->tuning_point[0], which);
     md_st_work(&flops, &bytes, target->program, target->stage, size);
     if (target->program->n_stages > 1 || flops + bytes > MOST_WORK)
         return false;

@@ -25,9 +25,9 @@ static bool applies(const md_fa_target *target)
 /* Tiles have sizes of their own: one variant of each kind. */
 static bool is_turn_legal(const md_fa_target *target, const md_fa_config *config)
 {
-    md_fa_turn turn;
+    md_fa_transpose transpose;
     bool is_plain = !config->value[FLAT] && !config->value[STRIDED];
-    return is_plain && config->value[UNROLL] == 1 && config->value[THREADS] == 256 && md_fa_turn_find(&turn, target);
+    return is_plain && config->value[UNROLL] == 1 && config->value[THREADS] == 256 && md_fa_transpose_find(&transpose, target);
 }
 
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
@@ -45,7 +45,7 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_f
 {
     md_fa_cuda_point point = point_of(config);
     if (config->value[TURN])
-        md_fa_turn_envelope(out, target);
+        md_fa_transpose_envelope(out, target);
     else
         md_fa_cuda_point_envelope(out, target, &point);
 }
@@ -54,7 +54,7 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
 {
     md_fa_cuda_point point = point_of(config);
     if (config->value[TURN])
-        md_fa_cuda_turn_geometry(out, target, config->value[TURN] == ASKEW, shape->size);
+        md_fa_cuda_transpose_geometry(out, target, config->value[TURN] == ASKEW, shape->size);
     else
         md_fa_cuda_point_geometry(out, target, &point, shape->size);
 }
@@ -62,17 +62,17 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
 static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
 {
     md_fa_cuda_point point = point_of(config);
-    return config->value[TURN] ? md_fa_cuda_turn_emit(out, target, config->value[TURN] == ASKEW) : md_fa_cuda_point_emit(out, target, &point);
+    return config->value[TURN] ? md_fa_cuda_transpose_emit(out, target, config->value[TURN] == ASKEW) : md_fa_cuda_point_emit(out, target, &point);
 }
 
 /* What moves besides the elements themselves, as a part of them. Without tiles, each lane of a turned load fetches a sector of its own; one by one,
  * elements of 16 bits keep the L1 busy (H200: 3.6 and 1.1 times a copy's time for bf16 and f32, 8.6 and 4.2 times across). */
 static double waste(const md_fa_target *target, const md_fa_config *config, const md_fa_host_work *work)
 {
-    md_fa_turn turn;
+    md_fa_transpose transpose;
     bool is_narrow = md_fa_cuda_width(target->program, target->stage) > 4;
-    if (!config->value[TURN] && md_fa_turn_find(&turn, target))
-        return (is_narrow ? 7.6 : 3.2) * turn.n / MD_MAX(work->loads, 1);
+    if (!config->value[TURN] && md_fa_transpose_find(&transpose, target))
+        return (is_narrow ? 7.6 : 3.2) * transpose.n / MD_MAX(work->loads, 1);
     return config->value[STRIDED] ? (is_narrow ? 2.6 : 0.1) : 0;
 }
 
@@ -80,11 +80,11 @@ static double waste(const md_fa_target *target, const md_fa_config *config, cons
 static double share_of_tiles(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     static const double wide[2][3] = {{0.93, 0.74, 0.70}, {0.84, 0.80, 0.84}}, narrow[2][3] = {{0.88, 0.66, 0.58}, {0.80, 0.63, 0.72}};
-    md_fa_turn turn;
+    md_fa_transpose transpose;
     int32_t width = md_fa_cuda_width(target->program, target->stage), axis = target->program->stage[target->stage].axis;
-    if (!md_fa_turn_find(&turn, target))
+    if (!md_fa_transpose_find(&transpose, target))
         return 1;
-    bool is_off = md_st_size(target->program, axis, size) % width != 0, are_turned_off = md_st_size(target->program, turn.index, size) % width != 0;
+    bool is_off = md_st_size(target->program, axis, size) % width != 0, are_turned_off = md_st_size(target->program, transpose.index, size) % width != 0;
     int32_t where = is_off ? 2 : are_turned_off ? 1 : 0, kind = config->value[TURN] == ASKEW;
     return width > 4 ? narrow[kind][where] : wide[kind][where];
 }

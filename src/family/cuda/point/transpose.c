@@ -31,7 +31,7 @@ typedef struct writer {
     const md_fa_target *target;
     const md_st_stage *stage;
     const md_st_program *program;
-    md_fa_turn turn;
+    md_fa_transpose transpose;
     bool is_askew;
     int32_t other[MD_MAX_RANK * 2], n_other; /* indices that neither the lanes nor the tiles run over */
     md_cg *lanes, *turned; /* printers with the lanes along the axis, and along the turned index */
@@ -44,9 +44,9 @@ typedef struct writer {
 static writer writer_of(const md_fa_target *target, bool is_askew)
 {
     writer w = {.target = target, .stage = &target->program->stage[target->stage], .program = target->program, .is_askew = is_askew};
-    md_fa_turn_find(&w.turn, target);
+    md_fa_transpose_find(&w.transpose, target);
     for (int32_t i = 0; i < w.stage->n_outer; i++)
-        if (w.stage->outer[i] != w.turn.index)
+        if (w.stage->outer[i] != w.transpose.index)
             w.other[w.n_other++] = w.stage->outer[i];
     return w;
 }
@@ -56,12 +56,12 @@ static const char *dtype_of(const writer *w, const md_fx_node *load)
     return md_dtype_name(w->program->formula->tensor[load->id].dtype);
 }
 
-void md_fa_cuda_turn_geometry(md_kn_plan_geometry *out, const md_fa_target *target, bool is_askew, const int64_t *size)
+void md_fa_cuda_transpose_geometry(md_kn_plan_geometry *out, const md_fa_target *target, bool is_askew, const int64_t *size)
 {
     writer w = writer_of(target, is_askew);
     const int64_t tile = tile_of(target), most = 65535;
     const int64_t rows = tile + (is_askew && !is_one_by_one(target, is_askew) ? md_fa_cuda_width(target->program, target->stage) : 0);
-    int64_t turns = md_st_size(target->program, w.turn.index, size), lanes = md_st_size(target->program, w.stage->axis, size);
+    int64_t turns = md_st_size(target->program, w.transpose.index, size), lanes = md_st_size(target->program, w.stage->axis, size);
     *out = (md_kn_plan_geometry){0};
     md_kn_geometry *launch = &out->launch[0];
     launch->grain = 1;
@@ -73,8 +73,8 @@ void md_fa_cuda_turn_geometry(md_kn_plan_geometry *out, const md_fa_target *targ
     launch->grid[2] = (int32_t)(has_room ? points : 1);
     launch->block[1] = launch->block[2] = 1;
     launch->block[0] = threads_of(target);
-    for (int32_t i = 0; i < w.turn.n; i++) {
-        int64_t bytes = (int64_t)md_dtype_size(target->program->formula->tensor[w.turn.load[i]->id].dtype);
+    for (int32_t i = 0; i < w.transpose.n; i++) {
+        int64_t bytes = (int64_t)md_dtype_size(target->program->formula->tensor[w.transpose.load[i]->id].dtype);
         launch->scratch_bytes += rows * (tile * bytes + 4);
     }
 }
@@ -101,7 +101,7 @@ static void print_head(writer *w, const char *name, const char *rest)
                      rest);
     for (int32_t i = 0; i < w->n_other; i++)
         md_strbuf_printf(&w->expr, "const int64_t x%" PRId32 " = at.x%" PRId32 ";\n", w->other[i], w->other[i]);
-    md_strbuf_printf(&w->expr, "const int64_t x%" PRId32 " = lane, x%" PRId32 " = turn;\n", w->stage->axis, w->turn.index);
+    md_strbuf_printf(&w->expr, "const int64_t x%" PRId32 " = lane, x%" PRId32 " = turn;\n", w->stage->axis, w->transpose.index);
 }
 
 /* Lanes from the beginning of a row of the output to its next boundary. */
@@ -113,7 +113,7 @@ static void print_ahead(writer *w)
     md_strbuf_add(&w->expr, "MD_INLINE int64_t md_ahead(const md_params *p, const md_at &at, int64_t turn)\n{\n");
     for (int32_t i = 0; i < w->n_other; i++)
         md_strbuf_printf(&w->expr, "const int64_t x%" PRId32 " = at.x%" PRId32 ";\n", w->other[i], w->other[i]);
-    md_strbuf_printf(&w->expr, "const int64_t x%" PRId32 " = 0, x%" PRId32 " = turn;\n", w->stage->axis, w->turn.index);
+    md_strbuf_printf(&w->expr, "const int64_t x%" PRId32 " = 0, x%" PRId32 " = turn;\n", w->stage->axis, w->transpose.index);
     md_strbuf_printf(&w->expr, "%sreturn %s;\n}\n", md_strbuf_text(&body), md_strbuf_text(&value));
     w->expr.failed |= body.failed || value.failed;
     md_strbuf_finish(&body);
@@ -161,8 +161,8 @@ static void print_out(writer *w)
     md_cg_begin(w->lanes, &w->expr);
     for (int32_t i = 0; i < w->n_loads; i++)
         bind(w, w->load[i], "elem", i, w->is_uniform[i]);
-    for (int32_t i = 0; i < w->turn.n; i++)
-        bind(w, w->turn.load[i], "turned", i, false);
+    for (int32_t i = 0; i < w->transpose.n; i++)
+        bind(w, w->transpose.load[i], "turned", i, false);
     for (int32_t i = 0; i < w->stage->n_stores; i++)
         value[i] = md_cg_value(w->lanes, w->stage->store[i].value, &is_uniform[i]);
     for (int32_t i = 0; i < w->stage->n_stores; i++)
@@ -175,18 +175,18 @@ static void print_all(writer *w)
     bool unused[MD_FA_MAX_TURNED];
     uint32_t vectors = md_cg_unit_tensors(w->program, w->target->stage, w->stage->axis);
     md_strbuf_printf(&w->expr, "#define MD_EACH_TURNED(F)");
-    for (int32_t i = 0; i < w->turn.n; i++) {
-        md_strbuf_printf(&w->expr, " F(%" PRId32 ", %s)", i, dtype_of(w, w->turn.load[i]));
-        vectors |= UINT32_C(1) << w->turn.load[i]->id;
+    for (int32_t i = 0; i < w->transpose.n; i++) {
+        md_strbuf_printf(&w->expr, " F(%" PRId32 ", %s)", i, dtype_of(w, w->transpose.load[i]));
+        vectors |= UINT32_C(1) << w->transpose.load[i]->id;
     }
     md_strbuf_add(&w->expr, "\n");
     md_fa_cuda_print_count(&w->expr, "md_lanes", w->program, 1, &w->stage->axis);
-    md_fa_cuda_print_count(&w->expr, "md_turns", w->program, 1, &w->turn.index);
+    md_fa_cuda_print_count(&w->expr, "md_turns", w->program, 1, &w->transpose.index);
     md_fa_cuda_print_aligned(&w->expr, w->program, vectors, 1);
     print_at(w);
     if (w->is_askew)
         print_ahead(w);
-    print_fetch(w, w->turned, "md_turned", "md_fetch_turned", w->turn.n, w->turn.load, unused);
+    print_fetch(w, w->turned, "md_turned", "md_fetch_turned", w->transpose.n, w->transpose.load, unused);
     print_fetch(w, w->lanes, "md_elem", "md_fetch", w->n_loads, w->load, w->is_uniform);
     print_out(w);
 }
@@ -198,8 +198,8 @@ static void find_loads(writer *w)
     int32_t n = md_cg_fetchable(all, w->program, w->target->stage);
     for (int32_t i = 0; i < n; i++) {
         bool is_turned = false;
-        for (int32_t k = 0; k < w->turn.n; k++)
-            is_turned |= md_fx_equal(w->program->formula, all[i], w->turn.load[k]);
+        for (int32_t k = 0; k < w->transpose.n; k++)
+            is_turned |= md_fx_equal(w->program->formula, all[i], w->transpose.load[k]);
         if (!is_turned)
             w->load[w->n_loads++] = all[i];
     }
@@ -227,13 +227,13 @@ static md_status assemble(md_kn_launch_source *launch, writer *w)
     return status;
 }
 
-md_status md_fa_cuda_turn_emit(md_kn_source *out, const md_fa_target *target, bool is_askew)
+md_status md_fa_cuda_transpose_emit(md_kn_source *out, const md_fa_target *target, bool is_askew)
 {
     writer w = writer_of(target, is_askew);
     md_cg_options options = {.program = target->program, .stage = target->stage, .dialect = MD_DEV_CUDA, .lane = w.stage->axis, .access = MD_CG_UNIT};
     find_loads(&w);
     w.lanes = md_cg_create(&options);
-    options.lane = w.turn.index;
+    options.lane = w.transpose.index;
     w.turned = w.lanes ? md_cg_create(&options) : NULL;
     *out = (md_kn_source){.n_launches = 1};
     md_kn_launch_source *launch = &out->launch[0];

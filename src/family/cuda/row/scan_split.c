@@ -241,8 +241,8 @@ static void features_of_ring(md_fa_features *out, const md_fa_target *target, co
     double points = (double)s.rows * (double)s.n, blocks = fmax((double)plan.launch[1].blocks, 1), sms = MD_MAX(target->facts->threads, 1);
     double tile = (double)(tile_vectors(config) * md_fa_cuda_width(target->program, target->stage)), turns = ceil(points / tile / blocks);
     double rate = (target->facts->memory_gbps > 0 ? target->facts->memory_gbps : 1000.0) * 1e3, memory = s.bytes / rate / RING_RATE;
-    double in_flight = fmin((double)shared_bytes(target, config) / RING_BYTES, 1), turn = TURN_US + MORE_US * (config->value[THREADS] / 512.0 - 1);
-    double us = fmax(memory / in_flight, turns * (turn + tile / 4096 * QUARTER_US));
+    double in_flight = fmin((double)shared_bytes(target, config) / RING_BYTES, 1), transpose = TURN_US + MORE_US * (config->value[THREADS] / 512.0 - 1);
+    double us = fmax(memory / in_flight, turns * (transpose + tile / 4096 * QUARTER_US));
     *out = (md_fa_features){.ops_rate = 1, .parallel = fmin(blocks, sms), .launches = 1 + (plan.launch[0].blocks > 0), .serial_us = RING_US};
     out->memory_bytes = s.bytes;
     out->memory_rate = fmax(s.bytes / rate / us, 1e-9);

@@ -19,8 +19,8 @@ static bool applies(const md_fa_target *target)
 
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
-    md_fa_turn turn;
-    if (config->value[TURN] && (config->value[FLAT] || config->value[STRIDED] || !md_fa_turn_find(&turn, target)))
+    md_fa_transpose transpose;
+    if (config->value[TURN] && (config->value[FLAT] || config->value[STRIDED] || !md_fa_transpose_find(&transpose, target)))
         return false;
     bool has_axis = target->program->stage[target->stage].axis >= 0;
     if (config->value[FLAT] && (config->value[STRIDED] || !md_fa_sweep_can_flatten(target)))
@@ -34,7 +34,7 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_f
 {
     md_fa_sweep sweep = sweep_of(config);
     if (config->value[TURN])
-        md_fa_turn_envelope(out, target);
+        md_fa_transpose_envelope(out, target);
     else
         md_fa_sweep_envelope(out, target, &sweep);
 }
@@ -44,22 +44,22 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     md_fa_sweep sweep = sweep_of(config);
     md_fa_sweep_features(out, target, &sweep, size);
     if (config->value[TURN])
-        md_fa_turn_features(out, target, size);
+        md_fa_transpose_features(out, target, size);
     else
-        md_fa_turn_penalty(out, target, size);
+        md_fa_transpose_penalty(out, target, size);
 }
 
 static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
 {
     md_fa_sweep sweep = sweep_of(config);
-    return config->value[TURN] ? md_fa_turn_emit(out, target, sweep.is_streaming) : md_fa_sweep_emit(out, target, &sweep);
+    return config->value[TURN] ? md_fa_transpose_emit(out, target, sweep.is_streaming) : md_fa_sweep_emit(out, target, &sweep);
 }
 
 static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config, const md_kn_shape *shape)
 {
     md_fa_sweep sweep = sweep_of(config);
     if (config->value[TURN])
-        md_fa_turn_geometry(out, target, shape->size);
+        md_fa_transpose_geometry(out, target, shape->size);
     else
         md_fa_sweep_geometry(out, target, &sweep, shape->size);
 }

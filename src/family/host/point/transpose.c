@@ -14,7 +14,7 @@ enum { SIDE = 128 }; /* of a block of tiles; host/turned.c gets it as MD_SIDE */
 
 typedef struct finder {
     const md_fa_target *target;
-    md_fa_turn *out;
+    md_fa_transpose *out;
 } finder;
 
 static const md_st_stage *stage_of(const md_fa_target *target)
@@ -48,7 +48,7 @@ static bool note(void *user, const md_fx_node *n)
 {
     finder *s = user;
     const md_st_stage *st = stage_of(s->target);
-    md_fa_turn *t = s->out;
+    md_fa_transpose *t = s->out;
     if (!is_turned(st, s->target->program->formula, n) || t->n == MD_FA_MAX_TURNED)
         return true;
     int32_t last = n->arg[n->n_args - 1]->id;
@@ -62,22 +62,22 @@ static bool note(void *user, const md_fx_node *n)
     return true;
 }
 
-bool md_fa_turn_find(md_fa_turn *out, const md_fa_target *target)
+bool md_fa_transpose_find(md_fa_transpose *out, const md_fa_target *target)
 {
-    *out = (md_fa_turn){.index = -1};
+    *out = (md_fa_transpose){.index = -1};
     finder f = {target, out};
     if (stage_of(target)->axis >= 0)
         md_cg_visit(stage_of(target), note, &f);
     return out->n > 0;
 }
 
-void md_fa_turn_envelope(md_kn_envelope *out, const md_fa_target *target)
+void md_fa_transpose_envelope(md_kn_envelope *out, const md_fa_target *target)
 {
-    md_fa_turn turn;
+    md_fa_transpose transpose;
     *out = (md_kn_envelope){.unit = md_cg_unit_tensors(target->program, target->stage, stage_of(target)->axis)};
-    md_fa_turn_find(&turn, target);
-    for (int32_t i = 0; i < turn.n; i++)
-        out->unit |= UINT32_C(1) << turn.load[i]->id;
+    md_fa_transpose_find(&transpose, target);
+    for (int32_t i = 0; i < transpose.n; i++)
+        out->unit |= UINT32_C(1) << transpose.load[i]->id;
 }
 
 /* Indices that neither the lanes nor the tiles run over. */
@@ -90,14 +90,14 @@ static int32_t others_of(int32_t out[MD_MAX_RANK * 2], const md_st_stage *st, in
     return n;
 }
 
-void md_fa_turn_geometry(md_kn_plan_geometry *out, const md_fa_target *target, const int64_t *size)
+void md_fa_transpose_geometry(md_kn_plan_geometry *out, const md_fa_target *target, const int64_t *size)
 {
-    md_fa_turn turn;
+    md_fa_transpose transpose;
     int32_t other[MD_MAX_RANK * 2];
     const md_st_stage *st = stage_of(target);
-    md_fa_turn_find(&turn, target);
-    int32_t n = others_of(other, st, turn.index);
-    int64_t rows = md_st_size(target->program, turn.index, size), lanes = md_st_size(target->program, st->axis, size);
+    md_fa_transpose_find(&transpose, target);
+    int32_t n = others_of(other, st, transpose.index);
+    int64_t rows = md_st_size(target->program, transpose.index, size), lanes = md_st_size(target->program, st->axis, size);
     *out = (md_kn_plan_geometry){0};
     out->launch[0].grain = 1;
     out->launch[0].blocks = md_st_points(target->program, n, other, size) * ((rows + SIDE - 1) / SIDE) * ((lanes + SIDE - 1) / SIDE);
@@ -110,16 +110,16 @@ static double points_of(const md_fa_target *target, const int64_t *size)
 }
 
 /* A tile costs about a cycle a value to read, turn in registers and read again; other types turn in memory. */
-void md_fa_turn_features(md_fa_features *out, const md_fa_target *target, const int64_t *size)
+void md_fa_transpose_features(md_fa_features *out, const md_fa_target *target, const int64_t *size)
 {
-    md_fa_turn turn;
-    if (!md_fa_turn_find(&turn, target))
+    md_fa_transpose transpose;
+    if (!md_fa_transpose_find(&transpose, target))
         return;
     md_kn_plan_geometry geometry;
-    md_fa_turn_geometry(&geometry, target, size);
-    for (int32_t i = 0; i < turn.n; i++) {
+    md_fa_transpose_geometry(&geometry, target, size);
+    for (int32_t i = 0; i < transpose.n; i++) {
         /* What the sweep counted for a strided load falls away. */
-        double cycles = turn.load[i]->type == MD_F32 ? 1 : 2.5;
+        double cycles = transpose.load[i]->type == MD_F32 ? 1 : 2.5;
         out->ops += (cycles - 1.2) * points_of(target, size) * md_fa_host_ops_per_cycle(target->facts);
     }
     out->parallel = md_fa_host_parallel((double)geometry.launch[0].blocks, target->facts);
@@ -137,13 +137,13 @@ static int64_t lane_stride(const md_fa_target *target, const md_fx_node *load, c
 
 /* Without tiles each lane has a line of its own. Lines a power of two apart meet in a few sets of the caches and are lost before the next
  * row uses them. Measured on a Xeon (Sapphire Rapids), f32: 0.4 and 7 ns an element. */
-void md_fa_turn_penalty(md_fa_features *out, const md_fa_target *target, const int64_t *size)
+void md_fa_transpose_penalty(md_fa_features *out, const md_fa_target *target, const int64_t *size)
 {
-    md_fa_turn turn;
-    if (!md_fa_turn_find(&turn, target))
+    md_fa_transpose transpose;
+    if (!md_fa_transpose_find(&transpose, target))
         return;
-    for (int32_t i = 0; i < turn.n; i++) {
-        bool collides = lane_stride(target, turn.load[i], size) % 1024 == 0 && md_st_size(target->program, stage_of(target)->axis, size) > 64;
+    for (int32_t i = 0; i < transpose.n; i++) {
+        bool collides = lane_stride(target, transpose.load[i], size) % 1024 == 0 && md_st_size(target->program, stage_of(target)->axis, size) > 64;
         out->ops += (collides ? 20 : 1) * points_of(target, size) * md_fa_host_ops_per_cycle(target->facts);
     }
 }
@@ -153,7 +153,7 @@ void md_fa_turn_penalty(md_fa_features *out, const md_fa_target *target, const i
 typedef struct writer {
     const md_fa_target *target;
     const md_st_stage *stage;
-    md_fa_turn turn;
+    md_fa_transpose transpose;
     int32_t other[MD_MAX_RANK * 2], n_other;
     md_cg *lanes, *turned; /* printers with the lanes along the axis, and along the turned index */
     md_strbuf text;
@@ -163,13 +163,13 @@ typedef struct writer {
 static md_status print_tile(writer *w, int32_t i)
 {
     md_strbuf load = {0};
-    const md_fx_node *node = w->turn.load[i];
+    const md_fx_node *node = w->transpose.load[i];
     const char *type = md_cg_lane_type(node->type);
     md_cg_begin(w->turned, &load);
     const char *value = md_cg_lanes(w->turned, node);
     md_strbuf_printf(&w->text, "%s tile%" PRId32 "[MD_VL] = {0};\nfor (int l = 0; l < n_lanes; l++) {\n", type, i);
     md_strbuf_printf(&w->text, "const int64_t x%" PRId32 " = lane + l, x%" PRId32 " = turn;\nconst int md_n = n_turns;\n", w->stage->axis,
-                     w->turn.index);
+                     w->transpose.index);
     md_strbuf_printf(&w->text, "%stile%" PRId32 "[l] = %s;\n}\nmd_turn_%s(tile%" PRId32 ");\n", md_strbuf_text(&load), i, value ? value : "",
                      md_cg_suffix(node->type, false), i);
     w->text.failed |= load.failed;
@@ -184,11 +184,11 @@ static md_status print_row(writer *w)
     bool is_uniform[MD_ST_MAX_STORES] = {false};
     char name[32];
     md_strbuf_printf(&w->text, "for (int row = 0; row < n_turns; row++) {\nconst int64_t x%" PRId32 " = turn + row, x%" PRId32 " = lane;\nconst int md_n = n_lanes;\n",
-                     w->turn.index, w->stage->axis);
+                     w->transpose.index, w->stage->axis);
     md_cg_begin(w->lanes, &w->text);
-    for (int32_t i = 0; i < w->turn.n; i++) {
+    for (int32_t i = 0; i < w->transpose.n; i++) {
         snprintf(name, sizeof name, "tile%" PRId32 "[row]", i);
-        md_cg_bind(w->lanes, w->turn.load[i], name, false);
+        md_cg_bind(w->lanes, w->transpose.load[i], name, false);
     }
     for (int32_t i = 0; i < w->stage->n_stores; i++)
         value[i] = md_cg_value(w->lanes, w->stage->store[i].value, &is_uniform[i]);
@@ -205,7 +205,7 @@ static void print_sizes(writer *w)
     md_strbuf_printf(&w->text, "MD_INLINE int64_t md_lanes(const md_params *p)\n{\n(void)p;\nreturn %s;\n}\n",
                      md_cg_size(size, program, w->stage->axis));
     md_strbuf_printf(&w->text, "MD_INLINE int64_t md_turns(const md_params *p)\n{\n(void)p;\nreturn %s;\n}\n",
-                     md_cg_size(size, program, w->turn.index));
+                     md_cg_size(size, program, w->transpose.index));
 }
 
 static md_status print_all(writer *w)
@@ -214,7 +214,7 @@ static md_status print_all(writer *w)
     md_strbuf_add(&w->text, "/* n_lanes <= MD_VL lanes from `lane` on, for n_turns <= MD_VL positions of the other index from `turn` on. */\n"
                             "MD_INLINE void md_tile(const md_params *p, int64_t point, int64_t lane, int n_lanes, int64_t turn, int n_turns)\n{\n");
     md_cg_print_decode(&w->text, w->target->program, w->n_other, w->other, "point");
-    for (int32_t i = 0; i < w->turn.n; i++)
+    for (int32_t i = 0; i < w->transpose.n; i++)
         MD_TRY(print_tile(w, i));
     MD_TRY(print_row(w));
     md_strbuf_add(&w->text, "}\n");
@@ -240,15 +240,15 @@ static md_status assemble(md_kn_launch_source *launch, writer *w, bool is_stream
     return status;
 }
 
-md_status md_fa_turn_emit(md_kn_source *out, const md_fa_target *target, bool is_streaming)
+md_status md_fa_transpose_emit(md_kn_source *out, const md_fa_target *target, bool is_streaming)
 {
     writer w = {.target = target, .stage = stage_of(target)};
-    md_fa_turn_find(&w.turn, target);
-    w.n_other = others_of(w.other, w.stage, w.turn.index);
+    md_fa_transpose_find(&w.transpose, target);
+    w.n_other = others_of(w.other, w.stage, w.transpose.index);
     md_cg_options options = {.program = target->program, .stage = target->stage, .dialect = MD_DEV_HOST, .lane = w.stage->axis,
                              .access = MD_CG_UNIT, .streaming = is_streaming};
     w.lanes = md_cg_create(&options);
-    options.lane = w.turn.index;
+    options.lane = w.transpose.index;
     w.turned = w.lanes ? md_cg_create(&options) : NULL;
     *out = (md_kn_source){.n_launches = 1};
     md_kn_launch_source *launch = &out->launch[0];

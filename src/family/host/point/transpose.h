@@ -7,19 +7,19 @@
 
 enum { MD_FA_MAX_TURNED = 3 };
 
-typedef struct md_fa_turn {
+typedef struct md_fa_transpose {
     int32_t index; /* the outer index that tiles run over besides the lanes */
     int32_t n;
     const md_fx_node *load[MD_FA_MAX_TURNED];
-} md_fa_turn;
+} md_fa_transpose;
 
 /** False where nothing is to be turned: no load has its last axis along another index while the lanes run along a different axis. */
-bool md_fa_turn_find(md_fa_turn *out, const md_fa_target *target);
-md_status md_fa_turn_emit(md_kn_source *out, const md_fa_target *target, bool is_streaming);
-void md_fa_turn_envelope(md_kn_envelope *out, const md_fa_target *target);
-void md_fa_turn_geometry(md_kn_plan_geometry *out, const md_fa_target *target, const int64_t *size);
+bool md_fa_transpose_find(md_fa_transpose *out, const md_fa_target *target);
+md_status md_fa_transpose_emit(md_kn_source *out, const md_fa_target *target, bool is_streaming);
+void md_fa_transpose_envelope(md_kn_envelope *out, const md_fa_target *target);
+void md_fa_transpose_geometry(md_kn_plan_geometry *out, const md_fa_target *target, const int64_t *size);
 /** Corrects the features of a sweep: for the tiles, or, where there would be something to turn, for going without. */
-void md_fa_turn_features(md_fa_features *out, const md_fa_target *target, const int64_t *size);
-void md_fa_turn_penalty(md_fa_features *out, const md_fa_target *target, const int64_t *size);
+void md_fa_transpose_features(md_fa_features *out, const md_fa_target *target, const int64_t *size);
+void md_fa_transpose_penalty(md_fa_features *out, const md_fa_target *target, const int64_t *size);
 
 #endif

@@ -45,10 +45,10 @@ static void world_close(world *w)
     sim_world_close(&w->sim);
 }
 
-static void tune(world *w, bool beside, const char *source)
+static void tune(world *w, bool off_hints, const char *source)
 {
     const md_ds_tune_request r = {.policy = {.metric = MD_METRIC_LOG2, .persistent = MD_PERSISTENT_AUTO, .wisdom = w->sim.wisdom},
-                                  .hints = hints, .hints_source = source, .builder = w->sim.builder, .beside = beside,
+                                  .hints = hints, .hints_source = source, .builder = w->sim.builder, .off_hints = off_hints,
                                   .job = {.rigor = MD_TUNE_MEASURE, .budget_ms = 1e7, .max_builds = 4, .seed = 1}};
     assert_ok(md_ds_tune_formula(&r, sum));
 }
