@@ -28,7 +28,7 @@ typedef struct options {
 
 typedef struct product {
     int m, n, k;
-    bool turned;   /* B is [n,k] */
+    bool turned; /* B is [n,k] */
     bool has_gelu; /* gelu(.. + bias), fused by us, a pass of its own after the library */
 } product;
 

@@ -76,7 +76,10 @@ static int identify(const char *path, char **files, int n)
     FILE *out = fopen(path, "wb");
     if (!out)
         return fail("cannot write", path);
-    fprintf(out, "/* Written by tools/embed.c. */\n#include \"base/embed.h\"\n\nconst uint64_t md_source_identity = UINT64_C(0x%016" PRIx64 ");\n", digest);
+    fprintf(out,
+            "/* Written by tools/embed.c. */\n#include \"base/embed.h\"\n\nconst uint64_t md_source_identity = "
+            "UINT64_C(0x%016" PRIx64 ");\n",
+            digest);
     return fclose(out) ? fail("cannot write", path) : 0;
 }
 

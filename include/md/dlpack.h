@@ -1,6 +1,6 @@
-/* A DLPack tensor as an md_tensor, without copying. Include <dlpack/dlpack.h> first, or any header that defines DLTensor and its
- * enumerators (DLPack 0.2 and later: https://github.com/dmlc/dlpack); this header defines nothing of DLPack itself.
- * SPDX-License-Identifier: MIT */
+/* A DLPack tensor as an md_tensor, without copying. Include <dlpack/dlpack.h> first, or any header that defines
+ * DLTensor and its enumerators (DLPack 0.2 and later: https://github.com/dmlc/dlpack); this header defines nothing
+ * of DLPack itself. SPDX-License-Identifier: MIT */
 #ifndef MD_DLPACK_H
 #define MD_DLPACK_H
 
@@ -26,10 +26,10 @@ static inline md_dtype md_dtype_from_dlpack(int code, int bits, int lanes)
     return MD_DTYPE_DEFAULT;
 }
 
-/** Fills a tensor from the parts of a DLTensor. `strides` in elements, NULL where the tensor is contiguous.
- * @return MD_UNSUPPORTED for a dtype or rank that has no counterpart; *out is written only on success. No message is left. */
-static inline md_status md_tensor_from_parts(md_tensor *out, void *data, uint64_t byte_offset, int rank, int code, int bits,
-                                             int lanes, const int64_t *shape, const int64_t *strides)
+/** Fills a tensor from the parts of a DLTensor. `strides` in elements, NULL where the tensor is contiguous. @return
+ * MD_UNSUPPORTED for a dtype or rank that has no counterpart; *out is written only on success. No message is left. */
+static inline md_status md_tensor_from_parts(md_tensor *out, void *data, uint64_t byte_offset, int rank, int code,
+                                             int bits, int lanes, const int64_t *shape, const int64_t *strides)
 {
     md_dtype dtype = md_dtype_from_dlpack(code, bits, lanes);
     int a;
@@ -42,9 +42,9 @@ static inline md_status md_tensor_from_parts(md_tensor *out, void *data, uint64_
 }
 
 /** `t` is a const DLTensor *; borrowed: the md_tensor is valid as long as its memory is. */
-#define md_tensor_from_dlpack(out, t)                                                                                          \
-    md_tensor_from_parts((out), (t)->data, (t)->byte_offset, (int)(t)->ndim, (int)(t)->dtype.code, (int)(t)->dtype.bits,       \
-                         (int)(t)->dtype.lanes, (t)->shape, (t)->strides)
+#define md_tensor_from_dlpack(out, t)                                                                                  \
+    md_tensor_from_parts((out), (t)->data, (t)->byte_offset, (int)(t)->ndim, (int)(t)->dtype.code,                     \
+                         (int)(t)->dtype.bits, (int)(t)->dtype.lanes, (t)->shape, (t)->strides)
 
 #ifdef __cplusplus
 }

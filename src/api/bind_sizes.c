@@ -20,10 +20,11 @@ static md_status set_size(void *user, const char *name, int64_t lo, int64_t hi)
     const int32_t d = md_fx_find_dim(f, name, strlen(name));
     if (d >= 0) {
         if (f->dim[d].size >= 0 && f->dim[d].size != lo)
-            return md_fail(MD_INVALID_ARGUMENT, "sizes: dim '%s' is static: %lld, not %lld", name, (long long)f->dim[d].size, (long long)lo);
+            return md_fail(MD_INVALID_ARGUMENT, "sizes: dim '%s' is static: %lld, not %lld", name,
+                           (long long)f->dim[d].size, (long long)lo);
         if (lo < f->dim[d].lo || lo > f->dim[d].hi)
-            return md_fail(MD_INVALID_ARGUMENT, "sizes: dim '%s' = %lld lies outside its declared range %lld..%lld", name, (long long)lo,
-                           (long long)f->dim[d].lo, (long long)f->dim[d].hi);
+            return md_fail(MD_INVALID_ARGUMENT, "sizes: dim '%s' = %lld lies outside its declared range %lld..%lld",
+                           name, (long long)lo, (long long)f->dim[d].lo, (long long)f->dim[d].hi);
         r->binding->size[d] = lo;
         return MD_OK;
     }
@@ -86,7 +87,8 @@ static void fill(md_dtype dtype, void *data, size_t n)
             md_dtype_store_int(dtype, data, (int64_t)i, 0);
 }
 
-/* The pattern repeats after 2^20 elements, so that a device whose memory the CPU cannot write gets it piece by piece. */
+/* The pattern repeats after 2^20 elements, so that a device whose memory the CPU cannot write gets it piece by
+ * piece. */
 static md_status fill_there(md_dev *dev, md_dtype dtype, char *data, size_t n)
 {
     enum { PIECE = 1 << 20 };

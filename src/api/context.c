@@ -95,7 +95,10 @@ static md_status open_context(md_context *c, const md_context_options *o)
     MD_TRY(copy_texts(c, o));
     MD_TRY(check_hints(c));
     MD_TRY(md_pool_create(&c->pool, count_threads(c, o)));
-    md_dev_options dev = {.device = o->device ? o->device : c->env.device, .cc = o->cc ? o->cc : c->env.cc, .pool = c->pool, .log = &c->log};
+    md_dev_options dev = {.device = o->device ? o->device : c->env.device,
+                          .cc = o->cc ? o->cc : c->env.cc,
+                          .pool = c->pool,
+                          .log = &c->log};
     const md_status status = md_dev_open(&c->dev, &dev);
     if (status != MD_OK)
         return !o->device && c->env.device ? md_fail_more(status, " (MD_DEVICE)") : status;

@@ -33,7 +33,8 @@ struct md_op {
 
 /** Opens the store that options and environment ask for; the device is open. */
 md_status md_api_open_store(md_context *c, const md_context_options *o);
-/** Where wisdom is that comes along: MD_SYSTEM_PATH, else where the library is installed; "" where nothing is to be kept or found. */
+/** Where wisdom is that comes along: MD_SYSTEM_PATH, else where the library is installed; "" where nothing is to be
+ * kept or found. */
 const char *md_api_system_path(const md_context *c);
 
 /** One owner of the op goes: a handle, or a launch. The last one's frees it, and its statistics stay. */
@@ -43,8 +44,9 @@ void md_api_each_op(md_context *context, void (*fn)(void *user, md_ds_op *op), v
 
 typedef enum md_api_memory { MD_API_NO_MEMORY, MD_API_MEMORY_TO_MEASURE } md_api_memory;
 
-/** Binds an op to contiguous, aligned tensors of the sizes in a text, "b=8, n=64", for choosing without data. MEMORY_TO_MEASURE makes
- * and fills memory where the op's policy measures; give such a bound back, also after a failure. Unknown dims are refused, missing named. */
+/** Binds an op to contiguous, aligned tensors of the sizes in a text, "b=8, n=64", for choosing without data.
+ * MEMORY_TO_MEASURE makes and fills memory where the op's policy measures; give such a bound back, also after a
+ * failure. Unknown dims are refused, missing named. */
 md_status md_api_bind_sizes(md_ds_bound *out, md_op *op, const char *sizes, md_api_memory memory);
 void md_api_unbind_sizes(md_ds_bound *bound, md_op *op);
 

@@ -20,11 +20,13 @@ static json_t *device_json(const md_context *c)
 {
     const md_dev_facts *f = &c->dev->facts;
     char name[32];
-    return json_pack("{s:s, s:o, s:i, s:i, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:b, s:o}", "device", device_name(name, c->dev), "name",
-                     md_json_text(f->name), "threads", (int)f->threads, "vector_bytes", (int)f->vector_bytes, "l1_bytes", (json_int_t)f->l1_bytes, "l2_bytes",
-                     (json_int_t)f->l2_bytes, "l3_bytes", (json_int_t)f->l3_bytes, "memory_gbps", md_json_real(f->memory_gbps), "gflops",
-                     md_json_real(f->gflops), "compiler", md_json_text(f->compiler), "compiler_flags", md_json_text(f->flags),
-                     "can_compile", (int)f->can_compile, "default_hints", md_json_text(c->hints));
+    return json_pack("{s:s, s:o, s:i, s:i, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:b, s:o}", "device",
+                     device_name(name, c->dev), "name", md_json_text(f->name), "threads", (int)f->threads,
+                     "vector_bytes", (int)f->vector_bytes, "l1_bytes", (json_int_t)f->l1_bytes, "l2_bytes",
+                     (json_int_t)f->l2_bytes, "l3_bytes", (json_int_t)f->l3_bytes, "memory_gbps",
+                     md_json_real(f->memory_gbps), "gflops", md_json_real(f->gflops), "compiler",
+                     md_json_text(f->compiler), "compiler_flags", md_json_text(f->flags), "can_compile",
+                     (int)f->can_compile, "default_hints", md_json_text(c->hints));
 }
 
 static void add_gpu(json_t *j, const md_dev_facts *f)
@@ -44,7 +46,10 @@ static void add_nvrtc(json_t *j)
 {
     md_dev_nvrtc nvrtc;
     md_status s = md_dev_nvrtc_open(&nvrtc);
-    json_object_set_new(j, "nvrtc_path", s == MD_OK ? md_json_text(nvrtc.path) : s == MD_NOT_FOUND ? json_string("not found") : md_json_text(md_last_error()));
+    json_object_set_new(j, "nvrtc_path",
+                        s == MD_OK          ? md_json_text(nvrtc.path)
+                        : s == MD_NOT_FOUND ? json_string("not found")
+                                            : md_json_text(md_last_error()));
 }
 
 /* What the context did so far: a warm one compiles and measures nothing. */
@@ -56,10 +61,12 @@ static void add_counters(json_t *j, md_context *c)
         const char *name;
         uint64_t value;
     } row[] = {
-        {"compiles", atomic_load(&b->compiles)}, {"kept_binaries", atomic_load(&b->kept)}, {"tuned_points", atomic_load(&t->points)},
-        {"tuned_known", atomic_load(&t->found)}, {"tuned_timed", atomic_load(&t->timed)}, {"tuned_ms", atomic_load(&t->measured_ns) / 1000000},
-        {"tuned_wrong", atomic_load(&t->wrong)}, {"tuned_unbuilt", atomic_load(&t->unbuilt)}, {"tuned_failed", atomic_load(&t->failed)},
-        {"tuned_no_memory", atomic_load(&t->out_of_memory)}, {"tuned_busy", atomic_load(&t->busy)}, {"tuned_cut", atomic_load(&t->cut)},
+        {"compiles", atomic_load(&b->compiles)},   {"kept_binaries", atomic_load(&b->kept)},
+        {"tuned_points", atomic_load(&t->points)}, {"tuned_known", atomic_load(&t->found)},
+        {"tuned_timed", atomic_load(&t->timed)},   {"tuned_ms", atomic_load(&t->measured_ns) / 1000000},
+        {"tuned_wrong", atomic_load(&t->wrong)},   {"tuned_unbuilt", atomic_load(&t->unbuilt)},
+        {"tuned_failed", atomic_load(&t->failed)}, {"tuned_no_memory", atomic_load(&t->out_of_memory)},
+        {"tuned_busy", atomic_load(&t->busy)},     {"tuned_cut", atomic_load(&t->cut)},
     };
     for (int32_t i = 0; i < MD_COUNT(row); i++)
         json_object_set_new(j, row[i].name, json_integer((json_int_t)row[i].value));

@@ -39,7 +39,8 @@ static md_status resolve(md_launch *l, const md_arg *args, int32_t n)
         MD_TRY(md_ds_find(&l->entry, l->op->ds, NULL, &l->bound));
     keep_args(l, args, n);
     md_ds_op *op = l->op->ds;
-    l->is_plain = l->entry && op->layout.is_possible && !op->runtime->verifies && md_ds_call_args_take(&l->warm, &op->layout, l->arg, n);
+    l->is_plain = l->entry && op->layout.is_possible && !op->runtime->verifies &&
+                  md_ds_call_args_take(&l->warm, &op->layout, l->arg, n);
     if (l->is_plain)
         md_ds_add_launch_plan(op, &l->warm, l->entry, &l->bound);
     return MD_OK;
@@ -75,12 +76,14 @@ void md_launch_destroy(md_launch **launch)
     *launch = NULL;
 }
 
-/* As md_fx_bind does it: an integer may stand for a real, not the other way round, and a real has its declared precision. */
+/* As md_fx_bind does it: an integer may stand for a real, not the other way round, and a real has its declared
+ * precision. */
 static md_status rebind_scalar(md_fx_binding *b, const md_fx_scalar *s, int32_t id, int32_t i, const md_arg *arg)
 {
     bool is_int = arg->kind == MD_ARG_INT;
     if (!is_int && (s->type == MD_I64 || arg->kind != MD_ARG_REAL))
-        return md_fail(MD_INVALID_ARGUMENT, "argument %d '%s' must be a scalar of type %s", i, s->name, md_dtype_name(s->type));
+        return md_fail(MD_INVALID_ARGUMENT, "argument %d '%s' must be a scalar of type %s", i, s->name,
+                       md_dtype_name(s->type));
     b->real[id] = md_dtype_round(s->type == MD_I64 ? MD_F64 : s->type, is_int ? (double)arg->integer : arg->real);
     b->integer[id] = is_int ? arg->integer : 0;
     return MD_OK;
@@ -119,13 +122,14 @@ static md_status rebind(md_ds_bound *b, const md_launch *l, const md_arg *args, 
     return MD_OK;
 }
 
-/* What was resolved serves as long as nothing it was chosen by has changed; memory that is less aligned may need another variant,
- * and arguments that were bound in full another shape's. */
+/* What was resolved serves as long as nothing it was chosen by has changed; memory that is less aligned may need
+ * another variant, and arguments that were bound in full another shape's. */
 static md_status run_bound(double *us, const md_launch *l, md_stream stream, md_ds_bound *bound, bool is_bound_anew)
 {
     md_ds_op *op = l->op->ds;
     md_ds_shape_entry *entry = NULL;
-    bool is_as_resolved = bound->shape.aligned == l->bound.shape.aligned && bound->shape.aligned16 == l->bound.shape.aligned16;
+    bool is_as_resolved =
+        bound->shape.aligned == l->bound.shape.aligned && bound->shape.aligned16 == l->bound.shape.aligned16;
     if (!is_bound_anew && is_as_resolved)
         return md_ds_run(us, op, l->entry, stream, bound);
     if (bound->is_empty)
@@ -162,7 +166,8 @@ static bool run_plan(md_status *status, const md_launch *l, md_stream stream, co
         return false;
     if (!args)
         return md_ds_call_launch_plan(status, op, &l->warm, stream);
-    return md_ds_call_args_take(&call, &op->layout, args, n) && !memcmp(call.key, l->warm.key, (size_t)op->layout.n_key * sizeof *call.key) &&
+    return md_ds_call_args_take(&call, &op->layout, args, n) &&
+           !memcmp(call.key, l->warm.key, (size_t)op->layout.n_key * sizeof *call.key) &&
            md_ds_call_launch_plan(status, op, &call, stream);
 }
 
@@ -217,7 +222,8 @@ md_status md_launch_time_all(double *us, const md_launch *const *launches, int32
         return md_fail(MD_INVALID_ARGUMENT, !us ? "us is NULL" : !launches ? "launches is NULL" : "n is below 1");
     for (int32_t i = 0; i < n; i++)
         if (!launches[i] || launches[i]->op->context != launches[0]->op->context)
-            return md_fail(MD_INVALID_ARGUMENT, launches[i] ? "launch %d is of another context" : "launch %d is NULL", i);
+            return md_fail(MD_INVALID_ARGUMENT, launches[i] ? "launch %d is of another context" : "launch %d is NULL",
+                           i);
     md_ds_runtime *runtime = &launches[0]->op->context->runtime;
     if (!md_ds_is_async(runtime)) {
         MD_TRY(time_each(&spent, &q));
@@ -283,7 +289,8 @@ static md_status prepare_one(md_op *op, const char *sizes)
     return s;
 }
 
-/* Blank parts are passed over, but a text that has nothing else is one shape: that of an op whose sizes are all static. */
+/* Blank parts are passed over, but a text that has nothing else is one shape: that of an op whose sizes are all
+ * static. */
 md_status md_prepare(md_op *op, const char *sizes)
 {
     if (!op)
@@ -309,14 +316,18 @@ md_status md_prepare(md_op *op, const char *sizes)
 
 static void freeze(void *user, md_ds_op *op)
 {
-    atomic_store_explicit(&op->frozen, (int32_t)*(const md_freeze_mode *)user, memory_order_relaxed);
+    atomic_store_explicit(&op->frozen, (int32_t) * (const md_freeze_mode *)user, memory_order_relaxed);
 }
 
 static md_status check_mode(md_freeze_mode mode)
 {
-    _Static_assert((int)MD_FREEZE_READY == (int)MD_DS_FROZEN_READY && (int)MD_FREEZE_REFERENCE == (int)MD_DS_FROZEN_REFERENCE &&
-                       (int)MD_FREEZE_FAIL == (int)MD_DS_FROZEN_FAIL, "modes are the same");
-    return (int)mode >= 0 && mode <= MD_FREEZE_FAIL ? MD_OK : md_fail(MD_INVALID_ARGUMENT, "mode %d is no md_freeze_mode", (int)mode);
+    _Static_assert((int)MD_FREEZE_READY == (int)MD_DS_FROZEN_READY &&
+                       (int)MD_FREEZE_REFERENCE == (int)MD_DS_FROZEN_REFERENCE &&
+                       (int)MD_FREEZE_FAIL == (int)MD_DS_FROZEN_FAIL,
+                   "modes are the same");
+    return (int)mode >= 0 && mode <= MD_FREEZE_FAIL
+               ? MD_OK
+               : md_fail(MD_INVALID_ARGUMENT, "mode %d is no md_freeze_mode", (int)mode);
 }
 
 md_status md_freeze(md_op *op, md_freeze_mode mode)

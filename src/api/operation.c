@@ -30,7 +30,9 @@ md_status md_api_find_formula(const char **formula, const char **name, const cha
         md_fx_nearest nearest = {.wanted = text};
         for (int32_t i = 0; md_catalogue_at(i); i++)
             md_fx_nearest_offer(&nearest, md_catalogue_at(i)->name);
-        return md_fail(MD_NOT_FOUND, "'%s' is neither a formula nor an op of the catalogue (mdctl ops lists them)%s%s%s", text, MD_FX_NEAREST_ARGS(nearest));
+        return md_fail(MD_NOT_FOUND,
+                       "'%s' is neither a formula nor an op of the catalogue (mdctl ops lists them)%s%s%s", text,
+                       MD_FX_NEAREST_ARGS(nearest));
     }
     *formula = e->formula;
     *name = e->name;
@@ -47,7 +49,8 @@ static md_status pin_of_op(md_strbuf *out, const char *pin, const char *op)
         size_t len = strcspn(at, ";");
         const char *colon = memchr(at, ':', len);
         if (len && !colon)
-            return md_fail(MD_INVALID_ARGUMENT, "MD_PIN: '%.*s': expected op:variant or op.stage:variant", (int)len, at);
+            return md_fail(MD_INVALID_ARGUMENT, "MD_PIN: '%.*s': expected op:variant or op.stage:variant", (int)len,
+                           at);
         if (len && !strncmp(at, op, n) && (at[n] == ':' || at[n] == '.')) {
             const char *from = at[n] == '.' ? at + n + 1 : colon + 1;
             md_strbuf_bytes(out, from, (size_t)(at + len - from));
@@ -61,7 +64,8 @@ static md_status pin_of_op(md_strbuf *out, const char *pin, const char *op)
 md_status md_api_check_options(const md_op_options *o)
 {
     if (o->dtype != MD_DTYPE_DEFAULT && !md_dtype_is_real(o->dtype))
-        return md_fail(MD_INVALID_ARGUMENT, "option dtype: '%s': expected f32, f64, f16 or bf16", md_dtype_name(o->dtype));
+        return md_fail(MD_INVALID_ARGUMENT, "option dtype: '%s': expected f32, f64, f16 or bf16",
+                       md_dtype_name(o->dtype));
     if ((int)o->select < 0 || o->select > MD_SELECT_HYBRID)
         return md_fail(MD_INVALID_ARGUMENT, "option select: %d is no md_select", (int)o->select);
     if ((int)o->metric < 0 || o->metric > MD_METRIC_INDUCTOR)
@@ -143,7 +147,9 @@ static md_status make_op(md_op *op, const char *text, const md_op_options *o)
         .hints = o->hints ? o->hints : c->hints,
         .hints_source = o->hints ? "option hints" : c->hints_source,
         .weights = o->weights,
-        .pin = o->pin ? o->pin : pin.size ? pin.text : NULL,
+        .pin = o->pin     ? o->pin
+               : pin.size ? pin.text
+                          : NULL,
         .policy = md_api_policy_of(c, o),
         .bounds = o->bounds,
         .max_shapes = c->max_shapes,
@@ -208,7 +214,8 @@ md_status md_op_arg(md_arg_info *out, const md_op *op, int32_t i)
         return md_fail(MD_INVALID_ARGUMENT, "%s is NULL", out ? "op" : "out");
     const md_fx_formula *f = op->ds->formula;
     if (i < 0 || i >= f->n_args)
-        return md_fail(MD_INVALID_ARGUMENT, "op %s has %d arguments, there is no number %d", op->ds->name, f->n_args, i);
+        return md_fail(MD_INVALID_ARGUMENT, "op %s has %d arguments, there is no number %d", op->ds->name, f->n_args,
+                       i);
     memset(out, 0, sizeof *out);
     int32_t id = f->args[i].id;
     if (f->args[i].is_scalar) {

@@ -104,7 +104,8 @@ md_status md_explain(md_op *op, const char *sizes, int32_t json, md_write_fn wri
     return s;
 }
 
-md_status md_capture_list(md_context *context, md_stream stream, void *graph, int32_t json, md_write_fn write, void *user)
+md_status md_capture_list(md_context *context, md_stream stream, void *graph, int32_t json, md_write_fn write,
+                          void *user)
 {
     md_strbuf text = {0};
     if (!context)
@@ -129,10 +130,12 @@ static md_status source_text(md_strbuf *out, const md_op *op, int32_t stage, con
     if (md_fa_parse(&family, &config, c->target.facts->kind, variant) != MD_OK)
         return MD_NOT_FOUND;
     if (!family->applies(&c->target))
-        return md_fail(MD_NOT_FOUND, "family %s does not apply to stage %d of op %s", family->name, stage, op->ds->name);
+        return md_fail(MD_NOT_FOUND, "family %s does not apply to stage %d of op %s", family->name, stage,
+                       op->ds->name);
     md_status s = family->emit(&source, &c->target, &config);
     for (int32_t i = 0; s == MD_OK && i < source.n_launches; i++)
-        md_strbuf_add(out, source.launch[i].code == MD_KN_TEXT ? md_strbuf_text(&source.launch[i].text) : "/* a library call */\n");
+        md_strbuf_add(out, source.launch[i].code == MD_KN_TEXT ? md_strbuf_text(&source.launch[i].text)
+                                                               : "/* a library call */\n");
     md_kn_source_finish(&source);
     return s;
 }
@@ -143,7 +146,8 @@ md_status md_op_source(md_op *op, int32_t stage, const char *variant, md_write_f
     if (!op || !variant)
         return md_fail(MD_INVALID_ARGUMENT, "%s is NULL", op ? "variant" : "op");
     if (stage < 0 || stage >= op->ds->n_stages)
-        return md_fail(MD_INVALID_ARGUMENT, "op %s has %d stages, there is no number %d", op->ds->name, op->ds->n_stages, stage);
+        return md_fail(MD_INVALID_ARGUMENT, "op %s has %d stages, there is no number %d", op->ds->name,
+                       op->ds->n_stages, stage);
     md_status s = source_text(&text, op, stage, variant);
     if (s == MD_OK)
         s = md_api_write(&text, write, user);

@@ -11,9 +11,11 @@
 static void describe(md_strbuf *out, const md_dev_facts *f)
 {
     static const char *const kinds[] = {"host", "cuda", "sim"};
-    md_strbuf_printf(out, "%s, %s, %s, multidispatch %s\n", kinds[f->kind], f->name, f->compiler[0] ? f->compiler : "no compiler", MD_VERSION_TEXT);
-    md_strbuf_printf(out, "capability %d, arch %s, lanes %d, driver %d, runtime %d, nvrtc %d, blas %d\n", (int)f->capability, f->arch, (int)f->threads,
-                     (int)f->driver, (int)f->runtime, (int)f->nvrtc, (int)f->has_blas);
+    md_strbuf_printf(out, "%s, %s, %s, multidispatch %s\n", kinds[f->kind], f->name,
+                     f->compiler[0] ? f->compiler : "no compiler", MD_VERSION_TEXT);
+    md_strbuf_printf(out, "capability %d, arch %s, lanes %d, driver %d, runtime %d, nvrtc %d, blas %d\n",
+                     (int)f->capability, f->arch, (int)f->threads, (int)f->driver, (int)f->runtime, (int)f->nvrtc,
+                     (int)f->has_blas);
     md_strbuf_printf(out, "flags %s\nmeasuring %s\n", f->flags, MD_TN_MEASURING);
 }
 
@@ -32,7 +34,8 @@ md_status md_api_open_store(md_context *c, const md_context_options *o)
     if (!root[0] && !c->env.system_path)
         return MD_OK;
     describe(&about, &c->dev->facts);
-    md_sr_options options = {.root = root, .system_path = c->env.system_path, .environment = md_strbuf_text(&about), .log = &c->log};
+    md_sr_options options = {
+        .root = root, .system_path = c->env.system_path, .environment = md_strbuf_text(&about), .log = &c->log};
     const md_status status = about.failed ? md_fail_memory() : md_sr_open(&c->store, &options);
     md_strbuf_finish(&about);
     return status;
@@ -49,8 +52,14 @@ md_status md_store_count(md_store_counters *out, const md_context *context)
         return md_fail(MD_INVALID_ARGUMENT, "%s is NULL", out ? "context" : "out");
     const md_sr_counters *s = md_sr_count(context->store);
     const md_bd_counters *b = md_bd_count(context->builder);
-    *out = (md_store_counters){.hits = s->hits, .misses = s->misses, .healed = s->healed, .written = s->written, .write_failures = s->write_failures,
-                               .compiles = b->compiles, .kernels_kept = b->kept, .timed = context->tune_count.timed};
+    *out = (md_store_counters){.hits = s->hits,
+                               .misses = s->misses,
+                               .healed = s->healed,
+                               .written = s->written,
+                               .write_failures = s->write_failures,
+                               .compiles = b->compiles,
+                               .kernels_kept = b->kept,
+                               .timed = context->tune_count.timed};
     return MD_OK;
 }
 
@@ -64,8 +73,9 @@ typedef struct listing {
 
 static void add_json(md_strbuf *out, const md_sr_file *f)
 {
-    json_t *j = json_pack("{s:o, s:o, s:o, s:o, s:I, s:I}", "environment", md_json_text(f->environment), "about", md_json_text(f->about), "kind",
-                          md_json_text(f->kind), "key", md_json_text(f->key), "bytes", (json_int_t)f->n_bytes, "used", (json_int_t)f->used_s);
+    json_t *j = json_pack("{s:o, s:o, s:o, s:o, s:I, s:I}", "environment", md_json_text(f->environment), "about",
+                          md_json_text(f->about), "kind", md_json_text(f->kind), "key", md_json_text(f->key), "bytes",
+                          (json_int_t)f->n_bytes, "used", (json_int_t)f->used_s);
     if (j && f->problem)
         json_object_set_new(j, "problem", md_json_text(f->problem));
     char *line = j ? json_dumps(j, JSON_COMPACT) : NULL;
@@ -80,7 +90,8 @@ static void add_json(md_strbuf *out, const md_sr_file *f)
 /* Keys of results have several lines. */
 static void add_line(md_strbuf *out, const md_sr_file *f)
 {
-    md_strbuf_printf(out, "%.8s  %-8s %9lld  %s", f->environment, f->kind, (long long)f->n_bytes, f->problem ? "bad: " : "");
+    md_strbuf_printf(out, "%.8s  %-8s %9lld  %s", f->environment, f->kind, (long long)f->n_bytes,
+                     f->problem ? "bad: " : "");
     for (const char *c = f->problem ? f->problem : f->key; *c; c++)
         md_strbuf_bytes(out, *c == '\n' ? " " : c, 1);
     md_strbuf_add(out, "\n");
@@ -139,12 +150,15 @@ md_status md_store_gc(md_store_facts *out, md_context *context, int64_t limit_by
 {
     md_sr_gc_result r = {0};
     if (!context || !out || limit_bytes < 0)
-        return md_fail(MD_INVALID_ARGUMENT, !context ? "context is NULL" : !out ? "out is NULL" : "a limit of less than 0 bytes");
+        return md_fail(MD_INVALID_ARGUMENT, !context ? "context is NULL"
+                                            : !out   ? "out is NULL"
+                                                     : "a limit of less than 0 bytes");
     const char *root = md_store_path(context);
     const md_status s = root[0] ? md_sr_gc(&r, root, limit_bytes) : MD_OK;
     if (s != MD_OK && s != MD_NOT_FOUND)
         return s;
-    *out = (md_store_facts){.n_entries = r.n_entries, .n_bytes = r.n_bytes, .n_removed = r.n_removed, .n_removed_bytes = r.n_removed_bytes};
+    *out = (md_store_facts){
+        .n_entries = r.n_entries, .n_bytes = r.n_bytes, .n_removed = r.n_removed, .n_removed_bytes = r.n_removed_bytes};
     return MD_OK;
 }
 
@@ -162,7 +176,8 @@ md_status md_wisdom_export(md_context *context, md_write_fn write, void *user)
     return s;
 }
 
-md_status md_wisdom_import(md_wisdom_counts *out, md_context *context, const char *text, size_t n_bytes, md_write_fn write, void *user)
+md_status md_wisdom_import(md_wisdom_counts *out, md_context *context, const char *text, size_t n_bytes,
+                           md_write_fn write, void *user)
 {
     md_tn_merged merged = {0};
     md_strbuf problems = {0};
@@ -171,7 +186,8 @@ md_status md_wisdom_import(md_wisdom_counts *out, md_context *context, const cha
     md_status s = md_tn_wisdom_merge(&merged, &problems, context->wisdom, text ? text : "", n_bytes);
     if (s == MD_CORRUPT && write && problems.size) {
         (void)md_api_write(&problems, write, user);
-        s = md_fail(MD_CORRUPT, "%lld of %lld lines are no wisdom, so nothing is taken", (long long)merged.n_bad, (long long)(merged.n_bad + merged.n_lines));
+        s = md_fail(MD_CORRUPT, "%lld of %lld lines are no wisdom, so nothing is taken", (long long)merged.n_bad,
+                    (long long)(merged.n_bad + merged.n_lines));
     }
     md_strbuf_finish(&problems);
     if (out)

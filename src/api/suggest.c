@@ -13,18 +13,21 @@ enum { DEFAULT_HINTS = 6 };
 static void print(md_strbuf *out, const char *hints, const md_ds_suggestion *s, bool json)
 {
     if (json) {
-        md_json_print(out, json_pack("{s:s, s:i, s:{s:i, s:f, s:f}, s:{s:i, s:f, s:f}}", "hints", hints, "shapes", s->n_shapes, "suggested",
-                                     "hints", s->suggested.n_hints, "mean_regret", s->suggested.mean, "worst_regret", s->suggested.worst, "today",
-                                     "hints", s->today.n_hints, "mean_regret", s->today.mean, "worst_regret", s->today.worst));
+        md_json_print(out, json_pack("{s:s, s:i, s:{s:i, s:f, s:f}, s:{s:i, s:f, s:f}}", "hints", hints, "shapes",
+                                     s->n_shapes, "suggested", "hints", s->suggested.n_hints, "mean_regret",
+                                     s->suggested.mean, "worst_regret", s->suggested.worst, "today", "hints",
+                                     s->today.n_hints, "mean_regret", s->today.mean, "worst_regret", s->today.worst));
         return;
     }
-    md_strbuf_printf(out, "%s\n  %d hints: expected regret %.2f%% on average, %.1f%% at worst, over %d shapes\n  %d hints of today: %.2f%%, %.1f%%\n",
-                     hints, s->suggested.n_hints, 100.0 * s->suggested.mean, 100.0 * s->suggested.worst, s->n_shapes, s->today.n_hints,
-                     100.0 * s->today.mean, 100.0 * s->today.worst);
+    md_strbuf_printf(out,
+                     "%s\n  %d hints: expected regret %.2f%% on average, %.1f%% at worst, over %d shapes\n  %d hints "
+                     "of today: %.2f%%, %.1f%%\n",
+                     hints, s->suggested.n_hints, 100.0 * s->suggested.mean, 100.0 * s->suggested.worst, s->n_shapes,
+                     s->today.n_hints, 100.0 * s->today.mean, 100.0 * s->today.worst);
 }
 
-static md_status suggest(md_strbuf *out, md_context *c, const char *text, const md_op_options *o, const md_ds_met *met, int32_t n, int32_t n_hints,
-                         bool json)
+static md_status suggest(md_strbuf *out, md_context *c, const char *text, const md_op_options *o, const md_ds_met *met,
+                         int32_t n, int32_t n_hints, bool json)
 {
     const char *formula, *name;
     md_strbuf hints = {0};
@@ -46,8 +49,9 @@ static md_status suggest(md_strbuf *out, md_context *c, const char *text, const 
     return s;
 }
 
-md_status md_hints_suggest(md_context *context, const char *formula, const md_op_options *options, const md_met_shape *shapes, int32_t n_shapes,
-                           int32_t n_hints, int32_t json, md_write_fn write, void *user)
+md_status md_hints_suggest(md_context *context, const char *formula, const md_op_options *options,
+                           const md_met_shape *shapes, int32_t n_shapes, int32_t n_hints, int32_t json,
+                           md_write_fn write, void *user)
 {
     static const md_op_options none = {0};
     md_strbuf text = {0};

@@ -7,13 +7,16 @@
 static md_status check_tune(const md_tune_options *t)
 {
     if (t->rigor != MD_TUNE_DEFAULT && t->rigor != MD_TUNE_MEASURE && t->rigor != MD_TUNE_EXHAUSTIVE)
-        return md_fail(MD_INVALID_ARGUMENT, "option rigor: %d; tuning measures (MD_TUNE_MEASURE) or measures all (MD_TUNE_EXHAUSTIVE)", (int)t->rigor);
+        return md_fail(MD_INVALID_ARGUMENT,
+                       "option rigor: %d; tuning measures (MD_TUNE_MEASURE) or measures all (MD_TUNE_EXHAUSTIVE)",
+                       (int)t->rigor);
     if (!(t->budget_ms >= 0.0) || t->max_builds < 0 || t->n_indices < 0 || (t->n_indices > 0 && !t->indices))
         return md_fail(MD_INVALID_ARGUMENT, "option budget_ms, max_builds or indices: less than nothing");
     return MD_OK;
 }
 
-md_status md_tune_formula(md_context *context, const char *formula, const md_op_options *options, const md_tune_options *tune)
+md_status md_tune_formula(md_context *context, const char *formula, const md_op_options *options,
+                          const md_tune_options *tune)
 {
     static const md_op_options no_options = {0};
     static const md_tune_options no_tune = {0};

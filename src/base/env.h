@@ -28,10 +28,12 @@ typedef struct md_env {
     char unknown[64]; /* a variable that starts with MD_ but is none of ours, "" where there is none: worth a warning */
 } md_env;
 
-/** Reads and checks every MD_ variable; one set to "" counts as unset, but for MD_CACHE_DIR. A bad value is MD_INVALID_ARGUMENT naming the
- * variable, the value and what is allowed; hints, pin and device are checked by who parses them. Uses secure_getenv. */
+/** Reads and checks every MD_ variable; one set to "" counts as unset, but for MD_CACHE_DIR. A bad value is
+ * MD_INVALID_ARGUMENT naming the variable, the value and what is allowed; hints, pin and device are checked by who
+ * parses them. Uses secure_getenv. */
 md_status md_env_read(md_env *out);
-/** Where users' programs keep what can be made again: XDG_CACHE_HOME, else .cache below HOME, and our name; false where neither is set. */
+/** Where users' programs keep what can be made again: XDG_CACHE_HOME, else .cache below HOME, and our name; false
+ * where neither is set. */
 bool md_env_cache_folder(char out[4096]);
 /** TMPDIR, else /tmp. */
 const char *md_env_temp_root(void);

@@ -1,4 +1,5 @@
-/* JSON values that are always valid: texts of users may be no UTF-8, and some numbers are no numbers. NULL only where memory is short. */
+/* JSON values that are always valid: texts of users may be no UTF-8, and some numbers are no numbers. NULL only
+ * where memory is short. */
 #ifndef MD_BASE_JSON_H
 #define MD_BASE_JSON_H
 

@@ -6,8 +6,9 @@
 
 #include "md_build_config.h"
 
-/* With fork.c's the only mutable statics of the library. Never in static thread-local storage: there is little left where a program opens the library late, and
- * CUDA's static runtime brings pages of its own, which would have to go there with it. */
+/* With fork.c's the only mutable statics of the library. Never in static thread-local storage: there is little left
+ * where a program opens the library late, and CUDA's static runtime brings pages of its own, which would have to go
+ * there with it. */
 static _Thread_local char message[1024] __attribute__((tls_model("local-dynamic")));
 
 const char *md_version(void)

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* uthash would call exit() when memory is short; with this it leaves the element out instead. Its own hash (Jenkins) reads
- * bytes one by one; xxHash is faster and as good for short keys. */
+/* uthash would call exit() when memory is short; with this it leaves the element out instead. Its own hash (Jenkins)
+ * reads bytes one by one; xxHash is faster and as good for short keys. */
 #define HASH_NONFATAL_OOM 1
 #define uthash_nonfatal_oom(element) ((element)->is_lost = true)
 #define HASH_FUNCTION(key, n, hash) ((hash) = (unsigned)md_hash64((key), (n)))
@@ -99,7 +99,8 @@ size_t md_table_count(const md_table *table)
     return HASH_COUNT(table->first);
 }
 
-void md_table_each(const md_table *table, void (*visit)(void *user, const void *key, size_t n_bytes, void *value), void *user)
+void md_table_each(const md_table *table, void (*visit)(void *user, const void *key, size_t n_bytes, void *value),
+                   void *user)
 {
     for (entry *e = table->first; e; e = e->hh.next)
         visit(user, e->key, e->hh.keylen, e->value);

@@ -12,5 +12,6 @@ md_status md_table_put(md_table *table, const void *key, size_t n_bytes, void *v
 void *md_table_remove(md_table *table, const void *key, size_t n_bytes);
 size_t md_table_count(const md_table *table);
 /** Visits in order of insertion. `visit` must not change the table. */
-void md_table_each(const md_table *table, void (*visit)(void *user, const void *key, size_t n_bytes, void *value), void *user);
+void md_table_each(const md_table *table, void (*visit)(void *user, const void *key, size_t n_bytes, void *value),
+                   void *user);
 #endif

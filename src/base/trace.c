@@ -87,19 +87,22 @@ static double us_since(const md_trace *t, uint64_t ns)
     return ns > t->start_ns ? (double)(ns - t->start_ns) / 1e3 : 0.0;
 }
 
-void md_trace_span(md_trace *t, const char *category, const char *name, uint64_t start_ns, uint64_t end_ns, const md_trace_arg *args)
+void md_trace_span(md_trace *t, const char *category, const char *name, uint64_t start_ns, uint64_t end_ns,
+                   const md_trace_arg *args)
 {
     if (!t || t->is_parents)
         return;
-    write_event(t, json_pack("{s:s, s:s, s:o, s:o, s:o, s:i, s:i, s:o}", "ph", "X", "cat", category, "name", md_json_text(name), "ts",
-                             json_real(us_since(t, start_ns)), "dur", json_real((double)(end_ns - start_ns) / 1e3), "pid", (int)getpid(), "tid",
-                             (int)gettid(), "args", json_of_args(args)));
+    write_event(t, json_pack("{s:s, s:s, s:o, s:o, s:o, s:i, s:i, s:o}", "ph", "X", "cat", category, "name",
+                             md_json_text(name), "ts", json_real(us_since(t, start_ns)), "dur",
+                             json_real((double)(end_ns - start_ns) / 1e3), "pid", (int)getpid(), "tid", (int)gettid(),
+                             "args", json_of_args(args)));
 }
 
 void md_trace_mark(md_trace *t, const char *category, const char *name, const md_trace_arg *args)
 {
     if (!t || t->is_parents)
         return;
-    write_event(t, json_pack("{s:s, s:s, s:s, s:o, s:o, s:i, s:i, s:o}", "ph", "i", "s", "t", "cat", category, "name", md_json_text(name), "ts",
-                             json_real(us_since(t, md_clock_ns())), "pid", (int)getpid(), "tid", (int)gettid(), "args", json_of_args(args)));
+    write_event(t, json_pack("{s:s, s:s, s:s, s:o, s:o, s:i, s:i, s:o}", "ph", "i", "s", "t", "cat", category, "name",
+                             md_json_text(name), "ts", json_real(us_since(t, md_clock_ns())), "pid", (int)getpid(),
+                             "tid", (int)gettid(), "args", json_of_args(args)));
 }

@@ -1,5 +1,5 @@
-/* From a variant (family + config of a stage) to loaded kernels: emit, look up, compile, load. Every text is compiled once a context,
- * however many ops and threads ask (single flight). Thread-safe. */
+/* From a variant (family + config of a stage) to loaded kernels: emit, look up, compile, load. Every text is
+ * compiled once a context, however many ops and threads ask (single flight). Thread-safe. */
 #ifndef MD_BUILD_BUILD_H
 #define MD_BUILD_BUILD_H
 
@@ -24,7 +24,8 @@ typedef struct md_bd_variant {
     md_kn_param *param[MD_KN_MAX_LAUNCHES];
     bool is_function[MD_KN_MAX_LAUNCHES]; /* not a kernel of ours: gets the call */
     _Atomic(void *) attached[MD_KN_MAX_LAUNCHES]; /* what whoever runs it keeps with a launch; freed with it */
-    uint64_t numeric_class; /* variants of one class give the same bits for the same values and sizes (family/numeric.h) */
+    /* variants of one class give the same bits for the same values and sizes (family/numeric.h) */
+    uint64_t numeric_class;
     bool uses_counters; /* some launch wants the stream's (md_kn_call.counters) */
     md_bd *builder;
     char failure[256]; /* FAILED: why */
@@ -38,20 +39,21 @@ typedef struct md_bd_counters {
 } md_bd_counters;
 
 md_status md_bd_create(md_bd **out, md_dev *dev);
-/** Binaries come from this store and go to it, from now on. It must outlive the builder; NULL: none. Before the first variant. */
+/** Binaries come from this store and go to it, from now on. It must outlive the builder; NULL: none. Before the first
+ * variant. */
 void md_bd_use_store(md_bd *builder, md_sr *store);
 /** Waits for builds under way, unloads everything. All variants must be destroyed before. */
 void md_bd_destroy(md_bd **builder);
-/** `fn` (NULL: nobody) is called whenever a build has come to its end, by the thread that built; it may take its time. Nobody else is called any more when
- * this returns. */
+/** `fn` (NULL: nobody) is called whenever a build has come to its end, by the thread that built; it may take its
+ * time. Nobody else is called any more when this returns. */
 void md_bd_listen(md_bd *builder, void (*fn)(void *user), void *user);
 const md_bd_counters *md_bd_count(const md_bd *builder);
 md_dev *md_bd_device(const md_bd *builder);
 
-/** Starts building on the pool's background threads; returns at once with a QUEUED variant (or READY where all kernels are loaded).
- * A device that cannot compile makes TEXT variants FAILED. */
-md_status md_bd_variant_create(md_bd_variant **out, md_bd *builder, const md_fa_target *target, const md_fa_family *family,
-                               const md_fa_config *config);
+/** Starts building on the pool's background threads; returns at once with a QUEUED variant (or READY where all
+ * kernels are loaded). A device that cannot compile makes TEXT variants FAILED. */
+md_status md_bd_variant_create(md_bd_variant **out, md_bd *builder, const md_fa_target *target,
+                               const md_fa_family *family, const md_fa_config *config);
 /** A READY variant that turned out to be wrong is FAILED from now on. The caller knows that nobody runs it. */
 void md_bd_variant_fail(md_bd_variant *variant, const char *why);
 /** Waits until it is READY or FAILED; a FAILED one gives COMPILE with its reason. */
@@ -65,7 +67,9 @@ void md_bd_variant_destroy(md_bd_variant **variant);
 /** The texts of all launches, separated by a comment line. Emits anew. */
 md_status md_bd_variant_source(md_strbuf *out, const md_bd_variant *variant);
 
-/** Launches a READY variant: packs parameters, runs the launches in order. call->workspace must hold geometry->workspace_bytes. */
-md_status md_bd_variant_run(const md_bd_variant *variant, const md_kn_plan_geometry *geometry, md_stream stream, md_kn_call *call);
+/** Launches a READY variant: packs parameters, runs the launches in order. call->workspace must hold
+ * geometry->workspace_bytes. */
+md_status md_bd_variant_run(const md_bd_variant *variant, const md_kn_plan_geometry *geometry, md_stream stream,
+                            md_kn_call *call);
 
 #endif

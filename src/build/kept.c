@@ -40,7 +40,8 @@ md_status md_bd_kept_find(md_bd_kept *out, md_sr *store, md_digest128 digest, co
     return MD_OK;
 }
 
-bool md_bd_kept_put(md_sr *store, md_digest128 digest, const char *entry, const void *binary, size_t n_binary, const char *failure)
+bool md_bd_kept_put(md_sr *store, md_digest128 digest, const char *entry, const void *binary, size_t n_binary,
+                    const char *failure)
 {
     char key[80];
     if (!md_sr_is_writable(store))

@@ -28,8 +28,9 @@ static md_digest128 digest_of_maps(const md_kn_launch_source *source)
     return md_hash128(word, (size_t)n * sizeof *word);
 }
 
-/* What decides whether two kernels are one: all that goes into the compiler, or the function; and the tensor maps, which a loaded kernel has with it and
- * its text does not tell (a product of tensors as they lie, and one of copies). */
+/* What decides whether two kernels are one: all that goes into the compiler, or the function; and the tensor maps,
+ * which a loaded kernel has with it and its text does not tell (a product of tensors as they lie, and one of
+ * copies). */
 static md_digest128 key_of(const md_dev *dev, const md_kn_launch_source *source)
 {
     struct {
@@ -112,17 +113,20 @@ md_status md_bd_text_find(md_bd_text **out, bool *is_new, md_bd *builder, md_kn_
     return MD_OK;
 }
 
-static void trace_build(const md_dev *dev, const md_kn_launch_source *source, uint64_t start_ns, const char *failure, size_t n_bytes)
+static void trace_build(const md_dev *dev, const md_kn_launch_source *source, uint64_t start_ns, const char *failure,
+                        size_t n_bytes)
 {
     const md_trace_arg args[] = {{.name = "result", .text = failure ? failure : "ready"},
                                  {.name = "text_bytes", .number = (double)source->text.size},
                                  {.name = "binary_bytes", .number = (double)n_bytes},
                                  {0}};
     if (dev->trace)
-        md_trace_span(dev->trace, "build", source->label[0] ? source->label : source->entry, start_ns, md_clock_ns(), args);
+        md_trace_span(dev->trace, "build", source->label[0] ? source->label : source->entry, start_ns, md_clock_ns(),
+                      args);
 }
 
-/* A binary of an earlier process. NOT_FOUND where there is none that loads; COMPILE where it is known that there can be none. */
+/* A binary of an earlier process. NOT_FOUND where there is none that loads; COMPILE where it is known that there can
+ * be none. */
 static md_status load_kept(md_dev_kernel **out, const md_bd_text *text)
 {
     md_bd *builder = text->builder;
@@ -251,7 +255,8 @@ static void build(void *context)
     if (status != MD_OK) {
         atomic_fetch_add_explicit(&builder->count.failed, 1, memory_order_relaxed);
         /* A device that cannot compile at all said so when it was opened. */
-        md_log_at(builder->dev->log, builder->dev->facts.can_compile ? MD_LOG_WARN : MD_LOG_INFO, "a kernel could not be built: %s", md_last_error());
+        md_log_at(builder->dev->log, builder->dev->facts.can_compile ? MD_LOG_WARN : MD_LOG_INFO,
+                  "a kernel could not be built: %s", md_last_error());
     }
     settle(text, status, kernel);
 }

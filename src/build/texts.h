@@ -14,9 +14,9 @@ typedef struct md_bd_text {
     md_digest128 key; /* in the table */
     md_bd_state state;
     bool is_orphan; /* QUEUED, and nobody is at it: in a child after fork */
-    md_kn_launch_source *source;  /* QUEUED only; freed by the job */
-    md_dev_kernel *kernel;        /* READY */
-    char failure[256];            /* FAILED: why; never tried again */
+    md_kn_launch_source *source; /* QUEUED only; freed by the job */
+    md_dev_kernel *kernel; /* READY */
+    char failure[256]; /* FAILED: why; never tried again */
     struct md_bd_ticket *waiting; /* variants to tell */
 } md_bd_text;
 
@@ -30,7 +30,7 @@ typedef struct md_bd_ticket {
 /* What md_bd_variant_create hands out, with what only the builder sees. */
 typedef struct md_bd_made {
     md_bd_variant base; /* first */
-    int32_t n_open;     /* texts not yet READY or FAILED; guarded by the builder's lock */
+    int32_t n_open; /* texts not yet READY or FAILED; guarded by the builder's lock */
     uint64_t start_ns;
     md_bd_ticket ticket[MD_KN_MAX_LAUNCHES];
 } md_bd_made;
@@ -38,11 +38,11 @@ typedef struct md_bd_made {
 struct md_bd {
     md_dev *dev;
     md_sr *store; /* binaries of earlier processes; may be NULL */
-    pthread_mutex_t lock;   /* of the table, all texts and the progress of all variants */
+    pthread_mutex_t lock; /* of the table, all texts and the progress of all variants */
     pthread_cond_t changed; /* a variant or a job came to its end */
-    md_table *texts;        /* digest128 -> md_bd_text */
-    int32_t n_jobs;         /* queued or running */
-    int32_t n_orphans;      /* of them, in a child after fork: nobody is at them until somebody waits for them */
+    md_table *texts; /* digest128 -> md_bd_text */
+    int32_t n_jobs; /* queued or running */
+    int32_t n_orphans; /* of them, in a child after fork: nobody is at them until somebody waits for them */
     int32_t n_listening; /* threads inside `listener` */
     void (*listener)(void *user);
     void *listener_user;

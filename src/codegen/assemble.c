@@ -92,7 +92,8 @@ static md_status add_file(assembly *a, const char *name)
     return MD_OK;
 }
 
-md_status md_cg_assemble(md_strbuf *out, md_dev_kind dialect, const char *template_name, const char *defines, const char *expr)
+md_status md_cg_assemble(md_strbuf *out, md_dev_kind dialect, const char *template_name, const char *defines,
+                         const char *expr)
 {
     assembly a = {.out = out, .folder = dialect == MD_DEV_CUDA ? "cuda" : "host", .defines = defines, .expr = expr};
     MD_TRY(add_file(&a, template_name));

@@ -125,13 +125,12 @@ void md_cg_print_params(md_strbuf *out, const md_kn_param *list, int32_t n)
         const char *type, *name;
         int32_t n_numbers;
     } field[] = {
-        [MD_KN_POINTER] = {"void *", "t", 1},     [MD_KN_STRIDE] = {"int64_t ", "s", 2},
-        [MD_KN_EXTENT] = {"int64_t ", "e", 2},    [MD_KN_SIZE] = {"int64_t ", "n", 1},
-        [MD_KN_SCALAR] = {"int64_t ", "c", 1},    [MD_KN_WORKSPACE] = {"void *", "work", 1},
-        [MD_KN_REPORT] = {"void *", "report", 0}, [MD_KN_BLOCKS] = {"int64_t ", "blocks", 0},
+        [MD_KN_POINTER] = {"void *", "t", 1},        [MD_KN_STRIDE] = {"int64_t ", "s", 2},
+        [MD_KN_EXTENT] = {"int64_t ", "e", 2},       [MD_KN_SIZE] = {"int64_t ", "n", 1},
+        [MD_KN_SCALAR] = {"int64_t ", "c", 1},       [MD_KN_WORKSPACE] = {"void *", "work", 1},
+        [MD_KN_REPORT] = {"void *", "report", 0},    [MD_KN_BLOCKS] = {"int64_t ", "blocks", 0},
         [MD_KN_STAGE] = {"const void *", "call", 0}, [MD_KN_COUNTERS] = {"void *", "counters", 1},
-        [MD_KN_MAP] = {"md_tensor_map ", "map", 1},
-        [MD_KN_PAD] = {"int64_t ", "pad", 1},
+        [MD_KN_MAP] = {"md_tensor_map ", "map", 1},  [MD_KN_PAD] = {"int64_t ", "pad", 1},
     };
     md_strbuf_add(out, "typedef struct md_params {\n");
     for (int32_t i = 0; i < n; i++) {

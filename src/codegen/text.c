@@ -58,10 +58,12 @@ void md_cg_print_points(md_strbuf *out, const md_st_program *program, int32_t n,
     if (n == 0)
         md_strbuf_add(out, "INT64_C(1)");
     for (int32_t i = 0; i < n; i++)
-        md_strbuf_printf(out, "%s%s%s", i == 0 ? "(" : " * ", md_cg_size(size, program, index[i]), i + 1 == n ? ")" : "");
+        md_strbuf_printf(out, "%s%s%s", i == 0 ? "(" : " * ", md_cg_size(size, program, index[i]),
+                         i + 1 == n ? ")" : "");
 }
 
-void md_cg_print_decode(md_strbuf *out, const md_st_program *program, int32_t n, const int32_t *index, const char *point)
+void md_cg_print_decode(md_strbuf *out, const md_st_program *program, int32_t n, const int32_t *index,
+                        const char *point)
 {
     char size[32];
     if (n == 0) {
@@ -71,7 +73,8 @@ void md_cg_print_decode(md_strbuf *out, const md_st_program *program, int32_t n,
     md_strbuf_printf(out, "int64_t rest_%s = %s;\n", point, point);
     for (int32_t i = n - 1; i > 0; i--) {
         md_cg_size(size, program, index[i]);
-        md_strbuf_printf(out, "int64_t x%" PRId32 " = rest_%s %% %s;\nrest_%s /= %s;\n", index[i], point, size, point, size);
+        md_strbuf_printf(out, "int64_t x%" PRId32 " = rest_%s %% %s;\nrest_%s /= %s;\n", index[i], point, size, point,
+                         size);
     }
     md_strbuf_printf(out, "int64_t x%" PRId32 " = rest_%s;\n", index[0], point);
     for (int32_t i = 0; i < n; i++)
@@ -84,8 +87,8 @@ void md_cg_print_advance(md_strbuf *out, const md_st_program *program, int32_t n
     if (n == 0)
         return;
     for (int32_t i = n - 1; i > 0; i--)
-        md_strbuf_printf(out, "if (++x%" PRId32 " == %s) { x%" PRId32 " = 0; ", index[i], md_cg_size(size, program, index[i]),
-                         index[i]);
+        md_strbuf_printf(out, "if (++x%" PRId32 " == %s) { x%" PRId32 " = 0; ", index[i],
+                         md_cg_size(size, program, index[i]), index[i]);
     md_strbuf_printf(out, "++x%" PRId32 ";", index[0]);
     for (int32_t i = n - 1; i > 0; i--)
         md_strbuf_add(out, " }");

@@ -31,7 +31,8 @@ static md_status open_any(md_dev **out, const md_dev_options *options)
     md_status status = md_dev_cuda_open(out, options, -1);
     if (status == MD_OK || status == MD_OUT_OF_MEMORY)
         return status;
-    md_log_at(options->log, status == MD_UNSUPPORTED ? MD_LOG_DEBUG : MD_LOG_WARN, "the host serves: %s", md_last_error());
+    md_log_at(options->log, status == MD_UNSUPPORTED ? MD_LOG_DEBUG : MD_LOG_WARN, "the host serves: %s",
+              md_last_error());
     return md_dev_host_open(out, options);
 }
 

@@ -10,7 +10,8 @@
 
 typedef enum md_dev_kind { MD_DEV_HOST, MD_DEV_CUDA, MD_DEV_SIM } md_dev_kind;
 
-/* What models and families ask. Rates are measured when the device is opened (a few ms), and rounded to quarter octaves. */
+/* What models and families ask. Rates are measured when the device is opened (a few ms), and rounded to quarter
+ * octaves. */
 typedef struct md_dev_facts {
     md_dev_kind kind;
     char name[64];
@@ -37,7 +38,8 @@ typedef struct md_dev_facts {
     int64_t global_bytes;
 } md_dev_facts;
 
-/* Bits of a report seen from both sides: kernels get `kernel` (device memory), the host reads `host`. Equal on the host device. */
+/* Bits of a report seen from both sides: kernels get `kernel` (device memory), the host reads `host`. Equal on the
+ * host device. */
 typedef struct md_dev_report {
     md_kn_report *kernel, *host;
 } md_dev_report;
@@ -56,7 +58,8 @@ typedef struct md_dev_map {
 typedef struct md_dev_kernel md_dev_kernel; /* one loaded launch; immutable */
 typedef struct md_dev md_dev;
 
-/* `handle` as kernel_handle gives it; NULL where the device cannot say. `params`: the words of its parameters; NULL where it has none. */
+/* `handle` as kernel_handle gives it; NULL where the device cannot say. `params`: the words of its parameters; NULL
+ * where it has none. */
 typedef void (*md_dev_visit_kernel)(void *user, const void *handle, const md_kn_word *params);
 
 typedef struct md_dev_ops {
@@ -64,29 +67,36 @@ typedef struct md_dev_ops {
     void (*destroy)(md_dev *dev);
     md_status (*alloc)(void **out, md_dev *dev, size_t n_bytes);
     void (*free)(md_dev *dev, void *p);
-    int64_t (*free_bytes)(md_dev *dev); /* that could be allocated now; negative: not known. NULL: host memory, or none at all */
+    /* that could be allocated now; negative: not known. NULL: host memory, or none at all */
+    int64_t (*free_bytes)(md_dev *dev);
     md_status (*copy)(md_dev *dev, void *to, const void *from, size_t n_bytes);
     md_status (*sync)(md_dev *dev, md_stream stream);
     /* Compiles one launch's text to a loadable binary (malloc'ed, the caller frees). May take seconds; thread-safe. */
     md_status (*compile)(void **binary, size_t *n_bytes, md_dev *dev, const md_kn_launch_source *source);
     /* Loads a binary, or wraps a function (binary NULL). */
-    md_status (*load)(md_dev_kernel **out, md_dev *dev, const void *binary, size_t n_bytes, const md_kn_launch_source *source);
+    md_status (*load)(md_dev_kernel **out, md_dev *dev, const void *binary, size_t n_bytes,
+                      const md_kn_launch_source *source);
     void (*unload)(md_dev *dev, md_dev_kernel *kernel);
-    /* Launches: params packed by the caller (n words; none for a function, which reads `call`). No blocks launch nothing. `call` may be NULL where
-     * the kernel is no function and its tensor maps are in the parameters; else the device fills them in. Host: done on return. */
+    /* Launches: params packed by the caller (n words; none for a function, which reads `call`). No blocks launch
+     * nothing. `call` may be NULL where the kernel is no function and its tensor maps are in the parameters; else
+     * the device fills them in. Host: done on return. */
     md_status (*launch)(md_dev *dev, md_stream stream, const md_dev_kernel *kernel, const md_kn_geometry *geometry,
                         const md_kn_word *params, int32_t n, const md_kn_call *call);
-    /* ---- NULL on devices that are synchronous and whose memory the CPU reads (host): callers then do the obvious thing themselves. */
-    /* Memory for the launches of one call, 256-byte aligned, valid for work enqueued on this stream until the next call of this
-     * function for the same stream asks for more. Grown on demand, never while the stream is captured (a capture gets memory of its own, which
-     * lives as long as the device). Thread-safe; calls on one stream are ordered by the caller. */
+    /* ---- NULL on devices that are synchronous and whose memory the CPU reads (host): callers then do the obvious
+     * thing themselves. */
+    /* Memory for the launches of one call, 256-byte aligned, valid for work enqueued on this stream until the next
+     * call of this function for the same stream asks for more. Grown on demand, never while the stream is captured
+     * (a capture gets memory of its own, which lives as long as the device). Thread-safe; calls on one stream are
+     * ordered by the caller. */
     md_status (*workspace)(void **out, md_dev *dev, md_stream stream, size_t n_bytes);
-    /* Counters of the stream (MD_KN_COUNTER_BYTES in kernel.h): the same memory at every call for a stream, or for one capture of it. As workspace. */
+    /* Counters of the stream (MD_KN_COUNTER_BYTES in kernel.h): the same memory at every call for a stream, or for
+     * one capture of it. As workspace. */
     md_status (*counters)(void **out, md_dev *dev, md_stream stream);
     /* Map i of a kernel, for the shape of a call; it points anywhere. NULL where there are none. */
     md_status (*map_make)(md_dev_map *out, md_dev *dev, const md_dev_kernel *kernel, int32_t i, const md_kn_call *call);
     /* Makes its words point elsewhere; with the least ado where they begin at a boundary of 64 bytes. */
-    md_status (*map_move)(md_kn_word words[MD_KN_MAP_WORDS], md_dev *dev, const md_dev_kernel *kernel, uint64_t address);
+    md_status (*map_move)(md_kn_word words[MD_KN_MAP_WORDS], md_dev *dev, const md_dev_kernel *kernel,
+                          uint64_t address);
     /* As copy, in the order of this stream alone, and waited for; work of other streams goes on meanwhile. */
     md_status (*copy_background)(md_dev *dev, md_stream stream, void *to, const void *from, size_t n_bytes);
     /* Elements of `from` to `to` (same rank, sizes, dtype; any strides), enqueued on the stream. */
@@ -97,7 +107,8 @@ typedef struct md_dev_ops {
     md_status (*report_clear)(md_dev *dev, const md_dev_report *report);
     /* GPU time in us of what `body` enqueues on the stream. Waits for it. Not while the stream is captured. */
     md_status (*time)(double *us, md_dev *dev, md_stream stream, md_status (*body)(void *user), void *user);
-    /* Times that are asked for later: nothing of it waits. Marks belong to the device's user, who destroys them. Not while the stream is captured. */
+    /* Times that are asked for later: nothing of it waits. Marks belong to the device's user, who destroys them. Not
+     * while the stream is captured. */
     md_status (*mark_create)(md_dev_mark **out, md_dev *dev);
     void (*mark_destroy)(md_dev *dev, md_dev_mark *mark);
     md_status (*mark_put)(md_dev *dev, md_dev_mark *mark, md_stream stream); /* enqueued behind what is on the stream */
@@ -105,18 +116,22 @@ typedef struct md_dev_ops {
     md_status (*mark_time)(double *us, md_dev *dev, md_dev_mark *from, md_dev_mark *to);
     /* Whether all that was enqueued on the stream is done. Not while it is captured. NULL: always. */
     bool (*is_idle)(md_dev *dev, md_stream stream);
-    /* INVALID_ARGUMENT, saying what it is instead (host memory, another device's), unless kernels of this device can use p. Slow: misses only. */
+    /* INVALID_ARGUMENT, saying what it is instead (host memory, another device's), unless kernels of this device can
+     * use p. Slow: misses only. */
     md_status (*check_pointer)(md_dev *dev, const void *p);
-    /* INVALID_ARGUMENT, naming both, if the stream is another device's. Slow: misses only, and not while the stream is captured. NULL: streams mean nothing. */
+    /* INVALID_ARGUMENT, naming both, if the stream is another device's. Slow: misses only, and not while the stream
+     * is captured. NULL: streams mean nothing. */
     md_status (*check_stream)(md_dev *dev, md_stream stream);
     bool (*is_capturing)(md_dev *dev, md_stream stream);
-    /* Visits the kernels of a graph; NULL: of the one that the stream is being captured into. Both may be NULL: no graphs. */
+    /* Visits the kernels of a graph; NULL: of the one that the stream is being captured into. Both may be NULL: no
+     * graphs. */
     md_status (*graph_kernels)(md_dev *dev, md_stream stream, void *graph, md_dev_visit_kernel visit, void *user);
     const void *(*kernel_handle)(const md_dev_kernel *kernel);
     /* Names a range for profilers (NVTX) around the launches of a call; both may be NULL. */
     void (*range_push)(md_dev *dev, const char *name);
     void (*range_pop)(md_dev *dev);
-    /* A device of recorded times: nothing is computed, its clock (NULL: the real one) goes on by what launches and builds are said to take. */
+    /* A device of recorded times: nothing is computed, its clock (NULL: the real one) goes on by what launches and
+     * builds are said to take. */
     bool is_simulated;
     uint64_t (*now_ns)(const md_dev *dev);
 } md_dev_ops;
@@ -124,7 +139,8 @@ typedef struct md_dev_ops {
 struct md_dev {
     const md_dev_ops *ops;
     md_dev_facts facts;
-    md_stream tuning; /* cuda: a stream of the device's own (non-blocking), for measuring beside the caller's; NULL on the host */
+    /* cuda: a stream of the device's own (non-blocking), for measuring beside the caller's; NULL on the host */
+    md_stream tuning;
     md_pool *pool; /* borrowed from the context */
     const md_log *log; /* borrowed */
     md_trace *trace; /* borrowed; set by the context, NULL where nobody asked */
@@ -144,8 +160,9 @@ typedef struct md_dev_options {
 md_status md_dev_open(md_dev **out, const md_dev_options *options);
 void md_dev_close(md_dev **dev);
 
-/** Facts of a typical GPU of this compute capability (80, 90, 100), for generating and compiling kernels where there is none: A100, H200,
- * B200. Rates are those measured or published. INVALID_ARGUMENT for others. In every build, with CUDA or without. */
+/** Facts of a typical GPU of this compute capability (80, 90, 100), for generating and compiling kernels where there
+ * is none: A100, H200, B200. Rates are those measured or published. INVALID_ARGUMENT for others. In every build,
+ * with CUDA or without. */
 md_status md_dev_cuda_assume(md_dev_facts *out, int32_t capability);
 
 #endif

@@ -18,7 +18,8 @@ typedef struct sim {
     bool is_timing;
 } sim;
 
-/* Address space only: nobody reads or writes there but small callers. The length stands in a page of its own in front. */
+/* Address space only: nobody reads or writes there but small callers. The length stands in a page of its own in
+ * front. */
 static md_status sim_alloc(void **out, md_dev *dev, size_t n_bytes)
 {
     (void)dev;
@@ -62,7 +63,8 @@ static md_status sim_compile(void **binary, size_t *n_bytes, md_dev *dev, const 
     return MD_OK;
 }
 
-static md_status sim_load(md_dev_kernel **out, md_dev *dev, const void *binary, size_t n_bytes, const md_kn_launch_source *source)
+static md_status sim_load(md_dev_kernel **out, md_dev *dev, const void *binary, size_t n_bytes,
+                          const md_kn_launch_source *source)
 {
     (void)dev, (void)binary, (void)n_bytes, (void)source;
     *out = calloc(1, 1);
@@ -76,8 +78,8 @@ static void sim_unload(md_dev *dev, md_dev_kernel *kernel)
 }
 
 /* A variant's time is its first launch's; the others come with it. */
-static md_status sim_launch(md_dev *dev, md_stream stream, const md_dev_kernel *kernel, const md_kn_geometry *geometry, const md_kn_word *params,
-                            int32_t n, const md_kn_call *call)
+static md_status sim_launch(md_dev *dev, md_stream stream, const md_dev_kernel *kernel, const md_kn_geometry *geometry,
+                            const md_kn_word *params, int32_t n, const md_kn_call *call)
 {
     sim *s = (sim *)dev;
     (void)stream, (void)kernel, (void)geometry, (void)params, (void)n;

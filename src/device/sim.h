@@ -1,5 +1,6 @@
-/* A device of recorded times, for the tuner and the dispatcher without hardware: it has another device's facts (so its families), compiles nothing,
- * computes nothing, and says of each launch that it took what a script says. Its clock goes on by exactly that: equal runs are equal. */
+/* A device of recorded times, for the tuner and the dispatcher without hardware: it has another device's facts (so
+ * its families), compiles nothing, computes nothing, and says of each launch that it took what a script says. Its
+ * clock goes on by exactly that: equal runs are equal. */
 #ifndef MD_DEVICE_SIM_H
 #define MD_DEVICE_SIM_H
 
@@ -7,7 +8,8 @@
 
 typedef struct md_dev_sim_options {
     const md_dev_facts *facts; /* copied */
-    /* Time in us of one run of a variant on a call (its shape); negative: the launch fails; 0 and NaN are given on as they are. */
+    /* Time in us of one run of a variant on a call (its shape); negative: the launch fails; 0 and NaN are given on
+     * as they are. */
     double (*price)(void *user, const char *variant, const md_kn_call *call);
     void *user;
     double noise; /* of each timing: standard deviation of the logarithm */

@@ -55,7 +55,8 @@ md_status md_ds_identify(md_ds_op *op, const md_ds_op_options *o)
 static md_ds_op *find(const md_ds_op *like)
 {
     for (md_ds_op *op = like->runtime->ops; op; op = op->next)
-        if (!op->has_failed && op->identity.size == like->identity.size && !memcmp(op->identity.text, like->identity.text, like->identity.size))
+        if (!op->has_failed && op->identity.size == like->identity.size &&
+            !memcmp(op->identity.text, like->identity.text, like->identity.size))
             return op;
     return NULL;
 }

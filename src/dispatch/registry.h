@@ -6,8 +6,8 @@
 
 /** Writes op->identity: formula, dtypes, sizes, space, policy, pins, name. Whatever options are added must enter it. */
 md_status md_ds_identify(md_ds_op *op, const md_ds_op_options *options);
-/** Joins the runtime's ops. Where the same op is there already, it gets one more owner and is returned when it is made; NULL: `op` is new, and the
- * caller builds it. */
+/** Joins the runtime's ops. Where the same op is there already, it gets one more owner and is returned when it is
+ * made; NULL: `op` is new, and the caller builds it. */
 md_ds_op *md_ds_join(md_ds_op *op);
 /** Tells those that wait for a new op; one that has failed leaves the runtime. */
 void md_ds_made(md_ds_op *op, bool is_good);

@@ -25,7 +25,8 @@ typedef struct md_ds_runtime {
     bool samples; /* statistics were asked for: calls of asynchronous devices may wait now and then, to be timed */
     int32_t n_indices; /* MD_STATS_INDICES: values of index tensors that statistics keep */
     char apart[64]; /* from what is written */
-    pthread_mutex_t lock_of_streams[MD_DS_STREAM_LOCKS]; /* by hash: held from getting a stream's workspace to the last launch that uses it */
+    /* by hash: held from getting a stream's workspace to the last launch that uses it */
+    pthread_mutex_t lock_of_streams[MD_DS_STREAM_LOCKS];
     void *(*alloc)(void *user, size_t n_bytes, size_t alignment); /* NULL: the device's */
     void (*free)(void *user, void *p, size_t n_bytes);
     void *alloc_user;
@@ -66,7 +67,8 @@ static inline size_t md_ds_align(size_t n)
     return (n + MD_DS_ALIGNMENT - 1) & ~(size_t)(MD_DS_ALIGNMENT - 1);
 }
 
-/** Zeros, on lines of the cache that nobody else has (alignment >= 64); NULL where memory is short. free() frees them. */
+/** Zeros, on lines of the cache that nobody else has (alignment >= 64); NULL where memory is short. free() frees
+ * them. */
 void *md_ds_lines(size_t n_bytes, size_t alignment);
 
 void md_ds_runtime_init(md_ds_runtime *runtime);

@@ -20,8 +20,8 @@
 
 enum { DEFAULT_MAX_VARIANTS = 32 };
 
-/* One part of "2:variant; 3:other": what stands before the ':' (NULL where there is none) and behind it, without blanks. A
- * variant's name has no ':'. */
+/* One part of "2:variant; 3:other": what stands before the ':' (NULL where there is none) and behind it, without
+ * blanks. A variant's name has no ':'. */
 typedef struct pin_part {
     const char *stage, *name;
     size_t n_stage, n_name;
@@ -73,8 +73,8 @@ static md_status check_pin(const md_ds_op *op, const char *pin)
     for (const char *at = pin; at && next_part(&p, &at);) {
         int32_t stage = p.stage ? stage_of(&p) : 0;
         if (stage < 0 || stage >= op->program->n_stages)
-            return md_fail(MD_INVALID_ARGUMENT, "pin '%s': '%.*s' is no stage of op %s, which has %d, counted from 0", pin, (int)p.n_stage,
-                           p.stage, op->name, op->program->n_stages);
+            return md_fail(MD_INVALID_ARGUMENT, "pin '%s': '%.*s' is no stage of op %s, which has %d, counted from 0",
+                           pin, (int)p.n_stage, p.stage, op->name, op->program->n_stages);
         if (!p.n_name)
             return md_fail(MD_INVALID_ARGUMENT, "pin '%s': no variant behind '%.*s:'", pin, (int)p.n_stage, p.stage);
     }
@@ -116,7 +116,10 @@ static void set_name(md_ds_op *op, const md_ds_op_options *o)
 
 static md_status add_stage(md_ds_op *op, int32_t stage, const md_ds_op_options *options, bool only_first)
 {
-    md_fa_target target = {.program = op->program, .stage = stage, .facts = &op->runtime->dev->facts, .allows_tf32 = op->policy.allows_tf32,
+    md_fa_target target = {.program = op->program,
+                           .stage = stage,
+                           .facts = &op->runtime->dev->facts,
+                           .allows_tf32 = op->policy.allows_tf32,
                            .customs = op->customs};
     md_ds_policy policy = op->policy;
     char *pin = NULL;
@@ -145,7 +148,8 @@ static void report_unbuilt(const md_ds_op *op, int32_t stage)
         md_log_at(op->runtime->log, MD_LOG_INFO, "op %s, stage %d: %s: %s", op->name, stage, v->name, v->failure);
     }
     if (failed && n_ready == 0)
-        md_log_at(op->runtime->log, MD_LOG_WARN, "op %s, stage %d: no kernel could be built, so the reference evaluator serves, slowly: %s", op->name,
+        md_log_at(op->runtime->log, MD_LOG_WARN,
+                  "op %s, stage %d: no kernel could be built, so the reference evaluator serves, slowly: %s", op->name,
                   stage, failed->failure);
 }
 
@@ -191,7 +195,8 @@ static md_status describe_op(md_ds_op *op, const char *formula, const md_ds_op_o
 /* What a numeric policy or the tuner decides is decided by all hints together. */
 static bool may_grow(const md_ds_op *op, const md_ds_op_options *o)
 {
-    return o->is_async && !op->runtime->waits && !o->pin && op->policy.numeric < MD_NUMERIC_DETERMINISTIC && op->policy.tune < MD_TUNE_MEASURE;
+    return o->is_async && !op->runtime->waits && !o->pin && op->policy.numeric < MD_NUMERIC_DETERMINISTIC &&
+           op->policy.tune < MD_TUNE_MEASURE;
 }
 
 static md_status build_op(md_ds_op *op, const md_ds_op_options *o)

@@ -1,5 +1,5 @@
-/* An op below the public layer: formula, program, candidates per stage, and what was chosen for every shape met. Thread-safe after
- * creation. Its records hold what one shape needs: picks, geometry, workspace layout, counters. */
+/* An op below the public layer: formula, program, candidates per stage, and what was chosen for every shape met.
+ * Thread-safe after creation. Its records hold what one shape needs: picks, geometry, workspace layout, counters. */
 #ifndef MD_DISPATCH_TYPES_H
 #define MD_DISPATCH_TYPES_H
 
@@ -37,7 +37,8 @@ typedef struct md_ds_stage_plan {
     int32_t wished; /* variant that is being built and will serve instead; -1: none */
 } md_ds_stage_plan;
 
-/* How a shape is served: what was chosen, and where its temporaries and workspace lie. Never changes once it is a record's. */
+/* How a shape is served: what was chosen, and where its temporaries and workspace lie. Never changes once it is a
+ * record's. */
 typedef struct md_ds_plan {
     struct md_ds_plan *older; /* what served before: calls under way still read it */
     bool by_reference;
@@ -52,7 +53,8 @@ typedef struct md_ds_plan {
 
 struct md_ds_trial; /* trial.h */
 
-typedef enum md_ds_trial_stage { MD_DS_NO_TRIAL, MD_DS_TRIAL_ASKED, MD_DS_TRIAL_VAIN } md_ds_trial_stage; /* VAIN: nobody to try */
+/* VAIN: nobody to try */
+typedef enum md_ds_trial_stage { MD_DS_NO_TRIAL, MD_DS_TRIAL_ASKED, MD_DS_TRIAL_VAIN } md_ds_trial_stage;
 
 typedef struct md_ds_shape_entry {
     void *key; /* bytes of the shape key */
@@ -86,7 +88,8 @@ typedef struct md_ds_counters {
     _Atomic uint64_t switches; /* shapes that got another variant by that */
     _Atomic uint64_t demotions; /* variants that became slow */
     _Atomic uint64_t quarantined; /* variants whose results differ from those of most others */
-    _Atomic uint64_t forgotten_calls, forgotten_ns, forgotten_timed; /* of records that are gone; calls that were not timed count as the model says */
+    /* of records that are gone; calls that were not timed count as the model says */
+    _Atomic uint64_t forgotten_calls, forgotten_ns, forgotten_timed;
 } md_ds_counters;
 
 /* What a miss may still do. */
@@ -152,7 +155,8 @@ typedef struct md_ds_op_options {
     bool is_async; /* made as soon as every stage has one variant that is ready */
 } md_ds_op_options;
 
-/** Makes an op, or finds the one that is the same in all but is_async and gives it one more owner. Returns when every candidate is built or has failed, or earlier (is_async). `runtime` must outlive it. */
+/** Makes an op, or finds the one that is the same in all but is_async and gives it one more owner. Returns when every
+ * candidate is built or has failed, or earlier (is_async). `runtime` must outlive it. */
 md_status md_ds_op_create(md_ds_op **out, md_ds_runtime *runtime, const char *formula, const md_ds_op_options *options);
 void md_ds_op_destroy(md_ds_op **op); /* of one owner; the last one's frees it */
 /** Frees an op that md_ds_leave (share.h) left to the caller. */
@@ -160,8 +164,8 @@ void md_ds_op_free(md_ds_op **op);
 /** Waits for all builds; then every shape that was met has the best there is. */
 void md_ds_op_wait(md_ds_op *op);
 
-/** Time of all calls of a record, in ns: those that were not timed count as much as those that were, or as the model says. */
+/** Time of all calls of a record, in ns: those that were not timed count as much as those that were, or as the model
+ * says. */
 uint64_t md_ds_shape_entry_ns(const md_ds_shape_entry *entry);
-
 
 #endif

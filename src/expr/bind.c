@@ -32,7 +32,8 @@ static md_status wrong_count(const md_fx_formula *f, int32_t n_args)
 
 static const char *kind_name(md_arg_kind kind)
 {
-    static const char *const names[] = {"nothing", "a tensor", "a real scalar", "an integer scalar", "a size to choose by"};
+    static const char *const names[] = {"nothing", "a tensor", "a real scalar", "an integer scalar",
+                                        "a size to choose by"};
     return (unsigned)kind < (unsigned)MD_COUNT(names) ? names[kind] : "an argument of no known kind";
 }
 

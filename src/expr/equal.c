@@ -13,7 +13,7 @@ typedef struct scope {
 
 typedef struct comparer {
     const md_fx_formula *formula; /* NULL: bound indices must be the same */
-    md_memo equal;                /* pairs found equal, by scope */
+    md_memo equal; /* pairs found equal, by scope */
     int32_t n_scopes;
 } comparer;
 

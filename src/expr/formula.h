@@ -1,7 +1,8 @@
-/* A formula after parsing, resolution and inference: what every later layer reads. Immutable once made; owned by its arena.
+/* A formula after parsing, resolution and inference: what every later layer reads. Immutable once made; owned by its
+ * arena.
  *
- * Every index is its own object: each left side and each binder makes fresh ones, so equal names never mean equal ids
- * across statements or binders. Every axis of every tensor has a dim; an axis that is only reached by non-plain
+ * Every index is its own object: each left side and each binder makes fresh ones, so equal names never mean equal
+ * ids across statements or binders. Every axis of every tensor has a dim; an axis that is only reached by non-plain
  * subscripts has a dim of its own that no index runs over ("at least as long as needed"). */
 #ifndef MD_EXPR_FORMULA_H
 #define MD_EXPR_FORMULA_H
@@ -12,7 +13,13 @@
 #include <md/md.h>
 #include <stdbool.h>
 
-enum { MD_FX_MAX_DIMS = 48, MD_FX_MAX_INDICES = 96, MD_FX_MAX_TENSORS = 32, MD_FX_MAX_SCALARS = 16, MD_FX_MAX_STMTS = 48 };
+enum {
+    MD_FX_MAX_DIMS = 48,
+    MD_FX_MAX_INDICES = 96,
+    MD_FX_MAX_TENSORS = 32,
+    MD_FX_MAX_SCALARS = 16,
+    MD_FX_MAX_STMTS = 48
+};
 enum { MD_FX_MAX_ARGS = 32 };
 
 typedef enum md_fx_kind {
@@ -97,8 +104,8 @@ typedef struct md_fx_arg {
     int32_t id; /* tensor or scalar */
 } md_fx_arg;
 
-/* A load or store whose subscript must lie in the tensor, checked with the sizes of a call: 0 <= lowest, highest < extent.
- * Subscripts that read tensors are not here; they are checked element by element in the kernel. */
+/* A load or store whose subscript must lie in the tensor, checked with the sizes of a call: 0 <= lowest, highest <
+ * extent. Subscripts that read tensors are not here; they are checked element by element in the kernel. */
 typedef struct md_fx_reach {
     int32_t tensor, axis;
     const md_fx_node *subscript; /* affine, // and % included */
@@ -127,15 +134,18 @@ typedef struct md_fx_options {
     md_bounds bounds;
 } md_fx_options;
 
-/** Parses, resolves, infers and simplifies. INVALID_ARGUMENT carries a compiler's message: line, column, the line with a
- * caret below (newlines inside the message are allowed here only), what was expected, the nearest name that exists. */
+/** Parses, resolves, infers and simplifies. INVALID_ARGUMENT carries a compiler's message: line, column, the line
+ * with a caret below (newlines inside the message are allowed here only), what was expected, the nearest name that
+ * exists. */
 md_status md_fx_formula_create(md_fx_formula **out, const char *text, const md_fx_options *options);
 void md_fx_formula_destroy(md_fx_formula **formula);
 
-/** The dim of a name of n bytes, which may also be the second name of an index that runs over it; -1 where there is none. */
+/** The dim of a name of n bytes, which may also be the second name of an index that runs over it; -1 where there is
+ * none. */
 int32_t md_fx_find_dim(const md_fx_formula *formula, const char *name, size_t n);
 
-/** Prints the formula back in canonical form: parsing it again gives the same formula. Dtypes and static sizes included. */
+/** Prints the formula back in canonical form: parsing it again gives the same formula. Dtypes and static sizes
+ * included. */
 struct md_strbuf;
 void md_fx_print(struct md_strbuf *out, const md_fx_formula *formula);
 void md_fx_print_node(struct md_strbuf *out, const md_fx_formula *formula, const md_fx_node *node);

@@ -18,7 +18,9 @@ enum { MD_MEMO_FEW = 8 };
 typedef struct md_memo {
     md_memo_slot *slot;
     size_t n, capacity; /* capacity is 0 or a power of 2 */
-    md_memo_slot few[MD_MEMO_FEW]; /* the first ones, as long as there is no table: most walks are over few nodes, and many are made for each new shape */
+    /* the first ones, as long as there is no table: most walks are over few nodes, and many are made for each new
+     * shape */
+    md_memo_slot few[MD_MEMO_FEW];
 } md_memo; /* a zeroed struct is an empty map; but for few[] it need not be zeroed */
 
 void md_memo_finish(md_memo *m);

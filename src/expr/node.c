@@ -57,8 +57,8 @@ md_dtype md_fx_common_type(md_dtype a, md_dtype b)
 /* How the type of an operation follows from the common type of its operands. */
 typedef enum typing {
     T_NUMBER, /* that type; bool counts as i64 */
-    T_SAME,   /* that type, bool included */
-    T_REAL,   /* f32 unless f64 */
+    T_SAME, /* that type, bool included */
+    T_REAL, /* f32 unless f64 */
     T_BOOL,
     T_INDEX /* i64 */
 } typing;

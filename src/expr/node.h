@@ -10,21 +10,22 @@ const md_fx_node *md_fx_real(md_arena *arena, double value, md_dtype type);
 const md_fx_node *md_fx_integer(md_arena *arena, int64_t value);
 const md_fx_node *md_fx_op1(md_arena *arena, md_fx_op op, const md_fx_node *a); /* type inferred as the language says */
 const md_fx_node *md_fx_op2(md_arena *arena, md_fx_op op, const md_fx_node *a, const md_fx_node *b);
-const md_fx_node *md_fx_op3(md_arena *arena, md_fx_op op, const md_fx_node *a, const md_fx_node *b, const md_fx_node *c);
+const md_fx_node *md_fx_op3(md_arena *arena, md_fx_op op, const md_fx_node *a, const md_fx_node *b,
+                            const md_fx_node *c);
 const md_fx_node *md_fx_index_node(md_arena *arena, int32_t index);
 const md_fx_node *md_fx_ref(md_arena *arena, int32_t id, md_dtype type);
 
 /** The type of an operation, reduction or scan whose operands have this common type (of a where: its arms). */
 md_dtype md_fx_op_type(md_fx_op op, md_dtype common);
-/** f64 if either is, else f32 if either is real, else i64, bool only if both are. Operands of an OP are converted to the
- * common type of all of them before it is applied (comparisons too); `and or not` and conditions test != 0. */
+/** f64 if either is, else f32 if either is real, else i64, bool only if both are. Operands of an OP are converted to
+ * the common type of all of them before it is applied (comparisons too); `and or not` and conditions test != 0. */
 md_dtype md_fx_common_type(md_dtype a, md_dtype b);
 
 /** Structural equality, bound indices compared up to renaming: they must run over one dim, which the formula knows.
  * Without a formula (NULL) they must be the same. */
 bool md_fx_equal(const md_fx_formula *formula, const md_fx_node *a, const md_fx_node *b);
-/** A copy in which every INDEX `from[i]` is replaced by the node `to[i]`. Bound indices are kept. Shares what is unchanged.
- * A scan along from[i] then runs along to[i], which must be an INDEX (else NULL). */
+/** A copy in which every INDEX `from[i]` is replaced by the node `to[i]`. Bound indices are kept. Shares what is
+ * unchanged. A scan along from[i] then runs along to[i], which must be an INDEX (else NULL). */
 const md_fx_node *md_fx_substitute(md_arena *arena, const md_fx_node *node, int32_t n, const int32_t *from,
                                    const md_fx_node *const *to);
 /** Applies fn bottom-up; fn returns the node itself or a replacement; NULL means out of memory and stops. */
@@ -50,9 +51,9 @@ typedef struct md_fx_affine {
 /** False where the node is not affine (or overflows). Static sizes are folded into the constant. */
 bool md_fx_affine_of(md_fx_affine *out, const md_fx_formula *formula, const md_fx_node *node);
 
-/** Lowest and highest value of an integer expression when every index runs over its dim, dims have these sizes (indexed by
- * dim id) and the guards hold. Never too narrow; exact for affine expressions without guards. lo > hi where it is never
- * evaluated (an empty dim, guards that never hold). False where it cannot be bounded or overflows. */
+/** Lowest and highest value of an integer expression when every index runs over its dim, dims have these sizes
+ * (indexed by dim id) and the guards hold. Never too narrow; exact for affine expressions without guards. lo > hi
+ * where it is never evaluated (an empty dim, guards that never hold). False where it cannot be bounded or overflows. */
 bool md_fx_range(int64_t *lo, int64_t *hi, const md_fx_formula *formula, const md_fx_node *node, const int64_t *size,
                  int32_t n_guards, const md_fx_node *const *guard);
 

@@ -17,7 +17,7 @@ typedef struct printer {
     md_strbuf *out;
     const md_fx_formula *formula;
     bool with_types; /* print a tensor's dtype where it first appears */
-    bool is_begun;   /* some statement stands before */
+    bool is_begun; /* some statement stands before */
     bool is_typed[MD_FX_MAX_TENSORS];
 } printer;
 

@@ -163,7 +163,7 @@ INT(NOT, a == 0)
 INT(ABS, a < 0 ? wrap_sub(0, a) : a)
 INT(SIGN, (a > 0) - (a < 0))
 INT(RELU, a > 0 ? a : 0)
-INT(SAME, a)  /* floor, ceil, round, trunc of an integer */
+INT(SAME, a) /* floor, ceil, round, trunc of an integer */
 INT(NEVER, 0) /* isnan, isinf of an integer */
 INT(POW, power_int(a, b))
 INT(MIN, a < b ? a : b)

@@ -49,7 +49,8 @@ static md_status fail_family(md_dev_kind device, const char *name, size_t n)
     md_strbuf all = {0};
     for (const md_fa_family *const *f = md_fa_families(device); *f; f++)
         md_strbuf_printf(&all, "%s%s", f == md_fa_families(device) ? "" : ", ", (*f)->name);
-    md_status status = md_fail(MD_NOT_FOUND, "no family named \"%.*s\" (there are %s)", (int)n, name, md_strbuf_text(&all));
+    md_status status =
+        md_fail(MD_NOT_FOUND, "no family named \"%.*s\" (there are %s)", (int)n, name, md_strbuf_text(&all));
     md_strbuf_finish(&all);
     return status;
 }
@@ -70,8 +71,8 @@ static md_status fail_value(const md_fa_family *family, const md_fa_field *field
     md_strbuf all = {0};
     for (int32_t i = 0; i < field->n + field->more; i++)
         md_strbuf_printf(&all, "%s%" PRId32, i == 0 ? "" : ", ", field->value[i]);
-    md_status status = md_fail(MD_NOT_FOUND, "%s of family %s cannot be %" PRId64 " (but %s)", field->name, family->name, value,
-                               md_strbuf_text(&all));
+    md_status status = md_fail(MD_NOT_FOUND, "%s of family %s cannot be %" PRId64 " (but %s)", field->name,
+                               family->name, value, md_strbuf_text(&all));
     md_strbuf_finish(&all);
     return status;
 }
@@ -127,7 +128,8 @@ static md_status parse_fields(md_fa_config *config, const md_fa_family *family, 
     return MD_OK;
 }
 
-static md_status parse(const md_fa_family **family, md_fa_config *config, const md_fa_family *f, const char *name, size_t n)
+static md_status parse(const md_fa_family **family, md_fa_config *config, const md_fa_family *f, const char *name,
+                       size_t n)
 {
     md_fa_config c;
     MD_TRY(parse_fields(&c, f, name[n] ? name + n + 1 : name + n));
@@ -143,7 +145,8 @@ md_status md_fa_parse(const md_fa_family **family, md_fa_config *config, md_dev_
     return f ? parse(family, config, f, name, n) : fail_family(device, name, n);
 }
 
-md_status md_fa_parse_for(const md_fa_family **family, md_fa_config *config, const md_fa_target *target, const char *name)
+md_status md_fa_parse_for(const md_fa_family **family, md_fa_config *config, const md_fa_target *target,
+                          const char *name)
 {
     for (int32_t i = 0; target->customs && i < target->customs->n; i++) {
         const md_fa_family *f = target->customs->list[i];
@@ -175,7 +178,8 @@ static void each(const md_fa_target *target, const md_fa_family *family, const i
             config.value[i] = family->field[i].value[at[i]];
         if (family->legal(target, &config, size) && !fn(user, &config))
             return;
-        for (i = family->n_fields - 1; i >= 0 && ++at[i] == family->field[i].n + (takes_more ? family->field[i].more : 0); i--)
+        for (i = family->n_fields - 1;
+             i >= 0 && ++at[i] == family->field[i].n + (takes_more ? family->field[i].more : 0); i--)
             at[i] = 0;
     } while (i >= 0);
 }

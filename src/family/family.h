@@ -9,11 +9,15 @@
 enum { MD_FA_MAX_FIELDS = 8, MD_FA_MAX_VALUES = 20, MD_FA_NAME = 96 };
 
 typedef struct md_fa_field {
-    const char *name; /* as it stands in the variant's name: "rows" in gemm/rows14_cols32; one that has only `more` values stands there where it is not its default */
+    /* as it stands in the variant's name: "rows" in gemm/rows14_cols32; one that has only `more` values stands there
+     * where it is not its default */
+    const char *name;
     int32_t initial; /* the default */
     int32_t n; /* values that pools take, in order of search */
     int32_t value[MD_FA_MAX_VALUES];
-    int32_t more; /* values behind those that only a search tries: the model hardly tells them apart, so that a pool would gain nothing but the time to look at them */
+    /* values behind those that only a search tries: the model hardly tells them apart, so that a pool would gain
+     * nothing but the time to look at them */
+    int32_t more;
 } md_fa_field;
 
 typedef struct md_fa_config {
@@ -40,7 +44,8 @@ typedef struct md_fa_features {
     double serial_us; /* fixed or latency-bound part per launch sequence besides launches */
     double parallel; /* blocks that can run at once, of facts.threads; 1..threads (fractions for a last wave) */
     int32_t launches;
-    /* cuda only: the part of the memory rate that the loads in flight and the waves of blocks can reach, (0, 1]; 0: 1. See family/cuda.h */
+    /* cuda only: the part of the memory rate that the loads in flight and the waves of blocks can reach, (0, 1]; 0:
+     * 1. See family/cuda.h */
     double memory_rate;
 } md_fa_features;
 
@@ -64,33 +69,37 @@ typedef struct md_fa_family {
     void (*features)(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size);
     md_status (*emit)(md_kn_source *out, const md_fa_target *target, const md_fa_config *config);
     /** Called for every new shape within the envelope. */
-    void (*geometry)(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config, const md_kn_shape *shape);
+    void (*geometry)(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
+                     const md_kn_shape *shape);
     /** What bits a variant gives (family/numeric.h). NULL: numeric.c's table knows, or nothing is promised. */
     void (*numeric)(struct md_fa_numeric *out, const md_fa_target *target, const md_fa_config *config);
 } md_fa_family;
 
-/* Envelope, features, emit and geometry of a family whose kernels are made the way that others' are, too: `way`_envelope and so on serve all that share it,
- * and `way_of` makes a `way` of a config. A function cannot do it, since those of a family know which one they are. */
-#define MD_FA_FORWARD(way, way_of, shape_or_size)                                                                                               \
-    static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)                                           \
-    {                                                                                                                                           \
-        const way own = way_of(config);                                                                                                         \
-        way##_envelope(out, target, &own);                                                                                                      \
-    }                                                                                                                                           \
-    static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)                      \
-    {                                                                                                                                           \
-        const way own = way_of(config);                                                                                                         \
-        way##_features(out, target, &own, size);                                                                                                \
-    }                                                                                                                                           \
-    static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)                                            \
-    {                                                                                                                                           \
-        const way own = way_of(config);                                                                                                         \
-        return way##_emit(out, target, &own);                                                                                                   \
-    }                                                                                                                                           \
-    static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config, const md_kn_shape *shape)            \
-    {                                                                                                                                           \
-        const way own = way_of(config);                                                                                                         \
-        way##_geometry(out, target, &own, shape_or_size);                                                                                       \
+/* Envelope, features, emit and geometry of a family whose kernels are made the way that others' are, too:
+ * `way`_envelope and so on serve all that share it, and `way_of` makes a `way` of a config. A function cannot do it,
+ * since those of a family know which one they are. */
+#define MD_FA_FORWARD(way, way_of, shape_or_size)                                                                      \
+    static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)                  \
+    {                                                                                                                  \
+        const way own = way_of(config);                                                                                \
+        way##_envelope(out, target, &own);                                                                             \
+    }                                                                                                                  \
+    static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config,                  \
+                         const int64_t *size)                                                                          \
+    {                                                                                                                  \
+        const way own = way_of(config);                                                                                \
+        way##_features(out, target, &own, size);                                                                       \
+    }                                                                                                                  \
+    static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)                   \
+    {                                                                                                                  \
+        const way own = way_of(config);                                                                                \
+        return way##_emit(out, target, &own);                                                                          \
+    }                                                                                                                  \
+    static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,             \
+                         const md_kn_shape *shape)                                                                     \
+    {                                                                                                                  \
+        const way own = way_of(config);                                                                                \
+        way##_geometry(out, target, &own, shape_or_size);                                                              \
     }
 
 /** All families of a device, in order of preference among equals; NULL-terminated. */
@@ -103,10 +112,12 @@ void md_fa_name(char out[MD_FA_NAME], const md_fa_family *family, const md_fa_co
 /** The inverse. NOT_FOUND names what is wrong and what exists. Values outside the table are refused. */
 md_status md_fa_parse(const md_fa_family **family, md_fa_config *config, md_dev_kind device, const char *name);
 /** The same, of a target's own kernels, too. */
-md_status md_fa_parse_for(const md_fa_family **family, md_fa_config *config, const md_fa_target *target, const char *name);
+md_status md_fa_parse_for(const md_fa_family **family, md_fa_config *config, const md_fa_target *target,
+                          const char *name);
 /** The default config. */
 md_fa_config md_fa_default(const md_fa_family *family);
-/** Calls fn for every legal config of the values that pools take, in the order of the table. Stops when fn returns false. */
+/** Calls fn for every legal config of the values that pools take, in the order of the table. Stops when fn returns
+ * false. */
 void md_fa_each(const md_fa_target *target, const md_fa_family *family, const int64_t *size,
                 bool (*fn)(void *user, const md_fa_config *config), void *user);
 /** The same of all values: what a measured search chooses among. */

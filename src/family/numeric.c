@@ -1,4 +1,5 @@
-/* The order of operations of every family, as its kernels have it. What is in no class's name changes neither the elements that meet nor the order. */
+/* The order of operations of every family, as its kernels have it. What is in no class's name changes neither the
+ * elements that meet nor the order. */
 #include "family/numeric.h"
 
 #include "codegen/product/product.h"
@@ -39,8 +40,8 @@ static bool is_online(const md_fa_target *target)
     return stage_of(target)->row.is_online && stage_of(target)->row.n_levels > 1;
 }
 
-/* ---- Everywhere: element by element, by the same functions whatever the vectors; and the plain loops, each sum in one go, which have functions of single
- * values. */
+/* ---- Everywhere: element by element, by the same functions whatever the vectors; and the plain loops, each sum in
+ * one go, which have functions of single values. */
 
 static kind sweep(const md_fa_target *target, const md_fa_family *family, const md_fa_config *config)
 {
@@ -56,12 +57,16 @@ static kind nest(const md_fa_target *target, const md_fa_family *family, const m
 
 /* ---- The host */
 
-/* Lane and accumulator of an element follow from its distance from the row's first; chunks are merged one after the other. */
+/* Lane and accumulator of an element follow from its distance from the row's first; chunks are merged one after the
+ * other. */
 static kind host_row(const md_fa_target *target, const md_fa_family *family, const md_fa_config *config)
 {
     (void)config;
     bool is_cut = !family->is_persistent && is_online(target);
-    return (kind){.group = is_cut ? "row_chunks" : "row", .field = {is_cut ? "chunk" : NULL}, .is_repeatable = true, .is_invariant = true};
+    return (kind){.group = is_cut ? "row_chunks" : "row",
+                  .field = {is_cut ? "chunk" : NULL},
+                  .is_repeatable = true,
+                  .is_invariant = true};
 }
 
 static kind host_column(const md_fa_target *target, const md_fa_family *family, const md_fa_config *config)
@@ -76,7 +81,8 @@ static kind host_scan(const md_fa_target *target, const md_fa_family *family, co
     (void)target;
     bool is_down = value_of(family, config, "column") != 0, is_placed = !is_down && value_of(family, config, "stream");
     const char *group = is_down ? "scan_down" : is_placed ? "scan_placed" : "scan";
-    return (kind){.group = group, .field = {is_down ? NULL : "split"}, .is_repeatable = true, .is_invariant = !is_placed};
+    return (kind){
+        .group = group, .field = {is_down ? NULL : "split"}, .is_repeatable = true, .is_invariant = !is_placed};
 }
 
 /* What accumulates runs in the order of the formula, in one block or in blocks that each own a part of the target. */
@@ -94,7 +100,8 @@ static kind host_gemm(const md_fa_target *target, const md_fa_family *family, co
     return (kind){.group = "product", .is_repeatable = true, .is_invariant = true};
 }
 
-/* Where B lies along its columns K is in order, too (fma of f32 only); dot products have lanes along K, and only few rows are served. */
+/* Where B lies along its columns K is in order, too (fma of f32 only); dot products have lanes along K, and only few
+ * rows are served. */
 static kind host_gemv(const md_fa_target *target, const md_fa_family *family, const md_fa_config *config)
 {
     md_cg_product p;
@@ -108,14 +115,19 @@ static kind host_gemv(const md_fa_target *target, const md_fa_family *family, co
 
 /* ---- GPUs */
 
-/* An element's thread and place in it follow from its distance from the first one at a boundary, the row's first where tensors are aligned or where
- * lanes go element by element. Sums go through a thread's vectors in order, then the ends, then threads: not by how many vectors are on their way. */
+/* An element's thread and place in it follow from its distance from the first one at a boundary, the row's first
+ * where tensors are aligned or where lanes go element by element. Sums go through a thread's vectors in order, then
+ * the ends, then threads: not by how many vectors are on their way. */
 static kind cuda_row(const md_fa_target *target, const md_fa_family *family, const md_fa_config *config)
 {
     bool is_placed = value_of(family, config, "access") == MD_FA_CUDA_ANY;
     bool is_cut = !family->is_persistent && is_online(target);
-    return (kind){.group = is_cut ? (is_placed ? "row_chunks_placed" : "row_chunks") : is_placed ? "row_placed" : "row",
-                  .field = {"lanes", is_cut ? "vecs" : "keep"}, .is_repeatable = true, .is_invariant = !is_placed};
+    return (kind){.group = is_cut      ? (is_placed ? "row_chunks_placed" : "row_chunks")
+                           : is_placed ? "row_placed"
+                                       : "row",
+                  .field = {"lanes", is_cut ? "vecs" : "keep"},
+                  .is_repeatable = true,
+                  .is_invariant = !is_placed};
 }
 
 /* How many blocks a row has follows from the number of rows; their parts are added in the order of blocks. */
@@ -130,7 +142,8 @@ static kind cuda_column(const md_fa_target *target, const md_fa_family *family, 
     (void)target;
     if (value_of(family, config, "split"))
         return repeats;
-    return (kind){.group = "column", .field = {"xt", "yt", "items", "keep"}, .is_repeatable = true, .is_invariant = true};
+    return (kind){
+        .group = "column", .field = {"xt", "yt", "items", "keep"}, .is_repeatable = true, .is_invariant = true};
 }
 
 /* Atomic additions come in any order; of whole numbers that makes no difference. */
@@ -145,7 +158,8 @@ static kind cuda_scatter(const md_fa_target *target, const md_fa_family *family,
     return (kind){.group = "scatter", .is_repeatable = true, .is_invariant = true};
 }
 
-/* Vectors begin at a store's boundary, which is the row's first element where that is aligned, or where lanes go element by element. */
+/* Vectors begin at a store's boundary, which is the row's first element where that is aligned, or where lanes go
+ * element by element. */
 static bool is_scan_placed(const md_fa_family *family, const md_fa_config *config)
 {
     return !value_of(family, config, "aligned") && !value_of(family, config, "strided");
@@ -157,7 +171,10 @@ static kind cuda_scan_persistent(const md_fa_target *target, const md_fa_family 
     if (value_of(family, config, "column"))
         return (kind){.group = "scan_down", .field = {"items"}, .is_repeatable = true, .is_invariant = true};
     bool is_placed = is_scan_placed(family, config);
-    return (kind){.group = is_placed ? "scan_placed" : "scan", .field = {"lanes", "items"}, .is_repeatable = true, .is_invariant = !is_placed};
+    return (kind){.group = is_placed ? "scan_placed" : "scan",
+                  .field = {"lanes", "items"},
+                  .is_repeatable = true,
+                  .is_invariant = !is_placed};
 }
 
 /* How far a block looks back depends on timing. */
@@ -167,15 +184,24 @@ static kind cuda_scan_split(const md_fa_target *target, const md_fa_family *fami
     if (value_of(family, config, "lookback"))
         return stage_of(target)->scan.type == MD_I64 ? repeats : own;
     bool is_placed = is_scan_placed(family, config);
-    return (kind){.group = is_placed ? "scan_tiles_placed" : "scan_tiles", .field = {"threads", "items"}, .is_repeatable = true, .is_invariant = !is_placed};
+    return (kind){.group = is_placed ? "scan_tiles_placed" : "scan_tiles",
+                  .field = {"threads", "items"},
+                  .is_repeatable = true,
+                  .is_invariant = !is_placed};
 }
 
-/* An accumulator an element, K in order by steps of one instruction, the same for all tiles; slices are cut from K alone, and added in order. */
+/* An accumulator an element, K in order by steps of one instruction, the same for all tiles; slices are cut from K
+ * alone, and added in order. */
 static kind cuda_product(const md_fa_target *target, const md_fa_family *family, const md_fa_config *config)
 {
     (void)target;
-    bool is_met = value_of(family, config, "split") > 1 && value_of(family, config, "split") == value_of(family, config, "cluster"); /* nobody's 0 in front */
-    return (kind){.group = is_met ? "gemm_wgmma_met" : family->name, .field = {"split"}, .is_repeatable = true, .is_invariant = true};
+    /* nobody's 0 in front */
+    bool is_met = value_of(family, config, "split") > 1 &&
+                  value_of(family, config, "split") == value_of(family, config, "cluster");
+    return (kind){.group = is_met ? "gemm_wgmma_met" : family->name,
+                  .field = {"split"},
+                  .is_repeatable = true,
+                  .is_invariant = true};
 }
 
 /* Slices are of whole steps of K; where all blocks have as much to do, they are cut by the number of tiles. */
@@ -240,11 +266,12 @@ static void print_name(md_fa_numeric *out, const kind *k, const md_fa_family *fa
 {
     size_t used = (size_t)snprintf(out->name, sizeof out->name, "%s", k->group);
     for (int32_t i = 0; i < MOST_FIELDS && k->field[i] && used < sizeof out->name; i++)
-        used += (size_t)snprintf(out->name + used, sizeof out->name - used, "%c%s%" PRId32, i == 0 ? '/' : '_', k->field[i],
-                                 value_of(family, config, k->field[i]));
+        used += (size_t)snprintf(out->name + used, sizeof out->name - used, "%c%s%" PRId32, i == 0 ? '/' : '_',
+                                 k->field[i], value_of(family, config, k->field[i]));
 }
 
-void md_fa_numeric_of(md_fa_numeric *out, const md_fa_target *target, const md_fa_family *family, const md_fa_config *config)
+void md_fa_numeric_of(md_fa_numeric *out, const md_fa_target *target, const md_fa_family *family,
+                      const md_fa_config *config)
 {
     kind k = own;
     if (family->numeric) {

@@ -1,5 +1,6 @@
-/* Numeric classes: which variants of a stage give the same bits, and what those bits depend on. Found from the order in which the kernels add, multiply
- * and compare; tests/dispatch/test_numeric_bits.c and tests/cuda/test_numeric.c compare the results of variants bit for bit. */
+/* Numeric classes: which variants of a stage give the same bits, and what those bits depend on. Found from the order
+ * in which the kernels add, multiply and compare; tests/dispatch/test_numeric_bits.c and tests/cuda/test_numeric.c
+ * compare the results of variants bit for bit. */
 #ifndef MD_FAMILY_NUMERIC_H
 #define MD_FAMILY_NUMERIC_H
 
@@ -8,23 +9,27 @@
 enum { MD_FA_NUMERIC_NAME = MD_FA_NAME + 16 };
 
 typedef struct md_fa_numeric {
-    uint64_t id; /* digest of the name, never 0. Variants of one stage and class give the same bits for the same values and sizes */
+    /* digest of the name, never 0. Variants of one stage and class give the same bits for the same values and sizes */
+    uint64_t id;
     char name[MD_FA_NUMERIC_NAME]; /* "row/lanes64_keep0"; of a class of its own the variant's name */
     bool is_repeatable; /* the same call gives the same bits: no atomics in any order, nothing that depends on timing */
-    bool is_invariant; /* an element's bits do not depend on the sizes of dims that no reduction runs over, nor on where its row lies: no parts whose
+    bool
+        is_invariant; /* an element's bits do not depend on the sizes of dims that no reduction runs over, nor on where its row lies: no parts whose
                         * number follows from them, no envelope that ends with them */
 } md_fa_numeric;
 
-/** What a variant computes, numerically. Of families that nothing is known of (no entry here, no function of their own): a class of its own, and
- * nothing is promised. */
-void md_fa_numeric_of(md_fa_numeric *out, const md_fa_target *target, const md_fa_family *family, const md_fa_config *config);
+/** What a variant computes, numerically. Of families that nothing is known of (no entry here, no function of their
+ * own): a class of its own, and nothing is promised. */
+void md_fa_numeric_of(md_fa_numeric *out, const md_fa_target *target, const md_fa_family *family,
+                      const md_fa_config *config);
 /** A class by its name, for functions of families. */
 void md_fa_numeric_set(md_fa_numeric *out, const char *name, bool is_repeatable, bool is_invariant);
 
 /** Whether a policy allows a class at all. */
 static inline bool md_fa_numeric_allows(md_numeric policy, const md_fa_numeric *n)
 {
-    return policy == MD_NUMERIC_BATCH_INVARIANT ? n->is_repeatable && n->is_invariant : policy != MD_NUMERIC_DETERMINISTIC || n->is_repeatable;
+    return policy == MD_NUMERIC_BATCH_INVARIANT ? n->is_repeatable && n->is_invariant
+                                                : policy != MD_NUMERIC_DETERMINISTIC || n->is_repeatable;
 }
 
 #endif

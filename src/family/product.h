@@ -9,8 +9,8 @@
 typedef struct md_fa_product {
     md_cg_product p;
     int64_t batch, rows, columns, depth;
-    double bytes;                                 /* of all tensors, once */
-    double a_bytes;                               /* of operand A, once */
+    double bytes; /* of all tensors, once */
+    double a_bytes; /* of operand A, once */
     double epilogue_ops, epilogue_transcendental; /* per element of the result */
 } md_fa_product;
 

@@ -11,9 +11,10 @@
 
 enum { MD_KN_MAX_PARAMS = 256, MD_KN_MAX_LAUNCHES = 4, MD_KN_MAX_TENSORS = 32, MD_KN_MAX_DIMS = 48 };
 
-/* Counters: a little device memory of each stream that is zero when the stream is first used and that only kernels ever change: what one launch leaves, the next
- * one on that stream finds. A protocol owns some units of it and keeps its own sense there (an epoch, or counts that end at zero), because a memset in
- * front of a launch would cost more than the launch. A captured graph has counters of its own; two instances of it must not run at once. */
+/* Counters: a little device memory of each stream that is zero when the stream is first used and that only kernels
+ * ever change: what one launch leaves, the next one on that stream finds. A protocol owns some units of it and keeps
+ * its own sense there (an epoch, or counts that end at zero), because a memset in front of a launch would cost more
+ * than the launch. A captured graph has counters of its own; two instances of it must not run at once. */
 enum { MD_KN_COUNTER_UNIT = 65536, MD_KN_COUNTER_BYTES = 32 * MD_KN_COUNTER_UNIT };
 
 /* ---- Parameters: every kernel of a stage gets one struct of 8-byte words, packed per call from this list. */
@@ -27,8 +28,10 @@ typedef enum md_kn_param_kind {
     MD_KN_REPORT, /* md_kn_report *;             named report */
     MD_KN_BLOCKS, /* number of blocks of the launch; named blocks */
     MD_KN_STAGE, /* const md_kn_call *, for host functions only; named call */
-    MD_KN_COUNTERS, /* pointer to the stream's counters + b * MD_KN_COUNTER_UNIT; named counters<a>. See MD_KN_COUNTER_BYTES */
-    MD_KN_MAP, /* word b of tensor map a of the launch; 16 in a row, at the head of the list; named map<a>. Filled by the device */
+    /* pointer to the stream's counters + b * MD_KN_COUNTER_UNIT; named counters<a>. See MD_KN_COUNTER_BYTES */
+    MD_KN_COUNTERS,
+    /* word b of tensor map a of the launch; 16 in a row, at the head of the list; named map<a>. Filled by the device */
+    MD_KN_MAP,
     MD_KN_PAD /* nothing; named pad<a> */
 } md_kn_param_kind;
 
@@ -37,14 +40,17 @@ typedef struct md_kn_param {
     uint8_t is_real; /* SCALAR: double word, else int64 */
 } md_kn_param;
 
-/* How Hopper's copy engine sees a tensor: dims, fastest first, each the product of some dims of the formula that lie in one run of memory. */
+/* How Hopper's copy engine sees a tensor: dims, fastest first, each the product of some dims of the formula that lie
+ * in one run of memory. */
 enum { MD_KN_MAX_MAPS = 4, MD_KN_MAP_WORDS = 16, MD_KN_MAP_RANK = 3, MD_KN_MAP_DIMS = 3 };
-/* The copy engine asks for lines at multiples of 16 bytes, and reads at a third of its speed where they are not at multiples of 64 (seen). */
+/* The copy engine asks for lines at multiples of 16 bytes, and reads at a third of its speed where they are not at
+ * multiples of 64 (seen). */
 enum { MD_KN_COPY_LINE = 128 };
 typedef struct md_kn_map {
     uint8_t tensor, dtype, swizzle; /* bytes of the swizzle: 0, 32, 64, 128 */
     uint8_t shrinks; /* 1: the box has no more of dim 1 than the tensor, rounded up to 8 */
-    uint8_t is_copy; /* 1: not the tensor, but a copy of it in the workspace, without gaps but for lines padded to whole pieces of MD_KN_COPY_LINE bytes;
+    uint8_t
+        is_copy; /* 1: not the tensor, but a copy of it in the workspace, without gaps but for lines padded to whole pieces of MD_KN_COPY_LINE bytes;
                       * copies follow each other in the order of the maps, each on a boundary of 256 bytes */
     uint8_t n_dims[MD_KN_MAP_RANK]; /* 0: a dim of size 1 */
     uint8_t dim[MD_KN_MAP_RANK][MD_KN_MAP_DIMS];
@@ -58,8 +64,8 @@ typedef union md_kn_word {
     double d;
 } md_kn_word;
 
-/* Where kernels leave an index out of range; first one wins. Lives as long as the op (GPU: as the context). A GPU kernel gets the address
- * of one in device memory; the device copies it to where the host reads it (md_dev_report). */
+/* Where kernels leave an index out of range; first one wins. Lives as long as the op (GPU: as the context). A GPU
+ * kernel gets the address of one in device memory; the device copies it to where the host reads it (md_dev_report). */
 typedef struct md_kn_report {
     _Atomic uint32_t is_set;
     int32_t tensor, axis;
@@ -74,7 +80,8 @@ typedef struct md_kn_shape {
     uint32_t contiguous; /* bit t: tensor t is row-major without gaps (axes of size 1 do not count) */
     uint32_t unit; /* bit t: the last axis has stride 1, or size <= 1 */
     uint32_t aligned; /* bit t: data is 64-byte aligned and strides of the other axes are multiples of 64 bytes */
-    uint32_t aligned16; /* the same for 16 bytes, and the last axis is whole pieces of 16 bytes: what the copy engine of GPUs asks for */
+    /* the same for 16 bytes, and the last axis is whole pieces of 16 bytes: what the copy engine of GPUs asks for */
+    uint32_t aligned16;
 } md_kn_shape;
 
 /* The data of one call: what parameters are packed from, and what host functions get. */
@@ -88,7 +95,8 @@ typedef struct md_kn_call {
     int64_t blocks;
     const void *stage; /* const md_st_stage *, program: for host functions; opaque to lower layers */
     const void *program;
-    void *stream, *device; /* md_stream and md_dev * of the call, for functions that launch by themselves (a library on a GPU) */
+    /* md_stream and md_dev * of the call, for functions that launch by themselves (a library on a GPU) */
+    void *stream, *device;
     int32_t threads, launch; /* launch: which of the variant's this is */
     const char *variant; /* name; for devices that only say how long it takes */
 } md_kn_call;
@@ -96,7 +104,8 @@ typedef struct md_kn_call {
 void md_kn_pack(md_kn_word *out, const md_kn_param *list, int32_t n, const md_kn_call *call);
 
 /* ---- Sources */
-/* A host kernel. Blocks [first, last) of the launch; scratch is the lane's own, as large as the geometry asked, 64-byte aligned. */
+/* A host kernel. Blocks [first, last) of the launch; scratch is the lane's own, as large as the geometry asked,
+ * 64-byte aligned. */
 typedef void (*md_kn_host_entry)(const md_kn_word *params, int64_t first, int64_t last, void *scratch);
 /* A host function that does a whole launch by itself (a library call). Parameters are not packed for it. */
 typedef md_status (*md_kn_host_function)(const md_kn_call *call);
@@ -126,10 +135,12 @@ typedef struct md_kn_geometry {
     int64_t blocks; /* 0: nothing to launch */
     int64_t grain; /* blocks a thread takes at a time; >= 1 */
     int64_t scratch_bytes; /* per lane (host), dynamic shared memory (cuda) */
-    int32_t grid[3], block[3]; /* cuda; grid[0] <= 2^31 - 1, the others <= 65535. `blocks` > 0 says that there is something to launch */
+    /* cuda; grid[0] <= 2^31 - 1, the others <= 65535. `blocks` > 0 says that there is something to launch */
+    int32_t grid[3], block[3];
     int32_t cluster; /* cuda: blocks of a cluster along x, a divisor of grid[0]; 0 or 1: none */
     bool is_cooperative; /* cuda: all blocks must run at once (a grid barrier inside) */
-    bool overlaps; /* cuda: blocks may be there before what is ahead in the stream has ended; they wait for it themselves */
+    /* cuda: blocks may be there before what is ahead in the stream has ended; they wait for it themselves */
+    bool overlaps;
 } md_kn_geometry;
 
 typedef struct md_kn_plan_geometry {
@@ -146,11 +157,13 @@ struct md_kn_envelope {
     uint32_t aligned, aligned16;
     int64_t row_points_max; /* 0: none; else the number of points of `row_dims` must not exceed it */
     int32_t n_row_dims, row_dim[MD_MAX_RANK];
-    const char *(*rule_miss)(const md_kn_envelope *envelope, const md_kn_shape *shape); /* what else must hold; NULL: nothing. As md_kn_envelope_miss */
+    /* what else must hold; NULL: nothing. As md_kn_envelope_miss */
+    const char *(*rule_miss)(const md_kn_envelope *envelope, const md_kn_shape *shape);
     const void *rule; /* for it; outlives the envelope */
     int32_t rule_value[8];
 };
-/** NULL where it holds, else a static text that says which part does not ("longer than it was compiled for", "strided input"). */
+/** NULL where it holds, else a static text that says which part does not ("longer than it was compiled for", "strided
+ * input"). */
 const char *md_kn_envelope_miss(const md_kn_envelope *envelope, const md_kn_shape *shape);
 
 #endif

@@ -19,7 +19,8 @@ static bool is_in_row(const question *q, int32_t i, const md_fx_node *read)
 static bool is_harmless(void *user, const md_fx_node *node)
 {
     const question *q = user;
-    if (node->kind == MD_FX_SCAN) /* within a value: it reads its whole row, for one of several scans or again for each element */
+    /* within a value: it reads its whole row, for one of several scans or again for each element */
+    if (node->kind == MD_FX_SCAN)
         return !md_st_reads(node, q->tensor);
     if (node->kind != MD_FX_LOAD || node->id != q->tensor)
         return true;
@@ -44,7 +45,8 @@ static bool values_are_harmless(question *q)
 {
     const md_st_stage *s = q->stage;
     for (int32_t i = 0; i < s->n_stores; i++) {
-        if (s->kind == MD_ST_ROW && s->store[i].per_row != q->store->per_row && md_st_reads(s->store[i].value, q->tensor))
+        if (s->kind == MD_ST_ROW && s->store[i].per_row != q->store->per_row &&
+            md_st_reads(s->store[i].value, q->tensor))
             return false;
         if (!md_fx_visit(s->store[i].value, is_harmless, q))
             return false;

@@ -62,9 +62,12 @@ static void describe_nest(md_strbuf *out, const md_st_program *p, const md_st_st
 
 void md_st_describe(md_strbuf *out, const md_st_program *program, int32_t stage)
 {
-    static void (*const fn[])(md_strbuf *, const md_st_program *, const md_st_stage *) = {
-        [MD_ST_POINTWISE] = describe_pointwise, [MD_ST_ROW] = describe_row, [MD_ST_PRODUCT] = describe_product,
-        [MD_ST_SCAN] = describe_scan, [MD_ST_NEST] = describe_nest};
+    static void (*const fn[])(md_strbuf *, const md_st_program *,
+                              const md_st_stage *) = {[MD_ST_POINTWISE] = describe_pointwise,
+                                                      [MD_ST_ROW] = describe_row,
+                                                      [MD_ST_PRODUCT] = describe_product,
+                                                      [MD_ST_SCAN] = describe_scan,
+                                                      [MD_ST_NEST] = describe_nest};
     const md_st_stage *s = &program->stage[stage];
     fn[s->kind](out, program, s);
     if (s->kind == MD_ST_ROW && s->n_stores > 1)
@@ -167,7 +170,8 @@ static double flops_of(const md_st_program *p, int32_t stage, const int64_t *siz
     return sum;
 }
 
-/* No more of a tensor is touched than its axes' dims have; an axis with a dim of its own is counted by what indexes it. */
+/* No more of a tensor is touched than its axes' dims have; an axis with a dim of its own is counted by what indexes
+ * it. */
 static double tensor_bytes(const md_st_program *p, int32_t tensor, const int64_t *size)
 {
     const md_fx_tensor *t = &p->formula->tensor[tensor];
@@ -182,7 +186,8 @@ static double touched_bytes(const md_st_program *p, const md_st_stage *s, int32_
 {
     double bytes = tensor_bytes(p, s->tensor[i], size);
     if (s->has_gather || s->has_scatter) {
-        double points = size_of(p, s->n_outer, s->outer, size) * (double)md_dtype_size(p->formula->tensor[s->tensor[i]].dtype);
+        double points =
+            size_of(p, s->n_outer, s->outer, size) * (double)md_dtype_size(p->formula->tensor[s->tensor[i]].dtype);
         if (s->axis >= 0)
             points *= (double)md_st_size(p, s->axis, size);
         if (s->kind == MD_ST_POINTWISE)

@@ -11,7 +11,8 @@ static bool add_factor(md_st_factors *f, const md_fx_node *node, bool is_divisor
     return true;
 }
 
-/* Only real arithmetic is taken apart across types, and integers only in products: i64 products wrap, divisions truncate. */
+/* Only real arithmetic is taken apart across types, and integers only in products: i64 products wrap, divisions
+ * truncate. */
 static bool is_open(const md_st_factors *f, const md_fx_node *node)
 {
     if (node->type != f->type || node->kind == MD_FX_CONST)

@@ -1,7 +1,8 @@
 /* Inside the stage layer: from statements to stages.
  *
- * An item is a statement on its way: its value has lets inlined and VAR lowered. Forming asks whether a few items can be one
- * stage and makes it; planning (plan.c) decides which lets are inlined and which items are formed together. */
+ * An item is a statement on its way: its value has lets inlined and VAR lowered. Forming asks whether a few items
+ * can be one stage and makes it; planning (plan.c) decides which lets are inlined and which items are formed
+ * together. */
 #ifndef MD_STAGE_FORM_H
 #define MD_STAGE_FORM_H
 
@@ -33,7 +34,8 @@ typedef struct md_st_item {
     uint32_t inlined; /* temporaries whose values are in it, one bit a tensor */
 } md_st_item;
 
-/* What making needs everywhere. A NULL node or a failed allocation sets no_memory, which the end of planning reports. */
+/* What making needs everywhere. A NULL node or a failed allocation sets no_memory, which the end of planning
+ * reports. */
 typedef struct md_st_maker {
     md_st_program *program;
     const md_fx_formula *formula;
@@ -43,7 +45,8 @@ typedef struct md_st_maker {
 
 /* ---- form.c ---- */
 
-/** Makes one stage of the items, in that order; false where they cannot be one (or memory is short). One item always can. */
+/** Makes one stage of the items, in that order; false where they cannot be one (or memory is short). One item always
+ * can. */
 bool md_st_form(md_st_maker *m, md_st_stage *out, int32_t n, const md_st_item *item);
 /** Lists what the stage reads and writes, and how. */
 void md_st_take_census(const md_st_maker *m, md_st_stage *stage);
@@ -57,8 +60,8 @@ void md_st_set_merge_rules(md_st_maker *m, md_st_row *row, int32_t axis);
 
 /* ---- space.c: making items run over the same indices ---- */
 
-/** Renames the free indices of every item to those of the first; false where their dims differ. Then replaces loads of tensors
- * that earlier items write by the values; false where one is read elsewhere than it is written. */
+/** Renames the free indices of every item to those of the first; false where their dims differ. Then replaces loads
+ * of tensors that earlier items write by the values; false where one is read elsewhere than it is written. */
 bool md_st_unify(md_st_maker *m, int32_t n, md_st_item *item);
 /** The same for items that run over outer, or over outer and an axis: see row.c. */
 bool md_st_rename(md_st_maker *m, md_st_item *item, int32_t n, const int32_t *from, const int32_t *to);
@@ -72,14 +75,15 @@ void md_st_put_stores(md_st_stage *out, int32_t n, const md_st_item *item);
 md_st_set md_st_indices(const md_fx_node *node);
 /** Nodes, shared ones each time; counting ends when there are enough. */
 int32_t md_st_count_nodes(const md_fx_node *node, int32_t enough);
-enum { MD_ST_MAX_NODES = 1500 }; /* of a value after inlining: copies of a let at several places could grow without end */
+/* of a value after inlining: copies of a let at several places could grow without end */
+enum { MD_ST_MAX_NODES = 1500 };
 bool md_st_is_heavy(const md_fx_node *node); /* has a transcendental function or a power */
 bool md_st_reads(const md_fx_node *node, int32_t tensor);
 bool md_st_item_reads(const md_st_item *item, int32_t tensor);
 bool md_st_item_has(const md_st_item *item, md_fx_kind kind); /* in its value or subscripts */
 bool md_st_contains(const md_fx_node *node, const md_fx_node *part); /* that very node */
-/** Whether a part of a value may be computed although the value does not need it. An arm of a where may read what lies outside
- * where the condition does not hold: unless all its loads are plain, it stays in its arm. */
+/** Whether a part of a value may be computed although the value does not need it. An arm of a where may read what
+ * lies outside where the condition does not hold: unless all its loads are plain, it stays in its arm. */
 bool md_st_is_safe(const md_fx_node *value, const md_fx_node *part);
 /** Whether the left side is plain distinct indices. */
 bool md_st_is_plain(const md_st_item *item);

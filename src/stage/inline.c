@@ -1,5 +1,5 @@
-/* Which lets are put into what reads them. They are decided in order, each against all its readers at once: it is inlined where
- * every reader then still is a stage of a good kind, or it is stored. */
+/* Which lets are put into what reads them. They are decided in order, each against all its readers at once: it is
+ * inlined where every reader then still is a stage of a good kind, or it is stored. */
 #include "stage/plan.h"
 
 #include <stdlib.h>
@@ -64,7 +64,8 @@ static bool all_plain(const places *p)
     return true;
 }
 
-/* A subscript that reads tensors is checked where it is used, against the let's own size: such a let stays in memory. */
+/* A subscript that reads tensors is checked where it is used, against the let's own size: such a let stays in
+ * memory. */
 static bool any_gather(const places *p)
 {
     for (int32_t i = 0; i < p->n; i++)
@@ -74,8 +75,8 @@ static bool any_gather(const places *p)
     return false;
 }
 
-/* Whether putting an expensive value where it is read repeats it: the innermost loop around runs over one of its indices, and
- * another loop, over none of them. */
+/* Whether putting an expensive value where it is read repeats it: the innermost loop around runs over one of its
+ * indices, and another loop, over none of them. */
 static bool is_repeated(const md_st_item *reader, const md_fx_node *load)
 {
     const md_fx_node *reduce[MAX_LOADS], *inner = NULL;
@@ -105,7 +106,8 @@ static bool may_copy_pointwise(const md_st_item *let, const md_st_item *reader, 
     /* the bounds of a subscript that reads no tensor were checked without the let's expression in it */
     if (any_gather(p) || (p->is_in_subscript && !md_fx_has_kind(let->value, MD_FX_LOAD)))
         return false;
-    if (p->n_distinct > 1 && (is_heavy || p->n_distinct * md_st_count_nodes(let->value, MAX_COPIED_NODES) > MAX_COPIED_NODES))
+    if (p->n_distinct > 1 &&
+        (is_heavy || p->n_distinct * md_st_count_nodes(let->value, MAX_COPIED_NODES) > MAX_COPIED_NODES))
         return false;
     for (int32_t i = 0; i < p->n && is_heavy; i++)
         if (is_repeated(reader, p->load[i]))
@@ -144,17 +146,18 @@ static int kind_after(md_st_kind let, md_st_kind reader)
 }
 
 /* Puts a let into one reader, if that is good. */
-static bool inline_into(md_st_draft *p, md_st_item *reader, const md_st_item *let, md_st_kind let_kind, md_st_stage *scratch)
+static bool inline_into(md_st_draft *p, md_st_item *reader, const md_st_item *let, md_st_kind let_kind,
+                        md_st_stage *scratch)
 {
     md_st_maker *m = p->maker;
     const places at = places_of(m, reader, let->tensor);
     if (!at.is_complete || (let_kind == MD_ST_POINTWISE && !may_copy_pointwise(let, reader, &at)) ||
-        (let_kind != MD_ST_POINTWISE && (!all_plain(&at) || at.is_in_subscript)) ||
-        !md_st_form(m, scratch, 1, reader))
+        (let_kind != MD_ST_POINTWISE && (!all_plain(&at) || at.is_in_subscript)) || !md_st_form(m, scratch, 1, reader))
         return false;
     int wanted = kind_after(let_kind, scratch->kind);
-    if (wanted < 0 || !md_st_inline_item(m, reader, let) || md_st_count_nodes(reader->value, MD_ST_MAX_NODES) >= MD_ST_MAX_NODES ||
-        !md_st_form(m, scratch, 1, reader) || (int)scratch->kind != wanted)
+    if (wanted < 0 || !md_st_inline_item(m, reader, let) ||
+        md_st_count_nodes(reader->value, MD_ST_MAX_NODES) >= MD_ST_MAX_NODES || !md_st_form(m, scratch, 1, reader) ||
+        (int)scratch->kind != wanted)
         return false;
     return let_kind == MD_ST_POINTWISE || covers(&at, scratch, reader);
 }
@@ -203,4 +206,3 @@ bool md_st_inline_lets(md_st_draft *p)
     free(scratch);
     return !p->maker->no_memory;
 }
-

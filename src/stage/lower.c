@@ -1,4 +1,5 @@
-/* VAR as sums: the exact two-pass form. Merging chunks is found again later, for these as for sums that users write so. */
+/* VAR as sums: the exact two-pass form. Merging chunks is found again later, for these as for sums that users write
+ * so. */
 #include "stage/form.h"
 
 static const md_fx_node *sum_over(md_arena *arena, const md_fx_node *like, const md_fx_node *body)
@@ -42,7 +43,8 @@ static const md_fx_node *lower_node(void *user, const md_fx_node *node)
     const md_fx_node *d = md_fx_op2(a, MD_FX_SUB, x, mean);
     if (node->unbiased) /* of nothing: 0/0, as of one element */
         count = md_fx_op2(a, MD_FX_MAX, md_fx_op2(a, MD_FX_SUB, count, md_fx_integer(a, 1)), md_fx_integer(a, 0));
-    return md_fx_op2(a, MD_FX_DIV, sum_over(a, node, md_fx_op2(a, MD_FX_MUL, d, d)), md_st_convert(a, count, node->type));
+    return md_fx_op2(a, MD_FX_DIV, sum_over(a, node, md_fx_op2(a, MD_FX_MUL, d, d)),
+                     md_st_convert(a, count, node->type));
 }
 
 const md_fx_node *md_st_lower(md_st_maker *m, const md_fx_node *node)

@@ -1,4 +1,5 @@
-/* Merge rules: how the results of two chunks of a row become that of both, so that one pass over memory makes all reductions. */
+/* Merge rules: how the results of two chunks of a row become that of both, so that one pass over memory makes all
+ * reductions. */
 #include "stage/form.h"
 
 #include "base/dtype.h"
@@ -47,8 +48,8 @@ static bool is_axis_size(const md_st_maker *m, const md_fx_node *node, int32_t a
 /* The number of the sum in sum/size. */
 static int32_t mean_of(const md_st_maker *m, const md_st_row *row, const md_fx_node *node, int32_t axis)
 {
-    bool is_mean = is_op(node, MD_FX_DIV) && is_ref_to(row, node->arg[0], MD_FX_R_SUM) &&
-                   is_axis_size(m, node->arg[1], axis);
+    bool is_mean =
+        is_op(node, MD_FX_DIV) && is_ref_to(row, node->arg[0], MD_FX_R_SUM) && is_axis_size(m, node->arg[1], axis);
     return is_mean ? node->arg[0]->id : -1;
 }
 
@@ -82,8 +83,8 @@ static bool set_chan(md_st_maker *m, md_st_row *row, md_st_reduction *r, int32_t
 
 /* ---- sum(c(x) * exp(a(x) - max(a(x)))) ---- */
 
-/* The maximum that exp(a - max) is relative to; -1 where the factor is no such thing. That a is what the maximum is of makes
- * every term at most 1: then no chunk can overflow where the whole does not. */
+/* The maximum that exp(a - max) is relative to; -1 where the factor is no such thing. That a is what the maximum is
+ * of makes every term at most 1: then no chunk can overflow where the whole does not. */
 static int32_t shift_of(const md_st_maker *m, const md_st_row *row, const md_fx_node *factor)
 {
     if (!is_op(factor, MD_FX_EXP) || !is_op(factor->arg[0], MD_FX_SUB))

@@ -1,13 +1,16 @@
-/* Planning: lets are inlined, then statements share stages. A reduction that would be made by two stages is stored instead, and
- * the plan begins anew. */
+/* Planning: lets are inlined, then statements share stages. A reduction that would be made by two stages is stored
+ * instead, and the plan begins anew. */
 #include "stage/plan.h"
 
 #include <stdlib.h>
 
 md_st_item md_st_item_of(const md_fx_stmt *s, const md_fx_formula *f)
 {
-    md_st_item item = {.tensor = s->tensor, .assign = s->assign, .n_free = s->n_free,
-                       .n_subscripts = f->tensor[s->tensor].rank, .value = s->value};
+    md_st_item item = {.tensor = s->tensor,
+                       .assign = s->assign,
+                       .n_free = s->n_free,
+                       .n_subscripts = f->tensor[s->tensor].rank,
+                       .value = s->value};
     for (int32_t i = 0; i < s->n_free; i++)
         item.free[i] = s->free[i];
     for (int32_t i = 0; i < item.n_subscripts; i++)
@@ -84,8 +87,8 @@ static int32_t earliest(const md_st_draft *p, const md_st_item *item)
     return first;
 }
 
-/* Kinds of a stage and of an item that may be one stage: never, always, if they read something in common, if the item reads what
- * the stage writes. */
+/* Kinds of a stage and of an item that may be one stage: never, always, if they read something in common, if the
+ * item reads what the stage writes. */
 typedef enum joining { NEVER, ALWAYS, IF_SHARED, IF_DEPENDENT } joining;
 
 static joining joining_of(md_st_kind stage, md_st_kind item)

@@ -1,9 +1,9 @@
-/* Product stages: sum over k of A(batch,m,k) * B(batch,n,k). The factors of the body are dealt to two sides by the indices that
- * they depend on.
+/* Product stages: sum over k of A(batch,m,k) * B(batch,n,k). The factors of the body are dealt to two sides by the
+ * indices that they depend on.
  *
- * Factors that do not depend on k move out of the sum, to the epilogue: n roundings become one, so the result is as accurate or
- * better; it differs from the sum as written only where a partial sum overflows, or where an infinite factor meets terms of
- * both signs. A side keeps the order of its factors. */
+ * Factors that do not depend on k move out of the sum, to the epilogue: n roundings become one, so the result is as
+ * accurate or better; it differs from the sum as written only where a partial sum overflows, or where an infinite
+ * factor meets terms of both signs. A side keeps the order of its factors. */
 #include "stage/form.h"
 
 #include "base/dtype.h"
@@ -72,7 +72,8 @@ static bool examine(split *s, const md_fx_node *reduce, const md_st_item *item)
     return n_inside >= 2;
 }
 
-/* Deals the factors to two sides, given one of each. A factor that depends on what only one seed depends on joins it. */
+/* Deals the factors to two sides, given one of each. A factor that depends on what only one seed depends on joins
+ * it. */
 static bool deal(split *s, int32_t a, int32_t b)
 {
     md_st_set only[2] = {without(&s->used[a], &s->used[b]), without(&s->used[b], &s->used[a])};

@@ -41,7 +41,8 @@ void md_st_program_destroy(md_st_program **program)
     *program = NULL;
 }
 
-void md_st_know(void *out, size_t n_bytes, const md_st_program *program, int32_t stage, int32_t which, md_st_make_fn make, const void *user)
+void md_st_know(void *out, size_t n_bytes, const md_st_program *program, int32_t stage, int32_t which,
+                md_st_make_fn make, const void *user)
 {
     /* The program is its op's, and const only to those who read it. */
     _Atomic(void *) *place = &((md_st_program *)(uintptr_t)program)->known[stage][which];

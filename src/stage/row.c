@@ -1,5 +1,5 @@
-/* Row stages: every reduction runs over one axis. Bound indices, and the free index over the same dim where the left side has
- * one, become that axis; equal reductions become one, and a body refers to the results that it depends on. */
+/* Row stages: every reduction runs over one axis. Bound indices, and the free index over the same dim where the left
+ * side has one, become that axis; equal reductions become one, and a body refers to the results that it depends on. */
 #include "stage/form.h"
 
 #include "base/dtype.h"
@@ -167,13 +167,13 @@ static const md_fx_node *reference_to(extractor *e, const md_fx_node *reduce, co
         e->is_impossible = true;
         return reduce;
     }
-    row->reduction[row->n_reductions] = (md_st_reduction){.op = reduce->op, .type = type, .body_type = body->type,
-                                                          .body = body, .level = level_of(e, body), .shift = -1};
+    row->reduction[row->n_reductions] = (md_st_reduction){
+        .op = reduce->op, .type = type, .body_type = body->type, .body = body, .level = level_of(e, body), .shift = -1};
     return md_fx_ref(e->maker->arena, row->n_reductions++, type);
 }
 
-/* A factor of a sum that is the same for the whole row and known only from another reduction: outside, the sum needs one level
- * less, and one rounding takes the place of many. Other factors stay where they were written. */
+/* A factor of a sum that is the same for the whole row and known only from another reduction: outside, the sum needs
+ * one level less, and one rounding takes the place of many. Other factors stay where they were written. */
 static bool is_hoisted(const extractor *e, const md_fx_node *factor)
 {
     return md_fx_has_kind(factor, MD_FX_REF) && !md_fx_uses_index(factor, e->frame->axis);

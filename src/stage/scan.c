@@ -38,8 +38,11 @@ bool md_st_form_scan(md_st_maker *m, md_st_stage *out, int32_t n, md_st_item *it
     if (scan == NULL)
         return false;
     out->kind = MD_ST_SCAN;
-    out->scan = (md_st_scan){.op = scan->op, .type = scan->type, .exclusive = scan->exclusive,
-                             .reverse = scan->reverse, .body = scan->arg[0]};
+    out->scan = (md_st_scan){.op = scan->op,
+                             .type = scan->type,
+                             .exclusive = scan->exclusive,
+                             .reverse = scan->reverse,
+                             .body = scan->arg[0]};
     for (int32_t i = 0; i < item[0].n_free; i++)
         if (item[0].free[i] == scan->bound[0])
             out->axis = scan->bound[0];

@@ -87,8 +87,7 @@ bool md_st_replace_own_loads(md_st_maker *m, int32_t n, md_st_item *item, int32_
 bool md_st_unify(md_st_maker *m, int32_t n, md_st_item *item)
 {
     for (int32_t i = 1; i < n; i++)
-        if (!same_dims(m, &item[0], &item[i]) ||
-            !md_st_rename(m, &item[i], item[i].n_free, item[i].free, item[0].free))
+        if (!same_dims(m, &item[0], &item[i]) || !md_st_rename(m, &item[i], item[i].n_free, item[i].free, item[0].free))
             return false;
     return md_st_replace_own_loads(m, n, item, -1);
 }
@@ -98,7 +97,9 @@ void md_st_put_stores(md_st_stage *out, int32_t n, const md_st_item *item)
     out->n_stores = n;
     for (int32_t i = 0; i < n; i++) {
         md_st_store *s = &out->store[i];
-        *s = (md_st_store){.tensor = item[i].tensor, .assign = item[i].assign, .n_subscripts = item[i].n_subscripts,
+        *s = (md_st_store){.tensor = item[i].tensor,
+                           .assign = item[i].assign,
+                           .n_subscripts = item[i].n_subscripts,
                            .value = item[i].value};
         for (int32_t k = 0; k < item[i].n_subscripts; k++)
             s->subscript[k] = item[i].subscript[k];

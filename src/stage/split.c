@@ -1,8 +1,9 @@
 /* Splitting statements that no good stage can hold: a reduction or scan inside gets a let of its own.
  *
- * A product under a softmax, two products with nothing in common, a row's sum in a matrix of other columns, a sum over all
- * elements: each would be a nest, or a row stage that makes the same result again and again. Their parts are good stages.
- * Planning inlines these lets again wherever that turns out well, as it does for those that users write. */
+ * A product under a softmax, two products with nothing in common, a row's sum in a matrix of other columns, a sum
+ * over all elements: each would be a nest, or a row stage that makes the same result again and again. Their parts
+ * are good stages. Planning inlines these lets again wherever that turns out well, as it does for those that users
+ * write. */
 #include "stage/form.h"
 
 #include <stdlib.h>
@@ -196,14 +197,15 @@ static bool note_densest(void *user, const md_fx_node *node)
     return true;
 }
 
-/* Which bound index is taken first: the one that lies densest, if some tensor has an element for every point, so that the partial
- * results are few beside what is read; -1: none. */
+/* Which bound index is taken first: the one that lies densest, if some tensor has an element for every point, so
+ * that the partial results are few beside what is read; -1: none. */
 static int32_t inner_of(const md_fx_formula *f, const md_fx_node *node, const md_fx_stmt *s)
 {
     int32_t outside[MD_FX_MAX_INDICES], n = outside_of(outside, node, s);
     densest d = {NULL};
     (void)md_fx_visit(node->arg[0], note_densest, &d);
-    if (d.load == NULL || d.load->n_args < n + node->n_bound || node->op == MD_FX_R_ARGMAX || node->op == MD_FX_R_ARGMIN)
+    if (d.load == NULL || d.load->n_args < n + node->n_bound || node->op == MD_FX_R_ARGMAX ||
+        node->op == MD_FX_R_ARGMIN)
         return -1;
     for (int32_t i = d.load->n_args - 1; i >= 0; i--)
         for (int32_t k = 0; k < node->n_bound; k++) {
@@ -286,7 +288,8 @@ static bool split_row(splitter *sp, int32_t *stmt, const md_st_item *item, const
     int32_t n = MD_MIN(md_st_collect(node, MAX_SEEN, MD_FX_REDUCE, item), MAX_SEEN);
     for (int32_t i = 0; i < n && !sp->maker.no_memory; i++) {
         const md_fx_stmt *s = &sp->formula->stmt[*stmt];
-        bool leaves = is_repeated(stage, node[i]) || (is_innermost(node[i]) && kind_alone(sp, s, node[i]) == MD_ST_PRODUCT);
+        bool leaves =
+            is_repeated(stage, node[i]) || (is_innermost(node[i]) && kind_alone(sp, s, node[i]) == MD_ST_PRODUCT);
         if (leaves && node[i] != s->value && md_st_is_safe(s->value, node[i]))
             return extract(sp, stmt, node[i]);
     }

@@ -1,7 +1,9 @@
-/* Stages: what one kernel choice covers. A formula becomes a program of stages in order; temporaries between stages touch memory.
+/* Stages: what one kernel choice covers. A formula becomes a program of stages in order; temporaries between stages
+ * touch memory.
  *
- * Lets are inlined wherever the consumer stays one of the kinds below, so a softmax written with lets is one ROW stage and a
- * product with bias and activation one PRODUCT stage. What cannot fuse is a chain; every statement is at least a NEST. */
+ * Lets are inlined wherever the consumer stays one of the kinds below, so a softmax written with lets is one ROW
+ * stage and a product with bias and activation one PRODUCT stage. What cannot fuse is a chain; every statement is at
+ * least a NEST. */
 #ifndef MD_STAGE_STAGE_H
 #define MD_STAGE_STAGE_H
 
@@ -30,9 +32,10 @@ typedef struct md_st_store {
 typedef enum md_st_merge {
     MD_ST_MERGE_NONE, /* only staged: needs the final results of lower levels before the first element */
     MD_ST_MERGE_PLAIN, /* combine the two results with the op */
-    /* body = c(x) * exp(a(x) - REF(shift)), shift = MAX of a(x): scale each side by exp(its shift - the new shift), exactly 1 where
-     * equal. Where the maximum of a chunk is -inf (all of it masked) its body is evaluated with 0 for the shift, and its sum, 0 or
-     * NaN, is not scaled. If the last shift is -inf and the axis is not empty, the result is NaN: -inf - -inf. */
+    /* body = c(x) * exp(a(x) - REF(shift)), shift = MAX of a(x): scale each side by exp(its shift - the new shift),
+     * exactly 1 where equal. Where the maximum of a chunk is -inf (all of it masked) its body is evaluated with 0
+     * for the shift, and its sum, 0 or NaN, is not scaled. If the last shift is -inf and the axis is not empty, the
+     * result is NaN: -inf - -inf. */
     MD_ST_MERGE_RESCALED,
     MD_ST_MERGE_CHAN /* body = (x - REF(shift)/COUNT)^2, SUM: add delta^2 * nA*nB/n (Chan, Golub, LeVeque 1979) */
 } md_st_merge;
@@ -59,7 +62,8 @@ typedef struct md_st_product {
     int32_t n_batch, n_m, n_n, n_k;
     int32_t batch[MD_MAX_RANK], m[MD_MAX_RANK], n[MD_MAX_RANK], k[MD_MAX_RANK];
     int32_t n_products; /* 1; 2 where both have the same groups and the same A or B (swiglu) */
-    const md_fx_node *a[MD_ST_MAX_PRODUCTS]; /* over batch, m, k: a LOAD, a CAST or conversion of one, or any pointwise expression */
+    /* over batch, m, k: a LOAD, a CAST or conversion of one, or any pointwise expression */
+    const md_fx_node *a[MD_ST_MAX_PRODUCTS];
     const md_fx_node *b[MD_ST_MAX_PRODUCTS]; /* over batch, n, k */
     bool a_is_load, b_is_load; /* exactly a LOAD with plain subscripts (of any dtype) */
     md_dtype type; /* of the accumulator: F32, F64 or I64 */
@@ -75,8 +79,11 @@ typedef struct md_st_scan {
 typedef struct md_st_stage {
     md_st_kind kind;
     int32_t n_outer;
-    int32_t outer[MD_MAX_RANK * 2]; /* indices of the iteration space besides the axis, slowest first, in order of the first store */
-    int32_t axis; /* POINTWISE: the lane index (last subscript of the first store, else of the largest load); ROW, SCAN: the axis; -1: none */
+    /* indices of the iteration space besides the axis, slowest first, in order of the first store */
+    int32_t outer[MD_MAX_RANK * 2];
+    /* POINTWISE: the lane index (last subscript of the first store, else of the largest load); ROW, SCAN: the axis;
+     * -1: none */
+    int32_t axis;
     int32_t n_stores;
     md_st_store store[MD_ST_MAX_STORES]; /* values are evaluated before any is stored, per element */
     int32_t n_tensors; /* distinct tensors read or written, loads first in order of appearance */
@@ -90,7 +97,15 @@ typedef struct md_st_stage {
 } md_st_stage;
 
 /* What is known of a stage: plans of rows by their options, then one thing each. */
-enum { MD_ST_KNOWN_PLANS = 16, MD_ST_KNOWN_WORK = MD_ST_KNOWN_PLANS, MD_ST_KNOWN_COUNT, MD_ST_KNOWN_UNIT, MD_ST_KNOWN_UNIT_OUTER, MD_ST_KNOWN_APART, MD_ST_KNOWN };
+enum {
+    MD_ST_KNOWN_PLANS = 16,
+    MD_ST_KNOWN_WORK = MD_ST_KNOWN_PLANS,
+    MD_ST_KNOWN_COUNT,
+    MD_ST_KNOWN_UNIT,
+    MD_ST_KNOWN_UNIT_OUTER,
+    MD_ST_KNOWN_APART,
+    MD_ST_KNOWN
+};
 typedef struct md_st_program {
     const md_fx_formula *formula;
     md_arena *arena; /* of the nodes made here */
@@ -99,30 +114,34 @@ typedef struct md_st_program {
     int32_t n_stages;
     md_st_stage stage[MD_ST_MAX_STAGES];
     bool is_temp_stored[MD_FX_MAX_TENSORS]; /* TEMPs that live in memory, contiguous */
-    _Atomic(void *) known[MD_ST_MAX_STAGES][MD_ST_KNOWN]; /* what whoever asks about a stage again and again keeps with it; freed with it */
+    /* what whoever asks about a stage again and again keeps with it; freed with it */
+    _Atomic(void *) known[MD_ST_MAX_STAGES][MD_ST_KNOWN];
 } md_st_program;
 
-/** Gives lets of their own to reductions and scans that would make a statement a nest, or make one result many times: changes the
- * formula, to be called once before its program is made. Its meaning stays; it gets temporaries with names like "Y.1". Without it
- * programs are as correct, but slower. OUT_OF_MEMORY leaves the formula as it was. */
+/** Gives lets of their own to reductions and scans that would make a statement a nest, or make one result many times:
+ * changes the formula, to be called once before its program is made. Its meaning stays; it gets temporaries with
+ * names like "Y.1". Without it programs are as correct, but slower. OUT_OF_MEMORY leaves the formula as it was. */
 md_status md_st_split(md_fx_formula *formula);
 
-/** What `make` says of a stage, which costs walks over its expressions and never changes: made the first time, then copied from where the program
- * keeps it (`which`: its place). n_bytes of it; without memory it is made each time. Thread-safe. */
+/** What `make` says of a stage, which costs walks over its expressions and never changes: made the first time, then
+ * copied from where the program keeps it (`which`: its place). n_bytes of it; without memory it is made each time.
+ * Thread-safe. */
 typedef void (*md_st_make_fn)(void *out, const md_st_program *program, int32_t stage, const void *user);
-void md_st_know(void *out, size_t n_bytes, const md_st_program *program, int32_t stage, int32_t which, md_st_make_fn make, const void *user);
+void md_st_know(void *out, size_t n_bytes, const md_st_program *program, int32_t stage, int32_t which,
+                md_st_make_fn make, const void *user);
 
 /** Makes the program of a formula, which must outlive it. */
 md_status md_st_program_create(md_st_program **out, const md_fx_formula *formula);
 void md_st_program_destroy(md_st_program **program);
 
-/** Whether output `out` may be exactly tensor `in` (same data, strides, dtype): every read of it uses the written subscripts, or
- * is over before the row is written, and no later stage reads it. */
+/** Whether output `out` may be exactly tensor `in` (same data, strides, dtype): every read of it uses the written
+ * subscripts, or is over before the row is written, and no later stage reads it. */
 bool md_st_may_alias(const md_st_program *program, int32_t out, int32_t in);
 
-/** How a LOAD or store moves with an index: coef[axis] of the index in each subscript (all affine). False where a subscript is not
- * affine in the index. */
-bool md_st_step(int64_t coef[MD_MAX_RANK], const md_st_program *program, int32_t tensor, const md_fx_node *const *subscript, int32_t index);
+/** How a LOAD or store moves with an index: coef[axis] of the index in each subscript (all affine). False where a
+ * subscript is not affine in the index. */
+bool md_st_step(int64_t coef[MD_MAX_RANK], const md_st_program *program, int32_t tensor,
+                const md_fx_node *const *subscript, int32_t index);
 
 /** A one-line text for reports: "row: 2 reductions, 2 levels, online". */
 struct md_strbuf;
@@ -130,7 +149,8 @@ void md_st_describe(struct md_strbuf *out, const md_st_program *program, int32_t
 /** The whole program: stages with their reductions, products and stores. @n is result n of the stage. */
 void md_st_print(struct md_strbuf *out, const md_st_program *program);
 
-/** Floating-point operations per element of the largest iteration space, times that space; and bytes touched once. Sizes by dim id. */
+/** Floating-point operations per element of the largest iteration space, times that space; and bytes touched once.
+ * Sizes by dim id. */
 void md_st_work(double *flops, double *bytes, const md_st_program *program, int32_t stage, const int64_t *size);
 
 /** Number of points of a list of indices at these sizes (product of dims). */

@@ -1,7 +1,6 @@
 /* Questions about expressions, and putting one statement's value into another. */
 #include "stage/form.h"
 
-
 bool md_st_made(md_st_maker *m, const md_fx_node *node)
 {
     m->no_memory |= node == NULL;
@@ -35,10 +34,10 @@ int32_t md_st_count_nodes(const md_fx_node *node, int32_t enough)
 static bool is_light(void *user, const md_fx_node *node)
 {
     static const bool heavy[MD_FX_N_OPS] = {
-        [MD_FX_EXP] = true, [MD_FX_EXPM1] = true, [MD_FX_LOG] = true, [MD_FX_LOG1P] = true, [MD_FX_LOG2] = true,
-        [MD_FX_EXP2] = true, [MD_FX_SIN] = true, [MD_FX_COS] = true, [MD_FX_TANH] = true, [MD_FX_ERF] = true,
-        [MD_FX_SIGMOID] = true, [MD_FX_SILU] = true, [MD_FX_GELU] = true, [MD_FX_GELU_TANH] = true,
-        [MD_FX_SOFTPLUS] = true, [MD_FX_POW] = true};
+        [MD_FX_EXP] = true,  [MD_FX_EXPM1] = true,     [MD_FX_LOG] = true,      [MD_FX_LOG1P] = true,
+        [MD_FX_LOG2] = true, [MD_FX_EXP2] = true,      [MD_FX_SIN] = true,      [MD_FX_COS] = true,
+        [MD_FX_TANH] = true, [MD_FX_ERF] = true,       [MD_FX_SIGMOID] = true,  [MD_FX_SILU] = true,
+        [MD_FX_GELU] = true, [MD_FX_GELU_TANH] = true, [MD_FX_SOFTPLUS] = true, [MD_FX_POW] = true};
     (void)user;
     return node->kind != MD_FX_OP || !heavy[node->op];
 }
@@ -215,7 +214,8 @@ static const md_fx_node *inline_load(void *user, const md_fx_node *node)
     return md_fx_substitute(in->maker->arena, rounded(in->maker, writer), writer->n_subscripts, from, node->arg);
 }
 
-/* Replaces every LOAD of writer's tensor by the writer's value (rounded to the tensor's type) at the subscripts of the load. */
+/* Replaces every LOAD of writer's tensor by the writer's value (rounded to the tensor's type) at the subscripts of
+ * the load. */
 static const md_fx_node *inline_writer(md_st_maker *m, const md_fx_node *node, const md_st_item *writer)
 {
     inliner in = {.maker = m, .writer = writer};

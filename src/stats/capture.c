@@ -20,7 +20,8 @@ typedef struct listing {
 } listing;
 
 /* Sizes of dynamic dims, as far as the kernel was told. */
-static void read_shape(char *out, size_t n_bytes, const md_fx_formula *f, const md_bd_variant *v, int32_t launch, const md_kn_word *params)
+static void read_shape(char *out, size_t n_bytes, const md_fx_formula *f, const md_bd_variant *v, int32_t launch,
+                       const md_kn_word *params)
 {
     size_t used = 0;
     out[0] = 0;
@@ -28,18 +29,21 @@ static void read_shape(char *out, size_t n_bytes, const md_fx_formula *f, const 
         int64_t size = -1;
         for (int32_t i = 0; f->dim[d].size < 0 && params && i < v->n_params[launch]; i++) {
             const md_kn_param *q = &v->param[launch][i];
-            bool is_extent = q->kind == MD_KN_EXTENT && f->tensor[q->a].dim[q->b] == d && !f->tensor[q->a].at_least[q->b];
+            bool is_extent =
+                q->kind == MD_KN_EXTENT && f->tensor[q->a].dim[q->b] == d && !f->tensor[q->a].at_least[q->b];
             if (is_extent || (q->kind == MD_KN_SIZE && q->a == d))
                 size = params[i].i;
         }
         if (size >= 0)
-            used += (size_t)snprintf(out + used, n_bytes - used, "%s%s=%lld", used ? " " : "", f->dim[d].name, (long long)size);
+            used += (size_t)snprintf(out + used, n_bytes - used, "%s%s=%lld", used ? " " : "", f->dim[d].name,
+                                     (long long)size);
     }
 }
 
 static bool is_same(const row *a, const row *b)
 {
-    return a->stage == b->stage && a->launch == b->launch && !strcmp(a->op, b->op) && !strcmp(a->shape, b->shape) && !strcmp(a->variant, b->variant);
+    return a->stage == b->stage && a->launch == b->launch && !strcmp(a->op, b->op) && !strcmp(a->shape, b->shape) &&
+           !strcmp(a->variant, b->variant);
 }
 
 static void add_row(listing *l, const row *r)
@@ -101,7 +105,8 @@ static void print_table(md_strbuf *out, const listing *l)
     md_strbuf_printf(out, "%-24s %5s %6s  %-56s %-28s %s\n", "op", "stage", "launch", "variant", "shape", "times");
     for (int64_t i = 0; i < l->n; i++) {
         const row *r = &l->rows[i];
-        md_strbuf_printf(out, "%-24s %5d %6d  %-56s %-28s %lld\n", r->op, r->stage, r->launch, r->variant, r->shape, (long long)r->n);
+        md_strbuf_printf(out, "%-24s %5d %6d  %-56s %-28s %lld\n", r->op, r->stage, r->launch, r->variant, r->shape,
+                         (long long)r->n);
     }
     if (l->n_others)
         md_strbuf_printf(out, "other kernels: %lld\n", (long long)l->n_others);
@@ -113,8 +118,10 @@ static void print_json(md_strbuf *out, const listing *l)
     json_t *kernels = json_array();
     for (int64_t i = 0; i < l->n && ok; i++) {
         const row *r = &l->rows[i];
-        ok = json_array_append_new(kernels, json_pack("{s:o, s:i, s:i, s:s, s:o, s:I}", "op", md_json_text(r->op), "stage", (int)r->stage, "launch", (int)r->launch,
-                                                      "variant", r->variant, "shape", md_json_text(r->shape), "times", (json_int_t)r->n)) == 0;
+        ok = json_array_append_new(kernels,
+                                   json_pack("{s:o, s:i, s:i, s:s, s:o, s:I}", "op", md_json_text(r->op), "stage",
+                                             (int)r->stage, "launch", (int)r->launch, "variant", r->variant, "shape",
+                                             md_json_text(r->shape), "times", (json_int_t)r->n)) == 0;
     }
     if (!ok) {
         json_decref(kernels);

@@ -78,18 +78,20 @@ static void print_candidates(md_strbuf *out, md_ds_op *op, int32_t picked, const
         name_width = MD_MAX(name_width, (int)strlen(x.name));
         hint_width = MD_MAX(hint_width, (int)strlen(x.hint));
     }
-    md_strbuf_printf(out, "      %-*s  %10s  %8s  %-*s  %s\n", name_width, "candidate", "model us", "distance", hint_width, "from hint", "fits");
+    md_strbuf_printf(out, "      %-*s  %10s  %8s  %-*s  %s\n", name_width, "candidate", "model us", "distance",
+                     hint_width, "from hint", "fits");
     for (int32_t i = 0; i < n; i++) {
         candidate x = examine(op, stage, i, shape, us[i]);
         char distance[24] = "-";
         if (x.distance >= 0)
             snprintf(distance, sizeof distance, "%.2f", x.distance);
-        md_strbuf_printf(out, "  %s  %-*s  %10.2f  %8s  %-*s  %s\n", i == picked ? "->" : "  ", name_width, x.name, x.us, distance, hint_width, x.hint,
-                         x.unfit ? x.unfit : "yes");
+        md_strbuf_printf(out, "  %s  %-*s  %10.2f  %8s  %-*s  %s\n", i == picked ? "->" : "  ", name_width, x.name,
+                         x.us, distance, hint_width, x.hint, x.unfit ? x.unfit : "yes");
     }
 }
 
-static void print_stage(md_strbuf *out, md_ds_op *op, const md_ds_shape_entry *entry, const md_kn_shape *shape, int32_t stage)
+static void print_stage(md_strbuf *out, md_ds_op *op, const md_ds_shape_entry *entry, const md_kn_shape *shape,
+                        int32_t stage)
 {
     const md_ds_pick *pick = &md_ds_plan_of(entry)->stage[stage].pick;
     double flops = 0, bytes = 0;
@@ -100,19 +102,25 @@ static void print_stage(md_strbuf *out, md_ds_op *op, const md_ds_shape_entry *e
     char numeric[MD_FA_NUMERIC_NAME];
     numeric_text(numeric, sizeof numeric, op, stage, shape);
     if (op->policy.numeric >= MD_NUMERIC_DETERMINISTIC)
-        md_strbuf_printf(out, "  numeric policy %s: class %s serves this shape\n", md_ds_numeric_name(op->policy.numeric), numeric[0] ? numeric : "of what is pinned");
+        md_strbuf_printf(out, "  numeric policy %s: class %s serves this shape\n",
+                         md_ds_numeric_name(op->policy.numeric), numeric[0] ? numeric : "of what is pinned");
     print_candidates(out, op, pick->variant, shape, stage);
-    md_strbuf_printf(out, "  pick: %s (%s)", md_ds_variant_name(op, stage, pick->variant), md_ds_source_name(pick->source));
+    md_strbuf_printf(out, "  pick: %s (%s)", md_ds_variant_name(op, stage, pick->variant),
+                     md_ds_source_name(pick->source));
     if (pick->runner_up >= 0)
         md_strbuf_printf(out, ", ahead of %s by %.2f%s", md_ds_variant_name(op, stage, pick->runner_up), pick->margin,
                          pick->source == MD_DS_NEAREST ? " octaves" : " of its time");
     md_strbuf_add(out, "\n");
     if (pick->variant < 0)
-        md_strbuf_add(out, "  warning: no kernel could be built: the reference evaluator serves, slowly (MD_LOG=warn says why)\n");
+        md_strbuf_add(
+            out,
+            "  warning: no kernel could be built: the reference evaluator serves, slowly (MD_LOG=warn says why)\n");
     else if (is_slow(op, stage, pick))
-        md_strbuf_add(out, "  warning: a plain loop nest serves this stage: it is slow; another way to write the formula may fit a faster family\n");
+        md_strbuf_add(out, "  warning: a plain loop nest serves this stage: it is slow; another way to write the "
+                           "formula may fit a faster family\n");
     if (is_lopsided(op, shape))
-        md_strbuf_add(out, "  note: diagonal hints cannot see lopsided shapes; give hints by dim, or MD_SELECT=model\n");
+        md_strbuf_add(out,
+                      "  note: diagonal hints cannot see lopsided shapes; give hints by dim, or MD_SELECT=model\n");
 }
 
 static json_t *text_or_null(const char *text)
@@ -127,8 +135,9 @@ static json_t *distance_json(double distance)
 
 static json_t *candidate_json(const candidate *x)
 {
-    return json_pack("{s:s, s:o, s:s, s:b, s:o, s:o}", "variant", x->name, "model_us", md_json_real(x->us), "hint", x->hint, "fits",
-                     x->unfit == NULL, "distance", distance_json(x->distance), "unfit", text_or_null(x->unfit));
+    return json_pack("{s:s, s:o, s:s, s:b, s:o, s:o}", "variant", x->name, "model_us", md_json_real(x->us), "hint",
+                     x->hint, "fits", x->unfit == NULL, "distance", distance_json(x->distance), "unfit",
+                     text_or_null(x->unfit));
 }
 
 /* NULL where memory is short, as all of these. */
@@ -158,13 +167,14 @@ static json_t *stage_json(md_ds_op *op, const md_ds_shape_entry *entry, const md
     numeric_text(numeric, sizeof numeric, op, stage, shape);
     md_st_work(&flops, &bytes, op->program, stage, shape->size);
     md_st_describe(&text, op->program, stage);
-    json_t *j = json_pack("{s:s, s:o, s:o, s:o, s:s, s:s, s:b, s:o, s:o, s:o, s:s, s:o}", "kind", md_strbuf_text(&text), "flops", md_json_real(flops),
-                          "bytes", md_json_real(bytes), "candidates", candidates_json(op, shape, stage), "pick",
-                          md_ds_variant_name(op, stage, pick->variant), "why", md_ds_source_name(pick->source), "slow", is_slow(op, stage, pick),
-                          "distance", distance_json(pick->distance), "runner_up",
-                          text_or_null(pick->runner_up >= 0 ? md_ds_variant_name(op, stage, pick->runner_up) : NULL), "margin",
-                          md_json_real(pick->margin), "numeric", md_ds_numeric_name(op->policy.numeric), "numeric_class",
-                          text_or_null(numeric[0] ? numeric : NULL));
+    json_t *j = json_pack("{s:s, s:o, s:o, s:o, s:s, s:s, s:b, s:o, s:o, s:o, s:s, s:o}", "kind", md_strbuf_text(&text),
+                          "flops", md_json_real(flops), "bytes", md_json_real(bytes), "candidates",
+                          candidates_json(op, shape, stage), "pick", md_ds_variant_name(op, stage, pick->variant),
+                          "why", md_ds_source_name(pick->source), "slow", is_slow(op, stage, pick), "distance",
+                          distance_json(pick->distance), "runner_up",
+                          text_or_null(pick->runner_up >= 0 ? md_ds_variant_name(op, stage, pick->runner_up) : NULL),
+                          "margin", md_json_real(pick->margin), "numeric", md_ds_numeric_name(op->policy.numeric),
+                          "numeric_class", text_or_null(numeric[0] ? numeric : NULL));
     if (text.failed) {
         json_decref(j);
         j = NULL;
@@ -180,11 +190,15 @@ static void print_trial(md_strbuf *out, md_ds_op *op, const md_ds_shape_entry *e
     md_ds_trial_state t;
     if (!md_ds_trial_of(&t, op, entry))
         return;
-    md_strbuf_printf(out, "on trial%s: %d others, which served %d calls; %d switches, %d demotions\n", t.is_over ? ", over for now" : "", t.challengers, t.timed,
-                     t.switches, t.demotions);
+    md_strbuf_printf(out, "on trial%s: %d others, which served %d calls; %d switches, %d demotions\n",
+                     t.is_over ? ", over for now" : "", t.challengers, t.timed, t.switches, t.demotions);
     for (int32_t i = 0; i <= t.challengers; i++) {
         const md_ds_tried *x = &t.of[i];
-        md_strbuf_printf(out, "  %-10s %s: expected %.2f", i == 0 ? "serves" : x->is_out ? "out" : x->n ? "races" : "waits",
+        md_strbuf_printf(out, "  %-10s %s: expected %.2f",
+                         i == 0      ? "serves"
+                         : x->is_out ? "out"
+                         : x->n      ? "races"
+                                     : "waits",
                          md_ds_variant_name(op, t.stage, x->variant), x->expected);
         if (x->n)
             md_strbuf_printf(out, ", took %.2f us (%d times)", x->us, x->n);
@@ -196,8 +210,9 @@ static void print_trial(md_strbuf *out, md_ds_op *op, const md_ds_shape_entry *e
 
 static json_t *tried_json(md_ds_op *op, const md_ds_trial_state *t, const md_ds_tried *x)
 {
-    return json_pack("{s:s, s:f, s:o, s:o, s:i, s:b}", "variant", md_ds_variant_name(op, t->stage, x->variant), "expected", x->expected, "us", md_json_real(x->us), "beside_us", md_json_real(x->idle_us),
-                     "times", x->n, "out", x->is_out);
+    return json_pack("{s:s, s:f, s:o, s:o, s:i, s:b}", "variant", md_ds_variant_name(op, t->stage, x->variant),
+                     "expected", x->expected, "us", md_json_real(x->us), "beside_us", md_json_real(x->idle_us), "times",
+                     x->n, "out", x->is_out);
 }
 
 /* null where there is none; NULL where memory is short. */
@@ -211,8 +226,9 @@ static json_t *trial_json(md_ds_op *op, const md_ds_shape_entry *entry)
     for (int32_t i = 0; i <= t.challengers && ok; i++)
         ok = json_array_append_new(list, tried_json(op, &t, &t.of[i])) == 0;
     if (ok)
-        return json_pack("{s:i, s:b, s:b, s:f, s:i, s:i, s:i, s:o}", "stage", t.stage, "over", t.is_over, "raced", t.is_raced, "load", t.load, "timed", t.timed, "switches", t.switches, "demotions",
-                         t.demotions, "variants", list);
+        return json_pack("{s:i, s:b, s:b, s:f, s:i, s:i, s:i, s:o}", "stage", t.stage, "over", t.is_over, "raced",
+                         t.is_raced, "load", t.load, "timed", t.timed, "switches", t.switches, "demotions", t.demotions,
+                         "variants", list);
     json_decref(list);
     return NULL;
 }
@@ -231,8 +247,9 @@ static void print_json(md_strbuf *out, md_ds_op *op, const md_ds_shape_entry *en
     }
     md_ds_shape_text(label, sizeof label, op->formula, shape->size);
     md_json_print(out, json_pack("{s:o, s:o, s:s, s:o, s:b, s:o, s:o}", "op", md_json_text(op->name), "formula",
-                                    md_json_text(md_strbuf_text(&op->printed)), "shape", label, "nearest",
-                                    md_json_real(entry->nearest), "uncovered", entry->is_uncovered, "stages", stages, "trial", trial_json(op, entry)));
+                                 md_json_text(md_strbuf_text(&op->printed)), "shape", label, "nearest",
+                                 md_json_real(entry->nearest), "uncovered", entry->is_uncovered, "stages", stages,
+                                 "trial", trial_json(op, entry)));
 }
 
 md_status md_ss_explain(md_strbuf *out, md_ds_op *op, const md_ds_bound *bound, bool json)
@@ -244,7 +261,8 @@ md_status md_ss_explain(md_strbuf *out, md_ds_op *op, const md_ds_bound *bound, 
     if (json) {
         print_json(out, op, entry, &bound->shape);
     } else {
-        md_strbuf_printf(out, "%s: %s\nat %s, %.2f octaves from the nearest hint%s\n", op->name, md_strbuf_text(&op->printed), label, entry->nearest,
+        md_strbuf_printf(out, "%s: %s\nat %s, %.2f octaves from the nearest hint%s\n", op->name,
+                         md_strbuf_text(&op->printed), label, entry->nearest,
                          entry->is_uncovered ? ": no hint covers it" : "");
         print_trial(out, op, entry);
         for (int32_t s = 0; s < op->n_stages; s++)

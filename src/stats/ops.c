@@ -57,7 +57,8 @@ static void count_all(md_ss_op *o, md_ds_op *op)
     md_ds_shape_entry_each(op, add_calls, o);
     o->count[CALLS] += atomic_load_explicit(&op->count.forgotten_calls, memory_order_relaxed);
     for (int32_t i = 0; i < MD_COUNT(counter); i++)
-        o->count[N_SUMS + i] = atomic_load_explicit((_Atomic uint64_t *)((char *)&op->count + counter[i].at), memory_order_relaxed);
+        o->count[N_SUMS + i] =
+            atomic_load_explicit((_Atomic uint64_t *)((char *)&op->count + counter[i].at), memory_order_relaxed);
     const uint64_t misses = o->count[N_SUMS];
     o->count[HITS] = o->count[CALLS] > misses ? o->count[CALLS] - misses : 0;
     for (int32_t s = 0; s < op->n_stages; s++)
@@ -140,7 +141,8 @@ void md_ss_ops_append(md_ss_rows *rows, const md_ss_rows *from)
         o->n_indices = 0;
         for (int32_t k = 0; k < from->op[i].n_indices; k++) {
             const md_ss_indices *x = &from->op[i].indices[k];
-            md_ds_index_sample copy = {.n = x->n, .seen = x->seen, .value = malloc((size_t)MD_MAX(x->n, 1) * sizeof *x->value)};
+            md_ds_index_sample copy = {
+                .n = x->n, .seen = x->seen, .value = malloc((size_t)MD_MAX(x->n, 1) * sizeof *x->value)};
             if (copy.value && x->value)
                 memcpy(copy.value, x->value, (size_t)x->n * sizeof *x->value);
             add_indices(rows, o, x->tensor, &copy);
@@ -158,8 +160,8 @@ static void finish(md_ss_op *o)
 
 static bool is_same(const md_ss_op *a, const md_ss_op *b)
 {
-    return a->formula && b->formula && a->hints && b->hints && !strcmp(a->name, b->name) && !strcmp(a->formula, b->formula) &&
-           !strcmp(a->hints, b->hints);
+    return a->formula && b->formula && a->hints && b->hints && !strcmp(a->name, b->name) &&
+           !strcmp(a->formula, b->formula) && !strcmp(a->hints, b->hints);
 }
 
 /* Ops of one name, formula and hints are one to a reader, as their shapes are. */

@@ -61,18 +61,20 @@ static void print_ops(md_strbuf *out, const md_ss_rows *rows)
 static void print_table(md_strbuf *out, const md_ss_rows *rows)
 {
     widths w = measure(rows);
-    md_strbuf_printf(out, "%-*s  %-*s  %-*s  %-9s  %8s  %8s  %10s  %10s  %-8s  %s\n", w.op, "op", w.shape, "shape", w.variant, "variant", "why",
-                     "distance", "calls", "total ms", "us a call", "time", "runner-up (by)");
+    md_strbuf_printf(out, "%-*s  %-*s  %-*s  %-9s  %8s  %8s  %10s  %10s  %-8s  %s\n", w.op, "op", w.shape, "shape",
+                     w.variant, "variant", "why", "distance", "calls", "total ms", "us a call", "time",
+                     "runner-up (by)");
     for (int64_t i = 0; i < rows->n; i++) {
         const md_ss_row *r = &rows->row[i];
         for (int32_t s = 0; s < r->n_stages; s++) {
             const md_ss_stage *g = &r->stage[s];
             char distance[16];
             distance_text(distance, g->distance);
-            md_strbuf_printf(out, "%-*s  %-*s  %-*s  %-9s  %8s", w.op, s ? "" : r->op, w.shape, s ? "  next stage" : r->shape, w.variant, g->variant,
-                             g->source, distance);
+            md_strbuf_printf(out, "%-*s  %-*s  %-*s  %-9s  %8s", w.op, s ? "" : r->op, w.shape,
+                             s ? "  next stage" : r->shape, w.variant, g->variant, g->source, distance);
             if (s == 0)
-                md_strbuf_printf(out, "  %8llu  %10.3f  %10.2f  %-8s", (unsigned long long)r->calls, r->time_us / 1e3, mean_us(r), clock_name(r));
+                md_strbuf_printf(out, "  %8llu  %10.3f  %10.2f  %-8s", (unsigned long long)r->calls, r->time_us / 1e3,
+                                 mean_us(r), clock_name(r));
             else
                 md_strbuf_printf(out, "  %8s  %10s  %10s  %8s", "", "", "", "");
             if (g->runner_up[0])
@@ -102,7 +104,8 @@ static void add_csv(md_strbuf *out, const char *text)
 
 static void print_csv(md_strbuf *out, const md_ss_rows *rows)
 {
-    md_strbuf_add(out, "op,shape,stage,variant,why,distance,runner_up,margin,calls,total_us,us,time,nearest,uncovered,trials,switches,demotions\n");
+    md_strbuf_add(out, "op,shape,stage,variant,why,distance,runner_up,margin,calls,total_us,us,time,nearest,uncovered,"
+                       "trials,switches,demotions\n");
     for (int64_t i = 0; i < rows->n; i++) {
         const md_ss_row *r = &rows->row[i];
         for (int32_t s = 0; s < r->n_stages; s++) {
@@ -111,11 +114,12 @@ static void print_csv(md_strbuf *out, const md_ss_rows *rows)
             md_strbuf_printf(out, ",%s,%d,%s,%s,", r->shape, s, g->variant, g->source);
             if (g->distance >= 0)
                 md_strbuf_printf(out, "%.6g", g->distance);
-            md_strbuf_printf(out, ",%s,%.6g,%llu,%.3f,%.3f,%s,", g->runner_up, g->margin, (unsigned long long)r->calls, r->time_us,
-                             mean_us(r), clock_name(r));
+            md_strbuf_printf(out, ",%s,%.6g,%llu,%.3f,%.3f,%s,", g->runner_up, g->margin, (unsigned long long)r->calls,
+                             r->time_us, mean_us(r), clock_name(r));
             if (r->nearest >= 0)
                 md_strbuf_printf(out, "%.6g", r->nearest);
-            md_strbuf_printf(out, ",%d,%d,%d,%d\n", r->is_uncovered, r->trial.timed, r->trial.switches, r->trial.demotions);
+            md_strbuf_printf(out, ",%d,%d,%d,%d\n", r->is_uncovered, r->trial.timed, r->trial.switches,
+                             r->trial.demotions);
         }
     }
 }
@@ -130,8 +134,8 @@ static json_t *stage_json(const md_ss_stage *g)
 static json_t *trial_json(const md_ss_row *r)
 {
     const md_ds_trial_state *t = &r->trial;
-    return r->has_trial ? json_pack("{s:i, s:i, s:i, s:i, s:b}", "rivals", t->challengers, "timed", t->timed, "switches", t->switches, "demotions",
-                                    t->demotions, "over", t->is_over)
+    return r->has_trial ? json_pack("{s:i, s:i, s:i, s:i, s:b}", "rivals", t->challengers, "timed", t->timed,
+                                    "switches", t->switches, "demotions", t->demotions, "over", t->is_over)
                         : json_null();
 }
 
@@ -145,9 +149,11 @@ static json_t *row_json(const md_ss_row *r)
         json_decref(stages);
         return NULL;
     }
-    return json_pack("{s:o, s:s, s:I, s:o, s:o, s:s, s:o, s:b, s:o, s:o}", "op", md_json_text(r->op), "shape", r->shape, "calls", (json_int_t)r->calls,
-                     "total_us", md_json_real(r->time_us), "us", md_json_real(mean_us(r)), "time", clock_name(r), "nearest",
-                     r->nearest >= 0 ? md_json_real(r->nearest) : json_null(), "uncovered", r->is_uncovered, "trial", trial_json(r), "stages", stages);
+    return json_pack("{s:o, s:s, s:I, s:o, s:o, s:s, s:o, s:b, s:o, s:o}", "op", md_json_text(r->op), "shape", r->shape,
+                     "calls", (json_int_t)r->calls, "total_us", md_json_real(r->time_us), "us",
+                     md_json_real(mean_us(r)), "time", clock_name(r), "nearest",
+                     r->nearest >= 0 ? md_json_real(r->nearest) : json_null(), "uncovered", r->is_uncovered, "trial",
+                     trial_json(r), "stages", stages);
 }
 
 static json_t *indices_json(const md_ss_op *o)
@@ -159,7 +165,9 @@ static json_t *indices_json(const md_ss_op *o)
         json_t *values = json_array();
         for (int64_t k = 0; k < x->n && x->value && ok; k++)
             ok = json_array_append_new(values, json_integer((json_int_t)x->value[k])) == 0;
-        ok = json_array_append_new(list, json_pack("{s:s, s:I, s:o}", "tensor", x->tensor, "seen", (json_int_t)x->seen, "values", values)) == 0 && ok;
+        ok = json_array_append_new(list, json_pack("{s:s, s:I, s:o}", "tensor", x->tensor, "seen", (json_int_t)x->seen,
+                                                   "values", values)) == 0 &&
+             ok;
     }
     if (ok)
         return list;
@@ -177,8 +185,9 @@ static json_t *op_json(const md_ss_op *o)
         json_decref(counts);
         return NULL;
     }
-    return json_pack("{s:o, s:o, s:o, s:i, s:i, s:o, s:o}", "op", md_json_text(o->name), "formula", md_json_text(o->formula), "hints",
-                     md_json_text(o->hints), "shapes", o->n_shapes, "variants", o->n_variants, "counts", counts, "indices", indices_json(o));
+    return json_pack("{s:o, s:o, s:o, s:i, s:i, s:o, s:o}", "op", md_json_text(o->name), "formula",
+                     md_json_text(o->formula), "hints", md_json_text(o->hints), "shapes", o->n_shapes, "variants",
+                     o->n_variants, "counts", counts, "indices", indices_json(o));
 }
 
 static json_t *ops_json(const md_ss_rows *rows)
@@ -204,8 +213,8 @@ static void print_json(md_strbuf *out, const md_ss_rows *rows)
         out->failed = true;
         return;
     }
-    md_json_print(out, json_pack("{s:s, s:b, s:o, s:o}", "version", md_version(), "complete", !rows->failed, "ops", ops_json(rows),
-                                    "shapes", list));
+    md_json_print(out, json_pack("{s:s, s:b, s:o, s:o}", "version", md_version(), "complete", !rows->failed, "ops",
+                                 ops_json(rows), "shapes", list));
 }
 
 md_status md_ss_print(md_strbuf *out, const md_ss_rows *rows, const char *format)

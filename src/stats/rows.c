@@ -46,8 +46,8 @@ static void add_as(char *text, size_t n_bytes, const md_ds_space *space, const m
     size_t used = strlen(text);
     for (int32_t i = 0, n = 0; i < space->n && as->n > 0 && used < n_bytes; i++)
         if (as->size[i])
-            used += (size_t)snprintf(text + used, n_bytes - used, "%s%s=%lld", n++ ? " " : " as ", space->formula->dim[space->dim[i]].name,
-                                     (long long)as->size[i]);
+            used += (size_t)snprintf(text + used, n_bytes - used, "%s%s=%lld", n++ ? " " : " as ",
+                                     space->formula->dim[space->dim[i]].name, (long long)as->size[i]);
 }
 
 static void add_record(void *user, const md_ds_shape_entry *entry)
@@ -72,7 +72,8 @@ static void add_record(void *user, const md_ds_shape_entry *entry)
     for (int32_t s = 0; s < r->n_stages; s++) {
         const md_ds_pick *p = &md_ds_plan_of(entry)->stage[s].pick;
         md_ss_stage *to = &r->stage[s];
-        snprintf(to->variant, sizeof to->variant, "%s", p->variant >= 0 ? variant_name(&v->op->stage[s], p->variant) : "reference");
+        snprintf(to->variant, sizeof to->variant, "%s",
+                 p->variant >= 0 ? variant_name(&v->op->stage[s], p->variant) : "reference");
         snprintf(to->runner_up, sizeof to->runner_up, "%s", variant_name(&v->op->stage[s], p->runner_up));
         to->source = md_ds_source_name(p->source);
         to->distance = p->distance;

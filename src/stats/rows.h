@@ -24,7 +24,8 @@ typedef struct md_ss_row {
     bool has_trial; /* MD_SELECT_HYBRID; merged rows keep the last one's */
     md_ds_trial_state trial;
     double time_us; /* of all calls: first launch to the end of the last */
-    uint64_t n_timed; /* calls that were timed; the others count as much on average, or, where none was, as the model says */
+    /* calls that were timed; the others count as much on average, or, where none was, as the model says */
+    uint64_t n_timed;
 } md_ss_row;
 
 /* Some of what an index tensor held (MD_STATS_INDICES). */

@@ -24,7 +24,8 @@ static md_digest128 sum_of(header h, const void *rest, size_t n)
     return md_hash128(&h, sizeof h);
 }
 
-md_status md_sr_entry_pack(void **out, size_t *n, md_digest128 environment, const char *key, const void *payload, size_t n_payload)
+md_status md_sr_entry_pack(void **out, size_t *n, md_digest128 environment, const char *key, const void *payload,
+                           size_t n_payload)
 {
     header h = {.version = VERSION, .n_payload = n_payload, .environment = environment};
     const size_t n_key = strlen(key);
@@ -46,7 +47,8 @@ md_status md_sr_entry_pack(void **out, size_t *n, md_digest128 environment, cons
     return MD_OK;
 }
 
-const char *md_sr_entry_read(md_sr_entry *out, const void *bytes, size_t n, const md_digest128 *environment, const char *key)
+const char *md_sr_entry_read(md_sr_entry *out, const void *bytes, size_t n, const md_digest128 *environment,
+                             const char *key)
 {
     header h;
     if (n < sizeof h)

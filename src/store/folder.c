@@ -20,8 +20,10 @@ static const int64_t MOST_BYTES = (int64_t)1 << 30;
 static md_status fail_path(const char *what, const char *path)
 {
     const int reason = errno;
-    return md_fail(reason == ENOENT ? MD_NOT_FOUND : reason == ENOMEM ? MD_OUT_OF_MEMORY : MD_IO, "cannot %s '%.700s': %s", what, path,
-                   strerror(reason));
+    return md_fail(reason == ENOENT   ? MD_NOT_FOUND
+                   : reason == ENOMEM ? MD_OUT_OF_MEMORY
+                                      : MD_IO,
+                   "cannot %s '%.700s': %s", what, path, strerror(reason));
 }
 
 /* NULL, or what is wrong with who may write it. */
@@ -137,7 +139,9 @@ static md_status read_open(char **out, size_t *n, int fd, const char *path, md_s
     struct stat facts;
     if (fstat(fd, &facts) != 0)
         return fail_path("read", path);
-    const char *why = !S_ISREG(facts.st_mode) ? "it is no plain file" : facts.st_size > MOST_BYTES ? "it is too large" : distrust(&facts, owner);
+    const char *why = !S_ISREG(facts.st_mode)      ? "it is no plain file"
+                      : facts.st_size > MOST_BYTES ? "it is too large"
+                                                   : distrust(&facts, owner);
     if (why)
         return md_fail(MD_IO, "'%s' is not used: %s", path, why);
     char *bytes = malloc((size_t)facts.st_size + 1);
@@ -173,7 +177,8 @@ void md_sr_fresh_name(char out[MD_SR_PATH], const char *prefix)
     if (getrandom(&bits, sizeof bits, GRND_NONBLOCK) != (ssize_t)sizeof bits) {
         struct timespec now;
         clock_gettime(CLOCK_REALTIME, &now);
-        bits = (uint64_t)now.tv_nsec << 32 ^ (uint64_t)now.tv_sec ^ (uint64_t)getpid() << 20 ^ (uintptr_t)&bits; /* O_EXCL finds out */
+        /* O_EXCL finds out */
+        bits = (uint64_t)now.tv_nsec << 32 ^ (uint64_t)now.tv_sec ^ (uint64_t)getpid() << 20 ^ (uintptr_t)&bits;
     }
     snprintf(out, MD_SR_PATH, MD_SR_FRESH "/%s-%016" PRIx64, prefix, bits);
 }

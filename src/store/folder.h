@@ -10,7 +10,8 @@
 enum { MD_SR_PATH = 128 }; /* of a name below an environment's folder: "kernel/3f/3f..." */
 #define MD_SR_FRESH ".fresh" /* where files are before they have their name, and after they lost it */
 
-typedef enum md_sr_owner { MD_SR_USERS, MD_SR_SYSTEMS } md_sr_owner; /* SYSTEMS: root's as well; the folder itself may be a link */
+/* SYSTEMS: root's as well; the folder itself may be a link */
+typedef enum md_sr_owner { MD_SR_USERS, MD_SR_SYSTEMS } md_sr_owner;
 
 /** Opens a folder below `at` (AT_FDCWD: a path). NOT_FOUND; IO says why it is refused. */
 md_status md_sr_folder_open(int *fd, int at, const char *path, md_sr_owner owner);
@@ -19,7 +20,8 @@ md_status md_sr_folder_make(int *fd, int at, const char *path, bool with_parents
 
 /** Where an entry lies: "kind/xx/digest"; a name of another form gives false. */
 bool md_sr_path(char out[MD_SR_PATH], const char *kind, md_digest128 digest);
-/** Reads a plain file that nobody else could have written; *out is malloc'ed, 0-terminated. NOT_FOUND, IO. `touches`: it counts as used now. */
+/** Reads a plain file that nobody else could have written; *out is malloc'ed, 0-terminated. NOT_FOUND, IO. `touches`:
+ * it counts as used now. */
 md_status md_sr_file_read(char **out, size_t *n, int at, const char *path, md_sr_owner owner, bool touches);
 /** A name in MD_SR_FRESH that nobody else has: "prefix-0123456789abcdef". */
 void md_sr_fresh_name(char out[MD_SR_PATH], const char *prefix);

@@ -1,7 +1,8 @@
-/* A lease is a file that is made by link(), which is atomic everywhere. It names its owner: machine, boot, process and the process's start, so that a
- * dead one is known as dead on its machine, whatever number its successor got. Its end is counted by the clock since the boot, which nobody sets.
- * What was written on another machine is old when the file server's clock says so, by the difference of two files' times, in either direction: a
- * server's clock that is put back makes a lease last longer by no more than once its length. */
+/* A lease is a file that is made by link(), which is atomic everywhere. It names its owner: machine, boot, process
+ * and the process's start, so that a dead one is known as dead on its machine, whatever number its successor got.
+ * Its end is counted by the clock since the boot, which nobody sets. What was written on another machine is old when
+ * the file server's clock says so, by the difference of two files' times, in either direction: a server's clock that
+ * is put back makes a lease last longer by no more than once its length. */
 #include "base/status.h"
 #include "store/inside.h"
 
@@ -39,8 +40,9 @@ static bool read_line(char *out, size_t n, const char *path)
     return is_read && out[0];
 }
 
-/* When a process started, in ticks since the boot: field 22; the name before it may hold anything but its last ')'. 0: no such process, or one that has
- * ended and whose parent does not ask for its status (in a container, often nobody does). */
+/* When a process started, in ticks since the boot: field 22; the name before it may hold anything but its last ')'.
+ * 0: no such process, or one that has ended and whose parent does not ask for its status (in a container, often
+ * nobody does). */
 static unsigned long long start_of(long pid)
 {
     char path[64], line[1024];
@@ -86,7 +88,8 @@ static void describe_self(owner *o, int64_t limit_ms)
 static bool parse_owner(owner *o, const char *text)
 {
     memset(o, 0, sizeof *o);
-    return sscanf(text, "lease 1 %39s %64s %ld %llu %llu %llu %19s", o->boot, o->machine, &o->pid, &o->start, &o->until_ms, &o->limit_ms, o->token) == 7;
+    return sscanf(text, "lease 1 %39s %64s %ld %llu %llu %llu %19s", o->boot, o->machine, &o->pid, &o->start,
+                  &o->until_ms, &o->limit_ms, o->token) == 7;
 }
 
 /* `age_s`: by the file server; of the lease against a file written now. */
@@ -95,7 +98,8 @@ static bool is_over(const owner *theirs, const owner *mine, double age_s)
     if (strcmp(theirs->boot, mine->boot) == 0) {
         if (since_boot_ms() >= theirs->until_ms)
             return true;
-        return theirs->start && start_of(theirs->pid) != theirs->start && start_of(mine->pid) == mine->start; /* /proc is there, the owner is not */
+        /* /proc is there, the owner is not */
+        return theirs->start && start_of(theirs->pid) != theirs->start && start_of(mine->pid) == mine->start;
     }
     if (strcmp(theirs->machine, mine->machine) == 0)
         return true; /* before the last boot */
@@ -126,7 +130,8 @@ static bool clear_if_over(int fd, const char *path, const char *mine_name, const
     }
     md_sr_fresh_name(aside, "over");
     bool is_clear = renameat(fd, path, fd, aside) == 0;
-    if (is_clear && (md_sr_file_read(&again, &n_again, fd, aside, MD_SR_USERS, false) != MD_OK || n_again != n || memcmp(again, text, n) != 0)) {
+    if (is_clear && (md_sr_file_read(&again, &n_again, fd, aside, MD_SR_USERS, false) != MD_OK || n_again != n ||
+                     memcmp(again, text, n) != 0)) {
         (void)linkat(fd, aside, fd, path, 0); /* somebody was faster */
         is_clear = false;
     }
@@ -169,8 +174,8 @@ md_status md_sr_lease_take(md_sr_lease **out, md_sr *store, const char *key, int
     describe_self(&mine, limit_ms);
     md_digest_text(hex, md_hash128(key, strlen(key)));
     snprintf(l->path, sizeof l->path, MD_SR_LEASES "/%s", hex);
-    snprintf(l->text, sizeof l->text, "lease 1 %s %s %ld %llu %llu %llu %s\n", mine.boot, mine.machine, mine.pid, mine.start, mine.until_ms,
-             mine.limit_ms, mine.token);
+    snprintf(l->text, sizeof l->text, "lease 1 %s %s %ld %llu %llu %llu %s\n", mine.boot, mine.machine, mine.pid,
+             mine.start, mine.until_ms, mine.limit_ms, mine.token);
     if (md_sr_writable_fd(&l->fd, store) != MD_OK || take(&is_ours, l, &mine) != MD_OK)
         l->fd = -1; /* nobody to share with, or no way to tell them */
     if (!is_ours) {

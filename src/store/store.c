@@ -150,7 +150,8 @@ md_digest128 md_sr_environment(const md_sr *store)
 
 bool md_sr_is_writable(const md_sr *store)
 {
-    return store && store->has_user && !store->place[0].is_refused && !atomic_load_explicit(&store->has_failed, memory_order_relaxed);
+    return store && store->has_user && !store->place[0].is_refused &&
+           !atomic_load_explicit(&store->has_failed, memory_order_relaxed);
 }
 
 int32_t md_sr_n_places(const md_sr *store)
@@ -178,7 +179,8 @@ static char *full_key(const char *kind, const char *key)
     return asprintf(&full, "%s %s", kind, key) < 0 ? NULL : full;
 }
 
-/* A reader that finds a bad file may be late: another process may just have put a good one there. So it is taken aside first and looked at again. */
+/* A reader that finds a bad file may be late: another process may just have put a good one there. So it is taken
+ * aside first and looked at again. */
 void md_sr_take_away(int fd, const char *path, const md_digest128 *environment)
 {
     char aside[MD_SR_PATH];
@@ -188,7 +190,8 @@ void md_sr_take_away(int fd, const char *path, const md_digest128 *environment)
     md_sr_fresh_name(aside, MD_SR_ASIDE);
     if (renameat(fd, path, fd, aside) != 0)
         return;
-    if (environment && md_sr_file_read(&bytes, &n, fd, aside, MD_SR_USERS, false) == MD_OK && !md_sr_entry_read(&entry, bytes, n, environment, NULL))
+    if (environment && md_sr_file_read(&bytes, &n, fd, aside, MD_SR_USERS, false) == MD_OK &&
+        !md_sr_entry_read(&entry, bytes, n, environment, NULL))
         (void)linkat(fd, aside, fd, path, 0); /* not over a still newer one */
     free(bytes);
     unlinkat(fd, aside, 0);

@@ -85,7 +85,8 @@ static bool restore(int fd, const char *name)
     char path[MD_SR_PATH], *bytes = NULL, kind[MD_SR_PATH];
     size_t n = 0;
     md_sr_entry e;
-    bool is_entry = md_sr_file_read(&bytes, &n, fd, name, MD_SR_USERS, false) == MD_OK && !md_sr_entry_read(&e, bytes, n, NULL, NULL);
+    bool is_entry = md_sr_file_read(&bytes, &n, fd, name, MD_SR_USERS, false) == MD_OK &&
+                    !md_sr_entry_read(&e, bytes, n, NULL, NULL);
     const char *blank = is_entry ? memchr(e.key, ' ', MD_MIN(e.n_key, sizeof kind - 1)) : NULL;
     if (blank) {
         snprintf(kind, sizeof kind, "%.*s", (int)(blank - e.key), e.key);
@@ -106,7 +107,8 @@ static md_status clear_one(void *user, int folder, const char *name)
     const sweep *s = user;
     struct stat facts;
     char path[MD_SR_PATH];
-    if (fstatat(folder, name, &facts, AT_SYMLINK_NOFOLLOW) != 0 || snprintf(path, sizeof path, MD_SR_FRESH "/%s", name) >= MD_SR_PATH)
+    if (fstatat(folder, name, &facts, AT_SYMLINK_NOFOLLOW) != 0 ||
+        snprintf(path, sizeof path, MD_SR_FRESH "/%s", name) >= MD_SR_PATH)
         return MD_OK;
     const int64_t age = (int64_t)s->now.tv_sec - facts.st_mtim.tv_sec;
     const bool is_aside = !strncmp(name, MD_SR_ASIDE, strlen(MD_SR_ASIDE));
@@ -190,7 +192,8 @@ static bool parse_digest(md_digest128 *out, const char *text)
     return true;
 }
 
-static const char *problem_of(md_sr_entry *e, const char *bytes, size_t n, const md_digest128 *environment, const char *path)
+static const char *problem_of(md_sr_entry *e, const char *bytes, size_t n, const md_digest128 *environment,
+                              const char *path)
 {
     char good[MD_SR_PATH], kind[MD_SR_PATH];
     const char *why = md_sr_entry_read(e, bytes, n, environment, NULL);
@@ -201,7 +204,9 @@ static const char *problem_of(md_sr_entry *e, const char *bytes, size_t n, const
         return "under a name that is not its key's";
     memcpy(kind, path, n_kind);
     kind[n_kind] = 0;
-    return md_sr_path(good, kind, md_hash128(e->key, e->n_key)) && !strcmp(good, path) ? NULL : "under a name that is not its key's";
+    return md_sr_path(good, kind, md_hash128(e->key, e->n_key)) && !strcmp(good, path)
+               ? NULL
+               : "under a name that is not its key's";
 }
 
 static md_status walk_one(void *user, int fd, const char *kind, const char *path)

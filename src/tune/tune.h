@@ -1,4 +1,5 @@
-/* What decides a config without or with a clock: the cost model, and measuring. (The measured search is in search.h.) */
+/* What decides a config without or with a clock: the cost model, and measuring. (The measured search is in
+ * search.h.) */
 #ifndef MD_TUNE_TUNE_H
 #define MD_TUNE_TUNE_H
 
@@ -7,22 +8,25 @@
 /** Time of a launch sequence by the model, in us, > 0. */
 double md_tn_model_us(const md_dev_facts *facts, const md_fa_features *features);
 /** Model time of a config at these sizes (by dim id). */
-double md_tn_predict_us(const md_fa_target *target, const md_fa_family *family, const md_fa_config *config, const int64_t *size);
-/** The legal config of least model time at these sizes whose envelope holds for `shape` (NULL: contiguous, aligned tensors of these sizes);
- * ties to the earlier one. NOT_FOUND where none is legal. `us` may be NULL. */
-md_status md_tn_best(md_fa_config *out, double *us, const md_fa_target *target, const md_fa_family *family, const int64_t *size,
-                     const md_kn_shape *shape);
+double md_tn_predict_us(const md_fa_target *target, const md_fa_family *family, const md_fa_config *config,
+                        const int64_t *size);
+/** The legal config of least model time at these sizes whose envelope holds for `shape` (NULL: contiguous, aligned
+ * tensors of these sizes); ties to the earlier one. NOT_FOUND where none is legal. `us` may be NULL. */
+md_status md_tn_best(md_fa_config *out, double *us, const md_fa_target *target, const md_fa_family *family,
+                     const int64_t *size, const md_kn_shape *shape);
 /** The same among those that `accepts` takes (NULL: all). */
 typedef bool (*md_tn_accepts)(void *user, const md_fa_config *config);
-md_status md_tn_best_of(md_fa_config *out, double *us, const md_fa_target *target, const md_fa_family *family, const md_kn_shape *shape,
-                        md_tn_accepts accepts, void *user);
-/** A contiguous, 64-byte aligned shape at these sizes: what a hint stands for. at_least axes get what reaches need (or 1). */
+md_status md_tn_best_of(md_fa_config *out, double *us, const md_fa_target *target, const md_fa_family *family,
+                        const md_kn_shape *shape, md_tn_accepts accepts, void *user);
+/** A contiguous, 64-byte aligned shape at these sizes: what a hint stands for. at_least axes get what reaches need
+ * (or 1). */
 void md_tn_shape(md_kn_shape *out, const md_st_program *program, const int64_t *size);
 
 #define MD_TN_HUNG (-2.0)
-/** Times READY variants at one call's shape, interleaved A B B A, on private copies of inputs and private outputs, so that no user memory
- * changes; us[i] is the median of kernel time, negative where it failed or gave no time (zero, NaN). TIMEOUT where one does not end: its us is
- * MD_TN_HUNG, and nothing more is measured on the device. Spends at most about budget_ms. */
+/** Times READY variants at one call's shape, interleaved A B B A, on private copies of inputs and private outputs, so
+ * that no user memory changes; us[i] is the median of kernel time, negative where it failed or gave no time (zero,
+ * NaN). TIMEOUT where one does not end: its us is MD_TN_HUNG, and nothing more is measured on the device. Spends at
+ * most about budget_ms. */
 md_status md_tn_race(double *us, md_bd_variant *const *variants, int32_t n, const md_kn_call *call, double budget_ms);
 
 #endif

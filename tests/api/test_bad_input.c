@@ -40,7 +40,8 @@ static int tear_down(void **state)
 static void expect_message(md_status got, md_status want, const char *part, const char *what)
 {
     if (got != want)
-        fail_msg("%s: status %s, expected %s; message \"%s\"", what, md_status_name(got), md_status_name(want), md_last_error());
+        fail_msg("%s: status %s, expected %s; message \"%s\"", what, md_status_name(got), md_status_name(want),
+                 md_last_error());
     if (!strstr(md_last_error(), part))
         fail_msg("%s: message \"%s\" does not contain \"%s\"", what, md_last_error(), part);
 }
@@ -48,7 +49,9 @@ static void expect_message(md_status got, md_status want, const char *part, cons
 static void formulas(void **state)
 {
     (void)state;
-    static const struct { const char *formula, *sizes, *part; } row[] = {
+    static const struct {
+        const char *formula, *sizes, *part;
+    } row[] = {
         {"", NULL, "formula"},
         {"Y[i] = X[i", NULL, "expected"},
         {"Y[i] = foo(X[i])", NULL, "foo"},
@@ -75,7 +78,8 @@ static void formulas(void **state)
         if (s == MD_OK)
             fail_msg("'%s' was accepted", row[i].formula);
         assert_null(op);
-        expect_message(s, strcmp(row[i].formula, "nosuchop") ? MD_INVALID_ARGUMENT : MD_NOT_FOUND, row[i].part, row[i].formula);
+        expect_message(s, strcmp(row[i].formula, "nosuchop") ? MD_INVALID_ARGUMENT : MD_NOT_FOUND, row[i].part,
+                       row[i].formula);
     }
 }
 
@@ -101,7 +105,8 @@ static void calls(void **state)
     md_op *op = NULL;
     assert_int_equal(md_op_create(&op, context, "Y[i,j] = X[i,j] * w[j]", NULL), MD_OK);
     const int64_t size[] = {4, 8}, row[] = {8};
-    md_tensor good_y = md_tensor_make(y, MD_F32, 2, size), good_x = md_tensor_make(x, MD_F32, 2, size), good_w = md_tensor_make(w, MD_F32, 1, row);
+    md_tensor good_y = md_tensor_make(y, MD_F32, 2, size), good_x = md_tensor_make(x, MD_F32, 2, size),
+              good_w = md_tensor_make(w, MD_F32, 1, row);
     md_tensor t;
     md_arg a[3] = {md_t(&good_y), md_t(&good_x), md_t(&good_w)};
     assert_int_equal(md_call(op, NULL, a, 3), MD_OK);
@@ -191,12 +196,14 @@ static void indices_out_of_range(void **state)
     int64_t ids[3] = {0, 7, 1};
     float e[8] = {1, 2, 3, 4, 5, 6, 7, 8}, out[6] = {9, 9, 9, 9, 9, 9};
     const int64_t e_size[] = {4, 2}, id_size[] = {3}, o_size[] = {3, 2};
-    md_tensor te = md_tensor_make(e, MD_F32, 2, e_size), ti = md_tensor_make(ids, MD_I64, 1, id_size), to = md_tensor_make(out, MD_F32, 2, o_size);
+    md_tensor te = md_tensor_make(e, MD_F32, 2, e_size), ti = md_tensor_make(ids, MD_I64, 1, id_size),
+              to = md_tensor_make(out, MD_F32, 2, o_size);
     md_arg a[3] = {md_t(&to), md_t(&te), md_t(&ti)};
     static const md_bounds bounds[] = {MD_BOUNDS_REPORT, MD_BOUNDS_CLAMP, MD_BOUNDS_ZERO};
     static const float second[] = {0, 7, 0};
     for (int i = 0; i < 3; i++) {
-        assert_int_equal(md_op_create(&op, context, "Y[t,d] = E[ids[t],d]", &(md_op_options){.bounds = bounds[i]}), MD_OK);
+        assert_int_equal(md_op_create(&op, context, "Y[t,d] = E[ids[t],d]", &(md_op_options){.bounds = bounds[i]}),
+                         MD_OK);
         md_status s = md_call(op, NULL, a, 3);
         if (bounds[i] == MD_BOUNDS_REPORT)
             expect_message(s, MD_INVALID_ARGUMENT, "index 7 is outside axis 0 of 'E', which has 4", "gather");
@@ -211,12 +218,15 @@ static void contexts(void **state)
 {
     (void)state;
     md_context *c = NULL;
-    static const struct { const char *name, *value, *part; } row[] = {
-        {"MD_SELECT", "magic", "MD_SELECT"}, {"MD_HINTS", "64,banana", "MD_HINTS"}, {"MD_HINTS", "0", "MD_HINTS"},
-        {"MD_THREADS", "-1", "MD_THREADS"},  {"MD_THREADS", "many", "many"},         {"MD_MAX_SHAPES", "0", "MD_MAX_SHAPES"},
-        {"MD_METRIC", "l2", "inductor"},     {"MD_PERSISTENT", "yes", "never"},      {"MD_DEVICE", "tpu", "tpu"},
-        {"MD_DEVICE", "cuda:x", "cuda"},     {"MD_LOG", "loud", "MD_LOG"},
-        {"MD_NUMERIC", "exact", "deterministic"},
+    static const struct {
+        const char *name, *value, *part;
+    } row[] = {
+        {"MD_SELECT", "magic", "MD_SELECT"}, {"MD_HINTS", "64,banana", "MD_HINTS"},
+        {"MD_HINTS", "0", "MD_HINTS"},       {"MD_THREADS", "-1", "MD_THREADS"},
+        {"MD_THREADS", "many", "many"},      {"MD_MAX_SHAPES", "0", "MD_MAX_SHAPES"},
+        {"MD_METRIC", "l2", "inductor"},     {"MD_PERSISTENT", "yes", "never"},
+        {"MD_DEVICE", "tpu", "tpu"},         {"MD_DEVICE", "cuda:x", "cuda"},
+        {"MD_LOG", "loud", "MD_LOG"},        {"MD_NUMERIC", "exact", "deterministic"},
     };
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         setenv(row[i].name, row[i].value, 1);
@@ -236,8 +246,12 @@ static void pins(void **state)
 {
     (void)state;
     md_op *op = NULL;
-    static const struct { const char *pin, *part; } row[] = {
-        {"nosuch/a1", "nosuch"}, {"row_looped/bogus7", "bogus"}, {"gemm", "gemm"},
+    static const struct {
+        const char *pin, *part;
+    } row[] = {
+        {"nosuch/a1", "nosuch"},
+        {"row_looped/bogus7", "bogus"},
+        {"gemm", "gemm"},
     };
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         md_status s = md_op_create(&op, context, "Y[i] = sum[j](X[i,j])", &(md_op_options){.pin = row[i].pin});
@@ -265,7 +279,10 @@ static void no_compiler(void **state)
         md_context *c = NULL;
         md_op *op = NULL;
         n_warnings = 0;
-        assert_int_equal(md_context_create(&c, &(md_context_options){.cc = cc[i], .device = "host", .log = count_warning, .threads = 1}), MD_OK);
+        assert_int_equal(
+            md_context_create(&c,
+                              &(md_context_options){.cc = cc[i], .device = "host", .log = count_warning, .threads = 1}),
+            MD_OK);
         assert_int_equal(md_op_create(&op, c, "Y[i] = X[i] + 1", NULL), MD_OK);
         const int64_t size[] = {3};
         md_tensor ty = md_tensor_make(y, MD_F32, 1, size), tx = md_tensor_make(x, MD_F32, 1, size);
@@ -307,7 +324,8 @@ static void nothing_is_enough(void **state)
     for (int64_t i = 0; i < 2; i++)
         for (int64_t j = 0; j < 2; j++) {
             const int64_t size[] = {i, j};
-            md_tensor ty = md_tensor_make(i && j ? y : NULL, MD_F32, 2, size), tx = md_tensor_make(i && j ? x : NULL, MD_F32, 2, size);
+            md_tensor ty = md_tensor_make(i && j ? y : NULL, MD_F32, 2, size),
+                      tx = md_tensor_make(i && j ? x : NULL, MD_F32, 2, size);
             md_arg a[2] = {md_t(&ty), md_t(&tx)};
             x[0] = 5;
             assert_int_equal(md_call(op, NULL, a, 2), MD_OK);

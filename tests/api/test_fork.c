@@ -1,5 +1,5 @@
-/* A child made by fork goes on with its parent's context, whatever the parent's threads were at. On the host device: a GPU does not follow a fork
- * (tests/device/test_cuda). */
+/* A child made by fork goes on with its parent's context, whatever the parent's threads were at. On the host device:
+ * a GPU does not follow a fork (tests/device/test_cuda). */
 #include "support/check.h"
 
 #include <pthread.h>
@@ -122,7 +122,8 @@ static void *serve(void *user)
     busy *b = user;
     uint64_t random = 1;
     while (!b->is_over)
-        b->n_wrong += call(b->op, 1 + (int64_t)(check_random(&random) % 128), 1 + (int64_t)(check_random(&random) % 128)) != MD_OK;
+        b->n_wrong += call(b->op, 1 + (int64_t)(check_random(&random) % 128),
+                           1 + (int64_t)(check_random(&random) % 128)) != MD_OK;
     return NULL;
 }
 

@@ -6,7 +6,8 @@ static md_context *context;
 static int set_up(void **state)
 {
     (void)state;
-    return md_context_create(&context, &(md_context_options){.device = "host", .threads = 2, .hints = "16,256"}) != MD_OK;
+    return md_context_create(&context, &(md_context_options){.device = "host", .threads = 2, .hints = "16,256"}) !=
+           MD_OK;
 }
 
 static int tear_down(void **state)
@@ -114,9 +115,11 @@ static void overwritten_inputs(void **state)
     md_launch *launch = NULL;
     float m[9], other[9], large[16], out[9];
     const int64_t size[] = {3, 3}, large_size[] = {4, 4};
-    md_tensor t = md_tensor_make(m, MD_F32, 2, size), u = md_tensor_make(other, MD_F32, 2, size), o = md_tensor_make(out, MD_F32, 2, size);
+    md_tensor t = md_tensor_make(m, MD_F32, 2, size), u = md_tensor_make(other, MD_F32, 2, size),
+              o = md_tensor_make(out, MD_F32, 2, size);
     md_tensor l = md_tensor_make(large, MD_F32, 2, large_size);
-    md_arg same[2] = {md_t(&t), md_t(&t)}, others[2] = {md_t(&u), md_t(&u)}, apart[2] = {md_t(&o), md_t(&u)}, larger[2] = {md_t(&l), md_t(&l)};
+    md_arg same[2] = {md_t(&t), md_t(&t)}, others[2] = {md_t(&u), md_t(&u)}, apart[2] = {md_t(&o), md_t(&u)},
+           larger[2] = {md_t(&l), md_t(&l)};
     for (int i = 0; i < 9; i++)
         m[i] = other[i] = (float)i;
     for (int i = 0; i < 16; i++)

@@ -7,7 +7,10 @@ static const char *const formula = "Y[i,j] = exp(X[i,j]) / sum[k](exp(X[i,k]))";
 
 static int make_context(void **state)
 {
-    return md_context_create((md_context **)state, &(md_context_options){.device = "host", .threads = 2, .hints = "16,64"}) == MD_OK ? 0 : -1;
+    return md_context_create((md_context **)state,
+                             &(md_context_options){.device = "host", .threads = 2, .hints = "16,64"}) == MD_OK
+               ? 0
+               : -1;
 }
 
 static int end_context(void **state)
@@ -67,7 +70,8 @@ static void equal_ops_share_and_go_in_any_order(void **state)
 {
     md_op *op[4] = {NULL};
     for (int i = 0; i < 4; i++)
-        assert_ok(md_op_create(&op[i], *state, i == 3 ? "softmax" : formula, &(md_op_options){.name = "soft", .async = i == 1}));
+        assert_ok(md_op_create(&op[i], *state, i == 3 ? "softmax" : formula,
+                               &(md_op_options){.name = "soft", .async = i == 1}));
     assert_ok(md_freeze(op[0], MD_FREEZE_FAIL));
     assert_fails(softmax(op[1], 5, 5), MD_UNSUPPORTED, "frozen"); /* one op */
     assert_ok(md_freeze(op[2], MD_FREEZE_NONE));
@@ -78,7 +82,8 @@ static void equal_ops_share_and_go_in_any_order(void **state)
     assert_ok(softmax(op[2], 5, 6));
     md_launch *launch = NULL;
     float x[4] = {0}, y[4];
-    md_tensor ty = md_tensor_make(y, MD_F32, 2, (int64_t[]){2, 2}), tx = md_tensor_make(x, MD_F32, 2, (int64_t[]){2, 2});
+    md_tensor ty = md_tensor_make(y, MD_F32, 2, (int64_t[]){2, 2}),
+              tx = md_tensor_make(x, MD_F32, 2, (int64_t[]){2, 2});
     assert_ok(md_resolve(&launch, op[2], (md_arg[]){md_t(&ty), md_t(&tx)}, 2));
     assert_ok(md_launch_run(launch, NULL, NULL, 0));
     assert_ok(softmax(op[3], 5, 5));

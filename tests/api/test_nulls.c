@@ -1,4 +1,5 @@
-/* Every public function with NULL, with numbers out of range and with nonsense: a status and a message, or a harmless answer. */
+/* Every public function with NULL, with numbers out of range and with nonsense: a status and a message, or a
+ * harmless answer. */
 #include "support/check.h"
 
 #include <limits.h>
@@ -28,7 +29,11 @@ static int set_up(void **state)
         md_arg_info info;
         if (md_op_arg(&info, op, i) != MD_OK)
             return 1;
-        args[i] = info.is_scalar ? md_s(1.0) : md_t(info.name[0] == 'Y' ? &ty : info.name[0] == 'X' ? &tx : info.name[0] == 'E' ? &te : &tids);
+        args[i] = info.is_scalar ? md_s(1.0)
+                                 : md_t(info.name[0] == 'Y'   ? &ty
+                                        : info.name[0] == 'X' ? &tx
+                                        : info.name[0] == 'E' ? &te
+                                                              : &tids);
     }
     return md_op_n_args(op) != N_ARGS || md_call(op, NULL, args, N_ARGS) != MD_OK;
 }
@@ -96,7 +101,8 @@ static void tensors(void **state)
     const int64_t size[MD_MAX_RANK] = {3, 4};
     assert_int_equal(md_tensor_make(NULL, (md_dtype)99, -3, size).size[0], 0);
     assert_int_equal(md_tensor_make(NULL, MD_F32, 2, NULL).size[0], 0);
-    assert_int_equal(md_tensor_make(NULL, MD_F32, 100, size).rank, 100); /* the rank stays wrong, and is refused at the call */
+    /* the rank stays wrong, and is refused at the call */
+    assert_int_equal(md_tensor_make(NULL, MD_F32, 100, size).rank, 100);
     const int32_t rank[] = {-1, 0, 1, 3, 9, INT_MAX, INT_MIN};
     for (size_t i = 0; i < sizeof rank / sizeof *rank; i++) {
         md_tensor t = tx;
@@ -182,7 +188,8 @@ static void calls(void **state)
     assert_null(l);
     for (int32_t i = 0; i < N_ARGS; i++) {
         md_arg a[N_ARGS];
-        static const md_arg wrong[] = {{MD_ARG_NONE, 0, NULL, 0, 0}, {MD_ARG_TENSOR, 0, NULL, 0, 0}, {(md_arg_kind)77, 0, NULL, 0, 0}};
+        static const md_arg wrong[] = {
+            {MD_ARG_NONE, 0, NULL, 0, 0}, {MD_ARG_TENSOR, 0, NULL, 0, 0}, {(md_arg_kind)77, 0, NULL, 0, 0}};
         for (size_t k = 0; k < 3; k++) {
             memcpy(a, args, sizeof a);
             a[i] = wrong[k];
@@ -224,9 +231,19 @@ static void descriptions(void **state)
     for (int32_t i = 0; i < N_ARGS; i++)
         if (args[i].kind == MD_ARG_REAL)
             REFUSED(md_op_tensor(&t, op, i, "i=3, j=4"), "is a scalar");
-    static const struct { const char *sizes, *part; } row[] = {
-        {NULL, "is missing"}, {"", "is missing"}, {"i=3", "'j' is missing"}, {"i=3, j=4, k=5", "no dim 'k'"}, {"i=1..3, j=4", "one size"},
-        {"i=3, j=99999999999999999999", "larger than 9223372036854775807"}, {"i=-3, j=4", "is negative"}, {"i=3, j=4611686018427387904", "exceed"}, {"=", ""}, {"i", ""},
+    static const struct {
+        const char *sizes, *part;
+    } row[] = {
+        {NULL, "is missing"},
+        {"", "is missing"},
+        {"i=3", "'j' is missing"},
+        {"i=3, j=4, k=5", "no dim 'k'"},
+        {"i=1..3, j=4", "one size"},
+        {"i=3, j=99999999999999999999", "larger than 9223372036854775807"},
+        {"i=-3, j=4", "is negative"},
+        {"i=3, j=4611686018427387904", "exceed"},
+        {"=", ""},
+        {"i", ""},
     };
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         size_t n = 0;
@@ -255,7 +272,8 @@ static void texts(void **state)
     REFUSED(md_op_source(op, 0, md_op_variant(op, 0, 0), NULL, &n), "write is NULL");
     REFUSED(md_op_source(op, -1, "nest", take, &n), "no number -1");
     REFUSED(md_op_source(op, 99, "nest", take, &n), "no number 99");
-    static const char *const name[] = {"", "/", "_", "nosuch", "nest/", "nest/zzz1", "pointwise/", "pointwise/_", "//////", "a/b/c"};
+    static const char *const name[] = {"",          "/",          "_",           "nosuch", "nest/",
+                                       "nest/zzz1", "pointwise/", "pointwise/_", "//////", "a/b/c"};
     for (size_t i = 0; i < sizeof name / sizeof *name; i++) {
         md_status s = md_op_source(op, 0, name[i], take, &n);
         if (s != MD_OK && s != MD_NOT_FOUND)
@@ -310,11 +328,27 @@ static void lists(void **state)
 static void options_that_are_none(void **state)
 {
     (void)state;
-    static const struct { md_op_options o; const char *part; } row[] = {
-        {{.dtype = (md_dtype)99}, "dtype"}, {{.dtype = (md_dtype)-1}, "dtype"}, {{.dtype = MD_I32}, "expected f32"}, {{.dtype = MD_F8E4M3}, "f8e4m3"},
-        {{.select = (md_select)77}, "77"}, {{.select = (md_select)-1}, "-1"}, {{.metric = (md_metric)9}, "9"}, {{.persistent = (md_persistent)9}, "9"},
-        {{.bounds = (md_bounds)9}, "9"}, {{.bounds = (md_bounds)-9}, "-9"}, {{.sizes = "n"}, "n"}, {{.sizes = "z=4"}, "z"}, {{.hints = ""}, "no hint"},
-        {{.hints = "q=1"}, "no dim 'q'"}, {{.weights = "q=1"}, "no dim 'q'"}, {{.weights = "i=inf"}, "number"}, {{.pin = "5:nest"}, "no stage"},
+    static const struct {
+        md_op_options o;
+        const char *part;
+    } row[] = {
+        {{.dtype = (md_dtype)99}, "dtype"},
+        {{.dtype = (md_dtype)-1}, "dtype"},
+        {{.dtype = MD_I32}, "expected f32"},
+        {{.dtype = MD_F8E4M3}, "f8e4m3"},
+        {{.select = (md_select)77}, "77"},
+        {{.select = (md_select)-1}, "-1"},
+        {{.metric = (md_metric)9}, "9"},
+        {{.persistent = (md_persistent)9}, "9"},
+        {{.bounds = (md_bounds)9}, "9"},
+        {{.bounds = (md_bounds)-9}, "-9"},
+        {{.sizes = "n"}, "n"},
+        {{.sizes = "z=4"}, "z"},
+        {{.hints = ""}, "no hint"},
+        {{.hints = "q=1"}, "no dim 'q'"},
+        {{.weights = "q=1"}, "no dim 'q'"},
+        {{.weights = "i=inf"}, "number"},
+        {{.pin = "5:nest"}, "no stage"},
     };
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         md_op *o = NULL;
@@ -322,8 +356,11 @@ static void options_that_are_none(void **state)
         assert_null(o);
     }
     static const md_op_options strange[] = {
-        {.max_variants = -1}, {.max_variants = INT_MAX}, {.max_variants = 1}, {.pin = ""}, {.pin = " ;; "}, {.name = ""}, {.weights = ""}, {.sizes = ""},
-        {.weights = " , "}, {.without_library = -1},
+        {.max_variants = -1}, {.max_variants = INT_MAX},
+        {.max_variants = 1},  {.pin = ""},
+        {.pin = " ;; "},      {.name = ""},
+        {.weights = ""},      {.sizes = ""},
+        {.weights = " , "},   {.without_library = -1},
     };
     for (size_t i = 0; i < sizeof strange / sizeof *strange; i++) {
         md_op *o = NULL;
@@ -331,10 +368,20 @@ static void options_that_are_none(void **state)
         md_op_destroy(&o);
     }
     md_context *c = NULL;
-    static const struct { md_context_options o; const char *part; } bad[] = {
-        {{.select = (md_select)-1}, "select"}, {{.metric = (md_metric)9}, "metric"}, {{.persistent = (md_persistent)9}, "persistent"},
-        {{.hints = "0"}, "1..2^40"}, {{.hints = ""}, "no hint"}, {{.device = ""}, "device ''"}, {{.device = "tpu"}, "tpu"}, {{.alloc_user = x, .free = NULL,
-        .alloc = (void *(*)(void *, size_t, size_t))(uintptr_t)&take}, "alloc and free"}, {{.threads = 100000}, "100000"},
+    static const struct {
+        md_context_options o;
+        const char *part;
+    } bad[] = {
+        {{.select = (md_select)-1}, "select"},
+        {{.metric = (md_metric)9}, "metric"},
+        {{.persistent = (md_persistent)9}, "persistent"},
+        {{.hints = "0"}, "1..2^40"},
+        {{.hints = ""}, "no hint"},
+        {{.device = ""}, "device ''"},
+        {{.device = "tpu"}, "tpu"},
+        {{.alloc_user = x, .free = NULL, .alloc = (void *(*)(void *, size_t, size_t))(uintptr_t)&take},
+         "alloc and free"},
+        {{.threads = 100000}, "100000"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         REFUSED(md_context_create(&c, &bad[i].o), bad[i].part);

@@ -357,8 +357,8 @@ int main(void)
         unsetenv(name);
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(modes),       cmocka_unit_test(pools),        cmocka_unit_test(pins_of_the_context),
-        cmocka_unit_test(eviction),    cmocka_unit_test(launches),     cmocka_unit_test(statistics),
+        cmocka_unit_test(modes),        cmocka_unit_test(pools),        cmocka_unit_test(pins_of_the_context),
+        cmocka_unit_test(eviction),     cmocka_unit_test(launches),     cmocka_unit_test(statistics),
         cmocka_unit_test(many_threads), cmocka_unit_test(explanations), cmocka_unit_test(own_allocator),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,5 @@
-/* Hints suggested for what a service met, and digests of what it chose. No compiler is used: both are about choosing. */
+/* Hints suggested for what a service met, and digests of what it chose. No compiler is used: both are about
+ * choosing. */
 #include "support/check.h"
 
 #include <jansson.h>
@@ -28,7 +29,8 @@ typedef struct answer {
     int n_hints, n_shapes;
 } answer;
 
-static answer query(md_context *c, const char *formula, const md_op_options *o, const md_met_shape *met, int n, int n_hints)
+static answer query(md_context *c, const char *formula, const md_op_options *o, const md_met_shape *met, int n,
+                    int n_hints)
 {
     answer a;
     char text[8192] = "";
@@ -50,14 +52,15 @@ static void make_met(md_met_shape met[N_MET], char text[N_MET][64])
 {
     uint64_t seed = check_seed();
     for (int i = 0; i < N_MET; i++) {
-        const int b = 1 + (int)(check_random(&seed) % 8), n = 1 << (check_random(&seed) % 12), k = 1 + (int)(check_random(&seed) % 3000);
+        const int b = 1 + (int)(check_random(&seed) % 8), n = 1 << (check_random(&seed) % 12),
+                  k = 1 + (int)(check_random(&seed) % 3000);
         snprintf(text[i], 64, "b=%d, n=%d, k=%d", b, n, k);
         met[i] = (md_met_shape){text[i], 1.0 + (double)(check_random(&seed) % 100)};
     }
 }
 
-/* What is suggested is never worse than today's hints, which are among the places; and what it claims is what the same hints come to when
- * they are today's. */
+/* What is suggested is never worse than today's hints, which are among the places; and what it claims is what the
+ * same hints come to when they are today's. */
 static void suggestions_hold(void **state)
 {
     (void)state;
@@ -106,7 +109,10 @@ static void bad_questions(void **state)
     (void)state;
     char text[8192] = "";
     md_context *c = make_context(NULL);
-    static const struct { const char *formula, *sizes, *part; double weight; } row[] = {
+    static const struct {
+        const char *formula, *sizes, *part;
+        double weight;
+    } row[] = {
         {"Y[b] = X[b", "b=1", "expected", 1},
         {"Y[b] = X[b] + 1", "c=1", "no dim 'c'", 1},
         {"Y[b,n] = X[b,n]", "b=1", "'n' is missing", 1},

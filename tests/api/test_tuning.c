@@ -8,7 +8,10 @@
 static md_context *open_context(md_tune tune)
 {
     md_context *c = NULL;
-    assert_ok(md_context_create(&c, &(md_context_options){.device = "host", .threads = 2, .hints = "64", .cache_dir = "", .tune = tune, .tune_budget_ms = 60000}));
+    assert_ok(md_context_create(
+        &c,
+        &(md_context_options){
+            .device = "host", .threads = 2, .hints = "64", .cache_dir = "", .tune = tune, .tune_budget_ms = 60000}));
     return c;
 }
 
@@ -46,12 +49,14 @@ static void wrong_options_are_named(void **state)
     md_context *c = NULL;
     md_op *op = NULL;
     assert_fails(md_context_create(&c, &(md_context_options){.tune = (md_tune)9}), MD_INVALID_ARGUMENT, "tune");
-    assert_fails(md_context_create(&c, &(md_context_options){.tune_budget_ms = -1}), MD_INVALID_ARGUMENT, "tune_budget_ms");
+    assert_fails(md_context_create(&c, &(md_context_options){.tune_budget_ms = -1}), MD_INVALID_ARGUMENT,
+                 "tune_budget_ms");
     c = open_context(MD_TUNE_OFF);
     assert_fails(md_op_create(&op, c, "gelu", &(md_op_options){.tune = (md_tune)-1}), MD_INVALID_ARGUMENT, "tune");
     assert_fails(md_tune_formula(NULL, "gelu", NULL, NULL), MD_INVALID_ARGUMENT, "context");
     assert_fails(md_tune_formula(c, NULL, NULL, NULL), MD_INVALID_ARGUMENT, "formula");
-    assert_fails(md_tune_formula(c, "gelu", NULL, &(md_tune_options){.rigor = MD_TUNE_ESTIMATE}), MD_INVALID_ARGUMENT, "rigor");
+    assert_fails(md_tune_formula(c, "gelu", NULL, &(md_tune_options){.rigor = MD_TUNE_ESTIMATE}), MD_INVALID_ARGUMENT,
+                 "rigor");
     assert_fails(md_tune_formula(c, "gelu", NULL, &(md_tune_options){.n_indices = 3}), MD_INVALID_ARGUMENT, "indices");
     assert_fails(md_tune_formula(c, "no_such_op", NULL, NULL), MD_NOT_FOUND, "no_such_op");
     assert_fails(md_tune_formula(c, "Y[i] = ", NULL, NULL), MD_INVALID_ARGUMENT, "expected an expression");
@@ -70,7 +75,8 @@ static void check_log(const text *t)
         assert_non_null(event);
         n_candidates += !strcmp(event, "candidate");
         if (!strcmp(event, "candidate"))
-            assert_true(json_number_value(json_object_get(j, "us")) > 0.0 && json_number_value(json_object_get(j, "model_us")) > 0.0);
+            assert_true(json_number_value(json_object_get(j, "us")) > 0.0 &&
+                        json_number_value(json_object_get(j, "model_us")) > 0.0);
         if (!strcmp(event, "winner") && json_is_true(json_object_get(j, "best"))) {
             n_winners++;
             assert_int_equal(json_integer_value(json_object_get(json_object_get(j, "sizes"), "i")), 32);
@@ -98,7 +104,8 @@ static void a_formula_is_tuned_apart_from_ops(void **state)
     assert_int_equal(counter(c, "tuned_timed"), timed);
     assert_int_equal(counter(c, "tuned_known"), 1);
     md_op *op = NULL;
-    assert_ok(md_op_create(&op, c, "silu", &o)); /* asks for an estimate, gets what was measured; its kernels are there */
+    /* asks for an estimate, gets what was measured; its kernels are there */
+    assert_ok(md_op_create(&op, c, "silu", &o));
     assert_int_equal(counter(c, "compiles"), compiled);
     char *best = strstr(t.bytes, "\"best\": true");
     assert_non_null(best);
@@ -140,7 +147,8 @@ static double now_ms(void)
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
 }
 
-/* What making one kernel takes now, on this machine, beside whatever else runs there, with this build of the library. */
+/* What making one kernel takes now, on this machine, beside whatever else runs there, with this build of the
+ * library. */
 static double one_build_ms(md_context *c, int which)
 {
     char formula[64];
@@ -152,8 +160,8 @@ static double one_build_ms(md_context *c, int which)
     return now_ms() - start;
 }
 
-/* A tenth beyond the budget, and what cannot be given up: a few builds that are under way. They are as slow as builds are here; without a budget it would
- * be some forty of them. */
+/* A tenth beyond the budget, and what cannot be given up: a few builds that are under way. They are as slow as
+ * builds are here; without a budget it would be some forty of them. */
 static void the_budget_is_kept(void **state)
 {
     enum { BUDGET_MS = 700, UNDER_WAY = 4 };
@@ -161,7 +169,8 @@ static void the_budget_is_kept(void **state)
     md_context *c = open_context(MD_TUNE_ESTIMATE);
     double build = one_build_ms(c, 1);
     const double start = now_ms();
-    assert_ok(md_tune_formula(c, "softmax", &(md_op_options){.hints = "64,100,256,300,1024,2000,4096"}, &(md_tune_options){.budget_ms = BUDGET_MS}));
+    assert_ok(md_tune_formula(c, "softmax", &(md_op_options){.hints = "64,100,256,300,1024,2000,4096"},
+                              &(md_tune_options){.budget_ms = BUDGET_MS}));
     const double ms = now_ms() - start;
     for (int i = 2; i < 4; i++) { /* load changes */
         const double again = one_build_ms(c, i);
@@ -172,7 +181,8 @@ static void the_budget_is_kept(void **state)
     md_context_destroy(&c);
 }
 
-/* Whatever is measured, by the tuner or on a miss, is measured on made-up data or on copies: inputs keep every bit, updates happen once. */
+/* Whatever is measured, by the tuner or on a miss, is measured on made-up data or on copies: inputs keep every bit,
+ * updates happen once. */
 static void no_bit_of_a_user_changes(void **state)
 {
     enum { N = 70000, GUARD = 64 };
@@ -180,8 +190,13 @@ static void no_bit_of_a_user_changes(void **state)
     (void)state;
     md_context *c = NULL;
     md_op *op = NULL;
-    assert_ok(md_context_create(&c, &(md_context_options){.device = "host", .threads = 2, .hints = "1024", .cache_dir = "", .tune = MD_TUNE_MEASURE,
-                                                          .select = MD_SELECT_MEASURE, .tune_budget_ms = 60000}));
+    assert_ok(md_context_create(&c, &(md_context_options){.device = "host",
+                                                          .threads = 2,
+                                                          .hints = "1024",
+                                                          .cache_dir = "",
+                                                          .tune = MD_TUNE_MEASURE,
+                                                          .select = MD_SELECT_MEASURE,
+                                                          .tune_budget_ms = 60000}));
     for (int i = 0; i < N + 2 * GUARD; i++) {
         x[i] = (float)(i % 1000) * 2.0f; /* sums of these are exact */
         y[i] = (float)(i % 77);
@@ -208,10 +223,8 @@ static void no_bit_of_a_user_changes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(wrong_options_are_named),
-        cmocka_unit_test(a_formula_is_tuned_apart_from_ops),
-        cmocka_unit_test(creation_tunes_when_asked),
-        cmocka_unit_test(the_budget_is_kept),
+        cmocka_unit_test(wrong_options_are_named),   cmocka_unit_test(a_formula_is_tuned_apart_from_ops),
+        cmocka_unit_test(creation_tunes_when_asked), cmocka_unit_test(the_budget_is_kept),
         cmocka_unit_test(no_bit_of_a_user_changes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

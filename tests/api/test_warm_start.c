@@ -25,7 +25,8 @@ static int tear_down(void **state)
 static md_context *open_context(const char *cache)
 {
     md_context *c = NULL;
-    assert_ok(md_context_create(&c, &(md_context_options){.device = "host", .threads = 2, .hints = "16,256", .cache_dir = cache}));
+    assert_ok(md_context_create(
+        &c, &(md_context_options){.device = "host", .threads = 2, .hints = "16,256", .cache_dir = cache}));
     return c;
 }
 
@@ -114,7 +115,12 @@ static void a_second_context_measures_nothing(void **state)
     for (int i = 0; i < 3; i++) {
         md_context *c = NULL;
         md_op *op = NULL;
-        const md_context_options o = {.device = "host", .threads = 2, .hints = "16", .cache_dir = folder, .tune = i < 2 ? MD_TUNE_MEASURE : MD_TUNE_ESTIMATE, .tune_budget_ms = 60000};
+        const md_context_options o = {.device = "host",
+                                      .threads = 2,
+                                      .hints = "16",
+                                      .cache_dir = folder,
+                                      .tune = i < 2 ? MD_TUNE_MEASURE : MD_TUNE_ESTIMATE,
+                                      .tune_budget_ms = 60000};
         assert_ok(md_context_create(&c, &o));
         assert_ok(md_op_create(&op, c, "gelu", NULL));
         assert_ok(md_op_wait(op));
@@ -206,10 +212,8 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(a_second_context_compiles_nothing),
-        TEST(a_second_context_measures_nothing),
-        TEST(nothing_is_kept_where_it_is_off),
-        TEST(lists_and_limits),
+        TEST(a_second_context_compiles_nothing),   TEST(a_second_context_measures_nothing),
+        TEST(nothing_is_kept_where_it_is_off),     TEST(lists_and_limits),
         TEST(wisdom_is_taken_whole_or_not_at_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,8 +10,8 @@
 
 #include <stdatomic.h>
 
-/* Each scenario is run with its first, second, ... allocation failing, until it gets through without meeting one. It must
- * give OUT_OF_MEMORY, or carry on and be right; leaks and overruns are the sanitizers' to find. */
+/* Each scenario is run with its first, second, ... allocation failing, until it gets through without meeting one. It
+ * must give OUT_OF_MEMORY, or carry on and be right; leaks and overruns are the sanitizers' to find. */
 
 static md_status fill_strbuf(void)
 {

@@ -56,10 +56,12 @@ static void compiler_takes_the_flags(void **state)
     assert_ok(md_file_temp_folder(folder));
     snprintf(source, sizeof source, "%s/a.c", folder);
     snprintf(program, sizeof program, "%s/a", folder);
-    const char text[] = "float x[64] = {1}; int main(void) { float s = 0; for (int i = 0; i < 64; i++) s += x[i] * x[i]; "
-                        "return s != 1; }\n";
+    const char text[] =
+        "float x[64] = {1}; int main(void) { float s = 0; for (int i = 0; i < 64; i++) s += x[i] * x[i]; "
+        "return s != 1; }\n";
     assert_ok(md_file_write(source, text, strlen(text)));
-    snprintf(command, sizeof command, "cc -O3 -ffast-math %s -o '%s' '%s' && '%s'", cpu.flags, program, source, program);
+    snprintf(command, sizeof command, "cc -O3 -ffast-math %s -o '%s' '%s' && '%s'", cpu.flags, program, source,
+             program);
     int32_t code = -1;
     char *output = NULL;
     assert_ok(md_file_run(&code, &output, (const char *const[]){"sh", "-c", command, NULL}, 60000));

@@ -145,7 +145,8 @@ static void integers_are_exact(void **state)
     assert_int_equal(md_dtype_load_int(MD_BOOL, &two, 0), 1);
 }
 
-/* One rounding from 64-bit integers, also where a double cannot hold them: 2^60 + 2^52 is a tie of bf16, one more is not. */
+/* One rounding from 64-bit integers, also where a double cannot hold them: 2^60 + 2^52 is a tie of bf16, one more is
+ * not. */
 static void large_integers_round_once(void **state)
 {
     (void)state;

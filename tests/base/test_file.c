@@ -89,7 +89,8 @@ static void programs_run(void **state)
     (void)state;
     int32_t code = -1;
     char *output = NULL;
-    assert_ok(md_file_run(&code, &output, (const char *const[]){"sh", "-c", "echo out; echo err >&2; exit 3", NULL}, 0));
+    assert_ok(
+        md_file_run(&code, &output, (const char *const[]){"sh", "-c", "echo out; echo err >&2; exit 3", NULL}, 0));
     assert_int_equal(code, 3);
     assert_non_null(strstr(output, "out\n"));
     assert_non_null(strstr(output, "err\n"));
@@ -105,8 +106,8 @@ static void output_is_cut_at_64_kib(void **state)
     (void)state;
     int32_t code = -1;
     char *output = NULL;
-    assert_ok(md_file_run(&code, &output, (const char *const[]){"sh", "-c", "head -c 300000 /dev/zero | tr '\\0' x", NULL},
-                          20000));
+    assert_ok(md_file_run(&code, &output,
+                          (const char *const[]){"sh", "-c", "head -c 300000 /dev/zero | tr '\\0' x", NULL}, 20000));
     assert_int_equal(code, 0);
     assert_int_equal(strlen(output), 64 * 1024);
     free(output);

@@ -24,7 +24,8 @@ static void check_body(void *context, int64_t first, int64_t last, int32_t lane,
 {
     loop_record *r = context;
     if (lane < 0 || lane >= r->threads || first >= last || last > r->n_blocks ||
-        (last - first != r->grain && last != r->n_blocks && r->threads > 1) || (r->scratch_bytes > 0) != (scratch != NULL)) {
+        (last - first != r->grain && last != r->n_blocks && r->threads > 1) ||
+        (r->scratch_bytes > 0) != (scratch != NULL)) {
         atomic_store(&r->is_wrong, 1);
         return;
     }
@@ -221,7 +222,8 @@ static void add_one(void *context)
     atomic_fetch_add((_Atomic int64_t *)context, 1);
 }
 
-/* A child has none of its parent's threads: its loops and jobs run on the caller, and nothing waits for who is not there. */
+/* A child has none of its parent's threads: its loops and jobs run on the caller, and nothing waits for who is not
+ * there. */
 static void a_forked_child_works_alone(void **state)
 {
     (void)state;
@@ -251,12 +253,9 @@ static void a_forked_child_works_alone(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_forked_child_works_alone),
-        cmocka_unit_test(every_block_runs_once),
-        cmocka_unit_test(several_callers_share_the_workers),
-        cmocka_unit_test(loops_nest),
-        cmocka_unit_test(caller_waits_for_slow_workers),
-        cmocka_unit_test(bad_counts_are_refused),
+        cmocka_unit_test(a_forked_child_works_alone),        cmocka_unit_test(every_block_runs_once),
+        cmocka_unit_test(several_callers_share_the_workers), cmocka_unit_test(loops_nest),
+        cmocka_unit_test(caller_waits_for_slow_workers),     cmocka_unit_test(bad_counts_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

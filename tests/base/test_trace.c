@@ -65,7 +65,8 @@ static void events_of_many_threads_are_whole(void **state)
     json_t *list = load(), *event;
     size_t at;
     assert_int_equal(json_array_size(list), N_THREADS * N_EVENTS);
-    json_array_foreach(list, at, event) {
+    json_array_foreach(list, at, event)
+    {
         const char *phase = json_string_value(json_object_get(event, "ph"));
         assert_true(json_number_value(json_object_get(event, "ts")) >= 0.0);
         assert_string_equal(json_string_value(json_object_get(json_object_get(event, "args"), "text")), "a \"b\"\n?");

@@ -1,4 +1,5 @@
-/* Kernels that outlive a process: compiled once, found by the next builder, healed where the file is bad; failures are remembered where they are final. */
+/* Kernels that outlive a process: compiled once, found by the next builder, healed where the file is bad; failures
+ * are remembered where they are final. */
 #include "support/check.h"
 
 #include "build/build.h"
@@ -103,7 +104,9 @@ static void bad_entries_are_compiled_anew(void **state)
 {
     fixture *f = *state;
     expect(f, 4, 0);
-    scratch_shell("for f in $(find '%s' -path '*/kernel/*' -type f); do printf x | dd of=$f bs=1 seek=70 conv=notrunc 2>/dev/null; done", f->scratch->root);
+    scratch_shell("for f in $(find '%s' -path '*/kernel/*' -type f); do printf x | dd of=$f bs=1 seek=70 conv=notrunc "
+                  "2>/dev/null; done",
+                  f->scratch->root);
     expect(f, 4, 0);
     expect(f, 0, 4);
     scratch_shell("find '%s' -path '*/kernel/*' -type f -exec truncate -s -1 {} +", f->scratch->root);
@@ -151,7 +154,8 @@ static void final_failures_are_remembered(void **state)
 {
     fixture *f = *state;
     for (int is_final = 0; is_final < 2; is_final++) {
-        f->fake.base.facts.kind = is_final ? MD_DEV_CUDA : MD_DEV_HOST; /* a host's compiler may fail for want of memory or disk */
+        /* a host's compiler may fail for want of memory or disk */
+        f->fake.base.facts.kind = is_final ? MD_DEV_CUDA : MD_DEV_HOST;
         for (int i = 0; i < 2; i++) {
             process p = start(f);
             assert_fails(build(f, &p, TOY_BAD_TEXT, 0), MD_COMPILE, "scripted");

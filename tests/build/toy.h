@@ -6,17 +6,18 @@
 
 /* Values of the field "kind". */
 enum {
-    TOY_PLAIN,            /* one launch */
-    TOY_TWICE,            /* two launches with a workspace; Y = X * c + 1 */
-    TOY_BAD_TEXT,         /* does not compile */
-    TOY_NO_EMIT,          /* emit fails */
-    TOY_FUNCTION,         /* a host function; Y = X * c */
+    TOY_PLAIN, /* one launch */
+    TOY_TWICE, /* two launches with a workspace; Y = X * c + 1 */
+    TOY_BAD_TEXT, /* does not compile */
+    TOY_NO_EMIT, /* emit fails */
+    TOY_FUNCTION, /* a host function; Y = X * c */
     TOY_FAILING_FUNCTION, /* its first launch fails, the second would write Y[0] = 99 */
-    TOY_SLOW,             /* as TOY_PLAIN, ten times over */
-    TOY_SAME_TWICE,       /* two launches of one text */
-    TOY_SHORT_ROWS,       /* envelope: n <= 100 */
+    TOY_SLOW, /* as TOY_PLAIN, ten times over */
+    TOY_SAME_TWICE, /* two launches of one text */
+    TOY_SHORT_ROWS, /* envelope: n <= 100 */
     TOY_N_KINDS,
-    TOY_MAPPED = TOY_N_KINDS /* outside of the space: the text of TOY_PLAIN with a tensor map, of which the text says nothing */
+    /* outside of the space: the text of TOY_PLAIN with a tensor map, of which the text says nothing */
+    TOY_MAPPED = TOY_N_KINDS
 };
 
 typedef struct toy {

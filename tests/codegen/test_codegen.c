@@ -1,5 +1,5 @@
-/* Generated code against the evaluator: every operation for every type, conversions and stores between all dtypes, tails, strides, guards,
- * loops inside expressions; and the text itself for three formulas. */
+/* Generated code against the evaluator: every operation for every type, conversions and stores between all dtypes,
+ * tails, strides, guards, loops inside expressions; and the text itself for three formulas. */
 #include "support/check.h"
 #include "support/variant.h"
 
@@ -65,12 +65,15 @@ static const char *const real_groups[] = {
     "A[i] = X[i] < Z[i]; B[i] = X[i] <= Z[i]; C[i] = X[i] > Z[i]; D[i] = X[i] >= Z[i]; E[i] = X[i] == Z[i];"
     "F[i] = X[i] != Z[i]; G[i] = isnan(X[i]); H[i] = isinf(X[i])",
     "A[i] = X[i] < Z[i] and Z[i] < 1; B[i] = X[i] < Z[i] or not isnan(Z[i]); C[i] = where(X[i] < Z[i], X[i], 2);"
-    "D[i] = min(X[i], Z[i]); E[i] = max(X[i], Z[i]); F[i] = clamp(X[i], -1, Z[i]); G[i] = abs(X[i]); H[i] = where(X[i], 1, Z[i])",
-    "A[i] = sign(X[i]); B[i] = relu(X[i]); C[i] = floor(X[i]); D[i] = ceil(X[i]); E[i] = round(X[i]); F[i] = trunc(X[i]);"
+    "D[i] = min(X[i], Z[i]); E[i] = max(X[i], Z[i]); F[i] = clamp(X[i], -1, Z[i]); G[i] = abs(X[i]); H[i] = "
+    "where(X[i], 1, Z[i])",
+    "A[i] = sign(X[i]); B[i] = relu(X[i]); C[i] = floor(X[i]); D[i] = ceil(X[i]); E[i] = round(X[i]); F[i] = "
+    "trunc(X[i]);"
     "G[i] = sqrt(X[i]); H[i] = rsqrt(X[i])",
     "A[i] = exp(X[i]); B[i] = expm1(X[i]); C[i] = log(X[i]); D[i] = log1p(X[i]); E[i] = log2(X[i]); F[i] = exp2(X[i]);"
     "G[i] = sigmoid(X[i]); H[i] = silu(X[i])",
-    "A[i] = sin(X[i]); B[i] = cos(X[i]); C[i] = tanh(X[i]); D[i] = erf(X[i]); E[i] = gelu(X[i]); F[i] = gelu_tanh(X[i]);"
+    "A[i] = sin(X[i]); B[i] = cos(X[i]); C[i] = tanh(X[i]); D[i] = erf(X[i]); E[i] = gelu(X[i]); F[i] = "
+    "gelu_tanh(X[i]);"
     "G[i] = softplus(X[i]); H[i] = pow(abs(X[i]), Z[i])",
 };
 
@@ -79,7 +82,8 @@ static void test_real_operations(void **state)
     static const md_dtype types[] = {MD_F32, MD_F64, MD_F16, MD_BF16};
     for (int32_t t = 0; t < MD_COUNT(types); t++)
         for (int32_t g = 0; g < MD_COUNT(real_groups); g++)
-            run_both(*state, (variant_case){.formula = real_groups[g], .dims = "i=211", .dtype = types[t], .has_specials = true});
+            run_both(*state, (variant_case){
+                                 .formula = real_groups[g], .dims = "i=211", .dtype = types[t], .has_specials = true});
 }
 
 static const char *const int_groups[] = {
@@ -87,9 +91,11 @@ static const char *const int_groups[] = {
     "G[i] = X[i] // Z[i]; H[i] = fma(X[i], Z[i], X[i])",
     "A[i] = X[i] < Z[i]; B[i] = X[i] <= Z[i]; C[i] = X[i] > Z[i]; D[i] = X[i] >= Z[i]; E[i] = X[i] == Z[i];"
     "F[i] = X[i] != Z[i]; G[i] = isnan(X[i]); H[i] = not X[i]",
-    "A[i] = X[i] and Z[i]; B[i] = X[i] or Z[i]; C[i] = where(X[i] < Z[i], X[i], 2); D[i] = min(X[i], Z[i]); E[i] = max(X[i], Z[i]);"
+    "A[i] = X[i] and Z[i]; B[i] = X[i] or Z[i]; C[i] = where(X[i] < Z[i], X[i], 2); D[i] = min(X[i], Z[i]); E[i] = "
+    "max(X[i], Z[i]);"
     "F[i] = clamp(X[i], -1, Z[i]); G[i] = abs(X[i]); H[i] = sign(X[i])",
-    "A[i] = relu(X[i]); B[i] = floor(X[i]); C[i] = exp(X[i]); D[i] = pow(X[i], Z[i]); E[i] = X[i] % 3; F[i] = X[i] // -4;"
+    "A[i] = relu(X[i]); B[i] = floor(X[i]); C[i] = exp(X[i]); D[i] = pow(X[i], Z[i]); E[i] = X[i] % 3; F[i] = X[i] // "
+    "-4;"
     "G[i] = i * X[i]; H[i] = where(i % 3 == 1, X[i], size(i))",
 };
 
@@ -100,19 +106,31 @@ static void test_integer_operations(void **state)
         for (int32_t g = 0; g < MD_COUNT(int_groups); g++)
             run_both(*state, (variant_case){.formula = int_groups[g], .dims = "i=211", .dtype = types[t]});
     /* Wrapping and the corners of division. */
-    run_both(*state, (variant_case){.formula = int_groups[0], .dims = "i=211", .dtype = MD_I64, .low = INT64_MAX - 3, .high = INT64_MAX});
-    run_both(*state, (variant_case){.formula = int_groups[3], .dims = "i=211", .dtype = MD_I64, .low = INT64_MIN, .high = INT64_MIN + 3,
+    run_both(*state,
+             (variant_case){
+                 .formula = int_groups[0], .dims = "i=211", .dtype = MD_I64, .low = INT64_MAX - 3, .high = INT64_MAX});
+    run_both(*state, (variant_case){.formula = int_groups[3],
+                                    .dims = "i=211",
+                                    .dtype = MD_I64,
+                                    .low = INT64_MIN,
+                                    .high = INT64_MIN + 3,
                                     .tolerance = 1});
 }
 
 static void test_bool_operations(void **state)
 {
-    run_both(*state, (variant_case){.formula = "A[i] = X[i] and Z[i]; B[i] = X[i] or Z[i]; C[i] = not X[i]; D[i] = X[i] + Z[i];"
-                                               "E[i] = X[i] < Z[i]; F[i] = where(X[i], Z[i], not Z[i]); G[i] = min(X[i], Z[i]); H[i] = max(X[i], Z[i])",
-                                    .dims = "i=211", .dtype = MD_BOOL});
-    run_both(*state, (variant_case){.formula = "A[i] = X[i] <= Z[i]; B[i] = X[i] == Z[i]; C[i] = X[i] >= Z[i]; D[i] = X[i] != Z[i];"
-                                               "E[i] = -X[i]; F[i] = X[i] * 0.5; G[i] = exp(X[i]); H[i] = X[i] > Z[i]",
-                                    .dims = "i=211", .dtype = MD_BOOL});
+    run_both(*state,
+             (variant_case){.formula = "A[i] = X[i] and Z[i]; B[i] = X[i] or Z[i]; C[i] = not X[i]; D[i] = X[i] + Z[i];"
+                                       "E[i] = X[i] < Z[i]; F[i] = where(X[i], Z[i], not Z[i]); G[i] = min(X[i], "
+                                       "Z[i]); H[i] = max(X[i], Z[i])",
+                            .dims = "i=211",
+                            .dtype = MD_BOOL});
+    run_both(*state,
+             (variant_case){.formula =
+                                "A[i] = X[i] <= Z[i]; B[i] = X[i] == Z[i]; C[i] = X[i] >= Z[i]; D[i] = X[i] != Z[i];"
+                                "E[i] = -X[i]; F[i] = X[i] * 0.5; G[i] = exp(X[i]); H[i] = X[i] > Z[i]",
+                            .dims = "i=211",
+                            .dtype = MD_BOOL});
 }
 
 /* Every dtype stored as every other, and cast to every other. */
@@ -122,12 +140,19 @@ static void test_conversions(void **state)
     for (int32_t t = 0; t < MD_COUNT(types); t++)
         for (int k = 0; k < 2; k++) {
             /* The second round: magnitudes that round, overflow and saturate. */
-            variant_case c = {.dims = "i=211", .dtype = types[t], .has_specials = true, .scale = k ? 1e5 : 2, .low = k ? -3000000000 : 0,
-                              .high = k ? 3000000000 : 0, .tolerance = 1e-15};
-            c.formula = "A:f16[i] = X[i]; B:bf16[i] = X[i]; C:i32[i] = X[i]; D:u8[i] = X[i]; E:bool[i] = X[i]; F:i64[i] = X[i]; G:f64[i] = X[i];"
+            variant_case c = {.dims = "i=211",
+                              .dtype = types[t],
+                              .has_specials = true,
+                              .scale = k ? 1e5 : 2,
+                              .low = k ? -3000000000 : 0,
+                              .high = k ? 3000000000 : 0,
+                              .tolerance = 1e-15};
+            c.formula = "A:f16[i] = X[i]; B:bf16[i] = X[i]; C:i32[i] = X[i]; D:u8[i] = X[i]; E:bool[i] = X[i]; "
+                        "F:i64[i] = X[i]; G:f64[i] = X[i];"
                         "H:f32[i] = X[i]";
             run_both(*state, c);
-            c.formula = "A[i] = f16(X[i]); B[i] = bf16(X[i]); C[i] = i32(X[i]); D[i] = u8(X[i]); E[i] = bool(X[i]); F[i] = i64(X[i]);"
+            c.formula = "A[i] = f16(X[i]); B[i] = bf16(X[i]); C[i] = i32(X[i]); D[i] = u8(X[i]); E[i] = bool(X[i]); "
+                        "F[i] = i64(X[i]);"
                         "G[i] = f64(X[i]); H[i] = f32(X[i])";
             run_both(*state, c);
         }
@@ -149,8 +174,8 @@ static void test_layouts(void **state)
         "Y[i,j] = X[i,j] * 2; Z[j,i] = X[i,j] + 1",
         "L[] = M[] * 2",
     };
-    static const char *const dims[] = {"i=5,j=67,a=3,b=4,c=19,d=2", "i=1,j=1,a=1,b=1,c=1,d=1", "i=33,j=16,a=2,b=1,c=32,d=3",
-                                       "i=0,j=3,a=2,b=0,c=5,d=1"};
+    static const char *const dims[] = {"i=5,j=67,a=3,b=4,c=19,d=2", "i=1,j=1,a=1,b=1,c=1,d=1",
+                                       "i=33,j=16,a=2,b=1,c=32,d=3", "i=0,j=3,a=2,b=0,c=5,d=1"};
     for (int32_t i = 0; i < MD_COUNT(formulas); i++)
         for (int k = 0; k < MD_COUNT(dims); k++) {
             for (int layout = k < 1 ? VARIANT_PACKED : k; layout <= (k < 1 ? VARIANT_TURNED : k); layout++) {
@@ -175,7 +200,8 @@ static void test_guards(void **state)
     fixture *f = *state;
     for (int32_t i = 0; i < MD_COUNT(formulas); i++)
         for (int layout = VARIANT_PACKED; layout <= VARIANT_TURNED; layout += 2) {
-            variant_case c = {.formula = formulas[i], .dims = "i=9,j=53", .layout = (variant_layout)layout, .seed = f->seed};
+            variant_case c = {
+                .formula = formulas[i], .dims = "i=9,j=53", .layout = (variant_layout)layout, .seed = f->seed};
             char text[1024] = "";
             if (variant_check_all(text, sizeof text, f->dev, &c, "pointwise") < 0)
                 fail_msg("%s", text);
@@ -186,7 +212,8 @@ static void test_guards(void **state)
 static void test_scalars(void **state)
 {
     run_both(*state, (variant_case){.formula = "scalar lr, eps; Y[i] = X[i] * lr + eps", .dims = "i=77"});
-    run_both(*state, (variant_case){.formula = "scalar lr:f64, k:i64; Y[i] = X[i] * lr + k * i", .dims = "i=77", .dtype = MD_F64});
+    run_both(*state, (variant_case){
+                         .formula = "scalar lr:f64, k:i64; Y[i] = X[i] * lr + k * i", .dims = "i=77", .dtype = MD_F64});
 }
 
 /* ---- Loops inside expressions, and stages that only a nest takes as they are */
@@ -196,8 +223,11 @@ static void test_nests(void **state)
     static const char *const formulas[] = {
         "Y[i,j] = exp(X[i,j] - max[k](X[i,k])) / sum[l](exp(X[i,l] - max[k](X[i,k])))",
         "M[i] = mean[j](X[i,j]); V[i] = var[j](X[i,j]); A[i] = argmax[j](X[i,j]); B[i] = argmin[j](X[i,j])",
-        "P[i] = prod[j](X[i,j]); Q[i] = max[j](X[i,j]); R[i] = min[j](X[i,j]); S[i] = any[j](X[i,j] > 1.9); T[i] = all[j](X[i,j] < 1.9)",
-        "Y[i,j] = cumsum[j](X[i,j]) * 2", "Y[i,j] = cumprod[j](X[i,j], exclusive)", "Y[i,j] = cummax[j](X[i,j], reverse)",
+        "P[i] = prod[j](X[i,j]); Q[i] = max[j](X[i,j]); R[i] = min[j](X[i,j]); S[i] = any[j](X[i,j] > 1.9); T[i] = "
+        "all[j](X[i,j] < 1.9)",
+        "Y[i,j] = cumsum[j](X[i,j]) * 2",
+        "Y[i,j] = cumprod[j](X[i,j], exclusive)",
+        "Y[i,j] = cummax[j](X[i,j], reverse)",
         "Y[i,j] = cummin[j](X[i,j] * X[i,j], exclusive, reverse)",
         "Y[i,n] = gelu(sum[k](A[i,k] * W[n,k]) + bias[n])",
         "Y[i,n] = sum[k](A[i,k] * W[n,k]) * sigmoid(sum[k](A[i,k] * V[n,k]))",
@@ -220,15 +250,25 @@ static void test_nests(void **state)
 static void test_gathers(void **state)
 {
     static const char *const formulas[] = {
-        "Y[t,d] = E[ids[t],d]", "Y[t] = E[ids[t]] * 2", "Y[t,d] = E[d,ids[t]] + E[ids[t],d]", "Y[t,d] = where(ids[t] >= 0, E[ids[t],d], 0)",
-        "Y[t,d] = E[ids[t],d] * T[ids[t], idx[d]]", "Y[t] = E[ids[idx[t]]]", "Y[t] = where(w[t] > 0, E[ids[t]], -1)", "Y[t,d] = E[ids[t] % 4, d]",
+        "Y[t,d] = E[ids[t],d]",
+        "Y[t] = E[ids[t]] * 2",
+        "Y[t,d] = E[d,ids[t]] + E[ids[t],d]",
+        "Y[t,d] = where(ids[t] >= 0, E[ids[t],d], 0)",
+        "Y[t,d] = E[ids[t],d] * T[ids[t], idx[d]]",
+        "Y[t] = E[ids[idx[t]]]",
+        "Y[t] = where(w[t] > 0, E[ids[t]], -1)",
+        "Y[t,d] = E[ids[t] % 4, d]",
     };
     fixture *f = *state;
     for (int32_t i = 0; i < MD_COUNT(formulas); i++)
         for (int k = 0; k < 2; k++)
             for (int b = 0; b < (k ? 3 : 1); b++) {
-                variant_case c = {.formula = formulas[i], .dims = strstr(formulas[i], ",d]") ? "t=41,d=37" : "t=141",
-                                  .bounds = (md_bounds)b, .low = k ? -3 : 0, .high = 8, .layout = k ? VARIANT_PADDED : VARIANT_PACKED,
+                variant_case c = {.formula = formulas[i],
+                                  .dims = strstr(formulas[i], ",d]") ? "t=41,d=37" : "t=141",
+                                  .bounds = (md_bounds)b,
+                                  .low = k ? -3 : 0,
+                                  .high = 8,
+                                  .layout = k ? VARIANT_PADDED : VARIANT_PACKED,
                                   .seed = f->seed};
                 char text[1024] = "";
                 if (variant_check_all(text, sizeof text, f->dev, &c, "gather") < 0)
@@ -240,15 +280,21 @@ static void test_gathers(void **state)
 static void test_scatters(void **state)
 {
     static const char *const formulas[] = {
-        "G[ids[i],d] += D[i,d]", "G[ids[i]] += D[i]", "G[ids[i],d] max= D[i,d]", "G[d,ids[i]] min= D[i,d]",
-        "G[ids[i],d] = D[d]", "G[ids[i], idx[d]] += D[i,d]",
+        "G[ids[i],d] += D[i,d]",   "G[ids[i]] += D[i]",  "G[ids[i],d] max= D[i,d]",
+        "G[d,ids[i]] min= D[i,d]", "G[ids[i],d] = D[d]", "G[ids[i], idx[d]] += D[i,d]",
     };
     fixture *f = *state;
     for (int32_t i = 0; i < MD_COUNT(formulas); i++)
         for (int k = 0; k < 3; k++) {
             bool has_d = strstr(formulas[i], "d]") || strstr(formulas[i], "[d");
-            variant_case c = {.formula = formulas[i], .dims = has_d ? k ? "i=57,d=37" : "i=700,d=90" : "i=1000", .bounds = (md_bounds)k,
-                              .low = k ? -2 : 0, .high = 13, .layout = k == 1 ? VARIANT_SPREAD : VARIANT_PACKED, .seed = f->seed, .tolerance = 1e-4};
+            variant_case c = {.formula = formulas[i],
+                              .dims = has_d ? k ? "i=57,d=37" : "i=700,d=90" : "i=1000",
+                              .bounds = (md_bounds)k,
+                              .low = k ? -2 : 0,
+                              .high = 13,
+                              .layout = k == 1 ? VARIANT_SPREAD : VARIANT_PACKED,
+                              .seed = f->seed,
+                              .tolerance = 1e-4};
             char text[1024] = "";
             if (variant_check_all(text, sizeof text, f->dev, &c, "scatter") < 0)
                 fail_msg("%s", text);
@@ -294,16 +340,11 @@ static void test_golden(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_golden),
-        cmocka_unit_test(test_conversions),
-        cmocka_unit_test(test_real_operations),
-        cmocka_unit_test(test_integer_operations),
-        cmocka_unit_test(test_bool_operations),
-        cmocka_unit_test(test_layouts),
-        cmocka_unit_test(test_guards),
-        cmocka_unit_test(test_scalars),
-        cmocka_unit_test(test_nests),
-        cmocka_unit_test(test_gathers),
+        cmocka_unit_test(test_golden),          cmocka_unit_test(test_conversions),
+        cmocka_unit_test(test_real_operations), cmocka_unit_test(test_integer_operations),
+        cmocka_unit_test(test_bool_operations), cmocka_unit_test(test_layouts),
+        cmocka_unit_test(test_guards),          cmocka_unit_test(test_scalars),
+        cmocka_unit_test(test_nests),           cmocka_unit_test(test_gathers),
         cmocka_unit_test(test_scatters),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

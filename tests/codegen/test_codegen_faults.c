@@ -1,4 +1,5 @@
-/* Emitting any variant with its first, second, ... allocation failing: OUT_OF_MEMORY, or a text; leaks are the sanitizers' to find. */
+/* Emitting any variant with its first, second, ... allocation failing: OUT_OF_MEMORY, or a text; leaks are the
+ * sanitizers' to find. */
 #include "support/check.h"
 #include "support/fault.h"
 
@@ -7,8 +8,16 @@
 #include "family/family.h"
 #include "stage/stage.h"
 
-static const md_dev_facts facts = {.kind = MD_DEV_HOST, .threads = 2, .vector_bytes = 32, .l1_bytes = 32 << 10, .l2_bytes = 1 << 20,
-                                   .l3_bytes = 8 << 20, .memory_gbps = 20, .cache_gbps = 80, .gflops = 100, .launch_us = 2};
+static const md_dev_facts facts = {.kind = MD_DEV_HOST,
+                                   .threads = 2,
+                                   .vector_bytes = 32,
+                                   .l1_bytes = 32 << 10,
+                                   .l2_bytes = 1 << 20,
+                                   .l3_bytes = 8 << 20,
+                                   .memory_gbps = 20,
+                                   .cache_gbps = 80,
+                                   .gflops = 100,
+                                   .launch_us = 2};
 
 static void emit_failing(const md_fa_target *target, const md_fa_family *family, const md_fa_config *config)
 {
@@ -32,9 +41,12 @@ static void emit_failing(const md_fa_target *target, const md_fa_family *family,
 static void test_emit(void **state)
 {
     (void)state;
-    static const char *const formulas[] = {"Y[i,j] = where(j > 0, X[i,j-1], 0) * b[j] + X[j,i]", "Y[i,d] = E[ids[i],d] + E[idx[d],i]",
-                                           "G[ids[i],d] += D[i,d]", "Y[i] = sum[j,d](A[i,j] * B[j,d] * C[i,d]) + argmax[j](A[i,j])",
-                                           "Y[i,j] = cumsum[j](X[i,j])", "Y[i,j] = exp(X[i,j]) / sum[k](exp(X[i,k]))",
+    static const char *const formulas[] = {"Y[i,j] = where(j > 0, X[i,j-1], 0) * b[j] + X[j,i]",
+                                           "Y[i,d] = E[ids[i],d] + E[idx[d],i]",
+                                           "G[ids[i],d] += D[i,d]",
+                                           "Y[i] = sum[j,d](A[i,j] * B[j,d] * C[i,d]) + argmax[j](A[i,j])",
+                                           "Y[i,j] = cumsum[j](X[i,j])",
+                                           "Y[i,j] = exp(X[i,j]) / sum[k](exp(X[i,k]))",
                                            "Y[i,j] = gelu(sum[d](A[i,d] * B[j,d]))"};
     for (int k = 0; k < MD_COUNT(formulas); k++) {
         md_fx_formula *formula = NULL;

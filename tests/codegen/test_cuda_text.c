@@ -1,4 +1,5 @@
-/* The vocabulary of GPU text: every name of it, for every type, compiles, on three architectures with 4, 2 and 8 lanes. Needs NVRTC, no GPU. */
+/* The vocabulary of GPU text: every name of it, for every type, compiles, on three architectures with 4, 2 and 8
+ * lanes. Needs NVRTC, no GPU. */
 #include "support/check.h"
 
 #include "base/status.h"
@@ -12,33 +13,42 @@ typedef struct type_row {
     bool is_real, is_number;
 } type_row;
 
-static const type_row type[] = {{"f", "md_f", "float", true, true}, {"d", "md_d", "double", true, true}, {"i", "md_i", "int64_t", false, true},
+static const type_row type[] = {{"f", "md_f", "float", true, true},
+                                {"d", "md_d", "double", true, true},
+                                {"i", "md_i", "int64_t", false, true},
                                 {"b", "md_b", "int", false, false}};
 
-static const char *const storage[][2] = {{"f32", "f"}, {"f64", "d"}, {"f16", "f"}, {"bf16", "f"}, {"i32", "i"}, {"i64", "i"}, {"u8", "i"}, {"bool", "b"}};
+static const char *const storage[][2] = {{"f32", "f"}, {"f64", "d"}, {"f16", "f"}, {"bf16", "f"},
+                                         {"i32", "i"}, {"i64", "i"}, {"u8", "i"},  {"bool", "b"}};
 
 /* Every result is stored, so that ptxas sees all instructions. */
-static const char head[] = "struct md_params { char *t; };\n"
-                           "MD_INLINE int64_t md_points(const md_params *p) { return 1; }\n"
-                           "template <class T> MD_INLINE void use(const md_params *p, T v, int64_t at) { *(T *)(p->t + at * 256) = v; }\n"
-                           "template <class T> MD_INLINE T any(const md_params *p, int64_t at) { return *(volatile const T *)(p->t + at * 256); }\n"
-                           "template <class T> MD_INLINE T lanes(const md_params *p, int64_t at) { return *(const T *)(p->t + at * 256); }\n";
+static const char head[] =
+    "struct md_params { char *t; };\n"
+    "MD_INLINE int64_t md_points(const md_params *p) { return 1; }\n"
+    "template <class T> MD_INLINE void use(const md_params *p, T v, int64_t at) { *(T *)(p->t + at * 256) = v; }\n"
+    "template <class T> MD_INLINE T any(const md_params *p, int64_t at) { return *(volatile const T *)(p->t + at * "
+    "256); }\n"
+    "template <class T> MD_INLINE T lanes(const md_params *p, int64_t at) { return *(const T *)(p->t + at * 256); }\n";
 
 /* A function of its own for each group, so that none is large. */
 static void open(md_strbuf *out, md_strbuf *calls, const char *name)
 {
-    md_strbuf_printf(out, "MD_OUTLINE void %s(const md_params *p, int64_t point)\n{\nint64_t k = point;\n"
-                          "const md_full full = {}; const md_whole whole = {}; const md_span span = {(int)(point & 1), (int)(point & 7)};\n"
-                          "(void)full, (void)whole, (void)span;\n",
+    md_strbuf_printf(out,
+                     "MD_OUTLINE void %s(const md_params *p, int64_t point)\n{\nint64_t k = point;\n"
+                     "const md_full full = {}; const md_whole whole = {}; const md_span span = {(int)(point & 1), "
+                     "(int)(point & 7)};\n"
+                     "(void)full, (void)whole, (void)span;\n",
                      name);
     md_strbuf_printf(calls, "%s(p, point);\n", name);
 }
 
 static void print_number(md_strbuf *out, const char *s, const char *t, bool has_math)
 {
-    static const char *const both[] = {"abs", "sign", "relu"}, *const both2[] = {"min", "max", "floordiv", "mod", "pow"};
-    static const char *const real[] = {"floor", "ceil", "round", "trunc", "sqrt", "rsqrt", "exp", "expm1", "log", "log1p", "log2", "exp2", "sin", "cos",
-                                       "tanh", "erf", "sigmoid", "silu", "gelu", "gelu_tanh", "softplus"};
+    static const char *const both[] = {"abs", "sign", "relu"}, *const both2[] = {"min", "max", "floordiv", "mod",
+                                                                                 "pow"};
+    static const char *const real[] = {"floor", "ceil", "round",   "trunc", "sqrt", "rsqrt",     "exp",
+                                       "expm1", "log",  "log1p",   "log2",  "exp2", "sin",       "cos",
+                                       "tanh",  "erf",  "sigmoid", "silu",  "gelu", "gelu_tanh", "softplus"};
     for (size_t i = 0; i < MD_COUNT(both); i++)
         md_strbuf_printf(out, "use<%s>(p, md_%s_%s(a), k++);\n", t, both[i], s);
     for (size_t i = 0; i < MD_COUNT(both2); i++)
@@ -62,19 +72,25 @@ static void print_type(md_strbuf *out, md_strbuf *calls, const type_row *row, co
     for (size_t i = 0; i < MD_COUNT(compare); i++)
         md_strbuf_printf(out, "use<%s>(p, md_%s_%s(a, b), k++);\n", bool_type, compare[i], s);
     md_strbuf_printf(out, "use<%s>(p, md_where_%s(lanes<%s>(p, point), a, b), k++);\n", t, s, bool_type);
-    md_strbuf_printf(out, "use<%s>(p, md_beyond_max_%s(a, b), k++); use<%s>(p, md_beyond_min_%s(a, b), k++);\n", bool_type, s, bool_type, s);
+    md_strbuf_printf(out, "use<%s>(p, md_beyond_max_%s(a, b), k++); use<%s>(p, md_beyond_min_%s(a, b), k++);\n",
+                     bool_type, s, bool_type, s);
     if (!*prefix)
         md_strbuf_printf(out, "use<%s>(p, md_splat_%s(lanes<%s>(p, point)), k++);\n", t, s, row->scalar);
     if (row->is_number)
         print_number(out, s, t, has_math);
     else
-        md_strbuf_printf(out, "use<%s>(p, md_and_%s(a, md_or_%s(b, md_not_%s(a))), k++); use<%s>(p, md_max_%s(a, md_min_%s(a, b)), k++);\n", t, s, s, s, t,
-                         s, s);
+        md_strbuf_printf(out,
+                         "use<%s>(p, md_and_%s(a, md_or_%s(b, md_not_%s(a))), k++); use<%s>(p, md_max_%s(a, "
+                         "md_min_%s(a, b)), k++);\n",
+                         t, s, s, s, t, s, s);
     if (row->is_real)
-        md_strbuf_printf(out, "use<%s>(p, md_isnan_%s(a), k++); use<%s>(p, md_isinf_%s(a), k++); use<%s>(p, a / b, k++);\n", bool_type, s, bool_type, s, t);
+        md_strbuf_printf(out,
+                         "use<%s>(p, md_isnan_%s(a), k++); use<%s>(p, md_isinf_%s(a), k++); use<%s>(p, a / b, k++);\n",
+                         bool_type, s, bool_type, s, t);
     for (size_t i = 0; i < MD_COUNT(type); i++)
         if (&type[i] != row)
-            md_strbuf_printf(out, "use<%s>(p, md_cast_%s_%s%s(a), k++);\n", *prefix ? type[i].scalar : type[i].lanes, s, prefix, type[i].suffix);
+            md_strbuf_printf(out, "use<%s>(p, md_cast_%s_%s%s(a), k++);\n", *prefix ? type[i].scalar : type[i].lanes, s,
+                             prefix, type[i].suffix);
     for (size_t i = 0; row->is_number && i < 4; i++) {
         static const char *const to[] = {"bf16", "f16", "i32", "u8"};
         md_strbuf_printf(out, "use(p, md_round_%s_%s(a), k++);\n", to[i], s);
@@ -88,21 +104,45 @@ static void print_memory(md_strbuf *out, md_strbuf *calls, const char *T, const 
     char name[32];
     snprintf(name, sizeof name, "test_%s_%s", T, n);
     open(out, calls, name);
-    md_strbuf_printf(out, "const md_i o = lanes<md_i>(p, point); const md_b m = lanes<md_b>(p, point + 1); const %s v = lanes<%s>(p, point + 2);\n", lanes,
-                     lanes);
-    md_strbuf_printf(out, "use(p, md_load_%s_unit(p->t, point, %s), k++); use(p, md_load_%s_unit_any(p->t, point, %s), k++);\n", T, n, T, n);
-    md_strbuf_printf(out, "use(p, md_load_%s_unit_m(p->t, point, %s, m), k++); use(p, md_load_%s_strided(p->t, point, point, %s), k++);\n", T, n, T, n);
-    md_strbuf_printf(out, "use(p, md_load_%s_strided_m(p->t, point, point, %s, m), k++); use(p, md_load_%s_gather(p->t, o, %s), k++);\n", T, n, T, n);
-    md_strbuf_printf(out, "use(p, md_load_%s_gather_m(p->t, o, md_when(point > 3, %s), m), k++); use(p, md_load_%s_s(p->t, point), k++);\n", T, n, T);
-    md_strbuf_printf(out, "{ const md_raw_%s r = md_fetch_%s_unit(p->t, point, %s), q = md_fetch_%s_strided(p->t, point, 3, %s); "
-                          "use(p, md_unpack_%s(r), k++); use(p, md_unpack_%s(q), k++); }\n", T, T, n, T, n, T, T);
-    md_strbuf_printf(out, "md_store_%s_unit(p->t, point, v, %s); md_store_%s_unit_nt(p->t, point, v, %s); md_store_%s_strided(p->t, point, point, v, %s);\n", T,
-                     n, T, n, T, n);
-    md_strbuf_printf(out, "md_store_%s_scatter(p->t, o, v, %s, m); md_store_%s_s(p->t, point, v.v[0]); use(p, md_lead_%s(p->t, point), k++);\n", T, n, T, T);
+    md_strbuf_printf(out,
+                     "const md_i o = lanes<md_i>(p, point); const md_b m = lanes<md_b>(p, point + 1); const %s v = "
+                     "lanes<%s>(p, point + 2);\n",
+                     lanes, lanes);
+    md_strbuf_printf(
+        out, "use(p, md_load_%s_unit(p->t, point, %s), k++); use(p, md_load_%s_unit_any(p->t, point, %s), k++);\n", T,
+        n, T, n);
+    md_strbuf_printf(out,
+                     "use(p, md_load_%s_unit_m(p->t, point, %s, m), k++); use(p, md_load_%s_strided(p->t, point, "
+                     "point, %s), k++);\n",
+                     T, n, T, n);
+    md_strbuf_printf(
+        out,
+        "use(p, md_load_%s_strided_m(p->t, point, point, %s, m), k++); use(p, md_load_%s_gather(p->t, o, %s), k++);\n",
+        T, n, T, n);
+    md_strbuf_printf(out,
+                     "use(p, md_load_%s_gather_m(p->t, o, md_when(point > 3, %s), m), k++); use(p, md_load_%s_s(p->t, "
+                     "point), k++);\n",
+                     T, n, T);
+    md_strbuf_printf(
+        out,
+        "{ const md_raw_%s r = md_fetch_%s_unit(p->t, point, %s), q = md_fetch_%s_strided(p->t, point, 3, %s); "
+        "use(p, md_unpack_%s(r), k++); use(p, md_unpack_%s(q), k++); }\n",
+        T, T, n, T, n, T, T);
+    md_strbuf_printf(out,
+                     "md_store_%s_unit(p->t, point, v, %s); md_store_%s_unit_nt(p->t, point, v, %s); "
+                     "md_store_%s_strided(p->t, point, point, v, %s);\n",
+                     T, n, T, n, T, n);
+    md_strbuf_printf(out,
+                     "md_store_%s_scatter(p->t, o, v, %s, m); md_store_%s_s(p->t, point, v.v[0]); use(p, "
+                     "md_lead_%s(p->t, point), k++);\n",
+                     T, n, T, T);
     static const char *const op[] = {"add", "max", "min"};
     for (size_t i = 0; i < MD_COUNT(op); i++) {
-        md_strbuf_printf(out, "md_update_%s_%s_s(p->t, point, v.v[0]); md_update_%s_%s_unit(p->t, point, v, %s);\n", op[i], T, op[i], T, n);
-        md_strbuf_printf(out, "md_update_%s_%s_strided(p->t, point, 3, v, %s); md_update_%s_%s_scatter(p->t, o, v, %s, m);\n", op[i], T, n, op[i], T, n);
+        md_strbuf_printf(out, "md_update_%s_%s_s(p->t, point, v.v[0]); md_update_%s_%s_unit(p->t, point, v, %s);\n",
+                         op[i], T, op[i], T, n);
+        md_strbuf_printf(
+            out, "md_update_%s_%s_strided(p->t, point, 3, v, %s); md_update_%s_%s_scatter(p->t, o, v, %s, m);\n", op[i],
+            T, n, op[i], T, n);
     }
     md_strbuf_add(out, "}\n");
 }
@@ -115,15 +155,17 @@ static void print_others(md_strbuf *out, md_strbuf *calls)
                        "if (md_any_b(b)) md_report_lanes(p->t, 1, 2, i, b);\n"
                        "use(p, md_odd_sd_sf(any<double>(p, point)) + md_odd_si_sf(point), k++);\n"
                        "use(p, md_odd_d_f(lanes<md_d>(p, point)), k++); use(p, md_odd_i_f(i), k++);\n"
-                       "use(p, md_shfl_xor(i, 1), k++); use(p, md_shfl(i, 1), k++); use(p, md_ballot(md_all_b(b)) + md_share(point, 1, 2), k++);\n"
+                       "use(p, md_shfl_xor(i, 1), k++); use(p, md_shfl(i, 1), k++); use(p, md_ballot(md_all_b(b)) + "
+                       "md_share(point, 1, 2), k++);\n"
                        "md_copy16(md_shared, p->t, 16); md_copy_commit(); md_copy_wait<0>();\n"
                        "md_store16(p->t, md_load16(p->t + 16, md_policy_first()), md_policy_last());\n}\n");
 }
 
 static md_status make_text(md_strbuf *out, int32_t lanes)
 {
-    static const char *const use[] = {"EXP", "EXPM1", "LOG", "LOG1P", "LOG2", "EXP2", "SIN", "COS", "TANH", "ERF", "SIGMOID", "SILU", "GELU", "GELU_TANH",
-                                      "SOFTPLUS", "POW", "F32", "F64", "F16", "BF16", "I32", "I64", "U8", "BOOL"};
+    static const char *const use[] = {"EXP",  "EXPM1", "LOG",     "LOG1P", "LOG2", "EXP2",      "SIN",      "COS",
+                                      "TANH", "ERF",   "SIGMOID", "SILU",  "GELU", "GELU_TANH", "SOFTPLUS", "POW",
+                                      "F32",  "F64",   "F16",     "BF16",  "I32",  "I64",       "U8",       "BOOL"};
     static const char *const n[] = {"span", "full", "whole"};
     md_strbuf defines = {0}, expr = {0}, calls = {0};
     md_strbuf_printf(&defines, "#define MD_VL %d\n#define MD_ALLOW_STACK 1\n", (int)lanes);
@@ -138,7 +180,8 @@ static md_status make_text(md_strbuf *out, int32_t lanes)
     for (size_t i = 0; i < MD_COUNT(storage); i++)
         print_memory(&expr, &calls, storage[i][0], storage[i][1], n[(i + (size_t)lanes / 2) % 3]);
     print_others(&expr, &calls);
-    md_strbuf_printf(&expr, "static void md_nest(const md_params *p, int64_t point, int64_t)\n{\n%s}\n", md_strbuf_text(&calls));
+    md_strbuf_printf(&expr, "static void md_nest(const md_params *p, int64_t point, int64_t)\n{\n%s}\n",
+                     md_strbuf_text(&calls));
     md_status s = md_cg_assemble(out, MD_DEV_CUDA, "cuda/nest.cu", md_strbuf_text(&defines), md_strbuf_text(&expr));
     md_strbuf_finish(&defines);
     md_strbuf_finish(&expr);
@@ -186,6 +229,7 @@ static void test_sm_100a(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_sm_80), cmocka_unit_test(test_sm_90a), cmocka_unit_test(test_sm_100a)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_sm_80), cmocka_unit_test(test_sm_90a),
+                                       cmocka_unit_test(test_sm_100a)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,15 +27,18 @@ typedef struct gate_list {
     md_st_program *program[512];
 } gate_list;
 
-/** All: operations x dtypes x architectures x families x configs that are legal at some hint. `only` (may be NULL): those whose operation,
- * family or architecture has this name. `seed` (may be NULL): of each operation, only one dtype and architecture. */
+/** All: operations x dtypes x architectures x families x configs that are legal at some hint. `only` (may be NULL):
+ * those whose operation, family or architecture has this name. `seed` (may be NULL): of each operation, only one
+ * dtype and architecture. */
 md_status gate_list_make(gate_list *out, const char *only, const uint64_t *seed);
 void gate_list_finish(gate_list *list);
-/** Shuffles the list so that the pools come first (n_pooled), and a sample of everything in front of them; returns how many that are. */
+/** Shuffles the list so that the pools come first (n_pooled), and a sample of everything in front of them; returns
+ * how many that are. */
 int32_t gate_list_sample(gate_list *list, uint64_t seed);
 /** Sizes of dims, by dim id, at which configs are tried: the default hints, few long and many short rows. */
 void gate_sizes(int64_t out[MD_FX_MAX_DIMS], const md_fx_formula *formula, int32_t i);
 /** COMPILE where the kernel could not be launched with the geometry that the family gives at one of the sizes. */
-md_status gate_check_launch(const gate_case *c, const md_kn_launch_source *source, int32_t launch, const md_dev_cubin *cubin);
+md_status gate_check_launch(const gate_case *c, const md_kn_launch_source *source, int32_t launch,
+                            const md_dev_cubin *cubin);
 
 #endif

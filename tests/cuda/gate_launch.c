@@ -39,11 +39,14 @@ static md_status check_block(const gate_case *c, const md_kn_geometry *g, const 
     int64_t registers = (cubin->registers + 7) / 8 * 8 * 32 * warps;
     int64_t shared = g->scratch_bytes + cubin->shared_bytes;
     if (threads < 1 || threads > 1024 || (cubin->max_threads > 0 && threads > cubin->max_threads))
-        return md_fail(MD_COMPILE, "a block of %lld threads, %d in its launch bounds", (long long)threads, (int)cubin->max_threads);
+        return md_fail(MD_COMPILE, "a block of %lld threads, %d in its launch bounds", (long long)threads,
+                       (int)cubin->max_threads);
     if (registers > REGISTERS_PER_BLOCK)
-        return md_fail(MD_COMPILE, "a block of %lld threads with %d registers each", (long long)threads, (int)cubin->registers);
+        return md_fail(MD_COMPILE, "a block of %lld threads with %d registers each", (long long)threads,
+                       (int)cubin->registers);
     if (shared > c->facts->shared_per_block)
-        return md_fail(MD_COMPILE, "%lld bytes of shared memory a block, of %lld", (long long)shared, (long long)c->facts->shared_per_block);
+        return md_fail(MD_COMPILE, "%lld bytes of shared memory a block, of %lld", (long long)shared,
+                       (long long)c->facts->shared_per_block);
     return MD_OK;
 }
 
@@ -69,10 +72,12 @@ static md_status check_size(const gate_case *c, int32_t launch, const md_dev_cub
     return check_block(c, g, cubin);
 }
 
-md_status gate_check_launch(const gate_case *c, const md_kn_launch_source *source, int32_t launch, const md_dev_cubin *cubin)
+md_status gate_check_launch(const gate_case *c, const md_kn_launch_source *source, int32_t launch,
+                            const md_dev_cubin *cubin)
 {
     if (cubin->param_bytes - (source->n_maps > 0 ? 48 : 0) != 8 * source->n_params)
-        return md_fail(MD_COMPILE, "%d parameters, but %d bytes of them in the kernel", (int)source->n_params, (int)cubin->param_bytes);
+        return md_fail(MD_COMPILE, "%d parameters, but %d bytes of them in the kernel", (int)source->n_params,
+                       (int)cubin->param_bytes);
     if (cubin->max_threads == 0)
         return md_fail(MD_COMPILE, "the kernel has no launch bounds");
     for (int32_t i = 0; i < GATE_SIZES; i++) {

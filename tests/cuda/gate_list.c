@@ -7,13 +7,37 @@
 #include "tune/tune.h"
 
 /* What the boards measure, and forms beside them that families print differently. */
-static const char *const op_list[] = {
-    "softmax", "layer_norm", "rms_norm", "cross_entropy", "var", "argmax", "max", "sum", "logsumexp", "causal_softmax", "masked_softmax",
-    "residual_add_rms_norm", "column_sum", "sum_all", /* rows and columns */
-    "copy", "transpose", "gelu", "bias_gelu", "silu_mul", "adamw", /* pointwise */
-    "cumsum", "cumprod", /* scans */
-    "embedding", "gather_rows", "embedding_grad", "scatter_max", "histogram", "rope", /* gathers and scatters */
-    "Y[i,j] = X[i,j] * B[j,i] + C[j]", "Y[i,j] = X[i,j] / sum[k](abs(X[i,k]))", "Y[i,j] = cummax[j](X[i,j] * S[j])"};
+static const char *const op_list[] = {"softmax",
+                                      "layer_norm",
+                                      "rms_norm",
+                                      "cross_entropy",
+                                      "var",
+                                      "argmax",
+                                      "max",
+                                      "sum",
+                                      "logsumexp",
+                                      "causal_softmax",
+                                      "masked_softmax",
+                                      "residual_add_rms_norm",
+                                      "column_sum",
+                                      "sum_all", /* rows and columns */
+                                      "copy",
+                                      "transpose",
+                                      "gelu",
+                                      "bias_gelu",
+                                      "silu_mul",
+                                      "adamw", /* pointwise */
+                                      "cumsum",
+                                      "cumprod", /* scans */
+                                      "embedding",
+                                      "gather_rows",
+                                      "embedding_grad",
+                                      "scatter_max",
+                                      "histogram",
+                                      "rope", /* gathers and scatters */
+                                      "Y[i,j] = X[i,j] * B[j,i] + C[j]",
+                                      "Y[i,j] = X[i,j] / sum[k](abs(X[i,k]))",
+                                      "Y[i,j] = cummax[j](X[i,j] * S[j])"};
 static const md_dtype dtype_list[] = {MD_F32, MD_BF16, MD_F16};
 static const int32_t capability_list[] = {80, 90, 100};
 
@@ -195,7 +219,8 @@ static void swap(gate_list *list, int32_t a, int32_t b)
     list->at[b] = c;
 }
 
-/* Whether the family is met already with this operation, and on this architecture with this dtype, among the first n. */
+/* Whether the family is met already with this operation, and on this architecture with this dtype, among the first
+ * n. */
 static bool is_covered(const gate_list *list, int32_t n, const gate_case *c)
 {
     bool op = false, place = false;

@@ -1,6 +1,6 @@
-/* Captures of CUDA streams in the global mode, in which any call of any thread that might wait would end them: shapes that were met and shapes that
- * were not, while other threads build and measure; the graphs are replayed with other contents after their ops, and the thread that captured, are gone.
- * Skips itself where there is no GPU. */
+/* Captures of CUDA streams in the global mode, in which any call of any thread that might wait would end them:
+ * shapes that were met and shapes that were not, while other threads build and measure; the graphs are replayed with
+ * other contents after their ops, and the thread that captured, are gone. Skips itself where there is no GPU. */
 #include "md_build_config.h"
 #include "support/check.h"
 
@@ -68,7 +68,8 @@ static void make(item *x, const capture_case *c)
         x->arg[i] = md_t(&x->tensor[i]);
         fill(x, i, 1);
     }
-    assert_ok(md_op_create(&x->op, context, c->text, &(md_op_options){.dtype = c->dtype, .hints = "64,1024", .async = c->is_async}));
+    assert_ok(md_op_create(&x->op, context, c->text,
+                           &(md_op_options){.dtype = c->dtype, .hints = "64,1024", .async = c->is_async}));
     x->want = malloc((size_t)x->n[0] * md_dtype_size(c->dtype));
     assert_non_null(x->want);
     assert_ok(md_reference(x->op, x->arg, x->n_args));

@@ -1,6 +1,7 @@
-/* One configuration, picked by MD_TEST_SEED, of every family with every formula that it serves, on ragged shapes: short enough to be run under
- * compute-sanitizer (tools/gpu sanitize). MD_TEST_DEVICE names another device, MD_TEST_EFFORT more configurations, MD_TEST_FAMILY one family,
- * MD_TEST_FORMULA one formula by number; `test_families count` says how many there are. */
+/* One configuration, picked by MD_TEST_SEED, of every family with every formula that it serves, on ragged shapes:
+ * short enough to be run under compute-sanitizer (tools/gpu sanitize). MD_TEST_DEVICE names another device,
+ * MD_TEST_EFFORT more configurations, MD_TEST_FAMILY one family, MD_TEST_FORMULA one formula by number;
+ * `test_families count` says how many there are. */
 #include "device/suite_call.h"
 
 #include "support/check.h"
@@ -9,7 +10,8 @@
 
 #include "base/status.h"
 
-enum { MOST_WORK = 100000000 }; /* rows' results are lets: inside, the reference would go over a row once for each of its elements */
+/* rows' results are lets: inside, the reference would go over a row once for each of its elements */
+enum { MOST_WORK = 100000000 };
 
 typedef struct ragged {
     const char *text;
@@ -19,12 +21,16 @@ typedef struct ragged {
 static const ragged list[] = {
     {"Y[i,j] = gelu(X[i,j] + B[j]) * S[i,j]", {{5, 1027}, {1, 1}, {130, 96}}},
     {"Y[i,j] = X[j,i] + B[j]", {{67, 131}, {1, 33}, {128, 64}}},
-    {"let m[i] = max[k](X[i,k]); let s[i] = sum[k](exp(X[i,k] - m[i])); Y[i,j] = exp(X[i,j] - m[i]) / s[i]", {{5, 1000}, {3, 4099}, {150, 33}}},
-    {"let m[i] = mean[k](X[i,k]); let r[i] = rsqrt(var[k](X[i,k]) + 1e-5); Y[i,j] = (X[i,j] - m[i]) * r[i] * G[j] + B[j]", {{7, 777}, {2, 9001}, {1, 1}}},
+    {"let m[i] = max[k](X[i,k]); let s[i] = sum[k](exp(X[i,k] - m[i])); Y[i,j] = exp(X[i,j] - m[i]) / s[i]",
+     {{5, 1000}, {3, 4099}, {150, 33}}},
+    {"let m[i] = mean[k](X[i,k]); let r[i] = rsqrt(var[k](X[i,k]) + 1e-5); Y[i,j] = (X[i,j] - m[i]) * r[i] * G[j] + "
+     "B[j]",
+     {{7, 777}, {2, 9001}, {1, 1}}},
     {"Y[i] = argmax[j](X[i,j])", {{9, 513}, {1, 20001}, {300, 5}}},
     {"Y[i] = sum[j](X[i,j]); Z[i] = max[j](X[i,j])", {{4, 8193}, {1, 30001}, {257, 16}}},
     {"Y[j] = sum[i](X[i,j])", {{513, 17}, {3001, 5}, {3, 300}}},
-    {"let m[i] = max[k](X[i,k]); L[i] = log(sum[j](exp(X[i,j] - m[i]))) + m[i] - X[i,t[i]]", {{33, 129}, {4, 5003}, {1, 1}}},
+    {"let m[i] = max[k](X[i,k]); L[i] = log(sum[j](exp(X[i,j] - m[i]))) + m[i] - X[i,t[i]]",
+     {{33, 129}, {4, 5003}, {1, 1}}},
     {"Y[i,j] = cumsum[j](X[i,j])", {{3, 5001}, {1, 40009}, {200, 31}}},
     {"Y[i,j] = cummax[j](X[i,j], reverse)", {{3, 5001}, {1, 40009}, {65, 64}}},
     {"Y[i,j] = cumsum[i](X[i,j])", {{1201, 3}, {5003, 1}, {600, 150}}},
@@ -35,7 +41,8 @@ static const ragged list[] = {
 
 static const md_dtype dtype_list[] = {MD_F32, MD_BF16, MD_F16};
 
-static void check_family(suite *s, suite_formula *f, const md_st_program *program, const md_fa_family *family, uint64_t *seed)
+static void check_family(suite *s, suite_formula *f, const md_st_program *program, const md_fa_family *family,
+                         uint64_t *seed)
 {
     const char *only = getenv("MD_TEST_FAMILY");
     if (only && strcmp(only, family->name) != 0)
@@ -48,13 +55,15 @@ static void check_formula(suite *s, const ragged *r, md_dtype dtype, uint64_t *s
 {
     suite_formula f;
     md_st_program *program = NULL;
-    if (suite_begin(s, &f, r->text, &(md_op_options){.dtype = dtype, .hints = "16", .max_variants = 1}) && md_st_split(f.formula) == MD_OK &&
-        md_st_program_create(&program, f.formula) == MD_OK) {
+    if (suite_begin(s, &f, r->text, &(md_op_options){.dtype = dtype, .hints = "16", .max_variants = 1}) &&
+        md_st_split(f.formula) == MD_OK && md_st_program_create(&program, f.formula) == MD_OK) {
         for (int k = 0; k < 3; k++) {
             int64_t size[MD_FX_MAX_DIMS];
             for (int32_t d = 0; d < MD_FX_MAX_DIMS; d++)
                 size[d] = d < MD_MAX_RANK && r->size[k][d] > 0 ? r->size[k][d] : -1;
-            suite_add(s, &f, check_random(seed), &(data_options){.view = k == 2 ? DATA_UNALIGNED : DATA_CONTIGUOUS, .size = size, .max_work = MOST_WORK});
+            suite_add(s, &f, check_random(seed),
+                      &(data_options){
+                          .view = k == 2 ? DATA_UNALIGNED : DATA_CONTIGUOUS, .size = size, .max_work = MOST_WORK});
         }
         if (f.n_sets != 3)
             suite_complain(s, &f, -1, NULL, "a shape is too large for the reference");
@@ -75,8 +84,9 @@ static void test_families(void **state)
         for (size_t i = 0; i < MD_COUNT(list); i++)
             if (!only || atoi(only) == (int)i)
                 check_formula(s, &list[i], dtype_list[(i + seed + (uint64_t)trial) % MD_COUNT(dtype_list)], &seed);
-    print_message("%lld variants, %lld calls (%lld did not fit), %lld elements, %lld unchecked\n", (long long)s->n_variants, (long long)s->n_calls,
-                  (long long)s->n_skipped, (long long)s->n_elements, (long long)s->n_unchecked);
+    print_message("%lld variants, %lld calls (%lld did not fit), %lld elements, %lld unchecked\n",
+                  (long long)s->n_variants, (long long)s->n_calls, (long long)s->n_skipped, (long long)s->n_elements,
+                  (long long)s->n_unchecked);
     assert_int_equal(s->n_failed, 0);
     assert_true(only || s->n_calls > 0);
 }

@@ -1,9 +1,11 @@
-/* GPU kernels without a GPU: every family's configs for the boards' operations, as text, through NVRTC for three architectures, held to what a kernel
- * of ours must be: no stack frame, no spills, no ptxas warning of lost performance, registers and shared memory of a block within the limits
- * wherever the family would launch it. A family only estimates how many registers a config needs: one that does not fit is refused by the builder, and
- * costs time and a place in a pool. Of what the model picks for pools at most one in eight may be so; all else must compile and fit. `--full`
- * takes all pools and MD_GATE_SECONDS of other legal configs; otherwise a sample that MD_TEST_SEED picks: each operation in one dtype on one
- * architecture, one of each family that serves it, then half the time for more of the pools, half for others (MD_GATE_SECONDS, 30). */
+/* GPU kernels without a GPU: every family's configs for the boards' operations, as text, through NVRTC for three
+ * architectures, held to what a kernel of ours must be: no stack frame, no spills, no ptxas warning of lost
+ * performance, registers and shared memory of a block within the limits wherever the family would launch it. A
+ * family only estimates how many registers a config needs: one that does not fit is refused by the builder, and
+ * costs time and a place in a pool. Of what the model picks for pools at most one in eight may be so; all else must
+ * compile and fit. `--full` takes all pools and MD_GATE_SECONDS of other legal configs; otherwise a sample that
+ * MD_TEST_SEED picks: each operation in one dtype on one architecture, one of each family that serves it, then half
+ * the time for more of the pools, half for others (MD_GATE_SECONDS, 30). */
 #include "gate.h"
 
 #include "support/check.h"
@@ -150,15 +152,16 @@ static void test_gate(void **state)
     compile_cases(&run, list.n_pooled, is_full ? list.n_pooled : n_must, seconds / 2);
     run.next = list.n_pooled;
     compile_cases(&run, list.n, 0, seconds / 2);
-    print_message("NVRTC %d.%d: %d of %d variants of pools compiled (%d refused for their registers), %d of %d others (%d refused); "
+    print_message("NVRTC %d.%d: %d of %d variants of pools compiled (%d refused for their registers), %d of %d others "
+                  "(%d refused); "
                   "%.0f ms of processor time each, at most %.0f ms: %s\n",
-                  (int)(nvrtc.version / 1000), (int)(nvrtc.version % 1000 / 10), (int)run.n_done[1], (int)list.n_pooled, (int)run.n_refused[1],
-                  (int)run.n_done[0], (int)(list.n - list.n_pooled), (int)run.n_refused[0], run.sum_ms / MD_MAX(run.n_done[0] + run.n_done[1], 1),
-                  run.worst_ms, run.worst);
+                  (int)(nvrtc.version / 1000), (int)(nvrtc.version % 1000 / 10), (int)run.n_done[1], (int)list.n_pooled,
+                  (int)run.n_refused[1], (int)run.n_done[0], (int)(list.n - list.n_pooled), (int)run.n_refused[0],
+                  run.sum_ms / MD_MAX(run.n_done[0] + run.n_done[1], 1), run.worst_ms, run.worst);
     gate_list_finish(&list);
     if (run.n_failed > 0 || 8 * run.n_refused[1] > run.n_done[1])
-        fail_msg("%d of %d variants failed, %d of %d of pools refused", (int)run.n_failed, (int)(run.n_done[0] + run.n_done[1]), (int)run.n_refused[1],
-                 (int)run.n_done[1]);
+        fail_msg("%d of %d variants failed, %d of %d of pools refused", (int)run.n_failed,
+                 (int)(run.n_done[0] + run.n_done[1]), (int)run.n_refused[1], (int)run.n_done[1]);
 }
 
 int main(int n, char **argument)

@@ -1,5 +1,5 @@
-/* More than 2^31 elements, and more in one row: positions and counts in 32 bits would show. Marks stand where they would wrap. Needs a GPU with
- * 6 GB free; skips itself elsewhere. */
+/* More than 2^31 elements, and more in one row: positions and counts in 32 bits would show. Marks stand where they
+ * would wrap. Needs a GPU with 6 GB free; skips itself elsewhere. */
 #include "support/check.h"
 
 #include "base/clock.h"
@@ -38,11 +38,13 @@ static bool make(large *l, int32_t rank, const int64_t *x, const int64_t *y)
     }
     *l = (large){.x = md_tensor_make(NULL, MD_U8, rank, x), .y = md_tensor_make(NULL, MD_U8, rank, y), .n = n[0]};
     char *piece = malloc(PIECE);
-    bool has_room = piece && md_alloc(&l->x.data, context, (size_t)n[0]) == MD_OK && md_alloc(&l->y.data, context, (size_t)n[1]) == MD_OK;
+    bool has_room = piece && md_alloc(&l->x.data, context, (size_t)n[0]) == MD_OK &&
+                    md_alloc(&l->y.data, context, (size_t)n[1]) == MD_OK;
     for (int side = 0; has_room && side < 2; side++) {
         memset(piece, side, PIECE);
         for (int64_t at = 0; at < n[side]; at += PIECE)
-            assert_ok(md_copy(context, (char *)(side ? l->y.data : l->x.data) + at, piece, (size_t)(n[side] - at < PIECE ? n[side] - at : PIECE)));
+            assert_ok(md_copy(context, (char *)(side ? l->y.data : l->x.data) + at, piece,
+                              (size_t)(n[side] - at < PIECE ? n[side] - at : PIECE)));
     }
     free(piece);
     return has_room;
@@ -144,8 +146,8 @@ static void test_transpose(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_elements), cmocka_unit_test(test_row), cmocka_unit_test(test_lines),
-                                       cmocka_unit_test(test_transpose)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_elements), cmocka_unit_test(test_row),
+                                       cmocka_unit_test(test_lines), cmocka_unit_test(test_transpose)};
     if (md_context_create(&context, &(md_context_options){.device = "cuda"}) != MD_OK) {
         print_message("LARGE TENSORS NOT CHECKED: %s\n", md_last_error());
         return 77;

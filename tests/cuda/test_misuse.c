@@ -1,4 +1,5 @@
-/* What a GPU must not be asked: each is refused by name, and the context goes on. Skips itself where there is no GPU; what needs two says so. */
+/* What a GPU must not be asked: each is refused by name, and the context goes on. Skips itself where there is no
+ * GPU; what needs two says so. */
 #include "support/check.h"
 
 #include "api/context.h"
@@ -26,7 +27,8 @@ static void begin(doubling *d, md_context *c, const char *name)
     assert_non_null(x);
     for (int i = 0; i < N; i++)
         x[i] = (float)(i + 1);
-    assert_ok(md_op_create(&d->op, c, "Y[i] = X[i] * 2", &(md_op_options){.name = name, .hints = "4096", .max_variants = 2}));
+    assert_ok(
+        md_op_create(&d->op, c, "Y[i] = X[i] * 2", &(md_op_options){.name = name, .hints = "4096", .max_variants = 2}));
     assert_ok(md_alloc(&d->x.data, c, N * 4));
     assert_ok(md_alloc(&d->y.data, c, N * 4));
     assert_ok(md_copy(c, d->x.data, x, N * 4));
@@ -153,7 +155,8 @@ static void test_memory(void **state)
     doubling d;
     begin(&d, context, "twice");
     check_works(&d);
-    assert_ok(md_op_create(&op, context, "let T[i,j] = cumsum[j](X[i,j]); Y[i,j] = cumsum[i](T[i,j])", &(md_op_options){.name = "sums", .hints = "4096"}));
+    assert_ok(md_op_create(&op, context, "let T[i,j] = cumsum[j](X[i,j]); Y[i,j] = cumsum[i](T[i,j])",
+                           &(md_op_options){.name = "sums", .hints = "4096"}));
     assert_ok(md_alloc(&x.data, context, (size_t)SIDE * SIDE * 4));
     assert_ok(md_alloc(&y.data, context, (size_t)SIDE * SIDE * 4));
     for (size_t piece = (size_t)64 << 30; piece >= LEAST_PIECE; piece /= 2)
@@ -176,13 +179,15 @@ static void test_memory(void **state)
     end(&d);
 }
 
-/* A stream of another context of the driver's on the same GPU, not the one that all users of the runtime share: refused, or it works. */
+/* A stream of another context of the driver's on the same GPU, not the one that all users of the runtime share:
+ * refused, or it works. */
 static void test_foreign_stream(void **state)
 {
     (void)state;
     void *driver = dlopen("libcuda.so.1", RTLD_NOW), *foreign = NULL, *popped = NULL, *stream = NULL;
     assert_non_null(driver);
-    int (*make)(void **, unsigned, int) = NULL, (*unmake)(void *) = NULL, (*pop)(void **) = NULL, (*make_stream)(void **, unsigned) = NULL;
+    int (*make)(void **, unsigned, int) = NULL, (*unmake)(void *) = NULL, (*pop)(void **) = NULL,
+                                   (*make_stream)(void **, unsigned) = NULL;
     *(void **)&make = dlsym(driver, "cuCtxCreate_v2");
     *(void **)&unmake = dlsym(driver, "cuCtxDestroy_v2");
     *(void **)&pop = dlsym(driver, "cuCtxPopCurrent_v2");
@@ -231,7 +236,8 @@ static void test_two_devices(void **state)
     for (int turn = 0; turn < 2; turn++) { /* shapes that stay unknown: known ones are looked at under MD_VERIFY only */
         assert_fails(run(&a, NULL, NULL, &b.x), MD_INVALID_ARGUMENT, turn ? "'X'" : "memory of cuda:");
         assert_fails(run(&b, NULL, &a.y, NULL), MD_INVALID_ARGUMENT, turn ? "'Y'" : "memory of cuda:");
-        assert_fails(run(&a, second->dev->tuning, NULL, NULL), MD_INVALID_ARGUMENT, turn ? "op first" : "a stream of cuda:");
+        assert_fails(run(&a, second->dev->tuning, NULL, NULL), MD_INVALID_ARGUMENT,
+                     turn ? "op first" : "a stream of cuda:");
     }
     check_works(&a);
     check_works(&b);
@@ -247,8 +253,8 @@ static void test_two_devices(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_host_pointers),  cmocka_unit_test(test_misaligned),  cmocka_unit_test(test_indices), cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_foreign_stream), cmocka_unit_test(test_two_devices),
+        cmocka_unit_test(test_host_pointers), cmocka_unit_test(test_misaligned),     cmocka_unit_test(test_indices),
+        cmocka_unit_test(test_memory),        cmocka_unit_test(test_foreign_stream), cmocka_unit_test(test_two_devices),
     };
     const char *only = getenv("MD_TEST_ONLY");
     device_name = getenv("MD_TEST_DEVICE");

@@ -1,5 +1,6 @@
-/* Calls that go the warm way on a GPU give what the first one gave, whatever pointers they get: workspaces, counters, tensor maps, captures aside.
- * Data are small integers, so that no order of additions shows. Skips itself where there is no GPU. */
+/* Calls that go the warm way on a GPU give what the first one gave, whatever pointers they get: workspaces,
+ * counters, tensor maps, captures aside. Data are small integers, so that no order of additions shows. Skips itself
+ * where there is no GPU. */
 #include "support/check.h"
 
 #include "api/context.h"
@@ -19,8 +20,14 @@ typedef struct warm_case {
 static const warm_case list[] = {
     {"Y[i,j] = sum[k](X[i,k] * W[k,j])", MD_BF16, NULL, {{256, 512}, {256, 384}, {384, 512}}},
     {"Y[i,j] = sum[k](X[i,k] * W[k,j])", MD_BF16, NULL, {{131, 77}, {131, 201}, {201, 77}}},
-    {"Y[i,j] = sum[k](X[i,k] * W[k,j])", MD_BF16, "gemm_wgmma/rows128_columns128_turns0_cluster1_split1_store0_pad1", {{131, 77}, {131, 201}, {201, 77}}},
-    {"Y[i,j] = sum[k](X[i,k] * W[k,j])", MD_BF16, "gemm_wgmma/rows128_columns128_turns0_cluster1_split4_store0_pad0", {{256, 512}, {256, 4096}, {4096, 512}}},
+    {"Y[i,j] = sum[k](X[i,k] * W[k,j])",
+     MD_BF16,
+     "gemm_wgmma/rows128_columns128_turns0_cluster1_split1_store0_pad1",
+     {{131, 77}, {131, 201}, {201, 77}}},
+    {"Y[i,j] = sum[k](X[i,k] * W[k,j])",
+     MD_BF16,
+     "gemm_wgmma/rows128_columns128_turns0_cluster1_split4_store0_pad0",
+     {{256, 512}, {256, 4096}, {4096, 512}}},
     {"Y[i,j] = sum[k](X[i,k] * W[k,j])", MD_F32, NULL, {{65, 130}, {65, 300}, {300, 130}}},
     {"Y[j] = sum[k](X[k] * W[k,j])", MD_F32, NULL, {{200, 0}, {3000, 0}, {3000, 200}}},
     {"Y[i] = sum[j](X[i,j])", MD_F32, NULL, {{1, 0}, {1, 1000000}}},
@@ -63,7 +70,9 @@ static bool check_case(const warm_case *c)
     int32_t n_args = c->size[2][0] ? 3 : 2;
     int64_t n = 0, n_out = 0;
     bool is_good = true;
-    if (md_op_create(&op, context, c->text, &(md_op_options){.dtype = c->dtype, .pin = c->pin, .hints = "64,512", .max_variants = 6}) != MD_OK) {
+    if (md_op_create(&op, context, c->text,
+                     &(md_op_options){.dtype = c->dtype, .pin = c->pin, .hints = "64,512", .max_variants = 6}) !=
+        MD_OK) {
         print_error("%s %s: %s\n", c->text, c->pin ? c->pin : "", md_last_error());
         return false;
     }
@@ -82,7 +91,8 @@ static bool check_case(const warm_case *c)
         md_status s = md_call(op, NULL, arg, n_args);
         is_good = s == MD_OK && md_sync(context, NULL) == MD_OK && is_equal(&other[k], want, n_bytes);
         if (!is_good)
-            print_error("%s %s, call %d: %s\n", c->text, c->pin ? c->pin : "", k, s == MD_OK ? "another result" : md_last_error());
+            print_error("%s %s, call %d: %s\n", c->text, c->pin ? c->pin : "", k,
+                        s == MD_OK ? "another result" : md_last_error());
     }
     for (int32_t i = 0; i < n_args; i++)
         md_free(context, tensor[i].data);

@@ -7,54 +7,66 @@ static bool is_cuda;
 static md_context *context;
 
 /* Y[b] = sum[n](X[b,n]), a block a row. Host: partial sums in scratch; GPU: in shared memory. */
-static const char host_sum[] =
-    "static void row_sum(const md_params *p, int64_t block, void *scratch)\n"
-    "{\n"
-    "    double *part = scratch;\n"
-    "    for (int l = 0; l < lanes; l++)\n"
-    "        part[l] = 0;\n"
-    "    for (int64_t j = 0; j < p->n; j++)\n"
-    "        part[j % lanes] += p->X[block * p->X_stride[0] + j * p->X_stride[1]];\n"
-    "    for (int l = 1; l < lanes; l++)\n"
-    "        part[0] += part[l];\n"
-    "    p->Y[block * p->Y_stride[0]] = (float)part[0];\n"
-    "}\n";
-static const char cuda_sum[] =
-    "__device__ void row_sum(const md_params &p)\n"
-    "{\n"
-    "    extern __shared__ double part[];\n"
-    "    double sum = 0;\n"
-    "    for (int64_t j = threadIdx.x; j < p.n; j += lanes)\n"
-    "        sum += p.X[blockIdx.x * p.X_stride[0] + j * p.X_stride[1]];\n"
-    "    part[threadIdx.x] = sum;\n"
-    "    __syncthreads();\n"
-    "    for (int l = lanes / 2; l > 0; l /= 2) {\n"
-    "        if (threadIdx.x < l)\n"
-    "            part[threadIdx.x] += part[threadIdx.x + l];\n"
-    "        __syncthreads();\n"
-    "    }\n"
-    "    if (threadIdx.x == 0)\n"
-    "        p.Y[blockIdx.x * p.Y_stride[0]] = (float)part[0];\n"
-    "}\n";
+static const char host_sum[] = "static void row_sum(const md_params *p, int64_t block, void *scratch)\n"
+                               "{\n"
+                               "    double *part = scratch;\n"
+                               "    for (int l = 0; l < lanes; l++)\n"
+                               "        part[l] = 0;\n"
+                               "    for (int64_t j = 0; j < p->n; j++)\n"
+                               "        part[j % lanes] += p->X[block * p->X_stride[0] + j * p->X_stride[1]];\n"
+                               "    for (int l = 1; l < lanes; l++)\n"
+                               "        part[0] += part[l];\n"
+                               "    p->Y[block * p->Y_stride[0]] = (float)part[0];\n"
+                               "}\n";
+static const char cuda_sum[] = "__device__ void row_sum(const md_params &p)\n"
+                               "{\n"
+                               "    extern __shared__ double part[];\n"
+                               "    double sum = 0;\n"
+                               "    for (int64_t j = threadIdx.x; j < p.n; j += lanes)\n"
+                               "        sum += p.X[blockIdx.x * p.X_stride[0] + j * p.X_stride[1]];\n"
+                               "    part[threadIdx.x] = sum;\n"
+                               "    __syncthreads();\n"
+                               "    for (int l = lanes / 2; l > 0; l /= 2) {\n"
+                               "        if (threadIdx.x < l)\n"
+                               "            part[threadIdx.x] += part[threadIdx.x + l];\n"
+                               "        __syncthreads();\n"
+                               "    }\n"
+                               "    if (threadIdx.x == 0)\n"
+                               "        p.Y[blockIdx.x * p.Y_stride[0]] = (float)part[0];\n"
+                               "}\n";
 
 static const md_tunable lanes[] = {{"lanes", 3, {64, 128, 256}}};
 
 static md_custom sum_kernel(void)
 {
-    return (md_custom){.name = "mine", .device = CUSTOM_DEVICE, .source = is_cuda ? cuda_sum : host_sum, .entry = "row_sum", .tunable = lanes, .n_tunables = 1,
-                       .grid = "b", .block = is_cuda ? "lanes" : NULL, .shared_bytes = "8 * lanes", .strided = 1};
+    return (md_custom){.name = "mine",
+                       .device = CUSTOM_DEVICE,
+                       .source = is_cuda ? cuda_sum : host_sum,
+                       .entry = "row_sum",
+                       .tunable = lanes,
+                       .n_tunables = 1,
+                       .grid = "b",
+                       .block = is_cuda ? "lanes" : NULL,
+                       .shared_bytes = "8 * lanes",
+                       .strided = 1};
 }
 
 /* `line`: of the formula Y[n] = 2 * X[n]. */
 static md_custom twice(const char *name, const char *host, const char *cuda)
 {
-    return (md_custom){.name = name, .device = CUSTOM_DEVICE, .source = is_cuda ? cuda : host, .entry = "twice", .grid = is_cuda ? "(n + 255) // 256" : "1",
+    return (md_custom){.name = name,
+                       .device = CUSTOM_DEVICE,
+                       .source = is_cuda ? cuda : host,
+                       .entry = "twice",
+                       .grid = is_cuda ? "(n + 255) // 256" : "1",
                        .block = is_cuda ? "256" : NULL};
 }
 #define CUDA_TWICE(value, edge)                                                                                        \
-    "__device__ void twice(const md_params &p)\n{\n    const int64_t i = blockIdx.x * 256LL + threadIdx.x;\n    if (i < p.n" edge ")\n        p.Y[i] = " value ";\n}\n"
+    "__device__ void twice(const md_params &p)\n{\n    const int64_t i = blockIdx.x * 256LL + threadIdx.x;\n    if "   \
+    "(i < p.n" edge ")\n        p.Y[i] = " value ";\n}\n"
 #define HOST_TWICE(value, edge)                                                                                        \
-    "static void twice(const md_params *p, int64_t block, void *scratch)\n{\n    for (int64_t i = 0; i < p->n" edge "; i++)\n        p->Y[i] = " value ";\n}\n"
+    "static void twice(const md_params *p, int64_t block, void *scratch)\n{\n    for (int64_t i = 0; i < p->n" edge    \
+    "; i++)\n        p->Y[i] = " value ";\n}\n"
 
 static int collect(void *user, const char *text, size_t n)
 {
@@ -126,7 +138,8 @@ static void expect_sums(md_op *op, int64_t b, int64_t n, int64_t gap)
             right += (float)((i * (n + gap) + j) % 13 - 6);
         assert_ok(md_copy(context, &y, (float *)r.y.data + i, 4));
         if (y != right)
-            fail_msg("row %lld of %lld x %lld: %g, not %g", (long long)i, (long long)b, (long long)n, (double)y, (double)right);
+            fail_msg("row %lld of %lld x %lld: %g, not %g", (long long)i, (long long)b, (long long)n, (double)y,
+                     (double)right);
     }
     rows_free(&r);
 }
@@ -157,16 +170,19 @@ static void it_serves_like_any_other(void **state)
         md_op_destroy(&op);
     }
     o.pin = "custom/mine/lanes65";
-    assert_fails(md_op_create(&op, context, "Y[b] = sum[n](X[b,n])", &o), MD_NOT_FOUND, "lanes of family custom/mine cannot be 65 (but 64, 128, 256)");
+    assert_fails(md_op_create(&op, context, "Y[b] = sum[n](X[b,n])", &o), MD_NOT_FOUND,
+                 "lanes of family custom/mine cannot be 65 (but 64, 128, 256)");
 }
 
 /* Fails to be made with a message that has both parts. */
-static void refused(const char *formula, const md_custom *custom, int32_t n, md_status status, const char *part, const char *other)
+static void refused(const char *formula, const md_custom *custom, int32_t n, md_status status, const char *part,
+                    const char *other)
 {
     md_op *op = NULL;
     md_status s = md_op_create(&op, context, formula, &(md_op_options){.custom = custom, .n_custom = n});
     if (s != status || !strstr(md_last_error(), part) || !strstr(md_last_error(), other))
-        fail_msg("%s: %s; expected %s, \"%s\" and \"%s\"", md_status_name(s), md_last_error(), md_status_name(status), part, other);
+        fail_msg("%s: %s; expected %s, \"%s\" and \"%s\"", md_status_name(s), md_last_error(), md_status_name(status),
+                 part, other);
 }
 
 static const char *const double_it = "Y[n] = 2 * X[n]";
@@ -174,7 +190,8 @@ static const char *const double_it = "Y[n] = 2 * X[n]";
 static void compilers_speak_of_the_users_lines(void **state)
 {
     (void)state;
-    md_custom c = twice("wrong_text", HOST_TWICE("2 * p->X[i] + undeclared", ""), CUDA_TWICE("2 * p.X[i] + undeclared", ""));
+    md_custom c =
+        twice("wrong_text", HOST_TWICE("2 * p->X[i] + undeclared", ""), CUDA_TWICE("2 * p.X[i] + undeclared", ""));
     refused(double_it, &c, 1, MD_COMPILE, "undeclared", is_cuda ? "wrong_text(5)" : "wrong_text:4:");
     c = twice("another", HOST_TWICE("2 * p->X[i]", ""), CUDA_TWICE("2 * p.X[i]", ""));
     c.entry = "other";
@@ -193,12 +210,14 @@ static void wrong_results_are_never_served(void **state)
     static const char *const why[] = {"is", "is", "it wrote beside 'Y'"};
     md_op *op = NULL;
     char text[8192] = "";
-    assert_ok(md_op_create(&op, context, double_it, &(md_op_options){.custom = bad, .n_custom = 4, .select = MD_SELECT_MEASURE}));
+    assert_ok(md_op_create(&op, context, double_it,
+                           &(md_op_options){.custom = bad, .n_custom = 4, .select = MD_SELECT_MEASURE}));
     assert_ok(md_explain(op, "n=1000", 0, collect, text));
     for (int i = 0; i < 4; i++) {
         char name[32];
         snprintf(name, sizeof name, "custom/%s ", bad[i].name);
-        const char *line = strstr(text, name), *end = line ? strchr(line, '\n') : NULL, *found = line ? strstr(line, "quarantined: ") : NULL;
+        const char *line = strstr(text, name), *end = line ? strchr(line, '\n') : NULL,
+                   *found = line ? strstr(line, "quarantined: ") : NULL;
         assert_non_null(line);
         assert_true((found && found < end) == (i < 3));
         if (i < 3)
@@ -214,7 +233,8 @@ static void wrong_results_are_never_served(void **state)
     for (int i = 0; i < 1000; i++)
         assert_true(y[i] == 2 * x[i]);
     md_op_destroy(&op);
-    assert_ok(md_op_create(&op, context, double_it, &(md_op_options){.custom = bad, .n_custom = 4, .pin = "custom/wrong"}));
+    assert_ok(
+        md_op_create(&op, context, double_it, &(md_op_options){.custom = bad, .n_custom = 4, .pin = "custom/wrong"}));
     assert_fails(md_call(op, NULL, r.arg, 2), MD_UNSUPPORTED, "quarantined");
     md_op_destroy(&op);
     rows_free(&r);
@@ -227,7 +247,8 @@ static void an_envelope_is_kept(void **state)
     c.envelope = "n % 4 == 0, n <= 4000";
     md_op *op = NULL;
     rows r;
-    assert_ok(md_op_create(&op, context, double_it, &(md_op_options){.custom = &c, .n_custom = 1, .pin = "custom/fours"}));
+    assert_ok(
+        md_op_create(&op, context, double_it, &(md_op_options){.custom = &c, .n_custom = 1, .pin = "custom/fours"}));
     static const int64_t n[] = {64, 65, 4000, 4004};
     for (int i = 0; i < 4; i++) {
         rows_make(&r, 1, 1, n[i], 0);
@@ -253,7 +274,8 @@ static void bad_descriptions_are_refused(void **state)
     const char *formula = "Y[b] = sum[n](X[b,n])";
     md_custom c = sum_kernel();
     c.grid = "bb * 2";
-    refused(formula, &c, 1, MD_INVALID_ARGUMENT, "custom kernel 'mine', grid: 1:1: 'bb' is neither a dim of the formula nor a tunable", "did you mean 'b'?");
+    refused(formula, &c, 1, MD_INVALID_ARGUMENT,
+            "custom kernel 'mine', grid: 1:1: 'bb' is neither a dim of the formula nor a tunable", "did you mean 'b'?");
     c.grid = "b * (lanes + 1";
     refused(formula, &c, 1, MD_INVALID_ARGUMENT, "grid: 1:", "expected ')'");
     c.grid = "b";
@@ -278,7 +300,8 @@ static void bad_descriptions_are_refused(void **state)
     refused(double_it, &c, 1, MD_INVALID_ARGUMENT, "'good' has no source", "");
     const md_custom two[] = {good, good};
     refused(double_it, two, 2, MD_INVALID_ARGUMENT, "two custom kernels are named 'good'", "");
-    refused("let t[b] = sum[n](X[b,n]); Y[b,n] = X[b,n] / sum[k](t[k] * W[n,k])", &good, 1, MD_UNSUPPORTED, "formulas of one stage", "");
+    refused("let t[b] = sum[n](X[b,n]); Y[b,n] = X[b,n] / sum[k](t[k] * W[n,k])", &good, 1, MD_UNSUPPORTED,
+            "formulas of one stage", "");
     refused(double_it, NULL, 1, MD_INVALID_ARGUMENT, "n_custom", "");
 }
 
@@ -291,7 +314,8 @@ static void sources_are_part_of_an_ops_identity(void **state)
     const md_custom *const one[] = {&a, &b};
     md_op *op[2] = {NULL, NULL};
     for (int i = 0; i < 2; i++)
-        assert_ok(md_op_create(&op[i], context, double_it, &(md_op_options){.custom = one[i], .n_custom = 1, .hints = "64"}));
+        assert_ok(
+            md_op_create(&op[i], context, double_it, &(md_op_options){.custom = one[i], .n_custom = 1, .hints = "64"}));
     static char all[2][1 << 20];
     for (int i = 0; i < 2; i++) {
         all[i][0] = '\0';
@@ -306,8 +330,9 @@ static void sources_are_part_of_an_ops_identity(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_serves_like_any_other),     cmocka_unit_test(compilers_speak_of_the_users_lines), cmocka_unit_test(wrong_results_are_never_served),
-        cmocka_unit_test(an_envelope_is_kept),          cmocka_unit_test(bad_descriptions_are_refused),       cmocka_unit_test(sources_are_part_of_an_ops_identity),
+        cmocka_unit_test(it_serves_like_any_other),       cmocka_unit_test(compilers_speak_of_the_users_lines),
+        cmocka_unit_test(wrong_results_are_never_served), cmocka_unit_test(an_envelope_is_kept),
+        cmocka_unit_test(bad_descriptions_are_refused),   cmocka_unit_test(sources_are_part_of_an_ops_identity),
     };
     is_cuda = !strcmp(CUSTOM_DEVICE, "cuda");
     return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -33,10 +33,26 @@ static void values(void **state)
         const char *text;
         int64_t value;
         bool uses_sizes;
-    } row[] = {{"1 + 2 * 3", 7, false}, {"(1 + 2) * 3", 9, false}, {"10 - 4 - 3", 3, false}, {"100 // 7 // 2", 7, false}, {"-7 // 2", -4, false},
-               {"-7 % 4", 1, false}, {"7 % -4", -1, false}, {"- - 3", 3, false}, {"threads * items", 512, false}, {"(n + threads - 1) // threads", 8, true},
-               {"min(n, 7, b)", 3, true}, {"max(n, 7 * 200, b)", 1400, true}, {"min(4)", 4, false}, {"n % 8 == 0", 1, true}, {"n < 1000 or b == 3", 1, true},
-               {"n < 1000 and b == 3", 0, true}, {"not n < 1000", 1, true}, {"not (b == 3 and n == 1000)", 0, true}, {"1 < 2", 1, false}, {"E.0 + 1", 51, true},
+    } row[] = {{"1 + 2 * 3", 7, false},
+               {"(1 + 2) * 3", 9, false},
+               {"10 - 4 - 3", 3, false},
+               {"100 // 7 // 2", 7, false},
+               {"-7 // 2", -4, false},
+               {"-7 % 4", 1, false},
+               {"7 % -4", -1, false},
+               {"- - 3", 3, false},
+               {"threads * items", 512, false},
+               {"(n + threads - 1) // threads", 8, true},
+               {"min(n, 7, b)", 3, true},
+               {"max(n, 7 * 200, b)", 1400, true},
+               {"min(4)", 4, false},
+               {"n % 8 == 0", 1, true},
+               {"n < 1000 or b == 3", 1, true},
+               {"n < 1000 and b == 3", 0, true},
+               {"not n < 1000", 1, true},
+               {"not (b == 3 and n == 1000)", 0, true},
+               {"1 < 2", 1, false},
+               {"E.0 + 1", 51, true},
                {"b != 3 or items >= 4 and threads <= 128", 1, true}};
     int64_t size[MD_FX_MAX_DIMS] = {0};
     for (int32_t d = 0; d < formula->n_dims; d++)
@@ -55,7 +71,8 @@ static void values(void **state)
 static void what_has_no_value(void **state)
 {
     (void)state;
-    static const char *const text[] = {"1 // 0", "1 % 0", "9223372036854775807 + 1", "9223372036854775807 * items", "-9223372036854775807 - 2"};
+    static const char *const text[] = {"1 // 0", "1 % 0", "9223372036854775807 + 1", "9223372036854775807 * items",
+                                       "-9223372036854775807 - 2"};
     const int64_t size[MD_FX_MAX_DIMS] = {0};
     for (size_t i = 0; i < sizeof text / sizeof *text; i++) {
         md_fa_rule r[3];
@@ -83,10 +100,20 @@ static void bad_texts(void **state)
     (void)state;
     static const struct {
         const char *text, *part;
-    } row[] = {{"1 +", "it ends here"}, {"* 2", "expected a number"}, {"1 2", "expected an operator"}, {"(1", "expected ')'"}, {"min(1", "expected ',' or ')'"},
-               {"thread", "did you mean 'threads'?"}, {"1 < 2 < 3", "not chained"}, {"1.5", "expected a number"}, {"n / 2", "expected an operator"},
-               {"1, , 2", "expected a number"}, {"max", "'max' is neither"}, {"(((((((((((((((((((((((((((1)))))))))))))))))))))))))))", "parentheses"},
-               {"1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1", "longer than"}};
+    } row[] = {{"1 +", "it ends here"},
+               {"* 2", "expected a number"},
+               {"1 2", "expected an operator"},
+               {"(1", "expected ')'"},
+               {"min(1", "expected ',' or ')'"},
+               {"thread", "did you mean 'threads'?"},
+               {"1 < 2 < 3", "not chained"},
+               {"1.5", "expected a number"},
+               {"n / 2", "expected an operator"},
+               {"1, , 2", "expected a number"},
+               {"max", "'max' is neither"},
+               {"(((((((((((((((((((((((((((1)))))))))))))))))))))))))))", "parentheses"},
+               {"1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1",
+                "longer than"}};
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         md_fa_rule r[3];
         int32_t n = 0;
@@ -97,6 +124,7 @@ static void bad_texts(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(values), cmocka_unit_test(what_has_no_value), cmocka_unit_test(lists), cmocka_unit_test(bad_texts)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(values), cmocka_unit_test(what_has_no_value),
+                                       cmocka_unit_test(lists), cmocka_unit_test(bad_texts)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

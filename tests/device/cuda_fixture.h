@@ -83,11 +83,13 @@ static const char scale_text[] =
 
 static inline md_kn_geometry grid_of(int64_t n_blocks, int32_t n_threads)
 {
-    return (md_kn_geometry){.blocks = n_blocks, .grain = 1, .grid = {(int32_t)n_blocks, 1, 1}, .block = {n_threads, 1, 1}};
+    return (md_kn_geometry){
+        .blocks = n_blocks, .grain = 1, .grid = {(int32_t)n_blocks, 1, 1}, .block = {n_threads, 1, 1}};
 }
 
 /* Enqueues the scaling of n floats. */
-static inline md_status scale(md_dev *dev, md_stream stream, const md_dev_kernel *kernel, void *y, double factor, int64_t n)
+static inline md_status scale(md_dev *dev, md_stream stream, const md_dev_kernel *kernel, void *y, double factor,
+                              int64_t n)
 {
     md_kn_word words[3] = {{.p = y}, {.d = factor}, {.i = n}};
     md_kn_geometry g = grid_of((n + 127) / 128, 128);

@@ -211,7 +211,8 @@ static void run_operation(suite *s, int64_t i, void *user)
     md_strbuf text = {0};
     random_op(&text, &seed, kind);
     const data_options d = {.max_work = 100000,
-                            .bad_indices = (kind == RANDOM_OP_GATHER || kind == RANDOM_OP_SCATTER) && i / RANDOM_OP_N_KINDS % 2};
+                            .bad_indices =
+                                (kind == RANDOM_OP_GATHER || kind == RANDOM_OP_SCATTER) && i / RANDOM_OP_N_KINDS % 2};
     run_random(s, md_strbuf_text(&text), &seed, true, &d);
     md_strbuf_finish(&text);
 }
@@ -271,8 +272,9 @@ static void run_in_place(suite *s, int64_t i, void *user)
         for (int k = 0; k < 6; k++) {
             for (int d = 0; d < MD_FX_MAX_DIMS; d++)
                 size[d] = (const int64_t[]){17, 64, 100}[k % 3];
-            suite_add(s, &f, check_random(&seed),
-                      &(data_options){.view = k < 3 ? DATA_CONTIGUOUS : DATA_UNALIGNED, .size = size, .max_work = 20000000});
+            suite_add(
+                s, &f, check_random(&seed),
+                &(data_options){.view = k < 3 ? DATA_CONTIGUOUS : DATA_UNALIGNED, .size = size, .max_work = 20000000});
         }
         suite_check_in_place(s, &f);
     }

@@ -2,8 +2,8 @@
  * kinds against the reference within bounds, on all dtypes, ragged shapes and views, with poisoned outputs between
  * guard bands. A device's test program is: int main(void) { return suite_run(&(suite_options){.device = "host"}); }
  *
- * MD_TEST_SEED picks the random part, MD_TEST_EFFORT (default 1; 0.3: a sample) how much there is of it, MD_TEST_ONLY which tests run.
- */
+ * MD_TEST_SEED picks the random part, MD_TEST_EFFORT (default 1; 0.3: a sample) how much there is of it,
+ * MD_TEST_ONLY which tests run. */
 #ifndef MD_TESTS_DEVICE_SUITE_H
 #define MD_TESTS_DEVICE_SUITE_H
 

@@ -160,7 +160,8 @@ void suite_check_variant(suite *s, suite_formula *f, int32_t stage, const char *
     o.pin = pin;
     s->n_variants++;
     md_status status = md_op_create(&op, s->context, f->text, &o);
-    bool is_refused = status == MD_COMPILE && strstr(md_last_error(), "does not fit the registers"); /* left out of pools, too */
+    /* left out of pools, too */
+    bool is_refused = status == MD_COMPILE && strstr(md_last_error(), "does not fit the registers");
     s->n_skipped += is_refused;
     if (status != MD_OK && !is_refused)
         suite_complain(s, f, -1, pin, "md_op_create: %s", md_last_error());
@@ -238,7 +239,8 @@ static bool pick(void *user, const md_fa_config *config)
     return true;
 }
 
-bool suite_check_random(suite *s, suite_formula *f, const md_st_program *program, int32_t stage, const md_fa_family *family, uint64_t *seed)
+bool suite_check_random(suite *s, suite_formula *f, const md_st_program *program, int32_t stage,
+                        const md_fa_family *family, uint64_t *seed)
 {
     md_fa_target target = {program, stage, &s->context->dev->facts};
     picker p = {.seed = seed};

@@ -26,8 +26,9 @@ typedef struct suite_formula {
     bool is_faulty[SUITE_MAX_SETS]; /* some index lies outside: the call is to say so */
 } suite_formula;
 
-/** Calls fn(suite, i, user) for i < n, on as many threads as the options say: each has a suite and a context of its own, so that what one
- * formula reports is nobody else's. Counts and failures are added up. fn must not use CMocka's assertions. */
+/** Calls fn(suite, i, user) for i < n, on as many threads as the options say: each has a suite and a context of its
+ * own, so that what one formula reports is nobody else's. Counts and failures are added up. fn must not use CMocka's
+ * assertions. */
 typedef void (*suite_fn)(suite *s, int64_t i, void *user);
 void suite_each(suite *s, int64_t n, suite_fn fn, void *user);
 
@@ -47,8 +48,10 @@ void suite_check_picked(suite *s, suite_formula *f);
 void suite_check_variants(suite *s, suite_formula *f, int every);
 /** The same with this one, of the pool or not. */
 void suite_check_variant(suite *s, suite_formula *f, int32_t stage, const char *name);
-/** The same with a legal config of the family at the sizes of the sets, each with the same chance. False where the family does not apply, or none is legal. */
-bool suite_check_random(suite *s, suite_formula *f, const md_st_program *program, int32_t stage, const md_fa_family *family, uint64_t *seed);
+/** The same with a legal config of the family at the sizes of the sets, each with the same chance. False where the
+ * family does not apply, or none is legal. */
+bool suite_check_random(suite *s, suite_formula *f, const md_st_program *program, int32_t stage,
+                        const md_fa_family *family, uint64_t *seed);
 /** Calls with each output that can be given the memory of an input of its dtype and layout. */
 void suite_check_in_place(suite *s, suite_formula *f);
 

@@ -1,4 +1,5 @@
-/* Facts of compiled GPU kernels and what is refused, without a GPU: NVRTC compiles for each architecture. Skips itself where there is no NVRTC. */
+/* Facts of compiled GPU kernels and what is refused, without a GPU: NVRTC compiles for each architecture. Skips
+ * itself where there is no NVRTC. */
 #include "support/check.h"
 
 #include "base/status.h"
@@ -10,52 +11,44 @@ static const char *const archs[] = {"sm_80", "sm_90a", "sm_100a"};
 #define HEAD "struct md_params { float *a; const int *b; long long n; };\n"
 #define ENTRY "(const __grid_constant__ md_params p)\n"
 
-static const char plain_text[] = HEAD
-    "extern \"C\" __global__ void __launch_bounds__(96, 2) md_kernel" ENTRY
-    "{\n"
-    "    __shared__ float s[250];\n"
-    "    s[threadIdx.x] = p.a[threadIdx.x];\n"
-    "    __syncthreads();\n"
-    "    if (threadIdx.x < p.n) p.a[threadIdx.x] = s[(threadIdx.x * 7 + 3) % 96];\n"
-    "}\n"
-    "extern \"C\" __global__ void second() {}\n";
+static const char plain_text[] = HEAD "extern \"C\" __global__ void __launch_bounds__(96, 2) md_kernel" ENTRY "{\n"
+                                      "    __shared__ float s[250];\n"
+                                      "    s[threadIdx.x] = p.a[threadIdx.x];\n"
+                                      "    __syncthreads();\n"
+                                      "    if (threadIdx.x < p.n) p.a[threadIdx.x] = s[(threadIdx.x * 7 + 3) % 96];\n"
+                                      "}\n"
+                                      "extern \"C\" __global__ void second() {}\n";
 
 /* An array that is indexed at run time lies on the stack. */
-static const char stack_text[] = HEAD
-    "extern \"C\" __global__ void __launch_bounds__(128) md_kernel" ENTRY
-    "{\n"
-    "    float v[64], s = 0;\n"
-    "    for (int i = 0; i < 64; i++) v[i] = p.a[i * 128 + threadIdx.x];\n"
-    "    for (int j = 0; j < p.n; j++) s += v[p.b[j] & 63];\n"
-    "    p.a[threadIdx.x] = s;\n"
-    "}\n";
+static const char stack_text[] = HEAD "extern \"C\" __global__ void __launch_bounds__(128) md_kernel" ENTRY "{\n"
+                                      "    float v[64], s = 0;\n"
+                                      "    for (int i = 0; i < 64; i++) v[i] = p.a[i * 128 + threadIdx.x];\n"
+                                      "    for (int j = 0; j < p.n; j++) s += v[p.b[j] & 63];\n"
+                                      "    p.a[threadIdx.x] = s;\n"
+                                      "}\n";
 
 /* More values alive than 1024 threads have registers. */
-static const char spill_text[] = HEAD
-    "extern \"C\" __global__ void __launch_bounds__(1024) md_kernel" ENTRY
-    "{\n"
-    "    float v[96];\n"
-    "#pragma unroll\n"
-    "    for (int i = 0; i < 96; i++) v[i] = p.a[i * 1024 + threadIdx.x];\n"
-    "    __syncthreads();\n"
-    "#pragma unroll\n"
-    "    for (int i = 0; i < 96; i++) p.a[i * 1024 + threadIdx.x] = v[95 - i] * v[(i * 7) % 96];\n"
-    "}\n";
+static const char spill_text[] =
+    HEAD "extern \"C\" __global__ void __launch_bounds__(1024) md_kernel" ENTRY "{\n"
+         "    float v[96];\n"
+         "#pragma unroll\n"
+         "    for (int i = 0; i < 96; i++) v[i] = p.a[i * 1024 + threadIdx.x];\n"
+         "    __syncthreads();\n"
+         "#pragma unroll\n"
+         "    for (int i = 0; i < 96; i++) p.a[i * 1024 + threadIdx.x] = v[95 - i] * v[(i * 7) % 96];\n"
+         "}\n";
 
 /* Ignored without launch bounds, and ptxas only mentions it. */
-static const char loss_text[] = HEAD
-    "extern \"C\" __global__ void md_kernel" ENTRY
-    "{\n"
-    "    asm volatile(\"setmaxnreg.dec.sync.aligned.u32 24;\");\n"
-    "    if (p.n) p.a[threadIdx.x] = 1.0f;\n"
-    "}\n";
+static const char loss_text[] = HEAD "extern \"C\" __global__ void md_kernel" ENTRY "{\n"
+                                     "    asm volatile(\"setmaxnreg.dec.sync.aligned.u32 24;\");\n"
+                                     "    if (p.n) p.a[threadIdx.x] = 1.0f;\n"
+                                     "}\n";
 
-static const char cluster_text[] = HEAD
-    "extern \"C\" __global__ void __cluster_dims__(4, 1, 1) __launch_bounds__(256) md_kernel" ENTRY
-    "{\n"
-    "    extern __shared__ float d[];\n"
-    "    if (p.n) p.a[threadIdx.x] = d[threadIdx.x];\n"
-    "}\n";
+static const char cluster_text[] =
+    HEAD "extern \"C\" __global__ void __cluster_dims__(4, 1, 1) __launch_bounds__(256) md_kernel" ENTRY "{\n"
+         "    extern __shared__ float d[];\n"
+         "    if (p.n) p.a[threadIdx.x] = d[threadIdx.x];\n"
+         "}\n";
 
 typedef struct built {
     void *binary;
@@ -99,8 +92,9 @@ static void test_facts(void **state)
         assert_ok(md_dev_cubin_read(&facts, b.binary, b.n, "md_kernel"));
         assert_ok(md_dev_cubin_read(&second, b.binary, b.n, "second"));
         assert_ok(md_dev_cubin_read(&first, b.binary, b.n, NULL));
-        printf("%s: %d registers, %d bytes of frame, %d threads, %d bytes of parameters, %lld shared, %lld of code\n", archs[i], facts.registers,
-               facts.frame_bytes, facts.max_threads, facts.param_bytes, (long long)facts.shared_bytes, (long long)facts.code_bytes);
+        printf("%s: %d registers, %d bytes of frame, %d threads, %d bytes of parameters, %lld shared, %lld of code\n",
+               archs[i], facts.registers, facts.frame_bytes, facts.max_threads, facts.param_bytes,
+               (long long)facts.shared_bytes, (long long)facts.code_bytes);
         assert_string_equal(facts.kernel, "md_kernel");
         assert_int_equal(facts.capability, capability[i]);
         assert_true(facts.registers >= 8 && facts.registers <= 32 && facts.code_bytes >= 256);
@@ -165,11 +159,12 @@ static void test_errors(void **state)
 {
     (void)state;
     built b = {0};
-    assert_fails(md_dev_nvrtc_compile(&b.binary, &b.n, &b.log, "\n\n  int f() { return nothing; }\n", "sm_80"), MD_COMPILE,
-                 "kernel.cu(3): error: identifier \"nothing\" is undefined | int f() { return nothing; }");
+    assert_fails(md_dev_nvrtc_compile(&b.binary, &b.n, &b.log, "\n\n  int f() { return nothing; }\n", "sm_80"),
+                 MD_COMPILE, "kernel.cu(3): error: identifier \"nothing\" is undefined | int f() { return nothing; }");
     assert_non_null(strstr(md_strbuf_text(&b.log), "nothing"));
-    assert_fails(md_dev_nvrtc_compile(&b.binary, &b.n, NULL, "extern \"C\" __global__ void k() { asm volatile(\"nonsense;\"); }", "sm_80"), MD_COMPILE,
-                 "nonsense");
+    assert_fails(md_dev_nvrtc_compile(&b.binary, &b.n, NULL,
+                                      "extern \"C\" __global__ void k() { asm volatile(\"nonsense;\"); }", "sm_80"),
+                 MD_COMPILE, "nonsense");
     assert_fails(md_dev_nvrtc_compile(&b.binary, &b.n, NULL, plain_text, "sm_7"), MD_COMPILE, "sm_7");
     assert_null(b.binary);
     drop(&b);
@@ -213,7 +208,8 @@ static void test_archs(void **state)
     static const struct {
         int32_t capability;
         const char *arch;
-    } known[] = {{80, "sm_80"}, {86, "sm_86"}, {89, "sm_89"}, {90, "sm_90a"}, {100, "sm_100a"}, {88, NULL}, {99, "sm_90"}};
+    } known[] = {{80, "sm_80"},    {86, "sm_86"}, {89, "sm_89"}, {90, "sm_90a"},
+                 {100, "sm_100a"}, {88, NULL},    {99, "sm_90"}};
     for (int i = 0; i < 7; i++) {
         assert_ok(md_dev_nvrtc_arch(arch, &nvrtc, known[i].capability));
         if (known[i].arch && (known[i].capability < 100 || nvrtc.version >= 12080))
@@ -234,8 +230,10 @@ static void test_assumed(void **state)
         assert_int_equal(f.kind, MD_DEV_CUDA);
         assert_int_equal(f.capability, known[i]);
         assert_string_equal(f.arch, archs[i]);
-        assert_true(f.threads > 100 && f.memory_gbps > 1000 && f.gflops > 10000 && f.shared_per_block > 0 && f.shared_per_sm > f.shared_per_block);
-        assert_true(f.registers_per_sm == 65536 && f.threads_per_sm == 2048 && f.blocks_per_sm == 32 && f.l2_bytes > 0 && f.vector_bytes == 16);
+        assert_true(f.threads > 100 && f.memory_gbps > 1000 && f.gflops > 10000 && f.shared_per_block > 0 &&
+                    f.shared_per_sm > f.shared_per_block);
+        assert_true(f.registers_per_sm == 65536 && f.threads_per_sm == 2048 && f.blocks_per_sm == 32 &&
+                    f.l2_bytes > 0 && f.vector_bytes == 16);
     }
     assert_fails(md_dev_cuda_assume(&f, 75), MD_INVALID_ARGUMENT, "75");
 }
@@ -248,8 +246,9 @@ int main(void)
         return 77;
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_facts),  cmocka_unit_test(test_cluster), cmocka_unit_test(test_refused), cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_broken), cmocka_unit_test(test_archs),   cmocka_unit_test(test_assumed),
+        cmocka_unit_test(test_facts),   cmocka_unit_test(test_cluster), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_errors),  cmocka_unit_test(test_broken),  cmocka_unit_test(test_archs),
+        cmocka_unit_test(test_assumed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* The cuda device: opening, memory, compiling, loading, launching, reports, and what can go wrong. Skips itself where there is no GPU. */
+/* The cuda device: opening, memory, compiling, loading, launching, reports, and what can go wrong. Skips itself
+ * where there is no GPU. */
 #include "device/cuda_fixture.h"
 
 #include "base/dtype.h"
@@ -16,11 +17,12 @@ static void test_facts(void **state)
     double ms = (double)(md_clock_ns() - start) * 1e-6;
     const md_dev_facts *a = &dev->facts;
     assert_int_equal(a->kind, MD_DEV_CUDA);
-    printf("%s, %d SMs, %s, driver %d, runtime %d, nvrtc %d, '%s' '%s'\n", a->name, a->threads, a->arch, a->driver, a->runtime, a->nvrtc, a->compiler,
-           a->flags);
-    printf("L2 %lld, shared %lld of %lld, %d registers, %d threads, %d blocks an SM, %lld MB; %.0f GB/s, %.0f GFLOP/s; a second device opens in %.2f ms\n",
-           (long long)a->l2_bytes, (long long)a->shared_per_block, (long long)a->shared_per_sm, a->registers_per_sm, a->threads_per_sm,
-           a->blocks_per_sm, (long long)a->global_bytes >> 20, a->memory_gbps, a->gflops, ms);
+    printf("%s, %d SMs, %s, driver %d, runtime %d, nvrtc %d, '%s' '%s'\n", a->name, a->threads, a->arch, a->driver,
+           a->runtime, a->nvrtc, a->compiler, a->flags);
+    printf("L2 %lld, shared %lld of %lld, %d registers, %d threads, %d blocks an SM, %lld MB; %.0f GB/s, %.0f GFLOP/s; "
+           "a second device opens in %.2f ms\n",
+           (long long)a->l2_bytes, (long long)a->shared_per_block, (long long)a->shared_per_sm, a->registers_per_sm,
+           a->threads_per_sm, a->blocks_per_sm, (long long)a->global_bytes >> 20, a->memory_gbps, a->gflops, ms);
     assert_true(a->capability >= 80 && a->threads > 0 && a->vector_bytes == 16 && a->shared_per_block >= 99 << 10);
     assert_true(a->registers_per_sm == 65536 && a->memory_gbps > 100 && a->gflops > 1000 && a->l2_bytes > 1 << 20);
     assert_true(a->can_compile && strncmp(a->arch, "sm_", 3) == 0 && ms < 1000.0);
@@ -39,9 +41,12 @@ static void test_names(void **state)
 {
     fixture *f = *state;
     md_dev *dev = NULL;
-    assert_fails(md_dev_open(&dev, &(md_dev_options){.device = "cuda:999", .pool = f->pool}), MD_INVALID_ARGUMENT, "there is no cuda:999");
-    assert_fails(md_dev_open(&dev, &(md_dev_options){.device = "cuda:", .pool = f->pool}), MD_INVALID_ARGUMENT, "cuda:");
-    assert_fails(md_dev_open(&dev, &(md_dev_options){.device = "cuda:-1", .pool = f->pool}), MD_INVALID_ARGUMENT, "cuda:-1");
+    assert_fails(md_dev_open(&dev, &(md_dev_options){.device = "cuda:999", .pool = f->pool}), MD_INVALID_ARGUMENT,
+                 "there is no cuda:999");
+    assert_fails(md_dev_open(&dev, &(md_dev_options){.device = "cuda:", .pool = f->pool}), MD_INVALID_ARGUMENT,
+                 "cuda:");
+    assert_fails(md_dev_open(&dev, &(md_dev_options){.device = "cuda:-1", .pool = f->pool}), MD_INVALID_ARGUMENT,
+                 "cuda:-1");
     assert_null(dev);
     assert_ok(md_dev_open(&dev, &(md_dev_options){.device = "cuda:0", .pool = f->pool}));
     assert_int_equal(dev->facts.index, 0);
@@ -113,7 +118,8 @@ static void test_bad_texts(void **state)
     md_dev *dev = ((fixture *)*state)->dev;
     void *binary = NULL;
     size_t n = 0;
-    assert_fails(compile(&binary, &n, dev, "\nextern \"C\" __global__ void md_kernel() { nothing(); }\n"), MD_COMPILE, "kernel.cu(2): error");
+    assert_fails(compile(&binary, &n, dev, "\nextern \"C\" __global__ void md_kernel() { nothing(); }\n"), MD_COMPILE,
+                 "kernel.cu(2): error");
     assert_fails(compile(&binary, &n, dev, "extern \"C\" __global__ void other() {}\n"), MD_NOT_FOUND, "'md_kernel'");
     assert_null(binary);
 }
@@ -169,11 +175,13 @@ static const char cluster_text[] =
     "    extern __shared__ unsigned room[];\n"
     "    if (p.blocks == 0) return;\n"
     "    unsigned rank, n, mine, theirs, value, bytes;\n"
-    "    asm(\"mov.u32 %0, %%cluster_ctarank; mov.u32 %1, %%cluster_nctarank; mov.u32 %2, %%dynamic_smem_size;\" : \"=r\"(rank), \"=r\"(n), \"=r\"(bytes));\n"
+    "    asm(\"mov.u32 %0, %%cluster_ctarank; mov.u32 %1, %%cluster_nctarank; mov.u32 %2, %%dynamic_smem_size;\" : "
+    "\"=r\"(rank), \"=r\"(n), \"=r\"(bytes));\n"
     "    if (threadIdx.x == 0) room[bytes / 4 - 1] = rank + 100;\n"
     "    asm volatile(\"barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;\" ::: \"memory\");\n"
     "    mine = (unsigned)__cvta_generic_to_shared(&room[bytes / 4 - 1]);\n"
-    "    asm volatile(\"mapa.shared::cluster.u32 %0, %1, %2;\" : \"=r\"(theirs) : \"r\"(mine), \"r\"((rank + 1) % n));\n"
+    "    asm volatile(\"mapa.shared::cluster.u32 %0, %1, %2;\" : \"=r\"(theirs) : \"r\"(mine), \"r\"((rank + 1) % "
+    "n));\n"
     "    asm volatile(\"ld.shared::cluster.u32 %0, [%1];\" : \"=r\"(value) : \"r\"(theirs) : \"memory\");\n"
     "    if (threadIdx.x == 0) p.out[blockIdx.x] = value;\n"
     "    asm volatile(\"barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;\" ::: \"memory\");\n"
@@ -224,7 +232,8 @@ static void test_reports(void **state)
     md_dev_report report[300];
     for (int i = 0; i < 300; i++)
         assert_ok(dev->ops->report_create(&report[i], dev));
-    assert_true(report[0].kernel != report[1].kernel && report[0].host != report[1].host && report[0].kernel != report[0].host);
+    assert_true(report[0].kernel != report[1].kernel && report[0].host != report[1].host &&
+                report[0].kernel != report[0].host);
     for (int turn = 0; turn < 6; turn++) {
         const md_dev_report *r = &report[turn * 50];
         md_kn_word words[2] = {{.p = r->kernel}, {.i = turn % 3 == 2 ? 0 : 5000}};
@@ -235,7 +244,8 @@ static void test_reports(void **state)
             assert_ok(dev->ops->sync(dev, NULL));
             assert_int_equal(r->host->is_set, turn % 3 != 2);
             if (r->host->is_set)
-                assert_true(r->host->tensor == 3 && r->host->axis == 1 && r->host->value >= 1000 && r->host->value < 6000);
+                assert_true(r->host->tensor == 3 && r->host->axis == 1 && r->host->value >= 1000 &&
+                            r->host->value < 6000);
             if (again == 0 && turn % 3 == 1)
                 assert_ok(dev->ops->report_clear(dev, r));
         }
@@ -291,7 +301,8 @@ static void test_copy_tensor(void **state)
         int64_t n = 1, stride[2] = {1, 1};
         b.data = device[1];
         for (int32_t i = 0; i < a.rank; i++)
-            n *= a.size[i] = b.size[i] = turn % 30 ? 1 + (int64_t)(check_random(&seed) % 5) : (int64_t)(check_random(&seed) % 3);
+            n *= a.size[i] = b.size[i] =
+                turn % 30 ? 1 + (int64_t)(check_random(&seed) % 5) : (int64_t)(check_random(&seed) % 3);
         for (int side = 0; side < 2; side++) {
             md_tensor *t = side ? &b : &a;
             int32_t first = (int32_t)(check_random(&seed) % 7);
@@ -346,8 +357,10 @@ static void test_two_devices(void **state)
     }
     assert_ok(other->ops->alloc(&p, other, 64));
     assert_fails(f->dev->ops->check_pointer(f->dev, p), MD_INVALID_ARGUMENT, "memory of cuda:1");
-    assert_fails(f->dev->ops->check_stream(f->dev, other->tuning), MD_INVALID_ARGUMENT, "a stream of cuda:1, and the context is on cuda:0");
-    assert_fails(other->ops->check_stream(other, f->dev->tuning), MD_INVALID_ARGUMENT, "a stream of cuda:0, and the context is on cuda:1");
+    assert_fails(f->dev->ops->check_stream(f->dev, other->tuning), MD_INVALID_ARGUMENT,
+                 "a stream of cuda:1, and the context is on cuda:0");
+    assert_fails(other->ops->check_stream(other, f->dev->tuning), MD_INVALID_ARGUMENT,
+                 "a stream of cuda:0, and the context is on cuda:1");
     assert_ok(other->ops->check_stream(other, other->tuning));
     assert_int_equal(cudaGetLastError(), cudaSuccess);
     other->ops->free(other, p);
@@ -373,15 +386,17 @@ static void test_fork(void **state)
 static int lose_device(void)
 {
     fixture f;
-    static const char wild[] = "struct md_params { int *p; long long n; };\n"
-                               "extern \"C\" __global__ void md_kernel(const __grid_constant__ md_params p) { if (p.n) *p.p = 1; }\n";
+    static const char wild[] =
+        "struct md_params { int *p; long long n; };\n"
+        "extern \"C\" __global__ void md_kernel(const __grid_constant__ md_params p) { if (p.n) *p.p = 1; }\n";
     if (!fixture_open(&f))
         return 2;
     void *p = NULL;
     md_dev_kernel *kernel = make(f.dev, wild);
     md_kn_word words[2] = {{.i = 64}, {.i = 1}};
     md_kn_geometry g = grid_of(1, 1);
-    md_status launched = f.dev->ops->launch(f.dev, NULL, kernel, &g, words, 2, NULL), waited = f.dev->ops->sync(f.dev, NULL);
+    md_status launched = f.dev->ops->launch(f.dev, NULL, kernel, &g, words, 2, NULL),
+              waited = f.dev->ops->sync(f.dev, NULL);
     printf("%s\n", md_last_error());
     bool is_good = launched == MD_OK && waited == MD_DEVICE && strstr(md_last_error(), "lost");
     is_good = is_good && f.dev->ops->alloc(&p, f.dev, 64) == MD_DEVICE && strstr(md_last_error(), "earlier error");
@@ -410,9 +425,10 @@ int main(int argc, char **argv)
         return f.exit_code;
 #define TEST(name) cmocka_unit_test_prestate(name, &f)
     const struct CMUnitTest tests[] = {
-        TEST(test_facts),       TEST(test_names),     TEST(test_memory),           TEST(test_pointers), TEST(test_out_of_memory),
-        TEST(test_bad_texts),   TEST(test_bad_binaries), TEST(test_refused_launches), TEST(test_clusters), TEST(test_reports),
-        TEST(test_functions),   TEST(test_copy_tensor),  TEST(test_two_devices),      TEST(test_fork),     TEST(test_lost_device),
+        TEST(test_facts),         TEST(test_names),     TEST(test_memory),       TEST(test_pointers),
+        TEST(test_out_of_memory), TEST(test_bad_texts), TEST(test_bad_binaries), TEST(test_refused_launches),
+        TEST(test_clusters),      TEST(test_reports),   TEST(test_functions),    TEST(test_copy_tensor),
+        TEST(test_two_devices),   TEST(test_fork),      TEST(test_lost_device),
     };
     int n_failed = cmocka_run_group_tests(tests, NULL, NULL);
     fixture_close(&f);

@@ -1,5 +1,6 @@
-/* Machines on which something is missing or of another age: the driver, a GPU, NVRTC. dlopen is wrapped by the linker, and what is asked for is
- * refused or answered by this program, each time in a process of its own. What needs a real GPU skips itself elsewhere. */
+/* Machines on which something is missing or of another age: the driver, a GPU, NVRTC. dlopen is wrapped by the
+ * linker, and what is asked for is refused or answered by this program, each time in a process of its own. What
+ * needs a real GPU skips itself elsewhere. */
 #include "support/check.h"
 
 #include "base/status.h"
@@ -10,7 +11,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-typedef enum supply { SUPPLY_REAL, SUPPLY_NONE, SUPPLY_FAKE, SUPPLY_OTHER /* a library without its functions */ } supply;
+typedef enum supply {
+    SUPPLY_REAL,
+    SUPPLY_NONE,
+    SUPPLY_FAKE,
+    SUPPLY_OTHER /* a library without its functions */
+} supply;
 
 static struct machine {
     supply driver, nvrtc;
@@ -23,7 +29,10 @@ void *__wrap_dlopen(const char *name, int mode);
 
 void *__wrap_dlopen(const char *name, int mode)
 {
-    const supply from = !name ? SUPPLY_REAL : strstr(name, "libcuda.so") ? machine.driver : strstr(name, "nvrtc") ? machine.nvrtc : SUPPLY_REAL;
+    const supply from = !name                        ? SUPPLY_REAL
+                        : strstr(name, "libcuda.so") ? machine.driver
+                        : strstr(name, "nvrtc")      ? machine.nvrtc
+                                                     : SUPPLY_REAL;
     if (from == SUPPLY_NONE)
         return NULL;
     return __real_dlopen(from == SUPPLY_FAKE ? NULL : from == SUPPLY_OTHER ? "libm.so.6" : name, mode);
@@ -75,12 +84,18 @@ int cuGetProcAddress_v2(const char *name, void **function, int version, uint64_t
 
 /* ---- An NVRTC that has a version and nothing else */
 
-#define NAMES(F)                                                                                                                                    \
-    F(nvrtcGetErrorString) F(nvrtcGetNumSupportedArchs) F(nvrtcGetSupportedArchs) F(nvrtcCreateProgram) F(nvrtcDestroyProgram) F(nvrtcCompileProgram) \
-    F(nvrtcGetCUBINSize) F(nvrtcGetCUBIN) F(nvrtcGetProgramLogSize) F(nvrtcGetProgramLog)
-#define STUB(name) \
-    int name(void); \
-    int name(void) { return 1; }
+#define NAMES(F)                                                                                                       \
+    F(nvrtcGetErrorString)                                                                                             \
+    F(nvrtcGetNumSupportedArchs)                                                                                       \
+    F(nvrtcGetSupportedArchs)                                                                                          \
+    F(nvrtcCreateProgram) F(nvrtcDestroyProgram) F(nvrtcCompileProgram) F(nvrtcGetCUBINSize) F(nvrtcGetCUBIN)          \
+        F(nvrtcGetProgramLogSize) F(nvrtcGetProgramLog)
+#define STUB(name)                                                                                                     \
+    int name(void);                                                                                                    \
+    int name(void)                                                                                                     \
+    {                                                                                                                  \
+        return 1;                                                                                                      \
+    }
 NAMES(STUB)
 int nvrtcVersion(int *major, int *minor);
 
@@ -146,7 +161,8 @@ static const char *check_computes(md_context *context)
 static const char *check_unsupported(const char *part)
 {
     md_context *context = NULL;
-    if (!has_said(md_context_create(&context, &(md_context_options){.device = "cuda"}), MD_UNSUPPORTED, part) || context)
+    if (!has_said(md_context_create(&context, &(md_context_options){.device = "cuda"}), MD_UNSUPPORTED, part) ||
+        context)
         return "what cuda said";
     if (md_context_create(&context, &(md_context_options){.device = "auto", .cc = "/nonexistent/cc"}) != MD_OK)
         return "auto does not go on";
@@ -155,16 +171,27 @@ static const char *check_unsupported(const char *part)
     return wrong;
 }
 
-static const char *check_no_driver(void) { return check_unsupported("no NVIDIA driver"); }
-static const char *check_no_device(void) { return check_unsupported("shows no GPU"); }
-static const char *check_old_driver(void) { return check_unsupported("too old: it is for CUDA 11.4, and this build has the runtime of CUDA 1"); }
+static const char *check_no_driver(void)
+{
+    return check_unsupported("no NVIDIA driver");
+}
+static const char *check_no_device(void)
+{
+    return check_unsupported("shows no GPU");
+}
+static const char *check_old_driver(void)
+{
+    return check_unsupported("too old: it is for CUDA 11.4, and this build has the runtime of CUDA 1");
+}
 
 static void test_driver(void **state)
 {
     (void)state;
     enum { NO_DEVICE = 100 };
     assert_int_equal(run_on((struct machine){.driver = SUPPLY_NONE}, check_no_driver), 0);
-    assert_int_equal(run_on((struct machine){.driver = SUPPLY_FAKE, .driver_version = 99000, .init = NO_DEVICE}, check_no_device), 0);
+    assert_int_equal(
+        run_on((struct machine){.driver = SUPPLY_FAKE, .driver_version = 99000, .init = NO_DEVICE}, check_no_device),
+        0);
     assert_int_equal(run_on((struct machine){.driver = SUPPLY_FAKE, .driver_version = 11040}, check_old_driver), 0);
 }
 
@@ -178,9 +205,18 @@ static const char *check_nvrtc(md_status want, const char *part)
     return has_said(md_dev_nvrtc_compile(&binary, &n, NULL, "", "sm_90a"), want, part) && !binary ? NULL : "compiling";
 }
 
-static const char *check_no_nvrtc(void) { return check_nvrtc(MD_NOT_FOUND, "no NVRTC"); }
-static const char *check_old_nvrtc(void) { return check_nvrtc(MD_UNSUPPORTED, "too old: 11.8, and 12.0 is needed"); }
-static const char *check_no_functions(void) { return check_nvrtc(MD_UNSUPPORTED, "it has no nvrtcVersion"); }
+static const char *check_no_nvrtc(void)
+{
+    return check_nvrtc(MD_NOT_FOUND, "no NVRTC");
+}
+static const char *check_old_nvrtc(void)
+{
+    return check_nvrtc(MD_UNSUPPORTED, "too old: 11.8, and 12.0 is needed");
+}
+static const char *check_no_functions(void)
+{
+    return check_nvrtc(MD_UNSUPPORTED, "it has no nvrtcVersion");
+}
 
 static void test_nvrtc(void **state)
 {
@@ -216,9 +252,18 @@ static const char *check_without_compiler(const char *part)
     return wrong;
 }
 
-static const char *check_gpu_no_nvrtc(void) { return check_without_compiler("no kernel can be compiled for the GPU: no NVRTC"); }
-static const char *check_gpu_old_nvrtc(void) { return check_without_compiler("no kernel can be compiled for the GPU: NVRTC is too old: 11.8"); }
-static const char *check_gpu_new_nvrtc(void) { return check_without_compiler("NVRTC 99.8 makes kernels that this driver"); }
+static const char *check_gpu_no_nvrtc(void)
+{
+    return check_without_compiler("no kernel can be compiled for the GPU: no NVRTC");
+}
+static const char *check_gpu_old_nvrtc(void)
+{
+    return check_without_compiler("no kernel can be compiled for the GPU: NVRTC is too old: 11.8");
+}
+static const char *check_gpu_new_nvrtc(void)
+{
+    return check_without_compiler("NVRTC 99.8 makes kernels that this driver");
+}
 
 static void test_gpu(void **state)
 {
@@ -233,6 +278,7 @@ static void test_gpu(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_driver), cmocka_unit_test(test_nvrtc), cmocka_unit_test(test_gpu)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_driver), cmocka_unit_test(test_nvrtc),
+                                       cmocka_unit_test(test_gpu)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

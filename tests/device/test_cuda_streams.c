@@ -1,10 +1,12 @@
-/* The cuda device and streams: workspaces and counters, captures, time, what calls cost. Skips itself where there is no GPU. */
+/* The cuda device and streams: workspaces and counters, captures, time, what calls cost. Skips itself where there is
+ * no GPU. */
 #include "device/cuda_fixture.h"
 
 #include <math.h>
 #include <pthread.h>
 
-/* Fills the workspace with `seed`, or checks that all of it is `seed` and counts what is not into out. Slow, so that streams overlap. */
+/* Fills the workspace with `seed`, or checks that all of it is `seed` and counts what is not into out. Slow, so that
+ * streams overlap. */
 static const char work_text[] =
     "struct md_params { unsigned *work; unsigned *wrong; long long n, seed, is_check; };\n"
     "extern \"C\" __global__ void __launch_bounds__(256) md_kernel(const __grid_constant__ md_params p)\n"
@@ -219,8 +221,10 @@ static void test_time(void **state)
     assert_ok(dev->ops->time(&us, dev, s.stream, spin_body, &s));
     s.n = 20;
     assert_ok(dev->ops->time(&other, dev, s.stream, spin_body, &s));
-    printf("kernels of 20 us: %.2f us each of 10, %.2f of 20, the next ten %.2f\n", us / 10, other / 20, (other - us) / 10);
-    assert_true(us / 10 > 19.0 && (under_tool() || us / 10 < 25.0) && (under_tool() || fabs((other - us) / 10 - us / 10) < 1.0));
+    printf("kernels of 20 us: %.2f us each of 10, %.2f of 20, the next ten %.2f\n", us / 10, other / 20,
+           (other - us) / 10);
+    assert_true(us / 10 > 19.0 && (under_tool() || us / 10 < 25.0) &&
+                (under_tool() || fabs((other - us) / 10 - us / 10) < 1.0));
     s.n = 0;
     assert_ok(dev->ops->time(&empty, dev, NULL, spin_body, &s));
     printf("nothing: %.2f us\n", empty);
@@ -302,7 +306,8 @@ static void test_costs(void **state)
     start = md_clock_ns();
     for (int i = 0; i < 10000; i++)
         assert_ok(dev->ops->workspace(&p, dev, dev->tuning, 1000));
-    printf("compile %.1f ms, load with its first launch %.0f us, the next launch %.1f us; a launch %.0f ns, the runtime's own %.0f ns; a workspace %.0f ns\n",
+    printf("compile %.1f ms, load with its first launch %.0f us, the next launch %.1f us; a launch %.0f ns, the "
+           "runtime's own %.0f ns; a workspace %.0f ns\n",
            compiled, loaded, first, ours, theirs, (double)(md_clock_ns() - start) / 10000);
     free(binary);
     dev->ops->unload(dev, kernel);
@@ -318,8 +323,8 @@ static double measure_rate(double *gbps, md_dev *dev)
     float ms = 0;
     uint64_t start = md_clock_ns();
     *gbps = 0;
-    bool is_good = cudaEventCreate(&begin) == cudaSuccess && cudaEventCreate(&end) == cudaSuccess && cudaMalloc(&from, BYTES) == cudaSuccess &&
-                   cudaMalloc(&to, BYTES) == cudaSuccess;
+    bool is_good = cudaEventCreate(&begin) == cudaSuccess && cudaEventCreate(&end) == cudaSuccess &&
+                   cudaMalloc(&from, BYTES) == cudaSuccess && cudaMalloc(&to, BYTES) == cudaSuccess;
     for (int i = 0; i <= N && is_good; i++) { /* the first is not counted */
         is_good = (i != 1 || cudaEventRecord(begin, dev->tuning) == cudaSuccess) &&
                   cudaMemcpyAsync(to, from, BYTES, cudaMemcpyDeviceToDevice, dev->tuning) == cudaSuccess;
@@ -344,7 +349,8 @@ static void test_rate(void **state)
         again = measure_rate(&gbps, dev);
         best = fmax(best, gbps);
     }
-    printf("copies of 128 MB: %.0f GB/s at first (%.1f ms), %.0f at best (%.1f ms); the facts say %.0f\n", first, ms, best, again, dev->facts.memory_gbps);
+    printf("copies of 128 MB: %.0f GB/s at first (%.1f ms), %.0f at best (%.1f ms); the facts say %.0f\n", first, ms,
+           best, again, dev->facts.memory_gbps);
     assert_true(under_tool() || (best > 0.85 * dev->facts.memory_gbps && best < 1.15 * dev->facts.memory_gbps));
 }
 
@@ -355,7 +361,8 @@ int main(void)
         return f.exit_code;
 #define TEST(name) cmocka_unit_test_prestate(name, &f)
     const struct CMUnitTest tests[] = {
-        TEST(test_rate), TEST(test_workspace), TEST(test_capture), TEST(test_load_during_capture), TEST(test_time), TEST(test_costs),
+        TEST(test_rate), TEST(test_workspace), TEST(test_capture), TEST(test_load_during_capture),
+        TEST(test_time), TEST(test_costs),
     };
     int n_failed = cmocka_run_group_tests(tests, NULL, NULL);
     fixture_close(&f);

@@ -81,7 +81,8 @@ static md_dev *open_with(fixture *f, const char *cc, int32_t limit_ms)
     f->logger = (md_log){keep_log, f, MD_LOG_WARN};
     md_dev *dev = NULL;
     assert_ok(md_dev_open(
-        &dev, &(md_dev_options){.device = "host", .cc = cc, .pool = f->pool, .log = &f->logger, .compile_limit_ms = limit_ms}));
+        &dev, &(md_dev_options){
+                  .device = "host", .cc = cc, .pool = f->pool, .log = &f->logger, .compile_limit_ms = limit_ms}));
     return dev;
 }
 
@@ -163,7 +164,8 @@ static void test_names(void **state)
     for (int i = 0; i < 5; i++)
         assert_fails(md_dev_open(&dev, &(md_dev_options){.device = bad[i], .pool = f->pool}), MD_INVALID_ARGUMENT,
                      "auto, host, cuda");
-    assert_fails(md_dev_open(&dev, &(md_dev_options){.device = "host", .cc = "  ", .pool = f->pool}), MD_INVALID_ARGUMENT, "MD_CC");
+    assert_fails(md_dev_open(&dev, &(md_dev_options){.device = "host", .cc = "  ", .pool = f->pool}),
+                 MD_INVALID_ARGUMENT, "MD_CC");
     md_dev_close(NULL);
     md_dev_close(&dev);
 }

@@ -1,5 +1,5 @@
-/* Where a tensor map's address stands is found by what the driver does, or not at all. Fake drivers: one that puts the address into a word, others that
- * do something else besides. */
+/* Where a tensor map's address stands is found by what the driver does, or not at all. Fake drivers: one that puts
+ * the address into a word, others that do something else besides. */
 #include "support/check.h"
 
 #include "device/map_address.h"
@@ -98,8 +98,13 @@ static void test_not_found(void **state)
     static const struct {
         const char *name;
         md_dev_map_mover move;
-    } list[] = {{"refuses", refuses}, {"half", stores_half}, {"low bits", keeps_low_bits}, {"counts", counts_besides}, {"high, besides", sums_up_high_ones},
-                {"high, refused", refuses_high_ones}, {"shifts", shifts}};
+    } list[] = {{"refuses", refuses},
+                {"half", stores_half},
+                {"low bits", keeps_low_bits},
+                {"counts", counts_besides},
+                {"high, besides", sums_up_high_ones},
+                {"high, refused", refuses_high_ones},
+                {"shifts", shifts}};
     md_kn_word map[MD_KN_MAP_WORDS];
     (void)state;
     for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
@@ -130,6 +135,7 @@ static void test_store(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_found), cmocka_unit_test(test_not_found), cmocka_unit_test(test_store)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_found), cmocka_unit_test(test_not_found),
+                                       cmocka_unit_test(test_store)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

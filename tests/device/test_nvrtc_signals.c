@@ -1,4 +1,5 @@
-/* A process keeps its signals while kernels are compiled, by several threads and by both copies of NVRTC. Needs no GPU. Skips itself where there is no NVRTC. */
+/* A process keeps its signals while kernels are compiled, by several threads and by both copies of NVRTC. Needs no
+ * GPU. Skips itself where there is no NVRTC. */
 #include "support/check.h"
 
 #include "base/status.h"
@@ -30,7 +31,9 @@ static void *compile_some(void *first)
         char text[256];
         void *binary = NULL;
         size_t n = 0;
-        snprintf(text, sizeof text, "struct md_params { float *a; };\nextern \"C\" __global__ void md_kernel(const __grid_constant__ md_params p) { p.a[threadIdx.x] = %d; }\n",
+        snprintf(text, sizeof text,
+                 "struct md_params { float *a; };\nextern \"C\" __global__ void md_kernel(const __grid_constant__ "
+                 "md_params p) { p.a[threadIdx.x] = %d; }\n",
                  *(int *)first + i);
         if (md_dev_nvrtc_compile(&binary, &n, NULL, text, "sm_80") != MD_OK)
             abort();

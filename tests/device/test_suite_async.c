@@ -1,5 +1,5 @@
-/* The suite on the host's kernels behind a device that works later and whose memory the CPU cannot touch: what stands above devices must not
- * care. md_dev_open is wrapped by the linker. */
+/* The suite on the host's kernels behind a device that works later and whose memory the CPU cannot touch: what
+ * stands above devices must not care. md_dev_open is wrapped by the linker. */
 #include "device/suite.h"
 
 #include "support/async_device.h"

@@ -1,7 +1,8 @@
 /* What a warm call costs over the launch of the same kernel, in ns: JSON lines. Not a test.
  *
- * "stubbed": the device's launch is replaced by a function that returns at once, so that selection alone is left; else the kernel runs, on a few
- * elements, on the device that the first argument names (host). Batches of raw launches and of calls alternate; the figure is the median of their paired differences. */
+ * "stubbed": the device's launch is replaced by a function that returns at once, so that selection alone is left;
+ * else the kernel runs, on a few elements, on the device that the first argument names (host). Batches of raw
+ * launches and of calls alternate; the figure is the median of their paired differences. */
 #include "api/context.h"
 #include "base/clock.h"
 #include "dispatch/call/slow_call.h"
@@ -114,7 +115,8 @@ static double run_calls(md_op *const *op, data *const *d, int n, uint32_t *seed)
 }
 
 /* d NULL: shapes of `one`. */
-static void report(const char *name, const char *launch, const raw *r, md_op *const *op, data *const *d, data *one, int n)
+static void report(const char *name, const char *launch, const raw *r, md_op *const *op, data *const *d, data *one,
+                   int n)
 {
     static double difference[ROUNDS], plain[ROUNDS];
     uint32_t seed = 1;
@@ -134,8 +136,10 @@ static void report(const char *name, const char *launch, const raw *r, md_op *co
     calls = op[0]->ds->count.calls - calls;
     qsort(difference, ROUNDS, sizeof *difference, by_value);
     qsort(plain, ROUNDS, sizeof *plain, by_value);
-    printf("{\"case\": \"%s\", \"launch\": \"%s\", \"over_ns\": %.1f, \"lo\": %.1f, \"hi\": %.1f, \"raw_ns\": %.1f, \"shapes\": %d, \"long_way\": %.4f}\n", name, launch,
-           difference[ROUNDS / 2], difference[ROUNDS / 10], difference[ROUNDS * 9 / 10], plain[ROUNDS / 2], n, (double)calls / ((double)BATCH * ROUNDS));
+    printf("{\"case\": \"%s\", \"launch\": \"%s\", \"over_ns\": %.1f, \"lo\": %.1f, \"hi\": %.1f, \"raw_ns\": %.1f, "
+           "\"shapes\": %d, \"long_way\": %.4f}\n",
+           name, launch, difference[ROUNDS / 2], difference[ROUNDS / 10], difference[ROUNDS * 9 / 10],
+           plain[ROUNDS / 2], n, (double)calls / ((double)BATCH * ROUNDS));
     fflush(stdout);
 }
 
@@ -212,9 +216,10 @@ static double rate(md_op *op, int threads, void *(*work_of)(void *user))
 int main(int argc, char **argv)
 {
     const char *device = argc > 1 ? argv[1] : "host";
-    static const char *const formula[8] = {
-        "Y[i,j] = X[i,j] * 2 + B[j]", "Y[i,j] = X[i,j] + B[j]",  "Y[i,j] = X[i,j] - B[j]",     "Y[i,j] = X[i,j] * B[j]",
-        "Y[i,j] = max(X[i,j], B[j])", "Y[i,j] = abs(X[i,j])",    "Y[i,j] = X[i,j] * X[i,j] + B[j]", "Y[i,j] = sum[k](X[i,k]) + X[i,j]"};
+    static const char *const formula[8] = {"Y[i,j] = X[i,j] * 2 + B[j]",      "Y[i,j] = X[i,j] + B[j]",
+                                           "Y[i,j] = X[i,j] - B[j]",          "Y[i,j] = X[i,j] * B[j]",
+                                           "Y[i,j] = max(X[i,j], B[j])",      "Y[i,j] = abs(X[i,j])",
+                                           "Y[i,j] = X[i,j] * X[i,j] + B[j]", "Y[i,j] = sum[k](X[i,k]) + X[i,j]"};
     static md_op *op[8], *all_op[512];
     static data set[512], *all[512];
     md_context *c = NULL;
@@ -241,10 +246,13 @@ int main(int argc, char **argv)
     report("8 ops x 64 shapes", "stubbed", &r, all_op, all, NULL, 512);
     report("10000 shapes", "stubbed", &r, op, NULL, &first, MANY);
     cpu_set_t cpus;
-    const int threads = sched_getaffinity(0, sizeof cpus, &cpus) == 0 && CPU_COUNT(&cpus) < THREADS ? CPU_COUNT(&cpus) : THREADS;
+    const int threads =
+        sched_getaffinity(0, sizeof cpus, &cpus) == 0 && CPU_COUNT(&cpus) < THREADS ? CPU_COUNT(&cpus) : THREADS;
     for (int round = 0; round < 3; round++) { /* clocks of cores change */
-        const double plain = rate(op[0], threads, spin) / rate(op[0], 1, spin), alone = rate(op[0], 1, work), together = rate(op[0], threads, work);
-        printf("{\"case\": \"%d threads\", \"launch\": \"stubbed\", \"calls_per_s\": %.0f, \"alone\": %.0f, \"times\": %.2f, \"times_of_arithmetic\": %.2f}\n",
+        const double plain = rate(op[0], threads, spin) / rate(op[0], 1, spin), alone = rate(op[0], 1, work),
+                     together = rate(op[0], threads, work);
+        printf("{\"case\": \"%d threads\", \"launch\": \"stubbed\", \"calls_per_s\": %.0f, \"alone\": %.0f, \"times\": "
+               "%.2f, \"times_of_arithmetic\": %.2f}\n",
                threads, together, alone, together / alone, plain);
     }
     stub_set(&stubbed, c->dev, false);

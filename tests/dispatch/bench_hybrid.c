@@ -1,8 +1,10 @@
 /* What MD_SELECT_HYBRID costs those who wait: bench_hybrid SIZE LOAD CALLS RUNS [SHARE]. JSON lines. Not a test.
  *
- * Requests arrive evenly, every (mean kernel time / LOAD); each is one md_call of softmax at one of eight shapes in turn: SIZE large (60 to 270 MB,
- * 120 us on an H200) or middle (80 MB, 20 us). A request's latency is the GPU's time at its end less the time when it should have arrived; both clocks are read together before
- * and after a run. The first 200 calls, in which shapes are new and get their plans, count in no percentile. Runs alternate (off on on off ...), each on an op of its own, so that with hybrid on every run has all its trials. */
+ * Requests arrive evenly, every (mean kernel time / LOAD); each is one md_call of softmax at one of eight shapes in
+ * turn: SIZE large (60 to 270 MB, 120 us on an H200) or middle (80 MB, 20 us). A request's latency is the GPU's time
+ * at its end less the time when it should have arrived; both clocks are read together before and after a run. The
+ * first 200 calls, in which shapes are new and get their plans, count in no percentile. Runs alternate (off on on
+ * off ...), each on an op of its own, so that with hybrid on every run has all its trials. */
 #include "md_build_config.h"
 
 #include <stdio.h>
@@ -28,8 +30,10 @@ enum { SHAPES = 8, MOST_RUNS = 64, WARM_UP = 64, SATURATED = 400, FIRST = 200 };
     } while (0)
 
 static const char *const shapes[2][SHAPES] = {
-    {"i=8192, j=8192", "i=16384, j=3000", "i=4096, j=16384", "i=65536, j=1000", "i=6000, j=10000", "i=100000, j=600", "i=1500, j=30000", "i=24000, j=2500"},
-    {"i=4096, j=2560", "i=10000, j=1000", "i=1000, j=10000", "i=40000, j=250", "i=500, j=20000", "i=2600, j=4000", "i=16000, j=640", "i=100, j=100000"}};
+    {"i=8192, j=8192", "i=16384, j=3000", "i=4096, j=16384", "i=65536, j=1000", "i=6000, j=10000", "i=100000, j=600",
+     "i=1500, j=30000", "i=24000, j=2500"},
+    {"i=4096, j=2560", "i=10000, j=1000", "i=1000, j=10000", "i=40000, j=250", "i=500, j=20000", "i=2600, j=4000",
+     "i=16000, j=640", "i=100, j=100000"}};
 
 static md_context *context;
 static cudaStream_t stream;
@@ -56,7 +60,8 @@ static void make_tensors(md_op *op, const char *const *list)
     for (int k = 0; k < SHAPES; k++)
         for (int i = 0; i < 2; i++) {
             CHECK(md_op_tensor(&tensor[k][i], op, i, list[k]));
-            CHECK(md_alloc(&tensor[k][i].data, context, (size_t)(tensor[k][i].size[0] * tensor[k][i].size[1]) * sizeof(float)));
+            CHECK(md_alloc(&tensor[k][i].data, context,
+                           (size_t)(tensor[k][i].size[0] * tensor[k][i].size[1]) * sizeof(float)));
             arg[k][i] = md_t(&tensor[k][i]);
         }
 }
@@ -126,7 +131,8 @@ static double run(double *latency, double *host, long *longest_at, md_op *op, lo
     }
     const double host_us = (double)(mark(last) - start) / 1e3, scale = host_us / elapsed_us(first, last);
     for (long i = 0; i < n; i++)
-        latency[i < FIRST ? 0 : i - FIRST] = elapsed_us(first, event[i]) * scale - (double)(begin - start) / 1e3 - (double)i * period_us;
+        latency[i < FIRST ? 0 : i - FIRST] =
+            elapsed_us(first, event[i]) * scale - (double)(begin - start) / 1e3 - (double)i * period_us;
     return longest;
 }
 
@@ -186,9 +192,13 @@ int main(int argc, char **argv)
         qsort(host, (size_t)n, sizeof *host, by_value);
         p99[on][n_runs[on]++] = at(latency, n_counted, 0.99);
         const md_ds_counters *c = &op->ds->count;
-        printf("{\"run\": %d, \"hybrid\": %d, \"mean_us\": %.2f, \"load\": %.2f, \"calls\": %ld, \"p50\": %.2f, \"p90\": %.2f, \"p98\": %.2f, \"p99\": %.2f, \"p999\": %.2f, "
-               "\"max\": %.1f, \"worst_at\": %ld, \"host_p50\": %.2f, \"host_p90\": %.2f, \"host_p99\": %.2f, \"longest_call_us\": %.1f, \"at\": %ld, \"long_ways\": %d, \"trials\": %d, \"switches\": %d}\n", r, on, us, load, n, at(latency, n_counted, 0.5), at(latency, n_counted, 0.9), at(latency, n_counted, 0.98),
-               at(latency, n_counted, 0.99), at(latency, n_counted, 0.999), latency[n_counted - 1], worst_at + FIRST, at(host, n, 0.5), at(host, n, 0.9), at(host, n, 0.99), longest,
+        printf("{\"run\": %d, \"hybrid\": %d, \"mean_us\": %.2f, \"load\": %.2f, \"calls\": %ld, \"p50\": %.2f, "
+               "\"p90\": %.2f, \"p98\": %.2f, \"p99\": %.2f, \"p999\": %.2f, "
+               "\"max\": %.1f, \"worst_at\": %ld, \"host_p50\": %.2f, \"host_p90\": %.2f, \"host_p99\": %.2f, "
+               "\"longest_call_us\": %.1f, \"at\": %ld, \"long_ways\": %d, \"trials\": %d, \"switches\": %d}\n",
+               r, on, us, load, n, at(latency, n_counted, 0.5), at(latency, n_counted, 0.9),
+               at(latency, n_counted, 0.98), at(latency, n_counted, 0.99), at(latency, n_counted, 0.999),
+               latency[n_counted - 1], worst_at + FIRST, at(host, n, 0.5), at(host, n, 0.9), at(host, n, 0.99), longest,
                longest_at, (int)c->calls, (int)c->trials, (int)c->switches);
         fflush(stdout);
         md_op_destroy(&op);

@@ -1,6 +1,7 @@
 /* What the first call of a shape costs on the host, without a GPU: bench_miss [SHAPES]. JSON lines. Not a test.
  *
- * Pools are those of an assumed GPU, whose kernels nobody compiles or launches; what the runtime of CUDA adds is seen in bench_pairs new. */
+ * Pools are those of an assumed GPU, whose kernels nobody compiles or launches; what the runtime of CUDA adds is
+ * seen in bench_pairs new. */
 #include "base/clock.h"
 #include "base/task/pool.h"
 #include "dispatch/call/slow_call.h"
@@ -19,8 +20,9 @@ static int by_value(const void *a, const void *b)
 static void report(const char *name, const char *what, int32_t variants, double *us, long n)
 {
     qsort(us, (size_t)n, sizeof *us, by_value);
-    printf("{\"case\": \"%s\", \"what\": \"%s\", \"variants\": %d, \"n\": %ld, \"us_p50\": %.1f, \"p90\": %.1f, \"p99\": %.1f, \"max\": %.1f}\n", name, what, variants, n,
-           us[n / 2], us[n * 9 / 10], us[n * 99 / 100], us[n - 1]);
+    printf("{\"case\": \"%s\", \"what\": \"%s\", \"variants\": %d, \"n\": %ld, \"us_p50\": %.1f, \"p90\": %.1f, "
+           "\"p99\": %.1f, \"max\": %.1f}\n",
+           name, what, variants, n, us[n / 2], us[n * 9 / 10], us[n * 99 / 100], us[n - 1]);
 }
 
 /* A random shape of a matrix op, contiguous, anywhere. */
@@ -38,15 +40,17 @@ static void bind(md_ds_bound *out, const md_ds_op *op, uint32_t *seed)
         int64_t extent[MD_MAX_RANK];
         for (int32_t a = 0; a < f->tensor[t].rank; a++)
             extent[a] = out->binding.size[f->tensor[t].dim[a]];
-        out->binding.tensor[t] = md_tensor_make((void *)(0x10000000000 * (uintptr_t)(t + 1)), f->tensor[t].dtype, f->tensor[t].rank, extent);
+        out->binding.tensor[t] =
+            md_tensor_make((void *)(0x10000000000 * (uintptr_t)(t + 1)), f->tensor[t].dtype, f->tensor[t].rank, extent);
     }
     md_ds_shape_of(&out->shape, op, &out->binding);
 }
 
 int main(int argc, char **argv)
 {
-    static const char *const formula[] = {"Y[i,j] = exp(X[i,j]) / sum[k](exp(X[i,k]))", "Y[i,j] = X[i,j] * 2 + 1", "Y[i] = sum[k](X[i,k])",
-                                          "Y[i,j] = X[i,j] - max[k](X[i,k])", "Y[j] = sum[i](X[i,j])"};
+    static const char *const formula[] = {"Y[i,j] = exp(X[i,j]) / sum[k](exp(X[i,k]))", "Y[i,j] = X[i,j] * 2 + 1",
+                                          "Y[i] = sum[k](X[i,k])", "Y[i,j] = X[i,j] - max[k](X[i,k])",
+                                          "Y[j] = sum[i](X[i,j])"};
     const long n = argc > 1 ? atol(argv[1]) : 20000;
     md_pool *pool = NULL;
     md_log log = {0};
@@ -67,8 +71,13 @@ int main(int argc, char **argv)
     for (int i = 0; i < OPS; i++) {
         char name[32];
         snprintf(name, sizeof name, "op%d", i);
-        md_ds_op_options o = {.name = name, .dtype = MD_F32, .hints = "1,16,64,256,1024,4096", .hints_source = "default hints", .max_shapes = 16384,
-                              .policy = {.select = MD_SELECT_MODEL, .metric = MD_METRIC_LOG2, .persistent = MD_PERSISTENT_AUTO}};
+        md_ds_op_options o = {
+            .name = name,
+            .dtype = MD_F32,
+            .hints = "1,16,64,256,1024,4096",
+            .hints_source = "default hints",
+            .max_shapes = 16384,
+            .policy = {.select = MD_SELECT_MODEL, .metric = MD_METRIC_LOG2, .persistent = MD_PERSISTENT_AUTO}};
         CHECK(md_ds_op_create(&op[i], &runtime, formula[i % 5], &o));
     }
     long count[5] = {0};

@@ -1,13 +1,16 @@
-/* What a warm md_call costs over a bare cudaLaunchKernelExC of the same kernel: bench_pairs CASE [PAIRS [WHAT]]. JSON lines. Not a test.
+/* What a warm md_call costs over a bare cudaLaunchKernelExC of the same kernel: bench_pairs CASE [PAIRS [WHAT]].
+ * JSON lines. Not a test.
  *
- * same: one shape, same pointers; many: 8 ops x 64 shapes, at each call other pointers than at the shape's last one, and arguments that the caller
- * has just made (of the bare launch too); ops, shapes: so 8 ops of one shape, or 64 shapes of one op; bulky: many, made of 2 KB that the bench keeps of each
- * shape; apart: many, but arguments and launches lie where they were left 512 launches ago; maps: a product whose three tensor maps all move at each
- * call; new: calls of shapes that were not met before, 40 ops being alive.
- * A pair is one bare launch and one call, in turns first; the figure is the median of the differences with its 95% interval (order statistics).
- * Pin it to a core. WHAT: call; bare: another bare launch instead of the call, which shows what the method is off by; launch: the device's, as calls ask
- * for it; behind: the bare launch, right behind the call without its launch; alone: the call without its launch, behind a launch as ever, over nothing.
- * Then CUPTI, where it is, counts what a call asks of CUDA. */
+ * same: one shape, same pointers; many: 8 ops x 64 shapes, at each call other pointers than at the shape's last one,
+ * and arguments that the caller has just made (of the bare launch too); ops, shapes: so 8 ops of one shape, or 64
+ * shapes of one op; bulky: many, made of 2 KB that the bench keeps of each shape; apart: many, but arguments and
+ * launches lie where they were left 512 launches ago; maps: a product whose three tensor maps all move at each call;
+ * new: calls of shapes that were not met before, 40 ops being alive. A pair is one bare launch and one call, in
+ * turns first; the figure is the median of the differences with its 95% interval (order statistics). Pin it to a
+ * core. WHAT: call; bare: another bare launch instead of the call, which shows what the method is off by; launch:
+ * the device's, as calls ask for it; behind: the bare launch, right behind the call without its launch; alone: the
+ * call without its launch, behind a launch as ever, over nothing. Then CUPTI, where it is, counts what a call asks
+ * of CUDA. */
 #include "md_build_config.h"
 
 #include <stdio.h>
@@ -92,9 +95,12 @@ static void make_bare(item *x)
     x->raw.kernel = (const void *)k->kernel;
     x->raw.own = v->kernel[0];
     x->raw.geometry = *g;
-    x->raw.config = (cudaLaunchConfig_t){.gridDim = {(unsigned)g->grid[0], (unsigned)g->grid[1], (unsigned)g->grid[2]},
-                                         .blockDim = {(unsigned)g->block[0], (unsigned)g->block[1], (unsigned)g->block[2]},
-                                         .dynamicSmemBytes = (size_t)g->scratch_bytes, .stream = stream, .attrs = x->raw.attribute};
+    x->raw.config =
+        (cudaLaunchConfig_t){.gridDim = {(unsigned)g->grid[0], (unsigned)g->grid[1], (unsigned)g->grid[2]},
+                             .blockDim = {(unsigned)g->block[0], (unsigned)g->block[1], (unsigned)g->block[2]},
+                             .dynamicSmemBytes = (size_t)g->scratch_bytes,
+                             .stream = stream,
+                             .attrs = x->raw.attribute};
     x->raw.config.numAttrs = md_dev_cuda_attributes(x->raw.attribute, k, g);
     x->raw.n_params = v->n_params[0];
     md_ds_shape_entry_give_back(op, entry);
@@ -134,9 +140,10 @@ static void report(const char *name, what w, double *difference, double *raw, lo
     qsort(difference, (size_t)n, sizeof *difference, by_value);
     qsort(raw, (size_t)n, sizeof *raw, by_value);
     const long half = (long)(0.98 * sqrt((double)n)) + 1;
-    printf("{\"case\": \"%s\", \"what\": \"%s\", \"pairs\": %ld, \"over_ns\": %.1f, \"lo\": %.1f, \"hi\": %.1f, \"p10\": %.1f, \"p90\": %.1f, \"raw_ns\": %.1f, \"long_way\": %.5f}\n", name, name_of[w], n,
-           difference[n / 2], difference[n / 2 - half], difference[n / 2 + half], difference[n / 10], difference[n * 9 / 10], raw[n / 2],
-           (double)long_way / (double)n);
+    printf("{\"case\": \"%s\", \"what\": \"%s\", \"pairs\": %ld, \"over_ns\": %.1f, \"lo\": %.1f, \"hi\": %.1f, "
+           "\"p10\": %.1f, \"p90\": %.1f, \"raw_ns\": %.1f, \"long_way\": %.5f}\n",
+           name, name_of[w], n, difference[n / 2], difference[n / 2 - half], difference[n / 2 + half],
+           difference[n / 10], difference[n * 9 / 10], raw[n / 2], (double)long_way / (double)n);
     fflush(stdout);
 }
 
@@ -184,8 +191,8 @@ static void make(made *m, const item *x, int set)
     }
 }
 
-/* What a caller keeps of a shape: its arguments and its launch are made of this. Few lines of the cache, so that it is not the bench that pushes the library's
- * out. */
+/* What a caller keeps of a shape: its arguments and its launch are made of this. Few lines of the cache, so that it
+ * is not the bench that pushes the library's out. */
 typedef struct parts {
     md_op *op;
     const md_dev_kernel *kernel;
@@ -202,7 +209,8 @@ static parts *parts_of(const item *x)
     parts *p = aligned_alloc(64, (sizeof *p + (size_t)x->raw.n_params * sizeof *p->params + 63) / 64 * 64);
     if (!p || x->n > 3)
         exit(1);
-    *p = (parts){.op = x->op, .kernel = x->raw.own, .geometry = x->raw.geometry, .n = x->n, .n_params = x->raw.n_params};
+    *p =
+        (parts){.op = x->op, .kernel = x->raw.own, .geometry = x->raw.geometry, .n = x->n, .n_params = x->raw.n_params};
     for (int i = 0; i < x->n; i++) {
         const md_tensor *t = &x->tensor[0][i];
         p->data[0][i] = t->data;
@@ -251,7 +259,8 @@ static double other(const item *x, const bare *again, int set, what w)
     stub_set(&stubbed, context->dev, w == BEHIND);
     const uint64_t start = md_clock_ns();
     md_status s = w == BEHIND ? md_call(x->op, stream, x->arg[set], x->n)
-                              : context->dev->ops->launch(context->dev, stream, again->own, &again->geometry, again->params, again->n_params, NULL);
+                              : context->dev->ops->launch(context->dev, stream, again->own, &again->geometry,
+                                                          again->params, again->n_params, NULL);
     if (w == BEHIND)
         start_bare(again);
     const uint64_t spent = md_clock_ns() - start;
@@ -270,7 +279,8 @@ static double alone(const item *x, const bare *raw, int set)
     return (double)spent - (double)nothing();
 }
 
-static void pairs(const char *name, item *items, int n_items, bool is_moving, bool is_made, bool is_bulky, long n, what w)
+static void pairs(const char *name, item *items, int n_items, bool is_moving, bool is_made, bool is_bulky, long n,
+                  what w)
 {
     static made now;
     double *difference = malloc((size_t)n * sizeof *difference), *raw = malloc((size_t)n * sizeof *raw);
@@ -353,17 +363,21 @@ static void count_cuda(const item *items, int n_items, bool is_moving)
 {
     enum { CALLS = 200 };
     void *lib = dlopen("libcupti.so", RTLD_NOW);
-    int (*subscribe)(void **, cupti_callback, void *) = lib ? (int (*)(void **, cupti_callback, void *))(uintptr_t)dlsym(lib, "cuptiSubscribe") : NULL;
-    int (*enable)(uint32_t, void *, int) = lib ? (int (*)(uint32_t, void *, int))(uintptr_t)dlsym(lib, "cuptiEnableDomain") : NULL;
+    int (*subscribe)(void **, cupti_callback, void *) =
+        lib ? (int (*)(void **, cupti_callback, void *))(uintptr_t)dlsym(lib, "cuptiSubscribe") : NULL;
+    int (*enable)(uint32_t, void *, int) =
+        lib ? (int (*)(uint32_t, void *, int))(uintptr_t)dlsym(lib, "cuptiEnableDomain") : NULL;
     void *subscriber = NULL;
-    if (!subscribe || !enable || subscribe(&subscriber, count_call, NULL) || enable(1, subscriber, RUNTIME) || enable(1, subscriber, DRIVER)) {
+    if (!subscribe || !enable || subscribe(&subscriber, count_call, NULL) || enable(1, subscriber, RUNTIME) ||
+        enable(1, subscriber, DRIVER)) {
         printf("{\"cuda_calls\": \"not counted: no CUPTI\"}\n");
         return;
     }
     n_runtime = n_driver = 0;
     for (int i = 0; i < CALLS; i++)
         (void)call(&items[i % n_items], is_moving ? i & 1 : 0);
-    printf("{\"calls\": %d, \"runtime_calls\": %d, \"driver_calls\": %d, \"names\": \"%s\"}\n", CALLS, n_runtime, n_driver, names);
+    printf("{\"calls\": %d, \"runtime_calls\": %d, \"driver_calls\": %d, \"names\": \"%s\"}\n", CALLS, n_runtime,
+           n_driver, names);
     (void)enable(0, subscriber, RUNTIME);
     (void)enable(0, subscriber, DRIVER);
 }
@@ -372,9 +386,10 @@ static void count_cuda(const item *items, int n_items, bool is_moving)
 
 static int make_many(item *items, int n_ops, int n_shapes)
 {
-    static const char *const formula[OPS] = {
-        "Y[i,j] = X[i,j] * 2 + B[j]", "Y[i,j] = X[i,j] + B[j]",  "Y[i,j] = X[i,j] - B[j]",         "Y[i,j] = X[i,j] * B[j]",
-        "Y[i,j] = max(X[i,j], B[j])", "Y[i,j] = abs(X[i,j])",    "Y[i,j] = X[i,j] * X[i,j] + B[j]", "Y[i,j] = sum[k](X[i,k]) + X[i,j]"};
+    static const char *const formula[OPS] = {"Y[i,j] = X[i,j] * 2 + B[j]",      "Y[i,j] = X[i,j] + B[j]",
+                                             "Y[i,j] = X[i,j] - B[j]",          "Y[i,j] = X[i,j] * B[j]",
+                                             "Y[i,j] = max(X[i,j], B[j])",      "Y[i,j] = abs(X[i,j])",
+                                             "Y[i,j] = X[i,j] * X[i,j] + B[j]", "Y[i,j] = sum[k](X[i,k]) + X[i,j]"};
     for (int k = 0; k < n_ops * n_shapes; k++) {
         char sizes[64];
         item *x = &items[k];
@@ -404,8 +419,9 @@ static int make_product(item *x)
 static void new_shapes(long n)
 {
     static md_op *op[LIVE];
-    static const char *const formula[] = {"Y[i,j] = exp(X[i,j]) / sum[k](exp(X[i,k]))", "Y[i,j] = X[i,j] * 2 + 1", "Y[i] = sum[k](X[i,k])",
-                                          "Y[i,j] = X[i,j] - max[k](X[i,k])", "Y[j] = sum[i](X[i,j])"};
+    static const char *const formula[] = {"Y[i,j] = exp(X[i,j]) / sum[k](exp(X[i,k]))", "Y[i,j] = X[i,j] * 2 + 1",
+                                          "Y[i] = sum[k](X[i,k])", "Y[i,j] = X[i,j] - max[k](X[i,k])",
+                                          "Y[j] = sum[i](X[i,j])"};
     double *difference = malloc((size_t)n * sizeof *difference), *layout = malloc((size_t)n * sizeof *layout);
     void *memory = NULL;
     uint32_t seed = 7;
@@ -422,7 +438,8 @@ static void new_shapes(long n)
         char sizes[64];
         seed = seed * 1664525u + 1013904223u;
         md_op *o = op[seed >> 8 & 0xffff ? (seed >> 8) % LIVE : 0];
-        snprintf(sizes, sizeof sizes, "%s=%d, %s=%d", "i", 1 + (int)(seed >> 20 & 1023), md_op_dim(o, "k") >= 0 ? "k" : "j", 1 + (int)(seed >> 10 & 4095));
+        snprintf(sizes, sizeof sizes, "%s=%d, %s=%d", "i", 1 + (int)(seed >> 20 & 1023),
+                 md_op_dim(o, "k") >= 0 ? "k" : "j", 1 + (int)(seed >> 10 & 4095));
         for (int i = 0; i < 2; i++) {
             CHECK(md_op_tensor(&t[i], o, i, sizes));
             t[i].data = (char *)memory + (size_t)i * ((size_t)1 << 27);
@@ -444,8 +461,10 @@ static void new_shapes(long n)
     }
     qsort(difference, (size_t)n, sizeof *difference, by_value);
     qsort(layout, (size_t)n, sizeof *layout, by_value);
-    printf("{\"case\": \"new shapes, %d ops\", \"n\": %ld, \"over_warm_us_p50\": %.2f, \"p90\": %.2f, \"p99\": %.2f, \"max\": %.2f, \"warm_us\": %.2f, \"emitted\": %llu}\n", LIVE, n,
-           difference[n / 2] / 1e3, difference[n * 9 / 10] / 1e3, difference[n * 99 / 100] / 1e3, difference[n - 1] / 1e3, layout[n / 2] / 1e3,
+    printf("{\"case\": \"new shapes, %d ops\", \"n\": %ld, \"over_warm_us_p50\": %.2f, \"p90\": %.2f, \"p99\": %.2f, "
+           "\"max\": %.2f, \"warm_us\": %.2f, \"emitted\": %llu}\n",
+           LIVE, n, difference[n / 2] / 1e3, difference[n * 9 / 10] / 1e3, difference[n * 99 / 100] / 1e3,
+           difference[n - 1] / 1e3, layout[n / 2] / 1e3,
            (unsigned long long)(md_bd_count(context->builder)->emitted - compiled));
     md_free(context, memory);
     for (int i = 0; i < LIVE; i++)
@@ -468,7 +487,8 @@ int main(int argc, char **argv)
         return 0;
     }
     const bool is_same = !strcmp(name, "same"), is_maps = !strcmp(name, "maps");
-    const int n_ops = is_same || !strcmp(name, "shapes") ? 1 : OPS, n_shapes = is_same || !strcmp(name, "ops") ? 1 : SHAPES;
+    const int n_ops = is_same || !strcmp(name, "shapes") ? 1 : OPS,
+              n_shapes = is_same || !strcmp(name, "ops") ? 1 : SHAPES;
     const int n_items = is_maps ? make_product(items) : make_many(items, n_ops, n_shapes);
     pairs(name, items, n_items, !is_same, !is_same && !is_maps && strcmp(name, "apart"), !strcmp(name, "bulky"), n, w);
     count_cuda(items, n_items, !is_same);

@@ -35,7 +35,8 @@ static bool legal(int32_t f, const md_fa_config *config, const int64_t *size)
     const script_row *row = &script_now.row[f][config->value[0]];
     if (script_now.ranges && f != SCRIPT_LAST)
         return size[0] >= range_of(config) && size[0] < range_of(config) + 100;
-    return row->is_legal && config->value[1] == 0 && size[0] >= row->legal_lo && (row->legal_hi == 0 || size[0] <= row->legal_hi);
+    return row->is_legal && config->value[1] == 0 && size[0] >= row->legal_lo &&
+           (row->legal_hi == 0 || size[0] <= row->legal_hi);
 }
 
 static void set_envelope(md_kn_envelope *out, int32_t f, const md_fa_target *target, const md_fa_config *config)
@@ -62,11 +63,13 @@ static void set_numeric(struct md_fa_numeric *out, int32_t f, const md_fa_config
 {
     const script_row *row = &script_now.row[f][config->value[0]];
     char name[32];
-    snprintf(name, sizeof name, row->numeric ? "class%d" : "own%d_%d_%d", row->numeric ? row->numeric : f, config->value[0], config->value[1]);
+    snprintf(name, sizeof name, row->numeric ? "class%d" : "own%d_%d_%d", row->numeric ? row->numeric : f,
+             config->value[0], config->value[1]);
     md_fa_numeric_set(out, name, row->numeric > 0, row->is_invariant);
 }
 
-static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config, const md_kn_shape *shape)
+static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
+                     const md_kn_shape *shape)
 {
     (void)target;
     (void)config;
@@ -117,8 +120,7 @@ static md_status run(const md_kn_call *call, int32_t f, int32_t v)
         return run(call, f, v);                                                                                        \
     }
 #define FAMILY(f)                                                                                                      \
-    RUN(f, 0) RUN(f, 1) RUN(f, 2) RUN(f, 3)                                                                            \
-    static bool applies_##f(const md_fa_target *target)                                                                \
+    RUN(f, 0) RUN(f, 1) RUN(f, 2) RUN(f, 3) static bool applies_##f(const md_fa_target *target)                        \
     {                                                                                                                  \
         (void)target;                                                                                                  \
         return script_now.applies[f];                                                                                  \
@@ -130,7 +132,7 @@ static md_status run(const md_kn_call *call, int32_t f, int32_t v)
     }                                                                                                                  \
     static void envelope_##f(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)              \
     {                                                                                                                  \
-        set_envelope(out, f, target, config);                                                                                  \
+        set_envelope(out, f, target, config);                                                                          \
     }                                                                                                                  \
     static void features_##f(md_fa_features *out, const md_fa_target *target, const md_fa_config *config,              \
                              const int64_t *size)                                                                      \
@@ -150,7 +152,8 @@ static md_status run(const md_kn_call *call, int32_t f, int32_t v)
         return emit(out, &script_now.row[f][config->value[0]], function[config->value[0]], f, config);                 \
     }
 
-static md_status emit(md_kn_source *out, const script_row *row, md_kn_host_function function, int32_t f, const md_fa_config *config)
+static md_status emit(md_kn_source *out, const script_row *row, md_kn_host_function function, int32_t f,
+                      const md_fa_config *config)
 {
     if (row->cannot_emit)
         return md_fail(MD_UNSUPPORTED, "scripted: cannot be written");
@@ -159,16 +162,20 @@ static md_status emit(md_kn_source *out, const script_row *row, md_kn_host_funct
     out->launch[0].function = function;
     snprintf(out->launch[0].entry, sizeof out->launch[0].entry, "scripted");
     if (script_now.is_text) {
-        static const md_kn_param list[] = {{MD_KN_POINTER, 0, 0, 0}, {MD_KN_POINTER, 1, 0, 0}, {MD_KN_SIZE, 0, 0, 0},
-                                           {MD_KN_STRIDE, 1, 0, 0}, {MD_KN_SCALAR, 0, 0, 1}, {MD_KN_WORKSPACE, 0, 64, 0}};
+        static const md_kn_param list[] = {{MD_KN_POINTER, 0, 0, 0}, {MD_KN_POINTER, 1, 0, 0},
+                                           {MD_KN_SIZE, 0, 0, 0},    {MD_KN_STRIDE, 1, 0, 0},
+                                           {MD_KN_SCALAR, 0, 0, 1},  {MD_KN_WORKSPACE, 0, 64, 0}};
         md_kn_launch_source *l = &out->launch[0];
         for (int32_t i = 0; script_now.with_maps && i < 2 * MD_KN_MAP_WORDS; i++)
-            l->param[l->n_params++] = (md_kn_param){.kind = MD_KN_MAP, .a = (uint8_t)(i / MD_KN_MAP_WORDS), .b = (uint8_t)(i % MD_KN_MAP_WORDS)};
+            l->param[l->n_params++] = (md_kn_param){
+                .kind = MD_KN_MAP, .a = (uint8_t)(i / MD_KN_MAP_WORDS), .b = (uint8_t)(i % MD_KN_MAP_WORDS)};
         for (int32_t i = 0; i < (script_now.with_memory ? 6 : 5); i++)
             l->param[l->n_params++] = list[i];
         for (int32_t i = 0; i < row->extra; i++)
-            out->launch[0].param[out->launch[0].n_params++] = (md_kn_param){.kind = MD_KN_BLOCKS}; /* a word of the plan each */
-        md_strbuf_printf(&out->launch[0].text, "COPY %d w%d%s\n", 10 * f + config->value[0], config->value[1], row->hangs ? " HANG" : "");
+            /* a word of the plan each */
+            out->launch[0].param[out->launch[0].n_params++] = (md_kn_param){.kind = MD_KN_BLOCKS};
+        md_strbuf_printf(&out->launch[0].text, "COPY %d w%d%s\n", 10 * f + config->value[0], config->value[1],
+                         row->hangs ? " HANG" : "");
     }
     if (row->cannot_compile)
         md_strbuf_printf(&out->launch[0].text, "FAIL_COMPILE %d %d %d\n", f, config->value[0], config->value[1]);
@@ -183,9 +190,9 @@ FAMILY(3)
 #define TABLE(f, text, ...)                                                                                            \
     {                                                                                                                  \
         .name = text, .device = MD_DEV_SIM, .n_fields = 2,                                                             \
-        .field = {{"v", 0, SCRIPT_V, {0, 1, 2, 3}}, {"w", 0, SCRIPT_W, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}}},        \
-        .applies = applies_##f, .legal = legal_##f, .envelope = envelope_##f, .features = features_##f,                 \
-        .emit = emit_##f, .geometry = geometry, .numeric = numeric_##f, __VA_ARGS__                                                             \
+        .field = {{"v", 0, SCRIPT_V, {0, 1, 2, 3}}, {"w", 0, SCRIPT_W, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}}},       \
+        .applies = applies_##f, .legal = legal_##f, .envelope = envelope_##f, .features = features_##f,                \
+        .emit = emit_##f, .geometry = geometry, .numeric = numeric_##f, __VA_ARGS__                                    \
     }
 
 static const md_fa_family families[] = {

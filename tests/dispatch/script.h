@@ -1,7 +1,9 @@
-/* Families whose every property a test writes down, on the fake device: choosing can be tested with neither compiler nor clock.
+/* Families whose every property a test writes down, on the fake device: choosing can be tested with neither compiler
+ * nor clock.
  *
- * alpha, beta, gamma and last (the last resort) have two fields, v (0..3) and w (0..11). A kernel stores its mark, 10 * family + v,
- * in every element that its stage stores, so a result tells who made it. Linking script.c replaces the table of families. */
+ * alpha, beta, gamma and last (the last resort) have two fields, v (0..3) and w (0..11). A kernel stores its mark,
+ * 10 * family + v, in every element that its stage stores, so a result tells who made it. Linking script.c replaces
+ * the table of families. */
 #ifndef MD_TESTS_DISPATCH_SCRIPT_H
 #define MD_TESTS_DISPATCH_SCRIPT_H
 
@@ -32,10 +34,13 @@ typedef struct script_row {
 typedef struct script {
     script_row row[SCRIPT_FAMILIES][SCRIPT_V];
     bool applies[SCRIPT_FAMILIES];
-    bool is_text; /* kernels are texts "COPY <mark>" for on_launch, with the parameters Y, X, n, stride of X, a: Y[n] = X[n] * a; and, with_memory, work */
+    /* kernels are texts "COPY <mark>" for on_launch, with the parameters Y, X, n, stride of X, a: Y[n] = X[n] * a;
+     * and, with_memory, work */
+    bool is_text;
     bool with_memory;
     bool with_maps; /* and two tensor maps in front of them, which the device makes */
-    bool ranges; /* config number c = 12 v + w of a family is legal, and correct, for 100 (c + 1) <= size < 100 (c + 2) only */
+    /* config number c = 12 v + w of a family is legal, and correct, for 100 (c + 1) <= size < 100 (c + 2) only */
+    bool ranges;
 } script;
 extern script script_now;
 

@@ -9,8 +9,8 @@ typedef struct stub {
     const md_dev_ops *real;
 } stub;
 
-static md_status stub_launch(md_dev *dev, md_stream on, const md_dev_kernel *kernel, const md_kn_geometry *geometry, const md_kn_word *params, int32_t n,
-                             const md_kn_call *call)
+static md_status stub_launch(md_dev *dev, md_stream on, const md_dev_kernel *kernel, const md_kn_geometry *geometry,
+                             const md_kn_word *params, int32_t n, const md_kn_call *call)
 {
     (void)dev, (void)on, (void)kernel, (void)geometry, (void)params, (void)n, (void)call;
     return MD_OK;

@@ -1,5 +1,5 @@
-/* Calls on a device that works later, whose memory traps when the CPU touches it: memory in the order of streams, reports, pointers, captures,
- * measuring. */
+/* Calls on a device that works later, whose memory traps when the CPU touches it: memory in the order of streams,
+ * reports, pointers, captures, measuring. */
 #include "base/status.h"
 #include "dispatch/cache/upgrade.h"
 #include "dispatch/script.h"
@@ -112,7 +112,8 @@ static void pointers_are_checked_where_shapes_are_new(void **state)
     md_ds_op *op = script_op(&world, "Y[n] = X[n]", NULL);
     make(&v, 64);
     v.x.data = here;
-    assert_fails(md_ds_call(op, NULL, v.arg, 2), MD_INVALID_ARGUMENT, "argument 'X': points to host memory; the op runs on async");
+    assert_fails(md_ds_call(op, NULL, v.arg, 2), MD_INVALID_ARGUMENT,
+                 "argument 'X': points to host memory; the op runs on async");
     make(&v, 64);
     assert_ok(md_ds_call(op, NULL, v.arg, 2));
     int64_t n = device.n_checks;
@@ -187,7 +188,8 @@ static void faults_are_reported_later(void **state)
     assert_ok(device.base.ops->sync(&device.base, NULL));
     script_now.row[SCRIPT_ALPHA][0].reports = false;
     int32_t n = script_now.row[SCRIPT_ALPHA][0].n_runs;
-    assert_fails(md_ds_call(op, NULL, v.arg, 2), MD_INVALID_ARGUMENT, "an earlier call: index 99 is outside axis 0 (dim 'n') of 'X'");
+    assert_fails(md_ds_call(op, NULL, v.arg, 2), MD_INVALID_ARGUMENT,
+                 "an earlier call: index 99 is outside axis 0 (dim 'n') of 'X'");
     assert_ok(device.base.ops->sync(&device.base, NULL));
     assert_int_equal(script_now.row[SCRIPT_ALPHA][0].n_runs, n); /* it told, and did not run */
     assert_ok(md_ds_call(op, NULL, v.arg, 2));
@@ -338,7 +340,8 @@ static void a_capture_takes_what_is_ready(void **state)
     assert_non_null(strstr(md_strbuf_text(&text), "alpha/v0_w0"));
     assert_non_null(strstr(md_strbuf_text(&text), "n=64"));
     async_device_capture(&device, stream_number(1), false);
-    assert_fails(md_ss_capture(&text, &world.runtime, stream_number(1), NULL, false), MD_INVALID_ARGUMENT, "not being captured");
+    assert_fails(md_ss_capture(&text, &world.runtime, stream_number(1), NULL, false), MD_INVALID_ARGUMENT,
+                 "not being captured");
     atomic_store(&world.device.held, NULL);
     md_ds_op_wait(op);
     assert_int_equal(op->count.promotions, 1);

@@ -1,4 +1,5 @@
-/* Who is picked, and why: envelopes before distance, ranked lists, ties, models, measuring, failures, adoption, pins. */
+/* Who is picked, and why: envelopes before distance, ranked lists, ties, models, measuring, failures, adoption,
+ * pins. */
 #include "base/status.h"
 #include "dispatch/select/select.h"
 #include "dispatch/script.h"
@@ -41,8 +42,9 @@ static void lists_are_ranked_at_their_hint(void **state)
     md_ds_op *op = script_op(&world, copy, NULL);
     const md_ds_pool *c = &op->stage[0];
     assert_int_equal(c->n_variants, 3); /* equal configs of several hints merge */
-    static const char *const want[3][3] = {
-        {"alpha/v0_w0", "beta/v0_w0", "gamma/v0_w0"}, {"beta/v0_w0", "gamma/v0_w0", "alpha/v0_w0"}, {"beta/v0_w0", "gamma/v0_w0", "alpha/v0_w0"}};
+    static const char *const want[3][3] = {{"alpha/v0_w0", "beta/v0_w0", "gamma/v0_w0"},
+                                           {"beta/v0_w0", "gamma/v0_w0", "alpha/v0_w0"},
+                                           {"beta/v0_w0", "gamma/v0_w0", "alpha/v0_w0"}};
     for (int32_t h = 0; h < 3; h++) {
         assert_int_equal(md_ds_ranks_of(c)->n[h], 3);
         for (int32_t i = 0; i < 3; i++)
@@ -68,8 +70,19 @@ static void the_nearest_hint_serves(void **state)
     one_family_a_hint();
     md_ds_op_options o = by_distance();
     md_ds_op *op = script_op(&world, copy, &o);
-    static const struct { int64_t n; int32_t family; } row[] = {
-        {1, 0}, {64, 0}, {127, 0}, {128, 0} /* tie: the earlier hint */, {129, 1}, {1023, 1}, {1024, 1} /* tie */, {1025, 2}, {100000, 2},
+    static const struct {
+        int64_t n;
+        int32_t family;
+    } row[] = {
+        {1, 0},
+        {64, 0},
+        {127, 0},
+        {128, 0} /* tie: the earlier hint */,
+        {129, 1},
+        {1023, 1},
+        {1024, 1} /* tie */,
+        {1025, 2},
+        {100000, 2},
     };
     for (size_t i = 0; i < sizeof row / sizeof *row; i++)
         assert_int_equal(script_call(NULL, op, row[i].n, 1), 10 * row[i].family);
@@ -149,7 +162,8 @@ static void the_model_picks_the_least_time(void **state)
 static void measuring_asks_the_clock(void **state)
 {
     (void)state;
-    script_allow(SCRIPT_ALPHA, 0, 1.0)->slow_us = 4000; /* the model is wrong; far apart, since other work delays who sleeps */
+    /* the model is wrong; far apart, since other work delays who sleeps */
+    script_allow(SCRIPT_ALPHA, 0, 1.0)->slow_us = 4000;
     script_allow(SCRIPT_BETA, 0, 2.0)->slow_us = 400;
     script_allow(SCRIPT_GAMMA, 0, 3.0)->slow_us = 10;
     atomic_store(&script_now.row[SCRIPT_GAMMA][0].cannot_launch, true); /* the fastest is broken */
@@ -250,7 +264,8 @@ static void the_reference_serves_where_nothing_was_built(void **state)
         md_ds_op_options o = script_options();
         o.policy.select = (md_select)mode;
         md_ds_op *op = script_op(&world, "Y[n] = X[n] + 1", &o);
-        assert_non_null(strstr(world.warning, "op Y, stage 0: no kernel could be built, so the reference evaluator serves"));
+        assert_non_null(
+            strstr(world.warning, "op Y, stage 0: no kernel could be built, so the reference evaluator serves"));
         script_vectors v;
         script_vectors_make(&v, 50, 3);
         assert_ok(md_ds_call(op, NULL, v.arg, 2));
@@ -319,7 +334,8 @@ static void a_full_pool_still_serves(void **state)
         md_ds_op *op = script_op(&world, copy, &o);
         for (int64_t n = 100; n < 4900; n += 100) {
             int32_t mark = script_call(NULL, op, n, 1);
-            assert_int_equal(mark / 10, n <= 100 * ((MD_DS_MAX_VARIANTS - MD_DS_LAST_RESORTS) / 3) ? SCRIPT_GAMMA : SCRIPT_LAST);
+            assert_int_equal(mark / 10,
+                             n <= 100 * ((MD_DS_MAX_VARIANTS - MD_DS_LAST_RESORTS) / 3) ? SCRIPT_GAMMA : SCRIPT_LAST);
         }
         assert_int_equal(op->stage[0].n_variants, MD_DS_MAX_VARIANTS - MD_DS_LAST_RESORTS + 1);
         assert_int_equal(script_call(NULL, op, 150, 1) / 10, SCRIPT_GAMMA); /* a new shape for what is there */
@@ -367,7 +383,8 @@ static void pins(void **state)
     o.pin = " 1 : beta/v0_w0 ; 0:gamma ;";
     md_ds_op *op = script_op(&world, two_stages, &o);
     assert_int_equal(op->n_stages, 2);
-    assert_string_equal(op->stage[0].variant[op->stage[0].pinned]->name, "gamma/v0_w0"); /* a family alone: its default config */
+    /* a family alone: its default config */
+    assert_string_equal(op->stage[0].variant[op->stage[0].pinned]->name, "gamma/v0_w0");
     assert_string_equal(op->stage[1].variant[op->stage[1].pinned]->name, "beta/v0_w0");
     md_ds_op_destroy(&op);
     o.pin = "beta;1:alpha/v0_w0";
@@ -391,7 +408,11 @@ static void wrong_pins(void **state)
 {
     (void)state;
     script_allow(SCRIPT_ALPHA, 0, 1.0);
-    static const struct { const char *pin; md_status status; const char *part; } row[] = {
+    static const struct {
+        const char *pin;
+        md_status status;
+        const char *part;
+    } row[] = {
         {"2:alpha", MD_INVALID_ARGUMENT, "'2' is no stage of op Y, which has 2, counted from 0"},
         {"-1:alpha", MD_INVALID_ARGUMENT, "'-1' is no stage"},
         {"99999999999:alpha", MD_INVALID_ARGUMENT, "is no stage"},

@@ -1,5 +1,5 @@
-/* Every allocation fails in turn while an op is made, a shape is chosen and a call runs: an error with a message or a right result, and
- * nothing lost (the sanitizers look). */
+/* Every allocation fails in turn while an op is made, a shape is chosen and a call runs: an error with a message or
+ * a right result, and nothing lost (the sanitizers look). */
 #include "base/status.h"
 #include "dispatch/script.h"
 #include "support/check.h"
@@ -21,7 +21,8 @@ static int set_up(void **state)
     script_allow(SCRIPT_BETA, 0, 2.0);
     script_allow(SCRIPT_GAMMA, 0, 3.0)->hi = 1000;
     script_allow(SCRIPT_GAMMA, 1, 4.0);
-    script_now.row[SCRIPT_GAMMA][0].slow_us = script_now.row[SCRIPT_GAMMA][1].slow_us = 100; /* the clock agrees with the model */
+    /* the clock agrees with the model */
+    script_now.row[SCRIPT_GAMMA][0].slow_us = script_now.row[SCRIPT_GAMMA][1].slow_us = 100;
     script_world_open(&world);
     return 0;
 }
@@ -68,8 +69,14 @@ static void making_an_op_with_a_policy_and_a_kernel(void **state)
 {
     (void)state;
     static const md_tunable tunable[] = {{"width", 2, {4, 8}}};
-    static const md_custom mine = {.name = "mine", .device = "host", .source = "static void mine(const md_params *p, int64_t block, void *scratch) {}\n",
-                                   .entry = "mine", .tunable = tunable, .n_tunables = 1, .grid = "(n + width - 1) // width", .envelope = "n >= 1, n < 100 * width"};
+    static const md_custom mine = {.name = "mine",
+                                   .device = "host",
+                                   .source = "static void mine(const md_params *p, int64_t block, void *scratch) {}\n",
+                                   .entry = "mine",
+                                   .tunable = tunable,
+                                   .n_tunables = 1,
+                                   .grid = "(n + width - 1) // width",
+                                   .envelope = "n >= 1, n < 100 * width"};
     md_ds_op_options o = script_options();
     o.custom = &mine;
     o.n_custom = 1;
@@ -128,7 +135,8 @@ static void calls_of_new_shapes(void **state)
         }
 }
 
-/* Without memory for a record that waits, the shape is chosen for anew; without memory for what is better, it keeps what it has until the next build. */
+/* Without memory for a record that waits, the shape is chosen for anew; without memory for what is better, it keeps
+ * what it has until the next build. */
 static void promotions(void **state)
 {
     (void)state;
@@ -234,7 +242,9 @@ static void fill(md_arg arg[3], const md_ds_op *op, const script_vectors *v)
 {
     for (int32_t i = 0; i < 3; i++) {
         const md_fx_formula *f = op->formula;
-        arg[i] = f->args[i].is_scalar ? md_s(1.0) : f->tensor[f->args[i].id].role == MD_FX_OUTPUT ? md_t(&v->ty) : md_t(&v->tx);
+        arg[i] = f->args[i].is_scalar                            ? md_s(1.0)
+                 : f->tensor[f->args[i].id].role == MD_FX_OUTPUT ? md_t(&v->ty)
+                                                                 : md_t(&v->tx);
     }
 }
 

@@ -1,5 +1,5 @@
-/* The pools that a GPU's ops have by default, without a GPU: kernels are texts that nobody compiles. Whatever size comes, and wherever contiguous
- * tensors lie, something in the pool serves it, so that no call waits for a compiler. */
+/* The pools that a GPU's ops have by default, without a GPU: kernels are texts that nobody compiles. Whatever size
+ * comes, and wherever contiguous tensors lie, something in the pool serves it, so that no call waits for a compiler. */
 #include "base/clock.h"
 #include "base/task/pool.h"
 #include "base/status.h"
@@ -49,7 +49,10 @@ static int tear_down(void **state)
 static md_ds_op *op_by(md_select select, const char *formula, md_dtype dtype, const char *hints, const char *source)
 {
     md_ds_op *op = NULL;
-    md_ds_op_options o = {.dtype = dtype, .hints = hints, .hints_source = source, .max_shapes = 1000,
+    md_ds_op_options o = {.dtype = dtype,
+                          .hints = hints,
+                          .hints_source = source,
+                          .max_shapes = 1000,
                           .policy = {.select = select, .metric = MD_METRIC_LOG2, .persistent = MD_PERSISTENT_AUTO}};
     assert_ok(md_ds_op_create(&op, &w.runtime, formula, &o));
     return op;
@@ -71,13 +74,15 @@ static void bind(md_ds_bound *out, const md_ds_op *op, const int64_t *size, uint
         int64_t extent[MD_MAX_RANK];
         for (int32_t a = 0; a < f->tensor[t].rank; a++)
             extent[a] = out->binding.size[f->tensor[t].dim[a]];
-        out->binding.tensor[t] = md_tensor_make((void *)(0x10000 * (uintptr_t)(t + 1) + offset), f->tensor[t].dtype, f->tensor[t].rank, extent);
+        out->binding.tensor[t] = md_tensor_make((void *)(0x10000 * (uintptr_t)(t + 1) + offset), f->tensor[t].dtype,
+                                                f->tensor[t].rank, extent);
     }
     md_ds_shape_of(&out->shape, op, &out->binding);
 }
 
-static const int64_t sizes[][2] = {{1, 1}, {1, 1 << 20}, {3, 100001}, {8, 262144}, {16, 131072}, {64, 65536}, {100, 1000}, {256, 32768}, {1000, 1000},
-                                   {4096, 8192}, {4097, 12289}, {16384, 1024}, {65536, 256}, {262144, 64}, {1 << 20, 3}, {7, 12289}, {2, 1048577}};
+static const int64_t sizes[][2] = {{1, 1},       {1, 1 << 20}, {3, 100001},  {8, 262144},  {16, 131072},  {64, 65536},
+                                   {100, 1000},  {256, 32768}, {1000, 1000}, {4096, 8192}, {4097, 12289}, {16384, 1024},
+                                   {65536, 256}, {262144, 64}, {1 << 20, 3}, {7, 12289},   {2, 1048577}};
 
 static void served_by_the_pool(const char *formula, md_dtype dtype)
 {
@@ -89,8 +94,8 @@ static void served_by_the_pool(const char *formula, md_dtype dtype)
             bind(&bound, op, sizes[i], offset);
             md_status s = md_ds_shape_entry_make(&entry, op, &bound.shape, &bound.as, NULL, true);
             if (s != MD_OK)
-                fail_msg("%s %s at %lld x %lld, offset %d: %s", formula, md_dtype_name(dtype), (long long)sizes[i][0], (long long)sizes[i][1],
-                         (int)offset, md_last_error());
+                fail_msg("%s %s at %lld x %lld, offset %d: %s", formula, md_dtype_name(dtype), (long long)sizes[i][0],
+                         (long long)sizes[i][1], (int)offset, md_last_error());
             md_ds_shape_entry_free(entry);
         }
     md_ds_op_destroy(&op);
@@ -122,7 +127,8 @@ static void no_size_waits_for_a_compiler(void **state)
 static void hints_of_users_are_all_there_is(void **state)
 {
     (void)state;
-    md_ds_op *one = op_of("Y[i] = sum[j](X[i,j])", MD_F32, "64", "option hints"), *all = op_of("Y[i] = sum[j](X[i,j])", MD_F32, "64", "default hints");
+    md_ds_op *one = op_of("Y[i] = sum[j](X[i,j])", MD_F32, "64", "option hints"),
+             *all = op_of("Y[i] = sum[j](X[i,j])", MD_F32, "64", "default hints");
     for (int32_t i = 0; i < one->stage[0].n_variants; i++)
         assert_int_equal(one->stage[0].from_hint[i], 0);
     assert_true(all->stage[0].n_variants > one->stage[0].n_variants);
@@ -219,7 +225,8 @@ static void distance_by_default_hints_sees_lopsided_shapes(void **state)
     lopsided_shapes("Y[i] = sum[j](X[i,j])", seed);
 }
 
-/* Most rows lie at no boundary: what hints bring for those decides, and shapes that weigh the same are all looked at. */
+/* Most rows lie at no boundary: what hints bring for those decides, and shapes that weigh the same are all looked
+ * at. */
 static void suggested_hints_serve_ragged_rows(void **state)
 {
     (void)state;
@@ -236,7 +243,11 @@ static void suggested_hints_serve_ragged_rows(void **state)
         met[n] = (md_ds_met){text[n], 1.0};
     }
     md_ds_op *by_default = op_of(formula, MD_F32, "1,16,64,256,1024,4096", "default hints");
-    const md_ds_suggest_options o = {.formula = {.dtype = MD_F32}, .policy = by_default->policy, .hints = "64", .hints_source = "option hints", .n_hints = HINTS};
+    const md_ds_suggest_options o = {.formula = {.dtype = MD_F32},
+                                     .policy = by_default->policy,
+                                     .hints = "64",
+                                     .hints_source = "option hints",
+                                     .n_hints = HINTS};
     md_strbuf hints = {0};
     md_ds_suggestion found;
     assert_ok(md_ds_suggest(&hints, &found, &w.device.base.facts, formula, met, SHAPES, &o));
@@ -244,7 +255,8 @@ static void suggested_hints_serve_ragged_rows(void **state)
     double regret = 0.0; /* over the pool of default hints */
     for (int32_t n = 0; n < SHAPES; n++)
         regret += answer_at(op, size[n]).us / answer_at(by_default, size[n]).least - 1.0;
-    print_message("%s: expected %.1f%%; over the default pool %.1f%%\n", md_strbuf_text(&hints), 100.0 * found.suggested.mean, 100.0 * regret / SHAPES);
+    print_message("%s: expected %.1f%%; over the default pool %.1f%%\n", md_strbuf_text(&hints),
+                  100.0 * found.suggested.mean, 100.0 * regret / SHAPES);
     assert_true(found.suggested.mean < 0.25);
     assert_true(regret / SHAPES < 0.15);
     md_strbuf_finish(&hints);

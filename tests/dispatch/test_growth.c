@@ -1,4 +1,5 @@
-/* Ops that are made asynchronously: creation picks configs for the first hint, the pool's threads for all others, while calls are served. */
+/* Ops that are made asynchronously: creation picks configs for the first hint, the pool's threads for all others,
+ * while calls are served. */
 #include "dispatch/select/async_fill.h"
 #include "dispatch/cache/upgrade.h"
 #include "dispatch/cache/shape_entry.h"
@@ -42,7 +43,8 @@ static md_ds_op *make(int round, bool is_async, const char *pin)
 
 static void call(md_ds_op *op, int64_t n)
 {
-    md_tensor ty = md_tensor_make((void *)(uintptr_t)0x100000, MD_F32, 1, &n), tx = md_tensor_make((void *)(uintptr_t)0x40000000, MD_F32, 1, &n);
+    md_tensor ty = md_tensor_make((void *)(uintptr_t)0x100000, MD_F32, 1, &n),
+              tx = md_tensor_make((void *)(uintptr_t)0x40000000, MD_F32, 1, &n);
     assert_ok(md_ds_call(op, NULL, (md_arg[]){md_s(1.0), md_t(&ty), md_t(&tx)}, 3));
 }
 
@@ -50,7 +52,8 @@ static void pick_is(md_ds_op *op, int64_t n, const char *name)
 {
     md_ds_bound bound;
     md_ds_shape_entry *entry = NULL;
-    md_tensor ty = md_tensor_make((void *)(uintptr_t)0x100000, MD_F32, 1, &n), tx = md_tensor_make((void *)(uintptr_t)0x40000000, MD_F32, 1, &n);
+    md_tensor ty = md_tensor_make((void *)(uintptr_t)0x100000, MD_F32, 1, &n),
+              tx = md_tensor_make((void *)(uintptr_t)0x40000000, MD_F32, 1, &n);
     assert_ok(md_ds_bind(&bound, op, (md_arg[]){md_s(1.0), md_t(&ty), md_t(&tx)}, 3));
     assert_ok(md_ds_find(&entry, op, NULL, &bound));
     assert_string_equal(script_name(op, md_ds_plan_of(entry)->stage[0].pick.variant), name);

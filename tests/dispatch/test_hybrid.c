@@ -1,4 +1,5 @@
-/* MD_SELECT_HYBRID on scripted devices: who serves, who is tried, what it costs, what becomes of wrong and slow variants. */
+/* MD_SELECT_HYBRID on scripted devices: who serves, who is tried, what it costs, what becomes of wrong and slow
+ * variants. */
 #include "base/status.h"
 #include "dispatch/online/online.h"
 #include "dispatch/cache/shape_entry.h"
@@ -42,9 +43,13 @@ static void what_is_no_time_is_dropped(void **state)
 static void a_switch_takes_a_gain_that_is_no_noise(void **state)
 {
     (void)state;
-    static const struct { double us; int32_t n; md_ds_verdict verdict; } row[] = {
-        {10.0, 1, MD_DS_GO_ON}, {11.0, 2, MD_DS_NEXT}, {9.0, 2, MD_DS_GO_ON}, {9.0, 4, MD_DS_SWITCH}, {9.9, 4, MD_DS_GO_ON}, {9.9, 8, MD_DS_NEXT},
-        {10.1, 4, MD_DS_NEXT}, {9.7, 4, MD_DS_SWITCH},
+    static const struct {
+        double us;
+        int32_t n;
+        md_ds_verdict verdict;
+    } row[] = {
+        {10.0, 1, MD_DS_GO_ON}, {11.0, 2, MD_DS_NEXT}, {9.0, 2, MD_DS_GO_ON}, {9.0, 4, MD_DS_SWITCH},
+        {9.9, 4, MD_DS_GO_ON},  {9.9, 8, MD_DS_NEXT},  {10.1, 4, MD_DS_NEXT}, {9.7, 4, MD_DS_SWITCH},
     };
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         md_ds_trial t = trial_of(2);
@@ -186,7 +191,8 @@ static void a_wrong_variant_never_serves(void **state)
     timed_finish(&op);
 }
 
-/* Most variants are of f32; one rounds operands to tf32, and is faster. Where that is allowed, it is not wrong; elsewhere it is. */
+/* Most variants are of f32; one rounds operands to tf32, and is faster. Where that is allowed, it is not wrong;
+ * elsewhere it is. */
 static void tf32_is_right_where_it_is_allowed(void **state)
 {
     (void)state;
@@ -221,7 +227,8 @@ static void a_rival_that_does_not_launch_is_dropped(void **state)
     timed_wait_for_trial(op, &c);
     atomic_store(&timed_now.world.device.refused, "COPY 10 ");
     run_calls(op, &c, 400); /* all succeed, with the right results */
-    assert_true(op->count.trials >= 1 && op->count.trials <= 1 + op->count.demotions); /* who serves may seem slow by the real clock, and all begins anew */
+    /* who serves may seem slow by the real clock, and all begins anew */
+    assert_true(op->count.trials >= 1 && op->count.trials <= 1 + op->count.demotions);
     assert_int_equal(timed_now.served[10], 1); /* when it was checked */
     assert_int_equal(timed_in_charge(op, &c), 0);
     timed_finish(&op);
@@ -279,8 +286,10 @@ static void trials_are_explained(void **state)
     run_calls(op, &c, 600);
     assert_ok(md_ds_bind(&bound, op, c.arg, 3));
     assert_ok(md_ss_explain(&text, op, &bound, false));
-    assert_non_null(strstr(md_strbuf_text(&text), "on trial: 2 others, which served 1 calls; 0 switches, 0 demotions\n"));
-    assert_non_null(strstr(md_strbuf_text(&text), "  serves     alpha/v0_w0: expected 1.00, took 100.00 us (3 times)\n"));
+    assert_non_null(
+        strstr(md_strbuf_text(&text), "on trial: 2 others, which served 1 calls; 0 switches, 0 demotions\n"));
+    assert_non_null(
+        strstr(md_strbuf_text(&text), "  serves     alpha/v0_w0: expected 1.00, took 100.00 us (3 times)\n"));
     assert_non_null(strstr(md_strbuf_text(&text), "  out        beta/v0_w0: expected "));
     assert_non_null(strstr(md_strbuf_text(&text), ", took 130.00 us (1 times)\n"));
     assert_non_null(strstr(md_strbuf_text(&text), "  waits      gamma/v0_w0: expected "));
@@ -448,7 +457,8 @@ static void measuring_gives_up_on_one_that_does_not_end(void **state)
     assert_int_equal(op->count.quarantined, 1);
     assert_non_null(strstr(timed_now.world.warning, "alpha/v1_w0 does not run"));
     assert_true(atomic_load(&timed_now.device.base.is_stuck));
-    assert_ok(timed_now.device.base.ops->sync(&timed_now.device.base, (md_stream)(uintptr_t)8)); /* other streams go on */
+    /* other streams go on */
+    assert_ok(timed_now.device.base.ops->sync(&timed_now.device.base, (md_stream)(uintptr_t)8));
     md_ds_op_destroy(&op);
 }
 
@@ -495,8 +505,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(measuring_passes_over_wrong_variants, timed_set_up_async, timed_tear_down),
         cmocka_unit_test_setup_teardown(measuring_passes_over_wrong_variants, timed_set_up, timed_tear_down),
         cmocka_unit_test_setup_teardown(measuring_passes_over_what_gives_no_time, timed_set_up_async, timed_tear_down),
-        cmocka_unit_test_setup_teardown(measuring_gives_up_on_one_that_does_not_end, timed_set_up_async, timed_tear_down),
-        cmocka_unit_test_setup_teardown(a_hybrid_gives_up_on_one_that_does_not_end, timed_set_up_async, timed_tear_down),
+        cmocka_unit_test_setup_teardown(measuring_gives_up_on_one_that_does_not_end, timed_set_up_async,
+                                        timed_tear_down),
+        cmocka_unit_test_setup_teardown(a_hybrid_gives_up_on_one_that_does_not_end, timed_set_up_async,
+                                        timed_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

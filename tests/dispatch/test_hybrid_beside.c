@@ -1,4 +1,5 @@
-/* MD_SELECT_HYBRID beside calls: races in quiet moments; and ops that go while trials, races and marks are under way. */
+/* MD_SELECT_HYBRID beside calls: races in quiet moments; and ops that go while trials, races and marks are under
+ * way. */
 #include "dispatch/online/online.h"
 #include "dispatch/timed.h"
 #include "support/check.h"
@@ -129,7 +130,8 @@ static void *call_for_a_while(void *user)
     return NULL;
 }
 
-/* Trials are being prepared, races go on, marks have not been passed: whatever is under way, nothing of the op is touched when it has gone. */
+/* Trials are being prepared, races go on, marks have not been passed: whatever is under way, nothing of the op is
+ * touched when it has gone. */
 static void ops_go_in_the_middle_of_it(void **state)
 {
     (void)state;

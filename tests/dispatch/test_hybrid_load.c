@@ -1,6 +1,6 @@
-/* MD_SELECT_HYBRID under load: requests that arrive evenly at a device that is busy for a part of the time, on a clock of the test's own. What trials
- * take more must not be felt by one call in 100, in any stretch of calls; callers that do not wait lose little of their throughput; and what is learnt at one shape serves its
- * neighbours. */
+/* MD_SELECT_HYBRID under load: requests that arrive evenly at a device that is busy for a part of the time, on a
+ * clock of the test's own. What trials take more must not be felt by one call in 100, in any stretch of calls;
+ * callers that do not wait lose little of their throughput; and what is learnt at one shape serves its neighbours. */
 #include "dispatch/online/budget.h"
 #include "dispatch/online/online.h"
 #include "dispatch/online/correction.h"
@@ -14,14 +14,15 @@
 enum { SHAPES = 8 };
 static double seen_load; /* by the op, at the end of the last run */
 
-/* By the model: families' best at 64, 256 and 4096, so that the pool has all of them; alpha/v0 is the pick at all shapes. */
+/* By the model: families' best at 64, 256 and 4096, so that the pool has all of them; alpha/v0 is the pick at all
+ * shapes. */
 static const struct {
     int32_t family, v;
     double us, us_each, real;
 } landscape[] = {
-    {SCRIPT_ALPHA, 0, 1.0, 0.0, 100.0},   {SCRIPT_ALPHA, 1, 0.98, 3e-4, 112.0}, {SCRIPT_ALPHA, 2, 1.3, -1e-4, 104.0},
-    {SCRIPT_BETA, 0, 1.05, 0.0, 150.0},   {SCRIPT_BETA, 1, 1.02, 2e-4, 180.0},  {SCRIPT_BETA, 2, 1.4, -1e-4, 99.0},
-    {SCRIPT_GAMMA, 0, 1.08, 0.0, 101.0},  {SCRIPT_GAMMA, 1, 1.05, 4e-4, 190.0},
+    {SCRIPT_ALPHA, 0, 1.0, 0.0, 100.0},  {SCRIPT_ALPHA, 1, 0.98, 3e-4, 112.0}, {SCRIPT_ALPHA, 2, 1.3, -1e-4, 104.0},
+    {SCRIPT_BETA, 0, 1.05, 0.0, 150.0},  {SCRIPT_BETA, 1, 1.02, 2e-4, 180.0},  {SCRIPT_BETA, 2, 1.4, -1e-4, 99.0},
+    {SCRIPT_GAMMA, 0, 1.08, 0.0, 101.0}, {SCRIPT_GAMMA, 1, 1.05, 4e-4, 190.0},
 };
 
 static void set_landscape(bool one_is_faster)
@@ -131,8 +132,9 @@ static void trials_are_not_felt_at_the_99th_percentile(void **state)
         uint64_t trials[2] = {0};
         set_landscape(false);
         const double ratio = worst_ratio(load[i], 0.0, 8000, 6, trials);
-        printf("p99 with hybrid over that without at %.0f%% load: %.4f at worst of 6 x 8000 calls, %d trials, %d in the first of them\n", 100 * load[i], ratio,
-               (int)trials[1], (int)trials[0]);
+        printf("p99 with hybrid over that without at %.0f%% load: %.4f at worst of 6 x 8000 calls, %d trials, %d in "
+               "the first of them\n",
+               100 * load[i], ratio, (int)trials[1], (int)trials[0]);
         assert_true(ratio <= 1.02);
         assert_true(trials[1] >= 2 * SHAPES);
         assert_true(fabs(seen_load - load[i]) < 0.1);
@@ -167,7 +169,8 @@ static void callers_that_do_not_wait_lose_little(void **state)
     timed_finish(&op);
     op = timed_op(MD_SELECT_MODEL, 0.0);
     plain = run_ahead(op, c, CALLS);
-    printf("at 100%% load 2000 calls of each shape, %d of them trials, took %.4f of the time without\n", trials, us / plain);
+    printf("at 100%% load 2000 calls of each shape, %d of them trials, took %.4f of the time without\n", trials,
+           us / plain);
     assert_true(us / plain <= 1.02);
     assert_true(trials >= 4 * SHAPES);
     timed_finish(&op);
@@ -216,12 +219,14 @@ static void the_faster_one_is_found_soon(void **state)
         for (int i = 0; i < SHAPES; i++)
             found += timed_in_charge(op, &c[i]) == 11;
     }
-    printf("%d of %d shapes served by the fastest after %d calls each, %d trials\n", found, SHAPES, n / SHAPES, (int)op->count.trials);
+    printf("%d of %d shapes served by the fastest after %d calls each, %d trials\n", found, SHAPES, n / SHAPES,
+           (int)op->count.trials);
     assert_int_equal(found, SHAPES);
     timed_finish(&op);
 }
 
-/* What a trial saw is expected nearby, less far away, and of others less than of the variant; what all are off by decides nothing. */
+/* What a trial saw is expected nearby, less far away, and of others less than of the variant; what all are off by
+ * decides nothing. */
 static void lessons_are_local(void **state)
 {
     (void)state;
@@ -325,7 +330,8 @@ static void what_calls_bring_follows_the_load(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(trials_are_not_felt_at_the_99th_percentile, timed_set_up_async, timed_tear_down),
+        cmocka_unit_test_setup_teardown(trials_are_not_felt_at_the_99th_percentile, timed_set_up_async,
+                                        timed_tear_down),
         cmocka_unit_test_setup_teardown(callers_that_do_not_wait_lose_little, timed_set_up_async, timed_tear_down),
         cmocka_unit_test_setup_teardown(two_slow_calls_in_a_hundred_are_felt, timed_set_up_async, timed_tear_down),
         cmocka_unit_test_setup_teardown(the_faster_one_is_found_soon, timed_set_up_async, timed_tear_down),

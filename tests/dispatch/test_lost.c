@@ -1,5 +1,5 @@
-/* The device is lost at each of its operations in turn, while an op is made, shapes are chosen, measured and tried, and calls run: everything after that
- * fails and says so, nothing waits for ever, and all can be destroyed. */
+/* The device is lost at each of its operations in turn, while an op is made, shapes are chosen, measured and tried,
+ * and calls run: everything after that fails and says so, nothing waits for ever, and all can be destroyed. */
 #include "base/status.h"
 #include "dispatch/script.h"
 #include "support/async_device.h"
@@ -28,23 +28,25 @@ static bool is_lost(void)
         return is_lost() ? md_fail(MD_DEVICE, "the device is lost") : real->op names;                                  \
     }
 LOSES(alloc, (void **out, md_dev *dev, size_t n), (out, dev, n))
-LOSES(copy, (md_dev *dev, void *to, const void *from, size_t n), (dev, to, from, n))
-LOSES(sync, (md_dev *dev, md_stream s), (dev, s))
-LOSES(load, (md_dev_kernel **out, md_dev *dev, const void *b, size_t n, const md_kn_launch_source *source), (out, dev, b, n, source))
+LOSES(copy, (md_dev * dev, void *to, const void *from, size_t n), (dev, to, from, n))
+LOSES(sync, (md_dev * dev, md_stream s), (dev, s))
+LOSES(load, (md_dev_kernel * *out, md_dev *dev, const void *b, size_t n, const md_kn_launch_source *source),
+      (out, dev, b, n, source))
 LOSES(launch,
-      (md_dev *dev, md_stream s, const md_dev_kernel *k, const md_kn_geometry *g, const md_kn_word *p, int32_t n, const md_kn_call *call),
+      (md_dev * dev, md_stream s, const md_dev_kernel *k, const md_kn_geometry *g, const md_kn_word *p, int32_t n,
+       const md_kn_call *call),
       (dev, s, k, g, p, n, call))
 LOSES(workspace, (void **out, md_dev *dev, md_stream s, size_t n), (out, dev, s, n))
 LOSES(counters, (void **out, md_dev *dev, md_stream s), (out, dev, s))
-LOSES(copy_background, (md_dev *dev, md_stream s, void *to, const void *from, size_t n), (dev, s, to, from, n))
-LOSES(copy_tensor, (md_dev *dev, md_stream s, const md_tensor *to, const md_tensor *from), (dev, s, to, from))
-LOSES(report_create, (md_dev_report *out, md_dev *dev), (out, dev))
-LOSES(report_clear, (md_dev *dev, const md_dev_report *report), (dev, report))
+LOSES(copy_background, (md_dev * dev, md_stream s, void *to, const void *from, size_t n), (dev, s, to, from, n))
+LOSES(copy_tensor, (md_dev * dev, md_stream s, const md_tensor *to, const md_tensor *from), (dev, s, to, from))
+LOSES(report_create, (md_dev_report * out, md_dev *dev), (out, dev))
+LOSES(report_clear, (md_dev * dev, const md_dev_report *report), (dev, report))
 LOSES(time, (double *us, md_dev *dev, md_stream s, md_status (*body)(void *user), void *user), (us, dev, s, body, user))
-LOSES(mark_create, (md_dev_mark **out, md_dev *dev), (out, dev))
-LOSES(mark_put, (md_dev *dev, md_dev_mark *mark, md_stream s), (dev, mark, s))
+LOSES(mark_create, (md_dev_mark * *out, md_dev *dev), (out, dev))
+LOSES(mark_put, (md_dev * dev, md_dev_mark *mark, md_stream s), (dev, mark, s))
 LOSES(mark_time, (double *us, md_dev *dev, md_dev_mark *from, md_dev_mark *to), (us, dev, from, to))
-LOSES(check_pointer, (md_dev *dev, const void *p), (dev, p))
+LOSES(check_pointer, (md_dev * dev, const void *p), (dev, p))
 #undef LOSES
 
 static void lose_after(int64_t n)
@@ -69,10 +71,13 @@ static void open_world(void)
     real = device.base.ops;
     lost_ops = *real;
 #define PUT(op) lost_ops.op = lost_##op;
-    PUT(alloc) PUT(copy) PUT(sync) PUT(load) PUT(launch) PUT(workspace) PUT(counters) PUT(copy_background) PUT(copy_tensor) PUT(report_create)
-    PUT(report_clear) PUT(time) PUT(mark_create) PUT(mark_put) PUT(mark_time) PUT(check_pointer)
+    PUT(alloc)
+    PUT(copy)
+    PUT(sync)
+    PUT(load) PUT(launch) PUT(workspace) PUT(counters) PUT(copy_background) PUT(copy_tensor) PUT(report_create)
+        PUT(report_clear) PUT(time) PUT(mark_create) PUT(mark_put) PUT(mark_time) PUT(check_pointer)
 #undef PUT
-    device.base.ops = &lost_ops;
+            device.base.ops = &lost_ops;
     assert_ok(md_bd_create(&world.builder, &device.base));
     world.runtime.dev = &device.base;
     world.runtime.builder = world.builder;

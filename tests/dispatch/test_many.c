@@ -1,4 +1,5 @@
-/* A million shapes through one op: memory stays what it was, and so does what a call takes. And shapes that were never seen: nothing is made or measured for them. */
+/* A million shapes through one op: memory stays what it was, and so does what a call takes. And shapes that were
+ * never seen: nothing is made or measured for them. */
 #include "base/status.h"
 #include "dispatch/script.h"
 #include "support/check.h"
@@ -44,7 +45,8 @@ static void a_million_shapes(void **state)
     md_ds_op *op = script_op(&world, "scalar a; Y[n] = X[n] * a", &o);
     for (int k = 0; k < SHAPES; k++) { /* nothing runs, so nothing needs to be there */
         const int64_t n = 2 + k % 1000;
-        md_tensor ty = md_tensor_make((void *)(uintptr_t)0x100000, MD_F32, 1, &n), tx = md_tensor_make((void *)(uintptr_t)0x40000000, MD_F32, 1, &n);
+        md_tensor ty = md_tensor_make((void *)(uintptr_t)0x100000, MD_F32, 1, &n),
+                  tx = md_tensor_make((void *)(uintptr_t)0x40000000, MD_F32, 1, &n);
         tx.stride[0] = 1 + k / 1000;
         const md_arg arg[] = {md_s(1.0), md_t(&ty), md_t(&tx)};
         const double start = cpu_us();
@@ -57,8 +59,8 @@ static void a_million_shapes(void **state)
         }
     }
     const double first = us[0], last = us[SHAPES / PART - 1];
-    printf("two calls of a new shape: %.2f us among the first %d, %.2f among the last; %.1f and %.1f MB resident\n", first / PART, PART, last / PART,
-           mb_after_first, resident_mb());
+    printf("two calls of a new shape: %.2f us among the first %d, %.2f among the last; %.1f and %.1f MB resident\n",
+           first / PART, PART, last / PART, mb_after_first, resident_mb());
     assert_true(op->n_entries <= REMEMBERED);
     assert_true(op->count.evictions >= SHAPES - 2 * REMEMBERED);
     assert_true(mallinfo2().uordblks <= after_first + (1 << 20));
@@ -70,7 +72,8 @@ static void a_million_shapes(void **state)
     script_world_close(&world);
 }
 
-/* With 40 ops alive, by counters: the device compiles nothing, nothing is timed, no variant joins a pool, no call waits for a build. */
+/* With 40 ops alive, by counters: the device compiles nothing, nothing is timed, no variant joins a pool, no call
+ * waits for a build. */
 static void unseen_shapes_make_and_measure_nothing(void **state)
 {
     (void)state;
@@ -91,7 +94,8 @@ static void unseen_shapes_make_and_measure_nothing(void **state)
     const int32_t n_variants = op[0]->stage[0].n_variants;
     for (int k = 0; k < 100 * OPS; k++) {
         const int64_t n = 2 + k;
-        md_tensor ty = md_tensor_make((void *)(uintptr_t)0x100000, MD_F32, 1, &n), tx = md_tensor_make((void *)(uintptr_t)0x40000000, MD_F32, 1, &n);
+        md_tensor ty = md_tensor_make((void *)(uintptr_t)0x100000, MD_F32, 1, &n),
+                  tx = md_tensor_make((void *)(uintptr_t)0x40000000, MD_F32, 1, &n);
         const md_arg arg[] = {md_s(1.0), md_t(&ty), md_t(&tx)};
         assert_ok(md_ds_call(op[k % OPS], NULL, arg, 3));
     }
@@ -109,6 +113,7 @@ static void unseen_shapes_make_and_measure_nothing(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_million_shapes), cmocka_unit_test(unseen_shapes_make_and_measure_nothing)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_million_shapes),
+                                       cmocka_unit_test(unseen_shapes_make_and_measure_nothing)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

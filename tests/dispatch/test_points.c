@@ -1,4 +1,5 @@
-/* Points beside the hints (rows at no boundary, lopsided shapes): tuned where that is asked for, and pools then have what was found there. On a simulated GPU. */
+/* Points beside the hints (rows at no boundary, lopsided shapes): tuned where that is asked for, and pools then have
+ * what was found there. On a simulated GPU. */
 #include "dispatch/sim_world.h"
 
 #include "base/hash.h"
@@ -31,7 +32,8 @@ static void world_open(world *w)
     memset(w, 0, sizeof *w);
     assert_ok(md_dev_cuda_assume(&w->facts, 90));
     w->facts.can_compile = true;
-    sim_world_open(&w->sim, (md_dev_sim_options){.facts = &w->facts, .price = price, .seed = 1, .compile_ms = 1.0, .timing_us = 20.0});
+    sim_world_open(&w->sim, (md_dev_sim_options){
+                                .facts = &w->facts, .price = price, .seed = 1, .compile_ms = 1.0, .timing_us = 20.0});
     assert_ok(md_fx_formula_create(&w->formula, sum, NULL));
     assert_ok(md_st_program_create(&w->program, w->formula));
     assert_ok(md_ds_space_make(&w->space, w->formula, hints, "default hints", NULL));
@@ -47,9 +49,13 @@ static void world_close(world *w)
 
 static void tune(world *w, bool off_hints, const char *source)
 {
-    const md_ds_tune_request r = {.policy = {.metric = MD_METRIC_LOG2, .persistent = MD_PERSISTENT_AUTO, .wisdom = w->sim.wisdom},
-                                  .hints = hints, .hints_source = source, .builder = w->sim.builder, .off_hints = off_hints,
-                                  .job = {.rigor = MD_TUNE_MEASURE, .budget_ms = 1e7, .max_builds = 4, .seed = 1}};
+    const md_ds_tune_request r = {
+        .policy = {.metric = MD_METRIC_LOG2, .persistent = MD_PERSISTENT_AUTO, .wisdom = w->sim.wisdom},
+        .hints = hints,
+        .hints_source = source,
+        .builder = w->sim.builder,
+        .off_hints = off_hints,
+        .job = {.rigor = MD_TUNE_MEASURE, .budget_ms = 1e7, .max_builds = 4, .seed = 1}};
     assert_ok(md_ds_tune_formula(&r, sum));
 }
 
@@ -86,9 +92,15 @@ static void look(int32_t *n_measured, int32_t *n_in_pool, world *w)
     md_tn_point point[MD_DS_MAX_HINTS + MD_DS_MAX_CORNERS];
     md_ds_op *op = NULL;
     const int32_t n = points_of(point, w);
-    const md_ds_op_options o = {.hints = hints, .hints_source = "default hints", .max_shapes = 100,
-                                .policy = {.select = MD_SELECT_MODEL, .metric = MD_METRIC_LOG2, .persistent = MD_PERSISTENT_AUTO, .max_variants = 48,
-                                           .tune = MD_TUNE_ESTIMATE, .wisdom = w->sim.wisdom}};
+    const md_ds_op_options o = {.hints = hints,
+                                .hints_source = "default hints",
+                                .max_shapes = 100,
+                                .policy = {.select = MD_SELECT_MODEL,
+                                           .metric = MD_METRIC_LOG2,
+                                           .persistent = MD_PERSISTENT_AUTO,
+                                           .max_variants = 48,
+                                           .tune = MD_TUNE_ESTIMATE,
+                                           .wisdom = w->sim.wisdom}};
     assert_ok(md_ds_op_create(&op, &w->sim.runtime, sum, &o));
     *n_measured = *n_in_pool = 0;
     for (int32_t i = 0; i < n; i++) {

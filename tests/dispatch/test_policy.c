@@ -1,4 +1,5 @@
-/* Numeric policies: one class serves a shape, whatever hints, modes and builds do. Bits themselves are compared in tests/numeric. */
+/* Numeric policies: one class serves a shape, whatever hints, modes and builds do. Bits themselves are compared in
+ * tests/numeric. */
 #include "dispatch/select/select.h"
 #include "dispatch/pool/numeric.h"
 #include "dispatch/script.h"
@@ -97,7 +98,8 @@ static void what_promises_nothing_serves_fast_only(void **state)
     md_ds_op_options o = script_options();
     o.policy.numeric = MD_NUMERIC_DETERMINISTIC;
     o.pin = "alpha/v0_w0";
-    assert_fails(md_ds_op_create(&op, &world.runtime, copy, &o), MD_INVALID_ARGUMENT, "not under the numeric policy deterministic");
+    assert_fails(md_ds_op_create(&op, &world.runtime, copy, &o), MD_INVALID_ARGUMENT,
+                 "not under the numeric policy deterministic");
 }
 
 static void without_any_class_the_reference_serves(void **state)
@@ -163,11 +165,13 @@ static void a_scatter_by_set_is_refused(void **state)
     script_allow(SCRIPT_ALPHA, 0, 1.0)->numeric = 1;
     md_ds_op *op = NULL;
     md_ds_op_options o = script_options();
-    static const char *const refused[] = {"T[ids[t],d] = K[t,d]", "let k[t,d] = K[t,d] * 2; Y[d] = sum[t](k[t,d]); T[ids[t],d] = k[t,d]"};
+    static const char *const refused[] = {"T[ids[t],d] = K[t,d]",
+                                          "let k[t,d] = K[t,d] * 2; Y[d] = sum[t](k[t,d]); T[ids[t],d] = k[t,d]"};
     for (int32_t i = 0; i < 2; i++)
         for (int32_t p = MD_NUMERIC_DETERMINISTIC; p <= MD_NUMERIC_BATCH_INVARIANT; p++) {
             o.policy.numeric = (md_numeric)p;
-            assert_fails(md_ds_op_create(&op, &world.runtime, refused[i], &o), MD_INVALID_ARGUMENT, "'T' is written by '='");
+            assert_fails(md_ds_op_create(&op, &world.runtime, refused[i], &o), MD_INVALID_ARGUMENT,
+                         "'T' is written by '='");
         }
     static const char *const allowed[] = {"G[ids[t],d] += D[t,d]", "G[ids[t],d] max= D[t,d]", "Y[t,d] = E[ids[t],d]"};
     for (int32_t i = 0; i < 3; i++) {

@@ -1,4 +1,5 @@
-/* A new shape never waits for what is better than what is ready: stand-ins, promotion, ops that are made while their kernels are, frozen ops. */
+/* A new shape never waits for what is better than what is ready: stand-ins, promotion, ops that are made while their
+ * kernels are, frozen ops. */
 #include "base/clock.h"
 #include "base/status.h"
 #include "dispatch/select/async_fill.h"
@@ -67,7 +68,9 @@ static int32_t call_status(md_status *status, md_ds_op *op, int64_t n)
     md_arg arg[3];
     for (int32_t i = 0; i < 3; i++) {
         const md_fx_formula *f = op->formula;
-        arg[i] = f->args[i].is_scalar ? md_s(1.0) : f->tensor[f->args[i].id].role == MD_FX_OUTPUT ? md_t(&ty) : md_t(&tx);
+        arg[i] = f->args[i].is_scalar                            ? md_s(1.0)
+                 : f->tensor[f->args[i].id].role == MD_FX_OUTPUT ? md_t(&ty)
+                                                                 : md_t(&tx);
     }
     *status = md_ds_call(op, NULL, arg, 3);
     int32_t mark = *status == MD_OK ? (int32_t)((float *)ty.data)[n - 1] : -1;
@@ -448,7 +451,8 @@ static void switches_under_calls(void **state)
     crowd(op, 1000, 0, 8, switch_often);
     md_ds_shape_entry *r = record_at(op, 1003);
     for (int i = 0; i < 5; i++)
-        assert_int_equal(call(op, 1003), md_ds_plan_of(r)->stage[0].pick.variant ? 10 : 0); /* no plan of another way is left */
+        /* no plan of another way is left */
+        assert_int_equal(call(op, 1003), md_ds_plan_of(r)->stage[0].pick.variant ? 10 : 0);
     md_ds_op_destroy(&op);
 }
 

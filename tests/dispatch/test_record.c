@@ -187,7 +187,8 @@ static void one_shape_at_once_is_remembered_once(void **state)
     (void)state;
     md_ds_op *op = op_of(100);
     crowd_run(op, 1);
-    assert_true(md_table_count(op->entries) <= 2); /* x and y lie on the threads' stacks: two classes of alignment at most */
+    /* x and y lie on the threads' stacks: two classes of alignment at most */
+    assert_true(md_table_count(op->entries) <= 2);
     assert_int_equal(all_calls(op), THREADS * ROUNDS);
     assert_int_equal(op->count.hits + op->count.misses, THREADS * ROUNDS);
     for (int64_t i = 0; i < op->n_entries; i++)
@@ -320,7 +321,8 @@ static void temporaries_that_cannot_be(void **state)
     md_kn_shape shape = {.size = {(int64_t)1 << 40, (int64_t)1 << 40, 0}};
     op = script_op(&world, two_stages, NULL);
     md_ds_shape_entry *entry = NULL;
-    assert_fails(md_ds_shape_entry_make(&entry, op, &shape, &(md_ds_as){0}, NULL, MD_DS_SOON), MD_INVALID_ARGUMENT, "more than 10^18 operations and bytes");
+    assert_fails(md_ds_shape_entry_make(&entry, op, &shape, &(md_ds_as){0}, NULL, MD_DS_SOON), MD_INVALID_ARGUMENT,
+                 "more than 10^18 operations and bytes");
     shape.size[0] = 0; /* empty after all */
     assert_ok(md_ds_shape_entry_make(&entry, op, &shape, &(md_ds_as){0}, NULL, MD_DS_SOON));
     md_ds_shape_entry_free(entry);
@@ -330,7 +332,8 @@ static void temporaries_that_cannot_be(void **state)
 static void names(void **state)
 {
     (void)state;
-    static const char *const long_name = "0123456789012345678901234567890123456789012345678901234567890\xc3\xa9\xc3\xa9\xc3\xa9";
+    static const char *const long_name =
+        "0123456789012345678901234567890123456789012345678901234567890\xc3\xa9\xc3\xa9\xc3\xa9";
     md_ds_op_options o = script_options();
     o.name = "two\nlines\ttab";
     md_ds_op *op = script_op(&world, copy, &o);

@@ -1,4 +1,5 @@
-/* The dispatcher on recorded times of an H200: pools, tuning and picks as they would be there, the same in every run. */
+/* The dispatcher on recorded times of an H200: pools, tuning and picks as they would be there, the same in every
+ * run. */
 #include "dispatch/sim_world.h"
 
 #include "base/status.h"
@@ -20,7 +21,12 @@ static void world_open(world *w, const char *name)
     memset(w, 0, sizeof *w);
     if (!board_read(&w->board, path))
         fail_msg("no board %s: MD_TEST_BOARDS names their folder", path);
-    sim_world_open(&w->sim, (md_dev_sim_options){.facts = &w->board.facts, .price = board_price, .user = &w->board, .noise = 0.01, .seed = 1, .compile_ms = 1.0,
+    sim_world_open(&w->sim, (md_dev_sim_options){.facts = &w->board.facts,
+                                                 .price = board_price,
+                                                 .user = &w->board,
+                                                 .noise = 0.01,
+                                                 .seed = 1,
+                                                 .compile_ms = 1.0,
                                                  .timing_us = 20.0});
 }
 
@@ -40,12 +46,21 @@ static md_ds_op *op_of(world *w, md_tune tune)
         size_t at = strlen(hints);
         at += (size_t)snprintf(hints + at, sizeof hints - at, "%s(", at ? " " : "");
         for (int32_t d = 0; d < f->n_dims; d++)
-            at += (size_t)snprintf(hints + at, sizeof hints - at, "%s%s=%lld", d ? "," : "", f->dim[d].name, (long long)w->board.point[i].size[d]);
+            at += (size_t)snprintf(hints + at, sizeof hints - at, "%s%s=%lld", d ? "," : "", f->dim[d].name,
+                                   (long long)w->board.point[i].size[d]);
         snprintf(hints + at, sizeof hints - at, ")");
     }
-    const md_ds_op_options o = {.dtype = w->board.dtype, .hints = hints, .hints_source = "test", .max_shapes = 100,
-                                .policy = {.select = MD_SELECT_MODEL, .metric = MD_METRIC_LOG2, .persistent = MD_PERSISTENT_AUTO, .max_variants = 48,
-                                           .tune = tune, .tune_budget_ms = 1e6, .wisdom = w->sim.wisdom}};
+    const md_ds_op_options o = {.dtype = w->board.dtype,
+                                .hints = hints,
+                                .hints_source = "test",
+                                .max_shapes = 100,
+                                .policy = {.select = MD_SELECT_MODEL,
+                                           .metric = MD_METRIC_LOG2,
+                                           .persistent = MD_PERSISTENT_AUTO,
+                                           .max_variants = 48,
+                                           .tune = tune,
+                                           .tune_budget_ms = 1e6,
+                                           .wisdom = w->sim.wisdom}};
     assert_ok(md_ds_op_create(&op, &w->sim.runtime, w->board.formula, &o));
     return op;
 }
@@ -55,7 +70,8 @@ typedef struct regret {
     int32_t n;
 } regret;
 
-/* Recorded time of what the calibrated model picks at a point among variants whose times are known: families may have got new ones since. */
+/* Recorded time of what the calibrated model picks at a point among variants whose times are known: families may
+ * have got new ones since. */
 static double picked_us(world *w, md_ds_op *op, int32_t point)
 {
     const md_ds_pool *c = &op->stage[0];
@@ -101,8 +117,8 @@ static void check_board(const char *name)
     op = op_of(&w, MD_TUNE_MEASURE);
     const regret measured = regret_of(&w, op);
     md_ds_op_destroy(&op);
-    printf("%s: picks at %d points: estimated pool %.1f%% off, %.0f%% at worst; measured pool %.1f%%, %.0f%%\n", name, measured.n, 100 * estimated.mean,
-           100 * estimated.worst, 100 * measured.mean, 100 * measured.worst);
+    printf("%s: picks at %d points: estimated pool %.1f%% off, %.0f%% at worst; measured pool %.1f%%, %.0f%%\n", name,
+           measured.n, 100 * estimated.mean, 100 * estimated.worst, 100 * measured.mean, 100 * measured.worst);
     assert_int_equal(measured.n, w.board.n_points);
     assert_true(measured.mean <= estimated.mean + 0.02);
     assert_true(measured.mean <= 0.10);
@@ -117,7 +133,8 @@ static void measured_pools_serve_better(void **state)
     check_board("gelu_f32.jsonl");
 }
 
-/* What an op picks at a point, against the best that it has built and against the best of the space; what was not there when the board was recorded has no time. */
+/* What an op picks at a point, against the best that it has built and against the best of the space; what was not
+ * there when the board was recorded has no time. */
 static void add_pick(regret *built, regret *space, world *w, md_ds_op *op, int32_t point)
 {
     const md_ds_pool *c = &op->stage[0];
@@ -132,7 +149,8 @@ static void add_pick(regret *built, regret *space, world *w, md_ds_op *op, int32
         const double us = board_us(&w->board, point, c->variant[v]->name);
         least = us > 0.0 && us < least ? us : least;
     }
-    const double us = board_us(&w->board, point, c->variant[pick.variant]->name), off = us / w->board.best_us[point] - 1.0;
+    const double us = board_us(&w->board, point, c->variant[pick.variant]->name),
+                 off = us / w->board.best_us[point] - 1.0;
     if (us <= 0.0)
         return;
     built->mean += us / least - 1.0;
@@ -148,14 +166,23 @@ static int32_t check_default_hints(const char *name, md_select select, const cha
     md_ds_op *op = NULL;
     regret built = {0}, space = {0};
     world_open(&w, name);
-    const md_ds_op_options o = {.dtype = w.board.dtype, .hints = "64,256,4096", .hints_source = "default hints", .max_shapes = 100,
-                                .policy = {.select = select, .metric = MD_METRIC_LOG2, .persistent = MD_PERSISTENT_AUTO, .max_variants = 48,
-                                           .tune = MD_TUNE_ESTIMATE, .wisdom = w.sim.wisdom}};
+    const md_ds_op_options o = {.dtype = w.board.dtype,
+                                .hints = "64,256,4096",
+                                .hints_source = "default hints",
+                                .max_shapes = 100,
+                                .policy = {.select = select,
+                                           .metric = MD_METRIC_LOG2,
+                                           .persistent = MD_PERSISTENT_AUTO,
+                                           .max_variants = 48,
+                                           .tune = MD_TUNE_ESTIMATE,
+                                           .wisdom = w.sim.wisdom}};
     assert_ok(md_ds_op_create(&op, &w.sim.runtime, w.board.formula, &o));
     for (int32_t i = 0; i < w.board.n_points; i++)
         add_pick(&built, &space, &w, op, i);
-    printf("%s, default hints, %s: at %d of %d points %.1f%% off the best built, %.1f%% off the best of the space (%.0f%% at worst)\n", name, mode, space.n,
-           w.board.n_points, 100 * built.mean / MD_MAX(space.n, 1), 100 * space.mean / MD_MAX(space.n, 1), 100 * space.worst);
+    printf("%s, default hints, %s: at %d of %d points %.1f%% off the best built, %.1f%% off the best of the space "
+           "(%.0f%% at worst)\n",
+           name, mode, space.n, w.board.n_points, 100 * built.mean / MD_MAX(space.n, 1),
+           100 * space.mean / MD_MAX(space.n, 1), 100 * space.worst);
     assert_true(built.mean >= 0.0 && space.mean >= built.mean);
     md_ds_op_destroy(&op);
     world_close(&w);
@@ -165,11 +192,14 @@ static int32_t check_default_hints(const char *name, md_select select, const cha
 static void default_hints_against_the_whole_space(void **state)
 {
     (void)state;
-    static const char *const name[] = {"softmax_f32.jsonl", "sum_f32.jsonl", "gelu_f32.jsonl", "add_bf16.jsonl", "layer_norm_bf16.jsonl"}; /* linear's has times in which a library still loads its kernels */
+    /* linear's has times in which a library still loads its kernels */
+    static const char *const name[] = {"softmax_f32.jsonl", "sum_f32.jsonl", "gelu_f32.jsonl", "add_bf16.jsonl",
+                                       "layer_norm_bf16.jsonl"};
     for (int m = 0; m < 2; m++) {
         int32_t n_known = 0;
         for (size_t i = 0; i < sizeof name / sizeof *name; i++)
-            n_known += check_default_hints(name[i], m ? MD_SELECT_MODEL : MD_SELECT_DISTANCE, m ? "model" : "distance") > 0;
+            n_known +=
+                check_default_hints(name[i], m ? MD_SELECT_MODEL : MD_SELECT_DISTANCE, m ? "model" : "distance") > 0;
         assert_true(n_known >= 4);
     }
 }
@@ -200,7 +230,8 @@ static void runs_are_equal(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(measured_pools_serve_better), cmocka_unit_test(default_hints_against_the_whole_space),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(measured_pools_serve_better),
+                                       cmocka_unit_test(default_hints_against_the_whole_space),
                                        cmocka_unit_test(runs_are_equal)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -132,13 +132,19 @@ static void a_shape_that_no_hint_covers_is_marked_in_every_mode(void **state)
         md_ds_op_options o = script_options(); /* hints 64, 256, 4096 */
         o.policy.select = mode[i];
         md_ds_op *op = script_op(&world, copy, &o);
-        static const struct { int64_t n; double octaves; bool is_uncovered; } row[] = {
-            {64, 0.0, false}, {128, 1.0, false}, {8, 3.0, false}, {7, 3.192645077942396, true}, {32768, 3.0, false}, {32769, 3.00004402721, true}};
+        static const struct {
+            int64_t n;
+            double octaves;
+            bool is_uncovered;
+        } row[] = {{64, 0.0, false},    {128, 1.0, false},           {8, 3.0, false}, {7, 3.192645077942396, true},
+                   {32768, 3.0, false}, {32769, 3.00004402721, true}};
         for (size_t k = 0; k < sizeof row / sizeof *row; k++) {
             assert_ok(record_of(&r, op, row[k].n, NULL, 0));
             assert_float_equal(r->nearest, row[k].octaves, 1e-9);
             assert_int_equal(r->is_uncovered, row[k].is_uncovered);
-            assert_true(md_ds_plan_of(r)->stage[0].pick.distance >= 0.0 && md_ds_plan_of(r)->stage[0].pick.runner_up >= 0 && md_ds_plan_of(r)->stage[0].pick.margin >= 0.0);
+            assert_true(md_ds_plan_of(r)->stage[0].pick.distance >= 0.0 &&
+                        md_ds_plan_of(r)->stage[0].pick.runner_up >= 0 &&
+                        md_ds_plan_of(r)->stage[0].pick.margin >= 0.0);
         }
         md_ds_op_destroy(&op);
     }
@@ -222,15 +228,20 @@ static void wrong_sizes_to_choose_by_are_named(void **state)
     o.sizes = "n=1..1000";
     md_ds_op *op = script_op(&world, copy, &o);
     md_ds_shape_entry *r = NULL;
-    assert_fails(record_of(&r, op, 300, &(md_arg){.kind = MD_ARG_AS, .dim = 1, .integer = 50}, 1), MD_INVALID_ARGUMENT, "no dynamic dim number 1");
-    assert_fails(record_of(&r, op, 300, &(md_arg){.kind = MD_ARG_AS, .dim = -1, .integer = 50}, 1), MD_INVALID_ARGUMENT, "no dynamic dim number -1");
-    assert_fails(record_of(&r, op, 300, &(md_arg){.kind = MD_ARG_AS, .integer = 0}, 1), MD_INVALID_ARGUMENT, "'n' as 0 lies outside 1..1000");
-    assert_fails(record_of(&r, op, 300, &(md_arg){.kind = MD_ARG_AS, .integer = 1001}, 1), MD_INVALID_ARGUMENT, "outside 1..1000");
+    assert_fails(record_of(&r, op, 300, &(md_arg){.kind = MD_ARG_AS, .dim = 1, .integer = 50}, 1), MD_INVALID_ARGUMENT,
+                 "no dynamic dim number 1");
+    assert_fails(record_of(&r, op, 300, &(md_arg){.kind = MD_ARG_AS, .dim = -1, .integer = 50}, 1), MD_INVALID_ARGUMENT,
+                 "no dynamic dim number -1");
+    assert_fails(record_of(&r, op, 300, &(md_arg){.kind = MD_ARG_AS, .integer = 0}, 1), MD_INVALID_ARGUMENT,
+                 "'n' as 0 lies outside 1..1000");
+    assert_fails(record_of(&r, op, 300, &(md_arg){.kind = MD_ARG_AS, .integer = 1001}, 1), MD_INVALID_ARGUMENT,
+                 "outside 1..1000");
     const md_arg twice[2] = {md_as(0, 5), md_as(0, 6)};
     assert_fails(record_of(&r, op, 300, twice, 2), MD_INVALID_ARGUMENT, "'n' is given twice");
     script_vectors v;
     script_vectors_make(&v, 300, 1);
-    const md_arg first[3] = {md_as(0, 5), v.arg[0], v.arg[1]}, good[3] = {v.arg[0], v.arg[1], md_as(0, 5)}, bad[3] = {v.arg[0], v.arg[1], md_as(0, 0)};
+    const md_arg first[3] = {md_as(0, 5), v.arg[0], v.arg[1]}, good[3] = {v.arg[0], v.arg[1], md_as(0, 5)},
+                 bad[3] = {v.arg[0], v.arg[1], md_as(0, 0)};
     assert_fails(md_ds_call(op, NULL, first, 3), MD_INVALID_ARGUMENT, "3 arguments given, but the op takes 2");
     for (int32_t i = 0; i < 4; i++)
         assert_ok(md_ds_call(op, NULL, good, 3));

@@ -54,9 +54,21 @@ static void golden_distances(void **state)
     md_fx_formula *f = parse("Y[b] = 2 * X[b]", NULL);
     md_ds_space s;
     assert_int_equal(md_ds_space_make(&s, f, "64,256,4096", "test", NULL), MD_OK);
-    static const struct { int64_t size, hint; } row[] = {
-        {0, 64}, {1, 64}, {64, 64}, {127, 64}, {128, 64} /* tie: the earlier */, {129, 256}, {256, 256}, {1023, 256},
-        {1024, 256} /* tie */, {1025, 4096}, {4096, 4096}, {INT64_C(1) << 40, 4096},
+    static const struct {
+        int64_t size, hint;
+    } row[] = {
+        {0, 64},
+        {1, 64},
+        {64, 64},
+        {127, 64},
+        {128, 64} /* tie: the earlier */,
+        {129, 256},
+        {256, 256},
+        {1023, 256},
+        {1024, 256} /* tie */,
+        {1025, 4096},
+        {4096, 4096},
+        {INT64_C(1) << 40, 4096},
     };
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         assert_int_equal(nearest(&s, MD_METRIC_LOG2, row[i].size), row[i].hint);
@@ -67,7 +79,8 @@ static void golden_distances(void **state)
     md_fx_formula_destroy(&f);
 }
 
-static double distance(const md_fx_formula *f, md_ds_space *s, md_metric metric, int64_t m, int64_t n, int64_t k, int32_t hint)
+static double distance(const md_fx_formula *f, md_ds_space *s, md_metric metric, int64_t m, int64_t n, int64_t k,
+                       int32_t hint)
 {
     int64_t size[MD_FX_MAX_DIMS] = {0};
     size[dim_of(f, "m")] = m;
@@ -89,7 +102,8 @@ static void metrics_differ_by_occurrence(void **state)
     assert_float_equal(distance(f, &s, MD_METRIC_LOG2, 1, 64, 64, 0), 6.0, 1e-12);
     /* Diagonal hints are blind to lopsided shapes: [1, 2^20] lies equally far from 64 and 4096. */
     assert_int_equal(md_ds_space_make(&s, f, "64,4096", "test", NULL), MD_OK);
-    assert_float_equal(distance(f, &s, MD_METRIC_LOG2, 1, 1 << 20, 1024, 0), distance(f, &s, MD_METRIC_LOG2, 1, 1 << 20, 256, 1), 1e-12);
+    assert_float_equal(distance(f, &s, MD_METRIC_LOG2, 1, 1 << 20, 1024, 0),
+                       distance(f, &s, MD_METRIC_LOG2, 1, 1 << 20, 256, 1), 1e-12);
     md_fx_formula_destroy(&f);
 }
 
@@ -150,7 +164,9 @@ static void complaints(void **state)
     (void)state;
     md_fx_formula *f = parse(product, NULL);
     md_ds_space s;
-    static const struct { const char *hints, *weights, *part; } row[] = {
+    static const struct {
+        const char *hints, *weights, *part;
+    } row[] = {
         {"", NULL, "MD_HINTS: '': no hint"},
         {"64,", NULL, "unexpected text at ','"},
         {"sixty", NULL, "no dim 'sixty'"},
@@ -179,10 +195,8 @@ static void complaints(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(golden_distances),
-        cmocka_unit_test(metrics_differ_by_occurrence),
-        cmocka_unit_test(a_second_name),
-        cmocka_unit_test(forms),
+        cmocka_unit_test(golden_distances), cmocka_unit_test(metrics_differ_by_occurrence),
+        cmocka_unit_test(a_second_name),    cmocka_unit_test(forms),
         cmocka_unit_test(complaints),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

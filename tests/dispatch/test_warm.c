@@ -1,4 +1,5 @@
-/* The warm path: what plans make of new pointers, scalars, views and mistakes; many threads on few records; who owns what when threads and ops end. */
+/* The warm path: what plans make of new pointers, scalars, views and mistakes; many threads on few records; who owns
+ * what when threads and ops end. */
 #include "base/status.h"
 #include "dispatch/script.h"
 #include "dispatch/call/thread_cache.h"
@@ -233,7 +234,8 @@ static void copy_with_tensor_maps(const char *text, const md_kn_word *params, in
     copy_scaled(text, params + 2 * MD_KN_MAP_WORDS, n - 2 * MD_KN_MAP_WORDS);
 }
 
-/* Maps are made with the plan, and moved where pointers change, and only there; by a store where the device knows that this is right. */
+/* Maps are made with the plan, and moved where pointers change, and only there; by a store where the device knows
+ * that this is right. */
 static void check_maps(bool are_known)
 {
     const int32_t n_made = world.device.n_maps_made, n_moved = world.device.n_maps_moved;
@@ -258,7 +260,8 @@ static void check_maps(bool are_known)
         assert_int_equal(map_seen[MD_KN_MAP_WORDS + 15].i, 115);
     }
     assert_int_equal(world.device.n_maps_made - n_made, 2);
-    assert_int_equal(world.device.n_maps_moved - n_moved, are_known ? 0 : 2 + 3); /* the first time, and at each change of X */
+    /* the first time, and at each change of X */
+    assert_int_equal(world.device.n_maps_moved - n_moved, are_known ? 0 : 2 + 3);
     assert_int_equal(long_calls(op), 2);
     md_ds_op_destroy(&op);
 }

@@ -41,7 +41,9 @@ static void copy_scaled(const char *text, const md_kn_word *params, int32_t n)
     int mark = 0;
     assert_true(n >= 5 && sscanf(text, "COPY %d", &mark) == 1);
     for (int64_t i = 0; i < params[2].i; i++)
-        ((float *)params[0].p)[i] = operand_of(mark, ((const float *)params[1].p)[i * params[3].i]) * (float)params[4].d + (mark % 10 == 3 ? 1.0f : 0.0f);
+        ((float *)params[0].p)[i] =
+            operand_of(mark, ((const float *)params[1].p)[i * params[3].i]) * (float)params[4].d +
+            (mark % 10 == 3 ? 1.0f : 0.0f);
     timed *t = &timed_now;
     pthread_mutex_lock(&lock_of_clock);
     t->served[mark]++;

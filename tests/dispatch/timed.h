@@ -1,5 +1,5 @@
-/* Y[n] = X[n] * a on the fake device or behind an asynchronous one, where every kernel takes what a test says: by a clock that the test owns there, by the real
- * one on the fake device. Linking timed.c wants script.c. */
+/* Y[n] = X[n] * a on the fake device or behind an asynchronous one, where every kernel takes what a test says: by a
+ * clock that the test owns there, by the real one on the fake device. Linking timed.c wants script.c. */
 #ifndef MD_TESTS_DISPATCH_TIMED_H
 #define MD_TESTS_DISPATCH_TIMED_H
 
@@ -15,8 +15,11 @@ typedef struct timed {
     script_world world;
     async_device device;
     bool is_async;
-    double us_of[TIMED_MARKS]; /* of TIMED_N elements, by mark: 10 * family + v; those that end with 3 give wrong results */
-    int tf32[TIMED_MARKS]; /* by mark: 1: rounds its operand to tf32, and what that loses counts tenfold in the result (as below exp); 2: an operand that it computed */
+    /* of TIMED_N elements, by mark: 10 * family + v; those that end with 3 give wrong results */
+    double us_of[TIMED_MARKS];
+    /* by mark: 1: rounds its operand to tf32, and what that loses counts tenfold in the result (as below exp); 2: an
+     * operand that it computed */
+    int tf32[TIMED_MARKS];
     bool allows_tf32; /* of ops */
     double us_each; /* of as many more, in parts of that: 0: any number takes as long */
     double noise; /* times are off by up to this part */

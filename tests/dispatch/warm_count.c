@@ -1,4 +1,5 @@
-/* Warm calls and nothing else, for counting instructions: warm_count CASE CALLS. The device's launch is replaced by a function that returns at once. */
+/* Warm calls and nothing else, for counting instructions: warm_count CASE CALLS. The device's launch is replaced by
+ * a function that returns at once. */
 #include "api/context.h"
 #include "dispatch/stub.h"
 #include "support/or_exit.h"
@@ -13,7 +14,8 @@ typedef struct shape {
     md_arg arg[3];
 } shape;
 
-/* "same": one shape, as often as asked; "many": 256 shapes in turn, each with an entry of the thread; "all": 5,000, which have no room there. */
+/* "same": one shape, as often as asked; "many": 256 shapes in turn, each with an entry of the thread; "all": 5,000,
+ * which have no room there. */
 int main(int argc, char **argv)
 {
     static _Alignas(64) float memory[3][1 << 16];

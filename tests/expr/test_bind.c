@@ -7,7 +7,7 @@ static float memory[64];
 
 typedef struct bind_case {
     const char *formula, *sizes;
-    const char *args;    /* "[2,3] [3] 1.5": tensors as their sizes, scalars as numbers, and the marks below */
+    const char *args; /* "[2,3] [3] 1.5": tensors as their sizes, scalars as numbers, and the marks below */
     const char *message; /* NULL: accepted */
 } bind_case;
 

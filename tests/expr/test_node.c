@@ -350,7 +350,7 @@ static void test_equal(void **state)
     const md_fx_node *s0 = reduce(&x, MD_FX_R_SUM, 0, md_fx_op2(a, MD_FX_MUL, i0, i2));
     const md_fx_node *s1 = reduce(&x, MD_FX_R_SUM, 1, md_fx_op2(a, MD_FX_MUL, md_fx_index_node(a, 1), i2));
     assert_true(md_fx_equal(&x.formula, s0, s1));
-    assert_false(md_fx_equal(NULL, s0, s1));       /* without a formula nobody knows their dims */
+    assert_false(md_fx_equal(NULL, s0, s1)); /* without a formula nobody knows their dims */
     assert_false(md_fx_equal(&x.formula, i0, i1)); /* free indices keep their names */
     assert_false(
         md_fx_equal(&x.formula, reduce(&x, MD_FX_R_SUM, 0, i0), reduce(&x, MD_FX_R_SUM, 2, i2))); /* other dims */

@@ -12,7 +12,8 @@ typedef struct runs {
     const char *family;
 } runs;
 
-static void check_family(suite *s, suite_formula *f, const md_st_program *program, const md_fa_family *family, uint64_t *seed, int effort)
+static void check_family(suite *s, suite_formula *f, const md_st_program *program, const md_fa_family *family,
+                         uint64_t *seed, int effort)
 {
     for (int32_t stage = 0; stage < program->n_stages; stage++)
         for (int n = 0; n < effort && suite_check_random(s, f, program, stage, family, seed); n++)
@@ -25,11 +26,15 @@ static void add_sets(suite *s, suite_formula *f, const cuda_run *r, uint64_t *se
         int64_t size[MD_FX_MAX_DIMS];
         for (int32_t d = 0; d < MD_FX_MAX_DIMS; d++)
             size[d] = d >= MD_MAX_RANK || r->size[k][d] == 0 ? -1 : MD_MAX(r->size[k][d], 0);
-        suite_add(s, f, check_random(seed), &(data_options){.view = DATA_CONTIGUOUS, .size = size, .max_work = 20000000});
+        suite_add(s, f, check_random(seed),
+                  &(data_options){.view = DATA_CONTIGUOUS, .size = size, .max_work = 20000000});
         if (k == 1)
-            suite_add(s, f, check_random(seed), &(data_options){.view = DATA_UNALIGNED, .size = size, .max_work = 20000000});
+            suite_add(s, f, check_random(seed),
+                      &(data_options){.view = DATA_UNALIGNED, .size = size, .max_work = 20000000});
         if (k == 2)
-            suite_add(s, f, check_random(seed), &(data_options){.view = DATA_CONTIGUOUS, .size = size, .bad_indices = true, .max_work = 20000000});
+            suite_add(
+                s, f, check_random(seed),
+                &(data_options){.view = DATA_CONTIGUOUS, .size = size, .bad_indices = true, .max_work = 20000000});
     }
     suite_add(s, f, check_random(seed), &(data_options){.view = DATA_STRIDED, .max_work = 20000});
 }
@@ -40,15 +45,17 @@ static void check_run(runs *all, const cuda_run *r, uint64_t *seed, int effort)
     const char *only = getenv("MD_TEST_FAMILY"), *variant = getenv("MD_TEST_VARIANT");
     suite_formula f;
     md_st_program *program = NULL;
-    if (suite_begin(s, &f, r->text, &(md_op_options){.dtype = r->dtype, .hints = "16", .max_variants = 1}) && md_st_split(f.formula) == MD_OK &&
-        md_st_program_create(&program, f.formula) == MD_OK) {
+    if (suite_begin(s, &f, r->text, &(md_op_options){.dtype = r->dtype, .hints = "16", .max_variants = 1}) &&
+        md_st_split(f.formula) == MD_OK && md_st_program_create(&program, f.formula) == MD_OK) {
         add_sets(s, &f, r, seed);
         if (variant)
             suite_check_variant(s, &f, 0, variant);
         else if (r->variant && !only && s->context->dev->facts.capability >= 90)
             suite_check_variant(s, &f, 0, r->variant);
-        for (const md_fa_family *const *family = md_fa_families(s->context->dev->facts.kind); *family && !variant; family++)
-            if (strncmp((*family)->name, all->family, strlen(all->family)) == 0 && (!only || strcmp((*family)->name, only) == 0))
+        for (const md_fa_family *const *family = md_fa_families(s->context->dev->facts.kind); *family && !variant;
+             family++)
+            if (strncmp((*family)->name, all->family, strlen(all->family)) == 0 &&
+                (!only || strcmp((*family)->name, only) == 0))
                 check_family(s, &f, program, *family, seed, effort);
     }
     md_st_program_destroy(&program);
@@ -65,8 +72,9 @@ static void test_runs(void **state)
         if (!only || atoi(only) == i)
             check_run(all, &all->list[i], &seed, effort);
     const suite *s = &all->suite;
-    print_message("%lld variants, %lld calls (%lld did not fit), %lld elements, %lld unchecked\n", (long long)s->n_variants, (long long)s->n_calls,
-                  (long long)s->n_skipped, (long long)s->n_elements, (long long)s->n_unchecked);
+    print_message("%lld variants, %lld calls (%lld did not fit), %lld elements, %lld unchecked\n",
+                  (long long)s->n_variants, (long long)s->n_calls, (long long)s->n_skipped, (long long)s->n_elements,
+                  (long long)s->n_unchecked);
     assert_int_equal(s->n_failed, 0);
 }
 

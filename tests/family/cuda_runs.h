@@ -15,8 +15,9 @@ typedef struct cuda_run {
     const char *variant; /* of the first stage, checked besides from capability 9.0 on; NULL: none */
 } cuda_run;
 
-/** What main returns: 77 where there is no GPU, and every variant of the list has a text. MD_TEST_EFFORT: configs of each family and formula (3); MD_TEST_FORMULA: one by number;
- * MD_TEST_FAMILY: one of the families; MD_TEST_VARIANT: this variant of the first stage and no other; `family`: what the names of families begin with. */
+/** What main returns: 77 where there is no GPU, and every variant of the list has a text. MD_TEST_EFFORT: configs of
+ * each family and formula (3); MD_TEST_FORMULA: one by number; MD_TEST_FAMILY: one of the families; MD_TEST_VARIANT:
+ * this variant of the first stage and no other; `family`: what the names of families begin with. */
 int cuda_runs(const cuda_run *list, int n, const char *family);
 
 #endif

@@ -1,5 +1,6 @@
-/* Families of products on GPUs, without one: every config that may be chosen at some sizes has a text, and launches something there. Formulas of every layout
- * of both operands and the result, and of operands that are computed, in all types; of many configs some, by MD_TEST_SEED. */
+/* Families of products on GPUs, without one: every config that may be chosen at some sizes has a text, and launches
+ * something there. Formulas of every layout of both operands and the result, and of operands that are computed, in
+ * all types; of many configs some, by MD_TEST_SEED. */
 #include "support/check.h"
 
 #include "base/status.h"
@@ -10,14 +11,22 @@
 #include "tune/tune.h"
 
 static const char *const texts[] = {
-    "Y[i,j] = sum[k](X[i,k] * W[j,k])", "Y[i,j] = sum[k](X[i,k] * W[k,j])", "Y[i,j] = sum[k](X[k,i] * W[j,k])", "Y[i,j] = sum[k](X[k,i] * W[k,j])",
-    "Y[j,i] = sum[k](X[i,k] * W[j,k])", "Y[j,i] = sum[k](X[i,k] * W[k,j])", "Y[j,i] = sum[k](X[k,i] * W[j,k])", "Y[j,i] = sum[k](X[k,i] * W[k,j])",
-    "Y[b,i,j] = sum[k](X[b,i,k] * W[b,k,j]) + B[j]", "Y[i,j] = silu(sum[k](X[k,i] * W[j,k])) * sum[k](X[k,i] * V[j,k])",
+    "Y[i,j] = sum[k](X[i,k] * W[j,k])",
+    "Y[i,j] = sum[k](X[i,k] * W[k,j])",
+    "Y[i,j] = sum[k](X[k,i] * W[j,k])",
+    "Y[i,j] = sum[k](X[k,i] * W[k,j])",
+    "Y[j,i] = sum[k](X[i,k] * W[j,k])",
+    "Y[j,i] = sum[k](X[i,k] * W[k,j])",
+    "Y[j,i] = sum[k](X[k,i] * W[j,k])",
+    "Y[j,i] = sum[k](X[k,i] * W[k,j])",
+    "Y[b,i,j] = sum[k](X[b,i,k] * W[b,k,j]) + B[j]",
+    "Y[i,j] = silu(sum[k](X[k,i] * W[j,k])) * sum[k](X[k,i] * V[j,k])",
     "Y[i,j] = sum[k](relu(X[i,k] - C[k]) * W[k,j])",
 };
 static const md_dtype dtypes[] = {MD_F32, MD_BF16, MD_F64};
 static const int32_t capabilities[] = {90, 80};
-static const int64_t sizes[][3] = {{8192, 8192, 8192}, {4096, 1024, 4096}, {1024, 64, 1000}, {33, 4096, 11008}, {16, 4096, 4096}, {3, 5, 7}, {777, 3333, 1111}};
+static const int64_t sizes[][3] = {{8192, 8192, 8192}, {4096, 1024, 4096}, {1024, 64, 1000}, {33, 4096, 11008},
+                                   {16, 4096, 4096},   {3, 5, 7},          {777, 3333, 1111}};
 enum { ONE_OF = 40 };
 
 typedef struct emits {
@@ -41,7 +50,8 @@ static bool check_config(void *user, const md_fa_config *config)
     e->family->geometry(&geometry, &e->target, config, &e->shape);
     if (s != MD_OK || geometry.launch[0].blocks < 1) {
         md_fa_name(name, e->family, config);
-        print_message("%s, capability %d: %s: %s\n", e->text, e->target.facts->capability, name, s == MD_OK ? "launches nothing" : md_last_error());
+        print_message("%s, capability %d: %s: %s\n", e->text, e->target.facts->capability, name,
+                      s == MD_OK ? "launches nothing" : md_last_error());
         e->n_failed++;
     }
     e->n++;

@@ -1,6 +1,6 @@
-/* Families of products on a GPU, compiled without one: formulas of every layout and epilogue, a few configs of each family, held to no stack
- * frame, no spills, no lost performance. `--full`: every config. An argument that is a family's name: only that. MD_TEST_DUMP: a file for the
- * text of the last kernel. */
+/* Families of products on a GPU, compiled without one: formulas of every layout and epilogue, a few configs of each
+ * family, held to no stack frame, no spills, no lost performance. `--full`: every config. An argument that is a
+ * family's name: only that. MD_TEST_DUMP: a file for the text of the last kernel. */
 #include "support/check.h"
 
 #include "base/status.h"
@@ -163,9 +163,11 @@ static void test_gate(void **state)
         int before = g.n;
         double ms = g.ms;
         check_formula(&g, (int)i, only);
-        print_message("%3d variants, %5.0f ms each: %s\n", g.n - before, (g.ms - ms) / MD_MAX(g.n - before, 1), list[i].text);
+        print_message("%3d variants, %5.0f ms each: %s\n", g.n - before, (g.ms - ms) / MD_MAX(g.n - before, 1),
+                      list[i].text);
     }
-    print_message("%d variants, the slowest launch compiled in %.0f ms of the CPU: %s, %s\n", g.n, g.worst, g.slowest, g.slowest_text ? g.slowest_text : "-");
+    print_message("%d variants, the slowest launch compiled in %.0f ms of the CPU: %s, %s\n", g.n, g.worst, g.slowest,
+                  g.slowest_text ? g.slowest_text : "-");
     assert_int_equal(g.n_failed, 0);
 }
 

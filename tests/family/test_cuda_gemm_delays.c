@@ -1,10 +1,12 @@
-/* Products on tensor cores whose copiers and multipliers sleep at random at every barrier, and whose stages hold NaN before a copy fills them: what is
- * right only because some side is always faster gives other results than the reference. The hooks are MD_TEST_PAUSE and MD_TEST_POISON of
- * src/kernels/cuda/{tma.h,gemm_wgmma.cu,gemm_mma.cu}; this program stands before the compiler and defines them in front of each text. The device is said
- * to hold one block (or cluster), which so has all tiles, and fills its ring many times over.
+/* Products on tensor cores whose copiers and multipliers sleep at random at every barrier, and whose stages hold NaN
+ * before a copy fills them: what is right only because some side is always faster gives other results than the
+ * reference. The hooks are MD_TEST_PAUSE and MD_TEST_POISON of src/kernels/cuda/{tma.h,gemm_wgmma.cu,gemm_mma.cu};
+ * this program stands before the compiler and defines them in front of each text. The device is said to hold one
+ * block (or cluster), which so has all tiles, and fills its ring many times over.
  *
- * Without a GPU the texts are compiled, and not run. MD_TEST_EFFORT: calls with each variant's data (2); MD_TEST_FORMULA: one of the list by number;
- * MD_TEST_PLAIN=1: the same calls without delays, to see what a failure comes from. */
+ * Without a GPU the texts are compiled, and not run. MD_TEST_EFFORT: calls with each variant's data (2);
+ * MD_TEST_FORMULA: one of the list by number; MD_TEST_PLAIN=1: the same calls without delays, to see what a failure
+ * comes from. */
 #include "device/suite_call.h"
 
 #include "support/check.h"
@@ -17,38 +19,44 @@
 
 enum { MOST_VARIANTS = 10, BLOCKS = 1 };
 
-/* A sleep of up to 2 or 4 us at one place in three, else none; every 16384 clocks others are slow: copiers, multipliers, both, one warp. The
- * clock stands for the turn. NaN: in 16 bytes of each 128, and of other columns in each line; it is one in every type of operands. */
+/* A sleep of up to 2 or 4 us at one place in three, else none; every 16384 clocks others are slow: copiers,
+ * multipliers, both, one warp. The clock stands for the turn. NaN: in 16 bytes of each 128, and of other columns in
+ * each line; it is one in every type of operands. */
 static const char hooks[] =
     "static __device__ __forceinline__ void md_test_pause(unsigned place)\n"
     "{\n"
     "    unsigned now;\n"
     "    asm volatile(\"mov.u32 %0, %%clock;\" : \"=r\"(now));\n"
     "    const unsigned warp = threadIdx.x / 32, kind = (blockIdx.x + (now >> 14)) & 3;\n"
-    "    unsigned x = place * 0x9e3779b1u ^ blockIdx.x * 0x85ebca6bu ^ warp * 0xc2b2ae35u ^ (now >> 8) * 0x27d4eb2fu ^ MD_TEST_SEED;\n"
+    "    unsigned x = place * 0x9e3779b1u ^ blockIdx.x * 0x85ebca6bu ^ warp * 0xc2b2ae35u ^ (now >> 8) * 0x27d4eb2fu ^ "
+    "MD_TEST_SEED;\n"
     "    x = (x ^ x >> 15) * 0x2c1b3c6du;\n"
     "    x = (x ^ x >> 12) * 0x297a2d39u;\n"
     "    x ^= x >> 15;\n"
-    "    const bool is_slow = kind == 0 ? warp < 4 : kind == 1 ? warp >= 4 : kind == 2 || (warp ^ MD_TEST_SEED >> 8) % 8 == 0;\n"
+    "    const bool is_slow = kind == 0 ? warp < 4 : kind == 1 ? warp >= 4 : kind == 2 || (warp ^ MD_TEST_SEED >> 8) % "
+    "8 == 0;\n"
     "    if (is_slow && x % 3 == 0)\n"
     "        __nanosleep(x >> 8 & (x & 64 ? 2047 : 255));\n"
     "}\n"
     "static __device__ __forceinline__ void md_test_poison(unsigned to, int bytes, int thread, int threads)\n"
     "{\n"
     "    for (int i = thread; i < bytes / 128; i += threads)\n"
-    "        asm volatile(\"st.shared.v4.b32 [%0], {%1, %1, %1, %1};\" ::\"r\"(to + i * 128 + i * 5 % 8 * 16), \"r\"(0x7fff7fff) : \"memory\");\n"
+    "        asm volatile(\"st.shared.v4.b32 [%0], {%1, %1, %1, %1};\" ::\"r\"(to + i * 128 + i * 5 % 8 * 16), "
+    "\"r\"(0x7fff7fff) : \"memory\");\n"
     "}\n"
     "#define MD_TEST_PAUSE(place) md_test_pause((unsigned)(place))\n"
     "#define MD_TEST_POISON(to, bytes) (md_test_poison(to, bytes, 0, 1), md_proxy_fence())\n"
     "#define MD_TEST_POISON_TOGETHER(to, bytes) (md_test_poison(to, bytes, threadIdx.x, blockDim.x), __syncthreads())\n"
     "MD_INLINE void md_proxy_fence(void);\n";
 
-/* The mistake that the test must find: a stage given back long before it is read, so that NaN and the next copy lie there by then. The counts of the
- * barriers stay right. */
+/* The mistake that the test must find: a stage given back long before it is read, so that NaN and the next copy lie
+ * there by then. The counts of the barriers stay right. */
 static const struct {
     const char *right, *wrong;
 } mistakes[] = {
-    {"md_wgmma_fence();\n        MD_FOR (k, 4 * MD_DEEP)", "md_release(empty + r.stage * 8);\n        __nanosleep(20000);\n        md_wgmma_fence();\n        MD_FOR (k, 4 * MD_DEEP)"},
+    {"md_wgmma_fence();\n        MD_FOR (k, 4 * MD_DEEP)",
+     "md_release(empty + r.stage * 8);\n        __nanosleep(20000);\n        md_wgmma_fence();\n        MD_FOR (k, 4 * "
+     "MD_DEEP)"},
     {"if (i > 0)\n            md_release(before);", ""},
     {"if (steps > 0)\n        md_release(before);", ""},
 };
@@ -59,10 +67,14 @@ static struct {
     int n_texts, n_wrong; /* with hooks; with mistakes */
 } now;
 
-md_status __real_md_dev_nvrtc_compile(void **binary, size_t *n_bytes, md_strbuf *log, const char *text, const char *arch);
-md_status __wrap_md_dev_nvrtc_compile(void **binary, size_t *n_bytes, md_strbuf *log, const char *text, const char *arch);
-md_status __real_md_dev_nvrtc_check(md_dev_cubin *out, const void *binary, size_t n_bytes, const char *log, const char *text, const char *entry);
-md_status __wrap_md_dev_nvrtc_check(md_dev_cubin *out, const void *binary, size_t n_bytes, const char *log, const char *text, const char *entry);
+md_status __real_md_dev_nvrtc_compile(void **binary, size_t *n_bytes, md_strbuf *log, const char *text,
+                                      const char *arch);
+md_status __wrap_md_dev_nvrtc_compile(void **binary, size_t *n_bytes, md_strbuf *log, const char *text,
+                                      const char *arch);
+md_status __real_md_dev_nvrtc_check(md_dev_cubin *out, const void *binary, size_t n_bytes, const char *log,
+                                    const char *text, const char *entry);
+md_status __wrap_md_dev_nvrtc_check(md_dev_cubin *out, const void *binary, size_t n_bytes, const char *log,
+                                    const char *text, const char *entry);
 
 static void make_mistakes(md_strbuf *text)
 {
@@ -78,12 +90,14 @@ static void make_mistakes(md_strbuf *text)
     now.n_wrong++;
 }
 
-md_status __wrap_md_dev_nvrtc_compile(void **binary, size_t *n_bytes, md_strbuf *log, const char *text, const char *arch)
+md_status __wrap_md_dev_nvrtc_compile(void **binary, size_t *n_bytes, md_strbuf *log, const char *text,
+                                      const char *arch)
 {
     md_strbuf all = {0};
     if (now.is_plain)
         return __real_md_dev_nvrtc_compile(binary, n_bytes, log, text, arch);
-    md_strbuf_printf(&all, "#define MD_TEST_SEED %uu\n#define MD_INLINE static __device__ __forceinline__\n%s%s", (unsigned)check_random(&now.seed), hooks, text);
+    md_strbuf_printf(&all, "#define MD_TEST_SEED %uu\n#define MD_INLINE static __device__ __forceinline__\n%s%s",
+                     (unsigned)check_random(&now.seed), hooks, text);
     if (now.is_wrong)
         make_mistakes(&all);
     now.n_texts += strstr(text, "MD_TEST_PAUSE(") != NULL;
@@ -93,7 +107,8 @@ md_status __wrap_md_dev_nvrtc_compile(void **binary, size_t *n_bytes, md_strbuf 
 }
 
 /* With hooks a kernel may spill. */
-md_status __wrap_md_dev_nvrtc_check(md_dev_cubin *out, const void *binary, size_t n_bytes, const char *log, const char *text, const char *entry)
+md_status __wrap_md_dev_nvrtc_check(md_dev_cubin *out, const void *binary, size_t n_bytes, const char *log,
+                                    const char *text, const char *entry)
 {
     (void)text;
     return __real_md_dev_nvrtc_check(out, binary, n_bytes, log, "MD_ALLOW_STACK", entry);
@@ -106,28 +121,51 @@ typedef struct delayed {
     const char *variant[MOST_VARIANTS];
 } delayed;
 
-/* First regular shapes, then ragged ones; those that a variant's copies cannot read are skipped, and one at least is not. */
+/* First regular shapes, then ragged ones; those that a variant's copies cannot read are skipped, and one at least is
+ * not. */
 static const delayed list[] = {
-    {"Y[i,j] = sum[k](X[i,k] * W[j,k])", MD_BF16, {{128, 256, 320}, {136, 200, 440}, {131, 77, 653}},
-     {"gemm_wgmma/rows128_columns64_turns0_cluster1_split1_store1_pad0", "gemm_wgmma/rows64_columns32_turns0_cluster1_split1_store0_pad0",
-      "gemm_wgmma/rows128_columns64_turns1_cluster1_split1_store1_pad0", "gemm_wgmma/rows128_columns32_turns1_cluster2_split1_store0_pad0",
-      "gemm_wgmma/rows64_columns32_turns0_cluster2_split1_store1_pad0", "gemm_wgmma/rows64_columns64_turns0_cluster4_split4_store0_pad0",
-      "gemm_wgmma/rows128_columns32_turns0_cluster1_split2_store0_pad0", "gemm_wgmma/rows64_columns16_turns0_cluster1_split1_store0_pad1",
-      "gemm_wgmma/rows64_columns64_turns0_cluster1_split1_store2_pad0", "gemm_wgmma/rows128_columns64_turns1_cluster1_split1_store2_pad1"}},
-    {"Y[i,j] = sum[k](X[k,i] * W[k,j])", MD_F16, {{128, 256, 320}, {136, 200, 440}, {131, 77, 653}},
-     {"gemm_wgmma/rows128_columns64_turns0_cluster2_split1_store1_pad0", "gemm_wgmma/rows64_columns128_turns0_cluster2_split1_store0_pad0",
-      "gemm_wgmma/rows128_columns64_turns1_cluster1_split1_store1_pad0", "gemm_wgmma/rows64_columns64_turns0_cluster3_split3_store0_pad0",
+    {"Y[i,j] = sum[k](X[i,k] * W[j,k])",
+     MD_BF16,
+     {{128, 256, 320}, {136, 200, 440}, {131, 77, 653}},
+     {"gemm_wgmma/rows128_columns64_turns0_cluster1_split1_store1_pad0",
+      "gemm_wgmma/rows64_columns32_turns0_cluster1_split1_store0_pad0",
+      "gemm_wgmma/rows128_columns64_turns1_cluster1_split1_store1_pad0",
+      "gemm_wgmma/rows128_columns32_turns1_cluster2_split1_store0_pad0",
+      "gemm_wgmma/rows64_columns32_turns0_cluster2_split1_store1_pad0",
+      "gemm_wgmma/rows64_columns64_turns0_cluster4_split4_store0_pad0",
+      "gemm_wgmma/rows128_columns32_turns0_cluster1_split2_store0_pad0",
+      "gemm_wgmma/rows64_columns16_turns0_cluster1_split1_store0_pad1",
+      "gemm_wgmma/rows64_columns64_turns0_cluster1_split1_store2_pad0",
+      "gemm_wgmma/rows128_columns64_turns1_cluster1_split1_store2_pad1"}},
+    {"Y[i,j] = sum[k](X[k,i] * W[k,j])",
+     MD_F16,
+     {{128, 256, 320}, {136, 200, 440}, {131, 77, 653}},
+     {"gemm_wgmma/rows128_columns64_turns0_cluster2_split1_store1_pad0",
+      "gemm_wgmma/rows64_columns128_turns0_cluster2_split1_store0_pad0",
+      "gemm_wgmma/rows128_columns64_turns1_cluster1_split1_store1_pad0",
+      "gemm_wgmma/rows64_columns64_turns0_cluster3_split3_store0_pad0",
       "gemm_wgmma/rows128_columns64_turns1_cluster1_split1_store0_pad1", "gemm_mma/rows64_columns64_stages3_split1",
       "gemm_mma/rows128_columns64_stages4_split2"}},
-    {"Y[i,j] = silu(sum[k](X[i,k] * W[j,k])) * sum[k](X[i,k] * V[j,k])", MD_BF16, {{128, 128, 320}, {136, 72, 584}, {65, 77, 331}},
-     {"gemm_wgmma/rows128_columns64_turns0_cluster1_split1_store1_pad0", "gemm_wgmma/rows64_columns64_turns0_cluster2_split2_store0_pad0",
+    {"Y[i,j] = silu(sum[k](X[i,k] * W[j,k])) * sum[k](X[i,k] * V[j,k])",
+     MD_BF16,
+     {{128, 128, 320}, {136, 72, 584}, {65, 77, 331}},
+     {"gemm_wgmma/rows128_columns64_turns0_cluster1_split1_store1_pad0",
+      "gemm_wgmma/rows64_columns64_turns0_cluster2_split2_store0_pad0",
       "gemm_wgmma/rows128_columns64_turns1_cluster1_split1_store0_pad0", "gemm_mma/rows16_columns128_stages3_split1"}},
-    {"Y[i,j] = gelu(sum[k](X[i,k] * W[j,k]) + B[j])", MD_BF16, {{128, 256, 320}, {72, 264, 648}, {17, 77, 653}},
-     {"gemm_wgmma/rows64_columns64_turns0_cluster1_split1_store1_pad0", "gemm_wgmma/rows128_columns64_turns1_cluster2_split1_store1_pad0",
-      "gemm_wgmma/rows128_columns32_turns0_cluster1_split1_store0_pad1", "gemm_mma/rows32_columns64_stages3_split1", "gemm_mma/rows16_columns64_stages4_split4"}},
-    {"Y[i,j] = sum[k](X[i,k] * W[j,k])", MD_F32, {{128, 256, 320}, {136, 200, 328}, {132, 100, 204}}, /* tf32 */
-     {"gemm_wgmma/rows128_columns64_turns0_cluster1_split1_store0_pad0", "gemm_wgmma/rows64_columns32_turns0_cluster2_split1_store0_pad0",
-      "gemm_wgmma/rows128_columns32_turns1_cluster1_split1_store0_pad0", "gemm_wgmma/rows64_columns64_turns0_cluster2_split2_store0_pad0"}},
+    {"Y[i,j] = gelu(sum[k](X[i,k] * W[j,k]) + B[j])",
+     MD_BF16,
+     {{128, 256, 320}, {72, 264, 648}, {17, 77, 653}},
+     {"gemm_wgmma/rows64_columns64_turns0_cluster1_split1_store1_pad0",
+      "gemm_wgmma/rows128_columns64_turns1_cluster2_split1_store1_pad0",
+      "gemm_wgmma/rows128_columns32_turns0_cluster1_split1_store0_pad1", "gemm_mma/rows32_columns64_stages3_split1",
+      "gemm_mma/rows16_columns64_stages4_split4"}},
+    {"Y[i,j] = sum[k](X[i,k] * W[j,k])",
+     MD_F32,
+     {{128, 256, 320}, {136, 200, 328}, {132, 100, 204}}, /* tf32 */
+     {"gemm_wgmma/rows128_columns64_turns0_cluster1_split1_store0_pad0",
+      "gemm_wgmma/rows64_columns32_turns0_cluster2_split1_store0_pad0",
+      "gemm_wgmma/rows128_columns32_turns1_cluster1_split1_store0_pad0",
+      "gemm_wgmma/rows64_columns64_turns0_cluster2_split2_store0_pad0"}},
 };
 
 static bool is_chosen(int i)
@@ -154,7 +192,8 @@ static int compile_variant(const md_fa_target *target, const char *name)
             continue;
         s = md_dev_nvrtc_compile(&binary, &n_bytes, &log, md_strbuf_text(&source.launch[i].text), target->facts->arch);
         if (s == MD_OK)
-            s = md_dev_nvrtc_check(NULL, binary, n_bytes, md_strbuf_text(&log), md_strbuf_text(&source.launch[i].text), source.launch[i].entry);
+            s = md_dev_nvrtc_check(NULL, binary, n_bytes, md_strbuf_text(&log), md_strbuf_text(&source.launch[i].text),
+                                   source.launch[i].entry);
         free(binary);
         md_strbuf_finish(&log);
     }
@@ -181,7 +220,8 @@ static void test_compiles(void **state)
         assert_ok(md_fx_formula_create(&formula, list[i].text, &options));
         assert_ok(md_st_split(formula));
         assert_ok(md_st_program_create(&program, formula));
-        const md_fa_target target = {.program = program, .stage = 0, .facts = &facts, .allows_tf32 = list[i].dtype == MD_F32};
+        const md_fa_target target = {
+            .program = program, .stage = 0, .facts = &facts, .allows_tf32 = list[i].dtype == MD_F32};
         now.is_wrong = i == 0; /* both kinds of texts */
         for (int v = 0; is_chosen(i) && v < MOST_VARIANTS && list[i].variant[v]; v++, n++)
             n_failed += compile_variant(&target, list[i].variant[v]);
@@ -202,11 +242,13 @@ static void add_sets(suite *s, suite_formula *f, const delayed *d, uint64_t *see
         int64_t size[MD_FX_MAX_DIMS];
         for (int32_t i = 0; i < MD_FX_MAX_DIMS; i++)
             size[i] = i < MD_MAX_RANK && d->size[k][i] > 0 ? d->size[k][i] : -1;
-        suite_add(s, f, check_random(seed), &(data_options){.view = DATA_CONTIGUOUS, .size = size, .max_work = 100000000});
+        suite_add(s, f, check_random(seed),
+                  &(data_options){.view = DATA_CONTIGUOUS, .size = size, .max_work = 100000000});
     }
     if (f->n_sets != 3)
         suite_complain(s, f, -1, NULL, "a shape is too large for the reference");
-    /* tf32 keeps 11 bits of an operand where f32 keeps 24: far more than that is lost where a stage is stale, or NaN. */
+    /* tf32 keeps 11 bits of an operand where f32 keeps 24: far more than that is lost where a stage is stale, or
+     * NaN. */
     for (int k = 0; d->dtype == MD_F32 && k < f->n_sets; k++)
         for (int32_t t = 0; t < f->formula->n_tensors; t++)
             for (int64_t i = 0; f->formula->tensor[t].role == MD_FX_OUTPUT && i < f->result[k][t].n; i++)
@@ -215,7 +257,8 @@ static void add_sets(suite *s, suite_formula *f, const delayed *d, uint64_t *see
 
 static bool begin(suite *s, suite_formula *f, const delayed *d, uint64_t *seed)
 {
-    if (!suite_begin(s, f, d->text, &(md_op_options){.dtype = d->dtype, .hints = "16", .max_variants = 1, .tf32 = d->dtype == MD_F32}))
+    if (!suite_begin(s, f, d->text,
+                     &(md_op_options){.dtype = d->dtype, .hints = "16", .max_variants = 1, .tf32 = d->dtype == MD_F32}))
         return false;
     add_sets(s, f, d, seed);
     return true;
@@ -248,8 +291,9 @@ static void test_delays(void **state)
                 run_variant(s, &f, list[i].variant[v], text ? MD_MAX(atoi(text), 1) : 2);
         suite_end(&f);
     }
-    print_message("%lld variants, %lld calls (%lld did not fit), %lld elements, %lld unchecked\n", (long long)s->n_variants, (long long)s->n_calls,
-                  (long long)s->n_skipped, (long long)s->n_elements, (long long)s->n_unchecked);
+    print_message("%lld variants, %lld calls (%lld did not fit), %lld elements, %lld unchecked\n",
+                  (long long)s->n_variants, (long long)s->n_calls, (long long)s->n_skipped, (long long)s->n_elements,
+                  (long long)s->n_unchecked);
     assert_int_equal(s->n_failed, 0);
 }
 
@@ -272,7 +316,8 @@ static void test_mistake(void **state)
     now.is_wrong = false;
     const int n_found = s->n_failed - n_failed;
     s->n_failed = n_failed;
-    print_message("%d texts with mistakes, %lld calls, found %d times\n", now.n_wrong, (long long)(s->n_calls - s->n_skipped - n_calls), n_found);
+    print_message("%d texts with mistakes, %lld calls, found %d times\n", now.n_wrong,
+                  (long long)(s->n_calls - s->n_skipped - n_calls), n_found);
     assert_true(now.n_wrong > 0);
     assert_true(s->n_calls - s->n_skipped > n_calls);
     assert_true(n_found > 0);
@@ -284,13 +329,16 @@ int main(void)
     suite_options options = {.device = "cuda"};
     suite s = {.options = &options};
     const struct CMUnitTest compiling[] = {cmocka_unit_test(test_compiles)};
-    const struct CMUnitTest running[] = {cmocka_unit_test_prestate(test_delays, &s), cmocka_unit_test_prestate(test_mistake, &s)};
+    const struct CMUnitTest running[] = {cmocka_unit_test_prestate(test_delays, &s),
+                                         cmocka_unit_test_prestate(test_mistake, &s)};
     if (md_dev_nvrtc_open(&nvrtc) != MD_OK) {
         print_message("DELAYED PRODUCTS NEITHER COMPILED NOR RUN: %s\n", md_last_error());
         return 77;
     }
-    if (md_context_create(&s.context, &(md_context_options){.device = options.device}) != MD_OK || s.context->dev->facts.capability != 90) {
-        print_message("DELAYED PRODUCTS COMPILED, NOT RUN ON A GPU: %s\n", s.context ? "none of Hopper's" : md_last_error());
+    if (md_context_create(&s.context, &(md_context_options){.device = options.device}) != MD_OK ||
+        s.context->dev->facts.capability != 90) {
+        print_message("DELAYED PRODUCTS COMPILED, NOT RUN ON A GPU: %s\n",
+                      s.context ? "none of Hopper's" : md_last_error());
         md_context_destroy(&s.context);
         return cmocka_run_group_tests_name("compiled", compiling, NULL, NULL);
     }

@@ -1,6 +1,7 @@
-/* Products on a GPU at their edges: no K, no rows, no columns; outputs in the memory of inputs; strides that are 0, odd, beyond 32 bits, beyond what the copy
- * engine takes; a GPU without wgmma; no cuBLASLt. Operands are small whole numbers, so that results are exact. Skips itself where there is no GPU. dlopen is
- * wrapped by the linker, to lose a library. */
+/* Products on a GPU at their edges: no K, no rows, no columns; outputs in the memory of inputs; strides that are 0,
+ * odd, beyond 32 bits, beyond what the copy engine takes; a GPU without wgmma; no cuBLASLt. Operands are small whole
+ * numbers, so that results are exact. Skips itself where there is no GPU. dlopen is wrapped by the linker, to lose a
+ * library. */
 #include "support/check.h"
 
 #include "api/context.h"
@@ -99,7 +100,8 @@ static void check_results(const memory *d, const product *p, const char *what)
         }
     free(y);
     if (wrong > 0)
-        fail_msg("%s, m=%lld n=%lld k=%lld: %lld wrong results", what, (long long)p->m, (long long)p->n, (long long)p->k, (long long)wrong);
+        fail_msg("%s, m=%lld n=%lld k=%lld: %lld wrong results", what, (long long)p->m, (long long)p->n,
+                 (long long)p->k, (long long)wrong);
 }
 
 static void end(memory *d)
@@ -115,7 +117,8 @@ static const char text[] = "Y[i,j] = sum[k](X[i,k] * W[j,k]) + B[j]";
 static md_op *op_of(const char *pin)
 {
     md_op *op = NULL;
-    assert_ok(md_op_create(&op, context, text, &(md_op_options){.dtype = MD_BF16, .hints = "64", .pin = pin, .max_variants = 8}));
+    assert_ok(md_op_create(&op, context, text,
+                           &(md_op_options){.dtype = MD_BF16, .hints = "64", .pin = pin, .max_variants = 8}));
     assert_ok(md_op_wait(op));
     return op;
 }
@@ -128,7 +131,8 @@ static bool run(md_op *op, const product *p, const char *what)
     md_arg args[] = {md_t(&d.ty), md_t(&d.tx), md_t(&d.tw), md_t(&d.tb)};
     const md_status s = md_call(op, NULL, args, 4);
     if (s != MD_OK && s != MD_UNSUPPORTED)
-        fail_msg("%s, m=%lld n=%lld k=%lld: %s", what, (long long)p->m, (long long)p->n, (long long)p->k, md_last_error());
+        fail_msg("%s, m=%lld n=%lld k=%lld: %s", what, (long long)p->m, (long long)p->n, (long long)p->k,
+                 md_last_error());
     assert_ok(md_sync(context, NULL));
     assert_ok(md_check(context));
     if (s == MD_OK)
@@ -138,11 +142,22 @@ static bool run(md_op *op, const product *p, const char *what)
 }
 
 static const product list[] = {
-    {70, 130, 0}, {0, 130, 64}, {70, 0, 64}, {0, 0, 0}, {1, 1, 0}, /* nothing */
-    {64, 64, 64, .is_in_place = true}, {77, 33, 33, .is_in_place = false}, {129, 129, 129, .is_in_place = true},
-    {130, 72, 64, .x_line = 72}, {130, 72, 64, .x_line = 65, .w_line = 67}, {64, 72, 64, .w_line = 80}, /* gaps */
-    {1, 72, 64, .x_line = INT64_C(1) << 50}, {1, 1, 64, .x_line = INT64_C(1) << 50, .w_line = (INT64_C(1) << 50) + 3}, /* of one line: any distance */
-    {3, 72, 64, .x_line = (INT64_C(1) << 31) + 24}, {3, 72, 65, .x_line = (INT64_C(1) << 31) + 25}, /* beyond 32 bits */
+    {70, 130, 0},
+    {0, 130, 64},
+    {70, 0, 64},
+    {0, 0, 0},
+    {1, 1, 0}, /* nothing */
+    {64, 64, 64, .is_in_place = true},
+    {77, 33, 33, .is_in_place = false},
+    {129, 129, 129, .is_in_place = true},
+    {130, 72, 64, .x_line = 72},
+    {130, 72, 64, .x_line = 65, .w_line = 67},
+    {64, 72, 64, .w_line = 80}, /* gaps */
+    /* of one line: any distance */
+    {1, 72, 64, .x_line = INT64_C(1) << 50},
+    {1, 1, 64, .x_line = INT64_C(1) << 50, .w_line = (INT64_C(1) << 50) + 3},
+    {3, 72, 64, .x_line = (INT64_C(1) << 31) + 24},
+    {3, 72, 65, .x_line = (INT64_C(1) << 31) + 25}, /* beyond 32 bits */
 };
 
 static void run_all(const char *pin)
@@ -165,7 +180,8 @@ static void test_picked(void **state)
 static void test_pinned(void **state)
 {
     (void)state;
-    static const char *const pin[] = {"gemm_wgmma/rows64_columns64_turns0_cluster1_split1_store1_pad0", "gemm_wgmma/rows64_columns64_turns0_cluster2_split2_store0_pad1",
+    static const char *const pin[] = {"gemm_wgmma/rows64_columns64_turns0_cluster1_split1_store1_pad0",
+                                      "gemm_wgmma/rows64_columns64_turns0_cluster2_split2_store0_pad1",
                                       "gemm_mma/rows64_columns64_stages3_split1", "gemm_lib/rank0"};
     for (size_t i = 0; i < MD_COUNT(pin); i++)
         run_all(pin[i]);
@@ -236,7 +252,8 @@ static void test_no_library(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_picked), cmocka_unit_test(test_pinned), cmocka_unit_test(test_repeated), cmocka_unit_test(test_no_wgmma),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_picked), cmocka_unit_test(test_pinned),
+                                       cmocka_unit_test(test_repeated), cmocka_unit_test(test_no_wgmma),
                                        cmocka_unit_test(test_no_library)};
     if (md_context_create(&context, &(md_context_options){.device = "cuda"}) != MD_OK) {
         print_message("NOT RUN ON A GPU: %s\n", md_last_error());

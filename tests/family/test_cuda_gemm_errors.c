@@ -1,7 +1,9 @@
-/* Products on a GPU beside cuBLASLt on the same data: no greatest error against f64 is above 1.5 times cuBLASLt's; products of small whole numbers have no error
- * at all. Where results are f32, more slices of K make smaller errors, and cuBLASLt may have more of them than a variant that is asked for by name: such
- * variants are also right up to four times the error of one f32 sum from first to last, or what tensor cores may cut off where they add to one sum at each step; what
- * is picked is not. Variants of every family are picked by MD_TEST_SEED, MD_TEST_EFFORT (2) of each with each product. Skips itself where there is no GPU. */
+/* Products on a GPU beside cuBLASLt on the same data: no greatest error against f64 is above 1.5 times cuBLASLt's;
+ * products of small whole numbers have no error at all. Where results are f32, more slices of K make smaller errors,
+ * and cuBLASLt may have more of them than a variant that is asked for by name: such variants are also right up to
+ * four times the error of one f32 sum from first to last, or what tensor cores may cut off where they add to one sum
+ * at each step; what is picked is not. Variants of every family are picked by MD_TEST_SEED, MD_TEST_EFFORT (2) of
+ * each with each product. Skips itself where there is no GPU. */
 #include "device/suite_call.h"
 
 #include "api/context.h"
@@ -20,7 +22,9 @@ typedef struct problem {
     md_dtype in, out;
     bool tf32;
     int64_t m, n, k;
-    bool has_end; /* a bias, an activation: the library has them, too, and what it makes of them is held to f64 and to what f32 sums may be off */
+    /* a bias, an activation: the library has them, too, and what it makes of them is held to f64 and to what f32
+     * sums may be off */
+    bool has_end;
 } problem;
 
 static const problem list[] = {
@@ -56,7 +60,8 @@ typedef struct work {
     bool is_whole; /* whole numbers */
     double lib, plain; /* cuBLASLt's greatest error; that of sums from first to last in f32 */
     double most; /* the greatest result */
-    double cut; /* what tensor cores may cut off the greatest sum: a unit in the last place at each step of STEP products */
+    /* what tensor cores may cut off the greatest sum: a unit in the last place at each step of STEP products */
+    double cut;
     int effort;
     uint64_t seed;
 } work;
@@ -84,7 +89,8 @@ static bool make_operand(work *o, md_tensor *t, void **image, int64_t rows, bool
             values[r * p->k + k] = value(o);
             md_dtype_store(p->in, *image, turned ? k * rows + r : r * p->k + k, values[r * p->k + k]);
         }
-    return md_alloc(&t->data, o->s->context, n * item) == MD_OK && md_copy(o->s->context, t->data, *image, n * item) == MD_OK;
+    return md_alloc(&t->data, o->s->context, n * item) == MD_OK &&
+           md_copy(o->s->context, t->data, *image, n * item) == MD_OK;
 }
 
 /* A bias is zeros but for what is added to *want. */
@@ -99,7 +105,8 @@ static bool make_bias(work *o, double *bias)
         bias[j] = value(o);
         md_dtype_store(p->in, o->result, j, bias[j]); /* there is room */
     }
-    return md_alloc(&o->c.data, o->s->context, bytes) == MD_OK && md_copy(o->s->context, o->c.data, o->result, bytes) == MD_OK;
+    return md_alloc(&o->c.data, o->s->context, bytes) == MD_OK &&
+           md_copy(o->s->context, o->c.data, o->result, bytes) == MD_OK;
 }
 
 static double epsilon(md_dtype dtype)
@@ -111,19 +118,23 @@ static double end_of(const problem *p, double sum)
 {
     if (strstr(p->text, "relu"))
         return fmax(sum, 0);
-    return strstr(p->text, "gelu_tanh") ? 0.5 * sum * (1 + tanh(0.7978845608028654 * (sum + 0.044715 * sum * sum * sum))) : sum;
+    return strstr(p->text, "gelu_tanh")
+               ? 0.5 * sum * (1 + tanh(0.7978845608028654 * (sum + 0.044715 * sum * sum * sum)))
+               : sum;
 }
 
 static bool begin(work *o)
 {
     const problem *p = o->p;
-    double *x = malloc((size_t)(p->m * p->k) * sizeof *x), *w = malloc((size_t)(p->n * p->k) * sizeof *w), *bias = calloc((size_t)p->n, sizeof *bias);
+    double *x = malloc((size_t)(p->m * p->k) * sizeof *x), *w = malloc((size_t)(p->n * p->k) * sizeof *w),
+           *bias = calloc((size_t)p->n, sizeof *bias);
     const int64_t size[2] = {p->m, p->n};
     const size_t n = (size_t)(p->m * p->n);
     o->want = malloc(n * sizeof *o->want);
     o->result = malloc(n * md_dtype_size(p->out));
     o->y = md_tensor_make(NULL, p->out, 2, size);
-    bool ok = make_operand(o, &o->x, &o->image[0], p->m, is_turned(p, 'X'), x) && make_operand(o, &o->w, &o->image[1], p->n, is_turned(p, 'W'), w) &&
+    bool ok = make_operand(o, &o->x, &o->image[0], p->m, is_turned(p, 'X'), x) &&
+              make_operand(o, &o->w, &o->image[1], p->n, is_turned(p, 'W'), w) &&
               md_alloc(&o->y.data, o->s->context, n * md_dtype_size(p->out)) == MD_OK && make_bias(o, bias);
     for (int64_t i = 0; i < p->m; i++)
         for (int64_t j = 0; j < p->n; j++) {
@@ -160,11 +171,13 @@ static void end(work *o)
 static void complain(work *o, const char *variant, const char *what, double error)
 {
     o->s->n_failed++;
-    print_error("%s %s m=%lld n=%lld k=%lld, %s%s%s: %s %g (cuBLASLt's %g)\n", o->p->text, md_dtype_name(o->p->in), (long long)o->p->m, (long long)o->p->n,
-                (long long)o->p->k, o->p->tf32 ? "tf32, " : "", o->is_whole ? "whole numbers, " : "", variant, what, error, o->lib);
+    print_error("%s %s m=%lld n=%lld k=%lld, %s%s%s: %s %g (cuBLASLt's %g)\n", o->p->text, md_dtype_name(o->p->in),
+                (long long)o->p->m, (long long)o->p->n, (long long)o->p->k, o->p->tf32 ? "tf32, " : "",
+                o->is_whole ? "whole numbers, " : "", variant, what, error, o->lib);
 }
 
-/* The greatest error of a variant, or of whole numbers the number of results that are not exact; -1 where there is no such variant. */
+/* The greatest error of a variant, or of whole numbers the number of results that are not exact; -1 where there is
+ * no such variant. */
 static double error_of(work *o, const char *variant)
 {
     const problem *p = o->p;
@@ -172,13 +185,16 @@ static double error_of(work *o, const char *variant)
     md_op *op = NULL;
     double error = 0;
     memset(o->result, 0xff, (size_t)n * md_dtype_size(p->out)); /* NaN */
-    md_status status = md_op_create(&op, o->s->context, p->text, &(md_op_options){.dtype = p->in, .pin = variant, .hints = variant ? "256" : "64,1024", .tf32 = p->tf32});
+    md_status status = md_op_create(
+        &op, o->s->context, p->text,
+        &(md_op_options){.dtype = p->in, .pin = variant, .hints = variant ? "256" : "64,1024", .tf32 = p->tf32});
     if (status != MD_OK)
         return status == MD_COMPILE && !strstr(md_last_error(), "does not fit the registers") ? INFINITY : -1;
     status = md_copy(o->s->context, o->y.data, o->result, (size_t)n * md_dtype_size(p->out));
     if (status == MD_OK)
         status = md_call(op, NULL, (md_arg[]){md_t(&o->y), md_t(&o->x), md_t(&o->w), md_t(&o->c)}, o->c.data ? 4 : 3);
-    const bool ran = status == MD_OK && md_sync(o->s->context, NULL) == MD_OK && md_copy(o->s->context, o->result, o->y.data, (size_t)n * md_dtype_size(p->out)) == MD_OK;
+    const bool ran = status == MD_OK && md_sync(o->s->context, NULL) == MD_OK &&
+                     md_copy(o->s->context, o->result, o->y.data, (size_t)n * md_dtype_size(p->out)) == MD_OK;
     md_op_destroy(&op);
     if (!ran)
         return status == MD_UNSUPPORTED ? -1 : INFINITY;
@@ -197,12 +213,15 @@ static double error_of(work *o, const char *variant)
 /* NULL: what is picked. */
 static void check_variant(work *o, const char *variant)
 {
-    const bool is_named = variant && o->p->out == MD_F32 && !o->p->tf32; /* and sums as many slices of K as its name says, one often */
-    const double error = error_of(o, variant), plain = is_named ? ALLOWED_PLAIN * o->plain : 0, cut = is_named && o->p->in != MD_F32 ? o->cut : 0;
+    /* and sums as many slices of K as its name says, one often */
+    const bool is_named = variant && o->p->out == MD_F32 && !o->p->tf32;
+    const double error = error_of(o, variant), plain = is_named ? ALLOWED_PLAIN * o->plain : 0,
+                 cut = is_named && o->p->in != MD_F32 ? o->cut : 0;
     if (error < 0)
         o->s->n_skipped++;
     else if (o->is_whole ? error > 0 : error > fmax(ALLOWED * o->lib, fmax(plain, cut)))
-        complain(o, variant ? variant : "what is picked", o->is_whole ? "results that are not exact:" : "greatest error", error);
+        complain(o, variant ? variant : "what is picked",
+                 o->is_whole ? "results that are not exact:" : "greatest error", error);
     o->s->n_variants++;
 }
 
@@ -225,9 +244,13 @@ static void check_families(work *o, const md_fx_formula *formula, const md_st_pr
     const md_fa_target target = {.program = program, .facts = &o->s->context->dev->facts, .allows_tf32 = o->p->tf32};
     int64_t size[MD_FX_MAX_DIMS] = {0};
     for (int32_t d = 0; d < formula->n_dims; d++)
-        size[d] = strcmp(formula->dim[d].name, "i") == 0 ? o->p->m : strcmp(formula->dim[d].name, "j") == 0 ? o->p->n : o->p->k;
+        size[d] = strcmp(formula->dim[d].name, "i") == 0   ? o->p->m
+                  : strcmp(formula->dim[d].name, "j") == 0 ? o->p->n
+                                                           : o->p->k;
     for (const md_fa_family *const *f = md_fa_families(MD_DEV_CUDA); *f; f++)
-        for (int i = 0; i < o->effort && strncmp((*f)->name, "gem", 3) == 0 && strcmp((*f)->name, "gemm_lib") != 0 && (*f)->applies(&target); i++) {
+        for (int i = 0; i < o->effort && strncmp((*f)->name, "gem", 3) == 0 && strcmp((*f)->name, "gemm_lib") != 0 &&
+                        (*f)->applies(&target);
+             i++) {
             picker p = {.seed = &o->seed};
             char name[MD_FA_NAME];
             md_fa_each(&target, *f, size, pick, &p);
@@ -250,7 +273,8 @@ static void check_problem(suite *s, int64_t i, void *user)
     md_st_program *program = NULL;
     if (i % 2 && strstr(list[i / 2].text, "gelu")) /* results are no whole numbers */
         return;
-    work o = {.s = s, .p = &list[i / 2], .is_whole = i % 2, .effort = r->effort, .seed = (uint64_t)(i + 1) * 7919 + r->seed};
+    work o = {
+        .s = s, .p = &list[i / 2], .is_whole = i % 2, .effort = r->effort, .seed = (uint64_t)(i + 1) * 7919 + r->seed};
     const md_fx_options options = {.dtype = o.p->in};
     if (begin(&o) && md_fx_formula_create(&formula, o.p->text, &options) == MD_OK && md_st_split(formula) == MD_OK &&
         md_st_program_create(&program, formula) == MD_OK) {
@@ -280,7 +304,8 @@ static void test_errors(void **state)
     suite_options options = {.device = "cuda", .n_threads = (int)sysconf(_SC_NPROCESSORS_ONLN)};
     suite s = {.options = &options};
     suite_each(&s, 2 * MD_COUNT(list), check_problem, &r);
-    print_message("%lld variants beside cuBLASLt or exact, %lld did not fit\n", (long long)s.n_variants, (long long)s.n_skipped);
+    print_message("%lld variants beside cuBLASLt or exact, %lld did not fit\n", (long long)s.n_variants,
+                  (long long)s.n_skipped);
     assert_int_equal(s.n_failed, 0);
     assert_true(s.n_variants > s.n_skipped);
 }

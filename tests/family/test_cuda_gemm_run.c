@@ -1,5 +1,5 @@
-/* Families of products on a GPU: every formula with configs picked by MD_TEST_SEED, on sizes with every kind of edge. Skips itself where there is no
- * GPU. Variables: cuda_runs.h. */
+/* Families of products on a GPU: every formula with configs picked by MD_TEST_SEED, on sizes with every kind of
+ * edge. Skips itself where there is no GPU. Variables: cuda_runs.h. */
 #include "family/cuda_runs.h"
 
 static const cuda_run list[] = {
@@ -8,8 +8,12 @@ static const cuda_run list[] = {
     {"Y[i,j] = sum[k](X[k,i] * W[k,j])", MD_BF16, {{72, 136, 264}, {67, 129, 31}, {8, 8, 8}}},
     {"Y[j,i] = sum[k](X[i,k] * W[j,k])", MD_BF16, {{264, 72, 136}, {31, 129, 67}, {1, 1, 1}}},
     {"Y[i,j] = gelu(sum[k](X[i,k] * W[j,k]) + B[j])", MD_BF16, {{200, 136, 64}, {33, 65, 129}, {1, 300, 1000}}},
-    {"Y[i,j] = silu(sum[k](X[i,k] * W[j,k])) * sum[k](X[i,k] * V[j,k])", MD_BF16, {{130, 136, 72}, {33, 65, 129}, {8, 72, 256}}},
-    {"Y[i,j] = sum[k](X[i,k] * W[j,k]) + R[i,j]; Z[i,j] = relu(Y[i,j])", MD_F16, {{130, 72, 136}, {33, 65, 129}, {1, 1, 5}}},
+    {"Y[i,j] = silu(sum[k](X[i,k] * W[j,k])) * sum[k](X[i,k] * V[j,k])",
+     MD_BF16,
+     {{130, 136, 72}, {33, 65, 129}, {8, 72, 256}}},
+    {"Y[i,j] = sum[k](X[i,k] * W[j,k]) + R[i,j]; Z[i,j] = relu(Y[i,j])",
+     MD_F16,
+     {{130, 72, 136}, {33, 65, 129}, {1, 1, 5}}},
     {"Y[b,i,j] = sum[k](X[b,i,k] * W[b,k,j])", MD_BF16, {{3, 72, 136, 64}, {5, 33, 17, 9}, {1, 8, 8, 24}}},
     {"Y[b,i,j] = sum[k](X[b,i,k] * W[k,j]) * S[j]", MD_BF16, {{3, 72, 136, 64}, {5, 33, 17, 9}, {2, 8, 8, 24}}},
     {"Y[i,h,d] = sum[k](X[i,k] * W[h,d,k])", MD_BF16, {{72, 3, 40, 64}, {33, 5, 7, 19}, {8, 2, 128, 24}}},
@@ -17,15 +21,28 @@ static const cuda_run list[] = {
     {"Y[i,j] = sum[k](exp(X[i,k]) * W[j,k])", MD_BF16, {{72, 40, 64}, {33, 65, 19}, {8, 128, 24}}},
     {"Y[i,j] = sum[k](X[i,k] * W[j,k]) + B[j]", MD_F32, {{132, 260, 100}, {17, 33, 65}, {2, 76, 524}}},
     {"Y[i,j] = sum[k](X[i,k] * W[k,j])", MD_F32, {{132, 260, 100}, {17, 33, 65}, {2, 300, 1}}},
-    {"Y[i,j] = silu(sum[k](X[k,i] * W[j,k])) * sum[k](X[k,i] * V[j,k])", MD_F32, {{132, 100, 68}, {17, 33, 65}, {2, 300, 1}}},
+    {"Y[i,j] = silu(sum[k](X[k,i] * W[j,k])) * sum[k](X[k,i] * V[j,k])",
+     MD_F32,
+     {{132, 100, 68}, {17, 33, 65}, {2, 300, 1}}},
     {"Y[i,j] = sum[k](relu(X[i,k] - C[k]) * W[k,j])", MD_F32, {{132, 100, 68}, {17, 33, 65}, {2, 300, 1}}},
     {"Y[i,j] = sum[k](X[i,k] * W:u8[j,k]) * S[j]", MD_BF16, {{72, 40, 64}, {33, 65, 19}, {8, 128, 24}}},
     {"Y[i,j] = sum[k](A:u8[k,i] * X[k,j])", MD_F16, {{72, 64, 40}, {33, 19, 65}, {8, 24, 128}}},
-    {"Y[i,j] = sum[k](X[i,k] * W[j,k])", MD_BF16, {{92, 75, 653}, {64, 8, 8200}, {1, 1, 65}, {175, 49, 65}}}, /* seen: a pool that failed at such sizes */
-    {"Y[i,j] = sum[k](X[i,k] * W[j,k])", MD_BF16, {{101, 77, 3333}, {201, 111, 1001}}}, /* seen: slices of k that cuBLASLt added in 16 bits */
-    {"Y[i,j] = sum[k](X[i,k] * W[j,k]) + B[j]", MD_F32, {{260, 132, 1100}, {100, 36, 4096}, {1, 4, 64}, {700, 600, 132}}, "gemm_fma/rows128_columns128_split0_down16_piece4"},
-    {"Y[b,i,j] = sum[k](X[b,i,k] * W[b,k,j])", MD_F32, {{3, 129, 67, 1001}, {2, 33, 333, 257}, {1, 1, 1, 1}}, "gemm_fma/rows64_columns64_split0_down8_piece1"},
-    {"Y[i,j] = sum[k](X[k,i] * W[j,k])", MD_F32, {{67, 129, 1001}, {260, 132, 260}, {16, 300, 77}}, "gemm_fma/rows64_columns128_split3_down8_piece1"},
+    /* seen: a pool that failed at such sizes */
+    {"Y[i,j] = sum[k](X[i,k] * W[j,k])", MD_BF16, {{92, 75, 653}, {64, 8, 8200}, {1, 1, 65}, {175, 49, 65}}},
+    /* seen: slices of k that cuBLASLt added in 16 bits */
+    {"Y[i,j] = sum[k](X[i,k] * W[j,k])", MD_BF16, {{101, 77, 3333}, {201, 111, 1001}}},
+    {"Y[i,j] = sum[k](X[i,k] * W[j,k]) + B[j]",
+     MD_F32,
+     {{260, 132, 1100}, {100, 36, 4096}, {1, 4, 64}, {700, 600, 132}},
+     "gemm_fma/rows128_columns128_split0_down16_piece4"},
+    {"Y[b,i,j] = sum[k](X[b,i,k] * W[b,k,j])",
+     MD_F32,
+     {{3, 129, 67, 1001}, {2, 33, 333, 257}, {1, 1, 1, 1}},
+     "gemm_fma/rows64_columns64_split0_down8_piece1"},
+    {"Y[i,j] = sum[k](X[k,i] * W[j,k])",
+     MD_F32,
+     {{67, 129, 1001}, {260, 132, 260}, {16, 300, 77}},
+     "gemm_fma/rows64_columns128_split3_down8_piece1"},
     {"Y[i,j] = sum[k](X[i,k] * W[k,j])", MD_F64, {{132, 100, 68}, {17, 33, 65}, {2, 300, 1}}},
 };
 

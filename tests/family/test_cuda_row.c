@@ -15,7 +15,8 @@ static const char *const formula_list[] = {
     "Y[a] = log(sum[n](exp(X[a,n] - max[k](X[a,k])))) + max[n](X[a,n])",
 };
 static const md_dtype dtype_list[] = {MD_F32, MD_BF16, MD_F16, MD_F64};
-static const int64_t size_list[][2] = {{8192, 4096}, {4097, 12289}, {524288, 64}, {131072, 256}, {16, 131072}, {1, 1048576}, {7, 1}, {3, 0}, {0, 9}};
+static const int64_t size_list[][2] = {{8192, 4096}, {4097, 12289}, {524288, 64}, {131072, 256}, {16, 131072},
+                                       {1, 1048576}, {7, 1},        {3, 0},       {0, 9}};
 
 typedef struct fixture {
     md_fx_formula *formula;
@@ -80,9 +81,11 @@ static void test_configs(void **state)
     (void)state;
     for (int32_t i = 0; i < (int32_t)(MD_COUNT(formula_list) * MD_COUNT(dtype_list)); i++) {
         fixture f;
-        open_fixture(&f, formula_list[i % (int32_t)MD_COUNT(formula_list)], dtype_list[i / (int32_t)MD_COUNT(formula_list)]);
+        open_fixture(&f, formula_list[i % (int32_t)MD_COUNT(formula_list)],
+                     dtype_list[i / (int32_t)MD_COUNT(formula_list)]);
         for (int32_t s = 0; s < (int32_t)MD_COUNT(size_list); s++) {
-            visit v[2] = {{&f, &md_fa_cuda_row_persistent, size_list[s], 0}, {&f, &md_fa_cuda_row_looped, size_list[s], 0}};
+            visit v[2] = {{&f, &md_fa_cuda_row_persistent, size_list[s], 0},
+                          {&f, &md_fa_cuda_row_looped, size_list[s], 0}};
             for (int32_t k = 0; k < 2; k++) {
                 assert_true(v[k].family->applies(&f.target));
                 md_fa_each_all(&f.target, v[k].family, size_list[s], check_config, &v[k]);
@@ -112,8 +115,9 @@ static void test_many_rows(void **state)
 static void test_text(void **state)
 {
     (void)state;
-    static const char *const variant[] = {"row_persistent/lanes256_vecs4_rows1_keep1_access0", "row_persistent/lanes8_vecs2_rows16_keep0_access1",
-                                          "row_looped/lanes256_vecs4_rows1_access1", "row_looped/lanes128_vecs2_rows1_access2"};
+    static const char *const variant[] = {
+        "row_persistent/lanes256_vecs4_rows1_keep1_access0", "row_persistent/lanes8_vecs2_rows16_keep0_access1",
+        "row_looped/lanes256_vecs4_rows1_access1", "row_looped/lanes128_vecs2_rows1_access2"};
     for (int32_t i = 0; i < (int32_t)(MD_COUNT(formula_list) * MD_COUNT(variant)); i++) {
         fixture f;
         const md_fa_family *family = NULL;
@@ -137,6 +141,7 @@ static void test_text(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_configs), cmocka_unit_test(test_many_rows), cmocka_unit_test(test_text)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_configs), cmocka_unit_test(test_many_rows),
+                                       cmocka_unit_test(test_text)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
-/* Rows and columns that several blocks of a GPU share, without a GPU: what is legal, where it is valid, and that launches keep the rules that the kernels
- * rely on: groups that wait for each other run at once, slots and tickets in the stream's counters suffice. */
+/* Rows and columns that several blocks of a GPU share, without a GPU: what is legal, where it is valid, and that
+ * launches keep the rules that the kernels rely on: groups that wait for each other run at once, slots and tickets
+ * in the stream's counters suffice. */
 #include "support/check.h"
 
 #include "base/status.h"
@@ -26,7 +27,9 @@ static const form form_list[] = {
     {"Y[a,n] = exp(X[a,n] - max[k](X[k,n])) / sum[k](exp(X[k,n] - max[l](X[l,n])))", true},
 };
 static const md_dtype dtype_list[] = {MD_F32, MD_BF16};
-static const int64_t size_list[][2] = {{1, 1048576}, {8, 262144}, {16, 131072}, {64, 65536}, {256, 32768}, {4097, 12289}, {1000003, 7}, {20011, 64}, {3, 0}, {0, 9}, {1, 1}};
+static const int64_t size_list[][2] = {{1, 1048576}, {8, 262144},   {16, 131072}, {64, 65536},
+                                       {256, 32768}, {4097, 12289}, {1000003, 7}, {20011, 64},
+                                       {3, 0},       {0, 9},        {1, 1}};
 enum { SLOT_BLOCKS = 512, TICKETS = 4096, WARP = 32 };
 
 typedef struct visit {
@@ -47,7 +50,8 @@ static int32_t field(const md_fa_family *family, const md_fa_config *config, con
 
 static void check_split(const visit *v, const md_fa_config *config, const md_kn_geometry *g)
 {
-    int64_t blocks = (int64_t)g->grid[0] * g->grid[1], resident = (int64_t)v->target->facts->threads * field(v->family, config, "persm");
+    int64_t blocks = (int64_t)g->grid[0] * g->grid[1],
+            resident = (int64_t)v->target->facts->threads * field(v->family, config, "persm");
     assert_int_equal(g->grid[0] & (g->grid[0] - 1), 0);
     assert_true(blocks == g->blocks || g->blocks == 0);
     assert_true((g->scratch_bytes + 2048) * field(v->family, config, "persm") <= v->target->facts->shared_per_sm);
@@ -135,7 +139,8 @@ static void test_configs(void **state)
 /* Variants are right at any shape of their envelope, not only at the hint they were made for. */
 static void other_sizes_of(const md_fa_target *target, const form *f)
 {
-    static const char *const variant[] = {"row_split/via0_threads512_vecs4_persm1_blocks128_keep1_access1", "row_split/via2_threads256_vecs4_persm4_blocks32_keep0_access1",
+    static const char *const variant[] = {"row_split/via0_threads512_vecs4_persm1_blocks128_keep1_access1",
+                                          "row_split/via2_threads256_vecs4_persm4_blocks32_keep0_access1",
                                           "row_split/via0_threads256_vecs2_persm2_blocks32_keep0_access2"};
     uint64_t seed = check_seed();
     for (int32_t i = 0; !f->is_column && i < 600; i++) {
@@ -144,7 +149,8 @@ static void other_sizes_of(const md_fa_target *target, const form *f)
         md_kn_envelope envelope;
         md_kn_plan_geometry g, again;
         assert_ok(md_fa_parse(&family, &config, MD_DEV_CUDA, variant[i % 3]));
-        md_kn_shape shape = {.unit = UINT32_MAX, .aligned = UINT32_MAX, .aligned16 = UINT32_MAX, .contiguous = UINT32_MAX};
+        md_kn_shape shape = {
+            .unit = UINT32_MAX, .aligned = UINT32_MAX, .aligned16 = UINT32_MAX, .contiguous = UINT32_MAX};
         shape.size[0] = (int64_t)(check_random(&seed) % (UINT64_C(1) << check_random(&seed) % 20));
         shape.size[1] = (int64_t)(check_random(&seed) % (UINT64_C(1) << check_random(&seed) % 24));
         family->envelope(&envelope, target, &config);
@@ -166,10 +172,13 @@ static void test_other_sizes(void **state)
 
 static void text_of(const md_fa_target *target, const form *f)
 {
-    static const char *const row[] = {"row_split/via0_threads512_vecs4_persm1_blocks128_keep1_access1", "row_split/via1_threads256_vecs8_persm2_blocks4_keep2_access0",
-                                      "row_split/via2_threads256_vecs4_persm4_blocks32_keep0_access2", "row_split/via3_threads256_vecs4_persm4_blocks32_keep0_access1"};
-    static const char *const column[] = {"column/xt16_yt16_items4_keep0_split0_access1", "column/xt8_yt32_items4_keep1_split0_access0",
-                                         "column/xt32_yt8_items8_keep0_split1_access2", "column/xt4_yt8_items2_keep0_split0_access2"};
+    static const char *const row[] = {"row_split/via0_threads512_vecs4_persm1_blocks128_keep1_access1",
+                                      "row_split/via1_threads256_vecs8_persm2_blocks4_keep2_access0",
+                                      "row_split/via2_threads256_vecs4_persm4_blocks32_keep0_access2",
+                                      "row_split/via3_threads256_vecs4_persm4_blocks32_keep0_access1"};
+    static const char *const column[] = {
+        "column/xt16_yt16_items4_keep0_split0_access1", "column/xt8_yt32_items4_keep1_split0_access0",
+        "column/xt32_yt8_items8_keep0_split1_access2", "column/xt4_yt8_items2_keep0_split0_access2"};
     for (int32_t i = 0; i < 4; i++) {
         const md_fa_family *family = NULL;
         md_fa_config config;
@@ -198,6 +207,7 @@ static void test_text(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_configs), cmocka_unit_test(test_other_sizes), cmocka_unit_test(test_text)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_configs), cmocka_unit_test(test_other_sizes),
+                                       cmocka_unit_test(test_text)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,7 +21,8 @@ static void check(const variant_case *c, const char *variant)
     bool skipped = false;
     char with_tile[64];
     if (!strcmp(variant, "gemm") || !strncmp(variant, "gemm/", 5)) {
-        snprintf(with_tile, sizeof with_tile, "gemm/%s%s%s", tile_of(dev->facts.vector_bytes), variant[4] ? "_" : "", variant[4] ? variant + 5 : "");
+        snprintf(with_tile, sizeof with_tile, "gemm/%s%s%s", tile_of(dev->facts.vector_bytes), variant[4] ? "_" : "",
+                 variant[4] ? variant + 5 : "");
         variant = with_tile;
     }
     if (!variant_check(text, sizeof text, &skipped, dev, c, variant))

@@ -1,5 +1,5 @@
-/* math.h of the host kernels against libm in f64: dense samples, a bound in units in the last place each, and special values. Built for
- * 4, 8 and 16 lanes; a build that this processor cannot run skips itself (77). */
+/* math.h of the host kernels against libm in f64: dense samples, a bound in units in the last place each, and
+ * special values. Built for 4, 8 and 16 lanes; a build that this processor cannot run skips itself (77). */
 #define MD_CONFIGURED 1
 #define MD_USE_F32 1
 #define MD_USE_EXP 1
@@ -53,8 +53,9 @@ static double softplus(double x)
 }
 
 #define FUNCTIONS(X)                                                                                                   \
-    X(exp) X(exp2) X(expm1) X(log) X(log1p) X(log2) X(tanh) X(erf) X(sigmoid) X(silu) X(gelu) X(gelu_tanh) X(softplus) \
-    X(sin) X(cos)
+    X(exp)                                                                                                             \
+    X(exp2)                                                                                                            \
+    X(expm1) X(log) X(log1p) X(log2) X(tanh) X(erf) X(sigmoid) X(silu) X(gelu) X(gelu_tanh) X(softplus) X(sin) X(cos)
 
 #define APPLY(name)                                                                                                    \
     static void apply_##name(float *x, int n)                                                                          \
@@ -76,15 +77,22 @@ typedef struct math_case {
     double lo, hi, max_ulp;
 } math_case;
 
-#define CASE(name, lo, hi, ulp) {#name, apply_##name, name, md_##name##_sf, lo, hi, ulp}
+#define CASE(name, lo, hi, ulp)                                                                                        \
+    {                                                                                                                  \
+#name, apply_##name, name, md_##name##_sf, lo, hi, ulp                                                         \
+    }
 static const math_case cases[] = {
-    CASE(exp, -110, 90, 1.5), CASE(exp, -1, 1, 1.4), CASE(exp2, -152, 130, 1.3), CASE(expm1, -30, 90, 1.5),
-    CASE(expm1, -1, 1, 1.6), CASE(expm1, -1e-6, 1e-6, 1), CASE(log, 0, 10, 1), CASE(log, 0.5, 2, 1), CASE(log, 0, 3e38, 1),
-    CASE(log, 0, 1e-37, 1), CASE(log1p, -1, 1, 1.2), CASE(log1p, -0.01, 0.01, 1.2), CASE(log1p, 0, 1e30, 1.2),
-    CASE(log1p, -1e-20, 1e-20, 1), CASE(log2, 0, 10, 2), CASE(log2, 0.5, 2, 2), CASE(tanh, -10, 10, 2.5), CASE(tanh, -0.5, 0.5, 2.5),
-    CASE(erf, -5, 5, 1.6), CASE(erf, -1, 1, 1.6), CASE(sigmoid, -80, 80, 2.5), CASE(silu, -80, 80, 2.5), CASE(gelu, -0.5, 8, 2.5),
-    CASE(gelu, -2, 8, 20), CASE(gelu, -10, 8, 2000), CASE(gelu_tanh, -1, 8, 5), CASE(gelu_tanh, -5, 8, 50), CASE(softplus, -80, 80, 2.5),
-    CASE(softplus, -1, 1, 2.5), CASE(sin, -10, 10, 1.6), CASE(sin, -1e6, 1e6, 1.6), CASE(sin, -1e9, 1e9, 1.6), CASE(cos, -10, 10, 1.6),
+    CASE(exp, -110, 90, 1.5),     CASE(exp, -1, 1, 1.4),         CASE(exp2, -152, 130, 1.3),
+    CASE(expm1, -30, 90, 1.5),    CASE(expm1, -1, 1, 1.6),       CASE(expm1, -1e-6, 1e-6, 1),
+    CASE(log, 0, 10, 1),          CASE(log, 0.5, 2, 1),          CASE(log, 0, 3e38, 1),
+    CASE(log, 0, 1e-37, 1),       CASE(log1p, -1, 1, 1.2),       CASE(log1p, -0.01, 0.01, 1.2),
+    CASE(log1p, 0, 1e30, 1.2),    CASE(log1p, -1e-20, 1e-20, 1), CASE(log2, 0, 10, 2),
+    CASE(log2, 0.5, 2, 2),        CASE(tanh, -10, 10, 2.5),      CASE(tanh, -0.5, 0.5, 2.5),
+    CASE(erf, -5, 5, 1.6),        CASE(erf, -1, 1, 1.6),         CASE(sigmoid, -80, 80, 2.5),
+    CASE(silu, -80, 80, 2.5),     CASE(gelu, -0.5, 8, 2.5),      CASE(gelu, -2, 8, 20),
+    CASE(gelu, -10, 8, 2000),     CASE(gelu_tanh, -1, 8, 5),     CASE(gelu_tanh, -5, 8, 50),
+    CASE(softplus, -80, 80, 2.5), CASE(softplus, -1, 1, 2.5),    CASE(sin, -10, 10, 1.6),
+    CASE(sin, -1e6, 1e6, 1.6),    CASE(sin, -1e9, 1e9, 1.6),     CASE(cos, -10, 10, 1.6),
     CASE(cos, -1e6, 1e6, 1.6),
 };
 
@@ -116,7 +124,8 @@ static void check_at(const math_case *c, float x, float got, double limit)
 {
     double error = error_of(got, c->expected(x));
     if (!(error <= limit))
-        fail_msg("%s(%.9g) is %.9g, expected %.9g: off by %.2f ulp", c->name, (double)x, (double)got, c->expected(x), error);
+        fail_msg("%s(%.9g) is %.9g, expected %.9g: off by %.2f ulp", c->name, (double)x, (double)got, c->expected(x),
+                 error);
     float alone = c->scalar(x);
     if (memcmp(&alone, &got, sizeof got) != 0 && !(isnan(alone) && isnan(got)))
         fail_msg("%s(%.9g): one value gives %.9g, lanes %.9g", c->name, (double)x, (double)alone, (double)got);
@@ -140,7 +149,8 @@ static void test_samples(void **state)
 static void test_special_values(void **state)
 {
     (void)state;
-    const float special[16] = {0.0f, -0.0f, INFINITY, -INFINITY, NAN, 1e-40f, -1e-40f, FLT_MAX, -FLT_MAX, 1, -1, 100, -88, 88.72f, -103, 0.5f};
+    const float special[16] = {0.0f,     -0.0f, INFINITY, -INFINITY, NAN, 1e-40f, -1e-40f, FLT_MAX,
+                               -FLT_MAX, 1,     -1,       100,       -88, 88.72f, -103,    0.5f};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const math_case *c = &cases[i];
         float y[16];
@@ -167,8 +177,9 @@ static void check_power(float x, float y)
 static void test_powers(void **state)
 {
     (void)state;
-    const float edge[] = {0.0f, -0.0f, INFINITY, -INFINITY, NAN, 1, -1, 2, -2, 3, -3, 0.5f, -0.5f, 1e-40f, FLT_MAX, -FLT_MAX,
-                          16777215, 16777216, 1e10f, -7, 4.5f, 1 + 0x1p-23f, 1 - 0x1p-24f};
+    const float edge[] = {0.0f,  -0.0f, INFINITY, -INFINITY,    NAN,         1,       -1,       2,        -2,
+                          3,     -3,    0.5f,     -0.5f,        1e-40f,      FLT_MAX, -FLT_MAX, 16777215, 16777216,
+                          1e10f, -7,    4.5f,     1 + 0x1p-23f, 1 - 0x1p-24f};
     for (size_t i = 0; i < sizeof edge / sizeof *edge; i++)
         for (size_t j = 0; j < sizeof edge / sizeof *edge; j++)
             check_power(edge[i], edge[j]);
@@ -193,7 +204,8 @@ static void test_doubles(void **state)
 static int can_run(void)
 {
 #if defined(__x86_64__) && MD_VL == 16
-    return __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw");
+    return __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+           __builtin_cpu_supports("avx512bw");
 #elif defined(__x86_64__) && MD_VL == 8
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 #else

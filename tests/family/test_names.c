@@ -6,8 +6,16 @@
 #include "family/family.h"
 #include "stage/stage.h"
 
-static const md_dev_facts facts = {.kind = MD_DEV_HOST, .threads = 4, .vector_bytes = 64, .l1_bytes = 48 << 10, .l2_bytes = 2 << 20,
-                                   .l3_bytes = 32 << 20, .memory_gbps = 20, .cache_gbps = 80, .gflops = 400, .launch_us = 2};
+static const md_dev_facts facts = {.kind = MD_DEV_HOST,
+                                   .threads = 4,
+                                   .vector_bytes = 64,
+                                   .l1_bytes = 48 << 10,
+                                   .l2_bytes = 2 << 20,
+                                   .l3_bytes = 32 << 20,
+                                   .memory_gbps = 20,
+                                   .cache_gbps = 80,
+                                   .gflops = 400,
+                                   .launch_us = 2};
 
 static void test_round_trip(void **state)
 {
@@ -58,10 +66,14 @@ static void test_parse_errors(void **state)
     (void)state;
     const md_fa_family *family = NULL;
     md_fa_config config;
-    assert_fails(md_fa_parse(&family, &config, MD_DEV_HOST, "pointwize/flat1"), MD_NOT_FOUND, "no family named \"pointwize\" (there are pointwise,");
-    assert_fails(md_fa_parse(&family, &config, MD_DEV_HOST, "pointwise/flat2"), MD_NOT_FOUND, "flat of family pointwise cannot be 2 (but 1, 0)");
-    assert_fails(md_fa_parse(&family, &config, MD_DEV_HOST, "pointwise/flt1"), MD_NOT_FOUND, "\"flt1\" is no field of family pointwise (flat,");
-    assert_fails(md_fa_parse(&family, &config, MD_DEV_HOST, "pointwise/flat1x"), MD_NOT_FOUND, "\"flat1x\" is no field");
+    assert_fails(md_fa_parse(&family, &config, MD_DEV_HOST, "pointwize/flat1"), MD_NOT_FOUND,
+                 "no family named \"pointwize\" (there are pointwise,");
+    assert_fails(md_fa_parse(&family, &config, MD_DEV_HOST, "pointwise/flat2"), MD_NOT_FOUND,
+                 "flat of family pointwise cannot be 2 (but 1, 0)");
+    assert_fails(md_fa_parse(&family, &config, MD_DEV_HOST, "pointwise/flt1"), MD_NOT_FOUND,
+                 "\"flt1\" is no field of family pointwise (flat,");
+    assert_fails(md_fa_parse(&family, &config, MD_DEV_HOST, "pointwise/flat1x"), MD_NOT_FOUND,
+                 "\"flat1x\" is no field");
     assert_fails(md_fa_parse(&family, &config, MD_DEV_HOST, "nest/flat1"), MD_NOT_FOUND, "it has none");
     assert_null(family);
     /* Fields left out keep their defaults. */
@@ -86,9 +98,15 @@ static bool count(void *user, const md_fa_config *config)
 static void test_families(void **state)
 {
     (void)state;
-    static const char *const formulas[] = {"Y[i,j] = X[i,j] + 1", "Y[i,j] = X[j,i]", "Y[i,d] = E[ids[i],d]", "G[ids[i],d] += D[i,d]",
-                                           "Y[i,j] = exp(X[i,j]) / sum[k](exp(X[i,k]))", "Y[i,j] = sum[d](A[i,d] * B[j,d])",
-                                           "Y[i,j] = cumsum[j](X[i,j])", "Y[i] = sum[j,d](A[i,j] * B[j,d] * C[i,d])", "L[] = M[] + 1"};
+    static const char *const formulas[] = {"Y[i,j] = X[i,j] + 1",
+                                           "Y[i,j] = X[j,i]",
+                                           "Y[i,d] = E[ids[i],d]",
+                                           "G[ids[i],d] += D[i,d]",
+                                           "Y[i,j] = exp(X[i,j]) / sum[k](exp(X[i,k]))",
+                                           "Y[i,j] = sum[d](A[i,d] * B[j,d])",
+                                           "Y[i,j] = cumsum[j](X[i,j])",
+                                           "Y[i] = sum[j,d](A[i,j] * B[j,d] * C[i,d])",
+                                           "L[] = M[] + 1"};
     for (int k = 0; k < MD_COUNT(formulas); k++) {
         md_fx_formula *formula = NULL;
         md_st_program *program = NULL;
@@ -112,7 +130,8 @@ static void test_families(void **state)
             n_families += all.n > 0;
             assert_int_equal(first.n, MD_MIN(all.n, 1));
             (*f)->features(&features, &target, &config, size);
-            assert_true(features.ops >= 0 && features.memory_bytes > 0 && features.parallel >= 1 && features.parallel <= 4);
+            assert_true(features.ops >= 0 && features.memory_bytes > 0 && features.parallel >= 1 &&
+                        features.parallel <= 4);
             if (program->stage[0].n_outer > 0 && !strstr(formulas[k], "sum")) {
                 (*f)->geometry(&geometry, &target, &config, &empty);
                 assert_int_equal(geometry.launch[0].blocks, 0);
@@ -128,7 +147,7 @@ static void test_families(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_round_trip), cmocka_unit_test(test_tables), cmocka_unit_test(test_parse_errors),
-                                       cmocka_unit_test(test_families)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_round_trip), cmocka_unit_test(test_tables),
+                                       cmocka_unit_test(test_parse_errors), cmocka_unit_test(test_families)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* The row families against the reference: what users write along rows, in all layouts, with odd, prime, single and missing elements, NaN and
- * infinities; rows longer than several chunks, so that results are merged. */
+/* The row families against the reference: what users write along rows, in all layouts, with odd, prime, single and
+ * missing elements, NaN and infinities; rows longer than several chunks, so that results are merged. */
 #include "support/check.h"
 #include "support/variant.h"
 
@@ -75,9 +75,12 @@ static void test_norms(void **state)
 {
     (void)state;
     run_all((variant_case){.formula = LAYER_NORM, .dims = "a=1, n=17"});
-    run(PERSISTENT, (variant_case){.formula = "Y[a,n] = X[a,n] * rsqrt(mean[k](X[a,k] * X[a,k]) + 1e-6) * G[n]", .dims = "a=7, n=256"});
-    run(LOOPED, (variant_case){.formula = "Y[a,n] = X[a,n] * rsqrt(mean[k](X[a,k] * X[a,k]) + 1e-6) * G[n]", .dims = "a=7, n=1001"});
-    run(LOOPED, (variant_case){.formula = "R[a,n] = X[a,n] + D[a,n]; Y[a,n] = (X[a,n] + D[a,n]) * rsqrt(mean[k]((X[a,k] + D[a,k]) * (X[a,k] + D[a,k])) + 1e-6)",
+    run(PERSISTENT, (variant_case){.formula = "Y[a,n] = X[a,n] * rsqrt(mean[k](X[a,k] * X[a,k]) + 1e-6) * G[n]",
+                                   .dims = "a=7, n=256"});
+    run(LOOPED, (variant_case){.formula = "Y[a,n] = X[a,n] * rsqrt(mean[k](X[a,k] * X[a,k]) + 1e-6) * G[n]",
+                               .dims = "a=7, n=1001"});
+    run(LOOPED, (variant_case){.formula = "R[a,n] = X[a,n] + D[a,n]; Y[a,n] = (X[a,n] + D[a,n]) * "
+                                          "rsqrt(mean[k]((X[a,k] + D[a,k]) * (X[a,k] + D[a,k])) + 1e-6)",
                                .dims = "a=7, n=1001"});
 }
 
@@ -85,9 +88,11 @@ static void test_reductions(void **state)
 {
     (void)state;
     run_all((variant_case){.formula = LOG_SUM_EXP, .dims = "a=4, n=1"});
-    run_all((variant_case){.formula = "S[a] = sum[n](X[a,n]); V[a] = var[n](X[a,n]); M[a] = max[n](X[a,n]); L[a] = min[n](X[a,n])",
-                           .dims = "a=11, n=31"});
-    run_all((variant_case){.formula = "I[a] = argmax[n](X[a,n]); J[a] = argmin[n](X[a,n]); N[a] = any[n](X[a,n] > 1.9); E[a] = all[n](X[a,n] < 1.99)",
+    run_all((variant_case){
+        .formula = "S[a] = sum[n](X[a,n]); V[a] = var[n](X[a,n]); M[a] = max[n](X[a,n]); L[a] = min[n](X[a,n])",
+        .dims = "a=11, n=31"});
+    run_all((variant_case){.formula = "I[a] = argmax[n](X[a,n]); J[a] = argmin[n](X[a,n]); N[a] = any[n](X[a,n] > "
+                                      "1.9); E[a] = all[n](X[a,n] < 1.99)",
                            .dims = "a=11, n=47"});
 }
 
@@ -96,8 +101,10 @@ static void test_special_values(void **state)
 {
     (void)state;
     const char *const formulas[] = {
-        SOFTMAX, LOG_SUM_EXP,
-        "S[a] = sum[n](X[a,n]); M[a] = max[n](X[a,n]); L[a] = min[n](X[a,n]); I[a] = argmax[n](X[a,n]); J[a] = argmin[n](X[a,n])",
+        SOFTMAX,
+        LOG_SUM_EXP,
+        "S[a] = sum[n](X[a,n]); M[a] = max[n](X[a,n]); L[a] = min[n](X[a,n]); I[a] = argmax[n](X[a,n]); J[a] = "
+        "argmin[n](X[a,n])",
     };
     for (int i = 0; i < 3; i++) {
         variant_case c = {.formula = formulas[i], .dims = "a=200, n=5", .has_specials = true};
@@ -111,8 +118,10 @@ static void test_special_values(void **state)
 static void test_masked_rows(void **state)
 {
     (void)state;
-    const char *const masked = "Y[a,n] = exp(where(n >= 1100 and a > 0 or n == 3 and a == 2, X[a,n], -inf) - max[k](where(k >= 1100 and a > 0 or k == 3 and a == 2, X[a,k], -inf)))"
-                               " / sum[k](exp(where(k >= 1100 and a > 0 or k == 3 and a == 2, X[a,k], -inf) - max[l](where(l >= 1100 and a > 0 or l == 3 and a == 2, X[a,l], -inf))))";
+    const char *const masked = "Y[a,n] = exp(where(n >= 1100 and a > 0 or n == 3 and a == 2, X[a,n], -inf) - "
+                               "max[k](where(k >= 1100 and a > 0 or k == 3 and a == 2, X[a,k], -inf)))"
+                               " / sum[k](exp(where(k >= 1100 and a > 0 or k == 3 and a == 2, X[a,k], -inf) - "
+                               "max[l](where(l >= 1100 and a > 0 or l == 3 and a == 2, X[a,l], -inf))))";
     const char *const causal = "Y[b,i,j] = exp(where(j <= i, X[b,i,j], -inf) - max[k](where(k <= i, X[b,i,k], -inf)))"
                                " / sum[k](exp(where(k <= i, X[b,i,k], -inf) - max[l](where(l <= i, X[b,i,l], -inf))))";
     const char *const lazy = "Y[a] = sum[n](where(n < 100, X[a,n+3], 0)) + max[n](where(n > 0, X[a,n-1], X[a,n]))";
@@ -133,8 +142,10 @@ static void test_row_values(void **state)
     (void)state;
     const char *const cross_entropy = "L[a] = log(sum[n](exp(X[a,n] - max[k](X[a,k])))) + max[n](X[a,n]) - X[a,t[a]]";
     const char *const gathered = "scalar s; Y[a,n] = E[i:i32[a],n] * s / sum[k](abs(E[i[a],k]) + w[a])";
-    const char *const staged = "let m[a] = mean[n](X[a,n]); Y[a,n] = X[a,n] - sum[k](abs(X[a,k] - m[a]) * g[k]) / size(n)";
-    const char *const shared = "let m[a] = max[n](X[a,n]); Y[a,n] = where(X[a,n] > m[a] - 1, exp(X[a,n] - m[a]), 0) / sum[k](where(X[a,k] > m[a] - 1, exp(X[a,k] - m[a]), 0))";
+    const char *const staged =
+        "let m[a] = mean[n](X[a,n]); Y[a,n] = X[a,n] - sum[k](abs(X[a,k] - m[a]) * g[k]) / size(n)";
+    const char *const shared = "let m[a] = max[n](X[a,n]); Y[a,n] = where(X[a,n] > m[a] - 1, exp(X[a,n] - m[a]), 0) / "
+                               "sum[k](where(X[a,k] > m[a] - 1, exp(X[a,k] - m[a]), 0))";
     variant_case c = {.formula = cross_entropy, .dims = "a=9, n=40", .high = 40};
     run(PERSISTENT, c);
     run(LOOPED, c);
@@ -155,10 +166,12 @@ static void test_dtypes(void **state)
     const md_dtype dtypes[] = {MD_F64, MD_BF16, MD_F16};
     for (int i = 0; i < 3; i++) {
         run(PERSISTENT, (variant_case){.formula = SOFTMAX, .dims = "a=3, n=203", .dtype = dtypes[i]});
-        run(LOOPED, (variant_case){.formula = LAYER_NORM, .dims = "a=3, n=1203", .dtype = dtypes[i], .tolerance = i ? 0.02 : 0});
+        run(LOOPED, (variant_case){
+                        .formula = LAYER_NORM, .dims = "a=3, n=1203", .dtype = dtypes[i], .tolerance = i ? 0.02 : 0});
         run(COLUMN, (variant_case){.formula = SOFTMAX, .dims = "a=41, n=20", .dtype = dtypes[i]});
     }
-    const char *const whole = "S[a] = sum[n](X[a,n]); P[a] = prod[n](X[a,n]); M[a] = max[n](X[a,n]); L[a] = min[n](X[a,n]); I[a] = argmax[n](X[a,n]); N[a] = any[n](X[a,n] == 3)";
+    const char *const whole = "S[a] = sum[n](X[a,n]); P[a] = prod[n](X[a,n]); M[a] = max[n](X[a,n]); L[a] = "
+                              "min[n](X[a,n]); I[a] = argmax[n](X[a,n]); N[a] = any[n](X[a,n] == 3)";
     const md_dtype integers[] = {MD_I32, MD_I64, MD_U8, MD_BOOL};
     for (int i = 0; i < 4; i++) {
         variant_case c = {.formula = whole, .dims = "a=19, n=37", .dtype = integers[i]};
@@ -170,7 +183,8 @@ static void test_dtypes(void **state)
 static void test_few_elements(void **state)
 {
     (void)state;
-    const char *const sums = "S[a] = sum[n](X[a,n]); P[a] = prod[n](X[a,n]); N[a] = any[n](X[a,n] > 0); E[a] = all[n](X[a,n] > 0)";
+    const char *const sums =
+        "S[a] = sum[n](X[a,n]); P[a] = prod[n](X[a,n]); N[a] = any[n](X[a,n] > 0); E[a] = all[n](X[a,n] > 0)";
     const char *const dims[] = {"a=3, n=0", "a=0, n=4", "a=1, n=1"};
     for (int i = 0; i < 3; i++) {
         run(PERSISTENT, (variant_case){.formula = sums, .dims = dims[i]});
@@ -188,9 +202,14 @@ static void test_columns(void **state)
     (void)state;
     run(COLUMN, (variant_case){.formula = "Y[j] = sum[i](X[i,j])", .dims = "i=100, j=300"});
     run("column/tile4_strided0_stream0", (variant_case){.formula = "Y[j] = var[i](X[i,j])", .dims = "i=33, j=129"});
-    run("column/tile1_strided0_stream0", (variant_case){.formula = "Y[b,i,j] = exp(X[b,i,j] - max[k](X[b,k,j])) / sum[k](exp(X[b,k,j] - max[l](X[b,l,j])))",
-                                                        .dims = "b=3, i=10, j=67"});
-    run(PERSISTENT, (variant_case){.formula = "Y[b,i,j] = exp(X[b,i,j] - max[k](X[b,k,j])) / sum[k](exp(X[b,k,j] - max[l](X[b,l,j])))", .dims = "b=3, i=10, j=7"});
+    run("column/tile1_strided0_stream0",
+        (variant_case){.formula =
+                           "Y[b,i,j] = exp(X[b,i,j] - max[k](X[b,k,j])) / sum[k](exp(X[b,k,j] - max[l](X[b,l,j])))",
+                       .dims = "b=3, i=10, j=67"});
+    run(PERSISTENT,
+        (variant_case){.formula =
+                           "Y[b,i,j] = exp(X[b,i,j] - max[k](X[b,k,j])) / sum[k](exp(X[b,k,j] - max[l](X[b,l,j])))",
+                       .dims = "b=3, i=10, j=7"});
 }
 
 static void test_streaming(void **state)
@@ -198,15 +217,17 @@ static void test_streaming(void **state)
     (void)state;
     const char *const dims = "a=300, n=4099";
     run("row_looped/chunk2048_ahead1_strided0_stream1", (variant_case){.formula = SOFTMAX, .dims = dims});
-    run("row_persistent/cap16384_ahead1_strided0_stream1", (variant_case){.formula = SOFTMAX, .dims = dims, .layout = VARIANT_PADDED});
-    run("column/tile16_strided0_stream1", (variant_case){.formula = "Y[i,j] = X[i,j] / sum[k](abs(X[k,j]))", .dims = "i=300, j=4099"});
+    run("row_persistent/cap16384_ahead1_strided0_stream1",
+        (variant_case){.formula = SOFTMAX, .dims = dims, .layout = VARIANT_PADDED});
+    run("column/tile16_strided0_stream1",
+        (variant_case){.formula = "Y[i,j] = X[i,j] / sum[k](abs(X[k,j]))", .dims = "i=300, j=4099"});
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_softmax),        cmocka_unit_test(test_norms),      cmocka_unit_test(test_reductions),
-        cmocka_unit_test(test_special_values), cmocka_unit_test(test_masked_rows), cmocka_unit_test(test_row_values),
+        cmocka_unit_test(test_softmax),        cmocka_unit_test(test_norms),        cmocka_unit_test(test_reductions),
+        cmocka_unit_test(test_special_values), cmocka_unit_test(test_masked_rows),  cmocka_unit_test(test_row_values),
         cmocka_unit_test(test_dtypes),         cmocka_unit_test(test_few_elements), cmocka_unit_test(test_columns),
         cmocka_unit_test(test_streaming),
     };

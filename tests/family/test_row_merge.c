@@ -1,5 +1,6 @@
-/* merge(A, B) = whole: rows cut into chunks of random lengths, 1 .. 37 elements, must give what the reference gives for the whole row, with masks,
- * NaN, infinities and chunks of nothing but -inf. The kernel is host/row_looped.c with MD_CHUNK replaced by a pseudo-random expression. */
+/* merge(A, B) = whole: rows cut into chunks of random lengths, 1 .. 37 elements, must give what the reference gives
+ * for the whole row, with masks, NaN, infinities and chunks of nothing but -inf. The kernel is host/row_looped.c
+ * with MD_CHUNK replaced by a pseudo-random expression. */
 #include "support/check.h"
 
 #include "base/dtype.h"
@@ -39,7 +40,8 @@ typedef struct merge_case {
 } merge_case;
 
 /* `from` is where the chunk at hand begins. */
-static const char *const chunks[] = {"(1 + (int64_t)((uint64_t)(from + 3) * 2654435761u % 37))", "1", "(from % 3 == 0 ? 16 : 5)"};
+static const char *const chunks[] = {"(1 + (int64_t)((uint64_t)(from + 3) * 2654435761u % 37))", "1",
+                                     "(from % 3 == 0 ? 16 : 5)"};
 
 static void build(merge_case *c, const char *text, md_dtype dtype, const char *chunk)
 {
@@ -54,9 +56,11 @@ static void build(merge_case *c, const char *text, md_dtype dtype, const char *c
     if (!c->program->stage[0].row.is_online)
         fail_msg("not online: %s", text);
     md_cg_row_options options = {.program = c->program, .dialect = MD_DEV_HOST, .is_online = true};
-    md_strbuf_printf(&defines, "#define MD_VL %d\n#define MD_CHUNK %s\n#define MD_DISTANCE 0\n", (int)md_cg_width(&device->facts), chunk);
+    md_strbuf_printf(&defines, "#define MD_VL %d\n#define MD_CHUNK %s\n#define MD_DISTANCE 0\n",
+                     (int)md_cg_width(&device->facts), chunk);
     assert_ok(md_cg_row_print(&defines, &expr, &options));
-    assert_ok(md_cg_assemble(&c->source.text, MD_DEV_HOST, "host/row_looped.c", md_strbuf_text(&defines), md_strbuf_text(&expr)));
+    assert_ok(md_cg_assemble(&c->source.text, MD_DEV_HOST, "host/row_looped.c", md_strbuf_text(&defines),
+                             md_strbuf_text(&expr)));
     strcpy(c->source.entry, "md_kernel");
     c->source.n_params = md_cg_params(c->source.param, c->program, 0);
     assert_ok(device->ops->compile(&binary, &n_bytes, device, &c->source));
@@ -79,14 +83,22 @@ static double element(uint64_t *seed, int64_t row, int64_t j)
 {
     double u = (double)(check_random(seed) >> 11) * 0x1p-53;
     switch (row % 8) {
-    case 1: return u < 0.3 ? -INFINITY : u;
-    case 2: return u < 0.97 ? -INFINITY : 10 * u;
-    case 3: return -INFINITY;
-    case 4: return u < 0.02 ? NAN : u;
-    case 5: return u < 0.02 ? INFINITY : -u;
-    case 6: return (j / 40 % 2 ? 80.0 : -80.0) + u;
-    case 7: return 3.25;
-    default: return 4 * u - 2;
+    case 1:
+        return u < 0.3 ? -INFINITY : u;
+    case 2:
+        return u < 0.97 ? -INFINITY : 10 * u;
+    case 3:
+        return -INFINITY;
+    case 4:
+        return u < 0.02 ? NAN : u;
+    case 5:
+        return u < 0.02 ? INFINITY : -u;
+    case 6:
+        return (j / 40 % 2 ? 80.0 : -80.0) + u;
+    case 7:
+        return 3.25;
+    default:
+        return 4 * u - 2;
     }
 }
 
@@ -117,7 +129,10 @@ static void run_length(merge_case *c, const char *text, int64_t n, uint64_t *see
     for (int32_t t = 0; t < f->n_tensors; t++)
         for (int32_t side = 0; side < 2; side++) {
             md_tensor *x = &tensor[side][t];
-            *x = (md_tensor){.dtype = f->tensor[t].dtype, .rank = f->tensor[t].rank, .size = {ROWS, n}, .stride = {f->tensor[t].rank == 2 ? n : 1, 1}};
+            *x = (md_tensor){.dtype = f->tensor[t].dtype,
+                             .rank = f->tensor[t].rank,
+                             .size = {ROWS, n},
+                             .stride = {f->tensor[t].rank == 2 ? n : 1, 1}};
             x->data = calloc((size_t)(ROWS * n), 8);
             assert_non_null(x->data);
         }

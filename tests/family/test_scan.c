@@ -49,12 +49,15 @@ static void test_operations(void **state)
         "Y[a,n] = cummin[n](X[a,n], reverse)",
         "Y[a,n] = cummax[n](X[a,n], exclusive)",
     };
-    const char *const dims[] = {"a=3, n=77", "a=5, n=16", "a=2, n=1", "a=3, n=0", "a=37, n=33", "a=1, n=15", "a=20, n=48"};
+    const char *const dims[] = {"a=3, n=77",  "a=5, n=16", "a=2, n=1",  "a=3, n=0",
+                                "a=37, n=33", "a=1, n=15", "a=20, n=48"};
     for (int i = 0; i < 7; i++) {
         run(ROWS, (variant_case){.formula = formulas[i], .dims = dims[i]});
         run(COLUMNS, (variant_case){.formula = formulas[i], .dims = dims[(i + 3) % 7]});
         /* Products of huge and tiny elements depend on the order. */
-        run(ROWS, (variant_case){.formula = formulas[i], .dims = dims[(i + 4) % 7], .has_specials = i != 3, .layout = VARIANT_PADDED});
+        run(ROWS,
+            (variant_case){
+                .formula = formulas[i], .dims = dims[(i + 4) % 7], .has_specials = i != 3, .layout = VARIANT_PADDED});
     }
 }
 
@@ -70,7 +73,9 @@ static void test_types(void **state)
         run(COLUMNS, c);
     }
     run(ROWS, (variant_case){.formula = "P[a,n] = cumprod[n](X:f64[a,n], exclusive)", .dims = "a=3, n=45"});
-    run(ROWS, (variant_case){.formula = "P[a,n] = cummin[n](X:f64[a,n], exclusive, reverse)", .dims = "a=3, n=45", .has_specials = true});
+    run(ROWS, (variant_case){.formula = "P[a,n] = cummin[n](X:f64[a,n], exclusive, reverse)",
+                             .dims = "a=3, n=45",
+                             .has_specials = true});
     run(ROWS, (variant_case){.formula = "P[a,n] = cummax[n](X[a,n] > 1.5)", .dims = "a=9, n=45"});
 }
 
@@ -80,9 +85,14 @@ static void test_layouts(void **state)
     const char *const fused = "Y[a,n] = cumsum[n](exp(X[a,n]) * w[n]) / (1 + n) + X[a,n]";
     run(ROWS, (variant_case){.formula = fused, .dims = "a=7, n=50"});
     run(COLUMNS, (variant_case){.formula = "Y[i,j] = cumsum[i](X[i,j])", .dims = "i=20, j=85"});
-    run("scan/column0_split0_strided1_stream0", (variant_case){.formula = fused, .dims = "a=7, n=50", .layout = VARIANT_SPREAD});
-    run("scan/column16_split0_strided1_stream0", (variant_case){.formula = fused, .dims = "a=7, n=50", .layout = VARIANT_TURNED});
-    run("scan/column0_split0_strided0_stream1", (variant_case){.formula = "Y[a,n] = cumsum[n](X[a,n], reverse)", .dims = "a=301, n=4099", .layout = VARIANT_PADDED, .tolerance = 4e-5});
+    run("scan/column0_split0_strided1_stream0",
+        (variant_case){.formula = fused, .dims = "a=7, n=50", .layout = VARIANT_SPREAD});
+    run("scan/column16_split0_strided1_stream0",
+        (variant_case){.formula = fused, .dims = "a=7, n=50", .layout = VARIANT_TURNED});
+    run("scan/column0_split0_strided0_stream1", (variant_case){.formula = "Y[a,n] = cumsum[n](X[a,n], reverse)",
+                                                               .dims = "a=301, n=4099",
+                                                               .layout = VARIANT_PADDED,
+                                                               .tolerance = 4e-5});
     run(ROWS, (variant_case){.formula = "Y[n] = cumsum[n](X[n])", .dims = "n=100000", .tolerance = 4e-5});
 }
 
@@ -98,7 +108,8 @@ static void test_pieces(void **state)
     const char *const dims[] = {"a=2, n=50000", "a=3, n=32769", "a=1, n=16385", "a=1, n=65536"};
     for (int i = 0; i < 4; i++)
         run(PIECES, (variant_case){.formula = formulas[i], .dims = dims[i], .tolerance = 4e-5});
-    run("scan/column0_split1_strided1_stream0", (variant_case){.formula = formulas[0], .dims = dims[1], .layout = VARIANT_SPREAD, .tolerance = 4e-5});
+    run("scan/column0_split1_strided1_stream0",
+        (variant_case){.formula = formulas[0], .dims = dims[1], .layout = VARIANT_SPREAD, .tolerance = 4e-5});
 }
 
 int main(void)

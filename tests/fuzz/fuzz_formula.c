@@ -2,7 +2,8 @@
  *
  * With libFuzzer, from the root of the sources (about 20 s to build):
  *   clang -g -O1 -std=gnu11 -D_GNU_SOURCE -fsanitize=fuzzer,address,undefined -Iinclude -Isrc -Itests -IBUILD/src \
- *     tests/fuzz/fuzz_formula.c src/base/{arena,strbuf,status,dtype}.c <src/expr, all .c> BUILD/src/expr/catalogue_table.c -lm -o fuzz_formula
+ *     tests/fuzz/fuzz_formula.c src/base/{arena,strbuf,status,dtype}.c <src/expr, all .c>
+ *     BUILD/src/expr/catalogue_table.c -lm -o fuzz_formula
  *   ./fuzz_formula -dict=tests/fuzz/formula.dict -max_len=2000 WORK data/fuzz/formula
  *
  * An input may begin with a line "#!sizes", which goes to the options. */

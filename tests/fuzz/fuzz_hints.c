@@ -1,4 +1,5 @@
-/* Fuzz target of the small texts: sizes, hints and weights are read or refused with a message, and what is read is within its bounds.
+/* Fuzz target of the small texts: sizes, hints and weights are read or refused with a message, and what is read is
+ * within its bounds.
  *
  * An input is three lines: sizes, hints, weights. Built as fuzz_op.c, with -Isrc. */
 #include "base/status.h"

@@ -1,14 +1,16 @@
-/* Fuzz target of everything above the front end: options and a formula become an op or a message, and an op that is made describes,
- * prepares, explains and computes at small sizes without touching what is not its own.
+/* Fuzz target of everything above the front end: options and a formula become an op or a message, and an op that is
+ * made describes, prepares, explains and computes at small sizes without touching what is not its own.
  *
- * An input is seven parts, each but the last ending with a newline: two letters of flags, static sizes, hints, weights, pin, sizes of a
- * shape, and the formula. There is no compiler here, so families write their kernels and the reference evaluator runs (or the library
- * family, which needs no compiler).
+ * An input is seven parts, each but the last ending with a newline: two letters of flags, static sizes, hints,
+ * weights, pin, sizes of a shape, and the formula. There is no compiler here, so families write their kernels and
+ * the reference evaluator runs (or the library family, which needs no compiler).
  *
  * With libFuzzer, from the root of the sources (some minutes to build):
- *   CC=clang meson setup BUILD -Db_sanitize=address,undefined -Db_lundef=false -Dwerror=false -Dc_args=-fsanitize=fuzzer-no-link
+ *   CC=clang meson setup BUILD -Db_sanitize=address,undefined -Db_lundef=false -Dwerror=false
+ *   -Dc_args=-fsanitize=fuzzer-no-link
  *   ninja -C BUILD src/libmultidispatch.a
- *   clang -g -O1 -std=gnu11 -fsanitize=fuzzer,address,undefined -Iinclude -Itests tests/fuzz/fuzz_op.c BUILD/src/libmultidispatch.a \
+ *   clang -g -O1 -std=gnu11 -fsanitize=fuzzer,address,undefined -Iinclude -Itests tests/fuzz/fuzz_op.c
+ *   BUILD/src/libmultidispatch.a \
  *     -ljansson -lopenblas -lpthread -ldl -lm -o fuzz_op
  *   ./fuzz_op -dict=tests/fuzz/formula.dict -max_len=1000 WORK data/fuzz/op */
 #include "fuzz/text.h"
@@ -53,7 +55,8 @@ static bool split(input *in, char *text)
     return strlen(in->flags) == 2;
 }
 
-/* ---- The context: one for many inputs, since opening a device takes some milliseconds, but not for all: texts that failed stay in it. */
+/* ---- The context: one for many inputs, since opening a device takes some milliseconds, but not for all: texts that
+ * failed stay in it. */
 
 static md_context *context;
 
@@ -66,7 +69,9 @@ static void renew_context(void)
         abort();
     md_context_destroy(&context);
     n_left = CONTEXT_LIFE;
-    if (md_context_create(&context, &(md_context_options){.device = "host", .cc = "/nonexistent/cc", .threads = 1, .hints = "16"}) != MD_OK)
+    if (md_context_create(
+            &context, &(md_context_options){.device = "host", .cc = "/nonexistent/cc", .threads = 1, .hints = "16"}) !=
+        MD_OK)
         abort();
 }
 
@@ -104,7 +109,8 @@ static void random_sizes(char *out, size_t n_out, const md_op *op, uint64_t *ran
             if (is_known || n == MOST_DIMS || used >= n_out)
                 continue;
             known[n++] = info.dim[a];
-            used += (size_t)snprintf(out + used, n_out - used, "%s%s=%d", n > 1 ? ", " : "", info.dim[a], (int)(next(random) % 6));
+            used += (size_t)snprintf(out + used, n_out - used, "%s%s=%d", n > 1 ? ", " : "", info.dim[a],
+                                     (int)(next(random) % 6));
         }
     }
 }
@@ -122,7 +128,9 @@ static void fill(uint8_t *p, size_t n_bytes, md_dtype t, uint64_t *random)
         uint64_t r = next(random);
         int64_t v = is_real(t) ? (int64_t)r : t == MD_BOOL ? (int64_t)(r & 1) : (int64_t)(r % 8) - 1;
         if (r >> 60)
-            v = t == MD_F32 ? (int64_t)0x3f800000 + (int64_t)(r % 8388608) : t == MD_F64 ? (int64_t)0x3ff0000000000000 + (int64_t)(r >> 12) : v;
+            v = t == MD_F32   ? (int64_t)0x3f800000 + (int64_t)(r % 8388608)
+                : t == MD_F64 ? (int64_t)0x3ff0000000000000 + (int64_t)(r >> 12)
+                              : v;
         memcpy(p + i, &v, item);
     }
 }
@@ -162,7 +170,8 @@ static bool make_arguments(arguments *a, md_op *op, const char *sizes, bool is_s
         if (md_op_arg(&info, op, i) != MD_OK)
             abort();
         if (info.is_scalar)
-            a->arg[i] = info.dtype == MD_I64 ? md_i((int64_t)(next(random) % 5) - 1) : md_s((double)(next(random) % 100) / 10.0);
+            a->arg[i] = info.dtype == MD_I64 ? md_i((int64_t)(next(random) % 5) - 1)
+                                             : md_s((double)(next(random) % 100) / 10.0);
         else if (md_op_tensor(&t, op, i, sizes) != MD_OK || !make_argument(a, op, i, t, is_strided, random))
             return false;
     }
@@ -196,7 +205,8 @@ static void describe(md_op *op, const input *in)
     (void)md_op_work(&flops, &bytes, op, in->shape);
     for (int32_t json = 0; json < 2; json++) {
         md_status s = md_explain(op, in->shape, json, take, &n);
-        require(s == MD_OK || s == MD_INVALID_ARGUMENT || s == MD_UNSUPPORTED || s == MD_OUT_OF_MEMORY, "explain", in->formula);
+        require(s == MD_OK || s == MD_INVALID_ARGUMENT || s == MD_UNSUPPORTED || s == MD_OUT_OF_MEMORY, "explain",
+                in->formula);
     }
     for (int32_t s = 0; s < md_op_n_stages(op); s++)
         if (md_op_n_variants(op, s))
@@ -214,7 +224,8 @@ static void call(md_op *op, const input *in, bool is_strided, uint64_t *random)
     if (make_arguments(&a, op, sizes, is_strided, random)) {
         md_launch *launch = NULL;
         md_status s = md_call(op, NULL, a.arg, a.n);
-        require(s == MD_OK || s == MD_INVALID_ARGUMENT || s == MD_UNSUPPORTED || s == MD_OUT_OF_MEMORY, "call", in->formula);
+        require(s == MD_OK || s == MD_INVALID_ARGUMENT || s == MD_UNSUPPORTED || s == MD_OUT_OF_MEMORY, "call",
+                in->formula);
         require(is_guarded(&a), "a call wrote outside its tensors", in->formula);
         if (s == MD_OK && md_resolve(&launch, op, a.arg, a.n) == MD_OK)
             (void)md_launch_run(launch, NULL, NULL, 0);
@@ -244,7 +255,9 @@ static void try_op(input *in)
     md_status s = md_op_create(&op, context, in->formula, &o);
     require((op != NULL) == (s == MD_OK), "a result with an error", in->formula);
     if (s != MD_OK) {
-        require(s == MD_INVALID_ARGUMENT || s == MD_UNSUPPORTED || s == MD_NOT_FOUND || s == MD_COMPILE || s == MD_OUT_OF_MEMORY, "a status", in->formula);
+        require(s == MD_INVALID_ARGUMENT || s == MD_UNSUPPORTED || s == MD_NOT_FOUND || s == MD_COMPILE ||
+                    s == MD_OUT_OF_MEMORY,
+                "a status", in->formula);
         require(md_last_error()[0] != 0, "no message", in->formula);
         return;
     }

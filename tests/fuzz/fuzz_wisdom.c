@@ -1,5 +1,5 @@
-/* Fuzz target of wisdom as text: any line is read or refused with a reason; what is read prints to a line that reads the same; a file is taken whole or
- * not at all. Built as fuzz_op.c, with -Isrc. */
+/* Fuzz target of wisdom as text: any line is read or refused with a reason; what is read prints to a line that reads
+ * the same; a file is taken whole or not at all. Built as fuzz_op.c, with -Isrc. */
 #include "base/status.h"
 #include "tune/wisdom/wisdom.h"
 #include "tune/wisdom/line.h"
@@ -31,7 +31,8 @@ static void check_file(const char *text, size_t n)
     md_tn_merged m;
     require(md_tn_wisdom_create(&w) == MD_OK, "no wisdom", "");
     const md_status status = md_tn_wisdom_merge(&m, &problems, w, text, n);
-    require((status == MD_CORRUPT) == (m.n_bad > 0) && (m.n_bad > 0) == (problems.size > 0), "bad lines are not told", "");
+    require((status == MD_CORRUPT) == (m.n_bad > 0) && (m.n_bad > 0) == (problems.size > 0), "bad lines are not told",
+            "");
     require(md_tn_wisdom_print(&out, w) == MD_OK, "it does not print", "");
     require(status == MD_OK || out.size == 0, "half a file was taken", "");
     md_tn_wisdom_destroy(&w);

@@ -10,11 +10,16 @@ static void test_pack(void **state)
     float data = 0;
     char space[64];
     md_kn_report report = {0};
-    md_kn_call call = {.shape = &shape, .data = {[2] = &data}, .scalar = {[1] = {.d = 0.5}, [2] = {.i = -3}}, .workspace = space,
-                       .report = &report, .blocks = 9};
-    const md_kn_param list[] = {{MD_KN_POINTER, 2, 0, 0}, {MD_KN_STRIDE, 2, 0, 0}, {MD_KN_EXTENT, 2, 1, 0}, {MD_KN_SIZE, 5, 0, 0},
-                                {MD_KN_SCALAR, 1, 0, 1},  {MD_KN_SCALAR, 2, 0, 0}, {MD_KN_WORKSPACE, 0, 16, 0}, {MD_KN_REPORT, 0, 0, 0},
-                                {MD_KN_BLOCKS, 0, 0, 0},  {MD_KN_STAGE, 0, 0, 0}};
+    md_kn_call call = {.shape = &shape,
+                       .data = {[2] = &data},
+                       .scalar = {[1] = {.d = 0.5}, [2] = {.i = -3}},
+                       .workspace = space,
+                       .report = &report,
+                       .blocks = 9};
+    const md_kn_param list[] = {{MD_KN_POINTER, 2, 0, 0},    {MD_KN_STRIDE, 2, 0, 0}, {MD_KN_EXTENT, 2, 1, 0},
+                                {MD_KN_SIZE, 5, 0, 0},       {MD_KN_SCALAR, 1, 0, 1}, {MD_KN_SCALAR, 2, 0, 0},
+                                {MD_KN_WORKSPACE, 0, 16, 0}, {MD_KN_REPORT, 0, 0, 0}, {MD_KN_BLOCKS, 0, 0, 0},
+                                {MD_KN_STAGE, 0, 0, 0}};
     md_kn_word word[10];
     md_kn_pack(word, list, 10, &call);
     assert_ptr_equal(word[0].p, &data);
@@ -37,7 +42,8 @@ static void test_envelope(void **state)
     (void)state;
     md_kn_shape shape = {.size = {8, 100, 30}, .unit = 3, .contiguous = 1, .aligned = 2};
     assert_null(md_kn_envelope_miss(&(md_kn_envelope){0}, &shape));
-    assert_null(md_kn_envelope_miss(&(md_kn_envelope){.unit = 3, .contiguous = 1, .aligned = 2, .lo = {8}, .hi = {8, 100}}, &shape));
+    assert_null(md_kn_envelope_miss(
+        &(md_kn_envelope){.unit = 3, .contiguous = 1, .aligned = 2, .lo = {8}, .hi = {8, 100}}, &shape));
     assert_string_equal(md_kn_envelope_miss(&(md_kn_envelope){.unit = 4}, &shape), "last axis is not contiguous");
     assert_string_equal(md_kn_envelope_miss(&(md_kn_envelope){.contiguous = 2}, &shape), "strided tensor");
     assert_string_equal(md_kn_envelope_miss(&(md_kn_envelope){.aligned = 1}, &shape), "unaligned tensor");

@@ -1,5 +1,6 @@
-/* What numeric policies cost: time of each over that of `fast`, with kernels made for the shape, medians of the ratios of neighbouring runs. bench_numeric [host|cuda [first row, step [lock file]]] writes one JSON
- * line an op and shape. */
+/* What numeric policies cost: time of each over that of `fast`, with kernels made for the shape, medians of the
+ * ratios of neighbouring runs. bench_numeric [host|cuda [first row, step [lock file]]] writes one JSON line an op
+ * and shape. */
 #include "support/check.h"
 
 #include <fcntl.h>
@@ -135,8 +136,8 @@ static void run(md_context *context, const row *r, const char *sizes)
     }
     for (int32_t p = 0; p < POLICIES; p++) {
         qsort(c[p].us, RUNS, sizeof *c[p].us, by_value);
-        printf(", \"%s\": {\"us\": %.2f, \"ratio\": %.3f, \"variant\": \"%s\"}", name[p], c[p].us[RUNS / 2], ratio[p][RUNS / 2],
-               c[p].choice.variant[0]);
+        printf(", \"%s\": {\"us\": %.2f, \"ratio\": %.3f, \"variant\": \"%s\"}", name[p], c[p].us[RUNS / 2],
+               ratio[p][RUNS / 2], c[p].choice.variant[0]);
     }
     printf("}\n");
     fflush(stdout);

@@ -64,7 +64,8 @@ static int64_t points_of(const md_tensor *t)
 }
 
 /* Element i of a tensor without gaps, as a number that does not change with the batch. */
-static uint64_t place_of(const md_tensor *t, const md_arg_info *info, const char *batch, int64_t first, int64_t i, int32_t which)
+static uint64_t place_of(const md_tensor *t, const md_arg_info *info, const char *batch, int64_t first, int64_t i,
+                         int32_t which)
 {
     uint64_t h = mix(12345, (uint64_t)which);
     for (int32_t a = t->rank - 1; a >= 0; a--) {
@@ -99,14 +100,16 @@ static void free_names(md_arg_info *info)
         free((char *)info->dim[a]);
 }
 
-void numeric_call_make(numeric_call *out, md_context *context, md_op *op, const numeric_case *c, int64_t first, int64_t batch, size_t offset)
+void numeric_call_make(numeric_call *out, md_context *context, md_op *op, const numeric_case *c, int64_t first,
+                       int64_t batch, size_t offset)
 {
     char sizes[256];
     *out = (numeric_call){.context = context, .first = first, .n = md_op_n_args(op)};
     assert_true(out->n <= NUMERIC_MAX_ARGS);
     size_t used = (size_t)snprintf(sizes, sizeof sizes, "%s", c->sizes);
     for (const char *at = c->batch; *at; at += strcspn(at, " "), at += *at == ' ')
-        used += (size_t)snprintf(sizes + used, sizeof sizes - used, "%s%.*s=%lld", used ? ", " : "", (int)strcspn(at, " "), at, (long long)batch);
+        used += (size_t)snprintf(sizes + used, sizeof sizes - used, "%s%.*s=%lld", used ? ", " : "",
+                                 (int)strcspn(at, " "), at, (long long)batch);
     for (int32_t i = 0; i < out->n; i++) {
         md_tensor *t = &out->tensor[i];
         assert_ok(md_op_arg(&out->info[i], op, i));
@@ -141,14 +144,16 @@ void numeric_call_run(numeric_call *c, md_op *op)
 {
     for (int32_t i = 0; i < c->n; i++)
         if (!c->info[i].is_scalar)
-            assert_ok(md_copy(c->context, c->tensor[i].data, c->image[i], (size_t)points_of(&c->tensor[i]) * md_dtype_size(c->tensor[i].dtype)));
+            assert_ok(md_copy(c->context, c->tensor[i].data, c->image[i],
+                              (size_t)points_of(&c->tensor[i]) * md_dtype_size(c->tensor[i].dtype)));
     assert_ok(md_call(op, NULL, c->arg, c->n));
     assert_ok(md_sync(c->context, NULL));
     assert_ok(md_check(c->context));
 }
 
 /* The place in `whole` of element i of a tensor of `part`. */
-static int64_t place_in(const md_tensor *whole, const md_tensor *part, const md_arg_info *info, const char *batch, int64_t shift, int64_t i)
+static int64_t place_in(const md_tensor *whole, const md_tensor *part, const md_arg_info *info, const char *batch,
+                        int64_t shift, int64_t i)
 {
     int64_t at = 0, step = 1;
     for (int32_t a = part->rank - 1; a >= 0; a--) {

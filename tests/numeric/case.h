@@ -1,4 +1,5 @@
-/* One call of an op whose values follow from their place: an element of a tensor is the same wherever the call's batch begins and however long it is. */
+/* One call of an op whose values follow from their place: an element of a tensor is the same wherever the call's
+ * batch begins and however long it is. */
 #ifndef MD_TESTS_NUMERIC_CASE_H
 #define MD_TESTS_NUMERIC_CASE_H
 
@@ -26,8 +27,10 @@ typedef struct numeric_call {
     int64_t first; /* of all batch dims */
 } numeric_call;
 
-/** Arguments for `batch` points along each batch dim, from `first` on. `offset` bytes: by which data lies behind a boundary of 256. Fails the test on errors. */
-void numeric_call_make(numeric_call *out, md_context *context, md_op *op, const numeric_case *c, int64_t first, int64_t batch, size_t offset);
+/** Arguments for `batch` points along each batch dim, from `first` on. `offset` bytes: by which data lies behind a
+ * boundary of 256. Fails the test on errors. */
+void numeric_call_make(numeric_call *out, md_context *context, md_op *op, const numeric_case *c, int64_t first,
+                       int64_t batch, size_t offset);
 void numeric_call_free(numeric_call *call);
 /** Calls, waits, and copies outputs into the images. Inputs that are outputs, too, start afresh. */
 void numeric_call_run(numeric_call *call, md_op *op);

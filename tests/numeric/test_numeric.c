@@ -1,4 +1,5 @@
-/* Numeric policies, bit for bit. NUMERIC_DEVICE is the device; skips itself where there is none. NUMERIC_SHORT=1 leaves out most cases and classes. */
+/* Numeric policies, bit for bit. NUMERIC_DEVICE is the device; skips itself where there is none. NUMERIC_SHORT=1
+ * leaves out most cases and classes. */
 #include "api/context.h"
 #include "dispatch/pool/numeric.h"
 #include "family/numeric.h"
@@ -61,14 +62,16 @@ static md_op *open_op(md_context *c, const numeric_case *x, md_op_options o)
     return op;
 }
 
-static void expect_same(const numeric_call *whole, const numeric_call *part, const numeric_case *x, const char *what, long long n)
+static void expect_same(const numeric_call *whole, const numeric_call *part, const numeric_case *x, const char *what,
+                        long long n)
 {
     char text[128];
     if (!numeric_same(text, sizeof text, whole, part, x->batch))
         fail_msg("%s %s, %s: %s %lld: other bits in %s", x->formula, md_dtype_name(x->dtype), x->sizes, what, n, text);
 }
 
-/* Parts of a batch have the bits that they have in the whole, whatever their length, and wherever they lie in memory. */
+/* Parts of a batch have the bits that they have in the whole, whatever their length, and wherever they lie in
+ * memory. */
 static void a_batch_changes_no_bits(void **state)
 {
     (void)state;
@@ -89,7 +92,8 @@ static void a_batch_changes_no_bits(void **state)
                 numeric_call_free(&some);
             }
         numeric_call_free(&whole);
-        print_message("%s %s %s: %d variants, %.1f s\n", x->formula, md_dtype_name(x->dtype), x->sizes, md_op_n_variants(op, 0), (double)(md_clock_ns() - start) * 1e-9);
+        print_message("%s %s %s: %d variants, %.1f s\n", x->formula, md_dtype_name(x->dtype), x->sizes,
+                      md_op_n_variants(op, 0), (double)(md_clock_ns() - start) * 1e-9);
         md_op_destroy(&op);
     }
     md_context_destroy(&c);
@@ -99,9 +103,12 @@ static void a_batch_changes_no_bits(void **state)
 static void settings_change_no_bits(void **state)
 {
     (void)state;
-    static const md_context_options setting[] = {
-        {.hints = "16,256,4096"}, {.hints = "64"}, {.hints = "3000", .threads = 1}, {.hints = "16,1024", .threads = 5}, {.hints = "100", .select = MD_SELECT_MEASURE},
-        {.hints = "1,65536", .select = MD_SELECT_DISTANCE}};
+    static const md_context_options setting[] = {{.hints = "16,256,4096"},
+                                                 {.hints = "64"},
+                                                 {.hints = "3000", .threads = 1},
+                                                 {.hints = "16,1024", .threads = 5},
+                                                 {.hints = "100", .select = MD_SELECT_MEASURE},
+                                                 {.hints = "1,65536", .select = MD_SELECT_DISTANCE}};
     numeric_call first[sizeof cases / sizeof *cases];
     md_context *context[sizeof setting / sizeof *setting];
     for (size_t s = 0; s < sizeof setting / sizeof *setting; s++) {
@@ -246,7 +253,8 @@ static void variants_of_a_class_are_alike(void **state)
         }
         if (first.n)
             numeric_call_free(&first);
-        print_message("%s %s %s: %d classes, %d variants\n", x->formula, md_dtype_name(x->dtype), x->sizes, n_class, n_run);
+        print_message("%s %s %s: %d classes, %d variants\n", x->formula, md_dtype_name(x->dtype), x->sizes, n_class,
+                      n_run);
         free(all);
         md_op_destroy(&op);
     }
@@ -270,14 +278,18 @@ static void what_cannot_be_kept_is_refused(void **state)
     md_context *c = open_context((md_context_options){.hints = "64"});
     md_op *op = NULL;
     const char *scatter = "T[ids[t],d] = K[t,d]";
-    assert_fails(md_op_create(&op, c, scatter, &(md_op_options){.numeric = MD_NUMERIC_DETERMINISTIC}), MD_INVALID_ARGUMENT, "'T' is written by '='");
-    assert_fails(md_op_create(&op, c, scatter, &(md_op_options){.numeric = MD_NUMERIC_BATCH_INVARIANT}), MD_INVALID_ARGUMENT, "batch_invariant");
+    assert_fails(md_op_create(&op, c, scatter, &(md_op_options){.numeric = MD_NUMERIC_DETERMINISTIC}),
+                 MD_INVALID_ARGUMENT, "'T' is written by '='");
+    assert_fails(md_op_create(&op, c, scatter, &(md_op_options){.numeric = MD_NUMERIC_BATCH_INVARIANT}),
+                 MD_INVALID_ARGUMENT, "batch_invariant");
     assert_ok(md_op_create(&op, c, scatter, NULL));
     md_op_destroy(&op);
-    assert_fails(md_op_create(&op, c, "softmax", &(md_op_options){.numeric = (md_numeric)9}), MD_INVALID_ARGUMENT, "md_numeric");
+    assert_fails(md_op_create(&op, c, "softmax", &(md_op_options){.numeric = (md_numeric)9}), MD_INVALID_ARGUMENT,
+                 "md_numeric");
     const char *pin = is_host ? "gemv/few0_columns128" : "gemv/few8_columns2_ahead2_share2";
     md_op_options o = {.numeric = MD_NUMERIC_BATCH_INVARIANT, .pin = pin};
-    assert_fails(md_op_create(&op, c, "Y[m,n] = sum[k](X[m,k] * W[n,k])", &o), MD_INVALID_ARGUMENT, "not under the numeric policy batch_invariant");
+    assert_fails(md_op_create(&op, c, "Y[m,n] = sum[k](X[m,k] * W[n,k])", &o), MD_INVALID_ARGUMENT,
+                 "not under the numeric policy batch_invariant");
     char text[16384] = "";
     assert_ok(md_op_create(&op, c, "softmax", &(md_op_options){.numeric = MD_NUMERIC_DETERMINISTIC}));
     assert_ok(md_explain(op, "i=64, j=300", 0, collect, text));

@@ -86,7 +86,9 @@ static value accumulate(md_fx_assign assign, value a, value b)
         return b;
     if (a.is_real) {
         double x = a.real, y = to_real(b);
-        return real(assign == MD_FX_ADD_TO ? x + y : assign == MD_FX_MAX_TO ? md_scalar_max(x, y) : md_scalar_min(x, y));
+        return real(assign == MD_FX_ADD_TO   ? x + y
+                    : assign == MD_FX_MAX_TO ? md_scalar_max(x, y)
+                                             : md_scalar_min(x, y));
     }
     b = convert(b, MD_I64);
     if (assign == MD_FX_ADD_TO)
@@ -264,11 +266,15 @@ static value reduce(machine *m, const md_fx_node *n)
     return is_position(n->op) ? whole(best_position) : sum;
 }
 
-value scan_to(machine *m, md_fx_op op, md_dtype type, bool exclusive, bool reverse, const md_fx_node *body, int32_t index)
+value scan_to(machine *m, md_fx_op op, md_dtype type, bool exclusive, bool reverse, const md_fx_node *body,
+              int32_t index)
 {
     int64_t n = size_of(m, index), last = m->at[index];
     value sum = identity(op, type, body->type);
-    for (int64_t i = reverse ? n - 1 : 0; exclusive ? i != last : reverse ? i >= last : i <= last; i += reverse ? -1 : 1) {
+    for (int64_t i = reverse ? n - 1 : 0; exclusive ? i != last
+                                          : reverse ? i >= last
+                                                    : i <= last;
+         i += reverse ? -1 : 1) {
         m->at[index] = i;
         sum = combine(op, sum, evaluate(m, body));
     }

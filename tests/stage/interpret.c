@@ -210,9 +210,11 @@ static void check_product(const machine *m, const md_st_stage *s)
 
 static void run_stage(machine *m, const md_st_stage *s)
 {
-    static void (*const fn[])(machine *, const md_st_stage *) = {
-        [MD_ST_POINTWISE] = run_along_axis, [MD_ST_ROW] = run_row, [MD_ST_PRODUCT] = run_product,
-        [MD_ST_SCAN] = run_along_axis, [MD_ST_NEST] = run_along_axis};
+    static void (*const fn[])(machine *, const md_st_stage *) = {[MD_ST_POINTWISE] = run_along_axis,
+                                                                 [MD_ST_ROW] = run_row,
+                                                                 [MD_ST_PRODUCT] = run_product,
+                                                                 [MD_ST_SCAN] = run_along_axis,
+                                                                 [MD_ST_NEST] = run_along_axis};
     if (s->kind == MD_ST_PRODUCT)
         check_product(m, s);
     for (int32_t i = 0; i < MD_COUNT(m->at); i++)

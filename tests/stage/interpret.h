@@ -1,6 +1,6 @@
-/* Runs a program's stages from their description alone, one scalar at a time in doubles: what every kernel must come to. Rows
- * are run as they stand (all elements, level after level) or online: cut at random places, each part run by itself, the parts'
- * results merged by the rules, in random order. */
+/* Runs a program's stages from their description alone, one scalar at a time in doubles: what every kernel must come
+ * to. Rows are run as they stand (all elements, level after level) or online: cut at random places, each part run by
+ * itself, the parts' results merged by the rules, in random order. */
 #ifndef MD_TESTS_STAGE_INTERPRET_H
 #define MD_TESTS_STAGE_INTERPRET_H
 

@@ -33,7 +33,8 @@ static void fill(md_tensor *t, int64_t n, uint64_t *random, bool with_specials)
             md_dtype_store(t->dtype, t->data, i, random_real(random, with_specials));
 }
 
-static void make_tensor(data_set *d, const md_fx_formula *f, int32_t t, const int64_t *size, uint64_t *random, bool with_specials)
+static void make_tensor(data_set *d, const md_fx_formula *f, int32_t t, const int64_t *size, uint64_t *random,
+                        bool with_specials)
 {
     const md_fx_tensor *tensor = &f->tensor[t];
     int64_t sizes[MD_MAX_RANK], n = 1;

@@ -1,5 +1,5 @@
-/* Programs against the reference: their stages, run as described, give what the formula says; and merging the results of parts
- * of a row gives the result of the row, for every merge rule, with inf, nan and parts of nothing. */
+/* Programs against the reference: their stages, run as described, give what the formula says; and merging the
+ * results of parts of a row gives the result of the row, for every merge rule, with inf, nan and parts of nothing. */
 #include "base/strbuf.h"
 #include "expr/catalogue.h"
 #include "interpret.h"
@@ -13,11 +13,12 @@ static uint64_t seed;
 static int n_kind[MD_ST_NEST + 1];
 static int n_tipped; /* differences that a step in the formula explains */
 
-/* Whether a rounding error can tip over: a comparison, a step, a position; or is all that is left, of the variance of equals. */
+/* Whether a rounding error can tip over: a comparison, a step, a position; or is all that is left, of the variance
+ * of equals. */
 static bool is_fragile(const char *text)
 {
-    static const char *const steps[] = {"%", "//", "<", ">", "==", "!=", "floor", "ceil", "round", "trunc", "sign", "argm", "pow", "bf16",
-                                        "var"};
+    static const char *const steps[] = {"%",     "//",    "<",    ">",    "==",  "!=",   "floor", "ceil",
+                                        "round", "trunc", "sign", "argm", "pow", "bf16", "var"};
     for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++)
         if (strstr(text, steps[i]) != NULL)
             return true;
@@ -88,7 +89,8 @@ static void test_formulas(void **state)
         bool is_finite = formulas[i][0] == '~'; /* differs by design where a factor that left a sum is infinite */
         assert_true(run_formula(formulas[i] + is_finite, 12, false, MD_F32, &(data_options){.most = 7}, &random) > 0);
         if (!is_finite)
-            (void)run_formula(formulas[i], 20, false, MD_F32, &(data_options){.most = 9, .with_specials = true}, &random);
+            (void)run_formula(formulas[i], 20, false, MD_F32, &(data_options){.most = 9, .with_specials = true},
+                              &random);
     }
 }
 
@@ -112,8 +114,9 @@ static void test_random(void **state)
         uint64_t random = seed * 1000003 + (uint64_t)i;
         md_strbuf text = {0};
         /* every other formula is tame, so that a difference cannot hide behind a NaN */
-        random_formula(&text, &random, &(random_formula_options){.max_depth = 2 + i % 3, .without_specials = i % 2 == 0,
-                                                                 .without_casts = true});
+        random_formula(
+            &text, &random,
+            &(random_formula_options){.max_depth = 2 + i % 3, .without_specials = i % 2 == 0, .without_casts = true});
         md_fx_formula *f = NULL;
         if (md_fx_formula_create(&f, md_strbuf_text(&text), NULL) == MD_OK) {
             md_fx_formula_destroy(&f);
@@ -123,8 +126,8 @@ static void test_random(void **state)
         }
         md_strbuf_finish(&text);
     }
-    printf("%d formulas, %d runs, %d tipped over; %d pointwise, %d row, %d product, %d scan, %d nest\n", n_formulas, n_run,
-           n_tipped, n_kind[0], n_kind[1], n_kind[2], n_kind[3], n_kind[4]);
+    printf("%d formulas, %d runs, %d tipped over; %d pointwise, %d row, %d product, %d scan, %d nest\n", n_formulas,
+           n_run, n_tipped, n_kind[0], n_kind[1], n_kind[2], n_kind[3], n_kind[4]);
     assert_true(n_formulas > 1000 && n_run > 2000);
     assert_true(n_tipped * 100 < n_run);
 }
@@ -156,7 +159,8 @@ static void test_random_programs(void **state)
             n_too_long += status == MD_UNSUPPORTED;
         md_strbuf_finish(&text);
     }
-    printf("%d formulas, %d with too many stages, %d runs, %d tipped over; %d pointwise, %d row, %d product, %d scan, %d nest\n",
+    printf("%d formulas, %d with too many stages, %d runs, %d tipped over; %d pointwise, %d row, %d product, %d scan, "
+           "%d nest\n",
            n_formulas, n_too_long, n_run, n_tipped, n_kind[0], n_kind[1], n_kind[2], n_kind[3], n_kind[4]);
     assert_true(n_formulas > 800 && n_too_long * 50 < n_formulas && n_tipped * 100 < n_run);
 }

@@ -1,5 +1,6 @@
-/* Golden programs: programs.txt holds formulas ("> " in front of each line, "> ! " if they are to be split first) and what
- * md_st_print must say about them, up to an empty line. `test_programs --write FILE` writes the file anew with what it says now; read the difference before it goes in. */
+/* Golden programs: programs.txt holds formulas ("> " in front of each line, "> ! " if they are to be split first)
+ * and what md_st_print must say about them, up to an empty line. `test_programs --write FILE` writes the file anew
+ * with what it says now; read the difference before it goes in. */
 #include "base/strbuf.h"
 #include "expr/catalogue.h"
 #include "stage/stage.h"

@@ -214,7 +214,8 @@ static void test_faults(void **state)
 static void test_split_faults(void **state)
 {
     (void)state;
-    const char *text = "Y[b,n] = exp(sum[k](X[b,k] * W[n,k]) - max[l](sum[k](X[b,k] * W[l,k]))); S[] = var[i,j](Z[i,j])";
+    const char *text =
+        "Y[b,n] = exp(sum[k](X[b,k] * W[n,k]) - max[l](sum[k](X[b,k] * W[l,k]))); S[] = var[i,j](Z[i,j])";
     bool happened = true;
     for (int64_t n = 1; happened; n++) {
         md_fx_formula *f = NULL;
@@ -241,8 +242,8 @@ static void test_split_faults(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_alias), cmocka_unit_test(test_step),   cmocka_unit_test(test_work),
-        cmocka_unit_test(test_limits), cmocka_unit_test(test_growth), cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_alias),        cmocka_unit_test(test_step),   cmocka_unit_test(test_work),
+        cmocka_unit_test(test_limits),       cmocka_unit_test(test_growth), cmocka_unit_test(test_faults),
         cmocka_unit_test(test_split_faults),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,5 @@
-/* MD_STATS_INDICES: what index tensors held is kept on request, bounded, as runs of neighbours, and nothing else is. No compiler is used. */
+/* MD_STATS_INDICES: what index tensors held is kept on request, bounded, as runs of neighbours, and nothing else is.
+ * No compiler is used. */
 #include "support/check.h"
 
 #include <jansson.h>
@@ -12,7 +13,8 @@ static md_context *make_context(const char *n)
     md_context *c = NULL;
     if (n)
         setenv("MD_STATS_INDICES", n, 1);
-    const md_status s = md_context_create(&c, &(md_context_options){.device = "host", .cc = "/nonexistent/cc", .threads = 1, .cache_dir = ""});
+    const md_status s = md_context_create(
+        &c, &(md_context_options){.device = "host", .cc = "/nonexistent/cc", .threads = 1, .cache_dir = ""});
     unsetenv("MD_STATS_INDICES");
     assert_ok(s);
     return c;
@@ -25,12 +27,12 @@ static void look_up(md_op *op, int64_t n, int64_t from, int64_t step)
     static int64_t ids[2 * MOST_IDS];
     for (int64_t k = 0; k < n * step; k++)
         ids[k] = k % step ? -1 : (from + 3 * (k / step));
-    md_tensor ty = md_tensor_make(y, MD_F32, 2, (int64_t[]){n, WIDTH}), te = md_tensor_make(table, MD_F32, 2, (int64_t[]){ROWS, WIDTH});
+    md_tensor ty = md_tensor_make(y, MD_F32, 2, (int64_t[]){n, WIDTH}),
+              te = md_tensor_make(table, MD_F32, 2, (int64_t[]){ROWS, WIDTH});
     md_tensor ti = md_tensor_make(ids, MD_I64, 1, &n);
     ti.stride[0] = step;
     assert_ok(md_call(op, NULL, (md_arg[]){md_t(&ty), md_t(&te), md_t(&ti)}, 3));
 }
-
 
 static json_t *stats_of(md_context *c)
 {

@@ -1,5 +1,6 @@
-/* The public functions with every allocation failing in turn, jansson's too: each gives what was asked or OUT_OF_MEMORY, a report is whole
- * or an error, and nothing is lost (the sanitizers look). Families and the device are scripted. */
+/* The public functions with every allocation failing in turn, jansson's too: each gives what was asked or
+ * OUT_OF_MEMORY, a report is whole or an error, and nothing is lost (the sanitizers look). Families and the device
+ * are scripted. */
 #include "dispatch/script.h"
 #include "support/check.h"
 #include "support/fault.h"
@@ -167,7 +168,8 @@ static void report(md_context *c)
 static void everything(void **state)
 {
     (void)state;
-    const md_context_options o = {.device = "host", .threads = 1, .hints = "16", .pin = "other:beta", .select = MD_SELECT_MODEL};
+    const md_context_options o = {
+        .device = "host", .threads = 1, .hints = "16", .pin = "other:beta", .select = MD_SELECT_MODEL};
     bool is_over = false;
     for (failing = 1; !is_over && failing < MOST_POINTS; failing++) {
         md_context *c = NULL;
@@ -175,7 +177,8 @@ static void everything(void **state)
         happened = false;
         fault_after(failing);
         if (got(md_context_create(&c, &o), "md_context_create") &&
-            got(md_op_create(&op, c, "Y[n] = X[n]", &(md_op_options){.name = "q\"q", .weights = "n=2"}), "md_op_create"))
+            got(md_op_create(&op, c, "Y[n] = X[n]", &(md_op_options){.name = "q\"q", .weights = "n=2"}),
+                "md_op_create"))
             use_op(op);
         fault_after(0);
         assert_true((op != NULL) <= (c != NULL));
@@ -191,7 +194,8 @@ static void reports(void **state)
     (void)state;
     md_context *c = NULL;
     md_op *op = NULL;
-    assert_ok(md_context_create(&c, &(md_context_options){.device = "host", .threads = 1, .hints = "16,64", .max_shapes = 3}));
+    assert_ok(md_context_create(
+        &c, &(md_context_options){.device = "host", .threads = 1, .hints = "16,64", .max_shapes = 3}));
     assert_ok(md_op_create(&op, c, "Y[n] = X[n]", &(md_op_options){.name = "q\"q"}));
     for (int64_t n = 1; n < 8; n++) {
         vectors v;

@@ -1,5 +1,5 @@
-/* Statistics and explanations as files that other programs read: CSV and JSON are valid whatever an op is called, and no call is lost.
- * No compiler is used: the reference serves, and nothing here is about kernels. */
+/* Statistics and explanations as files that other programs read: CSV and JSON are valid whatever an op is called,
+ * and no call is lost. No compiler is used: the reference serves, and nothing here is about kernels. */
 #include "support/check.h"
 
 #include <jansson.h>
@@ -117,7 +117,9 @@ static json_t *json_row(json_t *root, const char *name)
 static void names_of_users(void **state)
 {
     (void)state;
-    static const struct { const char *name, *csv, *json; } row[] = {
+    static const struct {
+        const char *name, *csv, *json;
+    } row[] = {
         {"plain", "plain", "plain"},
         {"a,b", "a,b", "a,b"},
         {"say \"hi\"", "say \"hi\"", "say \"hi\""},
@@ -158,7 +160,8 @@ static void names_of_users(void **state)
     int lines = 0;
     for (const char *at = read_all(path); (at = strchr(at, '\n')) != NULL; at++)
         lines++;
-    assert_int_equal(lines, 1 + 2 * (sizeof row / sizeof *row)); /* a line a row and a line an op, whatever it is called */
+    /* a line a row and a line an op, whatever it is called */
+    assert_int_equal(lines, 1 + 2 * (sizeof row / sizeof *row));
     md_context_destroy(&c);
 }
 
@@ -235,7 +238,9 @@ static void take_error(void *user, md_log_level level, const char *text)
 static void written_at_the_end(void **state)
 {
     (void)state;
-    static const struct { const char *ending, *part; } row[] = {{"", "runner-up"}, {".json", "\"shapes\""}, {".csv", "op,shape,stage"}};
+    static const struct {
+        const char *ending, *part;
+    } row[] = {{"", "runner-up"}, {".json", "\"shapes\""}, {".csv", "op,shape,stage"}};
     for (size_t i = 0; i < 3; i++) {
         char to[80];
         snprintf(to, sizeof to, "%s%s", path, row[i].ending);
@@ -293,8 +298,9 @@ int main(void)
         unsetenv(name);
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_of_users),     cmocka_unit_test(explanations_of_odd_names), cmocka_unit_test(evicted_shapes),
-        cmocka_unit_test(written_at_the_end), cmocka_unit_test(nothing_was_called),
+        cmocka_unit_test(names_of_users),     cmocka_unit_test(explanations_of_odd_names),
+        cmocka_unit_test(evicted_shapes),     cmocka_unit_test(written_at_the_end),
+        cmocka_unit_test(nothing_was_called),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

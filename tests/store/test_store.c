@@ -116,7 +116,8 @@ static void the_user_comes_before_the_system(void **state)
     }
     snprintf(path, sizeof path, "%s/absent::%s/first/:%s/second", s->folder, s->folder, s->folder);
     md_sr *store = NULL;
-    assert_ok(md_sr_open(&store, &(md_sr_options){.root = s->root, .system_path = path, .environment = "here", .log = &s->log}));
+    assert_ok(md_sr_open(
+        &store, &(md_sr_options){.root = s->root, .system_path = path, .environment = "here", .log = &s->log}));
     scratch_expect(store, "both", "first");
     scratch_expect(store, "second", "second");
     scratch_put(store, "both", "mine");
@@ -315,9 +316,16 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, scratch_setup, scratch_teardown)
     const struct CMUnitTest tests[] = {
-        TEST(entries_come_back), TEST(nothing_is_written_before_something_is_kept), TEST(no_store_is_a_store), TEST(environments_are_apart),
-        TEST(the_user_comes_before_the_system), TEST(each_visits_a_kind), TEST(one_has_a_lease), TEST(a_dead_owner_has_none),
-        TEST(walks_see_all_environments), TEST(the_longest_unused_go_first),
+        TEST(entries_come_back),
+        TEST(nothing_is_written_before_something_is_kept),
+        TEST(no_store_is_a_store),
+        TEST(environments_are_apart),
+        TEST(the_user_comes_before_the_system),
+        TEST(each_visits_a_kind),
+        TEST(one_has_a_lease),
+        TEST(a_dead_owner_has_none),
+        TEST(walks_see_all_environments),
+        TEST(the_longest_unused_go_first),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -33,7 +33,8 @@ static int version_of(md_sr *store, int key)
     if (md_sr_find(&got, &n, store, "note", name) != MD_OK)
         return -1;
     int k = -1, version = -1;
-    if (n < 40 || sscanf(got, "%d %d", &k, &version) != 2 || k != key || make_payload(want, key, version) != n || memcmp(want, got, n) != 0) {
+    if (n < 40 || sscanf(got, "%d %d", &k, &version) != 2 || k != key || make_payload(want, key, version) != n ||
+        memcmp(want, got, n) != 0) {
         printf("key %d: an entry that nobody wrote\n", key);
         version = -2;
     }
@@ -92,7 +93,8 @@ static void killed_writers_lose_and_spoil_nothing(void **state)
         md_sr *store = scratch_open(s, "here");
         for (int key = 0; key < KEYS; key++) {
             const int told = atomic_load(&x->version[key]), there = version_of(store, key);
-            assert_true(there >= told || (told == 0 && there == -1)); /* one more may have come to its place before the kill */
+            /* one more may have come to its place before the kill */
+            assert_true(there >= told || (told == 0 && there == -1));
             if (there > told) {
                 n_ahead++;
                 atomic_store(&x->version[key], there);
@@ -101,7 +103,8 @@ static void killed_writers_lose_and_spoil_nothing(void **state)
         assert_int_equal(md_sr_count(store)->healed, 0);
         md_sr_close(&store);
     }
-    printf("%d kills, %d entries written, %d of them in place but not reported\n", KILLS, atomic_load(&x->n_written), n_ahead);
+    printf("%d kills, %d entries written, %d of them in place but not reported\n", KILLS, atomic_load(&x->n_written),
+           n_ahead);
     assert_true(atomic_load(&x->n_written) > KILLS / 10);
     /* What the killed left lying goes when it is old. */
     scratch_shell("find '%s' -path '*/.fresh/*' -exec touch -d '3 hours ago' {} +", s->root);

@@ -1,4 +1,5 @@
-/* What may be wrong with a folder, its files, the disk and the clock: always a miss or a warning, never a wrong entry or a failure of the caller. */
+/* What may be wrong with a folder, its files, the disk and the clock: always a miss or a warning, never a wrong
+ * entry or a failure of the caller. */
 #include "support/check.h"
 
 #include "base/status.h"
@@ -103,7 +104,8 @@ static void files_of_others_are_not_read(void **state)
     char path[4400];
     md_sr *store = scratch_open(s, "here");
     scratch_path(path, s, "here", "note", "k");
-    static const char *const harms[] = {"chmod 0606 '%s'", "chmod 0660 '%s'", "chown 12345 '%s'", "mv '%s' '%s.x'; ln -s '%s.x' '%s'",
+    static const char *const harms[] = {"chmod 0606 '%s'",      "chmod 0660 '%s'",
+                                        "chown 12345 '%s'",     "mv '%s' '%s.x'; ln -s '%s.x' '%s'",
                                         "rm '%s'; mkfifo '%s'", "rm '%s'; mkdir '%s'"};
     for (int i = 0; i < MD_COUNT(harms); i++) {
         if (i == 2 && geteuid() != 0)
@@ -154,7 +156,8 @@ static void folders_that_others_could_write_are_refused(void **state)
     expect_refused(s, "others may write");
     scratch_shell("chmod 0700 '%s'; chmod 0777 '%s'/*", s->root, s->root);
     expect_refused(s, "others may write"); /* the environment's */
-    scratch_shell("chmod 0700 '%s'/*; mv '%s' '%s.real'; ln -s '%s.real' '%s'", s->root, s->root, s->root, s->root, s->root);
+    scratch_shell("chmod 0700 '%s'/*; mv '%s' '%s.real'; ln -s '%s.real' '%s'", s->root, s->root, s->root, s->root,
+                  s->root);
     expect_refused(s, "symbolic link");
     char slashed[4300], *root = s->root;
     snprintf(slashed, sizeof slashed, "%s///", root);
@@ -288,7 +291,8 @@ static void a_full_file_system_is_one_warning(void **state)
 {
     scratch *s = *state;
     char command[20000];
-    snprintf(command, sizeof command, "mkdir -m 700 '%s' && mount -t tmpfs -o size=96k,mode=700 none '%s' 2>/dev/null", s->root, s->root);
+    snprintf(command, sizeof command, "mkdir -m 700 '%s' && mount -t tmpfs -o size=96k,mode=700 none '%s' 2>/dev/null",
+             s->root, s->root);
     if (geteuid() != 0 || system(command) != 0) {
         printf("no file system can be mounted here\n");
         return;
@@ -355,7 +359,8 @@ static void write_lease(scratch *s, const char *key, const char *text, const cha
     char hex[33], environment[33];
     md_digest_text(hex, md_hash128(key, strlen(key)));
     md_digest_text(environment, md_hash128("here", 4));
-    scratch_shell("cd '%s/%s' && mkdir -p -m 700 lease && rm -f lease/%s && printf '%%s\\n' \"%s\" > lease/%s && chmod 600 lease/%s && touch -d '%s' lease/%s",
+    scratch_shell("cd '%s/%s' && mkdir -p -m 700 lease && rm -f lease/%s && printf '%%s\\n' \"%s\" > lease/%s && chmod "
+                  "600 lease/%s && touch -d '%s' lease/%s",
                   s->root, environment, hex, text, hex, hex, date, hex);
 }
 
@@ -388,8 +393,9 @@ static void leases_end_whatever_clocks_say(void **state)
         {false, false, "1", "1", "1", "7200000", "1 hour ago", false},
     };
     for (int i = 0; i < MD_COUNT(cases); i++) {
-        snprintf(text, sizeof text, "lease 1 %s %s %s %s %s %s 0123456789abcdef", cases[i].is_boot ? boot : "another", cases[i].is_machine ? here : "elsewhere",
-                 cases[i].pid, cases[i].start, cases[i].until, cases[i].limit);
+        snprintf(text, sizeof text, "lease 1 %s %s %s %s %s %s 0123456789abcdef", cases[i].is_boot ? boot : "another",
+                 cases[i].is_machine ? here : "elsewhere", cases[i].pid, cases[i].start, cases[i].until,
+                 cases[i].limit);
         write_lease(s, "a", text, cases[i].date);
         if (takes(store, "a") != cases[i].is_free)
             fail_msg("case %d: %s", i, text);
@@ -429,10 +435,18 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, scratch_setup, scratch_teardown)
     const struct CMUnitTest tests[] = {
-        TEST(bad_files_are_misses_and_healed), TEST(foreign_entries_are_misses), TEST(files_of_others_are_not_read),
-        TEST(folders_that_others_could_write_are_refused), TEST(read_only_folders_are_read), TEST(a_folder_that_cannot_be_made_is_one_warning),
-        TEST(a_folder_that_vanishes_is_one_warning), TEST(a_full_disk_is_one_warning), TEST(a_full_file_system_is_one_warning),
-        TEST(times_of_files_do_not_matter), TEST(leases_end_whatever_clocks_say), TEST(any_bytes_are_read_safely),
+        TEST(bad_files_are_misses_and_healed),
+        TEST(foreign_entries_are_misses),
+        TEST(files_of_others_are_not_read),
+        TEST(folders_that_others_could_write_are_refused),
+        TEST(read_only_folders_are_read),
+        TEST(a_folder_that_cannot_be_made_is_one_warning),
+        TEST(a_folder_that_vanishes_is_one_warning),
+        TEST(a_full_disk_is_one_warning),
+        TEST(a_full_file_system_is_one_warning),
+        TEST(times_of_files_do_not_matter),
+        TEST(leases_end_whatever_clocks_say),
+        TEST(any_bytes_are_read_safely),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -97,7 +97,8 @@ static md_status run_all(async_device *dev, async_stream *s)
         s->first = w->next;
         if (w->mark) {
             if (w->n_put == w->mark->n_put)
-                *w->mark = (md_dev_mark){w->mark->stream, w->n_put, true, dev->clock ? dev->clock(dev->clock_user) : (double)md_clock_ns() / 1e3};
+                *w->mark = (md_dev_mark){w->mark->stream, w->n_put, true,
+                                         dev->clock ? dev->clock(dev->clock_user) : (double)md_clock_ns() / 1e3};
         } else if (w->kernel) {
             md_status one = run_launch(dev, w);
             if (one == MD_TIMEOUT) { /* it does not end: nor does anything behind it */
@@ -294,8 +295,9 @@ static md_status async_copy_tensor(md_dev *base, md_stream stream, const md_tens
     return s;
 }
 
-static md_status async_launch(md_dev *base, md_stream stream, const md_dev_kernel *kernel, const md_kn_geometry *geometry,
-                              const md_kn_word *params, int32_t n, const md_kn_call *call)
+static md_status async_launch(md_dev *base, md_stream stream, const md_dev_kernel *kernel,
+                              const md_kn_geometry *geometry, const md_kn_word *params, int32_t n,
+                              const md_kn_call *call)
 {
     async_device *dev = (async_device *)base;
     if (geometry->blocks <= 0)
@@ -520,7 +522,8 @@ static md_status async_compile(void **binary, size_t *n_bytes, md_dev *base, con
     return s == MD_OK ? dev->inner->ops->compile(binary, n_bytes, dev->inner, source) : s;
 }
 
-static md_status async_load(md_dev_kernel **out, md_dev *base, const void *binary, size_t n_bytes, const md_kn_launch_source *source)
+static md_status async_load(md_dev_kernel **out, md_dev *base, const void *binary, size_t n_bytes,
+                            const md_kn_launch_source *source)
 {
     async_device *dev = (async_device *)base;
     return dev->inner->ops->load(out, dev->inner, binary, n_bytes, source);
@@ -596,7 +599,8 @@ bool async_device_init(async_device *out, md_dev *inner)
     out->base.ops = &async_ops;
     out->base.tuning = (md_stream)(uintptr_t)0x77;
     out->inner = inner;
-    out->space = (size_t)1 << (getenv("LD_PRELOAD") && strstr(getenv("LD_PRELOAD"), "vgpreload") ? 34 : 36); /* Valgrind has less to give */
+    /* Valgrind has less to give */
+    out->space = (size_t)1 << (getenv("LD_PRELOAD") && strstr(getenv("LD_PRELOAD"), "vgpreload") ? 34 : 36);
     out->file = memfd_create("device memory", MFD_CLOEXEC);
     if (out->file < 0 || ftruncate(out->file, (off_t)out->space) != 0)
         return false;

@@ -1,8 +1,10 @@
-/* A device around another that behaves as a GPU does, so that all above devices can be tested without one: its memory has addresses of its own
- * that trap when the CPU touches them; launches only queue up, and run when something waits for their stream; workspace, tensor copies,
- * reports, times and captures go through the device's functions. The inner device's kernels see ordinary memory.
+/* A device around another that behaves as a GPU does, so that all above devices can be tested without one: its
+ * memory has addresses of its own that trap when the CPU touches them; launches only queue up, and run when
+ * something waits for their stream; workspace, tensor copies, reports, times and captures go through the device's
+ * functions. The inner device's kernels see ordinary memory.
  *
- * What a caller must not do while a stream is captured (allocate, copy, wait, compile, load, time) fails and is counted. */
+ * What a caller must not do while a stream is captured (allocate, copy, wait, compile, load, time) fails and is
+ * counted. */
 #ifndef MD_TESTS_SUPPORT_ASYNC_DEVICE_H
 #define MD_TESTS_SUPPORT_ASYNC_DEVICE_H
 
@@ -33,13 +35,15 @@ typedef struct async_device {
     size_t used;
     pthread_mutex_t lock;
     async_stream stream[ASYNC_STREAMS];
-    bool runs_at_marks; /* whoever asks for a mark's time finds the work before it done, as on a device that is not busy */
+    /* whoever asks for a mark's time finds the work before it done, as on a device that is not busy */
+    bool runs_at_marks;
     double (*clock)(void *user); /* us; NULL: the real one. Asked when a mark is passed */
     void *clock_user;
     md_dev_report report[ASYNC_REPORTS];
     int32_t n_reports;
     /* what was done */
-    _Atomic int64_t n_launches, n_syncs, n_times, n_marks, n_allocs, n_copies, n_tensor_copies, n_checks, n_violations, n_pushed, n_popped;
+    _Atomic int64_t n_launches, n_syncs, n_times, n_marks, n_allocs, n_copies, n_tensor_copies, n_checks, n_violations,
+        n_pushed, n_popped;
 } async_device;
 
 /** Wraps a device, which it then owns; false where the address space is short. */

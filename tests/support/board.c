@@ -8,7 +8,8 @@
 
 static bool open_formula(board *b, const json_t *head)
 {
-    const char *formula = json_string_value(json_object_get(head, "formula")), *dtype = json_string_value(json_object_get(head, "dtype"));
+    const char *formula = json_string_value(json_object_get(head, "formula")),
+               *dtype = json_string_value(json_object_get(head, "dtype"));
     if (!formula || !dtype)
         return false;
     snprintf(b->formula, sizeof b->formula, "%s", formula);
@@ -25,7 +26,8 @@ static void read_point(md_tn_point *out, const board *b, const json_t *line)
     out->is_ragged = json_is_true(json_object_get(line, "ragged"));
     for (int32_t d = 0; d < b->parsed->n_dims; d++) {
         const md_fx_dim *dim = &b->parsed->dim[d];
-        out->size[d] = dim->size >= 0 ? dim->size : json_integer_value(json_object_get(json_object_get(line, "sizes"), dim->name));
+        out->size[d] =
+            dim->size >= 0 ? dim->size : json_integer_value(json_object_get(json_object_get(line, "sizes"), dim->name));
     }
 }
 
@@ -48,7 +50,8 @@ static void key_of(char out[MD_FA_NAME + 16], int32_t point, const char *variant
 
 static void take_candidate(board *b, const json_t *line)
 {
-    const char *variant = json_string_value(json_object_get(line, "variant")), *verdict = json_string_value(json_object_get(line, "verdict"));
+    const char *variant = json_string_value(json_object_get(line, "variant")),
+               *verdict = json_string_value(json_object_get(line, "verdict"));
     const double us = json_number_value(json_object_get(line, "us"));
     char key[MD_FA_NAME + 16];
     md_tn_point p;

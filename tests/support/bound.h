@@ -19,14 +19,14 @@
 
 typedef struct bound_options {
     double function_ulps; /* 0: 4 */
-    double exp_slope;     /* exp is off by this many u per unit of |x| more (exp2 of a product); 0: none */
+    double exp_slope; /* exp is off by this many u per unit of |x| more (exp2 of a product); 0: none */
 } bound_options;
 
 typedef struct bound_result {
-    int64_t n;      /* elements; 0 for inputs and empty tensors */
-    double *value;  /* of real outputs, row-major, before the rounding of the store */
+    int64_t n; /* elements; 0 for inputs and empty tensors */
+    double *value; /* of real outputs, row-major, before the rounding of the store */
     int64_t *whole; /* of integer ones */
-    double *error;  /* of the store too; infinite: not checked */
+    double *error; /* of the store too; infinite: not checked */
 } bound_result;
 
 /** Evaluates all statements; result[t] for every output t. Nothing is stored into the binding's tensors. */

@@ -43,8 +43,8 @@ typedef struct bound_running {
     md_fx_op op; /* of the reduction or the scan, as a reduction */
     md_dtype type;
     double n, v, low, e, magnitude; /* magnitude: of the terms together; of a product, log2 of the factors beyond 1 */
-    double shrink;                  /* log2 of the factors below 1 */
-    double highest, lowest;         /* of max and min: bounds of the result */
+    double shrink; /* log2 of the factors below 1 */
+    double highest, lowest; /* of max and min: bounds of the result */
     int64_t i;
     bool has_nan; /* a certain one */
 } bound_running;

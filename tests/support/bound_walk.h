@@ -16,7 +16,7 @@ typedef struct bound_walker {
     bound_options options;
     int64_t at[MD_FX_MAX_INDICES];
     bound_value *array[MD_FX_MAX_TENSORS]; /* temps and outputs, as a later statement reads them */
-    md_memo kept;                          /* reduction or scan -> kept */
+    md_memo kept; /* reduction or scan -> kept */
 } bound_walker;
 
 bound_value bound_value_of(bound_walker *x, const md_fx_node *node);

@@ -14,9 +14,9 @@ typedef struct conformance_tensor {
     bool is_output, is_default_dtype;
     md_tensor tensor; /* contiguous; inputs and initial values are filled in, other outputs hold 0xA5 bytes */
     int64_t n;
-    double *value;  /* of an input, or expected; rounded to nothing yet */
+    double *value; /* of an input, or expected; rounded to nothing yet */
     int64_t *whole; /* the same for integer dtypes, exact */
-    double *start;  /* outputs with initial values */
+    double *start; /* outputs with initial values */
 } conformance_tensor;
 
 typedef struct conformance_case {
@@ -42,7 +42,8 @@ typedef struct conformance_list {
 } conformance_list;
 bool conformance_load(conformance_list *out, const char *path);
 void conformance_finish(conformance_list *list);
-/** Runs fn on one of them, once for each default dtype that it is for; one thread a case at a time. Returns the number of runs. */
+/** Runs fn on one of them, once for each default dtype that it is for; one thread a case at a time. Returns the
+ * number of runs. */
 int conformance_run(conformance_case *c, void (*fn)(void *user, const conformance_case *c), void *user);
 
 /** Runs fn on every case, once for each default dtype that it is for. Returns the number of runs, -1 if the file cannot

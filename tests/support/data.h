@@ -8,24 +8,24 @@
 typedef enum data_view {
     DATA_CONTIGUOUS,
     DATA_UNALIGNED, /* contiguous, one element off the 64-byte line */
-    DATA_STRIDED,   /* gaps between rows and, for some axes, between elements; axes in any order */
-    DATA_REPEATED,  /* strided, and inputs repeat an element along some axes (stride 0) */
+    DATA_STRIDED, /* gaps between rows and, for some axes, between elements; axes in any order */
+    DATA_REPEATED, /* strided, and inputs repeat an element along some axes (stride 0) */
     DATA_N_VIEWS
 } data_view;
 
 typedef struct data_options {
     data_view view;
-    bool specials;       /* some NaN, infinities, zeros of either sign, huge and tiny values among the inputs */
-    bool bad_indices;    /* some indices of gathers and scatters lie outside */
-    int64_t max_work;    /* sizes are picked so that no statement has more steps; 0: 200000 */
+    bool specials; /* some NaN, infinities, zeros of either sign, huge and tiny values among the inputs */
+    bool bad_indices; /* some indices of gathers and scatters lie outside */
+    int64_t max_work; /* sizes are picked so that no statement has more steps; 0: 200000 */
     const int64_t *size; /* by dim, to be used where >= 0; NULL: all picked */
 } data_options;
 
 typedef struct data_tensor {
-    md_tensor host, device;         /* device.data is set by whoever copies */
-    size_t n_bytes;                 /* of the whole memory, guards included */
+    md_tensor host, device; /* device.data is set by whoever copies */
+    size_t n_bytes; /* of the whole memory, guards included */
     unsigned char *memory, *before; /* image, and what it was when made */
-    size_t offset;                  /* of the first element */
+    size_t offset; /* of the first element */
 } data_tensor;
 
 typedef struct data_set {

@@ -119,19 +119,24 @@ static md_status fake_launch(md_dev *dev, md_stream stream, const md_dev_kernel 
     return k->function ? k->function(call) : MD_OK;
 }
 
-static md_status fake_map_make(md_dev_map *out, md_dev *dev, const md_dev_kernel *kernel, int32_t i, const md_kn_call *call)
+static md_status fake_map_make(md_dev_map *out, md_dev *dev, const md_dev_kernel *kernel, int32_t i,
+                               const md_kn_call *call)
 {
     (void)kernel;
     atomic_fetch_add(&((fake_device *)dev)->n_maps_made, 1);
     const bool is_tensor = i == 0 || ((fake_device *)dev)->maps_tensors;
-    *out = (md_dev_map){.tensor = is_tensor ? 1 - i : -1, .offset = is_tensor ? 0 : 64, .address = 1, .at = ((fake_device *)dev)->maps_are_known};
+    *out = (md_dev_map){.tensor = is_tensor ? 1 - i : -1,
+                        .offset = is_tensor ? 0 : 64,
+                        .address = 1,
+                        .at = ((fake_device *)dev)->maps_are_known};
     for (int32_t k = 1; k < MD_KN_MAP_WORDS; k++)
         out->word[k].i = 100 * i + k;
     out->word[1].i = call->shape->size[0];
     return MD_OK;
 }
 
-static md_status fake_map_move(md_kn_word words[MD_KN_MAP_WORDS], md_dev *dev, const md_dev_kernel *kernel, uint64_t address)
+static md_status fake_map_move(md_kn_word words[MD_KN_MAP_WORDS], md_dev *dev, const md_dev_kernel *kernel,
+                               uint64_t address)
 {
     (void)kernel;
     atomic_fetch_add(&((fake_device *)dev)->n_maps_moved, 1);

@@ -1,20 +1,21 @@
 /* A scripted device for tests: "compiles" by counting, fails on words in the text, runs nothing or a host function.
  *
- * A text that holds "FAIL_COMPILE" does not compile, "FAIL_LOAD" does not load, "FAIL_LAUNCH" does not launch; a text
- * that holds "SLOW_US=n" takes n us a launch; one that holds "HANG" never ends behind an async_device. Link fake_device.c (fake_device_sources in tests/meson.build's manner).
- */
+ * A text that holds "FAIL_COMPILE" does not compile, "FAIL_LOAD" does not load, "FAIL_LAUNCH" does not launch; a
+ * text that holds "SLOW_US=n" takes n us a launch; one that holds "HANG" never ends behind an async_device. Link
+ * fake_device.c (fake_device_sources in tests/meson.build's manner). */
 #ifndef MD_TESTS_SUPPORT_FAKE_DEVICE_H
 #define MD_TESTS_SUPPORT_FAKE_DEVICE_H
 
 #include "device/device.h"
 
 typedef struct fake_device {
-    md_dev base;        /* first */
+    md_dev base; /* first */
     int32_t compile_ms; /* how long a compile takes */
     _Atomic(const char *) held; /* texts that hold this are not done with compiling before it is NULL */
     _Atomic int32_t n_compiled, n_loaded, n_unloaded, n_launched;
     _Atomic int32_t n_compiling, most_compiling; /* at once */
-    _Atomic int32_t n_maps_made, n_maps_moved; /* map 0: of tensor 1; map 1: of a copy, 64 bytes into the workspace; word 0 is the address */
+    /* map 0: of tensor 1; map 1: of a copy, 64 bytes into the workspace; word 0 is the address */
+    _Atomic int32_t n_maps_made, n_maps_moved;
     bool maps_tensors; /* the second map is the output's, not one of the workspace */
     bool maps_are_known; /* callers may store addresses in maps themselves */
     void (*on_launch)(const char *text, const md_kn_word *params, int32_t n); /* runs a text's kernel; may be NULL */

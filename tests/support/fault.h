@@ -1,5 +1,6 @@
-/* Makes allocations fail on purpose. A test program that lists fault.c and links with fault_link_args (tests/meson.build)
- * has malloc, calloc, realloc, aligned_alloc, strdup and strndup of the library's code counted and, when asked, refused. */
+/* Makes allocations fail on purpose. A test program that lists fault.c and links with fault_link_args
+ * (tests/meson.build) has malloc, calloc, realloc, aligned_alloc, strdup and strndup of the library's code counted
+ * and, when asked, refused. */
 #ifndef MD_TESTS_SUPPORT_FAULT_H
 #define MD_TESTS_SUPPORT_FAULT_H
 #include <stdint.h>

@@ -9,7 +9,7 @@ typedef struct writer {
     uint64_t *state;
     int n_leaves;
     char leaf[MAX_LEAVES][40]; /* what an expression may read here */
-    const char *row, *column;  /* index names for comparisons; NULL where there is none */
+    const char *row, *column; /* index names for comparisons; NULL where there is none */
 } writer;
 
 static int below(writer *w, int n)

@@ -62,7 +62,8 @@ static int64_t axis_length(const bench *b, int32_t t, int32_t a)
     for (int32_t i = 0; i < b->formula->n_reaches; i++) {
         const md_fx_reach *r = &b->formula->reach[i];
         int64_t lo = 0, hi = 0;
-        if (r->tensor == t && r->axis == a && md_fx_range(&lo, &hi, b->formula, r->subscript, b->size, r->n_guards, r->guard) && lo <= hi)
+        if (r->tensor == t && r->axis == a &&
+            md_fx_range(&lo, &hi, b->formula, r->subscript, b->size, r->n_guards, r->guard) && lo <= hi)
             needed = MD_MAX(needed, hi + 1);
     }
     return MD_MAX(MD_MAX(needed, dim), b->c->high > 1 ? b->c->high : 1);
@@ -101,7 +102,8 @@ static size_t span(const md_tensor *t)
 
 static double special(uint64_t r)
 {
-    static const double values[] = {NAN, INFINITY, -INFINITY, 0.0, -0.0, 1e-41, -3e-6, 65519.0, 65520.0, 3e38, 1e6, 255.6};
+    static const double values[] = {NAN,   INFINITY, -INFINITY, 0.0,  -0.0, 1e-41,
+                                    -3e-6, 65519.0,  65520.0,   3e38, 1e6,  255.6};
     return values[r % MD_COUNT(values)];
 }
 
@@ -154,7 +156,8 @@ static bool prepare(bench *b, char *text, size_t n_text)
     const variant_case *c = b->c;
     md_fx_options options = {.dtype = c->dtype, .sizes = c->sizes, .bounds = c->bounds};
     b->random = c->seed + 1;
-    bool ok = md_fx_formula_create(&b->formula, c->formula, &options) == MD_OK && md_st_program_create(&b->program, b->formula) == MD_OK;
+    bool ok = md_fx_formula_create(&b->formula, c->formula, &options) == MD_OK &&
+              md_st_program_create(&b->program, b->formula) == MD_OK;
     for (int32_t d = 0; ok && d < b->formula->n_dims; d++)
         b->size[d] = b->formula->dim[d].size >= 0 ? b->formula->dim[d].size : 0;
     ok = ok && (!c->dims || md_fx_sizes_parse(c->dims, set_size, b) == MD_OK);
@@ -162,7 +165,8 @@ static bool prepare(bench *b, char *text, size_t n_text)
         ok = make_tensor(b, t);
     for (int32_t i = 0; ok && i < b->formula->n_args; i++) {
         md_fx_arg a = b->formula->args[i];
-        b->arg[i] = a.is_scalar ? (b->formula->scalar[a.id].type == MD_I64 ? md_i(3 + a.id) : md_s(0.5 + a.id)) : md_t(&b->tensor[a.id]);
+        b->arg[i] = a.is_scalar ? (b->formula->scalar[a.id].type == MD_I64 ? md_i(3 + a.id) : md_s(0.5 + a.id))
+                                : md_t(&b->tensor[a.id]);
     }
     ok = ok && md_fx_bind(&b->binding, b->formula, b->arg, b->formula->n_args) == MD_OK;
     if (!ok)
@@ -231,7 +235,8 @@ static void fill_call(bench *b)
             contiguous &= x->size[a] == 1 || x->stride[a] == expected;
             expected *= x->size[a];
             aligned &= a == x->rank - 1 || x->size[a] == 1 || x->stride[a] * (int64_t)md_dtype_size(x->dtype) % 64 == 0;
-            aligned16 &= a == x->rank - 1 || x->size[a] == 1 || x->stride[a] * (int64_t)md_dtype_size(x->dtype) % 16 == 0;
+            aligned16 &=
+                a == x->rank - 1 || x->size[a] == 1 || x->stride[a] * (int64_t)md_dtype_size(x->dtype) % 16 == 0;
         }
         aligned16 &= x->rank == 0 || x->size[x->rank - 1] * (int64_t)md_dtype_size(x->dtype) % 16 == 0;
         bool unit = x->rank == 0 || x->stride[x->rank - 1] == 1 || x->size[x->rank - 1] <= 1;
@@ -320,7 +325,8 @@ static md_status run_stage(bench *b, const md_fa_target *target, const md_fa_fam
 static bool serves(const bench *b, const md_fa_target *target, const md_fa_family *family, const md_fa_config *config)
 {
     md_kn_envelope envelope;
-    if (!family || family->device != b->dev->facts.kind || !family->applies(target) || !family->legal(target, config, b->binding.size))
+    if (!family || family->device != b->dev->facts.kind || !family->applies(target) ||
+        !family->legal(target, config, b->binding.size))
         return false;
     memset(&envelope, 0, sizeof envelope);
     family->envelope(&envelope, target, config);
@@ -364,7 +370,8 @@ static bool compare_tensor(const bench *b, int32_t t, char *result, char *text, 
     md_tensor want = *got;
     int64_t at[MD_MAX_RANK] = {0}, n = 1;
     size_t item = md_dtype_size(got->dtype), base = (size_t)((char *)got->data - b->buffer[t].bytes);
-    want.data = b->buffer[t].bytes + base; /* the reference ran last: it is in place, and the variant's result in `result` */
+    /* the reference ran last: it is in place, and the variant's result in `result` */
+    want.data = b->buffer[t].bytes + base;
     md_tensor mine = *got;
     mine.data = result + base;
     for (int32_t a = 0; a < got->rank; a++)
@@ -377,9 +384,9 @@ static bool compare_tensor(const bench *b, int32_t t, char *result, char *text, 
             i += at[a] * got->stride[a];
         }
         if (!same_element(b, &mine, &want, i)) {
-            snprintf(text, n_text, "%s[%lld, %lld, %lld] of %s is %.17g, not %.17g", b->formula->tensor[t].name, (long long)at[0],
-                     (long long)at[1], (long long)at[2], b->c->formula, md_dtype_load(mine.dtype, mine.data, i),
-                     md_dtype_load(want.dtype, want.data, i));
+            snprintf(text, n_text, "%s[%lld, %lld, %lld] of %s is %.17g, not %.17g", b->formula->tensor[t].name,
+                     (long long)at[0], (long long)at[1], (long long)at[2], b->c->formula,
+                     md_dtype_load(mine.dtype, mine.data, i), md_dtype_load(want.dtype, want.data, i));
             return false;
         }
         memcpy(result + base + (size_t)i * item, b->buffer[t].before + base + (size_t)i * item, item);
@@ -407,12 +414,13 @@ static bool compare(bench *b, char *text, size_t n_text)
     if (!ok)
         snprintf(text, n_text, "%s: %s", b->c->formula, md_last_error());
     if (ok && fault.is_set != (b->report.is_set != 0)) {
-        snprintf(text, n_text, "%s: reported %d (tensor %d, axis %d, value %lld), should %d", b->c->formula, (int)b->report.is_set,
-                 b->report.tensor, b->report.axis, (long long)b->report.value, fault.is_set);
+        snprintf(text, n_text, "%s: reported %d (tensor %d, axis %d, value %lld), should %d", b->c->formula,
+                 (int)b->report.is_set, b->report.tensor, b->report.axis, (long long)b->report.value, fault.is_set);
         ok = false;
     }
     for (int32_t t = 0; ok && t < b->formula->n_tensors; t++)
-        if (b->formula->tensor[t].role != MD_FX_TEMP && !(b->c->is_unordered && b->formula->tensor[t].role == MD_FX_OUTPUT))
+        if (b->formula->tensor[t].role != MD_FX_TEMP &&
+            !(b->c->is_unordered && b->formula->tensor[t].role == MD_FX_OUTPUT))
             ok = compare_tensor(b, t, result[t], text, n_text);
     for (int32_t t = 0; t < MD_FX_MAX_TENSORS; t++)
         free(result[t]);
@@ -430,7 +438,8 @@ static void finish(bench *b)
 }
 
 /* All stages; false at the first failure. *n_served: stages that the variant was used for. */
-static bool run_all(bench *b, int *n_served, const md_fa_family *family, const md_fa_config *config, char *text, size_t n_text)
+static bool run_all(bench *b, int *n_served, const md_fa_family *family, const md_fa_config *config, char *text,
+                    size_t n_text)
 {
     const md_fa_family *nest = md_fa_find(b->dev->facts.kind, "nest");
     for (int32_t i = 0; i < b->program->n_stages; i++) {
@@ -450,8 +459,8 @@ static bool run_all(bench *b, int *n_served, const md_fa_family *family, const m
     return true;
 }
 
-static bool check_config(char *text, size_t n_text, bool *skipped, md_dev *dev, const variant_case *c, const md_fa_family *family,
-                         const md_fa_config *config)
+static bool check_config(char *text, size_t n_text, bool *skipped, md_dev *dev, const variant_case *c,
+                         const md_fa_family *family, const md_fa_config *config)
 {
     bench b = {.c = c, .dev = dev};
     int n_served = 0;

@@ -20,7 +20,8 @@ typedef struct variant_case {
     md_dtype dtype; /* default f32 */
     md_bounds bounds;
     variant_layout layout;
-    int64_t low, high; /* of integer data; both 0: -9 .. 9. Axes that only gathers reach have `high` elements (at least 1) */
+    /* of integer data; both 0: -9 .. 9. Axes that only gathers reach have `high` elements (at least 1) */
+    int64_t low, high;
     bool has_specials; /* some NaN, infinities, zeros of both signs, subnormals */
     bool is_unordered; /* duplicates in a scatter: any one writer may have won; not compared */
     double scale; /* of real data; 0: 2, so that it lies in -2 .. 2 */
@@ -28,8 +29,9 @@ typedef struct variant_case {
     uint64_t seed;
 } variant_case;
 
-/** `variant` for every stage that it is made for (else nest). False with a reason in `text`; *skipped (may be NULL) says that the
- * variant does not apply to any stage, is not legal there, or its envelope does not hold, and nothing was compared. */
+/** `variant` for every stage that it is made for (else nest). False with a reason in `text`; *skipped (may be NULL)
+ * says that the variant does not apply to any stage, is not legal there, or its envelope does not hold, and nothing
+ * was compared. */
 bool variant_check(char *text, size_t n_text, bool *skipped, md_dev *dev, const variant_case *c, const char *variant);
 /** Every legal config of every family that applies to some stage. Returns how many were compared, -1 after a failure. */
 int variant_check_all(char *text, size_t n_text, md_dev *dev, const variant_case *c, const char *family);

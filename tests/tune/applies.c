@@ -1,5 +1,6 @@
-/* Whether files of wisdom still say something: `md_applies FILE...` reads each line's key, makes its formula, and looks whether its variant still is a config that
- * holds at its point on an assumed H200 (exit status 1 where one does not), and whether its text is the one that was measured (a number: kernels change). */
+/* Whether files of wisdom still say something: `md_applies FILE...` reads each line's key, makes its formula, and
+ * looks whether its variant still is a config that holds at its point on an assumed H200 (exit status 1 where one
+ * does not), and whether its text is the one that was measured (a number: kernels change). */
 #include "base/status.h"
 #include "device/sim.h"
 #include "tune/search/search.h"
@@ -48,7 +49,8 @@ static bool take_key(char *key, int *stage, md_tn_point *point, const md_fx_form
         return false;
     *rest = 0;
     int at = 0, n_stages;
-    if (sscanf(rest + 1, "| stage %d of %d | bounds %15s |%n", stage, &n_stages, bounds, &at) < 3 || at == 0 || md_fx_formula_create(made, key, NULL) != MD_OK)
+    if (sscanf(rest + 1, "| stage %d of %d | bounds %15s |%n", stage, &n_stages, bounds, &at) < 3 || at == 0 ||
+        md_fx_formula_create(made, key, NULL) != MD_OK)
         return false;
     *formula = *made;
     memset(point, 0, sizeof *point);
@@ -63,7 +65,8 @@ static bool take_key(char *key, int *stage, md_tn_point *point, const md_fx_form
     return true;
 }
 
-static bool holds(const md_fa_target *target, const md_fa_family *family, const md_fa_config *config, const md_tn_point *point)
+static bool holds(const md_fa_target *target, const md_fa_family *family, const md_fa_config *config,
+                  const md_tn_point *point)
 {
     md_kn_shape shape;
     md_kn_envelope envelope = {0};
@@ -74,12 +77,14 @@ static bool holds(const md_fa_target *target, const md_fa_family *family, const 
     return family->legal(target, config, shape.size) && !md_kn_envelope_miss(&envelope, &shape);
 }
 
-static bool is_same_text(world *w, const md_fa_target *target, const md_fa_family *family, const md_fa_config *config, md_digest128 then)
+static bool is_same_text(world *w, const md_fa_target *target, const md_fa_family *family, const md_fa_config *config,
+                         md_digest128 then)
 {
     md_bd_variant *v = NULL;
     md_strbuf text = {0};
     bool is_same = false;
-    if (md_bd_variant_create(&v, w->builder, target, family, config) == MD_OK && md_bd_variant_source(&text, v) == MD_OK) {
+    if (md_bd_variant_create(&v, w->builder, target, family, config) == MD_OK &&
+        md_bd_variant_source(&text, v) == MD_OK) {
         const md_digest128 now = md_hash128(md_strbuf_text(&text), text.size);
         is_same = now.lo == then.lo && now.hi == then.hi;
     }
@@ -102,10 +107,11 @@ static void look(world *w, md_tn_record *r)
         return;
     w->n_measured++;
     char *key = strdup(r->key);
-    bool is_good = key && take_key(key, &stage, &point, &formula, &made) && md_st_split(made) == MD_OK && md_st_program_create(&program, made) == MD_OK &&
-                   stage < program->n_stages;
+    bool is_good = key && take_key(key, &stage, &point, &formula, &made) && md_st_split(made) == MD_OK &&
+                   md_st_program_create(&program, made) == MD_OK && stage < program->n_stages;
     const md_fa_target target = {program, stage, &w->dev->facts};
-    is_good = is_good && md_fa_parse_for(&family, &config, &target, r->variant) == MD_OK && family->applies(&target) && holds(&target, family, &config, &point);
+    is_good = is_good && md_fa_parse_for(&family, &config, &target, r->variant) == MD_OK && family->applies(&target) &&
+              holds(&target, family, &config, &point);
     if (!is_good)
         fprintf(stderr, "%s: %s does not hold there any more\n", r->key, r->variant);
     w->n_good += is_good;
@@ -142,7 +148,8 @@ int main(int argc, char **argv)
     bool is_good = world_open(&w);
     for (int i = 1; i < argc && is_good; i++)
         is_good = read_file(&w, argv[i]);
-    printf("%d lines, %d with a time, of which %d hold, %d with the same text\n", (int)w.n, (int)w.n_measured, (int)w.n_good, (int)w.n_same);
+    printf("%d lines, %d with a time, of which %d hold, %d with the same text\n", (int)w.n, (int)w.n_measured,
+           (int)w.n_good, (int)w.n_same);
     world_close(&w);
     return !(is_good && w.n_measured > 0 && w.n_good == w.n_measured);
 }

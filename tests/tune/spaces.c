@@ -1,6 +1,7 @@
 /* Search spaces as they are: legal configs whose envelope holds, per family, of an op at sizes on an assumed GPU.
- * `md_spaces [--capability N] [--names] FORMULA|OP DTYPE "i=64, j=512" ...` prints them; `md_spaces --check FILE` reads what it printed for several ops, each under
- * a line "## OP DTYPE", and has exit status 1 where a family has fewer than its line says by "at least N", or where a row or product family has no such line. */
+ * `md_spaces [--capability N] [--names] FORMULA|OP DTYPE "i=64, j=512" ...` prints them; `md_spaces --check FILE`
+ * reads what it printed for several ops, each under a line "## OP DTYPE", and has exit status 1 where a family has
+ * fewer than its line says by "at least N", or where a row or product family has no such line. */
 #include "expr/catalogue.h"
 #include "family/family.h"
 #include "tune/tune.h"
@@ -14,8 +15,8 @@
 static const struct {
     const char *family;
     int32_t least;
-} held[] = {{"gemm_wgmma", 200}, {"gemm_mma", 200}, {"gemm_simt", 200}, {"gemv", 200}, {"row_persistent", 40}, {"row_looped", 40}, {"row_split", 40}, {"column", 40},
-            {"scan_persistent", 40}, {"scan_split", 40}};
+} held[] = {{"gemm_wgmma", 200}, {"gemm_mma", 200}, {"gemm_simt", 200}, {"gemv", 200},           {"row_persistent", 40},
+            {"row_looped", 40},  {"row_split", 40}, {"column", 40},     {"scan_persistent", 40}, {"scan_split", 40}};
 enum { N_HELD = sizeof held / sizeof *held };
 
 typedef struct op {
@@ -34,8 +35,8 @@ static bool op_open(op *o, const char *name, const char *dtype)
     const md_catalogue_entry *e = md_catalogue_find(name);
     const md_fx_options options = {.dtype = md_dtype_parse(dtype)};
     op_close(o);
-    const bool is_good = md_fx_formula_create(&o->formula, e ? e->formula : name, &options) == MD_OK && md_st_split(o->formula) == MD_OK &&
-                         md_st_program_create(&o->program, o->formula) == MD_OK;
+    const bool is_good = md_fx_formula_create(&o->formula, e ? e->formula : name, &options) == MD_OK &&
+                         md_st_split(o->formula) == MD_OK && md_st_program_create(&o->program, o->formula) == MD_OK;
     if (!is_good)
         fprintf(stderr, "%s %s: %s\n", name, dtype, md_last_error());
     return is_good;
@@ -115,7 +116,8 @@ static bool print_point(const op *o, const md_dev_facts *facts, const char *text
 
 /* ---- Numbers that are held to */
 
-static bool check_line(bool is_met[N_HELD], const op *o, const md_dev_facts *facts, const md_kn_shape *shape, const char *line)
+static bool check_line(bool is_met[N_HELD], const op *o, const md_dev_facts *facts, const md_kn_shape *shape,
+                       const char *line)
 {
     char name[64];
     int stage, then, least = 0;
@@ -158,7 +160,8 @@ static bool check(FILE *file, const md_dev_facts *facts)
     op_close(&o);
     for (int32_t i = 0; i < N_HELD; i++)
         if (!is_met[i])
-            is_good = fprintf(stderr, "%s is nowhere held to %d configs, or has fewer\n", held[i].family, held[i].least) < 0;
+            is_good =
+                fprintf(stderr, "%s is nowhere held to %d configs, or has fewer\n", held[i].family, held[i].least) < 0;
     return is_good;
 }
 
@@ -174,21 +177,33 @@ static bool check_file(const char *path, const md_dev_facts *facts)
 
 int main(int argc, char **argv)
 {
-    static const struct option options[] = {{"capability", required_argument, NULL, 'c'}, {"names", no_argument, NULL, 'n'}, {"check", required_argument, NULL, 'k'}, {0}};
+    static const struct option options[] = {{"capability", required_argument, NULL, 'c'},
+                                            {"names", no_argument, NULL, 'n'},
+                                            {"check", required_argument, NULL, 'k'},
+                                            {0}};
     int32_t capability = 90;
     const char *file = NULL;
     bool prints = false;
     for (int key; (key = getopt_long(argc, argv, "", options, NULL)) != -1;)
         switch (key) {
-        case 'c': capability = atoi(optarg); break;
-        case 'n': prints = true; break;
-        case 'k': file = optarg; break;
-        default: return 2;
+        case 'c':
+            capability = atoi(optarg);
+            break;
+        case 'n':
+            prints = true;
+            break;
+        case 'k':
+            file = optarg;
+            break;
+        default:
+            return 2;
         }
     md_dev_facts facts;
     op o = {0};
     if (!file && argc - optind < 3)
-        return fprintf(stderr, "usage: md_spaces [--capability N] [--names] FORMULA|OP DTYPE SIZES...\n       md_spaces [--capability N] --check FILE\n"), 2;
+        return fprintf(stderr, "usage: md_spaces [--capability N] [--names] FORMULA|OP DTYPE SIZES...\n       "
+                               "md_spaces [--capability N] --check FILE\n"),
+               2;
     bool is_good = md_dev_cuda_assume(&facts, capability) == MD_OK;
     if (file)
         return !(is_good && check_file(file, &facts));

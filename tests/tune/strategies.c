@@ -1,7 +1,8 @@
-/* How good the search is, on recorded times of whole spaces: `md_strategies [--seed N] [--cases N] [--builds N] [--noise X] [--every N] [--check] BOARD...`. For each case
- * (a point of a board) the config that a fresh search finds, and the model's, are compared with the best of the space. --check: exit status 1 where
- * less than 90% of the cases are within 3% or less than all within 8%, a point took more than the builds allowed, the model is 15% off on average, or fewer than 19 of 20
- * runs agree on more than one case. */
+/* How good the search is, on recorded times of whole spaces: `md_strategies [--seed N] [--cases N] [--builds N]
+ * [--noise X] [--every N] [--check] BOARD...`. For each case (a point of a board) the config that a fresh search
+ * finds, and the model's, are compared with the best of the space. --check: exit status 1 where less than 90% of the
+ * cases are within 3% or less than all within 8%, a point took more than the builds allowed, the model is 15% off on
+ * average, or fewer than 19 of 20 runs agree on more than one case. */
 #include "support/board.h"
 
 #include "tune/tune.h"
@@ -80,15 +81,33 @@ static bool search(outcome *out, board *b, int32_t point, const settings *s, uin
     md_dev *dev = NULL;
     md_bd *builder = NULL;
     md_tn_wisdom *wisdom = NULL;
-    const md_dev_sim_options sim = {.facts = &b->facts, .price = board_price, .user = b, .noise = s->noise, .seed = seed, .compile_ms = 1.0, .timing_us = 20.0};
+    const md_dev_sim_options sim = {.facts = &b->facts,
+                                    .price = board_price,
+                                    .user = b,
+                                    .noise = s->noise,
+                                    .seed = seed,
+                                    .compile_ms = 1.0,
+                                    .timing_us = 20.0};
     md_dev_sim_options o = sim;
     bool is_good = md_pool_create(&pool, 2) == MD_OK;
     o.pool = pool;
-    is_good = is_good && md_dev_sim_open(&dev, &o) == MD_OK && md_bd_create(&builder, dev) == MD_OK && md_tn_wisdom_create(&wisdom) == MD_OK;
+    is_good = is_good && md_dev_sim_open(&dev, &o) == MD_OK && md_bd_create(&builder, dev) == MD_OK &&
+              md_tn_wisdom_create(&wisdom) == MD_OK;
     const place at = {b, point, NULL};
-    const md_tn_job job = {.builder = builder, .target = {b->program, 0, &b->facts}, .wisdom = wisdom, .rigor = MD_TUNE_MEASURE, .budget_ms = 1e7,
-                           .max_builds = s->builds, .all_directions = s->all_directions, .n_points = 1, .point = &b->point[point], .seed = seed,
-                           .allows = was_recorded, .allows_user = &at, .write = count_winner, .user = &out->builds};
+    const md_tn_job job = {.builder = builder,
+                           .target = {b->program, 0, &b->facts},
+                           .wisdom = wisdom,
+                           .rigor = MD_TUNE_MEASURE,
+                           .budget_ms = 1e7,
+                           .max_builds = s->builds,
+                           .all_directions = s->all_directions,
+                           .n_points = 1,
+                           .point = &b->point[point],
+                           .seed = seed,
+                           .allows = was_recorded,
+                           .allows_user = &at,
+                           .write = count_winner,
+                           .user = &out->builds};
     is_good = is_good && md_tn_tune(&job) == MD_OK && best_record(out->variant, b, wisdom, point);
     if (is_good)
         out->regret = board_us(b, point, out->variant) / b->best_us[point] - 1.0;
@@ -146,7 +165,8 @@ static bool run_case(totals *t, board *b, int32_t point, const settings *s, uint
         memset(&again, 0, sizeof again);
         if (!search(&again, b, point, s, seed + 1000 + (uint64_t)i))
             return false;
-        same += !strcmp(again.variant, first.variant) || fabs((1.0 + again.regret) / (1.0 + first.regret) - 1.0) <= 0.02;
+        same +=
+            !strcmp(again.variant, first.variant) || fabs((1.0 + again.regret) / (1.0 + first.regret) - 1.0) <= 0.02;
     }
     t->n++;
     t->within3 += first.regret <= 0.03;
@@ -162,8 +182,10 @@ static bool run_case(totals *t, board *b, int32_t point, const settings *s, uint
         printf("{\"formula\": \"%s\", \"sizes\": [", b->formula);
         for (int32_t d = 0; d < b->parsed->n_dims; d++)
             printf("%s%lld", d ? ", " : "", (long long)b->point[point].size[d]);
-        printf("], \"configs\": %d, \"found\": \"%s\", \"regret\": %.4f, \"model_regret\": %.4f, \"builds\": %d, \"best\": \"%s\", \"best_us\": %.3f",
-               b->n_configs[point], first.variant, first.regret, model, first.builds, b->best[point], b->best_us[point]);
+        printf("], \"configs\": %d, \"found\": \"%s\", \"regret\": %.4f, \"model_regret\": %.4f, \"builds\": %d, "
+               "\"best\": \"%s\", \"best_us\": %.3f",
+               b->n_configs[point], first.variant, first.regret, model, first.builds, b->best[point],
+               b->best_us[point]);
         printf(repeats ? ", \"same\": %d}\n" : "}\n", same);
     }
     return true;
@@ -196,39 +218,66 @@ static int run(board *boards, int32_t n_boards, const settings *s)
         if (!run_case(&t, &boards[b], p, s, s->seed * 31 + (uint64_t)i, i % s->every == 0))
             return 1;
     }
-    printf("{\"seed\": %llu, \"cases\": %d, \"of\": %d, \"noise\": %g, \"within_3\": %.3f, \"within_8\": %.3f, \"mean_regret\": %.4f, \"worst_regret\": %.4f, "
+    printf("{\"seed\": %llu, \"cases\": %d, \"of\": %d, \"noise\": %g, \"within_3\": %.3f, \"within_8\": %.3f, "
+           "\"mean_regret\": %.4f, \"worst_regret\": %.4f, "
            "\"model_mean\": %.4f, \"model_worst\": %.4f, \"most_builds\": %d, \"repeated\": %d, \"of_repeats\": %d}\n",
-           (unsigned long long)s->seed, t.n, n, s->noise, (double)t.within3 / t.n, (double)t.within8 / t.n, t.sum / t.n, t.worst, t.model / t.n, t.worst_model,
-           t.most_builds, t.repeated, t.repeats);
-    const bool is_good = t.within3 >= 0.9 * t.n && t.within8 == t.n && t.most_builds <= s->builds && t.model <= 0.15 * t.n && t.repeated + 1 >= t.repeats;
+           (unsigned long long)s->seed, t.n, n, s->noise, (double)t.within3 / t.n, (double)t.within8 / t.n, t.sum / t.n,
+           t.worst, t.model / t.n, t.worst_model, t.most_builds, t.repeated, t.repeats);
+    const bool is_good = t.within3 >= 0.9 * t.n && t.within8 == t.n && t.most_builds <= s->builds &&
+                         t.model <= 0.15 * t.n && t.repeated + 1 >= t.repeats;
     return s->checks && !is_good;
 }
 
 int main(int argc, char **argv)
 {
-    static const struct option options[] = {{"seed", required_argument, NULL, 's'}, {"cases", required_argument, NULL, 'c'},
-                                            {"builds", required_argument, NULL, 'b'}, {"noise", required_argument, NULL, 'n'}, {"every", required_argument, NULL, 'e'},
-                                            {"all-directions", no_argument, NULL, 'a'}, {"quiet", no_argument, NULL, 'q'}, {"check", no_argument, NULL, 'k'}, {0}};
+    static const struct option options[] = {{"seed", required_argument, NULL, 's'},
+                                            {"cases", required_argument, NULL, 'c'},
+                                            {"builds", required_argument, NULL, 'b'},
+                                            {"noise", required_argument, NULL, 'n'},
+                                            {"every", required_argument, NULL, 'e'},
+                                            {"all-directions", no_argument, NULL, 'a'},
+                                            {"quiet", no_argument, NULL, 'q'},
+                                            {"check", no_argument, NULL, 'k'},
+                                            {0}};
     settings s = {.seed = 1, .n_cases = 60, .builds = MD_TN_BUILDS, .noise = 0.01, .every = 6, .verbose = true};
     static board boards[MAX_BOARDS];
     int32_t n = 0;
     for (int key; (key = getopt_long(argc, argv, "", options, NULL)) != -1;)
         switch (key) {
-        case 's': s.seed = strtoull(optarg, NULL, 10); break;
-        case 'c': s.n_cases = atoi(optarg); break;
-        case 'b': s.builds = atoi(optarg); break;
-        case 'n': s.noise = atof(optarg); break;
-        case 'e': s.every = atoi(optarg); break;
-        case 'a': s.all_directions = true; break;
-        case 'q': s.verbose = false; break;
-        case 'k': s.checks = true; break;
-        default: return 2;
+        case 's':
+            s.seed = strtoull(optarg, NULL, 10);
+            break;
+        case 'c':
+            s.n_cases = atoi(optarg);
+            break;
+        case 'b':
+            s.builds = atoi(optarg);
+            break;
+        case 'n':
+            s.noise = atof(optarg);
+            break;
+        case 'e':
+            s.every = atoi(optarg);
+            break;
+        case 'a':
+            s.all_directions = true;
+            break;
+        case 'q':
+            s.verbose = false;
+            break;
+        case 'k':
+            s.checks = true;
+            break;
+        default:
+            return 2;
         }
     for (int i = optind; i < argc && n < MAX_BOARDS; i++)
         if (!board_read(&boards[n++], argv[i]))
             return 1;
     if (n == 0 || s.n_cases < 1 || s.builds < 1 || s.every < 1)
-        return fprintf(stderr, "usage: md_strategies [--seed N] [--cases N] [--builds N] [--noise X] [--every N] [--all-directions] [--quiet] [--check] BOARD...\n"), 2;
+        return fprintf(stderr, "usage: md_strategies [--seed N] [--cases N] [--builds N] [--noise X] [--every N] "
+                               "[--all-directions] [--quiet] [--check] BOARD...\n"),
+               2;
     const int status = run(boards, n, &s);
     for (int32_t i = 0; i < n; i++)
         board_finish(&boards[i]);

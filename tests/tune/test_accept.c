@@ -9,7 +9,8 @@
 
 typedef enum bend { BEND_NOTHING, BEND_RESULT, BEND_NEIGHBOUR, BEND_NOTHING_WRITTEN, BEND_LAUNCH, BEND_COMPILE } bend;
 
-/* A device whose operations are the host's but for one. Ops are found from the device by its place: there is one at a time. */
+/* A device whose operations are the host's but for one. Ops are found from the device by its place: there is one at
+ * a time. */
 typedef struct bent {
     md_dev_ops ops;
     const md_dev_ops *real;
@@ -30,8 +31,8 @@ static bool is_bent(const md_kn_call *call)
     return call && call->variant && the_bent.variant && strstr(call->variant, the_bent.variant);
 }
 
-static md_status bent_launch(md_dev *dev, md_stream stream, const md_dev_kernel *kernel, const md_kn_geometry *geometry, const md_kn_word *params,
-                             int32_t n, const md_kn_call *call)
+static md_status bent_launch(md_dev *dev, md_stream stream, const md_dev_kernel *kernel, const md_kn_geometry *geometry,
+                             const md_kn_word *params, int32_t n, const md_kn_call *call)
 {
     const bool bends = is_bent(call);
     the_bent.n_bent += bends;
@@ -121,8 +122,15 @@ static void world_open(world *w, const char *formula, int64_t i, int64_t j, bend
     assert_ok(md_st_program_create(&w->program, w->formula));
     w->point.size[0] = i;
     w->point.size[1] = j;
-    w->job = (md_tn_job){.builder = w->builder, .target = {w->program, 0, &w->dev->facts}, .wisdom = w->wisdom, .count = &w->count,
-                         .rigor = MD_TUNE_EXHAUSTIVE, .budget_ms = 60000.0, .n_points = 1, .point = &w->point, .seed = 3};
+    w->job = (md_tn_job){.builder = w->builder,
+                         .target = {w->program, 0, &w->dev->facts},
+                         .wisdom = w->wisdom,
+                         .count = &w->count,
+                         .rigor = MD_TUNE_EXHAUSTIVE,
+                         .budget_ms = 60000.0,
+                         .n_points = 1,
+                         .point = &w->point,
+                         .seed = 3};
 }
 
 static void world_close(world *w)
@@ -174,7 +182,8 @@ static void right_kernels_are_accepted(void **state)
         w.job.max_builds = 4;
         assert_ok(md_tn_tune(&w.job));
         if (atomic_load(&w.count.wrong) || atomic_load(&w.count.failed) || !atomic_load(&w.count.timed))
-            fail_msg("%s: %d wrong, %d failed, %d timed", formulas[i], (int)w.count.wrong, (int)w.count.failed, (int)w.count.timed);
+            fail_msg("%s: %d wrong, %d failed, %d timed", formulas[i], (int)w.count.wrong, (int)w.count.failed,
+                     (int)w.count.timed);
         world_close(&w);
     }
 }
@@ -354,7 +363,8 @@ static void memory_has_a_limit(void **state)
     md_tn_data data;
     world w;
     world_open(&w, silu, 1 << 12, 1 << 12, BEND_NOTHING, NULL);
-    assert_fails(md_tn_data_make(&data, &patterns, w.program, 0, w.point.size, false, 64 << 20), MD_OUT_OF_MEMORY, "bytes");
+    assert_fails(md_tn_data_make(&data, &patterns, w.program, 0, w.point.size, false, 64 << 20), MD_OUT_OF_MEMORY,
+                 "bytes");
     assert_true(md_tn_bench_limit(w.dev) <= 256 << 20);
     w.dev->facts.global_bytes = (int64_t)141 << 30; /* as if it were a GPU: what others left of it counts */
     the_bent.ops.free_bytes = a_gigabyte;
@@ -419,7 +429,8 @@ static void measuring_borrows_no_more_than_it_may(void **state)
         assert_int_equal(the_bent.live, 0);
         assert_true(the_bent.peak <= limit && the_bent.peak <= 256 << 20);
         assert_int_equal(atomic_load(&w.count.out_of_memory), bytes > limit);
-        assert_true(bytes > limit ? the_bent.peak < limit : the_bent.peak >= bytes / 2); /* of inputs there may be images alone */
+        /* of inputs there may be images alone */
+        assert_true(bytes > limit ? the_bent.peak < limit : the_bent.peak >= bytes / 2);
         world_close(&w);
     }
 }

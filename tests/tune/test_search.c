@@ -78,8 +78,14 @@ static void world_open(world *w, const char *formula, md_dtype dtype, uint64_t s
     w->seed = seed;
     w->step = 0.06;
     assert_ok(md_pool_create(&w->pool, 2));
-    const md_dev_sim_options sim = {.facts = &w->facts, .price = price, .user = w, .noise = noise, .seed = seed, .compile_ms = compile_ms,
-                                    .timing_us = 20.0, .pool = w->pool};
+    const md_dev_sim_options sim = {.facts = &w->facts,
+                                    .price = price,
+                                    .user = w,
+                                    .noise = noise,
+                                    .seed = seed,
+                                    .compile_ms = compile_ms,
+                                    .timing_us = 20.0,
+                                    .pool = w->pool};
     assert_ok(md_dev_sim_open(&w->dev, &sim));
     assert_ok(md_bd_create(&w->builder, w->dev));
     assert_ok(md_tn_wisdom_create(&w->wisdom));
@@ -108,8 +114,15 @@ static md_tn_point point_at(int64_t i, int64_t j)
 
 static md_tn_job job_of(world *w, const md_tn_point *p, int32_t n, md_tune rigor)
 {
-    return (md_tn_job){.builder = w->builder, .target = w->target, .wisdom = w->wisdom, .count = &w->count, .rigor = rigor, .budget_ms = 1e7,
-                       .n_points = n, .point = p, .seed = 1};
+    return (md_tn_job){.builder = w->builder,
+                       .target = w->target,
+                       .wisdom = w->wisdom,
+                       .count = &w->count,
+                       .rigor = rigor,
+                       .budget_ms = 1e7,
+                       .n_points = n,
+                       .point = p,
+                       .seed = 1};
 }
 
 /* ---- What is true */
@@ -281,7 +294,8 @@ static void every_family_has_its_best(void **state)
             continue;
         md_kn_shape shape;
         md_tn_shape(&shape, w.program, p.size);
-        const md_status s = md_tn_decide(&config, &us, &is_measured, w.wisdom, NULL, MD_TUNE_MEASURE, &w.target, *f, &p, &shape);
+        const md_status s =
+            md_tn_decide(&config, &us, &is_measured, w.wisdom, NULL, MD_TUNE_MEASURE, &w.target, *f, &p, &shape);
         assert_true(s == MD_OK || s == MD_NOT_FOUND);
         if (s == MD_OK)
             assert_true(us > 0.0);
@@ -435,7 +449,8 @@ static void nothing_that_runs_is_no_disaster(void **state)
     world_close(&w);
 }
 
-/* What a first process learned, also that nothing of a family runs or is worth a try, keeps a second one from measuring and building. */
+/* What a first process learned, also that nothing of a family runs or is worth a try, keeps a second one from
+ * measuring and building. */
 static void what_runs_nowhere_is_not_tried_by_every_process(void **state)
 {
     scratch *s = *state;
@@ -563,7 +578,8 @@ int main(void)
         cmocka_unit_test(bad_times_are_no_times),
         cmocka_unit_test(a_slow_one_runs_once),
         cmocka_unit_test(nothing_that_runs_is_no_disaster),
-        cmocka_unit_test_setup_teardown(what_runs_nowhere_is_not_tried_by_every_process, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(what_runs_nowhere_is_not_tried_by_every_process, scratch_setup,
+                                        scratch_teardown),
         cmocka_unit_test(what_does_not_fit_keeps_the_estimate),
         cmocka_unit_test(runs_agree),
         cmocka_unit_test(keys_tell_points_apart),

@@ -90,14 +90,14 @@ static void test_model_is_sane(void **state)
     md_fa_features tiny = {.memory_bytes = 512, .ops = 64, .ops_rate = 1.0, .parallel = 1.0, .launches = 1};
     md_fa_features split = tiny;
     split.parallel = 2.0;
-    assert_true(md_tn_model_us(facts, &tiny) < 0.5);  /* a single block costs a call */
+    assert_true(md_tn_model_us(facts, &tiny) < 0.5); /* a single block costs a call */
     assert_true(md_tn_model_us(facts, &split) > 1.0); /* and more than one a launch */
     md_fa_features large = tiny;
     large.memory_bytes = 256e6;
     split.memory_bytes = 256e6;
     double alone = md_tn_model_us(facts, &large), both = md_tn_model_us(facts, &split);
     assert_true(alone > 256e6 / 12e9 * 1e6 * 0.9 && alone < 256e6 / 12e9 * 1e6 * 1.1); /* 12 GB/s a lane */
-    assert_true(both > 256e6 / 20e9 * 1e6 * 0.9 && both < 256e6 / 20e9 * 1e6 * 1.1);   /* 20 GB/s together */
+    assert_true(both > 256e6 / 20e9 * 1e6 * 0.9 && both < 256e6 / 20e9 * 1e6 * 1.1); /* 20 GB/s together */
     md_fa_features flops = {.ops = 1e9, .ops_rate = 0.5, .parallel = 2.0, .launches = 1};
     double us = md_tn_model_us(facts, &flops);
     assert_true(us > 20e3 && us < 20.1e3); /* 1e9 at half of 100 GFLOP/s */
@@ -227,7 +227,8 @@ static void test_copies_of_nothing(void **state)
     int64_t limit = md_tn_copies_limit(f->host);
     assert_true(limit > 0 && limit <= 256 << 20);
     toy_call(&call, &shape, &f->toy, NULL, NULL, limit / 8, 1.0); /* two tensors of half the limit, and some */
-    assert_fails(md_tn_copies_make(&copies, f->host, &f->toy.program, 0, &call, 0, &left), MD_OUT_OF_MEMORY, "measuring");
+    assert_fails(md_tn_copies_make(&copies, f->host, &f->toy.program, 0, &call, 0, &left), MD_OUT_OF_MEMORY,
+                 "measuring");
 }
 
 static md_bd_variant *make(fixture *f, md_bd *builder, int32_t kind)
@@ -257,7 +258,8 @@ static void test_race(void **state)
     toy_call(&call, &shape, &f->toy, y, x, N, 2.0);
     const md_kn_call before = call;
     double us[N_VARIANTS] = {0};
-    for (int i = 0; i < 8 && !(us[1] > 0.0 && us[0] > 2.0 * us[1]); i++) { /* again where other work took the processor meanwhile */
+    /* again where other work took the processor meanwhile */
+    for (int i = 0; i < 8 && !(us[1] > 0.0 && us[0] > 2.0 * us[1]); i++) {
         assert_ok(md_tn_race(us, v, N_VARIANTS, &call, 100.0));
         printf("slow %.2f us, plain %.2f us, failing %.2f, twice %.2f us\n", us[0], us[1], us[2], us[3]);
     }
@@ -287,7 +289,8 @@ static void test_budget(void **state)
     md_kn_call call;
     toy_call(&call, &shape, &f->toy, y, x, 8, 2.0);
     double us[2] = {0}, budget = 60.0, ms = 0.0;
-    for (bool is_starved = true; is_starved; budget *= is_starved ? 2.0 : 1.0) { /* by other work: the second was not reached in time */
+    /* by other work: the second was not reached in time */
+    for (bool is_starved = true; is_starved; budget *= is_starved ? 2.0 : 1.0) {
         const uint64_t start = md_clock_ns();
         assert_ok(md_tn_race(us, v, 2, &call, budget));
         ms = (double)(md_clock_ns() - start) * 1e-6;

@@ -1,5 +1,6 @@
-/* Every allocation fails in turn while a stage is tuned and while wisdom is kept, found, exported, imported and searched in files that came along: a
- * status that says so or a right result, nothing lost (the sanitizers look), and nothing broken for good. */
+/* Every allocation fails in turn while a stage is tuned and while wisdom is kept, found, exported, imported and
+ * searched in files that came along: a status that says so or a right result, nothing lost (the sanitizers look),
+ * and nothing broken for good. */
 #include "support/check.h"
 #include "support/fault.h"
 
@@ -54,7 +55,8 @@ static void world_open(world *w, scratch *s, const char *formula)
     assert_ok(md_st_program_create(&w->program, w->formula));
     w->target = (md_fa_target){w->program, 0, &w->facts};
     assert_ok(md_pool_create(&w->pool, 2));
-    const md_dev_sim_options sim = {.facts = &w->facts, .price = price, .seed = 5, .compile_ms = 1.0, .timing_us = 20.0, .pool = w->pool};
+    const md_dev_sim_options sim = {
+        .facts = &w->facts, .price = price, .seed = 5, .compile_ms = 1.0, .timing_us = 20.0, .pool = w->pool};
     assert_ok(md_dev_sim_open(&w->dev, &sim));
     assert_ok(md_bd_create(&w->builder, w->dev));
     assert_ok(md_tn_wisdom_create(&w->wisdom));
@@ -78,8 +80,16 @@ static md_status tune(world *w)
     md_tn_point p[2] = {{.is_ragged = false}, {.is_ragged = true}};
     p[0].size[0] = p[0].size[1] = 256;
     p[1].size[0] = p[1].size[1] = 1001;
-    const md_tn_job job = {.builder = w->builder, .target = w->target, .wisdom = w->wisdom, .count = &w->count, .rigor = MD_TUNE_MEASURE, .budget_ms = 1e7,
-                           .max_builds = 3, .n_points = 2, .point = p, .seed = 1};
+    const md_tn_job job = {.builder = w->builder,
+                           .target = w->target,
+                           .wisdom = w->wisdom,
+                           .count = &w->count,
+                           .rigor = MD_TUNE_MEASURE,
+                           .budget_ms = 1e7,
+                           .max_builds = 3,
+                           .n_points = 2,
+                           .point = p,
+                           .seed = 1};
     return md_tn_tune(&job);
 }
 
@@ -108,7 +118,13 @@ static void searching(void **state)
 
 static md_tn_record make(const char *key, int which)
 {
-    md_tn_record r = {.us = 1.5 * which, .spread = 0.25, .count = 9, .rigor = MD_TUNE_MEASURE, .is_complete = true, .source = {5, 6}, .date = 1700000000};
+    md_tn_record r = {.us = 1.5 * which,
+                      .spread = 0.25,
+                      .count = 9,
+                      .rigor = MD_TUNE_MEASURE,
+                      .is_complete = true,
+                      .source = {5, 6},
+                      .date = 1700000000};
     const md_tn_candidate c = {.name = "row_looped/lanes1", .verdict = MD_TN_TIMED, .us = 2.0, .count = 3};
     r.key = strdup(key);
     assert_non_null(r.key);
@@ -152,7 +168,8 @@ static void keeping_and_finding(void **state)
         md_tn_wisdom_destroy(&w);
         w = open_wisdom(store); /* what is known lies in the store */
         fault_after(n);
-        const md_status put = md_tn_wisdom_put(w, &r), find = md_tn_wisdom_find(&found, w, "a", "row_looped", MD_TUNE_MEASURE);
+        const md_status put = md_tn_wisdom_put(w, &r),
+                        find = md_tn_wisdom_find(&found, w, "a", "row_looped", MD_TUNE_MEASURE);
         const md_status out = md_tn_wisdom_quarantine(w, "row_looped/bad", source, "wrong");
         happened = fault_happened();
         fault_after(0);

@@ -18,7 +18,12 @@
 /* A record of "row_looped" at a key: its variant and time say which one it is. */
 static md_tn_record make(const char *key, md_tune rigor, bool is_complete, int32_t count, int which)
 {
-    md_tn_record r = {.us = rigor > MD_TUNE_OFF ? 1.5 * which : 0.0, .spread = 0.25, .count = count, .rigor = rigor, .is_complete = is_complete, .source = {5, 6},
+    md_tn_record r = {.us = rigor > MD_TUNE_OFF ? 1.5 * which : 0.0,
+                      .spread = 0.25,
+                      .count = count,
+                      .rigor = rigor,
+                      .is_complete = is_complete,
+                      .source = {5, 6},
                       .date = 1700000000 + which};
     r.key = strdup(key);
     assert_non_null(r.key);
@@ -76,12 +81,15 @@ static void records_come_back_whole(void **state)
     assert_string_equal(got.variant, want.variant);
     assert_string_equal(got.family, want.family);
     assert_true(got.us == want.us && got.spread == want.spread && got.count == want.count && got.rigor == want.rigor);
-    assert_true(got.is_complete == want.is_complete && got.date == want.date && got.source.lo == 5 && got.source.hi == 6);
+    assert_true(got.is_complete == want.is_complete && got.date == want.date && got.source.lo == 5 &&
+                got.source.hi == 6);
     assert_int_equal(got.n_candidates, want.n_candidates);
     for (int i = 0; i < got.n_candidates; i++) {
         assert_string_equal(got.candidate[i].name, want.candidate[i].name);
-        assert_true(got.candidate[i].us == want.candidate[i].us && got.candidate[i].verdict == want.candidate[i].verdict);
-        assert_true(got.candidate[i].spread == want.candidate[i].spread && got.candidate[i].count == want.candidate[i].count);
+        assert_true(got.candidate[i].us == want.candidate[i].us &&
+                    got.candidate[i].verdict == want.candidate[i].verdict);
+        assert_true(got.candidate[i].spread == want.candidate[i].spread &&
+                    got.candidate[i].count == want.candidate[i].count);
     }
     md_tn_record_finish(&got);
     md_tn_record_finish(&want);
@@ -99,9 +107,9 @@ static void the_better_one_is_left(void **state)
         md_tune rigor;
         bool is_complete;
         int32_t count;
-    } ladder[] = {{MD_TUNE_ESTIMATE, true, 0},  {MD_TUNE_ESTIMATE, true, 9},    {MD_TUNE_MEASURE, false, 4},   {MD_TUNE_MEASURE, false, 9},
-                  {MD_TUNE_MEASURE, true, 2},   {MD_TUNE_MEASURE, true, 30},    {MD_TUNE_MEASURE, true, 30},   {MD_TUNE_EXHAUSTIVE, false, 1},
-                  {MD_TUNE_EXHAUSTIVE, true, 1}};
+    } ladder[] = {{MD_TUNE_ESTIMATE, true, 0}, {MD_TUNE_ESTIMATE, true, 9},    {MD_TUNE_MEASURE, false, 4},
+                  {MD_TUNE_MEASURE, false, 9}, {MD_TUNE_MEASURE, true, 2},     {MD_TUNE_MEASURE, true, 30},
+                  {MD_TUNE_MEASURE, true, 30}, {MD_TUNE_EXHAUSTIVE, false, 1}, {MD_TUNE_EXHAUSTIVE, true, 1}};
     uint64_t seed = check_seed();
     for (int i = 0; i < 60; i++) {
         char key[20];
@@ -136,7 +144,8 @@ static int put_some(void *user, int i)
     for (int k = 0; k < 10; k++) {
         char key[20];
         snprintf(key, sizeof key, "key %d", k);
-        put(w, key, MD_TUNE_MEASURE, true, 1 + (i * 7 + k) % CROWD, 1 + (i * 7 + k) % CROWD); /* every count once a key */
+        /* every count once a key */
+        put(w, key, MD_TUNE_MEASURE, true, 1 + (i * 7 + k) % CROWD, 1 + (i * 7 + k) % CROWD);
     }
     md_tn_wisdom_destroy(&w);
     md_sr_close(&store);
@@ -323,8 +332,9 @@ static void shipped_files_are_found(void **state)
     assert_non_null(f);
     fprintf(f, "# made for tests\n%.*s", (int)text.size - 1, text.text); /* the last line without its end */
     fclose(f);
-    scratch_shell("chmod 644 '%s'; echo 'no wisdom' > '%s/more/b.jsonl'; (tail -3 '%s'; head -3 '%s') > '%s/more/c.jsonl'; echo x > '%s/more/other.txt'", file,
-                  s->folder, file, file, s->folder, s->folder);
+    scratch_shell("chmod 644 '%s'; echo 'no wisdom' > '%s/more/b.jsonl'; (tail -3 '%s'; head -3 '%s') > "
+                  "'%s/more/c.jsonl'; echo x > '%s/more/other.txt'",
+                  file, s->folder, file, file, s->folder, s->folder);
     snprintf(path, sizeof path, "%s/more::%s/absent:%s/shipped", s->folder, s->folder, s->folder);
     for (int is_related = 0; is_related < 2; is_related++) {
         scratch_shell("rm -rf '%s'/*/wisdom '%s'/*/quarantine", s->root, s->root);
@@ -398,12 +408,23 @@ static void half_a_file_is_none(void **state)
 {
     scratch *s = *state;
     static const char *const changes[][2] = {
-        {"{\"key\"", "{\"key"}, {"\"count\":9", "\"count\":-9"},       {"\"count\":9", "\"count\":9.5"},
-        {"\"rigor\":\"measure\"", "\"rigor\":\"off\""}, {"\"us\":1.5", "\"us\":\"1.5\""}, {"\"us\":1.5", "\"us\":0"},
-        {"\"us\":1.5", "\"us\":1e400"}, {"row_looped/lanes1", "row_split/lanes1"}, {"\"complete\":true", "\"complete\":1"},
-        {"\"date\":\"20", "\"date\":\"x20"}, {"\"verdict\":\"timed\"", "\"verdict\":\"fine\""}, {"\"source\":\"00", "\"source\":\"0x"},
-        {"\"environment\":\"", "\"environment\":\"f"}, {"\"device\":\"unknown\"", "\"device\":\"\""}, {"\"key\":\"a\"", "\"key\":7"},
-        {"\"family\":\"row_looped\"", "\"family\":\"row_looped\",\"family\":\"row_looped\""}, {"}\n", "}}\n"},
+        {"{\"key\"", "{\"key"},
+        {"\"count\":9", "\"count\":-9"},
+        {"\"count\":9", "\"count\":9.5"},
+        {"\"rigor\":\"measure\"", "\"rigor\":\"off\""},
+        {"\"us\":1.5", "\"us\":\"1.5\""},
+        {"\"us\":1.5", "\"us\":0"},
+        {"\"us\":1.5", "\"us\":1e400"},
+        {"row_looped/lanes1", "row_split/lanes1"},
+        {"\"complete\":true", "\"complete\":1"},
+        {"\"date\":\"20", "\"date\":\"x20"},
+        {"\"verdict\":\"timed\"", "\"verdict\":\"fine\""},
+        {"\"source\":\"00", "\"source\":\"0x"},
+        {"\"environment\":\"", "\"environment\":\"f"},
+        {"\"device\":\"unknown\"", "\"device\":\"\""},
+        {"\"key\":\"a\"", "\"key\":7"},
+        {"\"family\":\"row_looped\"", "\"family\":\"row_looped\",\"family\":\"row_looped\""},
+        {"}\n", "}}\n"},
     };
     md_strbuf good = {0};
     md_sr *store = scratch_open(s, "here");
@@ -474,7 +495,8 @@ static int check_lines(const md_tn_shipped *shipped, const char *path, const cha
         if (length && text[at] == '{') {
             if (md_tn_line_read(&line, text + at, length) != MD_OK)
                 fail_msg("%s, line %d: %s", path, n_lines + 1, md_last_error());
-            if (!line.is_quarantine && !md_tn_shipped_find(&found, shipped, &line.origin, line.record.key, line.record.family))
+            if (!line.is_quarantine &&
+                !md_tn_shipped_find(&found, shipped, &line.origin, line.record.key, line.record.family))
                 fail_msg("%s, line %d is not found by its key", path, n_lines + 1);
             md_tn_record_finish(&found);
             md_tn_line_finish(&line);
@@ -518,9 +540,19 @@ int main(int argc, char **argv)
     came_along = argc > 1 ? argv[1] : NULL;
 #define TEST(name) cmocka_unit_test_setup_teardown(name, scratch_setup, scratch_teardown)
     const struct CMUnitTest tests[] = {
-        TEST(records_come_back_whole), TEST(the_better_one_is_left), TEST(processes_do_not_put_back_less), TEST(user_and_system_agree_by_rigor),
-        TEST(quarantine_is_kept), TEST(one_tunes), TEST(text_goes_round), TEST(other_devices_and_drivers), TEST(half_a_file_is_none),
-        TEST(unreadable_records_are_counted), TEST(shipped_files_are_found), TEST(what_comes_along_is_read), TEST(killed_writers_hold_nobody_up),
+        TEST(records_come_back_whole),
+        TEST(the_better_one_is_left),
+        TEST(processes_do_not_put_back_less),
+        TEST(user_and_system_agree_by_rigor),
+        TEST(quarantine_is_kept),
+        TEST(one_tunes),
+        TEST(text_goes_round),
+        TEST(other_devices_and_drivers),
+        TEST(half_a_file_is_none),
+        TEST(unreadable_records_are_counted),
+        TEST(shipped_files_are_found),
+        TEST(what_comes_along_is_read),
+        TEST(killed_writers_hold_nobody_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

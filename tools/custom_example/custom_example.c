@@ -1,8 +1,10 @@
-/* A kernel of one's own in an op's pool, for the CPU and for a GPU: y = a * x + y by chunks (host), or by blocks (cuda), with a tunable each.
+/* A kernel of one's own in an op's pool, for the CPU and for a GPU: y = a * x + y by chunks (host), or by blocks
+ * (cuda), with a tunable each.
  *
  *     custom_example [host|cuda]
  *
- * The op's formula says what is right; the library verifies both kernels against it, chooses among them and its own, and reports. */
+ * The op's formula says what is right; the library verifies both kernels against it, chooses among them and its own,
+ * and reports. */
 #include <md/md.h>
 
 #include <stdio.h>
@@ -35,10 +37,23 @@ static const md_tunable host_tunable[] = {{"chunk", 3, {16384, 4096, 65536}}};
 static const md_tunable cuda_tunable[] = {{"threads", 2, {256, 512}}, {"items", 3, {4, 1, 8}}};
 
 static const md_custom kernels[] = {
-    {.name = "chunks", .device = "host", .source = host_source, .entry = "saxpy", .tunable = host_tunable, .n_tunables = 1,
-     .grid = "(n + chunk - 1) // chunk", .numeric = MD_NUMERIC_BATCH_INVARIANT},
-    {.name = "blocks", .device = "cuda", .source = cuda_source, .entry = "saxpy", .tunable = cuda_tunable, .n_tunables = 2,
-     .grid = "(n + threads * items - 1) // (threads * items)", .block = "threads", .envelope = "n < 2147483647 * threads",
+    {.name = "chunks",
+     .device = "host",
+     .source = host_source,
+     .entry = "saxpy",
+     .tunable = host_tunable,
+     .n_tunables = 1,
+     .grid = "(n + chunk - 1) // chunk",
+     .numeric = MD_NUMERIC_BATCH_INVARIANT},
+    {.name = "blocks",
+     .device = "cuda",
+     .source = cuda_source,
+     .entry = "saxpy",
+     .tunable = cuda_tunable,
+     .n_tunables = 2,
+     .grid = "(n + threads * items - 1) // (threads * items)",
+     .block = "threads",
+     .envelope = "n < 2147483647 * threads",
      .numeric = MD_NUMERIC_BATCH_INVARIANT},
 };
 
@@ -66,7 +81,8 @@ static void run(md_context *context, md_op *op, int64_t n)
         check(md_copy(context, device[i], x, n_bytes), "md_copy");
         t[i] = md_tensor_make(device[i], MD_F32, 1, &n);
     }
-    const md_arg args[] = {md_s(2.0), md_t(&t[0]), md_t(&t[1]), md_t(&t[2])}; /* in order of first appearance: a, Z, X, Y */
+    /* in order of first appearance: a, Z, X, Y */
+    const md_arg args[] = {md_s(2.0), md_t(&t[0]), md_t(&t[1]), md_t(&t[2])};
     for (int i = 0; i < 2; i++)
         check(md_call(op, NULL, args, 4), "md_call");
     check(md_sync(context, NULL), "md_sync");
@@ -86,9 +102,14 @@ int main(int argc, char **argv)
 {
     md_context *context = NULL;
     md_op *op = NULL;
-    check(md_context_create(&context, &(md_context_options){.device = argc > 1 ? argv[1] : NULL, .select = MD_SELECT_MEASURE}), "md_context_create");
+    check(md_context_create(&context,
+                            &(md_context_options){.device = argc > 1 ? argv[1] : NULL, .select = MD_SELECT_MEASURE}),
+          "md_context_create");
     check(md_op_create(&op, context, "scalar a; Z[n] = a * X[n] + Y[n]",
-                       &(md_op_options){.name = "saxpy", .hints = "4096, 1048576", .custom = kernels, .n_custom = sizeof kernels / sizeof *kernels}),
+                       &(md_op_options){.name = "saxpy",
+                                        .hints = "4096, 1048576",
+                                        .custom = kernels,
+                                        .n_custom = sizeof kernels / sizeof *kernels}),
           "md_op_create");
     for (int32_t i = 0; i < md_op_n_variants(op, 0); i++)
         if (!strncmp(md_op_variant(op, 0, i), "custom/", 7))

@@ -1,7 +1,8 @@
 /* bench: kernel times of boards, of one op, or of all its variants.
  *
- * On a GPU: the kernels of k launches on k sets of tensors run one after the other between two events, after other memory of 2.5 times the cache
- * was read, so that every one finds a cold cache and no time of the host is in the figure. */
+ * On a GPU: the kernels of k launches on k sets of tensors run one after the other between two events, after other
+ * memory of 2.5 times the cache was read, so that every one finds a cold cache and no time of the host is in the
+ * figure. */
 #include "bench.h"
 
 #include <ctype.h>
@@ -10,7 +11,8 @@
 
 enum { MAX_HOST_SETS = 8, DEFAULT_REPEAT = 15, MAX_PASSES = 64, SAMPLE_US = 1000, WARM_UP_US = 50000, VERY_FAR = 3 };
 static const double cold_bytes = 192e6; /* the sets together outgrow the caches where one alone does not */
-static const double gpu_us = 300, gpu_bytes_per_us = 4e6, gpu_bytes = 6e9; /* how long a sample is, about, and the most memory that sets take */
+/* how long a sample is, about, and the most memory that sets take */
+static const double gpu_us = 300, gpu_bytes_per_us = 4e6, gpu_bytes = 6e9;
 
 static md_status make_op(md_op **out, bench *b, const char *formula, md_dtype dtype, const char *pin)
 {
@@ -80,12 +82,15 @@ static md_status add_variants(bench *b, bench_case *c, const char *formula, md_o
     return MD_OK;
 }
 
-/* The same bytes moved by the simplest op there is, made without the options of what is compared with it: no pin of theirs is for it. */
+/* The same bytes moved by the simplest op there is, made without the options of what is compared with it: no pin of
+ * theirs is for it. */
 static md_status add_gpu_copy(bench *b, bench_case *c)
 {
     char sizes[64];
     contender *w = &c->who[c->n];
-    md_status s = b->copy ? MD_OK : md_op_create(&b->copy, b->context, "Y[n] = X[n]", &(md_op_options){.name = "copy", .dtype = MD_F32});
+    md_status s =
+        b->copy ? MD_OK
+                : md_op_create(&b->copy, b->context, "Y[n] = X[n]", &(md_op_options){.name = "copy", .dtype = MD_F32});
     *w = (contender){.peer = "copy", .op = b->copy};
     snprintf(sizes, sizeof sizes, "n=%.0f", c->bytes / 8 > 1 ? c->bytes / 8 : 1);
     if (s == MD_OK)
@@ -281,7 +286,8 @@ md_status bench_fill(bench *b, bench_case *c, md_op *op)
     c->sweeper = b->sweeper;
     for (; s == MD_OK && c->n_sets < sets; c->n_sets++) {
         int k = c->n_sets;
-        s = k && b->device.is_gpu ? data_clone(&c->set[k], &c->set[0]) : data_make(&c->set[k], b->context, op, c->sizes, b->o->seed + (uint64_t)k);
+        s = k && b->device.is_gpu ? data_clone(&c->set[k], &c->set[0])
+                                  : data_make(&c->set[k], b->context, op, c->sizes, b->o->seed + (uint64_t)k);
     }
     return s;
 }
@@ -348,7 +354,8 @@ static int bench_board(bench *b, const char *path)
     if (!f)
         return cli_usage("cannot open the board '%s'", path);
     for (int number = 1; status == CLI_OK && fgets(line, sizeof line, f); number++)
-        status = strlen(line) + 1 == sizeof line ? cli_usage("%s:%d: the line is too long", path, number) : bench_line(b, line, path, number);
+        status = strlen(line) + 1 == sizeof line ? cli_usage("%s:%d: the line is too long", path, number)
+                                                 : bench_line(b, line, path, number);
     fclose(f);
     return status;
 }

@@ -56,13 +56,15 @@ typedef struct bench_case {
 md_status bench_fill(bench *b, bench_case *c, md_op *op);
 /** Resolves a contender on every set; UNSUPPORTED where a pinned variant does not fit the shape. */
 md_status bench_add(bench_case *c, md_op *op, bool is_own);
-/** One look at all contenders. Those that take more than `far` times the least get so many samples there and then, those beyond three times one. */
+/** One look at all contenders. Those that take more than `far` times the least get so many samples there and then,
+ * those beyond three times one. */
 md_status bench_screen(bench_case *c, double far, int samples);
 /** Times all contenders, interleaved, but those that were far off. */
 md_status bench_race(bench *b, bench_case *c);
 void bench_free(bench *b, bench_case *c);
 
-/** Kernels made for one hint each at other sizes, against what is dispatched: the matrix of TorchInductor's size hints. */
+/** Kernels made for one hint each at other sizes, against what is dispatched: the matrix of TorchInductor's size
+ * hints. */
 int bench_table(bench *b, bool is_sweep);
 
 /** A line for each contender: a row or JSON on stdout, and JSON in the file of --output. */

@@ -57,19 +57,22 @@ static void print_json(FILE *f, const bench *b, const bench_case *c, const conte
         fprintf(f, "%s%s", s ? " " : ", \"variant\": \"", w->choice.variant[s]);
     if (w->choice.n_stages)
         fprintf(f, "\", \"why\": \"%s\"", w->choice.source[0]);
-    fprintf(f, ", \"us\": %.3f, \"lo\": %.3f, \"hi\": %.3f, \"vs\": %.4f", us, timing_quantile(&w->kernel, 0.1), timing_quantile(&w->kernel, 0.9),
-            timing_ratio(&w->kernel, &c->who[0].kernel));
+    fprintf(f, ", \"us\": %.3f, \"lo\": %.3f, \"hi\": %.3f, \"vs\": %.4f", us, timing_quantile(&w->kernel, 0.1),
+            timing_quantile(&w->kernel, 0.9), timing_ratio(&w->kernel, &c->who[0].kernel));
     if (w->call.n) /* a GPU works while the host goes on */
-        fprintf(f, ", \"host_us\": %.3f, \"tflops\": %.4f", timing_quantile(&w->call, 0.5) - (b->device.is_gpu ? 0.0 : us), rate(c->flops, us) / 1e6);
-    fprintf(f, ", \"gbps\": %.3f, \"k\": %d, \"bytes\": %.0f}\n", rate(c->bytes, us) / 1e3, w->op ? c->n_sets : 1, c->bytes);
+        fprintf(f, ", \"host_us\": %.3f, \"tflops\": %.4f",
+                timing_quantile(&w->call, 0.5) - (b->device.is_gpu ? 0.0 : us), rate(c->flops, us) / 1e6);
+    fprintf(f, ", \"gbps\": %.3f, \"k\": %d, \"bytes\": %.0f}\n", rate(c->bytes, us) / 1e3, w->op ? c->n_sets : 1,
+            c->bytes);
     fflush(f);
 }
 
 static void print_row(const bench_case *c, const contender *w)
 {
     double us = timing_quantile(&w->kernel, 0.5);
-    printf("%-18s %-5s %-28s %-44s %-9s %11.2f us  %7.2f GB/s  %8.2f GFLOP/s  %6.3f\n", c->name, md_dtype_name(c->dtype), c->sizes,
-           w->choice.n_stages ? w->choice.variant[0] : w->peer, w->choice.n_stages ? w->choice.source[0] : "", us, rate(c->bytes, us) / 1e3,
+    printf("%-18s %-5s %-28s %-44s %-9s %11.2f us  %7.2f GB/s  %8.2f GFLOP/s  %6.3f\n", c->name,
+           md_dtype_name(c->dtype), c->sizes, w->choice.n_stages ? w->choice.variant[0] : w->peer,
+           w->choice.n_stages ? w->choice.source[0] : "", us, rate(c->bytes, us) / 1e3,
            w->op ? rate(c->flops, us) / 1e3 : 0.0, timing_ratio(&w->kernel, &c->who[0].kernel));
 }
 

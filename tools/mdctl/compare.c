@@ -6,11 +6,16 @@
 static double roundoff(md_dtype t)
 {
     switch (t) {
-    case MD_F64: return 0x1p-53;
-    case MD_F32: return 0x1p-24;
-    case MD_F16: return 0x1p-11;
-    case MD_BF16: return 0x1p-8;
-    default: return 0.0;
+    case MD_F64:
+        return 0x1p-53;
+    case MD_F32:
+        return 0x1p-24;
+    case MD_F16:
+        return 0x1p-11;
+    case MD_BF16:
+        return 0x1p-8;
+    default:
+        return 0.0;
     }
 }
 
@@ -23,8 +28,8 @@ static double largest(const data_set *set, int32_t i)
     return scale;
 }
 
-/* Random data in [-1, 1): errors are judged against the largest value of the output, which sums of either sign may cancel below.
- * Two roundings of the store, and 64 units of f32 arithmetic for the longest sums that fit here. */
+/* Random data in [-1, 1): errors are judged against the largest value of the output, which sums of either sign may
+ * cancel below. Two roundings of the store, and 64 units of f32 arithmetic for the longest sums that fit here. */
 comparison compare_tensors(const data_set *got, const data_set *want, int32_t i)
 {
     comparison c = {0.0, 2.0 * roundoff(got->tensor[i].dtype) + 64.0 * 0x1p-24, -1, data_count(got, i)};

@@ -31,7 +31,8 @@ static void copy_piece(copier *c, int i)
         memcpy(c->to + first, c->from + first, c->n - first < piece ? c->n - first : piece);
 }
 
-/* Sleeps between rounds, so that whoever is timed meanwhile has the processors; spins only from being awake to the start. */
+/* Sleeps between rounds, so that whoever is timed meanwhile has the processors; spins only from being awake to the
+ * start. */
 static void *work(void *user)
 {
     copier *c = user;

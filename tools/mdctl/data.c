@@ -206,11 +206,18 @@ double data_at(const data_set *set, int32_t i, int64_t k)
 {
     const void *p = memory_of(set, i);
     switch (set->tensor[i].dtype) {
-    case MD_F32: return (double)((const float *)p)[k];
-    case MD_F64: return ((const double *)p)[k];
-    case MD_F16: case MD_BF16: return half_value(((const uint16_t *)p)[k], set->tensor[i].dtype);
-    case MD_I32: return (double)((const int32_t *)p)[k];
-    case MD_I64: return (double)((const int64_t *)p)[k];
-    default: return (double)((const uint8_t *)p)[k];
+    case MD_F32:
+        return (double)((const float *)p)[k];
+    case MD_F64:
+        return ((const double *)p)[k];
+    case MD_F16:
+    case MD_BF16:
+        return half_value(((const uint16_t *)p)[k], set->tensor[i].dtype);
+    case MD_I32:
+        return (double)((const int32_t *)p)[k];
+    case MD_I64:
+        return (double)((const int64_t *)p)[k];
+    default:
+        return (double)((const uint8_t *)p)[k];
     }
 }

@@ -168,7 +168,8 @@ static void print_served(const demo *d)
         for (int k = 0; k < d->op[i].n_served; k++) {
             const demo_served *v = &d->op[i].served[k];
             printf("  %-9s %-46s %s %5lld..%-5lld %4lld calls (%s)\n", k ? "" : block_table[i].label, v->variant,
-                   block_table[i].by_context ? "context" : "tokens ", (long long)v->lo, (long long)v->hi, (long long)v->calls, v->why);
+                   block_table[i].by_context ? "context" : "tokens ", (long long)v->lo, (long long)v->hi,
+                   (long long)v->calls, v->why);
         }
 }
 
@@ -180,12 +181,14 @@ static void print_race(const demo *d, int i, sums *s)
 {
     const demo_race *r = &d->race[i];
     double single = 0.0;
-    printf("  %-9s dispatched %9.2f ms, best variant at every step %9.2f ms: regret %.1f%% (worst step %.0f%%)\n", block_table[i].label,
-           r->total[0].us / 1e3, r->best_us / 1e3, 100.0 * (r->total[0].us / r->best_us - 1.0), 100.0 * r->worst_regret);
+    printf("  %-9s dispatched %9.2f ms, best variant at every step %9.2f ms: regret %.1f%% (worst step %.0f%%)\n",
+           block_table[i].label, r->total[0].us / 1e3, r->best_us / 1e3, 100.0 * (r->total[0].us / r->best_us - 1.0),
+           100.0 * r->worst_regret);
     for (int k = 1; k < r->n; k++) {
         if (r->total[k].kind != DEMO_SINGLE_HINT)
             continue;
-        printf("            %-18s %9.2f ms  %5.2fx\n", r->total[k].label, r->total[k].us / 1e3, r->total[k].us / r->total[0].us);
+        printf("            %-18s %9.2f ms  %5.2fx\n", r->total[k].label, r->total[k].us / 1e3,
+               r->total[k].us / r->total[0].us);
         if (single == 0.0 || r->total[k].us < single)
             single = r->total[k].us;
     }
@@ -200,7 +203,8 @@ static void print_single_totals(const demo *d, double dispatched)
         double sum = 0.0;
         for (int i = 0; i < BLOCK_OPS; i++)
             sum += d->race[i].total[k].us;
-        printf("  whole block, %-18s %9.2f ms: dispatch is %.2fx as fast\n", d->race[0].total[k].label, sum / 1e3, sum / dispatched);
+        printf("  whole block, %-18s %9.2f ms: dispatch is %.2fx as fast\n", d->race[0].total[k].label, sum / 1e3,
+               sum / dispatched);
     }
 }
 
@@ -212,43 +216,50 @@ static void print_text(const demo *d)
         hi = d->trace.tokens[i] > hi ? d->trace.tokens[i] : hi;
         sum += d->trace.tokens[i];
     }
-    printf("%sA transformer block (width %d, hidden %d, %d heads) under changing batch sizes%s\n", cli_bold(), BLOCK_WIDTH, BLOCK_HIDDEN,
-           BLOCK_HEADS, cli_plain());
-    printf("  trace: %s\n  %d steps of %lld..%lld tokens, %.1f on average\n", d->trace.origin, d->trace.n, (long long)lo, (long long)hi,
-           (double)sum / d->trace.n);
+    printf("%sA transformer block (width %d, hidden %d, %d heads) under changing batch sizes%s\n", cli_bold(),
+           BLOCK_WIDTH, BLOCK_HIDDEN, BLOCK_HEADS, cli_plain());
+    printf("  trace: %s\n  %d steps of %lld..%lld tokens, %.1f on average\n", d->trace.origin, d->trace.n,
+           (long long)lo, (long long)hi, (double)sum / d->trace.n);
     for (int i = 0; i < BLOCK_OPS; i++)
         printf("  %-9s %s\n", block_table[i].label, md_op_formula(d->op[i].op));
-    printf("  %d results checked against the f64 reference: largest error %.1e of the largest value\n", d->n_verified, d->worst_error);
+    printf("  %d results checked against the f64 reference: largest error %.1e of the largest value\n", d->n_verified,
+           d->worst_error);
     printf("  built in %.2f s; the trace through md_call took %.1f ms\n", d->build_us / 1e6, d->replay_us / 1e3);
     print_served(d);
-    printf("\n%swhat dispatch brings%s, kernel times at %d of the steps, median of up to %d interleaved rounds\n", cli_bold(), cli_plain(),
-           d->race[0].n_samples, DEMO_ROUNDS);
+    printf("\n%swhat dispatch brings%s, kernel times at %d of the steps, median of up to %d interleaved rounds\n",
+           cli_bold(), cli_plain(), d->race[0].n_samples, DEMO_ROUNDS);
     sums s = {0};
     for (int i = 0; i < BLOCK_OPS; i++)
         print_race(d, i, &s);
     print_single_totals(d, s.dispatched);
-    printf("  whole block: dispatched %.2f ms; the best single hint for each op, known in advance, %.2f ms; the best variant at every step %.2f ms "
+    printf("  whole block: dispatched %.2f ms; the best single hint for each op, known in advance, %.2f ms; the best "
+           "variant at every step %.2f ms "
            "(regret %.1f%%)\n",
            s.dispatched / 1e3, s.best_single / 1e3, s.best / 1e3, 100.0 * (s.dispatched / s.best - 1.0));
 }
 
 static void print_json(FILE *f, const demo *d)
 {
-    fprintf(f, "{\"device\": \"%s\", \"steps\": %d, \"build_us\": %.0f, \"replay_us\": %.1f, \"verified\": %d, \"worst_error\": %.3g, \"ops\": [",
-           device_of(d->context).name, d->trace.n, d->build_us, d->replay_us, d->n_verified, fmin(d->worst_error, 1e300));
+    fprintf(f,
+            "{\"device\": \"%s\", \"steps\": %d, \"build_us\": %.0f, \"replay_us\": %.1f, \"verified\": %d, "
+            "\"worst_error\": %.3g, \"ops\": [",
+            device_of(d->context).name, d->trace.n, d->build_us, d->replay_us, d->n_verified,
+            fmin(d->worst_error, 1e300));
     for (int i = 0; i < BLOCK_OPS; i++) {
         const demo_race *r = &d->race[i];
-        fprintf(f, "%s{\"op\": \"%s\", \"replay_us\": %.1f, \"samples\": %d, \"best_us\": %.2f, \"regret\": %.4f, \"worst_regret\": %.4f, \"builds\": [",
-                i ? ", " : "", block_table[i].label, d->op[i].replay_us, r->n_samples, r->best_us, r->total[0].us / r->best_us - 1.0,
-                r->worst_regret);
+        fprintf(f,
+                "%s{\"op\": \"%s\", \"replay_us\": %.1f, \"samples\": %d, \"best_us\": %.2f, \"regret\": %.4f, "
+                "\"worst_regret\": %.4f, \"builds\": [",
+                i ? ", " : "", block_table[i].label, d->op[i].replay_us, r->n_samples, r->best_us,
+                r->total[0].us / r->best_us - 1.0, r->worst_regret);
         for (int k = 0; k < r->n; k++)
-            fprintf(f, "%s{\"build\": \"%s\", \"us\": %.2f, \"samples\": %d}", k ? ", " : "", r->total[k].label, r->total[k].us,
-                    r->total[k].n_samples);
+            fprintf(f, "%s{\"build\": \"%s\", \"us\": %.2f, \"samples\": %d}", k ? ", " : "", r->total[k].label,
+                    r->total[k].us, r->total[k].n_samples);
         fprintf(f, "], \"served\": [");
         for (int k = 0; k < d->op[i].n_served; k++)
-            fprintf(f, "%s{\"variant\": \"%s\", \"why\": \"%s\", \"lo\": %lld, \"hi\": %lld, \"calls\": %lld}", k ? ", " : "",
-                    d->op[i].served[k].variant, d->op[i].served[k].why, (long long)d->op[i].served[k].lo, (long long)d->op[i].served[k].hi,
-                    (long long)d->op[i].served[k].calls);
+            fprintf(f, "%s{\"variant\": \"%s\", \"why\": \"%s\", \"lo\": %lld, \"hi\": %lld, \"calls\": %lld}",
+                    k ? ", " : "", d->op[i].served[k].variant, d->op[i].served[k].why, (long long)d->op[i].served[k].lo,
+                    (long long)d->op[i].served[k].hi, (long long)d->op[i].served[k].calls);
         fprintf(f, "]}");
     }
     fprintf(f, "]}\n");

@@ -39,7 +39,9 @@ typedef struct demo_race {
     double worst_regret; /* of the pick, over samples */
 } demo_race;
 
-/** Times the op as dispatched, built for each hint alone, and as each variant of its pool, at some steps of the trace. */
-md_status demo_race_run(demo_race *out, const cli_options *o, md_context *context, demo_op *op, int i, const trace *t, double budget_us);
+/** Times the op as dispatched, built for each hint alone, and as each variant of its pool, at some steps of the
+ * trace. */
+md_status demo_race_run(demo_race *out, const cli_options *o, md_context *context, demo_op *op, int i, const trace *t,
+                        double budget_us);
 
 #endif

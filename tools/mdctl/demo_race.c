@@ -12,7 +12,8 @@ typedef struct build {
     demo_total *total;
     md_launch *launch; /* at the sample at hand; NULL where it does not fit */
     char variant[256]; /* that the launch runs */
-    int same; /* the first build that runs the same variant: it alone is timed, for a kernel has one time whoever picks it */
+    /* the first build that runs the same variant: it alone is timed, for a kernel has one time whoever picks it */
+    int same;
     timing time;
 } build;
 
@@ -23,7 +24,8 @@ typedef struct builds {
     build build[DEMO_MAX_BUILDS];
 } builds;
 
-static md_status add_build(builds *b, demo_race *r, demo_kind kind, const char *label, const char *hints, const char *pin)
+static md_status add_build(builds *b, demo_race *r, demo_kind kind, const char *label, const char *hints,
+                           const char *pin)
 {
     if (r->n == DEMO_MAX_BUILDS)
         return MD_OK;
@@ -204,7 +206,8 @@ static md_status race_samples(builds *b, demo_race *r, demo_op *op, const trace 
     return MD_OK;
 }
 
-md_status demo_race_run(demo_race *out, const cli_options *o, md_context *context, demo_op *op, int i, const trace *t, double budget_us)
+md_status demo_race_run(demo_race *out, const cli_options *o, md_context *context, demo_op *op, int i, const trace *t,
+                        double budget_us)
 {
     const char *env = getenv("MD_HINTS");
     const char *hints = o->op.hints ? o->op.hints : env && *env ? env : "1,16,64,256,1024,4096";

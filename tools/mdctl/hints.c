@@ -31,7 +31,8 @@ static char *sizes_of(const char *shape)
 
 static void take_shape(met *m, const json_t *row, const char *op, bool by_calls)
 {
-    const char *name = json_string_value(json_object_get(row, "op")), *shape = json_string_value(json_object_get(row, "shape"));
+    const char *name = json_string_value(json_object_get(row, "op")),
+               *shape = json_string_value(json_object_get(row, "shape"));
     const double weight = json_number_value(json_object_get(row, by_calls ? "calls" : "total_us"));
     if (!name || !shape || strcmp(name, op) || !(weight > 0.0))
         return;
@@ -42,16 +43,17 @@ static void take_shape(met *m, const json_t *row, const char *op, bool by_calls)
 
 static int suggest_one(md_context *context, const json_t *root, const json_t *op, const cli_options *o)
 {
-    const char *name = json_string_value(json_object_get(op, "op")), *formula = json_string_value(json_object_get(op, "formula"));
+    const char *name = json_string_value(json_object_get(op, "op")),
+               *formula = json_string_value(json_object_get(op, "formula"));
     const json_t *shapes = json_object_get(root, "shapes"), *row;
     const char *today = json_string_value(json_object_get(op, "hints"));
     size_t at;
     met m = {0};
     if (!name || !formula || !json_is_array(shapes))
-        return cli_fail("%s: an op without name or formula, or no shapes: not written by this library's MD_STATS?", o->arg[1]);
+        return cli_fail("%s: an op without name or formula, or no shapes: not written by this library's MD_STATS?",
+                        o->arg[1]);
     m.shape = calloc(json_array_size(shapes) + 1, sizeof *m.shape);
-    json_array_foreach(shapes, at, row)
-        take_shape(&m, row, name, o->by_calls);
+    json_array_foreach(shapes, at, row) take_shape(&m, row, name, o->by_calls);
     int status = CLI_OK;
     md_op_options options = o->op;
     if (!options.hints && today && *today)
@@ -94,7 +96,8 @@ static int suggest(const json_t *root, const cli_options *o)
         return cli_fail("%s: no list 'ops': not written by this library's MD_STATS?", o->arg[1]);
     if (md_context_create(&context, &o->context) != MD_OK)
         return cli_fail_md();
-    json_array_foreach(ops, at, op) {
+    json_array_foreach(ops, at, op)
+    {
         const char *name = json_string_value(json_object_get(op, "op"));
         if (status != CLI_OK || (o->op.name && (!name || strcmp(name, o->op.name))))
             continue;

@@ -11,15 +11,20 @@ typedef struct command {
 } command;
 
 static const command commands[] = {
-    {"demo", cli_demo, "", "a transformer block under changing batch sizes: which variant serves what, and what that brings"},
+    {"demo", cli_demo, "",
+     "a transformer block under changing batch sizes: which variant serves what, and what that brings"},
     {"run", cli_run, "FORMULA|OP --sizes LIST", "make data, run, check against the reference, print"},
     {"explain", cli_explain, "FORMULA|OP --sizes LIST", "all candidates at a shape, and why one is picked"},
-    {"source", cli_source, "FORMULA|OP [--variant NAME]", "the generated text of a variant; without a name, lists them"},
-    {"bench", cli_bench, "[BOARD... | FORMULA|OP --sizes LIST | table | sweep]", "kernel times, one JSON object a line"},
+    {"source", cli_source, "FORMULA|OP [--variant NAME]",
+     "the generated text of a variant; without a name, lists them"},
+    {"bench", cli_bench, "[BOARD... | FORMULA|OP --sizes LIST | table | sweep]",
+     "kernel times, one JSON object a line"},
     {"hints", cli_hints, "suggest STATS.json", "the hints that would have suited what a service met (MD_STATS)"},
     {"regret", cli_regret, "BOARD...", "how much slower than the best variant automatic choices are, over many shapes"},
-    {"tune", cli_tune, "FORMULA|OP --hints LIST | --from-stats F", "searches the fastest configs by building and timing, and keeps them"},
-    {"store", cli_store, "path|list|verify|gc|export|import F...|merge F...", "kernels and tuned results on disk: what there is, as text, checked"},
+    {"tune", cli_tune, "FORMULA|OP --hints LIST | --from-stats F",
+     "searches the fastest configs by building and timing, and keeps them"},
+    {"store", cli_store, "path|list|verify|gc|export|import F...|merge F...",
+     "kernels and tuned results on disk: what there is, as text, checked"},
     {"ops", cli_ops, "[NAME]", "the catalogue of named ops"},
     {"info", cli_info, "", "build, device, compiler, environment variables"},
 };
@@ -32,11 +37,13 @@ static int help(FILE *file)
         fprintf(file, "  mdctl %-8s %-38s %s\n", commands[i].name, commands[i].arguments, commands[i].meaning);
     fprintf(file, "\noptions\n");
     cli_print_options(file);
-    fprintf(file, "\nexamples\n"
-                  "  mdctl run softmax --sizes \"i=4, j=1000\"\n"
-                  "  mdctl explain \"Y[b,n] = gelu(sum[k](X[b,k] * W[n,k]) + c[n])\" --static \"n=1024, k=512\" --sizes b=33\n"
-                  "  mdctl bench data/boards/rows.txt\n"
-                  "\nexit status: 0 well, 1 it failed, 2 the command line is wrong\n");
+    fprintf(
+        file,
+        "\nexamples\n"
+        "  mdctl run softmax --sizes \"i=4, j=1000\"\n"
+        "  mdctl explain \"Y[b,n] = gelu(sum[k](X[b,k] * W[n,k]) + c[n])\" --static \"n=1024, k=512\" --sizes b=33\n"
+        "  mdctl bench data/boards/rows.txt\n"
+        "\nexit status: 0 well, 1 it failed, 2 the command line is wrong\n");
     return CLI_OK;
 }
 

@@ -12,9 +12,54 @@ typedef struct option_row {
     const char *meaning;
 } option_row;
 
-enum { KEY_FIRST = 256, DEVICE, HINTS, SELECT, METRIC, PERSISTENT, NUMERIC, PIN, THREADS, CC, SIZES, STATIC, DTYPE, WEIGHTS, VARIANT, STAGE, SEED, REPEAT,
-       TRACE, OUTPUT, MODES, PART, NO_LIBRARY, BOUNDS, COUNT, OP, BY_CALLS, STEP, LAST, SPACE, RIVALS, RIGOR, BUDGET, BUILDS, PLOT, FROM_STATS, INDICES,
-       EXCLUDE, PATIENCE, WORKER, ALL_DIRECTIONS, OFF_HINTS, LIMIT, JSON, QUICK, HELP };
+enum {
+    KEY_FIRST = 256,
+    DEVICE,
+    HINTS,
+    SELECT,
+    METRIC,
+    PERSISTENT,
+    NUMERIC,
+    PIN,
+    THREADS,
+    CC,
+    SIZES,
+    STATIC,
+    DTYPE,
+    WEIGHTS,
+    VARIANT,
+    STAGE,
+    SEED,
+    REPEAT,
+    TRACE,
+    OUTPUT,
+    MODES,
+    PART,
+    NO_LIBRARY,
+    BOUNDS,
+    COUNT,
+    OP,
+    BY_CALLS,
+    STEP,
+    LAST,
+    SPACE,
+    RIVALS,
+    RIGOR,
+    BUDGET,
+    BUILDS,
+    PLOT,
+    FROM_STATS,
+    INDICES,
+    EXCLUDE,
+    PATIENCE,
+    WORKER,
+    ALL_DIRECTIONS,
+    OFF_HINTS,
+    LIMIT,
+    JSON,
+    QUICK,
+    HELP
+};
 
 static const option_row row[] = {
     {"sizes", SIZES, "LIST", "sizes of the dims at the call: \"b=8, n=64\""},
@@ -37,7 +82,9 @@ static const option_row row[] = {
     {"step", STEP, "N", "bench sweep: sizes and hints N, 2N .. (default 64)"},
     {"last", LAST, "N", "bench sweep: the largest size and hint (default 4096)"},
     {"part", PART, "K/N", "regret, bench sweep: every N-th shape or size, from the K-th"},
-    {"space", SPACE, "N", "regret: of the first N shapes, all configs of the families are built and timed, too, each within --budget (default 30000 ms)"},
+    {"space", SPACE, "N",
+     "regret: of the first N shapes, all configs of the families are built and timed, too, each within --budget "
+     "(default 30000 ms)"},
     {"rivals", RIVALS, NULL, "regret: every variant's time at every shape, too"},
     {"repeat", REPEAT, "N", "bench: repetitions (default 15)"},
     {"op", OP, "NAME", "hints: of this op only"},
@@ -50,10 +97,12 @@ static const option_row row[] = {
     {"from-stats", FROM_STATS, "FILE", "tune: the ops and shapes of a service's MD_STATS=FILE.json"},
     {"indices", INDICES, "FILE", "tune: numbers that index tensors hold; default random"},
     {"exclude", EXCLUDE, "LIST", "tune: variants, separated by ';', that do not end"},
-    {"patience", PATIENCE, "MS", "tune: a first run that takes longer is ended, and its variant never used (default 10000)"},
+    {"patience", PATIENCE, "MS",
+     "tune: a first run that takes longer is ended, and its variant never used (default 10000)"},
     {"worker", WORKER, NULL, "tune: in this process, as its helper does"},
     {"all-directions", ALL_DIRECTIONS, NULL, "tune: neighbours that differ in two parameters, too"},
-    {"off-hints", OFF_HINTS, NULL, "tune: on GPUs half of the time for rows at no boundary and, without --hints, lopsided shapes"},
+    {"off-hints", OFF_HINTS, NULL,
+     "tune: on GPUs half of the time for rows at no boundary and, without --hints, lopsided shapes"},
     {"limit", LIMIT, "MB", "store gc: what may stay (default 1024)"},
     {"seed", SEED, "N", "of random data (default 1)"},
     {"quick", QUICK, NULL, "bench, demo: less work, noisier figures"},
@@ -76,15 +125,21 @@ typedef struct word {
     int value;
 } word;
 
-static const word select_word[] = {{"distance", MD_SELECT_DISTANCE}, {"model", MD_SELECT_MODEL}, {"measure", MD_SELECT_MEASURE},
-                                   {"hybrid", MD_SELECT_HYBRID}, {NULL, 0}};
+static const word select_word[] = {{"distance", MD_SELECT_DISTANCE},
+                                   {"model", MD_SELECT_MODEL},
+                                   {"measure", MD_SELECT_MEASURE},
+                                   {"hybrid", MD_SELECT_HYBRID},
+                                   {NULL, 0}};
 static const word metric_word[] = {{"log2", MD_METRIC_LOG2}, {"inductor", MD_METRIC_INDUCTOR}, {NULL, 0}};
 static const word persistent_word[] = {
     {"auto", MD_PERSISTENT_AUTO}, {"only", MD_PERSISTENT_ONLY}, {"never", MD_PERSISTENT_NEVER}, {NULL, 0}};
-static const word numeric_word[] = {
-    {"fast", MD_NUMERIC_FAST}, {"deterministic", MD_NUMERIC_DETERMINISTIC}, {"batch_invariant", MD_NUMERIC_BATCH_INVARIANT}, {NULL, 0}};
+static const word numeric_word[] = {{"fast", MD_NUMERIC_FAST},
+                                    {"deterministic", MD_NUMERIC_DETERMINISTIC},
+                                    {"batch_invariant", MD_NUMERIC_BATCH_INVARIANT},
+                                    {NULL, 0}};
 static const word rigor_word[] = {{"measure", MD_TUNE_MEASURE}, {"exhaustive", MD_TUNE_EXHAUSTIVE}, {NULL, 0}};
-static const word bounds_word[] = {{"report", MD_BOUNDS_REPORT}, {"clamp", MD_BOUNDS_CLAMP}, {"zero", MD_BOUNDS_ZERO}, {NULL, 0}};
+static const word bounds_word[] = {
+    {"report", MD_BOUNDS_REPORT}, {"clamp", MD_BOUNDS_CLAMP}, {"zero", MD_BOUNDS_ZERO}, {NULL, 0}};
 
 static bool parse_word(int *out, const word *words, const char *option, const char *value)
 {
@@ -125,7 +180,8 @@ static bool parse_dtype(md_dtype *out, const char *value)
 static bool set_part(cli_options *o, const char *value)
 {
     int end = 0;
-    if (sscanf(value, "%d/%d%n", &o->part, &o->n_parts, &end) == 2 && !value[end] && o->part >= 1 && o->part <= o->n_parts)
+    if (sscanf(value, "%d/%d%n", &o->part, &o->n_parts, &end) == 2 && !value[end] && o->part >= 1 &&
+        o->part <= o->n_parts)
         return true;
     cli_usage("--part '%s': expected K/N with K from 1 to N", value);
     return false;
@@ -134,7 +190,12 @@ static bool set_part(cli_options *o, const char *value)
 static bool set_word(cli_options *o, int key, const char *option, const char *value)
 {
     int v = 0;
-    const word *words = key == SELECT ? select_word : key == METRIC ? metric_word : key == PERSISTENT ? persistent_word : key == NUMERIC ? numeric_word : key == RIGOR ? rigor_word : bounds_word;
+    const word *words = key == SELECT       ? select_word
+                        : key == METRIC     ? metric_word
+                        : key == PERSISTENT ? persistent_word
+                        : key == NUMERIC    ? numeric_word
+                        : key == RIGOR      ? rigor_word
+                                            : bounds_word;
     if (!parse_word(&v, words, option, value))
         return false;
     if (key == SELECT)
@@ -156,7 +217,10 @@ static bool set_number(cli_options *o, int key, const char *option, const char *
 {
     int64_t v = 0;
     const bool is_any = key == STAGE || key == SEED;
-    if (!parse_number(&v, option, value, is_any ? 0 : 1, key == SEED ? INT64_MAX : key == BUDGET || key == PATIENCE ? 86400000 : 100000))
+    if (!parse_number(&v, option, value, is_any ? 0 : 1,
+                      key == SEED                        ? INT64_MAX
+                      : key == BUDGET || key == PATIENCE ? 86400000
+                                                         : 100000))
         return false;
     if (key == THREADS)
         o->context.threads = (int32_t)v;
@@ -188,22 +252,38 @@ static bool set_number(cli_options *o, int key, const char *option, const char *
 static const char **text_of(cli_options *o, int key)
 {
     switch (key) {
-    case DEVICE: return &o->context.device;
-    case HINTS: return &o->op.hints;
-    case PIN: return &o->op.pin;
-    case CC: return &o->context.cc;
-    case SIZES: return &o->sizes;
-    case STATIC: return &o->op.sizes;
-    case WEIGHTS: return &o->op.weights;
-    case VARIANT: return &o->variant;
-    case TRACE: return &o->trace;
-    case OUTPUT: return &o->output;
-    case PLOT: return &o->plot;
-    case FROM_STATS: return &o->from_stats;
-    case INDICES: return &o->indices;
-    case EXCLUDE: return &o->exclude;
-    case OP: return &o->op.name;
-    case MODES: return &o->modes;
+    case DEVICE:
+        return &o->context.device;
+    case HINTS:
+        return &o->op.hints;
+    case PIN:
+        return &o->op.pin;
+    case CC:
+        return &o->context.cc;
+    case SIZES:
+        return &o->sizes;
+    case STATIC:
+        return &o->op.sizes;
+    case WEIGHTS:
+        return &o->op.weights;
+    case VARIANT:
+        return &o->variant;
+    case TRACE:
+        return &o->trace;
+    case OUTPUT:
+        return &o->output;
+    case PLOT:
+        return &o->plot;
+    case FROM_STATS:
+        return &o->from_stats;
+    case INDICES:
+        return &o->indices;
+    case EXCLUDE:
+        return &o->exclude;
+    case OP:
+        return &o->op.name;
+    case MODES:
+        return &o->modes;
     }
     return NULL;
 }
@@ -216,19 +296,57 @@ static bool set_option(cli_options *o, int key, const char *option, const char *
         return true;
     }
     switch (key) {
-    case SELECT: case METRIC: case PERSISTENT: case NUMERIC: case BOUNDS: case RIGOR: return set_word(o, key, option, value);
-    case THREADS: case STAGE: case SEED: case REPEAT: case COUNT: case STEP: case LAST: case SPACE: case BUDGET: case BUILDS: case LIMIT: case PATIENCE: return set_number(o, key, option, value);
-    case PART: return set_part(o, value);
-    case DTYPE: return parse_dtype(&o->op.dtype, value);
-    case NO_LIBRARY: o->op.without_library = 1; return true;
-    case BY_CALLS: o->by_calls = true; return true;
-    case RIVALS: o->rivals = true; return true;
-    case WORKER: o->worker = true; return true;
-    case ALL_DIRECTIONS: o->all_directions = true; return true;
-    case OFF_HINTS: o->off_hints = true; return true;
-    case JSON: o->json = true; return true;
-    case QUICK: o->quick = true; return true;
-    case HELP: o->help = true; return true;
+    case SELECT:
+    case METRIC:
+    case PERSISTENT:
+    case NUMERIC:
+    case BOUNDS:
+    case RIGOR:
+        return set_word(o, key, option, value);
+    case THREADS:
+    case STAGE:
+    case SEED:
+    case REPEAT:
+    case COUNT:
+    case STEP:
+    case LAST:
+    case SPACE:
+    case BUDGET:
+    case BUILDS:
+    case LIMIT:
+    case PATIENCE:
+        return set_number(o, key, option, value);
+    case PART:
+        return set_part(o, value);
+    case DTYPE:
+        return parse_dtype(&o->op.dtype, value);
+    case NO_LIBRARY:
+        o->op.without_library = 1;
+        return true;
+    case BY_CALLS:
+        o->by_calls = true;
+        return true;
+    case RIVALS:
+        o->rivals = true;
+        return true;
+    case WORKER:
+        o->worker = true;
+        return true;
+    case ALL_DIRECTIONS:
+        o->all_directions = true;
+        return true;
+    case OFF_HINTS:
+        o->off_hints = true;
+        return true;
+    case JSON:
+        o->json = true;
+        return true;
+    case QUICK:
+        o->quick = true;
+        return true;
+    case HELP:
+        o->help = true;
+        return true;
     }
     return false;
 }
@@ -250,7 +368,8 @@ bool cli_parse(cli_options *out, int argc, char **argv)
         if (key == 'h')
             key = HELP;
         if (key == ':' || key == '?') {
-            cli_usage("%s '%s'; see mdctl --help", key == ':' ? "a value is missing behind" : "unknown option", argv[optind - 1]);
+            cli_usage("%s '%s'; see mdctl --help", key == ':' ? "a value is missing behind" : "unknown option",
+                      argv[optind - 1]);
             return false;
         }
         if (!set_option(out, key, key == HELP ? "help" : longs[at].name, optarg))

@@ -39,7 +39,11 @@ void cli_log(void *user, md_log_level level, const char *message)
     if (level > MD_LOG_WARN && !(asked && asked[0]))
         return;
     cli_progress(NULL);
-    fprintf(stderr, "mdctl: %s%s\n", level == MD_LOG_ERROR ? "error: " : level == MD_LOG_WARN ? "warning: " : "", message);
+    fprintf(stderr, "mdctl: %s%s\n",
+            level == MD_LOG_ERROR  ? "error: "
+            : level == MD_LOG_WARN ? "warning: "
+                                   : "",
+            message);
 }
 
 int cli_fail_md(void)
@@ -62,7 +66,11 @@ bool cli_is_terminal(FILE *file)
 /* Bytes of the UTF-8 character that begins here, 0 where there is none. */
 static size_t utf8_bytes(const unsigned char *c, size_t left)
 {
-    size_t n = c[0] < 0x80 ? 1 : c[0] >= 0xc2 && c[0] < 0xe0 ? 2 : c[0] >= 0xe0 && c[0] < 0xf0 ? 3 : c[0] >= 0xf0 && c[0] < 0xf5 ? 4 : 0;
+    size_t n = c[0] < 0x80                   ? 1
+               : c[0] >= 0xc2 && c[0] < 0xe0 ? 2
+               : c[0] >= 0xe0 && c[0] < 0xf0 ? 3
+               : c[0] >= 0xf0 && c[0] < 0xf5 ? 4
+                                             : 0;
     for (size_t i = 1; i < n; i++)
         if (i >= left || (c[i] & 0xc0) != 0x80)
             return 0;

@@ -1,8 +1,10 @@
 /* regret: how much slower than the best variant that is built the automatic choices are, over many shapes.
  *
- * A line of a board is "OP DTYPE key=value ...": count (shapes), seed and bytes (the most that a shape's tensors have) say how shapes are drawn,
- * a dim's range "i=1..65536" that it is drawn log-uniformly, one number that it is fixed. static=LIST goes to the op; hints=LIST adds a mode that
- * goes by the model at these hints, hints=suggest at sixteen that are suggested for the line's shapes; trace=FILE with dim=NAME takes sizes and weights from lines "size weight" instead of drawing. */
+ * A line of a board is "OP DTYPE key=value ...": count (shapes), seed and bytes (the most that a shape's tensors
+ * have) say how shapes are drawn, a dim's range "i=1..65536" that it is drawn log-uniformly, one number that it is
+ * fixed. static=LIST goes to the op; hints=LIST adds a mode that goes by the model at these hints, hints=suggest at
+ * sixteen that are suggested for the line's shapes; trace=FILE with dim=NAME takes sizes and weights from lines
+ * "size weight" instead of drawing. */
 #include "regret.h"
 
 #include <ctype.h>
@@ -15,9 +17,13 @@
 static const struct {
     const char *name;
     md_select select;
-} modes[] = {{"distance", MD_SELECT_DISTANCE}, {"model", MD_SELECT_MODEL}, {"measure", MD_SELECT_MEASURE}, {"hybrid", MD_SELECT_HYBRID}};
+} modes[] = {{"distance", MD_SELECT_DISTANCE},
+             {"model", MD_SELECT_MODEL},
+             {"measure", MD_SELECT_MEASURE},
+             {"hybrid", MD_SELECT_HYBRID}};
 enum { N_MODES = sizeof modes / sizeof *modes, N_CALLS = 1000, MAX_SHAPES = 4096 };
-/* Calls of hybrid come in bursts, as steps of a server do, with a moment between them, and the pool has one to prepare its trials. */
+/* Calls of hybrid come in bursts, as steps of a server do, with a moment between them, and the pool has one to
+ * prepare its trials. */
 enum { BURST = 20, PREPARE_NS = 5000000, PAUSE_NS = 1000000 };
 
 /* splitmix64 (Steele, Lea, Flood 2014). */
@@ -56,8 +62,11 @@ static bool parse_word(regret_line *l, char *word)
         return (l->seed = strtoull(value, NULL, 10)) > 0;
     if (!strcmp(word, "bytes"))
         return (l->bytes = strtod(value, NULL)) > 0;
-    const char **text = !strcmp(word, "static") ? &l->fixed : !strcmp(word, "hints") ? &l->hints : !strcmp(word, "trace") ? &l->trace
-                        : !strcmp(word, "dim") ? &l->trace_dim : NULL;
+    const char **text = !strcmp(word, "static")  ? &l->fixed
+                        : !strcmp(word, "hints") ? &l->hints
+                        : !strcmp(word, "trace") ? &l->trace
+                        : !strcmp(word, "dim")   ? &l->trace_dim
+                                                 : NULL;
     if (text)
         *text = value;
     return text || parse_range(l, word, value);
@@ -85,7 +94,9 @@ static void draw_sizes(char *out, size_t n_bytes, const regret_line *l, uint64_t
     out[0] = 0;
     for (int i = 0; i < l->n_dims && used < n_bytes; i++) {
         const regret_dim *d = &l->dim[i];
-        double x = d->hi > d->lo ? log((double)d->lo) + next_uniform(random) * (log((double)d->hi + 1.0) - log((double)d->lo)) : 0.0;
+        double x = d->hi > d->lo
+                       ? log((double)d->lo) + next_uniform(random) * (log((double)d->hi + 1.0) - log((double)d->lo))
+                       : 0.0;
         long long v = d->hi > d->lo ? (long long)exp(x) : (long long)d->lo;
         v = v < d->lo ? d->lo : v > d->hi ? d->hi : v;
         used += (size_t)snprintf(out + used, n_bytes - used, "%s%s=%lld", i ? ", " : "", d->name, v);
@@ -177,7 +188,8 @@ static md_status make_hinted(regret_study *t, const regret_line *l, const regret
     md_met_shape *met = calloc((size_t)n, sizeof *met);
     for (int i = 0; met && i < n; i++)
         met[i] = (md_met_shape){shape[i].sizes, shape[i].weight};
-    md_status s = met ? md_hints_suggest(t->context, l->op, &o, met, n, HINTS, 1, take_hints, t->hints) : MD_OUT_OF_MEMORY;
+    md_status s =
+        met ? md_hints_suggest(t->context, l->op, &o, met, n, HINTS, 1, take_hints, t->hints) : MD_OUT_OF_MEMORY;
     free(met);
     return s == MD_OK ? make_mode(t, l, "hinted", MD_SELECT_MODEL, t->hints) : s;
 }
@@ -237,7 +249,8 @@ static int take_trial(void *user, const char *text, size_t n_bytes)
 
 static void print_mode(FILE *f, const regret_mode *m, const char *sizes)
 {
-    fprintf(f, ",\"%s\":{\"variant\":\"%s\",\"regret\":%.5f,\"own\":%.5f%s", m->name, m->variant, m->regret, m->own_regret, m->has_failed ? ",\"failed\":true" : "");
+    fprintf(f, ",\"%s\":{\"variant\":\"%s\",\"regret\":%.5f,\"own\":%.5f%s", m->name, m->variant, m->regret,
+            m->own_regret, m->has_failed ? ",\"failed\":true" : "");
     if (!strcmp(m->name, "hybrid"))
         (void)md_explain(m->op, sizes, 1, take_trial, f);
     fputs("}", f);
@@ -245,7 +258,8 @@ static void print_mode(FILE *f, const regret_mode *m, const char *sizes)
 
 static void print_space(FILE *f, const regret_study *t, const regret_result *r)
 {
-    fprintf(f, ",\"space\":{\"best\":\"%s\",\"us\":%.3f,\"configs\":%d,\"complete\":%s", r->space_best, r->space_us, r->n_space, r->is_complete ? "true" : "false");
+    fprintf(f, ",\"space\":{\"best\":\"%s\",\"us\":%.3f,\"configs\":%d,\"complete\":%s", r->space_best, r->space_us,
+            r->n_space, r->is_complete ? "true" : "false");
     for (int i = 0; i < t->n_modes; i++)
         fprintf(f, ",\"%s\":%.5f", t->mode[i].name, t->mode[i].space_regret);
     fputs("}", f);
@@ -260,7 +274,8 @@ static void print_rivals(FILE *f, const regret_study *t)
         const regret_rival *r = &t->rival[i];
         if (!r->fits || r->half[0].n == 0)
             continue;
-        fprintf(f, "%s\"%s\":%.3f", between, r->name, 0.5 * (timing_quantile(&r->half[0], 0.5) + timing_quantile(&r->half[r->half[1].n > 0], 0.5)));
+        fprintf(f, "%s\"%s\":%.3f", between, r->name,
+                0.5 * (timing_quantile(&r->half[0], 0.5) + timing_quantile(&r->half[r->half[1].n > 0], 0.5)));
         between = ",";
     }
     fputs("}", f);
@@ -269,8 +284,10 @@ static void print_rivals(FILE *f, const regret_study *t)
 static void print_shape(regret_study *t, const regret_line *l, const regret_shape *shape, const regret_result *r)
 {
     FILE *f = t->output ? t->output : stdout;
-    fprintf(f, "{\"op\":\"%s\",\"dtype\":\"%s\",\"shape\":\"%s\",\"weight\":%g,\"best\":\"%s\",\"best_us\":%.3f,\"timed\":%d", l->op, md_dtype_name(l->dtype),
-            shape->sizes, shape->weight, r->best, r->best_us, r->n_timed);
+    fprintf(
+        f,
+        "{\"op\":\"%s\",\"dtype\":\"%s\",\"shape\":\"%s\",\"weight\":%g,\"best\":\"%s\",\"best_us\":%.3f,\"timed\":%d",
+        l->op, md_dtype_name(l->dtype), shape->sizes, shape->weight, r->best, r->best_us, r->n_timed);
     for (int i = 0; i < t->n_modes; i++)
         print_mode(f, &t->mode[i], shape->sizes);
     if (r->is_searched)
@@ -286,9 +303,11 @@ static void print_sum(regret_study *t, const char *what, int n, const regret_mod
     for (int i = 0; i < 2; i++)
         if (f[i] && n > 0)
             fprintf(f[i],
-                    "{\"sum\":\"%s\",\"mode\":\"%s\",\"shapes\":%d,\"mean\":%.5f,\"own\":%.5f,\"median\":%.5f,\"p90\":%.5f,\"max\":%.5f,\"by_time\":%.5f,"
+                    "{\"sum\":\"%s\",\"mode\":\"%s\",\"shapes\":%d,\"mean\":%.5f,\"own\":%.5f,\"median\":%.5f,\"p90\":%"
+                    ".5f,\"max\":%.5f,\"by_time\":%.5f,"
                     "\"choosing_us\":%.1f,\"failed\":%d}\n",
-                    what, m->name, n, m->sum / (m->all.n ? m->all.n : 1), m->own_sum / (m->all.n ? m->all.n : 1), timing_quantile(&m->all, 0.5), timing_quantile(&m->all, 0.9), m->most,
+                    what, m->name, n, m->sum / (m->all.n ? m->all.n : 1), m->own_sum / (m->all.n ? m->all.n : 1),
+                    timing_quantile(&m->all, 0.5), timing_quantile(&m->all, 0.9), m->most,
                     m->best_time > 0.0 ? m->time / m->best_time - 1.0 : 0.0, m->choosing_sum / n, m->n_failed);
 }
 
@@ -298,8 +317,11 @@ static void print_space_sum(regret_study *t, const char *what, const regret_mode
     FILE *f[] = {stdout, t->output};
     for (int i = 0; i < 2; i++)
         if (f[i] && t->n_searched > 0)
-            fprintf(f[i], "{\"space_sum\":\"%s\",\"mode\":\"%s\",\"shapes\":%d,\"complete\":%d,\"mean\":%.5f,\"by_time\":%.5f}\n", what, m->name, t->n_searched,
-                    t->n_complete, m->space_sum / t->n_searched, m->space_best > 0.0 ? m->space_time / m->space_best - 1.0 : 0.0);
+            fprintf(
+                f[i],
+                "{\"space_sum\":\"%s\",\"mode\":\"%s\",\"shapes\":%d,\"complete\":%d,\"mean\":%.5f,\"by_time\":%.5f}\n",
+                what, m->name, t->n_searched, t->n_complete, m->space_sum / t->n_searched,
+                m->space_best > 0.0 ? m->space_time / m->space_best - 1.0 : 0.0);
 }
 
 static void add_up(regret_mode *m, const regret_shape *shape, const regret_result *r)
@@ -361,7 +383,8 @@ static md_status study_line(regret_study *t, const regret_line *l)
         if (s != MD_OK)
             cli_fail("%s %s: %s", l->op, shape[i].sizes, md_last_error());
     }
-    snprintf(what, sizeof what, "%s %s%s%s", l->op, md_dtype_name(l->dtype), l->trace ? " " : "", l->trace ? l->trace : "");
+    snprintf(what, sizeof what, "%s %s%s%s", l->op, md_dtype_name(l->dtype), l->trace ? " " : "",
+             l->trace ? l->trace : "");
     for (int i = 0; i < t->n_modes; i++) {
         print_sum(t, what, done, &t->mode[i]);
         print_space_sum(t, what, &t->mode[i]);

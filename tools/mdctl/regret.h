@@ -1,4 +1,5 @@
-/* What the study of regret knows of a board's line, of a shape, of the modes that choose and of the variants that they choose from. */
+/* What the study of regret knows of a board's line, of a shape, of the modes that choose and of the variants that
+ * they choose from. */
 #ifndef MDCTL_REGRET_H
 #define MDCTL_REGRET_H
 
@@ -6,7 +7,14 @@
 #include "device.h"
 #include "timing.h"
 
-enum { REGRET_DIMS = 8, REGRET_SETS = 16, REGRET_RIVALS = 192, REGRET_MODES = 6, REGRET_ARGS = 16, REGRET_HINTS = 1024 };
+enum {
+    REGRET_DIMS = 8,
+    REGRET_SETS = 16,
+    REGRET_RIVALS = 192,
+    REGRET_MODES = 6,
+    REGRET_ARGS = 16,
+    REGRET_HINTS = 1024
+};
 
 typedef struct regret_dim {
     char name[32];
@@ -101,7 +109,8 @@ md_status regret_rivals(regret_study *t, const regret_line *l);
 int regret_find(const regret_study *t, const char *variant);
 /** Lays out arguments of the first mode's op in the arena, several times. */
 md_status regret_place(regret_study *t, const char *sizes);
-/** Builds and times all configs that the families have at the shape, within the budget, and makes an op for the best one. */
+/** Builds and times all configs that the families have at the shape, within the budget, and makes an op for the best
+ * one. */
 md_status regret_search(regret_result *out, regret_study *t, const char *sizes);
 /** `mode`: whose pool it is in; -1: none. */
 md_status regret_add_rival(regret_study *t, const regret_line *l, const char *variant, int mode);

@@ -193,7 +193,8 @@ static md_status look(regret_study *t)
         s = resolve(t, r);
         if (s != MD_OK || !r->fits || sample(&r->first_us, t, r) == MD_OK)
             continue;
-        cli_fail("%s fails at %s: %s", r->name, t->shape->sizes, md_last_error()); /* whoever picked it has no regret that could be told */
+        /* whoever picked it has no regret that could be told */
+        cli_fail("%s fails at %s: %s", r->name, t->shape->sizes, md_last_error());
         r->fits = false;
     }
     return s;
@@ -228,7 +229,8 @@ static md_status run_rounds(regret_study *t)
         for (int i = 0; i < t->n_rivals && s == MD_OK; i++) {
             regret_rival *r = &t->rival[round % 2 ? t->n_rivals - 1 - i : i];
             double us = 0.0;
-            if (!r->fits || (!r->is_pick && !r->is_wanted && is_behind(t, r, least, round < rounds / 3 ? far_off : off)))
+            if (!r->fits ||
+                (!r->is_pick && !r->is_wanted && is_behind(t, r, least, round < rounds / 3 ? far_off : off)))
                 continue;
             s = sample(&us, t, r);
             timing_add(&r->half[round % 2], us);
@@ -245,7 +247,8 @@ static int best_of(const regret_study *t, int h, bool with_outside, int mode)
     for (int i = 0; i < t->n_rivals; i++) {
         const regret_rival *r = &t->rival[i];
         double us = timing_quantile(&r->half[h], 0.5);
-        if (!r->fits || (r->is_outside && !with_outside) || (mode >= 0 && !(r->pools >> mode & 1)) || r->half[0].n < 2 || r->half[1].n < 2 || (best >= 0 && us >= least))
+        if (!r->fits || (r->is_outside && !with_outside) || (mode >= 0 && !(r->pools >> mode & 1)) ||
+            r->half[0].n < 2 || r->half[1].n < 2 || (best >= 0 && us >= least))
             continue;
         best = i;
         least = us;

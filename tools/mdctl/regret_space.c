@@ -17,7 +17,8 @@ static int take_line(void *user, const char *text, size_t n_bytes)
 {
     found *f = user;
     json_t *line = json_loadb(text, n_bytes, 0, NULL);
-    const char *event = json_string_value(json_object_get(line, "event")), *variant = json_string_value(json_object_get(line, "variant"));
+    const char *event = json_string_value(json_object_get(line, "event")),
+               *variant = json_string_value(json_object_get(line, "variant"));
     if (event && !strcmp(event, "candidate"))
         f->n_configs++;
     if (event && variant && !strcmp(event, "winner")) {
@@ -34,8 +35,11 @@ md_status regret_search(regret_result *out, regret_study *t, const char *sizes)
     found f = {.is_complete = true};
     char hint[200];
     md_op_options o = t->o->op;
-    const md_tune_options tune = {.rigor = MD_TUNE_EXHAUSTIVE, .budget_ms = t->o->budget > 0.0 ? t->o->budget : budget_ms, .max_builds = MOST_BUILDS,
-                                  .write = take_line, .user = &f};
+    const md_tune_options tune = {.rigor = MD_TUNE_EXHAUSTIVE,
+                                  .budget_ms = t->o->budget > 0.0 ? t->o->budget : budget_ms,
+                                  .max_builds = MOST_BUILDS,
+                                  .write = take_line,
+                                  .user = &f};
     for (int i = 0; i < t->n_rivals; i++)
         t->rival[i].is_wanted = false;
     snprintf(hint, sizeof hint, "(%s)", sizes);

@@ -28,8 +28,9 @@ static bool report_output(const data_set *got, const data_set *want, int32_t i, 
     comparison c = compare_tensors(got, want, i);
     bool ok = c.worst <= c.allowed;
     if (json) {
-        printf("%s{\"name\": \"%s\", \"elements\": %lld, \"error\": %.6g, \"allowed\": %.6g, \"ok\": %s}", first ? "" : ", ", got->info[i].name,
-               (long long)c.n, isfinite(c.worst) ? c.worst : 1e300, c.allowed, ok ? "true" : "false");
+        printf("%s{\"name\": \"%s\", \"elements\": %lld, \"error\": %.6g, \"allowed\": %.6g, \"ok\": %s}",
+               first ? "" : ", ", got->info[i].name, (long long)c.n, isfinite(c.worst) ? c.worst : 1e300, c.allowed,
+               ok ? "true" : "false");
         return ok;
     }
     printf("  ");
@@ -37,7 +38,8 @@ static bool report_output(const data_set *got, const data_set *want, int32_t i, 
     printf(": error %.2g of the largest value, allowed %.2g: %s\n", c.worst, c.allowed, ok ? "ok" : "WRONG");
     print_values(got, i);
     if (!ok)
-        printf("    element %lld is %.9g, the reference says %.9g\n", (long long)c.at, data_at(got, i, c.at), data_at(want, i, c.at));
+        printf("    element %lld is %.9g, the reference says %.9g\n", (long long)c.at, data_at(got, i, c.at),
+               data_at(want, i, c.at));
     return ok;
 }
 
@@ -52,7 +54,8 @@ static int report(md_op *op, const data_set *got, const data_set *want, double u
     else
         printf("%s\n", md_op_formula(op));
     for (int32_t s = 0; s < choice.n_stages; s++)
-        printf(json ? "%s{\"variant\": \"%s\", \"why\": \"%s\"}" : "%s  %s (%s)\n", json && s ? ", " : "", choice.variant[s], choice.source[s]);
+        printf(json ? "%s{\"variant\": \"%s\", \"why\": \"%s\"}" : "%s  %s (%s)\n", json && s ? ", " : "",
+               choice.variant[s], choice.source[s]);
     printf(json ? "], \"us\": %.3f, \"outputs\": [" : "  %.1f us\n", us);
     for (int32_t i = 0; i < got->n; i++) {
         if (!got->info[i].is_output)
@@ -67,7 +70,8 @@ static int report(md_op *op, const data_set *got, const data_set *want, double u
 
 static int run_op(md_context *context, md_op *op, const cli_options *o, data_set *got, data_set *want)
 {
-    if (data_make(got, context, op, o->sizes, o->seed) != MD_OK || data_make(want, context, op, o->sizes, o->seed) != MD_OK)
+    if (data_make(got, context, op, o->sizes, o->seed) != MD_OK ||
+        data_make(want, context, op, o->sizes, o->seed) != MD_OK)
         return cli_fail_md();
     double start = cli_now_us();
     if (md_call(op, NULL, got->arg, got->n) != MD_OK || md_sync(context, NULL) != MD_OK)

@@ -68,9 +68,11 @@ static int store_verify(const cli_options *o, md_context *context)
     if (md_store_verify(&f, context, cli_write, o->json ? stderr : stdout) != MD_OK)
         return cli_fail_md();
     if (o->json)
-        printf("{\"entries\":%lld,\"bytes\":%lld,\"bad\":%lld}\n", (long long)f.n_entries, (long long)f.n_bytes, (long long)f.n_bad);
+        printf("{\"entries\":%lld,\"bytes\":%lld,\"bad\":%lld}\n", (long long)f.n_entries, (long long)f.n_bytes,
+               (long long)f.n_bad);
     else
-        printf("%lld entries, %lld bytes; %lld bad ones removed\n", (long long)f.n_entries, (long long)f.n_bytes, (long long)f.n_bad);
+        printf("%lld entries, %lld bytes; %lld bad ones removed\n", (long long)f.n_entries, (long long)f.n_bytes,
+               (long long)f.n_bad);
     return CLI_OK;
 }
 
@@ -81,11 +83,11 @@ static int store_gc(const cli_options *o, md_context *context)
     if (md_store_gc(&f, context, limit) != MD_OK)
         return cli_fail_md();
     if (o->json)
-        printf("{\"entries\":%lld,\"bytes\":%lld,\"removed\":%lld,\"removed_bytes\":%lld}\n", (long long)f.n_entries, (long long)f.n_bytes,
-               (long long)f.n_removed, (long long)f.n_removed_bytes);
+        printf("{\"entries\":%lld,\"bytes\":%lld,\"removed\":%lld,\"removed_bytes\":%lld}\n", (long long)f.n_entries,
+               (long long)f.n_bytes, (long long)f.n_removed, (long long)f.n_removed_bytes);
     else
-        printf("%lld of %lld entries removed, %lld of %lld bytes\n", (long long)f.n_removed, (long long)f.n_entries, (long long)f.n_removed_bytes,
-               (long long)f.n_bytes);
+        printf("%lld of %lld entries removed, %lld of %lld bytes\n", (long long)f.n_removed, (long long)f.n_entries,
+               (long long)f.n_removed_bytes, (long long)f.n_bytes);
     return CLI_OK;
 }
 
@@ -106,11 +108,12 @@ static int take(const cli_options *o, md_context *context, const char *from, con
     if (o->json) {
         printf("{\"from\":");
         cli_json_text(stdout, from);
-        printf(",\"lines\":%lld,\"taken\":%lld,\"related\":%lld,\"foreign\":%lld}\n", (long long)c.n_lines, (long long)c.n_taken, (long long)c.n_related,
-               (long long)c.n_foreign);
+        printf(",\"lines\":%lld,\"taken\":%lld,\"related\":%lld,\"foreign\":%lld}\n", (long long)c.n_lines,
+               (long long)c.n_taken, (long long)c.n_related, (long long)c.n_foreign);
     } else {
-        printf("%s: %lld lines, %lld taken, %lld of them as estimates (another driver, compiler or version), %lld of other devices\n", from,
-               (long long)c.n_lines, (long long)c.n_taken, (long long)c.n_related, (long long)c.n_foreign);
+        printf("%s: %lld lines, %lld taken, %lld of them as estimates (another driver, compiler or version), %lld of "
+               "other devices\n",
+               from, (long long)c.n_lines, (long long)c.n_taken, (long long)c.n_related, (long long)c.n_foreign);
     }
     return CLI_OK;
 }
@@ -154,8 +157,9 @@ static const struct {
     int (*run)(const cli_options *o, md_context *context);
     bool takes_files;
 } commands[] = {
-    {"path", store_path, false},     {"list", store_list, false},    {"verify", store_verify, false}, {"gc", store_gc, false},
-    {"export", store_export, false}, {"import", store_import, true}, {"merge", store_import, true},
+    {"path", store_path, false},   {"list", store_list, false},     {"verify", store_verify, false},
+    {"gc", store_gc, false},       {"export", store_export, false}, {"import", store_import, true},
+    {"merge", store_import, true},
 };
 
 int cli_store(const cli_options *o)
@@ -165,7 +169,9 @@ int cli_store(const cli_options *o)
         if (strcmp(commands[i].name, name))
             continue;
         if (commands[i].takes_files != (o->n > 1))
-            return cli_usage(commands[i].takes_files ? "store %s takes files of wisdom, or folders of stores" : "store %s takes no argument", name);
+            return cli_usage(commands[i].takes_files ? "store %s takes files of wisdom, or folders of stores"
+                                                     : "store %s takes no argument",
+                             name);
         md_context *context = NULL;
         if (md_context_create(&context, &o->context) != MD_OK)
             return cli_fail_md();

@@ -1,15 +1,27 @@
-/* bench table and bench sweep: the matrix hint x size of TorchInductor's multi-kernel for a matrix product with all sizes dynamic.
+/* bench table and bench sweep: the matrix hint x size of TorchInductor's multi-kernel for a matrix product with all
+ * sizes dynamic.
  *
- * "hint h" is what an op with that hint alone picks; "distance", "model" and "measure" (by timing at the size) dispatch among the hints 64, 256 and 4096, and those with
- * "default hints" among the library's own; "tuned" times all that is generated for the size itself. Columns that pick one variant share one measurement; all variants
- * of a size are timed interleaved, and with them those of the pools that were dispatched from, so that a pick's loss to the best of its pool is known. */
+ * "hint h" is what an op with that hint alone picks; "distance", "model" and "measure" (by timing at the size)
+ * dispatch among the hints 64, 256 and 4096, and those with "default hints" among the library's own; "tuned" times
+ * all that is generated for the size itself. Columns that pick one variant share one measurement; all variants of a
+ * size are timed interleaved, and with them those of the pools that were dispatched from, so that a pick's loss to
+ * the best of its pool is known. */
 #include "bench.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 static const char *const product = "Y[m,n] = sum[k](X[m,k] * W[k,n])", *const tuned = "tuned";
-enum { MAX_SIZES = 128, DEFAULT_LAST = 4096, DEFAULT_STEP = 64, LABEL = 32, MAX_COLUMNS = MAX_SIZES + 8, MAX_POOL = 128, VARIANT = 128, FAR_SAMPLES = 3 };
+enum {
+    MAX_SIZES = 128,
+    DEFAULT_LAST = 4096,
+    DEFAULT_STEP = 64,
+    LABEL = 32,
+    MAX_COLUMNS = MAX_SIZES + 8,
+    MAX_POOL = 128,
+    VARIANT = 128,
+    FAR_SAMPLES = 3
+};
 static const double far = 1.2; /* slower than the fastest at a first look by more: not raced */
 
 typedef struct column {
@@ -83,9 +95,13 @@ static md_status add_columns(table *t)
     const struct {
         const char *label, *hints;
         md_select select;
-    } list[] = {{"distance", seed, MD_SELECT_DISTANCE}, {"model", seed, MD_SELECT_MODEL}, {"measure", seed, MD_SELECT_MEASURE},
-                {"distance, default hints", NULL, MD_SELECT_DISTANCE}, {"model, default hints", NULL, MD_SELECT_MODEL},
-                {"measure, default hints", NULL, MD_SELECT_MEASURE}, {tuned, NULL, MD_SELECT_MEASURE}};
+    } list[] = {{"distance", seed, MD_SELECT_DISTANCE},
+                {"model", seed, MD_SELECT_MODEL},
+                {"measure", seed, MD_SELECT_MEASURE},
+                {"distance, default hints", NULL, MD_SELECT_DISTANCE},
+                {"model, default hints", NULL, MD_SELECT_MODEL},
+                {"measure, default hints", NULL, MD_SELECT_MEASURE},
+                {tuned, NULL, MD_SELECT_MEASURE}};
     md_status s = MD_OK;
     cli_progress("building %s", md_dtype_name(t->dtype));
     for (int i = 0; i < t->n_sizes && s == MD_OK; i++) {
@@ -224,12 +240,17 @@ static void print_cell(FILE *f, const table *t, const bench_case *c, int64_t siz
 {
     const contender *w = &c->who[k->contender];
     const double us = us_of(c, k->contender);
-    fprintf(f, "{\"bench\": \"table\", \"op\": \"matmul\", \"dtype\": \"%s\", \"device\": \"%s\", \"shape\": [%lld, %lld, %lld], \"column\": \"%s\", "
-               "\"hint\": %d, \"variant\": \"%s\", \"us\": %.3f, \"lo\": %.3f, \"hi\": %.3f, \"regret\": %.4f, \"timed\": %d",
-            md_dtype_name(t->dtype), t->b->device.name, (long long)size, (long long)size, (long long)size, k->label, k->hint,
-            w->choice.variant[0], us, timing_quantile(&w->kernel, 0.1), timing_quantile(&w->kernel, 0.9), us / us_of(c, least) - 1.0, c->n);
+    fprintf(
+        f,
+        "{\"bench\": \"table\", \"op\": \"matmul\", \"dtype\": \"%s\", \"device\": \"%s\", \"shape\": [%lld, %lld, "
+        "%lld], \"column\": \"%s\", "
+        "\"hint\": %d, \"variant\": \"%s\", \"us\": %.3f, \"lo\": %.3f, \"hi\": %.3f, \"regret\": %.4f, \"timed\": %d",
+        md_dtype_name(t->dtype), t->b->device.name, (long long)size, (long long)size, (long long)size, k->label,
+        k->hint, w->choice.variant[0], us, timing_quantile(&w->kernel, 0.1), timing_quantile(&w->kernel, 0.9),
+        us / us_of(c, least) - 1.0, c->n);
     if (own >= 0)
-        fprintf(f, ", \"pool\": {\"best\": \"%s\", \"us\": %.3f, \"regret\": %.4f}", c->who[own].choice.variant[0], us_of(c, own), us / us_of(c, own) - 1.0);
+        fprintf(f, ", \"pool\": {\"best\": \"%s\", \"us\": %.3f, \"regret\": %.4f}", c->who[own].choice.variant[0],
+                us_of(c, own), us / us_of(c, own) - 1.0);
     fprintf(f, "}\n");
 }
 
@@ -298,9 +319,10 @@ static void print_summary(const table *t)
         const loss *all = &t->all[i], *own = &t->own[i];
         char pool[96] = "";
         if (own->n)
-            snprintf(pool, sizeof pool, "; to the fastest of its pool %.2f%%, %.1f%%", 100.0 * mean(own), 100.0 * own->worst);
-        fprintf(stderr, "mdctl: %s %-23s loses %6.2f%% on average, %7.1f%% at worst, to the fastest of the size%s\n", md_dtype_name(t->dtype), t->column[i].label,
-                100.0 * mean(all), 100.0 * all->worst, pool);
+            snprintf(pool, sizeof pool, "; to the fastest of its pool %.2f%%, %.1f%%", 100.0 * mean(own),
+                     100.0 * own->worst);
+        fprintf(stderr, "mdctl: %s %-23s loses %6.2f%% on average, %7.1f%% at worst, to the fastest of the size%s\n",
+                md_dtype_name(t->dtype), t->column[i].label, 100.0 * mean(all), 100.0 * all->worst, pool);
     }
 }
 
@@ -328,7 +350,8 @@ int bench_table(bench *b, bool is_sweep)
     if (b->o->n != 1)
         return cli_usage("bench %s takes no argument, but got '%s'", b->o->arg[0], b->o->arg[1]);
     if (is_sweep && (step_of(b->o) > last_of(b->o) || last_of(b->o) / step_of(b->o) > MAX_SIZES))
-        return cli_usage("--step %d --last %d: bench sweep takes 1 to %d sizes, not %d", step_of(b->o), last_of(b->o), MAX_SIZES, last_of(b->o) / step_of(b->o));
+        return cli_usage("--step %d --last %d: bench sweep takes 1 to %d sizes, not %d", step_of(b->o), last_of(b->o),
+                         MAX_SIZES, last_of(b->o) / step_of(b->o));
     for (int i = 0; i < n && s == MD_OK; i++) {
         table *t = calloc(1, sizeof *t);
         if (!t)

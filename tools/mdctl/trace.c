@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How requests become batches, in one place: every step of 50 ms, each running request decodes one token, and waiting prompts are
- * read in order of arrival, up to CHUNK tokens a step, as far as the step's TRACE_MAX_TOKENS allow. A request starts to decode in
- * the step after its prompt is read and leaves when it has made its tokens. The context is the mean length so far of the requests in
- * the step. Steps without work are skipped. */
+/* How requests become batches, in one place: every step of 50 ms, each running request decodes one token, and
+ * waiting prompts are read in order of arrival, up to CHUNK tokens a step, as far as the step's TRACE_MAX_TOKENS
+ * allow. A request starts to decode in the step after its prompt is read and leaves when it has made its tokens. The
+ * context is the mean length so far of the requests in the step. Steps without work are skipped. */
 enum { CHUNK = 192, MAX_RUNNING = 96, MAX_REQUESTS = 4096 };
 static const double step_s = 0.05;
 
@@ -100,10 +100,12 @@ void trace_generate(trace *out, uint64_t seed, int steps)
     for (int i = 0; i < MAX_REQUESTS; i++) {
         double busy = (i / 40) % 3 == 1 ? 0.03 : 0.4; /* rushes and lulls */
         now += busy * (double)(1 + next_random(&random) % 1000) / 500.0;
-        list[i] = (request){now, (int64_t)(8 + next_random(&random) % 900), (int64_t)(4 + next_random(&random) % 120), 0, 0};
+        list[i] =
+            (request){now, (int64_t)(8 + next_random(&random) % 900), (int64_t)(4 + next_random(&random) % 120), 0, 0};
     }
     simulate(out, list, MAX_REQUESTS, steps);
-    snprintf(out->origin, sizeof out->origin, "generated (seed %llu): made-up arrivals; one token a decode step, prompts in chunks of %d",
+    snprintf(out->origin, sizeof out->origin,
+             "generated (seed %llu): made-up arrivals; one token a decode step, prompts in chunks of %d",
              (unsigned long long)seed, CHUNK);
 }
 
@@ -177,10 +179,12 @@ bool trace_read(trace *out, const char *path, int steps)
     bool ok = is_azure ? read_azure(out, f, path, steps) : read_sizes(out, f, path, line, sizeof line, steps);
     fclose(f);
     if (is_azure)
-        snprintf(out->origin, sizeof out->origin, "%.100s: its arrivals in steps of 50 ms; one token a decode step, prompts in chunks of %d", path,
+        snprintf(out->origin, sizeof out->origin,
+                 "%.100s: its arrivals in steps of 50 ms; one token a decode step, prompts in chunks of %d", path,
                  CHUNK);
     else
-        snprintf(out->origin, sizeof out->origin, "%.100s: one batch size a line; the context grows by 8 a step from 64", path);
+        snprintf(out->origin, sizeof out->origin,
+                 "%.100s: one batch size a line; the context grows by 8 a step from 64", path);
     if (ok && out->n == 0) {
         cli_fail("the trace '%s' has no step with work", path);
         return false;

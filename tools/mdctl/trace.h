@@ -16,7 +16,8 @@ typedef struct trace {
 
 /** A made-up day: a decoding batch that grows and shrinks, with prompts coming in chunks. Deterministic for a seed. */
 void trace_generate(trace *out, uint64_t seed, int steps);
-/** Reads one batch size a line, or an Azure LLM inference trace (TIMESTAMP,ContextTokens,GeneratedTokens). False after a message. */
+/** Reads one batch size a line, or an Azure LLM inference trace (TIMESTAMP,ContextTokens,GeneratedTokens). False
+ * after a message. */
 bool trace_read(trace *out, const char *path, int steps);
 
 #endif

@@ -13,9 +13,8 @@ static void sizes_text(char *out, size_t n, const json_t *sizes)
     json_t *value;
     size_t at = 0;
     out[0] = 0;
-    json_object_foreach((json_t *)sizes, name, value)
-        if (at < n)
-            at += (size_t)snprintf(out + at, n - at, "%s%s=%lld", at ? " " : "", name, (long long)json_integer_value(value));
+    json_object_foreach((json_t *)sizes, name, value) if (at < n) at +=
+        (size_t)snprintf(out + at, n - at, "%s%s=%lld", at ? " " : "", name, (long long)json_integer_value(value));
     if (!out[0])
         snprintf(out, n, "static");
 }
@@ -38,8 +37,12 @@ static void print_winner(const json_t *line)
     sizes_text(sizes, sizeof sizes, json_object_get(line, "sizes"));
     const bool is_best = json_is_true(json_object_get(line, "best")), is_measured = number_of(line, "count") > 0;
     cli_progress(NULL);
-    printf("%s%d  %-26s %-64s %10.3f us %s%s%s\n", is_best ? cli_bold() : "", (int)number_of(line, "stage"), sizes, text_of(line, "variant"), us,
-           !is_measured ? "(model) " : json_is_true(json_object_get(line, "known")) ? "(known) " : "", is_best ? "<- best" : "", is_best ? cli_plain() : "");
+    printf("%s%d  %-26s %-64s %10.3f us %s%s%s\n", is_best ? cli_bold() : "", (int)number_of(line, "stage"), sizes,
+           text_of(line, "variant"), us,
+           !is_measured                                   ? "(model) "
+           : json_is_true(json_object_get(line, "known")) ? "(known) "
+                                                          : "",
+           is_best ? "<- best" : "", is_best ? cli_plain() : "");
     if (!json_is_true(json_object_get(line, "complete")))
         printf("   the budget ended the search here: another run goes on from this\n");
 }
@@ -80,7 +83,8 @@ static int take_line(void *user, const char *text, size_t n_bytes)
     if (!strcmp(event, "candidate"))
         take_candidate(r, line);
     else if (!strcmp(event, "op") && !r->json)
-        printf("%s%s%s: %d of %d shapes\n", cli_bold(), text_of(line, "op"), cli_plain(), (int)number_of(line, "points"), (int)number_of(line, "shapes"));
+        printf("%s%s%s: %d of %d shapes\n", cli_bold(), text_of(line, "op"), cli_plain(),
+               (int)number_of(line, "points"), (int)number_of(line, "shapes"));
     else if (!strcmp(event, "winner") && !r->json)
         print_winner(line);
     else if (!r->json && (!strcmp(event, "skipped") || !strcmp(event, "busy")))
@@ -129,10 +133,20 @@ static int put_line(void *user, const char *text, size_t n_bytes)
 }
 
 /* Indices: a file's (--indices), else those given here; NULL: random ones. */
-static int tune_one(tune_run *r, md_context *context, const char *formula, const md_op_options *op, const cli_options *o, const int64_t *recorded, int64_t n_recorded)
+static int tune_one(tune_run *r, md_context *context, const char *formula, const md_op_options *op,
+                    const cli_options *o, const int64_t *recorded, int64_t n_recorded)
 {
-    md_tune_options t = {.rigor = o->rigor, .budget_ms = o->budget, .max_builds = o->builds, .all_directions = o->all_directions, .off_hints = o->off_hints, .seed = o->seed,
-                         .exclude = o->exclude, .write = put_line, .user = r, .indices = recorded, .n_indices = n_recorded};
+    md_tune_options t = {.rigor = o->rigor,
+                         .budget_ms = o->budget,
+                         .max_builds = o->builds,
+                         .all_directions = o->all_directions,
+                         .off_hints = o->off_hints,
+                         .seed = o->seed,
+                         .exclude = o->exclude,
+                         .write = put_line,
+                         .user = r,
+                         .indices = recorded,
+                         .n_indices = n_recorded};
     int64_t *indices = NULL;
     if (o->indices) {
         indices = read_indices(&t.n_indices, o->indices);
@@ -175,7 +189,8 @@ int cli_tune(const cli_options *o)
 {
     tune_run r = {.json = o->json};
     if (o->from_stats ? o->n != 0 : o->n != 1)
-        return cli_usage(o->from_stats ? "tune --from-stats takes no formula" : "tune takes one formula or op, but got %d", o->n);
+        return cli_usage(
+            o->from_stats ? "tune --from-stats takes no formula" : "tune takes one formula or op, but got %d", o->n);
     if (o->worker)
         return work(o);
     if (o->output && !(r.log = fopen(o->output, "w")))

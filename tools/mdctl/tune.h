@@ -20,11 +20,12 @@ typedef struct tune_run {
     tune_mark *mark;
 } tune_run;
 
-/** Runs the same command in a helper process, whose lines go to `take`; ends it where a variant does not end, and starts another without that. */
+/** Runs the same command in a helper process, whose lines go to `take`; ends it where a variant does not end, and
+ * starts another without that. */
 int tune_guard(const cli_options *o, int (*take)(void *user, const char *text, size_t n_bytes), void *user);
 
-typedef int (*tune_fn)(tune_run *r, md_context *context, const char *formula, const md_op_options *op, const cli_options *o,
-                       const int64_t *indices, int64_t n_indices);
+typedef int (*tune_fn)(tune_run *r, md_context *context, const char *formula, const md_op_options *op,
+                       const cli_options *o, const int64_t *indices, int64_t n_indices);
 /** Tunes every op of a statistics file (JSON) at the shapes that it met, with the indices that were recorded there. */
 int tune_from_stats(tune_run *r, md_context *context, const cli_options *o, tune_fn tune);
 /** A picture of the search: measured over modelled time, and how the best fell, one colour a point. */

@@ -69,7 +69,8 @@ static bool start(helper *h, const guard *g)
 static void take_line(helper *h, const guard *g)
 {
     json_t *line = json_loadb(h->line, h->n, 0, NULL);
-    const char *event = json_string_value(json_object_get(line, "event")), *variant = json_string_value(json_object_get(line, "variant"));
+    const char *event = json_string_value(json_object_get(line, "event")),
+               *variant = json_string_value(json_object_get(line, "variant"));
     h->since_us = cli_now_us();
     if (event && !strcmp(event, "try"))
         snprintf(h->trying, sizeof h->trying, "%s", variant ? variant : "");
@@ -136,8 +137,11 @@ static int run_once(guard *g)
         return WEXITSTATUS(state);
     cli_progress(NULL);
     if (!h.trying[0])
-        return cli_fail(has_ended ? "the helper process was ended by signal %d" : "the helper process says nothing any more (%d)", WTERMSIG(state));
-    fprintf(stderr, "mdctl: %s %s; it is not used any more\n", h.trying, has_ended ? "ended its process" : "does not end");
+        return cli_fail(has_ended ? "the helper process was ended by signal %d"
+                                  : "the helper process says nothing any more (%d)",
+                        WTERMSIG(state));
+    fprintf(stderr, "mdctl: %s %s; it is not used any more\n", h.trying,
+            has_ended ? "ended its process" : "does not end");
     return exclude(g, h.trying) ? -1 : cli_fail("too many variants that do not end");
 }
 

@@ -38,7 +38,8 @@ static void write_curves(FILE *to, const tune_run *r, const char *columns, const
     bool is_first = true;
     for (int32_t i = 0; i < r->n_points_kept; i++)
         if (is_first_of_point(r, i)) {
-            fprintf(to, "%s '-' using %s title '%s' with %s", is_first ? "plot" : ",", columns, r->mark[i].point, style);
+            fprintf(to, "%s '-' using %s title '%s' with %s", is_first ? "plot" : ",", columns, r->mark[i].point,
+                    style);
             is_first = false;
         }
     fputs("\n", to);
@@ -56,10 +57,15 @@ int tune_plot(const tune_run *r, const char *path)
     FILE *to = popen("gnuplot", "w");
     if (!to)
         return cli_fail("cannot run gnuplot");
-    fprintf(to, "set terminal pngcairo size 1400,600\nset output '%s'\nset multiplot layout 1,2\nset logscale y\nset key outside below\nset grid\n", path);
+    fprintf(to,
+            "set terminal pngcairo size 1400,600\nset output '%s'\nset multiplot layout 1,2\nset logscale y\nset key "
+            "outside below\nset grid\n",
+            path);
     fputs("set xlabel 'config, in order of trial'\nset ylabel 'time over the best of its point'\n", to);
     write_curves(to, r, "1:2", "linespoints");
-    fputs("set logscale x\nset xlabel 'modelled time over the best measured one'\nset ylabel 'measured time over the best'\n", to);
+    fputs("set logscale x\nset xlabel 'modelled time over the best measured one'\nset ylabel 'measured time over the "
+          "best'\n",
+          to);
     write_curves(to, r, "3:2", "points pt 7");
     fputs("unset multiplot\n", to);
     return pclose(to) == 0 ? CLI_OK : cli_fail("gnuplot failed; is it installed?");

@@ -25,7 +25,8 @@ static int32_t shapes_of(met *out, const json_t *root, const char *op)
     int32_t n = 0;
     json_array_foreach(json_object_get(root, "shapes"), at, row)
     {
-        const char *name = json_string_value(json_object_get(row, "op")), *shape = json_string_value(json_object_get(row, "shape"));
+        const char *name = json_string_value(json_object_get(row, "op")),
+                   *shape = json_string_value(json_object_get(row, "shape"));
         const double weight = json_number_value(json_object_get(row, "total_us"));
         if (name && shape && !strcmp(name, op) && strchr(shape, '='))
             out[n++] = (met){weight, shape};
@@ -44,24 +45,26 @@ static void add_point(char *out, size_t n, const char *shape)
     snprintf(out + at, n - at, ")");
 }
 
-/* Those of the index tensor that most is known of: one list serves all of an op. NULL where none were recorded (MD_STATS_INDICES). */
+/* Those of the index tensor that most is known of: one list serves all of an op. NULL where none were recorded
+ * (MD_STATS_INDICES). */
 static int64_t *indices_of(int64_t *n, const json_t *op)
 {
     const json_t *best = NULL, *sample, *value;
     size_t at;
     *n = 0;
-    json_array_foreach(json_object_get(op, "indices"), at, sample)
-        if (json_array_size(json_object_get(sample, "values")) > json_array_size(best))
-            best = json_object_get(sample, "values");
+    json_array_foreach(json_object_get(op, "indices"), at,
+                       sample) if (json_array_size(json_object_get(sample, "values")) > json_array_size(best)) best =
+        json_object_get(sample, "values");
     int64_t *out = best ? malloc(json_array_size(best) * sizeof *out) : NULL;
-    json_array_foreach(out ? best : NULL, at, value)
-        out[(*n)++] = json_integer_value(value);
+    json_array_foreach(out ? best : NULL, at, value) out[(*n)++] = json_integer_value(value);
     return out;
 }
 
-static int tune_op(tune_run *r, md_context *context, const json_t *root, const json_t *op, const cli_options *o, tune_fn tune)
+static int tune_op(tune_run *r, md_context *context, const json_t *root, const json_t *op, const cli_options *o,
+                   tune_fn tune)
 {
-    const char *name = json_string_value(json_object_get(op, "op")), *formula = json_string_value(json_object_get(op, "formula"));
+    const char *name = json_string_value(json_object_get(op, "op")),
+               *formula = json_string_value(json_object_get(op, "formula"));
     char points[4096] = "";
     if (!name || !formula)
         return cli_fail("%s: an op without name or formula: not written by this library's MD_STATS?", o->from_stats);
@@ -81,7 +84,8 @@ static int tune_op(tune_run *r, md_context *context, const json_t *root, const j
     printf("{\"event\": \"op\", \"op\": ");
     cli_json_text(stdout, name);
     int64_t n_indices, *indices = indices_of(&n_indices, op);
-    printf(", \"points\": %d, \"shapes\": %d, \"indices\": %lld}\n", n < MOST_POINTS ? n : MOST_POINTS, n, (long long)n_indices);
+    printf(", \"points\": %d, \"shapes\": %d, \"indices\": %lld}\n", n < MOST_POINTS ? n : MOST_POINTS, n,
+           (long long)n_indices);
     fflush(stdout);
     const int status = tune(r, context, formula, &options, o, indices, n_indices);
     free(indices);
@@ -97,9 +101,8 @@ int tune_from_stats(tune_run *r, md_context *context, const cli_options *o, tune
     int status = CLI_OK;
     if (!root)
         return cli_fail("%s: %s", o->from_stats, error.text);
-    json_array_foreach(json_object_get(root, "ops"), at, op)
-        if (status == CLI_OK)
-            status = tune_op(r, context, root, op, o, tune);
+    json_array_foreach(json_object_get(root, "ops"), at, op) if (status == CLI_OK) status =
+        tune_op(r, context, root, op, o, tune);
     json_decref(root);
     return status;
 }

@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* A lock that is held longer than this is that of a thread which forks inside a call of ours (from a log function, say), or of a measurement. */
+/* A lock that is held longer than this is that of a thread which forks inside a call of ours (from a log function,
+ * say), or of a measurement. */
 static const uint64_t longest_wait_ns = 2000000000;
 enum { PAUSE_NS = 50000 };
 

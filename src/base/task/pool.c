@@ -11,11 +11,12 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-/* How a loop runs. The caller takes a slot, fills it, opens it and moves `epoch`; awake workers see the epoch change and
- * look through the slots. Caller and workers take pieces by adding to `next`. The caller then closes the slot and waits
- * until no worker is inside. A worker counts itself in (`inside`) before it looks whether the slot is open, and the caller
- * closes before it looks at the count; with sequentially consistent order one of them sees the other, so a closed slot
- * with nobody inside belongs to its caller alone. A worker that counts itself in by mistake only delays the caller. */
+/* How a loop runs. The caller takes a slot, fills it, opens it and moves `epoch`; awake workers see the epoch change
+ * and look through the slots. Caller and workers take pieces by adding to `next`. The caller then closes the slot
+ * and waits until no worker is inside. A worker counts itself in (`inside`) before it looks whether the slot is
+ * open, and the caller closes before it looks at the count; with sequentially consistent order one of them sees the
+ * other, so a closed slot with nobody inside belongs to its caller alone. A worker that counts itself in by mistake
+ * only delays the caller. */
 enum { N_SLOTS = 16, CACHE_LINE = 64 };
 enum { SPIN_NS = 50 * 1000, SPIN_CROWDED_NS = 5 * 1000, PAUSES_PER_LOOK = 64 };
 
@@ -68,8 +69,8 @@ static void pause_cpu(void)
 #endif
 }
 
-/* Whether waiting that began at `start` may go on without sleeping. (No sched_yield: on a crowded machine it costs a whole
- * time slice, where one that sleeps is woken at once.) */
+/* Whether waiting that began at `start` may go on without sleeping. (No sched_yield: on a crowded machine it costs a
+ * whole time slice, where one that sleeps is woken at once.) */
 static bool may_spin(uint64_t start, uint64_t limit_ns)
 {
     return md_clock_ns() - start < limit_ns;
@@ -240,7 +241,8 @@ static void run_shared(md_pool *pool, slot *s, int64_t n_pieces)
 }
 
 /* All slots are taken, by as many loops: there are no workers to share anyway. */
-static md_status run_without_slot(int64_t n_blocks, int64_t grain, size_t scratch_bytes, md_pool_body body, void *context)
+static md_status run_without_slot(int64_t n_blocks, int64_t grain, size_t scratch_bytes, md_pool_body body,
+                                  void *context)
 {
     scratch own = {NULL, 0};
     if (!scratch_reserve(&own, scratch_bytes))
@@ -308,7 +310,8 @@ static void stop_workers(md_pool *pool)
     }
 }
 
-/* A child has no workers: its callers do all pieces themselves. A slot that another thread had taken is nobody's now, its scratch perhaps being replaced. */
+/* A child has no workers: its callers do all pieces themselves. A slot that another thread had taken is nobody's
+ * now, its scratch perhaps being replaced. */
 static void lose_workers(void *user)
 {
     md_pool *pool = user;

@@ -40,8 +40,8 @@ static int try_program(const char *path)
     return access(path, X_OK) == 0 ? 0 : errno;
 }
 
-/* Where the program is. Not left to posix_spawnp, which cannot always report that there is none: where it forks (Valgrind,
- * some libraries) the child ends with 127 instead. */
+/* Where the program is. Not left to posix_spawnp, which cannot always report that there is none: where it forks
+ * (Valgrind, some libraries) the child ends with 127 instead. */
 static int find_program(char out[4096], const char *name)
 {
     if (strchr(name, '/') || !name[0]) {
@@ -177,7 +177,9 @@ md_status md_file_run(int32_t *exit_code, char **output, const char *const *argv
     close(write_end);
     md_status status = MD_OK;
     if (reason) {
-        status = md_fail(reason == ENOENT ? MD_NOT_FOUND : reason == ENOMEM ? MD_OUT_OF_MEMORY : MD_IO,
+        status = md_fail(reason == ENOENT   ? MD_NOT_FOUND
+                         : reason == ENOMEM ? MD_OUT_OF_MEMORY
+                                            : MD_IO,
                          "cannot run %.500s: %s", argv[0], strerror(reason));
     } else if (!collect(&c)) {
         kill(-c.pid, SIGKILL);

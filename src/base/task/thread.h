@@ -6,9 +6,10 @@
 #include <stdint.h>
 /** A thread that takes no signals (they are the application's) and shows as `name` (15 characters) in debuggers. */
 bool md_thread_start(pthread_t *out, const char *name, void *(*run)(void *), void *context);
-/* Where threads run. The system's scheduler leaves a thread that sleeps often on its waker's processor, however idle the
- * others are, and two lanes of a loop on one processor take turns. So workers start spread out, and one that finds itself
- * beside its caller moves. Nothing is bound for longer than the move takes, and the allowed processors stay as they are. */
+/* Where threads run. The system's scheduler leaves a thread that sleeps often on its waker's processor, however idle
+ * the others are, and two lanes of a loop on one processor take turns. So workers start spread out, and one that
+ * finds itself beside its caller moves. Nothing is bound for longer than the move takes, and the allowed processors
+ * stay as they are. */
 
 /** The processor that the calling thread is on; -1 where unknown. */
 int32_t md_thread_cpu(void);

@@ -79,7 +79,9 @@ typedef struct sum {
     const char *uniform, *lanes, *stride;
     bool is_guarded; /* the uniform part depends on something that a guard protects */
     bool is_unit;
-    bool is_shifted; /* unit, with more than the lane index in the last subscript: alignment of the tensor says nothing of the vector's */
+    /* unit, with more than the lane index in the last subscript: alignment of the tensor says nothing of the
+     * vector's */
+    bool is_shifted;
 } sum;
 
 static void add_term(md_cg *cg, const char **sum_text, const char *term)
@@ -124,7 +126,8 @@ static void add_affine(sum *s, md_cg *cg, const md_fx_affine *a, const char *str
 }
 
 /* One axis. */
-static void add_axis(md_cg_place *out, sum *s, md_cg *cg, int32_t tensor, int32_t axis, int32_t rank, const md_fx_node *subscript)
+static void add_axis(md_cg_place *out, sum *s, md_cg *cg, int32_t tensor, int32_t axis, int32_t rank,
+                     const md_fx_node *subscript)
 {
     const char *stride = md_cg_format(cg, "p->s%" PRId32 "_%" PRId32, tensor, axis);
     md_fx_affine a;
@@ -170,7 +173,8 @@ static void place_sum(md_cg_place *out, md_cg *cg, const sum *s)
         if (s->stride)
             lanes = md_cg_format(cg, "%s + md_iota_i(%s) * md_splat_i(%s)", lanes, first, s->stride);
         out->motion = MD_CG_SCATTERED;
-        out->offset = md_cg_declare(cg, "md_i", false, false, md_cg_format(cg, "md_splat_i(%s) + %s", base, lanes)).text;
+        out->offset =
+            md_cg_declare(cg, "md_i", false, false, md_cg_format(cg, "md_splat_i(%s) + %s", base, lanes)).text;
     } else if (s->is_unit) {
         out->motion = MD_CG_CONSECUTIVE;
         out->is_shifted = s->is_shifted;
@@ -218,24 +222,28 @@ static const char *count_text(md_cg *cg, const md_cg_place *at)
 
 static const char *lane_load_text(md_cg *cg, const md_cg_place *at, const char *dtype)
 {
-    const char *n = count_text(cg, at), *m = at->mask ? "_m" : "", *comma = at->mask ? ", " : "", *mask = at->mask ? at->mask : "";
+    const char *n = count_text(cg, at), *m = at->mask ? "_m" : "", *comma = at->mask ? ", " : "",
+               *mask = at->mask ? at->mask : "";
     switch (at->motion) {
     case MD_CG_FIXED:
         break;
     case MD_CG_CONSECUTIVE:
-        return md_cg_format(cg, "md_load_%s_unit%s(%s, %s, %s%s%s)", dtype, *m ? m : md_cg_unit_suffix(cg, at), at->pointer, at->offset, n,
-                            comma, mask);
+        return md_cg_format(cg, "md_load_%s_unit%s(%s, %s, %s%s%s)", dtype, *m ? m : md_cg_unit_suffix(cg, at),
+                            at->pointer, at->offset, n, comma, mask);
     case MD_CG_STEPS:
-        return md_cg_format(cg, "md_load_%s_strided%s(%s, %s, %s, %s%s%s)", dtype, m, at->pointer, at->offset, at->stride, n, comma, mask);
+        return md_cg_format(cg, "md_load_%s_strided%s(%s, %s, %s, %s%s%s)", dtype, m, at->pointer, at->offset,
+                            at->stride, n, comma, mask);
     case MD_CG_SCATTERED:
-        return md_cg_format(cg, "md_load_%s_gather%s(%s, %s, %s%s%s)", dtype, m, at->pointer, at->offset, n, comma, mask);
+        return md_cg_format(cg, "md_load_%s_gather%s(%s, %s, %s%s%s)", dtype, m, at->pointer, at->offset, n, comma,
+                            mask);
     }
     return NULL;
 }
 
 static const char *scalar_load_text(md_cg *cg, const md_cg_place *at, const char *dtype)
 {
-    const char *text = md_cg_format(cg, "md_load_%s_s(%s, %s)", dtype, at->pointer, at->offset), *condition = at->condition;
+    const char *text = md_cg_format(cg, "md_load_%s_s(%s, %s)", dtype, at->pointer, at->offset),
+               *condition = at->condition;
     if (at->mask) {
         const char *any = md_cg_format(cg, "md_any_b(%s)", at->mask);
         condition = condition ? md_cg_format(cg, "%s && %s", condition, any) : any;
@@ -278,8 +286,10 @@ static const char *stored_text(md_cg *cg, md_dtype to, md_dtype from, const char
 
 static const char *verb(md_fx_assign assign)
 {
-    static const char *const table[] = {
-        [MD_FX_SET] = "store", [MD_FX_ADD_TO] = "update_add", [MD_FX_MAX_TO] = "update_max", [MD_FX_MIN_TO] = "update_min"};
+    static const char *const table[] = {[MD_FX_SET] = "store",
+                                        [MD_FX_ADD_TO] = "update_add",
+                                        [MD_FX_MAX_TO] = "update_max",
+                                        [MD_FX_MIN_TO] = "update_min"};
     return table[assign];
 }
 
@@ -302,15 +312,18 @@ static void print_store(md_cg *cg, const md_st_store *store, const md_cg_place *
         md_strbuf_printf(out, "md_%s_%s_s(%s, %s, %s);\n", v, dtype, at->pointer, at->offset, value);
         break;
     case MD_CG_CONSECUTIVE:
-        md_strbuf_printf(out, "md_%s_%s_unit%s(%s, %s, %s, md_n);\n", v, dtype, unit_store_suffix(cg, store, at), at->pointer, at->offset,
-                         value);
+        md_strbuf_printf(out, "md_%s_%s_unit%s(%s, %s, %s, md_n);\n", v, dtype, unit_store_suffix(cg, store, at),
+                         at->pointer, at->offset, value);
         break;
     case MD_CG_STEPS:
-        md_strbuf_printf(out, "md_%s_%s_strided(%s, %s, %s, %s, md_n);\n", v, dtype, at->pointer, at->offset, at->stride, value);
+        md_strbuf_printf(out, "md_%s_%s_strided(%s, %s, %s, %s, md_n);\n", v, dtype, at->pointer, at->offset,
+                         at->stride, value);
         break;
     case MD_CG_SCATTERED:
         md_strbuf_printf(out, "md_%s_%s_scatter(%s, %s, %s, md_n, %s);\n", v, dtype, at->pointer, at->offset, value,
-                         at->mask ? at->mask : md_cg_is_cuda(cg) ? "md_splat_b(1)" : "~(md_b){0}");
+                         at->mask            ? at->mask
+                         : md_cg_is_cuda(cg) ? "md_splat_b(1)"
+                                             : "~(md_b){0}");
         break;
     }
 }
@@ -344,7 +357,8 @@ void md_cg_print_lead(md_cg *cg, const md_st_store *store, md_strbuf *out)
     md_cg_place at;
     md_cg_locate(&at, cg, store->tensor, store->n_subscripts, store->subscript);
     if (cg->status == MD_OK && at.motion == MD_CG_CONSECUTIVE)
-        md_strbuf_printf(out, "md_lead_%s(%s, %s)", md_dtype_name(cg->formula->tensor[store->tensor].dtype), at.pointer, at.offset);
+        md_strbuf_printf(out, "md_lead_%s(%s, %s)", md_dtype_name(cg->formula->tensor[store->tensor].dtype), at.pointer,
+                         at.offset);
     else
         md_strbuf_add(out, "INT64_C(0)");
 }

@@ -3,7 +3,8 @@
 
 #include <inttypes.h>
 
-/* The length of an axis. A plain axis has its dim's size; one that is only reached by other subscripts is as long as the tensor says. */
+/* The length of an axis. A plain axis has its dim's size; one that is only reached by other subscripts is as long as
+ * the tensor says. */
 const char *md_cg_extent(md_cg *cg, int32_t tensor, int32_t axis)
 {
     const md_fx_tensor *t = &cg->formula->tensor[tensor];
@@ -41,7 +42,8 @@ static void also(const char **all, md_cg *cg, const char *one)
 static md_cg_name check_uniform(md_cg_place *out, md_cg *cg, const int32_t at[2], const char *extent, md_cg_name index)
 {
     bool hoisted = md_cg_can_hoist(cg, true, true), clamps = cg->formula->bounds == MD_BOUNDS_CLAMP;
-    const char *test = clamps ? md_cg_format(cg, "%s > 0", extent) : md_cg_format(cg, "md_inside_si(%s, %s)", index.text, extent);
+    const char *test =
+        clamps ? md_cg_format(cg, "%s > 0", extent) : md_cg_format(cg, "md_inside_si(%s, %s)", index.text, extent);
     const char *inside = md_cg_share(cg, "int", test, hoisted);
     if (!inside)
         return index;
@@ -51,8 +53,8 @@ static md_cg_name check_uniform(md_cg_place *out, md_cg *cg, const int32_t at[2]
         index.text = md_cg_share(cg, "int64_t", clamped, hoisted);
     } else if (cg->formula->bounds == MD_BOUNDS_REPORT) {
         const char *wanted = cg->mask ? md_cg_format(cg, " && md_any_b(%s)", cg->mask) : "";
-        md_strbuf_printf(md_cg_sink(cg, hoisted), "if (!%s%s) md_report(p->report, %" PRId32 ", %" PRId32 ", %s);\n", inside,
-                         wanted ? wanted : "", at[0], at[1], index.text);
+        md_strbuf_printf(md_cg_sink(cg, hoisted), "if (!%s%s) md_report(p->report, %" PRId32 ", %" PRId32 ", %s);\n",
+                         inside, wanted ? wanted : "", at[0], at[1], index.text);
     }
     return index;
 }
@@ -67,7 +69,8 @@ static md_cg_name check_lanes(md_cg_place *out, md_cg *cg, const int32_t at[2], 
         also(&out->condition, cg, any);
         return md_cg_declare(cg, "md_i", false, false, clamped);
     }
-    md_cg_name inside = md_cg_declare(cg, "md_b", false, false, md_cg_format(cg, "md_inside_i(%s, %s)", index.text, extent));
+    md_cg_name inside =
+        md_cg_declare(cg, "md_b", false, false, md_cg_format(cg, "md_inside_i(%s, %s)", index.text, extent));
     also(&out->mask, cg, inside.text);
     if (cg->formula->bounds == MD_BOUNDS_REPORT && cg->status == MD_OK)
         md_strbuf_printf(md_cg_sink(cg, false),
@@ -84,11 +87,14 @@ static void check_owner(md_cg_place *out, md_cg *cg, md_cg_name index)
     if (!index.text)
         return;
     if (index.is_uniform)
-        also(&out->condition, cg, md_cg_share(cg, "int", md_cg_format(cg, "md_inside_si(%s - own, n_own)", index.text),
-                                              md_cg_can_hoist(cg, true, true)));
+        also(&out->condition, cg,
+             md_cg_share(cg, "int", md_cg_format(cg, "md_inside_si(%s - own, n_own)", index.text),
+                         md_cg_can_hoist(cg, true, true)));
     else
-        also(&out->mask, cg, md_cg_declare(cg, "md_b", false, false,
-                                           md_cg_format(cg, "md_inside_i(%s - md_splat_i(own), n_own)", index.text)).text);
+        also(&out->mask, cg,
+             md_cg_declare(cg, "md_b", false, false,
+                           md_cg_format(cg, "md_inside_i(%s - md_splat_i(own), n_own)", index.text))
+                 .text);
 }
 
 static bool is_checked(md_cg *cg, int32_t tensor, int32_t axis, const md_fx_node *subscript)

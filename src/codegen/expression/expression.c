@@ -83,13 +83,15 @@ typedef struct op_text {
 static const op_text *op_text_of(md_fx_op op)
 {
     static const op_text table[MD_FX_N_OPS] = {
-        [MD_FX_NEG] = {"-", 0, 0}, [MD_FX_ADD] = {"+", 0, 0}, [MD_FX_SUB] = {"-", 0, 0}, [MD_FX_MUL] = {"*", 0, 0},
-        [MD_FX_DIV] = {"/", 0, 0}, [MD_FX_FLOORDIV] = {0, "floordiv", 0}, [MD_FX_MOD] = {0, "mod", 0},
-        [MD_FX_LT] = {0, "lt", 0}, [MD_FX_LE] = {0, "le", 0}, [MD_FX_GT] = {0, "gt", 0}, [MD_FX_GE] = {0, "ge", 0},
-        [MD_FX_EQ] = {0, "eq", 0}, [MD_FX_NE] = {0, "ne", 0}, [MD_FX_EXP] = {0, 0, 1}, [MD_FX_EXPM1] = {0, 0, 1},
-        [MD_FX_LOG] = {0, 0, 1}, [MD_FX_LOG1P] = {0, 0, 1}, [MD_FX_LOG2] = {0, 0, 1}, [MD_FX_EXP2] = {0, 0, 1},
-        [MD_FX_SIN] = {0, 0, 1}, [MD_FX_COS] = {0, 0, 1}, [MD_FX_TANH] = {0, 0, 1}, [MD_FX_ERF] = {0, 0, 1},
-        [MD_FX_SIGMOID] = {0, 0, 1}, [MD_FX_SILU] = {0, 0, 1}, [MD_FX_GELU] = {0, 0, 1}, [MD_FX_GELU_TANH] = {0, 0, 1},
+        [MD_FX_NEG] = {"-", 0, 0},    [MD_FX_ADD] = {"+", 0, 0}, [MD_FX_SUB] = {"-", 0, 0},
+        [MD_FX_MUL] = {"*", 0, 0},    [MD_FX_DIV] = {"/", 0, 0}, [MD_FX_FLOORDIV] = {0, "floordiv", 0},
+        [MD_FX_MOD] = {0, "mod", 0},  [MD_FX_LT] = {0, "lt", 0}, [MD_FX_LE] = {0, "le", 0},
+        [MD_FX_GT] = {0, "gt", 0},    [MD_FX_GE] = {0, "ge", 0}, [MD_FX_EQ] = {0, "eq", 0},
+        [MD_FX_NE] = {0, "ne", 0},    [MD_FX_EXP] = {0, 0, 1},   [MD_FX_EXPM1] = {0, 0, 1},
+        [MD_FX_LOG] = {0, 0, 1},      [MD_FX_LOG1P] = {0, 0, 1}, [MD_FX_LOG2] = {0, 0, 1},
+        [MD_FX_EXP2] = {0, 0, 1},     [MD_FX_SIN] = {0, 0, 1},   [MD_FX_COS] = {0, 0, 1},
+        [MD_FX_TANH] = {0, 0, 1},     [MD_FX_ERF] = {0, 0, 1},   [MD_FX_SIGMOID] = {0, 0, 1},
+        [MD_FX_SILU] = {0, 0, 1},     [MD_FX_GELU] = {0, 0, 1},  [MD_FX_GELU_TANH] = {0, 0, 1},
         [MD_FX_SOFTPLUS] = {0, 0, 1}, [MD_FX_POW] = {0, 0, 1},
     };
     return &table[op];
@@ -187,8 +189,9 @@ static md_cg_name print_op(md_cg *cg, md_cg_value_number *v)
             return (md_cg_name){NULL, true};
     }
     if (divides_by_one_value(cg, n, type, is_uniform))
-        return declare_value(cg, v, false, md_cg_format(cg, "md_%s_f(%s, %s)", md_fx_has_kind(n->arg[1], MD_FX_REF) ? "by" : "over",
-                                                        a[0], md_cg_operand(cg, n->arg[1], type, false)));
+        return declare_value(cg, v, false,
+                             md_cg_format(cg, "md_%s_f(%s, %s)", md_fx_has_kind(n->arg[1], MD_FX_REF) ? "by" : "over",
+                                          a[0], md_cg_operand(cg, n->arg[1], type, false)));
     return declare_value(cg, v, is_uniform, apply(cg, n, type, is_uniform, a));
 }
 
@@ -201,7 +204,8 @@ static md_cg_name print_select(md_cg *cg, md_cg_value_number *v, bool is_uniform
     const char *b = md_cg_operand(cg, n->arg[2], n->type, !is_uniform);
     if (!c || !a || !b)
         return (md_cg_name){NULL, true};
-    return declare_value(cg, v, is_uniform, md_cg_format(cg, "md_where_%s(%s, %s, %s)", md_cg_suffix(n->type, is_uniform), c, a, b));
+    return declare_value(cg, v, is_uniform,
+                         md_cg_format(cg, "md_where_%s(%s, %s, %s)", md_cg_suffix(n->type, is_uniform), c, a, b));
 }
 
 /* A condition that lanes share: only the arm taken is run. */
@@ -213,7 +217,8 @@ static md_cg_name print_branch(md_cg *cg, md_cg_value_number *v, const char *con
     md_cg_name name = {md_cg_format(cg, "%c%" PRId32, is_uniform ? 'u' : 'v', cg->n_names++), is_uniform};
     if (!name.text)
         return name;
-    md_strbuf_printf(sink, "%s %s;\nif (%s) {\n", is_uniform ? md_cg_scalar_type(n->type) : md_cg_lane_type(n->type), name.text, condition);
+    md_strbuf_printf(sink, "%s %s;\nif (%s) {\n", is_uniform ? md_cg_scalar_type(n->type) : md_cg_lane_type(n->type),
+                     name.text, condition);
     for (int32_t i = 1; i < 3; i++) {
         md_cg_open(cg, sink, -1);
         const char *arm = md_cg_operand(cg, n->arg[i], n->type, !is_uniform);
@@ -234,13 +239,16 @@ static md_cg_name print_masked(md_cg *cg, md_cg_value_number *v, const char *con
         const char *taken = i == 1 ? condition : md_cg_format(cg, "~%s", condition);
         cg->mask = outer;
         if (md_cg_is_guarded(cg, v->arg[i]))
-            cg->mask = md_cg_declare(cg, "md_b", false, false, outer ? md_cg_format(cg, "%s & %s", outer, taken) : taken).text;
+            cg->mask =
+                md_cg_declare(cg, "md_b", false, false, outer ? md_cg_format(cg, "%s & %s", outer, taken) : taken).text;
         arm[i] = cg->status == MD_OK ? md_cg_operand(cg, n->arg[i], n->type, true) : NULL;
         cg->mask = outer;
         if (!arm[i])
             return (md_cg_name){NULL, true};
     }
-    return declare_value(cg, v, false, md_cg_format(cg, "md_where_%s(%s, %s, %s)", md_cg_suffix(n->type, false), arm[0], arm[1], arm[2]));
+    return declare_value(
+        cg, v, false,
+        md_cg_format(cg, "md_where_%s(%s, %s, %s)", md_cg_suffix(n->type, false), arm[0], arm[1], arm[2]));
 }
 
 static md_cg_name print_where(md_cg *cg, md_cg_value_number *v)
@@ -288,7 +296,8 @@ static md_cg_name print_index(md_cg *cg, md_cg_value_number *v)
 
 static md_cg_name print_unknown(md_cg *cg, const md_fx_node *n)
 {
-    md_cg_error(cg, md_fail(MD_INTERNAL, "the printer met node kind %d, number %" PRId32 ", that nobody bound", (int)n->kind, n->id));
+    md_cg_error(cg, md_fail(MD_INTERNAL, "the printer met node kind %d, number %" PRId32 ", that nobody bound",
+                            (int)n->kind, n->id));
     return (md_cg_name){NULL, true};
 }
 
@@ -308,7 +317,8 @@ md_cg_name md_cg_eval(md_cg *cg, const md_fx_node *node)
     case MD_FX_SIZE:
         return print_size(cg, node);
     case MD_FX_SCALAR:
-        return declare_value(cg, v, true, md_cg_format(cg, "(%s)p->c%" PRId32, md_cg_scalar_type(node->type), node->id));
+        return declare_value(cg, v, true,
+                             md_cg_format(cg, "(%s)p->c%" PRId32, md_cg_scalar_type(node->type), node->id));
     case MD_FX_LOAD:
         return md_cg_load(cg, v);
     case MD_FX_OP:

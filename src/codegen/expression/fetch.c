@@ -64,7 +64,8 @@ const char *md_cg_fetch(md_cg *cg, const md_fx_node *load, const char **type, bo
     case MD_CG_FIXED:
         return md_cg_format(cg, "md_load_%s_s(%s, %s)", dtype, at.pointer, at.offset);
     case MD_CG_CONSECUTIVE:
-        return md_cg_format(cg, "md_fetch_%s_unit%s(%s, %s, md_n)", dtype, md_cg_unit_suffix(cg, &at), at.pointer, at.offset);
+        return md_cg_format(cg, "md_fetch_%s_unit%s(%s, %s, md_n)", dtype, md_cg_unit_suffix(cg, &at), at.pointer,
+                            at.offset);
     case MD_CG_STEPS:
         return md_cg_format(cg, "md_fetch_%s_strided(%s, %s, %s, md_n)", dtype, at.pointer, at.offset, at.stride);
     case MD_CG_SCATTERED:

@@ -71,18 +71,24 @@ static void print_start(accumulator *a)
                          a->is_uniform ? "int64_t" : "md_i", a->number, a->is_uniform ? "0" : "md_splat_i(0)");
 }
 
-/* The first element; then what beats the best so far: a NaN if that is none, or a better value. Ties stay with the first. */
+/* The first element; then what beats the best so far: a NaN if that is none, or a better value. Ties stay with the
+ * first. */
 static void print_arg_step(accumulator *a, const char *value)
 {
     const char *beyond = is_max(a->node->op) ? "max" : "min", *s = a->suffix;
     int32_t n = a->number;
     if (a->is_uniform)
-        md_strbuf_printf(a->sink, "if (q%" PRId32 " == 0 || md_beyond_%s_%s(%s, a%" PRId32 ")) { a%" PRId32 " = %s; i%" PRId32
-                         " = q%" PRId32 "; }\n", n, beyond, s, value, n, n, value, n, n);
+        md_strbuf_printf(a->sink,
+                         "if (q%" PRId32 " == 0 || md_beyond_%s_%s(%s, a%" PRId32 ")) { a%" PRId32 " = %s; i%" PRId32
+                         " = q%" PRId32 "; }\n",
+                         n, beyond, s, value, n, n, value, n, n);
     else
-        md_strbuf_printf(a->sink, "{ const md_b take = q%" PRId32 " == 0 ? %s : md_beyond_%s_%s(%s, a%" PRId32 "); a%" PRId32
-                         " = md_where_%s(take, %s, a%" PRId32 "); i%" PRId32 " = md_where_i(take, md_splat_i(q%" PRId32 "), i%" PRId32
-                         "); }\n", n, md_cg_is_cuda(a->cg) ? "md_splat_b(1)" : "~(md_b){0}", beyond, s, value, n, n, s, value, n, n, n, n);
+        md_strbuf_printf(a->sink,
+                         "{ const md_b take = q%" PRId32 " == 0 ? %s : md_beyond_%s_%s(%s, a%" PRId32 "); a%" PRId32
+                         " = md_where_%s(take, %s, a%" PRId32 "); i%" PRId32 " = md_where_i(take, md_splat_i(q%" PRId32
+                         "), i%" PRId32 "); }\n",
+                         n, md_cg_is_cuda(a->cg) ? "md_splat_b(1)" : "~(md_b){0}", beyond, s, value, n, n, s, value, n,
+                         n, n, n);
     md_strbuf_printf(a->sink, "q%" PRId32 "++;\n", n);
 }
 
@@ -99,7 +105,8 @@ static void print_step(accumulator *a, const char *value)
     else if (op == MD_FX_R_ANY || op == MD_FX_R_ALL)
         md_strbuf_printf(a->sink, "a%" PRId32 " %s= %s;\n", n, op == MD_FX_R_ANY ? "|" : "&", value);
     else
-        md_strbuf_printf(a->sink, "a%" PRId32 " = md_%s_%s(a%" PRId32 ", %s);\n", n, is_max(op) ? "max" : "min", a->suffix, n, value);
+        md_strbuf_printf(a->sink, "a%" PRId32 " = md_%s_%s(a%" PRId32 ", %s);\n", n, is_max(op) ? "max" : "min",
+                         a->suffix, n, value);
 }
 
 static accumulator make(md_cg *cg, md_cg_value_number *v, bool at_root)
@@ -180,8 +187,9 @@ md_cg_name md_cg_scan(md_cg *cg, md_cg_value_number *v)
                          md_cg_size(size, cg->program, x));
     else
         md_strbuf_printf(a.sink, "0, to%" PRId32 " = x%" PRId32 "%s;\n", a.number, x, n->exclusive ? "" : " + 1");
-    md_strbuf_printf(a.sink, "for (int64_t x%" PRId32 " = from%" PRId32 "; x%" PRId32 " < to%" PRId32 "; x%" PRId32 "++) {\n", x,
-                     a.number, x, a.number, x);
+    md_strbuf_printf(a.sink,
+                     "for (int64_t x%" PRId32 " = from%" PRId32 "; x%" PRId32 " < to%" PRId32 "; x%" PRId32 "++) {\n",
+                     x, a.number, x, a.number, x);
     md_cg_open(cg, a.sink, x);
     print_body(&a);
     md_cg_close(cg);

@@ -14,7 +14,8 @@ typedef struct md_cg_name {
     bool is_uniform;
 } md_cg_name;
 
-/* A name under which a value, or a text, is known: valid while its scope is open and, if it holds only for some lanes, under that mask. */
+/* A name under which a value, or a text, is known: valid while its scope is open and, if it holds only for some
+ * lanes, under that mask. */
 typedef struct md_cg_known {
     struct md_cg_known *next;
     md_cg_name name;
@@ -79,7 +80,9 @@ typedef struct md_cg_place {
     const char *stride; /* STEPS */
     const char *mask; /* lanes whose subscripts are inside; NULL: all */
     const char *condition; /* scalar: whether uniform subscripts are inside; NULL: they are */
-    bool is_shifted; /* CONSECUTIVE: the last subscript is more than the lane index, so that vectors of an aligned tensor need not be aligned */
+    /* CONSECUTIVE: the last subscript is more than the lane index, so that vectors of an aligned tensor need not be
+     * aligned */
+    bool is_shifted;
 } md_cg_place;
 
 /* values.c */

@@ -173,8 +173,8 @@ const md_cg_name *md_cg_find(md_cg *cg, md_cg_value_number *v)
 
 static md_cg_known known_here(const md_cg *cg, md_cg_name name, bool at_root, bool is_guarded)
 {
-    return (md_cg_known){.name = name, .mask = !at_root && is_guarded ? cg->mask : NULL,
-                         .scope = at_root ? 0 : cg->scope[cg->depth].id};
+    return (md_cg_known){
+        .name = name, .mask = !at_root && is_guarded ? cg->mask : NULL, .scope = at_root ? 0 : cg->scope[cg->depth].id};
 }
 
 void md_cg_know(md_cg *cg, md_cg_value_number *v, md_cg_name name, bool at_root)

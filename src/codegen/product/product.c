@@ -290,7 +290,8 @@ bool md_cg_product_has_result(const md_cg_product *p)
 static void print_result_address(md_strbuf *out, const md_cg_product *p)
 {
     const md_st_store *store = &p->program->stage[p->stage].store[0];
-    md_strbuf_add(out, "MD_INLINE uint16_t *md_result_at(const md_params *p, int64_t batch, int64_t row, int64_t column)\n{\n");
+    md_strbuf_add(
+        out, "MD_INLINE uint16_t *md_result_at(const md_params *p, int64_t batch, int64_t row, int64_t column)\n{\n");
     print_place(out, p);
     md_strbuf_printf(out, "return (uint16_t *)p->t%" PRId32, store->tensor);
     for (int32_t a = 0; a < store->n_subscripts; a++)
@@ -327,7 +328,8 @@ md_status md_cg_product_print(md_strbuf *defines, md_strbuf *expr, const md_cg_p
     static const char *const name[] = {[MD_F32] = "F32", [MD_F64] = "F64", [MD_I64] = "I64"};
     if ((unsigned)product->type >= (unsigned)MD_COUNT(name) || !name[product->type])
         return md_fail(MD_UNSUPPORTED, "no products accumulate in %s", md_dtype_name(product->type));
-    md_strbuf_printf(defines, "#define MD_ACC_%s 1\n#define MD_PRODUCTS %" PRId32 "\n#define MD_WRAPS %d\n#define MD_USE_%s 1\n",
+    md_strbuf_printf(defines,
+                     "#define MD_ACC_%s 1\n#define MD_PRODUCTS %" PRId32 "\n#define MD_WRAPS %d\n#define MD_USE_%s 1\n",
                      name[product->type], product->n_products, product->n_columns > 1, name[product->type]);
     print_head(expr, product, param, n_params);
     MD_TRY(md_cg_product_print_operands(defines, expr, product));

@@ -25,8 +25,8 @@ typedef struct md_cg_product {
         *operand[MD_CG_MAX_OPERANDS]; /* A over batch, rows, k; B over batch, columns, k; B2 NULL for one product */
     const md_fx_node
         *load[MD_CG_MAX_OPERANDS]; /* the LOAD that the operand is, conversions aside; NULL: any other expression */
-    md_dtype type;                 /* of accumulators */
-    md_dev_kind dialect;           /* of the text; MD_DEV_HOST unless somebody says otherwise */
+    md_dtype type; /* of accumulators */
+    md_dev_kind dialect; /* of the text; MD_DEV_HOST unless somebody says otherwise */
 } md_cg_product;
 
 /** False where the stage is no product, or cannot be one with these columns: no column at all, or two products that
@@ -39,8 +39,8 @@ md_cg_along md_cg_product_along(const md_cg_product *product, int32_t operand);
 /** Tensors whose last axis must have stride 1 for vector access to an operand. */
 uint32_t md_cg_product_unit(const md_cg_product *product, int32_t operand);
 
-/* ---- On a GPU the text has, of the functions named in src/kernels/host/source.h and gemm.c, those for single values and addresses
- * (md_operand_view, _get, _at, _is_plain, _address), sizes, and
+/* ---- On a GPU the text has, of the functions named in src/kernels/host/source.h and gemm.c, those for single
+ * values and addresses (md_operand_view, _get, _at, _is_plain, _address), sizes, and
  *   md_epilogue(p, batch, row, column, acc0, acc1, md_n)   stores lanes of sums: md_v by value, md_n a md_full or md_span
  *   md_epilogue_room(p, column), MD_WRAPS                  the columns are several indices: a vector must not go beyond the room
  * and what a template needs besides, as `extra` or by md_cg_product_print_result. */
@@ -50,11 +50,12 @@ uint32_t md_cg_product_unit(const md_cg_product *product, int32_t operand);
 md_status md_cg_product_print(md_strbuf *defines, md_strbuf *expr, const md_cg_product *product,
                               const md_kn_param *param, int32_t n_params);
 
-/** Where the stage has one store, of a 16-bit type and with unit stride along the columns, and nothing in its value keeps it from being made in
- * pairs: true. */
+/** Where the stage has one store, of a 16-bit type and with unit stride along the columns, and nothing in its value
+ * keeps it from being made in pairs: true. */
 bool md_cg_product_has_result(const md_cg_product *product);
-/** For such a stage: `unsigned md_result(p, batch, row, column, acc0, acc1, md_n)`: two lanes of sums as what would be stored, in MD_VL 2; and
- * `uint16_t *md_result_at(p, batch, row, column)`: where the first of them would be stored. */
+/** For such a stage: `unsigned md_result(p, batch, row, column, acc0, acc1, md_n)`: two lanes of sums as what would
+ * be stored, in MD_VL 2; and `uint16_t *md_result_at(p, batch, row, column)`: where the first of them would be
+ * stored. */
 md_status md_cg_product_print_result(md_strbuf *defines, md_strbuf *expr, const md_cg_product *product);
 
 /* Parts. product_operand.c; product.c */

@@ -1,4 +1,5 @@
-/* The functions of a row program that are other ones on a GPU: fetching apart from adding, parts that threads exchange. */
+/* The functions of a row program that are other ones on a GPU: fetching apart from adding, parts that threads
+ * exchange. */
 #include "codegen/expression/printer.h"
 #include "codegen/row/print.h"
 
@@ -40,8 +41,8 @@ static bool is_scatter(const md_st_store *store)
     return false;
 }
 
-/* The access whose vectors lie on boundaries: the narrowest load or store that each row has for itself; loads first. A load's number, or that of
- * a store after all loads; -1 where there is none. */
+/* The access whose vectors lie on boundaries: the narrowest load or store that each row has for itself; loads first.
+ * A load's number, or that of a store after all loads; -1 where there is none. */
 static int32_t find_lead(md_cg_row_printer *rp, md_cg_place *best)
 {
     size_t least = SIZE_MAX;
@@ -57,7 +58,8 @@ static int32_t find_lead(md_cg_row_printer *rp, md_cg_place *best)
         md_cg_place at;
         if (size >= least)
             continue;
-        md_cg_locate(&at, rp->cg, tensor, is_load ? load->n_args : store->n_subscripts, is_load ? load->arg : store->subscript);
+        md_cg_locate(&at, rp->cg, tensor, is_load ? load->n_args : store->n_subscripts,
+                     is_load ? load->arg : store->subscript);
         if (at.motion != MD_CG_CONSECUTIVE)
             continue;
         least = size;
@@ -82,15 +84,19 @@ static void print_one_fetch(md_cg_row_printer *rp, md_strbuf *out, int32_t i, bo
     if (md_cg_status(rp->cg) != MD_OK)
         return;
     if (at.motion == MD_CG_CONSECUTIVE && is_on_boundary)
-        md_strbuf_printf(out, "elem->l%" PRId32 " = md_fetch_lead<md_t_%s>(%s, %s, md_n);\n", i, dtype, at.pointer, at.offset);
-    else if (at.motion == MD_CG_CONSECUTIVE && rp->plan.load[i].is_shared && !rp->o->is_column && !is_shifted(load))
-        md_strbuf_printf(out, "#undef MD_SHIFTS\n#define MD_SHIFTS (!MD_ALIGNED)\nelem->l%" PRId32 " = md_fetch_shifted<md_t_%s>(%s, %s, md_n);\n", i, dtype,
-                         at.pointer, at.offset);
-    else if (at.motion == MD_CG_CONSECUTIVE)
-        md_strbuf_printf(out, "elem->l%" PRId32 " = md_fetch_%s_unit%s(%s, %s, md_n);\n", i, dtype, is_shifted(load) ? "_any" : "", at.pointer,
+        md_strbuf_printf(out, "elem->l%" PRId32 " = md_fetch_lead<md_t_%s>(%s, %s, md_n);\n", i, dtype, at.pointer,
                          at.offset);
+    else if (at.motion == MD_CG_CONSECUTIVE && rp->plan.load[i].is_shared && !rp->o->is_column && !is_shifted(load))
+        md_strbuf_printf(out,
+                         "#undef MD_SHIFTS\n#define MD_SHIFTS (!MD_ALIGNED)\nelem->l%" PRId32
+                         " = md_fetch_shifted<md_t_%s>(%s, %s, md_n);\n",
+                         i, dtype, at.pointer, at.offset);
+    else if (at.motion == MD_CG_CONSECUTIVE)
+        md_strbuf_printf(out, "elem->l%" PRId32 " = md_fetch_%s_unit%s(%s, %s, md_n);\n", i, dtype,
+                         is_shifted(load) ? "_any" : "", at.pointer, at.offset);
     else
-        md_strbuf_printf(out, "elem->l%" PRId32 " = md_fetch_%s_strided(%s, %s, %s, md_n);\n", i, dtype, at.pointer, at.offset, at.stride);
+        md_strbuf_printf(out, "elem->l%" PRId32 " = md_fetch_%s_strided(%s, %s, %s, md_n);\n", i, dtype, at.pointer,
+                         at.offset, at.stride);
 }
 
 typedef enum fetch_kind { FETCH_EARLY, FETCH_LATE, FETCH_PASSES } fetch_kind;
@@ -121,7 +127,8 @@ void md_cg_rp_cuda_elements(md_cg_row_printer *rp)
     int32_t n_levels = rp->stage->row.n_levels;
     md_strbuf_add(out, "struct md_elem {\n");
     for (int32_t i = 0; i < rp->plan.n_loads; i++)
-        md_strbuf_printf(out, "md_raw_%s l%" PRId32 ";\n", md_dtype_name(rp->program->formula->tensor[rp->plan.load[i].node->id].dtype), i);
+        md_strbuf_printf(out, "md_raw_%s l%" PRId32 ";\n",
+                         md_dtype_name(rp->program->formula->tensor[rp->plan.load[i].node->id].dtype), i);
     for (int32_t i = 0; i < rp->plan.n_kept; i++)
         md_strbuf_printf(out, "%s k%" PRId32 ";\n", md_cg_lane_type(rp->plan.kept[i].node->type), i);
     md_strbuf_add(out, "};\n");
@@ -159,7 +166,8 @@ static void bind_elements(md_cg_row_printer *rp, md_strbuf *out, int32_t pass)
             continue;
         snprintf(name, sizeof name, "elem->k%" PRId32, i);
         if (k->shift >= 0 && pass == rp->stage->row.n_levels) {
-            md_strbuf_printf(out, "const %s kept%" PRId32 " = elem->k%" PRId32 " * ", md_cg_lane_type(k->node->type), i, i);
+            md_strbuf_printf(out, "const %s kept%" PRId32 " = elem->k%" PRId32 " * ", md_cg_lane_type(k->node->type), i,
+                             i);
             md_strbuf_printf(out, rp->o->is_column ? "row->w%" PRId32 ";\n" : "md_splat(row->w%" PRId32 ");\n", i);
             snprintf(name, sizeof name, "kept%" PRId32, i);
         }
@@ -182,8 +190,10 @@ static void keep_elements(md_cg_row_printer *rp, md_strbuf *out, int32_t pass)
 static void print_add(md_cg_row_printer *rp, int32_t l)
 {
     md_strbuf *out = &rp->text;
-    md_strbuf_printf(out, "MD_N_DECL MD_INLINE void md_add%" PRId32 "(MD_X_DECL const md_params *p, const md_row *row, md_acc%" PRId32
-                          " *acc, md_elem *elem, ", l, l);
+    md_strbuf_printf(out,
+                     "MD_N_DECL MD_INLINE void md_add%" PRId32
+                     "(MD_X_DECL const md_params *p, const md_row *row, md_acc%" PRId32 " *acc, md_elem *elem, ",
+                     l, l);
     print_position(rp, out);
     md_cg_rp_begin(rp, out, MD_CG_SCOPE_BODY);
     bind_elements(rp, out, l);
@@ -204,10 +214,14 @@ static void print_tree(md_cg_row_printer *rp, int32_t l)
     bool is_first = n == 1 && md_cg_is_arg(row->reduction[id].op) && md_cg_acc_type(&row->reduction[id]) == MD_F32;
     md_strbuf_printf(out, "MD_INLINE void md_tree%" PRId32 "(md_part%" PRId32 " *part, int width)\n{\n", l, l);
     if (is_first)
-        md_strbuf_printf(out, "md_tree_first<%d>(&part->v%" PRId32 ", &part->i%" PRId32 ", width);\n", row->reduction[id].op == MD_FX_R_ARGMAX, id, id);
+        md_strbuf_printf(out, "md_tree_first<%d>(&part->v%" PRId32 ", &part->i%" PRId32 ", width);\n",
+                         row->reduction[id].op == MD_FX_R_ARGMAX, id, id);
     else
-        md_strbuf_printf(out, "MD_UNROLL for (int o = 16; o > 0; o /= 2)\nif (o < width) {\nconst md_part%" PRId32 " from = md_shfl_xor(*part, o);\n"
-                              "md_combine%" PRId32 "(part, &from);\n}\n", l, l);
+        md_strbuf_printf(out,
+                         "MD_UNROLL for (int o = 16; o > 0; o /= 2)\nif (o < width) {\nconst md_part%" PRId32
+                         " from = md_shfl_xor(*part, o);\n"
+                         "md_combine%" PRId32 "(part, &from);\n}\n",
+                         l, l);
     md_strbuf_printf(out, "}\n#define MD_TREE_IS_SHORT%" PRId32 " %d\n", l, is_first);
 }
 
@@ -217,11 +231,15 @@ static void print_parts(md_cg_row_printer *rp, int32_t l)
     md_strbuf_add(out, "struct md_part");
     md_strbuf_printf(out, "%" PRId32 " {\n", l);
     md_cg_rp_each(rp, out, l, md_cg_red_part_fields);
-    md_strbuf_printf(out, "};\nMD_INLINE void md_fold%" PRId32 "(md_part%" PRId32 " *part, const md_acc%" PRId32 " *acc)\n{\n", l, l, l);
+    md_strbuf_printf(
+        out, "};\nMD_INLINE void md_fold%" PRId32 "(md_part%" PRId32 " *part, const md_acc%" PRId32 " *acc)\n{\n", l, l,
+        l);
     md_cg_rp_each(rp, out, l, md_cg_red_fold);
     md_strbuf_printf(out, "}\nMD_INLINE void md_clear_part%" PRId32 "(md_part%" PRId32 " *part)\n{\n", l, l);
     md_cg_rp_each(rp, out, l, md_cg_red_clear_part);
-    md_strbuf_printf(out, "}\nMD_INLINE void md_combine%" PRId32 "(md_part%" PRId32 " *part, const md_part%" PRId32 " *from)\n{\n", l, l, l);
+    md_strbuf_printf(
+        out, "}\nMD_INLINE void md_combine%" PRId32 "(md_part%" PRId32 " *part, const md_part%" PRId32 " *from)\n{\n",
+        l, l, l);
     md_cg_rp_each(rp, out, l, md_cg_red_combine);
     md_strbuf_add(out, "}\n");
     if (!rp->o->is_column)
@@ -233,12 +251,15 @@ void md_cg_rp_cuda_level(md_cg_row_printer *rp, int32_t l)
     md_strbuf *out = &rp->text;
     md_strbuf_printf(out, "struct md_acc%" PRId32 " {\n", l);
     md_cg_rp_each(rp, out, l, md_cg_red_acc_fields);
-    md_strbuf_printf(out, "};\nMD_INLINE void md_clear%" PRId32 "(md_acc%" PRId32 " *acc, int64_t first)\n{\n(void)first;\n", l, l);
+    md_strbuf_printf(
+        out, "};\nMD_INLINE void md_clear%" PRId32 "(md_acc%" PRId32 " *acc, int64_t first)\n{\n(void)first;\n", l, l);
     md_cg_rp_each(rp, out, l, md_cg_red_clear);
     md_strbuf_add(out, "}\n");
     print_add(rp, l);
     print_parts(rp, l);
-    md_strbuf_printf(out, "%sMD_INLINE void md_finish%" PRId32 "(MD_X_DECL const md_params *p, md_row *row, const md_part%" PRId32 " *part)\n{\n",
+    md_strbuf_printf(out,
+                     "%sMD_INLINE void md_finish%" PRId32
+                     "(MD_X_DECL const md_params *p, md_row *row, const md_part%" PRId32 " *part)\n{\n",
                      md_cg_rp_function(rp, false), l, l);
     md_cg_rp_each(rp, out, l, md_cg_red_accept);
     md_cg_rp_begin(rp, out, MD_CG_SCOPE_BODY);
@@ -252,12 +273,15 @@ static void print_lead(md_cg_row_printer *rp)
 {
     md_strbuf *out = &rp->text;
     md_cg_place at;
-    md_strbuf_printf(out, "MD_INLINE int64_t md_lead(MD_X_DECL const md_params *p, md_pos x%" PRId32 ")\n{\n", rp->stage->axis);
+    md_strbuf_printf(out, "MD_INLINE int64_t md_lead(MD_X_DECL const md_params *p, md_pos x%" PRId32 ")\n{\n",
+                     rp->stage->axis);
     md_cg_begin(rp->cg, out);
     int32_t lead = find_lead(rp, &at);
     if (lead >= 0) {
-        int32_t n = rp->plan.n_loads, tensor = lead < n ? rp->plan.load[lead].node->id : rp->stage->store[lead - n].tensor;
-        md_strbuf_printf(out, "return md_lead_%s(%s, %s);\n}\n", md_dtype_name(rp->program->formula->tensor[tensor].dtype), at.pointer, at.offset);
+        int32_t n = rp->plan.n_loads,
+                tensor = lead < n ? rp->plan.load[lead].node->id : rp->stage->store[lead - n].tensor;
+        md_strbuf_printf(out, "return md_lead_%s(%s, %s);\n}\n",
+                         md_dtype_name(rp->program->formula->tensor[tensor].dtype), at.pointer, at.offset);
     } else {
         md_strbuf_add(out, "return 0;\n}\n");
     }
@@ -268,7 +292,8 @@ void md_cg_rp_cuda_out(md_cg_row_printer *rp)
     md_strbuf *out = &rp->text;
     if (!rp->o->is_column)
         print_lead(rp);
-    md_strbuf_add(out, "MD_N_DECL MD_INLINE void md_out(MD_X_DECL const md_params *p, const md_row *row, const md_elem *elem, ");
+    md_strbuf_add(
+        out, "MD_N_DECL MD_INLINE void md_out(MD_X_DECL const md_params *p, const md_row *row, const md_elem *elem, ");
     print_position(rp, out);
     md_cg_rp_begin(rp, out, MD_CG_SCOPE_STORE);
     bind_elements(rp, out, rp->stage->row.n_levels);

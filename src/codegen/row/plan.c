@@ -38,7 +38,10 @@ static bool add_cost(void *user, const md_fx_node *node)
     for (int32_t i = 0; node->kind == MD_FX_LOAD && i < node->n_args; i++)
         is_gather |= md_fx_has_kind(node->arg[i], MD_FX_LOAD);
     sum->cost += node->kind == MD_FX_REDUCE || node->kind == MD_FX_SCAN || is_gather ? 100 : 0;
-    sum->cost += node->kind != MD_FX_OP ? 0 : is_costly(node->op) ? 10 : node->op == MD_FX_DIV || node->op == MD_FX_SQRT ? 4 : 1;
+    sum->cost += node->kind != MD_FX_OP                            ? 0
+                 : is_costly(node->op)                             ? 10
+                 : node->op == MD_FX_DIV || node->op == MD_FX_SQRT ? 4
+                                                                   : 1;
     return true;
 }
 
@@ -76,7 +79,8 @@ static bool note_level(void *user, const md_fx_node *node)
 /* Whether computing it once a row pays: a compiler hoists plain arithmetic, but not loads across stores. */
 static bool is_worth_deriving(const md_fx_node *node)
 {
-    return !is_leaf(node) && (md_fx_has_kind(node, MD_FX_LOAD) || md_fx_has_kind(node, MD_FX_REF) || cost_of(node, -1) >= 4);
+    return !is_leaf(node) &&
+           (md_fx_has_kind(node, MD_FX_LOAD) || md_fx_has_kind(node, MD_FX_REF) || cost_of(node, -1) >= 4);
 }
 
 static void derive(planner *p, const md_fx_node *node)
@@ -96,7 +100,8 @@ static void derive(planner *p, const md_fx_node *node)
     plan->derived[i].for_store |= for_store;
 }
 
-/* ---- Walking a pass. `in_arm`: below an arm of a where, where loads may be out of range and values may never be wanted. */
+/* ---- Walking a pass. `in_arm`: below an arm of a where, where loads may be out of range and values may never be
+ * wanted. */
 
 typedef bool (*walk_fn)(planner *p, const md_fx_node *node, bool in_arm); /* false: do not go into it */
 
@@ -217,7 +222,8 @@ static int32_t shift_of(const planner *p, const md_fx_node *node)
 {
     const md_st_row *row = &p->stage->row;
     const md_fx_node *below = node->kind == MD_FX_OP && node->op == MD_FX_EXP ? node->arg[0] : NULL;
-    if (!below || below->kind != MD_FX_OP || below->op != MD_FX_SUB || below->arg[1]->kind != MD_FX_REF || below->arg[1]->type != node->type)
+    if (!below || below->kind != MD_FX_OP || below->op != MD_FX_SUB || below->arg[1]->kind != MD_FX_REF ||
+        below->arg[1]->type != node->type)
         return -1;
     for (int32_t i = 0; i < row->n_reductions; i++)
         if (row->reduction[i].merge == MD_ST_MERGE_RESCALED && row->reduction[i].shift == below->arg[1]->id)
@@ -268,15 +274,16 @@ static void make_known(void *out, const md_st_program *program, int32_t stage, c
 /* Cost models ask for the few plans that a stage has thousands of times. */
 void md_cg_row_plan_make(md_cg_row_plan *out, const md_cg_row_options *options)
 {
-    const uint32_t which = (uint32_t)(options->dialect == MD_DEV_CUDA) | (uint32_t)options->is_column << 1 | (uint32_t)options->is_online << 2 |
-                           (uint32_t)(options->keep_points > 0) << 3;
+    const uint32_t which = (uint32_t)(options->dialect == MD_DEV_CUDA) | (uint32_t)options->is_column << 1 |
+                           (uint32_t)options->is_online << 2 | (uint32_t)(options->keep_points > 0) << 3;
     _Static_assert(MD_ST_KNOWN_PLANS == 16, "a place for each");
     md_st_know(out, sizeof *out, options->program, options->stage, (int32_t)which, make_known, options);
 }
 
 static int64_t slot_bytes(const md_cg_kept *kept, int64_t points)
 {
-    return points * (kept->node->type == MD_F64 ? 8 : 4) + 256; /* a gap, so that equal positions of two slots are not 4096 bytes apart */
+    /* a gap, so that equal positions of two slots are not 4096 bytes apart */
+    return points * (kept->node->type == MD_F64 ? 8 : 4) + 256;
 }
 
 int64_t md_cg_row_keep_bytes(const md_cg_row_plan *plan, int64_t keep_points)

@@ -22,7 +22,8 @@ static bool is_own(const md_cg *cg, const md_fx_node *load)
             return false;
         has_outer |= load->arg[i]->id != cg->o.lane;
     }
-    return has_outer && load->n_args > 0 && load->arg[load->n_args - 1]->id == cg->o.lane && md_fx_uses_index(load, cg->stage->axis);
+    return has_outer && load->n_args > 0 && load->arg[load->n_args - 1]->id == cg->o.lane &&
+           md_fx_uses_index(load, cg->stage->axis);
 }
 
 static bool note_load(void *user, const md_fx_node *node)
@@ -41,7 +42,8 @@ void md_cg_print_prefetch(md_strbuf *out, md_cg *cg, int32_t n, const md_fx_node
     load_list list = {.cg = cg};
     for (int32_t i = 0; i < n; i++)
         (void)md_fx_visit(body[i], note_load, &list);
-    md_strbuf_printf(out, "MD_INLINE void md_prefetch(MD_X_DECL const md_params *p, int64_t x%" PRId32 ")\n{\n", cg->stage->axis);
+    md_strbuf_printf(out, "MD_INLINE void md_prefetch(MD_X_DECL const md_params *p, int64_t x%" PRId32 ")\n{\n",
+                     cg->stage->axis);
     md_cg_begin(cg, out);
     for (int32_t i = 0; i < list.n; i++) {
         const md_fx_node *load = list.load[i];

@@ -26,7 +26,8 @@ typedef enum md_cg_scope_kind { MD_CG_SCOPE_START, MD_CG_SCOPE_BODY, MD_CG_SCOPE
 /** Starts a function: what it knows by name. */
 void md_cg_rp_begin(md_cg_row_printer *rp, md_strbuf *body, md_cg_scope_kind scope);
 /** Prints `before(reduction)` for every reduction of a level. */
-void md_cg_rp_each(md_cg_row_printer *rp, md_strbuf *out, int32_t level, void (*print)(md_strbuf *out, const md_cg_reduction *d));
+void md_cg_rp_each(md_cg_row_printer *rp, md_strbuf *out, int32_t level,
+                   void (*print)(md_strbuf *out, const md_cg_reduction *d));
 /** Statements that add one vector of elements to a level's accumulators. */
 void md_cg_rp_bodies(md_cg_row_printer *rp, md_strbuf *out, int32_t level);
 /** Statements that compute what bodies of higher levels want from this level's results. */
@@ -35,7 +36,8 @@ void md_cg_rp_derived(md_cg_row_printer *rp, md_strbuf *out, int32_t level);
 void md_cg_rp_stores(md_cg_row_printer *rp, bool per_row);
 
 /* ---- row_cuda.c */
-/** In front of a function's type: a template on the type of md_n where it has one. `takes_n`: also where lanes run over the axis. */
+/** In front of a function's type: a template on the type of md_n where it has one. `takes_n`: also where lanes run
+ * over the axis. */
 const char *md_cg_rp_function(const md_cg_row_printer *rp, bool takes_n);
 void md_cg_rp_cuda_elements(md_cg_row_printer *rp);
 void md_cg_rp_cuda_level(md_cg_row_printer *rp, int32_t level);

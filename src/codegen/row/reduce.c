@@ -14,17 +14,26 @@ typedef struct op_row {
     const char *identity[4]; /* f32, f64, i64, bool */
 } op_row;
 
-#define FINITE(x) {x, x, x, x}
-#define LOWEST {"-__builtin_inff()", "-__builtin_inf()", "INT64_MIN", "0"}
-#define HIGHEST {"__builtin_inff()", "__builtin_inf()", "INT64_MAX", "1"}
+#define FINITE(x)                                                                                                      \
+    {                                                                                                                  \
+        x, x, x, x                                                                                                     \
+    }
+#define LOWEST                                                                                                         \
+    {                                                                                                                  \
+        "-__builtin_inff()", "-__builtin_inf()", "INT64_MIN", "0"                                                      \
+    }
+#define HIGHEST                                                                                                        \
+    {                                                                                                                  \
+        "__builtin_inff()", "__builtin_inf()", "INT64_MAX", "1"                                                        \
+    }
 
 static const op_row *row_of(md_fx_op op)
 {
     static const op_row table[MD_FX_N_OPS] = {
-        [MD_FX_R_SUM] = {"sum", "+", 0, FINITE("0")},     [MD_FX_R_PROD] = {"prod", "*", 0, FINITE("1")},
-        [MD_FX_R_MAX] = {"max", 0, "max", LOWEST},        [MD_FX_R_MIN] = {"min", 0, "min", HIGHEST},
-        [MD_FX_R_ANY] = {"max", 0, "max", LOWEST},        [MD_FX_R_ALL] = {"min", 0, "min", HIGHEST},
-        [MD_FX_R_ARGMAX] = {"argmax", 0, "max", LOWEST},  [MD_FX_R_ARGMIN] = {"argmin", 0, "min", HIGHEST},
+        [MD_FX_R_SUM] = {"sum", "+", 0, FINITE("0")},    [MD_FX_R_PROD] = {"prod", "*", 0, FINITE("1")},
+        [MD_FX_R_MAX] = {"max", 0, "max", LOWEST},       [MD_FX_R_MIN] = {"min", 0, "min", HIGHEST},
+        [MD_FX_R_ANY] = {"max", 0, "max", LOWEST},       [MD_FX_R_ALL] = {"min", 0, "min", HIGHEST},
+        [MD_FX_R_ARGMAX] = {"argmax", 0, "max", LOWEST}, [MD_FX_R_ARGMIN] = {"argmin", 0, "min", HIGHEST},
     };
     return &table[op];
 }
@@ -51,7 +60,10 @@ static const char *identity_of(const md_cg_reduction *d)
 {
     static const struct {
         const char *host, *gpu;
-    } same[] = {{"-__builtin_inff()", "-MD_INF_F"}, {"-__builtin_inf()", "-MD_INF_D"}, {"__builtin_inff()", "MD_INF_F"}, {"__builtin_inf()", "MD_INF_D"}};
+    } same[] = {{"-__builtin_inff()", "-MD_INF_F"},
+                {"-__builtin_inf()", "-MD_INF_D"},
+                {"__builtin_inff()", "MD_INF_F"},
+                {"__builtin_inf()", "MD_INF_D"}};
     const char *text = host_identity_of(d->r);
     for (int32_t i = 0; d->is_gpu && i < MD_COUNT(same); i++)
         if (strcmp(text, same[i].host) == 0)
@@ -70,7 +82,8 @@ static const char *suffix_of(const md_cg_reduction *d, md_dtype type)
     return md_cg_suffix(type, !d->is_column);
 }
 
-static void print_combined(md_strbuf *out, const op_row *row, const char *suffix, const char *a, const char *b, int32_t id)
+static void print_combined(md_strbuf *out, const op_row *row, const char *suffix, const char *a, const char *b,
+                           int32_t id)
 {
     if (row->sign)
         md_strbuf_printf(out, "%s%" PRId32 " %s %s%" PRId32, a, id, row->sign, b, id);
@@ -101,19 +114,23 @@ void md_cg_red_acc_fields(md_strbuf *out, const md_cg_reduction *d)
     }
     md_strbuf_printf(out, "%s a%" PRId32 ";\n", md_cg_lane_type(md_cg_acc_type(d->r)), d->id);
     if (md_cg_is_arg(d->r->op))
-        md_strbuf_printf(out, "md_b i%" PRId32 ";\n", d->id); /* positions, less the lane where lanes run over the axis */
+        /* positions, less the lane where lanes run over the axis */
+        md_strbuf_printf(out, "md_b i%" PRId32 ";\n", d->id);
 }
 
 void md_cg_red_clear(md_strbuf *out, const md_cg_reduction *d)
 {
     if (is_by_vectors(d)) {
-        md_strbuf_printf(out, "md_clear_best<%s>(&acc->b%" PRId32 ", %s, first);\n", md_cg_scalar_type(md_cg_acc_type(d->r)), d->id, identity_of(d));
+        md_strbuf_printf(out, "md_clear_best<%s>(&acc->b%" PRId32 ", %s, first);\n",
+                         md_cg_scalar_type(md_cg_acc_type(d->r)), d->id, identity_of(d));
         return;
     }
-    md_strbuf_printf(out, "acc->a%" PRId32 " = md_splat_%s(%s);\n", d->id, md_cg_suffix(md_cg_acc_type(d->r), false), identity_of(d));
+    md_strbuf_printf(out, "acc->a%" PRId32 " = md_splat_%s(%s);\n", d->id, md_cg_suffix(md_cg_acc_type(d->r), false),
+                     identity_of(d));
     /* Where nothing beats the identity, the first element is as good as any. */
     if (md_cg_is_arg(d->r->op))
-        md_strbuf_printf(out, "acc->i%" PRId32 " = md_splat_index(first)%s;\n", d->id, d->is_column ? "" : " - (md_b)MD_IOTA");
+        md_strbuf_printf(out, "acc->i%" PRId32 " = md_splat_index(first)%s;\n", d->id,
+                         d->is_column ? "" : " - (md_b)MD_IOTA");
 }
 
 void md_cg_red_add(md_strbuf *out, const md_cg_reduction *d, const char *value, int32_t axis)
@@ -121,16 +138,21 @@ void md_cg_red_add(md_strbuf *out, const md_cg_reduction *d, const char *value, 
     const op_row *row = row_of(d->r->op);
     const char *s = md_cg_suffix(md_cg_acc_type(d->r), false);
     if (is_by_vectors(d)) {
-        md_strbuf_printf(out, "md_take_%s_%s(&acc->b%" PRId32 ", %s, x%" PRId32 ", md_n);\n", row->fold, s, d->id, value, axis);
+        md_strbuf_printf(out, "md_take_%s_%s(&acc->b%" PRId32 ", %s, x%" PRId32 ", md_n);\n", row->fold, s, d->id,
+                         value, axis);
         return;
     }
     if (md_cg_is_arg(d->r->op)) {
-        md_strbuf_printf(out, "md_take_%s_%s(&acc->a%" PRId32 ", &acc->i%" PRId32 ", %s, x%" PRId32 ", %s);\n", row->fold, s, d->id, d->id,
-                         value, axis, !d->is_column ? "md_n" : d->is_gpu ? "md_full()" : "MD_VL");
+        md_strbuf_printf(out, "md_take_%s_%s(&acc->a%" PRId32 ", &acc->i%" PRId32 ", %s, x%" PRId32 ", %s);\n",
+                         row->fold, s, d->id, d->id, value, axis,
+                         !d->is_column ? "md_n"
+                         : d->is_gpu   ? "md_full()"
+                                       : "MD_VL");
         return;
     }
     if (d->is_gpu && !d->is_column) {
-        md_strbuf_printf(out, "md_gain_%s(acc->a%" PRId32 ", %s, %s, md_n);\n", row->fold, d->id, value, identity_of(d));
+        md_strbuf_printf(out, "md_gain_%s(acc->a%" PRId32 ", %s, %s, md_n);\n", row->fold, d->id, value,
+                         identity_of(d));
         return;
     }
     md_strbuf_printf(out, "const %s y%" PRId32 " = ", md_cg_lane_type(d->r->type), d->id);
@@ -145,7 +167,8 @@ void md_cg_red_add(md_strbuf *out, const md_cg_reduction *d, const char *value, 
 
 void md_cg_red_add_product(md_strbuf *out, const md_cg_reduction *d, const char *a, const char *b)
 {
-    md_strbuf_printf(out, "md_gain_product(acc->a%" PRId32 ", %s, %s, %s);\n", d->id, a, b, d->is_column ? "md_full()" : "md_n");
+    md_strbuf_printf(out, "md_gain_product(acc->a%" PRId32 ", %s, %s, %s);\n", d->id, a, b,
+                     d->is_column ? "md_full()" : "md_n");
 }
 
 void md_cg_red_join(md_strbuf *out, const md_cg_reduction *d)
@@ -153,8 +176,9 @@ void md_cg_red_join(md_strbuf *out, const md_cg_reduction *d)
     const op_row *row = row_of(d->r->op);
     const char *s = md_cg_suffix(md_cg_acc_type(d->r), false);
     if (md_cg_is_arg(d->r->op)) {
-        md_strbuf_printf(out, "md_join_%s_%s(&acc->a%" PRId32 ", &acc->i%" PRId32 ", from->a%" PRId32 ", from->i%" PRId32 ");\n", row->fold, s,
-                         d->id, d->id, d->id, d->id);
+        md_strbuf_printf(
+            out, "md_join_%s_%s(&acc->a%" PRId32 ", &acc->i%" PRId32 ", from->a%" PRId32 ", from->i%" PRId32 ");\n",
+            row->fold, s, d->id, d->id, d->id, d->id);
         return;
     }
     md_strbuf_printf(out, "acc->a%" PRId32 " = ", d->id);
@@ -167,16 +191,20 @@ void md_cg_red_finish(md_strbuf *out, const md_cg_reduction *d)
     int32_t id = d->id;
     const char *s = md_cg_suffix(md_cg_acc_type(d->r), false), *fold = row_of(d->r->op)->fold;
     if (md_cg_is_arg(d->r->op) && d->is_column)
-        md_strbuf_printf(out, "row->v%" PRId32 " = acc->a%" PRId32 ";\nrow->r%" PRId32 " = md_wide_index(acc->i%" PRId32 ");\n", id, id, id, id);
+        md_strbuf_printf(
+            out, "row->v%" PRId32 " = acc->a%" PRId32 ";\nrow->r%" PRId32 " = md_wide_index(acc->i%" PRId32 ");\n", id,
+            id, id, id);
     else if (md_cg_is_arg(d->r->op))
-        md_strbuf_printf(out, "md_fold_%s_%s(&row->v%" PRId32 ", &row->r%" PRId32 ", acc->a%" PRId32 ", acc->i%" PRId32 ");\n", fold, s, id, id,
-                         id, id);
+        md_strbuf_printf(
+            out, "md_fold_%s_%s(&row->v%" PRId32 ", &row->r%" PRId32 ", acc->a%" PRId32 ", acc->i%" PRId32 ");\n", fold,
+            s, id, id, id, id);
     else if (d->is_column)
         md_strbuf_printf(out, "row->r%" PRId32 " = acc->a%" PRId32 ";\n", id, id);
     else
         md_strbuf_printf(out, "row->r%" PRId32 " = md_fold_%s_%s(acc->a%" PRId32 ");\n", id, fold, s, id);
     if (d->has_shift)
-        md_strbuf_printf(out, "row->e%" PRId32 " = md_shift_%s(row->r%" PRId32 ");\n", id, suffix_of(d, d->r->type), id);
+        md_strbuf_printf(out, "row->e%" PRId32 " = md_shift_%s(row->r%" PRId32 ");\n", id, suffix_of(d, d->r->type),
+                         id);
 }
 
 /* Each side counts by exp(its shift - the common one). */
@@ -184,8 +212,11 @@ static void print_rescaled(md_strbuf *out, const md_cg_reduction *d)
 {
     const char *s = suffix_of(d, d->r->type);
     int32_t id = d->id, shift = d->r->shift;
-    md_strbuf_printf(out, "into->r%" PRId32 " = old.r%" PRId32 " * md_weight_%s(old.r%" PRId32 ", into->r%" PRId32 ") + ", id, id, s, shift, shift);
-    md_strbuf_printf(out, "from->r%" PRId32 " * md_weight_%s(from->r%" PRId32 ", into->r%" PRId32 ");\n", id, s, shift, shift);
+    md_strbuf_printf(out,
+                     "into->r%" PRId32 " = old.r%" PRId32 " * md_weight_%s(old.r%" PRId32 ", into->r%" PRId32 ") + ",
+                     id, id, s, shift, shift);
+    md_strbuf_printf(out, "from->r%" PRId32 " * md_weight_%s(from->r%" PRId32 ", into->r%" PRId32 ");\n", id, s, shift,
+                     shift);
 }
 
 /* Chan, Golub and LeVeque, 1979. */
@@ -193,10 +224,14 @@ static void print_chan(md_strbuf *out, const md_cg_reduction *d)
 {
     const char *type = type_of(d, d->r->type), *real = md_cg_scalar_type(d->r->type);
     int32_t id = d->id, shift = d->r->shift;
-    md_strbuf_printf(out, "const %s delta%" PRId32 " = from->r%" PRId32 " / (%s)from->count - old.r%" PRId32 " / (%s)old.count;\n", type, id, shift,
-                     real, shift, real);
-    md_strbuf_printf(out, "into->r%" PRId32 " = old.r%" PRId32 " + from->r%" PRId32 " + delta%" PRId32 " * delta%" PRId32, id, id, id, id, id);
-    const char *wide = d->is_gpu ? real : "double"; /* of GPUs some divide doubles slowly; counts are exact enough as they are */
+    md_strbuf_printf(
+        out, "const %s delta%" PRId32 " = from->r%" PRId32 " / (%s)from->count - old.r%" PRId32 " / (%s)old.count;\n",
+        type, id, shift, real, shift, real);
+    md_strbuf_printf(out,
+                     "into->r%" PRId32 " = old.r%" PRId32 " + from->r%" PRId32 " + delta%" PRId32 " * delta%" PRId32,
+                     id, id, id, id, id);
+    /* of GPUs some divide doubles slowly; counts are exact enough as they are */
+    const char *wide = d->is_gpu ? real : "double";
     md_strbuf_printf(out, " * (%s)((%s)old.count * (%s)from->count / (%s)into->count);\n", real, wide, wide, wide);
 }
 
@@ -208,22 +243,24 @@ void md_cg_red_merge(md_strbuf *out, const md_cg_reduction *d)
     } else if (d->r->merge == MD_ST_MERGE_CHAN) {
         print_chan(out, d);
     } else if (md_cg_is_arg(d->r->op)) {
-        md_strbuf_printf(out, "md_join_%s_%s(&into->v%" PRId32 ", &into->r%" PRId32 ", from->v%" PRId32 ", from->r%" PRId32 ");\n", row->fold,
-                         suffix_of(d, md_cg_acc_type(d->r)), d->id, d->id, d->id, d->id);
+        md_strbuf_printf(
+            out, "md_join_%s_%s(&into->v%" PRId32 ", &into->r%" PRId32 ", from->v%" PRId32 ", from->r%" PRId32 ");\n",
+            row->fold, suffix_of(d, md_cg_acc_type(d->r)), d->id, d->id, d->id, d->id);
     } else {
         md_strbuf_printf(out, "into->r%" PRId32 " = ", d->id);
         print_combined(out, row, suffix_of(d, d->r->type), "old.r", "from->r", d->id);
         md_strbuf_add(out, ";\n");
     }
     if (d->has_shift)
-        md_strbuf_printf(out, "into->e%" PRId32 " = md_shift_%s(into->r%" PRId32 ");\n", d->id, suffix_of(d, d->r->type), d->id);
+        md_strbuf_printf(out, "into->e%" PRId32 " = md_shift_%s(into->r%" PRId32 ");\n", d->id,
+                         suffix_of(d, d->r->type), d->id);
 }
 
 void md_cg_red_settle(md_strbuf *out, const md_cg_reduction *d)
 {
     if (d->r->merge == MD_ST_MERGE_RESCALED)
-        md_strbuf_printf(out, "row->r%" PRId32 " = md_settled_%s(row->r%" PRId32 ", row->r%" PRId32 ");\n", d->id, suffix_of(d, d->r->type), d->id,
-                         d->r->shift);
+        md_strbuf_printf(out, "row->r%" PRId32 " = md_settled_%s(row->r%" PRId32 ", row->r%" PRId32 ");\n", d->id,
+                         suffix_of(d, d->r->type), d->id, d->r->shift);
 }
 
 /* ---- On a GPU */
@@ -231,8 +268,8 @@ void md_cg_red_settle(md_strbuf *out, const md_cg_reduction *d)
 void md_cg_red_part_fields(md_strbuf *out, const md_cg_reduction *d)
 {
     if (md_cg_is_arg(d->r->op))
-        md_strbuf_printf(out, "%s v%" PRId32 ";\n%s i%" PRId32 ";\n", type_of(d, md_cg_acc_type(d->r)), d->id, d->is_column ? "md_b" : "int32_t",
-                         d->id);
+        md_strbuf_printf(out, "%s v%" PRId32 ";\n%s i%" PRId32 ";\n", type_of(d, md_cg_acc_type(d->r)), d->id,
+                         d->is_column ? "md_b" : "int32_t", d->id);
     else
         md_strbuf_printf(out, "%s r%" PRId32 ";\n", type_of(d, d->r->type), d->id);
 }
@@ -242,9 +279,11 @@ void md_cg_red_fold(md_strbuf *out, const md_cg_reduction *d)
     int32_t id = d->id;
     const char *s = md_cg_suffix(md_cg_acc_type(d->r), false), *fold = row_of(d->r->op)->fold;
     if (md_cg_is_arg(d->r->op) && d->is_column)
-        md_strbuf_printf(out, "part->v%" PRId32 " = acc->a%" PRId32 ";\npart->i%" PRId32 " = acc->i%" PRId32 ";\n", id, id, id, id);
+        md_strbuf_printf(out, "part->v%" PRId32 " = acc->a%" PRId32 ";\npart->i%" PRId32 " = acc->i%" PRId32 ";\n", id,
+                         id, id, id);
     else if (md_cg_is_arg(d->r->op))
-        md_strbuf_printf(out, "md_fold_best(&part->v%" PRId32 ", &part->i%" PRId32 ", acc->b%" PRId32 ");\n", id, id, id);
+        md_strbuf_printf(out, "md_fold_best(&part->v%" PRId32 ", &part->i%" PRId32 ", acc->b%" PRId32 ");\n", id, id,
+                         id);
     else if (d->is_column)
         md_strbuf_printf(out, "part->r%" PRId32 " = acc->a%" PRId32 ";\n", id, id);
     else
@@ -256,7 +295,8 @@ void md_cg_red_clear_part(md_strbuf *out, const md_cg_reduction *d)
     bool is_arg = md_cg_is_arg(d->r->op);
     const char *name = is_arg ? "v" : "r";
     if (d->is_column)
-        md_strbuf_printf(out, "part->%s%" PRId32 " = md_splat_%s(%s);\n", name, d->id, md_cg_suffix(md_cg_acc_type(d->r), false), identity_of(d));
+        md_strbuf_printf(out, "part->%s%" PRId32 " = md_splat_%s(%s);\n", name, d->id,
+                         md_cg_suffix(md_cg_acc_type(d->r), false), identity_of(d));
     else
         md_strbuf_printf(out, "part->%s%" PRId32 " = %s;\n", name, d->id, identity_of(d));
     if (is_arg)
@@ -269,8 +309,9 @@ void md_cg_red_combine(md_strbuf *out, const md_cg_reduction *d)
     int32_t id = d->id;
     const char *s = suffix_of(d, md_cg_acc_type(d->r));
     if (md_cg_is_arg(d->r->op)) {
-        md_strbuf_printf(out, "md_join_%s_%s(&part->v%" PRId32 ", &part->i%" PRId32 ", from->v%" PRId32 ", from->i%" PRId32 ");\n", row->fold, s, id,
-                         id, id, id);
+        md_strbuf_printf(
+            out, "md_join_%s_%s(&part->v%" PRId32 ", &part->i%" PRId32 ", from->v%" PRId32 ", from->i%" PRId32 ");\n",
+            row->fold, s, id, id, id, id);
         return;
     }
     md_strbuf_printf(out, "part->r%" PRId32 " = ", id);
@@ -282,10 +323,11 @@ void md_cg_red_accept(md_strbuf *out, const md_cg_reduction *d)
 {
     int32_t id = d->id;
     if (md_cg_is_arg(d->r->op))
-        md_strbuf_printf(out, "row->v%" PRId32 " = part->v%" PRId32 ";\nrow->r%" PRId32 " = %s(part->i%" PRId32 ");\n", id, id, id,
-                         d->is_column ? "md_wide_index" : "(int64_t)", id);
+        md_strbuf_printf(out, "row->v%" PRId32 " = part->v%" PRId32 ";\nrow->r%" PRId32 " = %s(part->i%" PRId32 ");\n",
+                         id, id, id, d->is_column ? "md_wide_index" : "(int64_t)", id);
     else
         md_strbuf_printf(out, "row->r%" PRId32 " = part->r%" PRId32 ";\n", id, id);
     if (d->has_shift)
-        md_strbuf_printf(out, "row->e%" PRId32 " = md_shift_%s(row->r%" PRId32 ");\n", id, suffix_of(d, d->r->type), id);
+        md_strbuf_printf(out, "row->e%" PRId32 " = md_shift_%s(row->r%" PRId32 ");\n", id, suffix_of(d, d->r->type),
+                         id);
 }

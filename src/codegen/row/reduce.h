@@ -19,7 +19,8 @@ md_dtype md_cg_acc_type(const md_st_reduction *r);
 /** Fields of md_row and of md_acc<l>. */
 void md_cg_red_row_fields(md_strbuf *out, const md_cg_reduction *d);
 void md_cg_red_acc_fields(md_strbuf *out, const md_cg_reduction *d);
-/** Statements of md_clear, md_add (`value` is a lane value of the accumulator's type), md_join, md_finish, md_merge, md_settle. */
+/** Statements of md_clear, md_add (`value` is a lane value of the accumulator's type), md_join, md_finish, md_merge,
+ * md_settle. */
 void md_cg_red_clear(md_strbuf *out, const md_cg_reduction *d);
 void md_cg_red_add(md_strbuf *out, const md_cg_reduction *d, const char *value, int32_t axis);
 /** md_add of a GPU where the value is the product of two lane values: rounded once, with the sum. */
@@ -28,7 +29,8 @@ void md_cg_red_join(md_strbuf *out, const md_cg_reduction *d);
 void md_cg_red_finish(md_strbuf *out, const md_cg_reduction *d);
 void md_cg_red_merge(md_strbuf *out, const md_cg_reduction *d);
 void md_cg_red_settle(md_strbuf *out, const md_cg_reduction *d);
-/** The same of what threads of a GPU exchange: fields of md_part, md_fold, md_clear_part, md_combine, and md_finish from a part. */
+/** The same of what threads of a GPU exchange: fields of md_part, md_fold, md_clear_part, md_combine, and md_finish
+ * from a part. */
 void md_cg_red_part_fields(md_strbuf *out, const md_cg_reduction *d);
 void md_cg_red_fold(md_strbuf *out, const md_cg_reduction *d);
 void md_cg_red_clear_part(md_strbuf *out, const md_cg_reduction *d);

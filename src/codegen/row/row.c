@@ -10,7 +10,9 @@
 
 static md_cg_reduction reduction_of(const md_cg_row_printer *rp, int32_t id)
 {
-    return (md_cg_reduction){.r = &rp->stage->row.reduction[id], .id = id, .is_column = rp->o->is_column,
+    return (md_cg_reduction){.r = &rp->stage->row.reduction[id],
+                             .id = id,
+                             .is_column = rp->o->is_column,
                              .is_gpu = rp->is_gpu,
                              .has_shift = rp->has_shift[id]};
 }
@@ -19,10 +21,12 @@ static md_cg_reduction reduction_of(const md_cg_row_printer *rp, int32_t id)
 
 static const md_fx_node count_node = {.kind = MD_FX_COUNT, .type = MD_I64};
 
-/* A GPU's compiler reads parameters anew behind every barrier; it sees that equal terms of the axis' length are equal where that is a variable. */
+/* A GPU's compiler reads parameters anew behind every barrier; it sees that equal terms of the axis' length are
+ * equal where that is a variable. */
 static bool has_n(const md_cg_row_printer *rp)
 {
-    return rp->is_gpu && !rp->o->is_column && rp->program->formula->dim[rp->program->index[rp->stage->axis].dim].size < 0;
+    return rp->is_gpu && !rp->o->is_column &&
+           rp->program->formula->dim[rp->program->index[rp->stage->axis].dim].size < 0;
 }
 
 static void bind_results(md_cg_row_printer *rp, md_cg_scope_kind s)
@@ -34,7 +38,11 @@ static void bind_results(md_cg_row_printer *rp, md_cg_scope_kind s)
         md_cg_bind_ref(rp->cg, i, rp->stage->row.reduction[i].type, name, !rp->o->is_column);
     }
     bool is_chunk = rp->o->is_online && s == MD_CG_SCOPE_BODY, has_own = has_n(rp);
-    md_cg_bind(rp->cg, &count_node, has_own && !is_chunk ? "row->n" : rp->is_gpu ? "(int64_t)row->count" : "row->count", true);
+    md_cg_bind(rp->cg, &count_node,
+               has_own && !is_chunk ? "row->n"
+               : rp->is_gpu         ? "(int64_t)row->count"
+                                    : "row->count",
+               true);
     if (has_own)
         md_cg_bind(rp->cg, &rp->size, "row->n", true);
 }
@@ -61,7 +69,8 @@ static void print_derived(md_cg_row_printer *rp, md_strbuf *body, int32_t i)
         snprintf(rp->field_text[i], sizeof rp->field_text[i], "row->d%" PRId32, i);
         rp->field[i] = rp->field_text[i];
         rp->is_field_uniform[i] = is_uniform;
-        md_strbuf_printf(&rp->fields, "%s d%" PRId32 ";\n", is_uniform ? md_cg_scalar_type(d->node->type) : md_cg_lane_type(d->node->type), i);
+        md_strbuf_printf(&rp->fields, "%s d%" PRId32 ";\n",
+                         is_uniform ? md_cg_scalar_type(d->node->type) : md_cg_lane_type(d->node->type), i);
     }
     md_strbuf_printf(body, "row->d%" PRId32 " = %s;\n", i, value);
 }
@@ -96,7 +105,8 @@ static void print_all_derived(md_cg_row_printer *rp, md_strbuf *body, derived_fn
         rp->is_known[i] |= wanted(rp, &rp->plan.derived[i], level) && rp->field[i];
 }
 
-/* Where the axis is empty there is nothing to load. Without loads the compiler is spared a branch, across which it would not see equal values. */
+/* Where the axis is empty there is nothing to load. Without loads the compiler is spared a branch, across which it
+ * would not see equal values. */
 static void unless_empty(const md_cg_row_printer *rp, md_strbuf *out, derived_fn wanted, int32_t level)
 {
     bool has_loads = false;
@@ -116,7 +126,8 @@ void md_cg_rp_derived(md_cg_row_printer *rp, md_strbuf *out, int32_t level)
 static void print_start(md_cg_row_printer *rp)
 {
     md_strbuf *out = &rp->text;
-    md_strbuf_printf(out, "%sMD_INLINE void md_start(MD_X_DECL const md_params *p, md_row *row)\n{\n", md_cg_rp_function(rp, false));
+    md_strbuf_printf(out, "%sMD_INLINE void md_start(MD_X_DECL const md_params *p, md_row *row)\n{\n",
+                     md_cg_rp_function(rp, false));
     md_strbuf_add(out, "row->count = MD_COUNT(p);\n");
     if (has_n(rp))
         md_strbuf_add(out, "row->n = MD_COUNT(p);\n");
@@ -131,7 +142,8 @@ static void print_derive(md_cg_row_printer *rp)
     md_strbuf *out = &rp->text;
     for (int32_t i = 0; rp->o->is_online && i < rp->plan.n_derived; i++)
         rp->is_known[i] = rp->plan.derived[i].level < 0;
-    md_strbuf_printf(out, "%sMD_INLINE void md_derive(MD_X_DECL const md_params *p, md_row *row)\n{\n", md_cg_rp_function(rp, false));
+    md_strbuf_printf(out, "%sMD_INLINE void md_derive(MD_X_DECL const md_params *p, md_row *row)\n{\n",
+                     md_cg_rp_function(rp, false));
     unless_empty(rp, out, is_for_stores, 0);
     md_cg_rp_begin(rp, out, MD_CG_SCOPE_STORE);
     print_all_derived(rp, out, is_for_stores, 0);
@@ -140,7 +152,8 @@ static void print_derive(md_cg_row_printer *rp)
 
 /* ---- Levels */
 
-void md_cg_rp_each(md_cg_row_printer *rp, md_strbuf *out, int32_t level, void (*print)(md_strbuf *out, const md_cg_reduction *d))
+void md_cg_rp_each(md_cg_row_printer *rp, md_strbuf *out, int32_t level,
+                   void (*print)(md_strbuf *out, const md_cg_reduction *d))
 {
     for (int32_t i = 0; i < rp->stage->row.n_reductions; i++) {
         md_cg_reduction d = reduction_of(rp, i);
@@ -165,8 +178,9 @@ static void read_kept(md_cg_row_printer *rp, md_strbuf *out, int32_t pass)
         if (k->first >= pass || k->last < pass)
             continue;
         snprintf(name, sizeof name, "kept%" PRId32, i);
-        md_strbuf_printf(out, "const %s %s = md_recall_%s(keep + %" PRId64 ", x%" PRId32 ");\n", md_cg_lane_type(k->node->type), name,
-                         md_cg_suffix(k->node->type, false), keep_offset(rp, i), rp->stage->axis);
+        md_strbuf_printf(out, "const %s %s = md_recall_%s(keep + %" PRId64 ", x%" PRId32 ");\n",
+                         md_cg_lane_type(k->node->type), name, md_cg_suffix(k->node->type, false), keep_offset(rp, i),
+                         rp->stage->axis);
         md_cg_bind(rp->cg, k->node, name, false);
     }
 }
@@ -177,8 +191,8 @@ static void write_kept(md_cg_row_printer *rp, md_strbuf *out, int32_t pass)
         const md_cg_kept *k = &rp->plan.kept[i];
         const char *value = k->first == pass ? md_cg_lanes(rp->cg, k->node) : NULL;
         if (value)
-            md_strbuf_printf(out, "md_keep_%s(keep + %" PRId64 ", x%" PRId32 ", %s);\n", md_cg_suffix(k->node->type, false), keep_offset(rp, i),
-                             rp->stage->axis, value);
+            md_strbuf_printf(out, "md_keep_%s(keep + %" PRId64 ", x%" PRId32 ", %s);\n",
+                             md_cg_suffix(k->node->type, false), keep_offset(rp, i), rp->stage->axis, value);
     }
 }
 
@@ -204,7 +218,8 @@ void md_cg_rp_bodies(md_cg_row_printer *rp, md_strbuf *out, int32_t level)
         md_cg_reduction d = reduction_of(rp, i);
         if (d.r->level != level || adds_product(rp, out, &d))
             continue;
-        const char *value = md_cg_convert(rp->cg, md_cg_lanes(rp->cg, d.r->body), d.r->body->type, md_cg_acc_type(d.r), false);
+        const char *value =
+            md_cg_convert(rp->cg, md_cg_lanes(rp->cg, d.r->body), d.r->body->type, md_cg_acc_type(d.r), false);
         if (value)
             md_cg_red_add(out, &d, value, rp->stage->axis);
     }
@@ -213,8 +228,10 @@ void md_cg_rp_bodies(md_cg_row_printer *rp, md_strbuf *out, int32_t level)
 static void print_add(md_cg_row_printer *rp, int32_t level)
 {
     md_strbuf *out = &rp->text;
-    md_strbuf_printf(out, "MD_INLINE void md_add%" PRId32 "(MD_X_DECL const md_params *p, const md_row *row, md_acc%" PRId32
-                          " *acc, char *keep, int64_t x%" PRId32 "%s)\n{\n", level, level, rp->stage->axis, rp->o->is_column ? "" : ", int md_n");
+    md_strbuf_printf(out,
+                     "MD_INLINE void md_add%" PRId32 "(MD_X_DECL const md_params *p, const md_row *row, md_acc%" PRId32
+                     " *acc, char *keep, int64_t x%" PRId32 "%s)\n{\n",
+                     level, level, rp->stage->axis, rp->o->is_column ? "" : ", int md_n");
     md_cg_rp_begin(rp, out, MD_CG_SCOPE_BODY);
     read_kept(rp, out, level);
     md_cg_rp_bodies(rp, out, level);
@@ -227,13 +244,19 @@ static void print_level(md_cg_row_printer *rp, int32_t level)
     md_strbuf *out = &rp->text;
     md_strbuf_add(out, "typedef struct {\n");
     md_cg_rp_each(rp, out, level, md_cg_red_acc_fields);
-    md_strbuf_printf(out, "} md_acc%" PRId32 ";\nMD_INLINE void md_clear%" PRId32 "(md_acc%" PRId32 " *acc, int64_t first)\n{\n", level, level, level);
+    md_strbuf_printf(
+        out, "} md_acc%" PRId32 ";\nMD_INLINE void md_clear%" PRId32 "(md_acc%" PRId32 " *acc, int64_t first)\n{\n",
+        level, level, level);
     md_cg_rp_each(rp, out, level, md_cg_red_clear);
     md_strbuf_add(out, "}\n");
     print_add(rp, level);
-    md_strbuf_printf(out, "MD_INLINE void md_join%" PRId32 "(md_acc%" PRId32 " *acc, const md_acc%" PRId32 " *from)\n{\n", level, level, level);
+    md_strbuf_printf(out,
+                     "MD_INLINE void md_join%" PRId32 "(md_acc%" PRId32 " *acc, const md_acc%" PRId32 " *from)\n{\n",
+                     level, level, level);
     md_cg_rp_each(rp, out, level, md_cg_red_join);
-    md_strbuf_printf(out, "}\nMD_INLINE void md_finish%" PRId32 "(MD_X_DECL const md_params *p, md_row *row, const md_acc%" PRId32 " *acc)\n{\n",
+    md_strbuf_printf(out,
+                     "}\nMD_INLINE void md_finish%" PRId32
+                     "(MD_X_DECL const md_params *p, md_row *row, const md_acc%" PRId32 " *acc)\n{\n",
                      level, level);
     md_cg_rp_each(rp, out, level, md_cg_red_finish);
     md_strbuf_add(out, "if (row->count == 0)\nreturn;\n");
@@ -248,9 +271,11 @@ static void print_merge(md_cg_row_printer *rp)
     if (!rp->o->is_online)
         return;
     const char *type = rp->is_gpu ? "md_state" : "md_row";
-    md_strbuf_printf(out, "MD_INLINE void md_merge(%s *into, const %s *from)\n{\nif (from->count == 0)\nreturn;\n"
-                          "if (into->count == 0) {\n*into = *from;\nreturn;\n}\n"
-                          "const %s old = *into;\ninto->count = old.count + from->count;\n", type, type, type);
+    md_strbuf_printf(out,
+                     "MD_INLINE void md_merge(%s *into, const %s *from)\n{\nif (from->count == 0)\nreturn;\n"
+                     "if (into->count == 0) {\n*into = *from;\nreturn;\n}\n"
+                     "const %s old = *into;\ninto->count = old.count + from->count;\n",
+                     type, type, type);
     for (int32_t l = 0; l < rp->stage->row.n_levels; l++)
         md_cg_rp_each(rp, out, l, md_cg_red_merge);
     md_strbuf_printf(out, "}\nMD_INLINE void md_settle(%s *row)\n{\n", type);
@@ -284,7 +309,9 @@ static void print_lead(md_cg_row_printer *rp)
         md_cg_print_lead(rp->cg, &rp->stage->store[i], &lead);
     else
         md_strbuf_add(&lead, "0");
-    md_strbuf_printf(&rp->text, "MD_INLINE int64_t md_lead(MD_X_DECL const md_params *p, int64_t x%" PRId32 ")\n{\n%sreturn %s;\n}\n",
+    md_strbuf_printf(&rp->text,
+                     "MD_INLINE int64_t md_lead(MD_X_DECL const md_params *p, int64_t x%" PRId32
+                     ")\n{\n%sreturn %s;\n}\n",
                      rp->stage->axis, md_strbuf_text(&body), md_strbuf_text(&lead));
     rp->text.failed |= body.failed || lead.failed;
     md_strbuf_finish(&body);
@@ -304,8 +331,11 @@ static void print_out(md_cg_row_printer *rp)
     md_strbuf *out = &rp->text;
     print_lead(rp);
     print_prefetch(rp);
-    md_strbuf_printf(out, "MD_INLINE void md_out(MD_X_DECL const md_params *p, const md_row *row, char *keep, int64_t x%" PRId32 "%s)\n{\n",
-                     rp->stage->axis, rp->o->is_column ? "" : ", int md_n");
+    md_strbuf_printf(
+        out,
+        "MD_INLINE void md_out(MD_X_DECL const md_params *p, const md_row *row, char *keep, int64_t x%" PRId32
+        "%s)\n{\n",
+        rp->stage->axis, rp->o->is_column ? "" : ", int md_n");
     md_cg_rp_begin(rp, out, MD_CG_SCOPE_STORE);
     read_kept(rp, out, rp->stage->row.n_levels);
     md_cg_rp_stores(rp, false);
@@ -315,7 +345,8 @@ static void print_out(md_cg_row_printer *rp)
 static void print_row_store(md_cg_row_printer *rp)
 {
     md_strbuf *out = &rp->text;
-    md_strbuf_printf(out, "%sMD_INLINE void md_row_store(MD_X_DECL const md_params *p, const md_row *row)\n{\n", md_cg_rp_function(rp, false));
+    md_strbuf_printf(out, "%sMD_INLINE void md_row_store(MD_X_DECL const md_params *p, const md_row *row)\n{\n",
+                     md_cg_rp_function(rp, false));
     md_cg_begin(rp->cg, out); /* derived values are not there where the axis is empty */
     bind_results(rp, MD_CG_SCOPE_STORE);
     md_cg_rp_stores(rp, true);
@@ -345,7 +376,8 @@ static void print_functions(md_cg_row_printer *rp)
     for (int32_t l = 0; l < rp->stage->row.n_levels; l++)
         (rp->is_gpu ? md_cg_rp_cuda_level : print_level)(rp, l);
     print_merge(rp);
-    for (int32_t l = 0; rp->is_gpu && (rp->o->is_online || rp->stage->row.n_levels == 1) && l < rp->stage->row.n_levels; l++)
+    for (int32_t l = 0; rp->is_gpu && (rp->o->is_online || rp->stage->row.n_levels == 1) && l < rp->stage->row.n_levels;
+         l++)
         md_cg_rp_rebase(rp, l);
     if (rp->is_gpu && rp->o->is_online)
         md_cg_rp_rescale(rp);
@@ -357,8 +389,10 @@ static void print_functions(md_cg_row_printer *rp)
 static void print_defines(const md_cg_row_printer *rp, md_strbuf *out)
 {
     md_cg_print_uses(rp->cg, out);
-    md_strbuf_printf(out, "#define MD_ONLINE %d\n#define MD_HAS_ELEMENTS %d\n#define MD_STREAM %d\n#define MD_N_LEVELS %" PRId32 "\n",
-                     rp->o->is_online, rp->stage->row.has_elements, rp->o->streaming, rp->stage->row.n_levels);
+    md_strbuf_printf(
+        out,
+        "#define MD_ONLINE %d\n#define MD_HAS_ELEMENTS %d\n#define MD_STREAM %d\n#define MD_N_LEVELS %" PRId32 "\n",
+        rp->o->is_online, rp->stage->row.has_elements, rp->o->streaming, rp->stage->row.n_levels);
 }
 
 static void find_shifts(md_cg_row_printer *rp)
@@ -398,8 +432,12 @@ static md_status print_all(md_cg_row_printer *rp, md_strbuf *defines, md_strbuf 
 
 md_status md_cg_row_print(md_strbuf *defines, md_strbuf *expr, const md_cg_row_options *options)
 {
-    md_cg_options o = {.program = options->program, .stage = options->stage, .dialect = options->dialect, .lane = md_cg_row_lane(options),
-                       .access = options->access, .streaming = options->streaming};
+    md_cg_options o = {.program = options->program,
+                       .stage = options->stage,
+                       .dialect = options->dialect,
+                       .lane = md_cg_row_lane(options),
+                       .access = options->access,
+                       .streaming = options->streaming};
     md_cg_row_printer *rp = calloc(1, sizeof *rp);
     if (!rp)
         return md_fail_memory();

@@ -29,21 +29,26 @@ static void print_macros(md_strbuf *out, const md_st_scan *scan)
     bool is_carried_wide = scan->type == MD_F32 && (scan->op == MD_FX_S_SUM || scan->op == MD_FX_S_PROD);
     md_dtype carried = is_carried_wide ? MD_F64 : scan->type;
     int32_t i = scan->type == MD_F32 ? 0 : scan->type == MD_F64 ? 1 : scan->type == MD_I64 ? 2 : 3;
-    md_strbuf_printf(out, "#define MD_VALUE %s\n#define MD_TOTAL %s\n#define MD_TOTALS %s\n#define MD_IDENTITY %s\n", md_cg_lane_type(scan->type),
-                     md_cg_scalar_type(carried), md_cg_lane_type(carried), row->identity[i]);
-    md_strbuf_printf(out, "#define MD_SPLAT(x) md_splat_%s(x)\n#define MD_SPLAT_TOTAL(x) md_splat_%s(x)\n", s, md_cg_suffix(carried, false));
+    md_strbuf_printf(out, "#define MD_VALUE %s\n#define MD_TOTAL %s\n#define MD_TOTALS %s\n#define MD_IDENTITY %s\n",
+                     md_cg_lane_type(scan->type), md_cg_scalar_type(carried), md_cg_lane_type(carried),
+                     row->identity[i]);
+    md_strbuf_printf(out, "#define MD_SPLAT(x) md_splat_%s(x)\n#define MD_SPLAT_TOTAL(x) md_splat_%s(x)\n", s,
+                     md_cg_suffix(carried, false));
     md_strbuf_printf(out, "#define MD_ONLY_HEAD(v, n) md_only_%s(v, MD_IDENTITY, n)\n", s);
     md_strbuf_printf(out, "#define MD_FOLD(v) md_fold_%s_%s(v)\n", row->name, md_cg_suffix(carried, false));
     md_strbuf_printf(out, "#define MD_REVERSE %d\n#define MD_EXCLUSIVE %d\n", scan->reverse, scan->exclusive);
-    md_strbuf_printf(out, "#define MD_SCAN(v, carry) md_scan_%s_%s(v, carry, MD_SPLAT(MD_IDENTITY), MD_EXCLUSIVE, MD_REVERSE)\n", row->name, s);
+    md_strbuf_printf(
+        out, "#define MD_SCAN(v, carry) md_scan_%s_%s(v, carry, MD_SPLAT(MD_IDENTITY), MD_EXCLUSIVE, MD_REVERSE)\n",
+        row->name, s);
     md_strbuf_printf(out, "#define MD_THEN_ONE(v, carry) md_then_%s_%s(v, carry, MD_EXCLUSIVE)\n", row->name, s);
-    md_strbuf_printf(out, "#define MD_THEN_TOTAL(v, carry) md_then_%s_%s(v, carry, 1)\n", row->name, md_cg_suffix(carried, false));
+    md_strbuf_printf(out, "#define MD_THEN_TOTAL(v, carry) md_then_%s_%s(v, carry, 1)\n", row->name,
+                     md_cg_suffix(carried, false));
 }
 
 static void print_body(md_strbuf *out, md_cg *cg, const md_st_stage *st, const char *kind, const char *at)
 {
-    md_strbuf_printf(out, "%sMD_INLINE MD_VALUE md_body(MD_X_DECL const md_params *p, int64_t x%" PRId32 "%s)\n{\n%s", kind, st->axis, at,
-                     kind[0] ? "(void)md_n;\n" : "");
+    md_strbuf_printf(out, "%sMD_INLINE MD_VALUE md_body(MD_X_DECL const md_params *p, int64_t x%" PRId32 "%s)\n{\n%s",
+                     kind, st->axis, at, kind[0] ? "(void)md_n;\n" : "");
     md_cg_begin(cg, out);
     const char *value = md_cg_convert(cg, md_cg_lanes(cg, st->scan.body), st->scan.body->type, st->scan.type, false);
     if (value)
@@ -54,7 +59,9 @@ static void print_out(md_strbuf *out, md_cg *cg, const md_st_stage *st, const ch
 {
     const char *value[MD_ST_MAX_STORES] = {NULL};
     bool is_uniform[MD_ST_MAX_STORES] = {false};
-    md_strbuf_printf(out, "%sMD_INLINE void md_out(MD_X_DECL const md_params *p, int64_t x%" PRId32 "%s, MD_VALUE scanned)\n{\n", kind, st->axis, at);
+    md_strbuf_printf(
+        out, "%sMD_INLINE void md_out(MD_X_DECL const md_params *p, int64_t x%" PRId32 "%s, MD_VALUE scanned)\n{\n",
+        kind, st->axis, at);
     md_cg_begin(cg, out);
     md_cg_bind_ref(cg, 0, st->scan.type, "scanned", false);
     for (int32_t i = 0; i < st->n_stores; i++)
@@ -76,7 +83,8 @@ void md_cg_print_scan(md_strbuf *out, md_cg *cg, const md_cg_scan_options *o)
 void md_cg_print_scan_lead(md_strbuf *out, md_cg *cg, const md_st_stage *st)
 {
     md_strbuf lead = {0};
-    md_strbuf_printf(out, "MD_INLINE int64_t md_lead(MD_X_DECL const md_params *p, int64_t x%" PRId32 ")\n{\n", st->axis);
+    md_strbuf_printf(out, "MD_INLINE int64_t md_lead(MD_X_DECL const md_params *p, int64_t x%" PRId32 ")\n{\n",
+                     st->axis);
     md_cg_begin(cg, out);
     md_cg_print_lead(cg, &st->store[0], &lead);
     md_strbuf_printf(out, "return %s;\n}\n", md_strbuf_text(&lead));
@@ -87,7 +95,11 @@ void md_cg_print_scan_lead(md_strbuf *out, md_cg *cg, const md_st_stage *st)
 md_status md_cg_scan_print(md_strbuf *defines, md_strbuf *expr, const md_cg_scan_options *o)
 {
     const md_st_stage *st = &o->program->stage[o->stage];
-    md_cg_options options = {.program = o->program, .stage = o->stage, .dialect = o->dialect, .access = o->access, .streaming = o->streaming,
+    md_cg_options options = {.program = o->program,
+                             .stage = o->stage,
+                             .dialect = o->dialect,
+                             .access = o->access,
+                             .streaming = o->streaming,
                              .lane = o->is_column ? st->outer[st->n_outer - 1] : st->axis};
     md_cg *cg = md_cg_create(&options);
     if (!cg)

@@ -1,9 +1,11 @@
 /* Scan programs to C text: `md_expr.h` of host/scan.c. Indices and loops are those of codegen/row.h; besides them
  *   MD_VALUE                        lane type of the scan's values; MD_IDENTITY, MD_SPLAT(x), MD_ONLY_HEAD(v, n)
  *   MD_TOTAL, MD_TOTALS             what they are carried in, scalar and lanes; MD_SPLAT_TOTAL(x), MD_FOLD(totals)
- *   MD_SCAN(v, total)               running values of a vector along the axis; MD_THEN_ONE(v, totals) of one element in every lane;
+ *   MD_SCAN(v, total)               running values of a vector along the axis; MD_THEN_ONE(v, totals) of one element
+ *                                   in every lane;
  *   MD_THEN_TOTAL(t, totals)        totals before t, which takes t in
- *   md_body(X p, x<a>, n)           the scan's operand; md_out(X p, x<a>, n, value) stores; md_lead(X p, x<a>) as in rows
+ *   md_body(X p, x<a>, n)           the scan's operand; md_out(X p, x<a>, n, value) stores; md_lead(X p, x<a>) as in
+ *                                   rows
  * n is missing where `is_column`: it is in X. */
 #ifndef MD_CODEGEN_ROW_SCAN_H
 #define MD_CODEGEN_ROW_SCAN_H

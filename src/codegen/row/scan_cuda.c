@@ -14,8 +14,10 @@ typedef struct scan_op {
 static const scan_op *op_of(md_fx_op op)
 {
     static const scan_op table[] = {
-        {{"((a) + (b))", "((a) + (b))", "(int64_t)((uint64_t)(a) + (uint64_t)(b))", "((a) | (b))"}, {"0.0f", "0.0", "INT64_C(0)", "0"}},
-        {{"((a) * (b))", "((a) * (b))", "(int64_t)((uint64_t)(a) * (uint64_t)(b))", "((a) & (b))"}, {"1.0f", "1.0", "INT64_C(1)", "1"}},
+        {{"((a) + (b))", "((a) + (b))", "(int64_t)((uint64_t)(a) + (uint64_t)(b))", "((a) | (b))"},
+         {"0.0f", "0.0", "INT64_C(0)", "0"}},
+        {{"((a) * (b))", "((a) * (b))", "(int64_t)((uint64_t)(a) * (uint64_t)(b))", "((a) & (b))"},
+         {"1.0f", "1.0", "INT64_C(1)", "1"}},
         {{"md_max_sf(a, b)", "md_max_sd(a, b)", "md_max_si(a, b)", "((a) | (b))"},
          {"(-MD_INF_F)", "(-MD_INF_D)", "(-INT64_C(9223372036854775807) - 1)", "0"}},
         {{"md_min_sf(a, b)", "md_min_sd(a, b)", "md_min_si(a, b)", "((a) & (b))"},
@@ -35,11 +37,14 @@ static void print_types(md_strbuf *out, const md_st_scan *scan)
     bool is_wide = scan->type == MD_F32 && (scan->op == MD_FX_S_SUM || scan->op == MD_FX_S_PROD);
     md_dtype carried = is_wide ? MD_F64 : scan->type;
     int i = type_number(scan->type), c = type_number(carried);
-    md_strbuf_printf(out, "#define MD_VALUE %s\n#define MD_ONE %s\n#define MD_IDENTITY %s\n#define MD_OP(a, b) %s\n", md_cg_lane_type(scan->type),
-                     md_cg_scalar_type(scan->type), op->identity[i], op->combine[i]);
-    md_strbuf_printf(out, "#define MD_TOTAL %s\n#define MD_TOTAL_IDENTITY %s\n#define MD_OP_TOTAL(a, b) %s\n", md_cg_scalar_type(carried),
-                     op->identity[c], op->combine[c]);
-    md_strbuf_printf(out, "#define MD_CARRY %d\n#define MD_REVERSE %d\n#define MD_EXCLUSIVE %d\n", !is_wide ? 0 : scan->op == MD_FX_S_SUM ? 1 : 2,
+    md_strbuf_printf(out, "#define MD_VALUE %s\n#define MD_ONE %s\n#define MD_IDENTITY %s\n#define MD_OP(a, b) %s\n",
+                     md_cg_lane_type(scan->type), md_cg_scalar_type(scan->type), op->identity[i], op->combine[i]);
+    md_strbuf_printf(out, "#define MD_TOTAL %s\n#define MD_TOTAL_IDENTITY %s\n#define MD_OP_TOTAL(a, b) %s\n",
+                     md_cg_scalar_type(carried), op->identity[c], op->combine[c]);
+    md_strbuf_printf(out, "#define MD_CARRY %d\n#define MD_REVERSE %d\n#define MD_EXCLUSIVE %d\n",
+                     !is_wide                  ? 0
+                     : scan->op == MD_FX_S_SUM ? 1
+                                               : 2,
                      scan->reverse, scan->exclusive);
     md_strbuf_printf(out, "#define MD_SPLAT(x) md_splat_%s(x)\n", md_cg_suffix(scan->type, false));
     if (scan->type == MD_BOOL)
@@ -64,9 +69,11 @@ void md_cg_print_row_at(md_strbuf *out, const md_st_program *program, int32_t n,
     md_cg_print_decode(out, program, n, outer, "row");
     md_strbuf_add(out, "md_outer o = {");
     print_list(out, "", n, outer, ",");
-    md_strbuf_add(out, " };\nreturn o;\n}\n#define MD_ROW_AT(p, row) const md_outer md_row_indices = md_outer_at(p, row);");
+    md_strbuf_add(out,
+                  " };\nreturn o;\n}\n#define MD_ROW_AT(p, row) const md_outer md_row_indices = md_outer_at(p, row);");
     for (int32_t i = 0; i < n; i++)
-        md_strbuf_printf(out, " const int64_t x%" PRId32 " = md_row_indices.x%" PRId32 "; (void)x%" PRId32 ";", outer[i], outer[i], outer[i]);
+        md_strbuf_printf(out, " const int64_t x%" PRId32 " = md_row_indices.x%" PRId32 "; (void)x%" PRId32 ";",
+                         outer[i], outer[i], outer[i]);
     md_strbuf_add(out, " (void)md_row_indices\n");
 }
 
@@ -83,7 +90,8 @@ static void print_indices(md_strbuf *out, const md_cg_scan_options *o)
     if (o->is_column) {
         int32_t lane = st->outer[n];
         md_strbuf_printf(out, "\n#define MD_X_DECL MD_OUTER_DECL int64_t x%" PRId32 ", md_n_t md_n,\n", lane);
-        md_strbuf_printf(out, "#define MD_X_AT(position, n) MD_OUTER (position), (n),\n#define MD_COLUMNS(p) %s\n", md_cg_size(size, o->program, lane));
+        md_strbuf_printf(out, "#define MD_X_AT(position, n) MD_OUTER (position), (n),\n#define MD_COLUMNS(p) %s\n",
+                         md_cg_size(size, o->program, lane));
     } else {
         md_strbuf_add(out, "\n#define MD_X_DECL MD_OUTER_DECL\n#define MD_X MD_OUTER\n");
     }
@@ -93,7 +101,11 @@ static void print_indices(md_strbuf *out, const md_cg_scan_options *o)
 md_status md_cg_scan_cuda_print(md_strbuf *defines, md_strbuf *expr, const md_cg_scan_options *o)
 {
     const md_st_stage *st = &o->program->stage[o->stage];
-    md_cg_options options = {.program = o->program, .stage = o->stage, .dialect = MD_DEV_CUDA, .access = o->access, .streaming = o->streaming,
+    md_cg_options options = {.program = o->program,
+                             .stage = o->stage,
+                             .dialect = MD_DEV_CUDA,
+                             .access = o->access,
+                             .streaming = o->streaming,
                              .lane = o->is_column ? st->outer[st->n_outer - 1] : st->axis};
     md_cg *cg = md_cg_create(&options);
     if (!cg)

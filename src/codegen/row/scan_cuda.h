@@ -1,17 +1,20 @@
-/* Scan programs to the text of a GPU kernel: `md_expr.h` of cuda/scan_persistent.cu and cuda/scan_split.cu. With x<id> the outer indices and <a> the axis:
+/* Scan programs to the text of a GPU kernel: `md_expr.h` of cuda/scan_persistent.cu and cuda/scan_split.cu. With
+ * x<id> the outer indices and <a> the axis:
  *   MD_X_DECL, MD_X, MD_COUNT(p)    as in codegen/row.h
  *   MD_ROWS(p)                      rows; MD_ROW_AT(p, row) declares x<id> of row number `row`
  *   MD_VALUE, MD_ONE                lane and scalar type of the scan's values; MD_IDENTITY
  *   MD_GET(v, k), MD_SET(v, k, x)   lane k as MD_ONE
  *   MD_OP(a, b)                     two values into one
  *   MD_TOTAL, MD_OP_TOTAL, MD_TOTAL_IDENTITY  what is carried from tile to tile: f64 for sums and products of f32
- *   MD_CARRY                        0: totals are values; 1: f32 sums after an f64 total; 2: f32 products after an f64 total
+ *   MD_CARRY                        0: totals are values; 1: f32 sums after an f64 total; 2: f32 products after an
+ *                                   f64 total
  *   MD_REVERSE, MD_EXCLUSIVE
  *   md_body(X p, x<a>, n)           the scan's operand, MD_VALUE; n as in codegen.h (md_full or md_span)
  *   md_out(X p, x<a>, n, value)     stores
  *   md_lead(X p, x<a>)              elements up to the first store's next 16-byte boundary
- * Where `is_column` lanes run over the last outer index: X then ends with it and n ("x<b>, md_n,"), MD_X_AT(position, n) sets them, x<a> is a
- * scalar position and n is missing after it; MD_COLUMNS(p) is the lanes' axis, and MD_ROWS counts without it. */
+ * Where `is_column` lanes run over the last outer index: X then ends with it and n ("x<b>, md_n,"),
+ * MD_X_AT(position, n) sets them, x<a> is a scalar position and n is missing after it; MD_COLUMNS(p) is the lanes'
+ * axis, and MD_ROWS counts without it. */
 #ifndef MD_CODEGEN_ROW_SCAN_CUDA_H
 #define MD_CODEGEN_ROW_SCAN_CUDA_H
 

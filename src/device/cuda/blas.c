@@ -14,11 +14,20 @@
 #include <string.h>
 
 /* What is used of cublasLt.h, so that building needs no cuBLAS. */
-enum { COMPUTE_F32 = 68, COMPUTE_F64 = 70, COMPUTE_TF32 = 77, REAL_F32 = 0, REAL_F64 = 1, REAL_F16 = 2, REAL_BF16 = 14 };
+enum {
+    COMPUTE_F32 = 68,
+    COMPUTE_F64 = 70,
+    COMPUTE_TF32 = 77,
+    REAL_F32 = 0,
+    REAL_F64 = 1,
+    REAL_F16 = 2,
+    REAL_BF16 = 14
+};
 enum { DESC_TRANSA = 3, DESC_TRANSB = 4, DESC_EPILOGUE = 7, DESC_BIAS = 8, LAYOUT_BATCH = 5, LAYOUT_STRIDE = 6 };
 enum { PREF_WORKSPACE = 1, PREF_REDUCTION = 3, PREF_ALIGN_A = 5, PREF_ALIGN_B = 6, PREF_ALIGN_C = 7, PREF_ALIGN_D = 8 };
 enum { EPILOGUE_NONE = 1, EPILOGUE_RELU = 2, EPILOGUE_BIAS = 4, EPILOGUE_GELU = 32 }; /* bits but for the first */
-enum { ALGO_ID = 0, ALGO_SPLIT = 2, ALGO_CUSTOM = 5, HOPPERS = 66, CUSTOM_SHARED_TILE = 4 }; /* of algorithm 66, option 4: two warpgroups share a tile */
+/* of algorithm 66, option 4: two warpgroups share a tile */
+enum { ALGO_ID = 0, ALGO_SPLIT = 2, ALGO_CUSTOM = 5, HOPPERS = 66, CUSTOM_SHARED_TILE = 4 };
 enum { REDUCTION_COMPUTE_TYPE = 2 }; /* slices of k meet in f32, not in the result's type */
 typedef struct result { /* cublasLtMatmulHeuristicResult_t */
     uint64_t algo[8];
@@ -39,10 +48,12 @@ typedef struct library {
     int (*pref_create)(void **pref);
     int (*pref_set)(void *pref, int what, const void *value, size_t n);
     int (*pref_destroy)(void *pref);
-    int (*heuristic)(void *handle, void *desc, void *a, void *b, void *c, void *d, void *pref, int n, result *results, int *found);
+    int (*heuristic)(void *handle, void *desc, void *a, void *b, void *c, void *d, void *pref, int n, result *results,
+                     int *found);
     int (*algo_get)(const uint64_t *algo, int what, void *value, size_t n, size_t *written);
-    int (*matmul)(void *handle, void *desc, const void *alpha, const void *a, void *la, const void *b, void *lb, const void *beta, const void *c, void *lc,
-                  void *d, void *ld, const uint64_t *algo, void *workspace, size_t workspace_bytes, cudaStream_t stream);
+    int (*matmul)(void *handle, void *desc, const void *alpha, const void *a, void *la, const void *b, void *lb,
+                  const void *beta, const void *c, void *lc, void *d, void *ld, const uint64_t *algo, void *workspace,
+                  size_t workspace_bytes, cudaStream_t stream);
 } library;
 
 /* One product as cuBLASLt sees it: columns first, so A is our B. */
@@ -64,7 +75,8 @@ struct md_dev_cuda_blas {
 
 static bool open_library(library *f)
 {
-    static const char *const sonames[] = {"libcublasLt.so.13", "libcublasLt.so.12", "/usr/local/cuda/lib64/libcublasLt.so"};
+    static const char *const sonames[] = {"libcublasLt.so.13", "libcublasLt.so.12",
+                                          "/usr/local/cuda/lib64/libcublasLt.so"};
     void *lib = NULL;
     for (int i = 0; i < 3 && !lib; i++)
         lib = dlopen(sonames[i], RTLD_LAZY | RTLD_LOCAL);
@@ -73,12 +85,20 @@ static bool open_library(library *f)
     const struct {
         void *to;
         const char *name;
-    } list[] = {{&f->create, "cublasLtCreate"}, {&f->destroy, "cublasLtDestroy"}, {&f->desc_create, "cublasLtMatmulDescCreate"},
-                {&f->desc_set, "cublasLtMatmulDescSetAttribute"}, {&f->desc_destroy, "cublasLtMatmulDescDestroy"},
-                {&f->layout_create, "cublasLtMatrixLayoutCreate"}, {&f->layout_set, "cublasLtMatrixLayoutSetAttribute"},
-                {&f->layout_destroy, "cublasLtMatrixLayoutDestroy"}, {&f->pref_create, "cublasLtMatmulPreferenceCreate"},
-                {&f->pref_set, "cublasLtMatmulPreferenceSetAttribute"}, {&f->pref_destroy, "cublasLtMatmulPreferenceDestroy"},
-                {&f->heuristic, "cublasLtMatmulAlgoGetHeuristic"}, {&f->algo_get, "cublasLtMatmulAlgoConfigGetAttribute"}, {&f->matmul, "cublasLtMatmul"}};
+    } list[] = {{&f->create, "cublasLtCreate"},
+                {&f->destroy, "cublasLtDestroy"},
+                {&f->desc_create, "cublasLtMatmulDescCreate"},
+                {&f->desc_set, "cublasLtMatmulDescSetAttribute"},
+                {&f->desc_destroy, "cublasLtMatmulDescDestroy"},
+                {&f->layout_create, "cublasLtMatrixLayoutCreate"},
+                {&f->layout_set, "cublasLtMatrixLayoutSetAttribute"},
+                {&f->layout_destroy, "cublasLtMatrixLayoutDestroy"},
+                {&f->pref_create, "cublasLtMatmulPreferenceCreate"},
+                {&f->pref_set, "cublasLtMatmulPreferenceSetAttribute"},
+                {&f->pref_destroy, "cublasLtMatmulPreferenceDestroy"},
+                {&f->heuristic, "cublasLtMatmulAlgoGetHeuristic"},
+                {&f->algo_get, "cublasLtMatmulAlgoConfigGetAttribute"},
+                {&f->matmul, "cublasLtMatmul"}};
     for (int i = 0; i < MD_COUNT(list); i++) {
         void *symbol = dlsym(lib, list[i].name);
         if (!symbol)
@@ -99,7 +119,8 @@ static int real_of(int32_t dtype)
     return dtype == MD_F32 ? REAL_F32 : dtype == MD_F64 ? REAL_F64 : dtype == MD_F16 ? REAL_F16 : REAL_BF16;
 }
 
-static void *make_layout(const library *f, const md_dev_cuda_gemm *w, int32_t dtype, int64_t rows, int64_t columns, int32_t which)
+static void *make_layout(const library *f, const md_dev_cuda_gemm *w, int32_t dtype, int64_t rows, int64_t columns,
+                         int32_t which)
 {
     void *layout = NULL;
     int32_t batch = (int32_t)w->batch;
@@ -119,8 +140,9 @@ static uint32_t number_of(const library *f, const result *r, int what)
     return f->algo_get(r->algo, what, &value, sizeof value, &n) ? UINT32_MAX : value;
 }
 
-/* Over several waves tiles of one warpgroup each, whose ends lie under the products of another, are faster than tiles that two share; the heuristic often has
- * the latter first (seen, cuBLASLt 13: [4096,4096,11008] 565 us, 511 by the answer that this takes). Of such answers the one with the fullest last wave. */
+/* Over several waves tiles of one warpgroup each, whose ends lie under the products of another, are faster than
+ * tiles that two share; the heuristic often has the latter first (seen, cuBLASLt 13: [4096,4096,11008] 565 us, 511
+ * by the answer that this takes). Of such answers the one with the fullest last wave. */
 static void put_first(plan *p, const library *f)
 {
     static const float MANY_WAVES = 2;
@@ -131,7 +153,8 @@ static void put_first(plan *p, const library *f)
         return;
     for (int i = 1; i < p->n; i++) {
         const float waves = p->results[i].waves, full = waves / ceilf(waves);
-        if (number_of(f, &p->results[i], ALGO_ID) != HOPPERS || number_of(f, &p->results[i], ALGO_CUSTOM) & CUSTOM_SHARED_TILE ||
+        if (number_of(f, &p->results[i], ALGO_ID) != HOPPERS ||
+            number_of(f, &p->results[i], ALGO_CUSTOM) & CUSTOM_SHARED_TILE ||
             number_of(f, &p->results[i], ALGO_SPLIT) > 1 || full <= fullest)
             continue;
         best = i;
@@ -156,7 +179,8 @@ static void ask(plan *p, const struct md_dev_cuda_blas *blas, size_t workspace_b
         uint32_t alignment = (uint32_t)p->what.alignment[of[i]];
         (void)f->pref_set(pref, what[i], &alignment, sizeof alignment);
     }
-    if (f->heuristic(blas->handle, p->desc, p->layout[0], p->layout[1], p->layout[2], p->layout[2], pref, MD_DEV_CUDA_GEMM_RANKS, p->results, &p->n))
+    if (f->heuristic(blas->handle, p->desc, p->layout[0], p->layout[1], p->layout[2], p->layout[2], pref,
+                     MD_DEV_CUDA_GEMM_RANKS, p->results, &p->n))
         p->n = 0;
     (void)f->pref_destroy(pref);
     put_first(p, f);
@@ -178,7 +202,8 @@ static void describe(const library *f, plan *p)
 {
     const md_dev_cuda_gemm *w = &p->what;
     const int32_t transposed = 1;
-    const uint32_t end = w->end ? (w->end & MD_DEV_CUDA_GEMM_BIAS ? EPILOGUE_BIAS : 0) | (w->end & MD_DEV_CUDA_GEMM_GELU ? EPILOGUE_GELU : 0) |
+    const uint32_t end = w->end ? (w->end & MD_DEV_CUDA_GEMM_BIAS ? EPILOGUE_BIAS : 0) |
+                                      (w->end & MD_DEV_CUDA_GEMM_GELU ? EPILOGUE_GELU : 0) |
                                       (w->end & MD_DEV_CUDA_GEMM_RELU ? EPILOGUE_RELU : 0)
                                 : EPILOGUE_NONE;
     void *const somewhere = p;
@@ -204,21 +229,28 @@ static plan *make_plan(const struct md_dev_cuda_blas *blas, const md_dev_cuda_ge
     }
     p->what = *w;
     bool is_f64 = w->in == MD_F64;
-    if (f->desc_create(&p->desc, is_f64 ? COMPUTE_F64 : w->is_tf32 ? COMPUTE_TF32 : COMPUTE_F32, is_f64 ? REAL_F64 : REAL_F32)) {
+    if (f->desc_create(&p->desc,
+                       is_f64       ? COMPUTE_F64
+                       : w->is_tf32 ? COMPUTE_TF32
+                                    : COMPUTE_F32,
+                       is_f64 ? REAL_F64 : REAL_F32)) {
         p->desc = NULL;
         free_plan(f, p);
         return NULL;
     }
     describe(f, p);
-    p->layout[0] = w->along_rows[1] ? make_layout(f, w, w->in, w->columns, w->depth, 1) : make_layout(f, w, w->in, w->depth, w->columns, 1);
-    p->layout[1] = w->along_rows[0] ? make_layout(f, w, w->in, w->rows, w->depth, 0) : make_layout(f, w, w->in, w->depth, w->rows, 0);
+    p->layout[0] = w->along_rows[1] ? make_layout(f, w, w->in, w->columns, w->depth, 1)
+                                    : make_layout(f, w, w->in, w->depth, w->columns, 1);
+    p->layout[1] = w->along_rows[0] ? make_layout(f, w, w->in, w->rows, w->depth, 0)
+                                    : make_layout(f, w, w->in, w->depth, w->rows, 0);
     p->layout[2] = make_layout(f, w, w->out, w->columns, w->rows, 2);
     if (p->layout[0] && p->layout[1] && p->layout[2])
         ask(p, blas, workspace_bytes);
     return p;
 }
 
-/* With the device's lock held. A plan lives as long as the device; all calls offer the same workspace, which is no part of its key. */
+/* With the device's lock held. A plan lives as long as the device; all calls offer the same workspace, which is no
+ * part of its key. */
 static plan *find_plan(md_dev_cuda *dev, const md_dev_cuda_gemm *w, size_t workspace_bytes)
 {
     md_dev_cuda_gemm key = *w;
@@ -245,7 +277,8 @@ static plan *find_plan(md_dev_cuda *dev, const md_dev_cuda_gemm *w, size_t works
 }
 
 /* With the lock of a plan that has a bias held. */
-static int multiply(const struct md_dev_cuda_blas *blas, const plan *p, int32_t rank, const md_dev_cuda_gemm_data *data, md_stream stream)
+static int multiply(const struct md_dev_cuda_blas *blas, const plan *p, int32_t rank, const md_dev_cuda_gemm_data *data,
+                    md_stream stream)
 {
     static const float one = 1, zero = 0;
     static const double one_d = 1, zero_d = 0;
@@ -253,20 +286,21 @@ static int multiply(const struct md_dev_cuda_blas *blas, const plan *p, int32_t 
     const result *r = &p->results[MD_MIN(rank, p->n - 1)];
     if (data->bias && blas->f.desc_set(p->desc, DESC_BIAS, &data->bias, sizeof data->bias))
         return -1;
-    return blas->f.matmul(blas->handle, p->desc, is_f64 ? (const void *)&one_d : &one, data->b, p->layout[0], data->a, p->layout[1],
-                          is_f64 ? (const void *)&zero_d : &zero, data->c, p->layout[2], data->c, p->layout[2], r->algo, data->workspace,
-                          (size_t)data->workspace_bytes, (cudaStream_t)stream);
+    return blas->f.matmul(blas->handle, p->desc, is_f64 ? (const void *)&one_d : &one, data->b, p->layout[0], data->a,
+                          p->layout[1], is_f64 ? (const void *)&zero_d : &zero, data->c, p->layout[2], data->c,
+                          p->layout[2], r->algo, data->workspace, (size_t)data->workspace_bytes, (cudaStream_t)stream);
 }
 
-md_status md_dev_cuda_gemm_run(md_dev *base, md_stream stream, const md_dev_cuda_gemm *what, const md_dev_cuda_gemm_data *data)
+md_status md_dev_cuda_gemm_run(md_dev *base, md_stream stream, const md_dev_cuda_gemm *what,
+                               const md_dev_cuda_gemm_data *data)
 {
     md_dev_cuda *dev = (md_dev_cuda *)base;
     pthread_mutex_lock(&dev->lock);
     plan *p = find_plan(dev, what, (size_t)data->workspace_bytes);
     pthread_mutex_unlock(&dev->lock);
     if (!p || p->n == 0)
-        return md_fail(MD_UNSUPPORTED, "cuBLASLt has no product for [%lld,%lld] over %lld", (long long)what->rows, (long long)what->columns,
-                       (long long)what->depth);
+        return md_fail(MD_UNSUPPORTED, "cuBLASLt has no product for [%lld,%lld] over %lld", (long long)what->rows,
+                       (long long)what->columns, (long long)what->depth);
     if (data->bias)
         pthread_mutex_lock(&p->lock);
     const int error = multiply(dev->blas, p, what->rank, data, stream);
@@ -298,7 +332,8 @@ bool md_dev_cuda_has_gemm(void)
     return false;
 }
 
-md_status md_dev_cuda_gemm_run(md_dev *dev, md_stream stream, const md_dev_cuda_gemm *what, const md_dev_cuda_gemm_data *data)
+md_status md_dev_cuda_gemm_run(md_dev *dev, md_stream stream, const md_dev_cuda_gemm *what,
+                               const md_dev_cuda_gemm_data *data)
 {
     (void)dev, (void)stream, (void)what, (void)data;
     return md_fail(MD_UNSUPPORTED, "this build has no CUDA");

@@ -3,10 +3,12 @@
 #include "base/dtype.h"
 #include "base/status.h"
 
-/* Words of cuda/copy_tensor.cu: to, from, points, bytes of an element, then size, stride of `to` and of `from` of each axis, last axis first. */
+/* Words of cuda/copy_tensor.cu: to, from, points, bytes of an element, then size, stride of `to` and of `from` of
+ * each axis, last axis first. */
 enum { N_WORDS = 4 + 3 * MD_MAX_RANK };
 
-/* Axes that one stride walks through in both tensors are one; axes of size 1 are none. Returns the number of axes left. */
+/* Axes that one stride walks through in both tensors are one; axes of size 1 are none. Returns the number of axes
+ * left. */
 static int32_t pack(md_kn_word word[N_WORDS], const md_tensor *to, const md_tensor *from)
 {
     int32_t n = 0;
@@ -18,7 +20,8 @@ static int32_t pack(md_kn_word word[N_WORDS], const md_tensor *to, const md_tens
         n_points *= size;
         if (size == 1)
             continue;
-        if (n > 0 && to->stride[i] == axis[n - 1][0] * axis[n - 1][1] && from->stride[i] == axis[n - 1][0] * axis[n - 1][2]) {
+        if (n > 0 && to->stride[i] == axis[n - 1][0] * axis[n - 1][1] &&
+            from->stride[i] == axis[n - 1][0] * axis[n - 1][2]) {
             axis[n - 1][0] *= size;
             continue;
         }
@@ -47,7 +50,8 @@ static md_status copy_flat(md_dev_cuda *dev, cudaStream_t stream, const md_kn_wo
     md_dev_cuda_scope scope;
     size_t n_bytes = (size_t)(word[2].i * word[3].i);
     MD_TRY(md_dev_cuda_enter(&scope, dev));
-    md_status status = md_dev_cuda_result(dev, cudaMemcpyAsync(word[0].p, word[1].p, n_bytes, cudaMemcpyDefault, stream), "copying %zu bytes", n_bytes);
+    md_status status = md_dev_cuda_result(
+        dev, cudaMemcpyAsync(word[0].p, word[1].p, n_bytes, cudaMemcpyDefault, stream), "copying %zu bytes", n_bytes);
     md_dev_cuda_leave(&scope);
     return status;
 }

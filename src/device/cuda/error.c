@@ -50,8 +50,10 @@ static const meaning *find_meaning(cudaError_t error)
 
 static md_status fail_forked(const md_dev_cuda *dev)
 {
-    return md_fail(MD_DEVICE, "this process is a fork of the one that opened cuda:%d; a GPU does not follow a fork: make a context here",
-                   (int)dev->base.facts.index);
+    return md_fail(
+        MD_DEVICE,
+        "this process is a fork of the one that opened cuda:%d; a GPU does not follow a fork: make a context here",
+        (int)dev->base.facts.index);
 }
 
 md_status md_dev_cuda_result(md_dev_cuda *dev, cudaError_t error, const char *format, ...)
@@ -69,8 +71,8 @@ md_status md_dev_cuda_result(md_dev_cuda *dev, cudaError_t error, const char *fo
     va_start(args, format);
     vsnprintf(what, sizeof what, format, args);
     va_end(args);
-    return md_fail(m->status, "cuda:%d: %s: %s (%s)%s", (int)dev->base.facts.index, what, cudaGetErrorString(error), cudaGetErrorName(error),
-                   m->is_lost ? "; the device is lost to this process" : "");
+    return md_fail(m->status, "cuda:%d: %s: %s (%s)%s", (int)dev->base.facts.index, what, cudaGetErrorString(error),
+                   cudaGetErrorName(error), m->is_lost ? "; the device is lost to this process" : "");
 }
 
 static md_status check_alive(const md_dev_cuda *dev)
@@ -79,8 +81,8 @@ static md_status check_alive(const md_dev_cuda *dev)
     if (dev->owner != getpid())
         return fail_forked(dev);
     if (lost)
-        return md_fail(MD_DEVICE, "cuda:%d is lost to this process since an earlier error: %s", (int)dev->base.facts.index,
-                       cudaGetErrorString((cudaError_t)lost));
+        return md_fail(MD_DEVICE, "cuda:%d is lost to this process since an earlier error: %s",
+                       (int)dev->base.facts.index, cudaGetErrorString((cudaError_t)lost));
     return MD_OK;
 }
 

@@ -1,12 +1,13 @@
-/* What kernels a graph holds. The runtime's cudaGraphKernelNodeGetParams knows no kernels of libraries (CUDA 13.0: cudaErrorInvalidDeviceFunction), the
- * driver's does. */
+/* What kernels a graph holds. The runtime's cudaGraphKernelNodeGetParams knows no kernels of libraries (CUDA 13.0:
+ * cudaErrorInvalidDeviceFunction), the driver's does. */
 #include "device/cuda/internal.h"
 
 #include "base/status.h"
 
 #include <stdlib.h>
 
-/* CUDA_KERNEL_NODE_PARAMS of CUDA 12.0, declared here because the driver's header would be the only one needed of it. */
+/* CUDA_KERNEL_NODE_PARAMS of CUDA 12.0, declared here because the driver's header would be the only one needed of
+ * it. */
 typedef struct node_params {
     void *function;
     unsigned grid[3], block[3], shared_bytes;
@@ -62,11 +63,15 @@ static md_status graph_of(cudaGraph_t *out, md_dev_cuda *dev, cudaStream_t strea
     enum cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
     unsigned long long id;
 #if CUDART_VERSION >= 13000
-    MD_CUDA_TRY(dev, cudaStreamGetCaptureInfo(stream, &status, &id, out, NULL, NULL, NULL), "asking whether a stream is captured");
+    MD_CUDA_TRY(dev, cudaStreamGetCaptureInfo(stream, &status, &id, out, NULL, NULL, NULL),
+                "asking whether a stream is captured");
 #else
-    MD_CUDA_TRY(dev, cudaStreamGetCaptureInfo_v2(stream, &status, &id, out, NULL, NULL), "asking whether a stream is captured");
+    MD_CUDA_TRY(dev, cudaStreamGetCaptureInfo_v2(stream, &status, &id, out, NULL, NULL),
+                "asking whether a stream is captured");
 #endif
-    return status == cudaStreamCaptureStatusActive ? MD_OK : md_fail(MD_INVALID_ARGUMENT, "the stream is not being captured, and no graph was given");
+    return status == cudaStreamCaptureStatusActive
+               ? MD_OK
+               : md_fail(MD_INVALID_ARGUMENT, "the stream is not being captured, and no graph was given");
 }
 
 const void *md_dev_cuda_handle(const md_dev_kernel *kernel)
@@ -82,7 +87,9 @@ md_status md_dev_cuda_graph_kernels(md_dev *base, md_stream stream, void *graph,
     enum cudaDriverEntryPointQueryResult found;
     if (!g)
         MD_TRY(graph_of(&g, dev, (cudaStream_t)stream));
-    MD_CUDA_TRY(dev, cudaGetDriverEntryPointByVersion("cuGraphKernelNodeGetParams", &f, 12000, cudaEnableDefault, &found), "asking the driver for a function");
+    MD_CUDA_TRY(dev,
+                cudaGetDriverEntryPointByVersion("cuGraphKernelNodeGetParams", &f, 12000, cudaEnableDefault, &found),
+                "asking the driver for a function");
     if (!f)
         return md_fail(MD_UNSUPPORTED, "this driver does not say what kernels a graph holds");
     return walk_graph(&(walk){dev, (get_params_fn)(uintptr_t)f, visit, user}, g);

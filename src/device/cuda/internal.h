@@ -18,7 +18,8 @@ typedef struct md_dev_cuda_slab md_dev_cuda_slab; /* cuda_report.c */
 
 typedef struct md_dev_cuda {
     md_dev base; /* first: a md_dev * of this device is a md_dev_cuda * */
-    _Atomic int32_t lost; /* the error after which nothing works any more; 0: none. This and the next two are what a launch reads */
+    /* the error after which nothing works any more; 0: none. This and the next two are what a launch reads */
+    _Atomic int32_t lost;
     bool is_only; /* there is no other device that could be current */
     void (*launcher)(void); /* the driver's cuLaunchKernelEx, where it can stand for the runtime's; NULL */
     md_dev_nvrtc nvrtc; /* version 0 where there is none */
@@ -38,10 +39,11 @@ typedef struct md_dev_cuda {
 } md_dev_cuda;
 
 /* cuda_error.c */
-/** What an error of the runtime means: OUT_OF_MEMORY, INVALID_ARGUMENT (a stream or pointer of somebody else), UNSUPPORTED (a launch that
- * does not fit the device) or DEVICE. An error after which nothing works any more is remembered; others are cleared. `format` says what
- * was being done. MD_OK where error is cudaSuccess. */
-md_status md_dev_cuda_result(md_dev_cuda *dev, cudaError_t error, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/** What an error of the runtime means: OUT_OF_MEMORY, INVALID_ARGUMENT (a stream or pointer of somebody else),
+ * UNSUPPORTED (a launch that does not fit the device) or DEVICE. An error after which nothing works any more is
+ * remembered; others are cleared. `format` says what was being done. MD_OK where error is cudaSuccess. */
+md_status md_dev_cuda_result(md_dev_cuda *dev, cudaError_t error, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 #define MD_CUDA_TRY(dev, call, ...)                                                                                    \
     do {                                                                                                               \
         cudaError_t md_error_ = (call);                                                                                \
@@ -54,7 +56,8 @@ typedef struct md_dev_cuda_scope {
     int previous; /* the caller's device, or -1 where it is ours */
     enum cudaStreamCaptureMode mode;
 } md_dev_cuda_scope;
-/** Fails where the device is lost, or the process is a fork of the one that opened it. Then there is nothing to leave. */
+/** Fails where the device is lost, or the process is a fork of the one that opened it. Then there is nothing to
+ * leave. */
 md_status md_dev_cuda_enter(md_dev_cuda_scope *out, md_dev_cuda *dev);
 void md_dev_cuda_leave(const md_dev_cuda_scope *scope);
 
@@ -64,7 +67,8 @@ md_status md_dev_cuda_facts(md_dev_facts *out, int32_t index);
 
 /* cuda_load.c */
 md_status md_dev_cuda_compile(void **binary, size_t *n_bytes, md_dev *dev, const md_kn_launch_source *source);
-md_status md_dev_cuda_load(md_dev_kernel **out, md_dev *dev, const void *binary, size_t n_bytes, const md_kn_launch_source *source);
+md_status md_dev_cuda_load(md_dev_kernel **out, md_dev *dev, const void *binary, size_t n_bytes,
+                           const md_kn_launch_source *source);
 void md_dev_cuda_unload(md_dev *dev, md_dev_kernel *kernel);
 /** A kernel of the device's own, from an embedded text; entry md_kernel. */
 md_status md_dev_cuda_make(md_dev_kernel **out, md_dev_cuda *dev, const char *name);
@@ -84,9 +88,11 @@ typedef struct md_dev_cuda_kernel { /* what md_dev_kernel * points to here */
 md_status md_dev_cuda_launch(md_dev *dev, md_stream stream, const md_dev_kernel *kernel, const md_kn_geometry *geometry,
                              const md_kn_word *params, int32_t n, const md_kn_call *call);
 /** What a launch asks for beside its numbers; how many. */
-unsigned md_dev_cuda_attributes(cudaLaunchAttribute attribute[3], const md_dev_cuda_kernel *kernel, const md_kn_geometry *geometry);
+unsigned md_dev_cuda_attributes(cudaLaunchAttribute attribute[3], const md_dev_cuda_kernel *kernel,
+                                const md_kn_geometry *geometry);
 /** The launch itself: no checks. */
-cudaError_t md_dev_cuda_start(cudaStream_t stream, const md_dev_cuda_kernel *kernel, const md_kn_geometry *geometry, const md_kn_word *params);
+cudaError_t md_dev_cuda_start(cudaStream_t stream, const md_dev_cuda_kernel *kernel, const md_kn_geometry *geometry,
+                              const md_kn_word *params);
 
 /* cuda_blas.c */
 void md_dev_cuda_free_blas(md_dev_cuda *dev);
@@ -98,11 +104,13 @@ void (*md_dev_cuda_driver_function(const char *name))(void);
 /** The ones that make tensor maps and move them. */
 void (*md_dev_cuda_map_encoder(void))(void);
 void (*md_dev_cuda_map_mover(void))(void);
-md_status md_dev_cuda_map_make(md_dev_map *out, md_dev *dev, const md_dev_kernel *kernel, int32_t i, const md_kn_call *call);
-md_status md_dev_cuda_map_move(md_kn_word words[MD_KN_MAP_WORDS], md_dev *dev, const md_dev_kernel *kernel, uint64_t address);
+md_status md_dev_cuda_map_make(md_dev_map *out, md_dev *dev, const md_dev_kernel *kernel, int32_t i,
+                               const md_kn_call *call);
+md_status md_dev_cuda_map_move(md_kn_word words[MD_KN_MAP_WORDS], md_dev *dev, const md_dev_kernel *kernel,
+                               uint64_t address);
 /** Fills the kernel's tensor maps into a copy of its parameters. */
-md_status md_dev_cuda_fill_maps(md_kn_word out[MD_DEV_CUDA_MAP_PARAMS], const md_dev_cuda_kernel *kernel, const md_kn_word *params, int32_t n,
-                                const md_kn_call *call);
+md_status md_dev_cuda_fill_maps(md_kn_word out[MD_DEV_CUDA_MAP_PARAMS], const md_dev_cuda_kernel *kernel,
+                                const md_kn_word *params, int32_t n, const md_kn_call *call);
 
 /* cuda_memory.c */
 /** OUT_OF_MEMORY with what was asked for and what is free. */

@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-unsigned md_dev_cuda_attributes(cudaLaunchAttribute attribute[3], const md_dev_cuda_kernel *kernel, const md_kn_geometry *g)
+unsigned md_dev_cuda_attributes(cudaLaunchAttribute attribute[3], const md_dev_cuda_kernel *kernel,
+                                const md_kn_geometry *g)
 {
     unsigned n = 0;
     if (g->cluster > 1) {
@@ -24,10 +25,12 @@ unsigned md_dev_cuda_attributes(cudaLaunchAttribute attribute[3], const md_dev_c
     return n;
 }
 
-_Static_assert(offsetof(cudaLaunchConfig_t, gridDim) == 0 && offsetof(cudaLaunchConfig_t, blockDim) == 12 && sizeof(dim3) == 12 &&
-                   offsetof(md_kn_geometry, block) == offsetof(md_kn_geometry, grid) + 12, "grid and block lie alike");
+_Static_assert(offsetof(cudaLaunchConfig_t, gridDim) == 0 && offsetof(cudaLaunchConfig_t, blockDim) == 12 &&
+                   sizeof(dim3) == 12 && offsetof(md_kn_geometry, block) == offsetof(md_kn_geometry, grid) + 12,
+               "grid and block lie alike");
 
-__attribute__((hot)) cudaError_t md_dev_cuda_start(cudaStream_t stream, const md_dev_cuda_kernel *kernel, const md_kn_geometry *g, const md_kn_word *params)
+__attribute__((hot)) cudaError_t md_dev_cuda_start(cudaStream_t stream, const md_dev_cuda_kernel *kernel,
+                                                   const md_kn_geometry *g, const md_kn_word *params)
 {
     cudaLaunchAttribute attribute[3];
     cudaLaunchConfig_t config;
@@ -37,7 +40,8 @@ __attribute__((hot)) cudaError_t md_dev_cuda_start(cudaStream_t stream, const md
     config.dynamicSmemBytes = (size_t)g->scratch_bytes;
     config.stream = stream;
     config.attrs = attribute;
-    config.numAttrs = g->cluster > 1 || g->is_cooperative || g->overlaps ? md_dev_cuda_attributes(attribute, kernel, g) : 0;
+    config.numAttrs =
+        g->cluster > 1 || g->is_cooperative || g->overlaps ? md_dev_cuda_attributes(attribute, kernel, g) : 0;
     return cudaLaunchKernelExC(&config, (const void *)kernel->kernel, args);
 }
 
@@ -50,9 +54,11 @@ typedef struct driver_config {
 } driver_config;
 typedef int (*driver_launch)(const driver_config *config, const void *kernel, void **params, void **extra);
 
-/* What the runtime's launch does in the end, without the rest. False where it does not: where the thread has no context yet, and for whatever is wrong. Then
- * nothing is launched, and the runtime's launch does it, or says why not. */
-static inline __attribute__((always_inline)) bool start_by_driver(const md_dev_cuda *dev, cudaStream_t stream, const md_dev_cuda_kernel *kernel,
+/* What the runtime's launch does in the end, without the rest. False where it does not: where the thread has no
+ * context yet, and for whatever is wrong. Then nothing is launched, and the runtime's launch does it, or says why
+ * not. */
+static inline __attribute__((always_inline)) bool start_by_driver(const md_dev_cuda *dev, cudaStream_t stream,
+                                                                  const md_dev_cuda_kernel *kernel,
                                                                   const md_kn_geometry *g, const md_kn_word *params)
 {
     cudaLaunchAttribute attribute[3];
@@ -62,7 +68,8 @@ static inline __attribute__((always_inline)) bool start_by_driver(const md_dev_c
     config.shared_bytes = (uint32_t)g->scratch_bytes;
     config.stream = stream;
     config.attribute = attribute;
-    config.n_attributes = g->cluster > 1 || g->is_cooperative || g->overlaps ? md_dev_cuda_attributes(attribute, kernel, g) : 0;
+    config.n_attributes =
+        g->cluster > 1 || g->is_cooperative || g->overlaps ? md_dev_cuda_attributes(attribute, kernel, g) : 0;
     return ((driver_launch)dev->launcher)(&config, (const void *)kernel->kernel, args, NULL) == 0;
 }
 
@@ -70,14 +77,17 @@ static md_status fail_launch(md_dev_cuda *dev, cudaError_t error, const md_dev_c
 {
     if (error == cudaErrorInvalidResourceHandle) {
         (void)cudaGetLastError();
-        return md_fail(MD_INVALID_ARGUMENT, "cuda:%d: the stream is no stream of this device", (int)dev->base.facts.index);
+        return md_fail(MD_INVALID_ARGUMENT, "cuda:%d: the stream is no stream of this device",
+                       (int)dev->base.facts.index);
     }
     if (error == cudaErrorInvalidValue)
         error = cudaErrorInvalidConfiguration; /* a geometry out of all bounds; the rest of the arguments is ours */
     return md_dev_cuda_result(dev, error,
-                              "launching kernel '%.40s', grid %d x %d x %d, block %d x %d x %d, cluster %d%s, %lld bytes shared, %d registers",
-                              k->facts.kernel, (int)g->grid[0], (int)g->grid[1], (int)g->grid[2], (int)g->block[0], (int)g->block[1],
-                              (int)g->block[2], (int)g->cluster, g->is_cooperative ? ", cooperative" : "",
+                              "launching kernel '%.40s', grid %d x %d x %d, block %d x %d x %d, cluster %d%s, %lld "
+                              "bytes shared, %d registers",
+                              k->facts.kernel, (int)g->grid[0], (int)g->grid[1], (int)g->grid[2], (int)g->block[0],
+                              (int)g->block[1], (int)g->block[2], (int)g->cluster,
+                              g->is_cooperative ? ", cooperative" : "",
                               (long long)(g->scratch_bytes + k->facts.shared_bytes), (int)k->facts.registers);
 }
 
@@ -90,12 +100,14 @@ static md_status run_function(md_dev *dev, md_stream stream, const md_dev_cuda_k
     return k->function(&own);
 }
 
-static md_status launch_kernel(md_dev_cuda *dev, md_stream stream, const md_dev_cuda_kernel *k, const md_kn_geometry *geometry, const md_kn_word *params,
-                               int32_t n, const md_kn_call *call)
+static md_status launch_kernel(md_dev_cuda *dev, md_stream stream, const md_dev_cuda_kernel *k,
+                               const md_kn_geometry *geometry, const md_kn_word *params, int32_t n,
+                               const md_kn_call *call)
 {
     md_kn_word own[MD_DEV_CUDA_MAP_PARAMS];
     if (n < k->least_words)
-        return md_fail(MD_INTERNAL, "kernel '%.40s' takes %d bytes of parameters and got %d words", k->facts.kernel, (int)k->facts.param_bytes, (int)n);
+        return md_fail(MD_INTERNAL, "kernel '%.40s' takes %d bytes of parameters and got %d words", k->facts.kernel,
+                       (int)k->facts.param_bytes, (int)n);
     if (k->n_maps > 0 && call) {
         MD_TRY(md_dev_cuda_fill_maps(own, k, params, n, call));
         params = own;
@@ -105,8 +117,9 @@ static md_status launch_kernel(md_dev_cuda *dev, md_stream stream, const md_dev_
 }
 
 /* With the device current. */
-static __attribute__((noinline)) md_status launch_there(md_dev_cuda *dev, md_stream stream, const md_dev_cuda_kernel *k, const md_kn_geometry *geometry,
-                                                        const md_kn_word *params, int32_t n, const md_kn_call *call)
+static __attribute__((noinline)) md_status launch_there(md_dev_cuda *dev, md_stream stream, const md_dev_cuda_kernel *k,
+                                                        const md_kn_geometry *geometry, const md_kn_word *params,
+                                                        int32_t n, const md_kn_call *call)
 {
     if (dev->lost) {
         md_dev_cuda_scope none;
@@ -116,7 +129,8 @@ static __attribute__((noinline)) md_status launch_there(md_dev_cuda *dev, md_str
     bool is_elsewhere = !dev->is_only && cudaGetDevice(&current) == cudaSuccess && current != dev->base.facts.index;
     if (is_elsewhere)
         MD_CUDA_TRY(dev, cudaSetDevice(dev->base.facts.index), "making the device current");
-    md_status status = k->function ? run_function(&dev->base, stream, k, call) : launch_kernel(dev, stream, k, geometry, params, n, call);
+    md_status status = k->function ? run_function(&dev->base, stream, k, call)
+                                   : launch_kernel(dev, stream, k, geometry, params, n, call);
     if (is_elsewhere)
         (void)cudaSetDevice(current);
     return status;
@@ -129,8 +143,9 @@ static bool is_of_current(md_stream stream)
 }
 
 /* The one call of a warm path: what can be asked cheaply is asked, all else is the runtime's answer. */
-__attribute__((hot)) md_status md_dev_cuda_launch(md_dev *base, md_stream stream, const md_dev_kernel *kernel, const md_kn_geometry *geometry,
-                                                  const md_kn_word *params, int32_t n, const md_kn_call *call)
+__attribute__((hot)) md_status md_dev_cuda_launch(md_dev *base, md_stream stream, const md_dev_kernel *kernel,
+                                                  const md_kn_geometry *geometry, const md_kn_word *params, int32_t n,
+                                                  const md_kn_call *call)
 {
     md_dev_cuda *dev = (md_dev_cuda *)base;
     const md_dev_cuda_kernel *k = (const md_dev_cuda_kernel *)kernel;

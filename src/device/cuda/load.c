@@ -18,7 +18,8 @@ md_status md_dev_cuda_compile(void **binary, size_t *n_bytes, md_dev *base, cons
     const char *text = md_strbuf_text(&source->text);
     md_status status = md_dev_nvrtc_compile(&bytes, &n, &log, text, base->facts.arch);
     if (status == MD_OK)
-        status = log.failed ? md_fail_memory() : md_dev_nvrtc_check(NULL, bytes, n, md_strbuf_text(&log), text, source->entry);
+        status = log.failed ? md_fail_memory()
+                            : md_dev_nvrtc_check(NULL, bytes, n, md_strbuf_text(&log), text, source->entry);
     md_strbuf_finish(&log);
     if (status != MD_OK) {
         free(bytes);
@@ -30,15 +31,16 @@ md_status md_dev_cuda_compile(void **binary, size_t *n_bytes, md_dev *base, cons
 }
 
 /* A binary runs on its own major version, from its minor one on. The runtime finds out late and says little. */
-static md_status check_binary(md_dev_cubin *out, const md_dev *dev, const void *binary, size_t n_bytes, const char *entry)
+static md_status check_binary(md_dev_cubin *out, const md_dev *dev, const void *binary, size_t n_bytes,
+                              const char *entry)
 {
     md_status status = md_dev_cubin_read(out, binary, n_bytes, entry);
     if (status != MD_OK)
         return md_fail_more(MD_DEVICE, "; it cannot be loaded");
     int32_t made_for = out->capability, is = dev->facts.capability;
     if (made_for / 10 != is / 10 || made_for > is)
-        return md_fail(MD_DEVICE, "a kernel for compute capability %d.%d cannot be loaded on cuda:%d, which has %d.%d", made_for / 10, made_for % 10,
-                       (int)dev->facts.index, is / 10, is % 10);
+        return md_fail(MD_DEVICE, "a kernel for compute capability %d.%d cannot be loaded on cuda:%d, which has %d.%d",
+                       made_for / 10, made_for % 10, (int)dev->facts.index, is / 10, is % 10);
     return MD_OK;
 }
 
@@ -48,13 +50,18 @@ static md_status allow(md_dev_cuda *dev, const md_dev_cuda_kernel *k)
     const md_dev_facts *facts = &dev->base.facts;
     int64_t shared = facts->shared_per_block - k->facts.shared_bytes;
     if (shared < 0)
-        return md_fail(MD_UNSUPPORTED, "kernel '%.40s' has %lld bytes of static shared memory, cuda:%d allows %lld", k->facts.kernel,
-                       (long long)k->facts.shared_bytes, (int)facts->index, (long long)facts->shared_per_block);
-    MD_CUDA_TRY(dev, cudaKernelSetAttributeForDevice(k->kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared, facts->index),
+        return md_fail(MD_UNSUPPORTED, "kernel '%.40s' has %lld bytes of static shared memory, cuda:%d allows %lld",
+                       k->facts.kernel, (long long)k->facts.shared_bytes, (int)facts->index,
+                       (long long)facts->shared_per_block);
+    MD_CUDA_TRY(dev,
+                cudaKernelSetAttributeForDevice(k->kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared,
+                                                facts->index),
                 "allowing shared memory");
     if (facts->capability >= 90)
-        MD_CUDA_TRY(dev, cudaKernelSetAttributeForDevice(k->kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1, facts->index),
-                    "allowing large clusters");
+        MD_CUDA_TRY(
+            dev,
+            cudaKernelSetAttributeForDevice(k->kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1, facts->index),
+            "allowing large clusters");
     return MD_OK;
 }
 
@@ -63,26 +70,31 @@ static md_status launch_empty(md_dev_cuda *dev, const md_dev_cuda_kernel *k)
 {
     static const md_kn_word zeros[4096 / sizeof(md_kn_word)];
     if (k->facts.param_bytes > (int32_t)sizeof zeros)
-        return md_fail(MD_UNSUPPORTED, "kernel '%.40s' takes %d bytes of parameters", k->facts.kernel, (int)k->facts.param_bytes);
+        return md_fail(MD_UNSUPPORTED, "kernel '%.40s' takes %d bytes of parameters", k->facts.kernel,
+                       (int)k->facts.param_bytes);
     md_kn_geometry g = {
         .blocks = 1,
         .grid = {MD_MAX(k->facts.cluster, 1), 1, 1},
         .block = {1, 1, 1}, /* how a kernel tells: sizes may be constants of its text */
     };
-    MD_CUDA_TRY(dev, md_dev_cuda_start(dev->inner, k, &g, zeros), "launching kernel '%.40s' with empty work", k->facts.kernel);
+    MD_CUDA_TRY(dev, md_dev_cuda_start(dev->inner, k, &g, zeros), "launching kernel '%.40s' with empty work",
+                k->facts.kernel);
     MD_CUDA_TRY(dev, cudaStreamSynchronize(dev->inner), "running kernel '%.40s' with empty work", k->facts.kernel);
     return MD_OK;
 }
 
 static md_status load_binary(md_dev_cuda *dev, md_dev_cuda_kernel *k, const void *binary)
 {
-    MD_CUDA_TRY(dev, cudaLibraryLoadData(&k->library, binary, NULL, NULL, 0, NULL, NULL, 0), "loading kernel '%.40s'", k->facts.kernel);
-    MD_CUDA_TRY(dev, cudaLibraryGetKernel(&k->kernel, k->library, k->facts.kernel), "finding kernel '%.40s'", k->facts.kernel);
+    MD_CUDA_TRY(dev, cudaLibraryLoadData(&k->library, binary, NULL, NULL, 0, NULL, NULL, 0), "loading kernel '%.40s'",
+                k->facts.kernel);
+    MD_CUDA_TRY(dev, cudaLibraryGetKernel(&k->kernel, k->library, k->facts.kernel), "finding kernel '%.40s'",
+                k->facts.kernel);
     MD_TRY(allow(dev, k));
     return launch_empty(dev, k);
 }
 
-md_status md_dev_cuda_load(md_dev_kernel **out, md_dev *base, const void *binary, size_t n_bytes, const md_kn_launch_source *source)
+md_status md_dev_cuda_load(md_dev_kernel **out, md_dev *base, const void *binary, size_t n_bytes,
+                           const md_kn_launch_source *source)
 {
     md_dev_cuda *dev = (md_dev_cuda *)base;
     md_dev_cuda_kernel *k = calloc(1, sizeof *k);
@@ -91,7 +103,8 @@ md_status md_dev_cuda_load(md_dev_kernel **out, md_dev *base, const void *binary
     md_status status = MD_OK;
     md_dev_cuda_scope scope;
     k->n_maps = source->n_maps;
-    k->waits = base->facts.capability >= 90 && source->code == MD_KN_TEXT && strstr(md_strbuf_text(&source->text), "griddepcontrol.wait");
+    k->waits = base->facts.capability >= 90 && source->code == MD_KN_TEXT &&
+               strstr(md_strbuf_text(&source->text), "griddepcontrol.wait");
     memcpy(k->map, source->map, sizeof k->map);
     k->encode_map = k->n_maps > 0 ? md_dev_cuda_map_encoder() : NULL;
     k->move_map = k->n_maps > 0 ? md_dev_cuda_map_mover() : NULL;
@@ -108,7 +121,8 @@ md_status md_dev_cuda_load(md_dev_kernel **out, md_dev *base, const void *binary
         free(k);
         return status;
     }
-    const int32_t least = k->facts.param_bytes - (k->n_maps > 0 ? 48 : 0); /* maps: the struct begins at the next 64 bytes */
+    /* maps: the struct begins at the next 64 bytes */
+    const int32_t least = k->facts.param_bytes - (k->n_maps > 0 ? 48 : 0);
     k->least_words = (least + (int32_t)sizeof(md_kn_word) - 1) / (int32_t)sizeof(md_kn_word);
     *out = (md_dev_kernel *)k;
     return MD_OK;
@@ -137,7 +151,8 @@ md_status md_dev_cuda_make(md_dev_kernel **out, md_dev_cuda *dev, const char *na
     void *binary = NULL;
     size_t n_bytes = 0;
     md_strbuf_add(&source.text, text);
-    md_status status = source.text.failed ? md_fail_memory() : md_dev_cuda_compile(&binary, &n_bytes, &dev->base, &source);
+    md_status status =
+        source.text.failed ? md_fail_memory() : md_dev_cuda_compile(&binary, &n_bytes, &dev->base, &source);
     if (status == MD_OK)
         status = md_dev_cuda_load(out, &dev->base, binary, n_bytes, &source);
     free(binary);

@@ -1,4 +1,5 @@
-/* Tensor maps: what Hopper's copy engine is told about a tensor. Made by a function of the driver, which the runtime finds. */
+/* Tensor maps: what Hopper's copy engine is told about a tensor. Made by a function of the driver, which the runtime
+ * finds. */
 #include "device/cuda/internal.h"
 
 #include "base/dtype.h"
@@ -6,15 +7,18 @@
 
 #include <string.h>
 
-/* The driver's cuTensorMapEncodeTiled of CUDA 12.0, declared here because its header would be the only one needed of the driver's. */
-enum { TYPE_F16 = 6, TYPE_BF16 = 9, TYPE_TF32 = 11 }; /* f32 is rounded to tf32 on the way: only products that allow it ask for f32 */
+/* The driver's cuTensorMapEncodeTiled of CUDA 12.0, declared here because its header would be the only one needed of
+ * the driver's. */
+/* f32 is rounded to tf32 on the way: only products that allow it ask for f32 */
+enum { TYPE_F16 = 6, TYPE_BF16 = 9, TYPE_TF32 = 11 };
 enum { SWIZZLE_NONE, SWIZZLE_32, SWIZZLE_64, SWIZZLE_128 };
 enum { INTERLEAVE_NONE = 0, PROMOTION_128 = 2, PROMOTION_256 = 3, FILL_ZEROS = 0 };
 typedef struct __attribute__((may_alias)) tensor_map {
     _Alignas(64) uint64_t word[MD_KN_MAP_WORDS];
 } tensor_map;
-typedef int (*encode_fn)(tensor_map *out, int type, uint32_t rank, void *data, const uint64_t *size, const uint64_t *stride, const uint32_t *box,
-                         const uint32_t *step, int interleave, int swizzle, int promotion, int fill);
+typedef int (*encode_fn)(tensor_map *out, int type, uint32_t rank, void *data, const uint64_t *size,
+                         const uint64_t *stride, const uint32_t *box, const uint32_t *step, int interleave, int swizzle,
+                         int promotion, int fill);
 
 void (*md_dev_cuda_driver_function(const char *name))(void)
 {
@@ -39,7 +43,10 @@ void (*md_dev_cuda_map_mover(void))(void)
 
 static int swizzle_of(const md_kn_map *m)
 {
-    return m->swizzle == 128 ? SWIZZLE_128 : m->swizzle == 64 ? SWIZZLE_64 : m->swizzle == 32 ? SWIZZLE_32 : SWIZZLE_NONE;
+    return m->swizzle == 128  ? SWIZZLE_128
+           : m->swizzle == 64 ? SWIZZLE_64
+           : m->swizzle == 32 ? SWIZZLE_32
+                              : SWIZZLE_NONE;
 }
 
 static int type_of(const md_kn_map *m)
@@ -47,8 +54,8 @@ static int type_of(const md_kn_map *m)
     return m->dtype == MD_BF16 ? TYPE_BF16 : m->dtype == MD_F16 ? TYPE_F16 : TYPE_TF32;
 }
 
-/* Lines that the L2 is asked for at a time. What is too large to be found there comes 5% faster from memory by 128 bytes (90 MB in 21.8 us instead of 23.0
- * on an H200); what is there, up to 5% faster by 256. */
+/* Lines that the L2 is asked for at a time. What is too large to be found there comes 5% faster from memory by 128
+ * bytes (90 MB in 21.8 us instead of 23.0 on an H200); what is there, up to 5% faster by 256. */
 static int promotion_of(const uint64_t size[MD_KN_MAP_RANK], uint64_t item)
 {
     static const uint64_t LARGE = 40 << 20;
@@ -56,7 +63,8 @@ static int promotion_of(const uint64_t size[MD_KN_MAP_RANK], uint64_t item)
 }
 
 /* `data` NULL: the tensor's. `copies`: bytes of the workspace that copies take before this one. */
-static bool encode(tensor_map *out, encode_fn f, const md_kn_map *m, const md_kn_call *call, void *data, uint64_t *copies)
+static bool encode(tensor_map *out, encode_fn f, const md_kn_map *m, const md_kn_call *call, void *data,
+                   uint64_t *copies)
 {
     const md_kn_shape *shape = call->shape;
     uint64_t size[MD_KN_MAP_RANK], stride[MD_KN_MAP_RANK], item = md_dtype_size((md_dtype)m->dtype);
@@ -86,8 +94,8 @@ static bool encode(tensor_map *out, encode_fn f, const md_kn_map *m, const md_kn
              promotion_of(size, item), FILL_ZEROS) == 0;
 }
 
-md_status md_dev_cuda_fill_maps(md_kn_word out[MD_DEV_CUDA_MAP_PARAMS], const md_dev_cuda_kernel *kernel, const md_kn_word *params, int32_t n,
-                                const md_kn_call *call)
+md_status md_dev_cuda_fill_maps(md_kn_word out[MD_DEV_CUDA_MAP_PARAMS], const md_dev_cuda_kernel *kernel,
+                                const md_kn_word *params, int32_t n, const md_kn_call *call)
 {
     _Static_assert(sizeof(tensor_map) == MD_KN_MAP_WORDS * sizeof(md_kn_word), "words of a map");
     encode_fn f = (encode_fn)kernel->encode_map;
@@ -100,7 +108,8 @@ md_status md_dev_cuda_fill_maps(md_kn_word out[MD_DEV_CUDA_MAP_PARAMS], const md
     for (int32_t i = 0; i < kernel->n_maps; i++) {
         tensor_map map;
         if (!encode(&map, f, &kernel->map[i], call, NULL, &copies))
-            return md_fail(MD_INTERNAL, "no tensor map for tensor %d of kernel '%.40s'", (int)kernel->map[i].tensor, kernel->facts.kernel);
+            return md_fail(MD_INTERNAL, "no tensor map for tensor %d of kernel '%.40s'", (int)kernel->map[i].tensor,
+                           kernel->facts.kernel);
         memcpy(out + i * MD_KN_MAP_WORDS, &map, sizeof map);
     }
     return MD_OK;
@@ -111,7 +120,8 @@ md_status md_dev_cuda_fill_maps(md_kn_word out[MD_DEV_CUDA_MAP_PARAMS], const md
 /* Any address will do until the map is moved. */
 #define NOWHERE ((void *)(uintptr_t)4096)
 
-md_status md_dev_cuda_map_make(md_dev_map *out, md_dev *dev, const md_dev_kernel *kernel, int32_t i, const md_kn_call *call)
+md_status md_dev_cuda_map_make(md_dev_map *out, md_dev *dev, const md_dev_kernel *kernel, int32_t i,
+                               const md_kn_call *call)
 {
     (void)dev;
     const md_dev_cuda_kernel *k = (const md_dev_cuda_kernel *)kernel;
@@ -122,15 +132,18 @@ md_status md_dev_cuda_map_make(md_dev_map *out, md_dev *dev, const md_dev_kernel
     for (int32_t m = 0; m <= i; m++) {
         before = copies;
         if (!encode(&map, (encode_fn)k->encode_map, &k->map[m], call, NOWHERE, &copies))
-            return md_fail(MD_INTERNAL, "no tensor map for tensor %d of kernel '%.40s'", (int)k->map[m].tensor, k->facts.kernel);
+            return md_fail(MD_INTERNAL, "no tensor map for tensor %d of kernel '%.40s'", (int)k->map[m].tensor,
+                           k->facts.kernel);
     }
-    *out = (md_dev_map){.address = (uint64_t)(uintptr_t)NOWHERE, .tensor = k->map[i].is_copy ? -1 : k->map[i].tensor, .offset = before};
+    *out = (md_dev_map){
+        .address = (uint64_t)(uintptr_t)NOWHERE, .tensor = k->map[i].is_copy ? -1 : k->map[i].tensor, .offset = before};
     memcpy(out->word, &map, sizeof map);
     out->at = (int16_t)md_dev_map_find_address(out->word, out->address, (md_dev_map_mover)k->move_map);
     return MD_OK;
 }
 
-__attribute__((hot)) md_status md_dev_cuda_map_move(md_kn_word words[MD_KN_MAP_WORDS], md_dev *dev, const md_dev_kernel *kernel, uint64_t address)
+__attribute__((hot)) md_status md_dev_cuda_map_move(md_kn_word words[MD_KN_MAP_WORDS], md_dev *dev,
+                                                    const md_dev_kernel *kernel, uint64_t address)
 {
     (void)dev;
     const md_dev_cuda_kernel *k = (const md_dev_cuda_kernel *)kernel;
@@ -138,7 +151,8 @@ __attribute__((hot)) md_status md_dev_cuda_map_move(md_kn_word words[MD_KN_MAP_W
     const bool is_aligned = (uintptr_t)words % 64 == 0;
     tensor_map *map = is_aligned ? (tensor_map *)(void *)words : memcpy(&copy, words, sizeof copy);
     if (((md_dev_map_mover)k->move_map)(map, (void *)(uintptr_t)address) != 0)
-        return md_fail(MD_INTERNAL, "a tensor map of kernel '%.40s' cannot point to %p", k->facts.kernel, (void *)(uintptr_t)address);
+        return md_fail(MD_INTERNAL, "a tensor map of kernel '%.40s' cannot point to %p", k->facts.kernel,
+                       (void *)(uintptr_t)address);
     if (!is_aligned)
         memcpy(words, map, sizeof *map);
     return MD_OK;

@@ -8,8 +8,8 @@ md_status md_dev_cuda_fail_short(md_dev_cuda *dev, size_t n_bytes)
     (void)cudaGetLastError(); /* the context is as good as before */
     if (cudaMemGetInfo(&n_free, &n_all) != cudaSuccess)
         (void)cudaGetLastError();
-    return md_fail(MD_OUT_OF_MEMORY, "out of memory on cuda:%d: %zu bytes were asked for, %zu of %zu are free", (int)dev->base.facts.index, n_bytes,
-                   n_free, n_all);
+    return md_fail(MD_OUT_OF_MEMORY, "out of memory on cuda:%d: %zu bytes were asked for, %zu of %zu are free",
+                   (int)dev->base.facts.index, n_bytes, n_free, n_all);
 }
 
 md_status md_dev_cuda_alloc(void **out, md_dev *base, size_t n_bytes)
@@ -19,8 +19,9 @@ md_status md_dev_cuda_alloc(void **out, md_dev *base, size_t n_bytes)
     void *p = NULL;
     MD_TRY(md_dev_cuda_enter(&scope, dev));
     cudaError_t error = cudaMalloc(&p, n_bytes ? n_bytes : 1);
-    md_status status = error == cudaErrorMemoryAllocation ? md_dev_cuda_fail_short(dev, n_bytes)
-                                                          : md_dev_cuda_result(dev, error, "allocating %zu bytes", n_bytes);
+    md_status status = error == cudaErrorMemoryAllocation
+                           ? md_dev_cuda_fail_short(dev, n_bytes)
+                           : md_dev_cuda_result(dev, error, "allocating %zu bytes", n_bytes);
     md_dev_cuda_leave(&scope);
     if (status == MD_OK)
         *out = p;
@@ -50,8 +51,8 @@ void md_dev_cuda_free(md_dev *base, void *p)
     md_dev_cuda_leave(&scope);
 }
 
-/* On the legacy default stream, as cudaMemcpy: after all work of streams that wait for it. A copy inside the device would otherwise be
- * under way on return. */
+/* On the legacy default stream, as cudaMemcpy: after all work of streams that wait for it. A copy inside the device
+ * would otherwise be under way on return. */
 md_status md_dev_cuda_copy(md_dev *base, void *to, const void *from, size_t n_bytes)
 {
     md_dev_cuda *dev = (md_dev_cuda *)base;
@@ -110,14 +111,17 @@ md_status md_dev_cuda_check_pointer(md_dev *base, const void *p)
     if (status != MD_OK)
         return status;
     if (about.type == cudaMemoryTypeUnregistered || (about.type == cudaMemoryTypeHost && about.devicePointer != p))
-        return md_fail(MD_INVALID_ARGUMENT, "%p is host memory, which cuda:%d cannot use: md_alloc gives memory that it can", p,
+        return md_fail(MD_INVALID_ARGUMENT,
+                       "%p is host memory, which cuda:%d cannot use: md_alloc gives memory that it can", p,
                        (int)base->facts.index);
     if (about.type == cudaMemoryTypeDevice && about.device != base->facts.index)
-        return md_fail(MD_INVALID_ARGUMENT, "%p is memory of cuda:%d, and the context is on cuda:%d", p, about.device, (int)base->facts.index);
+        return md_fail(MD_INVALID_ARGUMENT, "%p is memory of cuda:%d, and the context is on cuda:%d", p, about.device,
+                       (int)base->facts.index);
     return MD_OK;
 }
 
-/* Kernels of a library belong to no context: a launch on another device's stream runs there, and nothing says so. What cannot be asked is not refused. */
+/* Kernels of a library belong to no context: a launch on another device's stream runs there, and nothing says so.
+ * What cannot be asked is not refused. */
 md_status md_dev_cuda_check_stream(md_dev *base, md_stream stream)
 {
     md_dev_cuda *dev = (md_dev_cuda *)base;
@@ -131,6 +135,7 @@ md_status md_dev_cuda_check_stream(md_dev *base, md_stream stream)
         (void)cudaGetLastError();
     md_dev_cuda_leave(&scope);
     if (error == cudaSuccess && index != base->facts.index)
-        return md_fail(MD_INVALID_ARGUMENT, "the stream is a stream of cuda:%d, and the context is on cuda:%d", index, (int)base->facts.index);
+        return md_fail(MD_INVALID_ARGUMENT, "the stream is a stream of cuda:%d, and the context is on cuda:%d", index,
+                       (int)base->facts.index);
     return MD_OK;
 }

@@ -14,7 +14,8 @@ static void destroy(md_dev *base)
     md_dev_cuda_scope scope;
     md_dev_cuda_unload(base, dev->copier);
     md_dev_cuda_unload(base, dev->gate);
-    /* What cannot be freed any more, because the device is lost or belongs to the parent process, goes with the process. */
+    /* What cannot be freed any more, because the device is lost or belongs to the parent process, goes with the
+     * process. */
     if (md_dev_cuda_enter(&scope, dev) == MD_OK) {
         (void)md_dev_cuda_result(dev, cudaDeviceSynchronize(), "waiting for the device");
         md_dev_cuda_free_blas(dev);
@@ -38,44 +39,27 @@ static void destroy(md_dev *base)
     free(dev);
 }
 
-#define CUDA_OPS \
-    .name = "cuda", \
-    .destroy = destroy, \
-    .alloc = md_dev_cuda_alloc, \
-    .free = md_dev_cuda_free, \
-    .copy = md_dev_cuda_copy, \
-    .sync = md_dev_cuda_sync, \
-    .compile = md_dev_cuda_compile, \
-    .load = md_dev_cuda_load, \
-    .unload = md_dev_cuda_unload, \
-    .launch = md_dev_cuda_launch, \
-    .map_make = md_dev_cuda_map_make, \
-    .map_move = md_dev_cuda_map_move, \
-    .workspace = md_dev_cuda_workspace, \
-    .counters = md_dev_cuda_counters, \
-    .copy_background = md_dev_cuda_copy_background, \
-    .copy_tensor = md_dev_cuda_copy_tensor, \
-    .report_create = md_dev_cuda_report_create, \
-    .report_clear = md_dev_cuda_report_clear, \
-    .time = md_dev_cuda_time, \
-    .mark_create = md_dev_cuda_mark_create, \
-    .mark_destroy = md_dev_cuda_mark_destroy, \
-    .mark_put = md_dev_cuda_mark_put, \
-    .mark_time = md_dev_cuda_mark_time, \
-    .is_idle = md_dev_cuda_is_idle, \
-    .free_bytes = md_dev_cuda_free_bytes, \
-    .check_pointer = md_dev_cuda_check_pointer, \
-    .check_stream = md_dev_cuda_check_stream, \
-    .is_capturing = md_dev_cuda_is_capturing, \
-    .graph_kernels = md_dev_cuda_graph_kernels, \
-    .kernel_handle = md_dev_cuda_handle
+#define CUDA_OPS                                                                                                       \
+    .name = "cuda", .destroy = destroy, .alloc = md_dev_cuda_alloc, .free = md_dev_cuda_free,                          \
+    .copy = md_dev_cuda_copy, .sync = md_dev_cuda_sync, .compile = md_dev_cuda_compile, .load = md_dev_cuda_load,      \
+    .unload = md_dev_cuda_unload, .launch = md_dev_cuda_launch, .map_make = md_dev_cuda_map_make,                      \
+    .map_move = md_dev_cuda_map_move, .workspace = md_dev_cuda_workspace, .counters = md_dev_cuda_counters,            \
+    .copy_background = md_dev_cuda_copy_background, .copy_tensor = md_dev_cuda_copy_tensor,                            \
+    .report_create = md_dev_cuda_report_create, .report_clear = md_dev_cuda_report_clear, .time = md_dev_cuda_time,    \
+    .mark_create = md_dev_cuda_mark_create, .mark_destroy = md_dev_cuda_mark_destroy,                                  \
+    .mark_put = md_dev_cuda_mark_put, .mark_time = md_dev_cuda_mark_time, .is_idle = md_dev_cuda_is_idle,              \
+    .free_bytes = md_dev_cuda_free_bytes, .check_pointer = md_dev_cuda_check_pointer,                                  \
+    .check_stream = md_dev_cuda_check_stream, .is_capturing = md_dev_cuda_is_capturing,                                \
+    .graph_kernels = md_dev_cuda_graph_kernels, .kernel_handle = md_dev_cuda_handle
 
 static const md_dev_ops cuda_ops = {CUDA_OPS};
 
-/* Names for profilers cost a warm call four calls of NVTX: only where a tool is there to hear them. Tools say so in this variable. */
+/* Names for profilers cost a warm call four calls of NVTX: only where a tool is there to hear them. Tools say so in
+ * this variable. */
 #define TOOL "NVTX_INJECTION64_PATH"
 #if MD_HAVE_NVTX
-static const md_dev_ops cuda_ops_named = {CUDA_OPS, .range_push = md_dev_cuda_range_push, .range_pop = md_dev_cuda_range_pop};
+static const md_dev_ops cuda_ops_named = {CUDA_OPS, .range_push = md_dev_cuda_range_push,
+                                          .range_pop = md_dev_cuda_range_pop};
 #else
 #define cuda_ops_named cuda_ops
 #endif
@@ -95,8 +79,10 @@ static md_status count_devices(int *n)
         return MD_OK;
     (void)cudaGetLastError();
     if (error == cudaErrorInsufficientDriver)
-        return md_fail(MD_UNSUPPORTED, "the NVIDIA driver is too old: it is for CUDA %d.%d, and this build has the runtime of CUDA %d.%d", driver / 1000,
-                       driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
+        return md_fail(
+            MD_UNSUPPORTED,
+            "the NVIDIA driver is too old: it is for CUDA %d.%d, and this build has the runtime of CUDA %d.%d",
+            driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
     if (error == cudaSuccess || error == cudaErrorNoDevice)
         return md_fail(MD_UNSUPPORTED, "the NVIDIA driver shows no GPU (CUDA_VISIBLE_DEVICES hides them, too)");
     return md_fail(MD_DEVICE, "CUDA does not start: %s (%s)", cudaGetErrorString(error), cudaGetErrorName(error));
@@ -118,7 +104,8 @@ static md_status choose_device(int32_t *index)
     int n = 0, current = 0;
     MD_TRY(count_devices(&n));
     if (*index >= n)
-        return md_fail(MD_INVALID_ARGUMENT, "there is no cuda:%d: %d GPU%s, counted from 0", (int)*index, n, n > 1 ? "s are shown" : " is shown");
+        return md_fail(MD_INVALID_ARGUMENT, "there is no cuda:%d: %d GPU%s, counted from 0", (int)*index, n,
+                       n > 1 ? "s are shown" : " is shown");
     if (*index < 0) {
         if (cudaGetDevice(&current) != cudaSuccess)
             (void)cudaGetLastError();
@@ -128,7 +115,8 @@ static md_status choose_device(int32_t *index)
     }
     int32_t capability = capability_of(*index);
     if (capability < LEAST)
-        return md_fail(MD_UNSUPPORTED, "cuda:%d has compute capability %d.%d; 8.0 is needed", (int)*index, capability / 10, capability % 10);
+        return md_fail(MD_UNSUPPORTED, "cuda:%d has compute capability %d.%d; 8.0 is needed", (int)*index,
+                       capability / 10, capability % 10);
     return MD_OK;
 }
 
@@ -140,8 +128,8 @@ static md_status find_compiler(md_dev_cuda *dev)
     MD_TRY(md_dev_nvrtc_open(&dev->nvrtc));
     f->nvrtc = dev->nvrtc.version;
     if (f->nvrtc / 1000 > f->driver / 1000)
-        return md_fail(MD_UNSUPPORTED, "NVRTC %d.%d makes kernels that this driver, for CUDA %d.%d, does not load", f->nvrtc / 1000,
-                       f->nvrtc % 1000 / 10, f->driver / 1000, f->driver % 1000 / 10);
+        return md_fail(MD_UNSUPPORTED, "NVRTC %d.%d makes kernels that this driver, for CUDA %d.%d, does not load",
+                       f->nvrtc / 1000, f->nvrtc % 1000 / 10, f->driver / 1000, f->driver % 1000 / 10);
     MD_TRY(md_dev_nvrtc_arch(f->arch, &dev->nvrtc, f->capability));
     snprintf(f->compiler, sizeof f->compiler, "nvrtc %d.%d", f->nvrtc / 1000, f->nvrtc % 1000 / 10);
     snprintf(f->flags, sizeof f->flags, "--gpu-architecture=%s %s", f->arch, md_dev_nvrtc_flags());
@@ -165,7 +153,8 @@ static md_status make_streams(md_dev_cuda *dev)
     int least = 0, greatest = 0;
     MD_CUDA_TRY(dev, cudaStreamCreateWithFlags(&dev->inner, cudaStreamNonBlocking), "making a stream");
     MD_CUDA_TRY(dev, cudaDeviceGetStreamPriorityRange(&least, &greatest), "asking for the priorities of streams");
-    MD_CUDA_TRY(dev, cudaStreamCreateWithPriority(&tuning, cudaStreamNonBlocking, least), "making a stream"); /* callers' work goes first */
+    /* callers' work goes first */
+    MD_CUDA_TRY(dev, cudaStreamCreateWithPriority(&tuning, cudaStreamNonBlocking, least), "making a stream");
     dev->base.tuning = tuning;
     return MD_OK;
 }
@@ -174,7 +163,8 @@ static md_status start_device(md_dev_cuda *dev)
 {
     md_dev_cuda_scope scope;
     int has_pools = 0;
-    MD_TRY(md_dev_cuda_enter(&scope, dev)); /* makes the context where there is none yet: it is the one that everybody in the process uses */
+    /* makes the context where there is none yet: it is the one that everybody in the process uses */
+    MD_TRY(md_dev_cuda_enter(&scope, dev));
     cudaError_t error = cudaFree(NULL);
     if (cudaDeviceGetAttribute(&has_pools, cudaDevAttrMemoryPoolsSupported, dev->base.facts.index) != cudaSuccess)
         (void)cudaGetLastError();
@@ -186,8 +176,8 @@ static md_status start_device(md_dev_cuda *dev)
     return status;
 }
 
-/* Mapping cuBLASLt takes 45 ms, once a process: done while the driver makes its context, not by whoever makes the first product. It stays loaded, so
- * who asks later finds it, or waits for the loader. */
+/* Mapping cuBLASLt takes 45 ms, once a process: done while the driver makes its context, not by whoever makes the
+ * first product. It stays loaded, so who asks later finds it, or waits for the loader. */
 static void load_blas(void *unused)
 {
     (void)unused;
@@ -221,8 +211,9 @@ md_status md_dev_cuda_open(md_dev **out, const md_dev_options *options, int32_t 
     }
     set_compiler(dev);
     const md_dev_facts *f = &dev->base.facts;
-    md_log_at(options->log, MD_LOG_INFO, "cuda:%d: %s, %d SMs, capability %d.%d, %s, %.0f GB/s memory, %.0f GFLOP/s", (int)f->index, f->name,
-              (int)f->threads, f->capability / 10, f->capability % 10, f->can_compile ? f->compiler : "no compiler", f->memory_gbps, f->gflops);
+    md_log_at(options->log, MD_LOG_INFO, "cuda:%d: %s, %d SMs, capability %d.%d, %s, %.0f GB/s memory, %.0f GFLOP/s",
+              (int)f->index, f->name, (int)f->threads, f->capability / 10, f->capability % 10,
+              f->can_compile ? f->compiler : "no compiler", f->memory_gbps, f->gflops);
     *out = &dev->base;
     return MD_OK;
 }

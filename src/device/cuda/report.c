@@ -19,7 +19,8 @@ static md_status fill_slab(md_dev_cuda *dev, md_dev_cuda_slab *slab)
     enum { N = SLAB_REPORTS };
     void *device = NULL, *host = NULL, *mapped = NULL;
     md_dev_cuda_report image[N];
-    MD_CUDA_TRY(dev, cudaHostAlloc(&host, N * sizeof(md_kn_report), cudaHostAllocMapped | cudaHostAllocPortable), "pinning memory for reports");
+    MD_CUDA_TRY(dev, cudaHostAlloc(&host, N * sizeof(md_kn_report), cudaHostAllocMapped | cudaHostAllocPortable),
+                "pinning memory for reports");
     slab->host = host;
     MD_CUDA_TRY(dev, cudaHostGetDevicePointer(&mapped, host, 0), "mapping memory for reports");
     MD_CUDA_TRY(dev, cudaMalloc(&device, N * sizeof(md_dev_cuda_report)), "allocating reports");
@@ -28,7 +29,8 @@ static md_status fill_slab(md_dev_cuda *dev, md_dev_cuda_slab *slab)
         slab->host[i] = (md_kn_report){0};
         image[i] = (md_dev_cuda_report){.host = (md_kn_report *)mapped + i};
     }
-    MD_CUDA_TRY(dev, cudaMemcpyAsync(device, image, sizeof image, cudaMemcpyHostToDevice, dev->inner), "writing reports");
+    MD_CUDA_TRY(dev, cudaMemcpyAsync(device, image, sizeof image, cudaMemcpyHostToDevice, dev->inner),
+                "writing reports");
     MD_CUDA_TRY(dev, cudaStreamSynchronize(dev->inner), "writing reports");
     return MD_OK;
 }

@@ -4,8 +4,8 @@
 
 #include <stdatomic.h>
 
-/* Nothing of the body runs before all of it is enqueued: else the gaps in which the GPU waits for the host would be measured. A body that
- * waits for the stream, or enqueues more than fits, opens the gate late: by this limit. */
+/* Nothing of the body runs before all of it is enqueued: else the gaps in which the GPU waits for the host would be
+ * measured. A body that waits for the stream, or enqueues more than fits, opens the gate late: by this limit. */
 enum { GATE_LIMIT_NS = 2000000 };
 
 static md_status prepare(md_dev_cuda *dev)
@@ -16,7 +16,8 @@ static md_status prepare(md_dev_cuda *dev)
         MD_CUDA_TRY(dev, cudaEventCreate(&dev->end), "making an event");
     if (!dev->gate_flag) {
         void *p = NULL;
-        MD_CUDA_TRY(dev, cudaHostAlloc(&p, sizeof(int32_t), cudaHostAllocMapped | cudaHostAllocPortable), "pinning memory for a gate");
+        MD_CUDA_TRY(dev, cudaHostAlloc(&p, sizeof(int32_t), cudaHostAllocMapped | cudaHostAllocPortable),
+                    "pinning memory for a gate");
         dev->gate_flag = p;
     }
     if (!dev->gate && dev->base.facts.can_compile)

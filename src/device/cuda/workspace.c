@@ -4,9 +4,10 @@
 
 #include <stdlib.h>
 
-/* Memory by stream. Work on one stream is ordered, so its calls share one arena; captures of it get arenas of their own, because their graphs
- * run later and anywhere. The runtime frees an arena that became too small when the stream has passed it. A handle of a stream that was
- * destroyed may come back as another stream: it inherits the arena, which is right unless work is left on the old one. */
+/* Memory by stream. Work on one stream is ordered, so its calls share one arena; captures of it get arenas of their
+ * own, because their graphs run later and anywhere. The runtime frees an arena that became too small when the stream
+ * has passed it. A handle of a stream that was destroyed may come back as another stream: it inherits the arena,
+ * which is right unless work is left on the old one. */
 enum { LEAST_BYTES = 1 << 20 };
 
 struct md_dev_cuda_arena {
@@ -56,7 +57,8 @@ static cudaError_t thread_of(unsigned long long *id, cudaStream_t stream)
     return stream == cudaStreamPerThread ? cudaStreamGetId(stream, id) : cudaSuccess;
 }
 
-static md_dev_cuda_arena *find(md_dev_cuda *dev, cudaStream_t stream, unsigned long long thread, unsigned long long capture)
+static md_dev_cuda_arena *find(md_dev_cuda *dev, cudaStream_t stream, unsigned long long thread,
+                               unsigned long long capture)
 {
     md_dev_cuda_arena **head = &dev->arena[bucket_of(stream)];
     for (md_dev_cuda_arena *a = *head; a; a = a->next)
@@ -72,7 +74,8 @@ static md_dev_cuda_arena *find(md_dev_cuda *dev, cudaStream_t stream, unsigned l
 
 static md_status allocate(void **out, md_dev_cuda *dev, cudaStream_t stream, bool is_captured, size_t n_bytes)
 {
-    cudaError_t error = is_captured || !dev->has_pools ? cudaMalloc(out, n_bytes) : cudaMallocAsync(out, n_bytes, stream);
+    cudaError_t error =
+        is_captured || !dev->has_pools ? cudaMalloc(out, n_bytes) : cudaMallocAsync(out, n_bytes, stream);
     if (error == cudaErrorMemoryAllocation)
         return md_dev_cuda_fail_short(dev, n_bytes);
     return md_dev_cuda_result(dev, error, "allocating a workspace of %zu bytes", n_bytes);
@@ -95,7 +98,12 @@ static md_status grow(md_dev_cuda *dev, md_dev_cuda_arena *a, size_t n_bytes)
         md_dev_cuda_arena *old = malloc(sizeof *old);
         if (!old)
             return md_fail_memory();
-        *old = (md_dev_cuda_arena){.next = a->next, .stream = a->stream, .thread = a->thread, .capture = ~0ull, .p = a->p, .n_bytes = a->n_bytes};
+        *old = (md_dev_cuda_arena){.next = a->next,
+                                   .stream = a->stream,
+                                   .thread = a->thread,
+                                   .capture = ~0ull,
+                                   .p = a->p,
+                                   .n_bytes = a->n_bytes};
         a->next = old;
         a->p = NULL;
         a->n_bytes = 0;

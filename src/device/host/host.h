@@ -19,7 +19,8 @@ typedef struct md_dev_host_command {
 typedef struct md_dev_host {
     md_dev base; /* first: a md_dev * of this device is a md_dev_host * */
     md_dev_host_command command;
-    pthread_mutex_t lock_of_loader; /* held while libraries are opened and closed: a child must not find the loader at work */
+    /* held while libraries are opened and closed: a child must not find the loader at work */
+    pthread_mutex_t lock_of_loader;
 } md_dev_host;
 
 md_status md_dev_host_open(md_dev **out, const md_dev_options *options);

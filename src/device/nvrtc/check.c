@@ -38,12 +38,15 @@ md_status md_dev_nvrtc_check(md_dev_cubin *out, const void *binary, size_t n_byt
     MD_TRY(md_dev_cubin_read(&facts, binary, n_bytes, entry));
     const char *loss = find_loss(log);
     if (loss)
-        return md_fail(MD_COMPILE, "kernel '%s': %.*s", facts.kernel, (int)MD_MIN(strcspn(loss, "\n"), (size_t)300), loss);
+        return md_fail(MD_COMPILE, "kernel '%s': %.*s", facts.kernel, (int)MD_MIN(strcspn(loss, "\n"), (size_t)300),
+                       loss);
     int64_t n_spilled = count_spills(log);
     bool is_allowed = strstr(text, "MD_ALLOW_STACK") != NULL;
     if (!is_allowed && (facts.frame_bytes > 0 || n_spilled > 0))
-        return md_fail(MD_COMPILE, "kernel '%s' does not fit the registers: %d of them, a stack frame of %d bytes, %lld bytes spilled",
-                       facts.kernel, (int)facts.registers, (int)facts.frame_bytes, (long long)n_spilled);
+        return md_fail(
+            MD_COMPILE,
+            "kernel '%s' does not fit the registers: %d of them, a stack frame of %d bytes, %lld bytes spilled",
+            facts.kernel, (int)facts.registers, (int)facts.frame_bytes, (long long)n_spilled);
     if (out)
         *out = facts;
     return MD_OK;

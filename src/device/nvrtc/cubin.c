@@ -7,8 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A cubin is an ELF file. What its kernels need stands in sections of notes, .nv.info for all functions and .nv.info.<kernel> for one:
- * records of a format byte, an attribute byte and 16 bits, which are the value itself or the size of the value that follows. */
+/* A cubin is an ELF file. What its kernels need stands in sections of notes, .nv.info for all functions and
+ * .nv.info.<kernel> for one: records of a format byte, an attribute byte and 16 bits, which are the value itself or
+ * the size of the value that follows. */
 enum { CUDA_MACHINE = 190, NAMED_ABI = 8, RESERVED_SHARED = 1024 };
 enum { FORMAT_SIZED = 4 };
 enum {
@@ -67,7 +68,8 @@ static md_status open_file(file *f, const void *bytes, size_t n_bytes)
         if (s.sh_type != SHT_NOBITS && s.sh_type != SHT_NULL && !is_inside(f, s.sh_offset, s.sh_size))
             return bad("a section lies outside");
     }
-    if (h->e_phnum > 0 && (h->e_phentsize != sizeof(Elf64_Phdr) || !is_inside(f, h->e_phoff, (uint64_t)h->e_phnum * sizeof(Elf64_Phdr))))
+    if (h->e_phnum > 0 &&
+        (h->e_phentsize != sizeof(Elf64_Phdr) || !is_inside(f, h->e_phoff, (uint64_t)h->e_phnum * sizeof(Elf64_Phdr))))
         return bad("its table of segments lies outside");
     Elf64_Shdr names = section_at(f, h->e_shstrndx);
     f->names = f->bytes + names.sh_offset;
@@ -111,8 +113,8 @@ static int64_t find_symbol(const file *f, int32_t text, const char *kernel)
         for (uint64_t k = 0; k < s.sh_size / sizeof(Elf64_Sym); k++) {
             Elf64_Sym symbol;
             memcpy(&symbol, f->bytes + s.sh_offset + k * sizeof symbol, sizeof symbol);
-            if (symbol.st_shndx == text && ELF64_ST_TYPE(symbol.st_info) == STT_FUNC && symbol.st_name < strings.sh_size &&
-                strcmp(names + symbol.st_name, kernel) == 0)
+            if (symbol.st_shndx == text && ELF64_ST_TYPE(symbol.st_info) == STT_FUNC &&
+                symbol.st_name < strings.sh_size && strcmp(names + symbol.st_name, kernel) == 0)
                 return (int64_t)k;
         }
     }

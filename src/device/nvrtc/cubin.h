@@ -11,13 +11,14 @@ typedef struct md_dev_cubin {
     int32_t frame_bytes; /* stack of a thread; a kernel of ours has none */
     int32_t max_threads; /* of a block, from __launch_bounds__; 0 where it says nothing */
     int32_t param_bytes;
-    int64_t shared_bytes; /* static shared memory of a block, without what the system keeps for itself (1 KB from sm_90 on) */
+    /* static shared memory of a block, without what the system keeps for itself (1 KB from sm_90 on) */
+    int64_t shared_bytes;
     int64_t code_bytes;
     int32_t cluster; /* blocks of a cluster where fixed in the source (__cluster_dims__); 0: chosen at the launch */
 } md_dev_cubin;
 
-/** Reads the facts of one entry point; `kernel` NULL: the first. CORRUPT where the bytes are no whole cubin, NOT_FOUND where it has no
- * such kernel. */
+/** Reads the facts of one entry point; `kernel` NULL: the first. CORRUPT where the bytes are no whole cubin,
+ * NOT_FOUND where it has no such kernel. */
 md_status md_dev_cubin_read(md_dev_cubin *out, const void *bytes, size_t n_bytes, const char *kernel);
 
 #endif

@@ -31,7 +31,8 @@ static void *open_pattern(const char *root, const char *place)
     char pattern[4096];
     glob_t found = {0};
     void *library = NULL;
-    if (snprintf(pattern, sizeof pattern, "%s/%s", root, place) < (int)sizeof pattern && glob(pattern, 0, NULL, &found) == 0) {
+    if (snprintf(pattern, sizeof pattern, "%s/%s", root, place) < (int)sizeof pattern &&
+        glob(pattern, 0, NULL, &found) == 0) {
         for (size_t i = found.gl_pathc; i > 0 && !library; i--) /* sorted by name: the newest is last */
             library = dlopen(found.gl_pathv[i - 1], RTLD_NOW | RTLD_LOCAL);
     }
@@ -106,13 +107,15 @@ md_status md_dev_nvrtc_open(md_dev_nvrtc *out)
     /* Never closed: it is a hundred megabytes, and torch or somebody else may use it too. */
     void *library = open_library();
     if (!library)
-        return md_fail(MD_NOT_FOUND, "no NVRTC: neither libnvrtc.so.13 nor .12 is where the loader looks (LD_LIBRARY_PATH), below CUDA_HOME, "
-                                     "/usr/local/cuda, or among the Python packages of VIRTUAL_ENV, CONDA_PREFIX or the system");
+        return md_fail(
+            MD_NOT_FOUND,
+            "no NVRTC: neither libnvrtc.so.13 nor .12 is where the loader looks (LD_LIBRARY_PATH), below CUDA_HOME, "
+            "/usr/local/cuda, or among the Python packages of VIRTUAL_ENV, CONDA_PREFIX or the system");
     return take_functions(out, library);
 }
 
-/* One NVRTC lets its threads wait for each other for half of the time. CUDA brings it twice, beside each other, and the two make the same code: whether
- * there is such a second one. */
+/* One NVRTC lets its threads wait for each other for half of the time. CUDA brings it twice, beside each other, and
+ * the two make the same code: whether there is such a second one. */
 static bool open_other(md_dev_nvrtc *out, const md_dev_nvrtc *nvrtc)
 {
     static const char plain[] = "libnvrtc.so";
@@ -145,8 +148,8 @@ md_status md_dev_nvrtc_arch(char out[16], const md_dev_nvrtc *nvrtc, int32_t cap
 
 /* ---- Compiling */
 
-/* Contraction is off so that a formula's bits do not depend on the family; kernels that want fma write it. ptxas is verbose because only
- * its report has the spills. */
+/* Contraction is off so that a formula's bits do not depend on the family; kernels that want fma write it. ptxas is
+ * verbose because only its report has the spills. */
 static const char *const options[] = {"-std=c++17", "-default-device", "--fmad=false", "--ptxas-options=-v"};
 
 const char *md_dev_nvrtc_flags(void)
@@ -223,7 +226,8 @@ static md_status compile_program(void **binary, size_t *n_bytes, md_strbuf *log,
     if (result != 0) {
         char line[400];
         first_error(line, said, text);
-        status = md_fail(MD_COMPILE, "NVRTC for %.16s: %s%s%s", arch, nvrtc->error_text(result), line[0] ? ": " : "", line);
+        status =
+            md_fail(MD_COMPILE, "NVRTC for %.16s: %s%s%s", arch, nvrtc->error_text(result), line[0] ? ": " : "", line);
     } else {
         status = take_cubin(binary, n_bytes, nvrtc, program);
     }
@@ -231,7 +235,8 @@ static md_status compile_program(void **binary, size_t *n_bytes, md_strbuf *log,
     return status;
 }
 
-static md_status compile_by(void **binary, size_t *n_bytes, md_strbuf *log, const md_dev_nvrtc *nvrtc, const char *text, const char *arch)
+static md_status compile_by(void **binary, size_t *n_bytes, md_strbuf *log, const md_dev_nvrtc *nvrtc, const char *text,
+                            const char *arch)
 {
     md_dev_nvrtc_program *program = NULL;
     int result = nvrtc->create(&program, text, "kernel.cu", 0, NULL, NULL);
@@ -246,7 +251,8 @@ md_status md_dev_nvrtc_compile(void **binary, size_t *n_bytes, md_strbuf *log, c
 {
     md_dev_nvrtc nvrtc, other;
     MD_TRY(md_dev_nvrtc_open(&nvrtc));
-    /* By the text: half of them each, and no state. Whatever the other one has against it, errors are for the first to tell. */
+    /* By the text: half of them each, and no state. Whatever the other one has against it, errors are for the first
+     * to tell. */
     bool is_other = (md_hash64(text, strlen(text)) & 1) && open_other(&other, &nvrtc);
     md_strbuf said = {0};
     if (is_other && compile_by(binary, n_bytes, &said, &other, text, arch) == MD_OK) {

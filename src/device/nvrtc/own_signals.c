@@ -24,8 +24,8 @@ static int answer_sigaction(int number, const struct sigaction *wanted, struct s
     return sigaction(number, NULL, old);
 }
 
-/* ---- Its table of imported functions. ELF as in the System V ABI (generic, x86-64 and AArch64 supplements): relocations of the kinds
- * JUMP_SLOT and GLOB_DAT name a symbol and the word that holds its address. */
+/* ---- Its table of imported functions. ELF as in the System V ABI (generic, x86-64 and AArch64 supplements):
+ * relocations of the kinds JUMP_SLOT and GLOB_DAT name a symbol and the word that holds its address. */
 
 #if defined(__x86_64__)
 enum { JUMP_SLOT = R_X86_64_JUMP_SLOT, GLOB_DAT = R_X86_64_GLOB_DAT };
@@ -37,9 +37,9 @@ enum { JUMP_SLOT = -1, GLOB_DAT = -1 };
 
 typedef struct imports {
     uintptr_t base;
-    const ElfW(Sym) *symbols;
+    const ElfW(Sym) * symbols;
     const char *names;
-    const ElfW(Rela) *list[2]; /* of functions called, of all else */
+    const ElfW(Rela) * list[2]; /* of functions called, of all else */
     size_t n[2], n_unnamed; /* the first so many of the second: they are of no symbol (200,000 in NVRTC) */
 } imports;
 
@@ -54,20 +54,36 @@ static bool read_imports(imports *out, const struct link_map *map)
     *out = (imports){.base = map->l_addr};
     for (const ElfW(Dyn) *d = map->l_ld; d->d_tag != DT_NULL; d++) {
         switch (d->d_tag) {
-        case DT_SYMTAB: out->symbols = at(out->base, d->d_un.d_ptr); break;
-        case DT_STRTAB: out->names = at(out->base, d->d_un.d_ptr); break;
-        case DT_JMPREL: out->list[0] = at(out->base, d->d_un.d_ptr); break;
-        case DT_PLTRELSZ: out->n[0] = d->d_un.d_val / sizeof(ElfW(Rela)); break;
-        case DT_RELA: out->list[1] = at(out->base, d->d_un.d_ptr); break;
-        case DT_RELACOUNT: out->n_unnamed = d->d_un.d_val; break;
-        case DT_RELASZ: out->n[1] = d->d_un.d_val / sizeof(ElfW(Rela)); break;
-        default: break;
+        case DT_SYMTAB:
+            out->symbols = at(out->base, d->d_un.d_ptr);
+            break;
+        case DT_STRTAB:
+            out->names = at(out->base, d->d_un.d_ptr);
+            break;
+        case DT_JMPREL:
+            out->list[0] = at(out->base, d->d_un.d_ptr);
+            break;
+        case DT_PLTRELSZ:
+            out->n[0] = d->d_un.d_val / sizeof(ElfW(Rela));
+            break;
+        case DT_RELA:
+            out->list[1] = at(out->base, d->d_un.d_ptr);
+            break;
+        case DT_RELACOUNT:
+            out->n_unnamed = d->d_un.d_val;
+            break;
+        case DT_RELASZ:
+            out->n[1] = d->d_un.d_val / sizeof(ElfW(Rela));
+            break;
+        default:
+            break;
         }
     }
     return out->symbols && out->names;
 }
 
-/* The word may lie in a page that the loader made read-only when it was done; it stays writable, since two threads may be here. */
+/* The word may lie in a page that the loader made read-only when it was done; it stays writable, since two threads
+ * may be here. */
 static bool put(uintptr_t *word, uintptr_t value)
 {
     if (__atomic_load_n(word, __ATOMIC_ACQUIRE) == value)
@@ -87,7 +103,8 @@ static bool redirect(const imports *from, const char *name, uintptr_t value)
         for (size_t i = k == 1 ? from->n_unnamed : 0; from->list[k] && i < from->n[k]; i++) {
             const ElfW(Rela) *r = &from->list[k][i];
             const int kind = (int)ELF64_R_TYPE(r->r_info);
-            if ((kind == JUMP_SLOT || kind == GLOB_DAT) && !strcmp(from->names + from->symbols[ELF64_R_SYM(r->r_info)].st_name, name))
+            if ((kind == JUMP_SLOT || kind == GLOB_DAT) &&
+                !strcmp(from->names + from->symbols[ELF64_R_SYM(r->r_info)].st_name, name))
                 is_done = put((uintptr_t *)(from->base + r->r_offset), value) && is_done;
         }
     return is_done;

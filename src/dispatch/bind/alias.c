@@ -34,8 +34,8 @@ static extent_of extent_make(const md_tensor *t)
     return e;
 }
 
-/* Two views that interleave, such as the left and right half of a matrix's columns, share a largest stride and leave room for each
- * other in every period of it. */
+/* Two views that interleave, such as the left and right half of a matrix's columns, share a largest stride and leave
+ * room for each other in every period of it. */
 static bool may_overlap(const extent_of *a, const extent_of *b)
 {
     if (a->is_empty || b->is_empty || a->hi <= b->lo || b->hi <= a->lo)
@@ -49,8 +49,8 @@ static bool may_overlap(const extent_of *a, const extent_of *b)
     return !(delta >= a->inner && stride - delta >= b->inner);
 }
 
-/* Whether two elements of one tensor share memory, as far as sorted strides tell (every layout that slicing, transposing and padding
- * make passes). */
+/* Whether two elements of one tensor share memory, as far as sorted strides tell (every layout that slicing,
+ * transposing and padding make passes). */
 static bool overlaps_itself(const md_tensor *t)
 {
     bool done[MD_MAX_RANK] = {false};
@@ -111,7 +111,8 @@ static md_status list_copy(md_ds_copies *copies, const md_ds_op *op, md_fx_bindi
     md_tensor *input = &b->tensor[tensor];
     size_t n = md_dtype_size(input->dtype);
     if (copies->n == MD_DS_MAX_COPIES)
-        return md_fail(MD_UNSUPPORTED, "op %s: more than %d inputs lie in the memory of outputs", op->name, MD_DS_MAX_COPIES);
+        return md_fail(MD_UNSUPPORTED, "op %s: more than %d inputs lie in the memory of outputs", op->name,
+                       MD_DS_MAX_COPIES);
     for (int32_t a = 0; a < input->rank; a++)
         n *= (size_t)input->size[a];
     copies->tensor[copies->n] = tensor;
@@ -130,7 +131,8 @@ static md_status check_pair(md_ds_copies *copies, const md_ds_op *op, md_fx_bind
     if (x->role == MD_FX_OUTPUT)
         return md_fail(MD_INVALID_ARGUMENT, "outputs '%s' and '%s' overlap in memory", o->name, x->name);
     if (b->tensor[out].data != b->tensor[other].data || !md_ds_same_layout(&b->tensor[out], &b->tensor[other]))
-        return md_fail(MD_INVALID_ARGUMENT, "output '%s' overlaps input '%s' in memory without being exactly it", o->name, x->name);
+        return md_fail(MD_INVALID_ARGUMENT, "output '%s' overlaps input '%s' in memory without being exactly it",
+                       o->name, x->name);
     if (md_st_may_alias(op->program, out, other))
         return MD_OK;
     return list_copy(copies, op, b, other);
@@ -145,7 +147,8 @@ md_status md_ds_find_aliases(md_ds_copies *copies, const md_ds_op *op, md_fx_bin
         if (f->tensor[out].role != MD_FX_OUTPUT)
             continue;
         if (overlaps_itself(&binding->tensor[out]))
-            return md_fail(MD_INVALID_ARGUMENT, "elements of output '%s' overlap each other: check its strides", f->tensor[out].name);
+            return md_fail(MD_INVALID_ARGUMENT, "elements of output '%s' overlap each other: check its strides",
+                           f->tensor[out].name);
         for (int32_t t = 0; t < f->n_tensors; t++)
             if (f->tensor[t].role == MD_FX_INPUT || (f->tensor[t].role == MD_FX_OUTPUT && t > out))
                 MD_TRY(check_pair(copies, op, binding, out, t));

@@ -5,15 +5,18 @@
 
 #include <string.h>
 
-_Static_assert(offsetof(md_tensor, rank) == offsetof(md_tensor, dtype) + 4 && sizeof(md_dtype) == 4, "dtype and rank are one word");
+_Static_assert(offsetof(md_tensor, rank) == offsetof(md_tensor, dtype) + 4 && sizeof(md_dtype) == 4,
+               "dtype and rank are one word");
 
 /* By the last bits of an address: bit 0 on a boundary of 64 bytes, bit 32 on one of 16. */
-static const uint64_t class_of[64] = {[0] = (uint64_t)1 << 32 | 1, [16] = (uint64_t)1 << 32, [32] = (uint64_t)1 << 32, [48] = (uint64_t)1 << 32};
+static const uint64_t class_of[64] = {
+    [0] = (uint64_t)1 << 32 | 1, [16] = (uint64_t)1 << 32, [32] = (uint64_t)1 << 32, [48] = (uint64_t)1 << 32};
 
 /* `key`: where the tensor's sizes begin. */
 static void set_look(md_ds_arg_layout *out, int32_t i, int32_t rank, int32_t axis, int32_t key)
 {
-    out->look[i] = rank > 0 ? (int32_t)(offsetof(md_tensor, size) + (size_t)axis * sizeof(int64_t)) : (int32_t)offsetof(md_tensor, dtype);
+    out->look[i] = rank > 0 ? (int32_t)(offsetof(md_tensor, size) + (size_t)axis * sizeof(int64_t))
+                            : (int32_t)offsetof(md_tensor, dtype);
     out->look_key[i] = rank > 0 ? key + axis : -1;
 }
 
@@ -60,11 +63,14 @@ void md_ds_arg_layout_init(md_ds_arg_layout *out, const md_fx_formula *formula)
         out->odd[k] = md_hash64(&k, sizeof k) | 1;
     out->n_scalars = n_scalars;
     out->n_outputs = __builtin_popcount(out->outputs);
-    out->is_possible = out->n_tensors > 0 && n_key <= MD_DS_LAUNCH_PLAN_KEY && out->n_tensors <= MD_DS_LAUNCH_PLAN_TENSORS && n_scalars <= MD_DS_LAUNCH_PLAN_SCALARS;
+    out->is_possible = out->n_tensors > 0 && n_key <= MD_DS_LAUNCH_PLAN_KEY &&
+                       out->n_tensors <= MD_DS_LAUNCH_PLAN_TENSORS && n_scalars <= MD_DS_LAUNCH_PLAN_SCALARS;
 }
 
-/* Sizes to choose by: 39 bits of a hash between the bits of tensors, never all 0. Whether they are right is seen when the shape is new. */
-static __attribute__((noinline)) bool take_as(uint64_t *bits, const md_ds_arg_layout *layout, const md_arg *args, int32_t n_args)
+/* Sizes to choose by: 39 bits of a hash between the bits of tensors, never all 0. Whether they are right is seen
+ * when the shape is new. */
+static __attribute__((noinline)) bool take_as(uint64_t *bits, const md_ds_arg_layout *layout, const md_arg *args,
+                                              int32_t n_args)
 {
     enum { SHIFT = MD_DS_LAUNCH_PLAN_TENSORS, PART = (1 << (32 - SHIFT)) - 1 };
     uint64_t sum = 0;
@@ -103,7 +109,8 @@ static inline uint64_t take_axis(md_ds_word *key, const md_tensor *t, uint32_t r
 }
 
 /* Products with random odd numbers: no multiplication waits for another. */
-__attribute__((hot)) bool md_ds_call_args_take(md_ds_call_args *out, const md_ds_arg_layout *layout, const md_arg *args, int32_t n_args)
+__attribute__((hot)) bool md_ds_call_args_take(md_ds_call_args *out, const md_ds_arg_layout *layout, const md_arg *args,
+                                               int32_t n_args)
 {
     uint64_t as = 0, low = 0, hash = 0, differs = 0;
     const uint64_t *odd = layout->odd;

@@ -8,9 +8,8 @@ enum { MD_DS_KEY_WORDS = MD_FX_MAX_DIMS + 2 + 2 * MD_FX_MAX_TENSORS * MD_MAX_RAN
 
 /** Strides, extents and classes of all arguments and stored temps (contiguous, aligned). */
 void md_ds_shape_of(md_kn_shape *out, const md_ds_op *op, const md_fx_binding *binding);
-/* Plain words: dynamic sizes, classes, extents of axes that need only be long enough, strides of tensors that are not contiguous,
- * sizes to choose by where there are some.
- * Pointers and scalars are not in it. */
+/* Plain words: dynamic sizes, classes, extents of axes that need only be long enough, strides of tensors that are
+ * not contiguous, sizes to choose by where there are some. Pointers and scalars are not in it. */
 typedef struct md_ds_key {
     int32_t n;
     int64_t word[MD_DS_KEY_WORDS];
@@ -26,8 +25,9 @@ typedef struct md_ds_copies {
     size_t n_bytes; /* of all copies, each rounded up to MD_DS_ALIGNMENT */
 } md_ds_copies;
 
-/** Checks outputs against themselves and all other arguments. An input that is exactly the output and may not be reused is listed in
- * *copies, and the binding has a contiguous tensor without memory for it. Any other overlap is INVALID_ARGUMENT. */
+/** Checks outputs against themselves and all other arguments. An input that is exactly the output and may not be
+ * reused is listed in *copies, and the binding has a contiguous tensor without memory for it. Any other overlap is
+ * INVALID_ARGUMENT. */
 md_status md_ds_find_aliases(md_ds_copies *copies, const md_ds_op *op, md_fx_binding *binding);
 
 /** By the CPU, to a contiguous tensor. */

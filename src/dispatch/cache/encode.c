@@ -9,8 +9,8 @@ static bool is_half(int64_t n)
 
 static bool is_brief_param_map(const md_ds_param_map *r)
 {
-    if (r->n_maps > 0 || r->needs_counters || r->needs_report || r->n_relocations > MD_DS_MOST_LITERALS || r->n_params > MD_DS_MOST_BRIEF_PARAMS ||
-        (uint64_t)(uintptr_t)r >> MD_DS_PARAM_MAP_BITS)
+    if (r->n_maps > 0 || r->needs_counters || r->needs_report || r->n_relocations > MD_DS_MOST_LITERALS ||
+        r->n_params > MD_DS_MOST_BRIEF_PARAMS || (uint64_t)(uintptr_t)r >> MD_DS_PARAM_MAP_BITS)
         return false;
     for (int32_t i = 0; i < r->n_relocations; i++)
         if (r->relocation[i].plus != MD_DS_BASE + (int32_t)MD_DS_NOTHING)
@@ -41,13 +41,14 @@ static bool make_brief(md_ds_encoded_plan *out, const md_ds_op *op, md_ds_word *
 {
     const md_ds_launch_plan_head *head = md_ds_launch_plan_head_of(op, launch_plan);
     const md_ds_launch_plan_launch *l = (const md_ds_launch_plan_launch *)(head + 1);
-    if (head->n_launches != 1 || head->memory_bytes || !is_brief_param_map(l->param_map) || !is_half(l->geometry.blocks) || !is_half(l->geometry.grain) ||
+    if (head->n_launches != 1 || head->memory_bytes || !is_brief_param_map(l->param_map) ||
+        !is_half(l->geometry.blocks) || !is_half(l->geometry.grain) ||
         !md_ds_encoded_plan_halves(out->word + MD_DS_HALVES, &op->layout, launch_plan))
         return false;
     const md_kn_geometry *g = &l->geometry;
     const int32_t n = MD_DS_HALVES + (int32_t)md_ds_halves_of(&op->layout) / 2;
-    out->word[MD_DS_WHAT] = MD_DS_BRIEF | (md_ds_times_itself(op) ? MD_DS_TIMED : 0) | log_of(head->every) << MD_DS_EVERY_SHIFT |
-                            (uint64_t)(uintptr_t)l->param_map;
+    out->word[MD_DS_WHAT] = MD_DS_BRIEF | (md_ds_times_itself(op) ? MD_DS_TIMED : 0) |
+                            log_of(head->every) << MD_DS_EVERY_SHIFT | (uint64_t)(uintptr_t)l->param_map;
     out->word[MD_DS_BLOCKS] = (uint64_t)g->blocks | (uint64_t)g->grain << 32;
     out->word[MD_DS_SCRATCH] = (uint64_t)g->scratch_bytes;
     memcpy(out->word + MD_DS_GRID, g->grid, 4 * sizeof *out->word);

@@ -1,8 +1,10 @@
 /* What a slot holds of a plan: words that others may write meanwhile, as few lines of the cache as can be.
  *
- * Most plans are one launch without memory, maps or reports: they are brief, and launched from where they lie. The words of a slot then are
+ * Most plans are one launch without memory, maps or reports: they are brief, and launched from where they lie. The
+ * words of a slot then are
  *   its sequence number
- *   what: the recipe's address, and in the bits that addresses leave MD_DS_BRIEF, MD_DS_TIMED and the logarithm of `every`
+ *   what: the recipe's address, and in the bits that addresses leave MD_DS_BRIEF, MD_DS_TIMED and the logarithm of
+ *   `every`
  *   6 words of geometry
  *   the key's last word
  *   halves: the others of the key; span of each tensor; alias of each output
@@ -10,7 +12,8 @@
  * Others are copied by whoever calls, and are
  *   its sequence number
  *   the number of words, and from bit 32 on that of words above 2^32; 0: an empty slot
- *   the lower half of each word; then the upper halves of those that have one: the number of the word in the upper part, the half in the lower. */
+ *   the lower half of each word; then the upper halves of those that have one: the number of the word in the upper
+ *   part, the half in the lower. */
 #ifndef MD_DISPATCH_CACHE_ENCODE_H
 #define MD_DISPATCH_CACHE_ENCODE_H
 
@@ -18,7 +21,15 @@
 
 typedef uint32_t __attribute__((__may_alias__)) md_ds_half;
 
-enum { MD_DS_SEQUENCE, MD_DS_WHAT, MD_DS_BLOCKS, MD_DS_SCRATCH, MD_DS_GRID, MD_DS_ALIGNMENT_WORD = MD_DS_GRID + 4, MD_DS_HALVES };
+enum {
+    MD_DS_SEQUENCE,
+    MD_DS_WHAT,
+    MD_DS_BLOCKS,
+    MD_DS_SCRATCH,
+    MD_DS_GRID,
+    MD_DS_ALIGNMENT_WORD = MD_DS_GRID + 4,
+    MD_DS_HALVES
+};
 enum { MD_DS_MOST_LITERALS = 8, MD_DS_MOST_BRIEF_PARAMS = 64, MD_DS_ENCODED_WORDS = 256 };
 #define MD_DS_BRIEF ((uint64_t)1 << 63)
 #define MD_DS_TIMED ((uint64_t)1 << 62) /* whoever is to take a call's time does it beside the launch */
@@ -76,7 +87,8 @@ static inline uint32_t md_ds_halves_of(const md_ds_arg_layout *layout)
 }
 
 /* The end of a geometry is words as it is. */
-_Static_assert(offsetof(md_kn_geometry, grid) == 24 && sizeof(md_kn_geometry) == 24 + 4 * sizeof(md_ds_word), "a geometry is words");
+_Static_assert(offsetof(md_kn_geometry, grid) == 24 && sizeof(md_kn_geometry) == 24 + 4 * sizeof(md_ds_word),
+               "a geometry is words");
 
 static inline void md_ds_slot_geometry(md_kn_geometry *out, const _Atomic uint64_t *slot)
 {

@@ -23,7 +23,8 @@ static void *room(writer *w, size_t n_bytes)
     return p;
 }
 
-static bool write_launch(writer *w, md_ds_launch_plan_head *head, const md_ds_op *op, const md_ds_plan *plan, int32_t stage, int32_t launch, md_kn_call *call)
+static bool write_launch(writer *w, md_ds_launch_plan_head *head, const md_ds_op *op, const md_ds_plan *plan,
+                         int32_t stage, int32_t launch, md_kn_call *call)
 {
     const md_ds_stage_plan *stage_plan = &plan->stage[stage];
     md_bd_variant *v = op->stage[stage].variant[stage_plan->pick.variant];
@@ -51,8 +52,8 @@ static uint64_t aliases_of(const md_ds_op *op, const md_fx_binding *b, int32_t o
 {
     uint64_t mask = 0;
     for (int32_t t = 0; t < op->formula->n_tensors; t++)
-        if (op->formula->tensor[t].role == MD_FX_INPUT && op->layout.number[t] >= 0 && md_ds_same_layout(&b->tensor[out], &b->tensor[t]) &&
-            md_st_may_alias(op->program, out, t))
+        if (op->formula->tensor[t].role == MD_FX_INPUT && op->layout.number[t] >= 0 &&
+            md_ds_same_layout(&b->tensor[out], &b->tensor[t]) && md_st_may_alias(op->program, out, t))
             mask |= (uint64_t)1 << op->layout.number[t];
     return mask;
 }
@@ -61,7 +62,8 @@ static uint64_t aliases_of(const md_ds_op *op, const md_fx_binding *b, int32_t o
 static bool write_ranges(writer *w, const md_ds_op *op, const md_fx_binding *b)
 {
     int32_t n_outputs = 0;
-    md_ds_word *span = room(w, (size_t)op->layout.n_tensors * 8), *alias = room(w, (size_t)__builtin_popcount(op->layout.outputs) * 8);
+    md_ds_word *span = room(w, (size_t)op->layout.n_tensors * 8),
+               *alias = room(w, (size_t)__builtin_popcount(op->layout.outputs) * 8);
     if (!alias)
         return false;
     for (int32_t t = 0; t < op->formula->n_tensors; t++)
@@ -73,8 +75,8 @@ static bool write_ranges(writer *w, const md_ds_op *op, const md_fx_binding *b)
     return true;
 }
 
-int32_t md_ds_launch_plan_make(md_ds_word out[MD_DS_LAUNCH_PLAN_WORDS], const md_ds_op *op, const md_ds_call_args *warm_call, const md_ds_plan *plan,
-                        const md_ds_bound *bound)
+int32_t md_ds_launch_plan_make(md_ds_word out[MD_DS_LAUNCH_PLAN_WORDS], const md_ds_op *op,
+                               const md_ds_call_args *warm_call, const md_ds_plan *plan, const md_ds_bound *bound)
 {
     writer w = {out, 0};
     md_kn_call call;
@@ -99,14 +101,16 @@ int32_t md_ds_launch_plan_make(md_ds_word out[MD_DS_LAUNCH_PLAN_WORDS], const md
 __attribute__((hot)) bool md_ds_launch_plan_fits(const md_ds_op *op, const md_ds_plan_args *plan_args)
 {
     const md_ds_arg_layout *layout = &op->layout;
-    const md_ds_word *data = plan_args->data, *span = plan_args->launch_plan + layout->n_key, *alias = span + layout->n_tensors;
+    const md_ds_word *data = plan_args->data, *span = plan_args->launch_plan + layout->n_key,
+                     *alias = span + layout->n_tensors;
     const int32_t n = layout->n_tensors;
     for (uint32_t outputs = layout->outputs; outputs; outputs &= outputs - 1, alias++) {
         const int32_t o = __builtin_ctz(outputs);
         const uint64_t lo = data[o], length = span[o];
         for (int32_t t = 0; t < n; t++) {
             const uint64_t after = data[t] - lo;
-            if (after < length || -after < span[t]) { /* modulo 2^64: it begins inside the output, or ends behind its beginning */
+            /* modulo 2^64: it begins inside the output, or ends behind its beginning */
+            if (after < length || -after < span[t]) {
                 if (t != o && (after != 0 || !(*alias >> t & 1)))
                     return false;
             }
@@ -115,8 +119,10 @@ __attribute__((hot)) bool md_ds_launch_plan_fits(const md_ds_op *op, const md_ds
     return true;
 }
 
-/* Maps that point elsewhere than last time are moved; the copy of the plan is the thread's own, so that the next call finds them there. */
-__attribute__((hot)) static md_status place_maps(md_kn_word *params, md_dev *dev, const md_ds_param_map *param_map, md_dev_map *maps, const md_ds_plan_args *plan_args)
+/* Maps that point elsewhere than last time are moved; the copy of the plan is the thread's own, so that the next
+ * call finds them there. */
+__attribute__((hot)) static md_status place_maps(md_kn_word *params, md_dev *dev, const md_ds_param_map *param_map,
+                                                 md_dev_map *maps, const md_ds_plan_args *plan_args)
 {
     for (int32_t i = 0; i < param_map->n_maps; i++) {
         const uint64_t address = plan_args->launch_plan[maps[i].plus] + maps[i].offset;
@@ -127,7 +133,8 @@ __attribute__((hot)) static md_status place_maps(md_kn_word *params, md_dev *dev
     return MD_OK;
 }
 
-__attribute__((hot)) static md_status launch_one(md_dev *dev, md_ds_launch_plan_launch *l, md_ds_plan_args *plan_args, md_stream stream)
+__attribute__((hot)) static md_status launch_one(md_dev *dev, md_ds_launch_plan_launch *l, md_ds_plan_args *plan_args,
+                                                 md_stream stream)
 {
     const md_ds_param_map *param_map = l->param_map;
     md_kn_word params[MD_KN_MAX_PARAMS];
@@ -141,7 +148,8 @@ __attribute__((hot)) static md_status launch_one(md_dev *dev, md_ds_launch_plan_
 static md_ds_launch_plan_launch *after(md_ds_launch_plan_launch *l)
 {
     md_dev_map *maps = (md_dev_map *)(l + 1);
-    return (md_ds_launch_plan_launch *)(uintptr_t)((md_ds_word *)(maps + l->param_map->n_maps) + l->param_map->n_relocations);
+    return (md_ds_launch_plan_launch *)(uintptr_t)((md_ds_word *)(maps + l->param_map->n_maps) +
+                                                   l->param_map->n_relocations);
 }
 
 /* For profilers: each launch by its variant's name, all by the op's. */
@@ -160,7 +168,8 @@ static md_status launch_named(md_ds_op *op, md_ds_launch_plan_head *head, md_ds_
     return status;
 }
 
-__attribute__((hot)) static md_status launch_all(md_ds_op *op, md_ds_launch_plan_head *head, md_ds_plan_args *plan_args, md_stream stream)
+__attribute__((hot)) static md_status launch_all(md_ds_op *op, md_ds_launch_plan_head *head, md_ds_plan_args *plan_args,
+                                                 md_stream stream)
 {
     md_dev *dev = op->runtime->dev;
     if (dev->ops->range_push)
@@ -171,7 +180,8 @@ __attribute__((hot)) static md_status launch_all(md_ds_op *op, md_ds_launch_plan
     return head->n_launches > 0 ? launch_one(dev, l, plan_args, stream) : MD_OK;
 }
 
-static md_status run_with_memory(md_ds_op *op, md_ds_launch_plan_head *head, md_ds_plan_args *plan_args, md_stream stream)
+static md_status run_with_memory(md_ds_op *op, md_ds_launch_plan_head *head, md_ds_plan_args *plan_args,
+                                 md_stream stream)
 {
     md_ds_runtime *runtime = op->runtime;
     md_dev *dev = runtime->dev;
@@ -207,7 +217,8 @@ static int64_t extent_of(const md_ds_op *op, const md_ds_plan_args *plan_args, c
     return -1; /* a temporary's */
 }
 
-__attribute__((hot)) static md_status run_with(md_ds_op *op, md_ds_launch_plan_head *head, md_ds_plan_args *plan_args, md_stream stream)
+__attribute__((hot)) static md_status run_with(md_ds_op *op, md_ds_launch_plan_head *head, md_ds_plan_args *plan_args,
+                                               md_stream stream)
 {
     return head->memory_bytes ? run_with_memory(op, head, plan_args, stream) : launch_all(op, head, plan_args, stream);
 }
@@ -218,12 +229,15 @@ static md_status run_reported(md_ds_op *op, md_ds_launch_plan_head *head, md_ds_
     md_kn_report report = {0};
     plan_args->base[MD_DS_REPORT] = (uint64_t)(uintptr_t)&report;
     MD_TRY(run_with(op, head, plan_args, stream));
-    return atomic_load_explicit(&report.is_set, memory_order_acquire) ? md_ds_fault(op, &report, extent_of(op, plan_args, &report)) : MD_OK;
+    return atomic_load_explicit(&report.is_set, memory_order_acquire)
+               ? md_ds_fault(op, &report, extent_of(op, plan_args, &report))
+               : MD_OK;
 }
 
 __attribute__((hot)) md_status md_ds_launch_plan_run(md_ds_op *op, md_ds_plan_args *plan_args, md_stream stream)
 {
-    md_ds_launch_plan_head *head = (md_ds_launch_plan_head *)(plan_args->launch_plan + op->layout.n_key + op->layout.n_tensors + op->layout.n_outputs);
+    md_ds_launch_plan_head *head = (md_ds_launch_plan_head *)(plan_args->launch_plan + op->layout.n_key +
+                                                              op->layout.n_tensors + op->layout.n_outputs);
     if (head->needs_counters) {
         void *counters = NULL;
         MD_TRY(op->runtime->dev->ops->counters(&counters, op->runtime->dev, stream));

@@ -1,6 +1,6 @@
-/* A plan: all that the launches of one shape need, as plain words without pointers into records, so that it can be copied while others write it and
- * used after its record is gone. It is short, since most parameters are in the key or in the call: recipes say where. Kernels belong to the context;
- * recipes to the op. */
+/* A plan: all that the launches of one shape need, as plain words without pointers into records, so that it can be
+ * copied while others write it and used after its record is gone. It is short, since most parameters are in the key
+ * or in the call: recipes say where. Kernels belong to the context; recipes to the op. */
 #ifndef MD_DISPATCH_CACHE_LAUNCH_PLAN_H
 #define MD_DISPATCH_CACHE_LAUNCH_PLAN_H
 
@@ -29,10 +29,10 @@ typedef struct md_ds_launch_plan_launch {
     md_kn_geometry geometry;
 } md_ds_launch_plan_launch;
 
-/** Writes the plan of a bound call and its way; the number of words, or 0 where it has none: library calls, inputs that must be copied,
- * too many parameters, something better being built. */
-int32_t md_ds_launch_plan_make(md_ds_word out[MD_DS_LAUNCH_PLAN_WORDS], const md_ds_op *op, const md_ds_call_args *call, const md_ds_plan *plan,
-                        const md_ds_bound *bound);
+/** Writes the plan of a bound call and its way; the number of words, or 0 where it has none: library calls, inputs
+ * that must be copied, too many parameters, something better being built. */
+int32_t md_ds_launch_plan_make(md_ds_word out[MD_DS_LAUNCH_PLAN_WORDS], const md_ds_op *op, const md_ds_call_args *call,
+                               const md_ds_plan *plan, const md_ds_bound *bound);
 static inline md_ds_launch_plan_head *md_ds_launch_plan_head_of(const md_ds_op *op, md_ds_word *launch_plan)
 {
     return (md_ds_launch_plan_head *)(launch_plan + op->layout.n_key + op->layout.n_tensors + op->layout.n_outputs);

@@ -39,7 +39,8 @@ typedef struct place {
 
 static place plain(int32_t key)
 {
-    return key >= 0 ? (place){.source = key, .is_possible = true} : (place){.plus = MD_DS_BASE, .is_fixed = true, .is_possible = true};
+    return key >= 0 ? (place){.source = key, .is_possible = true}
+                    : (place){.plus = MD_DS_BASE, .is_fixed = true, .is_possible = true};
 }
 
 static place fixed(md_ds_base base)
@@ -52,7 +53,9 @@ static place place_of(const md_ds_op *op, const md_kn_param *q)
     int32_t at;
     switch ((md_kn_param_kind)q->kind) {
     case MD_KN_POINTER:
-        return op->layout.number[q->a] >= 0 ? (place){.source = MD_DS_DATA + op->layout.number[q->a], .is_possible = true} : fixed(MD_DS_MEMORY);
+        return op->layout.number[q->a] >= 0
+                   ? (place){.source = MD_DS_DATA + op->layout.number[q->a], .is_possible = true}
+                   : fixed(MD_DS_MEMORY);
     case MD_KN_SCALAR:
         return (place){.source = MD_DS_SCALAR + q->a, .is_possible = true};
     case MD_KN_STRIDE:
@@ -116,7 +119,8 @@ md_status md_ds_param_map_of(const md_ds_param_map **out, const md_ds_op *op, md
         md_ds_param_map *made = make(op, variant, launch);
         if (!made)
             return md_fail_memory();
-        if (atomic_compare_exchange_strong_explicit(&variant->attached[launch], &known, made, memory_order_acq_rel, memory_order_acquire))
+        if (atomic_compare_exchange_strong_explicit(&variant->attached[launch], &known, made, memory_order_acq_rel,
+                                                    memory_order_acquire))
             known = made;
         else
             free(made);
@@ -127,7 +131,8 @@ md_status md_ds_param_map_of(const md_ds_param_map **out, const md_ds_op *op, md
 }
 
 /* The words of a parameter that are not there at each call. */
-static uint64_t literal(const md_ds_op *op, const md_ds_plan *plan, size_t workspace_offset, const md_kn_param *q, const md_kn_call *call)
+static uint64_t literal(const md_ds_op *op, const md_ds_plan *plan, size_t workspace_offset, const md_kn_param *q,
+                        const md_kn_call *call)
 {
     md_kn_word word;
     switch ((md_kn_param_kind)q->kind) {
@@ -145,8 +150,9 @@ static uint64_t literal(const md_ds_op *op, const md_ds_plan *plan, size_t works
     }
 }
 
-bool md_ds_literals(md_ds_word *out, md_dev_map *maps, const md_ds_op *op, const md_ds_param_map *param_map, const md_bd_variant *variant, int32_t launch,
-                    const md_ds_plan *plan, size_t workspace_offset, const md_kn_call *call)
+bool md_ds_literals(md_ds_word *out, md_dev_map *maps, const md_ds_op *op, const md_ds_param_map *param_map,
+                    const md_bd_variant *variant, int32_t launch, const md_ds_plan *plan, size_t workspace_offset,
+                    const md_kn_call *call)
 {
     md_dev *dev = op->runtime->dev;
     for (int32_t i = 0; i < param_map->n_maps; i++) {

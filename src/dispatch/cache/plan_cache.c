@@ -5,8 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A slot is written under the lock: its sequence number is odd meanwhile. A reader copies word by word and looks at the number before and
- * after; words are released and acquired one by one, so that a new word is never seen with an old number. */
+/* A slot is written under the lock: its sequence number is odd meanwhile. A reader copies word by word and looks at
+ * the number before and after; words are released and acquired one by one, so that a new word is never seen with an
+ * old number. */
 enum { WAYS = 8, CHUNK = MD_DS_CHUNK, MOST_SLOTS = 16384, LINE = 64 };
 
 typedef struct owner { /* what only writers see */
@@ -33,7 +34,8 @@ struct md_ds_plan_cache {
     _Atomic(chunk *) chunk[MOST_SLOTS / CHUNK];
 };
 
-md_ds_plan_cache *md_ds_plan_cache_create(int64_t max_entries, const md_ds_encoded_plan *encoded, md_ds_plan_cache *older)
+md_ds_plan_cache *md_ds_plan_cache_create(int64_t max_entries, const md_ds_encoded_plan *encoded,
+                                          md_ds_plan_cache *older)
 {
     md_ds_plan_cache *s = calloc(1, sizeof *s);
     if (!s)
@@ -117,7 +119,8 @@ __attribute__((hot)) static md_ds_counter *counter_of(chunk *c, int32_t thread, 
 }
 
 /* Of one upper half of a hash there is one in its places. */
-__attribute__((hot)) const _Atomic uint64_t *md_ds_plan_cache_find(md_ds_counter **counter, md_ds_plan_cache *s, uint64_t hash, int32_t thread)
+__attribute__((hot)) const _Atomic uint64_t *md_ds_plan_cache_find(md_ds_counter **counter, md_ds_plan_cache *s,
+                                                                   uint64_t hash, int32_t thread)
 {
     const uint32_t first = (uint32_t)hash & (uint32_t)(s->n_places - 1);
     for (uint32_t k = 0; k < WAYS; k++) {
@@ -181,7 +184,8 @@ static void clear_slot(md_ds_plan_cache *s, md_ds_op *op, int32_t number)
         return;
     atomic_store_explicit(&s->index[o->place], 0, memory_order_release);
     write_slot(words_of(s, number), &nothing);
-    atomic_fetch_add_explicit(&op->generation, 1, memory_order_release); /* not before: who sees it finds the slot empty */
+    /* not before: who sees it finds the slot empty */
+    atomic_fetch_add_explicit(&op->generation, 1, memory_order_release);
     flush_slot(s, op, number);
     md_ds_shape_entry_give_back(op, o->entry);
     o->entry = NULL;
@@ -192,7 +196,8 @@ static bool has_chunk(md_ds_plan_cache *s, int32_t number)
     _Atomic(chunk *) *at = &s->chunk[number / CHUNK];
     if (atomic_load_explicit(at, memory_order_relaxed))
         return true;
-    const size_t n_bytes = sizeof(chunk) + (CHUNK * (size_t)s->stride + MD_DS_ENCODED_WORDS) * sizeof(uint64_t); /* whole lines; a reader may
+    const size_t n_bytes = sizeof(chunk) + (CHUNK * (size_t)s->stride + MD_DS_ENCODED_WORDS) *
+                                               sizeof(uint64_t); /* whole lines; a reader may
                                                         * read on behind a slot that is being written before it throws it away */
     chunk *c = md_ds_lines(n_bytes, LINE);
     atomic_store_explicit(at, c, memory_order_release);
@@ -228,16 +233,20 @@ static int32_t choose_place(md_ds_plan_cache *s, uint64_t hash)
     return empty >= 0 ? empty : first ^ (int32_t)(s->turn++ % WAYS);
 }
 
-void md_ds_plan_cache_publish(md_ds_plan_cache *plan_cache, md_ds_op *op, uint64_t hash, const md_ds_encoded_plan *encoded, md_ds_shape_entry *entry, const md_ds_plan *plan)
+void md_ds_plan_cache_publish(md_ds_plan_cache *plan_cache, md_ds_op *op, uint64_t hash,
+                              const md_ds_encoded_plan *encoded, md_ds_shape_entry *entry, const md_ds_plan *plan)
 {
     pthread_mutex_lock(&plan_cache->lock);
-    bool is_new = md_ds_plan_of(entry) == plan; /* a new way is put before md_ds_plan_cache_renew takes the lock: a stale plan is never left behind */
-    int32_t place = is_new ? choose_place(plan_cache, hash) : -1, number = is_new ? take_slot(plan_cache, op, place) : -1;
+    /* a new way is put before md_ds_plan_cache_renew takes the lock: a stale plan is never left behind */
+    bool is_new = md_ds_plan_of(entry) == plan;
+    int32_t place = is_new ? choose_place(plan_cache, hash) : -1,
+            number = is_new ? take_slot(plan_cache, op, place) : -1;
     if (number >= 0) {
         write_slot(words_of(plan_cache, number), encoded);
         atomic_fetch_add_explicit(&entry->users, 1, memory_order_relaxed);
         *owner_of(plan_cache, number) = (owner){entry, plan, place};
-        atomic_store_explicit(&plan_cache->index[place], hash >> 32 << 32 | (uint64_t)(uint32_t)(number + 1), memory_order_release);
+        atomic_store_explicit(&plan_cache->index[place], hash >> 32 << 32 | (uint64_t)(uint32_t)(number + 1),
+                              memory_order_release);
     }
     pthread_mutex_unlock(&plan_cache->lock);
 }

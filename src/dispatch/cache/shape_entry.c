@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-md_status md_ds_shape_entry_make(md_ds_shape_entry **out, md_ds_op *op, const md_kn_shape *shape, const md_ds_as *as, const md_kn_call *call,
-                            md_ds_effort effort)
+md_status md_ds_shape_entry_make(md_ds_shape_entry **out, md_ds_op *op, const md_kn_shape *shape, const md_ds_as *as,
+                                 const md_kn_call *call, md_ds_effort effort)
 {
     md_ds_plan *plan = NULL;
     md_ds_shape_entry *r = calloc(1, sizeof *r);
@@ -51,7 +51,8 @@ void md_ds_shape_entry_free(void *entry)
 uint64_t md_ds_shape_entry_ns(const md_ds_shape_entry *entry)
 {
     uint64_t calls = atomic_load_explicit(&entry->calls, memory_order_relaxed);
-    uint64_t n = atomic_load_explicit(&entry->n_timed, memory_order_relaxed), ns = atomic_load_explicit(&entry->time_ns, memory_order_relaxed);
+    uint64_t n = atomic_load_explicit(&entry->n_timed, memory_order_relaxed),
+             ns = atomic_load_explicit(&entry->time_ns, memory_order_relaxed);
     if (n == 0)
         return (uint64_t)(md_ds_plan_of(entry)->model_us * 1e3 * (double)calls);
     return n >= calls ? ns : (uint64_t)((double)ns / (double)n * (double)calls);
@@ -60,9 +61,11 @@ uint64_t md_ds_shape_entry_ns(const md_ds_shape_entry *entry)
 /* What a record counted outlives it, as a sum. */
 static void forget(md_ds_op *op, md_ds_shape_entry *r)
 {
-    atomic_fetch_add_explicit(&op->count.forgotten_calls, atomic_load_explicit(&r->calls, memory_order_relaxed), memory_order_relaxed);
+    atomic_fetch_add_explicit(&op->count.forgotten_calls, atomic_load_explicit(&r->calls, memory_order_relaxed),
+                              memory_order_relaxed);
     atomic_fetch_add_explicit(&op->count.forgotten_ns, md_ds_shape_entry_ns(r), memory_order_relaxed);
-    atomic_fetch_add_explicit(&op->count.forgotten_timed, atomic_load_explicit(&r->n_timed, memory_order_relaxed), memory_order_relaxed);
+    atomic_fetch_add_explicit(&op->count.forgotten_timed, atomic_load_explicit(&r->n_timed, memory_order_relaxed),
+                              memory_order_relaxed);
     md_ds_shape_entry_free(r);
 }
 
@@ -84,8 +87,8 @@ static bool ring_has_room(md_ds_op *op)
     return ring != NULL;
 }
 
-/* A place in the ring: a new one while there is room, else that of a record that nobody holds and nobody used since the hand
- * passed; -1 where all are held or memory is short. */
+/* A place in the ring: a new one while there is room, else that of a record that nobody holds and nobody used since
+ * the hand passed; -1 where all are held or memory is short. */
 static int64_t find_place(md_ds_op *op)
 {
     if (op->n_entries < op->max_entries) {
@@ -116,7 +119,8 @@ static void evict(md_ds_op *op, int64_t place)
     atomic_fetch_add_explicit(&op->count.evictions, 1, memory_order_relaxed);
 }
 
-/* False where there is no place or no memory for it: the call is served all the same, and the next of its shape chooses anew. */
+/* False where there is no place or no memory for it: the call is served all the same, and the next of its shape
+ * chooses anew. */
 static bool remember(md_ds_op *op, md_ds_shape_entry *r, const md_ds_key *key)
 {
     size_t key_bytes = (size_t)key->n * sizeof *key->word;
@@ -156,15 +160,17 @@ md_ds_shape_entry *md_ds_shape_entry_find(md_ds_op *op, const md_ds_key *key)
     return r;
 }
 
-/* What a captured stream made do with serves that call only, where another call would measure; so does what nobody can promote. */
+/* What a captured stream made do with serves that call only, where another call would measure; so does what nobody
+ * can promote. */
 static bool is_lasting(const md_ds_op *op, const md_ds_shape_entry *r, const struct md_ds_upgrade *waiting)
 {
     return !md_ds_plan_of(r)->is_makeshift || (op->policy.select != MD_SELECT_MEASURE && waiting);
 }
 
-/* Chosen outside the lock, so that other shapes go on; of two threads that chose one shape at once, the first to return wins. */
-md_status md_ds_shape_entry_add(md_ds_shape_entry **out, md_ds_op *op, const md_ds_key *key, const md_kn_shape *shape, const md_ds_as *as,
-                           const md_kn_call *call, md_ds_effort effort)
+/* Chosen outside the lock, so that other shapes go on; of two threads that chose one shape at once, the first to
+ * return wins. */
+md_status md_ds_shape_entry_add(md_ds_shape_entry **out, md_ds_op *op, const md_ds_key *key, const md_kn_shape *shape,
+                                const md_ds_as *as, const md_kn_call *call, md_ds_effort effort)
 {
     md_ds_shape_entry *r = NULL;
     MD_TRY(md_ds_shape_entry_make(&r, op, shape, as, call, effort));

@@ -48,7 +48,8 @@ bool md_ds_is_due(const md_ds_op *op, const md_ds_plan *plan)
         return true;
     for (int32_t s = 0; s < op->n_stages; s++) {
         int32_t wished = plan->stage[s].wished;
-        if (wished >= 0 && atomic_load_explicit(&op->stage[s].variant[wished]->state, memory_order_acquire) != MD_BD_QUEUED)
+        if (wished >= 0 &&
+            atomic_load_explicit(&op->stage[s].variant[wished]->state, memory_order_acquire) != MD_BD_QUEUED)
             return true;
     }
     return false;
@@ -116,7 +117,8 @@ void md_ds_upgrade_ready(md_ds_op *op)
 {
     if (atomic_load_explicit(&op->n_waiting, memory_order_relaxed) == 0)
         return;
-    pthread_mutex_lock(&op->lock_of_promotions); /* whoever waits for builds finds what another thread promotes just now done */
+    /* whoever waits for builds finds what another thread promotes just now done */
+    pthread_mutex_lock(&op->lock_of_promotions);
     for (struct md_ds_upgrade *due = take_due(op); due;) {
         struct md_ds_upgrade *w = due;
         due = w->next;
@@ -134,7 +136,8 @@ void md_ds_upgrade_all(void *user)
     pthread_mutex_unlock(&runtime->lock_of_ops);
 }
 
-md_status md_ds_switch(md_ds_op *op, md_ds_shape_entry *entry, const md_kn_shape *shape, int32_t stage, const md_ds_pick *pick)
+md_status md_ds_switch(md_ds_op *op, md_ds_shape_entry *entry, const md_kn_shape *shape, int32_t stage,
+                       const md_ds_pick *pick)
 {
     md_ds_plan *plan = NULL;
     MD_TRY(md_ds_plan_with(&plan, op, md_ds_plan_of(entry), shape, stage, pick));

@@ -20,8 +20,9 @@ void md_ds_upgrade_ready(md_ds_op *op);
 /** The same for all ops: what the builder calls. `runtime` is a md_ds_runtime. */
 void md_ds_upgrade_all(void *runtime);
 
-/** From now on the record's shape is served with this pick in one stage; its variant is ready, and fits the shape. Calls under way finish as they
- * began. OUT_OF_MEMORY leaves all as it was. */
-md_status md_ds_switch(md_ds_op *op, md_ds_shape_entry *entry, const md_kn_shape *shape, int32_t stage, const md_ds_pick *pick);
+/** From now on the record's shape is served with this pick in one stage; its variant is ready, and fits the shape.
+ * Calls under way finish as they began. OUT_OF_MEMORY leaves all as it was. */
+md_status md_ds_switch(md_ds_op *op, md_ds_shape_entry *entry, const md_kn_shape *shape, int32_t stage,
+                       const md_ds_pick *pick);
 
 #endif

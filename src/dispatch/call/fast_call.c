@@ -63,7 +63,8 @@ typedef struct launch { /* of a brief plan: nothing of it lies in the slot any m
 } launch;
 
 /* The recipe is right whatever the slot's other words are now; its numbers are within what may be read. */
-static inline void prepare(launch *out, md_kn_word *params, const view *v, const md_ds_arg_layout *layout, const md_ds_word *from)
+static inline void prepare(launch *out, md_kn_word *params, const view *v, const md_ds_arg_layout *layout,
+                           const md_ds_word *from)
 {
     const md_ds_param_map *param_map = out->param_map = md_ds_param_map_in(v->what);
     const _Atomic uint64_t *literal = v->slot + MD_DS_HALVES + md_ds_halves_of(layout) / 2;
@@ -96,7 +97,8 @@ static __attribute__((noinline)) md_status launch_named(const md_ds_op *op, cons
     return s;
 }
 
-static fast_result run_timed(md_status *status, md_ds_counter *counter, bool is_timed, const md_ds_op *op, const launch *l, md_stream stream)
+static fast_result run_timed(md_status *status, md_ds_counter *counter, bool is_timed, const md_ds_op *op,
+                             const launch *l, md_stream stream)
 {
     if (!is_timed) {
         md_ds_count_elsewhere(counter);
@@ -133,7 +135,8 @@ static bool copy(md_ds_thread_plan *out, const view *v, const md_ds_arg_layout *
     return is_still(v) && !memcmp(launch_plan, call->key, (size_t)layout->n_key * sizeof *launch_plan);
 }
 
-static fast_result run_last(md_status *status, md_ds_op *op, md_ds_thread_plan *thread_plan, const md_ds_thread *thread, md_stream stream)
+static fast_result run_last(md_status *status, md_ds_op *op, md_ds_thread_plan *thread_plan, const md_ds_thread *thread,
+                            md_stream stream)
 {
     if (!md_ds_launch_plan_fits(op, &thread_plan->plan_args))
         return FAST_UNFIT;
@@ -158,13 +161,16 @@ static void set_data(md_ds_plan_args *plan_args, const md_ds_arg_layout *layout,
     memcpy(plan_args->scalar, call->scalar, (size_t)layout->n_scalars * sizeof *call->scalar);
 }
 
-static __attribute__((noinline)) fast_result run_copy(md_status *status, md_ds_op *op, md_ds_thread *thread, md_stream stream, md_ds_thread_plan *thread_plan,
+static __attribute__((noinline)) fast_result run_copy(md_status *status, md_ds_op *op, md_ds_thread *thread,
+                                                      md_stream stream, md_ds_thread_plan *thread_plan,
                                                       const md_arg *args)
 {
     const md_ds_arg_layout *w = &op->layout;
     md_ds_call_args call;
-    if (thread_plan->serial != op->serial || atomic_load_explicit(thread_plan->sequence_of, memory_order_relaxed) != thread_plan->sequence ||
-        !md_ds_call_args_take(&call, w, args, w->n_args) || memcmp(call.key, thread_plan->plan_args.launch_plan, (size_t)w->n_key * sizeof *call.key))
+    if (thread_plan->serial != op->serial ||
+        atomic_load_explicit(thread_plan->sequence_of, memory_order_relaxed) != thread_plan->sequence ||
+        !md_ds_call_args_take(&call, w, args, w->n_args) ||
+        memcmp(call.key, thread_plan->plan_args.launch_plan, (size_t)w->n_key * sizeof *call.key))
         return FAST_UNKNOWN;
     set_data(&thread_plan->plan_args, w, &call);
     return run_last(status, op, thread_plan, thread, stream);
@@ -172,7 +178,8 @@ static __attribute__((noinline)) fast_result run_copy(md_status *status, md_ds_o
 
 /* ---- By entries of the thread */
 
-static fast_result run_brief(md_status *status, const view *v, md_ds_op *op, md_ds_thread *thread, const md_ds_call_args *call, md_stream stream)
+static fast_result run_brief(md_status *status, const view *v, md_ds_op *op, md_ds_thread *thread,
+                             const md_ds_call_args *call, md_stream stream)
 {
     launch l;
     md_kn_word params[MD_DS_MOST_BRIEF_PARAMS];
@@ -186,9 +193,16 @@ static fast_result run_brief(md_status *status, const view *v, md_ds_op *op, md_
     const uint64_t mask = md_ds_every_mask(v->what);
     const bool is_timed = v->what & MD_DS_TIMED;
     if (front)
-        (void)md_ds_thread_entry_set(front, op, call, &(md_ds_thread_entry_source){.slot = v->slot, .sequence = v->sequence, .counter = v->counter, .mask = mask,
-                                                                     .is_timed = is_timed, .param_map = l.param_map, .geometry = &l.geometry,
-                                                                     .params = l.params, .halves = halves});
+        (void)md_ds_thread_entry_set(front, op, call,
+                                     &(md_ds_thread_entry_source){.slot = v->slot,
+                                                                  .sequence = v->sequence,
+                                                                  .counter = v->counter,
+                                                                  .mask = mask,
+                                                                  .is_timed = is_timed,
+                                                                  .param_map = l.param_map,
+                                                                  .geometry = &l.geometry,
+                                                                  .params = l.params,
+                                                                  .halves = halves});
     if (!count(v->counter, thread, mask))
         return run_timed(status, v->counter, is_timed, op, &l, stream);
     *status = op->runtime->dev->ops->range_push ? launch_named(op, &l, stream) : launch_it(op, &l, stream);
@@ -236,7 +250,8 @@ static inline bool match(md_ds_thread_entry *e, const md_ds_op *op, const md_arg
     return !moved || md_ds_thread_entry_move(e, op, low);
 }
 
-static __attribute__((noinline)) fast_result run_rarely(md_status *status, const md_ds_op *op, md_ds_thread_entry *e, md_stream stream, bool is_sample)
+static __attribute__((noinline)) fast_result run_rarely(md_status *status, const md_ds_op *op, md_ds_thread_entry *e,
+                                                        md_stream stream, bool is_sample)
 {
     launch l = {.param_map = e->param_map, .geometry = e->geometry};
     l.params = (const md_kn_word *)e->word;
@@ -264,15 +279,17 @@ static const md_ds_cache_line *find_front(md_ds_thread_entry **entry, md_ds_thre
     return NULL;
 }
 
-/* By a plan that the thread used before; UNKNOWN where there is none of these sizes. `mix`: what was made of them, if it came so far. */
-__attribute__((always_inline)) static inline fast_result run_by_args(md_status *status, uint64_t *mix, md_ds_op *op, md_ds_thread *thread, md_stream stream,
-                                                               const md_arg *args)
+/* By a plan that the thread used before; UNKNOWN where there is none of these sizes. `mix`: what was made of them,
+ * if it came so far. */
+__attribute__((always_inline)) static inline fast_result
+run_by_args(md_status *status, uint64_t *mix, md_ds_op *op, md_ds_thread *thread, md_stream stream, const md_arg *args)
 {
     const md_ds_arg_layout *w = &op->layout;
     const md_arg *a = &args[w->first], *z = &args[w->last];
     if (a->kind != MD_ARG_TENSOR || !a->tensor || z->kind != MD_ARG_TENSOR || !z->tensor)
         return FAST_UNKNOWN;
-    const uint64_t mixed = md_ds_mix(op, look_at(w, a->tensor, 0), look_at(w, a->tensor, 1), look_at(w, z->tensor, 2)), tag = md_ds_cache_tag(op, mixed);
+    const uint64_t mixed = md_ds_mix(op, look_at(w, a->tensor, 0), look_at(w, a->tensor, 1), look_at(w, z->tensor, 2)),
+                   tag = md_ds_cache_tag(op, mixed);
     *mix = mixed;
     const uint32_t set = md_ds_cache_set(mixed), first = md_ds_cache_way(mixed);
     const md_ds_cache_line *f = &thread->front[set][first];
@@ -283,11 +300,13 @@ __attribute__((always_inline)) static inline fast_result run_by_args(md_status *
         __builtin_prefetch((const char *)e + 64 * line, 1);
     if (__builtin_expect(f->entry != e, 0)) {
         e = f->entry;
-        __asm__("" : "+r"(e)); /* so that else nothing waits for the front: the processor goes on with the entry that it expects */
+        /* so that else nothing waits for the front: the processor goes on with the entry that it expects */
+        __asm__("" : "+r"(e));
     }
     if (__builtin_expect(!e->slot, 0))
         return e->thread_plan ? run_copy(status, op, thread, stream, e->thread_plan, args) : FAST_UNKNOWN;
-    if (atomic_load_explicit(&op->generation, memory_order_relaxed) != e->generation && !md_ds_thread_entry_is_still(e, op))
+    if (atomic_load_explicit(&op->generation, memory_order_relaxed) != e->generation &&
+        !md_ds_thread_entry_is_still(e, op))
         return FAST_UNKNOWN;
     if (!match(e, op, args))
         return FAST_UNKNOWN;
@@ -300,8 +319,8 @@ __attribute__((always_inline)) static inline fast_result run_by_args(md_status *
 }
 
 /* A plan that is not brief is copied to the thread. */
-static __attribute__((noinline)) fast_result run_by_copy(md_status *status, md_ds_op *op, md_ds_thread *thread, md_stream stream, const view *v,
-                                                         const md_ds_call_args *call)
+static __attribute__((noinline)) fast_result run_by_copy(md_status *status, md_ds_op *op, md_ds_thread *thread,
+                                                         md_stream stream, const view *v, const md_ds_call_args *call)
 {
     md_ds_thread_plan *l = &thread->thread_plan[thread->turn++ % MD_DS_THREAD_PLANS];
     md_ds_thread_entry_let_go(l);
@@ -311,7 +330,8 @@ static __attribute__((noinline)) fast_result run_by_copy(md_status *status, md_d
     l->serial = op->serial;
     set_data(&l->plan_args, &op->layout, call);
     md_ds_cache_line *front = md_ds_thread_entry_place(thread, op, call, true);
-    if (front && !(md_ds_launch_plan_fits(op, &l->plan_args) && md_ds_thread_entry_set_copy(front, op, call, v->slot, l))) {
+    if (front &&
+        !(md_ds_launch_plan_fits(op, &l->plan_args) && md_ds_thread_entry_set_copy(front, op, call, v->slot, l))) {
         md_ds_thread_entry_clear(front->entry);
         front->entry->thread_plan = l;
     }
@@ -319,12 +339,14 @@ static __attribute__((noinline)) fast_result run_by_copy(md_status *status, md_d
 }
 
 /* By the plan in the op's slots. */
-__attribute__((hot)) static fast_result run_by_call(md_status *status, md_ds_op *op, md_ds_thread *thread, md_stream stream, const md_ds_call_args *call)
+__attribute__((hot)) static fast_result run_by_call(md_status *status, md_ds_op *op, md_ds_thread *thread,
+                                                    md_stream stream, const md_ds_call_args *call)
 {
     view v;
     md_ds_counter *counter;
     md_ds_plan_cache *plan_cache = atomic_load_explicit(&op->plan_cache, memory_order_acquire);
-    const _Atomic uint64_t *slot = plan_cache ? md_ds_plan_cache_find(&counter, plan_cache, call->hash, thread->number) : NULL;
+    const _Atomic uint64_t *slot =
+        plan_cache ? md_ds_plan_cache_find(&counter, plan_cache, call->hash, thread->number) : NULL;
     if (!slot || !look(&v, slot, counter))
         return FAST_UNKNOWN;
     if (!(v.what & MD_DS_BRIEF)) {
@@ -351,8 +373,9 @@ bool md_ds_call_launch_plan(md_status *status, md_ds_op *op, const md_ds_call_ar
 }
 
 /* Apart, since the long way takes kilobytes of the stack. */
-static __attribute__((noinline)) md_status call_on(md_ds_op *op, md_ds_thread *thread, md_stream stream, const md_arg *args, int32_t n_args,
-                                                   fast_result result, uint64_t mixed)
+static __attribute__((noinline)) md_status call_on(md_ds_op *op, md_ds_thread *thread, md_stream stream,
+                                                   const md_arg *args, int32_t n_args, fast_result result,
+                                                   uint64_t mixed)
 {
     md_ds_call_args call;
     md_status s = MD_OK;

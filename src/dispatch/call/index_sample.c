@@ -125,7 +125,8 @@ void md_ds_indices_take(md_ds_indices *indices, const md_ds_op *op, md_stream st
     for (int32_t i = 0; i < indices->n; i++) {
         md_ds_index_sample *s = &indices->sample[i];
         run r;
-        if (choose_run(&r, &indices->state, &bound->binding.tensor[s->tensor], (int64_t)md_dtype_size(op->formula->tensor[s->tensor].dtype)) &&
+        if (choose_run(&r, &indices->state, &bound->binding.tensor[s->tensor],
+                       (int64_t)md_dtype_size(op->formula->tensor[s->tensor].dtype)) &&
             fetch(value, op->runtime->dev, stream, &r, op->formula->tensor[s->tensor].dtype))
             keep(indices, s, value, r.n);
     }

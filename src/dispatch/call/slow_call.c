@@ -54,7 +54,8 @@ static md_status check_pointer(const md_ds_op *op, int32_t tensor, const md_tens
         return MD_OK;
     snprintf(why, sizeof why, "%s", md_last_error());
     device_name(device, dev);
-    return md_fail(s, "op %s: argument '%s': %s; the op runs on %s", op->name, op->formula->tensor[tensor].name, why, device);
+    return md_fail(s, "op %s: argument '%s': %s; the op runs on %s", op->name, op->formula->tensor[tensor].name, why,
+                   device);
 }
 
 md_status md_ds_check_pointers(const md_ds_op *op, const md_ds_bound *bound)
@@ -81,7 +82,9 @@ static md_status check_stream(const md_ds_op *op, md_stream stream)
 
 static md_status fail_frozen(const md_ds_op *op)
 {
-    return md_fail(MD_UNSUPPORTED, "op %s is frozen, and this shape was not met before: call md_prepare for it before md_freeze", op->name);
+    return md_fail(MD_UNSUPPORTED,
+                   "op %s is frozen, and this shape was not met before: call md_prepare for it before md_freeze",
+                   op->name);
 }
 
 static md_status choose_captured(md_ds_shape_entry **out, md_ds_op *op, const md_ds_bound *bound, const md_ds_key *key)
@@ -90,8 +93,12 @@ static md_status choose_captured(md_ds_shape_entry **out, md_ds_op *op, const md
     if (atomic_load_explicit(&op->frozen, memory_order_relaxed) == MD_DS_FROZEN_FAIL)
         return fail_frozen(op);
     md_status s = md_ds_shape_entry_add(out, op, key, &bound->shape, &bound->as, NULL, MD_DS_ONLY_READY);
-    return s != MD_NOT_FOUND ? s : md_fail(MD_UNSUPPORTED, "op %s: no kernel that is ready fits this shape, and none can be built while a stream is "
-                                           "captured: call md_prepare for it before", op->name);
+    return s != MD_NOT_FOUND
+               ? s
+               : md_fail(MD_UNSUPPORTED,
+                         "op %s: no kernel that is ready fits this shape, and none can be built while a stream is "
+                         "captured: call md_prepare for it before",
+                         op->name);
 }
 
 /* Nothing is built; what the reference is used for is not remembered. */
@@ -104,12 +111,18 @@ static md_status choose_frozen(md_ds_shape_entry **out, md_ds_op *op, const md_d
     md_status s = md_ds_shape_entry_add(out, op, key, &bound->shape, &bound->as, NULL, MD_DS_ONLY_READY);
     if (s == MD_NOT_FOUND && frozen == MD_DS_FROZEN_REFERENCE)
         return md_ds_shape_entry_add(out, op, key, &bound->shape, &bound->as, NULL, MD_DS_REFERENCE_ONLY);
-    return s != MD_NOT_FOUND ? s : md_fail(MD_UNSUPPORTED, "op %s is frozen, and no kernel that is ready fits this shape: call md_prepare for it "
-                                           "before md_freeze", op->name);
+    return s != MD_NOT_FOUND
+               ? s
+               : md_fail(MD_UNSUPPORTED,
+                         "op %s is frozen, and no kernel that is ready fits this shape: call md_prepare for it "
+                         "before md_freeze",
+                         op->name);
 }
 
-/* What a miss that measures needs; stored temporaries and copies of inputs have no data yet, and measuring makes some up. */
-static md_status choose_new(md_ds_shape_entry **out, md_ds_op *op, md_stream stream, const md_ds_bound *bound, const md_ds_key *key)
+/* What a miss that measures needs; stored temporaries and copies of inputs have no data yet, and measuring makes
+ * some up. */
+static md_status choose_new(md_ds_shape_entry **out, md_ds_op *op, md_stream stream, const md_ds_bound *bound,
+                            const md_ds_key *key)
 {
     md_kn_call call;
     MD_TRY(md_ds_check_pointers(op, bound));
@@ -136,7 +149,8 @@ md_status md_ds_find(md_ds_shape_entry **out, md_ds_op *op, md_stream stream, co
 
 /* ---- Plans: a shape that was met twice has one */
 
-/* Room for a plan; NULL where there is none. A table that is too narrow is emptied, and a wider one put in front of it. */
+/* Room for a plan; NULL where there is none. A table that is too narrow is emptied, and a wider one put in front of
+ * it. */
 static md_ds_plan_cache *plan_cache_for(md_ds_op *op, const md_ds_encoded_plan *encoded)
 {
     md_ds_plan_cache *old = atomic_load_explicit(&op->plan_cache, memory_order_acquire);
@@ -146,7 +160,8 @@ static md_ds_plan_cache *plan_cache_for(md_ds_op *op, const md_ds_encoded_plan *
     if (!plan_cache)
         return NULL;
     md_ds_plan_cache *seen = old;
-    if (atomic_compare_exchange_strong_explicit(&op->plan_cache, &seen, plan_cache, memory_order_acq_rel, memory_order_acquire)) {
+    if (atomic_compare_exchange_strong_explicit(&op->plan_cache, &seen, plan_cache, memory_order_acq_rel,
+                                                memory_order_acquire)) {
         (void)md_ds_plan_cache_drop(old, op);
         return plan_cache;
     }
@@ -154,7 +169,8 @@ static md_ds_plan_cache *plan_cache_for(md_ds_op *op, const md_ds_encoded_plan *
     return md_ds_plan_cache_hold(seen, encoded) ? seen : NULL;
 }
 
-void md_ds_add_launch_plan(md_ds_op *op, const md_ds_call_args *call, md_ds_shape_entry *entry, const md_ds_bound *bound)
+void md_ds_add_launch_plan(md_ds_op *op, const md_ds_call_args *call, md_ds_shape_entry *entry,
+                           const md_ds_bound *bound)
 {
     md_ds_word launch_plan[MD_DS_LAUNCH_PLAN_WORDS];
     md_ds_encoded_plan encoded;
@@ -164,7 +180,8 @@ void md_ds_add_launch_plan(md_ds_op *op, const md_ds_call_args *call, md_ds_shap
         return;
     int32_t n = md_ds_launch_plan_make(launch_plan, op, call, plan, bound);
     if (n) {
-        md_ds_launch_plan_head_of(op, launch_plan)->every = (uint16_t)md_ds_hybrid_every(op, entry, op->takes_times || op->hybrid ? MD_DS_SAMPLE_EVERY : 0);
+        md_ds_launch_plan_head_of(op, launch_plan)->every =
+            (uint16_t)md_ds_hybrid_every(op, entry, op->takes_times || op->hybrid ? MD_DS_SAMPLE_EVERY : 0);
         md_ds_encoded_plan_make(&encoded, op, launch_plan, n);
         plan_cache = plan_cache_for(op, &encoded);
     }
@@ -176,7 +193,8 @@ void md_ds_add_launch_plan(md_ds_op *op, const md_ds_call_args *call, md_ds_shap
 
 /* ---- The long way */
 
-md_status md_ds_slow_call(md_ds_op *op, md_stream stream, const md_arg *args, int32_t n_args, const md_ds_call_args *layout, bool is_sample)
+md_status md_ds_slow_call(md_ds_op *op, md_stream stream, const md_arg *args, int32_t n_args,
+                          const md_ds_call_args *layout, bool is_sample)
 {
     md_ds_bound bound;
     md_ds_shape_entry *entry = NULL;
@@ -194,7 +212,8 @@ md_status md_ds_slow_call(md_ds_op *op, md_stream stream, const md_arg *args, in
     MD_TRY(md_ds_find(&entry, op, stream, &bound));
     if (op->indices)
         md_ds_indices_take(op->indices, op, stream, &bound);
-    if (layout && atomic_load_explicit(&entry->calls, memory_order_relaxed) > 0 && (!is_sample || md_ds_hybrid_wants_launch_plan(entry)))
+    if (layout && atomic_load_explicit(&entry->calls, memory_order_relaxed) > 0 &&
+        (!is_sample || md_ds_hybrid_wants_launch_plan(entry)))
         md_ds_add_launch_plan(op, layout, entry, &bound);
     md_status s = op->hybrid ? md_ds_hybrid_run(op, entry, stream, &bound) : md_ds_run(NULL, op, entry, stream, &bound);
     md_ds_shape_entry_give_back(op, entry);

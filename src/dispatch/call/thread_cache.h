@@ -6,7 +6,13 @@
 
 #include "md_build_config.h"
 
-enum { MD_DS_CACHE_SETS = 512, MD_DS_CACHE_WAYS = 4, MD_DS_THREAD_PLANS = 32, MD_DS_THREAD_ENTRY_WORDS = 40, MD_DS_THREAD_ENTRY_TENSORS = 8 };
+enum {
+    MD_DS_CACHE_SETS = 512,
+    MD_DS_CACHE_WAYS = 4,
+    MD_DS_THREAD_PLANS = 32,
+    MD_DS_THREAD_ENTRY_WORDS = 40,
+    MD_DS_THREAD_ENTRY_TENSORS = 8
+};
 
 struct md_ds_thread_entry;
 
@@ -20,8 +26,9 @@ typedef struct md_ds_thread_plan {
     md_ds_plan_args plan_args;
 } md_ds_thread_plan;
 
-/* A plan of one launch as its next call needs it: parameters are there, and pointers are put into them where they are others than last time.
- * Few lines of the cache, which the caller's own work and the driver's leave in no near one. */
+/* A plan of one launch as its next call needs it: parameters are there, and pointers are put into them where they
+ * are others than last time. Few lines of the cache, which the caller's own work and the driver's leave in no near
+ * one. */
 typedef struct md_ds_thread_entry {
     /* A line that warm calls do not read. */
     uint64_t sequence;
@@ -30,7 +37,8 @@ typedef struct md_ds_thread_entry {
     int32_t room; /* words */
     bool is_timed; /* beside the launch; else by the long way */
     _Alignas(64) uint64_t generation; /* of the op, when this was last known to be its plan */
-    const _Atomic uint64_t *slot; /* whose it is while its sequence number is as it was; NULL: of no plan, or `thread_plan` runs it */
+    /* whose it is while its sequence number is as it was; NULL: of no plan, or `thread_plan` runs it */
+    const _Atomic uint64_t *slot;
     md_ds_counter *counter;
     uint64_t mask; /* `every` less 1 */
     const md_dev_kernel *kernel;
@@ -39,13 +47,16 @@ typedef struct md_ds_thread_entry {
     int32_t n_params, n_maps;
     md_kn_geometry geometry;
     int8_t pointer[MD_DS_THREAD_ENTRY_TENSORS]; /* the parameter that is a tensor's address; -1: none */
-    /* Parameters; data of the last call, by tensor; where each map points; then halves: the key, spans, aliases, and by scalar the parameter, from 1 on. */
+    /* Parameters; data of the last call, by tensor; where each map points; then halves: the key, spans, aliases, and
+     * by scalar the parameter, from 1 on. */
     _Alignas(64) md_ds_word word[];
 } md_ds_thread_entry;
 
 /* Where plans are found by a few sizes of a call. */
 typedef struct md_ds_cache_line {
-    uint64_t tag; /* the op's serial number, 14 bits of what the sizes give, and 2 that are 0 where the entry is of such a call; else how often they were met */
+    /* the op's serial number, 14 bits of what the sizes give, and 2 that are 0 where the entry is of such a call;
+     * else how often they were met */
+    uint64_t tag;
     md_ds_thread_entry *entry; /* NULL until one was needed; its place below, unless it needs more room */
 } md_ds_cache_line;
 
@@ -54,9 +65,9 @@ typedef struct md_ds_place {
     _Alignas(64) char room[sizeof(md_ds_thread_entry) + MD_DS_THREAD_ENTRY_WORDS * sizeof(md_ds_word)];
 } md_ds_place;
 
-/* Belongs to the context, and goes to another thread when this one ends. Entries have places of their own, one for each front, so that a call that knows its
- * front asks for the entry's lines before the front has come: neither is in a near cache after the launches of some hundred others. Places are
- * touched when they are first needed. */
+/* Belongs to the context, and goes to another thread when this one ends. Entries have places of their own, one for
+ * each front, so that a call that knows its front asks for the entry's lines before the front has come: neither is
+ * in a near cache after the launches of some hundred others. Places are touched when they are first needed. */
 typedef struct md_ds_thread {
     _Alignas(64) int32_t number; /* those below MD_DS_SHARDS - 1 have counters of their own */
     uint32_t turn;
@@ -73,8 +84,8 @@ typedef struct md_ds_mine {
     uint64_t runtime;
     md_ds_thread *thread;
 } md_ds_mine;
-/* With CUDA's static runtime the library has 8 KB of such memory, and a program that opens it late (Python) has no room for that in one piece: there each
- * thread's is found by a call, some ns. */
+/* With CUDA's static runtime the library has 8 KB of such memory, and a program that opens it late (Python) has no
+ * room for that in one piece: there each thread's is found by a call, some ns. */
 #if MD_HAVE_CUDA
 #define MD_DS_TLS __attribute__((tls_model("global-dynamic")))
 #else

@@ -25,12 +25,14 @@ bool md_ds_no_alias(const md_ds_half *span, const md_ds_arg_layout *layout, cons
 
 static uint64_t look_in(const md_ds_arg_layout *layout, const md_ds_call_args *call, int32_t i)
 {
-    return layout->look_key[i] >= 0 ? call->key[layout->look_key[i]] : layout->arg[i < 2 ? layout->first : layout->last].head;
+    return layout->look_key[i] >= 0 ? call->key[layout->look_key[i]]
+                                    : layout->arg[i < 2 ? layout->first : layout->last].head;
 }
 
 enum { UNMET = 3 }; /* the bits of a tag that say how often more it must be met until there is an entry */
 
-/* The front of a tag, or one for it: where it is looked for first, or another that was never used, or anyone's in turn. */
+/* The front of a tag, or one for it: where it is looked for first, or another that was never used, or anyone's in
+ * turn. */
 static md_ds_cache_line *front_for(md_ds_thread *thread, md_ds_cache_line *set, uint64_t tag, uint32_t first)
 {
     md_ds_cache_line *f = set, *end = set + MD_DS_CACHE_WAYS;
@@ -56,12 +58,14 @@ static void make_room(md_ds_cache_line *front, md_ds_place *place)
     front->entry->room = MD_DS_THREAD_ENTRY_WORDS;
 }
 
-md_ds_cache_line *md_ds_thread_entry_place(md_ds_thread *thread, const md_ds_op *op, const md_ds_call_args *call, bool at_once)
+md_ds_cache_line *md_ds_thread_entry_place(md_ds_thread *thread, const md_ds_op *op, const md_ds_call_args *call,
+                                           bool at_once)
 {
     const md_ds_arg_layout *w = &op->layout;
     if (call->key[w->n_key - 1] >> MD_DS_LAUNCH_PLAN_TENSORS & 1)
         return NULL;
-    const uint64_t mixed = call->mixed ? call->mixed : md_ds_mix(op, look_in(w, call, 0), look_in(w, call, 1), look_in(w, call, 2));
+    const uint64_t mixed =
+        call->mixed ? call->mixed : md_ds_mix(op, look_in(w, call, 0), look_in(w, call, 1), look_in(w, call, 2));
     const uint64_t tag = md_ds_cache_tag(op, mixed);
     const uint32_t set = md_ds_cache_set(mixed);
     md_ds_cache_line *f = front_for(thread, thread->front[set], tag, md_ds_cache_way(mixed));
@@ -93,7 +97,8 @@ void md_ds_thread_entry_let_go(md_ds_thread_plan *thread_plan)
     thread_plan->user = NULL;
 }
 
-/* Which parameter is which tensor's address or which scalar. False where one is none or several: then there is no entry. */
+/* Which parameter is which tensor's address or which scalar. False where one is none or several: then there is no
+ * entry. */
 static bool find_places(md_ds_thread_entry *e, const md_ds_param_map *param_map, md_ds_half *scalar)
 {
     memset(e->pointer, -1, sizeof e->pointer);
@@ -126,13 +131,17 @@ static bool widen(md_ds_cache_line *front, int32_t n)
     return true;
 }
 
-bool md_ds_thread_entry_set(md_ds_cache_line *front, const md_ds_op *op, const md_ds_call_args *call, const md_ds_thread_entry_source *from)
+bool md_ds_thread_entry_set(md_ds_cache_line *front, const md_ds_op *op, const md_ds_call_args *call,
+                            const md_ds_thread_entry_source *from)
 {
     const md_ds_arg_layout *w = &op->layout;
-    const uint64_t generation = atomic_load_explicit(&op->generation, memory_order_acquire); /* before the slot is looked at */
-    const int32_t n = (int32_t)md_ds_halves_of(w), n_params = from->param_map->n_params, n_maps = from->param_map->n_maps;
+    /* before the slot is looked at */
+    const uint64_t generation = atomic_load_explicit(&op->generation, memory_order_acquire);
+    const int32_t n = (int32_t)md_ds_halves_of(w), n_params = from->param_map->n_params,
+                  n_maps = from->param_map->n_maps;
     md_ds_thread_entry_clear(front->entry);
-    if (w->n_tensors > MD_DS_THREAD_ENTRY_TENSORS || !widen(front, n_params + w->n_tensors + n_maps + n / 2 + (w->n_scalars + 1) / 2))
+    if (w->n_tensors > MD_DS_THREAD_ENTRY_TENSORS ||
+        !widen(front, n_params + w->n_tensors + n_maps + n / 2 + (w->n_scalars + 1) / 2))
         return false;
     md_ds_thread_entry *e = front->entry;
     e->n_params = n_params;
@@ -154,7 +163,8 @@ bool md_ds_thread_entry_set(md_ds_cache_line *front, const md_ds_op *op, const m
     e->param_map = from->param_map;
     e->geometry = *from->geometry;
     e->alignment = call->key[w->n_key - 1];
-    if (!find_places(e, from->param_map, halves + n) || atomic_load_explicit(&from->slot[MD_DS_SEQUENCE], memory_order_relaxed) != from->sequence)
+    if (!find_places(e, from->param_map, halves + n) ||
+        atomic_load_explicit(&from->slot[MD_DS_SEQUENCE], memory_order_relaxed) != from->sequence)
         return false;
     e->maps = from->maps;
     e->thread_plan = from->thread_plan;
@@ -187,26 +197,38 @@ static bool is_plain(const md_ds_launch_plan_head *head, const md_ds_param_map *
     return true;
 }
 
-bool md_ds_thread_entry_set_copy(md_ds_cache_line *front, const md_ds_op *op, const md_ds_call_args *call, const _Atomic uint64_t *slot, md_ds_thread_plan *thread_plan)
+bool md_ds_thread_entry_set_copy(md_ds_cache_line *front, const md_ds_op *op, const md_ds_call_args *call,
+                                 const _Atomic uint64_t *slot, md_ds_thread_plan *thread_plan)
 {
     md_kn_word params[MD_KN_MAX_PARAMS];
     md_ds_word halves[(MD_DS_LAUNCH_PLAN_KEY + 2 * MD_DS_LAUNCH_PLAN_TENSORS + 1) / 2] = {0};
     md_ds_launch_plan_head *head = md_ds_launch_plan_head_of(op, thread_plan->plan_args.launch_plan);
     md_ds_launch_plan_launch *l = (md_ds_launch_plan_launch *)(head + 1);
     md_dev_map *maps = (md_dev_map *)(l + 1);
-    if (head->n_launches != 1 || !is_plain(head, l->param_map, maps) || !md_ds_encoded_plan_halves(halves, &op->layout, thread_plan->plan_args.launch_plan))
+    if (head->n_launches != 1 || !is_plain(head, l->param_map, maps) ||
+        !md_ds_encoded_plan_halves(halves, &op->layout, thread_plan->plan_args.launch_plan))
         return false;
     thread_plan->plan_args.base[MD_DS_NOTHING] = 0;
     for (int32_t i = 0; i < l->param_map->n_maps; i++) {
         const uint64_t address = thread_plan->plan_args.launch_plan[maps[i].plus] + maps[i].offset;
-        if (address != maps[i].address && md_ds_map_move(&maps[i], op->runtime->dev, l->param_map->kernel, address) != MD_OK)
+        if (address != maps[i].address &&
+            md_ds_map_move(&maps[i], op->runtime->dev, l->param_map->kernel, address) != MD_OK)
             return false;
         memcpy(params + i * MD_KN_MAP_WORDS, maps[i].word, sizeof maps[i].word);
     }
-    md_ds_fill_params(params, l->param_map, thread_plan->plan_args.launch_plan, (const md_ds_word *)(maps + l->param_map->n_maps));
-    const md_ds_thread_entry_source from = {.slot = slot, .sequence = thread_plan->sequence, .counter = thread_plan->counter, .mask = (uint64_t)head->every - 1,
-                                     .is_timed = md_ds_times_itself(op), .param_map = l->param_map, .geometry = &l->geometry, .params = params,
-                                     .halves = (const md_ds_half *)(const void *)halves, .thread_plan = thread_plan, .maps = maps};
+    md_ds_fill_params(params, l->param_map, thread_plan->plan_args.launch_plan,
+                      (const md_ds_word *)(maps + l->param_map->n_maps));
+    const md_ds_thread_entry_source from = {.slot = slot,
+                                            .sequence = thread_plan->sequence,
+                                            .counter = thread_plan->counter,
+                                            .mask = (uint64_t)head->every - 1,
+                                            .is_timed = md_ds_times_itself(op),
+                                            .param_map = l->param_map,
+                                            .geometry = &l->geometry,
+                                            .params = params,
+                                            .halves = (const md_ds_half *)(const void *)halves,
+                                            .thread_plan = thread_plan,
+                                            .maps = maps};
     return md_ds_thread_entry_set(front, op, call, &from);
 }
 

@@ -19,23 +19,29 @@ typedef struct md_ds_thread_entry_source {
     md_dev_map *maps;
 } md_ds_thread_entry_source;
 
-/** Where a plan is to be found, by the same sizes that are looked at in arguments; NULL unless it was met thrice of late, or `at_once`: an entry costs
- * more than it saves where shapes do not come again soon. Sizes to choose by are not looked at: those calls are found by all of their key. */
-md_ds_cache_line *md_ds_thread_entry_place(md_ds_thread *thread, const md_ds_op *op, const md_ds_call_args *call, bool at_once);
+/** Where a plan is to be found, by the same sizes that are looked at in arguments; NULL unless it was met thrice of
+ * late, or `at_once`: an entry costs more than it saves where shapes do not come again soon. Sizes to choose by are
+ * not looked at: those calls are found by all of their key. */
+md_ds_cache_line *md_ds_thread_entry_place(md_ds_thread *thread, const md_ds_op *op, const md_ds_call_args *call,
+                                           bool at_once);
 /** Makes the entry the plan's, with the data of a call; false where it cannot be, and the entry is of no plan. */
-bool md_ds_thread_entry_set(md_ds_cache_line *front, const md_ds_op *op, const md_ds_call_args *call, const md_ds_thread_entry_source *source);
+bool md_ds_thread_entry_set(md_ds_cache_line *front, const md_ds_op *op, const md_ds_call_args *call,
+                            const md_ds_thread_entry_source *source);
 /** The same of a plan that was copied, if it is one launch without memory. */
-bool md_ds_thread_entry_set_copy(md_ds_cache_line *front, const md_ds_op *op, const md_ds_call_args *call, const _Atomic uint64_t *slot, md_ds_thread_plan *thread_plan);
+bool md_ds_thread_entry_set_copy(md_ds_cache_line *front, const md_ds_op *op, const md_ds_call_args *call,
+                                 const _Atomic uint64_t *slot, md_ds_thread_plan *thread_plan);
 /** Whether the plan is its slot's still, where the op has changed since that was seen. */
 bool md_ds_thread_entry_is_still(md_ds_thread_entry *entry, const md_ds_op *op);
 /** Makes the entry one of no plan. */
 void md_ds_thread_entry_clear(md_ds_thread_entry *entry);
 /** Lets the copy go: no entry has its maps any more. */
 void md_ds_thread_entry_let_go(md_ds_thread_plan *thread_plan);
-/** New addresses are in the entry's data: true where they are as the plan wants them, and in the parameters now. `low`: all of them, or'ed. */
+/** New addresses are in the entry's data: true where they are as the plan wants them, and in the parameters now.
+ * `low`: all of them, or'ed. */
 bool md_ds_thread_entry_move(md_ds_thread_entry *entry, const md_ds_op *op, uint64_t low);
 
-/** Whether outputs lie apart from everything, as md_ds_launch_plan_fits. `span`: of each tensor; then what may be exactly each output. */
+/** Whether outputs lie apart from everything, as md_ds_launch_plan_fits. `span`: of each tensor; then what may be
+ * exactly each output. */
 bool md_ds_no_alias(const md_ds_half *span, const md_ds_arg_layout *layout, const md_ds_word *data);
 
 /** Where an entry's halves begin. */
@@ -55,7 +61,8 @@ static inline bool md_ds_thread_entry_forget(md_ds_thread_entry *e)
 
 static inline uint64_t md_ds_mix(const md_ds_op *op, uint64_t first, uint64_t second, uint64_t third)
 {
-    return op->serial * 0x9e3779b97f4a7c15u + first * 0xc2b2ae3d27d4eb4fu + second * 0x94d049bb133111ebu + third * 0xbf58476d1ce4e5b9u;
+    return op->serial * 0x9e3779b97f4a7c15u + first * 0xc2b2ae3d27d4eb4fu + second * 0x94d049bb133111ebu +
+           third * 0xbf58476d1ce4e5b9u;
 }
 
 static inline uint64_t md_ds_cache_tag(const md_ds_op *op, uint64_t mixed)

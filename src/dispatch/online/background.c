@@ -11,7 +11,8 @@ typedef struct race {
     md_ds_shape_entry *entry; /* held */
 } race;
 
-/* Behind the tail there may be all calls that were made since. A stream that is captured now and then is being captured for all anybody knows. */
+/* Behind the tail there may be all calls that were made since. A stream that is captured now and then is being
+ * captured for all anybody knows. */
 static bool is_busy(void *user, uint64_t quiet_ns)
 {
     static const uint64_t after_capture_ns = 50000000;
@@ -20,7 +21,8 @@ static bool is_busy(void *user, uint64_t quiet_ns)
     md_dev *dev = h->op->runtime->dev;
     double us = 0.0;
     pthread_mutex_lock(&h->lock);
-    const uint64_t behind = md_ds_calls_of(h->op) - h->tail_calls, most = h->budget.was_busy ? behind : FEW; /* else calls find the GPU idle, and leave it so */
+    /* else calls find the GPU idle, and leave it so */
+    const uint64_t behind = md_ds_calls_of(h->op) - h->tail_calls, most = h->budget.was_busy ? behind : FEW;
     const bool is_left = (h->has_tail && dev->ops->mark_time(&us, dev, h->tail, h->tail) == MD_OK && us < 0.0) ||
                          (double)quiet_ns < (double)MD_MIN(behind, most) * h->budget.call_us * 1e3;
     pthread_mutex_unlock(&h->lock);
@@ -42,7 +44,8 @@ static void settle(struct md_ds_hybrid *h, md_ds_shape_entry *entry)
         r->idle_us = md_ds_idle_bench_us(&spread, t->idle, r->variant);
         r->is_out = i > 0;
         md_ds_teach(h, t, r);
-        if (r->idle_us > 0.0 && (best > 0 ? r->idle_us < t->challenger[best].idle_us : r->idle_us < (1.0 - gain) * own) &&
+        if (r->idle_us > 0.0 &&
+            (best > 0 ? r->idle_us < t->challenger[best].idle_us : r->idle_us < (1.0 - gain) * own) &&
             own - r->idle_us > 2.0 * MD_MAX(spread, own_spread))
             best = i;
     }
@@ -64,7 +67,8 @@ static md_status go_on(bool *is_done, struct md_ds_hybrid *h, md_ds_trial *t)
     if (!t->idle)
         s = md_ds_idle_bench_create(&t->idle, h->op, t);
     pthread_mutex_unlock(&h->lock);
-    const md_ds_idle_bench_watch watch = {is_busy, h, &h->is_ending, (uint64_t)((wanted_us > 0.0 ? wanted_us : usual_us) * 1e3)};
+    const md_ds_idle_bench_watch watch = {is_busy, h, &h->is_ending,
+                                          (uint64_t)((wanted_us > 0.0 ? wanted_us : usual_us) * 1e3)};
     *is_done = s == MD_OK && md_ds_idle_bench_run(t->idle, &watch);
     return s;
 }
@@ -96,11 +100,15 @@ void md_ds_request_race(struct md_ds_hybrid *h, md_ds_shape_entry *entry, md_str
     if (!t || !h->tail || h->op->policy.quiet_us < 0.0 || pthread_mutex_trylock(&h->lock) != 0)
         return;
     const bool is_wanted = !t->is_raced && h->budget.spent_us < h->op->policy.hybrid_cap_ms * 1e3;
-    if ((is_wanted || atomic_load_explicit(&h->n_races, memory_order_relaxed)) && dev->ops->mark_put(dev, h->tail, stream) == MD_OK) {
+    if ((is_wanted || atomic_load_explicit(&h->n_races, memory_order_relaxed)) &&
+        dev->ops->mark_put(dev, h->tail, stream) == MD_OK) {
         h->has_tail = true;
         h->tail_calls = md_ds_calls_of(h->op);
     }
-    race *j = is_wanted && h->has_tail && atomic_load_explicit(&h->n_races, memory_order_relaxed) == 0 && md_clock_ns() >= t->race_ns ? malloc(sizeof *j) : NULL;
+    race *j = is_wanted && h->has_tail && atomic_load_explicit(&h->n_races, memory_order_relaxed) == 0 &&
+                      md_clock_ns() >= t->race_ns
+                  ? malloc(sizeof *j)
+                  : NULL;
     if (j) {
         *j = (race){h, entry};
         atomic_fetch_add_explicit(&entry->users, 1, memory_order_relaxed);

@@ -16,8 +16,8 @@ static const double unpromising = 0.25;
 /* A look takes so many calls, and so long. */
 enum { LOOK_CALLS = 16, LOOK_NS = 10000000 };
 
-/* Calls of usual length that come unhindered for each one that is delayed: (1 - p) / p. Callers that wait for each call before they make the next one fill the GPU as well;
- * there nothing but the call itself is delayed. */
+/* Calls of usual length that come unhindered for each one that is delayed: (1 - p) / p. Callers that wait for each
+ * call before they make the next one fill the GPU as well; there nothing but the call itself is delayed. */
 static double spare(const md_ds_budget *c)
 {
     if (c->is_closed)
@@ -60,7 +60,8 @@ void md_ds_budget_look(md_ds_budget *c, uint64_t n_calls, uint64_t now_ns)
 {
     const double us = (double)(now_ns - c->since_ns) * 1e-3, before = most_of(c, 1.0);
     if (c->since_ns && us > 0.0 && c->n_seen > 0 && c->sum_calls > 0.0) {
-        const double own = (double)(n_calls - c->n_calls) * c->sum_us / c->sum_calls / us, busy = (double)c->n_busy / c->n_seen;
+        const double own = (double)(n_calls - c->n_calls) * c->sum_us / c->sum_calls / us,
+                     busy = (double)c->n_busy / c->n_seen;
         const double load = MD_MIN(MD_MAX(own, busy), 1.0);
         c->load = c->load > 0.0 ? 0.5 * (c->load + load) : load;
         c->is_closed = own >= overload && c->load >= overload && busy < 1.0 - ahead;

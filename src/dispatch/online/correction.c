@@ -10,8 +10,9 @@
 /* The newest are kept; of one variant, one within SAME octaves. */
 enum { MOST_CORRECTIONS = 256 };
 static const double same_place = 0.1;
-/* A lesson counts half as much this many octaves away, and by so much for other variants of its family, and for all others. What all are off by at a place, a call's
- * overhead for example, is nobody's merit: lessons are taken relative to their mean there. */
+/* A lesson counts half as much this many octaves away, and by so much for other variants of its family, and for all
+ * others. What all are off by at a place, a call's overhead for example, is nobody's merit: lessons are taken
+ * relative to their mean there. */
 static const double half_away = 2.0, family_weight = 0.06, other_weight = 0.01;
 
 typedef struct lesson {
@@ -80,7 +81,8 @@ static lesson *room_for(int32_t *place, md_ds_correction *l, const md_ds_op *op,
     return &l->list[l->oldest];
 }
 
-void md_ds_correction_add(md_ds_correction *l, const md_ds_op *op, int32_t stage, int32_t variant, const int64_t *by, double ratio)
+void md_ds_correction_add(md_ds_correction *l, const md_ds_op *op, int32_t stage, int32_t variant, const int64_t *by,
+                          double ratio)
 {
     if (!(ratio > 0.0) || !isfinite(ratio) || pthread_mutex_trylock(&l->lock) != 0)
         return;
@@ -123,9 +125,11 @@ static void mean_of_places(double mean[MOST_CORRECTIONS], const md_ds_correction
     }
 }
 
-void md_ds_correction_apply(double *us, md_ds_correction *l, const md_ds_op *op, int32_t stage, const int64_t *by, const int32_t *variant, int32_t n)
+void md_ds_correction_apply(double *us, md_ds_correction *l, const md_ds_op *op, int32_t stage, const int64_t *by,
+                            const int32_t *variant, int32_t n)
 {
-    double sum[MD_DS_MAX_VARIANTS] = {0.0}, weight[MD_DS_MAX_VARIANTS] = {0.0}, mean[MOST_CORRECTIONS], at[MD_DS_MAX_DYNAMIC];
+    double sum[MD_DS_MAX_VARIANTS] = {0.0}, weight[MD_DS_MAX_VARIANTS] = {0.0}, mean[MOST_CORRECTIONS],
+           at[MD_DS_MAX_DYNAMIC];
     place_of(at, &op->space, by);
     pthread_mutex_lock(&l->lock);
     mean_of_places(mean, l);

@@ -11,7 +11,16 @@
 #include <time.h>
 
 /* A sample takes about SAMPLE_US, so that a call that comes meanwhile is hardly held up. */
-enum { ALIGNMENT = 256, SAMPLE_US = 50, MOST_RUNS = 64, ROUNDS = MD_DS_CHALLENGER_TIMES / 2, PIECE = 1 << 20, LOOK_NS = 50000, PATIENCE_NS = 100000000, MOST_WASTED = 64 };
+enum {
+    ALIGNMENT = 256,
+    SAMPLE_US = 50,
+    MOST_RUNS = 64,
+    ROUNDS = MD_DS_CHALLENGER_TIMES / 2,
+    PIECE = 1 << 20,
+    LOOK_NS = 50000,
+    PATIENCE_NS = 100000000,
+    MOST_WASTED = 64
+};
 /* Runs go through memory of so many times the cache, as they meet what they read where other work runs in between. */
 static const double cold = 2.5;
 /* A part of the free memory that may be taken. */
@@ -52,7 +61,8 @@ static int64_t bytes_of(const md_fx_tensor *x, const md_kn_shape *shape, int32_t
     return (last + 1) * (int64_t)md_dtype_size(x->dtype);
 }
 
-/* Where a tensor begins behind a boundary of 64 bytes. That its rows do not lie at one may be why it is not aligned; else its address is. */
+/* Where a tensor begins behind a boundary of 64 bytes. That its rows do not lie at one may be why it is not aligned;
+ * else its address is. */
 static int64_t offset_of(const md_fx_tensor *x, const md_kn_shape *shape, int32_t t)
 {
     const int64_t item = (int64_t)md_dtype_size(x->dtype);
@@ -82,7 +92,9 @@ static md_status lay_out(md_ds_idle_bench *r)
         if ((double)r->set_bytes > MD_DS_IDLE_BENCH_BYTES)
             return md_fail(MD_UNSUPPORTED, "too large to be timed beside calls");
     }
-    return s->has_scatter || s->has_gather || r->set_bytes == 0 ? md_fail(MD_UNSUPPORTED, "made-up values could be wrong ones") : MD_OK;
+    return s->has_scatter || s->has_gather || r->set_bytes == 0
+               ? md_fail(MD_UNSUPPORTED, "made-up values could be wrong ones")
+               : MD_OK;
 }
 
 static void make_call(md_ds_idle_bench *r)
@@ -247,7 +259,8 @@ static md_status get_memory(md_ds_idle_bench *r)
 static md_status time_runs(double *us, md_ds_idle_bench *r, struct racer *who, int32_t n)
 {
     md_ds_runtime *runtime = r->op->runtime;
-    md_tn_runs runs = {runtime->dev, r->op->stage[r->stage].variant[who->times.variant], &who->geometry, next_set, r, n};
+    md_tn_runs runs = {
+        runtime->dev, r->op->stage[r->stage].variant[who->times.variant], &who->geometry, next_set, r, n};
     pthread_mutex_lock(&runtime->lock_of_tuning);
     md_status s = get_memory(r);
     if (s == MD_OK)
@@ -289,7 +302,8 @@ static double least_of(const md_ds_challenger *x)
     return least;
 }
 
-/* Who is behind by more than noise gets no more; whether several are left. By the least times: what else runs on the GPU only adds to them. */
+/* Who is behind by more than noise gets no more; whether several are left. By the least times: what else runs on the
+ * GPU only adds to them. */
 static bool narrow(md_ds_idle_bench *r, double factor)
 {
     double best = 0.0;

@@ -48,7 +48,8 @@ void md_ds_put_in_charge(md_ds_op *op, md_ds_shape_entry *entry, const md_kn_sha
 /** Takes down what was seen of a rival over what the model says. */
 void md_ds_teach(struct md_ds_hybrid *hybrid, const md_ds_trial *trial, const md_ds_challenger *challenger);
 
-/** Behind a launch, without the lock: lets the pool race the trial's rivals beside calls, where that is still to be done. */
+/** Behind a launch, without the lock: lets the pool race the trial's rivals beside calls, where that is still to be
+ * done. */
 void md_ds_request_race(struct md_ds_hybrid *hybrid, md_ds_shape_entry *entry, md_stream stream);
 
 #endif

@@ -25,7 +25,8 @@ static void forget_jobs(void *user)
 
 static bool has_marks(md_ds_timing *x, md_dev *dev)
 {
-    return (x->from || dev->ops->mark_create(&x->from, dev) == MD_OK) && (x->to || dev->ops->mark_create(&x->to, dev) == MD_OK);
+    return (x->from || dev->ops->mark_create(&x->from, dev) == MD_OK) &&
+           (x->to || dev->ops->mark_create(&x->to, dev) == MD_OK);
 }
 
 md_status md_ds_hybrid_create(struct md_ds_hybrid **out, md_ds_op *op)
@@ -91,7 +92,8 @@ void md_ds_put_in_charge(md_ds_op *op, md_ds_shape_entry *entry, const md_kn_sha
 {
     md_ds_trial *t = md_ds_trial_in(entry);
     const md_ds_pick *old = &md_ds_plan_of(entry)->stage[t->stage].pick;
-    double spread, us = md_ds_challenger_median(&spread, &t->challenger[challenger]), before = md_ds_challenger_median(&spread, &t->challenger[0]);
+    double spread, us = md_ds_challenger_median(&spread, &t->challenger[challenger]),
+                   before = md_ds_challenger_median(&spread, &t->challenger[0]);
     if (t->challenger[challenger].idle_us > 0.0 && t->challenger[0].idle_us > 0.0) {
         us = t->challenger[challenger].idle_us;
         before = t->challenger[0].idle_us;
@@ -131,7 +133,8 @@ static void refresh(struct md_ds_hybrid *h, md_ds_trial *t)
     for (int32_t i = 1; i < t->n_challengers && us[0] > 0.0; i++)
         t->challenger[i].expected = us[i] / us[0];
     for (int32_t i = 1; i < t->n_challengers; i++)
-        t->challenger[i].is_known = t->challenger[i].is_known || md_ds_correction_know(h->correction, t->stage, t->challenger[i].variant);
+        t->challenger[i].is_known =
+            t->challenger[i].is_known || md_ds_correction_know(h->correction, t->stage, t->challenger[i].variant);
     if (t->step == 0)
         md_ds_trial_next(t);
 }
@@ -165,7 +168,8 @@ static void watch(struct md_ds_hybrid *h, md_ds_shape_entry *entry, double us)
 }
 
 /* us <= 0: it has none. */
-static void take_time(struct md_ds_hybrid *h, md_ds_shape_entry *entry, int32_t challenger, int32_t generation, double us)
+static void take_time(struct md_ds_hybrid *h, md_ds_shape_entry *entry, int32_t challenger, int32_t generation,
+                      double us)
 {
     md_ds_trial *t = md_ds_trial_in(entry);
     double spread;
@@ -222,7 +226,8 @@ static bool may_cost(struct md_ds_hybrid *h, md_ds_trial *t)
     if (h->n_tried > 0 && !h->budget.is_ahead)
         return false; /* what one costs is known before the next one may cost something */
     double spread;
-    const bool may = md_ds_budget_covers(&h->budget, md_ds_challenger_median(&spread, &t->challenger[0]), md_ds_trial_ratio(t, t->at));
+    const bool may = md_ds_budget_covers(&h->budget, md_ds_challenger_median(&spread, &t->challenger[0]),
+                                         md_ds_trial_ratio(t, t->at));
     t->is_waiting = !may;
     return may;
 }
@@ -231,7 +236,9 @@ static bool may_cost(struct md_ds_hybrid *h, md_ds_trial *t)
 static void set_rate(const struct md_ds_hybrid *h, md_ds_trial *t)
 {
     const bool is_new = t->challenger[0].n < MD_DS_OWN_TIMES;
-    const int32_t every = t->is_over || (t->is_waiting && !is_new) ? MD_DS_TRIAL_WAITS : is_new || h->budget.is_ahead ? MD_DS_TRIAL_EVERY : MD_DS_TRIAL_CALMLY;
+    const int32_t every = t->is_over || (t->is_waiting && !is_new) ? MD_DS_TRIAL_WAITS
+                          : is_new || h->budget.is_ahead           ? MD_DS_TRIAL_EVERY
+                                                                   : MD_DS_TRIAL_CALMLY;
     if (every == atomic_load_explicit(&t->every, memory_order_relaxed))
         return;
     atomic_store_explicit(&t->every, every, memory_order_relaxed);
@@ -243,7 +250,9 @@ static int32_t calls_since(md_ds_trial *t, const md_ds_shape_entry *entry)
 {
     const int32_t went = t->went;
     t->went = atomic_load_explicit(&t->published, memory_order_relaxed);
-    return atomic_load_explicit(&md_ds_plan_of(entry)->has_no_launch_plan, memory_order_relaxed) ? atomic_load_explicit(&t->every, memory_order_relaxed) : went;
+    return atomic_load_explicit(&md_ds_plan_of(entry)->has_no_launch_plan, memory_order_relaxed)
+               ? atomic_load_explicit(&t->every, memory_order_relaxed)
+               : went;
 }
 
 /* A B B A. */
@@ -303,14 +312,16 @@ static bool may_try(const md_ds_op *op, const md_ds_shape_entry *entry, md_strea
         atomic_store_explicit(&op->hybrid->captured_ns, md_clock_ns(), memory_order_relaxed);
         return false;
     }
-    return !entry->is_loose && !plan->by_reference && !plan->is_makeshift && atomic_load_explicit(&op->frozen, memory_order_relaxed) == MD_DS_NOT_FROZEN;
+    return !entry->is_loose && !plan->by_reference && !plan->is_makeshift &&
+           atomic_load_explicit(&op->frozen, memory_order_relaxed) == MD_DS_NOT_FROZEN;
 }
 
 /* A shape without a plan comes this way at each call; only as many count as of others. */
 static bool is_due(md_ds_trial *t, const md_ds_shape_entry *entry, const md_ds_bound *bound)
 {
     const int32_t every = atomic_load_explicit(&t->every, memory_order_relaxed);
-    return bound->is_sample || !atomic_load_explicit(&md_ds_plan_of(entry)->has_no_launch_plan, memory_order_relaxed) || t->n_slow++ % every == 0;
+    return bound->is_sample || !atomic_load_explicit(&md_ds_plan_of(entry)->has_no_launch_plan, memory_order_relaxed) ||
+           t->n_slow++ % every == 0;
 }
 
 static md_ds_timing *find_marks(struct md_ds_hybrid *h)
@@ -339,7 +350,8 @@ static bool see_load(struct md_ds_hybrid *h, md_stream stream)
     return is_idle;
 }
 
-static void take_turn(turn *out, struct md_ds_hybrid *h, md_ds_shape_entry *entry, md_stream stream, const md_ds_bound *bound)
+static void take_turn(turn *out, struct md_ds_hybrid *h, md_ds_shape_entry *entry, md_stream stream,
+                      const md_ds_bound *bound)
 {
     md_dev *dev = h->op->runtime->dev;
     md_ds_trial *t = md_ds_trial_in(entry);
@@ -355,14 +367,16 @@ static void take_turn(turn *out, struct md_ds_hybrid *h, md_ds_shape_entry *entr
     }
     const bool is_idle = t->is_over || see_load(h, stream); /* whose trial is over does not ask the device */
     if (t->challenger[0].n > 0)
-        md_ds_budget_earn(&h->budget, h->op->policy.hybrid_share, md_ds_challenger_median(&spread, &t->challenger[0]), calls, is_idle);
+        md_ds_budget_earn(&h->budget, h->op->policy.hybrid_share, md_ds_challenger_median(&spread, &t->challenger[0]),
+                          calls, is_idle);
     if (dev->ops->mark_time && !(x = find_marks(h)))
         return;
     int32_t challenger = next_challenger(h, entry);
     out->is_stale = challenger == REFRESH;
     if (challenger < 0 || (x && dev->ops->mark_put(dev, x->from, stream) != MD_OK))
         return;
-    *out = (turn){t, false, challenger > 0 ? t->challenger[challenger].plan : NULL, challenger, t->switches + t->demotions, x};
+    *out = (turn){
+        t, false, challenger > 0 ? t->challenger[challenger].plan : NULL, challenger, t->switches + t->demotions, x};
     t->n_running++;
     t->timed += challenger > 0;
     h->n_tried += challenger > 0;
@@ -378,7 +392,8 @@ static void take_turn(turn *out, struct md_ds_hybrid *h, md_ds_shape_entry *entr
 }
 
 /* A launch that failed has no time. */
-static void end_turn(const turn *u, struct md_ds_hybrid *h, md_ds_shape_entry *entry, md_stream stream, double us, md_status s)
+static void end_turn(const turn *u, struct md_ds_hybrid *h, md_ds_shape_entry *entry, md_stream stream, double us,
+                     md_status s)
 {
     md_dev *dev = h->op->runtime->dev;
     pthread_mutex_lock(&h->lock);
@@ -398,7 +413,8 @@ static void end_turn(const turn *u, struct md_ds_hybrid *h, md_ds_shape_entry *e
 /* Behind the launch, which waits for nothing of this. */
 static void think(struct md_ds_hybrid *h, md_ds_shape_entry *entry, bool is_stale)
 {
-    if ((!is_stale && atomic_load_explicit(&h->n_put, memory_order_relaxed) == 0) || pthread_mutex_trylock(&h->lock) != 0)
+    if ((!is_stale && atomic_load_explicit(&h->n_put, memory_order_relaxed) == 0) ||
+        pthread_mutex_trylock(&h->lock) != 0)
         return;
     if (is_stale)
         refresh(h, md_ds_trial_in(entry));
@@ -413,7 +429,8 @@ md_status md_ds_hybrid_run(md_ds_op *op, md_ds_shape_entry *entry, md_stream str
     double us = -1.0;
     const bool is_sync = !md_ds_is_async(op->runtime), may = may_try(op, entry, stream);
     if (may && pthread_mutex_trylock(&h->lock) == 0) {
-        if (!md_ds_trial_in(entry) && atomic_load_explicit(&entry->trial_state, memory_order_relaxed) == MD_DS_NO_TRIAL &&
+        if (!md_ds_trial_in(entry) &&
+            atomic_load_explicit(&entry->trial_state, memory_order_relaxed) == MD_DS_NO_TRIAL &&
             atomic_load_explicit(&entry->calls, memory_order_relaxed) >= FIRST_CALLS &&
             atomic_load_explicit(&h->n_jobs, memory_order_relaxed) < MOST_JOBS)
             md_ds_prepare_trial(&h->n_jobs, op, entry, bound);
@@ -432,5 +449,7 @@ md_status md_ds_hybrid_run(md_ds_op *op, md_ds_shape_entry *entry, md_stream str
         md_ds_request_race(h, entry, stream);
     }
     /* A rival that does not launch has done nothing where there is but one stage: who serves does it after all. */
-    return s != MD_OK && s != MD_INVALID_ARGUMENT && u.plan && op->n_stages == 1 ? md_ds_run(NULL, op, entry, stream, bound) : s;
+    return s != MD_OK && s != MD_INVALID_ARGUMENT && u.plan && op->n_stages == 1
+               ? md_ds_run(NULL, op, entry, stream, bound)
+               : s;
 }

@@ -1,6 +1,6 @@
-/* MD_SELECT_HYBRID: the model picks at once; then, of the real calls of a shape, some are served by other variants and timed, in turns with the one that
- * serves, and the faster one stays. Nothing waits: times are asked for at later calls, and all preparation is the pool's. Not in captures,
- * not when frozen. Thread-safe. */
+/* MD_SELECT_HYBRID: the model picks at once; then, of the real calls of a shape, some are served by other variants
+ * and timed, in turns with the one that serves, and the faster one stays. Nothing waits: times are asked for at
+ * later calls, and all preparation is the pool's. Not in captures, not when frozen. Thread-safe. */
 #ifndef MD_DISPATCH_ONLINE_ONLINE_H
 #define MD_DISPATCH_ONLINE_ONLINE_H
 
@@ -11,8 +11,9 @@
 #define MD_DS_HYBRID_SHARE 0.0006
 #define MD_DS_HYBRID_CAP_MS 1000.0
 
-/* A warm call in so many goes the long way at first, and as long as callers run ahead of the GPU; while a shape is on trial; and while the trial waits until it may cost
- * something, or is over: the long way takes some us of the host, which is felt, so that fewer than 1 in 100 go it. Powers of two. */
+/* A warm call in so many goes the long way at first, and as long as callers run ahead of the GPU; while a shape is
+ * on trial; and while the trial waits until it may cost something, or is over: the long way takes some us of the
+ * host, which is felt, so that fewer than 1 in 100 go it. Powers of two. */
 enum { MD_DS_TRIAL_EVERY = 8, MD_DS_TRIAL_CALMLY = 64, MD_DS_TRIAL_WAITS = 256 };
 
 /* What an op has for it; NULL in other modes. */

@@ -15,9 +15,11 @@
 #include <time.h>
 
 enum { MOST_FAMILIES = 4, MOST_TRIALS = 2048 }; /* of an op: each keeps a shape and a few ways */
-/* Slower than the pick by the model and what was learnt: not tried. The best of another family may be farther off: there the model errs most. */
+/* Slower than the pick by the model and what was learnt: not tried. The best of another family may be farther off:
+ * there the model errs most. */
 static const double hopeless = 4.0;
-/* Marks around a kernel that finds the stream idle time its launch as well, which varies by so much; a library takes longer for it. */
+/* Marks around a kernel that finds the stream idle time its launch as well, which varies by so much; a library takes
+ * longer for it. */
 static const double resolution_us = 1.0, library_us = 8.0;
 
 typedef struct job {
@@ -60,17 +62,19 @@ static bool is_listed(const md_ds_challenger *list, int32_t n, int32_t variant)
 static bool is_best_of_family(const md_ds_pool *c, const double *us, int32_t n, int32_t variant)
 {
     for (int32_t i = 0; i < n; i++)
-        if (us[i] >= 0.0 && c->variant[i]->family == c->variant[variant]->family && (us[i] < us[variant] || (us[i] == us[variant] && i < variant)))
+        if (us[i] >= 0.0 && c->variant[i]->family == c->variant[variant]->family &&
+            (us[i] < us[variant] || (us[i] == us[variant] && i < variant)))
             return false;
     return true;
 }
 
-/* The incumbent, then others by the time that is expected of them: the best few of other families, where the model may be off most, then whoever is next. The
- * number; 0 where there is nobody to try. */
+/* The incumbent, then others by the time that is expected of them: the best few of other families, where the model
+ * may be off most, then whoever is next. The number; 0 where there is nobody to try. */
 static int32_t list_challengers(md_ds_challenger *out, double *own_us, md_ds_op *op, int32_t stage, const job *j)
 {
     const md_ds_pool *c = &op->stage[stage];
-    const int32_t n = atomic_load_explicit(&c->n_variants, memory_order_acquire), own = md_ds_plan_of(j->entry)->stage[stage].pick.variant;
+    const int32_t n = atomic_load_explicit(&c->n_variants, memory_order_acquire),
+                  own = md_ds_plan_of(j->entry)->stage[stage].pick.variant;
     double us[MD_DS_MAX_VARIANTS], model_us[MD_DS_MAX_VARIANTS];
     int32_t all[MD_DS_MAX_VARIANTS];
     md_ds_challenger family[MD_DS_CHALLENGERS], other[MD_DS_CHALLENGERS];
@@ -89,7 +93,8 @@ static int32_t list_challengers(md_ds_challenger *out, double *own_us, md_ds_op 
         const md_ds_challenger r = {.variant = i, .model_us = model_us[i], .expected = us[i] / *own_us};
         if (i == own || us[i] < 0.0)
             continue;
-        if (r.expected <= MD_DS_TOO_SLOW && c->variant[i]->family != c->variant[own]->family && is_best_of_family(c, us, n, i))
+        if (r.expected <= MD_DS_TOO_SLOW && c->variant[i]->family != c->variant[own]->family &&
+            is_best_of_family(c, us, n, i))
             insert(family, &n_families, &r);
         if (r.expected <= hopeless)
             insert(other, &n_others, &r);
@@ -141,7 +146,9 @@ static md_status make_plans(md_ds_trial *t, const job *j)
     const md_ds_plan *plan = md_ds_plan_of(j->entry);
     for (int32_t i = 0; i < t->n_challengers; i++) {
         const bool is_library = j->op->stage[t->stage].variant[t->challenger[i].variant]->family->is_library;
-        t->challenger[i].resolution_us = !md_ds_is_async(j->op->runtime) ? 0.0 : is_library ? library_us : resolution_us;
+        t->challenger[i].resolution_us = !md_ds_is_async(j->op->runtime) ? 0.0
+                                         : is_library                    ? library_us
+                                                                         : resolution_us;
         md_ds_pick pick = plan->stage[t->stage].pick;
         pick.variant = t->challenger[i].variant;
         MD_TRY(md_ds_plan_with(&t->challenger[i].plan, j->op, plan, &j->shape, t->stage, &pick));
@@ -149,14 +156,16 @@ static md_status make_plans(md_ds_trial *t, const job *j)
     return MD_OK;
 }
 
-/* Libraries choose and load a kernel at the first call of a shape. Once a shape, on a stream of the lowest priority: that costs calls next to nothing. */
+/* Libraries choose and load a kernel at the first call of a shape. Once a shape, on a stream of the lowest priority:
+ * that costs calls next to nothing. */
 static void warm_up(md_ds_trial *t, const job *j)
 {
     static const double most_bytes = 64e6;
     md_ds_pool *c = &j->op->stage[t->stage];
     for (int32_t i = 1; i < t->n_challengers; i++) {
         md_bd_variant *v = c->variant[t->challenger[i].variant];
-        if (!v->family->is_library || !md_ds_is_async(j->op->runtime) || md_tn_agree_bytes(&c->target, &j->shape) > most_bytes)
+        if (!v->family->is_library || !md_ds_is_async(j->op->runtime) ||
+            md_tn_agree_bytes(&c->target, &j->shape) > most_bytes)
             continue;
         pthread_mutex_lock(&j->op->runtime->lock_of_tuning);
         md_status s = md_tn_touch(v, &j->shape);
@@ -169,7 +178,8 @@ static void warm_up(md_ds_trial *t, const job *j)
 static void replace_incumbent(md_ds_trial *t, const job *j)
 {
     md_ds_pool *c = &j->op->stage[t->stage];
-    if (atomic_load_explicit(&c->agreement[t->challenger[0].variant], memory_order_relaxed) < MD_TN_DIFFERS || t->n_challengers < 2)
+    if (atomic_load_explicit(&c->agreement[t->challenger[0].variant], memory_order_relaxed) < MD_TN_DIFFERS ||
+        t->n_challengers < 2)
         return;
     md_ds_pick pick = t->challenger[1].plan->stage[t->stage].pick;
     if (md_ds_switch(j->op, j->entry, &j->shape, t->stage, &pick) != MD_OK)
@@ -199,7 +209,8 @@ static bool make_trial(job *j)
     t->every = t->published = t->went = MD_DS_TRIAL_EVERY;
     t->is_careful = md_ds_is_async(j->op->runtime);
     for (int32_t i = 1; i < t->n_challengers; i++)
-        t->challenger[i].is_known = md_ds_correction_know(md_ds_hybrid_correction(j->op), t->stage, t->challenger[i].variant);
+        t->challenger[i].is_known =
+            md_ds_correction_know(md_ds_hybrid_correction(j->op), t->stage, t->challenger[i].variant);
     t->is_raced = !md_ds_is_async(j->op->runtime);
     check(t, j);
     if (t->n_challengers < 2 || make_plans(t, j) != MD_OK) {
@@ -232,7 +243,8 @@ static void run_job(void *user)
     for (int32_t s = 0; s < j->op->n_stages; s++)
         is_early |= !is_settled(&j->op->stage[s]);
     if (is_early)
-        atomic_store_explicit(&j->entry->trial_state, MD_DS_NO_TRIAL, memory_order_relaxed); /* again, when all is built */
+        /* again, when all is built */
+        atomic_store_explicit(&j->entry->trial_state, MD_DS_NO_TRIAL, memory_order_relaxed);
     else if (!make_trial(j))
         atomic_store_explicit(&j->entry->trial_state, MD_DS_TRIAL_VAIN, memory_order_relaxed);
     md_ds_shape_entry_give_back(j->op, j->entry);

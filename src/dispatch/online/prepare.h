@@ -1,4 +1,5 @@
-/* What a trial needs before it can begin: who competes, checked against each other. Done by the pool's background threads. */
+/* What a trial needs before it can begin: who competes, checked against each other. Done by the pool's background
+ * threads. */
 #ifndef MD_DISPATCH_ONLINE_PREPARE_H
 #define MD_DISPATCH_ONLINE_PREPARE_H
 

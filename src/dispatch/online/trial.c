@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Who is slower than this after two times each is out; who is neither clearly faster nor slower after so many times, too. */
+/* Who is slower than this after two times each is out; who is neither clearly faster nor slower after so many times,
+ * too. */
 static const double clearly_slower = 1.05, least_deviation = 0.01;
 enum { LEAST_TIMES = 2, LEAST_TO_WIN = 4, MOST_TIMES = 8 };
 
@@ -55,7 +56,8 @@ double md_ds_challenger_low_median(double *spread, const md_ds_challenger *r)
     return md_ds_challenger_median(spread, &low);
 }
 
-/* Whoever would have to be off by twice the usual deviation of single times, and by 2% at least, to be worth a switch, has had its chance. */
+/* Whoever would have to be off by twice the usual deviation of single times, and by 2% at least, to be worth a
+ * switch, has had its chance. */
 bool md_ds_trial_is_behind(const md_ds_trial *t, int32_t challenger)
 {
     double spread, mine;
@@ -76,7 +78,8 @@ md_ds_verdict md_ds_trial_judge(const md_ds_trial *t)
         return MD_DS_GO_ON;
     if (us_b > clearly_slower * us_a)
         return MD_DS_NEXT;
-    if (b->n >= LEAST_TO_WIN && t->challenger[0].n >= LEAST_TO_WIN && us_b < (1.0 - MD_DS_SWITCH_GAIN) * us_a && us_a - us_b > fmax(2.0 * fmax(spread_a, spread_b), fmax(b->resolution_us, t->challenger[0].resolution_us)))
+    if (b->n >= LEAST_TO_WIN && t->challenger[0].n >= LEAST_TO_WIN && us_b < (1.0 - MD_DS_SWITCH_GAIN) * us_a &&
+        us_a - us_b > fmax(2.0 * fmax(spread_a, spread_b), fmax(b->resolution_us, t->challenger[0].resolution_us)))
         return MD_DS_SWITCH;
     return b->n >= MOST_TIMES || (b->n >= LEAST_TO_WIN && us_b > us_a) ? MD_DS_NEXT : MD_DS_GO_ON;
 }
@@ -94,7 +97,8 @@ double md_ds_trial_ratio(const md_ds_trial *t, int32_t challenger)
     double spread;
     if (t->challenger[challenger].n < md_ds_trial_looks(t))
         return t->challenger[challenger].expected;
-    const double own = md_ds_challenger_median(&spread, &t->challenger[0]), us = md_ds_challenger_median(&spread, &t->challenger[challenger]);
+    const double own = md_ds_challenger_median(&spread, &t->challenger[0]),
+                 us = md_ds_challenger_median(&spread, &t->challenger[challenger]);
     return own > 0.0 && us > 0.0 ? us / own : t->challenger[challenger].expected;
 }
 
@@ -107,7 +111,8 @@ void md_ds_trial_next(md_ds_trial *t)
         md_ds_challenger *r = &t->challenger[i];
         r->is_out |= r->n >= md_ds_trial_looks(t) && md_ds_trial_is_behind(t, i);
         const double most = t->is_careful && !r->is_known && r->n == 0 ? MD_DS_TOO_RISKY : MD_DS_TOO_SLOW;
-        if (!r->is_out && md_ds_trial_ratio(t, i) <= most && (t->at == 0 || md_ds_trial_ratio(t, i) < md_ds_trial_ratio(t, t->at)))
+        if (!r->is_out && md_ds_trial_ratio(t, i) <= most &&
+            (t->at == 0 || md_ds_trial_ratio(t, i) < md_ds_trial_ratio(t, t->at)))
             t->at = i;
     }
     if (t->at > 0)

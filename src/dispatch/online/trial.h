@@ -4,7 +4,13 @@
 
 #include "dispatch/select/plan.h"
 
-enum { MD_DS_CHALLENGERS = 24, MD_DS_CHALLENGER_TIMES = 16, MD_DS_WATCHED = 8, MD_DS_OWN_TIMES = 3, MD_DS_HOST_LOOKS = 3 };
+enum {
+    MD_DS_CHALLENGERS = 24,
+    MD_DS_CHALLENGER_TIMES = 16,
+    MD_DS_WATCHED = 8,
+    MD_DS_OWN_TIMES = 3,
+    MD_DS_HOST_LOOKS = 3
+};
 
 typedef struct md_ds_challenger {
     int32_t variant;
@@ -20,7 +26,8 @@ typedef struct md_ds_challenger {
 
 struct md_ds_idle_bench;
 
-/* One stage at a time. rival[0] serves. Each of the others gets a look, the most promising first; who stands it races A B B A. */
+/* One stage at a time. rival[0] serves. Each of the others gets a look, the most promising first; who stands it
+ * races A B B A. */
 typedef struct md_ds_trial {
     _Atomic int32_t *count; /* of the op's trials */
     md_kn_shape shape;
@@ -38,11 +45,13 @@ typedef struct md_ds_trial {
     int32_t n_running; /* calls that are to be timed and have no time yet */
     _Atomic int32_t timed, switches, demotions;
     _Atomic bool wants_launch_plan;
-    _Atomic int32_t every, published; /* a call in so many shall go the long way; does, by the plans that were made last */
+    /* a call in so many shall go the long way; does, by the plans that were made last */
+    _Atomic int32_t every, published;
     int32_t went; /* did, before the last one that did */
     struct md_ds_idle_bench *idle; /* the race beside calls, of the thread that runs it; NULL: did not begin */
     bool is_raced; /* it is over, or cannot be */
-    bool is_careful; /* calls wait for each other: who was never seen is tried only if the model says that it is not much slower */
+    /* calls wait for each other: who was never seen is tried only if the model says that it is not much slower */
+    bool is_careful;
     int32_t n_races; /* times that it did not get through */
     uint64_t race_ns; /* when it may go on */
 } md_ds_trial;
@@ -57,7 +66,8 @@ typedef enum md_ds_verdict {
 #define MD_DS_SWITCH_GAIN 0.02
 /** Nobody is tried of whom more than so many times the time of who serves is to be expected. */
 #define MD_DS_TOO_SLOW 2.0
-/** The same of one that was seen nowhere yet, where calls wait for it: one that takes ten times as long is felt by a hundred calls. */
+/** The same of one that was seen nowhere yet, where calls wait for it: one that takes ten times as long is felt by a
+ * hundred calls. */
 #define MD_DS_TOO_RISKY 1.5
 /** What serves is demoted when it takes so many times what it took. */
 #define MD_DS_DEMOTION 1.1
@@ -76,12 +86,13 @@ bool md_ds_trial_is_behind(const md_ds_trial *t, int32_t challenger);
 md_ds_verdict md_ds_trial_judge(const md_ds_trial *t);
 /** Time over that of the one that serves: as seen, else as expected. */
 double md_ds_trial_ratio(const md_ds_trial *t, int32_t challenger);
-/** Puts the rival that is tried to the one of the least ratio that is not out; the trial is over where there is none, until more is expected of one. */
+/** Puts the rival that is tried to the one of the least ratio that is not out; the trial is over where there is none,
+ * until more is expected of one. */
 void md_ds_trial_next(md_ds_trial *t);
 /** The rival takes the place of the one that serves, which competes from then on; who was beaten by that one is out. */
 void md_ds_trial_switch(md_ds_trial *t, int32_t challenger);
-/** A time of the one that serves when nothing is on trial; true: it became slow, and the trial is open again. *better: who was seen to take less
- * than that, -1: nobody. */
+/** A time of the one that serves when nothing is on trial; true: it became slow, and the trial is open again.
+ * *better: who was seen to take less than that, -1: nobody. */
 bool md_ds_trial_watch(int32_t *better, md_ds_trial *t, double us);
 
 #endif

@@ -15,7 +15,9 @@ enum { MAX_CLASSES = 256, MAX_LEVELS = 12 };
 
 const char *md_ds_numeric_name(md_numeric policy)
 {
-    static const char *const name[] = {[MD_NUMERIC_DEFAULT] = "fast", [MD_NUMERIC_FAST] = "fast", [MD_NUMERIC_DETERMINISTIC] = "deterministic",
+    static const char *const name[] = {[MD_NUMERIC_DEFAULT] = "fast",
+                                       [MD_NUMERIC_FAST] = "fast",
+                                       [MD_NUMERIC_DETERMINISTIC] = "deterministic",
                                        [MD_NUMERIC_BATCH_INVARIANT] = "batch_invariant"};
     return name[policy];
 }
@@ -34,9 +36,11 @@ md_status md_ds_numeric_check(const md_st_program *program, md_numeric policy)
         for (int32_t i = 0; i < program->stage[s].n_stores; i++) {
             const md_st_store *store = &program->stage[s].store[i];
             if (store->assign == MD_FX_SET && reads_tensor(store))
-                return md_fail(MD_INVALID_ARGUMENT, "numeric policy %s: '%s' is written by '=' where indices say, and of equal indices any one would win: "
-                               "use 'max=' or 'min=', '+=' onto zeros, or the policy fast", md_ds_numeric_name(policy),
-                               program->formula->tensor[store->tensor].name);
+                return md_fail(MD_INVALID_ARGUMENT,
+                               "numeric policy %s: '%s' is written by '=' where indices say, and of equal indices any "
+                               "one would win: "
+                               "use 'max=' or 'min=', '+=' onto zeros, or the policy fast",
+                               md_ds_numeric_name(policy), program->formula->tensor[store->tensor].name);
         }
     return MD_OK;
 }
@@ -79,7 +83,8 @@ static bool is_outer(const md_fa_target *target, int32_t dim)
     return false;
 }
 
-/* Sizes of a dim at which classes are chosen. Products have fewer for more dims. One alone stands for all sizes: what many rows want. */
+/* Sizes of a dim at which classes are chosen. Products have fewer for more dims. One alone stands for all sizes:
+ * what many rows want. */
 typedef struct levels {
     int32_t dim, n;
     int64_t size[MAX_LEVELS];
@@ -87,8 +92,9 @@ typedef struct levels {
 
 static void levels_of(levels *out, const md_fa_target *target, const md_fx_dim *dim, bool is_batch, bool is_fixed)
 {
-    static const levels rows = {.n = 10, .size = {16, 64, 256, 1024, 4096, 16384, 65536, 1 << 18, 1 << 20, 1 << 23}}, few = {.n = 2, .size = {2, 2048}},
-                        depth = {.n = 4, .size = {64, 512, 4096, 32768}}, sides = {.n = 3, .size = {4, 128, 2048}}, one = {.n = 1, .size = {2048}};
+    static const levels rows = {.n = 10, .size = {16, 64, 256, 1024, 4096, 16384, 65536, 1 << 18, 1 << 20, 1 << 23}},
+                        few = {.n = 2, .size = {2, 2048}}, depth = {.n = 4, .size = {64, 512, 4096, 32768}},
+                        sides = {.n = 3, .size = {4, 128, 2048}}, one = {.n = 1, .size = {2048}};
     bool is_product = target->program->stage[target->stage].kind == MD_ST_PRODUCT;
     const levels *from = is_fixed ? &one : is_batch ? (is_product ? &sides : &few) : is_product ? &depth : &rows;
     int32_t number = out->dim;
@@ -100,8 +106,10 @@ static void levels_of(levels *out, const md_fa_target *target, const md_fx_dim *
     }
 }
 
-/* The dims that matter to the stage, and how many probes their levels make: while they are too many, the last ones with several keep one. */
-static int32_t lay_out(levels out[MD_DS_MAX_DYNAMIC], const md_fa_target *target, const md_ds_space *space, md_numeric policy)
+/* The dims that matter to the stage, and how many probes their levels make: while they are too many, the last ones
+ * with several keep one. */
+static int32_t lay_out(levels out[MD_DS_MAX_DYNAMIC], const md_fa_target *target, const md_ds_space *space,
+                       md_numeric policy)
 {
     int64_t n_probes = 1;
     for (int32_t k = 0; k < space->n; k++) {
@@ -174,7 +182,8 @@ static void hold(tournament *c, const int64_t *size, const md_ds_policy *policy)
     for (c->side = 0; c->side < 2; c->side++) {
         md_kn_shape *shape = &c->shape[c->side];
         for (int32_t d = 0; c->side == 1 && d < c->target->program->formula->n_dims; d++)
-            if (c->target->program->formula->dim[d].size < 0 && ragged[d] > 1 && (ragged[d] | 1) <= c->target->program->formula->dim[d].hi)
+            if (c->target->program->formula->dim[d].size < 0 && ragged[d] > 1 &&
+                (ragged[d] | 1) <= c->target->program->formula->dim[d].hi)
                 ragged[d] |= 1;
         md_tn_shape(shape, c->target->program, ragged);
         if (c->side == 1)
@@ -188,7 +197,8 @@ static void hold(tournament *c, const int64_t *size, const md_ds_policy *policy)
 /* ---- Representatives */
 
 /* The representative of a class (0: of any) that holds for the shape and is fastest there, by the model; -1. */
-static int32_t cheapest(double *us, const md_ds_numeric *x, const md_fa_target *target, uint64_t id, const md_kn_shape *shape)
+static int32_t cheapest(double *us, const md_ds_numeric *x, const md_fa_target *target, uint64_t id,
+                        const md_kn_shape *shape)
 {
     int32_t best = -1;
     *us = INFINITY;
@@ -206,7 +216,8 @@ static int32_t cheapest(double *us, const md_ds_numeric *x, const md_fa_target *
 }
 
 /* A new one; -1 where there are `most`. */
-static int32_t add_representative(md_ds_numeric *x, const md_fa_target *target, uint64_t id, const md_fa_family *family, const md_fa_config *config, int32_t most)
+static int32_t add_representative(md_ds_numeric *x, const md_fa_target *target, uint64_t id, const md_fa_family *family,
+                                  const md_fa_config *config, int32_t most)
 {
     if (x->n_representatives >= most)
         return -1;
@@ -223,7 +234,8 @@ static int32_t representative_of(md_ds_numeric *x, const tournament *c, const en
     int32_t there = cheapest(&us, x, c->target, e->id, &c->shape[side]);
     if (there >= 0 && us <= 1.15 * e->us[side])
         return there;
-    int32_t made = add_representative(x, c->target, e->id, e->family[side], &e->config[side], MD_DS_MAX_REPRESENTATIVES - 1);
+    int32_t made =
+        add_representative(x, c->target, e->id, e->family[side], &e->config[side], MD_DS_MAX_REPRESENTATIVES - 1);
     return made >= 0 ? made : there;
 }
 
@@ -236,8 +248,8 @@ static void append(md_ds_probe *p, int32_t representative)
         p->representative[p->n++] = representative;
 }
 
-/* The entry that is best at one side; where `both`, of those that serve both sides, which keeps one class for shapes of any alignment. Last resorts only
- * where there is nothing else. */
+/* The entry that is best at one side; where `both`, of those that serve both sides, which keeps one class for shapes
+ * of any alignment. Last resorts only where there is nothing else. */
 static const entry *winner(const md_ds_numeric *x, const tournament *c, int32_t side, bool both)
 {
     const entry *best = NULL;
@@ -258,7 +270,8 @@ static const entry *winner(const md_ds_numeric *x, const tournament *c, int32_t 
     return best;
 }
 
-/* Tensors at boundaries first. Where one class is for both sides, who serves the other side comes first: it serves them all. */
+/* Tensors at boundaries first. Where one class is for both sides, who serves the other side comes first: it serves
+ * them all. */
 static void settle(md_ds_numeric *x, md_ds_probe *p, const tournament *c)
 {
     bool both = c->policy == MD_NUMERIC_BATCH_INVARIANT;
@@ -269,7 +282,8 @@ static void settle(md_ds_numeric *x, md_ds_probe *p, const tournament *c)
         int32_t representative = e && e->family[side] ? representative_of(x, c, e, side) : -1;
         if (representative < 0 && e && !(both && turn == 1))
             representative = cheapest(&us, x, c->target, 0, &c->shape[side]);
-        if (both && turn == 1 && p->n > 0 && representative >= 0 && x->representative[representative].id != x->representative[p->representative[0]].id)
+        if (both && turn == 1 && p->n > 0 && representative >= 0 &&
+            x->representative[representative].id != x->representative[p->representative[0]].id)
             return; /* there was no room: one of another class takes all */
         append(p, representative);
     }
@@ -303,7 +317,8 @@ static int32_t in_turn(int32_t i, int32_t n)
     return i % 2 ? middle - step : middle + step;
 }
 
-static void probe_at(md_ds_numeric *x, int32_t i, const levels *level, int32_t n_levels, int64_t size[MD_FX_MAX_DIMS], const md_ds_space *space)
+static void probe_at(md_ds_numeric *x, int32_t i, const levels *level, int32_t n_levels, int64_t size[MD_FX_MAX_DIMS],
+                     const md_ds_space *space)
 {
     md_ds_hint_sizes(size, space, 0);
     for (int32_t k = 0, rest = i; k < n_levels; k++) {
@@ -324,7 +339,8 @@ static void bring_down(int64_t size[MD_FX_MAX_DIMS], const levels *level, int32_
                 size[level[k].dim] /= 2;
 }
 
-md_status md_ds_numeric_create(md_ds_numeric **out, const md_fa_target *target, const md_ds_space *space, const md_ds_policy *policy)
+md_status md_ds_numeric_create(md_ds_numeric **out, const md_fa_target *target, const md_ds_space *space,
+                               const md_ds_policy *policy)
 {
     levels level[MD_DS_MAX_DYNAMIC];
     md_dev_facts facts = *target->facts;
@@ -361,7 +377,8 @@ md_status md_ds_numeric_create(md_ds_numeric **out, const md_fa_target *target, 
 
 /* ---- What serves a shape */
 
-/* Nearest first; ties to the earlier one. A probe whose list no envelope of holds (representatives were more than there is room for) passes on to the next. */
+/* Nearest first; ties to the earlier one. A probe whose list no envelope of holds (representatives were more than
+ * there is room for) passes on to the next. */
 static int32_t next_probe(const md_ds_numeric *x, const double *at, const uint64_t *passed)
 {
     int32_t best = -1;
@@ -420,7 +437,8 @@ static bool is_of_class(void *user, const md_fa_config *config)
     return numeric.id == w->id;
 }
 
-md_status md_ds_numeric_best(md_fa_config *out, double *us, const md_ds_pool *c, const md_fa_family *family, const md_kn_shape *shape)
+md_status md_ds_numeric_best(md_fa_config *out, double *us, const md_ds_pool *c, const md_fa_family *family,
+                             const md_kn_shape *shape)
 {
     if (!c->numeric)
         return md_tn_estimate(out, us, c->estimates, &c->target, family, shape);

@@ -1,6 +1,7 @@
-/* Numeric policies. Under `deterministic` and `batch_invariant` every shape has one numeric class: that of the first representative whose envelope holds, of
- * those listed at the nearest of a few fixed points of the sizes (probes). Points, lists and representatives are made with the op, from the formula and the
- * device alone: not from hints, threads, rates that were measured, or what was met before. */
+/* Numeric policies. Under `deterministic` and `batch_invariant` every shape has one numeric class: that of the first
+ * representative whose envelope holds, of those listed at the nearest of a few fixed points of the sizes (probes).
+ * Points, lists and representatives are made with the op, from the formula and the device alone: not from hints,
+ * threads, rates that were measured, or what was met before. */
 #ifndef MD_DISPATCH_POOL_NUMERIC_H
 #define MD_DISPATCH_POOL_NUMERIC_H
 
@@ -23,23 +24,26 @@ typedef struct md_ds_probe {
 } md_ds_probe;
 
 typedef struct md_ds_numeric {
-    int32_t n_dims, dim[MD_DS_MAX_DYNAMIC]; /* dims that probes differ in; under batch_invariant only what reductions run over */
+    /* dims that probes differ in; under batch_invariant only what reductions run over */
+    int32_t n_dims, dim[MD_DS_MAX_DYNAMIC];
     int32_t n_probes, n_representatives;
     md_ds_probe probe[MD_DS_MAX_PROBES];
     md_ds_representative representative[MD_DS_MAX_REPRESENTATIVES];
 } md_ds_numeric;
 
 /** Lays out probes and representatives for a stage whose policy is not `fast`. */
-md_status md_ds_numeric_create(md_ds_numeric **out, const md_fa_target *target, const md_ds_space *space, const md_ds_policy *policy);
+md_status md_ds_numeric_create(md_ds_numeric **out, const md_fa_target *target, const md_ds_space *space,
+                               const md_ds_policy *policy);
 
-/** The class that serves a shape: one of a representative that is not known to be broken; MD_DS_NO_CLASS, which no variant has, where there is none;
- * 0 without a policy (NULL). */
+/** The class that serves a shape: one of a representative that is not known to be broken; MD_DS_NO_CLASS, which no
+ * variant has, where there is none; 0 without a policy (NULL). */
 #define MD_DS_NO_CLASS UINT64_C(2)
 uint64_t md_ds_numeric_class(const md_ds_numeric *numeric, const md_kn_shape *shape);
 
-/** The best legal config of a family for a shape, by the model, among those of the class that serves the shape; without a policy as md_tn_best.
- * NOT_FOUND where there is none. */
-md_status md_ds_numeric_best(md_fa_config *out, double *us, const md_ds_pool *c, const md_fa_family *family, const md_kn_shape *shape);
+/** The best legal config of a family for a shape, by the model, among those of the class that serves the shape;
+ * without a policy as md_tn_best. NOT_FOUND where there is none. */
+md_status md_ds_numeric_best(md_fa_config *out, double *us, const md_ds_pool *c, const md_fa_family *family,
+                             const md_kn_shape *shape);
 
 /** What a policy refuses: stores by `=` that may write one element twice. INVALID_ARGUMENT names the tensor. */
 md_status md_ds_numeric_check(const md_st_program *program, md_numeric policy);

@@ -12,8 +12,8 @@ double md_ds_work(const md_fa_target *target, const int64_t *size)
     return flops + bytes;
 }
 
-/* Models and geometries count in 64 bits. A hint beyond every machine stands for "large" as well after halving its largest size, again
- * and again. Sizes of a hint are no limits, so that static ones may be halved too. */
+/* Models and geometries count in 64 bits. A hint beyond every machine stands for "large" as well after halving its
+ * largest size, again and again. Sizes of a hint are no limits, so that static ones may be halved too. */
 void md_ds_bring_into_reach(int64_t size[MD_FX_MAX_DIMS], const md_fa_target *target)
 {
     static const double most = 1e15;
@@ -53,7 +53,8 @@ static void finish_point(md_tn_point *out, const md_fa_target *target, const md_
         make_ragged(out->size, space);
 }
 
-void md_ds_hint_point(md_tn_point *out, const md_fa_target *target, const md_ds_space *space, int32_t hint, bool is_ragged)
+void md_ds_hint_point(md_tn_point *out, const md_fa_target *target, const md_ds_space *space, int32_t hint,
+                      bool is_ragged)
 {
     memset(out, 0, sizeof *out);
     md_ds_hint_sizes(out->size, space, hint);
@@ -65,17 +66,22 @@ typedef struct corner {
     int64_t at_long, at_short;
 } corner;
 static const corner corners_of_one[] = {{1 << 18, 1}, {1 << 24, 1}};
-static const corner corners_of_many[] = {{1 << 20, 2}, {1 << 20, 16}, {1 << 18, 64}, {1 << 16, 256}, {1 << 15, 512}, {1 << 14, 1024}, {8192, 2048}, {8192, 4096},
-                                         {12288, 4096}, {1024, 64}, {2048, 64}, {4096, 64}, {1 << 24, 1}};
+static const corner corners_of_many[] = {{1 << 20, 2},    {1 << 20, 16}, {1 << 18, 64}, {1 << 16, 256}, {1 << 15, 512},
+                                         {1 << 14, 1024}, {8192, 2048},  {8192, 4096},  {12288, 4096},  {1024, 64},
+                                         {2048, 64},      {4096, 64},    {1 << 24, 1}};
 enum { OF_SCANS = 1 }; /* the last of them: their long rows have kernels of their own */
 
-/* Of three dims, as products have them (rows, columns, K): few rows or columns against large matrices, squares between the hints, short and long K; then at sizes
- * where no line begins at a boundary, and where only those of results do not. */
+/* Of three dims, as products have them (rows, columns, K): few rows or columns against large matrices, squares
+ * between the hints, short and long K; then at sizes where no line begins at a boundary, and where only those of
+ * results do not. */
 static const int64_t points_of_products[][3] = {
-    {16, 4096, 4096}, {4, 512, 512}, {1, 1024, 1024}, {64, 4096, 4096}, {256, 4096, 4096}, {768, 768, 768}, {1536, 1536, 1536}, {3072, 3072, 3072}, {512, 4096, 4096}, {32, 11008, 4096}, {128, 11008, 4096},
-    {1000, 11008, 4096}, {128, 3072, 768}, {512, 3072, 768}, {1000, 4096, 1024}, {256, 256, 4096}, {16, 128, 4096}, {2048, 256, 64}, {4096, 4096, 64}, {4096, 16, 4096},
-    {65, 4097, 4097}, {257, 1025, 1025}, {769, 769, 769}, {1537, 1537, 1537}, {3073, 3073, 3073}, {17, 1025, 513}, {17, 129, 4097}, {257, 257, 4097}, {2049, 1025, 65}, {257, 8193, 65}, {9, 257, 3585}, {769, 1025, 3073},
-    {64, 1025, 1024}, {768, 769, 768}, {2048, 2049, 2048},
+    {16, 4096, 4096},   {4, 512, 512},       {1, 1024, 1024},    {64, 4096, 4096},   {256, 4096, 4096},
+    {768, 768, 768},    {1536, 1536, 1536},  {3072, 3072, 3072}, {512, 4096, 4096},  {32, 11008, 4096},
+    {128, 11008, 4096}, {1000, 11008, 4096}, {128, 3072, 768},   {512, 3072, 768},   {1000, 4096, 1024},
+    {256, 256, 4096},   {16, 128, 4096},     {2048, 256, 64},    {4096, 4096, 64},   {4096, 16, 4096},
+    {65, 4097, 4097},   {257, 1025, 1025},   {769, 769, 769},    {1537, 1537, 1537}, {3073, 3073, 3073},
+    {17, 1025, 513},    {17, 129, 4097},     {257, 257, 4097},   {2049, 1025, 65},   {257, 8193, 65},
+    {9, 257, 3585},     {769, 1025, 3073},   {64, 1025, 1024},   {768, 769, 768},    {2048, 2049, 2048},
 };
 
 static void corner_sizes(int64_t size[MD_FX_MAX_DIMS], const md_ds_space *space, int32_t which, const corner *point)
@@ -109,7 +115,9 @@ int32_t md_ds_corner_points(md_tn_point *out, const md_fa_target *target, const 
     const bool is_scan = target->program->stage[target->stage].kind == MD_ST_SCAN;
     const int32_t n = space->n == 1 ? MD_COUNT(corners_of_one) : MD_COUNT(corners_of_many) - (is_scan ? 0 : OF_SCANS);
     int32_t n_points = 0;
-    _Static_assert(MD_COUNT(points_of_products) <= MD_DS_MAX_CORNERS && 2 * 2 * MD_COUNT(corners_of_many) <= MD_DS_MAX_CORNERS, "room for all");
+    _Static_assert(MD_COUNT(points_of_products) <= MD_DS_MAX_CORNERS &&
+                       2 * 2 * MD_COUNT(corners_of_many) <= MD_DS_MAX_CORNERS,
+                   "room for all");
     if (space->n == 3)
         return product_points(out, target, space);
     for (int32_t k = 0; k < space->n && space->n <= 2; k++)

@@ -44,7 +44,8 @@ static md_status add_variant(int32_t *slot, md_ds_pool *c, md_bd *builder, const
 }
 
 /* Others may add, too, while a pool grows. */
-static md_status add_to_pool(int32_t *slot, md_ds_pool *c, md_bd *builder, const md_fa_family *f, const md_fa_config *config, int32_t hint, int32_t limit)
+static md_status add_to_pool(int32_t *slot, md_ds_pool *c, md_bd *builder, const md_fa_family *f,
+                             const md_fa_config *config, int32_t hint, int32_t limit)
 {
     pthread_mutex_lock(&c->lock_of_variants);
     md_status s = add_variant(slot, c, builder, f, config, hint, limit);
@@ -75,15 +76,17 @@ void md_ds_rank(md_ds_pool *c, int32_t hint, int32_t variant, double us, double 
     r->n[hint] = n + 1;
 }
 
-static md_status decide(md_fa_config *config, double *us, bool *is_measured, const md_ds_pool *c, const md_fa_family *f, const md_tn_point *point,
-                        const md_kn_shape *shape, md_tune rigor)
+static md_status decide(md_fa_config *config, double *us, bool *is_measured, const md_ds_pool *c, const md_fa_family *f,
+                        const md_tn_point *point, const md_kn_shape *shape, md_tune rigor)
 {
     *is_measured = false;
     return c->numeric ? md_ds_numeric_best(config, us, c, f, shape)
-                      : md_tn_decide(config, us, is_measured, c->policy.wisdom, c->estimates, rigor, &c->target, f, point, shape);
+                      : md_tn_decide(config, us, is_measured, c->policy.wisdom, c->estimates, rigor, &c->target, f,
+                                     point, shape);
 }
 
-/* Of default hints, and of many, the last has the best of each family of a GPU; at the others a family of rows that is so much slower than one before it would only be compiled. */
+/* Of default hints, and of many, the last has the best of each family of a GPU; at the others a family of rows that
+ * is so much slower than one before it would only be compiled. */
 static const double far_behind = 1.5;
 
 static bool are_choosy(const md_ds_pool *c, const md_ds_space *space)
@@ -92,10 +95,12 @@ static bool are_choosy(const md_ds_pool *c, const md_ds_space *space)
 }
 
 enum { MAX_CORNERS = 20 }; /* and what is beside hints: above the pool's limit, which leaves MD_DS_SPARE_VARIANTS */
-_Static_assert((int)MAX_CORNERS + (int)MD_DS_LAST_RESORTS <= (int)MD_DS_SPARE_VARIANTS, "places are left for last resorts");
+_Static_assert((int)MAX_CORNERS + (int)MD_DS_LAST_RESORTS <= (int)MD_DS_SPARE_VARIANTS,
+               "places are left for last resorts");
 
 /* `is_ragged`: rows and data lie at no boundary, as those of odd lengths do. */
-static md_status add_hint(md_ds_pool *c, md_bd *builder, const md_ds_space *space, int32_t hint, bool last_resort, bool is_ragged)
+static md_status add_hint(md_ds_pool *c, md_bd *builder, const md_ds_space *space, int32_t hint, bool last_resort,
+                          bool is_ragged)
 {
     md_tn_point point;
     md_kn_shape shape;
@@ -118,7 +123,8 @@ static md_status add_hint(md_ds_pool *c, md_bd *builder, const md_ds_space *spac
         if (is_choosy && f->is_reduction && least > 0 && us > least * far_behind)
             continue;
         least = least > 0 ? MD_MIN(least, us) : us;
-        MD_TRY(add_to_pool(&slot, c, builder, f, &config, hint, c->policy.max_variants + (is_ragged ? MAX_CORNERS : 0)));
+        MD_TRY(
+            add_to_pool(&slot, c, builder, f, &config, hint, c->policy.max_variants + (is_ragged ? MAX_CORNERS : 0)));
         if (slot >= 0 && is_measured && c->from_hint[slot] == hint && !is_ragged)
             atomic_store_explicit(&c->measured_us[slot], us, memory_order_relaxed);
         const double model_us = is_measured && !is_ragged ? md_tn_predict_us(&c->target, f, &config, shape.size) : 0.0;
@@ -130,7 +136,8 @@ static md_status add_hint(md_ds_pool *c, md_bd *builder, const md_ds_space *spac
 
 /* ---- GPUs: what diagonal hints do not see */
 
-md_status md_ds_best_at(const md_fa_family **best, md_fa_config *best_config, const md_ds_pool *c, const md_tn_point *point)
+md_status md_ds_best_at(const md_fa_family **best, md_fa_config *best_config, const md_ds_pool *c,
+                        const md_tn_point *point)
 {
     const md_fa_family *f;
     md_fa_config config;
@@ -143,7 +150,8 @@ md_status md_ds_best_at(const md_fa_family **best, md_fa_config *best_config, co
         if (f->is_last_resort || f->is_library || !md_ds_family_allowed(f, &c->target, &c->policy))
             continue;
         md_status s = decide(&config, &us, &is_measured, c, f, point, &shape, MD_MAX(c->policy.tune, MD_TUNE_ESTIMATE));
-        if (s == MD_NOT_FOUND || (s == MD_OK && *best && (is_measured == is_best_measured ? us >= least : is_best_measured)))
+        if (s == MD_NOT_FOUND ||
+            (s == MD_OK && *best && (is_measured == is_best_measured ? us >= least : is_best_measured)))
             continue;
         MD_TRY(s);
         *best = f;
@@ -163,8 +171,8 @@ static md_status add_best(md_ds_pool *c, md_bd *builder, const md_tn_point *poin
     return best ? add_to_pool(&slot, c, builder, best, &config, -1, c->policy.max_variants + MAX_CORNERS) : MD_OK;
 }
 
-/* Wide loads need boundaries that odd sizes do not have, and a few long rows need other kernels than many of middling length: without candidates
- * for those, many a new shape would wait for a compiler or be served badly. */
+/* Wide loads need boundaries that odd sizes do not have, and a few long rows need other kernels than many of
+ * middling length: without candidates for those, many a new shape would wait for a compiler or be served badly. */
 static md_status add_beside_hints(md_ds_pool *c, md_bd *builder, const md_ds_space *space)
 {
     md_tn_point point[MD_DS_MAX_CORNERS];
@@ -189,16 +197,19 @@ static md_status add_pinned(md_ds_pool *c, md_bd *builder)
     if (status != MD_OK)
         return md_fail_more(status, "; '%s' is pinned, by an option or MD_PIN", c->policy.pin);
     if (!family->applies(&c->target))
-        return md_fail(MD_INVALID_ARGUMENT, "pinned variant '%s': the family does not apply to the stage", c->policy.pin);
+        return md_fail(MD_INVALID_ARGUMENT, "pinned variant '%s': the family does not apply to the stage",
+                       c->policy.pin);
     md_fa_numeric numeric;
     md_fa_numeric_of(&numeric, &c->target, family, &config);
     if (!md_fa_numeric_allows(c->policy.numeric, &numeric))
-        return md_fail(MD_INVALID_ARGUMENT, "pinned variant '%s': not under the numeric policy %s", c->policy.pin, md_ds_numeric_name(c->policy.numeric));
+        return md_fail(MD_INVALID_ARGUMENT, "pinned variant '%s': not under the numeric policy %s", c->policy.pin,
+                       md_ds_numeric_name(c->policy.numeric));
     MD_TRY(add_variant(&c->pinned, c, builder, family, &config, -1, MD_DS_MAX_VARIANTS));
     return md_bd_variant_wait(c->variant[c->pinned]);
 }
 
-/* A user's own kernels are there, whatever the hints. The model cannot tell their configurations apart: some of all are there for the clock to choose from. */
+/* A user's own kernels are there, whatever the hints. The model cannot tell their configurations apart: some of all
+ * are there for the clock to choose from. */
 enum { CUSTOM_CONFIGS = 8 };
 typedef struct spread {
     md_ds_pool *c;
@@ -245,7 +256,8 @@ static bool add_answer(void *user, const md_fa_config *config)
     return s->status == MD_OK;
 }
 
-/* All that a library offers: its kernels are there, so that more of them cost nothing but the clock, which alone can tell them apart. */
+/* All that a library offers: its kernels are there, so that more of them cost nothing but the clock, which alone can
+ * tell them apart. */
 static md_status add_library(md_ds_pool *c, md_bd *builder, const md_ds_space *space)
 {
     int64_t size[MD_FX_MAX_DIMS];
@@ -259,7 +271,8 @@ static md_status add_library(md_ds_pool *c, md_bd *builder, const md_ds_space *s
     return MD_OK;
 }
 
-/* What represents the classes of a policy: in the pool before all else, and built, so that it is known from the start which serve. */
+/* What represents the classes of a policy: in the pool before all else, and built, so that it is known from the
+ * start which serve. */
 static md_status add_representatives(md_ds_pool *c, md_bd *builder, const md_ds_space *space)
 {
     MD_TRY(md_ds_numeric_create(&c->numeric, &c->target, space, &c->policy));
@@ -288,7 +301,8 @@ static md_status add_hints(md_ds_pool *c, md_bd *builder, const md_ds_space *spa
     return md_ds_note_measured(c, space);
 }
 
-static md_status add_pool(md_ds_pool *c, md_bd *builder, const md_ds_space *space, const md_ds_policy *policy, bool only_first, md_ds_ahead *ahead)
+static md_status add_pool(md_ds_pool *c, md_bd *builder, const md_ds_space *space, const md_ds_policy *policy,
+                          bool only_first, md_ds_ahead *ahead)
 {
     MD_TRY(add_customs(c, builder, space));
     if (policy->numeric >= MD_NUMERIC_DETERMINISTIC)
@@ -304,7 +318,7 @@ static md_status add_pool(md_ds_pool *c, md_bd *builder, const md_ds_space *spac
 }
 
 md_status md_ds_pool_init(md_ds_pool *c, md_bd *builder, const md_fa_target *target, const md_ds_space *space,
-                                const md_ds_policy *policy, bool only_first)
+                          const md_ds_policy *policy, bool only_first)
 {
     memset(c, 0, sizeof *c);
     c->target = *target;
@@ -366,7 +380,8 @@ void md_ds_pool_wait(md_ds_pool *c)
         (void)md_bd_variant_wait(c->variant[i]);
 }
 
-/* One family's best for a shape: who is better by the model comes first. A user's own kernels are in the pool from the start, or not: they are verified there. */
+/* One family's best for a shape: who is better by the model comes first. A user's own kernels are in the pool from
+ * the start, or not: they are verified there. */
 typedef struct offer {
     const md_fa_family *family;
     md_fa_config config;
@@ -375,7 +390,8 @@ typedef struct offer {
 
 enum { MOST_OFFERS = 32 };
 
-static md_status list_offers(offer out[MOST_OFFERS], int32_t *n, const md_ds_pool *c, const md_kn_shape *shape, bool last_resorts)
+static md_status list_offers(offer out[MOST_OFFERS], int32_t *n, const md_ds_pool *c, const md_kn_shape *shape,
+                             bool last_resorts)
 {
     *n = 0;
     const md_fa_family *f;
@@ -396,7 +412,8 @@ static md_status list_offers(offer out[MOST_OFFERS], int32_t *n, const md_ds_poo
 }
 
 /* The first one that has not failed before; -1 where there is none. */
-static md_status add_offer(int32_t *slot, md_ds_pool *c, md_bd *builder, const offer *list, int32_t n, const md_kn_shape *shape)
+static md_status add_offer(int32_t *slot, md_ds_pool *c, md_bd *builder, const offer *list, int32_t n,
+                           const md_kn_shape *shape)
 {
     int32_t made;
     *slot = -1;

@@ -1,4 +1,5 @@
-/* The candidates of one stage: for every hint, the best config of every family that applies, ranked; equal configs merge. */
+/* The candidates of one stage: for every hint, the best config of every family that applies, ranked; equal configs
+ * merge. */
 #ifndef MD_DISPATCH_POOL_POOL_H
 #define MD_DISPATCH_POOL_POOL_H
 
@@ -8,7 +9,8 @@
 
 #include <pthread.h>
 
-/* SPARE of them are kept for shapes that no variant of the hints fits, and the last few of those for the last resort. */
+/* SPARE of them are kept for shapes that no variant of the hints fits, and the last few of those for the last
+ * resort. */
 enum { MD_DS_MAX_VARIANTS = 72, MD_DS_SPARE_VARIANTS = 24, MD_DS_LAST_RESORTS = 4 };
 
 /* At so many hints pools have every family's best. */
@@ -68,16 +70,17 @@ static inline const md_ds_ranks *md_ds_ranks_of(const md_ds_pool *c)
     return atomic_load_explicit(&c->ranks, memory_order_acquire);
 }
 
-/** Chooses configs and starts building them. `target` and `space` must outlive it. only_first: those for the first hint, if there are any; md_ds_pool_fill does the rest. */
+/** Chooses configs and starts building them. `target` and `space` must outlive it. only_first: those for the first
+ * hint, if there are any; md_ds_pool_fill does the rest. */
 md_status md_ds_pool_init(md_ds_pool *c, md_bd *builder, const md_fa_target *target, const md_ds_space *space,
-                                const md_ds_policy *policy, bool only_first);
+                          const md_ds_policy *policy, bool only_first);
 /** Adds what is left, while others read. One thread. */
 md_status md_ds_pool_fill(md_ds_pool *c, md_bd *builder, const md_ds_space *space);
 void md_ds_pool_finish(md_ds_pool *c);
 /** Waits for all builds. Failed ones stay, and are never picked. */
 void md_ds_pool_wait(md_ds_pool *c);
-/** For a shape that no variant fits: starts building the best config for it, of the best family that has not failed. NOT_FOUND if none fits.
- * The lock of variants is held. */
+/** For a shape that no variant fits: starts building the best config for it, of the best family that has not failed.
+ * NOT_FOUND if none fits. The lock of variants is held. */
 md_status md_ds_pool_add_fallback(int32_t *variant, md_ds_pool *c, md_bd *builder, const md_kn_shape *shape);
 
 /** Puts a variant into a hint's list, unless it is there or the list is full. */

@@ -19,7 +19,8 @@ typedef struct hint_parser {
 
 static md_status bad_hint(const hint_parser *p, const char *why)
 {
-    return md_fail(MD_INVALID_ARGUMENT, "%s: '%s': %s at '%.20s'; use \"64,256,4096\", \"b=1,64 n=256\" or \"(b=1,n=64) (b=8,n=64)\"",
+    return md_fail(MD_INVALID_ARGUMENT,
+                   "%s: '%s': %s at '%.20s'; use \"64,256,4096\", \"b=1,64 n=256\" or \"(b=1,n=64) (b=8,n=64)\"",
                    p->source, p->text, why, p->at);
 }
 
@@ -87,7 +88,8 @@ static md_status parse_name(hint_parser *p, int32_t *slot)
     const int32_t dim = md_fx_find_dim(p->space->formula, start, n);
     *slot = md_ds_slot_of(p->space, dim);
     if (dim < 0)
-        return md_fail(MD_INVALID_ARGUMENT, "%s: '%s': the formula has no dim '%.*s'", p->source, p->text, (int)n, start);
+        return md_fail(MD_INVALID_ARGUMENT, "%s: '%s': the formula has no dim '%.*s'", p->source, p->text, (int)n,
+                       start);
     skip_blanks(p);
     if (*p->at != '=')
         return bad_hint(p, "expected '='");
@@ -232,7 +234,8 @@ static md_status set_weights(md_ds_space *s, const char *text)
             n--;
         const int32_t dim = md_fx_find_dim(s->formula, at, n), slot = md_ds_slot_of(s, dim);
         if (dim < 0)
-            return md_fail(MD_INVALID_ARGUMENT, "option weights: '%s': the formula has no dim '%.*s'", text, (int)n, at);
+            return md_fail(MD_INVALID_ARGUMENT, "option weights: '%s': the formula has no dim '%.*s'", text, (int)n,
+                           at);
         if (slot >= 0)
             s->weight[slot] = w;
         at = end;
@@ -327,13 +330,14 @@ md_status md_ds_as_take(md_ds_as *out, const md_ds_space *space, const md_arg *a
     for (; *n_args > own; --*n_args) {
         const md_arg *a = &args[*n_args - 1];
         if (a->kind != MD_ARG_AS)
-            return md_fail(MD_INVALID_ARGUMENT, "argument %d: only md_as may stand behind the op's %d arguments", *n_args - 1, own);
+            return md_fail(MD_INVALID_ARGUMENT, "argument %d: only md_as may stand behind the op's %d arguments",
+                           *n_args - 1, own);
         if (a->dim < 0 || a->dim >= space->n)
             return md_fail(MD_INVALID_ARGUMENT, "md_as: there is no dynamic dim number %d, of %d", a->dim, space->n);
         const md_fx_dim *d = &space->formula->dim[space->dim[a->dim]];
         if (a->integer < MD_MAX(d->lo, 1) || a->integer > d->hi)
-            return md_fail(MD_INVALID_ARGUMENT, "md_as: dim '%s' as %lld lies outside %lld..%lld", d->name, (long long)a->integer,
-                           (long long)MD_MAX(d->lo, 1), (long long)d->hi);
+            return md_fail(MD_INVALID_ARGUMENT, "md_as: dim '%s' as %lld lies outside %lld..%lld", d->name,
+                           (long long)a->integer, (long long)MD_MAX(d->lo, 1), (long long)d->hi);
         if (out->n == 0)
             memset(out->size, 0, sizeof out->size);
         if (out->size[a->dim])
@@ -365,8 +369,8 @@ void md_ds_hint_label(char out[MD_DS_LABEL], const md_ds_space *space, int32_t i
     size_t used = 0;
     out[0] = 0;
     for (int32_t k = 0; k < space->n && used < MD_DS_LABEL; k++)
-        used += (size_t)snprintf(out + used, MD_DS_LABEL - used, "%s%s=%lld", k ? " " : "", space->formula->dim[space->dim[k]].name,
-                                 (long long)space->hint[i][k]);
+        used += (size_t)snprintf(out + used, MD_DS_LABEL - used, "%s%s=%lld", k ? " " : "",
+                                 space->formula->dim[space->dim[k]].name, (long long)space->hint[i][k]);
     if (space->n == 0)
         snprintf(out, MD_DS_LABEL, "static");
 }
@@ -380,7 +384,8 @@ void md_ds_print_hints(md_strbuf *out, const md_ds_space *space, uint64_t chosen
         md_strbuf_add(out, is_first ? "(" : " (");
         is_first = false;
         for (int32_t k = 0; k < space->n; k++)
-            md_strbuf_printf(out, "%s%s=%lld", k ? "," : "", space->formula->dim[space->dim[k]].name, (long long)space->hint[h][k]);
+            md_strbuf_printf(out, "%s%s=%lld", k ? "," : "", space->formula->dim[space->dim[k]].name,
+                             (long long)space->hint[h][k]);
         md_strbuf_add(out, ")");
     }
 }

@@ -29,22 +29,25 @@ typedef struct md_ds_space {
     int64_t hint[MD_DS_MAX_HINTS][MD_DS_MAX_DYNAMIC]; /* parallel to dim[] */
 } md_ds_space;
 
-/** Lays out the space. `hints`: "64,256" (diagonal), "b=1,8 n=64,4096" (grid over named dims; a dim that is not named is 256),
- * "(b=1,n=64) (b=512,n=4096)" (points). Points are brought into the dims' declared ranges; equal ones merge. An op
- * without dynamic dims gets one hint. INVALID_ARGUMENT names the offending part, and `source` ("MD_HINTS", "option hints"). */
+/** Lays out the space. `hints`: "64,256" (diagonal), "b=1,8 n=64,4096" (grid over named dims; a dim that is not named
+ * is 256), "(b=1,n=64) (b=512,n=4096)" (points). Points are brought into the dims' declared ranges; equal ones
+ * merge. An op without dynamic dims gets one hint. INVALID_ARGUMENT names the offending part, and `source`
+ * ("MD_HINTS", "option hints"). */
 md_status md_ds_space_make(md_ds_space *out, const md_fx_formula *formula, const char *hints, const char *source,
                            const char *weights);
 
-/** sum over dims of w * |log2 x - log2 h|, sizes below 1 counting as 1/2 (log2 = -1). MD_METRIC_INDUCTOR: w is the number of
- * occurrences of the dim in the arguments, as in TorchInductor's multi-kernel (PyTorch 2.9, multi_kernel.py). */
+/** sum over dims of w * |log2 x - log2 h|, sizes below 1 counting as 1/2 (log2 = -1). MD_METRIC_INDUCTOR: w is the
+ * number of occurrences of the dim in the arguments, as in TorchInductor's multi-kernel (PyTorch 2.9,
+ * multi_kernel.py). */
 double md_ds_distance(const md_ds_space *space, md_metric metric, const int64_t *size, const int64_t *hint);
 
 /** The nearest hint, ties to the earlier one, and its distance. */
 int32_t md_ds_nearest_hint(double *distance, const md_ds_space *space, md_metric metric, const int64_t *size);
-/** The point nearest to sizes (by dim id) of those that stand MD_DS_CELLS to the octave in each dynamic dim: out as md_ds_hint_sizes makes it. Returns how far it is. */
+/** The point nearest to sizes (by dim id) of those that stand MD_DS_CELLS to the octave in each dynamic dim: out as
+ * md_ds_hint_sizes makes it. Returns how far it is. */
 double md_ds_nearest_cell(int64_t out[MD_FX_MAX_DIMS], const md_ds_space *space, md_metric metric, const int64_t *size);
-/** Takes the sizes to choose by off the end of a call's arguments: *n_args becomes the number of those before. INVALID_ARGUMENT for a dim
- * that there is not, one that is given twice, and a size outside the dim's range. */
+/** Takes the sizes to choose by off the end of a call's arguments: *n_args becomes the number of those before.
+ * INVALID_ARGUMENT for a dim that there is not, one that is given twice, and a size outside the dim's range. */
 md_status md_ds_as_take(md_ds_as *out, const md_ds_space *space, const md_arg *args, int32_t *n_args);
 /** Sizes by dim id with those of `as` in place of the shape's. */
 void md_ds_as_sizes(int64_t out[MD_FX_MAX_DIMS], const md_ds_space *space, const int64_t *size, const md_ds_as *as);

@@ -1,6 +1,7 @@
-/* Shapes that lie within a quarter of an octave of each other are one point, which stands at the heaviest of them. The heaviest points and the
- * hints of today are the places where hints may lie. For each place, the best config of every family is found by the model, and what it would
- * cost at every point. Then places are added greedily and exchanged while that helps (as in PAM: Kaufman and Rousseeuw, Finding Groups in Data, 1990). */
+/* Shapes that lie within a quarter of an octave of each other are one point, which stands at the heaviest of them.
+ * The heaviest points and the hints of today are the places where hints may lie. For each place, the best config of
+ * every family is found by the model, and what it would cost at every point. Then places are added greedily and
+ * exchanged while that helps (as in PAM: Kaufman and Rousseeuw, Finding Groups in Data, 1990). */
 #include "dispatch/pool/suggest.h"
 
 #include "base/hash.h"
@@ -68,7 +69,8 @@ static md_status read_point(point *out, const suggest *s, const md_ds_met *met)
     for (int32_t k = 0; k < s->space.n; k++) {
         int64_t v = out->size[s->space.dim[k]];
         if (v < 0)
-            return md_fail(MD_INVALID_ARGUMENT, "sizes '%s': the size of dim '%s' is missing", met->sizes, s->formula->dim[s->space.dim[k]].name);
+            return md_fail(MD_INVALID_ARGUMENT, "sizes '%s': the size of dim '%s' is missing", met->sizes,
+                           s->formula->dim[s->space.dim[k]].name);
         out->cell[k] = v > 0 ? llround(MD_DS_CELLS * log2((double)v)) : -1;
     }
     if (!(met->weight > 0.0) || !isfinite(met->weight))
@@ -79,7 +81,7 @@ static md_status read_point(point *out, const suggest *s, const md_ds_met *met)
 
 static int by_cell(const void *a, const void *b)
 {
-    return memcmp(((const point *)a)->cell, ((const point *)b)->cell, sizeof ((const point *)a)->cell);
+    return memcmp(((const point *)a)->cell, ((const point *)b)->cell, sizeof((const point *)a)->cell);
 }
 
 /* Those that weigh the same in an order that has nothing to do with their sizes: the first of them stand for all. */
@@ -162,7 +164,8 @@ static void insert_offer(offer *out, const md_fa_family *f, const md_fa_config *
     out->config[at] = *config;
 }
 
-static md_status add_offers(offer *out, const md_fa_target *target, const md_ds_policy *policy, const md_kn_shape *shape, bool last_resorts)
+static md_status add_offers(offer *out, const md_fa_target *target, const md_ds_policy *policy,
+                            const md_kn_shape *shape, bool last_resorts)
 {
     for (int32_t i = 0; md_fa_of(target, i) && out->n < MAX_OFFERS; i++) {
         const md_fa_family *f = md_fa_of(target, i);
@@ -241,7 +244,8 @@ static md_status add_stage(suggest *s, int32_t stage)
 
 /* ---- Sets of places */
 
-/* `chosen` is a bit a place. What no hint serves would have to be built when it is met: twice the time stands for that. */
+/* `chosen` is a bit a place. What no hint serves would have to be built when it is met: twice the time stands for
+ * that. */
 static md_ds_regret regret_of(const suggest *s, uint64_t chosen)
 {
     md_ds_regret r = {.n_hints = __builtin_popcountll(chosen)};
@@ -255,7 +259,8 @@ static md_ds_regret regret_of(const suggest *s, uint64_t chosen)
             const double at = s->us[i * n + h];
             if (!(chosen >> h & 1) || !isfinite(at))
                 continue;
-            const double d = by_distance ? md_ds_distance(&s->space, s->options->policy.metric, p->size, s->space.hint[h]) : at;
+            const double d =
+                by_distance ? md_ds_distance(&s->space, s->options->policy.metric, p->size, s->space.hint[h]) : at;
             if (d < nearest) {
                 nearest = d;
                 us = at;
@@ -311,7 +316,8 @@ static uint64_t search(const suggest *s, md_ds_regret *regret)
     return chosen;
 }
 
-static md_status run(suggest *s, md_strbuf *text, md_ds_suggestion *out, const char *formula, const md_ds_met *met, int32_t n_met)
+static md_status run(suggest *s, md_strbuf *text, md_ds_suggestion *out, const char *formula, const md_ds_met *met,
+                     int32_t n_met)
 {
     const md_ds_suggest_options *o = s->options;
     MD_TRY(md_fx_formula_create(&s->formula, formula, &o->formula));
@@ -336,8 +342,8 @@ static md_status run(suggest *s, md_strbuf *text, md_ds_suggestion *out, const c
     return text->failed ? md_fail_memory() : MD_OK;
 }
 
-md_status md_ds_suggest(md_strbuf *text, md_ds_suggestion *out, const md_dev_facts *facts, const char *formula, const md_ds_met *met, int32_t n_met,
-                        const md_ds_suggest_options *options)
+md_status md_ds_suggest(md_strbuf *text, md_ds_suggestion *out, const md_dev_facts *facts, const char *formula,
+                        const md_ds_met *met, int32_t n_met, const md_ds_suggest_options *options)
 {
     suggest *s = calloc(1, sizeof *s);
     if (!s)

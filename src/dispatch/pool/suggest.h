@@ -1,5 +1,5 @@
-/* Which hints would have suited a service: the set of a given size with the least expected regret on the shapes that were met. By the model
- * alone: nothing is built or measured. */
+/* Which hints would have suited a service: the set of a given size with the least expected regret on the shapes that
+ * were met. By the model alone: nothing is built or measured. */
 #ifndef MD_DISPATCH_POOL_SUGGEST_H
 #define MD_DISPATCH_POOL_SUGGEST_H
 
@@ -17,7 +17,8 @@ typedef struct md_ds_suggest_options {
     int32_t n_hints; /* at most this many; 1 .. MD_DS_MAX_HINTS */
 } md_ds_suggest_options;
 
-/* Regret: time over that of the best config of the whole space for that very shape, minus 1; both by the model. Mean: by weight. */
+/* Regret: time over that of the best config of the whole space for that very shape, minus 1; both by the model.
+ * Mean: by weight. */
 typedef struct md_ds_regret {
     int32_t n_hints;
     double mean, worst;
@@ -28,8 +29,9 @@ typedef struct md_ds_suggestion {
     md_ds_regret suggested, today;
 } md_ds_suggestion;
 
-/** Adds the suggested hints to `text`, in the language of MD_HINTS. INVALID_ARGUMENT for sizes that the formula does not have or that are missing. */
-md_status md_ds_suggest(md_strbuf *text, md_ds_suggestion *out, const md_dev_facts *facts, const char *formula, const md_ds_met *met, int32_t n_met,
-                        const md_ds_suggest_options *options);
+/** Adds the suggested hints to `text`, in the language of MD_HINTS. INVALID_ARGUMENT for sizes that the formula does
+ * not have or that are missing. */
+md_status md_ds_suggest(md_strbuf *text, md_ds_suggestion *out, const md_dev_facts *facts, const char *formula,
+                        const md_ds_met *met, int32_t n_met, const md_ds_suggest_options *options);
 
 #endif

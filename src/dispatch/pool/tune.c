@@ -20,7 +20,8 @@ static bool allows(const void *user, const md_fa_family *family, const md_fa_con
 }
 
 /* Ragged twins of all hints, and corners where hints are the defaults; none twice. */
-static int32_t points_beside(md_tn_point *out, const md_fa_target *target, const md_ds_policy *policy, const md_ds_space *space)
+static int32_t points_beside(md_tn_point *out, const md_fa_target *target, const md_ds_policy *policy,
+                             const md_ds_space *space)
 {
     int32_t n = 0, n_kept = 0;
     for (int32_t h = 0; h < space->n_hints; h++)
@@ -38,7 +39,8 @@ static int32_t points_beside(md_tn_point *out, const md_fa_target *target, const
 }
 
 /* `job` says all but for whom and where. */
-static md_status tune_stage(const md_tn_job *job, const md_fa_target *target, const md_ds_policy *policy, const md_ds_space *space, bool off_hints)
+static md_status tune_stage(const md_tn_job *job, const md_fa_target *target, const md_ds_policy *policy,
+                            const md_ds_space *space, bool off_hints)
 {
     const asker r = {target, policy};
     const bool is_twofold = off_hints && target->facts->capability > 0;
@@ -55,7 +57,9 @@ static md_status tune_stage(const md_tn_job *job, const md_fa_target *target, co
     all.point = point;
     all.allows = allows;
     all.allows_user = &r;
-    all.budget_ms = (job->budget_ms > 0.0 ? job->budget_ms : policy->tune_budget_ms > 0.0 ? policy->tune_budget_ms : MD_TN_BUDGET_MS) /
+    all.budget_ms = (job->budget_ms > 0.0           ? job->budget_ms
+                     : policy->tune_budget_ms > 0.0 ? policy->tune_budget_ms
+                                                    : MD_TN_BUDGET_MS) /
                     target->program->n_stages / (is_twofold ? 2 : 1);
     md_status s = md_tn_tune(&all);
     if (s == MD_OK && is_twofold) {
@@ -79,7 +83,8 @@ static void build_ahead(void *user)
     for (int32_t i = 0; i < n; i++) {
         const md_fa_family *best = NULL;
         md_fa_config config;
-        if (md_ds_best_at(&best, &config, a->c, &point[i]) == MD_OK && best && md_bd_variant_create(&a->variant[a->n], a->builder, target, best, &config) == MD_OK)
+        if (md_ds_best_at(&best, &config, a->c, &point[i]) == MD_OK && best &&
+            md_bd_variant_create(&a->variant[a->n], a->builder, target, best, &config) == MD_OK)
             a->n++;
     }
 }
@@ -95,7 +100,11 @@ md_status md_ds_tune_hints(md_ds_ahead *ahead, const md_ds_pool *c, md_bd *build
 {
     const bool has_more = c->policy.off_hints && c->target.facts->capability > 0;
     *ahead = (md_ds_ahead){.c = c, .builder = builder, .space = space};
-    const md_tn_job job = {.builder = builder, .rigor = c->policy.tune, .seed = 1, .meanwhile = has_more ? build_ahead : NULL, .meanwhile_user = ahead};
+    const md_tn_job job = {.builder = builder,
+                           .rigor = c->policy.tune,
+                           .seed = 1,
+                           .meanwhile = has_more ? build_ahead : NULL,
+                           .meanwhile_user = ahead};
     if (c->policy.tune < MD_TUNE_MEASURE || !c->policy.wisdom || !c->target.facts->can_compile)
         return MD_OK;
     return tune_stage(&job, &c->target, &c->policy, space, false); /* creation has no time for more */
@@ -115,7 +124,8 @@ static void note_record(md_ds_pool *c, int32_t hint, const md_tn_record *r, cons
         const md_tn_candidate *t = &r->candidate[i];
         const int32_t slot = t->verdict == MD_TN_TIMED && t->us > 0.0 ? slot_of(c, t->name) : -1;
         if (slot >= 0)
-            md_ds_rank(c, hint, slot, t->us, md_tn_predict_us(&c->target, c->variant[slot]->family, &c->variant[slot]->config, size));
+            md_ds_rank(c, hint, slot, t->us,
+                       md_tn_predict_us(&c->target, c->variant[slot]->family, &c->variant[slot]->config, size));
     }
 }
 
@@ -135,7 +145,8 @@ md_status md_ds_note_measured(md_ds_pool *c, const md_ds_space *space)
         MD_TRY(md_tn_key(&key, &c->target, size, false));
         for (int32_t i = 0; (f = md_fa_of(&c->target, i)) != NULL; i++) {
             md_tn_record r;
-            if (f->is_last_resort || !f->applies(&c->target) || md_tn_wisdom_find(&r, c->policy.wisdom, key, f->name, MD_TUNE_MEASURE) != MD_OK)
+            if (f->is_last_resort || !f->applies(&c->target) ||
+                md_tn_wisdom_find(&r, c->policy.wisdom, key, f->name, MD_TUNE_MEASURE) != MD_OK)
                 continue;
             note_record(c, h, &r, size);
             md_tn_record_finish(&r);

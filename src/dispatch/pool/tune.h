@@ -6,7 +6,8 @@
 #include "dispatch/pool/pool.h"
 #include "tune/search/search.h"
 
-/* What a search at the hints has no say in, and what is built beside it therefore: the pool, which comes after it, asks for the same. */
+/* What a search at the hints has no say in, and what is built beside it therefore: the pool, which comes after it,
+ * asks for the same. */
 typedef struct md_ds_ahead {
     const md_ds_pool *c;
     md_bd *builder;
@@ -15,12 +16,13 @@ typedef struct md_ds_ahead {
     md_bd_variant *variant[MD_DS_MAX_HINTS + MD_DS_MAX_CORNERS];
 } md_ds_ahead;
 
-/** Fills the wisdom for the hints of a stage: what md_tn_decide then answers from. Nothing below MD_TUNE_MEASURE. `ahead` is zeroed, and to be finished when the
- * pool is there. */
+/** Fills the wisdom for the hints of a stage: what md_tn_decide then answers from. Nothing below MD_TUNE_MEASURE.
+ * `ahead` is zeroed, and to be finished when the pool is there. */
 md_status md_ds_tune_hints(md_ds_ahead *ahead, const md_ds_pool *c, md_bd *builder, const md_ds_space *space);
 void md_ds_ahead_finish(md_ds_ahead *ahead);
 
-/** What else of the pool was timed at a hint, and lost there, joins its list: the model has no say where the clock had. */
+/** What else of the pool was timed at a hint, and lost there, joins its list: the model has no say where the clock
+ * had. */
 md_status md_ds_note_measured(md_ds_pool *c, const md_ds_space *space);
 
 typedef struct md_ds_tune_request {
@@ -29,7 +31,8 @@ typedef struct md_ds_tune_request {
     const char *hints, *hints_source;
     bool off_hints; /* GPUs: half of the time is for the points beside the hints that pools look at (beside.h) */
     md_bd *builder;
-    md_tn_job job; /* rigor, budget_ms (of all stages), max_builds, all_directions, indices, exclude, seed, write, user */
+    /* rigor, budget_ms (of all stages), max_builds, all_directions, indices, exclude, seed, write, user */
+    md_tn_job job;
 } md_ds_tune_request;
 
 /** The same for all stages of a formula. */

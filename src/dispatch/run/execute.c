@@ -31,8 +31,8 @@ void md_ds_fill_call(md_kn_call *call, const md_ds_op *op, const md_ds_bound *bo
 static md_status late_fault(const md_ds_op *op, const char *when, int32_t tensor, int32_t axis, int64_t value)
 {
     const md_fx_tensor *t = &op->formula->tensor[tensor];
-    return md_fail(MD_INVALID_ARGUMENT, "op %s: %sindex %lld is outside axis %d (dim '%s') of '%s'", op->name, when, (long long)value, axis,
-                   op->formula->dim[t->dim[axis]].name, t->name);
+    return md_fail(MD_INVALID_ARGUMENT, "op %s: %sindex %lld is outside axis %d (dim '%s') of '%s'", op->name, when,
+                   (long long)value, axis, op->formula->dim[t->dim[axis]].name, t->name);
 }
 
 md_status md_ds_check(md_ds_op *op)
@@ -44,14 +44,15 @@ md_status md_ds_check(md_ds_op *op)
     int64_t value = r->value;
     MD_TRY(op->runtime->dev->ops->report_clear(op->runtime->dev, &op->report));
     if (tensor < 0 || tensor >= op->formula->n_tensors || axis < 0 || axis >= op->formula->tensor[tensor].rank)
-        return md_fail(MD_INTERNAL, "op %s: a kernel reported axis %d of tensor %d, which does not exist", op->name, axis, tensor);
+        return md_fail(MD_INTERNAL, "op %s: a kernel reported axis %d of tensor %d, which does not exist", op->name,
+                       axis, tensor);
     return late_fault(op, "an earlier call: ", tensor, axis, value);
 }
 
 md_status md_ds_fault(const md_ds_op *op, const md_kn_report *r, int64_t extent)
 {
-    return md_fail(MD_INVALID_ARGUMENT, "op %s: index %lld is outside axis %d of '%s', which has %lld elements", op->name, (long long)r->value,
-                   r->axis, op->formula->tensor[r->tensor].name, (long long)extent);
+    return md_fail(MD_INVALID_ARGUMENT, "op %s: index %lld is outside axis %d of '%s', which has %lld elements",
+                   op->name, (long long)r->value, r->axis, op->formula->tensor[r->tensor].name, (long long)extent);
 }
 
 /* ---- Launches */
@@ -195,7 +196,8 @@ static md_status enqueue_in_order(void *user)
 static md_status run_later(double *us, run *r, bool is_timed)
 {
     md_dev *dev = r->op->runtime->dev;
-    md_status s = is_timed || wants_sample(r) ? dev->ops->time(us, dev, r->stream, enqueue_in_order, r) : enqueue_in_order(r);
+    md_status s =
+        is_timed || wants_sample(r) ? dev->ops->time(us, dev, r->stream, enqueue_in_order, r) : enqueue_in_order(r);
     if (s == MD_OK)
         count_run(r->entry, *us);
     return s;
@@ -207,7 +209,9 @@ static md_status run_slowly(double *us, run *r)
 {
     md_dev *dev = r->op->runtime->dev;
     if (md_ds_is_capturing(r->op->runtime, r->stream))
-        return md_fail(MD_UNSUPPORTED, "op %s: no kernel could be built, and the reference cannot run while a stream is captured", r->op->name);
+        return md_fail(MD_UNSUPPORTED,
+                       "op %s: no kernel could be built, and the reference cannot run while a stream is captured",
+                       r->op->name);
     MD_TRY(dev->ops->sync(dev, r->stream));
     uint64_t start = md_clock_ns();
     atomic_fetch_add_explicit(&r->op->count.by_reference, 1, memory_order_relaxed);
@@ -219,7 +223,11 @@ static md_status run_slowly(double *us, run *r)
 
 md_status md_ds_run(double *us, md_ds_op *op, md_ds_shape_entry *entry, md_stream stream, md_ds_bound *bound)
 {
-    run r = {.op = op, .entry = entry, .plan = bound->plan ? bound->plan : md_ds_plan_of(entry), .stream = stream, .bound = bound};
+    run r = {.op = op,
+             .entry = entry,
+             .plan = bound->plan ? bound->plan : md_ds_plan_of(entry),
+             .stream = stream,
+             .bound = bound};
     double spent = -1.0;
     md_status s;
     if (r.plan->is_makeshift)

@@ -85,8 +85,9 @@ static md_status evaluate(const md_ds_op *op, md_fx_binding *binding, const md_k
     MD_TRY(md_fx_evaluate(op->formula, binding, &fault));
     if (!fault.is_set)
         return MD_OK;
-    return md_fail(MD_INVALID_ARGUMENT, "op %s: index %lld is outside axis %d of '%s', which has %lld elements", op->name, (long long)fault.value,
-                   fault.axis, op->formula->tensor[fault.tensor].name, (long long)shape->extent[fault.tensor][fault.axis]);
+    return md_fail(MD_INVALID_ARGUMENT, "op %s: index %lld is outside axis %d of '%s', which has %lld elements",
+                   op->name, (long long)fault.value, fault.axis, op->formula->tensor[fault.tensor].name,
+                   (long long)shape->extent[fault.tensor][fault.axis]);
 }
 
 md_status md_ds_evaluate(md_ds_op *op, md_ds_bound *bound)

@@ -48,19 +48,23 @@ void md_ds_quarantine(md_ds_op *op, int32_t stage, int32_t variant, md_tn_agreem
     if (before == (int32_t)found || found < MD_TN_DIFFERS)
         return;
     atomic_fetch_add_explicit(&op->count.quarantined, 1, memory_order_relaxed);
-    md_log_at(op->runtime->log, MD_LOG_WARN, "op %s, stage %d: %s %s: it is not used any more", op->name, stage, c->variant[variant]->name,
+    md_log_at(op->runtime->log, MD_LOG_WARN, "op %s, stage %d: %s %s: it is not used any more", op->name, stage,
+              c->variant[variant]->name,
               found == MD_TN_FAILS ? "does not run" : "gives other results than most variants do");
 }
 
 /* Those that are not known yet, and as many that are right and one more, so that no new ones outvote them. */
-static int32_t list_unsure(int32_t *out, const md_ds_pool *c, const int32_t *variant, int32_t n, const md_kn_shape *small)
+static int32_t list_unsure(int32_t *out, const md_ds_pool *c, const int32_t *variant, int32_t n,
+                           const md_kn_shape *small)
 {
     int32_t n_out = 0, n_right = 0;
     for (int32_t i = 0; i < n; i++)
-        if (atomic_load_explicit(&c->agreement[variant[i]], memory_order_relaxed) == MD_TN_UNSURE && !md_kn_envelope_miss(&c->variant[variant[i]]->envelope, small))
+        if (atomic_load_explicit(&c->agreement[variant[i]], memory_order_relaxed) == MD_TN_UNSURE &&
+            !md_kn_envelope_miss(&c->variant[variant[i]]->envelope, small))
             out[n_out++] = variant[i];
     for (int32_t i = 0, n_unsure = n_out; i < n && n_right <= n_unsure && n_unsure > 0; i++)
-        if (atomic_load_explicit(&c->agreement[variant[i]], memory_order_relaxed) == MD_TN_AGREES && !md_kn_envelope_miss(&c->variant[variant[i]]->envelope, small)) {
+        if (atomic_load_explicit(&c->agreement[variant[i]], memory_order_relaxed) == MD_TN_AGREES &&
+            !md_kn_envelope_miss(&c->variant[variant[i]]->envelope, small)) {
             out[n_out++] = variant[i];
             n_right++;
         }

@@ -56,7 +56,8 @@ static void grow(struct md_ds_async_fill *g)
     md_ds_op *op = g->op;
     for (int32_t s = 0; s < op->n_stages; s++)
         if (md_ds_pool_fill(&op->stage[s], op->runtime->builder, &op->space) != MD_OK)
-            md_log_at(op->runtime->log, MD_LOG_WARN, "op %s, stage %d: the pool stays as small as it is: %s", op->name, s, md_last_error());
+            md_log_at(op->runtime->log, MD_LOG_WARN, "op %s, stage %d: the pool stays as small as it is: %s", op->name,
+                      s, md_last_error());
     atomic_store_explicit(&op->is_filling, false, memory_order_release);
     md_ds_upgrade_ready(op);
     pthread_mutex_lock(&g->lock);

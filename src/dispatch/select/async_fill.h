@@ -1,5 +1,5 @@
-/* Pools of ops that are made asynchronously: creation picks configs for the first hint only, background threads for all others. Until that is done, shapes are
- * served by what there is, and chosen for anew afterwards. Thread-safe. */
+/* Pools of ops that are made asynchronously: creation picks configs for the first hint only, background threads for
+ * all others. Until that is done, shapes are served by what there is, and chosen for anew afterwards. Thread-safe. */
 #ifndef MD_DISPATCH_SELECT_ASYNC_FILL_H
 #define MD_DISPATCH_SELECT_ASYNC_FILL_H
 

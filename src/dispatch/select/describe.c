@@ -21,15 +21,16 @@ const char *md_ds_variant_name(const md_ds_op *op, int32_t stage, int32_t varian
 
 static void trace_stage(const md_ds_op *op, int32_t stage, const md_ds_pick *p, const char *shape)
 {
-    const md_trace_arg args[] = {{.name = "shape", .text = shape},
-                                 {.name = "stage", .number = stage},
-                                 {.name = "variant", .text = md_ds_variant_name(op, stage, p->variant)},
-                                 {.name = "why", .text = md_ds_source_name(p->source)},
-                                 {.name = "us", .number = p->us},
-                                 {.name = "distance", .number = p->distance},
-                                 {.name = "runner_up", .text = p->runner_up >= 0 ? md_ds_variant_name(op, stage, p->runner_up) : "none"},
-                                 {.name = "margin", .number = p->margin},
-                                 {0}};
+    const md_trace_arg args[] = {
+        {.name = "shape", .text = shape},
+        {.name = "stage", .number = stage},
+        {.name = "variant", .text = md_ds_variant_name(op, stage, p->variant)},
+        {.name = "why", .text = md_ds_source_name(p->source)},
+        {.name = "us", .number = p->us},
+        {.name = "distance", .number = p->distance},
+        {.name = "runner_up", .text = p->runner_up >= 0 ? md_ds_variant_name(op, stage, p->runner_up) : "none"},
+        {.name = "margin", .number = p->margin},
+        {0}};
     md_trace_mark(op->runtime->dev->trace, "choice", op->name, args);
 }
 

@@ -92,8 +92,8 @@ static bool may_measure(md_ds_plan *w, md_ds_op *op, md_ds_effort effort)
     return !w->is_makeshift;
 }
 
-static md_status choose_stages(md_ds_plan *w, md_ds_op *op, const md_kn_shape *shape, const md_ds_as *as, const md_kn_call *call,
-                         md_ds_effort effort)
+static md_status choose_stages(md_ds_plan *w, md_ds_op *op, const md_kn_shape *shape, const md_ds_as *as,
+                               const md_kn_call *call, md_ds_effort effort)
 {
     int64_t by[MD_FX_MAX_DIMS] = {0};
     md_ds_query query = {.shape = shape, .by = by};
@@ -124,7 +124,8 @@ static md_status choose_stages(md_ds_plan *w, md_ds_op *op, const md_kn_shape *s
     }
     for (int32_t s = 0; w->by_reference && s < op->n_stages; s++)
         w->stage[s] = (md_ds_stage_plan){
-            .wished = -1, .pick = {.variant = -1, .source = MD_DS_REFERENCE, .hint = -1, .runner_up = -1, .distance = -1.0}};
+            .wished = -1,
+            .pick = {.variant = -1, .source = MD_DS_REFERENCE, .hint = -1, .runner_up = -1, .distance = -1.0}};
     return MD_OK;
 }
 
@@ -147,7 +148,8 @@ static md_status temp_bytes(size_t *out, const md_ds_op *op, int32_t t, const in
 
 static md_status too_large(const md_ds_op *op)
 {
-    return md_fail(MD_INVALID_ARGUMENT, "op %s: its temporaries and workspace would exceed 2^63 bytes at these sizes", op->name);
+    return md_fail(MD_INVALID_ARGUMENT, "op %s: its temporaries and workspace would exceed 2^63 bytes at these sizes",
+                   op->name);
 }
 
 /* Temps first, then the workspace that the stages use one after the other. */
@@ -172,8 +174,8 @@ static md_status lay_out(md_ds_plan *w, const md_ds_op *op, const int64_t *size)
     return __builtin_add_overflow(at, most, &w->workspace_bytes) ? too_large(op) : MD_OK;
 }
 
-md_status md_ds_plan_make(md_ds_plan **out, md_ds_op *op, const md_kn_shape *shape, const md_ds_as *as, const md_kn_call *call,
-                         md_ds_effort effort)
+md_status md_ds_plan_make(md_ds_plan **out, md_ds_op *op, const md_kn_shape *shape, const md_ds_as *as,
+                          const md_kn_call *call, md_ds_effort effort)
 {
     md_ds_plan *w = calloc(1, sizeof *w + (size_t)op->n_stages * sizeof *w->stage);
     if (!w)
@@ -191,7 +193,8 @@ md_status md_ds_plan_make(md_ds_plan **out, md_ds_op *op, const md_kn_shape *sha
     return MD_OK;
 }
 
-md_status md_ds_plan_with(md_ds_plan **out, md_ds_op *op, const md_ds_plan *plan, const md_kn_shape *shape, int32_t stage, const md_ds_pick *pick)
+md_status md_ds_plan_with(md_ds_plan **out, md_ds_op *op, const md_ds_plan *plan, const md_kn_shape *shape,
+                          int32_t stage, const md_ds_pick *pick)
 {
     const md_bd_variant *v = op->stage[stage].variant[pick->variant];
     size_t n_bytes = sizeof *plan + (size_t)op->n_stages * sizeof *plan->stage;

@@ -13,8 +13,9 @@ enum { RACE_BUDGET_MS = 200 };
 const char *md_ds_source_name(md_ds_source source)
 {
     static const char *const name[] = {
-        [MD_DS_PINNED] = "pinned",   [MD_DS_MEASURED] = "measured", [MD_DS_MODEL] = "model",
-        [MD_DS_NEAREST] = "nearest", [MD_DS_NEAREST_CELL] = "nearest", [MD_DS_DEFAULT] = "default",   [MD_DS_REFERENCE] = "reference",
+        [MD_DS_PINNED] = "pinned",       [MD_DS_MEASURED] = "measured",    [MD_DS_MODEL] = "model",
+        [MD_DS_NEAREST] = "nearest",     [MD_DS_NEAREST_CELL] = "nearest", [MD_DS_DEFAULT] = "default",
+        [MD_DS_REFERENCE] = "reference",
     };
     return name[source];
 }
@@ -40,9 +41,11 @@ static bool fits(const md_ds_pool *c, int32_t i, const md_ds_query *query)
 {
     const md_bd_variant *v = c->variant[i];
     int32_t state = atomic_load_explicit(&v->state, memory_order_acquire);
-    if (state == MD_BD_FAILED || (state != MD_BD_READY && !query->with_unbuilt) || (query->numeric_class && v->numeric_class != query->numeric_class))
+    if (state == MD_BD_FAILED || (state != MD_BD_READY && !query->with_unbuilt) ||
+        (query->numeric_class && v->numeric_class != query->numeric_class))
         return false;
-    return atomic_load_explicit(&c->agreement[i], memory_order_relaxed) < MD_TN_DIFFERS && !md_kn_envelope_miss(&v->envelope, query->shape);
+    return atomic_load_explicit(&c->agreement[i], memory_order_relaxed) < MD_TN_DIFFERS &&
+           !md_kn_envelope_miss(&v->envelope, query->shape);
 }
 
 static int32_t first_fit(const md_ds_pool *c, int32_t hint, const md_ds_query *query, int32_t except)
@@ -92,12 +95,13 @@ static bool choose_nearest(md_ds_pick *out, const md_ds_op *op, const md_ds_pool
 static void set_distance(md_ds_pick *out, const md_ds_op *op, const md_ds_pool *c, const int64_t *by)
 {
     out->hint = c->from_hint[out->variant];
-    out->distance = out->hint >= 0 ? md_ds_distance(&op->space, op->policy.metric, by, op->space.hint[out->hint]) : -1.0;
+    out->distance =
+        out->hint >= 0 ? md_ds_distance(&op->space, op->policy.metric, by, op->space.hint[out->hint]) : -1.0;
 }
 
 /* The least of `us` over candidates with us[i] > 0, and the second. */
-static bool choose_least(md_ds_pick *out, const md_ds_op *op, const md_ds_pool *c, const int64_t *by, const double *us, int32_t n,
-                         md_ds_source source)
+static bool choose_least(md_ds_pick *out, const md_ds_op *op, const md_ds_pool *c, const int64_t *by, const double *us,
+                         int32_t n, md_ds_source source)
 {
     for (int32_t i = 0; i < n; i++) {
         if (!(us[i] > 0.0))
@@ -126,8 +130,8 @@ typedef struct calibration {
     int32_t hint;
 } calibration;
 
-/* Beyond MOST_OFF a factor says more about the hint (a call's overhead there, other work while it was measured) than about the variant; so it does
- * farther away than NEAR octaves, half as much in so many more. */
+/* Beyond MOST_OFF a factor says more about the hint (a call's overhead there, other work while it was measured) than
+ * about the variant; so it does farther away than NEAR octaves, half as much in so many more. */
 static const double MOST_OFF = 3.0, NEAR = 4.0, HALF_AWAY = 4.0;
 
 static calibration calibration_at(md_ds_pool *c, const md_ds_space *space, int32_t i)
@@ -140,7 +144,8 @@ static calibration calibration_at(md_ds_pool *c, const md_ds_space *space, int32
         int64_t size[MD_FX_MAX_DIMS];
         md_ds_hint_sizes(size, space, c->from_hint[i]);
         modelled = md_tn_predict_us(&c->target, c->variant[i]->family, &c->variant[i]->config, size);
-        atomic_store_explicit(&c->hint_us[i], modelled, memory_order_relaxed); /* whoever else writes it writes the same */
+        /* whoever else writes it writes the same */
+        atomic_store_explicit(&c->hint_us[i], modelled, memory_order_relaxed);
     }
     return (calibration){measured / modelled, c->from_hint[i]};
 }
@@ -164,7 +169,8 @@ static void take_nearest(calibration *out, const md_ds_pool *c, const md_ds_spac
     }
 }
 
-/* By how much each is off among those measured at its hint: what is off by the hint itself is nobody's merit. Returns what all are off by. */
+/* By how much each is off among those measured at its hint: what is off by the hint itself is nobody's merit.
+ * Returns what all are off by. */
 static double calibrate(double *factor, md_ds_pool *c, const md_ds_space *space, const int64_t *by, int32_t n)
 {
     calibration at[MD_DS_MAX_VARIANTS];
@@ -283,14 +289,16 @@ static md_status choose_pinned(md_ds_pick *out, const md_ds_pool *c, const md_kn
 {
     const char *why = md_ds_reject_reason(c, c->pinned, shape);
     if (why)
-        return md_fail(MD_UNSUPPORTED, "pinned variant '%s' does not fit the shape: %s", c->variant[c->pinned]->name, why);
+        return md_fail(MD_UNSUPPORTED, "pinned variant '%s' does not fit the shape: %s", c->variant[c->pinned]->name,
+                       why);
     out->variant = c->pinned;
     out->source = MD_DS_PINNED;
     return MD_OK;
 }
 
-/* By default hints: those that the pool was made at stand on the diagonal, which most shapes are far from, so every point of a lattice counts as a hint,
- * too, and says who of the pool is best there by the model. A hint that is as near knows better, since it may have been measured. */
+/* By default hints: those that the pool was made at stand on the diagonal, which most shapes are far from, so every
+ * point of a lattice counts as a hint, too, and says who of the pool is best there by the model. A hint that is as
+ * near knows better, since it may have been measured. */
 static bool choose_on_lattice(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds_query *query)
 {
     const md_ds_pool *c = &op->stage[stage];
@@ -317,7 +325,8 @@ bool md_ds_has_lattice(const md_ds_op *op)
 
 static bool choose_by_distance(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds_query *query)
 {
-    return md_ds_has_lattice(op) ? choose_on_lattice(out, op, stage, query) : choose_nearest(out, op, &op->stage[stage], query);
+    return md_ds_has_lattice(op) ? choose_on_lattice(out, op, stage, query)
+                                 : choose_nearest(out, op, &op->stage[stage], query);
 }
 
 static bool choose_by_policy(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds_query *query)
@@ -327,7 +336,8 @@ static bool choose_by_policy(md_ds_pick *out, md_ds_op *op, int32_t stage, const
         return true;
     if (op->policy.select == MD_SELECT_DISTANCE && choose_by_distance(out, op, stage, query))
         return true;
-    return choose_model(out, op, stage, query); /* by distance too: what was made for other shapes stands in no list of a hint */
+    /* by distance too: what was made for other shapes stands in no list of a hint */
+    return choose_model(out, op, stage, query);
 }
 
 md_status md_ds_select(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds_query *query)

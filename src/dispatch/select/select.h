@@ -13,10 +13,12 @@ typedef struct md_ds_query {
     uint64_t numeric_class; /* of this class only; 0: any */
 } md_ds_query;
 
-/** Picks by the op's policy among the candidates that fit. NOT_FOUND where there is none; UNSUPPORTED where a pinned one does not fit. Builds nothing. */
+/** Picks by the op's policy among the candidates that fit. NOT_FOUND where there is none; UNSUPPORTED where a pinned
+ * one does not fit. Builds nothing. */
 md_status md_ds_select(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds_query *query);
 
-/** Whether distance is that to a lattice of points (md_ds_nearest_cell) and not only to the hints: on GPUs, where nobody gave hints. */
+/** Whether distance is that to a lattice of points (md_ds_nearest_cell) and not only to the hints: on GPUs, where
+ * nobody gave hints. */
 bool md_ds_has_lattice(const md_ds_op *op);
 
 /** The model's time of the first n candidates at sizes by dim id, calibrated by what was measured at hints. */

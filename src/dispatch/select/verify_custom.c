@@ -18,7 +18,8 @@ typedef struct trial {
     md_ds_op *op;
     md_kn_shape shape;
     md_kn_call call;
-    char *given[MD_FX_MAX_TENSORS], *right[MD_FX_MAX_TENSORS], *made[MD_FX_MAX_TENSORS]; /* without gaps; between guards */
+    /* without gaps; between guards */
+    char *given[MD_FX_MAX_TENSORS], *right[MD_FX_MAX_TENSORS], *made[MD_FX_MAX_TENSORS];
     void *memory[MD_FX_MAX_TENSORS]; /* the device's, guards included */
     size_t n_bytes[MD_FX_MAX_TENSORS];
 } trial;
@@ -74,7 +75,8 @@ static void fill(trial *t, int32_t tensor, uint64_t *random, int64_t most)
         if (md_dtype_is_real(type))
             md_dtype_store(type, t->given[tensor], i, (double)bits / (double)(UINT64_C(1) << 30) - 2.0);
         else
-            md_dtype_store_int(type, t->given[tensor], i, type == MD_BOOL ? (int64_t)(bits & 1) : (int64_t)(bits % (uint64_t)most));
+            md_dtype_store_int(type, t->given[tensor], i,
+                               type == MD_BOOL ? (int64_t)(bits & 1) : (int64_t)(bits % (uint64_t)most));
     }
 }
 
@@ -246,7 +248,8 @@ static void shape_text(char *out, size_t n_out, const md_ds_op *op, const md_kn_
     out[0] = '\0';
     for (int32_t d = 0; d < op->formula->n_dims && used < n_out; d++)
         if (op->formula->dim[d].size < 0)
-            used += (size_t)snprintf(out + used, n_out - used, "%s%s=%lld", used ? " " : "", op->formula->dim[d].name, (long long)shape->size[d]);
+            used += (size_t)snprintf(out + used, n_out - used, "%s%s=%lld", used ? " " : "", op->formula->dim[d].name,
+                                     (long long)shape->size[d]);
 }
 
 static md_status verify(md_ds_op *op, md_bd_variant *v)
@@ -289,7 +292,8 @@ md_status md_ds_custom_verify(md_ds_op *op)
             MD_TRY(verify(op, c->variant[i]));
         }
         if (failed && n_built == 0 && c->target.facts->can_compile)
-            return md_fail(MD_COMPILE, "custom kernel '%s' does not compile: %s", op->customs->custom[k].name, failed->failure);
+            return md_fail(MD_COMPILE, "custom kernel '%s' does not compile: %s", op->customs->custom[k].name,
+                           failed->failure);
     }
     return MD_OK;
 }

@@ -24,7 +24,7 @@ typedef struct md_eval_set {
 } md_eval_set;
 
 struct md_eval_code {
-    md_eval_real_fn real;   /* set if the value is real */
+    md_eval_real_fn real; /* set if the value is real */
     md_eval_int_fn integer; /* set otherwise */
     const md_eval_code *arg[3];
     double num;
@@ -58,12 +58,12 @@ struct md_eval_machine {
     const md_fx_formula *formula;
     const md_fx_binding *binding;
     md_fx_fault *fault;
-    md_arena *arena;               /* codes */
-    md_memo compiled;              /* node -> code */
-    md_memo seen;                  /* which nodes have one user, which more */
+    md_arena *arena; /* codes */
+    md_memo compiled; /* node -> code */
+    md_memo seen; /* which nodes have one user, which more */
     int64_t at[MD_FX_MAX_INDICES]; /* where each index stands */
     md_eval_access tensor[MD_FX_MAX_TENSORS];
-    bool is_lazy[MD_FX_MAX_TENSORS];            /* computed on demand from its statement */
+    bool is_lazy[MD_FX_MAX_TENSORS]; /* computed on demand from its statement */
     const md_eval_code *value[MD_FX_MAX_STMTS]; /* compiled when first needed */
     md_eval_cached *cached[MD_FX_MAX_TENSORS];
     md_status status; /* the first failure while running: memory */

@@ -1,9 +1,10 @@
-/* The reference: f64 arithmetic in the order of the formula, one scalar at a time, rounding at stores, casts and typed lets only.
+/* The reference: f64 arithmetic in the order of the formula, one scalar at a time, rounding at stores, casts and
+ * typed lets only.
  *
- * What one element means stands in scalar.c. Besides: real sums are compensated (their error does not grow with the length);
- * where reads the arm taken only, and/or both sides; the result is as if outputs lay apart from everything else; elements that
- * several writers share are summed in f64 and rounded once, and with `=` the last writer in order of the left side's indices stays;
- * an empty output runs nothing, so that no index into it is reported. */
+ * What one element means stands in scalar.c. Besides: real sums are compensated (their error does not grow with the
+ * length); where reads the arm taken only, and/or both sides; the result is as if outputs lay apart from everything
+ * else; elements that several writers share are summed in f64 and rounded once, and with `=` the last writer in
+ * order of the left side's indices stays; an empty output runs nothing, so that no index into it is reported. */
 #ifndef MD_EXPR_EVAL_EVAL_H
 #define MD_EXPR_EVAL_EVAL_H
 
@@ -24,8 +25,9 @@ typedef struct md_fx_fault {
     int64_t value;
 } md_fx_fault;
 
-/** Binds arguments: checks count, kind, NULL, dtype, rank, sizes, strides >= 0 (> 0 on outputs where size > 1), spans that overflow 64 bits,
- * reaches, declared ranges, non-empty max/min/argmax reductions, alignment to elements; fills sizes; f32 scalars are rounded. INVALID_ARGUMENT names argument, axis, dim and both values. */
+/** Binds arguments: checks count, kind, NULL, dtype, rank, sizes, strides >= 0 (> 0 on outputs where size > 1), spans
+ * that overflow 64 bits, reaches, declared ranges, non-empty max/min/argmax reductions, alignment to elements; fills
+ * sizes; f32 scalars are rounded. INVALID_ARGUMENT names argument, axis, dim and both values. */
 md_status md_fx_bind(md_fx_binding *out, const md_fx_formula *formula, const md_arg *args, int32_t n_args);
 /** Evaluates all statements in order into the bound outputs. Temporaries are allocated in f64. OUT_OF_MEMORY. */
 md_status md_fx_evaluate(const md_fx_formula *formula, md_fx_binding *binding, md_fx_fault *fault);
@@ -33,7 +35,7 @@ md_status md_fx_evaluate(const md_fx_formula *formula, md_fx_binding *binding, m
 md_status md_fx_evaluate_at(double *value, const md_fx_formula *formula, const md_fx_binding *binding, int32_t tensor,
                             const int64_t *at);
 /** The integer value of an integer output element (argmax and such), exact. */
-md_status md_fx_evaluate_int_at(int64_t *value, const md_fx_formula *formula, const md_fx_binding *binding, int32_t tensor,
-                                const int64_t *at);
+md_status md_fx_evaluate_int_at(int64_t *value, const md_fx_formula *formula, const md_fx_binding *binding,
+                                int32_t tensor, const int64_t *at);
 
 #endif

@@ -5,7 +5,7 @@
 
 typedef struct load {
     int32_t tensor, n;
-    int32_t index[MD_MAX_RANK];                 /* where all subscripts are plain */
+    int32_t index[MD_MAX_RANK]; /* where all subscripts are plain */
     const md_eval_code *subscript[MD_MAX_RANK]; /* otherwise */
 } load;
 

@@ -200,7 +200,7 @@ static int64_t run_all(md_eval_machine *m, const md_eval_code *c)
 typedef struct forms {
     bool real_body, bool_body; /* what the body is converted to; neither: left as it is */
     md_eval_real_fn real;
-    md_eval_int_fn integer;   /* integer result of an integer body */
+    md_eval_int_fn integer; /* integer result of an integer body */
     md_eval_int_fn from_real; /* integer result of a real body */
 } forms;
 

@@ -14,7 +14,7 @@ typedef struct scan {
     bool exclusive, reverse, is_bool;
     int32_t index;
     int64_t size;
-    cell *value;     /* one per position */
+    cell *value; /* one per position */
     int32_t n_outer; /* the other indices that the values depend on, and where they stood */
     bool is_valid;
     int32_t outer[MD_FX_MAX_INDICES];

@@ -34,7 +34,7 @@ struct md_size_use {
 };
 
 typedef struct md_front {
-    md_arena *arena;   /* the formula's */
+    md_arena *arena; /* the formula's */
     md_arena *scratch; /* dies with the front end */
     const char *text;
     md_fx_options options;

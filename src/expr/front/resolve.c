@@ -217,8 +217,9 @@ static md_status unknown_function(const md_resolver *c, const md_syntax *at)
     for (int op = MD_FX_WHERE; op < MD_FX_N_OPS; ++op)
         md_fx_nearest_offer(&near, md_fx_op_text((md_fx_op)op));
     if (!near.best && md_catalogue_find(at->name))
-        return MD_FRONT_ERROR(fr, at, "unknown function '%s'; the catalogue has an op of that name, whose formula can be written here",
-                              at->name);
+        return MD_FRONT_ERROR(
+            fr, at, "unknown function '%s'; the catalogue has an op of that name, whose formula can be written here",
+            at->name);
     return MD_FRONT_ERROR(fr, at, "unknown function '%s'%s%s%s", at->name, MD_FX_NEAREST_ARGS(near));
 }
 

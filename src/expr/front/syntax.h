@@ -10,26 +10,26 @@ enum { MD_SYNTAX_MAX_DEPTH = 200, MD_SYNTAX_MAX_NODES = 20000, MD_SYNTAX_MAX_OPE
 typedef enum md_syntax_kind {
     MD_SYNTAX_INTEGER,
     MD_SYNTAX_REAL,
-    MD_SYNTAX_NAME,   /* a bare name: an index, a scalar or a constant */
+    MD_SYNTAX_NAME, /* a bare name: an index, a scalar or a constant */
     MD_SYNTAX_TENSOR, /* name[:dtype][subscripts] */
-    MD_SYNTAX_CALL,   /* name(operands) */
-    MD_SYNTAX_SIZE,   /* size(index) or size(tensor.axis) */
+    MD_SYNTAX_CALL, /* name(operands) */
+    MD_SYNTAX_SIZE, /* size(index) or size(tensor.axis) */
     MD_SYNTAX_BINDER, /* op[indices](operands): reductions and scans */
-    MD_SYNTAX_OP      /* op on operands */
+    MD_SYNTAX_OP /* op on operands */
 } md_syntax_kind;
 
 typedef struct md_syntax md_syntax;
 struct md_syntax {
     md_syntax_kind kind;
     md_fx_op op;
-    md_dtype dtype;   /* TENSOR: as declared here, else MD_DTYPE_DEFAULT */
+    md_dtype dtype; /* TENSOR: as declared here, else MD_DTYPE_DEFAULT */
     const char *name; /* NAME, TENSOR, CALL, SIZE */
-    int64_t integer;  /* INTEGER; SIZE: the axis, or -1 */
+    int64_t integer; /* INTEGER; SIZE: the axis, or -1 */
     double real;
     int32_t n_args, n_indices;
     md_syntax **arg;
-    md_syntax **index;    /* BINDER: NAMEs */
-    int32_t depth;        /* of the tree: 1 for a leaf */
+    md_syntax **index; /* BINDER: NAMEs */
+    int32_t depth; /* of the tree: 1 for a leaf */
     int32_t line, column; /* of the name, or of the operator's sign */
 };
 
@@ -53,7 +53,7 @@ typedef struct md_syntax_item {
     bool is_let;
     md_fx_assign assign;
     md_syntax *target, *value; /* ASSIGN */
-    int32_t n;                 /* scalars or sizes */
+    int32_t n; /* scalars or sizes */
     md_syntax_scalar *scalar;
     md_syntax_size *size;
     int32_t line, column;

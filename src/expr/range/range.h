@@ -33,8 +33,8 @@ typedef struct md_range {
     int32_t n_atoms, n_guards;
     md_range_atom atom[MD_RANGE_ATOMS];
     md_range_linear guard[MD_RANGE_GUARDS]; /* each >= 0 */
-    int steps;                              /* left; against expressions that share operands */
-    bool is_empty;                          /* some index runs over nothing, or the guards contradict each other */
+    int steps; /* left; against expressions that share operands */
+    bool is_empty; /* some index runs over nothing, or the guards contradict each other */
 } md_range;
 
 /* range.c: a linear form and the range of an integer expression; false where there is none. */

@@ -1,8 +1,8 @@
 /* Guards: comparisons that are known to hold, as linear forms that are not negative. */
 #include "expr/range/range.h"
 
-/* A guard on one atom narrows the atom's own range: the search for multipliers is greedy, and of two such guards it would use
- * one only. */
+/* A guard on one atom narrows the atom's own range: the search for multipliers is greedy, and of two such guards it
+ * would use one only. */
 static void narrow_atom(md_range *r, const md_range_linear *g)
 {
     int32_t only = -1, n = 0;

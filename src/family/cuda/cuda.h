@@ -4,14 +4,16 @@
 
 #include "family/family.h"
 
-extern const md_fa_family md_fa_cuda_pointwise, md_fa_cuda_row_persistent, md_fa_cuda_row_looped, md_fa_cuda_row_split, md_fa_cuda_column,
-    md_fa_cuda_scan_persistent, md_fa_cuda_scan_split, md_fa_cuda_gather, md_fa_cuda_scatter, md_fa_cuda_nest, md_fa_cuda_gemm_fma, md_fa_cuda_gemm_simt, md_fa_cuda_gemm_wgmma,
-    md_fa_cuda_gemm_mma, md_fa_cuda_gemv, md_fa_cuda_gemm_lib;
+extern const md_fa_family md_fa_cuda_pointwise, md_fa_cuda_row_persistent, md_fa_cuda_row_looped, md_fa_cuda_row_split,
+    md_fa_cuda_column, md_fa_cuda_scan_persistent, md_fa_cuda_scan_split, md_fa_cuda_gather, md_fa_cuda_scatter,
+    md_fa_cuda_nest, md_fa_cuda_gemm_fma, md_fa_cuda_gemm_simt, md_fa_cuda_gemm_wgmma, md_fa_cuda_gemm_mma,
+    md_fa_cuda_gemv, md_fa_cuda_gemm_lib;
 
 /** The families of GPUs, in order of preference among equals; NULL-terminated. */
 const md_fa_family *const *md_fa_cuda_families(void);
 
-/** Blocks along x. More than a grid has room for are -1, which the launch refuses: never a part of the work in silence. */
+/** Blocks along x. More than a grid has room for are -1, which the launch refuses: never a part of the work in
+ * silence. */
 static inline int32_t md_fa_cuda_grid(int64_t blocks)
 {
     return blocks > INT32_MAX ? -1 : blocks > 0 ? (int32_t)blocks : 1;
@@ -29,10 +31,11 @@ typedef struct md_fa_cuda_load {
 
 /** Blocks of this kind that an SM holds at once; 0 where not even one fits. */
 int32_t md_fa_cuda_resident(const md_dev_facts *facts, const md_fa_cuda_load *load);
-/** Part of the device's memory rate that the launch can reach: enough bytes in flight an SM (48 KB on Hopper), and full waves. (0, 1]. */
+/** Part of the device's memory rate that the launch can reach: enough bytes in flight an SM (48 KB on Hopper), and
+ * full waves. (0, 1]. */
 double md_fa_cuda_rate(const md_dev_facts *facts, const md_fa_cuda_load *load);
-/** Elements of a 16-byte vector of the narrowest type that the stage reads or writes along the lanes: MD_VL of GPU kernels (4 for f32 and wider, 8 for
- * f16, bf16, u8 and bool). */
+/** Elements of a 16-byte vector of the narrowest type that the stage reads or writes along the lanes: MD_VL of GPU
+ * kernels (4 for f32 and wider, 8 for f16, bf16, u8 and bool). */
 int32_t md_fa_cuda_width(const md_st_program *program, int32_t stage);
 
 #endif

@@ -32,11 +32,16 @@ double md_fa_cuda_rate(const md_dev_facts *facts, const md_fa_cuda_load *load)
     double sms = MD_MAX(facts->threads, 1), blocks = fmax(load->blocks, 1);
     double capacity = resident * sms;
     if (load->cluster > 1) /* GPCs of 16 or 18 SMs are not filled by large clusters */
-        capacity = floor(capacity / load->cluster * (load->cluster > 8 ? 0.85 : load->cluster > 2 ? 0.92 : 1.0)) * load->cluster;
+        capacity = floor(capacity / load->cluster *
+                         (load->cluster > 8   ? 0.85
+                          : load->cluster > 2 ? 0.92
+                                              : 1.0)) *
+                   load->cluster;
     capacity = fmax(capacity, 1);
     double waves = ceil(blocks / capacity);
     double fill = blocks / (waves * capacity); /* of the waves */
-    double tail = blocks <= capacity ? 1 : fill + (1 - fill) * (1 - 1 / waves) * 0.5; /* blocks do not end together: later waves fill gaps */
+    /* blocks do not end together: later waves fill gaps */
+    double tail = blocks <= capacity ? 1 : fill + (1 - fill) * (1 - 1 / waves) * 0.5;
     double running = fmin(blocks, capacity);
     double busy = fmin(running, sms);
     double flight = running * load->threads * fmax(load->bytes, 4);

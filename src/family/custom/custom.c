@@ -45,7 +45,9 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
 static const char *rule_miss(const md_kn_envelope *envelope, const md_kn_shape *shape)
 {
     const md_fa_custom *c = envelope->rule;
-    return all_hold(c->envelope, c->n_envelope, shape->size, envelope->rule_value) ? NULL : "outside the custom kernel's envelope";
+    return all_hold(c->envelope, c->n_envelope, shape->size, envelope->rule_value)
+               ? NULL
+               : "outside the custom kernel's envelope";
 }
 
 static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
@@ -63,7 +65,8 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_f
 }
 
 /* At most three sizes; those that are not said are 1. Negative: not to be launched. */
-static int64_t three(int32_t out[3], const md_fa_rule *rule, int32_t n, const int64_t *size, const int32_t *tunable, int64_t most)
+static int64_t three(int32_t out[3], const md_fa_rule *rule, int32_t n, const int64_t *size, const int32_t *tunable,
+                     int64_t most)
 {
     int64_t all = 1;
     for (int32_t i = 0; i < 3; i++) {
@@ -76,7 +79,8 @@ static int64_t three(int32_t out[3], const md_fa_rule *rule, int32_t n, const in
     return all;
 }
 
-static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config, const md_kn_shape *shape)
+static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
+                     const md_kn_shape *shape)
 {
     const md_fa_custom *c = md_fa_custom_of(target, config);
     int64_t shared = 0;
@@ -88,7 +92,8 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
     int64_t threads = is_cuda ? three(g->block, c->block, c->n_block, shape->size, config->value, 1024) : 1;
     if (c->shared.n && !md_fa_rule_eval(&shared, &c->shared, shape->size, config->value))
         shared = -1;
-    if (g->blocks < 0 || threads < 1 || shared < 0) { /* a grid that the device refuses: an error of the call, never silence */
+    /* a grid that the device refuses: an error of the call, never silence */
+    if (g->blocks < 0 || threads < 1 || shared < 0) {
         g->blocks = 1;
         g->grid[0] = g->block[0] = -1;
         shared = INT32_MAX;
@@ -102,7 +107,11 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     const md_fa_custom *c = md_fa_custom_of(target, config);
     double flops = 0, bytes = 0;
     md_st_work(&flops, &bytes, target->program, target->stage, size);
-    *out = (md_fa_features){.memory_bytes = bytes / c->rate, .ops = flops, .ops_rate = c->rate, .launches = 1, .parallel = target->facts->threads,
+    *out = (md_fa_features){.memory_bytes = bytes / c->rate,
+                            .ops = flops,
+                            .ops_rate = c->rate,
+                            .launches = 1,
+                            .parallel = target->facts->threads,
                             .memory_rate = 1};
 }
 
@@ -130,15 +139,19 @@ static bool is_identifier(const char *text)
 static md_status add_tunable(md_fa_custom *c, const md_tunable *t)
 {
     if (!is_identifier(t->name) || isdigit((unsigned char)t->name[strlen(t->name) - 1]) || strchr(t->name, '_'))
-        return md_fail(MD_INVALID_ARGUMENT, "custom kernel '%s': a tunable's name is letters and digits, and ends with a letter: '%s'", c->name, t->name ? t->name : "");
+        return md_fail(MD_INVALID_ARGUMENT,
+                       "custom kernel '%s': a tunable's name is letters and digits, and ends with a letter: '%s'",
+                       c->name, t->name ? t->name : "");
     if (c->family.n_fields == MD_FA_MAX_FIELDS)
         return md_fail(MD_INVALID_ARGUMENT, "custom kernel '%s': more than %d tunables", c->name, MD_FA_MAX_FIELDS);
     md_fa_field *f = &c->family.field[c->family.n_fields];
     if (t->n < 1 || t->n > MD_COUNT(f->value))
-        return md_fail(MD_INVALID_ARGUMENT, "custom kernel '%s': tunable '%s' has %d values: expected 1 to %d", c->name, t->name, t->n, (int)MD_COUNT(f->value));
+        return md_fail(MD_INVALID_ARGUMENT, "custom kernel '%s': tunable '%s' has %d values: expected 1 to %d", c->name,
+                       t->name, t->n, (int)MD_COUNT(f->value));
     for (int32_t i = 0; i < t->n; i++) {
         if (t->value[i] < 0 || t->value[i] > MAX_VALUE)
-            return md_fail(MD_INVALID_ARGUMENT, "custom kernel '%s': tunable '%s' cannot be %d", c->name, t->name, t->value[i]);
+            return md_fail(MD_INVALID_ARGUMENT, "custom kernel '%s': tunable '%s' cannot be %d", c->name, t->name,
+                           t->value[i]);
         f->value[i] = t->value[i];
     }
     char *name = c->field_name[c->family.n_fields] = strdup(t->name);
@@ -177,19 +190,24 @@ static md_status add_rules(md_fa_custom *c, const md_custom *d, const md_fx_form
 static md_status check(const md_custom *d)
 {
     if (!is_identifier(d->name))
-        return md_fail(MD_INVALID_ARGUMENT, "a custom kernel's name is a word of letters, digits and '_': '%s'", d->name ? d->name : "");
+        return md_fail(MD_INVALID_ARGUMENT, "a custom kernel's name is a word of letters, digits and '_': '%s'",
+                       d->name ? d->name : "");
     if (!d->source || !is_identifier(d->entry))
-        return md_fail(MD_INVALID_ARGUMENT, "custom kernel '%s' has no %s", d->name, d->source ? "entry (the name of its function)" : "source");
+        return md_fail(MD_INVALID_ARGUMENT, "custom kernel '%s' has no %s", d->name,
+                       d->source ? "entry (the name of its function)" : "source");
     if (d->align != 0 && d->align != 16)
         return md_fail(MD_INVALID_ARGUMENT, "custom kernel '%s': align is %d: expected 0 or 16", d->name, d->align);
     if (!(d->rate >= 0.0 && d->rate <= 1.0))
-        return md_fail(MD_INVALID_ARGUMENT, "custom kernel '%s': rate is %g: expected a part of the device's, up to 1", d->name, d->rate);
+        return md_fail(MD_INVALID_ARGUMENT, "custom kernel '%s': rate is %g: expected a part of the device's, up to 1",
+                       d->name, d->rate);
     if ((int)d->numeric < 0 || d->numeric > MD_NUMERIC_BATCH_INVARIANT)
         return md_fail(MD_INVALID_ARGUMENT, "custom kernel '%s': %d is no md_numeric", d->name, (int)d->numeric);
     if (d->n_tunables < 0 || (d->n_tunables > 0 && !d->tunable))
-        return md_fail(MD_INVALID_ARGUMENT, "custom kernel '%s': no tunables where %d are said to be", d->name, d->n_tunables);
+        return md_fail(MD_INVALID_ARGUMENT, "custom kernel '%s': no tunables where %d are said to be", d->name,
+                       d->n_tunables);
     if (!d->device || (strcmp(d->device, "host") && strcmp(d->device, "cuda")))
-        return md_fail(MD_INVALID_ARGUMENT, "custom kernel '%s': device '%s': expected host or cuda", d->name, d->device ? d->device : "");
+        return md_fail(MD_INVALID_ARGUMENT, "custom kernel '%s': device '%s': expected host or cuda", d->name,
+                       d->device ? d->device : "");
     return MD_OK;
 }
 
@@ -201,14 +219,23 @@ static md_status add(md_fa_customs *all, const md_custom *d, const md_st_program
     for (int32_t i = 0; i < all->n; i++)
         if (!strcmp(all->custom[i].name, d->name))
             return md_fail(MD_INVALID_ARGUMENT, "two custom kernels are named '%s'", d->name);
-    *c = (md_fa_custom){.numeric = d->numeric, .rate = d->rate > 0.0 ? d->rate : 1.0, .is_strided = d->strided != 0, .align = d->align};
+    *c = (md_fa_custom){
+        .numeric = d->numeric, .rate = d->rate > 0.0 ? d->rate : 1.0, .is_strided = d->strided != 0, .align = d->align};
     all->n++; /* what it holds is freed from here on */
     snprintf(c->name, sizeof c->name, "%s", d->name);
     snprintf(c->entry, sizeof c->entry, "%s", d->entry);
     snprintf(family, sizeof family, "custom/%s", d->name);
     c->source = strdup(d->source);
-    c->family = (md_fa_family){.name = strdup(family), .device = device, .custom = all->n, .applies = applies, .legal = legal, .envelope = envelope,
-                               .features = features, .emit = md_fa_custom_emit, .geometry = geometry, .numeric = numeric};
+    c->family = (md_fa_family){.name = strdup(family),
+                               .device = device,
+                               .custom = all->n,
+                               .applies = applies,
+                               .legal = legal,
+                               .envelope = envelope,
+                               .features = features,
+                               .emit = md_fa_custom_emit,
+                               .geometry = geometry,
+                               .numeric = numeric};
     if (!c->source || !c->family.name)
         return md_fail_memory();
     for (int32_t i = 0; i < d->n_tunables; i++)
@@ -223,7 +250,8 @@ static md_status digest(md_fa_customs *all, const md_custom *list, int32_t n)
     md_strbuf b = {0};
     for (int32_t i = 0; i < n; i++) {
         const md_custom *d = &list[i];
-        const char *const text[] = {d->name, d->device, d->source, d->entry, d->grid, d->block, d->shared_bytes, d->envelope, d->legal};
+        const char *const text[] = {d->name,  d->device,       d->source,   d->entry, d->grid,
+                                    d->block, d->shared_bytes, d->envelope, d->legal};
         for (int32_t k = 0; k < MD_COUNT(text); k++)
             md_strbuf_bytes(&b, text[k] ? text[k] : "", text[k] ? strlen(text[k]) + 1 : 1);
         md_strbuf_printf(&b, "%d %d %d %g", (int)d->strided, (int)d->align, (int)d->numeric, d->rate);
@@ -240,7 +268,8 @@ static md_status digest(md_fa_customs *all, const md_custom *list, int32_t n)
     return failed ? md_fail_memory() : MD_OK;
 }
 
-static md_status fill(md_fa_customs *all, const md_custom *list, int32_t n, const md_st_program *program, md_dev_kind device)
+static md_status fill(md_fa_customs *all, const md_custom *list, int32_t n, const md_st_program *program,
+                      md_dev_kind device)
 {
     const char *name = device == MD_DEV_CUDA ? "cuda" : "host";
     int32_t n_list = 0;
@@ -254,15 +283,18 @@ static md_status fill(md_fa_customs *all, const md_custom *list, int32_t n, cons
     return digest(all, list, n);
 }
 
-md_status md_fa_customs_create(md_fa_customs **out, const md_custom *list, int32_t n, const md_st_program *program, md_dev_kind device)
+md_status md_fa_customs_create(md_fa_customs **out, const md_custom *list, int32_t n, const md_st_program *program,
+                               md_dev_kind device)
 {
     *out = NULL;
     if (n == 0)
         return MD_OK;
     if (n < 0 || n > MD_FA_MAX_CUSTOMS || !list)
-        return md_fail(MD_INVALID_ARGUMENT, "option n_custom: %d: expected up to %d, with option custom their list", n, (int)MD_FA_MAX_CUSTOMS);
+        return md_fail(MD_INVALID_ARGUMENT, "option n_custom: %d: expected up to %d, with option custom their list", n,
+                       (int)MD_FA_MAX_CUSTOMS);
     if (program->n_stages != 1)
-        return md_fail(MD_UNSUPPORTED, "custom kernels are for formulas of one stage; this one has %d", program->n_stages);
+        return md_fail(MD_UNSUPPORTED, "custom kernels are for formulas of one stage; this one has %d",
+                       program->n_stages);
     md_fa_customs *all = calloc(1, sizeof *all);
     if (!all)
         return md_fail_memory();

@@ -27,9 +27,11 @@ typedef struct md_fa_customs {
     md_fa_custom custom[MD_FA_MAX_CUSTOMS]; /* family.custom - 1 is the place */
 } md_fa_customs;
 
-/** Copies and checks descriptions. The program must have one stage and outlive them. NULL in *out where none is for the device. INVALID_ARGUMENT names the
- * kernel and what is wrong with it; UNSUPPORTED for formulas of several stages. */
-md_status md_fa_customs_create(md_fa_customs **out, const md_custom *list, int32_t n, const md_st_program *program, md_dev_kind device);
+/** Copies and checks descriptions. The program must have one stage and outlive them. NULL in *out where none is for
+ * the device. INVALID_ARGUMENT names the kernel and what is wrong with it; UNSUPPORTED for formulas of several
+ * stages. */
+md_status md_fa_customs_create(md_fa_customs **out, const md_custom *list, int32_t n, const md_st_program *program,
+                               md_dev_kind device);
 void md_fa_customs_destroy(md_fa_customs **customs);
 
 /** The custom kernel that a config belongs to. */

@@ -1,4 +1,5 @@
-/* What a user's source is put into: our vocabulary and the parameters in front of it, the entry point behind it. Lines count from the source's first. */
+/* What a user's source is put into: our vocabulary and the parameters in front of it, the entry point behind it.
+ * Lines count from the source's first. */
 #include "base/dtype.h"
 #include "base/status.h"
 #include "codegen/codegen.h"
@@ -33,7 +34,10 @@ static md_status note(names *all, const md_fa_custom *c, const char *name)
     const char *to = plain(all->name[all->n], name);
     for (int32_t i = 0; i < all->n; i++)
         if (!strcmp(all->name[i], to))
-            return md_fail(MD_INVALID_ARGUMENT, "custom kernel '%s': two parameters would be named '%s': rename a tensor, a dim, a scalar or a tunable", c->name, to);
+            return md_fail(
+                MD_INVALID_ARGUMENT,
+                "custom kernel '%s': two parameters would be named '%s': rename a tensor, a dim, a scalar or a tunable",
+                c->name, to);
     all->n++;
     return MD_OK;
 }
@@ -60,8 +64,9 @@ md_status md_fa_custom_check_names(const md_fa_custom *custom, const md_st_progr
 /* Elements of 16 bits are md_half (CUDA: and host: their bits; see the conversions in the prelude). */
 static const char *c_type(md_dtype type)
 {
-    static const char *const name[] = {[MD_F32] = "float", [MD_F64] = "double", [MD_F16] = "uint16_t", [MD_BF16] = "uint16_t", [MD_I32] = "int32_t",
-                                       [MD_I64] = "int64_t", [MD_U8] = "uint8_t", [MD_BOOL] = "uint8_t"};
+    static const char *const name[] = {
+        [MD_F32] = "float",   [MD_F64] = "double",  [MD_F16] = "uint16_t", [MD_BF16] = "uint16_t",
+        [MD_I32] = "int32_t", [MD_I64] = "int64_t", [MD_U8] = "uint8_t",   [MD_BOOL] = "uint8_t"};
     return name[type];
 }
 
@@ -71,7 +76,8 @@ static md_kn_param *next(md_kn_launch_source *launch)
 }
 
 /* The struct, and the list that it is packed from. */
-static md_status print_params(md_strbuf *out, md_kn_launch_source *launch, const md_st_program *program, const md_st_stage *st)
+static md_status print_params(md_strbuf *out, md_kn_launch_source *launch, const md_st_program *program,
+                              const md_st_stage *st)
 {
     const md_fx_formula *f = program->formula;
     char name[NAME];
@@ -122,14 +128,17 @@ static void print_entry(md_strbuf *out, const md_fa_custom *c, const md_fa_confi
     int64_t threads = fixed_threads(c, config);
     md_strbuf_add(out, "\n#line 1 \"entry\"\n");
     if (!is_cuda) {
-        md_strbuf_printf(out, "MD_EXPORT void md_kernel(const md_params *p, int64_t first, int64_t last, void *scratch)\n{\n"
-                              "for (int64_t block = first; block < last; block++)\n%s(p, block, scratch);\n}\n", c->entry);
+        md_strbuf_printf(out,
+                         "MD_EXPORT void md_kernel(const md_params *p, int64_t first, int64_t last, void *scratch)\n{\n"
+                         "for (int64_t block = first; block < last; block++)\n%s(p, block, scratch);\n}\n",
+                         c->entry);
         return;
     }
     md_strbuf_add(out, "MD_EXPORT void ");
     if (threads > 0)
         md_strbuf_printf(out, "__launch_bounds__(%" PRId64 ") ", threads);
-    md_strbuf_printf(out, "md_kernel(const __grid_constant__ md_params p)\n{\nMD_IF_EMPTY_RETURN;\n%s(p);\n}\n", c->entry);
+    md_strbuf_printf(out, "md_kernel(const __grid_constant__ md_params p)\n{\nMD_IF_EMPTY_RETURN;\n%s(p);\n}\n",
+                     c->entry);
 }
 
 md_status md_fa_custom_emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
@@ -148,7 +157,8 @@ md_status md_fa_custom_emit(md_kn_source *out, const md_fa_target *target, const
     for (int32_t i = 0; i < c->family.n_fields; i++) /* behind the prelude: no name of its is changed */
         md_strbuf_printf(&expr, "#define %s %" PRId32 "\n", c->family.field[i].name, config->value[i]);
     if (status == MD_OK)
-        status = md_cg_assemble(&launch->text, target->facts->kind, is_cuda ? "cuda/custom.cu" : "host/custom.c", md_strbuf_text(&defines), md_strbuf_text(&expr));
+        status = md_cg_assemble(&launch->text, target->facts->kind, is_cuda ? "cuda/custom.cu" : "host/custom.c",
+                                md_strbuf_text(&defines), md_strbuf_text(&expr));
     md_strbuf_printf(&launch->text, "#line 1 \"%s\"\n", c->name);
     md_strbuf_add(&launch->text, c->source);
     print_entry(&launch->text, c, config, is_cuda);

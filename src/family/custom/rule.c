@@ -8,9 +8,26 @@
 #include <string.h>
 
 typedef enum rule_op {
-    CONSTANT, SIZE, TUNABLE, /* push */
-    ADD, SUB, MUL, DIV, MOD, MIN, MAX, LT, LE, GT, GE, EQ, NE, AND, OR, /* of two */
-    NEG, NOT /* of one */
+    CONSTANT,
+    SIZE,
+    TUNABLE, /* push */
+    ADD,
+    SUB,
+    MUL,
+    DIV,
+    MOD,
+    MIN,
+    MAX,
+    LT,
+    LE,
+    GT,
+    GE,
+    EQ,
+    NE,
+    AND,
+    OR, /* of two */
+    NEG,
+    NOT /* of one */
 } rule_op;
 
 typedef struct parser {
@@ -85,7 +102,8 @@ static md_status parse_name(parser *p)
         return push(p, SIZE, dim);
     for (int32_t d = 0; d < p->names->formula->n_dims; d++)
         md_fx_nearest_offer(&nearest, p->names->formula->dim[d].name);
-    return md_fx_complain(p->text, t->line, t->column, "'%s' is neither a dim of the formula nor a tunable%s%s%s", name, MD_FX_NEAREST_ARGS(nearest));
+    return md_fx_complain(p->text, t->line, t->column, "'%s' is neither a dim of the formula nor a tunable%s%s%s", name,
+                          MD_FX_NEAREST_ARGS(nearest));
 }
 
 static md_status parse_primary(parser *p)
@@ -118,17 +136,26 @@ static const struct {
     const char *word;
     rule_op op;
 } binary[] = {
-    {LEVEL_OR, -1, "or", OR}, {LEVEL_AND, -1, "and", AND},
-    {LEVEL_COMPARE, MD_TOKEN_LT, NULL, LT}, {LEVEL_COMPARE, MD_TOKEN_LE, NULL, LE}, {LEVEL_COMPARE, MD_TOKEN_GT, NULL, GT},
-    {LEVEL_COMPARE, MD_TOKEN_GE, NULL, GE}, {LEVEL_COMPARE, MD_TOKEN_EQ, NULL, EQ}, {LEVEL_COMPARE, MD_TOKEN_NE, NULL, NE},
-    {LEVEL_SUM, MD_TOKEN_PLUS, NULL, ADD}, {LEVEL_SUM, MD_TOKEN_MINUS, NULL, SUB},
-    {LEVEL_TERM, MD_TOKEN_STAR, NULL, MUL}, {LEVEL_TERM, MD_TOKEN_SLASHES, NULL, DIV}, {LEVEL_TERM, MD_TOKEN_PERCENT, NULL, MOD},
+    {LEVEL_OR, -1, "or", OR},
+    {LEVEL_AND, -1, "and", AND},
+    {LEVEL_COMPARE, MD_TOKEN_LT, NULL, LT},
+    {LEVEL_COMPARE, MD_TOKEN_LE, NULL, LE},
+    {LEVEL_COMPARE, MD_TOKEN_GT, NULL, GT},
+    {LEVEL_COMPARE, MD_TOKEN_GE, NULL, GE},
+    {LEVEL_COMPARE, MD_TOKEN_EQ, NULL, EQ},
+    {LEVEL_COMPARE, MD_TOKEN_NE, NULL, NE},
+    {LEVEL_SUM, MD_TOKEN_PLUS, NULL, ADD},
+    {LEVEL_SUM, MD_TOKEN_MINUS, NULL, SUB},
+    {LEVEL_TERM, MD_TOKEN_STAR, NULL, MUL},
+    {LEVEL_TERM, MD_TOKEN_SLASHES, NULL, DIV},
+    {LEVEL_TERM, MD_TOKEN_PERCENT, NULL, MOD},
 };
 
 static int32_t find_binary(const md_token *t, int32_t level)
 {
     for (int32_t i = 0; i < MD_COUNT(binary); i++)
-        if (binary[i].level == level && (binary[i].word ? is_word(t, binary[i].word) : (int32_t)t->kind == binary[i].token))
+        if (binary[i].level == level &&
+            (binary[i].word ? is_word(t, binary[i].word) : (int32_t)t->kind == binary[i].token))
             return i;
     return -1;
 }
@@ -150,7 +177,8 @@ static md_status parse_level(parser *p, int32_t level)
     if (level == LEVEL_SIGN)
         return p->at->kind == MD_TOKEN_MINUS ? parse_unary(p, level, true, NEG) : parse_primary(p);
     if (level == LEVEL_OR && ++p->depth > MD_FA_RULE_DEPTH)
-        return md_fx_complain(p->text, p->at->line, p->at->column, "more than %d parentheses in each other", MD_FA_RULE_DEPTH);
+        return md_fx_complain(p->text, p->at->line, p->at->column, "more than %d parentheses in each other",
+                              MD_FA_RULE_DEPTH);
     MD_TRY(parse_level(p, level + 1));
     while ((i = find_binary(p->at, level)) >= 0) {
         if (level == LEVEL_COMPARE && n++)
@@ -180,7 +208,8 @@ static md_status parse_list(parser *p, md_fa_rule *out, int32_t most, int32_t *n
     }
 }
 
-md_status md_fa_rule_parse(md_fa_rule *out, int32_t most, int32_t *n, const char *text, const char *what, const md_fa_rule_names *names)
+md_status md_fa_rule_parse(md_fa_rule *out, int32_t most, int32_t *n, const char *text, const char *what,
+                           const md_fa_rule_names *names)
 {
     const md_token *tokens = NULL;
     *n = 0;
@@ -217,22 +246,48 @@ static bool divide(int64_t *out, int64_t a, int64_t b, bool is_rest)
 static bool apply(int64_t *out, rule_op op, int64_t a, int64_t b)
 {
     switch (op) {
-    case ADD: return !__builtin_add_overflow(a, b, out);
-    case SUB: return !__builtin_sub_overflow(a, b, out);
-    case MUL: return !__builtin_mul_overflow(a, b, out);
-    case DIV: return divide(out, a, b, false);
-    case MOD: return divide(out, a, b, true);
-    case MIN: *out = a < b ? a : b; return true;
-    case MAX: *out = a > b ? a : b; return true;
-    case LT: *out = a < b; return true;
-    case LE: *out = a <= b; return true;
-    case GT: *out = a > b; return true;
-    case GE: *out = a >= b; return true;
-    case EQ: *out = a == b; return true;
-    case NE: *out = a != b; return true;
-    case AND: *out = a && b; return true;
-    case OR: *out = a || b; return true;
-    default: return false;
+    case ADD:
+        return !__builtin_add_overflow(a, b, out);
+    case SUB:
+        return !__builtin_sub_overflow(a, b, out);
+    case MUL:
+        return !__builtin_mul_overflow(a, b, out);
+    case DIV:
+        return divide(out, a, b, false);
+    case MOD:
+        return divide(out, a, b, true);
+    case MIN:
+        *out = a < b ? a : b;
+        return true;
+    case MAX:
+        *out = a > b ? a : b;
+        return true;
+    case LT:
+        *out = a < b;
+        return true;
+    case LE:
+        *out = a <= b;
+        return true;
+    case GT:
+        *out = a > b;
+        return true;
+    case GE:
+        *out = a >= b;
+        return true;
+    case EQ:
+        *out = a == b;
+        return true;
+    case NE:
+        *out = a != b;
+        return true;
+    case AND:
+        *out = a && b;
+        return true;
+    case OR:
+        *out = a || b;
+        return true;
+    default:
+        return false;
     }
 }
 

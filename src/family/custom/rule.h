@@ -1,4 +1,5 @@
-/* Whole-number expressions over sizes and tunables: grids, shared memory and envelopes of custom kernels, in the signs and words of the formula language. */
+/* Whole-number expressions over sizes and tunables: grids, shared memory and envelopes of custom kernels, in the
+ * signs and words of the formula language. */
 #ifndef MD_FAMILY_CUSTOM_RULE_H
 #define MD_FAMILY_CUSTOM_RULE_H
 
@@ -22,9 +23,11 @@ typedef struct md_fa_rule_names {
     const char *const *name; /* tunables */
 } md_fa_rule_names;
 
-/** Parses "a, b, c": at most `most` rules. Numbers, names, + - * // % (rounded towards minus infinity), min(a, b, ..), max(a, b, ..), comparisons, and, or, not.
- * INVALID_ARGUMENT with `what` in front, line, column and a caret. NULL text: none. */
-md_status md_fa_rule_parse(md_fa_rule *out, int32_t most, int32_t *n, const char *text, const char *what, const md_fa_rule_names *names);
+/** Parses "a, b, c": at most `most` rules. Numbers, names, + - * // % (rounded towards minus infinity), min(a, b,
+ * ..), max(a, b, ..), comparisons, and, or, not. INVALID_ARGUMENT with `what` in front, line, column and a caret.
+ * NULL text: none. */
+md_status md_fa_rule_parse(md_fa_rule *out, int32_t most, int32_t *n, const char *text, const char *what,
+                           const md_fa_rule_names *names);
 /** The value, with sizes by dim id. False where it divides by 0 or leaves 64 bits. */
 bool md_fa_rule_eval(int64_t *out, const md_fa_rule *rule, const int64_t *size, const int32_t *tunable);
 

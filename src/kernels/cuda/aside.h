@@ -1,7 +1,8 @@
-/* What only stores want of weights that all rows share, on its way into shared memory while blocks meet: no register waits for it.
- * Threads have places of their own there, so nobody waits for anybody.
+/* What only stores want of weights that all rows share, on its way into shared memory while blocks meet: no register
+ * waits for it. Threads have places of their own there, so nobody waits for anybody.
  *   MD_ASIDE   pieces of 16 bytes that one vector wants; 0: weights go through registers
- * md_put_aside and md_take_aside stand where a number of elements stands: fetching for the one starts copies, for the other reads what they brought. */
+ * md_put_aside and md_take_aside stand where a number of elements stands: fetching for the one starts copies, for
+ * the other reads what they brought. */
 #ifndef MD_CUDA_ASIDE_H
 #define MD_CUDA_ASIDE_H
 

@@ -1,8 +1,12 @@
-/* Rows that lie across memory: lanes run over the last outer index. A block is MD_XT vectors of columns times MD_YT threads that share the axis; each thread has
- * every MD_YTth element, MD_ITEMS of them on their way at once, and those of one column meet once a level.
- *   MD_KEEP    1: a thread's elements stay in registers: MD_YT * MD_ITEMS are the longest axis; 0: the axis is read again where it is needed again
- *   MD_SPLIT   1: gridDim.y blocks share the axis, and the last one to be ready makes the results (read only); their parts lie in the workspace
- *   MD_PHASE   of a split along which is stored: 1: blocks leave their parts; 2, another launch: each has all of them, and stores its share */
+/* Rows that lie across memory: lanes run over the last outer index. A block is MD_XT vectors of columns times MD_YT
+ * threads that share the axis; each thread has every MD_YTth element, MD_ITEMS of them on their way at once, and
+ * those of one column meet once a level.
+ *   MD_KEEP    1: a thread's elements stay in registers: MD_YT * MD_ITEMS are the longest axis; 0: the axis is read
+ *              again where it is needed again
+ *   MD_SPLIT   1: gridDim.y blocks share the axis, and the last one to be ready makes the results (read only); their
+ *              parts lie in the workspace
+ *   MD_PHASE   of a split along which is stored: 1: blocks leave their parts; 2, another launch: each has all of
+ *              them, and stores its share */
 #include "md_config.h"
 #ifndef MD_PHASE
 #define MD_PHASE 0
@@ -10,7 +14,11 @@
 #include "prelude.h"
 #include "row.h"
 /* What merging needs in lanes: counts are the same in all of them. */
-MD_INLINE md_b md_narrow_index(md_i i) { md_b r; MD_LANES((int32_t)i.v[l]) }
+MD_INLINE md_b md_narrow_index(md_i i)
+{
+    md_b r;
+    MD_LANES((int32_t)i.v[l])
+}
 template <class T> MD_INLINE md_vec<T> operator/(md_vec<T> a, T b) { return a / md_splat<T>(b); }
 template <class T> MD_INLINE md_vec<T> operator*(md_vec<T> a, T b) { return a * md_splat<T>(b); }
 #include "md_expr.h"
@@ -27,7 +35,8 @@ MD_LEVELS(MD_MIXES)
 union md_any_part {
     MD_LEVELS(MD_MEMBER)
 };
-static_assert(sizeof(md_any_part) <= MD_PART_BYTES && sizeof(md_state) <= 2 * MD_PART_BYTES, "the family counts on this for shared memory and workspace");
+static_assert(sizeof(md_any_part) <= MD_PART_BYTES && sizeof(md_state) <= 2 * MD_PART_BYTES,
+              "the family counts on this for shared memory and workspace");
 __shared__ md_any_part md_room[2][MD_WARPS][MD_XT];
 __shared__ int md_last;
 
@@ -39,7 +48,8 @@ struct md_spot {
     int turn;
 };
 
-/* Parts of all threads of a column, mixed in order of warps; all get the mixture. Two rooms in turn: nobody is two exchanges ahead. */
+/* Parts of all threads of a column, mixed in order of warps; all get the mixture. Two rooms in turn: nobody is two
+ * exchanges ahead. */
 template <class P> MD_INLINE P md_mix_column(P p, md_spot &s)
 {
     MD_UNROLL
@@ -59,18 +69,20 @@ template <class P> MD_INLINE P md_mix_column(P p, md_spot &s)
 }
 
 #define MD_AT MD_X_AT(at, md_n)
-#define MD_EACH(i, j) MD_FOR (i, N) if ((j) + (i) * MD_YT < s.to)
+#define MD_EACH(i, j)                                                                                                  \
+    MD_FOR (i, N)                                                                                                      \
+        if ((j) + (i)*MD_YT < s.to)
 
 /* ---- Levels of what a thread holds, of a chunk, of a pass over the axis */
 #define MD_ADD_LEVEL(l, row)                                                                                           \
-        md_acc##l acc;                                                                                                 \
-        md_part##l part;                                                                                               \
-        md_clear##l(&acc, j);                                                                                          \
-        MD_EACH (i, j)                                                                                                 \
-            md_add##l(MD_AT p, &(row), &acc, &e[i], j + i * MD_YT);                                                    \
-        md_fold##l(&part, &acc);                                                                                       \
-        if (j >= s.to)                                                                                                 \
-            md_clear_part##l(&part);
+    md_acc##l acc;                                                                                                     \
+    md_part##l part;                                                                                                   \
+    md_clear##l(&acc, j);                                                                                              \
+    MD_EACH (i, j)                                                                                                     \
+        md_add##l(MD_AT p, &(row), &acc, &e[i], j + i * MD_YT);                                                        \
+    md_fold##l(&part, &acc);                                                                                           \
+    if (j >= s.to)                                                                                                     \
+        md_clear_part##l(&part);
 
 #if MD_KEEP
 #define MD_LEVEL(l)                                                                                                    \
@@ -79,14 +91,18 @@ template <class P> MD_INLINE P md_mix_column(P p, md_spot &s)
         part = md_mix_column(part, s);                                                                                 \
         md_finish##l(MD_AT p, &row, &part);                                                                            \
     }
-template <int N, class md_n_t> MD_INLINE void md_reduce(MD_OUTER_DECL const md_params *p, md_row &row, md_elem (&e)[MD_ITEMS], md_spot &s, int64_t at, md_n_t md_n)
+template <int N, class md_n_t>
+MD_INLINE void md_reduce(MD_OUTER_DECL const md_params *p, md_row &row, md_elem (&e)[MD_ITEMS], md_spot &s, int64_t at,
+                         md_n_t md_n)
 {
     const int64_t j = s.from;
     MD_EACH (i, j)
         md_fetch(MD_AT p, &e[i], j + i * MD_YT);
     MD_LEVELS(MD_LEVEL)
 }
-template <int N, class md_n_t> MD_INLINE void md_write(MD_OUTER_DECL const md_params *p, const md_row &row, md_elem (&e)[MD_ITEMS], const md_spot &s, int64_t at, md_n_t md_n)
+template <int N, class md_n_t>
+MD_INLINE void md_write(MD_OUTER_DECL const md_params *p, const md_row &row, md_elem (&e)[MD_ITEMS], const md_spot &s,
+                        int64_t at, md_n_t md_n)
 {
     const int64_t j = s.from;
     MD_EACH (i, j) {
@@ -95,7 +111,9 @@ template <int N, class md_n_t> MD_INLINE void md_write(MD_OUTER_DECL const md_pa
     }
 }
 #else
-template <int N, class md_n_t> MD_INLINE void md_write(MD_OUTER_DECL const md_params *p, const md_row &row, md_elem (&)[MD_ITEMS], const md_spot &s, int64_t at, md_n_t md_n)
+template <int N, class md_n_t>
+MD_INLINE void md_write(MD_OUTER_DECL const md_params *p, const md_row &row, md_elem (&)[MD_ITEMS], const md_spot &s,
+                        int64_t at, md_n_t md_n)
 {
     MD_ROLLED
     for (int64_t j = s.from; j < s.to; j += N * MD_YT) {
@@ -119,7 +137,9 @@ template <int N, class md_n_t> MD_INLINE void md_write(MD_OUTER_DECL const md_pa
         part = md_mix_column(part, s);                                                                                 \
         md_accept##l(&row, &part);                                                                                     \
     }
-template <int N, class md_n_t> MD_INLINE void md_reduce(MD_OUTER_DECL const md_params *p, md_row &row, md_elem (&)[MD_ITEMS], md_spot &s, int64_t at, md_n_t md_n)
+template <int N, class md_n_t>
+MD_INLINE void md_reduce(MD_OUTER_DECL const md_params *p, md_row &row, md_elem (&)[MD_ITEMS], md_spot &s, int64_t at,
+                         md_n_t md_n)
 {
     md_state state = row;
     state.count = 0;
@@ -157,7 +177,9 @@ template <int N, class md_n_t> MD_INLINE void md_reduce(MD_OUTER_DECL const md_p
         part = md_mix_column(part, s);                                                                                 \
         md_finish##l(MD_AT p, &row, &part);                                                                            \
     }
-template <int N, class md_n_t> MD_INLINE void md_reduce(MD_OUTER_DECL const md_params *p, md_row &row, md_elem (&)[MD_ITEMS], md_spot &s, int64_t at, md_n_t md_n)
+template <int N, class md_n_t>
+MD_INLINE void md_reduce(MD_OUTER_DECL const md_params *p, md_row &row, md_elem (&)[MD_ITEMS], md_spot &s, int64_t at,
+                         md_n_t md_n)
 {
     MD_LEVELS(MD_LEVEL)
 }
@@ -231,7 +253,8 @@ MD_INLINE void md_gather_blocks(const md_params *p, md_row &row, md_spot &s)
 #endif
 #endif
 
-template <int N, class md_n_t> MD_INLINE void md_one_tile(const md_params *p, int64_t number, int64_t at, md_spot &s, md_n_t md_n)
+template <int N, class md_n_t>
+MD_INLINE void md_one_tile(const md_params *p, int64_t number, int64_t at, md_spot &s, md_n_t md_n)
 {
     MD_ROW_AT(p, number)
     md_row row;
@@ -265,7 +288,8 @@ template <int N, class md_n_t> MD_INLINE void md_one_tile(const md_params *p, in
         md_row_store(MD_AT p, &row);
 }
 
-extern "C" __global__ void __launch_bounds__(MD_XT * MD_YT, MD_MIN_BLOCKS) md_kernel(const __grid_constant__ md_params params)
+extern "C" __global__ void __launch_bounds__(MD_XT *MD_YT, MD_MIN_BLOCKS)
+    md_kernel(const __grid_constant__ md_params params)
 {
     MD_IF_EMPTY_RETURN;
     const md_params *p = &params;

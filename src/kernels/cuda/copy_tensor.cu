@@ -1,4 +1,5 @@
-/* Elements of one strided tensor to another: what the device itself needs (device/cuda_copy.c), so without the prelude. */
+/* Elements of one strided tensor to another: what the device itself needs (device/cuda_copy.c), so without the
+ * prelude. */
 struct md_copy_axis {
     long long size, to, from;
 };

@@ -1,11 +1,13 @@
-/* How the threads of a block, the blocks of a cluster and the blocks of a grid make one value of their parts. A part is any plain struct P of whole words for
- * which the template defines `void md_mix(P &into, const P &from)` and `void md_nothing(P &p)` (what changes nothing when mixed in). The order of mixing depends
- * on numbers of lanes, warps and blocks alone: equal parts give equal bits.
+/* How the threads of a block, the blocks of a cluster and the blocks of a grid make one value of their parts. A part
+ * is any plain struct P of whole words for which the template defines `void md_mix(P &into, const P &from)` and
+ * `void md_nothing(P &p)` (what changes nothing when mixed in). The order of mixing depends on numbers of lanes,
+ * warps and blocks alone: equal parts give equal bits.
  *
- * Between blocks of a grid there is neither fence nor barrier nor atomic operation: a block posts its part in words of 8 bytes, which memory writes at once, half
- * of each a stamp; the others read them again and again until all stamps are right. One way into the L2 and one out of it is all that it costs. Stamps count
- * from an epoch in the stream's counters, which each launch reads at its start and moves on when all its blocks have posted, so what earlier launches left
- * there is never taken for a part (unless a slot is not written for exactly 2^32 exchanges). */
+ * Between blocks of a grid there is neither fence nor barrier nor atomic operation: a block posts its part in words
+ * of 8 bytes, which memory writes at once, half of each a stamp; the others read them again and again until all
+ * stamps are right. One way into the L2 and one out of it is all that it costs. Stamps count from an epoch in the
+ * stream's counters, which each launch reads at its start and moves on when all its blocks have posted, so what
+ * earlier launches left there is never taken for a part (unless a slot is not written for exactly 2^32 exchanges). */
 #ifndef MD_CUDA_EXCHANGE_H
 #define MD_CUDA_EXCHANGE_H
 
@@ -90,7 +92,8 @@ template <class P> MD_INLINE P md_tell_block(P p, md_block_room<P> &room, int t)
     return room.all.p;
 }
 
-/* ---- A cluster (sm_90): every block writes its part into the others' shared memory. Two rooms in turn: who is one exchange ahead disturbs nobody. */
+/* ---- A cluster (sm_90): every block writes its part into the others' shared memory. Two rooms in turn: who is one
+ * exchange ahead disturbs nobody. */
 enum { MD_MOST_CLUSTER = 16 };
 template <class P> struct md_cluster_room {
     md_parcel<P> part[2][MD_MOST_CLUSTER];
@@ -103,14 +106,17 @@ template <class P> MD_INLINE void md_to_cluster(P p, md_cluster_room<P> &room, i
     if (t < blocks) {
         const md_parcel<P> a = md_wrap(p);
         MD_FOR (i, 2 * md_parcel<P>::N)
-            md_cluster_store(md_cluster_map(md_shared_address((uint32_t *)room.part[turn & 1][block].w + i), (uint32_t)t), (uint32_t)(a.w[i / 2] >> i % 2 * 32));
+            md_cluster_store(
+                md_cluster_map(md_shared_address((uint32_t *)room.part[turn & 1][block].w + i), (uint32_t)t),
+                (uint32_t)(a.w[i / 2] >> i % 2 * 32));
     }
     md_cluster_sync();
 }
 #endif
 
-/* ---- A group of blocks of one grid. Of the counters' layout cuda_row_split.c knows too: for every power of 2 that a group may have as blocks, and every group of
- * that size, a head (the epoch, and a count of blocks that is zero between launches) and two turns of slots. */
+/* ---- A group of blocks of one grid. Of the counters' layout cuda_row_split.c knows too: for every power of 2 that
+ * a group may have as blocks, and every group of that size, a head (the epoch, and a count of blocks that is zero
+ * between launches) and two turns of slots. */
 enum { MD_KIND_BYTES = 131072, MD_SLOT_BYTES = 128, MD_HEAD_BYTES = 64, MD_HEADS = 256, MD_SLOTS_AT = 131072 };
 MD_INLINE int md_kind(int blocks) { return 30 - __clz(blocks); }
 /* 16 bytes: the epoch, the count. */
@@ -120,7 +126,8 @@ MD_INLINE uint32_t *md_head_of(void *counters, int group, int blocks)
 }
 MD_INLINE char *md_slots_of(void *counters, int group, int blocks, uint32_t turn)
 {
-    return (char *)counters + MD_SLOTS_AT + md_kind(blocks) * MD_KIND_BYTES + (group * 2 + (int)(turn & 1)) * blocks * MD_SLOT_BYTES;
+    return (char *)counters + MD_SLOTS_AT + md_kind(blocks) * MD_KIND_BYTES +
+           (group * 2 + (int)(turn & 1)) * blocks * MD_SLOT_BYTES;
 }
 MD_INLINE uint32_t md_read_epoch(const uint32_t *head)
 {
@@ -152,12 +159,14 @@ template <class P> MD_INLINE void md_post(const P &p, char *slots, int lane, int
         MD_FOR (i, md_parcel<P>::N)
             md_post_pair(slots + ((lane * md_parcel<P>::N + i) * blocks + block) * 16, a.w[i], stamp);
 }
-/* Parts of blocks `lane`, lane + 32, ... as soon as all are there; of blocks that are not there, any other's. By a warp. MD_BLOCKS: of a group at most. */
+/* Parts of blocks `lane`, lane + 32, ... as soon as all are there; of blocks that are not there, any other's. By a
+ * warp. MD_BLOCKS: of a group at most. */
 enum { MD_LOTS = (MD_BLOCKS + 31) / 32 };
 template <class P> struct md_lot {
     P own[MD_LOTS];
 };
-template <class P> MD_INLINE void md_collect(md_lot<P> &lot, const char *slots, int lane, int block, int blocks, uint32_t stamp)
+template <class P>
+MD_INLINE void md_collect(md_lot<P> &lot, const char *slots, int lane, int block, int blocks, uint32_t stamp)
 {
     md_parcel<P> a[MD_LOTS];
     uint32_t wrong;
@@ -171,12 +180,16 @@ template <class P> MD_INLINE void md_collect(md_lot<P> &lot, const char *slots, 
     MD_FOR (k, MD_LOTS)
         lot.own[k] = a[k].p;
 }
-/* By ticket: whoever draws the last one finds all parts there, or on their way. By a warp, after its first thread posted. The count begins anew by itself. */
+/* By ticket: whoever draws the last one finds all parts there, or on their way. By a warp, after its first thread
+ * posted. The count begins anew by itself. */
 MD_INLINE bool md_is_last(uint32_t *head, int blocks)
 {
     uint32_t before = 0;
     if (md_lane_id() == 0)
-        asm volatile("atom.relaxed.gpu.global.inc.u32 %0, [%1], %2;" : "=r"(before) : "l"(head + 1), "r"(blocks - 1) : "memory");
+        asm volatile("atom.relaxed.gpu.global.inc.u32 %0, [%1], %2;"
+                     : "=r"(before)
+                     : "l"(head + 1), "r"(blocks - 1)
+                     : "memory");
     return __shfl_sync(MD_ALL_LANES, before, 0) == (uint32_t)blocks - 1;
 }
 

@@ -1,5 +1,6 @@
-/* Rows that lie where tensors of indices say. A group of MD_GROUP lanes has MD_FLIGHT items at a time, each a row or a piece of a long one; it reads
- * all their indices, then all their values, and stores last, so that many loads are on their way at once. */
+/* Rows that lie where tensors of indices say. A group of MD_GROUP lanes has MD_FLIGHT items at a time, each a row or
+ * a piece of a long one; it reads all their indices, then all their values, and stores last, so that many loads are
+ * on their way at once. */
 #include "md_config.h"
 #include "prelude.h"
 

@@ -1,10 +1,12 @@
-/* Products of f32 in f32, as strict as fma is, from operands of f32. Tiles of both operands lie step by step of K in shared memory, two of each: one is
- * filled, through registers, while the other is multiplied. A thread has most sums that registers hold, since shared memory is asked for MD_TM + MD_TN
- * values where MD_TM * MD_TN are multiplied, and asks for those of the next step before it multiplies those of this one.
+/* Products of f32 in f32, as strict as fma is, from operands of f32. Tiles of both operands lie step by step of K in
+ * shared memory, two of each: one is filled, through registers, while the other is multiplied. A thread has most
+ * sums that registers hold, since shared memory is asked for MD_TM + MD_TN values where MD_TM * MD_TN are
+ * multiplied, and asks for those of the next step before it multiplies those of this one.
  *
- * md_config.h: MD_VL 4, MD_BM, MD_BN (the tile), MD_BK, MD_TM, MD_TN (sums of a thread, down and across; multiples of 4), MD_BLOCKS (of an SM), MD_SPLIT,
- * MD_BAND, MD_STREAM (0, or as gemm_stream.h says), MD_PIECE (floats that are loaded at once: 4 where lines begin at multiples of 16 bytes, 1), MD_ALONG_0,
- * MD_ALONG_1 (1: the operand lies along K, 2: along its rows). md_expr.h: src/codegen/product.h; one product. */
+ * md_config.h: MD_VL 4, MD_BM, MD_BN (the tile), MD_BK, MD_TM, MD_TN (sums of a thread, down and across; multiples
+ * of 4), MD_BLOCKS (of an SM), MD_SPLIT, MD_BAND, MD_STREAM (0, or as gemm_stream.h says), MD_PIECE (floats that are
+ * loaded at once: 4 where lines begin at multiples of 16 bytes, 1), MD_ALONG_0, MD_ALONG_1 (1: the operand lies
+ * along K, 2: along its rows). md_expr.h: src/codegen/product.h; one product. */
 #include "md_config.h"
 #include "prelude.h"
 #include "md_expr.h"
@@ -22,8 +24,8 @@ enum {
     C_PITCH = MD_BN + 4
 };
 
-/* How an operand's tile lies in shared memory, and what of it a thread loads and reads. Steps are 16 bytes further apart than they are long, so that
- * what lies along K is spread over the banks. */
+/* How an operand's tile lies in shared memory, and what of it a thread loads and reads. Steps are 16 bytes further
+ * apart than they are long, so that what lies along K is spread over the banks. */
 template <int along, int size> struct md_layout {
     enum {
         ALONG = along,
@@ -61,7 +63,8 @@ template <int which> MD_INLINE md_view md_view_of(const md_params &p, int64_t ba
     return view;
 }
 
-template <int which, class L> MD_INLINE md_source md_source_make(const md_params &p, int64_t batch, int64_t row, int64_t rows, int64_t k)
+template <int which, class L>
+MD_INLINE md_source md_source_make(const md_params &p, int64_t batch, int64_t row, int64_t rows, int64_t k)
 {
     const md_view view = md_view_of<which>(p, batch);
     const int first = L::row(threadIdx.x), d = L::k(threadIdx.x);
@@ -75,14 +78,16 @@ template <class L> struct md_pieces {
     float v[L::PIECES][MD_PIECE];
 };
 
-/* The next tile, of which `left` steps of K are there; is_whole: all of them; is_inside: all of its rows. Beyond the last row the last ones are read again:
- * nobody stores what comes of them. */
-template <int which, class L> MD_INLINE void md_fetch(md_pieces<L> &to, const md_params &p, md_source &s, int left, bool is_whole, bool is_inside)
+/* The next tile, of which `left` steps of K are there; is_whole: all of them; is_inside: all of its rows. Beyond the
+ * last row the last ones are read again: nobody stores what comes of them. */
+template <int which, class L>
+MD_INLINE void md_fetch(md_pieces<L> &to, const md_params &p, md_source &s, int left, bool is_whole, bool is_inside)
 {
     const md_view view = md_view_of<which>(p, 0);
     const int d = L::k(threadIdx.x);
     MD_FOR (i, L::PIECES) {
-        const int row = is_inside ? L::row(i * THREADS) : min(L::row(i * THREADS), s.last), k = L::k(i * THREADS); /* from the first piece */
+        /* from the first piece */
+        const int row = is_inside ? L::row(i * THREADS) : min(L::row(i * THREADS), s.last), k = L::k(i * THREADS);
         const float *from = (const float *)(s.at + (row * view.row + k * view.step) * 4);
         if (is_whole && MD_PIECE == 4) {
             const float4 a = *(const float4 *)from;
@@ -101,7 +106,8 @@ typedef struct md_next {
     md_pieces<md_tile_b> b;
 } md_next;
 
-MD_INLINE void md_fetch_both(md_next &to, const md_params &p, md_source &a, md_source &b, int left, bool is_whole, bool is_inside)
+MD_INLINE void md_fetch_both(md_next &to, const md_params &p, md_source &a, md_source &b, int left, bool is_whole,
+                             bool is_inside)
 {
     md_fetch<0>(to.a, p, a, left, is_whole, is_inside);
     md_fetch<1>(to.b, p, b, left, is_whole, is_inside);
@@ -124,7 +130,8 @@ template <class L> MD_INLINE void md_keep(float *to, const md_pieces<L> &from)
     MD_FOR (i, L::PIECES) {
         float *at = to + L::k(i * THREADS) * L::PITCH + L::row(i * THREADS);
         if (L::ALONG == 2 && MD_PIECE == 4)
-            *(float4 *)at = make_float4(from.v[i][0], from.v[i][1 % MD_PIECE], from.v[i][2 % MD_PIECE], from.v[i][3 % MD_PIECE]);
+            *(float4 *)at =
+                make_float4(from.v[i][0], from.v[i][1 % MD_PIECE], from.v[i][2 % MD_PIECE], from.v[i][3 % MD_PIECE]);
         else
             MD_FOR (j, MD_PIECE)
                 at[L::ALONG == 1 ? j * L::PITCH : j] = from.v[i][j];
@@ -179,7 +186,8 @@ MD_INLINE void md_lay_out(float *memory, const md_sums_of &acc, int down, int ac
 /* A tile's sums over `left` steps of K from `from` on, laid out in shared memory row by row. */
 MD_INLINE void md_sum_tile(const md_params &p, float *memory, const md_place &place, int64_t from, int left)
 {
-    /* Neighbouring lanes ask for the same of B, and lanes two apart for the same of A: so shared memory serves 16 lanes at once. */
+    /* Neighbouring lanes ask for the same of B, and lanes two apart for the same of A: so shared memory serves 16
+     * lanes at once. */
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const int down = warp / (ACROSS / LANES_ACROSS) * LANES_DOWN + (lane / 16 * 2 + lane % 2);
     const int across = warp % (ACROSS / LANES_ACROSS) * LANES_ACROSS + lane / 2 % 8;
@@ -191,7 +199,8 @@ MD_INLINE void md_sum_tile(const md_params &p, float *memory, const md_place &pl
         MD_FOR (j, MD_TN)
             acc[i][j] = 0;
     float *const keep_a = memory + md_tile_a::k(threadIdx.x) * md_tile_a::PITCH + md_tile_a::row(threadIdx.x);
-    float *const keep_b = memory + md_tile_a::FLOATS + md_tile_b::k(threadIdx.x) * md_tile_b::PITCH + md_tile_b::row(threadIdx.x);
+    float *const keep_b =
+        memory + md_tile_a::FLOATS + md_tile_b::k(threadIdx.x) * md_tile_b::PITCH + md_tile_b::row(threadIdx.x);
     const float *const take_a = memory + md_own<MD_BM, MD_TM>(down, 0);
     const float *const take_b = memory + md_tile_a::FLOATS + md_own<MD_BN, MD_TN>(across, 0);
     md_next next;
@@ -202,7 +211,8 @@ MD_INLINE void md_sum_tile(const md_params &p, float *memory, const md_place &pl
     __syncthreads();
     md_take_step(o[0], take_a, take_b);
     int stage = 0;
-    MD_ROLLED for (; left > 0; left -= MD_BK) {
+    MD_ROLLED for (; left > 0; left -= MD_BK)
+    {
         const int other = STAGE - stage;
         md_fetch_next(next, p, a, b, left - MD_BK, is_inside);
         MD_FOR (k, MD_BK) {
@@ -212,7 +222,8 @@ MD_INLINE void md_sum_tile(const md_params &p, float *memory, const md_place &pl
                 __syncthreads();
                 md_take_step(o[(k + 1) % 2], take_a + other, take_b + other);
             } else {
-                md_take_step(o[(k + 1) % 2], take_a + stage + (k + 1) * md_tile_a::PITCH, take_b + stage + (k + 1) * md_tile_b::PITCH);
+                md_take_step(o[(k + 1) % 2], take_a + stage + (k + 1) * md_tile_a::PITCH,
+                             take_b + stage + (k + 1) * md_tile_b::PITCH);
             }
             md_multiply(acc, o[k % 2]);
         }
@@ -227,8 +238,8 @@ MD_INLINE void md_sum_tile(const md_params &p, float *memory, const md_place &pl
 /* A part of a tile, as it lies in shared memory. */
 MD_INLINE void md_store_part(float *to, const float *memory)
 {
-    MD_ROLLED for (int i = threadIdx.x; i < MD_BM * MD_BN / 4; i += THREADS)
-        *(float4 *)(to + i * 4) = *(const float4 *)(memory + i / (MD_BN / 4) * C_PITCH + i % (MD_BN / 4) * 4);
+    MD_ROLLED for (int i = threadIdx.x; i < MD_BM * MD_BN / 4; i += THREADS) * (float4 *)(to + i * 4) =
+        *(const float4 *)(memory + i / (MD_BN / 4) * C_PITCH + i % (MD_BN / 4) * 4);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, MD_BLOCKS) md_kernel(const __grid_constant__ md_params p)
@@ -238,12 +249,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, MD_BLOCKS) md_kernel(const
     float *memory = (float *)md_memory;
     const md_stream s = md_stream_of(&p);
     const int64_t end = md_stream_start(s, (int64_t)blockIdx.x + 1);
-    MD_ROLLED for (int64_t unit = md_stream_start(s, blockIdx.x); unit < end;) {
-        const int64_t tile = unit / s.units, first = unit - tile * s.units, last = md_least(s.units, first + end - unit);
+    MD_ROLLED for (int64_t unit = md_stream_start(s, blockIdx.x); unit < end;)
+    {
+        const int64_t tile = unit / s.units, first = unit - tile * s.units,
+                      last = md_least(s.units, first + end - unit);
         const int64_t from = first * MD_STREAM_UNIT, to = md_least(last * MD_STREAM_UNIT, md_points_depth(&p));
         md_sum_tile(p, memory, md_place_of(&p, tile, MD_BM, MD_BN, MD_BAND), from, (int)(to - from));
         if (first == 0 && last == s.units)
-            md_slab(&p, memory, memory, C_PITCH, md_place_of(&p, tile, MD_BM, MD_BN, MD_BAND), MD_BM, MD_BN, threadIdx.x, THREADS);
+            md_slab(&p, memory, memory, C_PITCH, md_place_of(&p, tile, MD_BM, MD_BN, MD_BAND), MD_BM, MD_BN,
+                    threadIdx.x, THREADS);
         else
             md_store_part(md_stream_part(&p, s, blockIdx.x, tile), memory);
         unit += last - first;
@@ -258,9 +272,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, MD_BLOCKS) md_kernel(const
     float *memory = (float *)md_memory;
     {
         const md_place at = md_place_of(&p, blockIdx.x, MD_BM, MD_BN, MD_BAND);
-        const int64_t depth = md_points_depth(&p), blocks = (depth + MD_BK - 1) / MD_BK, from = blocks * at.slice / MD_SPLIT * MD_BK;
+        const int64_t depth = md_points_depth(&p), blocks = (depth + MD_BK - 1) / MD_BK,
+                      from = blocks * at.slice / MD_SPLIT * MD_BK;
         md_sum_tile(p, memory, at, from, (int)(md_least(blocks * (at.slice + 1) / MD_SPLIT * MD_BK, depth) - from));
     }
-    md_slab(&p, memory, memory, C_PITCH, md_place_of(&p, md_block_again(), MD_BM, MD_BN, MD_BAND), MD_BM, MD_BN, threadIdx.x, THREADS);
+    md_slab(&p, memory, memory, C_PITCH, md_place_of(&p, md_block_again(), MD_BM, MD_BN, MD_BAND), MD_BM, MD_BN,
+            threadIdx.x, THREADS);
 }
 #endif

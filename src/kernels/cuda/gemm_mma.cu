@@ -1,9 +1,10 @@
-/* Products of 16-bit operands on tensor cores by mma.sync, from sm_80 on: any layout, any size, any alignment. Tiles go to shared memory by
- * asynchronous copies of 16 bytes where addresses allow it; else through registers, by words shifted into place where the operand is
- * contiguous, or element by element.
+/* Products of 16-bit operands on tensor cores by mma.sync, from sm_80 on: any layout, any size, any alignment. Tiles
+ * go to shared memory by asynchronous copies of 16 bytes where addresses allow it; else through registers, by words
+ * shifted into place where the operand is contiguous, or element by element.
  *
- * md_config.h: MD_BM, MD_BN (the tile; MD_BN of each product), MD_WARPS_M, MD_WARPS_N, MD_STAGES, MD_PRODUCTS, MD_SPLIT, MD_BAND, MD_OPERAND_TYPE
- * (bf16 or f16), MD_ALONG_<o> (2: operand o lies along its rows in shared memory; else along K). md_expr.h: src/codegen/product.h. */
+ * md_config.h: MD_BM, MD_BN (the tile; MD_BN of each product), MD_WARPS_M, MD_WARPS_N, MD_STAGES, MD_PRODUCTS,
+ * MD_SPLIT, MD_BAND, MD_OPERAND_TYPE (bf16 or f16), MD_ALONG_<o> (2: operand o lies along its rows in shared memory;
+ * else along K). md_expr.h: src/codegen/product.h. */
 #include "md_config.h"
 #include "prelude.h"
 #include "md_expr.h"
@@ -38,14 +39,16 @@ typedef struct md_source {
     int how;
 } md_source;
 
-template <int which, int along> MD_INLINE md_source md_source_make(const md_params *p, int64_t batch, int64_t row, int64_t rows)
+template <int which, int along>
+MD_INLINE md_source md_source_make(const md_params *p, int64_t batch, int64_t row, int64_t rows)
 {
     md_source s;
     s.batch = batch, s.row = row, s.rows = rows;
     s.view.base = s.view.row = s.view.step = 0;
     s.how = md_operand_view(p, which, batch, &s.view) ? BY_ELEMENT : BY_VALUE;
     if (s.how == BY_ELEMENT && (along == 2 ? s.view.row : s.view.step) == 1) {
-        const bool is_aligned = (along == 2 ? s.view.step : s.view.row) % 8 == 0 && (uint64_t)md_operand_address(p, which, s.view.base) % 16 == 0;
+        const bool is_aligned = (along == 2 ? s.view.step : s.view.row) % 8 == 0 &&
+                                (uint64_t)md_operand_address(p, which, s.view.base) % 16 == 0;
         s.how = is_aligned ? BY_COPY : BY_WORDS;
     }
     return s;
@@ -56,8 +59,8 @@ MD_INLINE const uint16_t *md_at(const md_params *p, int which, const md_source &
     return (const uint16_t *)md_operand_address(p, which, s.view.base + row * s.view.row + k * s.view.step);
 }
 
-/* n (0 to 8) elements from consecutive ones at any even address; nothing else is read. The slow ways are functions of their own: they are
- * asked for in many places. */
+/* n (0 to 8) elements from consecutive ones at any even address; nothing else is read. The slow ways are functions
+ * of their own: they are asked for in many places. */
 MD_OUTLINE uint4 md_eight(const uint16_t *from, int n)
 {
     uint32_t w[4];
@@ -86,11 +89,14 @@ MD_OUTLINE uint4 md_eight_apart(const uint16_t *from, int64_t step, int n)
     return make_uint4(w[0], w[1], w[2], w[3]);
 }
 
-template <int which, int along> MD_OUTLINE uint4 md_eight_values(const md_params *p, int64_t batch, int64_t row, int64_t k, int n)
+template <int which, int along>
+MD_OUTLINE uint4 md_eight_values(const md_params *p, int64_t batch, int64_t row, int64_t k, int n)
 {
     uint64_t low = 0, high = 0;
-    MD_ROLLED for (int i = 0; i < n; i++) {
-        const uint64_t e = MD_JOIN_NAMES(md_down1_, MD_OPERAND_TYPE)(md_operand_at(p, which, batch, row + (along == 2 ? i : 0), k + (along == 2 ? 0 : i)));
+    MD_ROLLED for (int i = 0; i < n; i++)
+    {
+        const uint64_t e = MD_JOIN_NAMES(md_down1_, MD_OPERAND_TYPE)(
+            md_operand_at(p, which, batch, row + (along == 2 ? i : 0), k + (along == 2 ? 0 : i)));
         low |= i < 4 ? e << (i & 3) * 16 : 0;
         high |= i >= 4 ? e << (i & 3) * 16 : 0;
     }
@@ -108,13 +114,16 @@ template <int which, int along> MD_INLINE uint4 md_piece(const md_params *p, con
     return s.how == BY_WORDS ? md_eight(from, n) : md_eight_apart(from, along == 2 ? s.view.row : s.view.step, n);
 }
 
-/* Piece `c` of a tile: its place in the tile, and its bytes in shared memory, where 16-byte pieces of neighbouring lines change places so that
- * eight lines at one piece lie in different banks. */
+/* Piece `c` of a tile: its place in the tile, and its bytes in shared memory, where 16-byte pieces of neighbouring
+ * lines change places so that eight lines at one piece lie in different banks. */
 template <int along, int size> struct md_layout {
     enum { LINE = along == 2 ? size / 8 : BK / 8 }; /* pieces */
     static __device__ __forceinline__ int row(int c) { return along == 2 ? c % LINE * 8 : c / LINE; }
     static __device__ __forceinline__ int k(int c) { return along == 2 ? c / LINE : c % LINE * 8; }
-    static __device__ __forceinline__ int byte(int line, int piece) { return (line * LINE + (piece ^ (line & (LINE < 8 ? LINE - 1 : 7)))) * 16; }
+    static __device__ __forceinline__ int byte(int line, int piece)
+    {
+        return (line * LINE + (piece ^ (line & (LINE < 8 ? LINE - 1 : 7)))) * 16;
+    }
 };
 
 template <int size> struct md_pieces {
@@ -146,23 +155,31 @@ template <int which, int along, int size> struct md_feed {
         MD_FOR (i, N) {
             const int n = line + i * APART < lines ? bytes : 0;
             const char *x = n > 0 ? at + i * apart : from_any(p, s);
-            asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to + layout::byte(line + i * APART, piece)), "l"(x), "r"(n) : "memory");
+            asm volatile(
+                "cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to + layout::byte(line + i * APART, piece)),
+                "l"(x), "r"(n)
+                : "memory");
         }
     }
     /* An address that may be asked for no bytes. */
-    static __device__ __forceinline__ const char *from_any(const md_params *p, const md_source &s) { return (const char *)md_operand_address(p, which, s.view.base); }
+    static __device__ __forceinline__ const char *from_any(const md_params *p, const md_source &s)
+    {
+        return (const char *)md_operand_address(p, which, s.view.base);
+    }
 };
 
 /* Asks for a tile of the block of K at k: copies are under way, or its pieces are in registers. */
 template <int which, int along, int size>
-MD_INLINE void md_fetch(md_pieces<size> &pieces, md_feed<which, along, size> &feed, uint32_t to, const md_params *p, const md_source &s, int64_t k0, int block)
+MD_INLINE void md_fetch(md_pieces<size> &pieces, md_feed<which, along, size> &feed, uint32_t to, const md_params *p,
+                        const md_source &s, int64_t k0, int block)
 {
     if (s.how == BY_COPY) {
         feed.copy(to, p, s, block, (int)md_least(s.end - k0, BK));
     } else {
         MD_FOR (i, md_pieces<size>::N) {
             const int c = threadIdx.x + i * THREADS;
-            pieces.v[i] = md_piece<which, along>(p, s, s.row + md_layout<along, size>::row(c), k0 + md_layout<along, size>::k(c));
+            pieces.v[i] =
+                md_piece<which, along>(p, s, s.row + md_layout<along, size>::row(c), k0 + md_layout<along, size>::k(c));
         }
     }
 }
@@ -173,7 +190,8 @@ template <int along, int size> MD_INLINE void md_keep(uint8_t *to, const md_piec
         return;
     MD_FOR (i, md_pieces<size>::N) {
         const int c = threadIdx.x + i * THREADS;
-        *(uint4 *)(to + md_layout<along, size>::byte(c / md_layout<along, size>::LINE, c % md_layout<along, size>::LINE)) = pieces.v[i];
+        *(uint4 *)(to + md_layout<along, size>::byte(c / md_layout<along, size>::LINE,
+                                                     c % md_layout<along, size>::LINE)) = pieces.v[i];
     }
 }
 
@@ -205,30 +223,39 @@ MD_INLINE void md_tiles_keep(uint8_t *to, const md_tiles &t, const md_sources &s
         md_keep<MD_ALONG_2>(to + A_BYTES + B_BYTES, t.b2, s.b2);
 }
 
-/* Four 8x8 blocks for mma: 16 lines of an operand by 16 of K. `first`: the second block is the next 8 lines (A), or the next 8 of K (B). */
-template <int along, int size, bool lines_first> MD_INLINE void md_blocks(uint32_t (&out)[4], uint32_t tile, int row, int k)
+/* Four 8x8 blocks for mma: 16 lines of an operand by 16 of K. `first`: the second block is the next 8 lines (A), or
+ * the next 8 of K (B). */
+template <int along, int size, bool lines_first>
+MD_INLINE void md_blocks(uint32_t (&out)[4], uint32_t tile, int row, int k)
 {
     const int lane = threadIdx.x & 31, low = lane >> 3 & 1, high = lane >> 4;
     const int r = (lines_first ? low : high) * 8, d = (lines_first ? high : low) * 8;
     if (along == 2) {
         const uint32_t at = tile + md_layout<along, size>::byte(k + d + (lane & 7), (row + r) / 8);
-        asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3]) : "r"(at));
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
+                     : "r"(at));
     } else {
         const uint32_t at = tile + md_layout<along, size>::byte(row + r + (lane & 7), (k + d) / 8);
-        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3]) : "r"(at));
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
+                     : "r"(at));
     }
 }
 
 MD_INLINE void md_mma(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
 {
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." MD_AS_TEXT(MD_OPERAND_TYPE) "." MD_AS_TEXT(MD_OPERAND_TYPE) ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." MD_AS_TEXT(MD_OPERAND_TYPE) "." MD_AS_TEXT(
+                     MD_OPERAND_TYPE) ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
                  : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
 typedef float md_part[MD_PRODUCTS][WM / 16][WN / 8][4];
 
-template <int along> MD_INLINE void md_multiply_one(float (&acc)[WM / 16][WN / 8][4], const uint32_t (&a)[WM / 16][4], uint32_t tile, int column, int k)
+template <int along>
+MD_INLINE void md_multiply_one(float (&acc)[WM / 16][WN / 8][4], const uint32_t (&a)[WM / 16][4], uint32_t tile,
+                               int column, int k)
 {
     MD_FOR_STEP (j, WN / 8, 2) {
         uint32_t b[4];
@@ -260,12 +287,14 @@ MD_INLINE void md_part_store(float *c, const md_part &acc, int row, int column)
             MD_FOR (j, WN / 8)
                 MD_FOR (h, 2) {
                     const float2 pair = {acc[q][i][j][2 * h], acc[q][i][j][2 * h + 1]};
-                    *(float2 *)(c + q * (MD_BM * PITCH) + (row + i * 16 + h * 8 + lane / 4) * PITCH + column + j * 8 + lane % 4 * 2) = pair;
+                    *(float2 *)(c + q * (MD_BM * PITCH) + (row + i * 16 + h * 8 + lane / 4) * PITCH + column + j * 8 +
+                                lane % 4 * 2) = pair;
                 }
 }
 
 /* All blocks of K from `from` to `to`; MD_STAGES - 1 of them are under way. */
-MD_INLINE void md_run(const md_params *p, md_part &acc, uint8_t *memory, const md_sources &s, int64_t from, int64_t to, int row, int column)
+MD_INLINE void md_run(const md_params *p, md_part &acc, uint8_t *memory, const md_sources &s, int64_t from, int64_t to,
+                      int row, int column)
 {
     const uint32_t shared = md_shared_address(memory);
     const int blocks = (int)((to - from + BK - 1) / BK);
@@ -277,7 +306,8 @@ MD_INLINE void md_run(const md_params *p, md_part &acc, uint8_t *memory, const m
     if (MD_PRODUCTS == 2 && s.b2.how == BY_COPY)
         tiles.of_b2.begin(p, s.b2, from);
     int now = 0, next = 0;
-    MD_ROLLED for (int i = 1 - MD_STAGES; i < blocks; i++) {
+    MD_ROLLED for (int i = 1 - MD_STAGES; i < blocks; i++)
+    {
         MD_TEST_PAUSE(i);
         if (i >= 0) {
             asm volatile("cp.async.wait_group %0;" ::"n"(MD_STAGES - 2) : "memory");
@@ -286,7 +316,8 @@ MD_INLINE void md_run(const md_params *p, md_part &acc, uint8_t *memory, const m
         const bool is_more = i + MD_STAGES - 1 < blocks;
         if (is_more) {
             MD_TEST_POISON_TOGETHER(shared + next * STAGE, STAGE);
-            md_tiles_fetch(tiles, shared + next * STAGE, p, s, from + (int64_t)(i + MD_STAGES - 1) * BK, i + MD_STAGES - 1);
+            md_tiles_fetch(tiles, shared + next * STAGE, p, s, from + (int64_t)(i + MD_STAGES - 1) * BK,
+                           i + MD_STAGES - 1);
         }
         asm volatile("cp.async.commit_group;" ::: "memory");
         if (i >= 0) {
@@ -309,7 +340,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) md_kernel(const __grid_
     MD_IF_EMPTY_RETURN;
     const md_place at = md_place_of(&p, blockIdx.x, MD_BM, MD_BN, MD_BAND);
     const int64_t depth = md_points_depth(&p), blocks = (depth + BK - 1) / BK;
-    const int64_t from = blocks * at.slice / MD_SPLIT * BK, to = md_least(blocks * (at.slice + 1) / MD_SPLIT * BK, depth);
+    const int64_t from = blocks * at.slice / MD_SPLIT * BK,
+                  to = md_least(blocks * (at.slice + 1) / MD_SPLIT * BK, depth);
     const int warp = threadIdx.x / 32, row = warp / MD_WARPS_N * WM, column = warp % MD_WARPS_N * WN;
     md_sources s;
     s.a = md_source_make<0, MD_ALONG_0>(&p, at.batch, at.row, md_points_rows(&p));

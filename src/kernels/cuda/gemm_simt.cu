@@ -1,9 +1,11 @@
-/* Products of anything, on the ordinary units: f32 as strictly as fma is, f64, integers; operands in any layout or made by any
- * expression. Tiles of both operands lie along K in shared memory, two of each: one is filled while the other is used.
+/* Products of anything, on the ordinary units: f32 as strictly as fma is, f64, integers; operands in any layout or
+ * made by any expression. Tiles of both operands lie along K in shared memory, two of each: one is filled while the
+ * other is used.
  *
- * md_config.h: MD_VL 4, MD_BM, MD_BN (the tile), MD_BK, MD_TM, MD_TN (of a thread, multiples of 4; MD_TN of each product),
- * MD_PRODUCTS, MD_SPLIT, MD_BAND, MD_ALONG_<o> (0: neither, 1: operand o lies along K, 2: along its rows) and MD_DIRECT_<o>
- * (operand o is a load of the accumulators' type) for o = 0, 1, 2. md_expr.h: src/codegen/product.h. */
+ * md_config.h: MD_VL 4, MD_BM, MD_BN (the tile), MD_BK, MD_TM, MD_TN (of a thread, multiples of 4; MD_TN of each
+ * product), MD_PRODUCTS, MD_SPLIT, MD_BAND, MD_ALONG_<o> (0: neither, 1: operand o lies along K, 2: along its rows)
+ * and MD_DIRECT_<o> (operand o is a load of the accumulators' type) for o = 0, 1, 2. md_expr.h:
+ * src/codegen/product.h. */
 #include "md_config.h"
 #include "prelude.h"
 #include "md_expr.h"
@@ -40,7 +42,8 @@ typedef struct md_source {
     bool is_view, is_direct;
     bool is_fast; /* whole blocks of K can be copied without asking anything, */
     int64_t step; /* so many bytes a block, */
-    const char *at[MD_BM > MD_BN ? MD_BM * MD_BK / 4 / THREADS : MD_BN * MD_BK / 4 / THREADS]; /* each piece from here */
+    /* each piece from here */
+    const char *at[MD_BM > MD_BN ? MD_BM *MD_BK / 4 / THREADS : MD_BN *MD_BK / 4 / THREADS];
 } md_source;
 
 /* Where a thread's piece i of a tile lies, as row and k. */
@@ -56,7 +59,8 @@ template <int along, int size> MD_INLINE int md_piece_k(int i)
     return along == 1 ? c % (MD_BK / 4) * 4 : c / (size / 4);
 }
 
-template <int which, int along, int direct, int size> MD_INLINE md_source md_source_make(const md_params *p, int64_t batch, int64_t row, int64_t rows, int64_t k, int64_t end)
+template <int which, int along, int direct, int size>
+MD_INLINE md_source md_source_make(const md_params *p, int64_t batch, int64_t row, int64_t rows, int64_t k, int64_t end)
 {
     md_source s;
     s.k = k, s.end = end;
@@ -74,7 +78,8 @@ template <int which, int along, int direct, int size> MD_INLINE md_source md_sou
     MD_FOR (i, size * MD_BK / 4 / THREADS) {
         /* Beyond the last row the last ones are read again: nobody stores what comes of them. */
         const int64_t r = md_least(row + md_piece_row<along, size>(i), along == 1 ? rows - 1 : rows - 4);
-        s.at[i] = (const char *)md_operand_address(p, which, s.view.base + (s.is_fast ? r * s.view.row + (k + md_piece_k<along, size>(i)) * s.view.step : 0));
+        s.at[i] = (const char *)md_operand_address(
+            p, which, s.view.base + (s.is_fast ? r * s.view.row + (k + md_piece_k<along, size>(i)) * s.view.step : 0));
     }
     return s;
 }
@@ -94,7 +99,8 @@ template <int size> struct md_pieces {
     md_acc v[N][4];
 };
 
-template <int which, int along, int size> MD_INLINE void md_fetch(md_pieces<size> &out, const md_params *p, const md_source &s)
+template <int which, int along, int size>
+MD_INLINE void md_fetch(md_pieces<size> &out, const md_params *p, const md_source &s)
 {
     if (s.is_fast && s.k + MD_BK <= s.end) {
         MD_FOR (i, md_pieces<size>::N)
@@ -104,7 +110,8 @@ template <int which, int along, int size> MD_INLINE void md_fetch(md_pieces<size
     MD_FOR (i, md_pieces<size>::N) {
         const int64_t row = s.row + md_piece_row<along, size>(i), k = s.k + md_piece_k<along, size>(i);
         if (s.is_direct && row + (along == 1 ? 0 : 3) < s.rows && k + (along == 1 ? 3 : 0) < s.end) {
-            md_take(out.v[i], (const md_acc *)md_operand_address(p, which, s.view.base + row * s.view.row + k * s.view.step));
+            md_take(out.v[i],
+                    (const md_acc *)md_operand_address(p, which, s.view.base + row * s.view.row + k * s.view.step));
         } else {
             MD_FOR (j, 4)
                 out.v[i][j] = md_source_at<which>(p, s, row + (along == 1 ? 0 : j), k + (along == 1 ? j : 0));
@@ -180,7 +187,8 @@ typedef md_acc md_part[MD_PRODUCTS][MD_TM][MD_TN];
 MD_INLINE void md_multiply(md_part &acc, const md_acc *a, const md_acc *b)
 {
     const int down = md_thread_down(), across = md_thread_across();
-    _Pragma("unroll 4") for (int k = 0; k < MD_BK; k++) {
+    _Pragma("unroll 4") for (int k = 0; k < MD_BK; k++)
+    {
         md_acc x[ROW_GROUPS][4], y[MD_PRODUCTS][COLUMN_GROUPS][4];
         MD_FOR (i, ROW_GROUPS)
             md_take(x[i], a + k * A_PITCH + down + i * (MD_BM / ROW_GROUPS));
@@ -200,8 +208,8 @@ MD_INLINE void md_part_store(md_acc *c, const md_part &acc)
     MD_FOR (q, MD_PRODUCTS)
         MD_FOR (i, MD_TM)
             MD_FOR (j, MD_TN)
-                c[q * (MD_BM * C_PITCH) + (down + i / 4 * (MD_BM / ROW_GROUPS) + i % 4) * C_PITCH + across + j / 4 * (MD_BN / COLUMN_GROUPS) + j % 4] =
-                    acc[q][i][j];
+                c[q * (MD_BM * C_PITCH) + (down + i / 4 * (MD_BM / ROW_GROUPS) + i % 4) * C_PITCH + across +
+                  j / 4 * (MD_BN / COLUMN_GROUPS) + j % 4] = acc[q][i][j];
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1) md_kernel(const __grid_constant__ md_params p)
@@ -211,13 +219,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) md_kernel(const __grid_
     md_acc *memory = (md_acc *)md_memory;
     const md_place at = md_place_of(&p, blockIdx.x, MD_BM, MD_BN, MD_BAND);
     const int64_t depth = md_points_depth(&p), blocks = (depth + MD_BK - 1) / MD_BK;
-    const int64_t from = blocks * at.slice / MD_SPLIT * MD_BK, to = md_least(blocks * (at.slice + 1) / MD_SPLIT * MD_BK, depth);
+    const int64_t from = blocks * at.slice / MD_SPLIT * MD_BK,
+                  to = md_least(blocks * (at.slice + 1) / MD_SPLIT * MD_BK, depth);
     md_sources s;
     s.a = md_source_make<0, MD_ALONG_0, MD_DIRECT_0, MD_BM>(&p, at.batch, at.row, md_points_rows(&p), from, to);
     s.b = md_source_make<1, MD_ALONG_1, MD_DIRECT_1, MD_BN>(&p, at.batch, at.column, md_points_columns(&p), from, to);
     s.b2 = s.b;
     if (MD_PRODUCTS == 2)
-        s.b2 = md_source_make<2, MD_ALONG_2, MD_DIRECT_2, MD_BN>(&p, at.batch, at.column, md_points_columns(&p), from, to);
+        s.b2 =
+            md_source_make<2, MD_ALONG_2, MD_DIRECT_2, MD_BN>(&p, at.batch, at.column, md_points_columns(&p), from, to);
     md_part acc;
     md_tiles tiles;
     MD_FOR (q, MD_PRODUCTS)
@@ -230,7 +240,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) md_kernel(const __grid_
     }
     __syncthreads();
     int stage = 0;
-    MD_ROLLED for (int64_t k = from; k < to; k += MD_BK) {
+    MD_ROLLED for (int64_t k = from; k < to; k += MD_BK)
+    {
         const bool is_last = k + MD_BK >= to;
         md_sources_step(s);
         if (!is_last)

@@ -1,6 +1,6 @@
-/* The end of a product: sums in shared memory become results, vector by vector, through the stage's epilogue; or, where K is
- * split, partial sums in the workspace. md_config.h: MD_SPLIT (slices of K; 1: none), MD_WRAPS (columns are several indices).
- * md_expr.h: md_points_*, md_epilogue, md_epilogue_room as src/codegen/product.h says. */
+/* The end of a product: sums in shared memory become results, vector by vector, through the stage's epilogue; or,
+ * where K is split, partial sums in the workspace. md_config.h: MD_SPLIT (slices of K; 1: none), MD_WRAPS (columns
+ * are several indices). md_expr.h: md_points_*, md_epilogue, md_epilogue_room as src/codegen/product.h says. */
 #ifndef MD_CUDA_GEMM_SLAB_H
 #define MD_CUDA_GEMM_SLAB_H
 
@@ -12,7 +12,8 @@ typedef struct md_place {
 
 MD_INLINE int64_t md_least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* The place of tile `t` in an order that stays in a band of `band` tiles of rows, so that both operands are found in L2. */
+/* The place of tile `t` in an order that stays in a band of `band` tiles of rows, so that both operands are found in
+ * L2. */
 MD_INLINE md_place md_place_of(const md_params *p, int64_t t, int rows, int columns, int band)
 {
     const int64_t down = (md_points_rows(p) + rows - 1) / rows, across = (md_points_columns(p) + columns - 1) / columns;
@@ -70,11 +71,11 @@ MD_INLINE void md_finish(const md_params *p, int64_t batch, int64_t row, int64_t
         md_epilogue(p, batch, row, column + j, c0, c1, span);
         j += m;
         /* What follows begins a new run of the last index. */
-        MD_ROLLED for (int i = 0; i < m; i++)
-            MD_FOR (l, MD_VL - 1) {
-                c0.v[l] = c0.v[l + 1];
-                c1.v[l] = c1.v[l + 1];
-            }
+        MD_ROLLED for (int i = 0; i < m; i++) MD_FOR (l, MD_VL - 1)
+        {
+            c0.v[l] = c0.v[l + 1];
+            c1.v[l] = c1.v[l + 1];
+        }
     }
 #else
     if (n >= MD_VL) {
@@ -87,11 +88,13 @@ MD_INLINE void md_finish(const md_params *p, int64_t batch, int64_t row, int64_t
 }
 
 /* `rows` x `columns` sums of a tile; c1: of the second product. For `threads` threads that have met before. */
-MD_INLINE void md_slab(const md_params *p, const md_acc *c0, const md_acc *c1, int pitch, md_place at, int rows, int columns, int thread, int threads)
+MD_INLINE void md_slab(const md_params *p, const md_acc *c0, const md_acc *c1, int pitch, md_place at, int rows,
+                       int columns, int thread, int threads)
 {
     const int64_t all_rows = md_points_rows(p), all_columns = md_points_columns(p);
     const int vectors = columns / MD_VL;
-    MD_ROLLED for (int i = thread; i < rows * vectors; i += threads) {
+    MD_ROLLED for (int i = thread; i < rows * vectors; i += threads)
+    {
         const int r = i / vectors, c = i % vectors * MD_VL;
         const int64_t row = at.row + r, column = at.column + c;
         if (row >= all_rows || column >= all_columns)
@@ -100,7 +103,8 @@ MD_INLINE void md_slab(const md_params *p, const md_acc *c0, const md_acc *c1, i
         const md_v v0 = md_sums(c0 + r * pitch + c), v1 = MD_PRODUCTS == 2 ? md_sums(c1 + r * pitch + c) : v0;
 #if MD_SPLIT > 1
         const int64_t plane = all_rows * all_columns;
-        md_acc *to = (md_acc *)p->work0 + ((at.slice * md_points_batch(p) + at.batch) * MD_PRODUCTS * plane + row * all_columns + column);
+        md_acc *to = (md_acc *)p->work0 +
+                     ((at.slice * md_points_batch(p) + at.batch) * MD_PRODUCTS * plane + row * all_columns + column);
         MD_FOR (l, MD_VL)
             if (l < n) {
                 to[l] = v0.v[l];

@@ -1,6 +1,7 @@
-/* The launch after a product in equal runs (gemm_stream.h): tiles that several blocks have parts of are added up in the order of the blocks, so that
- * results do not depend on who was first, and go through the epilogue. Each tile has MD_PARTS blocks, or, where there are fewer boundaries between two
- * runs than tiles, each boundary has, and those of the first one in a tile do its work. md_config.h: MD_VL 4, MD_SPLIT 1, MD_PRODUCTS 1, MD_WRAPS,
+/* The launch after a product in equal runs (gemm_stream.h): tiles that several blocks have parts of are added up in
+ * the order of the blocks, so that results do not depend on who was first, and go through the epilogue. Each tile
+ * has MD_PARTS blocks, or, where there are fewer boundaries between two runs than tiles, each boundary has, and
+ * those of the first one in a tile do its work. md_config.h: MD_VL 4, MD_SPLIT 1, MD_PRODUCTS 1, MD_WRAPS,
  * MD_THREADS, MD_PARTS, MD_BAND and what gemm_stream.h says. */
 #include "md_config.h"
 #include "prelude.h"
@@ -15,7 +16,8 @@ MD_INLINE md_v md_add_up(const md_params *p, const md_stream &s, int64_t tile, i
     md_v sum;
     MD_FOR (l, MD_VL)
         sum.v[l] = 0;
-    MD_ROLLED for (int64_t block = first; block <= last; block += AT_ONCE) {
+    MD_ROLLED for (int64_t block = first; block <= last; block += AT_ONCE)
+    {
         float part[AT_ONCE][4];
         MD_FOR (i, AT_ONCE)
             if (block + i <= last)

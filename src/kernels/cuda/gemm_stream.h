@@ -1,6 +1,7 @@
-/* Products whose blocks all have as much to do, whatever the number of tiles: the steps of all tiles stand in one row, and each block takes an equal run of
- * them. A tile that lies in one run is finished there; of others each block stores its part, and the launch that follows adds the parts in the order
- * of the blocks. md_config.h: MD_BM, MD_BN, MD_STREAM (blocks at most). md_expr.h: md_points_*. */
+/* Products whose blocks all have as much to do, whatever the number of tiles: the steps of all tiles stand in one
+ * row, and each block takes an equal run of them. A tile that lies in one run is finished there; of others each
+ * block stores its part, and the launch that follows adds the parts in the order of the blocks. md_config.h: MD_BM,
+ * MD_BN, MD_STREAM (blocks at most). md_expr.h: md_points_*. */
 #ifndef MD_CUDA_GEMM_STREAM_H
 #define MD_CUDA_GEMM_STREAM_H
 
@@ -25,16 +26,10 @@ MD_INLINE md_stream md_stream_of(const md_params *p)
 }
 
 /* The first unit of a block; of the one behind the last: all of them. */
-MD_INLINE int64_t md_stream_start(const md_stream &s, int64_t block)
-{
-    return s.all * block / s.blocks;
-}
+MD_INLINE int64_t md_stream_start(const md_stream &s, int64_t block) { return s.all * block / s.blocks; }
 
 /* Which block has a unit. */
-MD_INLINE int64_t md_stream_block(const md_stream &s, int64_t unit)
-{
-    return ((unit + 1) * s.blocks - 1) / s.all;
-}
+MD_INLINE int64_t md_stream_block(const md_stream &s, int64_t unit) { return ((unit + 1) * s.blocks - 1) / s.all; }
 
 /* Where a block stores its part of a tile: it has at most two parts, at its beginning and at its end. */
 MD_INLINE float *md_stream_part(const md_params *p, const md_stream &s, int64_t block, int64_t tile)

@@ -1,17 +1,20 @@
-/* Products on Hopper's tensor cores: TMA brings tiles into a ring of stages, one warpgroup issues the copies, one or two
- * compute. Cooperative: the computing warpgroups share a tile by rows. Ping-pong: they take turns with whole tiles, so
- * that the epilogue of one runs under the products of the other. The grid is persistent; clusters of two share an
- * operand by multicast; or the blocks of a cluster split K among them and add up what they have through each other's shared memory.
+/* Products on Hopper's tensor cores: TMA brings tiles into a ring of stages, one warpgroup issues the copies, one or
+ * two compute. Cooperative: the computing warpgroups share a tile by rows. Ping-pong: they take turns with whole
+ * tiles, so that the epilogue of one runs under the products of the other. The grid is persistent; clusters of two
+ * share an operand by multicast; or the blocks of a cluster split K among them and add up what they have through
+ * each other's shared memory.
  *
- * md_config.h: MD_BM, MD_BN (the tile), MD_STAGES, MD_DEEP (times 128 bytes of K a stage), MD_CONSUMERS (1 or 2), MD_PINGPONG, MD_CLUSTER (1, 2), MD_SHARE_A (the
- * cluster runs along the columns and shares A; else along the rows and shares B), MD_ALONG_0, MD_ALONG_1 (1: the operand lies
- * along K, 2: along its rows), MD_BATCH_0, MD_BATCH_1 (0: the operand has no batch), MD_BAND (rows of tiles walked together), MD_OPERAND_BYTES (2, or 4: tf32, along K), MD_SHRINKS (where there are fewer rows
- * than a tile has, no more are copied), MD_READS (the epilogue in registers reads tensors along the columns),
- * MD_LOW, MD_HIGH (registers of copying and computing threads), MD_PANEL and MD_PANELS (columns of a buffer of results; buffers a warp), MD_RESULT (epilogue: 1
- * in registers, results by TMA; 2 in registers, results by words at any even address; 0 by md_slab), MD_ROLLED_PANELS, MD_SPLIT (slices of K), MD_MEET
- * (1: those of a tile are a cluster; 0: of the workspace), and md_wgmma(acc, a, b), the instruction for the
- * tile's columns. md_expr.h: src/codegen/product.h; md_params begins with md_tensor_map of A, B, the second B where there is
- * one, and the results with MD_RESULT. */
+ * md_config.h: MD_BM, MD_BN (the tile), MD_STAGES, MD_DEEP (times 128 bytes of K a stage), MD_CONSUMERS (1 or 2),
+ * MD_PINGPONG, MD_CLUSTER (1, 2), MD_SHARE_A (the cluster runs along the columns and shares A; else along the rows
+ * and shares B), MD_ALONG_0, MD_ALONG_1 (1: the operand lies along K, 2: along its rows), MD_BATCH_0, MD_BATCH_1 (0:
+ * the operand has no batch), MD_BAND (rows of tiles walked together), MD_OPERAND_BYTES (2, or 4: tf32, along K),
+ * MD_SHRINKS (where there are fewer rows than a tile has, no more are copied), MD_READS (the epilogue in registers
+ * reads tensors along the columns), MD_LOW, MD_HIGH (registers of copying and computing threads), MD_PANEL and
+ * MD_PANELS (columns of a buffer of results; buffers a warp), MD_RESULT (epilogue: 1 in registers, results by TMA; 2
+ * in registers, results by words at any even address; 0 by md_slab), MD_ROLLED_PANELS, MD_SPLIT (slices of K),
+ * MD_MEET (1: those of a tile are a cluster; 0: of the workspace), and md_wgmma(acc, a, b), the instruction for the
+ * tile's columns. md_expr.h: src/codegen/product.h; md_params begins with md_tensor_map of A, B, the second B where
+ * there is one, and the results with MD_RESULT. */
 #include "md_config.h"
 #include "prelude.h"
 #include "tma.h"
@@ -34,7 +37,10 @@ enum {
     B_PARTS = MD_CLUSTER == 2 && !MD_SHARE_A ? 2 : 1,
     PANEL = MD_PANEL, /* columns stored at once: 64, 32, 16, or 8 times an odd number */
     PITCH = PANEL + 4, /* of a panel of sums */
-    BUFFER_BYTES = MD_RESULT == 2 ? 0 : MD_RESULT ? MD_PANELS * 16 * PANEL * 2 : MD_PRODUCTS * 16 * PITCH * 4, /* of a warp */
+    /* of a warp */
+    BUFFER_BYTES = MD_RESULT == 2 ? 0
+                   : MD_RESULT    ? MD_PANELS * 16 * PANEL * 2
+                                  : MD_PRODUCTS * 16 * PITCH * 4,
     PANEL_BYTES = 16 * PANEL * 2,
     WARP_BYTES = BLOCKS * (MD_BN / PANEL) * PANEL_BYTES, /* of all panels of a warp */
     PARTS_PITCH = MD_BN + 8, /* of a block's sums where slices meet */
@@ -131,7 +137,8 @@ MD_INLINE void md_produce(const md_params &p, const md_grid &g, unsigned tiles, 
 {
     md_ring r = {0, 0};
     /* As device/cuda_map.c makes the box. What lies in the other rows is computed with, and stored by nobody. */
-    const unsigned a_bytes = MD_SHRINKS && md_points_rows(&p) < MD_BM ? ((unsigned)md_points_rows(&p) + 7) / 8 * 1024 : A_BYTES;
+    const unsigned a_bytes =
+        MD_SHRINKS && md_points_rows(&p) < MD_BM ? ((unsigned)md_points_rows(&p) + 7) / 8 * 1024 : A_BYTES;
     for (int t = blockIdx.x / MD_CLUSTER; t < g.all; t += gridDim.x / MD_CLUSTER) {
         const md_tile_at at = md_tile_of(g, t, rank);
         for (int i = md_step_of(g, at.slice); i < md_step_of(g, at.slice + 1); i++) {
@@ -142,9 +149,11 @@ MD_INLINE void md_produce(const md_params &p, const md_grid &g, unsigned tiles, 
                 const unsigned to = tiles + r.stage * STAGE_BYTES + d * SLICE_BYTES;
                 const int k = (i * MD_DEEP + d) * BK;
                 md_copy<(MD_ALONG_0 == 2), MD_BM, A_PARTS>(to, &p.map0, at.row, k, at.batch * MD_BATCH_0, bar, rank);
-                md_copy<(MD_ALONG_1 == 2), MD_BN, B_PARTS>(to + A_BYTES, &p.map1, at.column, k, at.batch * MD_BATCH_1, bar, rank);
+                md_copy<(MD_ALONG_1 == 2), MD_BN, B_PARTS>(to + A_BYTES, &p.map1, at.column, k, at.batch * MD_BATCH_1,
+                                                           bar, rank);
 #if MD_PRODUCTS == 2
-                md_copy<(MD_ALONG_1 == 2), MD_BN, B_PARTS>(to + A_BYTES + B_ONE, &p.map2, at.column, k, at.batch * MD_BATCH_1, bar, rank);
+                md_copy<(MD_ALONG_1 == 2), MD_BN, B_PARTS>(to + A_BYTES + B_ONE, &p.map2, at.column, k,
+                                                           at.batch * MD_BATCH_1, bar, rank);
 #endif
             }
             md_ring_next(r);
@@ -179,13 +188,15 @@ MD_INLINE void md_multiply(md_tile &acc, md_ring &r, int steps, unsigned tiles, 
         MD_FOR (b, BLOCKS)
             MD_FOR (i, MD_BN / 2)
                 acc[q][b][i] = 0;
-    MD_ROLLED for (int i = 0; i < steps; i++) {
+    MD_ROLLED for (int i = 0; i < steps; i++)
+    {
         const unsigned stage = tiles + r.stage * STAGE_BYTES;
         const unsigned first = MD_PINGPONG ? 0 : (threadIdx.x / 128 - 1) * (WG_ROWS * 128);
         md_bar_wait(full + r.stage * 8, r.phase);
         md_wgmma_fence();
         MD_FOR (k, 4 * MD_DEEP) { /* of 32 bytes */
-            const unsigned slice = stage + k / 4 * SLICE_BYTES, a = slice + first + k % 4 * (MD_ALONG_0 == 2 ? 2048 : 32);
+            const unsigned slice = stage + k / 4 * SLICE_BYTES,
+                           a = slice + first + k % 4 * (MD_ALONG_0 == 2 ? 2048 : 32);
             const unsigned b = slice + A_BYTES + k % 4 * (MD_ALONG_1 == 2 ? 2048 : 32);
             MD_FOR (q, MD_PRODUCTS) {
                 const unsigned long long mb = md_wgmma_matrix(b + q * B_ONE, 8192);
@@ -212,21 +223,25 @@ MD_INLINE void md_multiply(md_tile &acc, md_ring &r, int steps, unsigned tiles, 
 #endif
 
 #if MD_RESULT
-MD_N_DECL MD_INLINE unsigned md_pair(const md_params &p, const float *acc, const float *acc1, int batch, int row, int column, md_n_t n)
+MD_N_DECL MD_INLINE unsigned md_pair(const md_params &p, const float *acc, const float *acc1, int batch, int row,
+                                     int column, md_n_t n)
 {
     const md_v sums = {{acc[0], acc[1]}}, others = {{acc1[0], acc1[1]}};
     return md_result(&p, batch, row, column, sums, others, n);
 }
 
 #if MD_READS
-/* What the epilogue reads along the columns: read by a warp that has nothing else to do, so that it lies near when the sums are there. */
+/* What the epilogue reads along the columns: read by a warp that has nothing else to do, so that it lies near when
+ * the sums are there. */
 MD_INLINE void md_read_ahead(const md_params &p, const md_grid &g, int rank)
 {
     const float none[2] = {0, 0};
     for (int t = blockIdx.x / MD_CLUSTER; t < g.all; t += gridDim.x / MD_CLUSTER) {
         const md_tile_at at = md_tile_of(g, t, rank);
-        MD_ROLLED for (int c = (threadIdx.x & 31) * 2; c < MD_BN; c += 64) {
-            const md_span span = {0, at.row >= (int)md_points_rows(&p) ? 0 : min((int)md_points_columns(&p) - at.column - c, 2)};
+        MD_ROLLED for (int c = (threadIdx.x & 31) * 2; c < MD_BN; c += 64)
+        {
+            const md_span span = {
+                0, at.row >= (int)md_points_rows(&p) ? 0 : min((int)md_points_columns(&p) - at.column - c, 2)};
             if (span.hi > 0)
                 asm volatile("" ::"r"(md_pair(p, none, none, at.batch, at.row, at.column + c, span)));
         }
@@ -234,15 +249,18 @@ MD_INLINE void md_read_ahead(const md_params &p, const md_grid &g, int rank)
 }
 #endif
 
-/* A panel of a warp's 16 rows as it is stored: pairs of columns, eight columns by eight columns, of the first eight rows and of the others. What lies beyond
- * the last row or column is made of the last one, and stored by nobody: a text with masks is twice as long, and waits for each of its loads. */
-MD_INLINE void md_pairs(unsigned (&out)[PANEL / 4], const md_params &p, const float *acc, const float *acc1, const md_tile_at &at, int row, int column)
+/* A panel of a warp's 16 rows as it is stored: pairs of columns, eight columns by eight columns, of the first eight
+ * rows and of the others. What lies beyond the last row or column is made of the last one, and stored by nobody: a
+ * text with masks is twice as long, and waits for each of its loads. */
+MD_INLINE void md_pairs(unsigned (&out)[PANEL / 4], const md_params &p, const float *acc, const float *acc1,
+                        const md_tile_at &at, int row, int column)
 {
     const int lane = threadIdx.x & 31, last_row = (int)md_points_rows(&p) - 1, columns = (int)md_points_columns(&p);
     const int rows[2] = {min(row + lane / 4, last_row), min(row + lane / 4 + 8, last_row)};
     if (MD_RESULT == 1 || column + PANEL <= columns)
         MD_FOR (j, PANEL / 4)
-            out[j] = md_pair(p, acc + j * 2, acc1 + j * 2, at.batch, rows[j % 2], min(column + j / 2 * 8 + lane % 4 * 2, columns - 2), md_full());
+            out[j] = md_pair(p, acc + j * 2, acc1 + j * 2, at.batch, rows[j % 2],
+                             min(column + j / 2 * 8 + lane % 4 * 2, columns - 2), md_full());
     else
         MD_FOR (j, PANEL / 4) {
             const int c = column + j / 2 * 8 + lane % 4 * 2;
@@ -252,7 +270,8 @@ MD_INLINE void md_pairs(unsigned (&out)[PANEL / 4], const md_params &p, const fl
 }
 
 #if MD_RESULT == 2
-/* Four threads have the columns of a row. Where the row begins at an odd half of a word, each gives its first column to the one before it. */
+/* Four threads have the columns of a row. Where the row begins at an odd half of a word, each gives its first column
+ * to the one before it. */
 MD_INLINE void md_store_row(const unsigned (&out)[PANEL / 4], int half, uint16_t *to, int columns)
 {
     const int lane = threadIdx.x & 31, q = lane & 3, odd = (int)((uintptr_t)to >> 1 & 1);
@@ -260,7 +279,8 @@ MD_INLINE void md_store_row(const unsigned (&out)[PANEL / 4], int half, uint16_t
         to[0] = (uint16_t)out[half];
     MD_FOR (j, PANEL / 8) {
         const unsigned mine = out[j * 2 + half], given = q > 0 ? mine : j + 1 < PANEL / 8 ? out[(j + 1) * 2 + half] : 0;
-        const unsigned next = __shfl_sync(~0u, given, (lane & ~3) | ((q + 1) & 3)), word = odd ? __funnelshift_r(mine, next, 16) : mine;
+        const unsigned next = __shfl_sync(~0u, given, (lane & ~3) | ((q + 1) & 3)),
+                       word = odd ? __funnelshift_r(mine, next, 16) : mine;
         const int c = j * 8 + q * 2 + odd;
         if (c + 1 < min(columns, PANEL))
             *(uint32_t *)(to + c) = word;
@@ -270,21 +290,25 @@ MD_INLINE void md_store_row(const unsigned (&out)[PANEL / 4], int half, uint16_t
 }
 
 /* Straight to memory. */
-MD_INLINE void md_panel(const md_params &p, const float *acc, const float *acc1, const md_tile_at &at, int row, int column, unsigned, unsigned &, bool)
+MD_INLINE void md_panel(const md_params &p, const float *acc, const float *acc1, const md_tile_at &at, int row,
+                        int column, unsigned, unsigned &, bool)
 {
     unsigned out[PANEL / 4];
     md_pairs(out, p, acc, acc1, at, row, column);
     MD_FOR (half, 2) {
         const int r = row + (threadIdx.x & 31) / 4 + half * 8;
-        md_store_row(out, half, md_result_at(&p, at.batch, r, at.column) + (column - at.column), r < (int)md_points_rows(&p) ? (int)md_points_columns(&p) - column : 0);
+        md_store_row(out, half, md_result_at(&p, at.batch, r, at.column) + (column - at.column),
+                     r < (int)md_points_rows(&p) ? (int)md_points_columns(&p) - column : 0);
     }
 }
 #else
 /* Through shared memory, and out by TMA. `turn`: which of the buffers; is_last: each panel has its own. */
-MD_INLINE void md_panel(const md_params &p, const float *acc, const float *acc1, const md_tile_at &at, int row, int column, unsigned buffers, unsigned &turn, bool is_last)
+MD_INLINE void md_panel(const md_params &p, const float *acc, const float *acc1, const md_tile_at &at, int row,
+                        int column, unsigned buffers, unsigned &turn, bool is_last)
 {
     /* Rows that are an odd number of 16 bytes apart lie in different banks as they are. */
-    const int lane = threadIdx.x & 31, mask = PANEL % 16 == 0 ? PANEL / 8 - 1 : 0, in = (lane & 7) + (lane >> 3 & 1) * 8;
+    const int lane = threadIdx.x & 31, mask = PANEL % 16 == 0 ? PANEL / 8 - 1 : 0,
+              in = (lane & 7) + (lane >> 3 & 1) * 8;
     const unsigned mine = in * (PANEL * 2), swizzle = (mine >> 7) & mask, to = buffers + turn;
     unsigned out[PANEL / 4];
     md_pairs(out, p, acc, acc1, at, row, column);
@@ -293,7 +317,8 @@ MD_INLINE void md_panel(const md_params &p, const float *acc, const float *acc1,
         md_tma_wait_read<MD_PANELS - 1>();
     __syncwarp();
     MD_FOR_STEP (j, PANEL / 16 * 2, 2)
-        md_stmatrix(to + mine + (((j + (lane >> 4)) ^ swizzle) << 4), out[j * 2], out[j * 2 + 1], out[j * 2 + 2], out[j * 2 + 3]);
+        md_stmatrix(to + mine + (((j + (lane >> 4)) ^ swizzle) << 4), out[j * 2], out[j * 2 + 1], out[j * 2 + 2],
+                    out[j * 2 + 3]);
     if (PANEL % 16)
         md_stmatrix(to + mine + (PANEL / 8 - 1) * 16, out[PANEL / 4 - 2], out[PANEL / 4 - 1]);
     md_proxy_fence();
@@ -306,7 +331,8 @@ MD_INLINE void md_panel(const md_params &p, const float *acc, const float *acc1,
 #endif
 #else
 /* A panel of a warp's 16 rows as sums in shared memory, then by the epilogue. */
-MD_INLINE void md_panel(const md_params &p, const float *acc, const float *acc1, const md_tile_at &at, int row, int column, float *sums)
+MD_INLINE void md_panel(const md_params &p, const float *acc, const float *acc1, const md_tile_at &at, int row,
+                        int column, float *sums)
 {
     const int lane = threadIdx.x & 31;
     __syncwarp();
@@ -322,16 +348,20 @@ MD_INLINE void md_panel(const md_params &p, const float *acc, const float *acc1,
 }
 #endif
 
-/* The tile panel by panel. With MD_ROLLED_PANELS the text of one panel does for all: the sums move down after each, since registers have
- * no index at run time. */
-MD_INLINE void md_results(const md_params &p, md_tile &tile, const md_tile_at &at, unsigned char *buffers, unsigned &turn, bool is_last)
+/* The tile panel by panel. With MD_ROLLED_PANELS the text of one panel does for all: the sums move down after each,
+ * since registers have no index at run time. */
+MD_INLINE void md_results(const md_params &p, md_tile &tile, const md_tile_at &at, unsigned char *buffers,
+                          unsigned &turn, bool is_last)
 {
     enum { SUMS = BLOCKS * MD_BN / 2 };
-    float(&acc)[MD_PRODUCTS][SUMS] = *(float(*)[MD_PRODUCTS][SUMS])&tile;
-    const int warp = threadIdx.x / 32 % 4, row0 = at.row + (MD_PINGPONG ? 0 : (threadIdx.x / 128 - 1) * WG_ROWS) + warp * 16;
-    MD_PANEL_LOOP for (int number = 0; number < BLOCKS * (MD_BN / PANEL); number++) {
+    float(&acc)[MD_PRODUCTS][SUMS] = *(float(*)[MD_PRODUCTS][SUMS]) & tile;
+    const int warp = threadIdx.x / 32 % 4,
+              row0 = at.row + (MD_PINGPONG ? 0 : (threadIdx.x / 128 - 1) * WG_ROWS) + warp * 16;
+    MD_PANEL_LOOP for (int number = 0; number < BLOCKS * (MD_BN / PANEL); number++)
+    {
         const int row = row0 + number / (MD_BN / PANEL) * 64, column = at.column + number % (MD_BN / PANEL) * PANEL;
-        const float *from = acc[0] + (MD_ROLLED_PANELS ? 0 : number * PANEL / 2), *other = acc[MD_PRODUCTS - 1] + (from - acc[0]);
+        const float *from = acc[0] + (MD_ROLLED_PANELS ? 0 : number * PANEL / 2),
+                    *other = acc[MD_PRODUCTS - 1] + (from - acc[0]);
         if (row < (int)md_points_rows(&p) && column < (int)md_points_columns(&p)) {
 #if MD_RESULT
             md_panel(p, from, other, at, row, column, md_shared_address(buffers), turn, is_last);
@@ -371,9 +401,10 @@ MD_INLINE md_v md_add_slices(unsigned address)
     return v;
 }
 
-/* Each block of the cluster lays out what it has, and makes results of a part of the tile. `ready`, and the barrier behind it: all have laid out; all
- * have read. */
-MD_INLINE void md_results_of_slices(const md_params &p, const md_tile &acc, const md_tile_at &at, unsigned char *buffers, unsigned ready, unsigned phase)
+/* Each block of the cluster lays out what it has, and makes results of a part of the tile. `ready`, and the barrier
+ * behind it: all have laid out; all have read. */
+MD_INLINE void md_results_of_slices(const md_params &p, const md_tile &acc, const md_tile_at &at,
+                                    unsigned char *buffers, unsigned ready, unsigned phase)
 {
     const int thread = threadIdx.x - 128, lane = threadIdx.x & 31, warp = thread / 32;
     float *parts = (float *)buffers;
@@ -389,14 +420,17 @@ MD_INLINE void md_results_of_slices(const md_params &p, const md_tile &acc, cons
     if (lane < MD_SPLIT)
         md_bar_tell(ready, lane);
     md_bar_wait_cluster(ready, phase);
-    const int rows = (int)md_least(md_points_rows(&p) - at.row, MD_BM), columns = (int)md_points_columns(&p), across = MD_BN / MD_VL;
-    MD_ROLLED for (int i = at.slice * (THREADS - 128) + thread; i < rows * across; i += MD_SPLIT * (THREADS - 128)) {
+    const int rows = (int)md_least(md_points_rows(&p) - at.row, MD_BM), columns = (int)md_points_columns(&p),
+              across = MD_BN / MD_VL;
+    MD_ROLLED for (int i = at.slice * (THREADS - 128) + thread; i < rows * across; i += MD_SPLIT * (THREADS - 128))
+    {
         const int row = i / across, column = i % across * MD_VL;
         if (at.column + column >= columns)
             continue;
         const unsigned from = md_shared_address(parts + row * PARTS_PITCH + column);
         const md_v v0 = md_add_slices(from), v1 = MD_PRODUCTS == 2 ? md_add_slices(from + MD_BM * PARTS_PITCH * 4) : v0;
-        md_finish(&p, at.batch, at.row + row, at.column + column, v0, v1, (int)md_least(MD_VL, columns - at.column - column));
+        md_finish(&p, at.batch, at.row + row, at.column + column, v0, v1,
+                  (int)md_least(MD_VL, columns - at.column - column));
     }
     __syncwarp();
     if (lane < MD_SPLIT)
@@ -404,7 +438,8 @@ MD_INLINE void md_results_of_slices(const md_params &p, const md_tile &acc, cons
 }
 #endif
 
-MD_INLINE void md_consume(const md_params &p, const md_grid &g, unsigned tiles, unsigned full, unsigned empty, unsigned char *ring, unsigned char *buffers, int rank)
+MD_INLINE void md_consume(const md_params &p, const md_grid &g, unsigned tiles, unsigned full, unsigned empty,
+                          unsigned char *ring, unsigned char *buffers, int rank)
 {
     const int group = threadIdx.x / 128 - 1, step = gridDim.x / MD_CLUSTER;
     unsigned char *mine = buffers + (threadIdx.x / 32 - 4) * BUFFER_BYTES;
@@ -454,7 +489,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) md_kernel(const __grid_
 {
     extern __shared__ unsigned char md_memory[];
     MD_IF_EMPTY_RETURN_BEFORE_WAITING;
-    const unsigned start = md_shared_address(md_memory), base = (start + 1023) & ~1023u, after = base + MD_STAGES * STAGE_BYTES;
+    const unsigned start = md_shared_address(md_memory), base = (start + 1023) & ~1023u,
+                   after = base + MD_STAGES * STAGE_BYTES;
     const unsigned full = after + PARTS_BYTES, empty = full + MD_STAGES * 8;
     unsigned char *buffers = md_memory + (after - start);
     const md_grid g = md_grid_of(p);

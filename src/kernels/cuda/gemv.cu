@@ -1,9 +1,10 @@
-/* Products with few rows: the operand of the columns is streamed from memory once, 16 bytes a lane along K, several columns a warp; the few
- * rows come from the caches. Warps of a block may share columns and split K among them.
+/* Products with few rows: the operand of the columns is streamed from memory once, 16 bytes a lane along K, several
+ * columns a warp; the few rows come from the caches. Warps of a block may share columns and split K among them.
  *
- * md_config.h: MD_FEW (most rows), MD_COLUMNS (of a warp, of each product), MD_UNDER_WAY (vectors of each column asked for at once), MD_SHARE
- * (warps that split K), MD_WARPS, MD_PRODUCTS, MD_SPLIT 1, MD_OPERAND_BYTES and MD_WIDEN(bits) (an operand's element as float).
- * md_expr.h: src/codegen/product.h; both operands lie along K, aligned to 16 bytes. */
+ * md_config.h: MD_FEW (most rows), MD_COLUMNS (of a warp, of each product), MD_UNDER_WAY (vectors of each column
+ * asked for at once), MD_SHARE (warps that split K), MD_WARPS, MD_PRODUCTS, MD_SPLIT 1, MD_OPERAND_BYTES and
+ * MD_WIDEN(bits) (an operand's element as float). md_expr.h: src/codegen/product.h; both operands lie along K,
+ * aligned to 16 bytes. */
 #include "md_config.h"
 #include "prelude.h"
 #include "md_expr.h"
@@ -51,7 +52,9 @@ MD_INLINE uint4 md_line_once(const char *line, int64_t k, int64_t depth)
     if (k + V > depth)
         return md_line(line, k, depth);
     uint4 v;
-    asm volatile("ld.global.nc.L1::no_allocate.L2::256B.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(line + k * MD_OPERAND_BYTES));
+    asm volatile("ld.global.nc.L1::no_allocate.L2::256B.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "l"(line + k * MD_OPERAND_BYTES));
     return v;
 }
 
@@ -76,7 +79,8 @@ MD_INLINE void md_step(md_part &acc, const md_lines &l, int64_t k, int64_t depth
     MD_FOR (u, MD_UNDER_WAY)
         MD_FOR (q, MD_PRODUCTS)
             MD_FOR (c, MD_COLUMNS)
-                w[u][q][c] = k + u * STEP < depth ? md_line_once(l.w[q][c], k + u * STEP, depth) : make_uint4(0, 0, 0, 0);
+                w[u][q][c] =
+                    k + u * STEP < depth ? md_line_once(l.w[q][c], k + u * STEP, depth) : make_uint4(0, 0, 0, 0);
     MD_FOR (u, MD_UNDER_WAY) {
         if (k + u * STEP >= depth)
             break;
@@ -115,8 +119,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) md_kernel(const __grid_
         MD_FOR (r, MD_FEW)
             MD_FOR (c, MD_COLUMNS)
                 acc[q][r][c] = 0;
-    MD_ROLLED for (int64_t k = (share * 32 + lane) * V; k < depth; k += MD_UNDER_WAY * STEP)
-        md_step(acc, l, k, depth);
+    MD_ROLLED for (int64_t k = (share * 32 + lane) * V; k < depth; k += MD_UNDER_WAY * STEP) md_step(acc, l, k, depth);
     MD_FOR (q, MD_PRODUCTS)
         MD_FOR (r, MD_FEW)
             MD_FOR (c, MD_COLUMNS) {
@@ -136,5 +139,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) md_kernel(const __grid_
         }
         __syncthreads();
     }
-    md_slab(&p, &sums[0][0][0][0], &sums[0][MD_PRODUCTS - 1][0][0], ALL, at, (int)md_least(rows, MD_FEW), ALL, threadIdx.x, THREADS);
+    md_slab(&p, &sums[0][0][0][0], &sums[0][MD_PRODUCTS - 1][0][0], ALL, at, (int)md_least(rows, MD_FEW), ALL,
+            threadIdx.x, THREADS);
 }

@@ -1,9 +1,9 @@
-/* Elementary functions. A part of prelude.h; a function exists where MD_USE_<OP> asks for it; without a configuration, all. f32 functions are the
- * compiler's where those are good to 2 ulp at a few instructions; what is built on the processor's approximations stands here with its error.
- * f64 functions are the compiler's.
+/* Elementary functions. A part of prelude.h; a function exists where MD_USE_<OP> asks for it; without a
+ * configuration, all. f32 functions are the compiler's where those are good to 2 ulp at a few instructions; what is
+ * built on the processor's approximations stands here with its error. f64 functions are the compiler's.
  *
- * Methods: Cody and Waite, Software Manual for the Elementary Functions, 1980, and Payne and Hanek, SIGNUM Newsletter 18, 1983 (argument
- * reduction); Muller et al., Handbook of Floating-Point Arithmetic, chapter 10. */
+ * Methods: Cody and Waite, Software Manual for the Elementary Functions, 1980, and Payne and Hanek, SIGNUM
+ * Newsletter 18, 1983 (argument reduction); Muller et al., Handbook of Floating-Point Arithmetic, chapter 10. */
 #ifndef MD_CUDA_MATH_H
 #define MD_CUDA_MATH_H
 
@@ -78,9 +78,12 @@ MD_LIFT_FD2(mod) MD_LIFT2(mod, md_i, i)
 MD_LIFT2(pow, md_i, i)
 
 /* ---- The processor's approximations. */
-MD_INLINE float md_m_rcp(float a) { float r; asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(a)); return r; } /* 1 ulp */
-MD_INLINE float md_m_ex2(float a) { float r; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(a)); return r; } /* 2 ulp */
-/* Where all that a stage stores has 16 bits (MD_SHORT_RESULTS) an exponential need not be better than 2^-16 for what does not overflow. */
+/* 1 ulp */
+MD_INLINE float md_m_rcp(float a) { float r; asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(a)); return r; }
+/* 2 ulp */
+MD_INLINE float md_m_ex2(float a) { float r; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(a)); return r; }
+/* Where all that a stage stores has 16 bits (MD_SHORT_RESULTS) an exponential need not be better than 2^-16 for what
+ * does not overflow. */
 #ifdef MD_SHORT_RESULTS
 MD_INLINE float md_m_exp(float a) { return md_m_ex2(a * 1.44269504f); }
 #else
@@ -135,8 +138,8 @@ MD_INLINE float md_m_tanh(float x)
 MD_MATH1(tanh, md_m_tanh(x), tanh(x))
 #endif
 
-/* ---- The error function: a polynomial around 0, and 1 - exp(-P(|x|)) beyond 0.92, where P fits -ln erfc; both are computed, no branch. The
- * coefficients are the host's (src/kernels/host/math.h). */
+/* ---- The error function: a polynomial around 0, and 1 - exp(-P(|x|)) beyond 0.92, where P fits -ln erfc; both are
+ * computed, no branch. The coefficients are the host's (src/kernels/host/math.h). */
 #if defined(MD_USE_ERF)
 MD_INLINE float md_m_erf_poly(float s) MD_M_POLY(s, 0.128379151f, -0.376124829f, 0.112817161f, -0.0267629381f, 0.00498773204f, -0.000596286671f)
 MD_INLINE float md_m_erfc_poly(float t) MD_M_POLY(t, 0.000436781294f, 1.1270901f, 0.637196064f, 0.105185881f, -0.023836555f, 0.00395565992f,
@@ -164,9 +167,10 @@ MD_MATH1(sigmoid, md_m_rcp(1.0f + md_m_exp(-x)), 1.0 / (1.0 + exp(-x))) /* 4 ulp
 MD_MATH1(silu, x * md_m_rcp(1.0f + md_m_exp(-x)), x / (1.0 + exp(-x))) /* 4.5 ulp */
 #endif
 #ifdef MD_USE_GELU
-/* max(x, 0) - |x| * erfc(|x| / sqrt(2)) / 2. erfc is a polynomial in k = 1 / (1 + p|x|) times exp(-x^2/2), the form of Abramowitz and Stegun, Handbook of
- * Mathematical Functions, 7.1.26, fitted so that its error is below 1e-7 absolute and, in the tail, 1e-4 relative: few operations, as a kernel at the
- * speed of memory has about 30 for a 16-bit element. */
+/* max(x, 0) - |x| * erfc(|x| / sqrt(2)) / 2. erfc is a polynomial in k = 1 / (1 + p|x|) times exp(-x^2/2), the form
+ * of Abramowitz and Stegun, Handbook of Mathematical Functions, 7.1.26, fitted so that its error is below 1e-7
+ * absolute and, in the tail, 1e-4 relative: few operations, as a kernel at the speed of memory has about 30 for a
+ * 16-bit element. */
 MD_INLINE float md_m_gelu(float x)
 {
     float k = md_m_rcp(__fmaf_rn(fabsf(x), 0.21f, 1.0f)), y = 0.50730260f;
@@ -190,8 +194,8 @@ MD_MATH1(gelu_tanh, x * md_m_rcp(1.0f + md_m_exp(x * __fmaf_rn(x * x, -0.0713548
 MD_MATH1(softplus, (x < 0.0f ? 0.0f : x) + log1pf(md_m_exp(-md_abs_sf(x))), (x < 0.0 ? 0.0 : x) + log1p(exp(-md_abs_sd(x))))
 #endif
 
-/* ---- Sine and cosine: x - n * pi/2, in f64 up to 2^20, beyond that with 96 bits of 2/pi where they matter. No arrays: they would
- * lie in local memory. */
+/* ---- Sine and cosine: x - n * pi/2, in f64 up to 2^20, beyond that with 96 bits of 2/pi where they matter. No
+ * arrays: they would lie in local memory. */
 #if defined(MD_USE_SIN) || defined(MD_USE_COS)
 static __device__ __constant__ const uint32_t md_two_over_pi[6] = {0x28be60dbu, 0x9391054au, 0x7f09d5f4u, 0x7d4d3770u, 0x36d8a566u, 0x4f10e410u};
 /* Quarter turns in |x| and the rest, for 2^20 <= |x| < infinity. */

@@ -1,7 +1,8 @@
-/* Loads, stores and updates of every storage type. A part of prelude.h. Only what MD_USE_<DTYPE> asks for is compiled; without a
- * configuration, all.
+/* Loads, stores and updates of every storage type. A part of prelude.h. Only what MD_USE_<DTYPE> asks for is
+ * compiled; without a configuration, all.
  *
- * A vector of a type is MD_VL elements; where its address allows, it moves in accesses of 16 bytes (or of its size, if that is less). */
+ * A vector of a type is MD_VL elements; where its address allows, it moves in accesses of 16 bytes (or of its size,
+ * if that is less). */
 #ifndef MD_CUDA_MEMORY_H
 #define MD_CUDA_MEMORY_H
 
@@ -26,7 +27,8 @@
 #ifndef MD_STREAM_STORES
 #define MD_STREAM_STORES 0
 #endif
-/* 1: the compiler cannot take a vector's store to pieces, as it does where it does not see what the parts of its address have in common; nor move loads across. */
+/* 1: the compiler cannot take a vector's store to pieces, as it does where it does not see what the parts of its
+ * address have in common; nor move loads across. */
 #ifndef MD_WHOLE_STORES
 #define MD_WHOLE_STORES 0
 #endif
@@ -36,7 +38,8 @@
 #endif
 
 /* clang-format off */
-/* ---- Storage types: E the bits as they lie in memory, C the compute type, V its lanes, up and down between them. KIND picks instructions. */
+/* ---- Storage types: E the bits as they lie in memory, C the compute type, V its lanes, up and down between them.
+ * KIND picks instructions. */
 enum { MD_KIND_F32, MD_KIND_F64, MD_KIND_F16, MD_KIND_BF16, MD_KIND_I32, MD_KIND_I64, MD_KIND_U8, MD_KIND_BOOL };
 #define MD_TYPE(T, K, element, compute, lanes, s, ADD, UP, DOWN)                                                       \
     struct md_t_##T {                                                                                                  \
@@ -308,7 +311,8 @@ template <class S, class N> MD_INLINE void md_store_unit(void *t, int64_t o, typ
 
 #include "update.h"
 
-/* ---- The names of the vocabulary. _any: where the offset along the last axis is not a multiple of MD_VL whatever the envelope promises. */
+/* ---- The names of the vocabulary. _any: where the offset along the last axis is not a multiple of MD_VL whatever
+ * the envelope promises. */
 #define MD_UPDATE(T, name, DO)                                                                                         \
     MD_INLINE void md_update_##name##_##T##_s(void *t, int64_t o, md_t_##T::C v) { md_update<md_t_##T, DO>(t, o, v); } \
     MD_N_DECL MD_INLINE void md_update_##name##_##T##_unit(void *t, int64_t o, md_t_##T::V v, md_n_t n) { md_update_unit<md_t_##T, DO>(t, o, v, n); } \

@@ -1,6 +1,6 @@
-/* Whatever no other family takes: each thread is a point of the outer loop, one value at a time. MD_IN_ORDER: one thread does all, in order.
- * A block of one thread is no work (src/device/cuda_load.c), here and in all other templates.
- * md_expr.h: md_params, md_points(p), md_nest(p, point, end). */
+/* Whatever no other family takes: each thread is a point of the outer loop, one value at a time. MD_IN_ORDER: one
+ * thread does all, in order. A block of one thread is no work (src/device/cuda_load.c), here and in all other
+ * templates. md_expr.h: md_params, md_points(p), md_nest(p, point, end). */
 #include "md_config.h"
 #include "prelude.h"
 #include "md_expr.h"
@@ -15,6 +15,5 @@ MD_EXPORT void __launch_bounds__(128) md_kernel(const __grid_constant__ md_param
         return;
     step = 1;
 #endif
-    MD_ROLLED for (; i < points; i += step)
-        md_nest(&p, i, i + 1);
+    MD_ROLLED for (; i < points; i += step) md_nest(&p, i, i + 1);
 }

@@ -1,4 +1,5 @@
-/* What a block of a scan tells the others: its tile's total, then the total up to its end; one word of 16 bytes, so that nobody sees half of it. */
+/* What a block of a scan tells the others: its tile's total, then the total up to its end; one word of 16 bytes, so
+ * that nobody sees half of it. */
 #ifndef MD_CUDA_NOTES_H
 #define MD_CUDA_NOTES_H
 
@@ -30,20 +31,26 @@ MD_INLINE void md_from_bits(int &v, uint64_t b) { v = (int)b; }
 
 MD_INLINE void md_note_store(char *at, MD_TOTAL total, uint64_t state)
 {
-    asm volatile("{ .reg .b128 w; mov.b128 w, {%1, %2}; st.relaxed.gpu.global.b128 [%0], w; }" ::"l"(at), "l"(md_bits_of(total)), "l"(state) : "memory");
+    asm volatile("{ .reg .b128 w; mov.b128 w, {%1, %2}; st.relaxed.gpu.global.b128 [%0], w; }" ::"l"(at),
+                 "l"(md_bits_of(total)), "l"(state)
+                 : "memory");
 }
 
 MD_INLINE md_note md_note_load(const char *at)
 {
     md_note n;
     uint64_t bits;
-    asm volatile("{ .reg .b128 w; ld.relaxed.gpu.global.b128 w, [%2]; mov.b128 {%0, %1}, w; }" : "=l"(bits), "=l"(n.state) : "l"(at) : "memory");
+    asm volatile("{ .reg .b128 w; ld.relaxed.gpu.global.b128 w, [%2]; mov.b128 {%0, %1}, w; }"
+                 : "=l"(bits), "=l"(n.state)
+                 : "l"(at)
+                 : "memory");
     md_from_bits(n.total, bits);
     return n;
 }
 
-/* Where the notes of this launch lie, and what their states count from: the stream's counters hold those of MD_COUNTED tiles, and the number of
- * launches in front of this one keeps old notes apart from new ones; more tiles have notes in the workspace, which an empty launch clears. */
+/* Where the notes of this launch lie, and what their states count from: the stream's counters hold those of
+ * MD_COUNTED tiles, and the number of launches in front of this one keeps old notes apart from new ones; more tiles
+ * have notes in the workspace, which an empty launch clears. */
 struct md_board {
     md_head *head;
     char *notes;

@@ -1,26 +1,25 @@
-/* Elementwise stages: vectors are numbered over all rows; a block takes MD_UNROLL_BY * MD_THREADS of them, a thread every MD_THREADS-th. All its
- * loads are on their way before the first is used.
+/* Elementwise stages: vectors are numbered over all rows; a block takes MD_UNROLL_BY * MD_THREADS of them, a thread
+ * every MD_THREADS-th. All its loads are on their way before the first is used.
  *
- * md_config.h: MD_VL, MD_THREADS, MD_BOUNDS (threads, and the least blocks of an SM), MD_UNROLL_BY, MD_ONE_ROW (all indices are merged).
- * md_expr.h: md_params, md_points(p), md_lanes(p), md_has_vectors(p) (whether all vectors of the tensors are aligned), md_at and md_find(p, point, lane)
- * (indices), md_ahead(p, at) (lanes from the row's beginning to the output's next boundary), md_elem, md_fetch(p, at, elem, n), md_out(p, at, elem, n). */
+ * md_config.h: MD_VL, MD_THREADS, MD_BOUNDS (threads, and the least blocks of an SM), MD_UNROLL_BY, MD_ONE_ROW (all
+ * indices are merged). md_expr.h: md_params, md_points(p), md_lanes(p), md_has_vectors(p) (whether all vectors of
+ * the tensors are aligned), md_at and md_find(p, point, lane) (indices), md_ahead(p, at) (lanes from the row's
+ * beginning to the output's next boundary), md_elem, md_fetch(p, at, elem, n), md_out(p, at, elem, n). */
 #include "md_config.h"
 #include "prelude.h"
 #include "md_expr.h"
 
 #define MD_BLOCK_VECTORS (MD_THREADS * MD_UNROLL_BY)
 
-/* Where vectors lie: `per_row` in each row; where tensors are askew, the first of a row begins in front of it, at a boundary of the output's. In a grid
- * of two dimensions blocks lie in rows (the family asks for it where rows fill them), so that nobody divides. */
+/* Where vectors lie: `per_row` in each row; where tensors are askew, the first of a row begins in front of it, at a
+ * boundary of the output's. In a grid of two dimensions blocks lie in rows (the family asks for it where rows fill
+ * them), so that nobody divides. */
 struct md_layout {
     int64_t lanes, rows, per_row, end; /* end: of a row, or of all vectors */
     bool is_askew, is_ragged; /* not aligned; the last vector of a row is partial */
 };
 
-MD_INLINE bool md_is_in_rows()
-{
-    return !MD_ONE_ROW && gridDim.y > 1;
-}
+MD_INLINE bool md_is_in_rows() { return !MD_ONE_ROW && gridDim.y > 1; }
 
 MD_INLINE md_layout md_lay_out(const md_params *p)
 {
@@ -62,15 +61,15 @@ MD_INLINE void md_run_ragged(const md_params *p, int64_t row, int64_t v, const m
 {
     MD_ROLLED for (; v < s.end; v += (int64_t)gridDim.x * MD_BLOCK_VECTORS)
         MD_ROLLED for (int u = 0; u < MD_UNROLL_BY && v + u * MD_THREADS < s.end; u++)
-        {
-            md_at at = md_find_vector(p, row, v + u * MD_THREADS, s);
-            if (s.is_askew)
-                at.lane -= (MD_VL - md_ahead(p, at)) % MD_VL;
-            const md_span n = md_clip<int64_t>(at.lane, s.lanes);
-            md_elem elem;
-            md_fetch(p, at, &elem, n);
-            md_out(p, at, &elem, n);
-        }
+    {
+        md_at at = md_find_vector(p, row, v + u * MD_THREADS, s);
+        if (s.is_askew)
+            at.lane -= (MD_VL - md_ahead(p, at)) % MD_VL;
+        const md_span n = md_clip<int64_t>(at.lane, s.lanes);
+        md_elem elem;
+        md_fetch(p, at, &elem, n);
+        md_out(p, at, &elem, n);
+    }
 }
 
 MD_EXPORT void __launch_bounds__(MD_BOUNDS) md_kernel(const __grid_constant__ md_params p)
@@ -80,11 +79,14 @@ MD_EXPORT void __launch_bounds__(MD_BOUNDS) md_kernel(const __grid_constant__ md
     const int64_t first = (int64_t)blockIdx.x * MD_BLOCK_VECTORS, v = first + threadIdx.x;
     const bool is_full = MD_ONE_ROW ? (first + MD_BLOCK_VECTORS) * MD_VL <= s.lanes : first + MD_BLOCK_VECTORS <= s.end;
     int64_t row = blockIdx.y;
-    MD_ROLLED do {
+    MD_ROLLED do
+    {
         if (is_full && !s.is_askew && !s.is_ragged)
             md_run_whole(&p, row, v, s);
         else
             md_run_ragged(&p, row, v, s);
         row += gridDim.y;
-    } while (md_is_in_rows() && row < s.rows);
+    }
+    while (md_is_in_rows() && row < s.rows)
+        ;
 }

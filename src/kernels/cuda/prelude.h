@@ -1,6 +1,7 @@
-/* What generated GPU kernels are written in: lanes, scalars, and the elementary operations on both. The list stands in src/codegen/codegen.h.
- * C++ for NVRTC with no header at all: what is parsed here is paid for by every kernel. A lane value is a struct of MD_VL values in the
- * registers of one thread; each loop over lanes is unrolled. Scalar and lane forms give the same bits. */
+/* What generated GPU kernels are written in: lanes, scalars, and the elementary operations on both. The list stands
+ * in src/codegen/codegen.h. C++ for NVRTC with no header at all: what is parsed here is paid for by every kernel. A
+ * lane value is a struct of MD_VL values in the registers of one thread; each loop over lanes is unrolled. Scalar
+ * and lane forms give the same bits. */
 #ifndef MD_CUDA_PRELUDE_H
 #define MD_CUDA_PRELUDE_H
 
@@ -37,21 +38,23 @@ typedef int32_t md_pos;
 #define MD_INLINE static __device__ __forceinline__
 #define MD_OUTLINE static __device__ __noinline__
 #define MD_EXPORT extern "C" __global__
-/* A launch of one thread a block is made once to get a kernel ready: there is no work in it, whatever the parameters (sizes may be constants). The
- * first statement of every kernel. */
+/* A launch of one thread a block is made once to get a kernel ready: there is no work in it, whatever the parameters
+ * (sizes may be constants). The first statement of every kernel. */
 #define MD_IF_EMPTY_RETURN                                                                                             \
     MD_IF_EMPTY_RETURN_BEFORE_WAITING;                                                                                 \
     md_wait_for_launches()
 /* The same for kernels that do something of their own, in shared memory, before they wait. */
-#define MD_IF_EMPTY_RETURN_BEFORE_WAITING if (blockDim.x == 1) return
+#define MD_IF_EMPTY_RETURN_BEFORE_WAITING                                                                              \
+    if (blockDim.x == 1)                                                                                               \
+    return
 #define MD_LIKELY(x) __builtin_expect(!!(x), 1)
 #define MD_UNROLL _Pragma("unroll")
 #define MD_ROLLED _Pragma("unroll 1")
 #define MD_FOR(i, n) MD_UNROLL for (int i = 0; i < (n); i++)
 #define MD_FOR_STEP(i, n, step) MD_UNROLL for (int i = 0; i < (n); i += (step))
-/* From Hopper on, a launch may begin when the blocks of the one before it in the stream have all begun (md_kn_geometry.overlaps): so blocks are there, and
- * have prepared themselves, when it ends. Every kernel waits for the end of what is ahead, in each thread, before it touches global memory, and lets
- * the next begin. */
+/* From Hopper on, a launch may begin when the blocks of the one before it in the stream have all begun
+ * (md_kn_geometry.overlaps): so blocks are there, and have prepared themselves, when it ends. Every kernel waits for
+ * the end of what is ahead, in each thread, before it touches global memory, and lets the next begin. */
 MD_INLINE void md_wait_for_launches(void)
 {
 #if __CUDA_ARCH__ >= 900
@@ -107,12 +110,15 @@ MD_INLINE md_b md_splat_b(int a) { return md_splat<int32_t>(a ? -1 : 0); }
 MD_INLINE md_i md_iota_i(int64_t first) { md_i r; MD_LANES(first + l) }
 MD_INLINE md_b md_iota_b() { md_b r; MD_LANES(l) } /* plain int32 */
 
-/* ---- Which lanes of a vector are there: all, a compile-time fact; all, and vectors are aligned; or lo .. hi-1. Text hands them on as md_n. */
+/* ---- Which lanes of a vector are there: all, a compile-time fact; all, and vectors are aligned; or lo .. hi-1.
+ * Text hands them on as md_n. */
 struct md_full {};
 struct md_whole {};
 struct md_span {
     int lo, hi;
-    int is_inner; /* the vectors before and after belong to the row as well, so that what shares 16 aligned bytes with this one may be read */
+    /* the vectors before and after belong to the row as well, so that what shares 16 aligned bytes with this one may
+     * be read */
+    int is_inner;
 };
 /* In front of functions that take `md_n_t md_n`. */
 #define MD_N_DECL template <class md_n_t>
@@ -258,8 +264,8 @@ MD_INLINE md_b md_cast_f_b(md_f a) { md_b r; MD_LANES(a.v[l] != 0.0f ? -1 : 0) }
 MD_INLINE md_b md_cast_d_b(md_d a) { md_b r; MD_LANES(a.v[l] != 0.0 ? -1 : 0) }
 MD_INLINE md_b md_cast_i_b(md_i a) { md_b r; MD_LANES(a.v[l] != 0 ? -1 : 0) }
 
-/* ---- Rounding to odd: toward zero, the last bit set where inexact, so that a second rounding to a narrower type gives what a single one
- * would (Boldo and Melquiond, 2008). */
+/* ---- Rounding to odd: toward zero, the last bit set where inexact, so that a second rounding to a narrower type
+ * gives what a single one would (Boldo and Melquiond, 2008). */
 MD_INLINE float md_odd_sd_sf(double a)
 {
     float f;
@@ -346,15 +352,17 @@ MD_INLINE int64_t md_fma_si(int64_t a, int64_t b, int64_t c) { return (int64_t)(
 #define MD_FMA(vec, s) MD_INLINE vec md_fma_##s(vec a, vec b, vec c) { vec r; MD_LANES(md_fma_s##s(a.v[l], b.v[l], c.v[l])) }
 MD_FMA(md_f, f) MD_FMA(md_d, d) MD_FMA(md_i, i)
 #undef MD_FMA
-/* Lanes over a value that they share and that is rounded itself (a sum): times its reciprocal, 1.5 ulp. Very large and very small divisors are scaled. */
+/* Lanes over a value that they share and that is rounded itself (a sum): times its reciprocal, 1.5 ulp. Very large
+ * and very small divisors are scaled. */
 MD_INLINE md_f md_by_f(md_f a, float b)
 {
     const float m = md_abs_sf(b), s = m > 0x1p100f ? 0x1p-64f : m < 0x1p-100f ? 0x1p64f : 1.0f, c = __frcp_rn(b * s);
     md_f r;
     MD_LANES(a.v[l] * s * c)
 }
-/* Lanes over a value that they share: its reciprocal, and a step that makes the quotient what a division gives (Markstein, IBM Journal of Research and
- * Development 34, 1990). Very large and very small divisors are scaled, with the dividends; where the step is none (infinities, zeros) it is left out. */
+/* Lanes over a value that they share: its reciprocal, and a step that makes the quotient what a division gives
+ * (Markstein, IBM Journal of Research and Development 34, 1990). Very large and very small divisors are scaled, with
+ * the dividends; where the step is none (infinities, zeros) it is left out. */
 MD_INLINE md_f md_over_f(md_f a, float b)
 {
     const float m = md_abs_sf(b), s = m > 0x1p100f ? 0x1p-64f : m < 0x1p-100f ? 0x1p64f : 1.0f, d = b * s, c = __frcp_rn(d);
@@ -366,8 +374,8 @@ MD_INLINE md_f md_over_f(md_f a, float b)
     return r;
 }
 
-/* ---- An index out of range: the first one is kept. The layout is md_dev_cuda_report's: the flag lies in the GPU's memory, the rest is
- * written where the host reads it. */
+/* ---- An index out of range: the first one is kept. The layout is md_dev_cuda_report's: the flag lies in the GPU's
+ * memory, the rest is written where the host reads it. */
 struct md_report_slot { uint32_t is_set; int32_t tensor, axis, unused; int64_t value; md_report_slot *host; };
 MD_OUTLINE void md_report(void *report, int tensor, int axis, int64_t value)
 {

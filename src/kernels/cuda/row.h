@@ -1,4 +1,5 @@
-/* What row programs need besides the prelude: a thread's lanes to one value in a fixed order, the first greatest element, merging. */
+/* What row programs need besides the prelude: a thread's lanes to one value in a fixed order, the first greatest
+ * element, merging. */
 #ifndef MD_CUDA_ROW_H
 #define MD_CUDA_ROW_H
 
@@ -41,7 +42,8 @@ template <class S> MD_INLINE md_raw<S> md_get_maybe(const void *p, md_maybe n)
     return r;
 }
 
-/* What md_lead asked about. MD_BOUNDARY 1: the template places whole vectors on the boundaries that it told of, so that nothing is asked again. */
+/* What md_lead asked about. MD_BOUNDARY 1: the template places whole vectors on the boundaries that it told of, so
+ * that nothing is asked again. */
 #ifndef MD_BOUNDARY
 #define MD_BOUNDARY 0
 #endif
@@ -59,8 +61,9 @@ template <class S> MD_INLINE md_raw<S> md_fetch_lead(const void *t, int64_t o, m
 }
 template <class S> MD_INLINE md_raw<S> md_fetch_lead(const void *t, int64_t o, md_span n) { return md_get_each<S>((const typename S::E *)t + o, 1, n); }
 
-/* Weights along a row whose vectors lie on the row's boundaries, not on theirs: aligned vectors around them, shifted.
- * MD_INSIDE 1: the template keeps whole vectors so far from both ends of the axis that nothing beside it is touched where MD_SHIFTS says that there are such. */
+/* Weights along a row whose vectors lie on the row's boundaries, not on theirs: aligned vectors around them,
+ * shifted. MD_INSIDE 1: the template keeps whole vectors so far from both ends of the axis that nothing beside it is
+ * touched where MD_SHIFTS says that there are such. */
 #ifndef MD_INSIDE
 #define MD_INSIDE 0
 #endif
@@ -82,7 +85,8 @@ template <class S> MD_INLINE md_raw<S> md_fetch_shifted(const void *t, int64_t o
     typedef md_raw<S> R;
     if constexpr (MD_INSIDE && !MD_ALIGNED && R::BYTES % 16 == 0) {
         const int size = (int)sizeof(typename S::E), past = (int)(((uint32_t)(uintptr_t)t + (uint32_t)o * size) % 16);
-        const char *from = (const char *)t + (o * size - past); /* so that the compiler sees what vectors' addresses have in common */
+        /* so that the compiler sees what vectors' addresses have in common */
+        const char *from = (const char *)t + (o * size - past);
         uint32_t w[R::N + 4];
         MD_FOR_STEP (i, R::N + 4, 4) /* behind the last one only where there is something of the vector */
             md_get_piece(w + i, i < R::N || past ? from + 4 * i : from, 16);
@@ -91,7 +95,8 @@ template <class S> MD_INLINE md_raw<S> md_fetch_shifted(const void *t, int64_t o
         return md_fetch_unit<S>(t, o, n, true);
     }
 }
-/* In a branch where it has to be shifted: under a predicate its registers would be taken from the kernel's beginning. */
+/* In a branch where it has to be shifted: under a predicate its registers would be taken from the kernel's
+ * beginning. */
 template <class S> MD_INLINE md_raw<S> md_fetch_shifted(const void *t, int64_t o, md_maybe n)
 {
     if constexpr (MD_ALIGNED) {
@@ -129,8 +134,8 @@ MD_FOLDS(md_i, int64_t, i)
 MD_INLINE int md_fold_max_b(md_b v) { return md_any_b(v); }
 MD_INLINE int md_fold_min_b(md_b v) { return md_all_b(v); }
 
-/* ---- Lanes that are not there become the identity. Vectors that are there or not as a whole (md_maybe) are computed with all others, without a branch,
- * and only counted where they are. */
+/* ---- Lanes that are not there become the identity. Vectors that are there or not as a whole (md_maybe) are
+ * computed with all others, without a branch, and only counted where they are. */
 template <class T> MD_INLINE md_vec<T> md_only(md_vec<T> v, T, md_full) { return v; }
 template <class T> MD_INLINE md_vec<T> md_only(md_vec<T> v, T identity, md_span n) { md_vec<T> r; MD_LANES(md_has(n, l) ? v.v[l] : identity) }
 template <class T> MD_INLINE md_vec<T> md_only(md_vec<T> v, T identity, md_maybe n) { md_vec<T> r; MD_LANES(n.all ? v.v[l] : identity) }
@@ -182,15 +187,17 @@ template <class N> MD_INLINE void md_gain_product(md_d &acc, md_d a, md_d b, N n
         acc.v[l] = md_has(n, l) ? __fma_rn(a.v[l], b.v[l], acc.v[l]) : acc.v[l];
 }
 
-/* ---- The first greatest (least) element. NaN beats all else. Accumulators count in 32 bits, which the families' envelopes allow for. */
+/* ---- The first greatest (least) element. NaN beats all else. Accumulators count in 32 bits, which the families'
+ * envelopes allow for. */
 MD_INLINE md_b md_splat_index(int64_t at) { return md_splat<int32_t>((int32_t)at); }
 MD_INLINE md_b md_lane_index() { return md_iota_b(); }
 MD_INLINE md_b operator-(md_b a, md_b b) { md_b r; MD_LANES(a.v[l] - b.v[l]) }
 MD_INLINE md_i md_wide_index(md_b i) { md_i r; MD_LANES((int64_t)i.v[l]) }
 template <class T> MD_INLINE bool md_is_same(T a, T b) { return a == b || (a != a && b != b); }
-/* What a thread has met of a row: the vector that holds the best value so far, its greatest element, its position. One comparison of vectors' greatest
- * elements decides; where in its vector the element stands is found once, at the end. Whole vectors come in order, parts of one (a row's ends, from lane
- * 0 on) at any time. In columns (a lane each) elements come one by one. join: elements from anywhere. */
+/* What a thread has met of a row: the vector that holds the best value so far, its greatest element, its position.
+ * One comparison of vectors' greatest elements decides; where in its vector the element stands is found once, at the
+ * end. Whole vectors come in order, parts of one (a row's ends, from lane 0 on) at any time. In columns (a lane
+ * each) elements come one by one. join: elements from anywhere. */
 template <class T> struct md_best {
     T most, least; /* least: what no element loses against */
     int32_t at;
@@ -213,7 +220,8 @@ template <class T> MD_INLINE void md_fold_best(T *v, int32_t *i, const md_best<T
     *v = b.most;
     *i = b.at + lane;
 }
-/* Over `width` lanes, all of which get it. f32 as integers of the same order, NaN above all: the processor finds the greatest of a warp by itself. */
+/* Over `width` lanes, all of which get it. f32 as integers of the same order, NaN above all: the processor finds the
+ * greatest of a warp by itself. */
 template <bool is_max> MD_INLINE void md_tree_first(float *v, int32_t *i, int width)
 {
     const uint32_t w = md_u32(*v + 0.0f);
@@ -292,8 +300,9 @@ MD_ARG(argmax, max, >, md_i, int64_t, i)
 MD_ARG(argmin, min, <, md_i, int64_t, i)
 #undef MD_ARG
 
-/* ---- Sums of c * exp(a - shift), shift the maximum of a. In a chunk where all of a is -inf the exponentials are to be 0, not NaN: bodies see
- * a shift of 0 there, and only a row that is so as a whole becomes NaN, as it is without chunks. */
+/* ---- Sums of c * exp(a - shift), shift the maximum of a. In a chunk where all of a is -inf the exponentials are to
+ * be 0, not NaN: bodies see a shift of 0 there, and only a row that is so as a whole becomes NaN, as it is without
+ * chunks. */
 #define MD_SHIFT(one, s, inf)                                                                                          \
     MD_INLINE one md_shift_s##s(one shift) { return shift == -inf ? (one)0 : shift; }                                  \
     MD_INLINE one md_settled_s##s(one sum, one shift) { return shift == -inf ? shift - shift : sum; }                  \
@@ -302,7 +311,8 @@ MD_SHIFT(float, f, MD_INF_F)
 MD_SHIFT(double, d, MD_INF_D)
 #undef MD_SHIFT
 #ifdef MD_USE_EXP
-/* What a sum relative to `shift` counts in one relative to `common`: exactly 1 where they are equal, infinite ones too. */
+/* What a sum relative to `shift` counts in one relative to `common`: exactly 1 where they are equal, infinite ones
+ * too. */
 #define MD_WEIGHT(one, s, inf)                                                                                         \
     MD_INLINE one md_weight_s##s(one shift, one common) { return shift == common || shift == -inf ? (one)1 : md_exp_s##s(shift - common); } \
     MD_LIFT2(weight, md_##s, s)

@@ -1,7 +1,8 @@
-/* MD_GROUP threads own a row, MD_BLOCK_ROWS groups are a block. What a group exchanges, and how a row lies on its threads: whole vectors of MD_VL elements
- * from the first boundary on, thread after thread; what is left at the two ends, each less than a vector, goes to the first two threads. So vectors are
- * aligned in rows of any length, and only the ends cost masks. Where weights have to be shifted (MD_SHIFTS), the first and the last whole vector are ends,
- * too, of the next two threads: those of the others may be read with what stands beside them. */
+/* MD_GROUP threads own a row, MD_BLOCK_ROWS groups are a block. What a group exchanges, and how a row lies on its
+ * threads: whole vectors of MD_VL elements from the first boundary on, thread after thread; what is left at the two
+ * ends, each less than a vector, goes to the first two threads. So vectors are aligned in rows of any length, and
+ * only the ends cost masks. Where weights have to be shifted (MD_SHIFTS), the first and the last whole vector are
+ * ends, too, of the next two threads: those of the others may be read with what stands beside them. */
 #ifndef MD_CUDA_ROW_GROUP_H
 #define MD_CUDA_ROW_GROUP_H
 
@@ -14,11 +15,13 @@
 #define MD_BLOCK_THREADS (MD_GROUP * MD_BLOCK_ROWS)
 enum { MD_GROUP_WARPS = MD_GROUP / 32, MD_STEP = MD_GROUP * MD_VL };
 
-/* Loads in front of it stay there: the assembler would move each to its only use, and wait for one after the other. All lanes of a warp come here. */
+/* Loads in front of it stay there: the assembler would move each to its only use, and wait for one after the other.
+ * All lanes of a warp come here. */
 #define MD_LOADS_FIRST __syncwarp()
 
-/* Vectors of a thread that its row may not have. All are computed, without branches, so that what one pass knows of a vector others need not compute again;
- * loads, stores and sums are skipped. Elements one by one (strided access) are not worth it. MD_HAS_ENDS 0: rows are whole vectors. */
+/* Vectors of a thread that its row may not have. All are computed, without branches, so that what one pass knows of
+ * a vector others need not compute again; loads, stores and sums are skipped. Elements one by one (strided access)
+ * are not worth it. MD_HAS_ENDS 0: rows are whole vectors. */
 #ifndef MD_GUARDED
 #define MD_GUARDED 0
 #endif
@@ -27,9 +30,9 @@ enum { MD_GROUP_WARPS = MD_GROUP / 32, MD_STEP = MD_GROUP * MD_VL };
 #endif
 #if MD_GUARDED
 #define MD_WHERE(i)
-#define MD_ALL(i) md_when((i) * MD_GROUP < at.left, md_full())
+#define MD_ALL(i) md_when((i)*MD_GROUP < at.left, md_full())
 #else
-#define MD_WHERE(i) if ((i) * MD_GROUP < at.left)
+#define MD_WHERE(i) if ((i)*MD_GROUP < at.left)
 #define MD_ALL(i) md_full()
 #endif
 
@@ -40,10 +43,13 @@ enum { MD_GROUP_WARPS = MD_GROUP / 32, MD_STEP = MD_GROUP * MD_VL };
 
 /* A row on its threads. Positions count from the row's first element. */
 struct md_layout {
-    int64_t first; /* of this thread's first vector, for loads and stores; of their addresses only one is computed, others are so much further on */
+    /* of this thread's first vector, for loads and stores; of their addresses only one is computed, others are so
+     * much further on */
+    int64_t first;
     md_pos place; /* the same, for counting */
     md_pos left; /* whole vectors from there on, in steps of MD_GROUP; <= 0: none */
-    md_pos warp_left; /* of the warp's first thread (MD_GROUP >= 32): the same for a warp, so that its lanes loop together */
+    /* of the warp's first thread (MD_GROUP >= 32): the same for a warp, so that its lanes loop together */
+    md_pos warp_left;
     md_pos edge_at;
     md_span edge; /* what this thread has of the ends; hi 0: nothing */
 };
@@ -75,9 +81,11 @@ MD_INLINE void md_group_barrier(int group)
         asm volatile("bar.sync %0, %1;" ::"r"(group + 1), "n"(MD_GROUP) : "memory");
 }
 
-/* All threads of the group get the parts of all, combined in an order that depends on the number of threads alone. One barrier: each
- * exchange of a kernel has slots of its own. Few warps: everybody reads all parts. Many: a second round of shuffles. */
-template <class P, class Tree, class Combine, class Clear> MD_INLINE void md_exchange(P *part, int group, Tree tree, Combine combine, Clear clear, bool is_short)
+/* All threads of the group get the parts of all, combined in an order that depends on the number of threads alone.
+ * One barrier: each exchange of a kernel has slots of its own. Few warps: everybody reads all parts. Many: a second
+ * round of shuffles. */
+template <class P, class Tree, class Combine, class Clear>
+MD_INLINE void md_exchange(P *part, int group, Tree tree, Combine combine, Clear clear, bool is_short)
 {
     tree(part, MD_GROUP < 32 ? MD_GROUP : 32);
     if (MD_GROUP <= 32)
@@ -89,11 +97,14 @@ template <class P, class Tree, class Combine, class Clear> MD_INLINE void md_exc
     md_group_barrier(group);
     if (MD_GROUP_WARPS * (int)sizeof(P) <= 64 && MD_GROUP_WARPS <= (is_short ? 2 : 8)) {
         *part = slot[0];
-        MD_UNROLL for (int w = 1; w < MD_GROUP_WARPS; w++)
-            combine(part, &slot[w]);
+        MD_UNROLL for (int w = 1; w < MD_GROUP_WARPS; w++) combine(part, &slot[w]);
         return;
     }
-    const int span = is_short || MD_GROUP_WARPS > 16 ? 32 : MD_GROUP_WARPS > 8 ? 16 : MD_GROUP_WARPS > 4 ? 8 : MD_GROUP_WARPS > 2 ? 4 : 2;
+    const int span = is_short || MD_GROUP_WARPS > 16 ? 32
+                     : MD_GROUP_WARPS > 8            ? 16
+                     : MD_GROUP_WARPS > 4            ? 8
+                     : MD_GROUP_WARPS > 2            ? 4
+                                                     : 2;
     const int w = md_lane_id() % span;
     if (w < MD_GROUP_WARPS)
         *part = slot[w];
@@ -107,9 +118,10 @@ template <class P, class Tree, class Combine, class Clear> MD_INLINE void md_exc
     {                                                                                                                  \
         md_part##l part;                                                                                               \
         md_fold##l(&part, &acc);                                                                                       \
-        md_exchange(&part, group, [](md_part##l *a, int width) { md_tree##l(a, width); },                              \
-                    [](md_part##l *a, const md_part##l *b) { md_combine##l(a, b); }, [](md_part##l *a) { md_clear_part##l(a); }, \
-                    MD_TREE_IS_SHORT##l);                                                                              \
+        md_exchange(                                                                                                   \
+            &part, group, [](md_part##l *a, int width) { md_tree##l(a, width); },                                      \
+            [](md_part##l *a, const md_part##l *b) { md_combine##l(a, b); },                                           \
+            [](md_part##l *a) { md_clear_part##l(a); }, MD_TREE_IS_SHORT##l);                                          \
         md_finish##l(MD_X p, &row, &part);                                                                             \
     }
 

@@ -1,22 +1,23 @@
-/* Rows of any length. Where results of chunks can be merged, one pass over memory makes all reductions: each thread runs all levels on the vectors that
- * it holds and merges, threads merge at the end. Else each level is a pass over memory. The stores read memory again, the last part first: the L2 may
- * still have it. */
+/* Rows of any length. Where results of chunks can be merged, one pass over memory makes all reductions: each thread
+ * runs all levels on the vectors that it holds and merges, threads merge at the end. Else each level is a pass over
+ * memory. The stores read memory again, the last part first: the L2 may still have it. */
 #include "md_config.h"
 #define MD_INSIDE 1
 #include "prelude.h"
 #include "row.h"
 #include "md_expr.h"
-#if MD_ONLINE /* a chunk has results of its own: computing vectors that are not there costs registers, and saves little */
+/* a chunk has results of its own: computing vectors that are not there costs registers, and saves little */
+#if MD_ONLINE
 #undef MD_GUARDED
 #define MD_GUARDED 0
 #endif
 #include "row_group.h"
 
 /* On the vectors of this thread from `at` on, MD_VECTORS of them. */
-#define MD_EACH(call)                                                                                              \
+#define MD_EACH(call)                                                                                                  \
     MD_FOR (i, MD_VECTORS)                                                                                             \
-        MD_WHERE (i)                                                                                                   \
-            call;
+        MD_WHERE(i)                                                                                                    \
+    call;
 #define MD_HERE (at.first + i * MD_STEP)
 #define MD_PLACE (at.place + i * MD_STEP)
 
@@ -36,9 +37,9 @@ MD_INLINE void md_next(md_layout &at, md_pos chunks = 1)
         md_part##l part;                                                                                               \
         md_clear##l(&acc, has_edge && (at.left <= 0 || at.edge_at < at.place) ? at.edge_at : at.place);                \
         MD_FORGET                                                                                                      \
-        MD_EACH(md_add##l(MD_X p, &chunk, &acc, &elem[i], MD_PLACE, MD_ALL(i)))                                    \
-        if (MD_HAS_ENDS && has_edge)                                                                                   \
-            md_add##l(MD_X p, &chunk, &acc, &edge, at.edge_at, at.edge);                                               \
+        MD_EACH (md_add##l(MD_X p, &chunk, &acc, &elem[i], MD_PLACE, MD_ALL(i)))                                       \
+            if (MD_HAS_ENDS && has_edge)                                                                               \
+                md_add##l(MD_X p, &chunk, &acc, &edge, at.edge_at, at.edge);                                           \
         md_fold##l(&part, &acc);                                                                                       \
         md_finish##l(MD_X p, &chunk, &part);                                                                           \
     }
@@ -61,9 +62,10 @@ MD_INLINE void md_reduce(MD_X_DECL const md_params *p, md_row &row, md_layout at
     bool has_edge = MD_HAS_ENDS && at.edge.hi > 0;
     if (has_edge)
         md_fetch_body(MD_X p, &edge, at.edge_at, at.edge);
-    MD_ROLLED do {
-        MD_EACH(md_fetch_body(MD_X p, &elem[i], MD_HERE, MD_ALL(i)))
-        MD_LOADS_FIRST;
+    MD_ROLLED do
+    {
+        MD_EACH (md_fetch_body(MD_X p, &elem[i], MD_HERE, MD_ALL(i)))
+            MD_LOADS_FIRST;
         chunk.count = has_edge ? at.edge.hi : 0;
         MD_FOR (i, MD_VECTORS)
             chunk.count += i * MD_GROUP < at.left ? MD_VL : 0;
@@ -71,15 +73,19 @@ MD_INLINE void md_reduce(MD_X_DECL const md_params *p, md_row &row, md_layout at
         md_merge(&total, &chunk);
         md_next(at);
         has_edge = false;
-    } while (at.warp_left > 0);
+    }
+    while (at.warp_left > 0)
+        ;
     const auto merge_lanes = [](md_state *a, int width) {
-        MD_UNROLL for (int o = 16; o > 0; o /= 2)
-            if (o < width) {
-                const md_state from = md_shfl_xor(*a, o);
-                md_merge(a, &from);
-            }
+        MD_UNROLL for (int o = 16; o > 0; o /= 2) if (o < width)
+        {
+            const md_state from = md_shfl_xor(*a, o);
+            md_merge(a, &from);
+        }
     };
-    md_exchange(&total, group, merge_lanes, [](md_state *a, const md_state *b) { md_merge(a, b); }, [](md_state *a) { a->count = 0; }, false);
+    md_exchange(
+        &total, group, merge_lanes, [](md_state *a, const md_state *b) { md_merge(a, b); },
+        [](md_state *a) { a->count = 0; }, false);
     if (total.count > 0)
         md_settle(&total);
     (md_state &)row = total;
@@ -90,12 +96,13 @@ MD_INLINE void md_reduce(MD_X_DECL const md_params *p, md_row &row, md_layout at
         md_layout at = start;                                                                                          \
         md_acc##l acc;                                                                                                 \
         md_clear##l(&acc, 0);                                                                                          \
-        MD_ROLLED for (; at.warp_left > 0; md_next(at)) {                                                              \
-            MD_EACH(md_fetch##l(MD_X p, &elem[i], MD_HERE, MD_ALL(i)))                                             \
-            MD_LOADS_FIRST;                                                                                            \
-            MD_EACH(md_add##l(MD_X p, &row, &acc, &elem[i], MD_PLACE, MD_ALL(i)))                                  \
+        MD_ROLLED for (; at.warp_left > 0; md_next(at))                                                                \
+        {                                                                                                              \
+            MD_EACH (md_fetch##l(MD_X p, &elem[i], MD_HERE, MD_ALL(i)))                                                \
+                MD_LOADS_FIRST;                                                                                        \
+            MD_EACH (md_add##l(MD_X p, &row, &acc, &elem[i], MD_PLACE, MD_ALL(i)))                                     \
         }                                                                                                              \
-        if (MD_HAS_ENDS && at.edge.hi > 0) {                                                                                          \
+        if (MD_HAS_ENDS && at.edge.hi > 0) {                                                                           \
             md_fetch##l(MD_X p, &elem[0], at.edge_at, at.edge);                                                        \
             md_add##l(MD_X p, &row, &acc, &elem[0], at.edge_at, at.edge);                                              \
         }                                                                                                              \
@@ -116,10 +123,11 @@ MD_INLINE void md_write(MD_X_DECL const md_params *p, const md_row &row, md_layo
         md_fetch_out(MD_X p, &edge, at.edge_at, at.edge);
     const md_pos chunks = (at.warp_left + MD_VECTORS * MD_GROUP - 1) / (MD_VECTORS * MD_GROUP);
     md_next(at, chunks - 1);
-    MD_ROLLED for (md_pos c = chunks; c > 0; c--, md_next(at, -1)) {
-        MD_EACH(md_fetch_out(MD_X p, &elem[i], MD_HERE, MD_ALL(i)))
-        MD_LOADS_FIRST;
-        MD_EACH(md_out(MD_X p, &row, &elem[i], MD_HERE, MD_ALL(i)))
+    MD_ROLLED for (md_pos c = chunks; c > 0; c--, md_next(at, -1))
+    {
+        MD_EACH (md_fetch_out(MD_X p, &elem[i], MD_HERE, MD_ALL(i)))
+            MD_LOADS_FIRST;
+        MD_EACH (md_out(MD_X p, &row, &elem[i], MD_HERE, MD_ALL(i)))
     }
     if (MD_HAS_ENDS && at.edge.hi > 0)
         md_out(MD_X p, &row, &edge, at.edge_at, at.edge);
@@ -143,12 +151,14 @@ MD_INLINE void md_one_row(const md_params *p, int64_t number, bool stores, int g
         md_row_store(MD_X p, &row);
 }
 
-extern "C" __global__ void __launch_bounds__(MD_BLOCK_THREADS, MD_MIN_BLOCKS) md_kernel(const __grid_constant__ md_params params)
+extern "C" __global__ void __launch_bounds__(MD_BLOCK_THREADS, MD_MIN_BLOCKS)
+    md_kernel(const __grid_constant__ md_params params)
 {
     MD_IF_EMPTY_RETURN;
     const md_params *p = &params;
     const int lane = (int)(threadIdx.x % MD_GROUP), group = (int)(threadIdx.x / MD_GROUP);
-    const int64_t rows = MD_ROWS(p), first = ((int64_t)blockIdx.y * gridDim.x + blockIdx.x) * MD_BLOCK_ROWS, number = first + group;
+    const int64_t rows = MD_ROWS(p), first = ((int64_t)blockIdx.y * gridDim.x + blockIdx.x) * MD_BLOCK_ROWS,
+                  number = first + group;
     if (first < rows) /* groups beyond the last row repeat it and store nothing: all threads of a block exchange */
         md_one_row(p, number < rows ? number : rows - 1, number < rows, group, lane);
 }

@@ -1,11 +1,15 @@
 /* Few long rows: a row is cut over the blocks of a group, gridDim.x of them; gridDim.y groups take rows in turn.
- *   MD_VIA      MD_VIA_GRID     blocks that run at once, which tell each other their results through memory (exchange.h)
- *               MD_VIA_CLUSTER  blocks of a cluster, through each other's shared memory
- *               MD_VIA_TICKET   read only: the block that is ready last stores the row; nobody waits
- *               MD_VIA_LAUNCH   blocks need not run at once: a launch leaves their results in the workspace (MD_PHASE 1), the next one has them all (2)
- *   MD_KEEP     1: a block's slice stays in registers, MD_VECTORS a thread; 0: it is read again where it is needed again
- *   MD_EARLY    of so many vectors of a thread, what only stores want is on its way while blocks meet; of the others when these are stored. 0: in front of each store
- *   MD_ASIDE    not 0: what is early goes to shared memory (aside.h), once for all rows of a block, else through registers */
+ *   MD_VIA      MD_VIA_GRID     blocks that run at once, which tell each other their results through memory
+ *               (exchange.h) MD_VIA_CLUSTER  blocks of a cluster, through each other's shared memory MD_VIA_TICKET
+ *               read only: the block that is ready last stores the row; nobody waits MD_VIA_LAUNCH   blocks need not
+ *               run at once: a launch leaves their results in the workspace (MD_PHASE 1), the next one has them all
+ *               (2)
+ *   MD_KEEP     1: a block's slice stays in registers, MD_VECTORS a thread; 0: it is read again where it is needed
+ *               again
+ *   MD_EARLY    of so many vectors of a thread, what only stores want is on its way while blocks meet; of the others
+ *               when these are stored. 0: in front of each store
+ *   MD_ASIDE    not 0: what is early goes to shared memory (aside.h), once for all rows of a block, else through
+ *               registers */
 #define MD_VIA_GRID 0
 #define MD_VIA_CLUSTER 1
 #define MD_VIA_TICKET 2
@@ -23,7 +27,8 @@
 #if MD_VIA == MD_VIA_CLUSTER
 #include "cluster.h"
 #endif
-/* Whether only one block of a group gets the row's results: nothing is stored along the row, and there is one exchange. */
+/* Whether only one block of a group gets the row's results: nothing is stored along the row, and there is one
+ * exchange. */
 #define MD_IS_ONE_KNOWING (MD_VIA != MD_VIA_CLUSTER && !MD_HAS_ELEMENTS && (MD_ONLINE || MD_N_LEVELS == 1))
 #define MD_COPIES (!MD_IS_ONE_KNOWING)
 #include "exchange.h"
@@ -34,11 +39,7 @@
 MD_LEVELS(MD_MIXES)
 #if (MD_ONLINE || MD_N_LEVELS == 1)
 #define MD_MIXES_WARP(l)                                                                                               \
-    MD_INLINE md_part##l md_mix_warp(md_part##l p, int width)                                                          \
-    {                                                                                                                  \
-        MD_ACROSS##l(p, width)                                                                                         \
-        return p;                                                                                                      \
-    }
+    MD_INLINE md_part##l md_mix_warp(md_part##l p, int width) { MD_ACROSS##l(p, width) return p; }
 MD_LEVELS(MD_MIXES_WARP)
 #endif
 
@@ -55,7 +56,8 @@ MD_INLINE void md_ask_epoch(const md_params *p, md_slice &s)
     s.slots = md_slots_of(p->counters0, (int)blockIdx.y, s.blocks, 0);
     asm volatile("" : "+l"(s.slots)); /* now */
 }
-/* All blocks have read the epoch before they posted, and whoever moves it has seen all posts. By ticket there is one exchange. */
+/* All blocks have read the epoch before they posted, and whoever moves it has seen all posts. By ticket there is one
+ * exchange. */
 MD_INLINE void md_move_epoch(const md_params *p, const md_slice &s)
 {
     if (s.turn > 0 && s.t == 0 && (MD_VIA == MD_VIA_TICKET ? s.has_row : s.block == s.blocks - 1))
@@ -66,15 +68,23 @@ MD_INLINE void md_ask_epoch(const md_params *, md_slice &) {}
 MD_INLINE void md_move_epoch(const md_params *, const md_slice &) {}
 #endif
 
-/* Vectors that are there: loads are predicated; what is done with them stands in nested branches, so that what one needs is at hand for the next. */
-#define MD_EACH(i) MD_FOR (i, MD_VECTORS) if (md_has_vector(s, base + i))
-#define MD_WHILE(i) MD_FOR (i, MD_VECTORS) if (!md_has_vector(s, base + i)) break; else
+/* Vectors that are there: loads are predicated; what is done with them stands in nested branches, so that what one
+ * needs is at hand for the next. */
+#define MD_EACH(i)                                                                                                     \
+    MD_FOR (i, MD_VECTORS)                                                                                             \
+        if (md_has_vector(s, base + i))
+#define MD_WHILE(i)                                                                                                    \
+    MD_FOR (i, MD_VECTORS)                                                                                             \
+        if (!md_has_vector(s, base + i))                                                                               \
+            break;                                                                                                     \
+        else
 
 #if MD_ASIDE
 #include "aside.h"
-/* In front of the row's loads or among them copies would hold those up. Of 4-byte elements they start as each warp's part of the row has come (md_hold_early). Of
- * shorter ones, where instructions count, the first warp's behind the row's loads, since it has no time later, the others' when they have nothing to do but to wait
- * for other blocks. The weights of later rows are the same. */
+/* In front of the row's loads or among them copies would hold those up. Of 4-byte elements they start as each warp's
+ * part of the row has come (md_hold_early). Of shorter ones, where instructions count, the first warp's behind the
+ * row's loads, since it has no time later, the others' when they have nothing to do but to wait for other blocks.
+ * The weights of later rows are the same. */
 enum { MD_WAITS_TO_PUT = MD_VL > 4 };
 MD_INLINE void md_put_weights(const md_params *p, const md_slice &s)
 {
@@ -178,7 +188,8 @@ template <class P> MD_INLINE P md_mix_level(P p, const md_params *q, md_slice &s
 }
 
 #if MD_ONLINE
-/* Elements of all blocks' slices, counted while the row is on its way; read behind the next barrier. Two in turn, as rooms of clusters. */
+/* Elements of all blocks' slices, counted while the row is on its way; read behind the next barrier. Two in turn, as
+ * rooms of clusters. */
 __shared__ md_pos md_counts[2][MD_BLOCKS];
 MD_INLINE void md_note_counts(const md_slice &s, md_pos lead)
 {
@@ -277,25 +288,26 @@ MD_INLINE void md_mix_all(md_state &state, const md_params *q, md_slice &s, md_p
 MD_INLINE void md_note_counts(const md_slice &, md_pos) {}
 #endif
 
-/* ---- Levels. The edge has accumulators of its own, when those of the vectors are folded: they want positions in order. */
+/* ---- Levels. The edge has accumulators of its own, when those of the vectors are folded: they want positions in
+ * order. */
 #define MD_FINISH_LEVEL(l, edge_elem, meanwhile)                                                                       \
-        md_part##l part;                                                                                               \
-        md_fold##l(&part, &acc);                                                                                       \
-        meanwhile;                                                                                                     \
+    md_part##l part;                                                                                                   \
+    md_fold##l(&part, &acc);                                                                                           \
+    meanwhile;                                                                                                         \
+    if (s.left <= 0)                                                                                                   \
+        md_clear_part##l(&part);                                                                                       \
+    if (md_has_edge(s)) {                                                                                              \
+        md_part##l more;                                                                                               \
+        md_clear##l(&acc, s.edge_at + s.edge.lo);                                                                      \
+        md_add##l(MD_X p, &row, &acc, edge_elem, s.edge_at, s.edge);                                                   \
+        md_fold##l(&more, &acc);                                                                                       \
         if (s.left <= 0)                                                                                               \
-            md_clear_part##l(&part);                                                                                   \
-        if (md_has_edge(s)) {                                                                                          \
-            md_part##l more;                                                                                           \
-            md_clear##l(&acc, s.edge_at + s.edge.lo);                                                                  \
-            md_add##l(MD_X p, &row, &acc, edge_elem, s.edge_at, s.edge);                                               \
-            md_fold##l(&more, &acc);                                                                                   \
-            if (s.left <= 0)                                                                                           \
-                part = more;                                                                                           \
-            else                                                                                                       \
-                md_combine##l(&part, &more);                                                                           \
-        }                                                                                                              \
-        part = md_mix_level(part, p, s);                                                                               \
-        md_finish##l(MD_X p, &row, &part);
+            part = more;                                                                                               \
+        else                                                                                                           \
+            md_combine##l(&part, &more);                                                                               \
+    }                                                                                                                  \
+    part = md_mix_level(part, p, s);                                                                                   \
+    md_finish##l(MD_X p, &row, &part);
 
 #if MD_KEEP
 struct md_held {
@@ -304,8 +316,8 @@ struct md_held {
 /* Edges lie in shared memory: few threads have one, and registers are few. */
 __shared__ md_elem md_edges[MD_SHIFTS ? 4 : 2];
 MD_INLINE md_elem &md_edge_of(const md_slice &s) { return md_edges[MD_SHIFTS ? s.t & 3 : s.t != 0]; }
-/* Weights that only stores want: behind the slice, which they would hold up, and in front of the first exchange. Their addresses go through a lane number
- * that no compiler knows without `part`, which is made of the slice. */
+/* Weights that only stores want: behind the slice, which they would hold up, and in front of the first exchange.
+ * Their addresses go through a lane number that no compiler knows without `part`, which is made of the slice. */
 template <class P> MD_INLINE void md_hold_early(MD_X_DECL const md_params *p, md_held &held, md_slice &s, const P &part)
 {
     const int base = 0;
@@ -319,9 +331,10 @@ template <class P> MD_INLINE void md_hold_early(MD_X_DECL const md_params *p, md
     {                                                                                                                  \
         md_acc##l acc;                                                                                                 \
         md_clear##l(&acc, s.at);                                                                                       \
-        MD_WHILE (i)                                                                                                   \
-            md_add##l(MD_X p, &row, &acc, &held.v[i], md_vector_at(s, i), md_full());                                  \
-        MD_FINISH_LEVEL(l, &md_edge_of(s), if (l == 0 && MD_EARLY > 0 && !MD_WAITS_TO_PUT) md_hold_early(MD_X p, held, s, part))           \
+        MD_WHILE(i)                                                                                                    \
+        md_add##l(MD_X p, &row, &acc, &held.v[i], md_vector_at(s, i), md_full());                                      \
+        MD_FINISH_LEVEL(l, &md_edge_of(s),                                                                             \
+                        if (l == 0 && MD_EARLY > 0 && !MD_WAITS_TO_PUT) md_hold_early(MD_X p, held, s, part))          \
     }
 MD_INLINE void md_hold(MD_X_DECL const md_params *p, md_held &held, md_slice &s, md_pos lead)
 {
@@ -353,7 +366,8 @@ MD_INLINE void md_write(MD_X_DECL const md_params *p, const md_row &row, md_held
 {
     const int base = 0;
     md_wait_aside();
-    MD_WHILE (i) {
+    MD_WHILE(i)
+    {
         if (MD_EARLY == 0)
             md_fetch_late(MD_X p, &held.v[i], md_vector_at(s, i), md_full());
         md_take_weights(MD_X p, held.v[i], s, i);
@@ -365,15 +379,16 @@ MD_INLINE void md_write(MD_X_DECL const md_params *p, const md_row &row, md_held
         md_out(MD_X p, &row, &md_edge_of(s), s.edge_at, s.edge);
 }
 #else
-struct md_held {};
+struct md_held {
+};
 MD_INLINE void md_write(MD_X_DECL const md_params *p, const md_row &row, md_held &, const md_slice &s)
 {
     for (md_pos base = 0; md_has_vector(s, base); base += MD_VECTORS) {
         md_elem e[MD_VECTORS];
         MD_EACH (i)
             md_fetch_out(MD_X p, &e[i], md_vector_at(s, base + i), md_full());
-        MD_WHILE (i)
-            md_out(MD_X p, &row, &e[i], md_vector_at(s, base + i), md_full());
+        MD_WHILE(i)
+        md_out(MD_X p, &row, &e[i], md_vector_at(s, base + i), md_full());
     }
     if (md_has_edge(s)) {
         md_elem e;
@@ -390,12 +405,13 @@ MD_INLINE void md_write(MD_X_DECL const md_params *p, const md_row &row, md_held
         md_clear##l(&acc, first);                                                                                      \
         MD_FOR (i, N)                                                                                                  \
             if (i < valid)                                                                                             \
-                md_add##l(MD_X p, &chunk, &acc, &e[i], at + i * (MD_THREADS * MD_VL), md_n);                  \
+                md_add##l(MD_X p, &chunk, &acc, &e[i], at + i * (MD_THREADS * MD_VL), md_n);                           \
         md_fold##l(&part, &acc);                                                                                       \
         md_finish##l(MD_X p, &chunk, &part);                                                                           \
     }
-template <int N, class md_n_t> MD_INLINE void md_chunk(MD_X_DECL const md_params *p, md_state &state, const md_row &row, md_elem *e, md_pos at, int valid,
-                                                       md_pos first, md_pos count, md_n_t md_n)
+template <int N, class md_n_t>
+MD_INLINE void md_chunk(MD_X_DECL const md_params *p, md_state &state, const md_row &row, md_elem *e, md_pos at,
+                        int valid, md_pos first, md_pos count, md_n_t md_n)
 {
     md_row chunk = row;
     chunk.count = count;
@@ -406,7 +422,7 @@ template <int N, class md_n_t> MD_INLINE void md_chunk(MD_X_DECL const md_params
     {                                                                                                                  \
         md_part##l part;                                                                                               \
         md_rebase##l(&part, &state, &row);                                                                             \
-        part = md_mix_level(part, p, s);                                                                            \
+        part = md_mix_level(part, p, s);                                                                               \
         md_accept##l(&row, &part);                                                                                     \
     }
 MD_INLINE void md_reduce(MD_X_DECL const md_params *p, md_row &row, md_held &, md_slice &s, md_pos lead)
@@ -420,7 +436,8 @@ MD_INLINE void md_reduce(MD_X_DECL const md_params *p, md_row &row, md_held &, m
             valid = i + 1;
         }
         MD_LOADS_FIRST;
-        md_chunk<MD_VECTORS>(MD_X p, state, row, e, md_vector_at(s, base), valid, md_vector_at(s, base), valid * MD_VL, md_full());
+        md_chunk<MD_VECTORS>(MD_X p, state, row, e, md_vector_at(s, base), valid, md_vector_at(s, base), valid * MD_VL,
+                             md_full());
     }
     md_from_here(s);
     md_ask_epoch(p, s);
@@ -445,12 +462,12 @@ MD_INLINE void md_reduce(MD_X_DECL const md_params *p, md_row &row, md_held &, m
             MD_EACH (i)                                                                                                \
                 md_fetch##l(MD_X p, &e[i], md_vector_at(s, base + i), md_full());                                      \
             MD_LOADS_FIRST;                                                                                            \
-            MD_WHILE (i)                                                                                               \
-                md_add##l(MD_X p, &row, &acc, &e[i], md_vector_at(s, base + i), md_full());                            \
+            MD_WHILE(i)                                                                                                \
+            md_add##l(MD_X p, &row, &acc, &e[i], md_vector_at(s, base + i), md_full());                                \
         }                                                                                                              \
         md_from_here(s);                                                                                               \
         md_ask_epoch(p, s);                                                                                            \
-        md_cut_edge(s, s.n, lead);                                                                     \
+        md_cut_edge(s, s.n, lead);                                                                                     \
         if (md_has_edge(s))                                                                                            \
             md_fetch##l(MD_X p, &edge, s.edge_at, s.edge);                                                             \
         MD_FINISH_LEVEL(l, &edge, )                                                                                    \

@@ -1,8 +1,8 @@
-/* Running values of a tile: MD_ITEMS vectors a lane, MD_GROUP lanes. A warp owns 32 * MD_ITEMS vectors in a row; its lanes take them in turns, so that
- * loads and stores are whole lines and no value moves through shared memory: lanes scan their vectors by shuffles.
- * Vectors are numbered in the order of the scan: backwards where MD_REVERSE. The first begins at a store's 16-byte boundary, so it and the last
- * may be partly outside the row.
- * f32 sums and products are carried in f64 from vector to vector on; inside the vectors of a warp they are trees of f32. */
+/* Running values of a tile: MD_ITEMS vectors a lane, MD_GROUP lanes. A warp owns 32 * MD_ITEMS vectors in a row; its
+ * lanes take them in turns, so that loads and stores are whole lines and no value moves through shared memory: lanes
+ * scan their vectors by shuffles. Vectors are numbered in the order of the scan: backwards where MD_REVERSE. The
+ * first begins at a store's 16-byte boundary, so it and the last may be partly outside the row. f32 sums and
+ * products are carried in f64 from vector to vector on; inside the vectors of a warp they are trees of f32. */
 #ifndef MD_CUDA_SCAN_H
 #define MD_CUDA_SCAN_H
 
@@ -38,14 +38,8 @@ MD_INLINE int64_t md_first_of(const md_track &t, int64_t q)
 }
 
 /* Values of one type through the lanes, whatever the type. */
-template <class T> MD_INLINE T md_up(T v, int by)
-{
-    return __shfl_up_sync(0xffffffffu, v, by, MD_LANES_W);
-}
-template <class T> MD_INLINE T md_from(T v, int lane)
-{
-    return __shfl_sync(0xffffffffu, v, lane, MD_LANES_W);
-}
+template <class T> MD_INLINE T md_up(T v, int by) { return __shfl_up_sync(0xffffffffu, v, by, MD_LANES_W); }
+template <class T> MD_INLINE T md_from(T v, int lane) { return __shfl_sync(0xffffffffu, v, lane, MD_LANES_W); }
 MD_INLINE int64_t md_up(int64_t v, int by)
 {
     return (int64_t)__shfl_up_sync(0xffffffffu, (long long)v, by, MD_LANES_W);
@@ -55,7 +49,8 @@ MD_INLINE int64_t md_from(int64_t v, int lane)
     return (int64_t)__shfl_sync(0xffffffffu, (long long)v, lane, MD_LANES_W);
 }
 
-/* A total that values come after. An f32 sum after an f64 total is its upper half + (its lower half + value): 2 additions, no conversion. */
+/* A total that values come after. An f32 sum after an f64 total is its upper half + (its lower half + value): 2
+ * additions, no conversion. */
 struct md_mark {
 #if MD_CARRY == 1
     float high, low;
@@ -156,7 +151,8 @@ MD_INLINE MD_TOTAL md_tile_scan(md_tile &tile, int lane)
     return all;
 }
 
-/* Total of the group's warps; *before: of those in front of this one. `shared` has MD_WARPS places, not in use by anybody; one barrier. */
+/* Total of the group's warps; *before: of those in front of this one. `shared` has MD_WARPS places, not in use by
+ * anybody; one barrier. */
 MD_INLINE MD_TOTAL md_group_scan(MD_TOTAL all, MD_TOTAL *shared, int warp, int lane, MD_TOTAL *before)
 {
     *before = MD_TOTAL_IDENTITY;
@@ -188,7 +184,8 @@ MD_INLINE void md_run(md_tile &tile, int i, MD_TOTAL prefix)
 }
 
 /* Stores the tile's running values after `prefix`, the total of all that is in front of the warp. */
-MD_INLINE void md_tile_store(MD_X_DECL const md_params *p, md_tile &tile, const md_track &t, int64_t q, int lane, MD_TOTAL prefix)
+MD_INLINE void md_tile_store(MD_X_DECL const md_params *p, md_tile &tile, const md_track &t, int64_t q, int lane,
+                             MD_TOTAL prefix)
 {
     MD_FOR (i, MD_ITEMS)
         md_run(tile, i, prefix);

@@ -1,14 +1,15 @@
-/* Scans of many rows: each belongs to MD_GROUP lanes, which take it tile by tile and carry the total.
- * MD_COLUMN: lanes run over the last outer index. Few columns are cut over blocks as well, gridDim.y parts of the axis, in two launches (MD_PHASE):
- * 1: totals of the parts, 3: the parts again. The workspace: MD_TOTAL a part and column. */
+/* Scans of many rows: each belongs to MD_GROUP lanes, which take it tile by tile and carry the total. MD_COLUMN:
+ * lanes run over the last outer index. Few columns are cut over blocks as well, gridDim.y parts of the axis, in two
+ * launches (MD_PHASE): 1: totals of the parts, 3: the parts again. The workspace: MD_TOTAL a part and column. */
 #include "md_config.h"
 #include "prelude.h"
 #include "md_expr.h"
 
 #if MD_COLUMN
 
-/* A block takes MD_ACROSS vectors of columns, and of the axis MD_DOWN runs of MD_ITEMS elements at a time: each thread a run of one vector of
- * columns. Totals of runs meet in shared memory, where one thread a column adds them up. */
+/* A block takes MD_ACROSS vectors of columns, and of the axis MD_DOWN runs of MD_ITEMS elements at a time: each
+ * thread a run of one vector of columns. Totals of runs meet in shared memory, where one thread a column adds them
+ * up. */
 #define MD_ACROSS 8
 #define MD_DOWN (MD_THREADS / MD_ACROSS)
 #define MD_WIDTH (MD_ACROSS * MD_VL)
@@ -28,9 +29,11 @@ MD_INLINE void md_runs(MD_TOTAL (&total)[MD_DOWN][MD_WIDTH + 1], MD_TOTAL &carry
     __syncthreads();
 }
 
-/* Elements from .. count-1 of the axis; `carry`, of thread i < MD_WIDTH, is the total of column i: before, and after. */
-MD_N_DECL MD_INLINE void md_columns(MD_OUTER_DECL const md_params *p, int64_t at, md_n_t n, bool is_inside, MD_TOTAL (&shared)[MD_DOWN][MD_WIDTH + 1],
-                                    MD_TOTAL &carry, int64_t from, int64_t count)
+/* Elements from .. count-1 of the axis; `carry`, of thread i < MD_WIDTH, is the total of column i: before, and
+ * after. */
+MD_N_DECL MD_INLINE void md_columns(MD_OUTER_DECL const md_params *p, int64_t at, md_n_t n, bool is_inside,
+                                    MD_TOTAL (&shared)[MD_DOWN][MD_WIDTH + 1], MD_TOTAL &carry, int64_t from,
+                                    int64_t count)
 {
     const int64_t last = MD_COUNT(p) - 1;
     const int x = (int)threadIdx.x % MD_ACROSS * MD_VL, y = (int)threadIdx.x / MD_ACROSS;
@@ -91,12 +94,14 @@ extern "C" __global__ void __launch_bounds__(MD_THREADS, 2) md_kernel(const __gr
     const int64_t lanes = MD_COLUMNS(p), pieces = (lanes + MD_WIDTH - 1) / MD_WIDTH;
     if (blockIdx.x >= pieces * MD_ROWS(p))
         return;
-    const int64_t row = blockIdx.x / pieces, first = blockIdx.x % pieces * MD_WIDTH, at = first + threadIdx.x % MD_ACROSS * MD_VL;
+    const int64_t row = blockIdx.x / pieces, first = blockIdx.x % pieces * MD_WIDTH,
+                  at = first + threadIdx.x % MD_ACROSS * MD_VL;
     int64_t from = 0, to = MD_COUNT(p);
     MD_TOTAL carry = MD_TOTAL_IDENTITY;
 #if MD_PHASE
     /* Whole tiles for each part; the last ones may have none. */
-    const int64_t part = ((to + MD_DOWN * MD_ITEMS - 1) / (MD_DOWN * MD_ITEMS) + gridDim.y - 1) / gridDim.y * (MD_DOWN * MD_ITEMS);
+    const int64_t part =
+        ((to + MD_DOWN * MD_ITEMS - 1) / (MD_DOWN * MD_ITEMS) + gridDim.y - 1) / gridDim.y * (MD_DOWN * MD_ITEMS);
     MD_TOTAL *const total = (MD_TOTAL *)p->work0 + row * lanes + first + threadIdx.x; /* of the column, in part 0 */
     const bool has_column = threadIdx.x < MD_WIDTH && first + threadIdx.x < lanes;
     from = blockIdx.y * part;
@@ -138,7 +143,8 @@ extern "C" __global__ void __launch_bounds__(MD_THREADS, 1) md_kernel(const __gr
         md_tile tile;
         MD_TOTAL before;
         md_tile_load(MD_X p, tile, track, q, lane);
-        const MD_TOTAL all = md_group_scan(md_tile_scan(tile, lane), shared[i & 1][threadIdx.x / MD_GROUP], warp, lane, &before);
+        const MD_TOTAL all =
+            md_group_scan(md_tile_scan(tile, lane), shared[i & 1][threadIdx.x / MD_GROUP], warp, lane, &before);
         md_tile_store(MD_X p, tile, track, q, lane, MD_OP_TOTAL(carry, before));
         carry = MD_OP_TOTAL(carry, all);
     }

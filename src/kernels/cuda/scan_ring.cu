@@ -1,7 +1,8 @@
-/* Scans of few long rows in one pass by blocks that all run at once, one an SM, and go over the input side by side: block b has tiles b, b + blocks, and so on.
- * Bulk copies (sm_90) bring tiles into a ring of MD_RING stages, so memory stays busy while blocks wait for totals. A tile's total is made known one turn
- * before the tile is stored; what stands in front of it are the totals of the other blocks since this block's last tile, always added in the same order.
- * Tiles that are not whole (at the end of a row) take the ordinary way through memory, twice.
+/* Scans of few long rows in one pass by blocks that all run at once, one an SM, and go over the input side by side:
+ * block b has tiles b, b + blocks, and so on. Bulk copies (sm_90) bring tiles into a ring of MD_RING stages, so
+ * memory stays busy while blocks wait for totals. A tile's total is made known one turn before the tile is stored;
+ * what stands in front of it are the totals of the other blocks since this block's last tile, always added in the
+ * same order. Tiles that are not whole (at the end of a row) take the ordinary way through memory, twice.
  *   MD_STAGE_BYTES   of a stage: room for whatever the scan's operand loads of a tile */
 #include "md_config.h"
 #include "prelude.h"
@@ -12,7 +13,8 @@
 #include "scan.h"
 #include "notes.h"
 
-/* What stands where a number of elements stands: loads of a tile's operand are counted, sent off, or found in their stage, one behind the other. */
+/* What stands where a number of elements stands: loads of a tile's operand are counted, sent off, or found in their
+ * stage, one behind the other. */
 struct md_counted {
     unsigned *bytes;
 };
@@ -66,7 +68,10 @@ MD_INLINE int md_next_stage(int stage) { return stage + 1 == MD_RING ? 0 : stage
 MD_INLINE unsigned md_bar_of(const md_ring &r, int stage) { return r.full + stage * 8; }
 
 /* The tile's least element; whether all of it lies in the row. */
-MD_INLINE int64_t md_least_of(const md_track &t, int64_t i) { return md_first_of(t, MD_REVERSE ? (i + 1) * MD_TILE_VECTORS - 1 : i * MD_TILE_VECTORS); }
+MD_INLINE int64_t md_least_of(const md_track &t, int64_t i)
+{
+    return md_first_of(t, MD_REVERSE ? (i + 1) * MD_TILE_VECTORS - 1 : i * MD_TILE_VECTORS);
+}
 MD_INLINE bool md_is_whole_tile(const md_track &t, int64_t i)
 {
     const int64_t least = md_least_of(t, i);
@@ -96,7 +101,10 @@ MD_INLINE MD_VALUE md_operand(const md_params *p, const md_walk &w, const md_tra
     return md_body(MD_X p, x, md_found{&from, (int)(x - md_least_of(t, w.i))});
 }
 
-MD_INLINE int64_t md_vector_of(const md_walk &w, int warp, int lane) { return w.i * MD_TILE_VECTORS + warp * (32 * MD_ITEMS) + lane; }
+MD_INLINE int64_t md_vector_of(const md_walk &w, int warp, int lane)
+{
+    return w.i * MD_TILE_VECTORS + warp * (32 * MD_ITEMS) + lane;
+}
 
 MD_INLINE MD_TOTAL md_over_warp(MD_TOTAL v)
 {
@@ -115,11 +123,13 @@ MD_INLINE MD_TOTAL md_warp_total(const md_params *p, const md_walk &w, bool is_w
     MD_TOTAL all = MD_TOTAL_IDENTITY;
     if (is_whole) {
         MD_FOR (i, MD_ITEMS)
-            all = MD_OP_TOTAL(all, (MD_TOTAL)md_vector_total(md_operand(p, w, track, stage, md_vector_of(w, warp, lane) + i * 32)));
+            all = MD_OP_TOTAL(
+                all, (MD_TOTAL)md_vector_total(md_operand(p, w, track, stage, md_vector_of(w, warp, lane) + i * 32)));
     } else {
         MD_ROW_AT(p, w.row);
-        MD_ROLLED for (int i = 0; i < MD_ITEMS; i++)
-            all = MD_OP_TOTAL(all, (MD_TOTAL)md_vector_total(md_body_part(MD_X p, track, md_first_of(track, md_vector_of(w, warp, lane) + i * 32))));
+        MD_ROLLED for (int i = 0; i < MD_ITEMS; i++) all =
+            MD_OP_TOTAL(all, (MD_TOTAL)md_vector_total(md_body_part(
+                                 MD_X p, track, md_first_of(track, md_vector_of(w, warp, lane) + i * 32))));
     }
     return md_over_warp(all);
 }
@@ -152,8 +162,8 @@ struct md_fronts {
 };
 
 /* The total of the tile that comes next, made of the warps' in `shared`, for the other blocks. One barrier. */
-MD_INLINE void md_tell_total(const md_params *p, const md_ring &r, const md_board &board, const md_walk &w, int stage, unsigned &parity, MD_TOTAL *shared,
-                             MD_TOTAL *warp_fronts, int warp, int lane)
+MD_INLINE void md_tell_total(const md_params *p, const md_ring &r, const md_board &board, const md_walk &w, int stage,
+                             unsigned &parity, MD_TOTAL *shared, MD_TOTAL *warp_fronts, int warp, int lane)
 {
     if (w.number < r.all) {
         const bool is_whole = md_is_whole_tile(md_track_of(MD_COUNT(p), 0), w.i);
@@ -182,8 +192,8 @@ MD_INLINE void md_tell_total(const md_params *p, const md_ring &r, const md_boar
 }
 
 /* Scans and stores a tile that has come, and sends for the one that takes its place. One barrier. */
-MD_INLINE void md_finish_tile(const md_params *p, const md_walk &w, int stage, const MD_TOTAL *front, const MD_TOTAL *warp_front, int warp, int lane,
-                              const md_ring &r, const md_walk &next)
+MD_INLINE void md_finish_tile(const md_params *p, const md_walk &w, int stage, const MD_TOTAL *front,
+                              const MD_TOTAL *warp_front, int warp, int lane, const md_ring &r, const md_walk &next)
 {
     const md_track track = md_track_of(MD_COUNT(p), 0);
     md_tile tile;
@@ -210,7 +220,8 @@ MD_EXPORT void __launch_bounds__(MD_THREADS, 1) md_kernel(const __grid_constant_
     __shared__ uint64_t full[MD_RING];
     const md_params *p = &params;
     const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
-    const int64_t tiles = (MD_COUNT(p) + MD_TILE_VECTORS * MD_VL - 1) / (MD_TILE_VECTORS * MD_VL); /* rows begin at boundaries */
+    /* rows begin at boundaries */
+    const int64_t tiles = (MD_COUNT(p) + MD_TILE_VECTORS * MD_VL - 1) / (MD_TILE_VECTORS * MD_VL);
     const md_ring ring = {tiles, MD_ROWS(p) * tiles, gridDim.x, md_shared_address(full)};
     if (blockIdx.x >= ring.all)
         return;
@@ -234,13 +245,15 @@ MD_EXPORT void __launch_bounds__(MD_THREADS, 1) md_kernel(const __grid_constant_
     int stage = 0, stage_ahead = 0, turn = 0;
     md_tell_total(p, ring, board, ahead, 0, parity, shared, fronts.warp[0], warp, lane);
     __syncthreads();
-    MD_ROLLED while (at.number < ring.all) {
+    MD_ROLLED while (at.number < ring.all)
+    {
         md_step(ahead, tiles, ring.blocks);
         stage_ahead = md_next_stage(stage_ahead);
         md_tell_total(p, ring, board, ahead, stage_ahead, parity, shared, fronts.warp[turn ^ 1], warp, lane);
         if (warp == 0) {
             const bool is_new_row = at.i < ring.blocks;
-            const MD_TOTAL more = md_collect_notes(board, at.number - (is_new_row ? at.i : ring.blocks), at.number, lane);
+            const MD_TOTAL more =
+                md_collect_notes(board, at.number - (is_new_row ? at.i : ring.blocks), at.number, lane);
             carry = is_new_row ? more : MD_OP_TOTAL(carry, more);
             if (lane == 0)
                 fronts.tile = carry;

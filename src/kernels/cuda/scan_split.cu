@@ -1,9 +1,11 @@
 /* Scans of few long rows, cut into tiles of a block each. MD_PHASE:
  *   1, 2, 3   totals of tiles; what stands in front of each; the tiles again: bits depend on nothing but the length
- *   4, 5      one pass: a block makes its tile's total known, looks back over the totals in front of it until it meets one that includes all
- *             before (Merrill and Garland, 2016), and stores. How far it looks depends on timing, so float sums may differ in the last bits
- *             from call to call. 4 clears notes that lie in the workspace.
- * The workspace: MD_TOTAL a tile (three phases); 16 bytes a tile behind a head of 16 (look-back over more than MD_COUNTED tiles). */
+ *   4, 5      one pass: a block makes its tile's total known, looks back over the totals in front of it until it
+ *             meets one that includes all before (Merrill and Garland, 2016), and stores. How far it looks depends
+ *             on timing, so float sums may differ in the last bits from call to call. 4 clears notes that lie in the
+ *             workspace.
+ * The workspace: MD_TOTAL a tile (three phases); 16 bytes a tile behind a head of 16 (look-back over more than
+ * MD_COUNTED tiles). */
 #include "md_config.h"
 #include "prelude.h"
 #include "md_expr.h"
@@ -137,8 +139,8 @@ MD_INLINE MD_TOTAL md_front_of(const md_board &board, int64_t number, int64_t i,
 }
 #endif
 
-/* A tile that stays in registers between its total and its store, or (MD_ROUNDS > 1) in shared memory: the more of the input is on chip, the
- * longer blocks may look back without idling the memory. */
+/* A tile that stays in registers between its total and its store, or (MD_ROUNDS > 1) in shared memory: the more of
+ * the input is on chip, the longer blocks may look back without idling the memory. */
 #if MD_ROUNDS > 1
 struct alignas(16) md_slot {
     MD_VALUE v;
@@ -170,7 +172,8 @@ MD_INLINE MD_TOTAL md_tile_keep(MD_X_DECL const md_params *p, const md_track &t,
     return md_from(all, 0);
 }
 
-MD_INLINE void md_tile_finish(MD_X_DECL const md_params *p, const md_track &t, int64_t q, int warp, int lane, MD_TOTAL prefix)
+MD_INLINE void md_tile_finish(MD_X_DECL const md_params *p, const md_track &t, int64_t q, int warp, int lane,
+                              MD_TOTAL prefix)
 {
     MD_ROLLED
     for (int round = 0; round < MD_ROUNDS; round++) {

@@ -1,13 +1,14 @@
-/* Scatters that add up in the order of the formula: a block owns a part of the target's axis, looks at all rows in order and writes those that
- * fall into its part; the same thread writes the same element each time, so nothing is atomic and the bits are always the same.
- * Scatters in any order run as cuda/gather.cu. */
+/* Scatters that add up in the order of the formula: a block owns a part of the target's axis, looks at all rows in
+ * order and writes those that fall into its part; the same thread writes the same element each time, so nothing is
+ * atomic and the bits are always the same. Scatters in any order run as cuda/gather.cu. */
 #include "md_config.h"
 #include "prelude.h"
 #include "md_expr.h"
 
 #define MD_LOOK 4 /* rows that a thread looks at in one go */
 
-/* The rows of first .. first + MD_THREADS * MD_LOOK - 1 that are the block's own, in order; their number. Two barriers. */
+/* The rows of first .. first + MD_THREADS * MD_LOOK - 1 that are the block's own, in order; their number. Two
+ * barriers. */
 MD_INLINE int md_choose(const md_params *p, int64_t first, int64_t rows, int64_t own, int64_t n_own, int *chosen)
 {
     __shared__ int totals[MD_THREADS / 32];
@@ -55,7 +56,8 @@ extern "C" __global__ void __launch_bounds__(MD_THREADS, 1) md_kernel(const __gr
     __shared__ int chosen[MD_THREADS * MD_LOOK];
     const md_params *p = &params;
     const int64_t rows = MD_ROWS(p), lanes = MD_LANE_COUNT(p), extent = MD_OWN(p);
-    const int64_t own = md_share(extent, blockIdx.x, gridDim.x), n_own = md_share(extent, blockIdx.x + 1, gridDim.x) - own;
+    const int64_t own = md_share(extent, blockIdx.x, gridDim.x),
+                  n_own = md_share(extent, blockIdx.x + 1, gridDim.x) - own;
     if (n_own == 0 && blockIdx.x > 0)
         return;
     for (int64_t first = 0; first < rows; first += MD_THREADS * MD_LOOK) {

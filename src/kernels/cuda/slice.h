@@ -1,11 +1,12 @@
-/* What a block has of a row that is cut (row_split.cu): a slice. It is whole vectors; what is in front of the first and behind the last is a vector with a
- * span, which the first block's first thread and the last block's last thread have. Where weights have to be shifted (MD_SHIFTS), a row's first and last whole
- * vectors are such as well, of the next and the last but one thread: those of the others may be read with what stands beside them. */
+/* What a block has of a row that is cut (row_split.cu): a slice. It is whole vectors; what is in front of the first
+ * and behind the last is a vector with a span, which the first block's first thread and the last block's last thread
+ * have. Where weights have to be shifted (MD_SHIFTS), a row's first and last whole vectors are such as well, of the
+ * next and the last but one thread: those of the others may be read with what stands beside them. */
 #ifndef MD_CUDA_SLICE_H
 #define MD_CUDA_SLICE_H
 
-/* What a thread has of a row: every MD_THREADSth whole vector of the block's slice, at distances that the compiler knows. Little arithmetic, since nothing can be
- * loaded before. */
+/* What a thread has of a row: every MD_THREADSth whole vector of the block's slice, at distances that the compiler
+ * knows. Little arithmetic, since nothing can be loaded before. */
 struct md_slice {
     int t, block, blocks; /* threadIdx.x, blockIdx.x, gridDim.x */
     int64_t number; /* of the row */
@@ -23,13 +24,17 @@ struct md_slice {
 };
 /* Loads in front of it stay there: the assembler would move each to its first use. All lanes of a warp come here. */
 #define MD_LOADS_FIRST __syncwarp()
-/* Hides a value from the compiler: what is wanted late shall not be computed in front of the loop over rows, where loads would wait for it. */
+/* Hides a value from the compiler: what is wanted late shall not be computed in front of the loop over rows, where
+ * loads would wait for it. */
 MD_INLINE int md_late(int v)
 {
     asm volatile("" : "+r"(v));
     return v;
 }
-MD_INLINE void md_from_here(md_slice &s) { s.t = md_late(s.t), s.block = md_late(s.block), s.blocks = md_late(s.blocks), s.n = md_late(s.n); }
+MD_INLINE void md_from_here(md_slice &s)
+{
+    s.t = md_late(s.t), s.block = md_late(s.block), s.blocks = md_late(s.blocks), s.n = md_late(s.n);
+}
 MD_INLINE bool md_has_vector(const md_slice &s, md_pos i) { return i * MD_THREADS < s.left; }
 /* The same for all lanes of a warp. */
 MD_INLINE bool md_warp_has_vector(const md_slice &s, md_pos i) { return i * MD_THREADS < s.left + (s.t & 31); }
@@ -50,7 +55,8 @@ MD_INLINE md_pos md_per_block(md_pos whole, int blocks)
 /* `lead` elements stand in front of the first whole vector of a slice. */
 MD_INLINE void md_cut(md_slice &s, md_pos n, md_pos lead)
 {
-    const md_pos whole = md_whole(n, lead), per = md_per_block(whole, s.blocks), from = per * s.block, rest = whole - from, t = (md_pos)s.t;
+    const md_pos whole = md_whole(n, lead), per = md_per_block(whole, s.blocks), from = per * s.block,
+                 rest = whole - from, t = (md_pos)s.t;
     s.left = (rest < per ? rest : per) - t;
     s.at = lead + (from + t) * MD_VL;
 }
@@ -74,7 +80,8 @@ MD_INLINE void md_cut_edge(md_slice &s, md_pos n, md_pos lead)
 /* Elements of a block's slice; of what a warp has of its block's. */
 MD_INLINE md_pos md_count_slice(const md_slice &s, md_pos n, md_pos lead, int block)
 {
-    const md_pos whole = md_whole(n, lead), tail = n - lead - whole * MD_VL, per = md_per_block(whole, s.blocks), rest = whole - per * block;
+    const md_pos whole = md_whole(n, lead), tail = n - lead - whole * MD_VL, per = md_per_block(whole, s.blocks),
+                 rest = whole - per * block;
     const md_pos vectors = rest < 0 ? 0 : rest < per ? rest : per;
     return vectors * MD_VL + (block == 0 ? lead : 0) + (block == s.blocks - 1 ? tail : 0);
 }

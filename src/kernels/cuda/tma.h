@@ -1,6 +1,7 @@
 /* Hopper's copies and barriers in PTX: mbarriers, tensor copies (TMA), clusters. Addresses of shared memory are 32-bit.
  * All are for one thread of a warp unless they say otherwise. */
-#ifndef MD_TEST_PAUSE /* a test of races defines them: a sleep of random length, and NaN over shared memory that a copy is about to fill */
+/* a test of races defines them: a sleep of random length, and NaN over shared memory that a copy is about to fill */
+#ifndef MD_TEST_PAUSE
 #define MD_TEST_PAUSE(place)
 #define MD_TEST_POISON(to, bytes)
 #endif
@@ -14,10 +15,7 @@ MD_INLINE void md_bar_init(unsigned bar, unsigned count)
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(bar), "r"(count) : "memory");
 }
 
-MD_INLINE void md_bar_init_fence(void)
-{
-    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-}
+MD_INLINE void md_bar_init_fence(void) { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 
 MD_INLINE void md_bar_expect(unsigned bar, unsigned bytes)
 {
@@ -64,20 +62,22 @@ MD_INLINE void md_bar_tell(unsigned bar, unsigned rank)
 MD_INLINE void md_bar_wait_cluster(unsigned bar, unsigned parity)
 {
     MD_TEST_PAUSE(bar + parity);
-    asm volatile("{\n.reg .pred done;\nAGAIN:\nmbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n"
-                 "@done bra END;\nbra AGAIN;\nEND:\n}" ::"r"(bar),
-                 "r"(parity)
-                 : "memory");
+    asm volatile(
+        "{\n.reg .pred done;\nAGAIN:\nmbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n"
+        "@done bra END;\nbra AGAIN;\nEND:\n}" ::"r"(bar),
+        "r"(parity)
+        : "memory");
 }
 
 /* 16 bytes at the same place in the shared memory of another block of the cluster. */
 MD_INLINE float4 md_load_at(unsigned address, unsigned rank)
 {
     float4 v;
-    asm volatile("{\n.reg .b32 at;\nmapa.shared::cluster.u32 at, %4, %5;\nld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [at];\n}"
-                 : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
-                 : "r"(address), "r"(rank)
-                 : "memory");
+    asm volatile(
+        "{\n.reg .b32 at;\nmapa.shared::cluster.u32 at, %4, %5;\nld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [at];\n}"
+        : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+        : "r"(address), "r"(rank)
+        : "memory");
     return v;
 }
 
@@ -104,17 +104,19 @@ MD_INLINE void md_tma_prefetch(const md_tensor_map *map)
 MD_INLINE void md_tma_load(unsigned to, const md_tensor_map *map, int x, int y, int z, unsigned bar)
 {
     MD_TEST_PAUSE(to);
-    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], [%5];" ::"r"(to),
-                 "l"(map), "r"(x), "r"(y), "r"(z), "r"(bar)
-                 : "memory");
+    asm volatile(
+        "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], [%5];" ::
+            "r"(to),
+        "l"(map), "r"(x), "r"(y), "r"(z), "r"(bar)
+        : "memory");
 }
 
 /* `bytes` in a row, a multiple of 16; both sides at multiples of 16. */
 MD_INLINE void md_bulk_load(unsigned to, const void *from, unsigned bytes, unsigned bar)
 {
     MD_TEST_PAUSE(to);
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to), "l"(__cvta_generic_to_global(from)), "r"(bytes),
-                 "r"(bar)
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
+                 "l"(__cvta_generic_to_global(from)), "r"(bytes), "r"(bar)
                  : "memory");
 }
 
@@ -122,7 +124,8 @@ MD_INLINE void md_bulk_load(unsigned to, const void *from, unsigned bytes, unsig
 MD_INLINE void md_tma_load_all(unsigned to, const md_tensor_map *map, int x, int y, int z, unsigned bar, unsigned mask)
 {
     MD_TEST_PAUSE(to);
-    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%2, %3, %4}], [%5], %6;" ::"r"(to),
+    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], "
+                 "[%1, {%2, %3, %4}], [%5], %6;" ::"r"(to),
                  "l"(map), "r"(x), "r"(y), "r"(z), "r"(bar), "h"((unsigned short)mask)
                  : "memory");
 }
@@ -130,14 +133,12 @@ MD_INLINE void md_tma_load_all(unsigned to, const md_tensor_map *map, int x, int
 MD_INLINE void md_tma_store(const md_tensor_map *map, unsigned from, int x, int y, int z)
 {
     MD_TEST_PAUSE(from);
-    asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(map), "r"(from), "r"(x), "r"(y), "r"(z)
+    asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(map),
+                 "r"(from), "r"(x), "r"(y), "r"(z)
                  : "memory");
 }
 
-MD_INLINE void md_tma_commit(void)
-{
-    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
-}
+MD_INLINE void md_tma_commit(void) { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 
 /* Until all but `pending` groups of stores have read their shared memory. */
 template <int pending> MD_INLINE void md_tma_wait_read(void)
@@ -146,10 +147,7 @@ template <int pending> MD_INLINE void md_tma_wait_read(void)
 }
 
 /* What was written to shared memory is seen by TMA and wgmma. */
-MD_INLINE void md_proxy_fence(void)
-{
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-}
+MD_INLINE void md_proxy_fence(void) { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 /* `threads` threads meet at barrier `id` of the block. */
 MD_INLINE void md_meet(int id, int threads)

@@ -1,12 +1,13 @@
-/* Elementwise stages that read some tensor across: a block is a tile of MD_TILE lanes by MD_TILE positions of the tensor's last index. Its vectors are
- * read along one, put into shared memory, and taken out along the other. Rows of a tile are an odd number of words apart.
- * MD_ASKEW: where tensors lie askew, each row of the output begins up to MD_VL - 1 lanes in front of the tile, at a boundary of 16 bytes, so that stores
- * stay whole; the tile has MD_VL rows more for that. MD_VL may be 1: then nothing lies askew.
+/* Elementwise stages that read some tensor across: a block is a tile of MD_TILE lanes by MD_TILE positions of the
+ * tensor's last index. Its vectors are read along one, put into shared memory, and taken out along the other. Rows
+ * of a tile are an odd number of words apart. MD_ASKEW: where tensors lie askew, each row of the output begins up to
+ * MD_VL - 1 lanes in front of the tile, at a boundary of 16 bytes, so that stores stay whole; the tile has MD_VL
+ * rows more for that. MD_VL may be 1: then nothing lies askew.
  *
- * md_config.h: MD_VL, MD_THREADS, MD_TILE, MD_ASKEW.
- * md_expr.h: md_params, md_lanes(p), md_turns(p), md_points(p), md_has_vectors(p), md_at and md_find(p, point); md_ahead(p, at,
- * turn): lanes from the beginning of the output's row to its next boundary (MD_ASKEW); md_turned: a vector of each turned load;
- * MD_EACH_TURNED(F): F(number, dtype) for each; md_fetch_turned(p, at, lane, turn, turned, n); md_elem, md_fetch(p, at, lane, turn, elem, n): what is
+ * md_config.h: MD_VL, MD_THREADS, MD_TILE, MD_ASKEW. md_expr.h: md_params, md_lanes(p), md_turns(p), md_points(p),
+ * md_has_vectors(p), md_at and md_find(p, point); md_ahead(p, at, turn): lanes from the beginning of the output's
+ * row to its next boundary (MD_ASKEW); md_turned: a vector of each turned load; MD_EACH_TURNED(F): F(number, dtype)
+ * for each; md_fetch_turned(p, at, lane, turn, turned, n); md_elem, md_fetch(p, at, lane, turn, elem, n): what is
  * read along the lanes; md_out(p, at, lane, turn, elem, turned, n). */
 #include "md_config.h"
 #include "prelude.h"
@@ -52,7 +53,9 @@ MD_INLINE md_span md_limit(md_span, int64_t x, int64_t count, bool is_there)
 MD_INLINE constexpr bool md_has_some(md_whole) { return true; }
 MD_INLINE bool md_has_some(md_span n) { return n.hi > n.lo; }
 
-template <class K> MD_INLINE void md_do_tile(const md_params *p, const md_at &at, int64_t lane, int64_t turn, int64_t lanes, int64_t turns, K kind)
+template <class K>
+MD_INLINE void md_do_tile(const md_params *p, const md_at &at, int64_t lane, int64_t turn, int64_t lanes, int64_t turns,
+                          K kind)
 {
     uint32_t *const shared = (uint32_t *)md_shared;
     md_turned turned[MD_EACH_THREAD];
@@ -90,7 +93,8 @@ template <class K> MD_INLINE void md_do_tile(const md_params *p, const md_at &at
 
 #if MD_ASKEW
 /* The same where tensors lie askew: a vector of a thread at a time, as many threads hide what is waited for. */
-MD_INLINE void md_do_askew(const md_params *p, const md_at &at, int64_t lane, int64_t turn, int64_t lanes, int64_t turns)
+MD_INLINE void md_do_askew(const md_params *p, const md_at &at, int64_t lane, int64_t turn, int64_t lanes,
+                           int64_t turns)
 {
     const int first = (int)threadIdx.x / MD_ROW_VECTORS, column = (int)threadIdx.x % MD_ROW_VECTORS * MD_VL;
     MD_ROLLED for (int row = first; row < MD_TILE_ROWS; row += MD_EACH_ROWS)
@@ -128,7 +132,8 @@ MD_EXPORT void __launch_bounds__(MD_THREADS, 1) md_kernel(const __grid_constant_
 {
     MD_IF_EMPTY_RETURN;
     const int64_t lanes = md_lanes(&p), turns = md_turns(&p);
-    const uint32_t across = (uint32_t)((lanes + MD_TILE - 1) / MD_TILE), down = (uint32_t)((turns + MD_TILE - 1) / MD_TILE);
+    const uint32_t across = (uint32_t)((lanes + MD_TILE - 1) / MD_TILE),
+                   down = (uint32_t)((turns + MD_TILE - 1) / MD_TILE);
     uint32_t x = blockIdx.x, y = blockIdx.y, z = blockIdx.z;
     if (gridDim.y == 1 && gridDim.z == 1) { /* more tiles than a grid has room for along y or z */
         y = x / across, x -= y * across;
@@ -138,8 +143,8 @@ MD_EXPORT void __launch_bounds__(MD_THREADS, 1) md_kernel(const __grid_constant_
     const md_at at = md_find(&p, z);
 #if MD_ASKEW
     if (!md_has_vectors(&p)) { /* the block of a row's last tile has what lies behind it, too */
-        MD_ROLLED for (int64_t from = lane; from < lanes + MD_VL - 1 && (from == lane || x + 1 == across); from += MD_TILE)
-            md_do_askew(&p, at, from, turn, lanes, turns);
+        MD_ROLLED for (int64_t from = lane; from < lanes + MD_VL - 1 && (from == lane || x + 1 == across);
+                       from += MD_TILE) md_do_askew(&p, at, from, turn, lanes, turns);
         return;
     }
 #endif

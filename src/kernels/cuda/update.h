@@ -10,11 +10,17 @@ template <class S, int op> MD_INLINE typename S::E md_updated(typename S::E old,
     return S::down(op == MD_DO_ADD ? S::add(a, v) : op == MD_DO_MAX ? S::max(a, v) : S::min(a, v));
 }
 MD_INLINE uint32_t md_cas(uint32_t *p, uint32_t old, uint32_t to) { return atomicCAS(p, old, to); }
-MD_INLINE uint64_t md_cas(uint64_t *p, uint64_t old, uint64_t to) { return atomicCAS((unsigned long long *)p, old, to); }
+MD_INLINE uint64_t md_cas(uint64_t *p, uint64_t old, uint64_t to)
+{
+    return atomicCAS((unsigned long long *)p, old, to);
+}
 MD_INLINE uint16_t md_cas(uint16_t *p, uint16_t old, uint16_t to)
 {
     uint16_t r;
-    asm volatile("atom.global.cas.b16 %0, [%1], %2, %3;" : "=h"(r) : "l"(__cvta_generic_to_global(p)), "h"(old), "h"(to) : "memory");
+    asm volatile("atom.global.cas.b16 %0, [%1], %2, %3;"
+                 : "=h"(r)
+                 : "l"(__cvta_generic_to_global(p)), "h"(old), "h"(to)
+                 : "memory");
     return r;
 }
 /* A byte in its 32-bit word. */
@@ -39,13 +45,13 @@ template <class S, int op> MD_INLINE void md_update(void *t, int64_t o, typename
 #else
     const uint64_t at = __cvta_generic_to_global(p);
     if constexpr (S::KIND == MD_KIND_F32 && op == MD_DO_ADD) {
-        asm volatile("red.global.add.f32 [%0], %1;" :: "l"(at), "f"(v) : "memory");
+        asm volatile("red.global.add.f32 [%0], %1;" ::"l"(at), "f"(v) : "memory");
     } else if constexpr (S::KIND == MD_KIND_F64 && op == MD_DO_ADD) {
-        asm volatile("red.global.add.f64 [%0], %1;" :: "l"(at), "d"(v) : "memory");
+        asm volatile("red.global.add.f64 [%0], %1;" ::"l"(at), "d"(v) : "memory");
     } else if constexpr (S::KIND == MD_KIND_I32 && op == MD_DO_ADD) {
-        asm volatile("red.global.add.u32 [%0], %1;" :: "l"(at), "r"((uint32_t)v) : "memory");
+        asm volatile("red.global.add.u32 [%0], %1;" ::"l"(at), "r"((uint32_t)v) : "memory");
     } else if constexpr (S::KIND == MD_KIND_I64 && op == MD_DO_ADD) {
-        asm volatile("red.global.add.u64 [%0], %1;" :: "l"(at), "l"(v) : "memory");
+        asm volatile("red.global.add.u64 [%0], %1;" ::"l"(at), "l"(v) : "memory");
     } else {
         E old = *(volatile E *)p;
         for (;;) {
@@ -61,18 +67,25 @@ template <class S, int op, class N> MD_INLINE void md_update_steps(void *t, int6
 {
     MD_FOR (l, MD_VL)
         if (md_has(n, l))
-            md_update<S, op>(t, o + l * s, S::KIND == MD_KIND_BOOL ? (typename S::C)(v.v[l] != 0) : (typename S::C)v.v[l]);
+            md_update<S, op>(t, o + l * s,
+                             S::KIND == MD_KIND_BOOL ? (typename S::C)(v.v[l] != 0) : (typename S::C)v.v[l]);
 }
 /* 16 bytes of additions in one operation, each element by itself. */
 template <class S> MD_INLINE void md_red_piece(void *p, const uint32_t *w)
 {
     const uint64_t at = __cvta_generic_to_global(p);
     if constexpr (S::KIND == MD_KIND_F32)
-        asm volatile("red.global.add.v4.f32 [%0], {%1, %2, %3, %4};" :: "l"(at), "f"(md_f32(w[0])), "f"(md_f32(w[1])), "f"(md_f32(w[2])), "f"(md_f32(w[3])) : "memory");
+        asm volatile("red.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(at), "f"(md_f32(w[0])), "f"(md_f32(w[1])),
+                     "f"(md_f32(w[2])), "f"(md_f32(w[3]))
+                     : "memory");
     else if constexpr (S::KIND == MD_KIND_BF16)
-        asm volatile("red.global.add.noftz.v4.bf16x2 [%0], {%1, %2, %3, %4};" :: "l"(at), "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3]) : "memory");
+        asm volatile("red.global.add.noftz.v4.bf16x2 [%0], {%1, %2, %3, %4};" ::"l"(at), "r"(w[0]), "r"(w[1]),
+                     "r"(w[2]), "r"(w[3])
+                     : "memory");
     else
-        asm volatile("red.global.add.noftz.v4.f16x2 [%0], {%1, %2, %3, %4};" :: "l"(at), "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3]) : "memory");
+        asm volatile("red.global.add.noftz.v4.f16x2 [%0], {%1, %2, %3, %4};" ::"l"(at), "r"(w[0]), "r"(w[1]), "r"(w[2]),
+                     "r"(w[3])
+                     : "memory");
 }
 template <class S, int op, class N> MD_INLINE void md_update_unit(void *t, int64_t o, typename S::V v, N n)
 {
@@ -80,11 +93,14 @@ template <class S, int op, class N> MD_INLINE void md_update_unit(void *t, int64
     md_raw<S> r = md_fetch_unit<S>(t, o, n, false);
     const typename S::V old = md_unpack<S>(r);
     MD_FOR (l, MD_VL)
-        v.v[l] = op == MD_DO_ADD ? S::add(old.v[l], v.v[l]) : op == MD_DO_MAX ? S::max(old.v[l], v.v[l]) : S::min(old.v[l], v.v[l]);
+        v.v[l] = op == MD_DO_ADD   ? S::add(old.v[l], v.v[l])
+                 : op == MD_DO_MAX ? S::max(old.v[l], v.v[l])
+                                   : S::min(old.v[l], v.v[l]);
     md_store_unit<S>(t, o, v, n, false, false);
 #else
 #if __CUDA_ARCH__ >= 900
-    if constexpr (op == MD_DO_ADD && (S::KIND == MD_KIND_F32 || S::KIND == MD_KIND_BF16 || S::KIND == MD_KIND_F16) && md_raw<S>::BYTES % 16 == 0) {
+    if constexpr (op == MD_DO_ADD && (S::KIND == MD_KIND_F32 || S::KIND == MD_KIND_BF16 || S::KIND == MD_KIND_F16) &&
+                  md_raw<S>::BYTES % 16 == 0) {
         typename S::E *p = (typename S::E *)t + o;
         if (md_has_all(n) && (uintptr_t)p % 16 == 0) {
             const md_raw<S> r = md_pack<S>(v);

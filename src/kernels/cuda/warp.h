@@ -20,7 +20,8 @@ MD_INLINE uint32_t md_shared_address(const void *p) { return (uint32_t)__cvta_ge
 /* Dynamic shared memory of the block, 16-byte aligned at least. */
 extern __shared__ __align__(1024) unsigned char md_shared[];
 
-/* ---- Asynchronous copies of 16 bytes to shared memory; both sides aligned. n: bytes that are read, the rest is filled with zeros. */
+/* ---- Asynchronous copies of 16 bytes to shared memory; both sides aligned. n: bytes that are read, the rest is
+ * filled with zeros. */
 MD_INLINE void md_copy16(void *to, const void *from, int n)
 {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(md_shared_address(to)), "l"(__cvta_generic_to_global(from)), "r"(n) : "memory");

@@ -1,30 +1,23 @@
-/* Warpgroup matrix products around md_wgmma, which the family prints for its tile (one instruction with all its registers). */
-MD_INLINE void md_wgmma_fence(void)
-{
-    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
-}
+/* Warpgroup matrix products around md_wgmma, which the family prints for its tile (one instruction with all its
+ * registers). */
+MD_INLINE void md_wgmma_fence(void) { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 
-MD_INLINE void md_wgmma_commit(void)
-{
-    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-}
+MD_INLINE void md_wgmma_commit(void) { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 
 template <int pending> MD_INLINE void md_wgmma_wait(void)
 {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
 }
 
-/* How a matrix lies in shared memory, in 128-byte swizzle. `leading`: bytes between blocks of 64 rows where it lies along its rows.
- * In a cluster, addresses of shared memory have the block's rank above their 18 bits. */
+/* How a matrix lies in shared memory, in 128-byte swizzle. `leading`: bytes between blocks of 64 rows where it lies
+ * along its rows. In a cluster, addresses of shared memory have the block's rank above their 18 bits. */
 MD_INLINE unsigned long long md_wgmma_matrix(unsigned address, unsigned leading)
 {
-    return (unsigned long long)((address & 0x3ffff) >> 4) | (unsigned long long)(leading >> 4) << 16 | (unsigned long long)(1024 >> 4) << 32 | 1ull << 62;
+    return (unsigned long long)((address & 0x3ffff) >> 4) | (unsigned long long)(leading >> 4) << 16 |
+           (unsigned long long)(1024 >> 4) << 32 | 1ull << 62;
 }
 
-template <int n> MD_INLINE void md_registers_up(void)
-{
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(n));
-}
+template <int n> MD_INLINE void md_registers_up(void) { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(n)); }
 
 template <int n> MD_INLINE void md_registers_down(void)
 {
@@ -34,7 +27,9 @@ template <int n> MD_INLINE void md_registers_down(void)
 /* Four 8x8 blocks of 16-bit pairs to shared memory. */
 MD_INLINE void md_stmatrix(unsigned to, unsigned a, unsigned b, unsigned c, unsigned d)
 {
-    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(a), "r"(b), "r"(c), "r"(d) : "memory");
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(a), "r"(b), "r"(c),
+                 "r"(d)
+                 : "memory");
 }
 
 /* Two of them; addresses of the first 16 lanes. */

@@ -1,5 +1,5 @@
-/* Rows that lie across memory: lanes run over the last outer index, and a block is a few vectors of it times the whole axis. No lane ever meets
- * another. Each level is a pass over the tile, which is meant to stay in a cache. */
+/* Rows that lie across memory: lanes run over the last outer index, and a block is a few vectors of it times the
+ * whole axis. No lane ever meets another. Each level is a pass over the tile, which is meant to stay in a cache. */
 #include "md_config.h"
 #include "prelude.h"
 #include "row.h"
@@ -11,9 +11,11 @@
 #define MD_STEP 8 /* elements of the axis at a time: an accumulator stays in a register for as long */
 #define MD_FETCH_STEPS 2 /* so many steps ahead memory is asked: rows are far apart, where no hardware looks */
 
-/* One level over the axis for `tiles` vectors; the last has md_n lanes. Steps are calls: a tile is long, and the text is there twice only. */
+/* One level over the axis for `tiles` vectors; the last has md_n lanes. Steps are calls: a tile is long, and the
+ * text is there twice only. */
 #define MD_COLUMN_PASS(l)                                                                                              \
-    MD_INLINE void md_step##l(MD_X_DECL const md_params *p, const md_row *row, md_acc##l *acc, int64_t from, int64_t to) \
+    MD_INLINE void md_step##l(MD_X_DECL const md_params *p, const md_row *row, md_acc##l *acc, int64_t from,           \
+                              int64_t to)                                                                              \
     {                                                                                                                  \
         md_acc##l a = *acc;                                                                                            \
         for (int64_t j = from; j < to; j++) {                                                                          \
@@ -22,15 +24,18 @@
         }                                                                                                              \
         *acc = a;                                                                                                      \
     }                                                                                                                  \
-    MD_OUTLINE void md_step_whole##l(MD_OUTER_DECL const md_params *p, const md_row *row, md_acc##l *acc, int64_t at, int64_t from, int64_t to) \
+    MD_OUTLINE void md_step_whole##l(MD_OUTER_DECL const md_params *p, const md_row *row, md_acc##l *acc, int64_t at,  \
+                                     int64_t from, int64_t to)                                                         \
     {                                                                                                                  \
         md_step##l(MD_X_AT(at, MD_VL) p, row, acc, from, to);                                                          \
     }                                                                                                                  \
-    MD_OUTLINE void md_step_part##l(MD_X_DECL const md_params *p, const md_row *row, md_acc##l *acc, int64_t from, int64_t to) \
+    MD_OUTLINE void md_step_part##l(MD_X_DECL const md_params *p, const md_row *row, md_acc##l *acc, int64_t from,     \
+                                    int64_t to)                                                                        \
     {                                                                                                                  \
         md_step##l(MD_X p, row, acc, from, to);                                                                        \
     }                                                                                                                  \
-    MD_INLINE void md_column_pass##l(MD_OUTER_DECL const md_params *p, md_row *row, int64_t at, int tiles, int last, int64_t n) \
+    MD_INLINE void md_column_pass##l(MD_OUTER_DECL const md_params *p, md_row *row, int64_t at, int tiles, int last,   \
+                                     int64_t n)                                                                        \
     {                                                                                                                  \
         md_acc##l acc[MD_TILE];                                                                                        \
         const int whole = tiles - (last != MD_VL);                                                                     \
@@ -53,7 +58,8 @@ MD_LEVELS(MD_COLUMN_PASS)
 MD_INLINE void md_one_tile(MD_OUTER_DECL const md_params *p, int64_t at, char *scratch)
 {
     const int64_t n = MD_COUNT(p), lanes = md_min_si(MD_LANES(p) - at, MD_TILE * MD_VL);
-    const int tiles = (int)((lanes + MD_VL - 1) / MD_VL), last = (int)(lanes - (tiles - 1) * MD_VL), whole = tiles - (last != MD_VL);
+    const int tiles = (int)((lanes + MD_VL - 1) / MD_VL), last = (int)(lanes - (tiles - 1) * MD_VL),
+              whole = tiles - (last != MD_VL);
     md_row row[MD_TILE];
     (void)scratch;
     for (int t = 0; t < tiles; t++)

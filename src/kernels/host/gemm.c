@@ -23,7 +23,7 @@
 
 typedef struct md_region {
     int64_t batch, row, row_end, column, column_end;
-    int64_t depth;     /* the whole K */
+    int64_t depth; /* the whole K */
     int64_t kept_from; /* the column that c begins with */
     md_acc *a, *b, *c;
     md_scratch at;

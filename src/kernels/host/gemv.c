@@ -14,7 +14,7 @@
 #include "source.h"
 
 #define MD_PITCH (MD_COLUMNS + MD_VL) /* of a row of sums: the epilogue reads whole registers */
-#define MD_STEPS 8                    /* rows of B added at a time */
+#define MD_STEPS 8 /* rows of B added at a time */
 
 typedef struct md_run {
     int64_t batch, column, columns;

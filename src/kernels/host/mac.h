@@ -18,10 +18,7 @@ typedef md_acc md_t MD_VECTOR(MD_VL * 4);
 #define MD_FOR(i, n) MD_UNROLL for (int i = 0; i < (n); i++)
 #define MD_FOR_STEP(i, n, step) MD_UNROLL for (int i = 0; i < (n); i += (step))
 
-MD_INLINE int64_t md_least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
+MD_INLINE int64_t md_least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* a * b + c. */
 MD_INLINE md_t md_mac_t(md_t a, md_t b, md_t c)
@@ -44,9 +41,6 @@ MD_INLINE md_t md_mac_t(md_t a, md_t b, md_t c)
 }
 
 /* The same value in all lanes; minus zero keeps the sign of a zero. */
-MD_INLINE md_t md_splat_t(md_acc a)
-{
-    return a - (md_t){0};
-}
+MD_INLINE md_t md_splat_t(md_acc a) { return a - (md_t){0}; }
 
 #endif

@@ -1,12 +1,14 @@
-/* Elementary functions over lanes, in vector extensions: no libm in the f32 functions but for huge arguments of sin and cos. The f64
- * functions are libm's, lane by lane. A part of prelude.h. A function exists where MD_USE_<OP> asks for it; without a configuration, all.
+/* Elementary functions over lanes, in vector extensions: no libm in the f32 functions but for huge arguments of sin
+ * and cos. The f64 functions are libm's, lane by lane. A part of prelude.h. A function exists where MD_USE_<OP> asks
+ * for it; without a configuration, all.
  *
- * Correct for infinities, NaN and results below the normal range; errors are checked by tests/family/test_math.c and stand beside each
- * function in units in the last place of the f32 result, for processors with fma.
+ * Correct for infinities, NaN and results below the normal range; errors are checked by tests/family/test_math.c and
+ * stand beside each function in units in the last place of the f32 result, for processors with fma.
  *
- * Polynomials are minimax fits (Remez exchange) made for this file. Methods: Cody and Waite, Software Manual for the Elementary
- * Functions, 1980 (argument reduction); Muller et al., Handbook of Floating-Point Arithmetic, chapter 10 (exp, log, error-free steps);
- * Higham, Accuracy and Stability of Numerical Algorithms, 1.14.1 (log1p); a * b + c is fused where the processor can. */
+ * Polynomials are minimax fits (Remez exchange) made for this file. Methods: Cody and Waite, Software Manual for the
+ * Elementary Functions, 1980 (argument reduction); Muller et al., Handbook of Floating-Point Arithmetic, chapter 10
+ * (exp, log, error-free steps); Higham, Accuracy and Stability of Numerical Algorithms, 1.14.1 (log1p); a * b + c is
+ * fused where the processor can. */
 
 #ifndef MD_HOST_MATH_H
 #define MD_HOST_MATH_H
@@ -34,7 +36,8 @@
 #if defined(MD_USE_SOFTPLUS) && !defined(MD_USE_LOG1P)
 #define MD_USE_LOG1P 1
 #endif
-#if (defined(MD_USE_SIGMOID) || defined(MD_USE_SILU) || defined(MD_USE_GELU_TANH) || defined(MD_USE_SOFTPLUS)) && !defined(MD_USE_EXP)
+#if (defined(MD_USE_SIGMOID) || defined(MD_USE_SILU) || defined(MD_USE_GELU_TANH) || defined(MD_USE_SOFTPLUS)) &&      \
+    !defined(MD_USE_EXP)
 #define MD_USE_EXP 1
 #endif
 #if defined(MD_USE_ERF) || defined(MD_USE_GELU)
@@ -53,15 +56,9 @@ MD_INLINE md_f md_m_fma(md_f a, md_f b, md_f c)
     return __builtin_ia32_vfmaddps512_mask(a, b, c, (unsigned short)-1, 4);
 }
 #elif defined(__FMA__) && MD_VL == 8
-MD_INLINE md_f md_m_fma(md_f a, md_f b, md_f c)
-{
-    return __builtin_ia32_vfmaddps256(a, b, c);
-}
+MD_INLINE md_f md_m_fma(md_f a, md_f b, md_f c) { return __builtin_ia32_vfmaddps256(a, b, c); }
 #elif defined(__FMA__) && MD_VL == 4
-MD_INLINE md_f md_m_fma(md_f a, md_f b, md_f c)
-{
-    return __builtin_ia32_vfmaddps(a, b, c);
-}
+MD_INLINE md_f md_m_fma(md_f a, md_f b, md_f c) { return __builtin_ia32_vfmaddps(a, b, c); }
 #elif defined(__aarch64__)
 MD_INLINE md_f md_m_fma(md_f a, md_f b, md_f c)
 {
@@ -71,10 +68,7 @@ MD_INLINE md_f md_m_fma(md_f a, md_f b, md_f c)
     return r;
 }
 #else
-MD_INLINE md_f md_m_fma(md_f a, md_f b, md_f c)
-{
-    return a * b + c;
-}
+MD_INLINE md_f md_m_fma(md_f a, md_f b, md_f c) { return a * b + c; }
 #endif
 
 /* limit < x ? limit : x, and with >; NaN stays. GCC makes three operations of a pick where one instruction does it. */
@@ -88,14 +82,8 @@ MD_INLINE md_f md_m_at_least(float limit, md_f x)
     return __builtin_ia32_maxps512_mask(md_splat_f(limit), x, x, (unsigned short)-1, 4);
 }
 #else
-MD_INLINE md_f md_m_at_most(float limit, md_f x)
-{
-    return md_where_f(md_splat_f(limit) < x, md_splat_f(limit), x);
-}
-MD_INLINE md_f md_m_at_least(float limit, md_f x)
-{
-    return md_where_f(md_splat_f(limit) > x, md_splat_f(limit), x);
-}
+MD_INLINE md_f md_m_at_most(float limit, md_f x) { return md_where_f(md_splat_f(limit) < x, md_splat_f(limit), x); }
+MD_INLINE md_f md_m_at_least(float limit, md_f x) { return md_where_f(md_splat_f(limit) > x, md_splat_f(limit), x); }
 #endif
 
 /* The nearest integer, ties to even, for |x| < 2^22: the sum with 1.5 * 2^23 has no bits for a fraction. */
@@ -103,10 +91,7 @@ MD_INLINE md_f md_m_at_least(float limit, md_f x)
 
 /* p * 2^k for integral k in [-300, 300], rounded once even below the normal range. */
 #if defined(__AVX512F__) && MD_VL == 16
-MD_INLINE md_f md_m_scale(md_f p, md_f k)
-{
-    return __builtin_ia32_scalefps512_mask(p, k, p, (unsigned short)-1, 4);
-}
+MD_INLINE md_f md_m_scale(md_f p, md_f k) { return __builtin_ia32_scalefps512_mask(p, k, p, (unsigned short)-1, 4); }
 #else
 MD_INLINE md_f md_m_scale(md_f p, md_f k)
 {
@@ -132,7 +117,8 @@ MD_INLINE md_f md_m_poly(md_f x, const float *c, int n)
 MD_INLINE md_f md_m_reduce_exp(md_f x, md_f *r)
 {
     md_f k = md_m_fma(x, md_splat_f(1.44269504f), md_splat_f(MD_M_MAGIC)) - MD_M_MAGIC;
-    *r = md_m_fma(k, md_splat_f(2.12194440e-4f), md_m_fma(k, md_splat_f(-0.693359375f), x)); /* 355/512: k times it is exact */
+    /* 355/512: k times it is exact */
+    *r = md_m_fma(k, md_splat_f(2.12194440e-4f), md_m_fma(k, md_splat_f(-0.693359375f), x));
     return k;
 }
 
@@ -148,10 +134,7 @@ MD_INLINE md_f md_m_exp(md_f x)
 
 #ifdef MD_USE_EXP
 /* 1.2 ulp; 1.4 without fma, here and below */
-MD_INLINE md_f md_exp_f(md_f x)
-{
-    return md_m_exp(md_m_at_least(-105.0f, md_m_at_most(89.0f, x)));
-}
+MD_INLINE md_f md_exp_f(md_f x) { return md_m_exp(md_m_at_least(-105.0f, md_m_at_most(89.0f, x))); }
 #endif
 
 #ifdef MD_USE_EXP2
@@ -199,8 +182,8 @@ MD_INLINE md_f md_m_reduce_log(md_f x, md_f *f, md_f *tail)
     x = md_where_f(is_small, x * 8388608.0f, x);
     md_b e = ((md_b)x - 0x3f3504f3) >> 23;
     *f = (md_f)((md_b)x - (e << 23)) - 1.0f;
-    md_f p = MD_M_POLY(*f, 0.333333135f, -0.250000089f, 0.200021192f, -0.166679963f, 0.142195523f, -0.1240559f, 0.118881628f,
-                       -0.116756506f, 0.0674663782f);
+    md_f p = MD_M_POLY(*f, 0.333333135f, -0.250000089f, 0.200021192f, -0.166679963f, 0.142195523f, -0.1240559f,
+                       0.118881628f, -0.116756506f, 0.0674663782f);
     md_f square = *f * *f;
     *tail = md_m_fma(p * *f, square, square * -0.5f);
     return __builtin_convertvector(e - (is_small & 23), md_f);
@@ -227,10 +210,7 @@ MD_INLINE md_f md_m_log(md_f x)
 
 #ifdef MD_USE_LOG
 /* 0.9 ulp */
-MD_INLINE md_f md_log_f(md_f x)
-{
-    return md_m_log_edges(x, md_m_log(x));
-}
+MD_INLINE md_f md_log_f(md_f x) { return md_m_log_edges(x, md_m_log(x)); }
 #endif
 
 #ifdef MD_USE_LOG2
@@ -263,15 +243,16 @@ MD_INLINE md_f md_log1p_f(md_f x)
 /* erf(x) for |x| <= 0.928 */
 MD_INLINE md_f md_m_erf_small(md_f x)
 {
-    md_f p = MD_M_POLY(x * x, 0.128379151f, -0.376124829f, 0.112817161f, -0.0267629381f, 0.00498773204f, -0.000596286671f);
+    md_f p =
+        MD_M_POLY(x * x, 0.128379151f, -0.376124829f, 0.112817161f, -0.0267629381f, 0.00498773204f, -0.000596286671f);
     return md_m_fma(p, x, x);
 }
 
 /* erfc(t) for 0.92 <= t <= 10: absolute error as erf needs it, relative error 1e-4. */
 MD_INLINE md_f md_m_erfc_large(md_f t)
 {
-    md_f p = MD_M_POLY(t, 0.000436781294f, 1.1270901f, 0.637196064f, 0.105185881f, -0.023836555f, 0.00395565992f, -0.000455019879f,
-                       3.39306716e-05f, -1.46392006e-06f, 2.76077863e-08f);
+    md_f p = MD_M_POLY(t, 0.000436781294f, 1.1270901f, 0.637196064f, 0.105185881f, -0.023836555f, 0.00395565992f,
+                       -0.000455019879f, 3.39306716e-05f, -1.46392006e-06f, 2.76077863e-08f);
     return md_m_exp(-p);
 }
 #endif
@@ -313,17 +294,11 @@ MD_INLINE md_f md_tanh_f(md_f x)
 #endif
 
 #ifdef MD_USE_SIGMOID
-MD_INLINE md_f md_sigmoid_f(md_f x)
-{
-    return 1.0f / (1.0f + md_exp_f(-x));
-}
+MD_INLINE md_f md_sigmoid_f(md_f x) { return 1.0f / (1.0f + md_exp_f(-x)); }
 #endif
 
 #ifdef MD_USE_SILU
-MD_INLINE md_f md_silu_f(md_f x)
-{
-    return x / (1.0f + md_exp_f(-x));
-}
+MD_INLINE md_f md_silu_f(md_f x) { return x / (1.0f + md_exp_f(-x)); }
 #endif
 
 #ifdef MD_USE_GELU_TANH
@@ -336,10 +311,7 @@ MD_INLINE md_f md_gelu_tanh_f(md_f x)
 #endif
 
 #ifdef MD_USE_SOFTPLUS
-MD_INLINE md_f md_softplus_f(md_f x)
-{
-    return md_m_at_least(0.0f, x) + md_log1p_f(md_exp_f(-md_abs_f(x)));
-}
+MD_INLINE md_f md_softplus_f(md_f x) { return md_m_at_least(0.0f, x) + md_log1p_f(md_exp_f(-md_abs_f(x))); }
 #endif
 
 /* ---- Sine and cosine: x - n * pi/2 in f64, good to |x| = 2^20; libm beyond. */
@@ -351,7 +323,8 @@ MD_INLINE md_b md_m_reduce_trig(md_f x, md_f *r)
     md_f k = md_m_fma(x, md_splat_f(0.636619772f), md_splat_f(MD_M_MAGIC));
     md_b n = (md_b)k;
     md_d turns = __builtin_convertvector(k - MD_M_MAGIC, md_d);
-    md_d rest = __builtin_convertvector(x, md_d) - turns * 1.5707963267341256; /* 33 bits of pi/2: the product is exact */
+    /* 33 bits of pi/2: the product is exact */
+    md_d rest = __builtin_convertvector(x, md_d) - turns * 1.5707963267341256;
     *r = __builtin_convertvector(rest - turns * 6.0771005065061922e-11, md_f);
     return n;
 }
@@ -361,15 +334,13 @@ MD_INLINE md_f md_m_trig(md_b n, md_f r)
 {
     md_f s = r * r;
     md_f sine = md_m_fma(MD_M_POLY(s, -0.166666672f, 0.00833332911f, -0.000198392736f, 2.71774616e-06f) * s, r, r);
-    md_f cosine = md_m_fma(MD_M_POLY(s, 0.0416666642f, -0.0013888292f, 2.45455194e-05f), s * s, md_m_fma(s, md_splat_f(-0.5f), md_splat_f(1.0f)));
+    md_f cosine = md_m_fma(MD_M_POLY(s, 0.0416666642f, -0.0013888292f, 2.45455194e-05f), s * s,
+                           md_m_fma(s, md_splat_f(-0.5f), md_splat_f(1.0f)));
     md_f y = md_where_f((n & 1) != 0, cosine, sine);
     return (md_f)((md_b)y ^ ((n & 2) << 30));
 }
 
-MD_INLINE int md_m_has_huge(md_f x)
-{
-    return !md_all_b(md_lt_f(md_abs_f(x), md_splat_f(1048576.0f)));
-}
+MD_INLINE int md_m_has_huge(md_f x) { return !md_all_b(md_lt_f(md_abs_f(x), md_splat_f(1048576.0f))); }
 #endif
 
 #ifdef MD_USE_SIN
@@ -444,7 +415,8 @@ MD_OUTLINE md_f md_pow_f(md_f x, md_f y)
     md_f ya = md_abs_f(y);
     md_f whole = (ya + 8388608.0f) - 8388608.0f;
     md_b is_integer = (ya >= 8388608.0f) | (whole == ya);
-    md_b magnitude = __builtin_convertvector(md_where_f(ya < 16777216.0f, ya, zero), md_b); /* from 2^24 on all are even */
+    /* from 2^24 on all are even */
+    md_b magnitude = __builtin_convertvector(md_where_f(ya < 16777216.0f, ya, zero), md_b);
     md_b is_odd = is_integer & ((magnitude & 1) != 0);
     r = md_where_f(a == 0.0f, md_where_f(y < 0.0f, zero + inf, zero), r);
     r = md_where_f(a == inf, md_where_f(y < 0.0f, zero, zero + inf), r);
@@ -459,14 +431,8 @@ MD_OUTLINE md_f md_pow_f(md_f x, md_f y)
 
 /* ---- One f32 value: lane 0 of the same code. f64: libm. */
 #define MD_MATH_FORMS(name, call_d)                                                                                    \
-    MD_OUTLINE float md_##name##_sf(float x)                                                                           \
-    {                                                                                                                  \
-        return md_##name##_f(md_splat_f(x))[0];                                                                        \
-    }                                                                                                                  \
-    MD_OUTLINE double md_##name##_sd(double x)                                                                         \
-    {                                                                                                                  \
-        return call_d;                                                                                                 \
-    }                                                                                                                  \
+    MD_OUTLINE float md_##name##_sf(float x) { return md_##name##_f(md_splat_f(x))[0]; }                               \
+    MD_OUTLINE double md_##name##_sd(double x) { return call_d; }                                                      \
     MD_OUTLINE md_d md_##name##_d(md_d x)                                                                              \
     {                                                                                                                  \
         for (int l = 0; l < MD_VL; l++)                                                                                \
@@ -520,14 +486,8 @@ MD_MATH_FORMS(gelu_tanh, x / (1.0 + __builtin_exp(x * (-0.0713548162726002 * x *
 MD_MATH_FORMS(softplus, (x < 0.0 ? 0.0 : x) + __builtin_log1p(__builtin_exp(-__builtin_fabs(x))))
 #endif
 #ifdef MD_USE_POW
-MD_OUTLINE float md_pow_sf(float x, float y)
-{
-    return md_pow_f(md_splat_f(x), md_splat_f(y))[0];
-}
-MD_OUTLINE double md_pow_sd(double x, double y)
-{
-    return __builtin_pow(x, y);
-}
+MD_OUTLINE float md_pow_sf(float x, float y) { return md_pow_f(md_splat_f(x), md_splat_f(y))[0]; }
+MD_OUTLINE double md_pow_sd(double x, double y) { return __builtin_pow(x, y); }
 MD_OUTLINE md_d md_pow_d(md_d x, md_d y)
 {
     for (int l = 0; l < MD_VL; l++)

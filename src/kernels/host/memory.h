@@ -1,5 +1,5 @@
-/* Loads and stores of every storage type, in vectors, strided, from a list of offsets, and one by one. A part of prelude.h.
- * Only what MD_USE_<DTYPE> asks for is compiled; without a configuration, all. */
+/* Loads and stores of every storage type, in vectors, strided, from a list of offsets, and one by one. A part of
+ * prelude.h. Only what MD_USE_<DTYPE> asks for is compiled; without a configuration, all. */
 #ifndef MD_HOST_MEMORY_H
 #define MD_HOST_MEMORY_H
 
@@ -73,8 +73,8 @@ MD_INLINE float md_round_bf16_sf(float v) { return md_up1_bf16(md_down1_bf16(v))
 MD_INLINE float md_round_bf16_sd(double v) { return md_round_bf16_sf(md_odd_sd_sf(v)); }
 MD_INLINE float md_round_bf16_si(int64_t v) { return md_round_bf16_sf(md_odd_si_sf(v)); }
 
-/* ---- binary16, by integer and float arithmetic; subnormals by adding 1/2, whose last place is binary16's smallest step
- * (after F. Giesen, "float->half variants"). With F16C the processor does it. */
+/* ---- binary16, by integer and float arithmetic; subnormals by adding 1/2, whose last place is binary16's smallest
+ * step (after F. Giesen, "float->half variants"). With F16C the processor does it. */
 MD_INLINE md_f md_up_f16(md_w16 w)
 {
 #if defined(__AVX512F__) && MD_VL == 16
@@ -156,7 +156,8 @@ MD_INLINE void md_stream_end(void)
 #endif
 }
 
-/* ---- The first n elements of a vector: what neither is wanted nor may be touched is left out by a mask, or by a loop. */
+/* ---- The first n elements of a vector: what neither is wanted nor may be touched is left out by a mask, or by a
+ * loop. */
 #if defined(__AVX512BW__) && MD_VL == 16
 typedef char md_bytes MD_VECTOR(64);
 MD_INLINE unsigned long long md_head_bytes(int n_bytes) { return n_bytes >= 64 ? ~0ull : (1ull << n_bytes) - 1; }
@@ -214,8 +215,9 @@ MD_INLINE unsigned long long md_head_bytes(int n_bytes) { return n_bytes >= 64 ?
                 md_update_##name##_##T##_s(t, o[l], (C)MD_ONE_##T(v[l]));                                              \
     }
 
-/* All of a storage type: T its name, E the C type of an element, W its vector, V and C the compute types, UP, DOWN and UP1, DOWN1 the
- * conversions between them, S, SS the suffixes of V and C, ADD the sum. MD_ONE_T turns a lane of V into C. */
+/* All of a storage type: T its name, E the C type of an element, W its vector, V and C the compute types, UP, DOWN
+ * and UP1, DOWN1 the conversions between them, S, SS the suffixes of V and C, ADD the sum. MD_ONE_T turns a lane of
+ * V into C. */
 #define MD_STORAGE(T, E, W, V, C, UP, DOWN, UP1, DOWN1, S, SS, ADD)                                                    \
     MD_HEAD(T, E, W)                                                                                                   \
     MD_OUTLINE W md_part_##T##_m(const void *t, int64_t o, int64_t s, int n, md_b m)                                   \

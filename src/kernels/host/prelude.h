@@ -1,6 +1,6 @@
-/* What generated host kernels are written in: lanes, scalars, and the elementary operations on both. The list stands in
- * src/codegen/codegen.h. GCC's vector extensions only, as GCC 12 and Clang 14 both take them in C: no intrinsics header, whose
- * parsing costs more than most kernels. Scalar and lane forms give the same bits. */
+/* What generated host kernels are written in: lanes, scalars, and the elementary operations on both. The list stands
+ * in src/codegen/codegen.h. GCC's vector extensions only, as GCC 12 and Clang 14 both take them in C: no intrinsics
+ * header, whose parsing costs more than most kernels. Scalar and lane forms give the same bits. */
 #ifndef MD_HOST_PRELUDE_H
 #define MD_HOST_PRELUDE_H
 
@@ -222,8 +222,8 @@ MD_INLINE int64_t md_saturate(double a, double low, double high, int64_t lowest,
 MD_INLINE int64_t md_cast_sd_si(double a) { return md_saturate(a, -0x1p63, 0x1p63, INT64_MIN, INT64_MAX); }
 MD_INLINE int64_t md_cast_sf_si(float a) { return md_cast_sd_si((double)a); }
 
-/* ---- Rounding to odd: toward zero, the last bit set where inexact, so that a second rounding to a narrower type gives what a single one
- * would (Boldo and Melquiond, 2008). */
+/* ---- Rounding to odd: toward zero, the last bit set where inexact, so that a second rounding to a narrower type
+ * gives what a single one would (Boldo and Melquiond, 2008). */
 MD_INLINE float md_odd_sd_sf(double a)
 {
     float f = (float)a;
@@ -321,7 +321,8 @@ MD_RELU_CLAMP(float, sf, 0.0f)
 MD_RELU_CLAMP(double, sd, 0.0)
 MD_RELU_CLAMP(int64_t, si, 0)
 
-/* ---- Rounding to whole numbers: adding 2^23 (2^52) to a magnitude leaves no bits for a fraction. Signs of zeros are kept. */
+/* ---- Rounding to whole numbers: adding 2^23 (2^52) to a magnitude leaves no bits for a fraction. Signs of zeros
+ * are kept. */
 #define MD_WHOLE(vec, s, big, one)                                                                                     \
     MD_INLINE vec md_round_##s(vec a)                                                                                  \
     {                                                                                                                  \

@@ -1,5 +1,5 @@
-/* What row programs need besides the prelude: folding lanes in a fixed order, the first greatest element, merging, values kept on chip, and
- * one pass over a part of a row. */
+/* What row programs need besides the prelude: folding lanes in a fixed order, the first greatest element, merging,
+ * values kept on chip, and one pass over a part of a row. */
 #ifndef MD_HOST_ROW_H
 #define MD_HOST_ROW_H
 
@@ -61,7 +61,8 @@ MD_ONLY(md_d, double, d)
 MD_ONLY(md_i, int64_t, i)
 MD_ONLY(md_b, int, b)
 
-/* ---- The first greatest (least) element. NaN beats all else. Accumulators count in 32 bits, which the families' envelopes allow for. */
+/* ---- The first greatest (least) element. NaN beats all else. Accumulators count in 32 bits, which the families'
+ * envelopes allow for. */
 #define MD_NAN_sf(v) ((v) != (v))
 #define MD_NAN_sd(v) ((v) != (v))
 #define MD_NAN_si(v) 0
@@ -115,8 +116,9 @@ MD_ARG(argmin, md_lt, md_d, double, d, sd)
 MD_ARG(argmax, md_gt, md_i, int64_t, i, si)
 MD_ARG(argmin, md_lt, md_i, int64_t, i, si)
 
-/* ---- Sums of c * exp(a - shift), shift the maximum of a. In a chunk where all of a is -inf the exponentials are to be 0, not NaN: bodies
- * see a shift of 0 there, and only a row that is so as a whole becomes NaN, as it is without chunks. */
+/* ---- Sums of c * exp(a - shift), shift the maximum of a. In a chunk where all of a is -inf the exponentials are to
+ * be 0, not NaN: bodies see a shift of 0 there, and only a row that is so as a whole becomes NaN, as it is without
+ * chunks. */
 #define MD_SHIFT(one, s, inf)                                                                                          \
     MD_INLINE one md_shift_##s(one shift) { return md_where_##s(md_eq_##s(shift, MD_SPLAT_##s(-inf)), MD_SPLAT_##s(0), shift); } \
     MD_INLINE one md_settled_##s(one sum, one shift)                                                                   \
@@ -132,7 +134,8 @@ MD_SHIFT(double, sd, __builtin_inf())
 MD_SHIFT(md_f, f, __builtin_inff())
 MD_SHIFT(md_d, d, __builtin_inf())
 #ifdef MD_USE_EXP
-/* What a sum relative to `shift` counts in one relative to `common`: exactly 1 where they are equal, infinite ones too. */
+/* What a sum relative to `shift` counts in one relative to `common`: exactly 1 where they are equal, infinite ones
+ * too. */
 #define MD_WEIGHT(one, s, inf)                                                                                         \
     MD_INLINE one md_weight_##s(one shift, one common)                                                                 \
     {                                                                                                                  \
@@ -148,14 +151,15 @@ MD_INLINE void md_keep_d(char *slot, int64_t j, md_d v) { __builtin_memcpy((doub
 MD_INLINE md_f md_recall_f(const char *slot, int64_t j) { md_f v; __builtin_memcpy(&v, (const float *)slot + j, sizeof v); return v; }
 MD_INLINE md_d md_recall_d(const char *slot, int64_t j) { md_d v; __builtin_memcpy(&v, (const double *)slot + j, sizeof v); return v; }
 
-/* What the second and later levels compute gives memory time to bring what comes after: MD_DISTANCE elements further on. */
+/* What the second and later levels compute gives memory time to bring what comes after: MD_DISTANCE elements further
+ * on. */
 #ifndef MD_AHEAD
 #define MD_AHEAD 0
 #endif
 #define MD_FETCH(l, j) if (MD_AHEAD && l > 0) md_prefetch(MD_X p, (j) + MD_DISTANCE)
 
-/* ---- md_pass<l>: level l over elements [from, to) of a row whose lower levels are known. Which accumulator an element goes to depends on
- * its distance from `from` alone. */
+/* ---- md_pass<l>: level l over elements [from, to) of a row whose lower levels are known. Which accumulator an
+ * element goes to depends on its distance from `from` alone. */
 #define MD_PASS(l)                                                                                                     \
     MD_INLINE void md_pass##l(MD_X_DECL const md_params *p, md_row *row, char *keep, int64_t from, int64_t to)         \
     {                                                                                                                  \

@@ -1,5 +1,5 @@
-/* Rows of any length. Where results of chunks can be merged, one pass over memory makes all reductions, a chunk at a time in the nearest cache;
- * else each level is a pass over memory. The stores read memory again. */
+/* Rows of any length. Where results of chunks can be merged, one pass over memory makes all reductions, a chunk at a
+ * time in the nearest cache; else each level is a pass over memory. The stores read memory again. */
 #include "md_config.h"
 #include "prelude.h"
 #include "row.h"
@@ -37,10 +37,7 @@ MD_INLINE void md_reduce(MD_X_DECL const md_params *p, md_row *row, char *keep, 
 #else
 #define MD_RUN_LEVEL(l) md_pass##l(MD_X p, row, keep, 0, n);
 
-MD_INLINE void md_reduce(MD_X_DECL const md_params *p, md_row *row, char *keep, int64_t n)
-{
-    MD_LEVELS(MD_RUN_LEVEL)
-}
+MD_INLINE void md_reduce(MD_X_DECL const md_params *p, md_row *row, char *keep, int64_t n){MD_LEVELS(MD_RUN_LEVEL)}
 #endif
 
 MD_INLINE void md_one_row(MD_X_DECL const md_params *p, int64_t at, char *keep)

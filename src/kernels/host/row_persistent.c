@@ -1,5 +1,5 @@
-/* Rows that stay on chip: one level after the other over the whole row, the stores last. Memory is read once, into a cache; what a later pass
- * needs again and is dear is kept beside it. Results are exact two-pass ones. */
+/* Rows that stay on chip: one level after the other over the whole row, the stores last. Memory is read once, into a
+ * cache; what a later pass needs again and is dear is kept beside it. Results are exact two-pass ones. */
 #include "md_config.h"
 #include "prelude.h"
 #include "row.h"

@@ -1,7 +1,8 @@
 /* Running sums and their kin. Four ways, chosen by MD_COLUMN and MD_PHASE:
  *   MD_COLUMN         lanes run over the last outer index, one element of the axis after the other
  *   phase 0           a row at a time, in vectors along the axis
- *   phases 1, 2, 3    three launches for few long rows: totals of pieces, what stands before each piece, the pieces themselves */
+ *   phases 1, 2, 3    three launches for few long rows: totals of pieces, what stands before each piece, the pieces
+ *                     themselves */
 #include "md_config.h"
 #include "prelude.h"
 #include "row.h"
@@ -34,10 +35,12 @@ MD_INLINE void md_one_tile(MD_OUTER_DECL const md_params *p, int64_t at, char *s
         const int64_t k = MD_REVERSE ? n - 1 - j : j, then = MD_REVERSE ? k - MD_FETCH_STEPS : k + MD_FETCH_STEPS;
         for (int t = 0; t < whole; t++) {
             md_prefetch(MD_X_AT(at + t * MD_VL, MD_VL) p, then);
-            md_out(MD_X_AT(at + t * MD_VL, MD_VL) p, k, MD_THEN_ONE(md_body(MD_X_AT(at + t * MD_VL, MD_VL) p, k), &carry[t]));
+            md_out(MD_X_AT(at + t * MD_VL, MD_VL) p, k,
+                   MD_THEN_ONE(md_body(MD_X_AT(at + t * MD_VL, MD_VL) p, k), &carry[t]));
         }
         if (rest > 0)
-            md_out(MD_X_AT(at + whole * MD_VL, rest) p, k, MD_THEN_ONE(md_body(MD_X_AT(at + whole * MD_VL, rest) p, k), &carry[whole]));
+            md_out(MD_X_AT(at + whole * MD_VL, rest) p, k,
+                   MD_THEN_ONE(md_body(MD_X_AT(at + whole * MD_VL, rest) p, k), &carry[whole]));
     }
 }
 
@@ -74,10 +77,7 @@ MD_INLINE void md_one_row(MD_X_DECL const md_params *p, int64_t row, char *scrat
 #else
 
 /* A "row" of these launches is a row and a piece of it; totals stand in the workspace, pieces of a row side by side. */
-MD_INLINE int64_t md_pieces(const md_params *p)
-{
-    return (MD_COUNT(p) + MD_PIECE - 1) / MD_PIECE;
-}
+MD_INLINE int64_t md_pieces(const md_params *p) { return (MD_COUNT(p) + MD_PIECE - 1) / MD_PIECE; }
 
 #if MD_PHASE == 1
 MD_INLINE void md_piece(MD_X_DECL const md_params *p, int64_t from, int64_t to, MD_TOTAL *total)

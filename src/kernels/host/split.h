@@ -9,10 +9,7 @@ typedef struct md_split {
     int64_t rows, columns; /* number of regions along each side */
 } md_split;
 
-static inline int64_t md_split_parts(int64_t size, int64_t most)
-{
-    return size <= most ? 1 : (size + most - 1) / most;
-}
+static inline int64_t md_split_parts(int64_t size, int64_t most) { return size <= most ? 1 : (size + most - 1) / most; }
 
 /* Of all ways to write `regions` as rows x columns with no region larger than the limits, the one that packs least:
  * every region packs its rows of A and its columns of B. {0, 0} where there is none. */
@@ -48,12 +45,12 @@ static inline int64_t md_split_most(int64_t size, int64_t unit, int64_t parts)
 }
 
 typedef struct md_tiling {
-    int64_t rows;         /* of a tile */
+    int64_t rows; /* of a tile */
     int64_t pitch, strip; /* lanes of a packed strip of B, and the columns among them of one product */
-    int64_t group;        /* strips packed at a time */
-    int64_t depth;        /* of a block of K */
-    int64_t lanes;        /* MD_VL */
-    int64_t near;         /* accumulators that packed A may take to stay in the private cache for the whole K */
+    int64_t group; /* strips packed at a time */
+    int64_t depth; /* of a block of K */
+    int64_t lanes; /* MD_VL */
+    int64_t near; /* accumulators that packed A may take to stay in the private cache for the whole K */
 } md_tiling;
 
 /* Scratch of a region, in accumulators: where packed A and the tiles of C begin (packed B is in front), and all of it.
@@ -61,7 +58,7 @@ typedef struct md_tiling {
 typedef struct md_scratch {
     int64_t a, c, all, padded_rows;
     int is_whole; /* A is packed for the whole K, and columns are finished group by group */
-    int is_kept;  /* tiles of C live in scratch between blocks of K */
+    int is_kept; /* tiles of C live in scratch between blocks of K */
 } md_scratch;
 
 static inline md_scratch md_scratch_of(md_tiling t, md_split split, int64_t m, int64_t n, int64_t k)

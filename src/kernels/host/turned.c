@@ -1,5 +1,5 @@
-/* Elementwise stages that read some tensor across: blocks of MD_SIDE lanes by MD_SIDE positions of the tensor's last index, in tiles of
- * MD_VL x MD_VL that are read along one and written along the other.
+/* Elementwise stages that read some tensor across: blocks of MD_SIDE lanes by MD_SIDE positions of the tensor's last
+ * index, in tiles of MD_VL x MD_VL that are read along one and written along the other.
  *
  * md_expr.h: md_params, md_lanes(p), md_turns(p), md_tile(p, point, lane, n_lanes, turn, n_turns). */
 #include "md_config.h"

@@ -48,7 +48,8 @@ static md_status fill(md_dev *dev, void *to, int64_t n_bytes)
 static md_status take(void **out, md_tn_bench *b, int64_t n_bytes)
 {
     if (n_bytes > b->left)
-        return md_fail(MD_OUT_OF_MEMORY, "measuring would take more than %lld bytes", (long long)md_tn_bench_limit(b->dev));
+        return md_fail(MD_OUT_OF_MEMORY, "measuring would take more than %lld bytes",
+                       (long long)md_tn_bench_limit(b->dev));
     MD_TRY(b->dev->ops->alloc(out, b->dev, (size_t)n_bytes));
     b->left -= n_bytes;
     return MD_OK;
@@ -124,7 +125,8 @@ md_status md_tn_bench_make(md_tn_bench *out, md_dev *dev, const md_tn_data *data
         return s;
     }
     const double wanted = dev->ops->time && !dev->ops->is_simulated ? COLD * (double)dev->facts.l2_bytes : 0.0;
-    while (out->n_sets < MD_TN_MAX_SETS && (double)out->n_sets * (double)data->total_bytes < wanted && make_set(out, report) == MD_OK)
+    while (out->n_sets < MD_TN_MAX_SETS && (double)out->n_sets * (double)data->total_bytes < wanted &&
+           make_set(out, report) == MD_OK)
         ;
     return MD_OK;
 }
@@ -187,7 +189,8 @@ static md_kn_call *next_set(void *user)
     return call;
 }
 
-md_status md_tn_bench_time(double *us, md_tn_bench *bench, const md_bd_variant *variant, const md_kn_plan_geometry *geometry, int32_t repeats)
+md_status md_tn_bench_time(double *us, md_tn_bench *bench, const md_bd_variant *variant,
+                           const md_kn_plan_geometry *geometry, int32_t repeats)
 {
     md_tn_runs runs = {bench->dev, variant, geometry, next_set, bench, repeats};
     double spent = 0.0;

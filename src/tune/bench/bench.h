@@ -1,5 +1,5 @@
-/* A place to time variants at one point: private tensors with synthetic inputs, several sets of them where the device's cache must not hold what a
- * run reads, one workspace. The same for every device. Not thread-safe. */
+/* A place to time variants at one point: private tensors with synthetic inputs, several sets of them where the
+ * device's cache must not hold what a run reads, one workspace. The same for every device. Not thread-safe. */
 #ifndef MD_TUNE_BENCH_BENCH_H
 #define MD_TUNE_BENCH_BENCH_H
 
@@ -23,13 +23,15 @@ typedef struct md_tn_bench {
     int64_t workspace_bytes, left; /* bytes that may still be taken */
 } md_tn_bench;
 
-/** Allocates and fills. `data` must outlive it. `report` is what kernels write to (NULL: the bench's own, on devices whose memory the CPU reads).
- * OUT_OF_MEMORY where one set does not fit into `limit` bytes. */
+/** Allocates and fills. `data` must outlive it. `report` is what kernels write to (NULL: the bench's own, on devices
+ * whose memory the CPU reads). OUT_OF_MEMORY where one set does not fit into `limit` bytes. */
 md_status md_tn_bench_make(md_tn_bench *out, md_dev *dev, const md_tn_data *data, md_kn_report *report, int64_t limit);
 void md_tn_bench_finish(md_tn_bench *bench);
 
-/** Time of one run in us, averaged over `repeats`, > 0. DEVICE for a time that is none (zero, negative, NaN), or what the launch returned. */
-md_status md_tn_bench_time(double *us, md_tn_bench *bench, const md_bd_variant *variant, const md_kn_plan_geometry *geometry, int32_t repeats);
+/** Time of one run in us, averaged over `repeats`, > 0. DEVICE for a time that is none (zero, negative, NaN), or what
+ * the launch returned. */
+md_status md_tn_bench_time(double *us, md_tn_bench *bench, const md_bd_variant *variant,
+                           const md_kn_plan_geometry *geometry, int32_t repeats);
 /** One run on set 0, waited for, its outputs poisoned before (every byte 0xff). */
 md_status md_tn_bench_run(md_tn_bench *bench, const md_bd_variant *variant, const md_kn_plan_geometry *geometry);
 /** Whether the bytes behind the outputs of set 0 are as they were made. */

@@ -14,7 +14,7 @@ enum { ALIGNMENT = 64 };
 /* The elements of a tensor as runs: `run` neighbours at each place that the outer axes (positive strides) lead to. */
 typedef struct layout {
     int64_t item, lowest; /* bytes; element offset of the first in memory, <= 0 */
-    int64_t n_bytes;      /* from the first to the last in memory; 0: empty */
+    int64_t n_bytes; /* from the first to the last in memory; 0: empty */
     int64_t run;
     int32_t n_outer;
     int64_t extent[MD_MAX_RANK], stride[MD_MAX_RANK];
@@ -95,7 +95,8 @@ static md_status fill_zeros(md_dev *dev, char *to, int64_t n_bytes)
 }
 
 /* The device copies all elements at once; axes that repeat an element count once. */
-static md_status copy_there(md_dev *dev, void *to, const void *from, const md_fx_tensor *tensor, const md_kn_shape *shape, int32_t t)
+static md_status copy_there(md_dev *dev, void *to, const void *from, const md_fx_tensor *tensor,
+                            const md_kn_shape *shape, int32_t t)
 {
     md_tensor a = {.data = to, .dtype = tensor->dtype, .rank = tensor->rank};
     for (int32_t i = 0; i < a.rank; i++) {
@@ -110,7 +111,8 @@ static md_status copy_there(md_dev *dev, void *to, const void *from, const md_fx
 static md_status take(void **out, md_dev *dev, int64_t n_bytes, int64_t *left)
 {
     if (n_bytes > *left)
-        return md_fail(MD_OUT_OF_MEMORY, "measuring would take more than %lld bytes", (long long)md_tn_copies_limit(dev));
+        return md_fail(MD_OUT_OF_MEMORY, "measuring would take more than %lld bytes",
+                       (long long)md_tn_copies_limit(dev));
     MD_TRY(dev->ops->alloc(out, dev, (size_t)n_bytes));
     *left -= n_bytes;
     return MD_OK;
@@ -173,7 +175,9 @@ void md_tn_copies_finish(md_tn_copies *copies)
 int64_t md_tn_copies_limit(md_dev *dev)
 {
     enum { MOST = 256 << 20, SHARE = 20 };
-    const int64_t n_free = dev->ops->free_bytes ? dev->ops->free_bytes(dev) : dev->facts.global_bytes > 0 ? dev->facts.global_bytes : -1;
+    const int64_t n_free = dev->ops->free_bytes          ? dev->ops->free_bytes(dev)
+                           : dev->facts.global_bytes > 0 ? dev->facts.global_bytes
+                                                         : -1;
     if (dev->facts.global_bytes > 0)
         return MD_MAX(n_free, 0) / SHARE;
     long long kib = 0;

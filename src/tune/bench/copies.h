@@ -10,11 +10,11 @@ typedef struct md_tn_copies {
     md_kn_call call; /* what to launch with: the caller's shape and scalars, private memory */
     md_kn_report report;
     void *block[MD_KN_MAX_TENSORS + 1]; /* the last is the workspace */
-} md_tn_copies;                         /* call points into it: it must not move */
+} md_tn_copies; /* call points into it: it must not move */
 
-/** Copies the tensors that the stage reads, indices included, and makes room for those it writes. Offsets from 64-byte
- * boundaries are kept, so that a variant meets the alignment it will have; what has no data yet (temporaries) is zeros. Takes its bytes from
- * *left; OUT_OF_MEMORY where that is not enough. */
+/** Copies the tensors that the stage reads, indices included, and makes room for those it writes. Offsets from
+ * 64-byte boundaries are kept, so that a variant meets the alignment it will have; what has no data yet
+ * (temporaries) is zeros. Takes its bytes from *left; OUT_OF_MEMORY where that is not enough. */
 md_status md_tn_copies_make(md_tn_copies *out, md_dev *dev, const md_st_program *program, int32_t stage,
                             const md_kn_call *call, int64_t workspace_bytes, int64_t *left);
 void md_tn_copies_finish(md_tn_copies *copies);

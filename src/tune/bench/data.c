@@ -152,7 +152,8 @@ static bool look(void *user, const md_fx_node *node)
     if (node->kind == MD_FX_LOAD)
         for (int32_t a = 0; a < node->n_args; a++)
             limit_subscript(l, node->id, a, node->arg[a]);
-    if (node->kind == MD_FX_OP && (node->op == MD_FX_LOG || node->op == MD_FX_LOG2 || node->op == MD_FX_SQRT || node->op == MD_FX_RSQRT || node->op == MD_FX_POW))
+    if (node->kind == MD_FX_OP && (node->op == MD_FX_LOG || node->op == MD_FX_LOG2 || node->op == MD_FX_SQRT ||
+                                   node->op == MD_FX_RSQRT || node->op == MD_FX_POW))
         l->needs_positive = true;
     return true;
 }
@@ -233,7 +234,8 @@ static md_status set_shape(md_tn_data *d, const int64_t *size, bool is_ragged, i
         rows /= 2;
     } while (d->total_bytes > limit && rows > 0);
     if (d->total_bytes > limit)
-        return md_fail(MD_OUT_OF_MEMORY, "one set of tensors takes %lld bytes; measuring may take %lld", (long long)d->total_bytes, (long long)limit);
+        return md_fail(MD_OUT_OF_MEMORY, "one set of tensors takes %lld bytes; measuring may take %lld",
+                       (long long)d->total_bytes, (long long)limit);
     return MD_OK;
 }
 
@@ -246,14 +248,15 @@ static md_status map_all(md_tn_data *d, md_tn_patterns *patterns, limits *l)
         if (d->bytes[t] == 0 || !is_read(d->program, d->stage, i))
             continue;
         const md_dtype dtype = l->formula->tensor[t].dtype;
-        MD_TRY(find_pattern(&fd, patterns, dtype, md_dtype_is_real(dtype) ? 0 : l->of[t], l->needs_positive && md_dtype_is_real(dtype)));
+        MD_TRY(find_pattern(&fd, patterns, dtype, md_dtype_is_real(dtype) ? 0 : l->of[t],
+                            l->needs_positive && md_dtype_is_real(dtype)));
         MD_TRY(map_image(&d->image[t], fd, d->bytes[t], t));
     }
     return MD_OK;
 }
 
-md_status md_tn_data_make(md_tn_data *out, md_tn_patterns *patterns, const md_st_program *program, int32_t stage, const int64_t *size,
-                          bool is_ragged, int64_t limit)
+md_status md_tn_data_make(md_tn_data *out, md_tn_patterns *patterns, const md_st_program *program, int32_t stage,
+                          const int64_t *size, bool is_ragged, int64_t limit)
 {
     memset(out, 0, sizeof *out);
     out->program = program;

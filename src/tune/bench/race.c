@@ -23,9 +23,10 @@ typedef struct racer {
     double sample[MAX_SAMPLES];
 } racer;
 
-/* On a GPU kernels meet memory that is not in its cache, as they do where other work runs in between: before each sample COLD times as much as the cache
- * holds is copied, and each run of a sample has a set of copies for itself. (Sets that take turns would have to be thousands where tensors are small.)
- * Where memory is short nothing is swept, and sets take turns that together are COLD times as large as the cache. */
+/* On a GPU kernels meet memory that is not in its cache, as they do where other work runs in between: before each
+ * sample COLD times as much as the cache holds is copied, and each run of a sample has a set of copies for itself.
+ * (Sets that take turns would have to be thousands where tensors are small.) Where memory is short nothing is swept,
+ * and sets take turns that together are COLD times as large as the cache. */
 static const double COLD = 2.5;
 
 typedef struct race {
@@ -65,7 +66,8 @@ static int64_t swept_elements(const race *r)
 static md_status sweep(const race *r)
 {
     const int64_t n = swept_elements(r);
-    const md_tensor from = md_tensor_make(r->swept, MD_F32, 1, &n), to = md_tensor_make((float *)r->swept + n, MD_F32, 1, &n);
+    const md_tensor from = md_tensor_make(r->swept, MD_F32, 1, &n),
+                    to = md_tensor_make((float *)r->swept + n, MD_F32, 1, &n);
     return r->swept ? r->dev->ops->copy_tensor(r->dev, r->dev->tuning, &to, &from) : MD_OK;
 }
 
@@ -170,7 +172,10 @@ static bool narrow(race *r, double factor)
  */
 static void run_rounds(race *r)
 {
-    static const struct { int32_t round; double factor; } narrowing[] = {{1, 1.3}, {2, 1.15}, {4, 1.08}, {7, 1.04}};
+    static const struct {
+        int32_t round;
+        double factor;
+    } narrowing[] = {{1, 1.3}, {2, 1.15}, {4, 1.08}, {7, 1.04}};
     for (int32_t round = 0, k = 0; round < MAX_SAMPLES / 2 && !is_late(r); round++) {
         if (k < MD_COUNT(narrowing) && round == narrowing[k].round && !narrow(r, narrowing[k++].factor))
             return;
@@ -205,7 +210,8 @@ static int64_t plan(race *r, md_bd_variant *const *variants, const md_kn_call *c
 static void make_swept(race *r, int64_t *left)
 {
     const int64_t n_bytes = 2 * swept_elements(r) * (int64_t)sizeof(float);
-    if (is_cold(r) && n_bytes > 0 && n_bytes <= *left / 2 && r->dev->ops->alloc(&r->swept, r->dev, (size_t)n_bytes) == MD_OK)
+    if (is_cold(r) && n_bytes > 0 && n_bytes <= *left / 2 &&
+        r->dev->ops->alloc(&r->swept, r->dev, (size_t)n_bytes) == MD_OK)
         *left -= n_bytes;
 }
 
@@ -223,7 +229,8 @@ static md_status make_sets(race *r, const md_fa_target *target, const md_kn_call
     make_swept(r, &left);
     const int32_t most = r->swept ? SWEPT_SETS : MAX_SETS;
     while (r->n_sets < most && r->n_sets * each < wanted &&
-           md_tn_copies_make(&r->set[r->n_sets], r->dev, target->program, target->stage, call, workspace_bytes, &left) == MD_OK)
+           md_tn_copies_make(&r->set[r->n_sets], r->dev, target->program, target->stage, call, workspace_bytes,
+                             &left) == MD_OK)
         r->n_sets++;
     return MD_OK;
 }
@@ -267,7 +274,8 @@ md_status md_tn_race(double *us, md_bd_variant *const *variants, int32_t n, cons
     r->hung = -1;
     r->dev = md_bd_device(variants[0]->builder);
     int64_t workspace_bytes = plan(r, variants, call);
-    md_status status = md_tn_is_stuck(r->dev) ? md_fail(MD_TIMEOUT, "an earlier kernel that was measured does not end") : MD_OK;
+    md_status status =
+        md_tn_is_stuck(r->dev) ? md_fail(MD_TIMEOUT, "an earlier kernel that was measured does not end") : MD_OK;
     if (status == MD_OK)
         status = make_sets(r, &variants[0]->target, call, workspace_bytes);
     if (status == MD_OK) {

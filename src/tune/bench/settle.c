@@ -27,7 +27,9 @@ static md_status wait_for(md_dev *dev, md_dev_mark *mark)
         nanosleep(&(struct timespec){.tv_nsec = STEP_NS}, NULL);
     }
     atomic_store_explicit(&dev->is_stuck, true, memory_order_relaxed);
-    return md_fail(MD_TIMEOUT, "a kernel that was measured did not end within %d ms: nothing more is measured in this process", limit_ms);
+    return md_fail(MD_TIMEOUT,
+                   "a kernel that was measured did not end within %d ms: nothing more is measured in this process",
+                   limit_ms);
 }
 
 md_status md_tn_settle(md_dev *dev)

@@ -1,5 +1,5 @@
-/* The race at a point: first looks that reject early, halving, and a last one in pairs. A B C C B A throughout, so that what drifts (clock rate, other
- * load) meets all alike. */
+/* The race at a point: first looks that reject early, halving, and a last one in pairs. A B C C B A throughout, so
+ * that what drifts (clock rate, other load) meets all alike. */
 #include "tune/search/job.h"
 
 #include "base/status.h"
@@ -26,7 +26,8 @@ static double known_us(const md_tn_entry *e)
 
 static bool is_timed(const md_tn_work *w, const md_tn_tuning_point *tuning_point, int32_t i)
 {
-    return i >= 0 && i < w->n_trials && i < tuning_point->capacity && tuning_point->entry[i].is_there && tuning_point->entry[i].first_us > 0.0 && !w->trial[i].is_out;
+    return i >= 0 && i < w->n_trials && i < tuning_point->capacity && tuning_point->entry[i].is_there &&
+           tuning_point->entry[i].first_us > 0.0 && !w->trial[i].is_out;
 }
 
 static double least_us(const md_tn_work *w, const md_tn_tuning_point *tuning_point)
@@ -135,7 +136,8 @@ static void look(md_tn_work *w, md_tn_tuning_point *tuning_point, int32_t i)
     tuning_point->n_looks++;
     w->n_looks++;
     md_tn_log_try(w, tuning_point, "tried", i);
-    if (e->first_us > 0.0 && (e->first_us <= fmax(CUT * least, CHEAP_US) || w->trial[i].family->is_library)) { /* a library's first call loads it */
+    /* a library's first call loads it */
+    if (e->first_us > 0.0 && (e->first_us <= fmax(CUT * least, CHEAP_US) || w->trial[i].family->is_library)) {
         double again = 0.0;
         take_time(&again, w, tuning_point, i, 1);
         e->first_us = again > 0.0 ? again : e->first_us;
@@ -274,7 +276,8 @@ md_status md_tn_final(md_tn_work *w, md_tn_tuning_point *tuning_point)
     for (int32_t k = 0; k < FINALISTS; k++) {
         int32_t next = -1;
         for (int32_t i = 0; i < w->n_trials; i++)
-            if (is_timed(w, tuning_point, i) && !tuning_point->entry[i].is_running && known_us(&tuning_point->entry[i]) <= NEAR * least &&
+            if (is_timed(w, tuning_point, i) && !tuning_point->entry[i].is_running &&
+                known_us(&tuning_point->entry[i]) <= NEAR * least &&
                 (next < 0 || known_us(&tuning_point->entry[i]) < known_us(&tuning_point->entry[next])))
                 next = i;
         if (next < 0)

@@ -37,21 +37,22 @@ static bool consider(void *user, const md_fa_config *config)
     return true;
 }
 
-md_status md_tn_best_of(md_fa_config *out, double *us, const md_fa_target *target, const md_fa_family *family, const md_kn_shape *shape,
-                        md_tn_accepts accepts, void *user)
+md_status md_tn_best_of(md_fa_config *out, double *us, const md_fa_target *target, const md_fa_family *family,
+                        const md_kn_shape *shape, md_tn_accepts accepts, void *user)
 {
     search s = {.target = target, .family = family, .shape = shape, .us = INFINITY, .accepts = accepts, .user = user};
     md_fa_each(target, family, shape->size, consider, &s);
     if (!isfinite(s.us))
-        return md_fail(MD_NOT_FOUND, "family '%s' has no legal config here%s%s", family->name, s.miss ? ": " : "", s.miss ? s.miss : "");
+        return md_fail(MD_NOT_FOUND, "family '%s' has no legal config here%s%s", family->name, s.miss ? ": " : "",
+                       s.miss ? s.miss : "");
     *out = s.best;
     if (us)
         *us = s.us;
     return MD_OK;
 }
 
-md_status md_tn_best(md_fa_config *out, double *us, const md_fa_target *target, const md_fa_family *family, const int64_t *size,
-                     const md_kn_shape *shape)
+md_status md_tn_best(md_fa_config *out, double *us, const md_fa_target *target, const md_fa_family *family,
+                     const int64_t *size, const md_kn_shape *shape)
 {
     md_kn_shape made;
     if (!shape) {

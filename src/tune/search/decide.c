@@ -5,7 +5,8 @@
 
 #include <stdlib.h>
 
-static bool fits(const md_fa_target *target, const md_fa_family *family, const md_fa_config *config, const md_kn_shape *shape)
+static bool fits(const md_fa_target *target, const md_fa_family *family, const md_fa_config *config,
+                 const md_kn_shape *shape)
 {
     md_kn_envelope envelope = {0};
     if (!family->legal(target, config, shape->size))
@@ -15,8 +16,8 @@ static bool fits(const md_fa_target *target, const md_fa_family *family, const m
 }
 
 /* The wisdom's, if it still is a config of the family that fits. */
-static bool recall(md_fa_config *out, double *us, bool *is_measured, md_tn_wisdom *wisdom, const md_fa_target *target, const md_fa_family *family,
-                   const md_tn_point *point, const md_kn_shape *shape)
+static bool recall(md_fa_config *out, double *us, bool *is_measured, md_tn_wisdom *wisdom, const md_fa_target *target,
+                   const md_fa_family *family, const md_tn_point *point, const md_kn_shape *shape)
 {
     md_tn_record r = {0};
     char *key = NULL;
@@ -24,8 +25,9 @@ static bool recall(md_fa_config *out, double *us, bool *is_measured, md_tn_wisdo
     md_fa_config config;
     if (md_tn_key(&key, target, point->size, point->is_ragged) != MD_OK)
         return false;
-    bool is_known = md_tn_wisdom_find(&r, wisdom, key, family->name, MD_TUNE_ESTIMATE) == MD_OK && r.count > 0 && r.us > 0.0 &&
-                    md_fa_parse_for(&named, &config, target, r.variant) == MD_OK && named == family && fits(target, family, &config, shape);
+    bool is_known = md_tn_wisdom_find(&r, wisdom, key, family->name, MD_TUNE_ESTIMATE) == MD_OK && r.count > 0 &&
+                    r.us > 0.0 && md_fa_parse_for(&named, &config, target, r.variant) == MD_OK && named == family &&
+                    fits(target, family, &config, shape);
     if (is_known) {
         *out = config;
         *us = r.us;
@@ -36,7 +38,8 @@ static bool recall(md_fa_config *out, double *us, bool *is_measured, md_tn_wisdo
     return is_known;
 }
 
-md_status md_tn_decide(md_fa_config *out, double *us, bool *is_measured, md_tn_wisdom *wisdom, md_tn_estimates *estimates, md_tune rigor, const md_fa_target *target,
+md_status md_tn_decide(md_fa_config *out, double *us, bool *is_measured, md_tn_wisdom *wisdom,
+                       md_tn_estimates *estimates, md_tune rigor, const md_fa_target *target,
                        const md_fa_family *family, const md_tn_point *point, const md_kn_shape *shape)
 {
     bool unused;

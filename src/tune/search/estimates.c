@@ -18,7 +18,8 @@ typedef struct answer {
     md_fa_config config;
     double us; /* not > 0: no config is legal there */
 } answer;
-_Static_assert(sizeof(answer) == sizeof(md_digest128) + sizeof(md_fa_config) + sizeof(double), "no gaps: answers are written as they are");
+_Static_assert(sizeof(answer) == sizeof(md_digest128) + sizeof(md_fa_config) + sizeof(double),
+               "no gaps: answers are written as they are");
 
 struct md_tn_estimates {
     md_sr *store;
@@ -135,8 +136,8 @@ static md_status give(md_fa_config *out, double *us, const answer *a, const md_f
     return MD_OK;
 }
 
-md_status md_tn_estimate(md_fa_config *out, double *us, md_tn_estimates *estimates, const md_fa_target *target, const md_fa_family *family,
-                         const md_kn_shape *shape)
+md_status md_tn_estimate(md_fa_config *out, double *us, md_tn_estimates *estimates, const md_fa_target *target,
+                         const md_fa_family *family, const md_kn_shape *shape)
 {
     if (!estimates)
         return md_tn_best(out, us, target, family, shape->size, shape);

@@ -1,5 +1,6 @@
-/* What the model answered for a stage, kept in the store: on a GPU the model takes tenths of a second for a stage's pool, most of it counting registers.
- * Answers of other sources of the library than today's are not found. Not thread-safe: for the making of one pool. */
+/* What the model answered for a stage, kept in the store: on a GPU the model takes tenths of a second for a stage's
+ * pool, most of it counting registers. Answers of other sources of the library than today's are not found. Not
+ * thread-safe: for the making of one pool. */
 #ifndef MD_TUNE_SEARCH_ESTIMATES_H
 #define MD_TUNE_SEARCH_ESTIMATES_H
 
@@ -13,7 +14,7 @@ md_status md_tn_estimates_open(md_tn_estimates **out, md_tn_wisdom *wisdom, cons
 void md_tn_estimates_close(md_tn_estimates **estimates);
 
 /** What md_tn_best gives at this shape: kept, or asked now. */
-md_status md_tn_estimate(md_fa_config *out, double *us, md_tn_estimates *estimates, const md_fa_target *target, const md_fa_family *family,
-                         const md_kn_shape *shape);
+md_status md_tn_estimate(md_fa_config *out, double *us, md_tn_estimates *estimates, const md_fa_target *target,
+                         const md_fa_family *family, const md_kn_shape *shape);
 
 #endif

@@ -100,10 +100,10 @@ bool md_tn_is_over(const md_tn_work *w);
 /** The name of a trial's variant. */
 const char *md_tn_trial_name(const md_tn_trial *trial);
 /** Adds one to a counter of the job, if it has them. */
-#define MD_TN_COUNT(w, what) \
-    do { \
-        if ((w)->job->count) \
-            atomic_fetch_add_explicit(&(w)->job->count->what, 1, memory_order_relaxed); \
+#define MD_TN_COUNT(w, what)                                                                                           \
+    do {                                                                                                               \
+        if ((w)->job->count)                                                                                           \
+            atomic_fetch_add_explicit(&(w)->job->count->what, 1, memory_order_relaxed);                                \
     } while (0)
 
 /* spaces.c */
@@ -111,13 +111,15 @@ const char *md_tn_trial_name(const md_tn_trial *trial);
 void md_tn_choose_families(md_tn_work *w);
 /** Lists the configs of all families at all open spots. */
 md_status md_tn_list_spaces(md_tn_work *w);
-/** Whether any config is legal at the point: a family without one leaves no record, and must not make it look unknown in every process. */
+/** Whether any config is legal at the point: a family without one leaves no record, and must not make it look unknown
+ * in every process. */
 bool md_tn_has_config(const md_tn_work *w, const md_tn_tuning_point *tuning_point, const md_fa_family *family);
 
 /* spot.c */
 /** Looks what is known; takes the lease where that is not all. */
 md_status md_tn_tuning_point_open(md_tn_work *w, md_tn_tuning_point *tuning_point);
-/** Makes the tensors, which live only while the point is raced; false where there is no memory for them, and the spot is closed. */
+/** Makes the tensors, which live only while the point is raced; false where there is no memory for them, and the spot
+ * is closed. */
 bool md_tn_tuning_point_measure(md_tn_work *w, md_tn_tuning_point *tuning_point);
 /** Gives them back. */
 void md_tn_tuning_point_rest(md_tn_tuning_point *tuning_point);
@@ -142,11 +144,13 @@ void md_tn_await(md_tn_work *w, md_tn_tuning_point *tuning_point);
 md_status md_tn_tournament(md_tn_work *w, md_tn_tuning_point *tuning_point);
 /** The last race: the best few once more, in pairs; sets spot->best. */
 md_status md_tn_final(md_tn_work *w, md_tn_tuning_point *tuning_point);
-/** Whether a is a better choice than b at the spot, both timed: faster by more than noise, else by rank: own kernels, lower name. */
+/** Whether a is a better choice than b at the spot, both timed: faster by more than noise, else by rank: own kernels,
+ * lower name. */
 bool md_tn_is_better(const md_tn_work *w, const md_tn_tuning_point *tuning_point, int32_t a, int32_t b);
 
 /* verify.c */
-/** Whether a trial's results are right: all of them on a small shape (once a job), some at the spot. False with its verdict set where not. */
+/** Whether a trial's results are right: all of them on a small shape (once a job), some at the spot. False with its
+ * verdict set where not. */
 bool md_tn_verify(md_tn_work *w, md_tn_tuning_point *tuning_point, int32_t trial);
 /** The small shape alone, before a first run. */
 bool md_tn_verify_small(md_tn_work *w, md_tn_tuning_point *tuning_point, md_tn_trial *trial);

@@ -16,7 +16,8 @@ enum { POLL_US = 2000 };
 static void lock_path(char *out, size_t n, const md_dev_facts *facts)
 {
     const uint64_t id = facts->board ? facts->board : md_hash64(facts->name, strlen(facts->name));
-    snprintf(out, n, "%s/multidispatch-%lu-%016llx.lock", md_env_temp_root(), (unsigned long)getuid(), (unsigned long long)id);
+    snprintf(out, n, "%s/multidispatch-%lu-%016llx.lock", md_env_temp_root(), (unsigned long)getuid(),
+             (unsigned long long)id);
 }
 
 bool md_tn_lock(md_tn_work *w)

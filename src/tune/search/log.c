@@ -16,11 +16,13 @@ static void begin(md_strbuf *b, const md_tn_work *w, const md_tn_tuning_point *t
 {
     const md_fx_formula *f = w->job->target.program->formula;
     md_strbuf_printf(b, "{\"event\": \"%s\", \"t_ms\": %.2f, \"stage\": %d, \"ragged\": %s, \"sizes\": {", event,
-                     (double)(md_tn_now_ns(w->dev) - w->start_ns) * 1e-6, w->job->target.stage, tuning_point->point->is_ragged ? "true" : "false");
+                     (double)(md_tn_now_ns(w->dev) - w->start_ns) * 1e-6, w->job->target.stage,
+                     tuning_point->point->is_ragged ? "true" : "false");
     bool is_first = true;
     for (int32_t d = 0; d < f->n_dims; d++)
         if (f->dim[d].size < 0) {
-            md_strbuf_printf(b, "%s\"%s\": %lld", is_first ? "" : ", ", f->dim[d].name, (long long)tuning_point->point->size[d]);
+            md_strbuf_printf(b, "%s\"%s\": %lld", is_first ? "" : ", ", f->dim[d].name,
+                             (long long)tuning_point->point->size[d]);
             is_first = false;
         }
     md_strbuf_add(b, "}");
@@ -40,9 +42,12 @@ void md_tn_log_candidate(const md_tn_work *w, const md_tn_tuning_point *tuning_p
     if (!w->job->write)
         return;
     begin(&b, w, tuning_point, "candidate");
-    md_strbuf_printf(&b, ", \"round\": %d, \"variant\": \"%s\", \"verdict\": \"%s\", \"model_us\": %.5g, \"us\": %.5g, \"spread\": %.4g, \"count\": %d, \"build_ms\": %.2f",
-                     w->round, md_tn_trial_name(t), md_tn_verdict_name(t->is_out ? t->verdict : e->verdict), plain_number(e->model_us),
-                     e->n ? e->us : e->first_us, e->spread, e->n, t->variant && t->variant->build_ns != ~(uint64_t)0 ? (double)t->variant->build_ns * 1e-6 : 0.0);
+    md_strbuf_printf(&b,
+                     ", \"round\": %d, \"variant\": \"%s\", \"verdict\": \"%s\", \"model_us\": %.5g, \"us\": %.5g, "
+                     "\"spread\": %.4g, \"count\": %d, \"build_ms\": %.2f",
+                     w->round, md_tn_trial_name(t), md_tn_verdict_name(t->is_out ? t->verdict : e->verdict),
+                     plain_number(e->model_us), e->n ? e->us : e->first_us, e->spread, e->n,
+                     t->variant && t->variant->build_ns != ~(uint64_t)0 ? (double)t->variant->build_ns * 1e-6 : 0.0);
     if (t->variant && t->is_out && t->variant->failure[0]) {
         md_strbuf_add(&b, ", \"why\": ");
         md_strbuf_json(&b, t->variant->failure);
@@ -60,21 +65,25 @@ void md_tn_log_try(const md_tn_work *w, const md_tn_tuning_point *tuning_point, 
     write_line(w, &b);
 }
 
-static void log_record(const md_tn_work *w, const md_tn_tuning_point *tuning_point, const md_tn_record *r, bool is_best, bool is_known)
+static void log_record(const md_tn_work *w, const md_tn_tuning_point *tuning_point, const md_tn_record *r, bool is_best,
+                       bool is_known)
 {
     md_strbuf b = {0};
     if (!w->job->write)
         return;
     begin(&b, w, tuning_point, "winner");
-    md_strbuf_printf(&b, ", \"family\": \"%s\", \"variant\": \"%s\", \"us\": %.5g, \"spread\": %.4g, \"count\": %d, \"complete\": %s, \"builds\": %d, \"best\": %s, \"known\": %s",
-                     r->family, r->variant, r->us, r->spread, r->count, r->is_complete ? "true" : "false", tuning_point->n_builds,
-                     is_best ? "true" : "false", is_known ? "true" : "false");
+    md_strbuf_printf(&b,
+                     ", \"family\": \"%s\", \"variant\": \"%s\", \"us\": %.5g, \"spread\": %.4g, \"count\": %d, "
+                     "\"complete\": %s, \"builds\": %d, \"best\": %s, \"known\": %s",
+                     r->family, r->variant, r->us, r->spread, r->count, r->is_complete ? "true" : "false",
+                     tuning_point->n_builds, is_best ? "true" : "false", is_known ? "true" : "false");
     write_line(w, &b);
 }
 
 void md_tn_log_winner(const md_tn_work *w, const md_tn_tuning_point *tuning_point, const md_tn_record *r)
 {
-    log_record(w, tuning_point, r, tuning_point->best >= 0 && !strcmp(md_tn_trial_name(&w->trial[tuning_point->best]), r->variant), false);
+    log_record(w, tuning_point, r,
+               tuning_point->best >= 0 && !strcmp(md_tn_trial_name(&w->trial[tuning_point->best]), r->variant), false);
 }
 
 void md_tn_log_known(const md_tn_work *w, const md_tn_tuning_point *tuning_point)

@@ -59,7 +59,8 @@ static double arithmetic_us(const md_dev_facts *facts, const md_fa_features *f, 
 }
 
 static double host_us(const md_dev_facts *facts, const md_fa_features *f)
-{    double p = fmin(fmax(sane(f->parallel, 1.0), 1.0), facts->threads);
+{
+    double p = fmin(fmax(sane(f->parallel, 1.0), 1.0), facts->threads);
     double memory = memory_us(facts, sane(f->memory_bytes, 0.0), p);
     double cache = sane(f->cache_bytes, 0.0) / (sane(facts->cache_gbps, 10.0) * p) * 1e-3;
     double arithmetic = arithmetic_us(facts, f, p);
@@ -70,8 +71,8 @@ static double host_us(const md_dev_facts *facts, const md_fa_features *f)
     return fmax(us, LEAST_US);
 }
 
-/* ---- GPUs: what a launch costs apart from its work, then the higher of two roofs (DESIGN.md section 6, KERNELS.md section 1.10).
- * The family says which part of the memory rate its loads in flight and its waves can reach. */
+/* ---- GPUs: what a launch costs apart from its work, then the higher of two roofs (DESIGN.md section 6, KERNELS.md
+ * section 1.10). The family says which part of the memory rate its loads in flight and its waves can reach. */
 
 /* What a kernel of a sequence takes on H200 besides its blocks' way, and what each further launch of an op adds. */
 static const double GPU_LAUNCH_US = 1.5, GPU_NEXT_LAUNCH_US = 1.2;

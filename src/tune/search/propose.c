@@ -1,5 +1,6 @@
-/* Which configs to try next: first what the model likes and what families have for defaults, then what the measured times make of the model, and
- * neighbours of the best (coordinate descent, all neighbours of a step at a time, so that they build in parallel). */
+/* Which configs to try next: first what the model likes and what families have for defaults, then what the measured
+ * times make of the model, and neighbours of the best (coordinate descent, all neighbours of a step at a time, so
+ * that they build in parallel). */
 #include "tune/search/job.h"
 
 #include "base/status.h"
@@ -13,7 +14,8 @@ static const double HOPELESS_FAMILY = 3.0;
 /* Configs built for other points race here too unless the model sees them so far behind. */
 static const double FREE_LIMIT = 1.6;
 enum { MAX_FREE = 12 };
-/* Every other guess of the first round is so many steps from all others: the model may be off for all that are alike. */
+/* Every other guess of the first round is so many steps from all others: the model may be off for all that are
+ * alike. */
 enum { FAR = 3 };
 
 const char *md_tn_trial_name(const md_tn_trial *trial)
@@ -121,7 +123,8 @@ static bool fits_in_time(md_tn_work *w)
     return w->last_ns + (uint64_t)((w->n_queued + 1) * each * 1e6) < w->builds_ns;
 }
 
-static bool is_tried(const md_tn_work *w, const md_tn_tuning_point *tuning_point, int32_t family, const md_fa_config *config)
+static bool is_tried(const md_tn_work *w, const md_tn_tuning_point *tuning_point, int32_t family,
+                     const md_fa_config *config)
 {
     int32_t i = find_trial(w, family, config);
     return i >= 0 && i < tuning_point->capacity && tuning_point->entry[i].is_there;
@@ -180,7 +183,8 @@ static int32_t distance(const md_fa_family *f, const md_fa_config *a, const md_f
 }
 
 /* Model time, corrected by the measured over modelled times of what was tried in the family, the nearer the more. */
-static double corrected_us(const md_tn_work *w, const md_tn_tuning_point *tuning_point, int32_t family, const md_tn_choice *c)
+static double corrected_us(const md_tn_work *w, const md_tn_tuning_point *tuning_point, int32_t family,
+                           const md_tn_choice *c)
 {
     static const double DECAY = 0.7, PRIOR = 0.15;
     const md_fa_family *f = w->family[family];
@@ -190,7 +194,8 @@ static double corrected_us(const md_tn_work *w, const md_tn_tuning_point *tuning
         const md_tn_entry *e = timed_entry(w, tuning_point, i);
         if (!e || w->trial[i].family_at != family)
             continue;
-        const double off = log(best_us(e) / e->model_us), weight = exp(-DECAY * distance(f, &w->trial[i].config, &c->config));
+        const double off = log(best_us(e) / e->model_us),
+                     weight = exp(-DECAY * distance(f, &w->trial[i].config, &c->config));
         sum += weight * off;
         weights += weight;
         all += off;
@@ -253,7 +258,8 @@ static bool is_plain(const md_fa_family *f, const md_fa_config *c)
 }
 
 /* Steps to the nearest config of the family that is tried at the spot. */
-static int32_t novelty(const md_tn_work *w, const md_tn_tuning_point *tuning_point, int32_t family, const md_fa_config *c)
+static int32_t novelty(const md_tn_work *w, const md_tn_tuning_point *tuning_point, int32_t family,
+                       const md_fa_config *c)
 {
     int32_t least = INT32_MAX;
     for (int32_t i = 0; i < w->n_trials && i < tuning_point->capacity; i++)
@@ -262,8 +268,8 @@ static int32_t novelty(const md_tn_work *w, const md_tn_tuning_point *tuning_poi
     return least;
 }
 
-/* Best by the corrected model of what was not tried, below `limit` us: configs at most `apart` steps from `near`, or (NULL) plain ones at least so far from all
- * that were tried. */
+/* Best by the corrected model of what was not tried, below `limit` us: configs at most `apart` steps from `near`, or
+ * (NULL) plain ones at least so far from all that were tried. */
 static bool add_next(list *l, double limit, int32_t only_family, const md_fa_config *near, int32_t apart)
 {
     const md_tn_choice *best = NULL;
@@ -277,7 +283,8 @@ static bool add_next(list *l, double limit, int32_t only_family, const md_fa_con
             const md_tn_choice *c = &s->choice[i];
             if (near ? distance(l->w->family[f], near, &c->config) > apart : !is_plain(l->w->family[f], &c->config))
                 continue;
-            if (near ? is_tried(l->w, l->tuning_point, f, &c->config) : novelty(l->w, l->tuning_point, f, &c->config) < apart)
+            if (near ? is_tried(l->w, l->tuning_point, f, &c->config)
+                     : novelty(l->w, l->tuning_point, f, &c->config) < apart)
                 continue;
             const double us = corrected_us(l->w, l->tuning_point, f, c);
             if (us < least) {
@@ -304,7 +311,8 @@ static void add_free(list *l)
     l->most = l->n_new + 1; /* none of them is new */
     for (int32_t i = w->n_trials - 1; i >= 0 && n < MAX_FREE; i--) {
         const md_tn_trial *t = &w->trial[i];
-        const md_tn_choice *c = t->is_out ? NULL : find_choice(&l->tuning_point->space[t->family_at], t->family, &t->config);
+        const md_tn_choice *c =
+            t->is_out ? NULL : find_choice(&l->tuning_point->space[t->family_at], t->family, &t->config);
         if (c && c->model_us <= limit && !is_tried(w, l->tuning_point, t->family_at, &t->config)) {
             add(l, t->family_at, c);
             n++;

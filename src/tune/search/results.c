@@ -33,14 +33,18 @@ static int32_t accept(md_tn_work *w, md_tn_tuning_point *tuning_point, int32_t f
     }
 }
 
-static md_status list_candidates(md_tn_record *r, const md_tn_work *w, const md_tn_tuning_point *tuning_point, int32_t family)
+static md_status list_candidates(md_tn_record *r, const md_tn_work *w, const md_tn_tuning_point *tuning_point,
+                                 int32_t family)
 {
     for (int32_t i = 0; i < w->n_trials && i < tuning_point->capacity; i++) {
         const md_tn_trial *t = &w->trial[i];
         const md_tn_entry *e = &tuning_point->entry[i];
         if (t->family_at != family || !e->is_there || (e->first_us <= 0.0 && !t->is_out))
             continue;
-        md_tn_candidate c = {.verdict = t->is_out ? t->verdict : e->verdict, .us = e->n ? e->us : e->first_us, .spread = e->spread, .count = e->n};
+        md_tn_candidate c = {.verdict = t->is_out ? t->verdict : e->verdict,
+                             .us = e->n ? e->us : e->first_us,
+                             .spread = e->spread,
+                             .count = e->n};
         memcpy(c.name, t->variant->name, sizeof c.name);
         MD_TRY(md_tn_record_add(r, &c));
     }
@@ -94,7 +98,8 @@ static md_status put_family(md_tn_work *w, md_tn_tuning_point *tuning_point, int
 void md_tn_keep_results(md_tn_work *w, md_tn_tuning_point *tuning_point)
 {
     const bool is_measured = tuning_point->n_looks > 0;
-    if (!tuning_point->is_open || (is_measured && !tuning_point->has_bench && !md_tn_tuning_point_measure(w, tuning_point)))
+    if (!tuning_point->is_open ||
+        (is_measured && !tuning_point->has_bench && !md_tn_tuning_point_measure(w, tuning_point)))
         return;
     for (int32_t f = 0; f < w->n_families; f++)
         if (put_family(w, tuning_point, f) != MD_OK)

@@ -57,7 +57,8 @@ static double bytes_of(const md_tn_work *w, const md_tn_tuning_point *tuning_poi
     return bytes;
 }
 
-/* What a first look costs at a spot that nothing was measured at: its memory, the first touch of it, and both again at the end. */
+/* What a first look costs at a spot that nothing was measured at: its memory, the first touch of it, and both again
+ * at the end. */
 static uint64_t first_look_ns(const md_tn_work *w, const md_tn_tuning_point *tuning_point)
 {
     return tuning_point->n_looks > 0 ? 0 : (uint64_t)(4.0 * w->ns_a_byte * bytes_of(w, tuning_point));
@@ -93,18 +94,22 @@ static md_status race_point(md_tn_work *w, md_tn_tuning_point *tuning_point, int
 
 static int32_t builds_of_round(const md_tn_work *w, const md_tn_tuning_point *tuning_point, int32_t round)
 {
-    const int32_t usual = w->n_tuning_points < MANY_POINTS ? MD_TN_BUILDS : MD_TN_BUILDS / 2; /* what is built for one point races at the others */
+    /* what is built for one point races at the others */
+    const int32_t usual = w->n_tuning_points < MANY_POINTS ? MD_TN_BUILDS : MD_TN_BUILDS / 2;
     const int32_t most = w->job->max_builds > 0 ? w->job->max_builds : usual;
     double part = 0.0;
     for (int32_t r = 0; r <= round; r++)
         part += share_of_round[r];
-    return w->job->rigor == MD_TUNE_EXHAUSTIVE ? INT32_MAX : MD_MAX((int32_t)(part * most + 0.5) - tuning_point->n_builds, 0);
+    return w->job->rigor == MD_TUNE_EXHAUSTIVE ? INT32_MAX
+                                               : MD_MAX((int32_t)(part * most + 0.5) - tuning_point->n_builds, 0);
 }
 
-/* In each round every point says what it wants built, then they are raced one after the other while the rest is built. */
+/* In each round every point says what it wants built, then they are raced one after the other while the rest is
+ * built. */
 static md_status search(md_tn_work *w)
 {
-    const int32_t n_rounds = N_ROUNDS; /* also where all are wanted: what did not seem to fit into the budget may fit after all */
+    /* also where all are wanted: what did not seem to fit into the budget may fit after all */
+    const int32_t n_rounds = N_ROUNDS;
     for (w->round = 0; w->round < n_rounds; w->round++) {
         for (int32_t i = 0; i < w->n_tuning_points; i++) {
             md_tn_tuning_point *tuning_point = &w->tuning_point[i];
@@ -148,7 +153,8 @@ static md_status open_work(md_tn_work *w)
     w->ns_a_byte = NS_A_BYTE;
     w->builds_ns = w->start_ns + (uint64_t)(BUILDING * (double)(w->deadline_ns - w->start_ns));
     const int32_t threads = MD_MAX(md_pool_threads(w->dev->pool), 1);
-    w->build_ms = w->dev->facts.kind == MD_DEV_CUDA ? fmax(CUDA_BUILD_MS / threads, CUDA_TURN_MS) : HOST_BUILD_MS / threads;
+    w->build_ms =
+        w->dev->facts.kind == MD_DEV_CUDA ? fmax(CUDA_BUILD_MS / threads, CUDA_TURN_MS) : HOST_BUILD_MS / threads;
     md_tn_choose_families(w);
     w->tuning_point = calloc((size_t)MD_MAX(job->n_points, 1), sizeof *w->tuning_point);
     if (!w->tuning_point)

@@ -1,5 +1,5 @@
-/* The measured search: for every family of a stage its best config at each of some points, found by building and timing some configs (or all), and
- * kept in the wisdom. */
+/* The measured search: for every family of a stage its best config at each of some points, found by building and
+ * timing some configs (or all), and kept in the wisdom. */
 #ifndef MD_TUNE_SEARCH_SEARCH_H
 #define MD_TUNE_SEARCH_SEARCH_H
 
@@ -14,7 +14,8 @@ typedef struct md_tn_counters {
     _Atomic uint64_t points, found; /* points asked for; of those, known before */
     _Atomic uint64_t timed, measured_ns; /* configs timed at a point; time spent in tuning */
     _Atomic uint64_t wrong, unbuilt, failed; /* configs */
-    _Atomic uint64_t out_of_memory, busy, cut; /* points served by estimates: no memory, another tuner was at it; ended by the budget */
+    /* points served by estimates: no memory, another tuner was at it; ended by the budget */
+    _Atomic uint64_t out_of_memory, busy, cut;
 } md_tn_counters;
 
 typedef struct md_tn_point {
@@ -29,28 +30,34 @@ typedef struct md_tn_job {
     md_tn_counters *count; /* may be NULL */
     md_tune rigor; /* MEASURE or EXHAUSTIVE */
     double budget_ms; /* of this job; <= 0: MD_TN_BUDGET_MS */
-    int32_t max_builds; /* new configs a point (MEASURE); 0: MD_TN_BUILDS, half of them where there are several points */
+    /* new configs a point (MEASURE); 0: MD_TN_BUILDS, half of them where there are several points */
+    int32_t max_builds;
     bool all_directions; /* neighbours that differ in two fields, too */
     int32_t n_points;
     const md_tn_point *point;
-    bool (*allows)(const void *user, const md_fa_family *family, const md_fa_config *config); /* config NULL: any of it. NULL: all that apply; last resorts only where no other does */
+    /* config NULL: any of it. NULL: all that apply; last resorts only where no other does */
+    bool (*allows)(const void *user, const md_fa_family *family, const md_fa_config *config);
     const void *allows_user;
     md_tn_indices indices; /* of gathers and scatters; none: random */
     const char *exclude; /* names of variants, separated by ';', that are known not to end: quarantined at sight */
     uint64_t seed; /* of synthetic data */
-    void (*meanwhile)(void *user); /* called once, when the first builds of a search are queued: for what else is to be built, behind them; may be NULL */
+    /* called once, when the first builds of a search are queued: for what else is to be built, behind them; may be
+     * NULL */
+    void (*meanwhile)(void *user);
     void *meanwhile_user;
     md_write_fn write; /* takes JSON lines: every candidate, every winner; may be NULL */
     void *user;
 } md_tn_job;
 
-/** Fills the wisdom for all points; what is there already, complete and of this rigor or more, is not measured again. Ends at about its budget
- * with the best so far (incomplete records, from which a later job goes on). OUT_OF_MEMORY and such of single points are counted, not returned. */
+/** Fills the wisdom for all points; what is there already, complete and of this rigor or more, is not measured again.
+ * Ends at about its budget with the best so far (incomplete records, from which a later job goes on). OUT_OF_MEMORY
+ * and such of single points are counted, not returned. */
 md_status md_tn_tune(const md_tn_job *job);
 
-/** The config of a family at a point: OFF its default where that is legal; else the wisdom's, else the model's best. *is_measured (may be NULL): `us`
- * was measured. `shape` as for md_tn_best. NOT_FOUND where no config is legal. */
-md_status md_tn_decide(md_fa_config *out, double *us, bool *is_measured, md_tn_wisdom *wisdom, md_tn_estimates *estimates, md_tune rigor, const md_fa_target *target,
+/** The config of a family at a point: OFF its default where that is legal; else the wisdom's, else the model's best.
+ * *is_measured (may be NULL): `us` was measured. `shape` as for md_tn_best. NOT_FOUND where no config is legal. */
+md_status md_tn_decide(md_fa_config *out, double *us, bool *is_measured, md_tn_wisdom *wisdom,
+                       md_tn_estimates *estimates, md_tune rigor, const md_fa_target *target,
                        const md_fa_family *family, const md_tn_point *point, const md_kn_shape *shape);
 
 #endif

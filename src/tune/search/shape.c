@@ -42,12 +42,14 @@ static void set_layout(md_kn_shape *out, const md_fx_formula *f, int32_t t)
     bool is_aligned = true, is_aligned16 = true;
     for (int32_t a = 0; a < tensor->rank; a++)
         out->extent[t][a] = out->size[tensor->dim[a]];
-    const md_tensor x = md_tensor_make(NULL, tensor->dtype, tensor->rank, out->extent[t]); /* its strides never overflow */
+    /* its strides never overflow */
+    const md_tensor x = md_tensor_make(NULL, tensor->dtype, tensor->rank, out->extent[t]);
     for (int32_t a = 0; a < tensor->rank; a++) {
         out->stride[t][a] = x.stride[a];
         if (a + 1 < tensor->rank && out->extent[t][a] > 1 && x.stride[a] % 64 * item % 64)
             is_aligned = false;
-        if (a + 1 < tensor->rank ? out->extent[t][a] > 1 && x.stride[a] % 16 * item % 16 : out->extent[t][a] % 16 * item % 16)
+        if (a + 1 < tensor->rank ? out->extent[t][a] > 1 && x.stride[a] % 16 * item % 16
+                                 : out->extent[t][a] % 16 * item % 16)
             is_aligned16 = false; /* whole pieces, too */
     }
     out->aligned16 |= is_aligned16 ? bit : 0;

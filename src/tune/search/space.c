@@ -50,7 +50,8 @@ static bool list_config(void *user, const md_fa_config *config)
         l->space->choice = grown;
         l->space->capacity = more;
     }
-    l->space->choice[l->space->n++] = (md_tn_choice){*config, md_tn_predict_us(target, l->family, config, l->tuning_point->shape.size)};
+    l->space->choice[l->space->n++] =
+        (md_tn_choice){*config, md_tn_predict_us(target, l->family, config, l->tuning_point->shape.size)};
     return true;
 }
 

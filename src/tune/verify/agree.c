@@ -69,7 +69,9 @@ static size_t lay_out(agree *a, const md_fa_target *target)
         int32_t t = a->stage->tensor[i];
         const md_fx_tensor *x = &target->program->formula->tensor[t];
         place *p = &a->place[a->n_places++];
-        *p = (place){t, !a->stage->is_stored[i] || x->is_updated, a->stage->is_stored[i], at, span_of(target->program, t, a->shape), x->dtype, a->n_samples};
+        *p = (place){t,           !a->stage->is_stored[i] || x->is_updated, a->stage->is_stored[i],
+                     at,          span_of(target->program, t, a->shape),    x->dtype,
+                     a->n_samples};
         at += align(p->n_bytes);
         if (p->is_stored)
             a->n_samples += (int64_t)MD_MIN(p->n_bytes / md_dtype_size(p->dtype), (size_t)RUNS * RUN);
@@ -80,10 +82,12 @@ static size_t lay_out(agree *a, const md_fa_target *target)
 static md_status copy(agree *a, void *to, const void *from, size_t n)
 {
     const md_dev_ops *ops = a->dev->ops;
-    return ops->copy_background ? ops->copy_background(a->dev, a->dev->tuning, to, from, n) : ops->copy(a->dev, to, from, n);
+    return ops->copy_background ? ops->copy_background(a->dev, a->dev->tuning, to, from, n)
+                                : ops->copy(a->dev, to, from, n);
 }
 
-/* In [-1, 1). Where operands may be rounded to tf32, of so few bits that it changes none of them: such variants and those of f32 are to agree. */
+/* In [-1, 1). Where operands may be rounded to tf32, of so few bits that it changes none of them: such variants and
+ * those of f32 are to agree. */
 static double value_of(const agree *a, int64_t i)
 {
     const double step = (double)((uint64_t)i * 2654435761u % 1021);
@@ -122,8 +126,9 @@ static md_status fetch(double *out, agree *a)
             int64_t from = runs == 1 ? 0 : (n - length) / (runs - 1) * r;
             MD_TRY(copy(a, a->piece, a->memory + p->at + (size_t)from * item, (size_t)length * item));
             for (int64_t k = 0; k < length; k++)
-                out[p->first + r * length + k] =
-                    md_dtype_is_real(p->dtype) ? md_dtype_load(p->dtype, a->piece, k) : (double)md_dtype_load_int(p->dtype, a->piece, k);
+                out[p->first + r * length + k] = md_dtype_is_real(p->dtype)
+                                                     ? md_dtype_load(p->dtype, a->piece, k)
+                                                     : (double)md_dtype_load_int(p->dtype, a->piece, k);
         }
     }
     return MD_OK;
@@ -145,8 +150,8 @@ static md_status run(double *out, agree *a, const md_bd_variant *v, void *worksp
     return MD_OK;
 }
 
-/* Orders of additions differ; so much of a tensor's largest value no correct kernel is off here. Operands that are computed first lose up to 2^-10 of
- * themselves each as tf32, and a product's terms 2^-9. */
+/* Orders of additions differ; so much of a tensor's largest value no correct kernel is off here. Operands that are
+ * computed first lose up to 2^-10 of themselves each as tf32, and a product's terms 2^-9. */
 static double tolerance_of(const agree *a, md_dtype t)
 {
     const double most = t == MD_F64 ? 1e-10 : t == MD_F32 && a->allows_tf32 ? 0x1p-8 : 1e-4;
@@ -162,7 +167,8 @@ static bool same(const agree *a, const double *x, const double *y)
         for (int64_t k = p->first; k < p->first + n; k++)
             most = isfinite(x[k]) ? MD_MAX(most, fabs(x[k])) : most;
         for (int64_t k = p->first; k < p->first + n; k++)
-            if (x[k] != y[k] && !(isnan(x[k]) && isnan(y[k])) && !(fabs(x[k] - y[k]) <= tolerance_of(a, p->dtype) * most))
+            if (x[k] != y[k] && !(isnan(x[k]) && isnan(y[k])) &&
+                !(fabs(x[k] - y[k]) <= tolerance_of(a, p->dtype) * most))
                 return false;
     }
     return true;
@@ -184,7 +190,9 @@ static void vote(md_tn_agreement *out, const agree *a, const double *value, int3
     const bool is_clear = n_right > 1 && 2 * n_right > n_run;
     for (int32_t i = 0; i < n; i++)
         if (out[i] != MD_TN_FAILS)
-            out[i] = !is_clear ? MD_TN_UNDECIDED : same(a, value + right * a->n_samples, value + i * a->n_samples) ? MD_TN_AGREES : MD_TN_DIFFERS;
+            out[i] = !is_clear                                                         ? MD_TN_UNDECIDED
+                     : same(a, value + right * a->n_samples, value + i * a->n_samples) ? MD_TN_AGREES
+                                                                                       : MD_TN_DIFFERS;
 }
 
 static md_status get_memory(agree *a, size_t n_bytes)
@@ -206,7 +214,8 @@ static md_status is_theirs(agree *a, md_status s)
     return s == MD_OUT_OF_MEMORY ? s : copy(a, a->piece, a->memory, ALIGNMENT);
 }
 
-static md_status run_all(md_tn_agreement *out, agree *a, md_bd_variant *const *variants, int32_t n, double *value, size_t n_bytes, int64_t workspace)
+static md_status run_all(md_tn_agreement *out, agree *a, md_bd_variant *const *variants, int32_t n, double *value,
+                         size_t n_bytes, int64_t workspace)
 {
     MD_TRY(get_memory(a, n_bytes + (size_t)workspace + 2 * ALIGNMENT));
     for (int32_t i = 0; i < a->n_places; i++) {
@@ -232,14 +241,22 @@ static md_status run_all(md_tn_agreement *out, agree *a, md_bd_variant *const *v
 }
 
 /* What all runs share. *workspace: the most that one of n variants wants. */
-static md_status prepare(agree *a, int64_t *workspace, md_bd_variant *const *variants, int32_t n, const md_kn_shape *shape)
+static md_status prepare(agree *a, int64_t *workspace, md_bd_variant *const *variants, int32_t n,
+                         const md_kn_shape *shape)
 {
     const md_fa_target *target = &variants[0]->target;
-    *a = (agree){.dev = md_bd_device(variants[0]->builder), .stage = &target->program->stage[target->stage], .shape = shape,
+    *a = (agree){.dev = md_bd_device(variants[0]->builder),
+                 .stage = &target->program->stage[target->stage],
+                 .shape = shape,
                  .allows_tf32 = target->allows_tf32};
     if (md_tn_is_stuck(a->dev))
         return md_fail(MD_TIMEOUT, "an earlier kernel that was measured does not end");
-    a->call = (md_kn_call){.shape = shape, .program = target->program, .stage = a->stage, .stream = a->dev->tuning, .device = a->dev, .report = &a->report,
+    a->call = (md_kn_call){.shape = shape,
+                           .program = target->program,
+                           .stage = a->stage,
+                           .stream = a->dev->tuning,
+                           .device = a->dev,
+                           .report = &a->report,
                            .threads = a->dev->facts.threads};
     for (int32_t i = 0; i < target->program->formula->n_scalars; i++) {
         if (target->program->formula->scalar[i].type == MD_I64)

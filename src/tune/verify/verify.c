@@ -1,5 +1,6 @@
-/* Whether a candidate computes what the formula says, against the f64 evaluator: all of its results on a small ragged shape, some at the tuned one;
- * outputs are poisoned before, and what lies around them must stay as it is. A wrong one is quarantined. */
+/* Whether a candidate computes what the formula says, against the f64 evaluator: all of its results on a small
+ * ragged shape, some at the tuned one; outputs are poisoned before, and what lies around them must stay as it is. A
+ * wrong one is quarantined. */
 #include "tune/verify/verify.h"
 
 #include "base/dtype.h"
@@ -10,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What one result may be off, relative to max(1, |value|): roundings of the type, and of sums in f32 of as many elements as hints have. */
+/* What one result may be off, relative to max(1, |value|): roundings of the type, and of sums in f32 of as many
+ * elements as hints have. */
 static double tolerance_of(md_dtype t)
 {
     return t == MD_F64 ? 1e-9 : t == MD_BF16 ? 0.02 : t == MD_F16 ? 0.004 : t == MD_F32 ? 2e-4 : 0.0;

@@ -8,10 +8,12 @@
 /** Whether a result of this type is right; NaN equals NaN. */
 bool md_tn_is_close(md_dtype t, double got, double want);
 
-/** verify_small.c: all results on a small shape in the variant's envelope; true, too, where there is none or the reference would take too long. */
+/** verify_small.c: all results on a small shape in the variant's envelope; true, too, where there is none or the
+ * reference would take too long. */
 bool md_tn_check_small(char *why, size_t n_why, md_tn_work *w, const md_tn_trial *trial);
 /** verify_spot.c: some results at the spot. */
-bool md_tn_check_samples(char *why, size_t n_why, md_tn_work *w, md_tn_tuning_point *tuning_point, const md_tn_trial *trial, const md_tn_entry *entry);
+bool md_tn_check_samples(char *why, size_t n_why, md_tn_work *w, md_tn_tuning_point *tuning_point,
+                         const md_tn_trial *trial, const md_tn_entry *entry);
 
 /** An input tensor of the binding for the evaluator. */
 void md_tn_bind(md_fx_binding *binding, const md_fx_formula *formula, const md_tn_data *data);

@@ -124,7 +124,8 @@ static md_status make_expected(md_tn_tuning_point *tuning_point)
     return MD_OK;
 }
 
-static bool is_right(char *why, size_t n_why, md_tn_work *w, const md_tn_tuning_point *tuning_point, const expected_one *one, int32_t *n_off)
+static bool is_right(char *why, size_t n_why, md_tn_work *w, const md_tn_tuning_point *tuning_point,
+                     const expected_one *one, int32_t *n_off)
 {
     const md_fx_tensor *t = &tuning_point->data.program->formula->tensor[one->tensor];
     const size_t item = md_dtype_size(t->dtype);
@@ -143,7 +144,8 @@ static bool is_right(char *why, size_t n_why, md_tn_work *w, const md_tn_tuning_
     return !is_real && *n_off <= SAMPLES / 8; /* places of maxima may differ where two are the same but for roundings */
 }
 
-bool md_tn_check_samples(char *why, size_t n_why, md_tn_work *w, md_tn_tuning_point *tuning_point, const md_tn_trial *trial, const md_tn_entry *entry)
+bool md_tn_check_samples(char *why, size_t n_why, md_tn_work *w, md_tn_tuning_point *tuning_point,
+                         const md_tn_trial *trial, const md_tn_entry *entry)
 {
     int32_t n_off = 0;
     if (!tuning_point->expected && make_expected(tuning_point) != MD_OK)

@@ -1,4 +1,5 @@
-/* All outputs on a small shape. The shape is ragged; a variant whose envelope asks for more gets one of whole pieces. */
+/* All outputs on a small shape. The shape is ragged; a variant whose envelope asks for more gets one of whole
+ * pieces. */
 #include "tune/verify/verify.h"
 
 #include "base/dtype.h"
@@ -47,7 +48,8 @@ void md_tn_verify_finish(md_tn_work *w)
     w->small = NULL;
 }
 
-static void set_sizes(int64_t size[MD_FX_MAX_DIMS], const md_fx_formula *f, const md_tn_tuning_point *tuning_point, int32_t which)
+static void set_sizes(int64_t size[MD_FX_MAX_DIMS], const md_fx_formula *f, const md_tn_tuning_point *tuning_point,
+                      int32_t which)
 {
     int32_t k = 0;
     for (int32_t d = 0; d < f->n_dims; d++) {
@@ -99,7 +101,8 @@ static bool make_shape(small_shape *s, md_tn_work *w, int32_t which)
     md_st_work(&flops, &bytes, target->program, target->stage, size);
     if (target->program->n_stages > 1 || flops + bytes > MOST_WORK)
         return false;
-    if (md_tn_data_make(&s->data, &w->small->patterns, target->program, target->stage, size, which == 0, (int64_t)64 << 20) != MD_OK)
+    if (md_tn_data_make(&s->data, &w->small->patterns, target->program, target->stage, size, which == 0,
+                        (int64_t)64 << 20) != MD_OK)
         return false;
     s->is_usable = true;
     if (evaluate(s, f) == MD_OK)
@@ -109,17 +112,20 @@ static bool make_shape(small_shape *s, md_tn_work *w, int32_t which)
     return false;
 }
 
-static bool compare_tensor(char *why, size_t n_why, md_tn_work *w, const md_tn_bench *b, const small_shape *s, int32_t t)
+static bool compare_tensor(char *why, size_t n_why, md_tn_work *w, const md_tn_bench *b, const small_shape *s,
+                           int32_t t)
 {
     const md_fx_tensor *x = &s->data.program->formula->tensor[t];
     const int64_t n = s->data.bytes[t] / (int64_t)md_dtype_size(x->dtype);
     const bool is_real = md_dtype_is_real(x->dtype);
     int64_t n_off = 0;
     void *got = malloc((size_t)s->data.bytes[t] + 1);
-    md_status status = got ? w->dev->ops->copy(w->dev, got, b->set[0].call.data[t], (size_t)s->data.bytes[t]) : md_fail_memory();
+    md_status status =
+        got ? w->dev->ops->copy(w->dev, got, b->set[0].call.data[t], (size_t)s->data.bytes[t]) : md_fail_memory();
     for (int64_t i = 0; i < n && status == MD_OK; i++) {
         const double a = is_real ? md_dtype_load(x->dtype, got, i) : (double)md_dtype_load_int(x->dtype, got, i);
-        const double want = is_real ? md_dtype_load(x->dtype, s->right[t], i) : (double)md_dtype_load_int(x->dtype, s->right[t], i);
+        const double want =
+            is_real ? md_dtype_load(x->dtype, s->right[t], i) : (double)md_dtype_load_int(x->dtype, s->right[t], i);
         if (md_tn_is_close(x->dtype, a, want))
             continue;
         snprintf(why, n_why, "element %lld of %s is %.9g, not %.9g, on a small shape", (long long)i, x->name, a, want);

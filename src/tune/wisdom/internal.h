@@ -24,5 +24,4 @@ struct md_tn_wisdom {
     md_tn_wisdom_counters count;
 };
 
-
 #endif

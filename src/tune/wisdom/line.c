@@ -28,8 +28,9 @@ static json_t *candidates_json(const md_tn_record *r)
     json_t *list = json_array();
     for (int32_t i = 0; list && i < r->n_candidates; i++) {
         const md_tn_candidate *c = &r->candidate[i];
-        json_t *j = json_pack("{s:o, s:s, s:f, s:f, s:i}", "name", md_json_text(c->name), "verdict", md_tn_verdict_name(c->verdict), "us",
-                              isfinite(c->us) ? c->us : 0.0, "spread", isfinite(c->spread) ? c->spread : 0.0, "count", (int)c->count);
+        json_t *j = json_pack("{s:o, s:s, s:f, s:f, s:i}", "name", md_json_text(c->name), "verdict",
+                              md_tn_verdict_name(c->verdict), "us", isfinite(c->us) ? c->us : 0.0, "spread",
+                              isfinite(c->spread) ? c->spread : 0.0, "count", (int)c->count);
         if (!j || json_array_append_new(list, j) != 0) {
             json_decref(list);
             return NULL;
@@ -44,14 +45,16 @@ static json_t *record_json(const md_tn_record *r)
     char date[32];
     date_text(date, r->date);
     const int rigor = r->rigor >= 0 && r->rigor <= MD_TUNE_EXHAUSTIVE ? (int)r->rigor : 0;
-    return json_pack("{s:o, s:o, s:o, s:s, s:b, s:f, s:f, s:i, s:s}", "key", md_json_text(r->key ? r->key : ""), "family", md_json_text(r->family), "variant",
-                     md_json_text(r->variant), "rigor", rigor_names[rigor], "complete", (int)r->is_complete, "us", r->us, "spread", r->spread, "count",
+    return json_pack("{s:o, s:o, s:o, s:s, s:b, s:f, s:f, s:i, s:s}", "key", md_json_text(r->key ? r->key : ""),
+                     "family", md_json_text(r->family), "variant", md_json_text(r->variant), "rigor",
+                     rigor_names[rigor], "complete", (int)r->is_complete, "us", r->us, "spread", r->spread, "count",
                      (int)r->count, "date", date);
 }
 
 static json_t *quarantine_json(const md_tn_line *line)
 {
-    return json_pack("{s:o, s:o}", "quarantine", md_json_text(line->why), "variant", md_json_text(line->record.variant));
+    return json_pack("{s:o, s:o}", "quarantine", md_json_text(line->why), "variant",
+                     md_json_text(line->record.variant));
 }
 
 /* Source and origin, and what was compared last, because it is long. */
@@ -60,7 +63,8 @@ static bool add_rest(json_t *j, const md_tn_line *line)
     char source[33], environment[33];
     md_digest_text(source, line->record.source);
     md_digest_text(environment, line->origin.environment);
-    return json_object_set_new(j, "source", json_string(source)) == 0 && json_object_set_new(j, "device", md_json_text(line->origin.device)) == 0 &&
+    return json_object_set_new(j, "source", json_string(source)) == 0 &&
+           json_object_set_new(j, "device", md_json_text(line->origin.device)) == 0 &&
            json_object_set_new(j, "environment", json_string(environment)) == 0 &&
            (line->is_quarantine || json_object_set_new(j, "candidates", candidates_json(&line->record)) == 0);
 }

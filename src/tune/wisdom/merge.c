@@ -209,6 +209,7 @@ md_status md_tn_wisdom_merge(md_tn_merged *out, md_strbuf *problems, md_tn_wisdo
     *out = (md_tn_merged){0};
     MD_TRY(pass(out, problems, NULL, text, n));
     if (out->n_bad)
-        return md_fail(MD_CORRUPT, "%lld of %lld lines are no wisdom, so nothing is taken", (long long)out->n_bad, (long long)(out->n_bad + out->n_lines));
+        return md_fail(MD_CORRUPT, "%lld of %lld lines are no wisdom, so nothing is taken", (long long)out->n_bad,
+                       (long long)(out->n_bad + out->n_lines));
     return pass(out, NULL, wisdom, text, n);
 }

@@ -80,7 +80,8 @@ md_status md_tn_key(char **out, const md_fa_target *target, const int64_t *size,
     for (size_t i = 0; i < b.size; i++) /* one line, whatever the printer does */
         if (b.text[i] == '\n')
             b.text[i] = ' ';
-    md_strbuf_printf(&b, " | stage %d of %d | bounds %s |", target->stage, target->program->n_stages, bounds[f->bounds]);
+    md_strbuf_printf(&b, " | stage %d of %d | bounds %s |", target->stage, target->program->n_stages,
+                     bounds[f->bounds]);
     for (int32_t d = 0; d < f->n_dims; d++)
         if (f->dim[d].size < 0)
             md_strbuf_printf(&b, " %s=%lld", f->dim[d].name, (long long)size[d]);

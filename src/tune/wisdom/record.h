@@ -26,7 +26,9 @@ typedef struct md_tn_candidate {
 
 /* One entry of the wisdom: the best config of a family at a point, and everything that was compared there. */
 typedef struct md_tn_record {
-    char *key; /* canonical: formula with dtypes and static sizes, stage, sizes of the point, class of alignment; md_tn_key. Owned */
+    /* canonical: formula with dtypes and static sizes, stage, sizes of the point, class of alignment; md_tn_key.
+     * Owned */
+    char *key;
     char family[MD_FA_NAME], variant[MD_FA_NAME]; /* "row_looped", "row_looped/lanes32_vec4" */
     double us, spread; /* of the variant; ESTIMATE: by the model, spread 0, count 0 */
     int32_t count;
@@ -44,10 +46,12 @@ md_status md_tn_record_copy(md_tn_record *out, const md_tn_record *record);
 void md_tn_record_finish(md_tn_record *record);
 /** Adds a candidate, or replaces the one of that name. */
 md_status md_tn_record_add(md_tn_record *record, const md_tn_candidate *candidate);
-/** Whether `a` should take the place of `b`: more rigorous, or as rigorous and complete where b is not, or of more samples. */
+/** Whether `a` should take the place of `b`: more rigorous, or as rigorous and complete where b is not, or of more
+ * samples. */
 bool md_tn_record_beats(const md_tn_record *a, const md_tn_record *b);
 
-/** The key of a stage at sizes (by dim id): one line, malloc'ed, the caller frees. `is_ragged`: rows and data lie at no boundary. */
+/** The key of a stage at sizes (by dim id): one line, malloc'ed, the caller frees. `is_ragged`: rows and data lie at
+ * no boundary. */
 md_status md_tn_key(char **out, const md_fa_target *target, const int64_t *size, bool is_ragged);
 
 #endif

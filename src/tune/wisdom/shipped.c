@@ -172,7 +172,8 @@ static void consider(md_tn_record *best, const char *text, const md_tn_origin *h
     if (md_tn_line_read(&line, text, length_of(text)) != MD_OK)
         return;
     const md_digest128 *theirs = &line.origin.environment, *ours = &here->environment;
-    const bool is_ours = theirs->lo == ours->lo && theirs->hi == ours->hi, is_related = !strcmp(line.origin.device, here->device);
+    const bool is_ours = theirs->lo == ours->lo && theirs->hi == ours->hi,
+               is_related = !strcmp(line.origin.device, here->device);
     if (!is_ours) {
         line.record.rigor = MD_TUNE_ESTIMATE;
         line.record.is_complete = true;
@@ -185,7 +186,8 @@ static void consider(md_tn_record *best, const char *text, const md_tn_origin *h
     }
 }
 
-bool md_tn_shipped_find(md_tn_record *out, const md_tn_shipped *shipped, const md_tn_origin *here, const char *key, const char *family)
+bool md_tn_shipped_find(md_tn_record *out, const md_tn_shipped *shipped, const md_tn_origin *here, const char *key,
+                        const char *family)
 {
     md_tn_record best = {0};
     if (!shipped || !shipped->n)

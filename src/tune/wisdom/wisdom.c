@@ -208,7 +208,8 @@ md_status md_tn_wisdom_find(md_tn_record *out, md_tn_wisdom *w, const char *key,
     return is_found ? MD_OK : md_fail(MD_NOT_FOUND, "nothing is known of %s here", family);
 }
 
-/* What is in the user's store is read, compared and replaced by one process at a time; a process that waits in vain goes on without. */
+/* What is in the user's store is read, compared and replaced by one process at a time; a process that waits in vain
+ * goes on without. */
 static md_sr_lease *lease_of_put(md_tn_wisdom *w, const char *name)
 {
     md_sr_lease *lease = NULL;
@@ -232,7 +233,8 @@ static void keep(md_tn_wisdom *w, const char *name, const md_tn_record *record)
     md_sr_lease *lease = lease_of_put(w, name);
     const uint64_t unread = atomic_load(&w->count.unread);
     const bool is_there = load_record(&there, w, 0, name);
-    const bool is_sure = atomic_load(&w->count.unread) == unread; /* without memory for what is there, it may be better */
+    /* without memory for what is there, it may be better */
+    const bool is_sure = atomic_load(&w->count.unread) == unread;
     if (is_sure && (!is_there || takes_place(record, &there))) {
         md_tn_line_print(&text, &line);
         if (!text.failed)

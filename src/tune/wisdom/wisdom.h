@@ -1,5 +1,6 @@
-/* Where results of tuning are kept: in memory for the context, and behind that in the store where there is one. Thread-safe.
- * Records of another environment (device, driver, compiler, library version) are never found: the store keeps them apart. */
+/* Where results of tuning are kept: in memory for the context, and behind that in the store where there is one.
+ * Thread-safe. Records of another environment (device, driver, compiler, library version) are never found: the store
+ * keeps them apart. */
 #ifndef MD_TUNE_WISDOM_WISDOM_H
 #define MD_TUNE_WISDOM_WISDOM_H
 
@@ -14,10 +15,12 @@ typedef struct md_tn_wisdom md_tn_wisdom;
 /** One that lives in memory only. */
 md_status md_tn_wisdom_create(md_tn_wisdom **out);
 void md_tn_wisdom_destroy(md_tn_wisdom **wisdom);
-/** Results are kept in this store from now on, and looked for there; it must outlive the wisdom. `device`: its name, for text. Before any other use. */
+/** Results are kept in this store from now on, and looked for there; it must outlive the wisdom. `device`: its name,
+ * for text. Before any other use. */
 void md_tn_wisdom_use_store(md_tn_wisdom *wisdom, md_sr *store, const char *device);
 
-/** Wisdom in files "*.jsonl" of these folders ("a:b") is found, too, as that of systems' stores. After md_tn_wisdom_use_store, before any other use. */
+/** Wisdom in files "*.jsonl" of these folders ("a:b") is found, too, as that of systems' stores. After
+ * md_tn_wisdom_use_store, before any other use. */
 md_status md_tn_wisdom_use_texts(md_tn_wisdom *wisdom, const char *path, const md_log *log);
 
 typedef struct md_tn_wisdom_counters {
@@ -28,18 +31,21 @@ typedef struct md_tn_wisdom_counters {
 } md_tn_wisdom_counters;
 const md_tn_wisdom_counters *md_tn_wisdom_count(const md_tn_wisdom *wisdom);
 
-/** The record of a family at a key, of min_rigor or more, complete or not: the caller looks. A copy that the caller finishes. NOT_FOUND; never
- * an error for what cannot be read (that is counted and NOT_FOUND). */
-md_status md_tn_wisdom_find(md_tn_record *out, md_tn_wisdom *wisdom, const char *key, const char *family, md_tune min_rigor);
-/** Keeps a copy unless what is there, in memory or in the user's store, beats it (md_tn_record_beats); of two that beat each other the newer one. A disk that cannot be written is a warning once, not an error. */
+/** The record of a family at a key, of min_rigor or more, complete or not: the caller looks. A copy that the caller
+ * finishes. NOT_FOUND; never an error for what cannot be read (that is counted and NOT_FOUND). */
+md_status md_tn_wisdom_find(md_tn_record *out, md_tn_wisdom *wisdom, const char *key, const char *family,
+                            md_tune min_rigor);
+/** Keeps a copy unless what is there, in memory or in the user's store, beats it (md_tn_record_beats); of two that
+ * beat each other the newer one. A disk that cannot be written is a warning once, not an error. */
 md_status md_tn_wisdom_put(md_tn_wisdom *wisdom, const md_tn_record *record);
 
 /** Variants that gave wrong results or did not end, by name and digest of their text. */
 bool md_tn_wisdom_is_quarantined(md_tn_wisdom *wisdom, const char *variant, md_digest128 source);
 md_status md_tn_wisdom_quarantine(md_tn_wisdom *wisdom, const char *variant, md_digest128 source, const char *why);
 
-/** One tuner a key among the processes that share the store: true with *lease >= 0, or -1 where there is no store to share; false where
- * another process has it. It ends with md_tn_wisdom_unlease, or with the process, however that ends. */
+/** One tuner a key among the processes that share the store: true with *lease >= 0, or -1 where there is no store to
+ * share; false where another process has it. It ends with md_tn_wisdom_unlease, or with the process, however that
+ * ends. */
 bool md_tn_wisdom_lease(int *lease, md_tn_wisdom *wisdom, const char *key);
 void md_tn_wisdom_unlease(md_tn_wisdom *wisdom, int lease);
 
@@ -52,10 +58,12 @@ typedef struct md_tn_merged {
     int64_t n_lines; /* that say something */
     int64_t n_bad; /* lines that cannot be read: if there is one nothing is taken */
     int64_t n_taken; /* became known, or more than was known */
-    int64_t n_related; /* of n_taken: measured on such a device with another driver, compiler or version; they count as estimates */
+    /* of n_taken: measured on such a device with another driver, compiler or version; they count as estimates */
+    int64_t n_related;
     int64_t n_foreign; /* of another device: left out */
 } md_tn_merged;
-/** Takes what a text says. CORRUPT where a line is bad: nothing is taken, and `problems` (may be NULL) has a line for each. */
+/** Takes what a text says. CORRUPT where a line is bad: nothing is taken, and `problems` (may be NULL) has a line for
+ * each. */
 md_status md_tn_wisdom_merge(md_tn_merged *out, md_strbuf *problems, md_tn_wisdom *wisdom, const char *text, size_t n);
 
 #endif

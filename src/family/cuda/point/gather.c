@@ -1,5 +1,5 @@
-/* Elementwise stages that read through tensors of indices: a few lanes a row, several rows in flight. Indices that differ by element are read
- * with the elements, at a lower speed. */
+/* Elementwise stages that read through tensors of indices: a few lanes a row, several rows in flight. Indices that
+ * differ by element are read with the elements, at a lower speed. */
 #include "family/cuda/point/gather_scatter.h"
 
 enum { LANES, ROWS, ITEMS, ALIGNED, STRIDED };
@@ -7,7 +7,11 @@ enum { LANES, ROWS, ITEMS, ALIGNED, STRIDED };
 static md_fa_cuda_indirect way_of(const md_fa_config *config)
 {
     const int32_t *v = config->value;
-    return (md_fa_cuda_indirect){.source = "cuda/gather.cu", .lanes = v[LANES], .rows = v[ROWS], .items = v[ITEMS], .is_aligned = v[ALIGNED],
+    return (md_fa_cuda_indirect){.source = "cuda/gather.cu",
+                                 .lanes = v[LANES],
+                                 .rows = v[ROWS],
+                                 .items = v[ITEMS],
+                                 .is_aligned = v[ALIGNED],
                                  .is_strided = v[STRIDED]};
 }
 

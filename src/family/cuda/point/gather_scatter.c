@@ -46,12 +46,14 @@ bool md_fa_cuda_indirect_legal(const md_fa_target *target, const md_fa_cuda_indi
 /* Items: a row, or a piece of a long one. The same cut as cuda/gather.cu makes. */
 static int64_t items_of(const md_fa_target *target, const md_fa_cuda_indirect *way, const int64_t *size)
 {
-    int64_t rows = 0, lanes = 0, piece = (int64_t)way->lanes * way->items * md_fa_cuda_width(target->program, target->stage);
+    int64_t rows = 0, lanes = 0,
+            piece = (int64_t)way->lanes * way->items * md_fa_cuda_width(target->program, target->stage);
     count_rows_and_lanes(&rows, &lanes, target, size);
     return rows * ((lanes + piece - 1) / piece);
 }
 
-/* Blocks that own a part each: enough to keep the GPU busy, few enough that reading all indices so often costs little. */
+/* Blocks that own a part each: enough to keep the GPU busy, few enough that reading all indices so often costs
+ * little. */
 static int64_t owners_of(const md_fa_target *target, const int64_t *size)
 {
     int64_t rows = 0, lanes = 0;
@@ -59,12 +61,14 @@ static int64_t owners_of(const md_fa_target *target, const int64_t *size)
     return rows * lanes > 0 ? MD_MAX(target->facts->threads, 1) * 4 : 0;
 }
 
-void md_fa_cuda_indirect_geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_cuda_indirect *way, const int64_t *size)
+void md_fa_cuda_indirect_geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_cuda_indirect *way,
+                                  const int64_t *size)
 {
     int64_t a_block = (int64_t)way->rows * (MD_FA_INDIRECT_THREADS / way->lanes), items = items_of(target, way, size);
     int64_t blocks = way->is_owned ? owners_of(target, size) : (items + a_block - 1) / a_block;
     *out = (md_kn_plan_geometry){0};
-    out->launch[0] = (md_kn_geometry){.blocks = blocks, .grain = 1, .grid = {md_fa_cuda_grid(blocks), 1, 1}, .block = {MD_FA_INDIRECT_THREADS, 1, 1}};
+    out->launch[0] = (md_kn_geometry){
+        .blocks = blocks, .grain = 1, .grid = {md_fa_cuda_grid(blocks), 1, 1}, .block = {MD_FA_INDIRECT_THREADS, 1, 1}};
 }
 
 static double stored_bytes(const md_fa_target *target, double points)
@@ -83,11 +87,13 @@ static double touched_bytes(const md_fa_target *target, double points)
     double item = 0;
     for (int32_t i = 0; i < st->n_tensors; i++)
         item += target->program->formula->tensor[st->tensor[i]].rank > 1 || st->n_outer == 0
-                    ? (double)md_dtype_size(target->program->formula->tensor[st->tensor[i]].dtype) : 0;
+                    ? (double)md_dtype_size(target->program->formula->tensor[st->tensor[i]].dtype)
+                    : 0;
     return points * item;
 }
 
-void md_fa_cuda_indirect_features(md_fa_features *out, const md_fa_target *target, const md_fa_cuda_indirect *way, const int64_t *size)
+void md_fa_cuda_indirect_features(md_fa_features *out, const md_fa_target *target, const md_fa_cuda_indirect *way,
+                                  const int64_t *size)
 {
     const md_st_stage *st = stage_of(target);
     int64_t rows = 0, lanes = 0, width = md_fa_cuda_width(target->program, target->stage);
@@ -99,7 +105,9 @@ void md_fa_cuda_indirect_features(md_fa_features *out, const md_fa_target *targe
     md_st_work(&flops, &bytes, target->program, target->stage, size);
     md_fa_cuda_indirect_geometry(&plan, target, way, size);
     double points = (double)rows * (double)lanes;
-    md_fa_cuda_load load = {.blocks = (double)plan.launch[0].blocks, .threads = MD_FA_INDIRECT_THREADS, .bytes = 16.0 * way->rows * way->items,
+    md_fa_cuda_load load = {.blocks = (double)plan.launch[0].blocks,
+                            .threads = MD_FA_INDIRECT_THREADS,
+                            .bytes = 16.0 * way->rows * way->items,
                             .registers = 36 + (int32_t)width * way->rows * way->items * 5 / 4};
     *out = (md_fa_features){.ops_rate = 1, .launches = 1, .parallel = target->facts->threads};
     out->memory_bytes = fmax(fmin(touched_bytes(target, points), 4 * bytes), stored_bytes(target, points));
@@ -109,10 +117,12 @@ void md_fa_cuda_indirect_features(md_fa_features *out, const md_fa_target *targe
     load.bytes *= filled;
     out->memory_rate = md_fa_cuda_rate(target->facts, &load) * (way->is_aligned ? 1 : 0.93);
     out->memory_bytes += points * (way->is_strided ? 16 : 0);
-    /* Fitted to an H200: what a lane does once an item, and for each vector; groups of 4 lanes ask for half lines, many vectors cost occupancy. */
+    /* Fitted to an H200: what a lane does once an item, and for each vector; groups of 4 lanes ask for half lines,
+     * many vectors cost occupancy. */
     double turns = (double)rows * ceil(vectors / group) * way->lanes;
     out->ops = 2 * (turns * 200 + (double)rows * vectors * 50) + points * (work.operations + 6.0 * work.scattered);
-    out->memory_rate *= (way->lanes == 4 ? 0.55 : 1) * (way->items == 4 ? 0.95 : 1) * (1 - 0.02 * fmax(way->rows * way->items - 4, 0));
+    out->memory_rate *=
+        (way->lanes == 4 ? 0.55 : 1) * (way->items == 4 ? 0.95 : 1) * (1 - 0.02 * fmax(way->rows * way->items - 4, 0));
     out->transcendental = points * work.transcendental;
     out->serial_us = 0.8; /* an index, then what it points to */
     if (st->has_duplicates && !way->is_owned)

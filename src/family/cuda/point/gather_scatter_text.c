@@ -1,5 +1,6 @@
-/* The text of gathers and scatters on GPUs: md_expr.h of cuda/gather.cu and cuda/scatter.cu. Reading indices, making values and storing them are
- * functions of their own, so that a thread can do each for several rows before it goes on to the next. */
+/* The text of gathers and scatters on GPUs: md_expr.h of cuda/gather.cu and cuda/scatter.cu. Reading indices, making
+ * values and storing them are functions of their own, so that a thread can do each for several rows before it goes
+ * on to the next. */
 #include "family/cuda/point/gather_scatter.h"
 
 #include "base/status.h"
@@ -88,7 +89,8 @@ static void bind(writer *w, bool knows_loads, bool knows_values)
 static void begin(writer *w, md_strbuf *out, bool knows_loads, bool knows_values)
 {
     for (int32_t i = 0; i < w->stage->n_outer; i++)
-        md_strbuf_printf(out, "const int64_t x%" PRId32 " = o.x%" PRId32 "; (void)x%" PRId32 ";\n", w->stage->outer[i], w->stage->outer[i], w->stage->outer[i]);
+        md_strbuf_printf(out, "const int64_t x%" PRId32 " = o.x%" PRId32 "; (void)x%" PRId32 ";\n", w->stage->outer[i],
+                         w->stage->outer[i], w->stage->outer[i]);
     md_cg_begin(w->cg, out);
     bind(w, knows_loads, knows_values);
 }
@@ -107,7 +109,8 @@ static void print_read(writer *w)
     md_strbuf_add(out, "struct md_index {");
     for (int32_t i = 0; i < w->n_loads; i++)
         md_strbuf_printf(out, " %s i%" PRId32 ";", md_cg_scalar_type(w->load[i]->type), i);
-    md_strbuf_add(out, " };\nMD_INLINE void md_read(const md_params *p, const md_outer &o, md_index &r)\n{\n(void)p, (void)o, (void)r;\n");
+    md_strbuf_add(out, " };\nMD_INLINE void md_read(const md_params *p, const md_outer &o, md_index &r)\n{\n(void)p, "
+                       "(void)o, (void)r;\n");
     begin(w, &body, false, false);
     for (int32_t i = 0; i < w->n_loads; i++) {
         const char *value = md_cg_value(w->cg, w->load[i], NULL);
@@ -120,14 +123,15 @@ static void print_read(writer *w)
     md_strbuf_finish(&body);
 }
 
-/* Whether rows of 16-bit elements are only copied: then they need not become f32 and 16 bits again, which is most of the work. */
+/* Whether rows of 16-bit elements are only copied: then they need not become f32 and 16 bits again, which is most of
+ * the work. */
 static bool is_plain_copy(const writer *w)
 {
     const md_st_store *store = &w->stage->store[0];
     const md_fx_tensor *tensor = w->target->program->formula->tensor;
     md_dtype to = tensor[store->tensor].dtype;
-    return w->stage->n_stores == 1 && store->assign == MD_FX_SET && store->value->kind == MD_FX_LOAD && tensor[store->value->id].dtype == to &&
-           (to == MD_F16 || to == MD_BF16);
+    return w->stage->n_stores == 1 && store->assign == MD_FX_SET && store->value->kind == MD_FX_LOAD &&
+           tensor[store->value->id].dtype == to && (to == MD_F16 || to == MD_BF16);
 }
 
 /* Replaces `const md_f x = md_load_T_unit...` by its raw form, if the text has just this one lane value. */
@@ -139,17 +143,22 @@ static void make_raw(writer *w, md_strbuf *body)
     snprintf(load, sizeof load, " = md_load_%s_unit", t);
     snprintf(raw, sizeof raw, " = md_fetch_%s_unit", t);
     call = type ? strstr(type, load) : NULL;
-    if (!call || strchr(type, '\n') < call || strstr(type + 1, "const md_") || strncmp(call + strlen(load), "_m(", 3) == 0)
+    if (!call || strchr(type, '\n') < call || strstr(type + 1, "const md_") ||
+        strncmp(call + strlen(load), "_m(", 3) == 0)
         return;
     md_strbuf out = {0};
-    md_strbuf_printf(&out, "%.*sconst md_raw_%s %.*s%s%s", (int)(type - text), text, t, (int)(call - type - strlen("const md_f ")),
-                     type + strlen("const md_f "), raw, call + strlen(load));
+    md_strbuf_printf(&out, "%.*sconst md_raw_%s %.*s%s%s", (int)(type - text), text, t,
+                     (int)(call - type - strlen("const md_f ")), type + strlen("const md_f "), raw,
+                     call + strlen(load));
     md_strbuf_finish(body);
     *body = out;
     w->is_raw = true;
     for (int i = 0; i < 2; i++)
-        md_strbuf_printf(&w->text, "MD_N_DECL MD_INLINE void md_store_%s_unit%s(void *t, int64_t o, const md_raw_%s &r, md_n_t n)\n{\n"
-                                   "md_store_raw<md_t_%s>(t, o, r, n, %d);\n}\n", t, i == 0 ? "" : "_any", t, t, i == 0);
+        md_strbuf_printf(
+            &w->text,
+            "MD_N_DECL MD_INLINE void md_store_%s_unit%s(void *t, int64_t o, const md_raw_%s &r, md_n_t n)\n{\n"
+            "md_store_raw<md_t_%s>(t, o, r, n, %d);\n}\n",
+            t, i == 0 ? "" : "_any", t, t, i == 0);
 }
 
 static const char *value_type(const writer *w, int32_t i)
@@ -174,7 +183,8 @@ static void print_get(writer *w)
     md_strbuf_add(out, "struct md_values {");
     for (int32_t i = 0; i < w->stage->n_stores; i++)
         md_strbuf_printf(out, " %s v%" PRId32 ";", value_type(w, i), i);
-    md_strbuf_add(out, " };\nMD_N_DECL MD_INLINE void md_row_get(const md_params *p, const md_outer &o, const md_index &r, ");
+    md_strbuf_add(
+        out, " };\nMD_N_DECL MD_INLINE void md_row_get(const md_params *p, const md_outer &o, const md_index &r, ");
     print_lane(out, w);
     md_strbuf_add(out, ", md_n_t md_n, md_values &v)\n{\n(void)p, (void)o, (void)r, (void)md_n;\n");
     md_strbuf_add(out, md_strbuf_text(&body));
@@ -196,9 +206,11 @@ static void print_put(writer *w)
 {
     md_strbuf *out = &w->text;
     const char *own = w->way->is_owned ? ", int64_t own, int64_t n_own" : "";
-    md_strbuf_add(out, "MD_N_DECL MD_INLINE void md_row_put(const md_params *p, const md_outer &o, const md_index &r, ");
+    md_strbuf_add(out,
+                  "MD_N_DECL MD_INLINE void md_row_put(const md_params *p, const md_outer &o, const md_index &r, ");
     print_lane(out, w);
-    md_strbuf_printf(out, ", md_n_t md_n, const md_values &v%s)\n{\n(void)p, (void)o, (void)r, (void)md_n, (void)v;\n", own);
+    md_strbuf_printf(out, ", md_n_t md_n, const md_values &v%s)\n{\n(void)p, (void)o, (void)r, (void)md_n, (void)v;\n",
+                     own);
     begin(w, out, true, true);
     print_stores(w);
     md_strbuf_add(out, "}\n");
@@ -209,7 +221,8 @@ static void print_owned(writer *w)
     md_strbuf *out = &w->text, body = {0}, prologue = {0};
     const char *extent = md_cg_own_extent(w->cg, &w->stage->store[0]);
     md_strbuf_printf(out, "#define MD_OWN(p) %s\n", extent ? extent : "INT64_C(1)");
-    md_strbuf_add(out, "MD_INLINE int md_owned(const md_params *p, const md_outer &o, const md_index &r, int64_t own, int64_t n_own)\n{\n(void)p, (void)r;\n");
+    md_strbuf_add(out, "MD_INLINE int md_owned(const md_params *p, const md_outer &o, const md_index &r, int64_t own, "
+                       "int64_t n_own)\n{\n(void)p, (void)r;\n");
     begin(w, &prologue, true, true);
     md_cg_begin(w->cg, &body);
     bind(w, true, true);
@@ -227,7 +240,8 @@ static void print_all(writer *w)
     const md_st_program *program = w->target->program;
     char size[32];
     md_cg_print_row_at(&w->text, program, w->stage->n_outer, w->stage->outer);
-    md_strbuf_printf(&w->text, "#define MD_LANE_COUNT(p) %s\n", w->stage->axis >= 0 ? md_cg_size(size, program, w->stage->axis) : "INT64_C(1)");
+    md_strbuf_printf(&w->text, "#define MD_LANE_COUNT(p) %s\n",
+                     w->stage->axis >= 0 ? md_cg_size(size, program, w->stage->axis) : "INT64_C(1)");
     print_read(w);
     print_get(w);
     if (w->way->is_owned)
@@ -240,10 +254,13 @@ static md_status assemble(md_kn_launch_source *launch, writer *w)
     const md_fa_cuda_indirect *way = w->way;
     md_strbuf defines = {0}, expr = {0};
     bool has_lanes = w->stage->axis >= 0;
-    md_strbuf_printf(&defines, "#define MD_VL %d\n#define MD_ALIGNED %d\n#define MD_THREADS %d\n#define MD_GROUP %d\n#define MD_FLIGHT %d\n#define MD_ITEMS %d\n",
-                     (int)md_fa_cuda_width(w->target->program, w->target->stage), way->is_aligned, (int)MD_FA_INDIRECT_THREADS, (int)way->lanes,
-                     (int)way->rows, (int)way->items);
-    md_strbuf_printf(&defines, "#define MD_HAS_LANES %d\n#define MD_OWNED %d\n#define MD_UPDATE_PLAIN %d\n", has_lanes, way->is_owned, way->is_owned);
+    md_strbuf_printf(&defines,
+                     "#define MD_VL %d\n#define MD_ALIGNED %d\n#define MD_THREADS %d\n#define MD_GROUP %d\n#define "
+                     "MD_FLIGHT %d\n#define MD_ITEMS %d\n",
+                     (int)md_fa_cuda_width(w->target->program, w->target->stage), way->is_aligned,
+                     (int)MD_FA_INDIRECT_THREADS, (int)way->lanes, (int)way->rows, (int)way->items);
+    md_strbuf_printf(&defines, "#define MD_HAS_LANES %d\n#define MD_OWNED %d\n#define MD_UPDATE_PLAIN %d\n", has_lanes,
+                     way->is_owned, way->is_owned);
     if (way->is_strided)
         md_strbuf_add(&defines, "#define MD_ALLOW_STACK 1\n"); /* something must always remain */
     md_cg_print_uses(w->cg, &defines);
@@ -251,7 +268,8 @@ static md_status assemble(md_kn_launch_source *launch, writer *w)
     md_strbuf_add(&expr, md_strbuf_text(&w->text));
     md_status status = defines.failed || expr.failed ? md_fail_memory() : MD_OK;
     if (status == MD_OK)
-        status = md_cg_assemble(&launch->text, MD_DEV_CUDA, way->source, md_strbuf_text(&defines), md_strbuf_text(&expr));
+        status =
+            md_cg_assemble(&launch->text, MD_DEV_CUDA, way->source, md_strbuf_text(&defines), md_strbuf_text(&expr));
     md_strbuf_finish(&defines);
     md_strbuf_finish(&expr);
     return status;
@@ -270,8 +288,12 @@ static md_status fill_launch(md_kn_launch_source *launch, const writer *w)
 md_status md_fa_cuda_indirect_emit(md_kn_source *out, const md_fa_target *target, const md_fa_cuda_indirect *way)
 {
     writer w = {.target = target, .way = way, .stage = &target->program->stage[target->stage]};
-    md_cg_options options = {.program = target->program, .stage = target->stage, .dialect = MD_DEV_CUDA, .lane = w.stage->axis,
-                             .access = way->is_strided ? MD_CG_STRIDED : MD_CG_UNIT, .is_owned = way->is_owned};
+    md_cg_options options = {.program = target->program,
+                             .stage = target->stage,
+                             .dialect = MD_DEV_CUDA,
+                             .lane = w.stage->axis,
+                             .access = way->is_strided ? MD_CG_STRIDED : MD_CG_UNIT,
+                             .is_owned = way->is_owned};
     w.cg = md_cg_create(&options);
     if (!w.cg)
         return md_fail_memory();

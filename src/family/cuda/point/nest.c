@@ -36,7 +36,8 @@ static bool is_in_order(const md_fa_target *target)
 }
 
 /* What writes one place twice runs in one thread, in order. */
-static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config, const md_kn_shape *shape)
+static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
+                     const md_kn_shape *shape)
 {
     int64_t points = md_fa_nest_points(target, shape->size), most = INT64_C(64) * MD_MAX(target->facts->threads, 1);
     int64_t blocks = is_in_order(target) ? points > 0 : (points + THREADS - 1) / THREADS;
@@ -50,7 +51,8 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
     launch->block[0] = is_in_order(target) ? 32 : THREADS;
 }
 
-/* A thread does about one operation, or one uncoalesced access, every 4 clocks while its SM has others to run; alone, every 30. */
+/* A thread does about one operation, or one uncoalesced access, every 4 clocks while its SM has others to run;
+ * alone, every 30. */
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     double flops = 0, bytes = 0;

@@ -29,12 +29,14 @@ bool md_fa_cuda_point_can_flatten(const md_fa_target *target)
 }
 
 /* Rows of the outer loop, and vectors of each. */
-static void count(int64_t *rows, int64_t *per_row, const md_fa_target *target, const md_fa_cuda_point *point, const int64_t *size)
+static void count(int64_t *rows, int64_t *per_row, const md_fa_target *target, const md_fa_cuda_point *point,
+                  const int64_t *size)
 {
     const md_st_stage *st = stage_of(target);
     int32_t flat[MD_MAX_RANK * 2];
     uint32_t tensors = 0;
-    int32_t n = merged(target, point->is_flat, flat, &tensors) - 1, width = md_fa_cuda_width(target->program, target->stage);
+    int32_t n = merged(target, point->is_flat, flat, &tensors) - 1,
+            width = md_fa_cuda_width(target->program, target->stage);
     int64_t lanes = st->axis >= 0 ? md_st_size(target->program, st->axis, size) : 1;
     lanes *= md_st_points(target->program, n, st->outer + st->n_outer - n, size);
     *per_row = (lanes + width - 1) / width;
@@ -51,9 +53,10 @@ bool md_fa_cuda_point_is_busy(const md_fa_target *target)
     return work.transcendental > 0;
 }
 
-/* Blocks lie in rows where these fill them: then no thread has to divide. Busy ones take two rows, so that what a thread computes about its place is
- * computed half as often (bias and gelu of bf16: 2.5%; four rows cost as much). */
-void md_fa_cuda_point_geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_cuda_point *point, const int64_t *size)
+/* Blocks lie in rows where these fill them: then no thread has to divide. Busy ones take two rows, so that what a
+ * thread computes about its place is computed half as often (bias and gelu of bf16: 2.5%; four rows cost as much). */
+void md_fa_cuda_point_geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_cuda_point *point,
+                               const int64_t *size)
 {
     const int64_t block = (int64_t)point->threads * point->unroll, most_rows = 65535;
     int64_t rows = 0, per_row = 0;
@@ -84,20 +87,24 @@ void md_fa_cuda_point_envelope(md_kn_envelope *out, const md_fa_target *target, 
 
 /* ---- Parts of texts */
 
-void md_fa_cuda_print_count(md_strbuf *out, const char *name, const md_st_program *program, int32_t n, const int32_t *index)
+void md_fa_cuda_print_count(md_strbuf *out, const char *name, const md_st_program *program, int32_t n,
+                            const int32_t *index)
 {
     md_strbuf_printf(out, "MD_INLINE int64_t %s(const md_params *p)\n{\nreturn ", name);
     md_cg_print_points(out, program, n, index);
     md_strbuf_add(out, ";\n}\n");
 }
 
-void md_fa_cuda_print_decode(md_strbuf *out, const md_st_program *program, int32_t n, const int32_t *index, const char *point)
+void md_fa_cuda_print_decode(md_strbuf *out, const md_st_program *program, int32_t n, const int32_t *index,
+                             const char *point)
 {
     char size[32];
     for (int32_t i = n - 1; i > 0; i--) {
         md_cg_size(size, program, index[i]);
-        md_strbuf_printf(out, "const int64_t q%" PRId32 " = (int64_t)((uint64_t)%s / (uint64_t)%s), x%" PRId32 " = %s - q%" PRId32 " * %s;\n", index[i],
-                         point, size, index[i], point, index[i], size);
+        md_strbuf_printf(out,
+                         "const int64_t q%" PRId32 " = (int64_t)((uint64_t)%s / (uint64_t)%s), x%" PRId32
+                         " = %s - q%" PRId32 " * %s;\n",
+                         index[i], point, size, index[i], point, index[i], size);
         md_strbuf_printf(out, "%s = q%" PRId32 ";\n", point, index[i]);
     }
     if (n > 0)
@@ -142,7 +149,8 @@ static void print_indices(writer *w)
     md_strbuf_add(out, "struct md_at {\nint64_t lane;\n");
     for (int32_t i = 0; i < w->n_outer; i++)
         md_strbuf_printf(out, "int64_t x%" PRId32 ";\n", w->stage->outer[i]);
-    md_strbuf_add(out, "};\nMD_INLINE md_at md_find(const md_params *p, int64_t point, int64_t lane)\n{\nmd_at at;\nat.lane = lane;\n");
+    md_strbuf_add(out, "};\nMD_INLINE md_at md_find(const md_params *p, int64_t point, int64_t lane)\n{\nmd_at "
+                       "at;\nat.lane = lane;\n");
     md_fa_cuda_print_decode(out, w->program, w->n_outer, w->stage->outer, "point");
     for (int32_t i = 0; i < w->n_outer; i++)
         md_strbuf_printf(out, "at.x%" PRId32 " = x%" PRId32 ";\n", w->stage->outer[i], w->stage->outer[i]);
@@ -152,7 +160,8 @@ static void print_indices(writer *w)
 static void print_names(writer *w)
 {
     for (int32_t i = 0; i < w->n_outer; i++)
-        md_strbuf_printf(&w->expr, "const int64_t x%" PRId32 " = at.x%" PRId32 ";\n", w->stage->outer[i], w->stage->outer[i]);
+        md_strbuf_printf(&w->expr, "const int64_t x%" PRId32 " = at.x%" PRId32 ";\n", w->stage->outer[i],
+                         w->stage->outer[i]);
     if (w->stage->axis >= 0)
         md_strbuf_printf(&w->expr, "const int64_t x%" PRId32 " = at.lane;\n", w->stage->axis);
 }
@@ -169,7 +178,9 @@ static void print_fetch(writer *w)
         md_strbuf_printf(&body, "elem->l%" PRId32 " = %s;\n", i, text);
     }
     md_strbuf_printf(&w->expr, "struct md_elem {\n%s};\n", md_strbuf_text(&fields));
-    md_strbuf_add(&w->expr, "MD_N_DECL MD_INLINE void md_fetch(const md_params *p, const md_at &at, md_elem *elem, md_n_t md_n)\n{\n");
+    md_strbuf_add(
+        &w->expr,
+        "MD_N_DECL MD_INLINE void md_fetch(const md_params *p, const md_at &at, md_elem *elem, md_n_t md_n)\n{\n");
     print_names(w);
     md_strbuf_printf(&w->expr, "%s}\n", md_strbuf_text(&body));
     w->expr.failed |= fields.failed || body.failed;
@@ -186,8 +197,8 @@ static void bind_loads(writer *w)
         if (w->is_uniform[i])
             md_strbuf_printf(&w->expr, "const %s %s = elem->l%" PRId32 ";\n", md_cg_scalar_type(load->type), name, i);
         else
-            md_strbuf_printf(&w->expr, "const %s %s = md_unpack_%s(elem->l%" PRId32 ");\n", md_cg_lane_type(load->type), name,
-                             md_dtype_name(w->program->formula->tensor[load->id].dtype), i);
+            md_strbuf_printf(&w->expr, "const %s %s = md_unpack_%s(elem->l%" PRId32 ");\n", md_cg_lane_type(load->type),
+                             name, md_dtype_name(w->program->formula->tensor[load->id].dtype), i);
         md_cg_bind(w->cg, load, name, w->is_uniform[i]);
     }
 }
@@ -196,7 +207,9 @@ static void print_out(writer *w)
 {
     const char *value[MD_ST_MAX_STORES] = {NULL};
     bool is_uniform[MD_ST_MAX_STORES] = {false};
-    md_strbuf_add(&w->expr, "MD_N_DECL MD_INLINE void md_out(const md_params *p, const md_at &at, const md_elem *elem, md_n_t md_n)\n{\n");
+    md_strbuf_add(
+        &w->expr,
+        "MD_N_DECL MD_INLINE void md_out(const md_params *p, const md_at &at, const md_elem *elem, md_n_t md_n)\n{\n");
     print_names(w);
     md_cg_begin(w->cg, &w->expr);
     bind_loads(w);
@@ -236,8 +249,8 @@ static void print_all(writer *w)
     print_out(w);
 }
 
-/* Left to itself ptxas keeps to registers that let many threads run (39 for a bias and gelu, two vectors a thread, where it takes 78 if it may), and
- * spills rather than take more. */
+/* Left to itself ptxas keeps to registers that let many threads run (39 for a bias and gelu, two vectors a thread,
+ * where it takes 78 if it may), and spills rather than take more. */
 static bool is_heavy(const writer *w)
 {
     return w->n_loads * w->point->unroll > 4 || w->n_loads > 3 || md_fa_cuda_width(w->program, w->target->stage) <= 2;
@@ -246,7 +259,9 @@ static bool is_heavy(const writer *w)
 static void print_defines(md_strbuf *out, const writer *w)
 {
     const md_fa_cuda_point *o = w->point;
-    md_strbuf_printf(out, "#define MD_VL %" PRId32 "\n#define MD_THREADS %" PRId32 "\n#define MD_UNROLL_BY %" PRId32 "\n#define MD_ONE_ROW %d\n",
+    md_strbuf_printf(out,
+                     "#define MD_VL %" PRId32 "\n#define MD_THREADS %" PRId32 "\n#define MD_UNROLL_BY %" PRId32
+                     "\n#define MD_ONE_ROW %d\n",
                      md_fa_cuda_width(w->program, w->target->stage), o->threads, o->unroll, w->n_outer == 0);
     md_strbuf_add(out, is_heavy(w) ? "#define MD_BOUNDS MD_THREADS, 1\n" : "#define MD_BOUNDS MD_THREADS\n");
     if (o->is_strided && o->unroll == 1)
@@ -265,8 +280,8 @@ static md_status assemble(md_kn_launch_source *launch, writer *w)
     md_status status = md_cg_status(w->cg);
     if (status == MD_OK)
         status = defines.failed || w->expr.failed ? md_fail_memory()
-                                                  : md_cg_assemble(&launch->text, MD_DEV_CUDA, w->point->source, md_strbuf_text(&defines),
-                                                                   md_strbuf_text(&w->expr));
+                                                  : md_cg_assemble(&launch->text, MD_DEV_CUDA, w->point->source,
+                                                                   md_strbuf_text(&defines), md_strbuf_text(&w->expr));
     md_strbuf_finish(&defines);
     return status;
 }
@@ -274,7 +289,10 @@ static md_status assemble(md_kn_launch_source *launch, writer *w)
 md_status md_fa_cuda_point_emit(md_kn_source *out, const md_fa_target *target, const md_fa_cuda_point *point)
 {
     writer w = {.target = target, .point = point, .stage = stage_of(target), .program = target->program};
-    md_cg_options options = {.program = target->program, .stage = target->stage, .dialect = MD_DEV_CUDA, .lane = w.stage->axis,
+    md_cg_options options = {.program = target->program,
+                             .stage = target->stage,
+                             .dialect = MD_DEV_CUDA,
+                             .lane = w.stage->axis,
                              .access = point->is_strided ? MD_CG_STRIDED : MD_CG_UNIT};
     w.n_flat = merged(target, point->is_flat, options.flat, &w.vectors);
     options.n_flat = w.n_flat;
@@ -290,7 +308,9 @@ md_status md_fa_cuda_point_emit(md_kn_source *out, const md_fa_target *target, c
     launch->code = MD_KN_TEXT;
     strcpy(launch->entry, "md_kernel");
     launch->n_params = md_cg_params(launch->param, target->program, target->stage);
-    md_status status = launch->n_params < 0 ? md_fail(MD_UNSUPPORTED, "a stage of more than %d parameters", MD_KN_MAX_PARAMS - 8) : MD_OK;
+    md_status status = launch->n_params < 0
+                           ? md_fail(MD_UNSUPPORTED, "a stage of more than %d parameters", MD_KN_MAX_PARAMS - 8)
+                           : MD_OK;
     if (status == MD_OK)
         status = assemble(launch, &w);
     md_cg_destroy(&w.cg);

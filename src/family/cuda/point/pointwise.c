@@ -12,8 +12,11 @@ enum { ASKEW = 2 }; /* TURN: in tiles for tensors whose rows lie at no boundary 
 
 static md_fa_cuda_point point_of(const md_fa_config *config)
 {
-    return (md_fa_cuda_point){.source = "cuda/pointwise.cu", .is_flat = config->value[FLAT], .is_strided = config->value[STRIDED],
-                              .unroll = config->value[UNROLL], .threads = config->value[THREADS]};
+    return (md_fa_cuda_point){.source = "cuda/pointwise.cu",
+                              .is_flat = config->value[FLAT],
+                              .is_strided = config->value[STRIDED],
+                              .unroll = config->value[UNROLL],
+                              .threads = config->value[THREADS]};
 }
 
 static bool applies(const md_fa_target *target)
@@ -27,7 +30,8 @@ static bool is_turn_legal(const md_fa_target *target, const md_fa_config *config
 {
     md_fa_transpose transpose;
     bool is_plain = !config->value[FLAT] && !config->value[STRIDED];
-    return is_plain && config->value[UNROLL] == 1 && config->value[THREADS] == 256 && md_fa_transpose_find(&transpose, target);
+    return is_plain && config->value[UNROLL] == 1 && config->value[THREADS] == 256 &&
+           md_fa_transpose_find(&transpose, target);
 }
 
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
@@ -50,7 +54,8 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_f
         md_fa_cuda_point_envelope(out, target, &point);
 }
 
-static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config, const md_kn_shape *shape)
+static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
+                     const md_kn_shape *shape)
 {
     md_fa_cuda_point point = point_of(config);
     if (config->value[TURN])
@@ -62,11 +67,13 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
 static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
 {
     md_fa_cuda_point point = point_of(config);
-    return config->value[TURN] ? md_fa_cuda_transpose_emit(out, target, config->value[TURN] == ASKEW) : md_fa_cuda_point_emit(out, target, &point);
+    return config->value[TURN] ? md_fa_cuda_transpose_emit(out, target, config->value[TURN] == ASKEW)
+                               : md_fa_cuda_point_emit(out, target, &point);
 }
 
-/* What moves besides the elements themselves, as a part of them. Without tiles, each lane of a turned load fetches a sector of its own; one by one,
- * elements of 16 bits keep the L1 busy (H200: 3.6 and 1.1 times a copy's time for bf16 and f32, 8.6 and 4.2 times across). */
+/* What moves besides the elements themselves, as a part of them. Without tiles, each lane of a turned load fetches a
+ * sector of its own; one by one, elements of 16 bits keep the L1 busy (H200: 3.6 and 1.1 times a copy's time for
+ * bf16 and f32, 8.6 and 4.2 times across). */
 static double waste(const md_fa_target *target, const md_fa_config *config, const md_fa_host_work *work)
 {
     md_fa_transpose transpose;
@@ -76,15 +83,18 @@ static double waste(const md_fa_target *target, const md_fa_config *config, cons
     return config->value[STRIDED] ? (is_narrow ? 2.6 : 0.1) : 0;
 }
 
-/* What tiles reach of a copy's rate, if tensors are contiguous (H200): rows of the output at boundaries or not, and rows of what is turned. */
+/* What tiles reach of a copy's rate, if tensors are contiguous (H200): rows of the output at boundaries or not, and
+ * rows of what is turned. */
 static double share_of_tiles(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
-    static const double wide[2][3] = {{0.93, 0.74, 0.70}, {0.84, 0.80, 0.84}}, narrow[2][3] = {{0.88, 0.66, 0.58}, {0.80, 0.63, 0.72}};
+    static const double wide[2][3] = {{0.93, 0.74, 0.70}, {0.84, 0.80, 0.84}},
+                        narrow[2][3] = {{0.88, 0.66, 0.58}, {0.80, 0.63, 0.72}};
     md_fa_transpose transpose;
     int32_t width = md_fa_cuda_width(target->program, target->stage), axis = target->program->stage[target->stage].axis;
     if (!md_fa_transpose_find(&transpose, target))
         return 1;
-    bool is_off = md_st_size(target->program, axis, size) % width != 0, are_turned_off = md_st_size(target->program, transpose.index, size) % width != 0;
+    bool is_off = md_st_size(target->program, axis, size) % width != 0,
+         are_turned_off = md_st_size(target->program, transpose.index, size) % width != 0;
     int32_t where = is_off ? 2 : are_turned_off ? 1 : 0, kind = config->value[TURN] == ASKEW;
     return width > 4 ? narrow[kind][where] : wide[kind][where];
 }
@@ -104,11 +114,15 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     geometry(&g, target, config, &shape);
     double points = (double)md_st_points(target->program, st->n_outer, st->outer, size);
     points *= st->axis >= 0 ? (double)md_st_size(target->program, st->axis, size) : 1;
-    /* Half of what moves is on its way out: loads of 32 KB an SM saturate, which one vector a thread is at full occupancy (H200: a copy reaches the rate
-     * of cudaMemcpy so; each doubling of the vectors costs a percent, as blocks end later). */
+    /* Half of what moves is on its way out: loads of 32 KB an SM saturate, which one vector a thread is at full
+     * occupancy (H200: a copy reaches the rate of cudaMemcpy so; each doubling of the vectors costs a percent, as
+     * blocks end later). */
     double per_thread = config->value[TURN] ? 4 : point.unroll, loads = MD_MAX(work.loads, 1);
-    md_fa_cuda_load load = {.blocks = (double)g.launch[0].blocks, .threads = g.launch[0].block[0], .shared_bytes = g.launch[0].scratch_bytes,
-                            .registers = 24 + 4 * (int32_t)(per_thread * loads), .bytes = 24 * per_thread * loads};
+    md_fa_cuda_load load = {.blocks = (double)g.launch[0].blocks,
+                            .threads = g.launch[0].block[0],
+                            .shared_bytes = g.launch[0].scratch_bytes,
+                            .registers = 24 + 4 * (int32_t)(per_thread * loads),
+                            .bytes = 24 * per_thread * loads};
     double rate = md_fa_cuda_rate(target->facts, &load) * (1 - 0.01 * log2(per_thread));
     out->memory_bytes = bytes * (1 + waste(target, config, &work));
     if (!config->value[TURN] && !point.is_flat && md_fa_cuda_point_is_busy(target))
@@ -125,7 +139,10 @@ const md_fa_family md_fa_cuda_pointwise = {
     .name = "pointwise",
     .device = MD_DEV_CUDA,
     .n_fields = 5,
-    .field = {{"flat", 0, 2, {1, 0}}, {"strided", 1, 2, {0, 1}}, {"turn", 0, 3, {1, 0, 2}}, {"unroll", 1, 3, {1, 2, 4}},
+    .field = {{"flat", 0, 2, {1, 0}},
+              {"strided", 1, 2, {0, 1}},
+              {"turn", 0, 3, {1, 0, 2}},
+              {"unroll", 1, 3, {1, 2, 4}},
               {"threads", 256, 3, {256, 128, 512}}},
     .applies = applies,
     .legal = legal,

@@ -1,5 +1,6 @@
-/* Elementwise stages that write through tensors of indices. Of duplicates under `=` some writer wins; sums, maxima and minima are atomic, in any
- * order: float sums may then differ in the last bits from call to call. own1: blocks own parts of the target and add in the order of the formula. */
+/* Elementwise stages that write through tensors of indices. Of duplicates under `=` some writer wins; sums, maxima
+ * and minima are atomic, in any order: float sums may then differ in the last bits from call to call. own1: blocks
+ * own parts of the target and add in the order of the formula. */
 #include "family/cuda/point/gather_scatter.h"
 
 enum { LANES, ROWS, ITEMS, OWN, ALIGNED, STRIDED };
@@ -12,8 +13,13 @@ static const md_st_stage *stage_of(const md_fa_target *target)
 static md_fa_cuda_indirect way_of(const md_fa_config *config)
 {
     const int32_t *v = config->value;
-    return (md_fa_cuda_indirect){.source = v[OWN] ? "cuda/scatter.cu" : "cuda/gather.cu", .lanes = v[LANES], .rows = v[ROWS], .items = v[ITEMS],
-                                 .is_owned = v[OWN], .is_aligned = v[ALIGNED], .is_strided = v[STRIDED]};
+    return (md_fa_cuda_indirect){.source = v[OWN] ? "cuda/scatter.cu" : "cuda/gather.cu",
+                                 .lanes = v[LANES],
+                                 .rows = v[ROWS],
+                                 .items = v[ITEMS],
+                                 .is_owned = v[OWN],
+                                 .is_aligned = v[ALIGNED],
+                                 .is_strided = v[STRIDED]};
 }
 
 static bool applies(const md_fa_target *target)
@@ -38,8 +44,9 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     const int32_t *v = config->value;
     md_fa_cuda_indirect way = way_of(config);
     if (v[OWN]) /* blocks are whole: groups do not matter */
-        return st->has_duplicates && st->n_stores == 1 && st->axis >= 0 && has_row_index(target) && v[LANES] == field[LANES].initial &&
-               v[ROWS] == field[ROWS].initial && v[ITEMS] == field[ITEMS].initial && !(v[ALIGNED] && v[STRIDED]);
+        return st->has_duplicates && st->n_stores == 1 && st->axis >= 0 && has_row_index(target) &&
+               v[LANES] == field[LANES].initial && v[ROWS] == field[ROWS].initial && v[ITEMS] == field[ITEMS].initial &&
+               !(v[ALIGNED] && v[STRIDED]);
     return md_fa_cuda_indirect_legal(target, &way, size);
 }
 

@@ -8,8 +8,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* A tile's rows are 128 bytes of the narrowest type, and a thread has four vectors of it: small blocks, many of them, so that some read while others
- * write. Measured on H200: tiles of twice the side, or half the vectors a thread, cost 15 to 40%. */
+/* A tile's rows are 128 bytes of the narrowest type, and a thread has four vectors of it: small blocks, many of
+ * them, so that some read while others write. Measured on H200: tiles of twice the side, or half the vectors a
+ * thread, cost 15 to 40%. */
 static int32_t tile_of(const md_fa_target *target)
 {
     return 8 * md_fa_cuda_width(target->program, target->stage);
@@ -20,8 +21,9 @@ static int32_t threads_of(const md_fa_target *target)
     return tile_of(target) * 2; /* tile / width vectors in each of tile rows, by 4 */
 }
 
-/* Two ways for tensors that lie askew. Wide elements are moved one by one, a line a warp: no vector is ever split. Narrow ones would keep the memory
- * pipeline busy that way; rows of the output begin at a boundary of it instead, so that stores stay whole. */
+/* Two ways for tensors that lie askew. Wide elements are moved one by one, a line a warp: no vector is ever split.
+ * Narrow ones would keep the memory pipeline busy that way; rows of the output begin at a boundary of it instead, so
+ * that stores stay whole. */
 static bool is_one_by_one(const md_fa_target *target, bool is_askew)
 {
     return is_askew && md_fa_cuda_width(target->program, target->stage) <= 4;
@@ -43,7 +45,10 @@ typedef struct writer {
 
 static writer writer_of(const md_fa_target *target, bool is_askew)
 {
-    writer w = {.target = target, .stage = &target->program->stage[target->stage], .program = target->program, .is_askew = is_askew};
+    writer w = {.target = target,
+                .stage = &target->program->stage[target->stage],
+                .program = target->program,
+                .is_askew = is_askew};
     md_fa_transpose_find(&w.transpose, target);
     for (int32_t i = 0; i < w.stage->n_outer; i++)
         if (w.stage->outer[i] != w.transpose.index)
@@ -56,16 +61,20 @@ static const char *dtype_of(const writer *w, const md_fx_node *load)
     return md_dtype_name(w->program->formula->tensor[load->id].dtype);
 }
 
-void md_fa_cuda_transpose_geometry(md_kn_plan_geometry *out, const md_fa_target *target, bool is_askew, const int64_t *size)
+void md_fa_cuda_transpose_geometry(md_kn_plan_geometry *out, const md_fa_target *target, bool is_askew,
+                                   const int64_t *size)
 {
     writer w = writer_of(target, is_askew);
     const int64_t tile = tile_of(target), most = 65535;
-    const int64_t rows = tile + (is_askew && !is_one_by_one(target, is_askew) ? md_fa_cuda_width(target->program, target->stage) : 0);
-    int64_t turns = md_st_size(target->program, w.transpose.index, size), lanes = md_st_size(target->program, w.stage->axis, size);
+    const int64_t rows =
+        tile + (is_askew && !is_one_by_one(target, is_askew) ? md_fa_cuda_width(target->program, target->stage) : 0);
+    int64_t turns = md_st_size(target->program, w.transpose.index, size),
+            lanes = md_st_size(target->program, w.stage->axis, size);
     *out = (md_kn_plan_geometry){0};
     md_kn_geometry *launch = &out->launch[0];
     launch->grain = 1;
-    int64_t points = md_st_points(target->program, w.n_other, w.other, size), across = (lanes + tile - 1) / tile, down = (turns + tile - 1) / tile;
+    int64_t points = md_st_points(target->program, w.n_other, w.other, size), across = (lanes + tile - 1) / tile,
+            down = (turns + tile - 1) / tile;
     bool has_room = down <= most && points <= most; /* else the kernel divides */
     launch->blocks = points * across * down;
     launch->grid[0] = md_fa_cuda_grid(has_room ? across : launch->blocks);
@@ -97,11 +106,14 @@ static void print_at(writer *w)
 /* The head of a function and its indices. */
 static void print_head(writer *w, const char *name, const char *rest)
 {
-    md_strbuf_printf(&w->expr, "MD_N_DECL MD_INLINE void %s(const md_params *p, const md_at &at, int64_t lane, int64_t turn, %s, md_n_t md_n)\n{\n", name,
-                     rest);
+    md_strbuf_printf(&w->expr,
+                     "MD_N_DECL MD_INLINE void %s(const md_params *p, const md_at &at, int64_t lane, int64_t turn, %s, "
+                     "md_n_t md_n)\n{\n",
+                     name, rest);
     for (int32_t i = 0; i < w->n_other; i++)
         md_strbuf_printf(&w->expr, "const int64_t x%" PRId32 " = at.x%" PRId32 ";\n", w->other[i], w->other[i]);
-    md_strbuf_printf(&w->expr, "const int64_t x%" PRId32 " = lane, x%" PRId32 " = turn;\n", w->stage->axis, w->transpose.index);
+    md_strbuf_printf(&w->expr, "const int64_t x%" PRId32 " = lane, x%" PRId32 " = turn;\n", w->stage->axis,
+                     w->transpose.index);
 }
 
 /* Lanes from the beginning of a row of the output to its next boundary. */
@@ -113,7 +125,8 @@ static void print_ahead(writer *w)
     md_strbuf_add(&w->expr, "MD_INLINE int64_t md_ahead(const md_params *p, const md_at &at, int64_t turn)\n{\n");
     for (int32_t i = 0; i < w->n_other; i++)
         md_strbuf_printf(&w->expr, "const int64_t x%" PRId32 " = at.x%" PRId32 ";\n", w->other[i], w->other[i]);
-    md_strbuf_printf(&w->expr, "const int64_t x%" PRId32 " = 0, x%" PRId32 " = turn;\n", w->stage->axis, w->transpose.index);
+    md_strbuf_printf(&w->expr, "const int64_t x%" PRId32 " = 0, x%" PRId32 " = turn;\n", w->stage->axis,
+                     w->transpose.index);
     md_strbuf_printf(&w->expr, "%sreturn %s;\n}\n", md_strbuf_text(&body), md_strbuf_text(&value));
     w->expr.failed |= body.failed || value.failed;
     md_strbuf_finish(&body);
@@ -121,7 +134,8 @@ static void print_ahead(writer *w)
 }
 
 /* A struct of loads, and the function that makes them. */
-static void print_fetch(writer *w, md_cg *cg, const char *type, const char *name, int32_t n, const md_fx_node *const *load, bool *is_uniform)
+static void print_fetch(writer *w, md_cg *cg, const char *type, const char *name, int32_t n,
+                        const md_fx_node *const *load, bool *is_uniform)
 {
     char rest[48];
     md_strbuf fields = {0}, body = {0};
@@ -149,7 +163,8 @@ static void bind(writer *w, const md_fx_node *load, const char *from, int32_t i,
     if (is_uniform)
         md_strbuf_printf(&w->expr, "const %s %s = %s->l%" PRId32 ";\n", md_cg_scalar_type(load->type), name, from, i);
     else
-        md_strbuf_printf(&w->expr, "const %s %s = md_unpack_%s(%s->l%" PRId32 ");\n", md_cg_lane_type(load->type), name, dtype_of(w, load), from, i);
+        md_strbuf_printf(&w->expr, "const %s %s = md_unpack_%s(%s->l%" PRId32 ");\n", md_cg_lane_type(load->type), name,
+                         dtype_of(w, load), from, i);
     md_cg_bind(w->lanes, load, name, is_uniform);
 }
 
@@ -213,16 +228,19 @@ static md_status assemble(md_kn_launch_source *launch, writer *w)
     print_all(w);
     if (w->is_askew && !is_single)
         md_strbuf_add(&defines, "#define MD_ASKEW 1\n");
-    md_strbuf_printf(&defines, "#define MD_VL %" PRId32 "\n#define MD_TILE %" PRId32 "\n#define MD_THREADS %" PRId32 "\n#define MD_UPDATE_PLAIN 1\n",
-                     is_single ? 1 : md_fa_cuda_width(w->program, w->target->stage), tile_of(w->target), threads_of(w->target));
+    md_strbuf_printf(&defines,
+                     "#define MD_VL %" PRId32 "\n#define MD_TILE %" PRId32 "\n#define MD_THREADS %" PRId32
+                     "\n#define MD_UPDATE_PLAIN 1\n",
+                     is_single ? 1 : md_fa_cuda_width(w->program, w->target->stage), tile_of(w->target),
+                     threads_of(w->target));
     md_cg_print_uses(w->lanes, &defines);
     md_status status = md_cg_status(w->lanes);
     if (status == MD_OK)
         status = md_cg_status(w->turned);
     if (status == MD_OK)
         status = defines.failed || w->expr.failed ? md_fail_memory()
-                                                  : md_cg_assemble(&launch->text, MD_DEV_CUDA, "cuda/turned.cu", md_strbuf_text(&defines),
-                                                                   md_strbuf_text(&w->expr));
+                                                  : md_cg_assemble(&launch->text, MD_DEV_CUDA, "cuda/turned.cu",
+                                                                   md_strbuf_text(&defines), md_strbuf_text(&w->expr));
     md_strbuf_finish(&defines);
     return status;
 }
@@ -230,7 +248,11 @@ static md_status assemble(md_kn_launch_source *launch, writer *w)
 md_status md_fa_cuda_transpose_emit(md_kn_source *out, const md_fa_target *target, bool is_askew)
 {
     writer w = writer_of(target, is_askew);
-    md_cg_options options = {.program = target->program, .stage = target->stage, .dialect = MD_DEV_CUDA, .lane = w.stage->axis, .access = MD_CG_UNIT};
+    md_cg_options options = {.program = target->program,
+                             .stage = target->stage,
+                             .dialect = MD_DEV_CUDA,
+                             .lane = w.stage->axis,
+                             .access = MD_CG_UNIT};
     find_loads(&w);
     w.lanes = md_cg_create(&options);
     options.lane = w.transpose.index;

@@ -5,33 +5,42 @@
 /* Cycles a us; us; steps that a block's first one is away; slices are written and read. */
 static const double CLOCK = 1755, NORM = 3.09, START = 1.59, SUM = 1.76, SUM_RUNS = 6, LEAST_STEPS = 40, GBPS = 4345;
 
-/* Steps of K of blocks that an SM has at once: as long as the quarter with most of their warps issues instructions, and as one block waits for itself. */
+/* Steps of K of blocks that an SM has at once: as long as the quarter with most of their warps issues instructions,
+ * and as one block waits for itself. */
 static double blocks_us(double blocks, const md_fa_cuda_fma *c, double products, double steps)
 {
-    return pow(pow(ceil(blocks * c->threads / 128.0) * c->sums * products * c->issued, NORM) + pow(c->alone, NORM), 1 / NORM) * steps / CLOCK;
+    return pow(pow(ceil(blocks * c->threads / 128.0) * c->sums * products * c->issued, NORM) + pow(c->alone, NORM),
+               1 / NORM) *
+           steps / CLOCK;
 }
 
 /* Equal runs: tiles that lie in several of them are stored in parts. */
 static double runs_us(const md_fa_product *w, const md_fa_cuda_fma *c, double tiles, double sms)
 {
     const double units = tiles * ceil((double)w->depth / MD_FA_CUDA_RUN_UNIT), blocks = fmin(units, (double)c->runs);
-    const double parts = fmod(tiles, blocks) == 0 ? 0 : blocks + fmin(blocks, tiles), bytes = parts * c->rows * c->columns * 8;
-    return blocks_us(ceil(blocks / sms), c, w->p.n_products, ceil(units / blocks) * MD_FA_CUDA_RUN_UNIT) + bytes / GBPS * 1e-3;
+    const double parts = fmod(tiles, blocks) == 0 ? 0 : blocks + fmin(blocks, tiles),
+                 bytes = parts * c->rows * c->columns * 8;
+    return blocks_us(ceil(blocks / sms), c, w->p.n_products, ceil(units / blocks) * MD_FA_CUDA_RUN_UNIT) +
+           bytes / GBPS * 1e-3;
 }
 
 static double tiles_us(const md_fa_product *w, const md_fa_cuda_fma *c, double blocks, double sms)
 {
     const double most = ceil(blocks / sms), rounds = floor(most / c->at_once), rest = most - rounds * c->at_once;
     const double steps = fmax(ceil((double)w->depth / c->depth / c->split) * c->depth, c->split > 1 ? LEAST_STEPS : 0);
-    return rounds * blocks_us(c->at_once, c, w->p.n_products, steps) + (rest > 0 ? blocks_us(rest, c, w->p.n_products, steps) : 0);
+    return rounds * blocks_us(c->at_once, c, w->p.n_products, steps) +
+           (rest > 0 ? blocks_us(rest, c, w->p.n_products, steps) : 0);
 }
 
 double md_fa_cuda_fma_us(const md_fa_target *target, const md_fa_product *w, const md_fa_cuda_fma *c)
 {
-    const double sms = target->facts->threads > 1 ? target->facts->threads : 1, memory = w->bytes / target->facts->memory_gbps * 1e-3;
+    const double sms = target->facts->threads > 1 ? target->facts->threads : 1,
+                 memory = w->bytes / target->facts->memory_gbps * 1e-3;
     const double tiles = (double)w->batch * ceil((double)w->rows / c->rows) * ceil((double)w->columns / c->columns);
     if (c->runs > 0)
         return START + SUM_RUNS + fmax(runs_us(w, c, tiles, sms), memory);
-    const double slices = c->split > 1 ? SUM + (double)w->batch * (double)w->rows * (double)w->columns * w->p.n_products * 8 * c->split / GBPS * 1e-3 : 0;
+    const double slices = c->split > 1 ? SUM + (double)w->batch * (double)w->rows * (double)w->columns *
+                                                   w->p.n_products * 8 * c->split / GBPS * 1e-3
+                                       : 0;
     return START + fmax(tiles_us(w, c, tiles * c->split, sms), memory) + slices;
 }

@@ -34,7 +34,8 @@ void md_fa_cuda_product_print_along(md_strbuf *out, const md_cg_product *product
 }
 
 /* ---- Text */
-/* Tensor maps at the head, and then as many words as make it multiples of 64 bytes, which is what maps are aligned to. */
+/* Tensor maps at the head, and then as many words as make it multiples of 64 bytes, which is what maps are aligned
+ * to. */
 static md_status list_params(md_kn_launch_source *out, const md_fa_target *target, const md_fa_cuda_product_text *text)
 {
     int32_t maps = text->n_maps * MD_KN_MAP_WORDS;
@@ -43,7 +44,8 @@ static md_status list_params(md_kn_launch_source *out, const md_fa_target *targe
     if (n < 0 || maps + n + 9 > MD_KN_MAX_PARAMS)
         return md_fail(MD_UNSUPPORTED, "the stage has more tensors and sizes than a kernel takes parameters");
     for (int32_t i = 0; i < maps; i++)
-        out->param[i] = (md_kn_param){.kind = MD_KN_MAP, .a = (uint8_t)(i / MD_KN_MAP_WORDS), .b = (uint8_t)(i % MD_KN_MAP_WORDS)};
+        out->param[i] =
+            (md_kn_param){.kind = MD_KN_MAP, .a = (uint8_t)(i / MD_KN_MAP_WORDS), .b = (uint8_t)(i % MD_KN_MAP_WORDS)};
     memcpy(out->param + maps, list, (size_t)n * sizeof *list);
     n += maps;
     out->param[n++] = (md_kn_param){.kind = MD_KN_WORKSPACE};
@@ -85,24 +87,32 @@ static md_status print_launch(md_kn_launch_source *out, const md_fa_target *targ
     return status;
 }
 
-md_status md_fa_cuda_product_emit_sum(md_kn_launch_source *out, const md_fa_target *target, const md_cg_product *product, int32_t slices)
+md_status md_fa_cuda_product_emit_sum(md_kn_launch_source *out, const md_fa_target *target,
+                                      const md_cg_product *product, int32_t slices)
 {
     char defines[128];
-    snprintf(defines, sizeof defines, "#define MD_SPLIT 1\n#define MD_SLICES %" PRId32 "\n#define MD_THREADS %d\n", slices, SUM_THREADS);
+    snprintf(defines, sizeof defines, "#define MD_SPLIT 1\n#define MD_SLICES %" PRId32 "\n#define MD_THREADS %d\n",
+             slices, SUM_THREADS);
     md_fa_cuda_product_text text = {.source = "cuda/gemm_sum.cu", .lanes = SUM_LANES};
     return print_launch(out, target, product, &text, defines);
 }
 
-static md_status print_copies(md_kn_launch_source *out, const md_fa_target *target, const md_cg_product *product, const md_kn_map *map)
+static md_status print_copies(md_kn_launch_source *out, const md_fa_target *target, const md_cg_product *product,
+                              const md_kn_map *map)
 {
     md_strbuf defines = {0};
-    md_strbuf_printf(&defines, "#define MD_THREADS %d\n#define MD_AT_ONCE %d\n#define MD_COPY_LINE %d\n#define MD_DOWN(v) md_down1_%s(v)\n", COPY_THREADS, COPY_AT_ONCE, MD_KN_COPY_LINE, map[0].dtype == MD_BF16 ? "bf16" : "f16");
+    md_strbuf_printf(
+        &defines,
+        "#define MD_THREADS %d\n#define MD_AT_ONCE %d\n#define MD_COPY_LINE %d\n#define MD_DOWN(v) md_down1_%s(v)\n",
+        COPY_THREADS, COPY_AT_ONCE, MD_KN_COPY_LINE, map[0].dtype == MD_BF16 ? "bf16" : "f16");
     for (int32_t o = 0; o < 2; o++)
-        md_strbuf_printf(&defines, "#define MD_BATCH_%" PRId32 " %d\n#define MD_AS_IS_%" PRId32 " %d\n", o, map[o].n_dims[2] > 0, o,
+        md_strbuf_printf(&defines, "#define MD_BATCH_%" PRId32 " %d\n#define MD_AS_IS_%" PRId32 " %d\n", o,
+                         map[o].n_dims[2] > 0, o,
                          target->program->formula->tensor[product->load[o]->id].dtype == (md_dtype)map[o].dtype);
     md_fa_cuda_product_print_along(&defines, product);
     md_fa_cuda_product_text text = {.source = "cuda/gemm_pad.cu", .lanes = SUM_LANES};
-    md_status status = defines.failed ? md_fail_memory() : print_launch(out, target, product, &text, md_strbuf_text(&defines));
+    md_status status =
+        defines.failed ? md_fail_memory() : print_launch(out, target, product, &text, md_strbuf_text(&defines));
     md_strbuf_finish(&defines);
     return status;
 }
@@ -114,7 +124,9 @@ md_status md_fa_cuda_product_emit(md_kn_source *out, const md_fa_target *target,
     const bool has_sum = text->split > 1 && !text->is_met;
     out->n_launches = main + (has_sum || text->end ? 2 : 1);
     md_strbuf_printf(defines, "#define MD_SPLIT %" PRId32 "\n", MD_MAX(text->split, 1));
-    md_status status = defines->failed ? md_fail_memory() : print_launch(&out->launch[main], target, product, text, md_strbuf_text(defines));
+    md_status status = defines->failed
+                           ? md_fail_memory()
+                           : print_launch(&out->launch[main], target, product, text, md_strbuf_text(defines));
     if (status == MD_OK && text->has_copies)
         status = print_copies(&out->launch[0], target, product, text->map);
     if (status == MD_OK && text->end) {
@@ -132,7 +144,8 @@ md_status md_fa_cuda_product_emit(md_kn_source *out, const md_fa_target *target,
 bool md_fa_cuda_product_overlaps(const md_fa_product *w)
 {
     static const double FLOPS_A_US = 6.5e8, BYTES_A_US = 4e6;
-    /* Arithmetic and memory, in us: [1000,768,3072] of 7.3 and 3.1 took 9.7 us instead of 10.6, [128,4096,4096] of 6.6 and 8.9 13.9 instead of 13.4. */
+    /* Arithmetic and memory, in us: [1000,768,3072] of 7.3 and 3.1 took 9.7 us instead of 10.6, [128,4096,4096] of
+     * 6.6 and 8.9 13.9 instead of 13.4. */
     static const double most[][2] = {{5, 10}, {8, 4}};
     double flops = 2.0 * (double)w->batch * (double)w->rows * (double)w->columns * (double)w->depth * w->p.n_products;
     for (int32_t i = 0; i < MD_COUNT(most); i++)
@@ -141,7 +154,8 @@ bool md_fa_cuda_product_overlaps(const md_fa_product *w)
     return false;
 }
 
-void md_fa_cuda_product_sum(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_product *work, int32_t split)
+void md_fa_cuda_product_sum(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_product *work,
+                            int32_t split)
 {
     if (split <= 1)
         return;
@@ -169,13 +183,15 @@ void md_fa_cuda_product_copies(md_kn_plan_geometry *out, const md_fa_product *wo
     for (int32_t o = 0; o < 2; o++) {
         int64_t rows = o == 0 ? work->rows : work->columns;
         bool is_k_first = md_cg_product_along(&work->p, o) == MD_CG_ALONG_DEPTH;
-        int64_t lines = (map[o].n_dims[2] > 0 ? work->batch : 1) * (is_k_first ? rows : work->depth), length = is_k_first ? work->depth : rows;
+        int64_t lines = (map[o].n_dims[2] > 0 ? work->batch : 1) * (is_k_first ? rows : work->depth),
+                length = is_k_first ? work->depth : rows;
         bytes += copy_bytes(lines, length);
         units += (lines * ((length + 7) / 8) + COPY_THREADS * COPY_AT_ONCE - 1) / (COPY_THREADS * COPY_AT_ONCE);
     }
     out->workspace_bytes = bytes;
     out->launch[1] = out->launch[0];
-    out->launch[0] = (md_kn_geometry){.grain = 1, .blocks = MD_MIN(units, 1 << 20), .grid = {1, 1, 1}, .block = {COPY_THREADS, 1, 1}};
+    out->launch[0] = (md_kn_geometry){
+        .grain = 1, .blocks = MD_MIN(units, 1 << 20), .grid = {1, 1, 1}, .block = {COPY_THREADS, 1, 1}};
     out->launch[0].grid[0] = (int32_t)out->launch[0].blocks;
 }
 
@@ -195,17 +211,21 @@ static double tiles_of(const md_fa_product *w, const md_fa_cuda_tiles *t)
     return (double)w->batch * ceil((double)w->rows / t->rows) * ceil((double)w->columns / t->columns);
 }
 
-bool md_fa_cuda_product_has_work(md_fa_features *out, md_fa_product *work, const md_fa_target *target, const md_cg_product *product, const int64_t *size)
+bool md_fa_cuda_product_has_work(md_fa_features *out, md_fa_product *work, const md_fa_target *target,
+                                 const md_cg_product *product, const int64_t *size)
 {
     *out = (md_fa_features){.ops_rate = 1, .parallel = 1, .launches = 1};
     md_fa_product_measure(work, target, product, size);
     return work->batch > 0 && work->rows > 0 && work->columns > 0;
 }
 
-void md_fa_cuda_product_features(md_fa_features *out, const md_fa_target *target, const md_fa_product *w, const md_fa_cuda_tiles *t)
+void md_fa_cuda_product_features(md_fa_features *out, const md_fa_target *target, const md_fa_product *w,
+                                 const md_fa_cuda_tiles *t)
 {
-    double sms = MD_MAX(target->facts->threads, 1), tiles = tiles_of(w, t), split = MD_MAX(t->split, 1), blocks = tiles * split;
-    double area = (double)t->rows * t->columns * w->p.n_products, results = (double)w->batch * (double)w->rows * (double)w->columns;
+    double sms = MD_MAX(target->facts->threads, 1), tiles = tiles_of(w, t), split = MD_MAX(t->split, 1),
+           blocks = tiles * split;
+    double area = (double)t->rows * t->columns * w->p.n_products,
+           results = (double)w->batch * (double)w->rows * (double)w->columns;
     double wave = sms * MD_MAX(t->resident, 1), waves = ceil(blocks / wave);
     double depth = ceil((double)w->depth / split / 64) * 64;
     out->ops = 2 * area * tiles * fmax(depth * split, 1);
@@ -230,17 +250,20 @@ void md_fa_cuda_product_features(md_fa_features *out, const md_fa_target *target
     }
 }
 
-bool md_fa_cuda_product_sensible(const md_fa_target *target, const md_cg_product *product, const md_fa_cuda_tiles *t, const int64_t *size)
+bool md_fa_cuda_product_sensible(const md_fa_target *target, const md_cg_product *product, const md_fa_cuda_tiles *t,
+                                 const int64_t *size)
 {
     md_fa_product w;
     if (!size)
         return true;
     md_fa_product_measure(&w, target, product, size);
     double sms = MD_MAX(target->facts->threads, 1);
-    return t->split <= 1 || ((double)w.depth / t->split >= 128 && tiles_of(&w, t) < sms && tiles_of(&w, t) * t->split <= 4 * sms);
+    return t->split <= 1 ||
+           ((double)w.depth / t->split >= 128 && tiles_of(&w, t) < sms && tiles_of(&w, t) * t->split <= 4 * sms);
 }
 
-bool md_fa_cuda_product_has_waves(const md_fa_target *target, const md_cg_product *product, const md_fa_cuda_tiles *t, const int64_t *size)
+bool md_fa_cuda_product_has_waves(const md_fa_target *target, const md_cg_product *product, const md_fa_cuda_tiles *t,
+                                  const int64_t *size)
 {
     md_fa_product w;
     if (!size)
@@ -249,8 +272,9 @@ bool md_fa_cuda_product_has_waves(const md_fa_target *target, const md_cg_produc
     return w.rows > t->rows && tiles_of(&w, t) > MD_MAX(target->facts->threads, 1) * t->resident;
 }
 
-void md_fa_cuda_product_geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_cg_product *product, const md_fa_cuda_tiles *tiles,
-                                 int32_t threads, int64_t shared_bytes, const int64_t *size)
+void md_fa_cuda_product_geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_cg_product *product,
+                                 const md_fa_cuda_tiles *tiles, int32_t threads, int64_t shared_bytes,
+                                 const int64_t *size)
 {
     md_fa_product w;
     *out = (md_kn_plan_geometry){0};
@@ -259,7 +283,8 @@ void md_fa_cuda_product_geometry(md_kn_plan_geometry *out, const md_fa_target *t
     if (w.batch == 0 || w.rows == 0 || w.columns == 0)
         return;
     md_kn_geometry *g = &out->launch[0];
-    g->blocks = w.batch * ((w.rows + tiles->rows - 1) / tiles->rows) * ((w.columns + tiles->columns - 1) / tiles->columns) * tiles->split;
+    g->blocks = w.batch * ((w.rows + tiles->rows - 1) / tiles->rows) *
+                ((w.columns + tiles->columns - 1) / tiles->columns) * tiles->split;
     g->grid[0] = md_fa_cuda_grid(g->blocks);
     g->grid[1] = g->grid[2] = g->block[1] = g->block[2] = 1;
     g->block[0] = threads;

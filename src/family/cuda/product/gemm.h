@@ -24,23 +24,28 @@ typedef struct md_fa_cuda_product_text {
 md_status md_fa_cuda_product_emit(md_kn_source *out, const md_fa_target *target, const md_cg_product *product,
                                   const md_fa_cuda_product_text *text, md_strbuf *defines);
 /** The text of a launch that adds up slices of partial sums in the workspace (1: only an epilogue). */
-md_status md_fa_cuda_product_emit_sum(md_kn_launch_source *out, const md_fa_target *target, const md_cg_product *product, int32_t slices);
-/** How the features of every family of products begin: *out is of no work, and *work is measured. False where that is all: a size is 0. */
-bool md_fa_cuda_product_has_work(md_fa_features *out, md_fa_product *work, const md_fa_target *target, const md_cg_product *product, const int64_t *size);
+md_status md_fa_cuda_product_emit_sum(md_kn_launch_source *out, const md_fa_target *target,
+                                      const md_cg_product *product, int32_t slices);
+/** How the features of every family of products begin: *out is of no work, and *work is measured. False where that is
+ * all: a size is 0. */
+bool md_fa_cuda_product_has_work(md_fa_features *out, md_fa_product *work, const md_fa_target *target,
+                                 const md_cg_product *product, const int64_t *size);
 /** The second launch, and the workspace, of a product whose K is split. */
-void md_fa_cuda_product_sum(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_product *work, int32_t split);
+void md_fa_cuda_product_sum(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_product *work,
+                            int32_t split);
 /** The launch that makes copies of both operands goes before launch 0, which becomes launch 1; and their workspace. */
 void md_fa_cuda_product_copies(md_kn_plan_geometry *out, const md_fa_product *work, const md_kn_map map[2]);
-/** Whether its launch gains by beginning early: half a microsecond where it is short. Long ones lose more (seen: up to a sixth), since their blocks
- * then lie on SMs in the order in which those become free, and neighbours no longer ask the L2 for the same lines together. */
+/** Whether its launch gains by beginning early: half a microsecond where it is short. Long ones lose more (seen: up
+ * to a sixth), since their blocks then lie on SMs in the order in which those become free, and neighbours no longer
+ * ask the L2 for the same lines together. */
 bool md_fa_cuda_product_overlaps(const md_fa_product *work);
 /** Bytes of an accumulator. */
 int32_t md_fa_cuda_product_bytes(const md_cg_product *product);
 /** `#define MD_ALONG_<o>` for the operands. */
 void md_fa_cuda_product_print_along(md_strbuf *out, const md_cg_product *product);
 
-/** How an operand lies in memory, fastest first: K or the rows, then the other, then the batch. Boxes are the caller's. False where it is no plain
- * load or its axes are in another order. */
+/** How an operand lies in memory, fastest first: K or the rows, then the other, then the batch. Boxes are the
+ * caller's. False where it is no plain load or its axes are in another order. */
 bool md_fa_cuda_map_operand(md_kn_map *out, const md_cg_product *product, int32_t operand);
 /** The same of the first store: columns, rows, batch. */
 bool md_fa_cuda_map_result(md_kn_map *out, const md_cg_product *product);
@@ -63,11 +68,15 @@ typedef struct md_fa_cuda_tiles {
 void md_fa_cuda_product_features(md_fa_features *out, const md_fa_target *target, const md_fa_product *work,
                                  const md_fa_cuda_tiles *tiles);
 /** A block a tile and slice of K, and the launch that adds up the slices. Nothing where a size is 0. */
-void md_fa_cuda_product_geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_cg_product *product, const md_fa_cuda_tiles *tiles,
-                                 int32_t threads, int64_t shared_bytes, const int64_t *size);
-/** Whether a configuration deserves to be tried: tiles not far beyond the sizes, K split only where blocks are few and K is long. */
-bool md_fa_cuda_product_sensible(const md_fa_target *target, const md_cg_product *product, const md_fa_cuda_tiles *tiles, const int64_t *size);
+void md_fa_cuda_product_geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_cg_product *product,
+                                 const md_fa_cuda_tiles *tiles, int32_t threads, int64_t shared_bytes,
+                                 const int64_t *size);
+/** Whether a configuration deserves to be tried: tiles not far beyond the sizes, K split only where blocks are few
+ * and K is long. */
+bool md_fa_cuda_product_sensible(const md_fa_target *target, const md_cg_product *product,
+                                 const md_fa_cuda_tiles *tiles, const int64_t *size);
 /** Whether the order of tiles matters: there are more of them than run at once, in several rows. */
-bool md_fa_cuda_product_has_waves(const md_fa_target *target, const md_cg_product *product, const md_fa_cuda_tiles *tiles, const int64_t *size);
+bool md_fa_cuda_product_has_waves(const md_fa_target *target, const md_cg_product *product,
+                                  const md_fa_cuda_tiles *tiles, const int64_t *size);
 
 #endif

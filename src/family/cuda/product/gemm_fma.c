@@ -19,7 +19,8 @@ static bool product_of(md_cg_product *p, const md_fa_target *target)
         return false;
     const md_st_product *s = &target->program->stage[target->stage].product;
     for (int32_t o = 0; o <= 1; o++)
-        if (!p->load[o] || md_cg_product_along(p, o) == MD_CG_ALONG_NEITHER || p->program->formula->tensor[p->load[o]->id].dtype != MD_F32)
+        if (!p->load[o] || md_cg_product_along(p, o) == MD_CG_ALONG_NEITHER ||
+            p->program->formula->tensor[p->load[o]->id].dtype != MD_F32)
             return false;
     return s->n_k == 1 && p->n_rows == 1 && p->n_columns == 1;
 }
@@ -45,7 +46,8 @@ static int64_t shared_of(const md_fa_config *config)
 static int32_t blocks_of(const md_fa_target *target, const md_fa_config *config)
 {
     const bool is_single = config->value[PIECE] == 1;
-    const int32_t down = config->value[DOWN], registers = down > 8 ? 255 : is_single ? 204 : down > 4 ? 168 : 128; /* none of them spills */
+    /* none of them spills */
+    const int32_t down = config->value[DOWN], registers = down > 8 ? 255 : is_single ? 204 : down > 4 ? 168 : 128;
     md_fa_cuda_load load = {.threads = threads_of(config), .registers = registers, .shared_bytes = shared_of(config)};
     return MD_MAX(md_fa_cuda_resident(target->facts, &load), 1);
 }
@@ -64,8 +66,12 @@ static int64_t runs_of(const md_fa_target *target, const md_fa_config *config)
 
 static md_fa_cuda_tiles tiles_of(const md_fa_target *target, const md_fa_config *config)
 {
-    return (md_fa_cuda_tiles){.rows = config->value[ROWS], .columns = config->value[COLUMNS], .split = MD_MAX(config->value[SPLIT], 1),
-                              .resident = blocks_of(target, config), .flops = 0.8, .step_us = 0.5};
+    return (md_fa_cuda_tiles){.rows = config->value[ROWS],
+                              .columns = config->value[COLUMNS],
+                              .split = MD_MAX(config->value[SPLIT], 1),
+                              .resident = blocks_of(target, config),
+                              .flops = 0.8,
+                              .step_us = 0.5};
 }
 
 static bool has_odd_lines(const md_fa_product *w)
@@ -76,9 +82,10 @@ static bool has_odd_lines(const md_fa_product *w)
     return false;
 }
 
-/* Pieces that the lines allow, tiles that are not far beyond the sizes, nor far below; slices that leave some work to a block, and not more blocks than pay
- * for adding up. */
-static bool is_sensible(const md_fa_target *target, const md_cg_product *p, const md_fa_config *config, const int64_t *size)
+/* Pieces that the lines allow, tiles that are not far beyond the sizes, nor far below; slices that leave some work
+ * to a block, and not more blocks than pay for adding up. */
+static bool is_sensible(const md_fa_target *target, const md_cg_product *p, const md_fa_config *config,
+                        const int64_t *size)
 {
     md_fa_product w;
     const double split = config->value[SPLIT], sms = MD_MAX(target->facts->threads, 1);
@@ -88,20 +95,25 @@ static bool is_sensible(const md_fa_target *target, const md_cg_product *p, cons
     if (config->value[DEPTH] != (rows > 16 ? 8 : 16)) /* fewer rows have fewer pieces than threads */
         return false;
     md_fa_product_measure(&w, target, p, size);
-    if ((has_odd_lines(&w) && config->value[PIECE] > 1) || (rows > 16 && w.rows <= rows / 2) || (rows < 64 && w.rows > 2 * rows))
+    if ((has_odd_lines(&w) && config->value[PIECE] > 1) || (rows > 16 && w.rows <= rows / 2) ||
+        (rows < 64 && w.rows > 2 * rows))
         return false;
-    const double tiles = (double)w.batch * ceil((double)w.rows / rows) * ceil((double)w.columns / config->value[COLUMNS]);
+    const double tiles =
+        (double)w.batch * ceil((double)w.rows / rows) * ceil((double)w.columns / config->value[COLUMNS]);
     return split <= 1 || ((double)w.depth / split >= 48 && tiles < 5 * sms && tiles * split <= 20 * sms);
 }
 
-/* Whether a tile's pieces go round evenly among its threads, and a warp's threads make a rectangle in it. Threads with fewer sums are for tiles of few rows. With
- * that many single floats on their way for so many sums it was seen to spill. */
+/* Whether a tile's pieces go round evenly among its threads, and a warp's threads make a rectangle in it. Threads
+ * with fewer sums are for tiles of few rows. With that many single floats on their way for so many sums it was seen
+ * to spill. */
 static bool is_even(const md_fa_config *config)
 {
-    const int32_t rows = config->value[ROWS], down = config->value[DOWN], pieces = config->value[DEPTH] / config->value[PIECE], threads = threads_of(config);
+    const int32_t rows = config->value[ROWS], down = config->value[DOWN],
+                  pieces = config->value[DEPTH] / config->value[PIECE], threads = threads_of(config);
     if (config->value[PIECE] == 1 && threads <= (down < 16 ? 32 : 64))
         return false;
-    return rows / down % LANES_DOWN == 0 && down * MOST_DOWN >= rows && threads % pieces == 0 && rows * pieces % threads == 0 && config->value[COLUMNS] * pieces % threads == 0;
+    return rows / down % LANES_DOWN == 0 && down * MOST_DOWN >= rows && threads % pieces == 0 &&
+           rows * pieces % threads == 0 && config->value[COLUMNS] * pieces % threads == 0;
 }
 
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
@@ -109,7 +121,8 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     md_cg_product p;
     if (!product_of(&p, target))
         return false;
-    return is_even(config) && shared_of(config) <= target->facts->shared_per_block && is_sensible(target, &p, config, size);
+    return is_even(config) && shared_of(config) <= target->facts->shared_per_block &&
+           is_sensible(target, &p, config, size);
 }
 
 static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
@@ -125,7 +138,8 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_f
     }
 }
 
-static void stream_geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_cg_product *p, const md_fa_config *config, const int64_t *size)
+static void stream_geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_cg_product *p,
+                            const md_fa_config *config, const int64_t *size)
 {
     md_fa_product w;
     md_fa_product_measure(&w, target, p, size);
@@ -136,11 +150,16 @@ static void stream_geometry(md_kn_plan_geometry *out, const md_fa_target *target
     g->blocks = MD_MIN(tiles * MD_MAX((w.depth + UNIT - 1) / UNIT, 1), runs_of(target, config));
     g->grid[0] = md_fa_cuda_grid(g->blocks);
     out->workspace_bytes = 2 * g->blocks * config->value[ROWS] * config->value[COLUMNS] * 4;
-    out->launch[1] = (md_kn_geometry){.grain = 1, .overlaps = true, .blocks = MD_MIN(tiles, g->blocks) * PARTS, .grid = {1, 1, 1}, .block = {END_THREADS, 1, 1}};
+    out->launch[1] = (md_kn_geometry){.grain = 1,
+                                      .overlaps = true,
+                                      .blocks = MD_MIN(tiles, g->blocks) * PARTS,
+                                      .grid = {1, 1, 1},
+                                      .block = {END_THREADS, 1, 1}};
     out->launch[1].grid[0] = (int32_t)out->launch[1].blocks;
 }
 
-static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config, const md_kn_shape *shape)
+static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
+                     const md_kn_shape *shape)
 {
     md_cg_product p;
     *out = (md_kn_plan_geometry){0};
@@ -152,20 +171,30 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
         stream_geometry(out, target, &p, config, shape->size);
 }
 
-/* Fit on an H200 to 20 shapes: all instructions to fma's; tiles of few rows ask shared memory for more than it gives. */
+/* Fit on an H200 to 20 shapes: all instructions to fma's; tiles of few rows ask shared memory for more than it
+ * gives. */
 static double issued_of(const md_fa_config *config)
 {
     static const double SQUARE = 1.1, TALL = 1.315, SHORT = 1.187, FEW_ROWS = 1.38, SHORTEST = 2.275, SINGLE = 1.164;
     const int32_t rows = config->value[ROWS], columns = config->value[COLUMNS], down = config->value[DOWN];
-    const double issued = down == 4 ? SHORTEST : down == 8 ? (rows < 64 ? FEW_ROWS : SHORT) : rows == 128 && columns == 128 ? SQUARE : TALL;
+    const double issued = down == 4                       ? SHORTEST
+                          : down == 8                     ? (rows < 64 ? FEW_ROWS : SHORT)
+                          : rows == 128 && columns == 128 ? SQUARE
+                                                          : TALL;
     return config->value[PIECE] > 1 ? issued : issued * SINGLE;
 }
 
 static double product_us(const md_fa_target *target, const md_fa_product *w, const md_fa_config *config)
 {
-    const md_fa_cuda_fma c = {.rows = config->value[ROWS], .columns = config->value[COLUMNS], .threads = threads_of(config), .sums = config->value[DOWN] * ACROSS,
-                              .at_once = blocks_of(target, config), .split = MD_MAX(config->value[SPLIT], 1), .depth = config->value[DEPTH],
-                              .runs = is_stream(config) ? runs_of(target, config) : 0, .issued = issued_of(config),
+    const md_fa_cuda_fma c = {.rows = config->value[ROWS],
+                              .columns = config->value[COLUMNS],
+                              .threads = threads_of(config),
+                              .sums = config->value[DOWN] * ACROSS,
+                              .at_once = blocks_of(target, config),
+                              .split = MD_MAX(config->value[SPLIT], 1),
+                              .depth = config->value[DEPTH],
+                              .runs = is_stream(config) ? runs_of(target, config) : 0,
+                              .issued = issued_of(config),
                               .alone = 125 + 0.71 * config->value[DOWN] * ACROSS};
     return md_fa_cuda_fma_us(target, w, &c);
 }
@@ -187,14 +216,17 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
     if (!legal(target, config, NULL))
         return md_fail(MD_UNSUPPORTED, "gemm_fma has no kernel of these parameters");
     md_strbuf_printf(&defines,
-                     "#define MD_BM %" PRId32 "\n#define MD_BN %" PRId32 "\n#define MD_BK %" PRId32 "\n#define MD_TM %" PRId32 "\n#define MD_TN %d\n#define MD_PIECE %" PRId32
+                     "#define MD_BM %" PRId32 "\n#define MD_BN %" PRId32 "\n#define MD_BK %" PRId32
+                     "\n#define MD_TM %" PRId32 "\n#define MD_TN %d\n#define MD_PIECE %" PRId32
                      "\n#define MD_BLOCKS %" PRId32 "\n#define MD_BAND %d\n",
-                     config->value[ROWS], config->value[COLUMNS], config->value[DEPTH], config->value[DOWN], ACROSS, config->value[PIECE],
-                     blocks_of(target, config), BAND);
+                     config->value[ROWS], config->value[COLUMNS], config->value[DEPTH], config->value[DOWN], ACROSS,
+                     config->value[PIECE], blocks_of(target, config), BAND);
     md_fa_cuda_product_print_along(&defines, &p);
     md_strbuf_printf(&defines, "#define MD_STREAM %" PRId64 "\n#define MD_PARTS %d\n#define MD_THREADS %d\n",
                      is_stream(config) ? runs_of(target, config) : 0, PARTS, END_THREADS);
-    md_fa_cuda_product_text text = {.source = "cuda/gemm_fma.cu", .lanes = 4, .split = config->value[SPLIT],
+    md_fa_cuda_product_text text = {.source = "cuda/gemm_fma.cu",
+                                    .lanes = 4,
+                                    .split = config->value[SPLIT],
                                     .end = is_stream(config) ? "cuda/gemm_stream.cu" : NULL};
     return md_fa_cuda_product_emit(out, target, &p, &text, &defines);
 }

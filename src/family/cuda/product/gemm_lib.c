@@ -1,5 +1,6 @@
-/* Products by cuBLASLt. What it does itself with sums: a bias along the columns, relu, and gelu by tanh in bf16 (with more bits its tails are 5 to 100 times
- * as far off as ours); any other epilogue is a launch of our own. `rank`: which of its heuristic's answers, which it is asked for at every shape. */
+/* Products by cuBLASLt. What it does itself with sums: a bias along the columns, relu, and gelu by tanh in bf16
+ * (with more bits its tails are 5 to 100 times as far off as ours); any other epilogue is a launch of our own.
+ * `rank`: which of its heuristic's answers, which it is asked for at every shape. */
 #include "family/cuda/cuda.h"
 
 #include "base/dtype.h"
@@ -31,7 +32,8 @@ static bool is_real(int32_t dtype)
 static bool is_bias(const layout *plan, const md_fx_node *node)
 {
     const md_cg_product *p = &plan->p;
-    return node->kind == MD_FX_LOAD && node->n_args == 1 && node->arg[0]->kind == MD_FX_INDEX && p->n_columns == 1 && node->arg[0]->id == p->columns[0] &&
+    return node->kind == MD_FX_LOAD && node->n_args == 1 && node->arg[0]->kind == MD_FX_INDEX && p->n_columns == 1 &&
+           node->arg[0]->id == p->columns[0] &&
            p->program->formula->tensor[node->id].dtype == (md_dtype)plan->map[3].dtype;
 }
 
@@ -39,7 +41,8 @@ static bool is_bias(const layout *plan, const md_fx_node *node)
 static bool find_end(layout *out, const md_fx_node *value)
 {
     const bool has_types = out->map[3].dtype == out->map[0].dtype && out->map[0].dtype != MD_F64;
-    if (value->kind == MD_FX_OP && has_types && (value->op == MD_FX_RELU || (value->op == MD_FX_GELU_TANH && out->map[3].dtype == MD_BF16))) {
+    if (value->kind == MD_FX_OP && has_types &&
+        (value->op == MD_FX_RELU || (value->op == MD_FX_GELU_TANH && out->map[3].dtype == MD_BF16))) {
         out->end |= value->op == MD_FX_RELU ? MD_DEV_CUDA_GEMM_RELU : MD_DEV_CUDA_GEMM_GELU;
         value = value->arg[0];
     }
@@ -58,19 +61,23 @@ static bool is_direct(layout *out)
 {
     const md_st_stage *stage = &out->p.program->stage[out->p.stage];
     const md_st_store *s = &stage->store[0];
-    if (stage->n_stores != 1 || stage->has_scatter || s->assign != MD_FX_SET || out->p.n_products != 1 || !md_fa_cuda_map_result(&out->map[3], &out->p))
+    if (stage->n_stores != 1 || stage->has_scatter || s->assign != MD_FX_SET || out->p.n_products != 1 ||
+        !md_fa_cuda_map_result(&out->map[3], &out->p))
         return false;
-    return (out->map[3].dtype == out->map[0].dtype || (out->map[3].dtype == MD_F32 && out->map[0].dtype != MD_F64)) && find_end(out, s->value);
+    return (out->map[3].dtype == out->map[0].dtype || (out->map[3].dtype == MD_F32 && out->map[0].dtype != MD_F64)) &&
+           find_end(out, s->value);
 }
 
 static bool plan_of(layout *out, const md_st_program *program, int32_t stage)
 {
-    if (!md_cg_product_of(&out->p, program, stage, MD_CG_COLUMNS_STORED) || (out->p.type != MD_F32 && out->p.type != MD_F64))
+    if (!md_cg_product_of(&out->p, program, stage, MD_CG_COLUMNS_STORED) ||
+        (out->p.type != MD_F32 && out->p.type != MD_F64))
         return false;
     out->p.dialect = MD_DEV_CUDA;
     out->end = 0;
     for (int32_t o = 0; o <= out->p.n_products; o++)
-        if (!md_fa_cuda_map_operand(&out->map[o], &out->p, o) || !is_real(out->map[o].dtype) || out->map[o].dtype != out->map[0].dtype)
+        if (!md_fa_cuda_map_operand(&out->map[o], &out->p, o) || !is_real(out->map[o].dtype) ||
+            out->map[o].dtype != out->map[0].dtype)
             return false;
     if ((out->map[0].dtype == MD_F64) != (out->p.type == MD_F64))
         return false;
@@ -126,7 +133,8 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_f
     *out = (md_kn_envelope){0};
     if (!plan_of(&plan, target->program, target->stage))
         return;
-    /* Of lines at odd places the library's epilogue rounds twice (bf16 [17,37] x [37,33] + bias: off by 0.64 of the last place), or its answer does not run (K = 3). */
+    /* Of lines at odd places the library's epilogue rounds twice (bf16 [17,37] x [37,33] + bias: off by 0.64 of the
+     * last place), or its answer does not run (K = 3). */
     const bool has_end = plan.is_direct && plan.end;
     for (int32_t o = 0; o <= plan.p.n_products; o++)
         md_fa_cuda_map_needs(out, &plan.map[o], has_end);
@@ -150,7 +158,8 @@ static int64_t result_bytes(const md_fa_product *w)
     return (bytes + 255) / 256 * 256;
 }
 
-static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config, const md_kn_shape *shape)
+static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
+                     const md_kn_shape *shape)
 {
     layout plan;
     md_fa_product w;
@@ -168,10 +177,12 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
     out->workspace_bytes = LIBRARY_BYTES + (plan.is_direct ? 0 : result_bytes(&w));
 }
 
-/* Of kernels for lines that begin at 2, 4 or 8 bytes instead of 16, and of those on CUDA cores: us of a launch, of 64 steps of K, flops an SM does in a us, the
- * part of the memory's rate, us of adding up slices. */
+/* Of kernels for lines that begin at 2, 4 or 8 bytes instead of 16, and of those on CUDA cores: us of a launch, of
+ * 64 steps of K, flops an SM does in a us, the part of the memory's rate, us of adding up slices. */
 enum { PIECES = 3, PLAIN = 3, KINDS };
-static const double START[KINDS] = {3.73, 2.78, 2.53, 3.92}, STEP[KINDS] = {0.313, 0.137, 0.347, 0.00183}, RATE[KINDS] = {1.16, 1.89, 1.49, 0.414}, MEMORY[KINDS] = {0.33, 0.379, 0.44, 0.6}, SUM[KINDS] = {2.68, 3.45, 1.64, 2.05};
+static const double START[KINDS] = {3.73, 2.78, 2.53, 3.92}, STEP[KINDS] = {0.313, 0.137, 0.347, 0.00183},
+                    RATE[KINDS] = {1.16, 1.89, 1.49, 0.414}, MEMORY[KINDS] = {0.33, 0.379, 0.44, 0.6},
+                    SUM[KINDS] = {2.68, 3.45, 1.64, 2.05};
 /* What an epilogue of our own takes at least, us, and moves, of the bytes of its sums. */
 static const double EPILOGUE = 0.998, RESULTS = 2.88;
 static const double ONE_ROW = 0.679; /* what it takes for a matrix by a vector, of that */
@@ -200,13 +211,17 @@ static double tiled_us(const md_dev_facts *facts, const md_fa_product *w, int32_
 {
     static const int32_t tile[][2] = {{64, 64}, {128, 64}, {64, 128}, {128, 128}, {256, 128}};
     const double sms = MD_MAX(facts->threads, 1), results = (double)w->batch * (double)w->rows * (double)w->columns;
-    const double memory = w->bytes / (facts->memory_gbps * MEMORY[kind]) * 1e-3, rate = RATE[kind] * 1e6 * (w->p.type == MD_F64 ? F64_RATE : 1);
+    const double memory = w->bytes / (facts->memory_gbps * MEMORY[kind]) * 1e-3,
+                 rate = RATE[kind] * 1e6 * (w->p.type == MD_F64 ? F64_RATE : 1);
     double best = INFINITY;
     for (int32_t i = 0; i < MD_COUNT(tile); i++)
         for (int32_t split = 1; split <= 32; split *= 2) {
-            double blocks = (double)w->batch * ceil((double)w->rows / tile[i][0]) * ceil((double)w->columns / tile[i][1]) * split;
-            double steps = ceil((double)w->depth / 64 / split), step = STEP[kind] + tile[i][0] * tile[i][1] * 128.0 * w->p.n_products / rate;
-            double work = ceil(blocks / sms) * steps * step + (split > 1 ? SUM[kind] + results * 8 * split / SUM_GBPS * 1e-3 : 0);
+            double blocks =
+                (double)w->batch * ceil((double)w->rows / tile[i][0]) * ceil((double)w->columns / tile[i][1]) * split;
+            double steps = ceil((double)w->depth / 64 / split),
+                   step = STEP[kind] + tile[i][0] * tile[i][1] * 128.0 * w->p.n_products / rate;
+            double work =
+                ceil(blocks / sms) * steps * step + (split > 1 ? SUM[kind] + results * 8 * split / SUM_GBPS * 1e-3 : 0);
             best = fmin(best, fmax(work, memory));
         }
     return (START[kind] + best) * (w->rows == 1 && kind < PIECES ? ONE_ROW : 1);
@@ -223,7 +238,10 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     const int32_t kind = is_plain ? PLAIN : pieces(&plan, &w);
     md_fa_product sums = w;
     sums.epilogue_ops = sums.epilogue_transcendental = 0;
-    md_fa_wgmma_features(out, is_plain || kind < PIECES ? tiled_us(target->facts, &sums, kind) : md_fa_wgmma_best_us(target->facts, &sums), 1);
+    md_fa_wgmma_features(out,
+                         is_plain || kind < PIECES ? tiled_us(target->facts, &sums, kind)
+                                                   : md_fa_wgmma_best_us(target->facts, &sums),
+                         1);
     out->serial_us += 0.02 * config->value[RANK];
     if (plan.is_direct && plan.end)
         out->serial_us += OWN_EPILOGUE + (double)w.batch * (double)w.rows * (double)w.columns / OWN_RESULTS;
@@ -235,7 +253,8 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
 }
 
 /* ---- The call */
-static void fill_matrix(md_dev_cuda_gemm *w, int32_t which, const md_kn_map *m, const md_kn_call *call, int64_t inner, int64_t outer)
+static void fill_matrix(md_dev_cuda_gemm *w, int32_t which, const md_kn_map *m, const md_kn_call *call, int64_t inner,
+                        int64_t outer)
 {
     const int64_t *stride = call->shape->stride[m->tensor];
     w->leading[which] = m->n_dims[1] > 0 && outer > 1 ? stride[m->axis[1]] : inner;
@@ -277,7 +296,8 @@ static md_status run_product(const layout *plan, const md_kn_call *call, int32_t
     const md_dev_cuda_gemm_data data = {.a = call->data[plan->map[0].tensor],
                                         .b = call->data[b->tensor],
                                         .bias = w.end & MD_DEV_CUDA_GEMM_BIAS ? call->data[plan->bias] : NULL,
-                                        .c = plan->is_direct ? call->data[plan->map[3].tensor] : (char *)call->workspace + q * plane * item,
+                                        .c = plan->is_direct ? call->data[plan->map[3].tensor]
+                                                             : (char *)call->workspace + q * plane * item,
                                         .workspace = (char *)call->workspace + results,
                                         .workspace_bytes = LIBRARY_BYTES};
     w.rank = rank;

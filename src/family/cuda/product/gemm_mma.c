@@ -19,7 +19,10 @@ typedef struct tile {
 
 static tile tile_of(const md_cg_product *p, const md_fa_config *config)
 {
-    tile t = {.rows = config->value[ROWS], .columns = config->value[COLUMNS] / p->n_products, .stages = config->value[STAGES], .split = config->value[SPLIT]};
+    tile t = {.rows = config->value[ROWS],
+              .columns = config->value[COLUMNS] / p->n_products,
+              .stages = config->value[STAGES],
+              .split = config->value[SPLIT]};
     t.warps_rows = t.rows >= 64 ? 2 : 1;
     t.warps_columns = t.columns >= config->value[WARP] ? t.columns / config->value[WARP] : 1;
     t.threads = 32 * t.warps_rows * t.warps_columns;
@@ -49,14 +52,19 @@ static bool applies(const md_fa_target *target)
 }
 
 /* Fit on an H200: parts of the tensor cores' rate with large, middling and small tiles, us. */
-static const double LARGE = 0.103, MIDDLING = 0.157, SMALL = 0.152, STEP = 0.16, START = 1.04, MEMORY = 0.643, RAGGED = 1.82, RAGGED_SERIAL = 3.03, RAGGED_MEMORY = 0.248, HEAVY = 1.26;
+static const double LARGE = 0.103, MIDDLING = 0.157, SMALL = 0.152, STEP = 0.16, START = 1.04, MEMORY = 0.643,
+                    RAGGED = 1.82, RAGGED_SERIAL = 3.03, RAGGED_MEMORY = 0.248, HEAVY = 1.26;
 
 static md_fa_cuda_tiles tiles_of(const md_fa_target *target, const tile *t)
 {
     md_fa_cuda_load load = {.threads = t->threads, .registers = 128, .shared_bytes = t->shared};
     double rate = t->rows >= 128 && t->columns >= 64 ? LARGE : t->rows >= 64 && t->columns >= 64 ? MIDDLING : SMALL;
-    return (md_fa_cuda_tiles){.rows = t->rows, .columns = t->columns, .split = t->split, .resident = MD_MAX(md_fa_cuda_resident(target->facts, &load), 1),
-                              .flops = 16 * rate, .step_us = STEP};
+    return (md_fa_cuda_tiles){.rows = t->rows,
+                              .columns = t->columns,
+                              .split = t->split,
+                              .resident = MD_MAX(md_fa_cuda_resident(target->facts, &load), 1),
+                              .flops = 16 * rate,
+                              .step_us = STEP};
 }
 
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
@@ -70,7 +78,8 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
         return false;
     if (t.threads > 256) /* 128 registers were seen to be too few */
         return false;
-    if (t.threads < 64 || t.columns < 16 || t.rows * 8 > 8 * t.threads || t.columns * 8 > 8 * t.threads || t.rows > 4 * t.columns || t.columns > 8 * t.rows || t.rows * 8 % t.threads || t.columns * 8 % t.threads)
+    if (t.threads < 64 || t.columns < 16 || t.rows * 8 > 8 * t.threads || t.columns * 8 > 8 * t.threads ||
+        t.rows > 4 * t.columns || t.columns > 8 * t.rows || t.rows * 8 % t.threads || t.columns * 8 % t.threads)
         return false;
     if (config->value[BAND] != 8 && !md_fa_cuda_product_has_waves(target, &p, &tiles, size))
         return false;
@@ -83,7 +92,8 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_f
     *out = (md_kn_envelope){0};
 }
 
-static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config, const md_kn_shape *shape)
+static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
+                     const md_kn_shape *shape)
 {
     md_cg_product p;
     *out = (md_kn_plan_geometry){0};
@@ -99,7 +109,9 @@ static double end_us(const md_fa_target *target, const md_fa_product *w, const t
 {
     const double blocks = (double)w->batch * ceil((double)w->rows / t->rows) * ceil((double)w->columns / t->columns);
     const double at_once = MD_MAX(target->facts->threads, 1) * (double)MD_MAX(tiles->resident, 1);
-    return t->split > 1 ? 0 : HEAVY * md_fa_cuda_product_heavy_us(w) * t->rows * t->columns / t->threads * ceil(blocks / at_once);
+    return t->split > 1
+               ? 0
+               : HEAVY * md_fa_cuda_product_heavy_us(w) * t->rows * t->columns / t->threads * ceil(blocks / at_once);
 }
 
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
@@ -131,9 +143,11 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
     tile t = tile_of(&p, config);
     bool is_bf16 = p.program->formula->tensor[p.load[MD_CG_A]->id].dtype == MD_BF16;
     md_strbuf_printf(&defines,
-                     "#define MD_BM %" PRId32 "\n#define MD_BN %" PRId32 "\n#define MD_WARPS_M %" PRId32 "\n#define MD_WARPS_N %" PRId32
-                     "\n#define MD_STAGES %" PRId32 "\n#define MD_BAND %" PRId32 "\n#define MD_OPERAND_TYPE %s\n",
-                     t.rows, t.columns, t.warps_rows, t.warps_columns, t.stages, config->value[BAND], is_bf16 ? "bf16" : "f16");
+                     "#define MD_BM %" PRId32 "\n#define MD_BN %" PRId32 "\n#define MD_WARPS_M %" PRId32
+                     "\n#define MD_WARPS_N %" PRId32 "\n#define MD_STAGES %" PRId32 "\n#define MD_BAND %" PRId32
+                     "\n#define MD_OPERAND_TYPE %s\n",
+                     t.rows, t.columns, t.warps_rows, t.warps_columns, t.stages, config->value[BAND],
+                     is_bf16 ? "bf16" : "f16");
     md_fa_cuda_product_print_along(&defines, &p);
     md_fa_cuda_product_text text = {.source = "cuda/gemm_mma.cu", .lanes = 4, .split = t.split};
     return md_fa_cuda_product_emit(out, target, &p, &text, &defines);

@@ -20,12 +20,16 @@ typedef struct tile {
 
 static tile tile_of(const md_cg_product *p, const md_fa_config *config)
 {
-    tile t = {.rows = config->value[ROWS], .columns = config->value[COLUMNS] / p->n_products, .split = config->value[SPLIT], .depth = config->value[DEPTH]};
+    tile t = {.rows = config->value[ROWS],
+              .columns = config->value[COLUMNS] / p->n_products,
+              .split = config->value[SPLIT],
+              .depth = config->value[DEPTH]};
     int64_t pitch_a = t.rows + 4, pitch_b = t.columns + 4;
     t.thread_rows = config->value[DOWN] ? config->value[DOWN] : t.rows >= 128 ? 8 : 4;
     t.thread_columns = config->value[ACROSS] ? config->value[ACROSS] : t.columns >= 128 ? 8 : 4;
     t.threads = t.rows / t.thread_rows * (t.columns / t.thread_columns);
-    int64_t stages = 2 * t.depth * (pitch_a + p->n_products * pitch_b), slab = (int64_t)p->n_products * t.rows * pitch_b;
+    int64_t stages = 2 * t.depth * (pitch_a + p->n_products * pitch_b),
+            slab = (int64_t)p->n_products * t.rows * pitch_b;
     t.shared = MD_MAX(stages, slab) * md_fa_cuda_product_bytes(p);
     return t;
 }
@@ -37,25 +41,37 @@ static bool applies(const md_fa_target *target)
 }
 
 /* Fit on an H200: parts of the peak, us. */
-static const double RATE_F32 = 0.759, RATE_F64 = 0.35, RATE_INTEGER = 0.05, REUSE_3 = 0.852, REUSE_2 = 0.903, STEP = 2, START = 0.0272, SLICE = 0.00137, SINGLE_STEP = 3.04, SINGLE_RATE = 0.861;
+static const double RATE_F32 = 0.759, RATE_F64 = 0.35, RATE_INTEGER = 0.05, REUSE_3 = 0.852, REUSE_2 = 0.903, STEP = 2,
+                    START = 0.0272, SLICE = 0.00137, SINGLE_STEP = 3.04, SINGLE_RATE = 0.861;
 
 static md_fa_cuda_tiles tiles_of(const md_fa_target *target, const md_cg_product *p, const tile *t)
 {
-    md_fa_cuda_load load = {.threads = t->threads, .registers = t->thread_rows * t->thread_columns >= 64 ? 200 : 80, .shared_bytes = t->shared};
+    md_fa_cuda_load load = {.threads = t->threads,
+                            .registers = t->thread_rows * t->thread_columns >= 64 ? 200 : 80,
+                            .shared_bytes = t->shared};
     double rate = p->type == MD_F32 ? RATE_F32 : p->type == MD_F64 ? RATE_F64 : RATE_INTEGER;
-    double reuse = (double)(t->thread_rows * t->thread_columns) / (t->thread_rows + t->thread_columns); /* fma a value from shared memory */
-    return (md_fa_cuda_tiles){.rows = t->rows, .columns = t->columns, .split = t->split, .resident = MD_MAX(md_fa_cuda_resident(target->facts, &load), 1),
-                              .flops = rate * (reuse >= 4 ? 1 : reuse >= 2.6 ? REUSE_3 : REUSE_2), .step_us = STEP};
+    /* fma a value from shared memory */
+    double reuse = (double)(t->thread_rows * t->thread_columns) / (t->thread_rows + t->thread_columns);
+    return (md_fa_cuda_tiles){.rows = t->rows,
+                              .columns = t->columns,
+                              .split = t->split,
+                              .resident = MD_MAX(md_fa_cuda_resident(target->facts, &load), 1),
+                              .flops = rate * (reuse >= 4     ? 1
+                                               : reuse >= 2.6 ? REUSE_3
+                                                              : REUSE_2),
+                              .step_us = STEP};
 }
 
-/* Whether a tile's pieces of four go round evenly among its threads, and a warp's threads make a rectangle in it. Slices of K are cut where blocks of it
- * end: those of another size would not add up in the same order. */
+/* Whether a tile's pieces of four go round evenly among its threads, and a warp's threads make a rectangle in it.
+ * Slices of K are cut where blocks of it end: those of another size would not add up in the same order. */
 static bool is_even(const tile *t)
 {
-    const int32_t across = t->columns / t->thread_columns, down = t->rows / t->thread_rows, lanes_across = MD_MIN(across, 8);
+    const int32_t across = t->columns / t->thread_columns, down = t->rows / t->thread_rows,
+                  lanes_across = MD_MIN(across, 8);
     if (t->threads < 32 || t->threads > 256 || across % lanes_across || down % (32 / lanes_across))
         return false;
-    return t->rows * t->depth / 4 % t->threads == 0 && t->columns * t->depth / 4 % t->threads == 0 && (t->depth == USUAL_DEPTH || t->split == 1);
+    return t->rows * t->depth / 4 % t->threads == 0 && t->columns * t->depth / 4 % t->threads == 0 &&
+           (t->depth == USUAL_DEPTH || t->split == 1);
 }
 
 /* Sums, and pieces under way with where they come from. Beyond that kernels were seen to spill. */
@@ -74,13 +90,16 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     md_fa_cuda_tiles tiles = tiles_of(target, &p, &t);
     if (p.type != MD_F32 && t.thread_rows * t.thread_columns * p.n_products > 32)
         return false;
-    if (t.rows > 2 * t.columns || t.columns > 4 * t.rows) /* tiles so narrow that one operand's copy takes all registers */
+    /* tiles so narrow that one operand's copy takes all registers */
+    if (t.rows > 2 * t.columns || t.columns > 4 * t.rows)
         return false;
-    if ((config->value[DOWN] && config->value[DOWN] == (t.rows >= 128 ? 8 : 4)) || (config->value[ACROSS] && config->value[ACROSS] == (t.columns >= 128 ? 8 : 4)))
+    if ((config->value[DOWN] && config->value[DOWN] == (t.rows >= 128 ? 8 : 4)) ||
+        (config->value[ACROSS] && config->value[ACROSS] == (t.columns >= 128 ? 8 : 4)))
         return false; /* as without saying so */
     if (config->value[BAND] != 8 && !md_fa_cuda_product_has_waves(target, &p, &tiles, size))
         return false;
-    return is_even(&t) && has_registers(&p, &t) && t.shared <= target->facts->shared_per_block && md_fa_cuda_product_sensible(target, &p, &tiles, size);
+    return is_even(&t) && has_registers(&p, &t) && t.shared <= target->facts->shared_per_block &&
+           md_fa_cuda_product_sensible(target, &p, &tiles, size);
 }
 
 static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
@@ -89,7 +108,8 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_f
     *out = (md_kn_envelope){0};
 }
 
-static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config, const md_kn_shape *shape)
+static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
+                     const md_kn_shape *shape)
 {
     md_cg_product p;
     *out = (md_kn_plan_geometry){0};
@@ -122,11 +142,23 @@ static double f32_us(const md_fa_target *target, const md_fa_product *w, const t
     static const double MOST_SUMS = 1.3, SOME = 1.94, FEW = 2.33, SINGLE = 1.31, SINGLE_ALONE = 1.21, WAIT = 74;
     const int32_t sums = t->thread_rows * t->thread_columns;
     const bool is_single = !has_direct_operands(w);
-    md_fa_cuda_fma c = {.rows = t->rows, .columns = t->columns, .threads = t->threads, .sums = sums, .at_once = at_once, .split = t->split, .depth = t->depth,
-                        .issued = (sums >= 64 ? MOST_SUMS : sums >= 32 ? SOME : FEW) * (is_single ? SINGLE : 1), .alone = (WAIT + sums) * (is_single ? SINGLE_ALONE : 1)};
+    md_fa_cuda_fma c = {.rows = t->rows,
+                        .columns = t->columns,
+                        .threads = t->threads,
+                        .sums = sums,
+                        .at_once = at_once,
+                        .split = t->split,
+                        .depth = t->depth,
+                        .issued = (sums >= 64   ? MOST_SUMS
+                                   : sums >= 32 ? SOME
+                                                : FEW) *
+                                  (is_single ? SINGLE : 1),
+                        .alone = (WAIT + sums) * (is_single ? SINGLE_ALONE : 1)};
     const double tiles = (double)w->batch * ceil((double)w->rows / t->rows) * ceil((double)w->columns / t->columns);
     const double waves = ceil(tiles / (MD_MAX(target->facts->threads, 1) * (double)MD_MAX(at_once, 1)));
-    const double end = t->split > 1 ? 0 : md_fa_cuda_product_heavy_us(w) * t->rows * t->columns / t->threads * waves * MD_MAX(at_once, 1);
+    const double end =
+        t->split > 1 ? 0
+                     : md_fa_cuda_product_heavy_us(w) * t->rows * t->columns / t->threads * waves * MD_MAX(at_once, 1);
     return md_fa_cuda_fma_us(target, w, &c) * (is_narrow(w) ? NARROW : 1) + end;
 }
 
@@ -169,8 +201,8 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
         return md_fail(MD_UNSUPPORTED, "gemm_simt has no kernel of these parameters");
     tile t = tile_of(&p, config);
     md_strbuf_printf(&defines,
-                     "#define MD_BM %" PRId32 "\n#define MD_BN %" PRId32 "\n#define MD_TM %" PRId32 "\n#define MD_TN %" PRId32
-                     "\n#define MD_BK %" PRId32 "\n#define MD_BAND %" PRId32 "\n",
+                     "#define MD_BM %" PRId32 "\n#define MD_BN %" PRId32 "\n#define MD_TM %" PRId32
+                     "\n#define MD_TN %" PRId32 "\n#define MD_BK %" PRId32 "\n#define MD_BAND %" PRId32 "\n",
                      t.rows, t.columns, t.thread_rows, t.thread_columns, t.depth, config->value[BAND]);
     md_fa_cuda_product_print_along(&defines, &p);
     print_direct(&defines, &p);

@@ -1,6 +1,8 @@
-/* Products on Hopper's tensor cores: src/kernels/cuda/gemm_wgmma.cu. For operands of one 16-bit type (or f32 as tf32) that lie in memory as its copy engine can
- * read them, or are copied so first (`pad`). `cluster` without `split`: two blocks share an operand; as large as `split`: the slices of a tile add up among
- * themselves, else in a second launch. `store`: for one result of 16 bits, in registers, 1 by the copy engine, 2 by words at any address; 0 any epilogue. */
+/* Products on Hopper's tensor cores: src/kernels/cuda/gemm_wgmma.cu. For operands of one 16-bit type (or f32 as
+ * tf32) that lie in memory as its copy engine can read them, or are copied so first (`pad`). `cluster` without
+ * `split`: two blocks share an operand; as large as `split`: the slices of a tile add up among themselves, else in a
+ * second launch. `store`: for one result of 16 bits, in registers, 1 by the copy engine, 2 by words at any address;
+ * 0 any epilogue. */
 #include "family/cuda/cuda.h"
 
 #include "base/dtype.h"
@@ -12,11 +14,20 @@
 
 enum { ROWS, COLUMNS, TURNS, CLUSTER, SPLIT, STORE, PAD };
 enum { BY_SLAB, BY_ENGINE, BY_WORDS }; /* values of STORE */
-enum { MAPS = 4, DEPTH = 64, BAND = 8, SHARED = 232448, RESERVE = 1024 + 320, UNDER_WAY = 192 << 10, SMALL_STAGE = 20 << 10 };
+enum {
+    MAPS = 4,
+    DEPTH = 64,
+    BAND = 8,
+    SHARED = 232448,
+    RESERVE = 1024 + 320,
+    UNDER_WAY = 192 << 10,
+    SMALL_STAGE = 20 << 10
+};
 
 /* What follows from a configuration. */
 typedef struct shape {
-    int32_t rows, columns, consumers, cluster, panel, panels, stages, threads, low, high; /* cluster: that share an operand */
+    /* cluster: that share an operand */
+    int32_t rows, columns, consumers, cluster, panel, panels, stages, threads, low, high;
     int32_t n_products, split, deep; /* deep: times 128 bytes of K a stage */
     bool is_met; /* the slices of a tile are a cluster, too */
     bool is_turned, shares_a, has_result, by_words; /* has_result: in registers; by_words: and stored from there */
@@ -34,14 +45,16 @@ static int64_t buffer_bytes(const shape *s)
         return (int64_t)s->n_products * s->rows * (s->columns + 8) * 4;
     if (s->by_words)
         return 0;
-    return s->consumers * 4 * (s->has_result ? (int64_t)s->panels * 16 * s->panel * 2 : (int64_t)s->n_products * 16 * (s->panel + 4) * 4);
+    return s->consumers * 4 *
+           (s->has_result ? (int64_t)s->panels * 16 * s->panel * 2 : (int64_t)s->n_products * 16 * (s->panel + 4) * 4);
 }
 
 static void choose_stages(shape *s)
 {
     for (s->panels = s->has_result ? 2 : 1; s->panels > 0; s->panels--) {
         int64_t buffers = buffer_bytes(s), left = SHARED - RESERVE - buffers;
-        s->stages = (int32_t)MD_MAX(MD_MIN(left / s->stage_bytes, MD_MIN(MD_MAX(UNDER_WAY / s->stage_bytes, 8), 16)), 0);
+        s->stages =
+            (int32_t)MD_MAX(MD_MIN(left / s->stage_bytes, MD_MIN(MD_MAX(UNDER_WAY / s->stage_bytes, 8), 16)), 0);
         s->shared = s->stages * s->stage_bytes + buffers + 1024 + s->stages * 16 + 16;
         if (s->stages >= 4)
             break;
@@ -61,8 +74,13 @@ static int32_t panel_of(int32_t columns)
 
 static shape shape_of(const md_cg_product *p, const md_fa_config *config)
 {
-    shape s = {.rows = config->value[ROWS], .columns = config->value[COLUMNS] / p->n_products, .cluster = config->value[CLUSTER],
-               .is_turned = config->value[TURNS], .has_result = config->value[STORE], .by_words = config->value[STORE] == BY_WORDS, .split = config->value[SPLIT]};
+    shape s = {.rows = config->value[ROWS],
+               .columns = config->value[COLUMNS] / p->n_products,
+               .cluster = config->value[CLUSTER],
+               .is_turned = config->value[TURNS],
+               .has_result = config->value[STORE],
+               .by_words = config->value[STORE] == BY_WORDS,
+               .split = config->value[SPLIT]};
     s.is_met = s.split > 1 && s.cluster == s.split;
     if (s.is_met)
         s.cluster = 1;
@@ -135,7 +153,8 @@ static bool takes(const md_fa_target *target, const md_cg_product *p, int32_t dt
     return dtype == MD_BF16 || dtype == MD_F16 || (dtype == MD_F32 && target->allows_tf32 && is_along_depth);
 }
 
-/* Whether only as many of A's rows are copied as there are: copies of rows that are not there take longer than others (seen). */
+/* Whether only as many of A's rows are copied as there are: copies of rows that are not there take longer than
+ * others (seen). */
 static bool shrinks(const md_cg_product *p, const shape *s)
 {
     return along(p, MD_CG_A) == MD_CG_ALONG_DEPTH && s->cluster == 1;
@@ -160,7 +179,8 @@ static void set_boxes(md_kn_map map[MAPS], const md_cg_product *p, const shape *
 static bool product_of(md_cg_product *out, const md_fa_target *target)
 {
     md_kn_map map[MAPS];
-    return target->facts->capability == 90 && md_fa_cuda_product_of(out, target) && maps_of(map, out) && takes(target, out, map[0].dtype);
+    return target->facts->capability == 90 && md_fa_cuda_product_of(out, target) && maps_of(map, out) &&
+           takes(target, out, map[0].dtype);
 }
 
 /* ---- The family */
@@ -172,9 +192,15 @@ static bool applies(const md_fa_target *target)
 
 static md_fa_cuda_tiles tiles_of(const shape *s)
 {
-    /* wgmma of fewer columns waits for operands; a tile of half the rows reads twice as much. Tensor cores: 16 times the f32 units. */
+    /* wgmma of fewer columns waits for operands; a tile of half the rows reads twice as much. Tensor cores: 16 times
+     * the f32 units. */
     double rate = s->columns >= 128 ? 0.92 : s->columns >= 64 ? 0.7 : 0.5;
-    return (md_fa_cuda_tiles){.rows = s->rows, .columns = s->columns, .split = s->split, .is_met = s->is_met, .resident = 1, .flops = 16 * rate,
+    return (md_fa_cuda_tiles){.rows = s->rows,
+                              .columns = s->columns,
+                              .split = s->split,
+                              .is_met = s->is_met,
+                              .resident = 1,
+                              .flops = 16 * rate,
                               .step_us = 0.01 + (double)s->stage_bytes / 5e6};
 }
 
@@ -191,13 +217,15 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     const int64_t ones[MD_FX_MAX_DIMS] = {0};
     md_fa_product_measure(&w, target, &p, ones);
     bool is_plain = w.epilogue_ops + w.epilogue_transcendental == 0 && p.n_columns == 1;
-    if (accumulators > (is_plain ? 192 : 128) || (s.is_turned && s.rows > 128) || (s.rows == 64 && s.is_turned) || s.stages < 3)
+    if (accumulators > (is_plain ? 192 : 128) || (s.is_turned && s.rows > 128) || (s.rows == 64 && s.is_turned) ||
+        s.stages < 3)
         return false;
     if (s.split > 1 && (s.has_result || s.is_turned || (config->value[PAD] && !s.is_met)))
         return false;
     if (s.cluster > 2 || (s.cluster == 2 && s.split > 1))
         return false;
-    if (s.columns % 8 || (s.cluster == 2 && !s.shares_a && s.columns % 16) || (config->value[PAD] && (p.n_products == 2 || bytes_of(&p) == 4)))
+    if (s.columns % 8 || (s.cluster == 2 && !s.shares_a && s.columns % 16) ||
+        (config->value[PAD] && (p.n_products == 2 || bytes_of(&p) == 4)))
         return false;
     if (config->value[PAD] && s.has_result && !s.by_words) /* for the odd shapes, whose results lie oddly, too */
         return false;
@@ -226,7 +254,8 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_f
     }
 }
 
-static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config, const md_kn_shape *shape_at)
+static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
+                     const md_kn_shape *shape_at)
 {
     md_cg_product p;
     md_fa_product w;
@@ -240,7 +269,8 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
     shape s = shape_of(&p, config);
     int64_t rows = s.rows * (s.shares_a ? 1 : s.cluster), columns = s.columns * (s.shares_a ? s.cluster : 1);
     int32_t together = s.is_met ? s.split : s.cluster; /* blocks of a cluster */
-    int64_t tiles = w.batch * ((w.rows + rows - 1) / rows) * ((w.columns + columns - 1) / columns) * (s.is_met ? 1 : s.split);
+    int64_t tiles =
+        w.batch * ((w.rows + rows - 1) / rows) * ((w.columns + columns - 1) / columns) * (s.is_met ? 1 : s.split);
     md_kn_geometry *g = &out->launch[0];
     g->blocks = MD_MIN(tiles, MD_MAX(target->facts->threads / together, 1)) * together;
     g->grid[0] = (int32_t)g->blocks;
@@ -262,8 +292,16 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     if (!product_of(&p, target) || !md_fa_cuda_product_has_work(out, &w, target, &p, size))
         return;
     shape s = shape_of(&p, config);
-    const md_fa_wgmma v = {.rows = s.rows, .columns = s.columns, .split = s.split, .cluster = s.cluster, .stages = s.stages * s.deep, .is_turned = s.is_turned, .is_met = s.is_met,
-                           .has_result = s.has_result, .by_words = s.by_words, .has_copies = config->value[PAD]};
+    const md_fa_wgmma v = {.rows = s.rows,
+                           .columns = s.columns,
+                           .split = s.split,
+                           .cluster = s.cluster,
+                           .stages = s.stages * s.deep,
+                           .is_turned = s.is_turned,
+                           .is_met = s.is_met,
+                           .has_result = s.has_result,
+                           .by_words = s.by_words,
+                           .has_copies = config->value[PAD]};
     md_fa_wgmma_features(out, md_fa_wgmma_us(target->facts, &w, &v), 1 + v.has_copies + (s.split > 1 && !s.is_met));
 }
 
@@ -284,8 +322,8 @@ static void print_instruction(md_strbuf *out, const md_cg_product *p, int32_t co
     const int32_t n = columns / 2, depth = dtype == MD_F32 ? 8 : 16;
     md_strbuf_printf(out,
                      "static __device__ __forceinline__ void md_wgmma(float (&d)[%" PRId32
-                     "], unsigned long long a, unsigned long long b)\n{\n    asm volatile(\"wgmma.mma_async.sync.aligned.m64n%" PRId32
-                     "k%" PRId32 ".f32.%s.%s {",
+                     "], unsigned long long a, unsigned long long b)\n{\n    asm "
+                     "volatile(\"wgmma.mma_async.sync.aligned.m64n%" PRId32 "k%" PRId32 ".f32.%s.%s {",
                      n, columns, depth, type, type);
     for (int32_t i = 0; i < n; i++)
         md_strbuf_printf(out, "%s%%%" PRId32, i ? ", " : "", i);
@@ -303,10 +341,28 @@ static void print_defines(md_strbuf *out, const md_cg_product *p, const shape *s
     const struct {
         const char *name;
         int32_t value;
-    } list[] = {{"BM", s->rows}, {"BN", s->columns}, {"STAGES", s->stages}, {"DEEP", s->deep}, {"CONSUMERS", s->consumers}, {"PINGPONG", s->is_turned},
-                {"CLUSTER", s->cluster}, {"SHARE_A", s->shares_a}, {"BATCH_0", map[0].n_dims[2] > 0}, {"BATCH_1", map[1].n_dims[2] > 0},
-                {"BAND", BAND}, {"LOW", s->low}, {"HIGH", s->high}, {"PANEL", s->panel}, {"PANELS", s->panels}, {"RESULT", s->by_words ? 2 : s->has_result},
-                {"ROLLED_PANELS", is_rolled}, {"SHRINKS", shrinks(p, s)}, {"OPERAND_BYTES", bytes_of(p)}, {"MEET", s->is_met}, {"READS", s->has_result && read_along_columns(p)}, {"ALIGNED", s->has_result && !s->by_words}};
+    } list[] = {{"BM", s->rows},
+                {"BN", s->columns},
+                {"STAGES", s->stages},
+                {"DEEP", s->deep},
+                {"CONSUMERS", s->consumers},
+                {"PINGPONG", s->is_turned},
+                {"CLUSTER", s->cluster},
+                {"SHARE_A", s->shares_a},
+                {"BATCH_0", map[0].n_dims[2] > 0},
+                {"BATCH_1", map[1].n_dims[2] > 0},
+                {"BAND", BAND},
+                {"LOW", s->low},
+                {"HIGH", s->high},
+                {"PANEL", s->panel},
+                {"PANELS", s->panels},
+                {"RESULT", s->by_words ? 2 : s->has_result},
+                {"ROLLED_PANELS", is_rolled},
+                {"SHRINKS", shrinks(p, s)},
+                {"OPERAND_BYTES", bytes_of(p)},
+                {"MEET", s->is_met},
+                {"READS", s->has_result && read_along_columns(p)},
+                {"ALIGNED", s->has_result && !s->by_words}};
     for (int32_t i = 0; i < MD_COUNT(list); i++)
         md_strbuf_printf(out, "#define MD_%s %" PRId32 "\n", list[i].name, list[i].value);
     md_fa_cuda_product_print_along(out, p);
@@ -331,9 +387,14 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
     map[0].is_copy = map[1].is_copy = (uint8_t)config->value[PAD];
     md_fa_product_measure(&w, target, &p, ones);
     /* What is read at any address takes long texts. */
-    print_defines(&defines, &p, &s, map, !s.has_result || w.epilogue_ops > 2 || w.epilogue_transcendental > 0 || (s.by_words && read_along_columns(&p)));
+    print_defines(&defines, &p, &s, map,
+                  !s.has_result || w.epilogue_ops > 2 || w.epilogue_transcendental > 0 ||
+                      (s.by_words && read_along_columns(&p)));
     md_fa_cuda_product_text text = {.source = "cuda/gemm_wgmma.cu",
-                                    .lanes = s.has_result ? 2 : config->value[PAD] ? 4 : md_fa_cuda_width(target->program, target->stage), /* pad: for odd lines, too */
+                                    /* pad: for odd lines, too */
+                                    .lanes = s.has_result         ? 2
+                                             : config->value[PAD] ? 4
+                                                                  : md_fa_cuda_width(target->program, target->stage),
                                     .has_result = s.has_result,
                                     .split = s.split,
                                     .is_met = s.is_met,

@@ -22,10 +22,12 @@ static bool product_of(md_cg_product *p, const md_fa_target *target)
         return false;
     const md_st_product *s = &target->program->stage[target->stage].product;
     for (int32_t o = 0; o <= p->n_products; o++)
-        if (!p->load[o] || md_cg_product_along(p, o) != MD_CG_ALONG_DEPTH || p->program->formula->tensor[p->load[o]->id].dtype != type_of(p))
+        if (!p->load[o] || md_cg_product_along(p, o) != MD_CG_ALONG_DEPTH ||
+            p->program->formula->tensor[p->load[o]->id].dtype != type_of(p))
             return false;
     md_dtype dtype = type_of(p);
-    return s->n_k == 1 && p->n_rows <= 1 && p->n_columns == 1 && (dtype == MD_BF16 || dtype == MD_F16 || dtype == MD_F32);
+    return s->n_k == 1 && p->n_rows <= 1 && p->n_columns == 1 &&
+           (dtype == MD_BF16 || dtype == MD_F16 || dtype == MD_F32);
 }
 
 static bool applies(const md_fa_target *target)
@@ -40,7 +42,8 @@ static int32_t warps_of(const md_fa_config *config)
     return MD_MAX(config->value[WARPS], config->value[SHARE]);
 }
 
-/* Where K is split among more warps than usual, the field of warps stands at its usual value: the others would say the same. */
+/* Where K is split among more warps than usual, the field of warps stands at its usual value: the others would say
+ * the same. */
 static bool is_other_name(const md_fa_config *config)
 {
     const int32_t warps = config->value[WARPS], share = config->value[SHARE];
@@ -88,7 +91,8 @@ static int64_t blocks_of(const md_fa_product *w, const md_fa_config *config)
     return w->batch * ((w->columns + columns_of(config) - 1) / columns_of(config));
 }
 
-static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config, const md_kn_shape *shape)
+static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
+                     const md_kn_shape *shape)
 {
     md_cg_product p;
     md_fa_product w;
@@ -108,7 +112,9 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
 }
 
 /* Fit on an H200: us, or parts of a rate. */
-static const double START = 0.00345, BATCH = 0.0127, SHARES = 0.00171, MANY_VECTORS = 0.191, LONE_RATE = 2.8, RATE = 3.23, WIDEN = 2.92, WIDEN_ONE = 6.9, WIDEN_F32 = 1.8, RESULT_OPS = 4390, OPS_RATE = 0.38, FUNCTION = 0.7, LONE_F32 = 1.2, PAIR_F32 = 1.07, ROW_F32 = 0.07, SHARE_F32 = 0.02;
+static const double START = 0.00345, BATCH = 0.0127, SHARES = 0.00171, MANY_VECTORS = 0.191, LONE_RATE = 2.8,
+                    RATE = 3.23, WIDEN = 2.92, WIDEN_ONE = 6.9, WIDEN_F32 = 1.8, RESULT_OPS = 4390, OPS_RATE = 0.38,
+                    FUNCTION = 0.7, LONE_F32 = 1.2, PAIR_F32 = 1.07, ROW_F32 = 0.07, SHARE_F32 = 0.02;
 
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
@@ -117,8 +123,10 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     if (!product_of(&p, target) || !md_fa_cuda_product_has_work(out, &w, target, &p, size))
         return;
     int32_t few = config->value[FEW], vectors = config->value[COLUMNS] * config->value[UNDER_WAY] * p.n_products;
-    const double bytes = (double)w.depth * (double)md_dtype_size(type_of(&p)), at_once = 512.0 * config->value[SHARE] * config->value[UNDER_WAY];
-    const double steps = ceil(bytes / at_once), useful = bytes / (steps * at_once); /* of the loads that a short K leaves */
+    const double bytes = (double)w.depth * (double)md_dtype_size(type_of(&p)),
+                 at_once = 512.0 * config->value[SHARE] * config->value[UNDER_WAY];
+    /* of the loads that a short K leaves */
+    const double steps = ceil(bytes / at_once), useful = bytes / (steps * at_once);
     md_fa_cuda_load load = {.blocks = (double)blocks_of(&w, config),
                             .threads = 32 * warps_of(config),
                             .registers = 48 + 4 * vectors + few * (config->value[COLUMNS] * p.n_products + 8),
@@ -129,10 +137,18 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
         out->memory_bytes *= (config->value[COLUMNS] == 1 ? LONE_F32 : PAIR_F32) * (1 + ROW_F32 * (few - 1));
     /* With one column a warp, the rows are read as often as the column. */
     out->memory_rate = (config->value[COLUMNS] == 1 ? LONE_RATE : RATE) * md_fa_cuda_rate(target->facts, &load);
-    out->ops = 2 * results * (double)w.depth * p.n_products * (type_of(&p) == MD_F32 ? WIDEN_F32 : few == 1 ? WIDEN_ONE : WIDEN) + results * RESULT_OPS; /* 16-bit rows are widened again and again */
+    /* 16-bit rows are widened again and again */
+    out->ops = 2 * results * (double)w.depth * p.n_products *
+                   (type_of(&p) == MD_F32 ? WIDEN_F32
+                    : few == 1            ? WIDEN_ONE
+                                          : WIDEN) +
+               results * RESULT_OPS;
     out->ops_rate = OPS_RATE;
     out->parallel = fmin(load.blocks, MD_MAX(target->facts->threads, 1));
-    out->serial_us = START + FUNCTION * w.epilogue_transcendental + BATCH * steps + (type_of(&p) == MD_F32 ? SHARE_F32 : SHARES) * config->value[SHARE] + (vectors > 4 ? MANY_VECTORS : 0); /* seen: much under way at once, by all warps */
+    /* seen: much under way at once, by all warps */
+    out->serial_us = START + FUNCTION * w.epilogue_transcendental + BATCH * steps +
+                     (type_of(&p) == MD_F32 ? SHARE_F32 : SHARES) * config->value[SHARE] +
+                     (vectors > 4 ? MANY_VECTORS : 0);
 }
 
 static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
@@ -143,10 +159,11 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
         return md_fail(MD_INTERNAL, "family gemv does not take this stage");
     md_dtype dtype = type_of(&p);
     md_strbuf_printf(&defines,
-                     "#define MD_FEW %" PRId32 "\n#define MD_COLUMNS %" PRId32 "\n#define MD_UNDER_WAY %" PRId32 "\n#define MD_SHARE %" PRId32
-                     "\n#define MD_WARPS %" PRId32 "\n#define MD_OPERAND_BYTES %d\n#define MD_WIDEN(h) md_up1_%s(h)\n",
-                     config->value[FEW], config->value[COLUMNS], config->value[UNDER_WAY], config->value[SHARE], warps_of(config), dtype == MD_F32 ? 4 : 2,
-                     dtype == MD_F16 ? "f16" : "bf16");
+                     "#define MD_FEW %" PRId32 "\n#define MD_COLUMNS %" PRId32 "\n#define MD_UNDER_WAY %" PRId32
+                     "\n#define MD_SHARE %" PRId32 "\n#define MD_WARPS %" PRId32
+                     "\n#define MD_OPERAND_BYTES %d\n#define MD_WIDEN(h) md_up1_%s(h)\n",
+                     config->value[FEW], config->value[COLUMNS], config->value[UNDER_WAY], config->value[SHARE],
+                     warps_of(config), dtype == MD_F32 ? 4 : 2, dtype == MD_F16 ? "f16" : "bf16");
     if (!legal(target, config, NULL))
         return md_fail(MD_UNSUPPORTED, "gemv has no kernel of these parameters");
     md_fa_cuda_product_text text = {.source = "cuda/gemv.cu", .lanes = columns_of(config) % 4 ? 2 : 4};

@@ -1,8 +1,8 @@
 /* Tensors of products as matrices: which dims of the formula make up rows, columns and batch of each. */
 #include "family/cuda/product/gemm.h"
 
-static bool add_group(md_kn_map *m, int32_t at, const md_st_program *program, const md_fx_node *const *subscript, int32_t rank, int32_t n,
-                      const int32_t *index)
+static bool add_group(md_kn_map *m, int32_t at, const md_st_program *program, const md_fx_node *const *subscript,
+                      int32_t rank, int32_t n, const int32_t *index)
 {
     int32_t found = 0, last = -1;
     if (n > MD_KN_MAP_DIMS)
@@ -21,12 +21,14 @@ static bool add_group(md_kn_map *m, int32_t at, const md_st_program *program, co
     return found == n;
 }
 
-/* The dims of a tensor with these plain subscripts, fastest first: two groups, and the batch. False where the tensor does not lie so. */
-static bool make_map(md_kn_map *m, const md_cg_product *p, int32_t tensor, const md_fx_node *const *subscript, int32_t rank, const int32_t n[2],
-                     const int32_t *const index[2])
+/* The dims of a tensor with these plain subscripts, fastest first: two groups, and the batch. False where the tensor
+ * does not lie so. */
+static bool make_map(md_kn_map *m, const md_cg_product *p, int32_t tensor, const md_fx_node *const *subscript,
+                     int32_t rank, const int32_t n[2], const int32_t *const index[2])
 {
     const md_st_product *s = &p->program->stage[p->stage].product;
-    *m = (md_kn_map){.tensor = (uint8_t)tensor, .dtype = (uint8_t)p->program->formula->tensor[tensor].dtype, .box = {1, 1, 1}};
+    *m = (md_kn_map){
+        .tensor = (uint8_t)tensor, .dtype = (uint8_t)p->program->formula->tensor[tensor].dtype, .box = {1, 1, 1}};
     for (int32_t i = 0; i < 2; i++)
         if (!add_group(m, i, p->program, subscript, rank, n[i], index[i]))
             return false;

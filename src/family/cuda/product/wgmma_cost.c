@@ -1,6 +1,7 @@
-/* The time of a product: launch and first copy, then waves of tiles, each as long as the slowest of multiplying, reading shared memory and filling it;
- * the p-norm of that with the L2 and memory; what comes after the last product. Constants were fit by random search on the logarithm of measured
- * over modelled time, near-best kernels weighing most, plus the regret of the pick (src/README.md, Products on a GPU). */
+/* The time of a product: launch and first copy, then waves of tiles, each as long as the slowest of multiplying,
+ * reading shared memory and filling it; the p-norm of that with the L2 and memory; what comes after the last
+ * product. Constants were fit by random search on the logarithm of measured over modelled time, near-best kernels
+ * weighing most, plus the regret of the pick (src/README.md, Products on a GPU). */
 #include "family/cuda/product/wgmma_cost.h"
 
 #include "base/dtype.h"
@@ -9,9 +10,10 @@
 #include <math.h>
 
 /* Fit on an H200: us, or factors of what the machine's facts say. */
-static const double START = 2.31, MATH = 2, SHARED = 0.969, FILL = 0.153, STEP = 0.019, MEMORY = 1.17, NORM = 2.04, END = 0.821,
-                    END_ELEMENT = 0.00169, END_SLAB = 31.1, END_WORDS = 24.9, END_MET = 40, END_PANEL = 0.057, CLUSTER = 0.296, MEET_BLOCK = 0.142, SUM = 1.2, SUM_SLICE = 0.0446, SUM_GBPS = 1450,
-                    COPIES = 2.1, COPIES_GBPS = 2350, TIRED = 0.162, TIRED_US = 1420, OVERLAP = 1.25;
+static const double START = 2.31, MATH = 2, SHARED = 0.969, FILL = 0.153, STEP = 0.019, MEMORY = 1.17, NORM = 2.04,
+                    END = 0.821, END_ELEMENT = 0.00169, END_SLAB = 31.1, END_WORDS = 24.9, END_MET = 40,
+                    END_PANEL = 0.057, CLUSTER = 0.296, MEET_BLOCK = 0.142, SUM = 1.2, SUM_SLICE = 0.0446,
+                    SUM_GBPS = 1450, COPIES = 2.1, COPIES_GBPS = 2350, TIRED = 0.162, TIRED_US = 1420, OVERLAP = 1.25;
 /* Bytes that must be under way for memory to be busy. */
 static const double UNDER_WAY = 6920000;
 /* As END_ELEMENT is 1: an operation of the epilogue, a function. */
@@ -20,18 +22,22 @@ static const double HEAVY_OPERATION = 3.17, HEAVY_FUNCTION = 20;
 static const double CLOCK = 0.886;
 /* As SUM is ours. */
 static const double LIBRARY_SUM = 0.939;
-/* Where there are many rows and columns: what a step of K of its first tile takes less, us. Later ones are as ours, which go on under the end of the tile before. */
+/* Where there are many rows and columns: what a step of K of its first tile takes less, us. Later ones are as ours,
+ * which go on under the end of the tile before. */
 static const double LIBRARY_STEP = 0.025;
 enum { MANY = 257 };
 /* By how much copies take longer when all SMs copy. */
 static const double BUSY = 4.85;
 /* Lines that begin at multiples of 16, 32 or 64 bytes instead of 128 are copied so many times slower. */
 static const double PITCH_16 = 2.03, PITCH_32 = 1.35, PITCH_64 = 1.39;
-/* What a copy that blocks of a cluster share costs each, between its part (0) and all of it (1); tiles of 64 rows lose by waiting for each other. */
+/* What a copy that blocks of a cluster share costs each, between its part (0) and all of it (1); tiles of 64 rows
+ * lose by waiting for each other. */
 static const double TOGETHER = 0.748, TOGETHER_64 = 1.15;
-/* Lines of results that begin at no boundary of 128 bytes are stored so much slower, as a part of what their copies would be. */
+/* Lines of results that begin at no boundary of 128 bytes are stored so much slower, as a part of what their copies
+ * would be. */
 static const double STORE_PITCH = 1.87;
-/* A copy of rows of which some are not there takes longer by this part; one of K of which some is not there, by so many whole copies. */
+/* A copy of rows of which some are not there takes longer by this part; one of K of which some is not there, by so
+ * many whole copies. */
 static const double BEYOND = 0.6, TAIL = 1;
 /* Panels of results of 56 columns lie across lines of 128 bytes: us each, of a group of threads. */
 static const double ODD_PANEL = 0.5;
@@ -41,7 +47,9 @@ static const double PART_PANEL = 1.15;
 enum { CLUSTERED = 910 }; /* of a thousand */
 
 typedef struct tiles {
-    double units, slots, waves, last, steps; /* what is placed at once (a tile, a cluster); places; of which the last wave takes this part; of K, 128 bytes each */
+    /* what is placed at once (a tile, a cluster); places; of which the last wave takes this part; of K, 128 bytes
+     * each */
+    double units, slots, waves, last, steps;
     double a_rows; /* of A that are copied a tile */
     double together; /* blocks of a unit */
     double a_slow, b_slow; /* how much slower their lines are copied */
@@ -81,7 +89,8 @@ static tiles tiles_of(const md_dev_facts *facts, const md_fa_product *w, const m
 {
     const double sms = MD_MAX(facts->threads, 1);
     const int32_t item = item_of(w);
-    const double down = ceil((double)w->rows / (v->rows * cluster_down(v))), across = ceil((double)w->columns / (v->columns * cluster_across(v)));
+    const double down = ceil((double)w->rows / (v->rows * cluster_down(v))),
+                 across = ceil((double)w->columns / (v->columns * cluster_across(v)));
     tiles t = {.together = v->is_met ? v->split : v->cluster, .a_rows = v->rows};
     t.units = (double)w->batch * down * across * (v->is_met ? 1 : v->split);
     t.slots = t.together <= 2 ? floor(sms / t.together) : floor(sms * CLUSTERED / 1000 / t.together);
@@ -92,7 +101,8 @@ static tiles tiles_of(const md_dev_facts *facts, const md_fa_product *w, const m
     t.b_slow = slow_lines(line_of(w, MD_CG_B, w->columns), item, v);
     if (w->rows <= v->rows && v->cluster == 1 && !v->is_library)
         t.a_rows = ceil((double)w->rows / 8) * 8;
-    else if (w->rows % v->rows != 0 && !v->is_library) /* only the last tiles of rows: all of a wave wait for them, or few of them do */
+    else if (w->rows % v->rows != 0 &&
+             !v->is_library) /* only the last tiles of rows: all of a wave wait for them, or few of them do */
         t.a_slow *= 1 + BEYOND * fmax(1 / t.waves, 1 / down);
     return t;
 }
@@ -128,12 +138,18 @@ static double shared(const md_fa_wgmma *v, double blocks)
     return 1 / blocks + together * (1 - 1 / blocks);
 }
 
-static double fill_us(const md_dev_facts *facts, const md_fa_product *w, const md_fa_wgmma *v, const tiles *t, double busy)
+static double fill_us(const md_dev_facts *facts, const md_fa_product *w, const md_fa_wgmma *v, const tiles *t,
+                      double busy)
 {
-    const bool is_turned_over = md_cg_product_along(&w->p, MD_CG_B) == MD_CG_ALONG_ROWS; /* copied 64 columns at a time */
-    const double columns = is_turned_over && !v->is_library ? ceil(v->columns / 64.0) * 64 * (v->columns % 64 != 0 ? PART_PANEL : 1) : v->columns;
-    const double a = t->a_rows * t->a_slow * shared(v, cluster_across(v)), b = columns * w->p.n_products * t->b_slow * shared(v, cluster_down(v));
-    return (a + b) * 128 / 64 * FILL * (1 + BUSY * busy * t->slots * t->together / MD_MAX(facts->threads, 1)) / clock_of(facts);
+    /* copied 64 columns at a time */
+    const bool is_turned_over = md_cg_product_along(&w->p, MD_CG_B) == MD_CG_ALONG_ROWS;
+    const double columns = is_turned_over && !v->is_library
+                               ? ceil(v->columns / 64.0) * 64 * (v->columns % 64 != 0 ? PART_PANEL : 1)
+                               : v->columns;
+    const double a = t->a_rows * t->a_slow * shared(v, cluster_across(v)),
+                 b = columns * w->p.n_products * t->b_slow * shared(v, cluster_down(v));
+    return (a + b) * 128 / 64 * FILL * (1 + BUSY * busy * t->slots * t->together / MD_MAX(facts->threads, 1)) /
+           clock_of(facts);
 }
 
 static double heavy_of(const md_fa_product *w)
@@ -153,10 +169,15 @@ static double end_us(const md_fa_product *w, const md_fa_wgmma *v)
     const double elements = (double)v->rows * v->columns * w->p.n_products / (128 * groups);
     const double heavy = heavy_of(w);
     const double way = v->by_words ? END_WORDS : v->has_result ? 1 : v->is_met ? END_MET : END_SLAB;
-    const double panel = v->columns % 64 == 0 ? 64 : v->columns % 32 == 0 ? 32 : v->columns % 16 == 0 ? 16 : v->columns % 56 == 0 ? 56 : 8;
+    const double panel = v->columns % 64 == 0   ? 64
+                         : v->columns % 32 == 0 ? 32
+                         : v->columns % 16 == 0 ? 16
+                         : v->columns % 56 == 0 ? 56
+                                                : 8;
     const double panels = v->has_result ? v->rows / 64.0 / groups * v->columns / panel : 0;
     const double slow = 1 + STORE_PITCH * (slow_lines(w->columns, 2, v) - 1);
-    return END + END_ELEMENT * elements * (way + heavy / (v->is_met ? v->split : 1)) + (END_PANEL * slow + (panel == 56 && groups > 1 ? ODD_PANEL : 0)) * panels;
+    return END + END_ELEMENT * elements * (way + heavy / (v->is_met ? v->split : 1)) +
+           (END_PANEL * slow + (panel == 56 && groups > 1 ? ODD_PANEL : 0)) * panels;
 }
 
 /* All waves: copies of a tile go on under the end of the tile before; with turns, so do the products. */
@@ -174,14 +195,16 @@ static double waves_us(const md_dev_facts *facts, const md_fa_product *w, const 
 
 static double copies_us(const md_fa_product *w)
 {
-    return COPIES + (double)w->batch * (double)(w->rows + w->columns) * (double)w->depth * item_of(w) / COPIES_GBPS * 1e-3;
+    return COPIES +
+           (double)w->batch * (double)(w->rows + w->columns) * (double)w->depth * item_of(w) / COPIES_GBPS * 1e-3;
 }
 
 double md_fa_wgmma_us(const md_dev_facts *facts, const md_fa_product *w, const md_fa_wgmma *v)
 {
     const tiles t = tiles_of(facts, w, v);
     const double under_way = fmin(t.units, t.slots) * t.together * v->stages * 128.0 * v->columns * w->p.n_products;
-    const double memory = w->bytes / (facts->memory_gbps * MEMORY) * 1e-3 * fmax(1, v->stages > 0 ? UNDER_WAY / under_way : 0);
+    const double memory =
+        w->bytes / (facts->memory_gbps * MEMORY) * 1e-3 * fmax(1, v->stages > 0 ? UNDER_WAY / under_way : 0);
     const double all = norm(waves_us(facts, w, v, &t), memory, NORM);
     double us = START + all * (1 + TIRED * fmin(all / TIRED_US, 1));
     if (v->cluster > 1)
@@ -189,7 +212,9 @@ double md_fa_wgmma_us(const md_dev_facts *facts, const md_fa_product *w, const m
     if (v->is_met)
         us += MEET_BLOCK * v->split;
     else if (v->split > 1)
-        us += (v->is_library ? LIBRARY_SUM : SUM) + SUM_SLICE * v->split + (double)w->batch * (double)w->rows * (double)w->columns * w->p.n_products * 8 * v->split / SUM_GBPS * 1e-3;
+        us +=
+            (v->is_library ? LIBRARY_SUM : SUM) + SUM_SLICE * v->split +
+            (double)w->batch * (double)w->rows * (double)w->columns * w->p.n_products * 8 * v->split / SUM_GBPS * 1e-3;
     us += v->has_copies ? copies_us(w) : 0;
     us -= v->is_library && MD_MIN(w->rows, w->columns) >= MANY ? LIBRARY_STEP * t.steps : 0;
     return v->is_library || !md_fa_cuda_product_overlaps(w) ? us : us - OVERLAP;
@@ -203,7 +228,8 @@ static const double LIBRARY[ROW_CLASSES] = {1.03, 1.02, 1.02, 1.01, 1.01};
 enum { MAX_WAVES = 3 };
 static double filling_us(const md_dev_facts *facts, const md_fa_product *w, int32_t rows, bool is_turned_over)
 {
-    const double sms = MD_MAX(facts->threads, 1), lines = (double)(is_turned_over ? w->columns : w->rows), other = (double)(is_turned_over ? w->rows : w->columns);
+    const double sms = MD_MAX(facts->threads, 1), lines = (double)(is_turned_over ? w->columns : w->rows),
+                 other = (double)(is_turned_over ? w->rows : w->columns);
     double best = INFINITY;
     for (int32_t waves = 1; waves <= MAX_WAVES; waves++) {
         const double parts = floor(waves * sms / ((double)w->batch * ceil(lines / rows)));
@@ -211,8 +237,14 @@ static double filling_us(const md_dev_facts *facts, const md_fa_product *w, int3
         if (columns > 256 || rows * columns > 256 * 160)
             continue;
         const int32_t c = (int32_t)MD_MAX(columns, 16);
-        const md_fa_wgmma v = {.rows = is_turned_over ? c : rows, .columns = is_turned_over ? rows : c, .split = 1, .cluster = 1 + (rows > 64), .stages = 8,
-                               .is_turned = rows == 128 && c <= 176, .has_result = true, .is_library = true};
+        const md_fa_wgmma v = {.rows = is_turned_over ? c : rows,
+                               .columns = is_turned_over ? rows : c,
+                               .split = 1,
+                               .cluster = 1 + (rows > 64),
+                               .stages = 8,
+                               .is_turned = rows == 128 && c <= 176,
+                               .has_result = true,
+                               .is_library = true};
         best = fmin(best, md_fa_wgmma_us(facts, w, &v));
         if (parts * columns >= 2 * other) /* more waves are of the same tiles */
             break;
@@ -223,9 +255,14 @@ static double filling_us(const md_dev_facts *facts, const md_fa_product *w, int3
 double md_fa_wgmma_best_us(const md_dev_facts *facts, const md_fa_product *w)
 {
     static const md_fa_wgmma list[] = {
-        {64, 64, 2, 1, .has_result = true}, {64, 128, 2, 1, .has_result = true}, {64, 128, 4, 1, .has_result = true}, {64, 32, 8, 1, .has_result = true},
-        {128, 128, 1, 2, .is_turned = true, .has_result = true}, {128, 168, 1, 2, .is_turned = true, .has_result = true},
-        {128, 256, 1, 2, .has_result = true}, {256, 128, 1, 2, .has_result = true},
+        {64, 64, 2, 1, .has_result = true},
+        {64, 128, 2, 1, .has_result = true},
+        {64, 128, 4, 1, .has_result = true},
+        {64, 32, 8, 1, .has_result = true},
+        {128, 128, 1, 2, .is_turned = true, .has_result = true},
+        {128, 168, 1, 2, .is_turned = true, .has_result = true},
+        {128, 256, 1, 2, .has_result = true},
+        {256, 128, 1, 2, .has_result = true},
     };
     double best = INFINITY;
     for (int32_t i = 0; i < MD_COUNT(list); i++) {
@@ -245,5 +282,8 @@ double md_fa_wgmma_best_us(const md_dev_facts *facts, const md_fa_product *w)
 void md_fa_wgmma_features(md_fa_features *out, double us, int32_t launches)
 {
     static const double LAUNCH_US = 1.5, NEXT_LAUNCH_US = 1.2; /* what the model adds for launches */
-    *out = (md_fa_features){.ops_rate = 1, .parallel = 1, .launches = launches, .serial_us = fmax(us - LAUNCH_US - NEXT_LAUNCH_US * (launches - 1), 0.1)};
+    *out = (md_fa_features){.ops_rate = 1,
+                            .parallel = 1,
+                            .launches = launches,
+                            .serial_us = fmax(us - LAUNCH_US - NEXT_LAUNCH_US * (launches - 1), 0.1)};
 }

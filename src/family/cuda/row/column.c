@@ -33,12 +33,16 @@ static int32_t lane_of(const md_fa_target *target)
 
 static md_cg_row_options options_of(const md_fa_target *target, const md_fa_config *config)
 {
-    return (md_cg_row_options){.program = target->program, .stage = target->stage, .dialect = MD_DEV_CUDA, .is_column = true,
+    return (md_cg_row_options){.program = target->program,
+                               .stage = target->stage,
+                               .dialect = MD_DEV_CUDA,
+                               .is_column = true,
                                .access = config->value[ACCESS] == MD_FA_CUDA_STRIDED ? MD_CG_STRIDED : MD_CG_UNIT,
                                .is_online = is_online(target) && !config->value[KEEP]};
 }
 
-/* Bytes an element of loads whose neighbours in memory are neighbours of the lanes, and of those that lie along the axis. */
+/* Bytes an element of loads whose neighbours in memory are neighbours of the lanes, and of those that lie along the
+ * axis. */
 typedef struct direction {
     const md_fa_target *target;
     int64_t by_lane, by_axis;
@@ -87,8 +91,10 @@ static int32_t registers_of(const md_fa_target *target, const md_fa_config *conf
     md_cg_row_plan plan;
     md_cg_row_plan_make(&plan, &options);
     for (int32_t i = 0; i < plan.n_loads; i++)
-        held += MD_MAX(width * (int32_t)md_dtype_size(target->program->formula->tensor[plan.load[i].node->id].dtype) / 4, 1);
-    return config->value[ITEMS] * held + OTHER_REGISTERS + width * (1 + row->n_reductions * (options.is_online ? 3 : 1));
+        held += MD_MAX(
+            width * (int32_t)md_dtype_size(target->program->formula->tensor[plan.load[i].node->id].dtype) / 4, 1);
+    return config->value[ITEMS] * held + OTHER_REGISTERS +
+           width * (1 + row->n_reductions * (options.is_online ? 3 : 1));
 }
 
 static int32_t min_blocks(const md_fa_target *target, const md_fa_config *config)
@@ -103,7 +109,8 @@ static bool is_aligned(const md_fa_target *target, const int64_t *size)
     uint32_t unit = md_cg_unit_tensors(target->program, target->stage, lane_of(target));
     for (int32_t i = 0; i < st->n_tensors; i++) {
         const md_fx_tensor *t = &target->program->formula->tensor[st->tensor[i]];
-        if ((unit >> st->tensor[i] & 1) && t->rank > 1 && size[t->dim[t->rank - 1]] * (int64_t)md_dtype_size(t->dtype) % 16 != 0)
+        if ((unit >> st->tensor[i] & 1) && t->rank > 1 &&
+            size[t->dim[t->rank - 1]] * (int64_t)md_dtype_size(t->dtype) % 16 != 0)
             return false;
     }
     return true;
@@ -126,8 +133,10 @@ static grid grid_of(const md_fa_target *target, const md_fa_config *config, cons
     const md_st_stage *st = stage_of(target);
     int64_t width = (int64_t)config->value[XT] * md_fa_cuda_width(target->program, target->stage);
     int64_t columns = md_st_size(target->program, lane_of(target), size);
-    grid g = {.tiles = columns / width + (columns % width != 0), .rows = md_st_points(target->program, st->n_outer - 1, st->outer, size),
-              .axis = md_st_size(target->program, st->axis, size), .split = 1};
+    grid g = {.tiles = columns / width + (columns % width != 0),
+              .rows = md_st_points(target->program, st->n_outer - 1, st->outer, size),
+              .axis = md_st_size(target->program, st->axis, size),
+              .split = 1};
     int64_t blocks = g.tiles * g.rows, wanted = (int64_t)MD_MAX(target->facts->threads, 1) * BLOCKS_OF_SM;
     int64_t steps = g.axis / ((int64_t)config->value[YT] * config->value[ITEMS]);
     if (config->value[SPLIT] && blocks > 0 && blocks <= MOST_TICKETS)
@@ -135,7 +144,8 @@ static grid grid_of(const md_fa_target *target, const md_fa_config *config, cons
     return g;
 }
 
-static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config, const md_kn_shape *shape)
+static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
+                     const md_kn_shape *shape)
 {
     grid g = grid_of(target, config, shape->size);
     *out = (md_kn_plan_geometry){0};
@@ -163,7 +173,8 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
         return false;
     if (2 * (threads / 32) * v[XT] * part_bytes(target) > SHARED_BYTES)
         return false;
-    if (v[KEEP] && ((int64_t)v[YT] * v[ITEMS] < n || (int64_t)v[YT] * v[ITEMS] >= 4 * MD_MAX(n, 4) || (!row->has_elements && row->n_levels == 1)))
+    if (v[KEEP] && ((int64_t)v[YT] * v[ITEMS] < n || (int64_t)v[YT] * v[ITEMS] >= 4 * MD_MAX(n, 4) ||
+                    (!row->has_elements && row->n_levels == 1)))
         return false;
     if (v[SPLIT] && (v[KEEP] || (row->n_levels > 1 && !row->is_online)))
         return false;
@@ -195,15 +206,23 @@ static void print_defines(md_strbuf *out, const md_fa_target *target, const md_f
     const struct {
         const char *name;
         int32_t value;
-    } define[] = {{"VL", md_fa_cuda_width(target->program, target->stage)}, {"WIDE", 0}, {"ALIGNED", config->value[ACCESS] == MD_FA_CUDA_ALIGNED},
-                  {"XT", config->value[XT]}, {"YT", config->value[YT]}, {"ITEMS", config->value[ITEMS]}, {"KEEP", config->value[KEEP]},
-                  {"SPLIT", config->value[SPLIT]}, {"PHASE", phase}, {"PART_BYTES", (int32_t)part_bytes(target)},
+    } define[] = {{"VL", md_fa_cuda_width(target->program, target->stage)},
+                  {"WIDE", 0},
+                  {"ALIGNED", config->value[ACCESS] == MD_FA_CUDA_ALIGNED},
+                  {"XT", config->value[XT]},
+                  {"YT", config->value[YT]},
+                  {"ITEMS", config->value[ITEMS]},
+                  {"KEEP", config->value[KEEP]},
+                  {"SPLIT", config->value[SPLIT]},
+                  {"PHASE", phase},
+                  {"PART_BYTES", (int32_t)part_bytes(target)},
                   {"MIN_BLOCKS", min_blocks(target, config)}};
     for (int32_t i = 0; i < MD_COUNT(define); i++)
         md_strbuf_printf(out, "#define MD_%s %" PRId32 "\n", define[i].name, define[i].value);
 }
 
-static md_status emit_launch(md_kn_launch_source *launch, const md_fa_target *target, const md_fa_config *config, int32_t phase)
+static md_status emit_launch(md_kn_launch_source *launch, const md_fa_target *target, const md_fa_config *config,
+                             int32_t phase)
 {
     md_cg_row_options options = options_of(target, config);
     md_strbuf defines = {0}, expr = {0};
@@ -217,7 +236,8 @@ static md_status emit_launch(md_kn_launch_source *launch, const md_fa_target *ta
     }
     md_status status = md_cg_row_print(&defines, &expr, &options);
     if (status == MD_OK)
-        status = md_cg_assemble(&launch->text, MD_DEV_CUDA, "cuda/column.cu", md_strbuf_text(&defines), md_strbuf_text(&expr));
+        status = md_cg_assemble(&launch->text, MD_DEV_CUDA, "cuda/column.cu", md_strbuf_text(&defines),
+                                md_strbuf_text(&expr));
     md_strbuf_finish(&defines);
     md_strbuf_finish(&expr);
     return status;
@@ -243,15 +263,21 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     const md_dev_facts *facts = target->facts;
     grid g = grid_of(target, config, size);
     md_fa_host_work work;
-    double flops = 0, bytes = 0, points = (double)g.rows * (double)g.axis * (double)md_st_size(target->program, lane_of(target), size);
+    double flops = 0, bytes = 0,
+           points = (double)g.rows * (double)g.axis * (double)md_st_size(target->program, lane_of(target), size);
     md_st_work(&flops, &bytes, target->program, target->stage, size);
     md_fa_host_count(&work, st, target->program);
     double passes = st->row.n_levels + st->row.has_elements, share = ceil((double)g.axis / g.split);
     double items = fmin(config->value[ITEMS], ceil(share / config->value[YT]));
-    md_fa_cuda_load load = {.blocks = (double)g.tiles * (double)g.rows * g.split, .threads = config->value[XT] * config->value[YT],
-                            .registers = registers_of(target, config), .bytes = 16 * items};
+    md_fa_cuda_load load = {.blocks = (double)g.tiles * (double)g.rows * g.split,
+                            .threads = config->value[XT] * config->value[YT],
+                            .registers = registers_of(target, config),
+                            .bytes = 16 * items};
     double resident = fmax(md_fa_cuda_resident(facts, &load), 1) * facts->threads;
-    *out = (md_fa_features){.ops_rate = 0.5, .launches = has_phases(target, config) ? 2 : 1, .parallel = fmin(load.blocks, facts->threads), .memory_bytes = bytes};
+    *out = (md_fa_features){.ops_rate = 0.5,
+                            .launches = has_phases(target, config) ? 2 : 1,
+                            .parallel = fmin(load.blocks, facts->threads),
+                            .memory_bytes = bytes};
     double narrow = config->value[XT] >= 16 ? 1 : config->value[XT] == 8 ? 0.95 : 0.8;
     out->memory_rate = md_fa_cuda_rate(facts, &load) * narrow * (config->value[ACCESS] == MD_FA_CUDA_STRIDED ? 0.3 : 1);
     out->ops = points * (work.operations + passes * (work.loads + 2));
@@ -259,9 +285,11 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     bool is_one_pass = config->value[KEEP] || (is_online(target) && !st->row.has_elements);
     double again = is_one_pass ? 0 : is_online(target) ? 1 : passes - 1;
     double live = fmin(load.blocks, resident) * config->value[XT] * 16.0 * share;
-    *(live > 0.6 * (double)facts->l2_bytes ? &out->memory_bytes : &out->cache_bytes) += again * bytes * (st->row.has_elements ? 0.5 : 1);
+    *(live > 0.6 * (double)facts->l2_bytes ? &out->memory_bytes : &out->cache_bytes) +=
+        again * bytes * (st->row.has_elements ? 0.5 : 1);
     double turns = ceil(share / (config->value[YT] * items)), waves = ceil(load.blocks / resident);
-    out->serial_us = 0.3 * st->row.n_levels + (turns - 1) * 0.6 * (1 + again) * (waves > 1 ? 0.2 : 1) * 0.5 + (g.split > 1 ? 1.2 : 0);
+    out->serial_us = 0.3 * st->row.n_levels + (turns - 1) * 0.6 * (1 + again) * (waves > 1 ? 0.2 : 1) * 0.5 +
+                     (g.split > 1 ? 1.2 : 0);
 }
 
 const md_fa_family md_fa_cuda_column = {

@@ -76,8 +76,8 @@ static int64_t capacity_of(const md_fa_target *target, const md_fa_cuda_row *row
     return (int64_t)row->lanes * row->vectors * width + width - 1;
 }
 
-/* Registers that hold one vector of a row's elements: as they were loaded (or, where `is_wide`, as the passes compute with them), and what is kept of
- * them. `late`: of weights that stores fetch. */
+/* Registers that hold one vector of a row's elements: as they were loaded (or, where `is_wide`, as the passes
+ * compute with them), and what is kept of them. `late`: of weights that stores fetch. */
 static int32_t vector_registers(int32_t *late, const md_fa_target *target, const md_fa_cuda_row *row, bool is_wide)
 {
     md_cg_row_options options = md_fa_cuda_row_options(target, row);
@@ -102,14 +102,16 @@ static int32_t registers_of(const md_fa_target *target, const md_fa_cuda_row *ro
     bool is_online = row->merges && stage_of(target)->row.is_online && stage_of(target)->row.n_levels > 1;
     int32_t base = BASE_REGISTERS + (is_online ? MERGE_REGISTERS : 0) + (width_of(target) > 4 ? WIDE_REGISTERS : 0);
     base += (row->access != MD_FA_CUDA_ALIGNED ? PLACE_REGISTERS : 0) + (row->is_resident ? 0 : LOOP_REGISTERS);
-    int32_t extra = stage_of(target)->row.n_reductions * width_of(target), late = 0, held = vector_registers(&late, target, row, is_wide) * row->vectors;
+    int32_t extra = stage_of(target)->row.n_reductions * width_of(target), late = 0,
+            held = vector_registers(&late, target, row, is_wide) * row->vectors;
     return base + MD_MIN(extra, 32) + held + late * (row->is_resident ? MD_MIN(row->vectors, 2) : row->vectors);
 }
 
 /* Blocks of an SM with so many registers a thread. */
 static int32_t blocks_with(const md_fa_cuda_row *row, int32_t registers)
 {
-    int32_t threads = row->lanes * row->rows, of_part = 512 / ((registers + 7) / 8 * 8); /* warps that a quarter of an SM has registers for */
+    /* warps that a quarter of an SM has registers for */
+    int32_t threads = row->lanes * row->rows, of_part = 512 / ((registers + 7) / 8 * 8);
     return MD_MIN(of_part * 4 / (threads / 32), 2048 / threads);
 }
 
@@ -129,7 +131,8 @@ int32_t md_fa_cuda_row_registers(const md_fa_target *target, const md_fa_cuda_ro
     return registers_of(target, row, is_unpacked_once(target, row));
 }
 
-/* Blocks of an SM that the compiler is told to make room for: as many as fit with the registers that they want. Without it it stops at 64 or so and spills. */
+/* Blocks of an SM that the compiler is told to make room for: as many as fit with the registers that they want.
+ * Without it it stops at 64 or so and spills. */
 static int32_t min_blocks(const md_fa_target *target, const md_fa_cuda_row *row)
 {
     const int32_t most = MD_MIN(MD_MAX(blocks_with(row, md_fa_cuda_row_registers(target, row)), 1), 16);
@@ -141,7 +144,8 @@ bool md_fa_cuda_row_has_room(const md_fa_target *target, const md_fa_cuda_row *r
     md_fa_cuda_row usual = *row, half = *row;
     usual.room = 0;
     half.room = 1;
-    return row->room == 0 || (min_blocks(target, row) < min_blocks(target, &usual) && (row->room == 1 || min_blocks(target, &half) > 1));
+    return row->room == 0 ||
+           (min_blocks(target, row) < min_blocks(target, &usual) && (row->room == 1 || min_blocks(target, &half) > 1));
 }
 
 /* Whether nothing of f32 or wider is stored. */
@@ -165,7 +169,8 @@ static bool has_ends(const md_fa_target *target, const md_fa_cuda_row *row)
     for (int32_t i = 0; row->access == MD_FA_CUDA_ALIGNED && i < st->n_tensors; i++) {
         const md_fx_tensor *t = &target->program->formula->tensor[st->tensor[i]];
         int32_t last = t->rank - 1;
-        if ((unit >> st->tensor[i] & 1) && last >= 0 && t->dim[last] == dim && !t->at_least[last] && width_of(target) * (int32_t)md_dtype_size(t->dtype) <= 16)
+        if ((unit >> st->tensor[i] & 1) && last >= 0 && t->dim[last] == dim && !t->at_least[last] &&
+            width_of(target) * (int32_t)md_dtype_size(t->dtype) <= 16)
             return false;
     }
     return true;
@@ -209,7 +214,8 @@ md_status md_fa_cuda_row_emit(md_kn_source *out, const md_fa_target *target, con
     print_defines(&defines, target, row);
     md_status status = md_cg_row_print(&defines, &expr, &options);
     if (status == MD_OK)
-        status = md_cg_assemble(&launch->text, MD_DEV_CUDA, row->source, md_strbuf_text(&defines), md_strbuf_text(&expr));
+        status =
+            md_cg_assemble(&launch->text, MD_DEV_CUDA, row->source, md_strbuf_text(&defines), md_strbuf_text(&expr));
     md_strbuf_finish(&defines);
     md_strbuf_finish(&expr);
     if (status != MD_OK)
@@ -234,7 +240,8 @@ bool md_fa_cuda_row_is_aligned(const md_fa_target *target, const int64_t *size)
 
 bool md_fa_cuda_row_fits(const md_fa_target *target, const md_fa_cuda_row *row, const int64_t *size)
 {
-    if (row->access != MD_FA_CUDA_STRIDED && (row->access == MD_FA_CUDA_ALIGNED) != md_fa_cuda_row_is_aligned(target, size))
+    if (row->access != MD_FA_CUDA_STRIDED &&
+        (row->access == MD_FA_CUDA_ALIGNED) != md_fa_cuda_row_is_aligned(target, size))
         return false;
     int32_t registers = md_fa_cuda_row_registers(target, row);
     return registers <= 200 && (registers - 8) * row->lanes * row->rows <= 65536; /* the estimate is generous */
@@ -270,7 +277,8 @@ int64_t md_fa_cuda_row_blocks(const md_fa_target *target, const md_fa_cuda_row *
     return rows / row->rows + (rows % row->rows != 0);
 }
 
-void md_fa_cuda_row_geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_cuda_row *row, const md_kn_shape *shape)
+void md_fa_cuda_row_geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_cuda_row *row,
+                             const md_kn_shape *shape)
 {
     *out = (md_kn_plan_geometry){0};
     md_kn_geometry *launch = &out->launch[0];

@@ -1,11 +1,13 @@
-/* What the row families of GPUs share: text, envelope, geometry and cost of a row program whose rows belong to groups of threads. */
+/* What the row families of GPUs share: text, envelope, geometry and cost of a row program whose rows belong to
+ * groups of threads. */
 #ifndef MD_FAMILY_CUDA_ROW_ROW_H
 #define MD_FAMILY_CUDA_ROW_ROW_H
 
 #include "codegen/row/row.h"
 #include "family/family.h"
 
-/* How lanes move through memory: vectors that the envelope promises to be aligned; vectors whose place is found at run time; any strides. */
+/* How lanes move through memory: vectors that the envelope promises to be aligned; vectors whose place is found at
+ * run time; any strides. */
 typedef enum md_fa_cuda_access { MD_FA_CUDA_ALIGNED, MD_FA_CUDA_ANY, MD_FA_CUDA_STRIDED } md_fa_cuda_access;
 
 typedef struct md_fa_cuda_row {
@@ -17,15 +19,17 @@ typedef struct md_fa_cuda_row {
     bool keeps; /* dear values stay in registers between passes */
     bool merges; /* chunks are merged where the program allows it */
     bool is_resident; /* a row is read once: it must fit its threads */
-    int32_t room; /* how many blocks of an SM the compiler makes room for: 0 as many as fit; 1 half of them, so that a thread may have more registers; 2 one */
+    /* how many blocks of an SM the compiler makes room for: 0 as many as fit; 1 half of them, so that a thread may
+     * have more registers; 2 one */
+    int32_t room;
 } md_fa_cuda_row;
 
 /** Whether the stage is a row program that these families can run at all. */
 bool md_fa_cuda_row_applies(const md_fa_target *target);
 /** Whether contiguous tensors of these sizes are aligned as an envelope can promise. */
 bool md_fa_cuda_row_is_aligned(const md_fa_target *target, const int64_t *size);
-/** Whether tensors of these sizes are aligned as the configuration asks, and a block finds the registers that it needs: a family asks last, since
- * counting takes long. */
+/** Whether tensors of these sizes are aligned as the configuration asks, and a block finds the registers that it
+ * needs: a family asks last, since counting takes long. */
 bool md_fa_cuda_row_fits(const md_fa_target *target, const md_fa_cuda_row *row, const int64_t *size);
 /** Whether `room` says anything: all as many is what `room` 0 says, too. */
 bool md_fa_cuda_row_has_room(const md_fa_target *target, const md_fa_cuda_row *row);
@@ -42,9 +46,11 @@ bool md_fa_cuda_row_can_keep(const md_fa_target *target);
 bool md_fa_cuda_row_has_late(const md_fa_target *target);
 md_status md_fa_cuda_row_emit(md_kn_source *out, const md_fa_target *target, const md_fa_cuda_row *row);
 void md_fa_cuda_row_envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_cuda_row *row);
-void md_fa_cuda_row_geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_cuda_row *row, const md_kn_shape *shape);
+void md_fa_cuda_row_geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_cuda_row *row,
+                             const md_kn_shape *shape);
 /** How many times their bytes loads along the axis cost: 1 where neighbours along it are neighbours in memory. */
 double md_fa_cuda_row_apart(const md_fa_target *target);
-void md_fa_cuda_row_features(md_fa_features *out, const md_fa_target *target, const md_fa_cuda_row *row, const int64_t *size);
+void md_fa_cuda_row_features(md_fa_features *out, const md_fa_target *target, const md_fa_cuda_row *row,
+                             const int64_t *size);
 
 #endif

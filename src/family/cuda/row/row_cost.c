@@ -1,6 +1,6 @@
-/* Row programs on a GPU: cost. The first block's way from its loads to its stores, then the highest of what follows: memory, instructions, blocks that
- * wait for blocks.
- * Constants fit softmax, layer_norm, sum, argmax and var on an H200 (November 2026), of kernels whose time is near the best of their shape's. */
+/* Row programs on a GPU: cost. The first block's way from its loads to its stores, then the highest of what follows:
+ * memory, instructions, blocks that wait for blocks. Constants fit softmax, layer_norm, sum, argmax and var on an
+ * H200 (November 2026), of kernels whose time is near the best of their shape's. */
 #include "family/cuda/row/row.h"
 
 #include "base/dtype.h"
@@ -11,41 +11,50 @@
 
 #include <math.h>
 
-/* A block's way, in us: its loads come; its stores go; a level's exchange between threads of a warp, of a block, and what each warp adds; what a vector of
- * a thread adds to a level and to the stores, and one that lies beyond the row's end; a slot of a thread; what
- * each warp of a block of several rows adds; strides. */
-static const double LOAD_US = 0.008711, STORE_US = 0.115, WARP_US = 0.0001779, BLOCK_US = 0.1578, EACH_WARP_US = 0.00188;
-static const double LOAD_VECTOR_US = 0.02068, VECTOR_US = 0.001321, THREAD_SLOT_US = 0.0002178, IDLE_VECTOR_US = 0.07224, ROWS_US = 0.009196, STRIDED_US = 0.2531;
+/* A block's way, in us: its loads come; its stores go; a level's exchange between threads of a warp, of a block, and
+ * what each warp adds; what a vector of a thread adds to a level and to the stores, and one that lies beyond the
+ * row's end; a slot of a thread; what each warp of a block of several rows adds; strides. */
+static const double LOAD_US = 0.008711, STORE_US = 0.115, WARP_US = 0.0001779, BLOCK_US = 0.1578,
+                    EACH_WARP_US = 0.00188;
+static const double LOAD_VECTOR_US = 0.02068, VECTOR_US = 0.001321, THREAD_SLOT_US = 0.0002178,
+                    IDLE_VECTOR_US = 0.07224, ROWS_US = 0.009196, STRIDED_US = 0.2531;
 /* What a vector of a thread adds to weights, and to positions, which wait for the one before. */
 static const double LATE_VECTOR_US = 0.1872, ARG_VECTOR_US = 0.03299;
-/* What each vector of a thread beyond so many adds to the whole time where positions are looked for in rows that stay in registers. */
+/* What each vector of a thread beyond so many adds to the whole time where positions are looked for in rows that
+ * stay in registers. */
 static const double ARG_HELD_PART = 0.07, ARG_HELD = 4;
-/* Where elements are only added up there is little else to wait for: what a vector beyond the row's end counts, of one that is met by three passes, and
- * what a vector of 4-byte elements adds to a thread's time. */
+/* Where elements are only added up there is little else to wait for: what a vector beyond the row's end counts, of
+ * one that is met by three passes, and what a vector of 4-byte elements adds to a thread's time. */
 static const double IDLE_READ_PART = 0.1974, READ_VECTOR_US = 0.06927;
 /* Weights that stores want; such as have to be shifted, each vector of a thread's, and what all of that is at most. */
 static const double LATE_US = 0.08184, SHIFTED_US = 0.3133, SHIFTED_VECTOR_US = 0.2487, SHIFTED_MOST_US = 2.436;
 /* Of loops: a chunk of a row, what each of its vectors adds, merging it, the stores' pass. */
-static const double CHUNK_US = 0.3222, CHUNK_VECTOR_US = 0.03945, MERGE_US = 0.9735, LOOP_STORE_US = 0.4327, LATER_PASS = 0.1024;
+static const double CHUNK_US = 0.3222, CHUNK_VECTOR_US = 0.03945, MERGE_US = 0.9735, LOOP_STORE_US = 0.4327,
+                    LATER_PASS = 0.1024;
 /* An SM starts a block in this time. */
 static const double START_US = 0.1069;
-/* Against the rate of copies: rows in registers, loops, loops' second pass where it finds its row in the L2, and what an SM draws of its share. */
+/* Against the rate of copies: rows in registers, loops, loops' second pass where it finds its row in the L2, and
+ * what an SM draws of its share. */
 static const double ROW_RATE = 0.9921, LOOP_RATE = 0.7263, L2_RATE = 0.7621, L2_PART = 1.096, SM_BURST = 315.7;
 /* Of the time in which copies move as many bytes, what nothing comes below. */
 static const double LEAST_PART = 0.7024, LEAST_READ_PART = 0.7208;
 /* How the times of memory, instructions and waiting add up (1: one after the other; large: the longest counts),
  * how much less they overlap where an SM has one block alone, the last wave's blocks, and what
  * threads add that hold many elements: each 32 beyond the first. */
-static const double ROW_NORM = 1.599, LOOP_NORM = 1.492, ROW_ALONE = 1.278, LOOP_ALONE = 0.5572, WAIT_PART = 0.6089, ALONE_PART = 0.07212, BALANCE_PART = 0.458, TAIL_PART = 1.226, MANY_PART = 0.02274;
+static const double ROW_NORM = 1.599, LOOP_NORM = 1.492, ROW_ALONE = 1.278, LOOP_ALONE = 0.5572, WAIT_PART = 0.6089,
+                    ALONE_PART = 0.07212, BALANCE_PART = 0.458, TAIL_PART = 1.226, MANY_PART = 0.02274;
 /* An element whose neighbours lie apart takes a sector of memory; neighbouring rows find some of it in a cache. */
 static const double SECTOR_BYTES = 32, SECTOR_PART = 0.6;
 /* By access: memory, and instructions. */
 static const double ACCESS_COST[] = {0.5272, 0.6686, 1.117}, ACCESS_SLOTS[] = {0.5516, 0.9211, 2.549};
 /* Issue slots of a thread besides its elements: finding its place; a step of an exchange, and one with positions. */
 static const double PLACE_SLOTS = 157.6, STEP_SLOTS = 19.16, ARG_STEP_SLOTS = 52;
-/* Of an element: conversion from 16 bits, a maximum, a position, an exponential, and what the hardware does at half rate. */
-static const double UNPACK_SLOTS = 2.411, MAX_SLOTS = 2.396, ARG_SLOTS = 9.244, EXP_SLOTS = 34.95, SHORT_EXP_SLOTS = 6.315;
-/* A vector beyond the row's end. Of the slots counted here, the part that costs issue time, and the part of it on one block's way. */
+/* Of an element: conversion from 16 bits, a maximum, a position, an exponential, and what the hardware does at half
+ * rate. */
+static const double UNPACK_SLOTS = 2.411, MAX_SLOTS = 2.396, ARG_SLOTS = 9.244, EXP_SLOTS = 34.95,
+                    SHORT_EXP_SLOTS = 6.315;
+/* A vector beyond the row's end. Of the slots counted here, the part that costs issue time, and the part of it on
+ * one block's way. */
 static const double IDLE_SLOTS = 152.7, ISSUED_PART = 0.42, WAY_PART = 0.03893;
 /* Slots of an SM in a us where multiplications and additions reach the device's rate. */
 static const double SLOT_PART = 1.14;
@@ -77,7 +86,8 @@ static double reread_bytes(const md_fa_target *target, const md_fa_cuda_row *row
         if (options.is_online)
             times = (int32_t)(passes >> st->row.n_levels & 1) + ((passes & levels) != 0);
         if (!plan.load[i].is_shared)
-            bytes += (times - 1) * points * (double)md_dtype_size(target->program->formula->tensor[plan.load[i].node->id].dtype);
+            bytes += (times - 1) * points *
+                     (double)md_dtype_size(target->program->formula->tensor[plan.load[i].node->id].dtype);
     }
     return bytes;
 }
@@ -160,7 +170,8 @@ static double slots_of(const md_fa_target *target, const md_fa_cuda_row *row, do
     double element = reduction_slots(target, false) + work.operations + 0.3 * passes;
     element += work.transcendental * (again ? 2 : 1) * (md_fa_cuda_row_is_short(target) ? SHORT_EXP_SLOTS : EXP_SLOTS);
     element += width > 4 ? passes * UNPACK_SLOTS * work.loads : 0.5 * work.loads;
-    double thread = PLACE_SLOTS + steps_of(row) * reduction_slots(target, true) + width * reduction_slots(target, false);
+    double thread =
+        PLACE_SLOTS + steps_of(row) * reduction_slots(target, true) + width * reduction_slots(target, false);
     if (is_online(target, row))
         thread += ceil(vectors / row->vectors) * 60 * st->row.n_reductions;
     return rows * row->lanes * (thread + vectors * (width * element + (row->access == MD_FA_CUDA_ALIGNED ? 3 : 8)));
@@ -172,7 +183,8 @@ static double slots_of(const md_fa_target *target, const md_fa_cuda_row *row, do
 typedef struct launch {
     const md_fa_target *target;
     const md_fa_cuda_row *row;
-    double rows, n, width, blocks, vectors, turns, idle; /* vectors of a thread, chunks of them, places of vectors in vain */
+    /* vectors of a thread, chunks of them, places of vectors in vain */
+    double rows, n, width, blocks, vectors, turns, idle;
     double sms, resident, waves, bytes, slots;
     bool has_late;
 } launch;
@@ -181,18 +193,26 @@ static void count_launch(launch *l, const md_fa_target *target, const md_fa_cuda
 {
     const md_st_stage *st = stage_of(target);
     double flops = 0;
-    *l = (launch){.target = target, .row = row, .rows = (double)md_st_points(target->program, st->n_outer, st->outer, size),
-                  .n = (double)md_st_size(target->program, st->axis, size), .width = md_fa_cuda_width(target->program, target->stage),
-                  .blocks = fmax((double)md_fa_cuda_row_blocks(target, row, size), 1), .sms = MD_MAX(target->facts->threads, 1)};
-    md_fa_cuda_load load = {.blocks = l->blocks, .threads = row->lanes * row->rows, .registers = md_fa_cuda_row_registers(target, row)};
+    *l = (launch){.target = target,
+                  .row = row,
+                  .rows = (double)md_st_points(target->program, st->n_outer, st->outer, size),
+                  .n = (double)md_st_size(target->program, st->axis, size),
+                  .width = md_fa_cuda_width(target->program, target->stage),
+                  .blocks = fmax((double)md_fa_cuda_row_blocks(target, row, size), 1),
+                  .sms = MD_MAX(target->facts->threads, 1)};
+    md_fa_cuda_load load = {
+        .blocks = l->blocks, .threads = row->lanes * row->rows, .registers = md_fa_cuda_row_registers(target, row)};
     md_st_work(&flops, &l->bytes, target->program, target->stage, size);
     l->vectors = fmax(ceil(l->n / (l->width * row->lanes)), 1);
     l->turns = ceil(l->vectors / row->vectors);
     l->has_late = md_fa_cuda_row_has_late(target);
-    l->idle = fmax(row->vectors - l->vectors, 0) * (is_read_once(&st->row) ? IDLE_READ_PART : (st->row.n_levels + st->row.has_elements) / 3.0); /* each pass meets them */
+    /* each pass meets them */
+    l->idle = fmax(row->vectors - l->vectors, 0) *
+              (is_read_once(&st->row) ? IDLE_READ_PART : (st->row.n_levels + st->row.has_elements) / 3.0);
     l->resident = MD_MAX(md_fa_cuda_resident(target->facts, &load), 1);
     l->waves = l->blocks / (l->sms * l->resident);
-    l->slots = slots_of(target, row, l->rows, l->vectors) * ACCESS_SLOTS[row->access] + l->idle * load.threads * l->blocks * IDLE_SLOTS;
+    l->slots = slots_of(target, row, l->rows, l->vectors) * ACCESS_SLOTS[row->access] +
+               l->idle * load.threads * l->blocks * IDLE_SLOTS;
 }
 
 static double slots_of_device(const md_fa_target *target) /* in a us */
@@ -219,14 +239,19 @@ static double way_us(const launch *l)
     double us = exchanges_us(l) + l->slots / l->blocks / (slots_of_device(l->target) / l->sms) * WAY_PART;
     us += (program->has_elements ? STORE_US : 0) + (l->row->access == MD_FA_CUDA_STRIDED ? STRIDED_US : 0) + LOAD_US;
     if (l->has_late)
-        us += l->row->access == MD_FA_CUDA_ALIGNED ? LATE_US : fmin(SHIFTED_US + SHIFTED_VECTOR_US * fmin(l->vectors, l->row->vectors), SHIFTED_MOST_US);
+        us += l->row->access == MD_FA_CUDA_ALIGNED
+                  ? LATE_US
+                  : fmin(SHIFTED_US + SHIFTED_VECTOR_US * fmin(l->vectors, l->row->vectors), SHIFTED_MOST_US);
     if (!l->row->is_resident)
         return us + (program->has_elements ? LOOP_STORE_US : 0);
     double held = fmin(l->vectors, l->row->vectors), more = l->has_late ? LATE_VECTOR_US * fmax(held - 2, 0) : 0;
     more += has_arg(program) ? ARG_VECTOR_US * l->width / 4 * held : 0;
     more += l->row->rows > 1 ? ROWS_US * l->row->rows * l->row->lanes / 32 : 0;
-    return us + more + held * (is_read_once(program) && l->width <= 4 ? READ_VECTOR_US : LOAD_VECTOR_US + VECTOR_US * (program->n_levels + program->has_elements)) + IDLE_VECTOR_US * l->idle +
-           THREAD_SLOT_US * l->slots / (l->blocks * l->row->lanes * l->row->rows);
+    return us + more +
+           held * (is_read_once(program) && l->width <= 4
+                       ? READ_VECTOR_US
+                       : LOAD_VECTOR_US + VECTOR_US * (program->n_levels + program->has_elements)) +
+           IDLE_VECTOR_US * l->idle + THREAD_SLOT_US * l->slots / (l->blocks * l->row->lanes * l->row->rows);
 }
 
 /* The loop, of a block that has an SM's share of memory for itself. */
@@ -236,7 +261,8 @@ static double loop_us(const launch *l)
     bool online = is_online(l->target, l->row);
     double passes = (online ? 1 : program->n_levels) + program->has_elements;
     double each = CHUNK_VECTOR_US + (has_arg(program) ? ARG_VECTOR_US * l->width / 4 : 0);
-    double chunk = CHUNK_US + each * fmin(l->vectors, l->row->vectors) + IDLE_VECTOR_US * l->idle + (online ? MERGE_US : 0);
+    double chunk =
+        CHUNK_US + each * fmin(l->vectors, l->row->vectors) + IDLE_VECTOR_US * l->idle + (online ? MERGE_US : 0);
     return l->row->is_resident ? 0 : chunk * l->turns * (1 + LATER_PASS * (passes - 1));
 }
 
@@ -254,20 +280,25 @@ static double again_bytes(double *missed, const launch *l)
 
 static double memory_us(const launch *l)
 {
-    double missed, rate = rate_of_device(l->target) / ACCESS_COST[l->row->access] / md_fa_cuda_row_apart(l->target), busy = fmin(l->blocks / l->sms, 1);
-    return l->bytes / rate / fmin(busy * SM_BURST, 1) / (l->row->is_resident ? ROW_RATE : LOOP_RATE) + again_bytes(&missed, l) / rate;
+    double missed, rate = rate_of_device(l->target) / ACCESS_COST[l->row->access] / md_fa_cuda_row_apart(l->target),
+                   busy = fmin(l->blocks / l->sms, 1);
+    return l->bytes / rate / fmin(busy * SM_BURST, 1) / (l->row->is_resident ? ROW_RATE : LOOP_RATE) +
+           again_bytes(&missed, l) / rate;
 }
 
-void md_fa_cuda_row_features(md_fa_features *out, const md_fa_target *target, const md_fa_cuda_row *row, const int64_t *size)
+void md_fa_cuda_row_features(md_fa_features *out, const md_fa_target *target, const md_fa_cuda_row *row,
+                             const int64_t *size)
 {
     launch l;
     count_launch(&l, target, row, size);
-    double norm = 1 + ((row->is_resident ? ROW_NORM : LOOP_NORM) - 1) * fmax(1 - (row->is_resident ? ROW_ALONE : LOOP_ALONE) / l.resident, 0);
+    double norm = 1 + ((row->is_resident ? ROW_NORM : LOOP_NORM) - 1) *
+                          fmax(1 - (row->is_resident ? ROW_ALONE : LOOP_ALONE) / l.resident, 0);
     double busy = fmin(l.blocks / l.sms, 1), way = way_us(&l), loop = loop_us(&l);
     double memory = fmax(memory_us(&l), 1e-6), instructions = l.slots * ISSUED_PART / (slots_of_device(target) * busy);
     if (l.resident < 2) /* what an SM does at a time for one block, it does for none */
         way *= 1 + ALONE_PART;
-    double waiting = (way + loop) * fmax(l.waves - 1, 0) * WAIT_PART + loop, starting = fmax(l.blocks / l.sms - l.resident, 0) * START_US;
+    double waiting = (way + loop) * fmax(l.waves - 1, 0) * WAIT_PART + loop,
+           starting = fmax(l.blocks / l.sms - l.resident, 0) * START_US;
     double us = pow(pow(memory, norm) + pow(instructions, norm) + pow(waiting, norm) + pow(starting, norm), 1 / norm);
     double waves = ceil(l.waves);
     if (l.waves <= 1 && l.blocks > l.sms) /* all run at once, but some SMs have one more than others */
@@ -279,9 +310,11 @@ void md_fa_cuda_row_features(md_fa_features *out, const md_fa_target *target, co
         us *= 1 + ARG_HELD_PART * fmax(fmin(row->vectors, l.vectors) - ARG_HELD, 0);
     double missed;
     (void)again_bytes(&missed, &l);
-    us = fmax(us, (l.bytes + missed) / rate_of_device(target) * (stage_of(target)->row.has_elements ? LEAST_PART : LEAST_READ_PART));
+    us = fmax(us, (l.bytes + missed) / rate_of_device(target) *
+                      (stage_of(target)->row.has_elements ? LEAST_PART : LEAST_READ_PART));
     *out = (md_fa_features){.ops_rate = SLOT_PART, .launches = 1, .parallel = fmin(l.blocks, l.sms), .serial_us = way};
     out->ops = 2 * l.slots * ISSUED_PART;
-    out->memory_bytes = fmin(l.bytes, us * rate_of_device(target)); /* what is only read may come faster than a copy's bytes */
+    /* what is only read may come faster than a copy's bytes */
+    out->memory_bytes = fmin(l.bytes, us * rate_of_device(target));
     out->memory_rate = fmax(out->memory_bytes / rate_of_device(target) / us, 1e-9);
 }

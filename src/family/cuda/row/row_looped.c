@@ -6,8 +6,13 @@ enum { LANES, VECTORS, ROWS, ACCESS, ROOM };
 
 static md_fa_cuda_row row_of(const md_fa_config *config)
 {
-    return (md_fa_cuda_row){.source = "cuda/row_looped.cu", .lanes = config->value[LANES], .vectors = config->value[VECTORS],
-                            .rows = config->value[ROWS], .access = (md_fa_cuda_access)config->value[ACCESS], .merges = true, .room = config->value[ROOM]};
+    return (md_fa_cuda_row){.source = "cuda/row_looped.cu",
+                            .lanes = config->value[LANES],
+                            .vectors = config->value[VECTORS],
+                            .rows = config->value[ROWS],
+                            .access = (md_fa_cuda_access)config->value[ACCESS],
+                            .merges = true,
+                            .room = config->value[ROOM]};
 }
 
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)

@@ -6,8 +6,14 @@ enum { LANES, VECTORS, ROWS, KEEP, ACCESS, ROOM };
 
 static md_fa_cuda_row row_of(const md_fa_config *config)
 {
-    return (md_fa_cuda_row){.source = "cuda/row_persistent.cu", .lanes = config->value[LANES], .vectors = config->value[VECTORS],
-                            .rows = config->value[ROWS], .keeps = config->value[KEEP], .room = config->value[ROOM], .access = (md_fa_cuda_access)config->value[ACCESS], .is_resident = true};
+    return (md_fa_cuda_row){.source = "cuda/row_persistent.cu",
+                            .lanes = config->value[LANES],
+                            .vectors = config->value[VECTORS],
+                            .rows = config->value[ROWS],
+                            .keeps = config->value[KEEP],
+                            .room = config->value[ROOM],
+                            .access = (md_fa_cuda_access)config->value[ACCESS],
+                            .is_resident = true};
 }
 
 /* Whether so many lanes need all these vectors: with the next smaller number the row does not fit. */
@@ -47,7 +53,11 @@ const md_fa_family md_fa_cuda_row_persistent = {
     .is_persistent = true,
     .is_reduction = true,
     .n_fields = 6,
-    .field = {{"lanes", 256, 12, {4, 8, 16, 32, 64, 128, 192, 256, 384, 512, 768, 1024, 96, 160, 224, 320, 448, 640, 896}, 7},
+    .field = {{"lanes",
+               256,
+               12,
+               {4, 8, 16, 32, 64, 128, 192, 256, 384, 512, 768, 1024, 96, 160, 224, 320, 448, 640, 896},
+               7},
               {"vecs", 4, 12, {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16}},
               {"rows", 1, 7, {1, 2, 4, 8, 16, 32, 64}},
               {"keep", 0, 2, {0, 1}},

@@ -1,5 +1,6 @@
-/* Few long rows: each is cut over a group of blocks. They meet through memory (all of them run at once), in a cluster, or, where nothing is stored along the
- * row, the last one to arrive makes the result. Where blocks cannot be made to run at once, a second launch stores what the first one found out. */
+/* Few long rows: each is cut over a group of blocks. They meet through memory (all of them run at once), in a
+ * cluster, or, where nothing is stored along the row, the last one to arrive makes the result. Where blocks cannot
+ * be made to run at once, a second launch stores what the first one found out. */
 #include "family/cuda/cuda.h"
 
 #include "base/dtype.h"
@@ -31,9 +32,13 @@ static bool is_online(const md_fa_target *target)
 
 static md_cg_row_options options_of(const md_fa_target *target, const md_fa_config *config)
 {
-    return (md_cg_row_options){.program = target->program, .stage = target->stage, .dialect = MD_DEV_CUDA,
-                               .access = config->value[ACCESS] == MD_FA_CUDA_STRIDED ? MD_CG_STRIDED : MD_CG_UNIT, .is_online = is_online(target),
-                               .keep_points = config->value[KEEP] == 2 ? md_fa_cuda_width(target->program, target->stage) : 0};
+    return (md_cg_row_options){.program = target->program,
+                               .stage = target->stage,
+                               .dialect = MD_DEV_CUDA,
+                               .access = config->value[ACCESS] == MD_FA_CUDA_STRIDED ? MD_CG_STRIDED : MD_CG_UNIT,
+                               .is_online = is_online(target),
+                               .keep_points =
+                                   config->value[KEEP] == 2 ? md_fa_cuda_width(target->program, target->stage) : 0};
 }
 
 static int64_t elements(const md_fa_target *target, const md_fa_config *config)
@@ -62,14 +67,17 @@ static void count_registers(int32_t *all, int32_t *late, const md_fa_target *tar
     *all = kept > 0 ? MD_MAX(*all, kept) + *all / 2 : *all;
 }
 
-/* Of a thread: what it holds, with weights of `early` vectors, and what it works with, as the compiler was seen to need (a config that spills is not built). */
+/* Of a thread: what it holds, with weights of `early` vectors, and what it works with, as the compiler was seen to
+ * need (a config that spills is not built). */
 static int32_t registers_of(const md_fa_target *target, const md_fa_config *config, int32_t early)
 {
-    int32_t all = 0, late = 0, width = md_fa_cuda_width(target->program, target->stage), vectors = config->value[VECTORS];
+    int32_t all = 0, late = 0, width = md_fa_cuda_width(target->program, target->stage),
+            vectors = config->value[VECTORS];
     count_registers(&all, &late, target, config);
     int32_t n = OTHER_REGISTERS + 2 * width + vectors * all + (config->value[KEEP] ? early : vectors) * late;
     n += late > 0 && early > 1 ? 4 * early + vectors + (width > 4 ? 16 : 4) : 0;
-    n += config->value[ACCESS] != MD_FA_CUDA_ALIGNED ? late > 0 ? 12 : 4 : 0; /* finding the places of vectors, shifting weights */
+    /* finding the places of vectors, shifting weights */
+    n += config->value[ACCESS] != MD_FA_CUDA_ALIGNED ? late > 0 ? 12 : 4 : 0;
     n += config->value[BLOCKS] > 32 ? 4 : 0;
     n += config->value[KEEP] == 2 ? 2 * vectors : 0;
     for (int32_t i = 0; i < stage_of(target)->row.n_reductions; i++) /* the vector with the best element so far */
@@ -97,7 +105,9 @@ static int32_t power_below(int64_t n)
 static int32_t most_of(const md_fa_target *target, const md_fa_config *config)
 {
     int64_t resident = (int64_t)MD_MAX(target->facts->threads, 1) * config->value[PER_SM];
-    return config->value[VIA] == VIA_CLUSTER ? config->value[BLOCKS] : power_below(MD_MIN(MD_MIN(resident, MOST_BLOCKS), config->value[BLOCKS]));
+    return config->value[VIA] == VIA_CLUSTER
+               ? config->value[BLOCKS]
+               : power_below(MD_MIN(MD_MIN(resident, MOST_BLOCKS), config->value[BLOCKS]));
 }
 
 typedef struct cut {
@@ -116,11 +126,13 @@ static cut cut_of(const md_fa_target *target, const md_fa_config *config, const 
         c.groups = MD_MIN(c.rows, MOST_ROWS_OF_GRID);
         return c;
     }
-    int32_t wanted = power_below(resident / MD_MAX(c.rows, 1)), useful = power_below(n / MD_MAX(lot / config->value[VECTORS], 1)), least = 1;
+    int32_t wanted = power_below(resident / MD_MAX(c.rows, 1)),
+            useful = power_below(n / MD_MAX(lot / config->value[VECTORS], 1)), least = 1;
     while (config->value[KEEP] && least < most_of(target, config) && n / least > lot)
         least *= 2;
     c.blocks = MD_MAX(MD_MIN(MD_MIN(wanted, useful), most_of(target, config)), least);
-    c.groups = c.blocks == 1 || config->value[VIA] == VIA_LAUNCH ? MD_MIN(c.rows, MOST_ROWS_OF_GRID) : MD_MIN(c.rows, resident / c.blocks);
+    c.groups = c.blocks == 1 || config->value[VIA] == VIA_LAUNCH ? MD_MIN(c.rows, MOST_ROWS_OF_GRID)
+                                                                 : MD_MIN(c.rows, resident / c.blocks);
     return c;
 }
 
@@ -159,7 +171,8 @@ static bool is_ticket_legal(const md_fa_target *target, const md_fa_config *conf
 static bool is_launch_legal(const md_fa_target *target, const md_fa_config *config)
 {
     const md_st_row *row = &stage_of(target)->row;
-    return row->has_elements && !config->value[KEEP] && (row->n_levels == 1 || row->is_online) && is_full(target, config);
+    return row->has_elements && !config->value[KEEP] && (row->n_levels == 1 || row->is_online) &&
+           is_full(target, config);
 }
 
 /* Keeping needs registers, and pays where memory would be read twice. */
@@ -173,7 +186,8 @@ static bool is_keep_legal(const md_fa_target *target, const md_fa_config *config
     return config->value[KEEP] != 2 || md_fa_cuda_row_can_keep(target);
 }
 
-/* Whether threads have as many vectors as they need: no smaller number would do, or, where the slice is read piece by piece, that is not too large. */
+/* Whether threads have as many vectors as they need: no smaller number would do, or, where the slice is read piece
+ * by piece, that is not too large. */
 static bool is_tight(const md_fa_target *target, const md_fa_config *config, int64_t n, int32_t blocks)
 {
     const md_fa_field *field = &md_fa_cuda_row_split.field[VECTORS];
@@ -210,7 +224,8 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
         return false;
     if (v[VIA] == VIA_LAUNCH)
         return is_launch_legal(target, config);
-    if (c.blocks * c.groups <= (int64_t)target->facts->threads * (v[PER_SM] - 1)) /* with fewer blocks an SM it is the same */
+    /* with fewer blocks an SM it is the same */
+    if (c.blocks * c.groups <= (int64_t)target->facts->threads * (v[PER_SM] - 1))
         return false;
     return v[VIA] == VIA_TICKET ? is_ticket_legal(target, config) : !is_single;
 }
@@ -228,8 +243,10 @@ static bool is_copied(const md_fa_target *target, const md_cg_row_load *load)
 {
     const md_st_stage *st = stage_of(target);
     const md_fx_node *node = load->node;
-    int64_t bytes = (int64_t)md_fa_cuda_width(target->program, target->stage) * (int64_t)md_dtype_size(target->program->formula->tensor[node->id].dtype);
-    return (md_cg_unit_tensors(target->program, target->stage, st->axis) >> node->id & 1) && node->arg[node->n_args - 1]->kind == MD_FX_INDEX && bytes % 16 == 0;
+    int64_t bytes = (int64_t)md_fa_cuda_width(target->program, target->stage) *
+                    (int64_t)md_dtype_size(target->program->formula->tensor[node->id].dtype);
+    return (md_cg_unit_tensors(target->program, target->stage, st->axis) >> node->id & 1) &&
+           node->arg[node->n_args - 1]->kind == MD_FX_INDEX && bytes % 16 == 0;
 }
 
 static aside aside_of(const md_fa_target *target, const md_fa_config *config)
@@ -249,7 +266,8 @@ static aside aside_of(const md_fa_target *target, const md_fa_config *config)
             return (aside){0};
         pieces += width * (int32_t)md_dtype_size(target->program->formula->tensor[load->node->id].dtype) / 16;
     }
-    int64_t one = (int64_t)config->value[THREADS] * pieces * 16, room = target->facts->shared_per_sm / config->value[PER_SM] - 1024;
+    int64_t one = (int64_t)config->value[THREADS] * pieces * 16,
+            room = target->facts->shared_per_sm / config->value[PER_SM] - 1024;
     room = MD_MIN(room, target->facts->shared_per_block) - OTHER_SHARED;
     int64_t vectors = one > 0 ? MD_MIN(config->value[VECTORS], room / one) : 0;
     return vectors > 0 ? (aside){pieces, (int32_t)vectors, vectors * one} : (aside){0};
@@ -272,7 +290,8 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_f
     }
 }
 
-static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config, const md_kn_shape *shape)
+static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
+                     const md_kn_shape *shape)
 {
     cut c = cut_of(target, config, shape->size);
     *out = (md_kn_plan_geometry){0};
@@ -300,18 +319,27 @@ static void print_defines(md_strbuf *out, const md_fa_target *target, const md_f
     const struct {
         const char *name;
         int32_t value;
-    } define[] = {{"VL", md_fa_cuda_width(target->program, target->stage)}, {"WIDE", 0},
-                  {"ALIGNED", config->value[ACCESS] == MD_FA_CUDA_ALIGNED}, {"VIA", config->value[VIA]},
-                  {"THREADS", config->value[THREADS]}, {"VECTORS", config->value[VECTORS]}, {"PER_SM", config->value[PER_SM]},
-                  {"BLOCKS", config->value[BLOCKS]}, {"PHASE", phase},
-                  {"KEEP", config->value[KEEP] > 0}, {"ASIDE", weights.pieces},
-                  {"EARLY", weights.pieces > 0 ? weights.vectors : late > 0 && config->value[ACCESS] == MD_FA_CUDA_ALIGNED ? early : 0}};
+    } define[] = {{"VL", md_fa_cuda_width(target->program, target->stage)},
+                  {"WIDE", 0},
+                  {"ALIGNED", config->value[ACCESS] == MD_FA_CUDA_ALIGNED},
+                  {"VIA", config->value[VIA]},
+                  {"THREADS", config->value[THREADS]},
+                  {"VECTORS", config->value[VECTORS]},
+                  {"PER_SM", config->value[PER_SM]},
+                  {"BLOCKS", config->value[BLOCKS]},
+                  {"PHASE", phase},
+                  {"KEEP", config->value[KEEP] > 0},
+                  {"ASIDE", weights.pieces},
+                  {"EARLY", weights.pieces > 0                                        ? weights.vectors
+                            : late > 0 && config->value[ACCESS] == MD_FA_CUDA_ALIGNED ? early
+                                                                                      : 0}};
     for (int32_t i = 0; i < MD_COUNT(define); i++)
         md_strbuf_printf(out, "#define MD_%s %" PRId32 "\n", define[i].name, define[i].value);
 }
 
 /* phase: of VIA_LAUNCH 1 or 2, else 0. */
-static md_status emit_launch(md_kn_launch_source *launch, const md_fa_target *target, const md_fa_config *config, int32_t phase)
+static md_status emit_launch(md_kn_launch_source *launch, const md_fa_target *target, const md_fa_config *config,
+                             int32_t phase)
 {
     md_cg_row_options options = options_of(target, config);
     md_strbuf defines = {0}, expr = {0};
@@ -325,7 +353,8 @@ static md_status emit_launch(md_kn_launch_source *launch, const md_fa_target *ta
     }
     md_status status = md_cg_row_print(&defines, &expr, &options);
     if (status == MD_OK)
-        status = md_cg_assemble(&launch->text, MD_DEV_CUDA, "cuda/row_split.cu", md_strbuf_text(&defines), md_strbuf_text(&expr));
+        status = md_cg_assemble(&launch->text, MD_DEV_CUDA, "cuda/row_split.cu", md_strbuf_text(&defines),
+                                md_strbuf_text(&expr));
     md_strbuf_finish(&defines);
     md_strbuf_finish(&expr);
     return status;
@@ -343,20 +372,26 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
     return status;
 }
 
-/* ---- Cost: a group's way through one row, then the highest of memory, instructions and rows that wait for rows. Constants fit those of cuda_row_cost.c,
- * from the same shapes. */
+/* ---- Cost: a group's way through one row, then the highest of memory, instructions and rows that wait for rows.
+ * Constants fit those of cuda_row_cost.c, from the same shapes. */
 
-/* The loads come; each further chunk of a slice; weights, such as have to be shifted, and each vector of a thread's; the stores go; what each warp of a
- * block, and of an SM, adds; room for many blocks; strides; a slot of a thread; a vector beyond the slice's end: us. */
-static const double LOAD_US = 0.9256, CHUNK_US = 0.437, CHUNK_VECTOR_US = 0.03247, LATE_US = 0.1115, SHIFTED_US = 0.2229, SHIFTED_VECTOR_US = 0.04319;
-static const double STORE_US = 0.05317, BARRIER_US = 0.03036, WARP_US = 0.001872, ROOM_US = 1.088e-05, STRIDED_US = 0.2536;
+/* The loads come; each further chunk of a slice; weights, such as have to be shifted, and each vector of a thread's;
+ * the stores go; what each warp of a block, and of an SM, adds; room for many blocks; strides; a slot of a thread; a
+ * vector beyond the slice's end: us. */
+static const double LOAD_US = 0.9256, CHUNK_US = 0.437, CHUNK_VECTOR_US = 0.03247, LATE_US = 0.1115,
+                    SHIFTED_US = 0.2229, SHIFTED_VECTOR_US = 0.04319;
+static const double STORE_US = 0.05317, BARRIER_US = 0.03036, WARP_US = 0.001872, ROOM_US = 1.088e-05,
+                    STRIDED_US = 0.2536;
 static const double THREAD_SLOT_US = 0.002284, IDLE_VECTOR_US = 0.03064;
 /* A meeting, by VIA: of any number of blocks, and what twice as many add. */
-static const double MEETING_US[] = {1.069, 0.8789, 0.8228, 0.3006}, WIDER_US[] = {0.01766, 0.4894, 3.46e-06, 0.04975}, ALONE_US = 0.138;
+static const double MEETING_US[] = {1.069, 0.8789, 0.8228, 0.3006}, WIDER_US[] = {0.01766, 0.4894, 3.46e-06, 0.04975},
+                    ALONE_US = 0.138;
 /* Against the rate of copies, and what an SM draws of its share; reading a slice again. */
 static const double RATE = 0.9486, SM_BURST = 315.1, AGAIN_PART = 0.9807;
-/* How times add up, the part of a row's way that the next row of the same blocks waits for, and of the instructions counted here those that are issued. */
-static const double WHOLE_ROWS = 0.8584, NORM = 1.309, WAIT_PART = 1.091, ISSUED_PART = 0.5514, SLOT_PART = 2.077, EXP_SLOTS = 5.292;
+/* How times add up, the part of a row's way that the next row of the same blocks waits for, and of the instructions
+ * counted here those that are issued. */
+static const double WHOLE_ROWS = 0.8584, NORM = 1.309, WAIT_PART = 1.091, ISSUED_PART = 0.5514, SLOT_PART = 2.077,
+                    EXP_SLOTS = 5.292;
 /* Of groups that end together: what a last wave that is not whole counts. */
 static const double TAIL_PART = 1.5;
 /* Memory, where weights of 16 bits have to be shifted. */
@@ -376,7 +411,8 @@ static double element_slots(const md_fa_target *target, double part)
     const md_st_row *row = &stage_of(target)->row;
     md_fa_host_work work;
     md_fa_host_count(&work, stage_of(target), target->program);
-    return work.operations + (row->n_levels + row->has_elements) * (work.loads * 0.5 + 1) + work.transcendental * EXP_SLOTS * part;
+    return work.operations + (row->n_levels + row->has_elements) * (work.loads * 0.5 + 1) +
+           work.transcendental * EXP_SLOTS * part;
 }
 
 /* One row's. */
@@ -388,17 +424,22 @@ static double way_us(const md_fa_target *target, const md_fa_config *config, con
     double meeting = c->blocks > 1 ? MEETING_US[(int32_t)via] + WIDER_US[(int32_t)via] * log2(c->blocks) : ALONE_US;
     double us = LOAD_US + meeting * (is_online(target) ? 1 : row->n_levels);
     if (md_fa_cuda_row_has_late(target))
-        us += config->value[ACCESS] == MD_FA_CUDA_ALIGNED ? LATE_US : SHIFTED_US + SHIFTED_VECTOR_US * config->value[VECTORS];
-    us += (row->has_elements ? STORE_US : 0) + BARRIER_US * threads / 32 + WARP_US * threads / 32 * fmin((double)c->blocks * (double)c->groups / sms, resident);
-    us += IDLE_VECTOR_US * fmax(config->value[VECTORS] - vectors, 0) +
-          THREAD_SLOT_US * fmax(vectors, 1) * md_fa_cuda_width(target->program, target->stage) * element_slots(target, 1);
-    return us + (config->value[BLOCKS] > 32 ? ROOM_US : 0) + (config->value[ACCESS] == MD_FA_CUDA_STRIDED ? STRIDED_US : 0);
+        us += config->value[ACCESS] == MD_FA_CUDA_ALIGNED ? LATE_US
+                                                          : SHIFTED_US + SHIFTED_VECTOR_US * config->value[VECTORS];
+    us += (row->has_elements ? STORE_US : 0) + BARRIER_US * threads / 32 +
+          WARP_US * threads / 32 * fmin((double)c->blocks * (double)c->groups / sms, resident);
+    us +=
+        IDLE_VECTOR_US * fmax(config->value[VECTORS] - vectors, 0) +
+        THREAD_SLOT_US * fmax(vectors, 1) * md_fa_cuda_width(target->program, target->stage) * element_slots(target, 1);
+    return us + (config->value[BLOCKS] > 32 ? ROOM_US : 0) +
+           (config->value[ACCESS] == MD_FA_CUDA_STRIDED ? STRIDED_US : 0);
 }
 
 /* The loop over a slice, where it is not kept. */
 static double loop_us(const md_fa_target *target, const md_fa_config *config, const cut *c, double n)
 {
-    double lot = (double)config->value[THREADS] * config->value[VECTORS] * md_fa_cuda_width(target->program, target->stage);
+    double lot =
+        (double)config->value[THREADS] * config->value[VECTORS] * md_fa_cuda_width(target->program, target->stage);
     double chunks = fmax(ceil(ceil(n / c->blocks) / lot), 1);
     return (chunks - 1) * (CHUNK_US + CHUNK_VECTOR_US * config->value[VECTORS]) * (1 + again_of(target, config));
 }
@@ -408,7 +449,8 @@ static double waits_of(const md_fa_target *target, const md_fa_config *config, c
 {
     if (c->blocks > 1 && (config->value[VIA] == VIA_GRID || config->value[VIA] == VIA_TICKET))
         return ceil((double)c->rows / fmax((double)c->groups, 1)) - 1;
-    double part = c->blocks > 8 ? 0.85 : c->blocks > 2 ? 0.92 : 1; /* GPCs of 16 or 18 SMs are not filled by large clusters */
+    /* GPCs of 16 or 18 SMs are not filled by large clusters */
+    double part = c->blocks > 8 ? 0.85 : c->blocks > 2 ? 0.92 : 1;
     double at_once = fmax(floor(resident * MD_MAX(target->facts->threads, 1) * part / c->blocks), 1);
     double waves = (double)c->rows / at_once, whole = ceil(waves);
     return waves > 1 ? waves - 1 + TAIL_PART * (whole - waves) / whole : 0;
@@ -420,22 +462,30 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     cut c = cut_of(target, config, size);
     double flops = 0, bytes = 0, n = (double)md_st_size(target->program, stage_of(target)->axis, size);
     md_st_work(&flops, &bytes, target->program, target->stage, size);
-    md_fa_cuda_load load = {.threads = config->value[THREADS], .registers = MD_MIN(registers_of(target, config, 1), register_limit(target, config))};
+    md_fa_cuda_load load = {.threads = config->value[THREADS],
+                            .registers = MD_MIN(registers_of(target, config, 1), register_limit(target, config))};
     double resident = MD_MAX(md_fa_cuda_resident(facts, &load), 1), sms = MD_MAX(facts->threads, 1);
-    double busy = fmin(fmax((double)c.blocks * (double)c.groups, 1) / sms, 1), way = way_us(target, config, &c, n, resident);
+    double busy = fmin(fmax((double)c.blocks * (double)c.groups, 1) / sms, 1),
+           way = way_us(target, config, &c, n, resident);
     double loop = loop_us(target, config, &c, n);
-    double rate = (facts->memory_gbps > 0 ? facts->memory_gbps : 1000.0) * 1e3, slots = element_slots(target, config->value[KEEP] == 2 ? 0.6 : 1) * ISSUED_PART;
+    double rate = (facts->memory_gbps > 0 ? facts->memory_gbps : 1000.0) * 1e3,
+           slots = element_slots(target, config->value[KEEP] == 2 ? 0.6 : 1) * ISSUED_PART;
     double memory = fmax(bytes, 1) / rate * ACCESS_COST[config->value[ACCESS]] * md_fa_cuda_row_apart(target) / RATE;
     slots *= (double)c.rows * n * ACCESS_SLOTS[config->value[ACCESS]];
     memory *= (1 + AGAIN_PART * again_of(target, config)) / fmin(1, busy * SM_BURST);
-    if (config->value[ACCESS] != MD_FA_CUDA_ALIGNED && md_fa_cuda_row_has_late(target) && md_fa_cuda_width(target->program, target->stage) > 4)
+    if (config->value[ACCESS] != MD_FA_CUDA_ALIGNED && md_fa_cuda_row_has_late(target) &&
+        md_fa_cuda_width(target->program, target->stage) > 4)
         memory *= SHIFTED_PART;
     double instructions = slots / ((facts->gflops > 0 ? facts->gflops : 10000.0) * 1e3 / 2 * SLOT_PART * busy);
     double waiting = (way + loop) * waits_of(target, config, &c, resident) * WAIT_PART + loop;
     double us = pow(pow(memory, NORM) + pow(instructions, NORM) + pow(waiting, NORM), 1 / NORM);
     if (c.blocks == 1) /* nothing is split, but blocks go from row to row */
         us *= WHOLE_ROWS;
-    *out = (md_fa_features){.ops_rate = SLOT_PART, .ops = 2 * slots, .launches = config->value[VIA] == VIA_LAUNCH ? 2 : 1, .parallel = busy * sms, .serial_us = way};
+    *out = (md_fa_features){.ops_rate = SLOT_PART,
+                            .ops = 2 * slots,
+                            .launches = config->value[VIA] == VIA_LAUNCH ? 2 : 1,
+                            .parallel = busy * sms,
+                            .serial_us = way};
     out->memory_bytes = fmin(bytes, us * rate); /* what is only read may come faster than a copy's bytes */
     out->memory_rate = fmax(out->memory_bytes / rate / us, 1e-9);
 }

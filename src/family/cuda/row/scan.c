@@ -47,19 +47,24 @@ md_status md_fa_cuda_scan_print(md_kn_launch_source *launch, const md_fa_target 
                                   .is_column = scan->is_column,
                                   .n_params = launch->n_params,
                                   .param = launch->param};
-    md_strbuf_printf(&defines, "#define MD_VL %d\n#define MD_ALIGNED %d\n#define MD_THREADS %d\n#define MD_ITEMS %d\n#define MD_PHASE %d\n",
-                     (int)md_fa_cuda_width(target->program, target->stage), scan->is_aligned, (int)scan->threads, (int)scan->items, (int)scan->phase);
+    md_strbuf_printf(
+        &defines,
+        "#define MD_VL %d\n#define MD_ALIGNED %d\n#define MD_THREADS %d\n#define MD_ITEMS %d\n#define MD_PHASE %d\n",
+        (int)md_fa_cuda_width(target->program, target->stage), scan->is_aligned, (int)scan->threads, (int)scan->items,
+        (int)scan->phase);
     if (scan->is_strided)
         md_strbuf_add(&defines, "#define MD_ALLOW_STACK 1\n"); /* something must always remain */
     if (scan->rounds > 1)
         md_strbuf_printf(&defines, "#define MD_ROUNDS %d\n", (int)scan->rounds);
     if (scan->ring > 0)
-        md_strbuf_printf(&defines, "#define MD_RING %d\n#define MD_STAGE_BYTES %" PRId64 "\n", (int)scan->ring, scan->stage_bytes);
+        md_strbuf_printf(&defines, "#define MD_RING %d\n#define MD_STAGE_BYTES %" PRId64 "\n", (int)scan->ring,
+                         scan->stage_bytes);
     if (scan->group > 0)
         md_strbuf_printf(&defines, "#define MD_GROUP %d\n", (int)scan->group);
     md_status status = md_cg_scan_cuda_print(&defines, &expr, &options);
     if (status == MD_OK)
-        status = md_cg_assemble(&launch->text, MD_DEV_CUDA, scan->source, md_strbuf_text(&defines), md_strbuf_text(&expr));
+        status =
+            md_cg_assemble(&launch->text, MD_DEV_CUDA, scan->source, md_strbuf_text(&defines), md_strbuf_text(&expr));
     md_strbuf_finish(&defines);
     md_strbuf_finish(&expr);
     return status;
@@ -70,12 +75,14 @@ void md_fa_cuda_scan_measure(md_fa_cuda_scan_size *out, const md_fa_target *targ
     const md_st_stage *st = stage_of(target);
     double flops = 0;
     md_fa_host_work work;
-    *out = (md_fa_cuda_scan_size){.rows = md_st_points(target->program, st->n_outer, st->outer, size),
-                                  .n = md_st_size(target->program, st->axis, size),
-                                  .lanes = st->n_outer > 0 ? md_st_size(target->program, st->outer[st->n_outer - 1], size) : 1};
+    *out = (md_fa_cuda_scan_size){
+        .rows = md_st_points(target->program, st->n_outer, st->outer, size),
+        .n = md_st_size(target->program, st->axis, size),
+        .lanes = st->n_outer > 0 ? md_st_size(target->program, st->outer[st->n_outer - 1], size) : 1};
     md_st_work(&flops, &out->bytes, target->program, target->stage, size);
     for (int32_t i = 0; i < st->n_stores; i++)
-        out->stored += (double)out->rows * (double)out->n * (double)md_dtype_size(target->program->formula->tensor[st->store[i].tensor].dtype);
+        out->stored += (double)out->rows * (double)out->n *
+                       (double)md_dtype_size(target->program->formula->tensor[st->store[i].tensor].dtype);
     md_fa_host_count(&work, st, target->program);
     out->ops = work.operations + 2 * (work.loads + work.stores);
     out->transcendental = work.transcendental;

@@ -5,7 +5,8 @@
 #include <math.h>
 
 enum { GROUP, ITEMS, COLUMN, ALIGNED, STRIDED };
-enum { THREADS = 256, ACROSS = 8 }; /* of a block of columns, or whose rows have a warp or less; vectors of columns that such a block has */
+/* of a block of columns, or whose rows have a warp or less; vectors of columns that such a block has */
+enum { THREADS = 256, ACROSS = 8 };
 
 static bool is_column(const md_fa_config *config)
 {
@@ -14,8 +15,12 @@ static bool is_column(const md_fa_config *config)
 
 static md_fa_cuda_scan scan_of(const md_fa_config *config)
 {
-    md_fa_cuda_scan s = {.source = "cuda/scan_persistent.cu", .is_column = is_column(config), .is_aligned = config->value[ALIGNED],
-                         .is_strided = config->value[STRIDED], .group = config->value[GROUP], .items = config->value[ITEMS]};
+    md_fa_cuda_scan s = {.source = "cuda/scan_persistent.cu",
+                         .is_column = is_column(config),
+                         .is_aligned = config->value[ALIGNED],
+                         .is_strided = config->value[STRIDED],
+                         .group = config->value[GROUP],
+                         .items = config->value[ITEMS]};
     s.threads = s.is_column ? THREADS : MD_MAX(s.group, THREADS);
     return s;
 }
@@ -33,7 +38,8 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     md_fa_cuda_scan_measure(&s, target, size);
     /* A tile more than twice as long as the row only idles; the smallest serves what is shorter still. */
     int64_t tile = (int64_t)v[GROUP] * v[ITEMS] * md_fa_cuda_width(target->program, target->stage);
-    return tile <= 2 * MD_MAX(s.n, 1) || (v[GROUP] <= 32 && v[ITEMS] == 1) || (v[GROUP] == 32 && v[ITEMS] == family->field[ITEMS].initial);
+    return tile <= 2 * MD_MAX(s.n, 1) || (v[GROUP] <= 32 && v[ITEMS] == 1) ||
+           (v[GROUP] == 32 && v[ITEMS] == family->field[ITEMS].initial);
 }
 
 static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
@@ -65,11 +71,14 @@ static int64_t blocks_of(const md_fa_target *target, const md_fa_config *config,
     return s.rows / s.lanes * ((s.lanes + width - 1) / width);
 }
 
-static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config, const md_kn_shape *shape)
+static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
+                     const md_kn_shape *shape)
 {
     int64_t blocks = blocks_of(target, config, shape->size);
     *out = (md_kn_plan_geometry){0};
-    out->launch[0] = (md_kn_geometry){.blocks = blocks, .grain = 1, .grid = {md_fa_cuda_grid(blocks), 1, 1},
+    out->launch[0] = (md_kn_geometry){.blocks = blocks,
+                                      .grain = 1,
+                                      .grid = {md_fa_cuda_grid(blocks), 1, 1},
                                       .block = {scan_of(config).threads, 1, 1}};
 }
 
@@ -79,7 +88,9 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     md_fa_cuda_scan_size s;
     md_fa_cuda_scan_measure(&s, target, size);
     double points = (double)s.rows * (double)s.n, width = md_fa_cuda_width(target->program, target->stage);
-    md_fa_cuda_load load = {.blocks = (double)blocks_of(target, config, size), .threads = scan.threads, .bytes = 16.0 * scan.items,
+    md_fa_cuda_load load = {.blocks = (double)blocks_of(target, config, size),
+                            .threads = scan.threads,
+                            .bytes = 16.0 * scan.items,
                             .registers = 32 + (int32_t)width * scan.items * 5 / 4};
     *out = (md_fa_features){.ops_rate = 1, .launches = 1, .parallel = target->facts->threads};
     out->memory_bytes = s.bytes;
@@ -88,8 +99,10 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     out->ops = points * (s.ops + 6);
     double tile = (double)scan.group * scan.items * width, tiles = fmax(ceil((double)s.n / tile), 1);
     if (scan.is_column) {
-        double rounds = ceil((double)s.n * ACROSS / (scan.threads * (double)scan.items)); /* one after the other: loads, two barriers */
-        double resident = md_fa_cuda_resident(target->facts, &load), waves = load.blocks / fmax(resident * target->facts->threads, 1);
+        /* one after the other: loads, two barriers */
+        double rounds = ceil((double)s.n * ACROSS / (scan.threads * (double)scan.items));
+        double resident = md_fa_cuda_resident(target->facts, &load),
+               waves = load.blocks / fmax(resident * target->facts->threads, 1);
         out->serial_us = 1.5 * (rounds - 1) * fmax(1 - waves, 0);
         out->memory_rate *= scan.items >= 8 ? 0.85 : scan.items >= 4 ? 0.7 : 0.55;
         out->memory_bytes += scan.is_strided ? 2 * s.bytes : 0;
@@ -97,7 +110,8 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
         /* Idle lanes of the last tile, and each tile waits for the one before: loads, shuffles, a barrier. */
         out->ops *= tiles * tile / fmax((double)s.n, 1);
         out->memory_rate *= 0.5 + 0.5 * fmin((double)s.n / (tiles * tile), 1);
-        double resident = md_fa_cuda_resident(target->facts, &load), waves = load.blocks / fmax(resident * target->facts->threads, 1);
+        double resident = md_fa_cuda_resident(target->facts, &load),
+               waves = load.blocks / fmax(resident * target->facts->threads, 1);
         out->serial_us = 0.1 * (tiles - 1) * fmax(1 - waves, 0);
         if (scan.group < 32 && tiles > 2) /* neighbouring groups are far apart in memory */
             out->memory_rate *= 0.9;

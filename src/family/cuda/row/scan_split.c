@@ -1,5 +1,6 @@
-/* Scans of few long rows, cut into tiles: one pass in which blocks look back at the totals in front of them, one by blocks that go side by side (cuda/scan_ring.cu),
- * or three launches. Of few long columns: cut into parts, in two launches. */
+/* Scans of few long rows, cut into tiles: one pass in which blocks look back at the totals in front of them, one by
+ * blocks that go side by side (cuda/scan_ring.cu), or three launches. Of few long columns: cut into parts, in two
+ * launches. */
 #include "base/dtype.h"
 #include "base/status.h"
 #include "codegen/codegen.h"
@@ -9,13 +10,20 @@
 
 enum { THREADS, ITEMS, ROUNDS, LOOKBACK, COLUMN, ALIGNED, STRIDED };
 enum { IN_PHASES, LOOKS_BACK, SIDE_BY_SIDE }; /* LOOKBACK */
-enum { COLUMN_THREADS = 256, ACROSS = 8 /* vectors of columns of a block */, DOWN = COLUMN_THREADS / ACROSS, WAVES = 4 };
-/* Tiles whose notes fit into the stream's counters, and where those begin there, in units (cuda/scan_split.cu, md_head in front). */
+enum {
+    COLUMN_THREADS = 256,
+    ACROSS = 8 /* vectors of columns of a block */,
+    DOWN = COLUMN_THREADS / ACROSS,
+    WAVES = 4
+};
+/* Tiles whose notes fit into the stream's counters, and where those begin there, in units (cuda/scan_split.cu,
+ * md_head in front). */
 enum { COUNTED = 65535, COUNTERS = 16, NOTE_BYTES = 16 };
 enum { OTHER_SHARED = 2048 }; /* of a block, besides its ring */
-/* Of rings, as seen on an H200: against the rate of copies; bytes of a ring that keep memory busy; the first tiles and the last; a turn of 512 threads, what as many
- * more add, and 4096 elements of the tile. */
-static const double RING_RATE = 0.951, RING_BYTES = 134e3, RING_US = 7.25, TURN_US = 1.9, MORE_US = 0.9, QUARTER_US = 0.5;
+/* Of rings, as seen on an H200: against the rate of copies; bytes of a ring that keep memory busy; the first tiles
+ * and the last; a turn of 512 threads, what as many more add, and 4096 elements of the tile. */
+static const double RING_RATE = 0.951, RING_BYTES = 134e3, RING_US = 7.25, TURN_US = 1.9, MORE_US = 0.9,
+                    QUARTER_US = 0.5;
 
 static bool is_ring(const md_fa_config *config)
 {
@@ -30,8 +38,12 @@ static int32_t rounds_of(const md_fa_config *config)
 
 static md_fa_cuda_scan scan_of(const md_fa_config *config)
 {
-    return (md_fa_cuda_scan){.source = config->value[COLUMN] ? "cuda/scan_persistent.cu" : "cuda/scan_split.cu", .is_column = config->value[COLUMN],
-                             .is_aligned = config->value[ALIGNED], .is_strided = config->value[STRIDED], .threads = config->value[THREADS], .items = config->value[ITEMS],
+    return (md_fa_cuda_scan){.source = config->value[COLUMN] ? "cuda/scan_persistent.cu" : "cuda/scan_split.cu",
+                             .is_column = config->value[COLUMN],
+                             .is_aligned = config->value[ALIGNED],
+                             .is_strided = config->value[STRIDED],
+                             .threads = config->value[THREADS],
+                             .items = config->value[ITEMS],
                              .rounds = rounds_of(config)};
 }
 
@@ -51,13 +63,15 @@ static bool note_load(void *user, const md_fx_node *node)
     loads *l = user;
     const md_st_program *program = l->target->program;
     int32_t axis = program->stage[l->target->stage].axis;
-    l->are_plain &= node->kind == MD_FX_LOAD || node->kind == MD_FX_OP || node->kind == MD_FX_CONST || node->kind == MD_FX_INDEX || node->kind == MD_FX_CAST;
+    l->are_plain &= node->kind == MD_FX_LOAD || node->kind == MD_FX_OP || node->kind == MD_FX_CONST ||
+                    node->kind == MD_FX_INDEX || node->kind == MD_FX_CAST;
     l->are_plain &= node->kind != MD_FX_OP || node->op != MD_FX_WHERE;
     if (node->kind != MD_FX_LOAD)
         return true;
     const md_fx_node *last = node->n_args > 0 ? node->arg[node->n_args - 1] : NULL;
     l->bytes += (int64_t)md_dtype_size(program->formula->tensor[node->id].dtype);
-    l->are_plain &= last && last->kind == MD_FX_INDEX && last->id == axis && (md_cg_unit_tensors(program, l->target->stage, axis) >> node->id & 1);
+    l->are_plain &= last && last->kind == MD_FX_INDEX && last->id == axis &&
+                    (md_cg_unit_tensors(program, l->target->stage, axis) >> node->id & 1);
     for (int32_t i = 0; i + 1 < node->n_args; i++)
         l->are_plain &= !md_fx_uses_index(node->arg[i], axis);
     return true;
@@ -68,7 +82,9 @@ static int64_t stage_bytes(const md_fa_target *target, const md_fa_config *confi
 {
     loads l = {.target = target, .are_plain = true};
     (void)md_fx_visit(target->program->stage[target->stage].scan.body, note_load, &l);
-    return l.are_plain && l.bytes > 0 ? tile_vectors(config) * md_fa_cuda_width(target->program, target->stage) * l.bytes : 0;
+    return l.are_plain && l.bytes > 0
+               ? tile_vectors(config) * md_fa_cuda_width(target->program, target->stage) * l.bytes
+               : 0;
 }
 
 static int64_t value_bytes(const md_fa_target *target)
@@ -82,31 +98,40 @@ static int64_t shared_bytes(const md_fa_target *target, const md_fa_config *conf
 {
     if (is_ring(config))
         return config->value[ROUNDS] * stage_bytes(target, config);
-    return rounds_of(config) > 1 ? tile_vectors(config) * md_fa_cuda_width(target->program, target->stage) * value_bytes(target) : 0;
+    return rounds_of(config) > 1
+               ? tile_vectors(config) * md_fa_cuda_width(target->program, target->stage) * value_bytes(target)
+               : 0;
 }
 
 static bool is_ring_legal(const md_fa_target *target, const md_fa_config *config)
 {
-    return target->facts->capability >= 90 && config->value[ALIGNED] && config->value[ROUNDS] > 1 && config->value[THREADS] > 128 &&
-           stage_bytes(target, config) > 0 && shared_bytes(target, config) + OTHER_SHARED <= target->facts->shared_per_block &&
-           config->value[ITEMS] * md_fa_cuda_width(target->program, target->stage) * value_bytes(target) <= 128; /* of a thread's registers */
+    return target->facts->capability >= 90 && config->value[ALIGNED] && config->value[ROUNDS] > 1 &&
+           config->value[THREADS] > 128 && stage_bytes(target, config) > 0 &&
+           shared_bytes(target, config) + OTHER_SHARED <= target->facts->shared_per_block &&
+           /* of a thread's registers */
+           config->value[ITEMS] * md_fa_cuda_width(target->program, target->stage) * value_bytes(target) <= 128;
 }
 
 static bool is_column_legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     md_fa_cuda_scan_size s;
     md_fa_cuda_scan_measure(&s, target, size);
-    return config->value[THREADS] == COLUMN_THREADS && config->value[ROUNDS] == 1 && !config->value[LOOKBACK] && s.lanes > 0 &&
+    return config->value[THREADS] == COLUMN_THREADS && config->value[ROUNDS] == 1 && !config->value[LOOKBACK] &&
+           s.lanes > 0 &&
            config->value[ITEMS] * md_fa_cuda_width(target->program, target->stage) <= 32 && /* values of a thread */
            target->program->stage[target->stage].n_outer > 0 && s.n > 2 * DOWN * config->value[ITEMS];
 }
 
 /* Blocks across, for all rows of columns; parts of the axis. */
-static void cut_columns(int64_t *across, int64_t *parts, const md_fa_target *target, const md_fa_config *config, const md_fa_cuda_scan_size *s)
+static void cut_columns(int64_t *across, int64_t *parts, const md_fa_target *target, const md_fa_config *config,
+                        const md_fa_cuda_scan_size *s)
 {
-    int64_t width = md_fa_cuda_width(target->program, target->stage) * ACROSS, run = (int64_t)DOWN * config->value[ITEMS], most = 65535;
+    int64_t width = md_fa_cuda_width(target->program, target->stage) * ACROSS,
+            run = (int64_t)DOWN * config->value[ITEMS], most = 65535;
     *across = s->lanes > 0 && s->n > 0 ? s->rows / s->lanes * ((s->lanes + width - 1) / width) : 0;
-    *parts = MD_MIN(MD_MIN((s->n + run - 1) / run, (WAVES * (int64_t)target->facts->threads + *across - 1) / MD_MAX(*across, 1)), most);
+    *parts = MD_MIN(
+        MD_MIN((s->n + run - 1) / run, (WAVES * (int64_t)target->facts->threads + *across - 1) / MD_MAX(*across, 1)),
+        most);
     *parts = MD_MAX(*parts, 1);
 }
 
@@ -119,7 +144,8 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
         return is_column_legal(target, config, size);
     if (is_ring(config) && !is_ring_legal(target, config))
         return false;
-    if (rounds_of(config) > 1 && (!config->value[LOOKBACK] || shared_bytes(target, config) + 1024 > target->facts->shared_per_block))
+    if (rounds_of(config) > 1 &&
+        (!config->value[LOOKBACK] || shared_bytes(target, config) + 1024 > target->facts->shared_per_block))
         return false;
     md_fa_cuda_scan_measure(&s, target, size);
     return s.n > tile_vectors(config) * md_fa_cuda_width(target->program, target->stage);
@@ -158,10 +184,12 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
 
 static void set_blocks(md_kn_geometry *out, int64_t blocks, const md_fa_config *config)
 {
-    *out = (md_kn_geometry){.blocks = blocks, .grain = 1, .grid = {md_fa_cuda_grid(blocks), 1, 1}, .block = {config->value[THREADS], 1, 1}};
+    *out = (md_kn_geometry){
+        .blocks = blocks, .grain = 1, .grid = {md_fa_cuda_grid(blocks), 1, 1}, .block = {config->value[THREADS], 1, 1}};
 }
 
-static void place_columns(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+static void place_columns(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
+                          const int64_t *size)
 {
     md_fa_cuda_scan_size s;
     int64_t across = 0, parts = 0;
@@ -191,7 +219,8 @@ static void place(md_kn_plan_geometry *out, const md_fa_target *target, const md
     }
     md_fa_cuda_scan_measure(&s, target, size);
     int64_t width = md_fa_cuda_width(target->program, target->stage), tile = tile_vectors(config) * width;
-    int64_t tiles = s.rows * (is_ring(config) ? (s.n + tile - 1) / tile : md_fa_cuda_scan_tiles(s.n, (int32_t)width, tile_vectors(config)));
+    int64_t tiles = s.rows * (is_ring(config) ? (s.n + tile - 1) / tile
+                                              : md_fa_cuda_scan_tiles(s.n, (int32_t)width, tile_vectors(config)));
     *out = (md_kn_plan_geometry){0};
     if (config->value[LOOKBACK]) {
         int64_t threads = config->value[THREADS], in_workspace = tiles > COUNTED ? tiles + 1 : 0;
@@ -208,20 +237,26 @@ static void place(md_kn_plan_geometry *out, const md_fa_target *target, const md
     }
 }
 
-static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config, const md_kn_shape *shape)
+static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
+                     const md_kn_shape *shape)
 {
     place(out, target, config, shape->size);
 }
 
 /* The axis is read twice, the second time in part from L2; a block goes over its tiles one after the other. */
-static void features_of_columns(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+static void features_of_columns(md_fa_features *out, const md_fa_target *target, const md_fa_config *config,
+                                const int64_t *size)
 {
     md_fa_cuda_scan_size s;
-    int64_t across = 0, parts = 0, width = md_fa_cuda_width(target->program, target->stage), run = (int64_t)DOWN * config->value[ITEMS];
+    int64_t across = 0, parts = 0, width = md_fa_cuda_width(target->program, target->stage),
+            run = (int64_t)DOWN * config->value[ITEMS];
     md_fa_cuda_scan_measure(&s, target, size);
     cut_columns(&across, &parts, target, config, &s);
-    double points = (double)s.rows * (double)s.n, items = config->value[ITEMS], tiles = ceil(ceil((double)s.n / (double)run) / (double)parts);
-    md_fa_cuda_load load = {.blocks = (double)(across * parts), .threads = COLUMN_THREADS, .bytes = 16.0 * items,
+    double points = (double)s.rows * (double)s.n, items = config->value[ITEMS],
+           tiles = ceil(ceil((double)s.n / (double)run) / (double)parts);
+    md_fa_cuda_load load = {.blocks = (double)(across * parts),
+                            .threads = COLUMN_THREADS,
+                            .bytes = 16.0 * items,
                             .registers = 32 + (int32_t)(width * config->value[ITEMS] * 5 / 4)};
     *out = (md_fa_features){.ops_rate = 1, .parallel = target->facts->threads, .launches = 2};
     out->memory_bytes = 2 * s.bytes - s.stored + (config->value[STRIDED] ? 2 * s.bytes : 0);
@@ -231,19 +266,28 @@ static void features_of_columns(md_fa_features *out, const md_fa_target *target,
     out->serial_us = 1.5 + 0.1 * (double)parts + 0.5 * tiles;
 }
 
-/* A fixed time to begin and to end, and a turn's: as long as memory takes for a block's tile, or as what threads do with it. */
-static void features_of_ring(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+/* A fixed time to begin and to end, and a turn's: as long as memory takes for a block's tile, or as what threads do
+ * with it. */
+static void features_of_ring(md_fa_features *out, const md_fa_target *target, const md_fa_config *config,
+                             const int64_t *size)
 {
     md_kn_plan_geometry plan;
     md_fa_cuda_scan_size s;
     md_fa_cuda_scan_measure(&s, target, size);
     place(&plan, target, config, size);
-    double points = (double)s.rows * (double)s.n, blocks = fmax((double)plan.launch[1].blocks, 1), sms = MD_MAX(target->facts->threads, 1);
-    double tile = (double)(tile_vectors(config) * md_fa_cuda_width(target->program, target->stage)), turns = ceil(points / tile / blocks);
-    double rate = (target->facts->memory_gbps > 0 ? target->facts->memory_gbps : 1000.0) * 1e3, memory = s.bytes / rate / RING_RATE;
-    double in_flight = fmin((double)shared_bytes(target, config) / RING_BYTES, 1), transpose = TURN_US + MORE_US * (config->value[THREADS] / 512.0 - 1);
+    double points = (double)s.rows * (double)s.n, blocks = fmax((double)plan.launch[1].blocks, 1),
+           sms = MD_MAX(target->facts->threads, 1);
+    double tile = (double)(tile_vectors(config) * md_fa_cuda_width(target->program, target->stage)),
+           turns = ceil(points / tile / blocks);
+    double rate = (target->facts->memory_gbps > 0 ? target->facts->memory_gbps : 1000.0) * 1e3,
+           memory = s.bytes / rate / RING_RATE;
+    double in_flight = fmin((double)shared_bytes(target, config) / RING_BYTES, 1),
+           transpose = TURN_US + MORE_US * (config->value[THREADS] / 512.0 - 1);
     double us = fmax(memory / in_flight, turns * (transpose + tile / 4096 * QUARTER_US));
-    *out = (md_fa_features){.ops_rate = 1, .parallel = fmin(blocks, sms), .launches = 1 + (plan.launch[0].blocks > 0), .serial_us = RING_US};
+    *out = (md_fa_features){.ops_rate = 1,
+                            .parallel = fmin(blocks, sms),
+                            .launches = 1 + (plan.launch[0].blocks > 0),
+                            .serial_us = RING_US};
     out->memory_bytes = s.bytes;
     out->memory_rate = fmax(s.bytes / rate / us, 1e-9);
     out->ops = points * (s.ops + 6) * 1.5;
@@ -267,17 +311,21 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     place(&plan, target, config, size);
     double points = (double)s.rows * (double)s.n, width = md_fa_cuda_width(target->program, target->stage);
     const md_kn_geometry *last = &plan.launch[looks_back ? 1 : 2];
-    md_fa_cuda_load load = {.blocks = (double)last->blocks, .threads = config->value[THREADS], .bytes = 16.0 * config->value[ITEMS],
+    md_fa_cuda_load load = {.blocks = (double)last->blocks,
+                            .threads = config->value[THREADS],
+                            .bytes = 16.0 * config->value[ITEMS],
                             .shared_bytes = shared_bytes(target, config),
                             .registers = 36 + (int32_t)width * config->value[ITEMS] * 5 / 4};
     *out = (md_fa_features){.ops_rate = 1, .parallel = target->facts->threads};
     out->launches = looks_back ? 1 + (plan.launch[0].blocks > 0) : 3;
-    out->memory_bytes = s.bytes + (looks_back ? 0 : s.bytes - s.stored) + points * (config->value[STRIDED] ? 24 : 0) + points * 8 * s.scattered;
-    out->memory_rate = md_fa_cuda_rate(target->facts, &load) * (looks_back ? 0.95 : 1) * (config->value[ALIGNED] ? 1 : 0.9);
+    out->memory_bytes = s.bytes + (looks_back ? 0 : s.bytes - s.stored) + points * (config->value[STRIDED] ? 24 : 0) +
+                        points * 8 * s.scattered;
+    out->memory_rate =
+        md_fa_cuda_rate(target->facts, &load) * (looks_back ? 0.95 : 1) * (config->value[ALIGNED] ? 1 : 0.9);
     out->ops = points * (s.ops + 6) * (looks_back ? 1 : 1.5);
     out->transcendental = points * s.transcendental * (looks_back ? 1 : 2);
-    /* A tile is on chip for about 10 us, whatever its size, of which loads and stores are the smaller part: what counts is how much of the input
-     * is there at a time. */
+    /* A tile is on chip for about 10 us, whatever its size, of which loads and stores are the smaller part: what
+     * counts is how much of the input is there at a time. */
     int64_t value = width * value_bytes(target);
     double resident = md_fa_cuda_resident(target->facts, &load) * (double)target->facts->threads;
     double held = fmin(resident, load.blocks) * (double)(tile_vectors(config) * value);

@@ -1,5 +1,5 @@
-/* Elementwise stages that read through tensors of indices. Where the index does not vary along the lanes, whole rows are copied by
- * vectors, and the index is read and checked once a row. */
+/* Elementwise stages that read through tensors of indices. Where the index does not vary along the lanes, whole rows
+ * are copied by vectors, and the index is read and checked once a row. */
 #include "family/host/host.h"
 #include "family/host/point/sweep.h"
 
@@ -7,7 +7,8 @@ enum { STRIDED, STREAM };
 
 static md_fa_sweep sweep_of(const md_fa_config *config)
 {
-    return (md_fa_sweep){.source = "host/pointwise.c", .is_strided = config->value[STRIDED], .is_streaming = config->value[STREAM]};
+    return (md_fa_sweep){
+        .source = "host/pointwise.c", .is_strided = config->value[STRIDED], .is_streaming = config->value[STREAM]};
 }
 
 static bool applies(const md_fa_target *target)

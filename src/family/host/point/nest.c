@@ -37,7 +37,9 @@ static int32_t outer_of(int32_t out[MD_MAX_RANK * 2 + 1], const md_st_stage *st)
 
 static md_dtype ref_type(const md_st_stage *st, int32_t i)
 {
-    return st->kind == MD_ST_PRODUCT ? st->product.type : st->kind == MD_ST_SCAN ? st->scan.type : st->row.reduction[i].type;
+    return st->kind == MD_ST_PRODUCT ? st->product.type
+           : st->kind == MD_ST_SCAN  ? st->scan.type
+                                     : st->row.reduction[i].type;
 }
 
 /* Starts a text in which the results so far, and the number of elements of the row, are known. */
@@ -55,7 +57,8 @@ static void begin(writer *w, md_strbuf *text)
 }
 
 /* A reduction as the node that the printer knows how to loop over. */
-static void print_reduction(writer *w, int32_t ref, md_fx_op op, md_dtype type, int32_t n, const int32_t *bound, const md_fx_node *body)
+static void print_reduction(writer *w, int32_t ref, md_fx_op op, md_dtype type, int32_t n, const int32_t *bound,
+                            const md_fx_node *body)
 {
     md_fx_node node = {.kind = MD_FX_REDUCE, .op = op, .type = type, .n_args = 1, .n_bound = n, .arg = &body};
     for (int32_t i = 0; i < n; i++)
@@ -89,7 +92,8 @@ static void print_row(writer *w)
                 print_reduction(w, i, row->reduction[i].op, row->reduction[i].type, 1, &x, row->reduction[i].body);
     if (row->has_elements) {
         md_cg_size(size, w->target->program, x);
-        md_strbuf_printf(&w->body, "for (int64_t x%" PRId32 " = 0; x%" PRId32 " < %s; x%" PRId32 "++) {\n", x, x, size, x);
+        md_strbuf_printf(&w->body, "for (int64_t x%" PRId32 " = 0; x%" PRId32 " < %s; x%" PRId32 "++) {\n", x, x, size,
+                         x);
         print_stores(w, &w->body, false);
         md_strbuf_add(&w->body, "}\n");
     }
@@ -135,8 +139,8 @@ static void print_scan(writer *w)
     bool is_wide = scan->type == MD_F32 && (scan->op == MD_FX_S_SUM || scan->op == MD_FX_S_PROD);
     const char *type = md_cg_scalar_type(is_wide ? MD_F64 : scan->type);
     md_cg_size(size, w->target->program, x);
-    md_strbuf_printf(&w->body, "%s total = %s;\nfor (int64_t step = 0; step < %s; step++) {\n", type, md_cg_start_text(scan->op, scan->type),
-                     size);
+    md_strbuf_printf(&w->body, "%s total = %s;\nfor (int64_t step = 0; step < %s; step++) {\n", type,
+                     md_cg_start_text(scan->op, scan->type), size);
     md_strbuf_printf(&w->body, "const int64_t x%" PRId32 " = ", x);
     md_strbuf_printf(&w->body, scan->reverse ? "%s - 1 - step;\n" : "step;\n", size);
     begin(w, &w->body);
@@ -146,10 +150,12 @@ static void print_scan(writer *w)
     if (!value)
         return;
     if (scan->exclusive)
-        md_strbuf_printf(&w->body, "const %s scanned = (%s)total;\n", md_cg_scalar_type(scan->type), md_cg_scalar_type(scan->type));
+        md_strbuf_printf(&w->body, "const %s scanned = (%s)total;\n", md_cg_scalar_type(scan->type),
+                         md_cg_scalar_type(scan->type));
     print_scan_step(w, value);
     if (!scan->exclusive)
-        md_strbuf_printf(&w->body, "const %s scanned = (%s)total;\n", md_cg_scalar_type(scan->type), md_cg_scalar_type(scan->type));
+        md_strbuf_printf(&w->body, "const %s scanned = (%s)total;\n", md_cg_scalar_type(scan->type),
+                         md_cg_scalar_type(scan->type));
     w->ref[0] = "scanned";
     print_stores(w, &w->body, false);
     md_strbuf_add(&w->body, "}\n");
@@ -182,7 +188,8 @@ static md_status assemble(md_kn_launch_source *launch, const writer *w)
     bool is_cuda = w->dialect == MD_DEV_CUDA;
     md_strbuf_add(&defines, "#define MD_VL 4\n");
     if (is_cuda)
-        md_strbuf_add(&defines, w->stage->has_duplicates ? "#define MD_ALLOW_STACK 1\n#define MD_IN_ORDER 1\n" : "#define MD_ALLOW_STACK 1\n");
+        md_strbuf_add(&defines, w->stage->has_duplicates ? "#define MD_ALLOW_STACK 1\n#define MD_IN_ORDER 1\n"
+                                                         : "#define MD_ALLOW_STACK 1\n");
     md_cg_print_uses(w->cg, &defines);
     md_cg_print_params(&expr, launch->param, launch->n_params);
     md_strbuf_add(&expr, "MD_INLINE int64_t md_points(const md_params *p)\n{\n(void)p;\nreturn ");
@@ -195,8 +202,8 @@ static md_status assemble(md_kn_launch_source *launch, const writer *w)
     md_strbuf_add(&expr, "}\n}\n");
     md_status status = defines.failed || expr.failed || w->body.failed ? md_fail_memory() : MD_OK;
     if (status == MD_OK)
-        status = md_cg_assemble(&launch->text, w->dialect, is_cuda ? "cuda/nest.cu" : "host/nest.c", md_strbuf_text(&defines),
-                                md_strbuf_text(&expr));
+        status = md_cg_assemble(&launch->text, w->dialect, is_cuda ? "cuda/nest.cu" : "host/nest.c",
+                                md_strbuf_text(&defines), md_strbuf_text(&expr));
     md_strbuf_finish(&defines);
     md_strbuf_finish(&expr);
     return status;
@@ -205,8 +212,8 @@ static md_status assemble(md_kn_launch_source *launch, const writer *w)
 md_status md_fa_nest_emit(md_kn_source *out, const md_fa_target *target, md_dev_kind dialect)
 {
     writer w = {.target = target, .stage = &target->program->stage[target->stage], .dialect = dialect};
-    md_cg_options options = {.program = target->program, .stage = target->stage, .dialect = dialect, .lane = -1,
-                             .access = MD_CG_STRIDED};
+    md_cg_options options = {
+        .program = target->program, .stage = target->stage, .dialect = dialect, .lane = -1, .access = MD_CG_STRIDED};
     *out = (md_kn_source){.n_launches = 1};
     md_kn_launch_source *launch = &out->launch[0];
     launch->code = MD_KN_TEXT;
@@ -293,7 +300,8 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     out->launches = 1;
 }
 
-static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config, const md_kn_shape *shape)
+static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
+                     const md_kn_shape *shape)
 {
     (void)config;
     *out = (md_kn_plan_geometry){0};

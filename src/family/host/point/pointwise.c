@@ -7,7 +7,9 @@ enum { FLAT, STRIDED, STREAM, TURN };
 
 static md_fa_sweep sweep_of(const md_fa_config *config)
 {
-    return (md_fa_sweep){.source = "host/pointwise.c", .is_flat = config->value[FLAT], .is_strided = config->value[STRIDED],
+    return (md_fa_sweep){.source = "host/pointwise.c",
+                         .is_flat = config->value[FLAT],
+                         .is_strided = config->value[STRIDED],
                          .is_streaming = config->value[STREAM]};
 }
 
@@ -20,7 +22,8 @@ static bool applies(const md_fa_target *target)
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     md_fa_transpose transpose;
-    if (config->value[TURN] && (config->value[FLAT] || config->value[STRIDED] || !md_fa_transpose_find(&transpose, target)))
+    if (config->value[TURN] &&
+        (config->value[FLAT] || config->value[STRIDED] || !md_fa_transpose_find(&transpose, target)))
         return false;
     bool has_axis = target->program->stage[target->stage].axis >= 0;
     if (config->value[FLAT] && (config->value[STRIDED] || !md_fa_sweep_can_flatten(target)))
@@ -52,10 +55,12 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
 static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
 {
     md_fa_sweep sweep = sweep_of(config);
-    return config->value[TURN] ? md_fa_transpose_emit(out, target, sweep.is_streaming) : md_fa_sweep_emit(out, target, &sweep);
+    return config->value[TURN] ? md_fa_transpose_emit(out, target, sweep.is_streaming)
+                               : md_fa_sweep_emit(out, target, &sweep);
 }
 
-static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config, const md_kn_shape *shape)
+static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
+                     const md_kn_shape *shape)
 {
     md_fa_sweep sweep = sweep_of(config);
     if (config->value[TURN])

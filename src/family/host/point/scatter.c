@@ -1,6 +1,6 @@
-/* Elementwise stages that write through tensors of indices. `=` runs as any sweep does: of duplicates, some writer wins. What
- * accumulates runs in the order of the formula, so that the same bits come out each time: in one block, or (own1) in blocks that each own a
- * part of the target, visit all points and write what falls into their part. */
+/* Elementwise stages that write through tensors of indices. `=` runs as any sweep does: of duplicates, some writer
+ * wins. What accumulates runs in the order of the formula, so that the same bits come out each time: in one block,
+ * or (own1) in blocks that each own a part of the target, visit all points and write what falls into their part. */
 #include "family/host/host.h"
 #include "family/host/point/sweep.h"
 
@@ -15,7 +15,8 @@ static const md_st_stage *stage_of(const md_fa_target *target)
 
 static md_fa_sweep sweep_of(const md_fa_target *target, const md_fa_config *config)
 {
-    md_fa_sweep s = {.source = "host/pointwise.c", .is_strided = config->value[STRIDED], .is_owned = config->value[OWN]};
+    md_fa_sweep s = {
+        .source = "host/pointwise.c", .is_strided = config->value[STRIDED], .is_owned = config->value[OWN]};
     if (stage_of(target)->has_duplicates) {
         s.source = "host/scatter.c";
         s.n_extra = 1;
@@ -87,7 +88,8 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
     return md_fa_sweep_emit(out, target, &sweep);
 }
 
-static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config, const md_kn_shape *shape)
+static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
+                     const md_kn_shape *shape)
 {
     md_fa_sweep sweep = sweep_of(target, config);
     md_fa_sweep_geometry(out, target, &sweep, shape->size);

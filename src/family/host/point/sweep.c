@@ -25,7 +25,8 @@ bool md_fa_sweep_can_flatten(const md_fa_target *target)
 }
 
 /* Points of the outer loop, and length of the lane axis. */
-static void count_points(int64_t *points, int64_t *lanes, const md_fa_target *target, const md_fa_sweep *sweep, const int64_t *size)
+static void count_points(int64_t *points, int64_t *lanes, const md_fa_target *target, const md_fa_sweep *sweep,
+                         const int64_t *size)
 {
     const md_st_stage *st = stage_of(target);
     int32_t n = merged(target, sweep) - 1;
@@ -45,7 +46,8 @@ void md_fa_sweep_envelope(md_kn_envelope *out, const md_fa_target *target, const
 }
 
 /* The same cut as host/pointwise.c makes. */
-void md_fa_sweep_geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_sweep *sweep, const int64_t *size)
+void md_fa_sweep_geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_sweep *sweep,
+                          const int64_t *size)
 {
     int64_t points = 0, lanes = 0;
     count_points(&points, &lanes, target, sweep, size);
@@ -82,7 +84,8 @@ bool md_fa_sweep_can_stream(const md_fa_target *target, const int64_t *size)
     return stored_bytes(target, size) >= 2.0 * (double)target->facts->l2_bytes;
 }
 
-void md_fa_sweep_features(md_fa_features *out, const md_fa_target *target, const md_fa_sweep *sweep, const int64_t *size)
+void md_fa_sweep_features(md_fa_features *out, const md_fa_target *target, const md_fa_sweep *sweep,
+                          const int64_t *size)
 {
     int64_t points = 0, lanes = 0;
     double flops = 0, bytes = 0;
@@ -102,7 +105,8 @@ void md_fa_sweep_features(md_fa_features *out, const md_fa_target *target, const
     else
         cycles += n * 1.2 * work.scattered;
     double stored = stored_bytes(target, size);
-    /* A cached line is read before it is written. A streamed result that would have fitted a cache is missed by whoever reads it next. */
+    /* A cached line is read before it is written. A streamed result that would have fitted a cache is missed by
+     * whoever reads it next. */
     out->memory_bytes = bytes + (!sweep->is_streaming ? 0.6 : md_fa_sweep_can_stream(target, size) ? 0 : 1.2) * stored;
     out->cache_bytes = 0;
     out->ops = cycles * md_fa_host_ops_per_cycle(target->facts);

@@ -1,4 +1,5 @@
-/* What pointwise, gather and scatter share: a loop over outer points around a loop over lanes, as text, geometry and cost. */
+/* What pointwise, gather and scatter share: a loop over outer points around a loop over lanes, as text, geometry and
+ * cost. */
 #ifndef MD_FAMILY_HOST_POINT_SWEEP_H
 #define MD_FAMILY_HOST_POINT_SWEEP_H
 
@@ -20,8 +21,10 @@ enum { MD_FA_BLOCK_POINTS = 16384 };
 
 md_status md_fa_sweep_emit(md_kn_source *out, const md_fa_target *target, const md_fa_sweep *sweep);
 void md_fa_sweep_envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_sweep *sweep);
-void md_fa_sweep_geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_sweep *sweep, const int64_t *size);
-void md_fa_sweep_features(md_fa_features *out, const md_fa_target *target, const md_fa_sweep *sweep, const int64_t *size);
+void md_fa_sweep_geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_sweep *sweep,
+                          const int64_t *size);
+void md_fa_sweep_features(md_fa_features *out, const md_fa_target *target, const md_fa_sweep *sweep,
+                          const int64_t *size);
 /** Whether merging changes anything. */
 bool md_fa_sweep_can_flatten(const md_fa_target *target);
 /** Whether streaming stores may pay at these sizes: outputs that no cache holds. */

@@ -34,7 +34,8 @@ static md_status print_body(writer *w)
     return md_cg_status(w->cg);
 }
 
-/* Lanes of one outer point. A last or first part of fewer than MD_VL lanes goes through the same text with a variable count. */
+/* Lanes of one outer point. A last or first part of fewer than MD_VL lanes goes through the same text with a
+ * variable count. */
 static void print_lanes(md_strbuf *out, const writer *w)
 {
     const char *body = md_strbuf_text(&w->body);
@@ -48,8 +49,11 @@ static void print_lanes(md_strbuf *out, const writer *w)
         md_strbuf_printf(out, "int64_t part = md_min_si(%s, lane_end - lane);\n", md_strbuf_text(&w->lead));
     else
         md_strbuf_printf(out, "int64_t part = lane_end - lane < MD_VL ? lane_end - lane : 0;\n");
-    md_strbuf_printf(out, "for (;;) {\nif (part > 0) {\nconst int md_n = (int)part;\n%sx%" PRId32 " += part;\n}\n", body, x);
-    md_strbuf_printf(out, "for (; x%" PRId32 " + MD_VL <= lane_end; x%" PRId32 " += MD_VL) {\nenum { md_n = MD_VL };\n%s}\n", x, x, body);
+    md_strbuf_printf(out, "for (;;) {\nif (part > 0) {\nconst int md_n = (int)part;\n%sx%" PRId32 " += part;\n}\n",
+                     body, x);
+    md_strbuf_printf(out,
+                     "for (; x%" PRId32 " + MD_VL <= lane_end; x%" PRId32 " += MD_VL) {\nenum { md_n = MD_VL };\n%s}\n",
+                     x, x, body);
     md_strbuf_printf(out, "if (x%" PRId32 " >= lane_end) break;\npart = lane_end - x%" PRId32 ";\n}\n", x, x);
 }
 
@@ -72,7 +76,8 @@ static void print_counts(md_strbuf *out, const writer *w)
 static void print_own(md_strbuf *out, const writer *w)
 {
     const char *extent = md_cg_own_extent(w->cg, &w->stage->store[0]);
-    md_strbuf_printf(out, "MD_INLINE int64_t md_own(const md_params *p)\n{\n(void)p;\nreturn %s;\n}\n", extent ? extent : "1");
+    md_strbuf_printf(out, "MD_INLINE int64_t md_own(const md_params *p)\n{\n(void)p;\nreturn %s;\n}\n",
+                     extent ? extent : "1");
 }
 
 static void print_sweep(md_strbuf *out, const writer *w)
@@ -81,8 +86,9 @@ static void print_sweep(md_strbuf *out, const writer *w)
     print_counts(out, w);
     if (w->sweep->is_owned)
         print_own(out, w);
-    md_strbuf_add(out, "/* Outer points [point, end), lanes [lane, lane_end) of each; neither is empty. */\n"
-                       "static void md_sweep(const md_params *p, int64_t point, int64_t end, int64_t lane, int64_t lane_end");
+    md_strbuf_add(
+        out, "/* Outer points [point, end), lanes [lane, lane_end) of each; neither is empty. */\n"
+             "static void md_sweep(const md_params *p, int64_t point, int64_t end, int64_t lane, int64_t lane_end");
     md_strbuf_add(out, w->sweep->is_owned ? ", int64_t own, int64_t n_own)\n{\n" : ")\n{\n");
     md_strbuf_add(out, "(void)lane, (void)lane_end;\n");
     md_cg_print_decode(out, program, w->n_outer, w->stage->outer, "point");
@@ -100,7 +106,8 @@ static void print_sweep(md_strbuf *out, const writer *w)
 static md_status assemble(md_kn_launch_source *launch, const writer *w)
 {
     md_strbuf defines = {0}, expr = {0};
-    md_strbuf_printf(&defines, "#define MD_VL %" PRId32 "\n#define MD_BLOCK_POINTS %d\n", md_cg_width(w->target->facts), (int)MD_FA_BLOCK_POINTS);
+    md_strbuf_printf(&defines, "#define MD_VL %" PRId32 "\n#define MD_BLOCK_POINTS %d\n", md_cg_width(w->target->facts),
+                     (int)MD_FA_BLOCK_POINTS);
     if (w->sweep->is_streaming)
         md_strbuf_add(&defines, "#define MD_STREAMING 1\n");
     if (w->sweep->is_owned)
@@ -110,7 +117,8 @@ static md_status assemble(md_kn_launch_source *launch, const writer *w)
     print_sweep(&expr, w);
     md_status status = defines.failed || expr.failed ? md_fail_memory() : MD_OK;
     if (status == MD_OK)
-        status = md_cg_assemble(&launch->text, MD_DEV_HOST, w->sweep->source, md_strbuf_text(&defines), md_strbuf_text(&expr));
+        status = md_cg_assemble(&launch->text, MD_DEV_HOST, w->sweep->source, md_strbuf_text(&defines),
+                                md_strbuf_text(&expr));
     md_strbuf_finish(&defines);
     md_strbuf_finish(&expr);
     return status;
@@ -130,8 +138,13 @@ static md_status fill_params(md_kn_launch_source *launch, const writer *w)
 md_status md_fa_sweep_emit(md_kn_source *out, const md_fa_target *target, const md_fa_sweep *sweep)
 {
     writer w = {.target = target, .sweep = sweep, .stage = &target->program->stage[target->stage], .n_flat = 1};
-    md_cg_options options = {.program = target->program, .stage = target->stage, .dialect = MD_DEV_HOST, .lane = w.stage->axis,
-                             .access = sweep->is_strided ? MD_CG_STRIDED : MD_CG_UNIT, .streaming = sweep->is_streaming, .is_owned = sweep->is_owned};
+    md_cg_options options = {.program = target->program,
+                             .stage = target->stage,
+                             .dialect = MD_DEV_HOST,
+                             .lane = w.stage->axis,
+                             .access = sweep->is_strided ? MD_CG_STRIDED : MD_CG_UNIT,
+                             .streaming = sweep->is_streaming,
+                             .is_owned = sweep->is_owned};
     uint32_t tensors = 0;
     if (sweep->is_flat)
         w.n_flat = options.n_flat = md_cg_flat(options.flat, &tensors, target->program, target->stage);

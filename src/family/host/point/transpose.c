@@ -97,16 +97,19 @@ void md_fa_transpose_geometry(md_kn_plan_geometry *out, const md_fa_target *targ
     const md_st_stage *st = stage_of(target);
     md_fa_transpose_find(&transpose, target);
     int32_t n = others_of(other, st, transpose.index);
-    int64_t rows = md_st_size(target->program, transpose.index, size), lanes = md_st_size(target->program, st->axis, size);
+    int64_t rows = md_st_size(target->program, transpose.index, size),
+            lanes = md_st_size(target->program, st->axis, size);
     *out = (md_kn_plan_geometry){0};
     out->launch[0].grain = 1;
-    out->launch[0].blocks = md_st_points(target->program, n, other, size) * ((rows + SIDE - 1) / SIDE) * ((lanes + SIDE - 1) / SIDE);
+    out->launch[0].blocks =
+        md_st_points(target->program, n, other, size) * ((rows + SIDE - 1) / SIDE) * ((lanes + SIDE - 1) / SIDE);
 }
 
 static double points_of(const md_fa_target *target, const int64_t *size)
 {
     const md_st_stage *st = stage_of(target);
-    return (double)md_st_points(target->program, st->n_outer, st->outer, size) * (double)md_st_size(target->program, st->axis, size);
+    return (double)md_st_points(target->program, st->n_outer, st->outer, size) *
+           (double)md_st_size(target->program, st->axis, size);
 }
 
 /* A tile costs about a cycle a value to read, turn in registers and read again; other types turn in memory. */
@@ -135,15 +138,16 @@ static int64_t lane_stride(const md_fa_target *target, const md_fx_node *load, c
     return stride;
 }
 
-/* Without tiles each lane has a line of its own. Lines a power of two apart meet in a few sets of the caches and are lost before the next
- * row uses them. Measured on a Xeon (Sapphire Rapids), f32: 0.4 and 7 ns an element. */
+/* Without tiles each lane has a line of its own. Lines a power of two apart meet in a few sets of the caches and are
+ * lost before the next row uses them. Measured on a Xeon (Sapphire Rapids), f32: 0.4 and 7 ns an element. */
 void md_fa_transpose_penalty(md_fa_features *out, const md_fa_target *target, const int64_t *size)
 {
     md_fa_transpose transpose;
     if (!md_fa_transpose_find(&transpose, target))
         return;
     for (int32_t i = 0; i < transpose.n; i++) {
-        bool collides = lane_stride(target, transpose.load[i], size) % 1024 == 0 && md_st_size(target->program, stage_of(target)->axis, size) > 64;
+        bool collides = lane_stride(target, transpose.load[i], size) % 1024 == 0 &&
+                        md_st_size(target->program, stage_of(target)->axis, size) > 64;
         out->ops += (collides ? 20 : 1) * points_of(target, size) * md_fa_host_ops_per_cycle(target->facts);
     }
 }
@@ -168,10 +172,11 @@ static md_status print_tile(writer *w, int32_t i)
     md_cg_begin(w->turned, &load);
     const char *value = md_cg_lanes(w->turned, node);
     md_strbuf_printf(&w->text, "%s tile%" PRId32 "[MD_VL] = {0};\nfor (int l = 0; l < n_lanes; l++) {\n", type, i);
-    md_strbuf_printf(&w->text, "const int64_t x%" PRId32 " = lane + l, x%" PRId32 " = turn;\nconst int md_n = n_turns;\n", w->stage->axis,
-                     w->transpose.index);
-    md_strbuf_printf(&w->text, "%stile%" PRId32 "[l] = %s;\n}\nmd_turn_%s(tile%" PRId32 ");\n", md_strbuf_text(&load), i, value ? value : "",
-                     md_cg_suffix(node->type, false), i);
+    md_strbuf_printf(&w->text,
+                     "const int64_t x%" PRId32 " = lane + l, x%" PRId32 " = turn;\nconst int md_n = n_turns;\n",
+                     w->stage->axis, w->transpose.index);
+    md_strbuf_printf(&w->text, "%stile%" PRId32 "[l] = %s;\n}\nmd_turn_%s(tile%" PRId32 ");\n", md_strbuf_text(&load),
+                     i, value ? value : "", md_cg_suffix(node->type, false), i);
     w->text.failed |= load.failed;
     md_strbuf_finish(&load);
     return md_cg_status(w->turned);
@@ -183,7 +188,9 @@ static md_status print_row(writer *w)
     const char *value[MD_ST_MAX_STORES] = {NULL};
     bool is_uniform[MD_ST_MAX_STORES] = {false};
     char name[32];
-    md_strbuf_printf(&w->text, "for (int row = 0; row < n_turns; row++) {\nconst int64_t x%" PRId32 " = turn + row, x%" PRId32 " = lane;\nconst int md_n = n_lanes;\n",
+    md_strbuf_printf(&w->text,
+                     "for (int row = 0; row < n_turns; row++) {\nconst int64_t x%" PRId32 " = turn + row, x%" PRId32
+                     " = lane;\nconst int md_n = n_lanes;\n",
                      w->transpose.index, w->stage->axis);
     md_cg_begin(w->lanes, &w->text);
     for (int32_t i = 0; i < w->transpose.n; i++) {
@@ -211,8 +218,10 @@ static void print_sizes(writer *w)
 static md_status print_all(writer *w)
 {
     print_sizes(w);
-    md_strbuf_add(&w->text, "/* n_lanes <= MD_VL lanes from `lane` on, for n_turns <= MD_VL positions of the other index from `turn` on. */\n"
-                            "MD_INLINE void md_tile(const md_params *p, int64_t point, int64_t lane, int n_lanes, int64_t turn, int n_turns)\n{\n");
+    md_strbuf_add(&w->text, "/* n_lanes <= MD_VL lanes from `lane` on, for n_turns <= MD_VL positions of the other "
+                            "index from `turn` on. */\n"
+                            "MD_INLINE void md_tile(const md_params *p, int64_t point, int64_t lane, int n_lanes, "
+                            "int64_t turn, int n_turns)\n{\n");
     md_cg_print_decode(&w->text, w->target->program, w->n_other, w->other, "point");
     for (int32_t i = 0; i < w->transpose.n; i++)
         MD_TRY(print_tile(w, i));
@@ -224,7 +233,8 @@ static md_status print_all(writer *w)
 static md_status assemble(md_kn_launch_source *launch, writer *w, bool is_streaming)
 {
     md_strbuf defines = {0}, params = {0};
-    md_strbuf_printf(&defines, "#define MD_VL %" PRId32 "\n#define MD_SIDE %d\n", md_cg_width(w->target->facts), (int)SIDE);
+    md_strbuf_printf(&defines, "#define MD_VL %" PRId32 "\n#define MD_SIDE %d\n", md_cg_width(w->target->facts),
+                     (int)SIDE);
     if (is_streaming)
         md_strbuf_add(&defines, "#define MD_STREAMING 1\n");
     md_cg_print_params(&params, launch->param, launch->n_params);
@@ -233,8 +243,8 @@ static md_status assemble(md_kn_launch_source *launch, writer *w, bool is_stream
     md_strbuf_add(&params, md_strbuf_text(&w->text));
     if (status == MD_OK)
         status = defines.failed || params.failed ? md_fail_memory()
-                                                 : md_cg_assemble(&launch->text, MD_DEV_HOST, "host/turned.c", md_strbuf_text(&defines),
-                                                                  md_strbuf_text(&params));
+                                                 : md_cg_assemble(&launch->text, MD_DEV_HOST, "host/turned.c",
+                                                                  md_strbuf_text(&defines), md_strbuf_text(&params));
     md_strbuf_finish(&defines);
     md_strbuf_finish(&params);
     return status;
@@ -245,8 +255,12 @@ md_status md_fa_transpose_emit(md_kn_source *out, const md_fa_target *target, bo
     writer w = {.target = target, .stage = stage_of(target)};
     md_fa_transpose_find(&w.transpose, target);
     w.n_other = others_of(w.other, w.stage, w.transpose.index);
-    md_cg_options options = {.program = target->program, .stage = target->stage, .dialect = MD_DEV_HOST, .lane = w.stage->axis,
-                             .access = MD_CG_UNIT, .streaming = is_streaming};
+    md_cg_options options = {.program = target->program,
+                             .stage = target->stage,
+                             .dialect = MD_DEV_HOST,
+                             .lane = w.stage->axis,
+                             .access = MD_CG_UNIT,
+                             .streaming = is_streaming};
     w.lanes = md_cg_create(&options);
     options.lane = w.transpose.index;
     w.turned = w.lanes ? md_cg_create(&options) : NULL;

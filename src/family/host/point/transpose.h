@@ -1,5 +1,5 @@
-/* Transposing sweeps: tensors whose last axis runs with an outer index are read in vectors along it, and tiles of MD_VL x MD_VL values are
- * turned in registers. */
+/* Transposing sweeps: tensors whose last axis runs with an outer index are read in vectors along it, and tiles of
+ * MD_VL x MD_VL values are turned in registers. */
 #ifndef MD_FAMILY_HOST_POINT_TRANSPOSE_H
 #define MD_FAMILY_HOST_POINT_TRANSPOSE_H
 
@@ -13,7 +13,8 @@ typedef struct md_fa_transpose {
     const md_fx_node *load[MD_FA_MAX_TURNED];
 } md_fa_transpose;
 
-/** False where nothing is to be turned: no load has its last axis along another index while the lanes run along a different axis. */
+/** False where nothing is to be turned: no load has its last axis along another index while the lanes run along a
+ * different axis. */
 bool md_fa_transpose_find(md_fa_transpose *out, const md_fa_target *target);
 md_status md_fa_transpose_emit(md_kn_source *out, const md_fa_target *target, bool is_streaming);
 void md_fa_transpose_envelope(md_kn_envelope *out, const md_fa_target *target);

@@ -6,7 +6,10 @@ enum { TILE, STRIDED, STREAM };
 
 static md_fa_row row_of(const md_fa_config *config)
 {
-    return (md_fa_row){.source = "host/column.c", .is_column = true, .tile = config->value[TILE], .is_strided = config->value[STRIDED],
+    return (md_fa_row){.source = "host/column.c",
+                       .is_column = true,
+                       .tile = config->value[TILE],
+                       .is_strided = config->value[STRIDED],
                        .is_streaming = config->value[STREAM]};
 }
 

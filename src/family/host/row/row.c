@@ -36,7 +36,8 @@ static md_cg_row_options options_of(const md_fa_target *target, const md_fa_row 
     };
 }
 
-/* Accumulators of a pass: as many as hide the latency of an addition; with an exponential in between two do, and compile in less time. */
+/* Accumulators of a pass: as many as hide the latency of an addition; with an exponential in between two do, and
+ * compile in less time. */
 static int32_t sums_of(const md_fa_target *target)
 {
     md_fa_host_work work;
@@ -49,7 +50,11 @@ static void print_defines(md_strbuf *out, const md_fa_target *target, const md_f
     const struct {
         const char *name;
         int32_t value;
-    } define[] = {{"VL", md_cg_width(target->facts)}, {"AHEAD", row->ahead}, {"CHUNK", row->chunk}, {"SUMS", sums_of(target)}, {"TILE", row->tile}};
+    } define[] = {{"VL", md_cg_width(target->facts)},
+                  {"AHEAD", row->ahead},
+                  {"CHUNK", row->chunk},
+                  {"SUMS", sums_of(target)},
+                  {"TILE", row->tile}};
     for (int32_t i = 0; i < MD_COUNT(define); i++)
         if (define[i].value > 0)
             md_strbuf_printf(out, "#define MD_%s %" PRId32 "\n", define[i].name, define[i].value);
@@ -67,7 +72,8 @@ md_status md_fa_row_emit(md_kn_source *out, const md_fa_target *target, const md
     print_defines(&defines, target, row);
     md_status status = md_cg_row_print(&defines, &expr, &options);
     if (status == MD_OK)
-        status = md_cg_assemble(&launch->text, MD_DEV_HOST, row->source, md_strbuf_text(&defines), md_strbuf_text(&expr));
+        status =
+            md_cg_assemble(&launch->text, MD_DEV_HOST, row->source, md_strbuf_text(&defines), md_strbuf_text(&expr));
     md_strbuf_finish(&defines);
     md_strbuf_finish(&expr);
     if (status != MD_OK)
@@ -94,7 +100,8 @@ void md_fa_row_envelope(md_kn_envelope *out, const md_fa_target *target, const m
 }
 
 /* Blocks, and points that one goes over. */
-static void count_blocks(int64_t *blocks, int64_t *points, const md_fa_target *target, const md_fa_row *row, const int64_t *size)
+static void count_blocks(int64_t *blocks, int64_t *points, const md_fa_target *target, const md_fa_row *row,
+                         const int64_t *size)
 {
     const md_st_stage *st = stage_of(target);
     int32_t n_outer = st->n_outer - row->is_column;

@@ -21,7 +21,8 @@ bool md_fa_row_applies(const md_fa_target *target);
 bool md_fa_row_can_stream(const md_fa_target *target, const int64_t *size);
 md_status md_fa_row_emit(md_kn_source *out, const md_fa_target *target, const md_fa_row *row);
 void md_fa_row_envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_row *row);
-void md_fa_row_geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_row *row, const int64_t *size);
+void md_fa_row_geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_row *row,
+                        const int64_t *size);
 void md_fa_row_features(md_fa_features *out, const md_fa_target *target, const md_fa_row *row, const int64_t *size);
 
 #endif

@@ -25,9 +25,11 @@ typedef struct counter {
     pass_work *work;
 } counter;
 
-/* Of two levels of cache and of memory: what does not hide under arithmetic, as fits measurements of softmax, layer_norm and logsumexp with
- * rows of 64 .. 262144 (Xeon, 2 lanes, November 2025; `mdctl bench` shows the same board). */
-static const double UNHIDDEN_CACHE = 2.0, UNHIDDEN_FETCH = 1.5, UNHIDDEN_MEMORY = 0.8, UNHIDDEN_STORES = 0.3, UNHIDDEN_FAR_STORES = 1.0;
+/* Of two levels of cache and of memory: what does not hide under arithmetic, as fits measurements of softmax,
+ * layer_norm and logsumexp with rows of 64 .. 262144 (Xeon, 2 lanes, November 2025; `mdctl bench` shows the same
+ * board). */
+static const double UNHIDDEN_CACHE = 2.0, UNHIDDEN_FETCH = 1.5, UNHIDDEN_MEMORY = 0.8, UNHIDDEN_STORES = 0.3,
+                    UNHIDDEN_FAR_STORES = 1.0;
 
 static const md_st_stage *stage_of(const md_fa_target *target)
 {
@@ -38,11 +40,13 @@ static const md_st_stage *stage_of(const md_fa_target *target)
 static void cost_of(double *slots, double *units, const md_fx_node *n)
 {
     static const double unit[MD_FX_N_OPS] = {
-        [MD_FX_EXP] = 0.5,  [MD_FX_EXP2] = 0.5,    [MD_FX_EXPM1] = 0.6, [MD_FX_LOG] = 1.4,  [MD_FX_LOG1P] = 2.0,     [MD_FX_LOG2] = 1.4,
-        [MD_FX_SIN] = 1.6,  [MD_FX_COS] = 1.6,     [MD_FX_TANH] = 1.2,  [MD_FX_ERF] = 1.6,  [MD_FX_SIGMOID] = 0.8,   [MD_FX_SILU] = 0.8,
-        [MD_FX_GELU] = 2.0, [MD_FX_GELU_TANH] = 1, [MD_FX_POW] = 5.0,   [MD_FX_SOFTPLUS] = 2.5};
-    static const double slot[MD_FX_N_OPS] = {[MD_FX_DIV] = 14, [MD_FX_SQRT] = 16, [MD_FX_RSQRT] = 30, [MD_FX_MAX] = 4, [MD_FX_MIN] = 4,
-                                             [MD_FX_WHERE] = 3, [MD_FX_FLOORDIV] = 200, [MD_FX_MOD] = 200};
+        [MD_FX_EXP] = 0.5,   [MD_FX_EXP2] = 0.5,    [MD_FX_EXPM1] = 0.6,   [MD_FX_LOG] = 1.4,
+        [MD_FX_LOG1P] = 2.0, [MD_FX_LOG2] = 1.4,    [MD_FX_SIN] = 1.6,     [MD_FX_COS] = 1.6,
+        [MD_FX_TANH] = 1.2,  [MD_FX_ERF] = 1.6,     [MD_FX_SIGMOID] = 0.8, [MD_FX_SILU] = 0.8,
+        [MD_FX_GELU] = 2.0,  [MD_FX_GELU_TANH] = 1, [MD_FX_POW] = 5.0,     [MD_FX_SOFTPLUS] = 2.5};
+    static const double slot[MD_FX_N_OPS] = {
+        [MD_FX_DIV] = 14, [MD_FX_SQRT] = 16, [MD_FX_RSQRT] = 30,     [MD_FX_MAX] = 4,
+        [MD_FX_MIN] = 4,  [MD_FX_WHERE] = 3, [MD_FX_FLOORDIV] = 200, [MD_FX_MOD] = 200};
     bool is_wide = n->type == MD_F64 || n->type == MD_I64;
     *units = unit[n->op] * (is_wide ? 8 : 1); /* f64: libm */
     *slots = unit[n->op] > 0 ? 0 : (slot[n->op] > 0 ? slot[n->op] : 1) * (is_wide ? 2 : 1);
@@ -102,7 +106,8 @@ static void count_value(counter *c, const md_fx_node *n)
 static double reduction_slots(const md_st_reduction *r)
 {
     bool is_wide = r->type == MD_F64 || r->type == MD_I64, is_arg = md_cg_is_arg(r->op);
-    return is_arg ? 10 * (r->body_type == MD_F32 ? 1 : 2) : (r->op == MD_FX_R_MAX || r->op == MD_FX_R_MIN ? 5 : 1) * (is_wide ? 2 : 1);
+    return is_arg ? 10 * (r->body_type == MD_F32 ? 1 : 2)
+                  : (r->op == MD_FX_R_MAX || r->op == MD_FX_R_MIN ? 5 : 1) * (is_wide ? 2 : 1);
 }
 
 static void count_pass(counter *c)
@@ -134,7 +139,8 @@ static double stored_bytes(const md_fa_target *target, const int64_t *size)
     double sum = 0, rows = (double)md_st_points(target->program, st->n_outer, st->outer, size);
     double n = (double)md_st_size(target->program, st->axis, size);
     for (int32_t i = 0; i < st->n_stores; i++)
-        sum += rows * (st->store[i].per_row ? 1 : n) * (double)md_dtype_size(target->program->formula->tensor[st->store[i].tensor].dtype);
+        sum += rows * (st->store[i].per_row ? 1 : n) *
+               (double)md_dtype_size(target->program->formula->tensor[st->store[i].tensor].dtype);
     return sum;
 }
 
@@ -151,7 +157,8 @@ static double cycles_of(const pass_work *w, double rows, double n, const md_fa_r
     bool has_tail = !row->is_column && n > floor(n / lanes) * lanes;
     double cycles = rows * vectors * (1 + 0.5 * accesses + 0.5 * w->slots);
     cycles += rows * n * (row->is_strided ? 1.5 * accesses : 1.2 * w->scattered);
-    return cycles + rows * (row->is_column ? 0 : 12 + (has_tail ? (lanes >= 16 ? 5 : 14 * accesses) : 0)); /* folding the lanes, starting the loop */
+    /* folding the lanes, starting the loop */
+    return cycles + rows * (row->is_column ? 0 : 12 + (has_tail ? (lanes >= 16 ? 5 : 14 * accesses) : 0));
 }
 
 /* The whole launch while it is summed up. */
@@ -165,7 +172,8 @@ typedef struct bill {
     int32_t n_levels, n_passes;
 } bill;
 
-/* What a pass wants to find in the first cache: a row with what is kept of it and the next one, a chunk, or a tile of columns. */
+/* What a pass wants to find in the first cache: a row with what is kept of it and the next one, a chunk, or a tile
+ * of columns. */
 static double unit_bytes(const bill *b, bool is_chunk)
 {
     double loaded = 0, kept = 0, points = b->n;
@@ -183,7 +191,8 @@ static double unit_bytes(const bill *b, bool is_chunk)
 static double us_of_cycles(const bill *b, double cycles, double units)
 {
     const md_dev_facts *f = b->target->facts;
-    double ops = cycles * md_fa_host_ops_per_cycle(f) + units * 60, gflops = f->gflops > 0 ? f->gflops / f->threads : 50;
+    double ops = cycles * md_fa_host_ops_per_cycle(f) + units * 60,
+           gflops = f->gflops > 0 ? f->gflops / f->threads : 50;
     return ops / (gflops * b->out->parallel) * 1e-3;
 }
 
@@ -206,7 +215,9 @@ static void add_rereads(bill *b)
             b->out->memory_bytes += bytes;
         } else if (unit > (double)f->l1_bytes) {
             b->out->cache_bytes += bytes;
-            b->out->serial_us += is_level && !b->row->is_column ? (UNHIDDEN_CACHE + (b->row->ahead ? UNHIDDEN_FETCH : 0)) * bytes / rate : 0;
+            b->out->serial_us += is_level && !b->row->is_column
+                                     ? (UNHIDDEN_CACHE + (b->row->ahead ? UNHIDDEN_FETCH : 0)) * bytes / rate
+                                     : 0;
         }
     }
 }
@@ -234,9 +245,15 @@ static double narrowness(const bill *b)
 void md_fa_row_features(md_fa_features *out, const md_fa_target *target, const md_fa_row *row, const int64_t *size)
 {
     const md_st_stage *st = stage_of(target);
-    md_cg_row_options options = {.program = target->program, .stage = target->stage, .is_column = row->is_column,
+    md_cg_row_options options = {.program = target->program,
+                                 .stage = target->stage,
+                                 .is_column = row->is_column,
                                  .keep_points = row->keeps ? row->capacity : 0};
-    bill b = {.target = target, .row = row, .out = out, .n_levels = st->row.n_levels, .n_passes = st->row.n_levels + st->row.has_elements};
+    bill b = {.target = target,
+              .row = row,
+              .out = out,
+              .n_levels = st->row.n_levels,
+              .n_passes = st->row.n_levels + st->row.has_elements};
     md_cg_row_plan plan;
     md_kn_plan_geometry geometry;
     double flops = 0, bytes = 0, cycles = 0, stored = stored_bytes(target, size);
@@ -247,12 +264,19 @@ void md_fa_row_features(md_fa_features *out, const md_fa_target *target, const m
     md_st_work(&flops, &bytes, target->program, target->stage, size);
     md_fa_row_geometry(&geometry, target, row, size);
     *out = (md_fa_features){.ops_rate = 1, .launches = 1};
-    out->parallel = md_fa_host_parallel(ceil((double)geometry.launch[0].blocks / (double)geometry.launch[0].grain), target->facts);
-    /* A cached line is read before it is written. A streamed result that would have fitted a cache is missed by whoever reads it next. */
+    out->parallel =
+        md_fa_host_parallel(ceil((double)geometry.launch[0].blocks / (double)geometry.launch[0].grain), target->facts);
+    /* A cached line is read before it is written. A streamed result that would have fitted a cache is missed by
+     * whoever reads it next. */
     double extra = !row->is_streaming ? 1 : md_fa_row_can_stream(target, size) ? 0 : 2;
     out->memory_bytes = (bytes + extra * stored) * narrowness(&b);
     for (int32_t i = 0; i < b.n_passes; i++) {
-        counter c = {.target = target, .stage = st, .plan = &plan, .pass = i, .lane = md_cg_row_lane(&options), .work = &b.pass[i]};
+        counter c = {.target = target,
+                     .stage = st,
+                     .plan = &plan,
+                     .pass = i,
+                     .lane = md_cg_row_lane(&options),
+                     .work = &b.pass[i]};
         count_pass(&c);
         cycles += cycles_of(&b.pass[i], b.rows, b.n, row, target->facts);
         out->transcendental += b.rows * b.n * b.pass[i].transcendental;
@@ -260,7 +284,9 @@ void md_fa_row_features(md_fa_features *out, const md_fa_target *target, const m
     if (b.is_online)
         cycles += b.rows * (12 + fmax(ceil(b.n / row->chunk) - 1, 0) * 60 * st->row.n_reductions); /* merging */
     out->ops = cycles * md_fa_host_ops_per_cycle(target->facts);
-    out->serial_us = row->is_streaming ? 0.3 : (row->is_column ? UNHIDDEN_FAR_STORES : UNHIDDEN_STORES) * beyond_private_us(&b, stored);
+    out->serial_us = row->is_streaming
+                         ? 0.3
+                         : (row->is_column ? UNHIDDEN_FAR_STORES : UNHIDDEN_STORES) * beyond_private_us(&b, stored);
     add_rereads(&b);
     add_waiting(&b, bytes);
 }

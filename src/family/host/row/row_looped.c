@@ -7,8 +7,12 @@ enum { ANY_CHUNK = 2048 };
 
 static md_fa_row row_of(const md_fa_config *config)
 {
-    return (md_fa_row){.source = "host/row_looped.c", .merges = true, .chunk = config->value[CHUNK], .ahead = config->value[AHEAD],
-                       .is_strided = config->value[STRIDED], .is_streaming = config->value[STREAM]};
+    return (md_fa_row){.source = "host/row_looped.c",
+                       .merges = true,
+                       .chunk = config->value[CHUNK],
+                       .ahead = config->value[AHEAD],
+                       .is_strided = config->value[STRIDED],
+                       .is_streaming = config->value[STREAM]};
 }
 
 /* Configs that make the same text as another are not looked at. */
@@ -29,7 +33,10 @@ const md_fa_family md_fa_host_row_looped = {
     .device = MD_DEV_HOST,
     .is_reduction = true,
     .n_fields = 4,
-    .field = {{"chunk", ANY_CHUNK, 4, {ANY_CHUNK, 4096, 1024, 512}}, {"ahead", 1, 2, {1, 0}}, {"strided", 0, 2, {0, 1}}, {"stream", 0, 2, {0, 1}}},
+    .field = {{"chunk", ANY_CHUNK, 4, {ANY_CHUNK, 4096, 1024, 512}},
+              {"ahead", 1, 2, {1, 0}},
+              {"strided", 0, 2, {0, 1}},
+              {"stream", 0, 2, {0, 1}}},
     .applies = md_fa_row_applies,
     .legal = legal,
     .envelope = envelope,

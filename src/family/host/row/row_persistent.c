@@ -6,8 +6,12 @@ enum { CAP, AHEAD, STRIDED, STREAM };
 
 static md_fa_row row_of(const md_fa_config *config)
 {
-    return (md_fa_row){.source = "host/row_persistent.c", .keeps = true, .capacity = config->value[CAP], .ahead = config->value[AHEAD],
-                       .is_strided = config->value[STRIDED], .is_streaming = config->value[STREAM]};
+    return (md_fa_row){.source = "host/row_persistent.c",
+                       .keeps = true,
+                       .capacity = config->value[CAP],
+                       .ahead = config->value[AHEAD],
+                       .is_strided = config->value[STRIDED],
+                       .is_streaming = config->value[STREAM]};
 }
 
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
@@ -26,7 +30,10 @@ const md_fa_family md_fa_host_row_persistent = {
     .is_persistent = true,
     .is_reduction = true,
     .n_fields = 4,
-    .field = {{"cap", 16384, 4, {4096, 16384, 65536, 262144}}, {"ahead", 1, 2, {1, 0}}, {"strided", 0, 2, {0, 1}}, {"stream", 0, 2, {0, 1}}},
+    .field = {{"cap", 16384, 4, {4096, 16384, 65536, 262144}},
+              {"ahead", 1, 2, {1, 0}},
+              {"strided", 0, 2, {0, 1}},
+              {"stream", 0, 2, {0, 1}}},
     .applies = md_fa_row_applies,
     .legal = legal,
     .envelope = envelope,

@@ -25,7 +25,8 @@ static bool applies(const md_fa_target *target)
 static double stored_bytes(const md_fa_target *target, const int64_t *size)
 {
     const md_st_stage *st = stage_of(target);
-    double points = (double)md_st_points(target->program, st->n_outer, st->outer, size) * (double)md_st_size(target->program, st->axis, size);
+    double points = (double)md_st_points(target->program, st->n_outer, st->outer, size) *
+                    (double)md_st_size(target->program, st->axis, size);
     double item = 0;
     for (int32_t i = 0; i < st->n_stores; i++)
         item += (double)md_dtype_size(target->program->formula->tensor[st->store[i].tensor].dtype);
@@ -56,7 +57,8 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_f
         out->unit = md_cg_unit_tensors(target->program, target->stage, lane_of(target, config));
 }
 
-static md_status print_launch(md_kn_launch_source *launch, const md_fa_target *target, const md_fa_config *config, int32_t phase)
+static md_status print_launch(md_kn_launch_source *launch, const md_fa_target *target, const md_fa_config *config,
+                              int32_t phase)
 {
     md_strbuf defines = {0}, expr = {0};
     launch->code = MD_KN_TEXT;
@@ -74,12 +76,14 @@ static md_status print_launch(md_kn_launch_source *launch, const md_fa_target *t
                                   .is_column = config->value[COLUMN] > 0,
                                   .n_params = launch->n_params,
                                   .param = launch->param};
-    md_strbuf_printf(&defines, "#define MD_VL %d\n#define MD_PHASE %d\n#define MD_PIECE %d\n", (int)md_cg_width(target->facts), (int)phase, (int)PIECE);
+    md_strbuf_printf(&defines, "#define MD_VL %d\n#define MD_PHASE %d\n#define MD_PIECE %d\n",
+                     (int)md_cg_width(target->facts), (int)phase, (int)PIECE);
     if (config->value[COLUMN])
         md_strbuf_printf(&defines, "#define MD_TILE %d\n", (int)config->value[COLUMN]);
     md_status status = md_cg_scan_print(&defines, &expr, &options);
     if (status == MD_OK)
-        status = md_cg_assemble(&launch->text, MD_DEV_HOST, "host/scan.c", md_strbuf_text(&defines), md_strbuf_text(&expr));
+        status =
+            md_cg_assemble(&launch->text, MD_DEV_HOST, "host/scan.c", md_strbuf_text(&defines), md_strbuf_text(&expr));
     md_strbuf_finish(&defines);
     md_strbuf_finish(&expr);
     return status;
@@ -106,7 +110,8 @@ static void set_blocks(md_kn_geometry *out, int64_t blocks, int64_t points, cons
 static void place(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     const md_st_stage *st = stage_of(target);
-    int64_t n = md_st_size(target->program, st->axis, size), rows = md_st_points(target->program, st->n_outer, st->outer, size);
+    int64_t n = md_st_size(target->program, st->axis, size),
+            rows = md_st_points(target->program, st->n_outer, st->outer, size);
     int64_t pieces = (n + PIECE - 1) / PIECE, width = md_cg_width(target->facts) * config->value[COLUMN];
     *out = (md_kn_plan_geometry){0};
     if (config->value[SPLIT]) {
@@ -123,7 +128,8 @@ static void place(md_kn_plan_geometry *out, const md_fa_target *target, const md
     }
 }
 
-static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config, const md_kn_shape *shape)
+static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
+                     const md_kn_shape *shape)
 {
     place(out, target, config, shape->size);
 }
@@ -132,7 +138,8 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
 {
     const md_st_stage *st = stage_of(target);
     double flops = 0, bytes = 0, stored = stored_bytes(target, size);
-    double rows = (double)md_st_points(target->program, st->n_outer, st->outer, size), n = (double)md_st_size(target->program, st->axis, size);
+    double rows = (double)md_st_points(target->program, st->n_outer, st->outer, size),
+           n = (double)md_st_size(target->program, st->axis, size);
     md_fa_host_work work;
     md_kn_plan_geometry plan;
     md_fa_host_count(&work, st, target->program);
@@ -144,9 +151,13 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     /* Along the axis a vector takes its steps, and waits for the one before; across it one operation. */
     double cycles = vectors * (2 + accesses + work.operations + (is_column ? 4 : 18)) + rows * (is_column ? 0 : 20);
     /* The counted accesses are along the axis: those of columns are vectors where these are not. */
-    cycles += rows * n * (config->value[STRIDED] ? 1.5 * accesses : is_column ? 1.2 * (accesses - work.scattered) : 1.2 * work.scattered);
+    cycles += rows * n *
+              (config->value[STRIDED] ? 1.5 * accesses
+               : is_column            ? 1.2 * (accesses - work.scattered)
+                                      : 1.2 * work.scattered);
     *out = (md_fa_features){.ops_rate = 1, .launches = is_split ? 3 : 1};
-    double piece = config->value[COLUMN] * (double)target->facts->vector_bytes / 64.0; /* lines of a row taken in turn */
+    /* lines of a row taken in turn */
+    double piece = config->value[COLUMN] * (double)target->facts->vector_bytes / 64.0;
     out->memory_bytes = bytes + (config->value[STREAM] ? 0 : stored) + (is_split ? bytes - stored : 0);
     if (is_column)
         out->memory_bytes *= 1 + 1.2 / (piece * piece);
@@ -162,7 +173,10 @@ const md_fa_family md_fa_host_scan = {
     .device = MD_DEV_HOST,
     .is_reduction = false,
     .n_fields = 4,
-    .field = {{"column", 0, 3, {0, 16, 2}}, {"split", 0, 2, {0, 1}}, {"strided", 0, 2, {0, 1}}, {"stream", 0, 2, {0, 1}}},
+    .field = {{"column", 0, 3, {0, 16, 2}},
+              {"split", 0, 2, {0, 1}},
+              {"strided", 0, 2, {0, 1}},
+              {"stream", 0, 2, {0, 1}}},
     .applies = applies,
     .legal = legal,
     .envelope = envelope,

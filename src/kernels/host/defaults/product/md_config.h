@@ -1,4 +1,5 @@
-/* A configuration of product templates, so that each compiles alone. What the library compiles has its own (src/family). */
+/* A configuration of product templates, so that each compiles alone. What the library compiles has its own
+ * (src/family). */
 #ifndef MD_CONFIGURED
 #define MD_CONFIGURED 1
 #define MD_VL 16

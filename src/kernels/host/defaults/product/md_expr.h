@@ -15,18 +15,9 @@ MD_INLINE int64_t md_points_batch(const md_params *p)
     (void)p;
     return 1;
 }
-MD_INLINE int64_t md_points_rows(const md_params *p)
-{
-    return p->n0;
-}
-MD_INLINE int64_t md_points_columns(const md_params *p)
-{
-    return p->n2;
-}
-MD_INLINE int64_t md_points_depth(const md_params *p)
-{
-    return p->n1;
-}
+MD_INLINE int64_t md_points_rows(const md_params *p) { return p->n0; }
+MD_INLINE int64_t md_points_columns(const md_params *p) { return p->n2; }
+MD_INLINE int64_t md_points_depth(const md_params *p) { return p->n1; }
 MD_INLINE int md_operand_view(const md_params *p, int which, int64_t batch, md_view *v)
 {
     (void)batch;
@@ -70,7 +61,8 @@ MD_INLINE int64_t md_epilogue_room(const md_params *p, int64_t column)
     (void)p, (void)column;
     return INT64_MAX;
 }
-MD_INLINE void md_epilogue(const md_params *p, int64_t batch, int64_t row, int64_t column, const md_acc *c0, const md_acc *c1, int n)
+MD_INLINE void md_epilogue(const md_params *p, int64_t batch, int64_t row, int64_t column, const md_acc *c0,
+                           const md_acc *c1, int n)
 {
     (void)batch, (void)c1;
     int64_t at = row * p->s0_0 + column * p->s0_1;
