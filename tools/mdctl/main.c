@@ -1,5 +1,5 @@
 /* mdctl: multidispatch from the command line. */
-#include "cli.h"
+#include "common/cli.h"
 
 #include <string.h>
 

@@ -1,0 +1,73 @@
+/* What bench knows of a run, of a line of a board, and of those who compete there. */
+#ifndef MDCTL_BENCH_H
+#define MDCTL_BENCH_H
+
+#include "bench/copier.h"
+#include "common/data.h"
+#include "common/device.h"
+#include "common/timing.h"
+
+enum { BENCH_SETS = 128, BENCH_CONTENDERS = 160, BENCH_OPS = 64 };
+
+/* An op is made once and serves all lines of a board that name it. */
+typedef struct bench_op {
+    char *formula; /* own copy */
+    md_dtype dtype;
+    md_op *op;
+} bench_op;
+
+typedef struct bench {
+    const cli_options *o;
+    md_context *context;
+    FILE *output;
+    int n_ops;
+    bench_op op[BENCH_OPS];
+    cli_device device;
+    md_op *copy, *sweep; /* GPU */
+    data_set swept;
+    md_launch *sweeper;
+} bench;
+
+typedef struct contender {
+    const char *peer; /* "md", "copy" */
+    md_op *op; /* NULL: copy */
+    bool is_own; /* made for this case: destroyed with it */
+    md_launch *launch[BENCH_SETS];
+    md_choice choice;
+    bool is_far; /* was timed by bench_screen and is not by bench_race */
+    timing kernel, call;
+} contender;
+
+typedef struct bench_case {
+    const char *name, *sizes;
+    md_dtype dtype;
+    double flops, bytes;
+    bool is_brief; /* kernels only, not calls; on a GPU a sample is one pass over the sets */
+    int n_sets, n;
+    data_set set[BENCH_SETS];
+    contender who[BENCH_CONTENDERS];
+    copier *copier; /* host */
+    void *from, *to;
+    md_launch *sweeper; /* GPU: the bench's */
+    data_set copy[BENCH_SETS];
+} bench_case;
+
+/** Makes the sets of tensors of a case whose sizes and dtype are set. */
+md_status bench_fill(bench *b, bench_case *c, md_op *op);
+/** Resolves a contender on every set; UNSUPPORTED where a pinned variant does not fit the shape. */
+md_status bench_add(bench_case *c, md_op *op, bool is_own);
+/** One look at all contenders. Those that take more than `far` times the least get so many samples there and then,
+ * those beyond three times one. */
+md_status bench_screen(bench_case *c, double far, int samples);
+/** Times all contenders, interleaved, but those that were far off. */
+md_status bench_race(bench *b, bench_case *c);
+void bench_free(bench *b, bench_case *c);
+
+/** Kernels made for one hint each at other sizes, against what is dispatched: the matrix of TorchInductor's size
+ * hints. */
+int bench_table(bench *b, bool is_sweep);
+
+/** A line for each contender: a row or JSON on stdout, and JSON in the file of --output. */
+void bench_print(bench *b, const bench_case *c);
+
+#endif

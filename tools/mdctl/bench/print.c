@@ -1,0 +1,91 @@
+#include "bench/bench.h"
+
+#include <string.h>
+
+/* "b=8, n=64" as {"b": 8, "n": 64}; the library has read it before. */
+static void print_sizes(FILE *f, const char *sizes)
+{
+    const char *blanks = " \t,;", *separator = "";
+    fputc('{', f);
+    for (const char *at = sizes + strspn(sizes, blanks); *at; at += strspn(at, blanks)) {
+        size_t n = strcspn(at, "= \t");
+        const char *value = at + n + strspn(at + n, "= \t");
+        size_t digits = strspn(value, "0123456789");
+        if (!digits)
+            break;
+        fputs(separator, f);
+        fputc('"', f);
+        cli_json_escape(f, at, n);
+        fprintf(f, "\": %.*s", (int)digits, value);
+        separator = ", ";
+        at = value + digits;
+    }
+    fputc('}', f);
+}
+
+/* Per microsecond; 0 where nothing was done in no time. */
+static double rate(double amount, double us)
+{
+    return us > 0.0 ? amount / us : 0.0;
+}
+
+/* The sizes alone, as a list. */
+static void print_shape(FILE *f, const char *sizes)
+{
+    const char *separator = "";
+    fputc('[', f);
+    for (const char *at = strchr(sizes, '='); at; at = strchr(at, '=')) {
+        at += 1 + strspn(at + 1, " \t");
+        fputs(separator, f);
+        fwrite(at, 1, strspn(at, "0123456789"), f);
+        separator = ", ";
+    }
+    fputc(']', f);
+}
+
+static void print_json(FILE *f, const bench *b, const bench_case *c, const contender *w)
+{
+    double us = timing_quantile(&w->kernel, 0.5);
+    fprintf(f, "{\"peer\": \"%s\", \"op\": ", w->peer);
+    cli_json_text(f, c->name);
+    fprintf(f, ", \"sizes\": ");
+    print_sizes(f, c->sizes);
+    fprintf(f, ", \"shape\": ");
+    print_shape(f, c->sizes);
+    fprintf(f, ", \"dtype\": \"%s\", \"device\": \"%s\"", md_dtype_name(c->dtype), b->device.name);
+    for (int s = 0; s < w->choice.n_stages; s++)
+        fprintf(f, "%s%s", s ? " " : ", \"variant\": \"", w->choice.variant[s]);
+    if (w->choice.n_stages)
+        fprintf(f, "\", \"why\": \"%s\"", w->choice.source[0]);
+    fprintf(f, ", \"us\": %.3f, \"lo\": %.3f, \"hi\": %.3f, \"vs\": %.4f", us, timing_quantile(&w->kernel, 0.1),
+            timing_quantile(&w->kernel, 0.9), timing_ratio(&w->kernel, &c->who[0].kernel));
+    if (w->call.n) /* a GPU works while the host goes on */
+        fprintf(f, ", \"host_us\": %.3f, \"tflops\": %.4f",
+                timing_quantile(&w->call, 0.5) - (b->device.is_gpu ? 0.0 : us), rate(c->flops, us) / 1e6);
+    fprintf(f, ", \"gbps\": %.3f, \"k\": %d, \"bytes\": %.0f}\n", rate(c->bytes, us) / 1e3, w->op ? c->n_sets : 1,
+            c->bytes);
+    fflush(f);
+}
+
+static void print_row(const bench_case *c, const contender *w)
+{
+    double us = timing_quantile(&w->kernel, 0.5);
+    printf("%-18s %-5s %-28s %-44s %-9s %11.2f us  %7.2f GB/s  %8.2f GFLOP/s  %6.3f\n", c->name,
+           md_dtype_name(c->dtype), c->sizes, w->choice.n_stages ? w->choice.variant[0] : w->peer,
+           w->choice.n_stages ? w->choice.source[0] : "", us, rate(c->bytes, us) / 1e3,
+           w->op ? rate(c->flops, us) / 1e3 : 0.0, timing_ratio(&w->kernel, &c->who[0].kernel));
+}
+
+void bench_print(bench *b, const bench_case *c)
+{
+    cli_progress(NULL);
+    for (int i = 0; i < c->n; i++) {
+        if (b->o->json)
+            print_json(stdout, b, c, &c->who[i]);
+        else
+            print_row(c, &c->who[i]);
+        if (b->output)
+            print_json(b->output, b, c, &c->who[i]);
+    }
+    fflush(stdout);
+}

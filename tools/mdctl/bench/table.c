@@ -1,0 +1,366 @@
+/* bench table and bench sweep: the matrix hint x size of TorchInductor's multi-kernel for a matrix product with all
+ * sizes dynamic.
+ *
+ * "hint h" is what an op with that hint alone picks; "distance", "model" and "measure" (by timing at the size)
+ * dispatch among the hints 64, 256 and 4096, and those with "default hints" among the library's own; "tuned" times
+ * all that is generated for the size itself. Columns that pick one variant share one measurement; all variants of a
+ * size are timed interleaved, and with them those of the pools that were dispatched from, so that a pick's loss to
+ * the best of its pool is known. */
+#include "bench/bench.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const product = "Y[m,n] = sum[k](X[m,k] * W[k,n])", *const tuned = "tuned";
+enum {
+    MAX_SIZES = 128,
+    DEFAULT_LAST = 4096,
+    DEFAULT_STEP = 64,
+    LABEL = 32,
+    MAX_COLUMNS = MAX_SIZES + 8,
+    MAX_POOL = 128,
+    VARIANT = 128,
+    FAR_SAMPLES = 3
+};
+static const double far = 1.2; /* slower than the fastest at a first look by more: not raced */
+
+typedef struct column {
+    char label[LABEL];
+    int hint; /* of "hint h"; 0 */
+    md_op *op; /* NULL where it could not be made: "tuned" is made a size */
+    int contender; /* of the size at hand; -1: none */
+} column;
+
+/* Of time over the least, minus 1. */
+typedef struct loss {
+    int n;
+    double sum, worst;
+} loss;
+
+/* A variant of a pool that columns dispatch from, and an op that runs it alone. */
+typedef struct pooled {
+    char variant[VARIANT];
+    md_op *op;
+} pooled;
+
+typedef struct table {
+    bench *b;
+    md_dtype dtype;
+    int n_sizes, n_columns, n_pooled;
+    int64_t size[MAX_SIZES];
+    column column[MAX_COLUMNS];
+    pooled pool[MAX_POOL];
+    loss all[MAX_COLUMNS], own[MAX_COLUMNS]; /* to the fastest of the size, and to that of the column's pool */
+} table;
+
+static int step_of(const cli_options *o)
+{
+    return o->step ? o->step : DEFAULT_STEP;
+}
+
+static int last_of(const cli_options *o)
+{
+    return o->last ? o->last : DEFAULT_LAST;
+}
+
+/* Every size is a hint, too. */
+static void set_sizes(table *t, bool is_sweep)
+{
+    static const int64_t seed[] = {64, 256, 4096};
+    const int step = step_of(t->b->o), last = last_of(t->b->o);
+    for (int i = 0; i < 3 && !is_sweep; i++)
+        t->size[t->n_sizes++] = seed[i];
+    for (int v = step; v <= last && is_sweep; v += step)
+        t->size[t->n_sizes++] = v;
+}
+
+static md_status add_column(table *t, const char *label, int hint, const char *hints, md_select select)
+{
+    column *c = &t->column[t->n_columns];
+    md_op_options o = t->b->o->op;
+    *c = (column){.hint = hint};
+    snprintf(c->label, sizeof c->label, "%s", label);
+    o.dtype = t->dtype;
+    o.hints = hints;
+    o.select = select;
+    o.async = 1; /* all columns are built at a time */
+    md_status s = strcmp(label, tuned) ? md_op_create(&c->op, t->b->context, product, &o) : MD_OK;
+    t->n_columns += s == MD_OK;
+    return s;
+}
+
+static md_status add_columns(table *t)
+{
+    static const char *const seed = "64,256,4096";
+    const struct {
+        const char *label, *hints;
+        md_select select;
+    } list[] = {{"distance", seed, MD_SELECT_DISTANCE},
+                {"model", seed, MD_SELECT_MODEL},
+                {"measure", seed, MD_SELECT_MEASURE},
+                {"distance, default hints", NULL, MD_SELECT_DISTANCE},
+                {"model, default hints", NULL, MD_SELECT_MODEL},
+                {"measure, default hints", NULL, MD_SELECT_MEASURE},
+                {tuned, NULL, MD_SELECT_MEASURE}};
+    md_status s = MD_OK;
+    cli_progress("building %s", md_dtype_name(t->dtype));
+    for (int i = 0; i < t->n_sizes && s == MD_OK; i++) {
+        char label[LABEL], hints[24];
+        snprintf(label, sizeof label, "hint %lld", (long long)t->size[i]);
+        snprintf(hints, sizeof hints, "%lld", (long long)t->size[i]);
+        s = add_column(t, label, (int)t->size[i], hints, MD_SELECT_DISTANCE);
+    }
+    for (size_t i = 0; i < sizeof list / sizeof *list && s == MD_OK; i++)
+        s = add_column(t, list[i].label, 0, list[i].hints, list[i].select);
+    for (int i = 0; i < t->n_columns && s == MD_OK; i++)
+        s = t->column[i].op ? md_op_wait(t->column[i].op) : MD_OK;
+    return s;
+}
+
+static bool has_pool(const column *c)
+{
+    return c->op && !c->hint;
+}
+
+static md_status add_pooled(table *t, const char *variant)
+{
+    md_op_options o = t->b->o->op;
+    pooled *p = &t->pool[t->n_pooled];
+    for (int i = 0; i < t->n_pooled; i++)
+        if (!strcmp(t->pool[i].variant, variant))
+            return MD_OK;
+    if (t->n_pooled == MAX_POOL)
+        return MD_OK;
+    snprintf(p->variant, sizeof p->variant, "%s", variant);
+    o.dtype = t->dtype;
+    o.pin = p->variant;
+    md_status s = md_op_create(&p->op, t->b->context, product, &o);
+    t->n_pooled += s == MD_OK;
+    return s == MD_COMPILE ? MD_OK : s; /* nobody's pick */
+}
+
+static md_status add_pools(table *t)
+{
+    md_status s = MD_OK;
+    for (int c = 0; c < t->n_columns; c++)
+        for (int32_t i = 0; has_pool(&t->column[c]) && i < md_op_n_variants(t->column[c].op, 0) && s == MD_OK; i++)
+            s = add_pooled(t, md_op_variant(t->column[c].op, 0, i));
+    return s;
+}
+
+static bool is_same(const md_choice *a, const md_choice *b)
+{
+    bool same = a->n_stages == b->n_stages;
+    for (int i = 0; i < a->n_stages && same; i++)
+        same = !strcmp(a->variant[i], b->variant[i]);
+    return same;
+}
+
+/* The contender that runs what the column picks, made where no other column did. */
+static md_status place(bench_case *c, column *k, bool is_own)
+{
+    md_choice choice;
+    md_status s = md_choice_of(&choice, k->op, c->set[0].arg, c->set[0].n);
+    k->contender = -1;
+    for (int i = 0; i < c->n && s == MD_OK && k->contender < 0; i++)
+        if (is_same(&choice, &c->who[i].choice))
+            k->contender = i;
+    if (s != MD_OK || k->contender >= 0 || c->n == BENCH_CONTENDERS) {
+        if (is_own)
+            md_op_destroy(&k->op);
+        return s;
+    }
+    s = bench_add(c, k->op, is_own);
+    k->contender = s == MD_OK ? c->n - 1 : -1;
+    if (is_own) {
+        if (s != MD_OK)
+            md_op_destroy(&k->op);
+        k->op = NULL; /* the case owns it */
+    }
+    return s;
+}
+
+static md_status place_tuned(table *t, bench_case *c, column *k, int64_t size)
+{
+    char hints[24];
+    md_op_options o = t->b->o->op;
+    o.dtype = t->dtype;
+    o.hints = hints;
+    o.select = MD_SELECT_MEASURE;
+    snprintf(hints, sizeof hints, "%lld", (long long)size);
+    md_status s = md_op_create(&k->op, t->b->context, product, &o);
+    return s == MD_OK ? place(c, k, true) : s;
+}
+
+/* What the columns may pick, where nobody does. */
+static md_status place_pools(table *t, bench_case *c)
+{
+    for (int i = 0; i < t->n_pooled && c->n < BENCH_CONTENDERS; i++) {
+        bool is_there = false;
+        for (int w = 0; w < c->n && !is_there; w++)
+            is_there = c->who[w].choice.n_stages == 1 && !strcmp(c->who[w].choice.variant[0], t->pool[i].variant);
+        md_status s = is_there ? MD_OK : bench_add(c, t->pool[i].op, false);
+        if (s != MD_OK && s != MD_UNSUPPORTED) /* it does not fit */
+            return s;
+    }
+    return MD_OK;
+}
+
+static double us_of(const bench_case *c, int i)
+{
+    return timing_quantile(&c->who[i].kernel, 0.5);
+}
+
+static int fastest(const bench_case *c)
+{
+    int best = 0;
+    for (int i = 1; i < c->n; i++)
+        best = us_of(c, i) < us_of(c, best) ? i : best;
+    return best;
+}
+
+static int fastest_of_pool(const bench_case *c, const column *k)
+{
+    int best = k->contender;
+    for (int32_t v = 0; v < md_op_n_variants(k->op, 0); v++)
+        for (int i = 0; i < c->n; i++)
+            if (!strcmp(c->who[i].choice.variant[0], md_op_variant(k->op, 0, v)) && us_of(c, i) < us_of(c, best))
+                best = i;
+    return best;
+}
+
+static void add_loss(loss *l, double x)
+{
+    l->n++;
+    l->sum += x;
+    l->worst = x > l->worst ? x : l->worst;
+}
+
+static void print_cell(FILE *f, const table *t, const bench_case *c, int64_t size, const column *k, int least, int own)
+{
+    const contender *w = &c->who[k->contender];
+    const double us = us_of(c, k->contender);
+    fprintf(
+        f,
+        "{\"bench\": \"table\", \"op\": \"matmul\", \"dtype\": \"%s\", \"device\": \"%s\", \"shape\": [%lld, %lld, "
+        "%lld], \"column\": \"%s\", "
+        "\"hint\": %d, \"variant\": \"%s\", \"us\": %.3f, \"lo\": %.3f, \"hi\": %.3f, \"regret\": %.4f, \"timed\": %d",
+        md_dtype_name(t->dtype), t->b->device.name, (long long)size, (long long)size, (long long)size, k->label,
+        k->hint, w->choice.variant[0], us, timing_quantile(&w->kernel, 0.1), timing_quantile(&w->kernel, 0.9),
+        us / us_of(c, least) - 1.0, c->n);
+    if (own >= 0)
+        fprintf(f, ", \"pool\": {\"best\": \"%s\", \"us\": %.3f, \"regret\": %.4f}", c->who[own].choice.variant[0],
+                us_of(c, own), us / us_of(c, own) - 1.0);
+    fprintf(f, "}\n");
+}
+
+static void print_size(table *t, const bench_case *c, int64_t size)
+{
+    FILE *to[] = {stdout, t->b->output};
+    const int least = fastest(c);
+    cli_progress(NULL);
+    for (int i = 0; i < t->n_columns; i++) {
+        const column *k = &t->column[i];
+        if (k->contender < 0)
+            continue;
+        const double us = us_of(c, k->contender);
+        const int own = has_pool(k) ? fastest_of_pool(c, k) : -1;
+        add_loss(&t->all[i], us / us_of(c, least) - 1.0);
+        if (own >= 0)
+            add_loss(&t->own[i], us / us_of(c, own) - 1.0);
+        for (int f = 0; f < 2; f++)
+            if (to[f])
+                print_cell(to[f], t, c, size, k, least, own);
+    }
+    fflush(stdout);
+}
+
+static md_status place_all(table *t, bench_case *c, int64_t size)
+{
+    md_status s = MD_OK;
+    for (int i = 0; i < t->n_columns && s == MD_OK; i++)
+        s = t->column[i].op ? place(c, &t->column[i], false) : place_tuned(t, c, &t->column[i], size);
+    return s == MD_OK ? place_pools(t, c) : s;
+}
+
+static md_status run_size(table *t, int64_t size)
+{
+    char sizes[64];
+    bench_case *c = calloc(1, sizeof *c);
+    if (!c)
+        return MD_OUT_OF_MEMORY;
+    snprintf(sizes, sizeof sizes, "m=%lld, n=%lld, k=%lld", (long long)size, (long long)size, (long long)size);
+    c->name = "matmul";
+    c->sizes = sizes;
+    c->dtype = t->dtype;
+    c->is_brief = true;
+    md_status s = bench_fill(t->b, c, t->column[0].op);
+    if (s == MD_OK)
+        s = place_all(t, c, size);
+    if (s == MD_OK)
+        s = bench_screen(c, far, FAR_SAMPLES);
+    if (s == MD_OK)
+        s = bench_race(t->b, c);
+    if (s == MD_OK)
+        print_size(t, c, size);
+    bench_free(t->b, c);
+    free(c);
+    return s;
+}
+
+static double mean(const loss *l)
+{
+    return l->sum / (l->n ? l->n : 1);
+}
+
+static void print_summary(const table *t)
+{
+    for (int i = 0; i < t->n_columns; i++) {
+        const loss *all = &t->all[i], *own = &t->own[i];
+        char pool[96] = "";
+        if (own->n)
+            snprintf(pool, sizeof pool, "; to the fastest of its pool %.2f%%, %.1f%%", 100.0 * mean(own),
+                     100.0 * own->worst);
+        fprintf(stderr, "mdctl: %s %-23s loses %6.2f%% on average, %7.1f%% at worst, to the fastest of the size%s\n",
+                md_dtype_name(t->dtype), t->column[i].label, 100.0 * mean(all), 100.0 * all->worst, pool);
+    }
+}
+
+static md_status run_dtype(table *t)
+{
+    md_status s = add_columns(t);
+    if (s == MD_OK)
+        s = add_pools(t);
+    for (int i = t->b->o->part - 1; i < t->n_sizes && s == MD_OK; i += t->b->o->n_parts)
+        s = run_size(t, t->size[i]);
+    if (s == MD_OK)
+        print_summary(t);
+    for (int i = 0; i < t->n_columns; i++)
+        md_op_destroy(&t->column[i].op);
+    for (int i = 0; i < t->n_pooled; i++)
+        md_op_destroy(&t->pool[i].op);
+    return s;
+}
+
+int bench_table(bench *b, bool is_sweep)
+{
+    static const md_dtype both[] = {MD_BF16, MD_F32};
+    const int n = b->o->op.dtype ? 1 : 2;
+    md_status s = MD_OK;
+    if (b->o->n != 1)
+        return cli_usage("bench %s takes no argument, but got '%s'", b->o->arg[0], b->o->arg[1]);
+    if (is_sweep && (step_of(b->o) > last_of(b->o) || last_of(b->o) / step_of(b->o) > MAX_SIZES))
+        return cli_usage("--step %d --last %d: bench sweep takes 1 to %d sizes, not %d", step_of(b->o), last_of(b->o),
+                         MAX_SIZES, last_of(b->o) / step_of(b->o));
+    for (int i = 0; i < n && s == MD_OK; i++) {
+        table *t = calloc(1, sizeof *t);
+        if (!t)
+            return cli_fail("out of memory");
+        t->b = b;
+        t->dtype = b->o->op.dtype ? b->o->op.dtype : both[i];
+        set_sizes(t, is_sweep);
+        s = run_dtype(t);
+        free(t);
+    }
+    return s == MD_OK ? CLI_OK : cli_fail_md();
+}

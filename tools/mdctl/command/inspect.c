@@ -1,0 +1,150 @@
+/* info, ops, explain, source: what the library knows, written out. */
+#include "common/cli.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int cli_info(const cli_options *o)
+{
+    md_context *context = NULL;
+    if (o->n)
+        return cli_usage("info takes no argument, but got '%s'", o->arg[0]);
+    if (md_context_create(&context, &o->context) != MD_OK)
+        return cli_fail_md();
+    int status = md_info(context, o->json, cli_write, stdout) == MD_OK ? CLI_OK : cli_fail_md();
+    md_context_destroy(&context);
+    if (o->json)
+        return status;
+    printf("\n%senvironment variables%s\n", cli_bold(), cli_plain());
+    for (int32_t i = 0;; i++) {
+        const char *name, *values, *meaning;
+        md_variables(i, &name, &values, &meaning);
+        if (!name)
+            return status;
+        const char *now = getenv(name);
+        printf("  %-16s %-34s %s%s%s\n", name, values, meaning, now ? "; now " : "", now ? now : "");
+    }
+}
+
+static void print_op(const char *name, const char *formula, const char *description, bool json)
+{
+    if (!json) {
+        printf("%s%s%s\n    %s\n    %s\n", cli_bold(), name, cli_plain(), description, formula);
+        return;
+    }
+    printf("{\"name\": ");
+    cli_json_text(stdout, name);
+    printf(", \"formula\": ");
+    cli_json_text(stdout, formula);
+    printf(", \"description\": ");
+    cli_json_text(stdout, description);
+    puts("}");
+}
+
+int cli_ops(const cli_options *o)
+{
+    bool found = o->n == 0;
+    if (o->n > 1)
+        return cli_usage("ops takes one name at most");
+    for (int32_t i = 0;; i++) {
+        const char *name, *formula, *description;
+        md_catalogue(i, &name, &formula, &description);
+        if (!name)
+            break;
+        if (o->n && strcmp(name, o->arg[0]))
+            continue;
+        found = true;
+        print_op(name, formula, description, o->json);
+    }
+    return found ? CLI_OK : cli_fail("the catalogue has no op '%s'", o->arg[0]);
+}
+
+/* Makes a context and the op that the one argument names. */
+static int open_op(md_context **context, md_op **op, const cli_options *o, const char *what)
+{
+    if (o->n != 1)
+        return cli_usage("%s takes one formula or op, but got %d", what, o->n);
+    if (md_context_create(context, &o->context) != MD_OK)
+        return cli_fail_md();
+    cli_progress("building %s", o->arg[0]);
+    if (md_op_create(op, *context, o->arg[0], &o->op) == MD_OK) {
+        cli_progress(NULL);
+        return CLI_OK;
+    }
+    int status = cli_fail_md();
+    md_context_destroy(context);
+    return status;
+}
+
+int cli_explain(const cli_options *o)
+{
+    md_context *context = NULL;
+    md_op *op = NULL;
+    int status = open_op(&context, &op, o, "explain");
+    if (status != CLI_OK)
+        return status;
+    if (md_explain(op, o->sizes, o->json, cli_write, stdout) != MD_OK)
+        status = cli_fail_md();
+    md_op_destroy(&op);
+    md_context_destroy(&context);
+    return status;
+}
+
+static void list_variants(const md_op *op, bool json)
+{
+    bool first = true;
+    if (json) {
+        printf("{\"op\": ");
+        cli_json_text(stdout, md_op_name(op));
+        printf(", \"variants\": [");
+    }
+    for (int32_t s = 0; s < md_op_n_stages(op); s++)
+        for (int32_t i = 0; i < md_op_n_variants(op, s); i++, first = false)
+            if (json)
+                printf("%s{\"stage\": %d, \"variant\": \"%s\"}", first ? "" : ", ", s, md_op_variant(op, s, i));
+            else
+                printf("%d:%s\n", s, md_op_variant(op, s, i));
+    if (json)
+        puts("]}");
+}
+
+typedef struct source_json {
+    const cli_options *o;
+    bool has_begun; /* nothing is printed for a variant that is not found */
+} source_json;
+
+static int write_source_json(void *user, const char *text, size_t n_bytes)
+{
+    source_json *j = user;
+    if (!j->has_begun)
+        printf("{\"stage\": %d, \"variant\": \"%s\", \"source\": \"", j->o->stage, j->o->variant);
+    j->has_begun = true;
+    cli_json_escape(stdout, text, n_bytes);
+    return 0;
+}
+
+static int print_source(md_op *op, const cli_options *o)
+{
+    source_json j = {.o = o};
+    md_status s = o->json ? md_op_source(op, o->stage, o->variant, write_source_json, &j)
+                          : md_op_source(op, o->stage, o->variant, cli_write, stdout);
+    if (j.has_begun)
+        puts("\"}");
+    return s == MD_OK ? CLI_OK : cli_fail_md();
+}
+
+int cli_source(const cli_options *o)
+{
+    md_context *context = NULL;
+    md_op *op = NULL;
+    int status = open_op(&context, &op, o, "source");
+    if (status != CLI_OK)
+        return status;
+    if (o->variant)
+        status = print_source(op, o);
+    else
+        list_variants(op, o->json);
+    md_op_destroy(&op);
+    md_context_destroy(&context);
+    return status;
+}

@@ -1,0 +1,50 @@
+#include "common/compare.h"
+
+#include <math.h>
+
+/* Unit roundoff of what an output is stored in. */
+static double roundoff(md_dtype t)
+{
+    switch (t) {
+    case MD_F64:
+        return 0x1p-53;
+    case MD_F32:
+        return 0x1p-24;
+    case MD_F16:
+        return 0x1p-11;
+    case MD_BF16:
+        return 0x1p-8;
+    default:
+        return 0.0;
+    }
+}
+
+static double largest(const data_set *set, int32_t i)
+{
+    double scale = 1e-30;
+    for (int64_t k = 0; k < data_count(set, i); k++)
+        if (isfinite(data_at(set, i, k)))
+            scale = fmax(scale, fabs(data_at(set, i, k)));
+    return scale;
+}
+
+/* Random data in [-1, 1): errors are judged against the largest value of the output, which sums of either sign may
+ * cancel below. Two roundings of the store, and 64 units of f32 arithmetic for the longest sums that fit here. */
+comparison compare_tensors(const data_set *got, const data_set *want, int32_t i)
+{
+    comparison c = {0.0, 2.0 * roundoff(got->tensor[i].dtype) + 64.0 * 0x1p-24, -1, data_count(got, i)};
+    double scale = largest(want, i);
+    if (got->tensor[i].dtype == MD_F64)
+        c.allowed = 0x1p-40;
+    for (int64_t k = 0; k < c.n; k++) {
+        double x = data_at(got, i, k), y = data_at(want, i, k);
+        if (x == y || (isnan(x) && isnan(y)))
+            continue;
+        double e = isnan(x - y) ? (double)INFINITY : fabs(x - y) / scale;
+        if (c.at < 0 || e > c.worst) {
+            c.worst = e;
+            c.at = k;
+        }
+    }
+    return c;
+}

@@ -1,0 +1,223 @@
+#include "common/data.h"
+#include "common/device.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* splitmix64 (Steele, Lea, Flood 2014). */
+static uint64_t next_random(uint64_t *state)
+{
+    uint64_t z = (*state += 0x9e3779b97f4a7c15u);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+int64_t data_count(const data_set *set, int32_t i)
+{
+    int64_t n = 1;
+    for (int32_t a = 0; a < set->tensor[i].rank; a++)
+        n *= set->tensor[i].size[a];
+    return n;
+}
+
+static uint16_t bf16_of(float f)
+{
+    uint32_t u;
+    memcpy(&u, &f, sizeof u);
+    return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
+}
+
+/* Normal halves only: values here lie in [-1, 1) in steps of 2^-10, which all are exact. */
+static uint16_t f16_of(float f)
+{
+    int e = 0;
+    float m = frexpf(fabsf(f), &e);
+    if (m == 0.0f)
+        return 0;
+    return (uint16_t)((f < 0 ? 0x8000 : 0) | (uint16_t)((e + 14) << 10) | ((uint16_t)(m * 2048.0f) & 0x3ff));
+}
+
+static void put_real(void *p, md_dtype t, int64_t k, float v)
+{
+    if (t == MD_F32)
+        ((float *)p)[k] = v;
+    else if (t == MD_F64)
+        ((double *)p)[k] = (double)v;
+    else
+        ((uint16_t *)p)[k] = t == MD_F16 ? f16_of(v) : bf16_of(v);
+}
+
+static void put_integer(void *p, md_dtype t, int64_t k, int64_t v)
+{
+    if (t == MD_I32)
+        ((int32_t *)p)[k] = (int32_t)v;
+    else if (t == MD_I64)
+        ((int64_t *)p)[k] = v;
+    else
+        ((uint8_t *)p)[k] = (uint8_t)(t == MD_BOOL ? v & 1 : v);
+}
+
+static bool is_real(md_dtype t)
+{
+    return t == MD_F32 || t == MD_F64 || t == MD_F16 || t == MD_BF16;
+}
+
+/* What the CPU may touch. */
+static void *memory_of(const data_set *set, int32_t i)
+{
+    return set->image[i] ? set->image[i] : set->tensor[i].data;
+}
+
+static size_t bytes_of(const data_set *set, int32_t i)
+{
+    size_t n = (size_t)data_count(set, i) * md_dtype_size(set->tensor[i].dtype);
+    return n ? n : 1;
+}
+
+static void fill(data_set *set, int32_t i, int64_t index_limit, uint64_t *random)
+{
+    int64_t n = data_count(set, i);
+    md_dtype t = set->tensor[i].dtype;
+    void *p = memory_of(set, i);
+    for (int64_t k = 0; k < n; k++) {
+        uint64_t r = next_random(random);
+        if (is_real(t))
+            put_real(p, t, k, (float)((int64_t)(r >> 53) - 1024) / 1024.0f);
+        else
+            put_integer(p, t, k, (int64_t)(r >> 32) % index_limit);
+    }
+}
+
+/* Gathered axes that the sizes leave open get a table of 1024 rows. */
+static int64_t open_axes(data_set *set, const char *sizes)
+{
+    int64_t limit = INT64_MAX;
+    for (int32_t i = 0; i < set->n; i++)
+        for (int32_t a = 0; !set->info[i].is_scalar && a < set->info[i].rank; a++) {
+            char key[80];
+            if (set->info[i].dim[a][0])
+                continue;
+            snprintf(key, sizeof key, "%s.%d", set->info[i].name, a);
+            if (set->tensor[i].size[a] <= 1 && !(sizes && strstr(sizes, key)))
+                set->tensor[i].size[a] = 1024;
+            if (set->tensor[i].size[a] < limit)
+                limit = set->tensor[i].size[a];
+        }
+    return limit == INT64_MAX ? 8 : limit > 0 ? limit : 1;
+}
+
+static md_status describe(data_set *set, md_op *op, const char *sizes)
+{
+    set->n = md_op_n_args(op);
+    for (int32_t i = 0; i < set->n; i++) {
+        md_status s = md_op_arg(&set->info[i], op, i);
+        if (s == MD_OK && !set->info[i].is_scalar)
+            s = md_op_tensor(&set->tensor[i], op, i, sizes);
+        if (s != MD_OK)
+            return s;
+    }
+    return MD_OK;
+}
+
+static md_status make_tensor(data_set *set, int32_t i, bool is_gpu, int64_t limit, uint64_t *seed)
+{
+    md_status s = md_alloc(&set->tensor[i].data, set->context, bytes_of(set, i));
+    if (s == MD_OK && is_gpu && !(set->image[i] = malloc(bytes_of(set, i))))
+        s = MD_OUT_OF_MEMORY;
+    if (s != MD_OK)
+        return s;
+    fill(set, i, limit, seed);
+    return is_gpu ? md_copy(set->context, set->tensor[i].data, set->image[i], bytes_of(set, i)) : MD_OK;
+}
+
+md_status data_make(data_set *out, md_context *context, md_op *op, const char *sizes, uint64_t seed)
+{
+    bool is_gpu = device_of(context).is_gpu;
+    memset(out, 0, sizeof *out);
+    out->context = context;
+    md_status s = describe(out, op, sizes);
+    if (s != MD_OK)
+        return s;
+    int64_t limit = open_axes(out, sizes);
+    for (int32_t i = 0; i < out->n; i++) {
+        if (out->info[i].is_scalar) {
+            out->arg[i] = out->info[i].dtype == MD_I64 ? md_i(1) : md_s(0.5);
+            continue;
+        }
+        out->tensor[i] = md_tensor_make(NULL, out->tensor[i].dtype, out->tensor[i].rank, out->tensor[i].size);
+        s = make_tensor(out, i, is_gpu, limit, &seed);
+        if (s != MD_OK)
+            return s;
+        out->arg[i] = md_t(&out->tensor[i]);
+    }
+    return MD_OK;
+}
+
+md_status data_clone(data_set *out, const data_set *from)
+{
+    *out = *from;
+    for (int32_t i = 0; i < out->n; i++) {
+        out->image[i] = NULL;
+        out->tensor[i].data = NULL;
+    }
+    for (int32_t i = 0; i < out->n; i++) {
+        if (out->info[i].is_scalar)
+            continue;
+        md_status s = md_alloc(&out->tensor[i].data, out->context, bytes_of(out, i));
+        if (s == MD_OK)
+            s = md_copy(out->context, out->tensor[i].data, from->tensor[i].data, bytes_of(out, i));
+        if (s != MD_OK)
+            return s;
+        out->arg[i] = md_t(&out->tensor[i]);
+    }
+    return MD_OK;
+}
+
+md_status data_fetch(data_set *set, int32_t i)
+{
+    return set->image[i] ? md_copy(set->context, set->image[i], set->tensor[i].data, bytes_of(set, i)) : MD_OK;
+}
+
+void data_free(data_set *set)
+{
+    for (int32_t i = 0; i < set->n; i++)
+        md_free(set->context, set->tensor[i].data);
+    for (int32_t i = 0; i < set->n; i++)
+        free(set->image[i]);
+    set->n = 0;
+}
+
+static double half_value(uint16_t h, md_dtype t)
+{
+    if (t == MD_BF16) {
+        uint32_t u = (uint32_t)h << 16;
+        float f;
+        memcpy(&f, &u, sizeof f);
+        return (double)f;
+    }
+    int e = h >> 10 & 31, m = h & 1023;
+    double v = e == 31 ? (m ? (double)NAN : (double)INFINITY) : e ? ldexp(1024 + m, e - 25) : ldexp(m, -24);
+    return h & 0x8000 ? -v : v;
+}
+
+double data_at(const data_set *set, int32_t i, int64_t k)
+{
+    const void *p = memory_of(set, i);
+    switch (set->tensor[i].dtype) {
+    case MD_F32:
+        return (double)((const float *)p)[k];
+    case MD_F64:
+        return ((const double *)p)[k];
+    case MD_F16:
+    case MD_BF16:
+        return half_value(((const uint16_t *)p)[k], set->tensor[i].dtype);
+    case MD_I32:
+        return (double)((const int32_t *)p)[k];
+    case MD_I64:
+        return (double)((const int64_t *)p)[k];
+    default:
+        return (double)((const uint8_t *)p)[k];
+    }
+}

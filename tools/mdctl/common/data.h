@@ -1,0 +1,32 @@
+/* Arguments for an op at given sizes: memory of the device, filled with random values. On a GPU the values are made,
+ * and looked at, in an image on the host. */
+#ifndef MDCTL_DATA_H
+#define MDCTL_DATA_H
+
+#include "common/cli.h"
+
+enum { DATA_MAX_ARGS = 32 };
+
+typedef struct data_set {
+    md_context *context;
+    void *image[DATA_MAX_ARGS]; /* GPU: what the CPU sees of a tensor; NULL otherwise, and where it is not needed */
+    int32_t n;
+    md_arg_info info[DATA_MAX_ARGS];
+    md_tensor tensor[DATA_MAX_ARGS];
+    md_arg arg[DATA_MAX_ARGS];
+} data_set;
+
+/** Allocates and fills: reals are uniform in [-1, 1), index tensors lie inside every axis that is gathered or
+ * scattered, other integers in 0..7, scalars 0.5 (reals) and 1 (integers). Free it, also after a failure. */
+md_status data_make(data_set *out, md_context *context, md_op *op, const char *sizes, uint64_t seed);
+/** The same sizes and values in memory of its own, without images: made by copies on the device. */
+md_status data_clone(data_set *out, const data_set *from);
+/** Makes data_at see what the device's tensor i holds now. */
+md_status data_fetch(data_set *set, int32_t i);
+void data_free(data_set *set);
+/** Elements of tensor i. */
+int64_t data_count(const data_set *set, int32_t i);
+/** Element k (row-major position) of tensor i as a double. */
+double data_at(const data_set *set, int32_t i, int64_t k);
+
+#endif

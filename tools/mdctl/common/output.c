@@ -1,0 +1,154 @@
+#include "common/cli.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static void say(const char *format, va_list args)
+{
+    cli_progress(NULL);
+    fputs("mdctl: ", stderr);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+}
+
+int cli_fail(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    say(format, args);
+    va_end(args);
+    return CLI_FAILED;
+}
+
+int cli_usage(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    say(format, args);
+    va_end(args);
+    return CLI_USAGE;
+}
+
+void cli_log(void *user, md_log_level level, const char *message)
+{
+    (void)user;
+    const char *asked = getenv("MD_LOG"); /* the library drops what is beyond it */
+    if (level > MD_LOG_WARN && !(asked && asked[0]))
+        return;
+    cli_progress(NULL);
+    fprintf(stderr, "mdctl: %s%s\n",
+            level == MD_LOG_ERROR  ? "error: "
+            : level == MD_LOG_WARN ? "warning: "
+                                   : "",
+            message);
+}
+
+int cli_fail_md(void)
+{
+    return cli_fail("%s", md_last_error());
+}
+
+int cli_write(void *user, const char *text, size_t n_bytes)
+{
+    return fwrite(text, 1, n_bytes, user) != n_bytes;
+}
+
+/* no-color.org: set to anything but "". */
+bool cli_is_terminal(FILE *file)
+{
+    const char *no_color = getenv("NO_COLOR"), *terminal = getenv("TERM");
+    return isatty(fileno(file)) && !(no_color && no_color[0]) && !(terminal && !strcmp(terminal, "dumb"));
+}
+
+/* Bytes of the UTF-8 character that begins here, 0 where there is none. */
+static size_t utf8_bytes(const unsigned char *c, size_t left)
+{
+    size_t n = c[0] < 0x80                   ? 1
+               : c[0] >= 0xc2 && c[0] < 0xe0 ? 2
+               : c[0] >= 0xe0 && c[0] < 0xf0 ? 3
+               : c[0] >= 0xf0 && c[0] < 0xf5 ? 4
+                                             : 0;
+    for (size_t i = 1; i < n; i++)
+        if (i >= left || (c[i] & 0xc0) != 0x80)
+            return 0;
+    return n;
+}
+
+void cli_json_escape(FILE *file, const char *text, size_t n_bytes)
+{
+    const unsigned char *c = (const unsigned char *)text, *end = c + n_bytes;
+    while (c < end) {
+        size_t n = utf8_bytes(c, (size_t)(end - c));
+        if (*c < ' ')
+            fprintf(file, "\\u%04x", (unsigned)*c);
+        else if (*c == '"' || *c == '\\')
+            fprintf(file, "\\%c", *c);
+        else if (n)
+            fwrite(c, 1, n, file);
+        else
+            fputc('?', file);
+        c += n ? n : 1;
+    }
+}
+
+void cli_json_text(FILE *file, const char *text)
+{
+    fputc('"', file);
+    cli_json_escape(file, text, strlen(text));
+    fputc('"', file);
+}
+
+int cli_close_output(FILE *file, const char *path, int status)
+{
+    bool is_bad = file && ferror(file);
+    if (file && fclose(file))
+        is_bad = true;
+    return is_bad ? cli_fail("'%s' could not be written", path) : status;
+}
+
+const char *cli_bold(void)
+{
+    return cli_is_terminal(stdout) ? "\033[1m" : "";
+}
+
+const char *cli_plain(void)
+{
+    return cli_is_terminal(stdout) ? "\033[0m" : "";
+}
+
+double cli_now_us(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
+}
+
+enum { PROGRESS_WIDTH = 78 };
+
+void cli_progress(const char *format, ...)
+{
+    static double start = 0.0;
+    static bool is_shown = false;
+    if (start == 0.0)
+        start = cli_now_us();
+    if (!cli_is_terminal(stderr) || (format && cli_now_us() - start < 1e6))
+        return;
+    if (is_shown)
+        fputs("\r\033[K", stderr);
+    is_shown = format != NULL;
+    if (!format)
+        return;
+    char line[PROGRESS_WIDTH + 1]; /* one line of any terminal, whatever the formula */
+    va_list args;
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    for (char *c = line; *c; c++)
+        if ((unsigned char)*c < ' ')
+            *c = ' ';
+    fputs(line, stderr);
+    fflush(stderr);
+}

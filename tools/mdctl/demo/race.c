@@ -1,0 +1,232 @@
+#include "demo/demo.h"
+#include "common/timing.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SAMPLES = 20, MIN_ROUNDS = 3 };
+
+typedef struct build {
+    md_op *op;
+    demo_total *total;
+    md_launch *launch; /* at the sample at hand; NULL where it does not fit */
+    char variant[256]; /* that the launch runs */
+    /* the first build that runs the same variant: it alone is timed, for a kernel has one time whoever picks it */
+    int same;
+    timing time;
+} build;
+
+typedef struct builds {
+    md_context *context;
+    const cli_options *o;
+    int i, n;
+    build build[DEMO_MAX_BUILDS];
+} builds;
+
+static md_status add_build(builds *b, demo_race *r, demo_kind kind, const char *label, const char *hints,
+                           const char *pin)
+{
+    if (r->n == DEMO_MAX_BUILDS)
+        return MD_OK;
+    md_op_options o = b->o->op;
+    o.sizes = block_table[b->i].sizes;
+    o.name = block_table[b->i].label;
+    if (hints)
+        o.hints = hints;
+    if (pin)
+        o.pin = pin;
+    cli_progress("%s: building %s", block_table[b->i].label, label);
+    md_status s = md_op_create(&b->build[b->n].op, b->context, block_table[b->i].formula, &o);
+    if (s != MD_OK)
+        return s;
+    demo_total *t = &r->total[r->n++];
+    snprintf(t->label, sizeof t->label, "%s", label);
+    t->kind = kind;
+    b->build[b->n++].total = t;
+    return MD_OK;
+}
+
+/* Single numbers of a diagonal list; hints by name are left alone. */
+static md_status add_single_hints(builds *b, demo_race *r, const char *hints)
+{
+    for (const char *at = hints; *at && isdigit((unsigned char)*at);) {
+        char one[24], label[48];
+        size_t n = strspn(at, "0123456789");
+        snprintf(one, sizeof one, "%.*s", (int)(n > 20 ? 20 : n), at);
+        snprintf(label, sizeof label, "hint %s alone", one);
+        md_status s = add_build(b, r, DEMO_SINGLE_HINT, label, one, NULL);
+        if (s != MD_OK)
+            return s;
+        at += n;
+        at += strspn(at, ", ");
+    }
+    return MD_OK;
+}
+
+static md_status add_variants(builds *b, demo_race *r, const md_op *op)
+{
+    for (int32_t v = 0; md_op_n_stages(op) == 1 && v < md_op_n_variants(op, 0); v++) {
+        const char *name = md_op_variant(op, 0, v);
+        md_status s = add_build(b, r, DEMO_VARIANT, name, NULL, name);
+        if (s != MD_OK && s != MD_COMPILE) /* one that cannot be built is in the pool, but nobody's pick */
+            return s;
+    }
+    return MD_OK;
+}
+
+static md_status name_variant(build *x)
+{
+    md_choice choice;
+    md_status s = md_launch_choice(&choice, x->launch);
+    x->variant[0] = 0;
+    for (int32_t i = 0; s == MD_OK && i < choice.n_stages; i++) {
+        size_t n = strlen(x->variant);
+        snprintf(x->variant + n, sizeof x->variant - n, "%s;", choice.variant[i]);
+    }
+    return s;
+}
+
+static md_status resolve_all(builds *b, demo_op *op)
+{
+    for (int k = 0; k < b->n; k++) {
+        build *x = &b->build[k];
+        x->launch = NULL;
+        x->time.n = 0;
+        x->same = k;
+        md_status s = md_resolve(&x->launch, x->op, op->data.arg, op->data.most.n);
+        if (s == MD_UNSUPPORTED)
+            continue;
+        if (s == MD_OK)
+            s = name_variant(x);
+        if (s != MD_OK)
+            return s;
+        for (int i = k - 1; i >= 0; i--)
+            if (b->build[i].launch && !strcmp(b->build[i].variant, x->variant))
+                x->same = i;
+    }
+    return MD_OK;
+}
+
+/* Short kernels are run until a sample is long enough for the clock. */
+static md_status time_one(build *x)
+{
+    double sum = 0.0, us = 0.0;
+    int n = 0;
+    for (; n < 20 && sum < 200.0; n++) {
+        md_status s = md_launch_time(&us, x->launch, NULL);
+        if (s != MD_OK)
+            return s;
+        sum += us;
+    }
+    timing_add(&x->time, sum / n);
+    return MD_OK;
+}
+
+static md_status time_all(builds *b, double until_us)
+{
+    for (int r = -1; r < DEMO_ROUNDS && (r < MIN_ROUNDS || cli_now_us() < until_us); r++)
+        for (int k = 0; k < b->n; k++) {
+            int i = r % 2 ? k : b->n - 1 - k;
+            build *x = &b->build[i];
+            md_status s = x->launch && x->same == i ? time_one(x) : MD_OK;
+            if (s != MD_OK)
+                return s;
+            if (r < 0)
+                x->time.n = 0;
+        }
+    return MD_OK;
+}
+
+static void add_sample(builds *b, demo_race *r)
+{
+    double best = 0.0;
+    for (int k = 0; k < b->n; k++) {
+        build *x = &b->build[k];
+        if (!x->launch)
+            continue;
+        double us = timing_quantile(&b->build[x->same].time, 0.5);
+        x->total->us += us;
+        x->total->n_samples++;
+        if (x->total->kind == DEMO_VARIANT && (best == 0.0 || us < best))
+            best = us;
+        md_launch_destroy(&x->launch);
+    }
+    double picked = timing_quantile(&b->build[0].time, 0.5);
+    if (best == 0.0)
+        best = picked; /* several stages: variants are not raced alone */
+    r->best_us += best;
+    if (picked / best - 1.0 > r->worst_regret)
+        r->worst_regret = picked / best - 1.0;
+}
+
+static int by_tokens(const void *a, const void *b)
+{
+    const int64_t *x = a, *y = b;
+    return x[0] != y[0] ? (x[0] > y[0]) - (x[0] < y[0]) : (x[1] > y[1]) - (x[1] < y[1]);
+}
+
+/* Steps evenly spread over the trace sorted by size: each stands for an equal share of the steps. */
+static int choose_samples(int64_t out[SAMPLES][2], const trace *t, bool quick)
+{
+    int64_t(*step)[2] = calloc((size_t)t->n, sizeof *step);
+    int n = quick ? SAMPLES / 4 : SAMPLES;
+    if (!step)
+        return 0;
+    for (int i = 0; i < t->n; i++) {
+        step[i][0] = t->tokens[i];
+        step[i][1] = t->context[i];
+    }
+    qsort(step, (size_t)t->n, sizeof *step, by_tokens);
+    n = n < t->n ? n : t->n;
+    for (int i = 0; i < n; i++)
+        memcpy(out[i], step[(size_t)((2 * i + 1) * t->n / (2 * n))], sizeof out[i]);
+    free(step);
+    return n;
+}
+
+static md_status race_samples(builds *b, demo_race *r, demo_op *op, const trace *t, double budget_us)
+{
+    int64_t sample[SAMPLES][2];
+    r->n_samples = choose_samples(sample, t, b->o->quick);
+    double start = cli_now_us();
+    for (int k = 0; k < r->n_samples; k++) {
+        char sizes[64];
+        cli_progress("%s: %d builds at step %d of %d", block_table[b->i].label, b->n, k + 1, r->n_samples);
+        block_sizes(sizes, b->i, sample[k][0], sample[k][1]);
+        md_status s = block_shape(&op->data, op->op, sizes);
+        if (s == MD_OK)
+            s = resolve_all(b, op);
+        if (s == MD_OK)
+            s = time_all(b, start + budget_us * (k + 1) / r->n_samples);
+        if (s != MD_OK)
+            return s;
+        add_sample(b, r);
+    }
+    return MD_OK;
+}
+
+md_status demo_race_run(demo_race *out, const cli_options *o, md_context *context, demo_op *op, int i, const trace *t,
+                        double budget_us)
+{
+    const char *env = getenv("MD_HINTS");
+    const char *hints = o->op.hints ? o->op.hints : env && *env ? env : "1,16,64,256,1024,4096";
+    builds *b = calloc(1, sizeof *b);
+    if (!b)
+        return MD_OUT_OF_MEMORY;
+    memset(out, 0, sizeof *out);
+    *b = (builds){.context = context, .o = o, .i = i};
+    md_status s = add_build(b, out, DEMO_DISPATCHED, "dispatched", NULL, NULL);
+    if (s == MD_OK)
+        s = add_single_hints(b, out, hints);
+    if (s == MD_OK)
+        s = add_variants(b, out, op->op);
+    if (s == MD_OK)
+        s = race_samples(b, out, op, t, budget_us);
+    for (int k = 0; k < b->n; k++) {
+        md_launch_destroy(&b->build[k].launch);
+        md_op_destroy(&b->build[k].op);
+    }
+    free(b);
+    return s;
+}

@@ -1,0 +1,329 @@
+/* Timing of all variants at one shape, for regret. */
+#include "regret/regret.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROUNDS = 6, LEAST_ROUNDS = 4, ALIGNMENT = 256 };
+static const double gpu_arena = 1.5e9, host_arena = 400e6, cold = 2.5, sample_us = 100.0, bytes_per_us = 3e6;
+/* Slower than the best by more: timed once only, unless somebody picked it; and dropped after a third of the rounds. */
+static const double far_off = 1.4, off = 1.1;
+
+md_status regret_open(regret_study *t)
+{
+    t->device = device_of(t->context);
+    t->arena_bytes = t->device.is_gpu ? gpu_arena : host_arena;
+    return md_alloc(&t->arena, t->context, (size_t)t->arena_bytes);
+}
+
+static void leave_sweep(regret_study *t)
+{
+    md_launch_destroy(&t->sweeper);
+    md_op_destroy(&t->copy);
+}
+
+void regret_close(regret_study *t)
+{
+    leave_sweep(t);
+    md_free(t->context, t->arena);
+}
+
+/* Random values of the type, over and over; and what sweeps them through the cache. */
+static md_status fill_arena(regret_study *t, md_dtype dtype)
+{
+    const size_t piece = (size_t)8 << 20, item = md_dtype_size(dtype);
+    char sizes[64];
+    data_set from = {0};
+    if (t->filled == dtype)
+        return MD_OK;
+    leave_sweep(t);
+    md_op_options o = {.dtype = dtype, .hints = "4096"};
+    md_status s = md_op_create(&t->copy, t->context, "Y[n] = X[n]", &o);
+    snprintf(sizes, sizeof sizes, "n=%zu", piece / item);
+    if (s == MD_OK)
+        s = data_make(&from, t->context, t->copy, sizes, 1);
+    for (size_t at = 0; at + piece <= (size_t)t->arena_bytes && s == MD_OK; at += piece)
+        s = md_copy(t->context, (char *)t->arena + at, from.tensor[1].data, piece);
+    data_free(&from);
+    if (s == MD_OK && t->device.is_gpu) {
+        int64_t n = (int64_t)(cold * t->device.l2_bytes / 2.0 / (double)item);
+        md_tensor x = md_tensor_make((char *)t->arena + (size_t)t->arena_bytes / 2, dtype, 1, &n), y = x;
+        y.data = (char *)x.data + ((size_t)n * item + ALIGNMENT) / ALIGNMENT * ALIGNMENT;
+        s = md_resolve(&t->sweeper, t->copy, (md_arg[]){md_t(&y), md_t(&x)}, 2);
+    }
+    t->filled = s == MD_OK ? dtype : MD_DTYPE_DEFAULT;
+    return s;
+}
+
+int regret_find(const regret_study *t, const char *variant)
+{
+    for (int i = 0; i < t->n_rivals; i++)
+        if (!strcmp(t->rival[i].name, variant))
+            return i;
+    return -1;
+}
+
+md_status regret_add_rival(regret_study *t, const regret_line *l, const char *variant, int mode)
+{
+    const int known = regret_find(t, variant);
+    const uint32_t pools = mode < 0 ? 0 : UINT32_C(1) << mode;
+    regret_rival *r = &t->rival[known < 0 ? t->n_rivals : known];
+    md_op_options o = t->o->op;
+    if (known >= 0)
+        r->pools |= pools;
+    if (known >= 0 || t->n_rivals == REGRET_RIVALS)
+        return MD_OK;
+    memset(r, 0, sizeof *r);
+    r->pools = pools;
+    snprintf(r->name, sizeof r->name, "%s", variant);
+    o.dtype = l->dtype;
+    o.sizes = l->fixed;
+    o.pin = r->name;
+    o.select = MD_SELECT_MODEL;
+    md_status s = md_op_create(&r->op, t->context, l->op, &o);
+    t->n_rivals += s == MD_OK;
+    return s == MD_COMPILE ? MD_OK : s; /* nobody's pick */
+}
+
+md_status regret_rivals(regret_study *t, const regret_line *l)
+{
+    md_status s = fill_arena(t, l->dtype);
+    for (int m = 0; m < t->n_modes && s == MD_OK; m++)
+        for (int i = 0; i < md_op_n_variants(t->mode[m].op, 0) && s == MD_OK; i++)
+            s = regret_add_rival(t, l, md_op_variant(t->mode[m].op, 0, i), m);
+    return s;
+}
+
+void regret_leave(regret_study *t)
+{
+    for (int i = 0; i < t->n_rivals; i++)
+        md_op_destroy(&t->rival[i].op);
+    t->n_rivals = 0;
+}
+
+/* ---- Arguments */
+
+static size_t bytes_of(const md_tensor *x)
+{
+    size_t n = md_dtype_size(x->dtype);
+    for (int32_t a = 0; a < x->rank; a++)
+        n *= (size_t)x->size[a];
+    return (n + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+static int count_sets(const regret_study *t, double bytes)
+{
+    double n = sample_us / (bytes / bytes_per_us + 2.0) + 1.0, most = t->arena_bytes / bytes;
+    n = n > most ? most : n;
+    return n < 1.0 ? 1 : n > REGRET_SETS ? REGRET_SETS : (int)n;
+}
+
+md_status regret_place(regret_study *t, const char *sizes)
+{
+    md_op *op = t->mode[0].op;
+    regret_set like = {.n = md_op_n_args(op)};
+    double bytes = 1.0;
+    for (int32_t i = 0; i < like.n && i < REGRET_ARGS; i++) {
+        md_status s = md_op_tensor(&like.tensor[i], op, i, sizes);
+        if (s != MD_OK)
+            return s;
+        bytes += (double)bytes_of(&like.tensor[i]);
+    }
+    if (like.n > REGRET_ARGS || bytes > t->arena_bytes)
+        return MD_UNSUPPORTED;
+    size_t at = 0;
+    t->n_sets = count_sets(t, bytes);
+    for (int k = 0; k < t->n_sets; k++) {
+        regret_set *x = &t->set[k];
+        *x = like;
+        for (int32_t i = 0; i < x->n; i++) {
+            x->tensor[i].data = (char *)t->arena + at;
+            x->arg[i] = md_t(&x->tensor[i]);
+            at += bytes_of(&x->tensor[i]);
+        }
+    }
+    return MD_OK;
+}
+
+/* ---- Times */
+
+static md_status resolve(regret_study *t, regret_rival *r)
+{
+    r->fits = false;
+    r->half[0].n = r->half[1].n = 0;
+    for (int k = 0; k < t->n_sets; k++) {
+        md_status s = md_resolve(&r->launch[k], r->op, t->set[k].arg, t->set[k].n);
+        if (s == MD_UNSUPPORTED && k == 0)
+            return MD_OK;
+        if (s != MD_OK)
+            return s;
+    }
+    r->fits = true;
+    return MD_OK;
+}
+
+static md_status sample(double *us, regret_study *t, const regret_rival *r)
+{
+    double sum = 0.0;
+    md_status s = t->sweeper ? md_launch_run(t->sweeper, NULL, NULL, 0) : MD_OK;
+    if (s == MD_OK)
+        s = md_launch_time_all(&sum, (const md_launch *const *)r->launch, t->n_sets, NULL);
+    *us = sum / t->n_sets;
+    return s;
+}
+
+/* Of a mode's pool; of all rivals where it is -1. */
+static double least_of(const regret_study *t, bool is_first, int mode)
+{
+    double least = 0.0;
+    for (int i = 0; i < t->n_rivals; i++) {
+        const regret_rival *r = &t->rival[i];
+        double us = is_first ? r->first_us : timing_quantile(&r->half[0], 0.5);
+        if (r->fits && us > 0.0 && (mode < 0 || r->pools >> mode & 1) && (least <= 0.0 || us < least))
+            least = us;
+    }
+    return least;
+}
+
+static md_status look(regret_study *t)
+{
+    md_status s = MD_OK;
+    for (int i = 0; i < t->n_rivals && s == MD_OK; i++) {
+        regret_rival *r = &t->rival[i];
+        s = resolve(t, r);
+        if (s != MD_OK || !r->fits || sample(&r->first_us, t, r) == MD_OK)
+            continue;
+        /* whoever picked it has no regret that could be told */
+        cli_fail("%s fails at %s: %s", r->name, t->shape->sizes, md_last_error());
+        r->fits = false;
+    }
+    return s;
+}
+
+/* So far behind the best of every pool that it is in? */
+static bool is_behind(const regret_study *t, const regret_rival *r, const double *least, double factor)
+{
+    const double us = r->half[0].n ? timing_quantile(&r->half[0], 0.5) : r->first_us;
+    bool is = us > factor * least[t->n_modes];
+    for (int m = 0; m < t->n_modes; m++)
+        is = is && !((r->pools >> m & 1) && us <= factor * least[m]);
+    return is;
+}
+
+static void find_least(double *least, const regret_study *t, bool is_first)
+{
+    for (int m = 0; m < t->n_modes; m++)
+        least[m] = least_of(t, is_first, m);
+    least[t->n_modes] = least_of(t, is_first, -1);
+}
+
+static md_status run_rounds(regret_study *t)
+{
+    md_status s = MD_OK;
+    const int rounds = !t->o->repeat ? ROUNDS : t->o->repeat < LEAST_ROUNDS ? LEAST_ROUNDS : t->o->repeat;
+    double least[REGRET_MODES + 1];
+    find_least(least, t, true);
+    for (int round = 0; round < rounds; round++) {
+        if (round == rounds / 3)
+            find_least(least, t, false);
+        for (int i = 0; i < t->n_rivals && s == MD_OK; i++) {
+            regret_rival *r = &t->rival[round % 2 ? t->n_rivals - 1 - i : i];
+            double us = 0.0;
+            if (!r->fits ||
+                (!r->is_pick && !r->is_wanted && is_behind(t, r, least, round < rounds / 3 ? far_off : off)))
+                continue;
+            s = sample(&us, t, r);
+            timing_add(&r->half[round % 2], us);
+        }
+    }
+    return s;
+}
+
+/* By half h; those that were dropped early have too few samples to be the best. */
+static int best_of(const regret_study *t, int h, bool with_outside, int mode)
+{
+    int best = -1;
+    double least = 0.0;
+    for (int i = 0; i < t->n_rivals; i++) {
+        const regret_rival *r = &t->rival[i];
+        double us = timing_quantile(&r->half[h], 0.5);
+        if (!r->fits || (r->is_outside && !with_outside) || (mode >= 0 && !(r->pools >> mode & 1)) ||
+            r->half[0].n < 2 || r->half[1].n < 2 || (best >= 0 && us >= least))
+            continue;
+        best = i;
+        least = us;
+    }
+    return best;
+}
+
+/* One half of the samples says who is best, the other by how much, and the other way round. *us: of the best. */
+static const char *judge_against(double *us, regret_study *t, bool whole_space)
+{
+    const char *name = "";
+    *us = 0.0;
+    for (int h = 0; h < 2; h++) {
+        int best = best_of(t, h, whole_space, -1);
+        if (best < 0)
+            continue;
+        const double best_us = timing_quantile(&t->rival[best].half[1 - h], 0.5);
+        name = t->rival[best].name;
+        *us += best_us / 2.0;
+        for (int m = 0; m < t->n_modes; m++) {
+            double *regret = whole_space ? &t->mode[m].space_regret : &t->mode[m].regret;
+            if (!t->mode[m].has_failed && best_us > 0.0)
+                *regret += (timing_quantile(&t->rival[t->mode[m].pick].half[1 - h], 0.5) / best_us - 1.0) / 2.0;
+        }
+    }
+    return name;
+}
+
+/* The same against the best of the mode's own pool. */
+static double judge_own(const regret_study *t, int m)
+{
+    double regret = 0.0;
+    for (int h = 0; h < 2 && !t->mode[m].has_failed; h++) {
+        const int best = best_of(t, h, false, m);
+        const double best_us = best < 0 ? 0.0 : timing_quantile(&t->rival[best].half[1 - h], 0.5);
+        if (best_us > 0.0)
+            regret += (timing_quantile(&t->rival[t->mode[m].pick].half[1 - h], 0.5) / best_us - 1.0) / 2.0;
+    }
+    return regret;
+}
+
+static void judge(regret_result *out, regret_study *t)
+{
+    for (int m = 0; m < t->n_modes; m++) {
+        t->mode[m].regret = t->mode[m].space_regret = 0.0;
+        t->mode[m].has_failed = t->mode[m].pick < 0 || !t->rival[t->mode[m].pick].fits;
+    }
+    out->best = judge_against(&out->best_us, t, false);
+    for (int m = 0; m < t->n_modes; m++)
+        t->mode[m].own_regret = judge_own(t, m);
+    if (out->is_searched)
+        out->space_best = judge_against(&out->space_us, t, true);
+    for (int i = 0; i < t->n_rivals; i++)
+        out->n_timed += t->rival[i].fits;
+}
+
+md_status regret_measure(regret_result *out, regret_study *t)
+{
+    for (int i = 0; i < t->n_rivals; i++)
+        t->rival[i].is_pick = false;
+    for (int m = 0; m < t->n_modes; m++) {
+        if (t->mode[m].pick < 0) { /* made for this shape alone */
+            if (regret_add_rival(t, t->line, t->mode[m].variant, m) == MD_OK)
+                t->mode[m].pick = regret_find(t, t->mode[m].variant);
+        }
+        if (t->mode[m].pick >= 0)
+            t->rival[t->mode[m].pick].is_pick = true;
+    }
+    md_status s = look(t);
+    if (s == MD_OK)
+        s = run_rounds(t);
+    if (s == MD_OK)
+        judge(out, t);
+    for (int i = 0; i < t->n_rivals; i++)
+        for (int k = 0; k < t->n_sets; k++)
+            md_launch_destroy(&t->rival[i].launch[k]);
+    return s;
+}

@@ -1,0 +1,121 @@
+/* What the study of regret knows of a board's line, of a shape, of the modes that choose and of the variants that
+ * they choose from. */
+#ifndef MDCTL_REGRET_H
+#define MDCTL_REGRET_H
+
+#include "common/data.h"
+#include "common/device.h"
+#include "common/timing.h"
+
+enum {
+    REGRET_DIMS = 8,
+    REGRET_SETS = 16,
+    REGRET_RIVALS = 192,
+    REGRET_MODES = 6,
+    REGRET_ARGS = 16,
+    REGRET_HINTS = 1024
+};
+
+typedef struct regret_dim {
+    char name[32];
+    int64_t lo, hi;
+} regret_dim;
+
+typedef struct regret_line {
+    const char *op, *fixed, *hints, *trace, *trace_dim; /* all but op may be NULL */
+    md_dtype dtype;
+    int count;
+    uint64_t seed;
+    double bytes; /* the most that the tensors of a shape have */
+    int n_dims;
+    regret_dim dim[REGRET_DIMS];
+} regret_line;
+
+typedef struct regret_shape {
+    char sizes[160];
+    double weight;
+} regret_shape;
+
+typedef struct regret_mode {
+    const char *name;
+    md_op *op;
+    /* at the shape of the moment */
+    char variant[96];
+    int pick; /* rival, or -1 */
+    bool is_uncovered, has_failed;
+    double regret; /* time over the best one's, minus 1 */
+    double own_regret; /* over that of the best of the mode's own pool */
+    double space_regret; /* over that of the best of the whole space, where it was searched */
+    double choosing_us;
+    /* of all shapes of a line */
+    double sum, most, time, best_time, own_sum, choosing_sum;
+    double space_sum, space_time, space_best; /* of those that were searched */
+    int n_failed;
+    timing all;
+} regret_mode;
+
+typedef struct regret_set { /* arguments in memory that all shapes share */
+    int32_t n;
+    md_tensor tensor[REGRET_ARGS];
+    md_arg arg[REGRET_ARGS];
+} regret_set;
+
+typedef struct regret_rival { /* an op that runs one variant only */
+    char name[96];
+    md_op *op;
+    md_launch *launch[REGRET_SETS];
+    uint32_t pools; /* a bit for each mode that has it */
+    bool fits, is_pick;
+    bool is_outside; /* of all pools: a search found it, and it competes in the whole space only */
+    bool is_wanted; /* timed in all rounds, however slow it looks at first */
+    double first_us;
+    timing half[2]; /* samples in turn: one half says who is best, the other by how much */
+} regret_rival;
+
+typedef struct regret_study {
+    const cli_options *o;
+    const regret_line *line;
+    const regret_shape *shape;
+    md_context *context;
+    FILE *output;
+    cli_device device;
+    void *arena;
+    double arena_bytes;
+    md_dtype filled; /* what the arena holds */
+    md_op *copy; /* GPU: reads more than the cache holds, before every sample */
+    md_launch *sweeper;
+    int n_modes, n_rivals, n_sets;
+    char hints[REGRET_HINTS]; /* that were suggested */
+    int n_searched, n_complete; /* shapes of the line, in all their space */
+    regret_mode mode[REGRET_MODES];
+    regret_rival rival[REGRET_RIVALS];
+    regret_set set[REGRET_SETS];
+} regret_study;
+
+typedef struct regret_result {
+    const char *best;
+    double best_us;
+    int n_timed;
+    bool is_searched, is_complete; /* the whole space was; and within the budget */
+    const char *space_best;
+    double space_us;
+    int n_space; /* configs that were timed */
+} regret_result;
+
+md_status regret_open(regret_study *t);
+void regret_close(regret_study *t);
+/** Makes an op for each variant that some mode has. */
+md_status regret_rivals(regret_study *t, const regret_line *l);
+int regret_find(const regret_study *t, const char *variant);
+/** Lays out arguments of the first mode's op in the arena, several times. */
+md_status regret_place(regret_study *t, const char *sizes);
+/** Builds and times all configs that the families have at the shape, within the budget, and makes an op for the best
+ * one. */
+md_status regret_search(regret_result *out, regret_study *t, const char *sizes);
+/** `mode`: whose pool it is in; -1: none. */
+md_status regret_add_rival(regret_study *t, const regret_line *l, const char *variant, int mode);
+/** Times all rivals that fit; fills in the modes' regret. */
+md_status regret_measure(regret_result *out, regret_study *t);
+void regret_leave(regret_study *t);
+
+#endif

@@ -1,0 +1,208 @@
+/* tune: searches configs, shows how, and keeps what was found. */
+#include "tuning/tune.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- What the library writes, line by line */
+
+static void sizes_text(char *out, size_t n, const json_t *sizes)
+{
+    const char *name;
+    json_t *value;
+    size_t at = 0;
+    out[0] = 0;
+    json_object_foreach((json_t *)sizes, name, value) if (at < n) at +=
+        (size_t)snprintf(out + at, n - at, "%s%s=%lld", at ? " " : "", name, (long long)json_integer_value(value));
+    if (!out[0])
+        snprintf(out, n, "static");
+}
+
+static const char *text_of(const json_t *line, const char *name)
+{
+    const char *text = json_string_value(json_object_get(line, name));
+    return text ? text : "";
+}
+
+static double number_of(const json_t *line, const char *name)
+{
+    return json_number_value(json_object_get(line, name));
+}
+
+static void print_winner(const json_t *line)
+{
+    char sizes[128];
+    const double us = number_of(line, "us");
+    sizes_text(sizes, sizeof sizes, json_object_get(line, "sizes"));
+    const bool is_best = json_is_true(json_object_get(line, "best")), is_measured = number_of(line, "count") > 0;
+    cli_progress(NULL);
+    printf("%s%d  %-26s %-64s %10.3f us %s%s%s\n", is_best ? cli_bold() : "", (int)number_of(line, "stage"), sizes,
+           text_of(line, "variant"), us,
+           !is_measured                                   ? "(model) "
+           : json_is_true(json_object_get(line, "known")) ? "(known) "
+                                                          : "",
+           is_best ? "<- best" : "", is_best ? cli_plain() : "");
+    if (!json_is_true(json_object_get(line, "complete")))
+        printf("   the budget ended the search here: another run goes on from this\n");
+}
+
+static void take_candidate(tune_run *r, const json_t *line)
+{
+    char sizes[128];
+    sizes_text(sizes, sizeof sizes, json_object_get(line, "sizes"));
+    r->n_candidates++;
+    cli_progress("%s: %d configs timed; %s", r->formula, r->n_candidates, sizes);
+    if (r->n_points_kept == r->capacity) {
+        const int32_t more = r->capacity ? 2 * r->capacity : 256;
+        tune_mark *grown = realloc(r->mark, (size_t)more * sizeof *grown);
+        if (!grown)
+            return;
+        r->mark = grown;
+        r->capacity = more;
+    }
+    tune_mark *m = &r->mark[r->n_points_kept++];
+    snprintf(m->point, sizeof m->point, "%s", sizes);
+    snprintf(m->variant, sizeof m->variant, "%s", text_of(line, "variant"));
+    m->us = number_of(line, "us");
+    m->model_us = number_of(line, "model_us");
+    m->round = (int32_t)number_of(line, "round");
+}
+
+static int take_line(void *user, const char *text, size_t n_bytes)
+{
+    tune_run *r = user;
+    json_t *line = json_loadb(text, n_bytes, 0, NULL);
+    const char *event = text_of(line, "event");
+    if (r->log)
+        fwrite(text, 1, n_bytes, r->log);
+    if (r->json) {
+        fwrite(text, 1, n_bytes, stdout);
+        fflush(stdout);
+    }
+    if (!strcmp(event, "candidate"))
+        take_candidate(r, line);
+    else if (!strcmp(event, "op") && !r->json)
+        printf("%s%s%s: %d of %d shapes\n", cli_bold(), text_of(line, "op"), cli_plain(),
+               (int)number_of(line, "points"), (int)number_of(line, "shapes"));
+    else if (!strcmp(event, "winner") && !r->json)
+        print_winner(line);
+    else if (!r->json && (!strcmp(event, "skipped") || !strcmp(event, "busy")))
+        fprintf(stderr, "mdctl: %s\n", text_of(line, "why"));
+    json_decref(line);
+    return 0;
+}
+
+/* ---- The command */
+
+static int64_t *read_indices(int64_t *n, const char *path)
+{
+    FILE *file = fopen(path, "r");
+    int64_t *value = NULL, capacity = 0;
+    long long v;
+    *n = 0;
+    while (file && fscanf(file, "%lld", &v) == 1) {
+        if (*n == capacity) {
+            capacity = capacity ? 2 * capacity : 1024;
+            int64_t *grown = realloc(value, (size_t)capacity * sizeof *grown);
+            if (!grown)
+                break;
+            value = grown;
+        }
+        value[(*n)++] = v;
+    }
+    if (file)
+        fclose(file);
+    return value;
+}
+
+/* "b=8, n=64" is one point in the language of hints. */
+static char *points_of(const cli_options *o)
+{
+    char *text = NULL;
+    if (o->sizes && asprintf(&text, "(%s)", o->sizes) < 0)
+        return NULL;
+    return text;
+}
+
+static int put_line(void *user, const char *text, size_t n_bytes)
+{
+    (void)user;
+    fwrite(text, 1, n_bytes, stdout);
+    return fflush(stdout);
+}
+
+/* Indices: a file's (--indices), else those given here; NULL: random ones. */
+static int tune_one(tune_run *r, md_context *context, const char *formula, const md_op_options *op,
+                    const cli_options *o, const int64_t *recorded, int64_t n_recorded)
+{
+    md_tune_options t = {.rigor = o->rigor,
+                         .budget_ms = o->budget,
+                         .max_builds = o->builds,
+                         .all_directions = o->all_directions,
+                         .off_hints = o->off_hints,
+                         .seed = o->seed,
+                         .exclude = o->exclude,
+                         .write = put_line,
+                         .user = r,
+                         .indices = recorded,
+                         .n_indices = n_recorded};
+    int64_t *indices = NULL;
+    if (o->indices) {
+        indices = read_indices(&t.n_indices, o->indices);
+        if (t.n_indices == 0)
+            return cli_fail("%s: no indices there", o->indices);
+        t.indices = indices;
+    }
+    const md_status s = md_tune_formula(context, formula, op, &t);
+    free(indices);
+    return s == MD_OK ? CLI_OK : cli_fail_md();
+}
+
+static int run(tune_run *r, md_context *context, const cli_options *o)
+{
+    md_op_options op = o->op;
+    if (o->from_stats)
+        return tune_from_stats(r, context, o, tune_one);
+    char *points = points_of(o);
+    if (points)
+        op.hints = points;
+    int status = tune_one(r, context, o->arg[0], &op, o, NULL, 0);
+    free(points);
+    return status;
+}
+
+/* The helper: JSON lines and nothing else. */
+static int work(const cli_options *o)
+{
+    md_context *context = NULL;
+    tune_run r = {.json = true};
+    if (md_context_create(&context, &o->context) != MD_OK)
+        return cli_fail_md();
+    int status = run(&r, context, o);
+    md_context_destroy(&context);
+    free(r.mark);
+    return status;
+}
+
+int cli_tune(const cli_options *o)
+{
+    tune_run r = {.json = o->json};
+    if (o->from_stats ? o->n != 0 : o->n != 1)
+        return cli_usage(
+            o->from_stats ? "tune --from-stats takes no formula" : "tune takes one formula or op, but got %d", o->n);
+    if (o->worker)
+        return work(o);
+    if (o->output && !(r.log = fopen(o->output, "w")))
+        return cli_fail("cannot write %s", o->output);
+    r.formula = o->n ? o->arg[0] : o->from_stats;
+    const double start = cli_now_us();
+    int status = tune_guard(o, take_line, &r);
+    cli_progress(NULL);
+    if (status == CLI_OK && !r.json)
+        printf("%d configs timed in %.2f s\n", r.n_candidates, (cli_now_us() - start) * 1e-6);
+    if (status == CLI_OK && o->plot)
+        status = tune_plot(&r, o->plot);
+    free(r.mark);
+    return cli_close_output(r.log, o->output, status);
+}

@@ -1,0 +1,34 @@
+/* What the parts of `mdctl tune` share. */
+#ifndef MDCTL_TUNE_H
+#define MDCTL_TUNE_H
+
+#include "common/cli.h"
+
+/* One config at one point. */
+typedef struct tune_mark {
+    char point[128], variant[128];
+    double us, model_us;
+    int32_t round;
+} tune_mark;
+
+typedef struct tune_run {
+    const char *formula;
+    FILE *log; /* JSON lines; NULL: nowhere */
+    bool json;
+    int32_t n_candidates;
+    int32_t n_points_kept, capacity;
+    tune_mark *mark;
+} tune_run;
+
+/** Runs the same command in a helper process, whose lines go to `take`; ends it where a variant does not end, and
+ * starts another without that. */
+int tune_guard(const cli_options *o, int (*take)(void *user, const char *text, size_t n_bytes), void *user);
+
+typedef int (*tune_fn)(tune_run *r, md_context *context, const char *formula, const md_op_options *op,
+                       const cli_options *o, const int64_t *indices, int64_t n_indices);
+/** Tunes every op of a statistics file (JSON) at the shapes that it met, with the indices that were recorded there. */
+int tune_from_stats(tune_run *r, md_context *context, const cli_options *o, tune_fn tune);
+/** A picture of the search: measured over modelled time, and how the best fell, one colour a point. */
+int tune_plot(const tune_run *r, const char *path);
+
+#endif
