@@ -89,7 +89,7 @@ md_status md_api_check_options(const md_op_options *o)
     return MD_OK;
 }
 
-md_ds_policy md_api_policy_of(const md_context *c, const md_op_options *o)
+static md_ds_policy policy_of(const md_context *c, const md_op_options *o)
 {
     md_ds_policy p = c->policy;
     if (o->select)
@@ -111,6 +111,19 @@ md_ds_policy md_api_policy_of(const md_context *c, const md_op_options *o)
     p.uncovered = o->uncovered > 0.0 ? o->uncovered : MD_DS_UNCOVERED;
     p.allows_tf32 = o->tf32 != 0;
     return p;
+}
+
+md_ds_compile_options md_api_compile_options(const md_context *c, const md_op_options *o)
+{
+    return (md_ds_compile_options){.dtype = o->dtype,
+                                   .sizes = o->sizes,
+                                   .bounds = o->bounds,
+                                   .hints = o->hints ? o->hints : c->hints,
+                                   .hints_source = o->hints ? "option hints" : c->hints_source,
+                                   .weights = o->weights,
+                                   .policy = policy_of(c, o),
+                                   .custom = o->custom,
+                                   .n_custom = o->n_custom};
 }
 
 /* MD_PIN names ops, and an op without a name takes its first output's: ask the formula before its pool is built. */
@@ -142,20 +155,12 @@ static md_status make_op(md_op *op, const char *text, const md_op_options *o)
     md_status s = o->pin ? MD_OK : pin_of_op(&pin, c->pin, label);
     md_ds_op_options ds = {
         .name = label,
-        .dtype = o->dtype,
-        .sizes = o->sizes,
-        .hints = o->hints ? o->hints : c->hints,
-        .hints_source = o->hints ? "option hints" : c->hints_source,
-        .weights = o->weights,
+        .compile = md_api_compile_options(c, o),
         .pin = o->pin     ? o->pin
                : pin.size ? pin.text
                           : NULL,
-        .policy = md_api_policy_of(c, o),
-        .bounds = o->bounds,
         .max_shapes = c->max_shapes,
         .is_async = o->async != 0,
-        .custom = o->custom,
-        .n_custom = o->n_custom,
     };
     if (s == MD_OK)
         s = md_ds_op_create(&op->ds, &c->runtime, formula, &ds);
@@ -258,7 +263,7 @@ const char *md_op_name(const md_op *op)
 
 const char *md_op_formula(const md_op *op)
 {
-    return op ? md_strbuf_text(&op->ds->printed) : "";
+    return op ? md_strbuf_text(&op->ds->compiled->printed) : "";
 }
 
 int32_t md_op_dim(const md_op *op, const char *name)

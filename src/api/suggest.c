@@ -35,11 +35,7 @@ static md_status suggest(md_strbuf *out, md_context *c, const char *text, const 
     MD_TRY(md_api_check_options(o));
     MD_TRY(md_api_find_formula(&formula, &name, text));
     const md_ds_suggest_options options = {
-        .formula = {.dtype = o->dtype, .sizes = o->sizes, .bounds = o->bounds},
-        .policy = md_api_policy_of(c, o),
-        .hints = o->hints ? o->hints : c->hints,
-        .hints_source = o->hints ? "option hints" : c->hints_source,
-        .weights = o->weights,
+        .compile = md_api_compile_options(c, o),
         .n_hints = n_hints ? n_hints : DEFAULT_HINTS,
     };
     md_status s = md_ds_suggest(&hints, &found, &c->dev->facts, formula, met, n, &options);

@@ -2,7 +2,7 @@
 #include "api/context.h"
 #include "api/operation.h"
 #include "base/status.h"
-#include "dispatch/pool/tune.h"
+#include "dispatch/pool/tune_formula.h"
 
 static md_status check_tune(const md_tune_options *t)
 {
@@ -29,10 +29,7 @@ md_status md_tune_formula(md_context *context, const char *formula, const md_op_
     MD_TRY(check_tune(t));
     MD_TRY(md_api_find_formula(&text, &name, formula));
     md_ds_tune_request request = {
-        .formula = {.dtype = o->dtype, .sizes = o->sizes, .bounds = o->bounds},
-        .policy = md_api_policy_of(context, o),
-        .hints = o->hints ? o->hints : context->hints,
-        .hints_source = o->hints ? "option hints" : context->hints_source,
+        .compile = md_api_compile_options(context, o),
         .builder = context->builder,
         .off_hints = t->off_hints != 0,
         .job = {.rigor = t->rigor ? t->rigor : MD_TUNE_MEASURE,

@@ -34,7 +34,7 @@ md_status md_ds_identify(md_ds_op *op, const md_ds_op_options *o)
     const md_fx_formula *f = op->formula;
     md_strbuf *out = &op->identity;
     add_text(out, op->name);
-    add_text(out, md_strbuf_text(&op->printed));
+    add_text(out, md_strbuf_text(&op->compiled->printed));
     for (int32_t t = 0; t < f->n_tensors; t++)
         add_number(out, f->tensor[t].dtype);
     for (int32_t d = 0; d < f->n_dims; d++) {
@@ -42,7 +42,7 @@ md_status md_ds_identify(md_ds_op *op, const md_ds_op_options *o)
         add_number(out, f->dim[d].lo);
         add_number(out, f->dim[d].hi);
     }
-    add_number(out, o->bounds);
+    add_number(out, o->compile.bounds);
     add_space(out, &op->space);
     add_text(out, o->pin);
     add(out, &op->policy, sizeof op->policy); /* its own pin is NULL; padding that differs costs no more than sharing */

@@ -5,20 +5,16 @@
 #include "dispatch/select/agreement.h"
 #include "dispatch/select/verify_custom.h"
 #include "dispatch/select/async_fill.h"
-#include "dispatch/pool/numeric.h"
 #include "dispatch/cache/upgrade.h"
 #include "dispatch/online/online.h"
 #include "dispatch/call/index_sample.h"
 #include "dispatch/cache/shape_entry.h"
 #include "dispatch/registry.h"
 #include "dispatch/cache/plan_cache.h"
-#include "family/custom/custom.h"
 
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { DEFAULT_MAX_VARIANTS = 32 };
 
 /* One part of "2:variant; 3:other": what stands before the ':' (NULL where there is none) and behind it, without
  * blanks. A variant's name has no ':'. */
@@ -116,11 +112,7 @@ static void set_name(md_ds_op *op, const md_ds_op_options *o)
 
 static md_status add_stage(md_ds_op *op, int32_t stage, const md_ds_op_options *options, bool only_first)
 {
-    md_fa_target target = {.program = op->program,
-                           .stage = stage,
-                           .facts = &op->runtime->dev->facts,
-                           .allows_tf32 = op->policy.allows_tf32,
-                           .customs = op->customs};
+    const md_fa_target target = md_ds_target_of(op->compiled, stage);
     md_ds_policy policy = op->policy;
     char *pin = NULL;
     MD_TRY(pin_of_stage(&pin, options->pin, stage));
@@ -156,30 +148,14 @@ static void report_unbuilt(const md_ds_op *op, int32_t stage)
 /* Formula, space and policy: all that says what op it is. */
 static md_status describe_op(md_ds_op *op, const char *formula, const md_ds_op_options *o)
 {
-    md_fx_options fx = {.dtype = o->dtype, .sizes = o->sizes, .bounds = o->bounds};
-    MD_TRY(md_fx_formula_create(&op->formula, formula, &fx));
-    md_fx_print(&op->printed, op->formula);
-    if (op->printed.failed)
-        return md_fail_memory();
+    MD_TRY(md_ds_compile(&op->compiled, &op->runtime->dev->facts, formula, &o->compile));
+    op->formula = op->compiled->formula;
+    op->program = op->compiled->program;
+    op->customs = op->compiled->customs;
+    op->space = op->compiled->space;
+    op->policy = op->compiled->policy;
     set_name(op, o);
-    MD_TRY(md_st_split(op->formula)); /* after printing: its temporaries are not the user's */
-    MD_TRY(md_st_program_create(&op->program, op->formula));
     MD_TRY(check_pin(op, o->pin));
-    MD_TRY(md_ds_numeric_check(op->program, o->policy.numeric));
-    MD_TRY(md_fa_customs_create(&op->customs, o->custom, o->n_custom, op->program, op->runtime->dev->facts.kind));
-    MD_TRY(md_ds_space_make(&op->space, op->formula, o->hints, o->hints_source, o->weights));
-    op->policy = o->policy;
-    op->policy.pin = NULL;
-    if (!(op->policy.uncovered > 0.0))
-        op->policy.uncovered = MD_DS_UNCOVERED;
-    if (!(op->policy.hybrid_share > 0.0))
-        op->policy.hybrid_share = MD_DS_HYBRID_SHARE;
-    if (!(op->policy.hybrid_cap_ms > 0.0))
-        op->policy.hybrid_cap_ms = MD_DS_HYBRID_CAP_MS;
-    op->policy.off_hints = md_ds_are_default_hints(o->hints_source);
-    if (op->policy.max_variants <= 0)
-        op->policy.max_variants = DEFAULT_MAX_VARIANTS;
-    op->policy.max_variants = MD_MIN(op->policy.max_variants, MD_DS_MAX_VARIANTS - MD_DS_SPARE_VARIANTS);
     op->max_entries = MD_MAX(o->max_shapes, 1);
     md_ds_arg_layout_init(&op->layout, op->formula);
     op->has_fast_call = op->layout.is_possible && !op->runtime->verifies;
@@ -235,10 +211,7 @@ static void free_op(md_ds_op *o)
     md_ds_plan_cache_destroy(atomic_load_explicit(&o->plan_cache, memory_order_acquire));
     md_table_destroy(&o->entries, md_ds_shape_entry_free);
     free(o->ring);
-    md_fa_customs_destroy(&o->customs);
-    md_st_program_destroy(&o->program);
-    md_fx_formula_destroy(&o->formula);
-    md_strbuf_finish(&o->printed);
+    md_ds_compiled_destroy(&o->compiled);
     md_strbuf_finish(&o->identity);
     md_mutex_finish(&o->lock_of_entries);
     md_mutex_finish(&o->lock_of_promotions);

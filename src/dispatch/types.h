@@ -4,6 +4,7 @@
 #define MD_DISPATCH_TYPES_H
 
 #include "base/table.h"
+#include "dispatch/compile.h"
 #include "dispatch/pool/pool.h"
 #include "dispatch/runtime.h"
 #include "dispatch/bind/args.h"
@@ -108,11 +109,11 @@ typedef struct md_ds_op {
     bool is_made, has_failed; /* neither: somebody is at it */
     md_strbuf identity; /* bytes that are equal where two ops are one */
     char name[64];
-    md_strbuf printed; /* the formula, canonical */
+    md_ds_compiled *compiled; /* owned: what the next three point to */
     md_fx_formula *formula;
     md_st_program *program;
-    struct md_fa_customs *customs; /* NULL: none */
-    md_ds_space space;
+    md_fa_customs *customs; /* NULL: none */
+    md_ds_space space; /* copies: calls read them */
     md_ds_policy policy;
     int32_t n_stages;
     md_ds_pool stage[MD_ST_MAX_STAGES];
@@ -145,12 +146,8 @@ typedef struct md_ds_op {
 typedef struct md_ds_op_options {
     const char *name; /* NULL: `fallback_name`, else the first output */
     const char *fallback_name;
-    md_dtype dtype;
-    const char *sizes, *hints, *hints_source, *weights, *pin;
-    md_ds_policy policy; /* pin ignored */
-    const md_custom *custom;
-    int32_t n_custom;
-    md_bounds bounds;
+    md_ds_compile_options compile;
+    const char *pin;
     int64_t max_shapes;
     bool is_async; /* made as soon as every stage has one variant that is ready */
 } md_ds_op_options;

@@ -33,7 +33,8 @@ static void add_record(void *user, const md_ds_shape_entry *entry)
     char shape[160];
     md_strbuf text = {0};
     md_ds_shape_text(shape, sizeof shape, op->formula, entry->size);
-    md_strbuf_printf(&text, "%s\n%s%s\n", md_strbuf_text(&op->printed), shape, entry->is_strided ? " strided" : "");
+    md_strbuf_printf(&text, "%s\n%s%s\n", md_strbuf_text(&op->compiled->printed), shape,
+                     entry->is_strided ? " strided" : "");
     for (int32_t s = 0; s < op->n_stages; s++)
         md_strbuf_printf(&text, "%s\n", md_ds_variant_name(op, s, md_ds_plan_of(entry)->stage[s].pick.variant));
     v->choices->failed |= text.failed;

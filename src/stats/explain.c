@@ -247,7 +247,7 @@ static void print_json(md_strbuf *out, md_ds_op *op, const md_ds_shape_entry *en
     }
     md_ds_shape_text(label, sizeof label, op->formula, shape->size);
     md_json_print(out, json_pack("{s:o, s:o, s:s, s:o, s:b, s:o, s:o}", "op", md_json_text(op->name), "formula",
-                                 md_json_text(md_strbuf_text(&op->printed)), "shape", label, "nearest",
+                                 md_json_text(md_strbuf_text(&op->compiled->printed)), "shape", label, "nearest",
                                  md_json_real(entry->nearest), "uncovered", entry->is_uncovered, "stages", stages,
                                  "trial", trial_json(op, entry)));
 }
@@ -262,7 +262,7 @@ md_status md_ss_explain(md_strbuf *out, md_ds_op *op, const md_ds_bound *bound, 
         print_json(out, op, entry, &bound->shape);
     } else {
         md_strbuf_printf(out, "%s: %s\nat %s, %.2f octaves from the nearest hint%s\n", op->name,
-                         md_strbuf_text(&op->printed), label, entry->nearest,
+                         md_strbuf_text(&op->compiled->printed), label, entry->nearest,
                          entry->is_uncovered ? ": no hint covers it" : "");
         print_trial(out, op, entry);
         for (int32_t s = 0; s < op->n_stages; s++)

@@ -125,7 +125,7 @@ void md_ss_ops_add(md_ss_rows *rows, md_ds_op *op)
     if (!o)
         return;
     snprintf(o->name, sizeof o->name, "%s", op->name);
-    set_texts(rows, o, strdup(md_strbuf_text(&op->printed)), hints_text(op));
+    set_texts(rows, o, strdup(md_strbuf_text(&op->compiled->printed)), hints_text(op));
     count_all(o, op);
     take_indices(rows, o, op);
 }

@@ -73,11 +73,11 @@ int main(int argc, char **argv)
         snprintf(name, sizeof name, "op%d", i);
         md_ds_op_options o = {
             .name = name,
-            .dtype = MD_F32,
-            .hints = "1,16,64,256,1024,4096",
-            .hints_source = "default hints",
+            .compile.dtype = MD_F32,
+            .compile.hints = "1,16,64,256,1024,4096",
+            .compile.hints_source = "default hints",
             .max_shapes = 16384,
-            .policy = {.select = MD_SELECT_MODEL, .metric = MD_METRIC_LOG2, .persistent = MD_PERSISTENT_AUTO}};
+            .compile.policy = {.select = MD_SELECT_MODEL, .metric = MD_METRIC_LOG2, .persistent = MD_PERSISTENT_AUTO}};
         CHECK(md_ds_op_create(&op[i], &runtime, formula[i % 5], &o));
     }
     long count[5] = {0};

@@ -248,9 +248,9 @@ void script_world_close(script_world *w)
 md_ds_op_options script_options(void)
 {
     return (md_ds_op_options){
-        .hints = "64,256,4096",
-        .hints_source = "test",
-        .policy = {.select = MD_SELECT_MODEL, .metric = MD_METRIC_LOG2, .persistent = MD_PERSISTENT_AUTO},
+        .compile.hints = "64,256,4096",
+        .compile.hints_source = "test",
+        .compile.policy = {.select = MD_SELECT_MODEL, .metric = MD_METRIC_LOG2, .persistent = MD_PERSISTENT_AUTO},
         .max_shapes = 1000,
     };
 }

@@ -386,7 +386,7 @@ static void memory_may_be_short(void **state)
 static md_ds_op *measuring_op(const char *formula)
 {
     md_ds_op_options o = script_options();
-    o.policy.select = MD_SELECT_MEASURE;
+    o.compile.policy.select = MD_SELECT_MEASURE;
     return script_op(&world, formula, &o);
 }
 

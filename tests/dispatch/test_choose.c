@@ -28,7 +28,7 @@ static int tear_down(void **state)
 static md_ds_op_options by_distance(void)
 {
     md_ds_op_options o = script_options();
-    o.policy.select = MD_SELECT_DISTANCE;
+    o.compile.policy.select = MD_SELECT_DISTANCE;
     return o;
 }
 
@@ -94,7 +94,7 @@ static void the_nearest_hint_serves(void **state)
     assert_float_equal(p.margin, log2(256.0 / 100) - log2(100.0 / 64), 1e-12);
     assert_float_equal(script_pick(op, 128, 1).margin, 0.0, 1e-12);
     md_ds_op_destroy(&op);
-    o.hints = "256,64,4096"; /* the same tie, the other way round */
+    o.compile.hints = "256,64,4096"; /* the same tie, the other way round */
     op = script_op(&world, copy, &o);
     assert_int_equal(script_call(NULL, op, 128, 1), 10);
     md_ds_op_destroy(&op);
@@ -168,7 +168,7 @@ static void measuring_asks_the_clock(void **state)
     script_allow(SCRIPT_GAMMA, 0, 3.0)->slow_us = 10;
     atomic_store(&script_now.row[SCRIPT_GAMMA][0].cannot_launch, true); /* the fastest is broken */
     md_ds_op_options o = script_options();
-    o.policy.select = MD_SELECT_MEASURE;
+    o.compile.policy.select = MD_SELECT_MEASURE;
     md_ds_op *op = script_op(&world, copy, &o);
     assert_int_equal(script_call(NULL, op, 64, 1), 10);
     md_ds_pick p = script_pick(op, 64, 1);
@@ -190,7 +190,7 @@ static void measuring_touches_no_user_memory(void **state)
     (void)state;
     script_allow(SCRIPT_ALPHA, 0, 1.0);
     md_ds_op_options o = script_options();
-    o.policy.select = MD_SELECT_MEASURE;
+    o.compile.policy.select = MD_SELECT_MEASURE;
     md_ds_op *op = script_op(&world, copy, &o);
     script_vectors v;
     md_ds_bound bound;
@@ -215,7 +215,7 @@ static void a_variant_that_does_not_compile_is_never_picked(void **state)
     script_allow(SCRIPT_GAMMA, 0, 3.0);
     for (size_t i = 0; i < 3; i++) {
         md_ds_op_options o = script_options();
-        o.policy.select = mode[i];
+        o.compile.policy.select = mode[i];
         world.n_warnings = 0;
         md_ds_op *op = script_op(&world, copy, &o);
         assert_int_equal(world.n_warnings, i == 0); /* the builder's; a text that failed before is not tried again */
@@ -246,7 +246,7 @@ static void a_variant_that_does_not_launch_gives_its_error(void **state)
     atomic_store(&row->cannot_launch, false);
     assert_int_equal(script_call(NULL, op, 64, 1), 0);
     md_ds_op_options o = script_options();
-    o.policy.select = MD_SELECT_MEASURE; /* measuring finds nobody who can: the model's pick gives its error */
+    o.compile.policy.select = MD_SELECT_MEASURE; /* measuring finds nobody who can: the model's pick gives its error */
     atomic_store(&row->cannot_launch, true);
     md_ds_op_destroy(&op);
     op = script_op(&world, copy, &o);
@@ -262,7 +262,7 @@ static void the_reference_serves_where_nothing_was_built(void **state)
         script_allow(f, 0, 1.0)->cannot_compile = true;
     for (int32_t mode = MD_SELECT_DISTANCE; mode <= MD_SELECT_MEASURE; mode++) {
         md_ds_op_options o = script_options();
-        o.policy.select = (md_select)mode;
+        o.compile.policy.select = (md_select)mode;
         md_ds_op *op = script_op(&world, "Y[n] = X[n] + 1", &o);
         assert_non_null(
             strstr(world.warning, "op Y, stage 0: no kernel could be built, so the reference evaluator serves"));
@@ -329,8 +329,8 @@ static void a_full_pool_still_serves(void **state)
     }
     for (int32_t mode = MD_SELECT_DISTANCE; mode <= MD_SELECT_MODEL; mode++) {
         md_ds_op_options o = script_options();
-        o.hints = "100";
-        o.policy.select = (md_select)mode;
+        o.compile.hints = "100";
+        o.compile.policy.select = (md_select)mode;
         md_ds_op *op = script_op(&world, copy, &o);
         for (int64_t n = 100; n < 4900; n += 100) {
             int32_t mark = script_call(NULL, op, n, 1);
@@ -349,24 +349,24 @@ static void limits_of_the_pool(void **state)
     (void)state;
     one_family_a_hint();
     md_ds_op_options o = script_options();
-    o.policy.max_variants = 2;
+    o.compile.policy.max_variants = 2;
     md_ds_op *op = script_op(&world, copy, &o);
     assert_int_equal(op->stage[0].n_variants, 2);
     md_ds_op_destroy(&op);
-    o.policy.max_variants = 0;
-    o.policy.without_library = true;
+    o.compile.policy.max_variants = 0;
+    o.compile.policy.without_library = true;
     op = script_op(&world, copy, &o);
     assert_int_equal(op->stage[0].n_variants, 2);
     assert_int_equal(script_call(NULL, op, 4096, 1) / 10, SCRIPT_ALPHA); /* gamma is the library's: not even adopted */
     md_ds_op_destroy(&op);
-    o.policy.without_library = false;
-    o.policy.persistent = MD_PERSISTENT_ONLY;
+    o.compile.policy.without_library = false;
+    o.compile.policy.persistent = MD_PERSISTENT_ONLY;
     op = script_op(&world, copy, &o);
     assert_string_equal(script_name(op, 0), "alpha/v0_w0");
     assert_string_equal(script_name(op, 1), "gamma/v0_w0"); /* no reduction: not asked */
     assert_int_equal(op->stage[0].n_variants, 2);
     md_ds_op_destroy(&op);
-    o.policy.persistent = MD_PERSISTENT_NEVER;
+    o.compile.policy.persistent = MD_PERSISTENT_NEVER;
     op = script_op(&world, copy, &o);
     assert_string_equal(script_name(op, 0), "beta/v0_w0");
     md_ds_op_destroy(&op);

@@ -48,7 +48,7 @@ static void making_an_op(void **state)
     (void)state;
     md_ds_op_options o = script_options();
     o.name = "faulty";
-    o.weights = "i=2";
+    o.compile.weights = "i=2";
     o.pin = "1:beta";
     int64_t n = 1;
     for (bool happened = true; happened && n < MOST_POINTS; n++) {
@@ -78,9 +78,9 @@ static void making_an_op_with_a_policy_and_a_kernel(void **state)
                                    .grid = "(n + width - 1) // width",
                                    .envelope = "n >= 1, n < 100 * width"};
     md_ds_op_options o = script_options();
-    o.custom = &mine;
-    o.n_custom = 1;
-    o.policy.numeric = MD_NUMERIC_DETERMINISTIC;
+    o.compile.custom = &mine;
+    o.compile.n_custom = 1;
+    o.compile.policy.numeric = MD_NUMERIC_DETERMINISTIC;
     script_now.row[SCRIPT_BETA][0].numeric = 1;
     int64_t n = 1;
     for (bool happened = true; happened && n < MOST_POINTS; n++) {
@@ -113,8 +113,8 @@ static void calls_of_new_shapes(void **state)
             for (int64_t n = 1; happened && n < MOST_POINTS; n++) {
                 script_vectors v;
                 md_ds_op_options o = script_options();
-                o.policy.select = mode[m];
-                o.hints = "64";
+                o.compile.policy.select = mode[m];
+                o.compile.hints = "64";
                 o.max_shapes = 1;
                 md_ds_op *op = script_op(&world, "Y[n] = X[n]", &o);
                 assert_int_equal(script_call(NULL, op, 3, 1) / 10, SCRIPT_BETA); /* fills the table */
@@ -333,7 +333,7 @@ static void trials(void **state)
         md_ds_op_options o = script_options();
         script_vectors v;
         md_arg arg[3];
-        o.policy.select = MD_SELECT_HYBRID;
+        o.compile.policy.select = MD_SELECT_HYBRID;
         md_ds_op *op = script_op(&world, scaled, &o);
         script_vectors_make(&v, 300, 1);
         fill(arg, op, &v);

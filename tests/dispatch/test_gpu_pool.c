@@ -49,11 +49,12 @@ static int tear_down(void **state)
 static md_ds_op *op_by(md_select select, const char *formula, md_dtype dtype, const char *hints, const char *source)
 {
     md_ds_op *op = NULL;
-    md_ds_op_options o = {.dtype = dtype,
-                          .hints = hints,
-                          .hints_source = source,
-                          .max_shapes = 1000,
-                          .policy = {.select = select, .metric = MD_METRIC_LOG2, .persistent = MD_PERSISTENT_AUTO}};
+    md_ds_op_options o = {
+        .compile.dtype = dtype,
+        .compile.hints = hints,
+        .compile.hints_source = source,
+        .max_shapes = 1000,
+        .compile.policy = {.select = select, .metric = MD_METRIC_LOG2, .persistent = MD_PERSISTENT_AUTO}};
     assert_ok(md_ds_op_create(&op, &w.runtime, formula, &o));
     return op;
 }
@@ -243,11 +244,9 @@ static void suggested_hints_serve_ragged_rows(void **state)
         met[n] = (md_ds_met){text[n], 1.0};
     }
     md_ds_op *by_default = op_of(formula, MD_F32, "1,16,64,256,1024,4096", "default hints");
-    const md_ds_suggest_options o = {.formula = {.dtype = MD_F32},
-                                     .policy = by_default->policy,
-                                     .hints = "64",
-                                     .hints_source = "option hints",
-                                     .n_hints = HINTS};
+    const md_ds_suggest_options o = {
+        .compile = {.dtype = MD_F32, .hints = "64", .hints_source = "option hints", .policy = by_default->policy},
+        .n_hints = HINTS};
     md_strbuf hints = {0};
     md_ds_suggestion found;
     assert_ok(md_ds_suggest(&hints, &found, &w.device.base.facts, formula, met, SHAPES, &o));

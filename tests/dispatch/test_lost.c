@@ -135,7 +135,7 @@ static void lose_everywhere(md_select mode, bool is_async, const char *numbers)
         md_ds_op *op = NULL;
         md_arg arg[3];
         void *p[2] = {NULL};
-        o.policy.select = mode;
+        o.compile.policy.select = mode;
         o.is_async = is_async;
         open_world();
         make_call(arg, p);

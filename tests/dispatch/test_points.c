@@ -5,7 +5,7 @@
 #include "base/hash.h"
 #include "base/status.h"
 #include "dispatch/pool/points.h"
-#include "dispatch/pool/tune.h"
+#include "dispatch/pool/tune_formula.h"
 
 #include <string.h>
 
@@ -50,9 +50,9 @@ static void world_close(world *w)
 static void tune(world *w, bool off_hints, const char *source)
 {
     const md_ds_tune_request r = {
-        .policy = {.metric = MD_METRIC_LOG2, .persistent = MD_PERSISTENT_AUTO, .wisdom = w->sim.wisdom},
-        .hints = hints,
-        .hints_source = source,
+        .compile = {.hints = hints,
+                    .hints_source = source,
+                    .policy = {.metric = MD_METRIC_LOG2, .persistent = MD_PERSISTENT_AUTO, .wisdom = w->sim.wisdom}},
         .builder = w->sim.builder,
         .off_hints = off_hints,
         .job = {.rigor = MD_TUNE_MEASURE, .budget_ms = 1e7, .max_builds = 4, .seed = 1}};
@@ -92,15 +92,15 @@ static void look(int32_t *n_measured, int32_t *n_in_pool, world *w)
     md_tn_point point[MD_DS_MAX_HINTS + MD_DS_MAX_CORNERS];
     md_ds_op *op = NULL;
     const int32_t n = points_of(point, w);
-    const md_ds_op_options o = {.hints = hints,
-                                .hints_source = "default hints",
+    const md_ds_op_options o = {.compile.hints = hints,
+                                .compile.hints_source = "default hints",
                                 .max_shapes = 100,
-                                .policy = {.select = MD_SELECT_MODEL,
-                                           .metric = MD_METRIC_LOG2,
-                                           .persistent = MD_PERSISTENT_AUTO,
-                                           .max_variants = 48,
-                                           .tune = MD_TUNE_ESTIMATE,
-                                           .wisdom = w->sim.wisdom}};
+                                .compile.policy = {.select = MD_SELECT_MODEL,
+                                                   .metric = MD_METRIC_LOG2,
+                                                   .persistent = MD_PERSISTENT_AUTO,
+                                                   .max_variants = 48,
+                                                   .tune = MD_TUNE_ESTIMATE,
+                                                   .wisdom = w->sim.wisdom}};
     assert_ok(md_ds_op_create(&op, &w->sim.runtime, sum, &o));
     *n_measured = *n_in_pool = 0;
     for (int32_t i = 0; i < n; i++) {

@@ -34,9 +34,9 @@ static script_row *allow(int32_t family, int32_t v, double us, int32_t class)
 static md_ds_op *op_of(md_numeric policy, const char *hints, md_select select)
 {
     md_ds_op_options o = script_options();
-    o.policy.numeric = policy;
-    o.policy.select = select;
-    o.hints = hints;
+    o.compile.policy.numeric = policy;
+    o.compile.policy.select = select;
+    o.compile.hints = hints;
     return script_op(&world, copy, &o);
 }
 
@@ -96,7 +96,7 @@ static void what_promises_nothing_serves_fast_only(void **state)
         assert_ptr_not_equal(strstr(op->stage[0].variant[i]->name, "alpha"), op->stage[0].variant[i]->name);
     md_ds_op_destroy(&op);
     md_ds_op_options o = script_options();
-    o.policy.numeric = MD_NUMERIC_DETERMINISTIC;
+    o.compile.policy.numeric = MD_NUMERIC_DETERMINISTIC;
     o.pin = "alpha/v0_w0";
     assert_fails(md_ds_op_create(&op, &world.runtime, copy, &o), MD_INVALID_ARGUMENT,
                  "not under the numeric policy deterministic");
@@ -133,7 +133,7 @@ static void a_class_that_cannot_be_built_never_serves(void **state)
     two_classes();
     script_now.row[SCRIPT_ALPHA][0].cannot_compile = true;
     md_ds_op_options o = script_options();
-    o.policy.numeric = MD_NUMERIC_DETERMINISTIC;
+    o.compile.policy.numeric = MD_NUMERIC_DETERMINISTIC;
     o.is_async = true;
     md_ds_op *op = script_op(&world, copy, &o);
     for (int64_t n = 10; n < 100000; n *= 10)
@@ -169,7 +169,7 @@ static void a_scatter_by_set_is_refused(void **state)
                                           "let k[t,d] = K[t,d] * 2; Y[d] = sum[t](k[t,d]); T[ids[t],d] = k[t,d]"};
     for (int32_t i = 0; i < 2; i++)
         for (int32_t p = MD_NUMERIC_DETERMINISTIC; p <= MD_NUMERIC_BATCH_INVARIANT; p++) {
-            o.policy.numeric = (md_numeric)p;
+            o.compile.policy.numeric = (md_numeric)p;
             assert_fails(md_ds_op_create(&op, &world.runtime, refused[i], &o), MD_INVALID_ARGUMENT,
                          "'T' is written by '='");
         }

@@ -215,7 +215,7 @@ static void threads_adopt_variants(void **state)
         script_allow(SCRIPT_ALPHA, v, 1.0 + v)->hi = 10 * (v + 1);
     script_now.row[SCRIPT_ALPHA][3].hi = 0;
     md_ds_op_options o = script_options();
-    o.hints = "5";
+    o.compile.hints = "5";
     md_ds_op *op = script_op(&world, "Y[n] = X[n] * 0", &o); /* all marks v of family 0: 0..3 */
     for (int32_t v = 1; v < SCRIPT_V; v++)
         assert_int_equal(op->stage[0].n_variants, 1);

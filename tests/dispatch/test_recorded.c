@@ -50,17 +50,17 @@ static md_ds_op *op_of(world *w, md_tune tune)
                                    (long long)w->board.point[i].size[d]);
         snprintf(hints + at, sizeof hints - at, ")");
     }
-    const md_ds_op_options o = {.dtype = w->board.dtype,
-                                .hints = hints,
-                                .hints_source = "test",
+    const md_ds_op_options o = {.compile.dtype = w->board.dtype,
+                                .compile.hints = hints,
+                                .compile.hints_source = "test",
                                 .max_shapes = 100,
-                                .policy = {.select = MD_SELECT_MODEL,
-                                           .metric = MD_METRIC_LOG2,
-                                           .persistent = MD_PERSISTENT_AUTO,
-                                           .max_variants = 48,
-                                           .tune = tune,
-                                           .tune_budget_ms = 1e6,
-                                           .wisdom = w->sim.wisdom}};
+                                .compile.policy = {.select = MD_SELECT_MODEL,
+                                                   .metric = MD_METRIC_LOG2,
+                                                   .persistent = MD_PERSISTENT_AUTO,
+                                                   .max_variants = 48,
+                                                   .tune = tune,
+                                                   .tune_budget_ms = 1e6,
+                                                   .wisdom = w->sim.wisdom}};
     assert_ok(md_ds_op_create(&op, &w->sim.runtime, w->board.formula, &o));
     return op;
 }
@@ -166,16 +166,16 @@ static int32_t check_default_hints(const char *name, md_select select, const cha
     md_ds_op *op = NULL;
     regret built = {0}, space = {0};
     world_open(&w, name);
-    const md_ds_op_options o = {.dtype = w.board.dtype,
-                                .hints = "64,256,4096",
-                                .hints_source = "default hints",
+    const md_ds_op_options o = {.compile.dtype = w.board.dtype,
+                                .compile.hints = "64,256,4096",
+                                .compile.hints_source = "default hints",
                                 .max_shapes = 100,
-                                .policy = {.select = select,
-                                           .metric = MD_METRIC_LOG2,
-                                           .persistent = MD_PERSISTENT_AUTO,
-                                           .max_variants = 48,
-                                           .tune = MD_TUNE_ESTIMATE,
-                                           .wisdom = w.sim.wisdom}};
+                                .compile.policy = {.select = select,
+                                                   .metric = MD_METRIC_LOG2,
+                                                   .persistent = MD_PERSISTENT_AUTO,
+                                                   .max_variants = 48,
+                                                   .tune = MD_TUNE_ESTIMATE,
+                                                   .wisdom = w.sim.wisdom}};
     assert_ok(md_ds_op_create(&op, &w.sim.runtime, w.board.formula, &o));
     for (int32_t i = 0; i < w.board.n_points; i++)
         add_pick(&built, &space, &w, op, i);

@@ -130,7 +130,7 @@ static void a_shape_that_no_hint_covers_is_marked_in_every_mode(void **state)
     md_ds_shape_entry *r = NULL;
     for (size_t i = 0; i < sizeof mode / sizeof *mode; i++) {
         md_ds_op_options o = script_options(); /* hints 64, 256, 4096 */
-        o.policy.select = mode[i];
+        o.compile.policy.select = mode[i];
         md_ds_op *op = script_op(&world, copy, &o);
         static const struct {
             int64_t n;
@@ -149,7 +149,7 @@ static void a_shape_that_no_hint_covers_is_marked_in_every_mode(void **state)
         md_ds_op_destroy(&op);
     }
     md_ds_op_options o = script_options();
-    o.policy.uncovered = 0.5;
+    o.compile.policy.uncovered = 0.5;
     md_ds_op *op = script_op(&world, copy, &o);
     assert_ok(record_of(&r, op, 100, NULL, 0));
     assert_true(r->is_uncovered);
@@ -161,7 +161,7 @@ static void weights_count_in_the_threshold(void **state)
     (void)state;
     script_allow(SCRIPT_ALPHA, 0, 1.0);
     md_ds_op_options o = script_options();
-    o.weights = "n=0.25";
+    o.compile.weights = "n=0.25";
     md_ds_shape_entry *r = NULL;
     md_ds_op *op = script_op(&world, copy, &o);
     assert_ok(record_of(&r, op, 1, NULL, 0));
@@ -212,7 +212,7 @@ static void envelopes_see_the_real_sizes(void **state)
     script_allow(SCRIPT_BETA, 0, 2.0);
     md_ds_op_options o = script_options();
     for (int32_t i = 0; i < 2; i++) {
-        o.policy.select = i ? MD_SELECT_DISTANCE : MD_SELECT_MODEL;
+        o.compile.policy.select = i ? MD_SELECT_DISTANCE : MD_SELECT_MODEL;
         md_ds_op *op = script_op(&world, copy, &o);
         assert_int_equal(call_as(op, 300, 50), 10);
         assert_int_equal(call_as(op, 90, 50), 0); /* alpha is in the list of the hint 64 only */
@@ -225,7 +225,7 @@ static void wrong_sizes_to_choose_by_are_named(void **state)
     (void)state;
     script_allow(SCRIPT_ALPHA, 0, 1.0);
     md_ds_op_options o = script_options();
-    o.sizes = "n=1..1000";
+    o.compile.sizes = "n=1..1000";
     md_ds_op *op = script_op(&world, copy, &o);
     md_ds_shape_entry *r = NULL;
     assert_fails(record_of(&r, op, 300, &(md_arg){.kind = MD_ARG_AS, .dim = 1, .integer = 50}, 1), MD_INVALID_ARGUMENT,

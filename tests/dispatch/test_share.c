@@ -49,13 +49,13 @@ static void what_tells_ops_apart(void **state)
     for (int i = 0; i < 10; i++)
         o[i] = script_options();
     o[1].name = "other";
-    o[2].dtype = MD_F64;
-    o[3].sizes = "n=8";
-    o[4].sizes = "n=1..8";
-    o[5].hints = "64,256";
+    o[2].compile.dtype = MD_F64;
+    o[3].compile.sizes = "n=8";
+    o[4].compile.sizes = "n=1..8";
+    o[5].compile.hints = "64,256";
     o[6].pin = "alpha/v0_w0";
-    o[7].policy.select = MD_SELECT_DISTANCE;
-    o[8].bounds = MD_BOUNDS_ZERO;
+    o[7].compile.policy.select = MD_SELECT_DISTANCE;
+    o[8].compile.bounds = MD_BOUNDS_ZERO;
     o[9].max_shapes = 7;
     for (int i = 0; i < 10; i++)
         op[i] = script_op(&world, formula, &o[i]);
@@ -63,12 +63,12 @@ static void what_tells_ops_apart(void **state)
         for (int k = 0; k < i; k++)
             assert_ptr_not_equal(op[i], op[k]);
     o[1] = script_options();
-    o[1].hints = "256, 4096 ,64,64"; /* the same points are not the same order, by which ties go */
+    o[1].compile.hints = "256, 4096 ,64,64"; /* the same points are not the same order, by which ties go */
     md_ds_op *again = script_op(&world, formula, &o[1]);
     for (int i = 0; i < 10; i++)
         assert_ptr_not_equal(again, op[i]);
     md_ds_op_destroy(&again);
-    o[5].hints = " 64, 256 "; /* but these are */
+    o[5].compile.hints = " 64, 256 "; /* but these are */
     o[5].is_async = true;
     again = script_op(&world, formula, &o[5]);
     assert_ptr_equal(again, op[5]);

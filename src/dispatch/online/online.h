@@ -7,10 +7,6 @@
 #include "dispatch/call/slow_call.h"
 #include "dispatch/online/trial.h"
 
-/* What trials may cost (credit.h): this share of an op's GPU time, and so much in all. */
-#define MD_DS_HYBRID_SHARE 0.0006
-#define MD_DS_HYBRID_CAP_MS 1000.0
-
 /* A warm call in so many goes the long way at first, and as long as callers run ahead of the GPU; while a shape is
  * on trial; and while the trial waits until it may cost something, or is over: the long way takes some us of the
  * host, which is felt, so that fewer than 1 in 100 go it. Powers of two. */

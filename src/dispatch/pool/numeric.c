@@ -13,38 +13,6 @@
 /* Classes that are compared at a probe. */
 enum { MAX_CLASSES = 256, MAX_LEVELS = 12 };
 
-const char *md_ds_numeric_name(md_numeric policy)
-{
-    static const char *const name[] = {[MD_NUMERIC_DEFAULT] = "fast",
-                                       [MD_NUMERIC_FAST] = "fast",
-                                       [MD_NUMERIC_DETERMINISTIC] = "deterministic",
-                                       [MD_NUMERIC_BATCH_INVARIANT] = "batch_invariant"};
-    return name[policy];
-}
-
-static bool reads_tensor(const md_st_store *store)
-{
-    for (int32_t i = 0; i < store->n_subscripts; i++)
-        if (md_fx_has_kind(store->subscript[i], MD_FX_LOAD))
-            return true;
-    return false;
-}
-
-md_status md_ds_numeric_check(const md_st_program *program, md_numeric policy)
-{
-    for (int32_t s = 0; policy >= MD_NUMERIC_DETERMINISTIC && s < program->n_stages; s++)
-        for (int32_t i = 0; i < program->stage[s].n_stores; i++) {
-            const md_st_store *store = &program->stage[s].store[i];
-            if (store->assign == MD_FX_SET && reads_tensor(store))
-                return md_fail(MD_INVALID_ARGUMENT,
-                               "numeric policy %s: '%s' is written by '=' where indices say, and of equal indices any "
-                               "one would win: "
-                               "use 'max=' or 'min=', '+=' onto zeros, or the policy fast",
-                               md_ds_numeric_name(policy), program->formula->tensor[store->tensor].name);
-        }
-    return MD_OK;
-}
-
 /* ---- Probes */
 
 /* Facts that differ from run to run, or are a setting, are not what bits may follow from. */

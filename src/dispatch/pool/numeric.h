@@ -45,8 +45,4 @@ uint64_t md_ds_numeric_class(const md_ds_numeric *numeric, const md_kn_shape *sh
 md_status md_ds_numeric_best(md_fa_config *out, double *us, const md_ds_pool *c, const md_fa_family *family,
                              const md_kn_shape *shape);
 
-/** What a policy refuses: stores by `=` that may write one element twice. INVALID_ARGUMENT names the tensor. */
-md_status md_ds_numeric_check(const md_st_program *program, md_numeric policy);
-const char *md_ds_numeric_name(md_numeric policy);
-
 #endif

@@ -11,16 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool md_ds_family_allowed(const md_fa_family *f, const md_fa_target *target, const md_ds_policy *policy)
-{
-    if (!f->applies(target) || (policy->without_library && f->is_library))
-        return false;
-    if (!f->is_reduction)
-        return true;
-    return !(policy->persistent == MD_PERSISTENT_ONLY && !f->is_persistent) &&
-           !(policy->persistent == MD_PERSISTENT_NEVER && f->is_persistent);
-}
-
 /* The slot of a variant, made and queued if the pool has none of that name. */
 static md_status add_variant(int32_t *slot, md_ds_pool *c, md_bd *builder, const md_fa_family *f,
                              const md_fa_config *config, int32_t hint, int32_t limit)

@@ -4,36 +4,14 @@
 #define MD_DISPATCH_POOL_POOL_H
 
 #include "build/build.h"
+#include "dispatch/pool/policy.h"
 #include "dispatch/pool/space.h"
 #include "tune/search/search.h"
 
 #include <pthread.h>
 
-/* SPARE of them are kept for shapes that no variant of the hints fits, and the last few of those for the last
- * resort. */
-enum { MD_DS_MAX_VARIANTS = 72, MD_DS_SPARE_VARIANTS = 24, MD_DS_LAST_RESORTS = 4 };
-
 /* At so many hints pools have every family's best. */
 enum { MD_DS_FEW_HINTS = 3 };
-
-typedef struct md_ds_policy {
-    md_select select; /* resolved: never *_DEFAULT */
-    md_metric metric;
-    md_persistent persistent;
-    md_numeric numeric;
-    int32_t max_variants;
-    bool without_library;
-    bool allows_tf32;
-    bool off_hints; /* hints are the defaults: GPUs get candidates for lopsided shapes too */
-    double uncovered; /* octaves, > 0 */
-    double hybrid_share, hybrid_cap_ms; /* of GPU time, and in all, that trials may cost; > 0 */
-    double quiet_us; /* without calls, before hybrid times variants beside them; 0: 200, negative: never */
-    const char *pin; /* of the stage: a variant's name; NULL */
-    md_tune tune; /* resolved: never *_DEFAULT */
-    double tune_budget_ms; /* of the op; 0: the default */
-    struct md_tn_wisdom *wisdom; /* of the context; NULL: nothing is measured nor remembered */
-    struct md_tn_counters *tune_count; /* may be NULL */
-} md_ds_policy;
 
 typedef struct md_ds_ranked {
     int32_t variant;
@@ -87,7 +65,5 @@ md_status md_ds_pool_add_fallback(int32_t *variant, md_ds_pool *c, md_bd *builde
 void md_ds_rank(md_ds_pool *c, int32_t hint, int32_t variant, double us, double model_us);
 /** The best of all families at a point; where some were measured there, of those. *best NULL: none fits. */
 md_status md_ds_best_at(const md_fa_family **best, md_fa_config *config, const md_ds_pool *c, const md_tn_point *point);
-/** Whether the family can serve the stage and the policy lets it. */
-bool md_ds_family_allowed(const md_fa_family *f, const md_fa_target *target, const md_ds_policy *policy);
 
 #endif

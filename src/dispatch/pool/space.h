@@ -7,9 +7,6 @@
 
 enum { MD_DS_MAX_HINTS = 64, MD_DS_MAX_DYNAMIC = 16, MD_DS_LABEL = 96 };
 
-/* Octaves to the nearest hint beyond which a shape counts as not covered. */
-#define MD_DS_UNCOVERED 3.0
-
 /* Points of an octave that count as different to those who look at many shapes. */
 #define MD_DS_CELLS 4.0
 

@@ -32,10 +32,8 @@ typedef struct offer {
 
 typedef struct suggest {
     const md_ds_suggest_options *options;
-    const md_dev_facts *facts;
-    md_fx_formula *formula;
-    md_st_program *program;
-    md_ds_space space; /* its hints: the places */
+    md_ds_compiled *compiled;
+    md_ds_space space; /* the formula's, but its hints are the places */
     int32_t n_today; /* the first of them */
     int32_t n_points;
     point *points;
@@ -65,12 +63,12 @@ static md_status read_point(point *out, const suggest *s, const md_ds_met *met)
     md_ds_hint_sizes(out->size, &s->space, 0);
     for (int32_t k = 0; k < s->space.n; k++)
         out->size[s->space.dim[k]] = -1;
-    MD_TRY(md_fx_sizes_parse(met->sizes, take_size, &(reader){s->formula, out->size}));
+    MD_TRY(md_fx_sizes_parse(met->sizes, take_size, &(reader){s->compiled->formula, out->size}));
     for (int32_t k = 0; k < s->space.n; k++) {
         int64_t v = out->size[s->space.dim[k]];
         if (v < 0)
             return md_fail(MD_INVALID_ARGUMENT, "sizes '%s': the size of dim '%s' is missing", met->sizes,
-                           s->formula->dim[s->space.dim[k]].name);
+                           s->compiled->formula->dim[s->space.dim[k]].name);
         out->cell[k] = v > 0 ? llround(MD_DS_CELLS * log2((double)v)) : -1;
     }
     if (!(met->weight > 0.0) || !isfinite(met->weight))
@@ -191,9 +189,9 @@ static md_status offer_of_hint(offer *out, const suggest *s, const md_fa_target 
     for (int32_t is_ragged = 0; is_ragged < 1 + (target->facts->capability > 0); is_ragged++) {
         md_ds_hint_point(&at, target, &s->space, hint, is_ragged != 0);
         md_ds_point_shape(&shape, target, &at);
-        MD_TRY(add_offers(out, target, &s->options->policy, &shape, false));
+        MD_TRY(add_offers(out, target, &s->compiled->policy, &shape, false));
     }
-    return out->n ? MD_OK : add_offers(out, target, &s->options->policy, &shape, true);
+    return out->n ? MD_OK : add_offers(out, target, &s->compiled->policy, &shape, true);
 }
 
 /* What an offer costs at a shape: its first that fits where distance decides, else its best there. */
@@ -215,8 +213,8 @@ static double offer_us(const offer *o, const md_fa_target *target, bool is_first
 
 static md_status add_stage(suggest *s, int32_t stage)
 {
-    const md_fa_target target = {.program = s->program, .stage = stage, .facts = s->facts};
-    const bool is_first = s->options->policy.select == MD_SELECT_DISTANCE;
+    const md_fa_target target = md_ds_target_of(s->compiled, stage);
+    const bool is_first = s->compiled->policy.select == MD_SELECT_DISTANCE;
     const int32_t n = s->space.n_hints;
     offer *offers = calloc((size_t)n + 1, sizeof *offers);
     md_status status = offers ? MD_OK : md_fail_memory();
@@ -226,10 +224,10 @@ static md_status add_stage(suggest *s, int32_t stage)
     for (int32_t i = 0; i < s->n_points && status == MD_OK; i++) {
         point *p = &s->points[i];
         md_kn_shape shape;
-        md_tn_shape(&shape, s->program, p->size);
+        md_tn_shape(&shape, s->compiled->program, p->size);
         offers[n].n = 0;
         for (int32_t pass = 0; pass < 2 && offers[n].n == 0 && status == MD_OK; pass++)
-            status = add_offers(&offers[n], &target, &s->options->policy, &shape, pass == 1);
+            status = add_offers(&offers[n], &target, &s->compiled->policy, &shape, pass == 1);
         double best = offer_us(&offers[n], &target, false, &shape);
         for (int32_t h = 0; h < n; h++) {
             double us = offer_us(&offers[h], &target, is_first, &shape);
@@ -250,7 +248,7 @@ static md_ds_regret regret_of(const suggest *s, uint64_t chosen)
 {
     md_ds_regret r = {.n_hints = __builtin_popcountll(chosen)};
     const int32_t n = s->space.n_hints;
-    const bool by_distance = s->options->policy.select == MD_SELECT_DISTANCE;
+    const bool by_distance = s->compiled->policy.select == MD_SELECT_DISTANCE;
     double all = 0.0;
     for (int32_t i = 0; i < s->n_points; i++) {
         const point *p = &s->points[i];
@@ -260,7 +258,7 @@ static md_ds_regret regret_of(const suggest *s, uint64_t chosen)
             if (!(chosen >> h & 1) || !isfinite(at))
                 continue;
             const double d =
-                by_distance ? md_ds_distance(&s->space, s->options->policy.metric, p->size, s->space.hint[h]) : at;
+                by_distance ? md_ds_distance(&s->space, s->compiled->policy.metric, p->size, s->space.hint[h]) : at;
             if (d < nearest) {
                 nearest = d;
                 us = at;
@@ -316,14 +314,10 @@ static uint64_t search(const suggest *s, md_ds_regret *regret)
     return chosen;
 }
 
-static md_status run(suggest *s, md_strbuf *text, md_ds_suggestion *out, const char *formula, const md_ds_met *met,
-                     int32_t n_met)
+static md_status run(suggest *s, md_strbuf *text, md_ds_suggestion *out, const md_ds_met *met, int32_t n_met)
 {
     const md_ds_suggest_options *o = s->options;
-    MD_TRY(md_fx_formula_create(&s->formula, formula, &o->formula));
-    MD_TRY(md_st_split(s->formula));
-    MD_TRY(md_st_program_create(&s->program, s->formula));
-    MD_TRY(md_ds_space_make(&s->space, s->formula, o->hints, o->hints_source, o->weights));
+    s->space = s->compiled->space;
     if (s->space.n == 0)
         return md_fail(MD_INVALID_ARGUMENT, "the formula has no dynamic dim: it needs no hints");
     if (o->n_hints < 1 || o->n_hints > MD_DS_MAX_HINTS)
@@ -333,7 +327,7 @@ static md_status run(suggest *s, md_strbuf *text, md_ds_suggestion *out, const c
     s->us = calloc((size_t)s->n_points * (size_t)s->space.n_hints, sizeof *s->us);
     if (!s->us)
         return md_fail_memory();
-    for (int32_t stage = 0; stage < s->program->n_stages; stage++)
+    for (int32_t stage = 0; stage < s->compiled->program->n_stages; stage++)
         MD_TRY(add_stage(s, stage));
     const uint64_t today = s->n_today == 64 ? ~UINT64_C(0) : (UINT64_C(1) << s->n_today) - 1;
     out->n_shapes = s->n_points;
@@ -349,10 +343,10 @@ md_status md_ds_suggest(md_strbuf *text, md_ds_suggestion *out, const md_dev_fac
     if (!s)
         return md_fail_memory();
     s->options = options;
-    s->facts = facts;
-    md_status status = run(s, text, out, formula, met, n_met);
-    md_st_program_destroy(&s->program);
-    md_fx_formula_destroy(&s->formula);
+    md_status status = md_ds_compile(&s->compiled, facts, formula, &options->compile);
+    if (status == MD_OK)
+        status = run(s, text, out, met, n_met);
+    md_ds_compiled_destroy(&s->compiled);
     free(s->points);
     free(s->us);
     free(s);

@@ -3,7 +3,7 @@
 #ifndef MD_DISPATCH_POOL_SUGGEST_H
 #define MD_DISPATCH_POOL_SUGGEST_H
 
-#include "dispatch/pool/pool.h"
+#include "dispatch/compile.h"
 
 typedef struct md_ds_met {
     const char *sizes; /* "b=8, n=64" */
@@ -11,9 +11,9 @@ typedef struct md_ds_met {
 } md_ds_met;
 
 typedef struct md_ds_suggest_options {
-    md_fx_options formula;
-    md_ds_policy policy; /* DISTANCE: the nearest hint's best serves; else the best of all hints */
-    const char *hints, *hints_source, *weights; /* the hints of today, to compare with */
+    /* policy.select DISTANCE: the nearest hint's best serves, else the best of all hints; `hints` are those of today,
+     * to compare with */
+    md_ds_compile_options compile;
     int32_t n_hints; /* at most this many; 1 .. MD_DS_MAX_HINTS */
 } md_ds_suggest_options;
 

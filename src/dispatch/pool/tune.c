@@ -38,9 +38,8 @@ static int32_t points_beside(md_tn_point *out, const md_fa_target *target, const
     return n_kept;
 }
 
-/* `job` says all but for whom and where. */
-static md_status tune_stage(const md_tn_job *job, const md_fa_target *target, const md_ds_policy *policy,
-                            const md_ds_space *space, bool off_hints)
+md_status md_ds_tune_stage(const md_tn_job *job, const md_fa_target *target, const md_ds_policy *policy,
+                           const md_ds_space *space, bool off_hints)
 {
     const asker r = {target, policy};
     const bool is_twofold = off_hints && target->facts->capability > 0;
@@ -107,7 +106,7 @@ md_status md_ds_tune_hints(md_ds_ahead *ahead, const md_ds_pool *c, md_bd *build
                            .meanwhile_user = ahead};
     if (c->policy.tune < MD_TUNE_MEASURE || !c->policy.wisdom || !c->target.facts->can_compile)
         return MD_OK;
-    return tune_stage(&job, &c->target, &c->policy, space, false); /* creation has no time for more */
+    return md_ds_tune_stage(&job, &c->target, &c->policy, space, false); /* creation has no time for more */
 }
 
 static int32_t slot_of(const md_ds_pool *c, const char *variant)
@@ -154,38 +153,4 @@ md_status md_ds_note_measured(md_ds_pool *c, const md_ds_space *space)
         free(key);
     }
     return MD_OK;
-}
-
-/* The way of md_ds_op_create: keys of stages must be the same. */
-static md_status tune_program(const md_ds_tune_request *request, md_fx_formula *formula)
-{
-    md_st_program *program = NULL;
-    md_ds_space *space = calloc(1, sizeof *space);
-    md_ds_policy policy = request->policy;
-    md_tn_job job = request->job;
-    policy.off_hints = md_ds_are_default_hints(request->hints_source);
-    job.builder = request->builder;
-    md_status s = space ? md_st_split(formula) : md_fail_memory();
-    if (s == MD_OK)
-        s = md_st_program_create(&program, formula);
-    if (s == MD_OK)
-        s = md_ds_space_make(space, formula, request->hints, request->hints_source, NULL);
-    for (int32_t i = 0; s == MD_OK && i < program->n_stages; i++) {
-        const md_fa_target target = {program, i, &md_bd_device(request->builder)->facts};
-        s = tune_stage(&job, &target, &policy, space, request->off_hints);
-    }
-    md_st_program_destroy(&program);
-    free(space);
-    return s;
-}
-
-md_status md_ds_tune_formula(const md_ds_tune_request *request, const char *formula)
-{
-    md_fx_formula *f = NULL;
-    if (!md_bd_device(request->builder)->facts.can_compile)
-        return md_fail(MD_UNSUPPORTED, "nothing can be tuned: kernels cannot be compiled here");
-    MD_TRY(md_fx_formula_create(&f, formula, &request->formula));
-    md_status s = tune_program(request, f);
-    md_fx_formula_destroy(&f);
-    return s;
 }

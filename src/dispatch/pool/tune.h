@@ -25,17 +25,9 @@ void md_ds_ahead_finish(md_ds_ahead *ahead);
  * had. */
 md_status md_ds_note_measured(md_ds_pool *c, const md_ds_space *space);
 
-typedef struct md_ds_tune_request {
-    md_fx_options formula;
-    md_ds_policy policy;
-    const char *hints, *hints_source;
-    bool off_hints; /* GPUs: half of the time is for the points beside the hints that pools look at (beside.h) */
-    md_bd *builder;
-    /* rigor, budget_ms (of all stages), max_builds, all_directions, indices, exclude, seed, write, user */
-    md_tn_job job;
-} md_ds_tune_request;
-
-/** The same for all stages of a formula. */
-md_status md_ds_tune_formula(const md_ds_tune_request *request, const char *formula);
+/** Searches one stage at the hints, and off the hints where asked. `job` says all but target, points, wisdom and
+ * counters; its budget is of all stages. */
+md_status md_ds_tune_stage(const md_tn_job *job, const md_fa_target *target, const md_ds_policy *policy,
+                           const md_ds_space *space, bool off_hints);
 
 #endif

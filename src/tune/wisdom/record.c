@@ -1,6 +1,7 @@
 #include "tune/wisdom/record.h"
 
 #include "base/status.h"
+#include "expr/node.h"
 #include "family/custom/custom.h"
 
 #include <stdlib.h>
@@ -71,6 +72,26 @@ bool md_tn_record_beats(const md_tn_record *a, const md_tn_record *b)
     return a->count >= b->count;
 }
 
+static bool reads_no_f32(void *user, const md_fx_node *node)
+{
+    const md_fx_formula *f = user;
+    return node->kind != MD_FX_LOAD || f->tensor[node->id].dtype != MD_F32;
+}
+
+/* True if kernels of the stage may differ by whether operands may be rounded to tf32: a GPU's products of f32. */
+static bool has_tf32_kernels(const md_fa_target *target)
+{
+    const md_st_stage *st = &target->program->stage[target->stage];
+    const md_st_product *p = &st->product;
+    void *f = (void *)target->program->formula;
+    if (target->facts->kind != MD_DEV_CUDA || st->kind != MD_ST_PRODUCT || p->type != MD_F32)
+        return false;
+    for (int32_t i = 0; i < p->n_products; i++)
+        if (md_fx_visit(p->a[i], reads_no_f32, f) || md_fx_visit(p->b[i], reads_no_f32, f))
+            return false;
+    return true;
+}
+
 md_status md_tn_key(char **out, const md_fa_target *target, const int64_t *size, bool is_ragged)
 {
     static const char *const bounds[] = {"report", "clamp", "zero"};
@@ -90,6 +111,8 @@ md_status md_tn_key(char **out, const md_fa_target *target, const int64_t *size,
         md_digest_text(digest, target->customs->digest);
         md_strbuf_printf(&b, " | custom %s", digest);
     }
+    if (target->allows_tf32 && has_tf32_kernels(target))
+        md_strbuf_add(&b, " | tf32");
     md_strbuf_add(&b, is_ragged ? " | ragged" : " | aligned");
     if (b.failed) {
         md_strbuf_finish(&b);

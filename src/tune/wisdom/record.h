@@ -26,7 +26,7 @@ typedef struct md_tn_candidate {
 
 /* One entry of the wisdom: the best config of a family at a point, and everything that was compared there. */
 typedef struct md_tn_record {
-    /* canonical: formula with dtypes and static sizes, stage, sizes of the point, class of alignment; md_tn_key.
+    /* canonical: formula with dtypes and static sizes, stage, sizes of the point, tf32, class of alignment; md_tn_key.
      * Owned */
     char *key;
     char family[MD_FA_NAME], variant[MD_FA_NAME]; /* "row_looped", "row_looped/lanes32_vec4" */
@@ -51,7 +51,7 @@ md_status md_tn_record_add(md_tn_record *record, const md_tn_candidate *candidat
 bool md_tn_record_beats(const md_tn_record *a, const md_tn_record *b);
 
 /** The key of a stage at sizes (by dim id): one line, malloc'ed, the caller frees. `is_ragged`: rows and data lie at
- * no boundary. */
+ * no boundary. allows_tf32 is part of it only where a kernel can make use of that: GPU products of f32. */
 md_status md_tn_key(char **out, const md_fa_target *target, const int64_t *size, bool is_ragged);
 
 #endif

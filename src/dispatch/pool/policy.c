@@ -1,0 +1,47 @@
+/* What policies allow: families, and formulas under a numeric policy. */
+#include "dispatch/pool/policy.h"
+
+#include "base/status.h"
+#include "expr/node.h"
+
+const char *md_ds_numeric_name(md_numeric policy)
+{
+    static const char *const name[] = {[MD_NUMERIC_DEFAULT] = "fast",
+                                       [MD_NUMERIC_FAST] = "fast",
+                                       [MD_NUMERIC_DETERMINISTIC] = "deterministic",
+                                       [MD_NUMERIC_BATCH_INVARIANT] = "batch_invariant"};
+    return name[policy];
+}
+
+static bool reads_tensor(const md_st_store *store)
+{
+    for (int32_t i = 0; i < store->n_subscripts; i++)
+        if (md_fx_has_kind(store->subscript[i], MD_FX_LOAD))
+            return true;
+    return false;
+}
+
+md_status md_ds_numeric_check(const md_st_program *program, md_numeric policy)
+{
+    for (int32_t s = 0; policy >= MD_NUMERIC_DETERMINISTIC && s < program->n_stages; s++)
+        for (int32_t i = 0; i < program->stage[s].n_stores; i++) {
+            const md_st_store *store = &program->stage[s].store[i];
+            if (store->assign == MD_FX_SET && reads_tensor(store))
+                return md_fail(MD_INVALID_ARGUMENT,
+                               "numeric policy %s: '%s' is written by '=' where indices say, and of equal indices any "
+                               "one would win: "
+                               "use 'max=' or 'min=', '+=' onto zeros, or the policy fast",
+                               md_ds_numeric_name(policy), program->formula->tensor[store->tensor].name);
+        }
+    return MD_OK;
+}
+
+bool md_ds_family_allowed(const md_fa_family *f, const md_fa_target *target, const md_ds_policy *policy)
+{
+    if (!f->applies(target) || (policy->without_library && f->is_library))
+        return false;
+    if (!f->is_reduction)
+        return true;
+    return !(policy->persistent == MD_PERSISTENT_ONLY && !f->is_persistent) &&
+           !(policy->persistent == MD_PERSISTENT_NEVER && f->is_persistent);
+}
