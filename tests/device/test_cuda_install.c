@@ -88,8 +88,9 @@ int cuGetProcAddress_v2(const char *name, void **function, int version, uint64_t
     F(nvrtcGetErrorString)                                                                                             \
     F(nvrtcGetNumSupportedArchs)                                                                                       \
     F(nvrtcGetSupportedArchs)                                                                                          \
-    F(nvrtcCreateProgram) F(nvrtcDestroyProgram) F(nvrtcCompileProgram) F(nvrtcGetCUBINSize) F(nvrtcGetCUBIN)          \
-        F(nvrtcGetProgramLogSize) F(nvrtcGetProgramLog)
+    F(nvrtcCreateProgram)                                                                                              \
+    F(nvrtcDestroyProgram)                                                                                             \
+    F(nvrtcCompileProgram) F(nvrtcGetCUBINSize) F(nvrtcGetCUBIN) F(nvrtcGetProgramLogSize) F(nvrtcGetProgramLog)
 #define STUB(name)                                                                                                     \
     int name(void);                                                                                                    \
     int name(void)                                                                                                     \

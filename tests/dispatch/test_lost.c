@@ -70,14 +70,25 @@ static void open_world(void)
     assert_true(async_device_init(&device, &world.device.base));
     real = device.base.ops;
     lost_ops = *real;
-#define PUT(op) lost_ops.op = lost_##op;
-    PUT(alloc)
-    PUT(copy)
-    PUT(sync)
-    PUT(load) PUT(launch) PUT(workspace) PUT(counters) PUT(copy_background) PUT(copy_tensor) PUT(report_create)
-        PUT(report_clear) PUT(time) PUT(mark_create) PUT(mark_put) PUT(mark_time) PUT(check_pointer)
+#define PUT(op) lost_ops.op = lost_##op
+    PUT(alloc);
+    PUT(copy);
+    PUT(sync);
+    PUT(load);
+    PUT(launch);
+    PUT(workspace);
+    PUT(counters);
+    PUT(copy_background);
+    PUT(copy_tensor);
+    PUT(report_create);
+    PUT(report_clear);
+    PUT(time);
+    PUT(mark_create);
+    PUT(mark_put);
+    PUT(mark_time);
+    PUT(check_pointer);
 #undef PUT
-            device.base.ops = &lost_ops;
+    device.base.ops = &lost_ops;
     assert_ok(md_bd_create(&world.builder, &device.base));
     world.runtime.dev = &device.base;
     world.runtime.builder = world.builder;

@@ -13,9 +13,19 @@ enum { MD_LEX_MAX_TEXT = 65536, MD_LEX_MAX_NAME = 63 };
     X(DOTDOT, "..")                                                                                                    \
     X(ADD_TO, "+=")                                                                                                    \
     X(SLASHES, "//")                                                                                                   \
-    X(LE, "<=") X(GE, ">=") X(EQ, "==") X(NE, "!=") X(LT, "<") X(GT, ">") X(ASSIGN, "=") X(PLUS, "+") X(MINUS, "-")    \
-        X(STAR, "*") X(SLASH, "/") X(PERCENT, "%") X(OPEN, "(") X(CLOSE, ")") X(LEFT, "[") X(RIGHT, "]") X(COMMA, ",") \
-            X(COLON, ":") X(SEMICOLON, ";") X(DOT, ".")
+    X(LE, "<=")                                                                                                        \
+    X(GE, ">=")                                                                                                        \
+    X(EQ, "==")                                                                                                        \
+    X(NE, "!=")                                                                                                        \
+    X(LT, "<")                                                                                                         \
+    X(GT, ">")                                                                                                         \
+    X(ASSIGN, "=")                                                                                                     \
+    X(PLUS, "+")                                                                                                       \
+    X(MINUS, "-")                                                                                                      \
+    X(STAR, "*")                                                                                                       \
+    X(SLASH, "/")                                                                                                      \
+    X(PERCENT, "%")                                                                                                    \
+    X(OPEN, "(") X(CLOSE, ")") X(LEFT, "[") X(RIGHT, "]") X(COMMA, ",") X(COLON, ":") X(SEMICOLON, ";") X(DOT, ".")
 
 #define MD_LEX_X(name, text) MD_TOKEN_##name,
 typedef enum md_token_kind {
