@@ -8,28 +8,28 @@
 typedef struct dtype_facts {
     const char *name;
     size_t size;
-    bool is_real, is_int, is_usable;
+    bool is_real, is_usable;
     md_dtype compute;
     double roundoff;
 } dtype_facts;
 
 static const dtype_facts facts[] = {
-    [MD_F32] = {"f32", 4, true, false, true, MD_F32, 0x1p-24},
-    [MD_F64] = {"f64", 8, true, false, true, MD_F64, 0x1p-53},
-    [MD_F16] = {"f16", 2, true, false, true, MD_F32, 0x1p-11},
-    [MD_BF16] = {"bf16", 2, true, false, true, MD_F32, 0x1p-8},
-    [MD_I32] = {"i32", 4, false, true, true, MD_I64, 0},
-    [MD_I64] = {"i64", 8, false, true, true, MD_I64, 0},
-    [MD_U8] = {"u8", 1, false, true, true, MD_I64, 0},
-    [MD_BOOL] = {"bool", 1, false, false, true, MD_BOOL, 0},
-    [MD_I8] = {"i8", 1, false, false, false, MD_DTYPE_DEFAULT, 0},
-    [MD_F8E4M3] = {"f8e4m3", 1, false, false, false, MD_DTYPE_DEFAULT, 0},
-    [MD_F8E5M2] = {"f8e5m2", 1, false, false, false, MD_DTYPE_DEFAULT, 0},
+    [MD_F32] = {"f32", 4, true, true, MD_F32, 0x1p-24},
+    [MD_F64] = {"f64", 8, true, true, MD_F64, 0x1p-53},
+    [MD_F16] = {"f16", 2, true, true, MD_F32, 0x1p-11},
+    [MD_BF16] = {"bf16", 2, true, true, MD_F32, 0x1p-8},
+    [MD_I32] = {"i32", 4, false, true, MD_I64, 0},
+    [MD_I64] = {"i64", 8, false, true, MD_I64, 0},
+    [MD_U8] = {"u8", 1, false, true, MD_I64, 0},
+    [MD_BOOL] = {"bool", 1, false, true, MD_BOOL, 0},
+    [MD_I8] = {"i8", 1, false, false, MD_DTYPE_DEFAULT, 0},
+    [MD_F8E4M3] = {"f8e4m3", 1, false, false, MD_DTYPE_DEFAULT, 0},
+    [MD_F8E5M2] = {"f8e5m2", 1, false, false, MD_DTYPE_DEFAULT, 0},
 };
 
 static const dtype_facts *facts_of(md_dtype t)
 {
-    static const dtype_facts none = {"?", 0, false, false, false, MD_DTYPE_DEFAULT, 0};
+    static const dtype_facts none = {"?", 0, false, false, MD_DTYPE_DEFAULT, 0};
     return (unsigned)t < (unsigned)MD_COUNT(facts) && facts[t].name ? &facts[t] : &none;
 }
 
@@ -55,11 +55,6 @@ md_dtype md_dtype_parse(const char *name)
 bool md_dtype_is_real(md_dtype t)
 {
     return facts_of(t)->is_real;
-}
-
-bool md_dtype_is_int(md_dtype t)
-{
-    return facts_of(t)->is_int;
 }
 
 bool md_dtype_is_usable(md_dtype t)

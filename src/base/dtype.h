@@ -4,7 +4,6 @@
 #include <md/md.h>
 #include <stdbool.h>
 bool md_dtype_is_real(md_dtype t); /* f32 f64 f16 bf16 */
-bool md_dtype_is_int(md_dtype t); /* i32 i64 u8 (not bool) */
 bool md_dtype_is_usable(md_dtype t); /* not reserved, not default */
 /** The type that values of `t` are computed in: f32, f64, i64 or bool. */
 md_dtype md_dtype_compute(md_dtype t);

@@ -11,13 +11,6 @@ void md_strbuf_finish(md_strbuf *b)
     *b = (md_strbuf){0};
 }
 
-void md_strbuf_clear(md_strbuf *b)
-{
-    b->size = 0;
-    if (b->text)
-        b->text[0] = 0;
-}
-
 /* Makes room for n more bytes and the 0 behind them. */
 static bool reserve(md_strbuf *b, size_t n)
 {

@@ -14,7 +14,6 @@ typedef struct md_strbuf {
 } md_strbuf; /* a zeroed struct is an empty buffer */
 
 void md_strbuf_finish(md_strbuf *b);
-void md_strbuf_clear(md_strbuf *b);
 void md_strbuf_add(md_strbuf *b, const char *text);
 void md_strbuf_bytes(md_strbuf *b, const char *bytes, size_t n);
 void md_strbuf_printf(md_strbuf *b, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -39,11 +39,6 @@ static const md_fa_family *find(md_dev_kind device, const char *name, size_t n)
     return NULL;
 }
 
-const md_fa_family *md_fa_find(md_dev_kind device, const char *name)
-{
-    return find(device, name, strlen(name));
-}
-
 static md_status fail_family(md_dev_kind device, const char *name, size_t n)
 {
     md_strbuf all = {0};

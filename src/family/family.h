@@ -106,7 +106,6 @@ typedef struct md_fa_family {
 const md_fa_family *const *md_fa_families(md_dev_kind device);
 /** Family i of a target: the user's own first, then those of its device; NULL beyond the last. */
 const md_fa_family *md_fa_of(const md_fa_target *target, int32_t i);
-const md_fa_family *md_fa_find(md_dev_kind device, const char *name);
 /** "row_persistent/lanes16_cap4096"; the family's name alone where it has no fields. */
 void md_fa_name(char out[MD_FA_NAME], const md_fa_family *family, const md_fa_config *config);
 /** The inverse. NOT_FOUND names what is wrong and what exists. Values outside the table are refused. */

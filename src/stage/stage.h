@@ -146,8 +146,6 @@ bool md_st_step(int64_t coef[MD_MAX_RANK], const md_st_program *program, int32_t
 /** A one-line text for reports: "row: 2 reductions, 2 levels, online". */
 struct md_strbuf;
 void md_st_describe(struct md_strbuf *out, const md_st_program *program, int32_t stage);
-/** The whole program: stages with their reductions, products and stores. @n is result n of the stage. */
-void md_st_print(struct md_strbuf *out, const md_st_program *program);
 
 /** Floating-point operations per element of the largest iteration space, times that space; and bytes touched once.
  * Sizes by dim id. */

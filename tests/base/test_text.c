@@ -20,7 +20,7 @@ static void strbuf_grows_and_formats(void **state)
     }
     assert_string_equal(md_strbuf_text(&b), expected);
     assert_int_equal(b.size, strlen(expected));
-    md_strbuf_clear(&b);
+    md_strbuf_finish(&b);
     assert_string_equal(md_strbuf_text(&b), "");
     md_strbuf_bytes(&b, "a\0b", 3);
     assert_int_equal(b.size, 3);

@@ -3,7 +3,7 @@
 
 #include "build/build.h"
 #include "build/toy.h"
-#include "support/fake_device.h"
+#include "support/devices/fake_device.h"
 #include "support/fault.h"
 
 #include <pthread.h>

@@ -5,7 +5,7 @@
 #include "build/build.h"
 #include "build/toy.h"
 #include "store/scratch.h"
-#include "support/fake_device.h"
+#include "support/devices/fake_device.h"
 
 typedef struct fixture {
     scratch *scratch;

@@ -4,8 +4,8 @@
 #include "device/suite_call.h"
 #include "support/check.h"
 #include "support/conformance.h"
-#include "support/random_formula.h"
-#include "support/random_op.h"
+#include "support/random/random_formula.h"
+#include "support/random/random_op.h"
 
 static double effort(void)
 {

@@ -7,7 +7,7 @@
 #ifndef MD_TESTS_DEVICE_SUITE_H
 #define MD_TESTS_DEVICE_SUITE_H
 
-#include "support/bound.h"
+#include "support/tolerance/bound.h"
 
 typedef struct suite_options {
     const char *device; /* as in md_context_options */

@@ -4,7 +4,7 @@
 
 #include "device/suite.h"
 #include "family/family.h"
-#include "support/data.h"
+#include "support/random/data.h"
 
 typedef struct suite {
     const suite_options *options;

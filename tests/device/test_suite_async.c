@@ -2,7 +2,7 @@
  * stands above devices must not care. md_dev_open is wrapped by the linker. */
 #include "device/suite.h"
 
-#include "support/async_device.h"
+#include "support/devices/async_device.h"
 
 #include "base/status.h"
 

@@ -6,7 +6,7 @@
 #include "base/task/pool.h"
 #include "dispatch/call/slow_call.h"
 #include "dispatch/cache/shape_entry.h"
-#include "support/fake_device.h"
+#include "support/devices/fake_device.h"
 #include "support/or_exit.h"
 
 enum { OPS = 40 };

@@ -4,7 +4,7 @@
 
 #include "support/check.h"
 
-#include "device/sim.h"
+#include "support/devices/sim_device.h"
 #include "dispatch/types.h"
 #include "tune/tune.h"
 
@@ -20,13 +20,13 @@ typedef struct sim_world {
 } sim_world;
 
 /** `device`: without pool and log, which are the world's. */
-static inline void sim_world_open(sim_world *w, md_dev_sim_options device)
+static inline void sim_world_open(sim_world *w, sim_device_options device)
 {
     memset(w, 0, sizeof *w);
     assert_ok(md_pool_create(&w->pool, 2));
     device.pool = w->pool;
     device.log = &w->log;
-    assert_ok(md_dev_sim_open(&w->dev, &device));
+    assert_ok(sim_device_open(&w->dev, &device));
     assert_ok(md_bd_create(&w->builder, w->dev));
     assert_ok(md_tn_wisdom_create(&w->wisdom));
     md_ds_runtime_init(&w->runtime);

@@ -4,7 +4,7 @@
 #include "dispatch/cache/upgrade.h"
 #include "dispatch/script.h"
 #include "stats/capture.h"
-#include "support/async_device.h"
+#include "support/devices/async_device.h"
 #include "support/check.h"
 
 #include <pthread.h>

@@ -7,7 +7,7 @@
 #include "dispatch/select/select.h"
 #include "dispatch/pool/suggest.h"
 #include "support/check.h"
-#include "support/fake_device.h"
+#include "support/devices/fake_device.h"
 
 #include <math.h>
 

@@ -2,7 +2,7 @@
  * and calls run: everything after that fails and says so, nothing waits for ever, and all can be destroyed. */
 #include "base/status.h"
 #include "dispatch/script.h"
-#include "support/async_device.h"
+#include "support/devices/async_device.h"
 #include "support/check.h"
 
 #include <time.h>

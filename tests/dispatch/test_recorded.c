@@ -21,7 +21,7 @@ static void world_open(world *w, const char *name)
     memset(w, 0, sizeof *w);
     if (!board_read(&w->board, path))
         fail_msg("no board %s: MD_TEST_BOARDS names their folder", path);
-    sim_world_open(&w->sim, (md_dev_sim_options){.facts = &w->board.facts,
+    sim_world_open(&w->sim, (sim_device_options){.facts = &w->board.facts,
                                                  .price = board_price,
                                                  .user = &w->board,
                                                  .noise = 0.01,

@@ -5,7 +5,7 @@
 
 #include "dispatch/online/online.h"
 #include "dispatch/script.h"
-#include "support/async_device.h"
+#include "support/devices/async_device.h"
 
 #include <pthread.h>
 

@@ -2,7 +2,7 @@
 #ifndef MD_TESTS_EXPR_FRONT_CHECK_H
 #define MD_TESTS_EXPR_FRONT_CHECK_H
 
-#include "../support/check.h"
+#include "support/check.h"
 
 #include "base/strbuf.h"
 #include "expr/formula.h"

@@ -1,12 +1,12 @@
 /* The support that other tests lean on: bounds hold for the reference itself, are tight enough to catch a wrong
  * element, and random operations are legal. */
 #include "base/dtype.h"
-#include "support/bound.h"
+#include "support/tolerance/bound.h"
 #include "support/check.h"
 #include "support/conformance.h"
-#include "support/data.h"
-#include "support/random_formula.h"
-#include "support/random_op.h"
+#include "support/random/data.h"
+#include "support/random/random_formula.h"
+#include "support/random/random_op.h"
 
 #include <math.h>
 

@@ -2,7 +2,7 @@
  * valgrind). */
 #include "front_check.h"
 
-#include "../support/fault.h"
+#include "support/fault.h"
 
 static const char *const formulas[] = {
     "Y[i,j] = exp(X[i,j] - max[k](X[i,k])) / sum[k](exp(X[i,k] - max[l](X[i,l])))",

@@ -1,7 +1,7 @@
 /* Printing: canonical texts, and parse(print(f)) = f for formulas by hand, of the catalogue and at random. */
 #include "front_check.h"
 
-#include "../support/random_formula.h"
+#include "support/random/random_formula.h"
 
 #include "expr/catalogue.h"
 

@@ -1,5 +1,6 @@
 /* Variants and their names; which configs are legal; that every family tells the same of itself. */
 #include "support/check.h"
+#include "support/find_family.h"
 
 #include "base/status.h"
 #include "expr/formula.h"
@@ -21,7 +22,7 @@ static void test_round_trip(void **state)
 {
     (void)state;
     for (const md_fa_family *const *f = md_fa_families(MD_DEV_HOST); *f; f++) {
-        assert_ptr_equal(md_fa_find(MD_DEV_HOST, (*f)->name), *f);
+        assert_ptr_equal(find_family(MD_DEV_HOST, (*f)->name), *f);
         int32_t at[MD_FA_MAX_FIELDS] = {0}, i = 0;
         do {
             md_fa_config config = {{0}}, again = {{-1}};
@@ -58,7 +59,7 @@ static void test_tables(void **state)
         assert_int_equal(!strcmp((*f)->name, "nest"), (*f)->is_last_resort);
     }
     assert_non_null(*md_fa_families(MD_DEV_CUDA)); /* with a GPU or without: the table is the same */
-    assert_null(md_fa_find(MD_DEV_HOST, "pointwis"));
+    assert_null(find_family(MD_DEV_HOST, "pointwis"));
 }
 
 static void test_parse_errors(void **state)

@@ -27,7 +27,7 @@ static void fill(md_tensor *t, int64_t n, uint64_t *random, bool with_specials)
     for (int64_t i = 0; i < n; i++)
         if (t->dtype == MD_BOOL)
             md_dtype_store_int(t->dtype, t->data, i, (int64_t)(check_random(random) % 2));
-        else if (md_dtype_is_int(t->dtype)) /* may be an index */
+        else if (!md_dtype_is_real(t->dtype)) /* may be an index */
             md_dtype_store_int(t->dtype, t->data, i, (int64_t)(check_random(random) % 4));
         else
             md_dtype_store(t->dtype, t->data, i, random_real(random, with_specials));

@@ -4,9 +4,10 @@
 #include "expr/catalogue.h"
 #include "interpret.h"
 #include "make_data.h"
+#include "print_program.h"
 #include "random_program.h"
 #include "support/check.h"
-#include "support/random_formula.h"
+#include "support/random/random_formula.h"
 
 static uint64_t seed;
 
@@ -42,7 +43,7 @@ static bool run_once(const md_fx_formula *f, const md_st_program *p, const char 
         interpret(p, &b, &(interpret_options){.online = online, .random = random});
         if (!data_compare(&d, f, difference)) {
             md_strbuf s = {0};
-            md_st_print(&s, p);
+            print_program(&s, p);
             n_tipped++;
             if (!is_random || !is_fragile(text))
                 fail_msg("%s\n%s, %s\n%s", text, online ? "online" : "staged", difference, md_strbuf_text(&s));

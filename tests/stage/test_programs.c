@@ -3,13 +3,14 @@
  * with what it says now; read the difference before it goes in. */
 #include "base/strbuf.h"
 #include "expr/catalogue.h"
+#include "print_program.h"
 #include "stage/stage.h"
 #include "support/check.h"
 
 static FILE *written; /* --write: where to */
 static const char *path = MD_TEST_DATA "/programs.txt";
 
-static void print_program(md_strbuf *out, const char *text)
+static void print_formula_program(md_strbuf *out, const char *text)
 {
     md_fx_formula *f = NULL;
     md_st_program *p = NULL;
@@ -22,7 +23,7 @@ static void print_program(md_strbuf *out, const char *text)
     if (status == MD_OK)
         status = md_st_program_create(&p, f);
     if (status == MD_OK)
-        md_st_print(out, p);
+        print_program(out, p);
     else
         md_strbuf_printf(out, "%s\n", md_last_error());
     md_st_program_destroy(&p);
@@ -66,7 +67,7 @@ static void test_golden(void **state)
         md_strbuf comment = {0}, formula = {0}, expected = {0}, found = {0};
         bool more = read_block(file, &comment, &formula, &expected);
         if (more) {
-            print_program(&found, md_strbuf_text(&formula));
+            print_formula_program(&found, md_strbuf_text(&formula));
             if (written != NULL)
                 write_block(&comment, &formula, &found);
             else if (strcmp(md_strbuf_text(&found), md_strbuf_text(&expected)) != 0)

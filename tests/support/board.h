@@ -4,7 +4,7 @@
 #define MD_TESTS_SUPPORT_BOARD_H
 
 #include "base/table.h"
-#include "device/sim.h"
+#include "support/devices/sim_device.h"
 #include "stage/stage.h"
 #include "tune/search/search.h"
 
@@ -32,7 +32,7 @@ void board_finish(board *b);
 double board_us(const board *b, int32_t point, const char *variant);
 /** The point of a shape; -1. */
 int32_t board_point(const board *b, const int64_t *size);
-/** A price for md_dev_sim_options; user is the board. */
+/** A price for sim_device_options; user is the board. */
 double board_price(void *user, const char *variant, const md_kn_call *call);
 
 #endif

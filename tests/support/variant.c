@@ -1,6 +1,7 @@
 #include "support/variant.h"
 
 #include "support/check.h"
+#include "support/find_family.h"
 
 #include "base/dtype.h"
 #include "base/hash.h"
@@ -441,7 +442,7 @@ static void finish(bench *b)
 static bool run_all(bench *b, int *n_served, const md_fa_family *family, const md_fa_config *config, char *text,
                     size_t n_text)
 {
-    const md_fa_family *nest = md_fa_find(b->dev->facts.kind, "nest");
+    const md_fa_family *nest = find_family(b->dev->facts.kind, "nest");
     for (int32_t i = 0; i < b->program->n_stages; i++) {
         md_fa_target target = {b->program, i, &b->dev->facts};
         bool serving = serves(b, &target, family, config);

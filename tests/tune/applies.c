@@ -2,7 +2,7 @@
  * looks whether its variant still is a config that holds at its point on an assumed H200 (exit status 1 where one
  * does not), and whether its text is the one that was measured (a number: kernels change). */
 #include "base/status.h"
-#include "device/sim.h"
+#include "support/devices/sim_device.h"
 #include "tune/search/search.h"
 #include "tune/tune.h"
 #include "tune/wisdom/line.h"
@@ -30,8 +30,8 @@ static bool world_open(world *w)
     memset(w, 0, sizeof *w);
     if (md_dev_cuda_assume(&w->facts, 90) != MD_OK || md_pool_create(&w->pool, 1) != MD_OK)
         return false;
-    const md_dev_sim_options o = {.facts = &w->facts, .price = price, .pool = w->pool};
-    return md_dev_sim_open(&w->dev, &o) == MD_OK && md_bd_create(&w->builder, w->dev) == MD_OK;
+    const sim_device_options o = {.facts = &w->facts, .price = price, .pool = w->pool};
+    return sim_device_open(&w->dev, &o) == MD_OK && md_bd_create(&w->builder, w->dev) == MD_OK;
 }
 
 static void world_close(world *w)

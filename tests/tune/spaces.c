@@ -2,6 +2,7 @@
  * `md_spaces [--capability N] [--names] FORMULA|OP DTYPE "i=64, j=512" ...` prints them; `md_spaces --check FILE`
  * reads what it printed for several ops, each under a line "## OP DTYPE", and has exit status 1 where a family has
  * fewer than its line says by "at least N", or where a row or product family has no such line. */
+#include "support/find_family.h"
 #include "expr/catalogue.h"
 #include "family/family.h"
 #include "tune/tune.h"
@@ -123,7 +124,7 @@ static bool check_line(bool is_met[N_HELD], const op *o, const md_dev_facts *fac
     int stage, then, least = 0;
     if (sscanf(line, "%d %63s %d at least %d", &stage, name, &then, &least) < 3)
         return false;
-    const md_fa_family *f = md_fa_find(facts->kind, name);
+    const md_fa_family *f = find_family(facts->kind, name);
     if (!f || stage < 0 || stage >= o->program->n_stages)
         return fprintf(stderr, "no such family or stage: %s", line), false;
     const md_fa_target target = {o->program, stage, facts};

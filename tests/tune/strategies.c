@@ -81,17 +81,17 @@ static bool search(outcome *out, board *b, int32_t point, const settings *s, uin
     md_dev *dev = NULL;
     md_bd *builder = NULL;
     md_tn_wisdom *wisdom = NULL;
-    const md_dev_sim_options sim = {.facts = &b->facts,
+    const sim_device_options sim = {.facts = &b->facts,
                                     .price = board_price,
                                     .user = b,
                                     .noise = s->noise,
                                     .seed = seed,
                                     .compile_ms = 1.0,
                                     .timing_us = 20.0};
-    md_dev_sim_options o = sim;
+    sim_device_options o = sim;
     bool is_good = md_pool_create(&pool, 2) == MD_OK;
     o.pool = pool;
-    is_good = is_good && md_dev_sim_open(&dev, &o) == MD_OK && md_bd_create(&builder, dev) == MD_OK &&
+    is_good = is_good && sim_device_open(&dev, &o) == MD_OK && md_bd_create(&builder, dev) == MD_OK &&
               md_tn_wisdom_create(&wisdom) == MD_OK;
     const place at = {b, point, NULL};
     const md_tn_job job = {.builder = builder,

@@ -1,9 +1,11 @@
 /* The measured search on a simulated device: times come from a script, so that every run is the same. */
 #include "support/check.h"
+#include "support/find_family.h"
 
 #include "base/status.h"
-#include "device/sim.h"
+#include "support/devices/sim_device.h"
 #include "store/scratch.h"
+#include "tune/wisdom/internal.h"
 #include "tune/search/search.h"
 #include "tune/tune.h"
 
@@ -78,7 +80,7 @@ static void world_open(world *w, const char *formula, md_dtype dtype, uint64_t s
     w->seed = seed;
     w->step = 0.06;
     assert_ok(md_pool_create(&w->pool, 2));
-    const md_dev_sim_options sim = {.facts = &w->facts,
+    const sim_device_options sim = {.facts = &w->facts,
                                     .price = price,
                                     .user = w,
                                     .noise = noise,
@@ -86,7 +88,7 @@ static void world_open(world *w, const char *formula, md_dtype dtype, uint64_t s
                                     .compile_ms = compile_ms,
                                     .timing_us = 20.0,
                                     .pool = w->pool};
-    assert_ok(md_dev_sim_open(&w->dev, &sim));
+    assert_ok(sim_device_open(&w->dev, &sim));
     assert_ok(md_bd_create(&w->builder, w->dev));
     assert_ok(md_tn_wisdom_create(&w->wisdom));
 }
@@ -308,7 +310,7 @@ static void rigor_decides_where_configs_come_from(void **state)
     (void)state;
     world w;
     world_open(&w, softmax, MD_F32, 8, 0.0, 1.0);
-    const md_fa_family *f = md_fa_find(w.facts.kind, "row_persistent");
+    const md_fa_family *f = find_family(w.facts.kind, "row_persistent");
     const md_tn_point p = point_at(1024, 512);
     md_kn_shape shape;
     md_fa_config off, estimate, measured, model;
@@ -470,7 +472,7 @@ static void what_runs_nowhere_is_not_tried_by_every_process(void **state)
             timed[process] = atomic_load(&w.count.timed);
             built[process] = compiles(&w);
             assert_int_equal(atomic_load(&w.count.found), process ? 2 : 0);
-            assert_int_equal(md_tn_wisdom_count(w.wisdom)->unreadable, 0);
+            assert_int_equal(w.wisdom->count.unreadable, 0);
             world_close(&w);
             md_sr_close(&store);
         }

@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "build/toy.h"
-#include "support/fake_device.h"
+#include "support/devices/fake_device.h"
 #include "tune/bench/copies.h"
 #include "tune/tune.h"
 

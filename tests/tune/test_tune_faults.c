@@ -5,8 +5,9 @@
 #include "support/fault.h"
 
 #include "base/status.h"
-#include "device/sim.h"
+#include "support/devices/sim_device.h"
 #include "store/scratch.h"
+#include "tune/wisdom/internal.h"
 #include "tune/search/search.h"
 #include "tune/wisdom/shipped.h"
 #include "tune/wisdom/wisdom.h"
@@ -55,9 +56,9 @@ static void world_open(world *w, scratch *s, const char *formula)
     assert_ok(md_st_program_create(&w->program, w->formula));
     w->target = (md_fa_target){w->program, 0, &w->facts};
     assert_ok(md_pool_create(&w->pool, 2));
-    const md_dev_sim_options sim = {
+    const sim_device_options sim = {
         .facts = &w->facts, .price = price, .seed = 5, .compile_ms = 1.0, .timing_us = 20.0, .pool = w->pool};
-    assert_ok(md_dev_sim_open(&w->dev, &sim));
+    assert_ok(sim_device_open(&w->dev, &sim));
     assert_ok(md_bd_create(&w->builder, w->dev));
     assert_ok(md_tn_wisdom_create(&w->wisdom));
     w->store = scratch_open(s, "here");
@@ -107,7 +108,7 @@ static void searching(void **state)
         fault_after(0);
         assert_ok(tune(&w)); /* with memory again: nothing stands in its way */
         assert_true(happened || atomic_load(&w.count.found) == 2);
-        assert_int_equal(md_tn_wisdom_count(w.wisdom)->unreadable, 0);
+        assert_int_equal(w.wisdom->count.unreadable, 0);
         world_close(&w);
     }
     printf("%d points of failure\n", (int)n_done);

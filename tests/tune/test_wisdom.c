@@ -5,6 +5,7 @@
 #include "base/status.h"
 #include "store/folder.h"
 #include "store/scratch.h"
+#include "tune/wisdom/internal.h"
 #include "tune/wisdom/shipped.h"
 #include "tune/wisdom/wisdom.h"
 #include "tune/wisdom/line.h"
@@ -271,7 +272,7 @@ static void text_goes_round(void **state)
     assert_ok(md_tn_wisdom_print(&again, w));
     assert_string_equal(md_strbuf_text(&again), text.text);
     assert_ok(md_tn_wisdom_merge(&m, NULL, w, text.text, text.size)); /* nothing new */
-    md_strbuf_clear(&again);
+    md_strbuf_finish(&again);
     assert_ok(md_tn_wisdom_print(&again, w));
     assert_string_equal(md_strbuf_text(&again), text.text);
     md_tn_wisdom_destroy(&w);
@@ -396,7 +397,7 @@ static void killed_writers_hold_nobody_up(void **state)
         put(w, "key", MD_TUNE_MEASURE, true, reported, reported);
         assert_true(md_clock_ns() - start < 1500000000u);
         assert_int_equal(which(w, "key", MD_TUNE_MEASURE), reported);
-        assert_int_equal(md_tn_wisdom_count(w)->unreadable + md_sr_count(store)->healed, 0);
+        assert_int_equal(w->count.unreadable + md_sr_count(store)->healed, 0);
         md_tn_wisdom_destroy(&w);
         md_sr_close(&store);
     }
@@ -471,8 +472,8 @@ static void unreadable_records_are_counted(void **state)
     assert_ok(md_sr_put(store, "wisdom", "a\nrow_looped", "{}", 2)); /* a good entry that says nothing */
     w = open_wisdom(store);
     assert_int_equal(which(w, "a", MD_TUNE_ESTIMATE), 0);
-    assert_int_equal(md_tn_wisdom_count(w)->unreadable, 1);
-    assert_int_equal(md_tn_wisdom_count(w)->missing, 1);
+    assert_int_equal(w->count.unreadable, 1);
+    assert_int_equal(w->count.missing, 1);
     put(w, "a", MD_TUNE_ESTIMATE, true, 9, 2);
     md_tn_wisdom_destroy(&w);
     w = open_wisdom(store);

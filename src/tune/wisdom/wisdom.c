@@ -61,11 +61,6 @@ md_status md_tn_wisdom_use_texts(md_tn_wisdom *wisdom, const char *path, const m
     return path && path[0] ? md_tn_shipped_open(&wisdom->shipped, path, log) : MD_OK;
 }
 
-const md_tn_wisdom_counters *md_tn_wisdom_count(const md_tn_wisdom *wisdom)
-{
-    return &wisdom->count;
-}
-
 static void count(_Atomic uint64_t *counter)
 {
     atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);

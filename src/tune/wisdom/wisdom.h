@@ -29,7 +29,6 @@ typedef struct md_tn_wisdom_counters {
     _Atomic uint64_t unread; /* for want of memory */
     _Atomic uint64_t kept; /* puts that took the place of something less, or of nothing */
 } md_tn_wisdom_counters;
-const md_tn_wisdom_counters *md_tn_wisdom_count(const md_tn_wisdom *wisdom);
 
 /** The record of a family at a key, of min_rigor or more, complete or not: the caller looks. A copy that the caller
  * finishes. NOT_FOUND; never an error for what cannot be read (that is counted and NOT_FOUND). */

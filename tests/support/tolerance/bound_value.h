@@ -1,9 +1,9 @@
 /* Inside bound.c: values with error bounds, and what operations do to them. */
-#ifndef MD_TESTS_SUPPORT_BOUND_VALUE_H
-#define MD_TESTS_SUPPORT_BOUND_VALUE_H
+#ifndef MD_TESTS_SUPPORT_TOLERANCE_BOUND_VALUE_H
+#define MD_TESTS_SUPPORT_TOLERANCE_BOUND_VALUE_H
 
 #include "expr/node.h"
-#include "support/bound.h"
+#include "support/tolerance/bound.h"
 
 #include <math.h>
 

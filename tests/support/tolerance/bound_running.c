@@ -1,7 +1,7 @@
 #include "base/dtype.h"
 #include "base/status.h"
 #include "expr/scalar.h"
-#include "support/bound_value.h"
+#include "support/tolerance/bound_value.h"
 
 bound_running bound_run_start(md_fx_op op, md_dtype type)
 {

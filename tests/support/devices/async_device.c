@@ -1,4 +1,4 @@
-#include "support/async_device.h"
+#include "support/devices/async_device.h"
 
 #include "base/clock.h"
 #include "base/dtype.h"

@@ -1,4 +1,4 @@
-#include "support/data.h"
+#include "support/random/data.h"
 
 #include "base/dtype.h"
 #include "base/status.h"

@@ -1,7 +1,7 @@
 /* Arguments for any formula: sizes, memory between guard bands, values, views. The memory has an image here and one on
  * the device, so that the same test runs wherever md_alloc points. */
-#ifndef MD_TESTS_SUPPORT_DATA_H
-#define MD_TESTS_SUPPORT_DATA_H
+#ifndef MD_TESTS_SUPPORT_RANDOM_DATA_H
+#define MD_TESTS_SUPPORT_RANDOM_DATA_H
 
 #include "expr/eval/eval.h"
 

@@ -1,4 +1,4 @@
-#include "support/bound_walk.h"
+#include "support/tolerance/bound_walk.h"
 
 #include "base/dtype.h"
 #include "base/status.h"

@@ -1,7 +1,8 @@
-/* Programs as text: for explain, for golden tests, for people. */
-#include "stage/form.h"
+/* Prints a program, for the golden tests: stages with their reductions, products and stores. */
+#include "print_program.h"
 
 #include "base/strbuf.h"
+#include "stage/form.h"
 
 static void print_list(md_strbuf *out, const md_st_program *p, const char *title, int32_t n, const int32_t *index)
 {
@@ -47,7 +48,7 @@ static void print_store(md_strbuf *out, const md_st_program *p, const md_st_stor
     md_strbuf_add(out, s->per_row ? "  (per row)\n" : "\n");
 }
 
-void md_st_print(md_strbuf *out, const md_st_program *program)
+void print_program(md_strbuf *out, const md_st_program *program)
 {
     for (int32_t i = 0; i < program->n_stages; i++) {
         const md_st_stage *s = &program->stage[i];

@@ -1,4 +1,4 @@
-#include "support/random_op.h"
+#include "support/random/random_op.h"
 
 #include "support/check.h"
 

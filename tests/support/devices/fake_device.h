@@ -3,8 +3,8 @@
  * A text that holds "FAIL_COMPILE" does not compile, "FAIL_LOAD" does not load, "FAIL_LAUNCH" does not launch; a
  * text that holds "SLOW_US=n" takes n us a launch; one that holds "HANG" never ends behind an async_device. Link
  * fake_device.c (fake_device_sources in tests/meson.build's manner). */
-#ifndef MD_TESTS_SUPPORT_FAKE_DEVICE_H
-#define MD_TESTS_SUPPORT_FAKE_DEVICE_H
+#ifndef MD_TESTS_SUPPORT_DEVICES_FAKE_DEVICE_H
+#define MD_TESTS_SUPPORT_DEVICES_FAKE_DEVICE_H
 
 #include "device/device.h"
 

@@ -12,8 +12,8 @@
  * both arms stores              one rounding to the dtype Results below 2^-120 (f32) may be flushed to 0. Where
  * anything may come out (a value near overflow, argmax of candidates closer than their errors, a domain that an error
  * leaves), the bound is infinite and the element counts as unchecked. NaN must meet NaN. */
-#ifndef MD_TESTS_SUPPORT_BOUND_H
-#define MD_TESTS_SUPPORT_BOUND_H
+#ifndef MD_TESTS_SUPPORT_TOLERANCE_BOUND_H
+#define MD_TESTS_SUPPORT_TOLERANCE_BOUND_H
 
 #include "expr/eval/eval.h"
 

@@ -2,8 +2,8 @@
  * reductions, scans, gathers, scatters, products with prologues and epilogues, chains of them. Tame in value (no
  * overflow, no division by nearly 0), so that results can be compared within bounds; random_formula.h has the wild
  * ones. */
-#ifndef MD_TESTS_SUPPORT_RANDOM_OP_H
-#define MD_TESTS_SUPPORT_RANDOM_OP_H
+#ifndef MD_TESTS_SUPPORT_RANDOM_RANDOM_OP_H
+#define MD_TESTS_SUPPORT_RANDOM_RANDOM_OP_H
 
 #include "base/strbuf.h"
 

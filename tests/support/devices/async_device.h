@@ -5,8 +5,8 @@
  *
  * What a caller must not do while a stream is captured (allocate, copy, wait, compile, load, time) fails and is
  * counted. */
-#ifndef MD_TESTS_SUPPORT_ASYNC_DEVICE_H
-#define MD_TESTS_SUPPORT_ASYNC_DEVICE_H
+#ifndef MD_TESTS_SUPPORT_DEVICES_ASYNC_DEVICE_H
+#define MD_TESTS_SUPPORT_DEVICES_ASYNC_DEVICE_H
 
 #include "device/device.h"
 

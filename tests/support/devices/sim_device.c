@@ -1,4 +1,4 @@
-#include "device/sim.h"
+#include "support/devices/sim_device.h"
 
 #include "base/status.h"
 
@@ -11,7 +11,7 @@ enum { PAGE = 4096 };
 
 typedef struct sim {
     md_dev base; /* first */
-    md_dev_sim_options o;
+    sim_device_options o;
     _Atomic uint64_t clock_ns;
     uint64_t n_timings;
     double us; /* of the timing under way */
@@ -144,7 +144,7 @@ static const md_dev_ops ops = {
     .now_ns = sim_now_ns,
 };
 
-md_status md_dev_sim_open(md_dev **out, const md_dev_sim_options *options)
+md_status sim_device_open(md_dev **out, const sim_device_options *options)
 {
     sim *s = calloc(1, sizeof *s);
     if (!s)

@@ -1,4 +1,4 @@
-#include "random_formula.h"
+#include "support/random/random_formula.h"
 
 #include "check.h"
 

@@ -1,4 +1,4 @@
-#include "support/bound_value.h"
+#include "support/tolerance/bound_value.h"
 
 #include "base/dtype.h"
 #include "base/status.h"

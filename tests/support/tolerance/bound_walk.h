@@ -1,9 +1,9 @@
 /* Inside bound.c: the values of expressions where the indices stand. */
-#ifndef MD_TESTS_SUPPORT_BOUND_WALK_H
-#define MD_TESTS_SUPPORT_BOUND_WALK_H
+#ifndef MD_TESTS_SUPPORT_TOLERANCE_BOUND_WALK_H
+#define MD_TESTS_SUPPORT_TOLERANCE_BOUND_WALK_H
 
 #include "expr/memo.h"
-#include "support/bound_value.h"
+#include "support/tolerance/bound_value.h"
 
 typedef struct bound_axes {
     int32_t rank;

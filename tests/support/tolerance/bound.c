@@ -1,8 +1,8 @@
-#include "support/bound.h"
+#include "support/tolerance/bound.h"
 
 #include "base/dtype.h"
 #include "base/status.h"
-#include "support/bound_walk.h"
+#include "support/tolerance/bound_walk.h"
 
 #include <stdio.h>
 #include <stdlib.h>
