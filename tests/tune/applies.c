@@ -1,6 +1,6 @@
-/* Whether files of wisdom still say something: `md_applies FILE...` reads each line's key, makes its formula, and
- * looks whether its variant still is a config that holds at its point on an assumed H200 (exit status 1 where one
- * does not), and whether its text is the one that was measured (a number: kernels change). */
+/* Checks that files of wisdom still apply: `md_applies FILE...` makes the formula of each line's key, and checks on an
+ * assumed H200 that the library asks for this very key and that the variant is a config that fits the point (exit
+ * status 1 where one does not). It counts the variants whose text is still the one that was measured. */
 #include "base/status.h"
 #include "support/devices/sim_device.h"
 #include "tune/search/search.h"
@@ -93,6 +93,15 @@ static bool is_same_text(world *w, const md_fa_target *target, const md_fa_famil
     return is_same;
 }
 
+/* True if the library looks there by this very key. */
+static bool is_key_of(const char *key, const md_fa_target *target, const md_tn_point *point)
+{
+    char *today = NULL;
+    const bool is_same = md_tn_key(&today, target, point->size, point->is_ragged) == MD_OK && !strcmp(key, today);
+    free(today);
+    return is_same;
+}
+
 static void look(world *w, md_tn_record *r)
 {
     md_fx_formula *made = NULL;
@@ -109,8 +118,10 @@ static void look(world *w, md_tn_record *r)
     char *key = strdup(r->key);
     bool is_good = key && take_key(key, &stage, &point, &formula, &made) && md_st_split(made) == MD_OK &&
                    md_st_program_create(&program, made) == MD_OK && stage < program->n_stages;
-    const md_fa_target target = {program, stage, &w->dev->facts};
-    is_good = is_good && md_fa_parse_for(&family, &config, &target, r->variant) == MD_OK && family->applies(&target) &&
+    const md_fa_target target = {
+        .program = program, .stage = stage, .facts = &w->dev->facts, .allows_tf32 = strstr(r->key, " | tf32") != NULL};
+    is_good = is_good && is_key_of(r->key, &target, &point) &&
+              md_fa_parse_for(&family, &config, &target, r->variant) == MD_OK && family->applies(&target) &&
               holds(&target, family, &config, &point);
     if (!is_good)
         fprintf(stderr, "%s: %s does not hold there any more\n", r->key, r->variant);
