@@ -31,7 +31,7 @@ static void world_open(world *w)
     memset(w, 0, sizeof *w);
     assert_ok(md_dev_cuda_assume(&w->facts, 90));
     w->facts.can_compile = true;
-    sim_world_open(&w->sim, (md_dev_sim_options){
+    sim_world_open(&w->sim, (sim_device_options){
                                 .facts = &w->facts, .price = price, .seed = 1, .compile_ms = 1.0, .timing_us = 20.0});
 }
 
