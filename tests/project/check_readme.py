@@ -1,8 +1,12 @@
 #!/usr/bin/env python3
-"""Compiles and runs the C blocks of README.md as a user would, and compares its environment variables with the library's.
-A block with a main is a program; any other is put into one. ```c cpp also compiles and runs as C++17; ```c fragment is
-not compiled. Arguments: source root, folder of the library, program that prints the variables, C and C++ compiler."""
+"""Tries what README.md shows, as a user would, on the host device:
+  ```c      a program: compiles, runs, and prints what the ```text block that follows shows; ```c cpp also as C++17
+  ```sh     commands: each ends with status 0; ./program is the first program
+  | .. | `formula` |   in the section Formulas: the library accepts it
+The first program must be the same text as in tools/examples, and each variable and constant named must exist.
+Arguments: source root, folder of the library, mdctl, program that prints the variables, C compiler, C++ compiler."""
 
+import os
 import pathlib
 import re
 import subprocess
@@ -10,74 +14,109 @@ import sys
 import tempfile
 
 SKIP = 77
-WRAPPED = "#include <md/md.h>\n#include <stdio.h>\n#include <stdlib.h>\nint main(void)\n{\n%s\nreturn 0;\n}\n"
+MOST_LINES = 180
 
 
 def blocks(text):
-    """Line, words after the fence, code."""
-    for match in re.finditer(r"^```(c\b[^\n]*)\n(.*?)^```", text, flags=re.S | re.M):
+    """(line, words behind the fence, text) of each fenced block."""
+    for match in re.finditer(r"^```(\w[^\n]*)\n(.*?)^```", text, flags=re.S | re.M):
         yield text.count("\n", 0, match.start()) + 1, match.group(1).split(), match.group(2)
 
 
-def build_and_run(compiler, options, source, root, library):
-    program = source.with_suffix("")
-    command = compiler + options + ["-Wall", "-Wextra", "-Werror", f"-I{root}/include", str(source), "-o", str(program),
-                                    f"-L{library}", f"-Wl,-rpath,{library}", "-lmultidispatch", "-lm"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode == 0:
-        done = subprocess.run([str(program)], capture_output=True, text=True, check=False, timeout=120,
-                              cwd=source.parent, stdin=subprocess.DEVNULL)
-    return done.returncode, done.stdout[-4000:] + done.stderr[-4000:]
+class Checker:
+    def __init__(self, arguments, folder):
+        self.root, self.library, self.mdctl = (pathlib.Path(a).resolve() for a in arguments[:3])
+        self.print_variables = str(pathlib.Path(arguments[3]).resolve())
+        self.cc, self.cxx = arguments[4].split(), arguments[5].split()
+        self.folder = folder
+        self.n_good = self.n_bad = 0
+        self.env = dict(os.environ, MD_DEVICE="host", MD_CACHE_DIR=str(folder / "store"),
+                        PATH=f"{self.mdctl.parent}:{os.environ.get('PATH', '')}")
 
+    def report(self, is_good, line, message):
+        self.n_good += is_good
+        self.n_bad += not is_good
+        if not is_good:
+            print(f"README.md:{line}: {message}")
 
-def check_examples(root, text, library, cc, cxx):
-    n_good = n_bad = 0
-    with tempfile.TemporaryDirectory() as folder:
-        for line, words, code in blocks(text):
-            if "fragment" in words:
+    def run(self, command, **more):
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, cwd=self.folder,
+                              stdin=subprocess.DEVNULL, **{"env": self.env, **more})
+
+    def check_program(self, line, words, code, expected):
+        languages = [(self.cc, "-std=c11", ".c")]
+        if "cpp" in words and self.cxx:
+            languages.append((self.cxx, "-std=c++17", ".cc"))
+        for compiler, standard, suffix in reversed(languages):  # C last: it leaves ./program
+            source, program = self.folder / f"line{line}{suffix}", self.folder / "program"
+            source.write_text(code, encoding="utf-8")
+            done = self.run(compiler + [standard, "-Wall", "-Wextra", "-Werror", f"-I{self.root}/include", str(source),
+                                        "-o", str(program), f"-L{self.library}", f"-Wl,-rpath,{self.library}",
+                                        "-lmultidispatch", "-lm"])
+            if done.returncode == 0:
+                done = self.run([str(program)])
+            good = done.returncode == 0 and (expected is None or done.stdout == expected)
+            self.report(good, line, f"{standard}: exit status {done.returncode}\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
+
+    def check_examples(self, text):
+        found = list(blocks(text))
+        for i, (line, words, code) in enumerate(found):
+            if words[0] != "c":
                 continue
-            full = code if re.search(r"\bmain\s*\(", code) else WRAPPED % code
-            languages = [(cc, ["-std=c11"], ".c")]
-            if "cpp" in words and cxx:
-                languages.append((cxx, ["-std=c++17"], ".cc"))
-            for compiler, options, suffix in languages:
-                source = pathlib.Path(folder) / f"line{line}{suffix}"
-                source.write_text(full, encoding="utf-8")
-                code_out, output = build_and_run(compiler, options, source, root, library)
-                if code_out == 0:
-                    n_good += 1
-                else:
-                    n_bad += 1
-                    print(f"README.md:{line}: {options[0]}: exit status {code_out}\n{output}")
-    print(f"{n_good} examples good, {n_bad} bad")
-    return n_bad
+            follows = found[i + 1] if i + 1 < len(found) else (0, [""], "")
+            self.check_program(line, words, code, follows[2] if follows[1][0] == "text" else None)
+        first = next((code for _, words, code in found if words[0] == "c"), "")
+        example = (self.root / "tools" / "examples" / "changing_batches.c").read_text(encoding="utf-8")
+        self.report(first == example, 1, "the first program is not the text of tools/examples/changing_batches.c")
 
+    def check_commands(self, text):
+        for first, words, code in blocks(text):
+            if words[0] != "sh":
+                continue
+            for line, command in enumerate(code.splitlines(), first + 1):
+                done = self.run(["bash", "-e", "-o", "pipefail", "-c", command])
+                self.report(done.returncode == 0, line, f"exit status {done.returncode}: {command}\n{done.stderr[-2000:]}")
 
-def check_variables(root, text, print_variables):
-    output = subprocess.run([print_variables], capture_output=True, text=True, check=True).stdout
-    real = set(output.split())
-    constants = set()
-    for path in (root / "include").rglob("*.h"):
-        constants |= set(re.findall(r"\bMD_[A-Z0-9_]+", path.read_text(encoding="utf-8")))
-    constants -= real
-    named = set(re.findall(r"\bMD_[A-Z0-9_]+", text)) - constants
-    for name in sorted(real - named):
-        print(f"README.md does not name {name}")
-    for name in sorted(named - real):
-        print(f"README.md names {name}, which is no variable or constant")
-    return len(real ^ named) if real else 1
+    def check_formulas(self, text):
+        section = re.search(r"^## Formulas\n(.*?)^## ", text, flags=re.S | re.M)
+        first = text.count("\n", 0, section.start()) + 1
+        env = dict(self.env, MD_CC="false")  # accepting a formula needs no compiler
+        n = 0
+        for line, row in enumerate(section.group(0).splitlines(), first):
+            cell = re.match(r"\|.*\| `(.*)` \|$", row)
+            if cell:
+                n += 1
+                done = self.run([str(self.mdctl), "source", cell.group(1)], env=env)
+                self.report(done.returncode == 0, line, f"{cell.group(1)}\n{done.stderr[-1000:]}")
+        self.report(n > 0, first, "the table of formulas is gone")
+
+    def check_names(self, text):
+        real = set(self.run([self.print_variables]).stdout.split())
+        for path in (self.root / "include").rglob("*.h"):
+            real |= set(re.findall(r"\bMD_[A-Z0-9_]+", path.read_text(encoding="utf-8")))
+        for line, row in enumerate(text.splitlines(), 1):
+            for name in re.findall(r"\bMD_[A-Z0-9_]+", row):
+                self.report(name in real, line, f"{name} is no variable or constant")
+            for path in re.findall(r"`((?:src|tools|tests|data|include)/[\w./-]+)", row):
+                self.report((self.root / path).exists(), line, f"there is no {path}")
 
 
 def main():
-    root, library, print_variables = pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3]
-    cc, cxx = sys.argv[4].split(), sys.argv[5].split()
-    readme = root / "README.md"
-    if not readme.exists():
-        print("there is no README.md")
-        return SKIP
-    text = readme.read_text(encoding="utf-8")
-    n_bad = check_examples(root, text, library, cc, cxx) + check_variables(root, text, print_variables)
-    return 1 if n_bad else 0
+    with tempfile.TemporaryDirectory() as folder:
+        checker = Checker(sys.argv[1:], pathlib.Path(folder))
+        readme = checker.root / "README.md"
+        if not readme.exists():
+            print("there is no README.md")
+            return SKIP
+        text = readme.read_text(encoding="utf-8")
+        n_lines = len(text.splitlines())
+        checker.report(n_lines <= MOST_LINES, n_lines, f"more than {MOST_LINES} lines")
+        checker.check_examples(text)
+        checker.check_commands(text)
+        checker.check_formulas(text)
+        checker.check_names(text)
+        print(f"{checker.n_good} checks good, {checker.n_bad} bad")
+        return 1 if checker.n_bad else 0
 
 
 if __name__ == "__main__":
