@@ -1,3 +1,4 @@
+/* Binds an op to sizes given as text, without tensors of the caller. */
 #include "api/context.h"
 #include "base/dtype.h"
 #include "base/status.h"
@@ -49,7 +50,7 @@ static md_status fill_sizes(md_fx_binding *b, const md_ds_op *op, const char *si
     return MD_OK;
 }
 
-/* Tensors without memory; axes that need only be long enough are as long as they are reached. */
+/* Makes tensors without memory. An axis with a minimum length gets the length that the program reaches. */
 static md_status make_tensors(md_fx_binding *b, const md_ds_op *op)
 {
     const md_fx_formula *f = op->formula;
@@ -87,8 +88,7 @@ static void fill(md_dtype dtype, void *data, size_t n)
             md_dtype_store_int(dtype, data, (int64_t)i, 0);
 }
 
-/* The pattern repeats after 2^20 elements, so that a device whose memory the CPU cannot write gets it piece by
- * piece. */
+/* Copies the pattern to device memory in pieces of 2^20 elements: the pattern repeats after that many. */
 static md_status fill_there(md_dev *dev, md_dtype dtype, char *data, size_t n)
 {
     enum { PIECE = 1 << 20 };

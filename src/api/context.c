@@ -1,8 +1,9 @@
+/* Makes and destroys a context: options and environment become the device, the store, the builder and the runtime. */
 #include "api/context.h"
 
 #include "base/cpu.h"
-#include "base/task/fork.h"
 #include "base/status.h"
+#include "base/task/fork.h"
 #include "dispatch/cache/upgrade.h"
 
 #include <stdlib.h>
@@ -74,7 +75,7 @@ static int32_t count_threads(const md_context *c, const md_context_options *o)
     return MD_MAX(cpu.n_cpus, 1);
 }
 
-/* Diagonal hints must parse before any op exists; hints by name depend on the op's dims. */
+/* Diagonal hints are checked now. Hints by name need the dims of an op, so each op checks those. */
 static md_status check_hints(const md_context *c)
 {
     static const md_fx_formula none = {0};
@@ -174,56 +175,4 @@ void md_context_destroy(md_context **context)
         md_log_at(&c->log, MD_LOG_ERROR, "MD_STATS: %s", md_last_error());
     close_context(c);
     *context = NULL;
-}
-
-md_status md_alloc(void **out, md_context *context, size_t n_bytes)
-{
-    if (!out || !context)
-        return md_fail(MD_INVALID_ARGUMENT, "%s is NULL", out ? "context" : "out");
-    return context->dev->ops->alloc(out, context->dev, n_bytes);
-}
-
-void md_free(md_context *context, void *p)
-{
-    if (context && p)
-        context->dev->ops->free(context->dev, p);
-}
-
-md_status md_copy(md_context *context, void *to, const void *from, size_t n_bytes)
-{
-    if (!context || (n_bytes && (!to || !from)))
-        return md_fail(MD_INVALID_ARGUMENT, "%s is NULL", !context ? "context" : to ? "from" : "to");
-    return context->dev->ops->copy(context->dev, to, from, n_bytes);
-}
-
-md_status md_sync(md_context *context, md_stream stream)
-{
-    if (!context)
-        return md_fail(MD_INVALID_ARGUMENT, "context is NULL");
-    return context->dev->ops->sync(context->dev, stream);
-}
-
-void md_api_each_op(md_context *context, void (*fn)(void *user, md_ds_op *op), void *user)
-{
-    pthread_mutex_lock(&context->runtime.lock_of_ops);
-    for (md_ds_op *op = context->runtime.ops; op; op = op->next)
-        fn(user, op);
-    pthread_mutex_unlock(&context->runtime.lock_of_ops);
-}
-
-/* The first one that something was reported for. */
-static void check_op(void *user, md_ds_op *op)
-{
-    md_status *s = user;
-    if (*s == MD_OK)
-        *s = md_ds_check(op);
-}
-
-md_status md_check(md_context *context)
-{
-    if (!context)
-        return md_fail(MD_INVALID_ARGUMENT, "context is NULL");
-    md_status s = MD_OK;
-    md_api_each_op(context, check_op, &s);
-    return s;
 }

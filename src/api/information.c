@@ -1,9 +1,9 @@
+/* md_info: the device, its compiler, the store and what the context did so far. */
 #include "api/context.h"
-#include "base/cpu.h"
+#include "base/json.h"
 #include "base/status.h"
 #include "device/nvrtc/nvrtc.h"
 #include "md_build_config.h"
-#include "base/json.h"
 
 #include <stdlib.h>
 
@@ -41,7 +41,7 @@ static void add_gpu(json_t *j, const md_dev_facts *f)
     json_object_set_new(j, "shared_per_block", json_integer(f->shared_per_block));
 }
 
-/* Where GPU kernels would be compiled: asked without a GPU too, since it is what people look for when it is missing. */
+/* Says where NVRTC was found. Printed without a GPU too, because people look for it when it is missing. */
 static void add_nvrtc(json_t *j)
 {
     md_dev_nvrtc nvrtc;
@@ -52,7 +52,7 @@ static void add_nvrtc(json_t *j)
                                             : md_json_text(md_last_error()));
 }
 
-/* What the context did so far: a warm one compiles and measures nothing. */
+/* Counters of builds and tuning so far. */
 static void add_counters(json_t *j, md_context *c)
 {
     const md_bd_counters *b = md_bd_count(c->builder);

@@ -1,18 +1,18 @@
+/* Calls and resolved launches: md_call, md_resolve, md_launch_run and what they chose. */
 #include "api/context.h"
 #include "base/dtype.h"
 #include "base/status.h"
-#include "dispatch/cache/upgrade.h"
 #include "dispatch/registry.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 struct md_launch {
-    md_op *op; /* `own` */
-    md_op own; /* as the handle, which may go first */
-    md_ds_shape_entry *entry; /* held; NULL where there is nothing to do */
+    md_op *op; /* points to `own` */
+    md_op own; /* a copy: the user may destroy the op's handle first */
+    md_ds_shape_entry *entry; /* held until the launch is destroyed; NULL where no element is computed */
     md_ds_bound bound;
-    bool is_plain; /* `warm` is what a plan is found by */
+    bool is_plain; /* the launch plan is found by `warm` */
     md_ds_call_args warm;
     int32_t n_args;
     md_arg arg[MD_FX_MAX_ARGS + MD_DS_MAX_DYNAMIC]; /* tensors point into `tensor` */
@@ -76,8 +76,8 @@ void md_launch_destroy(md_launch **launch)
     *launch = NULL;
 }
 
-/* As md_fx_bind does it: an integer may stand for a real, not the other way round, and a real has its declared
- * precision. */
+/* The same rules as md_fx_bind: an integer may stand for a real, a real may not stand for an integer, and a real is
+ * rounded to its declared type. */
 static md_status rebind_scalar(md_fx_binding *b, const md_fx_scalar *s, int32_t id, int32_t i, const md_arg *arg)
 {
     bool is_int = arg->kind == MD_ARG_INT;
@@ -106,11 +106,11 @@ static md_status rebind_tensor(md_ds_bound *b, const md_fx_tensor *t, int32_t id
     return MD_OK;
 }
 
-/* New pointers and scalars into a copy of the resolved binding. */
+/* Puts new pointers and scalars into a copy of the resolved binding. */
 static md_status rebind(md_ds_bound *b, const md_launch *l, const md_arg *args, int32_t n)
 {
     const md_fx_formula *f = l->op->ds->formula;
-    if (n != l->n_args && n != f->n_args) /* sizes to choose by may be left out: it is chosen */
+    if (n != l->n_args && n != f->n_args) /* sizes to select by may be left out: the plan is selected already */
         return md_fail(MD_INVALID_ARGUMENT, "the launch takes %d arguments, not %d", l->n_args, n);
     for (int32_t i = 0; i < f->n_args; i++) {
         int32_t id = f->args[i].id;
@@ -122,8 +122,8 @@ static md_status rebind(md_ds_bound *b, const md_launch *l, const md_arg *args, 
     return MD_OK;
 }
 
-/* What was resolved serves as long as nothing it was chosen by has changed; memory that is less aligned may need
- * another variant, and arguments that were bound in full another shape's. */
+/* Runs the resolved entry if alignment is unchanged. Less aligned memory, and arguments that were bound anew, may need
+ * another entry. */
 static md_status run_bound(double *us, const md_launch *l, md_stream stream, md_ds_bound *bound, bool is_bound_anew)
 {
     md_ds_op *op = l->op->ds;
@@ -140,7 +140,8 @@ static md_status run_bound(double *us, const md_launch *l, md_stream stream, md_
     return s;
 }
 
-/* An input that lies in the memory of an output is copied each time; with other pointers it may lie elsewhere. */
+/* An input that overlaps an output is copied before each run. New pointers may overlap elsewhere, so such a launch is
+ * bound anew. */
 static md_status run(double *us, const md_launch *l, md_stream stream, const md_arg *args, int32_t n, bool is_timed)
 {
     if (us)
@@ -157,7 +158,7 @@ static md_status run(double *us, const md_launch *l, md_stream stream, const md_
     return run_bound(us, l, stream, &bound, is_bound_anew);
 }
 
-/* The plan of its shape, if the arguments are of that shape. */
+/* Runs the launch plan of the resolved shape. False if the arguments have another shape, or there is no plan. */
 static bool run_plan(md_status *status, const md_launch *l, md_stream stream, const md_arg *args, int32_t n)
 {
     md_ds_op *op = l->op->ds;
@@ -202,7 +203,7 @@ static md_status run_sequence(void *user)
     return MD_OK;
 }
 
-/* The host's clock sees each launch by itself. */
+/* On the host each launch is timed by itself. */
 static md_status time_each(double *us, const sequence *q)
 {
     double sum = 0.0, one = 0.0;
@@ -272,84 +273,6 @@ md_status md_choice_of(md_choice *out, md_op *op, const md_arg *args, int32_t n_
     fill_choice(out, op->ds, entry);
     if (entry)
         md_ds_shape_entry_give_back(op->ds, entry);
-    return MD_OK;
-}
-
-static md_status prepare_one(md_op *op, const char *sizes)
-{
-    md_ds_bound bound;
-    md_ds_shape_entry *entry = NULL;
-    md_status s = md_api_bind_sizes(&bound, op, sizes, MD_API_MEMORY_TO_MEASURE);
-    bound.is_patient = true;
-    if (s == MD_OK)
-        s = md_ds_find(&entry, op->ds, NULL, &bound);
-    if (entry)
-        md_ds_shape_entry_give_back(op->ds, entry);
-    md_api_unbind_sizes(&bound, op);
-    return s;
-}
-
-/* Blank parts are passed over, but a text that has nothing else is one shape: that of an op whose sizes are all
- * static. */
-md_status md_prepare(md_op *op, const char *sizes)
-{
-    if (!op)
-        return md_fail(MD_INVALID_ARGUMENT, "op is NULL");
-    const char *at = sizes ? sizes : "";
-    md_status s = MD_OK;
-    bool is_first = true;
-    do {
-        size_t n = strcspn(at, ";");
-        bool is_blank = strspn(at, " \t\n") >= n;
-        char *one = strndup(at, n);
-        if (!one)
-            return md_fail_memory();
-        at += n;
-        at += *at == ';';
-        if (!is_blank || (is_first && !*at))
-            s = prepare_one(op, one);
-        is_first = is_first && is_blank;
-        free(one);
-    } while (*at && s == MD_OK);
-    return s;
-}
-
-static void freeze(void *user, md_ds_op *op)
-{
-    atomic_store_explicit(&op->frozen, (int32_t) * (const md_freeze_mode *)user, memory_order_relaxed);
-}
-
-static md_status check_mode(md_freeze_mode mode)
-{
-    _Static_assert((int)MD_FREEZE_READY == (int)MD_DS_FROZEN_READY &&
-                       (int)MD_FREEZE_REFERENCE == (int)MD_DS_FROZEN_REFERENCE &&
-                       (int)MD_FREEZE_FAIL == (int)MD_DS_FROZEN_FAIL,
-                   "modes are the same");
-    return (int)mode >= 0 && mode <= MD_FREEZE_FAIL
-               ? MD_OK
-               : md_fail(MD_INVALID_ARGUMENT, "mode %d is no md_freeze_mode", (int)mode);
-}
-
-md_status md_freeze(md_op *op, md_freeze_mode mode)
-{
-    if (!op)
-        return md_fail(MD_INVALID_ARGUMENT, "op is NULL");
-    MD_TRY(check_mode(mode));
-    freeze(&mode, op->ds); /* first: nothing new is begun */
-    if (mode != MD_FREEZE_NONE)
-        md_ds_op_wait(op->ds);
-    return MD_OK;
-}
-
-md_status md_freeze_all(md_context *context, md_freeze_mode mode)
-{
-    if (!context)
-        return md_fail(MD_INVALID_ARGUMENT, "context is NULL");
-    MD_TRY(check_mode(mode));
-    md_api_each_op(context, freeze, &mode);
-    if (mode != MD_FREEZE_NONE)
-        md_bd_wait_all(context->builder);
-    md_ds_upgrade_all(&context->runtime);
     return MD_OK;
 }
 

@@ -1,3 +1,4 @@
+/* Makes ops from formulas and options, and answers questions about them. */
 #include "api/operation.h"
 
 #include "base/dtype.h"
@@ -18,7 +19,7 @@ static bool is_name(const char *text)
     return *text != 0;
 }
 
-/* A bare name is the catalogue's. */
+/* A text that is only a name is looked up in the catalogue. */
 md_status md_api_find_formula(const char **formula, const char **name, const char *text)
 {
     *formula = text;
@@ -39,7 +40,7 @@ md_status md_api_find_formula(const char **formula, const char **name, const cha
     return MD_OK;
 }
 
-/* The parts of "op[.stage]:variant;..." that are for this op, as "stage:variant;..." or "variant". */
+/* Copies the parts of "op[.stage]:variant;..." that name this op, as "stage:variant;..." or "variant". */
 static md_status pin_of_op(md_strbuf *out, const char *pin, const char *op)
 {
     size_t n = strlen(op);
@@ -126,7 +127,7 @@ md_ds_compile_options md_api_compile_options(const md_context *c, const md_op_op
                                    .n_custom = o->n_custom};
 }
 
-/* MD_PIN names ops, and an op without a name takes its first output's: ask the formula before its pool is built. */
+/* The name of an op: the given one, else the formula's first output. MD_PIN needs it before the pool is built. */
 static md_status name_of(char out[64], const char *formula, const char *name, const md_op_options *o)
 {
     md_fx_formula *f = NULL;
@@ -186,7 +187,7 @@ md_status md_op_create(md_op **out, md_context *context, const char *formula, co
     return MD_OK;
 }
 
-/* Statistics are read under the same lock: an op is always either alive or retired there. */
+/* Holds the lock of statistics, so that readers find an op either alive or retired, never both or neither. */
 void md_api_leave(md_op *op)
 {
     md_context *c = op->context;

@@ -1,4 +1,4 @@
-/* Hints for a service, and the digest of what it chose. */
+/* Suggests hints for the shapes that a service met, and digests what it chose. */
 #include "api/context.h"
 #include "api/operation.h"
 #include "base/json.h"
@@ -26,21 +26,30 @@ static void print(md_strbuf *out, const char *hints, const md_ds_suggestion *s, 
                      s->today.n_hints, 100.0 * s->today.mean, 100.0 * s->today.worst);
 }
 
-static md_status suggest(md_strbuf *out, md_context *c, const char *text, const md_op_options *o, const md_ds_met *met,
-                         int32_t n, int32_t n_hints, bool json)
+typedef struct request {
+    const char *text; /* a formula or a name */
+    const md_op_options *o;
+    const md_ds_met *met;
+    int32_t n; /* of met */
+    int32_t n_hints; /* at most; 0: the default */
+    bool json;
+} request;
+
+static md_status suggest(md_strbuf *out, md_context *c, const request *r)
 {
+    const md_op_options *o = r->o;
     const char *formula, *name;
     md_strbuf hints = {0};
     md_ds_suggestion found = {0};
     MD_TRY(md_api_check_options(o));
-    MD_TRY(md_api_find_formula(&formula, &name, text));
+    MD_TRY(md_api_find_formula(&formula, &name, r->text));
     const md_ds_suggest_options options = {
         .compile = md_api_compile_options(c, o),
-        .n_hints = n_hints ? n_hints : DEFAULT_HINTS,
+        .n_hints = r->n_hints ? r->n_hints : DEFAULT_HINTS,
     };
-    md_status s = md_ds_suggest(&hints, &found, &c->dev->facts, formula, met, n, &options);
+    md_status s = md_ds_suggest(&hints, &found, &c->dev->facts, formula, r->met, r->n, &options);
     if (s == MD_OK)
-        print(out, md_strbuf_text(&hints), &found, json);
+        print(out, md_strbuf_text(&hints), &found, r->json);
     md_strbuf_finish(&hints);
     return s;
 }
@@ -63,7 +72,7 @@ md_status md_hints_suggest(md_context *context, const char *formula, const md_op
             s = md_fail(MD_INVALID_ARGUMENT, "shape %d: sizes is NULL", i);
     }
     if (s == MD_OK)
-        s = suggest(&text, context, formula, options ? options : &none, met, n_shapes, n_hints, json != 0);
+        s = suggest(&text, context, &(request){formula, options ? options : &none, met, n_shapes, n_hints, json != 0});
     if (s == MD_OK)
         s = md_api_write(&text, write, user);
     md_strbuf_finish(&text);

@@ -1,4 +1,4 @@
-/* Tuning a formula apart from any op. */
+/* md_tune_formula: tunes a formula without making an op. */
 #include "api/context.h"
 #include "api/operation.h"
 #include "base/status.h"
