@@ -1,3 +1,4 @@
+/* Compiled kernels in the store: a binary, or the reason why a text does not compile. */
 #include "build/kept.h"
 
 #include "base/status.h"

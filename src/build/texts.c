@@ -1,4 +1,5 @@
-#include "build/texts.h"
+/* Kernel texts: found by digest, taken from the store or compiled, loaded, and handed to waiting variants. */
+#include "build/internal.h"
 
 #include "base/clock.h"
 #include "base/status.h"
@@ -8,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of tensor maps, member by member: what a struct has between its members is nobody's. */
+/* Digests tensor maps member by member: padding between members is undefined. */
 static md_digest128 digest_of_maps(const md_kn_launch_source *source)
 {
     uint16_t word[MD_KN_MAX_MAPS * (5 + MD_KN_MAP_RANK * (3 + MD_KN_MAP_DIMS))];
@@ -28,9 +29,8 @@ static md_digest128 digest_of_maps(const md_kn_launch_source *source)
     return md_hash128(word, (size_t)n * sizeof *word);
 }
 
-/* What decides whether two kernels are one: all that goes into the compiler, or the function; and the tensor maps,
- * which a loaded kernel has with it and its text does not tell (a product of tensors as they lie, and one of
- * copies). */
+/* Two kernels are equal if everything that reaches the compiler is equal, or the function is. Tensor maps count too:
+ * a loaded kernel holds them, and equal texts may have different ones. */
 static md_digest128 key_of(const md_dev *dev, const md_kn_launch_source *source)
 {
     struct {
@@ -54,7 +54,7 @@ static md_digest128 key_of(const md_dev *dev, const md_kn_launch_source *source)
     return md_hash128(&key, sizeof key);
 }
 
-/* A copy that owns the text; the original keeps an empty one. */
+/* Moves a source: the copy owns the text, the original keeps an empty one. */
 static md_kn_launch_source *take_source(md_kn_launch_source *source)
 {
     md_kn_launch_source *own = malloc(sizeof *own);
@@ -125,8 +125,7 @@ static void trace_build(const md_dev *dev, const md_kn_launch_source *source, ui
                       args);
 }
 
-/* A binary of an earlier process. NOT_FOUND where there is none that loads; COMPILE where it is known that there can
- * be none. */
+/* Loads a binary of an earlier process. NOT_FOUND if none loads; COMPILE if the store holds a final failure. */
 static md_status load_kept(md_dev_kernel **out, const md_bd_text *text)
 {
     md_bd *builder = text->builder;
@@ -185,8 +184,8 @@ static md_status make_kernel(md_dev_kernel **out, const md_bd_text *text)
     return status == MD_OK || status == MD_COMPILE ? status : compile_and_load(out, text);
 }
 
-/* The lock is held, but not while the listener runs. */
-static void tell(md_bd *builder)
+/* Calls the listener. The lock is held on entry and exit, not while the listener runs. */
+static void notify(md_bd *builder)
 {
     void (*listener)(void *user) = builder->listener;
     void *user = builder->listener_user;
@@ -205,7 +204,8 @@ static void end_job(md_bd *builder)
     pthread_cond_broadcast(&builder->changed);
 }
 
-static void settle(md_bd_text *text, md_status status, md_dev_kernel *kernel)
+/* Ends a build: stores the result and finishes the variants that waited for it. */
+static void finish(md_bd_text *text, md_status status, md_dev_kernel *kernel)
 {
     md_bd *builder = text->builder;
     pthread_mutex_lock(&builder->lock);
@@ -224,12 +224,12 @@ static void settle(md_bd_text *text, md_status status, md_dev_kernel *kernel)
             md_bd_made_finish(ticket->made);
     }
     pthread_cond_broadcast(&builder->changed);
-    tell(builder);
+    notify(builder);
     end_job(builder);
     pthread_mutex_unlock(&builder->lock);
 }
 
-/* Whoever asked may have gone before its turn came. */
+/* False, and the text is dropped, if all variants that needed it were destroyed before its build began. */
 static bool is_wanted(md_bd_text *text)
 {
     md_bd *builder = text->builder;
@@ -254,11 +254,11 @@ static void build(void *context)
     md_status status = make_kernel(&kernel, text);
     if (status != MD_OK) {
         atomic_fetch_add_explicit(&builder->count.failed, 1, memory_order_relaxed);
-        /* A device that cannot compile at all said so when it was opened. */
+        /* A device that cannot compile at all has warned when it was opened. */
         md_log_at(builder->dev->log, builder->dev->facts.can_compile ? MD_LOG_WARN : MD_LOG_INFO,
                   "a kernel could not be built: %s", md_last_error());
     }
-    settle(text, status, kernel);
+    finish(text, status, kernel);
 }
 
 void md_bd_text_start(md_bd_text *text)

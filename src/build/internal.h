@@ -1,0 +1,74 @@
+/* What the files of this folder share: texts, variants with their builder's side, and the builder. A text is compiled
+ * and loaded once a context, even if several threads ask at the same time. */
+#ifndef MD_BUILD_INTERNAL_H
+#define MD_BUILD_INTERNAL_H
+
+#include "base/table.h"
+#include "build/build.h"
+
+#include <pthread.h>
+
+/* One kernel text (or host function) and its loaded kernel. Lives until the builder is destroyed. Guarded by the
+ * builder's lock, except that the build job owns `source` while the state is QUEUED. */
+typedef struct md_bd_text {
+    md_bd *builder;
+    md_digest128 key; /* in the table */
+    md_bd_state state;
+    bool is_orphan; /* QUEUED, and no thread builds it: its thread was lost by a fork */
+    md_kn_launch_source *source; /* QUEUED only; freed by the job */
+    md_dev_kernel *kernel; /* READY */
+    char failure[256]; /* FAILED: why; never tried again */
+    struct md_bd_ticket *waiting; /* variants that need it */
+} md_bd_text;
+
+/* A variant that waits for a text. */
+typedef struct md_bd_ticket {
+    struct md_bd_ticket *next;
+    md_bd_text *text;
+    struct md_bd_made *made;
+} md_bd_ticket;
+
+/* A variant as callers see it, with the builder's own part. */
+typedef struct md_bd_made {
+    md_bd_variant base; /* first */
+    int32_t n_open; /* texts not yet READY or FAILED; guarded by the builder's lock */
+    uint64_t start_ns;
+    md_bd_ticket ticket[MD_KN_MAX_LAUNCHES];
+} md_bd_made;
+
+struct md_bd {
+    md_dev *dev;
+    md_sr *store; /* binaries of earlier processes; may be NULL */
+    pthread_mutex_t lock; /* of the table, all texts and the progress of all variants */
+    pthread_cond_t changed; /* signalled when a text or a job ends */
+    md_table *texts; /* digest128 -> md_bd_text */
+    int32_t n_jobs; /* queued or running */
+    int32_t n_orphans; /* of them, without a thread (orphans.c) */
+    int32_t n_listening; /* threads inside `listener` */
+    void (*listener)(void *user);
+    void *listener_user;
+    md_bd_counters count;
+};
+
+/** Finds the text of a source, or adds it (*is_new): the caller must start a new one. A new one takes the text out of
+ * `source`. Call with the lock held. */
+md_status md_bd_text_find(md_bd_text **text, bool *is_new, md_bd *builder, md_kn_launch_source *source);
+/** Starts the build of a text. Call without the lock: a pool without threads builds at once. */
+void md_bd_text_start(md_bd_text *text);
+/** Frees a text and unloads its kernel. */
+void md_bd_text_drop(void *text);
+
+/** Makes a variant READY or FAILED once all its texts have ended. Call with the lock held. */
+void md_bd_made_finish(md_bd_made *made);
+/** Frees a variant that waits for no text. */
+void md_bd_made_free(md_bd_made *made);
+/** Copies launches and parameters of an emitted source into the variant. INTERNAL if there are too many. */
+md_status md_bd_made_copy_params(md_bd_variant *variant, md_kn_source *source);
+
+/** Fork hook, in the child: marks queued texts as orphans. `user` is the builder. */
+void md_bd_orphan_texts(void *user);
+/** Takes an orphan that one of the variants waits for (variants NULL: any); NULL if there is none. The caller must
+ * start it. */
+md_bd_text *md_bd_take_orphan(md_bd *builder, md_bd_variant *const *variants, int32_t n);
+
+#endif
