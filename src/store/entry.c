@@ -1,3 +1,4 @@
+/* Packs and reads the bytes of an entry: header, key, payload. */
 #include "store/entry.h"
 
 #include "base/status.h"
@@ -5,13 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Written as it lies in memory. A machine of the other byte order sees another version. */
+/* Written as it is in memory. On a machine of the other byte order the version does not match. */
 typedef struct header {
     char magic[8];
     uint32_t version, n_key;
     uint64_t n_payload;
     md_digest128 environment;
-    md_digest128 sum; /* of the header with the sum of key and payload here */
+    md_digest128 sum; /* of the header, computed with the sum of key and payload in this field */
 } header;
 _Static_assert(sizeof(header) == 56, "no gaps: the header is hashed and written as it is");
 

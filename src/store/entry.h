@@ -16,8 +16,7 @@ typedef struct md_sr_entry {
 /** Packs an entry; *out is malloc'ed. */
 md_status md_sr_entry_pack(void **out, size_t *n, md_digest128 environment, const char *key, const void *payload,
                            size_t n_payload);
-/** NULL where the bytes are an entry of that environment and key (NULL: of any), else why they are not. Any bytes may
- * be given. */
+/** NULL if the bytes are an entry of that environment and key (NULL: any), else what is wrong. Safe for any bytes. */
 const char *md_sr_entry_read(md_sr_entry *out, const void *bytes, size_t n, const md_digest128 *environment,
                              const char *key);
 

@@ -1,3 +1,4 @@
+/* Opens trusted folders and files of a store, and writes files so that they appear whole or not at all. */
 #include "store/folder.h"
 
 #include "base/file.h"
@@ -26,7 +27,7 @@ static md_status fail_path(const char *what, const char *path)
                    "cannot %s '%.700s': %s", what, path, strerror(reason));
 }
 
-/* NULL, or what is wrong with who may write it. */
+/* NULL if only trusted users can write it, else the reason. */
 static const char *distrust(const struct stat *facts, md_sr_owner owner)
 {
     if (facts->st_uid != geteuid() && !(owner == MD_SR_SYSTEMS && facts->st_uid == 0))
@@ -51,7 +52,7 @@ md_status md_sr_folder_open(int *fd, int at, const char *path, md_sr_owner owner
     return md_fail(MD_IO, "'%.700s' is not used: %s", path, why);
 }
 
-/* A folder that nobody has a name for after a crash would lose what is in it. */
+/* Writes the parent's directory entry to disk: without it a crash would lose the new name. */
 static void sync_parent(int at, const char *path)
 {
     char parent[4096];
@@ -76,7 +77,7 @@ static bool make_one(int at, const char *path)
     return true;
 }
 
-/* All folders above the last '/'. */
+/* Makes all folders above the last '/'. */
 static bool make_parents(int at, const char *path)
 {
     char part[4096];
@@ -103,6 +104,15 @@ md_status md_sr_folder_make(int *fd, int at, const char *path, bool with_parents
     return md_sr_folder_open(fd, at, path, MD_SR_USERS);
 }
 
+bool md_sr_parse_digest(md_digest128 *out, const char *text)
+{
+    unsigned long long hi = 0, lo = 0;
+    if (strlen(text) != 32 || strspn(text, "0123456789abcdef") != 32 || sscanf(text, "%16llx%16llx", &hi, &lo) != 2)
+        return false;
+    *out = (md_digest128){lo, hi};
+    return true;
+}
+
 bool md_sr_path(char out[MD_SR_PATH], const char *kind, md_digest128 digest)
 {
     char hex[33];
@@ -126,7 +136,7 @@ static bool read_all(char *out, size_t n, int fd)
     return true;
 }
 
-/* Once a day is enough to tell what is in use from what is not, and writes next to nothing. */
+/* Marks a file as used. Once a day is enough for garbage collection, and costs few writes. */
 static void touch(int fd, const struct stat *facts)
 {
     const time_t now = time(NULL);
@@ -162,7 +172,7 @@ static md_status read_open(char **out, size_t *n, int fd, const char *path, md_s
 
 md_status md_sr_file_read(char **out, size_t *n, int at, const char *path, md_sr_owner owner, bool touches)
 {
-    /* NONBLOCK: a pipe of that name would wait for its writer. */
+    /* O_NONBLOCK: opening a pipe of that name would wait for its writer. */
     const int fd = openat(at, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0)
         return fail_path("open", path);
@@ -177,7 +187,7 @@ void md_sr_fresh_name(char out[MD_SR_PATH], const char *prefix)
     if (getrandom(&bits, sizeof bits, GRND_NONBLOCK) != (ssize_t)sizeof bits) {
         struct timespec now;
         clock_gettime(CLOCK_REALTIME, &now);
-        /* O_EXCL finds out */
+        /* not unique for certain: O_EXCL detects a collision */
         bits = (uint64_t)now.tv_nsec << 32 ^ (uint64_t)now.tv_sec ^ (uint64_t)getpid() << 20 ^ (uintptr_t)&bits;
     }
     snprintf(out, MD_SR_PATH, MD_SR_FRESH "/%s-%016" PRIx64, prefix, bits);
@@ -195,7 +205,7 @@ md_status md_sr_fresh_write(char name[MD_SR_PATH], int at, const void *bytes, si
     }
     bool is_good = md_file_write_all(fd, bytes, n) && (!survives || fsync(fd) == 0);
     int reason = errno;
-    if (close(fd) != 0 && is_good) { /* network file systems say here that the disk is full */
+    if (close(fd) != 0 && is_good) { /* network file systems report a full disk here */
         is_good = false;
         reason = errno;
     }

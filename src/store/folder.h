@@ -1,4 +1,4 @@
-/* Folders of a store: opened only where nobody else could have written them, and files that appear in them whole. */
+/* Folders and files of a store. They are used only if no other user could have written them. */
 #ifndef MD_STORE_FOLDER_H
 #define MD_STORE_FOLDER_H
 
@@ -8,9 +8,9 @@
 #include <stdbool.h>
 
 enum { MD_SR_PATH = 128 }; /* of a name below an environment's folder: "kernel/3f/3f..." */
-#define MD_SR_FRESH ".fresh" /* where files are before they have their name, and after they lost it */
+#define MD_SR_FRESH ".fresh" /* folder of files that have no name yet, or no name any more */
 
-/* SYSTEMS: root's as well; the folder itself may be a link */
+/* SYSTEMS: may belong to root, and the folder may be a symbolic link */
 typedef enum md_sr_owner { MD_SR_USERS, MD_SR_SYSTEMS } md_sr_owner;
 
 /** Opens a folder below `at` (AT_FDCWD: a path). NOT_FOUND; IO says why it is refused. */
@@ -18,16 +18,18 @@ md_status md_sr_folder_open(int *fd, int at, const char *path, md_sr_owner owner
 /** Makes it (0700), and all that is missing above where `with_parents`, then opens it as USERS. */
 md_status md_sr_folder_make(int *fd, int at, const char *path, bool with_parents);
 
-/** Where an entry lies: "kind/xx/digest"; a name of another form gives false. */
+/** Reads the name of an environment's folder: 32 hexadecimal digits. */
+bool md_sr_parse_digest(md_digest128 *out, const char *text);
+/** The path of an entry: "kind/xx/digest"; false for an invalid kind. */
 bool md_sr_path(char out[MD_SR_PATH], const char *kind, md_digest128 digest);
-/** Reads a plain file that nobody else could have written; *out is malloc'ed, 0-terminated. NOT_FOUND, IO. `touches`:
- * it counts as used now. */
+/** Reads a plain file that no other user could have written; *out is malloc'ed and 0-terminated. `touches` marks it as
+ * used. NOT_FOUND, IO. */
 md_status md_sr_file_read(char **out, size_t *n, int at, const char *path, md_sr_owner owner, bool touches);
 /** A name in MD_SR_FRESH that nobody else has: "prefix-0123456789abcdef". */
 void md_sr_fresh_name(char out[MD_SR_PATH], const char *prefix);
-/** Writes a file under a fresh name. `survives`: down to the disk. */
+/** Writes a file under a fresh name. `survives`: waits until it is on disk. */
 md_status md_sr_fresh_write(char name[MD_SR_PATH], int at, const void *bytes, size_t n, bool survives);
-/** Writes a file under its name: whole or not at all, over an older one. Makes the folders on the way. */
+/** Writes a file under its name, whole or not at all, and replaces an older one. Makes missing folders. */
 md_status md_sr_file_write(int at, const char *path, const void *bytes, size_t n);
 
 #endif

@@ -1,10 +1,12 @@
-/* A lease is a file that is made by link(), which is atomic everywhere. It names its owner: machine, boot, process
- * and the process's start, so that a dead one is known as dead on its machine, whatever number its successor got.
- * Its end is counted by the clock since the boot, which nobody sets. What was written on another machine is old when
- * the file server's clock says so, by the difference of two files' times, in either direction: a server's clock that
- * is put back makes a lease last longer by no more than once its length. */
+/* Leases: one of several processes does a piece of long work.
+ *
+ * A lease is a file made by link(), which is atomic on all file systems. It names its owner: machine, boot, process and
+ * the process's start time, so that a dead owner is recognised on its machine even if its number was used again. On the
+ * machine of the owner, a lease ends by the clock since boot, which cannot be set. A lease of another machine ends by the
+ * file server's clock: by the difference of two files' times, in either direction. If that clock is set back, a lease
+ * lasts at most twice its length. */
 #include "base/status.h"
-#include "store/inside.h"
+#include "store/internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,9 +20,9 @@
 #include <unistd.h>
 
 struct md_sr_lease {
-    int fd; /* of the environment; the store's; -1: nothing is written */
+    int fd; /* of the environment, owned by the store; -1: no file was written */
     char path[MD_SR_PATH];
-    char text[256]; /* what stands in the file: nobody else's has the same */
+    char text[256]; /* the file's content; unique */
 };
 
 typedef struct owner {
@@ -40,9 +42,8 @@ static bool read_line(char *out, size_t n, const char *path)
     return is_read && out[0];
 }
 
-/* When a process started, in ticks since the boot: field 22; the name before it may hold anything but its last ')'.
- * 0: no such process, or one that has ended and whose parent does not ask for its status (in a container, often
- * nobody does). */
+/* When a process started, in ticks since boot: field 22 of its stat file, counted behind the last ')', since the name
+ * may hold anything. 0: no such process, or a zombie (in containers they are often never reaped). */
 static unsigned long long start_of(long pid)
 {
     char path[64], line[1024];
@@ -92,17 +93,17 @@ static bool parse_owner(owner *o, const char *text)
                   &o->until_ms, &o->limit_ms, o->token) == 7;
 }
 
-/* `age_s`: by the file server; of the lease against a file written now. */
+/* `age_s`: the file server's time of a new file minus that of the lease. */
 static bool is_over(const owner *theirs, const owner *mine, double age_s)
 {
     if (strcmp(theirs->boot, mine->boot) == 0) {
         if (since_boot_ms() >= theirs->until_ms)
             return true;
-        /* /proc is there, the owner is not */
+        /* /proc is readable, and the owner is not in it */
         return theirs->start && start_of(theirs->pid) != theirs->start && start_of(mine->pid) == mine->start;
     }
     if (strcmp(theirs->machine, mine->machine) == 0)
-        return true; /* before the last boot */
+        return true; /* written before the last boot */
     return age_s * 1000.0 > (double)theirs->limit_ms || -age_s * 1000.0 > (double)theirs->limit_ms;
 }
 
@@ -114,7 +115,7 @@ static double seconds_between(int fd, const char *older, const char *newer)
     return (double)(b.st_mtim.tv_sec - a.st_mtim.tv_sec) + 1e-9 * (double)(b.st_mtim.tv_nsec - a.st_mtim.tv_nsec);
 }
 
-/* Takes a lease that is over out of the way, unless it has become another one meanwhile. */
+/* Removes a lease that is over, unless another process has replaced it meanwhile. True if the name is free. */
 static bool clear_if_over(int fd, const char *path, const char *mine_name, const owner *mine)
 {
     char aside[MD_SR_PATH], *text = NULL, *again = NULL;
@@ -123,7 +124,7 @@ static bool clear_if_over(int fd, const char *path, const char *mine_name, const
     const md_status status = md_sr_file_read(&text, &n, fd, path, MD_SR_USERS, false);
     if (status != MD_OK)
         return status == MD_NOT_FOUND;
-    /* One that cannot be read was not written by this protocol. */
+    /* A file that cannot be parsed is no lease and is removed. */
     if (parse_owner(&theirs, text) && !is_over(&theirs, mine, seconds_between(fd, path, mine_name))) {
         free(text);
         return false;
@@ -132,7 +133,7 @@ static bool clear_if_over(int fd, const char *path, const char *mine_name, const
     bool is_clear = renameat(fd, path, fd, aside) == 0;
     if (is_clear && (md_sr_file_read(&again, &n_again, fd, aside, MD_SR_USERS, false) != MD_OK || n_again != n ||
                      memcmp(again, text, n) != 0)) {
-        (void)linkat(fd, aside, fd, path, 0); /* somebody was faster */
+        (void)linkat(fd, aside, fd, path, 0); /* another process took the lease meanwhile: give it back */
         is_clear = false;
     }
     unlinkat(fd, aside, 0);
@@ -150,7 +151,7 @@ static bool link_name(int fd, const char *name, const char *path)
     return linkat(fd, name, fd, path, 0) == 0;
 }
 
-/* Whether the lease is ours now. IO: nothing can be written, so that nobody can be told. */
+/* *is_ours: the lease is ours now. IO: no file can be written. */
 static md_status take(bool *is_ours, md_sr_lease *l, const owner *mine)
 {
     char name[MD_SR_PATH];
@@ -177,7 +178,7 @@ md_status md_sr_lease_take(md_sr_lease **out, md_sr *store, const char *key, int
     snprintf(l->text, sizeof l->text, "lease 1 %s %s %ld %llu %llu %llu %s\n", mine.boot, mine.machine, mine.pid,
              mine.start, mine.until_ms, mine.limit_ms, mine.token);
     if (md_sr_writable_fd(&l->fd, store) != MD_OK || take(&is_ours, l, &mine) != MD_OK)
-        l->fd = -1; /* nobody to share with, or no way to tell them */
+        l->fd = -1; /* there is no folder, or it is not writable: everyone gets the lease */
     if (!is_ours) {
         free(l);
         l = NULL;
@@ -193,7 +194,7 @@ void md_sr_lease_release(md_sr_lease **lease)
     md_sr_lease *l = *lease;
     char *text = NULL;
     size_t n = 0;
-    /* It may have run out, and be another's by now. */
+    /* It may have ended, and another process may hold it now. */
     if (l->fd >= 0 && md_sr_file_read(&text, &n, l->fd, l->path, MD_SR_USERS, false) == MD_OK && !strcmp(text, l->text))
         unlinkat(l->fd, l->path, 0);
     free(text);

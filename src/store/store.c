@@ -1,10 +1,8 @@
-#include "store/store.h"
-
-#include "base/task/fork.h"
+/* Opens and closes a store, and reads and writes its entries. */
 #include "base/status.h"
-#include "store/inside.h"
+#include "base/task/fork.h"
+#include "store/internal.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,44 +13,6 @@ static const int64_t DEFAULT_LIMIT = (int64_t)1 << 30;
 
 /* ---- Opening */
 
-static void warn_once(md_sr *s, const char *what)
-{
-    if (!atomic_exchange_explicit(&s->has_warned, true, memory_order_relaxed))
-        md_log_at(s->log, MD_LOG_WARN, "store: %s: %s", what, md_last_error());
-}
-
-/* Opens <path>/<environment>. NOT_FOUND where there is none. */
-static md_status open_place(md_sr *s, md_sr_place *p)
-{
-    int root = -1, fd = -1;
-    md_status status = md_sr_folder_open(&root, AT_FDCWD, p->path, p->owner);
-    if (status == MD_OK) {
-        status = md_sr_folder_open(&fd, root, s->folder, p->owner);
-        close(root);
-    }
-    if (status == MD_OK)
-        atomic_store_explicit(&p->fd, fd, memory_order_release);
-    return status;
-}
-
-/* The folder, perhaps made by somebody only now; -1 where there is none. */
-int md_sr_place_fd(md_sr *s, md_sr_place *p)
-{
-    int fd = atomic_load_explicit(&p->fd, memory_order_acquire);
-    if (fd >= 0 || p->is_refused)
-        return fd;
-    pthread_mutex_lock(&s->lock_of_places);
-    if (atomic_load_explicit(&p->fd, memory_order_relaxed) < 0 && !p->is_refused) {
-        const md_status status = open_place(s, p);
-        if (status != MD_OK && status != MD_NOT_FOUND) {
-            p->is_refused = true;
-            warn_once(s, "nothing is read from this folder");
-        }
-    }
-    pthread_mutex_unlock(&s->lock_of_places);
-    return atomic_load_explicit(&p->fd, memory_order_acquire);
-}
-
 static md_status add_place(md_sr *s, const char *path, size_t n, md_sr_owner owner)
 {
     if (n == 0 || s->n_places == MD_SR_MAX_PLACES)
@@ -62,7 +22,7 @@ static md_status add_place(md_sr *s, const char *path, size_t n, md_sr_owner own
     if (!p->path)
         return md_fail_memory();
     while (n > 1 && p->path[n - 1] == '/')
-        p->path[--n] = 0; /* "name/" would follow a link */
+        p->path[--n] = 0; /* "name/" would follow a symbolic link */
     p->owner = owner;
     s->n_places++;
     return MD_OK;
@@ -99,12 +59,12 @@ md_status md_sr_open(md_sr **out, const md_sr_options *options)
     if (status != MD_OK)
         md_sr_close(&s);
     for (int32_t i = 0; status == MD_OK && i < s->n_places; i++)
-        (void)md_sr_place_fd(s, &s->place[i]); /* says at once what is refused */
+        (void)md_sr_place_fd(s, &s->place[i]); /* warns at once about a refused folder */
     *out = status == MD_OK ? s : NULL;
     return status;
 }
 
-/* Only who wrote looks how much there is. */
+/* Collects garbage, but only in a store that wrote something. */
 static void keep_small(md_sr *s)
 {
     md_sr_gc_result result;
@@ -156,10 +116,11 @@ bool md_sr_is_writable(const md_sr *store)
 
 int32_t md_sr_n_places(const md_sr *store)
 {
-    return !store ? 0 : store->has_user ? store->n_places : store->n_places + 1; /* 0 is the user's, there or not */
+    return !store            ? 0
+           : store->has_user ? store->n_places
+                             : store->n_places + 1; /* place 0 is the user's, even if there is none */
 }
 
-/* NULL where there is none. */
 static md_sr_place *place_of(md_sr *s, int32_t i)
 {
     i -= s && !s->has_user;
@@ -179,24 +140,7 @@ static char *full_key(const char *kind, const char *key)
     return asprintf(&full, "%s %s", kind, key) < 0 ? NULL : full;
 }
 
-/* A reader that finds a bad file may be late: another process may just have put a good one there. So it is taken
- * aside first and looked at again. */
-void md_sr_take_away(int fd, const char *path, const md_digest128 *environment)
-{
-    char aside[MD_SR_PATH];
-    char *bytes = NULL;
-    size_t n = 0;
-    md_sr_entry entry;
-    md_sr_fresh_name(aside, MD_SR_ASIDE);
-    if (renameat(fd, path, fd, aside) != 0)
-        return;
-    if (environment && md_sr_file_read(&bytes, &n, fd, aside, MD_SR_USERS, false) == MD_OK &&
-        !md_sr_entry_read(&entry, bytes, n, environment, NULL))
-        (void)linkat(fd, aside, fd, path, 0); /* not over a still newer one */
-    free(bytes);
-    unlinkat(fd, aside, 0);
-}
-
+/* Counts a file that is no entry, and takes it away from the user's folder. */
 static void heal(md_sr *s, const md_sr_place *p, int fd, const char *path, const char *why)
 {
     count(&s->count.healed);
@@ -205,7 +149,7 @@ static void heal(md_sr *s, const md_sr_place *p, int fd, const char *path, const
         md_sr_take_away(fd, path, &s->environment);
 }
 
-/* The payload, moved to the head of the bytes that were read. */
+/* Moves the payload to the start of the bytes that were read. */
 static void *unpack(char *bytes, const md_sr_entry *entry, size_t *n)
 {
     *n = entry->n_payload;
@@ -268,41 +212,6 @@ md_status md_sr_find(void **out, size_t *n, md_sr *store, const char *kind, cons
 
 /* ---- Writing */
 
-/* Makes root and environment, with a text that says what the digest stands for. */
-static md_status make_place(md_sr *s, md_sr_place *p)
-{
-    int root = -1, fd = -1;
-    MD_TRY(md_sr_folder_make(&root, AT_FDCWD, p->path, true));
-    md_status status = md_sr_folder_make(&fd, root, s->folder, false);
-    close(root);
-    MD_TRY(status);
-    if (faccessat(fd, MD_SR_ABOUT, F_OK, 0) != 0)
-        status = md_sr_file_write(fd, MD_SR_ABOUT, s->about, strlen(s->about));
-    if (status != MD_OK) {
-        close(fd);
-        return status;
-    }
-    md_sr_clear_fresh(fd);
-    atomic_store_explicit(&p->fd, fd, memory_order_release);
-    return MD_OK;
-}
-
-md_status md_sr_writable_fd(int *fd, md_sr *s)
-{
-    if (!s || !s->has_user)
-        return md_fail(MD_IO, "there is no folder to keep things in");
-    md_sr_place *p = &s->place[0];
-    md_status status = MD_OK;
-    pthread_mutex_lock(&s->lock_of_places);
-    if (p->is_refused)
-        status = md_fail(MD_IO, "the folder %s is refused", p->path);
-    else if (atomic_load_explicit(&p->fd, memory_order_relaxed) < 0)
-        status = make_place(s, p);
-    pthread_mutex_unlock(&s->lock_of_places);
-    *fd = atomic_load_explicit(&p->fd, memory_order_acquire);
-    return status;
-}
-
 static md_status put_in(md_sr *s, const char *kind, const char *full, const void *payload, size_t n)
 {
     char path[MD_SR_PATH];
@@ -332,8 +241,8 @@ md_status md_sr_put(md_sr *store, const char *kind, const char *key, const void 
         return MD_OK;
     }
     count(&store->count.write_failures);
-    if (!store->place[0].is_refused) /* that was said */
-        warn_once(store, "entries cannot be kept");
+    if (!store->place[0].is_refused) /* a refused folder has its own warning */
+        md_sr_warn_once(store, "entries cannot be kept");
     atomic_store_explicit(&store->has_failed, true, memory_order_relaxed);
     return status;
 }

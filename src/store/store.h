@@ -1,13 +1,13 @@
 /* Blobs on disk that outlive the process: tuned results and compiled kernels, by key.
  *
  * One file an entry: <root>/<digest of the environment>/<kind>/<2 hex>/<digest of the key>. A file appears whole
- * under its name (temporary file, fsync, rename, fsync of the folder) and is never changed afterwards, so any number
- * of processes may use one folder, on network file systems too, and may be killed at any instant. What cannot be
- * read, or is not what its header says, is a miss: counted, and removed or rewritten. The user's folder comes first,
- * then the system's, which are only read. An entry may be code: folders and files that others could have written are
+ * under its name (temporary file, fsync, rename, fsync of the folder) and never changes afterwards. So any number of
+ * processes may share one folder, on network file systems too, and may be killed at any time. An entry that cannot be
+ * read or is damaged is a miss: it is counted, and removed or rewritten. The user's folder is searched first, then the
+ * system's, which are only read. An entry may be code, so folders and files that other users could have written are
  * refused.
  *
- * A NULL store is a valid one that finds nothing and keeps nothing. Thread-safe, except where said. */
+ * A NULL store finds nothing and keeps nothing. Thread-safe, unless stated otherwise. */
 #ifndef MD_STORE_STORE_H
 #define MD_STORE_STORE_H
 
@@ -22,56 +22,53 @@ typedef struct md_sr md_sr;
 typedef struct md_sr_options {
     const char *root; /* the user's folder, made when first written to; NULL or "": nothing is kept */
     const char *system_path; /* folders separated by ':'; NULL or "": none */
-    const char *environment; /* all that entries depend on and keys do not say: a text of one or more lines */
-    /* of the user's folder: the longest unused go when a store that wrote is closed; 0: 1 GiB, negative: no limit */
+    const char *environment; /* everything that entries depend on and keys do not hold: one or more lines */
+    /* of the user's folder, applied when a store that wrote is closed; 0: 1 GiB, negative: no limit */
     int64_t limit_bytes;
     const md_log *log; /* may be NULL */
 } md_sr_options;
 
 typedef struct md_sr_counters {
-    _Atomic uint64_t hits, misses; /* of finds; a hit in a system folder is one too */
-    /* entries that were no entries, and were taken away (or are left for the next write, where the folder is not
-     * ours to change) */
+    _Atomic uint64_t hits, misses; /* of md_sr_find, in all folders */
+    /* damaged entries: removed from the user's folder, left in a system folder */
     _Atomic uint64_t healed;
     _Atomic uint64_t written, write_failures;
 } md_sr_counters;
 
-/** Only a lack of memory fails: a folder that cannot be used is one warning, and everything is a miss. */
+/** Fails only with OUT_OF_MEMORY: a folder that cannot be used gives one warning, and every find is a miss. */
 md_status md_sr_open(md_sr **out, const md_sr_options *options);
 /** All leases must be released before. */
 void md_sr_close(md_sr **store);
 const md_sr_counters *md_sr_count(const md_sr *store); /* never NULL */
-/** The user's folder, "" where there is none. */
+/** The user's folder; "" if there is none. */
 const char *md_sr_root(const md_sr *store);
 md_digest128 md_sr_environment(const md_sr *store);
-/** Whether entries can be kept, as far as is known. */
+/** True if entries can be kept, as far as is known. */
 bool md_sr_is_writable(const md_sr *store);
 
-/** Reads an entry: the user's, else the first of the system's. *out is malloc'ed, 0-terminated behind *n bytes; the
- * caller frees it. `kind`: a name of letters; `key`: text. NOT_FOUND. */
+/** Reads an entry from the user's folder, else from the first system folder that has it. *out is malloc'ed with a 0
+ * after its *n bytes; the caller frees it. `kind`: letters only; `key`: any text. NOT_FOUND. */
 md_status md_sr_find(void **out, size_t *n, md_sr *store, const char *kind, const char *key);
-/** The same in one place only: 0 the user's folder, 1 and up the system's in order; for kinds that compare places.
- * Not counted. */
+/** The same in one folder only: 0 is the user's, 1 and up the system's in order. Not counted. */
 md_status md_sr_find_at(void **out, size_t *n, md_sr *store, int32_t place, const char *kind, const char *key);
 int32_t md_sr_n_places(const md_sr *store);
-/** Writes an entry, in place of an older one of that key. Returns when it will survive a crash. IO where it cannot be
- * kept, with one warning a store. */
+/** Writes an entry and replaces an older one of that key. On return it survives a crash. IO if it cannot be kept, with
+ * one warning a store. */
 md_status md_sr_put(md_sr *store, const char *kind, const char *key, const void *payload, size_t n);
-/** Takes the user's entry away, where it is bad in a way that only its reader sees. */
+/** Removes the user's entry, if its reader finds that the payload is bad. */
 void md_sr_discard(md_sr *store, const char *kind, const char *key);
 
-/** Visits the entries of a kind of one place, in no order. `visit` must not use the store; a status other than OK
- * ends the visits and is passed up. */
+/** Visits the entries of a kind in one folder, in no order. `visit` must not use the store; a status other than OK ends
+ * the visits and is passed up. */
 typedef md_status (*md_sr_visit_fn)(void *user, const char *key, const void *payload, size_t n);
 md_status md_sr_each(md_sr *store, int32_t place, const char *kind, md_sr_visit_fn visit, void *user);
 
-/* ---- Leases: of several processes that would do the same long work, one does it. */
+/* ---- Leases: one of several processes does a piece of long work. */
 
 typedef struct md_sr_lease md_sr_lease;
 
-/** Takes the lease of a key for limit_ms. OK with *out NULL: somebody else has it. A lease ends when it is released,
- * when its owner is no more, or when its time is over by a clock that nobody sets. Where nothing can be written
- * everybody gets it. */
+/** Takes the lease of a key for limit_ms. OK with *out NULL: another process holds it. A lease ends when it is released,
+ * when its owner has died, or after its time. If no file can be written, everyone gets the lease. */
 md_status md_sr_lease_take(md_sr_lease **out, md_sr *store, const char *key, int64_t limit_ms);
 void md_sr_lease_release(md_sr_lease **lease);
 
@@ -86,15 +83,15 @@ typedef struct md_sr_file {
     int64_t used_s; /* when it was last used, to about a day; seconds since 1970 */
 } md_sr_file;
 typedef md_status (*md_sr_file_fn)(void *user, const md_sr_file *file);
-/** Reads and checks every entry of a root. `removes`: bad ones are taken away, and what killed processes left.
+/** Reads and checks every entry of a root. `removes`: also removes bad entries and leftovers of killed processes.
  * NOT_FOUND, IO. */
 md_status md_sr_walk(const char *root, bool removes, md_sr_file_fn visit, void *user);
 
 typedef struct md_sr_gc_result {
     int64_t n_entries, n_bytes, n_removed, n_removed_bytes; /* entries and bytes before */
 } md_sr_gc_result;
-/** Removes the longest unused entries until at most limit_bytes are left; wisdom, which is small and took long, only
- * after everything else. */
+/** Removes the entries that were unused longest until at most limit_bytes are left. Wisdom goes last: it is small and
+ * took long to measure. */
 md_status md_sr_gc(md_sr_gc_result *out, const char *root, int64_t limit_bytes);
 
 #endif
