@@ -14,7 +14,7 @@ static void add_rows(void *user, md_ds_op *op)
 static void rows_of_all(md_ss_rows *out, md_context *context)
 {
     pthread_mutex_lock(&context->lock_of_ops);
-    *out = (md_ss_rows){.failed = context->retired.failed};
+    *out = (md_ss_rows){.failed = context->retired.failed, .ops.failed = context->retired.ops.failed};
     md_ss_rows_append(out, &context->retired);
     md_api_each_op(context, add_rows, out);
     pthread_mutex_unlock(&context->lock_of_ops);

@@ -1,3 +1,4 @@
+/* Lists the kernels of a captured graph with the ops, variants and shapes they belong to. */
 #include "stats/capture.h"
 
 #include "base/json.h"
@@ -13,13 +14,13 @@ typedef struct row {
 } row;
 
 typedef struct listing {
-    md_ds_runtime *runtime; /* whose lock of ops is held */
+    md_ds_runtime *runtime; /* its lock of ops is held */
     row *rows;
     int64_t n, capacity, n_others;
     bool failed; /* memory was short */
 } listing;
 
-/* Sizes of dynamic dims, as far as the kernel was told. */
+/* Sizes of dynamic dims, as far as the kernel's parameters hold them. */
 static void read_shape(char *out, size_t n_bytes, const md_fx_formula *f, const md_bd_variant *v, int32_t launch,
                        const md_kn_word *params)
 {

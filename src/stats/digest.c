@@ -1,8 +1,9 @@
+/* Digests the choices of ops, independent of the order of calls. */
 #include "stats/digest.h"
 
 #include "base/status.h"
-#include "dispatch/select/describe.h"
 #include "dispatch/cache/shape_entry.h"
+#include "dispatch/select/describe.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +27,7 @@ static void append(md_ss_choices *c, md_digest128 one)
     c->choice[c->n++] = one;
 }
 
-static void add_record(void *user, const md_ds_shape_entry *entry)
+static void add_entry(void *user, const md_ds_shape_entry *entry)
 {
     const visit *v = user;
     const md_ds_op *op = v->op;
@@ -45,7 +46,7 @@ static void add_record(void *user, const md_ds_shape_entry *entry)
 void md_ss_choices_add(md_ss_choices *choices, md_ds_op *op)
 {
     visit v = {choices, op};
-    md_ds_shape_entry_each(op, add_record, &v);
+    md_ds_shape_entry_each(op, add_entry, &v);
 }
 
 static int by_value(const void *a, const void *b)

@@ -1,5 +1,4 @@
-/* A digest of what ops chose, so that processes that must run the same kernels (ranks of one model) can compare
- * themselves. */
+/* A digest of the choices of ops. Processes that must run the same kernels (the ranks of a model) can compare it. */
 #ifndef MD_STATS_DIGEST_H
 #define MD_STATS_DIGEST_H
 
@@ -12,10 +11,9 @@ typedef struct md_ss_choices {
     bool failed; /* memory was short */
 } md_ss_choices; /* a zeroed struct is empty */
 
-/** Adds what the op chose: formula, sizes and variants of every shape. Counts, times and reasons are not in it. */
+/** Adds the choices of an op: formula, sizes and variants of every shape, without counts, times and reasons. */
 void md_ss_choices_add(md_ss_choices *choices, md_ds_op *op);
-/** Of the set: the order of calls and of ops does not matter, nor how often a choice was made. Frees the choices.
- * OUT_OF_MEMORY. */
+/** The digest of the set of choices: their order and number do not matter. Frees the choices. OUT_OF_MEMORY. */
 md_status md_ss_choices_digest(md_digest128 *out, md_ss_choices *choices);
 
 #endif

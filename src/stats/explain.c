@@ -1,11 +1,12 @@
+/* Explains a choice: all candidates at a shape, the pick, and the trials of hybrid selection. */
 #include "stats/explain.h"
 
-#include "base/status.h"
-#include "dispatch/select/select.h"
-#include "dispatch/online/online.h"
 #include "base/json.h"
-#include "dispatch/select/describe.h"
+#include "base/status.h"
+#include "dispatch/online/online.h"
 #include "dispatch/pool/numeric.h"
+#include "dispatch/select/describe.h"
+#include "dispatch/select/select.h"
 #include "family/numeric.h"
 #include "stats/rows.h"
 #include "tune/tune.h"
@@ -35,7 +36,7 @@ static bool is_slow(const md_ds_op *op, int32_t stage, const md_ds_pick *pick)
     return pick->variant < 0 || op->stage[stage].variant[pick->variant]->family->is_last_resort;
 }
 
-/* Under a policy: the class that serves the shape, of how many the op has. "" without one. */
+/* Name of the numeric class that serves the shape; "" without a numeric policy. */
 static void numeric_text(char *out, size_t n_out, const md_ds_op *op, int32_t stage, const md_kn_shape *shape)
 {
     const md_ds_pool *c = &op->stage[stage];
@@ -50,7 +51,7 @@ static void numeric_text(char *out, size_t n_out, const md_ds_op *op, int32_t st
     }
 }
 
-/* Diagonal hints cannot tell a long thin shape from a square one of the same size. */
+/* True if the shape is far from square and all hints are: then no hint covers it. */
 static bool is_lopsided(const md_ds_op *op, const md_kn_shape *shape)
 {
     if (op->policy.select != MD_SELECT_DISTANCE || op->space.n < 2 || md_ds_has_lattice(op))
@@ -140,7 +141,7 @@ static json_t *candidate_json(const candidate *x)
                      text_or_null(x->unfit));
 }
 
-/* NULL where memory is short, as all of these. */
+/* Like all functions of this file that return JSON, NULL if memory is short. */
 static json_t *candidates_json(md_ds_op *op, const md_kn_shape *shape, int32_t stage)
 {
     bool ok = true;
@@ -215,7 +216,7 @@ static json_t *tried_json(md_ds_op *op, const md_ds_trial_state *t, const md_ds_
                      x->n, "out", x->is_out);
 }
 
-/* null where there is none; NULL where memory is short. */
+/* JSON null if the entry has no trial. */
 static json_t *trial_json(md_ds_op *op, const md_ds_shape_entry *entry)
 {
     md_ds_trial_state t;

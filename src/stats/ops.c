@@ -1,4 +1,5 @@
-#include "stats/rows.h"
+/* Counters of ops by the names that people read. */
+#include "stats/ops.h"
 
 #include "base/status.h"
 #include "dispatch/cache/shape_entry.h"
@@ -6,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Counters of the dispatch layer by the names that people read. Two come first that are sums over the shapes. */
+/* Counters of the dispatch layer. Two sums over the shapes come first. */
 enum { CALLS, HITS, N_SUMS };
 static const struct {
     const char *name;
@@ -65,22 +66,22 @@ static void count_all(md_ss_op *o, md_ds_op *op)
         o->n_variants += atomic_load_explicit(&op->stage[s].n_variants, memory_order_acquire);
 }
 
-static void add_indices(md_ss_rows *rows, md_ss_op *o, const char *tensor, const md_ds_index_sample *sample)
+static void add_indices(md_ss_ops *ops, md_ss_op *o, const char *tensor, const md_ds_index_sample *sample)
 {
     md_ss_indices *x = &o->indices[o->n_indices++];
     *x = (md_ss_indices){.n = sample->n, .seen = sample->seen, .value = sample->value};
     snprintf(x->tensor, sizeof x->tensor, "%s", tensor);
-    rows->failed |= !x->value;
+    ops->failed |= !x->value;
 }
 
-static void take_indices(md_ss_rows *rows, md_ss_op *o, md_ds_op *op)
+static void take_indices(md_ss_ops *ops, md_ss_op *o, md_ds_op *op)
 {
     md_ds_index_sample sample;
     while (o->n_indices < MD_DS_INDEX_TENSORS && md_ds_indices_get(&sample, op->indices, o->n_indices))
-        add_indices(rows, o, op->formula->tensor[sample.tensor].name, &sample);
+        add_indices(ops, o, op->formula->tensor[sample.tensor].name, &sample);
 }
 
-/* Of ops that are one to a reader: those of which more was seen. */
+/* Of two ops that are merged, keeps the larger sample of each index tensor. */
 static void merge_indices(md_ss_op *to, md_ss_op *from)
 {
     for (int32_t i = 0; i < MD_MIN(to->n_indices, from->n_indices); i++) {
@@ -94,50 +95,50 @@ static void merge_indices(md_ss_op *to, md_ss_op *from)
     }
 }
 
-static md_ss_op *new_op(md_ss_rows *rows)
+static md_ss_op *new_op(md_ss_ops *ops)
 {
-    if (rows->n_ops == rows->op_capacity) {
-        int64_t capacity = rows->op_capacity ? rows->op_capacity * 2 : 8;
-        md_ss_op *op = realloc(rows->op, (size_t)capacity * sizeof *op);
+    if (ops->n == ops->capacity) {
+        int64_t capacity = ops->capacity ? ops->capacity * 2 : 8;
+        md_ss_op *op = realloc(ops->op, (size_t)capacity * sizeof *op);
         if (!op) {
-            rows->failed = true;
+            ops->failed = true;
             return NULL;
         }
-        rows->op = op;
-        rows->op_capacity = capacity;
+        ops->op = op;
+        ops->capacity = capacity;
     }
-    md_ss_op *o = &rows->op[rows->n_ops++];
+    md_ss_op *o = &ops->op[ops->n++];
     memset(o, 0, sizeof *o);
     return o;
 }
 
-/* Takes two texts, which may be NULL where memory is short. */
-static void set_texts(md_ss_rows *rows, md_ss_op *o, char *formula, char *hints)
+/* Takes over two texts. NULL means that memory was short. */
+static void set_texts(md_ss_ops *ops, md_ss_op *o, char *formula, char *hints)
 {
     o->formula = formula;
     o->hints = hints;
-    rows->failed |= !formula || !hints;
+    ops->failed |= !formula || !hints;
 }
 
-void md_ss_ops_add(md_ss_rows *rows, md_ds_op *op)
+void md_ss_ops_add(md_ss_ops *ops, md_ds_op *op)
 {
-    md_ss_op *o = new_op(rows);
+    md_ss_op *o = new_op(ops);
     if (!o)
         return;
     snprintf(o->name, sizeof o->name, "%s", op->name);
-    set_texts(rows, o, strdup(md_strbuf_text(&op->compiled->printed)), hints_text(op));
+    set_texts(ops, o, strdup(md_strbuf_text(&op->compiled->printed)), hints_text(op));
     count_all(o, op);
-    take_indices(rows, o, op);
+    take_indices(ops, o, op);
 }
 
-void md_ss_ops_append(md_ss_rows *rows, const md_ss_rows *from)
+void md_ss_ops_append(md_ss_ops *ops, const md_ss_ops *from)
 {
-    for (int64_t i = 0; i < from->n_ops; i++) {
-        md_ss_op *o = new_op(rows);
+    for (int64_t i = 0; i < from->n; i++) {
+        md_ss_op *o = new_op(ops);
         if (!o)
             return;
         *o = from->op[i];
-        set_texts(rows, o, o->formula ? strdup(o->formula) : NULL, o->hints ? strdup(o->hints) : NULL);
+        set_texts(ops, o, o->formula ? strdup(o->formula) : NULL, o->hints ? strdup(o->hints) : NULL);
         o->n_indices = 0;
         for (int32_t k = 0; k < from->op[i].n_indices; k++) {
             const md_ss_indices *x = &from->op[i].indices[k];
@@ -145,7 +146,7 @@ void md_ss_ops_append(md_ss_rows *rows, const md_ss_rows *from)
                 .n = x->n, .seen = x->seen, .value = malloc((size_t)MD_MAX(x->n, 1) * sizeof *x->value)};
             if (copy.value && x->value)
                 memcpy(copy.value, x->value, (size_t)x->n * sizeof *x->value);
-            add_indices(rows, o, x->tensor, &copy);
+            add_indices(ops, o, x->tensor, &copy);
         }
     }
 }
@@ -164,31 +165,30 @@ static bool is_same(const md_ss_op *a, const md_ss_op *b)
            !strcmp(a->formula, b->formula) && !strcmp(a->hints, b->hints);
 }
 
-/* Ops of one name, formula and hints are one to a reader, as their shapes are. */
-void md_ss_ops_merge(md_ss_rows *rows)
+void md_ss_ops_merge(md_ss_ops *ops)
 {
     int64_t kept = 0;
-    for (int64_t i = 0; i < rows->n_ops; i++) {
+    for (int64_t i = 0; i < ops->n; i++) {
         int64_t at = 0;
-        while (at < kept && !is_same(&rows->op[at], &rows->op[i]))
+        while (at < kept && !is_same(&ops->op[at], &ops->op[i]))
             at++;
         if (at == kept) {
-            rows->op[kept++] = rows->op[i];
+            ops->op[kept++] = ops->op[i];
             continue;
         }
         for (int32_t k = 0; k < MD_SS_MAX_COUNTS; k++)
-            rows->op[at].count[k] += rows->op[i].count[k];
-        rows->op[at].n_shapes += rows->op[i].n_shapes;
-        rows->op[at].n_variants = MD_MAX(rows->op[at].n_variants, rows->op[i].n_variants);
-        merge_indices(&rows->op[at], &rows->op[i]);
-        finish(&rows->op[i]);
+            ops->op[at].count[k] += ops->op[i].count[k];
+        ops->op[at].n_shapes += ops->op[i].n_shapes;
+        ops->op[at].n_variants = MD_MAX(ops->op[at].n_variants, ops->op[i].n_variants);
+        merge_indices(&ops->op[at], &ops->op[i]);
+        finish(&ops->op[i]);
     }
-    rows->n_ops = kept;
+    ops->n = kept;
 }
 
-void md_ss_ops_finish(md_ss_rows *rows)
+void md_ss_ops_finish(md_ss_ops *ops)
 {
-    for (int64_t i = 0; i < rows->n_ops; i++)
-        finish(&rows->op[i]);
-    free(rows->op);
+    for (int64_t i = 0; i < ops->n; i++)
+        finish(&ops->op[i]);
+    free(ops->op);
 }

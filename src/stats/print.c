@@ -1,5 +1,6 @@
-#include "base/status.h"
+/* Prints statistics as a table, as JSON or as CSV. */
 #include "base/json.h"
+#include "base/status.h"
 #include "stats/rows.h"
 
 #include <string.h>
@@ -9,13 +10,13 @@ static double mean_us(const md_ss_row *r)
     return r->calls ? r->time_us / (double)r->calls : 0.0;
 }
 
-/* Where the time is from. */
+/* Whether the time is measured in full, sampled, or the model's. */
 static const char *clock_name(const md_ss_row *r)
 {
     return r->n_timed == 0 ? "model" : r->n_timed < r->calls ? "sampled" : "measured";
 }
 
-/* "-" where no distance applies, else octaves. */
+/* Octaves, or "-" if no distance applies. */
 static void distance_text(char out[16], double distance)
 {
     if (distance < 0)
@@ -40,11 +41,11 @@ static widths measure(const md_ss_rows *rows)
     return w;
 }
 
-/* "softmax: 12 shapes, 40 variants; calls 300, hits 288, misses 12": what is 0 is left out. */
+/* "softmax: 12 shapes, 40 variants; calls 300, hits 288, misses 12": zeros are left out. */
 static void print_ops(md_strbuf *out, const md_ss_rows *rows)
 {
-    for (int64_t i = 0; i < rows->n_ops; i++) {
-        const md_ss_op *o = &rows->op[i];
+    for (int64_t i = 0; i < rows->ops.n; i++) {
+        const md_ss_op *o = &rows->ops.op[i];
         const char *between = "; ";
         if (!o->count[0])
             continue;
@@ -85,11 +86,11 @@ static void print_table(md_strbuf *out, const md_ss_rows *rows)
     print_ops(out, rows);
     if (rows->n == 0)
         md_strbuf_add(out, "no op was called\n");
-    if (rows->failed)
+    if (md_ss_rows_failed(rows))
         md_strbuf_add(out, "rows are missing: memory was short\n");
 }
 
-/* RFC 4180: names are the user's. */
+/* Quotes a field as RFC 4180 says: names come from users. */
 static void add_csv(md_strbuf *out, const char *text)
 {
     if (!strpbrk(text, ",\"\r\n")) {
@@ -194,8 +195,8 @@ static json_t *ops_json(const md_ss_rows *rows)
 {
     bool ok = true;
     json_t *list = json_array();
-    for (int64_t i = 0; i < rows->n_ops && ok; i++)
-        ok = json_array_append_new(list, op_json(&rows->op[i])) == 0;
+    for (int64_t i = 0; i < rows->ops.n && ok; i++)
+        ok = json_array_append_new(list, op_json(&rows->ops.op[i])) == 0;
     if (ok)
         return list;
     json_decref(list);
@@ -213,8 +214,8 @@ static void print_json(md_strbuf *out, const md_ss_rows *rows)
         out->failed = true;
         return;
     }
-    md_json_print(out, json_pack("{s:s, s:b, s:o, s:o}", "version", md_version(), "complete", !rows->failed, "ops",
-                                 ops_json(rows), "shapes", list));
+    md_json_print(out, json_pack("{s:s, s:b, s:o, s:o}", "version", md_version(), "complete", !md_ss_rows_failed(rows),
+                                 "ops", ops_json(rows), "shapes", list));
 }
 
 md_status md_ss_print(md_strbuf *out, const md_ss_rows *rows, const char *format)

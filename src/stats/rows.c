@@ -1,14 +1,15 @@
+/* Rows of statistics: one a shape and op, collected from entries, merged and sorted. */
 #include "stats/rows.h"
 
-#include "dispatch/select/describe.h"
 #include "dispatch/cache/shape_entry.h"
+#include "dispatch/select/describe.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 void md_ss_rows_finish(md_ss_rows *rows)
 {
-    md_ss_ops_finish(rows);
+    md_ss_ops_finish(&rows->ops);
     free(rows->row);
     memset(rows, 0, sizeof *rows);
 }
@@ -40,7 +41,7 @@ static const char *variant_name(const md_ds_pool *c, int32_t i)
     return i >= 0 ? c->variant[i]->name : "";
 }
 
-/* " as n=64": what it was chosen by. */
+/* Appends " as n=64": the sizes that the caller selected by. */
 static void add_as(char *text, size_t n_bytes, const md_ds_space *space, const md_ds_as *as)
 {
     size_t used = strlen(text);
@@ -50,7 +51,7 @@ static void add_as(char *text, size_t n_bytes, const md_ds_space *space, const m
                                      space->formula->dim[space->dim[i]].name, (long long)as->size[i]);
 }
 
-static void add_record(void *user, const md_ds_shape_entry *entry)
+static void add_entry(void *user, const md_ds_shape_entry *entry)
 {
     const visit *v = user;
     uint64_t calls = atomic_load_explicit(&entry->calls, memory_order_relaxed);
@@ -81,7 +82,7 @@ static void add_record(void *user, const md_ds_shape_entry *entry)
     }
 }
 
-/* Shapes that made room for others, and calls that were not remembered: only their sum is known. */
+/* One row for evicted shapes and calls without an entry: only their sum is known. */
 static void add_forgotten(md_ss_rows *rows, const md_ds_op *op)
 {
     uint64_t calls = atomic_load_explicit(&op->count.forgotten_calls, memory_order_relaxed);
@@ -103,8 +104,8 @@ static void add_forgotten(md_ss_rows *rows, const md_ds_op *op)
 void md_ss_rows_add(md_ss_rows *rows, md_ds_op *op)
 {
     visit v = {rows, op};
-    md_ss_ops_add(rows, op);
-    md_ds_shape_entry_each(op, add_record, &v);
+    md_ss_ops_add(&rows->ops, op);
+    md_ds_shape_entry_each(op, add_entry, &v);
     add_forgotten(rows, op);
 }
 
@@ -115,7 +116,7 @@ void md_ss_rows_append(md_ss_rows *rows, const md_ss_rows *from)
         if (r)
             *r = from->row[i];
     }
-    md_ss_ops_append(rows, from);
+    md_ss_ops_append(&rows->ops, &from->ops);
 }
 
 static int by_time(const void *a, const void *b)
@@ -138,7 +139,7 @@ static int by_choice(const void *a, const void *b)
     return c;
 }
 
-/* Records differ by alignment and strides too; a reader sees a shape and what served it. */
+/* Entries of one shape may differ by alignment and strides. Those with equal variants are one row. */
 static void merge_equal(md_ss_rows *rows)
 {
     int64_t kept = 0;
@@ -157,7 +158,7 @@ static void merge_equal(md_ss_rows *rows)
 
 void md_ss_rows_sort(md_ss_rows *rows)
 {
-    md_ss_ops_merge(rows);
+    md_ss_ops_merge(&rows->ops);
     if (rows->n < 2)
         return;
     qsort(rows->row, (size_t)rows->n, sizeof *rows->row, by_choice);
