@@ -11,7 +11,7 @@ static void set_policy(md_ds_policy *out, const md_ds_compile_options *o)
 {
     *out = o->policy;
     out->pin = NULL;
-    out->off_hints = md_ds_are_default_hints(o->hints_source);
+    out->has_default_hints = md_ds_are_default_hints(o->hints_source);
     if (!(out->uncovered > 0.0))
         out->uncovered = MD_DS_UNCOVERED;
     if (!(out->hybrid_share > 0.0))

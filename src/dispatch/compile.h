@@ -13,7 +13,7 @@ typedef struct md_ds_compile_options {
     md_bounds bounds;
     const char *hints, *hints_source, *weights; /* as for md_ds_space_make */
     md_ds_policy
-        policy; /* `pin` and `off_hints` are ignored: the one is of a stage, the other follows from the hints */
+        policy; /* `pin` and `has_default_hints` are ignored: the one is of a stage, the other follows from the hints */
     const md_custom *custom;
     int32_t n_custom;
 } md_ds_compile_options;

@@ -6,6 +6,7 @@
 #include "dispatch/select/verify_custom.h"
 #include "dispatch/select/async_fill.h"
 #include "dispatch/cache/upgrade.h"
+#include "dispatch/pool/fill.h"
 #include "dispatch/online/online.h"
 #include "dispatch/call/index_sample.h"
 #include "dispatch/cache/shape_entry.h"
@@ -117,7 +118,9 @@ static md_status add_stage(md_ds_op *op, int32_t stage, const md_ds_op_options *
     char *pin = NULL;
     MD_TRY(pin_of_stage(&pin, options->pin, stage));
     policy.pin = pin;
-    md_status s = md_ds_pool_init(&op->stage[stage], op->runtime->builder, &target, &op->space, &policy, only_first);
+    md_status s = md_ds_pool_init(&op->stage[stage], op->runtime->builder, &target, &op->space, &policy);
+    if (s == MD_OK)
+        s = md_ds_pool_fill(&op->stage[stage], only_first);
     op->stage[stage].policy.pin = NULL;
     op->n_stages = stage + 1;
     free(pin);

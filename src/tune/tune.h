@@ -1,5 +1,4 @@
-/* What decides a config without or with a clock: the cost model, and measuring. (The measured search is in
- * search.h.) */
+/* Choosing configs by the cost model, and timing variants against each other. (The measured search: search.h.) */
 #ifndef MD_TUNE_TUNE_H
 #define MD_TUNE_TUNE_H
 
@@ -14,10 +13,14 @@ double md_tn_predict_us(const md_fa_target *target, const md_fa_family *family, 
  * tensors of these sizes); ties to the earlier one. NOT_FOUND where none is legal. `us` may be NULL. */
 md_status md_tn_best(md_fa_config *out, double *us, const md_fa_target *target, const md_fa_family *family,
                      const int64_t *size, const md_kn_shape *shape);
-/** The same among those that `accepts` takes (NULL: all). */
-typedef bool (*md_tn_accepts)(void *user, const md_fa_config *config);
+/* Which configs are taken into account. */
+typedef struct md_tn_filter {
+    bool (*accepts)(void *user, const md_fa_config *config);
+    void *user;
+} md_tn_filter;
+/** The same among the configs that the filter accepts (NULL: all). */
 md_status md_tn_best_of(md_fa_config *out, double *us, const md_fa_target *target, const md_fa_family *family,
-                        const md_kn_shape *shape, md_tn_accepts accepts, void *user);
+                        const md_kn_shape *shape, const md_tn_filter *filter);
 /** A contiguous, 64-byte aligned shape at these sizes: what a hint stands for. at_least axes get what reaches need
  * (or 1). */
 void md_tn_shape(md_kn_shape *out, const md_st_program *program, const int64_t *size);

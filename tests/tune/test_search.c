@@ -289,18 +289,16 @@ static void every_family_has_its_best(void **state)
     assert_int_equal(found(&r, &w, &p, MD_TUNE_MEASURE), n);
     md_tn_record_finish(&r);
     for (const md_fa_family *const *f = md_fa_families(w.facts.kind); *f; f++) {
-        md_fa_config config;
-        double us = 0.0;
-        bool is_measured = false;
         if ((*f)->is_last_resort || !(*f)->applies(&w.target))
             continue;
         md_kn_shape shape;
+        md_tn_decision d;
         md_tn_shape(&shape, w.program, p.size);
-        const md_status s =
-            md_tn_decide(&config, &us, &is_measured, w.wisdom, NULL, MD_TUNE_MEASURE, &w.target, *f, &p, &shape);
+        const md_tn_query q = {&w.target, &p, &shape, MD_TUNE_MEASURE, w.wisdom, NULL};
+        const md_status s = md_tn_decide(&d, &q, *f);
         assert_true(s == MD_OK || s == MD_NOT_FOUND);
         if (s == MD_OK)
-            assert_true(us > 0.0);
+            assert_true(d.us > 0.0);
     }
     world_close(&w);
 }
@@ -313,26 +311,27 @@ static void rigor_decides_where_configs_come_from(void **state)
     const md_fa_family *f = find_family(w.facts.kind, "row_persistent");
     const md_tn_point p = point_at(1024, 512);
     md_kn_shape shape;
-    md_fa_config off, estimate, measured, model;
-    double us;
-    bool is_measured;
+    md_tn_decision off, estimate, measured;
+    md_fa_config model;
     md_tn_shape(&shape, w.program, p.size);
-    assert_ok(md_tn_decide(&off, &us, &is_measured, w.wisdom, NULL, MD_TUNE_OFF, &w.target, f, &p, &shape));
+    md_tn_query q = {&w.target, &p, &shape, MD_TUNE_OFF, w.wisdom, NULL};
+    assert_ok(md_tn_decide(&off, &q, f));
     const md_fa_config usual = md_fa_default(f);
     if (f->legal(&w.target, &usual, p.size))
-        assert_memory_equal(&off, &usual, sizeof off);
+        assert_memory_equal(&off.config, &usual, sizeof usual);
     assert_ok(md_tn_best(&model, NULL, &w.target, f, p.size, &shape));
-    assert_ok(md_tn_decide(&estimate, &us, &is_measured, w.wisdom, NULL, MD_TUNE_ESTIMATE, &w.target, f, &p, &shape));
-    assert_memory_equal(&estimate, &model, sizeof model);
-    assert_false(is_measured);
+    q.rigor = MD_TUNE_ESTIMATE;
+    assert_ok(md_tn_decide(&estimate, &q, f));
+    assert_memory_equal(&estimate.config, &model, sizeof model);
+    assert_false(estimate.is_measured);
     const md_tn_job job = job_of(&w, &p, 1, MD_TUNE_MEASURE);
     assert_ok(md_tn_tune(&job));
-    for (md_tune rigor = MD_TUNE_ESTIMATE; rigor <= MD_TUNE_MEASURE; rigor++) {
-        assert_ok(md_tn_decide(&measured, &us, &is_measured, w.wisdom, NULL, rigor, &w.target, f, &p, &shape));
-        assert_true(is_measured);
+    for (; q.rigor <= MD_TUNE_MEASURE; q.rigor++) {
+        assert_ok(md_tn_decide(&measured, &q, f));
+        assert_true(measured.is_measured);
         char name[MD_FA_NAME];
-        md_fa_name(name, f, &measured);
-        assert_true(fabs(us / price_of(&w, name, p.size) - 1.0) < 1e-9); /* no noise here */
+        md_fa_name(name, f, &measured.config);
+        assert_true(fabs(measured.us / price_of(&w, name, p.size) - 1.0) < 1e-9); /* no noise here */
     }
     world_close(&w);
 }

@@ -1,32 +1,33 @@
+/* Runs the measured search at the points of a stage that a pool asks for, and ranks what was timed there. */
 #include "dispatch/pool/tune.h"
 
 #include "base/status.h"
-#include "dispatch/pool/points.h"
+#include "dispatch/pool/decide.h"
 #include "tune/tune.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct asker {
+typedef struct allowed {
     const md_fa_target *target;
     const md_ds_policy *policy;
-} asker;
+} allowed;
 
 static bool allows(const void *user, const md_fa_family *family, const md_fa_config *config)
 {
     (void)config;
-    const asker *r = user;
-    return md_ds_family_allowed(family, r->target, r->policy);
+    const allowed *a = user;
+    return md_ds_family_allowed(family, a->target, a->policy);
 }
 
-/* Ragged twins of all hints, and corners where hints are the defaults; none twice. */
-static int32_t points_beside(md_tn_point *out, const md_fa_target *target, const md_ds_policy *policy,
-                             const md_ds_space *space)
+/* Ragged twins of all hints, and lopsided points where hints are the defaults; each once. */
+static int32_t list_extra_points(md_tn_point *out, const md_fa_target *target, const md_ds_policy *policy,
+                                 const md_ds_space *space)
 {
     int32_t n = 0, n_kept = 0;
     for (int32_t h = 0; h < space->n_hints; h++)
         md_ds_hint_point(&out[n++], target, space, h, true);
-    if (policy->off_hints)
+    if (policy->has_default_hints)
         n += md_ds_corner_points(out + n, target, space);
     for (int32_t i = 0; i < n; i++) {
         bool is_new = true;
@@ -38,11 +39,18 @@ static int32_t points_beside(md_tn_point *out, const md_fa_target *target, const
     return n_kept;
 }
 
+static double budget_of(const md_tn_job *job, const md_ds_policy *policy)
+{
+    return job->budget_ms > 0.0           ? job->budget_ms
+           : policy->tune_budget_ms > 0.0 ? policy->tune_budget_ms
+                                          : MD_TN_BUDGET_MS;
+}
+
 md_status md_ds_tune_stage(const md_tn_job *job, const md_fa_target *target, const md_ds_policy *policy,
                            const md_ds_space *space, bool off_hints)
 {
-    const asker r = {target, policy};
-    const bool is_twofold = off_hints && target->facts->capability > 0;
+    const allowed families = {target, policy};
+    const bool has_extra = off_hints && target->facts->capability > 0;
     md_tn_point *point = calloc((size_t)(space->n_hints + MD_DS_MAX_CORNERS), sizeof *point);
     if (!point)
         return md_fail_memory();
@@ -55,58 +63,57 @@ md_status md_ds_tune_stage(const md_tn_job *job, const md_fa_target *target, con
     all.n_points = space->n_hints;
     all.point = point;
     all.allows = allows;
-    all.allows_user = &r;
-    all.budget_ms = (job->budget_ms > 0.0           ? job->budget_ms
-                     : policy->tune_budget_ms > 0.0 ? policy->tune_budget_ms
-                                                    : MD_TN_BUDGET_MS) /
-                    target->program->n_stages / (is_twofold ? 2 : 1);
+    all.allows_user = &families;
+    all.budget_ms = budget_of(job, policy) / target->program->n_stages / (has_extra ? 2 : 1);
     md_status s = md_tn_tune(&all);
-    if (s == MD_OK && is_twofold) {
-        all.n_points = points_beside(point, target, policy, space);
+    if (s == MD_OK && has_extra) {
+        all.n_points = list_extra_points(point, target, policy, space);
         s = md_tn_tune(&all);
     }
     free(point);
     return s;
 }
 
-/* Nothing that fails here is missed: the pool tries again. */
-static void build_ahead(void *user)
+/* ---- For a pool */
+
+/* Failures are ignored: the pool tries again. */
+static void prebuild(void *user)
 {
-    md_ds_ahead *a = user;
-    const md_fa_target *target = &a->c->target;
+    md_ds_prebuilt *p = user;
+    const md_ds_pool *c = p->c;
     md_tn_point point[MD_DS_MAX_HINTS + MD_DS_MAX_CORNERS];
     int32_t n = 0;
-    for (int32_t h = 0; h + 1 < a->space->n_hints; h++)
-        md_ds_hint_point(&point[n++], target, a->space, h, true);
-    n += md_ds_corner_points(point + n, target, a->space);
+    for (int32_t h = 0; h + 1 < c->space->n_hints; h++)
+        md_ds_hint_point(&point[n++], &c->target, c->space, h, true);
+    n += md_ds_corner_points(point + n, &c->target, c->space);
     for (int32_t i = 0; i < n; i++) {
         const md_fa_family *best = NULL;
         md_fa_config config;
-        if (md_ds_best_at(&best, &config, a->c, &point[i]) == MD_OK && best &&
-            md_bd_variant_create(&a->variant[a->n], a->builder, target, best, &config) == MD_OK)
-            a->n++;
+        if (md_ds_best_at(&best, &config, c, &point[i]) == MD_OK && best &&
+            md_bd_variant_create(&p->variant[p->n], c->builder, &c->target, best, &config) == MD_OK)
+            p->n++;
     }
 }
 
-void md_ds_ahead_finish(md_ds_ahead *ahead)
+void md_ds_prebuilt_finish(md_ds_prebuilt *prebuilt)
 {
-    for (int32_t i = 0; i < ahead->n; i++)
-        md_bd_variant_destroy(&ahead->variant[i]);
-    ahead->n = 0;
+    for (int32_t i = 0; i < prebuilt->n; i++)
+        md_bd_variant_destroy(&prebuilt->variant[i]);
+    prebuilt->n = 0;
 }
 
-md_status md_ds_tune_hints(md_ds_ahead *ahead, const md_ds_pool *c, md_bd *builder, const md_ds_space *space)
+md_status md_ds_tune_hints(md_ds_prebuilt *prebuilt, const md_ds_pool *c)
 {
-    const bool has_more = c->policy.off_hints && c->target.facts->capability > 0;
-    *ahead = (md_ds_ahead){.c = c, .builder = builder, .space = space};
-    const md_tn_job job = {.builder = builder,
+    const bool has_extra = c->policy.has_default_hints && c->target.facts->capability > 0;
+    *prebuilt = (md_ds_prebuilt){.c = c};
+    const md_tn_job job = {.builder = c->builder,
                            .rigor = c->policy.tune,
                            .seed = 1,
-                           .meanwhile = has_more ? build_ahead : NULL,
-                           .meanwhile_user = ahead};
+                           .meanwhile = has_extra ? prebuild : NULL,
+                           .meanwhile_user = prebuilt};
     if (c->policy.tune < MD_TUNE_MEASURE || !c->policy.wisdom || !c->target.facts->can_compile)
         return MD_OK;
-    return md_ds_tune_stage(&job, &c->target, &c->policy, space, false); /* creation has no time for more */
+    return md_ds_tune_stage(&job, &c->target, &c->policy, c->space, false); /* creation has no time for more */
 }
 
 static int32_t slot_of(const md_ds_pool *c, const char *variant)
@@ -117,40 +124,49 @@ static int32_t slot_of(const md_ds_pool *c, const char *variant)
     return -1;
 }
 
-static void note_record(md_ds_pool *c, int32_t hint, const md_tn_record *r, const int64_t *size)
+static void rank_record(md_ds_pool *c, int32_t hint, const md_tn_record *r, const int64_t *size)
 {
     for (int32_t i = 0; i < r->n_candidates; i++) {
         const md_tn_candidate *t = &r->candidate[i];
         const int32_t slot = t->verdict == MD_TN_TIMED && t->us > 0.0 ? slot_of(c, t->name) : -1;
-        if (slot >= 0)
-            md_ds_rank(c, hint, slot, t->us,
-                       md_tn_predict_us(&c->target, c->variant[slot]->family, &c->variant[slot]->config, size));
+        if (slot < 0)
+            continue;
+        const md_bd_variant *v = c->variant[slot];
+        md_ds_rank(c, hint,
+                   (md_ds_ranked){.variant = slot,
+                                  .us = t->us,
+                                  .model_us = md_tn_predict_us(&c->target, v->family, &v->config, size)});
     }
 }
 
-md_status md_ds_note_measured(md_ds_pool *c, const md_ds_space *space)
+static md_status note_at(md_ds_pool *c, int32_t hint)
 {
     const md_fa_family *f;
-    for (int32_t h = 0; h < space->n_hints; h++) {
-        int64_t size[MD_FX_MAX_DIMS];
+    int64_t size[MD_FX_MAX_DIMS];
+    char *key = NULL;
+    md_ds_hint_sizes(size, c->space, hint);
+    md_ds_bring_into_reach(size, &c->target);
+    MD_TRY(md_tn_key(&key, &c->target, size, false));
+    for (int32_t i = 0; (f = md_fa_of(&c->target, i)) != NULL; i++) {
+        md_tn_record r;
+        if (f->is_last_resort || !f->applies(&c->target) ||
+            md_tn_wisdom_find(&r, c->policy.wisdom, key, f->name, MD_TUNE_MEASURE) != MD_OK)
+            continue;
+        rank_record(c, hint, &r, size);
+        md_tn_record_finish(&r);
+    }
+    free(key);
+    return MD_OK;
+}
+
+md_status md_ds_note_measured(md_ds_pool *c)
+{
+    for (int32_t h = 0; h < c->space->n_hints; h++) {
         bool is_measured = false;
-        char *key = NULL;
         for (int32_t k = 0; k < c->draft->n[h]; k++)
             is_measured = is_measured || c->draft->of[h][k].model_us > 0.0;
-        if (!is_measured)
-            continue;
-        md_ds_hint_sizes(size, space, h);
-        md_ds_bring_into_reach(size, &c->target);
-        MD_TRY(md_tn_key(&key, &c->target, size, false));
-        for (int32_t i = 0; (f = md_fa_of(&c->target, i)) != NULL; i++) {
-            md_tn_record r;
-            if (f->is_last_resort || !f->applies(&c->target) ||
-                md_tn_wisdom_find(&r, c->policy.wisdom, key, f->name, MD_TUNE_MEASURE) != MD_OK)
-                continue;
-            note_record(c, h, &r, size);
-            md_tn_record_finish(&r);
-        }
-        free(key);
+        if (is_measured)
+            MD_TRY(note_at(c, h));
     }
     return MD_OK;
 }

@@ -3,6 +3,7 @@
 #include "base/task/fork.h"
 #include "base/status.h"
 #include "dispatch/cache/upgrade.h"
+#include "dispatch/pool/fill.h"
 
 #include <stdlib.h>
 
@@ -55,7 +56,7 @@ static void grow(struct md_ds_async_fill *g)
 {
     md_ds_op *op = g->op;
     for (int32_t s = 0; s < op->n_stages; s++)
-        if (md_ds_pool_fill(&op->stage[s], op->runtime->builder, &op->space) != MD_OK)
+        if (md_ds_pool_fill_rest(&op->stage[s]) != MD_OK)
             md_log_at(op->runtime->log, MD_LOG_WARN, "op %s, stage %d: the pool stays as small as it is: %s", op->name,
                       s, md_last_error());
     atomic_store_explicit(&op->is_filling, false, memory_order_release);

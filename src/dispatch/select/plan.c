@@ -2,6 +2,7 @@
 
 #include "base/dtype.h"
 #include "base/status.h"
+#include "dispatch/pool/fallback.h"
 #include "dispatch/pool/points.h"
 #include "dispatch/select/select.h"
 #include "dispatch/select/async_fill.h"
@@ -38,7 +39,7 @@ static md_status adopt(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds
     md_status s = md_ds_select(out, op, stage, query);
     if (s == MD_NOT_FOUND) {
         *out = (md_ds_pick){.variant = -1, .source = MD_DS_DEFAULT, .hint = -1, .runner_up = -1, .distance = -1.0};
-        s = md_ds_pool_add_fallback(&out->variant, c, op->runtime->builder, query->shape);
+        s = md_ds_pool_add_fallback(&out->variant, c, query->shape);
         if (s == MD_OK)
             atomic_fetch_add_explicit(&op->count.adopted, 1, memory_order_relaxed);
     }

@@ -320,7 +320,7 @@ static bool choose_on_lattice(md_ds_pick *out, md_ds_op *op, int32_t stage, cons
 
 bool md_ds_has_lattice(const md_ds_op *op)
 {
-    return op->policy.off_hints && op->space.n > 0 && op->stage[0].target.facts->capability > 0;
+    return op->policy.has_default_hints && op->space.n > 0 && op->stage[0].target.facts->capability > 0;
 }
 
 static bool choose_by_distance(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds_query *query)

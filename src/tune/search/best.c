@@ -1,3 +1,4 @@
+/* The config of least model time among a family's legal ones. */
 #include "tune/tune.h"
 
 #include "base/status.h"
@@ -11,8 +12,7 @@ typedef struct search {
     md_fa_config best;
     double us;
     const char *miss; /* why the last config was refused */
-    md_tn_accepts accepts;
-    void *user;
+    const md_tn_filter *filter;
 } search;
 
 static bool consider(void *user, const md_fa_config *config)
@@ -25,7 +25,7 @@ static bool consider(void *user, const md_fa_config *config)
         s->miss = miss;
         return true;
     }
-    if (s->accepts && !s->accepts(s->user, config)) {
+    if (s->filter && !s->filter->accepts(s->filter->user, config)) {
         s->miss = "none of the wanted kind";
         return true;
     }
@@ -38,9 +38,9 @@ static bool consider(void *user, const md_fa_config *config)
 }
 
 md_status md_tn_best_of(md_fa_config *out, double *us, const md_fa_target *target, const md_fa_family *family,
-                        const md_kn_shape *shape, md_tn_accepts accepts, void *user)
+                        const md_kn_shape *shape, const md_tn_filter *filter)
 {
-    search s = {.target = target, .family = family, .shape = shape, .us = INFINITY, .accepts = accepts, .user = user};
+    search s = {.target = target, .family = family, .shape = shape, .us = INFINITY, .filter = filter};
     md_fa_each(target, family, shape->size, consider, &s);
     if (!isfinite(s.us))
         return md_fail(MD_NOT_FOUND, "family '%s' has no legal config here%s%s", family->name, s.miss ? ": " : "",
@@ -59,5 +59,5 @@ md_status md_tn_best(md_fa_config *out, double *us, const md_fa_target *target, 
         md_tn_shape(&made, target->program, size);
         shape = &made;
     }
-    return md_tn_best_of(out, us, target, family, shape, NULL, NULL);
+    return md_tn_best_of(out, us, target, family, shape, NULL);
 }

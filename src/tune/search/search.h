@@ -54,10 +54,23 @@ typedef struct md_tn_job {
  * and such of single points are counted, not returned. */
 md_status md_tn_tune(const md_tn_job *job);
 
-/** The config of a family at a point: OFF its default where that is legal; else the wisdom's, else the model's best.
- * *is_measured (may be NULL): `us` was measured. `shape` as for md_tn_best. NOT_FOUND where no config is legal. */
-md_status md_tn_decide(md_fa_config *out, double *us, bool *is_measured, md_tn_wisdom *wisdom,
-                       md_tn_estimates *estimates, md_tune rigor, const md_fa_target *target,
-                       const md_fa_family *family, const md_tn_point *point, const md_kn_shape *shape);
+/* What a config is wanted for. */
+typedef struct md_tn_query {
+    const md_fa_target *target;
+    const md_tn_point *point;
+    const md_kn_shape *shape; /* of the tensors at the point: envelopes must hold for it */
+    md_tune rigor; /* OFF: the family's default config where that is legal; else wisdom first, then the model */
+    md_tn_wisdom *wisdom; /* NULL: none */
+    md_tn_estimates *estimates; /* NULL: the model is asked anew */
+} md_tn_query;
+
+typedef struct md_tn_decision {
+    md_fa_config config;
+    double us;
+    bool is_measured; /* `us` was measured on such a device with this driver and compiler; else it is an estimate */
+} md_tn_decision;
+
+/** The config of a family at a point, by what is known. NOT_FOUND where no config is legal. */
+md_status md_tn_decide(md_tn_decision *out, const md_tn_query *query, const md_fa_family *family);
 
 #endif

@@ -1,0 +1,53 @@
+/* Decides by numeric policy, wisdom and model which config serves a point. */
+#include "dispatch/pool/decide.h"
+
+#include "base/status.h"
+#include "dispatch/pool/numeric.h"
+#include "dispatch/pool/points.h"
+
+md_status md_ds_decide(md_tn_decision *out, const md_ds_pool *c, const md_fa_family *family, const md_tn_point *point,
+                       const md_kn_shape *shape, md_tune rigor)
+{
+    if (c->numeric) {
+        out->is_measured = false;
+        return md_ds_numeric_best(&out->config, &out->us, c, family, shape);
+    }
+    const md_tn_query query = {.target = &c->target,
+                               .point = point,
+                               .shape = shape,
+                               .rigor = rigor,
+                               .wisdom = c->policy.wisdom,
+                               .estimates = c->estimates};
+    return md_tn_decide(out, &query, family);
+}
+
+/* A measured time beats every estimate. */
+static bool is_better(const md_tn_decision *a, const md_tn_decision *b)
+{
+    return a->is_measured == b->is_measured ? a->us < b->us : a->is_measured;
+}
+
+md_status md_ds_best_at(const md_fa_family **best, md_fa_config *config, const md_ds_pool *c, const md_tn_point *point)
+{
+    md_tn_decision least = {.us = 0.0};
+    md_kn_shape shape;
+    const md_fa_family *f;
+    *best = NULL;
+    md_ds_point_shape(&shape, &c->target, point);
+    for (int32_t i = 0; (f = md_fa_of(&c->target, i)) != NULL; i++) {
+        md_tn_decision d;
+        if (f->is_last_resort || f->is_library || !md_ds_family_allowed(f, &c->target, &c->policy))
+            continue;
+        const md_status s = md_ds_decide(&d, c, f, point, &shape, MD_MAX(c->policy.tune, MD_TUNE_ESTIMATE));
+        if (s == MD_NOT_FOUND)
+            continue;
+        MD_TRY(s);
+        if (*best && !is_better(&d, &least))
+            continue;
+        *best = f;
+        least = d;
+    }
+    if (*best)
+        *config = least.config;
+    return MD_OK;
+}

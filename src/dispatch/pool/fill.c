@@ -1,0 +1,257 @@
+/* Fills pools: chooses which variants of a stage are built. */
+#include "dispatch/pool/fill.h"
+
+#include "base/status.h"
+#include "dispatch/pool/decide.h"
+#include "dispatch/pool/numeric.h"
+#include "dispatch/pool/points.h"
+#include "dispatch/pool/tune.h"
+#include "family/numeric.h"
+#include "tune/tune.h"
+
+#include <stdlib.h>
+
+/* At hints of choosy pools: a family of rows whose best is so many times slower than that of one before it is left
+ * out. */
+static const double MAX_BEHIND = 1.5;
+/* Variants for extra points, above the policy's limit. They take places of MD_DS_SPARE_VARIANTS. */
+enum { MAX_EXTRA = 20 };
+_Static_assert((int)MAX_EXTRA + (int)MD_DS_LAST_RESORTS <= (int)MD_DS_SPARE_VARIANTS,
+               "places are left for last resorts");
+/* Configs of a user's own kernel. */
+enum { CUSTOM_CONFIGS = 8 };
+
+/* ---- Hints */
+
+/* GPU pools of default hints, or of many, keep every family's best at the last hint only. */
+static bool is_choosy_at(const md_ds_pool *c, int32_t hint)
+{
+    return c->target.facts->capability > 0 && (c->policy.has_default_hints || c->space->n_hints > MD_DS_FEW_HINTS) &&
+           hint + 1 < c->space->n_hints;
+}
+
+static md_status add_decision(md_ds_pool *c, const md_fa_family *f, const md_tn_decision *d, int32_t hint,
+                              const md_tn_point *point, const md_kn_shape *shape)
+{
+    const md_ds_candidate candidate = {.family = f,
+                                       .config = d->config,
+                                       .hint = hint,
+                                       .limit = c->policy.max_variants + (point->is_ragged ? MAX_EXTRA : 0)};
+    const bool is_measured = d->is_measured && !point->is_ragged; /* at the hint itself */
+    int32_t slot;
+    MD_TRY(md_ds_pool_add(&slot, c, &candidate));
+    if (slot < 0)
+        return MD_OK;
+    if (is_measured && c->from_hint[slot] == hint)
+        atomic_store_explicit(&c->measured_us[slot], d->us, memory_order_relaxed);
+    const double model_us = is_measured ? md_tn_predict_us(&c->target, f, &d->config, shape->size) : 0.0;
+    md_ds_rank(c, hint, (md_ds_ranked){.variant = slot, .us = d->us, .model_us = model_us});
+    return MD_OK;
+}
+
+/* Every family's best at a hint. `is_ragged`: rows and data start at no boundary of memory, as with odd lengths. */
+static md_status add_hint(md_ds_pool *c, int32_t hint, bool last_resort, bool is_ragged)
+{
+    md_tn_point point;
+    md_kn_shape shape;
+    md_ds_hint_point(&point, &c->target, c->space, hint, is_ragged);
+    md_ds_point_shape(&shape, &c->target, &point);
+    double least = 0.0;
+    const md_fa_family *f;
+    for (int32_t i = 0; (f = md_fa_of(&c->target, i)) != NULL; i++) {
+        md_tn_decision d = {.us = 0.0};
+        if (f->is_last_resort != last_resort || !md_ds_family_allowed(f, &c->target, &c->policy))
+            continue;
+        const md_status s = md_ds_decide(&d, c, f, &point, &shape, c->policy.tune);
+        if (s == MD_NOT_FOUND)
+            continue;
+        MD_TRY(s);
+        if (is_choosy_at(c, hint) && f->is_reduction && least > 0 && d.us > least * MAX_BEHIND)
+            continue;
+        least = least > 0 ? MD_MIN(least, d.us) : d.us;
+        MD_TRY(add_decision(c, f, &d, hint, &point, &shape));
+    }
+    return MD_OK;
+}
+
+/* ---- GPUs: extra points off the hints */
+
+static md_status add_best(md_ds_pool *c, const md_tn_point *point)
+{
+    md_ds_candidate best = {.hint = -1, .limit = c->policy.max_variants + MAX_EXTRA};
+    int32_t slot;
+    MD_TRY(md_ds_best_at(&best.family, &best.config, c, point));
+    return best.family ? md_ds_pool_add(&slot, c, &best) : MD_OK;
+}
+
+/* Wide loads need boundaries that odd sizes do not have, and a few long rows need other kernels than many of medium
+ * length. Without variants for those, many new shapes would wait for a compiler or run slowly. */
+static md_status add_extra_points(md_ds_pool *c)
+{
+    md_tn_point point[MD_DS_MAX_CORNERS];
+    for (int32_t h = 0; h < c->space->n_hints; h++) {
+        md_ds_hint_point(&point[0], &c->target, c->space, h, true);
+        if (c->policy.has_default_hints && h + 1 < c->space->n_hints) /* the last one has each family's */
+            MD_TRY(add_best(c, &point[0]));
+        else
+            MD_TRY(add_hint(c, h, false, true));
+    }
+    const int32_t n = c->policy.has_default_hints ? md_ds_corner_points(point, &c->target, c->space) : 0;
+    for (int32_t i = 0; i < n; i++)
+        MD_TRY(add_best(c, &point[i]));
+    return MD_OK;
+}
+
+/* ---- Pins, own kernels, libraries, numeric classes */
+
+static md_status add_pinned(md_ds_pool *c)
+{
+    md_ds_candidate pin = {.hint = -1, .limit = MD_DS_MAX_VARIANTS};
+    const md_status status = md_fa_parse_for(&pin.family, &pin.config, &c->target, c->policy.pin);
+    if (status != MD_OK)
+        return md_fail_more(status, "; '%s' is pinned, by an option or MD_PIN", c->policy.pin);
+    if (!pin.family->applies(&c->target))
+        return md_fail(MD_INVALID_ARGUMENT, "pinned variant '%s': the family does not apply to the stage",
+                       c->policy.pin);
+    md_fa_numeric numeric;
+    md_fa_numeric_of(&numeric, &c->target, pin.family, &pin.config);
+    if (!md_fa_numeric_allows(c->policy.numeric, &numeric))
+        return md_fail(MD_INVALID_ARGUMENT, "pinned variant '%s': not under the numeric policy %s", c->policy.pin,
+                       md_ds_numeric_name(c->policy.numeric));
+    MD_TRY(md_ds_pool_add(&c->pinned, c, &pin));
+    return md_bd_variant_wait(c->variant[c->pinned]);
+}
+
+/* Configs of a family, of which every step-th is added. */
+typedef struct spread {
+    md_ds_pool *c;
+    const md_fa_family *family;
+    int32_t limit;
+    int32_t n, step; /* seen; 0: only counts */
+    md_status status;
+} spread;
+
+static bool add_spread(void *user, const md_fa_config *config)
+{
+    spread *s = user;
+    int32_t slot;
+    if (s->step && s->n % s->step == 0) {
+        const md_ds_candidate one = {.family = s->family, .config = *config, .hint = -1, .limit = s->limit};
+        s->status = md_ds_pool_add(&slot, s->c, &one);
+    }
+    s->n++;
+    return s->status == MD_OK;
+}
+
+/* A user's own kernels are in the pool whatever the hints. The model cannot tell their configs apart: some of each are
+ * added for measuring to choose from. */
+static md_status add_customs(md_ds_pool *c)
+{
+    int64_t size[MD_FX_MAX_DIMS];
+    md_ds_hint_sizes(size, c->space, c->space->n_hints - 1);
+    spread s = {.c = c, .limit = c->policy.max_variants};
+    for (int32_t i = 0; (s.family = md_fa_of(&c->target, i)) != NULL && s.family->custom; i++) {
+        const md_ds_candidate first = {
+            .family = s.family, .config = md_fa_default(s.family), .hint = -1, .limit = MD_DS_MAX_VARIANTS};
+        int32_t slot;
+        s.n = s.step = 0;
+        md_fa_each(&c->target, s.family, size, add_spread, &s);
+        s.step = (s.n + CUSTOM_CONFIGS - 1) / CUSTOM_CONFIGS;
+        s.n = 0;
+        MD_TRY(md_ds_pool_add(&slot, c, &first));
+        md_fa_each(&c->target, s.family, size, add_spread, &s);
+        MD_TRY(s.status);
+    }
+    return MD_OK;
+}
+
+/* All kernels that a library offers: they need no compiler, and only measuring can tell them apart. */
+static md_status add_library(md_ds_pool *c)
+{
+    int64_t size[MD_FX_MAX_DIMS];
+    md_ds_hint_sizes(size, c->space, c->space->n_hints - 1);
+    spread s = {.c = c, .step = 1, .limit = MD_DS_MAX_VARIANTS - MD_DS_LAST_RESORTS};
+    for (int32_t i = 0; (s.family = md_fa_of(&c->target, i)) != NULL; i++)
+        if (s.family->is_library && md_ds_family_allowed(s.family, &c->target, &c->policy)) {
+            md_fa_each(&c->target, s.family, size, add_spread, &s);
+            MD_TRY(s.status);
+        }
+    return MD_OK;
+}
+
+/* The representatives of numeric classes: added first and built at once, so that it is known from the start which of
+ * them serve. */
+static md_status add_representatives(md_ds_pool *c)
+{
+    MD_TRY(md_ds_numeric_create(&c->numeric, &c->target, c->space, &c->policy));
+    for (int32_t i = 0; i < c->numeric->n_representatives; i++) {
+        md_ds_representative *l = &c->numeric->representative[i];
+        const md_ds_candidate one = {.family = l->family, .config = l->config, .hint = -1, .limit = MD_DS_MAX_VARIANTS};
+        int32_t slot;
+        MD_TRY(md_ds_pool_add(&slot, c, &one));
+        l->variant = c->variant[slot];
+    }
+    for (int32_t i = 0; i < c->numeric->n_representatives; i++)
+        (void)md_bd_variant_wait(c->numeric->representative[i].variant);
+    return MD_OK;
+}
+
+/* ---- All of it */
+
+/* All hints from `first` on; last resorts only where there is nothing else. */
+static md_status add_hints(md_ds_pool *c, int32_t first)
+{
+    const int32_t n_before = c->n_variants;
+    for (int32_t pass = 0; pass < (first > 0 ? 1 : 2) && c->n_variants == n_before; pass++)
+        for (int32_t h = first; h < c->space->n_hints; h++)
+            MD_TRY(add_hint(c, h, pass == 1, false));
+    if (c->target.facts->capability > 0)
+        MD_TRY(add_extra_points(c));
+    if (c->policy.select == MD_SELECT_MEASURE && !c->numeric)
+        MD_TRY(add_library(c));
+    return md_ds_note_measured(c);
+}
+
+static md_status fill(md_ds_pool *c, bool only_first, md_ds_prebuilt *prebuilt)
+{
+    MD_TRY(add_customs(c));
+    if (c->policy.numeric >= MD_NUMERIC_DETERMINISTIC)
+        MD_TRY(add_representatives(c));
+    else
+        MD_TRY(md_ds_tune_hints(prebuilt, c));
+    const int32_t n_before = c->n_variants;
+    if (only_first) {
+        MD_TRY(add_hint(c, 0, false, false));
+        c->is_partial = c->n_variants > n_before;
+    }
+    return c->is_partial ? MD_OK : add_hints(c, 0);
+}
+
+md_status md_ds_pool_fill(md_ds_pool *c, bool only_first)
+{
+    if (c->policy.pin)
+        return add_pinned(c);
+    MD_TRY(md_tn_estimates_open(&c->estimates, c->policy.wisdom, &c->target));
+    md_ds_prebuilt prebuilt = {0};
+    const md_status s = fill(c, only_first, &prebuilt);
+    md_ds_prebuilt_finish(&prebuilt);
+    if (!c->is_partial || s != MD_OK)
+        md_tn_estimates_close(&c->estimates);
+    return s;
+}
+
+md_status md_ds_pool_fill_rest(md_ds_pool *c)
+{
+    if (!c->is_partial)
+        return MD_OK;
+    md_ds_ranks *seen = c->draft, *draft = malloc(sizeof *draft);
+    if (!draft)
+        return md_fail_memory();
+    *draft = *seen;
+    draft->older = seen;
+    c->draft = draft;
+    const md_status s = add_hints(c, 1);
+    atomic_store_explicit(&c->ranks, draft, memory_order_release);
+    md_tn_estimates_close(&c->estimates);
+    return s;
+}
