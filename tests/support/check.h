@@ -14,12 +14,6 @@
 
 #include <md/md.h>
 
-/* No test reads or fills the user's store, also one that is run by hand; a test of stores makes its own. */
-__attribute__((constructor)) static void check_without_store(void)
-{
-    (void)setenv("MD_CACHE_DIR", "", 0);
-}
-
 /** Fails with the library's message. */
 #define assert_ok(call)                                                                                                \
     do {                                                                                                               \
