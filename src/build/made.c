@@ -99,7 +99,8 @@ md_status md_bd_variant_run(const md_bd_variant *variant, const md_kn_plan_geome
         call->blocks = g->blocks;
         call->launch = i;
         md_kn_pack(words, variant->param[i], variant->n_params[i], call);
-        MD_TRY(dev->ops->launch(dev, stream, variant->kernel[i], g, words, variant->n_params[i], call));
+        MD_TRY(
+            dev->ops->launch(dev, stream, variant->kernel[i], g, (md_dev_params){words, variant->n_params[i]}, call));
     }
     return MD_OK;
 }

@@ -93,7 +93,7 @@ static inline md_status scale(md_dev *dev, md_stream stream, const md_dev_kernel
 {
     md_kn_word words[3] = {{.p = y}, {.d = factor}, {.i = n}};
     md_kn_geometry g = grid_of((n + 127) / 128, 128);
-    return dev->ops->launch(dev, stream, kernel, &g, words, 3, NULL);
+    return dev->ops->launch(dev, stream, kernel, &g, (md_dev_params){words, 3}, NULL);
 }
 
 /* Whether the device still computes. */

@@ -149,19 +149,21 @@ static void test_refused_launches(void **state)
     md_dev_kernel *kernel = make(dev, scale_text);
     md_kn_word words[3] = {{0}};
     md_kn_geometry g = grid_of(1, 2048);
-    assert_fails(dev->ops->launch(dev, NULL, kernel, &g, words, 3, NULL), MD_UNSUPPORTED, "md_kernel");
+    assert_fails(dev->ops->launch(dev, NULL, kernel, &g, (md_dev_params){words, 3}, NULL), MD_UNSUPPORTED, "md_kernel");
     g = grid_of(1, 1024); /* launch bounds say 128 */
-    assert_fails(dev->ops->launch(dev, NULL, kernel, &g, words, 3, NULL), MD_UNSUPPORTED, "block 1024 x 1 x 1");
+    assert_fails(dev->ops->launch(dev, NULL, kernel, &g, (md_dev_params){words, 3}, NULL), MD_UNSUPPORTED,
+                 "block 1024 x 1 x 1");
     g = grid_of(1, 128);
     g.scratch_bytes = dev->facts.shared_per_block + 1;
-    assert_int_not_equal(dev->ops->launch(dev, NULL, kernel, &g, words, 3, NULL), MD_OK);
+    assert_int_not_equal(dev->ops->launch(dev, NULL, kernel, &g, (md_dev_params){words, 3}, NULL), MD_OK);
     g = grid_of(1 << 20, 128);
     g.is_cooperative = true;
-    assert_fails(dev->ops->launch(dev, NULL, kernel, &g, words, 3, NULL), MD_UNSUPPORTED, "cooperative");
+    assert_fails(dev->ops->launch(dev, NULL, kernel, &g, (md_dev_params){words, 3}, NULL), MD_UNSUPPORTED,
+                 "cooperative");
     g = grid_of(1, 128);
-    assert_fails(dev->ops->launch(dev, NULL, kernel, &g, words, 2, NULL), MD_INTERNAL, "24 bytes");
+    assert_fails(dev->ops->launch(dev, NULL, kernel, &g, (md_dev_params){words, 2}, NULL), MD_INTERNAL, "24 bytes");
     g.blocks = g.grid[0] = 0;
-    assert_ok(dev->ops->launch(dev, NULL, kernel, &g, words, 3, NULL));
+    assert_ok(dev->ops->launch(dev, NULL, kernel, &g, (md_dev_params){words, 3}, NULL));
     assert_int_equal(cudaGetLastError(), cudaSuccess);
     dev->ops->unload(dev, kernel);
     check_works(dev);
@@ -201,7 +203,7 @@ static void test_clusters(void **state)
         md_kn_geometry g = grid_of(32, 32);
         g.cluster = n;
         g.scratch_bytes = dev->facts.shared_per_block;
-        assert_ok(dev->ops->launch(dev, NULL, kernel, &g, words, 2, NULL));
+        assert_ok(dev->ops->launch(dev, NULL, kernel, &g, (md_dev_params){words, 2}, NULL));
         assert_ok(dev->ops->copy(dev, got, out, sizeof got));
         for (int32_t i = 0; i < 32; i++)
             assert_int_equal(got[i], 100 + (i % n + 1) % n);
@@ -240,7 +242,7 @@ static void test_reports(void **state)
         md_kn_geometry g = grid_of(40, 128);
         assert_false(r->host->is_set);
         for (int again = 0; again < 2; again++) {
-            assert_ok(dev->ops->launch(dev, NULL, kernel, &g, words, 2, NULL));
+            assert_ok(dev->ops->launch(dev, NULL, kernel, &g, (md_dev_params){words, 2}, NULL));
             assert_ok(dev->ops->sync(dev, NULL));
             assert_int_equal(r->host->is_set, turn % 3 != 2);
             if (r->host->is_set)
@@ -273,7 +275,7 @@ static void test_functions(void **state)
     assert_ok(dev->ops->alloc(&call.data[0], dev, sizeof x));
     assert_ok(dev->ops->copy(dev, call.data[0], x, sizeof x));
     call.data[1] = kernel;
-    assert_ok(dev->ops->launch(dev, NULL, function, &(md_kn_geometry){.blocks = 1}, NULL, 0, &call));
+    assert_ok(dev->ops->launch(dev, NULL, function, &(md_kn_geometry){.blocks = 1}, (md_dev_params){NULL, 0}, &call));
     assert_ok(dev->ops->copy(dev, x, call.data[0], sizeof x));
     assert_true(x[0] == 1 && x[1] == 4 && x[2] == 7 && x[3] == 3);
     dev->ops->free(dev, call.data[0]);
@@ -395,13 +397,13 @@ static int lose_device(void)
     md_dev_kernel *kernel = make(f.dev, wild);
     md_kn_word words[2] = {{.i = 64}, {.i = 1}};
     md_kn_geometry g = grid_of(1, 1);
-    md_status launched = f.dev->ops->launch(f.dev, NULL, kernel, &g, words, 2, NULL),
+    md_status launched = f.dev->ops->launch(f.dev, NULL, kernel, &g, (md_dev_params){words, 2}, NULL),
               waited = f.dev->ops->sync(f.dev, NULL);
     printf("%s\n", md_last_error());
     bool is_good = launched == MD_OK && waited == MD_DEVICE && strstr(md_last_error(), "lost");
     is_good = is_good && f.dev->ops->alloc(&p, f.dev, 64) == MD_DEVICE && strstr(md_last_error(), "earlier error");
     printf("%s\n", md_last_error());
-    is_good = is_good && f.dev->ops->launch(f.dev, NULL, kernel, &g, words, 2, NULL) == MD_DEVICE;
+    is_good = is_good && f.dev->ops->launch(f.dev, NULL, kernel, &g, (md_dev_params){words, 2}, NULL) == MD_DEVICE;
     f.dev->ops->unload(f.dev, kernel);
     fixture_close(&f);
     return is_good ? 0 : 1;

@@ -37,7 +37,7 @@ static void *use_workspace(worker *w, md_stream stream, int64_t n_words, int64_t
     for (int check = 0; check < 2; check++) {
         md_kn_word words[5] = {{.p = p}, {.p = w->wrong}, {.i = n_words}, {.i = seed}, {.i = check}};
         md_kn_geometry g = grid_of(64, 256);
-        assert_ok(w->dev->ops->launch(w->dev, stream, w->kernel, &g, words, 5, NULL));
+        assert_ok(w->dev->ops->launch(w->dev, stream, w->kernel, &g, (md_dev_params){words, 5}, NULL));
     }
     return p;
 }
@@ -201,7 +201,8 @@ static md_status spin_body(void *user)
     spin *s = user;
     md_kn_geometry g = grid_of(1, 32);
     for (int i = 0; i < s->n; i++)
-        MD_TRY(s->dev->ops->launch(s->dev, s->stream, s->kernel, &g, &(md_kn_word){.i = s->ns}, 1, NULL));
+        MD_TRY(
+            s->dev->ops->launch(s->dev, s->stream, s->kernel, &g, (md_dev_params){&(md_kn_word){.i = s->ns}, 1}, NULL));
     return MD_OK;
 }
 
@@ -272,7 +273,7 @@ static double launch_ns(md_dev *dev, const md_dev_kernel *kernel, const raw_call
             if (raw)
                 (void)cudaLaunchKernelExC(&config, (const void *)raw->kernel, args);
             else
-                (void)dev->ops->launch(dev, dev->tuning, kernel, &g, words, 3, NULL);
+                (void)dev->ops->launch(dev, dev->tuning, kernel, &g, (md_dev_params){words, 3}, NULL);
         }
         best = fmin(best, (double)(md_clock_ns() - start) / N);
         assert_ok(dev->ops->sync(dev, dev->tuning));
@@ -297,7 +298,7 @@ static void test_costs(void **state)
     md_kn_geometry g = grid_of(1, 128);
     md_kn_word words[3] = {{0}};
     start = md_clock_ns();
-    assert_ok(dev->ops->launch(dev, dev->tuning, kernel, &g, words, 3, NULL));
+    assert_ok(dev->ops->launch(dev, dev->tuning, kernel, &g, (md_dev_params){words, 3}, NULL));
     double first = (double)(md_clock_ns() - start) * 1e-3;
     raw_call raw = load_raw(dev);
     double theirs = launch_ns(dev, NULL, &raw), ours = launch_ns(dev, kernel, NULL);

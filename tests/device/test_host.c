@@ -203,12 +203,12 @@ static void test_run(void **state)
                 y[i] = (float)i;
             md_kn_word words[2] = {{.p = y}, {.d = 0.5}};
             md_kn_geometry geometry = {.blocks = N, .grain = grains[g], .scratch_bytes = with_scratch * 100};
-            assert_ok(dev->ops->launch(dev, NULL, kernel, &geometry, words, 2, NULL));
+            assert_ok(dev->ops->launch(dev, NULL, kernel, &geometry, (md_dev_params){words, 2}, NULL));
             for (int i = 0; i < N; i++)
                 assert_true(y[i] == 2.0f * (float)i + 0.5f); /* each block exactly once */
         }
     md_kn_geometry none = {.blocks = 0, .grain = 1};
-    assert_ok(dev->ops->launch(dev, NULL, kernel, &none, NULL, 0, NULL));
+    assert_ok(dev->ops->launch(dev, NULL, kernel, &none, (md_dev_params){NULL, 0}, NULL));
     dev->ops->unload(dev, kernel);
     md_dev_close(&dev);
 }
@@ -233,7 +233,7 @@ static void test_scratch(void **state)
     int64_t y[N];
     md_kn_word words[1] = {{.p = y}};
     md_kn_geometry geometry = {.blocks = N, .grain = 1, .scratch_bytes = 512 * 8};
-    assert_ok(dev->ops->launch(dev, NULL, kernel, &geometry, words, 1, NULL));
+    assert_ok(dev->ops->launch(dev, NULL, kernel, &geometry, (md_dev_params){words, 1}, NULL));
     for (int i = 0; i < N; i++)
         assert_int_equal(y[i], 512 * i); /* no lane wrote another's scratch; 64-byte aligned */
     dev->ops->unload(dev, kernel);
@@ -255,10 +255,12 @@ static void test_function(void **state)
     int result = 0;
     md_kn_call call = {.blocks = 1};
     call.data[0] = &result;
-    assert_ok(dev->ops->launch(dev, NULL, kernel, &(md_kn_geometry){.blocks = 1, .grain = 1}, NULL, 0, &call));
+    assert_ok(dev->ops->launch(dev, NULL, kernel, &(md_kn_geometry){.blocks = 1, .grain = 1}, (md_dev_params){NULL, 0},
+                               &call));
     assert_int_equal(result, 7);
     call.blocks = 13;
-    assert_fails(dev->ops->launch(dev, NULL, kernel, &(md_kn_geometry){.blocks = 13, .grain = 1}, NULL, 0, &call),
+    assert_fails(dev->ops->launch(dev, NULL, kernel, &(md_kn_geometry){.blocks = 13, .grain = 1},
+                                  (md_dev_params){NULL, 0}, &call),
                  MD_DEVICE, "thirteen");
     dev->ops->unload(dev, kernel);
     md_dev_close(&dev);
@@ -275,7 +277,8 @@ static void test_many(void **state)
     for (int i = 0; i < N; i++) {
         float y[1] = {1.0f};
         md_kn_word words[2] = {{.p = y}, {.d = 0.0}};
-        assert_ok(dev->ops->launch(dev, NULL, kernel[i], &(md_kn_geometry){.blocks = 1, .grain = 1}, words, 2, NULL));
+        assert_ok(dev->ops->launch(dev, NULL, kernel[i], &(md_kn_geometry){.blocks = 1, .grain = 1},
+                                   (md_dev_params){words, 2}, NULL));
         assert_true(y[0] == (float)(i + 2));
         dev->ops->unload(dev, kernel[i]);
     }
@@ -292,7 +295,8 @@ static void test_libm(void **state)
              "e");
     double y = 0.0;
     md_kn_word words[2] = {{.p = &y}, {.d = 5.0}};
-    assert_ok(dev->ops->launch(dev, NULL, kernel, &(md_kn_geometry){.blocks = 1, .grain = 1}, words, 2, NULL));
+    assert_ok(dev->ops->launch(dev, NULL, kernel, &(md_kn_geometry){.blocks = 1, .grain = 1}, (md_dev_params){words, 2},
+                               NULL));
     assert_true(y > 23.999 && y < 24.001);
     dev->ops->unload(dev, kernel);
     md_dev_close(&dev);
@@ -389,7 +393,8 @@ static void test_options_of_compiler(void **state)
     md_dev_kernel *kernel = make(dev, scale_text, "scale");
     float y[1] = {3.0f};
     md_kn_word words[2] = {{.p = y}, {.d = 1.0}};
-    assert_ok(dev->ops->launch(dev, NULL, kernel, &(md_kn_geometry){.blocks = 1, .grain = 1}, words, 2, NULL));
+    assert_ok(dev->ops->launch(dev, NULL, kernel, &(md_kn_geometry){.blocks = 1, .grain = 1}, (md_dev_params){words, 2},
+                               NULL));
     assert_true(y[0] == 16.0f);
     dev->ops->unload(dev, kernel);
     md_dev_close(&dev);

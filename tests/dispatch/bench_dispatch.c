@@ -82,7 +82,7 @@ static double run_raw(const raw *r)
 {
     uint64_t start = md_clock_ns();
     for (int i = 0; i < BATCH; i++)
-        (void)r->dev->ops->launch(r->dev, NULL, r->kernel, &r->geometry, r->params, r->n, NULL);
+        (void)r->dev->ops->launch(r->dev, NULL, r->kernel, &r->geometry, (md_dev_params){r->params, r->n}, NULL);
     return (double)(md_clock_ns() - start) / BATCH;
 }
 

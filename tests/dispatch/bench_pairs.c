@@ -91,7 +91,7 @@ static void make_bare(item *x)
     md_kn_pack(plain, v->param[0], v->n_params[0], &call);
     memcpy(x->raw.params, plain, (size_t)v->n_params[0] * sizeof *plain);
     if (k->n_maps)
-        CHECK(md_dev_cuda_fill_maps(x->raw.params, k, plain, v->n_params[0], &call));
+        CHECK(md_dev_cuda_fill_maps(x->raw.params, k, (md_dev_params){plain, v->n_params[0]}, &call));
     x->raw.kernel = (const void *)k->kernel;
     x->raw.own = v->kernel[0];
     x->raw.geometry = *g;
@@ -260,7 +260,7 @@ static double other(const item *x, const bare *again, int set, what w)
     const uint64_t start = md_clock_ns();
     md_status s = w == BEHIND ? md_call(x->op, stream, x->arg[set], x->n)
                               : context->dev->ops->launch(context->dev, stream, again->own, &again->geometry,
-                                                          again->params, again->n_params, NULL);
+                                                          (md_dev_params){again->params, again->n_params}, NULL);
     if (w == BEHIND)
         start_bare(again);
     const uint64_t spent = md_clock_ns() - start;

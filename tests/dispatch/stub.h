@@ -10,9 +10,9 @@ typedef struct stub {
 } stub;
 
 static md_status stub_launch(md_dev *dev, md_stream on, const md_dev_kernel *kernel, const md_kn_geometry *geometry,
-                             const md_kn_word *params, int32_t n, const md_kn_call *call)
+                             md_dev_params params, const md_kn_call *call)
 {
-    (void)dev, (void)on, (void)kernel, (void)geometry, (void)params, (void)n, (void)call;
+    (void)dev, (void)on, (void)kernel, (void)geometry, (void)params, (void)call;
     return MD_OK;
 }
 

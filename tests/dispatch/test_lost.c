@@ -33,9 +33,9 @@ LOSES(sync, (md_dev * dev, md_stream s), (dev, s))
 LOSES(load, (md_dev_kernel * *out, md_dev *dev, const void *b, size_t n, const md_kn_launch_source *source),
       (out, dev, b, n, source))
 LOSES(launch,
-      (md_dev * dev, md_stream s, const md_dev_kernel *k, const md_kn_geometry *g, const md_kn_word *p, int32_t n,
+      (md_dev * dev, md_stream s, const md_dev_kernel *k, const md_kn_geometry *g, md_dev_params p,
        const md_kn_call *call),
-      (dev, s, k, g, p, n, call))
+      (dev, s, k, g, p, call))
 LOSES(workspace, (void **out, md_dev *dev, md_stream s, size_t n), (out, dev, s, n))
 LOSES(counters, (void **out, md_dev *dev, md_stream s), (out, dev, s))
 LOSES(copy_background, (md_dev * dev, md_stream s, void *to, const void *from, size_t n), (dev, s, to, from, n))

@@ -153,7 +153,8 @@ static void run_length(merge_case *c, const char *text, int64_t n, uint64_t *see
     }
     memcpy(shape.size, binding[0].size, sizeof binding[0].size);
     md_kn_pack(params, c->source.param, c->source.n_params, &call);
-    assert_ok(device->ops->launch(device, NULL, c->kernel, &geometry, params, c->source.n_params, &call));
+    assert_ok(
+        device->ops->launch(device, NULL, c->kernel, &geometry, (md_dev_params){params, c->source.n_params}, &call));
     assert_ok(md_fx_evaluate(f, &binding[1], &fault));
     for (int32_t t = 0; t < f->n_tensors; t++)
         if (f->tensor[t].role == MD_FX_OUTPUT)

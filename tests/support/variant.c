@@ -296,7 +296,8 @@ static md_status run_launch(bench *b, const md_kn_launch_source *launch, const m
     b->call.blocks = geometry->blocks;
     md_kn_pack(params, launch->param, launch->n_params, &b->call);
     if (geometry->blocks > 0)
-        status = b->dev->ops->launch(b->dev, NULL, kernel, geometry, params, launch->n_params, &b->call);
+        status =
+            b->dev->ops->launch(b->dev, NULL, kernel, geometry, (md_dev_params){params, launch->n_params}, &b->call);
     md_status synced = b->dev->ops->sync(b->dev, NULL); /* it runs until then */
     b->dev->ops->unload(b->dev, kernel);
     return status == MD_OK ? synced : status;

@@ -32,7 +32,7 @@ static bool is_bent(const md_kn_call *call)
 }
 
 static md_status bent_launch(md_dev *dev, md_stream stream, const md_dev_kernel *kernel, const md_kn_geometry *geometry,
-                             const md_kn_word *params, int32_t n, const md_kn_call *call)
+                             md_dev_params params, const md_kn_call *call)
 {
     const bool bends = is_bent(call);
     the_bent.n_bent += bends;
@@ -40,7 +40,7 @@ static md_status bent_launch(md_dev *dev, md_stream stream, const md_dev_kernel 
         return md_fail(MD_DEVICE, "bent: it does not launch");
     if (bends && the_bent.how == BEND_NOTHING_WRITTEN)
         return MD_OK;
-    md_status s = the_bent.real->launch(dev, stream, kernel, geometry, params, n, call);
+    md_status s = the_bent.real->launch(dev, stream, kernel, geometry, params, call);
     const md_st_program *program = call ? call->program : NULL;
     for (int32_t t = 0; bends && program && t < program->formula->n_tensors; t++) {
         if (program->formula->tensor[t].role != MD_FX_OUTPUT)

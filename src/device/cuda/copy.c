@@ -70,5 +70,5 @@ md_status md_dev_cuda_copy_tensor(md_dev *base, md_stream stream, const md_tenso
     MD_TRY(find_kernel(&kernel, dev));
     int64_t n_blocks = MD_MIN((word[2].i + THREADS - 1) / THREADS, (int64_t)base->facts.threads * BLOCKS_PER_SM);
     md_kn_geometry g = {.blocks = n_blocks, .grain = 1, .grid = {(int32_t)n_blocks, 1, 1}, .block = {THREADS, 1, 1}};
-    return md_dev_cuda_launch(base, stream, kernel, &g, word, N_WORDS, NULL);
+    return md_dev_cuda_launch(base, stream, kernel, &g, (md_dev_params){word, N_WORDS}, NULL);
 }

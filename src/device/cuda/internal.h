@@ -86,7 +86,7 @@ typedef struct md_dev_cuda_kernel { /* what md_dev_kernel * points to here */
     void (*encode_map)(void), (*move_map)(void); /* the driver's */
 } md_dev_cuda_kernel;
 md_status md_dev_cuda_launch(md_dev *dev, md_stream stream, const md_dev_kernel *kernel, const md_kn_geometry *geometry,
-                             const md_kn_word *params, int32_t n, const md_kn_call *call);
+                             md_dev_params params, const md_kn_call *call);
 /** What a launch asks for beside its numbers; how many. */
 unsigned md_dev_cuda_attributes(cudaLaunchAttribute attribute[3], const md_dev_cuda_kernel *kernel,
                                 const md_kn_geometry *geometry);
@@ -110,7 +110,7 @@ md_status md_dev_cuda_map_move(md_kn_word words[MD_KN_MAP_WORDS], md_dev *dev, c
                                uint64_t address);
 /** Fills the kernel's tensor maps into a copy of its parameters. */
 md_status md_dev_cuda_fill_maps(md_kn_word out[MD_DEV_CUDA_MAP_PARAMS], const md_dev_cuda_kernel *kernel,
-                                const md_kn_word *params, int32_t n, const md_kn_call *call);
+                                md_dev_params params, const md_kn_call *call);
 
 /* cuda_memory.c */
 /** OUT_OF_MEMORY with what was asked for and what is free. */

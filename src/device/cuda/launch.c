@@ -101,25 +101,24 @@ static md_status run_function(md_dev *dev, md_stream stream, const md_dev_cuda_k
 }
 
 static md_status launch_kernel(md_dev_cuda *dev, md_stream stream, const md_dev_cuda_kernel *k,
-                               const md_kn_geometry *geometry, const md_kn_word *params, int32_t n,
-                               const md_kn_call *call)
+                               const md_kn_geometry *geometry, md_dev_params params, const md_kn_call *call)
 {
     md_kn_word own[MD_DEV_CUDA_MAP_PARAMS];
-    if (n < k->least_words)
+    if (params.n < k->least_words)
         return md_fail(MD_INTERNAL, "kernel '%.40s' takes %d bytes of parameters and got %d words", k->facts.kernel,
-                       (int)k->facts.param_bytes, (int)n);
+                       (int)k->facts.param_bytes, (int)params.n);
     if (k->n_maps > 0 && call) {
-        MD_TRY(md_dev_cuda_fill_maps(own, k, params, n, call));
-        params = own;
+        MD_TRY(md_dev_cuda_fill_maps(own, k, params, call));
+        params.word = own;
     }
-    cudaError_t error = md_dev_cuda_start((cudaStream_t)stream, k, geometry, params);
+    cudaError_t error = md_dev_cuda_start((cudaStream_t)stream, k, geometry, params.word);
     return error == cudaSuccess ? MD_OK : fail_launch(dev, error, k, geometry);
 }
 
 /* With the device current. */
 static __attribute__((noinline)) md_status launch_there(md_dev_cuda *dev, md_stream stream, const md_dev_cuda_kernel *k,
-                                                        const md_kn_geometry *geometry, const md_kn_word *params,
-                                                        int32_t n, const md_kn_call *call)
+                                                        const md_kn_geometry *geometry, md_dev_params params,
+                                                        const md_kn_call *call)
 {
     if (dev->lost) {
         md_dev_cuda_scope none;
@@ -129,8 +128,8 @@ static __attribute__((noinline)) md_status launch_there(md_dev_cuda *dev, md_str
     bool is_elsewhere = !dev->is_only && cudaGetDevice(&current) == cudaSuccess && current != dev->base.facts.index;
     if (is_elsewhere)
         MD_CUDA_TRY(dev, cudaSetDevice(dev->base.facts.index), "making the device current");
-    md_status status = k->function ? run_function(&dev->base, stream, k, call)
-                                   : launch_kernel(dev, stream, k, geometry, params, n, call);
+    md_status status =
+        k->function ? run_function(&dev->base, stream, k, call) : launch_kernel(dev, stream, k, geometry, params, call);
     if (is_elsewhere)
         (void)cudaSetDevice(current);
     return status;
@@ -144,22 +143,22 @@ static bool is_of_current(md_stream stream)
 
 /* The one call of a warm path: what can be asked cheaply is asked, all else is the runtime's answer. */
 __attribute__((hot)) md_status md_dev_cuda_launch(md_dev *base, md_stream stream, const md_dev_kernel *kernel,
-                                                  const md_kn_geometry *geometry, const md_kn_word *params, int32_t n,
+                                                  const md_kn_geometry *geometry, md_dev_params params,
                                                   const md_kn_call *call)
 {
     md_dev_cuda *dev = (md_dev_cuda *)base;
     const md_dev_cuda_kernel *k = (const md_dev_cuda_kernel *)kernel;
     if (geometry->blocks <= 0)
         return MD_OK;
-    if (k->function || call || n < k->least_words || dev->lost || (!dev->is_only && is_of_current(stream)))
-        return launch_there(dev, stream, k, geometry, params, n, call);
-    if (dev->launcher && start_by_driver(dev, (cudaStream_t)stream, k, geometry, params))
+    if (k->function || call || params.n < k->least_words || dev->lost || (!dev->is_only && is_of_current(stream)))
+        return launch_there(dev, stream, k, geometry, params, call);
+    if (dev->launcher && start_by_driver(dev, (cudaStream_t)stream, k, geometry, params.word))
         return MD_OK;
-    cudaError_t error = md_dev_cuda_start((cudaStream_t)stream, k, geometry, params);
+    cudaError_t error = md_dev_cuda_start((cudaStream_t)stream, k, geometry, params.word);
     if (__builtin_expect(error == cudaSuccess, 1))
         return MD_OK;
     if (error != cudaErrorInvalidResourceHandle || dev->is_only)
         return fail_launch(dev, error, k, geometry);
     (void)cudaGetLastError(); /* a runtime that wants the stream's device to be current */
-    return launch_there(dev, stream, k, geometry, params, n, call);
+    return launch_there(dev, stream, k, geometry, params, call);
 }

@@ -95,16 +95,16 @@ static bool encode(tensor_map *out, encode_fn f, const md_kn_map *m, const md_kn
 }
 
 md_status md_dev_cuda_fill_maps(md_kn_word out[MD_DEV_CUDA_MAP_PARAMS], const md_dev_cuda_kernel *kernel,
-                                const md_kn_word *params, int32_t n, const md_kn_call *call)
+                                md_dev_params params, const md_kn_call *call)
 {
     _Static_assert(sizeof(tensor_map) == MD_KN_MAP_WORDS * sizeof(md_kn_word), "words of a map");
     encode_fn f = (encode_fn)kernel->encode_map;
     if (!f)
         return md_fail(MD_UNSUPPORTED, "this driver makes no tensor maps");
-    if (n > MD_DEV_CUDA_MAP_PARAMS || n < kernel->n_maps * MD_KN_MAP_WORDS)
-        return md_fail(MD_INTERNAL, "a kernel with tensor maps takes %d words", (int)n);
+    if (params.n > MD_DEV_CUDA_MAP_PARAMS || params.n < kernel->n_maps * MD_KN_MAP_WORDS)
+        return md_fail(MD_INTERNAL, "a kernel with tensor maps takes %d words", (int)params.n);
     uint64_t copies = 0;
-    memcpy(out, params, (size_t)n * sizeof *params);
+    memcpy(out, params.word, (size_t)params.n * sizeof *params.word);
     for (int32_t i = 0; i < kernel->n_maps; i++) {
         tensor_map map;
         if (!encode(&map, f, &kernel->map[i], call, NULL, &copies))

@@ -1,8 +1,9 @@
+/* The host device: the CPU with its C compiler and the thread pool. */
 #include "device/host/host.h"
 
 #include "base/cpu.h"
-#include "base/task/fork.h"
 #include "base/status.h"
+#include "base/task/fork.h"
 
 #include "md_build_config.h"
 
@@ -109,10 +110,9 @@ static void run_blocks(void *context, int64_t first, int64_t last, int32_t lane,
 }
 
 static md_status launch(md_dev *dev, md_stream stream, const md_dev_kernel *kernel, const md_kn_geometry *geometry,
-                        const md_kn_word *params, int32_t n, const md_kn_call *call)
+                        md_dev_params params, const md_kn_call *call)
 {
     (void)stream;
-    (void)n;
     const host_kernel *k = (const host_kernel *)kernel;
     if (geometry->blocks <= 0)
         return MD_OK;
@@ -121,10 +121,10 @@ static md_status launch(md_dev *dev, md_stream stream, const md_dev_kernel *kern
     int64_t grain = MD_MAX(geometry->grain, 1);
     size_t scratch_bytes = (size_t)MD_MAX(geometry->scratch_bytes, 0);
     if (geometry->blocks <= grain && scratch_bytes == 0) {
-        k->entry(params, 0, geometry->blocks, NULL); /* one piece: nothing to share, nothing to ask the pool for */
+        k->entry(params.word, 0, geometry->blocks, NULL); /* one piece without scratch: a plain call */
         return MD_OK;
     }
-    loop l = {k->entry, params};
+    loop l = {k->entry, params.word};
     return md_pool_loop(dev->pool, geometry->blocks, grain, scratch_bytes, run_blocks, &l);
 }
 

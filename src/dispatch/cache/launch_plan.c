@@ -142,7 +142,8 @@ __attribute__((hot)) static md_status launch_one(md_dev *dev, md_ds_launch_plan_
     if (param_map->n_maps > 0)
         MD_TRY(place_maps(params, dev, param_map, maps, plan_args));
     md_ds_fill_params(params, param_map, plan_args->launch_plan, (const md_ds_word *)(maps + param_map->n_maps));
-    return dev->ops->launch(dev, stream, param_map->kernel, &l->geometry, params, param_map->n_params, NULL);
+    return dev->ops->launch(dev, stream, param_map->kernel, &l->geometry, (md_dev_params){params, param_map->n_params},
+                            NULL);
 }
 
 static md_ds_launch_plan_launch *after(md_ds_launch_plan_launch *l)

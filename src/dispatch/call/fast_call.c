@@ -82,7 +82,8 @@ static inline void prepare(launch *out, md_kn_word *params, const view *v, const
 static inline md_status launch_it(const md_ds_op *op, const launch *l, md_stream stream)
 {
     md_dev *dev = op->runtime->dev;
-    return dev->ops->launch(dev, stream, l->param_map->kernel, &l->geometry, l->params, l->param_map->n_params, NULL);
+    return dev->ops->launch(dev, stream, l->param_map->kernel, &l->geometry,
+                            (md_dev_params){l->params, l->param_map->n_params}, NULL);
 }
 
 /* For profilers: the launch by its variant's name, in the op's. */
@@ -314,7 +315,8 @@ run_by_args(md_status *status, uint64_t *mix, md_ds_op *op, md_ds_thread *thread
     const bool is_sample = !count(e->counter, thread, e->mask);
     if (__builtin_expect(is_sample || dev->ops->range_push, 0))
         return run_rarely(status, op, e, stream, is_sample);
-    *status = dev->ops->launch(dev, stream, e->kernel, &e->geometry, (const md_kn_word *)e->word, e->n_params, NULL);
+    *status = dev->ops->launch(dev, stream, e->kernel, &e->geometry,
+                               (md_dev_params){(const md_kn_word *)e->word, e->n_params}, NULL);
     return FAST_DONE;
 }
 

@@ -84,7 +84,7 @@ static md_status run_launch(async_device *dev, async_work *w)
     w->call.counters = see(dev, w->call.counters);
     for (int32_t i = 0; i < w->n; i++)
         w->word[i].p = see(dev, w->word[i].p);
-    return dev->inner->ops->launch(dev->inner, NULL, w->kernel, &w->geometry, w->word, w->n, &w->call);
+    return dev->inner->ops->launch(dev->inner, NULL, w->kernel, &w->geometry, (md_dev_params){w->word, w->n}, &w->call);
 }
 
 static md_status run_all(async_device *dev, async_stream *s)
@@ -296,21 +296,20 @@ static md_status async_copy_tensor(md_dev *base, md_stream stream, const md_tens
 }
 
 static md_status async_launch(md_dev *base, md_stream stream, const md_dev_kernel *kernel,
-                              const md_kn_geometry *geometry, const md_kn_word *params, int32_t n,
-                              const md_kn_call *call)
+                              const md_kn_geometry *geometry, md_dev_params params, const md_kn_call *call)
 {
     async_device *dev = (async_device *)base;
     if (geometry->blocks <= 0)
         return MD_OK;
-    async_work *w = calloc(1, sizeof *w + (size_t)n * sizeof *w->word);
+    async_work *w = calloc(1, sizeof *w + (size_t)params.n * sizeof *w->word);
     if (!w)
         return md_fail_memory();
     atomic_fetch_add(&dev->n_launches, 1);
     w->kernel = kernel;
     w->geometry = *geometry;
-    w->n = n;
-    if (n)
-        memcpy(w->word, params, (size_t)n * sizeof *w->word);
+    w->n = params.n;
+    if (params.n)
+        memcpy(w->word, params.word, (size_t)params.n * sizeof *w->word);
     if (call) {
         w->call = *call;
         w->shape = *call->shape;

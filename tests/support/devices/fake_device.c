@@ -99,7 +99,7 @@ static void fake_unload(md_dev *dev, md_dev_kernel *kernel)
 }
 
 static md_status fake_launch(md_dev *dev, md_stream stream, const md_dev_kernel *kernel, const md_kn_geometry *geometry,
-                             const md_kn_word *params, int32_t n, const md_kn_call *call)
+                             md_dev_params params, const md_kn_call *call)
 {
     (void)stream;
     (void)geometry;
@@ -115,7 +115,7 @@ static md_status fake_launch(md_dev *dev, md_stream stream, const md_dev_kernel 
     while (k->slow_us && md_clock_ns() < end)
         ;
     if (!k->function && fake->on_launch)
-        fake->on_launch(k->text, params, n);
+        fake->on_launch(k->text, params.word, params.n);
     return k->function ? k->function(call) : MD_OK;
 }
 

@@ -79,10 +79,10 @@ static void sim_unload(md_dev *dev, md_dev_kernel *kernel)
 
 /* A variant's time is its first launch's; the others come with it. */
 static md_status sim_launch(md_dev *dev, md_stream stream, const md_dev_kernel *kernel, const md_kn_geometry *geometry,
-                            const md_kn_word *params, int32_t n, const md_kn_call *call)
+                            md_dev_params params, const md_kn_call *call)
 {
     sim *s = (sim *)dev;
-    (void)stream, (void)kernel, (void)geometry, (void)params, (void)n;
+    (void)stream, (void)kernel, (void)geometry, (void)params;
     if (!call || !call->variant || call->launch > 0)
         return MD_OK;
     const double us = s->o.price(s->o.user, call->variant, call);
