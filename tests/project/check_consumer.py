@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Uses the library as others would: installed through pkg-config (shared and static) and CMake, or as a Meson subproject.
+"""Builds and runs the examples as others would: with the library installed, through their Makefile (pkg-config, shared and
+static) and their CMakeLists.txt, or with the library as a subproject of their meson.build.
 Arguments: pkg-config | cmake | subproject, source root, build folder, C compiler, command that runs Meson."""
 
 import os
@@ -27,26 +28,43 @@ def install(meson, build, folder):
     return next(folder.rglob("multidispatch.pc")).parent
 
 
+def run_example(folder):
+    """Runs the first program; its results are known."""
+    said = run(folder / "first_program").split()
+    if said != ["0.0900", "0.2447", "0.6652", "0.3333", "0.3333", "0.3333"]:
+        print("first_program printed", said)
+        sys.exit(1)
+
+
+def check_installed(source, folder):
+    """What comes along with the library."""
+    for where, wanted in ("wisdom", source / "data" / "wisdom"), ("examples", source / "tools" / "examples"):
+        found = {p.name for p in folder.rglob(f"share/**/multidispatch/{where}/*")}
+        if found != {p.name for p in wanted.iterdir()} - {"README.md"}:
+            print(f"{wanted} is not what is installed:", found)
+            sys.exit(1)
+
+
 def check_pkg_config(source, build, cc, meson, folder):
     packages = install(meson, build, folder)
+    check_installed(source, folder)
     libraries = packages.parent
-    wisdom = {p.name for p in folder.rglob("share/multidispatch/wisdom/*")}
-    if wisdom != {p.name for p in (source.parents[3] / "data" / "wisdom").glob("*.jsonl")}:
-        print("data/wisdom is not what is installed:", wisdom)
-        sys.exit(1)
+    examples = next(folder.rglob("share/doc/multidispatch/examples"))
     env = dict(os.environ, PKG_CONFIG_PATH=str(packages), PKG_CONFIG_SYSROOT_DIR=str(folder))
-    flags = run("pkg-config", "--cflags", "--libs", "multidispatch", env=env).split()
     if list(libraries.glob("*.so")):
-        run(*cc, source, "-o", folder / "shared", *flags, f"-Wl,-rpath,{libraries}")
-        print(run(folder / "shared").strip(), "(shared)")
+        run("make", "-C", examples, f"CC={' '.join(cc)}", f"LDFLAGS=-Wl,-rpath,{libraries}", env=env)
+        run_example(examples)
+        print("shared")
     if (libraries / "libmultidispatch.a").exists():
-        # With a sysroot pkg-config would move the -L of the other libraries too.
-        flags = run("pkg-config", "--static", "--libs-only-l", "multidispatch", env=env).split()
-        include = next(folder.rglob("include/md")).parent
-        flags = [str(libraries / "libmultidispatch.a") if f == "-lmultidispatch" else f for f in flags]
-        paths = run("pkg-config", "--libs-only-L", "openblas").split() if "-lopenblas" in flags else []
-        run(*cc, source, f"-I{include}", "-o", folder / "static", *paths, *flags, "-pthread")
-        print(run(folder / "static").strip(), "(static)")
+        # A sysroot would move the -L of the other libraries too; the prefix is that of multidispatch alone.
+        env = dict(os.environ, PKG_CONFIG_PATH=str(packages))
+        prefix = next(folder.rglob("include/md")).parent.parent
+        flags = run("pkg-config", f"--define-variable=prefix={prefix}", "--static", "--cflags", "--libs", "multidispatch", env=env)
+        flags = [str(libraries / "libmultidispatch.a") if f == "-lmultidispatch" else f for f in flags.split()]
+        (folder / "static").mkdir()
+        run(*cc, examples / "first_program.c", "-o", folder / "static" / "first_program", *flags)
+        run_example(folder / "static")
+        print("static")
 
 
 def check_cmake(source, build, cc, meson, folder):
@@ -54,27 +72,26 @@ def check_cmake(source, build, cc, meson, folder):
         print("no cmake here")
         sys.exit(SKIP)
     packages = install(meson, build, folder)
-    run("cmake", "-S", source.parent, "-B", folder / "build", f"-DCMAKE_PREFIX_PATH={packages.parent}",
+    run("cmake", "-S", source / "tools" / "examples", "-B", folder / "build", f"-DCMAKE_PREFIX_PATH={packages.parent}",
         f"-Dmultidispatch_DIR={packages.parent / 'cmake' / 'multidispatch'}", f"-DCMAKE_C_COMPILER={cc[-1]}")
     run("cmake", "--build", folder / "build")
-    print(run(folder / "build" / "consumer").strip(), "(CMake)")
+    run_example(folder / "build")
 
 
-def check_subproject(source, root, meson, folder):
-    project = folder / "consumer"
-    shutil.copytree(source.parent, project)
+def check_subproject(source, meson, folder):
+    project = folder / "examples"
+    shutil.copytree(source / "tools" / "examples", project)
     (project / "subprojects").mkdir()
-    (project / "subprojects" / "multidispatch").symlink_to(root, target_is_directory=True)
+    (project / "subprojects" / "multidispatch").symlink_to(source, target_is_directory=True)
     run(*meson, "setup", folder / "build", project, "-Doptimization=0",
         "-Ddefault_library=shared", "-Dmultidispatch:default_library=shared", "--wrap-mode=nodownload")
-    run(*meson, "compile", "-C", folder / "build", "consumer")
-    print(run(folder / "build" / "consumer").strip(), "(subproject)")
+    run(*meson, "compile", "-C", folder / "build", "first_program")
+    run_example(folder / "build")
 
 
 def main():
-    what, root, build = sys.argv[1], pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])
+    what, source, build = sys.argv[1], pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])
     cc, meson = sys.argv[4].split(), sys.argv[5].split()
-    source = root / "tests" / "project" / "consumer" / "consumer.c"
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         if what == "pkg-config":
@@ -82,7 +99,7 @@ def main():
         elif what == "cmake":
             check_cmake(source, build, cc, meson, folder)
         else:
-            check_subproject(source, root, meson, folder)
+            check_subproject(source, meson, folder)
     return 0
 
 

@@ -43,7 +43,39 @@ static int help(FILE *file)
         "  mdctl run softmax --sizes \"i=4, j=1000\"\n"
         "  mdctl explain \"Y[b,n] = gelu(sum[k](X[b,k] * W[n,k]) + c[n])\" --static \"n=1024, k=512\" --sizes b=33\n"
         "  mdctl bench data/boards/rows.txt\n"
-        "\nexit status: 0 well, 1 it failed, 2 the command line is wrong\n");
+        "\nexit status: 0 success, 1 failure, 2 a wrong command line\n");
+    return CLI_OK;
+}
+
+static void print_row(const char *first, const char *name, const char *values_key, const char *values,
+                      const char *meaning)
+{
+    printf("%s{\"name\": ", first);
+    cli_json_text(stdout, name);
+    printf(", \"%s\": ", values_key);
+    cli_json_text(stdout, values);
+    printf(", \"meaning\": ");
+    cli_json_text(stdout, meaning);
+    printf("}");
+}
+
+/* Commands, options, variables and named ops as one JSON object: what the man pages are made from. */
+static int help_json(void)
+{
+    const char *name, *values, *meaning;
+    printf("{\"commands\": [");
+    for (int i = 0; i < N_COMMANDS; i++)
+        print_row(i ? ", " : "", commands[i].name, "arguments", commands[i].arguments, commands[i].meaning);
+    printf("], \"options\": [");
+    for (int i = 0; cli_option(i, &name, &values, &meaning); i++)
+        print_row(i ? ", " : "", name, "value", values, meaning);
+    printf("], \"variables\": [");
+    for (int32_t i = 0; md_variables(i, &name, &values, &meaning), name; i++)
+        print_row(i ? ", " : "", name, "values", values, meaning);
+    printf("], \"ops\": [");
+    for (int32_t i = 0; md_catalogue(i, &name, &values, &meaning), name; i++)
+        print_row(i ? ", " : "", name, "formula", values, meaning);
+    puts("]}");
     return CLI_OK;
 }
 
@@ -70,7 +102,7 @@ static int run(int argc, char **argv)
         return CLI_USAGE;
     }
     if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help"))
-        return help(stdout);
+        return argc > 2 && !strcmp(argv[2], "--json") ? help_json() : help(stdout);
     if (!strcmp(argv[1], "--version"))
         return printf("mdctl %s\n", md_version()) < 0;
     const command *c = find(argv[1]);

@@ -38,6 +38,8 @@ typedef struct cli_options {
 bool cli_parse(cli_options *out, int argc, char **argv);
 /** Prints the table of options. */
 void cli_print_options(FILE *file);
+/** Row i of that table: the name without dashes, the value ("" for a flag), the meaning. False beyond the end. */
+bool cli_option(int i, const char **name, const char **value, const char **meaning);
 /** "mdctl: message" on stderr, then the status for exit. */
 int cli_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int cli_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -120,6 +120,16 @@ void cli_print_options(FILE *file)
         fprintf(file, "  --%-10s %-8s %s\n", row[i].name, row[i].value ? row[i].value : "", row[i].meaning);
 }
 
+bool cli_option(int i, const char **name, const char **value, const char **meaning)
+{
+    if (i >= N_ROWS)
+        return false;
+    *name = row[i].name;
+    *value = row[i].value ? row[i].value : "";
+    *meaning = row[i].meaning;
+    return true;
+}
+
 typedef struct word {
     const char *name;
     int value;

@@ -1,0 +1,53 @@
+#!/usr/bin/env python3
+"""The man pages name all that they are about, and roff's tools find no fault in them.
+Arguments: source root, mdctl, program that prints the library's tables, folder of the pages."""
+
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+
+def text_of(page):
+    """A page without roff's requests and escapes."""
+    text = re.sub(r"\\f[BIR]|\\&", "", page.read_text(encoding="utf-8"))
+    return text.replace("\\-", "-").replace("\\e", "\\")
+
+
+def faults(page):
+    """What the tools that are here say against a page."""
+    said = ""
+    if shutil.which("mandoc"):
+        said += subprocess.run(["mandoc", "-Tlint", "-Werror", str(page)], stdout=subprocess.PIPE, text=True, check=False).stdout
+    if shutil.which("groff"):
+        said += subprocess.run(["groff", "-man", "-t", "-Kutf8", "-Tutf8", "-wall", "-rLL=100n", "-z", str(page)],
+                               stderr=subprocess.PIPE, text=True, check=False).stderr
+    return said
+
+
+def main():
+    root, mdctl, print_tables, folder = pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3], pathlib.Path(sys.argv[4])
+    told = json.loads(subprocess.run([mdctl, "help", "--json"], stdout=subprocess.PIPE, check=True).stdout)
+    rows = [line.split("\t") for line in
+            subprocess.run([print_tables], stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()]
+    header = (root / "include" / "md" / "md.h").read_text(encoding="utf-8")
+    wanted = {
+        "mdctl.1": [f"mdctl {c['name']}" for c in told["commands"]] + [f"--{o['name']}" for o in told["options"]],
+        "md-environment.7": [v["name"] for v in told["variables"]],
+        "md-formula.7": [row[1] for row in rows if row[0] != "limits"] + [o["name"] for o in told["ops"]],
+        "multidispatch.3": re.findall(r"^MD_API [^(;]*?(md_\w+)\(", header, flags=re.M)
+                           + re.findall(r"^static inline md_arg (md_\w+)\(", header, flags=re.M),
+    }
+    n_bad = 0
+    for name, words in wanted.items():
+        text, said = text_of(folder / name), faults(folder / name)
+        missing = [w for w in words if not re.search(r"(?<![\w-])" + re.escape(w) + r"(?![\w-])", text)] if words else ["anything"]
+        n_bad += len(missing) + bool(said) + ("\n@" in text)
+        print(f"{name}: {len(words)} names" + "".join(f"\n  does not name {w}" for w in missing) + (f"\n{said}" if said else ""))
+    return 1 if n_bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

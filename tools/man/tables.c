@@ -1,0 +1,61 @@
+/* Prints the tables that the man pages are filled with and that only the library knows, a row a line, cells separated by
+ * tabs: "table cell cell ...". Everything else comes from `mdctl help --json`. */
+#include "base/dtype.h"
+#include "expr/formula.h"
+#include "expr/front/lex.h"
+#include "expr/front/words.h"
+#include "expr/ops.h"
+#include "stage/stage.h"
+
+#include <md/md.h>
+#include <stdio.h>
+
+static void print_operations(void)
+{
+    for (int i = MD_FX_NO_OP + 1; i < MD_FX_N_OPS; i++) {
+        const md_fx_op op = (md_fx_op)i;
+        const char *name = md_fx_op_text(op), *table = op >= MD_FX_S_SUM                  ? "scans"
+                                                       : op >= MD_FX_R_SUM                ? "reductions"
+                                                       : md_fx_function_named(name) == op ? "functions"
+                                                                                          : "operators";
+        printf("%s\t%s\t%d\n", table, name, md_fx_op_arity(op));
+    }
+}
+
+static void print_dtypes(void)
+{
+    static const char *const computed_in[] = {[MD_F32] = "f32", [MD_F64] = "f64", [MD_I64] = "i64", [MD_BOOL] = "bool"};
+    for (int i = MD_F32; i <= MD_BOOL; i++) {
+        const md_dtype dtype = (md_dtype)i;
+        printf("dtypes\t%s\t%zu\t%s\n", md_dtype_name(dtype), md_dtype_size(dtype),
+               computed_in[md_dtype_compute(dtype)]);
+    }
+}
+
+static void print_limits(void)
+{
+    static const struct {
+        const char *what;
+        int most;
+    } limits[] = {
+        {"bytes of text", MD_LEX_MAX_TEXT},
+        {"axes of a tensor", MD_MAX_RANK},
+        {"tensors", MD_FX_MAX_TENSORS},
+        {"scalars", MD_FX_MAX_SCALARS},
+        {"arguments", MD_FX_MAX_ARGS},
+        {"sizes", MD_FX_MAX_DIMS},
+        {"indices of all statements", MD_FX_MAX_INDICES},
+        {"assignments", MD_FX_MAX_STMTS},
+        {"stages", MD_ST_MAX_STAGES},
+    };
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
+        printf("limits\t%s\t%d\n", limits[i].what, limits[i].most);
+}
+
+int main(void)
+{
+    print_operations();
+    print_dtypes();
+    print_limits();
+    return 0;
+}
