@@ -437,13 +437,21 @@ typedef struct md_met_shape {
     double weight;
 } md_met_shape;
 
-/** The set of at most n_hints hints (0: 6; at most 64) with the least expected regret on these shapes, in the
- * language of MD_HINTS, with what it and the hints of today (options, else the context's) cost against the best
- * kernel for each shape, all by the model: nothing is built or measured. `json` nonzero: one JSON object, else text.
+/** What md_hints_suggest is to do. */
+typedef struct md_suggest_options {
+    const md_met_shape *shapes; /**< that the hints are for */
+    int32_t n_shapes;
+    int32_t n_hints; /**< at most so many, up to 64; 0: 6 */
+    int32_t json; /**< nonzero: one JSON object, else text */
+    md_write_fn write; /**< takes the result */
+    void *user;
+} md_suggest_options;
+/** The set of hints with the least expected regret on these shapes, in the language of MD_HINTS, with what it and the
+ * hints of today (options, else the context's) cost against the best kernel for each shape. All by the model: nothing
+ * is built or measured. Options and formula as for md_op_create.
  * @return MD_INVALID_ARGUMENT for a formula without dynamic dims, for sizes that are missing (named). */
 MD_API md_status md_hints_suggest(md_context *context, const char *formula, const md_op_options *options,
-                                  const md_met_shape *shapes, int32_t n_shapes, int32_t n_hints, int32_t json,
-                                  md_write_fn write, void *user);
+                                  const md_suggest_options *suggest);
 /** What md_tune_formula is to do. */
 typedef struct md_tune_options {
     md_tune rigor; /**< MD_TUNE_MEASURE (default) or MD_TUNE_EXHAUSTIVE */
@@ -456,7 +464,7 @@ typedef struct md_tune_options {
     uint64_t seed; /**< of synthetic data */
     md_write_fn write; /**< takes one JSON object a line: every candidate, every winner; may be NULL */
     void *user;
-    /** < nonzero: on GPUs half of the time is for points beside the hints: rows at no boundary and, where hints are
+    /** < nonzero: on GPUs half of the time is for extra points off the hints: rows at no boundary and, where hints are
      * the defaults, lopsided shapes */
     int32_t off_hints;
 } md_tune_options;

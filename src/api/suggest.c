@@ -26,57 +26,53 @@ static void print(md_strbuf *out, const char *hints, const md_ds_suggestion *s, 
                      s->today.n_hints, 100.0 * s->today.mean, 100.0 * s->today.worst);
 }
 
-typedef struct request {
-    const char *text; /* a formula or a name */
-    const md_op_options *o;
-    const md_ds_met *met;
-    int32_t n; /* of met */
-    int32_t n_hints; /* at most; 0: the default */
-    bool json;
-} request;
-
-static md_status suggest(md_strbuf *out, md_context *c, const request *r)
+static md_status check(const md_context *context, const char *formula, const md_suggest_options *suggest)
 {
-    const md_op_options *o = r->o;
+    const char *missing = !context                                    ? "context"
+                          : !formula                                  ? "formula"
+                          : !suggest                                  ? "suggest"
+                          : suggest->n_shapes > 0 && !suggest->shapes ? "shapes"
+                          : !suggest->write                           ? "write"
+                                                                      : NULL;
+    if (missing)
+        return md_fail(MD_INVALID_ARGUMENT, "%s is NULL", missing);
+    for (int32_t i = 0; i < suggest->n_shapes; i++)
+        if (!suggest->shapes[i].sizes)
+            return md_fail(MD_INVALID_ARGUMENT, "shape %d: sizes is NULL", i);
+    return MD_OK;
+}
+
+static md_status add_suggestion(md_strbuf *out, const md_context *c, const char *text, const md_op_options *o,
+                                const md_suggest_options *suggest)
+{
     const char *formula, *name;
     md_strbuf hints = {0};
     md_ds_suggestion found = {0};
     MD_TRY(md_api_check_options(o));
-    MD_TRY(md_api_find_formula(&formula, &name, r->text));
+    MD_TRY(md_api_find_formula(&formula, &name, text));
     const md_ds_suggest_options options = {
         .compile = md_api_compile_options(c, o),
-        .n_hints = r->n_hints ? r->n_hints : DEFAULT_HINTS,
+        .shape = suggest->shapes,
+        .n_shapes = suggest->n_shapes,
+        .n_hints = suggest->n_hints ? suggest->n_hints : DEFAULT_HINTS,
     };
-    md_status s = md_ds_suggest(&hints, &found, &c->dev->facts, formula, r->met, r->n, &options);
+    const md_status s = md_ds_suggest(&hints, &found, &c->dev->facts, formula, &options);
     if (s == MD_OK)
-        print(out, md_strbuf_text(&hints), &found, r->json);
+        print(out, md_strbuf_text(&hints), &found, suggest->json != 0);
     md_strbuf_finish(&hints);
     return s;
 }
 
 md_status md_hints_suggest(md_context *context, const char *formula, const md_op_options *options,
-                           const md_met_shape *shapes, int32_t n_shapes, int32_t n_hints, int32_t json,
-                           md_write_fn write, void *user)
+                           const md_suggest_options *suggest)
 {
     static const md_op_options none = {0};
     md_strbuf text = {0};
-    if (!context || !formula || (n_shapes > 0 && !shapes))
-        return md_fail(MD_INVALID_ARGUMENT, "%s is NULL", !context ? "context" : formula ? "shapes" : "formula");
-    md_ds_met *met = calloc((size_t)MD_MAX(n_shapes, 1), sizeof *met);
-    if (!met)
-        return md_fail_memory();
-    md_status s = MD_OK;
-    for (int32_t i = 0; i < n_shapes && s == MD_OK; i++) {
-        met[i] = (md_ds_met){.sizes = shapes[i].sizes, .weight = shapes[i].weight};
-        if (!shapes[i].sizes)
-            s = md_fail(MD_INVALID_ARGUMENT, "shape %d: sizes is NULL", i);
-    }
+    MD_TRY(check(context, formula, suggest));
+    md_status s = add_suggestion(&text, context, formula, options ? options : &none, suggest);
     if (s == MD_OK)
-        s = suggest(&text, context, &(request){formula, options ? options : &none, met, n_shapes, n_hints, json != 0});
-    if (s == MD_OK)
-        s = md_api_write(&text, write, user);
+        s = md_api_write(&text, suggest->write, suggest->user);
     md_strbuf_finish(&text);
-    free(met);
     return s;
 }
 

@@ -127,6 +127,7 @@ void md_ss_ops_add(md_ss_ops *ops, md_ds_op *op)
         return;
     snprintf(o->name, sizeof o->name, "%s", op->name);
     set_texts(ops, o, strdup(md_strbuf_text(&op->compiled->printed)), hints_text(op));
+    o->allows_tf32 = op->policy.allows_tf32;
     count_all(o, op);
     take_indices(ops, o, op);
 }
@@ -161,8 +162,8 @@ static void finish(md_ss_op *o)
 
 static bool is_same(const md_ss_op *a, const md_ss_op *b)
 {
-    return a->formula && b->formula && a->hints && b->hints && !strcmp(a->name, b->name) &&
-           !strcmp(a->formula, b->formula) && !strcmp(a->hints, b->hints);
+    return a->allows_tf32 == b->allows_tf32 && a->formula && b->formula && a->hints && b->hints &&
+           !strcmp(a->name, b->name) && !strcmp(a->formula, b->formula) && !strcmp(a->hints, b->hints);
 }
 
 void md_ss_ops_merge(md_ss_ops *ops)

@@ -17,6 +17,7 @@ enum { MD_SS_MAX_COUNTS = 24 };
 typedef struct md_ss_op {
     char name[64];
     char *formula, *hints; /* owned; hints as points */
+    bool allows_tf32;
     int32_t n_variants, n_shapes;
     uint64_t count[MD_SS_MAX_COUNTS]; /* in the order of md_ss_count_name */
     int32_t n_indices;
@@ -36,7 +37,7 @@ void md_ss_ops_finish(md_ss_ops *ops);
 void md_ss_ops_add(md_ss_ops *ops, md_ds_op *op);
 /** Appends copies of other ops. */
 void md_ss_ops_append(md_ss_ops *ops, const md_ss_ops *from);
-/** Merges ops of equal name, formula and hints. */
+/** Merges ops of equal name, formula, hints and tf32. */
 void md_ss_ops_merge(md_ss_ops *ops);
 
 #endif

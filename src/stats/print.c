@@ -186,9 +186,9 @@ static json_t *op_json(const md_ss_op *o)
         json_decref(counts);
         return NULL;
     }
-    return json_pack("{s:o, s:o, s:o, s:i, s:i, s:o, s:o}", "op", md_json_text(o->name), "formula",
-                     md_json_text(o->formula), "hints", md_json_text(o->hints), "shapes", o->n_shapes, "variants",
-                     o->n_variants, "counts", counts, "indices", indices_json(o));
+    return json_pack("{s:o, s:o, s:o, s:b, s:i, s:i, s:o, s:o}", "op", md_json_text(o->name), "formula",
+                     md_json_text(o->formula), "hints", md_json_text(o->hints), "tf32", (int)o->allows_tf32, "shapes",
+                     o->n_shapes, "variants", o->n_variants, "counts", counts, "indices", indices_json(o));
 }
 
 static json_t *ops_json(const md_ss_rows *rows)

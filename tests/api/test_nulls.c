@@ -294,11 +294,15 @@ static void texts(void **state)
     REFUSED(md_stats_write(context, NULL, NULL), "path is NULL");
     REFUSED(md_stats_write(context, "/nonexistent", ""), "expected table, json or csv");
     const md_met_shape met = {NULL, 1.0};
+    const md_suggest_options suggest = {&met, 1, 0, 0, take, &n}, nothing = {NULL, 1, 0, 0, take, &n},
+                             unwritten = {&met, 1, 0, 0, NULL, NULL};
     uint64_t digest[2];
-    REFUSED(md_hints_suggest(NULL, "Y[i] = X[i]", NULL, &met, 1, 0, 0, take, &n), "context is NULL");
-    REFUSED(md_hints_suggest(context, NULL, NULL, &met, 1, 0, 0, take, &n), "formula is NULL");
-    REFUSED(md_hints_suggest(context, "Y[i] = X[i]", NULL, NULL, 1, 0, 0, take, &n), "shapes is NULL");
-    REFUSED(md_hints_suggest(context, "Y[i] = X[i]", NULL, &met, 1, 0, 0, take, &n), "sizes is NULL");
+    REFUSED(md_hints_suggest(NULL, "Y[i] = X[i]", NULL, &suggest), "context is NULL");
+    REFUSED(md_hints_suggest(context, NULL, NULL, &suggest), "formula is NULL");
+    REFUSED(md_hints_suggest(context, "Y[i] = X[i]", NULL, &nothing), "shapes is NULL");
+    REFUSED(md_hints_suggest(context, "Y[i] = X[i]", NULL, &suggest), "sizes is NULL");
+    REFUSED(md_hints_suggest(context, "Y[i] = X[i]", NULL, NULL), "suggest is NULL");
+    REFUSED(md_hints_suggest(context, "Y[i] = X[i]", NULL, &unwritten), "write is NULL");
     REFUSED(md_digest(NULL, context), "out is NULL");
     REFUSED(md_digest(digest, NULL), "context is NULL");
     assert_fails(md_stats_write(context, "", NULL), MD_IO, "cannot write ''");

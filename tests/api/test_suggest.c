@@ -34,7 +34,7 @@ static answer query(md_context *c, const char *formula, const md_op_options *o, 
 {
     answer a;
     char text[8192] = "";
-    assert_ok(md_hints_suggest(c, formula, o, met, n, n_hints, 1, append, text));
+    assert_ok(md_hints_suggest(c, formula, o, &(md_suggest_options){met, n, n_hints, 1, append, text}));
     json_t *j = json_loads(text, 0, NULL);
     assert_non_null(j);
     const json_t *s = json_object_get(j, "suggested");
@@ -123,13 +123,16 @@ static void bad_questions(void **state)
     };
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         const md_met_shape met = {row[i].sizes, row[i].weight};
-        assert_int_equal(md_hints_suggest(c, row[i].formula, NULL, &met, 1, 0, 0, append, text), MD_INVALID_ARGUMENT);
+        assert_int_equal(md_hints_suggest(c, row[i].formula, NULL, &(md_suggest_options){&met, 1, 0, 0, append, text}),
+                         MD_INVALID_ARGUMENT);
         if (!strstr(md_last_error(), row[i].part))
             fail_msg("%s: '%s' is not in '%s'", row[i].formula, row[i].part, md_last_error());
     }
     const md_met_shape met = {"b=1", 1};
-    assert_int_equal(md_hints_suggest(c, "Y[b] = X[b]", NULL, &met, 1, 65, 0, append, text), MD_INVALID_ARGUMENT);
-    assert_int_equal(md_hints_suggest(c, "Y[b] = X[b]", NULL, NULL, 1, 1, 0, append, text), MD_INVALID_ARGUMENT);
+    assert_int_equal(md_hints_suggest(c, "Y[b] = X[b]", NULL, &(md_suggest_options){&met, 1, 65, 0, append, text}),
+                     MD_INVALID_ARGUMENT);
+    assert_int_equal(md_hints_suggest(c, "Y[b] = X[b]", NULL, &(md_suggest_options){NULL, 1, 1, 0, append, text}),
+                     MD_INVALID_ARGUMENT);
     assert_string_equal(text, "");
     md_context_destroy(&c);
 }

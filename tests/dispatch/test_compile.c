@@ -109,11 +109,12 @@ static void times_of_bf16_hold_with_and_without_tf32(void **state)
 
 static md_ds_suggestion suggest(const world *w, md_dtype dtype, bool allows_tf32)
 {
-    static const md_ds_met met[] = {{"m=1, n=4096, k=4096", 1.0}, {"m=2000, n=3000, k=1024", 1.0}};
-    const md_ds_suggest_options o = {.compile = options_of(w, dtype, allows_tf32), .n_hints = 1};
+    static const md_met_shape met[] = {{"m=1, n=4096, k=4096", 1.0}, {"m=2000, n=3000, k=1024", 1.0}};
+    const md_ds_suggest_options o = {
+        .compile = options_of(w, dtype, allows_tf32), .shape = met, .n_shapes = MD_COUNT(met), .n_hints = 1};
     md_strbuf hints = {0};
     md_ds_suggestion found;
-    assert_ok(md_ds_suggest(&hints, &found, &w->facts, product, met, MD_COUNT(met), &o));
+    assert_ok(md_ds_suggest(&hints, &found, &w->facts, product, &o));
     md_strbuf_finish(&hints);
     return found;
 }

@@ -236,20 +236,22 @@ static void suggested_hints_serve_ragged_rows(void **state)
     uint64_t seed = md_clock_ns();
     int64_t size[SHAPES][2];
     char text[SHAPES][48];
-    md_ds_met met[SHAPES];
+    md_met_shape met[SHAPES];
     print_message("seed %llu\n", (unsigned long long)seed);
     for (int32_t n = 0; n < SHAPES; n++) {
         draw(size[n], &seed);
         snprintf(text[n], sizeof text[n], "i=%lld, j=%lld", (long long)size[n][0], (long long)size[n][1]);
-        met[n] = (md_ds_met){text[n], 1.0};
+        met[n] = (md_met_shape){text[n], 1.0};
     }
     md_ds_op *by_default = op_of(formula, MD_F32, "1,16,64,256,1024,4096", "default hints");
     const md_ds_suggest_options o = {
         .compile = {.dtype = MD_F32, .hints = "64", .hints_source = "option hints", .policy = by_default->policy},
+        .shape = met,
+        .n_shapes = SHAPES,
         .n_hints = HINTS};
     md_strbuf hints = {0};
     md_ds_suggestion found;
-    assert_ok(md_ds_suggest(&hints, &found, &w.device.base.facts, formula, met, SHAPES, &o));
+    assert_ok(md_ds_suggest(&hints, &found, &w.device.base.facts, formula, &o));
     md_ds_op *op = op_of(formula, MD_F32, md_strbuf_text(&hints), "option hints");
     double regret = 0.0; /* over the pool of default hints */
     for (int32_t n = 0; n < SHAPES; n++)

@@ -545,6 +545,14 @@ class Hints(Base):
         self.good("run", "softmax", "--sizes", "i=4, j=1000", "--hints", said["hints"], "--threads", "2")
         self.assertIn("expected regret", self.good("hints", "suggest", str(path), "--count", "2", "--by-calls", "--op", "softmax"))
 
+    def test_tf32(self):
+        """Statistics say which ops allow tf32; suggestions and tuning from them do, too."""
+        path = self.stats()
+        self.assertIs(json.loads(path.read_text())["ops"][0]["tf32"], False)
+        self.good("run", "softmax", "--sizes", "i=4, j=1000", "--tf32", *FEW, env={"MD_STATS": str(path)})
+        self.assertIs(json.loads(path.read_text())["ops"][0]["tf32"], True)
+        self.good("hints", "suggest", str(path), "--json")
+
     def test_bad(self):
         path = self.stats()
         self.bad(1, "hints", "suggest", str(path), "--op", "gelu", part="no op 'gelu'")

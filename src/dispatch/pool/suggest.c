@@ -1,7 +1,7 @@
-/* Shapes that lie within a quarter of an octave of each other are one point, which stands at the heaviest of them.
- * The heaviest points and the hints of today are the places where hints may lie. For each place, the best config of
- * every family is found by the model, and what it would cost at every point. Then places are added greedily and
- * exchanged while that helps (as in PAM: Kaufman and Rousseeuw, Finding Groups in Data, 1990). */
+/* Suggests hints by clustering. Shapes within a quarter of an octave of each other are one point, with the sizes of the
+ * heaviest. The heaviest points and the hints of today are the places where hints may lie. The model says which configs
+ * a hint at each place would bring, and what they cost at every point. Then places are added greedily, and exchanged
+ * while that lowers the regret (PAM: Kaufman and Rousseeuw, Finding Groups in Data, 1990). */
 #include "dispatch/pool/suggest.h"
 
 #include "base/hash.h"
@@ -18,7 +18,7 @@ enum { MAX_POINTS = 256, MAX_PLACES = MD_DS_MAX_HINTS, MAX_OFFERS = 32, MAX_SWEE
 typedef struct point {
     int64_t size[MD_FX_MAX_DIMS];
     int64_t cell[MD_DS_MAX_DYNAMIC];
-    double weight, heaviest; /* of all its shapes, of the one at which it stands */
+    double weight, heaviest; /* of all its shapes; of the one whose sizes it has */
     double best_us;
 } point;
 
@@ -34,10 +34,10 @@ typedef struct suggest {
     const md_ds_suggest_options *options;
     md_ds_compiled *compiled;
     md_ds_space space; /* the formula's, but its hints are the places */
-    int32_t n_today; /* the first of them */
+    int32_t n_today; /* the first places: hints of today */
     int32_t n_points;
     point *points;
-    double *us; /* [point][place]: of all stages; infinite where some stage has nothing that fits */
+    double *us; /* [point][place]: sum over stages; infinite where nothing fits some stage */
 } suggest;
 
 /* ---- Points */
@@ -57,7 +57,7 @@ static md_status take_size(void *user, const char *name, int64_t lo, int64_t hi)
     return lo == hi ? MD_OK : md_fail(MD_INVALID_ARGUMENT, "sizes: '%s' needs one size, not a range", name);
 }
 
-static md_status read_point(point *out, const suggest *s, const md_ds_met *met)
+static md_status read_point(point *out, const suggest *s, const md_met_shape *met)
 {
     memset(out, 0, sizeof *out);
     md_ds_hint_sizes(out->size, &s->space, 0);
@@ -82,7 +82,7 @@ static int by_cell(const void *a, const void *b)
     return memcmp(((const point *)a)->cell, ((const point *)b)->cell, sizeof((const point *)a)->cell);
 }
 
-/* Those that weigh the same in an order that has nothing to do with their sizes: the first of them stand for all. */
+/* Heaviest first. Points of equal weight come in an order unrelated to their sizes, since only the first are places. */
 static int by_weight(const void *a, const void *b)
 {
     const point *p = a, *q = b;
@@ -99,7 +99,7 @@ static void merge(point *to, const point *from)
     to->weight += from->weight;
 }
 
-/* Empty calls cost nothing, whatever the hints. */
+/* Empty calls cost nothing with any hints. */
 static bool is_empty(const suggest *s, const point *p)
 {
     for (int32_t k = 0; k < s->space.n; k++)
@@ -108,14 +108,15 @@ static bool is_empty(const suggest *s, const point *p)
     return false;
 }
 
-static md_status make_points(suggest *s, const md_ds_met *met, int32_t n_met)
+static md_status make_points(suggest *s)
 {
+    const int32_t n_met = s->options->n_shapes;
     int32_t n = 0, kept = 0;
     s->points = calloc((size_t)MD_MAX(n_met, 1), sizeof *s->points);
     if (!s->points)
         return md_fail_memory();
     for (int32_t i = 0; i < n_met; i++) {
-        MD_TRY(read_point(&s->points[n], s, &met[i]));
+        MD_TRY(read_point(&s->points[n], s, &s->options->shape[i]));
         n += !is_empty(s, &s->points[n]);
     }
     if (n == 0)
@@ -180,7 +181,7 @@ static md_status add_offers(offer *out, const md_fa_target *target, const md_ds_
     return MD_OK;
 }
 
-/* As pools have them: on GPUs those for rows that lie at no boundary, too. */
+/* What a pool would have for the hint: on GPUs variants for rows at no boundary, too. */
 static md_status offer_of_hint(offer *out, const suggest *s, const md_fa_target *target, int32_t hint)
 {
     md_tn_point at;
@@ -194,7 +195,7 @@ static md_status offer_of_hint(offer *out, const suggest *s, const md_fa_target 
     return out->n ? MD_OK : add_offers(out, target, &s->compiled->policy, &shape, true);
 }
 
-/* What an offer costs at a shape: its first that fits where distance decides, else its best there. */
+/* What an offer costs at a shape: its first config that fits where distance chooses, else its best there. */
 static double offer_us(const offer *o, const md_fa_target *target, bool is_first, const md_kn_shape *shape)
 {
     double least = INFINITY;
@@ -242,8 +243,8 @@ static md_status add_stage(suggest *s, int32_t stage)
 
 /* ---- Sets of places */
 
-/* `chosen` is a bit a place. What no hint serves would have to be built when it is met: twice the time stands for
- * that. */
+/* `chosen` has a bit for each place. A point that no hint serves needs a build when it is met: it counts as twice its
+ * best time. */
 static md_ds_regret regret_of(const suggest *s, uint64_t chosen)
 {
     md_ds_regret r = {.n_hints = __builtin_popcountll(chosen)};
@@ -307,14 +308,14 @@ static uint64_t search(const suggest *s, md_ds_regret *regret)
     *regret = (md_ds_regret){.mean = INFINITY, .worst = INFINITY};
     for (int32_t n = 0; n < s->options->n_hints; n++) {
         if (!improve(s, &chosen, regret, true))
-            break; /* one more would bring nothing */
+            break; /* one more hint would not help */
         for (int32_t sweep = 0; sweep < MAX_SWEEPS && improve(s, &chosen, regret, false); sweep++)
             ;
     }
     return chosen;
 }
 
-static md_status run(suggest *s, md_strbuf *text, md_ds_suggestion *out, const md_ds_met *met, int32_t n_met)
+static md_status run(suggest *s, md_strbuf *text, md_ds_suggestion *out)
 {
     const md_ds_suggest_options *o = s->options;
     s->space = s->compiled->space;
@@ -322,7 +323,7 @@ static md_status run(suggest *s, md_strbuf *text, md_ds_suggestion *out, const m
         return md_fail(MD_INVALID_ARGUMENT, "the formula has no dynamic dim: it needs no hints");
     if (o->n_hints < 1 || o->n_hints > MD_DS_MAX_HINTS)
         return md_fail(MD_INVALID_ARGUMENT, "%d hints: expected 1..%d", o->n_hints, MD_DS_MAX_HINTS);
-    MD_TRY(make_points(s, met, n_met));
+    MD_TRY(make_points(s));
     add_places(s);
     s->us = calloc((size_t)s->n_points * (size_t)s->space.n_hints, sizeof *s->us);
     if (!s->us)
@@ -337,7 +338,7 @@ static md_status run(suggest *s, md_strbuf *text, md_ds_suggestion *out, const m
 }
 
 md_status md_ds_suggest(md_strbuf *text, md_ds_suggestion *out, const md_dev_facts *facts, const char *formula,
-                        const md_ds_met *met, int32_t n_met, const md_ds_suggest_options *options)
+                        const md_ds_suggest_options *options)
 {
     suggest *s = calloc(1, sizeof *s);
     if (!s)
@@ -345,7 +346,7 @@ md_status md_ds_suggest(md_strbuf *text, md_ds_suggestion *out, const md_dev_fac
     s->options = options;
     md_status status = md_ds_compile(&s->compiled, facts, formula, &options->compile);
     if (status == MD_OK)
-        status = run(s, text, out, met, n_met);
+        status = run(s, text, out);
     md_ds_compiled_destroy(&s->compiled);
     free(s->points);
     free(s->us);

@@ -58,6 +58,8 @@ static int suggest_one(md_context *context, const json_t *root, const json_t *op
     md_op_options options = o->op;
     if (!options.hints && today && *today)
         options.hints = today;
+    if (json_is_true(json_object_get(op, "tf32")))
+        options.tf32 = 1;
     if (m.n == 0) {
         fprintf(stderr, "mdctl: %s: no shape was called\n", name);
     } else if (!today || !*today) {
@@ -65,7 +67,8 @@ static int suggest_one(md_context *context, const json_t *root, const json_t *op
     } else {
         if (!o->json)
             printf("%s%s%s: ", cli_bold(), name, cli_plain());
-        if (md_hints_suggest(context, formula, &options, m.shape, m.n, o->count, o->json, cli_write, stdout) != MD_OK)
+        const md_suggest_options suggest = {m.shape, m.n, o->count, o->json, cli_write, stdout};
+        if (md_hints_suggest(context, formula, &options, &suggest) != MD_OK)
             status = cli_fail_md();
     }
     finish(&m);
@@ -79,7 +82,8 @@ static bool is_repeated(const json_t *ops, size_t at)
     for (size_t i = 0; i < at; i++) {
         const json_t *other = json_array_get(ops, i);
         if (json_equal(json_object_get(op, "op"), json_object_get(other, "op")) &&
-            json_equal(json_object_get(op, "formula"), json_object_get(other, "formula")))
+            json_equal(json_object_get(op, "formula"), json_object_get(other, "formula")) &&
+            json_is_true(json_object_get(op, "tf32")) == json_is_true(json_object_get(other, "tf32")))
             return true;
     }
     return false;

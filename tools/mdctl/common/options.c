@@ -20,6 +20,7 @@ enum {
     METRIC,
     PERSISTENT,
     NUMERIC,
+    TF32,
     PIN,
     THREADS,
     CC,
@@ -71,6 +72,7 @@ static const option_row row[] = {
     {"weights", WEIGHTS, "LIST", "of dims in the distance: \"b=1, n=0.5\""},
     {"persistent", PERSISTENT, "WHEN", "auto, only or never"},
     {"numeric", NUMERIC, "POLICY", "fast, deterministic or batch_invariant"},
+    {"tf32", TF32, NULL, "GPU products of f32 may round their operands to tf32"},
     {"pin", PIN, "VARIANT", "use this variant; \"stage:variant;...\" where there are several stages"},
     {"no-library", NO_LIBRARY, NULL, "without the library's family (CBLAS, cuBLASLt)"},
     {"bounds", BOUNDS, "WHAT", "of an index out of range: report, clamp or zero"},
@@ -330,6 +332,9 @@ static bool set_option(cli_options *o, int key, const char *option, const char *
         return set_part(o, value);
     case DTYPE:
         return parse_dtype(&o->op.dtype, value);
+    case TF32:
+        o->op.tf32 = 1;
+        return true;
     case NO_LIBRARY:
         o->op.without_library = 1;
         return true;

@@ -188,8 +188,8 @@ static md_status make_hinted(regret_study *t, const regret_line *l, const regret
     md_met_shape *met = calloc((size_t)n, sizeof *met);
     for (int i = 0; met && i < n; i++)
         met[i] = (md_met_shape){shape[i].sizes, shape[i].weight};
-    md_status s =
-        met ? md_hints_suggest(t->context, l->op, &o, met, n, HINTS, 1, take_hints, t->hints) : MD_OUT_OF_MEMORY;
+    const md_suggest_options suggest = {met, n, HINTS, 1, take_hints, t->hints};
+    md_status s = met ? md_hints_suggest(t->context, l->op, &o, &suggest) : MD_OUT_OF_MEMORY;
     free(met);
     return s == MD_OK ? make_mode(t, l, "hinted", MD_SELECT_MODEL, t->hints) : s;
 }

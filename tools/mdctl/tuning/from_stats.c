@@ -81,6 +81,8 @@ static int tune_op(tune_run *r, md_context *context, const json_t *root, const j
     }
     md_op_options options = o->op;
     options.hints = points;
+    if (json_is_true(json_object_get(op, "tf32")))
+        options.tf32 = 1;
     printf("{\"event\": \"op\", \"op\": ");
     cli_json_text(stdout, name);
     int64_t n_indices, *indices = indices_of(&n_indices, op);
