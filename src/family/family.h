@@ -108,11 +108,16 @@ const md_fa_family *const *md_fa_families(md_dev_kind device);
 const md_fa_family *md_fa_of(const md_fa_target *target, int32_t i);
 /** "row_persistent/lanes16_cap4096"; the family's name alone where it has no fields. */
 void md_fa_name(char out[MD_FA_NAME], const md_fa_family *family, const md_fa_config *config);
-/** The inverse. NOT_FOUND names what is wrong and what exists. Values outside the table are refused. */
+/** The inverse. NOT_FOUND names what is wrong and what exists. Values outside the table are refused. Fields that the
+ * name leaves out have their defaults; names that fields had in earlier versions are understood. */
 md_status md_fa_parse(const md_fa_family **family, md_fa_config *config, md_dev_kind device, const char *name);
 /** The same, of a target's own kernels, too. */
 md_status md_fa_parse_for(const md_fa_family **family, md_fa_config *config, const md_fa_target *target,
                           const char *name);
+/** A stored name with the fields' names of today; a name that no family of either device understands stays. */
+void md_fa_current_name(char out[MD_FA_NAME], const char *name);
+/** The same name as it was printed before fields were renamed: the key of what older versions stored. */
+void md_fa_former_name(char out[MD_FA_NAME], const char *name);
 /** The default config. */
 md_fa_config md_fa_default(const md_fa_family *family);
 /** Calls fn for every legal config of the values that pools take, in the order of the table. Stops when fn returns

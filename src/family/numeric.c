@@ -79,7 +79,8 @@ static kind host_column(const md_fa_target *target, const md_fa_family *family, 
 static kind host_scan(const md_fa_target *target, const md_fa_family *family, const md_fa_config *config)
 {
     (void)target;
-    bool is_down = value_of(family, config, "column") != 0, is_placed = !is_down && value_of(family, config, "stream");
+    bool is_down = value_of(family, config, "column") != 0,
+         is_placed = !is_down && value_of(family, config, "nontemporal");
     const char *group = is_down ? "scan_down" : is_placed ? "scan_placed" : "scan";
     return (kind){
         .group = group, .field = {is_down ? NULL : "split"}, .is_repeatable = true, .is_invariant = !is_placed};
@@ -105,12 +106,12 @@ static kind host_gemm(const md_fa_target *target, const md_fa_family *family, co
 static kind host_gemv(const md_fa_target *target, const md_fa_family *family, const md_fa_config *config)
 {
     md_cg_product p;
-    bool is_few_m = value_of(family, config, "few") != 0;
+    bool is_few_m = value_of(family, config, "swap_ab") != 0;
     if (!md_cg_product_of(&p, target->program, target->stage, is_few_m ? MD_CG_COLUMNS_M : MD_CG_COLUMNS_N))
         return own;
     if (md_cg_product_along(&p, MD_CG_B) != MD_CG_ALONG_DEPTH && p.type == MD_F32)
         return host_gemm(target, family, config);
-    return (kind){.group = "dots", .field = {"few"}, .is_repeatable = true};
+    return (kind){.group = "dots", .field = {"swap_ab"}, .is_repeatable = true};
 }
 
 /* ---- GPUs */
@@ -120,7 +121,7 @@ static kind host_gemv(const md_fa_target *target, const md_fa_family *family, co
  * the ends, then threads: not by how many vectors are on their way. */
 static kind cuda_row(const md_fa_target *target, const md_fa_family *family, const md_fa_config *config)
 {
-    bool is_placed = value_of(family, config, "access") == MD_FA_CUDA_ANY;
+    bool is_placed = value_of(family, config, "align") == MD_FA_CUDA_ANY;
     bool is_cut = !family->is_persistent && is_online(target);
     return (kind){.group = is_cut      ? (is_placed ? "row_chunks_placed" : "row_chunks")
                            : is_placed ? "row_placed"
@@ -142,8 +143,10 @@ static kind cuda_column(const md_fa_target *target, const md_fa_family *family, 
     (void)target;
     if (value_of(family, config, "split"))
         return repeats;
-    return (kind){
-        .group = "column", .field = {"xt", "yt", "items", "keep"}, .is_repeatable = true, .is_invariant = true};
+    return (kind){.group = "column",
+                  .field = {"threads_x", "threads_y", "items", "keep"},
+                  .is_repeatable = true,
+                  .is_invariant = true};
 }
 
 /* Atomic additions come in any order; of whole numbers that makes no difference. */
@@ -152,7 +155,7 @@ static kind cuda_scatter(const md_fa_target *target, const md_fa_family *family,
     const md_st_stage *st = stage_of(target);
     if (!st->has_duplicates)
         return sweep(target, family, config);
-    for (int32_t i = 0; i < st->n_stores && !value_of(family, config, "own"); i++)
+    for (int32_t i = 0; i < st->n_stores && !value_of(family, config, "owner"); i++)
         if (md_dtype_is_real(target->program->formula->tensor[st->store[i].tensor].dtype))
             return own;
     return (kind){.group = "scatter", .is_repeatable = true, .is_invariant = true};
@@ -217,7 +220,7 @@ static kind cuda_gemm_fma(const md_fa_target *target, const md_fa_family *family
 static kind cuda_gemv(const md_fa_target *target, const md_fa_family *family, const md_fa_config *config)
 {
     (void)target, (void)family, (void)config;
-    return (kind){.group = "dots", .field = {"share"}, .is_repeatable = true};
+    return (kind){.group = "dots", .field = {"slice_k"}, .is_repeatable = true};
 }
 
 static const struct {

@@ -53,7 +53,7 @@ static void run(fixture *f, variant_case c, const char *variant)
 /* In vectors, and one by one. */
 static void run_both(fixture *f, variant_case c)
 {
-    run(f, c, "pointwise/flat0_strided0_stream0_turn0");
+    run(f, c, "pointwise/flat0_strided0_nontemporal0_transpose0");
     run(f, c, "nest");
 }
 
@@ -309,9 +309,10 @@ static void test_golden(void **state)
     static const struct {
         const char *file, *formula, *variant;
     } golden[] = {
-        {"affine.c", "Y[i,j] = X[i,j] * s[j] + t[i]", "pointwise/flat0_strided0_stream0_turn0"},
-        {"causal.c", "Y:bf16[i,j] = where(j <= i, f32(X[i,j]), -inf)", "pointwise/flat0_strided1_stream0_turn0"},
-        {"embedding.c", "Y[t,d] = E[ids[t],d] * 2", "gather/strided0_stream0"},
+        {"affine.c", "Y[i,j] = X[i,j] * s[j] + t[i]", "pointwise/flat0_strided0_nontemporal0_transpose0"},
+        {"causal.c", "Y:bf16[i,j] = where(j <= i, f32(X[i,j]), -inf)",
+         "pointwise/flat0_strided1_nontemporal0_transpose0"},
+        {"embedding.c", "Y[t,d] = E[ids[t],d] * 2", "gather/strided0_nontemporal0"},
     };
     fixture *f = *state;
     md_dev dev = *f->dev;

@@ -408,7 +408,7 @@ static int make_many(item *items, int n_ops, int n_shapes)
 static int make_product(item *x)
 {
     static const char *const text = "Y[m,n] = sum[k](X[m,k] * W[n,k])";
-    const char *pin = "gemm_wgmma/rows128_columns128_turns0_cluster1_split1_store1_pad0";
+    const char *pin = "gemm_wgmma/rows128_columns128_pingpong0_cluster1_split1_epilogue1_pad0";
     CHECK(md_op_create(&x->op, context, text, &(md_op_options){.dtype = MD_BF16, .pin = pin}));
     make_tensors(x, "m=128, n=128, k=64");
     make_bare(x);

@@ -180,8 +180,8 @@ static void test_picked(void **state)
 static void test_pinned(void **state)
 {
     (void)state;
-    static const char *const pin[] = {"gemm_wgmma/rows64_columns64_turns0_cluster1_split1_store1_pad0",
-                                      "gemm_wgmma/rows64_columns64_turns0_cluster2_split2_store0_pad1",
+    static const char *const pin[] = {"gemm_wgmma/rows64_columns64_pingpong0_cluster1_split1_epilogue1_pad0",
+                                      "gemm_wgmma/rows64_columns64_pingpong0_cluster2_split2_epilogue0_pad1",
                                       "gemm_mma/rows64_columns64_stages3_split1", "gemm_lib/rank0"};
     for (size_t i = 0; i < MD_COUNT(pin); i++)
         run_all(pin[i]);

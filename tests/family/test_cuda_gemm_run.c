@@ -34,15 +34,15 @@ static const cuda_run list[] = {
     {"Y[i,j] = sum[k](X[i,k] * W[j,k]) + B[j]",
      MD_F32,
      {{260, 132, 1100}, {100, 36, 4096}, {1, 4, 64}, {700, 600, 132}},
-     "gemm_fma/rows128_columns128_split0_down16_piece4"},
+     "gemm_fma/rows128_columns128_split0_thread_rows16_copy_width4"},
     {"Y[b,i,j] = sum[k](X[b,i,k] * W[b,k,j])",
      MD_F32,
      {{3, 129, 67, 1001}, {2, 33, 333, 257}, {1, 1, 1, 1}},
-     "gemm_fma/rows64_columns64_split0_down8_piece1"},
+     "gemm_fma/rows64_columns64_split0_thread_rows8_copy_width1"},
     {"Y[i,j] = sum[k](X[k,i] * W[j,k])",
      MD_F32,
      {{67, 129, 1001}, {260, 132, 260}, {16, 300, 77}},
-     "gemm_fma/rows64_columns128_split3_down8_piece1"},
+     "gemm_fma/rows64_columns128_split3_thread_rows8_copy_width1"},
     {"Y[i,j] = sum[k](X[i,k] * W[k,j])", MD_F64, {{132, 100, 68}, {17, 33, 65}, {2, 300, 1}}},
 };
 

@@ -116,8 +116,8 @@ static void test_text(void **state)
 {
     (void)state;
     static const char *const variant[] = {
-        "row_persistent/lanes256_vecs4_rows1_keep1_access0", "row_persistent/lanes8_vecs2_rows16_keep0_access1",
-        "row_looped/lanes256_vecs4_rows1_access1", "row_looped/lanes128_vecs2_rows1_access2"};
+        "row_persistent/lanes256_vecs4_rows1_keep1_align0", "row_persistent/lanes8_vecs2_rows16_keep0_align1",
+        "row_looped/lanes256_vecs4_rows1_align1", "row_looped/lanes128_vecs2_rows1_align2"};
     for (int32_t i = 0; i < (int32_t)(MD_COUNT(formula_list) * MD_COUNT(variant)); i++) {
         fixture f;
         const md_fa_family *family = NULL;
@@ -132,8 +132,8 @@ static void test_text(void **state)
         assert_string_equal(source.launch[0].entry, "md_kernel");
         assert_non_null(strstr(text, "md_kernel(const __grid_constant__ md_params"));
         assert_null(strstr(text, "#include \""));
-        assert_non_null(strstr(text, strstr(name, "access2") ? "_strided(p->t1" : "md_fetch_lead<md_t_f16>(p->t1"));
-        assert_non_null(strstr(text, strstr(name, "access0") ? "#define MD_ALIGNED 1\n" : "#define MD_ALIGNED 0\n"));
+        assert_non_null(strstr(text, strstr(name, "align2") ? "_strided(p->t1" : "md_fetch_lead<md_t_f16>(p->t1"));
+        assert_non_null(strstr(text, strstr(name, "align0") ? "#define MD_ALIGNED 1\n" : "#define MD_ALIGNED 0\n"));
         md_kn_source_finish(&source);
         close_fixture(&f);
     }

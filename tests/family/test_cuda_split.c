@@ -51,11 +51,12 @@ static int32_t field(const md_fa_family *family, const md_fa_config *config, con
 static void check_split(const visit *v, const md_fa_config *config, const md_kn_geometry *g)
 {
     int64_t blocks = (int64_t)g->grid[0] * g->grid[1],
-            resident = (int64_t)v->target->facts->threads * field(v->family, config, "persm");
+            resident = (int64_t)v->target->facts->threads * field(v->family, config, "blocks_per_sm");
     assert_int_equal(g->grid[0] & (g->grid[0] - 1), 0);
     assert_true(blocks == g->blocks || g->blocks == 0);
-    assert_true((g->scratch_bytes + 2048) * field(v->family, config, "persm") <= v->target->facts->shared_per_sm);
-    if (field(v->family, config, "via") == 1) {
+    assert_true((g->scratch_bytes + 2048) * field(v->family, config, "blocks_per_sm") <=
+                v->target->facts->shared_per_sm);
+    if (field(v->family, config, "exchange") == 1) {
         assert_int_equal(g->cluster, g->grid[0]);
         assert_false(g->is_cooperative);
         return;
@@ -63,8 +64,8 @@ static void check_split(const visit *v, const md_fa_config *config, const md_kn_
     assert_true(g->grid[0] <= field(v->family, config, "blocks"));
     if (g->grid[0] > 1)
         assert_true(blocks <= SLOT_BLOCKS && blocks <= resident);
-    assert_int_equal(g->is_cooperative, g->grid[0] > 1 && field(v->family, config, "via") == 0);
-    if (field(v->family, config, "via") == 2 && g->grid[0] > 1 && g->blocks > 0) /* a ticket is for one row */
+    assert_int_equal(g->is_cooperative, g->grid[0] > 1 && field(v->family, config, "exchange") == 0);
+    if (field(v->family, config, "exchange") == 2 && g->grid[0] > 1 && g->blocks > 0) /* a ticket is for one row */
         assert_int_equal(g->grid[1], v->size[0]);
 }
 
@@ -139,9 +140,9 @@ static void test_configs(void **state)
 /* Variants are right at any shape of their envelope, not only at the hint they were made for. */
 static void other_sizes_of(const md_fa_target *target, const form *f)
 {
-    static const char *const variant[] = {"row_split/via0_threads512_vecs4_persm1_blocks128_keep1_access1",
-                                          "row_split/via2_threads256_vecs4_persm4_blocks32_keep0_access1",
-                                          "row_split/via0_threads256_vecs2_persm2_blocks32_keep0_access2"};
+    static const char *const variant[] = {"row_split/exchange0_threads512_vecs4_blocks_per_sm1_blocks128_keep1_align1",
+                                          "row_split/exchange2_threads256_vecs4_blocks_per_sm4_blocks32_keep0_align1",
+                                          "row_split/exchange0_threads256_vecs2_blocks_per_sm2_blocks32_keep0_align2"};
     uint64_t seed = check_seed();
     for (int32_t i = 0; !f->is_column && i < 600; i++) {
         const md_fa_family *family = NULL;
@@ -172,13 +173,14 @@ static void test_other_sizes(void **state)
 
 static void text_of(const md_fa_target *target, const form *f)
 {
-    static const char *const row[] = {"row_split/via0_threads512_vecs4_persm1_blocks128_keep1_access1",
-                                      "row_split/via1_threads256_vecs8_persm2_blocks4_keep2_access0",
-                                      "row_split/via2_threads256_vecs4_persm4_blocks32_keep0_access2",
-                                      "row_split/via3_threads256_vecs4_persm4_blocks32_keep0_access1"};
-    static const char *const column[] = {
-        "column/xt16_yt16_items4_keep0_split0_access1", "column/xt8_yt32_items4_keep1_split0_access0",
-        "column/xt32_yt8_items8_keep0_split1_access2", "column/xt4_yt8_items2_keep0_split0_access2"};
+    static const char *const row[] = {"row_split/exchange0_threads512_vecs4_blocks_per_sm1_blocks128_keep1_align1",
+                                      "row_split/exchange1_threads256_vecs8_blocks_per_sm2_blocks4_keep2_align0",
+                                      "row_split/exchange2_threads256_vecs4_blocks_per_sm4_blocks32_keep0_align2",
+                                      "row_split/exchange3_threads256_vecs4_blocks_per_sm4_blocks32_keep0_align1"};
+    static const char *const column[] = {"column/threads_x16_threads_y16_items4_keep0_split0_align1",
+                                         "column/threads_x8_threads_y32_items4_keep1_split0_align0",
+                                         "column/threads_x32_threads_y8_items8_keep0_split1_align2",
+                                         "column/threads_x4_threads_y8_items2_keep0_split0_align2"};
     for (int32_t i = 0; i < 4; i++) {
         const md_fa_family *family = NULL;
         md_fa_config config;

@@ -7,6 +7,10 @@
 #include "family/family.h"
 #include "stage/stage.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
 static const md_dev_facts facts = {.kind = MD_DEV_HOST,
                                    .threads = 4,
                                    .vector_bytes = 64,
@@ -18,46 +22,173 @@ static const md_dev_facts facts = {.kind = MD_DEV_HOST,
                                    .gflops = 400,
                                    .launch_us = 2};
 
+static const md_dev_kind devices[] = {MD_DEV_HOST, MD_DEV_CUDA};
+
+/* A name means the config: printed again it is the same. */
+static void check_means(const md_fa_family *f, const md_fa_config *config, md_dev_kind device, const char *name)
+{
+    md_fa_config again = {{-1}};
+    const md_fa_family *family = NULL;
+    assert_true(strlen(name) < MD_FA_NAME - 1);
+    assert_ok(md_fa_parse(&family, &again, device, name));
+    assert_ptr_equal(family, f);
+    assert_memory_equal(config, &again, sizeof again);
+}
+
+/* A config's name, and its former name, name that config alone. */
+static void check_config(const md_fa_family *f, const md_fa_config *config, md_dev_kind device)
+{
+    char name[MD_FA_NAME], former[MD_FA_NAME], current[MD_FA_NAME];
+    md_fa_name(name, f, config);
+    check_means(f, config, device, name);
+    md_fa_former_name(former, name);
+    check_means(f, config, device, former);
+    md_fa_current_name(current, former);
+    assert_string_equal(current, name);
+    md_fa_current_name(current, name);
+    assert_string_equal(current, name);
+}
+
 static void test_round_trip(void **state)
 {
     (void)state;
-    for (const md_fa_family *const *f = md_fa_families(MD_DEV_HOST); *f; f++) {
-        assert_ptr_equal(find_family(MD_DEV_HOST, (*f)->name), *f);
-        int32_t at[MD_FA_MAX_FIELDS] = {0}, i = 0;
-        do {
-            md_fa_config config = {{0}}, again = {{-1}};
-            const md_fa_family *family = NULL;
-            char name[MD_FA_NAME], back[MD_FA_NAME];
-            for (i = 0; i < (*f)->n_fields; i++)
-                config.value[i] = (*f)->field[i].value[at[i]];
-            md_fa_name(name, *f, &config);
-            assert_ok(md_fa_parse(&family, &again, MD_DEV_HOST, name));
-            md_fa_name(back, family, &again);
-            assert_ptr_equal(family, *f);
-            assert_string_equal(name, back);
-            assert_memory_equal(&config, &again, sizeof config);
-            for (i = (*f)->n_fields - 1; i >= 0 && ++at[i] == (*f)->field[i].n + (*f)->field[i].more; i--)
-                at[i] = 0;
-        } while (i >= 0);
+    for (int d = 0; d < MD_COUNT(devices); d++) {
+        for (const md_fa_family *const *f = md_fa_families(devices[d]); *f; f++) {
+            assert_ptr_equal(find_family(devices[d], (*f)->name), *f);
+            int32_t at[MD_FA_MAX_FIELDS] = {0}, i = 0;
+            do {
+                md_fa_config config = {{0}};
+                for (i = 0; i < (*f)->n_fields; i++)
+                    config.value[i] = (*f)->field[i].value[at[i]];
+                check_config(*f, &config, devices[d]);
+                for (i = (*f)->n_fields - 1; i >= 0 && ++at[i] == (*f)->field[i].n + (*f)->field[i].more; i--)
+                    at[i] = 0;
+            } while (i >= 0);
+        }
     }
+}
+
+/* ---- Names of earlier versions */
+
+static void test_former_names(void **state)
+{
+    (void)state;
+    static const struct {
+        md_dev_kind device;
+        const char *former, *current;
+    } names[] = {
+        {MD_DEV_CUDA, "row_split/via1_threads256_vecs4_persm2_blocks4_keep1_access0",
+         "row_split/exchange1_threads256_vecs4_blocks_per_sm2_blocks4_keep1_align0"},
+        {MD_DEV_CUDA, "row_persistent/lanes32_vecs4_rows8_keep1_access0_room1",
+         "row_persistent/lanes32_vecs4_rows8_keep1_align0_occupancy1"},
+        {MD_DEV_CUDA, "row_looped/lanes256_vecs4_rows1_access1", "row_looped/lanes256_vecs4_rows1_align1"},
+        {MD_DEV_CUDA, "column/xt8_yt32_items4_keep1_split0_access2",
+         "column/threads_x8_threads_y32_items4_keep1_split0_align2"},
+        {MD_DEV_CUDA, "gemm_wgmma/rows64_columns64_turns0_cluster2_split2_store0_pad1",
+         "gemm_wgmma/rows64_columns64_pingpong0_cluster2_split2_epilogue0_pad1"},
+        {MD_DEV_CUDA, "gemm_mma/rows64_columns64_stages3_split1_band4_warp16",
+         "gemm_mma/rows64_columns64_stages3_split1_raster4_warp_columns16"},
+        {MD_DEV_CUDA, "gemm_fma/rows64_columns128_split3_down8_piece1_depth16",
+         "gemm_fma/rows64_columns128_split3_thread_rows8_copy_width1_depth16"},
+        {MD_DEV_CUDA, "gemm_simt/rows64_columns64_split1_band16_down8_across4",
+         "gemm_simt/rows64_columns64_split1_raster16_thread_rows8_thread_columns4"},
+        {MD_DEV_CUDA, "gemv/few8_columns2_ahead2_share2", "gemv/max_rows8_columns2_unroll2_slice_k2"},
+        {MD_DEV_CUDA, "pointwise/flat0_strided0_turn2_unroll1_threads256",
+         "pointwise/flat0_strided0_transpose2_unroll1_threads256"},
+        {MD_DEV_CUDA, "scatter/lanes8_rows2_items2_own1_aligned0_strided0",
+         "scatter/lanes8_rows2_items2_owner1_aligned0_strided0"},
+        {MD_DEV_HOST, "gemv/few1_columns128", "gemv/swap_ab1_columns128"},
+        {MD_DEV_HOST, "scatter/strided0_own1", "scatter/strided0_owner1"},
+        {MD_DEV_HOST, "pointwise/flat1_strided0_stream1_turn0", "pointwise/flat1_strided0_nontemporal1_transpose0"},
+        {MD_DEV_HOST, "row_persistent/cap4096_ahead0_strided0_stream1",
+         "row_persistent/cap4096_prefetch0_strided0_nontemporal1"},
+    };
+    for (int i = 0; i < MD_COUNT(names); i++) {
+        const md_fa_family *family = NULL, *same = NULL;
+        md_fa_config config, again;
+        char out[MD_FA_NAME];
+        md_fa_current_name(out, names[i].former);
+        assert_string_equal(out, names[i].current);
+        md_fa_former_name(out, names[i].current);
+        assert_string_equal(out, names[i].former);
+        assert_ok(md_fa_parse(&family, &config, names[i].device, names[i].former));
+        assert_ok(md_fa_parse(&same, &again, names[i].device, names[i].current));
+        assert_ptr_equal(family, same);
+        assert_memory_equal(&config, &again, sizeof config);
+        md_fa_name(out, family, &config);
+        assert_string_equal(out, names[i].current);
+    }
+    static const char *const others[] = {"", "nest", "custom/mine/band4_own2", "row_split/via9", "no_such/band2"};
+    for (int i = 0; i < MD_COUNT(others); i++) {
+        char out[MD_FA_NAME];
+        md_fa_current_name(out, others[i]);
+        assert_string_equal(out, others[i]);
+    }
+}
+
+/* The numbers of a name stand for the fields in order; fields that only a search varies may be left out. */
+static void check_numbers(const md_fa_family *f, const md_fa_config *config, const char *name)
+{
+    const char *at = strchr(name, '/');
+    for (int32_t i = 0; i < f->n_fields; i++) {
+        const md_fa_field *field = &f->field[i];
+        if (field->n == 1 && config->value[i] == field->initial)
+            continue;
+        at += strcspn(at, "0123456789");
+        char *end = NULL;
+        assert_int_equal(strtol(at, &end, 10), config->value[i]);
+        at = end;
+    }
+    assert_true(!at || at[strcspn(at, "0123456789")] == 0);
+}
+
+/* Every variant of the wisdom that is installed, which is of before fields were renamed, is the config that it names. */
+static void test_shipped_wisdom(void **state)
+{
+    static const char *const keys[] = {"\"variant\":\"", "\"name\":\""};
+    const char *path = *state;
+    char *line = NULL, name[MD_FA_NAME];
+    size_t capacity = 0;
+    int n = 0;
+    FILE *file = path ? fopen(path, "r") : NULL;
+    if (!file)
+        skip();
+    while (getline(&line, &capacity, file) > 0) {
+        for (int k = 0; k < MD_COUNT(keys); k++) {
+            for (const char *at = line; (at = strstr(at, keys[k])) != NULL; n++) {
+                const md_fa_family *family = NULL;
+                md_fa_config config;
+                at += strlen(keys[k]);
+                snprintf(name, sizeof name, "%.*s", (int)strcspn(at, "\""), at);
+                assert_ok(md_fa_parse(&family, &config, MD_DEV_CUDA, name));
+                assert_memory_equal(name, family->name, strlen(family->name));
+                check_numbers(family, &config, name);
+            }
+        }
+    }
+    free(line);
+    fclose(file);
+    print_message("%d names of %s\n", n, path);
+    assert_true(n > 1000);
 }
 
 /* Each field's default is one of its values, names are no prefix of digits, and fit. */
 static void test_tables(void **state)
 {
     (void)state;
-    for (const md_fa_family *const *f = md_fa_families(MD_DEV_HOST); *f; f++) {
-        assert_true((*f)->n_fields <= MD_FA_MAX_FIELDS);
-        for (int32_t i = 0; i < (*f)->n_fields; i++) {
-            const md_fa_field *field = &(*f)->field[i];
-            bool found = false;
-            assert_true(field->n >= 1 && field->more >= 0 && field->n + field->more <= MD_FA_MAX_VALUES);
-            for (int32_t k = 0; k < field->n + field->more; k++)
-                found |= field->value[k] == field->initial;
-            assert_true(found);
+    for (int32_t n = 0; n < MD_COUNT(devices); n++)
+        for (const md_fa_family *const *f = md_fa_families(devices[n]); *f; f++) {
+            assert_true((*f)->n_fields <= MD_FA_MAX_FIELDS);
+            for (int32_t i = 0; i < (*f)->n_fields; i++) {
+                const md_fa_field *field = &(*f)->field[i];
+                bool found = false;
+                assert_true(field->n >= 1 && field->more >= 0 && field->n + field->more <= MD_FA_MAX_VALUES);
+                for (int32_t k = 0; k < field->n + field->more; k++)
+                    found |= field->value[k] == field->initial;
+                assert_true(found);
+            }
+            assert_int_equal(!strcmp((*f)->name, "nest"), (*f)->is_last_resort);
         }
-        assert_int_equal(!strcmp((*f)->name, "nest"), (*f)->is_last_resort);
-    }
     assert_non_null(*md_fa_families(MD_DEV_CUDA)); /* with a GPU or without: the table is the same */
     assert_null(find_family(MD_DEV_HOST, "pointwis"));
 }
@@ -78,7 +209,7 @@ static void test_parse_errors(void **state)
     assert_fails(md_fa_parse(&family, &config, MD_DEV_HOST, "nest/flat1"), MD_NOT_FOUND, "it has none");
     assert_null(family);
     /* Fields left out keep their defaults. */
-    assert_ok(md_fa_parse(&family, &config, MD_DEV_HOST, "pointwise/stream1"));
+    assert_ok(md_fa_parse(&family, &config, MD_DEV_HOST, "pointwise/nontemporal1"));
     md_fa_config want = md_fa_default(family);
     want.value[2] = 1;
     assert_memory_equal(&config, &want, sizeof config);
@@ -146,9 +277,14 @@ static void test_families(void **state)
     }
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_round_trip), cmocka_unit_test(test_tables),
-                                       cmocka_unit_test(test_parse_errors), cmocka_unit_test(test_families)};
+    char *path = argc > 1 ? argv[1] : NULL;
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_round_trip),
+                                       cmocka_unit_test(test_former_names),
+                                       cmocka_unit_test_prestate(test_shipped_wisdom, path),
+                                       cmocka_unit_test(test_tables),
+                                       cmocka_unit_test(test_parse_errors),
+                                       cmocka_unit_test(test_families)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -22,9 +22,9 @@ static int close_device(void **state)
     return 0;
 }
 
-#define PERSISTENT "row_persistent/cap4096_ahead1_strided0_stream0"
-#define LOOPED "row_looped/chunk512_ahead1_strided0_stream0"
-#define COLUMN "column/tile16_strided0_stream0"
+#define PERSISTENT "row_persistent/cap4096_prefetch1_strided0_nontemporal0"
+#define LOOPED "row_looped/chunk512_prefetch1_strided0_nontemporal0"
+#define COLUMN "column/tile16_strided0_nontemporal0"
 
 static void run(const char *variant, variant_case c)
 {
@@ -34,7 +34,7 @@ static void run(const char *variant, variant_case c)
     bool ok = variant_check(text, sizeof text, &skipped, device, &c, variant);
     if (ok && skipped && strncmp(variant, "row_looped/", 11) == 0) { /* a program that is not merged has one config */
         char only[96];
-        snprintf(only, sizeof only, "row_looped/chunk2048_ahead1%s", strstr(variant, "_strided"));
+        snprintf(only, sizeof only, "row_looped/chunk2048_prefetch1%s", strstr(variant, "_strided"));
         ok = variant_check(text, sizeof text, &skipped, device, &c, only);
     }
     if (!ok)
@@ -55,10 +55,10 @@ static void run_all(variant_case c)
     run(COLUMN, c);
     run(LOOPED, c);
     c.layout = VARIANT_SPREAD;
-    run("row_persistent/cap4096_ahead0_strided1_stream0", c);
+    run("row_persistent/cap4096_prefetch0_strided1_nontemporal0", c);
     c.layout = VARIANT_TURNED;
-    run("row_looped/chunk1024_ahead0_strided1_stream0", c);
-    run("column/tile4_strided1_stream0", c);
+    run("row_looped/chunk1024_prefetch0_strided1_nontemporal0", c);
+    run("column/tile4_strided1_nontemporal0", c);
 }
 
 #define SOFTMAX "Y[a,n] = exp(X[a,n] - max[k](X[a,k])) / sum[k](exp(X[a,k] - max[l](X[a,l])))"
@@ -201,8 +201,9 @@ static void test_columns(void **state)
 {
     (void)state;
     run(COLUMN, (variant_case){.formula = "Y[j] = sum[i](X[i,j])", .dims = "i=100, j=300"});
-    run("column/tile4_strided0_stream0", (variant_case){.formula = "Y[j] = var[i](X[i,j])", .dims = "i=33, j=129"});
-    run("column/tile1_strided0_stream0",
+    run("column/tile4_strided0_nontemporal0",
+        (variant_case){.formula = "Y[j] = var[i](X[i,j])", .dims = "i=33, j=129"});
+    run("column/tile1_strided0_nontemporal0",
         (variant_case){.formula =
                            "Y[b,i,j] = exp(X[b,i,j] - max[k](X[b,k,j])) / sum[k](exp(X[b,k,j] - max[l](X[b,l,j])))",
                        .dims = "b=3, i=10, j=67"});
@@ -216,10 +217,10 @@ static void test_streaming(void **state)
 {
     (void)state;
     const char *const dims = "a=300, n=4099";
-    run("row_looped/chunk2048_ahead1_strided0_stream1", (variant_case){.formula = SOFTMAX, .dims = dims});
-    run("row_persistent/cap16384_ahead1_strided0_stream1",
+    run("row_looped/chunk2048_prefetch1_strided0_nontemporal1", (variant_case){.formula = SOFTMAX, .dims = dims});
+    run("row_persistent/cap16384_prefetch1_strided0_nontemporal1",
         (variant_case){.formula = SOFTMAX, .dims = dims, .layout = VARIANT_PADDED});
-    run("column/tile16_strided0_stream1",
+    run("column/tile16_strided0_nontemporal1",
         (variant_case){.formula = "Y[i,j] = X[i,j] / sum[k](abs(X[k,j]))", .dims = "i=300, j=4099"});
 }
 

@@ -22,9 +22,9 @@ static int close_device(void **state)
 }
 
 /* A small sum among large ones is off by their rounding: hence the tolerances of long rows. */
-#define ROWS "scan/column0_split0_strided0_stream0"
-#define COLUMNS "scan/column16_split0_strided0_stream0"
-#define PIECES "scan/column0_split1_strided0_stream0"
+#define ROWS "scan/column0_split0_strided0_nontemporal0"
+#define COLUMNS "scan/column16_split0_strided0_nontemporal0"
+#define PIECES "scan/column0_split1_strided0_nontemporal0"
 
 static void run(const char *variant, variant_case c)
 {
@@ -85,14 +85,14 @@ static void test_layouts(void **state)
     const char *const fused = "Y[a,n] = cumsum[n](exp(X[a,n]) * w[n]) / (1 + n) + X[a,n]";
     run(ROWS, (variant_case){.formula = fused, .dims = "a=7, n=50"});
     run(COLUMNS, (variant_case){.formula = "Y[i,j] = cumsum[i](X[i,j])", .dims = "i=20, j=85"});
-    run("scan/column0_split0_strided1_stream0",
+    run("scan/column0_split0_strided1_nontemporal0",
         (variant_case){.formula = fused, .dims = "a=7, n=50", .layout = VARIANT_SPREAD});
-    run("scan/column16_split0_strided1_stream0",
+    run("scan/column16_split0_strided1_nontemporal0",
         (variant_case){.formula = fused, .dims = "a=7, n=50", .layout = VARIANT_TURNED});
-    run("scan/column0_split0_strided0_stream1", (variant_case){.formula = "Y[a,n] = cumsum[n](X[a,n], reverse)",
-                                                               .dims = "a=301, n=4099",
-                                                               .layout = VARIANT_PADDED,
-                                                               .tolerance = 4e-5});
+    run("scan/column0_split0_strided0_nontemporal1", (variant_case){.formula = "Y[a,n] = cumsum[n](X[a,n], reverse)",
+                                                                    .dims = "a=301, n=4099",
+                                                                    .layout = VARIANT_PADDED,
+                                                                    .tolerance = 4e-5});
     run(ROWS, (variant_case){.formula = "Y[n] = cumsum[n](X[n])", .dims = "n=100000", .tolerance = 4e-5});
 }
 
@@ -108,7 +108,7 @@ static void test_pieces(void **state)
     const char *const dims[] = {"a=2, n=50000", "a=3, n=32769", "a=1, n=16385", "a=1, n=65536"};
     for (int i = 0; i < 4; i++)
         run(PIECES, (variant_case){.formula = formulas[i], .dims = dims[i], .tolerance = 4e-5});
-    run("scan/column0_split1_strided1_stream0",
+    run("scan/column0_split1_strided1_nontemporal0",
         (variant_case){.formula = formulas[0], .dims = dims[1], .layout = VARIANT_SPREAD, .tolerance = 4e-5});
 }
 

@@ -286,7 +286,7 @@ static void what_cannot_be_kept_is_refused(void **state)
     md_op_destroy(&op);
     assert_fails(md_op_create(&op, c, "softmax", &(md_op_options){.numeric = (md_numeric)9}), MD_INVALID_ARGUMENT,
                  "md_numeric");
-    const char *pin = is_host ? "gemv/few0_columns128" : "gemv/few8_columns2_ahead2_share2";
+    const char *pin = is_host ? "gemv/swap_ab0_columns128" : "gemv/max_rows8_columns2_unroll2_slice_k2";
     md_op_options o = {.numeric = MD_NUMERIC_BATCH_INVARIANT, .pin = pin};
     assert_fails(md_op_create(&op, c, "Y[m,n] = sum[k](X[m,k] * W[n,k])", &o), MD_INVALID_ARGUMENT,
                  "not under the numeric policy batch_invariant");

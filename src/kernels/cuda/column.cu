@@ -1,7 +1,7 @@
-/* Rows that lie across memory: lanes run over the last outer index. A block is MD_XT vectors of columns times MD_YT
+/* Rows that lie across memory: lanes run over the last outer index. A block is MD_THREADS_X vectors of columns times MD_THREADS_Y
  * threads that share the axis; each thread has every MD_YTth element, MD_ITEMS of them on their way at once, and
  * those of one column meet once a level.
- *   MD_KEEP    1: a thread's elements stay in registers: MD_YT * MD_ITEMS are the longest axis; 0: the axis is read
+ *   MD_KEEP    1: a thread's elements stay in registers: MD_THREADS_Y * MD_ITEMS are the longest axis; 0: the axis is read
  *              again where it is needed again
  *   MD_SPLIT   1: gridDim.y blocks share the axis, and the last one to be ready makes the results (read only); their
  *              parts lie in the workspace
@@ -23,7 +23,7 @@ template <class T> MD_INLINE md_vec<T> operator/(md_vec<T> a, T b) { return a / 
 template <class T> MD_INLINE md_vec<T> operator*(md_vec<T> a, T b) { return a * md_splat<T>(b); }
 #include "md_expr.h"
 
-enum { MD_THREADS = MD_XT * MD_YT, MD_WARPS = MD_THREADS / 32, MD_STEP = MD_YT * MD_ITEMS };
+enum { MD_THREADS = MD_THREADS_X * MD_THREADS_Y, MD_WARPS = MD_THREADS / 32, MD_STEP = MD_THREADS_Y * MD_ITEMS };
 /* Of the stream's counters (exchange.h has the others): one a tile of a split launch, zero between launches. */
 enum { MD_TICKETS_AT = 114688 };
 
@@ -37,13 +37,13 @@ union md_any_part {
 };
 static_assert(sizeof(md_any_part) <= MD_PART_BYTES && sizeof(md_state) <= 2 * MD_PART_BYTES,
               "the family counts on this for shared memory and workspace");
-__shared__ md_any_part md_room[2][MD_WARPS][MD_XT];
+__shared__ md_any_part md_room[2][MD_WARPS][MD_THREADS_X];
 __shared__ int md_last;
 
 /* Where a thread works. */
 struct md_spot {
     int x, y;
-    int64_t from, to; /* its elements: from, from + MD_YT, ... */
+    int64_t from, to; /* its elements: from, from + MD_THREADS_Y, ... */
     int64_t count; /* of the block */
     int turn;
 };
@@ -53,12 +53,12 @@ struct md_spot {
 template <class P> MD_INLINE P md_mix_column(P p, md_spot &s)
 {
     MD_UNROLL
-    for (int o = MD_XT; o < 32; o *= 2)
+    for (int o = MD_THREADS_X; o < 32; o *= 2)
         md_mix(p, md_shfl_xor(p, o));
     if (MD_WARPS == 1)
         return p;
     auto *room = md_room[s.turn++ & 1];
-    if (md_lane_id() < MD_XT)
+    if (md_lane_id() < MD_THREADS_X)
         *(P *)&room[md_warp_id()][s.x] = p;
     __syncthreads();
     p = *(const P *)&room[0][s.x];
@@ -71,7 +71,7 @@ template <class P> MD_INLINE P md_mix_column(P p, md_spot &s)
 #define MD_AT MD_X_AT(at, md_n)
 #define MD_EACH(i, j)                                                                                                  \
     MD_FOR (i, N)                                                                                                      \
-        if ((j) + (i)*MD_YT < s.to)
+        if ((j) + (i)*MD_THREADS_Y < s.to)
 
 /* ---- Levels of what a thread holds, of a chunk, of a pass over the axis */
 #define MD_ADD_LEVEL(l, row)                                                                                           \
@@ -79,7 +79,7 @@ template <class P> MD_INLINE P md_mix_column(P p, md_spot &s)
     md_part##l part;                                                                                                   \
     md_clear##l(&acc, j);                                                                                              \
     MD_EACH (i, j)                                                                                                     \
-        md_add##l(MD_AT p, &(row), &acc, &e[i], j + i * MD_YT);                                                        \
+        md_add##l(MD_AT p, &(row), &acc, &e[i], j + i * MD_THREADS_Y);                                                        \
     md_fold##l(&part, &acc);                                                                                           \
     if (j >= s.to)                                                                                                     \
         md_clear_part##l(&part);
@@ -97,7 +97,7 @@ MD_INLINE void md_reduce(MD_OUTER_DECL const md_params *p, md_row &row, md_elem 
 {
     const int64_t j = s.from;
     MD_EACH (i, j)
-        md_fetch(MD_AT p, &e[i], j + i * MD_YT);
+        md_fetch(MD_AT p, &e[i], j + i * MD_THREADS_Y);
     MD_LEVELS(MD_LEVEL)
 }
 template <int N, class md_n_t>
@@ -106,8 +106,8 @@ MD_INLINE void md_write(MD_OUTER_DECL const md_params *p, const md_row &row, md_
 {
     const int64_t j = s.from;
     MD_EACH (i, j) {
-        md_fetch_late(MD_AT p, &e[i], j + i * MD_YT);
-        md_out(MD_AT p, &row, &e[i], j + i * MD_YT);
+        md_fetch_late(MD_AT p, &e[i], j + i * MD_THREADS_Y);
+        md_out(MD_AT p, &row, &e[i], j + i * MD_THREADS_Y);
     }
 }
 #else
@@ -116,12 +116,12 @@ MD_INLINE void md_write(MD_OUTER_DECL const md_params *p, const md_row &row, md_
                         int64_t at, md_n_t md_n)
 {
     MD_ROLLED
-    for (int64_t j = s.from; j < s.to; j += N * MD_YT) {
+    for (int64_t j = s.from; j < s.to; j += N * MD_THREADS_Y) {
         md_elem e[N];
         MD_EACH (i, j)
-            md_fetch_out(MD_AT p, &e[i], j + i * MD_YT);
+            md_fetch_out(MD_AT p, &e[i], j + i * MD_THREADS_Y);
         MD_EACH (i, j)
-            md_out(MD_AT p, &row, &e[i], j + i * MD_YT);
+            md_out(MD_AT p, &row, &e[i], j + i * MD_THREADS_Y);
     }
 }
 #if MD_ONLINE
@@ -144,12 +144,12 @@ MD_INLINE void md_reduce(MD_OUTER_DECL const md_params *p, md_row &row, md_elem 
     md_state state = row;
     state.count = 0;
     MD_ROLLED
-    for (int64_t j = s.from; j < s.to; j += N * MD_YT) {
+    for (int64_t j = s.from; j < s.to; j += N * MD_THREADS_Y) {
         md_elem e[N];
         MD_EACH (i, j)
-            md_fetch_body(MD_AT p, &e[i], j + i * MD_YT);
+            md_fetch_body(MD_AT p, &e[i], j + i * MD_THREADS_Y);
         md_row chunk = row;
-        const int64_t left = (s.to - j + MD_YT - 1) / MD_YT;
+        const int64_t left = (s.to - j + MD_THREADS_Y - 1) / MD_THREADS_Y;
         chunk.count = (md_pos)(left < N ? left : N);
         MD_LEVELS(MD_CHUNK_LEVEL)
         md_merge(&state, &chunk);
@@ -164,12 +164,12 @@ MD_INLINE void md_reduce(MD_OUTER_DECL const md_params *p, md_row &row, md_elem 
         md_part##l part;                                                                                               \
         md_clear##l(&acc, s.from);                                                                                     \
         MD_ROLLED                                                                                                      \
-        for (int64_t j = s.from; j < s.to; j += N * MD_YT) {                                                           \
+        for (int64_t j = s.from; j < s.to; j += N * MD_THREADS_Y) {                                                           \
             md_elem e[N];                                                                                              \
             MD_EACH (i, j)                                                                                             \
-                md_fetch##l(MD_AT p, &e[i], j + i * MD_YT);                                                            \
+                md_fetch##l(MD_AT p, &e[i], j + i * MD_THREADS_Y);                                                            \
             MD_EACH (i, j)                                                                                             \
-                md_add##l(MD_AT p, &row, &acc, &e[i], j + i * MD_YT);                                                  \
+                md_add##l(MD_AT p, &row, &acc, &e[i], j + i * MD_THREADS_Y);                                                  \
         }                                                                                                              \
         md_fold##l(&part, &acc);                                                                                       \
         if (s.from >= s.to)                                                                                            \
@@ -190,7 +190,7 @@ MD_INLINE void md_reduce(MD_OUTER_DECL const md_params *p, md_row &row, md_elem 
 /* Leaves the block's results. */
 MD_INLINE void md_leave(const md_params *p, const md_state &mine, const md_spot &s)
 {
-    md_state *all = (md_state *)p->work0 + ((int64_t)blockIdx.x * gridDim.y + blockIdx.y) * MD_XT;
+    md_state *all = (md_state *)p->work0 + ((int64_t)blockIdx.x * gridDim.y + blockIdx.y) * MD_THREADS_X;
     if (s.y == 0)
         all[s.x] = mine;
 }
@@ -213,7 +213,7 @@ MD_INLINE bool md_is_last(const md_params *p)
 #endif
 MD_INLINE md_state md_left(const md_params *p, int block, int x)
 {
-    const md_state *from = (const md_state *)p->work0 + ((int64_t)blockIdx.x * gridDim.y + block) * MD_XT + x;
+    const md_state *from = (const md_state *)p->work0 + ((int64_t)blockIdx.x * gridDim.y + block) * MD_THREADS_X + x;
     union {
         uint32_t w[sizeof(md_state) / 4];
         md_state s;
@@ -229,7 +229,7 @@ MD_INLINE void md_gather_blocks(const md_params *p, md_row &row, md_spot &s)
     md_state state = row;
     state.count = 0;
     MD_ROLLED
-    for (int b = s.y; b < (int)gridDim.y; b += MD_YT) {
+    for (int b = s.y; b < (int)gridDim.y; b += MD_THREADS_Y) {
         const md_state other = md_left(p, b, s.x);
         md_merge(&state, &other);
     }
@@ -242,7 +242,7 @@ MD_INLINE void md_gather_blocks(const md_params *p, md_row &row, md_spot &s)
     md_part0 part, more;
     md_nothing(part);
     MD_ROLLED
-    for (int b = s.y; b < (int)gridDim.y; b += MD_YT) {
+    for (int b = s.y; b < (int)gridDim.y; b += MD_THREADS_Y) {
         const md_state other = md_left(p, b, s.x);
         md_rebase0(&more, &other, &other);
         md_mix(part, more);
@@ -288,23 +288,23 @@ MD_INLINE void md_one_tile(const md_params *p, int64_t number, int64_t at, md_sp
         md_row_store(MD_AT p, &row);
 }
 
-extern "C" __global__ void __launch_bounds__(MD_XT *MD_YT, MD_MIN_BLOCKS)
+extern "C" __global__ void __launch_bounds__(MD_THREADS_X *MD_THREADS_Y, MD_MIN_BLOCKS)
     md_kernel(const __grid_constant__ md_params params)
 {
     MD_IF_EMPTY_RETURN;
     const md_params *p = &params;
-    const int64_t columns = MD_COLUMNS(p), tiles = (columns + MD_XT * MD_VL - 1) / (MD_XT * MD_VL), n = MD_COUNT(p);
+    const int64_t columns = MD_COLUMNS(p), tiles = (columns + MD_THREADS_X * MD_VL - 1) / (MD_THREADS_X * MD_VL), n = MD_COUNT(p);
     const int64_t number = blockIdx.x / tiles, tile = blockIdx.x % tiles;
     md_spot s;
-    s.x = (int)threadIdx.x % MD_XT;
-    s.y = (int)threadIdx.x / MD_XT;
+    s.x = (int)threadIdx.x % MD_THREADS_X;
+    s.y = (int)threadIdx.x / MD_THREADS_X;
     s.turn = 0;
     const int64_t per = (n + gridDim.y - 1) / gridDim.y, first = md_min_si(per * blockIdx.y, n);
     s.to = md_min_si(first + per, n);
     s.count = s.to - first;
     s.from = first + s.y;
-    const int64_t at = (tile * MD_XT + s.x) * MD_VL;
-    if ((tile + 1) * (MD_XT * MD_VL) <= columns)
+    const int64_t at = (tile * MD_THREADS_X + s.x) * MD_VL;
+    if ((tile + 1) * (MD_THREADS_X * MD_VL) <= columns)
         md_one_tile<MD_ITEMS>(p, number, at, s, md_full());
     else
         md_one_tile<MD_KEEP ? MD_ITEMS : 1>(p, number, at, s, md_clip(at, columns));

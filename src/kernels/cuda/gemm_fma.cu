@@ -4,7 +4,7 @@
  * multiplied, and asks for those of the next step before it multiplies those of this one.
  *
  * md_config.h: MD_VL 4, MD_BM, MD_BN (the tile), MD_BK, MD_TM, MD_TN (sums of a thread, down and across; multiples
- * of 4), MD_BLOCKS (of an SM), MD_SPLIT, MD_BAND, MD_STREAM (0, or as gemm_stream.h says), MD_PIECE (floats that are
+ * of 4), MD_BLOCKS (of an SM), MD_SPLIT, MD_RASTER, MD_STREAM (0, or as gemm_stream.h says), MD_COPY_WIDTH (floats that are
  * loaded at once: 4 where lines begin at multiples of 16 bytes, 1), MD_ALONG_0, MD_ALONG_1 (1: the operand lies
  * along K, 2: along its rows). md_expr.h: src/codegen/product.h; one product. */
 #include "md_config.h"
@@ -31,11 +31,11 @@ template <int along, int size> struct md_layout {
         ALONG = along,
         PITCH = size + 4,
         FLOATS = MD_BK * PITCH,
-        PIECES = size * MD_BK / MD_PIECE / THREADS, /* of a thread */
-        LINE = (along == 1 ? MD_BK : size) / MD_PIECE /* pieces of a line */
+        PIECES = size * MD_BK / MD_COPY_WIDTH / THREADS, /* of a thread */
+        LINE = (along == 1 ? MD_BK : size) / MD_COPY_WIDTH /* pieces of a line */
     };
-    static __device__ __forceinline__ int row(int c) { return along == 1 ? c / LINE : c % LINE * MD_PIECE; }
-    static __device__ __forceinline__ int k(int c) { return along == 1 ? c % LINE * MD_PIECE : c / LINE; }
+    static __device__ __forceinline__ int row(int c) { return along == 1 ? c / LINE : c % LINE * MD_COPY_WIDTH; }
+    static __device__ __forceinline__ int k(int c) { return along == 1 ? c % LINE * MD_COPY_WIDTH : c / LINE; }
 };
 typedef md_layout<MD_ALONG_0, MD_BM> md_tile_a;
 typedef md_layout<MD_ALONG_1, MD_BN> md_tile_b;
@@ -70,12 +70,12 @@ MD_INLINE md_source md_source_make(const md_params &p, int64_t batch, int64_t ro
     const int first = L::row(threadIdx.x), d = L::k(threadIdx.x);
     md_source s;
     s.at = (const char *)md_operand_address(&p, which, view.base + (row + first) * view.row + (k + d) * view.step);
-    s.last = (int)md_least(rows - (L::ALONG == 1 ? 1 : MD_PIECE) - row - first, MD_BM + MD_BN);
+    s.last = (int)md_least(rows - (L::ALONG == 1 ? 1 : MD_COPY_WIDTH) - row - first, MD_BM + MD_BN);
     return s;
 }
 
 template <class L> struct md_pieces {
-    float v[L::PIECES][MD_PIECE];
+    float v[L::PIECES][MD_COPY_WIDTH];
 };
 
 /* The next tile, of which `left` steps of K are there; is_whole: all of them; is_inside: all of its rows. Beyond the
@@ -89,11 +89,11 @@ MD_INLINE void md_fetch(md_pieces<L> &to, const md_params &p, md_source &s, int 
         /* from the first piece */
         const int row = is_inside ? L::row(i * THREADS) : min(L::row(i * THREADS), s.last), k = L::k(i * THREADS);
         const float *from = (const float *)(s.at + (row * view.row + k * view.step) * 4);
-        if (is_whole && MD_PIECE == 4) {
+        if (is_whole && MD_COPY_WIDTH == 4) {
             const float4 a = *(const float4 *)from;
-            to.v[i][0] = a.x, to.v[i][1 % MD_PIECE] = a.y, to.v[i][2 % MD_PIECE] = a.z, to.v[i][3 % MD_PIECE] = a.w;
+            to.v[i][0] = a.x, to.v[i][1 % MD_COPY_WIDTH] = a.y, to.v[i][2 % MD_COPY_WIDTH] = a.z, to.v[i][3 % MD_COPY_WIDTH] = a.w;
         } else {
-            MD_FOR (j, MD_PIECE)
+            MD_FOR (j, MD_COPY_WIDTH)
                 to.v[i][j] = is_whole || d + k + (L::ALONG == 1 ? j : 0) < left ? from[j] : 0;
         }
     }
@@ -129,11 +129,11 @@ template <class L> MD_INLINE void md_keep(float *to, const md_pieces<L> &from)
 {
     MD_FOR (i, L::PIECES) {
         float *at = to + L::k(i * THREADS) * L::PITCH + L::row(i * THREADS);
-        if (L::ALONG == 2 && MD_PIECE == 4)
+        if (L::ALONG == 2 && MD_COPY_WIDTH == 4)
             *(float4 *)at =
-                make_float4(from.v[i][0], from.v[i][1 % MD_PIECE], from.v[i][2 % MD_PIECE], from.v[i][3 % MD_PIECE]);
+                make_float4(from.v[i][0], from.v[i][1 % MD_COPY_WIDTH], from.v[i][2 % MD_COPY_WIDTH], from.v[i][3 % MD_COPY_WIDTH]);
         else
-            MD_FOR (j, MD_PIECE)
+            MD_FOR (j, MD_COPY_WIDTH)
                 at[L::ALONG == 1 ? j * L::PITCH : j] = from.v[i][j];
     }
 }
@@ -254,9 +254,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, MD_BLOCKS) md_kernel(const
         const int64_t tile = unit / s.units, first = unit - tile * s.units,
                       last = md_least(s.units, first + end - unit);
         const int64_t from = first * MD_STREAM_UNIT, to = md_least(last * MD_STREAM_UNIT, md_points_depth(&p));
-        md_sum_tile(p, memory, md_place_of(&p, tile, MD_BM, MD_BN, MD_BAND), from, (int)(to - from));
+        md_sum_tile(p, memory, md_place_of(&p, tile, MD_BM, MD_BN, MD_RASTER), from, (int)(to - from));
         if (first == 0 && last == s.units)
-            md_slab(&p, memory, memory, C_PITCH, md_place_of(&p, tile, MD_BM, MD_BN, MD_BAND), MD_BM, MD_BN,
+            md_slab(&p, memory, memory, C_PITCH, md_place_of(&p, tile, MD_BM, MD_BN, MD_RASTER), MD_BM, MD_BN,
                     threadIdx.x, THREADS);
         else
             md_store_part(md_stream_part(&p, s, blockIdx.x, tile), memory);
@@ -271,12 +271,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, MD_BLOCKS) md_kernel(const
     extern __shared__ __align__(16) unsigned char md_memory[];
     float *memory = (float *)md_memory;
     {
-        const md_place at = md_place_of(&p, blockIdx.x, MD_BM, MD_BN, MD_BAND);
+        const md_place at = md_place_of(&p, blockIdx.x, MD_BM, MD_BN, MD_RASTER);
         const int64_t depth = md_points_depth(&p), blocks = (depth + MD_BK - 1) / MD_BK,
                       from = blocks * at.slice / MD_SPLIT * MD_BK;
         md_sum_tile(p, memory, at, from, (int)(md_least(blocks * (at.slice + 1) / MD_SPLIT * MD_BK, depth) - from));
     }
-    md_slab(&p, memory, memory, C_PITCH, md_place_of(&p, md_block_again(), MD_BM, MD_BN, MD_BAND), MD_BM, MD_BN,
+    md_slab(&p, memory, memory, C_PITCH, md_place_of(&p, md_block_again(), MD_BM, MD_BN, MD_RASTER), MD_BM, MD_BN,
             threadIdx.x, THREADS);
 }
 #endif

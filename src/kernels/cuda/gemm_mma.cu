@@ -3,7 +3,7 @@
  * shifted into place where the operand is contiguous, or element by element.
  *
  * md_config.h: MD_BM, MD_BN (the tile; MD_BN of each product), MD_WARPS_M, MD_WARPS_N, MD_STAGES, MD_PRODUCTS,
- * MD_SPLIT, MD_BAND, MD_OPERAND_TYPE (bf16 or f16), MD_ALONG_<o> (2: operand o lies along its rows in shared memory;
+ * MD_SPLIT, MD_RASTER, MD_OPERAND_TYPE (bf16 or f16), MD_ALONG_<o> (2: operand o lies along its rows in shared memory;
  * else along K). md_expr.h: src/codegen/product.h. */
 #include "md_config.h"
 #include "prelude.h"
@@ -338,7 +338,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) md_kernel(const __grid_
 {
     extern __shared__ __align__(128) unsigned char md_memory[];
     MD_IF_EMPTY_RETURN;
-    const md_place at = md_place_of(&p, blockIdx.x, MD_BM, MD_BN, MD_BAND);
+    const md_place at = md_place_of(&p, blockIdx.x, MD_BM, MD_BN, MD_RASTER);
     const int64_t depth = md_points_depth(&p), blocks = (depth + BK - 1) / BK;
     const int64_t from = blocks * at.slice / MD_SPLIT * BK,
                   to = md_least(blocks * (at.slice + 1) / MD_SPLIT * BK, depth);

@@ -3,7 +3,7 @@
  * other is used.
  *
  * md_config.h: MD_VL 4, MD_BM, MD_BN (the tile), MD_BK, MD_TM, MD_TN (of a thread, multiples of 4; MD_TN of each
- * product), MD_PRODUCTS, MD_SPLIT, MD_BAND, MD_ALONG_<o> (0: neither, 1: operand o lies along K, 2: along its rows)
+ * product), MD_PRODUCTS, MD_SPLIT, MD_RASTER, MD_ALONG_<o> (0: neither, 1: operand o lies along K, 2: along its rows)
  * and MD_DIRECT_<o> (operand o is a load of the accumulators' type) for o = 0, 1, 2. md_expr.h:
  * src/codegen/product.h. */
 #include "md_config.h"
@@ -217,7 +217,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) md_kernel(const __grid_
     MD_IF_EMPTY_RETURN;
     extern __shared__ __align__(16) unsigned char md_memory[];
     md_acc *memory = (md_acc *)md_memory;
-    const md_place at = md_place_of(&p, blockIdx.x, MD_BM, MD_BN, MD_BAND);
+    const md_place at = md_place_of(&p, blockIdx.x, MD_BM, MD_BN, MD_RASTER);
     const int64_t depth = md_points_depth(&p), blocks = (depth + MD_BK - 1) / MD_BK;
     const int64_t from = blocks * at.slice / MD_SPLIT * MD_BK,
                   to = md_least(blocks * (at.slice + 1) / MD_SPLIT * MD_BK, depth);

@@ -2,7 +2,7 @@
  * the order of the blocks, so that results do not depend on who was first, and go through the epilogue. Each tile
  * has MD_PARTS blocks, or, where there are fewer boundaries between two runs than tiles, each boundary has, and
  * those of the first one in a tile do its work. md_config.h: MD_VL 4, MD_SPLIT 1, MD_PRODUCTS 1, MD_WRAPS,
- * MD_THREADS, MD_PARTS, MD_BAND and what gemm_stream.h says. */
+ * MD_THREADS, MD_PARTS, MD_RASTER and what gemm_stream.h says. */
 #include "md_config.h"
 #include "prelude.h"
 #include "md_expr.h"
@@ -42,7 +42,7 @@ extern "C" __global__ void __launch_bounds__(MD_THREADS) md_kernel(const __grid_
     const int64_t first = by_tiles ? md_stream_block(s, begin) : i, last = md_stream_block(s, begin + s.units - 1);
     if (first == last || (!by_tiles && (md_stream_start(s, i + 1) == begin || md_stream_start(s, i) > begin)))
         return;
-    const md_place at = md_place_of(&p, tile, MD_BM, MD_BN, MD_BAND);
+    const md_place at = md_place_of(&p, tile, MD_BM, MD_BN, MD_RASTER);
     const int64_t rows = md_points_rows(&p), columns = md_points_columns(&p);
     const int from = blockIdx.x % MD_PARTS * ROWS;
     for (int v = threadIdx.x; v < ROWS * (MD_BN / MD_VL); v += MD_THREADS) {

@@ -7,7 +7,7 @@
  * md_config.h: MD_BM, MD_BN (the tile), MD_STAGES, MD_DEEP (times 128 bytes of K a stage), MD_CONSUMERS (1 or 2),
  * MD_PINGPONG, MD_CLUSTER (1, 2), MD_SHARE_A (the cluster runs along the columns and shares A; else along the rows
  * and shares B), MD_ALONG_0, MD_ALONG_1 (1: the operand lies along K, 2: along its rows), MD_BATCH_0, MD_BATCH_1 (0:
- * the operand has no batch), MD_BAND (rows of tiles walked together), MD_OPERAND_BYTES (2, or 4: tf32, along K),
+ * the operand has no batch), MD_RASTER (rows of tiles walked together), MD_OPERAND_BYTES (2, or 4: tf32, along K),
  * MD_SHRINKS (where there are fewer rows than a tile has, no more are copied), MD_READS (the epilogue in registers
  * reads tensors along the columns), MD_LOW, MD_HIGH (registers of copying and computing threads), MD_PANEL and
  * MD_PANELS (columns of a buffer of results; buffers a warp), MD_RESULT (epilogue: 1 in registers, results by TMA; 2
@@ -68,17 +68,17 @@ MD_INLINE md_grid md_grid_of(const md_params &p)
     return g;
 }
 
-/* Tile t in an order that stays in a band of MD_BAND tiles of rows. */
+/* Tile t in an order that stays in a band of MD_RASTER tiles of rows. */
 MD_INLINE md_tile_at md_tile_of(const md_grid &g, int t, int rank)
 {
-    const int plane = g.rows * g.columns, band = MD_BAND * g.columns;
+    const int plane = g.rows * g.columns, band = MD_RASTER * g.columns;
     md_tile_at at;
     at.slice = MD_SPLIT > 1 ? t % MD_SPLIT : 0;
     t /= MD_SPLIT;
     /* Most grids have one batch and one band: divisions are what a small product waits for before its first copy. */
     at.batch = t < plane ? 0 : t / plane;
     t -= at.batch * plane;
-    const int number = t < band ? 0 : t / band, first = number * MD_BAND, height = min(g.rows - first, MD_BAND);
+    const int number = t < band ? 0 : t / band, first = number * MD_RASTER, height = min(g.rows - first, MD_RASTER);
     t -= number * band;
     at.row = first + t % height;
     at.column = t / height;

@@ -1,7 +1,7 @@
 /* Few long rows: a row is cut over the blocks of a group, gridDim.x of them; gridDim.y groups take rows in turn.
- *   MD_VIA      MD_VIA_GRID     blocks that run at once, which tell each other their results through memory
- *               (exchange.h) MD_VIA_CLUSTER  blocks of a cluster, through each other's shared memory MD_VIA_TICKET
- *               read only: the block that is ready last stores the row; nobody waits MD_VIA_LAUNCH   blocks need not
+ *   MD_EXCHANGE      MD_EXCHANGE_GRID     blocks that run at once, which tell each other their results through memory
+ *               (exchange.h) MD_EXCHANGE_CLUSTER  blocks of a cluster, through each other's shared memory MD_EXCHANGE_TICKET
+ *               read only: the block that is ready last stores the row; nobody waits MD_EXCHANGE_LAUNCH   blocks need not
  *               run at once: a launch leaves their results in the workspace (MD_PHASE 1), the next one has them all
  *               (2)
  *   MD_KEEP     1: a block's slice stays in registers, MD_VECTORS a thread; 0: it is read again where it is needed
@@ -10,10 +10,10 @@
  *               when these are stored. 0: in front of each store
  *   MD_ASIDE    not 0: what is early goes to shared memory (aside.h), once for all rows of a block, else through
  *               registers */
-#define MD_VIA_GRID 0
-#define MD_VIA_CLUSTER 1
-#define MD_VIA_TICKET 2
-#define MD_VIA_LAUNCH 3
+#define MD_EXCHANGE_GRID 0
+#define MD_EXCHANGE_CLUSTER 1
+#define MD_EXCHANGE_TICKET 2
+#define MD_EXCHANGE_LAUNCH 3
 #define MD_WHOLE_STORES 1
 #define MD_BOUNDARY 1
 #define MD_INSIDE 1
@@ -24,12 +24,12 @@
 #include "prelude.h"
 #include "row.h"
 #include "md_expr.h"
-#if MD_VIA == MD_VIA_CLUSTER
+#if MD_EXCHANGE == MD_EXCHANGE_CLUSTER
 #include "cluster.h"
 #endif
 /* Whether only one block of a group gets the row's results: nothing is stored along the row, and there is one
  * exchange. */
-#define MD_IS_ONE_KNOWING (MD_VIA != MD_VIA_CLUSTER && !MD_HAS_ELEMENTS && (MD_ONLINE || MD_N_LEVELS == 1))
+#define MD_IS_ONE_KNOWING (MD_EXCHANGE != MD_EXCHANGE_CLUSTER && !MD_HAS_ELEMENTS && (MD_ONLINE || MD_N_LEVELS == 1))
 #define MD_COPIES (!MD_IS_ONE_KNOWING)
 #include "exchange.h"
 
@@ -46,7 +46,7 @@ MD_LEVELS(MD_MIXES_WARP)
 #include "slice.h"
 
 /* Where to post and what stamps to use: asked for behind the slice, while that is on its way. */
-#if MD_VIA == MD_VIA_GRID || MD_VIA == MD_VIA_TICKET
+#if MD_EXCHANGE == MD_EXCHANGE_GRID || MD_EXCHANGE == MD_EXCHANGE_TICKET
 MD_INLINE void md_ask_epoch(const md_params *p, md_slice &s)
 {
     if (s.blocks == 1) /* a row a block: it meets nobody, and has no place in the counters */
@@ -60,7 +60,7 @@ MD_INLINE void md_ask_epoch(const md_params *p, md_slice &s)
  * exchange. */
 MD_INLINE void md_move_epoch(const md_params *p, const md_slice &s)
 {
-    if (s.turn > 0 && s.t == 0 && (MD_VIA == MD_VIA_TICKET ? s.has_row : s.block == s.blocks - 1))
+    if (s.turn > 0 && s.t == 0 && (MD_EXCHANGE == MD_EXCHANGE_TICKET ? s.has_row : s.block == s.blocks - 1))
         *md_head_of(p->counters0, (int)blockIdx.y, s.blocks) = s.epoch + s.turn;
 }
 #else
@@ -116,7 +116,7 @@ MD_INLINE void md_take_weights(MD_X_DECL const md_params *, md_elem &, const md_
 
 /* ---- Who mixes with whom */
 /* In the first warp, what all blocks have, by lanes; whether they got it. */
-#if MD_VIA == MD_VIA_CLUSTER
+#if MD_EXCHANGE == MD_EXCHANGE_CLUSTER
 template <class P> MD_INLINE bool md_exchange(md_lot<P> &lot, P p, const md_params *, md_slice &s)
 {
     __shared__ md_cluster_room<P> room;
@@ -126,7 +126,7 @@ template <class P> MD_INLINE bool md_exchange(md_lot<P> &lot, P p, const md_para
     lot.own[0] = room.part[s.turn & 1][(s.t & 31) & (s.blocks - 1)].p;
     return true;
 }
-#elif MD_VIA == MD_VIA_LAUNCH
+#elif MD_EXCHANGE == MD_EXCHANGE_LAUNCH
 template <class P> MD_INLINE bool md_exchange(md_lot<P> &lot, P p, const md_params *q, md_slice &s)
 {
     md_parcel<P> *parts = (md_parcel<P> *)q->work0 + s.number * s.blocks;
@@ -145,7 +145,7 @@ template <class P> MD_INLINE bool md_exchange(md_lot<P> &lot, P p, const md_para
         return false;
     char *slots = s.slots + (s.turn & 1) * blocks * MD_SLOT_BYTES;
     md_post(p, slots, t, block, blocks, s.epoch + 1 + s.turn);
-    if (MD_VIA == MD_VIA_TICKET)
+    if (MD_EXCHANGE == MD_EXCHANGE_TICKET)
         s.has_row = md_is_last(md_head_of(q->counters0, (int)blockIdx.y, blocks), blocks);
     else
         s.has_row = !MD_IS_ONE_KNOWING || s.wait || block == blocks - 1;
@@ -277,7 +277,7 @@ MD_INLINE void md_mix_all(md_state &state, const md_params *q, md_slice &s, md_p
         }
         s.turn++;
     }
-    if (MD_VIA == MD_VIA_CLUSTER || (MD_IS_ONE_KNOWING && !s.wait))
+    if (MD_EXCHANGE == MD_EXCHANGE_CLUSTER || (MD_IS_ONE_KNOWING && !s.wait))
         return;
     if (t == 0)
         all = md_wrap(md_tell(state));
@@ -536,7 +536,7 @@ MD_INLINE void md_one_row(int64_t number, const md_params *p, md_slice &s)
         md_row_store(MD_X p, &row);
 }
 
-MD_EXPORT void __launch_bounds__(MD_THREADS, MD_PER_SM) md_kernel(const __grid_constant__ md_params params)
+MD_EXPORT void __launch_bounds__(MD_THREADS, MD_BLOCKS_PER_SM) md_kernel(const __grid_constant__ md_params params)
 {
     MD_IF_EMPTY_RETURN;
     const md_params *p = &params;
@@ -549,12 +549,12 @@ MD_EXPORT void __launch_bounds__(MD_THREADS, MD_PER_SM) md_kernel(const __grid_c
     s.slots = nullptr;
     s.has_row = s.block == 0;
     s.wait = rows > groups;
-#if MD_VIA == MD_VIA_CLUSTER
+#if MD_EXCHANGE == MD_EXCHANGE_CLUSTER
     md_cluster_arrive(); /* nobody writes into a block that does not run yet: the first exchange waits */
 #endif
     for (int64_t number = group; number < rows; number += groups)
         md_one_row(number, p, s);
-#if MD_VIA == MD_VIA_CLUSTER
+#if MD_EXCHANGE == MD_EXCHANGE_CLUSTER
     if (s.turn == 0)
         md_cluster_wait();
 #endif

@@ -1,9 +1,9 @@
-/* Products with few rows: B is read once, from memory, by as many rows of A as there are (at most MD_FEW). Each block
+/* Products with few rows: B is read once, from memory, by as many rows of A as there are (at most MD_MAX_ROWS). Each block
  * of the launch is a run of MD_COLUMNS columns of one batch. Where B lies along K (MD_ALONG_DEPTH), dot products with
  * lanes along K; where it lies along its columns, a few rows of B at a time are added to a run of sums. K in order for
  * every element, whatever the number of rows.
  *
- * md_config.h: MD_VL, MD_ACC_F32 | _F64 | _I64, MD_PRODUCTS, MD_FEW, MD_COLUMNS, MD_DEPTH (of a chunk of K),
+ * md_config.h: MD_VL, MD_ACC_F32 | _F64 | _I64, MD_PRODUCTS, MD_MAX_ROWS, MD_COLUMNS, MD_DEPTH (of a chunk of K),
  * MD_ALONG_DEPTH.  md_expr.h: as gemm.c. */
 #include "md_config.h"
 #include "prelude.h"
@@ -92,7 +92,7 @@ MD_INLINE md_acc md_sum_v(md_v v)
 MD_INLINE void md_dots(const md_params *p, int which, const md_source *s, const md_run *r, int rows, int columns,
                        int64_t column, md_acc *sum)
 {
-    md_v acc[MD_FEW][4];
+    md_v acc[MD_MAX_ROWS][4];
     int64_t at[4], depth = s->depth;
     MD_FOR (c, columns) {
         at[c] = r->column + md_least(column + c, r->columns - 1);
@@ -256,7 +256,7 @@ static void md_finish(const md_params *p, const md_run *r)
         for (int64_t c = 0; c < r->columns;) {
             int64_t n = md_least(md_least(MD_VL, r->columns - c), md_epilogue_room(p, r->column + c));
             const md_acc *at = r->sum + row * MD_PITCH + c;
-            md_epilogue(p, r->batch, row, r->column + c, at, at + MD_FEW * MD_PITCH, (int)n);
+            md_epilogue(p, r->batch, row, r->column + c, at, at + MD_MAX_ROWS * MD_PITCH, (int)n);
             c += n;
         }
 }
@@ -265,14 +265,14 @@ MD_EXPORT void md_gemv(const md_params *p, int64_t first, int64_t last, void *sc
 {
     int64_t n = md_points_columns(p), runs = (n + MD_COLUMNS - 1) / MD_COLUMNS, depth = md_points_depth(p);
     md_run r = {.rows = (int)md_points_rows(p), .sum = scratch, .batch = -1};
-    r.x = r.sum + MD_PRODUCTS * MD_FEW * MD_PITCH;
+    r.x = r.sum + MD_PRODUCTS * MD_MAX_ROWS * MD_PITCH;
     r.pitch = (md_least(depth, MD_DEPTH) + MD_VL - 1) / MD_VL * MD_VL;
     for (int64_t i = first; i < last; i++) {
         int is_copied = depth <= MD_DEPTH && r.batch == i / runs; /* A is still there from the block before */
         r.batch = i / runs;
         r.column = i % runs * MD_COLUMNS;
         r.columns = md_least(MD_COLUMNS, n - r.column);
-        __builtin_memset(r.sum, 0, sizeof(md_acc) * MD_PRODUCTS * MD_FEW * MD_PITCH);
+        __builtin_memset(r.sum, 0, sizeof(md_acc) * MD_PRODUCTS * MD_MAX_ROWS * MD_PITCH);
         for (int64_t k0 = 0; k0 < depth; k0 += MD_DEPTH) {
             int64_t chunk = md_least(MD_DEPTH, depth - k0);
             if (!is_copied)
@@ -280,7 +280,7 @@ MD_EXPORT void md_gemv(const md_params *p, int64_t first, int64_t last, void *sc
             for (int which = 1; which <= MD_PRODUCTS; which++) {
                 md_source s =
                     which == 1 ? md_source_make(p, 1, r.batch, k0, chunk) : md_source_make(p, 2, r.batch, k0, chunk);
-                md_accumulate(p, &s, &r, which, r.sum + (which - 1) * MD_FEW * MD_PITCH);
+                md_accumulate(p, &s, &r, which, r.sum + (which - 1) * MD_MAX_ROWS * MD_PITCH);
             }
         }
         md_finish(p, &r);

@@ -153,10 +153,10 @@ MD_INLINE md_d md_recall_d(const char *slot, int64_t j) { md_d v; __builtin_memc
 
 /* What the second and later levels compute gives memory time to bring what comes after: MD_DISTANCE elements further
  * on. */
-#ifndef MD_AHEAD
-#define MD_AHEAD 0
+#ifndef MD_PREFETCH
+#define MD_PREFETCH 0
 #endif
-#define MD_FETCH(l, j) if (MD_AHEAD && l > 0) md_prefetch(MD_X p, (j) + MD_DISTANCE)
+#define MD_FETCH(l, j) if (MD_PREFETCH && l > 0) md_prefetch(MD_X p, (j) + MD_DISTANCE)
 
 /* ---- md_pass<l>: level l over elements [from, to) of a row whose lower levels are known. Which accumulator an
  * element goes to depends on its distance from `from` alone. */
@@ -202,7 +202,7 @@ MD_INLINE md_d md_recall_d(const char *slot, int64_t j) { md_d v; __builtin_memc
         if (j > 0)                                                                                                     \
             md_out(MD_X p, row, keep, 0, (int)j);                                                                      \
         for (; j + MD_VL <= n; j += MD_VL) {                                                                           \
-            if (MD_WRITE_AHEAD)                                                                                        \
+            if (MD_PREFETCH_WRITES)                                                                                    \
                 md_prefetch(MD_X p, j + MD_DISTANCE);                                                                  \
             md_out(MD_X p, row, keep, j, MD_VL);                                                                       \
         }                                                                                                              \

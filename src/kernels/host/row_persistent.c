@@ -7,7 +7,7 @@
 
 #define MD_DISTANCE MD_COUNT(p) /* the next row, where rows are contiguous */
 MD_LEVELS(MD_PASS)
-#define MD_WRITE_AHEAD (MD_AHEAD && MD_N_LEVELS == 1) /* no second level has done it */
+#define MD_PREFETCH_WRITES (MD_PREFETCH && MD_N_LEVELS == 1) /* no second level has done it */
 MD_WRITE
 
 #define MD_RUN(l) md_pass##l(MD_X p, &row, keep, 0, n);

@@ -43,10 +43,12 @@ static double least_us(const md_tn_work *w, const md_tn_tuning_point *tuning_poi
 
 static bool is_excluded(const char *list, const char *name)
 {
-    const size_t n = strlen(name);
     for (const char *at = list; at && *at;) {
         const size_t length = strcspn(at, ";");
-        if (length == n && !memcmp(at, name, n))
+        char one[MD_FA_NAME], current[MD_FA_NAME];
+        snprintf(one, sizeof one, "%.*s", (int)MD_MIN(length, sizeof one - 1), at);
+        md_fa_current_name(current, one);
+        if (!strcmp(current, name))
             return true;
         at += length + (at[length] == ';');
     }

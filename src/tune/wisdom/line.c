@@ -173,10 +173,21 @@ static bool belongs(const char *variant, const char *family)
     return !strncmp(variant, family, n) && (variant[n] == '/' || variant[n] == 0);
 }
 
+/* A variant's name. Older versions wrote other names of fields. */
+static void take_name(reader *r, const json_t *from, const char *field, char out[MD_FA_NAME])
+{
+    char name[MD_FA_NAME];
+    take_text(r, from, field, name, sizeof name);
+    if (r->why[0])
+        out[0] = 0;
+    else
+        md_fa_current_name(out, name);
+}
+
 static void take_candidate(reader *r, const json_t *from, md_tn_candidate *c)
 {
     const char *verdict = json_string_value(json_object_get(from, "verdict"));
-    take_text(r, from, "name", c->name, sizeof c->name);
+    take_name(r, from, "name", c->name);
     if (!verdict || !md_tn_verdict_parse(&c->verdict, verdict))
         refuse(r, "no verdict", "verdict");
     c->us = take_number(r, from, "us", 1e15);
@@ -227,7 +238,7 @@ static md_status take_record(reader *r, md_tn_record *out)
 static md_status take_line(reader *r, md_tn_line *out)
 {
     take_text(r, r->root, "device", out->origin.device, sizeof out->origin.device);
-    take_text(r, r->root, "variant", out->record.variant, sizeof out->record.variant);
+    take_name(r, r->root, "variant", out->record.variant);
     out->origin.environment = take_digest(r, r->root, "environment");
     out->record.source = take_digest(r, r->root, "source");
     out->is_quarantine = json_object_get(r->root, "quarantine") != NULL;

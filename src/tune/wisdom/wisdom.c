@@ -271,19 +271,30 @@ static void quarantine_name(char out[MD_FA_NAME + 40], const char *variant, md_d
     snprintf(out, MD_FA_NAME + 40, "%.*s\n%s", MD_FA_NAME - 1, variant, digest);
 }
 
-bool md_tn_wisdom_is_quarantined(md_tn_wisdom *w, const char *variant, md_digest128 source)
+static bool is_stored(md_tn_wisdom *w, const char *variant, md_digest128 source)
 {
     char name[MD_FA_NAME + 40];
     void *bytes = NULL;
     size_t n = 0;
+    bool is_there = false;
     quarantine_name(name, variant, source);
-    pthread_mutex_lock(&w->lock);
-    bool is_there = md_table_find(w->quarantine, name, strlen(name)) != NULL;
-    pthread_mutex_unlock(&w->lock);
     for (int32_t place = 0; !is_there && place < md_sr_n_places(w->store); place++)
         is_there = md_sr_find_at(&bytes, &n, w->store, place, MD_TN_QUARANTINE_KIND, name) == MD_OK;
     free(bytes);
     return is_there;
+}
+
+bool md_tn_wisdom_is_quarantined(md_tn_wisdom *w, const char *variant, md_digest128 source)
+{
+    char name[MD_FA_NAME + 40], former[MD_FA_NAME];
+    quarantine_name(name, variant, source);
+    pthread_mutex_lock(&w->lock);
+    bool is_there = md_table_find(w->quarantine, name, strlen(name)) != NULL;
+    pthread_mutex_unlock(&w->lock);
+    if (is_there || is_stored(w, variant, source))
+        return true;
+    md_fa_former_name(former, variant);
+    return strcmp(former, variant) != 0 && is_stored(w, former, source);
 }
 
 md_status md_tn_wisdom_quarantine(md_tn_wisdom *w, const char *variant, md_digest128 source, const char *why)

@@ -7,8 +7,8 @@
 
 #include <math.h>
 
-enum { FLAT, STRIDED, TURN, UNROLL, THREADS };
-enum { ASKEW = 2 }; /* TURN: in tiles for tensors whose rows lie at no boundary */
+enum { FLAT, STRIDED, TRANSPOSE, UNROLL, THREADS };
+enum { ASKEW = 2 }; /* TRANSPOSE: in tiles for tensors whose rows lie at no boundary */
 
 static md_fa_cuda_point point_of(const md_fa_config *config)
 {
@@ -38,7 +38,7 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
 {
     bool has_axis = target->program->stage[target->stage].axis >= 0, strided = config->value[STRIDED];
     (void)size;
-    if (config->value[TURN])
+    if (config->value[TRANSPOSE])
         return is_turn_legal(target, config);
     if (config->value[FLAT] && (strided || !md_fa_cuda_point_can_flatten(target)))
         return false;
@@ -48,7 +48,7 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
 static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
 {
     md_fa_cuda_point point = point_of(config);
-    if (config->value[TURN])
+    if (config->value[TRANSPOSE])
         md_fa_transpose_envelope(out, target);
     else
         md_fa_cuda_point_envelope(out, target, &point);
@@ -58,8 +58,8 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
                      const md_kn_shape *shape)
 {
     md_fa_cuda_point point = point_of(config);
-    if (config->value[TURN])
-        md_fa_cuda_transpose_geometry(out, target, config->value[TURN] == ASKEW, shape->size);
+    if (config->value[TRANSPOSE])
+        md_fa_cuda_transpose_geometry(out, target, config->value[TRANSPOSE] == ASKEW, shape->size);
     else
         md_fa_cuda_point_geometry(out, target, &point, shape->size);
 }
@@ -67,8 +67,8 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
 static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
 {
     md_fa_cuda_point point = point_of(config);
-    return config->value[TURN] ? md_fa_cuda_transpose_emit(out, target, config->value[TURN] == ASKEW)
-                               : md_fa_cuda_point_emit(out, target, &point);
+    return config->value[TRANSPOSE] ? md_fa_cuda_transpose_emit(out, target, config->value[TRANSPOSE] == ASKEW)
+                                    : md_fa_cuda_point_emit(out, target, &point);
 }
 
 /* What moves besides the elements themselves, as a part of them. Without tiles, each lane of a turned load fetches a
@@ -78,7 +78,7 @@ static double waste(const md_fa_target *target, const md_fa_config *config, cons
 {
     md_fa_transpose transpose;
     bool is_narrow = md_fa_cuda_width(target->program, target->stage) > 4;
-    if (!config->value[TURN] && md_fa_transpose_find(&transpose, target))
+    if (!config->value[TRANSPOSE] && md_fa_transpose_find(&transpose, target))
         return (is_narrow ? 7.6 : 3.2) * transpose.n / MD_MAX(work->loads, 1);
     return config->value[STRIDED] ? (is_narrow ? 2.6 : 0.1) : 0;
 }
@@ -95,7 +95,7 @@ static double share_of_tiles(const md_fa_target *target, const md_fa_config *con
         return 1;
     bool is_off = md_st_size(target->program, axis, size) % width != 0,
          are_turned_off = md_st_size(target->program, transpose.index, size) % width != 0;
-    int32_t where = is_off ? 2 : are_turned_off ? 1 : 0, kind = config->value[TURN] == ASKEW;
+    int32_t where = is_off ? 2 : are_turned_off ? 1 : 0, kind = config->value[TRANSPOSE] == ASKEW;
     return width > 4 ? narrow[kind][where] : wide[kind][where];
 }
 
@@ -117,7 +117,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     /* Half of what moves is on its way out: loads of 32 KB an SM saturate, which one vector a thread is at full
      * occupancy (H200: a copy reaches the rate of cudaMemcpy so; each doubling of the vectors costs a percent, as
      * blocks end later). */
-    double per_thread = config->value[TURN] ? 4 : point.unroll, loads = MD_MAX(work.loads, 1);
+    double per_thread = config->value[TRANSPOSE] ? 4 : point.unroll, loads = MD_MAX(work.loads, 1);
     md_fa_cuda_load load = {.blocks = (double)g.launch[0].blocks,
                             .threads = g.launch[0].block[0],
                             .shared_bytes = g.launch[0].scratch_bytes,
@@ -125,9 +125,9 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
                             .bytes = 24 * per_thread * loads};
     double rate = md_fa_cuda_rate(target->facts, &load) * (1 - 0.01 * log2(per_thread));
     out->memory_bytes = bytes * (1 + waste(target, config, &work));
-    if (!config->value[TURN] && !point.is_flat && md_fa_cuda_point_is_busy(target))
+    if (!config->value[TRANSPOSE] && !point.is_flat && md_fa_cuda_point_is_busy(target))
         rate *= point.unroll == 1 ? 0.87 : point.threads == 128 ? 1 : 0.97; /* H200: bias and gelu of bf16 */
-    out->memory_rate = rate * (config->value[TURN] ? share_of_tiles(target, config, size) : 1);
+    out->memory_rate = rate * (config->value[TRANSPOSE] ? share_of_tiles(target, config, size) : 1);
     out->ops = 2 * points * (work.operations + 2 * (work.loads + work.stores));
     out->ops_rate = 0.5;
     out->transcendental = points * work.transcendental;
@@ -141,7 +141,7 @@ const md_fa_family md_fa_cuda_pointwise = {
     .n_fields = 5,
     .field = {{"flat", 0, 2, {1, 0}},
               {"strided", 1, 2, {0, 1}},
-              {"turn", 0, 3, {1, 0, 2}},
+              {"transpose", 0, 3, {1, 0, 2}},
               {"unroll", 1, 3, {1, 2, 4}},
               {"threads", 256, 3, {256, 128, 512}}},
     .applies = applies,

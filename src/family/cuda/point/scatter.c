@@ -1,9 +1,9 @@
 /* Elementwise stages that write through tensors of indices. Of duplicates under `=` some writer wins; sums, maxima
- * and minima are atomic, in any order: float sums may then differ in the last bits from call to call. own1: blocks
+ * and minima are atomic, in any order: float sums may then differ in the last bits from call to call. owner1: blocks
  * own parts of the target and add in the order of the formula. */
 #include "family/cuda/point/gather_scatter.h"
 
-enum { LANES, ROWS, ITEMS, OWN, ALIGNED, STRIDED };
+enum { LANES, ROWS, ITEMS, OWNER, ALIGNED, STRIDED };
 
 static const md_st_stage *stage_of(const md_fa_target *target)
 {
@@ -13,11 +13,11 @@ static const md_st_stage *stage_of(const md_fa_target *target)
 static md_fa_cuda_indirect way_of(const md_fa_config *config)
 {
     const int32_t *v = config->value;
-    return (md_fa_cuda_indirect){.source = v[OWN] ? "cuda/scatter.cu" : "cuda/gather.cu",
+    return (md_fa_cuda_indirect){.source = v[OWNER] ? "cuda/scatter.cu" : "cuda/gather.cu",
                                  .lanes = v[LANES],
                                  .rows = v[ROWS],
                                  .items = v[ITEMS],
-                                 .is_owned = v[OWN],
+                                 .is_owned = v[OWNER],
                                  .is_aligned = v[ALIGNED],
                                  .is_strided = v[STRIDED]};
 }
@@ -43,7 +43,7 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     const md_fa_field *field = md_fa_cuda_scatter.field;
     const int32_t *v = config->value;
     md_fa_cuda_indirect way = way_of(config);
-    if (v[OWN]) /* blocks are whole: groups do not matter */
+    if (v[OWNER]) /* blocks are whole: groups do not matter */
         return st->has_duplicates && st->n_stores == 1 && st->axis >= 0 && has_row_index(target) &&
                v[LANES] == field[LANES].initial && v[ROWS] == field[ROWS].initial && v[ITEMS] == field[ITEMS].initial &&
                !(v[ALIGNED] && v[STRIDED]);
@@ -61,7 +61,7 @@ const md_fa_family md_fa_cuda_scatter = {
             {"lanes", 8, 4, {8, 32, 16, 4}},
             {"rows", 2, 4, {2, 4, 1, 8}},
             {"items", 2, 3, {2, 1, 4}},
-            {"own", 0, 2, {0, 1}},
+            {"owner", 0, 2, {0, 1}},
             {"aligned", 0, 2, {1, 0}},
             {"strided", 0, 2, {0, 1}},
         },

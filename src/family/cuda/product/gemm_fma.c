@@ -9,8 +9,8 @@
 #include <inttypes.h>
 #include <math.h>
 
-enum { ROWS, COLUMNS, SPLIT, DOWN, PIECE, DEPTH };
-enum { ACROSS = 8, LANES_DOWN = 4, MOST_DOWN = 16, BAND = 8 }; /* ACROSS: sums of a thread */
+enum { ROWS, COLUMNS, SPLIT, THREAD_ROWS, COPY_WIDTH, DEPTH };
+enum { ACROSS = 8, LANES_DOWN = 4, MOST_DOWN = 16, RASTER = 8 }; /* ACROSS: sums of a thread */
 enum { UNIT = MD_FA_CUDA_RUN_UNIT, PARTS = 16, END_THREADS = 128 }; /* UNIT: as MD_STREAM_UNIT */
 
 static bool product_of(md_cg_product *p, const md_fa_target *target)
@@ -33,7 +33,7 @@ static bool applies(const md_fa_target *target)
 
 static int32_t threads_of(const md_fa_config *config)
 {
-    return config->value[ROWS] / config->value[DOWN] * (config->value[COLUMNS] / ACROSS);
+    return config->value[ROWS] / config->value[THREAD_ROWS] * (config->value[COLUMNS] / ACROSS);
 }
 
 static int64_t shared_of(const md_fa_config *config)
@@ -45,9 +45,12 @@ static int64_t shared_of(const md_fa_config *config)
 /* Blocks of an SM that registers and shared memory allow. */
 static int32_t blocks_of(const md_fa_target *target, const md_fa_config *config)
 {
-    const bool is_single = config->value[PIECE] == 1;
+    const bool is_single = config->value[COPY_WIDTH] == 1;
     /* none of them spills */
-    const int32_t down = config->value[DOWN], registers = down > 8 ? 255 : is_single ? 204 : down > 4 ? 168 : 128;
+    const int32_t down = config->value[THREAD_ROWS], registers = down > 8    ? 255
+                                                                 : is_single ? 204
+                                                                 : down > 4  ? 168
+                                                                             : 128;
     md_fa_cuda_load load = {.threads = threads_of(config), .registers = registers, .shared_bytes = shared_of(config)};
     return MD_MAX(md_fa_cuda_resident(target->facts, &load), 1);
 }
@@ -95,7 +98,7 @@ static bool is_sensible(const md_fa_target *target, const md_cg_product *p, cons
     if (config->value[DEPTH] != (rows > 16 ? 8 : 16)) /* fewer rows have fewer pieces than threads */
         return false;
     md_fa_product_measure(&w, target, p, size);
-    if ((has_odd_lines(&w) && config->value[PIECE] > 1) || (rows > 16 && w.rows <= rows / 2) ||
+    if ((has_odd_lines(&w) && config->value[COPY_WIDTH] > 1) || (rows > 16 && w.rows <= rows / 2) ||
         (rows < 64 && w.rows > 2 * rows))
         return false;
     const double tiles =
@@ -108,9 +111,9 @@ static bool is_sensible(const md_fa_target *target, const md_cg_product *p, cons
  * to spill. */
 static bool is_even(const md_fa_config *config)
 {
-    const int32_t rows = config->value[ROWS], down = config->value[DOWN],
-                  pieces = config->value[DEPTH] / config->value[PIECE], threads = threads_of(config);
-    if (config->value[PIECE] == 1 && threads <= (down < 16 ? 32 : 64))
+    const int32_t rows = config->value[ROWS], down = config->value[THREAD_ROWS],
+                  pieces = config->value[DEPTH] / config->value[COPY_WIDTH], threads = threads_of(config);
+    if (config->value[COPY_WIDTH] == 1 && threads <= (down < 16 ? 32 : 64))
         return false;
     return rows / down % LANES_DOWN == 0 && down * MOST_DOWN >= rows && threads % pieces == 0 &&
            rows * pieces % threads == 0 && config->value[COLUMNS] * pieces % threads == 0;
@@ -133,7 +136,7 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_f
         return;
     for (int32_t o = 0; o <= 1; o++) {
         out->unit |= UINT32_C(1) << p.load[o]->id;
-        if (config->value[PIECE] == 4)
+        if (config->value[COPY_WIDTH] == 4)
             out->aligned16 |= UINT32_C(1) << p.load[o]->id;
     }
 }
@@ -176,12 +179,12 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
 static double issued_of(const md_fa_config *config)
 {
     static const double SQUARE = 1.1, TALL = 1.315, SHORT = 1.187, FEW_ROWS = 1.38, SHORTEST = 2.275, SINGLE = 1.164;
-    const int32_t rows = config->value[ROWS], columns = config->value[COLUMNS], down = config->value[DOWN];
+    const int32_t rows = config->value[ROWS], columns = config->value[COLUMNS], down = config->value[THREAD_ROWS];
     const double issued = down == 4                       ? SHORTEST
                           : down == 8                     ? (rows < 64 ? FEW_ROWS : SHORT)
                           : rows == 128 && columns == 128 ? SQUARE
                                                           : TALL;
-    return config->value[PIECE] > 1 ? issued : issued * SINGLE;
+    return config->value[COPY_WIDTH] > 1 ? issued : issued * SINGLE;
 }
 
 static double product_us(const md_fa_target *target, const md_fa_product *w, const md_fa_config *config)
@@ -189,13 +192,13 @@ static double product_us(const md_fa_target *target, const md_fa_product *w, con
     const md_fa_cuda_fma c = {.rows = config->value[ROWS],
                               .columns = config->value[COLUMNS],
                               .threads = threads_of(config),
-                              .sums = config->value[DOWN] * ACROSS,
+                              .sums = config->value[THREAD_ROWS] * ACROSS,
                               .at_once = blocks_of(target, config),
                               .split = MD_MAX(config->value[SPLIT], 1),
                               .depth = config->value[DEPTH],
                               .runs = is_stream(config) ? runs_of(target, config) : 0,
                               .issued = issued_of(config),
-                              .alone = 125 + 0.71 * config->value[DOWN] * ACROSS};
+                              .alone = 125 + 0.71 * config->value[THREAD_ROWS] * ACROSS};
     return md_fa_cuda_fma_us(target, w, &c);
 }
 
@@ -217,10 +220,10 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
         return md_fail(MD_UNSUPPORTED, "gemm_fma has no kernel of these parameters");
     md_strbuf_printf(&defines,
                      "#define MD_BM %" PRId32 "\n#define MD_BN %" PRId32 "\n#define MD_BK %" PRId32
-                     "\n#define MD_TM %" PRId32 "\n#define MD_TN %d\n#define MD_PIECE %" PRId32
-                     "\n#define MD_BLOCKS %" PRId32 "\n#define MD_BAND %d\n",
-                     config->value[ROWS], config->value[COLUMNS], config->value[DEPTH], config->value[DOWN], ACROSS,
-                     config->value[PIECE], blocks_of(target, config), BAND);
+                     "\n#define MD_TM %" PRId32 "\n#define MD_TN %d\n#define MD_COPY_WIDTH %" PRId32
+                     "\n#define MD_BLOCKS %" PRId32 "\n#define MD_RASTER %d\n",
+                     config->value[ROWS], config->value[COLUMNS], config->value[DEPTH], config->value[THREAD_ROWS],
+                     ACROSS, config->value[COPY_WIDTH], blocks_of(target, config), RASTER);
     md_fa_cuda_product_print_along(&defines, &p);
     md_strbuf_printf(&defines, "#define MD_STREAM %" PRId64 "\n#define MD_PARTS %d\n#define MD_THREADS %d\n",
                      is_stream(config) ? runs_of(target, config) : 0, PARTS, END_THREADS);
@@ -238,8 +241,8 @@ const md_fa_family md_fa_cuda_gemm_fma = {
     .field = {{"rows", 128, 4, {128, 64, 32, 16}},
               {"columns", 128, 2, {128, 64}},
               {"split", 1, 11, {1, 0, 2, 3, 4, 5, 6, 7, 8, 12, 16}},
-              {"down", 16, 3, {16, 8, 4}}, /* rows of a thread */
-              {"piece", 4, 2, {4, 1}}, /* floats of a copy */
+              {"thread_rows", 16, 3, {16, 8, 4}}, /* rows of a thread */
+              {"copy_width", 4, 2, {4, 1}}, /* floats of a copy */
               {"depth", 8, 2, {8, 16}}},
     .applies = applies,
     .legal = legal,

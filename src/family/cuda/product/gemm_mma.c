@@ -9,7 +9,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-enum { ROWS, COLUMNS, STAGES, SPLIT, BAND, WARP };
+enum { ROWS, COLUMNS, STAGES, SPLIT, RASTER, WARP_COLUMNS };
 enum { DEPTH = 64 };
 
 typedef struct tile {
@@ -24,7 +24,7 @@ static tile tile_of(const md_cg_product *p, const md_fa_config *config)
               .stages = config->value[STAGES],
               .split = config->value[SPLIT]};
     t.warps_rows = t.rows >= 64 ? 2 : 1;
-    t.warps_columns = t.columns >= config->value[WARP] ? t.columns / config->value[WARP] : 1;
+    t.warps_columns = t.columns >= config->value[WARP_COLUMNS] ? t.columns / config->value[WARP_COLUMNS] : 1;
     t.threads = 32 * t.warps_rows * t.warps_columns;
     int64_t stages = (int64_t)t.stages * (t.rows + p->n_products * t.columns) * DEPTH * 2;
     t.shared = MD_MAX(stages, (int64_t)p->n_products * t.rows * (t.columns + 4) * 4);
@@ -81,7 +81,7 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     if (t.threads < 64 || t.columns < 16 || t.rows * 8 > 8 * t.threads || t.columns * 8 > 8 * t.threads ||
         t.rows > 4 * t.columns || t.columns > 8 * t.rows || t.rows * 8 % t.threads || t.columns * 8 % t.threads)
         return false;
-    if (config->value[BAND] != 8 && !md_fa_cuda_product_has_waves(target, &p, &tiles, size))
+    if (config->value[RASTER] != 8 && !md_fa_cuda_product_has_waves(target, &p, &tiles, size))
         return false;
     return t.shared <= target->facts->shared_per_block && md_fa_cuda_product_sensible(target, &p, &tiles, size);
 }
@@ -144,9 +144,9 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
     bool is_bf16 = p.program->formula->tensor[p.load[MD_CG_A]->id].dtype == MD_BF16;
     md_strbuf_printf(&defines,
                      "#define MD_BM %" PRId32 "\n#define MD_BN %" PRId32 "\n#define MD_WARPS_M %" PRId32
-                     "\n#define MD_WARPS_N %" PRId32 "\n#define MD_STAGES %" PRId32 "\n#define MD_BAND %" PRId32
+                     "\n#define MD_WARPS_N %" PRId32 "\n#define MD_STAGES %" PRId32 "\n#define MD_RASTER %" PRId32
                      "\n#define MD_OPERAND_TYPE %s\n",
-                     t.rows, t.columns, t.warps_rows, t.warps_columns, t.stages, config->value[BAND],
+                     t.rows, t.columns, t.warps_rows, t.warps_columns, t.stages, config->value[RASTER],
                      is_bf16 ? "bf16" : "f16");
     md_fa_cuda_product_print_along(&defines, &p);
     md_fa_cuda_product_text text = {.source = "cuda/gemm_mma.cu", .lanes = 4, .split = t.split};
@@ -161,8 +161,8 @@ const md_fa_family md_fa_cuda_gemm_mma = {
               {"columns", 64, 3, {128, 64, 32}},
               {"stages", 3, 2, {3, 4, 2, 5}, 2},
               {"split", 1, 5, {1, 2, 4, 8, 16}},
-              {"band", 8, 1, {8, 2, 4, 16}, 3}, /* rows of tiles that are gone through together, column by column */
-              {"warp", 32, 1, {32, 16}, 1}}, /* columns of a warp */
+              {"raster", 8, 1, {8, 2, 4, 16}, 3}, /* rows of tiles that are gone through together, column by column */
+              {"warp_columns", 32, 1, {32, 16}, 1}}, /* columns of a warp */
     .applies = applies,
     .legal = legal,
     .envelope = envelope,

@@ -9,7 +9,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-enum { ROWS, COLUMNS, SPLIT, BAND, DEPTH, DOWN, ACROSS };
+enum { ROWS, COLUMNS, SPLIT, RASTER, DEPTH, THREAD_ROWS, THREAD_COLUMNS };
 enum { USUAL_DEPTH = 16 };
 
 typedef struct tile {
@@ -25,8 +25,8 @@ static tile tile_of(const md_cg_product *p, const md_fa_config *config)
               .split = config->value[SPLIT],
               .depth = config->value[DEPTH]};
     int64_t pitch_a = t.rows + 4, pitch_b = t.columns + 4;
-    t.thread_rows = config->value[DOWN] ? config->value[DOWN] : t.rows >= 128 ? 8 : 4;
-    t.thread_columns = config->value[ACROSS] ? config->value[ACROSS] : t.columns >= 128 ? 8 : 4;
+    t.thread_rows = config->value[THREAD_ROWS] ? config->value[THREAD_ROWS] : t.rows >= 128 ? 8 : 4;
+    t.thread_columns = config->value[THREAD_COLUMNS] ? config->value[THREAD_COLUMNS] : t.columns >= 128 ? 8 : 4;
     t.threads = t.rows / t.thread_rows * (t.columns / t.thread_columns);
     int64_t stages = 2 * t.depth * (pitch_a + p->n_products * pitch_b),
             slab = (int64_t)p->n_products * t.rows * pitch_b;
@@ -93,10 +93,10 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     /* tiles so narrow that one operand's copy takes all registers */
     if (t.rows > 2 * t.columns || t.columns > 4 * t.rows)
         return false;
-    if ((config->value[DOWN] && config->value[DOWN] == (t.rows >= 128 ? 8 : 4)) ||
-        (config->value[ACROSS] && config->value[ACROSS] == (t.columns >= 128 ? 8 : 4)))
+    if ((config->value[THREAD_ROWS] && config->value[THREAD_ROWS] == (t.rows >= 128 ? 8 : 4)) ||
+        (config->value[THREAD_COLUMNS] && config->value[THREAD_COLUMNS] == (t.columns >= 128 ? 8 : 4)))
         return false; /* as without saying so */
-    if (config->value[BAND] != 8 && !md_fa_cuda_product_has_waves(target, &p, &tiles, size))
+    if (config->value[RASTER] != 8 && !md_fa_cuda_product_has_waves(target, &p, &tiles, size))
         return false;
     return is_even(&t) && has_registers(&p, &t) && t.shared <= target->facts->shared_per_block &&
            md_fa_cuda_product_sensible(target, &p, &tiles, size);
@@ -202,8 +202,8 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
     tile t = tile_of(&p, config);
     md_strbuf_printf(&defines,
                      "#define MD_BM %" PRId32 "\n#define MD_BN %" PRId32 "\n#define MD_TM %" PRId32
-                     "\n#define MD_TN %" PRId32 "\n#define MD_BK %" PRId32 "\n#define MD_BAND %" PRId32 "\n",
-                     t.rows, t.columns, t.thread_rows, t.thread_columns, t.depth, config->value[BAND]);
+                     "\n#define MD_TN %" PRId32 "\n#define MD_BK %" PRId32 "\n#define MD_RASTER %" PRId32 "\n",
+                     t.rows, t.columns, t.thread_rows, t.thread_columns, t.depth, config->value[RASTER]);
     md_fa_cuda_product_print_along(&defines, &p);
     print_direct(&defines, &p);
     md_fa_cuda_product_text text = {.source = "cuda/gemm_simt.cu", .lanes = 4, .split = t.split};
@@ -214,13 +214,14 @@ const md_fa_family md_fa_cuda_gemm_simt = {
     .name = "gemm_simt",
     .device = MD_DEV_CUDA,
     .n_fields = 7,
-    .field = {{"rows", 64, 3, {128, 64, 32}},
-              {"columns", 64, 3, {128, 64, 32}},
-              {"split", 1, 5, {1, 2, 4, 8, 16}},
-              {"band", 8, 1, {8, 2, 4, 16, 1}, 4}, /* rows of tiles that are gone through together, column by column */
-              {"depth", USUAL_DEPTH, 1, {USUAL_DEPTH, 8, 32}, 2},
-              {"down", 0, 1, {0, 4, 8}, 2}, /* rows and columns of a thread; 0: by the tile */
-              {"across", 0, 1, {0, 4, 8}, 2}},
+    .field =
+        {{"rows", 64, 3, {128, 64, 32}},
+         {"columns", 64, 3, {128, 64, 32}},
+         {"split", 1, 5, {1, 2, 4, 8, 16}},
+         {"raster", 8, 1, {8, 2, 4, 16, 1}, 4}, /* rows of tiles that are gone through together, column by column */
+         {"depth", USUAL_DEPTH, 1, {USUAL_DEPTH, 8, 32}, 2},
+         {"thread_rows", 0, 1, {0, 4, 8}, 2}, /* rows and columns of a thread; 0: by the tile */
+         {"thread_columns", 0, 1, {0, 4, 8}, 2}},
     .applies = applies,
     .legal = legal,
     .envelope = envelope,

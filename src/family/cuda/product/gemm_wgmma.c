@@ -1,7 +1,7 @@
 /* Products on Hopper's tensor cores: src/kernels/cuda/gemm_wgmma.cu. For operands of one 16-bit type (or f32 as
  * tf32) that lie in memory as its copy engine can read them, or are copied so first (`pad`). `cluster` without
  * `split`: two blocks share an operand; as large as `split`: the slices of a tile add up among themselves, else in a
- * second launch. `store`: for one result of 16 bits, in registers, 1 by the copy engine, 2 by words at any address;
+ * second launch. `epilogue`: for one result of 16 bits, in registers, 1 by the copy engine, 2 by words at any address;
  * 0 any epilogue. */
 #include "family/cuda/cuda.h"
 
@@ -12,12 +12,12 @@
 
 #include <inttypes.h>
 
-enum { ROWS, COLUMNS, TURNS, CLUSTER, SPLIT, STORE, PAD };
-enum { BY_SLAB, BY_ENGINE, BY_WORDS }; /* values of STORE */
+enum { ROWS, COLUMNS, PINGPONG, CLUSTER, SPLIT, EPILOGUE, PAD };
+enum { BY_SLAB, BY_ENGINE, BY_WORDS }; /* values of EPILOGUE */
 enum {
     MAPS = 4,
     DEPTH = 64,
-    BAND = 8,
+    RASTER = 8,
     SHARED = 232448,
     RESERVE = 1024 + 320,
     UNDER_WAY = 192 << 10,
@@ -30,7 +30,7 @@ typedef struct shape {
     int32_t rows, columns, consumers, cluster, panel, panels, stages, threads, low, high;
     int32_t n_products, split, deep; /* deep: times 128 bytes of K a stage */
     bool is_met; /* the slices of a tile are a cluster, too */
-    bool is_turned, shares_a, has_result, by_words; /* has_result: in registers; by_words: and stored from there */
+    bool is_pingpong, shares_a, has_result, by_words; /* has_result: in registers; by_words: and stored from there */
     int64_t stage_bytes, shared;
 } shape;
 
@@ -77,14 +77,14 @@ static shape shape_of(const md_cg_product *p, const md_fa_config *config)
     shape s = {.rows = config->value[ROWS],
                .columns = config->value[COLUMNS] / p->n_products,
                .cluster = config->value[CLUSTER],
-               .is_turned = config->value[TURNS],
-               .has_result = config->value[STORE],
-               .by_words = config->value[STORE] == BY_WORDS,
+               .is_pingpong = config->value[PINGPONG],
+               .has_result = config->value[EPILOGUE],
+               .by_words = config->value[EPILOGUE] == BY_WORDS,
                .split = config->value[SPLIT]};
     s.is_met = s.split > 1 && s.cluster == s.split;
     if (s.is_met)
         s.cluster = 1;
-    s.consumers = s.rows == 64 && !s.is_turned ? 1 : 2;
+    s.consumers = s.rows == 64 && !s.is_pingpong ? 1 : 2;
     s.threads = 128 * (s.consumers + 1);
     s.shares_a = s.rows > s.columns;
     s.panel = panel_of(s.columns);
@@ -212,15 +212,16 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
         return false;
     shape s = shape_of(&p, config);
     md_fa_cuda_tiles tiles = tiles_of(&s);
-    int32_t accumulators = (s.is_turned || s.consumers == 1 ? s.rows : s.rows / 2) / 64 * s.columns / 2 * p.n_products;
+    int32_t accumulators =
+        (s.is_pingpong || s.consumers == 1 ? s.rows : s.rows / 2) / 64 * s.columns / 2 * p.n_products;
     md_fa_product w;
     const int64_t ones[MD_FX_MAX_DIMS] = {0};
     md_fa_product_measure(&w, target, &p, ones);
     bool is_plain = w.epilogue_ops + w.epilogue_transcendental == 0 && p.n_columns == 1;
-    if (accumulators > (is_plain ? 192 : 128) || (s.is_turned && s.rows > 128) || (s.rows == 64 && s.is_turned) ||
+    if (accumulators > (is_plain ? 192 : 128) || (s.is_pingpong && s.rows > 128) || (s.rows == 64 && s.is_pingpong) ||
         s.stages < 3)
         return false;
-    if (s.split > 1 && (s.has_result || s.is_turned || (config->value[PAD] && !s.is_met)))
+    if (s.split > 1 && (s.has_result || s.is_pingpong || (config->value[PAD] && !s.is_met)))
         return false;
     if (s.cluster > 2 || (s.cluster == 2 && s.split > 1))
         return false;
@@ -245,12 +246,12 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_f
     }
     for (int32_t o = 0; o <= p.n_products && !config->value[PAD]; o++)
         md_fa_cuda_map_needs(out, &map[o], true);
-    if (config->value[STORE] && map_result(&map[p.n_products + 1], &p)) {
+    if (config->value[EPILOGUE] && map_result(&map[p.n_products + 1], &p)) {
         /* What the epilogue reads along the columns is read in pairs, too. */
         uint32_t vectors = md_cg_unit_tensors(target->program, target->stage, p.columns[p.n_columns - 1]);
-        md_fa_cuda_map_needs(out, &map[p.n_products + 1], config->value[STORE] == BY_ENGINE);
+        md_fa_cuda_map_needs(out, &map[p.n_products + 1], config->value[EPILOGUE] == BY_ENGINE);
         out->unit |= vectors;
-        out->aligned16 |= config->value[STORE] == BY_ENGINE ? vectors : 0;
+        out->aligned16 |= config->value[EPILOGUE] == BY_ENGINE ? vectors : 0;
     }
 }
 
@@ -297,7 +298,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
                            .split = s.split,
                            .cluster = s.cluster,
                            .stages = s.stages * s.deep,
-                           .is_turned = s.is_turned,
+                           .is_pingpong = s.is_pingpong,
                            .is_met = s.is_met,
                            .has_result = s.has_result,
                            .by_words = s.by_words,
@@ -346,12 +347,12 @@ static void print_defines(md_strbuf *out, const md_cg_product *p, const shape *s
                 {"STAGES", s->stages},
                 {"DEEP", s->deep},
                 {"CONSUMERS", s->consumers},
-                {"PINGPONG", s->is_turned},
+                {"PINGPONG", s->is_pingpong},
                 {"CLUSTER", s->cluster},
                 {"SHARE_A", s->shares_a},
                 {"BATCH_0", map[0].n_dims[2] > 0},
                 {"BATCH_1", map[1].n_dims[2] > 0},
-                {"BAND", BAND},
+                {"RASTER", RASTER},
                 {"LOW", s->low},
                 {"HIGH", s->high},
                 {"PANEL", s->panel},
@@ -380,7 +381,7 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
         return md_fail(MD_INTERNAL, "family gemm_wgmma does not take this stage");
     shape s = shape_of(&p, config);
     if (s.has_result && !map_result(&map[p.n_products + 1], &p))
-        return md_fail(MD_UNSUPPORTED, "store1 is for one result of 16 bits");
+        return md_fail(MD_UNSUPPORTED, "epilogue1 is for one result of 16 bits");
     if (!legal(target, config, NULL))
         return md_fail(MD_UNSUPPORTED, "gemm_wgmma has no kernel of these parameters");
     set_boxes(map, &p, &s);
@@ -410,10 +411,10 @@ const md_fa_family md_fa_cuda_gemm_wgmma = {
     .n_fields = 7,
     .field = {{"rows", 128, 3, {128, 256, 64}},
               {"columns", 128, 13, {256, 128, 192, 64, 160, 168, 176, 144, 224, 208, 96, 32, 16}},
-              {"turns", 0, 2, {0, 1}},
+              {"pingpong", 0, 2, {0, 1}},
               {"cluster", 1, 5, {1, 2, 3, 4, 8}},
               {"split", 1, 6, {1, 2, 3, 4, 8, 16}},
-              {"store", 0, 3, {1, 0, 2}},
+              {"epilogue", 0, 3, {1, 0, 2}},
               {"pad", 0, 2, {0, 1}}},
     .applies = applies,
     .legal = legal,

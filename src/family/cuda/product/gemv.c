@@ -8,7 +8,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-enum { FEW, COLUMNS, UNDER_WAY, SHARE, WARPS };
+enum { MAX_ROWS, COLUMNS, UNROLL, SLICE_K, WARPS };
 enum { USUAL_WARPS = 8 };
 
 static md_dtype type_of(const md_cg_product *p)
@@ -39,20 +39,20 @@ static bool applies(const md_fa_target *target)
 /* As many as split K, at least. */
 static int32_t warps_of(const md_fa_config *config)
 {
-    return MD_MAX(config->value[WARPS], config->value[SHARE]);
+    return MD_MAX(config->value[WARPS], config->value[SLICE_K]);
 }
 
 /* Where K is split among more warps than usual, the field of warps stands at its usual value: the others would say
  * the same. */
 static bool is_other_name(const md_fa_config *config)
 {
-    const int32_t warps = config->value[WARPS], share = config->value[SHARE];
+    const int32_t warps = config->value[WARPS], share = config->value[SLICE_K];
     return warps < share ? warps != USUAL_WARPS : warps == share && warps > USUAL_WARPS;
 }
 
 static int32_t columns_of(const md_fa_config *config) /* of a block */
 {
-    return warps_of(config) / config->value[SHARE] * config->value[COLUMNS];
+    return warps_of(config) / config->value[SLICE_K] * config->value[COLUMNS];
 }
 
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
@@ -62,8 +62,8 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
         return false;
     if (is_other_name(config))
         return false;
-    int32_t few = config->value[FEW], sums = few * config->value[COLUMNS] * p.n_products;
-    int32_t vectors = config->value[COLUMNS] * config->value[UNDER_WAY] * p.n_products;
+    int32_t few = config->value[MAX_ROWS], sums = few * config->value[COLUMNS] * p.n_products;
+    int32_t vectors = config->value[COLUMNS] * config->value[UNROLL] * p.n_products;
     if (sums > 32 || vectors > 8 || 4 * vectors + sums + 8 * few > 120)
         return false;
     int64_t rows = size ? md_st_points(target->program, p.n_rows, p.rows, size) : 0;
@@ -76,7 +76,7 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_f
     *out = (md_kn_envelope){0};
     if (!product_of(&p, target))
         return;
-    out->row_points_max = config->value[FEW];
+    out->row_points_max = config->value[MAX_ROWS];
     out->n_row_dims = p.n_rows;
     for (int32_t i = 0; i < p.n_rows; i++)
         out->row_dim[i] = target->program->index[p.rows[i]].dim;
@@ -122,9 +122,9 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     md_fa_product w;
     if (!product_of(&p, target) || !md_fa_cuda_product_has_work(out, &w, target, &p, size))
         return;
-    int32_t few = config->value[FEW], vectors = config->value[COLUMNS] * config->value[UNDER_WAY] * p.n_products;
+    int32_t few = config->value[MAX_ROWS], vectors = config->value[COLUMNS] * config->value[UNROLL] * p.n_products;
     const double bytes = (double)w.depth * (double)md_dtype_size(type_of(&p)),
-                 at_once = 512.0 * config->value[SHARE] * config->value[UNDER_WAY];
+                 at_once = 512.0 * config->value[SLICE_K] * config->value[UNROLL];
     /* of the loads that a short K leaves */
     const double steps = ceil(bytes / at_once), useful = bytes / (steps * at_once);
     md_fa_cuda_load load = {.blocks = (double)blocks_of(&w, config),
@@ -147,7 +147,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     out->parallel = fmin(load.blocks, MD_MAX(target->facts->threads, 1));
     /* seen: much under way at once, by all warps */
     out->serial_us = START + FUNCTION * w.epilogue_transcendental + BATCH * steps +
-                     (type_of(&p) == MD_F32 ? SHARE_F32 : SHARES) * config->value[SHARE] +
+                     (type_of(&p) == MD_F32 ? SHARE_F32 : SHARES) * config->value[SLICE_K] +
                      (vectors > 4 ? MANY_VECTORS : 0);
 }
 
@@ -159,10 +159,10 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
         return md_fail(MD_INTERNAL, "family gemv does not take this stage");
     md_dtype dtype = type_of(&p);
     md_strbuf_printf(&defines,
-                     "#define MD_FEW %" PRId32 "\n#define MD_COLUMNS %" PRId32 "\n#define MD_UNDER_WAY %" PRId32
-                     "\n#define MD_SHARE %" PRId32 "\n#define MD_WARPS %" PRId32
+                     "#define MD_MAX_ROWS %" PRId32 "\n#define MD_COLUMNS %" PRId32 "\n#define MD_UNROLL_K %" PRId32
+                     "\n#define MD_SLICE_K %" PRId32 "\n#define MD_WARPS %" PRId32
                      "\n#define MD_OPERAND_BYTES %d\n#define MD_WIDEN(h) md_up1_%s(h)\n",
-                     config->value[FEW], config->value[COLUMNS], config->value[UNDER_WAY], config->value[SHARE],
+                     config->value[MAX_ROWS], config->value[COLUMNS], config->value[UNROLL], config->value[SLICE_K],
                      warps_of(config), dtype == MD_F32 ? 4 : 2, dtype == MD_F16 ? "f16" : "bf16");
     if (!legal(target, config, NULL))
         return md_fail(MD_UNSUPPORTED, "gemv has no kernel of these parameters");
@@ -174,10 +174,10 @@ const md_fa_family md_fa_cuda_gemv = {
     .name = "gemv",
     .device = MD_DEV_CUDA,
     .n_fields = 5,
-    .field = {{"few", 8, 4, {1, 2, 4, 8}},
+    .field = {{"max_rows", 8, 4, {1, 2, 4, 8}},
               {"columns", 2, 3, {1, 2, 4, 3, 6, 8}, 3},
-              {"ahead", 2, 4, {1, 2, 4, 8, 3, 5, 6, 7}, 4},
-              {"share", 2, 4, {1, 2, 4, 8, 16}, 1},
+              {"unroll", 2, 4, {1, 2, 4, 8, 3, 5, 6, 7}, 4},
+              {"slice_k", 2, 4, {1, 2, 4, 8, 16}, 1},
               {"warps", USUAL_WARPS, 1, {USUAL_WARPS, 2, 4, 16}, 3}},
     .applies = applies,
     .legal = legal,

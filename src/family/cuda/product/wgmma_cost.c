@@ -165,7 +165,7 @@ double md_fa_cuda_product_heavy_us(const md_fa_product *w)
 /* From the last product of a tile to its results. */
 static double end_us(const md_fa_product *w, const md_fa_wgmma *v)
 {
-    const int32_t groups = v->is_turned || v->rows == 64 ? 1 : 2;
+    const int32_t groups = v->is_pingpong || v->rows == 64 ? 1 : 2;
     const double elements = (double)v->rows * v->columns * w->p.n_products / (128 * groups);
     const double heavy = heavy_of(w);
     const double way = v->by_words ? END_WORDS : v->has_result ? 1 : v->is_met ? END_MET : END_SLAB;
@@ -184,7 +184,7 @@ static double end_us(const md_fa_product *w, const md_fa_wgmma *v)
 static double waves_us(const md_dev_facts *facts, const md_fa_product *w, const md_fa_wgmma *v, const tiles *t)
 {
     const double multiply = t->steps * multiply_us(facts, w, v), end = end_us(w, v);
-    const double next = v->is_turned ? fmax(multiply, (multiply + end) / 2) : multiply + end;
+    const double next = v->is_pingpong ? fmax(multiply, (multiply + end) / 2) : multiply + end;
     const double copies = t->steps + (w->depth * item_of(w) % 128 != 0 && !v->has_copies && !v->is_library ? TAIL : 0);
     const double full = copies * fill_us(facts, w, v, t, 1), last = copies * fill_us(facts, w, v, t, t->last);
     double us = norm4(multiply, t->waves > 1 ? full : last) + end;
@@ -242,7 +242,7 @@ static double filling_us(const md_dev_facts *facts, const md_fa_product *w, int3
                                .split = 1,
                                .cluster = 1 + (rows > 64),
                                .stages = 8,
-                               .is_turned = rows == 128 && c <= 176,
+                               .is_pingpong = rows == 128 && c <= 176,
                                .has_result = true,
                                .is_library = true};
         best = fmin(best, md_fa_wgmma_us(facts, w, &v));
@@ -259,8 +259,8 @@ double md_fa_wgmma_best_us(const md_dev_facts *facts, const md_fa_product *w)
         {64, 128, 2, 1, .has_result = true},
         {64, 128, 4, 1, .has_result = true},
         {64, 32, 8, 1, .has_result = true},
-        {128, 128, 1, 2, .is_turned = true, .has_result = true},
-        {128, 168, 1, 2, .is_turned = true, .has_result = true},
+        {128, 128, 1, 2, .is_pingpong = true, .has_result = true},
+        {128, 168, 1, 2, .is_pingpong = true, .has_result = true},
         {128, 256, 1, 2, .has_result = true},
         {256, 128, 1, 2, .has_result = true},
     };

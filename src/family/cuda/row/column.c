@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { XT, YT, ITEMS, KEEP, SPLIT, ACCESS };
+enum { THREADS_X, THREADS_Y, ITEMS, KEEP, SPLIT, ALIGN };
 /* Tickets of a split launch have their places in kernels/cuda/column.cu; blocks beyond that are enough without. */
 enum { MOST_TICKETS = 4096, MOST_SPLIT = 64, OTHER_REGISTERS = 34, SHARED_BYTES = 48 * 1024, BLOCKS_OF_SM = 3 };
 
@@ -37,7 +37,7 @@ static md_cg_row_options options_of(const md_fa_target *target, const md_fa_conf
                                .stage = target->stage,
                                .dialect = MD_DEV_CUDA,
                                .is_column = true,
-                               .access = config->value[ACCESS] == MD_FA_CUDA_STRIDED ? MD_CG_STRIDED : MD_CG_UNIT,
+                               .access = config->value[ALIGN] == MD_FA_CUDA_STRIDED ? MD_CG_STRIDED : MD_CG_UNIT,
                                .is_online = is_online(target) && !config->value[KEEP]};
 }
 
@@ -99,7 +99,8 @@ static int32_t registers_of(const md_fa_target *target, const md_fa_config *conf
 
 static int32_t min_blocks(const md_fa_target *target, const md_fa_config *config)
 {
-    int32_t threads = config->value[XT] * config->value[YT], registers = (registers_of(target, config) + 7) / 8 * 8;
+    int32_t threads = config->value[THREADS_X] * config->value[THREADS_Y],
+            registers = (registers_of(target, config) + 7) / 8 * 8;
     return MD_MIN(MD_MAX(MD_MIN(65536 / (registers * threads), 2048 / threads), 1), 8);
 }
 
@@ -131,14 +132,14 @@ typedef struct grid {
 static grid grid_of(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     const md_st_stage *st = stage_of(target);
-    int64_t width = (int64_t)config->value[XT] * md_fa_cuda_width(target->program, target->stage);
+    int64_t width = (int64_t)config->value[THREADS_X] * md_fa_cuda_width(target->program, target->stage);
     int64_t columns = md_st_size(target->program, lane_of(target), size);
     grid g = {.tiles = columns / width + (columns % width != 0),
               .rows = md_st_points(target->program, st->n_outer - 1, st->outer, size),
               .axis = md_st_size(target->program, st->axis, size),
               .split = 1};
     int64_t blocks = g.tiles * g.rows, wanted = (int64_t)MD_MAX(target->facts->threads, 1) * BLOCKS_OF_SM;
-    int64_t steps = g.axis / ((int64_t)config->value[YT] * config->value[ITEMS]);
+    int64_t steps = g.axis / ((int64_t)config->value[THREADS_Y] * config->value[ITEMS]);
     if (config->value[SPLIT] && blocks > 0 && blocks <= MOST_TICKETS)
         g.split = (int32_t)MD_MAX(MD_MIN(MD_MIN(wanted / blocks, steps), MOST_SPLIT), 1);
     return g;
@@ -155,10 +156,10 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
     launch->grid[0] = md_fa_cuda_grid(g.tiles * g.rows);
     launch->grid[1] = g.split;
     launch->grid[2] = launch->block[1] = launch->block[2] = 1;
-    launch->block[0] = config->value[XT] * config->value[YT];
+    launch->block[0] = config->value[THREADS_X] * config->value[THREADS_Y];
     out->launch[1] = *launch; /* where is stored along the axis */
     if (g.split > 1 || has_phases(target, config))
-        out->workspace_bytes = g.tiles * g.rows * g.split * config->value[XT] * part_bytes(target) * 2;
+        out->workspace_bytes = g.tiles * g.rows * g.split * config->value[THREADS_X] * part_bytes(target) * 2;
 }
 
 /* ---- Where it is correct, and worth a try */
@@ -167,33 +168,33 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
 {
     const int32_t *v = config->value;
     const md_st_row *row = &stage_of(target)->row;
-    int32_t threads = v[XT] * v[YT], registers = (registers_of(target, config) + 7) / 8 * 8;
+    int32_t threads = v[THREADS_X] * v[THREADS_Y], registers = (registers_of(target, config) + 7) / 8 * 8;
     int64_t n = md_st_size(target->program, stage_of(target)->axis, size);
     if (threads < 64 || threads > 1024 || registers * threads > 65536 || registers > 200)
         return false;
-    if (2 * (threads / 32) * v[XT] * part_bytes(target) > SHARED_BYTES)
+    if (2 * (threads / 32) * v[THREADS_X] * part_bytes(target) > SHARED_BYTES)
         return false;
-    if (v[KEEP] && ((int64_t)v[YT] * v[ITEMS] < n || (int64_t)v[YT] * v[ITEMS] >= 4 * MD_MAX(n, 4) ||
+    if (v[KEEP] && ((int64_t)v[THREADS_Y] * v[ITEMS] < n || (int64_t)v[THREADS_Y] * v[ITEMS] >= 4 * MD_MAX(n, 4) ||
                     (!row->has_elements && row->n_levels == 1)))
         return false;
     if (v[SPLIT] && (v[KEEP] || (row->n_levels > 1 && !row->is_online)))
         return false;
     if (v[SPLIT] && grid_of(target, config, size).split == 1)
         return false;
-    return v[ACCESS] == MD_FA_CUDA_STRIDED || (v[ACCESS] == MD_FA_CUDA_ALIGNED) == is_aligned(target, size);
+    return v[ALIGN] == MD_FA_CUDA_STRIDED || (v[ALIGN] == MD_FA_CUDA_ALIGNED) == is_aligned(target, size);
 }
 
 static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
 {
     int32_t dim = target->program->index[stage_of(target)->axis].dim;
     *out = (md_kn_envelope){0};
-    if (config->value[ACCESS] != MD_FA_CUDA_STRIDED)
+    if (config->value[ALIGN] != MD_FA_CUDA_STRIDED)
         out->unit = md_cg_unit_tensors(target->program, target->stage, lane_of(target));
-    if (config->value[ACCESS] == MD_FA_CUDA_ALIGNED)
+    if (config->value[ALIGN] == MD_FA_CUDA_ALIGNED)
         out->aligned16 = out->unit;
     out->hi[dim] = INT32_MAX; /* positions are counted in 32 bits */
     if (config->value[KEEP]) {
-        out->row_points_max = (int64_t)config->value[YT] * config->value[ITEMS];
+        out->row_points_max = (int64_t)config->value[THREADS_Y] * config->value[ITEMS];
         out->n_row_dims = 1;
         out->row_dim[0] = dim;
     }
@@ -208,9 +209,9 @@ static void print_defines(md_strbuf *out, const md_fa_target *target, const md_f
         int32_t value;
     } define[] = {{"VL", md_fa_cuda_width(target->program, target->stage)},
                   {"WIDE", 0},
-                  {"ALIGNED", config->value[ACCESS] == MD_FA_CUDA_ALIGNED},
-                  {"XT", config->value[XT]},
-                  {"YT", config->value[YT]},
+                  {"ALIGNED", config->value[ALIGN] == MD_FA_CUDA_ALIGNED},
+                  {"THREADS_X", config->value[THREADS_X]},
+                  {"THREADS_Y", config->value[THREADS_Y]},
                   {"ITEMS", config->value[ITEMS]},
                   {"KEEP", config->value[KEEP]},
                   {"SPLIT", config->value[SPLIT]},
@@ -268,9 +269,9 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     md_st_work(&flops, &bytes, target->program, target->stage, size);
     md_fa_host_count(&work, st, target->program);
     double passes = st->row.n_levels + st->row.has_elements, share = ceil((double)g.axis / g.split);
-    double items = fmin(config->value[ITEMS], ceil(share / config->value[YT]));
+    double items = fmin(config->value[ITEMS], ceil(share / config->value[THREADS_Y]));
     md_fa_cuda_load load = {.blocks = (double)g.tiles * (double)g.rows * g.split,
-                            .threads = config->value[XT] * config->value[YT],
+                            .threads = config->value[THREADS_X] * config->value[THREADS_Y],
                             .registers = registers_of(target, config),
                             .bytes = 16 * items};
     double resident = fmax(md_fa_cuda_resident(facts, &load), 1) * facts->threads;
@@ -278,16 +279,16 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
                             .launches = has_phases(target, config) ? 2 : 1,
                             .parallel = fmin(load.blocks, facts->threads),
                             .memory_bytes = bytes};
-    double narrow = config->value[XT] >= 16 ? 1 : config->value[XT] == 8 ? 0.95 : 0.8;
-    out->memory_rate = md_fa_cuda_rate(facts, &load) * narrow * (config->value[ACCESS] == MD_FA_CUDA_STRIDED ? 0.3 : 1);
+    double narrow = config->value[THREADS_X] >= 16 ? 1 : config->value[THREADS_X] == 8 ? 0.95 : 0.8;
+    out->memory_rate = md_fa_cuda_rate(facts, &load) * narrow * (config->value[ALIGN] == MD_FA_CUDA_STRIDED ? 0.3 : 1);
     out->ops = points * (work.operations + passes * (work.loads + 2));
     out->transcendental = work.transcendental * points * (passes > 2 ? 2 : 1);
     bool is_one_pass = config->value[KEEP] || (is_online(target) && !st->row.has_elements);
     double again = is_one_pass ? 0 : is_online(target) ? 1 : passes - 1;
-    double live = fmin(load.blocks, resident) * config->value[XT] * 16.0 * share;
+    double live = fmin(load.blocks, resident) * config->value[THREADS_X] * 16.0 * share;
     *(live > 0.6 * (double)facts->l2_bytes ? &out->memory_bytes : &out->cache_bytes) +=
         again * bytes * (st->row.has_elements ? 0.5 : 1);
-    double turns = ceil(share / (config->value[YT] * items)), waves = ceil(load.blocks / resident);
+    double turns = ceil(share / (config->value[THREADS_Y] * items)), waves = ceil(load.blocks / resident);
     out->serial_us = 0.3 * st->row.n_levels + (turns - 1) * 0.6 * (1 + again) * (waves > 1 ? 0.2 : 1) * 0.5 +
                      (g.split > 1 ? 1.2 : 0);
 }
@@ -297,12 +298,12 @@ const md_fa_family md_fa_cuda_column = {
     .device = MD_DEV_CUDA,
     .is_reduction = true,
     .n_fields = 6,
-    .field = {{"xt", 16, 4, {16, 8, 32, 4}},
-              {"yt", 16, 4, {16, 8, 32, 4}},
+    .field = {{"threads_x", 16, 4, {16, 8, 32, 4}},
+              {"threads_y", 16, 4, {16, 8, 32, 4}},
               {"items", 4, 4, {4, 8, 2, 16}},
               {"keep", 0, 2, {0, 1}},
               {"split", 0, 2, {0, 1}},
-              {"access", MD_FA_CUDA_ANY, 3, {MD_FA_CUDA_ALIGNED, MD_FA_CUDA_ANY, MD_FA_CUDA_STRIDED}}},
+              {"align", MD_FA_CUDA_ANY, 3, {MD_FA_CUDA_ALIGNED, MD_FA_CUDA_ANY, MD_FA_CUDA_STRIDED}}},
     .applies = applies,
     .legal = legal,
     .envelope = envelope,

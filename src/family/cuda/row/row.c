@@ -43,7 +43,7 @@ md_cg_row_options md_fa_cuda_row_options(const md_fa_target *target, const md_fa
         .program = target->program,
         .stage = target->stage,
         .dialect = MD_DEV_CUDA,
-        .access = row->access == MD_FA_CUDA_STRIDED ? MD_CG_STRIDED : MD_CG_UNIT,
+        .access = row->align == MD_FA_CUDA_STRIDED ? MD_CG_STRIDED : MD_CG_UNIT,
         .is_online = row->merges && program->is_online && program->n_levels > 1,
         .keep_points = row->keeps ? width_of(target) : 0,
     };
@@ -101,7 +101,7 @@ static int32_t registers_of(const md_fa_target *target, const md_fa_cuda_row *ro
 {
     bool is_online = row->merges && stage_of(target)->row.is_online && stage_of(target)->row.n_levels > 1;
     int32_t base = BASE_REGISTERS + (is_online ? MERGE_REGISTERS : 0) + (width_of(target) > 4 ? WIDE_REGISTERS : 0);
-    base += (row->access != MD_FA_CUDA_ALIGNED ? PLACE_REGISTERS : 0) + (row->is_resident ? 0 : LOOP_REGISTERS);
+    base += (row->align != MD_FA_CUDA_ALIGNED ? PLACE_REGISTERS : 0) + (row->is_resident ? 0 : LOOP_REGISTERS);
     int32_t extra = stage_of(target)->row.n_reductions * width_of(target), late = 0,
             held = vector_registers(&late, target, row, is_wide) * row->vectors;
     return base + MD_MIN(extra, 32) + held + late * (row->is_resident ? MD_MIN(row->vectors, 2) : row->vectors);
@@ -119,9 +119,9 @@ static int32_t blocks_with(const md_fa_cuda_row *row, int32_t registers)
 static bool is_unpacked_once(const md_fa_target *target, const md_fa_cuda_row *row)
 {
     int32_t wide = registers_of(target, row, true), raw = registers_of(target, row, false);
-    if (!row->is_resident || row->access == MD_FA_CUDA_STRIDED || wide > MOST_WIDE)
+    if (!row->is_resident || row->align == MD_FA_CUDA_STRIDED || wide > MOST_WIDE)
         return false;
-    if (row->access == MD_FA_CUDA_ANY) /* there registers are short, and rows wait longer */
+    if (row->align == MD_FA_CUDA_ANY) /* there registers are short, and rows wait longer */
         return blocks_with(row, wide) == blocks_with(row, raw) && blocks_with(row, wide) > 0;
     return blocks_with(row, wide - 24) > 0;
 }
@@ -136,16 +136,16 @@ int32_t md_fa_cuda_row_registers(const md_fa_target *target, const md_fa_cuda_ro
 static int32_t min_blocks(const md_fa_target *target, const md_fa_cuda_row *row)
 {
     const int32_t most = MD_MIN(MD_MAX(blocks_with(row, md_fa_cuda_row_registers(target, row)), 1), 16);
-    return row->room == 0 ? most : row->room == 1 ? MD_MAX(most / 2, 1) : 1;
+    return row->occupancy == 0 ? most : row->occupancy == 1 ? MD_MAX(most / 2, 1) : 1;
 }
 
-bool md_fa_cuda_row_has_room(const md_fa_target *target, const md_fa_cuda_row *row)
+bool md_fa_cuda_row_has_occupancy(const md_fa_target *target, const md_fa_cuda_row *row)
 {
     md_fa_cuda_row usual = *row, half = *row;
-    usual.room = 0;
-    half.room = 1;
-    return row->room == 0 ||
-           (min_blocks(target, row) < min_blocks(target, &usual) && (row->room == 1 || min_blocks(target, &half) > 1));
+    usual.occupancy = 0;
+    half.occupancy = 1;
+    return row->occupancy == 0 || (min_blocks(target, row) < min_blocks(target, &usual) &&
+                                   (row->occupancy == 1 || min_blocks(target, &half) > 1));
 }
 
 /* Whether nothing of f32 or wider is stored. */
@@ -166,7 +166,7 @@ static bool has_ends(const md_fa_target *target, const md_fa_cuda_row *row)
     const md_st_stage *st = stage_of(target);
     uint32_t unit = md_cg_unit_tensors(target->program, target->stage, st->axis);
     int32_t dim = target->program->index[st->axis].dim;
-    for (int32_t i = 0; row->access == MD_FA_CUDA_ALIGNED && i < st->n_tensors; i++) {
+    for (int32_t i = 0; row->align == MD_FA_CUDA_ALIGNED && i < st->n_tensors; i++) {
         const md_fx_tensor *t = &target->program->formula->tensor[st->tensor[i]];
         int32_t last = t->rank - 1;
         if ((unit >> st->tensor[i] & 1) && last >= 0 && t->dim[last] == dim && !t->at_least[last] &&
@@ -183,12 +183,12 @@ static void print_defines(md_strbuf *out, const md_fa_target *target, const md_f
         int32_t value;
     } define[] = {
         {"VL", width_of(target)},
-        {"ALIGNED", row->access == MD_FA_CUDA_ALIGNED},
-        {"WIDE", row->access == MD_FA_CUDA_STRIDED},
+        {"ALIGNED", row->align == MD_FA_CUDA_ALIGNED},
+        {"WIDE", row->align == MD_FA_CUDA_STRIDED},
         {"BOUNDARY", 1},
         {"HAS_ENDS", has_ends(target, row)},
         {"UNPACK_ONCE", is_unpacked_once(target, row)},
-        {"GUARDED", row->access != MD_FA_CUDA_STRIDED},
+        {"GUARDED", row->align != MD_FA_CUDA_STRIDED},
         {"GROUP", row->lanes},
         {"VECTORS", row->vectors},
         {"BLOCK_ROWS", row->rows},
@@ -198,7 +198,7 @@ static void print_defines(md_strbuf *out, const md_fa_target *target, const md_f
         md_strbuf_printf(out, "#define MD_%s %" PRId32 "\n", define[i].name, define[i].value);
     if (md_fa_cuda_row_is_short(target))
         md_strbuf_add(out, "#define MD_SHORT_RESULTS 1\n");
-    if (row->access == MD_FA_CUDA_STRIDED) /* what takes everything may be slow */
+    if (row->align == MD_FA_CUDA_STRIDED) /* what takes everything may be slow */
         md_strbuf_add(out, "#define MD_ALLOW_STACK 1\n");
 }
 
@@ -240,8 +240,8 @@ bool md_fa_cuda_row_is_aligned(const md_fa_target *target, const int64_t *size)
 
 bool md_fa_cuda_row_fits(const md_fa_target *target, const md_fa_cuda_row *row, const int64_t *size)
 {
-    if (row->access != MD_FA_CUDA_STRIDED &&
-        (row->access == MD_FA_CUDA_ALIGNED) != md_fa_cuda_row_is_aligned(target, size))
+    if (row->align != MD_FA_CUDA_STRIDED &&
+        (row->align == MD_FA_CUDA_ALIGNED) != md_fa_cuda_row_is_aligned(target, size))
         return false;
     int32_t registers = md_fa_cuda_row_registers(target, row);
     return registers <= 200 && (registers - 8) * row->lanes * row->rows <= 65536; /* the estimate is generous */
@@ -252,11 +252,11 @@ void md_fa_cuda_row_envelope(md_kn_envelope *out, const md_fa_target *target, co
     const md_st_stage *st = stage_of(target);
     int32_t dim = target->program->index[st->axis].dim;
     *out = (md_kn_envelope){0};
-    if (row->access != MD_FA_CUDA_STRIDED) {
+    if (row->align != MD_FA_CUDA_STRIDED) {
         out->unit = md_cg_unit_tensors(target->program, target->stage, st->axis);
         out->hi[dim] = POSITIONS_MOST;
     }
-    if (row->access == MD_FA_CUDA_ALIGNED)
+    if (row->align == MD_FA_CUDA_ALIGNED)
         out->aligned16 = out->unit;
     for (int32_t i = 0; i < st->row.n_reductions; i++)
         if (md_cg_is_arg(st->row.reduction[i].op)) /* positions are counted in 32 bits */

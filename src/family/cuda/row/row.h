@@ -8,20 +8,20 @@
 
 /* How lanes move through memory: vectors that the envelope promises to be aligned; vectors whose place is found at
  * run time; any strides. */
-typedef enum md_fa_cuda_access { MD_FA_CUDA_ALIGNED, MD_FA_CUDA_ANY, MD_FA_CUDA_STRIDED } md_fa_cuda_access;
+typedef enum md_fa_cuda_align { MD_FA_CUDA_ALIGNED, MD_FA_CUDA_ANY, MD_FA_CUDA_STRIDED } md_fa_cuda_align;
 
 typedef struct md_fa_cuda_row {
     const char *source; /* the template: "cuda/row_looped.cu" */
     int32_t lanes; /* threads of a row: up to 32 a power of 2, above that warps */
     int32_t vectors; /* 16-byte vectors of a thread on their way at once */
     int32_t rows; /* of a block */
-    md_fa_cuda_access access;
+    md_fa_cuda_align align;
     bool keeps; /* dear values stay in registers between passes */
     bool merges; /* chunks are merged where the program allows it */
     bool is_resident; /* a row is read once: it must fit its threads */
     /* how many blocks of an SM the compiler makes room for: 0 as many as fit; 1 half of them, so that a thread may
      * have more registers; 2 one */
-    int32_t room;
+    int32_t occupancy;
 } md_fa_cuda_row;
 
 /** Whether the stage is a row program that these families can run at all. */
@@ -31,8 +31,8 @@ bool md_fa_cuda_row_is_aligned(const md_fa_target *target, const int64_t *size);
 /** Whether tensors of these sizes are aligned as the configuration asks, and a block finds the registers that it
  * needs: a family asks last, since counting takes long. */
 bool md_fa_cuda_row_fits(const md_fa_target *target, const md_fa_cuda_row *row, const int64_t *size);
-/** Whether `room` says anything: all as many is what `room` 0 says, too. */
-bool md_fa_cuda_row_has_room(const md_fa_target *target, const md_fa_cuda_row *row);
+/** True if `occupancy` changes the kernel: it names another number of blocks than smaller values do. */
+bool md_fa_cuda_row_has_occupancy(const md_fa_target *target, const md_fa_cuda_row *row);
 /** Registers of a thread, about. */
 int32_t md_fa_cuda_row_registers(const md_fa_target *target, const md_fa_cuda_row *row);
 /** What the printer is told. */

@@ -174,7 +174,7 @@ static double slots_of(const md_fa_target *target, const md_fa_cuda_row *row, do
         PLACE_SLOTS + steps_of(row) * reduction_slots(target, true) + width * reduction_slots(target, false);
     if (is_online(target, row))
         thread += ceil(vectors / row->vectors) * 60 * st->row.n_reductions;
-    return rows * row->lanes * (thread + vectors * (width * element + (row->access == MD_FA_CUDA_ALIGNED ? 3 : 8)));
+    return rows * row->lanes * (thread + vectors * (width * element + (row->align == MD_FA_CUDA_ALIGNED ? 3 : 8)));
 }
 
 /* ---- Time */
@@ -211,7 +211,7 @@ static void count_launch(launch *l, const md_fa_target *target, const md_fa_cuda
               (is_read_once(&st->row) ? IDLE_READ_PART : (st->row.n_levels + st->row.has_elements) / 3.0);
     l->resident = MD_MAX(md_fa_cuda_resident(target->facts, &load), 1);
     l->waves = l->blocks / (l->sms * l->resident);
-    l->slots = slots_of(target, row, l->rows, l->vectors) * ACCESS_SLOTS[row->access] +
+    l->slots = slots_of(target, row, l->rows, l->vectors) * ACCESS_SLOTS[row->align] +
                l->idle * load.threads * l->blocks * IDLE_SLOTS;
 }
 
@@ -237,9 +237,9 @@ static double way_us(const launch *l)
 {
     const md_st_row *program = &stage_of(l->target)->row;
     double us = exchanges_us(l) + l->slots / l->blocks / (slots_of_device(l->target) / l->sms) * WAY_PART;
-    us += (program->has_elements ? STORE_US : 0) + (l->row->access == MD_FA_CUDA_STRIDED ? STRIDED_US : 0) + LOAD_US;
+    us += (program->has_elements ? STORE_US : 0) + (l->row->align == MD_FA_CUDA_STRIDED ? STRIDED_US : 0) + LOAD_US;
     if (l->has_late)
-        us += l->row->access == MD_FA_CUDA_ALIGNED
+        us += l->row->align == MD_FA_CUDA_ALIGNED
                   ? LATE_US
                   : fmin(SHIFTED_US + SHIFTED_VECTOR_US * fmin(l->vectors, l->row->vectors), SHIFTED_MOST_US);
     if (!l->row->is_resident)
@@ -280,7 +280,7 @@ static double again_bytes(double *missed, const launch *l)
 
 static double memory_us(const launch *l)
 {
-    double missed, rate = rate_of_device(l->target) / ACCESS_COST[l->row->access] / md_fa_cuda_row_apart(l->target),
+    double missed, rate = rate_of_device(l->target) / ACCESS_COST[l->row->align] / md_fa_cuda_row_apart(l->target),
                    busy = fmin(l->blocks / l->sms, 1);
     return l->bytes / rate / fmin(busy * SM_BURST, 1) / (l->row->is_resident ? ROW_RATE : LOOP_RATE) +
            again_bytes(&missed, l) / rate;

@@ -2,7 +2,7 @@
 #include "family/cuda/cuda.h"
 #include "family/cuda/row/row.h"
 
-enum { LANES, VECTORS, ROWS, ACCESS, ROOM };
+enum { LANES, VECTORS, ROWS, ALIGN, OCCUPANCY };
 
 static md_fa_cuda_row row_of(const md_fa_config *config)
 {
@@ -10,9 +10,9 @@ static md_fa_cuda_row row_of(const md_fa_config *config)
                             .lanes = config->value[LANES],
                             .vectors = config->value[VECTORS],
                             .rows = config->value[ROWS],
-                            .access = (md_fa_cuda_access)config->value[ACCESS],
+                            .align = (md_fa_cuda_align)config->value[ALIGN],
                             .merges = true,
-                            .room = config->value[ROOM]};
+                            .occupancy = config->value[OCCUPANCY]};
 }
 
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
@@ -25,7 +25,7 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
         return false;
     if (threads > 1024 || threads < 128 || (row.rows > 1 && (threads > 256 || row.lanes > 32)))
         return false;
-    return md_fa_cuda_row_fits(target, &row, size) && md_fa_cuda_row_has_room(target, &row);
+    return md_fa_cuda_row_fits(target, &row, size) && md_fa_cuda_row_has_occupancy(target, &row);
 }
 
 MD_FA_FORWARD(md_fa_cuda_row, row_of, shape)
@@ -38,8 +38,8 @@ const md_fa_family md_fa_cuda_row_looped = {
     .field = {{"lanes", 256, 6, {32, 128, 256, 512, 768, 1024, 192, 384}, 2},
               {"vecs", 4, 5, {2, 3, 4, 6, 8, 1, 5}, 2},
               {"rows", 1, 3, {1, 4, 8, 2}, 1},
-              {"access", 1, 3, {MD_FA_CUDA_ALIGNED, MD_FA_CUDA_ANY, MD_FA_CUDA_STRIDED}},
-              {"room", 0, 1, {0, 1}, 1}},
+              {"align", 1, 3, {MD_FA_CUDA_ALIGNED, MD_FA_CUDA_ANY, MD_FA_CUDA_STRIDED}},
+              {"occupancy", 0, 1, {0, 1}, 1}},
     .applies = md_fa_cuda_row_applies,
     .legal = legal,
     .envelope = envelope,

@@ -2,7 +2,7 @@
 #include "family/cuda/cuda.h"
 #include "family/cuda/row/row.h"
 
-enum { LANES, VECTORS, ROWS, KEEP, ACCESS, ROOM };
+enum { LANES, VECTORS, ROWS, KEEP, ALIGN, OCCUPANCY };
 
 static md_fa_cuda_row row_of(const md_fa_config *config)
 {
@@ -11,8 +11,8 @@ static md_fa_cuda_row row_of(const md_fa_config *config)
                             .vectors = config->value[VECTORS],
                             .rows = config->value[ROWS],
                             .keeps = config->value[KEEP],
-                            .room = config->value[ROOM],
-                            .access = (md_fa_cuda_access)config->value[ACCESS],
+                            .occupancy = config->value[OCCUPANCY],
+                            .align = (md_fa_cuda_align)config->value[ALIGN],
                             .is_resident = true};
 }
 
@@ -42,7 +42,7 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
         return false;
     if (row.keeps && !md_fa_cuda_row_can_keep(target))
         return false;
-    return md_fa_cuda_row_fits(target, &row, size) && md_fa_cuda_row_has_room(target, &row);
+    return md_fa_cuda_row_fits(target, &row, size) && md_fa_cuda_row_has_occupancy(target, &row);
 }
 
 MD_FA_FORWARD(md_fa_cuda_row, row_of, shape)
@@ -61,8 +61,8 @@ const md_fa_family md_fa_cuda_row_persistent = {
               {"vecs", 4, 12, {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16}},
               {"rows", 1, 7, {1, 2, 4, 8, 16, 32, 64}},
               {"keep", 0, 2, {0, 1}},
-              {"access", 1, 3, {MD_FA_CUDA_ALIGNED, MD_FA_CUDA_ANY, MD_FA_CUDA_STRIDED}},
-              {"room", 0, 1, {0, 1, 2}, 2}},
+              {"align", 1, 3, {MD_FA_CUDA_ALIGNED, MD_FA_CUDA_ANY, MD_FA_CUDA_STRIDED}},
+              {"occupancy", 0, 1, {0, 1, 2}, 2}},
     .applies = md_fa_cuda_row_applies,
     .legal = legal,
     .envelope = envelope,

@@ -13,8 +13,8 @@
 #include <math.h>
 #include <string.h>
 
-enum { VIA, THREADS, VECTORS, PER_SM, BLOCKS, KEEP, ACCESS };
-enum { VIA_GRID, VIA_CLUSTER, VIA_TICKET, VIA_LAUNCH };
+enum { EXCHANGE, THREADS, VECTORS, BLOCKS_PER_SM, BLOCKS, KEEP, ALIGN };
+enum { BY_GRID, BY_CLUSTER, BY_TICKET, BY_LAUNCH };
 /* The layout of the counters is that of kernels/cuda/exchange.h: so many blocks in all groups of one size. */
 enum { MOST_BLOCKS = 512, MOST_STATE_BYTES = 64, OTHER_REGISTERS = 24, MOST_ROWS_OF_GRID = 65535, SHORT_ROW = 512 };
 enum { OTHER_SHARED = 3072 }; /* bytes that a block has besides weights, at most */
@@ -35,7 +35,7 @@ static md_cg_row_options options_of(const md_fa_target *target, const md_fa_conf
     return (md_cg_row_options){.program = target->program,
                                .stage = target->stage,
                                .dialect = MD_DEV_CUDA,
-                               .access = config->value[ACCESS] == MD_FA_CUDA_STRIDED ? MD_CG_STRIDED : MD_CG_UNIT,
+                               .access = config->value[ALIGN] == MD_FA_CUDA_STRIDED ? MD_CG_STRIDED : MD_CG_UNIT,
                                .is_online = is_online(target),
                                .keep_points =
                                    config->value[KEEP] == 2 ? md_fa_cuda_width(target->program, target->stage) : 0};
@@ -77,7 +77,7 @@ static int32_t registers_of(const md_fa_target *target, const md_fa_config *conf
     int32_t n = OTHER_REGISTERS + 2 * width + vectors * all + (config->value[KEEP] ? early : vectors) * late;
     n += late > 0 && early > 1 ? 4 * early + vectors + (width > 4 ? 16 : 4) : 0;
     /* finding the places of vectors, shifting weights */
-    n += config->value[ACCESS] != MD_FA_CUDA_ALIGNED ? late > 0 ? 12 : 4 : 0;
+    n += config->value[ALIGN] != MD_FA_CUDA_ALIGNED ? late > 0 ? 12 : 4 : 0;
     n += config->value[BLOCKS] > 32 ? 4 : 0;
     n += config->value[KEEP] == 2 ? 2 * vectors : 0;
     for (int32_t i = 0; i < stage_of(target)->row.n_reductions; i++) /* the vector with the best element so far */
@@ -88,7 +88,8 @@ static int32_t registers_of(const md_fa_target *target, const md_fa_config *conf
 static int32_t register_limit(const md_fa_target *target, const md_fa_config *config)
 {
     int32_t registers = target->facts->registers_per_sm > 0 ? target->facts->registers_per_sm : 65536;
-    return MD_MIN(registers / (config->value[THREADS] * config->value[PER_SM]) / 8 * 8, 255); /* given out by eights */
+    return MD_MIN(registers / (config->value[THREADS] * config->value[BLOCKS_PER_SM]) / 8 * 8,
+                  255); /* given out by eights */
 }
 
 /* ---- Into how many blocks rows are cut */
@@ -104,8 +105,8 @@ static int32_t power_below(int64_t n)
 /* Blocks of a group at most, so that groups of them run at once. */
 static int32_t most_of(const md_fa_target *target, const md_fa_config *config)
 {
-    int64_t resident = (int64_t)MD_MAX(target->facts->threads, 1) * config->value[PER_SM];
-    return config->value[VIA] == VIA_CLUSTER
+    int64_t resident = (int64_t)MD_MAX(target->facts->threads, 1) * config->value[BLOCKS_PER_SM];
+    return config->value[EXCHANGE] == BY_CLUSTER
                ? config->value[BLOCKS]
                : power_below(MD_MIN(MD_MIN(resident, MOST_BLOCKS), config->value[BLOCKS]));
 }
@@ -119,10 +120,10 @@ typedef struct cut {
 static cut cut_of(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     const md_st_stage *st = stage_of(target);
-    int64_t resident = MD_MIN((int64_t)MD_MAX(target->facts->threads, 1) * config->value[PER_SM], MOST_BLOCKS);
+    int64_t resident = MD_MIN((int64_t)MD_MAX(target->facts->threads, 1) * config->value[BLOCKS_PER_SM], MOST_BLOCKS);
     int64_t n = md_st_size(target->program, st->axis, size), lot = elements(target, config);
     cut c = {.rows = md_st_points(target->program, st->n_outer, st->outer, size), .blocks = config->value[BLOCKS]};
-    if (config->value[VIA] == VIA_CLUSTER) {
+    if (config->value[EXCHANGE] == BY_CLUSTER) {
         c.groups = MD_MIN(c.rows, MOST_ROWS_OF_GRID);
         return c;
     }
@@ -131,8 +132,8 @@ static cut cut_of(const md_fa_target *target, const md_fa_config *config, const 
     while (config->value[KEEP] && least < most_of(target, config) && n / least > lot)
         least *= 2;
     c.blocks = MD_MAX(MD_MIN(MD_MIN(wanted, useful), most_of(target, config)), least);
-    c.groups = c.blocks == 1 || config->value[VIA] == VIA_LAUNCH ? MD_MIN(c.rows, MOST_ROWS_OF_GRID)
-                                                                 : MD_MIN(c.rows, resident / c.blocks);
+    c.groups = c.blocks == 1 || config->value[EXCHANGE] == BY_LAUNCH ? MD_MIN(c.rows, MOST_ROWS_OF_GRID)
+                                                                     : MD_MIN(c.rows, resident / c.blocks);
     return c;
 }
 
@@ -152,10 +153,10 @@ static bool applies(const md_fa_target *target)
 static bool is_full(const md_fa_target *target, const md_fa_config *config)
 {
     md_fa_config more = *config;
-    const md_fa_field *field = &md_fa_cuda_row_split.field[PER_SM];
+    const md_fa_field *field = &md_fa_cuda_row_split.field[BLOCKS_PER_SM];
     for (int32_t i = 0; i < field->n; i++) {
-        more.value[PER_SM] = field->value[i];
-        if (field->value[i] > config->value[PER_SM] && more.value[THREADS] * more.value[PER_SM] <= 2048 &&
+        more.value[BLOCKS_PER_SM] = field->value[i];
+        if (field->value[i] > config->value[BLOCKS_PER_SM] && more.value[THREADS] * more.value[BLOCKS_PER_SM] <= 2048 &&
             registers_of(target, &more, 1) <= register_limit(target, &more))
             return false;
     }
@@ -208,26 +209,26 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     if (n < SHORT_ROW) /* other families' */
         return false;
     cut c = cut_of(target, config, size);
-    if (v[THREADS] * v[PER_SM] > 2048 || c.blocks == 1 || !is_tight(target, config, n, c.blocks))
+    if (v[THREADS] * v[BLOCKS_PER_SM] > 2048 || c.blocks == 1 || !is_tight(target, config, n, c.blocks))
         return false;
-    if (v[ACCESS] != MD_FA_CUDA_STRIDED && (v[ACCESS] == MD_FA_CUDA_ALIGNED) != md_fa_cuda_row_is_aligned(target, size))
+    if (v[ALIGN] != MD_FA_CUDA_STRIDED && (v[ALIGN] == MD_FA_CUDA_ALIGNED) != md_fa_cuda_row_is_aligned(target, size))
         return false;
     if (v[KEEP] && !is_keep_legal(target, config, size))
         return false;
     if (registers_of(target, config, 1) > register_limit(target, config)) /* counting takes long */
         return false;
-    if (v[VIA] == VIA_CLUSTER)
+    if (v[EXCHANGE] == BY_CLUSTER)
         return target->facts->capability >= 90 && v[BLOCKS] <= 16 && is_full(target, config);
     md_fa_config most = *config;
     most.value[BLOCKS] = 128;
     if (v[BLOCKS] != (cut_of(target, &most, size).blocks > 32 ? 128 : 32))
         return false;
-    if (v[VIA] == VIA_LAUNCH)
+    if (v[EXCHANGE] == BY_LAUNCH)
         return is_launch_legal(target, config);
     /* with fewer blocks an SM it is the same */
-    if (c.blocks * c.groups <= (int64_t)target->facts->threads * (v[PER_SM] - 1))
+    if (c.blocks * c.groups <= (int64_t)target->facts->threads * (v[BLOCKS_PER_SM] - 1))
         return false;
-    return v[VIA] == VIA_TICKET ? is_ticket_legal(target, config) : !is_single;
+    return v[EXCHANGE] == BY_TICKET ? is_ticket_legal(target, config) : !is_single;
 }
 
 /* ---- Weights in shared memory until they are stored with */
@@ -255,7 +256,7 @@ static aside aside_of(const md_fa_target *target, const md_fa_config *config)
     uint32_t levels = (UINT32_C(1) << stage_of(target)->row.n_levels) - 1;
     int32_t width = md_fa_cuda_width(target->program, target->stage), pieces = 0;
     md_cg_row_plan plan;
-    if (!config->value[KEEP] || config->value[ACCESS] != MD_FA_CUDA_ALIGNED)
+    if (!config->value[KEEP] || config->value[ALIGN] != MD_FA_CUDA_ALIGNED)
         return (aside){0};
     md_cg_row_plan_make(&plan, &options);
     for (int32_t i = 0; i < plan.n_loads; i++) {
@@ -267,7 +268,7 @@ static aside aside_of(const md_fa_target *target, const md_fa_config *config)
         pieces += width * (int32_t)md_dtype_size(target->program->formula->tensor[load->node->id].dtype) / 16;
     }
     int64_t one = (int64_t)config->value[THREADS] * pieces * 16,
-            room = target->facts->shared_per_sm / config->value[PER_SM] - 1024;
+            room = target->facts->shared_per_sm / config->value[BLOCKS_PER_SM] - 1024;
     room = MD_MIN(room, target->facts->shared_per_block) - OTHER_SHARED;
     int64_t vectors = one > 0 ? MD_MIN(config->value[VECTORS], room / one) : 0;
     return vectors > 0 ? (aside){pieces, (int32_t)vectors, vectors * one} : (aside){0};
@@ -278,9 +279,9 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_f
     md_cg_row_options options = options_of(target, config);
     *out = (md_kn_envelope){0};
     int32_t dim = target->program->index[stage_of(target)->axis].dim;
-    if (config->value[ACCESS] != MD_FA_CUDA_STRIDED)
+    if (config->value[ALIGN] != MD_FA_CUDA_STRIDED)
         out->unit = md_cg_unit_tensors(target->program, target->stage, md_cg_row_lane(&options));
-    if (config->value[ACCESS] == MD_FA_CUDA_ALIGNED)
+    if (config->value[ALIGN] == MD_FA_CUDA_ALIGNED)
         out->aligned16 = out->unit;
     out->hi[dim] = INT32_MAX - 4096; /* positions are 32-bit numbers, those of a block's last vectors too */
     if (config->value[KEEP]) {
@@ -296,17 +297,17 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
     cut c = cut_of(target, config, shape->size);
     *out = (md_kn_plan_geometry){0};
     md_kn_geometry *launch = &out->launch[0];
-    out->workspace_bytes = config->value[VIA] == VIA_LAUNCH ? c.rows * c.blocks * MOST_STATE_BYTES : 0;
+    out->workspace_bytes = config->value[EXCHANGE] == BY_LAUNCH ? c.rows * c.blocks * MOST_STATE_BYTES : 0;
     launch->blocks = c.rows > 0 ? c.groups * c.blocks : 0;
     launch->grain = 1;
     launch->grid[0] = c.blocks;
     launch->grid[1] = (int32_t)MD_MAX(c.groups, 1);
     launch->grid[2] = launch->block[1] = launch->block[2] = 1;
     launch->block[0] = config->value[THREADS];
-    launch->cluster = config->value[VIA] == VIA_CLUSTER ? c.blocks : 1;
-    launch->is_cooperative = config->value[VIA] == VIA_GRID && c.blocks > 1;
+    launch->cluster = config->value[EXCHANGE] == BY_CLUSTER ? c.blocks : 1;
+    launch->is_cooperative = config->value[EXCHANGE] == BY_GRID && c.blocks > 1;
     launch->scratch_bytes = aside_of(target, config).bytes;
-    out->launch[1] = *launch; /* VIA_LAUNCH */
+    out->launch[1] = *launch; /* BY_LAUNCH */
 }
 
 static void print_defines(md_strbuf *out, const md_fa_target *target, const md_fa_config *config, int32_t phase)
@@ -321,23 +322,23 @@ static void print_defines(md_strbuf *out, const md_fa_target *target, const md_f
         int32_t value;
     } define[] = {{"VL", md_fa_cuda_width(target->program, target->stage)},
                   {"WIDE", 0},
-                  {"ALIGNED", config->value[ACCESS] == MD_FA_CUDA_ALIGNED},
-                  {"VIA", config->value[VIA]},
+                  {"ALIGNED", config->value[ALIGN] == MD_FA_CUDA_ALIGNED},
+                  {"EXCHANGE", config->value[EXCHANGE]},
                   {"THREADS", config->value[THREADS]},
                   {"VECTORS", config->value[VECTORS]},
-                  {"PER_SM", config->value[PER_SM]},
+                  {"BLOCKS_PER_SM", config->value[BLOCKS_PER_SM]},
                   {"BLOCKS", config->value[BLOCKS]},
                   {"PHASE", phase},
                   {"KEEP", config->value[KEEP] > 0},
                   {"ASIDE", weights.pieces},
-                  {"EARLY", weights.pieces > 0                                        ? weights.vectors
-                            : late > 0 && config->value[ACCESS] == MD_FA_CUDA_ALIGNED ? early
-                                                                                      : 0}};
+                  {"EARLY", weights.pieces > 0                                       ? weights.vectors
+                            : late > 0 && config->value[ALIGN] == MD_FA_CUDA_ALIGNED ? early
+                                                                                     : 0}};
     for (int32_t i = 0; i < MD_COUNT(define); i++)
         md_strbuf_printf(out, "#define MD_%s %" PRId32 "\n", define[i].name, define[i].value);
 }
 
-/* phase: of VIA_LAUNCH 1 or 2, else 0. */
+/* phase: of BY_LAUNCH 1 or 2, else 0. */
 static md_status emit_launch(md_kn_launch_source *launch, const md_fa_target *target, const md_fa_config *config,
                              int32_t phase)
 {
@@ -347,8 +348,8 @@ static md_status emit_launch(md_kn_launch_source *launch, const md_fa_target *ta
     strcpy(launch->entry, "md_kernel");
     launch->n_params = md_cg_params(launch->param, target->program, target->stage);
     print_defines(&defines, target, config, phase);
-    if (config->value[VIA] != VIA_CLUSTER) {
-        md_kn_param_kind kind = config->value[VIA] == VIA_LAUNCH ? MD_KN_WORKSPACE : MD_KN_COUNTERS;
+    if (config->value[EXCHANGE] != BY_CLUSTER) {
+        md_kn_param_kind kind = config->value[EXCHANGE] == BY_LAUNCH ? MD_KN_WORKSPACE : MD_KN_COUNTERS;
         options.extra[options.n_extra++] = launch->param[launch->n_params++] = (md_kn_param){.kind = kind};
     }
     md_status status = md_cg_row_print(&defines, &expr, &options);
@@ -362,7 +363,7 @@ static md_status emit_launch(md_kn_launch_source *launch, const md_fa_target *ta
 
 static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
 {
-    bool is_apart = config->value[VIA] == VIA_LAUNCH;
+    bool is_apart = config->value[EXCHANGE] == BY_LAUNCH;
     *out = (md_kn_source){.n_launches = is_apart ? 2 : 1};
     md_status status = MD_OK;
     for (int32_t i = 0; i < out->n_launches && status == MD_OK; i++)
@@ -383,7 +384,7 @@ static const double LOAD_US = 0.9256, CHUNK_US = 0.437, CHUNK_VECTOR_US = 0.0324
 static const double STORE_US = 0.05317, BARRIER_US = 0.03036, WARP_US = 0.001872, ROOM_US = 1.088e-05,
                     STRIDED_US = 0.2536;
 static const double THREAD_SLOT_US = 0.002284, IDLE_VECTOR_US = 0.03064;
-/* A meeting, by VIA: of any number of blocks, and what twice as many add. */
+/* A meeting, by EXCHANGE: of any number of blocks, and what twice as many add. */
 static const double MEETING_US[] = {1.069, 0.8789, 0.8228, 0.3006}, WIDER_US[] = {0.01766, 0.4894, 3.46e-06, 0.04975},
                     ALONE_US = 0.138;
 /* Against the rate of copies, and what an SM draws of its share; reading a slice again. */
@@ -419,20 +420,22 @@ static double element_slots(const md_fa_target *target, double part)
 static double way_us(const md_fa_target *target, const md_fa_config *config, const cut *c, double n, double resident)
 {
     const md_st_row *row = &stage_of(target)->row;
-    double sms = MD_MAX(target->facts->threads, 1), threads = config->value[THREADS], via = config->value[VIA];
+    double sms = MD_MAX(target->facts->threads, 1), threads = config->value[THREADS],
+           exchange = config->value[EXCHANGE];
     double vectors = ceil(ceil(n / c->blocks) / (threads * md_fa_cuda_width(target->program, target->stage)));
-    double meeting = c->blocks > 1 ? MEETING_US[(int32_t)via] + WIDER_US[(int32_t)via] * log2(c->blocks) : ALONE_US;
+    double meeting =
+        c->blocks > 1 ? MEETING_US[(int32_t)exchange] + WIDER_US[(int32_t)exchange] * log2(c->blocks) : ALONE_US;
     double us = LOAD_US + meeting * (is_online(target) ? 1 : row->n_levels);
     if (md_fa_cuda_row_has_late(target))
-        us += config->value[ACCESS] == MD_FA_CUDA_ALIGNED ? LATE_US
-                                                          : SHIFTED_US + SHIFTED_VECTOR_US * config->value[VECTORS];
+        us += config->value[ALIGN] == MD_FA_CUDA_ALIGNED ? LATE_US
+                                                         : SHIFTED_US + SHIFTED_VECTOR_US * config->value[VECTORS];
     us += (row->has_elements ? STORE_US : 0) + BARRIER_US * threads / 32 +
           WARP_US * threads / 32 * fmin((double)c->blocks * (double)c->groups / sms, resident);
     us +=
         IDLE_VECTOR_US * fmax(config->value[VECTORS] - vectors, 0) +
         THREAD_SLOT_US * fmax(vectors, 1) * md_fa_cuda_width(target->program, target->stage) * element_slots(target, 1);
     return us + (config->value[BLOCKS] > 32 ? ROOM_US : 0) +
-           (config->value[ACCESS] == MD_FA_CUDA_STRIDED ? STRIDED_US : 0);
+           (config->value[ALIGN] == MD_FA_CUDA_STRIDED ? STRIDED_US : 0);
 }
 
 /* The loop over a slice, where it is not kept. */
@@ -447,7 +450,7 @@ static double loop_us(const md_fa_target *target, const md_fa_config *config, co
 /* Groups that wait for groups to end (clusters), or rows of a group for the one before. */
 static double waits_of(const md_fa_target *target, const md_fa_config *config, const cut *c, double resident)
 {
-    if (c->blocks > 1 && (config->value[VIA] == VIA_GRID || config->value[VIA] == VIA_TICKET))
+    if (c->blocks > 1 && (config->value[EXCHANGE] == BY_GRID || config->value[EXCHANGE] == BY_TICKET))
         return ceil((double)c->rows / fmax((double)c->groups, 1)) - 1;
     /* GPCs of 16 or 18 SMs are not filled by large clusters */
     double part = c->blocks > 8 ? 0.85 : c->blocks > 2 ? 0.92 : 1;
@@ -470,10 +473,10 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     double loop = loop_us(target, config, &c, n);
     double rate = (facts->memory_gbps > 0 ? facts->memory_gbps : 1000.0) * 1e3,
            slots = element_slots(target, config->value[KEEP] == 2 ? 0.6 : 1) * ISSUED_PART;
-    double memory = fmax(bytes, 1) / rate * ACCESS_COST[config->value[ACCESS]] * md_fa_cuda_row_apart(target) / RATE;
-    slots *= (double)c.rows * n * ACCESS_SLOTS[config->value[ACCESS]];
+    double memory = fmax(bytes, 1) / rate * ACCESS_COST[config->value[ALIGN]] * md_fa_cuda_row_apart(target) / RATE;
+    slots *= (double)c.rows * n * ACCESS_SLOTS[config->value[ALIGN]];
     memory *= (1 + AGAIN_PART * again_of(target, config)) / fmin(1, busy * SM_BURST);
-    if (config->value[ACCESS] != MD_FA_CUDA_ALIGNED && md_fa_cuda_row_has_late(target) &&
+    if (config->value[ALIGN] != MD_FA_CUDA_ALIGNED && md_fa_cuda_row_has_late(target) &&
         md_fa_cuda_width(target->program, target->stage) > 4)
         memory *= SHIFTED_PART;
     double instructions = slots / ((facts->gflops > 0 ? facts->gflops : 10000.0) * 1e3 / 2 * SLOT_PART * busy);
@@ -483,7 +486,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
         us *= WHOLE_ROWS;
     *out = (md_fa_features){.ops_rate = SLOT_PART,
                             .ops = 2 * slots,
-                            .launches = config->value[VIA] == VIA_LAUNCH ? 2 : 1,
+                            .launches = config->value[EXCHANGE] == BY_LAUNCH ? 2 : 1,
                             .parallel = busy * sms,
                             .serial_us = way};
     out->memory_bytes = fmin(bytes, us * rate); /* what is only read may come faster than a copy's bytes */
@@ -496,13 +499,13 @@ const md_fa_family md_fa_cuda_row_split = {
     .is_persistent = true,
     .is_reduction = true,
     .n_fields = 7,
-    .field = {{"via", VIA_GRID, 4, {VIA_GRID, VIA_CLUSTER, VIA_TICKET, VIA_LAUNCH}},
+    .field = {{"exchange", BY_GRID, 4, {BY_GRID, BY_CLUSTER, BY_TICKET, BY_LAUNCH}},
               {"threads", 512, 3, {512, 256, 1024}},
               {"vecs", 4, 4, {4, 2, 8, 16}},
-              {"persm", 1, 4, {1, 2, 3, 4}},
+              {"blocks_per_sm", 1, 4, {1, 2, 3, 4}},
               {"blocks", 32, 6, {32, 128, 2, 4, 8, 16}},
               {"keep", 0, 3, {0, 1, 2}},
-              {"access", MD_FA_CUDA_ANY, 3, {MD_FA_CUDA_ALIGNED, MD_FA_CUDA_ANY, MD_FA_CUDA_STRIDED}}},
+              {"align", MD_FA_CUDA_ANY, 3, {MD_FA_CUDA_ALIGNED, MD_FA_CUDA_ANY, MD_FA_CUDA_STRIDED}}},
     .applies = applies,
     .legal = legal,
     .envelope = envelope,

@@ -3,12 +3,12 @@
 #include "family/host/host.h"
 #include "family/host/point/sweep.h"
 
-enum { STRIDED, STREAM };
+enum { STRIDED, NONTEMPORAL };
 
 static md_fa_sweep sweep_of(const md_fa_config *config)
 {
     return (md_fa_sweep){
-        .source = "host/pointwise.c", .is_strided = config->value[STRIDED], .is_streaming = config->value[STREAM]};
+        .source = "host/pointwise.c", .is_strided = config->value[STRIDED], .is_streaming = config->value[NONTEMPORAL]};
 }
 
 static bool applies(const md_fa_target *target)
@@ -19,7 +19,7 @@ static bool applies(const md_fa_target *target)
 
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
-    return !config->value[STREAM] || (!config->value[STRIDED] && md_fa_sweep_can_stream(target, size));
+    return !config->value[NONTEMPORAL] || (!config->value[STRIDED] && md_fa_sweep_can_stream(target, size));
 }
 
 MD_FA_FORWARD(md_fa_sweep, sweep_of, shape->size)
@@ -28,7 +28,7 @@ const md_fa_family md_fa_host_gather = {
     .name = "gather",
     .device = MD_DEV_HOST,
     .n_fields = 2,
-    .field = {{"strided", 1, 2, {0, 1}}, {"stream", 0, 2, {0, 1}}},
+    .field = {{"strided", 1, 2, {0, 1}}, {"nontemporal", 0, 2, {0, 1}}},
     .applies = applies,
     .legal = legal,
     .envelope = envelope,

@@ -3,14 +3,14 @@
 #include "family/host/point/sweep.h"
 #include "family/host/point/transpose.h"
 
-enum { FLAT, STRIDED, STREAM, TURN };
+enum { FLAT, STRIDED, NONTEMPORAL, TRANSPOSE };
 
 static md_fa_sweep sweep_of(const md_fa_config *config)
 {
     return (md_fa_sweep){.source = "host/pointwise.c",
                          .is_flat = config->value[FLAT],
                          .is_strided = config->value[STRIDED],
-                         .is_streaming = config->value[STREAM]};
+                         .is_streaming = config->value[NONTEMPORAL]};
 }
 
 static bool applies(const md_fa_target *target)
@@ -22,7 +22,7 @@ static bool applies(const md_fa_target *target)
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     md_fa_transpose transpose;
-    if (config->value[TURN] &&
+    if (config->value[TRANSPOSE] &&
         (config->value[FLAT] || config->value[STRIDED] || !md_fa_transpose_find(&transpose, target)))
         return false;
     bool has_axis = target->program->stage[target->stage].axis >= 0;
@@ -30,13 +30,13 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
         return false;
     if (!has_axis && !config->value[STRIDED])
         return false; /* a scalar: one variant is enough */
-    return !config->value[STREAM] || (!config->value[STRIDED] && md_fa_sweep_can_stream(target, size));
+    return !config->value[NONTEMPORAL] || (!config->value[STRIDED] && md_fa_sweep_can_stream(target, size));
 }
 
 static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
 {
     md_fa_sweep sweep = sweep_of(config);
-    if (config->value[TURN])
+    if (config->value[TRANSPOSE])
         md_fa_transpose_envelope(out, target);
     else
         md_fa_sweep_envelope(out, target, &sweep);
@@ -46,7 +46,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
 {
     md_fa_sweep sweep = sweep_of(config);
     md_fa_sweep_features(out, target, &sweep, size);
-    if (config->value[TURN])
+    if (config->value[TRANSPOSE])
         md_fa_transpose_features(out, target, size);
     else
         md_fa_transpose_penalty(out, target, size);
@@ -55,15 +55,15 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
 static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
 {
     md_fa_sweep sweep = sweep_of(config);
-    return config->value[TURN] ? md_fa_transpose_emit(out, target, sweep.is_streaming)
-                               : md_fa_sweep_emit(out, target, &sweep);
+    return config->value[TRANSPOSE] ? md_fa_transpose_emit(out, target, sweep.is_streaming)
+                                    : md_fa_sweep_emit(out, target, &sweep);
 }
 
 static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
                      const md_kn_shape *shape)
 {
     md_fa_sweep sweep = sweep_of(config);
-    if (config->value[TURN])
+    if (config->value[TRANSPOSE])
         md_fa_transpose_geometry(out, target, shape->size);
     else
         md_fa_sweep_geometry(out, target, &sweep, shape->size);
@@ -73,7 +73,10 @@ const md_fa_family md_fa_host_pointwise = {
     .name = "pointwise",
     .device = MD_DEV_HOST,
     .n_fields = 4,
-    .field = {{"flat", 0, 2, {1, 0}}, {"strided", 1, 2, {0, 1}}, {"stream", 0, 2, {0, 1}}, {"turn", 0, 2, {1, 0}}},
+    .field = {{"flat", 0, 2, {1, 0}},
+              {"strided", 1, 2, {0, 1}},
+              {"nontemporal", 0, 2, {0, 1}},
+              {"transpose", 0, 2, {1, 0}}},
     .applies = applies,
     .legal = legal,
     .envelope = envelope,

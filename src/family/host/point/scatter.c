@@ -1,12 +1,12 @@
 /* Elementwise stages that write through tensors of indices. `=` runs as any sweep does: of duplicates, some writer
  * wins. What accumulates runs in the order of the formula, so that the same bits come out each time: in one block,
- * or (own1) in blocks that each own a part of the target, visit all points and write what falls into their part. */
+ * or (owner1) in blocks that each own a part of the target, visit all points and write what falls into their part. */
 #include "family/host/host.h"
 #include "family/host/point/sweep.h"
 
 #include "base/status.h"
 
-enum { STRIDED, OWN };
+enum { STRIDED, OWNER };
 
 static const md_st_stage *stage_of(const md_fa_target *target)
 {
@@ -16,7 +16,7 @@ static const md_st_stage *stage_of(const md_fa_target *target)
 static md_fa_sweep sweep_of(const md_fa_target *target, const md_fa_config *config)
 {
     md_fa_sweep s = {
-        .source = "host/pointwise.c", .is_strided = config->value[STRIDED], .is_owned = config->value[OWN]};
+        .source = "host/pointwise.c", .is_strided = config->value[STRIDED], .is_owned = config->value[OWNER]};
     if (stage_of(target)->has_duplicates) {
         s.source = "host/scatter.c";
         s.n_extra = 1;
@@ -44,7 +44,7 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
 {
     const md_st_stage *st = stage_of(target);
     (void)size;
-    return !config->value[OWN] || (st->has_duplicates && st->n_stores == 1 && st->axis >= 0 && has_row_index(target));
+    return !config->value[OWNER] || (st->has_duplicates && st->n_stores == 1 && st->axis >= 0 && has_row_index(target));
 }
 
 static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
@@ -64,7 +64,7 @@ static int64_t points_of(const md_fa_target *target, const int64_t *size)
 static int64_t owners(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     int64_t points = points_of(target, size), most = points / MD_FA_BLOCK_POINTS;
-    if (!config->value[OWN])
+    if (!config->value[OWNER])
         return points > 0;
     return MD_MIN(MD_MAX(most, points > 0), target->facts->threads);
 }
@@ -101,7 +101,7 @@ const md_fa_family md_fa_host_scatter = {
     .name = "scatter",
     .device = MD_DEV_HOST,
     .n_fields = 2,
-    .field = {{"strided", 1, 2, {0, 1}}, {"own", 0, 2, {0, 1}}},
+    .field = {{"strided", 1, 2, {0, 1}}, {"owner", 0, 2, {0, 1}}},
     .applies = applies,
     .legal = legal,
     .envelope = envelope,

@@ -1,5 +1,5 @@
-/* Products with at most eight rows: src/kernels/host/gemv.c. `few` says which of the stage's groups those are: 0 its m,
- * 1 its n. */
+/* Products with at most eight rows: src/kernels/host/gemv.c. `swap_ab`: 0 the stage's m has
+ * few points, 1 its n, and the operands are swapped. */
 #include "base/status.h"
 #include "family/cost.h"
 #include "family/host/host.h"
@@ -8,13 +8,13 @@
 #include <inttypes.h>
 #include <math.h>
 
-enum { FEW, COLUMNS };
-enum { MOST = 8, CHUNK = 4096 }; /* MD_FEW, MD_DEPTH */
+enum { SWAP_AB, COLUMNS };
+enum { MOST = 8, CHUNK = 4096 }; /* MD_MAX_ROWS, MD_DEPTH */
 
 static bool product_of(md_cg_product *out, const md_fa_target *target, const md_fa_config *config)
 {
     return md_cg_product_of(out, target->program, target->stage,
-                            config->value[FEW] ? MD_CG_COLUMNS_M : MD_CG_COLUMNS_N);
+                            config->value[SWAP_AB] ? MD_CG_COLUMNS_M : MD_CG_COLUMNS_N);
 }
 
 /* How B is walked; both operands B must lie alike. NEITHER: not served. */
@@ -127,9 +127,10 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
     md_strbuf defines = {0};
     if (!product_of(&product, target, config))
         return md_fail(MD_INTERNAL, "family gemv does not take this stage");
-    md_strbuf_printf(
-        &defines, "#define MD_FEW %d\n#define MD_COLUMNS %" PRId32 "\n#define MD_DEPTH %d\n#define MD_ALONG_DEPTH %d\n",
-        MOST, config->value[COLUMNS], CHUNK, along(&product) == MD_CG_ALONG_DEPTH);
+    md_strbuf_printf(&defines,
+                     "#define MD_MAX_ROWS %d\n#define MD_COLUMNS %" PRId32
+                     "\n#define MD_DEPTH %d\n#define MD_ALONG_DEPTH %d\n",
+                     MOST, config->value[COLUMNS], CHUNK, along(&product) == MD_CG_ALONG_DEPTH);
     return md_fa_product_emit(out, target, &product, "host/gemv.c", "md_gemv", &defines);
 }
 
@@ -137,7 +138,7 @@ const md_fa_family md_fa_host_gemv = {
     .name = "gemv",
     .device = MD_DEV_HOST,
     .n_fields = 2,
-    .field = {{"few", 0, 2, {0, 1}}, {"columns", 128, 5, {512, 1024, 256, 128, 64}}},
+    .field = {{"swap_ab", 0, 2, {0, 1}}, {"columns", 128, 5, {512, 1024, 256, 128, 64}}},
     .applies = applies,
     .legal = legal,
     .envelope = envelope,

@@ -2,7 +2,7 @@
 #include "family/host/host.h"
 #include "family/host/row/row.h"
 
-enum { TILE, STRIDED, STREAM };
+enum { TILE, STRIDED, NONTEMPORAL };
 
 static md_fa_row row_of(const md_fa_config *config)
 {
@@ -10,7 +10,7 @@ static md_fa_row row_of(const md_fa_config *config)
                        .is_column = true,
                        .tile = config->value[TILE],
                        .is_strided = config->value[STRIDED],
-                       .is_streaming = config->value[STREAM]};
+                       .is_streaming = config->value[NONTEMPORAL]};
 }
 
 static bool applies(const md_fa_target *target)
@@ -20,7 +20,7 @@ static bool applies(const md_fa_target *target)
 
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
-    return !config->value[STREAM] || (!config->value[STRIDED] && md_fa_row_can_stream(target, size));
+    return !config->value[NONTEMPORAL] || (!config->value[STRIDED] && md_fa_row_can_stream(target, size));
 }
 
 MD_FA_FORWARD(md_fa_row, row_of, shape->size)
@@ -30,7 +30,7 @@ const md_fa_family md_fa_host_column = {
     .device = MD_DEV_HOST,
     .is_reduction = true,
     .n_fields = 3,
-    .field = {{"tile", 16, 3, {16, 4, 1}}, {"strided", 0, 2, {0, 1}}, {"stream", 0, 2, {0, 1}}},
+    .field = {{"tile", 16, 3, {16, 4, 1}}, {"strided", 0, 2, {0, 1}}, {"nontemporal", 0, 2, {0, 1}}},
     .applies = applies,
     .legal = legal,
     .envelope = envelope,

@@ -51,7 +51,7 @@ static void print_defines(md_strbuf *out, const md_fa_target *target, const md_f
         const char *name;
         int32_t value;
     } define[] = {{"VL", md_cg_width(target->facts)},
-                  {"AHEAD", row->ahead},
+                  {"PREFETCH", row->prefetch},
                   {"CHUNK", row->chunk},
                   {"SUMS", sums_of(target)},
                   {"TILE", row->tile}};

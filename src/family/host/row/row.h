@@ -12,7 +12,7 @@ typedef struct md_fa_row {
     bool keeps; /* dear values stay on chip between passes */
     bool is_strided, is_streaming;
     int32_t capacity; /* elements of a row at most; 0: any */
-    int32_t ahead, chunk, tile; /* MD_AHEAD, MD_CHUNK, MD_TILE; 0: the template's default */
+    int32_t prefetch, chunk, tile; /* MD_PREFETCH, MD_CHUNK, MD_TILE; 0: the template's default */
 } md_fa_row;
 
 /** Whether the stage is a row program that these families can run at all. */

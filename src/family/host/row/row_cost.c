@@ -185,7 +185,7 @@ static double unit_bytes(const bill *b, bool is_chunk)
         points *= (b->row->tile > 0 ? b->row->tile : 16) * md_cg_width(b->target->facts);
     if (is_chunk)
         points = fmin(points, b->row->chunk);
-    return points * (loaded * (b->row->ahead ? 2 : 1) + kept);
+    return points * (loaded * (b->row->prefetch ? 2 : 1) + kept);
 }
 
 static double us_of_cycles(const bill *b, double cycles, double units)
@@ -216,7 +216,7 @@ static void add_rereads(bill *b)
         } else if (unit > (double)f->l1_bytes) {
             b->out->cache_bytes += bytes;
             b->out->serial_us += is_level && !b->row->is_column
-                                     ? (UNHIDDEN_CACHE + (b->row->ahead ? UNHIDDEN_FETCH : 0)) * bytes / rate
+                                     ? (UNHIDDEN_CACHE + (b->row->prefetch ? UNHIDDEN_FETCH : 0)) * bytes / rate
                                      : 0;
         }
     }
@@ -231,7 +231,7 @@ static void add_waiting(bill *b, double bytes)
         units += b->rows * b->n * b->pass[i].transcendental;
     }
     double waiting = us_of_cycles(b, cycles, units), memory = beyond_private_us(b, bytes);
-    if (!b->row->ahead && !b->row->is_column)
+    if (!b->row->prefetch && !b->row->is_column)
         b->out->serial_us += UNHIDDEN_MEMORY * fmin(b->n_levels > 1 ? waiting : 0.3 * memory, memory);
 }
 

@@ -2,16 +2,16 @@
 #include "family/host/host.h"
 #include "family/host/row/row.h"
 
-enum { CAP, AHEAD, STRIDED, STREAM };
+enum { CAP, PREFETCH, STRIDED, NONTEMPORAL };
 
 static md_fa_row row_of(const md_fa_config *config)
 {
     return (md_fa_row){.source = "host/row_persistent.c",
                        .keeps = true,
                        .capacity = config->value[CAP],
-                       .ahead = config->value[AHEAD],
+                       .prefetch = config->value[PREFETCH],
                        .is_strided = config->value[STRIDED],
-                       .is_streaming = config->value[STREAM]};
+                       .is_streaming = config->value[NONTEMPORAL]};
 }
 
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
@@ -19,7 +19,7 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     const md_st_stage *st = &target->program->stage[target->stage];
     if (md_st_size(target->program, st->axis, size) > config->value[CAP])
         return false;
-    return !config->value[STREAM] || (!config->value[STRIDED] && md_fa_row_can_stream(target, size));
+    return !config->value[NONTEMPORAL] || (!config->value[STRIDED] && md_fa_row_can_stream(target, size));
 }
 
 MD_FA_FORWARD(md_fa_row, row_of, shape->size)
@@ -31,9 +31,9 @@ const md_fa_family md_fa_host_row_persistent = {
     .is_reduction = true,
     .n_fields = 4,
     .field = {{"cap", 16384, 4, {4096, 16384, 65536, 262144}},
-              {"ahead", 1, 2, {1, 0}},
+              {"prefetch", 1, 2, {1, 0}},
               {"strided", 0, 2, {0, 1}},
-              {"stream", 0, 2, {0, 1}}},
+              {"nontemporal", 0, 2, {0, 1}}},
     .applies = md_fa_row_applies,
     .legal = legal,
     .envelope = envelope,

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { COLUMN, SPLIT, STRIDED, STREAM }; /* COLUMN: vectors of a block, 0: lanes run along the axis */
+enum { COLUMN, SPLIT, STRIDED, NONTEMPORAL }; /* COLUMN: vectors of a block, 0: lanes run along the axis */
 enum { PIECE = 16384, GRAIN_POINTS = 16384 };
 
 static const md_st_stage *stage_of(const md_fa_target *target)
@@ -40,7 +40,7 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
         return false;
     if (config->value[SPLIT] && md_st_size(target->program, st->axis, size) <= PIECE)
         return false;
-    return !config->value[STREAM] ||
+    return !config->value[NONTEMPORAL] ||
            (!config->value[STRIDED] && stored_bytes(target, size) >= 2.0 * (double)target->facts->l2_bytes);
 }
 
@@ -72,7 +72,7 @@ static md_status print_launch(md_kn_launch_source *launch, const md_fa_target *t
                                   .stage = target->stage,
                                   .dialect = MD_DEV_HOST,
                                   .access = config->value[STRIDED] ? MD_CG_STRIDED : MD_CG_UNIT,
-                                  .streaming = config->value[STREAM] && phase != 1 && phase != 2,
+                                  .streaming = config->value[NONTEMPORAL] && phase != 1 && phase != 2,
                                   .is_column = config->value[COLUMN] > 0,
                                   .n_params = launch->n_params,
                                   .param = launch->param};
@@ -158,10 +158,10 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     *out = (md_fa_features){.ops_rate = 1, .launches = is_split ? 3 : 1};
     /* lines of a row taken in turn */
     double piece = config->value[COLUMN] * (double)target->facts->vector_bytes / 64.0;
-    out->memory_bytes = bytes + (config->value[STREAM] ? 0 : stored) + (is_split ? bytes - stored : 0);
+    out->memory_bytes = bytes + (config->value[NONTEMPORAL] ? 0 : stored) + (is_split ? bytes - stored : 0);
     if (is_column)
         out->memory_bytes *= 1 + 1.2 / (piece * piece);
-    out->serial_us = config->value[STREAM] ? 0.3 : 0;
+    out->serial_us = config->value[NONTEMPORAL] ? 0.3 : 0;
     out->ops = cycles * (is_split ? 1.3 : 1) * md_fa_host_ops_per_cycle(target->facts);
     out->transcendental = rows * n * work.transcendental * (is_split ? 1.5 : 1);
     const md_kn_geometry *last = &plan.launch[is_split ? 2 : 0];
@@ -176,7 +176,7 @@ const md_fa_family md_fa_host_scan = {
     .field = {{"column", 0, 3, {0, 16, 2}},
               {"split", 0, 2, {0, 1}},
               {"strided", 0, 2, {0, 1}},
-              {"stream", 0, 2, {0, 1}}},
+              {"nontemporal", 0, 2, {0, 1}}},
     .applies = applies,
     .legal = legal,
     .envelope = envelope,

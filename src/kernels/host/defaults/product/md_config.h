@@ -14,7 +14,7 @@
 #define MD_GROUP 4
 #define MD_NEAR 262144
 /* gemv.c, epilogue.c */
-#define MD_FEW 8
+#define MD_MAX_ROWS 8
 #define MD_COLUMNS 128
 #define MD_ALONG_DEPTH 1
 /* both */
