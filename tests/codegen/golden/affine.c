@@ -58,12 +58,10 @@ static void md_sweep(const md_params *p, int64_t point, int64_t end, int64_t lan
                 const md_f v6 = v3 + md_splat_f(u5);
                 md_store_f32_unit(t0, u7 + x1, v6, md_n);
             }
-            if (x1 >= lane_end)
-                break;
+            if (x1 >= lane_end) break;
             part = lane_end - x1;
         }
-        if (++point >= end)
-            break;
+        if (++point >= end) break;
         ++x0;
     }
 }

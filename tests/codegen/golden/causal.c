@@ -52,12 +52,10 @@ static void md_sweep(const md_params *p, int64_t point, int64_t end, int64_t lan
                 const md_f v5 = md_where_f(v1, v4, md_splat_f((-__builtin_inff())));
                 md_store_bf16_strided(t0, u6 + x1 * u7, u7, v5, md_n);
             }
-            if (x1 >= lane_end)
-                break;
+            if (x1 >= lane_end) break;
             part = lane_end - x1;
         }
-        if (++point >= end)
-            break;
+        if (++point >= end) break;
         ++x0;
     }
 }

@@ -34,8 +34,7 @@ static void md_sweep(const md_params *p, int64_t point, int64_t end, int64_t lan
         const int64_t u0 = x0 * p->s2_0;
         const int64_t u1 = md_load_i64_s(t2, u0);
         const int u2 = md_inside_si(u1, p->e1_0);
-        if (!u2)
-            md_report(p->report, 1, 0, u1);
+        if (!u2) md_report(p->report, 1, 0, u1);
         void *const t1 = p->t1;
         const int64_t u3 = u1 * p->s1_0;
         void *const t0 = p->t0;
@@ -56,12 +55,10 @@ static void md_sweep(const md_params *p, int64_t point, int64_t end, int64_t lan
                 const md_f v5 = v4 * md_splat_f(2.0f);
                 md_store_f32_unit(t0, u6 + x1, v5, md_n);
             }
-            if (x1 >= lane_end)
-                break;
+            if (x1 >= lane_end) break;
             part = lane_end - x1;
         }
-        if (++point >= end)
-            break;
+        if (++point >= end) break;
         ++x0;
     }
 }
