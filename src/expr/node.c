@@ -54,45 +54,20 @@ md_dtype md_fx_common_type(md_dtype a, md_dtype b)
     return a == MD_BOOL && b == MD_BOOL ? MD_BOOL : MD_I64;
 }
 
-/* How the type of an operation follows from the common type of its operands. */
-typedef enum typing {
-    T_NUMBER, /* that type; bool counts as i64 */
-    T_SAME, /* that type, bool included */
-    T_REAL, /* f32 unless f64 */
-    T_BOOL,
-    T_INDEX /* i64 */
-} typing;
-
-static typing typing_of(md_fx_op op)
-{
-    static const uint8_t table[MD_FX_N_OPS] = {
-        [MD_FX_DIV] = T_REAL,       [MD_FX_LT] = T_BOOL,        [MD_FX_LE] = T_BOOL,        [MD_FX_GT] = T_BOOL,
-        [MD_FX_GE] = T_BOOL,        [MD_FX_EQ] = T_BOOL,        [MD_FX_NE] = T_BOOL,        [MD_FX_AND] = T_BOOL,
-        [MD_FX_OR] = T_BOOL,        [MD_FX_NOT] = T_BOOL,       [MD_FX_WHERE] = T_SAME,     [MD_FX_EXP] = T_REAL,
-        [MD_FX_EXPM1] = T_REAL,     [MD_FX_LOG] = T_REAL,       [MD_FX_LOG1P] = T_REAL,     [MD_FX_LOG2] = T_REAL,
-        [MD_FX_EXP2] = T_REAL,      [MD_FX_SQRT] = T_REAL,      [MD_FX_RSQRT] = T_REAL,     [MD_FX_SIN] = T_REAL,
-        [MD_FX_COS] = T_REAL,       [MD_FX_TANH] = T_REAL,      [MD_FX_ERF] = T_REAL,       [MD_FX_SIGMOID] = T_REAL,
-        [MD_FX_SILU] = T_REAL,      [MD_FX_GELU] = T_REAL,      [MD_FX_GELU_TANH] = T_REAL, [MD_FX_SOFTPLUS] = T_REAL,
-        [MD_FX_ISNAN] = T_BOOL,     [MD_FX_ISINF] = T_BOOL,     [MD_FX_MIN] = T_SAME,       [MD_FX_MAX] = T_SAME,
-        [MD_FX_R_MAX] = T_SAME,     [MD_FX_R_MIN] = T_SAME,     [MD_FX_R_MEAN] = T_REAL,    [MD_FX_R_VAR] = T_REAL,
-        [MD_FX_R_ARGMAX] = T_INDEX, [MD_FX_R_ARGMIN] = T_INDEX, [MD_FX_R_ANY] = T_BOOL,     [MD_FX_R_ALL] = T_BOOL,
-        [MD_FX_S_MAX] = T_SAME,     [MD_FX_S_MIN] = T_SAME,
-    };
-    return op >= 0 && op < MD_FX_N_OPS ? (typing)table[op] : T_NUMBER;
-}
-
 md_dtype md_fx_op_type(md_fx_op op, md_dtype common)
 {
-    switch (typing_of(op)) {
-    case T_NUMBER:
+    switch (md_fx_op_info(op)->rule) {
+    case MD_FX_RULE_NUMBER:
         return common == MD_BOOL ? MD_I64 : common;
-    case T_SAME:
+    case MD_FX_RULE_SAME:
+    case MD_FX_RULE_SELECT:
         return common;
-    case T_REAL:
+    case MD_FX_RULE_REAL:
         return common == MD_F64 ? MD_F64 : MD_F32;
-    case T_BOOL:
+    case MD_FX_RULE_TEST:
+    case MD_FX_RULE_LOGIC:
         return MD_BOOL;
-    case T_INDEX:
+    case MD_FX_RULE_INDEX:
         break;
     }
     return MD_I64;

@@ -1,66 +1,93 @@
-/* One row per operation; the enumerators come from the same lists, so rows cannot go astray. */
+/* Attributes of operations, and the names that the language reserves. */
 #include "expr/ops.h"
 #include "expr/front/words.h"
 
+#include <math.h>
 #include <md/md.h>
 #include <string.h>
 
-typedef struct op_row {
-    const char *text;
-    int arity;
-} op_row;
+#define SLOTS(n) .slots = (n)
+#define UNITS(n) .units = (n), .is_math = true
+#define MATH .is_math = true
+#define EXACT .rounding = MD_FX_EXACT
+#define WHOLE .is_whole = true
+#define ROUNDED .rounding = MD_FX_ROUNDED
+#define ULPS(host, gpu) .host_ulps = (host), .gpu_ulps = (gpu)
+#define FLUSHES .flushes = true
+#define CANCELS .cancels = true
+#define SLOPE(s) .slope = (s)
+#define DOMAIN(l, h) .lo = (double)(l), .hi = (double)(h)
+#define OPERATOR(s) .text = (s), .sign = (s)
+#define TEXT(s) .text = (s)
+#define BINDS(how) .binder = (how)
 
-#define OP_ROW(name, text, arity) [MD_FX_##name] = {text, arity},
-#define BINDER_ROW(name, text) [MD_FX_##name] = {text, 1},
-static const op_row rows[MD_FX_N_OPS] = {[MD_FX_NO_OP] = {"?", 0},
-                                         MD_FX_OPS(OP_ROW) MD_FX_REDUCTIONS(BINDER_ROW) MD_FX_SCANS(BINDER_ROW)};
-#undef OP_ROW
-#undef BINDER_ROW
+#define MD_OP(id, lower, rule_name, operands, ...)                                                                     \
+    [MD_FX_##id] = {.name = #lower, .uses = #id, .arity = (operands), .rule = MD_FX_RULE_##rule_name, __VA_ARGS__},
+static const md_fx_op_row rows[MD_FX_N_OPS] = {
+    [MD_FX_NO_OP] = {.name = "?"},
+#include "expr/ops.def"
+};
 
-static const char *const keywords[] = {"let", "scalar", "size", "and",  "or",   "not",
-                                       "inf", "nan",    "pi",   "true", "false"};
+static const char *const keywords[] = {"let", "scalar", "size", "inf", "nan", "pi", "true", "false"};
 
-static bool is_in_range(md_fx_op op)
+const md_fx_op_row *md_fx_op_info(md_fx_op op)
 {
-    return op > MD_FX_NO_OP && op < MD_FX_N_OPS;
+    return &rows[op > MD_FX_NO_OP && op < MD_FX_N_OPS ? op : MD_FX_NO_OP];
 }
 
 const char *md_fx_op_text(md_fx_op op)
 {
-    return is_in_range(op) ? rows[op].text : "?";
+    const md_fx_op_row *row = md_fx_op_info(op);
+    return row->text ? row->text : row->name;
 }
 
-int md_fx_op_arity(md_fx_op op)
+bool md_fx_op_is_logic(md_fx_op op)
 {
-    return is_in_range(op) ? rows[op].arity : 0;
+    return md_fx_op_info(op)->rule == MD_FX_RULE_LOGIC;
 }
 
-static bool is_letter(char c)
+bool md_fx_op_is_test(md_fx_op op)
 {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+    return md_fx_op_info(op)->rule == MD_FX_RULE_TEST;
 }
 
-static md_fx_op find_op(const char *name, int from, int to)
+bool md_fx_op_is_heavy(md_fx_op op)
 {
-    for (int op = from; op < to; ++op)
-        if (is_letter(rows[op].text[0]) && strcmp(rows[op].text, name) == 0)
+    return md_fx_op_info(op)->units > 0;
+}
+
+bool md_fx_op_is_function(md_fx_op op)
+{
+    const md_fx_op_row *row = md_fx_op_info(op);
+    return row->arity > 0 && !row->text && row->binder == MD_FX_BINDS_NOTHING && row->rule != MD_FX_RULE_LOGIC;
+}
+
+static md_fx_op find_op(const char *name, bool (*is_wanted)(md_fx_op op))
+{
+    for (int op = MD_FX_NO_OP + 1; op < MD_FX_N_OPS; op++)
+        if (is_wanted((md_fx_op)op) && strcmp(rows[op].name, name) == 0)
             return (md_fx_op)op;
     return MD_FX_NO_OP;
 }
 
 md_fx_op md_fx_function_named(const char *name)
 {
-    return find_op(name, MD_FX_WHERE, MD_FX_R_SUM); /* before WHERE stand the operators, spelled by sign or keyword */
+    return find_op(name, md_fx_op_is_function);
+}
+
+bool md_fx_op_is_binder(md_fx_op op)
+{
+    return md_fx_op_info(op)->binder != MD_FX_BINDS_NOTHING;
 }
 
 md_fx_op md_fx_binder_named(const char *name)
 {
-    return find_op(name, MD_FX_R_SUM, MD_FX_N_OPS);
+    return find_op(name, md_fx_op_is_binder);
 }
 
 bool md_fx_op_is_scan(md_fx_op op)
 {
-    return op >= MD_FX_S_SUM && op < MD_FX_N_OPS;
+    return md_fx_op_info(op)->binder == MD_FX_SCANS;
 }
 
 bool md_fx_is_word(const char *name)
@@ -68,5 +95,6 @@ bool md_fx_is_word(const char *name)
     for (size_t i = 0; i < sizeof keywords / sizeof keywords[0]; ++i)
         if (strcmp(keywords[i], name) == 0)
             return true;
-    return md_fx_function_named(name) || md_fx_binder_named(name) || md_dtype_parse(name) != MD_DTYPE_DEFAULT;
+    return find_op(name, md_fx_op_is_logic) || md_fx_function_named(name) || md_fx_binder_named(name) ||
+           md_dtype_parse(name) != MD_DTYPE_DEFAULT;
 }

@@ -1,74 +1,66 @@
-/* The operations of the formula language: one table for parser, inference, evaluator and code generators. */
+/* The operations of the formula language and their attributes, all from the table in ops.def. */
 #ifndef MD_EXPR_OPS_H
 #define MD_EXPR_OPS_H
 
-/* X(enumerator, spelled in formulas, operands). Operators are spelled as their sign. */
-#define MD_FX_OPS(X)                                                                                                   \
-    X(NEG, "-", 1)                                                                                                     \
-    X(ADD, "+", 2)                                                                                                     \
-    X(SUB, "-", 2)                                                                                                     \
-    X(MUL, "*", 2)                                                                                                     \
-    X(DIV, "/", 2)                                                                                                     \
-    X(FLOORDIV, "//", 2)                                                                                               \
-    X(MOD, "%", 2)                                                                                                     \
-    X(LT, "<", 2)                                                                                                      \
-    X(LE, "<=", 2)                                                                                                     \
-    X(GT, ">", 2)                                                                                                      \
-    X(GE, ">=", 2)                                                                                                     \
-    X(EQ, "==", 2)                                                                                                     \
-    X(NE, "!=", 2)                                                                                                     \
-    X(AND, "and", 2)                                                                                                   \
-    X(OR, "or", 2)                                                                                                     \
-    X(NOT, "not", 1)                                                                                                   \
-    X(WHERE, "where", 3)                                                                                               \
-    X(ABS, "abs", 1)                                                                                                   \
-    X(SIGN, "sign", 1)                                                                                                 \
-    X(EXP, "exp", 1)                                                                                                   \
-    X(EXPM1, "expm1", 1)                                                                                               \
-    X(LOG, "log", 1)                                                                                                   \
-    X(LOG1P, "log1p", 1)                                                                                               \
-    X(LOG2, "log2", 1)                                                                                                 \
-    X(EXP2, "exp2", 1)                                                                                                 \
-    X(SQRT, "sqrt", 1)                                                                                                 \
-    X(RSQRT, "rsqrt", 1)                                                                                               \
-    X(SIN, "sin", 1)                                                                                                   \
-    X(COS, "cos", 1)                                                                                                   \
-    X(TANH, "tanh", 1)                                                                                                 \
-    X(ERF, "erf", 1)                                                                                                   \
-    X(SIGMOID, "sigmoid", 1)                                                                                           \
-    X(SILU, "silu", 1)                                                                                                 \
-    X(RELU, "relu", 1)                                                                                                 \
-    X(GELU, "gelu", 1)                                                                                                 \
-    X(GELU_TANH, "gelu_tanh", 1)                                                                                       \
-    X(SOFTPLUS, "softplus", 1)                                                                                         \
-    X(FLOOR, "floor", 1)                                                                                               \
-    X(CEIL, "ceil", 1)                                                                                                 \
-    X(ROUND, "round", 1)                                                                                               \
-    X(TRUNC, "trunc", 1)                                                                                               \
-    X(ISNAN, "isnan", 1)                                                                                               \
-    X(ISINF, "isinf", 1) X(POW, "pow", 2) X(MIN, "min", 2) X(MAX, "max", 2) X(CLAMP, "clamp", 3) X(FMA, "fma", 3)
+#include <stdbool.h>
+#include <stdint.h>
 
-/* Reductions: name[indices](body). MEAN becomes SUM / size and VAR a pair of sums before anything is compiled. */
-#define MD_FX_REDUCTIONS(X)                                                                                            \
-    X(R_SUM, "sum")                                                                                                    \
-    X(R_PROD, "prod")                                                                                                  \
-    X(R_MAX, "max")                                                                                                    \
-    X(R_MIN, "min")                                                                                                    \
-    X(R_MEAN, "mean") X(R_VAR, "var") X(R_ARGMAX, "argmax") X(R_ARGMIN, "argmin") X(R_ANY, "any") X(R_ALL, "all")
-
-/* Scans: name[index](body [, exclusive] [, reverse]). */
-#define MD_FX_SCANS(X) X(S_SUM, "cumsum") X(S_PROD, "cumprod") X(S_MAX, "cummax") X(S_MIN, "cummin")
-
-#define MD_FX_X(name, ...) MD_FX_##name,
+#define MD_OP(id, ...) MD_FX_##id,
 typedef enum md_fx_op {
     MD_FX_NO_OP = 0,
-    MD_FX_OPS(MD_FX_X) MD_FX_REDUCTIONS(MD_FX_X) MD_FX_SCANS(MD_FX_X) MD_FX_N_OPS
+#include "expr/ops.def"
+    MD_FX_N_OPS
 } md_fx_op;
-#undef MD_FX_X
 
-/** The spelling, "?" out of range. */
+/* How the type of the result follows from the common type of the operands. */
+typedef enum md_fx_rule {
+    MD_FX_RULE_NUMBER, /* that type; bool counts as i64 */
+    MD_FX_RULE_SAME, /* that type, bool included */
+    MD_FX_RULE_SELECT, /* the type of the arms: operand 0 is a condition */
+    MD_FX_RULE_REAL, /* f32 unless f64 */
+    MD_FX_RULE_TEST, /* bool */
+    MD_FX_RULE_LOGIC, /* bool; operands are converted to bool */
+    MD_FX_RULE_INDEX /* i64 */
+} md_fx_rule;
+
+typedef enum md_fx_binder { MD_FX_BINDS_NOTHING, MD_FX_REDUCES, MD_FX_SCANS } md_fx_binder;
+typedef enum md_fx_rounding { MD_FX_APPROXIMATE, MD_FX_ROUNDED, MD_FX_EXACT } md_fx_rounding;
+
+/* A row of the table; ops.def explains the attributes. */
+typedef struct md_fx_op_row {
+    const char *name; /* generated text calls md_<name>_f and its like */
+    const char *text; /* what formulas write: the name or a sign */
+    const char *sign; /* the C operator of generated text; NULL: a function */
+    const char *uses; /* math.h defines the function where MD_USE_<uses> is defined */
+    int32_t arity;
+    md_fx_rule rule;
+    md_fx_binder binder;
+    md_fx_rounding rounding;
+    bool is_math; /* of reals: defined by math.h of the kernels */
+    bool is_whole; /* gives whole numbers: of an integer it is the integer itself */
+    bool flushes; /* results below 2^-120 may come out as 0 */
+    bool cancels; /* an absolute error of 4 * 2^-24 * min(|a|, 16) comes on top */
+    double slots; /* host vector instructions; 0 where units counts */
+    double units; /* elementary functions of the host's cost model; 0 for cheap operations */
+    double host_ulps, gpu_ulps; /* largest error in f32; 0: none is stated */
+    double slope; /* Lipschitz constant of functions that are not monotone; 0 for others */
+    double lo, hi; /* operands that give useful results */
+} md_fx_op_row;
+
+/** The row of an operation; for no operation a row that says "?". */
+const md_fx_op_row *md_fx_op_info(md_fx_op op);
+/** What formulas write; "?" for no operation. */
 const char *md_fx_op_text(md_fx_op op);
-/** Operands of an elementwise op; 1 for reductions and scans. */
-int md_fx_op_arity(md_fx_op op);
+/** and, or, not: operands are truth values. */
+bool md_fx_op_is_logic(md_fx_op op);
+/** Comparisons, isnan and isinf: a bool about numbers. */
+bool md_fx_op_is_test(md_fx_op op);
+/** Elementary functions: dear to compute twice. */
+bool md_fx_op_is_heavy(md_fx_op op);
+/** Called with parentheses in formulas: f(a, b). */
+bool md_fx_op_is_function(md_fx_op op);
+/** Reductions and scans: name[k](body). */
+bool md_fx_op_is_binder(md_fx_op op);
+bool md_fx_op_is_scan(md_fx_op op);
 
 #endif

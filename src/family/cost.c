@@ -13,12 +13,7 @@ typedef struct counter {
 
 static bool is_transcendental(const md_fx_node *n)
 {
-    static const bool table[MD_FX_N_OPS] = {
-        [MD_FX_EXP] = true,  [MD_FX_EXPM1] = true,     [MD_FX_LOG] = true,      [MD_FX_LOG1P] = true,
-        [MD_FX_LOG2] = true, [MD_FX_EXP2] = true,      [MD_FX_SIN] = true,      [MD_FX_COS] = true,
-        [MD_FX_TANH] = true, [MD_FX_ERF] = true,       [MD_FX_SIGMOID] = true,  [MD_FX_SILU] = true,
-        [MD_FX_GELU] = true, [MD_FX_GELU_TANH] = true, [MD_FX_SOFTPLUS] = true, [MD_FX_POW] = true};
-    return n->kind == MD_FX_OP && table[n->op];
+    return n->kind == MD_FX_OP && md_fx_op_is_heavy(n->op);
 }
 
 static bool is_scattered(const counter *c, int32_t tensor, int32_t rank, const md_fx_node *const *subscript)

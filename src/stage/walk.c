@@ -33,13 +33,8 @@ int32_t md_st_count_nodes(const md_fx_node *node, int32_t enough)
 
 static bool is_light(void *user, const md_fx_node *node)
 {
-    static const bool heavy[MD_FX_N_OPS] = {
-        [MD_FX_EXP] = true,  [MD_FX_EXPM1] = true,     [MD_FX_LOG] = true,      [MD_FX_LOG1P] = true,
-        [MD_FX_LOG2] = true, [MD_FX_EXP2] = true,      [MD_FX_SIN] = true,      [MD_FX_COS] = true,
-        [MD_FX_TANH] = true, [MD_FX_ERF] = true,       [MD_FX_SIGMOID] = true,  [MD_FX_SILU] = true,
-        [MD_FX_GELU] = true, [MD_FX_GELU_TANH] = true, [MD_FX_SOFTPLUS] = true, [MD_FX_POW] = true};
     (void)user;
-    return node->kind != MD_FX_OP || !heavy[node->op];
+    return node->kind != MD_FX_OP || !md_fx_op_is_heavy(node->op);
 }
 
 bool md_st_is_heavy(const md_fx_node *node)

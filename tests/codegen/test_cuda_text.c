@@ -6,6 +6,7 @@
 #include "base/strbuf.h"
 #include "codegen/codegen.h"
 #include "device/nvrtc/nvrtc.h"
+#include "expr/scalar.h"
 
 typedef struct type_row {
     const char *suffix; /* of lanes; that of a scalar is s<suffix> */
@@ -42,21 +43,17 @@ static void open(md_strbuf *out, md_strbuf *calls, const char *name)
     md_strbuf_printf(calls, "%s(p, point);\n", name);
 }
 
-static void print_number(md_strbuf *out, const char *s, const char *t, bool has_math)
+/* Calls every function of the table that generated text may call for this type. */
+static void print_number(md_strbuf *out, const char *s, const char *t, bool is_real, bool has_math)
 {
-    static const char *const both[] = {"abs", "sign", "relu"}, *const both2[] = {"min", "max", "floordiv", "mod",
-                                                                                 "pow"};
-    static const char *const real[] = {"floor", "ceil", "round",   "trunc", "sqrt", "rsqrt",     "exp",
-                                       "expm1", "log",  "log1p",   "log2",  "exp2", "sin",       "cos",
-                                       "tanh",  "erf",  "sigmoid", "silu",  "gelu", "gelu_tanh", "softplus"};
-    for (size_t i = 0; i < MD_COUNT(both); i++)
-        md_strbuf_printf(out, "use<%s>(p, md_%s_%s(a), k++);\n", t, both[i], s);
-    for (size_t i = 0; i < MD_COUNT(both2); i++)
-        md_strbuf_printf(out, "use<%s>(p, md_%s_%s(a, b), k++);\n", t, both2[i], s);
-    md_strbuf_printf(out, "use<%s>(p, md_fma_%s(a, b, a), k++); use<%s>(p, md_clamp_%s(a, b, a), k++);\n", t, s, t, s);
+    static const char *const operands[] = {"", "a", "a, b", "a, b, a"};
+    for (md_fx_op op = MD_FX_NO_OP; op < MD_FX_N_OPS; op++) {
+        const md_fx_op_row *row = md_fx_op_info(op);
+        const bool is_function = md_scalar_real(op) && !row->sign, is_left_out = is_real && row->is_math && !has_math;
+        if (is_function && !is_left_out && (is_real || (md_scalar_int(op) && !row->is_whole)))
+            md_strbuf_printf(out, "use<%s>(p, md_%s_%s(%s), k++);\n", t, row->name, s, operands[row->arity]);
+    }
     md_strbuf_printf(out, "use<%s>(p, a + b - a * b, k++); use<%s>(p, -a, k++);\n", t, t);
-    for (size_t i = 0; has_math && i < MD_COUNT(real); i++)
-        md_strbuf_printf(out, "use<%s>(p, md_%s_%s(a), k++);\n", t, real[i], s);
 }
 
 /* What there is for any type, in lanes (prefix "") or alone ("s"). */
@@ -77,7 +74,7 @@ static void print_type(md_strbuf *out, md_strbuf *calls, const type_row *row, co
     if (!*prefix)
         md_strbuf_printf(out, "use<%s>(p, md_splat_%s(lanes<%s>(p, point)), k++);\n", t, s, row->scalar);
     if (row->is_number)
-        print_number(out, s, t, has_math);
+        print_number(out, s, t, row->is_real, has_math);
     else
         md_strbuf_printf(out,
                          "use<%s>(p, md_and_%s(a, md_or_%s(b, md_not_%s(a))), k++); use<%s>(p, md_max_%s(a, "
@@ -163,14 +160,15 @@ static void print_others(md_strbuf *out, md_strbuf *calls)
 
 static md_status make_text(md_strbuf *out, int32_t lanes)
 {
-    static const char *const use[] = {"EXP",  "EXPM1", "LOG",     "LOG1P", "LOG2", "EXP2",      "SIN",      "COS",
-                                      "TANH", "ERF",   "SIGMOID", "SILU",  "GELU", "GELU_TANH", "SOFTPLUS", "POW",
-                                      "F32",  "F64",   "F16",     "BF16",  "I32",  "I64",       "U8",       "BOOL"};
+    static const char *const use[] = {"F32", "F64", "F16", "BF16", "I32", "I64", "U8", "BOOL"};
     static const char *const n[] = {"span", "full", "whole"};
     md_strbuf defines = {0}, expr = {0}, calls = {0};
     md_strbuf_printf(&defines, "#define MD_VL %d\n#define MD_ALLOW_STACK 1\n", (int)lanes);
     for (size_t i = 0; i < MD_COUNT(use); i++)
         md_strbuf_printf(&defines, "#define MD_USE_%s 1\n", use[i]);
+    for (md_fx_op op = MD_FX_NO_OP; op < MD_FX_N_OPS; op++)
+        if (md_fx_op_info(op)->is_math)
+            md_strbuf_printf(&defines, "#define MD_USE_%s 1\n", md_fx_op_info(op)->uses);
     md_strbuf_add(&expr, head);
     for (size_t i = 0; i < MD_COUNT(type); i++) {
         /* f64 functions are long: alone here, in lanes where there are two. */

@@ -14,6 +14,8 @@ One block a case, words separated by blanks:
     end
 Inputs are exact in every real dtype, so that one case serves all of them."""
 import math
+import pathlib
+import re
 import sys
 import numpy as np
 
@@ -84,17 +86,26 @@ def vec(fn):
 V = f([-inf, -4, -2.5, -1.5, -1, -0.5, -0.25, -0.0, 0.0, 0.25, 0.5, 1, 1.5, 2.5, 3.5, 4, inf, nan])
 erf = vec(math.erf)
 sigmoid = lambda x: 1 / (1 + np.exp(-x))
-UNARY = {
-    "abs": np.abs, "sign": np.sign, "exp": np.exp, "expm1": np.expm1, "log": np.log, "log1p": np.log1p, "log2": np.log2,
-    "exp2": np.exp2, "sqrt": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x), "tanh": np.tanh, "erf": erf, "sigmoid": sigmoid,
+# What NumPy has no function for, or one of another name. All others of the table are NumPy's of the same name.
+OTHERS = {
+    "round": np.rint, "rsqrt": lambda x: 1 / np.sqrt(x), "erf": erf, "erfc": vec(math.erfc), "sigmoid": sigmoid,
     "silu": lambda x: x * sigmoid(x), "relu": lambda x: np.maximum(x, 0),
     "gelu": lambda x: 0.5 * x * (1 + erf(x / math.sqrt(2))),
     "gelu_tanh": lambda x: x * sigmoid(2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x ** 3)),
-    "softplus": lambda x: np.logaddexp(x, 0), "floor": np.floor, "ceil": np.ceil, "round": np.rint, "trunc": np.trunc,
-    "sin": np.sin, "cos": np.cos,
+    "softplus": lambda x: np.logaddexp(x, 0),
 }
-for name, fn in UNARY.items():
-    case(f"unary_{name}", f"Y[i] = {name}(X[i])", {"X": V}, {"Y": fn(V)})
+
+
+def functions(n_operands):
+    """Names of the functions in the table of operations that give a number."""
+    table = (pathlib.Path(__file__).parents[2] / "src" / "expr" / "ops.def").read_text(encoding="utf-8")
+    for row in re.finditer(r'^(NUMBER|SAME|REAL)\(\w+, (\w+), (\d), (.*)\)', table, re.M):
+        if int(row[3]) == n_operands and "TEXT(" not in row[4] and "OPERATOR(" not in row[4]:
+            yield row[2]
+
+
+for name in functions(1):
+    case(f"unary_{name}", f"Y[i] = {name}(X[i])", {"X": V}, {"Y": (OTHERS.get(name) or getattr(np, name))(V)})
 case("unary_neg", "Y[i] = -X[i]", {"X": V}, {"Y": -V})
 case("unary_not", "Y[i] = not X[i]", {"X": V}, {"Y": ~(V != 0)})
 case("unary_isnan", "Y[i] = isnan(X[i])", {"X": V}, {"Y": np.isnan(V)})
@@ -112,9 +123,10 @@ BINARY = {
     "A[i] + B[i]": A + B, "A[i] - B[i]": A - B, "A[i] * B[i]": A * B, "A[i] / B[i]": A / B,
     "A[i] // B[i]": np.floor_divide(A, B), "A[i] % B[i]": np.mod(A, B), "A[i] < B[i]": A < B, "A[i] <= B[i]": A <= B,
     "A[i] > B[i]": A > B, "A[i] >= B[i]": A >= B, "A[i] == B[i]": A == B, "A[i] != B[i]": A != B,
-    "A[i] and B[i]": (A != 0) & (B != 0), "A[i] or B[i]": (A != 0) | (B != 0), "pow(A[i], B[i])": np.power(A, B),
-    "min(A[i], B[i])": np.minimum(A, B), "max(A[i], B[i])": np.maximum(A, B),
+    "A[i] and B[i]": (A != 0) & (B != 0), "A[i] or B[i]": (A != 0) | (B != 0),
 }
+OTHERS |= {"min": np.minimum, "max": np.maximum}
+BINARY |= {f"{name}(A[i], B[i])": (OTHERS.get(name) or getattr(np, name))(A, B) for name in functions(2)}
 for n, (expression, want) in enumerate(BINARY.items()):
     case(f"binary_{n}", f"Y[i] = {expression}", {"A": A, "B": B}, {"Y": want})
 C = np.roll(B, 7)

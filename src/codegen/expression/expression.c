@@ -74,45 +74,12 @@ const char *md_cg_operand(md_cg *cg, const md_fx_node *node, md_dtype type, bool
 
 /* ---- Operations */
 
-typedef struct op_text {
-    const char *sign; /* a C operator, NULL: a function */
-    const char *name; /* of the function where the language has a sign */
-    bool is_math; /* defined by math.h, on reals */
-} op_text;
-
-static const op_text *op_text_of(md_fx_op op)
-{
-    static const op_text table[MD_FX_N_OPS] = {
-        [MD_FX_NEG] = {"-", 0, 0},    [MD_FX_ADD] = {"+", 0, 0}, [MD_FX_SUB] = {"-", 0, 0},
-        [MD_FX_MUL] = {"*", 0, 0},    [MD_FX_DIV] = {"/", 0, 0}, [MD_FX_FLOORDIV] = {0, "floordiv", 0},
-        [MD_FX_MOD] = {0, "mod", 0},  [MD_FX_LT] = {0, "lt", 0}, [MD_FX_LE] = {0, "le", 0},
-        [MD_FX_GT] = {0, "gt", 0},    [MD_FX_GE] = {0, "ge", 0}, [MD_FX_EQ] = {0, "eq", 0},
-        [MD_FX_NE] = {0, "ne", 0},    [MD_FX_EXP] = {0, 0, 1},   [MD_FX_EXPM1] = {0, 0, 1},
-        [MD_FX_LOG] = {0, 0, 1},      [MD_FX_LOG1P] = {0, 0, 1}, [MD_FX_LOG2] = {0, 0, 1},
-        [MD_FX_EXP2] = {0, 0, 1},     [MD_FX_SIN] = {0, 0, 1},   [MD_FX_COS] = {0, 0, 1},
-        [MD_FX_TANH] = {0, 0, 1},     [MD_FX_ERF] = {0, 0, 1},   [MD_FX_SIGMOID] = {0, 0, 1},
-        [MD_FX_SILU] = {0, 0, 1},     [MD_FX_GELU] = {0, 0, 1},  [MD_FX_GELU_TANH] = {0, 0, 1},
-        [MD_FX_SOFTPLUS] = {0, 0, 1}, [MD_FX_POW] = {0, 0, 1},
-    };
-    return &table[op];
-}
-
-static bool is_logic(md_fx_op op)
-{
-    return op == MD_FX_AND || op == MD_FX_OR || op == MD_FX_NOT;
-}
-
-static bool is_test(md_fx_op op)
-{
-    return (op >= MD_FX_LT && op <= MD_FX_NE) || op == MD_FX_ISNAN || op == MD_FX_ISINF;
-}
-
 /* The type that operands are converted to. */
 static md_dtype operand_type(const md_fx_node *n)
 {
-    if (is_logic(n->op))
+    if (md_fx_op_is_logic(n->op))
         return MD_BOOL;
-    if (!is_test(n->op))
+    if (!md_fx_op_is_test(n->op))
         return n->type;
     md_dtype type = n->arg[0]->type;
     for (int32_t i = 1; i < n->n_args; i++)
@@ -123,11 +90,11 @@ static md_dtype operand_type(const md_fx_node *n)
 /* Operations that are the identity, or constant, on integers. NULL where it is none of them. */
 static const char *trivial(const md_fx_node *n, md_dtype type, const char *a)
 {
-    if (md_dtype_is_real(type))
+    if (md_dtype_is_real(type) || n->n_args != 1)
         return NULL;
-    if (n->op == MD_FX_ISNAN || n->op == MD_FX_ISINF)
+    if (md_fx_op_is_test(n->op))
         return "0";
-    return n->op == MD_FX_FLOOR || n->op == MD_FX_CEIL || n->op == MD_FX_ROUND || n->op == MD_FX_TRUNC ? a : NULL;
+    return md_fx_op_info(n->op)->is_whole ? a : NULL;
 }
 
 /* A C operator between values, or in front of one. */
@@ -141,15 +108,15 @@ static const char *apply_sign(md_cg *cg, const char *sign, int32_t n, bool wraps
 
 static const char *apply(md_cg *cg, const md_fx_node *n, md_dtype type, bool is_uniform, const char *const a[3])
 {
-    const op_text *t = op_text_of(n->op);
+    const md_fx_op_row *op = md_fx_op_info(n->op);
     const char *same = trivial(n, type, a[0]);
     if (same)
         return is_uniform || same == a[0] ? same : md_cg_splat(cg, same, MD_BOOL);
-    if (t->sign) /* C++ of GPUs is compiled without -fwrapv */
-        return apply_sign(cg, t->sign, n->n_args, is_uniform && type == MD_I64 && md_cg_is_cuda(cg), a);
-    if (t->is_math && md_dtype_is_real(type))
+    if (op->sign) /* C++ of GPUs is compiled without -fwrapv */
+        return apply_sign(cg, op->sign, n->n_args, is_uniform && type == MD_I64 && md_cg_is_cuda(cg), a);
+    if (op->is_math && md_dtype_is_real(type))
         cg->used[n->op] = true;
-    const char *name = t->name ? t->name : md_fx_op_text(n->op), *suffix = md_cg_suffix(type, is_uniform);
+    const char *name = op->name, *suffix = md_cg_suffix(type, is_uniform);
     if (n->n_args == 1)
         return md_cg_format(cg, "md_%s_%s(%s)", name, suffix, a[0]);
     if (n->n_args == 2)

@@ -184,12 +184,8 @@ const char *md_cg_lanes(md_cg *cg, const md_fx_node *node)
 void md_cg_print_uses(const md_cg *cg, md_strbuf *out)
 {
     for (int32_t op = 1; op < MD_FX_N_OPS; op++) {
-        if (!cg->used[op])
-            continue;
-        md_strbuf_add(out, "#define MD_USE_");
-        for (const char *c = md_fx_op_text((md_fx_op)op); *c; c++)
-            md_strbuf_printf(out, "%c", *c >= 'a' && *c <= 'z' ? *c - 'a' + 'A' : *c);
-        md_strbuf_add(out, " 1\n");
+        if (cg->used[op])
+            md_strbuf_printf(out, "#define MD_USE_%s 1\n", md_fx_op_info((md_fx_op)op)->uses);
     }
     bool seen[16] = {false};
     for (int32_t i = 0; i < cg->stage->n_tensors; i++) {

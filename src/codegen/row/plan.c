@@ -19,10 +19,11 @@ typedef struct planner {
     md_memo seen; /* nodes of the walk at hand, with in_arm */
 } planner;
 
-static bool is_costly(md_fx_op op)
+/* How many plain operations one is worth. */
+static int32_t cost_of_op(md_fx_op op)
 {
-    return (op >= MD_FX_EXP && op <= MD_FX_EXP2) || (op >= MD_FX_SIN && op <= MD_FX_SILU) ||
-           (op >= MD_FX_GELU && op <= MD_FX_SOFTPLUS) || op == MD_FX_POW || op == MD_FX_MOD || op == MD_FX_FLOORDIV;
+    const double slots = md_fx_op_info(op)->slots;
+    return md_fx_op_is_heavy(op) || slots >= 100 ? 10 : slots >= 10 ? 4 : 1;
 }
 
 typedef struct cost_sum {
@@ -38,10 +39,7 @@ static bool add_cost(void *user, const md_fx_node *node)
     for (int32_t i = 0; node->kind == MD_FX_LOAD && i < node->n_args; i++)
         is_gather |= md_fx_has_kind(node->arg[i], MD_FX_LOAD);
     sum->cost += node->kind == MD_FX_REDUCE || node->kind == MD_FX_SCAN || is_gather ? 100 : 0;
-    sum->cost += node->kind != MD_FX_OP                            ? 0
-                 : is_costly(node->op)                             ? 10
-                 : node->op == MD_FX_DIV || node->op == MD_FX_SQRT ? 4
-                                                                   : 1;
+    sum->cost += node->kind == MD_FX_OP ? cost_of_op(node->op) : 0;
     return true;
 }
 

@@ -99,18 +99,13 @@ static void choose(md_eval_code *c, const md_fx_node *node, bool real_args)
     }
 }
 
-static bool is_logic(md_fx_op op)
-{
-    return op == MD_FX_AND || op == MD_FX_OR || op == MD_FX_NOT;
-}
-
 /* Whether the operands are converted to real: where the result is, and where a comparison has a real side. */
 static bool has_real_args(const md_fx_node *node)
 {
     bool real = md_dtype_is_real(node->type);
     for (int32_t i = 0; i < node->n_args && node->type == MD_BOOL && node->op != MD_FX_WHERE; i++)
         real |= md_dtype_is_real(node->arg[i]->type);
-    return real && !is_logic(node->op);
+    return real && !md_fx_op_is_logic(node->op);
 }
 
 const md_eval_code *md_eval_compile_op(md_eval_machine *m, const md_fx_node *node)
@@ -121,7 +116,7 @@ const md_eval_code *md_eval_compile_op(md_eval_machine *m, const md_fx_node *nod
         return NULL;
     for (int32_t i = 0; i < node->n_args; i++) {
         const md_eval_code *a = md_eval_compile(m, node->arg[i]);
-        if (is_logic(node->op) || (node->op == MD_FX_WHERE && i == 0))
+        if (md_fx_op_is_logic(node->op) || (node->op == MD_FX_WHERE && i == 0))
             a = a != NULL && a->real != NULL ? md_eval_to_bool(m, a) : a;
         else if (real_args)
             a = md_eval_to_real(m, a);

@@ -141,7 +141,7 @@ md_status md_infer_convert(md_front *front, md_fx_node **out, md_fx_node *node, 
 
 static bool is_condition(md_fx_op op, int32_t operand)
 {
-    return op == MD_FX_AND || op == MD_FX_OR || op == MD_FX_NOT || (op == MD_FX_WHERE && operand == 0);
+    return md_fx_op_is_logic(op) || (op == MD_FX_WHERE && operand == 0);
 }
 
 /* The common type of the operands that have a part in it, and whether all of them are weak. */
@@ -188,7 +188,7 @@ static md_status fold_literals(md_front *fr, md_fx_node **out, md_fx_op op, int3
         x[i] = number_of(arg[i]);
         k[i] = arg[i]->integer;
     }
-    if (type == MD_BOOL && common == MD_I64 && op != MD_FX_ISNAN && op != MD_FX_ISINF)
+    if (type == MD_BOOL && common == MD_I64)
         return truth(fr, out, md_scalar_int(op)(k[0], k[1], k[2]) != 0, at);
     if (type == MD_BOOL)
         return truth(fr, out, md_scalar_test(op)(x[0], x[1]), at);
@@ -237,7 +237,7 @@ md_status md_infer_op(md_front *front, md_fx_node **out, md_fx_op op, int32_t n,
     if (is_weak && type != MD_BOOL)
         return weak_op(front, out, op, n, arg, common, at);
     /* What is computed in: the result's type, or, of a test, the operands' own. */
-    const bool is_real_test = op == MD_FX_ISNAN || op == MD_FX_ISINF;
+    const bool is_real_test = n == 1 && md_fx_op_is_test(op); /* isnan, isinf */
     const md_dtype operand = is_real_test && common != MD_F64 ? MD_F32 : type == MD_BOOL ? common : type;
     md_fx_node *converted[3];
     for (int32_t i = 0; i < n; ++i)
@@ -269,7 +269,7 @@ md_status md_infer_binder(md_front *front, md_fx_node **out, md_fx_op op, md_fx_
     if (op == MD_FX_R_ARGMAX || op == MD_FX_R_ARGMIN || op == MD_FX_R_MEAN)
         operand = body->type == MD_BOOL ? MD_I64 : body->type; /* the sum of a mean of integers is exact */
     MD_TRY(md_infer_convert(front, &body, body, operand));
-    const bool is_scan = op >= MD_FX_S_SUM;
+    const bool is_scan = md_fx_op_is_scan(op);
     MD_TRY(new_node(front, out, is_scan ? MD_FX_SCAN : MD_FX_REDUCE, type, at));
     (*out)->op = op;
     return set_args(front, *out, 1, &body);

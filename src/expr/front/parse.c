@@ -201,8 +201,9 @@ static md_status parse_size(parser *p, md_syntax **out)
 static md_status complain_of_binder(const parser *p, const md_token *name)
 {
     md_fx_nearest near = {.wanted = name->text};
-    for (md_fx_op op = MD_FX_R_SUM; op <= MD_FX_S_MIN; ++op)
-        md_fx_nearest_offer(&near, md_fx_op_text(op));
+    for (md_fx_op op = MD_FX_NO_OP; op < MD_FX_N_OPS; ++op)
+        if (md_fx_op_is_binder(op))
+            md_fx_nearest_offer(&near, md_fx_op_text(op));
     return md_fx_complain(p->text, name->line, name->column, "there is no reduction '%s'%s%s%s", name->text,
                           MD_FX_NEAREST_ARGS(near));
 }

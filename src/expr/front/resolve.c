@@ -214,8 +214,9 @@ static md_status unknown_function(const md_resolver *c, const md_syntax *at)
     if (md_front_tensor(fr, at->name) >= 0)
         return MD_FRONT_ERROR(fr, at, "'%s' is a tensor: indices stand in brackets, %s[..]", at->name, at->name);
     md_fx_nearest near = {.wanted = at->name};
-    for (int op = MD_FX_WHERE; op < MD_FX_N_OPS; ++op)
-        md_fx_nearest_offer(&near, md_fx_op_text((md_fx_op)op));
+    for (md_fx_op op = MD_FX_NO_OP; op < MD_FX_N_OPS; ++op)
+        if (md_fx_op_is_function(op) || md_fx_op_is_binder(op))
+            md_fx_nearest_offer(&near, md_fx_op_text(op));
     if (!near.best && md_catalogue_find(at->name))
         return MD_FRONT_ERROR(
             fr, at, "unknown function '%s'; the catalogue has an op of that name, whose formula can be written here",
@@ -253,7 +254,7 @@ static md_status build_call(const md_resolver *c, md_fx_node **out, const md_syn
     }
     if (op == MD_FX_NO_OP)
         return unknown_function(c, at);
-    MD_TRY(check_count(c, at, md_fx_op_arity(op)));
+    MD_TRY(check_count(c, at, md_fx_op_info(op)->arity));
     return build_op(c, out, op, at);
 }
 

@@ -134,12 +134,8 @@ static int count(const md_fx_node *n, int most)
  * an f32, for then rounding once or twice gives the same. */
 static md_status fold_real(simplifier *s, const md_fx_node **out, const md_fx_node *n)
 {
-    static const bool is_rounded_alike[MD_FX_N_OPS] = {
-        [MD_FX_NEG] = true,   [MD_FX_ADD] = true,   [MD_FX_SUB] = true, [MD_FX_MUL] = true,   [MD_FX_DIV] = true,
-        [MD_FX_ABS] = true,   [MD_FX_MIN] = true,   [MD_FX_MAX] = true, [MD_FX_FLOOR] = true, [MD_FX_CEIL] = true,
-        [MD_FX_ROUND] = true, [MD_FX_TRUNC] = true, [MD_FX_SQRT] = true};
     double x[3] = {0};
-    if (!is_rounded_alike[n->op])
+    if (md_fx_op_info(n->op)->rounding == MD_FX_APPROXIMATE)
         return MD_OK;
     for (int32_t i = 0; i < n->n_args; ++i)
         x[i] = n->arg[i]->num;
@@ -248,13 +244,8 @@ static const md_fx_node *neutral_removed(const md_fx_node *n)
     case MD_FX_NEG:
     case MD_FX_NOT:
         return a->kind == MD_FX_OP && a->op == n->op ? a->arg[0] : n;
-    case MD_FX_FLOOR:
-    case MD_FX_CEIL:
-    case MD_FX_ROUND:
-    case MD_FX_TRUNC:
-        return a->type == MD_I64 ? a : n;
     default:
-        return n;
+        return md_fx_op_info(n->op)->is_whole && a->type == MD_I64 ? a : n;
     }
 }
 

@@ -109,14 +109,9 @@ static bool range_op(md_range *r, md_range_interval *out, const md_fx_node *node
     case MD_FX_SIGN:
         *out = (md_range_interval){a.lo > 0 ? 1 : a.lo < 0 ? -1 : 0, a.hi > 0 ? 1 : a.hi < 0 ? -1 : 0};
         return true;
-    case MD_FX_FLOOR:
-    case MD_FX_CEIL:
-    case MD_FX_ROUND:
-    case MD_FX_TRUNC:
-        *out = a;
-        return true;
     default:
-        return false;
+        *out = a;
+        return md_fx_op_info(node->op)->is_whole;
     }
 }
 

@@ -477,5 +477,6 @@ __attribute__((cold)) MD_OUTLINE void md_report_lanes(void *report, int tensor, 
 
 #include "memory.h"
 #include "math.h"
+#include "math_hyperbolic.h"
 
 #endif

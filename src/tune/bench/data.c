@@ -152,9 +152,8 @@ static bool look(void *user, const md_fx_node *node)
     if (node->kind == MD_FX_LOAD)
         for (int32_t a = 0; a < node->n_args; a++)
             limit_subscript(l, node->id, a, node->arg[a]);
-    if (node->kind == MD_FX_OP && (node->op == MD_FX_LOG || node->op == MD_FX_LOG2 || node->op == MD_FX_SQRT ||
-                                   node->op == MD_FX_RSQRT || node->op == MD_FX_POW))
-        l->needs_positive = true;
+    if (node->kind == MD_FX_OP && md_fx_op_info(node->op)->hi > 0)
+        l->needs_positive |= md_fx_op_info(node->op)->lo >= 0;
     return true;
 }
 

@@ -1,6 +1,7 @@
 #include "support/random/random_formula.h"
 
 #include "check.h"
+#include "expr/ops.h"
 
 enum { MAX_VISIBLE = 8 };
 
@@ -107,19 +108,29 @@ static void call(generator *g, const char *name, int n, int depth)
     add(g, ")");
 }
 
+static bool takes_any(const md_fx_op_row *row)
+{
+    return row->lo == row->hi || row->lo < -1e300;
+}
+
+/* A function of so many operands; `is_tame`: one that gives numbers for all numbers. */
+static const char *any_function(generator *g, int32_t n_operands, bool is_tame)
+{
+    const char *name[MD_FX_N_OPS];
+    int n = 0;
+    for (md_fx_op op = MD_FX_NO_OP; op < MD_FX_N_OPS; op++) {
+        const md_fx_op_row *row = md_fx_op_info(op);
+        if (md_fx_op_is_function(op) && row->arity == n_operands && row->rule != MD_FX_RULE_TEST &&
+            row->rule != MD_FX_RULE_SELECT && (!is_tame || takes_any(row)))
+            name[n++] = row->name;
+    }
+    return name[below(g, n)];
+}
+
 static void function(generator *g, int depth)
 {
-    static const char *const tame[] = {"abs", "tanh", "sigmoid", "relu", "gelu", "sin", "erf", "floor", "silu", "sign"};
-    static const char *const wild[] = {"exp",   "log",   "sqrt",     "rsqrt", "exp2",
-                                       "expm1", "log1p", "softplus", "round", "trunc"};
-    static const char *const pairs[] = {"min", "max", "min", "max", "pow"};
-    const int kind = below(g, 6);
-    if (kind == 0)
-        call(g, "clamp", 3, depth);
-    else if (kind == 1)
-        call(g, pairs[below(g, g->o.without_specials ? 4 : 5)], 2, depth);
-    else
-        call(g, g->o.without_specials || kind < 4 ? tame[below(g, 10)] : wild[below(g, 10)], 1, depth);
+    const int kind = below(g, 8), n_operands = kind == 0 ? 3 : kind < 3 ? 2 : 1;
+    call(g, any_function(g, n_operands, g->o.without_specials || kind % 2), n_operands, depth);
 }
 
 static void operation(generator *g, int depth)

@@ -1,6 +1,9 @@
 #include "support/random/random_op.h"
 
+#include "expr/ops.h"
 #include "support/check.h"
+
+#include <math.h>
 
 enum { MAX_LEAVES = 12 };
 
@@ -58,35 +61,34 @@ static void leaf(writer *w)
         put(w, w->leaf[below(w, w->n_leaves)]);
 }
 
-/* Around one operand %s, and what keeps it in its domain. */
+/* The k-th function of one real operand, in the order of the table. */
+static const md_fx_op_row *function_row(int k)
+{
+    for (md_fx_op op = MD_FX_NO_OP; op < MD_FX_N_OPS; op++) {
+        const md_fx_op_row *row = md_fx_op_info(op);
+        if (md_fx_op_is_function(op) && row->arity == 1 && row->rule != MD_FX_RULE_TEST && k-- == 0)
+            return row;
+    }
+    return NULL;
+}
+
+/* A function of one operand, which is kept in the function's domain. */
 static void function(writer *w, int depth)
 {
-    static const char *const parts[][2] = {
-        {"tanh(", ")"},
-        {"sigmoid(", ")"},
-        {"relu(", ")"},
-        {"gelu(", ")"},
-        {"silu(", ")"},
-        {"erf(", ")"},
-        {"abs(", ")"},
-        {"sin(", ")"},
-        {"cos(", ")"},
-        {"exp(min(", ", 3))"},
-        {"-(", ")"},
-        {"sqrt(abs(", ") + 0.5)"},
-        {"log(abs(", ") + 0.5)"},
-        {"rsqrt(abs(", ") + 0.25)"},
-        {"clamp(", ", -1, 2)"},
-        {"gelu_tanh(", ")"},
-        {"softplus(", ")"},
-        {"expm1(min(", ", 2))"},
-        {"log1p(abs(", "))"},
-        {"exp2(min(", ", 4))"},
-    };
-    const int k = below(w, 20);
-    put(w, parts[k][0]);
+    int n = 0;
+    while (function_row(n))
+        n++;
+    const md_fx_op_row *row = function_row(below(w, n));
+    const bool has_lo = row->lo < row->hi && isfinite(row->lo), has_hi = row->lo < row->hi && isfinite(row->hi);
+    PUT(w, "%s(%s", row->name, has_lo && has_hi ? "clamp(" : has_lo ? "0.5 + abs(" : has_hi ? "min(" : "");
     expression(w, depth - 1);
-    put(w, parts[k][1]);
+    if (has_lo && has_hi)
+        PUT(w, ", %g, %g)", row->lo, row->hi);
+    else if (has_hi)
+        PUT(w, ", %g)", row->hi);
+    else if (has_lo)
+        PUT(w, row->lo > 0 ? ") + %g" : ")", row->lo);
+    put(w, ")");
 }
 
 static void condition(writer *w, int depth)

@@ -19,7 +19,6 @@
 
 typedef struct bound_options {
     double function_ulps; /* 0: 4 */
-    double exp_slope; /* exp is off by this many u per unit of |x| more (exp2 of a product); 0: none */
 } bound_options;
 
 typedef struct bound_result {

@@ -41,60 +41,29 @@ static double ends(double v, md_scalar_real_fn f, bound_value a)
     return isnan(v - lo) || isnan(hi - v) ? (double)INFINITY : e;
 }
 
-/* How steep a function is that is not monotone; 0 for those that are. */
-static double slope_of(md_fx_op op)
-{
-    switch ((int)op) {
-    case MD_FX_ABS:
-    case MD_FX_SIN:
-    case MD_FX_COS:
-        return 1.0;
-    case MD_FX_SILU:
-    case MD_FX_GELU:
-    case MD_FX_GELU_TANH:
-        return 1.14;
-    default:
-        return 0.0;
-    }
-}
-
-static bool is_exact_op(md_fx_op op)
-{
-    return op == MD_FX_NEG || op == MD_FX_ABS || op == MD_FX_SIGN || op == MD_FX_FLOOR || op == MD_FX_CEIL ||
-           op == MD_FX_ROUND || op == MD_FX_TRUNC || op == MD_FX_RELU;
-}
-
 /* What the function itself gets wrong at x, in absolute terms. */
-static double own_error(md_fx_op op, double x, double v, double u, const bound_options *o)
+static double own_error(const md_fx_op_row *op, double x, double v, double u, const bound_options *o)
 {
     double e = (o->function_ulps > 0.0 ? o->function_ulps : 4.0) * 2.0 * u * fabs(v);
     if (!isfinite(x))
         return e;
-    if (op == MD_FX_EXP || op == MD_FX_EXP2 || op == MD_FX_SIGMOID || op == MD_FX_SILU || op == MD_FX_SOFTPLUS)
-        e += o->exp_slope * u * fabs(x) * fabs(v);
-    if (op == MD_FX_GELU || op == MD_FX_GELU_TANH)
+    if (op->cancels)
         e += 4.0 * u * fmin(fabs(x), 16.0);
-    if (op == MD_FX_SOFTPLUS)
-        e += 2.0 * u;
-    if ((op == MD_FX_SIN || op == MD_FX_COS) && fabs(x) > 1e5)
-        return (double)INFINITY; /* argument reduction in f32 */
     return e;
 }
 
 static bound_value op1(const md_fx_node *node, bound_value a, const bound_options *o)
 {
-    md_fx_op op = node->op;
+    const md_fx_op_row *op = md_fx_op_info(node->op);
     bound_type t = bound_type_of(node->type);
-    md_scalar_real_fn f = md_scalar_real(op);
-    double v = f(a.v, 0.0, 0.0), slope = slope_of(op);
+    md_scalar_real_fn f = md_scalar_real(node->op);
+    double v = f(a.v, 0.0, 0.0);
     if (!isfinite(a.e))
         return bound_real(v, isnan(a.v) ? 0.0 : (double)INFINITY);
-    if (op == MD_FX_NEG)
-        return bound_real(v, a.e);
-    double e = slope > 0.0 ? slope * a.e : ends(v, f, a);
+    double e = op->slope > 0.0 ? op->slope * a.e : ends(v, f, a);
     if (!isfinite(v))
         return bound_real(v, a.e == 0.0 || e == 0.0 ? 0.0 : (double)INFINITY);
-    if (is_exact_op(op))
+    if (op->rounding == MD_FX_EXACT)
         return bound_real(v, e);
     return bound_rounded(t, v, e + own_error(op, a.v, v, t.u, o), true);
 }

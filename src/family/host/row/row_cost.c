@@ -39,17 +39,10 @@ static const md_st_stage *stage_of(const md_fa_target *target)
 /* Operations and the like, in two parts: slots of half a cycle, and the model's units of an elementary function. */
 static void cost_of(double *slots, double *units, const md_fx_node *n)
 {
-    static const double unit[MD_FX_N_OPS] = {
-        [MD_FX_EXP] = 0.5,   [MD_FX_EXP2] = 0.5,    [MD_FX_EXPM1] = 0.6,   [MD_FX_LOG] = 1.4,
-        [MD_FX_LOG1P] = 2.0, [MD_FX_LOG2] = 1.4,    [MD_FX_SIN] = 1.6,     [MD_FX_COS] = 1.6,
-        [MD_FX_TANH] = 1.2,  [MD_FX_ERF] = 1.6,     [MD_FX_SIGMOID] = 0.8, [MD_FX_SILU] = 0.8,
-        [MD_FX_GELU] = 2.0,  [MD_FX_GELU_TANH] = 1, [MD_FX_POW] = 5.0,     [MD_FX_SOFTPLUS] = 2.5};
-    static const double slot[MD_FX_N_OPS] = {
-        [MD_FX_DIV] = 14, [MD_FX_SQRT] = 16, [MD_FX_RSQRT] = 30,     [MD_FX_MAX] = 4,
-        [MD_FX_MIN] = 4,  [MD_FX_WHERE] = 3, [MD_FX_FLOORDIV] = 200, [MD_FX_MOD] = 200};
+    const md_fx_op_row *op = md_fx_op_info(n->op);
     bool is_wide = n->type == MD_F64 || n->type == MD_I64;
-    *units = unit[n->op] * (is_wide ? 8 : 1); /* f64: libm */
-    *slots = unit[n->op] > 0 ? 0 : (slot[n->op] > 0 ? slot[n->op] : 1) * (is_wide ? 2 : 1);
+    *units = op->units * (is_wide ? 8 : 1); /* f64: libm */
+    *slots = op->slots * (is_wide ? 2 : 1);
 }
 
 static bool is_vector(const counter *c, int32_t tensor, int32_t rank, const md_fx_node *const *subscript)
