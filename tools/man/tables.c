@@ -3,7 +3,6 @@
 #include "base/dtype.h"
 #include "expr/formula.h"
 #include "expr/front/lex.h"
-#include "expr/front/words.h"
 #include "expr/ops.h"
 #include "stage/stage.h"
 
@@ -14,11 +13,11 @@ static void print_operations(void)
 {
     for (int i = MD_FX_NO_OP + 1; i < MD_FX_N_OPS; i++) {
         const md_fx_op op = (md_fx_op)i;
-        const char *name = md_fx_op_text(op), *table = op >= MD_FX_S_SUM                  ? "scans"
-                                                       : op >= MD_FX_R_SUM                ? "reductions"
-                                                       : md_fx_function_named(name) == op ? "functions"
-                                                                                          : "operators";
-        printf("%s\t%s\t%d\n", table, name, md_fx_op_arity(op));
+        const char *table = md_fx_op_is_scan(op)       ? "scans"
+                            : md_fx_op_is_binder(op)   ? "reductions"
+                            : md_fx_op_is_function(op) ? "functions"
+                                                       : "operators";
+        printf("%s\t%s\t%d\n", table, md_fx_op_text(op), md_fx_op_info(op)->arity);
     }
 }
 
