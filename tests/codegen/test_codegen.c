@@ -236,8 +236,8 @@ static void test_nests(void **state)
     static const char *const formulas[] = {
         "Y[i,j] = exp(X[i,j] - max[k](X[i,k])) / sum[l](exp(X[i,l] - max[k](X[i,k])))",
         "M[i] = mean[j](X[i,j]); V[i] = var[j](X[i,j]); A[i] = argmax[j](X[i,j]); B[i] = argmin[j](X[i,j])",
-        "P[i] = prod[j](X[i,j]); Q[i] = max[j](X[i,j]); R[i] = min[j](X[i,j]); S[i] = any[j](X[i,j] > 1.9); T[i] = "
-        "all[j](X[i,j] < 1.9)",
+        ("P[i] = prod[j](X[i,j]); Q[i] = max[j](X[i,j]); R[i] = min[j](X[i,j]); S[i] = any[j](X[i,j] > 1.9); T[i] = "
+         "all[j](X[i,j] < 1.9)"),
         "Y[i,j] = cumsum[j](X[i,j]) * 2",
         "Y[i,j] = cumprod[j](X[i,j], exclusive)",
         "Y[i,j] = cummax[j](X[i,j], reverse)",

@@ -118,7 +118,7 @@ static void *call_for_a_while(void *user)
 {
     caller *c = user;
     md_dev *dev = &timed_now.device.base;
-    const md_stream stream = (md_stream)(uintptr_t)(8 + c->seed % THREADS);
+    md_stream stream = (md_stream)(uintptr_t)(8 + c->seed % THREADS);
     for (int i = 0; i < c->n; i++) {
         if (md_ds_call(c->op, stream, c->call[draw(&c->seed, LIFE_SHAPES)].arg, 3) != MD_OK)
             return c;

@@ -103,8 +103,8 @@ static void test_special_values(void **state)
     const char *const formulas[] = {
         SOFTMAX,
         LOG_SUM_EXP,
-        "S[a] = sum[n](X[a,n]); M[a] = max[n](X[a,n]); L[a] = min[n](X[a,n]); I[a] = argmax[n](X[a,n]); J[a] = "
-        "argmin[n](X[a,n])",
+        ("S[a] = sum[n](X[a,n]); M[a] = max[n](X[a,n]); L[a] = min[n](X[a,n]); I[a] = argmax[n](X[a,n]); J[a] = "
+         "argmin[n](X[a,n])"),
     };
     for (int i = 0; i < 3; i++) {
         variant_case c = {.formula = formulas[i], .dims = "a=200, n=5", .has_specials = true};

@@ -57,8 +57,10 @@ static void set_sizes(int64_t size[MD_FX_MAX_DIMS], const md_fx_formula *f, cons
         if (f->dim[d].size >= 0)
             continue;
         size[d] = 0; /* a table's length, unless an index runs over it */
-        if (tuning_point->point->size[d] > 0)
-            size[d] = MD_MAX(f->dim[d].lo, MD_MIN(f->dim[d].hi, sizes_of_shape[which][k++ % 3]));
+        if (tuning_point->point->size[d] <= 0)
+            continue;
+        const int64_t small = sizes_of_shape[which][k++ % 3];
+        size[d] = MD_MAX(f->dim[d].lo, MD_MIN(f->dim[d].hi, small));
     }
 }
 

@@ -217,7 +217,7 @@ static bound_value reduction(bound_walker *x, const md_fx_node *node)
 
 static void scan(bound_walker *x, const md_fx_node *node, bound_value *out)
 {
-    static const md_fx_op as[] = {[MD_FX_S_SUM - MD_FX_S_SUM] = MD_FX_R_SUM,
+    static const md_fx_op as[] = {[0] = MD_FX_R_SUM,
                                   [MD_FX_S_PROD - MD_FX_S_SUM] = MD_FX_R_PROD,
                                   [MD_FX_S_MAX - MD_FX_S_SUM] = MD_FX_R_MAX,
                                   [MD_FX_S_MIN - MD_FX_S_SUM] = MD_FX_R_MIN};
