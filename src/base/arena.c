@@ -1,3 +1,4 @@
+/* An arena: memory from blocks that are freed together. */
 #include "base/arena.h"
 
 #include <stdarg.h>
@@ -8,7 +9,7 @@
 
 enum { ALIGNMENT = 16, BLOCK_BYTES = 8 * 1024 };
 
-/* Blocks form a list; only the first has room. A large request gets a block of its own behind the first. */
+/* Blocks form a list; only the first has free space. A large request gets its own block, as second of the list. */
 typedef struct block {
     struct block *next;
     size_t used, size;
@@ -39,7 +40,7 @@ void md_arena_destroy(md_arena **arena)
 
 static block *add_block(md_arena *arena, size_t size)
 {
-    if (size > PTRDIFF_MAX - sizeof(block)) /* more than any object may have */
+    if (size > PTRDIFF_MAX - sizeof(block)) /* larger than any object may be */
         return NULL;
     block *b = calloc(1, sizeof *b + size);
     if (!b)

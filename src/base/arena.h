@@ -1,4 +1,4 @@
-/* Memory that is freed all at once. Not thread-safe: one owner. */
+/* An arena: memory that is freed all at once. Not thread-safe. */
 #ifndef MD_BASE_ARENA_H
 #define MD_BASE_ARENA_H
 
@@ -6,12 +6,12 @@
 
 typedef struct md_arena md_arena;
 
-/** NULL when memory is short. */
+/** NULL if memory is short. */
 md_arena *md_arena_create(void);
 void md_arena_destroy(md_arena **arena);
-/** Zeroed, 16-byte aligned; NULL when memory is short (the arena stays usable). */
+/** Zeroed, 16-byte aligned; NULL if memory is short (the arena stays usable). */
 void *md_arena_alloc(md_arena *arena, size_t n_bytes);
-/** A copy of a text; NULL when memory is short. */
+/** Copies a text; NULL if memory is short. */
 char *md_arena_text(md_arena *arena, const char *text);
 char *md_arena_printf(md_arena *arena, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

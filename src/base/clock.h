@@ -1,4 +1,4 @@
-/* Monotonic time. */
+/* The monotonic clock, in nanoseconds. */
 #ifndef MD_BASE_CLOCK_H
 #define MD_BASE_CLOCK_H
 #include <stdint.h>

@@ -1,3 +1,4 @@
+/* Detects the processor: its name, instruction sets, caches and the number of usable CPUs. */
 #include "base/cpu.h"
 
 #include "base/status.h"
@@ -15,11 +16,11 @@ int32_t md_cpu_count(void)
     if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0)
         return CPU_COUNT(&set);
 #endif
-    long n = sysconf(_SC_NPROCESSORS_ONLN); /* also where there are more than CPU_SETSIZE of them */
+    long n = sysconf(_SC_NPROCESSORS_ONLN); /* works for more than CPU_SETSIZE processors, too */
     return n > 0 && n < INT32_MAX ? (int32_t)n : 1;
 }
 
-/* The first line of a sysfs file; false where there is none. */
+/* Reads the first line of a sysfs file. False if there is none. */
 static bool read_line(const char *path, char *line, int n)
 {
     FILE *file = fopen(path, "re");
@@ -32,7 +33,7 @@ static bool read_line(const char *path, char *line, int n)
     return is_read;
 }
 
-/* Cache sizes of CPU 0 from sysfs, where sysconf may know nothing (musl, some virtual machines, aarch64). */
+/* Reads cache sizes of CPU 0 from sysfs: sysconf may not know them (musl, some virtual machines, aarch64). */
 static void caches_from_sysfs(md_cpu *cpu)
 {
     for (int index = 0; index < 8; index++) {
@@ -81,7 +82,7 @@ typedef struct cpuid_leaf {
     unsigned eax, ebx, ecx, edx;
 } cpuid_leaf;
 
-static cpuid_leaf ask(unsigned leaf, unsigned subleaf)
+static cpuid_leaf query(unsigned leaf, unsigned subleaf)
 {
     cpuid_leaf r = {0, 0, 0, 0};
     if (!__get_cpuid_count(leaf, subleaf, &r.eax, &r.ebx, &r.ecx, &r.edx))
@@ -89,7 +90,7 @@ static cpuid_leaf ask(unsigned leaf, unsigned subleaf)
     return r;
 }
 
-/* Which registers the system saves (XCR0). */
+/* The registers that the operating system saves (XCR0). */
 static unsigned saved_registers(void)
 {
     unsigned low = 0, high = 0;
@@ -105,7 +106,7 @@ typedef struct cpu_feature {
     const char *flag;
     cpu_word word;
     int bit;
-    unsigned needs; /* in XCR0 */
+    unsigned needs; /* bits of XCR0 */
 } cpu_feature;
 
 /* Intel SDM volume 2, CPUID; AMD APM volume 3, appendix E. */
@@ -131,8 +132,8 @@ static void detect_name(md_cpu *cpu)
 {
     char brand[49] = "";
     for (unsigned i = 0; i < 3; i++) {
-        cpuid_leaf r = ask(0x80000002u + i, 0);
-        memcpy(brand + 16 * i, &r, sizeof r); /* eax, ebx, ecx, edx are the text in this order */
+        cpuid_leaf r = query(0x80000002u + i, 0);
+        memcpy(brand + 16 * i, &r, sizeof r); /* the text is eax, ebx, ecx, edx in this order */
     }
     const char *text = brand + strspn(brand, " ");
     size_t n = strlen(text);
@@ -145,7 +146,7 @@ static void detect_name(md_cpu *cpu)
 
 static void detect_features(md_cpu *cpu)
 {
-    cpuid_leaf one = ask(1, 0), seven = ask(7, 0), seven_1 = ask(7, 1);
+    cpuid_leaf one = query(1, 0), seven = query(7, 0), seven_1 = query(7, 1);
     const unsigned words[N_WORDS] = {one.ecx, seven.ebx, seven.ecx, seven.edx, seven_1.eax};
     bool has_xgetbv = one.ecx & (1u << 27); /* OSXSAVE */
     unsigned saved = has_xgetbv ? saved_registers() : 0;
@@ -168,7 +169,7 @@ static void detect_name(md_cpu *cpu)
 
 static void detect_features(md_cpu *cpu)
 {
-    cpu->vector_bytes = 16; /* what every 64-bit processor has; the compiler's default target is used */
+    cpu->vector_bytes = 16; /* every 64-bit processor has it; kernels use the compiler's default target */
 }
 
 #endif

@@ -1,13 +1,14 @@
-/* What this CPU is and how fast: asked by our own cpuid and sysfs, cached by the caller. */
+/* Facts of this CPU, from cpuid and sysfs. Detection is not cached. */
 #ifndef MD_BASE_CPU_H
 #define MD_BASE_CPU_H
 #include <md/md.h>
 typedef struct md_cpu {
     char name[64];
-    char flags[256]; /* compiler options: "-mavx2 -mfma ..." of what the processor and the system allow; "" elsewhere */
-    int32_t n_cpus; /* that this process may use */
+    char flags
+        [256]; /* compiler options "-mavx2 -mfma ..." that processor and system support; "" on other architectures */
+    int32_t n_cpus; /* CPUs that this process may use */
     int32_t vector_bytes; /* 64, 32 or 16 */
-    int64_t l1_bytes, l2_bytes, l3_bytes; /* data caches; defaults where unknown */
+    int64_t l1_bytes, l2_bytes, l3_bytes; /* data caches; typical sizes if unknown */
 } md_cpu;
 void md_cpu_detect(md_cpu *out);
 /** Processors that this process may use, >= 1. */

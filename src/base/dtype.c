@@ -1,3 +1,4 @@
+/* Facts of element types, conversions of half precision, and loads and stores of elements. */
 #include "base/dtype.h"
 
 #include "base/status.h"
@@ -79,7 +80,7 @@ md_tensor md_tensor_make(void *data, md_dtype dtype, int32_t rank, const int64_t
     for (int32_t i = size ? MD_MIN(rank, MD_MAX_RANK) - 1 : -1; i >= 0; i--) {
         t.size[i] = size[i];
         t.stride[i] = stride;
-        /* Saturates: a tensor that large is refused at the call, with a message. */
+        /* Saturates: the call refuses so large a tensor, with a message. */
         if (__builtin_mul_overflow(stride, MD_MAX(size[i], 1), &stride))
             stride = INT64_MAX;
     }
@@ -113,7 +114,7 @@ static uint32_t shift_rounded(uint32_t u, int shift)
 float md_f16_to_f32(uint16_t h)
 {
     uint32_t sign = (uint32_t)(h & 0x8000u) << 16, magnitude = h & 0x7fffu;
-    if (magnitude >= 0x7c00u) /* infinity, NaN: quieted, as the processor's own conversion does */
+    if (magnitude >= 0x7c00u) /* infinity, or NaN, made quiet as the processor does */
         return float_of(sign | 0x7f800000u | magnitude << 13 | (magnitude > 0x7c00u ? 0x400000u : 0));
     if (magnitude >= 0x0400u)
         return float_of(sign | ((magnitude << 13) + 0x38000000u));
@@ -146,12 +147,12 @@ uint16_t md_f32_to_bf16(float f)
 {
     uint32_t u = bits_of(f);
     if ((u & 0x7fffffffu) > 0x7f800000u)
-        return (uint16_t)(u >> 16 | 0x40u); /* NaN stays one */
-    return (uint16_t)shift_rounded(u, 16); /* the sign bit takes no part: the magnitude grows at most to infinity */
+        return (uint16_t)(u >> 16 | 0x40u); /* NaN stays NaN */
+    return (uint16_t)shift_rounded(u, 16); /* the sign is kept: the magnitude grows at most to infinity */
 }
 
-/* To binary32, rounded to odd: toward zero, and the last bit set where inexact. A second rounding to a format with at
- * least two bits less then gives what one rounding would have given (Boldo and Melquiond, 2008). */
+/* Converts to binary32 with rounding to odd: toward zero, with the last bit set if inexact. A second rounding, to a
+ * format with at least two bits less, then gives the result of a single rounding (Boldo and Melquiond, 2008). */
 static float narrow_to_odd(double d)
 {
     float f = (float)d;
@@ -163,7 +164,7 @@ static float narrow_to_odd(double d)
     return float_of(u | 1);
 }
 
-/* A large integer as a double with the same rounding to f16 and bf16. */
+/* Converts an integer to a double that rounds to the same f16 and bf16. */
 static double int_to_odd(int64_t v)
 {
     if (v > -((int64_t)1 << 53) && v < ((int64_t)1 << 53))
@@ -199,7 +200,7 @@ static int64_t to_integer(double value, int64_t low, int64_t high)
         return 0;
     if (value <= (double)low)
         return low;
-    if (value >= (double)high) /* 2^63 for INT64_MAX: no double lies between */
+    if (value >= (double)high) /* 2^63 for INT64_MAX: there is no double between them */
         return high;
     return (int64_t)value;
 }

@@ -1,3 +1,4 @@
+/* Finds files that were embedded into the library. */
 #include "base/embed.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* Reads the MD_ variables. This is the only file that reads the environment. */
 #include "base/env.h"
 
 #include "base/status.h"
@@ -68,7 +69,7 @@ static const variable variables[] = {
 
 #undef AT
 
-/* The place of `value` among the words of "a|b|c", or -1. */
+/* The position of `value` in "a|b|c", or -1. */
 static int64_t find_word(const char *words, const char *value)
 {
     size_t n = strlen(value);
@@ -158,7 +159,7 @@ bool md_env_cache_folder(char out[4096])
 {
     const char *cache = md_env_foreign("XDG_CACHE_HOME"), *home = md_env_foreign("HOME");
     int n = -1;
-    if (cache && cache[0] == '/') /* the specification ignores relative ones */
+    if (cache && cache[0] == '/') /* the XDG specification ignores relative paths */
         n = snprintf(out, 4096, "%s/multidispatch", cache);
     else if (home && home[0] == '/')
         n = snprintf(out, 4096, "%s/.cache/multidispatch", home);

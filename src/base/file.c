@@ -1,3 +1,4 @@
+/* Reads and writes whole files, and makes temporary folders. */
 #include "base/file.h"
 
 #include "base/env.h"
@@ -38,7 +39,7 @@ md_status md_file_write(const char *path, const void *bytes, size_t n)
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0) {
         fail_io("make", path);
-        return MD_IO; /* a missing folder is no missing file */
+        return MD_IO; /* not NOT_FOUND: here ENOENT means that the folder is missing */
     }
     bool is_written = md_file_write_all(fd, bytes, n);
     int reason = errno;
@@ -53,7 +54,7 @@ md_status md_file_write(const char *path, const void *bytes, size_t n)
     return fail_io("write", path);
 }
 
-/* Reads to the end, whatever the size that the file system claims: pipes and /proc claim 0. */
+/* Reads to the end and ignores the reported size: pipes and files of /proc report 0. */
 static md_status read_all(char **out, size_t *n, int fd, const char *path)
 {
     size_t capacity = 4096, size = 0;
@@ -116,7 +117,7 @@ void md_file_remove_folder(const char *path)
     DIR *folder = opendir(path);
     if (folder) {
         for (struct dirent *entry; (entry = readdir(folder));)
-            unlinkat(dirfd(folder), entry->d_name, 0); /* fails for "." and "..", as it should */
+            unlinkat(dirfd(folder), entry->d_name, 0); /* fails for "." and "..", which is right */
         closedir(folder);
     }
     rmdir(path);

@@ -1,3 +1,4 @@
+/* Digests by xxHash. */
 #include "base/hash.h"
 
 #include <inttypes.h>

@@ -1,4 +1,4 @@
-/* Digests (xxHash): 64 bits for tables, 128 for identities. */
+/* Digests by xxHash: 64 bits for tables, 128 bits for identities. */
 #ifndef MD_BASE_HASH_H
 #define MD_BASE_HASH_H
 #include <stddef.h>

@@ -1,3 +1,4 @@
+/* JSON values from text and numbers that JSON does not allow. */
 #include "base/json.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
-/* JSON values that are always valid: texts of users may be no UTF-8, and some numbers are no numbers. NULL only
- * where memory is short. */
+/* JSON values that are always valid: text that is not UTF-8 and numbers that are not finite are replaced. NULL only if
+ * memory is short. */
 #ifndef MD_BASE_JSON_H
 #define MD_BASE_JSON_H
 
@@ -7,11 +7,11 @@
 
 #include <jansson.h>
 
-/** Bytes beyond ASCII become '?' where the text is no UTF-8. */
+/** A string. If the text is not UTF-8, all bytes beyond ASCII become '?'. */
 json_t *md_json_text(const char *text);
-/** null where x is not finite. */
+/** A number; null if x is not finite. */
 json_t *md_json_real(double x);
-/** Prints and frees `root`; NULL and a lack of memory mark `out` as failed. */
+/** Prints and frees `root`. A NULL root and a lack of memory mark `out` as failed. */
 void md_json_print(md_strbuf *out, json_t *root);
 
 #endif

@@ -1,3 +1,4 @@
+/* Formats messages and passes them to the log function. */
 #include "base/log.h"
 
 #include <stdarg.h>
@@ -20,6 +21,6 @@ void md_log_stderr(void *user, md_log_level level, const char *message)
 {
     (void)user;
     static const char *const names[] = {"", "error: ", "warning: ", "", ""};
-    /* One call: lines of several threads stay whole. */
+    /* One call, so that lines of several threads do not mix. */
     fprintf(stderr, "multidispatch: %s%s\n", (unsigned)level < 5u ? names[level] : "", message);
 }

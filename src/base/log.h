@@ -1,4 +1,4 @@
-/* Messages for people. A NULL logger is a valid, silent one. Thread-safe. */
+/* Log messages. A NULL logger is silent. Thread-safe. */
 #ifndef MD_BASE_LOG_H
 #define MD_BASE_LOG_H
 #include <md/md.h>

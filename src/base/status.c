@@ -1,3 +1,4 @@
+/* Status names and the error message of each thread. */
 #include "base/status.h"
 
 #include <stdarg.h>
@@ -6,9 +7,8 @@
 
 #include "md_build_config.h"
 
-/* With fork.c's the only mutable statics of the library. Never in static thread-local storage: there is little left
- * where a program opens the library late, and CUDA's static runtime brings pages of its own, which would have to go
- * there with it. */
+/* The only mutable static besides those of fork.c. The local-dynamic model keeps it out of static thread-local storage,
+ * which is scarce if a program loads the library late: CUDA's static runtime would fill it. */
 static _Thread_local char message[1024] __attribute__((tls_model("local-dynamic")));
 
 const char *md_version(void)
@@ -39,10 +39,10 @@ const char *md_status_name(md_status status)
     return (unsigned)status < (unsigned)MD_COUNT(names) ? names[status] : "unknown status";
 }
 
-/* Formats behind the first `used` characters. A compiler-like diagnostic (line, caret) may hold newlines. */
+/* Formats after the first `used` characters. A diagnostic with a source line and a caret holds newlines. */
 static void write_message(size_t used, const char *format, va_list args)
 {
-    /* Formatted aside first: an argument may be md_last_error() itself. */
+    /* Formatted into another buffer first: an argument may be md_last_error(). */
     char text[sizeof message];
     if (vsnprintf(text, sizeof text, format, args) < 0)
         text[0] = 0;

@@ -1,4 +1,5 @@
-/* Status codes with one line of text per thread: whoever detects an error calls md_fail, callers pass the code up. */
+/* Status codes with one message per thread. The function that detects an error calls md_fail; callers pass the code
+ * up. */
 #ifndef MD_BASE_STATUS_H
 #define MD_BASE_STATUS_H
 
@@ -6,12 +7,12 @@
 
 /** Sets the thread's message (no newline, cut at 1 KiB, no allocation) and returns `code`. */
 md_status md_fail(md_status code, const char *format, ...) __attribute__((format(printf, 2, 3), cold));
-/** The same with a fixed message, for when memory is short. */
+/** Sets a fixed message and returns OUT_OF_MEMORY. */
 md_status md_fail_memory(void);
-/** Appends to the thread's message: for a caller that knows the op, the stage or the file. Returns `code`. */
+/** Appends to the thread's message and returns `code`: for a caller that knows the op, the stage or the file. */
 md_status md_fail_more(md_status code, const char *format, ...) __attribute__((format(printf, 2, 3), cold));
 
-/** Passes an error up. */
+/** Returns the status of a failed call. */
 #define MD_TRY(call)                                                                                                   \
     do {                                                                                                               \
         md_status md_try_ = (call);                                                                                    \

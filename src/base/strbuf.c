@@ -1,3 +1,4 @@
+/* A growing text buffer. */
 #include "base/strbuf.h"
 
 #include <stdint.h>
@@ -11,7 +12,7 @@ void md_strbuf_finish(md_strbuf *b)
     *b = (md_strbuf){0};
 }
 
-/* Makes room for n more bytes and the 0 behind them. */
+/* Reserves n more bytes and the final 0. */
 static bool reserve(md_strbuf *b, size_t n)
 {
     if (b->failed)
@@ -68,7 +69,7 @@ void md_strbuf_vprintf(md_strbuf *b, const char *format, va_list args)
     }
     va_end(again);
     if (b->text)
-        b->text[b->size] = 0; /* also takes back what did not fit */
+        b->text[b->size] = 0; /* also removes a part that did not fit */
 }
 
 void md_strbuf_printf(md_strbuf *b, const char *format, ...)

@@ -1,3 +1,4 @@
+/* A hash table from byte keys to pointers, on uthash. */
 #include "base/table.h"
 
 #include "base/hash.h"
@@ -6,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* uthash would call exit() when memory is short; with this it leaves the element out instead. Its own hash (Jenkins)
- * reads bytes one by one; xxHash is faster and as good for short keys. */
+/* Without the first two definitions uthash calls exit() if memory is short. Its own hash function (Jenkins) reads bytes
+ * one by one; xxHash is faster. */
 #define HASH_NONFATAL_OOM 1
 #define uthash_nonfatal_oom(element) ((element)->is_lost = true)
 #define HASH_FUNCTION(key, n, hash) ((hash) = (unsigned)md_hash64((key), (n)))

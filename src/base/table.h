@@ -3,11 +3,11 @@
 #define MD_BASE_TABLE_H
 #include <md/md.h>
 typedef struct md_table md_table;
-md_table *md_table_create(void); /* NULL when memory is short */
-/** Frees the table; `drop` (may be NULL) is called on every value. */
+md_table *md_table_create(void); /* NULL if memory is short */
+/** Frees the table and calls `drop` (may be NULL) on every value. */
 void md_table_destroy(md_table **table, void (*drop)(void *value));
-void *md_table_find(const md_table *table, const void *key, size_t n_bytes); /* NULL where absent */
-/** Copies the key. An existing key gets the new value; the old one is returned through `old` (may be NULL). */
+void *md_table_find(const md_table *table, const void *key, size_t n_bytes); /* NULL if absent */
+/** Copies the key. An existing key gets the new value, and *old (may be NULL) the old one. OUT_OF_MEMORY. */
 md_status md_table_put(md_table *table, const void *key, size_t n_bytes, void *value, void **old);
 void *md_table_remove(md_table *table, const void *key, size_t n_bytes);
 size_t md_table_count(const md_table *table);

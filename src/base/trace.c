@@ -1,3 +1,4 @@
+/* Writes the timeline of MD_TRACE, one JSON event a line. */
 #include "base/trace.h"
 
 #include "base/clock.h"
@@ -16,7 +17,7 @@ struct md_trace {
     pthread_mutex_t lock;
     uint64_t start_ns;
     bool is_empty, failed;
-    bool is_parents; /* in a child: the file goes on without it */
+    bool is_parents; /* in a child after fork: only the parent writes */
     char path[]; /* for messages */
 };
 
@@ -65,7 +66,7 @@ static json_t *json_of_args(const md_trace_arg *args)
     json_t *list = json_object();
     for (; args && args->name; args++)
         if (json_object_set_new(list, args->name, args->text ? md_json_text(args->text) : md_json_real(args->number)))
-            break; /* memory is short: the event says less */
+            break; /* memory is short: the event loses arguments */
     return list;
 }
 

@@ -1,3 +1,4 @@
+/* Opens a device by its name. */
 #include "device/device.h"
 
 #include "base/status.h"
@@ -7,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The N of "cuda:N", -1 for "cuda". False where the name is neither. */
+/* Reads the N of "cuda:N"; -1 for "cuda". False for other names. */
 static bool parse_cuda(int32_t *index, const char *name)
 {
     enum { MAX_DIGITS = 6 };
@@ -25,7 +26,7 @@ static bool parse_cuda(int32_t *index, const char *name)
     return n_digits > 0 && n_digits <= MAX_DIGITS && digits[n_digits] == 0;
 }
 
-/* The GPU if there is one that will do, else the host. Memory that is short is no answer to that question. */
+/* Opens a supported GPU, else the host. OUT_OF_MEMORY is passed up: it does not mean that there is no GPU. */
 static md_status open_any(md_dev **out, const md_dev_options *options)
 {
     md_status status = md_dev_cuda_open(out, options, -1);

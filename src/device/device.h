@@ -79,7 +79,8 @@ typedef struct md_dev_ops {
     int64_t (*free_bytes)(md_dev *dev);
     md_status (*copy)(md_dev *dev, void *to, const void *from, size_t n_bytes);
     md_status (*sync)(md_dev *dev, md_stream stream);
-    /* Compiles the text of a launch to a loadable binary (malloc'ed, the caller frees). May take seconds. Thread-safe. */
+    /* Compiles the text of a launch to a loadable binary (malloc'ed, the caller frees). May take seconds.
+     * Thread-safe. */
     md_status (*compile)(void **binary, size_t *n_bytes, md_dev *dev, const md_kn_launch_source *source);
     /* Loads a binary, or wraps a host function (binary NULL). */
     md_status (*load)(md_dev_kernel **out, md_dev *dev, const void *binary, size_t n_bytes,
@@ -92,8 +93,8 @@ typedef struct md_dev_ops {
                         md_dev_params params, const md_kn_call *call);
     /* ---- All below are NULL on synchronous devices whose memory the CPU reads (host): callers then do the plain
      * thing themselves. */
-    /* Memory for the launches of one call, 256-byte aligned. It is valid for work enqueued on this stream until the next
-     * request for this stream. A captured stream gets memory of its own, which lives as long as the device.
+    /* Memory for the launches of one call, 256-byte aligned. It is valid for work enqueued on this stream until the
+     * next request for this stream. A captured stream gets memory of its own, which lives as long as the device.
      * Thread-safe; the caller orders calls on one stream. */
     md_status (*workspace)(void **out, md_dev *dev, md_stream stream, size_t n_bytes);
     /* Counters of a stream (MD_KN_COUNTER_BYTES in kernel.h), zero at first: always the same memory for a stream, or
@@ -136,8 +137,8 @@ typedef struct md_dev_ops {
     /* Names the launches of a call for profilers (NVTX); both may be NULL. */
     void (*range_push)(md_dev *dev, const char *name);
     void (*range_pop)(md_dev *dev);
-    /* True for a device that replays recorded times and computes nothing. Its clock (NULL: the real one) advances by the
-     * times of launches and builds. */
+    /* True for a device that replays recorded times and computes nothing. Its clock (NULL: the real one) advances by
+     * the times of launches and builds. */
     bool is_simulated;
     uint64_t (*now_ns)(const md_dev *dev);
 } md_dev_ops;

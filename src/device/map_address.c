@@ -1,8 +1,9 @@
+/* Finds the word of a tensor map that holds its address. */
 #include "device/map_address.h"
 
 #include <string.h>
 
-/* Each bit of MD_DEV_MAP_BITS is set in one of the first two and clear in the other; then all of them at once. */
+/* Each bit of MD_DEV_MAP_BITS is set in one of the first two addresses and clear in the other; the third sets all. */
 static const uint64_t probe[] = {0x555555555550, 0x2aaaaaaaaaa0, MD_DEV_MAP_BITS};
 
 static bool is_replaced(const md_kn_word map[MD_KN_MAP_WORDS], int32_t word, uint64_t address, md_dev_map_mover move)

@@ -2,9 +2,9 @@
  *
  * A lease is a file made by link(), which is atomic on all file systems. It names its owner: machine, boot, process and
  * the process's start time, so that a dead owner is recognised on its machine even if its number was used again. On the
- * machine of the owner, a lease ends by the clock since boot, which cannot be set. A lease of another machine ends by the
- * file server's clock: by the difference of two files' times, in either direction. If that clock is set back, a lease
- * lasts at most twice its length. */
+ * machine of the owner, a lease ends by the clock since boot, which cannot be set. A lease of another machine ends by
+ * the file server's clock: by the difference of two files' times, in either direction. If that clock is set back, a
+ * lease lasts at most twice its length. */
 #include "base/status.h"
 #include "store/internal.h"
 

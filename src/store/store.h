@@ -67,8 +67,8 @@ md_status md_sr_each(md_sr *store, int32_t place, const char *kind, md_sr_visit_
 
 typedef struct md_sr_lease md_sr_lease;
 
-/** Takes the lease of a key for limit_ms. OK with *out NULL: another process holds it. A lease ends when it is released,
- * when its owner has died, or after its time. If no file can be written, everyone gets the lease. */
+/** Takes the lease of a key for limit_ms. OK with *out NULL: another process holds it. A lease ends when it is
+ * released, when its owner has died, or after its time. If no file can be written, everyone gets the lease. */
 md_status md_sr_lease_take(md_sr_lease **out, md_sr *store, const char *key, int64_t limit_ms);
 void md_sr_lease_release(md_sr_lease **lease);
 

@@ -3,6 +3,7 @@
 
 #include "base/arena.h"
 #include "base/file.h"
+#include "base/task/process.h"
 #include "base/task/pool.h"
 #include "base/status.h"
 #include "base/strbuf.h"
@@ -90,7 +91,7 @@ static md_status run_program(void)
 {
     int32_t code = -1;
     char *output = NULL;
-    md_status status = md_file_run(&code, &output, (const char *const[]){"echo", "hello", NULL}, 0);
+    md_status status = md_process_run(&code, &output, (const char *const[]){"echo", "hello", NULL}, 0);
     if (status == MD_OK)
         assert_string_equal(output, "hello\n");
     else

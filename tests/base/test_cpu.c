@@ -2,6 +2,7 @@
 
 #include "base/cpu.h"
 #include "base/file.h"
+#include "base/task/process.h"
 
 #include <unistd.h>
 
@@ -64,7 +65,7 @@ static void compiler_takes_the_flags(void **state)
              program);
     int32_t code = -1;
     char *output = NULL;
-    assert_ok(md_file_run(&code, &output, (const char *const[]){"sh", "-c", command, NULL}, 60000));
+    assert_ok(md_process_run(&code, &output, (const char *const[]){"sh", "-c", command, NULL}, 60000));
     if (code != 0)
         fail_msg("%s: %s", command, output);
     free(output);

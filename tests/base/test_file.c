@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/task/process.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -90,14 +91,14 @@ static void programs_run(void **state)
     int32_t code = -1;
     char *output = NULL;
     assert_ok(
-        md_file_run(&code, &output, (const char *const[]){"sh", "-c", "echo out; echo err >&2; exit 3", NULL}, 0));
+        md_process_run(&code, &output, (const char *const[]){"sh", "-c", "echo out; echo err >&2; exit 3", NULL}, 0));
     assert_int_equal(code, 3);
     assert_non_null(strstr(output, "out\n"));
     assert_non_null(strstr(output, "err\n"));
     free(output);
-    assert_ok(md_file_run(&code, NULL, (const char *const[]){"sh", "-c", "read x || exit 4", NULL}, 20000));
+    assert_ok(md_process_run(&code, NULL, (const char *const[]){"sh", "-c", "read x || exit 4", NULL}, 20000));
     assert_int_equal(code, 4); /* stdin is empty */
-    assert_ok(md_file_run(&code, NULL, (const char *const[]){"sh", "-c", "kill -9 $$", NULL}, 0));
+    assert_ok(md_process_run(&code, NULL, (const char *const[]){"sh", "-c", "kill -9 $$", NULL}, 0));
     assert_int_equal(code, 128 + 9);
 }
 
@@ -106,8 +107,8 @@ static void output_is_cut_at_64_kib(void **state)
     (void)state;
     int32_t code = -1;
     char *output = NULL;
-    assert_ok(md_file_run(&code, &output,
-                          (const char *const[]){"sh", "-c", "head -c 300000 /dev/zero | tr '\\0' x", NULL}, 20000));
+    assert_ok(md_process_run(&code, &output,
+                             (const char *const[]){"sh", "-c", "head -c 300000 /dev/zero | tr '\\0' x", NULL}, 20000));
     assert_int_equal(code, 0);
     assert_int_equal(strlen(output), 64 * 1024);
     free(output);
@@ -118,12 +119,12 @@ static void missing_programs_are_not_found(void **state)
     (void)state;
     int32_t code = -1;
     char *output = NULL;
-    assert_fails(md_file_run(&code, &output, (const char *const[]){"no-such-program-here", NULL}, 0), MD_NOT_FOUND,
+    assert_fails(md_process_run(&code, &output, (const char *const[]){"no-such-program-here", NULL}, 0), MD_NOT_FOUND,
                  "no-such-program-here");
-    assert_fails(md_file_run(&code, &output, (const char *const[]){folder, NULL}, 0), MD_IO, folder);
-    assert_fails(md_file_run(&code, &output, (const char *const[]){"/no/such/program", NULL}, 0), MD_NOT_FOUND,
+    assert_fails(md_process_run(&code, &output, (const char *const[]){folder, NULL}, 0), MD_IO, folder);
+    assert_fails(md_process_run(&code, &output, (const char *const[]){"/no/such/program", NULL}, 0), MD_NOT_FOUND,
                  "/no/such/program");
-    assert_fails(md_file_run(&code, &output, (const char *const[]){"", NULL}, 0), MD_NOT_FOUND, "cannot run");
+    assert_fails(md_process_run(&code, &output, (const char *const[]){"", NULL}, 0), MD_NOT_FOUND, "cannot run");
     assert_null(output);
     assert_int_equal(code, -1);
 }
@@ -145,10 +146,10 @@ static void path_is_searched(void **state)
     char *output = NULL;
     snprintf(path, sizeof path, "/nowhere::%s:%s:%s", folder, first, second);
     setenv("PATH", path, 1);
-    assert_fails(md_file_run(&code, &output, (const char *const[]){"tool", NULL}, 0), MD_IO, "tool");
+    assert_fails(md_process_run(&code, &output, (const char *const[]){"tool", NULL}, 0), MD_IO, "tool");
     snprintf(path, sizeof path, "%s/tool", second);
     assert_int_equal(chmod(path, 0700), 0);
-    assert_ok(md_file_run(&code, &output, (const char *const[]){"tool", NULL}, 0));
+    assert_ok(md_process_run(&code, &output, (const char *const[]){"tool", NULL}, 0));
     setenv("PATH", keep, 1);
     assert_string_equal(output, "second\n");
     free(output);
@@ -163,10 +164,11 @@ static void slow_programs_are_ended(void **state)
     int32_t code = -1;
     char *output = NULL;
     uint64_t start = md_clock_ns();
-    assert_fails(md_file_run(&code, &output, (const char *const[]){"sleep", "60", NULL}, 100), MD_TIMEOUT, "100 ms");
+    assert_fails(md_process_run(&code, &output, (const char *const[]){"sleep", "60", NULL}, 100), MD_TIMEOUT, "100 ms");
     /* One that closes its output and goes on. */
-    assert_fails(md_file_run(&code, &output, (const char *const[]){"sh", "-c", "exec >&- 2>&-; sleep 60", NULL}, 100),
-                 MD_TIMEOUT, "100 ms");
+    assert_fails(
+        md_process_run(&code, &output, (const char *const[]){"sh", "-c", "exec >&- 2>&-; sleep 60", NULL}, 100),
+        MD_TIMEOUT, "100 ms");
     assert_true(md_clock_ns() - start < 20u * 1000000000u);
     assert_null(output);
 }
@@ -178,7 +180,7 @@ static void orphans_do_not_block(void **state)
     int32_t code = -1;
     char *output = NULL;
     uint64_t start = md_clock_ns();
-    assert_ok(md_file_run(&code, &output, (const char *const[]){"sh", "-c", "sleep 30 & echo gone", NULL}, 0));
+    assert_ok(md_process_run(&code, &output, (const char *const[]){"sh", "-c", "sleep 30 & echo gone", NULL}, 0));
     assert_int_equal(code, 0);
     assert_string_equal(output, "gone\n");
     assert_true(md_clock_ns() - start < 20u * 1000000000u);

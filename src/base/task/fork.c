@@ -1,3 +1,4 @@
+/* Makes locks and conditions safe across fork: one table of the process holds them all. */
 #include "base/task/fork.h"
 
 #include "base/clock.h"
@@ -8,8 +9,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* A lock that is held longer than this is that of a thread which forks inside a call of ours (from a log function,
- * say), or of a measurement. */
+/* After this time the fork goes on with locks that are still held: by the forking thread itself (inside a log
+ * function), or by a measurement. */
 static const uint64_t longest_wait_ns = 2000000000;
 enum { PAUSE_NS = 50000 };
 
@@ -17,21 +18,21 @@ typedef enum kind { MUTEX, COND, HOOK } kind;
 
 typedef struct identity {
     void *object; /* the mutex, the condition, or the hook's user */
-    intptr_t kind; /* a lock may be the first member of a user */
+    intptr_t kind; /* part of the key: a lock may have the same address as a hook's user */
 } identity;
 
 typedef struct entry {
     identity is;
     void (*in_child)(void *user);
-    bool is_held; /* by the thread that forks */
+    bool is_held; /* taken by the forking thread */
 } entry;
 
-/* Of the process, since fork is. The lock is held while a thread forks. */
+/* One table a process, because fork is of the process. The lock is held during a fork. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static md_table *entries; /* NULL: none */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static void try_one(void *user, const void *key, size_t n_bytes, void *value)
+static void try_lock(void *user, const void *key, size_t n_bytes, void *value)
 {
     bool *all = user;
     entry *e = value;
@@ -40,7 +41,7 @@ static void try_one(void *user, const void *key, size_t n_bytes, void *value)
         *all &= e->is_held = *all && pthread_mutex_trylock(e->is.object) == 0;
 }
 
-static void let_go(void *user, const void *key, size_t n_bytes, void *value)
+static void release(void *user, const void *key, size_t n_bytes, void *value)
 {
     entry *e = value;
     (void)user, (void)key, (void)n_bytes;
@@ -56,7 +57,7 @@ static void renew_in_child(void *user, const void *key, size_t n_bytes, void *va
         pthread_cond_init(e->is.object, NULL);
     else if (e->is.kind == MUTEX && !e->is_held)
         pthread_mutex_init(e->is.object, NULL);
-    let_go(user, key, n_bytes, value);
+    release(user, key, n_bytes, value);
 }
 
 static void call_hook(void *user, const void *key, size_t n_bytes, void *value)
@@ -73,17 +74,17 @@ static void each(void (*visit)(void *user, const void *key, size_t n_bytes, void
         md_table_each(entries, visit, user);
 }
 
-/* All or none are held, so no order among locks is needed and nobody waits for this thread while it waits. */
+/* Takes all locks, or none and tries again. So locks need no order, and no thread waits for this one meanwhile. */
 static void before_fork(void)
 {
     const uint64_t start = md_clock_ns();
     for (;;) {
         bool all = true;
         pthread_mutex_lock(&lock);
-        each(try_one, &all);
+        each(try_lock, &all);
         if (all || md_clock_ns() - start > longest_wait_ns)
             return;
-        each(let_go, NULL);
+        each(release, NULL);
         pthread_mutex_unlock(&lock);
         nanosleep(&(struct timespec){0, PAUSE_NS}, NULL);
     }
@@ -91,7 +92,7 @@ static void before_fork(void)
 
 static void after_fork_in_parent(void)
 {
-    each(let_go, NULL);
+    each(release, NULL);
     pthread_mutex_unlock(&lock);
 }
 
@@ -116,14 +117,14 @@ static void add(kind what, void *object, void (*hook)(void *user))
         entries = md_table_create();
     if (e)
         *e = (entry){{object, what}, hook, false};
-    void *old = NULL; /* of something that was never finished */
+    void *old = NULL; /* entry of an object that was never finished */
     if (e && (!entries || md_table_put(entries, &e->is, sizeof e->is, e, &old) != MD_OK))
         free(e);
     free(old);
     pthread_mutex_unlock(&lock);
 }
 
-static void take_out(kind what, void *object)
+static void remove_entry(kind what, void *object)
 {
     const identity is = {object, what};
     pthread_mutex_lock(&lock);
@@ -143,7 +144,7 @@ void md_mutex_init(pthread_mutex_t *mutex)
 
 void md_mutex_finish(pthread_mutex_t *mutex)
 {
-    take_out(MUTEX, mutex);
+    remove_entry(MUTEX, mutex);
     pthread_mutex_destroy(mutex);
 }
 
@@ -155,7 +156,7 @@ void md_cond_init(pthread_cond_t *cond)
 
 void md_cond_finish(pthread_cond_t *cond)
 {
-    take_out(COND, cond);
+    remove_entry(COND, cond);
     pthread_cond_destroy(cond);
 }
 
@@ -166,5 +167,5 @@ void md_fork_watch(void *user, void (*in_child)(void *user))
 
 void md_fork_leave(void *user)
 {
-    take_out(HOOK, user);
+    remove_entry(HOOK, user);
 }

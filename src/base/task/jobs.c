@@ -1,3 +1,4 @@
+/* A queue of background jobs with threads that are made on demand. */
 #include "base/task/jobs.h"
 
 #include "base/task/fork.h"
@@ -17,13 +18,14 @@ struct md_jobs {
     pthread_cond_t changed;
     job *first, **last;
     int32_t n_threads, max_threads;
-    int32_t n_idle; /* threads that wait */
+    int32_t n_idle; /* threads that wait for a job */
     int32_t n_queued;
     bool is_ending;
     pthread_t thread[];
 };
 
-/* A child has none, and makes none: who submits does the job. What was queued is whoever's hook can do it again. */
+/* Fork hook: a child has no threads and starts none, so md_jobs_submit runs jobs at once. The hooks of submitters take
+ * care of jobs that were queued. */
 static void lose_threads(void *user)
 {
     md_jobs *jobs = user;
@@ -70,7 +72,7 @@ static void *work(void *context)
     return NULL;
 }
 
-/* Whether some thread will come to the queue. Called with the lock held. */
+/* Starts a thread if one is needed. True if some thread serves the queue. Called with the lock held. */
 static bool has_worker(md_jobs *jobs)
 {
     bool wants_one = jobs->n_idle <= jobs->n_queued && jobs->n_threads < jobs->max_threads;
@@ -101,7 +103,7 @@ void md_jobs_submit(md_jobs *jobs, void (*run)(void *context), void *context)
     }
 }
 
-/* Empty where there were threads. */
+/* Frees queued jobs: there are some only in a child after fork. */
 static void free_queue(md_jobs *jobs)
 {
     while (jobs->first) {
@@ -119,7 +121,7 @@ void md_jobs_destroy(md_jobs **handle)
     pthread_mutex_lock(&jobs->lock);
     jobs->is_ending = true;
     pthread_cond_broadcast(&jobs->changed);
-    /* A job may submit more while we wait: threads are only made under the lock, so read the count again each time. */
+    /* A job may submit more jobs and start threads meanwhile: n_threads is read again each time, under the lock. */
     for (int32_t i = 0; i < jobs->n_threads; i++) {
         pthread_mutex_unlock(&jobs->lock);
         pthread_join(jobs->thread[i], NULL);

@@ -1,3 +1,4 @@
+/* The thread pool: parallel loops over blocks. */
 #include "base/task/pool.h"
 
 #include "base/clock.h"
@@ -11,12 +12,11 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-/* How a loop runs. The caller takes a slot, fills it, opens it and moves `epoch`; awake workers see the epoch change
- * and look through the slots. Caller and workers take pieces by adding to `next`. The caller then closes the slot
- * and waits until no worker is inside. A worker counts itself in (`inside`) before it looks whether the slot is
- * open, and the caller closes before it looks at the count; with sequentially consistent order one of them sees the
- * other, so a closed slot with nobody inside belongs to its caller alone. A worker that counts itself in by mistake
- * only delays the caller. */
+/* How a loop runs. The caller takes a slot, fills it, opens it and advances `epoch`. Awake workers see the new epoch
+ * and search the slots. Caller and workers take pieces by adding to `next`. Then the caller closes the slot and waits
+ * until no worker is inside. A worker increments `inside` before it checks that the slot is open, and the caller closes
+ * the slot before it reads `inside`. By sequential consistency one of them sees the other, so a closed slot with
+ * `inside` 0 belongs to its caller alone. A worker that enters a closed slot only delays the caller. */
 enum { N_SLOTS = 16, CACHE_LINE = 64 };
 enum { SPIN_NS = 50 * 1000, SPIN_CROWDED_NS = 5 * 1000, PAUSES_PER_LOOK = 64 };
 
@@ -28,13 +28,13 @@ typedef struct scratch {
 typedef struct slot {
     alignas(CACHE_LINE) _Atomic bool is_taken;
     _Atomic bool is_open;
-    _Atomic int32_t cpu; /* where the caller is; a hint */
+    _Atomic int32_t cpu; /* the caller's processor; a hint */
     /* Written by the owner while the slot is closed. */
     md_pool_body body;
     void *context;
     int64_t n_blocks, grain, n_pieces;
     size_t scratch_bytes;
-    scratch own; /* the caller's scratch; kept from loop to loop */
+    scratch own; /* the caller's scratch; kept between loops */
     alignas(CACHE_LINE) _Atomic int64_t next;
     alignas(CACHE_LINE) _Atomic int32_t inside;
     _Atomic bool caller_sleeps;
@@ -52,7 +52,7 @@ struct md_pool {
     alignas(CACHE_LINE) _Atomic uint32_t epoch;
     _Atomic int32_t n_sleeping;
     _Atomic bool is_ending;
-    alignas(CACHE_LINE) pthread_mutex_t lock; /* only for going to sleep and waking */
+    alignas(CACHE_LINE) pthread_mutex_t lock; /* only for sleeping and waking */
     pthread_cond_t wake_worker, wake_caller;
     md_jobs *jobs;
     worker *workers;
@@ -69,8 +69,8 @@ static void pause_cpu(void)
 #endif
 }
 
-/* Whether waiting that began at `start` may go on without sleeping. (No sched_yield: on a crowded machine it costs a
- * whole time slice, where one that sleeps is woken at once.) */
+/* True while waiting since `start` may spin. (sched_yield does not help: on a busy machine it costs a whole time slice,
+ * but a sleeping thread is woken at once.) */
 static bool may_spin(uint64_t start, uint64_t limit_ns)
 {
     return md_clock_ns() - start < limit_ns;
@@ -124,12 +124,12 @@ static bool has_pieces(slot *s)
 static void help(worker *w, slot *s)
 {
     if (!atomic_load(&s->is_open))
-        return; /* a cheap look first: most slots are closed */
+        return; /* cheap test first: most slots are closed */
     int32_t cpu = atomic_load_explicit(&s->cpu, memory_order_relaxed);
     if (cpu == md_thread_cpu())
-        md_thread_leave_cpu(cpu); /* before going in: the caller need not wait for the move */
+        md_thread_leave_cpu(cpu); /* before entering, so that the caller does not wait for the move */
     atomic_fetch_add(&s->inside, 1);
-    /* Without memory this worker stays out; the caller does its part. */
+    /* Without memory for scratch this worker skips the loop; the caller does the work. */
     if (has_pieces(s) && scratch_reserve(&w->own, s->scratch_bytes))
         run_pieces(s, w->lane, s->scratch_bytes ? w->own.memory : NULL);
     if (atomic_fetch_sub(&s->inside, 1) == 1 && atomic_load(&s->caller_sleeps)) {
@@ -240,7 +240,7 @@ static void run_shared(md_pool *pool, slot *s, int64_t n_pieces)
     wait_for_workers(pool, s);
 }
 
-/* All slots are taken, by as many loops: there are no workers to share anyway. */
+/* Runs a loop on the caller alone. All slots are taken by other loops, so the workers are busy anyway. */
 static md_status run_without_slot(int64_t n_blocks, int64_t grain, size_t scratch_bytes, md_pool_body body,
                                   void *context)
 {
@@ -293,7 +293,7 @@ static void start_workers(md_pool *pool, int32_t n)
         w->pool = pool;
         w->lane = i + 1;
         if (!md_thread_start(&w->thread, "md-worker", work, w))
-            break; /* fewer lanes then */
+            break; /* the pool has fewer lanes */
         pool->n_workers++;
     }
 }
@@ -310,8 +310,8 @@ static void stop_workers(md_pool *pool)
     }
 }
 
-/* A child has no workers: its callers do all pieces themselves. A slot that another thread had taken is nobody's
- * now, its scratch perhaps being replaced. */
+/* Fork hook: a child has no workers. A slot that another thread held is free, and its scratch is dropped: that thread
+ * may have been replacing it. */
 static void lose_workers(void *user)
 {
     md_pool *pool = user;

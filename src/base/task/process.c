@@ -1,4 +1,5 @@
-#include "base/file.h"
+/* Runs a program to its end without a shell, with a time limit. */
+#include "base/task/process.h"
 
 #include "base/clock.h"
 #include "base/env.h"
@@ -22,14 +23,14 @@ enum { MAX_OUTPUT = 64 * 1024, SLICE_MS = 50 };
 typedef struct child {
     pid_t pid;
     int fd; /* its output */
-    char *text; /* MAX_OUTPUT + 1 bytes; NULL: thrown away */
+    char *text; /* MAX_OUTPUT + 1 bytes; NULL: output is dropped */
     size_t size;
     bool is_closed, is_ended;
     int wait_status;
     uint64_t deadline_ns; /* 0: none */
 } child;
 
-/* Why `path` cannot be run; 0 where it can. */
+/* 0 if `path` can be executed, else the reason as errno. */
 static int try_program(const char *path)
 {
     struct stat facts;
@@ -40,8 +41,8 @@ static int try_program(const char *path)
     return access(path, X_OK) == 0 ? 0 : errno;
 }
 
-/* Where the program is. Not left to posix_spawnp, which cannot always report that there is none: where it forks
- * (Valgrind, some libraries) the child ends with 127 instead. */
+/* Finds the program in PATH. posix_spawnp cannot always report a missing program: if it forks (Valgrind, some C
+ * libraries), the child just exits with 127. */
 static int find_program(char out[4096], const char *name)
 {
     if (strchr(name, '/') || !name[0]) {
@@ -56,14 +57,15 @@ static int find_program(char out[4096], const char *name)
         if (!failed)
             return 0;
         if (failed == EACCES)
-            reason = EACCES; /* goes on, as a shell does */
+            reason = EACCES; /* the search continues, as in a shell */
         folder += length;
         if (!*folder)
             return reason;
     }
 }
 
-/* A process group of its own, so that a timeout ends the compiler's own children too; no signal blocked or ignored. */
+/* Starts the child in its own process group, so that a timeout kills the compiler's children too. No signal is blocked
+ * or ignored. */
 static int spawn_child(child *c, const char *const *argv, int write_end)
 {
     char program[4096];
@@ -90,7 +92,7 @@ static int spawn_child(child *c, const char *const *argv, int write_end)
             reason = posix_spawn_file_actions_adddup2(&actions, write_end, 1);
         if (!reason)
             reason = posix_spawn_file_actions_adddup2(&actions, write_end, 2);
-        if (!reason) /* exec does not change argv: the cast is POSIX's own advice */
+        if (!reason) /* exec does not change argv; POSIX recommends this cast */
             reason = posix_spawn(&c->pid, program, &actions, &attributes, (char *const *)argv, environ);
         posix_spawnattr_destroy(&attributes);
     }
@@ -98,7 +100,7 @@ static int spawn_child(child *c, const char *const *argv, int write_end)
     return reason;
 }
 
-/* Takes what is there; beyond MAX_OUTPUT it is read and dropped, or the child would block. */
+/* Reads available output. Output beyond MAX_OUTPUT is dropped, so that the child does not block. */
 static void read_some(child *c)
 {
     char bytes[4096];
@@ -119,7 +121,7 @@ static bool reap(child *c, int flags)
         got = waitpid(c->pid, &c->wait_status, flags);
     while (got < 0 && errno == EINTR);
     if (got < 0)
-        c->wait_status = 0; /* the application reaps all children itself: how this one ended is unknown */
+        c->wait_status = 0; /* the application has reaped the child: its exit status is unknown */
     c->is_ended = got != 0;
     return c->is_ended;
 }
@@ -129,7 +131,8 @@ static bool is_late(const child *c)
     return c->deadline_ns && md_clock_ns() >= c->deadline_ns;
 }
 
-/* Until the output is closed, or the child has ended although something it left behind holds the output open. */
+/* Reads until the output is closed, or until the child has ended while another process keeps the output open. False if
+ * the time is over. */
 static bool collect(child *c)
 {
     while (!c->is_closed) {
@@ -168,7 +171,7 @@ static md_status open_output(child *c, int *write_end, bool wants_text)
     return MD_OK;
 }
 
-md_status md_file_run(int32_t *exit_code, char **output, const char *const *argv, int32_t limit_ms)
+md_status md_process_run(int32_t *exit_code, char **output, const char *const *argv, int32_t limit_ms)
 {
     child c = {.deadline_ns = limit_ms > 0 ? md_clock_ns() + (uint64_t)limit_ms * 1000000u : 0};
     int write_end = -1;

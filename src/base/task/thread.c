@@ -1,3 +1,4 @@
+/* Starts threads and moves them between processors. */
 #include "base/task/thread.h"
 
 #include <sched.h>
@@ -26,7 +27,7 @@ int32_t md_thread_cpu(void)
     return sched_getcpu();
 }
 
-/* Being allowed only elsewhere for a moment is what moves a thread. */
+/* A thread moves when its affinity excludes its processor for a moment. */
 static void move_to(const cpu_set_t *there, const cpu_set_t *allowed)
 {
     if (sched_setaffinity(0, sizeof *there, there) == 0)
@@ -38,7 +39,7 @@ void md_thread_visit_cpu(int32_t n)
     cpu_set_t allowed, one;
     int32_t here = sched_getcpu();
     if (here < 0 || sched_getaffinity(0, sizeof allowed, &allowed) != 0)
-        return; /* also where there are more than CPU_SETSIZE processors */
+        return; /* also with more than CPU_SETSIZE processors */
     int32_t cpu = here;
     for (int32_t steps = n % CPU_COUNT(&allowed); steps > 0; steps--) {
         do

@@ -1,11 +1,11 @@
+/* Facts of typical GPUs, for machines without one. */
 #include "device/device.h"
 
 #include "base/status.h"
 
 #include <stdio.h>
 
-/* Typical boards, for generating and compiling kernels where there is no GPU. Copy rates: H200 measured, the others
- * 85% of what is published. */
+/* Copy rates: H200 measured, others 85% of the published rates. */
 static const md_dev_facts boards[] = {
     {
         .kind = MD_DEV_CUDA,

@@ -1,3 +1,4 @@
+/* Matrix products by cuBLASLt, loaded on first use. */
 #include "device/cuda/blas.h"
 
 #include "base/hash.h"
@@ -13,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What is used of cublasLt.h, so that building needs no cuBLAS. */
+/* The part of cublasLt.h that is used here, so that the build needs no cuBLAS. */
 enum {
     COMPUTE_F32 = 68,
     COMPUTE_F64 = 70,
@@ -25,10 +26,10 @@ enum {
 };
 enum { DESC_TRANSA = 3, DESC_TRANSB = 4, DESC_EPILOGUE = 7, DESC_BIAS = 8, LAYOUT_BATCH = 5, LAYOUT_STRIDE = 6 };
 enum { PREF_WORKSPACE = 1, PREF_REDUCTION = 3, PREF_ALIGN_A = 5, PREF_ALIGN_B = 6, PREF_ALIGN_C = 7, PREF_ALIGN_D = 8 };
-enum { EPILOGUE_NONE = 1, EPILOGUE_RELU = 2, EPILOGUE_BIAS = 4, EPILOGUE_GELU = 32 }; /* bits but for the first */
-/* of algorithm 66, option 4: two warpgroups share a tile */
+enum { EPILOGUE_NONE = 1, EPILOGUE_RELU = 2, EPILOGUE_BIAS = 4, EPILOGUE_GELU = 32 }; /* all but the first are bits */
+/* option 4 of algorithm 66: two warpgroups share a tile */
 enum { ALGO_ID = 0, ALGO_SPLIT = 2, ALGO_CUSTOM = 5, HOPPERS = 66, CUSTOM_SHARED_TILE = 4 };
-enum { REDUCTION_COMPUTE_TYPE = 2 }; /* slices of k meet in f32, not in the result's type */
+enum { REDUCTION_COMPUTE_TYPE = 2 }; /* slices of k are added in f32, not in the type of the result */
 typedef struct result { /* cublasLtMatmulHeuristicResult_t */
     uint64_t algo[8];
     size_t workspace_bytes;
@@ -56,11 +57,11 @@ typedef struct library {
                   size_t workspace_bytes, cudaStream_t stream);
 } library;
 
-/* One product as cuBLASLt sees it: columns first, so A is our B. */
+/* One product. cuBLASLt is column-major, so its A is the library's B. */
 typedef struct plan {
     struct plan *next;
     md_dev_cuda_gemm what; /* rank 0 */
-    pthread_mutex_t lock; /* of the bias' address, which is part of desc */
+    pthread_mutex_t lock; /* guards the address of the bias, which is part of desc */
     void *desc, *layout[3];
     int n;
     result results[MD_DEV_CUDA_GEMM_RANKS];
@@ -70,7 +71,7 @@ enum { PLAN_BUCKETS = 512 };
 struct md_dev_cuda_blas {
     library f;
     void *handle;
-    plan *plans[PLAN_BUCKETS]; /* by hash of what is asked */
+    plan *plans[PLAN_BUCKETS]; /* by digest of md_dev_cuda_gemm */
 };
 
 static bool open_library(library *f)
@@ -105,7 +106,7 @@ static bool open_library(library *f)
             return false;
         memcpy(list[i].to, &symbol, sizeof symbol);
     }
-    return true; /* it stays loaded */
+    return true; /* the library is never unloaded */
 }
 
 bool md_dev_cuda_has_gemm(void)
@@ -140,10 +141,10 @@ static uint32_t number_of(const library *f, const result *r, int what)
     return f->algo_get(r->algo, what, &value, sizeof value, &n) ? UINT32_MAX : value;
 }
 
-/* Over several waves tiles of one warpgroup each, whose ends lie under the products of another, are faster than
- * tiles that two share; the heuristic often has the latter first (seen, cuBLASLt 13: [4096,4096,11008] 565 us, 511
- * by the answer that this takes). Of such answers the one with the fullest last wave. */
-static void put_first(plan *p, const library *f)
+/* Moves the best answer to the front. Over several waves, tiles of one warpgroup are faster than tiles shared by two,
+ * because the epilogue of one tile overlaps the products of another. The heuristic of cuBLASLt 13 often prefers shared
+ * tiles. Among the others, take the one with the fullest last wave. */
+static void put_best_first(plan *p, const library *f)
 {
     static const float MANY_WAVES = 2;
     int best = 0;
@@ -165,7 +166,7 @@ static void put_first(plan *p, const library *f)
     p->results[0] = first;
 }
 
-static void ask(plan *p, const struct md_dev_cuda_blas *blas, size_t workspace_bytes)
+static void query_heuristic(plan *p, const struct md_dev_cuda_blas *blas, size_t workspace_bytes)
 {
     const library *f = &blas->f;
     const int what[4] = {PREF_ALIGN_A, PREF_ALIGN_B, PREF_ALIGN_C, PREF_ALIGN_D}, of[4] = {1, 0, 2, 2};
@@ -183,7 +184,7 @@ static void ask(plan *p, const struct md_dev_cuda_blas *blas, size_t workspace_b
                      MD_DEV_CUDA_GEMM_RANKS, p->results, &p->n))
         p->n = 0;
     (void)f->pref_destroy(pref);
-    put_first(p, f);
+    put_best_first(p, f);
 }
 
 static void free_plan(const library *f, plan *p)
@@ -197,7 +198,7 @@ static void free_plan(const library *f, plan *p)
     free(p);
 }
 
-/* What desc says beside the types. The bias is somewhere for now: no answer follows from where. */
+/* Sets transposition and epilogue of desc. The bias needs some address now; the heuristic does not depend on it. */
 static void describe(const library *f, plan *p)
 {
     const md_dev_cuda_gemm *w = &p->what;
@@ -245,12 +246,12 @@ static plan *make_plan(const struct md_dev_cuda_blas *blas, const md_dev_cuda_ge
                                     : make_layout(f, w, w->in, w->depth, w->rows, 0);
     p->layout[2] = make_layout(f, w, w->out, w->columns, w->rows, 2);
     if (p->layout[0] && p->layout[1] && p->layout[2])
-        ask(p, blas, workspace_bytes);
+        query_heuristic(p, blas, workspace_bytes);
     return p;
 }
 
-/* With the device's lock held. A plan lives as long as the device; all calls offer the same workspace, which is no
- * part of its key. */
+/* Called with the device's lock held. A plan lives as long as the device. The workspace is the same for all calls, so
+ * it is not part of the key. */
 static plan *find_plan(md_dev_cuda *dev, const md_dev_cuda_gemm *w, size_t workspace_bytes)
 {
     md_dev_cuda_gemm key = *w;
@@ -276,7 +277,7 @@ static plan *find_plan(md_dev_cuda *dev, const md_dev_cuda_gemm *w, size_t works
     return p;
 }
 
-/* With the lock of a plan that has a bias held. */
+/* If the plan has a bias, its lock is held. */
 static int multiply(const struct md_dev_cuda_blas *blas, const plan *p, int32_t rank, const md_dev_cuda_gemm_data *data,
                     md_stream stream)
 {

@@ -1,14 +1,15 @@
+/* Copies a tensor with any strides to another of the same sizes, on a stream. */
 #include "device/cuda/internal.h"
 
 #include "base/dtype.h"
 #include "base/status.h"
 
-/* Words of cuda/copy_tensor.cu: to, from, points, bytes of an element, then size, stride of `to` and of `from` of
- * each axis, last axis first. */
+/* Parameters of cuda/copy_tensor.cu: to, from, number of elements, bytes of an element, then for each axis, last first:
+ * size, stride of `to`, stride of `from`. */
 enum { N_WORDS = 4 + 3 * MD_MAX_RANK };
 
-/* Axes that one stride walks through in both tensors are one; axes of size 1 are none. Returns the number of axes
- * left. */
+/* Fills the parameters. Axes that are contiguous in both tensors are merged, and axes of size 1 are left out. Returns
+ * the number of axes. */
 static int32_t pack(md_kn_word word[N_WORDS], const md_tensor *to, const md_tensor *from)
 {
     int32_t n = 0;

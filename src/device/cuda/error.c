@@ -1,3 +1,4 @@
+/* What errors of the CUDA runtime mean, and the scope in which the device is current. */
 #include "device/cuda/internal.h"
 
 #include "base/status.h"
@@ -7,11 +8,11 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* How an error is passed on. What is not in the list is DEVICE, and goes by. */
+/* The status of an error. Errors that are not in the list are DEVICE and recoverable. */
 typedef struct meaning {
     cudaError_t error;
     md_status status;
-    bool is_lost; /* the runtime gives it back to every later call */
+    bool is_lost; /* every later call of the runtime fails, too */
 } meaning;
 
 static const meaning meanings[] = {
@@ -60,7 +61,7 @@ md_status md_dev_cuda_result(md_dev_cuda *dev, cudaError_t error, const char *fo
 {
     if (error == cudaSuccess)
         return MD_OK;
-    (void)cudaGetLastError(); /* an error that stays would be blamed on the application's next call */
+    (void)cudaGetLastError(); /* clears it: else the application's next call would report it */
     if (dev->owner != getpid())
         return fail_forked(dev);
     const meaning *m = find_meaning(error);

@@ -1,3 +1,4 @@
+/* Facts of a GPU: what the runtime reports, and rates derived from it. */
 #include "device/cuda/internal.h"
 
 #include "base/hash.h"
@@ -5,9 +6,9 @@
 
 #include <stdio.h>
 
-/* What one lane can move, and what of the data sheet's rate a copy reaches: 4170 of 4815 GB/s measured on H200. */
+/* A copy reaches this share of the theoretical rate (4170 of 4815 GB/s, measured on an H200); rates of one SM. */
 static const double COPY_SHARE = 0.866, LANE_GBPS = 75.0, CACHE_GBPS = 45.0;
-/* An empty kernel as a node of a graph. */
+/* An empty kernel, as a node of a graph. */
 static const double LAUNCH_US = 2.2;
 
 static int attribute(enum cudaDeviceAttr which, int32_t index)
@@ -20,7 +21,7 @@ static int attribute(enum cudaDeviceAttr which, int32_t index)
     return value;
 }
 
-/* Where the driver does not say how fast the memory is (it does on all boards seen), that of a typical board. */
+/* The copy rate. If the driver does not report clock or bus width, the rate of a typical board. */
 static double memory_rate(int32_t index, int32_t capability)
 {
     md_dev_facts typical;

@@ -1,18 +1,17 @@
-/* What kernels a graph holds. The runtime's cudaGraphKernelNodeGetParams knows no kernels of libraries (CUDA 13.0:
- * cudaErrorInvalidDeviceFunction), the driver's does. */
+/* Lists the kernels of a graph. The runtime's cudaGraphKernelNodeGetParams fails for kernels of libraries (CUDA 13.0:
+ * cudaErrorInvalidDeviceFunction), so the driver's function is used. */
 #include "device/cuda/internal.h"
 
 #include "base/status.h"
 
 #include <stdlib.h>
 
-/* CUDA_KERNEL_NODE_PARAMS of CUDA 12.0, declared here because the driver's header would be the only one needed of
- * it. */
+/* CUDA_KERNEL_NODE_PARAMS of CUDA 12.0. Declared here, so that the driver's header is not needed. */
 typedef struct node_params {
     void *function;
     unsigned grid[3], block[3], shared_bytes;
     void **params, **extra;
-    const void *kernel; /* what cudaLibraryGetKernel gave */
+    const void *kernel; /* the handle from cudaLibraryGetKernel */
     void *context;
     void *later[4];
 } node_params;

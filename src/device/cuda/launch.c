@@ -1,3 +1,4 @@
+/* Launches kernels. */
 #include "device/cuda/internal.h"
 
 #include "base/status.h"
@@ -34,7 +35,7 @@ __attribute__((hot)) cudaError_t md_dev_cuda_start(cudaStream_t stream, const md
 {
     cudaLaunchAttribute attribute[3];
     cudaLaunchConfig_t config;
-    /* One parameter: a struct of words. */
+    /* The kernel has one parameter: a struct of words. */
     void *args[1] = {(void *)(uintptr_t)params};
     memcpy(&config, (const char *)g + offsetof(md_kn_geometry, grid), 24);
     config.dynamicSmemBytes = (size_t)g->scratch_bytes;
@@ -45,7 +46,7 @@ __attribute__((hot)) cudaError_t md_dev_cuda_start(cudaStream_t stream, const md
     return cudaLaunchKernelExC(&config, (const void *)kernel->kernel, args);
 }
 
-/* The driver's cuLaunchKernelEx of CUDA 12.0 and what it takes: attributes are the runtime's. */
+/* cuLaunchKernelEx of the driver (CUDA 12.0) and its argument. Attributes have the runtime's layout. */
 typedef struct driver_config {
     uint32_t grid[3], block[3], shared_bytes;
     cudaStream_t stream;
@@ -54,9 +55,8 @@ typedef struct driver_config {
 } driver_config;
 typedef int (*driver_launch)(const driver_config *config, const void *kernel, void **params, void **extra);
 
-/* What the runtime's launch does in the end, without the rest. False where it does not: where the thread has no
- * context yet, and for whatever is wrong. Then nothing is launched, and the runtime's launch does it, or says why
- * not. */
+/* Launches by the driver, as the runtime would in the end. False if nothing was launched, for example because the
+ * thread has no context yet: then the runtime's launch does it, or reports the error. */
 static inline __attribute__((always_inline)) bool start_by_driver(const md_dev_cuda *dev, cudaStream_t stream,
                                                                   const md_dev_cuda_kernel *kernel,
                                                                   const md_kn_geometry *g, const md_kn_word *params)
@@ -81,7 +81,7 @@ static md_status fail_launch(md_dev_cuda *dev, cudaError_t error, const md_dev_c
                        (int)dev->base.facts.index);
     }
     if (error == cudaErrorInvalidValue)
-        error = cudaErrorInvalidConfiguration; /* a geometry out of all bounds; the rest of the arguments is ours */
+        error = cudaErrorInvalidConfiguration; /* the geometry is out of range; other arguments are valid here */
     return md_dev_cuda_result(dev, error,
                               "launching kernel '%.40s', grid %d x %d x %d, block %d x %d x %d, cluster %d%s, %lld "
                               "bytes shared, %d registers",
@@ -91,7 +91,7 @@ static md_status fail_launch(md_dev_cuda *dev, cudaError_t error, const md_dev_c
                               (long long)(g->scratch_bytes + k->facts.shared_bytes), (int)k->facts.registers);
 }
 
-/* Libraries get the stream and the device by the call. */
+/* Host functions that call libraries get stream and device in the call. */
 static md_status run_function(md_dev *dev, md_stream stream, const md_dev_cuda_kernel *k, const md_kn_call *call)
 {
     md_kn_call own = *call;
@@ -115,14 +115,14 @@ static md_status launch_kernel(md_dev_cuda *dev, md_stream stream, const md_dev_
     return error == cudaSuccess ? MD_OK : fail_launch(dev, error, k, geometry);
 }
 
-/* With the device current. */
+/* Launches with the device made current. */
 static __attribute__((noinline)) md_status launch_there(md_dev_cuda *dev, md_stream stream, const md_dev_cuda_kernel *k,
                                                         const md_kn_geometry *geometry, md_dev_params params,
                                                         const md_kn_call *call)
 {
     if (dev->lost) {
         md_dev_cuda_scope none;
-        return md_dev_cuda_enter(&none, dev); /* says why it cannot */
+        return md_dev_cuda_enter(&none, dev); /* fails with the reason */
     }
     int current = -1;
     bool is_elsewhere = !dev->is_only && cudaGetDevice(&current) == cudaSuccess && current != dev->base.facts.index;
@@ -135,13 +135,14 @@ static __attribute__((noinline)) md_status launch_there(md_dev_cuda *dev, md_str
     return status;
 }
 
-/* 0, cudaStreamLegacy and cudaStreamPerThread are the current device's; any other stream says itself whose it is. */
+/* True for the streams 0, cudaStreamLegacy and cudaStreamPerThread: they belong to the current device. Any other stream
+ * belongs to its own device. */
 static bool is_of_current(md_stream stream)
 {
     return (uintptr_t)stream <= (uintptr_t)cudaStreamPerThread;
 }
 
-/* The one call of a warm path: what can be asked cheaply is asked, all else is the runtime's answer. */
+/* The launch of warm calls. Checks only what is cheap to check; the runtime reports everything else. */
 __attribute__((hot)) md_status md_dev_cuda_launch(md_dev *base, md_stream stream, const md_dev_kernel *kernel,
                                                   const md_kn_geometry *geometry, md_dev_params params,
                                                   const md_kn_call *call)
@@ -159,6 +160,6 @@ __attribute__((hot)) md_status md_dev_cuda_launch(md_dev *base, md_stream stream
         return MD_OK;
     if (error != cudaErrorInvalidResourceHandle || dev->is_only)
         return fail_launch(dev, error, k, geometry);
-    (void)cudaGetLastError(); /* a runtime that wants the stream's device to be current */
+    (void)cudaGetLastError(); /* this runtime requires that the stream's device is current */
     return launch_there(dev, stream, k, geometry, params, call);
 }

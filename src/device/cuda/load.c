@@ -1,3 +1,4 @@
+/* Compiles kernel texts to cubins and loads them. */
 #include "device/cuda/internal.h"
 
 #include "base/embed.h"
@@ -30,7 +31,8 @@ md_status md_dev_cuda_compile(void **binary, size_t *n_bytes, md_dev *base, cons
     return MD_OK;
 }
 
-/* A binary runs on its own major version, from its minor one on. The runtime finds out late and says little. */
+/* A binary runs on GPUs of its major version, from its minor version on. The runtime would refuse others late, with a
+ * poor message. */
 static md_status check_binary(md_dev_cubin *out, const md_dev *dev, const void *binary, size_t n_bytes,
                               const char *entry)
 {
@@ -44,7 +46,7 @@ static md_status check_binary(md_dev_cubin *out, const md_dev *dev, const void *
     return MD_OK;
 }
 
-/* All that a launch may ask for is allowed once. */
+/* Allows the largest shared memory and cluster size once, for all launches. */
 static md_status allow(md_dev_cuda *dev, const md_dev_cuda_kernel *k)
 {
     const md_dev_facts *facts = &dev->base.facts;
@@ -65,7 +67,7 @@ static md_status allow(md_dev_cuda *dev, const md_dev_cuda_kernel *k)
     return MD_OK;
 }
 
-/* The first launch of a kernel costs a hundred microseconds: it happens here, with empty work. */
+/* The first launch of a kernel takes a hundred microseconds longer, so it is done here, without work. */
 static md_status launch_empty(md_dev_cuda *dev, const md_dev_cuda_kernel *k)
 {
     static const md_kn_word zeros[4096 / sizeof(md_kn_word)];
@@ -75,7 +77,7 @@ static md_status launch_empty(md_dev_cuda *dev, const md_dev_cuda_kernel *k)
     md_kn_geometry g = {
         .blocks = 1,
         .grid = {MD_MAX(k->facts.cluster, 1), 1, 1},
-        .block = {1, 1, 1}, /* how a kernel tells: sizes may be constants of its text */
+        .block = {1, 1, 1}, /* one thread tells the kernel to return at once */
     };
     MD_CUDA_TRY(dev, md_dev_cuda_start(dev->inner, k, &g, zeros), "launching kernel '%.40s' with empty work",
                 k->facts.kernel);
@@ -121,7 +123,7 @@ md_status md_dev_cuda_load(md_dev_kernel **out, md_dev *base, const void *binary
         free(k);
         return status;
     }
-    /* maps: the struct begins at the next 64 bytes */
+    /* with maps, the struct is aligned to 64 bytes */
     const int32_t least = k->facts.param_bytes - (k->n_maps > 0 ? 48 : 0);
     k->least_words = (least + (int32_t)sizeof(md_kn_word) - 1) / (int32_t)sizeof(md_kn_word);
     *out = (md_dev_kernel *)k;

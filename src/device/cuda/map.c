@@ -1,5 +1,5 @@
-/* Tensor maps: what Hopper's copy engine is told about a tensor. Made by a function of the driver, which the runtime
- * finds. */
+/* Tensor maps: descriptions of tensors for the copy engine (TMA) of sm_90 and later, made by functions of the
+ * driver. */
 #include "device/cuda/internal.h"
 
 #include "base/dtype.h"
@@ -7,9 +7,8 @@
 
 #include <string.h>
 
-/* The driver's cuTensorMapEncodeTiled of CUDA 12.0, declared here because its header would be the only one needed of
- * the driver's. */
-/* f32 is rounded to tf32 on the way: only products that allow it ask for f32 */
+/* cuTensorMapEncodeTiled of the driver (CUDA 12.0). Declared here, so that the driver's header is not needed. f32 is
+ * rounded to tf32: only products that allow tf32 have maps of f32. */
 enum { TYPE_F16 = 6, TYPE_BF16 = 9, TYPE_TF32 = 11 };
 enum { SWIZZLE_NONE, SWIZZLE_32, SWIZZLE_64, SWIZZLE_128 };
 enum { INTERLEAVE_NONE = 0, PROMOTION_128 = 2, PROMOTION_256 = 3, FILL_ZEROS = 0 };
@@ -54,15 +53,15 @@ static int type_of(const md_kn_map *m)
     return m->dtype == MD_BF16 ? TYPE_BF16 : m->dtype == MD_F16 ? TYPE_F16 : TYPE_TF32;
 }
 
-/* Lines that the L2 is asked for at a time. What is too large to be found there comes 5% faster from memory by 128
- * bytes (90 MB in 21.8 us instead of 23.0 on an H200); what is there, up to 5% faster by 256. */
+/* Bytes that a miss loads into the L2. Tensors larger than the L2 are up to 5% faster with 128 bytes, others with
+ * 256. */
 static int promotion_of(const uint64_t size[MD_KN_MAP_RANK], uint64_t item)
 {
     static const uint64_t LARGE = 40 << 20;
     return size[0] * size[1] * size[2] * item > LARGE ? PROMOTION_128 : PROMOTION_256;
 }
 
-/* `data` NULL: the tensor's. `copies`: bytes of the workspace that copies take before this one. */
+/* Encodes one map. `data` NULL: the tensor's address. `copies`: offset of the next copy in the workspace. */
 static bool encode(tensor_map *out, encode_fn f, const md_kn_map *m, const md_kn_call *call, void *data,
                    uint64_t *copies)
 {
@@ -75,7 +74,7 @@ static bool encode(tensor_map *out, encode_fn f, const md_kn_map *m, const md_kn
             size[i] *= (uint64_t)shape->size[m->dim[i][d]];
         stride[i] = m->n_dims[i] > 0 ? (uint64_t)shape->stride[m->tensor][m->axis[i]] * item : 0;
         if (size[i] == 1)
-            stride[i] = 16; /* never used */
+            stride[i] = 16; /* not used, but it must be valid */
         box[i] = m->box[i];
         step[i] = 1;
     }
@@ -115,9 +114,9 @@ md_status md_dev_cuda_fill_maps(md_kn_word out[MD_DEV_CUDA_MAP_PARAMS], const md
     return MD_OK;
 }
 
-/* ---- Maps that are kept */
+/* ---- Maps that launch plans keep */
 
-/* Any address will do until the map is moved. */
+/* The address of a map before it is set. */
 #define NOWHERE ((void *)(uintptr_t)4096)
 
 md_status md_dev_cuda_map_make(md_dev_map *out, md_dev *dev, const md_dev_kernel *kernel, int32_t i,
@@ -147,7 +146,7 @@ __attribute__((hot)) md_status md_dev_cuda_map_move(md_kn_word words[MD_KN_MAP_W
 {
     (void)dev;
     const md_dev_cuda_kernel *k = (const md_dev_cuda_kernel *)kernel;
-    tensor_map copy; /* the driver asks for a boundary of 64 bytes */
+    tensor_map copy; /* the driver requires 64-byte alignment */
     const bool is_aligned = (uintptr_t)words % 64 == 0;
     tensor_map *map = is_aligned ? (tensor_map *)(void *)words : memcpy(&copy, words, sizeof copy);
     if (((md_dev_map_mover)k->move_map)(map, (void *)(uintptr_t)address) != 0)

@@ -1,3 +1,4 @@
+/* Memory of the GPU, copies, waiting, and checks of pointers and streams. */
 #include "device/cuda/internal.h"
 
 #include "base/status.h"
@@ -5,7 +6,7 @@
 md_status md_dev_cuda_fail_short(md_dev_cuda *dev, size_t n_bytes)
 {
     size_t n_free = 0, n_all = 0;
-    (void)cudaGetLastError(); /* the context is as good as before */
+    (void)cudaGetLastError(); /* the context stays usable */
     if (cudaMemGetInfo(&n_free, &n_all) != cudaSuccess)
         (void)cudaGetLastError();
     return md_fail(MD_OUT_OF_MEMORY, "out of memory on cuda:%d: %zu bytes were asked for, %zu of %zu are free",
@@ -51,8 +52,7 @@ void md_dev_cuda_free(md_dev *base, void *p)
     md_dev_cuda_leave(&scope);
 }
 
-/* On the legacy default stream, as cudaMemcpy: after all work of streams that wait for it. A copy inside the device
- * would otherwise be under way on return. */
+/* Copies on the legacy default stream, as cudaMemcpy. A copy within the device is asynchronous, so wait for it. */
 md_status md_dev_cuda_copy(md_dev *base, void *to, const void *from, size_t n_bytes)
 {
     md_dev_cuda *dev = (md_dev_cuda *)base;
@@ -120,15 +120,15 @@ md_status md_dev_cuda_check_pointer(md_dev *base, const void *p)
     return MD_OK;
 }
 
-/* Kernels of a library belong to no context: a launch on another device's stream runs there, and nothing says so.
- * What cannot be asked is not refused. */
+/* Kernels of libraries belong to no context: a launch on a stream of another device runs there without an error. A
+ * stream whose device is unknown is accepted. */
 md_status md_dev_cuda_check_stream(md_dev *base, md_stream stream)
 {
     md_dev_cuda *dev = (md_dev_cuda *)base;
     md_dev_cuda_scope scope;
     int index = -1;
     if (!stream || stream == (md_stream)cudaStreamLegacy || stream == (md_stream)cudaStreamPerThread)
-        return MD_OK; /* of whichever device is current, which is made ours */
+        return MD_OK; /* it belongs to the current device, and a launch makes this one current */
     MD_TRY(md_dev_cuda_enter(&scope, dev));
     cudaError_t error = cudaStreamGetDevice((cudaStream_t)stream, &index);
     if (error != cudaSuccess)

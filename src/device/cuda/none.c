@@ -1,4 +1,4 @@
-/* What stands for the cuda device in a build without CUDA. */
+/* Replaces the cuda device in builds without CUDA. */
 #include "device/cuda/cuda.h"
 
 #include "base/status.h"

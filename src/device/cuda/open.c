@@ -1,3 +1,4 @@
+/* Opens and closes the cuda device. */
 #include "device/cuda/blas.h"
 #include "device/cuda/internal.h"
 
@@ -14,8 +15,7 @@ static void destroy(md_dev *base)
     md_dev_cuda_scope scope;
     md_dev_cuda_unload(base, dev->copier);
     md_dev_cuda_unload(base, dev->gate);
-    /* What cannot be freed any more, because the device is lost or belongs to the parent process, goes with the
-     * process. */
+    /* If the device is lost or belongs to the parent process, its resources are freed when the process ends. */
     if (md_dev_cuda_enter(&scope, dev) == MD_OK) {
         (void)md_dev_cuda_result(dev, cudaDeviceSynchronize(), "waiting for the device");
         md_dev_cuda_free_blas(dev);
@@ -54,8 +54,7 @@ static void destroy(md_dev *base)
 
 static const md_dev_ops cuda_ops = {CUDA_OPS};
 
-/* Names for profilers cost a warm call four calls of NVTX: only where a tool is there to hear them. Tools say so in
- * this variable. */
+/* Naming a warm call costs four NVTX calls, so it is done only under a tool. Tools set this variable. */
 #define TOOL "NVTX_INJECTION64_PATH"
 #if MD_HAVE_NVTX
 static const md_dev_ops cuda_ops_named = {CUDA_OPS, .range_push = md_dev_cuda_range_push,
@@ -97,7 +96,7 @@ static int32_t capability_of(int index)
     return major * 10 + minor;
 }
 
-/* The one that was asked for; else the current one; else the first that will do. */
+/* The requested device, else the current one, else the first that is supported. */
 static md_status choose_device(int32_t *index)
 {
     enum { LEAST = 80 };
@@ -120,7 +119,7 @@ static md_status choose_device(int32_t *index)
     return MD_OK;
 }
 
-/* ---- Its compiler. Without one the device serves what needs no compiling, and says why not more. */
+/* ---- Its compiler. Without one the device runs only functions of libraries. */
 
 static md_status find_compiler(md_dev_cuda *dev)
 {
@@ -153,7 +152,7 @@ static md_status make_streams(md_dev_cuda *dev)
     int least = 0, greatest = 0;
     MD_CUDA_TRY(dev, cudaStreamCreateWithFlags(&dev->inner, cudaStreamNonBlocking), "making a stream");
     MD_CUDA_TRY(dev, cudaDeviceGetStreamPriorityRange(&least, &greatest), "asking for the priorities of streams");
-    /* callers' work goes first */
+    /* lowest priority: work of callers goes first */
     MD_CUDA_TRY(dev, cudaStreamCreateWithPriority(&tuning, cudaStreamNonBlocking, least), "making a stream");
     dev->base.tuning = tuning;
     return MD_OK;
@@ -163,7 +162,7 @@ static md_status start_device(md_dev_cuda *dev)
 {
     md_dev_cuda_scope scope;
     int has_pools = 0;
-    /* makes the context where there is none yet: it is the one that everybody in the process uses */
+    /* makes the primary context if the process has none yet */
     MD_TRY(md_dev_cuda_enter(&scope, dev));
     cudaError_t error = cudaFree(NULL);
     if (cudaDeviceGetAttribute(&has_pools, cudaDevAttrMemoryPoolsSupported, dev->base.facts.index) != cudaSuccess)
@@ -176,8 +175,7 @@ static md_status start_device(md_dev_cuda *dev)
     return status;
 }
 
-/* Mapping cuBLASLt takes 45 ms, once a process: done while the driver makes its context, not by whoever makes the
- * first product. It stays loaded, so who asks later finds it, or waits for the loader. */
+/* Loading cuBLASLt takes 45 ms once a process, so it is done in the background while the driver makes its context. */
 static void load_blas(void *unused)
 {
     (void)unused;

@@ -1,4 +1,4 @@
-/* Names for profilers. NVTX is a header: nothing is linked, and a call costs a branch where no profiler runs. */
+/* Names ranges for profilers by NVTX, which is header-only: without a profiler a call costs a branch. */
 #include "device/cuda/internal.h"
 
 #if MD_HAVE_NVTX

@@ -1,10 +1,11 @@
+/* Reports of indices out of range, written by kernels and read by the host. */
 #include "device/cuda/internal.h"
 
 #include "base/status.h"
 
 #include <stdlib.h>
 
-/* Reports are small and ops are many: they come in slabs, and go with the device. */
+/* Reports are allocated in slabs, because there is one for each op; slabs are freed with the device. */
 enum { SLAB_REPORTS = 128 };
 
 struct md_dev_cuda_slab {
@@ -75,7 +76,7 @@ md_status md_dev_cuda_report_create(md_dev_report *out, md_dev *base)
     return status;
 }
 
-/* The host's side first: as long as the device's is set, no kernel writes. */
+/* Clears the host's side first: while the device's side is set, no kernel writes. */
 md_status md_dev_cuda_report_clear(md_dev *base, const md_dev_report *report)
 {
     md_dev_cuda *dev = (md_dev_cuda *)base;

@@ -1,11 +1,12 @@
+/* Measures GPU time. */
 #include "device/cuda/internal.h"
 
 #include "base/status.h"
 
 #include <stdatomic.h>
 
-/* Nothing of the body runs before all of it is enqueued: else the gaps in which the GPU waits for the host would be
- * measured. A body that waits for the stream, or enqueues more than fits, opens the gate late: by this limit. */
+/* A gate kernel holds the stream until the whole body is enqueued. Otherwise the time would include gaps in which the
+ * GPU waits for the host. If the body waits for the stream, or fills its queue, the gate opens after this limit. */
 enum { GATE_LIMIT_NS = 2000000 };
 
 static md_status prepare(md_dev_cuda *dev)
@@ -56,14 +57,14 @@ static md_status measure(float *ms, md_dev_cuda *dev, cudaStream_t stream, md_st
     return md_dev_cuda_result(dev, error, "measuring time");
 }
 
-/* Two events in a row are a microsecond apart, which is nobody's work. */
+/* Measures the time between two events without work, about a microsecond. It is subtracted from all times. */
 static md_status calibrate(md_dev_cuda *dev, cudaStream_t stream)
 {
     enum { N_TRIES = 4 };
     for (int32_t i = 0; i < N_TRIES; i++) {
         float ms = 0.0f;
         MD_TRY(measure(&ms, dev, stream, NULL, NULL));
-        if (i > 0) /* the first finds nothing warm */
+        if (i > 0) /* the first try is cold */
             dev->empty_ms = i == 1 ? ms : MD_MIN(dev->empty_ms, ms);
     }
     return MD_OK;
@@ -98,7 +99,7 @@ md_status md_dev_cuda_time(double *us, md_dev *base, md_stream stream, md_status
     return status;
 }
 
-/* ---- Times that are asked for later: a mark is an event */
+/* ---- Marks: events whose times are read later */
 
 md_status md_dev_cuda_mark_create(md_dev_mark **out, md_dev *base)
 {

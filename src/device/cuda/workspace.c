@@ -1,20 +1,20 @@
+/* Workspaces and counters of streams. */
 #include "device/cuda/internal.h"
 
 #include "base/status.h"
 
 #include <stdlib.h>
 
-/* Memory by stream. Work on one stream is ordered, so its calls share one arena; captures of it get arenas of their
- * own, because their graphs run later and anywhere. The runtime frees an arena that became too small when the stream
- * has passed it. A handle of a stream that was destroyed may come back as another stream: it inherits the arena,
- * which is right unless work is left on the old one. */
+/* Each stream has an arena, because work on a stream is ordered. Each capture has its own, because its graph may run
+ * later on any stream. An arena that is too small is freed in the order of the stream. A new stream may have the handle
+ * of a destroyed one and inherits its arena, which is right unless work of the old stream is unfinished. */
 enum { LEAST_BYTES = 1 << 20 };
 
 struct md_dev_cuda_arena {
     md_dev_cuda_arena *next;
     cudaStream_t stream;
-    unsigned long long thread; /* whose default stream, where `stream` stands for each thread's own; else 0 */
-    unsigned long long capture; /* which one; 0: none */
+    unsigned long long thread; /* owner of the per-thread default stream; 0 for other streams */
+    unsigned long long capture; /* id of the capture; 0: none */
     void *p;
     size_t n_bytes;
     void *counters; /* MD_KN_COUNTER_BYTES; made when first asked for */
@@ -44,13 +44,13 @@ bool md_dev_cuda_is_capturing(md_dev *dev, md_stream stream)
     enum cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
     (void)dev;
     if (cudaStreamIsCapturing((cudaStream_t)stream, &status) != cudaSuccess) {
-        (void)cudaGetLastError(); /* the default stream, while another stream is captured that waits for it */
+        (void)cudaGetLastError(); /* the legacy default stream, while a stream that waits for it is captured */
         return true;
     }
     return status != cudaStreamCaptureStatusNone;
 }
 
-/* One handle stands for the default stream of whoever uses it, where those are many. */
+/* The id of a per-thread default stream: one handle stands for the streams of all threads. */
 static cudaError_t thread_of(unsigned long long *id, cudaStream_t stream)
 {
     *id = 0;
@@ -89,7 +89,7 @@ static size_t round_size(size_t n_bytes)
     return MD_MAX(size, n_bytes);
 }
 
-/* The old memory of a capture stays: its graph holds it. It goes with the device, by a new arena in front. */
+/* Makes an arena larger. Old memory of a capture is kept until the device is closed, because the graph uses it. */
 static md_status grow(md_dev_cuda *dev, md_dev_cuda_arena *a, size_t n_bytes)
 {
     void *p = NULL;
@@ -115,7 +115,7 @@ static md_status grow(md_dev_cuda *dev, md_dev_cuda_arena *a, size_t n_bytes)
         a->n_bytes = 0;
     }
     if (allocate(&p, dev, a->stream, a->capture != 0, size) != MD_OK) {
-        size = n_bytes; /* without room to grow */
+        size = n_bytes; /* without spare room */
         MD_TRY(allocate(&p, dev, a->stream, a->capture != 0, size));
     }
     a->p = p;
@@ -123,7 +123,7 @@ static md_status grow(md_dev_cuda *dev, md_dev_cuda_arena *a, size_t n_bytes)
     return MD_OK;
 }
 
-/* Zero before the first kernel of the stream; in a capture, before its graph can be launched. */
+/* Makes counters that are zero before the first kernel of the stream uses them; in a capture, before its graph runs. */
 static md_status make_counters(md_dev_cuda *dev, md_dev_cuda_arena *a)
 {
     void *p = NULL;
@@ -140,7 +140,7 @@ static md_status make_counters(md_dev_cuda *dev, md_dev_cuda_arena *a)
     return MD_OK;
 }
 
-static md_status slow(void **out, md_dev_cuda *dev, md_dev_cuda_arena *a, size_t n_bytes, bool is_counters)
+static md_status make_memory(void **out, md_dev_cuda *dev, md_dev_cuda_arena *a, size_t n_bytes, bool is_counters)
 {
     md_dev_cuda_scope scope;
     MD_TRY(md_dev_cuda_enter(&scope, dev));
@@ -164,7 +164,7 @@ static md_status get(void **out, md_dev_cuda *dev, cudaStream_t stream, size_t n
     else if (is_counters ? a->counters != NULL : a->p && a->n_bytes >= n_bytes)
         *out = is_counters ? a->counters : a->p;
     else
-        status = slow(out, dev, a, n_bytes, is_counters);
+        status = make_memory(out, dev, a, n_bytes, is_counters);
     pthread_mutex_unlock(&dev->lock);
     return status;
 }

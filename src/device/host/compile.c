@@ -1,6 +1,8 @@
+/* Compiles kernel texts with the C compiler of the system. */
 #include "device/host/host.h"
 
 #include "base/file.h"
+#include "base/task/process.h"
 #include "base/status.h"
 
 #include <ctype.h>
@@ -8,14 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* -O2 -fpeel-loops rather than -O3: kernels are written in vectors, so of what -O3 adds they need only that short loops
- * over registers are unrolled whole (accumulators stay in memory otherwise); that costs 4 ms a kernel where -O3
- * costs 15. Contraction is off so that a formula's bits do not depend on the family; kernels that want fma write it. */
+/* -O2 -fpeel-loops instead of -O3: of what -O3 adds, kernels need only that short loops over registers are unrolled
+ * (otherwise accumulators stay in memory), which costs 4 ms a kernel instead of 15. Contraction is off so that the
+ * result's bits do not depend on the family; kernels that need fma say so. */
 static const char base_flags[] =
     "-std=gnu11 -O2 -fpeel-loops -fPIC -shared -pipe -w -fno-math-errno -fno-trapping-math "
     "-fwrapv -ffp-contract=off";
 
-/* Splits the text at spaces, in place. False where argv would overflow. */
+/* Splits a text at spaces, in place. False if argv would overflow. */
 static bool split(const char **argv, int32_t *n, int32_t limit, char *text)
 {
     char *rest = NULL;
@@ -88,7 +90,7 @@ md_status md_dev_host_compiler_version(char out[128], const md_dev_host_command 
     const char *const argv[] = {command->argv[0], "--version", NULL};
     int32_t exit_code = 0;
     char *text = NULL;
-    MD_TRY(md_file_run(&exit_code, &text, argv, MD_MIN(LIMIT_MS, command->limit_ms)));
+    MD_TRY(md_process_run(&exit_code, &text, argv, MD_MIN(LIMIT_MS, command->limit_ms)));
     md_status status = MD_OK;
     if (exit_code != 0)
         status = md_fail(MD_COMPILE, "'%.200s --version' ends with status %d", command->argv[0], exit_code);
@@ -98,7 +100,7 @@ md_status md_dev_host_compiler_version(char out[128], const md_dev_host_command 
     return status;
 }
 
-/* The line that says what is wrong, without the folder that will be gone: "kernel.c:12:5: error: ...". */
+/* Copies the compiler's first error line without the path of the temporary folder: "kernel.c:12:5: error: ...". */
 static void first_error(char out[400], const char *text, const char *folder)
 {
     const char *line = strstr(text, "error");
@@ -125,7 +127,7 @@ static md_status run_compiler(const md_dev_host_command *command, const char *fo
     argv[command->i_binary] = binary_path;
     int32_t exit_code = 0;
     char *text = NULL;
-    md_status status = md_file_run(&exit_code, &text, argv, command->limit_ms);
+    md_status status = md_process_run(&exit_code, &text, argv, command->limit_ms);
     if (status == MD_NOT_FOUND)
         return md_fail(MD_COMPILE, "no C compiler '%.200s' (MD_CC)", argv[0]);
     if (status != MD_OK)

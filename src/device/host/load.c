@@ -1,3 +1,4 @@
+/* Loads shared objects from memory. */
 #include "device/host/host.h"
 
 #include "base/file.h"
@@ -13,9 +14,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A path to a file descriptor that no other loaded object has. dlopen takes a path that it knows for the library that
- * it loaded under it, even if the descriptor was closed and its number used again; so the file's inode number, which
- * lives as long as the mapping, is spelled into the path: "/." for a one bit, "/" for a zero. */
+/* A path to a file descriptor that no other loaded object has. dlopen returns the library that it loaded under the same
+ * path before, even if the descriptor was closed and its number used again. So the path encodes the file's inode
+ * number, which is unique while the file is mapped: "/." for a one bit, "/" for a zero. */
 static void unique_path(char out[192], int fd, uint64_t inode)
 {
     char *at = out + snprintf(out, 16, "/proc/self/fd");
@@ -27,7 +28,7 @@ static void unique_path(char out[192], int fd, uint64_t inode)
     snprintf(at, 16, "/%d", fd);
 }
 
-/* Without any file system: works where the temporary folder forbids execution. NULL where the system cannot. */
+/* Loads without a file system, so it works even if the temporary folder forbids execution. NULL if it cannot. */
 static void *open_from_memory(const void *binary, size_t n_bytes)
 {
     int fd = memfd_create("multidispatch-kernel", MFD_CLOEXEC);
@@ -54,10 +55,11 @@ static md_status open_from_folder(void **library, const void *binary, size_t n_b
         const char *reason = dlerror();
         size_t n_path = strlen(path);
         if (reason && strncmp(reason, path, n_path) == 0 && reason[n_path] == ':')
-            reason += n_path + 1 + strspn(reason + n_path + 1, " "); /* the file will be gone when this is read */
+            reason +=
+                n_path + 1 + strspn(reason + n_path + 1, " "); /* the file is removed before the message is read */
         status = md_fail(MD_DEVICE, "a compiled kernel cannot be loaded: %.800s", reason ? reason : "no reason given");
     }
-    md_file_remove_folder(folder); /* what is mapped stays */
+    md_file_remove_folder(folder); /* the mapping stays valid */
     return status;
 }
 
@@ -66,7 +68,7 @@ static bool is_inside(size_t n_bytes, uint64_t offset, uint64_t size)
     return offset <= n_bytes && size <= n_bytes - offset;
 }
 
-/* Whether all that the loader will map is there: it dies with SIGBUS on a file that was cut short. */
+/* True if the file holds everything that the loader maps: a truncated file would end the process by SIGBUS. */
 static bool is_whole(const char *binary, size_t n_bytes)
 {
     ElfW(Ehdr) head;
@@ -99,9 +101,9 @@ md_status md_dev_host_load(void **library, md_kn_host_entry *entry, const void *
         dlclose(lib);
         return md_fail(MD_DEVICE, "the compiled kernel has no function '%.64s'", name);
     }
-    /* Maps the code's first pages before the first call: a look, not a call, for a kernel trusts its parameters. */
+    /* Reads the code's first page now, so that the first call is not slowed by a page fault. */
     (void)*(const volatile char *)symbol;
     *library = lib;
-    memcpy(entry, &symbol, sizeof symbol); /* ISO C has no cast from an object's to a function's pointer */
+    memcpy(entry, &symbol, sizeof symbol); /* ISO C has no cast from an object pointer to a function pointer */
     return MD_OK;
 }

@@ -1,3 +1,4 @@
+/* Measures the rates of the host: memory, cache, arithmetic and launches. */
 #include "device/host/host.h"
 
 #include "base/clock.h"
@@ -7,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Rates are rounded to quarter octaves, so that two runs on one machine mostly agree on them and with them on what the
- * model picks. Each takes the best of a few tries: other load makes things slower, never faster. */
-enum { N_TRIES = 4, ENOUGH_NS = 4000000 }; /* a try that takes so long is the last: under an emulator, say */
+/* Rates are rounded to quarter octaves, so that two runs on a machine mostly agree on the rates and on the model's
+ * picks. Each rate is the best of a few tries, because other load only makes them slower. */
+enum { N_TRIES = 4, ENOUGH_NS = 4000000 }; /* a try that takes this long is the last, for example under an emulator */
 
 static double round_rate(double rate, double lo, double hi)
 {
@@ -20,7 +21,7 @@ static double round_rate(double rate, double lo, double hi)
     return exp2(round(log2(rate) * 4.0) / 4.0);
 }
 
-/* The least time of a few runs of a loop, in ns; 0 where it cannot run. */
+/* The least time of a few runs of a loop, in ns; 0 if it cannot run. */
 static double best_ns(md_pool *pool, int64_t n_blocks, int64_t grain, md_pool_body body, void *context)
 {
     double best = INFINITY;
@@ -33,7 +34,7 @@ static double best_ns(md_pool *pool, int64_t n_blocks, int64_t grain, md_pool_bo
     return fmax(best, 1.0);
 }
 
-/* ---- Memory: half of a space is copied onto the other half, in pieces. */
+/* ---- Memory: one half of a buffer is copied to the other, in pieces. */
 
 enum { PIECE_BYTES = 256 << 10, LEAST_SPACE = 8 << 20, MOST_SPACE = 64 << 20 };
 
@@ -57,7 +58,7 @@ static void touch_piece(void *context, int64_t first, int64_t last, int32_t lane
     memset((char *)context + first * PIECE_BYTES, 1, (size_t)(last - first) * PIECE_BYTES);
 }
 
-/* GB/s, read and written bytes counted; 0 where it cannot be had. */
+/* GB/s, counting bytes read and written; 0 if it cannot run. */
 static double copy_gbps(md_pool *pool, char *space, int64_t n_bytes, bool is_alone)
 {
     copy_job job = {space, space + n_bytes / 2};
@@ -78,19 +79,19 @@ static void measure_memory(md_dev_facts *facts, md_pool *pool)
         cached = copy_gbps(pool, space, 2 * PIECE_BYTES, true); /* both halves stay in a lane's L2 */
     }
     free(space);
-    /* One lane never has the whole memory: when it looks like that, somebody else is using the rest right now. */
+    /* One lane alone does not reach the full rate. If it seems to, other load slowed the measurement of all lanes. */
     all = fmax(all, alone * fmin(facts->threads, 1.5));
     facts->memory_gbps = round_rate(all, 1.0, 8192.0);
     facts->lane_gbps = fmin(round_rate(alone, 1.0, 8192.0), facts->memory_gbps);
     facts->cache_gbps = fmax(round_rate(cached, 4.0, 8192.0), facts->lane_gbps);
 }
 
-/* ---- Arithmetic: twelve chains of multiply-add in the processor's widest vectors, enough to hide their latency. */
+/* ---- Arithmetic: chains of multiply-add in the widest vectors, enough to hide the latency. */
 
 enum { N_STEPS = 10000, VECTOR_FLOATS = 16 };
 typedef float vector __attribute__((vector_size(4 * VECTOR_FLOATS)));
 
-/* n is a constant where this is inlined; a vector is one, two or four registers there. */
+/* n is a constant after inlining; a vector takes one, two or four registers. */
 static inline __attribute__((always_inline)) float run_chains(float factor, int32_t n)
 {
     vector a[12];
@@ -130,7 +131,7 @@ __attribute__((target("avx512f"))) static float run_chains_64(float factor)
 
 typedef struct chains_job {
     chains_fn fn;
-    volatile float factor; /* not known when compiled: nothing can be computed ahead */
+    volatile float factor; /* volatile, so that the compiler cannot compute the result */
     _Atomic int32_t sink;
 } chains_job;
 
@@ -154,14 +155,13 @@ static void measure_arithmetic(md_dev_facts *facts, md_pool *pool)
     int64_t n_blocks = (int64_t)facts->threads * BLOCKS_PER_LANE;
     double ns = best_ns(pool, n_blocks, 1, chains_piece, &job);
     double flops = 2.0 * VECTOR_FLOATS * n_vectors * (double)N_STEPS * (double)n_blocks;
-    /* Never less than one multiply-add a nanosecond: a build without optimisation, or valgrind, must not look like a
-     * slow CPU. */
+    /* At least one multiply-add a nanosecond and lane: a build without optimisation, or valgrind, is not a slow CPU. */
     double least = facts->threads * (facts->vector_bytes / 4) * 2.0;
     facts->gflops = round_rate(ns > 0.0 ? flops / ns : 0.0, least, 1e6);
 }
 
-/* ---- A launch: what a loop takes beyond its work, when every lane has the same to do. Empty blocks would tell
- * nothing: the caller has done them all before the others look up. */
+/* ---- Launch: the time of a loop beyond its work, with equal work for every lane. Blocks need some work: the caller
+ * would finish empty ones before any worker starts. */
 
 enum { WORK_NS = 4000 };
 

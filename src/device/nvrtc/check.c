@@ -1,3 +1,4 @@
+/* Refuses compiled GPU kernels that spill, use a stack, or lose performance. */
 #include "device/nvrtc/nvrtc.h"
 
 #include "base/status.h"
@@ -6,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ptxas says how many bytes it spilled only here: "0 bytes stack frame, 4 bytes spill stores, 4 bytes spill loads". */
+/* Only the log of ptxas has the spilled bytes: "0 bytes stack frame, 4 bytes spill stores, 4 bytes spill loads". */
 static int64_t count_spills(const char *log)
 {
     static const char words[] = " bytes spill stores";
@@ -20,7 +21,7 @@ static int64_t count_spills(const char *log)
     return most;
 }
 
-/* ptxas warns so where it ignores what the text asks for (setmaxnreg without launch bounds, say). */
+/* Finds ptxas's warning that it ignores a request of the text, such as setmaxnreg without launch bounds. */
 static const char *find_loss(const char *log)
 {
     const char *at = strstr(log, "Potential Performance Loss");

@@ -1,3 +1,4 @@
+/* Reads facts of a kernel from a cubin, which is an ELF file. */
 #include "device/nvrtc/cubin.h"
 
 #include "base/status.h"
@@ -7,15 +8,14 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A cubin is an ELF file. What its kernels need stands in sections of notes, .nv.info for all functions and
- * .nv.info.<kernel> for one: records of a format byte, an attribute byte and 16 bits, which are the value itself or
- * the size of the value that follows. */
+/* Facts of kernels are in the sections .nv.info (all functions) and .nv.info.<kernel> (one): records of a format byte,
+ * an attribute byte and 16 bits, which are the value or the size of the value that follows. */
 enum { CUDA_MACHINE = 190, NAMED_ABI = 8, RESERVED_SHARED = 1024 };
 enum { FORMAT_SIZED = 4 };
 enum {
     ATTR_MAX_THREADS = 0x05, /* x, y, z of a block */
     ATTR_FRAME_SIZE = 0x11, /* symbol, bytes */
-    ATTR_MIN_STACK = 0x12, /* symbol, bytes: with all that it calls */
+    ATTR_MIN_STACK = 0x12, /* symbol, bytes, with all called functions */
     ATTR_PARAM_SIZE = 0x19, /* 16 bits */
     ATTR_REGISTERS = 0x2f, /* symbol, count */
     ATTR_CLUSTER = 0x3d /* x, y, z */
@@ -25,7 +25,7 @@ typedef struct file {
     const char *bytes;
     size_t n_bytes;
     Elf64_Ehdr head;
-    const char *names; /* of sections, 0-terminated as a whole */
+    const char *names; /* of sections; the last byte is 0 */
     size_t n_names;
 } file;
 
@@ -79,7 +79,7 @@ static md_status open_file(file *f, const void *bytes, size_t n_bytes)
     return MD_OK;
 }
 
-/* The section called prefix + name (name NULL: anything that starts so). Its index, or -1. */
+/* Index of the section named prefix + name (name NULL: any that starts with the prefix); -1 if there is none. */
 static int32_t find_section(const file *f, const char *prefix, const char *name)
 {
     size_t n = strlen(prefix);
@@ -99,7 +99,7 @@ static uint32_t word_at(const char *p)
     return w;
 }
 
-/* Index of the symbol that names the kernel's code, which .nv.info speaks of; -1 where there is none. */
+/* Index of the symbol of the kernel's code, to which records of .nv.info refer; -1 if there is none. */
 static int64_t find_symbol(const file *f, int32_t text, const char *kernel)
 {
     for (int32_t i = 1; i < f->head.e_shnum; i++) {
@@ -121,7 +121,7 @@ static int64_t find_symbol(const file *f, int32_t text, const char *kernel)
     return -1;
 }
 
-/* Hands on what one record says of the function `symbol`; records of other functions are passed over. */
+/* Reads one record. Records of functions other than `symbol` are skipped. */
 static void take(md_dev_cubin *out, uint8_t attribute, const char *value, size_t n, int64_t symbol)
 {
     if ((attribute == ATTR_REGISTERS || attribute == ATTR_FRAME_SIZE || attribute == ATTR_MIN_STACK) && n >= 8) {

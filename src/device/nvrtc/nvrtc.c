@@ -1,3 +1,4 @@
+/* Finds NVRTC and compiles kernel texts with it. */
 #include "device/nvrtc/nvrtc.h"
 
 #include "base/env.h"
@@ -13,10 +14,10 @@
 
 enum { MAX_ARCHS = 128 };
 
-/* How its own name is spelled, newest first. CUDA has one name a major version. */
+/* Names of the library, newest first. CUDA has one name a major version. */
 static const char *const sonames[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
 
-/* Where else: below folders that variables name, then below fixed ones. Patterns of glob. */
+/* Other places, as patterns of glob: first below folders named by variables, then below fixed folders. */
 static const char *const variables[] = {"CUDA_HOME", "CUDA_PATH", "VIRTUAL_ENV", "CONDA_PREFIX"};
 static const char *const places[] = {
     "lib64/libnvrtc.so.1[23]",
@@ -98,13 +99,13 @@ static md_status take_functions(md_dev_nvrtc *out, void *library)
     if (dladdr(dlsym(library, functions[0].name), &about) && about.dli_fname)
         snprintf(nvrtc.path, sizeof nvrtc.path, "%s", about.dli_fname);
     *out = nvrtc;
-    (void)md_dev_own_signals(library); /* where that fails, it compiles all the same */
+    (void)md_dev_own_signals(library); /* if this fails, NVRTC still compiles */
     return MD_OK;
 }
 
 md_status md_dev_nvrtc_open(md_dev_nvrtc *out)
 {
-    /* Never closed: it is a hundred megabytes, and torch or somebody else may use it too. */
+    /* Never closed: it is large, and other libraries of the process may use it. */
     void *library = open_library();
     if (!library)
         return md_fail(
@@ -114,8 +115,8 @@ md_status md_dev_nvrtc_open(md_dev_nvrtc *out)
     return take_functions(out, library);
 }
 
-/* One NVRTC lets its threads wait for each other for half of the time. CUDA brings it twice, beside each other, and
- * the two make the same code: whether there is such a second one. */
+/* Opens the second copy of the library, if there is one. Threads in one NVRTC wait for each other half of the time.
+ * CUDA installs a second copy, libnvrtc.alt.so, which makes the same code. */
 static bool open_other(md_dev_nvrtc *out, const md_dev_nvrtc *nvrtc)
 {
     static const char plain[] = "libnvrtc.so";
@@ -137,7 +138,7 @@ md_status md_dev_nvrtc_arch(char out[16], const md_dev_nvrtc *nvrtc, int32_t cap
     for (int i = 0; i < n; i++)
         if (list[i] <= capability)
             best = MD_MAX(best, list[i]);
-    /* Code for one major version runs on later minor ones only. */
+    /* Code for a minor version runs only on the same and later ones of that major version. */
     if (best < 80 || best / 10 != capability / 10)
         return md_fail(MD_UNSUPPORTED, "NVRTC %d.%d cannot compile for compute capability %d.%d", nvrtc->version / 1000,
                        nvrtc->version % 1000 / 10, capability / 10, capability % 10);
@@ -148,7 +149,7 @@ md_status md_dev_nvrtc_arch(char out[16], const md_dev_nvrtc *nvrtc, int32_t cap
 
 /* ---- Compiling */
 
-/* Contraction is off so that a formula's bits do not depend on the family; kernels that want fma write it. ptxas is
+/* Contraction is off so that the result's bits do not depend on the family; kernels that need fma say so. ptxas is
  * verbose because only its report has the spills. */
 static const char *const options[] = {"-std=c++17", "-default-device", "--fmad=false", "--ptxas-options=-v"};
 
@@ -157,7 +158,7 @@ const char *md_dev_nvrtc_flags(void)
     return "-std=c++17 -default-device --fmad=false";
 }
 
-/* The first error of a log, one line: "kernel.cu(12): error: ... | the line itself". */
+/* Copies the first error of a log with its source line: "kernel.cu(12): error: ... | source line". */
 static void first_error(char out[400], const char *log, const char *text)
 {
     const char *line = strstr(log, "error");
@@ -212,22 +213,28 @@ static md_status take_cubin(void **out, size_t *n_bytes, const md_dev_nvrtc *nvr
     return MD_OK;
 }
 
-static md_status compile_program(void **binary, size_t *n_bytes, md_strbuf *log, const md_dev_nvrtc *nvrtc,
-                                 md_dev_nvrtc_program *program, const char *text, const char *arch)
+typedef struct compilation {
+    const md_dev_nvrtc *nvrtc;
+    const char *text, *arch;
+    md_strbuf *log; /* may be NULL */
+} compilation;
+
+static md_status compile_program(void **binary, size_t *n_bytes, const compilation *c, md_dev_nvrtc_program *program)
 {
+    const md_dev_nvrtc *nvrtc = c->nvrtc;
     char arch_option[48], *said = NULL;
     const char *option[MD_COUNT(options) + 1];
-    snprintf(arch_option, sizeof arch_option, "--gpu-architecture=%.16s", arch);
+    snprintf(arch_option, sizeof arch_option, "--gpu-architecture=%.16s", c->arch);
     memcpy(option, options, sizeof options);
     option[MD_COUNT(options)] = arch_option;
     int result = nvrtc->compile(program, MD_COUNT(option), option);
-    MD_TRY(take_log(&said, nvrtc, program, log));
+    MD_TRY(take_log(&said, nvrtc, program, c->log));
     md_status status = MD_OK;
     if (result != 0) {
         char line[400];
-        first_error(line, said, text);
-        status =
-            md_fail(MD_COMPILE, "NVRTC for %.16s: %s%s%s", arch, nvrtc->error_text(result), line[0] ? ": " : "", line);
+        first_error(line, said, c->text);
+        status = md_fail(MD_COMPILE, "NVRTC for %.16s: %s%s%s", c->arch, nvrtc->error_text(result), line[0] ? ": " : "",
+                         line);
     } else {
         status = take_cubin(binary, n_bytes, nvrtc, program);
     }
@@ -235,14 +242,14 @@ static md_status compile_program(void **binary, size_t *n_bytes, md_strbuf *log,
     return status;
 }
 
-static md_status compile_by(void **binary, size_t *n_bytes, md_strbuf *log, const md_dev_nvrtc *nvrtc, const char *text,
-                            const char *arch)
+static md_status compile_by(void **binary, size_t *n_bytes, const compilation *c)
 {
+    const md_dev_nvrtc *nvrtc = c->nvrtc;
     md_dev_nvrtc_program *program = NULL;
-    int result = nvrtc->create(&program, text, "kernel.cu", 0, NULL, NULL);
+    int result = nvrtc->create(&program, c->text, "kernel.cu", 0, NULL, NULL);
     if (result != 0)
         return md_fail(result == 1 ? MD_OUT_OF_MEMORY : MD_COMPILE, "NVRTC: %s", nvrtc->error_text(result));
-    md_status status = compile_program(binary, n_bytes, log, nvrtc, program, text, arch);
+    md_status status = compile_program(binary, n_bytes, c, program);
     nvrtc->destroy(&program);
     return status;
 }
@@ -251,16 +258,16 @@ md_status md_dev_nvrtc_compile(void **binary, size_t *n_bytes, md_strbuf *log, c
 {
     md_dev_nvrtc nvrtc, other;
     MD_TRY(md_dev_nvrtc_open(&nvrtc));
-    /* By the text: half of them each, and no state. Whatever the other one has against it, errors are for the first
-     * to tell. */
+    /* Texts with an odd digest go to the second copy, about half of them. If it fails, the first copy compiles the text
+     * again and reports the error. */
     bool is_other = (md_hash64(text, strlen(text)) & 1) && open_other(&other, &nvrtc);
     md_strbuf said = {0};
-    if (is_other && compile_by(binary, n_bytes, &said, &other, text, arch) == MD_OK) {
+    if (is_other && compile_by(binary, n_bytes, &(compilation){&other, text, arch, &said}) == MD_OK) {
         if (log)
             md_strbuf_add(log, md_strbuf_text(&said));
     } else {
         is_other = false;
     }
     md_strbuf_finish(&said);
-    return is_other ? MD_OK : compile_by(binary, n_bytes, log, &nvrtc, text, arch);
+    return is_other ? MD_OK : compile_by(binary, n_bytes, &(compilation){&nvrtc, text, arch, log});
 }

@@ -1,3 +1,4 @@
+/* Redirects the signal functions that a loaded library imports. */
 #include "device/nvrtc/own_signals.h"
 
 #include <dlfcn.h>
@@ -9,7 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* ---- What the library calls instead */
+/* ---- Replacements: they report the present handler and change nothing */
 
 static void (*answer_signal(int number, void (*handler)(int)))(int)
 {
@@ -39,11 +40,11 @@ typedef struct imports {
     uintptr_t base;
     const ElfW(Sym) * symbols;
     const char *names;
-    const ElfW(Rela) * list[2]; /* of functions called, of all else */
-    size_t n[2], n_unnamed; /* the first so many of the second: they are of no symbol (200,000 in NVRTC) */
+    const ElfW(Rela) * list[2]; /* of function calls; of everything else */
+    size_t n[2], n_unnamed; /* number of entries without a symbol at the start of the second list (200,000 in NVRTC) */
 } imports;
 
-/* glibc turns the addresses of the dynamic section into absolute ones, other loaders leave them relative. */
+/* glibc makes addresses of the dynamic section absolute; other loaders leave them relative. */
 static const void *at(uintptr_t base, ElfW(Addr) address)
 {
     return (const void *)(address < base ? base + address : address);
@@ -82,8 +83,8 @@ static bool read_imports(imports *out, const struct link_map *map)
     return out->symbols && out->names;
 }
 
-/* The word may lie in a page that the loader made read-only when it was done; it stays writable, since two threads
- * may be here. */
+/* Stores an address. The loader may have made its page read-only. The page stays writable afterwards, because another
+ * thread may be storing, too. */
 static bool put(uintptr_t *word, uintptr_t value)
 {
     if (__atomic_load_n(word, __ATOMIC_ACQUIRE) == value)
@@ -95,7 +96,7 @@ static bool put(uintptr_t *word, uintptr_t value)
     return true;
 }
 
-/* Whether each of its imports of that name is now `value`; one that does not import it has nothing to be changed. */
+/* Replaces all imports of a name. True if all are `value` now, also if there are none. */
 static bool redirect(const imports *from, const char *name, uintptr_t value)
 {
     bool is_done = true;
@@ -110,12 +111,12 @@ static bool redirect(const imports *from, const char *name, uintptr_t value)
     return is_done;
 }
 
-/* The library goes on calling us. */
+/* Keeps the object of these functions loaded, because the library keeps calling them. */
 static void stay_loaded(void)
 {
     Dl_info us;
     if (dladdr((void *)(uintptr_t)answer_signal, &us) && us.dli_fname)
-        (void)dlopen(us.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE); /* a program stays anyway */
+        (void)dlopen(us.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE); /* a program is never unloaded */
 }
 
 bool md_dev_own_signals(void *library)

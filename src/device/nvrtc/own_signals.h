@@ -1,18 +1,18 @@
-/* Keeps a loaded library from answering the process's signals. */
+/* Keeps a loaded library from handling the signals of the process. */
 #ifndef MD_DEVICE_NVRTC_OWN_SIGNALS_H
 #define MD_DEVICE_NVRTC_OWN_SIGNALS_H
 
 #include <stdbool.h>
 
-/** From now on the library of this handle of dlopen changes no signal's handler: what it imports as `signal` and
- * `sigaction` tells it what it wants to hear. All others who use the library have that, too. Whether both are so;
- * false where the object does not look as expected, and then nothing is changed. For good: the caller's own object
- * stays loaded as well. Thread-safe, cheap when repeated.
+/** From now on the library (a handle of dlopen) cannot change signal handlers: its imports of `signal` and `sigaction`
+ * are replaced by functions that report success and change nothing. This affects all users of the library in the
+ * process and cannot be undone; the caller's object stays loaded, too. False if the object has an unexpected format:
+ * then nothing is changed. Thread-safe; cheap if repeated.
  *
- * Why: while it compiles, NVRTC (13.0) handles SIGINT and SIGTERM of the whole process, by exit() within the
- * handler; threads that compile at the same time, and its second copy (libnvrtc.alt.so), each put back what they
- * found, so that its handler can stay for good. A server's own handler is then never called, and glibc ends it with
- * "double free or corruption". */
+ * Why: while it compiles, NVRTC 13.0 handles SIGINT and SIGTERM of the whole process and calls exit() in the handler.
+ * Threads that compile at the same time, and its second copy, each restore the handler that they found, so that NVRTC's
+ * handler can stay for ever. Then the handler of a server is never called, and the process ends with "double free or
+ * corruption". */
 bool md_dev_own_signals(void *library);
 
 #endif
