@@ -100,6 +100,18 @@ class Help(Base):
                 text = self.good(command, flag)
                 self.assertIn("usage: mdctl " + command, text)
                 self.assertIn("--json", text)
+        # a command's help has the options that it takes, and no others
+        options = lambda command: set(re.findall(r"^  --(\S+)", self.good(command, "--help"), re.M))
+        every = set(re.findall(r"^  --(\S+)", self.good("--help"), re.M))
+        own = {command: options(command) for command in [*COMMANDS, "tune", "regret"]}
+        self.assertEqual(own["ops"], {"json", "help"})
+        self.assertEqual(own["info"], {"device", "threads", "cc", "json", "help"})
+        self.assertEqual(own["source"] - own["explain"], {"variant", "stage"})
+        self.assertIn("budget", own["tune"])
+        self.assertNotIn("budget", own["run"] | own["bench"] | own["store"])
+        self.assertIn("the variant to print", self.good("source", "--help"))
+        self.assertNotIn("source: the variant", self.good("source", "--help"))
+        self.assertEqual(set().union(*own.values()), every)
         self.assertRegex(self.good("--version"), r"^mdctl \d+\.\d+\.\d+\n$")
 
     def test_nothing(self):

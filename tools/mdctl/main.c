@@ -5,28 +5,32 @@
 
 typedef struct command {
     const char *name;
+    unsigned bit;
     cli_command run;
     const char *arguments;
     const char *meaning;
 } command;
 
 static const command commands[] = {
-    {"demo", cli_demo, "",
+    {"demo", CLI_DEMO, cli_demo, "",
      "a transformer block under changing batch sizes: which variant serves what, and what that brings"},
-    {"run", cli_run, "FORMULA|OP --sizes LIST", "make data, run, check against the reference, print"},
-    {"explain", cli_explain, "FORMULA|OP --sizes LIST", "all candidates at a shape, and why one is picked"},
-    {"source", cli_source, "FORMULA|OP [--variant NAME]",
+    {"run", CLI_RUN, cli_run, "FORMULA|OP --sizes LIST", "make data, run, check against the reference, print"},
+    {"explain", CLI_EXPLAIN, cli_explain, "FORMULA|OP --sizes LIST",
+     "all candidates at a shape, and why one is picked"},
+    {"source", CLI_SOURCE, cli_source, "FORMULA|OP [--variant NAME]",
      "the generated text of a variant; without a name, lists them"},
-    {"bench", cli_bench, "[BOARD... | FORMULA|OP --sizes LIST | table | sweep]",
+    {"bench", CLI_BENCH, cli_bench, "[BOARD... | FORMULA|OP --sizes LIST | table | sweep]",
      "kernel times, one JSON object a line"},
-    {"hints", cli_hints, "suggest STATS.json", "the hints that would have suited what a service met (MD_STATS)"},
-    {"regret", cli_regret, "BOARD...", "how much slower than the best variant automatic choices are, over many shapes"},
-    {"tune", cli_tune, "FORMULA|OP --hints LIST | --from-stats F",
+    {"hints", CLI_HINTS, cli_hints, "suggest STATS.json",
+     "the hints that would have suited what a service met (MD_STATS)"},
+    {"regret", CLI_REGRET, cli_regret, "BOARD...",
+     "how much slower than the best variant automatic choices are, over many shapes"},
+    {"tune", CLI_TUNE, cli_tune, "FORMULA|OP --hints LIST | --from-stats F",
      "searches the fastest configs by building and timing, and keeps them"},
-    {"store", cli_store, "path|list|verify|gc|export|import F...|merge F...",
+    {"store", CLI_STORE, cli_store, "path|list|verify|gc|export|import F...|merge F...",
      "kernels and tuned results on disk: what there is, as text, checked"},
-    {"ops", cli_ops, "[NAME]", "the catalogue of named ops"},
-    {"info", cli_info, "", "build, device, compiler, environment variables"},
+    {"ops", CLI_OPS, cli_ops, "[NAME]", "the catalogue of named ops"},
+    {"info", CLI_INFO, cli_info, "", "build, device, compiler, environment variables"},
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
@@ -36,7 +40,7 @@ static int help(FILE *file)
     for (int i = 0; i < N_COMMANDS; i++)
         fprintf(file, "  mdctl %-8s %-38s %s\n", commands[i].name, commands[i].arguments, commands[i].meaning);
     fprintf(file, "\noptions\n");
-    cli_print_options(file);
+    cli_print_options(file, CLI_ALL, "");
     fprintf(
         file,
         "\nexamples\n"
@@ -90,7 +94,7 @@ static const command *find(const char *name)
 static int help_of(const command *c)
 {
     printf("usage: mdctl %s %s [options]\n%s\n\noptions\n", c->name, c->arguments, c->meaning);
-    cli_print_options(stdout);
+    cli_print_options(stdout, c->bit, c->name);
     return CLI_OK;
 }
 

@@ -1,4 +1,4 @@
-/* What bench knows of a run, of a line of a board, and of those who compete there. */
+/* A run of bench, a line of a board, and its contenders. */
 #ifndef MDCTL_BENCH_H
 #define MDCTL_BENCH_H
 
@@ -9,7 +9,7 @@
 
 enum { BENCH_SETS = 128, BENCH_CONTENDERS = 160, BENCH_OPS = 64 };
 
-/* An op is made once and serves all lines of a board that name it. */
+/* An op that serves all lines of a board which name it. */
 typedef struct bench_op {
     char *formula; /* own copy */
     md_dtype dtype;
@@ -25,7 +25,7 @@ typedef struct bench {
     cli_device device;
     md_op *copy, *sweep; /* GPU */
     data_set swept;
-    md_launch *sweeper;
+    md_launch *sweeper; /* reads more than the cache holds */
 } bench;
 
 typedef struct contender {
@@ -34,7 +34,7 @@ typedef struct contender {
     bool is_own; /* made for this case: destroyed with it */
     md_launch *launch[BENCH_SETS];
     md_choice choice;
-    bool is_far; /* was timed by bench_screen and is not by bench_race */
+    bool is_far; /* timed by bench_screen only, not by bench_race */
     timing kernel, call;
 } contender;
 
@@ -52,19 +52,24 @@ typedef struct bench_case {
     data_set copy[BENCH_SETS];
 } bench_case;
 
-/** Makes the sets of tensors of a case whose sizes and dtype are set. */
+/** The op of a formula, made once a bench. *is_own: it could not be kept, so the case must destroy it. */
+md_status bench_op_of(md_op **out, bool *is_own, bench *b, const char *formula, md_dtype dtype);
+/** Makes the sets of tensors of a case. Its sizes and dtype are set. */
 md_status bench_fill(bench *b, bench_case *c, md_op *op);
-/** Resolves a contender on every set; UNSUPPORTED where a pinned variant does not fit the shape. */
+/** Resolves a contender on every set. UNSUPPORTED if a pinned variant does not fit the shape. */
 md_status bench_add(bench_case *c, md_op *op, bool is_own);
-/** One look at all contenders. Those that take more than `far` times the least get so many samples there and then,
- * those beyond three times one. */
+/** Adds every variant of the op's pool, unless --quick or --pin. */
+md_status bench_add_variants(bench *b, bench_case *c, const char *formula, md_op *op);
+/** Adds a copy of as many bytes as the op reads and writes. */
+md_status bench_add_copy(bench *b, bench_case *c);
+/** Takes one sample of all contenders. Those slower than `far` times the best get `samples` samples now, those slower
+ * than three times the best only one, and bench_race leaves them out. */
 md_status bench_screen(bench_case *c, double far, int samples);
-/** Times all contenders, interleaved, but those that were far off. */
+/** Times all contenders, interleaved, except those that are far off. */
 md_status bench_race(bench *b, bench_case *c);
 void bench_free(bench *b, bench_case *c);
 
-/** Kernels made for one hint each at other sizes, against what is dispatched: the matrix of TorchInductor's size
- * hints. */
+/** The matrix of TorchInductor's multi-kernel: kernels made for one hint each at all sizes, against dispatch. */
 int bench_table(bench *b, bool is_sweep);
 
 /** A line for each contender: a row or JSON on stdout, and JSON in the file of --output. */

@@ -1,3 +1,4 @@
+/* memcpy by several threads. */
 #include "bench/copier.h"
 #include "common/cli.h"
 
@@ -31,8 +32,8 @@ static void copy_piece(copier *c, int i)
         memcpy(c->to + first, c->from + first, c->n - first < piece ? c->n - first : piece);
 }
 
-/* Sleeps between rounds, so that whoever is timed meanwhile has the processors; spins only from being awake to the
- * start. */
+/* A thread sleeps between rounds, so that other contenders have the processors. It spins only between waking and the
+ * start of a round. */
 static void *work(void *user)
 {
     copier *c = user;

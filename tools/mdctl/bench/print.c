@@ -1,8 +1,9 @@
+/* Prints the contenders of a case, as rows or as JSON lines. */
 #include "bench/bench.h"
 
 #include <string.h>
 
-/* "b=8, n=64" as {"b": 8, "n": 64}; the library has read it before. */
+/* "b=8, n=64" as {"b": 8, "n": 64}. The library has checked the text before. */
 static void print_sizes(FILE *f, const char *sizes)
 {
     const char *blanks = " \t,;", *separator = "";
@@ -23,7 +24,7 @@ static void print_sizes(FILE *f, const char *sizes)
     fputc('}', f);
 }
 
-/* Per microsecond; 0 where nothing was done in no time. */
+/* Amount a microsecond; 0 if no time passed. */
 static double rate(double amount, double us)
 {
     return us > 0.0 ? amount / us : 0.0;

@@ -22,7 +22,7 @@ enum {
     VARIANT = 128,
     FAR_SAMPLES = 3
 };
-static const double far = 1.2; /* slower than the fastest at a first look by more: not raced */
+static const double far = 1.2; /* variants slower than this factor x the best in a first sample are not timed further */
 
 typedef struct column {
     char label[LABEL];
@@ -136,7 +136,7 @@ static md_status add_pooled(table *t, const char *variant)
     o.pin = p->variant;
     md_status s = md_op_create(&p->op, t->b->context, product, &o);
     t->n_pooled += s == MD_OK;
-    return s == MD_COMPILE ? MD_OK : s; /* nobody's pick */
+    return s == MD_COMPILE ? MD_OK : s; /* a variant that cannot be built is never picked */
 }
 
 static md_status add_pools(table *t)
@@ -156,7 +156,7 @@ static bool is_same(const md_choice *a, const md_choice *b)
     return same;
 }
 
-/* The contender that runs what the column picks, made where no other column did. */
+/* Finds the contender that runs the column's pick, or adds it. */
 static md_status place(bench_case *c, column *k, bool is_own)
 {
     md_choice choice;
@@ -192,7 +192,7 @@ static md_status place_tuned(table *t, bench_case *c, column *k, int64_t size)
     return s == MD_OK ? place(c, k, true) : s;
 }
 
-/* What the columns may pick, where nobody does. */
+/* Adds variants of the pools that no column picks at this size. */
 static md_status place_pools(table *t, bench_case *c)
 {
     for (int i = 0; i < t->n_pooled && c->n < BENCH_CONTENDERS; i++) {
@@ -236,7 +236,13 @@ static void add_loss(loss *l, double x)
     l->worst = x > l->worst ? x : l->worst;
 }
 
-static void print_cell(FILE *f, const table *t, const bench_case *c, int64_t size, const column *k, int least, int own)
+/* The contenders that a cell is compared with. */
+typedef struct rivals {
+    int least; /* fastest of the size */
+    int own; /* fastest of the column's pool; -1: it has none */
+} rivals;
+
+static void print_cell(FILE *f, const table *t, const bench_case *c, int64_t size, const column *k, rivals r)
 {
     const contender *w = &c->who[k->contender];
     const double us = us_of(c, k->contender);
@@ -247,10 +253,10 @@ static void print_cell(FILE *f, const table *t, const bench_case *c, int64_t siz
         "\"hint\": %d, \"variant\": \"%s\", \"us\": %.3f, \"lo\": %.3f, \"hi\": %.3f, \"regret\": %.4f, \"timed\": %d",
         md_dtype_name(t->dtype), t->b->device.name, (long long)size, (long long)size, (long long)size, k->label,
         k->hint, w->choice.variant[0], us, timing_quantile(&w->kernel, 0.1), timing_quantile(&w->kernel, 0.9),
-        us / us_of(c, least) - 1.0, c->n);
-    if (own >= 0)
-        fprintf(f, ", \"pool\": {\"best\": \"%s\", \"us\": %.3f, \"regret\": %.4f}", c->who[own].choice.variant[0],
-                us_of(c, own), us / us_of(c, own) - 1.0);
+        us / us_of(c, r.least) - 1.0, c->n);
+    if (r.own >= 0)
+        fprintf(f, ", \"pool\": {\"best\": \"%s\", \"us\": %.3f, \"regret\": %.4f}", c->who[r.own].choice.variant[0],
+                us_of(c, r.own), us / us_of(c, r.own) - 1.0);
     fprintf(f, "}\n");
 }
 
@@ -270,7 +276,7 @@ static void print_size(table *t, const bench_case *c, int64_t size)
             add_loss(&t->own[i], us / us_of(c, own) - 1.0);
         for (int f = 0; f < 2; f++)
             if (to[f])
-                print_cell(to[f], t, c, size, k, least, own);
+                print_cell(to[f], t, c, size, k, (rivals){least, own});
     }
     fflush(stdout);
 }

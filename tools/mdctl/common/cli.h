@@ -5,6 +5,22 @@
 #include <md/md.h>
 #include <stdbool.h>
 
+/* The commands, as bits. */
+enum {
+    CLI_DEMO = 1 << 0,
+    CLI_RUN = 1 << 1,
+    CLI_EXPLAIN = 1 << 2,
+    CLI_SOURCE = 1 << 3,
+    CLI_BENCH = 1 << 4,
+    CLI_HINTS = 1 << 5,
+    CLI_REGRET = 1 << 6,
+    CLI_TUNE = 1 << 7,
+    CLI_STORE = 1 << 8,
+    CLI_OPS = 1 << 9,
+    CLI_INFO = 1 << 10,
+    CLI_ALL = (1 << 11) - 1
+};
+
 /* Exit status of mdctl. */
 enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
 
@@ -36,8 +52,8 @@ typedef struct cli_options {
 
 /** Parses options of any command; false after saying what was wrong on stderr. */
 bool cli_parse(cli_options *out, int argc, char **argv);
-/** Prints the table of options. */
-void cli_print_options(FILE *file);
+/** Prints the options of a command. `name` is left out of their meanings; "": of none. */
+void cli_print_options(FILE *file, unsigned command, const char *name);
 /** Row i of that table: the name without dashes, the value ("" for a flag), the meaning. False beyond the end. */
 bool cli_option(int i, const char **name, const char **value, const char **meaning);
 /** "mdctl: message" on stderr, then the status for exit. */

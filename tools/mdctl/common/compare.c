@@ -1,3 +1,4 @@
+/* Compares a result with the reference. */
 #include "common/compare.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* Makes, copies and reads the arguments of an op. */
 #include "common/data.h"
 #include "common/device.h"
 

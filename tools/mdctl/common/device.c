@@ -1,3 +1,4 @@
+/* Reads the device of a context from md_info. */
 #include "common/device.h"
 
 #include <stdlib.h>

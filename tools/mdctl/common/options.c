@@ -1,125 +1,146 @@
+/* The options of all commands: one table for parsing, for help and for the man page. */
 #include "common/cli.h"
 
 #include <errno.h>
 #include <getopt.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct option_row {
+typedef struct word {
     const char *name;
-    int key;
-    const char *value; /* NULL: a flag */
-    const char *meaning;
-} option_row;
+    int value;
+} word;
 
+static const word select_words[] = {{"distance", MD_SELECT_DISTANCE},
+                                    {"model", MD_SELECT_MODEL},
+                                    {"measure", MD_SELECT_MEASURE},
+                                    {"hybrid", MD_SELECT_HYBRID},
+                                    {NULL, 0}};
+static const word metric_words[] = {{"log2", MD_METRIC_LOG2}, {"inductor", MD_METRIC_INDUCTOR}, {NULL, 0}};
+static const word persistent_words[] = {
+    {"auto", MD_PERSISTENT_AUTO}, {"only", MD_PERSISTENT_ONLY}, {"never", MD_PERSISTENT_NEVER}, {NULL, 0}};
+static const word numeric_words[] = {{"fast", MD_NUMERIC_FAST},
+                                     {"deterministic", MD_NUMERIC_DETERMINISTIC},
+                                     {"batch_invariant", MD_NUMERIC_BATCH_INVARIANT},
+                                     {NULL, 0}};
+static const word rigor_words[] = {{"measure", MD_TUNE_MEASURE}, {"exhaustive", MD_TUNE_EXHAUSTIVE}, {NULL, 0}};
+static const word bounds_words[] = {
+    {"report", MD_BOUNDS_REPORT}, {"clamp", MD_BOUNDS_CLAMP}, {"zero", MD_BOUNDS_ZERO}, {NULL, 0}};
+
+typedef enum option_kind { FLAG, FLAG32, TEXT, INT32, UINT64, REAL, WORD, DTYPE, PART } option_kind;
+
+/* Which commands take an option. */
 enum {
-    KEY_FIRST = 256,
-    DEVICE,
-    HINTS,
-    SELECT,
-    METRIC,
-    PERSISTENT,
-    NUMERIC,
-    TF32,
-    PIN,
-    THREADS,
-    CC,
-    SIZES,
-    STATIC,
-    DTYPE,
-    WEIGHTS,
-    VARIANT,
-    STAGE,
-    SEED,
-    REPEAT,
-    TRACE,
-    OUTPUT,
-    MODES,
-    PART,
-    NO_LIBRARY,
-    BOUNDS,
-    COUNT,
-    OP,
-    BY_CALLS,
-    STEP,
-    LAST,
-    SPACE,
-    RIVALS,
-    RIGOR,
-    BUDGET,
-    BUILDS,
-    PLOT,
-    FROM_STATS,
-    INDICES,
-    EXCLUDE,
-    PATIENCE,
-    WORKER,
-    ALL_DIRECTIONS,
-    OFF_HINTS,
-    LIMIT,
-    JSON,
-    QUICK,
-    HELP
+    ALL = CLI_ALL,
+    OPS = CLI_DEMO | CLI_RUN | CLI_EXPLAIN | CLI_SOURCE | CLI_BENCH | CLI_REGRET | CLI_TUNE | CLI_HINTS,
+    FORMULAS = CLI_RUN | CLI_EXPLAIN | CLI_SOURCE | CLI_BENCH | CLI_TUNE | CLI_HINTS,
+    DEVICES = OPS | CLI_STORE | CLI_INFO
 };
 
+typedef struct option_row {
+    const char *name;
+    const char *value; /* NULL: a flag */
+    const char *meaning; /* begins with the commands that take it and a colon, unless most do */
+    unsigned commands;
+    option_kind kind;
+    size_t at; /* of the field in cli_options */
+    int64_t low, high; /* of numbers */
+    const word *words; /* of WORD */
+} option_row;
+
+#define AT(field) offsetof(cli_options, field)
+enum { DAY_MS = 86400000, MANY = 100000 };
+
 static const option_row row[] = {
-    {"sizes", SIZES, "LIST", "sizes of the dims at the call: \"b=8, n=64\""},
-    {"static", STATIC, "LIST", "dims fixed when the op is made, and ranges: \"k=4096, b=1..8192\""},
-    {"dtype", DTYPE, "TYPE", "of data tensors: f32 (default), f64, f16, bf16"},
-    {"hints", HINTS, "LIST", "\"64,256,4096\", \"b=1,64 n=256\" or \"(b=1,n=64) (b=8,n=64)\""},
-    {"select", SELECT, "MODE", "distance, model, measure or hybrid"},
-    {"metric", METRIC, "METRIC", "log2 or inductor"},
-    {"weights", WEIGHTS, "LIST", "of dims in the distance: \"b=1, n=0.5\""},
-    {"persistent", PERSISTENT, "WHEN", "auto, only or never"},
-    {"numeric", NUMERIC, "POLICY", "fast, deterministic or batch_invariant"},
-    {"tf32", TF32, NULL, "GPU products of f32 may round their operands to tf32"},
-    {"pin", PIN, "VARIANT", "use this variant; \"stage:variant;...\" where there are several stages"},
-    {"no-library", NO_LIBRARY, NULL, "without the library's family (CBLAS, cuBLASLt)"},
-    {"bounds", BOUNDS, "WHAT", "of an index out of range: report, clamp or zero"},
-    {"variant", VARIANT, "NAME", "source: the variant to print"},
-    {"stage", STAGE, "N", "source: the stage (default 0)"},
-    {"trace", TRACE, "FILE", "demo: batch sizes, one a line, or an Azure LLM inference trace"},
-    {"output", OUTPUT, "FILE", "bench, demo: write the JSON lines there too; store export: there"},
-    {"modes", MODES, "LIST", "regret: of distance,model,measure,hybrid,hinted; default all"},
-    {"step", STEP, "N", "bench sweep: sizes and hints N, 2N .. (default 64)"},
-    {"last", LAST, "N", "bench sweep: the largest size and hint (default 4096)"},
-    {"part", PART, "K/N", "regret, bench sweep: every N-th shape or size, from the K-th"},
-    {"space", SPACE, "N",
+    {"sizes", "LIST", "sizes of the dims at the call: \"b=8, n=64\"", CLI_RUN | CLI_EXPLAIN | CLI_BENCH | CLI_TUNE,
+     TEXT, AT(sizes), 0, 0, NULL},
+    {"static", "LIST", "dims fixed when the op is made, and ranges: \"k=4096, b=1..8192\"", FORMULAS, TEXT,
+     AT(op.sizes), 0, 0, NULL},
+    {"dtype", "TYPE", "of data tensors: f32 (default), f64, f16, bf16", FORMULAS | CLI_DEMO, DTYPE, AT(op.dtype), 0, 0,
+     NULL},
+    {"hints", "LIST", "\"64,256,4096\", \"b=1,64 n=256\" or \"(b=1,n=64) (b=8,n=64)\"", OPS, TEXT, AT(op.hints), 0, 0,
+     NULL},
+    {"select", "MODE", "distance, model, measure or hybrid", OPS, WORD, AT(op.select), 0, 0, select_words},
+    {"metric", "METRIC", "log2 or inductor", OPS, WORD, AT(op.metric), 0, 0, metric_words},
+    {"weights", "LIST", "of dims in the distance: \"b=1, n=0.5\"", OPS, TEXT, AT(op.weights), 0, 0, NULL},
+    {"persistent", "WHEN", "auto, only or never", OPS, WORD, AT(op.persistent), 0, 0, persistent_words},
+    {"numeric", "POLICY", "fast, deterministic or batch_invariant", OPS, WORD, AT(op.numeric), 0, 0, numeric_words},
+    {"tf32", NULL, "GPU products of f32 may round their operands to tf32", OPS, FLAG32, AT(op.tf32), 0, 0, NULL},
+    {"pin", "VARIANT", "use this variant; \"stage:variant;...\" where there are several stages", OPS, TEXT, AT(op.pin),
+     0, 0, NULL},
+    {"no-library", NULL, "without the library's family (CBLAS, cuBLASLt)", OPS, FLAG32, AT(op.without_library), 0, 0,
+     NULL},
+    {"bounds", "WHAT", "of an index out of range: report, clamp or zero", FORMULAS, WORD, AT(op.bounds), 0, 0,
+     bounds_words},
+    {"variant", "NAME", "source: the variant to print", CLI_SOURCE, TEXT, AT(variant), 0, 0, NULL},
+    {"stage", "N", "source: the stage (default 0)", CLI_SOURCE, INT32, AT(stage), 0, MANY, NULL},
+    {"trace", "FILE", "demo: batch sizes, one a line, or an Azure LLM inference trace", CLI_DEMO, TEXT, AT(trace), 0, 0,
+     NULL},
+    {"output", "FILE", "bench, demo, regret, tune: write the JSON lines there too; store export: there",
+     CLI_BENCH | CLI_DEMO | CLI_REGRET | CLI_TUNE | CLI_STORE, TEXT, AT(output), 0, 0, NULL},
+    {"modes", "LIST", "regret: of distance,model,measure,hybrid,hinted; default all", CLI_REGRET, TEXT, AT(modes), 0, 0,
+     NULL},
+    {"step", "N", "bench sweep: sizes and hints N, 2N .. (default 64)", CLI_BENCH, INT32, AT(step), 1, MANY, NULL},
+    {"last", "N", "bench sweep: the largest size and hint (default 4096)", CLI_BENCH, INT32, AT(last), 1, MANY, NULL},
+    {"part", "K/N", "regret, bench sweep: every N-th shape or size, from the K-th", CLI_REGRET | CLI_BENCH, PART, 0, 0,
+     0, NULL},
+    {"space", "N",
      "regret: of the first N shapes, all configs of the families are built and timed, too, each within --budget "
-     "(default 30000 ms)"},
-    {"rivals", RIVALS, NULL, "regret: every variant's time at every shape, too"},
-    {"repeat", REPEAT, "N", "bench: repetitions (default 15)"},
-    {"op", OP, "NAME", "hints: of this op only"},
-    {"count", COUNT, "N", "hints: at most so many (default 6)"},
-    {"by-calls", BY_CALLS, NULL, "hints: a shape counts by its calls, not by their time"},
-    {"rigor", RIGOR, "WHAT", "tune: measure (default) or exhaustive"},
-    {"budget", BUDGET, "MS", "tune: time it may take; default MD_TUNE_BUDGET_MS, else 1500"},
-    {"builds", BUILDS, "N", "tune: configs built for a point (default 12)"},
-    {"plot", PLOT, "FILE", "tune: a picture of the search, as PNG, by gnuplot"},
-    {"from-stats", FROM_STATS, "FILE", "tune: the ops and shapes of a service's MD_STATS=FILE.json"},
-    {"indices", INDICES, "FILE", "tune: numbers that index tensors hold; default random"},
-    {"exclude", EXCLUDE, "LIST", "tune: variants, separated by ';', that do not end"},
-    {"patience", PATIENCE, "MS",
-     "tune: a first run that takes longer is ended, and its variant never used (default 10000)"},
-    {"worker", WORKER, NULL, "tune: in this process, as its helper does"},
-    {"all-directions", ALL_DIRECTIONS, NULL, "tune: neighbours that differ in two parameters, too"},
-    {"off-hints", OFF_HINTS, NULL,
-     "tune: on GPUs half of the time for rows at no boundary and, without --hints, lopsided shapes"},
-    {"limit", LIMIT, "MB", "store gc: what may stay (default 1024)"},
-    {"seed", SEED, "N", "of random data (default 1)"},
-    {"quick", QUICK, NULL, "bench, demo: less work, noisier figures"},
-    {"device", DEVICE, "NAME", "auto, host, cuda or cuda:N"},
-    {"threads", THREADS, "N", "of the host device"},
-    {"cc", CC, "PROGRAM", "C compiler of the host device"},
-    {"json", JSON, NULL, "machine-readable output"},
-    {"help", HELP, NULL, "this text"},
+     "(default 30000 ms)",
+     CLI_REGRET, INT32, AT(space), 1, MANY, NULL},
+    {"rivals", NULL, "regret: every variant's time at every shape, too", CLI_REGRET, FLAG, AT(rivals), 0, 0, NULL},
+    {"repeat", "N", "bench, regret: repetitions (default 15 and 6)", CLI_BENCH | CLI_REGRET, INT32, AT(repeat), 1, MANY,
+     NULL},
+    {"op", "NAME", "hints: of this op only", CLI_HINTS, TEXT, AT(op.name), 0, 0, NULL},
+    {"count", "N", "hints: at most so many (default 6)", CLI_HINTS, INT32, AT(count), 1, MANY, NULL},
+    {"by-calls", NULL, "hints: a shape counts by its calls, not by their time", CLI_HINTS, FLAG, AT(by_calls), 0, 0,
+     NULL},
+    {"rigor", "WHAT", "tune: measure (default) or exhaustive", CLI_TUNE, WORD, AT(rigor), 0, 0, rigor_words},
+    {"budget", "MS", "tune, regret: time it may take; default of tune MD_TUNE_BUDGET_MS, else 1500",
+     CLI_TUNE | CLI_REGRET, REAL, AT(budget), 1, DAY_MS, NULL},
+    {"builds", "N", "tune: configs built for a point (default 12)", CLI_TUNE, INT32, AT(builds), 1, MANY, NULL},
+    {"plot", "FILE", "tune: a picture of the search, as PNG, by gnuplot", CLI_TUNE, TEXT, AT(plot), 0, 0, NULL},
+    {"from-stats", "FILE", "tune: the ops and shapes of a service's MD_STATS=FILE.json", CLI_TUNE, TEXT, AT(from_stats),
+     0, 0, NULL},
+    {"indices", "FILE", "tune: numbers that index tensors hold; default random", CLI_TUNE, TEXT, AT(indices), 0, 0,
+     NULL},
+    {"exclude", "LIST", "tune: variants, separated by ';', that do not end", CLI_TUNE, TEXT, AT(exclude), 0, 0, NULL},
+    {"patience", "MS", "tune: a first run that takes longer is ended, and its variant never used (default 10000)",
+     CLI_TUNE, INT32, AT(patience), 1, DAY_MS, NULL},
+    {"worker", NULL, "tune: in this process, as its helper does", CLI_TUNE, FLAG, AT(worker), 0, 0, NULL},
+    {"all-directions", NULL, "tune: neighbours that differ in two parameters, too", CLI_TUNE, FLAG, AT(all_directions),
+     0, 0, NULL},
+    {"off-hints", NULL, "tune: on GPUs half of the time for rows at no boundary and, without --hints, lopsided shapes",
+     CLI_TUNE, FLAG, AT(off_hints), 0, 0, NULL},
+    {"limit", "MB", "store gc: what may stay (default 1024)", CLI_STORE, INT32, AT(limit_mb), 1, MANY, NULL},
+    {"seed", "N", "of random data (default 1)", CLI_RUN | CLI_BENCH | CLI_DEMO | CLI_TUNE, UINT64, AT(seed), 0,
+     INT64_MAX, NULL},
+    {"quick", NULL, "bench, demo: less work, noisier figures", CLI_BENCH | CLI_DEMO, FLAG, AT(quick), 0, 0, NULL},
+    {"device", "NAME", "auto, host, cuda or cuda:N", DEVICES, TEXT, AT(context.device), 0, 0, NULL},
+    {"threads", "N", "of the host device", DEVICES, INT32, AT(context.threads), 1, MANY, NULL},
+    {"cc", "PROGRAM", "C compiler of the host device", DEVICES, TEXT, AT(context.cc), 0, 0, NULL},
+    {"json", NULL, "machine-readable output", ALL, FLAG, AT(json), 0, 0, NULL},
+    {"help", NULL, "this text", ALL, FLAG, AT(help), 0, 0, NULL},
 };
 enum { N_ROWS = sizeof row / sizeof *row };
 
-void cli_print_options(FILE *file)
+/* ---- Help */
+
+/* The meaning without its leading "command: ", if that is the command of this help. */
+static const char *meaning_for(const option_row *r, const char *command)
+{
+    const size_t n = strlen(command);
+    const bool is_own = n && !strncmp(r->meaning, command, n) && !strncmp(r->meaning + n, ": ", 2);
+    return is_own ? r->meaning + n + 2 : r->meaning;
+}
+
+void cli_print_options(FILE *file, unsigned command, const char *name)
 {
     for (int i = 0; i < N_ROWS; i++)
-        fprintf(file, "  --%-10s %-8s %s\n", row[i].name, row[i].value ? row[i].value : "", row[i].meaning);
+        if (row[i].commands & command)
+            fprintf(file, "  --%-14s %-8s %s\n", row[i].name, row[i].value ? row[i].value : "",
+                    meaning_for(&row[i], name));
 }
 
 bool cli_option(int i, const char **name, const char **value, const char **meaning)
@@ -132,31 +153,12 @@ bool cli_option(int i, const char **name, const char **value, const char **meani
     return true;
 }
 
-typedef struct word {
-    const char *name;
-    int value;
-} word;
+/* ---- Parsing */
 
-static const word select_word[] = {{"distance", MD_SELECT_DISTANCE},
-                                   {"model", MD_SELECT_MODEL},
-                                   {"measure", MD_SELECT_MEASURE},
-                                   {"hybrid", MD_SELECT_HYBRID},
-                                   {NULL, 0}};
-static const word metric_word[] = {{"log2", MD_METRIC_LOG2}, {"inductor", MD_METRIC_INDUCTOR}, {NULL, 0}};
-static const word persistent_word[] = {
-    {"auto", MD_PERSISTENT_AUTO}, {"only", MD_PERSISTENT_ONLY}, {"never", MD_PERSISTENT_NEVER}, {NULL, 0}};
-static const word numeric_word[] = {{"fast", MD_NUMERIC_FAST},
-                                    {"deterministic", MD_NUMERIC_DETERMINISTIC},
-                                    {"batch_invariant", MD_NUMERIC_BATCH_INVARIANT},
-                                    {NULL, 0}};
-static const word rigor_word[] = {{"measure", MD_TUNE_MEASURE}, {"exhaustive", MD_TUNE_EXHAUSTIVE}, {NULL, 0}};
-static const word bounds_word[] = {
-    {"report", MD_BOUNDS_REPORT}, {"clamp", MD_BOUNDS_CLAMP}, {"zero", MD_BOUNDS_ZERO}, {NULL, 0}};
-
-static bool parse_word(int *out, const word *words, const char *option, const char *value)
+static bool parse_word(int *out, const option_row *r, const char *value)
 {
     char allowed[128] = "";
-    for (const word *w = words; w->name; w++) {
+    for (const word *w = r->words; w->name; w++) {
         if (!strcmp(w->name, value)) {
             *out = w->value;
             return true;
@@ -164,17 +166,17 @@ static bool parse_word(int *out, const word *words, const char *option, const ch
         size_t n = strlen(allowed);
         snprintf(allowed + n, sizeof allowed - n, "%s%s", n ? ", " : "", w->name);
     }
-    cli_usage("--%s '%s': expected one of %s", option, value, allowed);
+    cli_usage("--%s '%s': expected one of %s", r->name, value, allowed);
     return false;
 }
 
-static bool parse_number(int64_t *out, const char *option, const char *value, int64_t lo, int64_t hi)
+static bool parse_number(int64_t *out, const option_row *r, const char *value)
 {
     char *end = NULL;
     errno = 0;
     long long v = strtoll(value, &end, 10);
-    if (errno || end == value || *end || v < lo || v > hi) {
-        cli_usage("--%s '%s': expected a number in %lld..%lld", option, value, (long long)lo, (long long)hi);
+    if (errno || end == value || *end || v < r->low || v > r->high) {
+        cli_usage("--%s '%s': expected a number in %lld..%lld", r->name, value, (long long)r->low, (long long)r->high);
         return false;
     }
     *out = v;
@@ -189,7 +191,7 @@ static bool parse_dtype(md_dtype *out, const char *value)
     return *out != MD_DTYPE_DEFAULT;
 }
 
-static bool set_part(cli_options *o, const char *value)
+static bool parse_part(cli_options *o, const char *value)
 {
     int end = 0;
     if (sscanf(value, "%d/%d%n", &o->part, &o->n_parts, &end) == 2 && !value[end] && o->part >= 1 &&
@@ -199,175 +201,51 @@ static bool set_part(cli_options *o, const char *value)
     return false;
 }
 
-static bool set_word(cli_options *o, int key, const char *option, const char *value)
-{
-    int v = 0;
-    const word *words = key == SELECT       ? select_word
-                        : key == METRIC     ? metric_word
-                        : key == PERSISTENT ? persistent_word
-                        : key == NUMERIC    ? numeric_word
-                        : key == RIGOR      ? rigor_word
-                                            : bounds_word;
-    if (!parse_word(&v, words, option, value))
-        return false;
-    if (key == SELECT)
-        o->op.select = (md_select)v;
-    else if (key == METRIC)
-        o->op.metric = (md_metric)v;
-    else if (key == PERSISTENT)
-        o->op.persistent = (md_persistent)v;
-    else if (key == NUMERIC)
-        o->op.numeric = (md_numeric)v;
-    else if (key == RIGOR)
-        o->rigor = (md_tune)v;
-    else
-        o->op.bounds = (md_bounds)v;
-    return true;
-}
-
-static bool set_number(cli_options *o, int key, const char *option, const char *value)
+static bool set_number(void *field, const option_row *r, const char *value)
 {
     int64_t v = 0;
-    const bool is_any = key == STAGE || key == SEED;
-    if (!parse_number(&v, option, value, is_any ? 0 : 1,
-                      key == SEED                        ? INT64_MAX
-                      : key == BUDGET || key == PATIENCE ? 86400000
-                                                         : 100000))
+    if (!parse_number(&v, r, value))
         return false;
-    if (key == THREADS)
-        o->context.threads = (int32_t)v;
-    else if (key == STAGE)
-        o->stage = (int32_t)v;
-    else if (key == LIMIT)
-        o->limit_mb = (int32_t)v;
-    else if (key == REPEAT)
-        o->repeat = (int32_t)v;
-    else if (key == STEP)
-        o->step = (int32_t)v;
-    else if (key == LAST)
-        o->last = (int32_t)v;
-    else if (key == SPACE)
-        o->space = (int32_t)v;
-    else if (key == COUNT)
-        o->count = (int32_t)v;
-    else if (key == BUDGET)
-        o->budget = (double)v;
-    else if (key == PATIENCE)
-        o->patience = (int32_t)v;
-    else if (key == BUILDS)
-        o->builds = (int32_t)v;
+    if (r->kind == INT32)
+        *(int32_t *)field = (int32_t)v;
+    else if (r->kind == UINT64)
+        *(uint64_t *)field = (uint64_t)v;
     else
-        o->seed = (uint64_t)v;
+        *(double *)field = (double)v;
     return true;
 }
 
-static const char **text_of(cli_options *o, int key)
-{
-    switch (key) {
-    case DEVICE:
-        return &o->context.device;
-    case HINTS:
-        return &o->op.hints;
-    case PIN:
-        return &o->op.pin;
-    case CC:
-        return &o->context.cc;
-    case SIZES:
-        return &o->sizes;
-    case STATIC:
-        return &o->op.sizes;
-    case WEIGHTS:
-        return &o->op.weights;
-    case VARIANT:
-        return &o->variant;
-    case TRACE:
-        return &o->trace;
-    case OUTPUT:
-        return &o->output;
-    case PLOT:
-        return &o->plot;
-    case FROM_STATS:
-        return &o->from_stats;
-    case INDICES:
-        return &o->indices;
-    case EXCLUDE:
-        return &o->exclude;
-    case OP:
-        return &o->op.name;
-    case MODES:
-        return &o->modes;
-    }
-    return NULL;
-}
+/* Enums of the library are as wide as int. */
+_Static_assert(sizeof(md_select) == sizeof(int) && sizeof(md_tune) == sizeof(int) && sizeof(md_dtype) == sizeof(int),
+               "enums are ints");
 
-static bool set_option(cli_options *o, int key, const char *option, const char *value)
+static bool set_option(cli_options *o, const option_row *r, const char *value)
 {
-    const char **text = text_of(o, key);
-    if (text) {
-        *text = value;
+    void *field = (char *)o + r->at;
+    switch (r->kind) {
+    case FLAG:
+        *(bool *)field = true;
         return true;
-    }
-    switch (key) {
-    case SELECT:
-    case METRIC:
-    case PERSISTENT:
-    case NUMERIC:
-    case BOUNDS:
-    case RIGOR:
-        return set_word(o, key, option, value);
-    case THREADS:
-    case STAGE:
-    case SEED:
-    case REPEAT:
-    case COUNT:
-    case STEP:
-    case LAST:
-    case SPACE:
-    case BUDGET:
-    case BUILDS:
-    case LIMIT:
-    case PATIENCE:
-        return set_number(o, key, option, value);
-    case PART:
-        return set_part(o, value);
+    case FLAG32:
+        *(int32_t *)field = 1;
+        return true;
+    case TEXT:
+        *(const char **)field = value;
+        return true;
+    case WORD:
+        return parse_word(field, r, value);
     case DTYPE:
-        return parse_dtype(&o->op.dtype, value);
-    case TF32:
-        o->op.tf32 = 1;
-        return true;
-    case NO_LIBRARY:
-        o->op.without_library = 1;
-        return true;
-    case BY_CALLS:
-        o->by_calls = true;
-        return true;
-    case RIVALS:
-        o->rivals = true;
-        return true;
-    case WORKER:
-        o->worker = true;
-        return true;
-    case ALL_DIRECTIONS:
-        o->all_directions = true;
-        return true;
-    case OFF_HINTS:
-        o->off_hints = true;
-        return true;
-    case JSON:
-        o->json = true;
-        return true;
-    case QUICK:
-        o->quick = true;
-        return true;
-    case HELP:
-        o->help = true;
-        return true;
+        return parse_dtype(field, value);
+    case PART:
+        return parse_part(o, value);
+    default:
+        return set_number(field, r, value);
     }
-    return false;
 }
 
 bool cli_parse(cli_options *out, int argc, char **argv)
 {
+    enum { FIRST = 256, HELP = N_ROWS - 1 }; /* rows are told apart by numbers that are no characters */
     struct option longs[N_ROWS + 1] = {0};
     memset(out, 0, sizeof *out);
     out->seed = 1;
@@ -376,18 +254,15 @@ bool cli_parse(cli_options *out, int argc, char **argv)
     out->argv = argv;
     out->context.log = cli_log;
     for (int i = 0; i < N_ROWS; i++)
-        longs[i] = (struct option){row[i].name, row[i].value ? required_argument : no_argument, NULL, row[i].key};
+        longs[i] = (struct option){row[i].name, row[i].value ? required_argument : no_argument, NULL, FIRST + i};
     opterr = 0;
-    int at = 0;
-    for (int key; (key = getopt_long(argc, argv, ":h", longs, &at)) != -1;) {
-        if (key == 'h')
-            key = HELP;
+    for (int key; (key = getopt_long(argc, argv, ":h", longs, NULL)) != -1;) {
         if (key == ':' || key == '?') {
-            cli_usage("%s '%s'; see mdctl --help", key == ':' ? "a value is missing behind" : "unknown option",
-                      argv[optind - 1]);
+            cli_usage("%s '%s'; see mdctl %s --help", key == ':' ? "a value is missing behind" : "unknown option",
+                      argv[optind - 1], argv[0]);
             return false;
         }
-        if (!set_option(out, key, key == HELP ? "help" : longs[at].name, optarg))
+        if (!set_option(out, &row[key == 'h' ? HELP : key - FIRST], optarg))
             return false;
     }
     out->n = argc - optind;

@@ -1,3 +1,4 @@
+/* Messages, JSON text and progress of all commands. */
 #include "common/cli.h"
 
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* Samples of a time, their quantiles and ratios. */
 #include "common/timing.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* The ops of a transformer block and their shapes. */
 #include "demo/block.h"
 
 const block_op block_table[BLOCK_OPS] = {

@@ -1,4 +1,4 @@
-/* demo: the main job. A transformer block under changing batch sizes, every call through md_call. */
+/* demo: a transformer block under changing batch sizes, every call through md_call. */
 #include "common/compare.h"
 #include "demo/demo.h"
 #include "common/device.h"
@@ -153,7 +153,8 @@ static md_status replay(demo *d)
 static md_status race(demo *d)
 {
     for (int i = 0; i < BLOCK_OPS; i++) {
-        md_status s = demo_race_run(&d->race[i], d->o, d->context, &d->op[i], i, &d->trace, race_budget_us / BLOCK_OPS);
+        md_status s = demo_race_run(
+            &d->race[i], &(demo_race_job){d->o, d->context, &d->op[i], i, &d->trace, race_budget_us / BLOCK_OPS});
         if (s != MD_OK)
             return s;
     }

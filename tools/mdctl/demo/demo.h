@@ -22,7 +22,7 @@ typedef struct demo_op {
     demo_served served[DEMO_MAX_SERVED];
 } demo_op;
 
-/* One way of building an op, and its time over the sampled steps. */
+/* A build of an op, and its time over the sampled steps. */
 typedef enum demo_kind { DEMO_DISPATCHED, DEMO_SINGLE_HINT, DEMO_VARIANT } demo_kind;
 
 typedef struct demo_total {
@@ -39,9 +39,17 @@ typedef struct demo_race {
     double worst_regret; /* of the pick, over samples */
 } demo_race;
 
+typedef struct demo_race_job {
+    const cli_options *o;
+    md_context *context;
+    demo_op *op;
+    int i; /* of the op in block_table */
+    const trace *trace;
+    double budget_us;
+} demo_race_job;
+
 /** Times the op as dispatched, built for each hint alone, and as each variant of its pool, at some steps of the
  * trace. */
-md_status demo_race_run(demo_race *out, const cli_options *o, md_context *context, demo_op *op, int i, const trace *t,
-                        double budget_us);
+md_status demo_race_run(demo_race *out, const demo_race_job *job);
 
 #endif

@@ -1,3 +1,4 @@
+/* Times an op of the block as dispatched, built for single hints, and as each of its variants. */
 #include "demo/demo.h"
 #include "common/timing.h"
 
@@ -12,7 +13,7 @@ typedef struct build {
     demo_total *total;
     md_launch *launch; /* at the sample at hand; NULL where it does not fit */
     char variant[256]; /* that the launch runs */
-    /* the first build that runs the same variant: it alone is timed, for a kernel has one time whoever picks it */
+    /* the first build that runs the same variant: only that one is timed */
     int same;
     timing time;
 } build;
@@ -47,7 +48,7 @@ static md_status add_build(builds *b, demo_race *r, demo_kind kind, const char *
     return MD_OK;
 }
 
-/* Single numbers of a diagonal list; hints by name are left alone. */
+/* Adds a build for each number of a diagonal list. Hints by name are not taken apart. */
 static md_status add_single_hints(builds *b, demo_race *r, const char *hints)
 {
     for (const char *at = hints; *at && isdigit((unsigned char)*at);) {
@@ -69,7 +70,7 @@ static md_status add_variants(builds *b, demo_race *r, const md_op *op)
     for (int32_t v = 0; md_op_n_stages(op) == 1 && v < md_op_n_variants(op, 0); v++) {
         const char *name = md_op_variant(op, 0, v);
         md_status s = add_build(b, r, DEMO_VARIANT, name, NULL, name);
-        if (s != MD_OK && s != MD_COMPILE) /* one that cannot be built is in the pool, but nobody's pick */
+        if (s != MD_OK && s != MD_COMPILE) /* a variant that cannot be built is never picked */
             return s;
     }
     return MD_OK;
@@ -154,7 +155,7 @@ static void add_sample(builds *b, demo_race *r)
     }
     double picked = timing_quantile(&b->build[0].time, 0.5);
     if (best == 0.0)
-        best = picked; /* several stages: variants are not raced alone */
+        best = picked; /* several stages: variants are not timed alone */
     r->best_us += best;
     if (picked / best - 1.0 > r->worst_regret)
         r->worst_regret = picked / best - 1.0;
@@ -206,23 +207,22 @@ static md_status race_samples(builds *b, demo_race *r, demo_op *op, const trace 
     return MD_OK;
 }
 
-md_status demo_race_run(demo_race *out, const cli_options *o, md_context *context, demo_op *op, int i, const trace *t,
-                        double budget_us)
+md_status demo_race_run(demo_race *out, const demo_race_job *job)
 {
     const char *env = getenv("MD_HINTS");
-    const char *hints = o->op.hints ? o->op.hints : env && *env ? env : "1,16,64,256,1024,4096";
+    const char *hints = job->o->op.hints ? job->o->op.hints : env && *env ? env : "1,16,64,256,1024,4096";
     builds *b = calloc(1, sizeof *b);
     if (!b)
         return MD_OUT_OF_MEMORY;
     memset(out, 0, sizeof *out);
-    *b = (builds){.context = context, .o = o, .i = i};
+    *b = (builds){.context = job->context, .o = job->o, .i = job->i};
     md_status s = add_build(b, out, DEMO_DISPATCHED, "dispatched", NULL, NULL);
     if (s == MD_OK)
         s = add_single_hints(b, out, hints);
     if (s == MD_OK)
-        s = add_variants(b, out, op->op);
+        s = add_variants(b, out, job->op->op);
     if (s == MD_OK)
-        s = race_samples(b, out, op, t, budget_us);
+        s = race_samples(b, out, job->op, job->trace, job->budget_us);
     for (int k = 0; k < b->n; k++) {
         md_launch_destroy(&b->build[k].launch);
         md_op_destroy(&b->build[k].op);

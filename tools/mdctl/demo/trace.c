@@ -1,3 +1,4 @@
+/* Generates a trace of batch sizes, or reads one. */
 #include "demo/trace.h"
 #include "common/cli.h"
 

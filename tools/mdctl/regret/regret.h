@@ -1,5 +1,4 @@
-/* What the study of regret knows of a board's line, of a shape, of the modes that choose and of the variants that
- * they choose from. */
+/* The study of regret: a line of a board, a shape, the modes that choose, and the variants that they choose from. */
 #ifndef MDCTL_REGRET_H
 #define MDCTL_REGRET_H
 
@@ -8,6 +7,7 @@
 #include "common/timing.h"
 
 enum {
+    REGRET_SHAPES = 4096,
     REGRET_DIMS = 8,
     REGRET_SETS = 16,
     REGRET_RIVALS = 192,
@@ -41,7 +41,7 @@ typedef struct regret_mode {
     md_op *op;
     /* at the shape of the moment */
     char variant[96];
-    int pick; /* rival, or -1 */
+    int pick; /* index of the rival; -1: none */
     bool is_uncovered, has_failed;
     double regret; /* time over the best one's, minus 1 */
     double own_regret; /* over that of the best of the mode's own pool */
@@ -66,10 +66,10 @@ typedef struct regret_rival { /* an op that runs one variant only */
     md_launch *launch[REGRET_SETS];
     uint32_t pools; /* a bit for each mode that has it */
     bool fits, is_pick;
-    bool is_outside; /* of all pools: a search found it, and it competes in the whole space only */
-    bool is_wanted; /* timed in all rounds, however slow it looks at first */
+    bool is_outside; /* in no pool: found by a search, and compared in the whole space only */
+    bool is_wanted; /* timed in all rounds, even if its first sample is slow */
     double first_us;
-    timing half[2]; /* samples in turn: one half says who is best, the other by how much */
+    timing half[2]; /* alternate samples: one half picks the best variant, the other says by how much */
 } regret_rival;
 
 typedef struct regret_study {
@@ -101,6 +101,24 @@ typedef struct regret_result {
     double space_us;
     int n_space; /* configs that were timed */
 } regret_result;
+
+/** Reads a line of a board in place: the text must outlive the line. False if it cannot be understood. */
+bool regret_parse(regret_line *out, char *text);
+/** Draws up to `count` shapes of a line; returns their number. */
+int regret_draw(regret_shape *shape, const regret_line *l, md_op *op);
+/** Reads up to REGRET_SHAPES shapes and weights from the line's trace; returns their number. */
+int regret_read_trace(regret_shape *shape, const regret_line *l);
+/** Makes an op for each mode that was asked for. */
+md_status regret_make_modes(regret_study *t, const regret_line *l);
+/** Makes the mode of the line's hints, after its shapes are known: suggested hints are for these. */
+md_status regret_make_hinted(regret_study *t, const regret_line *l, const regret_shape *shape, int n);
+/** Asks a mode for its choice at the shape that regret_place has laid out. */
+md_status regret_ask(regret_study *t, regret_mode *m);
+
+void regret_print_shape(regret_study *t, const regret_line *l, const regret_shape *shape, const regret_result *r);
+void regret_print_sum(regret_study *t, const char *what, int n, const regret_mode *m);
+/** Against the best of the whole space, over the shapes that were searched. */
+void regret_print_space_sum(regret_study *t, const char *what, const regret_mode *m);
 
 md_status regret_open(regret_study *t);
 void regret_close(regret_study *t);

@@ -45,7 +45,7 @@ static void add_point(char *out, size_t n, const char *shape)
     snprintf(out + at, n - at, ")");
 }
 
-/* Those of the index tensor that most is known of: one list serves all of an op. NULL where none were recorded
+/* The largest sample of an index tensor, for all index tensors of the op. NULL if none was recorded
  * (MD_STATS_INDICES). */
 static int64_t *indices_of(int64_t *n, const json_t *op)
 {
@@ -89,7 +89,7 @@ static int tune_op(tune_run *r, md_context *context, const json_t *root, const j
     printf(", \"points\": %d, \"shapes\": %d, \"indices\": %lld}\n", n < MOST_POINTS ? n : MOST_POINTS, n,
            (long long)n_indices);
     fflush(stdout);
-    const int status = tune(r, context, formula, &options, o, indices, n_indices);
+    const int status = tune(r, context, o, &(tune_target){formula, &options, indices, n_indices});
     free(indices);
     return status;
 }

@@ -132,9 +132,8 @@ static int put_line(void *user, const char *text, size_t n_bytes)
     return fflush(stdout);
 }
 
-/* Indices: a file's (--indices), else those given here; NULL: random ones. */
-static int tune_one(tune_run *r, md_context *context, const char *formula, const md_op_options *op,
-                    const cli_options *o, const int64_t *recorded, int64_t n_recorded)
+/* Tunes one target. --indices overrides the target's indices. */
+static int tune_one(tune_run *r, md_context *context, const cli_options *o, const tune_target *target)
 {
     md_tune_options t = {.rigor = o->rigor,
                          .budget_ms = o->budget,
@@ -145,8 +144,8 @@ static int tune_one(tune_run *r, md_context *context, const char *formula, const
                          .exclude = o->exclude,
                          .write = put_line,
                          .user = r,
-                         .indices = recorded,
-                         .n_indices = n_recorded};
+                         .indices = target->indices,
+                         .n_indices = target->n_indices};
     int64_t *indices = NULL;
     if (o->indices) {
         indices = read_indices(&t.n_indices, o->indices);
@@ -154,7 +153,7 @@ static int tune_one(tune_run *r, md_context *context, const char *formula, const
             return cli_fail("%s: no indices there", o->indices);
         t.indices = indices;
     }
-    const md_status s = md_tune_formula(context, formula, op, &t);
+    const md_status s = md_tune_formula(context, target->formula, target->op, &t);
     free(indices);
     return s == MD_OK ? CLI_OK : cli_fail_md();
 }
@@ -167,7 +166,7 @@ static int run(tune_run *r, md_context *context, const cli_options *o)
     char *points = points_of(o);
     if (points)
         op.hints = points;
-    int status = tune_one(r, context, o->arg[0], &op, o, NULL, 0);
+    int status = tune_one(r, context, o, &(tune_target){o->arg[0], &op, NULL, 0});
     free(points);
     return status;
 }

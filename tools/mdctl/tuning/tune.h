@@ -1,4 +1,4 @@
-/* What the parts of `mdctl tune` share. */
+/* What the files of `mdctl tune` share. */
 #ifndef MDCTL_TUNE_H
 #define MDCTL_TUNE_H
 
@@ -20,12 +20,19 @@ typedef struct tune_run {
     tune_mark *mark;
 } tune_run;
 
-/** Runs the same command in a helper process, whose lines go to `take`; ends it where a variant does not end, and
- * starts another without that. */
+/** Runs the same command in a helper process and passes its lines to `take`. If a variant does not end, the helper is
+ * killed and another one goes on without that variant. */
 int tune_guard(const cli_options *o, int (*take)(void *user, const char *text, size_t n_bytes), void *user);
 
-typedef int (*tune_fn)(tune_run *r, md_context *context, const char *formula, const md_op_options *op,
-                       const cli_options *o, const int64_t *indices, int64_t n_indices);
+/* What is tuned. */
+typedef struct tune_target {
+    const char *formula;
+    const md_op_options *op;
+    const int64_t *indices; /* that index tensors hold; NULL: random ones */
+    int64_t n_indices;
+} tune_target;
+
+typedef int (*tune_fn)(tune_run *r, md_context *context, const cli_options *o, const tune_target *target);
 /** Tunes every op of a statistics file (JSON) at the shapes that it met, with the indices that were recorded there. */
 int tune_from_stats(tune_run *r, md_context *context, const cli_options *o, tune_fn tune);
 /** A picture of the search: measured over modelled time, and how the best fell, one colour a point. */

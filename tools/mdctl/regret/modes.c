@@ -1,0 +1,109 @@
+/* The modes of selection that regret compares: makes their ops and asks them for their choice. */
+#include "regret/regret.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static const struct {
+    const char *name;
+    md_select select;
+} modes[] = {{"distance", MD_SELECT_DISTANCE},
+             {"model", MD_SELECT_MODEL},
+             {"measure", MD_SELECT_MEASURE},
+             {"hybrid", MD_SELECT_HYBRID}};
+enum { N_MODES = sizeof modes / sizeof *modes, N_CALLS = 1000 };
+/* Calls of hybrid come in bursts, like steps of a server, with pauses in which background threads prepare trials. */
+enum { BURST = 20, PREPARE_NS = 5000000, PAUSE_NS = 1000000 };
+
+static md_status make_mode(regret_study *t, const regret_line *l, const char *name, md_select select, const char *hints)
+{
+    regret_mode *m = &t->mode[t->n_modes];
+    md_op_options o = t->o->op;
+    o.dtype = l->dtype;
+    o.sizes = l->fixed;
+    o.select = select;
+    o.hints = hints ? hints : o.hints;
+    *m = (regret_mode){.name = name};
+    cli_progress("building %s %s for %s", l->op, md_dtype_name(l->dtype), name);
+    md_status s = md_op_create(&m->op, t->context, l->op, &o);
+    t->n_modes += s == MD_OK;
+    return s;
+}
+
+static bool is_wanted(const regret_study *t, const char *name)
+{
+    const char *list = t->o->modes;
+    for (size_t n = strlen(name); list && (list = strstr(list, name)); list += n)
+        if ((list[n] == 0 || list[n] == ',') && (list == t->o->modes || list[-1] == ','))
+            return true;
+    return t->o->modes == NULL;
+}
+
+static int take_hints(void *user, const char *text, size_t n_bytes)
+{
+    json_t *found = json_loadb(text, n_bytes, 0, NULL);
+    const char *hints = json_string_value(json_object_get(found, "hints"));
+    snprintf(user, REGRET_HINTS, "%s", hints ? hints : "");
+    json_decref(found);
+    return 0;
+}
+
+md_status regret_make_hinted(regret_study *t, const regret_line *l, const regret_shape *shape, int n)
+{
+    enum { HINTS = 16 };
+    if (!l->hints || !is_wanted(t, "hinted"))
+        return MD_OK;
+    if (strcmp(l->hints, "suggest"))
+        return make_mode(t, l, "hinted", MD_SELECT_MODEL, l->hints);
+    md_op_options o = t->o->op;
+    o.dtype = l->dtype;
+    o.sizes = l->fixed;
+    md_met_shape *met = calloc((size_t)n, sizeof *met);
+    for (int i = 0; met && i < n; i++)
+        met[i] = (md_met_shape){shape[i].sizes, shape[i].weight};
+    const md_suggest_options suggest = {met, n, HINTS, 1, take_hints, t->hints};
+    md_status s = met ? md_hints_suggest(t->context, l->op, &o, &suggest) : MD_OUT_OF_MEMORY;
+    free(met);
+    return s == MD_OK ? make_mode(t, l, "hinted", MD_SELECT_MODEL, t->hints) : s;
+}
+
+md_status regret_make_modes(regret_study *t, const regret_line *l)
+{
+    md_status s = MD_OK;
+    for (int i = 0; i < N_MODES && s == MD_OK; i++)
+        if (is_wanted(t, modes[i].name))
+            s = make_mode(t, l, modes[i].name, modes[i].select, NULL);
+    return s;
+}
+
+md_status regret_ask(regret_study *t, regret_mode *m)
+{
+    const regret_set *set = t->set;
+    if (!strcmp(m->name, "hybrid")) {
+        for (int i = 0; i < N_CALLS; i++) {
+            const regret_set *x = &set[i % t->n_sets];
+            md_status s = i % BURST ? MD_OK : md_sync(t->context, NULL);
+            if (i && i % BURST == 0)
+                nanosleep(&(struct timespec){.tv_nsec = i == BURST ? PREPARE_NS : PAUSE_NS}, NULL);
+            if (s == MD_OK)
+                s = md_call(m->op, NULL, x->arg, x->n);
+            if (s != MD_OK)
+                return s;
+        }
+        md_status s = md_sync(t->context, NULL);
+        if (s == MD_OK) /* the next call evaluates the last times */
+            s = md_call(m->op, NULL, set[0].arg, set[0].n);
+        if (s != MD_OK)
+            return s;
+    }
+    md_choice choice;
+    double start = cli_now_us();
+    md_status s = md_choice_of(&choice, m->op, set[0].arg, set[0].n);
+    m->choosing_us = cli_now_us() - start;
+    m->pick = s == MD_OK ? regret_find(t, choice.variant[0]) : -1;
+    snprintf(m->variant, sizeof m->variant, "%s", s == MD_OK ? choice.variant[0] : "");
+    m->is_uncovered = s == MD_OK && choice.is_uncovered;
+    return s;
+}

@@ -1,0 +1,93 @@
+/* Prints a shape of regret, and sums over the shapes of a line, as JSON lines. */
+#include "regret/regret.h"
+
+#include <jansson.h>
+#include <string.h>
+
+/* The trial of hybrid selection at the shape, from md_explain. */
+static int take_trial(void *user, const char *text, size_t n_bytes)
+{
+    json_t *all = json_loadb(text, n_bytes, 0, NULL), *trial = json_object_get(all, "trial");
+    if (json_is_object(trial)) {
+        fputs(",\"trial\":", user);
+        json_dumpf(trial, user, JSON_COMPACT | JSON_REAL_PRECISION(4));
+    }
+    json_decref(all);
+    return 0;
+}
+
+static void print_mode(FILE *f, const regret_mode *m, const char *sizes)
+{
+    fprintf(f, ",\"%s\":{\"variant\":\"%s\",\"regret\":%.5f,\"own\":%.5f%s", m->name, m->variant, m->regret,
+            m->own_regret, m->has_failed ? ",\"failed\":true" : "");
+    if (!strcmp(m->name, "hybrid"))
+        (void)md_explain(m->op, sizes, 1, take_trial, f);
+    fputs("}", f);
+}
+
+static void print_space(FILE *f, const regret_study *t, const regret_result *r)
+{
+    fprintf(f, ",\"space\":{\"best\":\"%s\",\"us\":%.3f,\"configs\":%d,\"complete\":%s", r->space_best, r->space_us,
+            r->n_space, r->is_complete ? "true" : "false");
+    for (int i = 0; i < t->n_modes; i++)
+        fprintf(f, ",\"%s\":%.5f", t->mode[i].name, t->mode[i].space_regret);
+    fputs("}", f);
+}
+
+/* Variants that were timed after the first sample. */
+static void print_rivals(FILE *f, const regret_study *t)
+{
+    const char *between = "";
+    fputs(",\"rivals\":{", f);
+    for (int i = 0; i < t->n_rivals; i++) {
+        const regret_rival *r = &t->rival[i];
+        if (!r->fits || r->half[0].n == 0)
+            continue;
+        fprintf(f, "%s\"%s\":%.3f", between, r->name,
+                0.5 * (timing_quantile(&r->half[0], 0.5) + timing_quantile(&r->half[r->half[1].n > 0], 0.5)));
+        between = ",";
+    }
+    fputs("}", f);
+}
+
+void regret_print_shape(regret_study *t, const regret_line *l, const regret_shape *shape, const regret_result *r)
+{
+    FILE *f = t->output ? t->output : stdout;
+    fprintf(
+        f,
+        "{\"op\":\"%s\",\"dtype\":\"%s\",\"shape\":\"%s\",\"weight\":%g,\"best\":\"%s\",\"best_us\":%.3f,\"timed\":%d",
+        l->op, md_dtype_name(l->dtype), shape->sizes, shape->weight, r->best, r->best_us, r->n_timed);
+    for (int i = 0; i < t->n_modes; i++)
+        print_mode(f, &t->mode[i], shape->sizes);
+    if (r->is_searched)
+        print_space(f, t, r);
+    if (t->o->rivals)
+        print_rivals(f, t);
+    fprintf(f, "%s}\n", t->mode[0].is_uncovered ? ",\"uncovered\":true" : "");
+}
+
+void regret_print_sum(regret_study *t, const char *what, int n, const regret_mode *m)
+{
+    FILE *f[] = {stdout, t->output};
+    for (int i = 0; i < 2; i++)
+        if (f[i] && n > 0)
+            fprintf(f[i],
+                    "{\"sum\":\"%s\",\"mode\":\"%s\",\"shapes\":%d,\"mean\":%.5f,\"own\":%.5f,\"median\":%.5f,\"p90\":%"
+                    ".5f,\"max\":%.5f,\"by_time\":%.5f,"
+                    "\"choosing_us\":%.1f,\"failed\":%d}\n",
+                    what, m->name, n, m->sum / (m->all.n ? m->all.n : 1), m->own_sum / (m->all.n ? m->all.n : 1),
+                    timing_quantile(&m->all, 0.5), timing_quantile(&m->all, 0.9), m->most,
+                    m->best_time > 0.0 ? m->time / m->best_time - 1.0 : 0.0, m->choosing_sum / n, m->n_failed);
+}
+
+void regret_print_space_sum(regret_study *t, const char *what, const regret_mode *m)
+{
+    FILE *f[] = {stdout, t->output};
+    for (int i = 0; i < 2; i++)
+        if (f[i] && t->n_searched > 0)
+            fprintf(
+                f[i],
+                "{\"space_sum\":\"%s\",\"mode\":\"%s\",\"shapes\":%d,\"complete\":%d,\"mean\":%.5f,\"by_time\":%.5f}\n",
+                what, m->name, t->n_searched, t->n_complete, m->space_sum / t->n_searched,
+                m->space_best > 0.0 ? m->space_time / m->space_best - 1.0 : 0.0);
+}
