@@ -26,10 +26,11 @@ md_status md_tn_best_of(md_fa_config *out, double *us, const md_fa_target *targe
 void md_tn_shape(md_kn_shape *out, const md_st_program *program, const int64_t *size);
 
 #define MD_TN_HUNG (-2.0)
-/** Times READY variants at one call's shape, interleaved A B B A, on private copies of inputs and private outputs, so
- * that no user memory changes; us[i] is the median of kernel time, negative where it failed or gave no time (zero,
- * NaN). TIMEOUT where one does not end: its us is MD_TN_HUNG, and nothing more is measured on the device. Spends at
- * most about budget_ms. */
-md_status md_tn_race(double *us, md_bd_variant *const *variants, int32_t n, const md_kn_call *call, double budget_ms);
+/** Times READY variants at one call's shape by a tournament, on private copies of inputs and private outputs, so that
+ * no user memory changes. us[i]: the median kernel time of a run; negative where it failed, gave no time (zero, NaN) or
+ * was not reached. TIMEOUT where one does not end: its us is MD_TN_HUNG, and nothing more is measured on the device.
+ * Takes about budget_ms at most. One thread at a time a device. */
+md_status md_tn_measure(double *us, md_bd_variant *const *variants, int32_t n, const md_kn_call *call,
+                        double budget_ms);
 
 #endif

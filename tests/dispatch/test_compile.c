@@ -1,5 +1,6 @@
 /* Op creation, tuning and hint suggestion compile a formula alike. tf32 is told apart where kernels may use it, and
  * only there: in what is tuned, in what is read as measured, and in what is suggested. On a simulated GPU. */
+#include "dispatch/pool/correct.h"
 #include "dispatch/sim_world.h"
 
 #include "base/hash.h"
@@ -64,7 +65,7 @@ static int32_t measured_of(world *w, md_dtype dtype, bool allows_tf32, const cha
     int32_t n = 0;
     assert_ok(md_ds_op_create(&op, &w->sim.runtime, product, &o));
     for (int32_t v = 0; v < op->stage[0].n_variants; v++)
-        n += op->stage[0].measured_us[v] > 0.0 && (!family || !strcmp(op->stage[0].variant[v]->family->name, family));
+        n += md_ds_is_measured(&op->stage[0], v) && (!family || !strcmp(op->stage[0].variant[v]->family->name, family));
     md_ds_op_destroy(&op);
     return n;
 }

@@ -3,7 +3,6 @@
  * callers that do not wait lose little of their throughput; and what is learnt at one shape serves its neighbours. */
 #include "dispatch/online/budget.h"
 #include "dispatch/online/online.h"
-#include "dispatch/online/correction.h"
 #include "dispatch/cache/shape_entry.h"
 #include "dispatch/timed.h"
 #include "support/check.h"
@@ -225,65 +224,6 @@ static void the_faster_one_is_found_soon(void **state)
     timed_finish(&op);
 }
 
-/* What a trial saw is expected nearby, less far away, and of others less than of the variant; what all are off by
- * decides nothing. */
-static void lessons_are_local(void **state)
-{
-    (void)state;
-    timed_call c;
-    md_ds_correction *l = NULL;
-    set_landscape(false);
-    timed_make(&c, TIMED_N);
-    md_ds_op *op = timed_op(MD_SELECT_MODEL, 0.0);
-    const int32_t n = op->stage[0].n_variants;
-    int64_t by[MD_FX_MAX_DIMS] = {0};
-    int32_t all[MD_DS_MAX_VARIANTS];
-    double here[MD_DS_MAX_VARIANTS], far[MD_DS_MAX_VARIANTS];
-    assert_ok(md_ds_correction_create(&l));
-    assert_true(n >= 3);
-    by[op->space.dim[0]] = 1000;
-    md_ds_correction_add(l, op, 0, 1, by, 0.0); /* no time */
-    md_ds_correction_add(l, op, 0, 1, by, NAN);
-    assert_int_equal(md_ds_correction_version(l), 0);
-    for (int32_t i = 0; i < n; i++) {
-        all[i] = i;
-        here[i] = far[i] = 10.0;
-    }
-    md_ds_correction_apply(here, l, op, 0, by, all, n);
-    assert_float_equal(here[1], 10.0, 1e-9);
-    md_ds_correction_add(l, op, 0, 0, by, 3.0);
-    md_ds_correction_apply(here, l, op, 0, by, all, n);
-    for (int32_t i = 0; i < n; i++)
-        assert_float_equal(here[i], 10.0, 1e-9); /* who is it that is off? */
-    md_ds_correction_add(l, op, 0, 1, by, 6.0);
-    for (int32_t i = 0; i < n; i++)
-        here[i] = 10.0;
-    far[2] = -1.0;
-    md_ds_correction_apply(here, l, op, 0, by, all, n);
-    assert_true(here[1] / here[0] > 1.7 && here[1] / here[0] <= 2.0 && here[2] > here[0] && here[2] < here[1]);
-    by[op->space.dim[0]] = 1000 << 6;
-    md_ds_correction_add(l, op, 0, 0, by, 30.0); /* here all are off by more */
-    md_ds_correction_apply(far, l, op, 0, by, all, n);
-    assert_true(far[1] / far[0] > 1.0 && far[1] / far[0] < here[1] / here[0]);
-    assert_true(far[2] == -1.0);
-    by[op->space.dim[0]] = 1001; /* the same place: the newer one holds */
-    const int32_t version = md_ds_correction_version(l);
-    md_ds_correction_add(l, op, 0, 1, by, 3.0);
-    assert_int_equal(md_ds_correction_version(l), version + 1);
-    here[0] = here[1] = 10.0;
-    md_ds_correction_apply(here, l, op, 0, by, all, n);
-    assert_float_equal(here[1] / here[0], 1.0, 1e-6);
-    for (int i = 0; i < 5000; i++) { /* the memory is bounded */
-        by[op->space.dim[0]] = 1 + (int64_t)i * i;
-        md_ds_correction_add(l, op, 0, i % n, by, 0.5);
-    }
-    here[1] = 10.0;
-    md_ds_correction_apply(here, l, op, 0, by, all, n);
-    assert_float_equal(here[1], 10.0, 0.5);
-    md_ds_correction_destroy(&l);
-    timed_finish(&op);
-}
-
 /* 200 calls of 100 us, one each period, that find work left or not; what one more brings. */
 static double brought(md_ds_budget *c, double period_us, double busy)
 {
@@ -336,7 +276,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(two_slow_calls_in_a_hundred_are_felt, timed_set_up_async, timed_tear_down),
         cmocka_unit_test_setup_teardown(the_faster_one_is_found_soon, timed_set_up_async, timed_tear_down),
         cmocka_unit_test(what_calls_bring_follows_the_load),
-        cmocka_unit_test_setup_teardown(lessons_are_local, timed_set_up_async, timed_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

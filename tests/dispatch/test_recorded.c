@@ -70,7 +70,7 @@ typedef struct regret {
     int32_t n;
 } regret;
 
-/* Recorded time of what the calibrated model picks at a point among variants whose times are known: families may
+/* Recorded time of what the corrected model picks at a point among variants whose times are known: families may
  * have got new ones since. */
 static double picked_us(world *w, md_ds_op *op, int32_t point)
 {

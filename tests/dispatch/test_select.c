@@ -1,5 +1,6 @@
 /* What else a choice goes by: times measured at hints, sizes to choose by; and what it says: how far the hints are. */
 #include "base/status.h"
+#include "dispatch/pool/correct.h"
 #include "dispatch/select/select.h"
 #include "dispatch/script.h"
 #include "support/check.h"
@@ -73,18 +74,24 @@ static int32_t call_as(md_ds_op *op, int64_t n, int64_t as)
     return mark;
 }
 
-/* alpha is said to be the faster one and measured to be four times slower than said. */
-static void the_model_is_calibrated_by_what_was_measured(void **state)
+/* What the tuner would tell of a variant at the hint 64. */
+static void observe(md_ds_op *op, int32_t variant, double us, double model_us)
+{
+    md_ds_observe(&op->stage[0], (const int64_t[]){64}, &(md_ds_measured){variant, MD_TN_CLOCK_TUNING, us, model_us},
+                  true);
+}
+
+/* The model takes alpha for the faster one; it is measured to be four times slower than that. */
+static void the_model_is_corrected_by_what_was_measured(void **state)
 {
     (void)state;
     script_allow(SCRIPT_ALPHA, 0, 1.0)->us_each = 0.01;
     script_allow(SCRIPT_BETA, 0, 2.0)->us_each = 0.01;
     md_ds_op *op = script_op(&world, copy, NULL);
-    md_ds_pool *c = &op->stage[0];
     assert_int_equal(script_call(NULL, op, 300, 1), 0);
     int32_t a = slot_of(op, "alpha/v0_w0"), b = slot_of(op, "beta/v0_w0");
-    c->measured_us[a] = 4 * (1.0 + 0.64); /* both are from the hint 64 */
-    c->measured_us[b] = 2.0 + 0.64;
+    observe(op, a, 4 * (1.0 + 0.64), 1.0 + 0.64);
+    observe(op, b, 2.0 + 0.64, 2.0 + 0.64);
     md_ds_pick p = script_pick(op, 301, 1);
     assert_int_equal(p.variant, b);
     assert_float_equal(p.us, 2.0 + 3.01, 1e-9);
@@ -94,7 +101,8 @@ static void the_model_is_calibrated_by_what_was_measured(void **state)
     md_ds_op_destroy(&op);
 }
 
-/* One that was not measured is taken to be off as the others are, so that it neither wins nor loses by that alone. */
+/* A variant that was not measured is expected to be off as the others are on average, so that it neither wins nor
+ * loses by that alone. */
 static void what_was_not_measured_is_taken_to_be_off_alike(void **state)
 {
     (void)state;
@@ -102,22 +110,22 @@ static void what_was_not_measured_is_taken_to_be_off_alike(void **state)
     script_allow(SCRIPT_BETA, 0, 1.5);
     script_allow(SCRIPT_GAMMA, 0, 1.2);
     md_ds_op *op = script_op(&world, copy, NULL);
-    md_ds_pool *c = &op->stage[0];
     double us[3];
     int32_t a = slot_of(op, "alpha/v0_w0"), b = slot_of(op, "beta/v0_w0"), g = slot_of(op, "gamma/v0_w0");
-    c->measured_us[a] = 4.0;
-    c->measured_us[b] = 1.5 * 9.0;
-    md_ds_model_us(us, op, 0, (const int64_t[MD_FX_MAX_DIMS]){100}, 3);
-    assert_float_equal(us[a], 4.0, 1e-9);
-    assert_float_equal(us[b], 13.5, 1e-9);
-    assert_float_equal(us[g], 1.2 * 6.0, 1e-9); /* sqrt(4 * 9) */
     static const double nonsense[] = {0.0, -1.0, NAN, INFINITY};
     for (size_t i = 0; i < sizeof nonsense / sizeof *nonsense; i++) {
-        c->measured_us[a] = c->measured_us[b] = nonsense[i];
+        observe(op, a, nonsense[i], 1.0);
+        observe(op, b, nonsense[i], 1.5);
         md_ds_model_us(us, op, 0, (const int64_t[MD_FX_MAX_DIMS]){100}, 3);
         assert_float_equal(us[a], 1.0, 1e-9);
         assert_float_equal(us[b], 1.5, 1e-9);
     }
+    observe(op, a, 4.0, 1.0);
+    observe(op, b, 1.5 * 9.0, 1.5);
+    md_ds_model_us(us, op, 0, (const int64_t[MD_FX_MAX_DIMS]){100}, 3);
+    assert_float_equal(us[a], 4.0, 1e-9);
+    assert_float_equal(us[b], 13.5, 1e-9);
+    assert_float_equal(us[g], 1.2 * 6.0, 1e-9); /* sqrt(4 * 9) */
     md_ds_op_destroy(&op);
 }
 
@@ -253,7 +261,7 @@ static void wrong_sizes_to_choose_by_are_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(the_model_is_calibrated_by_what_was_measured, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_model_is_corrected_by_what_was_measured, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_was_not_measured_is_taken_to_be_off_alike, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_shape_that_no_hint_covers_is_marked_in_every_mode, set_up, tear_down),
         cmocka_unit_test_setup_teardown(weights_count_in_the_threshold, set_up, tear_down),

@@ -260,7 +260,7 @@ static void test_race(void **state)
     double us[N_VARIANTS] = {0};
     /* again where other work took the processor meanwhile */
     for (int i = 0; i < 8 && !(us[1] > 0.0 && us[0] > 2.0 * us[1]); i++) {
-        assert_ok(md_tn_race(us, v, N_VARIANTS, &call, 100.0));
+        assert_ok(md_tn_measure(us, v, N_VARIANTS, &call, 100.0));
         printf("slow %.2f us, plain %.2f us, failing %.2f, twice %.2f us\n", us[0], us[1], us[2], us[3]);
     }
     assert_true(us[1] > 0.0 && us[0] > 2.0 * us[1]); /* ten times the work */
@@ -270,7 +270,7 @@ static void test_race(void **state)
     for (int i = 0; i < N; i++)
         assert_true(x[i] == (float)i && y[i] == -1.0f); /* the caller's memory is as it was */
     toy_call(&call, &shape, &f->toy, y, x, (int64_t)1 << 40, 2.0);
-    assert_fails(md_tn_race(us, v, N_VARIANTS, &call, 100.0), MD_OUT_OF_MEMORY, "measuring");
+    assert_fails(md_tn_measure(us, v, N_VARIANTS, &call, 100.0), MD_OUT_OF_MEMORY, "measuring");
     for (int i = 0; i < N_VARIANTS; i++)
         md_bd_variant_destroy(&v[i]);
 }
@@ -292,7 +292,7 @@ static void test_budget(void **state)
     /* by other work: the second was not reached in time */
     for (bool is_starved = true; is_starved; budget *= is_starved ? 2.0 : 1.0) {
         const uint64_t start = md_clock_ns();
-        assert_ok(md_tn_race(us, v, 2, &call, budget));
+        assert_ok(md_tn_measure(us, v, 2, &call, budget));
         ms = (double)(md_clock_ns() - start) * 1e-6;
         is_starved = us[1] < 0.0 && ms > budget && budget < 4000.0;
     }
@@ -300,7 +300,7 @@ static void test_budget(void **state)
     printf("%.0f ms of %.0f, where a run takes %.1f\n", ms, budget, run_ms);
     assert_true(ms < budget + 12.0 * run_ms); /* 30 samples each would take 60 of them */
     assert_true(us[0] >= 9000.0 && us[1] >= 9000.0);
-    assert_ok(md_tn_race(us, v, 2, &call, 0.0));
+    assert_ok(md_tn_measure(us, v, 2, &call, 0.0));
     assert_true(us[0] > 0.0 && us[1] < 0.0); /* the second was not reached */
     md_bd_variant_destroy(&v[0]);
     md_bd_variant_destroy(&v[1]);

@@ -30,35 +30,34 @@ static bool is_busy(void *user, uint64_t quiet_ns)
     return is_left || (captured && md_clock_ns() - captured < after_capture_ns);
 }
 
-/* The fastest serves, and the trial is over. The lock is held. */
-static void settle(struct md_ds_hybrid *h, md_ds_shape_entry *entry)
+/* The fastest becomes the incumbent, and the trial is over. The lock is held. */
+static void finish_race(struct md_ds_hybrid *h, md_ds_shape_entry *entry)
 {
     static const double gain = 0.01;
     md_ds_trial *t = md_ds_trial_in(entry);
-    double own_spread, spread;
-    const double own = md_ds_idle_bench_us(&own_spread, t->idle, t->challenger[0].variant);
+    const md_tn_summary own = md_ds_idle_bench_result(t->idle, t->challenger[0].variant);
     int32_t best = 0;
     h->budget.spent_us += md_ds_idle_bench_spent_us(t->idle);
-    for (int32_t i = 0; i < t->n_challengers && own > 0.0; i++) {
-        md_ds_challenger *r = &t->challenger[i];
-        r->idle_us = md_ds_idle_bench_us(&spread, t->idle, r->variant);
-        r->is_out = i > 0;
-        md_ds_teach(h, t, r);
-        if (r->idle_us > 0.0 &&
-            (best > 0 ? r->idle_us < t->challenger[best].idle_us : r->idle_us < (1.0 - gain) * own) &&
-            own - r->idle_us > 2.0 * MD_MAX(spread, own_spread))
+    for (int32_t i = 0; i < t->n_challengers && own.us > 0.0; i++) {
+        md_ds_challenger *x = &t->challenger[i];
+        const md_tn_summary s = md_ds_idle_bench_result(t->idle, x->variant);
+        x->idle_us = s.us;
+        x->is_out = i > 0;
+        md_ds_teach_model(h, t, x);
+        if (s.us > 0.0 && own.us - s.us > 2.0 * MD_MAX(s.error, own.error) &&
+            s.us < (best > 0 ? t->challenger[best].idle_us : (1.0 - gain) * own.us))
             best = i;
     }
     if (best > 0)
-        md_ds_put_in_charge(h->op, entry, &t->shape, best);
+        md_ds_make_incumbent(h->op, entry, &t->shape, best);
     for (int32_t i = 1; i < t->n_challengers && t->challenger[0].idle_us > 0.0; i++)
         if (t->challenger[i].idle_us > 0.0)
             t->challenger[i].expected = t->challenger[i].idle_us / t->challenger[0].idle_us;
-    if (!t->is_over && own > 0.0)
+    if (!t->is_over && own.us > 0.0)
         md_ds_trial_next(t);
 }
 
-static md_status go_on(bool *is_done, struct md_ds_hybrid *h, md_ds_trial *t)
+static md_status run_while_quiet(bool *is_done, struct md_ds_hybrid *h, md_ds_trial *t)
 {
     static const double usual_us = 200.0;
     const double wanted_us = h->op->policy.quiet_us;
@@ -80,10 +79,10 @@ static void run_race(void *user)
     struct md_ds_hybrid *h = j->h;
     md_ds_trial *t = md_ds_trial_in(j->entry);
     bool is_done = false;
-    md_status s = go_on(&is_done, h, t);
+    md_status s = run_while_quiet(&is_done, h, t);
     pthread_mutex_lock(&h->lock);
     if (is_done)
-        settle(h, j->entry);
+        finish_race(h, j->entry);
     t->is_raced = is_done || s != MD_OK;
     t->race_ns = md_clock_ns() + ((uint64_t)FIRST_WAIT_NS << MD_MIN(t->n_races, DOUBLINGS));
     t->n_races++;

@@ -14,14 +14,11 @@ enum { MD_DS_TRIAL_EVERY = 8, MD_DS_TRIAL_CALMLY = 64, MD_DS_TRIAL_WAITS = 256 }
 
 /* What an op has for it; NULL in other modes. */
 struct md_ds_hybrid;
-struct md_ds_correction;
 
 md_status md_ds_hybrid_create(struct md_ds_hybrid **out, md_ds_op *op);
 /** Waits for what is being prepared, and lets go of records. */
 void md_ds_hybrid_destroy(struct md_ds_hybrid **hybrid);
 void md_ds_trial_free(struct md_ds_trial *trial); /* NULL allowed */
-
-struct md_ds_correction *md_ds_hybrid_correction(const md_ds_op *op); /* of an op that has a hybrid */
 
 /** Runs a call that goes the long way, as md_ds_run. */
 md_status md_ds_hybrid_run(md_ds_op *op, md_ds_shape_entry *entry, md_stream stream, md_ds_bound *bound);

@@ -5,7 +5,7 @@
 #include "dispatch/select/select.h"
 #include "dispatch/online/online.h"
 #include "dispatch/online/idle_bench.h"
-#include "dispatch/online/correction.h"
+#include "dispatch/pool/correct.h"
 #include "dispatch/cache/upgrade.h"
 #include "dispatch/cache/shape_entry.h"
 #include "tune/verify/agree.h"
@@ -72,21 +72,18 @@ static bool is_best_of_family(const md_ds_pool *c, const double *us, int32_t n, 
  * may be off most, then whoever is next. The number; 0 where there is nobody to try. */
 static int32_t list_challengers(md_ds_challenger *out, double *own_us, md_ds_op *op, int32_t stage, const job *j)
 {
-    const md_ds_pool *c = &op->stage[stage];
+    md_ds_pool *c = &op->stage[stage];
     const int32_t n = atomic_load_explicit(&c->n_variants, memory_order_acquire),
                   own = md_ds_plan_of(j->entry)->stage[stage].pick.variant;
     double us[MD_DS_MAX_VARIANTS], model_us[MD_DS_MAX_VARIANTS];
-    int32_t all[MD_DS_MAX_VARIANTS];
     md_ds_challenger family[MD_DS_CHALLENGERS], other[MD_DS_CHALLENGERS];
     int32_t n_families = 1, n_others = 1, n_challengers = 1;
     if (c->pinned >= 0)
         return 0;
-    md_ds_model_us(model_us, op, stage, j->by, n);
-    for (int32_t i = 0; i < n; i++) {
+    md_ds_predict_us(model_us, op, stage, j->by, n);
+    for (int32_t i = 0; i < n; i++)
         us[i] = i != own && md_ds_reject_reason(c, i, &j->shape) ? -1.0 : model_us[i];
-        all[i] = i;
-    }
-    md_ds_correction_apply(us, md_ds_hybrid_correction(op), op, stage, j->by, all, n);
+    md_ds_correct(us, c, j->by, NULL, n);
     *own_us = us[own];
     out[0] = family[0] = other[0] = (md_ds_challenger){.variant = own, .model_us = model_us[own], .expected = 1.0};
     for (int32_t i = 0; i < n; i++) {
@@ -194,7 +191,9 @@ static void replace_incumbent(md_ds_trial *t, const job *j)
 
 static bool make_trial(job *j)
 {
-    const int32_t version = md_ds_correction_version(md_ds_hybrid_correction(j->op));
+    int32_t version[MD_ST_MAX_STAGES]; /* before it is read: what comes later is read again */
+    for (int32_t s = 0; s < j->op->n_stages; s++)
+        version[s] = md_tn_correction_version(j->op->stage[s].correction);
     md_ds_trial *t = calloc(1, sizeof *t);
     if (!t || choose_stage(t, j) == 0) {
         free(t);
@@ -203,14 +202,13 @@ static bool make_trial(job *j)
     t->count = &j->op->n_trials;
     atomic_fetch_add_explicit(t->count, 1, memory_order_relaxed);
     t->shape = j->shape;
-    memcpy(t->by, j->by, sizeof t->by);
-    t->version = version;
+    memcpy(t->select_sizes, j->by, sizeof t->select_sizes);
+    t->version = version[t->stage];
     t->looks = md_ds_is_async(j->op->runtime) ? 1 : MD_DS_HOST_LOOKS;
-    t->every = t->published = t->went = MD_DS_TRIAL_EVERY;
+    t->every = t->published_every = t->previous_every = MD_DS_TRIAL_EVERY;
     t->is_careful = md_ds_is_async(j->op->runtime);
     for (int32_t i = 1; i < t->n_challengers; i++)
-        t->challenger[i].is_known =
-            md_ds_correction_know(md_ds_hybrid_correction(j->op), t->stage, t->challenger[i].variant);
+        t->challenger[i].is_known = md_ds_is_measured(&j->op->stage[t->stage], t->challenger[i].variant);
     t->is_raced = !md_ds_is_async(j->op->runtime);
     check(t, j);
     if (t->n_challengers < 2 || make_plans(t, j) != MD_OK) {

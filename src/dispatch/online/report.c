@@ -10,7 +10,7 @@ uint32_t md_ds_hybrid_every(const md_ds_op *op, const md_ds_shape_entry *entry, 
                    ? otherwise
                    : MD_DS_TRIAL_EVERY;
     const int32_t every = atomic_load_explicit(&t->every, memory_order_relaxed);
-    atomic_store_explicit(&t->published, every, memory_order_relaxed);
+    atomic_store_explicit(&t->published_every, every, memory_order_relaxed);
     return (uint32_t)every;
 }
 
@@ -24,7 +24,6 @@ bool md_ds_hybrid_wants_launch_plan(const md_ds_shape_entry *entry)
 bool md_ds_trial_of(md_ds_trial_state *out, const md_ds_op *op, const md_ds_shape_entry *entry)
 {
     const md_ds_trial *t = md_ds_trial_in(entry);
-    double spread;
     if (!t)
         return false;
     pthread_mutex_lock(&op->hybrid->lock);
@@ -39,7 +38,7 @@ bool md_ds_trial_of(md_ds_trial_state *out, const md_ds_op *op, const md_ds_shap
     for (int32_t i = 0; i < t->n_challengers; i++) {
         const md_ds_challenger *r = &t->challenger[i];
         out->of[i] =
-            (md_ds_tried){r->variant, r->n, r->expected, md_ds_challenger_median(&spread, r), r->idle_us, r->is_out};
+            (md_ds_tried){r->variant, r->n, r->expected, md_ds_challenger_summary(r).us, r->idle_us, r->is_out};
     }
     pthread_mutex_unlock(&op->hybrid->lock);
     return true;

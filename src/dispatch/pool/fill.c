@@ -42,8 +42,6 @@ static md_status add_decision(md_ds_pool *c, const md_fa_family *f, const md_tn_
     MD_TRY(md_ds_pool_add(&slot, c, &candidate));
     if (slot < 0)
         return MD_OK;
-    if (is_measured && c->from_hint[slot] == hint)
-        atomic_store_explicit(&c->measured_us[slot], d->us, memory_order_relaxed);
     const double model_us = is_measured ? md_tn_predict_us(&c->target, f, &d->config, shape->size) : 0.0;
     md_ds_rank(c, hint, (md_ds_ranked){.variant = slot, .us = d->us, .model_us = model_us});
     return MD_OK;

@@ -3,6 +3,7 @@
 
 #include "base/task/fork.h"
 #include "base/status.h"
+#include "dispatch/pool/correct.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +22,7 @@ md_status md_ds_pool_init(md_ds_pool *c, md_bd *builder, const md_fa_target *tar
     if (!c->draft)
         return md_fail_memory();
     atomic_init(&c->ranks, c->draft);
-    return MD_OK;
+    return md_tn_correction_create(&c->correction, space->n, space->weight);
 }
 
 void md_ds_pool_finish(md_ds_pool *c)
@@ -31,6 +32,7 @@ void md_ds_pool_finish(md_ds_pool *c)
     for (int32_t i = 0; i < c->n_variants; i++)
         md_bd_variant_destroy(&c->variant[i]);
     free(c->numeric);
+    md_tn_correction_destroy(&c->correction);
     md_tn_estimates_close(&c->estimates);
     for (md_ds_ranks *r = c->draft; r;) {
         md_ds_ranks *older = r->older;
@@ -88,6 +90,9 @@ void md_ds_rank(md_ds_pool *c, int32_t hint, md_ds_ranked variant)
 {
     md_ds_ranks *r = c->draft;
     int32_t at = r->n[hint];
+    const md_ds_measured measured = {variant.variant, MD_TN_CLOCK_TUNING, variant.us, variant.model_us};
+    if (variant.model_us > 0.0)
+        md_ds_observe(c, c->space->hint[hint], &measured, true);
     if (at == MD_DS_MAX_RANKED || is_ranked(r, hint, variant.variant))
         return;
     for (; at > 0 && r->of[hint][at - 1].us > variant.us; at--)

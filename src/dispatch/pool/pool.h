@@ -36,9 +36,8 @@ typedef struct md_ds_pool {
     _Atomic int32_t n_variants;
     md_bd_variant *variant[MD_DS_MAX_VARIANTS];
     int32_t from_hint[MD_DS_MAX_VARIANTS]; /* the first hint it was chosen for; -1: for something else */
-    _Atomic double measured_us[MD_DS_MAX_VARIANTS]; /* at from_hint, by the tuner; 0: only the model knows */
-    _Atomic double hint_us[MD_DS_MAX_VARIANTS]; /* by the model, where it was measured; 0: not asked yet */
     _Atomic int32_t agreement[MD_DS_MAX_VARIANTS]; /* md_tn_agreement: with the results of others */
+    struct md_tn_correction *correction; /* of the model, by measured times (correct.h) */
     int32_t pinned; /* variant, or -1 */
     struct md_ds_numeric *numeric; /* which class serves which shape; NULL: any */
     _Atomic(md_ds_ranks *) ranks; /* what readers see */
@@ -70,7 +69,8 @@ md_status md_ds_pool_add_locked(int32_t *slot, md_ds_pool *c, const md_ds_candid
 /** Waits for all builds. Failed ones stay, and are never picked. */
 void md_ds_pool_wait(md_ds_pool *c);
 
-/** Puts a variant into a hint's ranking, unless it is there or the ranking is full. `variant.model_us` as it says. */
+/** Puts a variant into a hint's ranking, unless it is there or the ranking is full. Where its time is measured the
+ * correction of the model gets it. */
 void md_ds_rank(md_ds_pool *c, int32_t hint, md_ds_ranked variant);
 
 #endif

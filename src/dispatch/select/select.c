@@ -2,6 +2,7 @@
 
 #include "base/status.h"
 #include "dispatch/select/agreement.h"
+#include "dispatch/pool/correct.h"
 #include "dispatch/pool/numeric.h"
 #include "tune/tune.h"
 
@@ -124,94 +125,25 @@ static bool choose_least(md_ds_pick *out, const md_ds_op *op, const md_ds_pool *
 
 /* ---- The model */
 
-/* Measured time over the model's, and the hint where. */
-typedef struct calibration {
-    double factor; /* 0: not measured */
-    int32_t hint;
-} calibration;
-
-/* Beyond MOST_OFF a factor says more about the hint (a call's overhead there, other work while it was measured) than
- * about the variant; so it does farther away than NEAR octaves, half as much in so many more. */
-static const double MOST_OFF = 3.0, NEAR = 4.0, HALF_AWAY = 4.0;
-
-static calibration calibration_at(md_ds_pool *c, const md_ds_space *space, int32_t i)
+/* -1 for candidates that do not fit the query (NULL: all fit): the model takes microseconds for each. */
+static void predict_us(double *us, const md_ds_pool *c, const int64_t *by, int32_t n, const md_ds_query *query)
 {
-    const double measured = atomic_load_explicit(&c->measured_us[i], memory_order_relaxed);
-    if (!(measured > 0.0) || !isfinite(measured) || c->from_hint[i] < 0)
-        return (calibration){0.0, -1};
-    double modelled = atomic_load_explicit(&c->hint_us[i], memory_order_relaxed);
-    if (!(modelled > 0.0)) {
-        int64_t size[MD_FX_MAX_DIMS];
-        md_ds_hint_sizes(size, space, c->from_hint[i]);
-        modelled = md_tn_predict_us(&c->target, c->variant[i]->family, &c->variant[i]->config, size);
-        /* whoever else writes it writes the same */
-        atomic_store_explicit(&c->hint_us[i], modelled, memory_order_relaxed);
-    }
-    return (calibration){measured / modelled, c->from_hint[i]};
+    for (int32_t i = 0; i < n; i++)
+        us[i] = !query || fits(c, i, query)
+                    ? md_tn_predict_us(&c->target, c->variant[i]->family, &c->variant[i]->config, by)
+                    : -1.0;
 }
 
-/* A variant that was the best of its family at several hints was measured at each: the nearest one counts. */
-static void take_nearest(calibration *out, const md_ds_pool *c, const md_ds_space *space, const int64_t *by, int32_t n)
+void md_ds_predict_us(double *us, const md_ds_op *op, int32_t stage, const int64_t *by, int32_t n)
 {
-    const md_ds_ranks *ranks = md_ds_ranks_of(c);
-    double nearest[MD_DS_MAX_VARIANTS];
-    for (int32_t i = 0; i < MD_DS_MAX_VARIANTS; i++)
-        nearest[i] = INFINITY;
-    for (int32_t h = 0; h < space->n_hints; h++) {
-        const double d = md_ds_distance(space, MD_METRIC_LOG2, by, space->hint[h]);
-        for (int32_t k = 0; k < ranks->n[h]; k++) {
-            const md_ds_ranked *r = &ranks->of[h][k];
-            if (!(r->model_us > 0.0) || r->variant >= n || d >= nearest[r->variant])
-                continue;
-            nearest[r->variant] = d;
-            out[r->variant] = (calibration){r->us / r->model_us, h};
-        }
-    }
+    predict_us(us, &op->stage[stage], by, n, NULL);
 }
 
-/* By how much each is off among those measured at its hint: what is off by the hint itself is nobody's merit.
- * Returns what all are off by. */
-static double calibrate(double *factor, md_ds_pool *c, const md_ds_space *space, const int64_t *by, int32_t n)
-{
-    calibration at[MD_DS_MAX_VARIANTS];
-    double sum[MD_DS_MAX_HINTS] = {0.0}, all = 0.0;
-    int32_t n_at[MD_DS_MAX_HINTS] = {0}, n_known = 0;
-    for (int32_t i = 0; i < MD_DS_MAX_VARIANTS; i++)
-        at[i] = i < n ? calibration_at(c, space, i) : (calibration){0.0, -1};
-    take_nearest(at, c, space, by, n);
-    for (int32_t i = 0; i < n; i++) {
-        factor[i] = at[i].factor;
-        if (!(factor[i] > 0.0))
-            continue;
-        sum[at[i].hint] += log(factor[i]);
-        n_at[at[i].hint]++;
-        all += log(factor[i]);
-        n_known++;
-    }
-    const double usual = n_known ? exp(all / n_known) : 1.0;
-    for (int32_t i = 0; i < n; i++) {
-        if (!(factor[i] > 0.0))
-            continue;
-        const double own = fmin(MOST_OFF, fmax(1.0 / MOST_OFF, factor[i] / exp(sum[at[i].hint] / n_at[at[i].hint])));
-        const double away = fmax(0.0, md_ds_distance(space, MD_METRIC_LOG2, by, space->hint[at[i].hint]) - NEAR);
-        factor[i] = usual * pow(own, exp2(-away / HALF_AWAY));
-    }
-    return usual;
-}
-
-/* What is measured and what is not must compare: the others are taken to be off as those are on average. */
-/* -1 for those that do not fit what is asked (NULL: all fit): the model takes microseconds for each. */
 static void model_us(double *us, md_ds_op *op, int32_t stage, const int64_t *by, int32_t n, const md_ds_query *query)
 {
     md_ds_pool *c = &op->stage[stage];
-    double factor[MD_DS_MAX_VARIANTS];
-    const double other = calibrate(factor, c, &op->space, by, n);
-    for (int32_t i = 0; i < n; i++) {
-        const md_bd_variant *v = c->variant[i];
-        us[i] = -1.0;
-        if (!query || fits(c, i, query))
-            us[i] = md_tn_predict_us(&c->target, v->family, &v->config, by) * (factor[i] > 0.0 ? factor[i] : other);
-    }
+    predict_us(us, c, by, n, query);
+    md_ds_correct(us, c, by, NULL, n);
 }
 
 void md_ds_model_us(double *us, md_ds_op *op, int32_t stage, const int64_t *by, int32_t n)
@@ -260,6 +192,17 @@ static void order_racers(int32_t *slot, int32_t m, md_ds_op *op, const md_ds_poo
     }
 }
 
+/* Shapes that cannot be measured, and the order of later measurements, profit from what was measured here. */
+static void observe_measured(md_ds_pool *c, const int64_t *by, const double us[MD_DS_MAX_VARIANTS])
+{
+    for (int32_t i = 0; i < MD_DS_MAX_VARIANTS; i++) {
+        if (!(us[i] > 0.0))
+            continue;
+        const double model_us = md_tn_predict_us(&c->target, c->variant[i]->family, &c->variant[i]->config, by);
+        md_ds_observe_at(c, by, &(md_ds_measured){i, MD_TN_CLOCK_MEASURE, us[i], model_us}, true);
+    }
+}
+
 static bool choose_measured(md_ds_pick *out, md_ds_op *op, md_ds_pool *c, const md_ds_query *query)
 {
     md_ds_query ready = *query;
@@ -273,7 +216,7 @@ static bool choose_measured(md_ds_pick *out, md_ds_op *op, md_ds_pool *c, const 
         time[i] = us[i] = -1.0;
     for (int32_t i = 0; i < m; i++)
         racer[i] = c->variant[slot[i]];
-    md_status s = m > 0 ? md_tn_race(time, racer, m, query->call, RACE_BUDGET_MS) : MD_NOT_FOUND;
+    md_status s = m > 0 ? md_tn_measure(time, racer, m, query->call, RACE_BUDGET_MS) : MD_NOT_FOUND;
     for (int32_t i = 0; i < m && s == MD_TIMEOUT; i++)
         if (time[i] == MD_TN_HUNG)
             md_ds_quarantine(op, c->target.stage, slot[i], MD_TN_FAILS);
@@ -282,6 +225,7 @@ static bool choose_measured(md_ds_pick *out, md_ds_op *op, md_ds_pool *c, const 
     atomic_fetch_add_explicit(&op->count.measured, (uint64_t)m, memory_order_relaxed);
     for (int32_t i = 0; i < m; i++)
         us[slot[i]] = time[i];
+    observe_measured(c, query->by, us);
     return choose_least(out, op, c, query->by, us, MD_DS_MAX_VARIANTS, MD_DS_MEASURED);
 }
 

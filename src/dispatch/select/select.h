@@ -21,7 +21,9 @@ md_status md_ds_select(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds
  * nobody gave hints. */
 bool md_ds_has_lattice(const md_ds_op *op);
 
-/** The model's time of the first n candidates at sizes by dim id, calibrated by what was measured at hints. */
+/** The model's time of the first n candidates at sizes by dim id. */
+void md_ds_predict_us(double *us, const md_ds_op *op, int32_t stage, const int64_t *by, int32_t n);
+/** The same, corrected by measured times. */
 void md_ds_model_us(double *us, md_ds_op *op, int32_t stage, const int64_t *by, int32_t n);
 
 /** NULL where candidate i can serve the shape, else why not ("not built: ...", "longer than it was compiled for"). */

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/dtype.h"
 #include "base/status.h"
+#include "tune/bench/cold.h"
 #include "tune/bench/copies.h"
 
 #include <math.h>
@@ -11,8 +12,6 @@
 
 /* Guards follow each output. Blocks of a ragged point begin one element behind a boundary. */
 enum { ALIGNMENT = 64, GUARD = 256, POISON = 0xff };
-/* All sets together are so many times the cache that a GPU's kernels would otherwise find their inputs in. */
-static const double COLD = 2.5;
 
 uint64_t md_tn_now_ns(const md_dev *dev)
 {
@@ -124,9 +123,8 @@ md_status md_tn_bench_make(md_tn_bench *out, md_dev *dev, const md_tn_data *data
         md_tn_bench_finish(out);
         return s;
     }
-    const double wanted = dev->ops->time && !dev->ops->is_simulated ? COLD * (double)dev->facts.l2_bytes : 0.0;
-    while (out->n_sets < MD_TN_MAX_SETS && (double)out->n_sets * (double)data->total_bytes < wanted &&
-           make_set(out, report) == MD_OK)
+    const int32_t wanted = md_tn_cold_sets(dev, (double)MD_MAX(data->total_bytes, 1), MD_TN_MAX_SETS);
+    while (out->n_sets < wanted && make_set(out, report) == MD_OK)
         ;
     return MD_OK;
 }
@@ -184,8 +182,8 @@ md_status md_tn_time_runs(double *us, md_tn_runs *runs)
 static md_kn_call *next_set(void *user)
 {
     md_tn_bench *b = user;
-    md_kn_call *call = &b->set[b->turn].call;
-    b->turn = (b->turn + 1) % b->n_sets;
+    md_kn_call *call = &b->set[b->next].call;
+    b->next = (b->next + 1) % b->n_sets;
     return call;
 }
 

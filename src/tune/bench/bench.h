@@ -17,7 +17,7 @@ typedef struct md_tn_bench {
     md_dev *dev;
     const md_tn_data *data;
     md_kn_report report;
-    int32_t n_sets, turn;
+    int32_t n_sets, next; /* set of the next run */
     md_tn_set *set;
     void *workspace;
     int64_t workspace_bytes, left; /* bytes that may still be taken */

@@ -1,302 +1,257 @@
-/* The race at a point: first looks that reject early, halving, and a last one in pairs. A B C C B A throughout, so
- * that what drifts (clock rate, other load) meets all alike. */
-#include "tune/search/job.h"
+/* The benchmark engine: looks, warm-up, rounds, cuts, ties. See tournament.h. */
+#include "tune/bench/tournament.h"
 
 #include "base/status.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
 
-/* Of the best first look: beyond it, not worth a second; beyond the other, no samples. */
-static const double CUT = 8.0, HOPELESS = 2.0;
-/* What is over soon is looked at twice in any case: the first run pays for more than itself. */
-static const double CHEAP_US = 1000.0;
-/* After some rounds only those this near to the best go on. */
-static const double NEAR = 1.25, NEARER = 1.08;
-/* Differences below one, or above the other, are never taken for noise. */
-static const double LEAST_TIE = 0.005, MOST_TIE = 0.02;
-enum { SAMPLE_US = 50, MAX_REPEATS = 256, FINALISTS = 5, POLL_US = 200 };
+enum { LEAST_TO_TIE = 4 }; /* samples before a tie is believed */
 
-static double known_us(const md_tn_entry *e)
+md_tn_tournament md_tn_tournament_make(md_tn_purpose purpose, const md_tn_sampler *sampler,
+                                       md_tn_competitor *competitor, int32_t n)
 {
-    return e->n ? e->us : e->first_us;
+    return (md_tn_tournament){
+        .policy = *md_tn_policy_for(purpose), .sampler = *sampler, .n = n, .competitor = competitor};
 }
 
-static bool is_timed(const md_tn_work *w, const md_tn_tuning_point *tuning_point, int32_t i)
+static md_tn_permission ask(const md_tn_tournament *t, md_tn_moment moment, int32_t i)
 {
-    return i >= 0 && i < w->n_trials && i < tuning_point->capacity && tuning_point->entry[i].is_there &&
-           tuning_point->entry[i].first_us > 0.0 && !w->trial[i].is_out;
+    return t->sampler.proceed ? t->sampler.proceed(t->sampler.user, moment, i) : MD_TN_GO_ON;
 }
 
-static double least_us(const md_tn_work *w, const md_tn_tuning_point *tuning_point)
+static void fail(md_tn_competitor *c)
+{
+    c->is_in = false;
+    c->has_failed = true;
+    c->n = c->n_taken = 0;
+    c->look_us = 0.0;
+}
+
+static md_tn_outcome take(double *us, md_tn_tournament *t, int32_t i, md_tn_step step)
+{
+    md_tn_competitor *c = &t->competitor[i];
+    const int32_t repeats = step < MD_TN_WARM_UP ? 1 : c->repeats;
+    *us = 0.0;
+    md_tn_outcome o = t->sampler.sample(us, t->sampler.user, i, repeats, step);
+    if (o == MD_TN_SAMPLED && (!(*us > 0.0) || !isfinite(*us)))
+        o = MD_TN_RUN_FAILED;
+    if (o == MD_TN_RUN_FAILED || o == MD_TN_RUN_HANGS)
+        fail(c);
+    return o;
+}
+
+/* ---- What times say */
+
+static double time_of(const md_tn_tournament *t, const md_tn_competitor *c)
+{
+    return c->n ? md_tn_summarize(c->sample, c->n, t->policy.compare_by).us : c->look_us;
+}
+
+static uint32_t groups_of(const md_tn_competitor *c)
+{
+    return c->groups ? c->groups : 1;
+}
+
+/* The least time in each group, of those that were dropped, too; 0: none. */
+static void find_best(double best[32], const md_tn_tournament *t)
+{
+    for (int32_t g = 0; g < 32; g++)
+        best[g] = 0.0;
+    for (int32_t i = 0; i < t->n; i++) {
+        const md_tn_competitor *c = &t->competitor[i];
+        const double us = time_of(t, c);
+        for (int32_t g = 0; us > 0.0 && g < 32; g++)
+            if (groups_of(c) >> g & 1 && (!(best[g] > 0.0) || us < best[g]))
+                best[g] = us;
+    }
+}
+
+static bool is_slow(const md_tn_competitor *c, double us, const double best[32], double factor)
+{
+    for (int32_t g = 0; g < 32; g++)
+        if (groups_of(c) >> g & 1 && us <= factor * best[g])
+            return false;
+    return true;
+}
+
+static void drop_slow(md_tn_tournament *t, double factor)
+{
+    double best[32];
+    find_best(best, t);
+    for (int32_t i = 0; i < t->n; i++) {
+        md_tn_competitor *c = &t->competitor[i];
+        const double us = time_of(t, c);
+        if (c->is_in && !c->is_kept && (!(us > 0.0) || is_slow(c, us, best, factor)))
+            c->is_in = false;
+    }
+}
+
+static int32_t count_in(const md_tn_tournament *t)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < t->n; i++)
+        n += t->competitor[i].is_in;
+    return n;
+}
+
+/* True if nothing is left to be decided: all differ by less than the tie, and no error is larger than half of it. */
+static bool is_tie(const md_tn_tournament *t)
+{
+    double least = INFINITY, most = 0.0, error = 0.0;
+    for (int32_t i = 0; i < t->n; i++) {
+        const md_tn_competitor *c = &t->competitor[i];
+        if (!c->is_in)
+            continue;
+        const md_tn_summary s = md_tn_summarize(c->sample, c->n, t->policy.judge_by);
+        least = fmin(least, s.us);
+        most = fmax(most, s.us);
+        error = fmax(error, s.error);
+    }
+    return most - least <= t->policy.tie * least && error <= 0.5 * t->policy.tie * least;
+}
+
+/* Cuts that are due before the next pass. True if it is decided. */
+static bool is_decided(md_tn_tournament *t)
+{
+    for (; t->n_cuts < MD_TN_MOST_CUTS; t->n_cuts++) {
+        const md_tn_cut *cut = &t->policy.cut[t->n_cuts];
+        if (cut->samples == 0 || cut->samples > t->pass)
+            break;
+        drop_slow(t, cut->factor);
+    }
+    const int32_t n = count_in(t);
+    if (n == 0 || (n == 1 && t->pass > 0 && t->pass >= t->policy.least_samples))
+        return true;
+    return n > 1 && t->policy.tie > 0.0 && t->pass >= LEAST_TO_TIE && t->pass % 2 == 0 && is_tie(t);
+}
+
+/* ---- Looks */
+
+static double least_look(const md_tn_tournament *t)
 {
     double least = INFINITY;
-    for (int32_t i = 0; i < w->n_trials; i++)
-        if (is_timed(w, tuning_point, i))
-            least = fmin(least, known_us(&tuning_point->entry[i]));
+    for (int32_t i = 0; i < t->n; i++) {
+        const double us = time_of(t, &t->competitor[i]);
+        if (us > 0.0)
+            least = fmin(least, us);
+    }
     return least;
 }
 
-/* ---- Waiting for builds */
-
-static bool is_excluded(const char *list, const char *name)
+/* One run that pays for page faults and cold caches, and one that says how long a sample must be. */
+static md_tn_outcome look_at(md_tn_tournament *t, int32_t i)
 {
-    for (const char *at = list; at && *at;) {
-        const size_t length = strcspn(at, ";");
-        char one[MD_FA_NAME], current[MD_FA_NAME];
-        snprintf(one, sizeof one, "%.*s", (int)MD_MIN(length, sizeof one - 1), at);
-        md_fa_current_name(current, one);
-        if (!strcmp(current, name))
-            return true;
-        at += length + (at[length] == ';');
+    md_tn_competitor *c = &t->competitor[i];
+    const double least = least_look(t);
+    double us = 0.0, again = 0.0;
+    md_tn_outcome o = take(&us, t, i, MD_TN_FIRST_LOOK);
+    if (o != MD_TN_SAMPLED)
+        return o;
+    c->look_us = us;
+    if ((c->looks_twice || us <= fmax(t->policy.second_look * least, t->policy.cheap_us)) &&
+        ask(t, MD_TN_BEFORE_SECOND_LOOK, i) == MD_TN_GO_ON) {
+        o = take(&again, t, i, MD_TN_SECOND_LOOK);
+        if (o == MD_TN_SAMPLED)
+            c->look_us = again;
     }
-    return false;
+    return o;
 }
 
-static void put_out(md_tn_work *w, md_tn_trial *t, md_tn_verdict verdict)
+static void set_repeats(md_tn_tournament *t)
 {
-    t->is_out = true;
-    t->verdict = verdict;
-    md_tn_counters *c = w->job->count;
-    if (c)
-        atomic_fetch_add(verdict == MD_TN_UNBUILT ? &c->unbuilt : verdict == MD_TN_WRONG ? &c->wrong : &c->failed, 1);
-}
-
-static void digest_source(md_tn_trial *t)
-{
-    md_strbuf b = {0};
-    if (md_bd_variant_source(&b, t->variant) == MD_OK)
-        t->source = md_hash128(md_strbuf_text(&b), b.size);
-    md_strbuf_finish(&b);
-}
-
-/* Builds go on beside; those that would end too late are given up. */
-void md_tn_await(md_tn_work *w, md_tn_tuning_point *tuning_point)
-{
-    for (int32_t i = 0; i < w->n_trials && i < tuning_point->capacity; i++) {
-        if (!tuning_point->entry[i].is_there || tuning_point->entry[i].first_us > 0.0)
-            continue;
-        while (atomic_load(&w->trial[i].variant->state) == MD_BD_QUEUED && md_tn_now_ns(w->dev) < w->builds_ns)
-            nanosleep(&(struct timespec){0, POLL_US * 1000L}, NULL);
-        md_tn_observe(w);
+    for (int32_t i = 0; i < t->n; i++) {
+        md_tn_competitor *c = &t->competitor[i];
+        if (c->is_in && c->repeats == 0)
+            c->repeats = (int32_t)fmax(1.0, fmin(t->policy.sample_us / c->look_us, t->policy.most_repeats));
     }
 }
 
-/* Built, and not known to be bad. */
-static bool get_ready(md_tn_work *w, md_tn_tuning_point *tuning_point, md_tn_trial *t)
+/* Variants that no look reached get no samples. */
+static md_tn_ending look_at_all(md_tn_tournament *t)
 {
-    if (t->is_out)
-        return false;
-    if (atomic_load(&t->variant->state) == MD_BD_QUEUED) {
-        tuning_point->is_cut = true;
-        return false;
-    }
-    const bool is_fresh = !t->source.lo && !t->source.hi;
-    if (md_bd_variant_wait(t->variant) != MD_OK) {
-        put_out(w, t, MD_TN_UNBUILT);
-        return false;
-    }
-    if (!is_fresh)
-        return true;
-    digest_source(t);
-    if (is_excluded(w->job->exclude, t->variant->name)) {
-        (void)md_tn_wisdom_quarantine(w->job->wisdom, t->variant->name, t->source, "did not end");
-        put_out(w, t, MD_TN_ENDLESS);
-    } else if (md_tn_wisdom_is_quarantined(w->job->wisdom, t->variant->name, t->source)) {
-        put_out(w, t, MD_TN_WRONG);
-    } else if (t->family->custom) {
-        (void)md_tn_verify_small(w, tuning_point, t); /* somebody else's: it may write anywhere */
-    }
-    return !t->is_out;
-}
-
-/* ---- Samples */
-
-static void take_time(double *us, md_tn_work *w, md_tn_tuning_point *tuning_point, int32_t i, int32_t repeats)
-{
-    md_tn_trial *t = &w->trial[i];
-    *us = 0.0;
-    if (t->is_out)
-        return;
-    if (md_tn_bench_time(us, &tuning_point->bench, t->variant, &tuning_point->entry[i].geometry, repeats) != MD_OK) {
-        tuning_point->entry[i].is_running = false;
-        put_out(w, t, MD_TN_FAILED);
-    }
-}
-
-/* One run that pays for page faults and cold caches, one that says how long a sample must be. */
-static void look(md_tn_work *w, md_tn_tuning_point *tuning_point, int32_t i)
-{
-    md_tn_entry *e = &tuning_point->entry[i];
-    const double least = least_us(w, tuning_point);
-    const uint64_t start = md_tn_now_ns(w->dev);
-    md_tn_log_try(w, tuning_point, "try", i); /* whoever reads along sees what did not end */
-    take_time(&e->first_us, w, tuning_point, i, 1);
-    tuning_point->look_ns = MD_MAX(tuning_point->look_ns, md_tn_now_ns(w->dev) - start);
-    tuning_point->n_looks++;
-    w->n_looks++;
-    md_tn_log_try(w, tuning_point, "tried", i);
-    /* a library's first call loads it */
-    if (e->first_us > 0.0 && (e->first_us <= fmax(CUT * least, CHEAP_US) || w->trial[i].family->is_library)) {
-        double again = 0.0;
-        take_time(&again, w, tuning_point, i, 1);
-        e->first_us = again > 0.0 ? again : e->first_us;
-    }
-    e->repeats = e->first_us > 0.0 ? (int32_t)fmax(1.0, fmin(SAMPLE_US / e->first_us, MAX_REPEATS)) : 1;
-    e->verdict = MD_TN_SLOW; /* until it has samples */
-    if (w->job->count)
-        atomic_fetch_add(&w->job->count->timed, 1);
-}
-
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double at_part(const double *sorted, int32_t n, double part)
-{
-    const double at = part * (n - 1);
-    const int32_t i = (int32_t)at;
-    return i + 1 < n ? sorted[i] + (at - i) * (sorted[i + 1] - sorted[i]) : sorted[i];
-}
-
-static void sum_up(md_tn_entry *e)
-{
-    double sorted[MD_TN_MAX_SAMPLES];
-    memcpy(sorted, e->sample, (size_t)e->n * sizeof *sorted);
-    qsort(sorted, (size_t)e->n, sizeof *sorted, by_value);
-    e->us = at_part(sorted, e->n, 0.5);
-    e->spread = 0.5 * (at_part(sorted, e->n, 0.75) - at_part(sorted, e->n, 0.25));
-    e->verdict = MD_TN_TIMED;
-}
-
-static void sample(md_tn_work *w, md_tn_tuning_point *tuning_point, int32_t i)
-{
-    md_tn_entry *e = &tuning_point->entry[i];
-    double us = 0.0;
-    if (!e->is_running || e->n == MD_TN_MAX_SAMPLES)
-        return;
-    take_time(&us, w, tuning_point, i, e->repeats);
-    if (us > 0.0)
-        e->sample[e->n++] = us;
-}
-
-/* Forward and back over all that run. */
-static void run_rounds(md_tn_work *w, md_tn_tuning_point *tuning_point, int32_t rounds)
-{
-    for (int32_t round = 0; round < rounds && !(round == 0 ? md_tn_is_late(w) : md_tn_is_over(w)); round++) {
-        for (int32_t i = 0; i < w->n_trials && i < tuning_point->capacity; i++)
-            sample(w, tuning_point, i);
-        for (int32_t i = MD_MIN(w->n_trials, tuning_point->capacity); i-- > 0;)
-            sample(w, tuning_point, i);
-    }
-    for (int32_t i = 0; i < w->n_trials && i < tuning_point->capacity; i++)
-        if (tuning_point->entry[i].is_running && tuning_point->entry[i].n)
-            sum_up(&tuning_point->entry[i]);
-}
-
-/* ---- The race */
-
-static void keep_near(md_tn_work *w, md_tn_tuning_point *tuning_point, double near)
-{
-    const double least = least_us(w, tuning_point);
-    for (int32_t i = 0; i < w->n_trials && i < tuning_point->capacity; i++) {
-        md_tn_entry *e = &tuning_point->entry[i];
-        if (e->is_running && known_us(e) > near * least)
-            e->is_running = false;
-    }
-}
-
-static int32_t best_of(const md_tn_work *w, const md_tn_tuning_point *tuning_point)
-{
-    int32_t best = -1;
-    for (int32_t i = 0; i < w->n_trials; i++)
-        if (is_timed(w, tuning_point, i) && (best < 0 || md_tn_is_better(w, tuning_point, i, best)))
-            best = i;
-    return best;
-}
-
-static bool is_named_before(const md_tn_trial *a, const md_tn_trial *b)
-{
-    if (a->family->is_library != b->family->is_library)
-        return b->family->is_library;
-    return strcmp(a->variant->name, b->variant->name) < 0;
-}
-
-bool md_tn_is_better(const md_tn_work *w, const md_tn_tuning_point *tuning_point, int32_t a, int32_t b)
-{
-    const md_tn_entry *x = &tuning_point->entry[a], *y = &tuning_point->entry[b];
-    const double ux = known_us(x), uy = known_us(y), less = fmin(ux, uy);
-    double noise = MOST_TIE * less;
-    if (x->n > 2 && y->n > 2) /* twice the standard error of the difference of two medians */
-        noise = fmin(noise, 3.7 * sqrt(x->spread * x->spread / x->n + y->spread * y->spread / y->n));
-    noise = fmax(noise, LEAST_TIE * less);
-    if (fabs(ux - uy) > noise)
-        return ux < uy;
-    if (tuning_point->best == a || tuning_point->best == b) /* a tie keeps the incumbent */
-        return tuning_point->best == a;
-    return is_named_before(&w->trial[a], &w->trial[b]);
-}
-
-/* New ones are compared with the best so far, which runs along. */
-md_status md_tn_tournament(md_tn_work *w, md_tn_tuning_point *tuning_point)
-{
-    int32_t n_new = 0;
-    for (int32_t i = 0; i < w->n_trials && i < tuning_point->capacity; i++) {
-        md_tn_entry *e = &tuning_point->entry[i];
-        e->is_running = i == tuning_point->best;
-        if (!e->is_there || e->first_us > 0.0 || !get_ready(w, tuning_point, &w->trial[i]))
-            continue;
-        if (n_new && md_tn_is_late(w)) {
-            tuning_point->is_cut = true;
-            continue;
+    bool has_time = true;
+    for (int32_t i = 0; i < t->n; i++) {
+        md_tn_competitor *c = &t->competitor[i];
+        while (c->is_in && !(c->look_us > 0.0)) {
+            const md_tn_permission p = has_time ? ask(t, MD_TN_BEFORE_LOOK, i) : MD_TN_STOP;
+            if (p == MD_TN_PAUSE)
+                return MD_TN_PAUSED;
+            has_time = p == MD_TN_GO_ON;
+            if (!has_time)
+                c->is_in = false;
+            else if (look_at(t, i) == MD_TN_RUN_HANGS)
+                return MD_TN_HANGS;
         }
-        look(w, tuning_point, i);
-        e->is_running = e->first_us > 0.0;
-        n_new++;
     }
-    if (n_new == 0)
-        return MD_OK;
-    keep_near(w, tuning_point, HOPELESS);
-    run_rounds(w, tuning_point, 2);
-    keep_near(w, tuning_point, NEAR);
-    run_rounds(w, tuning_point, 2);
-    tuning_point->best = best_of(w, tuning_point);
-    return MD_OK;
+    if (t->policy.look_factor > 0.0)
+        drop_slow(t, t->policy.look_factor);
+    set_repeats(t);
+    t->has_looked = true;
+    return MD_TN_ENDED;
 }
 
-/* The fastest few run again with fresh samples. */
-md_status md_tn_final(md_tn_work *w, md_tn_tuning_point *tuning_point)
+/* ---- Rounds */
+
+/* Whole passes over all, none of which counts. */
+static md_tn_ending warm_up(md_tn_tournament *t)
 {
-    int32_t n = 0;
-    for (int32_t i = 0; i < w->n_trials && i < tuning_point->capacity; i++)
-        tuning_point->entry[i].is_running = false;
-    const double least = least_us(w, tuning_point);
-    for (int32_t k = 0; k < FINALISTS; k++) {
-        int32_t next = -1;
-        for (int32_t i = 0; i < w->n_trials; i++)
-            if (is_timed(w, tuning_point, i) && !tuning_point->entry[i].is_running &&
-                known_us(&tuning_point->entry[i]) <= NEAR * least &&
-                (next < 0 || known_us(&tuning_point->entry[i]) < known_us(&tuning_point->entry[next])))
-                next = i;
-        if (next < 0)
-            break;
-        tuning_point->entry[next].is_running = true;
-        n++;
+    double spent_us = 0.0;
+    while (spent_us < t->policy.warm_up_us && count_in(t) > 0)
+        for (int32_t i = 0; i < t->n; i++) {
+            double us = 0.0;
+            const md_tn_outcome o = t->competitor[i].is_in ? take(&us, t, i, MD_TN_WARM_UP) : MD_TN_SAMPLED;
+            if (o == MD_TN_RUN_HANGS)
+                return MD_TN_HANGS;
+            spent_us += us * t->competitor[i].repeats;
+        }
+    t->is_warm = true;
+    return MD_TN_ENDED;
+}
+
+/* Until the competitor has its sample of this pass. MD_TN_GO_ON: it has, or is out. */
+static md_tn_permission sample(md_tn_tournament *t, int32_t i, bool *hangs)
+{
+    md_tn_competitor *c = &t->competitor[i];
+    while (c->is_in && c->n < c->room && c->n_taken <= t->pass) {
+        double us = 0.0;
+        const md_tn_permission p = ask(t, MD_TN_BEFORE_SAMPLE, i);
+        if (p != MD_TN_GO_ON)
+            return p;
+        const md_tn_outcome o = take(&us, t, i, MD_TN_SAMPLE);
+        if (o == MD_TN_SAMPLED) {
+            c->sample[c->n++] = us;
+            c->n_taken++;
+        }
+        *hangs = o == MD_TN_RUN_HANGS;
     }
-    if (n < 2 || md_tn_is_late(w)) {
-        tuning_point->best = best_of(w, tuning_point);
-        return MD_OK;
+    return *hangs ? MD_TN_STOP : MD_TN_GO_ON;
+}
+
+static md_tn_ending run_rounds(md_tn_tournament *t)
+{
+    bool hangs = false;
+    for (; t->pass < t->policy.samples && !is_decided(t); t->pass++) {
+        md_tn_permission p = t->pass % 2 == 0 ? ask(t, MD_TN_BEFORE_ROUND, t->pass / 2) : MD_TN_GO_ON;
+        for (int32_t k = 0; k < t->n && p == MD_TN_GO_ON; k++)
+            p = sample(t, t->pass % 2 == 0 ? k : t->n - 1 - k, &hangs);
+        if (p != MD_TN_GO_ON)
+            return hangs ? MD_TN_HANGS : p == MD_TN_PAUSE ? MD_TN_PAUSED : MD_TN_ENDED;
     }
-    for (int32_t i = 0; i < w->n_trials && i < tuning_point->capacity; i++)
-        if (tuning_point->entry[i].is_running)
-            tuning_point->entry[i].n = 0;
-    run_rounds(w, tuning_point, 3);
-    keep_near(w, tuning_point, NEARER);
-    run_rounds(w, tuning_point, 5);
-    tuning_point->best = best_of(w, tuning_point);
-    return MD_OK;
+    return MD_TN_ENDED;
+}
+
+md_tn_ending md_tn_tournament_run(md_tn_tournament *t)
+{
+    md_tn_ending e = t->has_looked ? MD_TN_ENDED : look_at_all(t);
+    if (e == MD_TN_ENDED && !t->is_warm)
+        e = warm_up(t);
+    return e == MD_TN_ENDED ? run_rounds(t) : e;
+}
+
+md_tn_summary md_tn_tournament_result(const md_tn_tournament *t, int32_t i)
+{
+    const md_tn_competitor *c = &t->competitor[i];
+    if (c->n)
+        return md_tn_summarize(c->sample, c->n, t->policy.judge_by);
+    return (md_tn_summary){.us = c->has_failed ? 0.0 : c->look_us};
 }

@@ -23,7 +23,6 @@ typedef struct md_tn_trial {
 /* A trial at one spot. */
 typedef struct md_tn_entry {
     bool is_there; /* legal here, and wanted */
-    bool is_running; /* in the race at hand */
     bool is_verified; /* right at this point */
     md_tn_verdict verdict;
     double model_us, first_us; /* first look; 0: none yet */
@@ -137,13 +136,13 @@ void md_tn_observe(md_tn_work *w);
 /** Starts builds of configs worth trying next at a spot, up to `n`; counts those that are new in *n_new. */
 md_status md_tn_propose(int32_t *n_new, md_tn_work *w, md_tn_tuning_point *tuning_point, int32_t n);
 
-/* contest.c */
-/** Waits for the builds that the spot wants, within the budget. */
+/* compare.c */
+/** Waits for the builds that the point wants, within the budget. */
 void md_tn_await(md_tn_work *w, md_tn_tuning_point *tuning_point);
-/** Times what is new at the spot against the best so far. */
-md_status md_tn_tournament(md_tn_work *w, md_tn_tuning_point *tuning_point);
-/** The last race: the best few once more, in pairs; sets spot->best. */
-md_status md_tn_final(md_tn_work *w, md_tn_tuning_point *tuning_point);
+/** Times what is new at the point against the best so far; sets tuning_point->best. */
+md_status md_tn_compare_new(md_tn_work *w, md_tn_tuning_point *tuning_point);
+/** Times the best few once more, with fresh samples; sets tuning_point->best. */
+md_status md_tn_compare_best(md_tn_work *w, md_tn_tuning_point *tuning_point);
 /** Whether a is a better choice than b at the spot, both timed: faster by more than noise, else by rank: own kernels,
  * lower name. */
 bool md_tn_is_better(const md_tn_work *w, const md_tn_tuning_point *tuning_point, int32_t a, int32_t b);

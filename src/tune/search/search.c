@@ -84,9 +84,9 @@ static md_status race_point(md_tn_work *w, md_tn_tuning_point *tuning_point, int
         md_tn_tuning_point_rest(tuning_point);
         return MD_OK;
     }
-    md_status s = md_tn_tournament(w, tuning_point);
+    md_status s = md_tn_compare_new(w, tuning_point);
     if (s == MD_OK && is_last)
-        s = md_tn_final(w, tuning_point);
+        s = md_tn_compare_best(w, tuning_point);
     md_tn_unlock(w);
     keep_time_for_the_end(w, tuning_point);
     return s;

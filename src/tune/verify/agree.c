@@ -2,7 +2,7 @@
 
 #include "base/dtype.h"
 #include "base/status.h"
-#include "tune/bench/settle.h"
+#include "tune/bench/drain.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -143,7 +143,7 @@ static md_status run(double *out, agree *a, const md_bd_variant *v, void *worksp
         if (a->place[i].is_stored)
             MD_TRY(fill(a, &a->place[i], !a->place[i].is_read));
     MD_TRY(md_bd_variant_run(v, &geometry, a->dev->tuning, &a->call));
-    MD_TRY(md_tn_settle(a->dev));
+    MD_TRY(md_tn_drain(a->dev));
     MD_TRY(fetch(out, a));
     if (a->dev->ops->copy_background) /* other threads want the driver, too */
         nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
@@ -308,7 +308,7 @@ md_status md_tn_touch(md_bd_variant *variant, const md_kn_shape *shape)
     variant->family->geometry(&geometry, &variant->target, &variant->config, shape);
     md_status s = md_bd_variant_run(variant, &geometry, a.dev->tuning, &a.call);
     if (s == MD_OK)
-        s = md_tn_settle(a.dev);
+        s = md_tn_drain(a.dev);
     if (a.own && !md_tn_is_stuck(a.dev))
         a.dev->ops->free(a.dev, a.own);
     return s;

@@ -1,4 +1,5 @@
-#include "tune/bench/settle.h"
+/* Waiting for the tuning stream, with a limit. */
+#include "tune/bench/drain.h"
 
 #include "base/clock.h"
 #include "base/status.h"
@@ -32,7 +33,7 @@ static md_status wait_for(md_dev *dev, md_dev_mark *mark)
                    limit_ms);
 }
 
-md_status md_tn_settle(md_dev *dev)
+md_status md_tn_drain(md_dev *dev)
 {
     md_dev_mark *mark = NULL;
     if (!dev->ops->mark_time)

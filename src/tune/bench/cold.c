@@ -1,0 +1,42 @@
+/* Cold caches: how many sets of memory, and the sweep. */
+#include "tune/bench/cold.h"
+
+#include "base/status.h"
+#include "tune/bench/policy.h"
+
+#include <math.h>
+
+static double cold_bytes(const md_dev *dev)
+{
+    return dev->ops->time && !dev->ops->is_simulated ? MD_TN_COLD * (double)dev->facts.l2_bytes : 0.0;
+}
+
+int32_t md_tn_cold_sets(const md_dev *dev, double set_bytes, int32_t most)
+{
+    return (int32_t)fmax(1.0, fmin(ceil(cold_bytes(dev) / set_bytes), most));
+}
+
+void md_tn_sweep_make(md_tn_sweep *out, md_dev *dev, int64_t *left)
+{
+    const int64_t n = (int64_t)cold_bytes(dev) / (2 * (int64_t)sizeof(float)), n_bytes = 2 * n * (int64_t)sizeof(float);
+    *out = (md_tn_sweep){.dev = dev, .n = n};
+    if (dev->ops->copy_tensor && n > 0 && n_bytes <= *left / 2 &&
+        dev->ops->alloc(&out->memory, dev, (size_t)n_bytes) == MD_OK)
+        *left -= n_bytes;
+}
+
+md_status md_tn_sweep_run(const md_tn_sweep *sweep)
+{
+    if (!sweep->memory)
+        return MD_OK;
+    const md_tensor from = md_tensor_make(sweep->memory, MD_F32, 1, &sweep->n),
+                    to = md_tensor_make((float *)sweep->memory + sweep->n, MD_F32, 1, &sweep->n);
+    return sweep->dev->ops->copy_tensor(sweep->dev, sweep->dev->tuning, &to, &from);
+}
+
+void md_tn_sweep_finish(md_tn_sweep *sweep)
+{
+    if (sweep->memory)
+        sweep->dev->ops->free(sweep->dev, sweep->memory);
+    sweep->memory = NULL;
+}

@@ -1,0 +1,23 @@
+/* Runs that find nothing in the GPU's cache, as where other work runs between two calls: sets of memory that runs take
+ * in turn, and a sweep of other memory through the cache before a sample. Neither on the host. */
+#ifndef MD_TUNE_BENCH_COLD_H
+#define MD_TUNE_BENCH_COLD_H
+
+#include "device/device.h"
+
+/** How many sets of `set_bytes` (> 0) bytes runs shall take in turn: at least 1, at most `most`. */
+int32_t md_tn_cold_sets(const md_dev *dev, double set_bytes, int32_t most);
+
+typedef struct md_tn_sweep {
+    md_dev *dev;
+    void *memory; /* NULL: nothing is swept */
+    int64_t n; /* floats that are copied */
+} md_tn_sweep;
+
+/** Takes its memory from *left, half of that at most; sweeps nothing where there is not enough. */
+void md_tn_sweep_make(md_tn_sweep *out, md_dev *dev, int64_t *left);
+/** Enqueues the sweep on the tuning stream. */
+md_status md_tn_sweep_run(const md_tn_sweep *sweep);
+void md_tn_sweep_finish(md_tn_sweep *sweep);
+
+#endif
