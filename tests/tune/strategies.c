@@ -140,7 +140,8 @@ static double model_regret(const board *b, int32_t point)
         if ((*f)->is_last_resort || !(*f)->applies(&target))
             continue;
         place at = {b, point, *f};
-        if (md_tn_best_of(&config, &model, &target, *f, &shape, &(md_tn_filter){was_family_recorded, &at}) != MD_OK || model >= least)
+        if (md_tn_best_of(&config, &model, &target, *f, &shape, &(md_tn_filter){was_family_recorded, &at}) != MD_OK ||
+            model >= least)
             continue;
         md_fa_name(name, *f, &config);
         least = model;

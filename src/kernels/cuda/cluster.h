@@ -14,7 +14,8 @@ MD_INLINE uint32_t md_cluster_map(uint32_t shared_address, uint32_t rank)
     asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(r) : "r"(shared_address), "r"(rank));
     return r;
 }
-MD_INLINE void md_cluster_store(uint32_t at, uint32_t v) { asm volatile("st.shared::cluster.u32 [%0], %1;" :: "r"(at), "r"(v) : "memory"); }
+MD_INLINE void md_cluster_store(uint32_t at, uint32_t v)
+    { asm volatile("st.shared::cluster.u32 [%0], %1;" :: "r"(at), "r"(v) : "memory"); }
 /* clang-format on */
 
 #endif

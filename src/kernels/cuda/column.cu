@@ -1,12 +1,12 @@
-/* Rows that lie across memory: lanes run over the last outer index. A block is MD_THREADS_X vectors of columns times MD_THREADS_Y
- * threads that share the axis; each thread has every MD_YTth element, MD_ITEMS of them on their way at once, and
- * those of one column meet once a level.
- *   MD_KEEP    1: a thread's elements stay in registers: MD_THREADS_Y * MD_ITEMS are the longest axis; 0: the axis is read
- *              again where it is needed again
- *   MD_SPLIT   1: gridDim.y blocks share the axis, and the last one to be ready makes the results (read only); their
- *              parts lie in the workspace
- *   MD_PHASE   of a split along which is stored: 1: blocks leave their parts; 2, another launch: each has all of
- *              them, and stores its share */
+/* Rows that are not contiguous: lanes run over the last outer index. A block is MD_THREADS_X vectors of columns times
+ * MD_THREADS_Y threads that share the axis. Each thread has every MD_THREADS_Y-th element and loads MD_ITEMS of them
+ * at once. The threads of one column combine their results once per level.
+ *   MD_KEEP    1: a thread's elements stay in registers: the axis has at most MD_THREADS_Y * MD_ITEMS elements; 0: the
+ *              axis is read again where it is needed again
+ *   MD_SPLIT   1: gridDim.y blocks share the axis, and the block that finishes last makes the results (read only); the
+ *              partial results are in the workspace
+ *   MD_PHASE   of a split that stores along the axis: 1: blocks write their partial results; 2, another launch: each
+ *              block reads all of them and stores its share */
 #include "md_config.h"
 #ifndef MD_PHASE
 #define MD_PHASE 0
@@ -79,7 +79,7 @@ template <class P> MD_INLINE P md_mix_column(P p, md_spot &s)
     md_part##l part;                                                                                                   \
     md_clear##l(&acc, j);                                                                                              \
     MD_EACH (i, j)                                                                                                     \
-        md_add##l(MD_AT p, &(row), &acc, &e[i], j + i * MD_THREADS_Y);                                                        \
+        md_add##l(MD_AT p, &(row), &acc, &e[i], j + i * MD_THREADS_Y);                                                 \
     md_fold##l(&part, &acc);                                                                                           \
     if (j >= s.to)                                                                                                     \
         md_clear_part##l(&part);
@@ -164,12 +164,12 @@ MD_INLINE void md_reduce(MD_OUTER_DECL const md_params *p, md_row &row, md_elem 
         md_part##l part;                                                                                               \
         md_clear##l(&acc, s.from);                                                                                     \
         MD_ROLLED                                                                                                      \
-        for (int64_t j = s.from; j < s.to; j += N * MD_THREADS_Y) {                                                           \
+        for (int64_t j = s.from; j < s.to; j += N * MD_THREADS_Y) {                                                    \
             md_elem e[N];                                                                                              \
             MD_EACH (i, j)                                                                                             \
-                md_fetch##l(MD_AT p, &e[i], j + i * MD_THREADS_Y);                                                            \
+                md_fetch##l(MD_AT p, &e[i], j + i * MD_THREADS_Y);                                                     \
             MD_EACH (i, j)                                                                                             \
-                md_add##l(MD_AT p, &row, &acc, &e[i], j + i * MD_THREADS_Y);                                                  \
+                md_add##l(MD_AT p, &row, &acc, &e[i], j + i * MD_THREADS_Y);                                           \
         }                                                                                                              \
         md_fold##l(&part, &acc);                                                                                       \
         if (s.from >= s.to)                                                                                            \
@@ -293,7 +293,8 @@ extern "C" __global__ void __launch_bounds__(MD_THREADS_X *MD_THREADS_Y, MD_MIN_
 {
     MD_IF_EMPTY_RETURN;
     const md_params *p = &params;
-    const int64_t columns = MD_COLUMNS(p), tiles = (columns + MD_THREADS_X * MD_VL - 1) / (MD_THREADS_X * MD_VL), n = MD_COUNT(p);
+    const int64_t columns = MD_COLUMNS(p), tiles = (columns + MD_THREADS_X * MD_VL - 1) / (MD_THREADS_X * MD_VL),
+                  n = MD_COUNT(p);
     const int64_t number = blockIdx.x / tiles, tile = blockIdx.x % tiles;
     md_spot s;
     s.x = (int)threadIdx.x % MD_THREADS_X;

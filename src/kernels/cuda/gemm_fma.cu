@@ -4,9 +4,9 @@
  * multiplied, and asks for those of the next step before it multiplies those of this one.
  *
  * md_config.h: MD_VL 4, MD_BM, MD_BN (the tile), MD_BK, MD_TM, MD_TN (sums of a thread, down and across; multiples
- * of 4), MD_BLOCKS (of an SM), MD_SPLIT, MD_RASTER, MD_STREAM (0, or as gemm_stream.h says), MD_COPY_WIDTH (floats that are
- * loaded at once: 4 where lines begin at multiples of 16 bytes, 1), MD_ALONG_0, MD_ALONG_1 (1: the operand lies
- * along K, 2: along its rows). md_expr.h: src/codegen/product.h; one product. */
+ * of 4), MD_BLOCKS (of an SM), MD_SPLIT, MD_RASTER, MD_STREAM (0, or as gemm_stream.h says), MD_COPY_WIDTH (floats
+ * loaded at once: 4 where lines begin at multiples of 16 bytes, else 1), MD_ALONG_0, MD_ALONG_1 (1: the operand is
+ * contiguous along K, 2: along its rows). md_expr.h: src/codegen/product.h; one product. */
 #include "md_config.h"
 #include "prelude.h"
 #include "md_expr.h"
@@ -91,7 +91,8 @@ MD_INLINE void md_fetch(md_pieces<L> &to, const md_params &p, md_source &s, int 
         const float *from = (const float *)(s.at + (row * view.row + k * view.step) * 4);
         if (is_whole && MD_COPY_WIDTH == 4) {
             const float4 a = *(const float4 *)from;
-            to.v[i][0] = a.x, to.v[i][1 % MD_COPY_WIDTH] = a.y, to.v[i][2 % MD_COPY_WIDTH] = a.z, to.v[i][3 % MD_COPY_WIDTH] = a.w;
+            to.v[i][0] = a.x, to.v[i][1 % MD_COPY_WIDTH] = a.y, to.v[i][2 % MD_COPY_WIDTH] = a.z,
+            to.v[i][3 % MD_COPY_WIDTH] = a.w;
         } else {
             MD_FOR (j, MD_COPY_WIDTH)
                 to.v[i][j] = is_whole || d + k + (L::ALONG == 1 ? j : 0) < left ? from[j] : 0;
@@ -130,8 +131,8 @@ template <class L> MD_INLINE void md_keep(float *to, const md_pieces<L> &from)
     MD_FOR (i, L::PIECES) {
         float *at = to + L::k(i * THREADS) * L::PITCH + L::row(i * THREADS);
         if (L::ALONG == 2 && MD_COPY_WIDTH == 4)
-            *(float4 *)at =
-                make_float4(from.v[i][0], from.v[i][1 % MD_COPY_WIDTH], from.v[i][2 % MD_COPY_WIDTH], from.v[i][3 % MD_COPY_WIDTH]);
+            *(float4 *)at = make_float4(from.v[i][0], from.v[i][1 % MD_COPY_WIDTH], from.v[i][2 % MD_COPY_WIDTH],
+                                        from.v[i][3 % MD_COPY_WIDTH]);
         else
             MD_FOR (j, MD_COPY_WIDTH)
                 at[L::ALONG == 1 ? j * L::PITCH : j] = from.v[i][j];

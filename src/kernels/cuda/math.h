@@ -124,7 +124,8 @@ MD_MATH1(log1p, log1pf(x), log1p(x))
     }
 
 #ifdef MD_USE_TANH
-MD_INLINE float md_m_expm1_poly(float r) MD_M_POLY(r, 0.5f, 0.166666672f, 0.0416663326f, 0.008333317f, 0.00139427395f, 0.000198839873f)
+MD_INLINE float md_m_expm1_poly(float r) MD_M_POLY(r, 0.5f, 0.166666672f, 0.0416663326f, 0.008333317f, 0.00139427395f,
+    0.000198839873f)
 /* (e^2t - 1) / (e^2t + 1) from e^2t - 1 = 2^k * (e^r - 1) + (2^k - 1), without a branch. 2.5 ulp */
 MD_INLINE float md_m_tanh(float x)
 {
@@ -141,8 +142,10 @@ MD_MATH1(tanh, md_m_tanh(x), tanh(x))
 /* ---- The error function: a polynomial around 0, and 1 - exp(-P(|x|)) beyond 0.92, where P fits -ln erfc; both are
  * computed, no branch. The coefficients are the host's (src/kernels/host/math.h). */
 #if defined(MD_USE_ERF)
-MD_INLINE float md_m_erf_poly(float s) MD_M_POLY(s, 0.128379151f, -0.376124829f, 0.112817161f, -0.0267629381f, 0.00498773204f, -0.000596286671f)
-MD_INLINE float md_m_erfc_poly(float t) MD_M_POLY(t, 0.000436781294f, 1.1270901f, 0.637196064f, 0.105185881f, -0.023836555f, 0.00395565992f,
+MD_INLINE float md_m_erf_poly(float s) MD_M_POLY(s, 0.128379151f, -0.376124829f, 0.112817161f, -0.0267629381f,
+    0.00498773204f, -0.000596286671f)
+MD_INLINE float md_m_erfc_poly(float t) MD_M_POLY(t, 0.000436781294f, 1.1270901f, 0.637196064f, 0.105185881f,
+    -0.023836555f, 0.00395565992f,
                                                   -0.000455019879f, 3.39306716e-05f, -1.46392006e-06f, 2.76077863e-08f)
 /* erf(x) for |x| <= 0.928 */
 MD_INLINE float md_m_erf_small(float x) { return __fmaf_rn(md_m_erf_poly(x * x), x, x); }
@@ -191,13 +194,15 @@ MD_MATH1(gelu_tanh, x * md_m_rcp(1.0f + md_m_exp(x * __fmaf_rn(x * x, -0.0713548
          x / (1.0 + exp(x * (-0.0713548162726002 * x * x - 1.5957691216057307))))
 #endif
 #ifdef MD_USE_SOFTPLUS
-MD_MATH1(softplus, (x < 0.0f ? 0.0f : x) + log1pf(md_m_exp(-md_abs_sf(x))), (x < 0.0 ? 0.0 : x) + log1p(exp(-md_abs_sd(x))))
+MD_MATH1(softplus, (x < 0.0f ? 0.0f : x) + log1pf(md_m_exp(-md_abs_sf(x))),
+    (x < 0.0 ? 0.0 : x) + log1p(exp(-md_abs_sd(x))))
 #endif
 
 /* ---- Sine and cosine: x - n * pi/2, in f64 up to 2^20, beyond that with 96 bits of 2/pi where they matter. No
  * arrays: they would lie in local memory. */
 #if defined(MD_USE_SIN) || defined(MD_USE_COS)
-static __device__ __constant__ const uint32_t md_two_over_pi[6] = {0x28be60dbu, 0x9391054au, 0x7f09d5f4u, 0x7d4d3770u, 0x36d8a566u, 0x4f10e410u};
+static __device__ __constant__ const uint32_t md_two_over_pi[6] = {0x28be60dbu, 0x9391054au, 0x7f09d5f4u, 0x7d4d3770u,
+    0x36d8a566u, 0x4f10e410u};
 /* Quarter turns in |x| and the rest, for 2^20 <= |x| < infinity. */
 MD_OUTLINE float md_m_reduce_huge(float x, int *n)
 {
@@ -236,7 +241,8 @@ MD_INLINE float md_m_trig(float x, int turn)
     }
     n += turn;
     float s = r * r;
-    float sine = __fmaf_rn(__fmaf_rn(__fmaf_rn(2.71774616e-06f, s, -0.000198392736f), s, 0.00833332911f), s, -0.166666672f);
+    float sine = __fmaf_rn(__fmaf_rn(__fmaf_rn(2.71774616e-06f, s, -0.000198392736f), s, 0.00833332911f), s,
+        -0.166666672f);
     sine = __fmaf_rn(sine * s, r, r);
     float cosine = __fmaf_rn(__fmaf_rn(2.45455194e-05f, s, -0.0013888292f), s, 0.0416666642f);
     cosine = __fmaf_rn(cosine, s * s, __fmaf_rn(s, -0.5f, 1.0f));

@@ -59,8 +59,10 @@ MD_INLINE uint16_t md_down1_bf16(float f) { uint16_t h; asm("cvt.rn.bf16.f32 %0,
 MD_INLINE float md_up1_f16(uint16_t h) { float f; asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h)); return f; }
 MD_INLINE uint16_t md_down1_f16(float f) { uint16_t h; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(f)); return h; }
 /* Two values in a register, the first in the low half. */
-MD_INLINE uint32_t md_pack_bf16(float a, float b) { uint32_t r; asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(b), "f"(a)); return r; }
-MD_INLINE uint32_t md_pack_f16(float a, float b) { uint32_t r; asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(b), "f"(a)); return r; }
+MD_INLINE uint32_t md_pack_bf16(float a, float b)
+    { uint32_t r; asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(b), "f"(a)); return r; }
+MD_INLINE uint32_t md_pack_f16(float a, float b)
+    { uint32_t r; asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(b), "f"(a)); return r; }
 
 #define MD_HALF(T)                                                                                                     \
     MD_INLINE float md_round_##T##_sf(float v) { return md_up1_##T(md_down1_##T(v)); }                                 \
@@ -265,7 +267,8 @@ template <class S> MD_INLINE void md_put_maybe(void *p, const md_raw<S> &r, md_m
 {
     MD_FOR_STEP (i, md_raw<S>::N, 4)
         asm volatile("{\n.reg .pred q;\nsetp.ne.s32 q, %5, 0;\n@q st.global.v4.b32 [%4], {%0, %1, %2, %3};\n}"
-                     :: "r"(r.w[i]), "r"(r.w[i + 1]), "r"(r.w[i + 2]), "r"(r.w[i + 3]), "l"(__cvta_generic_to_global((char *)p + 4 * i)), "r"(n.all) : "memory");
+                     :: "r"(r.w[i]), "r"(r.w[i + 1]), "r"(r.w[i + 2]), "r"(r.w[i + 3]),
+                         "l"(__cvta_generic_to_global((char *)p + 4 * i)), "r"(n.all) : "memory");
 }
 template <class S, class N> MD_INLINE void md_put_each(typename S::E *p, int64_t step, const md_raw<S> &r, N n)
 {
@@ -287,7 +290,8 @@ template <class S> MD_INLINE void md_put_halves(char *p, const md_raw<S> &r)
         *(uint32_t *)(p + 2 + 4 * i) = __funnelshift_r(r.w[i], r.w[i + 1], 16);
     *(uint16_t *)(p + 4 * N - 2) = (uint16_t)(r.w[N - 1] >> 16);
 }
-template <class S, class N> MD_INLINE void md_store_unit(void *t, int64_t o, typename S::V v, N n, bool promised, bool streams)
+template <class S, class N> MD_INLINE void md_store_unit(void *t, int64_t o, typename S::V v, N n, bool promised,
+    bool streams)
 {
     typename S::E *p = (typename S::E *)t + o;
     const md_raw<S> r = md_pack<S>(v);
@@ -315,29 +319,47 @@ template <class S, class N> MD_INLINE void md_store_unit(void *t, int64_t o, typ
  * the envelope promises. */
 #define MD_UPDATE(T, name, DO)                                                                                         \
     MD_INLINE void md_update_##name##_##T##_s(void *t, int64_t o, md_t_##T::C v) { md_update<md_t_##T, DO>(t, o, v); } \
-    MD_N_DECL MD_INLINE void md_update_##name##_##T##_unit(void *t, int64_t o, md_t_##T::V v, md_n_t n) { md_update_unit<md_t_##T, DO>(t, o, v, n); } \
-    MD_N_DECL MD_INLINE void md_update_##name##_##T##_strided(void *t, int64_t o, int64_t s, md_t_##T::V v, md_n_t n) { md_update_steps<md_t_##T, DO>(t, o, s, v, n); } \
-    MD_N_DECL MD_INLINE void md_update_##name##_##T##_scatter(void *t, md_i o, md_t_##T::V v, md_n_t n, md_b m) { md_update_scatter<md_t_##T, DO>(t, o, v, n, m); }
+    MD_N_DECL MD_INLINE void md_update_##name##_##T##_unit(void *t, int64_t o, md_t_##T::V v, md_n_t n) \
+        { md_update_unit<md_t_##T, DO>(t, o, v, n); } \
+    MD_N_DECL MD_INLINE void md_update_##name##_##T##_strided(void *t, int64_t o, int64_t s, md_t_##T::V v, md_n_t n) \
+        { md_update_steps<md_t_##T, DO>(t, o, s, v, n); } \
+    MD_N_DECL MD_INLINE void md_update_##name##_##T##_scatter(void *t, md_i o, md_t_##T::V v, md_n_t n, md_b m) \
+        { md_update_scatter<md_t_##T, DO>(t, o, v, n, m); }
 #define MD_STORAGE(T)                                                                                                  \
     typedef md_t_##T::V md_v_##T;                                                                                      \
     typedef md_raw<md_t_##T> md_raw_##T;                                                                               \
-    MD_N_DECL MD_INLINE md_raw_##T md_fetch_##T##_unit(const void *t, int64_t o, md_n_t n) { return md_fetch_unit<md_t_##T>(t, o, n, true); } \
-    MD_N_DECL MD_INLINE md_raw_##T md_fetch_##T##_unit_any(const void *t, int64_t o, md_n_t n) { return md_fetch_unit<md_t_##T>(t, o, n, false); } \
-    MD_N_DECL MD_INLINE md_raw_##T md_fetch_##T##_strided(const void *t, int64_t o, int64_t s, md_n_t n) { return md_get_each<md_t_##T>((const md_t_##T::E *)t + o, s, n); } \
+    MD_N_DECL MD_INLINE md_raw_##T md_fetch_##T##_unit(const void *t, int64_t o, md_n_t n) \
+        { return md_fetch_unit<md_t_##T>(t, o, n, true); } \
+    MD_N_DECL MD_INLINE md_raw_##T md_fetch_##T##_unit_any(const void *t, int64_t o, md_n_t n) \
+        { return md_fetch_unit<md_t_##T>(t, o, n, false); } \
+    MD_N_DECL MD_INLINE md_raw_##T md_fetch_##T##_strided(const void *t, int64_t o, int64_t s, md_n_t n) \
+        { return md_get_each<md_t_##T>((const md_t_##T::E *)t + o, s, n); } \
     MD_INLINE md_v_##T md_unpack_##T(const md_raw_##T &r) { return md_unpack<md_t_##T>(r); }                           \
     MD_INLINE md_raw_##T md_pack_##T##_v(md_v_##T v) { return md_pack<md_t_##T>(v); }                                  \
-    MD_N_DECL MD_INLINE md_v_##T md_load_##T##_unit(const void *t, int64_t o, md_n_t n) { return md_unpack_##T(md_fetch_##T##_unit(t, o, n)); } \
-    MD_N_DECL MD_INLINE md_v_##T md_load_##T##_unit_any(const void *t, int64_t o, md_n_t n) { return md_unpack_##T(md_fetch_##T##_unit_any(t, o, n)); } \
-    MD_N_DECL MD_INLINE md_v_##T md_load_##T##_unit_m(const void *t, int64_t o, md_n_t n, md_b m) { return md_unpack_##T(md_fetch_masked<md_t_##T>(t, o, 1, n, m)); } \
-    MD_N_DECL MD_INLINE md_v_##T md_load_##T##_strided(const void *t, int64_t o, int64_t s, md_n_t n) { return md_unpack_##T(md_fetch_##T##_strided(t, o, s, n)); } \
-    MD_N_DECL MD_INLINE md_v_##T md_load_##T##_strided_m(const void *t, int64_t o, int64_t s, md_n_t n, md_b m) { return md_unpack_##T(md_fetch_masked<md_t_##T>(t, o, s, n, m)); } \
-    MD_N_DECL MD_INLINE md_v_##T md_load_##T##_gather(const void *t, md_i o, md_n_t n) { return md_unpack_##T(md_fetch_gather<md_t_##T>(t, o, n, md_splat_b(1))); } \
-    MD_N_DECL MD_INLINE md_v_##T md_load_##T##_gather_m(const void *t, md_i o, md_n_t n, md_b m) { return md_unpack_##T(md_fetch_gather<md_t_##T>(t, o, n, m)); } \
-    MD_INLINE md_t_##T::C md_load_##T##_s(const void *t, int64_t o) { return md_t_##T::up(((const md_t_##T::E *)t)[o]); } \
-    MD_N_DECL MD_INLINE void md_store_##T##_unit(void *t, int64_t o, md_v_##T v, md_n_t n) { md_store_unit<md_t_##T>(t, o, v, n, true, MD_STREAM_STORES); } \
-    MD_N_DECL MD_INLINE void md_store_##T##_unit_any(void *t, int64_t o, md_v_##T v, md_n_t n) { md_store_unit<md_t_##T>(t, o, v, n, false, MD_STREAM_STORES); } \
-    MD_N_DECL MD_INLINE void md_store_##T##_unit_nt(void *t, int64_t o, md_v_##T v, md_n_t n) { md_store_unit<md_t_##T>(t, o, v, n, true, true); } \
-    MD_N_DECL MD_INLINE void md_store_##T##_strided(void *t, int64_t o, int64_t s, md_v_##T v, md_n_t n) { md_put_each<md_t_##T>((md_t_##T::E *)t + o, s, md_pack<md_t_##T>(v), n); } \
+    MD_N_DECL MD_INLINE md_v_##T md_load_##T##_unit(const void *t, int64_t o, md_n_t n) \
+        { return md_unpack_##T(md_fetch_##T##_unit(t, o, n)); } \
+    MD_N_DECL MD_INLINE md_v_##T md_load_##T##_unit_any(const void *t, int64_t o, md_n_t n) \
+        { return md_unpack_##T(md_fetch_##T##_unit_any(t, o, n)); } \
+    MD_N_DECL MD_INLINE md_v_##T md_load_##T##_unit_m(const void *t, int64_t o, md_n_t n, md_b m) \
+        { return md_unpack_##T(md_fetch_masked<md_t_##T>(t, o, 1, n, m)); } \
+    MD_N_DECL MD_INLINE md_v_##T md_load_##T##_strided(const void *t, int64_t o, int64_t s, md_n_t n) \
+        { return md_unpack_##T(md_fetch_##T##_strided(t, o, s, n)); } \
+    MD_N_DECL MD_INLINE md_v_##T md_load_##T##_strided_m(const void *t, int64_t o, int64_t s, md_n_t n, md_b m) \
+        { return md_unpack_##T(md_fetch_masked<md_t_##T>(t, o, s, n, m)); } \
+    MD_N_DECL MD_INLINE md_v_##T md_load_##T##_gather(const void *t, md_i o, md_n_t n) \
+        { return md_unpack_##T(md_fetch_gather<md_t_##T>(t, o, n, md_splat_b(1))); } \
+    MD_N_DECL MD_INLINE md_v_##T md_load_##T##_gather_m(const void *t, md_i o, md_n_t n, md_b m) \
+        { return md_unpack_##T(md_fetch_gather<md_t_##T>(t, o, n, m)); } \
+    MD_INLINE md_t_##T::C md_load_##T##_s(const void *t, int64_t o) \
+        { return md_t_##T::up(((const md_t_##T::E *)t)[o]); } \
+    MD_N_DECL MD_INLINE void md_store_##T##_unit(void *t, int64_t o, md_v_##T v, md_n_t n) \
+        { md_store_unit<md_t_##T>(t, o, v, n, true, MD_STREAM_STORES); } \
+    MD_N_DECL MD_INLINE void md_store_##T##_unit_any(void *t, int64_t o, md_v_##T v, md_n_t n) \
+        { md_store_unit<md_t_##T>(t, o, v, n, false, MD_STREAM_STORES); } \
+    MD_N_DECL MD_INLINE void md_store_##T##_unit_nt(void *t, int64_t o, md_v_##T v, md_n_t n) \
+        { md_store_unit<md_t_##T>(t, o, v, n, true, true); } \
+    MD_N_DECL MD_INLINE void md_store_##T##_strided(void *t, int64_t o, int64_t s, md_v_##T v, md_n_t n) \
+        { md_put_each<md_t_##T>((md_t_##T::E *)t + o, s, md_pack<md_t_##T>(v), n); } \
     MD_N_DECL MD_INLINE void md_store_##T##_scatter(void *t, md_i o, md_v_##T v, md_n_t n, md_b m)                     \
     {                                                                                                                  \
         const md_raw_##T r = md_pack<md_t_##T>(v);                                                                     \
@@ -348,7 +370,8 @@ template <class S, class N> MD_INLINE void md_store_unit(void *t, int64_t o, typ
     MD_INLINE void md_store_##T##_s(void *t, int64_t o, md_t_##T::C v) { ((md_t_##T::E *)t)[o] = md_t_##T::down(v); }  \
     MD_INLINE int64_t md_lead_##T(const void *t, int64_t o)                                                            \
     {                                                                                                                  \
-        const int past = (int)((uintptr_t)((const md_t_##T::E *)t + o) % md_raw_##T::PIECE), size = (int)sizeof(md_t_##T::E); \
+        const int past = (int)((uintptr_t)((const md_t_##T::E *)t + o) % md_raw_##T::PIECE), \
+            size = (int)sizeof(md_t_##T::E); \
         return past == 0 || past % size != 0 ? 0 : (md_raw_##T::PIECE - past) / size;                                  \
     }                                                                                                                  \
     MD_UPDATE(T, add, MD_DO_ADD)                                                                                       \

@@ -89,7 +89,8 @@ typedef md_vec<uint32_t> md_u;
 /* clang-format off */
 #define MD_LANES(expression) { MD_FOR (l, MD_VL) r.v[l] = expression; return r; }
 #define MD_SIGN(sign)                                                                                                  \
-    template <class T> MD_INLINE md_vec<T> operator sign(md_vec<T> a, md_vec<T> b) { md_vec<T> r; MD_LANES(a.v[l] sign b.v[l]) } \
+    template <class T> MD_INLINE md_vec<T> operator sign(md_vec<T> a, md_vec<T> b) \
+        { md_vec<T> r; MD_LANES(a.v[l] sign b.v[l]) } \
     template <class T> MD_INLINE md_vec<T> &operator sign##=(md_vec<T> &a, md_vec<T> b) { a = a sign b; return a; }
 MD_SIGN(+) MD_SIGN(-) MD_SIGN(*) MD_SIGN(/) MD_SIGN(&) MD_SIGN(|) MD_SIGN(^)
 #undef MD_SIGN
@@ -159,7 +160,8 @@ template <class P> MD_INLINE md_span md_clip(P x, P count)
 
 /* ---- Comparisons */
 #define MD_COMPARE(name, sign)                                                                                         \
-    template <class T> MD_INLINE md_b md_##name(md_vec<T> a, md_vec<T> b) { md_b r; MD_LANES(a.v[l] sign b.v[l] ? -1 : 0) } \
+    template <class T> MD_INLINE md_b md_##name(md_vec<T> a, md_vec<T> b) \
+        { md_b r; MD_LANES(a.v[l] sign b.v[l] ? -1 : 0) } \
     MD_INLINE md_b md_##name##_f(md_f a, md_f b) { return md_##name(a, b); }                                           \
     MD_INLINE md_b md_##name##_d(md_d a, md_d b) { return md_##name(a, b); }                                           \
     MD_INLINE md_b md_##name##_i(md_i a, md_i b) { return md_##name(a, b); }                                           \
@@ -186,7 +188,8 @@ MD_INLINE int md_any_b(md_b a) { int r = 0; MD_FOR (l, MD_VL) r |= a.v[l]; retur
 MD_INLINE int md_all_b(md_b a) { int r = -1; MD_FOR (l, MD_VL) r &= a.v[l]; return r != 0; }
 
 /* ---- Selection */
-template <class T> MD_INLINE md_vec<T> md_where(md_b c, md_vec<T> a, md_vec<T> b) { md_vec<T> r; MD_LANES(c.v[l] ? a.v[l] : b.v[l]) }
+template <class T> MD_INLINE md_vec<T> md_where(md_b c, md_vec<T> a, md_vec<T> b)
+    { md_vec<T> r; MD_LANES(c.v[l] ? a.v[l] : b.v[l]) }
 MD_INLINE md_f md_where_f(md_b c, md_f a, md_f b) { return md_where(c, a, b); }
 MD_INLINE md_d md_where_d(md_b c, md_d a, md_d b) { return md_where(c, a, b); }
 MD_INLINE md_i md_where_i(md_b c, md_i a, md_i b) { return md_where(c, a, b); }
@@ -208,7 +211,8 @@ MD_INLINE int md_where_sb(int c, int a, int b) { return c ? a : b; }
 
 /* A NaN on either side gives NaN. */
 #define MD_EXTREME(name, sign)                                                                                         \
-    MD_INLINE float md_##name##_sf(float a, float b) { float r; asm(#name ".NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r; } \
+    MD_INLINE float md_##name##_sf(float a, float b) \
+        { float r; asm(#name ".NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r; } \
     MD_INLINE double md_##name##_sd(double a, double b) { return a sign b || a != a ? a : b; }                         \
     MD_INLINE int64_t md_##name##_si(int64_t a, int64_t b) { return a sign b ? a : b; }                                \
     MD_LIFT_FD2(name) MD_LIFT2(name, md_i, i)
@@ -221,9 +225,9 @@ MD_INLINE int md_max_sb(int a, int b) { return a | b; }
 MD_INLINE int md_min_sb(int a, int b) { return a & b; }
 
 /* Whether a candidate takes the place of the best so far: a NaN where that is none, or a better value. */
-#define MD_BEYOND(name, sign, within)                                                                                   \
-    MD_INLINE int md_beyond_##name##_sf(float a, float b) { return !(a within b) && b == b; }                           \
-    MD_INLINE int md_beyond_##name##_sd(double a, double b) { return !(a within b) && b == b; }                         \
+#define MD_BEYOND(name, sign, within) \
+    MD_INLINE int md_beyond_##name##_sf(float a, float b) { return !(a within b) && b == b; } \
+    MD_INLINE int md_beyond_##name##_sd(double a, double b) { return !(a within b) && b == b; } \
     MD_INLINE int md_beyond_##name##_si(int64_t a, int64_t b) { return a sign b; }                                     \
     MD_INLINE int md_beyond_##name##_sb(int a, int b) { return a sign b; }                                             \
     MD_INLINE md_b md_beyond_##name##_f(md_f a, md_f b) { md_b r; MD_LANES(-md_beyond_##name##_sf(a.v[l], b.v[l])) }   \
@@ -239,7 +243,8 @@ MD_INLINE int md_inside_si(int64_t a, int64_t n) { return (uint64_t)a < (uint64_
 MD_INLINE md_b md_inside_i(md_i a, int64_t n) { md_b r; MD_LANES(-md_inside_si(a.v[l], n)) }
 
 /* Where part `block` of `blocks` equal ones begins, without overflow. */
-MD_INLINE int64_t md_share(int64_t points, int64_t block, int64_t blocks) { return points / blocks * block + points % blocks * block / blocks; }
+MD_INLINE int64_t md_share(int64_t points, int64_t block, int64_t blocks)
+    { return points / blocks * block + points % blocks * block / blocks; }
 
 /* ---- Conversions between value types. Reals to integers truncate, saturate, and NaN gives 0. */
 MD_INLINE double md_cast_sf_sd(float a) { return (double)a; }
@@ -253,9 +258,12 @@ MD_INLINE int md_cast_sf_sb(float a) { return a != 0.0f; }
 MD_INLINE int md_cast_sd_sb(double a) { return a != 0.0; }
 MD_INLINE int md_cast_si_sb(int64_t a) { return a != 0; }
 /* cvt saturates; of NaN it makes 0 only for 32 bits. */
-MD_INLINE int64_t md_cast_sd_si(double a) { int64_t r; asm("cvt.rzi.s64.f64 %0, %1;" : "=l"(r) : "d"(a)); return a == a ? r : 0; }
-MD_INLINE int64_t md_cast_sf_si(float a) { int64_t r; asm("cvt.rzi.s64.f32 %0, %1;" : "=l"(r) : "f"(a)); return a == a ? r : 0; }
-#define MD_CAST(from, to, F, T) MD_INLINE T md_cast_##from##_##to(F a) { T r; MD_LANES(md_cast_s##from##_s##to(a.v[l])) }
+MD_INLINE int64_t md_cast_sd_si(double a)
+    { int64_t r; asm("cvt.rzi.s64.f64 %0, %1;" : "=l"(r) : "d"(a)); return a == a ? r : 0; }
+MD_INLINE int64_t md_cast_sf_si(float a)
+    { int64_t r; asm("cvt.rzi.s64.f32 %0, %1;" : "=l"(r) : "f"(a)); return a == a ? r : 0; }
+#define MD_CAST(from, to, F, T) MD_INLINE T md_cast_##from##_##to(F a) \
+    { T r; MD_LANES(md_cast_s##from##_s##to(a.v[l])) }
 MD_CAST(f, d, md_f, md_d) MD_CAST(d, f, md_d, md_f) MD_CAST(i, f, md_i, md_f) MD_CAST(i, d, md_i, md_d)
 MD_CAST(f, i, md_f, md_i) MD_CAST(d, i, md_d, md_i) MD_CAST(b, f, md_b, md_f) MD_CAST(b, d, md_b, md_d)
 #undef MD_CAST
@@ -282,8 +290,10 @@ MD_INLINE md_f md_odd_d_f(md_d a) { md_f r; MD_LANES(md_odd_sd_sf(a.v[l])) }
 MD_INLINE md_f md_odd_i_f(md_i a) { md_f r; MD_LANES(md_odd_si_sf(a.v[l])) }
 
 /* Values after a store to and a load from i32 and u8. */
-MD_INLINE int64_t md_round_i32_sd(double a) { int r; asm("cvt.rzi.s32.f64 %0, %1;" : "=r"(r) : "d"(a)); return a == a ? r : 0; }
-MD_INLINE int64_t md_round_i32_sf(float a) { int r; asm("cvt.rzi.s32.f32 %0, %1;" : "=r"(r) : "f"(a)); return a == a ? r : 0; }
+MD_INLINE int64_t md_round_i32_sd(double a)
+    { int r; asm("cvt.rzi.s32.f64 %0, %1;" : "=r"(r) : "d"(a)); return a == a ? r : 0; }
+MD_INLINE int64_t md_round_i32_sf(float a)
+    { int r; asm("cvt.rzi.s32.f32 %0, %1;" : "=r"(r) : "f"(a)); return a == a ? r : 0; }
 MD_INLINE int64_t md_round_i32_si(int64_t a) { return (int32_t)a; }
 MD_INLINE int64_t md_round_u8_sd(double a) { int64_t r = md_round_i32_sd(a); return r < 0 ? 0 : r > 255 ? 255 : r; }
 MD_INLINE int64_t md_round_u8_sf(float a) { int64_t r = md_round_i32_sf(a); return r < 0 ? 0 : r > 255 ? 255 : r; }
@@ -301,8 +311,10 @@ MD_INLINE float md_abs_sf(float a) { return fabsf(a); }
 MD_INLINE double md_abs_sd(double a) { return fabs(a); }
 MD_INLINE int64_t md_abs_si(int64_t a) { return a < 0 ? (int64_t)-(uint64_t)a : a; }
 MD_LIFT_FD1(abs) MD_LIFT1(abs, md_i, i)
-MD_INLINE float md_copysign_sf(float a, float b) { return md_f32((md_u32(a) & 0x7fffffffu) | (md_u32(b) & 0x80000000u)); }
-MD_INLINE double md_copysign_sd(double a, double b) { return md_f64((md_u64(a) & ~(1ULL << 63)) | (md_u64(b) & 1ULL << 63)); }
+MD_INLINE float md_copysign_sf(float a, float b)
+    { return md_f32((md_u32(a) & 0x7fffffffu) | (md_u32(b) & 0x80000000u)); }
+MD_INLINE double md_copysign_sd(double a, double b)
+    { return md_f64((md_u64(a) & ~(1ULL << 63)) | (md_u64(b) & 1ULL << 63)); }
 MD_LIFT_FD2(copysign)
 MD_INLINE float md_sign_sf(float a) { return a != a ? a : (float)((a > 0) - (a < 0)); }
 MD_INLINE double md_sign_sd(double a) { return a != a ? a : (double)((a > 0) - (a < 0)); }
@@ -332,8 +344,10 @@ MD_RELU_CLAMP(int64_t, i)
     MD_INLINE double md_##name##_sd(double a) { double r; asm(text ".f64 %0, %1;" : "=d"(r) : "d"(a)); return r; }     \
     MD_LIFT_FD1(name)
 #define MD_PTX1C(name, mode)                                                                                           \
-    MD_INLINE float md_##name##_sf(float a) { float r; asm("cvt." mode ".f32.f32 %0, %1;" : "=f"(r) : "f"(a)); return r; } \
-    MD_INLINE double md_##name##_sd(double a) { double r; asm("cvt." mode ".f64.f64 %0, %1;" : "=d"(r) : "d"(a)); return r; } \
+    MD_INLINE float md_##name##_sf(float a) \
+        { float r; asm("cvt." mode ".f32.f32 %0, %1;" : "=f"(r) : "f"(a)); return r; } \
+    MD_INLINE double md_##name##_sd(double a) \
+        { double r; asm("cvt." mode ".f64.f64 %0, %1;" : "=d"(r) : "d"(a)); return r; } \
     MD_LIFT_FD1(name)
 MD_PTX1C(round, "rni")
 MD_PTX1C(floor, "rmi")
@@ -348,8 +362,10 @@ MD_INLINE double md_rsqrt_sd(double a) { return 1.0 / md_sqrt_sd(a); }
 MD_LIFT_FD1(rsqrt)
 MD_INLINE float md_fma_sf(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 MD_INLINE double md_fma_sd(double a, double b, double c) { return __fma_rn(a, b, c); }
-MD_INLINE int64_t md_fma_si(int64_t a, int64_t b, int64_t c) { return (int64_t)((uint64_t)a * (uint64_t)b + (uint64_t)c); }
-#define MD_FMA(vec, s) MD_INLINE vec md_fma_##s(vec a, vec b, vec c) { vec r; MD_LANES(md_fma_s##s(a.v[l], b.v[l], c.v[l])) }
+MD_INLINE int64_t md_fma_si(int64_t a, int64_t b, int64_t c)
+    { return (int64_t)((uint64_t)a * (uint64_t)b + (uint64_t)c); }
+#define MD_FMA(vec, s) MD_INLINE vec md_fma_##s(vec a, vec b, vec c) \
+    { vec r; MD_LANES(md_fma_s##s(a.v[l], b.v[l], c.v[l])) }
 MD_FMA(md_f, f) MD_FMA(md_d, d) MD_FMA(md_i, i)
 #undef MD_FMA
 /* Lanes over a value that they share and that is rounded itself (a sum): times its reciprocal, 1.5 ulp. Very large
@@ -365,7 +381,8 @@ MD_INLINE md_f md_by_f(md_f a, float b)
  * the dividends; where the step is none (infinities, zeros) it is left out. */
 MD_INLINE md_f md_over_f(md_f a, float b)
 {
-    const float m = md_abs_sf(b), s = m > 0x1p100f ? 0x1p-64f : m < 0x1p-100f ? 0x1p64f : 1.0f, d = b * s, c = __frcp_rn(d);
+    const float m = md_abs_sf(b), s = m > 0x1p100f ? 0x1p-64f : m < 0x1p-100f ? 0x1p64f : 1.0f,
+        d = b * s, c = __frcp_rn(d);
     md_f r;
     MD_FOR (l, MD_VL) {
         const float x = a.v[l] * s, q = x * c, e = __fmaf_rn(-q, d, x);

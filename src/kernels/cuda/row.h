@@ -24,7 +24,8 @@ template <int bytes> MD_INLINE void md_hide(md_words<bytes> &r)
 MD_INLINE void md_get_piece_maybe(uint32_t *w, const void *p, md_maybe n)
 {
     asm volatile("{\n.reg .pred q;\nsetp.ne.s32 q, %5, 0;\n@q ld.global.v4.b32 {%0, %1, %2, %3}, [%4];\n}"
-                 : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3]) : "l"(__cvta_generic_to_global(p)), "r"(n.all) : "memory");
+                 : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3]) : "l"(__cvta_generic_to_global(p)), "r"(n.all)
+                     : "memory");
 }
 /* A whole vector of them. */
 template <class S> MD_INLINE md_raw<S> md_get_maybe(const void *p, md_maybe n)
@@ -59,7 +60,8 @@ template <class S> MD_INLINE md_raw<S> md_fetch_lead(const void *t, int64_t o, m
         return md_get_maybe<S>((const typename S::E *)t + o, n);
     return md_fetch_unit<S>(t, o, n, true);
 }
-template <class S> MD_INLINE md_raw<S> md_fetch_lead(const void *t, int64_t o, md_span n) { return md_get_each<S>((const typename S::E *)t + o, 1, n); }
+template <class S> MD_INLINE md_raw<S> md_fetch_lead(const void *t, int64_t o, md_span n)
+    { return md_get_each<S>((const typename S::E *)t + o, 1, n); }
 
 /* Weights along a row whose vectors lie on the row's boundaries, not on theirs: aligned vectors around them,
  * shifted. MD_INSIDE 1: the template keeps whole vectors so far from both ends of the axis that nothing beside it is
@@ -108,7 +110,8 @@ template <class S> MD_INLINE md_raw<S> md_fetch_shifted(const void *t, int64_t o
         return r;
     }
 }
-template <class S> MD_INLINE md_raw<S> md_fetch_shifted(const void *t, int64_t o, md_span n) { return md_get_each<S>((const typename S::E *)t + o, 1, n); }
+template <class S> MD_INLINE md_raw<S> md_fetch_shifted(const void *t, int64_t o, md_span n)
+    { return md_get_each<S>((const typename S::E *)t + o, 1, n); }
 
 /* ---- Lanes to one value, by halves: lane l with l + MD_VL/2, and so on. */
 #define MD_FOLD(name, vec, one, s, combined)                                                                           \
@@ -137,8 +140,10 @@ MD_INLINE int md_fold_min_b(md_b v) { return md_all_b(v); }
 /* ---- Lanes that are not there become the identity. Vectors that are there or not as a whole (md_maybe) are
  * computed with all others, without a branch, and only counted where they are. */
 template <class T> MD_INLINE md_vec<T> md_only(md_vec<T> v, T, md_full) { return v; }
-template <class T> MD_INLINE md_vec<T> md_only(md_vec<T> v, T identity, md_span n) { md_vec<T> r; MD_LANES(md_has(n, l) ? v.v[l] : identity) }
-template <class T> MD_INLINE md_vec<T> md_only(md_vec<T> v, T identity, md_maybe n) { md_vec<T> r; MD_LANES(n.all ? v.v[l] : identity) }
+template <class T> MD_INLINE md_vec<T> md_only(md_vec<T> v, T identity, md_span n)
+    { md_vec<T> r; MD_LANES(md_has(n, l) ? v.v[l] : identity) }
+template <class T> MD_INLINE md_vec<T> md_only(md_vec<T> v, T identity, md_maybe n)
+    { md_vec<T> r; MD_LANES(n.all ? v.v[l] : identity) }
 MD_INLINE md_b md_only(md_b v, int, md_full) { return v; }
 MD_INLINE md_b md_only(md_b v, int identity, md_span n) { md_b r; MD_LANES(md_has(n, l) ? v.v[l] : -identity) }
 MD_INLINE md_b md_only(md_b v, int identity, md_maybe n) { md_b r; MD_LANES(n.all ? v.v[l] : -identity) }
@@ -164,7 +169,8 @@ MD_INLINE int64_t md_times(int64_t a, int64_t b) { return (int64_t)((uint64_t)a 
             if constexpr (!md_is_maybe<N>::V)                                                                          \
                 acc.v[l] = both(acc.v[l], y.v[l]);                                                                     \
             else if constexpr (sizeof(T) == 4 && (T)0.5f != 0)                                                         \
-                asm("{\n.reg .pred q;\nsetp.ne.s32 q, %2, 0;\n@q " ptx ".f32 %0, %0, %1;\n}" : "+f"(acc.v[l]) : "f"(y.v[l]), "r"(n.all)); \
+                asm("{\n.reg .pred q;\nsetp.ne.s32 q, %2, 0;\n@q " ptx ".f32 %0, %0, %1;\n}" : "+f"(acc.v[l]) \
+                    : "f"(y.v[l]), "r"(n.all)); \
             else                                                                                                       \
                 acc.v[l] = n.all ? both(acc.v[l], y.v[l]) : acc.v[l];                                                  \
     }
@@ -177,7 +183,8 @@ template <class N> MD_INLINE void md_gain_product(md_f &acc, md_f a, md_f b, N n
 {
     MD_FOR (l, MD_VL)
         if constexpr (md_is_maybe<N>::V)
-            asm("{\n.reg .pred q;\nsetp.ne.s32 q, %3, 0;\n@q fma.rn.f32 %0, %1, %2, %0;\n}" : "+f"(acc.v[l]) : "f"(a.v[l]), "f"(b.v[l]), "r"(n.all));
+            asm("{\n.reg .pred q;\nsetp.ne.s32 q, %3, 0;\n@q fma.rn.f32 %0, %1, %2, %0;\n}" : "+f"(acc.v[l])
+                : "f"(a.v[l]), "f"(b.v[l]), "r"(n.all));
         else if (md_has(n, l))
             acc.v[l] = __fmaf_rn(a.v[l], b.v[l], acc.v[l]);
 }
@@ -271,7 +278,7 @@ template <bool is_max> MD_INLINE void md_tree_first(float *v, int32_t *i, int wi
     MD_INLINE void md_take_##name##_##s(md_best<one> *b, vec x, int64_t at, md_maybe n)                                \
     {                                                                                                                  \
         const one most = md_fold_##best##_##s(x);                                                                      \
-        const bool take = n.all && md_beyond_##best##_s##s(most, b->most);                                                      \
+        const bool take = n.all && md_beyond_##best##_s##s(most, b->most); \
         b->most = take ? most : b->most;                                                                               \
         b->at = take ? (int32_t)at : b->at;                                                                            \
         MD_FOR (l, MD_VL)                                                                                              \
@@ -314,7 +321,8 @@ MD_SHIFT(double, d, MD_INF_D)
 /* What a sum relative to `shift` counts in one relative to `common`: exactly 1 where they are equal, infinite ones
  * too. */
 #define MD_WEIGHT(one, s, inf)                                                                                         \
-    MD_INLINE one md_weight_s##s(one shift, one common) { return shift == common || shift == -inf ? (one)1 : md_exp_s##s(shift - common); } \
+    MD_INLINE one md_weight_s##s(one shift, one common) \
+        { return shift == common || shift == -inf ? (one)1 : md_exp_s##s(shift - common); } \
     MD_LIFT2(weight, md_##s, s)
 MD_WEIGHT(float, f, MD_INF_F)
 MD_WEIGHT(double, d, MD_INF_D)

@@ -1,15 +1,14 @@
 /* Few long rows: a row is cut over the blocks of a group, gridDim.x of them; gridDim.y groups take rows in turn.
- *   MD_EXCHANGE      MD_EXCHANGE_GRID     blocks that run at once, which tell each other their results through memory
- *               (exchange.h) MD_EXCHANGE_CLUSTER  blocks of a cluster, through each other's shared memory MD_EXCHANGE_TICKET
- *               read only: the block that is ready last stores the row; nobody waits MD_EXCHANGE_LAUNCH   blocks need not
- *               run at once: a launch leaves their results in the workspace (MD_PHASE 1), the next one has them all
- *               (2)
- *   MD_KEEP     1: a block's slice stays in registers, MD_VECTORS a thread; 0: it is read again where it is needed
- *               again
- *   MD_EARLY    of so many vectors of a thread, what only stores want is on its way while blocks meet; of the others
- *               when these are stored. 0: in front of each store
- *   MD_ASIDE    not 0: what is early goes to shared memory (aside.h), once for all rows of a block, else through
- *               registers */
+ *   MD_EXCHANGE  how the blocks of a group exchange their results:
+ *                MD_EXCHANGE_GRID     through memory; the blocks run at the same time (exchange.h)
+ *                MD_EXCHANGE_CLUSTER  through each other's shared memory; the blocks are a cluster
+ *                MD_EXCHANGE_TICKET   read only: the block that finishes last stores the row; no block waits
+ *                MD_EXCHANGE_LAUNCH   blocks need not run at the same time: one launch leaves their results in the
+ *                                     workspace (MD_PHASE 1), the next one reads them (2)
+ *   MD_KEEP      1: a block's slice stays in registers, MD_VECTORS per thread; 0: it is read again where it is needed
+ *   MD_EARLY     number of a thread's vectors whose operands, if only stores use them, are loaded during the exchange;
+ *                those of the others are loaded while these are stored. 0: before each store
+ *   MD_ASIDE     not 0: these operands go to shared memory (aside.h), once for all rows of a block; else to registers */
 #define MD_EXCHANGE_GRID 0
 #define MD_EXCHANGE_CLUSTER 1
 #define MD_EXCHANGE_TICKET 2

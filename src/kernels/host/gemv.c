@@ -1,4 +1,4 @@
-/* Products with few rows: B is read once, from memory, by as many rows of A as there are (at most MD_MAX_ROWS). Each block
+/* Products with few rows: B is read once from memory for all rows of A (at most MD_MAX_ROWS). Each block
  * of the launch is a run of MD_COLUMNS columns of one batch. Where B lies along K (MD_ALONG_DEPTH), dot products with
  * lanes along K; where it lies along its columns, a few rows of B at a time are added to a run of sums. K in order for
  * every element, whatever the number of rows.

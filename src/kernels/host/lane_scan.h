@@ -54,8 +54,10 @@
 #endif
 
 #define MD_OP_MUL(a, b) ((a) * (b))
-MD_INLINE md_dh md_max_dh(md_dh a, md_dh b) { md_ih c = (md_ih)(a > b) | (md_ih)(a != a); return (md_dh)(((md_ih)a & c) | ((md_ih)b & ~c)); }
-MD_INLINE md_dh md_min_dh(md_dh a, md_dh b) { md_ih c = (md_ih)(a < b) | (md_ih)(a != a); return (md_dh)(((md_ih)a & c) | ((md_ih)b & ~c)); }
+MD_INLINE md_dh md_max_dh(md_dh a, md_dh b)
+    { md_ih c = (md_ih)(a > b) | (md_ih)(a != a); return (md_dh)(((md_ih)a & c) | ((md_ih)b & ~c)); }
+MD_INLINE md_dh md_min_dh(md_dh a, md_dh b)
+    { md_ih c = (md_ih)(a < b) | (md_ih)(a != a); return (md_dh)(((md_ih)a & c) | ((md_ih)b & ~c)); }
 MD_INLINE md_ih md_max_ih(md_ih a, md_ih b) { md_ih c = (md_ih)(a > b); return (a & c) | (b & ~c); }
 MD_INLINE md_ih md_min_ih(md_ih a, md_ih b) { md_ih c = (md_ih)(a < b); return (a & c) | (b & ~c); }
 MD_INLINE md_dh md_splat_dh(double a) { return a - (md_dh){0}; }

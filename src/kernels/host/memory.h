@@ -16,7 +16,8 @@
 
 /* clang-format off */
 #if MD_VL == 16
-#define MD_EACH(M) {M(0), M(1), M(2), M(3), M(4), M(5), M(6), M(7), M(8), M(9), M(10), M(11), M(12), M(13), M(14), M(15)}
+#define MD_EACH(M) {M(0), M(1), M(2), M(3), M(4), M(5), M(6), M(7), M(8), M(9), M(10), M(11), M(12), M(13), M(14), \
+    M(15)}
 #elif MD_VL == 8
 #define MD_EACH(M) {M(0), M(1), M(2), M(3), M(4), M(5), M(6), M(7)}
 #elif MD_VL == 4
@@ -32,7 +33,8 @@ typedef uint8_t md_w8 MD_VECTOR(MD_VL);
 MD_INLINE md_u md_widen(md_w16 w)
 {
 #if defined(__AVX512F__) && MD_VL == 16 && !defined(__clang__)
-    return (md_u)__builtin_ia32_pmovzxwd512_mask((short MD_VECTOR(32))w, (int MD_VECTOR(64)){0}, (unsigned short)0xffff);
+    return (md_u)__builtin_ia32_pmovzxwd512_mask((short MD_VECTOR(32))w, (int MD_VECTOR(64)){0},
+        (unsigned short)0xffff);
 #else
     return __builtin_convertvector(w, md_u);
 #endif
@@ -40,7 +42,8 @@ MD_INLINE md_u md_widen(md_w16 w)
 MD_INLINE md_w16 md_narrow(md_u u)
 {
 #if defined(__AVX512F__) && MD_VL == 16 && !defined(__clang__)
-    return (md_w16)__builtin_ia32_pmovdw512_mask((int MD_VECTOR(64))u, (short MD_VECTOR(32)){0}, (unsigned short)0xffff);
+    return (md_w16)__builtin_ia32_pmovdw512_mask((int MD_VECTOR(64))u, (short MD_VECTOR(32)){0},
+        (unsigned short)0xffff);
 #else
     return __builtin_convertvector(u, md_w16);
 #endif
@@ -78,7 +81,8 @@ MD_INLINE float md_round_bf16_si(int64_t v) { return md_round_bf16_sf(md_odd_si_
 MD_INLINE md_f md_up_f16(md_w16 w)
 {
 #if defined(__AVX512F__) && MD_VL == 16
-    return (md_f)__builtin_ia32_vcvtph2ps512_mask((short MD_VECTOR(32))w, (float MD_VECTOR(64)){0}, (unsigned short)0xffff, 4);
+    return (md_f)__builtin_ia32_vcvtph2ps512_mask((short MD_VECTOR(32))w, (float MD_VECTOR(64)){0},
+        (unsigned short)0xffff, 4);
 #elif defined(__F16C__) && MD_VL == 8
     return (md_f)__builtin_ia32_vcvtph2ps256((short MD_VECTOR(16))w);
 #else
@@ -93,7 +97,8 @@ MD_INLINE md_f md_up_f16(md_w16 w)
 MD_INLINE md_w16 md_down_f16(md_f v)
 {
 #if defined(__AVX512F__) && MD_VL == 16
-    return (md_w16)__builtin_ia32_vcvtps2ph512_mask((float MD_VECTOR(64))v, 0, (short MD_VECTOR(32)){0}, (unsigned short)0xffff);
+    return (md_w16)__builtin_ia32_vcvtps2ph512_mask((float MD_VECTOR(64))v, 0, (short MD_VECTOR(32)){0},
+        (unsigned short)0xffff);
 #elif defined(__F16C__) && MD_VL == 8
     return (md_w16)__builtin_ia32_vcvtps2ph256((float MD_VECTOR(32))v, 0);
 #else
@@ -166,7 +171,8 @@ MD_INLINE unsigned long long md_head_bytes(int n_bytes) { return n_bytes >= 64 ?
     {                                                                                                                  \
         union { W w; md_bytes b[(sizeof(W) + 63) / 64]; } u;                                                           \
         for (int i = 0, rest = n * (int)sizeof(E); i < (int)(sizeof u / 64); i++, rest -= 64)                          \
-            u.b[i] = __builtin_ia32_loaddquqi512_mask((const void *)((const char *)((const E *)t + o) + 64 * i), (md_bytes){0}, \
+            u.b[i] = __builtin_ia32_loaddquqi512_mask((const void *)((const char *)((const E *)t + o) + 64 * i), \
+                (md_bytes){0}, \
                                                       md_head_bytes(rest < 0 ? 0 : rest));                             \
         return u.w;                                                                                                    \
     }                                                                                                                  \
@@ -175,7 +181,8 @@ MD_INLINE unsigned long long md_head_bytes(int n_bytes) { return n_bytes >= 64 ?
         union { W w; md_bytes b[(sizeof(W) + 63) / 64]; } u;                                                           \
         u.w = w;                                                                                                       \
         for (int i = 0, rest = n * (int)sizeof(E); i < (int)(sizeof u / 64); i++, rest -= 64)                          \
-            __builtin_ia32_storedquqi512_mask((void *)((char *)((E *)t + o) + 64 * i), u.b[i], md_head_bytes(rest < 0 ? 0 : rest)); \
+            __builtin_ia32_storedquqi512_mask((void *)((char *)((E *)t + o) + 64 * i), u.b[i], \
+                md_head_bytes(rest < 0 ? 0 : rest)); \
     }
 #else
 #define MD_HEAD(T, E, W)                                                                                               \
@@ -198,7 +205,8 @@ MD_INLINE unsigned long long md_head_bytes(int n_bytes) { return n_bytes >= 64 ?
 
 /* memory = op(memory, v). */
 #define MD_UPDATE(T, name, V, C, OP, OP1)                                                                              \
-    MD_INLINE void md_update_##name##_##T##_s(void *t, int64_t o, C v) { md_store_##T##_s(t, o, OP1(md_load_##T##_s(t, o), v)); } \
+    MD_INLINE void md_update_##name##_##T##_s(void *t, int64_t o, C v) \
+        { md_store_##T##_s(t, o, OP1(md_load_##T##_s(t, o), v)); } \
     MD_INLINE void md_update_##name##_##T##_unit(void *t, int64_t o, V v, int n)                                       \
     {                                                                                                                  \
         md_store_##T##_unit(t, o, OP(md_load_##T##_unit(t, o, n), v), n);                                              \
@@ -303,7 +311,7 @@ MD_INLINE unsigned long long md_head_bytes(int n_bytes) { return n_bytes >= 64 ?
         if (n == MD_VL && (uintptr_t)((E *)t + o) % sizeof w == 0)                                                     \
             md_stream((E *)t + o, &w, sizeof w);                                                                       \
         else if (n == MD_VL)                                                                                           \
-            __builtin_memcpy((E *)t + o, &w, sizeof w);                                                                       \
+            __builtin_memcpy((E *)t + o, &w, sizeof w); \
         else                                                                                                           \
             md_put_part_##T(t, o, w, n);                                                                               \
     }                                                                                                                  \
@@ -312,8 +320,10 @@ MD_INLINE unsigned long long md_head_bytes(int n_bytes) { return n_bytes >= 64 ?
         const uintptr_t at = (uintptr_t)((const E *)t + o), past = at % sizeof(W);                                     \
         return past == 0 || at % sizeof(E) != 0 ? 0 : (int64_t)((sizeof(W) - past) / sizeof(E));                       \
     }                                                                                                                  \
-    MD_INLINE void md_store_##T##_strided(void *t, int64_t o, int64_t s, V v, int n) { md_put_##T(t, o, s, DOWN(v), n); } \
-    MD_INLINE void md_store_##T##_scatter(void *t, md_i o, V v, int n, md_b m) { md_put_##T##_g(t, o, DOWN(v), n, m); } \
+    MD_INLINE void md_store_##T##_strided(void *t, int64_t o, int64_t s, V v, int n) \
+        { md_put_##T(t, o, s, DOWN(v), n); } \
+    MD_INLINE void md_store_##T##_scatter(void *t, md_i o, V v, int n, md_b m) \
+        { md_put_##T##_g(t, o, DOWN(v), n, m); } \
     MD_INLINE void md_store_##T##_s(void *t, int64_t o, C v) { ((E *)t)[o] = DOWN1(v); }                               \
     MD_UPDATE(T, add, V, C, ADD, ADD)                                                                                  \
     MD_UPDATE(T, max, V, C, md_max_##S, md_max_##SS)                                                                   \

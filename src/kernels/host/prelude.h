@@ -167,8 +167,10 @@ MD_INLINE int md_min_sb(int a, int b) { return a & b; }
 
 /* Whether a candidate takes the place of the best so far: a NaN where that is none, or a better value. */
 #define MD_BEYOND(name, compare)                                                                                       \
-    MD_INLINE md_b md_beyond_##name##_f(md_f a, md_f b) { return md_##compare##_f(a, b) | (md_ne_f(a, a) & md_eq_f(b, b)); } \
-    MD_INLINE md_b md_beyond_##name##_d(md_d a, md_d b) { return md_##compare##_d(a, b) | (md_ne_d(a, a) & md_eq_d(b, b)); } \
+    MD_INLINE md_b md_beyond_##name##_f(md_f a, md_f b) \
+        { return md_##compare##_f(a, b) | (md_ne_f(a, a) & md_eq_f(b, b)); } \
+    MD_INLINE md_b md_beyond_##name##_d(md_d a, md_d b) \
+        { return md_##compare##_d(a, b) | (md_ne_d(a, a) & md_eq_d(b, b)); } \
     MD_INLINE md_b md_beyond_##name##_i(md_i a, md_i b) { return md_##compare##_i(a, b); }                             \
     MD_INLINE md_b md_beyond_##name##_b(md_b a, md_b b) { return md_##compare##_b(a, b); }                             \
     MD_INLINE int md_beyond_##name##_sf(float a, float b) { return md_##compare##_sf(a, b) | (a != a && b == b); }     \
@@ -183,7 +185,8 @@ MD_INLINE int md_inside_si(int64_t a, int64_t n) { return (uint64_t)a < (uint64_
 MD_INLINE md_b md_inside_i(md_i a, int64_t n) { return md_ge_i(a, (md_i){0}) & md_lt_i(a, md_splat_i(n)); }
 
 /* Where part `block` of `blocks` equal ones begins, without overflow. */
-MD_INLINE int64_t md_share(int64_t points, int64_t block, int64_t blocks) { return points / blocks * block + points % blocks * block / blocks; }
+MD_INLINE int64_t md_share(int64_t points, int64_t block, int64_t blocks)
+    { return points / blocks * block + points % blocks * block / blocks; }
 
 /* ---- Conversions between value types. Reals to integers truncate, saturate, and NaN gives 0. */
 MD_INLINE md_d md_cast_f_d(md_f a) { return __builtin_convertvector(a, md_d); }
@@ -296,8 +299,10 @@ MD_INLINE double md_abs_sd(double a) { return __builtin_fabs(a); }
 MD_INLINE int64_t md_abs_si(int64_t a) { return a < 0 ? -a : a; }
 MD_INLINE md_f md_copysign_f(md_f a, md_f b) { return (md_f)(((md_b)a & INT32_MAX) | ((md_b)b & INT32_MIN)); }
 MD_INLINE md_d md_copysign_d(md_d a, md_d b) { return (md_d)(((md_i)a & INT64_MAX) | ((md_i)b & INT64_MIN)); }
-MD_INLINE md_f md_sign_f(md_f a) { return md_where_f((md_b)(a != a), a, md_cast_b_f(md_gt_f(a, (md_f){0})) - md_cast_b_f(md_lt_f(a, (md_f){0}))); }
-MD_INLINE md_d md_sign_d(md_d a) { return md_where_d(md_ne_d(a, a), a, md_cast_b_d(md_gt_d(a, (md_d){0})) - md_cast_b_d(md_lt_d(a, (md_d){0}))); }
+MD_INLINE md_f md_sign_f(md_f a)
+    { return md_where_f((md_b)(a != a), a, md_cast_b_f(md_gt_f(a, (md_f){0})) - md_cast_b_f(md_lt_f(a, (md_f){0}))); }
+MD_INLINE md_d md_sign_d(md_d a)
+    { return md_where_d(md_ne_d(a, a), a, md_cast_b_d(md_gt_d(a, (md_d){0})) - md_cast_b_d(md_lt_d(a, (md_d){0}))); }
 MD_INLINE md_i md_sign_i(md_i a) { return md_wide_lt_i(a, (md_i){0}) - md_wide_gt_i(a, (md_i){0}); }
 MD_INLINE float md_sign_sf(float a) { return a != a ? a : (float)((a > 0) - (a < 0)); }
 MD_INLINE double md_sign_sd(double a) { return a != a ? a : (double)((a > 0) - (a < 0)); }

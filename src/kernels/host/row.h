@@ -10,10 +10,14 @@
 /* clang-format off */
 /* ---- Lanes to one value, by halves: lane l with l + MD_VL/2, and so on. */
 #if MD_VL == 16
-#define MD_HALVES(step, v) step(v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7) step(v, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11) \
-    step(v, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13) step(v, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14)
+#define MD_HALVES(step, v) \
+    step(v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7) \
+    step(v, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11) \
+    step(v, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13) \
+    step(v, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14)
 #elif MD_VL == 8
-#define MD_HALVES(step, v) step(v, 4, 5, 6, 7, 0, 1, 2, 3) step(v, 2, 3, 0, 1, 6, 7, 4, 5) step(v, 1, 0, 3, 2, 5, 4, 7, 6)
+#define MD_HALVES(step, v) \
+    step(v, 4, 5, 6, 7, 0, 1, 2, 3) step(v, 2, 3, 0, 1, 6, 7, 4, 5) step(v, 1, 0, 3, 2, 5, 4, 7, 6)
 #elif MD_VL == 4
 #define MD_HALVES(step, v) step(v, 2, 3, 0, 1) step(v, 1, 0, 3, 2)
 #else
@@ -120,7 +124,8 @@ MD_ARG(argmin, md_lt, md_i, int64_t, i, si)
  * be 0, not NaN: bodies see a shift of 0 there, and only a row that is so as a whole becomes NaN, as it is without
  * chunks. */
 #define MD_SHIFT(one, s, inf)                                                                                          \
-    MD_INLINE one md_shift_##s(one shift) { return md_where_##s(md_eq_##s(shift, MD_SPLAT_##s(-inf)), MD_SPLAT_##s(0), shift); } \
+    MD_INLINE one md_shift_##s(one shift) \
+        { return md_where_##s(md_eq_##s(shift, MD_SPLAT_##s(-inf)), MD_SPLAT_##s(0), shift); } \
     MD_INLINE one md_settled_##s(one sum, one shift)                                                                   \
     {                                                                                                                  \
         return md_where_##s(md_eq_##s(shift, MD_SPLAT_##s(-inf)), shift - shift, sum);                                 \
@@ -148,8 +153,10 @@ MD_WEIGHT(double, sd, __builtin_inf())
 /* ---- Values kept between passes: element j of a slot. Slots hold whole vectors. */
 MD_INLINE void md_keep_f(char *slot, int64_t j, md_f v) { __builtin_memcpy((float *)slot + j, &v, sizeof v); }
 MD_INLINE void md_keep_d(char *slot, int64_t j, md_d v) { __builtin_memcpy((double *)slot + j, &v, sizeof v); }
-MD_INLINE md_f md_recall_f(const char *slot, int64_t j) { md_f v; __builtin_memcpy(&v, (const float *)slot + j, sizeof v); return v; }
-MD_INLINE md_d md_recall_d(const char *slot, int64_t j) { md_d v; __builtin_memcpy(&v, (const double *)slot + j, sizeof v); return v; }
+MD_INLINE md_f md_recall_f(const char *slot, int64_t j)
+    { md_f v; __builtin_memcpy(&v, (const float *)slot + j, sizeof v); return v; }
+MD_INLINE md_d md_recall_d(const char *slot, int64_t j)
+    { md_d v; __builtin_memcpy(&v, (const double *)slot + j, sizeof v); return v; }
 
 /* What the second and later levels compute gives memory time to bring what comes after: MD_DISTANCE elements further
  * on. */
