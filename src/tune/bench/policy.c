@@ -46,6 +46,7 @@ static const md_tn_policy policies[] = {
     [MD_TN_FOR_BENCH] = {.sample_us = 1000.0,
                          .most_repeats = 64,
                          .second_look = 3.0,
+                         .cheap_us = 1000.0,
                          .warm_up_us = 50000.0,
                          .samples = 15,
                          .least_samples = 15,
