@@ -34,6 +34,11 @@ typedef struct md_fa_target {
     const struct md_fa_customs *customs; /* a user's own kernels (family/custom.h); NULL: none */
 } md_fa_target;
 
+static inline const md_st_stage *md_fa_stage(const md_fa_target *target)
+{
+    return &target->program->stage[target->stage];
+}
+
 /* What a variant costs at a shape: the model turns it into time. All for the whole launch sequence. */
 typedef struct md_fa_features {
     double memory_bytes; /* beyond the last private cache */
@@ -49,7 +54,14 @@ typedef struct md_fa_features {
     double memory_rate;
 } md_fa_features;
 
-struct md_fa_numeric;
+/* Which bits a variant gives: variants of one stage and class give the same ones (family/numeric.h). */
+enum { MD_FA_CLASS_FIELDS = 4 };
+typedef struct md_fa_class {
+    const char *group; /* NULL: the variant is a class of its own */
+    const char *field[MD_FA_CLASS_FIELDS]; /* fields of the config that tell classes of the group apart */
+    bool is_repeatable; /* the same call gives the same bits */
+    bool is_invariant; /* an element's bits do not depend on how many rows there are */
+} md_fa_class;
 
 typedef struct md_fa_family {
     const char *name;
@@ -71,36 +83,9 @@ typedef struct md_fa_family {
     /** Called for every new shape within the envelope. */
     void (*geometry)(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
                      const md_kn_shape *shape);
-    /** What bits a variant gives (family/numeric.h). NULL: numeric.c's table knows, or nothing is promised. */
-    void (*numeric)(struct md_fa_numeric *out, const md_fa_target *target, const md_fa_config *config);
+    /** The numeric class of a config. NULL: a class of its own, of which nothing is promised. */
+    md_fa_class (*numeric)(const md_fa_target *target, const md_fa_config *config);
 } md_fa_family;
-
-/* Envelope, features, emit and geometry of a family whose kernels are made the way that others' are, too:
- * `way`_envelope and so on serve all that share it, and `way_of` makes a `way` of a config. A function cannot do it,
- * since those of a family know which one they are. */
-#define MD_FA_FORWARD(way, way_of, shape_or_size)                                                                      \
-    static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)                  \
-    {                                                                                                                  \
-        const way own = way_of(config);                                                                                \
-        way##_envelope(out, target, &own);                                                                             \
-    }                                                                                                                  \
-    static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config,                  \
-                         const int64_t *size)                                                                          \
-    {                                                                                                                  \
-        const way own = way_of(config);                                                                                \
-        way##_features(out, target, &own, size);                                                                       \
-    }                                                                                                                  \
-    static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)                   \
-    {                                                                                                                  \
-        const way own = way_of(config);                                                                                \
-        return way##_emit(out, target, &own);                                                                          \
-    }                                                                                                                  \
-    static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,             \
-                         const md_kn_shape *shape)                                                                     \
-    {                                                                                                                  \
-        const way own = way_of(config);                                                                                \
-        way##_geometry(out, target, &own, shape_or_size);                                                              \
-    }
 
 /** All families of a device, in order of preference among equals; NULL-terminated. */
 const md_fa_family *const *md_fa_families(md_dev_kind device);

@@ -18,12 +18,19 @@ typedef struct md_fa_numeric {
                         * number follows from them, no envelope that ends with them */
 } md_fa_numeric;
 
-/** What a variant computes, numerically. Of families that nothing is known of (no entry here, no function of their
- * own): a class of its own, and nothing is promised. */
+/** The class of a variant. */
 void md_fa_numeric_of(md_fa_numeric *out, const md_fa_target *target, const md_fa_family *family,
                       const md_fa_config *config);
-/** A class by its name, for functions of families. */
-void md_fa_numeric_set(md_fa_numeric *out, const char *name, bool is_repeatable, bool is_invariant);
+
+/* ---- Classes that families of both devices share, for md_fa_family.numeric. */
+/** Element by element, by the same functions whatever the vectors are. */
+md_fa_class md_fa_class_sweep(const md_fa_target *target, const md_fa_config *config);
+/** Plain loops: each sum in one go, functions of single values. */
+md_fa_class md_fa_class_nest(const md_fa_target *target, const md_fa_config *config);
+/** Products on the host: K in order, one accumulator an element, one rounding a step. */
+md_fa_class md_fa_class_product(const md_fa_target *target, const md_fa_config *config);
+/** True if the stage's rows can be merged from chunks that were reduced one by one. */
+bool md_fa_is_online(const md_fa_target *target);
 
 /** Whether a policy allows a class at all. */
 static inline bool md_fa_numeric_allows(md_numeric policy, const md_fa_numeric *n)

@@ -59,13 +59,13 @@ static void set_features(md_fa_features *out, int32_t f, const md_fa_config *con
     out->serial_us = row->us + row->us_each * (double)size[0];
 }
 
-static void set_numeric(struct md_fa_numeric *out, int32_t f, const md_fa_config *config)
+static md_fa_class numeric_class(int32_t f, const md_fa_config *config)
 {
+    static const char *const group[] = {NULL, "class1", "class2", "class3", "class4", "class5", "class6", "class7"};
     const script_row *row = &script_now.row[f][config->value[0]];
-    char name[32];
-    snprintf(name, sizeof name, row->numeric ? "class%d" : "own%d_%d_%d", row->numeric ? row->numeric : f,
-             config->value[0], config->value[1]);
-    md_fa_numeric_set(out, name, row->numeric > 0, row->is_invariant);
+    assert_in_range(row->numeric, 0, MD_COUNT(group) - 1);
+    return (md_fa_class){
+        .group = group[row->numeric], .is_repeatable = row->numeric > 0, .is_invariant = row->is_invariant};
 }
 
 static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
@@ -140,10 +140,10 @@ static md_status run(const md_kn_call *call, int32_t f, int32_t v)
         (void)target;                                                                                                  \
         set_features(out, f, config, size);                                                                            \
     }                                                                                                                  \
-    static void numeric_##f(struct md_fa_numeric *out, const md_fa_target *target, const md_fa_config *config)         \
+    static md_fa_class numeric_##f(const md_fa_target *target, const md_fa_config *config)                             \
     {                                                                                                                  \
         (void)target;                                                                                                  \
-        set_numeric(out, f, config);                                                                                   \
+        return numeric_class(f, config);                                                                               \
     }                                                                                                                  \
     static md_status emit_##f(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)               \
     {                                                                                                                  \

@@ -7,6 +7,8 @@
 #include "stage/stage.h"
 #include "tune/tune.h"
 
+extern const md_fa_family md_fa_cuda_row_persistent, md_fa_cuda_row_looped;
+
 static const char *const formula_list[] = {
     "Y[a,n] = exp(X[a,n] - max[k](X[a,k])) / sum[k](exp(X[a,k] - max[l](X[a,l])))",
     "Y[a,n] = (X[a,n] - mean[k](X[a,k])) * rsqrt(var[k](X[a,k]) + 1e-5) * G[n] + B[n]",
@@ -132,6 +134,7 @@ static void test_text(void **state)
         assert_string_equal(source.launch[0].entry, "md_kernel");
         assert_non_null(strstr(text, "md_kernel(const __grid_constant__ md_params"));
         assert_null(strstr(text, "#include \""));
+
         assert_non_null(strstr(text, strstr(name, "align2") ? "_strided(p->t1" : "md_fetch_lead<md_t_f16>(p->t1"));
         assert_non_null(strstr(text, strstr(name, "align0") ? "#define MD_ALIGNED 1\n" : "#define MD_ALIGNED 0\n"));
         md_kn_source_finish(&source);

@@ -11,6 +11,8 @@
 
 #include <stdlib.h>
 
+extern const md_fa_family md_fa_cuda_row_split, md_fa_cuda_column;
+
 typedef struct form {
     const char *text;
     bool is_column;
@@ -195,6 +197,7 @@ static void text_of(const md_fa_target *target, const form *f)
         assert_true(!is_apart || strstr(md_strbuf_text(&source.launch[1].text), "#define MD_PHASE 2"));
         assert_non_null(strstr(text, "md_kernel(const __grid_constant__ md_params"));
         assert_null(strstr(text, "#include \""));
+
         assert_int_equal(strstr(text, "void *counters0;") != NULL, last->kind == MD_KN_COUNTERS);
         assert_int_equal(last->kind == MD_KN_COUNTERS, f->is_column ? i == 2 : i != 1 && i != 3);
         md_kn_source_finish(&source);

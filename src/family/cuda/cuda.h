@@ -1,16 +1,8 @@
-/* What the GPU families share: their table, and the one planner of waves and bytes in flight. */
+/* What the GPU families share: occupancy, and the part of the memory rate that a launch reaches. */
 #ifndef MD_FAMILY_CUDA_CUDA_H
 #define MD_FAMILY_CUDA_CUDA_H
 
 #include "family/family.h"
-
-extern const md_fa_family md_fa_cuda_pointwise, md_fa_cuda_row_persistent, md_fa_cuda_row_looped, md_fa_cuda_row_split,
-    md_fa_cuda_column, md_fa_cuda_scan_persistent, md_fa_cuda_scan_split, md_fa_cuda_gather, md_fa_cuda_scatter,
-    md_fa_cuda_nest, md_fa_cuda_gemm_fma, md_fa_cuda_gemm_simt, md_fa_cuda_gemm_wgmma, md_fa_cuda_gemm_mma,
-    md_fa_cuda_gemv, md_fa_cuda_gemm_lib;
-
-/** The families of GPUs, in order of preference among equals; NULL-terminated. */
-const md_fa_family *const *md_fa_cuda_families(void);
 
 /** Blocks along x. More than a grid has room for are -1, which the launch refuses: never a part of the work in
  * silence. */

@@ -1,7 +1,6 @@
 #include "family/custom/custom.h"
 
 #include "base/status.h"
-#include "family/numeric.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -13,11 +12,6 @@ enum { MAX_VALUE = 1 << 30 };
 const md_fa_custom *md_fa_custom_of(const md_fa_target *target, const md_fa_config *config)
 {
     return &target->customs->custom[config->custom - 1];
-}
-
-static const md_st_stage *stage_of(const md_fa_target *target)
-{
-    return &target->program->stage[target->stage];
 }
 
 /* ---- The family's functions */
@@ -54,8 +48,8 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_f
 {
     const md_fa_custom *c = md_fa_custom_of(target, config);
     uint32_t all = 0;
-    for (int32_t i = 0; i < stage_of(target)->n_tensors; i++)
-        all |= UINT32_C(1) << stage_of(target)->tensor[i];
+    for (int32_t i = 0; i < md_fa_stage(target)->n_tensors; i++)
+        all |= UINT32_C(1) << md_fa_stage(target)->tensor[i];
     *out = (md_kn_envelope){.contiguous = c->is_strided ? 0 : all, .aligned16 = c->align == 16 ? all : 0};
     if (c->n_envelope == 0)
         return;
@@ -115,12 +109,11 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
                             .memory_rate = 1};
 }
 
-static void numeric(struct md_fa_numeric *out, const md_fa_target *target, const md_fa_config *config)
+static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)
 {
     const md_fa_custom *c = md_fa_custom_of(target, config);
-    char name[MD_FA_NAME];
-    md_fa_name(name, &c->family, config);
-    md_fa_numeric_set(out, name, c->numeric >= MD_NUMERIC_DETERMINISTIC, c->numeric == MD_NUMERIC_BATCH_INVARIANT);
+    return (md_fa_class){.is_repeatable = c->numeric >= MD_NUMERIC_DETERMINISTIC,
+                         .is_invariant = c->numeric == MD_NUMERIC_BATCH_INVARIANT};
 }
 
 /* ---- Descriptions */

@@ -144,7 +144,7 @@ static void print_entry(md_strbuf *out, const md_fa_custom *c, const md_fa_confi
 md_status md_fa_custom_emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
 {
     const md_fa_custom *c = md_fa_custom_of(target, config);
-    const md_st_stage *st = &target->program->stage[target->stage];
+    const md_st_stage *st = md_fa_stage(target);
     bool is_cuda = target->facts->kind == MD_DEV_CUDA;
     md_strbuf defines = {0}, expr = {0};
     *out = (md_kn_source){.n_launches = 1};

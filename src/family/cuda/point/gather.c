@@ -1,10 +1,11 @@
 /* Elementwise stages that read through tensors of indices: a few lanes a row, several rows in flight. Indices that
  * differ by element are read with the elements, at a lower speed. */
 #include "family/cuda/point/gather_scatter.h"
+#include "family/numeric.h"
 
 enum { LANES, ROWS, ITEMS, ALIGNED, STRIDED };
 
-static md_fa_cuda_indirect way_of(const md_fa_config *config)
+static md_fa_cuda_indirect indirect_of(const md_fa_config *config)
 {
     const int32_t *v = config->value;
     return (md_fa_cuda_indirect){.source = "cuda/gather.cu",
@@ -17,17 +18,40 @@ static md_fa_cuda_indirect way_of(const md_fa_config *config)
 
 static bool applies(const md_fa_target *target)
 {
-    const md_st_stage *st = &target->program->stage[target->stage];
+    const md_st_stage *st = md_fa_stage(target);
     return st->kind == MD_ST_POINTWISE && st->has_gather && !st->has_scatter;
 }
 
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
-    md_fa_cuda_indirect way = way_of(config);
-    return md_fa_cuda_indirect_legal(target, &way, size);
+    md_fa_cuda_indirect indirect = indirect_of(config);
+    return md_fa_cuda_indirect_legal(target, &indirect, size);
 }
 
-MD_FA_FORWARD(md_fa_cuda_indirect, way_of, shape->size)
+static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
+{
+    const md_fa_cuda_indirect indirect = indirect_of(config);
+    md_fa_cuda_indirect_envelope(out, target, &indirect);
+}
+
+static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    const md_fa_cuda_indirect indirect = indirect_of(config);
+    md_fa_cuda_indirect_features(out, target, &indirect, size);
+}
+
+static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
+{
+    const md_fa_cuda_indirect indirect = indirect_of(config);
+    return md_fa_cuda_indirect_emit(out, target, &indirect);
+}
+
+static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
+                     const md_kn_shape *shape)
+{
+    const md_fa_cuda_indirect indirect = indirect_of(config);
+    md_fa_cuda_indirect_geometry(out, target, &indirect, shape->size);
+}
 
 const md_fa_family md_fa_cuda_gather = {
     .name = "gather",
@@ -47,4 +71,5 @@ const md_fa_family md_fa_cuda_gather = {
     .features = features,
     .emit = emit,
     .geometry = geometry,
+    .numeric = md_fa_class_sweep,
 };

@@ -8,15 +8,10 @@
 
 #include <math.h>
 
-static const md_st_stage *stage_of(const md_fa_target *target)
-{
-    return &target->program->stage[target->stage];
-}
-
 /* Points of the outer indices; length of the lanes' axis. */
 static void count_rows_and_lanes(int64_t *rows, int64_t *lanes, const md_fa_target *target, const int64_t *size)
 {
-    const md_st_stage *st = stage_of(target);
+    const md_st_stage *st = md_fa_stage(target);
     *rows = md_st_points(target->program, st->n_outer, st->outer, size);
     *lanes = st->axis >= 0 ? md_st_size(target->program, st->axis, size) : 1;
 }
@@ -25,7 +20,7 @@ void md_fa_cuda_indirect_envelope(md_kn_envelope *out, const md_fa_target *targe
 {
     *out = (md_kn_envelope){0};
     if (!way->is_strided)
-        out->unit = md_cg_unit_tensors(target->program, target->stage, stage_of(target)->axis);
+        out->unit = md_cg_unit_tensors(target->program, target->stage, md_fa_stage(target)->axis);
     if (way->is_aligned)
         out->aligned = out->unit;
 }
@@ -34,7 +29,7 @@ bool md_fa_cuda_indirect_legal(const md_fa_target *target, const md_fa_cuda_indi
 {
     int64_t rows = 0, lanes = 0, width = md_fa_cuda_width(target->program, target->stage);
     count_rows_and_lanes(&rows, &lanes, target, size);
-    if (way->is_aligned && (way->is_strided || stage_of(target)->axis < 0))
+    if (way->is_aligned && (way->is_strided || md_fa_stage(target)->axis < 0))
         return false;
     if (way->rows * way->items > 8)
         return false;
@@ -73,7 +68,7 @@ void md_fa_cuda_indirect_geometry(md_kn_plan_geometry *out, const md_fa_target *
 
 static double stored_bytes(const md_fa_target *target, double points)
 {
-    const md_st_stage *st = stage_of(target);
+    const md_st_stage *st = md_fa_stage(target);
     double item = 0;
     for (int32_t i = 0; i < st->n_stores; i++)
         item += (double)md_dtype_size(target->program->formula->tensor[st->store[i].tensor].dtype);
@@ -83,7 +78,7 @@ static double stored_bytes(const md_fa_target *target, double points)
 /* A tensor that is read or written through indices is touched as often as there are points, whatever its size. */
 static double touched_bytes(const md_fa_target *target, double points)
 {
-    const md_st_stage *st = stage_of(target);
+    const md_st_stage *st = md_fa_stage(target);
     double item = 0;
     for (int32_t i = 0; i < st->n_tensors; i++)
         item += target->program->formula->tensor[st->tensor[i]].rank > 1 || st->n_outer == 0
@@ -95,7 +90,7 @@ static double touched_bytes(const md_fa_target *target, double points)
 void md_fa_cuda_indirect_features(md_fa_features *out, const md_fa_target *target, const md_fa_cuda_indirect *way,
                                   const int64_t *size)
 {
-    const md_st_stage *st = stage_of(target);
+    const md_st_stage *st = md_fa_stage(target);
     int64_t rows = 0, lanes = 0, width = md_fa_cuda_width(target->program, target->stage);
     double flops = 0, bytes = 0;
     md_fa_host_work work;

@@ -287,7 +287,7 @@ static md_status fill_launch(md_kn_launch_source *launch, const writer *w)
 
 md_status md_fa_cuda_indirect_emit(md_kn_source *out, const md_fa_target *target, const md_fa_cuda_indirect *way)
 {
-    writer w = {.target = target, .way = way, .stage = &target->program->stage[target->stage]};
+    writer w = {.target = target, .way = way, .stage = md_fa_stage(target)};
     md_cg_options options = {.program = target->program,
                              .stage = target->stage,
                              .dialect = MD_DEV_CUDA,

@@ -3,6 +3,7 @@
 
 #include "base/status.h"
 #include "family/host/point/nest.h"
+#include "family/numeric.h"
 
 enum { THREADS = 128 };
 
@@ -32,7 +33,7 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
 
 static bool is_in_order(const md_fa_target *target)
 {
-    return target->program->stage[target->stage].has_duplicates;
+    return md_fa_stage(target)->has_duplicates;
 }
 
 /* What writes one place twice runs in one thread, in order. */
@@ -80,4 +81,5 @@ const md_fa_family md_fa_cuda_nest = {
     .features = features,
     .emit = emit,
     .geometry = geometry,
+    .numeric = md_fa_class_nest,
 };

@@ -8,11 +8,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-static const md_st_stage *stage_of(const md_fa_target *target)
-{
-    return &target->program->stage[target->stage];
-}
-
 /* ---- Shape */
 
 static int32_t merged(const md_fa_target *target, bool is_flat, int32_t flat[MD_MAX_RANK * 2], uint32_t *tensors)
@@ -32,7 +27,7 @@ bool md_fa_cuda_point_can_flatten(const md_fa_target *target)
 static void count(int64_t *rows, int64_t *per_row, const md_fa_target *target, const md_fa_cuda_point *point,
                   const int64_t *size)
 {
-    const md_st_stage *st = stage_of(target);
+    const md_st_stage *st = md_fa_stage(target);
     int32_t flat[MD_MAX_RANK * 2];
     uint32_t tensors = 0;
     int32_t n = merged(target, point->is_flat, flat, &tensors) - 1,
@@ -49,7 +44,7 @@ bool md_fa_cuda_point_is_busy(const md_fa_target *target)
     md_fa_host_work work;
     if (md_fa_cuda_width(target->program, target->stage) <= 4)
         return false;
-    md_fa_host_count(&work, stage_of(target), target->program);
+    md_fa_host_count(&work, md_fa_stage(target), target->program);
     return work.transcendental > 0;
 }
 
@@ -82,7 +77,7 @@ void md_fa_cuda_point_envelope(md_kn_envelope *out, const md_fa_target *target, 
     *out = (md_kn_envelope){0};
     merged(target, point->is_flat, flat, &out->contiguous);
     if (!point->is_strided)
-        out->unit = md_cg_unit_tensors(target->program, target->stage, stage_of(target)->axis) & ~out->contiguous;
+        out->unit = md_cg_unit_tensors(target->program, target->stage, md_fa_stage(target)->axis) & ~out->contiguous;
 }
 
 /* ---- Parts of texts */
@@ -288,7 +283,7 @@ static md_status assemble(md_kn_launch_source *launch, writer *w)
 
 md_status md_fa_cuda_point_emit(md_kn_source *out, const md_fa_target *target, const md_fa_cuda_point *point)
 {
-    writer w = {.target = target, .point = point, .stage = stage_of(target), .program = target->program};
+    writer w = {.target = target, .point = point, .stage = md_fa_stage(target), .program = target->program};
     md_cg_options options = {.program = target->program,
                              .stage = target->stage,
                              .dialect = MD_DEV_CUDA,

@@ -4,6 +4,7 @@
 #include "family/cuda/point/transpose.h"
 
 #include "family/cost.h"
+#include "family/numeric.h"
 
 #include <math.h>
 
@@ -21,7 +22,7 @@ static md_fa_cuda_point point_of(const md_fa_config *config)
 
 static bool applies(const md_fa_target *target)
 {
-    const md_st_stage *st = &target->program->stage[target->stage];
+    const md_st_stage *st = md_fa_stage(target);
     return st->kind == MD_ST_POINTWISE && !st->has_gather && !st->has_scatter && !st->has_duplicates;
 }
 
@@ -36,7 +37,7 @@ static bool is_turn_legal(const md_fa_target *target, const md_fa_config *config
 
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
-    bool has_axis = target->program->stage[target->stage].axis >= 0, strided = config->value[STRIDED];
+    bool has_axis = md_fa_stage(target)->axis >= 0, strided = config->value[STRIDED];
     (void)size;
     if (config->value[TRANSPOSE])
         return is_turn_legal(target, config);
@@ -90,7 +91,7 @@ static double share_of_tiles(const md_fa_target *target, const md_fa_config *con
     static const double wide[2][3] = {{0.93, 0.74, 0.70}, {0.84, 0.80, 0.84}},
                         narrow[2][3] = {{0.88, 0.66, 0.58}, {0.80, 0.63, 0.72}};
     md_fa_transpose transpose;
-    int32_t width = md_fa_cuda_width(target->program, target->stage), axis = target->program->stage[target->stage].axis;
+    int32_t width = md_fa_cuda_width(target->program, target->stage), axis = md_fa_stage(target)->axis;
     if (!md_fa_transpose_find(&transpose, target))
         return 1;
     bool is_off = md_st_size(target->program, axis, size) % width != 0,
@@ -102,7 +103,7 @@ static double share_of_tiles(const md_fa_target *target, const md_fa_config *con
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     md_fa_cuda_point point = point_of(config);
-    const md_st_stage *st = &target->program->stage[target->stage];
+    const md_st_stage *st = md_fa_stage(target);
     md_fa_host_work work;
     md_kn_plan_geometry g;
     md_kn_shape shape = {0};
@@ -150,4 +151,5 @@ const md_fa_family md_fa_cuda_pointwise = {
     .features = features,
     .emit = emit,
     .geometry = geometry,
+    .numeric = md_fa_class_sweep,
 };

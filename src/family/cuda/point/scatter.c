@@ -2,15 +2,13 @@
  * and minima are atomic, in any order: float sums may then differ in the last bits from call to call. owner1: blocks
  * own parts of the target and add in the order of the formula. */
 #include "family/cuda/point/gather_scatter.h"
+#include "family/numeric.h"
+
+extern const md_fa_family md_fa_cuda_scatter; /* at the end of this file */
 
 enum { LANES, ROWS, ITEMS, OWNER, ALIGNED, STRIDED };
 
-static const md_st_stage *stage_of(const md_fa_target *target)
-{
-    return &target->program->stage[target->stage];
-}
-
-static md_fa_cuda_indirect way_of(const md_fa_config *config)
+static md_fa_cuda_indirect indirect_of(const md_fa_config *config)
 {
     const int32_t *v = config->value;
     return (md_fa_cuda_indirect){.source = v[OWNER] ? "cuda/scatter.cu" : "cuda/gather.cu",
@@ -24,33 +22,68 @@ static md_fa_cuda_indirect way_of(const md_fa_config *config)
 
 static bool applies(const md_fa_target *target)
 {
-    return stage_of(target)->kind == MD_ST_POINTWISE && stage_of(target)->has_scatter;
+    return md_fa_stage(target)->kind == MD_ST_POINTWISE && md_fa_stage(target)->has_scatter;
 }
 
 /* Whether a checked subscript of the store is the same for all lanes: a point then belongs to one block as a whole. */
 static bool has_row_index(const md_fa_target *target)
 {
-    const md_st_store *s = &stage_of(target)->store[0];
+    const md_st_store *s = &md_fa_stage(target)->store[0];
     for (int32_t i = 0; i < s->n_subscripts; i++)
         if (md_fx_has_kind(s->subscript[i], MD_FX_LOAD))
-            return !md_fx_uses_index(s->subscript[i], stage_of(target)->axis);
+            return !md_fx_uses_index(s->subscript[i], md_fa_stage(target)->axis);
     return false;
 }
 
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
-    const md_st_stage *st = stage_of(target);
+    const md_st_stage *st = md_fa_stage(target);
     const md_fa_field *field = md_fa_cuda_scatter.field;
     const int32_t *v = config->value;
-    md_fa_cuda_indirect way = way_of(config);
+    md_fa_cuda_indirect indirect = indirect_of(config);
     if (v[OWNER]) /* blocks are whole: groups do not matter */
         return st->has_duplicates && st->n_stores == 1 && st->axis >= 0 && has_row_index(target) &&
                v[LANES] == field[LANES].initial && v[ROWS] == field[ROWS].initial && v[ITEMS] == field[ITEMS].initial &&
                !(v[ALIGNED] && v[STRIDED]);
-    return md_fa_cuda_indirect_legal(target, &way, size);
+    return md_fa_cuda_indirect_legal(target, &indirect, size);
 }
 
-MD_FA_FORWARD(md_fa_cuda_indirect, way_of, shape->size)
+static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
+{
+    const md_fa_cuda_indirect indirect = indirect_of(config);
+    md_fa_cuda_indirect_envelope(out, target, &indirect);
+}
+
+static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    const md_fa_cuda_indirect indirect = indirect_of(config);
+    md_fa_cuda_indirect_features(out, target, &indirect, size);
+}
+
+static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
+{
+    const md_fa_cuda_indirect indirect = indirect_of(config);
+    return md_fa_cuda_indirect_emit(out, target, &indirect);
+}
+
+static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
+                     const md_kn_shape *shape)
+{
+    const md_fa_cuda_indirect indirect = indirect_of(config);
+    md_fa_cuda_indirect_geometry(out, target, &indirect, shape->size);
+}
+
+/* Atomic additions come in any order; for whole numbers that makes no difference. */
+static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)
+{
+    const md_st_stage *st = md_fa_stage(target);
+    if (!st->has_duplicates)
+        return md_fa_class_sweep(target, config);
+    for (int32_t i = 0; i < st->n_stores && !config->value[OWNER]; i++)
+        if (md_dtype_is_real(target->program->formula->tensor[st->store[i].tensor].dtype))
+            return (md_fa_class){0};
+    return (md_fa_class){.group = "scatter", .is_repeatable = true, .is_invariant = true};
+}
 
 const md_fa_family md_fa_cuda_scatter = {
     .name = "scatter",
@@ -71,4 +104,5 @@ const md_fa_family md_fa_cuda_scatter = {
     .features = features,
     .emit = emit,
     .geometry = geometry,
+    .numeric = numeric,
 };

@@ -45,10 +45,7 @@ typedef struct writer {
 
 static writer writer_of(const md_fa_target *target, bool is_askew)
 {
-    writer w = {.target = target,
-                .stage = &target->program->stage[target->stage],
-                .program = target->program,
-                .is_askew = is_askew};
+    writer w = {.target = target, .stage = md_fa_stage(target), .program = target->program, .is_askew = is_askew};
     md_fa_transpose_find(&w.transpose, target);
     for (int32_t i = 0; i < w.stage->n_outer; i++)
         if (w.stage->outer[i] != w.transpose.index)

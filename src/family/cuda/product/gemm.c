@@ -33,6 +33,11 @@ void md_fa_cuda_product_print_along(md_strbuf *out, const md_cg_product *product
                          o <= product->n_products ? number[md_cg_product_along(product, o)] : 0);
 }
 
+md_fa_class md_fa_cuda_product_class(const char *group)
+{
+    return (md_fa_class){.group = group, .field = {"split"}, .is_repeatable = true, .is_invariant = true};
+}
+
 /* ---- Text */
 /* Tensor maps at the head, and then as many words as make it multiples of 64 bytes, which is what maps are aligned
  * to. */
@@ -61,7 +66,7 @@ static md_status list_params(md_kn_launch_source *out, const md_fa_target *targe
 /* Whether exponentials need no more than 16-bit results do (math.h). */
 static bool has_short_results(const md_fa_target *target)
 {
-    const md_st_stage *stage = &target->program->stage[target->stage];
+    const md_st_stage *stage = md_fa_stage(target);
     for (int32_t i = 0; i < stage->n_stores; i++)
         if (md_dtype_size(target->program->formula->tensor[stage->store[i].tensor].dtype) > 2)
             return false;

@@ -17,7 +17,7 @@ static bool product_of(md_cg_product *p, const md_fa_target *target)
 {
     if (!md_fa_cuda_product_of(p, target) || p->type != MD_F32 || p->n_products > 1)
         return false;
-    const md_st_product *s = &target->program->stage[target->stage].product;
+    const md_st_product *s = &md_fa_stage(target)->product;
     for (int32_t o = 0; o <= 1; o++)
         if (!p->load[o] || md_cg_product_along(p, o) == MD_CG_ALONG_NEITHER ||
             p->program->formula->tensor[p->load[o]->id].dtype != MD_F32)
@@ -234,6 +234,15 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
     return md_fa_cuda_product_emit(out, target, &p, &text, &defines);
 }
 
+/* Slices are whole steps of K; `split0` cuts them by the number of tiles. */
+static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)
+{
+    (void)target;
+    if (config->value[SPLIT] == 0)
+        return (md_fa_class){.is_repeatable = true};
+    return (md_fa_class){.group = "gemm_fma", .field = {"split", "depth"}, .is_repeatable = true, .is_invariant = true};
+}
+
 const md_fa_family md_fa_cuda_gemm_fma = {
     .name = "gemm_fma",
     .device = MD_DEV_CUDA,
@@ -250,4 +259,5 @@ const md_fa_family md_fa_cuda_gemm_fma = {
     .features = features,
     .emit = emit,
     .geometry = geometry,
+    .numeric = numeric,
 };

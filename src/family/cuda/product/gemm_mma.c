@@ -153,6 +153,12 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
     return md_fa_cuda_product_emit(out, target, &p, &text, &defines);
 }
 
+static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)
+{
+    (void)target, (void)config;
+    return md_fa_cuda_product_class("gemm_mma");
+}
+
 const md_fa_family md_fa_cuda_gemm_mma = {
     .name = "gemm_mma",
     .device = MD_DEV_CUDA,
@@ -169,4 +175,5 @@ const md_fa_family md_fa_cuda_gemm_mma = {
     .features = features,
     .emit = emit,
     .geometry = geometry,
+    .numeric = numeric,
 };

@@ -210,6 +210,12 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
     return md_fa_cuda_product_emit(out, target, &p, &text, &defines);
 }
 
+static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)
+{
+    (void)target, (void)config;
+    return md_fa_cuda_product_class("gemm_simt");
+}
+
 const md_fa_family md_fa_cuda_gemm_simt = {
     .name = "gemm_simt",
     .device = MD_DEV_CUDA,
@@ -228,4 +234,5 @@ const md_fa_family md_fa_cuda_gemm_simt = {
     .features = features,
     .emit = emit,
     .geometry = geometry,
+    .numeric = numeric,
 };

@@ -405,6 +405,14 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
     return md_fa_cuda_product_emit(out, target, &p, &text, &defines);
 }
 
+/* Slices that add up inside a cluster do not begin with a 0. */
+static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)
+{
+    const bool is_met = config->value[SPLIT] > 1 && config->value[SPLIT] == config->value[CLUSTER];
+    (void)target;
+    return md_fa_cuda_product_class(is_met ? "gemm_wgmma_met" : "gemm_wgmma");
+}
+
 const md_fa_family md_fa_cuda_gemm_wgmma = {
     .name = "gemm_wgmma",
     .device = MD_DEV_CUDA,
@@ -422,4 +430,5 @@ const md_fa_family md_fa_cuda_gemm_wgmma = {
     .features = features,
     .emit = emit,
     .geometry = geometry,
+    .numeric = numeric,
 };

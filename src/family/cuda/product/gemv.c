@@ -20,7 +20,7 @@ static bool product_of(md_cg_product *p, const md_fa_target *target)
 {
     if (!md_fa_cuda_product_of(p, target) || p->type != MD_F32)
         return false;
-    const md_st_product *s = &target->program->stage[target->stage].product;
+    const md_st_product *s = &md_fa_stage(target)->product;
     for (int32_t o = 0; o <= p->n_products; o++)
         if (!p->load[o] || md_cg_product_along(p, o) != MD_CG_ALONG_DEPTH ||
             p->program->formula->tensor[p->load[o]->id].dtype != type_of(p))
@@ -170,6 +170,13 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
     return md_fa_cuda_product_emit(out, target, &p, &text, &defines);
 }
 
+/* Only few rows are served: not invariant. */
+static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)
+{
+    (void)target, (void)config;
+    return (md_fa_class){.group = "dots", .field = {"slice_k"}, .is_repeatable = true};
+}
+
 const md_fa_family md_fa_cuda_gemv = {
     .name = "gemv",
     .device = MD_DEV_CUDA,
@@ -185,4 +192,5 @@ const md_fa_family md_fa_cuda_gemv = {
     .features = features,
     .emit = emit,
     .geometry = geometry,
+    .numeric = numeric,
 };

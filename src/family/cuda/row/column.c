@@ -14,20 +14,15 @@ enum { THREADS_X, THREADS_Y, ITEMS, KEEP, SPLIT, ALIGN };
 /* Tickets of a split launch have their places in kernels/cuda/column.cu; blocks beyond that are enough without. */
 enum { MOST_TICKETS = 4096, MOST_SPLIT = 64, OTHER_REGISTERS = 34, SHARED_BYTES = 48 * 1024, BLOCKS_OF_SM = 3 };
 
-static const md_st_stage *stage_of(const md_fa_target *target)
-{
-    return &target->program->stage[target->stage];
-}
-
 static bool is_online(const md_fa_target *target)
 {
-    const md_st_row *row = &stage_of(target)->row;
+    const md_st_row *row = &md_fa_stage(target)->row;
     return row->is_online && row->n_levels > 1;
 }
 
 static int32_t lane_of(const md_fa_target *target)
 {
-    const md_st_stage *st = stage_of(target);
+    const md_st_stage *st = md_fa_stage(target);
     return st->outer[st->n_outer - 1];
 }
 
@@ -53,10 +48,10 @@ static bool note_direction(void *user, const md_fx_node *node)
     direction *d = user;
     const md_st_program *program = d->target->program;
     int64_t lane[MD_MAX_RANK], axis[MD_MAX_RANK];
-    if (node->kind != MD_FX_LOAD || node->n_args == 0 || !md_fx_uses_index(node, stage_of(d->target)->axis))
+    if (node->kind != MD_FX_LOAD || node->n_args == 0 || !md_fx_uses_index(node, md_fa_stage(d->target)->axis))
         return true;
     if (!md_st_step(lane, program, node->id, node->arg, lane_of(d->target)) ||
-        !md_st_step(axis, program, node->id, node->arg, stage_of(d->target)->axis))
+        !md_st_step(axis, program, node->id, node->arg, md_fa_stage(d->target)->axis))
         return true;
     int64_t bytes = (int64_t)md_dtype_size(program->formula->tensor[node->id].dtype);
     *(lane[node->n_args - 1] != 0 ? &d->by_lane : &d->by_axis) += bytes;
@@ -66,17 +61,17 @@ static bool note_direction(void *user, const md_fx_node *node)
 /* Where most of what is read lies along the axis, the threads of a warp would each read a row of their own. */
 static bool applies(const md_fa_target *target)
 {
-    if (!md_fa_cuda_row_applies(target) || stage_of(target)->n_outer == 0)
+    if (!md_fa_cuda_row_applies(target) || md_fa_stage(target)->n_outer == 0)
         return false;
     direction d = {.target = target};
-    md_cg_visit(stage_of(target), note_direction, &d);
+    md_cg_visit(md_fa_stage(target), note_direction, &d);
     return d.by_lane >= d.by_axis;
 }
 
 /* Bytes of what threads of a column exchange, and what blocks leave, per thread: no less than the text's. */
 static int64_t part_bytes(const md_fa_target *target)
 {
-    const md_st_row *row = &stage_of(target)->row;
+    const md_st_row *row = &md_fa_stage(target)->row;
     int64_t width = md_fa_cuda_width(target->program, target->stage), bytes = 16;
     for (int32_t i = 0; i < row->n_reductions; i++)
         bytes += width * (md_dtype_size(row->reduction[i].type) <= 4 ? 4 : 12);
@@ -86,7 +81,7 @@ static int64_t part_bytes(const md_fa_target *target)
 static int32_t registers_of(const md_fa_target *target, const md_fa_config *config)
 {
     md_cg_row_options options = options_of(target, config);
-    const md_st_row *row = &stage_of(target)->row;
+    const md_st_row *row = &md_fa_stage(target)->row;
     int32_t width = md_fa_cuda_width(target->program, target->stage), held = 0;
     md_cg_row_plan plan;
     md_cg_row_plan_make(&plan, &options);
@@ -106,7 +101,7 @@ static int32_t min_blocks(const md_fa_target *target, const md_fa_config *config
 
 static bool is_aligned(const md_fa_target *target, const int64_t *size)
 {
-    const md_st_stage *st = stage_of(target);
+    const md_st_stage *st = md_fa_stage(target);
     uint32_t unit = md_cg_unit_tensors(target->program, target->stage, lane_of(target));
     for (int32_t i = 0; i < st->n_tensors; i++) {
         const md_fx_tensor *t = &target->program->formula->tensor[st->tensor[i]];
@@ -121,7 +116,7 @@ static bool is_aligned(const md_fa_target *target, const int64_t *size)
 
 static bool has_phases(const md_fa_target *target, const md_fa_config *config)
 {
-    return config->value[SPLIT] && stage_of(target)->row.has_elements;
+    return config->value[SPLIT] && md_fa_stage(target)->row.has_elements;
 }
 
 typedef struct grid {
@@ -131,7 +126,7 @@ typedef struct grid {
 
 static grid grid_of(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
-    const md_st_stage *st = stage_of(target);
+    const md_st_stage *st = md_fa_stage(target);
     int64_t width = (int64_t)config->value[THREADS_X] * md_fa_cuda_width(target->program, target->stage);
     int64_t columns = md_st_size(target->program, lane_of(target), size);
     grid g = {.tiles = columns / width + (columns % width != 0),
@@ -167,9 +162,9 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     const int32_t *v = config->value;
-    const md_st_row *row = &stage_of(target)->row;
+    const md_st_row *row = &md_fa_stage(target)->row;
     int32_t threads = v[THREADS_X] * v[THREADS_Y], registers = (registers_of(target, config) + 7) / 8 * 8;
-    int64_t n = md_st_size(target->program, stage_of(target)->axis, size);
+    int64_t n = md_st_size(target->program, md_fa_stage(target)->axis, size);
     if (threads < 64 || threads > 1024 || registers * threads > 65536 || registers > 200)
         return false;
     if (2 * (threads / 32) * v[THREADS_X] * part_bytes(target) > SHARED_BYTES)
@@ -186,7 +181,7 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
 
 static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
 {
-    int32_t dim = target->program->index[stage_of(target)->axis].dim;
+    int32_t dim = target->program->index[md_fa_stage(target)->axis].dim;
     *out = (md_kn_envelope){0};
     if (config->value[ALIGN] != MD_FA_CUDA_STRIDED)
         out->unit = md_cg_unit_tensors(target->program, target->stage, lane_of(target));
@@ -260,7 +255,7 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
 
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
-    const md_st_stage *st = stage_of(target);
+    const md_st_stage *st = md_fa_stage(target);
     const md_dev_facts *facts = target->facts;
     grid g = grid_of(target, config, size);
     md_fa_host_work work;
@@ -293,6 +288,17 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
                      (g.split > 1 ? 1.2 : 0);
 }
 
+static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)
+{
+    (void)target;
+    if (config->value[SPLIT])
+        return (md_fa_class){.is_repeatable = true};
+    return (md_fa_class){.group = "column",
+                         .field = {"threads_x", "threads_y", "items", "keep"},
+                         .is_repeatable = true,
+                         .is_invariant = true};
+}
+
 const md_fa_family md_fa_cuda_column = {
     .name = "column",
     .device = MD_DEV_CUDA,
@@ -310,4 +316,5 @@ const md_fa_family md_fa_cuda_column = {
     .features = features,
     .emit = emit,
     .geometry = geometry,
+    .numeric = numeric,
 };

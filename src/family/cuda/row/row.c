@@ -15,11 +15,6 @@ enum { BASE_REGISTERS = 32, MERGE_REGISTERS = 12, WIDE_REGISTERS = 8, PLACE_REGI
 enum { MOST_WIDE = 160 }; /* of a thread whose elements stay unpacked */
 enum { POSITIONS_MOST = INT32_MAX - 65536 * 16 };
 
-static const md_st_stage *stage_of(const md_fa_target *target)
-{
-    return &target->program->stage[target->stage];
-}
-
 static md_dtype dtype_of(const md_fa_target *target, int32_t tensor)
 {
     return target->program->formula->tensor[tensor].dtype;
@@ -27,7 +22,7 @@ static md_dtype dtype_of(const md_fa_target *target, int32_t tensor)
 
 bool md_fa_cuda_row_applies(const md_fa_target *target)
 {
-    const md_st_stage *st = stage_of(target);
+    const md_st_stage *st = md_fa_stage(target);
     return st->kind == MD_ST_ROW && !st->has_duplicates;
 }
 
@@ -38,7 +33,7 @@ static int32_t width_of(const md_fa_target *target)
 
 md_cg_row_options md_fa_cuda_row_options(const md_fa_target *target, const md_fa_cuda_row *row)
 {
-    const md_st_row *program = &stage_of(target)->row;
+    const md_st_row *program = &md_fa_stage(target)->row;
     return (md_cg_row_options){
         .program = target->program,
         .stage = target->stage,
@@ -60,7 +55,7 @@ bool md_fa_cuda_row_can_keep(const md_fa_target *target)
 bool md_fa_cuda_row_has_late(const md_fa_target *target)
 {
     md_cg_row_options options = md_fa_cuda_row_options(target, &(md_fa_cuda_row){0});
-    uint32_t levels = (UINT32_C(1) << stage_of(target)->row.n_levels) - 1;
+    uint32_t levels = (UINT32_C(1) << md_fa_stage(target)->row.n_levels) - 1;
     md_cg_row_plan plan;
     md_cg_row_plan_make(&plan, &options);
     for (int32_t i = 0; i < plan.n_loads; i++)
@@ -83,7 +78,7 @@ static int32_t vector_registers(int32_t *late, const md_fa_target *target, const
     md_cg_row_options options = md_fa_cuda_row_options(target, row);
     md_cg_row_plan plan;
     int32_t raw = 0, kept = 0, weights = 0, width = width_of(target);
-    uint32_t levels = (UINT32_C(1) << stage_of(target)->row.n_levels) - 1;
+    uint32_t levels = (UINT32_C(1) << md_fa_stage(target)->row.n_levels) - 1;
     md_cg_row_plan_make(&plan, &options);
     for (int32_t i = 0; i < plan.n_loads; i++) {
         uint32_t passes = plan.load[i].passes;
@@ -99,10 +94,10 @@ static int32_t vector_registers(int32_t *late, const md_fa_target *target, const
 
 static int32_t registers_of(const md_fa_target *target, const md_fa_cuda_row *row, bool is_wide)
 {
-    bool is_online = row->merges && stage_of(target)->row.is_online && stage_of(target)->row.n_levels > 1;
+    bool is_online = row->merges && md_fa_stage(target)->row.is_online && md_fa_stage(target)->row.n_levels > 1;
     int32_t base = BASE_REGISTERS + (is_online ? MERGE_REGISTERS : 0) + (width_of(target) > 4 ? WIDE_REGISTERS : 0);
     base += (row->align != MD_FA_CUDA_ALIGNED ? PLACE_REGISTERS : 0) + (row->is_resident ? 0 : LOOP_REGISTERS);
-    int32_t extra = stage_of(target)->row.n_reductions * width_of(target), late = 0,
+    int32_t extra = md_fa_stage(target)->row.n_reductions * width_of(target), late = 0,
             held = vector_registers(&late, target, row, is_wide) * row->vectors;
     return base + MD_MIN(extra, 32) + held + late * (row->is_resident ? MD_MIN(row->vectors, 2) : row->vectors);
 }
@@ -151,7 +146,7 @@ bool md_fa_cuda_row_has_occupancy(const md_fa_target *target, const md_fa_cuda_r
 /* Whether nothing of f32 or wider is stored. */
 bool md_fa_cuda_row_is_short(const md_fa_target *target)
 {
-    const md_st_stage *st = stage_of(target);
+    const md_st_stage *st = md_fa_stage(target);
     for (int32_t i = 0; i < st->n_stores; i++) {
         md_dtype type = dtype_of(target, st->store[i].tensor);
         if (type != MD_F16 && type != MD_BF16)
@@ -163,7 +158,7 @@ bool md_fa_cuda_row_is_short(const md_fa_target *target)
 /* Whether the envelope promises rows of whole vectors. */
 static bool has_ends(const md_fa_target *target, const md_fa_cuda_row *row)
 {
-    const md_st_stage *st = stage_of(target);
+    const md_st_stage *st = md_fa_stage(target);
     uint32_t unit = md_cg_unit_tensors(target->program, target->stage, st->axis);
     int32_t dim = target->program->index[st->axis].dim;
     for (int32_t i = 0; row->align == MD_FA_CUDA_ALIGNED && i < st->n_tensors; i++) {
@@ -227,7 +222,7 @@ md_status md_fa_cuda_row_emit(md_kn_source *out, const md_fa_target *target, con
 
 bool md_fa_cuda_row_is_aligned(const md_fa_target *target, const int64_t *size)
 {
-    const md_st_stage *st = stage_of(target);
+    const md_st_stage *st = md_fa_stage(target);
     uint32_t unit = md_cg_unit_tensors(target->program, target->stage, st->axis);
     for (int32_t i = 0; i < st->n_tensors; i++) {
         const md_fx_tensor *t = &target->program->formula->tensor[st->tensor[i]];
@@ -249,7 +244,7 @@ bool md_fa_cuda_row_fits(const md_fa_target *target, const md_fa_cuda_row *row, 
 
 void md_fa_cuda_row_envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_cuda_row *row)
 {
-    const md_st_stage *st = stage_of(target);
+    const md_st_stage *st = md_fa_stage(target);
     int32_t dim = target->program->index[st->axis].dim;
     *out = (md_kn_envelope){0};
     if (row->align != MD_FA_CUDA_STRIDED) {
@@ -272,7 +267,7 @@ void md_fa_cuda_row_envelope(md_kn_envelope *out, const md_fa_target *target, co
 
 int64_t md_fa_cuda_row_blocks(const md_fa_target *target, const md_fa_cuda_row *row, const int64_t *size)
 {
-    const md_st_stage *st = stage_of(target);
+    const md_st_stage *st = md_fa_stage(target);
     int64_t rows = md_st_points(target->program, st->n_outer, st->outer, size);
     return rows / row->rows + (rows % row->rows != 0);
 }
@@ -290,4 +285,17 @@ void md_fa_cuda_row_geometry(md_kn_plan_geometry *out, const md_fa_target *targe
     launch->grid[2] = 1;
     launch->block[0] = row->lanes * row->rows;
     launch->block[1] = launch->block[2] = 1;
+}
+
+/* An element's thread and place in it follow from its distance from the first one at a boundary: the row's first
+ * where tensors are aligned or where lanes go element by element. Sums go through a thread's vectors in order, then
+ * the ends, then threads: the number of vectors in flight does not matter. */
+md_fa_class md_fa_cuda_row_class(bool has_chunks, bool is_placed)
+{
+    return (md_fa_class){.group = has_chunks  ? (is_placed ? "row_chunks_placed" : "row_chunks")
+                                  : is_placed ? "row_placed"
+                                              : "row",
+                         .field = {"lanes", has_chunks ? "vecs" : "keep"},
+                         .is_repeatable = true,
+                         .is_invariant = !is_placed};
 }

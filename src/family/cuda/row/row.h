@@ -48,6 +48,8 @@ md_status md_fa_cuda_row_emit(md_kn_source *out, const md_fa_target *target, con
 void md_fa_cuda_row_envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_cuda_row *row);
 void md_fa_cuda_row_geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_cuda_row *row,
                              const md_kn_shape *shape);
+/** The numeric class: with merged chunks or without, of vectors whose place is found at run time or not. */
+md_fa_class md_fa_cuda_row_class(bool has_chunks, bool is_placed);
 /** How many times their bytes loads along the axis cost: 1 where neighbours along it are neighbours in memory. */
 double md_fa_cuda_row_apart(const md_fa_target *target);
 void md_fa_cuda_row_features(md_fa_features *out, const md_fa_target *target, const md_fa_cuda_row *row,

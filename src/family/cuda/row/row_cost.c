@@ -59,20 +59,15 @@ static const double IDLE_SLOTS = 152.7, ISSUED_PART = 0.42, WAY_PART = 0.03893;
 /* Slots of an SM in a us where multiplications and additions reach the device's rate. */
 static const double SLOT_PART = 1.14;
 
-static const md_st_stage *stage_of(const md_fa_target *target)
-{
-    return &target->program->stage[target->stage];
-}
-
 static bool is_online(const md_fa_target *target, const md_fa_cuda_row *row)
 {
-    return row->merges && stage_of(target)->row.is_online && stage_of(target)->row.n_levels > 1;
+    return row->merges && md_fa_stage(target)->row.is_online && md_fa_stage(target)->row.n_levels > 1;
 }
 
 /* Bytes along the axis that later passes read again, of all rows, where a row is not kept. */
 static double reread_bytes(const md_fa_target *target, const md_fa_cuda_row *row, double points)
 {
-    const md_st_stage *st = stage_of(target);
+    const md_st_stage *st = md_fa_stage(target);
     md_cg_row_options options = md_fa_cuda_row_options(target, row);
     md_cg_row_plan plan;
     double bytes = 0;
@@ -114,7 +109,7 @@ typedef struct places {
 static bool note_places(void *user, const md_fx_node *node)
 {
     places *p = user;
-    if (node->kind != MD_FX_LOAD || node->n_args == 0 || !md_fx_uses_index(node, stage_of(p->target)->axis))
+    if (node->kind != MD_FX_LOAD || node->n_args == 0 || !md_fx_uses_index(node, md_fa_stage(p->target)->axis))
         return true;
     double bytes = (double)md_dtype_size(p->target->program->formula->tensor[node->id].dtype);
     p->bytes += bytes;
@@ -140,7 +135,7 @@ double md_fa_cuda_row_apart(const md_fa_target *target)
 /* Slots of all reductions: of one element, or of one step of an exchange. */
 static double reduction_slots(const md_fa_target *target, bool is_step)
 {
-    const md_st_row *program = &stage_of(target)->row;
+    const md_st_row *program = &md_fa_stage(target)->row;
     double slots = 0;
     for (int32_t i = 0; i < program->n_reductions; i++) {
         const md_st_reduction *r = &program->reduction[i];
@@ -162,7 +157,7 @@ static double steps_of(const md_fa_cuda_row *row)
 /* Slots of the whole launch. `vectors`: of a thread, those beyond the row's end included. */
 static double slots_of(const md_fa_target *target, const md_fa_cuda_row *row, double rows, double vectors)
 {
-    const md_st_stage *st = stage_of(target);
+    const md_st_stage *st = md_fa_stage(target);
     md_fa_host_work work;
     double width = md_fa_cuda_width(target->program, target->stage), passes = st->row.n_levels + st->row.has_elements;
     bool again = !row->keeps && st->row.has_elements && md_fa_cuda_row_can_keep(target);
@@ -191,7 +186,7 @@ typedef struct launch {
 
 static void count_launch(launch *l, const md_fa_target *target, const md_fa_cuda_row *row, const int64_t *size)
 {
-    const md_st_stage *st = stage_of(target);
+    const md_st_stage *st = md_fa_stage(target);
     double flops = 0;
     *l = (launch){.target = target,
                   .row = row,
@@ -229,13 +224,13 @@ static double rate_of_device(const md_fa_target *target) /* bytes in a us */
 static double exchanges_us(const launch *l)
 {
     double warps = l->row->lanes / 32.0, one = warps > 1 ? BLOCK_US + EACH_WARP_US * warps : WARP_US;
-    return one * (is_online(l->target, l->row) ? 1 : stage_of(l->target)->row.n_levels);
+    return one * (is_online(l->target, l->row) ? 1 : md_fa_stage(l->target)->row.n_levels);
 }
 
 /* A block that runs alone, apart from a loop over its chunks. */
 static double way_us(const launch *l)
 {
-    const md_st_row *program = &stage_of(l->target)->row;
+    const md_st_row *program = &md_fa_stage(l->target)->row;
     double us = exchanges_us(l) + l->slots / l->blocks / (slots_of_device(l->target) / l->sms) * WAY_PART;
     us += (program->has_elements ? STORE_US : 0) + (l->row->align == MD_FA_CUDA_STRIDED ? STRIDED_US : 0) + LOAD_US;
     if (l->has_late)
@@ -257,7 +252,7 @@ static double way_us(const launch *l)
 /* The loop, of a block that has an SM's share of memory for itself. */
 static double loop_us(const launch *l)
 {
-    const md_st_row *program = &stage_of(l->target)->row;
+    const md_st_row *program = &md_fa_stage(l->target)->row;
     bool online = is_online(l->target, l->row);
     double passes = (online ? 1 : program->n_levels) + program->has_elements;
     double each = CHUNK_VECTOR_US + (has_arg(program) ? ARG_VECTOR_US * l->width / 4 : 0);
@@ -306,12 +301,12 @@ void md_fa_cuda_row_features(md_fa_features *out, const md_fa_target *target, co
     if (l.waves > 1)
         us *= 1 + (waves - l.waves) / waves * TAIL_PART / waves;
     us *= 1 + MANY_PART * fmax(fmin(row->vectors, l.vectors) * l.width / 32 - 1, 0);
-    if (row->is_resident && has_arg(&stage_of(target)->row))
+    if (row->is_resident && has_arg(&md_fa_stage(target)->row))
         us *= 1 + ARG_HELD_PART * fmax(fmin(row->vectors, l.vectors) - ARG_HELD, 0);
     double missed;
     (void)again_bytes(&missed, &l);
     us = fmax(us, (l.bytes + missed) / rate_of_device(target) *
-                      (stage_of(target)->row.has_elements ? LEAST_PART : LEAST_READ_PART));
+                      (md_fa_stage(target)->row.has_elements ? LEAST_PART : LEAST_READ_PART));
     *out = (md_fa_features){.ops_rate = SLOT_PART, .launches = 1, .parallel = fmin(l.blocks, l.sms), .serial_us = way};
     out->ops = 2 * l.slots * ISSUED_PART;
     /* what is only read may come faster than a copy's bytes */

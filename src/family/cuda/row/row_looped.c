@@ -1,6 +1,7 @@
 /* Rows of any length: chunks merged in one pass over memory where the program can be, a pass a level elsewhere. */
 #include "family/cuda/cuda.h"
 #include "family/cuda/row/row.h"
+#include "family/numeric.h"
 
 enum { LANES, VECTORS, ROWS, ALIGN, OCCUPANCY };
 
@@ -18,7 +19,7 @@ static md_fa_cuda_row row_of(const md_fa_config *config)
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     md_fa_cuda_row row = row_of(config);
-    int64_t n = md_st_size(target->program, target->program->stage[target->stage].axis, size);
+    int64_t n = md_st_size(target->program, md_fa_stage(target)->axis, size);
     int64_t whole = n / md_fa_cuda_width(target->program, target->stage);
     int32_t threads = row.lanes * row.rows;
     if (row.lanes > 32 && (int64_t)row.lanes * row.vectors > whole) /* shorter rows need no loop */
@@ -28,7 +29,35 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     return md_fa_cuda_row_fits(target, &row, size) && md_fa_cuda_row_has_occupancy(target, &row);
 }
 
-MD_FA_FORWARD(md_fa_cuda_row, row_of, shape)
+static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
+{
+    const md_fa_cuda_row row = row_of(config);
+    md_fa_cuda_row_envelope(out, target, &row);
+}
+
+static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    const md_fa_cuda_row row = row_of(config);
+    md_fa_cuda_row_features(out, target, &row, size);
+}
+
+static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
+{
+    const md_fa_cuda_row row = row_of(config);
+    return md_fa_cuda_row_emit(out, target, &row);
+}
+
+static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
+                     const md_kn_shape *shape)
+{
+    const md_fa_cuda_row row = row_of(config);
+    md_fa_cuda_row_geometry(out, target, &row, shape);
+}
+
+static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)
+{
+    return md_fa_cuda_row_class(md_fa_is_online(target), config->value[ALIGN] == MD_FA_CUDA_ANY);
+}
 
 const md_fa_family md_fa_cuda_row_looped = {
     .name = "row_looped",
@@ -46,4 +75,5 @@ const md_fa_family md_fa_cuda_row_looped = {
     .features = features,
     .emit = emit,
     .geometry = geometry,
+    .numeric = numeric,
 };

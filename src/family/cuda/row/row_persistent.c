@@ -2,6 +2,8 @@
 #include "family/cuda/cuda.h"
 #include "family/cuda/row/row.h"
 
+extern const md_fa_family md_fa_cuda_row_persistent; /* at the end of this file */
+
 enum { LANES, VECTORS, ROWS, KEEP, ALIGN, OCCUPANCY };
 
 static md_fa_cuda_row row_of(const md_fa_config *config)
@@ -29,7 +31,7 @@ static bool is_tight(int32_t lanes, int32_t vectors, int64_t whole)
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     md_fa_cuda_row row = row_of(config);
-    int64_t n = md_st_size(target->program, target->program->stage[target->stage].axis, size);
+    int64_t n = md_st_size(target->program, md_fa_stage(target)->axis, size);
     int64_t whole = n / md_fa_cuda_width(target->program, target->stage);
     int32_t threads = row.lanes * row.rows;
     if ((int64_t)row.lanes * row.vectors < whole || !is_tight(row.lanes, row.vectors, whole))
@@ -45,7 +47,36 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     return md_fa_cuda_row_fits(target, &row, size) && md_fa_cuda_row_has_occupancy(target, &row);
 }
 
-MD_FA_FORWARD(md_fa_cuda_row, row_of, shape)
+static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
+{
+    const md_fa_cuda_row row = row_of(config);
+    md_fa_cuda_row_envelope(out, target, &row);
+}
+
+static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    const md_fa_cuda_row row = row_of(config);
+    md_fa_cuda_row_features(out, target, &row, size);
+}
+
+static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
+{
+    const md_fa_cuda_row row = row_of(config);
+    return md_fa_cuda_row_emit(out, target, &row);
+}
+
+static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
+                     const md_kn_shape *shape)
+{
+    const md_fa_cuda_row row = row_of(config);
+    md_fa_cuda_row_geometry(out, target, &row, shape);
+}
+
+static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)
+{
+    (void)target;
+    return md_fa_cuda_row_class(false, config->value[ALIGN] == MD_FA_CUDA_ANY);
+}
 
 const md_fa_family md_fa_cuda_row_persistent = {
     .name = "row_persistent",
@@ -69,4 +100,5 @@ const md_fa_family md_fa_cuda_row_persistent = {
     .features = features,
     .emit = emit,
     .geometry = geometry,
+    .numeric = numeric,
 };

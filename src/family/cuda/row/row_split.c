@@ -13,20 +13,17 @@
 #include <math.h>
 #include <string.h>
 
+extern const md_fa_family md_fa_cuda_row_split; /* at the end of this file */
+
 enum { EXCHANGE, THREADS, VECTORS, BLOCKS_PER_SM, BLOCKS, KEEP, ALIGN };
 enum { BY_GRID, BY_CLUSTER, BY_TICKET, BY_LAUNCH };
 /* The layout of the counters is that of kernels/cuda/exchange.h: so many blocks in all groups of one size. */
 enum { MOST_BLOCKS = 512, MOST_STATE_BYTES = 64, OTHER_REGISTERS = 24, MOST_ROWS_OF_GRID = 65535, SHORT_ROW = 512 };
 enum { OTHER_SHARED = 3072 }; /* bytes that a block has besides weights, at most */
 
-static const md_st_stage *stage_of(const md_fa_target *target)
-{
-    return &target->program->stage[target->stage];
-}
-
 static bool is_online(const md_fa_target *target)
 {
-    const md_st_row *row = &stage_of(target)->row;
+    const md_st_row *row = &md_fa_stage(target)->row;
     return row->is_online && row->n_levels > 1;
 }
 
@@ -50,7 +47,7 @@ static int64_t elements(const md_fa_target *target, const md_fa_config *config)
 static void count_registers(int32_t *all, int32_t *late, const md_fa_target *target, const md_fa_config *config)
 {
     md_cg_row_options options = options_of(target, config);
-    const md_st_row *row = &stage_of(target)->row;
+    const md_st_row *row = &md_fa_stage(target)->row;
     md_cg_row_plan plan;
     md_cg_row_plan_make(&plan, &options);
     int32_t width = md_fa_cuda_width(target->program, target->stage);
@@ -80,8 +77,8 @@ static int32_t registers_of(const md_fa_target *target, const md_fa_config *conf
     n += config->value[ALIGN] != MD_FA_CUDA_ALIGNED ? late > 0 ? 12 : 4 : 0;
     n += config->value[BLOCKS] > 32 ? 4 : 0;
     n += config->value[KEEP] == 2 ? 2 * vectors : 0;
-    for (int32_t i = 0; i < stage_of(target)->row.n_reductions; i++) /* the vector with the best element so far */
-        n += md_cg_is_arg(stage_of(target)->row.reduction[i].op) ? width : 0;
+    for (int32_t i = 0; i < md_fa_stage(target)->row.n_reductions; i++) /* the vector with the best element so far */
+        n += md_cg_is_arg(md_fa_stage(target)->row.reduction[i].op) ? width : 0;
     return n + (!config->value[KEEP] && is_online(target) ? 16 : 0);
 }
 
@@ -119,7 +116,7 @@ typedef struct cut {
 
 static cut cut_of(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
-    const md_st_stage *st = stage_of(target);
+    const md_st_stage *st = md_fa_stage(target);
     int64_t resident = MD_MIN((int64_t)MD_MAX(target->facts->threads, 1) * config->value[BLOCKS_PER_SM], MOST_BLOCKS);
     int64_t n = md_st_size(target->program, st->axis, size), lot = elements(target, config);
     cut c = {.rows = md_st_points(target->program, st->n_outer, st->outer, size), .blocks = config->value[BLOCKS]};
@@ -142,7 +139,7 @@ static cut cut_of(const md_fa_target *target, const md_fa_config *config, const 
 /* What blocks tell each other has room in a slot. */
 static bool applies(const md_fa_target *target)
 {
-    const md_st_row *row = &stage_of(target)->row;
+    const md_st_row *row = &md_fa_stage(target)->row;
     int64_t bytes = 8;
     for (int32_t i = 0; md_fa_cuda_row_applies(target) && i < row->n_reductions; i++)
         bytes += md_dtype_size(row->reduction[i].type) <= 4 ? 8 : 16;
@@ -165,13 +162,13 @@ static bool is_full(const md_fa_target *target, const md_fa_config *config)
 
 static bool is_ticket_legal(const md_fa_target *target, const md_fa_config *config)
 {
-    const md_st_row *row = &stage_of(target)->row;
+    const md_st_row *row = &md_fa_stage(target)->row;
     return !row->has_elements && !config->value[KEEP] && (row->n_levels == 1 || row->is_online);
 }
 
 static bool is_launch_legal(const md_fa_target *target, const md_fa_config *config)
 {
-    const md_st_row *row = &stage_of(target)->row;
+    const md_st_row *row = &md_fa_stage(target)->row;
     return row->has_elements && !config->value[KEEP] && (row->n_levels == 1 || row->is_online) &&
            is_full(target, config);
 }
@@ -179,10 +176,11 @@ static bool is_launch_legal(const md_fa_target *target, const md_fa_config *conf
 /* Keeping needs registers, and pays where memory would be read twice. */
 static bool is_keep_legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
-    const md_st_row *row = &stage_of(target)->row;
+    const md_st_row *row = &md_fa_stage(target)->row;
     if (!row->has_elements && (row->n_levels == 1 || row->is_online))
         return false;
-    if (md_st_size(target->program, stage_of(target)->axis, size) > elements(target, config) * most_of(target, config))
+    if (md_st_size(target->program, md_fa_stage(target)->axis, size) >
+        elements(target, config) * most_of(target, config))
         return false;
     return config->value[KEEP] != 2 || md_fa_cuda_row_can_keep(target);
 }
@@ -203,8 +201,8 @@ static bool is_tight(const md_fa_target *target, const md_fa_config *config, int
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     const int32_t *v = config->value;
-    const md_st_row *row = &stage_of(target)->row;
-    int64_t n = md_st_size(target->program, stage_of(target)->axis, size);
+    const md_st_row *row = &md_fa_stage(target)->row;
+    int64_t n = md_st_size(target->program, md_fa_stage(target)->axis, size);
     bool is_single = !row->has_elements && (row->n_levels == 1 || row->is_online);
     if (n < SHORT_ROW) /* other families' */
         return false;
@@ -242,7 +240,7 @@ typedef struct aside {
 /* Whether the copies' sizes and the envelope's promises fit each load of weights. */
 static bool is_copied(const md_fa_target *target, const md_cg_row_load *load)
 {
-    const md_st_stage *st = stage_of(target);
+    const md_st_stage *st = md_fa_stage(target);
     const md_fx_node *node = load->node;
     int64_t bytes = (int64_t)md_fa_cuda_width(target->program, target->stage) *
                     (int64_t)md_dtype_size(target->program->formula->tensor[node->id].dtype);
@@ -253,7 +251,7 @@ static bool is_copied(const md_fa_target *target, const md_cg_row_load *load)
 static aside aside_of(const md_fa_target *target, const md_fa_config *config)
 {
     md_cg_row_options options = options_of(target, config);
-    uint32_t levels = (UINT32_C(1) << stage_of(target)->row.n_levels) - 1;
+    uint32_t levels = (UINT32_C(1) << md_fa_stage(target)->row.n_levels) - 1;
     int32_t width = md_fa_cuda_width(target->program, target->stage), pieces = 0;
     md_cg_row_plan plan;
     if (!config->value[KEEP] || config->value[ALIGN] != MD_FA_CUDA_ALIGNED)
@@ -278,7 +276,7 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_f
 {
     md_cg_row_options options = options_of(target, config);
     *out = (md_kn_envelope){0};
-    int32_t dim = target->program->index[stage_of(target)->axis].dim;
+    int32_t dim = target->program->index[md_fa_stage(target)->axis].dim;
     if (config->value[ALIGN] != MD_FA_CUDA_STRIDED)
         out->unit = md_cg_unit_tensors(target->program, target->stage, md_cg_row_lane(&options));
     if (config->value[ALIGN] == MD_FA_CUDA_ALIGNED)
@@ -402,16 +400,16 @@ static const double ACCESS_COST[] = {0.736, 0.9918, 1.113}, ACCESS_SLOTS[] = {0.
 /* How often a slice is read beside the first time. */
 static double again_of(const md_fa_target *target, const md_fa_config *config)
 {
-    const md_st_row *row = &stage_of(target)->row;
+    const md_st_row *row = &md_fa_stage(target)->row;
     return config->value[KEEP] ? 0 : row->has_elements ? 1 : is_online(target) ? 0 : row->n_levels - 1;
 }
 
 /* Of an element; `part`: of its exponentials that are computed again. */
 static double element_slots(const md_fa_target *target, double part)
 {
-    const md_st_row *row = &stage_of(target)->row;
+    const md_st_row *row = &md_fa_stage(target)->row;
     md_fa_host_work work;
-    md_fa_host_count(&work, stage_of(target), target->program);
+    md_fa_host_count(&work, md_fa_stage(target), target->program);
     return work.operations + (row->n_levels + row->has_elements) * (work.loads * 0.5 + 1) +
            work.transcendental * EXP_SLOTS * part;
 }
@@ -419,7 +417,7 @@ static double element_slots(const md_fa_target *target, double part)
 /* One row's. */
 static double way_us(const md_fa_target *target, const md_fa_config *config, const cut *c, double n, double resident)
 {
-    const md_st_row *row = &stage_of(target)->row;
+    const md_st_row *row = &md_fa_stage(target)->row;
     double sms = MD_MAX(target->facts->threads, 1), threads = config->value[THREADS],
            exchange = config->value[EXCHANGE];
     double vectors = ceil(ceil(n / c->blocks) / (threads * md_fa_cuda_width(target->program, target->stage)));
@@ -463,7 +461,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
 {
     const md_dev_facts *facts = target->facts;
     cut c = cut_of(target, config, size);
-    double flops = 0, bytes = 0, n = (double)md_st_size(target->program, stage_of(target)->axis, size);
+    double flops = 0, bytes = 0, n = (double)md_st_size(target->program, md_fa_stage(target)->axis, size);
     md_st_work(&flops, &bytes, target->program, target->stage, size);
     md_fa_cuda_load load = {.threads = config->value[THREADS],
                             .registers = MD_MIN(registers_of(target, config, 1), register_limit(target, config))};
@@ -493,6 +491,13 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     out->memory_rate = fmax(out->memory_bytes / rate / us, 1e-9);
 }
 
+/* The number of a row's blocks follows from the number of rows; their parts are added in the order of blocks. */
+static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)
+{
+    (void)target, (void)config;
+    return (md_fa_class){.is_repeatable = true};
+}
+
 const md_fa_family md_fa_cuda_row_split = {
     .name = "row_split",
     .device = MD_DEV_CUDA,
@@ -512,4 +517,5 @@ const md_fa_family md_fa_cuda_row_split = {
     .features = features,
     .emit = emit,
     .geometry = geometry,
+    .numeric = numeric,
 };

@@ -9,19 +9,14 @@
 #include <inttypes.h>
 #include <string.h>
 
-static const md_st_stage *stage_of(const md_fa_target *target)
-{
-    return &target->program->stage[target->stage];
-}
-
 bool md_fa_cuda_scan_applies(const md_fa_target *target)
 {
-    return stage_of(target)->kind == MD_ST_SCAN && !stage_of(target)->has_duplicates;
+    return md_fa_stage(target)->kind == MD_ST_SCAN && !md_fa_stage(target)->has_duplicates;
 }
 
 void md_fa_cuda_scan_envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_cuda_scan *scan)
 {
-    const md_st_stage *st = stage_of(target);
+    const md_st_stage *st = md_fa_stage(target);
     int32_t lane = scan->is_column ? st->outer[st->n_outer - 1] : st->axis;
     *out = (md_kn_envelope){0};
     if (!scan->is_strided)
@@ -72,7 +67,7 @@ md_status md_fa_cuda_scan_print(md_kn_launch_source *launch, const md_fa_target 
 
 void md_fa_cuda_scan_measure(md_fa_cuda_scan_size *out, const md_fa_target *target, const int64_t *size)
 {
-    const md_st_stage *st = stage_of(target);
+    const md_st_stage *st = md_fa_stage(target);
     double flops = 0;
     md_fa_host_work work;
     *out = (md_fa_cuda_scan_size){

@@ -4,6 +4,8 @@
 
 #include <math.h>
 
+extern const md_fa_family md_fa_cuda_scan_persistent; /* at the end of this file */
+
 enum { GROUP, ITEMS, COLUMN, ALIGNED, STRIDED };
 /* of a block of columns, or whose rows have a warp or less; vectors of columns that such a block has */
 enum { THREADS = 256, ACROSS = 8 };
@@ -33,7 +35,7 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     if (v[ALIGNED] && v[STRIDED])
         return false;
     if (v[COLUMN])
-        return target->program->stage[target->stage].n_outer > 0 && v[GROUP] == family->field[GROUP].initial &&
+        return md_fa_stage(target)->n_outer > 0 && v[GROUP] == family->field[GROUP].initial &&
                v[ITEMS] * md_fa_cuda_width(target->program, target->stage) <= 32; /* values of a thread */
     md_fa_cuda_scan_measure(&s, target, size);
     /* A tile more than twice as long as the row only idles; the smallest serves what is shorter still. */
@@ -121,6 +123,20 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
         out->memory_rate *= scan.items >= 8 ? 0.85 : scan.items >= 4 ? 0.7 : 0.55;
 }
 
+static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)
+{
+    (void)target;
+    if (config->value[COLUMN])
+        return (md_fa_class){.group = "scan_column", .field = {"items"}, .is_repeatable = true, .is_invariant = true};
+    /* Vectors begin at a store's boundary: the row's first element where that is aligned, or where lanes go element
+     * by element. */
+    const bool is_placed = !config->value[ALIGNED] && !config->value[STRIDED];
+    return (md_fa_class){.group = is_placed ? "scan_placed" : "scan",
+                         .field = {"lanes", "items"},
+                         .is_repeatable = true,
+                         .is_invariant = !is_placed};
+}
+
 const md_fa_family md_fa_cuda_scan_persistent = {
     .name = "scan_persistent",
     .device = MD_DEV_CUDA,
@@ -140,4 +156,5 @@ const md_fa_family md_fa_cuda_scan_persistent = {
     .features = features,
     .emit = emit,
     .geometry = geometry,
+    .numeric = numeric,
 };

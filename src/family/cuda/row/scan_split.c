@@ -81,7 +81,7 @@ static bool note_load(void *user, const md_fx_node *node)
 static int64_t stage_bytes(const md_fa_target *target, const md_fa_config *config)
 {
     loads l = {.target = target, .are_plain = true};
-    (void)md_fx_visit(target->program->stage[target->stage].scan.body, note_load, &l);
+    (void)md_fx_visit(md_fa_stage(target)->scan.body, note_load, &l);
     return l.are_plain && l.bytes > 0
                ? tile_vectors(config) * md_fa_cuda_width(target->program, target->stage) * l.bytes
                : 0;
@@ -89,7 +89,7 @@ static int64_t stage_bytes(const md_fa_target *target, const md_fa_config *confi
 
 static int64_t value_bytes(const md_fa_target *target)
 {
-    md_dtype type = target->program->stage[target->stage].scan.type;
+    md_dtype type = md_fa_stage(target)->scan.type;
     return type == MD_F64 || type == MD_I64 ? 8 : 4;
 }
 
@@ -119,7 +119,7 @@ static bool is_column_legal(const md_fa_target *target, const md_fa_config *conf
     return config->value[THREADS] == COLUMN_THREADS && config->value[ROUNDS] == 1 && !config->value[LOOKBACK] &&
            s.lanes > 0 &&
            config->value[ITEMS] * md_fa_cuda_width(target->program, target->stage) <= 32 && /* values of a thread */
-           target->program->stage[target->stage].n_outer > 0 && s.n > 2 * DOWN * config->value[ITEMS];
+           md_fa_stage(target)->n_outer > 0 && s.n > 2 * DOWN * config->value[ITEMS];
 }
 
 /* Blocks across, for all rows of columns; parts of the axis. */
@@ -338,6 +338,18 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     out->serial_us = looks_back ? 3.0 : 2.0;
 }
 
+/* How far a block looks back depends on timing. */
+static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)
+{
+    if (config->value[LOOKBACK])
+        return (md_fa_class){.is_repeatable = md_fa_stage(target)->scan.type == MD_I64};
+    const bool is_placed = !config->value[ALIGNED] && !config->value[STRIDED];
+    return (md_fa_class){.group = is_placed ? "scan_tiles_placed" : "scan_tiles",
+                         .field = {"threads", "items"},
+                         .is_repeatable = true,
+                         .is_invariant = !is_placed};
+}
+
 const md_fa_family md_fa_cuda_scan_split = {
     .name = "scan_split",
     .device = MD_DEV_CUDA,
@@ -358,4 +370,5 @@ const md_fa_family md_fa_cuda_scan_split = {
     .features = features,
     .emit = emit,
     .geometry = geometry,
+    .numeric = numeric,
 };

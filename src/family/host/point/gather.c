@@ -1,7 +1,7 @@
 /* Elementwise stages that read through tensors of indices. Where the index does not vary along the lanes, whole rows
  * are copied by vectors, and the index is read and checked once a row. */
-#include "family/host/host.h"
 #include "family/host/point/sweep.h"
+#include "family/numeric.h"
 
 enum { STRIDED, NONTEMPORAL };
 
@@ -13,7 +13,7 @@ static md_fa_sweep sweep_of(const md_fa_config *config)
 
 static bool applies(const md_fa_target *target)
 {
-    const md_st_stage *st = &target->program->stage[target->stage];
+    const md_st_stage *st = md_fa_stage(target);
     return st->kind == MD_ST_POINTWISE && st->has_gather && !st->has_scatter;
 }
 
@@ -22,7 +22,30 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     return !config->value[NONTEMPORAL] || (!config->value[STRIDED] && md_fa_sweep_can_stream(target, size));
 }
 
-MD_FA_FORWARD(md_fa_sweep, sweep_of, shape->size)
+static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
+{
+    const md_fa_sweep sweep = sweep_of(config);
+    md_fa_sweep_envelope(out, target, &sweep);
+}
+
+static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    const md_fa_sweep sweep = sweep_of(config);
+    md_fa_sweep_features(out, target, &sweep, size);
+}
+
+static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
+{
+    const md_fa_sweep sweep = sweep_of(config);
+    return md_fa_sweep_emit(out, target, &sweep);
+}
+
+static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
+                     const md_kn_shape *shape)
+{
+    const md_fa_sweep sweep = sweep_of(config);
+    md_fa_sweep_geometry(out, target, &sweep, shape->size);
+}
 
 const md_fa_family md_fa_host_gather = {
     .name = "gather",
@@ -35,4 +58,5 @@ const md_fa_family md_fa_host_gather = {
     .features = features,
     .emit = emit,
     .geometry = geometry,
+    .numeric = md_fa_class_sweep,
 };

@@ -1,10 +1,10 @@
 /* The last resort: plain loops, one scalar at a time, for whatever no other family takes. Every legal formula runs. */
-#include "family/host/host.h"
 
 #include "base/status.h"
 #include "codegen/codegen.h"
 #include "family/cost.h"
 #include "family/host/point/nest.h"
+#include "family/numeric.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -211,7 +211,7 @@ static md_status assemble(md_kn_launch_source *launch, const writer *w)
 
 md_status md_fa_nest_emit(md_kn_source *out, const md_fa_target *target, md_dev_kind dialect)
 {
-    writer w = {.target = target, .stage = &target->program->stage[target->stage], .dialect = dialect};
+    writer w = {.target = target, .stage = md_fa_stage(target), .dialect = dialect};
     md_cg_options options = {
         .program = target->program, .stage = target->stage, .dialect = dialect, .lane = -1, .access = MD_CG_STRIDED};
     *out = (md_kn_source){.n_launches = 1};
@@ -263,7 +263,7 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_f
 
 int64_t md_fa_nest_points(const md_fa_target *target, const int64_t *size)
 {
-    const md_st_stage *st = &target->program->stage[target->stage];
+    const md_st_stage *st = md_fa_stage(target);
     int32_t outer[MD_MAX_RANK * 2 + 1], n = outer_of(outer, st);
     return md_st_points(target->program, n, outer, size);
 }
@@ -278,7 +278,7 @@ double md_fa_nest_steps(const md_fa_target *target, const int64_t *size)
 /* Blocks are equal parts of the points. What writes one place twice runs in order. */
 static int64_t blocks_of(const md_fa_target *target, const int64_t *size)
 {
-    const md_st_stage *st = &target->program->stage[target->stage];
+    const md_st_stage *st = md_fa_stage(target);
     int64_t points = md_fa_nest_points(target, size);
     double work = (double)points * md_fa_nest_steps(target, size);
     if (points == 0 || st->has_duplicates || work < 2e4)
@@ -319,4 +319,5 @@ const md_fa_family md_fa_host_nest = {
     .features = features,
     .emit = emit,
     .geometry = geometry,
+    .numeric = md_fa_class_nest,
 };

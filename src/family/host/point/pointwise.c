@@ -1,7 +1,7 @@
 /* Elementwise stages: no reduction, all subscripts affine. */
-#include "family/host/host.h"
 #include "family/host/point/sweep.h"
 #include "family/host/point/transpose.h"
+#include "family/numeric.h"
 
 enum { FLAT, STRIDED, NONTEMPORAL, TRANSPOSE };
 
@@ -15,7 +15,7 @@ static md_fa_sweep sweep_of(const md_fa_config *config)
 
 static bool applies(const md_fa_target *target)
 {
-    const md_st_stage *st = &target->program->stage[target->stage];
+    const md_st_stage *st = md_fa_stage(target);
     return st->kind == MD_ST_POINTWISE && !st->has_gather && !st->has_scatter;
 }
 
@@ -25,7 +25,7 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     if (config->value[TRANSPOSE] &&
         (config->value[FLAT] || config->value[STRIDED] || !md_fa_transpose_find(&transpose, target)))
         return false;
-    bool has_axis = target->program->stage[target->stage].axis >= 0;
+    bool has_axis = md_fa_stage(target)->axis >= 0;
     if (config->value[FLAT] && (config->value[STRIDED] || !md_fa_sweep_can_flatten(target)))
         return false;
     if (!has_axis && !config->value[STRIDED])
@@ -83,4 +83,5 @@ const md_fa_family md_fa_host_pointwise = {
     .features = features,
     .emit = emit,
     .geometry = geometry,
+    .numeric = md_fa_class_sweep,
 };

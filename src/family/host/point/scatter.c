@@ -1,23 +1,18 @@
 /* Elementwise stages that write through tensors of indices. `=` runs as any sweep does: of duplicates, some writer
  * wins. What accumulates runs in the order of the formula, so that the same bits come out each time: in one block,
  * or (owner1) in blocks that each own a part of the target, visit all points and write what falls into their part. */
-#include "family/host/host.h"
 #include "family/host/point/sweep.h"
+#include "family/numeric.h"
 
 #include "base/status.h"
 
 enum { STRIDED, OWNER };
 
-static const md_st_stage *stage_of(const md_fa_target *target)
-{
-    return &target->program->stage[target->stage];
-}
-
 static md_fa_sweep sweep_of(const md_fa_target *target, const md_fa_config *config)
 {
     md_fa_sweep s = {
         .source = "host/pointwise.c", .is_strided = config->value[STRIDED], .is_owned = config->value[OWNER]};
-    if (stage_of(target)->has_duplicates) {
+    if (md_fa_stage(target)->has_duplicates) {
         s.source = "host/scatter.c";
         s.n_extra = 1;
         s.extra[0] = (md_kn_param){.kind = MD_KN_BLOCKS};
@@ -27,22 +22,22 @@ static md_fa_sweep sweep_of(const md_fa_target *target, const md_fa_config *conf
 
 static bool applies(const md_fa_target *target)
 {
-    return stage_of(target)->kind == MD_ST_POINTWISE && stage_of(target)->has_scatter;
+    return md_fa_stage(target)->kind == MD_ST_POINTWISE && md_fa_stage(target)->has_scatter;
 }
 
 /* Whether a checked subscript of the store is the same for all lanes: a point then belongs to one block as a whole. */
 static bool has_row_index(const md_fa_target *target)
 {
-    const md_st_store *s = &stage_of(target)->store[0];
+    const md_st_store *s = &md_fa_stage(target)->store[0];
     for (int32_t i = 0; i < s->n_subscripts; i++)
         if (md_fx_has_kind(s->subscript[i], MD_FX_LOAD))
-            return !md_fx_uses_index(s->subscript[i], stage_of(target)->axis);
+            return !md_fx_uses_index(s->subscript[i], md_fa_stage(target)->axis);
     return false;
 }
 
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
-    const md_st_stage *st = stage_of(target);
+    const md_st_stage *st = md_fa_stage(target);
     (void)size;
     return !config->value[OWNER] || (st->has_duplicates && st->n_stores == 1 && st->axis >= 0 && has_row_index(target));
 }
@@ -55,7 +50,7 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_f
 
 static int64_t points_of(const md_fa_target *target, const int64_t *size)
 {
-    const md_st_stage *st = stage_of(target);
+    const md_st_stage *st = md_fa_stage(target);
     int64_t lanes = st->axis >= 0 ? md_st_size(target->program, st->axis, size) : 1;
     return md_st_points(target->program, st->n_outer, st->outer, size) * lanes;
 }
@@ -71,7 +66,7 @@ static int64_t owners(const md_fa_target *target, const md_fa_config *config, co
 
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
-    const md_st_stage *st = stage_of(target);
+    const md_st_stage *st = md_fa_stage(target);
     md_fa_sweep sweep = sweep_of(target, config);
     md_fa_sweep_features(out, target, &sweep, size);
     if (!st->has_duplicates)
@@ -93,8 +88,16 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
 {
     md_fa_sweep sweep = sweep_of(target, config);
     md_fa_sweep_geometry(out, target, &sweep, shape->size);
-    if (stage_of(target)->has_duplicates)
+    if (md_fa_stage(target)->has_duplicates)
         out->launch[0].blocks = owners(target, config, shape->size);
+}
+
+/* What accumulates runs in the order of the formula, in one block or in blocks that each own a part of the target. */
+static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)
+{
+    md_fa_class c = md_fa_class_sweep(target, config);
+    c.group = md_fa_stage(target)->has_duplicates ? "scatter" : c.group;
+    return c;
 }
 
 const md_fa_family md_fa_host_scatter = {
@@ -108,4 +111,5 @@ const md_fa_family md_fa_host_scatter = {
     .features = features,
     .emit = emit,
     .geometry = geometry,
+    .numeric = numeric,
 };

@@ -6,11 +6,6 @@
 
 #include <math.h>
 
-static const md_st_stage *stage_of(const md_fa_target *target)
-{
-    return &target->program->stage[target->stage];
-}
-
 /* How many of the last indices run as one axis. */
 static int32_t merged(const md_fa_target *target, const md_fa_sweep *sweep)
 {
@@ -28,7 +23,7 @@ bool md_fa_sweep_can_flatten(const md_fa_target *target)
 static void count_points(int64_t *points, int64_t *lanes, const md_fa_target *target, const md_fa_sweep *sweep,
                          const int64_t *size)
 {
-    const md_st_stage *st = stage_of(target);
+    const md_st_stage *st = md_fa_stage(target);
     int32_t n = merged(target, sweep) - 1;
     *lanes = st->axis >= 0 ? md_st_size(target->program, st->axis, size) : 1;
     *lanes *= md_st_points(target->program, n, st->outer + st->n_outer - n, size);
@@ -42,7 +37,7 @@ void md_fa_sweep_envelope(md_kn_envelope *out, const md_fa_target *target, const
     if (sweep->is_flat)
         md_cg_flat(flat, &out->contiguous, target->program, target->stage);
     if (!sweep->is_strided)
-        out->unit = md_cg_unit_tensors(target->program, target->stage, stage_of(target)->axis) & ~out->contiguous;
+        out->unit = md_cg_unit_tensors(target->program, target->stage, md_fa_stage(target)->axis) & ~out->contiguous;
 }
 
 /* The same cut as host/pointwise.c makes. */
@@ -65,7 +60,7 @@ void md_fa_sweep_geometry(md_kn_plan_geometry *out, const md_fa_target *target, 
 
 static double stored_bytes(const md_fa_target *target, const int64_t *size)
 {
-    const md_st_stage *st = stage_of(target);
+    const md_st_stage *st = md_fa_stage(target);
     const md_fx_formula *f = target->program->formula;
     double sum = 0;
     for (int32_t i = 0; i < st->n_stores; i++) {
@@ -89,7 +84,7 @@ void md_fa_sweep_features(md_fa_features *out, const md_fa_target *target, const
 {
     int64_t points = 0, lanes = 0;
     double flops = 0, bytes = 0;
-    const md_st_stage *st = stage_of(target);
+    const md_st_stage *st = md_fa_stage(target);
     md_fa_host_work work;
     md_fa_host_count(&work, st, target->program);
     count_points(&points, &lanes, target, sweep, size);

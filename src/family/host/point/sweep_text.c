@@ -137,7 +137,7 @@ static md_status fill_params(md_kn_launch_source *launch, const writer *w)
 
 md_status md_fa_sweep_emit(md_kn_source *out, const md_fa_target *target, const md_fa_sweep *sweep)
 {
-    writer w = {.target = target, .sweep = sweep, .stage = &target->program->stage[target->stage], .n_flat = 1};
+    writer w = {.target = target, .sweep = sweep, .stage = md_fa_stage(target), .n_flat = 1};
     md_cg_options options = {.program = target->program,
                              .stage = target->stage,
                              .dialect = MD_DEV_HOST,

@@ -17,11 +17,6 @@ typedef struct finder {
     md_fa_transpose *out;
 } finder;
 
-static const md_st_stage *stage_of(const md_fa_target *target)
-{
-    return &target->program->stage[target->stage];
-}
-
 /* All subscripts are different plain indices, the lane's among them, and the last is an outer one. */
 static bool is_turned(const md_st_stage *st, const md_fx_formula *f, const md_fx_node *n)
 {
@@ -47,7 +42,7 @@ static bool is_same_load(const md_fx_node *a, const md_fx_node *b)
 static bool note(void *user, const md_fx_node *n)
 {
     finder *s = user;
-    const md_st_stage *st = stage_of(s->target);
+    const md_st_stage *st = md_fa_stage(s->target);
     md_fa_transpose *t = s->out;
     if (!is_turned(st, s->target->program->formula, n) || t->n == MD_FA_MAX_TURNED)
         return true;
@@ -66,15 +61,15 @@ bool md_fa_transpose_find(md_fa_transpose *out, const md_fa_target *target)
 {
     *out = (md_fa_transpose){.index = -1};
     finder f = {target, out};
-    if (stage_of(target)->axis >= 0)
-        md_cg_visit(stage_of(target), note, &f);
+    if (md_fa_stage(target)->axis >= 0)
+        md_cg_visit(md_fa_stage(target), note, &f);
     return out->n > 0;
 }
 
 void md_fa_transpose_envelope(md_kn_envelope *out, const md_fa_target *target)
 {
     md_fa_transpose transpose;
-    *out = (md_kn_envelope){.unit = md_cg_unit_tensors(target->program, target->stage, stage_of(target)->axis)};
+    *out = (md_kn_envelope){.unit = md_cg_unit_tensors(target->program, target->stage, md_fa_stage(target)->axis)};
     md_fa_transpose_find(&transpose, target);
     for (int32_t i = 0; i < transpose.n; i++)
         out->unit |= UINT32_C(1) << transpose.load[i]->id;
@@ -94,7 +89,7 @@ void md_fa_transpose_geometry(md_kn_plan_geometry *out, const md_fa_target *targ
 {
     md_fa_transpose transpose;
     int32_t other[MD_MAX_RANK * 2];
-    const md_st_stage *st = stage_of(target);
+    const md_st_stage *st = md_fa_stage(target);
     md_fa_transpose_find(&transpose, target);
     int32_t n = others_of(other, st, transpose.index);
     int64_t rows = md_st_size(target->program, transpose.index, size),
@@ -107,7 +102,7 @@ void md_fa_transpose_geometry(md_kn_plan_geometry *out, const md_fa_target *targ
 
 static double points_of(const md_fa_target *target, const int64_t *size)
 {
-    const md_st_stage *st = stage_of(target);
+    const md_st_stage *st = md_fa_stage(target);
     return (double)md_st_points(target->program, st->n_outer, st->outer, size) *
            (double)md_st_size(target->program, st->axis, size);
 }
@@ -131,7 +126,7 @@ void md_fa_transpose_features(md_fa_features *out, const md_fa_target *target, c
 /* Bytes between neighbouring lanes of a turned load, in row-major memory. */
 static int64_t lane_stride(const md_fa_target *target, const md_fx_node *load, const int64_t *size)
 {
-    const md_st_stage *st = stage_of(target);
+    const md_st_stage *st = md_fa_stage(target);
     int64_t stride = (int64_t)md_dtype_size(target->program->formula->tensor[load->id].dtype);
     for (int32_t i = load->n_args - 1; i >= 0 && !md_fx_is_index(load->arg[i], st->axis); i--)
         stride *= md_st_size(target->program, load->arg[i]->id, size);
@@ -147,7 +142,7 @@ void md_fa_transpose_penalty(md_fa_features *out, const md_fa_target *target, co
         return;
     for (int32_t i = 0; i < transpose.n; i++) {
         bool collides = lane_stride(target, transpose.load[i], size) % 1024 == 0 &&
-                        md_st_size(target->program, stage_of(target)->axis, size) > 64;
+                        md_st_size(target->program, md_fa_stage(target)->axis, size) > 64;
         out->ops += (collides ? 20 : 1) * points_of(target, size) * md_fa_host_ops_per_cycle(target->facts);
     }
 }
@@ -252,7 +247,7 @@ static md_status assemble(md_kn_launch_source *launch, writer *w, bool is_stream
 
 md_status md_fa_transpose_emit(md_kn_source *out, const md_fa_target *target, bool is_streaming)
 {
-    writer w = {.target = target, .stage = stage_of(target)};
+    writer w = {.target = target, .stage = md_fa_stage(target)};
     md_fa_transpose_find(&w.transpose, target);
     w.n_other = others_of(w.other, w.stage, w.transpose.index);
     md_cg_options options = {.program = target->program,

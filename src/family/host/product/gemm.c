@@ -1,8 +1,8 @@
 /* Packed matrix products: src/kernels/host/gemm.c. Takes every product stage with any layout of its tensors. */
 #include "base/status.h"
 #include "family/cost.h"
-#include "family/host/host.h"
 #include "family/product.h"
+#include "family/numeric.h"
 
 #include "kernels/host/split.h"
 
@@ -211,4 +211,5 @@ const md_fa_family md_fa_host_gemm = {
     .features = features,
     .emit = emit,
     .geometry = geometry,
+    .numeric = md_fa_class_product,
 };

@@ -5,7 +5,6 @@
 #include "base/status.h"
 #include "family/cost.h"
 #include "family/host/product/gemm_lib.h"
-#include "family/host/host.h"
 #include "family/product.h"
 
 #include <inttypes.h>

@@ -2,8 +2,8 @@
  * few points, 1 its n, and the operands are swapped. */
 #include "base/status.h"
 #include "family/cost.h"
-#include "family/host/host.h"
 #include "family/product.h"
+#include "family/numeric.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -134,6 +134,17 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
     return md_fa_product_emit(out, target, &product, "host/gemv.c", "md_gemv", &defines);
 }
 
+/* Dot products have lanes along K, and only few rows are served. Elsewhere K is added in order (only f32 by fma). */
+static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)
+{
+    md_cg_product p;
+    if (!product_of(&p, target, config))
+        return (md_fa_class){0};
+    if (md_cg_product_along(&p, MD_CG_B) != MD_CG_ALONG_DEPTH && p.type == MD_F32)
+        return md_fa_class_product(target, config);
+    return (md_fa_class){.group = "dots", .field = {"swap_ab"}, .is_repeatable = true};
+}
+
 const md_fa_family md_fa_host_gemv = {
     .name = "gemv",
     .device = MD_DEV_HOST,
@@ -145,4 +156,5 @@ const md_fa_family md_fa_host_gemv = {
     .features = features,
     .emit = emit,
     .geometry = geometry,
+    .numeric = numeric,
 };

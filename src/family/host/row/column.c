@@ -1,5 +1,4 @@
 /* Rows that lie across memory: lanes over the last outer index. */
-#include "family/host/host.h"
 #include "family/host/row/row.h"
 
 enum { TILE, STRIDED, NONTEMPORAL };
@@ -15,7 +14,7 @@ static md_fa_row row_of(const md_fa_config *config)
 
 static bool applies(const md_fa_target *target)
 {
-    return md_fa_row_applies(target) && target->program->stage[target->stage].n_outer > 0;
+    return md_fa_row_applies(target) && md_fa_stage(target)->n_outer > 0;
 }
 
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
@@ -23,7 +22,36 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     return !config->value[NONTEMPORAL] || (!config->value[STRIDED] && md_fa_row_can_stream(target, size));
 }
 
-MD_FA_FORWARD(md_fa_row, row_of, shape->size)
+static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
+{
+    const md_fa_row row = row_of(config);
+    md_fa_row_envelope(out, target, &row);
+}
+
+static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    const md_fa_row row = row_of(config);
+    md_fa_row_features(out, target, &row, size);
+}
+
+static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
+{
+    const md_fa_row row = row_of(config);
+    return md_fa_row_emit(out, target, &row);
+}
+
+static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
+                     const md_kn_shape *shape)
+{
+    const md_fa_row row = row_of(config);
+    md_fa_row_geometry(out, target, &row, shape->size);
+}
+
+static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)
+{
+    (void)target, (void)config;
+    return (md_fa_class){.group = "column", .is_repeatable = true, .is_invariant = true};
+}
 
 const md_fa_family md_fa_host_column = {
     .name = "column",
@@ -37,4 +65,5 @@ const md_fa_family md_fa_host_column = {
     .features = features,
     .emit = emit,
     .geometry = geometry,
+    .numeric = numeric,
 };

@@ -10,20 +10,15 @@
 
 enum { GRAIN_POINTS = 16384 }; /* elements a lane takes at a time, about */
 
-static const md_st_stage *stage_of(const md_fa_target *target)
-{
-    return &target->program->stage[target->stage];
-}
-
 bool md_fa_row_applies(const md_fa_target *target)
 {
-    const md_st_stage *st = stage_of(target);
+    const md_st_stage *st = md_fa_stage(target);
     return st->kind == MD_ST_ROW && !st->has_duplicates;
 }
 
 static md_cg_row_options options_of(const md_fa_target *target, const md_fa_row *row)
 {
-    const md_st_row *program = &stage_of(target)->row;
+    const md_st_row *program = &md_fa_stage(target)->row;
     return (md_cg_row_options){
         .program = target->program,
         .stage = target->stage,
@@ -41,7 +36,7 @@ static md_cg_row_options options_of(const md_fa_target *target, const md_fa_row 
 static int32_t sums_of(const md_fa_target *target)
 {
     md_fa_host_work work;
-    md_fa_host_count(&work, stage_of(target), target->program);
+    md_fa_host_count(&work, md_fa_stage(target), target->program);
     return work.transcendental > 0 ? 2 : 4;
 }
 
@@ -87,15 +82,15 @@ void md_fa_row_envelope(md_kn_envelope *out, const md_fa_target *target, const m
     *out = (md_kn_envelope){0};
     if (!row->is_strided)
         out->unit = md_cg_unit_tensors(target->program, target->stage, md_cg_row_lane(&options));
-    for (int32_t i = 0; i < stage_of(target)->row.n_reductions; i++)
-        if (md_cg_is_arg(stage_of(target)->row.reduction[i].op)) { /* positions are counted in 32 bits */
-            int32_t dim = target->program->index[stage_of(target)->axis].dim;
+    for (int32_t i = 0; i < md_fa_stage(target)->row.n_reductions; i++)
+        if (md_cg_is_arg(md_fa_stage(target)->row.reduction[i].op)) { /* positions are counted in 32 bits */
+            int32_t dim = target->program->index[md_fa_stage(target)->axis].dim;
             out->hi[dim] = INT32_MAX;
         }
     if (row->capacity > 0) {
         out->row_points_max = row->capacity;
         out->n_row_dims = 1;
-        out->row_dim[0] = target->program->index[stage_of(target)->axis].dim;
+        out->row_dim[0] = target->program->index[md_fa_stage(target)->axis].dim;
     }
 }
 
@@ -103,7 +98,7 @@ void md_fa_row_envelope(md_kn_envelope *out, const md_fa_target *target, const m
 static void count_blocks(int64_t *blocks, int64_t *points, const md_fa_target *target, const md_fa_row *row,
                          const int64_t *size)
 {
-    const md_st_stage *st = stage_of(target);
+    const md_st_stage *st = md_fa_stage(target);
     int32_t n_outer = st->n_outer - row->is_column;
     *blocks = md_st_points(target->program, n_outer, st->outer, size);
     *points = md_st_size(target->program, st->axis, size);

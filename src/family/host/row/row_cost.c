@@ -31,11 +31,6 @@ typedef struct counter {
 static const double UNHIDDEN_CACHE = 2.0, UNHIDDEN_FETCH = 1.5, UNHIDDEN_MEMORY = 0.8, UNHIDDEN_STORES = 0.3,
                     UNHIDDEN_FAR_STORES = 1.0;
 
-static const md_st_stage *stage_of(const md_fa_target *target)
-{
-    return &target->program->stage[target->stage];
-}
-
 /* Operations and the like, in two parts: slots of half a cycle, and the model's units of an elementary function. */
 static void cost_of(double *slots, double *units, const md_fx_node *n)
 {
@@ -128,7 +123,7 @@ static void count_pass(counter *c)
 
 static double stored_bytes(const md_fa_target *target, const int64_t *size)
 {
-    const md_st_stage *st = stage_of(target);
+    const md_st_stage *st = md_fa_stage(target);
     double sum = 0, rows = (double)md_st_points(target->program, st->n_outer, st->outer, size);
     double n = (double)md_st_size(target->program, st->axis, size);
     for (int32_t i = 0; i < st->n_stores; i++)
@@ -139,7 +134,7 @@ static double stored_bytes(const md_fa_target *target, const int64_t *size)
 
 bool md_fa_row_can_stream(const md_fa_target *target, const int64_t *size)
 {
-    return stage_of(target)->row.has_elements && stored_bytes(target, size) >= 2.0 * (double)target->facts->l2_bytes;
+    return md_fa_stage(target)->row.has_elements && stored_bytes(target, size) >= 2.0 * (double)target->facts->l2_bytes;
 }
 
 /* Cycles of a pass over all rows, elementary functions not counted. */
@@ -237,7 +232,7 @@ static double narrowness(const bill *b)
 
 void md_fa_row_features(md_fa_features *out, const md_fa_target *target, const md_fa_row *row, const int64_t *size)
 {
-    const md_st_stage *st = stage_of(target);
+    const md_st_stage *st = md_fa_stage(target);
     md_cg_row_options options = {.program = target->program,
                                  .stage = target->stage,
                                  .is_column = row->is_column,

@@ -1,6 +1,6 @@
 /* Rows of any length: chunks merged in one pass over memory where the program can be, a pass a level elsewhere. */
-#include "family/host/host.h"
 #include "family/host/row/row.h"
+#include "family/numeric.h"
 
 enum { CHUNK, PREFETCH, STRIDED, NONTEMPORAL };
 enum { ANY_CHUNK = 2048 };
@@ -18,7 +18,7 @@ static md_fa_row row_of(const md_fa_config *config)
 /* Configs that make the same text as another are not looked at. */
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
-    const md_st_row *row = &target->program->stage[target->stage].row;
+    const md_st_row *row = &md_fa_stage(target)->row;
     if (row->n_levels < 2 && (!config->value[PREFETCH] || config->value[CHUNK] != ANY_CHUNK))
         return false;
     if (!row->is_online && config->value[CHUNK] != ANY_CHUNK)
@@ -26,7 +26,41 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     return !config->value[NONTEMPORAL] || (!config->value[STRIDED] && md_fa_row_can_stream(target, size));
 }
 
-MD_FA_FORWARD(md_fa_row, row_of, shape->size)
+static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
+{
+    const md_fa_row row = row_of(config);
+    md_fa_row_envelope(out, target, &row);
+}
+
+static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    const md_fa_row row = row_of(config);
+    md_fa_row_features(out, target, &row, size);
+}
+
+static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
+{
+    const md_fa_row row = row_of(config);
+    return md_fa_row_emit(out, target, &row);
+}
+
+static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
+                     const md_kn_shape *shape)
+{
+    const md_fa_row row = row_of(config);
+    md_fa_row_geometry(out, target, &row, shape->size);
+}
+
+/* As row_persistent, but chunks are merged one after the other. */
+static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)
+{
+    const bool has_chunks = md_fa_is_online(target);
+    (void)config;
+    return (md_fa_class){.group = has_chunks ? "row_chunks" : "row",
+                         .field = {has_chunks ? "chunk" : NULL},
+                         .is_repeatable = true,
+                         .is_invariant = true};
+}
 
 const md_fa_family md_fa_host_row_looped = {
     .name = "row_looped",
@@ -43,4 +77,5 @@ const md_fa_family md_fa_host_row_looped = {
     .features = features,
     .emit = emit,
     .geometry = geometry,
+    .numeric = numeric,
 };

@@ -1,5 +1,4 @@
 /* Rows that stay on chip: staged levels, exact two-pass sums, dear values kept. */
-#include "family/host/host.h"
 #include "family/host/row/row.h"
 
 enum { CAP, PREFETCH, STRIDED, NONTEMPORAL };
@@ -16,13 +15,43 @@ static md_fa_row row_of(const md_fa_config *config)
 
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
-    const md_st_stage *st = &target->program->stage[target->stage];
+    const md_st_stage *st = md_fa_stage(target);
     if (md_st_size(target->program, st->axis, size) > config->value[CAP])
         return false;
     return !config->value[NONTEMPORAL] || (!config->value[STRIDED] && md_fa_row_can_stream(target, size));
 }
 
-MD_FA_FORWARD(md_fa_row, row_of, shape->size)
+static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
+{
+    const md_fa_row row = row_of(config);
+    md_fa_row_envelope(out, target, &row);
+}
+
+static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    const md_fa_row row = row_of(config);
+    md_fa_row_features(out, target, &row, size);
+}
+
+static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
+{
+    const md_fa_row row = row_of(config);
+    return md_fa_row_emit(out, target, &row);
+}
+
+static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
+                     const md_kn_shape *shape)
+{
+    const md_fa_row row = row_of(config);
+    md_fa_row_geometry(out, target, &row, shape->size);
+}
+
+/* Lane and accumulator of an element follow from its distance from the row's first. */
+static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)
+{
+    (void)target, (void)config;
+    return (md_fa_class){.group = "row", .is_repeatable = true, .is_invariant = true};
+}
 
 const md_fa_family md_fa_host_row_persistent = {
     .name = "row_persistent",
@@ -40,4 +69,5 @@ const md_fa_family md_fa_host_row_persistent = {
     .features = features,
     .emit = emit,
     .geometry = geometry,
+    .numeric = numeric,
 };

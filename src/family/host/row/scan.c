@@ -3,7 +3,6 @@
 #include "base/status.h"
 #include "codegen/row/scan.h"
 #include "family/cost.h"
-#include "family/host/host.h"
 
 #include <math.h>
 #include <string.h>
@@ -11,20 +10,15 @@
 enum { COLUMN, SPLIT, STRIDED, NONTEMPORAL }; /* COLUMN: vectors of a block, 0: lanes run along the axis */
 enum { PIECE = 16384, GRAIN_POINTS = 16384 };
 
-static const md_st_stage *stage_of(const md_fa_target *target)
-{
-    return &target->program->stage[target->stage];
-}
-
 static bool applies(const md_fa_target *target)
 {
-    const md_st_stage *st = stage_of(target);
+    const md_st_stage *st = md_fa_stage(target);
     return st->kind == MD_ST_SCAN && !st->has_duplicates;
 }
 
 static double stored_bytes(const md_fa_target *target, const int64_t *size)
 {
-    const md_st_stage *st = stage_of(target);
+    const md_st_stage *st = md_fa_stage(target);
     double points = (double)md_st_points(target->program, st->n_outer, st->outer, size) *
                     (double)md_st_size(target->program, st->axis, size);
     double item = 0;
@@ -35,7 +29,7 @@ static double stored_bytes(const md_fa_target *target, const int64_t *size)
 
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
-    const md_st_stage *st = stage_of(target);
+    const md_st_stage *st = md_fa_stage(target);
     if (config->value[COLUMN] && (st->n_outer == 0 || config->value[SPLIT]))
         return false;
     if (config->value[SPLIT] && md_st_size(target->program, st->axis, size) <= PIECE)
@@ -46,7 +40,7 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
 
 static int32_t lane_of(const md_fa_target *target, const md_fa_config *config)
 {
-    const md_st_stage *st = stage_of(target);
+    const md_st_stage *st = md_fa_stage(target);
     return config->value[COLUMN] ? st->outer[st->n_outer - 1] : st->axis;
 }
 
@@ -109,7 +103,7 @@ static void set_blocks(md_kn_geometry *out, int64_t blocks, int64_t points, cons
 
 static void place(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
-    const md_st_stage *st = stage_of(target);
+    const md_st_stage *st = md_fa_stage(target);
     int64_t n = md_st_size(target->program, st->axis, size),
             rows = md_st_points(target->program, st->n_outer, st->outer, size);
     int64_t pieces = (n + PIECE - 1) / PIECE, width = md_cg_width(target->facts) * config->value[COLUMN];
@@ -136,7 +130,7 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
 
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
-    const md_st_stage *st = stage_of(target);
+    const md_st_stage *st = md_fa_stage(target);
     double flops = 0, bytes = 0, stored = stored_bytes(target, size);
     double rows = (double)md_st_points(target->program, st->n_outer, st->outer, size),
            n = (double)md_st_size(target->program, st->axis, size);
@@ -168,6 +162,19 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     out->parallel = md_fa_host_parallel(ceil((double)last->blocks / (double)last->grain), target->facts);
 }
 
+/* Nontemporal stores begin at a boundary of memory, so vectors begin where the row lies. */
+static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)
+{
+    const bool is_column = config->value[COLUMN] != 0, is_placed = !is_column && config->value[NONTEMPORAL];
+    (void)target;
+    return (md_fa_class){.group = is_column   ? "scan_column"
+                                  : is_placed ? "scan_placed"
+                                              : "scan",
+                         .field = {is_column ? NULL : "split"},
+                         .is_repeatable = true,
+                         .is_invariant = !is_placed};
+}
+
 const md_fa_family md_fa_host_scan = {
     .name = "scan",
     .device = MD_DEV_HOST,
@@ -183,4 +190,5 @@ const md_fa_family md_fa_host_scan = {
     .features = features,
     .emit = emit,
     .geometry = geometry,
+    .numeric = numeric,
 };
