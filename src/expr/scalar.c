@@ -1,5 +1,6 @@
 /* What operations compute, one element at a time: NumPy's and PyTorch's semantics. Integers wrap; // and % round toward
- * minus infinity as in Python, and by an integer zero they give 0, as in NumPy. The expressions are those of ops.def. */
+ * minus infinity as in Python, and by an integer zero they give 0, as in NumPy. The expressions are those of
+ * ops.def. */
 #include "expr/scalar.h"
 
 #include <math.h>

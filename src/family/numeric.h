@@ -13,9 +13,9 @@ typedef struct md_fa_numeric {
     uint64_t id;
     char name[MD_FA_NUMERIC_NAME]; /* "row/lanes64_keep0"; of a class of its own the variant's name */
     bool is_repeatable; /* the same call gives the same bits: no atomics in any order, nothing that depends on timing */
-    bool
-        is_invariant; /* an element's bits do not depend on the sizes of dims that no reduction runs over, nor on where its row lies: no parts whose
-                        * number follows from them, no envelope that ends with them */
+    /* an element's bits depend neither on the sizes of dims that no reduction runs over nor on its row's position: the
+     * number of parts does not follow from them, and no envelope ends with them */
+    bool is_invariant;
 } md_fa_numeric;
 
 /** The class of a variant. */

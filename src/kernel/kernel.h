@@ -49,9 +49,9 @@ enum { MD_KN_COPY_LINE = 128 };
 typedef struct md_kn_map {
     uint8_t tensor, dtype, swizzle; /* bytes of the swizzle: 0, 32, 64, 128 */
     uint8_t shrinks; /* 1: the box has no more of dim 1 than the tensor, rounded up to 8 */
-    uint8_t
-        is_copy; /* 1: not the tensor, but a copy of it in the workspace, without gaps but for lines padded to whole pieces of MD_KN_COPY_LINE bytes;
-                      * copies follow each other in the order of the maps, each on a boundary of 256 bytes */
+    /* 1: not the tensor but a copy of it in the workspace, packed, with lines padded to whole pieces of MD_KN_COPY_LINE
+     * bytes. The copies follow each other in the order of the maps, each on a boundary of 256 bytes. */
+    uint8_t is_copy;
     uint8_t n_dims[MD_KN_MAP_RANK]; /* 0: a dim of size 1 */
     uint8_t dim[MD_KN_MAP_RANK][MD_KN_MAP_DIMS];
     uint8_t axis[MD_KN_MAP_RANK]; /* of the tensor: its stride; that of the last of the dims */

@@ -32,7 +32,8 @@ static const golden goldens[] = {
      "  Y[i] = X[i] + bias; Z[i] = bias[i]\n"
      "                ^"},
     {"scalar learning_rate; Y[i] = X[i] * learning_rat",
-     "1:37: unknown name 'learning_rat'; a tensor needs its indices, a parameter 'scalar learning_rat;'; did you mean 'learning_rate'?\n"
+     "1:37: unknown name 'learning_rat'; a tensor needs its indices, a parameter 'scalar learning_rat;'; "
+     "did you mean 'learning_rate'?\n"
      "  scalar learning_rate; Y[i] = X[i] * learning_rat\n"
      "                                      ^"},
     {"Y[i] = X[i] * lr",
@@ -144,15 +145,18 @@ static const golden goldens[] = {
      "  Y[i] = X[i]; Y[i] = Z[i]\n"
      "               ^"},
     {"Y[i] = X[i]; X[i] = Z[i]",
-     "1:8: 'X' is read before it is written at 1:14; to update in place, give the new value another name and pass the same memory for both\n"
+     "1:8: 'X' is read before it is written at 1:14; to update in place, give the new value another name "
+     "and pass the same memory for both\n"
      "  Y[i] = X[i]; X[i] = Z[i]\n"
      "         ^"},
     {"Y[i] = Y[i] + 1",
-     "1:8: 'Y' is read in the statement that writes it; to update in place, give the new value another name and pass the same memory for both\n"
+     "1:8: 'Y' is read in the statement that writes it; to update in place, give the new value another name "
+     "and pass the same memory for both\n"
      "  Y[i] = Y[i] + 1\n"
      "         ^"},
     {"G[ids[i]] += G[i]",
-     "1:14: 'G' is read in the statement that writes it; to update in place, give the new value another name and pass the same memory for both\n"
+     "1:14: 'G' is read in the statement that writes it; to update in place, give the new value another name "
+     "and pass the same memory for both\n"
      "  G[ids[i]] += G[i]\n"
      "               ^"},
     {"Y[i,i] = X[i]",

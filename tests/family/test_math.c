@@ -1,5 +1,6 @@
 /* Every function of one operand that the host's kernels have, against its reference in f64: samples within the error
- * that the table of operations states, and special values. Built for 4, 8 and 16 lanes; a build that this processor cannot run skips itself (77). */
+ * that the table of operations states, and special values. Built for 4, 8 and 16 lanes; a build that this processor
+ * cannot run skips itself (77). */
 #include "kernels/host/prelude.h"
 #include "expr/scalar.h"
 

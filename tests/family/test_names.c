@@ -142,7 +142,8 @@ static void check_numbers(const md_fa_family *f, const md_fa_config *config, con
     assert_true(!at || at[strcspn(at, "0123456789")] == 0);
 }
 
-/* Every variant of the wisdom that is installed, which is of before fields were renamed, is the config that it names. */
+/* Every variant of the wisdom that is installed, which is of before fields were renamed, is the config that it
+ * names. */
 static void test_shipped_wisdom(void **state)
 {
     static const char *const keys[] = {"\"variant\":\"", "\"name\":\""};

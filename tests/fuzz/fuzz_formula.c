@@ -4,7 +4,8 @@
  *   clang -g -O1 -std=gnu11 -D_GNU_SOURCE -fsanitize=fuzzer,address,undefined -Iinclude -Isrc -Itests -IBUILD/src \
  *     tests/fuzz/fuzz_formula.c src/base/{arena,strbuf,status,dtype}.c <src/expr, all .c>
  *     BUILD/src/expr/catalogue_table.c -lm -o fuzz_formula
- *   (cat tests/fuzz/formula.dict; sed -nE 's/^[A-Z]+\([A-Z0-9_]+, ([a-z0-9_]+), .+/"\1"/p' src/expr/ops.def) > words.dict
+ *   (cat tests/fuzz/formula.dict; sed -nE 's/^[A-Z]+\([A-Z0-9_]+, ([a-z0-9_]+), .+/"\1"/p' src/expr/ops.def) >
+ * words.dict
  *   ./fuzz_formula -dict=words.dict -max_len=2000 WORK data/fuzz/formula
  *
  * An input may begin with a line "#!sizes", which goes to the options. */

@@ -33,7 +33,8 @@ typedef struct variant_case {
  * says that the variant does not apply to any stage, is not legal there, or its envelope does not hold, and nothing
  * was compared. */
 bool variant_check(char *text, size_t n_text, bool *skipped, md_dev *dev, const variant_case *c, const char *variant);
-/** Every legal config of every family that applies to some stage. Returns how many were compared, -1 after a failure. */
+/** Every legal config of every family that applies to some stage. Returns how many were compared, -1 after a
+ * failure. */
 int variant_check_all(char *text, size_t n_text, md_dev *dev, const variant_case *c, const char *family);
 /** The text of the first launch. */
 md_status variant_text(md_strbuf *out, md_dev *dev, const variant_case *c, const char *variant);

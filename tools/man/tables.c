@@ -1,5 +1,5 @@
-/* Prints the tables that the man pages are filled with and that only the library knows, a row a line, cells separated by
- * tabs: "table cell cell ...". Everything else comes from `mdctl help --json`. */
+/* Prints the tables that the man pages are filled with and that only the library knows, a row a line, cells
+ * separated by tabs: "table cell cell ...". Everything else comes from `mdctl help --json`. */
 #include "base/dtype.h"
 #include "expr/formula.h"
 #include "expr/front/lex.h"

@@ -41,8 +41,9 @@ uint32_t md_cg_product_unit(const md_cg_product *product, int32_t operand);
 
 /* ---- On a GPU the text has, of the functions named in src/kernels/host/source.h and gemm.c, those for single
  * values and addresses (md_operand_view, _get, _at, _is_plain, _address), sizes, and
- *   md_epilogue(p, batch, row, column, acc0, acc1, md_n)   stores lanes of sums: md_v by value, md_n a md_full or md_span
- *   md_epilogue_room(p, column), MD_WRAPS                  the columns are several indices: a vector must not go beyond the room
+ *   md_epilogue(p, batch, row, column, acc0, acc1, md_n)   stores lanes of sums: md_v by value, md_n md_full or md_span
+ *   md_epilogue_room(p, column), MD_WRAPS                  the columns are several indices: a vector must not go
+ *                                                          beyond the room
  * and what a template needs besides, as `extra` or by md_cg_product_print_result. */
 
 /** Prints md_params (what templates need besides is appended to the list by the caller), operands and epilogue into

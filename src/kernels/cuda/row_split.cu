@@ -8,7 +8,8 @@
  *   MD_KEEP      1: a block's slice stays in registers, MD_VECTORS per thread; 0: it is read again where it is needed
  *   MD_EARLY     number of a thread's vectors whose operands, if only stores use them, are loaded during the exchange;
  *                those of the others are loaded while these are stored. 0: before each store
- *   MD_ASIDE     not 0: these operands go to shared memory (aside.h), once for all rows of a block; else to registers */
+ *   MD_ASIDE     not 0: these operands go to shared memory (aside.h), once for all rows of a block; else to
+ *                registers */
 #define MD_EXCHANGE_GRID 0
 #define MD_EXCHANGE_CLUSTER 1
 #define MD_EXCHANGE_TICKET 2
