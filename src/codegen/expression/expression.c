@@ -4,66 +4,12 @@
 #include <inttypes.h>
 #include <math.h>
 
-/* ---- Names and literals */
-
-const char *md_cg_splat(md_cg *cg, const char *name, md_dtype type)
-{
-    return name ? md_cg_format(cg, "md_splat_%s(%s)", md_cg_suffix(type, false), name) : NULL;
-}
-
-static const char *real_text(md_cg *cg, double value, md_dtype type)
-{
-    const char *f = type == MD_F32 ? "f" : "";
-    if (isnan(value))
-        return md_cg_format(cg, "__builtin_nan%s(\"\")", f);
-    if (isinf(value))
-        return md_cg_format(cg, "(%s__builtin_inf%s())", value < 0 ? "-" : "", f);
-    if (type == MD_F32 && fabs(value) > 0x1.fffffep127)
-        return md_cg_format(cg, "((float)%.17g)", value);
-    /* Short where that is exact, for whoever reads the text; else in hexadecimal, so that no bit is lost. */
-    const char *text = md_cg_format(cg, value == rint(value) && fabs(value) < 1e6 ? "%.1f%s" : "%a%s",
-                                    type == MD_F32 ? (double)(float)value : value, f);
-    return signbit(value) && text ? md_cg_format(cg, "(%s)", text) : text;
-}
-
-static const char *integer_text(md_cg *cg, int64_t value)
-{
-    if (value == INT64_MIN)
-        return "(-INT64_C(9223372036854775807) - 1)";
-    return md_cg_format(cg, value < 0 ? "(-INT64_C(%" PRId64 "))" : "INT64_C(%" PRId64 ")", value < 0 ? -value : value);
-}
-
-/* A constant as an operand of another type: converted here, not in the text. */
-static const char *constant_text(md_cg *cg, const md_fx_node *n, md_dtype type)
-{
-    bool is_real = md_dtype_is_real(n->type);
-    double real = is_real ? n->num : (double)n->integer;
-    if (n->type == MD_F32)
-        real = (double)(float)real;
-    if (md_dtype_is_real(type))
-        return real_text(cg, real, type);
-    if (type == MD_BOOL)
-        return (is_real ? real != 0 : n->integer != 0) ? "1" : "0";
-    if (!is_real)
-        return integer_text(cg, n->integer);
-    int64_t integer = 0;
-    md_dtype_store(MD_I64, &integer, 0, real);
-    return integer_text(cg, integer);
-}
-
-const char *md_cg_convert(md_cg *cg, const char *name, md_dtype from, md_dtype to, bool is_uniform)
-{
-    if (from == to || !name)
-        return name;
-    return md_cg_format(cg, "md_cast_%s_%s(%s)", md_cg_suffix(from, is_uniform), md_cg_suffix(to, is_uniform), name);
-}
-
 const char *md_cg_operand(md_cg *cg, const md_fx_node *node, md_dtype type, bool lanes)
 {
     bool is_uniform = true;
     const char *text = NULL;
     if (node->kind == MD_FX_CONST) {
-        text = constant_text(cg, node, type);
+        text = md_cg_constant(cg, node, type);
     } else {
         md_cg_name name = md_cg_eval(cg, node);
         is_uniform = name.is_uniform;
@@ -250,7 +196,7 @@ static md_cg_name print_cast(md_cg *cg, md_cg_value_number *v)
 static md_cg_name print_size(md_cg *cg, const md_fx_node *n)
 {
     int64_t size = cg->formula->dim[n->id].size;
-    return (md_cg_name){size >= 0 ? integer_text(cg, size) : md_cg_format(cg, "p->n%" PRId32, n->id), true};
+    return (md_cg_name){size >= 0 ? md_cg_integer(cg, size) : md_cg_format(cg, "p->n%" PRId32, n->id), true};
 }
 
 static md_cg_name print_index(md_cg *cg, md_cg_value_number *v)
@@ -278,7 +224,7 @@ md_cg_name md_cg_eval(md_cg *cg, const md_fx_node *node)
         return *known;
     switch (node->kind) {
     case MD_FX_CONST:
-        return (md_cg_name){constant_text(cg, node, node->type), true};
+        return (md_cg_name){md_cg_constant(cg, node, node->type), true};
     case MD_FX_INDEX:
         return print_index(cg, v);
     case MD_FX_SIZE:
@@ -301,4 +247,22 @@ md_cg_name md_cg_eval(md_cg *cg, const md_fx_node *node)
         break;
     }
     return print_unknown(cg, node);
+}
+
+/* ---- For families */
+
+const char *md_cg_value(md_cg *cg, const md_fx_node *node, bool *is_uniform)
+{
+    md_cg_name name = md_cg_eval(cg, node);
+    if (is_uniform)
+        *is_uniform = name.is_uniform;
+    return cg->status == MD_OK ? name.text : NULL;
+}
+
+const char *md_cg_lanes(md_cg *cg, const md_fx_node *node)
+{
+    md_cg_name name = md_cg_eval(cg, node);
+    if (cg->status == MD_OK && name.is_uniform)
+        name = md_cg_declare(cg, md_cg_lane_type(node->type), false, false, md_cg_splat(cg, name.text, node->type));
+    return cg->status == MD_OK ? name.text : NULL;
 }

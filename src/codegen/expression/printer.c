@@ -105,16 +105,6 @@ md_cg_name md_cg_declare(md_cg *cg, const char *c_type, bool is_uniform, bool is
     return name;
 }
 
-const char *md_cg_share(md_cg *cg, const char *c_type, const char *text, bool is_hoisted)
-{
-    md_cg_name name = md_cg_find_text(cg, text);
-    if (!name.text) {
-        name = md_cg_declare(cg, c_type, true, is_hoisted, text);
-        md_cg_know_text(cg, text, name, is_hoisted);
-    }
-    return name.text;
-}
-
 void md_cg_open(md_cg *cg, md_strbuf *sink, int32_t hidden)
 {
     if (cg->depth + 1 >= MD_CG_MAX_SCOPES) {
@@ -146,39 +136,6 @@ const md_fx_node *md_cg_keep(md_cg *cg, const md_fx_node *node)
     *copy = *node;
     copy->arg = arg;
     return copy;
-}
-
-void md_cg_bind(md_cg *cg, const md_fx_node *node, const char *name, bool is_uniform)
-{
-    md_cg_value_number *v = node ? md_cg_number(cg, node) : NULL;
-    const char *copy = v ? md_cg_format(cg, "%s", name) : NULL;
-    if (copy)
-        md_cg_know(cg, v, (md_cg_name){copy, is_uniform}, true);
-}
-
-void md_cg_bind_ref(md_cg *cg, int32_t id, md_dtype type, const char *name, bool is_uniform)
-{
-    const md_fx_node *node = md_fx_ref(cg->arena, id, type);
-    if (node)
-        md_cg_bind(cg, node, name, is_uniform);
-    else
-        md_cg_error(cg, md_fail_memory());
-}
-
-const char *md_cg_value(md_cg *cg, const md_fx_node *node, bool *is_uniform)
-{
-    md_cg_name name = md_cg_eval(cg, node);
-    if (is_uniform)
-        *is_uniform = name.is_uniform;
-    return cg->status == MD_OK ? name.text : NULL;
-}
-
-const char *md_cg_lanes(md_cg *cg, const md_fx_node *node)
-{
-    md_cg_name name = md_cg_eval(cg, node);
-    if (cg->status == MD_OK && name.is_uniform)
-        name = md_cg_declare(cg, md_cg_lane_type(node->type), false, false, md_cg_splat(cg, name.text, node->type));
-    return cg->status == MD_OK ? name.text : NULL;
 }
 
 void md_cg_print_uses(const md_cg *cg, md_strbuf *out)

@@ -93,11 +93,18 @@ const md_cg_name *md_cg_find(md_cg *cg, md_cg_value_number *v);
 void md_cg_know(md_cg *cg, md_cg_value_number *v, md_cg_name name, bool at_root);
 md_cg_name md_cg_find_text(md_cg *cg, const char *text);
 void md_cg_know_text(md_cg *cg, const char *text, md_cg_name name, bool at_root);
+/** A uniform text in a variable, known from now on. */
+const char *md_cg_share(md_cg *cg, const char *c_type, const char *text, bool is_hoisted);
 
 /* expression.c */
 md_cg_name md_cg_eval(md_cg *cg, const md_fx_node *node);
 /** The same as a text of this type, in lanes where `lanes` asks for it. */
 const char *md_cg_operand(md_cg *cg, const md_fx_node *node, md_dtype type, bool lanes);
+/* literal.c */
+/** A constant as an operand of this type: converted here, not in the text. */
+const char *md_cg_constant(md_cg *cg, const md_fx_node *node, md_dtype type);
+const char *md_cg_integer(md_cg *cg, int64_t value);
+/** One value in all lanes. */
 const char *md_cg_splat(md_cg *cg, const char *name, md_dtype type);
 /* printer.c */
 /** Whether the text is C++ for a GPU. */
@@ -106,8 +113,6 @@ bool md_cg_is_cuda(const md_cg *cg);
 const char *md_cg_format(md_cg *cg, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /** Prints `const <type> <new name> = <text>;`. `is_hoisted`: to the prologue. */
 md_cg_name md_cg_declare(md_cg *cg, const char *c_type, bool is_uniform, bool is_hoisted, const char *text);
-/** A uniform text in a variable, known from now on. */
-const char *md_cg_share(md_cg *cg, const char *c_type, const char *text, bool is_hoisted);
 bool md_cg_can_hoist(const md_cg *cg, bool is_uniform, bool is_guarded);
 md_strbuf *md_cg_sink(md_cg *cg, bool is_hoisted);
 void md_cg_error(md_cg *cg, md_status status);

@@ -210,3 +210,32 @@ void md_cg_know_text(md_cg *cg, const char *text, md_cg_name name, bool at_root)
     *t = (md_cg_text){.next = cg->texts, .text = text, .known = known_here(cg, name, at_root, true)};
     cg->texts = t;
 }
+
+const char *md_cg_share(md_cg *cg, const char *c_type, const char *text, bool is_hoisted)
+{
+    md_cg_name name = md_cg_find_text(cg, text);
+    if (!name.text) {
+        name = md_cg_declare(cg, c_type, true, is_hoisted, text);
+        md_cg_know_text(cg, text, name, is_hoisted);
+    }
+    return name.text;
+}
+
+/* ---- For families */
+
+void md_cg_bind(md_cg *cg, const md_fx_node *node, const char *name, bool is_uniform)
+{
+    md_cg_value_number *v = node ? md_cg_number(cg, node) : NULL;
+    const char *copy = v ? md_cg_format(cg, "%s", name) : NULL;
+    if (copy)
+        md_cg_know(cg, v, (md_cg_name){copy, is_uniform}, true);
+}
+
+void md_cg_bind_ref(md_cg *cg, int32_t id, md_dtype type, const char *name, bool is_uniform)
+{
+    const md_fx_node *node = md_fx_ref(cg->arena, id, type);
+    if (node)
+        md_cg_bind(cg, node, name, is_uniform);
+    else
+        md_cg_error(cg, md_fail_memory());
+}

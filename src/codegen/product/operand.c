@@ -25,61 +25,6 @@ static int32_t n_operands(const md_cg_product *p)
     return 1 + p->n_products;
 }
 
-static const md_st_product *groups_of(const md_cg_product *p)
-{
-    return &p->program->stage[p->stage].product;
-}
-
-/* ---- Along what an operand lies in memory */
-typedef struct largest {
-    const md_cg_product *product;
-    int32_t operand, n_indices, last; /* of the largest load so far */
-} largest;
-
-/* Loads over more of rows and depth count more. */
-static bool weigh_load(void *user, const md_fx_node *node)
-{
-    largest *s = user;
-    if (node->kind != MD_FX_LOAD || node->n_args == 0)
-        return true;
-    int32_t n_rows, n = 0;
-    const int32_t *rows = md_cg_product_group(&n_rows, s->product, s->operand);
-    const md_st_product *g = groups_of(s->product);
-    for (int32_t i = 0; i < n_rows; i++)
-        n += md_fx_uses_index(node, rows[i]);
-    for (int32_t i = 0; i < g->n_k; i++)
-        n += md_fx_uses_index(node, g->k[i]);
-    if (n > s->n_indices) {
-        const md_fx_node *last = node->arg[node->n_args - 1];
-        s->n_indices = n;
-        s->last = last->kind == MD_FX_INDEX ? last->id : -1;
-    }
-    return true;
-}
-
-md_cg_along md_cg_product_along(const md_cg_product *product, int32_t operand)
-{
-    largest s = {.product = product, .operand = operand, .last = -1};
-    md_fx_visit(product->operand[operand], weigh_load, &s);
-    const md_st_product *g = groups_of(product);
-    int32_t n_rows;
-    const int32_t *rows = md_cg_product_group(&n_rows, product, operand);
-    if (g->n_k > 0 && s.last == g->k[g->n_k - 1])
-        return MD_CG_ALONG_DEPTH;
-    return n_rows > 0 && s.last == rows[n_rows - 1] ? MD_CG_ALONG_ROWS : MD_CG_ALONG_NEITHER;
-}
-
-int32_t md_cg_product_lane(const md_cg_product *product, int32_t operand)
-{
-    const md_st_product *g = groups_of(product);
-    int32_t n_rows;
-    const int32_t *rows = md_cg_product_group(&n_rows, product, operand);
-    md_cg_along along = md_cg_product_along(product, operand);
-    if (along == MD_CG_ALONG_DEPTH && g->n_k == 1) /* lanes must not wrap from one index of a group to the next */
-        return g->k[0];
-    return along == MD_CG_ALONG_ROWS && n_rows == 1 ? rows[0] : -1;
-}
-
 /* ---- Plain loads */
 /* How far an index moves a load: "(p->s0_1 + p->s0_2)", "0". */
 static void print_stride(md_strbuf *out, const md_fx_node *load, int32_t index)
@@ -115,7 +60,7 @@ static void print_group(md_strbuf *out, md_strbuf *condition, const char *field,
 static void print_view(md_strbuf *out, const md_cg_product *p, int32_t operand)
 {
     const md_fx_node *load = p->load[operand];
-    const md_st_product *g = groups_of(p);
+    const md_st_product *g = md_cg_product_stage(p);
     md_strbuf condition = {0};
     int32_t n;
     const int32_t *rows = md_cg_product_group(&n, p, operand);
@@ -194,7 +139,7 @@ static bool is_cheap(const md_fx_node *node)
 static md_status print_expression(md_strbuf *defines, md_strbuf *out, const md_cg_product *p, int32_t operand,
                                   int32_t lane)
 {
-    const md_st_product *g = groups_of(p);
+    const md_st_product *g = md_cg_product_stage(p);
     int32_t n;
     const int32_t *rows = md_cg_product_group(&n, p, operand);
     const md_fx_node *node = p->operand[operand];
@@ -231,7 +176,8 @@ static bool needs_values(const md_cg_product *p, int32_t operand)
 {
     int32_t n_rows;
     md_cg_product_group(&n_rows, p, operand);
-    return !p->load[operand] || n_rows > 1 || groups_of(p)->n_k > 1; /* a view with one index a side always holds */
+    return !p->load[operand] || n_rows > 1 ||
+           md_cg_product_stage(p)->n_k > 1; /* a view with one index a side always holds */
 }
 
 static void print_axis(md_strbuf *out, const md_cg_product *p, int32_t operand)

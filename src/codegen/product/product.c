@@ -1,4 +1,4 @@
-/* How a PRODUCT stage becomes rows x columns, and the text around operands: parameters, sizes, epilogue. */
+/* The text of a product around its operands: parameters, sizes, epilogue. */
 #include "base/dtype.h"
 #include "base/status.h"
 #include "codegen/product/product.h"
@@ -6,90 +6,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-static const md_st_product *product_of(const md_cg_product *p)
-{
-    return &p->program->stage[p->stage].product;
-}
-
-bool md_cg_product_holds(int32_t n, const int32_t *index, int32_t id)
-{
-    for (int32_t i = 0; i < n; i++)
-        if (index[i] == id)
-            return true;
-    return false;
-}
-
-/* Whether the first store runs over the stage's m fastest. */
-static bool stores_along_m(const md_st_stage *stage)
-{
-    const md_st_store *store = &stage->store[0];
-    const md_fx_node *last = store->n_subscripts > 0 ? store->subscript[store->n_subscripts - 1] : NULL;
-    return last && last->kind == MD_FX_INDEX && md_cg_product_holds(stage->product.n_m, stage->product.m, last->id);
-}
-
-bool md_cg_product_is_plain(const md_fx_node *node)
-{
-    for (int32_t i = 0; i < node->n_args; i++)
-        if (node->arg[i]->kind != MD_FX_INDEX)
-            return false;
-    return node->kind == MD_FX_LOAD;
-}
-
-/* The LOAD that an operand is: a cast to the accumulators' type does what loading does anyway. */
-static const md_fx_node *load_of(const md_fx_node *node, md_dtype type)
-{
-    if (node->kind == MD_FX_CAST && node->to == type)
-        node = node->arg[0];
-    return md_cg_product_is_plain(node) ? node : NULL;
-}
-
-/* Orders the products so that all share operand A. */
-static bool set_operands(md_cg_product *out, const md_fx_formula *formula, const md_st_product *s)
-{
-    const md_fx_node *const *rows = out->is_swapped ? s->b : s->a, *const *columns = out->is_swapped ? s->a : s->b;
-    if (s->n_products == 2 && !md_fx_equal(formula, rows[0], rows[1]))
-        return false;
-    out->operand[MD_CG_A] = rows[0];
-    for (int32_t i = 0; i < s->n_products; i++)
-        out->operand[MD_CG_B + i] = columns[i];
-    for (int32_t i = 0; i <= s->n_products; i++)
-        out->load[i] = load_of(out->operand[i], s->type);
-    return true;
-}
-
-static bool orient(md_cg_product *out, const md_st_program *program, int32_t stage, bool is_swapped)
-{
-    const md_st_product *s = &program->stage[stage].product;
-    *out = (md_cg_product){
-        .program = program, .stage = stage, .is_swapped = is_swapped, .n_products = s->n_products, .type = s->type};
-    out->n_rows = is_swapped ? s->n_n : s->n_m;
-    out->rows = is_swapped ? s->n : s->m;
-    out->n_columns = is_swapped ? s->n_m : s->n_n;
-    out->columns = is_swapped ? s->m : s->n;
-    return out->n_columns > 0 && set_operands(out, program->formula, s);
-}
-
-bool md_cg_product_of(md_cg_product *out, const md_st_program *program, int32_t stage, md_cg_columns columns)
-{
-    if (program->stage[stage].kind != MD_ST_PRODUCT)
-        return false;
-    bool is_swapped = columns == MD_CG_COLUMNS_M;
-    if (columns != MD_CG_COLUMNS_STORED)
-        return orient(out, program, stage, is_swapped);
-    is_swapped = stores_along_m(&program->stage[stage]);
-    return orient(out, program, stage, is_swapped) || orient(out, program, stage, !is_swapped);
-}
-
-const int32_t *md_cg_product_group(int32_t *n, const md_cg_product *product, int32_t operand)
-{
-    *n = operand == MD_CG_A ? product->n_rows : product->n_columns;
-    return operand == MD_CG_A ? product->rows : product->columns;
-}
-
-/* ---- Text */
 static void print_head(md_strbuf *out, const md_cg_product *p, const md_kn_param *param, int32_t n_params)
 {
-    const md_st_product *s = product_of(p);
+    const md_st_product *s = md_cg_product_stage(p);
     md_cg_print_params(out, param, n_params);
     md_strbuf_printf(out, "typedef %s md_acc;\ntypedef %s md_v;\n", md_cg_scalar_type(p->type),
                      md_cg_lane_type(p->type));
@@ -166,7 +85,7 @@ static void print_epilogue_head(md_strbuf *out, const md_cg_product *p, md_cg_ac
 
 static void print_place(md_strbuf *out, const md_cg_product *p)
 {
-    const md_st_product *s = product_of(p);
+    const md_st_product *s = md_cg_product_stage(p);
     md_cg_print_decode(out, p->program, s->n_batch, s->batch, "batch");
     md_cg_print_decode(out, p->program, p->n_rows, p->rows, "row");
     md_cg_print_decode(out, p->program, p->n_columns, p->columns, "column");
@@ -195,69 +114,9 @@ static md_status print_epilogue(md_strbuf *defines, md_strbuf *out, const md_cg_
     return status;
 }
 
-typedef struct unit_search {
-    int32_t lane;
-    uint32_t tensors;
-    int32_t axis[MD_FX_MAX_TENSORS]; /* the last one */
-} unit_search;
-
-static void note_unit(unit_search *s, int32_t tensor, int32_t rank, const md_fx_node *last)
-{
-    if (rank > 0 && md_fx_uses_index(last, s->lane)) {
-        s->tensors |= UINT32_C(1) << tensor;
-        s->axis[tensor] = rank - 1;
-    }
-}
-
-static bool visit_load(void *user, const md_fx_node *node)
-{
-    if (node->kind == MD_FX_LOAD)
-        note_unit(user, node->id, node->n_args, node->n_args > 0 ? node->arg[node->n_args - 1] : NULL);
-    return true;
-}
-
-/* `p->s3_1 == 1 && ...` of the tensors found; "1" for none. */
-static void print_unit_test(md_strbuf *out, const unit_search *s)
-{
-    md_strbuf_add(out, "1");
-    for (int32_t t = 0; t < MD_FX_MAX_TENSORS; t++)
-        if (s->tensors >> t & 1)
-            md_strbuf_printf(out, " && p->s%" PRId32 "_%" PRId32 " == 1", t, s->axis[t]);
-}
-
-static void find_units(unit_search *s, const md_fx_node *node, int32_t lane)
-{
-    *s = (unit_search){.lane = lane};
-    md_fx_visit(node, visit_load, s);
-}
-
-uint32_t md_cg_product_unit(const md_cg_product *product, int32_t operand)
-{
-    int32_t lane = md_cg_product_lane(product, operand);
-    unit_search s = {.lane = lane};
-    if (lane >= 0)
-        find_units(&s, product->operand[operand], lane);
-    return s.tensors;
-}
-
-void md_cg_product_print_unit_test(md_strbuf *out, const md_fx_node *node, int32_t lane)
-{
-    unit_search s;
-    find_units(&s, node, lane);
-    print_unit_test(out, &s);
-}
-
 /* The epilogue twice: for outputs and residuals with unit stride, and for any other. */
 static md_status print_epilogues(md_strbuf *defines, md_strbuf *out, const md_cg_product *p)
 {
-    const md_st_stage *stage = &p->program->stage[p->stage];
-    unit_search s = {.lane = p->columns[p->n_columns - 1]};
-    for (int32_t i = 0; i < stage->n_stores; i++) {
-        const md_st_store *store = &stage->store[i];
-        md_fx_visit(store->value, visit_load, &s);
-        if (store->n_subscripts > 0)
-            note_unit(&s, store->tensor, store->n_subscripts, store->subscript[store->n_subscripts - 1]);
-    }
     print_room(out, p);
     MD_TRY(print_epilogue(defines, out, p, MD_CG_UNIT));
     MD_TRY(print_epilogue(defines, out, p, MD_CG_STRIDED));
@@ -267,7 +126,7 @@ static md_status print_epilogues(md_strbuf *defines, md_strbuf *out, const md_cg
         "%sMD_INLINE void md_epilogue(const md_params *p, int64_t batch, int64_t row, int64_t column, %s)\n{\n    if (",
         is_gpu ? "MD_N_DECL " : "",
         is_gpu ? "md_v c0, md_v c1, md_n_t n" : "const md_acc *c0, const md_acc *c1, int n");
-    print_unit_test(out, &s);
+    md_cg_product_print_unit_stores(out, p);
     md_strbuf_add(out, ")\n        md_epilogue_unit(p, batch, row, column, c0, c1, n);\n    else\n"
                        "        md_epilogue_strided(p, batch, row, column, c0, c1, n);\n}\n");
     return MD_OK;

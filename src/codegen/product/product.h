@@ -59,15 +59,21 @@ bool md_cg_product_has_result(const md_cg_product *product);
  * stored. */
 md_status md_cg_product_print_result(md_strbuf *defines, md_strbuf *expr, const md_cg_product *product);
 
-/* Parts. product_operand.c; product.c */
-md_status md_cg_product_print_operands(md_strbuf *defines, md_strbuf *expr, const md_cg_product *product);
-/** Whether a node is a LOAD whose subscripts are plain indices. */
+/* ---- form.c, for the printers */
+const md_st_product *md_cg_product_stage(const md_cg_product *product);
+/** True if a node is a LOAD whose subscripts are plain indices. */
 bool md_cg_product_is_plain(const md_fx_node *node);
 bool md_cg_product_holds(int32_t n, const int32_t *index, int32_t id);
+/** The indices of an operand's rows. */
 const int32_t *md_cg_product_group(int32_t *n, const md_cg_product *product, int32_t operand);
 /** The index that lanes of an operand's expression run over; -1: none. */
 int32_t md_cg_product_lane(const md_cg_product *product, int32_t operand);
-/** `1 && p->s3_1 == 1 ...`: whether what the node reads along `lane` in its tensors' last axes has unit stride. */
+/** `1 && p->s3_1 == 1 ...`: true if what the node reads along `lane` in its tensors' last axes has unit stride. */
 void md_cg_product_print_unit_test(md_strbuf *out, const md_fx_node *node, int32_t lane);
+/** The same of all that the stage's stores read and write along the columns. */
+void md_cg_product_print_unit_stores(md_strbuf *out, const md_cg_product *product);
+
+/* ---- operand.c */
+md_status md_cg_product_print_operands(md_strbuf *defines, md_strbuf *expr, const md_cg_product *product);
 
 #endif

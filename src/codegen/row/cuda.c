@@ -7,11 +7,6 @@
 
 #include <inttypes.h>
 
-const char *md_cg_rp_function(const md_cg_row_printer *rp, bool takes_n)
-{
-    return rp->is_gpu && (takes_n || rp->o->is_column) ? "MD_N_DECL " : "";
-}
-
 /* The position, and in rows the number of elements: the end of a parameter list. */
 static void print_position(md_cg_row_printer *rp, md_strbuf *out)
 {

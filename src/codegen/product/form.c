@@ -1,0 +1,201 @@
+/* How a PRODUCT stage becomes a product of rows x columns: which indices are which, what its operands are, and along what
+ * they lie in memory. */
+#include "codegen/product/product.h"
+
+#include <inttypes.h>
+
+const md_st_product *md_cg_product_stage(const md_cg_product *p)
+{
+    return &p->program->stage[p->stage].product;
+}
+
+bool md_cg_product_holds(int32_t n, const int32_t *index, int32_t id)
+{
+    for (int32_t i = 0; i < n; i++)
+        if (index[i] == id)
+            return true;
+    return false;
+}
+
+/* Whether the first store runs over the stage's m fastest. */
+static bool stores_along_m(const md_st_stage *stage)
+{
+    const md_st_store *store = &stage->store[0];
+    const md_fx_node *last = store->n_subscripts > 0 ? store->subscript[store->n_subscripts - 1] : NULL;
+    return last && last->kind == MD_FX_INDEX && md_cg_product_holds(stage->product.n_m, stage->product.m, last->id);
+}
+
+bool md_cg_product_is_plain(const md_fx_node *node)
+{
+    for (int32_t i = 0; i < node->n_args; i++)
+        if (node->arg[i]->kind != MD_FX_INDEX)
+            return false;
+    return node->kind == MD_FX_LOAD;
+}
+
+/* The LOAD that an operand is: a cast to the accumulators' type does what loading does anyway. */
+static const md_fx_node *load_of(const md_fx_node *node, md_dtype type)
+{
+    if (node->kind == MD_FX_CAST && node->to == type)
+        node = node->arg[0];
+    return md_cg_product_is_plain(node) ? node : NULL;
+}
+
+/* Orders the products so that all share operand A. */
+static bool set_operands(md_cg_product *out, const md_fx_formula *formula, const md_st_product *s)
+{
+    const md_fx_node *const *rows = out->is_swapped ? s->b : s->a, *const *columns = out->is_swapped ? s->a : s->b;
+    if (s->n_products == 2 && !md_fx_equal(formula, rows[0], rows[1]))
+        return false;
+    out->operand[MD_CG_A] = rows[0];
+    for (int32_t i = 0; i < s->n_products; i++)
+        out->operand[MD_CG_B + i] = columns[i];
+    for (int32_t i = 0; i <= s->n_products; i++)
+        out->load[i] = load_of(out->operand[i], s->type);
+    return true;
+}
+
+static bool orient(md_cg_product *out, const md_st_program *program, int32_t stage, bool is_swapped)
+{
+    const md_st_product *s = &program->stage[stage].product;
+    *out = (md_cg_product){
+        .program = program, .stage = stage, .is_swapped = is_swapped, .n_products = s->n_products, .type = s->type};
+    out->n_rows = is_swapped ? s->n_n : s->n_m;
+    out->rows = is_swapped ? s->n : s->m;
+    out->n_columns = is_swapped ? s->n_m : s->n_n;
+    out->columns = is_swapped ? s->m : s->n;
+    return out->n_columns > 0 && set_operands(out, program->formula, s);
+}
+
+bool md_cg_product_of(md_cg_product *out, const md_st_program *program, int32_t stage, md_cg_columns columns)
+{
+    if (program->stage[stage].kind != MD_ST_PRODUCT)
+        return false;
+    bool is_swapped = columns == MD_CG_COLUMNS_M;
+    if (columns != MD_CG_COLUMNS_STORED)
+        return orient(out, program, stage, is_swapped);
+    is_swapped = stores_along_m(&program->stage[stage]);
+    return orient(out, program, stage, is_swapped) || orient(out, program, stage, !is_swapped);
+}
+
+const int32_t *md_cg_product_group(int32_t *n, const md_cg_product *product, int32_t operand)
+{
+    *n = operand == MD_CG_A ? product->n_rows : product->n_columns;
+    return operand == MD_CG_A ? product->rows : product->columns;
+}
+
+/* ---- Along what an operand lies in memory */
+typedef struct largest {
+    const md_cg_product *product;
+    int32_t operand, n_indices, last; /* of the largest load so far */
+} largest;
+
+/* Loads over more of rows and depth count more. */
+static bool weigh_load(void *user, const md_fx_node *node)
+{
+    largest *s = user;
+    if (node->kind != MD_FX_LOAD || node->n_args == 0)
+        return true;
+    int32_t n_rows, n = 0;
+    const int32_t *rows = md_cg_product_group(&n_rows, s->product, s->operand);
+    const md_st_product *g = md_cg_product_stage(s->product);
+    for (int32_t i = 0; i < n_rows; i++)
+        n += md_fx_uses_index(node, rows[i]);
+    for (int32_t i = 0; i < g->n_k; i++)
+        n += md_fx_uses_index(node, g->k[i]);
+    if (n > s->n_indices) {
+        const md_fx_node *last = node->arg[node->n_args - 1];
+        s->n_indices = n;
+        s->last = last->kind == MD_FX_INDEX ? last->id : -1;
+    }
+    return true;
+}
+
+md_cg_along md_cg_product_along(const md_cg_product *product, int32_t operand)
+{
+    largest s = {.product = product, .operand = operand, .last = -1};
+    md_fx_visit(product->operand[operand], weigh_load, &s);
+    const md_st_product *g = md_cg_product_stage(product);
+    int32_t n_rows;
+    const int32_t *rows = md_cg_product_group(&n_rows, product, operand);
+    if (g->n_k > 0 && s.last == g->k[g->n_k - 1])
+        return MD_CG_ALONG_DEPTH;
+    return n_rows > 0 && s.last == rows[n_rows - 1] ? MD_CG_ALONG_ROWS : MD_CG_ALONG_NEITHER;
+}
+
+int32_t md_cg_product_lane(const md_cg_product *product, int32_t operand)
+{
+    const md_st_product *g = md_cg_product_stage(product);
+    int32_t n_rows;
+    const int32_t *rows = md_cg_product_group(&n_rows, product, operand);
+    md_cg_along along = md_cg_product_along(product, operand);
+    if (along == MD_CG_ALONG_DEPTH && g->n_k == 1) /* lanes must not wrap from one index of a group to the next */
+        return g->k[0];
+    return along == MD_CG_ALONG_ROWS && n_rows == 1 ? rows[0] : -1;
+}
+
+/* ---- Unit strides */
+typedef struct unit_search {
+    int32_t lane;
+    uint32_t tensors;
+    int32_t axis[MD_FX_MAX_TENSORS]; /* the last one */
+} unit_search;
+
+static void note_unit(unit_search *s, int32_t tensor, int32_t rank, const md_fx_node *last)
+{
+    if (rank > 0 && md_fx_uses_index(last, s->lane)) {
+        s->tensors |= UINT32_C(1) << tensor;
+        s->axis[tensor] = rank - 1;
+    }
+}
+
+static bool visit_load(void *user, const md_fx_node *node)
+{
+    if (node->kind == MD_FX_LOAD)
+        note_unit(user, node->id, node->n_args, node->n_args > 0 ? node->arg[node->n_args - 1] : NULL);
+    return true;
+}
+
+/* `p->s3_1 == 1 && ...` of the tensors found; "1" for none. */
+static void print_unit_test(md_strbuf *out, const unit_search *s)
+{
+    md_strbuf_add(out, "1");
+    for (int32_t t = 0; t < MD_FX_MAX_TENSORS; t++)
+        if (s->tensors >> t & 1)
+            md_strbuf_printf(out, " && p->s%" PRId32 "_%" PRId32 " == 1", t, s->axis[t]);
+}
+
+static void find_units(unit_search *s, const md_fx_node *node, int32_t lane)
+{
+    *s = (unit_search){.lane = lane};
+    md_fx_visit(node, visit_load, s);
+}
+
+uint32_t md_cg_product_unit(const md_cg_product *product, int32_t operand)
+{
+    int32_t lane = md_cg_product_lane(product, operand);
+    unit_search s = {.lane = lane};
+    if (lane >= 0)
+        find_units(&s, product->operand[operand], lane);
+    return s.tensors;
+}
+
+void md_cg_product_print_unit_test(md_strbuf *out, const md_fx_node *node, int32_t lane)
+{
+    unit_search s;
+    find_units(&s, node, lane);
+    print_unit_test(out, &s);
+}
+
+void md_cg_product_print_unit_stores(md_strbuf *out, const md_cg_product *p)
+{
+    const md_st_stage *stage = &p->program->stage[p->stage];
+    unit_search s = {.lane = p->columns[p->n_columns - 1]};
+    for (int32_t i = 0; i < stage->n_stores; i++) {
+        const md_st_store *store = &stage->store[i];
+        md_fx_visit(store->value, visit_load, &s);
+        if (store->n_subscripts > 0)
+            note_unit(&s, store->tensor, store->n_subscripts, store->subscript[store->n_subscripts - 1]);
+    }
+    print_unit_test(out, &s);
+}

@@ -1,0 +1,208 @@
+/* The parts of a row program's functions that host and GPU texts share: names that a function knows, derived values,
+ * the bodies of reductions, stores. */
+#include "codegen/row/print.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+const char *md_cg_rp_function(const md_cg_row_printer *rp, bool takes_n)
+{
+    return rp->is_gpu && (takes_n || rp->o->is_column) ? "MD_N_DECL " : "";
+}
+
+md_cg_reduction md_cg_rp_reduction(const md_cg_row_printer *rp, int32_t id)
+{
+    return (md_cg_reduction){.r = &rp->stage->row.reduction[id],
+                             .id = id,
+                             .is_column = rp->o->is_column,
+                             .is_gpu = rp->is_gpu,
+                             .has_shift = rp->has_shift[id]};
+}
+
+/* ---- Names that a function body starts with */
+
+static const md_fx_node count_node = {.kind = MD_FX_COUNT, .type = MD_I64};
+
+/* A GPU's compiler reads parameters anew behind every barrier; it sees that equal terms of the axis' length are
+ * equal where that is a variable. */
+bool md_cg_rp_has_n(const md_cg_row_printer *rp)
+{
+    return rp->is_gpu && !rp->o->is_column &&
+           rp->program->formula->dim[rp->program->index[rp->stage->axis].dim].size < 0;
+}
+
+void md_cg_rp_bind_results(md_cg_row_printer *rp, md_cg_scope_kind s)
+{
+    char name[24];
+    for (int32_t i = 0; s != MD_CG_SCOPE_START && i < rp->stage->row.n_reductions; i++) {
+        bool is_shift = s == MD_CG_SCOPE_BODY && rp->has_shift[i];
+        snprintf(name, sizeof name, "row->%c%" PRId32, is_shift ? 'e' : 'r', i);
+        md_cg_bind_ref(rp->cg, i, rp->stage->row.reduction[i].type, name, !rp->o->is_column);
+    }
+    bool is_chunk = rp->o->is_online && s == MD_CG_SCOPE_BODY, has_own = md_cg_rp_has_n(rp);
+    md_cg_bind(rp->cg, &count_node,
+               has_own && !is_chunk ? "row->n"
+               : rp->is_gpu         ? "(int64_t)row->count"
+                                    : "row->count",
+               true);
+    if (has_own)
+        md_cg_bind(rp->cg, &rp->size, "row->n", true);
+}
+
+void md_cg_rp_begin(md_cg_row_printer *rp, md_strbuf *body, md_cg_scope_kind s)
+{
+    md_cg_begin(rp->cg, body);
+    md_cg_rp_bind_results(rp, s);
+    for (int32_t i = 0; i < rp->plan.n_derived; i++)
+        if (rp->is_known[i])
+            md_cg_bind(rp->cg, rp->plan.derived[i].node, rp->field[i], rp->is_field_uniform[i]);
+}
+
+/* ---- Derived values */
+
+static void print_derived(md_cg_row_printer *rp, md_strbuf *body, int32_t i)
+{
+    const md_cg_derived *d = &rp->plan.derived[i];
+    bool is_uniform = true;
+    const char *value = md_cg_value(rp->cg, d->node, &is_uniform);
+    if (!value)
+        return;
+    if (!rp->field[i]) {
+        snprintf(rp->field_text[i], sizeof rp->field_text[i], "row->d%" PRId32, i);
+        rp->field[i] = rp->field_text[i];
+        rp->is_field_uniform[i] = is_uniform;
+        md_strbuf_printf(&rp->fields, "%s d%" PRId32 ";\n",
+                         is_uniform ? md_cg_scalar_type(d->node->type) : md_cg_lane_type(d->node->type), i);
+    }
+    md_strbuf_printf(body, "row->d%" PRId32 " = %s;\n", i, value);
+}
+
+typedef bool (*derived_fn)(const md_cg_row_printer *rp, const md_cg_derived *d, int32_t level);
+
+static bool needs_nothing(const md_cg_row_printer *rp, const md_cg_derived *d, int32_t level)
+{
+    (void)rp, (void)level;
+    return d->level < 0;
+}
+
+static bool is_body_of_level(const md_cg_row_printer *rp, const md_cg_derived *d, int32_t level)
+{
+    (void)rp;
+    return d->for_body && d->level == level;
+}
+
+/* In a chunk, values for bodies are those of the chunk: stores need their own. */
+static bool is_for_stores(const md_cg_row_printer *rp, const md_cg_derived *d, int32_t level)
+{
+    (void)level;
+    return d->for_store && d->level >= 0 && (rp->o->is_online || !d->for_body);
+}
+
+static void print_all_derived(md_cg_row_printer *rp, md_strbuf *body, derived_fn wanted, int32_t level)
+{
+    for (int32_t i = 0; i < rp->plan.n_derived; i++)
+        if (wanted(rp, &rp->plan.derived[i], level))
+            print_derived(rp, body, i);
+    for (int32_t i = 0; i < rp->plan.n_derived; i++)
+        rp->is_known[i] |= wanted(rp, &rp->plan.derived[i], level) && rp->field[i];
+}
+
+/* Where the axis is empty there is nothing to load. Without loads the compiler is spared a branch, across which it
+ * would not see equal values. */
+static void unless_empty(const md_cg_row_printer *rp, md_strbuf *out, derived_fn wanted, int32_t level)
+{
+    bool has_loads = false;
+    for (int32_t i = 0; i < rp->plan.n_derived; i++)
+        has_loads |= wanted(rp, &rp->plan.derived[i], level) && md_fx_has_kind(rp->plan.derived[i].node, MD_FX_LOAD);
+    if (!rp->is_gpu || rp->o->is_column || has_loads)
+        md_strbuf_add(out, "if (row->count == 0)\nreturn;\n");
+}
+
+void md_cg_rp_derived(md_cg_row_printer *rp, md_strbuf *out, int32_t level)
+{
+    if (rp->is_gpu)
+        unless_empty(rp, out, is_body_of_level, level);
+    print_all_derived(rp, out, is_body_of_level, level);
+}
+
+void md_cg_rp_start(md_cg_row_printer *rp)
+{
+    md_strbuf *out = &rp->text;
+    md_strbuf_printf(out, "%sMD_INLINE void md_start(MD_X_DECL const md_params *p, md_row *row)\n{\n",
+                     md_cg_rp_function(rp, false));
+    md_strbuf_add(out, "row->count = MD_COUNT(p);\n");
+    if (md_cg_rp_has_n(rp))
+        md_strbuf_add(out, "row->n = MD_COUNT(p);\n");
+    unless_empty(rp, out, needs_nothing, -1);
+    md_cg_rp_begin(rp, out, MD_CG_SCOPE_START);
+    print_all_derived(rp, out, needs_nothing, -1);
+    md_strbuf_add(out, "}\n");
+}
+
+void md_cg_rp_derive(md_cg_row_printer *rp)
+{
+    md_strbuf *out = &rp->text;
+    for (int32_t i = 0; rp->o->is_online && i < rp->plan.n_derived; i++)
+        rp->is_known[i] = rp->plan.derived[i].level < 0;
+    md_strbuf_printf(out, "%sMD_INLINE void md_derive(MD_X_DECL const md_params *p, md_row *row)\n{\n",
+                     md_cg_rp_function(rp, false));
+    unless_empty(rp, out, is_for_stores, 0);
+    md_cg_rp_begin(rp, out, MD_CG_SCOPE_STORE);
+    print_all_derived(rp, out, is_for_stores, 0);
+    md_strbuf_add(out, "}\n");
+}
+
+/* ---- Levels */
+
+void md_cg_rp_each(md_cg_row_printer *rp, md_strbuf *out, int32_t level,
+                   void (*print)(md_strbuf *out, const md_cg_reduction *d))
+{
+    for (int32_t i = 0; i < rp->stage->row.n_reductions; i++) {
+        md_cg_reduction d = md_cg_rp_reduction(rp, i);
+        if (d.r->level == level)
+            print(out, &d);
+    }
+}
+
+/* A sum may round as it likes: its products are not rounded by themselves where that saves an operation. */
+static bool adds_product(md_cg_row_printer *rp, md_strbuf *out, const md_cg_reduction *d)
+{
+    const md_fx_node *body = d->r->body;
+    bool is_product = body->kind == MD_FX_OP && body->op == MD_FX_MUL && body->type == d->r->type;
+    if (!rp->is_gpu || d->r->op != MD_FX_R_SUM || !is_product || (body->type != MD_F32 && body->type != MD_F64))
+        return false;
+    for (int32_t i = 0; i < rp->plan.n_kept; i++)
+        if (md_fx_equal(rp->program->formula, rp->plan.kept[i].node, body))
+            return false; /* it is computed anyway */
+    const char *a = md_cg_lanes(rp->cg, body->arg[0]), *b = md_cg_lanes(rp->cg, body->arg[1]);
+    if (a && b)
+        md_cg_red_add_product(out, d, a, b);
+    return true;
+}
+
+void md_cg_rp_bodies(md_cg_row_printer *rp, md_strbuf *out, int32_t level)
+{
+    for (int32_t i = 0; i < rp->stage->row.n_reductions; i++) {
+        md_cg_reduction d = md_cg_rp_reduction(rp, i);
+        if (d.r->level != level || adds_product(rp, out, &d))
+            continue;
+        const char *value =
+            md_cg_convert(rp->cg, md_cg_lanes(rp->cg, d.r->body), d.r->body->type, md_cg_acc_type(d.r), false);
+        if (value)
+            md_cg_red_add(out, &d, value, rp->stage->axis);
+    }
+}
+
+/* ---- Stores: all values first, then all stores */
+
+void md_cg_rp_stores(md_cg_row_printer *rp, bool per_row)
+{
+    const char *value[MD_ST_MAX_STORES] = {NULL};
+    bool is_uniform[MD_ST_MAX_STORES] = {false};
+    for (int32_t i = 0; i < rp->stage->n_stores; i++)
+        if (rp->stage->store[i].per_row == per_row)
+            value[i] = md_cg_value(rp->cg, rp->stage->store[i].value, &is_uniform[i]);
+    for (int32_t i = 0; i < rp->stage->n_stores; i++)
+        if (value[i] && md_cg_status(rp->cg) == MD_OK)
+            md_cg_store(rp->cg, &rp->stage->store[i], value[i], is_uniform[i]);
+}
