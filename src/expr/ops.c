@@ -1,6 +1,5 @@
 /* Attributes of operations, and the names that the language reserves. */
 #include "expr/ops.h"
-#include "expr/front/words.h"
 
 #include <math.h>
 #include <md/md.h>

@@ -63,4 +63,11 @@ bool md_fx_op_is_function(md_fx_op op);
 bool md_fx_op_is_binder(md_fx_op op);
 bool md_fx_op_is_scan(md_fx_op op);
 
+/** The function of that name (exp, max, where, ...), MD_FX_NO_OP if there is none. */
+md_fx_op md_fx_function_named(const char *name);
+/** The reduction or scan of that name, MD_FX_NO_OP if there is none. max and min are functions too. */
+md_fx_op md_fx_binder_named(const char *name);
+/** True if the language uses the name, so that no tensor, index or scalar can have it. */
+bool md_fx_is_word(const char *name);
+
 #endif

@@ -100,19 +100,28 @@ static inline void md_eval_set_join(md_eval_set *s, const md_eval_set *other)
         s->word[i] |= other->word[i];
 }
 
-/* eval_compile.c: NULL when memory is short. */
-const md_eval_code *md_eval_compile(md_eval_machine *m, const md_fx_node *node);
+/* All functions that make codes give NULL when memory is short. */
+
+/* ---- code.c */
 md_eval_code *md_eval_code_new(md_eval_machine *m);
-/** Counts who uses each node of an expression: done once before it is compiled. */
-bool md_eval_note_shared(md_eval_machine *m, const md_fx_node *node);
+const md_eval_code *md_eval_real_const(md_eval_machine *m, double value);
+const md_eval_code *md_eval_int_const(md_eval_machine *m, int64_t value);
+/** The position of an index. */
+const md_eval_code *md_eval_index(md_eval_machine *m, int32_t index);
+/** A code of one operand; one of the two functions is NULL. */
+const md_eval_code *md_eval_wrap(md_eval_machine *m, const md_eval_code *a, md_eval_real_fn real,
+                                 md_eval_int_fn integer);
 const md_eval_code *md_eval_to_real(md_eval_machine *m, const md_eval_code *c);
 const md_eval_code *md_eval_to_bool(md_eval_machine *m, const md_eval_code *c);
+const md_eval_code *md_eval_cast(md_eval_machine *m, const md_fx_node *node, const md_eval_code *a);
+/** The same value, remembered until an index that it uses moves. */
+const md_eval_code *md_eval_remember(md_eval_machine *m, const md_eval_code *a);
 
-/* eval_op.c */
-const md_eval_code *md_eval_compile_op(md_eval_machine *m, const md_fx_node *node);
-
-/* eval_load.c */
-const md_eval_code *md_eval_compile_load(md_eval_machine *m, const md_fx_node *node);
+/* ---- op.c, reduce.c, scan.c, load.c: the code of a node, from those of its operands */
+const md_eval_code *md_eval_op(md_eval_machine *m, const md_fx_node *node, const md_eval_code *const *arg);
+const md_eval_code *md_eval_reduce(md_eval_machine *m, const md_fx_node *node, const md_eval_code *body);
+const md_eval_code *md_eval_scan(md_eval_machine *m, const md_fx_node *node, const md_eval_code *body);
+const md_eval_code *md_eval_load(md_eval_machine *m, const md_fx_node *node, const md_eval_code *const *arg);
 /** Element of the access at these positions of memory; false (and a fault) where an index lies outside and nothing is
  * to be read or written. Positions may be clamped. */
 bool md_eval_locate(md_eval_machine *m, int32_t tensor, int64_t *at);
@@ -124,20 +133,19 @@ static inline int64_t md_eval_offset(const md_eval_access *a, const int64_t *at)
     return offset;
 }
 
-/* eval_reduce.c */
-const md_eval_code *md_eval_compile_reduce(md_eval_machine *m, const md_fx_node *node);
-/* eval_scan.c */
-const md_eval_code *md_eval_compile_scan(md_eval_machine *m, const md_fx_node *node);
+/* ---- compile.c */
+/** The code of a node and of all that it needs. */
+const md_eval_code *md_eval_compile(md_eval_machine *m, const md_fx_node *node);
+/** The code of a statement's value; compiled once. */
+md_status md_eval_statement(const md_eval_code **out, md_eval_machine *m, int32_t stmt);
 
-/* eval_machine.c */
+/* ---- machine.c */
 md_status md_eval_machine_init(md_eval_machine *m, const md_fx_formula *formula, const md_fx_binding *binding,
                                md_fx_fault *fault);
 void md_eval_machine_finish(md_eval_machine *m);
 /** Fails where the tensor is to be computed on demand but its elements are not each written once, at their own index.
  */
 md_status md_eval_check_lazy(md_eval_machine *m, int32_t tensor);
-/** The code of a statement's value. */
-md_status md_eval_statement(const md_eval_code **out, md_eval_machine *m, int32_t stmt);
 
 /* A sum with a second double for what rounding lost (Neumaier 1974): its error does not grow with the number of terms.
  */

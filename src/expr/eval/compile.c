@@ -1,213 +1,10 @@
-/* Nodes to codes: constants, conversions, and the memory of last values. */
+/* Nodes to codes: operands first, then the code of the node itself. */
 #include "expr/eval/code.h"
 #include "expr/node.h"
 
-#include <math.h>
-
-md_eval_code *md_eval_code_new(md_eval_machine *m)
-{
-    return md_arena_alloc(m->arena, sizeof(md_eval_code));
-}
-
-/* ---- leaves ---- */
-
-static double run_real_const(md_eval_machine *m, const md_eval_code *c)
-{
-    (void)m;
-    return c->num;
-}
-
-static int64_t run_int_const(md_eval_machine *m, const md_eval_code *c)
-{
-    (void)m;
-    return c->whole;
-}
-
-static int64_t run_index(md_eval_machine *m, const md_eval_code *c)
-{
-    return m->at[c->id];
-}
-
-static const md_eval_code *compile_real_const(md_eval_machine *m, double value)
-{
-    md_eval_code *c = md_eval_code_new(m);
-    if (c != NULL) {
-        c->real = run_real_const;
-        c->num = value;
-    }
-    return c;
-}
-
-static const md_eval_code *compile_int_const(md_eval_machine *m, int64_t value)
-{
-    md_eval_code *c = md_eval_code_new(m);
-    if (c != NULL) {
-        c->integer = run_int_const;
-        c->whole = value;
-    }
-    return c;
-}
-
-static const md_eval_code *compile_index(md_eval_machine *m, int32_t index)
-{
-    md_eval_code *c = md_eval_code_new(m);
-    if (c != NULL) {
-        c->integer = run_index;
-        c->id = index;
-        md_eval_set_add(&c->uses, index);
-    }
-    return c;
-}
-
-/* ---- conversions ---- */
-
-static const md_eval_code *wrap(md_eval_machine *m, const md_eval_code *a, md_eval_real_fn real, md_eval_int_fn integer)
-{
-    md_eval_code *c = md_eval_code_new(m);
-    if (c != NULL) {
-        c->real = real;
-        c->integer = integer;
-        c->arg[0] = a;
-        c->uses = a->uses;
-    }
-    return c;
-}
-
-static double run_int_to_real(md_eval_machine *m, const md_eval_code *c)
-{
-    return (double)md_eval_int(m, c->arg[0]);
-}
-
-static int64_t run_real_to_bool(md_eval_machine *m, const md_eval_code *c)
-{
-    return md_eval_real(m, c->arg[0]) != 0.0; /* NaN is true */
-}
-
-static int64_t run_int_to_bool(md_eval_machine *m, const md_eval_code *c)
-{
-    return md_eval_int(m, c->arg[0]) != 0;
-}
-
-const md_eval_code *md_eval_to_real(md_eval_machine *m, const md_eval_code *c)
-{
-    if (c == NULL || c->real != NULL)
-        return c;
-    return c->integer == run_int_const ? compile_real_const(m, (double)c->whole) : wrap(m, c, run_int_to_real, NULL);
-}
-
-const md_eval_code *md_eval_to_bool(md_eval_machine *m, const md_eval_code *c)
-{
-    return c == NULL ? NULL : wrap(m, c, NULL, c->real != NULL ? run_real_to_bool : run_int_to_bool);
-}
-
-static double run_round(md_eval_machine *m, const md_eval_code *c)
-{
-    return md_dtype_round((md_dtype)c->id, md_eval_real(m, c->arg[0]));
-}
-
-/* Through memory of the type: whatever a store and a load do. */
-static int64_t run_real_to_int(md_eval_machine *m, const md_eval_code *c)
-{
-    int64_t cell = 0;
-    md_dtype_store((md_dtype)c->id, &cell, 0, md_eval_real(m, c->arg[0]));
-    return md_dtype_load_int((md_dtype)c->id, &cell, 0);
-}
-
-static int64_t run_int_to_int(md_eval_machine *m, const md_eval_code *c)
-{
-    int64_t cell = 0;
-    md_dtype_store_int((md_dtype)c->id, &cell, 0, md_eval_int(m, c->arg[0]));
-    return md_dtype_load_int((md_dtype)c->id, &cell, 0);
-}
-
-static const md_eval_code *compile_cast(md_eval_machine *m, const md_fx_node *node)
-{
-    const md_eval_code *a = md_eval_compile(m, node->arg[0]);
-    if (a == NULL)
-        return NULL;
-    if (node->to == MD_BOOL)
-        return md_eval_to_bool(m, a);
-    bool to_real = md_dtype_is_real(node->to);
-    if (to_real)
-        a = md_eval_to_real(m, a);
-    if (a == NULL)
-        return NULL;
-    md_eval_int_fn to_int = a->real != NULL ? run_real_to_int : run_int_to_int;
-    md_eval_code *c = (md_eval_code *)wrap(m, a, to_real ? run_round : NULL, to_real ? NULL : to_int);
-    if (c != NULL)
-        c->id = (int32_t)node->to;
-    return c;
-}
-
-/* ---- the memory of last values ---- */
-
-typedef struct remembered {
-    bool is_valid;
-    int32_t n;
-    int32_t index[MD_FX_MAX_INDICES];
-    int64_t at[MD_FX_MAX_INDICES];
-    double real;
-    int64_t whole;
-} remembered;
-
-static bool is_current(const md_eval_machine *m, const remembered *r)
-{
-    bool same = r->is_valid;
-    for (int32_t i = 0; i < r->n && same; i++)
-        same = r->at[i] == m->at[r->index[i]];
-    return same;
-}
-
-static void set_current(const md_eval_machine *m, remembered *r)
-{
-    for (int32_t i = 0; i < r->n; i++)
-        r->at[i] = m->at[r->index[i]];
-    r->is_valid = true;
-}
-
-static double run_real_remembered(md_eval_machine *m, const md_eval_code *c)
-{
-    remembered *r = c->more;
-    if (!is_current(m, r)) {
-        r->real = md_eval_real(m, c->arg[0]);
-        set_current(m, r);
-    }
-    return r->real;
-}
-
-static int64_t run_int_remembered(md_eval_machine *m, const md_eval_code *c)
-{
-    remembered *r = c->more;
-    if (!is_current(m, r)) {
-        r->whole = md_eval_int(m, c->arg[0]);
-        set_current(m, r);
-    }
-    return r->whole;
-}
-
-/* The same value, remembered until an index that it uses moves. */
-static const md_eval_code *remember_code(md_eval_machine *m, const md_eval_code *a)
-{
-    if (a == NULL)
-        return NULL;
-    bool is_real = a->real != NULL;
-    remembered *r = md_arena_alloc(m->arena, sizeof(*r));
-    md_eval_code *c =
-        (md_eval_code *)wrap(m, a, is_real ? run_real_remembered : NULL, is_real ? NULL : run_int_remembered);
-    if (r == NULL || c == NULL)
-        return NULL;
-    c->more = r;
-    for (int32_t id = 0; id < m->formula->n_indices; id++)
-        if (md_eval_set_has(&a->uses, id))
-            r->index[r->n++] = id;
-    return c;
-}
-
-/* ---- nodes ---- */
-
 static const char once, shared; /* marks in m->seen */
 
-bool md_eval_note_shared(md_eval_machine *m, const md_fx_node *node)
+static bool note_shared(md_eval_machine *m, const md_fx_node *node)
 {
     if (node->n_args == 0)
         return true;
@@ -216,7 +13,7 @@ bool md_eval_note_shared(md_eval_machine *m, const md_fx_node *node)
     if (!md_memo_put(&m->seen, node, NULL, 0, &once))
         return false;
     for (int32_t i = 0; i < node->n_args; i++)
-        if (!md_eval_note_shared(m, node->arg[i]))
+        if (!note_shared(m, node->arg[i]))
             return false;
     return true;
 }
@@ -224,31 +21,32 @@ bool md_eval_note_shared(md_eval_machine *m, const md_fx_node *node)
 static const md_eval_code *compile_scalar(md_eval_machine *m, const md_fx_node *node)
 {
     bool is_real = md_dtype_is_real(m->formula->scalar[node->id].type);
-    return is_real ? compile_real_const(m, m->binding->real[node->id])
-                   : compile_int_const(m, m->binding->integer[node->id]);
+    return is_real ? md_eval_real_const(m, m->binding->real[node->id])
+                   : md_eval_int_const(m, m->binding->integer[node->id]);
 }
 
-static const md_eval_code *compile_node(md_eval_machine *m, const md_fx_node *node)
+/* The code of a node whose operands are compiled. */
+static const md_eval_code *make_code(md_eval_machine *m, const md_fx_node *node, const md_eval_code *const *arg)
 {
     switch (node->kind) {
     case MD_FX_CONST:
-        return md_dtype_is_real(node->type) ? compile_real_const(m, node->num) : compile_int_const(m, node->integer);
+        return md_dtype_is_real(node->type) ? md_eval_real_const(m, node->num) : md_eval_int_const(m, node->integer);
     case MD_FX_INDEX:
-        return compile_index(m, node->id);
+        return md_eval_index(m, node->id);
     case MD_FX_SIZE:
-        return compile_int_const(m, m->binding->size[node->id]);
+        return md_eval_int_const(m, m->binding->size[node->id]);
     case MD_FX_SCALAR:
         return compile_scalar(m, node);
     case MD_FX_LOAD:
-        return md_eval_compile_load(m, node);
+        return md_eval_load(m, node, arg);
     case MD_FX_OP:
-        return md_eval_compile_op(m, node);
+        return md_eval_op(m, node, arg);
     case MD_FX_CAST:
-        return compile_cast(m, node);
+        return md_eval_cast(m, node, arg[0]);
     case MD_FX_REDUCE:
-        return remember_code(m, md_eval_compile_reduce(m, node));
+        return md_eval_remember(m, md_eval_reduce(m, node, arg[0]));
     case MD_FX_SCAN:
-        return md_eval_compile_scan(m, node);
+        return md_eval_scan(m, node, arg[0]);
     case MD_FX_REF:
     case MD_FX_COUNT:
         break;
@@ -256,6 +54,22 @@ static const md_eval_code *compile_node(md_eval_machine *m, const md_fx_node *no
     (void)md_fail(MD_INTERNAL, "the evaluator got a node of a stage (kind %d)", (int)node->kind);
     m->status = MD_INTERNAL;
     return NULL;
+}
+
+/* Tensors that are computed on demand need the code of their statement. */
+static const md_eval_code *compile_node(md_eval_machine *m, const md_fx_node *node)
+{
+    const md_eval_code *arg[MD_MAX_RANK] = {NULL}, *value = NULL;
+    for (int32_t i = 0; i < node->n_args; i++) {
+        arg[i] = md_eval_compile(m, node->arg[i]);
+        if (arg[i] == NULL)
+            return NULL;
+    }
+    if (node->kind == MD_FX_LOAD && m->is_lazy[node->id] &&
+        (md_eval_check_lazy(m, node->id) != MD_OK ||
+         md_eval_statement(&value, m, m->formula->tensor[node->id].stmt) != MD_OK))
+        return NULL;
+    return make_code(m, node, arg);
 }
 
 const md_eval_code *md_eval_compile(md_eval_machine *m, const md_fx_node *node)
@@ -266,8 +80,21 @@ const md_eval_code *md_eval_compile(md_eval_machine *m, const md_fx_node *node)
     const md_eval_code *c = compile_node(m, node);
     const void *mark = NULL;
     if (node->kind == MD_FX_OP && md_memo_find(&m->seen, node, NULL, 0, &mark) && mark == &shared)
-        c = remember_code(m, c);
+        c = md_eval_remember(m, c);
     if (c == NULL || !md_memo_put(&m->compiled, node, NULL, 0, c))
         return NULL;
     return c;
+}
+
+md_status md_eval_statement(const md_eval_code **out, md_eval_machine *m, int32_t stmt)
+{
+    if (m->value[stmt] == NULL) {
+        const md_fx_node *node = m->formula->stmt[stmt].value;
+        if (note_shared(m, node))
+            m->value[stmt] = md_eval_compile(m, node);
+    }
+    *out = m->value[stmt];
+    if (*out == NULL && m->status == MD_OK)
+        m->status = md_fail_memory();
+    return m->status;
 }

@@ -88,13 +88,11 @@ static void compute(md_eval_machine *m, int32_t tensor, const int64_t *at, md_ev
 {
     const md_fx_tensor *t = &m->formula->tensor[tensor];
     const md_fx_stmt *s = &m->formula->stmt[t->stmt];
-    const md_eval_code *value = NULL;
+    const md_eval_code *value = m->value[t->stmt];
     slot->is_valid = true;
     slot->real = 0.0;
     slot->whole = 0;
     memcpy(slot->at, at, sizeof(slot->at));
-    if (md_eval_statement(&value, m, t->stmt) != MD_OK)
-        return;
     for (int32_t i = 0; i < t->rank; i++)
         m->at[s->subscript[i]->id] = at[i];
     bool is_rounded = t->role != MD_FX_TEMP || t->is_declared;
@@ -149,7 +147,7 @@ static int64_t lazy_int(md_eval_machine *m, const md_eval_code *c)
     return demand(m, c->more)->whole;
 }
 
-/* ---- compiling ---- */
+/* ---- which kind a load is ---- */
 
 static bool is_plain(const md_eval_machine *m, const md_fx_node *node)
 {
@@ -178,19 +176,17 @@ static void choose(const md_eval_machine *m, md_eval_code *c, const md_fx_node *
     }
 }
 
-const md_eval_code *md_eval_compile_load(md_eval_machine *m, const md_fx_node *node)
+const md_eval_code *md_eval_load(md_eval_machine *m, const md_fx_node *node, const md_eval_code *const *arg)
 {
     md_eval_code *c = md_eval_code_new(m);
     load *l = md_arena_alloc(m->arena, sizeof(*l));
-    if (c == NULL || l == NULL || md_eval_check_lazy(m, node->id) != MD_OK)
+    if (c == NULL || l == NULL)
         return NULL;
     c->more = l;
     l->tensor = node->id;
     l->n = node->n_args;
     for (int32_t i = 0; i < node->n_args; i++) {
-        l->subscript[i] = md_eval_compile(m, node->arg[i]);
-        if (l->subscript[i] == NULL)
-            return NULL;
+        l->subscript[i] = arg[i];
         l->index[i] = node->arg[i]->kind == MD_FX_INDEX ? node->arg[i]->id : 0;
         md_eval_set_join(&c->uses, &l->subscript[i]->uses);
     }

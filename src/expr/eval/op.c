@@ -108,16 +108,16 @@ static bool has_real_args(const md_fx_node *node)
     return real && !md_fx_op_is_logic(node->op);
 }
 
-const md_eval_code *md_eval_compile_op(md_eval_machine *m, const md_fx_node *node)
+const md_eval_code *md_eval_op(md_eval_machine *m, const md_fx_node *node, const md_eval_code *const *arg)
 {
     bool real_args = has_real_args(node);
     md_eval_code *c = md_eval_code_new(m);
     if (c == NULL)
         return NULL;
     for (int32_t i = 0; i < node->n_args; i++) {
-        const md_eval_code *a = md_eval_compile(m, node->arg[i]);
+        const md_eval_code *a = arg[i];
         if (md_fx_op_is_logic(node->op) || (node->op == MD_FX_WHERE && i == 0))
-            a = a != NULL && a->real != NULL ? md_eval_to_bool(m, a) : a;
+            a = a->real != NULL ? md_eval_to_bool(m, a) : a;
         else if (real_args)
             a = md_eval_to_real(m, a);
         if (a == NULL)

@@ -217,12 +217,11 @@ static const forms form_of[MD_FX_N_OPS] = {
     [MD_FX_R_ALL] = {.bool_body = true, .integer = run_all},
 };
 
-const md_eval_code *md_eval_compile_reduce(md_eval_machine *m, const md_fx_node *node)
+const md_eval_code *md_eval_reduce(md_eval_machine *m, const md_fx_node *node, const md_eval_code *body)
 {
     const forms *f = &form_of[node->op];
     md_eval_code *c = md_eval_code_new(m);
     reduction *r = md_arena_alloc(m->arena, sizeof(*r));
-    const md_eval_code *body = md_eval_compile(m, node->arg[0]);
     if (f->real_body)
         body = md_eval_to_real(m, body);
     else if (f->bool_body)

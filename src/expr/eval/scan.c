@@ -101,11 +101,10 @@ static int64_t run_int(md_eval_machine *m, const md_eval_code *c)
     return value_at(m, c->more)->whole;
 }
 
-const md_eval_code *md_eval_compile_scan(md_eval_machine *m, const md_fx_node *node)
+const md_eval_code *md_eval_scan(md_eval_machine *m, const md_fx_node *node, const md_eval_code *body)
 {
     md_eval_code *c = md_eval_code_new(m);
     scan *s = md_arena_alloc(m->arena, sizeof(*s));
-    const md_eval_code *body = md_eval_compile(m, node->arg[0]);
     int64_t size = m->binding->size[m->formula->index[node->bound[0]].dim];
     if (c == NULL || s == NULL || body == NULL || (uint64_t)size > SIZE_MAX / sizeof(cell))
         return NULL;

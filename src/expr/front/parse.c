@@ -9,7 +9,7 @@
 #include "base/status.h"
 #include "expr/diag.h"
 #include "expr/front/syntax.h"
-#include "expr/front/words.h"
+#include "expr/ops.h"
 
 #include <string.h>
 

@@ -6,7 +6,7 @@
 #include "expr/front/infer.h"
 #include "expr/node.h"
 #include "expr/front/resolve.h"
-#include "expr/front/words.h"
+#include "expr/ops.h"
 
 #include <string.h>
 

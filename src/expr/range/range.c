@@ -1,83 +1,120 @@
-/* Ranges of integer expressions: linear forms over atoms, tightened by guards. */
+/* Ranges of integer expressions. Three things call each other here: the linear form of a node, the range of an atom that
+ * is not linear, and a condition that is known to hold. */
 #include "expr/range/range.h"
 
 enum { MAX_STEPS = 2048 };
 
-bool md_range_add(md_range_linear *sum, const md_range_linear *term, int64_t factor)
+static bool linear_of(md_range *r, md_range_linear *out, const md_fx_node *node);
+static bool range_of(md_range *r, md_range_interval *out, const md_fx_node *node);
+static void hold(md_range *r, const md_fx_node *condition, bool holds);
+
+/* ---- subexpressions that are not linear: //, % by anything positive, products, min, max, where, argmax ---- */
+
+/* The arms of a where, each under its condition, in a copy: atoms made there may be narrow because of the condition. */
+static bool range_where(md_range *r, md_range_interval *out, const md_fx_node *node)
 {
-    int64_t c;
-    if (__builtin_mul_overflow(term->constant, factor, &c) || __builtin_add_overflow(sum->constant, c, &sum->constant))
-        return false;
-    for (int i = 0; i < MD_RANGE_ATOMS; i++)
-        if (__builtin_mul_overflow(term->coef[i], factor, &c) || __builtin_add_overflow(sum->coef[i], c, &sum->coef[i]))
+    md_range_interval arm[2] = {{0, -1}, {0, -1}};
+    bool is_dead[2];
+    for (int i = 0; i < 2; i++) {
+        md_range inner = *r;
+        hold(&inner, node->arg[0], i == 0);
+        if (!range_of(&inner, &arm[i], node->arg[i + 1]) && !inner.is_empty)
             return false;
+        is_dead[i] = inner.is_empty;
+        r->steps = inner.steps;
+    }
+    if (is_dead[0] || is_dead[1]) {
+        *out = is_dead[0] ? arm[1] : arm[0];
+        return true;
+    }
+    *out = (md_range_interval){MD_MIN(arm[0].lo, arm[1].lo), MD_MAX(arm[0].hi, arm[1].hi)};
     return true;
 }
 
-/* The highest (or lowest) value, every atom taken by itself. */
-static bool extreme(const md_range *r, int64_t *out, const md_range_linear *e, bool highest)
+static bool range_op(md_range *r, md_range_interval *out, const md_fx_node *node)
 {
-    int64_t sum = e->constant, c;
-    for (int32_t i = 0; i < r->n_atoms; i++) {
-        if (e->coef[i] == 0)
-            continue;
-        int64_t at = (e->coef[i] > 0) == highest ? r->atom[i].range.hi : r->atom[i].range.lo;
-        if (__builtin_mul_overflow(e->coef[i], at, &c) || __builtin_add_overflow(sum, c, &sum))
+    if (node->type == MD_BOOL && node->op != MD_FX_WHERE && node->op != MD_FX_MIN && node->op != MD_FX_MAX) {
+        *out = (md_range_interval){0, 1};
+        return true;
+    }
+    if (node->op == MD_FX_WHERE)
+        return range_where(r, out, node);
+    md_range_interval a = {0, 0}, b = {0, 0}, c = {0, 0};
+    if (!range_of(r, &a, node->arg[0]) || (node->n_args > 1 && !range_of(r, &b, node->arg[1])) ||
+        (node->n_args > 2 && !range_of(r, &c, node->arg[2])))
+        return false;
+    switch ((int)node->op) {
+    case MD_FX_MUL:
+        return md_interval_mul(out, a, b);
+    case MD_FX_FLOORDIV:
+        return md_interval_floordiv(out, a, b);
+    case MD_FX_MOD:
+        return md_interval_mod(out, a, b);
+    case MD_FX_MIN:
+        *out = (md_range_interval){MD_MIN(a.lo, b.lo), MD_MIN(a.hi, b.hi)};
+        return true;
+    case MD_FX_MAX:
+        *out = (md_range_interval){MD_MAX(a.lo, b.lo), MD_MAX(a.hi, b.hi)};
+        return true;
+    case MD_FX_CLAMP: /* min(max(x, lo), hi) */
+        *out = (md_range_interval){MD_MIN(MD_MAX(a.lo, b.lo), c.lo), MD_MIN(MD_MAX(a.hi, b.hi), c.hi)};
+        return true;
+    case MD_FX_ABS:
+        if (a.lo == INT64_MIN)
             return false;
+        *out = md_interval_abs(a);
+        return true;
+    case MD_FX_RELU:
+        *out = (md_range_interval){MD_MAX(a.lo, 0), MD_MAX(a.hi, 0)};
+        return true;
+    case MD_FX_SIGN:
+        *out = (md_range_interval){a.lo > 0 ? 1 : a.lo < 0 ? -1 : 0, a.hi > 0 ? 1 : a.hi < 0 ? -1 : 0};
+        return true;
+    default:
+        *out = a;
+        return md_fx_op_info(node->op)->is_whole;
     }
-    *out = sum;
-    return true;
 }
 
-/* Tries e + m*g as a better upper bound of e; keeps the form that gave it. */
-static bool try_multiplier(const md_range *r, md_range_linear *e, int64_t *best, const md_range_linear *g, int64_t m)
+static bool range_cast(md_range *r, md_range_interval *out, const md_fx_node *node)
 {
-    md_range_linear sum = *e;
-    int64_t value;
-    if (!md_range_add(&sum, g, m) || !extreme(r, &value, &sum, true) || value >= *best)
+    static const md_range_interval full[] = {
+        [MD_I32] = {INT32_MIN, INT32_MAX}, [MD_I64] = {INT64_MIN, INT64_MAX}, [MD_U8] = {0, 255}, [MD_BOOL] = {0, 1}};
+    md_range_interval a;
+    if (node->to < MD_I32 || node->to > MD_BOOL)
         return false;
-    *best = value;
-    *e = sum;
+    md_range_interval whole = full[node->to];
+    bool is_known = range_of(r, &a, node->arg[0]);
+    *out = is_known && a.lo >= whole.lo && a.hi <= whole.hi ? a : whole;
+    return is_known || node->to != MD_I64;
+}
+
+/* The position that argmax gives, counted over all its indices. */
+static bool range_arg_reduction(md_range *r, md_range_interval *out, const md_fx_node *node)
+{
+    int64_t n = 1;
+    for (int32_t i = 0; i < node->n_bound; i++)
+        if (__builtin_mul_overflow(n, r->size[r->formula->index[node->bound[i]].dim], &n))
+            return false;
+    *out = (md_range_interval){0, n - 1};
+    r->is_empty |= n <= 0;
     return true;
 }
 
-static bool tighten_once(const md_range *r, md_range_linear *e, int64_t *best)
+static bool range_of_atom(md_range *r, md_range_interval *out, const md_fx_node *node)
 {
-    bool better = false;
-    for (int32_t k = 0; k < r->n_guards; k++) {
-        const md_range_linear *g = &r->guard[k];
-        better |= try_multiplier(r, e, best, g, 1);
-        for (int32_t i = 0; i < r->n_atoms; i++) {
-            int64_t a = e->coef[i], b = g->coef[i];
-            if (b == 0 || a == 0 || (a > 0) == (b > 0) || a == INT64_MIN || b == -1 || a % b != 0)
-                continue;
-            better |= try_multiplier(r, e, best, g, -(a / b));
-        }
+    switch (node->kind) {
+    case MD_FX_OP:
+        return range_op(r, out, node);
+    case MD_FX_CAST:
+        return range_cast(r, out, node);
+    case MD_FX_REDUCE:
+        if (node->op == MD_FX_R_ARGMAX || node->op == MD_FX_R_ARGMIN)
+            return range_arg_reduction(r, out, node);
+        return (node->op == MD_FX_R_MAX || node->op == MD_FX_R_MIN) && range_of(r, out, node->arg[0]);
+    default:
+        return false;
     }
-    return better;
-}
-
-bool md_range_upper(const md_range *r, int64_t *out, const md_range_linear *form)
-{
-    md_range_linear e = *form;
-    int64_t best;
-    if (!extreme(r, &best, &e, true))
-        return false;
-    for (int round = 0; round < 4 && tighten_once(r, &e, &best); round++)
-        ;
-    *out = best;
-    return true;
-}
-
-static bool bounds_of(const md_range *r, md_range_interval *out, const md_range_linear *e)
-{
-    md_range_linear negated = {0};
-    int64_t below;
-    if (!md_range_upper(r, &out->hi, e) || !md_range_add(&negated, e, -1) || !md_range_upper(r, &below, &negated) ||
-        below == INT64_MIN)
-        return false;
-    out->lo = -below;
-    return true;
 }
 
 /* ---- linear forms ---- */
@@ -113,15 +150,7 @@ static bool linear_atom(md_range *r, md_range_linear *out, const md_fx_node *nod
             return true;
         }
     md_range_interval range;
-    return md_range_of_atom(r, &range, node) && new_atom(r, out, (md_range_atom){.node = node, .range = range});
-}
-
-static bool linear_is_constant(const md_range_linear *e)
-{
-    for (int i = 0; i < MD_RANGE_ATOMS; i++)
-        if (e->coef[i] != 0)
-            return false;
-    return true;
+    return range_of_atom(r, &range, node) && new_atom(r, out, (md_range_atom){.node = node, .range = range});
 }
 
 static bool linear_op(md_range *r, md_range_linear *out, const md_fx_node *node)
@@ -129,15 +158,15 @@ static bool linear_op(md_range *r, md_range_linear *out, const md_fx_node *node)
     md_range_linear a, b = {0};
     if (node->op != MD_FX_NEG && node->op != MD_FX_ADD && node->op != MD_FX_SUB && node->op != MD_FX_MUL)
         return linear_atom(r, out, node);
-    if (!md_range_linear_of(r, &a, node->arg[0]) || (node->n_args > 1 && !md_range_linear_of(r, &b, node->arg[1])))
+    if (!linear_of(r, &a, node->arg[0]) || (node->n_args > 1 && !linear_of(r, &b, node->arg[1])))
         return false;
     *out = (md_range_linear){0};
     if (node->op != MD_FX_MUL)
         return md_range_add(out, &a, node->op == MD_FX_NEG ? -1 : 1) &&
                md_range_add(out, &b, node->op == MD_FX_SUB ? -1 : 1);
-    if (linear_is_constant(&b))
+    if (md_range_is_constant(&b))
         return md_range_add(out, &a, b.constant);
-    return linear_is_constant(&a) ? md_range_add(out, &b, a.constant) : linear_atom(r, out, node);
+    return md_range_is_constant(&a) ? md_range_add(out, &b, a.constant) : linear_atom(r, out, node);
 }
 
 static bool linear_affine(md_range *r, md_range_linear *out, const md_fx_affine *a)
@@ -156,7 +185,7 @@ static bool linear_affine(md_range *r, md_range_linear *out, const md_fx_affine 
     return true;
 }
 
-bool md_range_linear_of(md_range *r, md_range_linear *out, const md_fx_node *node)
+static bool linear_of(md_range *r, md_range_linear *out, const md_fx_node *node)
 {
     md_fx_affine a;
     if (--r->steps < 0 || (node->type != MD_I64 && node->type != MD_BOOL))
@@ -164,7 +193,7 @@ bool md_range_linear_of(md_range *r, md_range_linear *out, const md_fx_node *nod
     if (md_fx_affine_of(&a, r->formula, node))
         return linear_affine(r, out, &a);
     if (node->kind == MD_FX_CAST && node->to == MD_I64)
-        return md_range_linear_of(r, out, node->arg[0]);
+        return linear_of(r, out, node->arg[0]);
     return node->kind == MD_FX_OP ? linear_op(r, out, node) : linear_atom(r, out, node);
 }
 
@@ -187,7 +216,7 @@ static bool fold_division(md_range *r, md_range_linear *e)
                 !md_fx_equal(r->formula, q->node->arg[0], m->node->arg[0]))
                 continue;
             int64_t c = e->coef[k];
-            if (!md_range_linear_of(r, &x, q->node->arg[0]))
+            if (!linear_of(r, &x, q->node->arg[0]))
                 return false;
             e->coef[i] = e->coef[k] = 0;
             if (!md_range_add(e, &x, c))
@@ -196,10 +225,10 @@ static bool fold_division(md_range *r, md_range_linear *e)
     return true;
 }
 
-bool md_range_of(md_range *r, md_range_interval *out, const md_fx_node *node)
+static bool range_of(md_range *r, md_range_interval *out, const md_fx_node *node)
 {
     md_range_linear e;
-    if (!md_range_linear_of(r, &e, node) || !fold_division(r, &e) || !bounds_of(r, out, &e))
+    if (!linear_of(r, &e, node) || !fold_division(r, &e) || !md_range_bounds(r, out, &e))
         return false;
     if (out->lo > out->hi) { /* the guards contradict each other */
         r->is_empty = true;
@@ -208,14 +237,107 @@ bool md_range_of(md_range *r, md_range_interval *out, const md_fx_node *node)
     return true;
 }
 
+/* ---- guards: comparisons that hold, as linear forms that are not negative ---- */
+
+/* A guard on one atom narrows the atom's own range: the search for multipliers is greedy, and of two such guards it
+ * would use one only. */
+static void narrow_atom(md_range *r, const md_range_linear *g)
+{
+    int32_t only = -1, n = 0;
+    for (int32_t i = 0; i < r->n_atoms; i++) {
+        only = g->coef[i] != 0 ? i : only;
+        n += g->coef[i] != 0;
+    }
+    if (n != 1 || g->constant == INT64_MIN || g->coef[only] == INT64_MIN)
+        return;
+    /* c + a x >= 0: x >= ceil(-c / a), or x <= floor(c / -a). Division truncates toward zero. */
+    int64_t c = g->constant, a = g->coef[only], d = a > 0 ? a : -a;
+    int64_t down = c / d - (c % d < 0); /* floor(c / d) */
+    md_range_interval *range = &r->atom[only].range;
+    if (a > 0)
+        range->lo = MD_MAX(range->lo, -down);
+    else
+        range->hi = MD_MIN(range->hi, down);
+    r->is_empty |= range->lo > range->hi;
+}
+
+static void add_form(md_range *r, const md_range_linear *g)
+{
+    int64_t highest;
+    narrow_atom(r, g);
+    if (r->n_guards == MD_RANGE_GUARDS)
+        return;
+    if (md_range_upper(r, &highest, g) && highest < 0)
+        r->is_empty = true;
+    r->guard[r->n_guards++] = *g;
+}
+
+/* a - b - margin >= 0 */
+static void add_difference(md_range *r, const md_range_linear *a, const md_range_linear *b, int64_t margin)
+{
+    md_range_linear g = {.constant = -margin};
+    if (md_range_add(&g, a, 1) && md_range_add(&g, b, -1))
+        add_form(r, &g);
+}
+
+static void add_comparison(md_range *r, md_fx_op op, const md_range_linear *a, const md_range_linear *b)
+{
+    switch ((int)op) {
+    case MD_FX_LT:
+        add_difference(r, b, a, 1);
+        return;
+    case MD_FX_LE:
+        add_difference(r, b, a, 0);
+        return;
+    case MD_FX_GT:
+        add_difference(r, a, b, 1);
+        return;
+    case MD_FX_GE:
+        add_difference(r, a, b, 0);
+        return;
+    case MD_FX_EQ:
+        add_difference(r, a, b, 0);
+        add_difference(r, b, a, 0);
+        return;
+    default:
+        return; /* != says nothing linear */
+    }
+}
+
+static void hold(md_range *r, const md_fx_node *condition, bool holds)
+{
+    static const md_fx_op negated[MD_FX_N_OPS] = {
+        [MD_FX_LT] = MD_FX_GE, [MD_FX_LE] = MD_FX_GT, [MD_FX_GT] = MD_FX_LE,
+        [MD_FX_GE] = MD_FX_LT, [MD_FX_EQ] = MD_FX_NE, [MD_FX_NE] = MD_FX_EQ,
+    };
+    if (condition->kind == MD_FX_CONST && condition->type == MD_BOOL)
+        r->is_empty |= (condition->integer != 0) != holds;
+    if (condition->kind != MD_FX_OP || --r->steps < 0)
+        return;
+    if (condition->op == MD_FX_NOT) {
+        hold(r, condition->arg[0], !holds);
+    } else if (condition->op == (holds ? MD_FX_AND : MD_FX_OR)) {
+        hold(r, condition->arg[0], holds);
+        hold(r, condition->arg[1], holds);
+    } else if (negated[condition->op] != MD_FX_NO_OP) {
+        md_range saved =
+            *r; /* an atom that was made for a form not used after all is no harm, a half made one would be */
+        md_range_linear a, b;
+        if (linear_of(r, &a, condition->arg[0]) && linear_of(r, &b, condition->arg[1]))
+            add_comparison(r, holds ? condition->op : negated[condition->op], &a, &b);
+        else
+            *r = saved;
+    }
+}
+
 bool md_fx_range(int64_t *lo, int64_t *hi, const md_fx_formula *formula, const md_fx_node *node, const int64_t *size,
                  int32_t n_guards, const md_fx_node *const *guard)
 {
     md_range r = {.formula = formula, .size = size, .steps = MAX_STEPS};
     md_range_interval range;
     for (int32_t i = 0; i < n_guards; i++)
-        md_range_hold(&r, guard[i], true);
-    if (!md_range_of(&r, &range, node) && !r.is_empty)
+        hold(&r, guard[i], true);
+    if (!range_of(&r, &range, node) && !r.is_empty)
         return false;
     if (r.is_empty)
         range = (md_range_interval){0, -1};

@@ -37,19 +37,17 @@ typedef struct md_range {
     bool is_empty; /* some index runs over nothing, or the guards contradict each other */
 } md_range;
 
-/* range.c: a linear form and the range of an integer expression; false where there is none. */
-bool md_range_linear_of(md_range *r, md_range_linear *out, const md_fx_node *node);
-bool md_range_of(md_range *r, md_range_interval *out, const md_fx_node *node);
-/** sum += factor * term */
+/** sum += factor * term. False where it overflows. */
 bool md_range_add(md_range_linear *sum, const md_range_linear *term, int64_t factor);
-/** The lowest upper bound found, guards used. */
+bool md_range_is_constant(const md_range_linear *form);
+/** The lowest upper bound found, guards used. False where it overflows, here and below. */
 bool md_range_upper(const md_range *r, int64_t *out, const md_range_linear *form);
+bool md_range_bounds(const md_range *r, md_range_interval *out, const md_range_linear *form);
 
-/* range_atom.c: the range of a subexpression that is not linear. */
-bool md_range_of_atom(md_range *r, md_range_interval *out, const md_fx_node *node);
-
-/* range_guard.c: takes in that a condition holds, or that it does not. What cannot be used is left out: ranges only get
- * wider. */
-void md_range_hold(md_range *r, const md_fx_node *condition, bool holds);
+/** Products, quotients and remainders of intervals; false where they overflow or a divisor may be 0 (of %: <= 0). */
+bool md_interval_mul(md_range_interval *out, md_range_interval a, md_range_interval b);
+bool md_interval_floordiv(md_range_interval *out, md_range_interval a, md_range_interval b);
+bool md_interval_mod(md_range_interval *out, md_range_interval a, md_range_interval b);
+md_range_interval md_interval_abs(md_range_interval a);
 
 #endif

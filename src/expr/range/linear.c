@@ -1,0 +1,137 @@
+/* Arithmetic of ranges: linear forms and their highest values, and intervals under the operations that are not linear. */
+#include "expr/range/range.h"
+
+bool md_range_add(md_range_linear *sum, const md_range_linear *term, int64_t factor)
+{
+    int64_t c;
+    if (__builtin_mul_overflow(term->constant, factor, &c) || __builtin_add_overflow(sum->constant, c, &sum->constant))
+        return false;
+    for (int i = 0; i < MD_RANGE_ATOMS; i++)
+        if (__builtin_mul_overflow(term->coef[i], factor, &c) || __builtin_add_overflow(sum->coef[i], c, &sum->coef[i]))
+            return false;
+    return true;
+}
+
+/* The highest (or lowest) value, every atom taken by itself. */
+static bool extreme(const md_range *r, int64_t *out, const md_range_linear *e, bool highest)
+{
+    int64_t sum = e->constant, c;
+    for (int32_t i = 0; i < r->n_atoms; i++) {
+        if (e->coef[i] == 0)
+            continue;
+        int64_t at = (e->coef[i] > 0) == highest ? r->atom[i].range.hi : r->atom[i].range.lo;
+        if (__builtin_mul_overflow(e->coef[i], at, &c) || __builtin_add_overflow(sum, c, &sum))
+            return false;
+    }
+    *out = sum;
+    return true;
+}
+
+/* Tries e + m*g as a better upper bound of e; keeps the form that gave it. */
+static bool try_multiplier(const md_range *r, md_range_linear *e, int64_t *best, const md_range_linear *g, int64_t m)
+{
+    md_range_linear sum = *e;
+    int64_t value;
+    if (!md_range_add(&sum, g, m) || !extreme(r, &value, &sum, true) || value >= *best)
+        return false;
+    *best = value;
+    *e = sum;
+    return true;
+}
+
+static bool tighten_once(const md_range *r, md_range_linear *e, int64_t *best)
+{
+    bool better = false;
+    for (int32_t k = 0; k < r->n_guards; k++) {
+        const md_range_linear *g = &r->guard[k];
+        better |= try_multiplier(r, e, best, g, 1);
+        for (int32_t i = 0; i < r->n_atoms; i++) {
+            int64_t a = e->coef[i], b = g->coef[i];
+            if (b == 0 || a == 0 || (a > 0) == (b > 0) || a == INT64_MIN || b == -1 || a % b != 0)
+                continue;
+            better |= try_multiplier(r, e, best, g, -(a / b));
+        }
+    }
+    return better;
+}
+
+bool md_range_upper(const md_range *r, int64_t *out, const md_range_linear *form)
+{
+    md_range_linear e = *form;
+    int64_t best;
+    if (!extreme(r, &best, &e, true))
+        return false;
+    for (int round = 0; round < 4 && tighten_once(r, &e, &best); round++)
+        ;
+    *out = best;
+    return true;
+}
+
+bool md_range_bounds(const md_range *r, md_range_interval *out, const md_range_linear *e)
+{
+    md_range_linear negated = {0};
+    int64_t below;
+    if (!md_range_upper(r, &out->hi, e) || !md_range_add(&negated, e, -1) || !md_range_upper(r, &below, &negated) ||
+        below == INT64_MIN)
+        return false;
+    out->lo = -below;
+    return true;
+}
+
+bool md_range_is_constant(const md_range_linear *e)
+{
+    for (int i = 0; i < MD_RANGE_ATOMS; i++)
+        if (e->coef[i] != 0)
+            return false;
+    return true;
+}
+
+/* ---- intervals ---- */
+
+static int64_t floor_div(int64_t a, int64_t d)
+{
+    return a / d - (a % d != 0 && (a < 0) != (d < 0));
+}
+
+static md_range_interval hull4(int64_t a, int64_t b, int64_t c, int64_t d)
+{
+    return (md_range_interval){MD_MIN(MD_MIN(a, b), MD_MIN(c, d)), MD_MAX(MD_MAX(a, b), MD_MAX(c, d))};
+}
+
+bool md_interval_mul(md_range_interval *out, md_range_interval a, md_range_interval b)
+{
+    int64_t p[4];
+    if (__builtin_mul_overflow(a.lo, b.lo, &p[0]) || __builtin_mul_overflow(a.lo, b.hi, &p[1]) ||
+        __builtin_mul_overflow(a.hi, b.lo, &p[2]) || __builtin_mul_overflow(a.hi, b.hi, &p[3]))
+        return false;
+    *out = hull4(p[0], p[1], p[2], p[3]);
+    return true;
+}
+
+bool md_interval_floordiv(md_range_interval *out, md_range_interval a, md_range_interval b)
+{
+    if ((b.lo <= 0 && b.hi >= 0) || (a.lo == INT64_MIN && b.hi < 0))
+        return false; /* by zero, or the quotient that overflows */
+    *out = hull4(floor_div(a.lo, b.lo), floor_div(a.lo, b.hi), floor_div(a.hi, b.lo), floor_div(a.hi, b.hi));
+    return true;
+}
+
+bool md_interval_mod(md_range_interval *out, md_range_interval a, md_range_interval b)
+{
+    if (b.lo <= 0)
+        return false;
+    if (b.lo == b.hi && floor_div(a.lo, b.lo) == floor_div(a.hi, b.lo)) {
+        int64_t base = floor_div(a.lo, b.lo) * b.lo;
+        *out = (md_range_interval){a.lo - base, a.hi - base};
+    } else if (a.lo >= 0 && a.hi < b.lo) {
+        *out = a;
+    } else {
+        *out = (md_range_interval){0, a.lo >= 0 ? MD_MIN(a.hi, b.hi - 1) : b.hi - 1};
+    }
+    return true;
+}
+
+md_range_interval md_interval_abs(md_range_interval a)
+{
+    return (md_range_interval){a.lo > 0 ? a.lo : a.hi < 0 ? -a.hi : 0, MD_MAX(a.hi, -a.lo)};
+}
