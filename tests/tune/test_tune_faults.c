@@ -193,6 +193,28 @@ static void keeping_and_finding(void **state)
     assert_true(n > 20 && n < MOST_POINTS);
 }
 
+/* Six records, their text, and a folder with a file of it. */
+static void make_text(md_strbuf *text, char folder[4400], const scratch *s, md_tn_wisdom *w)
+{
+    char path[4500];
+    for (int i = 0; i < 6; i++) {
+        char key[8];
+        snprintf(key, sizeof key, "k%d", i);
+        md_tn_record r = make(key, i + 1);
+        assert_ok(md_tn_wisdom_put(w, &r));
+        md_tn_record_finish(&r);
+    }
+    assert_ok(md_tn_wisdom_print(text, w));
+    snprintf(folder, 4400, "%s/came", s->folder);
+    scratch_shell("mkdir -m 700 '%s'", folder);
+    snprintf(path, sizeof path, "%s/x.jsonl", folder);
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    fwrite(text->text, 1, text->size, f);
+    fclose(f);
+    scratch_shell("chmod 600 '%s'", path);
+}
+
 static void text_out_and_in(void **state)
 {
     scratch *s = *state;
@@ -201,21 +223,7 @@ static void text_out_and_in(void **state)
     md_tn_wisdom *w = open_wisdom(store);
     char key[8], path[4400];
     int64_t n = 1;
-    for (int i = 0; i < 6; i++) {
-        snprintf(key, sizeof key, "k%d", i);
-        md_tn_record r = make(key, i + 1);
-        assert_ok(md_tn_wisdom_put(w, &r));
-        md_tn_record_finish(&r);
-    }
-    assert_ok(md_tn_wisdom_print(&text, w));
-    scratch_shell("mkdir -m 700 '%s/came'", s->folder);
-    snprintf(path, sizeof path, "%s/came/x.jsonl", s->folder);
-    FILE *f = fopen(path, "wb");
-    assert_non_null(f);
-    fwrite(text.text, 1, text.size, f);
-    fclose(f);
-    scratch_shell("chmod 600 '%s'", path);
-    snprintf(path, sizeof path, "%s/came", s->folder);
+    make_text(&text, path, s, w);
     for (bool happened = true; happened && n < MOST_POINTS; n++) {
         md_strbuf again = {0}, problems = {0};
         md_tn_merged merged = {0};

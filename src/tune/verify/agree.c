@@ -1,3 +1,4 @@
+/* Runs variants on the same inputs and compares samples of their results by majority. */
 #include "tune/verify/agree.h"
 
 #include "base/dtype.h"
@@ -9,7 +10,7 @@
 #include <string.h>
 #include <time.h>
 
-/* Of each output so many runs of neighbours are looked at, spread over it. */
+/* RUNS runs of RUN neighbouring elements of each output are compared, spread over it. */
 enum { ALIGNMENT = 256, RUNS = 4, RUN = 256, PIECE = 1 << 18, PAUSE_NS = 200000 };
 
 typedef struct place {
@@ -33,7 +34,9 @@ typedef struct agree {
     md_dtype pattern; /* what it holds; MD_DTYPE_DEFAULT: something else */
     int32_t n_places;
     place place[MD_FX_MAX_TENSORS];
-    int64_t n_samples;
+    int64_t n_samples; /* of all places */
+    double *value; /* [variant][sample] */
+    size_t n_bytes, workspace_bytes; /* of all tensors; the most that one variant wants */
 } agree;
 
 static size_t span_of(const md_st_program *program, int32_t t, const md_kn_shape *shape)
@@ -62,7 +65,7 @@ double md_tn_agree_bytes(const md_fa_target *target, const md_kn_shape *shape)
     return sum;
 }
 
-static size_t lay_out(agree *a, const md_fa_target *target)
+static void lay_out(agree *a, const md_fa_target *target)
 {
     size_t at = 0;
     for (int32_t i = 0; i < a->stage->n_tensors; i++) {
@@ -76,7 +79,7 @@ static size_t lay_out(agree *a, const md_fa_target *target)
         if (p->is_stored)
             a->n_samples += (int64_t)MD_MIN(p->n_bytes / md_dtype_size(p->dtype), (size_t)RUNS * RUN);
     }
-    return at;
+    a->n_bytes = at;
 }
 
 static md_status copy(agree *a, void *to, const void *from, size_t n)
@@ -86,15 +89,15 @@ static md_status copy(agree *a, void *to, const void *from, size_t n)
                                 : ops->copy(a->dev, to, from, n);
 }
 
-/* In [-1, 1). Where operands may be rounded to tf32, of so few bits that it changes none of them: such variants and
- * those of f32 are to agree. */
+/* In [-1, 1). Where operands may be rounded to tf32, values have so few bits that rounding changes none: variants of
+ * f32 and tf32 must agree. */
 static double value_of(const agree *a, int64_t i)
 {
     const double step = (double)((uint64_t)i * 2654435761u % 1021);
     return a->allows_tf32 ? (step - 510.0) / 512.0 : step / 510.5 - 1.0;
 }
 
-/* Reals; zeros for whole numbers: they may be indices. */
+/* Fills a tensor with values, or with zeros if it holds integers, which may be indices; or with poison. */
 static md_status fill(agree *a, const place *p, bool is_poison)
 {
     const size_t item = md_dtype_size(p->dtype);
@@ -114,7 +117,7 @@ static md_status fill(agree *a, const place *p, bool is_poison)
     return s;
 }
 
-/* Of all outputs, as doubles. */
+/* Copies the samples of all outputs back, as doubles. */
 static md_status fetch(double *out, agree *a)
 {
     for (int32_t i = 0; i < a->n_places; i++) {
@@ -134,24 +137,23 @@ static md_status fetch(double *out, agree *a)
     return MD_OK;
 }
 
-static md_status run(double *out, agree *a, const md_bd_variant *v, void *workspace)
+static md_status run(double *out, agree *a, const md_bd_variant *v)
 {
     md_kn_plan_geometry geometry;
     v->family->geometry(&geometry, &v->target, &v->config, a->shape);
-    a->call.workspace = workspace;
     for (int32_t i = 0; i < a->n_places; i++)
         if (a->place[i].is_stored)
             MD_TRY(fill(a, &a->place[i], !a->place[i].is_read));
     MD_TRY(md_bd_variant_run(v, &geometry, a->dev->tuning, &a->call));
     MD_TRY(md_tn_drain(a->dev));
     MD_TRY(fetch(out, a));
-    if (a->dev->ops->copy_background) /* other threads want the driver, too */
+    if (a->dev->ops->copy_background) /* let other threads use the driver */
         nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
     return MD_OK;
 }
 
-/* Orders of additions differ; so much of a tensor's largest value no correct kernel is off here. Operands that are
- * computed first lose up to 2^-10 of themselves each as tf32, and a product's terms 2^-9. */
+/* What a correct kernel may be off by, in parts of a tensor's largest value: orders of additions differ. Rounding an
+ * operand to tf32 costs up to 2^-10 of it where it is computed first, and 2^-9 of a product's terms. */
 static double tolerance_of(const agree *a, md_dtype t)
 {
     const double most = t == MD_F64 ? 1e-10 : t == MD_F32 && a->allows_tf32 ? 0x1p-8 : 1e-4;
@@ -174,14 +176,19 @@ static bool same(const agree *a, const double *x, const double *y)
     return true;
 }
 
-static void vote(md_tn_agreement *out, const agree *a, const double *value, int32_t n)
+static bool have_same_results(const agree *a, int32_t one, int32_t other)
+{
+    return same(a, a->value + one * a->n_samples, a->value + other * a->n_samples);
+}
+
+static void vote(md_tn_agreement *out, const agree *a, int32_t n)
 {
     int32_t right = -1, n_right = 0, n_run = 0;
     for (int32_t i = 0; i < n; i++) {
         int32_t count = 0;
         n_run += out[i] != MD_TN_FAILS;
         for (int32_t k = 0; k < n && out[i] != MD_TN_FAILS; k++)
-            count += out[k] != MD_TN_FAILS && same(a, value + i * a->n_samples, value + k * a->n_samples);
+            count += out[k] != MD_TN_FAILS && have_same_results(a, i, k);
         if (count > n_right) {
             right = i;
             n_right = count;
@@ -190,13 +197,13 @@ static void vote(md_tn_agreement *out, const agree *a, const double *value, int3
     const bool is_clear = n_right > 1 && 2 * n_right > n_run;
     for (int32_t i = 0; i < n; i++)
         if (out[i] != MD_TN_FAILS)
-            out[i] = !is_clear                                                         ? MD_TN_UNDECIDED
-                     : same(a, value + right * a->n_samples, value + i * a->n_samples) ? MD_TN_AGREES
-                                                                                       : MD_TN_DIFFERS;
+            out[i] = !is_clear ? MD_TN_UNDECIDED : have_same_results(a, right, i) ? MD_TN_AGREES : MD_TN_DIFFERS;
 }
 
-static md_status get_memory(agree *a, size_t n_bytes)
+/* Memory for all tensors and behind them the workspace. */
+static md_status get_memory(agree *a)
 {
+    const size_t n_bytes = a->n_bytes + a->workspace_bytes + 2 * ALIGNMENT;
     void *p = NULL;
     if (a->dev->ops->workspace)
         MD_TRY(a->dev->ops->workspace(&p, a->dev, a->dev->tuning, n_bytes));
@@ -204,45 +211,44 @@ static md_status get_memory(agree *a, size_t n_bytes)
         MD_TRY(a->dev->ops->alloc(&p, a->dev, n_bytes));
     a->own = a->dev->ops->workspace ? NULL : p;
     a->memory = (char *)(((uintptr_t)p + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
+    a->call.workspace = a->memory + a->n_bytes;
+    for (int32_t i = 0; i < a->n_places; i++)
+        a->call.data[a->place[i].tensor] = a->memory + a->place[i].at;
     return MD_OK;
 }
 
-/* A variant is not blamed for want of memory, nor for a device on which nothing works any more. */
-static md_status is_theirs(agree *a, md_status s)
+/* OK if the variant is to blame for its failure: memory is not short, and the device still works. */
+static md_status check_blame(agree *a, md_status s)
 {
     a->pattern = MD_DTYPE_DEFAULT;
     return s == MD_OUT_OF_MEMORY ? s : copy(a, a->piece, a->memory, ALIGNMENT);
 }
 
-static md_status run_all(md_tn_agreement *out, agree *a, md_bd_variant *const *variants, int32_t n, double *value,
-                         size_t n_bytes, int64_t workspace)
+static md_status run_all(md_tn_agreement *out, agree *a, md_bd_variant *const *variants, int32_t n)
 {
-    MD_TRY(get_memory(a, n_bytes + (size_t)workspace + 2 * ALIGNMENT));
-    for (int32_t i = 0; i < a->n_places; i++) {
-        a->call.data[a->place[i].tensor] = a->memory + a->place[i].at;
+    MD_TRY(get_memory(a));
+    for (int32_t i = 0; i < a->n_places; i++)
         if (!a->place[i].is_stored)
             MD_TRY(fill(a, &a->place[i], false));
-    }
     for (int32_t i = 0; i < n && !md_tn_is_stuck(a->dev); i++) {
-        const md_status s = run(value + i * a->n_samples, a, variants[i], a->memory + n_bytes);
+        const md_status s = run(a->value + i * a->n_samples, a, variants[i]);
         out[i] = s == MD_OK ? MD_TN_UNSURE : MD_TN_FAILS;
         if (s != MD_OK && !md_tn_is_stuck(a->dev))
-            MD_TRY(is_theirs(a, s));
+            MD_TRY(check_blame(a, s));
     }
     int32_t n_run = 0;
     for (int32_t i = 0; i < n; i++)
         n_run += out[i] != MD_TN_FAILS;
     if (n_run == 0 && !md_tn_is_stuck(a->dev))
-        return md_fail(MD_DEVICE, "none of %d variants runs", n); /* it is not theirs */
+        return md_fail(MD_DEVICE, "none of %d variants runs", n); /* the device is to blame */
     if (md_tn_is_stuck(a->dev))
-        return MD_OK; /* who hangs fails; nobody knows more of the others */
-    vote(out, a, value, n);
+        return MD_OK; /* the one that hangs fails; the others were not all run */
+    vote(out, a, n);
     return MD_OK;
 }
 
-/* What all runs share. *workspace: the most that one of n variants wants. */
-static md_status prepare(agree *a, int64_t *workspace, md_bd_variant *const *variants, int32_t n,
-                         const md_kn_shape *shape)
+/* What all runs share. */
+static md_status prepare(agree *a, md_bd_variant *const *variants, int32_t n, const md_kn_shape *shape)
 {
     const md_fa_target *target = &variants[0]->target;
     *a = (agree){.dev = md_bd_device(variants[0]->builder),
@@ -264,32 +270,29 @@ static md_status prepare(agree *a, int64_t *workspace, md_bd_variant *const *var
         else
             a->call.scalar[i].d = 0.5;
     }
-    *workspace = 0;
     for (int32_t i = 0; i < n; i++) {
         md_kn_plan_geometry g;
         variants[i]->family->geometry(&g, target, &variants[i]->config, shape);
-        *workspace = MD_MAX(*workspace, g.workspace_bytes);
+        a->workspace_bytes = MD_MAX(a->workspace_bytes, (size_t)g.workspace_bytes);
     }
+    lay_out(a, target);
     return MD_OK;
 }
 
 md_status md_tn_agree(md_tn_agreement *out, md_bd_variant *const *variants, int32_t n, const md_kn_shape *shape)
 {
-    const md_fa_target *target = &variants[0]->target;
     agree a;
-    int64_t workspace = 0;
     for (int32_t i = 0; i < n; i++)
         out[i] = MD_TN_UNSURE;
-    MD_TRY(prepare(&a, &workspace, variants, n, shape));
+    MD_TRY(prepare(&a, variants, n, shape));
     if (a.stage->has_scatter || n > MD_TN_AGREE_MOST)
         return md_fail(MD_UNSUPPORTED, "variants of a stage that scatters may differ");
-    size_t n_bytes = lay_out(&a, target);
-    double *value = calloc((size_t)MD_MAX(a.n_samples, 1) * (size_t)n, sizeof *value);
+    a.value = calloc((size_t)MD_MAX(a.n_samples, 1) * (size_t)n, sizeof *a.value);
     a.piece = malloc(PIECE);
-    md_status s = value && a.piece ? run_all(out, &a, variants, n, value, n_bytes, workspace) : md_fail_memory();
+    md_status s = a.value && a.piece ? run_all(out, &a, variants, n) : md_fail_memory();
     if (a.own && !md_tn_is_stuck(a.dev))
         a.dev->ops->free(a.dev, a.own);
-    free(value);
+    free(a.value);
     free(a.piece);
     return s;
 }
@@ -297,14 +300,9 @@ md_status md_tn_agree(md_tn_agreement *out, md_bd_variant *const *variants, int3
 md_status md_tn_touch(md_bd_variant *variant, const md_kn_shape *shape)
 {
     agree a;
-    int64_t workspace = 0;
     md_kn_plan_geometry geometry;
-    MD_TRY(prepare(&a, &workspace, &variant, 1, shape));
-    const size_t n_bytes = lay_out(&a, &variant->target);
-    MD_TRY(get_memory(&a, n_bytes + (size_t)workspace + 2 * ALIGNMENT));
-    for (int32_t i = 0; i < a.n_places; i++)
-        a.call.data[a.place[i].tensor] = a.memory + a.place[i].at;
-    a.call.workspace = a.memory + n_bytes;
+    MD_TRY(prepare(&a, &variant, 1, shape));
+    MD_TRY(get_memory(&a));
     variant->family->geometry(&geometry, &variant->target, &variant->config, shape);
     md_status s = md_bd_variant_run(variant, &geometry, a.dev->tuning, &a.call);
     if (s == MD_OK)

@@ -1,0 +1,166 @@
+/* What measuring on the host device is given, borrows and waits for: inputs, memory, the device's lock. */
+#include "tune/host_search.h"
+
+#include "base/status.h"
+
+#include <pthread.h>
+
+/* Numbers that were given are what a gather reads; any of them is brought into range. */
+static void given_indices_are_used(void **state)
+{
+    (void)state;
+    static const int64_t given[] = {5, 1 << 20, -7, 3};
+    md_tn_patterns patterns = {.indices = {4, given}, .seed = 1};
+    md_tn_data data;
+    host_search w;
+    host_search_open(&w, "Y[t,d] = E[ids[t],d]", 100, 16, BEND_NOTHING, NULL);
+    assert_ok(md_tn_data_make(&data, &patterns, w.program, 0, w.point.size, false, 64 << 20));
+    int32_t ids = -1, table = -1;
+    for (int32_t t = 0; t < w.formula->n_tensors; t++) {
+        ids = strcmp(w.formula->tensor[t].name, "ids") ? ids : t;
+        table = strcmp(w.formula->tensor[t].name, "E") ? table : t;
+    }
+    assert_true(ids >= 0 && table >= 0);
+    const int64_t rows = data.shape.extent[table][0];
+    assert_true(rows > 1);
+    for (int32_t i = 0; i < 100; i++) {
+        const int64_t v = ((const int64_t *)data.image[ids])[i];
+        assert_int_equal(v, ((given[i % 4] % rows) + rows) % rows);
+    }
+    md_tn_data_finish(&data);
+    patterns.indices.n = 0;
+    md_tn_patterns_finish(&patterns);
+    assert_ok(md_tn_data_make(&data, &patterns, w.program, 0, w.point.size, false, 64 << 20));
+    for (int32_t i = 0; i < 100; i++) {
+        const int64_t v = ((const int64_t *)data.image[ids])[i];
+        assert_true(v >= 0 && v < data.shape.extent[table][0]);
+    }
+    md_tn_data_finish(&data);
+    md_tn_patterns_finish(&patterns);
+    host_search_close(&w);
+}
+
+static int64_t a_gigabyte(md_dev *dev)
+{
+    (void)dev;
+    return 1 << 30;
+}
+
+static int64_t not_known(md_dev *dev)
+{
+    (void)dev;
+    return -1;
+}
+
+static void memory_has_a_limit(void **state)
+{
+    (void)state;
+    md_tn_patterns patterns = {.seed = 1};
+    md_tn_data data;
+    host_search w;
+    host_search_open(&w, HOST_SEARCH_SILU, 1 << 12, 1 << 12, BEND_NOTHING, NULL);
+    assert_fails(md_tn_data_make(&data, &patterns, w.program, 0, w.point.size, false, 64 << 20), MD_OUT_OF_MEMORY,
+                 "bytes");
+    assert_true(md_tn_bench_limit(w.dev) <= 256 << 20);
+    w.dev->facts.global_bytes = (int64_t)141 << 30; /* as if it were a GPU: what others left of it counts */
+    host_search_bent.ops.free_bytes = a_gigabyte;
+    assert_int_equal(md_tn_bench_limit(w.dev), (1 << 30) / 20);
+    host_search_bent.ops.free_bytes = not_known;
+    assert_int_equal(md_tn_bench_limit(w.dev), 0);
+    md_tn_patterns_finish(&patterns);
+    host_search_close(&w);
+}
+
+/* Where f32 may be rounded to tf32, inputs are such that it changes none, and kernels of both kinds are right. */
+static void inputs_for_tf32_have_few_bits(void **state)
+{
+    (void)state;
+    for (int is_for = 0; is_for <= 1; is_for++) {
+        md_tn_patterns patterns = {.seed = 1, .for_tf32 = is_for != 0};
+        md_tn_data data;
+        host_search w;
+        host_search_open(&w, HOST_SEARCH_SILU, 64, 256, BEND_NOTHING, NULL);
+        assert_ok(md_tn_data_make(&data, &patterns, w.program, 0, w.point.size, false, 64 << 20));
+        int64_t n_other = 0, n = 0;
+        for (int32_t t = 0; t < MD_KN_MAX_TENSORS; t++)
+            for (int64_t i = 0; data.image[t] && i < data.bytes[t] / 4; i++) {
+                uint32_t bits;
+                memcpy(&bits, (const char *)data.image[t] + 4 * i, sizeof bits);
+                n_other += (bits & 0x1fff) != 0;
+                n++;
+            }
+        assert_true(n >= 64 * 256);
+        assert_true(is_for ? n_other == 0 : n_other > n / 2);
+        md_tn_data_finish(&data);
+        md_tn_patterns_finish(&patterns);
+        host_search_close(&w);
+    }
+}
+
+/* Points of all sizes: what measuring borrows stays below its limit, comes back, and a point beyond it is counted. */
+static void measuring_borrows_no_more_than_it_may(void **state)
+{
+    (void)state;
+    static const int64_t rows[] = {64, 1024, 4096, 6000, 12000};
+    for (int32_t k = 0; k < MD_COUNT(rows); k++) {
+        host_search w;
+        host_search_open(&w, HOST_SEARCH_SILU, rows[k], 4096, BEND_NOTHING, NULL);
+        const int64_t limit = md_tn_bench_limit(w.dev), bytes = 2 * rows[k] * 4096 * 4;
+        w.job.rigor = MD_TUNE_MEASURE;
+        w.job.max_builds = 1;
+        assert_ok(md_tn_tune(&w.job));
+        assert_int_equal(host_search_bent.live, 0);
+        assert_true(host_search_bent.peak <= limit && host_search_bent.peak <= 256 << 20);
+        assert_int_equal(atomic_load(&w.count.out_of_memory), bytes > limit);
+        /* of inputs there may be images alone */
+        assert_true(bytes > limit ? host_search_bent.peak < limit : host_search_bent.peak >= bytes / 2);
+        host_search_close(&w);
+    }
+}
+
+typedef struct tuner {
+    host_search *w;
+    md_status status;
+} tuner;
+
+static void *tune(void *user)
+{
+    tuner *t = user;
+    t->status = md_tn_tune(&t->w->job);
+    return NULL;
+}
+
+/* The device's lock is a file's: threads with their own descriptors meet there as processes do. */
+static void two_at_a_time_take_turns(void **state)
+{
+    (void)state;
+    host_search w;
+    host_search_open(&w, HOST_SEARCH_SILU, 64, 256, BEND_NOTHING, NULL);
+    host_search other = w;
+    md_tn_wisdom *second = NULL;
+    assert_ok(md_tn_wisdom_create(&second));
+    other.job.wisdom = second;
+    other.job.count = NULL;
+    tuner a = {&w, MD_INTERNAL}, b = {&other, MD_INTERNAL};
+    pthread_t thread[2];
+    assert_int_equal(pthread_create(&thread[0], NULL, tune, &a), 0);
+    assert_int_equal(pthread_create(&thread[1], NULL, tune, &b), 0);
+    pthread_join(thread[0], NULL);
+    pthread_join(thread[1], NULL);
+    assert_ok(a.status);
+    assert_ok(b.status);
+    md_tn_wisdom_destroy(&second);
+    host_search_close(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(inputs_for_tf32_have_few_bits),
+        cmocka_unit_test(given_indices_are_used),
+        cmocka_unit_test(memory_has_a_limit),
+        cmocka_unit_test(measuring_borrows_no_more_than_it_may),
+        cmocka_unit_test(two_at_a_time_take_turns),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
