@@ -1,6 +1,7 @@
 /* Elementwise stages that read through tensors of indices: a few lanes a row, several rows in flight. Indices that
  * differ by element are read with the elements, at a lower speed. */
 #include "family/cuda/point/gather_scatter.h"
+#include "family/host/point/sweep.h"
 #include "family/numeric.h"
 
 enum { LANES, ROWS, ITEMS, ALIGNED, STRIDED };
@@ -14,12 +15,6 @@ static md_fa_cuda_indirect indirect_of(const md_fa_config *config)
                                  .items = v[ITEMS],
                                  .is_aligned = v[ALIGNED],
                                  .is_strided = v[STRIDED]};
-}
-
-static bool applies(const md_fa_target *target)
-{
-    const md_st_stage *st = md_fa_stage(target);
-    return st->kind == MD_ST_POINTWISE && st->has_gather && !st->has_scatter;
 }
 
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
@@ -65,7 +60,7 @@ const md_fa_family md_fa_cuda_gather = {
             {"aligned", 0, 2, {1, 0}},
             {"strided", 0, 2, {0, 1}},
         },
-    .applies = applies,
+    .applies = md_fa_gather_applies,
     .legal = legal,
     .envelope = envelope,
     .features = features,

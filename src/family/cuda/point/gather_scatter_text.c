@@ -1,6 +1,7 @@
 /* The text of gathers and scatters on GPUs: md_expr.h of cuda/gather.cu and cuda/scatter.cu. Reading indices, making
  * values and storing them are functions of their own, so that a thread can do each for several rows before it goes
  * on to the next. */
+#include "family/emit.h"
 #include "family/cuda/point/gather_scatter.h"
 
 #include "base/status.h"
@@ -275,16 +276,6 @@ static md_status assemble(md_kn_launch_source *launch, writer *w)
     return status;
 }
 
-static md_status fill_launch(md_kn_launch_source *launch, const writer *w)
-{
-    launch->code = MD_KN_TEXT;
-    strcpy(launch->entry, "md_kernel");
-    launch->n_params = md_cg_params(launch->param, w->target->program, w->target->stage);
-    if (launch->n_params < 0)
-        return md_fail(MD_UNSUPPORTED, "a stage of more than %d parameters", MD_KN_MAX_PARAMS - 8);
-    return MD_OK;
-}
-
 md_status md_fa_cuda_indirect_emit(md_kn_source *out, const md_fa_target *target, const md_fa_cuda_indirect *way)
 {
     writer w = {.target = target, .way = way, .stage = md_fa_stage(target)};
@@ -304,7 +295,7 @@ md_status md_fa_cuda_indirect_emit(md_kn_source *out, const md_fa_target *target
     if (status == MD_OK && w.text.failed)
         status = md_fail_memory();
     if (status == MD_OK)
-        status = fill_launch(&out->launch[0], &w);
+        status = md_fa_begin_launch(&out->launch[0], target);
     if (status == MD_OK)
         status = assemble(&out->launch[0], &w);
     md_cg_destroy(&w.cg);

@@ -7,24 +7,6 @@
 
 enum { THREADS = 128 };
 
-static bool applies(const md_fa_target *target)
-{
-    (void)target;
-    return true;
-}
-
-static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
-{
-    (void)target, (void)config, (void)size;
-    return true;
-}
-
-static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
-{
-    (void)target, (void)config;
-    *out = (md_kn_envelope){0};
-}
-
 static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
 {
     (void)config;
@@ -75,9 +57,9 @@ const md_fa_family md_fa_cuda_nest = {
     .name = "nest",
     .device = MD_DEV_CUDA,
     .is_last_resort = true,
-    .applies = applies,
-    .legal = legal,
-    .envelope = envelope,
+    .applies = md_fa_nest_applies,
+    .legal = md_fa_nest_legal,
+    .envelope = md_fa_nest_envelope,
     .features = features,
     .emit = emit,
     .geometry = geometry,

@@ -1,3 +1,4 @@
+#include "family/emit.h"
 #include "family/cuda/point/point.h"
 
 #include "base/dtype.h"
@@ -300,12 +301,7 @@ md_status md_fa_cuda_point_emit(md_kn_source *out, const md_fa_target *target, c
         return md_fail_memory();
     *out = (md_kn_source){.n_launches = 1};
     md_kn_launch_source *launch = &out->launch[0];
-    launch->code = MD_KN_TEXT;
-    strcpy(launch->entry, "md_kernel");
-    launch->n_params = md_cg_params(launch->param, target->program, target->stage);
-    md_status status = launch->n_params < 0
-                           ? md_fail(MD_UNSUPPORTED, "a stage of more than %d parameters", MD_KN_MAX_PARAMS - 8)
-                           : MD_OK;
+    md_status status = md_fa_begin_launch(launch, target);
     if (status == MD_OK)
         status = assemble(launch, &w);
     md_cg_destroy(&w.cg);

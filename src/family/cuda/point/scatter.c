@@ -2,6 +2,7 @@
  * and minima are atomic, in any order: float sums may then differ in the last bits from call to call. owner1: blocks
  * own parts of the target and add in the order of the formula. */
 #include "family/cuda/point/gather_scatter.h"
+#include "family/host/point/sweep.h"
 #include "family/numeric.h"
 
 extern const md_fa_family md_fa_cuda_scatter; /* at the end of this file */
@@ -20,21 +21,6 @@ static md_fa_cuda_indirect indirect_of(const md_fa_config *config)
                                  .is_strided = v[STRIDED]};
 }
 
-static bool applies(const md_fa_target *target)
-{
-    return md_fa_stage(target)->kind == MD_ST_POINTWISE && md_fa_stage(target)->has_scatter;
-}
-
-/* Whether a checked subscript of the store is the same for all lanes: a point then belongs to one block as a whole. */
-static bool has_row_index(const md_fa_target *target)
-{
-    const md_st_store *s = &md_fa_stage(target)->store[0];
-    for (int32_t i = 0; i < s->n_subscripts; i++)
-        if (md_fx_has_kind(s->subscript[i], MD_FX_LOAD))
-            return !md_fx_uses_index(s->subscript[i], md_fa_stage(target)->axis);
-    return false;
-}
-
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     const md_st_stage *st = md_fa_stage(target);
@@ -42,7 +28,7 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     const int32_t *v = config->value;
     md_fa_cuda_indirect indirect = indirect_of(config);
     if (v[OWNER]) /* blocks are whole: groups do not matter */
-        return st->has_duplicates && st->n_stores == 1 && st->axis >= 0 && has_row_index(target) &&
+        return st->has_duplicates && st->n_stores == 1 && st->axis >= 0 && md_fa_scatter_has_row_index(target) &&
                v[LANES] == field[LANES].initial && v[ROWS] == field[ROWS].initial && v[ITEMS] == field[ITEMS].initial &&
                !(v[ALIGNED] && v[STRIDED]);
     return md_fa_cuda_indirect_legal(target, &indirect, size);
@@ -98,7 +84,7 @@ const md_fa_family md_fa_cuda_scatter = {
             {"aligned", 0, 2, {1, 0}},
             {"strided", 0, 2, {0, 1}},
         },
-    .applies = applies,
+    .applies = md_fa_scatter_applies,
     .legal = legal,
     .envelope = envelope,
     .features = features,

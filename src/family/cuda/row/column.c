@@ -1,4 +1,5 @@
 /* Rows that lie across memory: lanes over the last outer index, threads of a column share the axis. */
+#include "family/emit.h"
 #include "family/cuda/cuda.h"
 
 #include "base/dtype.h"
@@ -8,7 +9,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <string.h>
 
 enum { THREADS_X, THREADS_Y, ITEMS, KEEP, SPLIT, ALIGN };
 /* Tickets of a split launch have their places in kernels/cuda/column.cu; blocks beyond that are enough without. */
@@ -221,34 +221,18 @@ static md_status emit_launch(md_kn_launch_source *launch, const md_fa_target *ta
                              int32_t phase)
 {
     md_cg_row_options options = options_of(target, config);
-    md_strbuf defines = {0}, expr = {0};
-    launch->code = MD_KN_TEXT;
-    strcpy(launch->entry, "md_kernel");
-    launch->n_params = md_cg_params(launch->param, target->program, target->stage);
+    md_strbuf defines = {0};
     print_defines(&defines, target, config, phase);
     if (config->value[SPLIT]) {
-        options.extra[options.n_extra++] = launch->param[launch->n_params++] = (md_kn_param){.kind = MD_KN_WORKSPACE};
-        options.extra[options.n_extra++] = launch->param[launch->n_params++] = (md_kn_param){.kind = MD_KN_COUNTERS};
+        options.extra[options.n_extra++] = (md_kn_param){.kind = MD_KN_WORKSPACE};
+        options.extra[options.n_extra++] = (md_kn_param){.kind = MD_KN_COUNTERS};
     }
-    md_status status = md_cg_row_print(&defines, &expr, &options);
-    if (status == MD_OK)
-        status = md_cg_assemble(&launch->text, MD_DEV_CUDA, "cuda/column.cu", md_strbuf_text(&defines),
-                                md_strbuf_text(&expr));
-    md_strbuf_finish(&defines);
-    md_strbuf_finish(&expr);
-    return status;
+    return md_fa_emit_row(launch, target, &options, "cuda/column.cu", &defines);
 }
 
 static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
 {
-    bool is_apart = has_phases(target, config);
-    *out = (md_kn_source){.n_launches = is_apart ? 2 : 1};
-    md_status status = MD_OK;
-    for (int32_t i = 0; i < out->n_launches && status == MD_OK; i++)
-        status = emit_launch(&out->launch[i], target, config, is_apart ? i + 1 : 0);
-    if (status != MD_OK)
-        md_kn_source_finish(out);
-    return status;
+    return md_fa_emit_launches(out, target, config, has_phases(target, config) ? 2 : 1, emit_launch);
 }
 
 /* ---- Cost */

@@ -1,4 +1,5 @@
 /* Row programs on a GPU: text, envelope, geometry. */
+#include "family/emit.h"
 #include "family/cuda/row/row.h"
 
 #include "base/dtype.h"
@@ -7,7 +8,6 @@
 #include "family/cuda/cuda.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 /* Registers of a thread besides the elements that it holds; what merging states, computing wider vectors, finding
  * the place of vectors and a loop take more. */
@@ -199,20 +199,11 @@ static void print_defines(md_strbuf *out, const md_fa_target *target, const md_f
 
 md_status md_fa_cuda_row_emit(md_kn_source *out, const md_fa_target *target, const md_fa_cuda_row *row)
 {
-    md_cg_row_options options = md_fa_cuda_row_options(target, row);
-    md_strbuf defines = {0}, expr = {0};
+    const md_cg_row_options options = md_fa_cuda_row_options(target, row);
+    md_strbuf defines = {0};
     *out = (md_kn_source){.n_launches = 1};
-    md_kn_launch_source *launch = &out->launch[0];
-    launch->code = MD_KN_TEXT;
-    strcpy(launch->entry, "md_kernel");
-    launch->n_params = md_cg_params(launch->param, target->program, target->stage);
     print_defines(&defines, target, row);
-    md_status status = md_cg_row_print(&defines, &expr, &options);
-    if (status == MD_OK)
-        status =
-            md_cg_assemble(&launch->text, MD_DEV_CUDA, row->source, md_strbuf_text(&defines), md_strbuf_text(&expr));
-    md_strbuf_finish(&defines);
-    md_strbuf_finish(&expr);
+    md_status status = md_fa_emit_row(&out->launch[0], target, &options, row->source, &defines);
     if (status != MD_OK)
         md_kn_source_finish(out);
     return status;

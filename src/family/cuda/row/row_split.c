@@ -1,6 +1,7 @@
 /* Few long rows: each is cut over a group of blocks. They meet through memory (all of them run at once), in a
  * cluster, or, where nothing is stored along the row, the last one to arrive makes the result. Where blocks cannot
  * be made to run at once, a second launch stores what the first one found out. */
+#include "family/emit.h"
 #include "family/cuda/cuda.h"
 
 #include "base/dtype.h"
@@ -11,7 +12,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <string.h>
 
 extern const md_fa_family md_fa_cuda_row_split; /* at the end of this file */
 
@@ -336,39 +336,22 @@ static void print_defines(md_strbuf *out, const md_fa_target *target, const md_f
         md_strbuf_printf(out, "#define MD_%s %" PRId32 "\n", define[i].name, define[i].value);
 }
 
-/* phase: of BY_LAUNCH 1 or 2, else 0. */
 static md_status emit_launch(md_kn_launch_source *launch, const md_fa_target *target, const md_fa_config *config,
                              int32_t phase)
 {
     md_cg_row_options options = options_of(target, config);
-    md_strbuf defines = {0}, expr = {0};
-    launch->code = MD_KN_TEXT;
-    strcpy(launch->entry, "md_kernel");
-    launch->n_params = md_cg_params(launch->param, target->program, target->stage);
+    md_strbuf defines = {0};
     print_defines(&defines, target, config, phase);
     if (config->value[EXCHANGE] != BY_CLUSTER) {
-        md_kn_param_kind kind = config->value[EXCHANGE] == BY_LAUNCH ? MD_KN_WORKSPACE : MD_KN_COUNTERS;
-        options.extra[options.n_extra++] = launch->param[launch->n_params++] = (md_kn_param){.kind = kind};
+        const md_kn_param_kind kind = config->value[EXCHANGE] == BY_LAUNCH ? MD_KN_WORKSPACE : MD_KN_COUNTERS;
+        options.extra[options.n_extra++] = (md_kn_param){.kind = kind};
     }
-    md_status status = md_cg_row_print(&defines, &expr, &options);
-    if (status == MD_OK)
-        status = md_cg_assemble(&launch->text, MD_DEV_CUDA, "cuda/row_split.cu", md_strbuf_text(&defines),
-                                md_strbuf_text(&expr));
-    md_strbuf_finish(&defines);
-    md_strbuf_finish(&expr);
-    return status;
+    return md_fa_emit_row(launch, target, &options, "cuda/row_split.cu", &defines);
 }
 
 static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
 {
-    bool is_apart = config->value[EXCHANGE] == BY_LAUNCH;
-    *out = (md_kn_source){.n_launches = is_apart ? 2 : 1};
-    md_status status = MD_OK;
-    for (int32_t i = 0; i < out->n_launches && status == MD_OK; i++)
-        status = emit_launch(&out->launch[i], target, config, is_apart ? i + 1 : 0);
-    if (status != MD_OK)
-        md_kn_source_finish(out);
-    return status;
+    return md_fa_emit_launches(out, target, config, config->value[EXCHANGE] == BY_LAUNCH ? 2 : 1, emit_launch);
 }
 
 /* ---- Cost: a group's way through one row, then the highest of memory, instructions and rows that wait for rows.

@@ -1,4 +1,5 @@
 /* What the scan families of GPUs share. */
+#include "family/emit.h"
 #include "family/cuda/row/scan.h"
 
 #include "base/dtype.h"
@@ -7,7 +8,6 @@
 #include "family/cost.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 bool md_fa_cuda_scan_applies(const md_fa_target *target)
 {
@@ -28,11 +28,7 @@ void md_fa_cuda_scan_envelope(md_kn_envelope *out, const md_fa_target *target, c
 md_status md_fa_cuda_scan_print(md_kn_launch_source *launch, const md_fa_target *target, const md_fa_cuda_scan *scan)
 {
     md_strbuf defines = {0}, expr = {0};
-    launch->code = MD_KN_TEXT;
-    strcpy(launch->entry, "md_kernel");
-    launch->n_params = md_cg_params(launch->param, target->program, target->stage);
-    if (launch->n_params < 0)
-        return md_fail(MD_UNSUPPORTED, "a stage of more than %d parameters", MD_KN_MAX_PARAMS - 8);
+    MD_TRY(md_fa_begin_launch(launch, target));
     for (int32_t i = 0; i < scan->n_extra; i++)
         launch->param[launch->n_params++] = scan->extra[i];
     md_cg_scan_options options = {.program = target->program,

@@ -1,5 +1,6 @@
 /* Scans of many rows: each by a few lanes, a warp or a block, tile after tile; or down the columns. */
 #include "base/status.h"
+#include "family/emit.h"
 #include "family/cuda/row/scan.h"
 
 #include <math.h>
@@ -50,14 +51,17 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_f
     md_fa_cuda_scan_envelope(out, target, &scan);
 }
 
+static md_status emit_launch(md_kn_launch_source *out, const md_fa_target *target, const md_fa_config *config,
+                             int32_t phase)
+{
+    const md_fa_cuda_scan scan = scan_of(config);
+    (void)phase;
+    return md_fa_cuda_scan_print(out, target, &scan);
+}
+
 static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
 {
-    md_fa_cuda_scan scan = scan_of(config);
-    *out = (md_kn_source){.n_launches = 1};
-    md_status status = md_fa_cuda_scan_print(&out->launch[0], target, &scan);
-    if (status != MD_OK)
-        md_kn_source_finish(out);
-    return status;
+    return md_fa_emit_launches(out, target, config, 1, emit_launch);
 }
 
 static int64_t blocks_of(const md_fa_target *target, const md_fa_config *config, const int64_t *size)

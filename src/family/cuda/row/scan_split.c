@@ -4,6 +4,7 @@
 #include "base/dtype.h"
 #include "base/status.h"
 #include "codegen/codegen.h"
+#include "family/emit.h"
 #include "family/cuda/row/scan.h"
 
 #include <math.h>
@@ -159,27 +160,27 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_f
         out->aligned16 = out->unit;
 }
 
-static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
+static md_status emit_launch(md_kn_launch_source *out, const md_fa_target *target, const md_fa_config *config,
+                             int32_t number)
 {
+    const bool looks_back = config->value[LOOKBACK], is_column = config->value[COLUMN];
     md_fa_cuda_scan scan = scan_of(config);
-    bool looks_back = config->value[LOOKBACK], is_column = config->value[COLUMN];
-    md_status status = MD_OK;
-    *out = (md_kn_source){.n_launches = looks_back || is_column ? 2 : 3};
     scan.n_extra = looks_back ? 2 : 1;
     scan.extra[0] = (md_kn_param){.kind = MD_KN_WORKSPACE};
     scan.extra[1] = (md_kn_param){.kind = MD_KN_COUNTERS, .b = COUNTERS};
-    for (int32_t i = 0; i < out->n_launches && status == MD_OK; i++) {
-        scan.phase = is_column ? 1 + 2 * i : i + (looks_back ? 4 : 1);
-        if (i == 1 && is_ring(config)) {
-            scan.source = "cuda/scan_ring.cu";
-            scan.ring = config->value[ROUNDS];
-            scan.stage_bytes = stage_bytes(target, config);
-        }
-        status = md_fa_cuda_scan_print(&out->launch[i], target, &scan);
+    scan.phase = is_column ? 2 * number - 1 : number + (looks_back ? 3 : 0);
+    if (number == 2 && is_ring(config)) {
+        scan.source = "cuda/scan_ring.cu";
+        scan.ring = config->value[ROUNDS];
+        scan.stage_bytes = stage_bytes(target, config);
     }
-    if (status != MD_OK)
-        md_kn_source_finish(out);
-    return status;
+    return md_fa_cuda_scan_print(out, target, &scan);
+}
+
+static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
+{
+    return md_fa_emit_launches(out, target, config, config->value[LOOKBACK] || config->value[COLUMN] ? 2 : 3,
+                               emit_launch);
 }
 
 static void set_blocks(md_kn_geometry *out, int64_t blocks, const md_fa_config *config)

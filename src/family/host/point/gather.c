@@ -11,12 +11,6 @@ static md_fa_sweep sweep_of(const md_fa_config *config)
         .source = "host/pointwise.c", .is_strided = config->value[STRIDED], .is_streaming = config->value[NONTEMPORAL]};
 }
 
-static bool applies(const md_fa_target *target)
-{
-    const md_st_stage *st = md_fa_stage(target);
-    return st->kind == MD_ST_POINTWISE && st->has_gather && !st->has_scatter;
-}
-
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     return !config->value[NONTEMPORAL] || (!config->value[STRIDED] && md_fa_sweep_can_stream(target, size));
@@ -52,7 +46,7 @@ const md_fa_family md_fa_host_gather = {
     .device = MD_DEV_HOST,
     .n_fields = 2,
     .field = {{"strided", 1, 2, {0, 1}}, {"nontemporal", 0, 2, {0, 1}}},
-    .applies = applies,
+    .applies = md_fa_gather_applies,
     .legal = legal,
     .envelope = envelope,
     .features = features,

@@ -2,6 +2,7 @@
 
 #include "base/status.h"
 #include "codegen/codegen.h"
+#include "family/emit.h"
 #include "family/cost.h"
 #include "family/host/point/nest.h"
 #include "family/numeric.h"
@@ -216,11 +217,7 @@ md_status md_fa_nest_emit(md_kn_source *out, const md_fa_target *target, md_dev_
         .program = target->program, .stage = target->stage, .dialect = dialect, .lane = -1, .access = MD_CG_STRIDED};
     *out = (md_kn_source){.n_launches = 1};
     md_kn_launch_source *launch = &out->launch[0];
-    launch->code = MD_KN_TEXT;
-    strcpy(launch->entry, "md_kernel");
-    launch->n_params = md_cg_params(launch->param, target->program, target->stage);
-    if (launch->n_params < 0)
-        return md_fail(MD_UNSUPPORTED, "a stage of more than %d parameters", MD_KN_MAX_PARAMS - 8);
+    MD_TRY(md_fa_begin_launch(launch, target));
     if (dialect == MD_DEV_HOST)
         launch->param[launch->n_params++] = (md_kn_param){.kind = MD_KN_BLOCKS};
     w.cg = md_cg_create(&options);
@@ -243,19 +240,19 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
     return md_fa_nest_emit(out, target, MD_DEV_HOST);
 }
 
-static bool applies(const md_fa_target *target)
+bool md_fa_nest_applies(const md_fa_target *target)
 {
     (void)target;
     return true;
 }
 
-static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+bool md_fa_nest_legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     (void)target, (void)config, (void)size;
     return true;
 }
 
-static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
+void md_fa_nest_envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
 {
     (void)target, (void)config;
     *out = (md_kn_envelope){0};
@@ -313,9 +310,9 @@ const md_fa_family md_fa_host_nest = {
     .name = "nest",
     .device = MD_DEV_HOST,
     .is_last_resort = true,
-    .applies = applies,
-    .legal = legal,
-    .envelope = envelope,
+    .applies = md_fa_nest_applies,
+    .legal = md_fa_nest_legal,
+    .envelope = md_fa_nest_envelope,
     .features = features,
     .emit = emit,
     .geometry = geometry,

@@ -20,26 +20,12 @@ static md_fa_sweep sweep_of(const md_fa_target *target, const md_fa_config *conf
     return s;
 }
 
-static bool applies(const md_fa_target *target)
-{
-    return md_fa_stage(target)->kind == MD_ST_POINTWISE && md_fa_stage(target)->has_scatter;
-}
-
-/* Whether a checked subscript of the store is the same for all lanes: a point then belongs to one block as a whole. */
-static bool has_row_index(const md_fa_target *target)
-{
-    const md_st_store *s = &md_fa_stage(target)->store[0];
-    for (int32_t i = 0; i < s->n_subscripts; i++)
-        if (md_fx_has_kind(s->subscript[i], MD_FX_LOAD))
-            return !md_fx_uses_index(s->subscript[i], md_fa_stage(target)->axis);
-    return false;
-}
-
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     const md_st_stage *st = md_fa_stage(target);
     (void)size;
-    return !config->value[OWNER] || (st->has_duplicates && st->n_stores == 1 && st->axis >= 0 && has_row_index(target));
+    return !config->value[OWNER] ||
+           (st->has_duplicates && st->n_stores == 1 && st->axis >= 0 && md_fa_scatter_has_row_index(target));
 }
 
 static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
@@ -105,7 +91,7 @@ const md_fa_family md_fa_host_scatter = {
     .device = MD_DEV_HOST,
     .n_fields = 2,
     .field = {{"strided", 1, 2, {0, 1}}, {"owner", 0, 2, {0, 1}}},
-    .applies = applies,
+    .applies = md_fa_scatter_applies,
     .legal = legal,
     .envelope = envelope,
     .features = features,

@@ -113,3 +113,23 @@ void md_fa_sweep_features(md_fa_features *out, const md_fa_target *target, const
     out->parallel = md_fa_host_parallel((double)geometry.launch[0].blocks, target->facts);
     out->launches = 1;
 }
+
+bool md_fa_gather_applies(const md_fa_target *target)
+{
+    const md_st_stage *st = md_fa_stage(target);
+    return st->kind == MD_ST_POINTWISE && st->has_gather && !st->has_scatter;
+}
+
+bool md_fa_scatter_applies(const md_fa_target *target)
+{
+    return md_fa_stage(target)->kind == MD_ST_POINTWISE && md_fa_stage(target)->has_scatter;
+}
+
+bool md_fa_scatter_has_row_index(const md_fa_target *target)
+{
+    const md_st_store *s = &md_fa_stage(target)->store[0];
+    for (int32_t i = 0; i < s->n_subscripts; i++)
+        if (md_fx_has_kind(s->subscript[i], MD_FX_LOAD))
+            return !md_fx_uses_index(s->subscript[i], md_fa_stage(target)->axis);
+    return false;
+}

@@ -30,4 +30,13 @@ bool md_fa_sweep_can_flatten(const md_fa_target *target);
 /** Whether streaming stores may pay at these sizes: outputs that no cache holds. */
 bool md_fa_sweep_can_stream(const md_fa_target *target, const int64_t *size);
 
+/* ---- Of both devices */
+/** True for elementwise stages that read through tensors of indices. */
+bool md_fa_gather_applies(const md_fa_target *target);
+/** True for elementwise stages that write through tensors of indices. */
+bool md_fa_scatter_applies(const md_fa_target *target);
+/** True if the checked subscript of the first store is the same for all lanes: then a whole row goes to one place, and
+ * one block can own it. */
+bool md_fa_scatter_has_row_index(const md_fa_target *target);
+
 #endif

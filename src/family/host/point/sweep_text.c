@@ -1,4 +1,5 @@
 /* The text of a sweep: md_expr.h of host/pointwise.c and its kin. */
+#include "family/emit.h"
 #include "family/host/point/sweep.h"
 
 #include "base/status.h"
@@ -124,17 +125,6 @@ static md_status assemble(md_kn_launch_source *launch, const writer *w)
     return status;
 }
 
-static md_status fill_params(md_kn_launch_source *launch, const writer *w)
-{
-    int32_t n = md_cg_params(launch->param, w->target->program, w->target->stage);
-    if (n < 0)
-        return md_fail(MD_UNSUPPORTED, "a stage of more than %d parameters", MD_KN_MAX_PARAMS - 8);
-    for (int32_t i = 0; i < w->sweep->n_extra; i++)
-        launch->param[n++] = w->sweep->extra[i];
-    launch->n_params = n;
-    return MD_OK;
-}
-
 md_status md_fa_sweep_emit(md_kn_source *out, const md_fa_target *target, const md_fa_sweep *sweep)
 {
     writer w = {.target = target, .sweep = sweep, .stage = md_fa_stage(target), .n_flat = 1};
@@ -154,9 +144,9 @@ md_status md_fa_sweep_emit(md_kn_source *out, const md_fa_target *target, const 
         return md_fail_memory();
     *out = (md_kn_source){.n_launches = 1};
     md_kn_launch_source *launch = &out->launch[0];
-    launch->code = MD_KN_TEXT;
-    strcpy(launch->entry, "md_kernel");
-    md_status status = fill_params(launch, &w);
+    md_status status = md_fa_begin_launch(launch, target);
+    for (int32_t i = 0; status == MD_OK && i < sweep->n_extra; i++)
+        launch->param[launch->n_params++] = sweep->extra[i];
     if (status == MD_OK)
         status = print_body(&w);
     if (status == MD_OK && (w.body.failed || w.prologue.failed || w.lead.failed))

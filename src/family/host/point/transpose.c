@@ -1,3 +1,4 @@
+#include "family/emit.h"
 #include "family/host/point/transpose.h"
 
 #include "base/dtype.h"
@@ -261,12 +262,7 @@ md_status md_fa_transpose_emit(md_kn_source *out, const md_fa_target *target, bo
     w.turned = w.lanes ? md_cg_create(&options) : NULL;
     *out = (md_kn_source){.n_launches = 1};
     md_kn_launch_source *launch = &out->launch[0];
-    launch->code = MD_KN_TEXT;
-    strcpy(launch->entry, "md_kernel");
-    launch->n_params = md_cg_params(launch->param, target->program, target->stage);
-    md_status status = !w.turned ? MD_OUT_OF_MEMORY : MD_OK;
-    if (status == MD_OK && launch->n_params < 0)
-        status = md_fail(MD_UNSUPPORTED, "a stage of more than %d parameters", MD_KN_MAX_PARAMS - 8);
+    md_status status = !w.turned ? MD_OUT_OF_MEMORY : md_fa_begin_launch(launch, target);
     if (status == MD_OK)
         status = assemble(launch, &w, is_streaming);
     md_cg_destroy(&w.lanes);

@@ -2,6 +2,7 @@
 #include "base/dtype.h"
 #include "base/status.h"
 #include "codegen/row/scan.h"
+#include "family/emit.h"
 #include "family/cost.h"
 
 #include <math.h>
@@ -55,11 +56,7 @@ static md_status print_launch(md_kn_launch_source *launch, const md_fa_target *t
                               int32_t phase)
 {
     md_strbuf defines = {0}, expr = {0};
-    launch->code = MD_KN_TEXT;
-    strcpy(launch->entry, "md_kernel");
-    launch->n_params = md_cg_params(launch->param, target->program, target->stage);
-    if (launch->n_params < 0)
-        return md_fail(MD_UNSUPPORTED, "a stage of more than %d parameters", MD_KN_MAX_PARAMS - 8);
+    MD_TRY(md_fa_begin_launch(launch, target));
     if (phase > 0)
         launch->param[launch->n_params++] = (md_kn_param){.kind = MD_KN_WORKSPACE};
     md_cg_scan_options options = {.program = target->program,
@@ -85,14 +82,7 @@ static md_status print_launch(md_kn_launch_source *launch, const md_fa_target *t
 
 static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
 {
-    bool is_split = config->value[SPLIT];
-    md_status status = MD_OK;
-    *out = (md_kn_source){.n_launches = is_split ? 3 : 1};
-    for (int32_t i = 0; i < out->n_launches && status == MD_OK; i++)
-        status = print_launch(&out->launch[i], target, config, is_split ? i + 1 : 0);
-    if (status != MD_OK)
-        md_kn_source_finish(out);
-    return status;
+    return md_fa_emit_launches(out, target, config, config->value[SPLIT] ? 3 : 1, print_launch);
 }
 
 static void set_blocks(md_kn_geometry *out, int64_t blocks, int64_t points, const md_fa_target *target)
