@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The library can be loaded late, and the structs that tools/judge_md.py declares for ctypes are those of md.h: names, order, offsets, sizes. Arguments: the source root, the library, a C compiler."""
+"""The library can be loaded late, and the structs that tools/judge_md.py declares for ctypes are those of md/types.h: names, order, offsets, sizes. Arguments: the source root, the library, a C compiler."""
 
 import importlib.util
 import os
@@ -13,7 +13,7 @@ STRUCTS = {"Tensor": "md_tensor", "Arg": "md_arg", "ContextOptions": "md_context
 
 
 def declared():
-    """{struct of md.h: [(field, offset)], and ("", size)} as Python has them."""
+    """{struct of md/types.h: [(field, offset)], and ("", size)} as Python has them."""
     os.environ["MD_LIB"] = LIBRARY
     spec = importlib.util.spec_from_file_location("judge_md", pathlib.Path(ROOT) / "tools" / "judge_md.py")
     module = importlib.util.module_from_spec(spec)

@@ -32,7 +32,7 @@ def main():
     told = json.loads(subprocess.run([mdctl, "help", "--json"], stdout=subprocess.PIPE, check=True).stdout)
     rows = [line.split("\t") for line in
             subprocess.run([print_tables], stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()]
-    header = (root / "include" / "md" / "md.h").read_text(encoding="utf-8")
+    header = "".join(p.read_text(encoding="utf-8") for p in (root / "include" / "md").glob("*.h"))
     wanted = {
         "mdctl.1": [f"mdctl {c['name']}" for c in told["commands"]] + [f"--{o['name']}" for o in told["options"]],
         "md-environment.7": [v["name"] for v in told["variables"]],

@@ -39,9 +39,10 @@ def tables(mdctl, print_tables):
         "options": definitions((f"--{o['name']}", " " + o["value"] if o["value"] else "", o["meaning"]) for o in told["options"]),
         "variables": definitions((v["name"], " = " + v["values"].replace("|", " | "), v["meaning"]) for v in told["variables"]),
         "ops": "\n\n".join(f"*{escaped(o['name'])}*\n\t{escaped(o['meaning'])}++\n{escaped(o['formula'])}" for o in told["ops"]),
-        "functions": table(["Function", "Operands"], [(f"{name}({operand_list(int(n))})", n) for name, n in own["functions"]]),
-        "reductions": ", ".join(f"*{name}*" for name, _ in own["reductions"]),
-        "scans": ", ".join(f"*{name}*" for name, _ in own["scans"]),
+        "functions": table(["Function", "Result", "Computes"], [(f"{name}({operand_list(int(n))})", type_name, text.replace("md_scalar_", ""))
+                                                                for name, n, type_name, text in own["functions"]]),
+        "reductions": ", ".join(f"*{row[0]}*" for row in own["reductions"]),
+        "scans": ", ".join(f"*{row[0]}*" for row in own["scans"]),
         "dtypes": table(["Type", "Bytes", "Computed in"], own["dtypes"]),
         "limits": table(["At most", " "], [(n, what) for what, n in own["limits"]]),
     }

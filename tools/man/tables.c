@@ -1,5 +1,5 @@
-/* Prints the tables that the man pages are filled with and that only the library knows, a row a line, cells
- * separated by tabs: "table cell cell ...". Everything else comes from `mdctl help --json`. */
+/* Prints the tables of the man pages that only the library knows: a row a line, "table cell cell ...", separated by
+ * tabs. Everything else comes from `mdctl help --json`. */
 #include "base/dtype.h"
 #include "expr/formula.h"
 #include "expr/front/lex.h"
@@ -9,6 +9,19 @@
 #include <md/md.h>
 #include <stdio.h>
 
+/* The type of an operation's result and its reference for reals. Reductions, scans and keywords have none. */
+static const struct reference {
+    const char *type, *text;
+} references[MD_FX_N_OPS] = {
+#define NUMBER(id, name, operands, real, integer, ...) [MD_FX_##id] = {"number", #real},
+#define SAME(id, name, operands, real, integer, ...) [MD_FX_##id] = {"same", #real},
+#define REAL(id, name, operands, real, ...) [MD_FX_##id] = {"real", #real},
+#define TEST(id, name, operands, real, integer, ...) [MD_FX_##id] = {"bool", #real},
+#define SELECT(id, name, operands, ...) [MD_FX_##id] = {"that of b and c", "a ? b : c"},
+#define MD_OP(...)
+#include "expr/ops.def"
+};
+
 static void print_operations(void)
 {
     for (int i = MD_FX_NO_OP + 1; i < MD_FX_N_OPS; i++) {
@@ -17,7 +30,8 @@ static void print_operations(void)
                             : md_fx_op_is_binder(op)   ? "reductions"
                             : md_fx_op_is_function(op) ? "functions"
                                                        : "operators";
-        printf("%s\t%s\t%d\n", table, md_fx_op_text(op), md_fx_op_info(op)->arity);
+        printf("%s\t%s\t%d\t%s\t%s\n", table, md_fx_op_text(op), md_fx_op_info(op)->arity,
+               references[i].type ? references[i].type : "", references[i].text ? references[i].text : "");
     }
 }
 
