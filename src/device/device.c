@@ -2,6 +2,7 @@
 #include "device/device.h"
 
 #include "base/status.h"
+#include "device/blas/blas.h"
 #include "device/cuda/cuda.h"
 #include "device/host/host.h"
 
@@ -37,7 +38,14 @@ static md_status open_any(md_dev **out, const md_dev_options *options)
     return md_dev_host_open(out, options);
 }
 
-md_status md_dev_open(md_dev **out, const md_dev_options *options)
+/* Loading cuBLASLt takes 45 ms once a process, so it is done in the background while the driver makes its context. */
+static void load_blas(void *unused)
+{
+    (void)unused;
+    (void)md_dev_cuda_has_gemm();
+}
+
+static md_status open_named(md_dev **out, const md_dev_options *options)
 {
     const char *name = options->device ? options->device : "auto";
     int32_t index = -1;
@@ -49,6 +57,13 @@ md_status md_dev_open(md_dev **out, const md_dev_options *options)
         return md_fail(MD_INVALID_ARGUMENT, "device '%.100s'; auto, host, cuda and cuda:N are possible", name);
     md_status status = md_dev_cuda_open(out, options, index);
     return status == MD_OK ? MD_OK : md_fail_more(status, "; device '%.100s' was asked for", name);
+}
+
+md_status md_dev_open(md_dev **out, const md_dev_options *options)
+{
+    md_dev_options own = *options;
+    own.while_opening = load_blas;
+    return open_named(out, &own);
 }
 
 void md_dev_close(md_dev **dev)

@@ -161,6 +161,7 @@ typedef struct md_dev_options {
     int32_t compile_limit_ms; /* a compiler that takes longer is killed; 0: 60000 */
     md_pool *pool;
     const md_log *log;
+    void (*while_opening)(void *unused); /* a job for the pool while a GPU opens; set by md_dev_open */
 } md_dev_options;
 
 /** Opens the device of that name. UNSUPPORTED, DEVICE, INVALID_ARGUMENT for an unknown name. */

@@ -35,7 +35,9 @@ typedef struct md_dev_cuda {
     int32_t *gate_flag; /* pinned */
     float empty_ms; /* what time() measures without work; 0: not measured yet */
     pthread_mutex_t clock_lock;
-    struct md_dev_cuda_blas *blas; /* blas.c; made on first use */
+    pthread_mutex_t blas_lock; /* held while cuBLASLt starts */
+    _Atomic(struct md_dev_cuda_blas *) blas; /* device/blas; NULL until first use */
+    void (*free_blas)(struct md_dev_cuda *dev); /* set by device/blas; NULL until then */
 } md_dev_cuda;
 
 /* error.c */
@@ -92,9 +94,6 @@ unsigned md_dev_cuda_attributes(cudaLaunchAttribute attribute[3], const md_dev_c
 /** Launches by the runtime, without checks. */
 cudaError_t md_dev_cuda_start(cudaStream_t stream, const md_dev_cuda_kernel *kernel, const md_kn_geometry *geometry,
                               const md_kn_word *params);
-
-/* blas.c */
-void md_dev_cuda_free_blas(md_dev_cuda *dev);
 
 /* map.c */
 enum { MD_DEV_CUDA_MAP_PARAMS = 192 }; /* words of parameters that a kernel with tensor maps may have */

@@ -1,5 +1,4 @@
 /* Opens and closes the cuda device. */
-#include "device/cuda/blas.h"
 #include "device/cuda/internal.h"
 
 #include "base/env.h"
@@ -18,7 +17,8 @@ static void destroy(md_dev *base)
     /* If the device is lost or belongs to the parent process, its resources are freed when the process ends. */
     if (md_dev_cuda_enter(&scope, dev) == MD_OK) {
         (void)md_dev_cuda_result(dev, cudaDeviceSynchronize(), "waiting for the device");
-        md_dev_cuda_free_blas(dev);
+        if (dev->free_blas)
+            dev->free_blas(dev);
         md_dev_cuda_free_arenas(dev);
         md_dev_cuda_free_reports(dev);
         if (dev->begin)
@@ -36,6 +36,7 @@ static void destroy(md_dev *base)
     }
     pthread_mutex_destroy(&dev->lock);
     pthread_mutex_destroy(&dev->clock_lock);
+    pthread_mutex_destroy(&dev->blas_lock);
     free(dev);
 }
 
@@ -175,13 +176,6 @@ static md_status start_device(md_dev_cuda *dev)
     return status;
 }
 
-/* Loading cuBLASLt takes 45 ms once a process, so it is done in the background while the driver makes its context. */
-static void load_blas(void *unused)
-{
-    (void)unused;
-    (void)md_dev_cuda_has_gemm();
-}
-
 md_status md_dev_cuda_open(md_dev **out, const md_dev_options *options, int32_t index)
 {
     int n_devices = 0;
@@ -190,8 +184,8 @@ md_status md_dev_cuda_open(md_dev **out, const md_dev_options *options, int32_t 
     md_dev_cuda *dev = calloc(1, sizeof *dev);
     if (!dev)
         return md_fail_memory();
-    if (options->pool)
-        md_pool_submit(options->pool, load_blas, NULL);
+    if (options->pool && options->while_opening)
+        md_pool_submit(options->pool, options->while_opening, NULL);
     dev->base.ops = md_env_foreign(TOOL) ? &cuda_ops_named : &cuda_ops;
     dev->base.pool = options->pool;
     dev->base.log = options->log;
@@ -200,6 +194,7 @@ md_status md_dev_cuda_open(md_dev **out, const md_dev_options *options, int32_t 
     dev->launcher = dev->is_only ? md_dev_cuda_driver_function("cuLaunchKernelEx") : NULL;
     pthread_mutex_init(&dev->lock, NULL);
     pthread_mutex_init(&dev->clock_lock, NULL);
+    pthread_mutex_init(&dev->blas_lock, NULL);
     md_status status = md_dev_cuda_facts(&dev->base.facts, index);
     if (status == MD_OK)
         status = start_device(dev);

@@ -5,7 +5,7 @@
 
 #include "base/dtype.h"
 #include "base/status.h"
-#include "device/cuda/blas.h"
+#include "device/blas/blas.h"
 #include "family/cuda/product/gemm.h"
 #include "family/cuda/product/wgmma_cost.h"
 

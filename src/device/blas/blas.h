@@ -1,7 +1,7 @@
 /* Matrix products by cuBLASLt, which is loaded on first use. Builds without CUDA have the functions, but no
  * products. */
-#ifndef MD_DEVICE_CUDA_BLAS_H
-#define MD_DEVICE_CUDA_BLAS_H
+#ifndef MD_DEVICE_BLAS_BLAS_H
+#define MD_DEVICE_BLAS_BLAS_H
 
 #include "device/device.h"
 
@@ -36,5 +36,10 @@ bool md_dev_cuda_has_gemm(void);
 /** Runs a product on the stream. UNSUPPORTED if the library is missing or has no algorithm. Thread-safe. */
 md_status md_dev_cuda_gemm_run(md_dev *dev, md_stream stream, const md_dev_cuda_gemm *what,
                                const md_dev_cuda_gemm_data *data);
+
+/** Loads what a run of this product needs, so that the run takes no longer than its launch: starts the library, asks
+ * for its answers, loads the answer's kernel. Takes milliseconds, the first time 100 ms: for background threads.
+ * `workspace_bytes` as the runs will offer. UNSUPPORTED where the library is missing or has no answer. Thread-safe. */
+md_status md_dev_cuda_gemm_load(md_dev *dev, const md_dev_cuda_gemm *what, int64_t workspace_bytes);
 
 #endif

@@ -1,0 +1,139 @@
+/* The heuristic's answers for products: asked for once, kept for the life of the device. */
+#include "device/blas/internal.h"
+
+#include "base/hash.h"
+#include "base/status.h"
+
+#if MD_HAVE_CUDA
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PREF_WORKSPACE = 1, PREF_REDUCTION = 3, PREF_ALIGN_A = 5, PREF_ALIGN_B = 6, PREF_ALIGN_C = 7, PREF_ALIGN_D = 8 };
+/* of algorithm 66, option 4: two warpgroups share a tile */
+enum { ALGO_ID = 0, ALGO_SPLIT = 2, ALGO_CUSTOM = 5, HOPPERS = 66, CUSTOM_SHARED_TILE = 4 };
+enum { REDUCTION_COMPUTE_TYPE = 2 }; /* slices of k are added in f32, not in the result's type */
+
+static uint32_t number_of(const md_blas_functions *f, const md_blas_result *r, int what)
+{
+    uint32_t value = 0;
+    size_t n;
+    return f->algo_get(r->algo, what, &value, sizeof value, &n) ? UINT32_MAX : value;
+}
+
+/* Over several waves, tiles of one warpgroup each are faster than tiles that two share, since their epilogues overlap
+ * with the products of another; the heuristic often has the latter first (cuBLASLt 13: [4096,4096,11008] 565 us, 511 us
+ * by the answer that this takes). Puts the one of these answers with the fullest last wave first. */
+static void put_first(md_blas_answers *p, const md_blas_functions *f)
+{
+    static const float MANY_WAVES = 2;
+    int best = 0;
+    float fullest = 0;
+    if (p->n == 0 || p->results[0].waves <= MANY_WAVES || number_of(f, &p->results[0], ALGO_ID) != HOPPERS ||
+        !(number_of(f, &p->results[0], ALGO_CUSTOM) & CUSTOM_SHARED_TILE))
+        return;
+    for (int i = 1; i < p->n; i++) {
+        const float waves = p->results[i].waves, full = waves / ceilf(waves);
+        if (number_of(f, &p->results[i], ALGO_ID) != HOPPERS ||
+            number_of(f, &p->results[i], ALGO_CUSTOM) & CUSTOM_SHARED_TILE ||
+            number_of(f, &p->results[i], ALGO_SPLIT) > 1 || full <= fullest)
+            continue;
+        best = i;
+        fullest = full;
+    }
+    const md_blas_result first = p->results[best];
+    memmove(p->results + 1, p->results, (size_t)best * sizeof *p->results);
+    p->results[0] = first;
+}
+
+static void ask(md_blas_answers *p, const struct md_dev_cuda_blas *blas, size_t workspace_bytes)
+{
+    const md_blas_functions *f = &blas->f;
+    const int what[4] = {PREF_ALIGN_A, PREF_ALIGN_B, PREF_ALIGN_C, PREF_ALIGN_D}, of[4] = {1, 0, 2, 2};
+    const uint32_t reduction = REDUCTION_COMPUTE_TYPE;
+    void *pref = NULL, *const *layout = p->problem.layout;
+    if (f->pref_create(&pref))
+        return;
+    (void)f->pref_set(pref, PREF_REDUCTION, &reduction, sizeof reduction);
+    (void)f->pref_set(pref, PREF_WORKSPACE, &workspace_bytes, sizeof workspace_bytes);
+    for (int i = 0; i < 4; i++) {
+        uint32_t alignment = (uint32_t)p->what.alignment[of[i]];
+        (void)f->pref_set(pref, what[i], &alignment, sizeof alignment);
+    }
+    if (f->heuristic(blas->handle, p->problem.desc, layout[0], layout[1], layout[2], layout[2], pref,
+                     MD_DEV_CUDA_GEMM_RANKS, p->results, &p->n))
+        p->n = 0;
+    (void)f->pref_destroy(pref);
+    put_first(p, f);
+}
+
+void md_blas_answers_free(md_blas_answers *p, const md_blas_functions *f)
+{
+    md_blas_problem_free(&p->problem, f);
+    (void)pthread_mutex_destroy(&p->lock);
+    free(p);
+}
+
+static md_blas_answers *make_answers(const struct md_dev_cuda_blas *blas, const md_dev_cuda_gemm *what,
+                                     size_t workspace_bytes)
+{
+    md_blas_answers *p = calloc(1, sizeof *p);
+    if (!p)
+        return NULL;
+    if (pthread_mutex_init(&p->lock, NULL)) {
+        free(p);
+        return NULL;
+    }
+    p->what = *what;
+    if (!md_blas_problem_make(&p->problem, &blas->f, what)) {
+        md_blas_answers_free(p, &blas->f);
+        return NULL;
+    }
+    ask(p, blas, workspace_bytes);
+    return p;
+}
+
+/* All calls offer the same workspace, so that it is no part of the key. */
+md_blas_answers *md_blas_find(struct md_dev_cuda_blas *blas, const md_dev_cuda_gemm *what, size_t workspace_bytes)
+{
+    md_dev_cuda_gemm key = *what;
+    key.rank = 0;
+    pthread_mutex_lock(&blas->lock);
+    md_blas_answers **bucket = &blas->answers[md_hash64(&key, sizeof key) % MD_BLAS_BUCKETS], *p = *bucket;
+    while (p && memcmp(&p->what, &key, sizeof key) != 0)
+        p = p->next;
+    if (!p && (p = make_answers(blas, &key, workspace_bytes)) != NULL) {
+        p->next = *bucket;
+        *bucket = p;
+    }
+    pthread_mutex_unlock(&blas->lock);
+    return p;
+}
+
+md_status md_dev_cuda_gemm_run(md_dev *base, md_stream stream, const md_dev_cuda_gemm *what,
+                               const md_dev_cuda_gemm_data *data)
+{
+    struct md_dev_cuda_blas *blas = md_blas_start((md_dev_cuda *)base);
+    md_blas_answers *p = blas ? md_blas_find(blas, what, (size_t)data->workspace_bytes) : NULL;
+    if (!p || p->n == 0)
+        return md_fail(MD_UNSUPPORTED, "cuBLASLt has no product for [%lld,%lld] over %lld", (long long)what->rows,
+                       (long long)what->columns, (long long)what->depth);
+    if (data->bias)
+        pthread_mutex_lock(&p->lock);
+    const int error = md_blas_multiply(blas, &p->problem, md_blas_result_of(p, what->rank), data, stream);
+    if (data->bias)
+        pthread_mutex_unlock(&p->lock);
+    return error ? md_fail(MD_DEVICE, "cuBLASLt fails with status %d", error) : MD_OK;
+}
+
+#else
+
+md_status md_dev_cuda_gemm_run(md_dev *dev, md_stream stream, const md_dev_cuda_gemm *what,
+                               const md_dev_cuda_gemm_data *data)
+{
+    (void)dev, (void)stream, (void)what, (void)data;
+    return md_fail(MD_UNSUPPORTED, "this build has no CUDA");
+}
+
+#endif

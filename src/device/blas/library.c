@@ -1,0 +1,115 @@
+/* cuBLASLt itself: mapped and started at first use, stopped with the device. */
+#include "device/blas/internal.h"
+
+#include "base/status.h"
+
+#if MD_HAVE_CUDA
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool md_blas_open(md_blas_functions *f)
+{
+    static const char *const sonames[] = {"libcublasLt.so.13", "libcublasLt.so.12",
+                                          "/usr/local/cuda/lib64/libcublasLt.so"};
+    void *lib = NULL;
+    for (int i = 0; i < 3 && !lib; i++)
+        lib = dlopen(sonames[i], RTLD_LAZY | RTLD_LOCAL);
+    if (!lib)
+        return false;
+    const struct {
+        void *to;
+        const char *name;
+    } list[] = {{&f->create, "cublasLtCreate"},
+                {&f->destroy, "cublasLtDestroy"},
+                {&f->desc_create, "cublasLtMatmulDescCreate"},
+                {&f->desc_set, "cublasLtMatmulDescSetAttribute"},
+                {&f->desc_destroy, "cublasLtMatmulDescDestroy"},
+                {&f->layout_create, "cublasLtMatrixLayoutCreate"},
+                {&f->layout_set, "cublasLtMatrixLayoutSetAttribute"},
+                {&f->layout_destroy, "cublasLtMatrixLayoutDestroy"},
+                {&f->pref_create, "cublasLtMatmulPreferenceCreate"},
+                {&f->pref_set, "cublasLtMatmulPreferenceSetAttribute"},
+                {&f->pref_destroy, "cublasLtMatmulPreferenceDestroy"},
+                {&f->heuristic, "cublasLtMatmulAlgoGetHeuristic"},
+                {&f->algo_get, "cublasLtMatmulAlgoConfigGetAttribute"},
+                {&f->matmul, "cublasLtMatmul"}};
+    for (int i = 0; i < MD_COUNT(list); i++) {
+        void *symbol = dlsym(lib, list[i].name);
+        if (!symbol)
+            return false;
+        memcpy(list[i].to, &symbol, sizeof symbol);
+    }
+    return true; /* it stays mapped */
+}
+
+bool md_dev_cuda_has_gemm(void)
+{
+    md_blas_functions f;
+    return md_blas_open(&f);
+}
+
+static struct md_dev_cuda_blas *create(void)
+{
+    struct md_dev_cuda_blas *blas = calloc(1, sizeof *blas);
+    if (!blas)
+        return NULL;
+    if (pthread_mutex_init(&blas->lock, NULL)) {
+        free(blas);
+        return NULL;
+    }
+    if (!md_blas_open(&blas->f) || blas->f.create(&blas->handle)) {
+        (void)pthread_mutex_destroy(&blas->lock);
+        free(blas);
+        return NULL;
+    }
+    return blas;
+}
+
+static void free_blas(md_dev_cuda *dev)
+{
+    struct md_dev_cuda_blas *blas = atomic_load_explicit(&dev->blas, memory_order_relaxed);
+    if (!blas)
+        return;
+    for (int32_t i = 0; i < MD_BLAS_BUCKETS; i++) {
+        for (md_blas_answers *next; blas->answers[i]; blas->answers[i] = next) {
+            next = blas->answers[i]->next;
+            md_blas_answers_free(blas->answers[i], &blas->f);
+        }
+        for (md_blas_loaded *next; blas->loaded[i]; blas->loaded[i] = next) {
+            next = blas->loaded[i]->next;
+            free(blas->loaded[i]);
+        }
+    }
+    (void)blas->f.destroy(blas->handle);
+    (void)pthread_mutex_destroy(&blas->lock);
+    free(blas);
+    atomic_store_explicit(&dev->blas, NULL, memory_order_relaxed);
+}
+
+/* Under a lock of its own: others hold the device's lock for microseconds only. */
+struct md_dev_cuda_blas *md_blas_start(md_dev_cuda *dev)
+{
+    struct md_dev_cuda_blas *blas = atomic_load_explicit(&dev->blas, memory_order_acquire);
+    if (blas)
+        return blas;
+    pthread_mutex_lock(&dev->blas_lock);
+    blas = atomic_load_explicit(&dev->blas, memory_order_acquire);
+    if (!blas) {
+        blas = create();
+        dev->free_blas = free_blas;
+        atomic_store_explicit(&dev->blas, blas, memory_order_release);
+    }
+    pthread_mutex_unlock(&dev->blas_lock);
+    return blas;
+}
+
+#else
+
+bool md_dev_cuda_has_gemm(void)
+{
+    return false;
+}
+
+#endif

@@ -1,0 +1,166 @@
+/* Loads the kernel of one of cuBLASLt's answers before a call needs it. The library loads a kernel at its first launch,
+ * which takes milliseconds, so the kernel is launched once on a small product with memory of our own. */
+#include "device/blas/internal.h"
+
+#include "base/hash.h"
+#include "base/status.h"
+
+#if MD_HAVE_CUDA
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_ROWS = 256, MOST_COLUMNS = 256, ALIGNMENT = 256 };
+
+/* A product with fewer rows and columns, of the same types, transposes, epilogue and alignment, for the same kernel.
+ * Lines keep their distance modulo 8 elements, which is what alignment depends on. */
+static md_dev_cuda_gemm shrink(const md_dev_cuda_gemm *what)
+{
+    md_dev_cuda_gemm w = *what;
+    w.rank = 0;
+    w.rows = MD_MIN(w.rows, (int64_t)MOST_ROWS);
+    w.columns = MD_MIN(w.columns, (int64_t)MOST_COLUMNS);
+    w.batch = MD_MIN(w.batch, (int64_t)2);
+    const int64_t inner[3] = {w.along_rows[0] ? w.rows : w.depth, w.along_rows[1] ? w.columns : w.depth, w.columns};
+    const int64_t outer[3] = {w.along_rows[0] ? w.depth : w.rows, w.along_rows[1] ? w.depth : w.columns, w.rows};
+    for (int i = 0; i < 3; i++) {
+        w.leading[i] = inner[i] + ((what->leading[i] - inner[i]) % 8 + 8) % 8;
+        w.stride[i] = w.leading[i] * outer[i] + ((what->stride[i] - w.leading[i] * outer[i]) % 8 + 8) % 8;
+    }
+    return w;
+}
+
+/* Where matrices, bias and workspace lie in the memory, in bytes; bytes[4] is the end. */
+typedef struct places {
+    size_t at[5];
+} places;
+
+static size_t round_up(size_t n)
+{
+    return (n + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+static size_t item_of(int32_t dtype)
+{
+    return dtype == MD_F64 ? 8 : dtype == MD_F32 ? 4 : 2;
+}
+
+static places place(const md_dev_cuda_gemm *w, size_t workspace_bytes)
+{
+    places p = {{0}};
+    const int64_t outer[3] = {w->along_rows[0] ? w->depth : w->rows, w->along_rows[1] ? w->depth : w->columns, w->rows};
+    size_t at = round_up(workspace_bytes);
+    for (int i = 0; i < 3; i++) {
+        const size_t item = item_of(i == 2 ? w->out : w->in);
+        p.at[i] = at + (w->alignment[i] < 16 ? (size_t)w->alignment[i] : 0);
+        at = round_up(p.at[i] + (size_t)(w->batch * w->stride[i] + w->leading[i] * outer[i]) * item);
+    }
+    p.at[3] = at + (w->alignment[2] < 16 ? (size_t)w->alignment[2] : 0);
+    p.at[4] = round_up(p.at[3] + (size_t)w->columns * item_of(w->out));
+    return p;
+}
+
+static md_status run_once(md_dev_cuda *dev, const struct md_dev_cuda_blas *blas, const md_dev_cuda_gemm *small,
+                          const md_blas_result *result, int64_t workspace_bytes)
+{
+    const places p = place(small, (size_t)workspace_bytes);
+    const cudaStream_t stream = (cudaStream_t)dev->base.tuning;
+    md_blas_problem problem;
+    void *memory = NULL;
+    if (!md_blas_problem_make(&problem, &blas->f, small))
+        return md_fail_memory();
+    cudaError_t error =
+        dev->has_pools ? cudaMallocAsync(&memory, p.at[4], stream) : cudaMalloc(&memory, p.at[4]);
+    if (error != cudaSuccess) {
+        md_blas_problem_free(&problem, &blas->f);
+        return md_dev_cuda_result(dev, error, "getting memory to load a kernel of cuBLASLt");
+    }
+    char *base = memory;
+    const bool has_bias = small->end & MD_DEV_CUDA_GEMM_BIAS;
+    const md_dev_cuda_gemm_data data = {.a = base + p.at[0],
+                                        .b = base + p.at[1],
+                                        .bias = has_bias ? base + p.at[3] : NULL,
+                                        .c = base + p.at[2],
+                                        .workspace = base,
+                                        .workspace_bytes = workspace_bytes};
+    const int failed = md_blas_multiply(blas, &problem, result, &data, dev->base.tuning);
+    error = cudaStreamSynchronize(stream);
+    (void)(dev->has_pools ? cudaFreeAsync(memory, stream) : cudaFree(memory));
+    md_blas_problem_free(&problem, &blas->f);
+    if (failed)
+        return md_fail(MD_UNSUPPORTED, "cuBLASLt fails with status %d", failed);
+    return md_dev_cuda_result(dev, error, "loading a kernel of cuBLASLt");
+}
+
+/* Answers with equal algorithms for equal types share one kernel. */
+static uint64_t kernel_of(const md_dev_cuda_gemm *w, const md_blas_result *result)
+{
+    struct {
+        uint64_t algo[8];
+        int32_t in, out, along_rows[2], is_tf32, alignment[3], end, batched;
+    } key;
+    memset(&key, 0, sizeof key);
+    memcpy(key.algo, result->algo, sizeof key.algo);
+    memcpy(key.along_rows, w->along_rows, sizeof key.along_rows);
+    memcpy(key.alignment, w->alignment, sizeof key.alignment);
+    key.in = w->in;
+    key.out = w->out;
+    key.is_tf32 = w->is_tf32;
+    key.end = w->end;
+    key.batched = w->batch > 1;
+    return md_hash64(&key, sizeof key);
+}
+
+static bool is_loaded(struct md_dev_cuda_blas *blas, uint64_t kernel)
+{
+    pthread_mutex_lock(&blas->lock);
+    const md_blas_loaded *l = blas->loaded[kernel % MD_BLAS_BUCKETS];
+    while (l && l->kernel != kernel)
+        l = l->next;
+    pthread_mutex_unlock(&blas->lock);
+    return l != NULL;
+}
+
+/* Without memory for the note the kernel is launched again next time. */
+static void note_loaded(struct md_dev_cuda_blas *blas, uint64_t kernel)
+{
+    md_blas_loaded *l = malloc(sizeof *l);
+    if (!l)
+        return;
+    pthread_mutex_lock(&blas->lock);
+    *l = (md_blas_loaded){blas->loaded[kernel % MD_BLAS_BUCKETS], kernel};
+    blas->loaded[kernel % MD_BLAS_BUCKETS] = l;
+    pthread_mutex_unlock(&blas->lock);
+}
+
+md_status md_dev_cuda_gemm_load(md_dev *base, const md_dev_cuda_gemm *what, int64_t workspace_bytes)
+{
+    md_dev_cuda *dev = (md_dev_cuda *)base;
+    struct md_dev_cuda_blas *blas = md_blas_start(dev);
+    md_blas_answers *p = blas ? md_blas_find(blas, what, (size_t)workspace_bytes) : NULL;
+    if (!p || p->n == 0)
+        return md_fail(MD_UNSUPPORTED, "cuBLASLt has no product for [%lld,%lld] over %lld", (long long)what->rows,
+                       (long long)what->columns, (long long)what->depth);
+    const md_blas_result *result = md_blas_result_of(p, what->rank);
+    const uint64_t kernel = kernel_of(what, result);
+    if (is_loaded(blas, kernel))
+        return MD_OK;
+    md_dev_cuda_scope scope;
+    const md_dev_cuda_gemm small = shrink(what);
+    MD_TRY(md_dev_cuda_enter(&scope, dev));
+    const md_status status = run_once(dev, blas, &small, result, workspace_bytes);
+    md_dev_cuda_leave(&scope);
+    if (status == MD_OK)
+        note_loaded(blas, kernel);
+    return status;
+}
+
+#else
+
+md_status md_dev_cuda_gemm_load(md_dev *dev, const md_dev_cuda_gemm *what, int64_t workspace_bytes)
+{
+    (void)dev, (void)what, (void)workspace_bytes;
+    return md_fail(MD_UNSUPPORTED, "this build has no CUDA");
+}
+
+#endif

@@ -1,0 +1,102 @@
+/* Products as cuBLASLt is told about them, and their launch. */
+#include "device/blas/internal.h"
+
+#if MD_HAVE_CUDA
+
+enum {
+    COMPUTE_F32 = 68,
+    COMPUTE_F64 = 70,
+    COMPUTE_TF32 = 77,
+    REAL_F32 = 0,
+    REAL_F64 = 1,
+    REAL_F16 = 2,
+    REAL_BF16 = 14
+};
+enum { LAYOUT_BATCH = 5, LAYOUT_STRIDE = 6 };
+enum { EPILOGUE_NONE = 1, EPILOGUE_RELU = 2, EPILOGUE_BIAS = 4, EPILOGUE_GELU = 32 }; /* bits except the first */
+
+static int real_of(int32_t dtype)
+{
+    return dtype == MD_F32 ? REAL_F32 : dtype == MD_F64 ? REAL_F64 : dtype == MD_F16 ? REAL_F16 : REAL_BF16;
+}
+
+/* Matrix `which` (A, B, C) of a product; with columns first it is inner by outer elements. */
+static void *make_layout(const md_blas_functions *f, const md_dev_cuda_gemm *w, int32_t which, int64_t inner,
+                         int64_t outer)
+{
+    void *layout = NULL;
+    int32_t batch = (int32_t)w->batch;
+    const int32_t dtype = which == 2 ? w->out : w->in;
+    if (f->layout_create(&layout, real_of(dtype), (uint64_t)inner, (uint64_t)outer, w->leading[which]))
+        return NULL;
+    if (batch > 1) {
+        (void)f->layout_set(layout, LAYOUT_BATCH, &batch, sizeof batch);
+        (void)f->layout_set(layout, LAYOUT_STRIDE, &w->stride[which], sizeof w->stride[which]);
+    }
+    return layout;
+}
+
+/* Transposes and the epilogue. The bias gets any address for now: the heuristic does not look at it. */
+static void describe(const md_blas_functions *f, md_blas_problem *p, const md_dev_cuda_gemm *w)
+{
+    const int32_t transposed = 1;
+    const uint32_t end = w->end ? (w->end & MD_DEV_CUDA_GEMM_BIAS ? EPILOGUE_BIAS : 0) |
+                                      (w->end & MD_DEV_CUDA_GEMM_GELU ? EPILOGUE_GELU : 0) |
+                                      (w->end & MD_DEV_CUDA_GEMM_RELU ? EPILOGUE_RELU : 0)
+                                : EPILOGUE_NONE;
+    void *const any = p;
+    if (!w->along_rows[1])
+        (void)f->desc_set(p->desc, MD_BLAS_DESC_TRANSA, &transposed, sizeof transposed);
+    if (w->along_rows[0])
+        (void)f->desc_set(p->desc, MD_BLAS_DESC_TRANSB, &transposed, sizeof transposed);
+    if (w->end)
+        (void)f->desc_set(p->desc, MD_BLAS_DESC_EPILOGUE, &end, sizeof end);
+    if (w->end & MD_DEV_CUDA_GEMM_BIAS)
+        (void)f->desc_set(p->desc, MD_BLAS_DESC_BIAS, &any, sizeof any);
+}
+
+bool md_blas_problem_make(md_blas_problem *out, const md_blas_functions *f, const md_dev_cuda_gemm *w)
+{
+    const bool is_f64 = w->in == MD_F64;
+    *out = (md_blas_problem){.is_f64 = is_f64};
+    if (f->desc_create(&out->desc, is_f64 ? COMPUTE_F64 : w->is_tf32 ? COMPUTE_TF32 : COMPUTE_F32,
+                       is_f64 ? REAL_F64 : REAL_F32)) {
+        out->desc = NULL;
+        return false;
+    }
+    describe(f, out, w);
+    out->layout[0] =
+        w->along_rows[1] ? make_layout(f, w, 1, w->columns, w->depth) : make_layout(f, w, 1, w->depth, w->columns);
+    out->layout[1] =
+        w->along_rows[0] ? make_layout(f, w, 0, w->rows, w->depth) : make_layout(f, w, 0, w->depth, w->rows);
+    out->layout[2] = make_layout(f, w, 2, w->columns, w->rows);
+    if (out->layout[0] && out->layout[1] && out->layout[2])
+        return true;
+    md_blas_problem_free(out, f);
+    return false;
+}
+
+void md_blas_problem_free(md_blas_problem *p, const md_blas_functions *f)
+{
+    for (int i = 0; i < 3; i++)
+        if (p->layout[i])
+            (void)f->layout_destroy(p->layout[i]);
+    if (p->desc)
+        (void)f->desc_destroy(p->desc);
+    *p = (md_blas_problem){0};
+}
+
+int md_blas_multiply(const struct md_dev_cuda_blas *blas, const md_blas_problem *p, const md_blas_result *result,
+                     const md_dev_cuda_gemm_data *data, md_stream stream)
+{
+    static const float one = 1, zero = 0;
+    static const double one_d = 1, zero_d = 0;
+    if (data->bias && blas->f.desc_set(p->desc, MD_BLAS_DESC_BIAS, &data->bias, sizeof data->bias))
+        return -1;
+    return blas->f.matmul(blas->handle, p->desc, p->is_f64 ? (const void *)&one_d : &one, data->b, p->layout[0],
+                          data->a, p->layout[1], p->is_f64 ? (const void *)&zero_d : &zero, data->c, p->layout[2],
+                          data->c, p->layout[2], result->algo, data->workspace, (size_t)data->workspace_bytes,
+                          (cudaStream_t)stream);
+}
+
+#endif
