@@ -13,7 +13,10 @@ md_status md_bd_create(md_bd **out, md_dev *dev)
         return md_fail_memory();
     builder->dev = dev;
     builder->texts = md_table_create();
-    if (!builder->texts) {
+    builder->loads = md_table_create();
+    if (!builder->texts || !builder->loads) {
+        md_table_destroy(&builder->texts, NULL);
+        md_table_destroy(&builder->loads, NULL);
         free(builder);
         return md_fail_memory();
     }
@@ -64,6 +67,7 @@ void md_bd_destroy(md_bd **builder)
     wait_for_jobs(b);
     md_fork_leave(b);
     md_table_destroy(&b->texts, md_bd_text_drop);
+    md_table_destroy(&b->loads, free);
     md_cond_finish(&b->changed);
     md_mutex_finish(&b->lock);
     free(b);

@@ -8,6 +8,9 @@
 
 typedef struct md_bd md_bd; /* the builder of a context: owns all loaded kernels until it is destroyed */
 
+/* The higher, the worse. CANNOT_LOAD: the library is missing, or has no kernel for the shape. */
+typedef enum md_bd_load_state { MD_BD_LOADED, MD_BD_NOT_LOADED, MD_BD_CANNOT_LOAD } md_bd_load_state;
+
 typedef enum md_bd_state { MD_BD_QUEUED, MD_BD_READY, MD_BD_FAILED } md_bd_state;
 
 /* One variant of one stage. Made by md_bd_variant_create, owned by the caller; its kernels belong to the builder. */
@@ -58,7 +61,11 @@ md_status md_bd_variant_create(md_bd_variant **out, md_bd *builder, const md_fa_
 void md_bd_variant_fail(md_bd_variant *variant, const char *why);
 /** Waits until it is READY or FAILED; a FAILED one gives COMPILE with its reason. */
 md_status md_bd_variant_wait(md_bd_variant *variant);
-/** Waits until no build is queued or running. */
+/** What a READY variant needs loaded before it runs at a shape without delay. Starts loading in the background where
+ * that was not done yet; `waits`: returns when it has ended. The listener is called after each load. Variants that call
+ * no library are LOADED. Not while a stream is captured if `waits`. */
+md_bd_load_state md_bd_variant_load(const md_bd_variant *variant, const md_kn_shape *shape, bool waits);
+/** Waits until no build or load is queued or running. */
 void md_bd_wait_all(md_bd *builder);
 /** Waits until one of n is READY, or all are FAILED. */
 void md_bd_variant_wait_any(md_bd_variant *const *variants, int32_t n);

@@ -42,6 +42,7 @@ struct md_bd {
     pthread_mutex_t lock; /* of the table, all texts and the progress of all variants */
     pthread_cond_t changed; /* signalled when a text or a job ends */
     md_table *texts; /* digest128 -> md_bd_text */
+    md_table *loads; /* family and library call -> load (loads.c) */
     int32_t n_jobs; /* queued or running */
     int32_t n_orphans; /* of them, without a thread (orphans.c) */
     int32_t n_listening; /* threads inside `listener` */
@@ -64,6 +65,13 @@ void md_bd_made_finish(md_bd_made *made);
 void md_bd_made_free(md_bd_made *made);
 /** Copies launches and parameters of an emitted source into the variant. INTERNAL if there are too many. */
 md_status md_bd_made_copy_params(md_bd_variant *variant, md_kn_source *source);
+
+/** Calls the listener. Call with the lock held, which is released while the listener runs. */
+void md_bd_notify(md_bd *builder);
+/** Ends a queued or running job. Call with the lock held. */
+void md_bd_end_job(md_bd *builder);
+/** In the child of a fork: loads whose thread was lost count as failed. */
+void md_bd_lose_loads(md_bd *builder);
 
 /** Fork hook, in the child: marks queued texts as orphans. `user` is the builder. */
 void md_bd_orphan_texts(void *user);

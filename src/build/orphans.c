@@ -17,6 +17,7 @@ void md_bd_orphan_texts(void *user)
     md_table_each(builder->texts, orphan_text, &builder->n_orphans);
     builder->n_jobs = builder->n_orphans;
     builder->n_listening = 0;
+    md_bd_lose_loads(builder);
 }
 
 static void find_orphan(void *user, const void *key, size_t n_bytes, void *value)

@@ -184,8 +184,7 @@ static md_status make_kernel(md_dev_kernel **out, const md_bd_text *text)
     return status == MD_OK || status == MD_COMPILE ? status : compile_and_load(out, text);
 }
 
-/* Calls the listener. The lock is held on entry and exit, not while the listener runs. */
-static void notify(md_bd *builder)
+void md_bd_notify(md_bd *builder)
 {
     void (*listener)(void *user) = builder->listener;
     void *user = builder->listener_user;
@@ -198,7 +197,7 @@ static void notify(md_bd *builder)
     builder->n_listening--;
 }
 
-static void end_job(md_bd *builder)
+void md_bd_end_job(md_bd *builder)
 {
     builder->n_jobs--;
     pthread_cond_broadcast(&builder->changed);
@@ -224,8 +223,8 @@ static void finish(md_bd_text *text, md_status status, md_dev_kernel *kernel)
             md_bd_made_finish(ticket->made);
     }
     pthread_cond_broadcast(&builder->changed);
-    notify(builder);
-    end_job(builder);
+    md_bd_notify(builder);
+    md_bd_end_job(builder);
     pthread_mutex_unlock(&builder->lock);
 }
 
@@ -238,7 +237,7 @@ static bool is_wanted(md_bd_text *text)
     if (!is) {
         (void)md_table_remove(builder->texts, &text->key, sizeof text->key);
         md_bd_text_drop(text);
-        end_job(builder);
+        md_bd_end_job(builder);
     }
     pthread_mutex_unlock(&builder->lock);
     return is;

@@ -63,6 +63,13 @@ typedef struct md_fa_class {
     bool is_invariant; /* an element's bits do not depend on how many rows there are */
 } md_fa_class;
 
+enum { MD_FA_MAX_LIBRARY_CALLS = 4 };
+
+/* A call of a library, as the family describes it to itself. */
+typedef struct md_fa_library_call {
+    uint64_t word[16];
+} md_fa_library_call;
+
 typedef struct md_fa_family {
     const char *name;
     md_dev_kind device;
@@ -83,6 +90,12 @@ typedef struct md_fa_family {
     /** Called for every new shape within the envelope. */
     void (*geometry)(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
                      const md_kn_shape *shape);
+    /** Libraries: what must be loaded before a run at this shape, so that the run takes no longer than its launch; the
+     * number of calls written. `out` is zeroed and compared as bytes. NULL: nothing. */
+    int32_t (*library_calls)(md_fa_library_call out[MD_FA_MAX_LIBRARY_CALLS], const md_fa_target *target,
+                             const md_fa_config *config, const md_kn_shape *shape);
+    /** Loads it; takes milliseconds and more. Thread-safe. */
+    md_status (*load_library_call)(md_dev *dev, const md_fa_library_call *call);
     /** The numeric class of a config. NULL: a class of its own, of which nothing is promised. */
     md_fa_class (*numeric)(const md_fa_target *target, const md_fa_config *config);
 } md_fa_family;

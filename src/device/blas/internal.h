@@ -4,6 +4,7 @@
 #define MD_DEVICE_BLAS_INTERNAL_H
 
 #include "device/blas/blas.h"
+#include "base/status.h"
 #include "device/cuda/internal.h"
 
 #if MD_HAVE_CUDA

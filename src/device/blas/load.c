@@ -69,8 +69,7 @@ static md_status run_once(md_dev_cuda *dev, const struct md_dev_cuda_blas *blas,
     void *memory = NULL;
     if (!md_blas_problem_make(&problem, &blas->f, small))
         return md_fail_memory();
-    cudaError_t error =
-        dev->has_pools ? cudaMallocAsync(&memory, p.at[4], stream) : cudaMalloc(&memory, p.at[4]);
+    cudaError_t error = dev->has_pools ? cudaMallocAsync(&memory, p.at[4], stream) : cudaMalloc(&memory, p.at[4]);
     if (error != cudaSuccess) {
         md_blas_problem_free(&problem, &blas->f);
         return md_dev_cuda_result(dev, error, "getting memory to load a kernel of cuBLASLt");

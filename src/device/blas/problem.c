@@ -59,7 +59,10 @@ bool md_blas_problem_make(md_blas_problem *out, const md_blas_functions *f, cons
 {
     const bool is_f64 = w->in == MD_F64;
     *out = (md_blas_problem){.is_f64 = is_f64};
-    if (f->desc_create(&out->desc, is_f64 ? COMPUTE_F64 : w->is_tf32 ? COMPUTE_TF32 : COMPUTE_F32,
+    if (f->desc_create(&out->desc,
+                       is_f64       ? COMPUTE_F64
+                       : w->is_tf32 ? COMPUTE_TF32
+                                    : COMPUTE_F32,
                        is_f64 ? REAL_F64 : REAL_F32)) {
         out->desc = NULL;
         return false;

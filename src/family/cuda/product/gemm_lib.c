@@ -85,6 +85,12 @@ static bool plan_of(layout *out, const md_st_program *program, int32_t stage)
     return true;
 }
 
+/* Which of the library's answers a variant runs. */
+typedef struct answer {
+    int32_t rank;
+    bool is_tf32;
+} answer;
+
 static bool is_tf32(const layout *plan, const md_fa_target *target)
 {
     return target->allows_tf32 && plan->map[0].dtype == MD_F32;
@@ -253,28 +259,20 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
 }
 
 /* ---- The call */
-static void fill_matrix(md_dev_cuda_gemm *w, int32_t which, const md_kn_map *m, const md_kn_call *call, int64_t inner,
+static void fill_matrix(md_dev_cuda_gemm *w, int32_t which, const md_kn_map *m, const md_kn_shape *shape, int64_t inner,
                         int64_t outer)
 {
-    const int64_t *stride = call->shape->stride[m->tensor];
+    const int64_t *stride = shape->stride[m->tensor];
     w->leading[which] = m->n_dims[1] > 0 && outer > 1 ? stride[m->axis[1]] : inner;
     w->leading[which] = MD_MAX(w->leading[which], inner);
     w->stride[which] = m->n_dims[2] > 0 ? stride[m->axis[2]] : 0;
 }
 
-static int32_t alignment_of(const void *data)
-{
-    int32_t alignment = 16;
-    while (alignment > 1 && (uintptr_t)data % (uintptr_t)alignment)
-        alignment /= 2;
-    return alignment;
-}
-
-static void measure(md_dev_cuda_gemm *w, const layout *plan, const md_kn_call *call)
+static void measure(md_dev_cuda_gemm *w, const layout *plan, const md_kn_shape *shape)
 {
     const md_cg_product *p = &plan->p;
     const md_st_product *s = &p->program->stage[p->stage].product;
-    const int64_t *size = call->shape->size;
+    const int64_t *size = shape->size;
     w->rows = md_st_points(p->program, p->n_rows, p->rows, size);
     w->columns = md_st_points(p->program, p->n_columns, p->columns, size);
     w->depth = md_st_points(p->program, s->n_k, s->k, size);
@@ -284,41 +282,99 @@ static void measure(md_dev_cuda_gemm *w, const layout *plan, const md_kn_call *c
     w->end = plan->is_direct ? plan->end : 0;
 }
 
-/* One of the products; results that are not stored as they are go to the workspace, plane by plane. */
-static md_status run_product(const layout *plan, const md_kn_call *call, int32_t rank, bool is_tf32, int32_t q)
+/* What the shape promises of a tensor's address, so that the library's answer depends on the shape alone. */
+static int32_t alignment_of(const layout *plan, const md_kn_shape *shape, int32_t tensor)
 {
+    const int32_t item = (int32_t)md_dtype_size(plan->p.program->formula->tensor[tensor].dtype);
+    return shape->aligned16 >> tensor & 1 ? 16 : item;
+}
+
+/* Of a place in the workspace, which begins at a multiple of 256 bytes. */
+static int32_t alignment_at(int64_t offset)
+{
+    return offset % 16 == 0 ? 16 : offset % 8 == 0 ? 8 : 4;
+}
+
+/* Bytes of a plane: the results of one product that are not stored directly. */
+static int64_t plane_bytes(const layout *plan, const md_dev_cuda_gemm *w)
+{
+    return w->rows * w->columns * md_fa_cuda_product_bytes(&plan->p);
+}
+
+/* Product q of the stage. Results that are not stored directly go to the workspace, plane by plane. */
+static void describe(md_dev_cuda_gemm *out, const layout *plan, const md_kn_shape *shape, const answer *which,
+                     int32_t q)
+{
+    const md_kn_map *a = &plan->map[0], *b = &plan->map[MD_CG_B + q], *c = &plan->map[3];
     md_dev_cuda_gemm w;
     memset(&w, 0, sizeof w);
-    measure(&w, plan, call);
-    int64_t plane = w.rows * w.columns, item = md_fa_cuda_product_bytes(&plan->p);
-    int64_t results = plan->is_direct ? 0 : (w.batch * plane * plan->p.n_products * item + 255) / 256 * 256;
-    const md_kn_map *b = &plan->map[MD_CG_B + q];
-    const md_dev_cuda_gemm_data data = {.a = call->data[plan->map[0].tensor],
-                                        .b = call->data[b->tensor],
-                                        .bias = w.end & MD_DEV_CUDA_GEMM_BIAS ? call->data[plan->bias] : NULL,
-                                        .c = plan->is_direct ? call->data[plan->map[3].tensor]
-                                                             : (char *)call->workspace + q * plane * item,
-                                        .workspace = (char *)call->workspace + results,
-                                        .workspace_bytes = LIBRARY_BYTES};
-    w.rank = rank;
-    w.is_tf32 = is_tf32;
+    measure(&w, plan, shape);
+    w.rank = which->rank;
+    w.is_tf32 = which->is_tf32;
     w.along_rows[0] = md_cg_product_along(&plan->p, MD_CG_A) == MD_CG_ALONG_ROWS;
     w.along_rows[1] = md_cg_product_along(&plan->p, MD_CG_B + q) == MD_CG_ALONG_ROWS;
-    fill_matrix(&w, 0, &plan->map[0], call, w.along_rows[0] ? w.rows : w.depth, w.along_rows[0] ? w.depth : w.rows);
-    fill_matrix(&w, 1, b, call, w.along_rows[1] ? w.columns : w.depth, w.along_rows[1] ? w.depth : w.columns);
+    fill_matrix(&w, 0, a, shape, w.along_rows[0] ? w.rows : w.depth, w.along_rows[0] ? w.depth : w.rows);
+    fill_matrix(&w, 1, b, shape, w.along_rows[1] ? w.columns : w.depth, w.along_rows[1] ? w.depth : w.columns);
+    w.alignment[0] = alignment_of(plan, shape, a->tensor);
+    w.alignment[1] = alignment_of(plan, shape, b->tensor);
     if (plan->is_direct) {
-        fill_matrix(&w, 2, &plan->map[3], call, w.columns, w.rows);
+        fill_matrix(&w, 2, c, shape, w.columns, w.rows);
+        w.alignment[2] = alignment_of(plan, shape, c->tensor);
+        if (w.end & MD_DEV_CUDA_GEMM_BIAS)
+            w.alignment[2] = MD_MIN(w.alignment[2], alignment_of(plan, shape, plan->bias));
     } else {
         w.leading[2] = w.columns;
-        w.stride[2] = plane * plan->p.n_products;
+        w.stride[2] = w.rows * w.columns * plan->p.n_products;
+        w.alignment[2] = alignment_at(q * plane_bytes(plan, &w));
     }
-    w.alignment[0] = alignment_of(data.a);
-    w.alignment[1] = alignment_of(data.b);
-    w.alignment[2] = MD_MIN(alignment_of(data.c), alignment_of(data.bias)); /* of NULL: all there is */
+    *out = w;
+}
+
+static md_status run_product(const layout *plan, const md_kn_call *call, const answer *which, int32_t q)
+{
+    md_dev_cuda_gemm w;
+    describe(&w, plan, call->shape, which, q);
+    const int64_t plane = plane_bytes(plan, &w);
+    const int64_t results = plan->is_direct ? 0 : (w.batch * plane * plan->p.n_products + 255) / 256 * 256;
+    const md_dev_cuda_gemm_data data = {.a = call->data[plan->map[0].tensor],
+                                        .b = call->data[plan->map[MD_CG_B + q].tensor],
+                                        .bias = w.end & MD_DEV_CUDA_GEMM_BIAS ? call->data[plan->bias] : NULL,
+                                        .c = plan->is_direct ? call->data[plan->map[3].tensor]
+                                                             : (char *)call->workspace + q * plane,
+                                        .workspace = (char *)call->workspace + results,
+                                        .workspace_bytes = LIBRARY_BYTES};
     return md_dev_cuda_gemm_run(call->device, call->stream, &w, &data);
 }
 
-static md_status run(const md_kn_call *call, int32_t rank, bool is_tf32)
+_Static_assert(sizeof(md_dev_cuda_gemm) <= sizeof(md_fa_library_call) &&
+                   MD_CG_MAX_OPERANDS - 1 <= MD_FA_MAX_LIBRARY_CALLS,
+               "every product of a stage is a call of the library");
+
+static int32_t library_calls(md_fa_library_call out[MD_FA_MAX_LIBRARY_CALLS], const md_fa_target *target,
+                             const md_fa_config *config, const md_kn_shape *shape)
+{
+    layout plan;
+    md_dev_cuda_gemm w;
+    if (!plan_of(&plan, target->program, target->stage))
+        return 0;
+    const answer which = {config->value[RANK], is_tf32(&plan, target)};
+    for (int32_t q = 0; q < plan.p.n_products; q++) {
+        describe(&w, &plan, shape, &which, q);
+        if (w.batch == 0 || w.rows == 0 || w.columns == 0)
+            return 0;
+        memcpy(&out[q], &w, sizeof w);
+    }
+    return plan.p.n_products;
+}
+
+static md_status load_library_call(md_dev *dev, const md_fa_library_call *call)
+{
+    md_dev_cuda_gemm w;
+    memcpy(&w, call, sizeof w);
+    return md_dev_cuda_gemm_load(dev, &w, LIBRARY_BYTES);
+}
+
+static md_status run(const md_kn_call *call, const answer *which)
 {
     const md_st_program *program = call->program;
     const md_st_stage *stage = call->stage;
@@ -326,7 +382,7 @@ static md_status run(const md_kn_call *call, int32_t rank, bool is_tf32)
     if (!plan_of(&plan, program, (int32_t)(stage - program->stage)))
         return md_fail(MD_INTERNAL, "family gemm_lib does not take this stage");
     for (int32_t q = 0; q < plan.p.n_products; q++)
-        MD_TRY(run_product(&plan, call, rank, is_tf32, q));
+        MD_TRY(run_product(&plan, call, which, q));
     return MD_OK;
 }
 
@@ -334,11 +390,11 @@ static md_status run(const md_kn_call *call, int32_t rank, bool is_tf32)
 #define MD_RUN(n)                                                                                                      \
     static md_status run##n(const md_kn_call *call)                                                                    \
     {                                                                                                                  \
-        return run(call, n, false);                                                                                    \
+        return run(call, &(const answer){n, false});                                                                   \
     }                                                                                                                  \
     static md_status run##n##_tf32(const md_kn_call *call)                                                             \
     {                                                                                                                  \
-        return run(call, n, true);                                                                                     \
+        return run(call, &(const answer){n, true});                                                                    \
     }
 MD_RUN(0)
 MD_RUN(1)
@@ -379,4 +435,6 @@ const md_fa_family md_fa_cuda_gemm_lib = {
     .features = features,
     .emit = emit,
     .geometry = geometry,
+    .library_calls = library_calls,
+    .load_library_call = load_library_call,
 };
