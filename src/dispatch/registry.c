@@ -1,9 +1,12 @@
+/* Finds equal ops by the bytes that describe them, and counts their owners. */
 #include "dispatch/registry.h"
 
 #include "base/status.h"
 #include "family/custom/custom.h"
 
 #include <string.h>
+
+/* ---- What an op is */
 
 static void add(md_strbuf *out, const void *bytes, size_t n_bytes)
 {
@@ -29,7 +32,7 @@ static void add_space(md_strbuf *out, const md_ds_space *space)
         add(out, space->hint[h], (size_t)space->n * sizeof *space->hint[h]);
 }
 
-md_status md_ds_identify(md_ds_op *op, const md_ds_op_options *o)
+md_status md_ds_identify(md_ds_op *op, md_bounds bounds, const char *pin)
 {
     const md_fx_formula *f = op->formula;
     md_strbuf *out = &op->identity;
@@ -42,15 +45,17 @@ md_status md_ds_identify(md_ds_op *op, const md_ds_op_options *o)
         add_number(out, f->dim[d].lo);
         add_number(out, f->dim[d].hi);
     }
-    add_number(out, o->compile.bounds);
+    add_number(out, bounds);
     add_space(out, &op->space);
-    add_text(out, o->pin);
-    add(out, &op->policy, sizeof op->policy); /* its own pin is NULL; padding that differs costs no more than sharing */
+    add_text(out, pin);
+    add(out, &op->policy, sizeof op->policy); /* its pin is NULL; if padding differs, the ops are not shared */
     add_number(out, op->max_entries);
     if (op->customs)
         add(out, &op->customs->digest, sizeof op->customs->digest);
     return out->failed ? md_fail_memory() : MD_OK;
 }
+
+/* ---- Joining and leaving */
 
 static md_ds_op *find(const md_ds_op *like)
 {
@@ -70,7 +75,7 @@ static void unlink_op(md_ds_op *op)
         }
 }
 
-/* False: it failed, and whoever waited builds one of their own. */
+/* False: the op failed, and the caller builds its own. */
 static bool wait_for(md_ds_op *op)
 {
     md_ds_runtime *r = op->runtime;
@@ -100,7 +105,7 @@ md_ds_op *md_ds_join(md_ds_op *op)
     return known;
 }
 
-void md_ds_made(md_ds_op *op, bool is_good)
+void md_ds_join_done(md_ds_op *op, bool is_good)
 {
     md_ds_runtime *r = op->runtime;
     pthread_mutex_lock(&r->lock_of_ops);
@@ -109,7 +114,7 @@ void md_ds_made(md_ds_op *op, bool is_good)
     if (!is_good)
         unlink_op(op);
     pthread_cond_broadcast(&r->op_made);
-    while (!is_good && op->n_owners > 1) /* until nobody looks at it any more */
+    while (!is_good && op->n_owners > 1) /* until no other thread waits for it */
         pthread_cond_wait(&r->op_made, &r->lock_of_ops);
     pthread_mutex_unlock(&r->lock_of_ops);
 }

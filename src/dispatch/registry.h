@@ -1,21 +1,22 @@
-/* Ops of one context that are the same share everything: kernels, choices, plans, statistics. */
+/* The ops of a context. Equal ops are one, which shares its kernels, choices, plans and statistics. Thread-safe. */
 #ifndef MD_DISPATCH_REGISTRY_H
 #define MD_DISPATCH_REGISTRY_H
 
-#include "dispatch/types.h"
+#include "dispatch/op.h"
 
-/** Writes op->identity: formula, dtypes, sizes, space, policy, pins, name. Whatever options are added must enter it. */
-md_status md_ds_identify(md_ds_op *op, const md_ds_op_options *options);
-/** Joins the runtime's ops. Where the same op is there already, it gets one more owner and is returned when it is
- * made; NULL: `op` is new, and the caller builds it. */
+/** Writes op->identity: formula, dtypes, sizes, bounds, space, policy, pins, name. Every new option must enter it. */
+md_status md_ds_identify(md_ds_op *op, md_bounds bounds, const char *pin);
+/** Finds the equal op of the runtime, waits until it is made, and adds an owner. NULL: `op` is new and joins the
+ * runtime's ops; the caller builds it and calls md_ds_join_done. */
 md_ds_op *md_ds_join(md_ds_op *op);
-/** Tells those that wait for a new op; one that has failed leaves the runtime. */
-void md_ds_made(md_ds_op *op, bool is_good);
-/** One owner more, of an op that is made. */
+/** Wakes the threads that wait for a new op. An op that has failed leaves the runtime. */
+void md_ds_join_done(md_ds_op *op, bool is_good);
+/** Adds an owner to an op that is made. */
 void md_ds_enter(md_ds_op *op);
-/** One owner goes. True for the last one: the op has left the runtime, and is the caller's to free. */
+/** Removes an owner. True for the last one: the op has left the runtime, and the caller frees it. */
 bool md_ds_leave(md_ds_op *op);
-/** A child's hook: what another thread of the parent was making is never finished, and nobody waits for it. */
+/** A hook for a child after fork: drops the ops that other threads of the parent were making, since no thread finishes
+ * them. `runtime` is a md_ds_runtime. */
 void md_ds_forget_unmade(void *runtime);
 
 #endif

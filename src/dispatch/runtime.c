@@ -1,16 +1,12 @@
+/* Memory that calls borrow, and the locks of streams. open.c opens and closes the rest of a runtime. */
 #include "dispatch/runtime.h"
-#include "dispatch/call/thread_cache.h"
-#include "dispatch/registry.h"
 
-#include "base/clock.h"
-#include "base/task/fork.h"
-#include "base/hash.h"
 #include "base/status.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-void *md_ds_lines(size_t n_bytes, size_t alignment)
+void *md_ds_alloc_lines(size_t n_bytes, size_t alignment)
 {
     const size_t n = (n_bytes + alignment - 1) / alignment * alignment;
     void *p = aligned_alloc(alignment, n);
@@ -19,20 +15,16 @@ void *md_ds_lines(size_t n_bytes, size_t alignment)
     return p;
 }
 
-void md_ds_runtime_init(md_ds_runtime *runtime)
+void md_ds_stream_locks_init(md_ds_runtime *runtime)
 {
-    memset(runtime, 0, sizeof *runtime);
-    const uint64_t who[2] = {md_clock_ns(), (uint64_t)(uintptr_t)runtime};
-    runtime->id = md_hash64(who, sizeof who) | 1;
-    md_mutex_init(&runtime->lock_of_blocks);
-    md_mutex_init(&runtime->lock_of_tuning);
-    md_mutex_init(&runtime->lock_of_threads);
-    md_mutex_init(&runtime->lock_of_ops);
-    md_cond_init(&runtime->op_made);
-    md_fork_watch(runtime, md_ds_forget_unmade);
-    runtime->has_thread_key = pthread_key_create(&runtime->thread_key, md_ds_thread_leave) == 0;
     for (int32_t i = 0; i < MD_DS_STREAM_LOCKS; i++)
         pthread_mutex_init(&runtime->lock_of_streams[i], NULL);
+}
+
+void md_ds_stream_locks_finish(md_ds_runtime *runtime)
+{
+    for (int32_t i = 0; i < MD_DS_STREAM_LOCKS; i++)
+        pthread_mutex_destroy(&runtime->lock_of_streams[i]);
 }
 
 static void free_block(md_ds_runtime *r, md_ds_block *b)
@@ -42,30 +34,6 @@ static void free_block(md_ds_runtime *r, md_ds_block *b)
     else
         r->dev->ops->free(r->dev, b->p);
     free(b);
-}
-
-void md_ds_runtime_finish(md_ds_runtime *runtime)
-{
-    md_fork_leave(runtime);
-    while (runtime->blocks) {
-        md_ds_block *b = runtime->blocks;
-        runtime->blocks = b->next;
-        free_block(runtime, b);
-    }
-    if (runtime->has_thread_key)
-        (void)pthread_key_delete(runtime->thread_key);
-    while (runtime->threads) {
-        md_ds_thread *t = runtime->threads;
-        runtime->threads = t->next;
-        md_ds_thread_free(t);
-    }
-    md_mutex_finish(&runtime->lock_of_threads);
-    md_mutex_finish(&runtime->lock_of_ops);
-    md_cond_finish(&runtime->op_made);
-    md_mutex_finish(&runtime->lock_of_blocks);
-    md_mutex_finish(&runtime->lock_of_tuning);
-    for (int32_t i = 0; i < MD_DS_STREAM_LOCKS; i++)
-        pthread_mutex_destroy(&runtime->lock_of_streams[i]);
 }
 
 static md_ds_block *take_idle(md_ds_runtime *r, size_t n_bytes)
@@ -81,8 +49,7 @@ static md_ds_block *take_idle(md_ds_runtime *r, size_t n_bytes)
     return b;
 }
 
-/* Idle blocks that were all too small make room for the one that is not. */
-static void drop_idle(md_ds_runtime *r)
+void md_ds_free_blocks(md_ds_runtime *r)
 {
     pthread_mutex_lock(&r->lock_of_blocks);
     md_ds_block *b = r->blocks;
@@ -108,7 +75,7 @@ md_status md_ds_borrow(md_ds_block **out, md_ds_runtime *runtime, size_t n_bytes
     *out = NULL;
     if (n_bytes == 0 || (*out = take_idle(runtime, n_bytes)) != NULL)
         return MD_OK;
-    drop_idle(runtime);
+    md_ds_free_blocks(runtime); /* all were too small: a larger one replaces them */
     md_ds_block *b = calloc(1, sizeof *b);
     if (!b)
         return md_fail_memory();

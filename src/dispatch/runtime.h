@@ -1,4 +1,4 @@
-/* What all ops of a context share below the public layer. */
+/* What all ops of a context share below the public layer. open.h opens and closes it. */
 #ifndef MD_DISPATCH_RUNTIME_H
 #define MD_DISPATCH_RUNTIME_H
 
@@ -6,7 +6,7 @@
 
 #include <pthread.h>
 
-/* A block of memory lent for the length of a call: temporaries between stages, copies of aliased inputs. */
+/* Memory that a call borrows for temporaries between stages and copies of aliased inputs. */
 typedef struct md_ds_block {
     void *p;
     size_t n_bytes;
@@ -16,41 +16,42 @@ typedef struct md_ds_block {
 enum { MD_DS_ALIGNMENT = 256, MD_DS_STREAM_LOCKS = 16 };
 
 typedef struct md_ds_runtime {
-    md_dev *dev; /* this and the next ones are read by warm calls; what is written lies at the end */
+    /* Read by warm calls; never changes after the context is open: */
+    md_dev *dev;
     md_bd *builder;
-    uint64_t id; /* no other runtime has it, alive or gone */
+    uint64_t id; /* no other runtime of the process has or had it */
     const md_log *log;
     bool verifies; /* MD_VERIFY: pointers are checked at every call */
-    bool waits; /* MD_SYNC: a miss waits for the best, as if nothing were built in the background */
-    bool samples; /* statistics were asked for: calls of asynchronous devices may wait now and then, to be timed */
-    int32_t n_indices; /* MD_STATS_INDICES: values of index tensors that statistics keep */
-    char apart[64]; /* from what is written */
-    /* by hash: held from getting a stream's workspace to the last launch that uses it */
+    bool waits; /* MD_SYNC: a miss waits for the best variant */
+    bool samples; /* statistics are on: some calls of asynchronous devices wait, to be timed */
+    int32_t n_indices; /* MD_STATS_INDICES: values of each index tensor that statistics keep */
+    char padding[64]; /* what follows is written, on other cache lines */
+    /* By hash of the stream; held from the request for the stream's workspace to the last launch that uses it. */
     pthread_mutex_t lock_of_streams[MD_DS_STREAM_LOCKS];
     void *(*alloc)(void *user, size_t n_bytes, size_t alignment); /* NULL: the device's */
     void (*free)(void *user, void *p, size_t n_bytes);
     void *alloc_user;
-    pthread_mutex_t lock_of_tuning; /* held by what uses the workspace of the device's tuning stream */
-    _Atomic bool is_racing; /* a thread times variants beside calls (idle.h): one at a time */
+    pthread_mutex_t lock_of_tuning; /* held while the workspace of the device's tuning stream is used */
+    _Atomic bool is_racing; /* a thread times variants between calls (online/idle_bench.h): one at a time */
     pthread_mutex_t lock_of_blocks;
-    md_ds_block *blocks; /* idle ones, most recently used first */
+    md_ds_block *blocks; /* not lent; most recently used first */
     pthread_mutex_t lock_of_threads;
-    struct md_ds_thread *threads; /* all that called, newest first; of threads that ended too */
+    struct md_ds_thread *threads; /* of all threads that called, newest first; of ended threads too */
     pthread_key_t thread_key;
     bool has_thread_key;
     _Atomic uint64_t n_ops; /* made so far: their serial numbers */
-    pthread_mutex_t lock_of_ops; /* held while records are promoted, too */
+    pthread_mutex_t lock_of_ops; /* also held while entries of all ops are upgraded */
     pthread_cond_t op_made;
-    struct md_ds_op *ops; /* alive or in the making, newest first */
+    struct md_ds_op *ops; /* made or being made, newest first */
 } md_ds_runtime;
 
-/** Whether calls return before the work is done, and the CPU cannot read the device's memory. */
+/** True if calls return before the work is done, and the CPU cannot read the device's memory. */
 static inline bool md_ds_is_async(const md_ds_runtime *runtime)
 {
     return runtime->dev->ops->workspace != NULL;
 }
 
-/** Whether work on this stream is recorded, not run: nothing may be allocated, compiled, waited for or measured then. */
+/** True if the stream is being captured: then nothing may be allocated, compiled, waited for or measured. */
 static inline bool md_ds_is_capturing(const md_ds_runtime *runtime, md_stream stream)
 {
     md_dev *dev = runtime->dev;
@@ -67,15 +68,17 @@ static inline size_t md_ds_align(size_t n)
     return (n + MD_DS_ALIGNMENT - 1) & ~(size_t)(MD_DS_ALIGNMENT - 1);
 }
 
-/** Zeros, on lines of the cache that nobody else has (alignment >= 64); NULL where memory is short. free() frees
- * them. */
-void *md_ds_lines(size_t n_bytes, size_t alignment);
+/** Zeroed memory that starts at a multiple of `alignment` (>= 64) and shares no cache line with other memory; NULL if
+ * memory is short. free() frees it. */
+void *md_ds_alloc_lines(size_t n_bytes, size_t alignment);
 
-void md_ds_runtime_init(md_ds_runtime *runtime);
-void md_ds_runtime_finish(md_ds_runtime *runtime);
+void md_ds_stream_locks_init(md_ds_runtime *runtime);
+void md_ds_stream_locks_finish(md_ds_runtime *runtime);
 
-/** Lends at least n_bytes, 64-byte aligned. n_bytes 0 gives a NULL block. */
+/** Lends at least n_bytes, aligned to 64 bytes. n_bytes 0 gives a NULL block. Thread-safe. */
 md_status md_ds_borrow(md_ds_block **out, md_ds_runtime *runtime, size_t n_bytes);
 void md_ds_give_back(md_ds_runtime *runtime, md_ds_block *block); /* NULL allowed */
+/** Frees the blocks that are not lent. */
+void md_ds_free_blocks(md_ds_runtime *runtime);
 
 #endif

@@ -1,13 +1,16 @@
+/* Finds overlaps between the tensors of a call: forbidden ones fail, and inputs that an output overwrites are listed as
+ * copies. */
+#include "dispatch/bind/alias.h"
+
 #include "base/dtype.h"
 #include "base/status.h"
-#include "dispatch/bind/shape.h"
 
 #include <string.h>
 
-/* Bytes that a tensor spans, its largest stride, and the span without that axis. */
+/* The bytes that a tensor spans, its largest stride, and what its other axes span. */
 typedef struct extent_of {
     uintptr_t lo, hi; /* [lo, hi) */
-    int64_t big_stride; /* bytes; 0 where no axis has more than one element */
+    int64_t big_stride; /* bytes; 0 if no axis has more than one element */
     int64_t inner; /* bytes spanned by the other axes */
     bool is_empty;
 } extent_of;
@@ -34,8 +37,8 @@ static extent_of extent_make(const md_tensor *t)
     return e;
 }
 
-/* Two views that interleave, such as the left and right half of a matrix's columns, share a largest stride and leave
- * room for each other in every period of it. */
+/* Views that interleave do not overlap: the left and the right half of a matrix's columns, for example. They have the
+ * same largest stride, and in every period of it each leaves the other's bytes free. */
 static bool may_overlap(const extent_of *a, const extent_of *b)
 {
     if (a->is_empty || b->is_empty || a->hi <= b->lo || b->hi <= a->lo)
@@ -49,8 +52,8 @@ static bool may_overlap(const extent_of *a, const extent_of *b)
     return !(delta >= a->inner && stride - delta >= b->inner);
 }
 
-/* Whether two elements of one tensor share memory, as far as sorted strides tell (every layout that slicing,
- * transposing and padding make passes). */
+/* True if two elements of the tensor may share memory. Sorted strides tell: every layout that comes from slicing,
+ * transposing and padding passes. */
 static bool overlaps_itself(const md_tensor *t)
 {
     bool done[MD_MAX_RANK] = {false};
@@ -105,7 +108,7 @@ size_t md_ds_span(const md_tensor *t)
     return e.is_empty ? 0 : (size_t)(e.hi - e.lo);
 }
 
-/* Reads of the input see what it held before the call. */
+/* Kernels read the copy, so they see the input as it was before the call. */
 static md_status list_copy(md_ds_copies *copies, const md_ds_op *op, md_fx_binding *b, int32_t tensor)
 {
     md_tensor *input = &b->tensor[tensor];

@@ -1,3 +1,4 @@
+/* Computes the shape of a call, its classes and its key. */
 #include "dispatch/bind/shape.h"
 
 #include "base/dtype.h"
@@ -5,8 +6,8 @@
 
 #include <string.h>
 
-/* The stride of the next axis, as md_tensor_make has it: temporaries that are never stored, and empty tensors, may
- * be larger than memory, and an empty axis does not make the others' strides 0. */
+/* The stride of the next axis, as md_tensor_make computes it. It saturates, since temporaries that are never stored and
+ * empty tensors may be larger than memory. An empty axis does not make the other strides 0. */
 static int64_t next_stride(int64_t stride, int64_t extent)
 {
     int64_t product;

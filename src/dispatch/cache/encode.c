@@ -1,3 +1,4 @@
+/* Encodes launch plans for the slots of the plan cache. */
 #include "dispatch/cache/encode.h"
 
 #include <string.h>
@@ -7,28 +8,14 @@ static bool is_half(int64_t n)
     return n >= 0 && n <= UINT32_MAX;
 }
 
-static bool is_brief_param_map(const md_ds_param_map *r)
+static bool may_be_compact(const md_ds_param_map *r)
 {
     if (r->n_maps > 0 || r->needs_counters || r->needs_report || r->n_relocations > MD_DS_MOST_LITERALS ||
-        r->n_params > MD_DS_MOST_BRIEF_PARAMS || (uint64_t)(uintptr_t)r >> MD_DS_PARAM_MAP_BITS)
+        r->n_params > MD_DS_MOST_COMPACT_PARAMS || (uint64_t)(uintptr_t)r >> MD_DS_PARAM_MAP_BITS)
         return false;
     for (int32_t i = 0; i < r->n_relocations; i++)
         if (r->relocation[i].plus != MD_DS_BASE + (int32_t)MD_DS_NOTHING)
             return false;
-    return true;
-}
-
-bool md_ds_encoded_plan_halves(md_ds_word *out, const md_ds_arg_layout *layout, const md_ds_word *launch_plan)
-{
-    int32_t n = 0;
-    for (int32_t k = 0; k < layout->n_key + layout->n_tensors + layout->n_outputs; k++) {
-        if (k == layout->n_key - 1)
-            continue;
-        if (launch_plan[k] > UINT32_MAX)
-            return false;
-        out[n / 2] = n % 2 ? out[n / 2] | launch_plan[k] << 32 : launch_plan[k];
-        n++;
-    }
     return true;
 }
 
@@ -37,18 +24,17 @@ static uint64_t log_of(uint32_t every)
     return every ? (uint64_t)__builtin_ctz(every) : MD_DS_NEVER;
 }
 
-static bool make_brief(md_ds_encoded_plan *out, const md_ds_op *op, md_ds_word *launch_plan)
+static bool encode_compact(md_ds_encoded_plan *out, const md_ds_op *op, md_ds_word *launch_plan)
 {
     const md_ds_launch_plan_head *head = md_ds_launch_plan_head_of(op, launch_plan);
     const md_ds_launch_plan_launch *l = (const md_ds_launch_plan_launch *)(head + 1);
-    if (head->n_launches != 1 || head->memory_bytes || !is_brief_param_map(l->param_map) ||
-        !is_half(l->geometry.blocks) || !is_half(l->geometry.grain) ||
-        !md_ds_encoded_plan_halves(out->word + MD_DS_HALVES, &op->layout, launch_plan))
+    if (head->n_launches != 1 || head->memory_bytes || !may_be_compact(l->param_map) || !is_half(l->geometry.blocks) ||
+        !is_half(l->geometry.grain) || !md_ds_pack_halves(out->word + MD_DS_HALVES, &op->layout, launch_plan))
         return false;
     const md_kn_geometry *g = &l->geometry;
     const int32_t n = MD_DS_HALVES + (int32_t)md_ds_halves_of(&op->layout) / 2;
-    out->word[MD_DS_WHAT] = MD_DS_BRIEF | (md_ds_times_itself(op) ? MD_DS_TIMED : 0) |
-                            log_of(head->every) << MD_DS_EVERY_SHIFT | (uint64_t)(uintptr_t)l->param_map;
+    out->word[MD_DS_DESCRIPTOR] = MD_DS_COMPACT | (md_ds_times_launches(op) ? MD_DS_TIMED : 0) |
+                                  log_of(head->every) << MD_DS_EVERY_SHIFT | (uint64_t)(uintptr_t)l->param_map;
     out->word[MD_DS_BLOCKS] = (uint64_t)g->blocks | (uint64_t)g->grain << 32;
     out->word[MD_DS_SCRATCH] = (uint64_t)g->scratch_bytes;
     memcpy(out->word + MD_DS_GRID, g->grid, 4 * sizeof *out->word);
@@ -58,18 +44,18 @@ static bool make_brief(md_ds_encoded_plan *out, const md_ds_op *op, md_ds_word *
     return true;
 }
 
-void md_ds_encoded_plan_make(md_ds_encoded_plan *out, const md_ds_op *op, md_ds_word *launch_plan, int32_t n_words)
+void md_ds_encode(md_ds_encoded_plan *out, const md_ds_op *op, md_ds_word *launch_plan, int32_t n_words)
 {
     memset(out->word, 0, sizeof out->word[0] * MD_DS_HALVES);
-    if (make_brief(out, op, launch_plan))
+    if (encode_compact(out, op, launch_plan))
         return;
-    md_ds_word *half = out->word + MD_DS_WHAT + 1, *upper = half + (n_words + 1) / 2;
+    md_ds_word *half = out->word + MD_DS_DESCRIPTOR + 1, *upper = half + (n_words + 1) / 2;
     uint64_t n_upper = 0;
     for (int32_t k = 0; k < n_words; k += 2)
         *half++ = (uint32_t)launch_plan[k] | (k + 1 < n_words ? launch_plan[k + 1] : 0) << 32;
     for (int32_t k = 0; k < n_words; k++)
         if (launch_plan[k] >> 32)
             upper[n_upper++] = (uint64_t)k << 32 | launch_plan[k] >> 32;
-    out->word[MD_DS_WHAT] = n_upper << 32 | (uint64_t)n_words;
+    out->word[MD_DS_DESCRIPTOR] = n_upper << 32 | (uint64_t)n_words;
     out->n = (int32_t)(upper - out->word) + (int32_t)n_upper;
 }

@@ -1,17 +1,20 @@
+/* Makes and runs launch plans. */
 #include "dispatch/cache/launch_plan.h"
 
 #include "base/status.h"
+#include "dispatch/bind/fault.h"
 
 #include <string.h>
 
 /* ---- Making */
 
 typedef struct writer {
+    const md_ds_op *op;
     md_ds_word *word;
     int32_t n;
 } writer;
 
-/* Room for n bytes; NULL where the plan is full. */
+/* Zeroed room for n bytes; NULL if the launch plan is full. */
 static void *room(writer *w, size_t n_bytes)
 {
     int32_t n = (int32_t)((n_bytes + 7) / 8);
@@ -23,16 +26,13 @@ static void *room(writer *w, size_t n_bytes)
     return p;
 }
 
-static bool write_launch(writer *w, md_ds_launch_plan_head *head, const md_ds_op *op, const md_ds_plan *plan,
-                         int32_t stage, int32_t launch, md_kn_call *call)
+static bool write_launch(writer *w, md_ds_launch_plan_head *head, const md_ds_plan_launch *launch,
+                         const md_kn_geometry *g, md_kn_call *call)
 {
-    const md_ds_stage_plan *stage_plan = &plan->stage[stage];
-    md_bd_variant *v = op->stage[stage].variant[stage_plan->pick.variant];
-    const md_kn_geometry *g = &stage_plan->geometry.launch[launch];
     const md_ds_param_map *param_map;
     if (g->blocks <= 0)
         return true;
-    if (md_ds_param_map_of(&param_map, op, v, launch) != MD_OK || !param_map)
+    if (md_ds_param_map_of(&param_map, w->op, launch->variant, launch->launch) != MD_OK || !param_map)
         return false;
     md_ds_launch_plan_launch *l = room(w, sizeof *l);
     md_dev_map *maps = l ? room(w, (size_t)param_map->n_maps * sizeof *maps) : NULL;
@@ -44,10 +44,22 @@ static bool write_launch(writer *w, md_ds_launch_plan_head *head, const md_ds_op
     head->n_launches++;
     head->needs_report |= param_map->needs_report;
     head->needs_counters |= param_map->needs_counters;
-    return md_ds_literals(literals, maps, op, param_map, v, launch, plan, stage_plan->workspace_offset, call);
+    return md_ds_literals(literals, maps, w->op, param_map, launch, call);
 }
 
-/* Tensors that may be exactly the output: of its layout, and read only where it is written anyway. */
+static bool write_stage(writer *w, md_ds_launch_plan_head *head, const md_ds_plan *plan, int32_t stage,
+                        md_kn_call *call)
+{
+    const md_ds_stage_plan *s = &plan->stage[stage];
+    md_ds_plan_launch launch = {plan, s->workspace_offset, w->op->stage[stage].variant[s->pick.variant], 0};
+    for (; launch.launch < launch.variant->n_launches; launch.launch++)
+        if (!write_launch(w, head, &launch, &s->geometry.launch[launch.launch], call))
+            return false;
+    return true;
+}
+
+/* Bits of the tensors that may be exactly the output: they have its layout, and kernels read an element only to compute
+ * the same element of the output. */
 static uint64_t aliases_of(const md_ds_op *op, const md_fx_binding *b, int32_t out)
 {
     uint64_t mask = 0;
@@ -58,9 +70,10 @@ static uint64_t aliases_of(const md_ds_op *op, const md_fx_binding *b, int32_t o
     return mask;
 }
 
-/* What is known of the memory of a call: how far each tensor reaches, and what may be exactly what. */
-static bool write_ranges(writer *w, const md_ds_op *op, const md_fx_binding *b)
+/* Writes spans and aliases. */
+static bool write_ranges(writer *w, const md_fx_binding *b)
 {
+    const md_ds_op *op = w->op;
     int32_t n_outputs = 0;
     md_ds_word *span = room(w, (size_t)op->layout.n_tensors * 8),
                *alias = room(w, (size_t)__builtin_popcount(op->layout.outputs) * 8);
@@ -75,29 +88,28 @@ static bool write_ranges(writer *w, const md_ds_op *op, const md_fx_binding *b)
     return true;
 }
 
-int32_t md_ds_launch_plan_make(md_ds_word out[MD_DS_LAUNCH_PLAN_WORDS], const md_ds_op *op,
-                               const md_ds_call_args *warm_call, const md_ds_plan *plan, const md_ds_bound *bound)
+int32_t md_ds_launch_plan_make(md_ds_word out[MD_DS_LAUNCH_PLAN_WORDS], const md_ds_op *op, const md_ds_call_args *args,
+                               const md_ds_plan *plan, const md_ds_bound *bound)
 {
-    writer w = {out, 0};
+    writer w = {op, out, 0};
     md_kn_call call;
     if (plan->by_reference || plan->is_makeshift || bound->copies.n > 0)
         return 0;
-    memcpy(room(&w, (size_t)op->layout.n_key * 8), warm_call->key, (size_t)op->layout.n_key * 8);
-    md_ds_launch_plan_head *head = write_ranges(&w, op, &bound->binding) ? room(&w, sizeof *head) : NULL;
+    memcpy(room(&w, (size_t)op->layout.n_key * 8), args->key, (size_t)op->layout.n_key * 8);
+    md_ds_launch_plan_head *head = write_ranges(&w, &bound->binding) ? room(&w, sizeof *head) : NULL;
     if (!head)
         return 0;
     head->memory_bytes = plan->workspace_bytes;
     md_ds_fill_call(&call, op, bound);
     for (int32_t s = 0; s < op->n_stages; s++)
-        for (int32_t i = 0; i < op->stage[s].variant[plan->stage[s].pick.variant]->n_launches; i++)
-            if (!write_launch(&w, head, op, plan, s, i, &call))
-                return 0;
+        if (!write_stage(&w, head, plan, s, &call))
+            return 0;
     return w.n;
 }
 
 /* ---- Running */
 
-/* Outputs against everything else, as far as ranges of bytes and exact equality tell. */
+/* Compares outputs with all other tensors, by byte ranges and exact equality. */
 __attribute__((hot)) bool md_ds_launch_plan_fits(const md_ds_op *op, const md_ds_plan_args *plan_args)
 {
     const md_ds_arg_layout *layout = &op->layout;
@@ -109,7 +121,7 @@ __attribute__((hot)) bool md_ds_launch_plan_fits(const md_ds_op *op, const md_ds
         const uint64_t lo = data[o], length = span[o];
         for (int32_t t = 0; t < n; t++) {
             const uint64_t after = data[t] - lo;
-            /* modulo 2^64: it begins inside the output, or ends behind its beginning */
+            /* modulo 2^64: the tensor begins inside the output, or ends after the output's start */
             if (after < length || -after < span[t]) {
                 if (t != o && (after != 0 || !(*alias >> t & 1)))
                     return false;
@@ -119,8 +131,8 @@ __attribute__((hot)) bool md_ds_launch_plan_fits(const md_ds_op *op, const md_ds
     return true;
 }
 
-/* Maps that point elsewhere than last time are moved; the copy of the plan is the thread's own, so that the next
- * call finds them there. */
+/* Moves the maps whose tensors lie elsewhere than at the last call. The launch plan is the thread's own copy, so the next
+ * call finds them moved. */
 __attribute__((hot)) static md_status place_maps(md_kn_word *params, md_dev *dev, const md_ds_param_map *param_map,
                                                  md_dev_map *maps, const md_ds_plan_args *plan_args)
 {
@@ -153,7 +165,7 @@ static md_ds_launch_plan_launch *after(md_ds_launch_plan_launch *l)
                                                    l->param_map->n_relocations);
 }
 
-/* For profilers: each launch by its variant's name, all by the op's. */
+/* For profilers: names each launch by its variant, and all by the op. */
 static md_status launch_named(md_ds_op *op, md_ds_launch_plan_head *head, md_ds_plan_args *plan_args, md_stream stream)
 {
     md_dev *dev = op->runtime->dev;
@@ -224,15 +236,16 @@ __attribute__((hot)) static md_status run_with(md_ds_op *op, md_ds_launch_plan_h
     return head->memory_bytes ? run_with_memory(op, head, plan_args, stream) : launch_all(op, head, plan_args, stream);
 }
 
-/* Reports of devices that are done when they return. */
+/* Synchronous devices report faults into the call's own memory. */
 static md_status run_reported(md_ds_op *op, md_ds_launch_plan_head *head, md_ds_plan_args *plan_args, md_stream stream)
 {
     md_kn_report report = {0};
     plan_args->base[MD_DS_REPORT] = (uint64_t)(uintptr_t)&report;
     MD_TRY(run_with(op, head, plan_args, stream));
-    return atomic_load_explicit(&report.is_set, memory_order_acquire)
-               ? md_ds_fault(op, &report, extent_of(op, plan_args, &report))
-               : MD_OK;
+    if (!atomic_load_explicit(&report.is_set, memory_order_acquire))
+        return MD_OK;
+    const md_ds_fault fault = {report.tensor, report.axis, report.value, extent_of(op, plan_args, &report)};
+    return md_ds_fail_fault(op, &fault);
 }
 
 __attribute__((hot)) md_status md_ds_launch_plan_run(md_ds_op *op, md_ds_plan_args *plan_args, md_stream stream)

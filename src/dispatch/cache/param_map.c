@@ -1,3 +1,4 @@
+/* Makes param maps, and the literals that a launch plan keeps for one. */
 #include "dispatch/cache/param_map.h"
 
 #include "base/status.h"
@@ -5,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where a tensor's sizes begin in the key; strides follow. -1: a temporary. */
+/* The word of the key where a tensor's sizes begin; its strides follow. -1: a temporary. */
 static int32_t key_of(const md_ds_op *op, int32_t tensor)
 {
     int32_t at = 0;
@@ -19,7 +20,7 @@ static int32_t key_of(const md_ds_op *op, int32_t tensor)
     return -1;
 }
 
-/* -1 where no tensor of the call has the dim as it is. */
+/* The word of the key that is the size of a dim. -1 if no argument has an axis of exactly that size. */
 static int32_t key_of_dim(const md_ds_op *op, int32_t dim)
 {
     const md_fx_formula *f = op->formula;
@@ -30,11 +31,12 @@ static int32_t key_of_dim(const md_ds_op *op, int32_t dim)
     return -1;
 }
 
-/* What is added to a parameter that is fixed, and -1 where its place is elsewhere: then *source says it. */
+/* Where one parameter comes from: a word of the call, or a literal plus a word (is_fixed). */
 typedef struct place {
-    int32_t source; /* number of a word; 0 where fixed */
-    int32_t plus; /* what the literal is added to */
-    bool is_fixed, is_possible;
+    int32_t source; /* number of the word */
+    int32_t plus; /* number of the word that is added to the literal */
+    bool is_fixed;
+    bool is_possible; /* false: only the slow call can set it */
 } place;
 
 static place plain(int32_t key)
@@ -86,30 +88,30 @@ static place place_of(const md_ds_op *op, const md_kn_param *q)
 static md_ds_param_map *make(const md_ds_op *op, const md_bd_variant *v, int32_t launch)
 {
     const int32_t n = v->n_params[launch];
-    md_ds_param_map *r = calloc(1, sizeof *r + (size_t)n * (sizeof *r->source + sizeof *r->relocation));
-    if (!r)
+    md_ds_param_map *map = calloc(1, sizeof *map + (size_t)n * (sizeof *map->source + sizeof *map->relocation));
+    if (!map)
         return NULL;
-    md_ds_relocation *relocation = (md_ds_relocation *)(void *)(r->source + n);
+    md_ds_relocation *relocation = (md_ds_relocation *)(void *)(map->source + n);
     int32_t n_map_words = 0;
-    *r = (md_ds_param_map){.kernel = v->kernel[launch], .variant = v->name, .n_params = n, .relocation = relocation};
+    *map = (md_ds_param_map){.kernel = v->kernel[launch], .variant = v->name, .n_params = n, .relocation = relocation};
     for (int32_t i = 0; i < n; i++) {
         const md_kn_param *q = &v->param[launch][i];
         place p = place_of(op, q);
         if (!p.is_possible) {
-            r->kernel = NULL;
-            return r;
+            map->kernel = NULL;
+            return map;
         }
         n_map_words += q->kind == MD_KN_MAP;
-        r->source[i] = (int16_t)p.source;
+        map->source[i] = (int16_t)p.source;
         if (p.is_fixed)
-            relocation[r->n_relocations++] = (md_ds_relocation){(int16_t)i, (int16_t)p.plus};
-        r->needs_counters |= q->kind == MD_KN_COUNTERS;
-        r->needs_report |= p.is_fixed && p.plus == MD_DS_BASE + (int32_t)MD_DS_REPORT;
+            relocation[map->n_relocations++] = (md_ds_relocation){(int16_t)i, (int16_t)p.plus};
+        map->needs_counters |= q->kind == MD_KN_COUNTERS;
+        map->needs_report |= p.is_fixed && p.plus == MD_DS_BASE + (int32_t)MD_DS_REPORT;
     }
-    r->n_maps = n_map_words / MD_KN_MAP_WORDS;
-    if (r->n_maps > MD_KN_MAX_MAPS || (r->n_maps > 0 && !op->runtime->dev->ops->map_make) || v->is_function[launch])
-        r->kernel = NULL;
-    return r;
+    map->n_maps = n_map_words / MD_KN_MAP_WORDS;
+    if (map->n_maps > MD_KN_MAX_MAPS || (map->n_maps > 0 && !op->runtime->dev->ops->map_make) || v->is_function[launch])
+        map->kernel = NULL;
+    return map;
 }
 
 md_status md_ds_param_map_of(const md_ds_param_map **out, const md_ds_op *op, md_bd_variant *variant, int32_t launch)
@@ -125,21 +127,20 @@ md_status md_ds_param_map_of(const md_ds_param_map **out, const md_ds_op *op, md
         else
             free(made);
     }
-    const md_ds_param_map *r = known;
-    *out = r->kernel ? r : NULL;
+    const md_ds_param_map *map = known;
+    *out = map->kernel ? map : NULL;
     return MD_OK;
 }
 
-/* The words of a parameter that are not there at each call. */
-static uint64_t literal(const md_ds_op *op, const md_ds_plan *plan, size_t workspace_offset, const md_kn_param *q,
-                        const md_kn_call *call)
+/* The part of a parameter that does not come from the call. */
+static uint64_t literal(const md_ds_op *op, const md_ds_plan_launch *from, const md_kn_param *q, const md_kn_call *call)
 {
     md_kn_word word;
     switch ((md_kn_param_kind)q->kind) {
     case MD_KN_POINTER:
-        return plan->temp_offset[q->a];
-    case MD_KN_WORKSPACE: /* products name it whether they have one or not */
-        return plan->workspace_bytes > 0 ? workspace_offset + q->b : 0;
+        return from->plan->temp_offset[q->a];
+    case MD_KN_WORKSPACE: /* products have the parameter even if they need no workspace */
+        return from->plan->workspace_bytes > 0 ? from->workspace_offset + q->b : 0;
     case MD_KN_COUNTERS:
         return (uint64_t)q->b * MD_KN_COUNTER_UNIT;
     case MD_KN_REPORT:
@@ -151,8 +152,7 @@ static uint64_t literal(const md_ds_op *op, const md_ds_plan *plan, size_t works
 }
 
 bool md_ds_literals(md_ds_word *out, md_dev_map *maps, const md_ds_op *op, const md_ds_param_map *param_map,
-                    const md_bd_variant *variant, int32_t launch, const md_ds_plan *plan, size_t workspace_offset,
-                    const md_kn_call *call)
+                    const md_ds_plan_launch *from, const md_kn_call *call)
 {
     md_dev *dev = op->runtime->dev;
     for (int32_t i = 0; i < param_map->n_maps; i++) {
@@ -163,10 +163,11 @@ bool md_ds_literals(md_ds_word *out, md_dev_map *maps, const md_ds_op *op, const
             maps[i].plus = (int16_t)(MD_DS_DATA + op->layout.number[t]);
         } else {
             maps[i].plus = (int16_t)(MD_DS_BASE + (int32_t)MD_DS_MEMORY);
-            maps[i].offset += t >= 0 ? plan->temp_offset[t] : workspace_offset;
+            maps[i].offset += t >= 0 ? from->plan->temp_offset[t] : from->workspace_offset;
         }
     }
+    const md_kn_param *param = from->variant->param[from->launch];
     for (int32_t i = 0; i < param_map->n_relocations; i++)
-        out[i] = literal(op, plan, workspace_offset, &variant->param[launch][param_map->relocation[i].word], call);
+        out[i] = literal(op, from, &param[param_map->relocation[i].word], call);
     return true;
 }

@@ -1,12 +1,12 @@
-/* Where the parameters of a launch come from, call after call: made once for a launch of a variant, valid for every
- * shape. */
+/* A param map: where the parameters of a launch come from at each call. Made once per launch of a variant, and valid for
+ * every shape. */
 #ifndef MD_DISPATCH_CACHE_PARAM_MAP_H
 #define MD_DISPATCH_CACHE_PARAM_MAP_H
 
-#include "dispatch/types.h"
+#include "dispatch/op.h"
 
-/* A plan with the data of a call in front of it: what recipes number, from the plan's first word on, data and
- * scalars below 0. */
+/* A launch plan, after the data of a call. Param maps number these words: 0 is the launch plan's first, those before it
+ * are negative. */
 typedef struct md_ds_plan_args {
     md_ds_word base[MD_DS_LAUNCH_PLAN_BASES]; /* md_ds_base */
     md_ds_word scalar[MD_DS_LAUNCH_PLAN_SCALARS];
@@ -21,38 +21,46 @@ enum {
 };
 typedef enum md_ds_base { MD_DS_NOTHING, MD_DS_MEMORY, MD_DS_COUNTERS, MD_DS_REPORT } md_ds_base;
 
-/* A parameter, or the address of a map, that is a word of the plan's own, plus another word. */
+/* A parameter that is a literal of the launch plan plus another word. */
 typedef struct md_ds_relocation {
-    int16_t word; /* of the parameters */
-    int16_t plus; /* number of what is added */
+    int16_t word; /* number of the parameter */
+    int16_t plus; /* number of the word that is added */
 } md_ds_relocation;
 
 _Static_assert(offsetof(md_ds_call_args, key) == offsetof(md_ds_plan_args, launch_plan) &&
                    offsetof(md_ds_call_args, data) == offsetof(md_ds_plan_args, data) &&
                    offsetof(md_ds_call_args, scalar) == offsetof(md_ds_plan_args, scalar),
-               "recipes number both alike");
+               "param maps number the words of both alike");
 
 typedef struct md_ds_param_map {
     const md_dev_kernel *kernel;
     const char *variant; /* its name */
     int32_t n_params, n_maps, n_relocations;
     bool needs_report, needs_counters;
-    const md_ds_relocation *relocation; /* one literal each, in order */
-    int16_t source[]; /* of each parameter behind the maps; those that are fixed have 0 here */
+    const md_ds_relocation *relocation; /* one per literal, in order */
+    int16_t
+        source[]; /* by parameter: number of its word; 0 for relocated ones. Not used for the words of tensor maps */
 } md_ds_param_map;
 
-/** Of one launch of a variant that is ready: found, or made. Belongs to the variant. *out NULL where only the long
- * way can do it. */
+/** The param map of one launch of a ready variant: found, or made. The variant owns it. *out is NULL if only the slow
+ * call can serve this launch. Thread-safe. */
 md_status md_ds_param_map_of(const md_ds_param_map **out, const md_ds_op *op, md_bd_variant *variant, int32_t launch);
 
-/** The literals of a launch; maps in front of them, which the device makes. `call` as for packing, without memory.
- * False where the device cannot. */
-bool md_ds_literals(md_ds_word *out, md_dev_map *maps, const md_ds_op *op, const md_ds_param_map *param_map,
-                    const md_bd_variant *variant, int32_t launch, const md_ds_plan *plan, size_t workspace_offset,
-                    const md_kn_call *call);
+/* A launch of a plan. */
+typedef struct md_ds_plan_launch {
+    const md_ds_plan *plan;
+    size_t workspace_offset; /* of its stage */
+    md_bd_variant *variant;
+    int32_t launch; /* of the variant */
+} md_ds_plan_launch;
 
-/** The parameters of a call. `from`: the plan of a md_ds_plan_args, or the key of a md_ds_call_args; `literals` as
- * md_ds_literals made them. */
+/** Computes the literals of a launch, and the tensor maps, which the device makes. `call`: as for packing, without
+ * memory. False if the device cannot make a map. */
+bool md_ds_literals(md_ds_word *out, md_dev_map *maps, const md_ds_op *op, const md_ds_param_map *param_map,
+                    const md_ds_plan_launch *from, const md_kn_call *call);
+
+/** Computes the parameters of a call but for tensor maps. `from`: launch_plan of md_ds_plan_args, or key of
+ * md_ds_call_args; `literals`: from md_ds_literals. */
 static inline void md_ds_fill_params(md_kn_word *params, const md_ds_param_map *param_map, const md_ds_word *from,
                                      const md_ds_word *literals)
 {

@@ -1,3 +1,4 @@
+/* The slots of an op: an index by hash, slots in chunks that are made when needed, counters by thread. */
 #include "dispatch/cache/plan_cache.h"
 
 #include "base/task/fork.h"
@@ -5,19 +6,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A slot is written under the lock: its sequence number is odd meanwhile. A reader copies word by word and looks at
- * the number before and after; words are released and acquired one by one, so that a new word is never seen with an
- * old number. */
+/* Slots are written under the lock. Words are released and acquired one by one, so that no reader sees a new word with
+ * an old sequence number. */
 enum { WAYS = 8, CHUNK = MD_DS_CHUNK, MOST_SLOTS = 16384, LINE = 64 };
 
-typedef struct owner { /* what only writers see */
+typedef struct owner { /* only writers read it */
     md_ds_shape_entry *entry; /* held; NULL: empty */
-    const md_ds_plan *plan; /* of the record, that the plan was made from */
+    const md_ds_plan *plan; /* the entry's plan when the slot was written */
     int32_t place; /* in the index */
 } owner;
 
 typedef struct chunk {
-    _Atomic(md_ds_tally *) count[MD_DS_SHARDS]; /* a thread's own; made when it first calls one of these slots */
+    _Atomic(md_ds_tally *) count[MD_DS_SHARDS]; /* by thread; made at its first call of one of these slots */
     owner owner[CHUNK];
     _Atomic uint64_t word[];
 } chunk;
@@ -29,8 +29,8 @@ struct md_ds_plan_cache {
     int32_t stride; /* words of a slot */
     int32_t n_places; /* a power of two */
     int32_t n_slots, n_used;
-    uint32_t turn;
-    _Atomic uint64_t *index; /* upper half: of the hash; lower half: number of the slot plus 1, 0: free */
+    uint32_t next_victim; /* slots and places are taken in turn when none is free */
+    _Atomic uint64_t *index; /* upper half of the hash; number of the slot plus 1 in the lower half, 0: free */
     _Atomic(chunk *) chunk[MOST_SLOTS / CHUNK];
 };
 
@@ -40,12 +40,13 @@ md_ds_plan_cache *md_ds_plan_cache_create(int64_t max_entries, const md_ds_encod
     md_ds_plan_cache *s = calloc(1, sizeof *s);
     if (!s)
         return NULL;
-    s->stride = (encoded->n + 7) / 8 * 8; /* whole lines; others may be somewhat longer */
+    s->stride = (encoded->n + 7) / 8 * 8; /* whole cache lines; later plans may be a little longer */
     s->n_slots = (int32_t)(max_entries < MOST_SLOTS ? max_entries : MOST_SLOTS);
     s->n_places = WAYS;
-    while (s->n_places < 2 * s->n_slots) /* half empty: few keys meet more than WAYS others */
+    while (s->n_places < 2 * s->n_slots) /* at most half full, so that few keys find all WAYS places taken */
         s->n_places *= 2;
-    s->index = md_ds_lines((size_t)s->n_places * sizeof *s->index, LINE); /* the places of a hash are a line */
+    s->index = md_ds_alloc_lines((size_t)s->n_places * sizeof *s->index,
+                                 LINE); /* the WAYS places of a hash are one cache line */
     md_mutex_init(&s->lock);
     if (s->index) {
         s->older = older;
@@ -109,7 +110,7 @@ __attribute__((hot)) static md_ds_counter *counter_of(chunk *c, int32_t thread, 
     _Atomic(md_ds_tally *) *at = &c->count[thread < MD_DS_SHARDS ? thread : MD_DS_SHARDS - 1];
     md_ds_tally *known = atomic_load_explicit(at, memory_order_acquire);
     if (!known) {
-        md_ds_tally *made = md_ds_lines(sizeof *made, sizeof *made);
+        md_ds_tally *made = md_ds_alloc_lines(sizeof *made, sizeof *made);
         if (atomic_compare_exchange_strong_explicit(at, &known, made, memory_order_acq_rel, memory_order_acquire))
             known = made;
         else
@@ -118,7 +119,7 @@ __attribute__((hot)) static md_ds_counter *counter_of(chunk *c, int32_t thread, 
     return known ? &known->n[number % CHUNK] : NULL;
 }
 
-/* Of one upper half of a hash there is one in its places. */
+/* Among the places of a hash at most one has its upper half. */
 __attribute__((hot)) const _Atomic uint64_t *md_ds_plan_cache_find(md_ds_counter **counter, md_ds_plan_cache *s,
                                                                    uint64_t hash, int32_t thread)
 {
@@ -140,7 +141,7 @@ __attribute__((hot)) const _Atomic uint64_t *md_ds_plan_cache_find(md_ds_counter
 
 /* ---- Writers; the lock is held */
 
-/* A call that was under way when its slot was emptied counts behind that: it is the op's, at least. */
+/* A call that ends after its slot was emptied is counted by the op only. */
 static void flush_slot(md_ds_plan_cache *s, md_ds_op *op, int32_t number)
 {
     md_ds_shape_entry *r = owner_of(s, number)->entry;
@@ -170,24 +171,24 @@ static void write_slot(_Atomic uint64_t *slot, const md_ds_encoded_plan *encoded
 {
     const uint64_t sequence = atomic_load_explicit(&slot[MD_DS_SEQUENCE], memory_order_relaxed);
     atomic_store_explicit(&slot[MD_DS_SEQUENCE], sequence + 1, memory_order_relaxed);
-    for (int32_t k = MD_DS_WHAT + 1; k < encoded->n; k++)
+    for (int32_t k = MD_DS_DESCRIPTOR + 1; k < encoded->n; k++)
         atomic_store_explicit(&slot[k], encoded->word[k], memory_order_release);
-    atomic_store_explicit(&slot[MD_DS_WHAT], encoded->word[MD_DS_WHAT], memory_order_release);
+    atomic_store_explicit(&slot[MD_DS_DESCRIPTOR], encoded->word[MD_DS_DESCRIPTOR], memory_order_release);
     atomic_store_explicit(&slot[MD_DS_SEQUENCE], sequence + 2, memory_order_release);
 }
 
 static void clear_slot(md_ds_plan_cache *s, md_ds_op *op, int32_t number)
 {
-    static const md_ds_encoded_plan nothing = {.n = MD_DS_WHAT + 1};
+    static const md_ds_encoded_plan nothing = {.n = MD_DS_DESCRIPTOR + 1};
     owner *o = owner_of(s, number);
     if (!o->entry)
         return;
     atomic_store_explicit(&s->index[o->place], 0, memory_order_release);
     write_slot(words_of(s, number), &nothing);
-    /* not before: who sees it finds the slot empty */
+    /* last, so that a thread that sees the new generation finds the slot empty */
     atomic_fetch_add_explicit(&op->generation, 1, memory_order_release);
     flush_slot(s, op, number);
-    md_ds_shape_entry_give_back(op, o->entry);
+    md_ds_shape_entry_release(o->entry);
     o->entry = NULL;
 }
 
@@ -196,21 +197,21 @@ static bool has_chunk(md_ds_plan_cache *s, int32_t number)
     _Atomic(chunk *) *at = &s->chunk[number / CHUNK];
     if (atomic_load_explicit(at, memory_order_relaxed))
         return true;
-    const size_t n_bytes = sizeof(chunk) + (CHUNK * (size_t)s->stride + MD_DS_ENCODED_WORDS) *
-                                               sizeof(uint64_t); /* whole lines; a reader may
-                                                        * read on behind a slot that is being written before it throws it away */
-    chunk *c = md_ds_lines(n_bytes, LINE);
+    /* A reader may read past the end of a slot that is being written, before it discards what it read. */
+    const size_t n_words = CHUNK * (size_t)s->stride + MD_DS_ENCODED_WORDS;
+    const size_t n_bytes = sizeof(chunk) + n_words * sizeof(uint64_t);
+    chunk *c = md_ds_alloc_lines(n_bytes, LINE);
     atomic_store_explicit(at, c, memory_order_release);
     return c != NULL;
 }
 
-/* An empty slot: a new one, or that of the plan in the place, or anyone's in turn. -1 where memory is short. */
+/* An empty slot: the one of the place, or a new one, or the next victim. -1 if memory is short. */
 static int32_t take_slot(md_ds_plan_cache *s, md_ds_op *op, int32_t place)
 {
     uint64_t index_entry = atomic_load_explicit(&s->index[place], memory_order_relaxed);
     int32_t number = (int32_t)(uint32_t)index_entry - 1;
     if (number < 0)
-        number = s->n_used < s->n_slots ? s->n_used : (int32_t)(s->turn++ % (uint32_t)s->n_slots);
+        number = s->n_used < s->n_slots ? s->n_used : (int32_t)(s->next_victim++ % (uint32_t)s->n_slots);
     if (!has_chunk(s, number))
         return -1;
     s->n_used += number == s->n_used;
@@ -223,27 +224,27 @@ static int32_t choose_place(md_ds_plan_cache *s, uint64_t hash)
     const int32_t first = (int32_t)(hash & (uint64_t)(s->n_places - 1));
     int32_t empty = -1;
     for (int32_t k = 0; k < WAYS; k++) {
-        const int32_t i = first ^ k; /* of the same line, the likeliest first */
+        const int32_t i = first ^ k; /* the first choice first */
         uint64_t index_entry = atomic_load_explicit(&s->index[i], memory_order_relaxed);
         if ((uint32_t)index_entry && index_entry >> 32 == hash >> 32)
-            return i; /* the same shape, published by another thread meanwhile */
+            return i; /* the same shape: another thread has published it */
         if (!(uint32_t)index_entry && empty < 0)
             empty = i;
     }
-    return empty >= 0 ? empty : first ^ (int32_t)(s->turn++ % WAYS);
+    return empty >= 0 ? empty : first ^ (int32_t)(s->next_victim++ % WAYS);
 }
 
 void md_ds_plan_cache_publish(md_ds_plan_cache *plan_cache, md_ds_op *op, uint64_t hash,
                               const md_ds_encoded_plan *encoded, md_ds_shape_entry *entry, const md_ds_plan *plan)
 {
     pthread_mutex_lock(&plan_cache->lock);
-    /* a new way is put before md_ds_plan_cache_renew takes the lock: a stale plan is never left behind */
+    /* An entry gets its new plan before md_ds_plan_cache_renew takes the lock, so no stale plan is published after it. */
     bool is_new = md_ds_plan_of(entry) == plan;
     int32_t place = is_new ? choose_place(plan_cache, hash) : -1,
             number = is_new ? take_slot(plan_cache, op, place) : -1;
     if (number >= 0) {
         write_slot(words_of(plan_cache, number), encoded);
-        atomic_fetch_add_explicit(&entry->users, 1, memory_order_relaxed);
+        md_ds_shape_entry_hold(entry);
         *owner_of(plan_cache, number) = (owner){entry, plan, place};
         atomic_store_explicit(&plan_cache->index[place], hash >> 32 << 32 | (uint64_t)(uint32_t)(number + 1),
                               memory_order_release);
@@ -261,10 +262,10 @@ void md_ds_plan_cache_flush(md_ds_plan_cache *plan_cache, md_ds_op *op)
     }
 }
 
-uint64_t md_ds_plan_cache_calls(md_ds_plan_cache *plan_cache)
+uint64_t md_ds_calls_of(const md_ds_op *op)
 {
-    uint64_t sum = 0;
-    for (md_ds_plan_cache *s = plan_cache; s; s = s->older)
+    uint64_t sum = atomic_load_explicit(&op->count.calls, memory_order_relaxed);
+    for (md_ds_plan_cache *s = atomic_load_explicit(&op->plan_cache, memory_order_acquire); s; s = s->older)
         for (int32_t i = 0; i < MOST_SLOTS / CHUNK; i++) {
             chunk *c = atomic_load_explicit(&s->chunk[i], memory_order_acquire);
             for (int32_t k = 0; c && k < MD_DS_SHARDS; k++) {

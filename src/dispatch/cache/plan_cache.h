@@ -1,31 +1,33 @@
-/* The plans of an op, found by the bytes of a call: slots of plain words (image.h), each under a sequence number, so
- * that readers take no lock and write nothing but counters of their own. Slots live as long as the op. The record
- * behind a plan is held (not evicted) as long as the slot is its. */
+/* The launch plans of an op, found by the key of a call. Readers take no lock and write only counters of their own
+ * thread (slot.h says how). Slots live as long as the op. A slot holds the shape entry of its plan, so the entry is not
+ * evicted. */
 #ifndef MD_DISPATCH_CACHE_PLAN_CACHE_H
 #define MD_DISPATCH_CACHE_PLAN_CACHE_H
 
-#include "dispatch/cache/encode.h"
+#include "dispatch/cache/shape_entry.h"
+#include "dispatch/cache/slot.h"
+#include "dispatch/op.h"
 
 typedef struct md_ds_plan_cache md_ds_plan_cache;
 
-enum { MD_DS_SHARDS = 64 }; /* threads below MD_DS_SHARDS - 1 have counters of their own */
+enum { MD_DS_SHARDS = 64 }; /* threads numbered below MD_DS_SHARDS - 1 have their own counters; others share the last */
 
 enum { MD_DS_CHUNK = 32, MD_DS_TALLY_BYTES = 1024 };
 
-typedef _Atomic uint64_t md_ds_counter; /* calls of one thread by one slot, or of all threads that came late */
+typedef _Atomic uint64_t md_ds_counter; /* calls of one slot, by one thread or by all that share counters */
 
-/* Of a thread and as many slots; what every call writes is apart from what few write. Aligned to its size: so the
- * rest is found from a counter. */
+/* The counters of a thread for a chunk of slots. Every call writes `n`, few calls write `rest`, so they lie on different
+ * cache lines. A tally is aligned to its size, so that `rest` is found from the address of a counter. */
 typedef struct md_ds_tally {
     md_ds_counter n[MD_DS_CHUNK];
     struct {
-        _Atomic uint64_t n_flushed; /* of n, added to the record or counted there */
-        _Atomic uint64_t ns, n_timed; /* of those that were timed beside the launch; not added yet */
+        _Atomic uint64_t n_flushed; /* calls of n that the shape entry has counted */
+        _Atomic uint64_t ns, n_timed; /* of calls timed around the launch; not yet added to the entry */
     } rest[MD_DS_CHUNK];
 } md_ds_tally;
 _Static_assert(sizeof(md_ds_tally) == MD_DS_TALLY_BYTES, "counters are found by their addresses");
 
-/** A call that was counted here is counted by its record, too. */
+/** The call that was just counted will be counted by its shape entry, too: it must not count twice. */
 static inline void md_ds_count_elsewhere(md_ds_counter *n)
 {
     const uintptr_t at = (uintptr_t)n % MD_DS_TALLY_BYTES;
@@ -41,30 +43,29 @@ static inline void md_ds_count_time(md_ds_counter *n, uint64_t ns)
     atomic_fetch_add_explicit(&c->rest[at / sizeof *n].n_timed, 1, memory_order_relaxed);
 }
 
-/** Room for plans like this one. `older`: what it replaces, since it was too narrow; its slots are emptied, and it
- * lives as long as the new one, because threads may still read it. NULL where memory is short: then there is no warm
- * path. */
+/** Makes a cache whose slots have room for plans like this one. `older`: NULL, or the cache that it replaces because its
+ * slots are too short; the new one owns it, since threads may still read it. NULL if memory is short. */
 md_ds_plan_cache *md_ds_plan_cache_create(int64_t max_entries, const md_ds_encoded_plan *encoded,
                                           md_ds_plan_cache *older);
-void md_ds_plan_cache_destroy(md_ds_plan_cache *plan_cache); /* the older ones too */
-void md_ds_plan_cache_disown(md_ds_plan_cache *plan_cache); /* destroys one that was never used, and nothing older */
-/** Whether there is room for a plan of this length. */
+void md_ds_plan_cache_destroy(md_ds_plan_cache *plan_cache); /* and the older ones; NULL allowed */
+void md_ds_plan_cache_disown(
+    md_ds_plan_cache *plan_cache); /* destroys one that was never used, but not the older ones */
+/** True if slots are long enough for the plan. */
 bool md_ds_plan_cache_hold(const md_ds_plan_cache *plan_cache, const md_ds_encoded_plan *encoded);
-/** The slot that may have the plan of a call, and the thread's counter of it; NULL where there is none. Whose key it
- * has, the caller looks. */
+/** The slot that may have the plan of a call, and the thread's counter of it; NULL if there is none. The caller compares
+ * the key. Takes no lock. */
 const _Atomic uint64_t *md_ds_plan_cache_find(md_ds_counter **counter, md_ds_plan_cache *plan_cache, uint64_t hash,
                                               int32_t thread);
-/** Puts a plan into a slot, which holds the record from then on; not where the record's way is another meanwhile than
- * the plan was made from. */
+/** Puts a launch plan, made from `plan`, into a slot. Does nothing if the entry has got another plan meanwhile. */
 void md_ds_plan_cache_publish(md_ds_plan_cache *plan_cache, md_ds_op *op, uint64_t hash,
                               const md_ds_encoded_plan *encoded, md_ds_shape_entry *entry, const md_ds_plan *plan);
-/** Adds what was counted to the records, or to the op where a record is gone. */
+/** Adds the counts of all slots to their shape entries, or to the op for entries that are gone. */
 void md_ds_plan_cache_flush(md_ds_plan_cache *plan_cache, md_ds_op *op);
-/** Calls that were counted by all slots so far, those under way perhaps not. Any thread, while the op lives. NULL: 0. */
-uint64_t md_ds_plan_cache_calls(md_ds_plan_cache *plan_cache);
-/** Empties the slots of records that have got another way since. */
+/** All calls of the op so far; calls that are being made may be missing. Takes no lock. */
+uint64_t md_ds_calls_of(const md_ds_op *op);
+/** Empties the slots whose shape entry has another plan now. */
 void md_ds_plan_cache_renew(md_ds_plan_cache *plan_cache, md_ds_op *op);
-/** Empties all slots, so that their records can be evicted; false where there were none. */
+/** Empties all slots, so that their entries can be evicted; false if all were empty. */
 bool md_ds_plan_cache_drop(md_ds_plan_cache *plan_cache, md_ds_op *op);
 
 #endif

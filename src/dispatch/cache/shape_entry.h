@@ -1,24 +1,61 @@
-/* The table of shapes of an op: found, or chosen and remembered; evicted by CLOCK when it is full. */
+/* A shape entry: what an op keeps of one shape that it met. Here is its lifetime; table.h finds entries by key.
+ * Everything that uses an entry holds it: calls, launches, slots of the plan cache, trials, and the table. Whoever
+ * releases it last frees it. */
 #ifndef MD_DISPATCH_CACHE_SHAPE_ENTRY_H
 #define MD_DISPATCH_CACHE_SHAPE_ENTRY_H
 
-#include "dispatch/bind/shape.h"
-#include "dispatch/select/plan.h"
+#include "dispatch/pool/space.h"
+#include "dispatch/types.h"
 
-/** The record of a key, held for the caller: give it back. NULL where there is none. */
-md_ds_shape_entry *md_ds_shape_entry_find(md_ds_op *op, const md_ds_key *key);
-/** Chooses for a shape (as if it had the sizes of `as`) and remembers it, held for the caller. `call` and `effort` as
- * in md_ds_plan_make. */
-md_status md_ds_shape_entry_add(md_ds_shape_entry **out, md_ds_op *op, const md_ds_key *key, const md_kn_shape *shape,
-                                const md_ds_as *as, const md_kn_call *call, md_ds_effort effort);
-void md_ds_shape_entry_give_back(md_ds_op *op, md_ds_shape_entry *entry);
-void md_ds_shape_entry_free(void *entry); /* a md_table drop function */
+struct md_ds_trial; /* online/trial.h */
 
-/** A record that is in no table: the caller frees it with md_ds_shape_entry_free. */
-md_status md_ds_shape_entry_make(md_ds_shape_entry **out, md_ds_op *op, const md_kn_shape *shape, const md_ds_as *as,
-                                 const md_kn_call *call, md_ds_effort effort);
+typedef enum md_ds_trial_stage {
+    MD_DS_NO_TRIAL,
+    MD_DS_TRIAL_ASKED, /* a background job makes it */
+    MD_DS_TRIAL_VAIN /* there is no challenger */
+} md_ds_trial_stage;
 
-/** Calls fn on every record while none can be added or evicted. */
-void md_ds_shape_entry_each(md_ds_op *op, void (*fn)(void *user, const md_ds_shape_entry *entry), void *user);
+typedef struct md_ds_shape_entry {
+    void *key; /* bytes of the shape key; NULL: in no table */
+    size_t key_bytes;
+    md_ds_counters *count; /* the op's */
+    _Atomic int32_t users; /* holders */
+    _Atomic int32_t is_hot; /* used since the eviction hand passed */
+    bool is_loose; /* in no table: all places were held, memory was short, or the plan is not to be kept */
+    _Atomic(md_ds_plan *) plan; /* replaced by better ones; older plans live as long as the entry */
+    _Atomic uint64_t calls, time_ns, n_timed; /* time_ns: of n_timed of the calls */
+    int64_t size[MD_FX_MAX_DIMS]; /* by dim id */
+    md_ds_as as; /* sizes that the choice was made by */
+    double nearest; /* octaves to the nearest hint */
+    bool is_uncovered; /* farther than the op's threshold */
+    bool is_strided; /* some tensor was not contiguous */
+    /* MD_SELECT_HYBRID: */
+    void (*free_trial)(struct md_ds_trial *trial); /* set before `trial` */
+    _Atomic(struct md_ds_trial *) trial; /* made at most once, by a background job; owned */
+    _Atomic int32_t trial_state; /* md_ds_trial_stage */
+} md_ds_shape_entry;
+
+/** The plan that serves now. Valid as long as the entry is held. Any thread. */
+static inline md_ds_plan *md_ds_plan_of(const md_ds_shape_entry *entry)
+{
+    return atomic_load_explicit(&entry->plan, memory_order_acquire);
+}
+
+static inline void md_ds_shape_entry_hold(md_ds_shape_entry *entry)
+{
+    atomic_fetch_add_explicit(&entry->users, 1, memory_order_relaxed);
+}
+
+/** Adds a call that took `us`; us < 0: it was not timed. Any thread. */
+void md_ds_shape_entry_count(md_ds_shape_entry *entry, double us);
+/** Puts a better plan, which the entry owns from now on. The op's lock of entries is held. */
+void md_ds_shape_entry_put_plan(md_ds_shape_entry *entry, md_ds_plan *plan, int32_t n_stages);
+/** The last holder adds the entry's counts to the op's and frees it. Any thread. */
+void md_ds_shape_entry_release(md_ds_shape_entry *entry);
+/** Frees an entry that nobody else holds, without adding its counts. A md_table drop function. */
+void md_ds_shape_entry_free(void *entry);
+
+/** Time of all calls in ns: calls that were not timed count as the mean of those that were, or as the model says. */
+uint64_t md_ds_shape_entry_ns(const md_ds_shape_entry *entry);
 
 #endif

@@ -1,104 +1,73 @@
+/* Chooses plans for new shapes, and better plans for entries that wait for one. */
 #include "dispatch/cache/upgrade.h"
 
 #include "base/status.h"
-#include "dispatch/select/async_fill.h"
-#include "dispatch/cache/shape_entry.h"
-#include "dispatch/cache/plan_cache.h"
+#include "dispatch/select/describe.h"
 
 #include <stdlib.h>
+#include <string.h>
 
-enum { MOST_WAITING = 1024 }; /* an op; a shape beyond is chosen for anew at each call */
-
-struct md_ds_upgrade {
-    struct md_ds_upgrade *next;
-    md_ds_shape_entry *entry; /* held */
-    md_kn_shape shape;
-};
-
-struct md_ds_upgrade *md_ds_upgrade_make(md_ds_op *op, const md_kn_shape *shape)
+md_status md_ds_shape_entry_make(md_ds_shape_entry **out, md_ds_op *op, const md_ds_request *request)
 {
-    struct md_ds_upgrade *w = NULL;
-    if (atomic_load_explicit(&op->n_waiting, memory_order_relaxed) < MOST_WAITING && (w = malloc(sizeof *w)) != NULL)
-        *w = (struct md_ds_upgrade){.shape = *shape};
-    return w;
-}
-
-void md_ds_upgrade_add(md_ds_op *op, struct md_ds_upgrade *waiting, md_ds_shape_entry *entry)
-{
-    atomic_fetch_add_explicit(&entry->users, 1, memory_order_relaxed);
-    waiting->entry = entry;
-    waiting->next = op->waiting;
-    op->waiting = waiting;
-    atomic_fetch_add_explicit(&op->n_waiting, 1, memory_order_relaxed);
-}
-
-void md_ds_upgrade_drop(md_ds_op *op)
-{
-    while (op->waiting) {
-        struct md_ds_upgrade *w = op->waiting;
-        op->waiting = w->next;
-        md_ds_shape_entry_give_back(op, w->entry);
-        free(w);
+    const md_kn_shape *shape = request->shape;
+    md_ds_plan *plan = NULL;
+    md_ds_shape_entry *e = calloc(1, sizeof *e);
+    if (!e)
+        return md_fail_memory();
+    md_status s = md_ds_choose(&plan, op, request);
+    if (s != MD_OK) {
+        free(e);
+        return s;
     }
+    e->count = &op->count;
+    memcpy(e->size, shape->size, sizeof e->size);
+    for (int32_t t = 0; t < op->formula->n_tensors; t++)
+        e->is_strided |= !(shape->contiguous >> t & 1);
+    int64_t sizes[MD_FX_MAX_DIMS] = {0};
+    e->as = *request->as;
+    md_ds_as_sizes(sizes, &op->space, shape->size, request->as);
+    (void)md_ds_nearest_hint(&e->nearest, &op->space, op->policy.metric, sizes);
+    e->is_uncovered = e->nearest > op->policy.uncovered;
+    atomic_init(&e->plan, plan);
+    *out = e;
+    return MD_OK;
 }
 
-bool md_ds_is_due(const md_ds_op *op, const md_ds_plan *plan)
+/* False if the plan serves this call only: a later call may measure, or no place in the waiting list was free. */
+static bool is_lasting(const md_ds_op *op, const md_ds_plan *plan, const struct md_ds_waiting *waiting)
 {
-    if (plan->is_early && !md_ds_is_filling(op))
-        return true;
-    for (int32_t s = 0; s < op->n_stages; s++) {
-        int32_t wished = plan->stage[s].wished;
-        if (wished >= 0 &&
-            atomic_load_explicit(&op->stage[s].variant[wished]->state, memory_order_acquire) != MD_BD_QUEUED)
-            return true;
-    }
-    return false;
+    return !plan->is_makeshift || (op->policy.select != MD_SELECT_MEASURE && waiting);
 }
 
-static struct md_ds_upgrade *take_due(md_ds_op *op)
+/* Chooses without a lock, so that calls of other shapes go on. If two threads choose for one shape, the first to add
+ * its entry wins. */
+md_status md_ds_shape_entry_add(md_ds_shape_entry **out, md_ds_op *op, const md_ds_key *key,
+                                const md_ds_request *request)
 {
-    struct md_ds_upgrade *due = NULL;
-    pthread_mutex_lock(&op->lock_of_entries);
-    for (struct md_ds_upgrade **at = &op->waiting; *at;) {
-        struct md_ds_upgrade *w = *at;
-        if (!md_ds_is_due(op, md_ds_plan_of(w->entry))) {
-            at = &w->next;
-            continue;
-        }
-        *at = w->next;
-        w->next = due;
-        due = w;
-    }
-    pthread_mutex_unlock(&op->lock_of_entries);
-    return due;
+    md_ds_shape_entry *e = NULL;
+    MD_TRY(md_ds_shape_entry_make(&e, op, request));
+    const md_ds_plan *plan = md_ds_plan_of(e);
+    if (request->effort != MD_DS_ONLY_READY)
+        md_ds_trace_choice(op, e->size, plan);
+    struct md_ds_waiting *waiting = plan->is_makeshift ? md_ds_waiting_create(op, request->shape) : NULL;
+    e->is_loose = !is_lasting(op, plan, waiting);
+    *out = md_ds_table_add(op, key, e, &waiting);
+    free(waiting);
+    if (*out == e && md_ds_is_due(op, md_ds_plan_of(e)))
+        md_ds_upgrade_ready(op); /* the build may have ended before the entry was in the list */
+    return MD_OK;
 }
 
-static bool same_picks(const md_ds_op *op, const md_ds_plan *a, const md_ds_plan *b)
-{
-    for (int32_t s = 0; s < op->n_stages; s++)
-        if (a->stage[s].pick.variant != b->stage[s].pick.variant)
-            return false;
-    return true;
-}
-
-/* The lock of records is held. */
-static void put_plan(md_ds_op *op, md_ds_shape_entry *entry, md_ds_plan *plan)
-{
-    plan->older = md_ds_plan_of(entry);
-    if (!same_picks(op, plan, plan->older))
-        atomic_fetch_add_explicit(&op->count.promotions, 1, memory_order_relaxed);
-    atomic_store_explicit(&entry->plan, plan, memory_order_release);
-}
-
-/* Back in the list where it still waits, or where memory is short: then the next build that ends is another chance. */
-static void promote(md_ds_op *op, struct md_ds_upgrade *w)
+/* An entry whose new plan is a makeshift again, or for which memory was short, goes back to the list. */
+static void upgrade(md_ds_op *op, struct md_ds_waiting *w)
 {
     md_ds_plan *plan = NULL;
     md_ds_shape_entry *done = NULL;
-    md_status s = md_ds_plan_make(&plan, op, &w->shape, &w->entry->as, NULL, MD_DS_ONLY_READY);
+    const md_ds_request request = {.shape = &w->shape, .as = &w->entry->as, .effort = MD_DS_ONLY_READY};
+    md_status s = md_ds_choose(&plan, op, &request);
     pthread_mutex_lock(&op->lock_of_entries);
     if (s == MD_OK)
-        put_plan(op, w->entry, plan);
+        md_ds_shape_entry_put_plan(w->entry, plan, op->n_stages);
     if (s == MD_OK && !plan->is_makeshift) {
         done = w->entry;
         atomic_fetch_sub_explicit(&op->n_waiting, 1, memory_order_relaxed);
@@ -108,7 +77,7 @@ static void promote(md_ds_op *op, struct md_ds_upgrade *w)
     }
     pthread_mutex_unlock(&op->lock_of_entries);
     if (done) {
-        md_ds_shape_entry_give_back(op, done);
+        md_ds_shape_entry_release(done);
         free(w);
     }
 }
@@ -117,12 +86,12 @@ void md_ds_upgrade_ready(md_ds_op *op)
 {
     if (atomic_load_explicit(&op->n_waiting, memory_order_relaxed) == 0)
         return;
-    /* whoever waits for builds finds what another thread promotes just now done */
+    /* so that md_ds_op_wait returns only after upgrades that other threads have begun */
     pthread_mutex_lock(&op->lock_of_promotions);
-    for (struct md_ds_upgrade *due = take_due(op); due;) {
-        struct md_ds_upgrade *w = due;
+    for (struct md_ds_waiting *due = md_ds_waiting_take_due(op); due;) {
+        struct md_ds_waiting *w = due;
         due = w->next;
-        promote(op, w);
+        upgrade(op, w);
     }
     pthread_mutex_unlock(&op->lock_of_promotions);
 }
@@ -134,16 +103,4 @@ void md_ds_upgrade_all(void *user)
     for (md_ds_op *op = runtime->ops; op; op = op->next)
         md_ds_upgrade_ready(op);
     pthread_mutex_unlock(&runtime->lock_of_ops);
-}
-
-md_status md_ds_switch(md_ds_op *op, md_ds_shape_entry *entry, const md_kn_shape *shape, int32_t stage,
-                       const md_ds_pick *pick)
-{
-    md_ds_plan *plan = NULL;
-    MD_TRY(md_ds_plan_with(&plan, op, md_ds_plan_of(entry), shape, stage, pick));
-    pthread_mutex_lock(&op->lock_of_entries);
-    put_plan(op, entry, plan);
-    pthread_mutex_unlock(&op->lock_of_entries);
-    md_ds_plan_cache_renew(atomic_load_explicit(&op->plan_cache, memory_order_acquire), op);
-    return MD_OK;
 }

@@ -1,28 +1,20 @@
-/* Shapes that get something better than what served them first. Thread-safe. */
+/* Choosing plans for shape entries: when a shape is new, and again when something better is ready. Thread-safe. */
 #ifndef MD_DISPATCH_CACHE_UPGRADE_H
 #define MD_DISPATCH_CACHE_UPGRADE_H
 
-#include "dispatch/select/plan.h"
+#include "dispatch/cache/table.h"
+#include "dispatch/select/choose.h"
 
-struct md_ds_upgrade; /* a record that waits for a build */
+/** Chooses a plan for a shape and makes an entry for it, which is in no table and which nobody holds: the caller frees it
+ * with md_ds_shape_entry_free. */
+md_status md_ds_shape_entry_make(md_ds_shape_entry **out, md_ds_op *op, const md_ds_request *request);
+/** The same, and adds the entry to the op's table. *out is held: the caller releases it. */
+md_status md_ds_shape_entry_add(md_ds_shape_entry **out, md_ds_op *op, const md_ds_key *key,
+                                const md_ds_request *request);
 
-/** Room for one; NULL where too many wait already or memory is short. Free it, or hand it to md_ds_upgrade_add. */
-struct md_ds_upgrade *md_ds_upgrade_make(md_ds_op *op, const md_kn_shape *shape);
-/** Holds the record until it is promoted. The lock of records is held. */
-void md_ds_upgrade_add(md_ds_op *op, struct md_ds_upgrade *waiting, md_ds_shape_entry *entry);
-/** Lets go of all: the op ends. */
-void md_ds_upgrade_drop(md_ds_op *op);
-
-/** Some variant that the way waits for is ready, or will never be. */
-bool md_ds_is_due(const md_ds_op *op, const md_ds_plan *plan);
-/** Chooses anew for the records of an op that wait for a build that has come to its end. Never waits, never builds. */
+/** Chooses again for the waiting entries of an op whose builds have ended. Never waits for builds or starts any. */
 void md_ds_upgrade_ready(md_ds_op *op);
-/** The same for all ops: what the builder calls. `runtime` is a md_ds_runtime. */
+/** The same for all ops of a runtime: what the builder calls when a build ends. `runtime` is a md_ds_runtime. */
 void md_ds_upgrade_all(void *runtime);
-
-/** From now on the record's shape is served with this pick in one stage; its variant is ready, and fits the shape.
- * Calls under way finish as they began. OUT_OF_MEMORY leaves all as it was. */
-md_status md_ds_switch(md_ds_op *op, md_ds_shape_entry *entry, const md_kn_shape *shape, int32_t stage,
-                       const md_ds_pick *pick);
 
 #endif

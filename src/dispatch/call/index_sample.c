@@ -1,3 +1,4 @@
+/* Reads values of index tensors at random places of some calls. */
 #include "dispatch/call/index_sample.h"
 
 #include "base/dtype.h"
@@ -8,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_BYTES = 8 * MD_DS_INDEX_RUN * 8 }; /* that a run may lie over, where neighbours lie apart */
+enum { MOST_BYTES = 8 * MD_DS_INDEX_RUN * 8 }; /* that a run with a stride may span */
 
 struct md_ds_indices {
     pthread_mutex_t lock;
@@ -64,7 +65,7 @@ void md_ds_indices_destroy(md_ds_indices **indices)
     free(x);
 }
 
-/* Neighbours along the last axis, at a random place. */
+/* Neighbours along the last axis. */
 typedef struct run {
     const char *from;
     int64_t n, step; /* in elements */
@@ -85,7 +86,7 @@ static bool choose_run(run *r, uint64_t *state, const md_tensor *x, int64_t elem
     return x->data && r->step >= 0 && ((r->n - 1) * r->step + 1) * element <= MOST_BYTES;
 }
 
-/* The host's memory is there to be read, a GPU's is fetched behind what its stream has still to do. */
+/* Host memory is read in place; a GPU's is copied, after the work in its stream. */
 static bool fetch(int64_t *value, md_dev *dev, md_stream stream, const run *r, md_dtype dtype)
 {
     const size_t n_bytes = (size_t)((r->n - 1) * r->step + 1) * md_dtype_size(dtype);
@@ -101,7 +102,7 @@ static bool fetch(int64_t *value, md_dev *dev, md_stream stream, const run *r, m
     return true;
 }
 
-/* Every run looked at has the same chance to be among those kept. */
+/* Reservoir sampling: every run has the same chance to be kept. */
 static void keep(md_ds_indices *x, md_ds_index_sample *s, const int64_t *value, int64_t n)
 {
     n = MD_MIN(n, x->most);
@@ -116,7 +117,7 @@ static void keep(md_ds_indices *x, md_ds_index_sample *s, const int64_t *value, 
     }
 }
 
-void md_ds_indices_take(md_ds_indices *indices, const md_ds_op *op, md_stream stream, const md_ds_bound *bound)
+void md_ds_indices_take(md_ds_indices *indices, const md_ds_op *op, md_stream stream, const md_fx_binding *binding)
 {
     int64_t value[MD_DS_INDEX_RUN];
     if (md_ds_is_capturing(op->runtime, stream))
@@ -125,7 +126,7 @@ void md_ds_indices_take(md_ds_indices *indices, const md_ds_op *op, md_stream st
     for (int32_t i = 0; i < indices->n; i++) {
         md_ds_index_sample *s = &indices->sample[i];
         run r;
-        if (choose_run(&r, &indices->state, &bound->binding.tensor[s->tensor],
+        if (choose_run(&r, &indices->state, &binding->tensor[s->tensor],
                        (int64_t)md_dtype_size(op->formula->tensor[s->tensor].dtype)) &&
             fetch(value, op->runtime->dev, stream, &r, op->formula->tensor[s->tensor].dtype))
             keep(indices, s, value, r.n);

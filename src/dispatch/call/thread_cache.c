@@ -1,28 +1,37 @@
+/* Finds, makes and reuses the thread caches of a context. */
 #include "dispatch/call/thread_cache.h"
 
 #include <stdlib.h>
 
-_Thread_local md_ds_mine md_ds_mine_now MD_DS_TLS;
+_Thread_local md_ds_current md_ds_current_thread MD_DS_TLS;
 
-/* A thread has ended: the next one takes its place. The place itself is the context's. */
 void md_ds_thread_leave(void *user)
 {
     md_ds_thread *t = user;
-    if (md_ds_mine_now.thread == t)
-        md_ds_mine_now = (md_ds_mine){0, NULL};
+    if (md_ds_current_thread.thread == t)
+        md_ds_current_thread = (md_ds_current){0, NULL};
     atomic_store_explicit(&t->is_idle, true, memory_order_release);
 }
 
-void md_ds_thread_free(md_ds_thread *thread)
+static void free_thread(md_ds_thread *thread)
 {
     for (int32_t i = 0; i < MD_DS_CACHE_SETS; i++)
         for (int32_t way = 0; way < MD_DS_CACHE_WAYS; way++)
-            if (thread->front[i][way].entry != md_ds_thread_entry_in(&thread->place[i][way]))
-                free(thread->front[i][way].entry);
+            if (thread->cached[i][way].entry != md_ds_thread_entry_in(&thread->place[i][way]))
+                free(thread->cached[i][way].entry);
     free(thread->memory);
 }
 
-/* A megabyte, most of which is never touched: zeros that the system gives when they are. */
+void md_ds_threads_free(md_ds_runtime *runtime)
+{
+    while (runtime->threads) {
+        md_ds_thread *t = runtime->threads;
+        runtime->threads = t->next;
+        free_thread(t);
+    }
+}
+
+/* A megabyte, most of which is never touched: calloc gets zeroed pages that the system provides when needed. */
 static md_ds_thread *make(void)
 {
     enum { PAGE = 4096 };
@@ -59,11 +68,11 @@ static md_ds_thread *thread_of(md_ds_runtime *runtime)
 
 md_ds_thread *md_ds_thread_find(md_ds_runtime *runtime)
 {
-    if (md_ds_mine_now.runtime != runtime->id) {
+    if (md_ds_current_thread.runtime != runtime->id) {
         md_ds_thread *t = thread_of(runtime);
         if (!t)
             return NULL;
-        md_ds_mine_now = (md_ds_mine){runtime->id, t};
+        md_ds_current_thread = (md_ds_current){runtime->id, t};
     }
-    return md_ds_mine_now.thread;
+    return md_ds_current_thread.thread;
 }

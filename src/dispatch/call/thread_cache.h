@@ -1,7 +1,9 @@
-/* What a thread has in a context: where the plans lie that it used last. */
+/* The thread cache: the launch plans that a thread used last in a context, as its next calls need them. A 4-way
+ * set-associative cache, indexed by three sizes of the call (the probes of args.h). Only its thread touches it. */
 #ifndef MD_DISPATCH_CALL_THREAD_CACHE_H
 #define MD_DISPATCH_CALL_THREAD_CACHE_H
 
+#include "dispatch/cache/param_map.h"
 #include "dispatch/cache/plan_cache.h"
 
 #include "md_build_config.h"
@@ -16,96 +18,97 @@ enum {
 
 struct md_ds_thread_entry;
 
-/* A thread's own copy of a plan that is not brief. */
+/* A thread's copy of a launch plan that is not compact. */
 typedef struct md_ds_thread_plan {
-    const _Atomic uint64_t *sequence_of; /* the slot's: the copy is good while it is what it was */
-    uint64_t sequence;
-    uint64_t serial; /* of the op */
+    const _Atomic uint64_t *sequence_of; /* the slot's sequence number */
+    uint64_t sequence; /* the copy is valid while the slot's is this */
+    uint64_t serial; /* of the op; 0: no copy */
     md_ds_counter *counter;
-    struct md_ds_thread_entry *user; /* whose tensor maps are here; NULL */
+    struct md_ds_thread_entry *user; /* the entry that uses the tensor maps in this copy; NULL: none */
     md_ds_plan_args plan_args;
 } md_ds_thread_plan;
 
-/* A plan of one launch as its next call needs it: parameters are there, and pointers are put into them where they
- * are others than last time. Few lines of the cache, which the caller's own work and the driver's leave in no near
- * one. */
+/* A launch plan of one launch, with the parameters of the last call: the next call only replaces the pointers that
+ * changed. It takes few cache lines, since the caller's own work and the driver evict them between calls. */
 typedef struct md_ds_thread_entry {
-    /* A line that warm calls do not read. */
-    uint64_t sequence;
-    md_ds_thread_plan *thread_plan; /* a copy of the plan, unless it is another plan's now; NULL: not needed */
+    /* Warm calls do not read this line: */
+    uint64_t sequence; /* of the slot */
+    md_ds_thread_plan *thread_plan; /* the copy of the launch plan; NULL: not needed, or reused for another plan */
     const md_ds_param_map *param_map;
     int32_t room; /* words */
-    bool is_timed; /* beside the launch; else by the long way */
-    _Alignas(64) uint64_t generation; /* of the op, when this was last known to be its plan */
-    /* whose it is while its sequence number is as it was; NULL: of no plan, or `thread_plan` runs it */
+    bool is_timed; /* sampled calls are timed around the launch; else the slow call times them */
+    _Alignas(64) uint64_t generation; /* of the op, when the slot last had this sequence number */
+    /* The slot that the plan is from; NULL: the entry is empty, or `thread_plan` is run as a whole. */
     const _Atomic uint64_t *slot;
     md_ds_counter *counter;
-    uint64_t mask; /* `every` less 1 */
+    uint64_t mask; /* the sample rate less 1 */
     const md_dev_kernel *kernel;
     uint64_t alignment; /* the last word of the key */
-    md_dev_map *maps; /* in the copy `thread_plan`; their words are the first parameters */
+    md_dev_map *maps; /* in `thread_plan`; the words of the maps are the first parameters */
     int32_t n_params, n_maps;
     md_kn_geometry geometry;
-    int8_t pointer[MD_DS_THREAD_ENTRY_TENSORS]; /* the parameter that is a tensor's address; -1: none */
-    /* Parameters; data of the last call, by tensor; where each map points; then halves: the key, spans, aliases, and
-     * by scalar the parameter, from 1 on. */
+    int8_t pointer[MD_DS_THREAD_ENTRY_TENSORS]; /* by tensor: the parameter that is its address; -1: none */
+    /* The parameters; the addresses of the last call, by tensor; the address of each map; then halves: key, spans,
+     * aliases, and by scalar the number of its parameter plus 1. */
     _Alignas(64) md_ds_word word[];
 } md_ds_thread_entry;
 
-/* Where plans are found by a few sizes of a call. */
-typedef struct md_ds_cache_line {
-    /* the op's serial number, 14 bits of what the sizes give, and 2 that are 0 where the entry is of such a call;
-     * else how often they were met */
+/* One way of a set. */
+typedef struct md_ds_cached {
+    /* The op's serial number, 14 bits of the mixed probes, and 2 bits: 0 if there is an entry, else how many more calls
+     * it takes until one is made. */
     uint64_t tag;
-    md_ds_thread_entry *entry; /* NULL until one was needed; its place below, unless it needs more room */
-} md_ds_cache_line;
+    md_ds_thread_entry *entry; /* NULL at first; in `place` below, or in memory of its own if it needs more room */
+} md_ds_cached;
 
-/* Room for an entry of usual length. */
+/* Room for an entry of the usual length. */
 typedef struct md_ds_place {
     _Alignas(64) char room[sizeof(md_ds_thread_entry) + MD_DS_THREAD_ENTRY_WORDS * sizeof(md_ds_word)];
 } md_ds_place;
 
-/* Belongs to the context, and goes to another thread when this one ends. Entries have places of their own, one for
- * each front, so that a call that knows its front asks for the entry's lines before the front has come: neither is
- * in a near cache after the launches of some hundred others. Places are touched when they are first needed. */
+/* Belongs to the context, and is reused by another thread when this one ends. Each way of a set has a place for its
+ * entry, at an address that follows from the probes. So a call can prefetch the entry before `cached` has arrived. Pages
+ * are touched only when they are needed. */
 typedef struct md_ds_thread {
-    _Alignas(64) int32_t number; /* those below MD_DS_SHARDS - 1 have counters of their own */
-    uint32_t turn;
+    _Alignas(64) int32_t number; /* threads below MD_DS_SHARDS - 1 have counters of their own */
+    uint32_t next_victim; /* ways of a set, and copies, are reused in turn */
     _Atomic bool is_idle;
     struct md_ds_thread *next;
-    void *memory; /* that all this lies in */
-    _Alignas(64) md_ds_cache_line front[MD_DS_CACHE_SETS][MD_DS_CACHE_WAYS];
+    void *memory; /* the allocation that contains this struct */
+    _Alignas(64) md_ds_cached cached[MD_DS_CACHE_SETS][MD_DS_CACHE_WAYS];
     _Alignas(512) md_ds_place place[MD_DS_CACHE_SETS][MD_DS_CACHE_WAYS];
     md_ds_thread_plan thread_plan[MD_DS_THREAD_PLANS];
 } md_ds_thread;
 
-/* The thread's place in the context that it called last: what pthread_getspecific would say, at the price of a load. */
-typedef struct md_ds_mine {
-    uint64_t runtime;
+/* The thread cache of the context that this thread called last: saves pthread_getspecific. */
+typedef struct md_ds_current {
+    uint64_t runtime; /* id */
     md_ds_thread *thread;
-} md_ds_mine;
-/* With CUDA's static runtime the library has 8 KB of such memory, and a program that opens it late (Python) has no
- * room for that in one piece: there each thread's is found by a call, some ns. */
+} md_ds_current;
+/* CUDA's static runtime takes 8 KB of static thread-local memory. A program that opens the library late (Python) may not
+ * have that much left, so a CUDA build uses the dynamic model, which costs some ns. */
 #if MD_HAVE_CUDA
 #define MD_DS_TLS __attribute__((tls_model("global-dynamic")))
 #else
 #define MD_DS_TLS __attribute__((tls_model("initial-exec")))
 #endif
-extern _Thread_local md_ds_mine md_ds_mine_now MD_DS_TLS;
+extern _Thread_local md_ds_current md_ds_current_thread MD_DS_TLS;
 
 static inline md_ds_thread_entry *md_ds_thread_entry_in(md_ds_place *place)
 {
     return (md_ds_thread_entry *)(void *)place;
 }
 
-/** The calling thread's; NULL where memory is short. */
+/** The calling thread's cache; NULL if memory is short. */
 md_ds_thread *md_ds_thread_find(md_ds_runtime *runtime);
 static inline md_ds_thread *md_ds_thread_get(md_ds_runtime *runtime, uint64_t id)
 {
-    return md_ds_mine_now.runtime == id ? md_ds_mine_now.thread : md_ds_thread_find(runtime);
+    return md_ds_current_thread.runtime == id ? md_ds_current_thread.thread : md_ds_thread_find(runtime);
 }
 
-void md_ds_thread_free(md_ds_thread *thread);
-void md_ds_thread_leave(void *thread); /* the destructor of its key */
+/** The destructor of the runtime's thread key: the cache of an ended thread is free for the next one. */
+void md_ds_thread_leave(void *thread);
+/** Frees the caches of all threads, which call no more. */
+void md_ds_threads_free(md_ds_runtime *runtime);
 
 #endif

@@ -1,3 +1,4 @@
+/* Entries of a thread cache: where they go, what is in them, and new addresses in them. */
 #include "dispatch/call/thread_entry.h"
 
 #include <stdlib.h>
@@ -21,59 +22,59 @@ bool md_ds_no_alias(const md_ds_half *span, const md_ds_arg_layout *layout, cons
     return true;
 }
 
-/* ---- Places */
+/* ---- Where entries go */
 
-static uint64_t look_in(const md_ds_arg_layout *layout, const md_ds_call_args *call, int32_t i)
+static uint64_t probe_in(const md_ds_arg_layout *layout, const md_ds_call_args *call, int32_t i)
 {
-    return layout->look_key[i] >= 0 ? call->key[layout->look_key[i]]
-                                    : layout->arg[i < 2 ? layout->first : layout->last].head;
+    return layout->probe_key[i] >= 0 ? call->key[layout->probe_key[i]]
+                                     : layout->arg[i < 2 ? layout->first : layout->last].head;
 }
 
-enum { UNMET = 3 }; /* the bits of a tag that say how often more it must be met until there is an entry */
+enum { UNMET = 3 }; /* the bits of a tag that count the calls until an entry is made */
 
-/* The front of a tag, or one for it: where it is looked for first, or another that was never used, or anyone's in
- * turn. */
-static md_ds_cache_line *front_for(md_ds_thread *thread, md_ds_cache_line *set, uint64_t tag, uint32_t first)
+/* The way that has the tag, or one that gets it: the first choice, or one that was never used, or the next victim. */
+static md_ds_cached *way_for(md_ds_thread *thread, md_ds_cached *set, uint64_t tag, uint32_t first)
 {
-    md_ds_cache_line *f = set, *end = set + MD_DS_CACHE_WAYS;
+    md_ds_cached *f = set, *end = set + MD_DS_CACHE_WAYS;
     for (; f < end; f++)
         if ((f->tag ^ tag) <= UNMET)
             return f;
     for (f = &set[first], end = set; f->tag && end < set + MD_DS_CACHE_WAYS; end++)
         f = end;
     if (f->tag)
-        f = &set[thread->turn++ % MD_DS_CACHE_WAYS];
+        f = &set[thread->next_victim++ % MD_DS_CACHE_WAYS];
     f->tag = tag | UNMET;
     return f;
 }
 
-/* An entry of no plan, in the place of the front. */
-static void make_room(md_ds_cache_line *front, md_ds_place *place)
+/* Puts an empty entry into the way's place. */
+static void make_room(md_ds_cached *cached, md_ds_place *place)
 {
-    if (front->entry)
-        md_ds_thread_entry_clear(front->entry);
-    if (front->entry != md_ds_thread_entry_in(place))
-        free(front->entry);
-    front->entry = md_ds_thread_entry_in(place);
-    front->entry->room = MD_DS_THREAD_ENTRY_WORDS;
+    if (cached->entry)
+        md_ds_thread_entry_clear(cached->entry);
+    if (cached->entry != md_ds_thread_entry_in(place))
+        free(cached->entry);
+    cached->entry = md_ds_thread_entry_in(place);
+    cached->entry->room = MD_DS_THREAD_ENTRY_WORDS;
 }
 
-md_ds_cache_line *md_ds_thread_entry_place(md_ds_thread *thread, const md_ds_op *op, const md_ds_call_args *call,
-                                           bool at_once)
+md_ds_cached *md_ds_thread_entry_place(md_ds_thread *thread, const md_ds_op *op, const md_ds_call_args *call,
+                                       bool at_once)
 {
     const md_ds_arg_layout *w = &op->layout;
     if (call->key[w->n_key - 1] >> MD_DS_LAUNCH_PLAN_TENSORS & 1)
         return NULL;
-    const uint64_t mixed =
-        call->mixed ? call->mixed : md_ds_mix(op, look_in(w, call, 0), look_in(w, call, 1), look_in(w, call, 2));
+    const uint64_t mixed = call->mixed
+                               ? call->mixed
+                               : md_ds_mix_probes(op, probe_in(w, call, 0), probe_in(w, call, 1), probe_in(w, call, 2));
     const uint64_t tag = md_ds_cache_tag(op, mixed);
     const uint32_t set = md_ds_cache_set(mixed);
-    md_ds_cache_line *f = front_for(thread, thread->front[set], tag, md_ds_cache_way(mixed));
+    md_ds_cached *f = way_for(thread, thread->cached[set], tag, md_ds_cache_first_way(mixed));
     if (f->tag == tag)
         return f;
     if (!at_once && (--f->tag & UNMET) > 0)
         return NULL;
-    make_room(f, &thread->place[set][f - thread->front[set]]);
+    make_room(f, &thread->place[set][f - thread->cached[set]]);
     f->tag = tag;
     return f;
 }
@@ -90,15 +91,15 @@ void md_ds_thread_entry_clear(md_ds_thread_entry *entry)
     entry->n_maps = 0;
 }
 
-void md_ds_thread_entry_let_go(md_ds_thread_plan *thread_plan)
+void md_ds_thread_entry_release(md_ds_thread_plan *thread_plan)
 {
     if (thread_plan->user)
         md_ds_thread_entry_clear(thread_plan->user);
     thread_plan->user = NULL;
 }
 
-/* Which parameter is which tensor's address or which scalar. False where one is none or several: then there is no
- * entry. */
+/* Finds the parameter of each tensor's address and of each scalar. False if one is several parameters: then there can be
+ * no entry. */
 static bool find_places(md_ds_thread_entry *e, const md_ds_param_map *param_map, md_ds_half *scalar)
 {
     memset(e->pointer, -1, sizeof e->pointer);
@@ -116,34 +117,34 @@ static bool find_places(md_ds_thread_entry *e, const md_ds_param_map *param_map,
     return true;
 }
 
-/* Room for n words; what was in a narrower one is gone. */
-static bool widen(md_ds_cache_line *front, int32_t n)
+/* Makes room for n words. The contents of a larger entry are undefined. */
+static bool widen(md_ds_cached *cached, int32_t n)
 {
-    if (n <= front->entry->room)
+    if (n <= cached->entry->room)
         return true;
-    md_ds_thread_entry *wide = md_ds_lines(sizeof *wide + (size_t)n * sizeof *wide->word, 64);
+    md_ds_thread_entry *wide = md_ds_alloc_lines(sizeof *wide + (size_t)n * sizeof *wide->word, 64);
     if (!wide)
         return false;
-    if (front->entry->room > MD_DS_THREAD_ENTRY_WORDS) /* else it is a place of the thread's */
-        free(front->entry);
-    front->entry = wide;
+    if (cached->entry->room > MD_DS_THREAD_ENTRY_WORDS) /* else it is the place in md_ds_thread */
+        free(cached->entry);
+    cached->entry = wide;
     wide->room = n;
     return true;
 }
 
-bool md_ds_thread_entry_set(md_ds_cache_line *front, const md_ds_op *op, const md_ds_call_args *call,
+bool md_ds_thread_entry_set(md_ds_cached *cached, const md_ds_op *op, const md_ds_call_args *call,
                             const md_ds_thread_entry_source *from)
 {
     const md_ds_arg_layout *w = &op->layout;
-    /* before the slot is looked at */
+    /* read before the slot is checked */
     const uint64_t generation = atomic_load_explicit(&op->generation, memory_order_acquire);
     const int32_t n = (int32_t)md_ds_halves_of(w), n_params = from->param_map->n_params,
                   n_maps = from->param_map->n_maps;
-    md_ds_thread_entry_clear(front->entry);
+    md_ds_thread_entry_clear(cached->entry);
     if (w->n_tensors > MD_DS_THREAD_ENTRY_TENSORS ||
-        !widen(front, n_params + w->n_tensors + n_maps + n / 2 + (w->n_scalars + 1) / 2))
+        !widen(cached, n_params + w->n_tensors + n_maps + n / 2 + (w->n_scalars + 1) / 2))
         return false;
-    md_ds_thread_entry *e = front->entry;
+    md_ds_thread_entry *e = cached->entry;
     e->n_params = n_params;
     e->n_maps = n_maps;
     md_ds_half *halves = md_ds_thread_entry_halves(e, w);
@@ -174,7 +175,7 @@ bool md_ds_thread_entry_set(md_ds_cache_line *front, const md_ds_op *op, const m
     return true;
 }
 
-bool md_ds_thread_entry_is_still(md_ds_thread_entry *e, const md_ds_op *op)
+bool md_ds_thread_entry_is_current(md_ds_thread_entry *e, const md_ds_op *op)
 {
     const uint64_t generation = atomic_load_explicit(&op->generation, memory_order_acquire);
     if (atomic_load_explicit(&e->slot[MD_DS_SEQUENCE], memory_order_acquire) != e->sequence)
@@ -183,7 +184,7 @@ bool md_ds_thread_entry_is_still(md_ds_thread_entry *e, const md_ds_op *op)
     return true;
 }
 
-/* One launch, of which all is known but addresses of the call's own tensors. */
+/* True if all parameters of the launch are known but for the call's addresses and scalars. */
 static bool is_plain(const md_ds_launch_plan_head *head, const md_ds_param_map *param_map, const md_dev_map *maps)
 {
     if (head->memory_bytes || head->needs_counters || head->needs_report || param_map->n_params > INT8_MAX)
@@ -197,7 +198,7 @@ static bool is_plain(const md_ds_launch_plan_head *head, const md_ds_param_map *
     return true;
 }
 
-bool md_ds_thread_entry_set_copy(md_ds_cache_line *front, const md_ds_op *op, const md_ds_call_args *call,
+bool md_ds_thread_entry_set_copy(md_ds_cached *cached, const md_ds_op *op, const md_ds_call_args *call,
                                  const _Atomic uint64_t *slot, md_ds_thread_plan *thread_plan)
 {
     md_kn_word params[MD_KN_MAX_PARAMS];
@@ -206,7 +207,7 @@ bool md_ds_thread_entry_set_copy(md_ds_cache_line *front, const md_ds_op *op, co
     md_ds_launch_plan_launch *l = (md_ds_launch_plan_launch *)(head + 1);
     md_dev_map *maps = (md_dev_map *)(l + 1);
     if (head->n_launches != 1 || !is_plain(head, l->param_map, maps) ||
-        !md_ds_encoded_plan_halves(halves, &op->layout, thread_plan->plan_args.launch_plan))
+        !md_ds_pack_halves(halves, &op->layout, thread_plan->plan_args.launch_plan))
         return false;
     thread_plan->plan_args.base[MD_DS_NOTHING] = 0;
     for (int32_t i = 0; i < l->param_map->n_maps; i++) {
@@ -222,17 +223,17 @@ bool md_ds_thread_entry_set_copy(md_ds_cache_line *front, const md_ds_op *op, co
                                             .sequence = thread_plan->sequence,
                                             .counter = thread_plan->counter,
                                             .mask = (uint64_t)head->every - 1,
-                                            .is_timed = md_ds_times_itself(op),
+                                            .is_timed = md_ds_times_launches(op),
                                             .param_map = l->param_map,
                                             .geometry = &l->geometry,
                                             .params = params,
                                             .halves = (const md_ds_half *)(const void *)halves,
                                             .thread_plan = thread_plan,
                                             .maps = maps};
-    return md_ds_thread_entry_set(front, op, call, &from);
+    return md_ds_thread_entry_set(cached, op, call, &from);
 }
 
-/* In place. */
+/* Moves the maps among the parameters. */
 static bool move_maps(md_ds_thread_entry *e, const md_ds_op *op)
 {
     md_dev *dev = op->runtime->dev;
@@ -242,7 +243,7 @@ static bool move_maps(md_ds_thread_entry *e, const md_ds_op *op)
         if (address == at[i])
             continue;
         md_kn_word *map = (md_kn_word *)e->word + i * MD_KN_MAP_WORDS;
-        at[i] = 0; /* until it is there */
+        at[i] = 0; /* until the map is moved */
         if (!md_dev_map_store(map, e->maps[i].at, address) && dev->ops->map_move(map, dev, e->kernel, address) != MD_OK)
             return false;
         at[i] = address;

@@ -87,7 +87,7 @@ static void run_race(void *user)
     t->race_ns = md_clock_ns() + ((uint64_t)FIRST_WAIT_NS << MD_MIN(t->n_races, DOUBLINGS));
     t->n_races++;
     pthread_mutex_unlock(&h->lock);
-    md_ds_shape_entry_give_back(h->op, j->entry);
+    md_ds_shape_entry_release(j->entry);
     free(j);
     atomic_fetch_sub_explicit(&h->n_races, 1, memory_order_release);
 }
@@ -110,7 +110,7 @@ void md_ds_request_race(struct md_ds_hybrid *h, md_ds_shape_entry *entry, md_str
                   : NULL;
     if (j) {
         *j = (race){h, entry};
-        atomic_fetch_add_explicit(&entry->users, 1, memory_order_relaxed);
+        md_ds_shape_entry_hold(entry);
         atomic_fetch_add_explicit(&h->n_races, 1, memory_order_relaxed);
     }
     pthread_mutex_unlock(&h->lock);

@@ -7,13 +7,6 @@
 #include "dispatch/cache/plan_cache.h"
 #include "dispatch/online/trial.h"
 
-/* All calls of an op so far. */
-static inline uint64_t md_ds_calls_of(const md_ds_op *op)
-{
-    return atomic_load_explicit(&op->count.calls, memory_order_relaxed) +
-           md_ds_plan_cache_calls(atomic_load_explicit(&op->plan_cache, memory_order_acquire));
-}
-
 /* A race that may be interrupted by calls and goes on in the next quiet moment. One thread at a time. */
 typedef struct md_ds_idle_bench md_ds_idle_bench;
 

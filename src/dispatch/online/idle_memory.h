@@ -3,7 +3,7 @@
 #ifndef MD_DISPATCH_ONLINE_IDLE_MEMORY_H
 #define MD_DISPATCH_ONLINE_IDLE_MEMORY_H
 
-#include "dispatch/types.h"
+#include "dispatch/op.h"
 
 typedef struct md_ds_idle_memory {
     md_ds_op *op;

@@ -48,6 +48,10 @@ static inline void md_ds_count_one(_Atomic uint64_t *count)
 
 /* ---- times.c: what times say. The lock is held. */
 
+/** From now on the entry's shape is served with this pick in one stage, whose variant is ready and fits the shape. Calls
+ * under way finish as they began. OUT_OF_MEMORY leaves all as it was. Takes no lock of hybrid. */
+md_status md_ds_switch(md_ds_op *op, md_ds_shape_entry *entry, const md_kn_shape *shape, int32_t stage,
+                       const md_ds_pick *pick);
 /** The challenger serves from now on. */
 void md_ds_make_incumbent(md_ds_op *op, md_ds_shape_entry *entry, const md_kn_shape *shape, int32_t challenger);
 /** Tells the correction of the model what was measured of a challenger. */

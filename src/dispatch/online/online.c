@@ -2,9 +2,9 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "base/task/fork.h"
-#include "dispatch/cache/shape_entry.h"
 #include "dispatch/online/internal.h"
 #include "dispatch/online/prepare.h"
+#include "dispatch/run/execute.h"
 
 #include <stdlib.h>
 
@@ -51,7 +51,7 @@ void md_ds_hybrid_destroy(struct md_ds_hybrid **hybrid)
         dev->ops->mark_destroy(dev, h->tail);
     for (int32_t i = 0; i < MD_DS_HYBRID_TIMES; i++) {
         if (h->timing[i].entry)
-            md_ds_shape_entry_give_back(h->op, h->timing[i].entry);
+            md_ds_shape_entry_release(h->timing[i].entry);
         if (h->timing[i].from)
             dev->ops->mark_destroy(dev, h->timing[i].from);
         if (h->timing[i].to)
@@ -115,9 +115,7 @@ md_status md_ds_hybrid_run(md_ds_op *op, md_ds_shape_entry *entry, md_stream str
     const bool is_sync = !md_ds_is_async(op->runtime), may = may_try(op, entry, stream);
     if (may)
         begin(&call, h, entry, stream, bound);
-    bound->plan = call.plan;
-    md_status s = md_ds_run(call.trial && is_sync ? &us : NULL, op, entry, stream, bound);
-    bound->plan = NULL;
+    md_status s = md_ds_run(call.trial && is_sync ? &us : NULL, op, entry, call.plan, stream, bound);
     if (call.trial)
         md_ds_end_timing(&call, h, entry, stream, us, s);
     if (may) {
@@ -126,6 +124,6 @@ md_status md_ds_hybrid_run(md_ds_op *op, md_ds_shape_entry *entry, md_stream str
     }
     /* Where there is but one stage a challenger that did not launch has done nothing: the incumbent serves. */
     return s != MD_OK && s != MD_INVALID_ARGUMENT && call.plan && op->n_stages == 1
-               ? md_ds_run(NULL, op, entry, stream, bound)
+               ? md_ds_run(NULL, op, entry, NULL, stream, bound)
                : s;
 }

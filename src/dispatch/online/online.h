@@ -4,7 +4,8 @@
 #ifndef MD_DISPATCH_ONLINE_ONLINE_H
 #define MD_DISPATCH_ONLINE_ONLINE_H
 
-#include "dispatch/call/slow_call.h"
+#include "dispatch/bind/bind.h"
+#include "dispatch/cache/shape_entry.h"
 #include "dispatch/online/trial.h"
 
 /* A warm call in so many goes the long way at first, and as long as callers run ahead of the GPU; while a shape is
@@ -18,7 +19,7 @@ struct md_ds_hybrid;
 md_status md_ds_hybrid_create(struct md_ds_hybrid **out, md_ds_op *op);
 /** Waits for what is being prepared, and lets go of records. */
 void md_ds_hybrid_destroy(struct md_ds_hybrid **hybrid);
-void md_ds_trial_free(struct md_ds_trial *trial); /* NULL allowed */
+void md_ds_trial_free(struct md_ds_trial *trial);
 
 /** Runs a call that goes the long way, as md_ds_run. */
 md_status md_ds_hybrid_run(md_ds_op *op, md_ds_shape_entry *entry, md_stream stream, md_ds_bound *bound);

@@ -2,12 +2,13 @@
 
 #include "base/status.h"
 #include "dispatch/select/agreement.h"
-#include "dispatch/select/select.h"
 #include "dispatch/online/online.h"
 #include "dispatch/online/idle_bench.h"
 #include "dispatch/pool/correct.h"
-#include "dispatch/cache/upgrade.h"
-#include "dispatch/cache/shape_entry.h"
+#include "dispatch/select/fit.h"
+#include "dispatch/select/model.h"
+#include "dispatch/select/plan.h"
+#include "dispatch/online/internal.h"
 #include "tune/verify/agree.h"
 
 #include <stdlib.h>
@@ -80,7 +81,7 @@ static int32_t list_challengers(md_ds_challenger *out, double *own_us, md_ds_op 
     int32_t n_families = 1, n_others = 1, n_challengers = 1;
     if (c->pinned >= 0)
         return 0;
-    md_ds_predict_us(model_us, op, stage, j->by, n);
+    md_ds_predict_us(model_us, op, stage, j->by, n, NULL);
     for (int32_t i = 0; i < n; i++)
         us[i] = i != own && md_ds_reject_reason(c, i, &j->shape) ? -1.0 : model_us[i];
     md_ds_correct(us, c, j->by, NULL, n);
@@ -219,14 +220,13 @@ static bool make_trial(job *j)
     warm_up(t, j);
     atomic_store_explicit(&t->wants_launch_plan, true, memory_order_relaxed);
     md_ds_trial_next(t);
+    j->entry->free_trial = md_ds_trial_free;
     atomic_store_explicit(&j->entry->trial, t, memory_order_release);
     return true;
 }
 
 void md_ds_trial_free(md_ds_trial *trial)
 {
-    if (!trial)
-        return;
     for (int32_t i = 0; i < MD_DS_CHALLENGERS; i++)
         free(trial->challenger[i].plan);
     md_ds_idle_bench_destroy(&trial->idle);
@@ -245,7 +245,7 @@ static void run_job(void *user)
         atomic_store_explicit(&j->entry->trial_state, MD_DS_NO_TRIAL, memory_order_relaxed);
     else if (!make_trial(j))
         atomic_store_explicit(&j->entry->trial_state, MD_DS_TRIAL_VAIN, memory_order_relaxed);
-    md_ds_shape_entry_give_back(j->op, j->entry);
+    md_ds_shape_entry_release(j->entry);
     _Atomic int32_t *n_jobs = j->n_jobs;
     free(j);
     atomic_fetch_sub_explicit(n_jobs, 1, memory_order_release);
@@ -261,7 +261,7 @@ void md_ds_prepare_trial(_Atomic int32_t *n_jobs, md_ds_op *op, md_ds_shape_entr
         return;
     *j = (job){.n_jobs = n_jobs, .op = op, .entry = entry, .shape = bound->shape};
     md_ds_as_sizes(j->by, &op->space, bound->shape.size, &bound->as);
-    atomic_fetch_add_explicit(&entry->users, 1, memory_order_relaxed);
+    md_ds_shape_entry_hold(entry);
     atomic_fetch_add_explicit(n_jobs, 1, memory_order_relaxed);
     md_pool_submit(op->runtime->dev->pool, run_job, j);
 }

@@ -3,7 +3,8 @@
 #ifndef MD_DISPATCH_ONLINE_PREPARE_H
 #define MD_DISPATCH_ONLINE_PREPARE_H
 
-#include "dispatch/call/slow_call.h"
+#include "dispatch/bind/bind.h"
+#include "dispatch/cache/shape_entry.h"
 #include "dispatch/online/trial.h"
 
 /** Queues a job, counted in *n_jobs, that makes the record's trial; once a record. */

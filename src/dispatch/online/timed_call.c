@@ -74,13 +74,13 @@ void md_ds_begin_timing(md_ds_timed_call *out, struct md_ds_hybrid *h, md_ds_sha
     marks->generation = out->time.generation;
     marks->is_marked = false;
     marks->entry = entry;
-    atomic_fetch_add_explicit(&entry->users, 1, memory_order_relaxed);
+    md_ds_shape_entry_hold(entry);
 }
 
 /* Gives the marks and the hold on the entry back. */
 static void release(struct md_ds_hybrid *h, md_ds_timing *marks)
 {
-    md_ds_shape_entry_give_back(h->op, marks->entry);
+    md_ds_shape_entry_release(marks->entry);
     marks->entry = NULL;
 }
 

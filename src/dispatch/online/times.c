@@ -1,8 +1,21 @@
 /* Hybrid: what the times of challengers lead to: next challenger, another incumbent, a demotion, a better model. */
 #include "base/status.h"
-#include "dispatch/cache/upgrade.h"
+#include "dispatch/cache/plan_cache.h"
 #include "dispatch/online/internal.h"
 #include "dispatch/pool/correct.h"
+#include "dispatch/select/plan.h"
+
+md_status md_ds_switch(md_ds_op *op, md_ds_shape_entry *entry, const md_kn_shape *shape, int32_t stage,
+                       const md_ds_pick *pick)
+{
+    md_ds_plan *plan = NULL;
+    MD_TRY(md_ds_plan_with(&plan, op, md_ds_plan_of(entry), shape, stage, pick));
+    pthread_mutex_lock(&op->lock_of_entries);
+    md_ds_shape_entry_put_plan(entry, plan, op->n_stages);
+    pthread_mutex_unlock(&op->lock_of_entries);
+    md_ds_plan_cache_renew(atomic_load_explicit(&op->plan_cache, memory_order_acquire), op);
+    return MD_OK;
+}
 
 void md_ds_make_incumbent(md_ds_op *op, md_ds_shape_entry *entry, const md_kn_shape *shape, int32_t challenger)
 {

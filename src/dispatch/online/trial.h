@@ -2,7 +2,7 @@
 #ifndef MD_DISPATCH_ONLINE_TRIAL_H
 #define MD_DISPATCH_ONLINE_TRIAL_H
 
-#include "dispatch/select/plan.h"
+#include "dispatch/types.h"
 #include "tune/bench/samples.h"
 
 enum {

@@ -1,73 +1,26 @@
-/* Running a bound call with a record: memory, launches, time, reports. */
+/* Runs a bound call by its plan, stage by stage: memory, launches, time, reports. */
+#include "dispatch/run/execute.h"
+
 #include "base/clock.h"
 #include "base/status.h"
-#include "dispatch/call/slow_call.h"
-
-#include <string.h>
+#include "dispatch/bind/fault.h"
+#include "dispatch/run/evaluate.h"
 
 enum { SAMPLE_FIRST = 3, SAMPLE_EVERY = 1024 };
-
-void md_ds_fill_call(md_kn_call *call, const md_ds_op *op, const md_ds_bound *bound)
-{
-    const md_fx_formula *f = op->formula;
-    memset(call, 0, sizeof *call);
-    call->shape = &bound->shape;
-    call->report = op->report.kernel;
-    call->program = op->program;
-    call->device = op->runtime->dev;
-    call->threads = op->runtime->dev->facts.threads;
-    for (int32_t t = 0; t < f->n_tensors; t++)
-        call->data[t] = f->tensor[t].role == MD_FX_TEMP ? NULL : bound->binding.tensor[t].data;
-    for (int32_t s = 0; s < f->n_scalars; s++) {
-        if (f->scalar[s].type == MD_I64)
-            call->scalar[s].i = bound->binding.integer[s];
-        else
-            call->scalar[s].d = bound->binding.real[s];
-    }
-}
-
-/* ---- Reports */
-
-static md_status late_fault(const md_ds_op *op, const char *when, int32_t tensor, int32_t axis, int64_t value)
-{
-    const md_fx_tensor *t = &op->formula->tensor[tensor];
-    return md_fail(MD_INVALID_ARGUMENT, "op %s: %sindex %lld is outside axis %d (dim '%s') of '%s'", op->name, when,
-                   (long long)value, axis, op->formula->dim[t->dim[axis]].name, t->name);
-}
-
-md_status md_ds_check(md_ds_op *op)
-{
-    const md_kn_report *r = op->report.host;
-    if (!r || !atomic_load_explicit(&r->is_set, memory_order_acquire))
-        return MD_OK;
-    int32_t tensor = r->tensor, axis = r->axis;
-    int64_t value = r->value;
-    MD_TRY(op->runtime->dev->ops->report_clear(op->runtime->dev, &op->report));
-    if (tensor < 0 || tensor >= op->formula->n_tensors || axis < 0 || axis >= op->formula->tensor[tensor].rank)
-        return md_fail(MD_INTERNAL, "op %s: a kernel reported axis %d of tensor %d, which does not exist", op->name,
-                       axis, tensor);
-    return late_fault(op, "an earlier call: ", tensor, axis, value);
-}
-
-md_status md_ds_fault(const md_ds_op *op, const md_kn_report *r, int64_t extent)
-{
-    return md_fail(MD_INVALID_ARGUMENT, "op %s: index %lld is outside axis %d of '%s', which has %lld elements",
-                   op->name, (long long)r->value, r->axis, op->formula->tensor[r->tensor].name, (long long)extent);
-}
 
 /* ---- Launches */
 
 typedef struct run {
     md_ds_op *op;
     md_ds_shape_entry *entry;
-    const md_ds_plan *plan; /* the record's when the call began */
+    const md_ds_plan *plan;
     md_stream stream;
     md_ds_bound *bound;
     char *memory; /* temporaries and workspace, then copies of inputs; NULL where all are empty */
     md_kn_call call;
 } run;
 
-/* As is_contiguous tensors at the end of the memory. */
+/* Copies are contiguous, at the end of the memory. */
 static md_status copy_inputs(run *r)
 {
     md_ds_copies *c = &r->bound->copies;
@@ -126,16 +79,7 @@ static md_status prepare(run *r)
     return MD_OK;
 }
 
-static void count_run(md_ds_shape_entry *entry, double us)
-{
-    atomic_fetch_add_explicit(&entry->calls, 1, memory_order_relaxed);
-    if (us < 0.0)
-        return;
-    atomic_fetch_add_explicit(&entry->time_ns, (uint64_t)(us * 1e3), memory_order_relaxed);
-    atomic_fetch_add_explicit(&entry->n_timed, 1, memory_order_relaxed);
-}
-
-/* ---- A device that is done when it returns */
+/* ---- Synchronous devices */
 
 static md_status run_now(double *us, run *r)
 {
@@ -152,14 +96,17 @@ static md_status run_now(double *us, run *r)
     *us = (double)(md_clock_ns() - start) / 1e3;
     md_ds_give_back(runtime, block);
     MD_TRY(s);
-    count_run(r->entry, *us);
-    bool is_set = atomic_load_explicit(&report.is_set, memory_order_acquire) != 0;
-    return is_set ? md_ds_fault(r->op, &report, r->bound->shape.extent[report.tensor][report.axis]) : MD_OK;
+    md_ds_shape_entry_count(r->entry, *us);
+    if (!atomic_load_explicit(&report.is_set, memory_order_acquire))
+        return MD_OK;
+    const md_ds_fault fault = {report.tensor, report.axis, report.value,
+                               r->bound->shape.extent[report.tensor][report.axis]};
+    return md_ds_fail_fault(r->op, &fault);
 }
 
-/* ---- A device that works later */
+/* ---- Asynchronous devices */
 
-/* Waiting for the time of a call stops the caller: only where statistics were asked for, and seldom. */
+/* Waiting for the time of a call stops the caller, so it is done seldom, and only if statistics are on. */
 static bool wants_sample(const run *r)
 {
     uint64_t calls = atomic_load_explicit(&r->entry->calls, memory_order_relaxed);
@@ -179,7 +126,7 @@ static md_status enqueue(run *r, size_t n_bytes)
     return launch_all(r);
 }
 
-/* Inside the device's clock, never around it: whoever times a sequence of calls has the clock before the stream. */
+/* Called inside the device's timing, so that its lock is taken before the stream's, as everywhere. */
 static md_status enqueue_in_order(void *user)
 {
     run *r = user;
@@ -199,11 +146,11 @@ static md_status run_later(double *us, run *r, bool is_timed)
     md_status s =
         is_timed || wants_sample(r) ? dev->ops->time(us, dev, r->stream, enqueue_in_order, r) : enqueue_in_order(r);
     if (s == MD_OK)
-        count_run(r->entry, *us);
+        md_ds_shape_entry_count(r->entry, *us);
     return s;
 }
 
-/* ---- Nothing could be built */
+/* ---- The reference evaluator */
 
 static md_status run_slowly(double *us, run *r)
 {
@@ -215,19 +162,16 @@ static md_status run_slowly(double *us, run *r)
     MD_TRY(dev->ops->sync(dev, r->stream));
     uint64_t start = md_clock_ns();
     atomic_fetch_add_explicit(&r->op->count.by_reference, 1, memory_order_relaxed);
-    md_status s = md_ds_evaluate(r->op, r->bound);
+    md_status s = md_ds_evaluate(r->op, &r->bound->binding, &r->bound->copies, &r->bound->shape);
     *us = (double)(md_clock_ns() - start) / 1e3;
-    count_run(r->entry, *us);
+    md_ds_shape_entry_count(r->entry, *us);
     return s;
 }
 
-md_status md_ds_run(double *us, md_ds_op *op, md_ds_shape_entry *entry, md_stream stream, md_ds_bound *bound)
+md_status md_ds_run(double *us, md_ds_op *op, md_ds_shape_entry *entry, const md_ds_plan *plan, md_stream stream,
+                    md_ds_bound *bound)
 {
-    run r = {.op = op,
-             .entry = entry,
-             .plan = bound->plan ? bound->plan : md_ds_plan_of(entry),
-             .stream = stream,
-             .bound = bound};
+    run r = {.op = op, .entry = entry, .plan = plan ? plan : md_ds_plan_of(entry), .stream = stream, .bound = bound};
     double spent = -1.0;
     md_status s;
     if (r.plan->is_makeshift)

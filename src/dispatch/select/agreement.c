@@ -1,16 +1,15 @@
+/* Runs variants on a small shape and compares their results. */
 #include "dispatch/select/agreement.h"
 
 #include "base/status.h"
-#include "dispatch/pool/points.h"
-#include "dispatch/select/select.h"
 #include "tune/tune.h"
 
 #include <string.h>
 
-/* What is checked takes no more than these bytes: copies of more would keep other threads from the driver for long. */
+/* Tensors of a check take at most so many bytes: larger copies would block other threads' calls of the driver. */
 static const double most_bytes = 128e3;
 
-/* Half of it, at a boundary where it was at one. */
+/* Half the size; a multiple of BOUNDARY if the size is one. */
 static int64_t half_of(int64_t size)
 {
     enum { BOUNDARY = 16 };
@@ -18,7 +17,7 @@ static int64_t half_of(int64_t size)
     return size % BOUNDARY ? half | 1 : MD_MAX(half / BOUNDARY * BOUNDARY, BOUNDARY);
 }
 
-/* A smaller shape of its kind, that is quickly made and checked. False where there is none. */
+/* A shape of the same alignment classes with at most most_bytes. False if there is none. */
 static bool shrink(md_kn_shape *out, const md_ds_op *op, const md_fa_target *target, const md_kn_shape *shape)
 {
     int64_t size[MD_FX_MAX_DIMS] = {0};
@@ -53,7 +52,8 @@ void md_ds_quarantine(md_ds_op *op, int32_t stage, int32_t variant, md_tn_agreem
               found == MD_TN_FAILS ? "does not run" : "gives other results than most variants do");
 }
 
-/* Those that are not known yet, and as many that are right and one more, so that no new ones outvote them. */
+/* The variants that were not checked yet, and one more of those that were found right, so that wrong ones cannot outvote
+ * them. */
 static int32_t list_unsure(int32_t *out, const md_ds_pool *c, const int32_t *variant, int32_t n,
                            const md_kn_shape *small)
 {
@@ -93,21 +93,4 @@ void md_ds_agree(md_ds_op *op, int32_t stage, const int32_t *variant, int32_t n,
     pthread_mutex_unlock(&op->runtime->lock_of_tuning);
     for (int32_t i = 0; i < n_fit && s == MD_OK; i++)
         md_ds_quarantine(op, stage, slot[i], found[i]);
-}
-
-void md_ds_agree_at_hints(md_ds_op *op, int32_t stage)
-{
-    md_ds_pool *c = &op->stage[stage];
-    for (int32_t h = 0; h < op->space.n_hints; h++) {
-        int64_t size[MD_FX_MAX_DIMS];
-        int32_t variant[MD_DS_MAX_VARIANTS], n = 0;
-        md_kn_shape shape;
-        md_ds_hint_sizes(size, &op->space, h);
-        md_ds_bring_into_reach(size, &c->target);
-        md_tn_shape(&shape, op->program, size);
-        for (int32_t i = 0; i < atomic_load_explicit(&c->n_variants, memory_order_acquire); i++)
-            if (!md_ds_reject_reason(c, i, &shape))
-                variant[n++] = i;
-        md_ds_agree(op, stage, variant, n, &shape);
-    }
 }

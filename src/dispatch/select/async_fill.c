@@ -1,124 +1,121 @@
+/* Fills the pools of an op once: by a background job, or by the first thread that needs them. */
 #include "dispatch/select/async_fill.h"
 
-#include "base/task/fork.h"
 #include "base/status.h"
-#include "dispatch/cache/upgrade.h"
-#include "dispatch/pool/fill.h"
+#include "base/task/fork.h"
 
 #include <stdlib.h>
 
-typedef enum stage_of_growth { WAITS, GROWS, GROWN } stage_of_growth;
+typedef enum fill_state { QUEUED, FILLING, FILLED } fill_state;
 
 struct md_ds_async_fill {
-    md_ds_op *op; /* NULL when it has gone */
+    md_ds_op *op; /* NULL after md_ds_async_fill_finish */
+    void (*fill)(md_ds_op *op), (*filled)(md_ds_op *op);
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    stage_of_growth state;
+    fill_state state;
     int32_t n_users; /* the op, and the job that is queued */
 };
 
-/* A child after fork has no thread that would go on: whoever meets a new shape does. */
+/* A child after fork has no thread for the job: the first call of a new shape fills the pools. */
 static void become_orphan(void *user)
 {
-    struct md_ds_async_fill *g = user;
-    g->n_users = 1;
-    if (g->state == GROWN || !g->op)
+    struct md_ds_async_fill *f = user;
+    f->n_users = 1;
+    if (f->state == FILLED || !f->op)
         return;
-    g->state = WAITS;
-    atomic_store_explicit(&g->op->is_orphan, true, memory_order_relaxed);
+    f->state = QUEUED;
+    atomic_store_explicit(&f->op->is_orphan, true, memory_order_relaxed);
 }
 
-static void leave(struct md_ds_async_fill *g)
+static void leave(struct md_ds_async_fill *f)
 {
-    pthread_mutex_lock(&g->lock);
-    const bool is_last = --g->n_users == 0;
-    pthread_mutex_unlock(&g->lock);
+    pthread_mutex_lock(&f->lock);
+    const bool is_last = --f->n_users == 0;
+    pthread_mutex_unlock(&f->lock);
     if (!is_last)
         return;
-    md_fork_leave(g);
-    md_cond_finish(&g->changed);
-    md_mutex_finish(&g->lock);
-    free(g);
+    md_fork_leave(f);
+    md_cond_finish(&f->changed);
+    md_mutex_finish(&f->lock);
+    free(f);
 }
 
-/* By whoever is first: the job, or somebody who waits for it. */
-static bool claim(struct md_ds_async_fill *g)
+/* True for the first caller: the job, or a thread that waits for it. */
+static bool claim(struct md_ds_async_fill *f)
 {
-    pthread_mutex_lock(&g->lock);
-    const bool is_mine = g->state == WAITS;
+    pthread_mutex_lock(&f->lock);
+    const bool is_mine = f->state == QUEUED;
     if (is_mine)
-        g->state = GROWS;
-    pthread_mutex_unlock(&g->lock);
+        f->state = FILLING;
+    pthread_mutex_unlock(&f->lock);
     return is_mine;
 }
 
-static void grow(struct md_ds_async_fill *g)
+static void fill_now(struct md_ds_async_fill *f)
 {
-    md_ds_op *op = g->op;
-    for (int32_t s = 0; s < op->n_stages; s++)
-        if (md_ds_pool_fill_rest(&op->stage[s]) != MD_OK)
-            md_log_at(op->runtime->log, MD_LOG_WARN, "op %s, stage %d: the pool stays as small as it is: %s", op->name,
-                      s, md_last_error());
+    md_ds_op *op = f->op;
+    f->fill(op);
     atomic_store_explicit(&op->is_filling, false, memory_order_release);
-    md_ds_upgrade_ready(op);
-    pthread_mutex_lock(&g->lock);
-    g->state = GROWN;
-    pthread_cond_broadcast(&g->changed);
-    pthread_mutex_unlock(&g->lock);
+    f->filled(op);
+    pthread_mutex_lock(&f->lock);
+    f->state = FILLED;
+    pthread_cond_broadcast(&f->changed);
+    pthread_mutex_unlock(&f->lock);
 }
 
 static void run_job(void *user)
 {
-    struct md_ds_async_fill *g = user;
-    if (claim(g))
-        grow(g);
-    leave(g);
+    struct md_ds_async_fill *f = user;
+    if (claim(f))
+        fill_now(f);
+    leave(f);
 }
 
-md_status md_ds_async_fill_start(md_ds_op *op)
+md_status md_ds_async_fill_start(md_ds_op *op, void (*fill)(md_ds_op *op), void (*filled)(md_ds_op *op))
 {
-    struct md_ds_async_fill *g = calloc(1, sizeof *g);
-    if (!g)
+    struct md_ds_async_fill *f = calloc(1, sizeof *f);
+    if (!f)
         return md_fail_memory();
-    *g = (struct md_ds_async_fill){.op = op, .n_users = 2};
-    md_mutex_init(&g->lock);
-    md_cond_init(&g->changed);
-    md_fork_watch(g, become_orphan);
-    op->async_fill = g;
+    *f = (struct md_ds_async_fill){.op = op, .fill = fill, .filled = filled, .n_users = 2};
+    md_mutex_init(&f->lock);
+    md_cond_init(&f->changed);
+    md_fork_watch(f, become_orphan);
+    op->async_fill = f;
     atomic_store_explicit(&op->is_filling, true, memory_order_release);
-    md_pool_submit(op->runtime->dev->pool, run_job, g);
+    md_pool_submit(op->runtime->dev->pool, run_job, f);
     return MD_OK;
 }
 
-static void wait_for(struct md_ds_async_fill *g)
+static void wait_for(struct md_ds_async_fill *f)
 {
-    pthread_mutex_lock(&g->lock);
-    while (g->state == GROWS)
-        pthread_cond_wait(&g->changed, &g->lock);
-    pthread_mutex_unlock(&g->lock);
+    pthread_mutex_lock(&f->lock);
+    while (f->state == FILLING)
+        pthread_cond_wait(&f->changed, &f->lock);
+    pthread_mutex_unlock(&f->lock);
 }
 
 void md_ds_async_fill_wait(md_ds_op *op)
 {
-    struct md_ds_async_fill *g = op->async_fill;
-    if (!g || !md_ds_is_filling(op))
+    struct md_ds_async_fill *f = op->async_fill;
+    if (!f || !md_ds_is_filling(op))
         return;
-    if (claim(g))
-        grow(g);
+    if (claim(f))
+        fill_now(f);
     else
-        wait_for(g);
+        wait_for(f);
 }
 
 void md_ds_async_fill_finish(md_ds_op *op)
 {
-    struct md_ds_async_fill *g = op->async_fill;
-    if (!g)
+    struct md_ds_async_fill *f = op->async_fill;
+    if (!f)
         return;
     op->async_fill = NULL;
-    if (!claim(g))
-        wait_for(g);
-    pthread_mutex_lock(&g->lock);
-    g->op = NULL;
-    pthread_mutex_unlock(&g->lock);
-    leave(g);
+    if (!claim(f))
+        wait_for(f);
+    pthread_mutex_lock(&f->lock);
+    f->op = NULL;
+    pthread_mutex_unlock(&f->lock);
+    leave(f);
 }

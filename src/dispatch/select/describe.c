@@ -1,3 +1,4 @@
+/* Describes shapes and choices in words, for traces and reports. */
 #include "dispatch/select/describe.h"
 
 #include <stdio.h>
@@ -34,12 +35,12 @@ static void trace_stage(const md_ds_op *op, int32_t stage, const md_ds_pick *p, 
     md_trace_mark(op->runtime->dev->trace, "choice", op->name, args);
 }
 
-void md_ds_trace_choice(const md_ds_op *op, const md_ds_shape_entry *entry)
+void md_ds_trace_choice(const md_ds_op *op, const int64_t *size, const md_ds_plan *plan)
 {
     char shape[160];
     if (!op->runtime->dev->trace)
         return;
-    md_ds_shape_text(shape, sizeof shape, op->formula, entry->size);
+    md_ds_shape_text(shape, sizeof shape, op->formula, size);
     for (int32_t s = 0; s < op->n_stages; s++)
-        trace_stage(op, s, &md_ds_plan_of(entry)->stage[s].pick, shape);
+        trace_stage(op, s, &plan->stage[s].pick, shape);
 }

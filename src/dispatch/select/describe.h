@@ -2,14 +2,14 @@
 #ifndef MD_DISPATCH_SELECT_DESCRIBE_H
 #define MD_DISPATCH_SELECT_DESCRIBE_H
 
-#include "dispatch/types.h"
+#include "dispatch/op.h"
 
-/** "b=8 n=64" of an op's dynamic dims; "static" where there are none. */
+/** "b=8 n=64": the sizes of the dynamic dims; "static" if there are none. */
 void md_ds_shape_text(char *out, size_t n_bytes, const md_fx_formula *formula, const int64_t *size);
 /** "reference" for -1. */
 const char *md_ds_variant_name(const md_ds_op *op, int32_t stage, int32_t variant);
-/** Marks what was chosen for a shape in the trace of the context, if there is one. Writes a file: not while a stream
- * is captured. */
-void md_ds_trace_choice(const md_ds_op *op, const md_ds_shape_entry *entry);
+/** Writes a plan's picks into the context's trace, if there is one. It writes a file, so not while a stream is captured.
+ * `size`: by dim id. */
+void md_ds_trace_choice(const md_ds_op *op, const int64_t *size, const md_ds_plan *plan);
 
 #endif

@@ -1,9 +1,11 @@
+/* Chooses a variant by the op's policy: pinned, measured at once, nearest hint, or the model. */
 #include "dispatch/select/select.h"
 
 #include "base/status.h"
-#include "dispatch/select/agreement.h"
 #include "dispatch/pool/correct.h"
 #include "dispatch/pool/numeric.h"
+#include "dispatch/select/agreement.h"
+#include "dispatch/select/model.h"
 #include "tune/tune.h"
 
 #include <math.h>
@@ -11,50 +13,14 @@
 
 enum { RACE_BUDGET_MS = 200 };
 
-const char *md_ds_source_name(md_ds_source source)
-{
-    static const char *const name[] = {
-        [MD_DS_PINNED] = "pinned",       [MD_DS_MEASURED] = "measured",    [MD_DS_MODEL] = "model",
-        [MD_DS_NEAREST] = "nearest",     [MD_DS_NEAREST_CELL] = "nearest", [MD_DS_DEFAULT] = "default",
-        [MD_DS_REFERENCE] = "reference",
-    };
-    return name[source];
-}
-
-const char *md_ds_reject_reason(const md_ds_pool *c, int32_t i, const md_kn_shape *shape)
-{
-    const md_bd_variant *v = c->variant[i];
-    int32_t state = atomic_load_explicit(&v->state, memory_order_acquire);
-    if (state == MD_BD_FAILED)
-        return v->config.custom ? v->failure : "could not be built";
-    if (state != MD_BD_READY)
-        return "is being built";
-    if (atomic_load_explicit(&c->agreement[i], memory_order_relaxed) >= MD_TN_DIFFERS)
-        return "gives other results than most variants";
-    const char *miss = md_kn_envelope_miss(&v->envelope, shape);
-    if (!miss && c->numeric && v->numeric_class != md_ds_numeric_class(c->numeric, shape))
-        return "of another numeric class";
-    return miss;
-}
-
-/* As md_ds_reject_reason, for what is asked. */
-static bool fits(const md_ds_pool *c, int32_t i, const md_ds_query *query)
-{
-    const md_bd_variant *v = c->variant[i];
-    int32_t state = atomic_load_explicit(&v->state, memory_order_acquire);
-    if (state == MD_BD_FAILED || (state != MD_BD_READY && !query->with_unbuilt) ||
-        (query->numeric_class && v->numeric_class != query->numeric_class))
-        return false;
-    return atomic_load_explicit(&c->agreement[i], memory_order_relaxed) < MD_TN_DIFFERS &&
-           !md_kn_envelope_miss(&v->envelope, query->shape);
-}
+/* ---- By distance */
 
 static int32_t first_fit(const md_ds_pool *c, int32_t hint, const md_ds_query *query, int32_t except)
 {
     const md_ds_ranks *ranks = md_ds_ranks_of(c);
     for (int32_t i = 0; i < ranks->n[hint]; i++) {
         int32_t v = ranks->of[hint][i].variant;
-        if (v != except && fits(c, v, query))
+        if (v != except && md_ds_fits(c, v, query))
             return v;
     }
     return -1;
@@ -66,7 +32,7 @@ static int32_t nearest(int32_t *hint, double *distance, const md_ds_op *op, cons
 {
     int32_t best = -1;
     for (int32_t h = 0; h < op->space.n_hints; h++) {
-        double d = md_ds_distance(&op->space, op->policy.metric, query->by, op->space.hint[h]);
+        double d = md_ds_distance(&op->space, op->policy.metric, query->select_sizes, op->space.hint[h]);
         if (best >= 0 && d >= *distance)
             continue;
         int32_t v = first_fit(c, h, query, except);
@@ -92,17 +58,16 @@ static bool choose_nearest(md_ds_pick *out, const md_ds_op *op, const md_ds_pool
     return true;
 }
 
-/* Where the variant was made, as seen from the sizes. */
-static void set_distance(md_ds_pick *out, const md_ds_op *op, const md_ds_pool *c, const int64_t *by)
+/* The hint that the variant was made for, and how far it is. */
+static void set_distance(md_ds_pick *out, const md_ds_op *op, const md_ds_pool *c, const int64_t *sizes)
 {
     out->hint = c->from_hint[out->variant];
     out->distance =
-        out->hint >= 0 ? md_ds_distance(&op->space, op->policy.metric, by, op->space.hint[out->hint]) : -1.0;
+        out->hint >= 0 ? md_ds_distance(&op->space, op->policy.metric, sizes, op->space.hint[out->hint]) : -1.0;
 }
 
-/* The least of `us` over candidates with us[i] > 0, and the second. */
-static bool choose_least(md_ds_pick *out, const md_ds_op *op, const md_ds_pool *c, const int64_t *by, const double *us,
-                         int32_t n, md_ds_source source)
+/* The least of the times that are > 0, and the second. */
+static bool choose_least(md_ds_pick *out, const double *us, int32_t n, md_ds_source source)
 {
     for (int32_t i = 0; i < n; i++) {
         if (!(us[i] > 0.0))
@@ -119,50 +84,37 @@ static bool choose_least(md_ds_pick *out, const md_ds_op *op, const md_ds_pool *
     out->source = source;
     out->us = us[out->variant];
     out->margin = out->runner_up >= 0 ? us[out->runner_up] / out->us - 1.0 : 0.0;
-    set_distance(out, op, c, by);
     return true;
 }
 
-/* ---- The model */
+/* ---- By the model */
 
-/* -1 for candidates that do not fit the query (NULL: all fit): the model takes microseconds for each. */
-static void predict_us(double *us, const md_ds_pool *c, const int64_t *by, int32_t n, const md_ds_query *query)
+/* Times at `sizes` of the variants that fit the query, -1 for the others. Returns how many variants there are. */
+static int32_t model_fitting(double *us, md_ds_op *op, int32_t stage, const int64_t *sizes, const md_ds_query *query)
 {
+    const md_ds_pool *c = &op->stage[stage];
+    const int32_t n = atomic_load_explicit(&c->n_variants, memory_order_acquire);
+    bool fits[MD_DS_MAX_VARIANTS];
     for (int32_t i = 0; i < n; i++)
-        us[i] = !query || fits(c, i, query)
-                    ? md_tn_predict_us(&c->target, c->variant[i]->family, &c->variant[i]->config, by)
-                    : -1.0;
-}
-
-void md_ds_predict_us(double *us, const md_ds_op *op, int32_t stage, const int64_t *by, int32_t n)
-{
-    predict_us(us, &op->stage[stage], by, n, NULL);
-}
-
-static void model_us(double *us, md_ds_op *op, int32_t stage, const int64_t *by, int32_t n, const md_ds_query *query)
-{
-    md_ds_pool *c = &op->stage[stage];
-    predict_us(us, c, by, n, query);
-    md_ds_correct(us, c, by, NULL, n);
-}
-
-void md_ds_model_us(double *us, md_ds_op *op, int32_t stage, const int64_t *by, int32_t n)
-{
-    model_us(us, op, stage, by, n, NULL);
+        fits[i] = md_ds_fits(c, i, query);
+    md_ds_model_us(us, op, stage, sizes, n, fits);
+    return n;
 }
 
 static bool choose_model(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds_query *query)
 {
     const md_ds_pool *c = &op->stage[stage];
     double us[MD_DS_MAX_VARIANTS];
-    int32_t n = atomic_load_explicit(&c->n_variants, memory_order_acquire);
-    model_us(us, op, stage, query->by, n, query);
-    return choose_least(out, op, c, query->by, us, n, MD_DS_MODEL);
+    const int32_t n = model_fitting(us, op, stage, query->select_sizes, query);
+    if (!choose_least(out, us, n, MD_DS_MODEL))
+        return false;
+    set_distance(out, op, c, query->select_sizes);
+    return true;
 }
 
-/* ---- The clock */
+/* ---- By measurement */
 
-/* Those that can run and agree with most of the others. */
+/* Variants that fit and agree with most others. */
 static int32_t list_racers(int32_t *slot, md_ds_op *op, md_ds_pool *c, const md_ds_query *query)
 {
     const int32_t n = atomic_load_explicit(&c->n_variants, memory_order_acquire);
@@ -170,7 +122,7 @@ static int32_t list_racers(int32_t *slot, md_ds_op *op, md_ds_pool *c, const md_
     for (int32_t round = 0; round < 2; round++) {
         m = 0;
         for (int32_t i = 0; i < n; i++)
-            if (fits(c, i, query))
+            if (md_ds_fits(c, i, query))
                 slot[m++] = i;
         if (round == 0)
             md_ds_agree(op, c->target.stage, slot, m, query->shape);
@@ -178,11 +130,11 @@ static int32_t list_racers(int32_t *slot, md_ds_op *op, md_ds_pool *c, const md_
     return m;
 }
 
-/* The most promising first: the budget of a race of long kernels may end before all have been looked at. */
+/* The fastest by the model first: the time budget may end before all were measured. */
 static void order_racers(int32_t *slot, int32_t m, md_ds_op *op, const md_ds_pool *c, const md_ds_query *query)
 {
     double us[MD_DS_MAX_VARIANTS];
-    model_us(us, op, c->target.stage, query->by, atomic_load_explicit(&c->n_variants, memory_order_acquire), query);
+    (void)model_fitting(us, op, c->target.stage, query->select_sizes, query);
     for (int32_t i = 1; i < m; i++) {
         const int32_t s = slot[i];
         int32_t at = i;
@@ -192,14 +144,14 @@ static void order_racers(int32_t *slot, int32_t m, md_ds_op *op, const md_ds_poo
     }
 }
 
-/* Shapes that cannot be measured, and the order of later measurements, profit from what was measured here. */
-static void observe_measured(md_ds_pool *c, const int64_t *by, const double us[MD_DS_MAX_VARIANTS])
+/* Tells the correction what was measured: later choices that cannot measure use it. */
+static void observe_measured(md_ds_pool *c, const int64_t *sizes, const double us[MD_DS_MAX_VARIANTS])
 {
     for (int32_t i = 0; i < MD_DS_MAX_VARIANTS; i++) {
         if (!(us[i] > 0.0))
             continue;
-        const double model_us = md_tn_predict_us(&c->target, c->variant[i]->family, &c->variant[i]->config, by);
-        md_ds_observe_at(c, by, &(md_ds_measured){i, MD_TN_CLOCK_MEASURE, us[i], model_us}, true);
+        const double model_us = md_tn_predict_us(&c->target, c->variant[i]->family, &c->variant[i]->config, sizes);
+        md_ds_observe_at(c, sizes, &(md_ds_measured){i, MD_TN_CLOCK_MEASURE, us[i], model_us}, true);
     }
 }
 
@@ -225,8 +177,11 @@ static bool choose_measured(md_ds_pick *out, md_ds_op *op, md_ds_pool *c, const 
     atomic_fetch_add_explicit(&op->count.measured, (uint64_t)m, memory_order_relaxed);
     for (int32_t i = 0; i < m; i++)
         us[slot[i]] = time[i];
-    observe_measured(c, query->by, us);
-    return choose_least(out, op, c, query->by, us, MD_DS_MAX_VARIANTS, MD_DS_MEASURED);
+    observe_measured(c, query->select_sizes, us);
+    if (!choose_least(out, us, MD_DS_MAX_VARIANTS, MD_DS_MEASURED))
+        return false;
+    set_distance(out, op, c, query->select_sizes);
+    return true;
 }
 
 static md_status choose_pinned(md_ds_pick *out, const md_ds_pool *c, const md_kn_shape *shape)
@@ -240,25 +195,24 @@ static md_status choose_pinned(md_ds_pick *out, const md_ds_pool *c, const md_kn
     return MD_OK;
 }
 
-/* By default hints: those that the pool was made at stand on the diagonal, which most shapes are far from, so every
- * point of a lattice counts as a hint, too, and says who of the pool is best there by the model. A hint that is as
- * near knows better, since it may have been measured. */
+/* Default hints stand on the diagonal, and most shapes are far from it. So every point of a lattice counts as a hint,
+ * too: there the best of the pool by the model serves. A hint that is as near wins, since it may have been measured. */
 static bool choose_on_lattice(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds_query *query)
 {
     const md_ds_pool *c = &op->stage[stage];
     const md_ds_ranks *ranks = md_ds_ranks_of(c);
-    const int32_t n = atomic_load_explicit(&c->n_variants, memory_order_acquire);
     int64_t cell[MD_FX_MAX_DIMS];
     double us[MD_DS_MAX_VARIANTS], to_hint = 0.0;
-    const double distance = md_ds_nearest_cell(cell, &op->space, op->policy.metric, query->by);
-    const int32_t hint = md_ds_nearest_hint(&to_hint, &op->space, op->policy.metric, query->by);
-    if (to_hint <= distance && ranks->n[hint] > 0 && fits(c, ranks->of[hint][0].variant, query))
+    const double distance = md_ds_nearest_cell(cell, &op->space, op->policy.metric, query->select_sizes);
+    const int32_t hint = md_ds_nearest_hint(&to_hint, &op->space, op->policy.metric, query->select_sizes);
+    if (to_hint <= distance && ranks->n[hint] > 0 && md_ds_fits(c, ranks->of[hint][0].variant, query))
         return choose_nearest(out, op, c, query);
-    model_us(us, op, stage, cell, n, query);
-    if (!choose_least(out, op, c, query->by, us, n, MD_DS_NEAREST_CELL))
+    const int32_t n = model_fitting(us, op, stage, cell, query);
+    if (!choose_least(out, us, n, MD_DS_NEAREST_CELL))
         return false;
+    out->hint = c->from_hint[out->variant];
     out->distance = distance;
-    out->us = 0.0; /* of another shape */
+    out->us = 0.0; /* the time is of another shape */
     return true;
 }
 
@@ -280,7 +234,7 @@ static bool choose_by_policy(md_ds_pick *out, md_ds_op *op, int32_t stage, const
         return true;
     if (op->policy.select == MD_SELECT_DISTANCE && choose_by_distance(out, op, stage, query))
         return true;
-    /* by distance too: what was made for other shapes stands in no list of a hint */
+    /* by distance, too: variants that were made for other shapes are in no hint's list */
     return choose_model(out, op, stage, query);
 }
 

@@ -1,3 +1,4 @@
+/* Runs custom kernels on small shapes, and compares outputs, inputs and the bytes around them with the reference. */
 #include "dispatch/select/verify_custom.h"
 
 #include "base/dtype.h"
@@ -13,20 +14,20 @@
 enum { GUARD = 256, MOST_SHAPES = 3 };
 static const double MOST_WORK = 1e8; /* the reference does a few million operations a second */
 
-/* One small shape, with data: what kernels get, and what the reference makes of it. */
+/* One small shape with its data. */
 typedef struct trial {
     md_ds_op *op;
     md_kn_shape shape;
     md_kn_call call;
-    /* without gaps; between guards */
+    /* Contiguous tensors: before the run, by the reference, and by the kernel (with guards on both sides). */
     char *given[MD_FX_MAX_TENSORS], *right[MD_FX_MAX_TENSORS], *made[MD_FX_MAX_TENSORS];
-    void *memory[MD_FX_MAX_TENSORS]; /* the device's, guards included */
+    void *memory[MD_FX_MAX_TENSORS]; /* on the device, with guards */
     size_t n_bytes[MD_FX_MAX_TENSORS];
 } trial;
 
 /* ---- Shapes */
 
-/* Of the dynamic dims one, or none, is another size than the others. */
+/* All dynamic dims are v, except for the odd_one-th, which is 3; odd_one -1: none. */
 static void sizes_of(int64_t size[MD_FX_MAX_DIMS], const md_ds_op *op, int64_t v, int32_t odd_one)
 {
     const md_fx_formula *f = op->formula;
@@ -38,7 +39,7 @@ static void sizes_of(int64_t size[MD_FX_MAX_DIMS], const md_ds_op *op, int64_t v
     }
 }
 
-/* Ragged ones first. */
+/* Odd sizes first. */
 static int32_t find_shapes(md_kn_shape out[MOST_SHAPES], const md_ds_op *op, const md_bd_variant *v)
 {
     static const int64_t side[] = {37, 5, 64, 256, 1, 1024, 128, 512, 2048, 4096, 16384};
@@ -80,7 +81,7 @@ static void fill(trial *t, int32_t tensor, uint64_t *random, int64_t most)
     }
 }
 
-/* Every integer may be an index: none is beyond the shortest dim. */
+/* Integers may be indices, so they stay below the shortest dim. */
 static int64_t least_size(const trial *t)
 {
     int64_t least = INT64_MAX;
@@ -194,7 +195,7 @@ static bool is_right(double made, double right, double tolerance)
     return fabs(made - right) <= tolerance * fmax(1, fabs(right));
 }
 
-/* False with a text that says what is wrong. */
+/* False: `text` says what is wrong. */
 static bool compare(char *text, size_t n_text, const trial *t, int32_t i)
 {
     const md_fx_tensor *x = &t->op->formula->tensor[i];

@@ -1,4 +1,5 @@
-#include "dispatch/bind/args.h"
+/* Reads the arguments of warm calls. */
+#include "dispatch/args.h"
 
 #include "base/dtype.h"
 #include "base/hash.h"
@@ -8,16 +9,16 @@
 _Static_assert(offsetof(md_tensor, rank) == offsetof(md_tensor, dtype) + 4 && sizeof(md_dtype) == 4,
                "dtype and rank are one word");
 
-/* By the last bits of an address: bit 0 on a boundary of 64 bytes, bit 32 on one of 16. */
+/* By the last bits of an address: bit 0 if it is a multiple of 64, bit 32 if of 16. */
 static const uint64_t class_of[64] = {
     [0] = (uint64_t)1 << 32 | 1, [16] = (uint64_t)1 << 32, [32] = (uint64_t)1 << 32, [48] = (uint64_t)1 << 32};
 
-/* `key`: where the tensor's sizes begin. */
-static void set_look(md_ds_arg_layout *out, int32_t i, int32_t rank, int32_t axis, int32_t key)
+/* `key`: the word of the key where the tensor's sizes begin. */
+static void set_probe(md_ds_arg_layout *out, int32_t i, int32_t rank, int32_t axis, int32_t key)
 {
-    out->look[i] = rank > 0 ? (int32_t)(offsetof(md_tensor, size) + (size_t)axis * sizeof(int64_t))
-                            : (int32_t)offsetof(md_tensor, dtype);
-    out->look_key[i] = rank > 0 ? key + axis : -1;
+    out->probe_offset[i] = rank > 0 ? (int32_t)(offsetof(md_tensor, size) + (size_t)axis * sizeof(int64_t))
+                                    : (int32_t)offsetof(md_tensor, dtype);
+    out->probe_key[i] = rank > 0 ? key + axis : -1;
 }
 
 void md_ds_arg_layout_init(md_ds_arg_layout *out, const md_fx_formula *formula)
@@ -47,11 +48,11 @@ void md_ds_arg_layout_init(md_ds_arg_layout *out, const md_fx_formula *formula)
         a->within = (uint64_t)a->item - 1;
         if (out->n_tensors == 0) {
             out->first = i;
-            set_look(out, 0, a->rank, 0, 0);
-            set_look(out, 1, a->rank, a->rank - 1, 0);
+            set_probe(out, 0, a->rank, 0, 0);
+            set_probe(out, 1, a->rank, a->rank - 1, 0);
         }
         out->last = i;
-        set_look(out, 2, a->rank, a->rank - 1, n_key - 1);
+        set_probe(out, 2, a->rank, a->rank - 1, n_key - 1);
         out->all_aligned |= class_of[0] << a->slot;
         a->is_output = x->role == MD_FX_OUTPUT;
         out->outputs |= (uint32_t)a->is_output << out->n_tensors;
@@ -67,8 +68,8 @@ void md_ds_arg_layout_init(md_ds_arg_layout *out, const md_fx_formula *formula)
                        out->n_tensors <= MD_DS_LAUNCH_PLAN_TENSORS && n_scalars <= MD_DS_LAUNCH_PLAN_SCALARS;
 }
 
-/* Sizes to choose by: 39 bits of a hash between the bits of tensors, never all 0. Whether they are right is seen
- * when the shape is new. */
+/* Sizes to choose by become 39 bits of a hash between the alignment bits, never all 0. They are checked when the shape is
+ * new. */
 static __attribute__((noinline)) bool take_as(uint64_t *bits, const md_ds_arg_layout *layout, const md_arg *args,
                                               int32_t n_args)
 {
@@ -108,7 +109,7 @@ static inline uint64_t take_axis(md_ds_word *key, const md_tensor *t, uint32_t r
     return (size ^ (stride << 32 | stride >> 32)) * odd[k];
 }
 
-/* Products with random odd numbers: no multiplication waits for another. */
+/* The hash is a sum of products with random odd factors, so that no multiplication waits for another. */
 __attribute__((hot)) bool md_ds_call_args_take(md_ds_call_args *out, const md_ds_arg_layout *layout, const md_arg *args,
                                                int32_t n_args)
 {

@@ -1,0 +1,64 @@
+/* The list of shape entries that wait for a better plan. */
+#include "dispatch/cache/waiting.h"
+
+#include <stdlib.h>
+
+enum { MOST_WAITING = 1024 }; /* per op; further shapes get no entry, and are chosen for at each call */
+
+struct md_ds_waiting *md_ds_waiting_create(md_ds_op *op, const md_kn_shape *shape)
+{
+    struct md_ds_waiting *w = NULL;
+    if (atomic_load_explicit(&op->n_waiting, memory_order_relaxed) < MOST_WAITING && (w = malloc(sizeof *w)) != NULL)
+        *w = (struct md_ds_waiting){.shape = *shape};
+    return w;
+}
+
+void md_ds_waiting_add(md_ds_op *op, struct md_ds_waiting *waiting, md_ds_shape_entry *entry)
+{
+    md_ds_shape_entry_hold(entry);
+    waiting->entry = entry;
+    waiting->next = op->waiting;
+    op->waiting = waiting;
+    atomic_fetch_add_explicit(&op->n_waiting, 1, memory_order_relaxed);
+}
+
+void md_ds_waiting_drop(md_ds_op *op)
+{
+    while (op->waiting) {
+        struct md_ds_waiting *w = op->waiting;
+        op->waiting = w->next;
+        md_ds_shape_entry_release(w->entry);
+        free(w);
+    }
+}
+
+bool md_ds_is_due(const md_ds_op *op, const md_ds_plan *plan)
+{
+    if (plan->is_early && !md_ds_is_filling(op))
+        return true;
+    for (int32_t s = 0; s < op->n_stages; s++) {
+        int32_t wished = plan->stage[s].wished;
+        if (wished >= 0 &&
+            atomic_load_explicit(&op->stage[s].variant[wished]->state, memory_order_acquire) != MD_BD_QUEUED)
+            return true;
+    }
+    return false;
+}
+
+struct md_ds_waiting *md_ds_waiting_take_due(md_ds_op *op)
+{
+    struct md_ds_waiting *due = NULL;
+    pthread_mutex_lock(&op->lock_of_entries);
+    for (struct md_ds_waiting **at = &op->waiting; *at;) {
+        struct md_ds_waiting *w = *at;
+        if (!md_ds_is_due(op, md_ds_plan_of(w->entry))) {
+            at = &w->next;
+            continue;
+        }
+        *at = w->next;
+        w->next = due;
+        due = w;
+    }
+    pthread_mutex_unlock(&op->lock_of_entries);
+    return due;
+}

@@ -1,0 +1,244 @@
+/* Op creation: compiles the formula, joins an equal op if the context has one, and else fills the pools and starts the
+ * builds. */
+#include "dispatch/create.h"
+
+#include "base/status.h"
+#include "base/task/fork.h"
+#include "dispatch/cache/plan_cache.h"
+#include "dispatch/cache/shape_entry.h"
+#include "dispatch/cache/upgrade.h"
+#include "dispatch/call/index_sample.h"
+#include "dispatch/online/online.h"
+#include "dispatch/pin.h"
+#include "dispatch/pool/fill.h"
+#include "dispatch/pool/points.h"
+#include "dispatch/registry.h"
+#include "dispatch/select/agreement.h"
+#include "dispatch/select/async_fill.h"
+#include "dispatch/select/fit.h"
+#include "dispatch/select/verify_custom.h"
+#include "tune/tune.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Names are printed in lines of text: control characters are replaced, and a long name is not cut inside a UTF-8
+ * character. */
+static void set_name(md_ds_op *op, const md_ds_op_options *o)
+{
+    const char *name = o->name ? o->name : o->fallback_name;
+    for (int32_t t = 0; !name && t < op->formula->n_tensors; t++)
+        if (op->formula->tensor[t].role == MD_FX_OUTPUT)
+            name = op->formula->tensor[t].name;
+    if (!name || !name[0])
+        name = "op";
+    size_t n = strnlen(name, sizeof op->name);
+    if (n == sizeof op->name)
+        for (n--; n && ((unsigned char)name[n] & 0xc0) == 0x80;)
+            n--;
+    for (size_t i = 0; i < n; i++)
+        op->name[i] = iscntrl((unsigned char)name[i]) ? '?' : name[i];
+}
+
+static md_status add_stage(md_ds_op *op, int32_t stage, const md_ds_op_options *options, bool only_first)
+{
+    const md_fa_target target = md_ds_target_of(op->compiled, stage);
+    md_ds_policy policy = op->policy;
+    char *pin = NULL;
+    MD_TRY(md_ds_pin_of_stage(&pin, options->pin, stage));
+    policy.pin = pin;
+    md_status s = md_ds_pool_init(&op->stage[stage], op->runtime->builder, &target, &op->space, &policy);
+    if (s == MD_OK)
+        s = md_ds_pool_fill(&op->stage[stage], only_first);
+    op->stage[stage].policy.pin = NULL;
+    op->n_stages = stage + 1;
+    free(pin);
+    return s;
+}
+
+/* The builder warns once of every text that does not compile. The op warns only if no variant is left. */
+static void report_unbuilt(const md_ds_op *op, int32_t stage)
+{
+    const md_ds_pool *c = &op->stage[stage];
+    const md_bd_variant *failed = NULL;
+    int32_t n_ready = 0;
+    for (int32_t i = 0; i < c->n_variants; i++) {
+        const md_bd_variant *v = c->variant[i];
+        if (v->state != MD_BD_FAILED) {
+            n_ready++;
+            continue;
+        }
+        failed = v;
+        md_log_at(op->runtime->log, MD_LOG_INFO, "op %s, stage %d: %s: %s", op->name, stage, v->name, v->failure);
+    }
+    if (failed && n_ready == 0)
+        md_log_at(op->runtime->log, MD_LOG_WARN,
+                  "op %s, stage %d: no kernel could be built, so the reference evaluator serves, slowly: %s", op->name,
+                  stage, failed->failure);
+}
+
+/* Sets all that the identity of an op depends on, and its tables. */
+static md_status describe_op(md_ds_op *op, const char *formula, const md_ds_op_options *o)
+{
+    MD_TRY(md_ds_compile(&op->compiled, &op->runtime->dev->facts, formula, &o->compile));
+    op->formula = op->compiled->formula;
+    op->program = op->compiled->program;
+    op->customs = op->compiled->customs;
+    op->space = op->compiled->space;
+    op->policy = op->compiled->policy;
+    set_name(op, o);
+    MD_TRY(md_ds_pin_check(o->pin, op->name, op->program->n_stages));
+    op->max_entries = MD_MAX(o->max_shapes, 1);
+    md_ds_arg_layout_init(&op->layout, op->formula);
+    op->has_fast_call = op->layout.is_possible && !op->runtime->verifies;
+    op->runtime_id = op->runtime->id;
+    if (op->policy.select == MD_SELECT_HYBRID)
+        MD_TRY(md_ds_hybrid_create(&op->hybrid, op));
+    op->takes_times = !md_ds_is_async(op->runtime) || op->runtime->samples || op->policy.select == MD_SELECT_HYBRID;
+    MD_TRY(md_ds_indices_create(&op->indices, op->formula, op->runtime->n_indices));
+    op->entries = md_table_create();
+    return op->entries ? MD_OK : md_fail_memory();
+}
+
+/* Numeric policies and the tuner decide for all hints together, so their pools are filled at creation. */
+static bool may_fill_later(const md_ds_op *op, const md_ds_op_options *o)
+{
+    return o->is_async && !op->runtime->waits && !o->pin && op->policy.numeric < MD_NUMERIC_DETERMINISTIC &&
+           op->policy.tune < MD_TUNE_MEASURE;
+}
+
+static void fill_pools(md_ds_op *op)
+{
+    for (int32_t s = 0; s < op->n_stages; s++)
+        if (md_ds_pool_fill_rest(&op->stage[s]) != MD_OK)
+            md_log_at(op->runtime->log, MD_LOG_WARN, "op %s, stage %d: the pool stays as small as it is: %s", op->name,
+                      s, md_last_error());
+}
+
+/* Compares the results of all ready variants at every hint. */
+static void check_at_hints(md_ds_op *op, int32_t stage)
+{
+    md_ds_pool *c = &op->stage[stage];
+    for (int32_t h = 0; h < op->space.n_hints; h++) {
+        int64_t size[MD_FX_MAX_DIMS];
+        int32_t variant[MD_DS_MAX_VARIANTS], n = 0;
+        md_kn_shape shape;
+        md_ds_hint_sizes(size, &op->space, h);
+        md_ds_bring_into_reach(size, &c->target);
+        md_tn_shape(&shape, op->program, size);
+        for (int32_t i = 0; i < atomic_load_explicit(&c->n_variants, memory_order_acquire); i++)
+            if (!md_ds_reject_reason(c, i, &shape))
+                variant[n++] = i;
+        md_ds_agree(op, stage, variant, n, &shape);
+    }
+}
+
+static md_status build_op(md_ds_op *op, const md_ds_op_options *o)
+{
+    md_dev *dev = op->runtime->dev;
+    if (dev->ops->report_create)
+        MD_TRY(dev->ops->report_create(&op->report, dev));
+    const bool fills_later = may_fill_later(op, o);
+    for (int32_t s = 0; s < op->program->n_stages; s++)
+        MD_TRY(add_stage(op, s, o, fills_later));
+    MD_TRY(md_ds_custom_verify(op));
+    if (fills_later)
+        MD_TRY(md_ds_async_fill_start(op, fill_pools, md_ds_upgrade_ready));
+    for (int32_t s = 0; s < op->n_stages; s++) {
+        md_ds_pool *c = &op->stage[s];
+        if (o->is_async && !op->runtime->waits && c->n_variants > 0)
+            md_bd_variant_wait_any(c->variant, c->n_variants);
+        else
+            md_ds_pool_wait(c);
+        if (!o->is_async)
+            report_unbuilt(op, s);
+        if (op->hybrid && !o->is_async)
+            check_at_hints(op, s); /* before the first call, which it would delay */
+    }
+    return MD_OK;
+}
+
+static void free_op(md_ds_op *o)
+{
+    md_ds_async_fill_finish(o);
+    md_ds_hybrid_destroy(&o->hybrid);
+    md_ds_indices_destroy(&o->indices);
+    md_ds_waiting_drop(o);
+    for (int32_t s = 0; s < o->n_stages; s++)
+        md_ds_pool_finish(&o->stage[s]);
+    md_ds_plan_cache_destroy(atomic_load_explicit(&o->plan_cache, memory_order_acquire));
+    md_table_destroy(&o->entries, md_ds_shape_entry_free);
+    free(o->ring);
+    md_ds_compiled_destroy(&o->compiled);
+    md_strbuf_finish(&o->identity);
+    md_mutex_finish(&o->lock_of_entries);
+    md_mutex_finish(&o->lock_of_promotions);
+    free(o);
+}
+
+static md_status new_op(md_ds_op **out, md_ds_runtime *runtime, const char *formula, const md_ds_op_options *options)
+{
+    md_ds_op *op = calloc(1, sizeof *op);
+    if (!op)
+        return md_fail_memory();
+    op->runtime = runtime;
+    op->n_owners = 1;
+    op->serial = atomic_fetch_add_explicit(&runtime->n_ops, 1, memory_order_relaxed) + 1;
+    md_mutex_init(&op->lock_of_entries);
+    md_mutex_init(&op->lock_of_promotions);
+    md_status s = describe_op(op, formula, options);
+    if (s == MD_OK)
+        s = md_ds_identify(op, options->compile.bounds, options->pin);
+    if (s != MD_OK) {
+        free_op(op);
+        return s;
+    }
+    *out = op;
+    return MD_OK;
+}
+
+md_status md_ds_op_create(md_ds_op **out, md_ds_runtime *runtime, const char *formula, const md_ds_op_options *options)
+{
+    md_ds_op *op = NULL, *known;
+    MD_TRY(new_op(&op, runtime, formula, options));
+    known = md_ds_join(op);
+    if (known) {
+        free_op(op);
+        if (!options->is_async)
+            md_ds_op_wait(known);
+        *out = known;
+        return MD_OK;
+    }
+    md_status s = build_op(op, options);
+    md_ds_join_done(op, s == MD_OK);
+    if (s != MD_OK) {
+        free_op(op);
+        return s;
+    }
+    *out = op;
+    return MD_OK;
+}
+
+void md_ds_op_wait(md_ds_op *op)
+{
+    md_ds_async_fill_wait(op);
+    for (int32_t s = 0; s < op->n_stages; s++)
+        md_ds_pool_wait(&op->stage[s]);
+    md_ds_upgrade_ready(op);
+}
+
+void md_ds_op_free(md_ds_op **op)
+{
+    free_op(*op);
+    *op = NULL;
+}
+
+void md_ds_op_destroy(md_ds_op **op)
+{
+    if (!op || !*op)
+        return;
+    if (md_ds_leave(*op))
+        free_op(*op);
+    *op = NULL;
+}

@@ -1,0 +1,143 @@
+/* Chooses the variants of a plan. If the best one is still being built, a ready one stands in for it. */
+#include "dispatch/select/choose.h"
+
+#include "base/status.h"
+#include "dispatch/pool/fallback.h"
+#include "dispatch/pool/points.h"
+#include "dispatch/select/async_fill.h"
+#include "dispatch/select/plan.h"
+#include "dispatch/select/select.h"
+
+#include <stdlib.h>
+
+static int32_t state_of(const md_bd_variant *v)
+{
+    return atomic_load_explicit(&v->state, memory_order_acquire);
+}
+
+/* The best ready variant; one of the wished variant's numeric class if there is one, since it gives the same bits. */
+static bool stand_in(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds_query *query, int32_t wished)
+{
+    md_ds_query ready = *query;
+    ready.with_unbuilt = false;
+    ready.call = NULL;
+    ready.numeric_class = op->stage[stage].variant[wished]->numeric_class;
+    if (md_ds_select(out, op, stage, &ready) == MD_OK)
+        return true;
+    ready.numeric_class = 0;
+    return md_ds_select(out, op, stage, &ready) == MD_OK;
+}
+
+/* Adds a variant for a shape that none fits. Asks the pool again under its lock: another thread may have added one. */
+static md_status add_fallback(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds_query *query)
+{
+    md_ds_pool *c = &op->stage[stage];
+    pthread_mutex_lock(&c->lock_of_variants);
+    md_status s = md_ds_select(out, op, stage, query);
+    if (s == MD_NOT_FOUND) {
+        *out = (md_ds_pick){.variant = -1, .source = MD_DS_DEFAULT, .hint = -1, .runner_up = -1, .distance = -1.0};
+        s = md_ds_pool_add_fallback(&out->variant, c, query->shape);
+        if (s == MD_OK)
+            atomic_fetch_add_explicit(&op->count.adopted, 1, memory_order_relaxed);
+    }
+    pthread_mutex_unlock(&c->lock_of_variants);
+    return s;
+}
+
+/* Picks a variant that is ready. Each round of the loop either returns or waits for a build, which failed if the loop
+ * goes on to another variant. */
+static md_status choose_stage(md_ds_plan *plan, md_ds_op *op, int32_t stage, md_ds_query query, md_ds_effort effort)
+{
+    md_ds_pool *c = &op->stage[stage];
+    md_ds_stage_plan *stage_plan = &plan->stage[stage];
+    stage_plan->wished = -1;
+    query.with_unbuilt = true;
+    for (;;) {
+        md_status s = md_ds_select(&stage_plan->pick, op, stage, &query);
+        if (s == MD_NOT_FOUND && effort != MD_DS_ONLY_READY && md_ds_is_filling(op)) {
+            md_ds_async_fill_wait(op);
+            continue;
+        }
+        if (s == MD_NOT_FOUND && effort != MD_DS_ONLY_READY)
+            s = add_fallback(&stage_plan->pick, op, stage, &query);
+        MD_TRY(s);
+        int32_t wished = stage_plan->pick.variant;
+        if (state_of(c->variant[wished]) == MD_BD_READY)
+            return MD_OK;
+        if (effort != MD_DS_BEST && stand_in(&stage_plan->pick, op, stage, &query, wished)) {
+            stage_plan->wished = wished;
+            plan->is_makeshift = true;
+            return MD_OK;
+        }
+        if (effort == MD_DS_ONLY_READY)
+            return MD_NOT_FOUND;
+        atomic_fetch_add_explicit(&op->count.waits, 1, memory_order_relaxed);
+        (void)md_bd_variant_wait(c->variant[wished]);
+    }
+}
+
+/* Measuring compares all variants of the pool. Until all are built the model chooses, and the plan is a makeshift. */
+static bool may_measure(md_ds_plan *plan, md_ds_op *op, md_ds_effort effort)
+{
+    for (int32_t s = 0; s < op->n_stages; s++) {
+        md_ds_pool *c = &op->stage[s];
+        int32_t n = atomic_load_explicit(&c->n_variants, memory_order_acquire);
+        if (effort == MD_DS_BEST)
+            md_ds_pool_wait(c);
+        for (int32_t i = 0; i < n; i++)
+            if (state_of(c->variant[i]) == MD_BD_QUEUED)
+                plan->is_makeshift = true;
+    }
+    return !plan->is_makeshift;
+}
+
+static md_status choose_stages(md_ds_plan *plan, md_ds_op *op, const md_ds_request *request)
+{
+    const md_kn_shape *shape = request->shape;
+    const md_ds_effort effort = request->effort;
+    int64_t sizes[MD_FX_MAX_DIMS] = {0};
+    md_ds_query query = {.shape = shape, .select_sizes = sizes};
+    md_ds_as_sizes(sizes, &op->space, shape->size, request->as);
+    if (effort == MD_DS_BEST)
+        md_ds_async_fill_wait(op);
+    else if (effort == MD_DS_SOON)
+        md_ds_async_fill_inherit(op);
+    plan->is_early = plan->is_makeshift = md_ds_is_filling(op);
+    if (op->policy.select == MD_SELECT_MEASURE && effort == MD_DS_ONLY_READY)
+        plan->is_makeshift = true;
+    else if (request->call && may_measure(plan, op, effort))
+        query.call = request->call;
+    plan->by_reference = effort == MD_DS_REFERENCE_ONLY;
+    for (int32_t s = 0; s < op->n_stages && !plan->by_reference; s++) {
+        if (!(md_ds_work(&op->stage[s].target, shape->size) <= MD_DS_MOST_WORK))
+            return md_fail(MD_INVALID_ARGUMENT, "op %s: more than 10^18 operations and bytes at these sizes", op->name);
+        md_status status = choose_stage(plan, op, s, query, effort);
+        if (status == MD_NOT_FOUND)
+            plan->by_reference = true;
+        else if (status != MD_OK)
+            return status;
+    }
+    for (int32_t s = 0; plan->by_reference && s < op->n_stages; s++)
+        plan->stage[s] = (md_ds_stage_plan){
+            .wished = -1,
+            .pick = {.variant = -1, .source = MD_DS_REFERENCE, .hint = -1, .runner_up = -1, .distance = -1.0}};
+    return MD_OK;
+}
+
+md_status md_ds_choose(md_ds_plan **out, md_ds_op *op, const md_ds_request *request)
+{
+    md_ds_plan *plan = md_ds_plan_create(op);
+    if (!plan)
+        return md_fail_memory();
+    md_status s = choose_stages(plan, op, request);
+    if (s == MD_OK && plan->by_reference && request->effort == MD_DS_ONLY_READY)
+        s = MD_NOT_FOUND;
+    if (s == MD_OK && !plan->by_reference)
+        s = md_ds_plan_finish(plan, op, request->shape);
+    if (s != MD_OK) {
+        free(plan);
+        return s;
+    }
+    *out = plan;
+    return MD_OK;
+}

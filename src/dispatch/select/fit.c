@@ -1,0 +1,32 @@
+/* Checks variants against a shape: state, agreement with other variants, envelope, numeric class. */
+#include "dispatch/select/fit.h"
+
+#include "dispatch/pool/numeric.h"
+#include "tune/verify/agree.h"
+
+const char *md_ds_reject_reason(const md_ds_pool *c, int32_t i, const md_kn_shape *shape)
+{
+    const md_bd_variant *v = c->variant[i];
+    int32_t state = atomic_load_explicit(&v->state, memory_order_acquire);
+    if (state == MD_BD_FAILED)
+        return v->config.custom ? v->failure : "could not be built";
+    if (state != MD_BD_READY)
+        return "is being built";
+    if (atomic_load_explicit(&c->agreement[i], memory_order_relaxed) >= MD_TN_DIFFERS)
+        return "gives other results than most variants";
+    const char *miss = md_kn_envelope_miss(&v->envelope, shape);
+    if (!miss && c->numeric && v->numeric_class != md_ds_numeric_class(c->numeric, shape))
+        return "of another numeric class";
+    return miss;
+}
+
+bool md_ds_fits(const md_ds_pool *c, int32_t i, const md_ds_query *query)
+{
+    const md_bd_variant *v = c->variant[i];
+    int32_t state = atomic_load_explicit(&v->state, memory_order_acquire);
+    if (state == MD_BD_FAILED || (state != MD_BD_READY && !query->with_unbuilt) ||
+        (query->numeric_class && v->numeric_class != query->numeric_class))
+        return false;
+    return atomic_load_explicit(&c->agreement[i], memory_order_relaxed) < MD_TN_DIFFERS &&
+           !md_kn_envelope_miss(&v->envelope, query->shape);
+}

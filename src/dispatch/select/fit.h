@@ -1,0 +1,21 @@
+/* Which variants of a pool can serve a shape. */
+#ifndef MD_DISPATCH_SELECT_FIT_H
+#define MD_DISPATCH_SELECT_FIT_H
+
+#include "dispatch/pool/pool.h"
+
+/* What a variant is chosen for. */
+typedef struct md_ds_query {
+    const md_kn_shape *shape;
+    const int64_t *select_sizes; /* sizes to choose by, by dim id */
+    const md_kn_call *call; /* data for MD_SELECT_MEASURE; NULL: the model chooses */
+    bool with_unbuilt; /* variants that are being built count as ready */
+    uint64_t numeric_class; /* of this class only; 0: any */
+} md_ds_query;
+
+/** NULL if variant i can serve the shape, else why not ("longer than it was compiled for"). */
+const char *md_ds_reject_reason(const md_ds_pool *c, int32_t i, const md_kn_shape *shape);
+/** True if variant i can serve what the query asks for. */
+bool md_ds_fits(const md_ds_pool *c, int32_t i, const md_ds_query *query);
+
+#endif

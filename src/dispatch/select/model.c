@@ -1,0 +1,21 @@
+/* The model's times, and their correction by measured times. */
+#include "dispatch/select/model.h"
+
+#include "dispatch/pool/correct.h"
+#include "tune/tune.h"
+
+void md_ds_predict_us(double *us, const md_ds_op *op, int32_t stage, const int64_t *sizes, int32_t n,
+                      const bool *wanted)
+{
+    const md_ds_pool *c = &op->stage[stage];
+    for (int32_t i = 0; i < n; i++)
+        us[i] = !wanted || wanted[i]
+                    ? md_tn_predict_us(&c->target, c->variant[i]->family, &c->variant[i]->config, sizes)
+                    : -1.0;
+}
+
+void md_ds_model_us(double *us, md_ds_op *op, int32_t stage, const int64_t *sizes, int32_t n, const bool *wanted)
+{
+    md_ds_predict_us(us, op, stage, sizes, n, wanted);
+    md_ds_correct(us, &op->stage[stage], sizes, NULL, n);
+}
