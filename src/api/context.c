@@ -5,6 +5,7 @@
 #include "base/status.h"
 #include "base/task/fork.h"
 #include "dispatch/cache/upgrade.h"
+#include "dispatch/open.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,6 +3,9 @@
 #include "base/dtype.h"
 #include "base/status.h"
 #include "dispatch/registry.h"
+#include "dispatch/call/fast_call.h"
+#include "dispatch/run/execute.h"
+#include "dispatch/run/reference.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -70,7 +73,7 @@ void md_launch_destroy(md_launch **launch)
     if (!launch || !*launch)
         return;
     if ((*launch)->entry)
-        md_ds_shape_entry_give_back((*launch)->op->ds, (*launch)->entry);
+        md_ds_shape_entry_release((*launch)->entry);
     md_api_leave((*launch)->op);
     free(*launch);
     *launch = NULL;
@@ -131,12 +134,12 @@ static md_status run_bound(double *us, const md_launch *l, md_stream stream, md_
     bool is_as_resolved =
         bound->shape.aligned == l->bound.shape.aligned && bound->shape.aligned16 == l->bound.shape.aligned16;
     if (!is_bound_anew && is_as_resolved)
-        return md_ds_run(us, op, l->entry, stream, bound);
+        return md_ds_run(us, op, l->entry, NULL, stream, bound);
     if (bound->is_empty)
         return MD_OK;
     MD_TRY(md_ds_find(&entry, op, stream, bound));
-    md_status s = md_ds_run(us, op, entry, stream, bound);
-    md_ds_shape_entry_give_back(op, entry);
+    md_status s = md_ds_run(us, op, entry, NULL, stream, bound);
+    md_ds_shape_entry_release(entry);
     return s;
 }
 
@@ -272,7 +275,7 @@ md_status md_choice_of(md_choice *out, md_op *op, const md_arg *args, int32_t n_
         MD_TRY(md_ds_find(&entry, op->ds, NULL, &bound));
     fill_choice(out, op->ds, entry);
     if (entry)
-        md_ds_shape_entry_give_back(op->ds, entry);
+        md_ds_shape_entry_release(entry);
     return MD_OK;
 }
 

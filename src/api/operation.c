@@ -4,6 +4,7 @@
 #include "base/dtype.h"
 #include "base/status.h"
 #include "dispatch/registry.h"
+#include "dispatch/create.h"
 #include "expr/catalogue.h"
 #include "expr/diag.h"
 

@@ -1,6 +1,7 @@
 /* Visits the ops of a context, and checks them for reported errors. */
 #include "api/context.h"
 #include "base/status.h"
+#include "dispatch/bind/fault.h"
 
 void md_api_each_op(md_context *context, void (*fn)(void *user, md_ds_op *op), void *user)
 {

@@ -3,6 +3,7 @@
 #include "base/status.h"
 #include "dispatch/cache/upgrade.h"
 #include "dispatch/registry.h"
+#include "dispatch/create.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +17,7 @@ static md_status prepare_one(md_op *op, const char *sizes)
     if (s == MD_OK)
         s = md_ds_find(&entry, op->ds, NULL, &bound);
     if (entry)
-        md_ds_shape_entry_give_back(op->ds, entry);
+        md_ds_shape_entry_release(entry);
     md_api_unbind_sizes(&bound, op);
     return s;
 }

@@ -1,7 +1,6 @@
 /* Reads the text of a pin. */
 #include "dispatch/pin.h"
 
-#include "base/status.h"
 #include "stage/stage.h"
 
 #include <ctype.h>

@@ -2,7 +2,7 @@
 #ifndef MD_DISPATCH_PIN_H
 #define MD_DISPATCH_PIN_H
 
-#include "md/md.h"
+#include "base/status.h"
 
 #include <stdint.h>
 

@@ -2,7 +2,7 @@
 #ifndef MD_STATS_CAPTURE_H
 #define MD_STATS_CAPTURE_H
 
-#include "dispatch/types.h"
+#include "dispatch/op.h"
 
 /** Lists the kernels of the runtime's ops in a graph (NULL: the graph that the stream is captured into), with variant,
  * shape and count, as a table or as one JSON object. Shapes are read from the parameters in the graph. UNSUPPORTED if

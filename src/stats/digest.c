@@ -4,6 +4,7 @@
 #include "base/status.h"
 #include "dispatch/cache/shape_entry.h"
 #include "dispatch/select/describe.h"
+#include "dispatch/cache/table.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -46,7 +47,7 @@ static void add_entry(void *user, const md_ds_shape_entry *entry)
 void md_ss_choices_add(md_ss_choices *choices, md_ds_op *op)
 {
     visit v = {choices, op};
-    md_ds_shape_entry_each(op, add_entry, &v);
+    md_ds_table_each(op, add_entry, &v);
 }
 
 static int by_value(const void *a, const void *b)

@@ -3,7 +3,7 @@
 #define MD_STATS_DIGEST_H
 
 #include "base/hash.h"
-#include "dispatch/types.h"
+#include "dispatch/op.h"
 
 typedef struct md_ss_choices {
     int64_t n, capacity;

@@ -7,6 +7,7 @@
 #include "dispatch/pool/numeric.h"
 #include "dispatch/select/describe.h"
 #include "dispatch/select/select.h"
+#include "dispatch/select/model.h"
 #include "family/numeric.h"
 #include "stats/rows.h"
 #include "tune/tune.h"
@@ -73,7 +74,7 @@ static void print_candidates(md_strbuf *out, md_ds_op *op, int32_t picked, const
     double us[MD_DS_MAX_VARIANTS];
     const int32_t n = op->stage[stage].n_variants;
     int name_width = 9, hint_width = 9; /* of the headings */
-    md_ds_model_us(us, op, stage, shape->size, n);
+    md_ds_model_us(us, op, stage, shape->size, n, NULL);
     for (int32_t i = 0; i < n; i++) {
         candidate x = examine(op, stage, i, shape, us[i]);
         name_width = MD_MAX(name_width, (int)strlen(x.name));
@@ -148,7 +149,7 @@ static json_t *candidates_json(md_ds_op *op, const md_kn_shape *shape, int32_t s
     double us[MD_DS_MAX_VARIANTS];
     const int32_t n = op->stage[stage].n_variants;
     json_t *list = json_array();
-    md_ds_model_us(us, op, stage, shape->size, n);
+    md_ds_model_us(us, op, stage, shape->size, n, NULL);
     for (int32_t i = 0; i < n && ok; i++) {
         candidate x = examine(op, stage, i, shape, us[i]);
         ok = json_array_append_new(list, candidate_json(&x)) == 0;
@@ -269,6 +270,6 @@ md_status md_ss_explain(md_strbuf *out, md_ds_op *op, const md_ds_bound *bound, 
         for (int32_t s = 0; s < op->n_stages; s++)
             print_stage(out, op, entry, &bound->shape, s);
     }
-    md_ds_shape_entry_give_back(op, entry);
+    md_ds_shape_entry_release(entry);
     return out->failed ? md_fail_memory() : MD_OK;
 }

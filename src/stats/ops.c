@@ -3,6 +3,7 @@
 
 #include "base/status.h"
 #include "dispatch/cache/shape_entry.h"
+#include "dispatch/cache/table.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -55,7 +56,7 @@ static char *hints_text(const md_ds_op *op)
 
 static void count_all(md_ss_op *o, md_ds_op *op)
 {
-    md_ds_shape_entry_each(op, add_calls, o);
+    md_ds_table_each(op, add_calls, o);
     o->count[CALLS] += atomic_load_explicit(&op->count.forgotten_calls, memory_order_relaxed);
     for (int32_t i = 0; i < MD_COUNT(counter); i++)
         o->count[N_SUMS + i] =

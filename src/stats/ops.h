@@ -3,7 +3,7 @@
 #define MD_STATS_OPS_H
 
 #include "dispatch/call/index_sample.h"
-#include "dispatch/types.h"
+#include "dispatch/op.h"
 
 /* A sample of the values of an index tensor (MD_STATS_INDICES). */
 typedef struct md_ss_indices {

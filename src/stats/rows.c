@@ -3,6 +3,7 @@
 
 #include "dispatch/cache/shape_entry.h"
 #include "dispatch/select/describe.h"
+#include "dispatch/cache/table.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -105,7 +106,7 @@ void md_ss_rows_add(md_ss_rows *rows, md_ds_op *op)
 {
     visit v = {rows, op};
     md_ss_ops_add(&rows->ops, op);
-    md_ds_shape_entry_each(op, add_entry, &v);
+    md_ds_table_each(op, add_entry, &v);
     add_forgotten(rows, op);
 }
 

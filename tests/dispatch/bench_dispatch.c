@@ -60,7 +60,7 @@ static void make_raw(raw *r, md_op *op, data *d)
     r->n = v->n_params[0];
     call.blocks = r->geometry.blocks;
     md_kn_pack(r->params, v->param[0], r->n, &call);
-    md_ds_shape_entry_give_back(op->ds, entry);
+    md_ds_shape_entry_release(entry);
 }
 
 /* Shape k of "Y[i,j] = X[i,j] * 2 + B[j]". */

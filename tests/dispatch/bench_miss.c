@@ -6,6 +6,8 @@
 #include "base/task/pool.h"
 #include "dispatch/call/slow_call.h"
 #include "dispatch/cache/shape_entry.h"
+#include "dispatch/create.h"
+#include "dispatch/open.h"
 #include "support/devices/fake_device.h"
 #include "support/or_exit.h"
 
@@ -93,7 +95,7 @@ int main(int argc, char **argv)
         uint64_t start = md_clock_ns();
         CHECK(md_ds_find(&entry, op[which], NULL, &bound));
         double spent = (double)(md_clock_ns() - start) / 1e3;
-        md_ds_shape_entry_give_back(op[which], entry);
+        md_ds_shape_entry_release(entry);
         us[which % 5][count[which % 5]++] = spent;
         all_us[k] = spent;
     }

@@ -103,7 +103,7 @@ static void make_bare(item *x)
                              .attrs = x->raw.attribute};
     x->raw.config.numAttrs = md_dev_cuda_attributes(x->raw.attribute, k, g);
     x->raw.n_params = v->n_params[0];
-    md_ds_shape_entry_give_back(op, entry);
+    md_ds_shape_entry_release(entry);
 }
 
 static inline void start_bare(const bare *b)

@@ -3,6 +3,8 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "dispatch/cache/upgrade.h"
+#include "dispatch/call/fast_call.h"
+#include "dispatch/open.h"
 #include "family/numeric.h"
 #include "support/check.h"
 
@@ -310,7 +312,7 @@ md_ds_pick script_pick(md_ds_op *op, int64_t n, int64_t stride)
     assert_ok(md_ds_bind(&bound, op, v.arg, 2));
     assert_ok(md_ds_find(&entry, op, NULL, &bound));
     md_ds_pick pick = md_ds_plan_of(entry)->stage[0].pick;
-    md_ds_shape_entry_give_back(op, entry);
+    md_ds_shape_entry_release(entry);
     script_vectors_free(&v);
     return pick;
 }

@@ -8,6 +8,7 @@
 #define MD_TESTS_DISPATCH_SCRIPT_H
 
 #include "dispatch/call/slow_call.h"
+#include "dispatch/create.h"
 #include "support/devices/fake_device.h"
 
 enum { SCRIPT_ALPHA, SCRIPT_BETA, SCRIPT_GAMMA, SCRIPT_LAST, SCRIPT_FAMILIES };

@@ -5,7 +5,8 @@
 #include "support/check.h"
 
 #include "support/devices/sim_device.h"
-#include "dispatch/types.h"
+#include "dispatch/op.h"
+#include "dispatch/open.h"
 #include "tune/tune.h"
 
 #include <string.h>

@@ -3,6 +3,7 @@
 #include "base/status.h"
 #include "dispatch/select/select.h"
 #include "dispatch/script.h"
+#include "dispatch/call/fast_call.h"
 #include "support/check.h"
 
 #include <math.h>
@@ -201,7 +202,7 @@ static void measuring_touches_no_user_memory(void **state)
     assert_true(atomic_load(&script_now.row[SCRIPT_ALPHA][0].n_runs) > 0);
     for (int64_t i = 0; i < 32; i++)
         assert_true(v.y[i] == -7.0f && v.x[i] == (float)i);
-    md_ds_shape_entry_give_back(op, entry);
+    md_ds_shape_entry_release(entry);
     script_vectors_free(&v);
     md_ds_op_destroy(&op);
 }

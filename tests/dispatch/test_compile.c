@@ -8,6 +8,7 @@
 #include "dispatch/pool/points.h"
 #include "dispatch/pool/suggest.h"
 #include "dispatch/pool/tune_formula.h"
+#include "dispatch/create.h"
 #include "expr/catalogue.h"
 
 #include <stdlib.h>

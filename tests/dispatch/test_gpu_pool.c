@@ -6,6 +6,10 @@
 #include "dispatch/call/slow_call.h"
 #include "dispatch/select/select.h"
 #include "dispatch/pool/suggest.h"
+#include "dispatch/cache/upgrade.h"
+#include "dispatch/create.h"
+#include "dispatch/open.h"
+#include "dispatch/select/model.h"
 #include "support/check.h"
 #include "support/devices/fake_device.h"
 
@@ -93,7 +97,8 @@ static void served_by_the_pool(const char *formula, md_dtype dtype)
             md_ds_bound bound;
             md_ds_shape_entry *entry = NULL;
             bind(&bound, op, sizes[i], offset);
-            md_status s = md_ds_shape_entry_make(&entry, op, &bound.shape, &bound.as, NULL, true);
+            const md_ds_request request = {.shape = &bound.shape, .as = &bound.as, .effort = MD_DS_ONLY_READY};
+            md_status s = md_ds_shape_entry_make(&entry, op, &request);
             if (s != MD_OK)
                 fail_msg("%s %s at %lld x %lld, offset %d: %s", formula, md_dtype_name(dtype), (long long)sizes[i][0],
                          (long long)sizes[i][1], (int)offset, md_last_error());
@@ -172,10 +177,11 @@ static answer answer_at(md_ds_op *op, const int64_t *size)
     md_ds_shape_entry *entry = NULL;
     double us[MD_DS_MAX_VARIANTS];
     bind(&bound, op, size, 0);
-    assert_ok(md_ds_shape_entry_make(&entry, op, &bound.shape, &bound.as, NULL, true));
+    const md_ds_request request = {.shape = &bound.shape, .as = &bound.as, .effort = MD_DS_ONLY_READY};
+    assert_ok(md_ds_shape_entry_make(&entry, op, &request));
     const int32_t pick = md_ds_plan_of(entry)->stage[0].pick.variant;
     md_ds_shape_entry_free(entry);
-    md_ds_model_us(us, op, 0, bound.shape.size, c->n_variants);
+    md_ds_model_us(us, op, 0, bound.shape.size, c->n_variants, NULL);
     assert_in_range(pick, 0, c->n_variants - 1);
     answer a = {us[pick], us[pick]};
     for (int32_t i = 0; i < c->n_variants; i++)

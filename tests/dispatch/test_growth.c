@@ -4,6 +4,7 @@
 #include "dispatch/cache/upgrade.h"
 #include "dispatch/cache/shape_entry.h"
 #include "dispatch/script.h"
+#include "dispatch/call/fast_call.h"
 #include "support/check.h"
 
 #include <stdlib.h>
@@ -58,7 +59,7 @@ static void pick_is(md_ds_op *op, int64_t n, const char *name)
     assert_ok(md_ds_find(&entry, op, NULL, &bound));
     assert_string_equal(script_name(op, md_ds_plan_of(entry)->stage[0].pick.variant), name);
     assert_false(md_ds_plan_of(entry)->is_makeshift);
-    md_ds_shape_entry_give_back(op, entry);
+    md_ds_shape_entry_release(entry);
 }
 
 /* As if it had been made at once; what was chosen early is chosen anew. */

@@ -5,6 +5,7 @@
 #include "dispatch/cache/shape_entry.h"
 #include "dispatch/timed.h"
 #include "dispatch/online/trial.h"
+#include "dispatch/call/fast_call.h"
 #include "stats/explain.h"
 #include "support/check.h"
 

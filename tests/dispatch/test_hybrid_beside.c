@@ -2,6 +2,7 @@
  * way. */
 #include "dispatch/online/online.h"
 #include "dispatch/timed.h"
+#include "dispatch/call/fast_call.h"
 #include "support/check.h"
 
 #include <time.h>

@@ -5,6 +5,7 @@
 #include "dispatch/online/online.h"
 #include "dispatch/cache/shape_entry.h"
 #include "dispatch/timed.h"
+#include "dispatch/call/fast_call.h"
 #include "support/check.h"
 
 #include <math.h>

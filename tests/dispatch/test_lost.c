@@ -2,6 +2,8 @@
  * and calls run: everything after that fails and says so, nothing waits for ever, and all can be destroyed. */
 #include "base/status.h"
 #include "dispatch/script.h"
+#include "dispatch/bind/fault.h"
+#include "dispatch/call/fast_call.h"
 #include "support/devices/async_device.h"
 #include "support/check.h"
 

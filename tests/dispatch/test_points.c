@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "dispatch/pool/points.h"
 #include "dispatch/pool/tune_formula.h"
+#include "dispatch/create.h"
 
 #include <string.h>
 

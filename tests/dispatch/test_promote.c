@@ -5,6 +5,8 @@
 #include "dispatch/select/async_fill.h"
 #include "dispatch/cache/upgrade.h"
 #include "dispatch/script.h"
+#include "dispatch/call/fast_call.h"
+#include "dispatch/online/internal.h"
 #include "support/check.h"
 
 #include <pthread.h>

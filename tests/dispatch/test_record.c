@@ -1,6 +1,8 @@
 /* What is remembered of shapes: keys, eviction under held records, threads, workspace, allocators. */
 #include "base/status.h"
 #include "dispatch/script.h"
+#include "dispatch/cache/upgrade.h"
+#include "dispatch/call/fast_call.h"
 #include "support/check.h"
 
 #include <pthread.h>
@@ -65,7 +67,7 @@ static void a_record_is_a_shape_class(void **state)
     assert_int_equal(md_table_count(op->entries), 5);
     md_ds_shape_entry *all[] = {a, a, a, b, c, d, e};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        md_ds_shape_entry_give_back(op, all[i]);
+        md_ds_shape_entry_release(all[i]);
     assert_int_equal(a->users, 1);
     md_ds_op_destroy(&op);
 }
@@ -77,8 +79,8 @@ static void strides_of_single_elements_do_not_count(void **state)
     md_ds_op *op = op_of(100);
     md_ds_shape_entry *a = hold(op, 1, 0, 1);
     assert_ptr_equal(hold(op, 1, 0, 7), a);
-    md_ds_shape_entry_give_back(op, a);
-    md_ds_shape_entry_give_back(op, a);
+    md_ds_shape_entry_release(a);
+    md_ds_shape_entry_release(a);
     md_ds_op_destroy(&op);
 }
 
@@ -96,14 +98,14 @@ static void held_records_stay(void **state)
     md_ds_shape_entry *c = hold(op, 30, 0, 1);
     assert_true(c->is_loose && !a->is_loose && !b->is_loose);
     assert_ptr_equal(hold(op, 10, 0, 1), a); /* still there */
-    md_ds_shape_entry_give_back(op, a);
-    md_ds_shape_entry_give_back(op, a);
-    md_ds_shape_entry_give_back(op, c);
+    md_ds_shape_entry_release(a);
+    md_ds_shape_entry_release(a);
+    md_ds_shape_entry_release(c);
     assert_int_equal(script_call(NULL, op, 40, 1), 0); /* takes the place of a */
     assert_int_equal(op->count.evictions, 1);
     assert_ptr_equal(hold(op, 20, 0, 1), b);
-    md_ds_shape_entry_give_back(op, b);
-    md_ds_shape_entry_give_back(op, b);
+    md_ds_shape_entry_release(b);
+    md_ds_shape_entry_release(b);
     md_ds_op_destroy(&op);
 }
 
@@ -321,10 +323,11 @@ static void temporaries_that_cannot_be(void **state)
     md_kn_shape shape = {.size = {(int64_t)1 << 40, (int64_t)1 << 40, 0}};
     op = script_op(&world, two_stages, NULL);
     md_ds_shape_entry *entry = NULL;
-    assert_fails(md_ds_shape_entry_make(&entry, op, &shape, &(md_ds_as){0}, NULL, MD_DS_SOON), MD_INVALID_ARGUMENT,
+    const md_ds_request request = {.shape = &shape, .as = &(md_ds_as){0}, .effort = MD_DS_SOON};
+    assert_fails(md_ds_shape_entry_make(&entry, op, &request), MD_INVALID_ARGUMENT,
                  "more than 10^18 operations and bytes");
     shape.size[0] = 0; /* empty after all */
-    assert_ok(md_ds_shape_entry_make(&entry, op, &shape, &(md_ds_as){0}, NULL, MD_DS_SOON));
+    assert_ok(md_ds_shape_entry_make(&entry, op, &request));
     md_ds_shape_entry_free(entry);
     md_ds_op_destroy(&op);
 }

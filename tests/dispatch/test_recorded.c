@@ -4,6 +4,8 @@
 
 #include "base/status.h"
 #include "dispatch/select/select.h"
+#include "dispatch/create.h"
+#include "dispatch/select/model.h"
 #include "support/board.h"
 
 #include <math.h>
@@ -79,7 +81,7 @@ static double picked_us(world *w, md_ds_op *op, int32_t point)
     double us[MD_DS_MAX_VARIANTS], least = INFINITY, picked = -1.0;
     md_kn_shape shape;
     md_tn_shape(&shape, op->program, w->board.point[point].size);
-    md_ds_model_us(us, op, 0, shape.size, n);
+    md_ds_model_us(us, op, 0, shape.size, n, NULL);
     for (int32_t i = 0; i < n; i++) {
         const double recorded = board_us(&w->board, point, c->variant[i]->name);
         if (recorded <= 0.0 || us[i] >= least || md_ds_reject_reason(c, i, &shape))
@@ -142,7 +144,7 @@ static void add_pick(regret *built, regret *space, world *w, md_ds_op *op, int32
     md_kn_shape shape;
     md_ds_pick pick;
     md_tn_shape(&shape, op->program, w->board.point[point].size);
-    const md_ds_query query = {.shape = &shape, .by = w->board.point[point].size};
+    const md_ds_query query = {.shape = &shape, .select_sizes = w->board.point[point].size};
     if (md_ds_select(&pick, op, 0, &query) != MD_OK)
         return;
     for (int32_t v = 0; v < c->n_variants; v++) {

@@ -3,6 +3,8 @@
 #include "dispatch/pool/correct.h"
 #include "dispatch/select/select.h"
 #include "dispatch/script.h"
+#include "dispatch/call/fast_call.h"
+#include "dispatch/select/model.h"
 #include "support/check.h"
 
 #include <math.h>
@@ -55,7 +57,7 @@ static md_status record_of(md_ds_shape_entry **out, md_ds_op *op, int64_t n, con
     if (s == MD_OK)
         s = md_ds_find(out, op, NULL, &bound);
     if (s == MD_OK)
-        md_ds_shape_entry_give_back(op, *out);
+        md_ds_shape_entry_release(*out);
     script_vectors_free(&v);
     return s;
 }
@@ -116,13 +118,13 @@ static void what_was_not_measured_is_taken_to_be_off_alike(void **state)
     for (size_t i = 0; i < sizeof nonsense / sizeof *nonsense; i++) {
         observe(op, a, nonsense[i], 1.0);
         observe(op, b, nonsense[i], 1.5);
-        md_ds_model_us(us, op, 0, (const int64_t[MD_FX_MAX_DIMS]){100}, 3);
+        md_ds_model_us(us, op, 0, (const int64_t[MD_FX_MAX_DIMS]){100}, 3, NULL);
         assert_float_equal(us[a], 1.0, 1e-9);
         assert_float_equal(us[b], 1.5, 1e-9);
     }
     observe(op, a, 4.0, 1.0);
     observe(op, b, 1.5 * 9.0, 1.5);
-    md_ds_model_us(us, op, 0, (const int64_t[MD_FX_MAX_DIMS]){100}, 3);
+    md_ds_model_us(us, op, 0, (const int64_t[MD_FX_MAX_DIMS]){100}, 3, NULL);
     assert_float_equal(us[a], 4.0, 1e-9);
     assert_float_equal(us[b], 13.5, 1e-9);
     assert_float_equal(us[g], 1.2 * 6.0, 1e-9); /* sqrt(4 * 9) */

@@ -3,6 +3,8 @@
 #include "base/status.h"
 #include "dispatch/script.h"
 #include "dispatch/call/thread_cache.h"
+#include "dispatch/cache/table.h"
+#include "dispatch/call/fast_call.h"
 #include "support/check.h"
 
 #include <pthread.h>
@@ -109,7 +111,7 @@ static void add_calls(void *user, const md_ds_shape_entry *r)
 static uint64_t all_calls(md_ds_op *op)
 {
     sum s = {0};
-    md_ds_shape_entry_each(op, add_calls, &s);
+    md_ds_table_each(op, add_calls, &s);
     return s.calls + atomic_load(&op->count.forgotten_calls);
 }
 
@@ -146,7 +148,7 @@ static void a_known_shape_has_a_plan(void **state)
     assert_int_equal(all_calls(op), 2055);
     assert_int_equal(long_calls(op), 4);
     sum s = {0};
-    md_ds_shape_entry_each(op, add_calls, &s);
+    md_ds_table_each(op, add_calls, &s);
     assert_true(s.n_timed >= 4 + 6 && s.n_timed <= 4 + 10); /* the long ones, and one of 256 */
     assert_true(s.ns > 0);
     md_ds_op_destroy(&op);

@@ -1,6 +1,7 @@
 #include "dispatch/timed.h"
 
 #include "dispatch/cache/shape_entry.h"
+#include "dispatch/call/fast_call.h"
 #include "support/check.h"
 
 #include <stdlib.h>
@@ -166,7 +167,7 @@ md_ds_trial_state timed_trial_of(md_ds_op *op, const timed_call *c)
     md_ds_trial_state t = {0};
     md_ds_shape_entry *entry = record_of(op, c);
     (void)md_ds_trial_of(&t, op, entry);
-    md_ds_shape_entry_give_back(op, entry);
+    md_ds_shape_entry_release(entry);
     return t;
 }
 
@@ -176,7 +177,7 @@ void timed_wait_for_trial(md_ds_op *op, timed_call *c)
         assert_ok(md_ds_call(op, NULL, c->arg, 3));
         md_ds_shape_entry *entry = record_of(op, c);
         bool is_there = atomic_load(&entry->trial) || atomic_load(&entry->trial_state) == MD_DS_TRIAL_VAIN;
-        md_ds_shape_entry_give_back(op, entry);
+        md_ds_shape_entry_release(entry);
         if (is_there)
             return;
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
@@ -190,7 +191,7 @@ int32_t timed_in_charge(md_ds_op *op, const timed_call *c)
     int mark = 0, w = 0;
     char family = 0;
     const char *name = script_name(op, md_ds_plan_of(entry)->stage[0].pick.variant);
-    md_ds_shape_entry_give_back(op, entry);
+    md_ds_shape_entry_release(entry);
     assert_int_equal(sscanf(name, "%c%*[a-z]/v%d_w%d", &family, &mark, &w), 3);
     return mark + (family == 'a' ? 0 : family == 'b' ? 10 : 20);
 }

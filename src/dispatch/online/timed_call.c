@@ -78,7 +78,7 @@ void md_ds_begin_timing(md_ds_timed_call *out, struct md_ds_hybrid *h, md_ds_sha
 }
 
 /* Gives the marks and the hold on the entry back. */
-static void release(struct md_ds_hybrid *h, md_ds_timing *marks)
+static void release(md_ds_timing *marks)
 {
     md_ds_shape_entry_release(marks->entry);
     marks->entry = NULL;
@@ -95,7 +95,7 @@ void md_ds_end_timing(const md_ds_timed_call *call, struct md_ds_hybrid *h, md_d
     } else {
         md_ds_record_time(h, entry, &call->time, call->marks || s != MD_OK ? -1.0 : us);
         if (call->marks)
-            release(h, call->marks);
+            release(call->marks);
     }
     pthread_mutex_unlock(&h->lock);
 }
@@ -112,6 +112,6 @@ void md_ds_poll_timings(struct md_ds_hybrid *h)
             continue;
         atomic_fetch_sub_explicit(&h->n_marked, 1, memory_order_relaxed);
         md_ds_record_time(h, x->entry, x, us);
-        release(h, x);
+        release(x);
     }
 }

@@ -28,6 +28,14 @@ void md_ds_observe_at(md_ds_pool *c, const int64_t *select_sizes, const md_ds_me
     md_ds_observe(c, size, m, may_wait);
 }
 
+void md_ds_rank_observed(md_ds_pool *c, int32_t hint, md_ds_ranked variant)
+{
+    const md_ds_measured measured = {variant.variant, MD_TN_CLOCK_TUNING, variant.us, variant.model_us};
+    if (variant.model_us > 0.0)
+        md_ds_observe(c, c->space->hint[hint], &measured, true);
+    md_ds_rank(c, hint, variant);
+}
+
 void md_ds_correct(double *us, md_ds_pool *c, const int64_t *select_sizes, const int32_t *variant, int32_t n)
 {
     int64_t size[MD_TN_MAX_AXES] = {0};

@@ -17,6 +17,8 @@ typedef struct md_ds_measured {
 void md_ds_observe(md_ds_pool *c, const int64_t *size, const md_ds_measured *measured, bool may_wait);
 /** The same at sizes by dim id. */
 void md_ds_observe_at(md_ds_pool *c, const int64_t *select_sizes, const md_ds_measured *measured, bool may_wait);
+/** Puts a variant into a hint's ranking (md_ds_rank), and tells the correction its time if that is measured. */
+void md_ds_rank_observed(md_ds_pool *c, int32_t hint, md_ds_ranked variant);
 /** Corrects the model's times of n candidates (NULL: the first n) at sizes by dim id; those that are not positive
  * stay. */
 void md_ds_correct(double *us, md_ds_pool *c, const int64_t *select_sizes, const int32_t *variant, int32_t n);

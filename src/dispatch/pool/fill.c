@@ -2,6 +2,7 @@
 #include "dispatch/pool/fill.h"
 
 #include "base/status.h"
+#include "dispatch/pool/correct.h"
 #include "dispatch/pool/decide.h"
 #include "dispatch/pool/numeric.h"
 #include "dispatch/pool/points.h"
@@ -43,7 +44,7 @@ static md_status add_decision(md_ds_pool *c, const md_fa_family *f, const md_tn_
     if (slot < 0)
         return MD_OK;
     const double model_us = is_measured ? md_tn_predict_us(&c->target, f, &d->config, shape->size) : 0.0;
-    md_ds_rank(c, hint, (md_ds_ranked){.variant = slot, .us = d->us, .model_us = model_us});
+    md_ds_rank_observed(c, hint, (md_ds_ranked){.variant = slot, .us = d->us, .model_us = model_us});
     return MD_OK;
 }
 

@@ -3,7 +3,7 @@
 
 #include "base/task/fork.h"
 #include "base/status.h"
-#include "dispatch/pool/correct.h"
+#include "tune/model/correction.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -90,9 +90,6 @@ void md_ds_rank(md_ds_pool *c, int32_t hint, md_ds_ranked variant)
 {
     md_ds_ranks *r = c->draft;
     int32_t at = r->n[hint];
-    const md_ds_measured measured = {variant.variant, MD_TN_CLOCK_TUNING, variant.us, variant.model_us};
-    if (variant.model_us > 0.0)
-        md_ds_observe(c, c->space->hint[hint], &measured, true);
     if (at == MD_DS_MAX_RANKED || is_ranked(r, hint, variant.variant))
         return;
     for (; at > 0 && r->of[hint][at - 1].us > variant.us; at--)

@@ -69,8 +69,7 @@ md_status md_ds_pool_add_locked(int32_t *slot, md_ds_pool *c, const md_ds_candid
 /** Waits for all builds. Failed ones stay, and are never picked. */
 void md_ds_pool_wait(md_ds_pool *c);
 
-/** Puts a variant into a hint's ranking, unless it is there or the ranking is full. Where its time is measured the
- * correction of the model gets it. */
+/** Puts a variant into a hint's ranking, unless it is there or the ranking is full. */
 void md_ds_rank(md_ds_pool *c, int32_t hint, md_ds_ranked variant);
 
 #endif

@@ -2,6 +2,7 @@
 #include "dispatch/pool/tune.h"
 
 #include "base/status.h"
+#include "dispatch/pool/correct.h"
 #include "dispatch/pool/decide.h"
 #include "tune/tune.h"
 
@@ -132,10 +133,10 @@ static void rank_record(md_ds_pool *c, int32_t hint, const md_tn_record *r, cons
         if (slot < 0)
             continue;
         const md_bd_variant *v = c->variant[slot];
-        md_ds_rank(c, hint,
-                   (md_ds_ranked){.variant = slot,
-                                  .us = t->us,
-                                  .model_us = md_tn_predict_us(&c->target, v->family, &v->config, size)});
+        md_ds_rank_observed(c, hint,
+                            (md_ds_ranked){.variant = slot,
+                                           .us = t->us,
+                                           .model_us = md_tn_predict_us(&c->target, v->family, &v->config, size)});
     }
 }
 
