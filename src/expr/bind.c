@@ -203,7 +203,7 @@ static md_status check_reach(const binder *b, const md_fx_reach *r)
     int64_t extent =
         t->role == MD_FX_TEMP ? b->binding->size[t->dim[r->axis]] : b->binding->tensor[r->tensor].size[r->axis];
     int64_t lo, hi;
-    if (!md_fx_range(&lo, &hi, f, r->subscript, b->binding->size, r->n_guards, r->guard))
+    if (!md_fx_range(&lo, &hi, f, b->binding->size, r))
         return out_of_reach(f, r, extent, NULL);
     if (lo > hi)
         return MD_OK;

@@ -51,10 +51,9 @@ typedef struct md_fx_affine {
 /** False where the node is not affine (or overflows). Static sizes are folded into the constant. */
 bool md_fx_affine_of(md_fx_affine *out, const md_fx_formula *formula, const md_fx_node *node);
 
-/** Lowest and highest value of an integer expression when every index runs over its dim, dims have these sizes
- * (indexed by dim id) and the guards hold. Never too narrow; exact for affine expressions without guards. lo > hi
- * where it is never evaluated (an empty dim, guards that never hold). False where it cannot be bounded or overflows. */
-bool md_fx_range(int64_t *lo, int64_t *hi, const md_fx_formula *formula, const md_fx_node *node, const int64_t *size,
-                 int32_t n_guards, const md_fx_node *const *guard);
+/** Lowest and highest value of at->subscript when every index runs over its dim, dims have these sizes (indexed by dim
+ * id) and at's guards hold. Never too narrow; exact for affine expressions without guards. lo > hi where it is never
+ * evaluated (an empty dim, guards that never hold). False where it cannot be bounded or overflows. */
+bool md_fx_range(int64_t *lo, int64_t *hi, const md_fx_formula *formula, const int64_t *size, const md_fx_reach *at);
 
 #endif

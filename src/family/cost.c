@@ -60,7 +60,8 @@ void md_fa_host_count(md_fa_host_work *out, const md_st_stage *stage, const md_s
 {
     const int32_t number = (int32_t)(stage - program->stage);
     if (stage >= program->stage && stage < program->stage + program->n_stages)
-        md_st_know(out, sizeof *out, program, number, MD_ST_KNOWN_COUNT, make_known_count, NULL);
+        md_st_know(out, program, number,
+                   &(md_st_fact){.which = MD_ST_KNOWN_COUNT, .n_bytes = sizeof *out, .make = make_known_count});
     else
         make_count(out, stage, program); /* a part of one, made for a question */
 }

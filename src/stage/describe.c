@@ -161,7 +161,8 @@ static double flops_of(const md_st_program *p, int32_t stage, const int64_t *siz
     double elements = s->axis >= 0 ? rows * (double)md_st_size(p, s->axis, size) : rows;
     const md_st_product *g = &s->product;
     known_ops ops;
-    md_st_know(&ops, sizeof ops, p, stage, MD_ST_KNOWN_WORK, make_known_ops, size);
+    md_st_know(&ops, p, stage,
+               &(md_st_fact){.which = MD_ST_KNOWN_WORK, .n_bytes = sizeof ops, .make = make_known_ops, .user = size});
     if (ops.depends)
         ops.sum = ops_of_stage(p, s, size);
     double sum = rows * ops.sum.rows + elements * ops.sum.elements;

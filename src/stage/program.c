@@ -41,21 +41,20 @@ void md_st_program_destroy(md_st_program **program)
     *program = NULL;
 }
 
-void md_st_know(void *out, size_t n_bytes, const md_st_program *program, int32_t stage, int32_t which,
-                md_st_make_fn make, const void *user)
+void md_st_know(void *out, const md_st_program *program, int32_t stage, const md_st_fact *fact)
 {
     /* The program is its op's, and const only to those who read it. */
-    _Atomic(void *) *place = &((md_st_program *)(uintptr_t)program)->known[stage][which];
+    _Atomic(void *) *place = &((md_st_program *)(uintptr_t)program)->known[stage][fact->which];
     void *known = atomic_load_explicit(place, memory_order_acquire);
     if (known) {
-        memcpy(out, known, n_bytes);
+        memcpy(out, known, fact->n_bytes);
         return;
     }
-    make(out, program, stage, user);
-    void *made = malloc(n_bytes);
+    fact->make(out, program, stage, fact->user);
+    void *made = malloc(fact->n_bytes);
     if (!made)
         return;
-    memcpy(made, out, n_bytes);
+    memcpy(made, out, fact->n_bytes);
     if (!atomic_compare_exchange_strong_explicit(place, &known, made, memory_order_acq_rel, memory_order_acquire))
         free(made);
 }

@@ -123,12 +123,16 @@ typedef struct md_st_program {
  * names like "Y.1". Without it programs are as correct, but slower. OUT_OF_MEMORY leaves the formula as it was. */
 md_status md_st_split(md_fx_formula *formula);
 
-/** What `make` says of a stage, which costs walks over its expressions and never changes: made the first time, then
- * copied from where the program keeps it (`which`: its place). n_bytes of it; without memory it is made each time.
- * Thread-safe. */
-typedef void (*md_st_make_fn)(void *out, const md_st_program *program, int32_t stage, const void *user);
-void md_st_know(void *out, size_t n_bytes, const md_st_program *program, int32_t stage, int32_t which,
-                md_st_make_fn make, const void *user);
+/** A fact about a stage that costs walks over its expressions and never changes. */
+typedef struct md_st_fact {
+    int32_t which; /* its place in the program */
+    size_t n_bytes;
+    void (*make)(void *out, const md_st_program *program, int32_t stage, const void *user);
+    const void *user;
+} md_st_fact;
+/** Writes the fact to `out`: computed the first time, then copied from where the program keeps it; computed each time
+ * where memory is short. Thread-safe. */
+void md_st_know(void *out, const md_st_program *program, int32_t stage, const md_st_fact *fact);
 
 /** Makes the program of a formula, which must outlive it. */
 md_status md_st_program_create(md_st_program **out, const md_fx_formula *formula);

@@ -15,74 +15,75 @@ static void check(const char *value, const char *wanted)
     md_strbuf_finish(&b);
 }
 
+static const struct {
+    const char *value, *wanted;
+} folded[] = {
+    /* literals among themselves, in double */
+    {"X[i] * (2 * pi / 4)", "X[i] * 1.5707964"},
+    {"X[i] + sqrt(4)", "X[i] + 2"},
+    {"X[i] + 7 // 2", "X[i] + 3"},
+    {"i + -7 // 2 % 3", "i + 2"},
+    {"X[i] + 1 / 0", "X[i] + inf"},
+    {"X[i] + where(1 < 2, 3, 4)", "X[i] + 3"},
+    /* sizes */
+    {"size(n) * i", "4 * i"},
+    {"X[i] / size(n)", "X[i] / 4"},
+    {"mean[n](V[i,n])", "sum[n](V[i,n]) / 4"},
+    {"mean[n,j](V[n,j])", "sum[n,j](V[n,j]) / f32(4 * size(j))"},
+    {"mean[j](M[i] and W[i,j] > 0)", "f32(sum[j](i64(M[i] and W[i,j] > 0))) / f32(size(j))"},
+    {"mean[j](D[i] * W[i,j])", "sum[j](D[i] * f64(W[i,j])) / f64(size(j))"},
+    /* exact identities */
+    {"X[i] * 1", "X[i]"},
+    {"1 * X[i]", "X[i]"},
+    {"X[i] / 1", "X[i]"},
+    {"X[i] - 0", "X[i]"},
+    {"X[i] + -0.0", "X[i]"},
+    {"-0.0 + X[i]", "X[i]"},
+    {"-(-X[i])", "X[i]"},
+    {"pow(X[i], 1)", "X[i]"},
+    {"pow(X[i], 2)", "X[i] * X[i]"},
+    {"N[i] + 0", "N[i]"},
+    {"0 + N[i]", "N[i]"},
+    {"N[i] - 0", "N[i]"},
+    {"N[i] * 1", "N[i]"},
+    {"N[i] // 1", "N[i]"},
+    {"floor(N[i])", "N[i]"},
+    {"pow(N[i], 2)", "N[i] * N[i]"},
+    /* truth */
+    {"M[i] and true", "M[i]"},
+    {"true and M[i]", "M[i]"},
+    {"M[i] or false", "M[i]"},
+    {"not (not M[i])", "M[i]"},
+    {"i < 3 or true", "true"},
+    {"i < 3 and false", "false"},
+    {"where(true, X[i], 1)", "X[i]"},
+    {"where(1 > 2, 1, X[i])", "X[i]"},
+    {"where(not true, i, X[i])", "X[i]"},
+    /* casts */
+    {"f32(X[i])", "X[i]"},
+    {"bf16(bf16(X[i]))", "bf16(X[i])"},
+    {"f32(bf16(X[i]))", "bf16(X[i])"},
+    {"i32(N[i])", "N[i]"},
+    {"i64(N[i])", "N[i]"},
+    {"f64(D[i])", "D[i]"},
+    {"bool(M[i])", "M[i]"},
+    {"X[i] + bf16(0.1)", "X[i] + 0.100097656"},
+    {"X[i] + i32(3.7)", "X[i] + 3"},
+    {"i + u8(300.0)", "i + 255"},
+    {"i + u8(300)", "i + 44"},
+    {"f64(f32(D[i]))", "f64(f32(D[i]))"},
+    /* constants with a type: only where f32 and f64 arithmetic agree */
+    {"X[i] * (f32(0.5) + f32(0.25))", "X[i] * 0.75"},
+    {"D[i] * (f64(0.1) + f64(0.2))", "D[i] * 0.30000000000000004"},
+    {"sqrt(f32(4)) * X[i]", "2 * X[i]"},
+    {"where(f32(2) < f32(3), X[i], 0)", "X[i]"},
+};
+
 static void test_folded(void **state)
 {
     (void)state;
-    static const struct {
-        const char *value, *wanted;
-    } cases[] = {
-        /* literals among themselves, in double */
-        {"X[i] * (2 * pi / 4)", "X[i] * 1.5707964"},
-        {"X[i] + sqrt(4)", "X[i] + 2"},
-        {"X[i] + 7 // 2", "X[i] + 3"},
-        {"i + -7 // 2 % 3", "i + 2"},
-        {"X[i] + 1 / 0", "X[i] + inf"},
-        {"X[i] + where(1 < 2, 3, 4)", "X[i] + 3"},
-        /* sizes */
-        {"size(n) * i", "4 * i"},
-        {"X[i] / size(n)", "X[i] / 4"},
-        {"mean[n](V[i,n])", "sum[n](V[i,n]) / 4"},
-        {"mean[n,j](V[n,j])", "sum[n,j](V[n,j]) / f32(4 * size(j))"},
-        {"mean[j](M[i] and W[i,j] > 0)", "f32(sum[j](i64(M[i] and W[i,j] > 0))) / f32(size(j))"},
-        {"mean[j](D[i] * W[i,j])", "sum[j](D[i] * f64(W[i,j])) / f64(size(j))"},
-        /* exact identities */
-        {"X[i] * 1", "X[i]"},
-        {"1 * X[i]", "X[i]"},
-        {"X[i] / 1", "X[i]"},
-        {"X[i] - 0", "X[i]"},
-        {"X[i] + -0.0", "X[i]"},
-        {"-0.0 + X[i]", "X[i]"},
-        {"-(-X[i])", "X[i]"},
-        {"pow(X[i], 1)", "X[i]"},
-        {"pow(X[i], 2)", "X[i] * X[i]"},
-        {"N[i] + 0", "N[i]"},
-        {"0 + N[i]", "N[i]"},
-        {"N[i] - 0", "N[i]"},
-        {"N[i] * 1", "N[i]"},
-        {"N[i] // 1", "N[i]"},
-        {"floor(N[i])", "N[i]"},
-        {"pow(N[i], 2)", "N[i] * N[i]"},
-        /* truth */
-        {"M[i] and true", "M[i]"},
-        {"true and M[i]", "M[i]"},
-        {"M[i] or false", "M[i]"},
-        {"not (not M[i])", "M[i]"},
-        {"i < 3 or true", "true"},
-        {"i < 3 and false", "false"},
-        {"where(true, X[i], 1)", "X[i]"},
-        {"where(1 > 2, 1, X[i])", "X[i]"},
-        {"where(not true, i, X[i])", "X[i]"},
-        /* casts */
-        {"f32(X[i])", "X[i]"},
-        {"bf16(bf16(X[i]))", "bf16(X[i])"},
-        {"f32(bf16(X[i]))", "bf16(X[i])"},
-        {"i32(N[i])", "N[i]"},
-        {"i64(N[i])", "N[i]"},
-        {"f64(D[i])", "D[i]"},
-        {"bool(M[i])", "M[i]"},
-        {"X[i] + bf16(0.1)", "X[i] + 0.100097656"},
-        {"X[i] + i32(3.7)", "X[i] + 3"},
-        {"i + u8(300.0)", "i + 255"},
-        {"i + u8(300)", "i + 44"},
-        {"f64(f32(D[i]))", "f64(f32(D[i]))"},
-        /* constants with a type: only where f32 and f64 arithmetic agree */
-        {"X[i] * (f32(0.5) + f32(0.25))", "X[i] * 0.75"},
-        {"D[i] * (f64(0.1) + f64(0.2))", "D[i] * 0.30000000000000004"},
-        {"sqrt(f32(4)) * X[i]", "2 * X[i]"},
-        {"where(f32(2) < f32(3), X[i], 0)", "X[i]"},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i)
-        check(cases[i].value, cases[i].wanted);
+    for (size_t i = 0; i < sizeof folded / sizeof folded[0]; ++i)
+        check(folded[i].value, folded[i].wanted);
 }
 
 /* Each of these would change a bit, an error or an argument. */

@@ -266,17 +266,16 @@ static value reduce(machine *m, const md_fx_node *n)
     return is_position(n->op) ? whole(best_position) : sum;
 }
 
-value scan_to(machine *m, md_fx_op op, md_dtype type, bool exclusive, bool reverse, const md_fx_node *body,
-              int32_t index)
+value scan_to(machine *m, const md_st_scan *s, int32_t index)
 {
     int64_t n = size_of(m, index), last = m->at[index];
-    value sum = identity(op, type, body->type);
-    for (int64_t i = reverse ? n - 1 : 0; exclusive ? i != last
-                                          : reverse ? i >= last
-                                                    : i <= last;
-         i += reverse ? -1 : 1) {
+    value sum = identity(s->op, s->type, s->body->type);
+    for (int64_t i = s->reverse ? n - 1 : 0; s->exclusive ? i != last
+                                             : s->reverse ? i >= last
+                                                          : i <= last;
+         i += s->reverse ? -1 : 1) {
         m->at[index] = i;
-        sum = combine(op, sum, evaluate(m, body));
+        sum = combine(s->op, sum, evaluate(m, s->body));
     }
     m->at[index] = last;
     return sum;
@@ -302,7 +301,11 @@ value evaluate(machine *m, const md_fx_node *n)
     case MD_FX_REDUCE:
         return reduce(m, n);
     case MD_FX_SCAN:
-        return scan_to(m, n->op, n->type, n->exclusive, n->reverse, n->arg[0], n->bound[0]);
+        return scan_to(
+            m,
+            &(md_st_scan){
+                .op = n->op, .type = n->type, .exclusive = n->exclusive, .reverse = n->reverse, .body = n->arg[0]},
+            n->bound[0]);
     case MD_FX_REF:
         return m->row->ref[n->id];
     case MD_FX_COUNT:

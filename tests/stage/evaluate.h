@@ -44,7 +44,6 @@ int64_t size_of(const machine *m, int32_t index);
 /** Loops over indices, the last moving fastest: false where there is nothing (more). */
 bool first(machine *m, int32_t n, const int32_t *index);
 bool next(machine *m, int32_t n, const int32_t *index);
-value scan_to(machine *m, md_fx_op op, md_dtype type, bool exclusive, bool reverse, const md_fx_node *body,
-              int32_t index);
+value scan_to(machine *m, const md_st_scan *scan, int32_t index);
 
 #endif

@@ -168,7 +168,7 @@ static void run_along_axis(machine *m, const md_st_stage *s)
         if (s->axis >= 0)
             m->at[s->axis] = x;
         if (s->kind == MD_ST_SCAN)
-            r.ref[0] = scan_to(m, s->scan.op, s->scan.type, s->scan.exclusive, s->scan.reverse, s->scan.body, s->axis);
+            r.ref[0] = scan_to(m, &s->scan, s->axis);
         store_all(m, s);
     }
     m->row = NULL;

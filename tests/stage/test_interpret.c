@@ -26,14 +26,19 @@ static bool is_fragile(const char *text)
     return false;
 }
 
+typedef struct sample {
+    const char *text; /* of the formula */
+    bool is_random;
+    const data_options *options;
+} sample;
+
 /* Runs one formula once, staged or online. Returns false where sizes were refused. */
-static bool run_once(const md_fx_formula *f, const md_st_program *p, const char *text, bool online, bool is_random,
-                     const data_options *options, uint64_t *random)
+static bool run_once(const md_fx_formula *f, const md_st_program *p, const sample *s, bool online, uint64_t *random)
 {
     data_set d;
     char difference[256];
     md_fx_fault fault = {0};
-    bool is_bound = data_make(&d, f, random, options);
+    bool is_bound = data_make(&d, f, random, s->options);
     if (is_bound) {
         assert_ok(md_fx_evaluate(f, &d.binding, &fault));
         md_fx_binding b = d.binding;
@@ -42,12 +47,12 @@ static bool run_once(const md_fx_formula *f, const md_st_program *p, const char 
                 b.tensor[t].data = d.other[t];
         interpret(p, &b, &(interpret_options){.online = online, .random = random});
         if (!data_compare(&d, f, difference)) {
-            md_strbuf s = {0};
-            print_program(&s, p);
+            md_strbuf program = {0};
+            print_program(&program, p);
             n_tipped++;
-            if (!is_random || !is_fragile(text))
-                fail_msg("%s\n%s, %s\n%s", text, online ? "online" : "staged", difference, md_strbuf_text(&s));
-            md_strbuf_finish(&s);
+            if (!s->is_random || !is_fragile(s->text))
+                fail_msg("%s\n%s, %s\n%s", s->text, online ? "online" : "staged", difference, md_strbuf_text(&program));
+            md_strbuf_finish(&program);
         }
     }
     data_free(&d);
@@ -68,7 +73,7 @@ static int run_formula(const char *text, int times, bool is_random, md_dtype dty
     assert_ok(md_st_program_create(&p[0], f));
     assert_ok(md_st_program_create(&p[1], split));
     for (int i = 0; i < times; i++)
-        n += run_once(f, p[i / 2 % 2], text, i % 2 != 0, is_random, options, random);
+        n += run_once(f, p[i / 2 % 2], &(sample){text, is_random, options}, i % 2 != 0, random);
     for (int i = 0; i < p[1]->n_stages; i++)
         n_kind[p[1]->stage[i].kind]++;
     md_st_program_destroy(&p[0]);

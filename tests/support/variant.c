@@ -63,8 +63,7 @@ static int64_t axis_length(const bench *b, int32_t t, int32_t a)
     for (int32_t i = 0; i < b->formula->n_reaches; i++) {
         const md_fx_reach *r = &b->formula->reach[i];
         int64_t lo = 0, hi = 0;
-        if (r->tensor == t && r->axis == a &&
-            md_fx_range(&lo, &hi, b->formula, r->subscript, b->size, r->n_guards, r->guard) && lo <= hi)
+        if (r->tensor == t && r->axis == a && md_fx_range(&lo, &hi, b->formula, b->size, r) && lo <= hi)
             needed = MD_MAX(needed, hi + 1);
     }
     return MD_MAX(MD_MAX(needed, dim), b->c->high > 1 ? b->c->high : 1);

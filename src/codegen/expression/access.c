@@ -64,9 +64,13 @@ uint32_t md_cg_unit_tensors(const md_st_program *program, int32_t stage, int32_t
     if (lane < 0)
         return 0;
     if (lane == st->axis)
-        md_st_know(&tensors, sizeof tensors, program, stage, MD_ST_KNOWN_UNIT, make_unit, &lane);
+        md_st_know(
+            &tensors, program, stage,
+            &(md_st_fact){.which = MD_ST_KNOWN_UNIT, .n_bytes = sizeof tensors, .make = make_unit, .user = &lane});
     else if (st->n_outer > 0 && lane == st->outer[st->n_outer - 1])
-        md_st_know(&tensors, sizeof tensors, program, stage, MD_ST_KNOWN_UNIT_OUTER, make_unit, &lane);
+        md_st_know(&tensors, program, stage,
+                   &(md_st_fact){
+                       .which = MD_ST_KNOWN_UNIT_OUTER, .n_bytes = sizeof tensors, .make = make_unit, .user = &lane});
     else
         make_unit(&tensors, program, stage, &lane);
     return tensors;
@@ -126,13 +130,12 @@ static void add_affine(sum *s, md_cg *cg, const md_fx_affine *a, const char *str
 }
 
 /* One axis. */
-static void add_axis(md_cg_place *out, sum *s, md_cg *cg, int32_t tensor, int32_t axis, int32_t rank,
-                     const md_fx_node *subscript)
+static void add_axis(md_cg_place *out, sum *s, md_cg *cg, int32_t tensor, int32_t axis, const md_fx_node *subscript)
 {
     const char *stride = md_cg_format(cg, "p->s%" PRId32 "_%" PRId32, tensor, axis);
     md_fx_affine a;
     if (md_fx_affine_of(&a, cg->formula, subscript)) {
-        add_affine(s, cg, &a, stride, axis == rank - 1);
+        add_affine(s, cg, &a, stride, axis == cg->formula->tensor[tensor].rank - 1);
         return;
     }
     md_cg_name index = md_cg_check(out, cg, tensor, axis, subscript);
@@ -195,7 +198,7 @@ void md_cg_locate(md_cg_place *out, md_cg *cg, int32_t tensor, int32_t rank, con
     sum s = {0};
     int32_t n = is_flat_access(cg, rank, subscript) ? rank - cg->o.n_flat : rank;
     for (int32_t i = 0; i < n && cg->status == MD_OK; i++)
-        add_axis(out, &s, cg, tensor, i, rank, subscript[i]);
+        add_axis(out, &s, cg, tensor, i, subscript[i]);
     if (n < rank) {
         s.stride = "INT64_C(1)";
         s.is_unit = true;

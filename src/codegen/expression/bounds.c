@@ -30,7 +30,8 @@ static bool is_inside(const md_cg *cg, int32_t tensor, int32_t axis, const md_fx
         return false;
     for (int32_t i = 0; i < f->n_dims; i++)
         size[i] = f->dim[i].size >= 0 ? f->dim[i].size : INT64_C(1) << 40;
-    return md_fx_range(&lo, &hi, f, subscript, size, 0, NULL) && (lo > hi || (lo >= 0 && hi < extent));
+    return md_fx_range(&lo, &hi, f, size, &(md_fx_reach){.subscript = subscript}) &&
+           (lo > hi || (lo >= 0 && hi < extent));
 }
 
 static void also(const char **all, md_cg *cg, const char *one)

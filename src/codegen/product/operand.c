@@ -37,12 +37,20 @@ static void print_stride(md_strbuf *out, const md_fx_node *load, int32_t index)
     md_strbuf_add(out, n ? ")" : "0)");
 }
 
+/* Indices that move a load together, and the field of md_view for their stride. */
+typedef struct index_group {
+    const char *field;
+    int32_t n;
+    const int32_t *index;
+} index_group;
+
 /* `field` = the stride of the group's last index; the condition under which the whole group moves by it. */
-static void print_group(md_strbuf *out, md_strbuf *condition, const char *field, const md_cg_product *p,
-                        const md_fx_node *load, int32_t n, const int32_t *index)
+static void print_group(md_strbuf *out, md_strbuf *condition, const md_cg_product *p, const md_fx_node *load,
+                        const index_group *group)
 {
+    const int32_t n = group->n, *index = group->index;
     char size[32];
-    md_strbuf_printf(out, "        v->%s = ", field);
+    md_strbuf_printf(out, "        v->%s = ", group->field);
     if (n == 0)
         md_strbuf_add(out, "0");
     else
@@ -71,8 +79,8 @@ static void print_view(md_strbuf *out, const md_cg_product *p, int32_t operand)
         print_stride(out, load, g->batch[i]);
     }
     md_strbuf_add(out, ";\n");
-    print_group(out, &condition, "row", p, load, n, rows);
-    print_group(out, &condition, "step", p, load, g->n_k, g->k);
+    print_group(out, &condition, p, load, &(index_group){"row", n, rows});
+    print_group(out, &condition, p, load, &(index_group){"step", g->n_k, g->k});
     md_strbuf_printf(out, "        return 1%s;\n", md_strbuf_text(&condition));
     out->failed |= condition.failed;
     md_strbuf_finish(&condition);

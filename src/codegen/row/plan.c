@@ -275,7 +275,8 @@ void md_cg_row_plan_make(md_cg_row_plan *out, const md_cg_row_options *options)
     const uint32_t which = (uint32_t)(options->dialect == MD_DEV_CUDA) | (uint32_t)options->is_column << 1 |
                            (uint32_t)options->is_online << 2 | (uint32_t)(options->keep_points > 0) << 3;
     _Static_assert(MD_ST_KNOWN_PLANS == 16, "a place for each");
-    md_st_know(out, sizeof *out, options->program, options->stage, (int32_t)which, make_known, options);
+    md_st_know(out, options->program, options->stage,
+               &(md_st_fact){.which = (int32_t)which, .n_bytes = sizeof *out, .make = make_known, .user = options});
 }
 
 static int64_t slot_bytes(const md_cg_kept *kept, int64_t points)

@@ -177,18 +177,27 @@ static bool overflows(md_fx_op op, int64_t a, int64_t b)
     }
 }
 
+/* An operation with the common type of its operands. */
+typedef struct operation {
+    md_fx_op op;
+    int32_t n;
+    md_fx_node *const *arg;
+    md_dtype common;
+} operation;
+
 /* Literals only: computed here, in double or in int64, and weak again. */
-static md_status fold_literals(md_front *fr, md_fx_node **out, md_fx_op op, int32_t n, md_fx_node *const *arg,
-                               md_dtype common, const md_syntax *at)
+static md_status fold_literals(md_front *fr, md_fx_node **out, const operation *o, const md_syntax *at)
 {
-    const md_dtype type = md_fx_op_type(op, common);
+    md_fx_node *const *const arg = o->arg;
+    const md_fx_op op = o->op;
+    const md_dtype type = md_fx_op_type(op, o->common);
     double x[3] = {0};
     int64_t k[3] = {0};
-    for (int32_t i = 0; i < n; ++i) {
+    for (int32_t i = 0; i < o->n; ++i) {
         x[i] = number_of(arg[i]);
         k[i] = arg[i]->integer;
     }
-    if (type == MD_BOOL && common == MD_I64)
+    if (type == MD_BOOL && o->common == MD_I64)
         return truth(fr, out, md_scalar_int(op)(k[0], k[1], k[2]) != 0, at);
     if (type == MD_BOOL)
         return truth(fr, out, md_scalar_test(op)(x[0], x[1]), at);
@@ -211,19 +220,18 @@ static bool is_foldable(md_fx_op op, int32_t n, md_fx_node *const *arg)
 }
 
 /* Weak operations keep their operands as they are until a type is known: where(c, 1, 0) * x. */
-static md_status weak_op(md_front *fr, md_fx_node **out, md_fx_op op, int32_t n, md_fx_node *const *arg,
-                         md_dtype common, const md_syntax *at)
+static md_status weak_op(md_front *fr, md_fx_node **out, const operation *o, const md_syntax *at)
 {
     md_fx_node *copy[3];
-    for (int32_t i = 0; i < n; ++i) {
-        copy[i] = arg[i];
-        if (is_condition(op, i))
-            MD_TRY(md_infer_convert(fr, &copy[i], arg[i], MD_BOOL));
+    for (int32_t i = 0; i < o->n; ++i) {
+        copy[i] = o->arg[i];
+        if (is_condition(o->op, i))
+            MD_TRY(md_infer_convert(fr, &copy[i], o->arg[i], MD_BOOL));
     }
-    MD_TRY(new_node(fr, out, MD_FX_OP, md_fx_op_type(op, common), at));
-    (*out)->op = op;
+    MD_TRY(new_node(fr, out, MD_FX_OP, md_fx_op_type(o->op, o->common), at));
+    (*out)->op = o->op;
     (*out)->weak = true;
-    return set_args(fr, *out, n, copy);
+    return set_args(fr, *out, o->n, copy);
 }
 
 md_status md_infer_op(md_front *front, md_fx_node **out, md_fx_op op, int32_t n, md_fx_node *const *arg,
@@ -232,10 +240,11 @@ md_status md_infer_op(md_front *front, md_fx_node **out, md_fx_op op, int32_t n,
     bool is_weak;
     const md_dtype common = common_type(op, n, arg, &is_weak);
     const md_dtype type = md_fx_op_type(op, common);
+    const operation o = {op, n, arg, common};
     if (is_weak && is_foldable(op, n, arg))
-        return fold_literals(front, out, op, n, arg, common, at);
+        return fold_literals(front, out, &o, at);
     if (is_weak && type != MD_BOOL)
-        return weak_op(front, out, op, n, arg, common, at);
+        return weak_op(front, out, &o, at);
     /* What is computed in: the result's type, or, of a test, the operands' own. */
     const bool is_real_test = n == 1 && md_fx_op_is_test(op); /* isnan, isinf */
     const md_dtype operand = is_real_test && common != MD_F64 ? MD_F32 : type == MD_BOOL ? common : type;

@@ -330,14 +330,13 @@ static void hold(md_range *r, const md_fx_node *condition, bool holds)
     }
 }
 
-bool md_fx_range(int64_t *lo, int64_t *hi, const md_fx_formula *formula, const md_fx_node *node, const int64_t *size,
-                 int32_t n_guards, const md_fx_node *const *guard)
+bool md_fx_range(int64_t *lo, int64_t *hi, const md_fx_formula *formula, const int64_t *size, const md_fx_reach *at)
 {
     md_range r = {.formula = formula, .size = size, .steps = MAX_STEPS};
     md_range_interval range;
-    for (int32_t i = 0; i < n_guards; i++)
-        hold(&r, guard[i], true);
-    if (!range_of(&r, &range, node) && !r.is_empty)
+    for (int32_t i = 0; i < at->n_guards; i++)
+        hold(&r, at->guard[i], true);
+    if (!range_of(&r, &range, at->subscript) && !r.is_empty)
         return false;
     if (r.is_empty)
         range = (md_range_interval){0, -1};

@@ -16,7 +16,7 @@ static int64_t length_needed(const md_fx_formula *f, int32_t t, int32_t axis, co
         int64_t lo, hi;
         if (r->tensor != t || r->axis != axis)
             continue;
-        if (md_fx_range(&lo, &hi, f, r->subscript, size, r->n_guards, r->guard) && lo <= hi && hi < INT64_MAX)
+        if (md_fx_range(&lo, &hi, f, size, r) && lo <= hi && hi < INT64_MAX)
             needed = MD_MAX(needed, hi + 1);
     }
     return needed;

@@ -149,8 +149,7 @@ static void stretch(maker *m)
         const md_fx_reach *r = &m->f->reach[i];
         int32_t dim = m->f->tensor[r->tensor].dim[r->axis];
         int64_t lo, hi;
-        if (m->f->tensor[r->tensor].at_least[r->axis] &&
-            md_fx_range(&lo, &hi, m->f, r->subscript, m->d->size, r->n_guards, r->guard))
+        if (m->f->tensor[r->tensor].at_least[r->axis] && md_fx_range(&lo, &hi, m->f, m->d->size, r))
             m->d->size[dim] = MD_MAX(m->d->size[dim], hi + 1);
     }
 }

@@ -128,7 +128,8 @@ static void make_apart(void *out, const md_st_program *program, int32_t stage, c
 double md_fa_cuda_row_apart(const md_fa_target *target)
 {
     double apart = 1;
-    md_st_know(&apart, sizeof apart, target->program, target->stage, MD_ST_KNOWN_APART, make_apart, target);
+    md_st_know(&apart, target->program, target->stage,
+               &(md_st_fact){.which = MD_ST_KNOWN_APART, .n_bytes = sizeof apart, .make = make_apart, .user = target});
     return apart;
 }
 

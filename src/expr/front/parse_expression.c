@@ -1,0 +1,314 @@
+/* Parses expressions: recursive descent over primaries, precedence climbing over operators.
+ *
+ *   primary := number | name | name "(" operands ")" | tensor | binder "[" names "]" "(" operands ")"
+ *            | "(" expression ")"
+ *   tensor  := name [":" dtype] "[" [expression {"," expression}] "]" */
+#include "base/status.h"
+#include "expr/diag.h"
+#include "expr/front/parser.h"
+#include "expr/ops.h"
+
+#include <string.h>
+
+static const char *const sign_text[MD_TOKEN_N_KINDS] = {
+#define SIGN_TEXT(name, text) [MD_TOKEN_##name] = text,
+    MD_LEX_SIGNS(SIGN_TEXT)
+#undef SIGN_TEXT
+};
+
+/* ---- helpers ---- */
+
+bool md_parse_is(const md_token *t, const char *name)
+{
+    return t->kind == MD_TOKEN_NAME && strcmp(t->text, name) == 0;
+}
+
+md_status md_parse_expected(const md_parser *p, const char *what)
+{
+    if (p->at->kind == MD_TOKEN_END)
+        return md_fx_complain(p->text, p->at->line, p->at->column, "expected %s, but the formula ends here", what);
+    return md_fx_complain(p->text, p->at->line, p->at->column, "expected %s before '%s'", what, p->at->text);
+}
+
+bool md_parse_accept(md_parser *p, md_token_kind kind)
+{
+    if (p->at->kind != kind)
+        return false;
+    ++p->at;
+    return true;
+}
+
+md_status md_parse_expect(md_parser *p, md_token_kind kind)
+{
+    char what[8] = "'";
+    if (md_parse_accept(p, kind))
+        return MD_OK;
+    strcat(strcat(what, sign_text[kind]), "'");
+    return md_parse_expected(p, what);
+}
+
+static md_status new_node(md_parser *p, md_syntax **out, md_syntax_kind kind, const md_token *at)
+{
+    if (++p->n_nodes > MD_SYNTAX_MAX_NODES)
+        return md_fx_complain(p->text, at->line, at->column, "the formula has more than %d terms", MD_SYNTAX_MAX_NODES);
+    md_syntax *const s = md_arena_alloc(p->arena, sizeof *s);
+    if (!s)
+        return md_fail_memory();
+    *s = (md_syntax){.kind = kind, .name = at->text, .line = at->line, .column = at->column, .depth = 1};
+    *out = s;
+    return MD_OK;
+}
+
+/* Hands over the operands; a tree too deep for a recursive walk ends here. */
+static md_status set_args(md_parser *p, md_syntax *s, int32_t n, md_syntax *const *arg)
+{
+    s->n_args = n;
+    s->arg = md_arena_alloc(p->arena, (size_t)MD_MAX(n, 1) * sizeof(md_syntax *));
+    if (!s->arg)
+        return md_fail_memory();
+    for (int32_t i = 0; i < n; ++i) {
+        s->arg[i] = arg[i];
+        s->depth = MD_MAX(s->depth, arg[i]->depth + 1);
+    }
+    if (s->depth > MD_SYNTAX_MAX_DEPTH)
+        return md_fx_complain(p->text, s->line, s->column, "the expression is nested more than %d deep; use let",
+                              MD_SYNTAX_MAX_DEPTH);
+    return MD_OK;
+}
+
+/* expression {"," expression} close; the opening sign is behind us. */
+static md_status parse_operands(md_parser *p, md_syntax *s, md_token_kind close, int32_t most, const char *too_many)
+{
+    md_syntax *arg[MD_SYNTAX_MAX_OPERANDS];
+    int32_t n = 0;
+    if (!md_parse_accept(p, close)) {
+        do {
+            if (n == most)
+                return md_fx_complain(p->text, p->at->line, p->at->column, "%s", too_many);
+            MD_TRY(md_parse_expression(p, &arg[n], 0));
+            ++n;
+        } while (md_parse_accept(p, MD_TOKEN_COMMA));
+        if (!md_parse_accept(p, close))
+            return md_parse_expected(p, close == MD_TOKEN_CLOSE ? "',' or ')'" : "',' or ']'");
+    }
+    return set_args(p, s, n, arg);
+}
+
+md_status md_parse_dtype(md_parser *p, md_dtype *out)
+{
+    if (p->at->kind != MD_TOKEN_NAME)
+        return md_parse_expected(p, "a dtype");
+    const md_dtype t = md_dtype_parse(p->at->text);
+    if (t == MD_DTYPE_DEFAULT) {
+        md_fx_nearest near = {.wanted = p->at->text};
+        for (int d = MD_F32; d <= MD_BOOL; ++d)
+            md_fx_nearest_offer(&near, md_dtype_name((md_dtype)d));
+        return md_fx_complain(p->text, p->at->line, p->at->column, "'%s' is no dtype%s%s%s", p->at->text,
+                              MD_FX_NEAREST_ARGS(near));
+    }
+    if (t > MD_BOOL)
+        return md_fx_complain(p->text, p->at->line, p->at->column, "dtype %s is reserved: nothing computes with it yet",
+                              p->at->text);
+    ++p->at;
+    *out = t;
+    return MD_OK;
+}
+
+/* ---- primaries ---- */
+
+static const char *const too_many_axes = "a tensor has at most 8 axes";
+
+md_status md_parse_tensor(md_parser *p, md_syntax **out)
+{
+    const md_token *const name = p->at++;
+    MD_TRY(new_node(p, out, MD_SYNTAX_TENSOR, name));
+    if (md_fx_is_word(name->text))
+        return md_fx_complain(p->text, name->line, name->column,
+                              "'%s' is a word of the language and cannot name a tensor", name->text);
+    if (md_parse_accept(p, MD_TOKEN_COLON))
+        MD_TRY(md_parse_dtype(p, &(*out)->dtype));
+    MD_TRY(md_parse_expect(p, MD_TOKEN_LEFT));
+    return parse_operands(p, *out, MD_TOKEN_RIGHT, MD_MAX_RANK, too_many_axes);
+}
+
+static md_status parse_index_name(md_parser *p, md_syntax **out)
+{
+    if (p->at->kind != MD_TOKEN_NAME)
+        return md_parse_expected(p, "an index name");
+    if (md_fx_is_word(p->at->text))
+        return md_fx_complain(p->text, p->at->line, p->at->column,
+                              "'%s' is a word of the language and cannot name an index", p->at->text);
+    return new_node(p, out, MD_SYNTAX_NAME, p->at++);
+}
+
+static md_status parse_binder(md_parser *p, md_syntax **out, md_fx_op op)
+{
+    md_syntax *index[MD_MAX_RANK];
+    MD_TRY(new_node(p, out, MD_SYNTAX_BINDER, p->at++));
+    md_syntax *const s = *out;
+    s->op = op;
+    ++p->at; /* '[' */
+    do {
+        if (s->n_indices == MD_MAX_RANK)
+            return md_fx_complain(p->text, p->at->line, p->at->column, "at most %d indices can be bound at once",
+                                  MD_MAX_RANK);
+        MD_TRY(parse_index_name(p, &index[s->n_indices]));
+        ++s->n_indices;
+    } while (md_parse_accept(p, MD_TOKEN_COMMA));
+    if (!md_parse_accept(p, MD_TOKEN_RIGHT))
+        return md_parse_expected(p, "',' or ']'");
+    s->index = md_arena_alloc(p->arena, sizeof index);
+    if (!s->index)
+        return md_fail_memory();
+    memcpy(s->index, index, (size_t)s->n_indices * sizeof index[0]);
+    MD_TRY(md_parse_expect(p, MD_TOKEN_OPEN));
+    return parse_operands(p, s, MD_TOKEN_CLOSE, MD_SYNTAX_MAX_OPERANDS, "too many operands");
+}
+
+/* size(index) or size(tensor.axis): what stands inside is a name, not an expression. */
+static md_status parse_size(md_parser *p, md_syntax **out)
+{
+    MD_TRY(new_node(p, out, MD_SYNTAX_SIZE, p->at));
+    p->at += 2; /* size ( */
+    if (p->at->kind != MD_TOKEN_NAME)
+        return md_parse_expected(p, "an index name");
+    (*out)->name = p->at->text;
+    (*out)->line = p->at->line;
+    (*out)->column = p->at->column;
+    (*out)->integer = -1;
+    ++p->at;
+    if (md_parse_accept(p, MD_TOKEN_DOT)) {
+        if (p->at->kind != MD_TOKEN_INTEGER)
+            return md_parse_expected(p, "an axis number");
+        (*out)->integer = (p->at++)->integer;
+    }
+    return md_parse_expect(p, MD_TOKEN_CLOSE);
+}
+
+/* name[...](...) can only be meant as a reduction or scan. */
+static md_status complain_of_binder(const md_parser *p, const md_token *name)
+{
+    md_fx_nearest near = {.wanted = name->text};
+    for (md_fx_op op = MD_FX_NO_OP; op < MD_FX_N_OPS; ++op)
+        if (md_fx_op_is_binder(op))
+            md_fx_nearest_offer(&near, md_fx_op_text(op));
+    return md_fx_complain(p->text, name->line, name->column, "there is no reduction '%s'%s%s%s", name->text,
+                          MD_FX_NEAREST_ARGS(near));
+}
+
+static md_status parse_word(md_parser *p, md_syntax **out)
+{
+    const md_token *const name = p->at, *const next = p->at + 1;
+    const md_fx_op binder = md_fx_binder_named(name->text);
+    if (binder && next->kind == MD_TOKEN_LEFT)
+        return parse_binder(p, out, binder);
+    if (md_parse_is(name, "size") && next->kind == MD_TOKEN_OPEN)
+        return parse_size(p, out);
+    if (next->kind == MD_TOKEN_LEFT || next->kind == MD_TOKEN_COLON) {
+        MD_TRY(md_parse_tensor(p, out));
+        return p->at->kind == MD_TOKEN_OPEN ? complain_of_binder(p, name) : MD_OK;
+    }
+    ++p->at;
+    MD_TRY(new_node(p, out, next->kind == MD_TOKEN_OPEN ? MD_SYNTAX_CALL : MD_SYNTAX_NAME, name));
+    if (!md_parse_accept(p, MD_TOKEN_OPEN))
+        return MD_OK;
+    return parse_operands(p, *out, MD_TOKEN_CLOSE, MD_SYNTAX_MAX_OPERANDS, "too many operands");
+}
+
+static md_status parse_primary(md_parser *p, md_syntax **out)
+{
+    const md_token *const t = p->at;
+    if (t->kind == MD_TOKEN_NAME && !md_parse_is(t, "and") && !md_parse_is(t, "or") && !md_parse_is(t, "let") &&
+        !md_parse_is(t, "scalar"))
+        return parse_word(p, out);
+    if (t->kind == MD_TOKEN_INTEGER || t->kind == MD_TOKEN_REAL) {
+        MD_TRY(new_node(p, out, t->kind == MD_TOKEN_REAL ? MD_SYNTAX_REAL : MD_SYNTAX_INTEGER, p->at++));
+        (*out)->integer = t->integer;
+        (*out)->real = t->real;
+        return MD_OK;
+    }
+    if (md_parse_accept(p, MD_TOKEN_OPEN)) {
+        MD_TRY(md_parse_expression(p, out, 0));
+        return md_parse_expect(p, MD_TOKEN_CLOSE);
+    }
+    return md_parse_expected(p, "an expression");
+}
+
+/* ---- expressions ---- */
+
+enum { LEVEL_OR = 1, LEVEL_AND, LEVEL_NOT, LEVEL_COMPARE, LEVEL_SUM, LEVEL_TERM, LEVEL_SIGN };
+
+typedef struct binary {
+    md_fx_op op;
+    int level;
+} binary;
+
+static binary binary_at(const md_token *t)
+{
+    static const binary by_sign[MD_TOKEN_N_KINDS] = {
+        [MD_TOKEN_LT] = {MD_FX_LT, LEVEL_COMPARE},         [MD_TOKEN_LE] = {MD_FX_LE, LEVEL_COMPARE},
+        [MD_TOKEN_GT] = {MD_FX_GT, LEVEL_COMPARE},         [MD_TOKEN_GE] = {MD_FX_GE, LEVEL_COMPARE},
+        [MD_TOKEN_EQ] = {MD_FX_EQ, LEVEL_COMPARE},         [MD_TOKEN_NE] = {MD_FX_NE, LEVEL_COMPARE},
+        [MD_TOKEN_PLUS] = {MD_FX_ADD, LEVEL_SUM},          [MD_TOKEN_MINUS] = {MD_FX_SUB, LEVEL_SUM},
+        [MD_TOKEN_STAR] = {MD_FX_MUL, LEVEL_TERM},         [MD_TOKEN_SLASH] = {MD_FX_DIV, LEVEL_TERM},
+        [MD_TOKEN_SLASHES] = {MD_FX_FLOORDIV, LEVEL_TERM}, [MD_TOKEN_PERCENT] = {MD_FX_MOD, LEVEL_TERM},
+    };
+    if (md_parse_is(t, "or"))
+        return (binary){MD_FX_OR, LEVEL_OR};
+    if (md_parse_is(t, "and"))
+        return (binary){MD_FX_AND, LEVEL_AND};
+    return by_sign[t->kind];
+}
+
+/* "-" or "not" before an operand. */
+static md_status parse_prefix(md_parser *p, md_syntax **out, md_fx_op op, int level)
+{
+    md_syntax *operand;
+    MD_TRY(new_node(p, out, MD_SYNTAX_OP, p->at++));
+    (*out)->op = op;
+    MD_TRY(md_parse_expression(p, &operand, level));
+    return set_args(p, *out, 1, &operand);
+}
+
+static md_status parse_operand(md_parser *p, md_syntax **out, int least)
+{
+    if (p->at->kind == MD_TOKEN_MINUS)
+        return parse_prefix(p, out, MD_FX_NEG, LEVEL_SIGN);
+    if (md_parse_is(p->at, "not")) {
+        if (least > LEVEL_NOT)
+            return md_fx_complain(p->text, p->at->line, p->at->column, "'not' needs parentheses here");
+        return parse_prefix(p, out, MD_FX_NOT, LEVEL_NOT);
+    }
+    return parse_primary(p, out);
+}
+
+/* `least`: the loosest operator that may be taken. Comparisons do not chain; all else groups to the left. */
+static md_status parse_binaries(md_parser *p, md_syntax **out, int least)
+{
+    MD_TRY(parse_operand(p, out, least));
+    bool was_compared = false;
+    for (binary b = binary_at(p->at); b.op && b.level >= least; b = binary_at(p->at)) {
+        /* `not` binds more loosely than a comparison, which it has taken already. */
+        md_syntax *side[2] = {*out, NULL};
+        if (b.level == LEVEL_COMPARE && was_compared)
+            return md_fx_complain(p->text, p->at->line, p->at->column,
+                                  "comparisons do not chain; write 'a < b and b < c'");
+        was_compared = b.level == LEVEL_COMPARE;
+        MD_TRY(new_node(p, out, MD_SYNTAX_OP, p->at++));
+        (*out)->op = b.op;
+        MD_TRY(md_parse_expression(p, &side[1], b.level + 1));
+        MD_TRY(set_args(p, *out, 2, side));
+    }
+    return MD_OK;
+}
+
+md_status md_parse_expression(md_parser *p, md_syntax **out, int least)
+{
+    if (p->depth == MD_SYNTAX_MAX_DEPTH)
+        return md_fx_complain(p->text, p->at->line, p->at->column,
+                              "the expression is nested more than %d deep; use let", MD_SYNTAX_MAX_DEPTH);
+    ++p->depth;
+    MD_TRY(parse_binaries(p, out, least));
+    --p->depth;
+    return MD_OK;
+}
