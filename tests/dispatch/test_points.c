@@ -1,4 +1,4 @@
-/* Points beside the hints (rows at no boundary, lopsided shapes): tuned where that is asked for, and pools then have
+/* Extra points off the hints (rows at no boundary, lopsided shapes): tuned where that is asked for, and pools then have
  * what was found there. On a simulated GPU. */
 #include "dispatch/sim_world.h"
 
@@ -114,10 +114,10 @@ static void look(int32_t *n_measured, int32_t *n_in_pool, world *w)
         *n_in_pool += best[0] && is_there;
     }
     md_ds_op_destroy(&op);
-    printf("%d points beside the hints, %d measured, the best of %d of them in the pool\n", n, *n_measured, *n_in_pool);
+    printf("%d extra points, %d measured, the best of %d of them in the pool\n", n, *n_measured, *n_in_pool);
 }
 
-static void pools_have_what_was_found_beside_hints(void **state)
+static void pools_have_what_was_found_at_extra_points(void **state)
 {
     (void)state;
     world w;
@@ -139,6 +139,6 @@ static void pools_have_what_was_found_beside_hints(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(pools_have_what_was_found_beside_hints)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(pools_have_what_was_found_at_extra_points)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

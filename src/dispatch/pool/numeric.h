@@ -1,7 +1,7 @@
 /* Numeric policies. Under `deterministic` and `batch_invariant` every shape has one numeric class: that of the first
- * representative that fits it, of those listed at the nearest probe. Probes are a few fixed points of the sizes. Probes,
- * lists and representatives follow from the formula and the device alone: not from hints, threads, measured rates or
- * the shapes that came before. */
+ * representative that fits it, of those listed at the nearest probe. Probes are a few fixed points of the sizes.
+ * Probes, lists and representatives follow from the formula and the device alone: not from hints, threads, measured
+ * rates or the shapes that came before. */
 #ifndef MD_DISPATCH_POOL_NUMERIC_H
 #define MD_DISPATCH_POOL_NUMERIC_H
 
@@ -35,8 +35,8 @@ typedef struct md_ds_numeric {
 md_status md_ds_numeric_create(md_ds_numeric **out, const md_fa_target *target, const md_ds_space *space,
                                const md_ds_policy *policy);
 
-/** The class that serves a shape, of a representative that is not known to have failed. MD_DS_NO_CLASS, which no variant
- * has, where there is none; 0 without a numeric policy (NULL). */
+/** The class that serves a shape, of a representative that is not known to have failed. MD_DS_NO_CLASS, which no
+ * variant has, where there is none; 0 without a numeric policy (NULL). */
 #define MD_DS_NO_CLASS UINT64_C(2)
 uint64_t md_ds_numeric_class(const md_ds_numeric *numeric, const md_kn_shape *shape);
 

@@ -1,3 +1,4 @@
+/* Points that pools have variants for: hints, their ragged twins, and lopsided points. */
 #include "dispatch/pool/points.h"
 
 #include "base/status.h"
@@ -12,8 +13,8 @@ double md_ds_work(const md_fa_target *target, const int64_t *size)
     return flops + bytes;
 }
 
-/* Models and geometries count in 64 bits. A hint beyond every machine stands for "large" as well after halving its
- * largest size, again and again. Sizes of a hint are no limits, so that static ones may be halved too. */
+/* Models and geometries count in 64 bits. A hint larger than any machine could run still stands for "large" when its
+ * largest sizes are halved. Static sizes are halved, too: a hint is no limit. */
 void md_ds_bring_into_reach(int64_t size[MD_FX_MAX_DIMS], const md_fa_target *target)
 {
     static const double most = 1e15;
@@ -28,7 +29,7 @@ void md_ds_bring_into_reach(int64_t size[MD_FX_MAX_DIMS], const md_fa_target *ta
     }
 }
 
-/* Sizes as they are met at no boundary: odd ones, so that nothing is made whose rows all lie at one. */
+/* Odd sizes, so that rows start at no boundary of memory. */
 static void make_ragged(int64_t size[MD_FX_MAX_DIMS], const md_ds_space *space)
 {
     for (int32_t k = 0; k < space->n; k++) {
@@ -61,7 +62,7 @@ void md_ds_hint_point(md_tn_point *out, const md_fa_target *target, const md_ds_
     finish_point(out, target, space, is_ragged);
 }
 
-/* A point away from the diagonal: one dim long, the others short. */
+/* A lopsided point: one dim long, the others short. */
 typedef struct corner {
     int64_t at_long, at_short;
 } corner;
@@ -69,11 +70,13 @@ static const corner corners_of_one[] = {{1 << 18, 1}, {1 << 24, 1}};
 static const corner corners_of_many[] = {{1 << 20, 2},    {1 << 20, 16}, {1 << 18, 64}, {1 << 16, 256}, {1 << 15, 512},
                                          {1 << 14, 1024}, {8192, 2048},  {8192, 4096},  {12288, 4096},  {1024, 64},
                                          {2048, 64},      {4096, 64},    {1 << 24, 1}};
-enum { OF_SCANS = 1 }; /* the last of them: their long rows have kernels of their own */
+enum {
+    OF_SCANS = 1
+}; /* the last of corners_of_many is for scans alone: they have kernels of their own for long rows */
 
-/* Of three dims, as products have them (rows, columns, K): few rows or columns against large matrices, squares
- * between the hints, short and long K; then at sizes where no line begins at a boundary, and where only those of
- * results do not. */
+/* For three dims, as products have them (rows, columns, K): few rows or columns with large matrices, squares between
+ * the hints, short and long K; then sizes where no line starts at a boundary of memory, and sizes where only lines of
+ * the result do not. */
 static const int64_t points_of_products[][3] = {
     {16, 4096, 4096},   {4, 512, 512},       {1, 1024, 1024},    {64, 4096, 4096},   {256, 4096, 4096},
     {768, 768, 768},    {1536, 1536, 1536},  {3072, 3072, 3072}, {512, 4096, 4096},  {32, 11008, 4096},

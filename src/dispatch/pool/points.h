@@ -1,26 +1,26 @@
-/* What diagonal hints do not see: rows that lie at no boundary, and points away from the diagonal. On GPUs pools
- * have kernels for those, too. */
+/* The points that a pool has variants for: its hints and, on GPUs, extra points off the hints. Those are the hints'
+ * ragged twins (rows at no boundary of memory) and, where hints are the defaults, lopsided points (corners). */
 #ifndef MD_DISPATCH_POOL_POINTS_H
 #define MD_DISPATCH_POOL_POINTS_H
 
 #include "dispatch/pool/space.h"
 #include "tune/search/search.h"
 
-/* Corners: for each of three dims that is long, ten, with rows at boundaries and not. */
+/* Of a space of one to three dims. */
 enum { MD_DS_MAX_CORNERS = 64 };
 
-/** A hint, no larger than a model can count; ragged: odd sizes. */
+/** The point of a hint, made smaller where 64 bits could not count its work; ragged: with odd sizes. */
 void md_ds_hint_point(md_tn_point *out, const md_fa_target *target, const md_ds_space *space, int32_t hint,
                       bool is_ragged);
-/** Corners of a space of one to three dims, out[MD_DS_MAX_CORNERS], how many. */
+/** Lopsided points of a space of one to three dims into out[MD_DS_MAX_CORNERS]; returns how many. */
 int32_t md_ds_corner_points(md_tn_point *out, const md_fa_target *target, const md_ds_space *space);
-/** The shape that contiguous tensors have at a point; none at a boundary where it is ragged. */
+/** The shape of contiguous tensors at a point; at a ragged one no tensor counts as aligned. */
 void md_ds_point_shape(md_kn_shape *out, const md_fa_target *target, const md_tn_point *point);
 
-/** Halves sizes (by dim id) beyond what any machine has, largest first. */
+/** Halves sizes (by dim id), largest first, until the work is not more than a machine could do. */
 void md_ds_bring_into_reach(int64_t size[MD_FX_MAX_DIMS], const md_fa_target *target);
-/** Operations and bytes of the stage at these sizes: what a call may ask for ends at MD_DS_MOST_WORK, below what 64
- * bits count. */
+/** Operations plus bytes of the stage at these sizes. Calls of more than MD_DS_MOST_WORK are refused: 64 bits must be
+ * able to count them. */
 double md_ds_work(const md_fa_target *target, const int64_t *size);
 #define MD_DS_MOST_WORK 1e18
 

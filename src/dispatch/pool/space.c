@@ -1,3 +1,4 @@
+/* Parses hints and weights into a space, and measures distances in it. */
 #include "dispatch/pool/space.h"
 
 #include "base/status.h"

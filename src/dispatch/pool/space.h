@@ -1,4 +1,4 @@
-/* The shape space of an op: its dynamic dims, the hints laid in it, and how far apart two points are. */
+/* The shape space of an op: its dynamic dims, the hints in it, and the distance of two points. */
 #ifndef MD_DISPATCH_POOL_SPACE_H
 #define MD_DISPATCH_POOL_SPACE_H
 
@@ -7,7 +7,7 @@
 
 enum { MD_DS_MAX_HINTS = 64, MD_DS_MAX_DYNAMIC = 16, MD_DS_LABEL = 96 };
 
-/* Points of an octave that count as different to those who look at many shapes. */
+/* Points per octave of the lattice that default hints stand for, and of the shapes that suggestions merge. */
 #define MD_DS_CELLS 4.0
 
 /* Sizes to choose by, where a call gives them: parallel to md_ds_space.dim, 0 for the shape's own. */
@@ -26,8 +26,8 @@ typedef struct md_ds_space {
     int64_t hint[MD_DS_MAX_HINTS][MD_DS_MAX_DYNAMIC]; /* parallel to dim[] */
 } md_ds_space;
 
-/** Lays out the space. `hints`: "64,256" (diagonal), "b=1,8 n=64,4096" (grid over named dims; a dim that is not named
- * is 256), "(b=1,n=64) (b=512,n=4096)" (points). Points are brought into the dims' declared ranges; equal ones
+/** Makes the space. `hints`: "64,256" (diagonal), "b=1,8 n=64,4096" (grid over named dims; a dim that is not named
+ * is 256), "(b=1,n=64) (b=512,n=4096)" (points). Points are moved into the dims' declared ranges; equal ones
  * merge. An op without dynamic dims gets one hint. INVALID_ARGUMENT names the offending part, and `source`
  * ("MD_HINTS", "option hints"). */
 md_status md_ds_space_make(md_ds_space *out, const md_fx_formula *formula, const char *hints, const char *source,
@@ -40,11 +40,11 @@ double md_ds_distance(const md_ds_space *space, md_metric metric, const int64_t 
 
 /** The nearest hint, ties to the earlier one, and its distance. */
 int32_t md_ds_nearest_hint(double *distance, const md_ds_space *space, md_metric metric, const int64_t *size);
-/** The point nearest to sizes (by dim id) of those that stand MD_DS_CELLS to the octave in each dynamic dim: out as
- * md_ds_hint_sizes makes it. Returns how far it is. */
+/** The nearest point, to sizes by dim id, of a lattice of MD_DS_CELLS points per octave in each dynamic dim; `out` as
+ * of md_ds_hint_sizes. Returns the distance. */
 double md_ds_nearest_cell(int64_t out[MD_FX_MAX_DIMS], const md_ds_space *space, md_metric metric, const int64_t *size);
-/** Takes the sizes to choose by off the end of a call's arguments: *n_args becomes the number of those before.
- * INVALID_ARGUMENT for a dim that there is not, one that is given twice, and a size outside the dim's range. */
+/** Takes the sizes to choose by from the end of a call's arguments: *n_args becomes the number of those before them.
+ * INVALID_ARGUMENT for an unknown dim, one that is given twice, and a size outside the dim's range. */
 md_status md_ds_as_take(md_ds_as *out, const md_ds_space *space, const md_arg *args, int32_t *n_args);
 /** Sizes by dim id with those of `as` in place of the shape's. */
 void md_ds_as_sizes(int64_t out[MD_FX_MAX_DIMS], const md_ds_space *space, const int64_t *size, const md_ds_as *as);
@@ -58,7 +58,7 @@ void md_ds_print_hints(md_strbuf *out, const md_ds_space *space, uint64_t chosen
 /** "b=64 n=256", "static" where nothing is dynamic. */
 void md_ds_hint_label(char out[MD_DS_LABEL], const md_ds_space *space, int32_t i);
 
-/** Whether nobody said where. */
+/** True if `source` says that neither options nor environment gave hints. */
 bool md_ds_are_default_hints(const char *source);
 
 #endif

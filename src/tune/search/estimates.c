@@ -1,3 +1,4 @@
+/* Keeps answers of the model in the store, one entry per stage. */
 #include "tune/search/estimates.h"
 
 #include "base/embed.h"
@@ -28,7 +29,7 @@ struct md_tn_estimates {
     bool has_news;
 };
 
-/* The stage, and the sources that answer. */
+/* The stage and the sources of the library. */
 static char *key_of(const md_fa_target *target)
 {
     static const int64_t no_size[MD_FX_MAX_DIMS] = {0};
@@ -36,7 +37,7 @@ static char *key_of(const md_fa_target *target)
     md_strbuf key = {0};
     if (md_tn_key(&stage, target, no_size, false) != MD_OK)
         return NULL;
-    md_strbuf_printf(&key, "%s | tf32 %d | sources %016" PRIx64, stage, (int)target->allows_tf32, md_source_identity);
+    md_strbuf_printf(&key, "%s | sources %016" PRIx64, stage, md_source_identity);
     free(stage);
     if (key.failed)
         md_strbuf_finish(&key);
@@ -75,7 +76,7 @@ static void read_answers(md_tn_estimates *e)
 md_status md_tn_estimates_open(md_tn_estimates **out, md_tn_wisdom *wisdom, const md_fa_target *target)
 {
     *out = NULL;
-    /* The host's model is quick, and asks for rates that are measured at each start. */
+    /* The host's model is quick, and depends on rates that are measured at each start. */
     if (!wisdom || !wisdom->store || target->facts->kind != MD_DEV_CUDA)
         return MD_OK;
     md_tn_estimates *e = calloc(1, sizeof *e);

@@ -1,4 +1,4 @@
-/* What the parts of a measured search share. */
+/* A measured search at work: what its files share. */
 #ifndef MD_TUNE_SEARCH_JOB_H
 #define MD_TUNE_SEARCH_JOB_H
 
@@ -15,12 +15,12 @@ typedef struct md_tn_trial {
     md_bd_variant *variant;
     md_digest128 source;
     bool was_queued; /* for its build */
-    bool is_out; /* not to be run any more; `verdict` says why */
+    bool is_out; /* is not run any more; `verdict` says why */
     md_tn_verdict verdict;
     bool is_verified; /* right on the small shape */
 } md_tn_trial;
 
-/* A trial at one spot. */
+/* A trial at one point. */
 typedef struct md_tn_entry {
     bool is_there; /* legal here, and wanted */
     bool is_verified; /* right at this point */
@@ -37,7 +37,7 @@ typedef struct md_tn_choice {
     double model_us;
 } md_tn_choice;
 
-/* A family's legal configs at a spot whose envelope holds, best by the model first. */
+/* A family's legal configs at a point whose envelope fits, best by the model first. */
 typedef struct md_tn_space {
     int32_t n, capacity;
     md_tn_choice *choice;
@@ -51,9 +51,9 @@ typedef struct md_tn_tuning_point {
     int lease;
     bool is_open; /* to be measured */
     bool has_lease, has_bench;
-    bool is_cut; /* something was left undone for want of time */
-    uint64_t memory_ns, look_ns; /* its memory was made in; the longest first look took */
-    uint64_t ending_ns; /* what is to be kept for its end: memory once more, and the checks of each family's best */
+    bool is_cut; /* there was not time for everything */
+    uint64_t memory_ns, look_ns; /* time that making its memory took; of the longest first look */
+    uint64_t ending_ns; /* time reserved for its end: memory once more, and checking each family's best */
     md_kn_shape shape;
     md_tn_data data;
     md_tn_bench bench;
@@ -64,7 +64,7 @@ typedef struct md_tn_tuning_point {
     md_tn_entry *entry; /* parallel to the trials */
     int32_t best; /* trial; -1 */
     struct md_tn_expected *expected; /* of the sampled outputs; made when first needed */
-    md_tn_record before[MD_TN_MAX_FAMILIES]; /* what is resumed from */
+    md_tn_record before[MD_TN_MAX_FAMILIES]; /* of an earlier search, which this one goes on from */
 } md_tn_tuning_point;
 
 typedef struct md_tn_work {
@@ -73,12 +73,12 @@ typedef struct md_tn_work {
     md_dev_report report;
     md_tn_patterns patterns;
     uint64_t start_ns, deadline_ns;
-    uint64_t builds_ns; /* end of building: what is left is for races */
-    uint64_t soft_ns; /* end of the share of the contest at hand */
-    uint64_t ending_ns; /* of all spots */
-    double ns_a_byte; /* that making a spot's memory takes, as seen */
+    uint64_t builds_ns; /* no builds are awaited after it: the rest of the time is for measuring */
+    uint64_t soft_ns; /* end of the time for the point at hand */
+    uint64_t ending_ns; /* of all points */
+    double ns_a_byte; /* that making a point's memory took */
     int32_t n_looks;
-    double build_ms; /* from one build's end to the next one's, before it was seen */
+    double build_ms; /* expected between the ends of two builds, before any was seen */
     uint64_t busy_ns, last_ns; /* md_tn_observe */
     int32_t n_queued, n_built;
     int32_t n_families;
@@ -87,14 +87,14 @@ typedef struct md_tn_work {
     md_tn_tuning_point *tuning_point;
     int32_t n_trials, capacity;
     md_tn_trial *trial;
-    struct md_tn_small *small; /* a small shape and what is right there; made when first needed */
+    struct md_tn_small *small; /* small shapes with their expected results; made when first needed */
     int lock; /* of the device; -1: not held */
     int32_t round;
 } md_tn_work;
 
-/** The budget has run out, but for what the end will take. */
+/** True if only the time reserved for the end is left of the budget. */
 bool md_tn_is_late(const md_tn_work *w);
-/** The contest's share of it has. */
+/** True if that is so, or the time of the point at hand is over. */
 bool md_tn_is_over(const md_tn_work *w);
 /** The name of a trial's variant. */
 const char *md_tn_trial_name(const md_tn_trial *trial);
@@ -105,35 +105,35 @@ const char *md_tn_trial_name(const md_tn_trial *trial);
             atomic_fetch_add_explicit(&(w)->job->count->what, 1, memory_order_relaxed);                                \
     } while (0)
 
-/* spaces.c */
+/* space.c */
 /** The families that apply and are allowed; last resorts only where no other is. */
 void md_tn_choose_families(md_tn_work *w);
-/** Lists the configs of all families at all open spots. */
+/** Lists the configs of all families at all open points. */
 md_status md_tn_list_spaces(md_tn_work *w);
-/** Whether any config is legal at the point: a family without one leaves no record, and must not make it look unknown
- * in every process. */
+/** True if a config of the family is legal at the point. A family without one leaves no record, and must not make the
+ * point look unknown to every process. */
 bool md_tn_has_config(const md_tn_work *w, const md_tn_tuning_point *tuning_point, const md_fa_family *family);
 
-/* spot.c */
-/** Looks what is known; takes the lease where that is not all. */
+/* tuning_point.c */
+/** Reads what is known; takes the lease of the key if that is not complete. */
 md_status md_tn_tuning_point_open(md_tn_work *w, md_tn_tuning_point *tuning_point);
-/** Makes the tensors, which live only while the point is raced; false where there is no memory for them, and the spot
- * is closed. */
+/** Makes the tensors, which live only while the point is measured. False where there is no memory for them: then the
+ * point is closed. */
 bool md_tn_tuning_point_measure(md_tn_work *w, md_tn_tuning_point *tuning_point);
-/** Gives them back. */
+/** Frees the tensors. */
 void md_tn_tuning_point_rest(md_tn_tuning_point *tuning_point);
 void md_tn_tuning_point_close(md_tn_work *w, md_tn_tuning_point *tuning_point);
 
 /* results.c */
-/** The trial of the family that is fastest at the spot; -1. */
+/** The fastest trial of the family at the point; -1. */
 int32_t md_tn_best_of_family(const md_tn_work *w, const md_tn_tuning_point *tuning_point, int32_t family);
-/** Puts each family's best at the spot, if its results are right, into the wisdom; logs. */
+/** Verifies each family's best at the point, puts it into the wisdom and logs it. */
 void md_tn_keep_results(md_tn_work *w, md_tn_tuning_point *tuning_point);
 
 /* propose.c */
-/** Looks how fast builds come; to be called now and then. */
+/** Updates how fast builds end. Call it now and then. */
 void md_tn_observe(md_tn_work *w);
-/** Starts builds of configs worth trying next at a spot, up to `n`; counts those that are new in *n_new. */
+/** Starts builds of configs worth trying next at a point, up to `n`; counts those that are new in *n_new. */
 md_status md_tn_propose(int32_t *n_new, md_tn_work *w, md_tn_tuning_point *tuning_point, int32_t n);
 
 /* compare.c */
@@ -143,13 +143,13 @@ void md_tn_await(md_tn_work *w, md_tn_tuning_point *tuning_point);
 md_status md_tn_compare_new(md_tn_work *w, md_tn_tuning_point *tuning_point);
 /** Times the best few once more, with fresh samples; sets tuning_point->best. */
 md_status md_tn_compare_best(md_tn_work *w, md_tn_tuning_point *tuning_point);
-/** Whether a is a better choice than b at the spot, both timed: faster by more than noise, else by rank: own kernels,
- * lower name. */
+/** True if trial a is a better choice than b at the point, both timed: faster by more than noise, else own kernels
+ * before libraries, else by name. */
 bool md_tn_is_better(const md_tn_work *w, const md_tn_tuning_point *tuning_point, int32_t a, int32_t b);
 
 /* verify.c */
-/** Whether a trial's results are right: all of them on a small shape (once a job), some at the spot. False with its
- * verdict set where not. */
+/** True if a trial's results are right: all of them on a small shape (once per job), samples at the point. Else sets
+ * its verdict. */
 bool md_tn_verify(md_tn_work *w, md_tn_tuning_point *tuning_point, int32_t trial);
 /** The small shape alone, before a first run. */
 bool md_tn_verify_small(md_tn_work *w, md_tn_tuning_point *tuning_point, md_tn_trial *trial);
@@ -157,7 +157,7 @@ void md_tn_verify_finish(md_tn_work *w);
 void md_tn_verify_leave(md_tn_tuning_point *tuning_point);
 
 /* lock.c */
-/** The device's lock among all processes of this user: false where it cannot be had in time. */
+/** Takes the device's lock among all processes of this user. False where it cannot be had in time. */
 bool md_tn_lock(md_tn_work *w);
 void md_tn_unlock(md_tn_work *w);
 

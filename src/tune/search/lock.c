@@ -1,4 +1,4 @@
-/* One comparison at a time on a device: kernels of another process beside it would be measured along. */
+/* One process measures on a device at a time: else each would measure the kernels of the other, too. */
 #include "tune/search/job.h"
 
 #include "base/env.h"
@@ -28,7 +28,7 @@ bool md_tn_lock(md_tn_work *w)
     lock_path(path, sizeof path, &w->dev->facts);
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
-        return true; /* nowhere to meet: measured alone */
+        return true; /* no place for a lock: measure without */
     while (flock(fd, LOCK_EX | LOCK_NB) != 0) {
         if (md_tn_is_late(w)) {
             close(fd);

@@ -1,6 +1,6 @@
-/* Which configs to try next: first what the model likes and what families have for defaults, then what the measured
- * times make of the model, and neighbours of the best (coordinate descent, all neighbours of a step at a time, so
- * that they build in parallel). */
+/* Proposes the configs to try next: first the best by the model and the defaults of families, then the best by the
+ * model corrected by measured times, and neighbours of the best (coordinate descent; all neighbours of a step at a
+ * time, so that they build in parallel). */
 #include "tune/search/job.h"
 
 #include "base/status.h"
@@ -9,13 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A family whose best config the model sees so far behind is left to the model. */
+/* Families whose best config is so many times slower than the best of all, by the model, are not measured. */
 static const double HOPELESS_FAMILY = 3.0;
-/* Configs built for other points race here too unless the model sees them so far behind. */
+/* Configs built for other points are measured here, too, unless they are so many times slower by the model. */
 static const double FREE_LIMIT = 1.6;
 enum { MAX_FREE = 12 };
-/* Every other guess of the first round is so many steps from all others: the model may be off for all that are
- * alike. */
+/* Every other guess of the first round is so many steps from all others: the model may be wrong for a whole
+ * neighbourhood. */
 enum { FAR = 3 };
 
 const char *md_tn_trial_name(const md_tn_trial *trial)
@@ -62,7 +62,7 @@ static md_status try_config(int32_t *at, bool *is_new, md_tn_work *w, int32_t fa
     return MD_OK;
 }
 
-/* The entry of a trial at a spot. NULL where memory is short. */
+/* The entry of a trial at a point. NULL where memory is short. */
 static md_tn_entry *entry_at(md_tn_work *w, md_tn_tuning_point *tuning_point, int32_t trial)
 {
     if (trial >= tuning_point->capacity) {
@@ -98,7 +98,7 @@ typedef struct list {
     md_status status;
 } list;
 
-/* How fast builds come, seen from here: time in which some were queued, over what came of it. */
+/* Time per build: the time in which builds were queued, over how many ended. */
 void md_tn_observe(md_tn_work *w)
 {
     const uint64_t now = md_tn_now_ns(w->dev);
@@ -113,12 +113,12 @@ void md_tn_observe(md_tn_work *w)
     }
 }
 
-/* Whether what is queued, and one more, would be built in time. */
+/* True if the queued builds and one more would end in time. */
 static bool fits_in_time(md_tn_work *w)
 {
     md_tn_observe(w);
     const double seen = w->n_built > 0 ? (double)w->busy_ns * 1e-6 / w->n_built : w->build_ms;
-    /* the first to end say little: threads are about to end others */
+    /* the first builds to end say little: those of other threads end soon after */
     const double each = w->n_built < MD_MAX(md_pool_threads(w->dev->pool), 1) ? fmin(seen, w->build_ms) : seen;
     return w->last_ns + (uint64_t)((w->n_queued + 1) * each * 1e6) < w->builds_ns;
 }
@@ -163,9 +163,9 @@ static const md_tn_choice *find_choice(const md_tn_space *s, const md_fa_family 
     return NULL;
 }
 
-/* ---- What the measured times make of the model */
+/* ---- The model, corrected by measured times */
 
-/* The place of a value among a field's in increasing order: tables are in order of search. */
+/* The rank of a value among a field's by size. (The table is in order of search.) */
 static int32_t rank_of(const md_fa_field *f, int32_t value)
 {
     int32_t rank = 0;
@@ -228,7 +228,7 @@ static void add_named(list *l, int32_t family, const char *variant)
         add(l, family, c);
 }
 
-/* What an earlier search ended with, each family's best by the model, and each family's default. */
+/* The result of an earlier search, each family's best by the model, and each family's default. */
 static void add_first(list *l)
 {
     const double least = least_model(l->w, l->tuning_point);
@@ -248,7 +248,7 @@ static void add_first(list *l)
     }
 }
 
-/* Fields that the model says nothing of: values of theirs are tried where all else is good. */
+/* True if fields that the model ignores have their initial values: others are tried next to the best config only. */
 static bool is_plain(const md_fa_family *f, const md_fa_config *c)
 {
     for (int32_t i = 0; i < f->n_fields; i++)
@@ -257,7 +257,7 @@ static bool is_plain(const md_fa_family *f, const md_fa_config *c)
     return true;
 }
 
-/* Steps to the nearest config of the family that is tried at the spot. */
+/* Steps to the nearest config of the family that was tried at the point. */
 static int32_t novelty(const md_tn_work *w, const md_tn_tuning_point *tuning_point, int32_t family,
                        const md_fa_config *c)
 {
@@ -268,8 +268,8 @@ static int32_t novelty(const md_tn_work *w, const md_tn_tuning_point *tuning_poi
     return least;
 }
 
-/* Best by the corrected model of what was not tried, below `limit` us: configs at most `apart` steps from `near`, or
- * (NULL) plain ones at least so far from all that were tried. */
+/* Adds the untried config that is best by the corrected model and below `limit` us: of those at most `apart` steps from
+ * `near`, or (NULL) of plain ones at least `apart` steps from all that were tried. */
 static bool add_next(list *l, double limit, int32_t only_family, const md_fa_config *near, int32_t apart)
 {
     const md_tn_choice *best = NULL;
@@ -301,7 +301,7 @@ static bool add_next(list *l, double limit, int32_t only_family, const md_fa_con
     return l->n > n;
 }
 
-/* Configs that exist already: they cost no build. */
+/* Configs that are built already. */
 static void add_free(list *l)
 {
     md_tn_work *w = l->w;
@@ -321,7 +321,7 @@ static void add_free(list *l)
     l->most = most;
 }
 
-/* What was not tried and may be faster: by turns the best guess of all, and the next step from the best so far. */
+/* Untried configs that may be faster: by turns the best guess of all, and a neighbour of the best so far. */
 static void add_guesses(list *l)
 {
     md_tn_work *w = l->w;

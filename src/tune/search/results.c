@@ -1,4 +1,4 @@
-/* What a search leaves behind: each family's best at a point, checked, in the wisdom. */
+/* Verifies each family's best at a point and puts it into the wisdom. */
 #include "tune/search/job.h"
 
 #include "base/status.h"
@@ -62,13 +62,13 @@ static void keep_earlier(md_tn_record *r, const md_tn_record *before)
     }
 }
 
-/* A family that nothing was measured of has the model's word, and is as well known as the search wants. */
+/* A family of which nothing was measured gets a record of the model's estimate, so that it counts as searched. */
 static md_status put_family(md_tn_work *w, md_tn_tuning_point *tuning_point, int32_t family)
 {
     const md_tn_space *space = &tuning_point->space[family];
     const int32_t best = accept(w, tuning_point, family);
     if (best < 0 && !space->n)
-        return MD_OK; /* nothing to remember: see has_config */
+        return MD_OK; /* no record: see md_tn_has_config */
     md_tn_record r = {.rigor = w->job->rigor, .is_complete = !tuning_point->is_cut, .date = (int64_t)time(NULL)};
     r.key = strdup(tuning_point->key);
     if (!r.key)

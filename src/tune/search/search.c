@@ -1,3 +1,4 @@
+/* The measured search: rounds of proposing, building and measuring within a budget. */
 #include "tune/search/search.h"
 
 #include "base/status.h"
@@ -7,20 +8,20 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* From so many on, points have enough of each other. */
+/* With so many points, each gets half of the builds: builds for one are measured at the others, too. */
 enum { MANY_POINTS = 4 };
-/* Steps of a search: what each may add of the new configs. */
+/* The part of the new configs that each round may add. */
 static const double share_of_round[] = {0.5, 0.25, 0.25};
 enum { N_ROUNDS = sizeof share_of_round / sizeof *share_of_round };
-/* Building takes about so long, before anything was built. */
+/* Expected time of a build, before any was seen. */
 static const double HOST_BUILD_MS = 80.0, CUDA_BUILD_MS = 250.0;
-/* NVRTC's threads wait for each other in a part of each compile. */
+/* The part of each compile in which NVRTC's threads wait for each other. */
 static const double CUDA_TURN_MS = 35.0;
-/* The part of the budget after which nothing is waited for. */
+/* The part of the budget in which builds are awaited. */
 static const double BUILDING = 0.85;
-/* Where builds took all of it, one look at something small is better than none. */
+/* If builds took all of the budget, one look that costs at most this part of it is still taken. */
 static const double OVERTIME = 0.05;
-/* Making memory takes so long a byte, before any was made; a few pages say nothing of it. */
+/* Expected time to make memory, before any was made. Times of fewer bytes are not taken as a rate. */
 static const double NS_A_BYTE = 0.2, LEAST_BYTES = 1 << 20;
 
 /* ---- Time */
@@ -37,7 +38,7 @@ bool md_tn_is_over(const md_tn_work *w)
 
 /* ---- Rounds */
 
-/* Checked are the bests of families; the first of them pays for fresh memory. */
+/* Each family's best is run for checking, the first one on fresh memory. */
 static void keep_time_for_the_end(md_tn_work *w, md_tn_tuning_point *tuning_point)
 {
     double us = 0.0;
@@ -57,8 +58,7 @@ static double bytes_of(const md_tn_work *w, const md_tn_tuning_point *tuning_poi
     return bytes;
 }
 
-/* What a first look costs at a spot that nothing was measured at: its memory, the first touch of it, and both again
- * at the end. */
+/* The cost of a first look at a point: making its memory, touching it, and both again at the end. */
 static uint64_t first_look_ns(const md_tn_work *w, const md_tn_tuning_point *tuning_point)
 {
     return tuning_point->n_looks > 0 ? 0 : (uint64_t)(4.0 * w->ns_a_byte * bytes_of(w, tuning_point));
@@ -94,7 +94,7 @@ static md_status race_point(md_tn_work *w, md_tn_tuning_point *tuning_point, int
 
 static int32_t builds_of_round(const md_tn_work *w, const md_tn_tuning_point *tuning_point, int32_t round)
 {
-    /* what is built for one point races at the others */
+    /* what is built for one point is measured at the others, too */
     const int32_t usual = w->n_tuning_points < MANY_POINTS ? MD_TN_BUILDS : MD_TN_BUILDS / 2;
     const int32_t most = w->job->max_builds > 0 ? w->job->max_builds : usual;
     double part = 0.0;
@@ -104,11 +104,10 @@ static int32_t builds_of_round(const md_tn_work *w, const md_tn_tuning_point *tu
                                                : MD_MAX((int32_t)(part * most + 0.5) - tuning_point->n_builds, 0);
 }
 
-/* In each round every point says what it wants built, then they are raced one after the other while the rest is
- * built. */
+/* In each round builds are queued for every point, then the points are measured in turn while the rest is built. */
 static md_status search(md_tn_work *w)
 {
-    /* also where all are wanted: what did not seem to fit into the budget may fit after all */
+    /* with MD_TUNE_EXHAUSTIVE, too: builds that did not seem to fit into the budget may fit later */
     const int32_t n_rounds = N_ROUNDS;
     for (w->round = 0; w->round < n_rounds; w->round++) {
         for (int32_t i = 0; i < w->n_tuning_points; i++) {

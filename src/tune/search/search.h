@@ -14,7 +14,7 @@ typedef struct md_tn_counters {
     _Atomic uint64_t points, found; /* points asked for; of those, known before */
     _Atomic uint64_t timed, measured_ns; /* configs timed at a point; time spent in tuning */
     _Atomic uint64_t wrong, unbuilt, failed; /* configs */
-    /* points served by estimates: no memory, another tuner was at it; ended by the budget */
+    /* points left to estimates: no memory, another tuner held the lease; points ended by the budget */
     _Atomic uint64_t out_of_memory, busy, cut;
 } md_tn_counters;
 
@@ -35,14 +35,13 @@ typedef struct md_tn_job {
     bool all_directions; /* neighbours that differ in two fields, too */
     int32_t n_points;
     const md_tn_point *point;
-    /* config NULL: any of it. NULL: all that apply; last resorts only where no other does */
+    /* config NULL: the family as a whole. NULL: all families that apply; last resorts only where no other does */
     bool (*allows)(const void *user, const md_fa_family *family, const md_fa_config *config);
     const void *allows_user;
     md_tn_indices indices; /* of gathers and scatters; none: random */
-    const char *exclude; /* names of variants, separated by ';', that are known not to end: quarantined at sight */
+    const char *exclude; /* names of variants, separated by ';', that do not end: quarantined, not run */
     uint64_t seed; /* of synthetic data */
-    /* called once, when the first builds of a search are queued: for what else is to be built, behind them; may be
-     * NULL */
+    /* called once, when the first builds are queued, to queue other builds after them; may be NULL */
     void (*meanwhile)(void *user);
     void *meanwhile_user;
     md_write_fn write; /* takes JSON lines: every candidate, every winner; may be NULL */

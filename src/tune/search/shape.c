@@ -1,3 +1,4 @@
+/* The shape of contiguous tensors at given sizes. */
 #include "tune/tune.h"
 
 #include "base/dtype.h"

@@ -1,4 +1,4 @@
-/* What a search chooses among: the families of a stage, and each one's legal configs at a point. */
+/* The search space: the families of a stage, and the legal configs of each at a point. */
 #include "tune/search/job.h"
 
 #include "base/status.h"

@@ -1,4 +1,4 @@
-/* A point in work: what is known of it, the right to tune it, and the memory for measuring there. */
+/* A point of a search: what is known of it, the lease of its key, and the memory for measuring there. */
 #include "tune/search/job.h"
 
 #include "base/status.h"
@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-/* Whether all that the point can give is known; keeps what there is to go on from. */
+/* True if all families are known completely; keeps the records that are there. */
 static bool is_known(md_tn_work *w, md_tn_tuning_point *tuning_point)
 {
     bool is_complete = true;

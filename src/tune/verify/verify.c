@@ -1,6 +1,5 @@
-/* Whether a candidate computes what the formula says, against the f64 evaluator: all of its results on a small
- * ragged shape, some at the tuned one; outputs are poisoned before, and what lies around them must stay as it is. A
- * wrong one is quarantined. */
+/* Verifies a candidate against the f64 evaluator: all of its results on a small ragged shape, samples at the tuned one.
+ * Outputs are poisoned first, and the memory around them must not change. A wrong candidate is quarantined. */
 #include "tune/verify/verify.h"
 
 #include "base/dtype.h"
@@ -11,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What one result may be off, relative to max(1, |value|): roundings of the type, and of sums in f32 of as many
- * elements as hints have. */
+/* The error allowed, relative to max(1, |value|): rounding of the type, and of sums in f32 of as many elements as hints
+ * have. */
 static double tolerance_of(md_dtype t)
 {
     return t == MD_F64 ? 1e-9 : t == MD_BF16 ? 0.02 : t == MD_F16 ? 0.004 : t == MD_F32 ? 2e-4 : 0.0;
@@ -25,7 +24,7 @@ bool md_tn_is_close(md_dtype t, double got, double want)
     return fabs(got - want) <= tolerance_of(t) * fmax(1.0, fabs(want));
 }
 
-/* Some results are of any one writer, or need a whole program's run. */
+/* Not verifiable: a scatter with `=`, of which any writer of an element may win. */
 static bool is_verifiable(const md_st_program *program, int32_t stage)
 {
     const md_st_stage *s = &program->stage[stage];

@@ -50,7 +50,7 @@ static int64_t elements(const md_tn_data *d, int32_t t)
     return d->bytes[t] / (int64_t)md_dtype_size(d->program->formula->tensor[t].dtype);
 }
 
-/* The stage's temporaries come from elsewhere in a real run, and what it accumulates depends on all that was there. */
+/* Not sampled: stages that read temporaries, which another stage writes, and stages that update their output. */
 static bool can_sample(const md_st_program *program, int32_t stage)
 {
     const md_st_stage *s = &program->stage[stage];
@@ -85,7 +85,7 @@ static md_status expect(struct md_tn_expected *x, const md_tn_data *d, int32_t t
         md_tn_bind(b, f, d);
     for (int32_t i = 0; i < n && s == MD_OK && x->n < SAMPLES && total > 0; i++) {
         expected_one *one = &x->one[x->n];
-        /* the first, the last, and what lies between at no boundary */
+        /* the first, the last, and places between, spread by the golden ratio */
         one->at = i == 0 ? 0 : i == 1 ? total - 1 : (int64_t)((double)total * fmod(i * 0.6180339887498949, 1.0));
         one->tensor = t;
         int64_t at[MD_MAX_RANK], rest = one->at, integer = 0;
@@ -141,7 +141,8 @@ static bool is_right(char *why, size_t n_why, md_tn_work *w, const md_tn_tuning_
         return true;
     snprintf(why, n_why, "element %lld of %s is %.9g, not %.9g", (long long)one->at, t->name, got, one->value);
     *n_off += 1;
-    return !is_real && *n_off <= SAMPLES / 8; /* places of maxima may differ where two are the same but for roundings */
+    return !is_real &&
+           *n_off <= SAMPLES / 8; /* positions of maxima may differ where two values differ by rounding only */
 }
 
 bool md_tn_check_samples(char *why, size_t n_why, md_tn_work *w, md_tn_tuning_point *tuning_point,

@@ -1,5 +1,5 @@
-/* All outputs on a small shape. The shape is ragged; a variant whose envelope asks for more gets one of whole
- * pieces. */
+/* Verifies all outputs on a small shape: the first of a few that the variant fits: ragged sizes, multiples of 32,
+ * few long rows. */
 #include "tune/verify/verify.h"
 
 #include "base/dtype.h"
@@ -20,7 +20,7 @@ static const int64_t sizes_of_shape[N_SHAPES][3] = {{37, 53, 29}, {96, 64, 128},
 typedef struct small_shape {
     bool is_made, is_usable;
     md_tn_data data;
-    void *right[MD_KN_MAX_TENSORS]; /* what the stage's outputs should be; NULL: not compared */
+    void *right[MD_KN_MAX_TENSORS]; /* the outputs by the reference; NULL: not compared */
 } small_shape;
 
 struct md_tn_small {
@@ -136,7 +136,8 @@ static bool compare_tensor(char *why, size_t n_why, md_tn_work *w, const md_tn_b
             break;
     }
     free(got);
-    return n_off == 0 || (!is_real && n_off * 16 <= n); /* places of maxima: two may be the same but for roundings */
+    return n_off == 0 ||
+           (!is_real && n_off * 16 <= n); /* positions of maxima may differ where two values differ by rounding only */
 }
 
 static bool compare(char *why, size_t n_why, md_tn_work *w, const md_tn_trial *trial, small_shape *s)

@@ -1,4 +1,4 @@
-/* What the files of the wisdom share. */
+/* The wisdom itself, for the files that implement it. */
 #ifndef MD_TUNE_WISDOM_INTERNAL_H
 #define MD_TUNE_WISDOM_INTERNAL_H
 

@@ -1,3 +1,4 @@
+/* Prints a record or a quarantine as a line of JSON, and reads one from any bytes. */
 #include "tune/wisdom/line.h"
 
 #include "base/json.h"

@@ -5,9 +5,9 @@
 #include "base/strbuf.h"
 #include "tune/wisdom/record.h"
 
-/* Where results are from. */
+/* Where results come from. */
 typedef struct md_tn_origin {
-    char device[64]; /* its name; for people, and for what of it holds on other versions of driver and compiler */
+    char device[64]; /* its name: of the same device with another driver or compiler, records count as estimates */
     md_digest128 environment;
 } md_tn_origin;
 

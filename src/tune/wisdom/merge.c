@@ -1,11 +1,11 @@
-/* Wisdom out of here and into here, as text. */
+/* Exports wisdom as text, and merges text into it. */
 #include "base/status.h"
 #include "tune/wisdom/internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Out: the lines of memory and stores, each key once, sorted. */
+/* ---- Export: the lines of memory and stores, each key once, sorted. */
 
 typedef struct gathering {
     md_tn_wisdom *wisdom;
@@ -80,7 +80,7 @@ static void print_record(void *user, const void *key, size_t n, void *value)
     free(first);
 }
 
-/* The store's quarantine has what memory's has, and that of other processes. */
+/* The store's quarantine includes that in memory, and that of other processes. */
 static md_status print_quarantine(void *user, const char *key, const void *payload, size_t n)
 {
     md_tn_line line;
@@ -127,14 +127,14 @@ md_status md_tn_wisdom_print(md_strbuf *out, md_tn_wisdom *wisdom)
     return g.has_failed || out->failed ? md_fail_memory() : MD_OK;
 }
 
-/* ---- In */
+/* ---- Merge */
 
 typedef struct text_lines {
     const char *at, *end;
     int64_t number;
 } text_lines;
 
-/* The next line that says something; comments start with '#'. */
+/* The next line that is not empty or a comment ('#'). */
 static bool next_line(const char **line, size_t *n, text_lines *t)
 {
     while (t->at < t->end) {
@@ -163,7 +163,7 @@ static md_status take(md_tn_merged *out, md_tn_wisdom *w, md_tn_line *line)
         out->n_foreign++;
         return MD_OK;
     }
-    if (line->is_quarantine) /* by the digest of its text: holds wherever that text is compiled the same way */
+    if (line->is_quarantine) /* holds only where the text is compiled the same way */
         return is_ours ? md_tn_wisdom_quarantine(w, line->record.variant, line->record.source, line->why) : MD_OK;
     if (!is_ours) {
         line->record.rigor = MD_TUNE_ESTIMATE;
@@ -178,7 +178,7 @@ static md_status take(md_tn_merged *out, md_tn_wisdom *w, md_tn_line *line)
     return MD_OK;
 }
 
-/* Reads all lines, and takes them where `w` is given. */
+/* Reads all lines, and takes them if `w` is given. */
 static md_status pass(md_tn_merged *out, md_strbuf *problems, md_tn_wisdom *w, const char *text, size_t n)
 {
     text_lines t = {.at = text, .end = text + n};

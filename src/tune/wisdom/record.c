@@ -1,3 +1,4 @@
+/* Records of what was measured, and the keys that they are found by. */
 #include "tune/wisdom/record.h"
 
 #include "base/status.h"

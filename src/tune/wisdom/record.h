@@ -1,16 +1,16 @@
-/* What measuring found out about one family of one stage at one point, and what is remembered of it. */
+/* A record: what measuring found about one family of one stage at one point. */
 #ifndef MD_TUNE_WISDOM_RECORD_H
 #define MD_TUNE_WISDOM_RECORD_H
 
 #include "base/hash.h"
 #include "family/family.h"
 
-/* What became of a config that was tried. */
+/* The result of trying a config. */
 typedef enum md_tn_verdict {
     MD_TN_TIMED,
     MD_TN_SLOW, /* given up early: `us` is a first look, or the budget it ran into */
     MD_TN_UNBUILT, /* did not compile or load */
-    MD_TN_FAILED, /* did not launch, or its times were no times */
+    MD_TN_FAILED, /* did not launch, or gave no time (zero, NaN) */
     MD_TN_WRONG, /* its results were not those of the reference, or it wrote where it must not: quarantined */
     MD_TN_ENDLESS /* did not end, and was killed: quarantined */
 } md_tn_verdict;
@@ -33,9 +33,9 @@ typedef struct md_tn_record {
     double us, spread; /* of the variant; ESTIMATE: by the model, spread 0, count 0 */
     int32_t count;
     md_tune rigor;
-    bool is_complete; /* false: cut by its budget; the same rigor may go on from here */
-    md_digest128 source; /* of the variant's text: a record of another text is none */
-    int64_t date; /* seconds since 1970, UTC; for people: decides nothing */
+    bool is_complete; /* false: the budget ended it; a search of this rigor may go on from here */
+    md_digest128 source; /* of the variant's text, as it was measured */
+    int64_t date; /* seconds since 1970, UTC; of records that beat each other the newer one stays */
     int32_t n_candidates;
     md_tn_candidate *candidate; /* owned; in order of trial */
 } md_tn_record;
@@ -46,8 +46,8 @@ md_status md_tn_record_copy(md_tn_record *out, const md_tn_record *record);
 void md_tn_record_finish(md_tn_record *record);
 /** Adds a candidate, or replaces the one of that name. */
 md_status md_tn_record_add(md_tn_record *record, const md_tn_candidate *candidate);
-/** Whether `a` should take the place of `b`: more rigorous, or as rigorous and complete where b is not, or of more
- * samples. */
+/** True if `a` may replace `b`: it is more rigorous, or as rigorous and complete where b is not, or of as many samples
+ * or more. */
 bool md_tn_record_beats(const md_tn_record *a, const md_tn_record *b);
 
 /** The key of a stage at sizes (by dim id): one line, malloc'ed, the caller frees. `is_ragged`: rows and data lie at

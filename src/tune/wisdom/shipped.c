@@ -1,3 +1,4 @@
+/* Reads shipped wisdom files and searches their sorted lines by bisection. */
 #include "tune/wisdom/shipped.h"
 
 #include "base/json.h"
@@ -30,7 +31,7 @@ static size_t length_of(const char *line)
     return strcspn(line, "\n");
 }
 
-/* As memcmp, a line that ends first coming first. */
+/* As memcmp; a prefix comes first. */
 static int compare(const char *a, size_t n_a, const char *b, size_t n_b)
 {
     const int order = memcmp(a, b, MD_MIN(n_a, n_b));
@@ -94,7 +95,7 @@ static md_status read_folder(md_tn_shipped *x, const char *path, const md_log *l
     md_status s = MD_OK;
     int fd = -1;
     if (md_sr_folder_open(&fd, AT_FDCWD, path, MD_SR_SYSTEMS) != MD_OK)
-        return MD_OK; /* the store said so, where it matters */
+        return MD_OK; /* the store warned of it */
     DIR *folder = fdopendir(fd);
     if (!folder) {
         close(fd);
@@ -142,7 +143,7 @@ void md_tn_shipped_close(md_tn_shipped **shipped)
 
 /* ---- Searching */
 
-/* How a line of this key and family begins (wisdom_line.c). */
+/* The beginning of lines of this key and family (line.c). */
 static char *beginning(const char *key, const char *family)
 {
     json_t *j = json_pack("{s:o, s:o}", "key", md_json_text(key), "family", md_json_text(family));

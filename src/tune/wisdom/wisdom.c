@@ -1,3 +1,4 @@
+/* Records in memory, stores and shipped files: finding the best, keeping the better one, quarantine, leases. */
 #include "tune/wisdom/wisdom.h"
 
 #include "base/task/fork.h"
@@ -75,7 +76,7 @@ static const char *name_of(md_strbuf *out, const char *key, const char *family)
     return md_strbuf_text(out);
 }
 
-/* Whether `a` takes the place of `b`: of two that would take each other's, the newer one. */
+/* True if `a` replaces `b`: it beats it, and of two that beat each other it is the newer one. */
 static bool takes_place(const md_tn_record *a, const md_tn_record *b)
 {
     if (!md_tn_record_beats(a, b))
@@ -83,7 +84,7 @@ static bool takes_place(const md_tn_record *a, const md_tn_record *b)
     return !md_tn_record_beats(b, a) || a->date >= b->date;
 }
 
-/* The lock is held. *is_new: it took the place of something less, or of nothing. */
+/* The lock is held. *is_new: the record is new or replaced another. */
 static md_status remember(bool *is_new, md_tn_wisdom *w, const char *name, const md_tn_record *record)
 {
     const md_tn_record *there = md_table_find(w->records, name, strlen(name));
@@ -155,7 +156,7 @@ static bool load_shipped(md_tn_record *out, md_tn_wisdom *w, const char *name)
     return is_found;
 }
 
-/* The best of all places: by rigor, then the user's before the systems', files of text last. */
+/* The record of most rigor; of equal rigor the user's store before systems' stores before shipped files. */
 static bool load_best(md_tn_record *out, md_tn_wisdom *w, const char *name)
 {
     bool is_found = false;
@@ -203,8 +204,8 @@ md_status md_tn_wisdom_find(md_tn_record *out, md_tn_wisdom *w, const char *key,
     return is_found ? MD_OK : md_fail(MD_NOT_FOUND, "nothing is known of %s here", family);
 }
 
-/* What is in the user's store is read, compared and replaced by one process at a time; a process that waits in vain
- * goes on without. */
+/* One process at a time reads, compares and replaces a record of the user's store. Without the lease in time a process
+ * goes on without it. */
 static md_sr_lease *lease_of_put(md_tn_wisdom *w, const char *name)
 {
     md_sr_lease *lease = NULL;
@@ -228,7 +229,7 @@ static void keep(md_tn_wisdom *w, const char *name, const md_tn_record *record)
     md_sr_lease *lease = lease_of_put(w, name);
     const uint64_t unread = atomic_load(&w->count.unread);
     const bool is_there = load_record(&there, w, 0, name);
-    /* without memory for what is there, it may be better */
+    /* what could not be read for want of memory may be better */
     const bool is_sure = atomic_load(&w->count.unread) == unread;
     if (is_sure && (!is_there || takes_place(record, &there))) {
         md_tn_line_print(&text, &line);
@@ -329,7 +330,7 @@ bool md_tn_wisdom_lease(int *lease, md_tn_wisdom *w, const char *key)
     md_sr_lease *taken = NULL;
     *lease = -1;
     if (!md_sr_is_writable(w->store))
-        return true; /* nobody to share with */
+        return true; /* no other process can see it */
     if (md_sr_lease_take(&taken, w->store, key, LEASE_MS) != MD_OK)
         return true;
     if (!taken)
@@ -342,7 +343,7 @@ bool md_tn_wisdom_lease(int *lease, md_tn_wisdom *w, const char *key)
         }
     pthread_mutex_unlock(&w->lock);
     if (*lease < 0)
-        md_sr_lease_release(&taken); /* more than anybody holds at a time */
+        md_sr_lease_release(&taken); /* more than are ever held at a time */
     return true;
 }
 

@@ -1,6 +1,5 @@
-/* Where results of tuning are kept: in memory for the context, and behind that in the store where there is one.
- * Thread-safe. Records of another environment (device, driver, compiler, library version) are never found: the store
- * keeps them apart. */
+/* The results of tuning: in memory for the context, and in the store where there is one. Thread-safe. Records of
+ * another environment (device, driver, compiler, library version) are never found: the store keeps them apart. */
 #ifndef MD_TUNE_WISDOM_WISDOM_H
 #define MD_TUNE_WISDOM_WISDOM_H
 
@@ -24,10 +23,10 @@ void md_tn_wisdom_use_store(md_tn_wisdom *wisdom, md_sr *store, const char *devi
 md_status md_tn_wisdom_use_texts(md_tn_wisdom *wisdom, const char *path, const md_log *log);
 
 typedef struct md_tn_wisdom_counters {
-    _Atomic uint64_t found, missing; /* records asked for */
-    _Atomic uint64_t unreadable; /* that the store had, but that say nothing */
-    _Atomic uint64_t unread; /* for want of memory */
-    _Atomic uint64_t kept; /* puts that took the place of something less, or of nothing */
+    _Atomic uint64_t found, missing; /* finds that gave a record; that did not */
+    _Atomic uint64_t unreadable; /* entries of the store that are no records */
+    _Atomic uint64_t unread; /* records that could not be read for want of memory */
+    _Atomic uint64_t kept; /* puts of a record that was new or better */
 } md_tn_wisdom_counters;
 
 /** The record of a family at a key, of min_rigor or more, complete or not: the caller looks. A copy that the caller
