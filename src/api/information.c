@@ -4,6 +4,7 @@
 #include "base/status.h"
 #include "device/nvrtc/nvrtc.h"
 #include "md_build_config.h"
+#include "tune/bench/cold.h"
 
 #include <stdlib.h>
 
@@ -27,6 +28,12 @@ static json_t *device_json(const md_context *c)
                      md_json_real(f->memory_gbps), "gflops", md_json_real(f->gflops), "compiler",
                      md_json_text(f->compiler), "compiler_flags", md_json_text(f->flags), "can_compile",
                      (int)f->can_compile, "default_hints", md_json_text(c->hints));
+}
+
+/* Whoever times kernels sweeps so much memory through the cache before each sample. */
+static void add_cold_bytes(json_t *j, md_dev *dev)
+{
+    json_object_set_new(j, "cold_bytes", json_integer((json_int_t)md_tn_cold_bytes(dev)));
 }
 
 static void add_gpu(json_t *j, const md_dev_facts *f)
@@ -78,6 +85,8 @@ static json_t *info_json(md_context *context)
     if (j) {
         if (context)
             add_gpu(j, &context->dev->facts);
+        if (context)
+            add_cold_bytes(j, context->dev);
         if (context)
             json_object_set_new(j, "store", md_json_text(md_store_path(context)));
         if (context)

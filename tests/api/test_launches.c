@@ -166,13 +166,43 @@ static void nothing_to_do(void **state)
     md_op_destroy(&op);
 }
 
+/* Times by number: competitor 1 is the best, 2 fails, 3 is far behind and 4 is, too, but kept. */
+static md_status scripted(double *us, void *user, int32_t i, int32_t repeats)
+{
+    static const double times[] = {10.0, 8.0, 0.0, 100.0, 100.0};
+    int *n_runs = user;
+    n_runs[i] += repeats;
+    *us = times[i];
+    return i == 2 && n_runs[2] > 2 ? MD_DEVICE : MD_OK;
+}
+
+static void competitors_are_compared(void **state)
+{
+    (void)state;
+    double us[5][4];
+    int n_runs[5] = {0};
+    md_bench_competitor x[5] = {0};
+    const md_bench_options o = {.samples = 4, .sample_us = 50.0, .warm_up_us = -1.0, .look_factor = 2.0};
+    for (int i = 0; i < 5; i++)
+        x[i].us = us[i];
+    x[4].is_kept = 1;
+    assert_ok(md_bench(x, 5, &o, scripted, n_runs));
+    static const int n[] = {4, 4, 0, 0, 4};
+    for (int i = 0; i < 5; i++) {
+        assert_int_equal(x[i].n, n[i]);
+        assert_int_equal(x[i].status, i == 2 ? MD_DEVICE : MD_OK);
+        assert_true(i == 2 ? x[i].look_us == 0.0 : x[i].look_us > 0.0);
+        for (int k = 0; k < n[i]; k++)
+            assert_true(us[i][k] == x[i].look_us);
+    }
+    assert_int_equal(n_runs[0], 2 + 4 * 5); /* two looks, then samples of 50 us */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(other_alignment),
-        cmocka_unit_test(scalars),
-        cmocka_unit_test(overwritten_inputs),
-        cmocka_unit_test(nothing_to_do),
+        cmocka_unit_test(competitors_are_compared), cmocka_unit_test(other_alignment), cmocka_unit_test(scalars),
+        cmocka_unit_test(overwritten_inputs),       cmocka_unit_test(nothing_to_do),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

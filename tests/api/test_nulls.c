@@ -54,6 +54,13 @@ static int tear_down(void **state)
         assert_null(strstr(md_last_error(), "no place for the context"));                                              \
     } while (0)
 
+static md_status take_time(double *us, void *user, int32_t i, int32_t repeats)
+{
+    (void)user;
+    *us = 1.0 + i + 0.0 * repeats;
+    return MD_OK;
+}
+
 static int take(void *user, const char *text, size_t n)
 {
     (void)text;
@@ -206,6 +213,14 @@ static void calls(void **state)
     REFUSED(md_launch_time_all(&us, NULL, 1, NULL), "launches is NULL");
     REFUSED(md_launch_time_all(&us, two, 0, NULL), "n is below 1");
     REFUSED(md_launch_time_all(&us, two, 2, NULL), "launch 1 is NULL");
+    md_bench_competitor competitor = {.us = &us};
+    REFUSED(md_bench(NULL, 1, NULL, take_time, NULL), "competitor is NULL");
+    REFUSED(md_bench(&competitor, 1, NULL, NULL, NULL), "sample is NULL");
+    REFUSED(md_bench(&competitor, -1, NULL, take_time, NULL), "n is negative");
+    REFUSED(md_bench(&competitor, 1, &(md_bench_options){.samples = 1025}, take_time, NULL), "samples is 1025");
+    REFUSED(md_bench(&competitor, 1, &(md_bench_options){.budget_ms = -1.0}, take_time, NULL), "negative");
+    REFUSED(md_bench(&(md_bench_competitor){0}, 1, NULL, take_time, NULL), "competitor 0 has no place");
+    assert_int_equal(md_bench(NULL, 0, NULL, NULL, NULL), MD_OK);
     REFUSED(md_launch_choice(NULL, l), "out is NULL");
     for (size_t i = 0; i < sizeof count / sizeof *count; i++)
         REFUSED(md_launch_run(l, NULL, args, count[i]), "takes 5 arguments");

@@ -6,19 +6,19 @@
 
 #include <math.h>
 
-static double cold_bytes(const md_dev *dev)
+int64_t md_tn_cold_bytes(const md_dev *dev)
 {
-    return dev->ops->time && !dev->ops->is_simulated ? MD_TN_COLD * (double)dev->facts.l2_bytes : 0.0;
+    return dev->ops->time && !dev->ops->is_simulated ? (int64_t)(MD_TN_COLD * (double)dev->facts.l2_bytes) : 0;
 }
 
 int32_t md_tn_cold_sets(const md_dev *dev, double set_bytes, int32_t most)
 {
-    return (int32_t)fmax(1.0, fmin(ceil(cold_bytes(dev) / set_bytes), most));
+    return (int32_t)fmax(1.0, fmin(ceil((double)md_tn_cold_bytes(dev) / set_bytes), most));
 }
 
 void md_tn_sweep_make(md_tn_sweep *out, md_dev *dev, int64_t *left)
 {
-    const int64_t n = (int64_t)cold_bytes(dev) / (2 * (int64_t)sizeof(float)), n_bytes = 2 * n * (int64_t)sizeof(float);
+    const int64_t n = md_tn_cold_bytes(dev) / (2 * (int64_t)sizeof(float)), n_bytes = 2 * n * (int64_t)sizeof(float);
     *out = (md_tn_sweep){.dev = dev, .n = n};
     if (dev->ops->copy_tensor && n > 0 && n_bytes <= *left / 2 &&
         dev->ops->alloc(&out->memory, dev, (size_t)n_bytes) == MD_OK)

@@ -5,6 +5,8 @@
 
 #include "device/device.h"
 
+/** Memory that takes all else out of the cache, bytes; 0: runs need no cold cache. */
+int64_t md_tn_cold_bytes(const md_dev *dev);
 /** How many sets of `set_bytes` (> 0) bytes runs shall take in turn: at least 1, at most `most`. */
 int32_t md_tn_cold_sets(const md_dev *dev, double set_bytes, int32_t most);
 

@@ -5,7 +5,8 @@
 
 #include <math.h>
 
-enum { LEAST_TO_TIE = 4 }; /* samples before a tie is believed */
+/* Samples before a tie is believed; passes of warm-up, however short they are. */
+enum { LEAST_TO_TIE = 4, MOST_WARM_UPS = 256 };
 
 md_tn_tournament md_tn_tournament_make(md_tn_purpose purpose, const md_tn_sampler *sampler,
                                        md_tn_competitor *competitor, int32_t n)
@@ -196,7 +197,7 @@ static md_tn_ending look_at_all(md_tn_tournament *t)
 static md_tn_ending warm_up(md_tn_tournament *t)
 {
     double spent_us = 0.0;
-    while (spent_us < t->policy.warm_up_us && count_in(t) > 0)
+    for (int32_t k = 0; k < MOST_WARM_UPS && spent_us < t->policy.warm_up_us && count_in(t) > 0; k++)
         for (int32_t i = 0; i < t->n; i++) {
             double us = 0.0;
             const md_tn_outcome o = t->competitor[i].is_in ? take(&us, t, i, MD_TN_WARM_UP) : MD_TN_SAMPLED;

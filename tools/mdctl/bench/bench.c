@@ -36,7 +36,7 @@ static int bench_case_run(bench *b, const char *formula, md_dtype dtype, const c
     c->dtype = dtype ? dtype : MD_F32;
     md_status s = fill_case(b, c, formula);
     if (s == MD_OK)
-        s = bench_race(b, c);
+        s = bench_race(b, c, 0.0);
     int status = s == MD_OK ? CLI_OK : cli_fail("%s %s: %s", formula, sizes, md_last_error());
     if (s == MD_OK)
         bench_print(b, c);
@@ -76,19 +76,6 @@ static int bench_board(bench *b, const char *path)
     return status;
 }
 
-/* Makes the launch that reads more memory than the GPU's cache holds. */
-static md_status make_sweep(bench *b)
-{
-    char sizes[64];
-    if (!b->device.is_gpu)
-        return MD_OK;
-    snprintf(sizes, sizeof sizes, "i=4096, j=%.0f", 2.5 * b->device.l2_bytes / 4096 / 4 + 1.0);
-    md_status s = md_op_create(&b->sweep, b->context, "Y[i] = sum[j](X[i,j])", NULL);
-    if (s == MD_OK)
-        s = data_make(&b->swept, b->context, b->sweep, sizes, 1);
-    return s == MD_OK ? md_resolve(&b->sweeper, b->sweep, b->swept.arg, b->swept.n) : s;
-}
-
 static int run_bench(bench *b)
 {
     if (b->o->n && (!strcmp(b->o->arg[0], "table") || !strcmp(b->o->arg[0], "sweep")))
@@ -113,13 +100,11 @@ int cli_bench(const cli_options *o)
     bool is_open = md_context_create(&b.context, &o->context) == MD_OK;
     if (is_open)
         b.device = device_of(b.context);
-    if (is_open && make_sweep(&b) == MD_OK)
+    if (is_open && sweep_make(&b.sweep, b.context, &b.device) == MD_OK)
         status = run_bench(&b);
     else
         cli_fail_md();
-    md_launch_destroy(&b.sweeper);
-    data_free(&b.swept);
-    md_op_destroy(&b.sweep);
+    sweep_free(&b.sweep);
     md_op_destroy(&b.copy);
     for (int i = 0; i < b.n_ops; i++) {
         md_op_destroy(&b.op[i].op);

@@ -5,6 +5,7 @@
 #include "bench/copier.h"
 #include "common/data.h"
 #include "common/device.h"
+#include "common/sweep.h"
 #include "common/timing.h"
 
 enum { BENCH_SETS = 128, BENCH_CONTENDERS = 160, BENCH_OPS = 64 };
@@ -23,9 +24,8 @@ typedef struct bench {
     int n_ops;
     bench_op op[BENCH_OPS];
     cli_device device;
-    md_op *copy, *sweep; /* GPU */
-    data_set swept;
-    md_launch *sweeper; /* reads more than the cache holds */
+    md_op *copy; /* GPU */
+    sweep sweep;
 } bench;
 
 typedef struct contender {
@@ -34,7 +34,6 @@ typedef struct contender {
     bool is_own; /* made for this case: destroyed with it */
     md_launch *launch[BENCH_SETS];
     md_choice choice;
-    bool is_far; /* timed by bench_screen only, not by bench_race */
     timing kernel, call;
 } contender;
 
@@ -48,7 +47,7 @@ typedef struct bench_case {
     contender who[BENCH_CONTENDERS];
     copier *copier; /* host */
     void *from, *to;
-    md_launch *sweeper; /* GPU: the bench's */
+    const sweep *sweep; /* the bench's */
     data_set copy[BENCH_SETS];
 } bench_case;
 
@@ -62,11 +61,8 @@ md_status bench_add(bench_case *c, md_op *op, bool is_own);
 md_status bench_add_variants(bench *b, bench_case *c, const char *formula, md_op *op);
 /** Adds a copy of as many bytes as the op reads and writes. */
 md_status bench_add_copy(bench *b, bench_case *c);
-/** Takes one sample of all contenders. Those slower than `far` times the best get `samples` samples now, those slower
- * than three times the best only one, and bench_race leaves them out. */
-md_status bench_screen(bench_case *c, double far, int samples);
-/** Times all contenders, interleaved, except those that are far off. */
-md_status bench_race(bench *b, bench_case *c);
+/** Times all contenders, interleaved. far > 0: those slower than far x the best get a few samples or one look only. */
+md_status bench_race(bench *b, bench_case *c, double far);
 void bench_free(bench *b, bench_case *c);
 
 /** The matrix of TorchInductor's multi-kernel: kernels made for one hint each at all sizes, against dispatch. */

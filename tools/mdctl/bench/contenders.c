@@ -148,7 +148,7 @@ md_status bench_fill(bench *b, bench_case *c, md_op *op)
 {
     md_status s = md_op_work(&c->flops, &c->bytes, op, c->sizes);
     int sets = s == MD_OK ? count_sets(b, c->bytes) : 0;
-    c->sweeper = b->sweeper;
+    c->sweep = &b->sweep;
     for (; s == MD_OK && c->n_sets < sets; c->n_sets++) {
         int k = c->n_sets;
         s = k && b->device.is_gpu ? data_clone(&c->set[k], &c->set[0])

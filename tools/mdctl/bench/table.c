@@ -304,9 +304,7 @@ static md_status run_size(table *t, int64_t size)
     if (s == MD_OK)
         s = place_all(t, c, size);
     if (s == MD_OK)
-        s = bench_screen(c, far, FAR_SAMPLES);
-    if (s == MD_OK)
-        s = bench_race(t->b, c);
+        s = bench_race(t->b, c, far);
     if (s == MD_OK)
         print_size(t, c, size);
     bench_free(t->b, c);

@@ -42,6 +42,6 @@ cli_device device_of(md_context *context)
     d.is_gpu = !strncmp(d.name, "cuda", 4);
     if (atoi(line_of(&f, "threads")) > 0)
         d.threads = atoi(line_of(&f, "threads"));
-    d.l2_bytes = atof(line_of(&f, "l2_bytes"));
+    d.cold_bytes = atof(line_of(&f, "cold_bytes"));
     return d;
 }

@@ -8,7 +8,7 @@ typedef struct cli_device {
     char name[32]; /* "host", "cuda:0" */
     bool is_gpu;
     int threads;
-    double l2_bytes;
+    double cold_bytes; /* memory that takes all else out of a GPU's cache */
 } cli_device;
 
 cli_device device_of(md_context *context);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SAMPLES = 20, MIN_ROUNDS = 3 };
+enum { SAMPLES = 20 };
 
 typedef struct build {
     md_op *op;
@@ -109,34 +109,43 @@ static md_status resolve_all(builds *b, demo_op *op)
     return MD_OK;
 }
 
-/* Short kernels are run until a sample is long enough for the clock. */
-static md_status time_one(build *x)
+typedef struct comparison {
+    int n, build[DEMO_MAX_BUILDS]; /* of each competitor */
+    builds *b;
+    md_bench_competitor competitor[DEMO_MAX_BUILDS];
+} comparison;
+
+static md_status sample(double *us, void *user, int32_t i, int32_t repeats)
 {
-    double sum = 0.0, us = 0.0;
-    int n = 0;
-    for (; n < 20 && sum < 200.0; n++) {
-        md_status s = md_launch_time(&us, x->launch, NULL);
+    const comparison *c = user;
+    double sum = 0.0, one = 0.0;
+    for (int32_t k = 0; k < repeats; k++) {
+        md_status s = md_launch_time(&one, c->b->build[c->build[i]].launch, NULL);
         if (s != MD_OK)
             return s;
-        sum += us;
+        sum += one;
     }
-    timing_add(&x->time, sum / n);
+    *us = sum / repeats;
     return MD_OK;
 }
 
 static md_status time_all(builds *b, double until_us)
 {
-    for (int r = -1; r < DEMO_ROUNDS && (r < MIN_ROUNDS || cli_now_us() < until_us); r++)
-        for (int k = 0; k < b->n; k++) {
-            int i = r % 2 ? k : b->n - 1 - k;
-            build *x = &b->build[i];
-            md_status s = x->launch && x->same == i ? time_one(x) : MD_OK;
-            if (s != MD_OK)
-                return s;
-            if (r < 0)
-                x->time.n = 0;
+    const double left_ms = (until_us - cli_now_us()) / 1e3;
+    const md_bench_options o = {
+        .samples = DEMO_ROUNDS, .sample_us = 200.0, .warm_up_us = 1.0, .budget_ms = left_ms > 0.001 ? left_ms : 0.001};
+    comparison c = {.b = b};
+    for (int k = 0; k < b->n; k++)
+        if (b->build[k].launch && b->build[k].same == k) {
+            c.build[c.n] = k;
+            c.competitor[c.n++].us = b->build[k].time.us;
         }
-    return MD_OK;
+    md_status s = md_bench(c.competitor, c.n, &o, sample, &c);
+    for (int i = 0; i < c.n && s == MD_OK; i++) {
+        b->build[c.build[i]].time.n = c.competitor[i].n;
+        s = c.competitor[i].status;
+    }
+    return s;
 }
 
 static void add_sample(builds *b, demo_race *r)

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROUNDS = 6, LEAST_ROUNDS = 4, ALIGNMENT = 256 };
-static const double gpu_arena = 1.5e9, host_arena = 400e6, cold = 2.5, sample_us = 100.0, bytes_per_us = 3e6;
+enum { ROUNDS = 6, LEAST_ROUNDS = 4, MAX_ROUNDS = 64, ALIGNMENT = 256 };
+static const double gpu_arena = 1.5e9, host_arena = 400e6, sample_us = 100.0, bytes_per_us = 3e6;
 /* Slower than the best by more: timed once only, unless somebody picked it; and dropped after a third of the rounds. */
 static const double far_off = 1.4, off = 1.1;
 
@@ -13,44 +13,34 @@ md_status regret_open(regret_study *t)
 {
     t->device = device_of(t->context);
     t->arena_bytes = t->device.is_gpu ? gpu_arena : host_arena;
-    return md_alloc(&t->arena, t->context, (size_t)t->arena_bytes);
-}
-
-static void leave_sweep(regret_study *t)
-{
-    md_launch_destroy(&t->sweeper);
-    md_op_destroy(&t->copy);
+    md_status s = sweep_make(&t->sweep, t->context, &t->device);
+    return s == MD_OK ? md_alloc(&t->arena, t->context, (size_t)t->arena_bytes) : s;
 }
 
 void regret_close(regret_study *t)
 {
-    leave_sweep(t);
+    sweep_free(&t->sweep);
     md_free(t->context, t->arena);
 }
 
-/* Random values of the type, over and over; and what sweeps them through the cache. */
+/* Random values of the type, over and over. */
 static md_status fill_arena(regret_study *t, md_dtype dtype)
 {
     const size_t piece = (size_t)8 << 20, item = md_dtype_size(dtype);
     char sizes[64];
     data_set from = {0};
+    md_op *copy = NULL;
     if (t->filled == dtype)
         return MD_OK;
-    leave_sweep(t);
     md_op_options o = {.dtype = dtype, .hints = "4096"};
-    md_status s = md_op_create(&t->copy, t->context, "Y[n] = X[n]", &o);
+    md_status s = md_op_create(&copy, t->context, "Y[n] = X[n]", &o);
     snprintf(sizes, sizeof sizes, "n=%zu", piece / item);
     if (s == MD_OK)
-        s = data_make(&from, t->context, t->copy, sizes, 1);
+        s = data_make(&from, t->context, copy, sizes, 1);
     for (size_t at = 0; at + piece <= (size_t)t->arena_bytes && s == MD_OK; at += piece)
         s = md_copy(t->context, (char *)t->arena + at, from.tensor[1].data, piece);
     data_free(&from);
-    if (s == MD_OK && t->device.is_gpu) {
-        int64_t n = (int64_t)(cold * t->device.l2_bytes / 2.0 / (double)item);
-        md_tensor x = md_tensor_make((char *)t->arena + (size_t)t->arena_bytes / 2, dtype, 1, &n), y = x;
-        y.data = (char *)x.data + ((size_t)n * item + ALIGNMENT) / ALIGNMENT * ALIGNMENT;
-        s = md_resolve(&t->sweeper, t->copy, (md_arg[]){md_t(&y), md_t(&x)}, 2);
-    }
+    md_op_destroy(&copy);
     t->filled = s == MD_OK ? dtype : MD_DTYPE_DEFAULT;
     return s;
 }
@@ -162,80 +152,75 @@ static md_status resolve(regret_study *t, regret_rival *r)
     return MD_OK;
 }
 
-static md_status sample(double *us, regret_study *t, const regret_rival *r)
+typedef struct race {
+    regret_study *t;
+    int n, rival[REGRET_RIVALS]; /* of each competitor */
+    md_bench_competitor competitor[REGRET_RIVALS];
+    double us[REGRET_RIVALS][MAX_ROUNDS];
+} race;
+
+static md_status sample(double *us, void *user, int32_t i, int32_t repeats)
 {
-    double sum = 0.0;
-    md_status s = t->sweeper ? md_launch_run(t->sweeper, NULL, NULL, 0) : MD_OK;
-    if (s == MD_OK)
-        s = md_launch_time_all(&sum, (const md_launch *const *)r->launch, t->n_sets, NULL);
-    *us = sum / t->n_sets;
-    return s;
+    const race *r = user;
+    (void)repeats; /* a sample is one pass */
+    return sweep_time(us, &r->t->sweep, r->t->rival[r->rival[i]].launch, r->t->n_sets);
 }
 
-/* Of a mode's pool; of all rivals where it is -1. */
-static double least_of(const regret_study *t, bool is_first, int mode)
+/* Rivals that fit; each competes in the pools that have it, and among all. */
+static md_status enter_all(race *r)
 {
-    double least = 0.0;
+    regret_study *t = r->t;
     for (int i = 0; i < t->n_rivals; i++) {
-        const regret_rival *r = &t->rival[i];
-        double us = is_first ? r->first_us : timing_quantile(&r->half[0], 0.5);
-        if (r->fits && us > 0.0 && (mode < 0 || r->pools >> mode & 1) && (least <= 0.0 || us < least))
-            least = us;
-    }
-    return least;
-}
-
-static md_status look(regret_study *t)
-{
-    md_status s = MD_OK;
-    for (int i = 0; i < t->n_rivals && s == MD_OK; i++) {
-        regret_rival *r = &t->rival[i];
-        s = resolve(t, r);
-        if (s != MD_OK || !r->fits || sample(&r->first_us, t, r) == MD_OK)
+        regret_rival *x = &t->rival[i];
+        md_status s = resolve(t, x);
+        if (s != MD_OK)
+            return s;
+        if (!x->fits)
             continue;
-        /* whoever picked it has no regret that could be told */
-        cli_fail("%s fails at %s: %s", r->name, t->shape->sizes, md_last_error());
-        r->fits = false;
+        r->rival[r->n] = i;
+        r->competitor[r->n] = (md_bench_competitor){
+            .us = r->us[r->n], .groups = x->pools | UINT32_C(1) << t->n_modes, .is_kept = x->is_pick || x->is_wanted};
+        r->n++;
     }
-    return s;
+    return MD_OK;
 }
 
-/* So far behind the best of every pool that it is in? */
-static bool is_behind(const regret_study *t, const regret_rival *r, const double *least, double factor)
+static void take(race *r, int i)
 {
-    const double us = r->half[0].n ? timing_quantile(&r->half[0], 0.5) : r->first_us;
-    bool is = us > factor * least[t->n_modes];
-    for (int m = 0; m < t->n_modes; m++)
-        is = is && !((r->pools >> m & 1) && us <= factor * least[m]);
-    return is;
+    const md_bench_competitor *from = &r->competitor[i];
+    regret_rival *x = &r->t->rival[r->rival[i]];
+    x->first_us = from->look_us;
+    for (int k = 0; k < from->n; k++)
+        timing_add(&x->half[k % 2], from->us[k]);
+    if (from->status == MD_OK)
+        return;
+    /* a mode that picked it has no regret that could be told */
+    cli_fail("%s fails at %s: %s", x->name, r->t->shape->sizes, md_last_error());
+    x->fits = false;
 }
 
-static void find_least(double *least, const regret_study *t, bool is_first)
+static md_status time_rivals(regret_study *t)
 {
-    for (int m = 0; m < t->n_modes; m++)
-        least[m] = least_of(t, is_first, m);
-    least[t->n_modes] = least_of(t, is_first, -1);
-}
-
-static md_status run_rounds(regret_study *t)
-{
-    md_status s = MD_OK;
-    const int rounds = !t->o->repeat ? ROUNDS : t->o->repeat < LEAST_ROUNDS ? LEAST_ROUNDS : t->o->repeat;
-    double least[REGRET_MODES + 1];
-    find_least(least, t, true);
-    for (int round = 0; round < rounds; round++) {
-        if (round == rounds / 3)
-            find_least(least, t, false);
-        for (int i = 0; i < t->n_rivals && s == MD_OK; i++) {
-            regret_rival *r = &t->rival[round % 2 ? t->n_rivals - 1 - i : i];
-            double us = 0.0;
-            if (!r->fits ||
-                (!r->is_pick && !r->is_wanted && is_behind(t, r, least, round < rounds / 3 ? far_off : off)))
-                continue;
-            s = sample(&us, t, r);
-            timing_add(&r->half[round % 2], us);
-        }
-    }
+    const int wanted = !t->o->repeat                 ? ROUNDS
+                       : t->o->repeat < LEAST_ROUNDS ? LEAST_ROUNDS
+                                                     : t->o->repeat,
+              rounds = wanted < MAX_ROUNDS ? wanted : MAX_ROUNDS;
+    const md_bench_options o = {.samples = rounds,
+                                .sample_us = 1e-3,
+                                .warm_up_us = -1.0,
+                                .look_factor = far_off,
+                                .cut_samples = rounds / 3,
+                                .cut_factor = off};
+    race *r = calloc(1, sizeof *r);
+    if (!r)
+        return MD_OUT_OF_MEMORY;
+    r->t = t;
+    md_status s = enter_all(r);
+    if (s == MD_OK)
+        s = md_bench(r->competitor, r->n, &o, sample, r);
+    for (int i = 0; i < r->n && s == MD_OK; i++)
+        take(r, i);
+    free(r);
     return s;
 }
 
@@ -317,9 +302,7 @@ md_status regret_measure(regret_result *out, regret_study *t)
         if (t->mode[m].pick >= 0)
             t->rival[t->mode[m].pick].is_pick = true;
     }
-    md_status s = look(t);
-    if (s == MD_OK)
-        s = run_rounds(t);
+    md_status s = time_rivals(t);
     if (s == MD_OK)
         judge(out, t);
     for (int i = 0; i < t->n_rivals; i++)

@@ -4,6 +4,7 @@
 
 #include "common/data.h"
 #include "common/device.h"
+#include "common/sweep.h"
 #include "common/timing.h"
 
 enum {
@@ -68,7 +69,7 @@ typedef struct regret_rival { /* an op that runs one variant only */
     bool fits, is_pick;
     bool is_outside; /* in no pool: found by a search, and compared in the whole space only */
     bool is_wanted; /* timed in all rounds, even if its first sample is slow */
-    double first_us;
+    double first_us; /* of a first look */
     timing half[2]; /* alternate samples: one half picks the best variant, the other says by how much */
 } regret_rival;
 
@@ -82,8 +83,7 @@ typedef struct regret_study {
     void *arena;
     double arena_bytes;
     md_dtype filled; /* what the arena holds */
-    md_op *copy; /* GPU: reads more than the cache holds, before every sample */
-    md_launch *sweeper;
+    sweep sweep;
     int n_modes, n_rivals, n_sets;
     char hints[REGRET_HINTS]; /* that were suggested */
     int n_searched, n_complete; /* shapes of the line, in all their space */
