@@ -3,6 +3,7 @@
 #define MD_STATS_ROWS_H
 
 #include "dispatch/online/online.h"
+#include "dispatch/online/report.h"
 #include "stats/ops.h"
 
 typedef struct md_ss_stage {

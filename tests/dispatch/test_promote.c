@@ -6,7 +6,7 @@
 #include "dispatch/cache/upgrade.h"
 #include "dispatch/script.h"
 #include "dispatch/call/fast_call.h"
-#include "dispatch/online/internal.h"
+#include "dispatch/online/times.h"
 #include "support/check.h"
 
 #include <pthread.h>

@@ -5,6 +5,7 @@
 
 #include "dispatch/online/online.h"
 #include "dispatch/script.h"
+#include "dispatch/online/report.h"
 #include "support/devices/async_device.h"
 
 #include <pthread.h>

@@ -1,8 +1,11 @@
-/* Races beside calls (idle.h), by jobs of the pool. */
+/* Background races: starts one when a trial wants it, and draws the conclusions. */
+#include "dispatch/online/background.h"
+
 #include "base/clock.h"
 #include "base/status.h"
-#include "dispatch/online/internal.h"
-#include "dispatch/cache/shape_entry.h"
+#include "dispatch/cache/plan_cache.h"
+#include "dispatch/online/idle_bench.h"
+#include "dispatch/online/times.h"
 
 #include <stdlib.h>
 
@@ -11,8 +14,8 @@ typedef struct race {
     md_ds_shape_entry *entry; /* held */
 } race;
 
-/* Behind the tail there may be all calls that were made since. A stream that is captured now and then is being
- * captured for all anybody knows. */
+/* The GPU is busy if it has not passed the tail, or if the calls made since may not be done. If a stream was captured a
+ * short time ago, one may be under capture now. */
 static bool is_busy(void *user, uint64_t quiet_ns)
 {
     static const uint64_t after_capture_ns = 50000000;
@@ -21,7 +24,7 @@ static bool is_busy(void *user, uint64_t quiet_ns)
     md_dev *dev = h->op->runtime->dev;
     double us = 0.0;
     pthread_mutex_lock(&h->lock);
-    /* else calls find the GPU idle, and leave it so */
+    /* calls that found the GPU idle leave few launches behind */
     const uint64_t behind = md_ds_calls_of(h->op) - h->tail_calls, most = h->budget.was_busy ? behind : FEW;
     const bool is_left = (h->has_tail && dev->ops->mark_time(&us, dev, h->tail, h->tail) == MD_OK && us < 0.0) ||
                          (double)quiet_ns < (double)MD_MIN(behind, most) * h->budget.call_us * 1e3;

@@ -1,23 +1,27 @@
+/* Computes what trials may cost from the load of the GPU and the times of calls. */
 #include "dispatch/online/budget.h"
 
 #include "base/status.h"
 
-/* The load that a share is meant for, and what is assumed before any was seen. */
+/* The load that a share is meant for, and that is assumed before any was seen. */
 static const double usual_load = 0.9;
-/* Nobody waits for calls of which most find work left, if the GPU cannot do more, or has time for more. */
+/* Callers run ahead if most calls find work left (`ahead`), and the GPU can do no more (`overload`), or the op's own calls
+ * do not explain that much load (`above_load`). */
 static const double overload = 0.97, ahead = 0.9, above_load = 0.1;
-/* What marks time besides the kernel, us: on an idle stream its launch. */
+/* What marks time besides the kernel, us: [0] on a busy stream; [1] on an idle one, with the launch. At least `least_part`
+ * of the time counts. */
 static const double overhead_us[] = {1.0, 4.0}, least_part = 0.25;
-/* So many times the share are paid then, and at most where the GPU is idle nearly always. */
+/* Factors of the share: while callers run ahead, and at most while the GPU is nearly idle. */
 static const double share_ahead = 25.0, most_share = 30.0;
-/* Below this part of its time a call is not felt to be slower. */
-static const double felt = 0.02;
+/* A call that takes longer by less than this part costs nothing. */
+static const double noticeable = 0.02;
+/* A challenger that is expected to be slower by this part needs a full budget. */
 static const double unpromising = 0.25;
-/* A look takes so many calls, and so long. */
+/* A look comes after so many calls, and so long. */
 enum { LOOK_CALLS = 16, LOOK_NS = 10000000 };
 
-/* Calls of usual length that come unhindered for each one that is delayed: (1 - p) / p. Callers that wait for each
- * call before they make the next one fill the GPU as well; there nothing but the call itself is delayed. */
+/* Calls that are not delayed for each one that is: (1 - p) / p at load p. Callers that wait for each call load the GPU
+ * fully, too, but there only the call itself is delayed. */
 static double spare(const md_ds_budget *c)
 {
     if (c->is_closed)
@@ -31,7 +35,7 @@ static double share_of(const md_ds_budget *c, double share)
     return share * (c->is_ahead ? share_ahead : MD_MIN(spare(c) * usual_load / (1.0 - usual_load), most_share));
 }
 
-/* What may be saved up: as much as delays so many calls. */
+/* The most that may be saved: it delays `most_delayed` calls. */
 static double most_of(const md_ds_budget *c, double us)
 {
     static const double most_delayed = 5.0;
@@ -72,13 +76,13 @@ void md_ds_budget_look(md_ds_budget *c, uint64_t n_calls, uint64_t now_ns)
     c->n_seen = c->n_busy = 0;
     c->sum_us *= 0.5;
     c->sum_calls *= 0.5;
-    c->us *= MD_MIN(most_of(c, 1.0) / before, 1.0); /* what was saved up in better times delays more now */
+    c->us *= MD_MIN(most_of(c, 1.0) / before, 1.0); /* at a higher load, the savings would delay more calls */
 }
 
-/* A call that is felt to be slower counts as one of the calls that may be. */
+/* A call that is noticeably slower costs at least one of the calls that may be delayed. */
 static double price(const md_ds_budget *c, double more, double own_us)
 {
-    return more <= felt * own_us ? 0.0 : c->is_ahead ? more : MD_MAX(more, c->call_us * spare(c));
+    return more <= noticeable * own_us ? 0.0 : c->is_ahead ? more : MD_MAX(more, c->call_us * spare(c));
 }
 
 bool md_ds_budget_covers(const md_ds_budget *c, double own_us, double ratio)

@@ -1,9 +1,14 @@
 /* MD_SELECT_HYBRID: an op's state, and a call that takes the slow path: it may be served by a challenger, and timed. */
+#include "dispatch/online/online.h"
+
 #include "base/clock.h"
 #include "base/status.h"
 #include "base/task/fork.h"
-#include "dispatch/online/internal.h"
+#include "dispatch/online/background.h"
 #include "dispatch/online/prepare.h"
+#include "dispatch/online/schedule.h"
+#include "dispatch/online/timed_call.h"
+#include "dispatch/online/times.h"
 #include "dispatch/run/execute.h"
 
 #include <stdlib.h>
@@ -89,7 +94,7 @@ static void begin(md_ds_timed_call *out, struct md_ds_hybrid *h, md_ds_shape_ent
         return;
     if (wants_trial(h, entry))
         md_ds_prepare_trial(&h->n_jobs, h->op, entry, bound);
-    md_ds_begin_timing(out, h, entry, stream, bound);
+    md_ds_begin_timing(out, h, entry, stream, bound->is_sample);
     if (md_ds_trial_in(entry))
         md_ds_set_rate(h, md_ds_trial_in(entry));
     pthread_mutex_unlock(&h->lock);

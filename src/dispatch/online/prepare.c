@@ -1,26 +1,25 @@
+/* Prepares trials: chooses challengers by the corrected model, checks that they agree, and makes their plans. */
 #include "dispatch/online/prepare.h"
 
 #include "base/status.h"
-#include "dispatch/select/agreement.h"
-#include "dispatch/online/online.h"
 #include "dispatch/online/idle_bench.h"
+#include "dispatch/online/times.h"
 #include "dispatch/pool/correct.h"
+#include "dispatch/select/agreement.h"
 #include "dispatch/select/fit.h"
 #include "dispatch/select/model.h"
 #include "dispatch/select/plan.h"
-#include "dispatch/online/internal.h"
 #include "tune/verify/agree.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-enum { MOST_FAMILIES = 4, MOST_TRIALS = 2048 }; /* of an op: each keeps a shape and a few ways */
-/* Slower than the pick by the model and what was learnt: not tried. The best of another family may be farther off:
- * there the model errs most. */
+enum { MOST_FAMILIES = 4, MOST_TRIALS = 2048 }; /* trials: of an op; each keeps a shape and some plans */
+/* Variants that the corrected model expects to take this x the incumbent's time are not tried. */
 static const double hopeless = 4.0;
-/* Marks around a kernel that finds the stream idle time its launch as well, which varies by so much; a library takes
- * longer for it. */
+/* On an idle stream, marks around a kernel time its launch as well, which varies by so much (us). A library's launch
+ * varies more. */
 static const double resolution_us = 1.0, library_us = 8.0;
 
 typedef struct job {
@@ -28,7 +27,7 @@ typedef struct job {
     md_ds_op *op;
     md_ds_shape_entry *entry; /* held */
     md_kn_shape shape;
-    int64_t by[MD_FX_MAX_DIMS];
+    int64_t select_sizes[MD_FX_MAX_DIMS];
 } job;
 
 static bool is_settled(const md_ds_pool *c)
@@ -40,7 +39,7 @@ static bool is_settled(const md_ds_pool *c)
     return true;
 }
 
-/* By expected time; the last one falls out where there is no room. */
+/* Inserts by expected time; if the list is full, the last one is dropped. list[0] stays. */
 static void insert(md_ds_challenger *list, int32_t *n, const md_ds_challenger *challenger)
 {
     int32_t at = *n < MD_DS_CHALLENGERS ? (*n)++ : MD_DS_CHALLENGERS;
@@ -59,7 +58,7 @@ static bool is_listed(const md_ds_challenger *list, int32_t n, int32_t variant)
     return false;
 }
 
-/* Whether no other variant of its family is faster by the model; us < 0: does not fit. */
+/* True if no other variant of its family is faster by the model. us < 0: the variant does not fit. */
 static bool is_best_of_family(const md_ds_pool *c, const double *us, int32_t n, int32_t variant)
 {
     for (int32_t i = 0; i < n; i++)
@@ -69,8 +68,8 @@ static bool is_best_of_family(const md_ds_pool *c, const double *us, int32_t n, 
     return true;
 }
 
-/* The incumbent, then others by the time that is expected of them: the best few of other families, where the model
- * may be off most, then whoever is next. The number; 0 where there is nobody to try. */
+/* Lists the incumbent, and challengers by expected time: first the best of other families, where the model errs most, then
+ * the fastest others. Returns how many, or 0 if there is no challenger. */
 static int32_t list_challengers(md_ds_challenger *out, double *own_us, md_ds_op *op, int32_t stage, const job *j)
 {
     md_ds_pool *c = &op->stage[stage];
@@ -81,10 +80,10 @@ static int32_t list_challengers(md_ds_challenger *out, double *own_us, md_ds_op 
     int32_t n_families = 1, n_others = 1, n_challengers = 1;
     if (c->pinned >= 0)
         return 0;
-    md_ds_predict_us(model_us, op, stage, j->by, n, NULL);
+    md_ds_predict_us(model_us, op, stage, j->select_sizes, n, NULL);
     for (int32_t i = 0; i < n; i++)
         us[i] = i != own && md_ds_reject_reason(c, i, &j->shape) ? -1.0 : model_us[i];
-    md_ds_correct(us, c, j->by, NULL, n);
+    md_ds_correct(us, c, j->select_sizes, NULL, n);
     *own_us = us[own];
     out[0] = family[0] = other[0] = (md_ds_challenger){.variant = own, .model_us = model_us[own], .expected = 1.0};
     for (int32_t i = 0; i < n; i++) {
@@ -105,7 +104,7 @@ static int32_t list_challengers(md_ds_challenger *out, double *own_us, md_ds_op 
     return n_challengers > 1 ? n_challengers : 0;
 }
 
-/* The stage that takes the most time of those that leave a choice. */
+/* Of the stages that have challengers, the one that takes the most time. */
 static int32_t choose_stage(md_ds_trial *t, const job *j)
 {
     double most = 0.0;
@@ -123,7 +122,7 @@ static int32_t choose_stage(md_ds_trial *t, const job *j)
     return t->n_challengers;
 }
 
-/* Keeps those that agree with most others. All that fit are asked, so that the next shapes find it done. */
+/* Keeps the challengers that agree with most variants. Checks all variants that fit, so that later trials need not. */
 static void check(md_ds_trial *t, job *j)
 {
     md_ds_pool *c = &j->op->stage[t->stage];
@@ -154,8 +153,8 @@ static md_status make_plans(md_ds_trial *t, const job *j)
     return MD_OK;
 }
 
-/* Libraries choose and load a kernel at the first call of a shape. Once a shape, on a stream of the lowest priority:
- * that costs calls next to nothing. */
+/* A library chooses and loads a kernel at the first call of a shape. That is done here, on the stream of the lowest
+ * priority, where it hardly delays calls. */
 static void warm_up(md_ds_trial *t, const job *j)
 {
     static const double most_bytes = 64e6;
@@ -172,7 +171,7 @@ static void warm_up(md_ds_trial *t, const job *j)
     }
 }
 
-/* One whose results differ serves no longer than until this is known. */
+/* Replaces an incumbent whose results differ from most variants'. */
 static void replace_incumbent(md_ds_trial *t, const job *j)
 {
     md_ds_pool *c = &j->op->stage[t->stage];
@@ -184,15 +183,24 @@ static void replace_incumbent(md_ds_trial *t, const job *j)
         return;
     md_ds_trial_switch(t, 1);
     const int32_t last = --t->n_challengers;
-    free(t->challenger[1].plan); /* the wrong one's */
+    free(t->challenger[1].plan); /* of the former incumbent */
     t->challenger[1] = last > 1 ? t->challenger[last] : (md_ds_challenger){.is_out = true};
     if (last > 1)
         t->challenger[last].plan = NULL;
 }
 
+static void free_trial(md_ds_trial *trial)
+{
+    for (int32_t i = 0; i < MD_DS_CHALLENGERS; i++)
+        free(trial->challenger[i].plan);
+    md_ds_idle_bench_destroy(&trial->idle);
+    atomic_fetch_sub_explicit(trial->count, 1, memory_order_relaxed);
+    free(trial);
+}
+
 static bool make_trial(job *j)
 {
-    int32_t version[MD_ST_MAX_STAGES]; /* before it is read: what comes later is read again */
+    int32_t version[MD_ST_MAX_STAGES]; /* read first: what is added later makes the trial stale */
     for (int32_t s = 0; s < j->op->n_stages; s++)
         version[s] = md_tn_correction_version(j->op->stage[s].correction);
     md_ds_trial *t = calloc(1, sizeof *t);
@@ -203,7 +211,7 @@ static bool make_trial(job *j)
     t->count = &j->op->n_trials;
     atomic_fetch_add_explicit(t->count, 1, memory_order_relaxed);
     t->shape = j->shape;
-    memcpy(t->select_sizes, j->by, sizeof t->select_sizes);
+    memcpy(t->select_sizes, j->select_sizes, sizeof t->select_sizes);
     t->version = version[t->stage];
     t->looks = md_ds_is_async(j->op->runtime) ? 1 : MD_DS_HOST_LOOKS;
     t->every = t->published_every = t->previous_every = MD_DS_TRIAL_EVERY;
@@ -213,25 +221,16 @@ static bool make_trial(job *j)
     t->is_raced = !md_ds_is_async(j->op->runtime);
     check(t, j);
     if (t->n_challengers < 2 || make_plans(t, j) != MD_OK) {
-        md_ds_trial_free(t);
+        free_trial(t);
         return false;
     }
     replace_incumbent(t, j);
     warm_up(t, j);
     atomic_store_explicit(&t->wants_launch_plan, true, memory_order_relaxed);
     md_ds_trial_next(t);
-    j->entry->free_trial = md_ds_trial_free;
+    j->entry->free_trial = free_trial;
     atomic_store_explicit(&j->entry->trial, t, memory_order_release);
     return true;
-}
-
-void md_ds_trial_free(md_ds_trial *trial)
-{
-    for (int32_t i = 0; i < MD_DS_CHALLENGERS; i++)
-        free(trial->challenger[i].plan);
-    md_ds_idle_bench_destroy(&trial->idle);
-    atomic_fetch_sub_explicit(trial->count, 1, memory_order_relaxed);
-    free(trial);
 }
 
 static void run_job(void *user)
@@ -241,7 +240,7 @@ static void run_job(void *user)
     for (int32_t s = 0; s < j->op->n_stages; s++)
         is_early |= !is_settled(&j->op->stage[s]);
     if (is_early)
-        /* again, when all is built */
+        /* a later call asks again, when all is built */
         atomic_store_explicit(&j->entry->trial_state, MD_DS_NO_TRIAL, memory_order_relaxed);
     else if (!make_trial(j))
         atomic_store_explicit(&j->entry->trial_state, MD_DS_TRIAL_VAIN, memory_order_relaxed);
@@ -260,7 +259,7 @@ void md_ds_prepare_trial(_Atomic int32_t *n_jobs, md_ds_op *op, md_ds_shape_entr
     if (!j)
         return;
     *j = (job){.n_jobs = n_jobs, .op = op, .entry = entry, .shape = bound->shape};
-    md_ds_as_sizes(j->by, &op->space, bound->shape.size, &bound->as);
+    md_ds_as_sizes(j->select_sizes, &op->space, bound->shape.size, &bound->as);
     md_ds_shape_entry_hold(entry);
     atomic_fetch_add_explicit(n_jobs, 1, memory_order_relaxed);
     md_pool_submit(op->runtime->dev->pool, run_job, j);

@@ -1,5 +1,5 @@
-/* What a trial needs before it can begin: who competes, checked against each other. Done by the pool's background
- * threads. */
+/* What a trial needs before it can begin: challengers that agree with each other, and their plans. Background threads
+ * prepare it. */
 #ifndef MD_DISPATCH_ONLINE_PREPARE_H
 #define MD_DISPATCH_ONLINE_PREPARE_H
 
@@ -7,8 +7,9 @@
 #include "dispatch/cache/shape_entry.h"
 #include "dispatch/online/trial.h"
 
-/** Queues a job, counted in *n_jobs, that makes the record's trial; once a record. */
+/** Queues a job, counted in *n_jobs, that makes the entry's trial. At most one job per entry. */
 void md_ds_prepare_trial(_Atomic int32_t *n_jobs, md_ds_op *op, md_ds_shape_entry *entry, const md_ds_bound *bound);
+/** Waits until *n_jobs is 0. */
 void md_ds_prepare_wait(const _Atomic int32_t *n_jobs);
 
 #endif

@@ -1,6 +1,7 @@
-/* What warm calls, plans and reports read of a trial. */
-#include "dispatch/online/internal.h"
-#include "dispatch/cache/shape_entry.h"
+/* What calls, launch plans and statistics read of a trial. */
+#include "dispatch/online/report.h"
+
+#include "dispatch/online/state.h"
 
 uint32_t md_ds_hybrid_every(const md_ds_op *op, const md_ds_shape_entry *entry, uint32_t otherwise)
 {

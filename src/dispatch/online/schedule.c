@@ -1,6 +1,7 @@
 /* Hybrid: which calls are timed, and who serves them. */
+#include "dispatch/online/schedule.h"
+
 #include "base/status.h"
-#include "dispatch/online/internal.h"
 #include "dispatch/pool/correct.h"
 
 /* Unless callers run ahead of the GPU, one challenger is under way at a time: its cost is known before the next. */
@@ -38,23 +39,21 @@ int32_t md_ds_calls_since(md_ds_trial *t, const md_ds_shape_entry *entry)
     return has_launch_plan(entry) ? before : atomic_load_explicit(&t->every, memory_order_relaxed);
 }
 
-bool md_ds_is_timing_due(md_ds_trial *t, const md_ds_shape_entry *entry, const md_ds_bound *bound)
+bool md_ds_is_timing_due(md_ds_trial *t, const md_ds_shape_entry *entry, bool is_sample)
 {
     const int32_t every = atomic_load_explicit(&t->every, memory_order_relaxed);
-    return bound->is_sample || has_launch_plan(entry) || t->n_unplanned++ % every == 0;
+    return is_sample || has_launch_plan(entry) || t->n_unplanned++ % every == 0;
 }
 
 /* A B B A. The verdict waits for the last times. */
-static int32_t next_in_race(struct md_ds_hybrid *h, md_ds_shape_entry *entry)
+static int32_t next_in_race(struct md_ds_hybrid *h, md_ds_trial *t)
 {
     static const bool is_challenger[] = {false, true, true, false};
-    md_ds_trial *t = md_ds_trial_in(entry);
     if (t->step == MD_COUNT(is_challenger)) {
-        if (t->n_running == 0) {
-            t->step = 0;
-            md_ds_judge_challenger(h, entry);
-        }
-        return MD_DS_NOT_TIMED;
+        if (t->n_running > 0)
+            return MD_DS_NOT_TIMED;
+        t->step = 0;
+        return MD_DS_ROUND_OVER;
     }
     if (is_challenger[t->step] && !may_cost(h, t))
         return MD_DS_NOT_TIMED;
@@ -78,7 +77,7 @@ int32_t md_ds_next_challenger(struct md_ds_hybrid *h, md_ds_shape_entry *entry)
     if (n_own < MD_DS_OWN_TIMES)
         return n_own + t->n_running < MD_DS_OWN_TIMES ? 0 : MD_DS_NOT_TIMED;
     if (t->current > 0 && t->challenger[t->current].n >= md_ds_trial_looks(t))
-        return next_in_race(h, entry);
+        return next_in_race(h, t);
     if (h->budget.spent_us > h->op->policy.hybrid_cap_ms * 1e3) {
         end_trial(t);
         return MD_DS_NOT_TIMED;

@@ -1,7 +1,9 @@
 /* Hybrid: times single calls, by marks on their stream where the device has them, else by the host's clock. */
-#include "base/status.h"
-#include "dispatch/cache/shape_entry.h"
-#include "dispatch/online/internal.h"
+#include "dispatch/online/timed_call.h"
+
+#include "dispatch/cache/plan_cache.h"
+#include "dispatch/online/schedule.h"
+#include "dispatch/online/times.h"
 #include "tune/bench/bench.h"
 
 bool md_ds_timing_has_marks(md_ds_timing *x, md_dev *dev)
@@ -45,18 +47,20 @@ static void earn(struct md_ds_hybrid *h, md_ds_trial *t, const md_ds_shape_entry
 }
 
 void md_ds_begin_timing(md_ds_timed_call *out, struct md_ds_hybrid *h, md_ds_shape_entry *entry, md_stream stream,
-                        const md_ds_bound *bound)
+                        bool is_sample)
 {
     md_dev *dev = h->op->runtime->dev;
     md_ds_trial *t = md_ds_trial_in(entry);
     md_ds_timing *marks = NULL;
-    if (!t || t->n_challengers < 2 || !md_ds_is_timing_due(t, entry, bound))
+    if (!t || t->n_challengers < 2 || !md_ds_is_timing_due(t, entry, is_sample))
         return;
     earn(h, t, entry, stream);
     if (dev->ops->mark_time && !(marks = find_marks(h)))
         return;
     const int32_t i = md_ds_next_challenger(h, entry);
     out->is_stale = i == MD_DS_STALE_TRIAL;
+    if (i == MD_DS_ROUND_OVER)
+        md_ds_judge_challenger(h, entry);
     if (i < 0 || (marks && dev->ops->mark_put(dev, marks->from, stream) != MD_OK))
         return;
     *out = (md_ds_timed_call){.trial = t,

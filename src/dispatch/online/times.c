@@ -1,7 +1,8 @@
 /* Hybrid: what the times of challengers lead to: next challenger, another incumbent, a demotion, a better model. */
+#include "dispatch/online/times.h"
+
 #include "base/status.h"
 #include "dispatch/cache/plan_cache.h"
-#include "dispatch/online/internal.h"
 #include "dispatch/pool/correct.h"
 #include "dispatch/select/plan.h"
 
