@@ -3,7 +3,7 @@
 #ifndef MD_DISPATCH_POOL_SUGGEST_H
 #define MD_DISPATCH_POOL_SUGGEST_H
 
-#include "dispatch/compile.h"
+#include "dispatch/pool/compile.h"
 
 typedef struct md_ds_suggest_options {
     /* policy.select DISTANCE: the nearest hint's best serves, else the best of all hints; `hints` are those of today,

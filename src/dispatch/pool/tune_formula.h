@@ -3,7 +3,7 @@
 #define MD_DISPATCH_POOL_TUNE_FORMULA_H
 
 #include "build/build.h"
-#include "dispatch/compile.h"
+#include "dispatch/pool/compile.h"
 #include "tune/search/search.h"
 
 typedef struct md_ds_tune_request {

@@ -1,7 +1,7 @@
 /* The one way from the text of a formula to what kernels are chosen for: op creation, tuning and hint suggestion all
  * compile here, so that the stages of one formula with the same options are the same targets, with the same wisdom. */
-#ifndef MD_DISPATCH_COMPILE_H
-#define MD_DISPATCH_COMPILE_H
+#ifndef MD_DISPATCH_POOL_COMPILE_H
+#define MD_DISPATCH_POOL_COMPILE_H
 
 #include "dispatch/pool/policy.h"
 #include "dispatch/pool/space.h"

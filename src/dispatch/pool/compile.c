@@ -1,5 +1,5 @@
 /* Compiles a formula: parse, split into stages, make the program, read hints, fill in the policy's defaults. */
-#include "dispatch/compile.h"
+#include "dispatch/pool/compile.h"
 
 #include "base/status.h"
 
