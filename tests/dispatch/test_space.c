@@ -79,9 +79,9 @@ static void golden_distances(void **state)
     md_fx_formula_destroy(&f);
 }
 
-static double distance(const md_fx_formula *f, md_ds_space *s, md_metric metric, int64_t m, int64_t n, int64_t k,
-                       int32_t hint)
+static double distance(const md_ds_space *s, md_metric metric, int64_t m, int64_t n, int64_t k, int32_t hint)
 {
+    const md_fx_formula *f = s->formula;
     int64_t size[MD_FX_MAX_DIMS] = {0};
     size[dim_of(f, "m")] = m;
     size[dim_of(f, "n")] = n;
@@ -96,14 +96,14 @@ static void metrics_differ_by_occurrence(void **state)
     md_ds_space s;
     assert_int_equal(md_ds_space_make(&s, f, "64", "test", "k=0.5"), MD_OK);
     /* log2: each dim once, k half; inductor: m, n, k twice each (A, B, C), weights ignored. */
-    assert_float_equal(distance(f, &s, MD_METRIC_LOG2, 128, 256, 16, 0), 1 + 2 + 0.5 * 2, 1e-12);
-    assert_float_equal(distance(f, &s, MD_METRIC_INDUCTOR, 128, 256, 16, 0), 2 * (1 + 2 + 2), 1e-12);
-    assert_float_equal(distance(f, &s, MD_METRIC_LOG2, 0, 64, 64, 0), 7.0, 1e-12); /* log2 of 0 counts as -1 */
-    assert_float_equal(distance(f, &s, MD_METRIC_LOG2, 1, 64, 64, 0), 6.0, 1e-12);
+    assert_float_equal(distance(&s, MD_METRIC_LOG2, 128, 256, 16, 0), 1 + 2 + 0.5 * 2, 1e-12);
+    assert_float_equal(distance(&s, MD_METRIC_INDUCTOR, 128, 256, 16, 0), 2 * (1 + 2 + 2), 1e-12);
+    assert_float_equal(distance(&s, MD_METRIC_LOG2, 0, 64, 64, 0), 7.0, 1e-12); /* log2 of 0 counts as -1 */
+    assert_float_equal(distance(&s, MD_METRIC_LOG2, 1, 64, 64, 0), 6.0, 1e-12);
     /* Diagonal hints are blind to lopsided shapes: [1, 2^20] lies equally far from 64 and 4096. */
     assert_int_equal(md_ds_space_make(&s, f, "64,4096", "test", NULL), MD_OK);
-    assert_float_equal(distance(f, &s, MD_METRIC_LOG2, 1, 1 << 20, 1024, 0),
-                       distance(f, &s, MD_METRIC_LOG2, 1, 1 << 20, 256, 1), 1e-12);
+    assert_float_equal(distance(&s, MD_METRIC_LOG2, 1, 1 << 20, 1024, 0),
+                       distance(&s, MD_METRIC_LOG2, 1, 1 << 20, 256, 1), 1e-12);
     md_fx_formula_destroy(&f);
 }
 
