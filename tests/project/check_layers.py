@@ -34,9 +34,11 @@ FLOORS = {
     "base": [["clock", "hash", "status", "strbuf"], ["cpu", "dtype", "env", "json", "table", "log", "arena", "embed"],
              ["file"], ["task"], ["trace"]],
     "codegen": [["codegen"], ["assemble", "params", "text"], ["expression"], ["product", "row"]],
+    "dispatch": [["args", "pin", "runtime", "types"], ["pool"], ["op"], ["bind", "registry", "select"], ["cache"], ["run"],
+                 ["online"], ["call"], ["create", "open"]],
 }
 MAX_FLOORS = 9
-PENDING = {"expr", "device", "family", "tune", "dispatch"}  # not in order yet: floors are not checked
+PENDING = {"expr", "device", "family", "tune"}  # not in order yet: floors are not checked
 
 # Circles that stay, each with its reason. A circle passes if all its files stand in one entry.
 CIRCLES = [
@@ -56,7 +58,7 @@ CIRCLES = [
     ("pending", {"build/build.c", "build/texts.c"}),
     ("pending", {"api/context.c", "api/report.c", "api/store.c"}),
 ]
-PENDING_CIRCLES = {"tune", "dispatch"}
+PENDING_CIRCLES = {"tune"}
 
 # Pattern, why, and the files that may use it.
 RESERVED = [
