@@ -5,6 +5,7 @@
 #include "base/status.h"
 #include "base/task/fork.h"
 #include "dispatch/cache/upgrade.h"
+#include "device/open.h"
 #include "dispatch/open.h"
 
 #include <stdlib.h>
@@ -58,11 +59,10 @@ static md_status copy_texts(md_context *c, const md_context_options *o)
 
 static void set_log(md_context *c, const md_context_options *o)
 {
-    c->log.level = c->env.log ? c->env.log : MD_LOG_WARN;
-    if (o->log)
-        c->log = (md_log){o->log, o->log_user, c->env.log ? c->env.log : MD_LOG_INFO};
-    else if (c->env.log)
-        c->log.fn = md_log_stderr;
+    const md_log_level standard = o->log ? MD_LOG_INFO : MD_LOG_WARN;
+    c->log = (md_log){o->log ? o->log : md_log_stderr, o->log_user, c->env.log ? c->env.log : standard, &c->said};
+    if (c->env.log == MD_LOG_NONE)
+        c->log.fn = NULL;
 }
 
 static int32_t count_threads(const md_context *c, const md_context_options *o)

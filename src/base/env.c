@@ -48,7 +48,7 @@ static const variable variables[] = {
      AT(stats_indices), 0, 1 << 20},
     {"MD_TRACE", "path", "timeline of builds, measurements and choices, for Perfetto or chrome://tracing", TEXT,
      AT(trace), 0, 0},
-    {"MD_LOG", "error|warn|info|debug", "messages to stderr up to this level; default none", WORD, AT(log),
+    {"MD_LOG", "error|warn|info|debug|none", "messages to stderr up to this level; default warn", WORD, AT(log),
      MD_LOG_ERROR, 0},
     {"MD_VERIFY", "0 or 1", "1: full checks at every call, warm ones too", INT32, AT(verify), 0, 1},
     {"MD_SYNC", "0 or 1",
@@ -163,6 +163,13 @@ bool md_env_cache_folder(char out[4096])
         n = snprintf(out, 4096, "%s/multidispatch", cache);
     else if (home && home[0] == '/')
         n = snprintf(out, 4096, "%s/.cache/multidispatch", home);
+    return n > 0 && n < 4096;
+}
+
+bool md_env_runtime_folder(char out[4096])
+{
+    const char *folder = md_env_foreign("XDG_RUNTIME_DIR");
+    const int n = folder && folder[0] == '/' ? snprintf(out, 4096, "%s", folder) : -1;
     return n > 0 && n < 4096;
 }
 

@@ -4,6 +4,9 @@
 #include <md/md.h>
 #include <stdbool.h>
 
+/* A value of MD_LOG that is no level. */
+#define MD_LOG_NONE ((md_log_level)(MD_LOG_DEBUG + 1))
+
 typedef struct md_env {
     const char *device; /* texts are NULL if unset, and valid while the process environment is unchanged */
     const char *hints;
@@ -19,7 +22,7 @@ typedef struct md_env {
     md_numeric numeric;
     int32_t threads; /* 0 if unset */
     int64_t max_shapes;
-    md_log_level log; /* 0 if unset */
+    md_log_level log; /* 0 if unset; MD_LOG_NONE: no messages at all */
     int32_t verify;
     int32_t sync;
     int32_t stats_indices;
@@ -34,6 +37,8 @@ typedef struct md_env {
 md_status md_env_read(md_env *out);
 /** The user's cache folder: multidispatch below XDG_CACHE_HOME, else below HOME/.cache. False if neither is set. */
 bool md_env_cache_folder(char out[4096]);
+/** The user's runtime folder (XDG_RUNTIME_DIR): local to the machine, for locks. False if there is none. */
+bool md_env_runtime_folder(char out[4096]);
 /** TMPDIR, else /tmp. */
 const char *md_env_temp_root(void);
 /** PATH, else the standard folders of the system. */

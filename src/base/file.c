@@ -1,10 +1,8 @@
-/* Reads and writes whole files, and makes temporary folders. */
+/* Reads and writes whole files. */
 #include "base/file.h"
 
-#include "base/env.h"
 #include "base/status.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -95,30 +93,4 @@ md_status md_file_read(char **out, size_t *n, const char *path)
     md_status status = read_all(out, n ? n : &size, fd, path);
     close(fd);
     return status;
-}
-
-md_status md_file_temp_folder(char out[4096])
-{
-    const char *root = md_env_temp_root();
-    char path[4096];
-    int n = snprintf(path, sizeof path, "%s/multidispatch-XXXXXX", root);
-    if (n < 0 || (size_t)n >= sizeof path)
-        return md_fail(MD_IO, "TMPDIR is longer than %zu characters", sizeof path - 32);
-    if (!mkdtemp(path)) {
-        int reason = errno;
-        return md_fail(MD_IO, "cannot make a temporary folder in %.700s (TMPDIR): %s", root, strerror(reason));
-    }
-    memcpy(out, path, (size_t)n + 1);
-    return MD_OK;
-}
-
-void md_file_remove_folder(const char *path)
-{
-    DIR *folder = opendir(path);
-    if (folder) {
-        for (struct dirent *entry; (entry = readdir(folder));)
-            unlinkat(dirfd(folder), entry->d_name, 0); /* fails for "." and "..", which is right */
-        closedir(folder);
-    }
-    rmdir(path);
 }

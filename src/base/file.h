@@ -1,4 +1,4 @@
-/* Whole files and temporary folders. */
+/* Whole files. */
 #ifndef MD_BASE_FILE_H
 #define MD_BASE_FILE_H
 #include <md/md.h>
@@ -9,8 +9,4 @@ md_status md_file_write(const char *path, const void *bytes, size_t n);
 bool md_file_write_all(int fd, const void *bytes, size_t n);
 /** Reads a whole file; *out is malloc'ed and 0-terminated, the caller frees it. NOT_FOUND, IO. */
 md_status md_file_read(char **out, size_t *n, const char *path);
-/** Makes a private (0700) folder below TMPDIR or /tmp; its path goes to out. */
-md_status md_file_temp_folder(char out[4096]);
-/** Removes a folder and the plain files in it. */
-void md_file_remove_folder(const char *path);
 #endif

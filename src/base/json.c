@@ -5,16 +5,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-json_t *md_json_text(const char *text)
+char *md_json_valid(const char *text)
 {
     json_t *j = json_string(text);
-    size_t n = strlen(text);
-    char *copy = j ? NULL : malloc(n + 1);
-    for (size_t i = 0; copy && i <= n; i++)
-        copy[i] = (unsigned char)text[i] < 0x80 ? text[i] : '?';
-    if (copy)
-        j = json_string(copy);
-    free(copy);
+    char *copy = strdup(text);
+    for (char *c = copy; !j && c && *c; c++)
+        if ((unsigned char)*c >= 0x80)
+            *c = '?';
+    json_decref(j);
+    return copy;
+}
+
+json_t *md_json_text(const char *text)
+{
+    char *valid = md_json_valid(text);
+    json_t *j = valid ? json_string(valid) : NULL;
+    free(valid);
     return j;
 }
 
@@ -23,9 +29,9 @@ json_t *md_json_real(double x)
     return isfinite(x) ? json_real(x) : json_null();
 }
 
-void md_json_print(md_strbuf *out, json_t *root)
+static void print(md_strbuf *out, json_t *root, size_t flags)
 {
-    char *text = root ? json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) : NULL;
+    char *text = root ? json_dumps(root, flags | JSON_REAL_PRECISION(9)) : NULL;
     if (text) {
         md_strbuf_add(out, text);
         md_strbuf_add(out, "\n");
@@ -34,4 +40,14 @@ void md_json_print(md_strbuf *out, json_t *root)
     }
     free(text);
     json_decref(root);
+}
+
+void md_json_print(md_strbuf *out, json_t *root)
+{
+    print(out, root, JSON_COMPACT);
+}
+
+void md_json_print_document(md_strbuf *out, json_t *root)
+{
+    print(out, root, JSON_INDENT(1));
 }

@@ -7,11 +7,15 @@
 
 #include <jansson.h>
 
-/** A string. If the text is not UTF-8, all bytes beyond ASCII become '?'. */
+/** A copy (malloc'ed) of a text that is valid UTF-8: if it is not, all bytes beyond ASCII become '?'. */
+char *md_json_valid(const char *text);
+/** A string; text as md_json_valid makes it. */
 json_t *md_json_text(const char *text);
 /** A number; null if x is not finite. */
 json_t *md_json_real(double x);
-/** Prints and frees `root`. A NULL root and a lack of memory mark `out` as failed. */
+/** Prints `root` in one line and frees it. A NULL root and a lack of memory mark `out` as failed. */
 void md_json_print(md_strbuf *out, json_t *root);
+/** The same over several lines, for a file that people read. */
+void md_json_print_document(md_strbuf *out, json_t *root);
 
 #endif

@@ -4,17 +4,36 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+static void log_v(const md_log *log, md_log_level level, const char *format, va_list args)
+{
+    char message[2048];
+    if (vsnprintf(message, sizeof message, format, args) >= 0)
+        log->fn(log->user, level, message);
+}
+
 void md_log_at(const md_log *log, md_log_level level, const char *format, ...)
 {
     if (!log || !log->fn || level > log->level)
         return;
-    char message[2048];
     va_list args;
     va_start(args, format);
-    int n = vsnprintf(message, sizeof message, format, args);
+    log_v(log, level, format, args);
     va_end(args);
-    if (n >= 0)
-        log->fn(log->user, level, message);
+}
+
+void md_log_once(const md_log *log, md_log_condition condition, md_log_level level, const char *format, ...)
+{
+    const uint32_t bit = UINT32_C(1) << condition;
+    if (!log || !log->fn)
+        return;
+    if (log->said && atomic_fetch_or_explicit(log->said, bit, memory_order_relaxed) & bit)
+        level = MD_LOG_DEBUG;
+    if (level > log->level)
+        return;
+    va_list args;
+    va_start(args, format);
+    log_v(log, level, format, args);
+    va_end(args);
 }
 
 void md_log_stderr(void *user, md_log_level level, const char *message)

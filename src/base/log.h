@@ -2,12 +2,29 @@
 #ifndef MD_BASE_LOG_H
 #define MD_BASE_LOG_H
 #include <md/md.h>
+#include <stdatomic.h>
+
+/* Conditions that are worth one line a context, not one for each op or kernel that meets them. */
+typedef enum md_log_condition {
+    MD_LOG_NO_COMPILER,
+    MD_LOG_NOT_BUILT, /* a kernel could not be built */
+    MD_LOG_BY_REFERENCE, /* a stage has no kernel at all */
+    MD_LOG_NO_LOCK, /* other processes may measure on the device at the same time */
+    MD_LOG_LOCKED, /* another process measures on the device */
+    MD_LOG_N_CONDITIONS
+} md_log_condition;
+
 typedef struct md_log {
     md_log_fn fn; /* NULL: silent */
     void *user;
     md_log_level level; /* messages above it are dropped */
+    _Atomic uint32_t *said; /* bits of conditions that were logged; NULL: none is remembered */
 } md_log;
+
 void md_log_at(const md_log *log, md_log_level level, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/** Logs a condition at `level` the first time, and as MD_LOG_DEBUG later. */
+void md_log_once(const md_log *log, md_log_condition condition, md_log_level level, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 /** Writes "multidispatch: message" to stderr; a md_log_fn. */
 void md_log_stderr(void *user, md_log_level level, const char *message);
 #endif

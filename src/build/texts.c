@@ -254,8 +254,9 @@ static void build(void *context)
     if (status != MD_OK) {
         atomic_fetch_add_explicit(&builder->count.failed, 1, memory_order_relaxed);
         /* A device that cannot compile at all has warned when it was opened. */
-        md_log_at(builder->dev->log, builder->dev->facts.can_compile ? MD_LOG_WARN : MD_LOG_INFO,
-                  "a kernel could not be built: %s", md_last_error());
+        md_log_once(builder->dev->log, builder->dev->facts.can_compile ? MD_LOG_NOT_BUILT : MD_LOG_NO_COMPILER,
+                    MD_LOG_WARN, "a kernel could not be built, so others serve (MD_LOG=debug lists all that fail): %s",
+                    md_last_error());
     }
     finish(text, status, kernel);
 }

@@ -164,10 +164,6 @@ typedef struct md_dev_options {
     void (*while_opening)(void *unused); /* a job for the pool while a GPU opens; set by md_dev_open */
 } md_dev_options;
 
-/** Opens the device of that name. UNSUPPORTED, DEVICE, INVALID_ARGUMENT for an unknown name. */
-md_status md_dev_open(md_dev **out, const md_dev_options *options);
-void md_dev_close(md_dev **dev);
-
 /** Facts of a typical GPU of a compute capability (80: A100, 90: H200, 100: B200), to generate and compile kernels
  * without a GPU. Rates are measured or published. INVALID_ARGUMENT for others. Also in builds without CUDA. */
 md_status md_dev_cuda_assume(md_dev_facts *out, int32_t capability);

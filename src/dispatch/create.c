@@ -70,12 +70,13 @@ static void report_unbuilt(const md_ds_op *op, int32_t stage)
             continue;
         }
         failed = v;
-        md_log_at(op->runtime->log, MD_LOG_INFO, "op %s, stage %d: %s: %s", op->name, stage, v->name, v->failure);
+        md_log_at(op->runtime->log, MD_LOG_DEBUG, "op %s, stage %d: %s: %s", op->name, stage, v->name, v->failure);
     }
     if (failed && n_ready == 0)
-        md_log_at(op->runtime->log, MD_LOG_WARN,
-                  "op %s, stage %d: no kernel could be built, so the reference evaluator serves, slowly: %s", op->name,
-                  stage, failed->failure);
+        md_log_once(op->runtime->log, op->runtime->dev->facts.can_compile ? MD_LOG_BY_REFERENCE : MD_LOG_NO_COMPILER,
+                    MD_LOG_WARN,
+                    "op %s, stage %d: no kernel could be built, so the reference evaluator serves, slowly: %s",
+                    op->name, stage, failed->failure);
 }
 
 /* Sets all that the identity of an op depends on, and its tables. */

@@ -115,8 +115,7 @@ static void print_stage(md_strbuf *out, md_ds_op *op, const md_ds_shape_entry *e
     md_strbuf_add(out, "\n");
     if (pick->variant < 0)
         md_strbuf_add(
-            out,
-            "  warning: no kernel could be built: the reference evaluator serves, slowly (MD_LOG=warn says why)\n");
+            out, "  warning: no kernel could be built: the reference evaluator serves, slowly (the log says why)\n");
     else if (is_slow(op, stage, pick))
         md_strbuf_add(out, "  warning: a plain loop nest serves this stage: it is slow; another way to write the "
                            "formula may fit a faster family\n");

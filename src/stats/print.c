@@ -3,6 +3,7 @@
 #include "base/status.h"
 #include "stats/rows.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static double mean_us(const md_ss_row *r)
@@ -90,17 +91,17 @@ static void print_table(md_strbuf *out, const md_ss_rows *rows)
         md_strbuf_add(out, "rows are missing: memory was short\n");
 }
 
-/* Quotes a field as RFC 4180 says: names come from users. */
+/* Adds a field that a user may have named: valid UTF-8, quoted as RFC 4180 says. */
 static void add_csv(md_strbuf *out, const char *text)
 {
-    if (!strpbrk(text, ",\"\r\n")) {
-        md_strbuf_add(out, text);
-        return;
-    }
-    md_strbuf_add(out, "\"");
-    for (; *text; text++)
-        md_strbuf_printf(out, *text == '"' ? "\"%c" : "%c", *text);
-    md_strbuf_add(out, "\"");
+    char *valid = md_json_valid(text);
+    const bool is_quoted = valid && strpbrk(valid, ",\"\r\n");
+    out->failed |= !valid;
+    md_strbuf_add(out, is_quoted ? "\"" : "");
+    for (const char *c = valid; c && *c; c++)
+        md_strbuf_printf(out, *c == '"' ? "\"%c" : "%c", *c);
+    md_strbuf_add(out, is_quoted ? "\"" : "");
+    free(valid);
 }
 
 static void print_csv(md_strbuf *out, const md_ss_rows *rows)
@@ -214,8 +215,8 @@ static void print_json(md_strbuf *out, const md_ss_rows *rows)
         out->failed = true;
         return;
     }
-    md_json_print(out, json_pack("{s:s, s:b, s:o, s:o}", "version", md_version(), "complete", !md_ss_rows_failed(rows),
-                                 "ops", ops_json(rows), "shapes", list));
+    md_json_print_document(out, json_pack("{s:s, s:b, s:o, s:o}", "version", md_version(), "complete",
+                                          !md_ss_rows_failed(rows), "ops", ops_json(rows), "shapes", list));
 }
 
 md_status md_ss_print(md_strbuf *out, const md_ss_rows *rows, const char *format)

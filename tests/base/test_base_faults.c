@@ -91,7 +91,7 @@ static md_status run_program(void)
 {
     int32_t code = -1;
     char *output = NULL;
-    md_status status = md_process_run(&code, &output, (const char *const[]){"echo", "hello", NULL}, 0);
+    md_status status = md_process_run(&code, &output, (const char *const[]){"echo", "hello", NULL}, 0, NULL);
     if (status == MD_OK)
         assert_string_equal(output, "hello\n");
     else

@@ -3,6 +3,7 @@
 #include "base/cpu.h"
 #include "base/file.h"
 #include "base/task/process.h"
+#include "base/temp.h"
 
 #include <unistd.h>
 
@@ -51,12 +52,13 @@ static void flags_agree_with_the_system(void **state)
 static void compiler_takes_the_flags(void **state)
 {
     (void)state;
-    char folder[4096], source[4200], program[4200], command[16384];
+    md_temp folder;
+    char source[4200], program[4200], command[16384];
     md_cpu cpu;
     md_cpu_detect(&cpu);
-    assert_ok(md_file_temp_folder(folder));
-    snprintf(source, sizeof source, "%s/a.c", folder);
-    snprintf(program, sizeof program, "%s/a", folder);
+    assert_ok(md_temp_make(&folder));
+    snprintf(source, sizeof source, "%s/a.c", folder.path);
+    snprintf(program, sizeof program, "%s/a", folder.path);
     const char text[] =
         "float x[64] = {1}; int main(void) { float s = 0; for (int i = 0; i < 64; i++) s += x[i] * x[i]; "
         "return s != 1; }\n";
@@ -65,11 +67,11 @@ static void compiler_takes_the_flags(void **state)
              program);
     int32_t code = -1;
     char *output = NULL;
-    assert_ok(md_process_run(&code, &output, (const char *const[]){"sh", "-c", command, NULL}, 60000));
+    assert_ok(md_process_run(&code, &output, (const char *const[]){"sh", "-c", command, NULL}, 60000, NULL));
     if (code != 0)
         fail_msg("%s: %s", command, output);
     free(output);
-    md_file_remove_folder(folder);
+    md_temp_remove(&folder);
 }
 
 int main(void)

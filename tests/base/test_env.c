@@ -85,6 +85,9 @@ static void words_are_the_enums(void **state)
     assert_int_equal(env.select, MD_SELECT_MODEL);
     assert_int_equal(env.persistent, MD_PERSISTENT_ONLY);
     assert_int_equal(env.log, MD_LOG_DEBUG);
+    setenv("MD_LOG", "none", 1);
+    assert_ok(md_env_read(&env));
+    assert_int_equal(env.log, MD_LOG_NONE);
 }
 
 static void bad_values_are_named(void **state)

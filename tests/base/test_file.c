@@ -3,22 +3,26 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/task/process.h"
+#include "base/temp.h"
 
+#include <signal.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
-static char folder[4096];
+static md_temp temp;
+static const char *const folder = temp.path;
 
 static int make_folder(void **state)
 {
     (void)state;
-    return md_file_temp_folder(folder) != MD_OK;
+    return md_temp_make(&temp) != MD_OK;
 }
 
 static int remove_folder(void **state)
 {
     (void)state;
-    md_file_remove_folder(folder);
+    md_temp_remove(&temp);
     return access(folder, F_OK) == 0; /* gone, with what was in it */
 }
 
@@ -75,14 +79,45 @@ static void temp_folder_is_private_and_follows_tmpdir(void **state)
     struct stat facts;
     assert_int_equal(stat(folder, &facts), 0);
     assert_int_equal(facts.st_mode & 0777, 0700);
-    char inner[4096];
+    md_temp inner;
     setenv("TMPDIR", folder, 1);
-    assert_ok(md_file_temp_folder(inner));
-    assert_int_equal(strncmp(inner, folder, strlen(folder)), 0);
-    md_file_remove_folder(inner);
+    assert_ok(md_temp_make(&inner));
+    assert_int_equal(strncmp(inner.path, folder, strlen(folder)), 0);
+    md_temp_remove(&inner);
     setenv("TMPDIR", in_folder("missing"), 1);
-    assert_fails(md_file_temp_folder(inner), MD_IO, "missing");
+    assert_fails(md_temp_make(&inner), MD_IO, "missing");
     unsetenv("TMPDIR");
+}
+
+/* What a killed process leaves goes with the next sweep; what a living one has stays. */
+static void leftovers_are_swept(void **state)
+{
+    (void)state;
+    md_temp ours, theirs;
+    char file[sizeof theirs.path + 16];
+    int ends[2], wait_status = 0;
+    setenv("TMPDIR", folder, 1);
+    assert_ok(md_temp_make(&ours));
+    assert_int_equal(pipe(ends), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        (void)(md_temp_make(&theirs) == MD_OK && write(ends[1], theirs.path, sizeof theirs.path));
+        pause();
+    }
+    assert_int_equal(read(ends[0], theirs.path, sizeof theirs.path), sizeof theirs.path);
+    snprintf(file, sizeof file, "%s/kernel.c", theirs.path);
+    assert_ok(md_file_write(file, "x", 1));
+    md_temp_sweep();
+    assert_int_equal(access(file, F_OK), 0);
+    kill(child, SIGKILL);
+    assert_int_equal(waitpid(child, &wait_status, 0), child);
+    md_temp_sweep();
+    assert_int_not_equal(access(theirs.path, F_OK), 0);
+    assert_int_equal(access(ours.path, F_OK), 0);
+    md_temp_remove(&ours);
+    unsetenv("TMPDIR");
+    close(ends[0]);
+    close(ends[1]);
 }
 
 static void programs_run(void **state)
@@ -90,15 +125,15 @@ static void programs_run(void **state)
     (void)state;
     int32_t code = -1;
     char *output = NULL;
-    assert_ok(
-        md_process_run(&code, &output, (const char *const[]){"sh", "-c", "echo out; echo err >&2; exit 3", NULL}, 0));
+    assert_ok(md_process_run(&code, &output, (const char *const[]){"sh", "-c", "echo out; echo err >&2; exit 3", NULL},
+                             0, NULL));
     assert_int_equal(code, 3);
     assert_non_null(strstr(output, "out\n"));
     assert_non_null(strstr(output, "err\n"));
     free(output);
-    assert_ok(md_process_run(&code, NULL, (const char *const[]){"sh", "-c", "read x || exit 4", NULL}, 20000));
+    assert_ok(md_process_run(&code, NULL, (const char *const[]){"sh", "-c", "read x || exit 4", NULL}, 20000, NULL));
     assert_int_equal(code, 4); /* stdin is empty */
-    assert_ok(md_process_run(&code, NULL, (const char *const[]){"sh", "-c", "kill -9 $$", NULL}, 0));
+    assert_ok(md_process_run(&code, NULL, (const char *const[]){"sh", "-c", "kill -9 $$", NULL}, 0, NULL));
     assert_int_equal(code, 128 + 9);
 }
 
@@ -107,8 +142,8 @@ static void output_is_cut_at_64_kib(void **state)
     (void)state;
     int32_t code = -1;
     char *output = NULL;
-    assert_ok(md_process_run(&code, &output,
-                             (const char *const[]){"sh", "-c", "head -c 300000 /dev/zero | tr '\\0' x", NULL}, 20000));
+    assert_ok(md_process_run(
+        &code, &output, (const char *const[]){"sh", "-c", "head -c 300000 /dev/zero | tr '\\0' x", NULL}, 20000, NULL));
     assert_int_equal(code, 0);
     assert_int_equal(strlen(output), 64 * 1024);
     free(output);
@@ -119,12 +154,12 @@ static void missing_programs_are_not_found(void **state)
     (void)state;
     int32_t code = -1;
     char *output = NULL;
-    assert_fails(md_process_run(&code, &output, (const char *const[]){"no-such-program-here", NULL}, 0), MD_NOT_FOUND,
-                 "no-such-program-here");
-    assert_fails(md_process_run(&code, &output, (const char *const[]){folder, NULL}, 0), MD_IO, folder);
-    assert_fails(md_process_run(&code, &output, (const char *const[]){"/no/such/program", NULL}, 0), MD_NOT_FOUND,
+    assert_fails(md_process_run(&code, &output, (const char *const[]){"no-such-program-here", NULL}, 0, NULL),
+                 MD_NOT_FOUND, "no-such-program-here");
+    assert_fails(md_process_run(&code, &output, (const char *const[]){folder, NULL}, 0, NULL), MD_IO, folder);
+    assert_fails(md_process_run(&code, &output, (const char *const[]){"/no/such/program", NULL}, 0, NULL), MD_NOT_FOUND,
                  "/no/such/program");
-    assert_fails(md_process_run(&code, &output, (const char *const[]){"", NULL}, 0), MD_NOT_FOUND, "cannot run");
+    assert_fails(md_process_run(&code, &output, (const char *const[]){"", NULL}, 0, NULL), MD_NOT_FOUND, "cannot run");
     assert_null(output);
     assert_int_equal(code, -1);
 }
@@ -146,16 +181,15 @@ static void path_is_searched(void **state)
     char *output = NULL;
     snprintf(path, sizeof path, "/nowhere::%s:%s:%s", folder, first, second);
     setenv("PATH", path, 1);
-    assert_fails(md_process_run(&code, &output, (const char *const[]){"tool", NULL}, 0), MD_IO, "tool");
+    assert_fails(md_process_run(&code, &output, (const char *const[]){"tool", NULL}, 0, NULL), MD_IO, "tool");
     snprintf(path, sizeof path, "%s/tool", second);
     assert_int_equal(chmod(path, 0700), 0);
-    assert_ok(md_process_run(&code, &output, (const char *const[]){"tool", NULL}, 0));
+    assert_ok(md_process_run(&code, &output, (const char *const[]){"tool", NULL}, 0, NULL));
     setenv("PATH", keep, 1);
     assert_string_equal(output, "second\n");
     free(output);
     free(keep);
-    md_file_remove_folder(first);
-    md_file_remove_folder(second);
+    assert_int_equal(unlink(path) | rmdir(first) | rmdir(second), 0);
 }
 
 static void slow_programs_are_ended(void **state)
@@ -164,10 +198,11 @@ static void slow_programs_are_ended(void **state)
     int32_t code = -1;
     char *output = NULL;
     uint64_t start = md_clock_ns();
-    assert_fails(md_process_run(&code, &output, (const char *const[]){"sleep", "60", NULL}, 100), MD_TIMEOUT, "100 ms");
+    assert_fails(md_process_run(&code, &output, (const char *const[]){"sleep", "60", NULL}, 100, NULL), MD_TIMEOUT,
+                 "100 ms");
     /* One that closes its output and goes on. */
     assert_fails(
-        md_process_run(&code, &output, (const char *const[]){"sh", "-c", "exec >&- 2>&-; sleep 60", NULL}, 100),
+        md_process_run(&code, &output, (const char *const[]){"sh", "-c", "exec >&- 2>&-; sleep 60", NULL}, 100, NULL),
         MD_TIMEOUT, "100 ms");
     assert_true(md_clock_ns() - start < 20u * 1000000000u);
     assert_null(output);
@@ -180,7 +215,7 @@ static void orphans_do_not_block(void **state)
     int32_t code = -1;
     char *output = NULL;
     uint64_t start = md_clock_ns();
-    assert_ok(md_process_run(&code, &output, (const char *const[]){"sh", "-c", "sleep 30 & echo gone", NULL}, 0));
+    assert_ok(md_process_run(&code, &output, (const char *const[]){"sh", "-c", "sleep 30 & echo gone", NULL}, 0, NULL));
     assert_int_equal(code, 0);
     assert_string_equal(output, "gone\n");
     assert_true(md_clock_ns() - start < 20u * 1000000000u);
@@ -193,6 +228,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(files_come_back_as_written, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(file_errors_name_the_path, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(temp_folder_is_private_and_follows_tmpdir, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(leftovers_are_swept, make_folder, remove_folder),
         cmocka_unit_test(programs_run),
         cmocka_unit_test(output_is_cut_at_64_kib),
         cmocka_unit_test_setup_teardown(missing_programs_are_not_found, make_folder, remove_folder),

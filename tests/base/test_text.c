@@ -151,6 +151,26 @@ static void log_keeps_its_level(void **state)
     assert_string_equal(logged, ">2:3 threads");
 }
 
+/* A condition is a line once, and later only for those who ask for everything. */
+static void conditions_are_logged_once(void **state)
+{
+    (void)state;
+    char prefix[] = ">";
+    _Atomic uint32_t said = 0;
+    md_log log = {log_to_buffer, prefix, MD_LOG_WARN, &said};
+    md_log_once(&log, MD_LOG_NOT_BUILT, MD_LOG_WARN, "kernel %d", 1);
+    assert_string_equal(logged, ">2:kernel 1");
+    md_log_once(&log, MD_LOG_NOT_BUILT, MD_LOG_WARN, "kernel %d", 2);
+    assert_string_equal(logged, ">2:kernel 1");
+    md_log_once(&log, MD_LOG_NO_LOCK, MD_LOG_WARN, "no lock");
+    assert_string_equal(logged, ">2:no lock");
+    log.level = MD_LOG_DEBUG;
+    md_log_once(&log, MD_LOG_NOT_BUILT, MD_LOG_WARN, "kernel %d", 3);
+    assert_string_equal(logged, ">4:kernel 3");
+    md_log_once(&(md_log){log_to_buffer, prefix, MD_LOG_WARN, NULL}, MD_LOG_NOT_BUILT, MD_LOG_WARN, "kernel %d", 4);
+    assert_string_equal(logged, ">2:kernel 4");
+}
+
 static void embedded_files_are_found(void **state)
 {
     (void)state;
@@ -176,6 +196,7 @@ int main(void)
         cmocka_unit_test(every_status_has_a_name),
         cmocka_unit_test(version_is_the_headers),
         cmocka_unit_test(log_keeps_its_level),
+        cmocka_unit_test(conditions_are_logged_once),
         cmocka_unit_test(embedded_files_are_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,7 @@
 #include "support/check.h"
 
 #include "base/clock.h"
-#include "base/file.h"
+#include "base/temp.h"
 #include "base/trace.h"
 
 #include <jansson.h>
@@ -9,21 +9,22 @@
 
 enum { N_THREADS = 4, N_EVENTS = 50 };
 
-static char folder[4096], path[4200];
+static md_temp folder;
+static char path[sizeof folder.path + 16];
 
 static int make_folder(void **state)
 {
     (void)state;
-    if (md_file_temp_folder(folder) != MD_OK)
+    if (md_temp_make(&folder) != MD_OK)
         return 1;
-    snprintf(path, sizeof path, "%s/trace.json", folder);
+    snprintf(path, sizeof path, "%s/trace.json", folder.path);
     return 0;
 }
 
 static int remove_folder(void **state)
 {
     (void)state;
-    md_file_remove_folder(folder);
+    md_temp_remove(&folder);
     return 0;
 }
 

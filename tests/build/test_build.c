@@ -5,6 +5,7 @@
 #include "build/toy.h"
 #include "support/devices/fake_device.h"
 #include "support/fault.h"
+#include "device/open.h"
 
 #include <pthread.h>
 

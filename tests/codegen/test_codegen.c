@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "base/strbuf.h"
 #include "expr/ops.h"
+#include "device/open.h"
 
 typedef struct fixture {
     md_pool *pool;

@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "device/cuda/cuda.h"
-#include "device/device.h"
+#include "device/open.h"
 
 #include <cuda_runtime_api.h>
 

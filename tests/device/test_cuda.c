@@ -4,6 +4,7 @@
 
 #include "base/dtype.h"
 #include "device/nvrtc/nvrtc.h"
+#include "device/open.h"
 
 #include <sys/wait.h>
 #include <unistd.h>

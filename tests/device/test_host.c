@@ -3,7 +3,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
-#include "device/device.h"
+#include "device/open.h"
 #include "support/fault.h"
 
 #include <dirent.h>

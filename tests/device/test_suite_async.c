@@ -5,6 +5,7 @@
 #include "support/devices/async_device.h"
 
 #include "base/status.h"
+#include "device/open.h"
 
 md_status __real_md_dev_open(md_dev **out, const md_dev_options *options);
 md_status __wrap_md_dev_open(md_dev **out, const md_dev_options *options);

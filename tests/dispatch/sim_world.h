@@ -8,6 +8,7 @@
 #include "dispatch/op.h"
 #include "dispatch/open.h"
 #include "tune/tune.h"
+#include "device/open.h"
 
 #include <string.h>
 

@@ -4,6 +4,7 @@
 
 #include "base/task/pool.h"
 #include "base/status.h"
+#include "device/open.h"
 
 static md_dev *dev;
 static md_pool *pool;

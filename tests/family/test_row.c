@@ -2,6 +2,7 @@
  * missing elements, NaN and infinities; rows longer than several chunks, so that results are merged. */
 #include "support/check.h"
 #include "support/variant.h"
+#include "device/open.h"
 
 static md_pool *pool;
 static md_dev *device;

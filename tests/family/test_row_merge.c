@@ -6,7 +6,7 @@
 #include "base/dtype.h"
 #include "base/status.h"
 #include "codegen/row/row.h"
-#include "device/device.h"
+#include "device/open.h"
 #include "expr/eval/eval.h"
 
 #include <math.h>

@@ -1,6 +1,7 @@
 /* Scans against the reference: every operation, direction and type, along the axis, across it and in pieces. */
 #include "support/check.h"
 #include "support/variant.h"
+#include "device/open.h"
 
 static md_pool *pool;
 static md_dev *device;

@@ -32,13 +32,14 @@ RANKS = {
 # The floors of each folder with rooms, lowest first.
 FLOORS = {
     "base": [["clock", "hash", "status", "strbuf"], ["cpu", "dtype", "env", "json", "table", "log", "arena", "embed"],
-             ["file"], ["task"], ["trace"]],
+             ["file", "temp"], ["task"], ["trace"]],
+    "device": [["map_address"], ["device"], ["nvrtc"], ["host", "cuda"], ["blas"], ["open"]],
     "codegen": [["codegen"], ["assemble", "params", "text"], ["expression"], ["product", "row"]],
     "dispatch": [["args", "pin", "runtime", "types"], ["pool"], ["op"], ["bind", "registry", "select"], ["cache"], ["run"],
                  ["online"], ["call"], ["create", "open"]],
 }
 MAX_FLOORS = 9
-PENDING = {"expr", "device", "family", "tune"}  # not in order yet: floors are not checked
+PENDING = {"expr", "family", "tune"}  # not in order yet: floors are not checked
 
 # Circles that stay, each with its reason. A circle passes if all its files stand in one entry.
 CIRCLES = [
@@ -51,12 +52,9 @@ CIRCLES = [
     # Not cut yet.
     ("pending", {"expr/range/range.c", "expr/range/range_atom.c", "expr/range/range_guard.c"}),
     ("pending", {"expr/ops.h", "expr/ops.h"}),
-    ("pending", {"store/store.c", "store/walk.c"}),
     ("pending", {"codegen/product/operand.c", "codegen/product/product.c"}),
     ("pending", {"codegen/row/cuda.c", "codegen/row/rebase.c", "codegen/row/row.c"}),
     ("pending", {"family/custom/custom.c", "family/custom/custom_text.c"}),
-    ("pending", {"build/build.c", "build/texts.c"}),
-    ("pending", {"api/context.c", "api/report.c", "api/store.c"}),
 ]
 PENDING_CIRCLES = {"tune"}
 

@@ -4,6 +4,7 @@
 #include "dispatch/script.h"
 #include "support/check.h"
 #include "support/fault.h"
+#include "device/open.h"
 
 #include <jansson.h>
 #include <unistd.h>

@@ -127,7 +127,7 @@ static void names_of_users(void **state)
         {"\\n", "\\n", "\\n"},
         {"line\nbreak", "line?break", "line?break"},
         {"caf\xc3\xa9", "caf\xc3\xa9", "caf\xc3\xa9"},
-        {"half\xc3", "half\xc3", "half?"}, /* no UTF-8 */
+        {"half\xc3", "half?", "half?"}, /* not UTF-8 */
         {"%s%n", "%s%n", "%s%n"},
     };
     md_context *c = make_context((md_context_options){0});

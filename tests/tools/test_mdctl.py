@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
 """mdctl from the outside: exit status, key lines, JSON, files, terminals. Arguments: mdctl, the source root, the C compiler."""
 
+import fcntl
 import json
 import os
 import pathlib
 import pty
 import re
 import select
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 MDCTL, ROOT, CC = sys.argv[1:4]
@@ -264,9 +267,12 @@ class Run(Base):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("reference (reference)", done.stdout)
         warnings = done.stderr.splitlines()
-        self.assertEqual(len(warnings), 2, done.stderr)
-        self.assertIn("/nonexistent/cc", warnings[0])
-        self.assertIn("reference evaluator serves", warnings[1])
+        self.assertEqual(len(warnings), 1, done.stderr)  # a condition is said once
+        for part in "/nonexistent/cc", "reference evaluator serves", "set MD_CC":
+            self.assertIn(part, warnings[0])
+        for level, n_lines in ("none", 0), ("error", 0), ("warn", 1), ("info", 2):
+            said = mdctl("run", "softmax", "--sizes", "i=2, j=3", "--cc", "/nonexistent/cc", *FEW, env={"MD_LOG": level}).stderr
+            self.assertEqual(len(said.splitlines()), n_lines, said)
 
     def test_statistics(self):
         path = str(self.folder / "stats.json")
@@ -629,6 +635,92 @@ class Tune(Base):
         self.bad(1, "tune", "gelu", "--hints", "i=", part="hints")
         self.bad(1, "tune", "--from-stats", str(self.folder / "none.json"), part="none.json")
         self.bad(1, "tune", "embedding", "--hints", "8", "--indices", self.file("none.txt", ""), part="no indices")
+
+
+class Interrupt(Base):
+    def test_what_was_kept_is_said(self):
+        """Ctrl-C, as a terminal sends it: to the whole process group."""
+        env = environment({"MD_CACHE_DIR": str(self.folder / "store"), "TMPDIR": str(self.folder)})
+        for args in (["tune", "gelu", "--hints", "64,256,1024,4096", "--budget", "60000", "--json"],
+                     ["bench", "gelu", "--sizes", "i=64, j=64", "--repeat", "100000"], ["demo"]):
+            with subprocess.Popen([MDCTL, *args, "--threads", "2"], env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
+                end = time.monotonic() + 60  # until something is kept
+                while not list((self.folder / "store").glob("*/kernel/*/*")) and time.monotonic() < end:
+                    time.sleep(0.01)
+                os.killpg(process.pid, signal.SIGINT)
+                _, said = process.communicate(timeout=60)
+            self.assertEqual(process.returncode, 130, (args, said))
+            self.assertRegex(said, r"(?m)^mdctl: interrupted; \d+ kernels and tuned results of this run are kept in " +
+                             re.escape(str(self.folder / "store")) + "$", args)
+            subprocess.run(["rm", "-rf", str(self.folder / "store")], check=True)
+        self.good("info", env={"TMPDIR": str(self.folder)})
+        self.assertEqual([p.name for p in self.folder.iterdir() if "multidispatch" in p.name], [])
+
+
+class Lock(Base):
+    """One process measures on a device at a time. The lock is the user's own, and a lock that is not had is said."""
+
+    def tune(self, runtime, **env):
+        args = ["tune", "gelu", "--sizes", "i=8, j=8", "--hints", "8", "--budget", "1500", "--builds", "2", "--threads", "2"]
+        done = mdctl(*args, env={"XDG_RUNTIME_DIR": str(runtime), "TMPDIR": str(self.folder), **env})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return int(re.search(r"(\d+) configs timed", done.stdout)[1]), done.stderr
+
+    def test_lock(self):
+        runtime = self.folder / "runtime"
+        runtime.mkdir(mode=0o700)
+        n, said = self.tune(runtime)
+        self.assertGreater(n, 0)
+        self.assertEqual(said, "")
+        (lock,) = runtime.iterdir()
+        self.assertEqual(lock.stat().st_mode & 0o777, 0o600)
+        self.assertEqual(list(self.folder.glob("*.lock")), [])  # not where others could make it first
+        with open(lock, encoding="utf-8") as held:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            n, said = self.tune(runtime)
+            self.assertEqual(n, 0)
+            self.assertIn("another process of this user", said)
+        lock.chmod(0o666)
+        n, said = self.tune(runtime)
+        self.assertGreater(n, 0)
+        self.assertIn("measuring without a lock", said)
+        self.assertIn("others may write to it", said)
+        lock.unlink()
+        lock.symlink_to(self.folder / "elsewhere")
+        self.assertIn("measuring without a lock", self.tune(runtime)[1])
+        self.assertFalse((self.folder / "elsewhere").exists())
+        n, said = self.tune("", XDG_CACHE_HOME=str(self.folder / "cache"))
+        self.assertEqual((n > 0, said), (True, ""))
+        self.assertEqual(len(list((self.folder / "cache" / "multidispatch").glob("*.lock"))), 1)
+
+
+class Json(Base):
+    def test_all_commands(self):
+        """Whatever a command prints with --json is one object a line."""
+        stats, board = self.folder / "stats.json", self.file("board.txt", "gelu f32 i=4, j=64\n")
+        regret = self.file("regret.txt", "gelu f32 count=1 i=1..64 j=64\n")
+        env = {"MD_CACHE_DIR": str(self.folder / "store"), "MD_STATS": str(stats)}
+        self.good("demo", "--quick", "--json", "--threads", "2", env=env)
+        shapes = json.loads(stats.read_text())  # of several ops
+        env.pop("MD_STATS")
+        size = ["--sizes", "i=4, j=64", *FEW]
+        commands = [["demo", "--quick", *FEW], ["run", "softmax", *size], ["explain", "softmax", *size], ["source", "gelu", *FEW],
+                    ["source", "gelu", "--variant", json.loads(self.good("source", "gelu", "--json", *FEW))["variants"][0]["variant"], *FEW],
+                    ["bench", board, "--quick", *FEW], ["bench", "gelu", *size, "--repeat", "3"], ["hints", "suggest", str(stats)],
+                    ["regret", regret, "--modes", "model", "--threads", "2"], ["tune", "gelu", *size, "--budget", "300"],
+                    ["tune", "--from-stats", str(stats), "--budget", "50", "--builds", "1", "--threads", "2"],
+                    ["store", "path"], ["store", "list"], ["store", "verify"], ["store", "gc"], ["store", "export"], ["ops"], ["info"]]
+        for command in commands:
+            done = mdctl(*command, "--json", env=env)
+            self.assertEqual(done.returncode, 0, (command, done.stderr))
+            for line in self.json_lines(done.stdout):
+                self.assertIsInstance(line, dict, command)
+                self.assertGreaterEqual(line.get("host_us", 0), 0, command)
+            if command[0] == "hints":
+                self.assertEqual([line["op"] for line in self.json_lines(done.stdout)],
+                                 list(dict.fromkeys(op["op"] for op in shapes["ops"] if op["hints"])))
+        self.assertEqual(set().union(COMMANDS, ["regret", "tune"]), {command[0] for command in commands})
 
 
 class Terminals(Base):

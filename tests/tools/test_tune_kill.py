@@ -115,6 +115,9 @@ class Kill(unittest.TestCase):
                 lines = [json.loads(line) for line in self.mdctl(*self.command(points)).splitlines()]
                 self.assertEqual({(line["sizes"]["i"], line["sizes"]["j"]) for line in lines if line["event"] == "winner"}, set(points))
                 self.assertNotIn("busy", {line["event"] for line in lines})
+        self.mdctl("info")  # one more run takes away what the killed ones left
+        left = sorted(path.name for path in (self.folder / "tmp").iterdir() if "multidispatch" in path.name)
+        self.assertEqual(left, [])
         print(f"{KILLS} kills, {n_busy} of them while its helper was at work; {len(told)} winners had been reported")
         self.assertGreater(n_busy, KILLS // 4)
         self.assertGreater(len(told), 0)

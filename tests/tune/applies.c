@@ -6,6 +6,7 @@
 #include "tune/search/search.h"
 #include "tune/tune.h"
 #include "tune/wisdom/line.h"
+#include "device/open.h"
 
 #include <stdio.h>
 #include <stdlib.h>

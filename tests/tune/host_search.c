@@ -2,6 +2,7 @@
 #include "tune/host_search.h"
 
 #include "base/status.h"
+#include "device/open.h"
 
 #include <pthread.h>
 

@@ -1,5 +1,6 @@
 /* The simulated device of searches: a model time, distorted by values of fields that are liked or not. */
 #include "tune/search_world.h"
+#include "device/open.h"
 
 #include <math.h>
 

@@ -6,6 +6,7 @@
 #include "support/board.h"
 
 #include "tune/tune.h"
+#include "device/open.h"
 
 #include <getopt.h>
 #include <math.h>

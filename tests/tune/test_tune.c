@@ -7,6 +7,7 @@
 #include "support/devices/fake_device.h"
 #include "tune/bench/copies.h"
 #include "tune/tune.h"
+#include "device/open.h"
 
 #include <math.h>
 

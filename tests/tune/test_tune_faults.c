@@ -11,6 +11,7 @@
 #include "tune/search/search.h"
 #include "tune/wisdom/shipped.h"
 #include "tune/wisdom/wisdom.h"
+#include "device/open.h"
 
 enum { MOST_POINTS = 200000, EACH = 40 }; /* the first points one by one, then ever fewer */
 

@@ -47,7 +47,7 @@ static int help(FILE *file)
         "  mdctl run softmax --sizes \"i=4, j=1000\"\n"
         "  mdctl explain \"Y[b,n] = gelu(sum[k](X[b,k] * W[n,k]) + c[n])\" --static \"n=1024, k=512\" --sizes b=33\n"
         "  mdctl bench data/boards/rows.txt\n"
-        "\nexit status: 0 success, 1 failure, 2 a wrong command line\n");
+        "\nexit status: 0 success, 1 failure, 2 a wrong command line, 130 interrupted\n");
     return CLI_OK;
 }
 
@@ -119,6 +119,7 @@ static int run(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    cli_watch_interrupts();
     int status = run(argc, argv);
     if ((fflush(stdout) || ferror(stdout)) && status == CLI_OK)
         status = cli_fail("the output could not be written");

@@ -66,7 +66,7 @@ static int find_program(char out[4096], const char *name)
 
 /* Starts the child in its own process group, so that a timeout kills the compiler's children too. No signal is blocked
  * or ignored. */
-static int spawn_child(child *c, const char *const *argv, int write_end)
+static int spawn_child(child *c, const char *const *argv, int write_end, char **environment)
 {
     char program[4096];
     posix_spawn_file_actions_t actions;
@@ -93,7 +93,7 @@ static int spawn_child(child *c, const char *const *argv, int write_end)
         if (!reason)
             reason = posix_spawn_file_actions_adddup2(&actions, write_end, 2);
         if (!reason) /* exec does not change argv; POSIX recommends this cast */
-            reason = posix_spawn(&c->pid, program, &actions, &attributes, (char *const *)argv, environ);
+            reason = posix_spawn(&c->pid, program, &actions, &attributes, (char *const *)argv, environment);
         posix_spawnattr_destroy(&attributes);
     }
     posix_spawn_file_actions_destroy(&actions);
@@ -171,12 +171,37 @@ static md_status open_output(child *c, int *write_end, bool wants_text)
     return MD_OK;
 }
 
-md_status md_process_run(int32_t *exit_code, char **output, const char *const *argv, int32_t limit_ms)
+/* The environment with another TMPDIR: an array of `environ`'s own texts, for the caller to free. `own` holds the new
+ * one. */
+static char **environment_of(char own[4096 + 8], const char *temp)
+{
+    size_t n = 0, to = 0;
+    while (environ && environ[n])
+        n++;
+    char **out = malloc((n + 2) * sizeof *out);
+    if (!out)
+        return NULL;
+    for (size_t i = 0; i < n; i++)
+        if (strncmp(environ[i], "TMPDIR=", 7) != 0)
+            out[to++] = environ[i];
+    snprintf(own, 4096 + 8, "TMPDIR=%s", temp);
+    out[to++] = own;
+    out[to] = NULL;
+    return out;
+}
+
+md_status md_process_run(int32_t *exit_code, char **output, const char *const *argv, int32_t limit_ms, const char *temp)
 {
     child c = {.deadline_ns = limit_ms > 0 ? md_clock_ns() + (uint64_t)limit_ms * 1000000u : 0};
     int write_end = -1;
-    MD_TRY(open_output(&c, &write_end, output != NULL));
-    int reason = spawn_child(&c, argv, write_end);
+    char temp_variable[4096 + 8], **environment = temp ? environment_of(temp_variable, temp) : environ;
+    if (!environment)
+        return md_fail_memory();
+    md_status opened = open_output(&c, &write_end, output != NULL);
+    int reason = opened == MD_OK ? spawn_child(&c, argv, write_end, environment) : 0;
+    if (environment != environ)
+        free(environment);
+    MD_TRY(opened);
     close(write_end);
     md_status status = MD_OK;
     if (reason) {

@@ -142,7 +142,9 @@ static void set_compiler(md_dev_cuda *dev)
     if (find_compiler(dev) == MD_OK)
         return;
     snprintf(dev->no_nvrtc, sizeof dev->no_nvrtc, "%.*s", (int)sizeof dev->no_nvrtc - 1, md_last_error());
-    md_log_at(dev->base.log, MD_LOG_WARN, "no kernel can be compiled for the GPU: %s", dev->no_nvrtc);
+    md_log_once(dev->base.log, MD_LOG_NO_COMPILER, MD_LOG_WARN,
+                "no kernel can be compiled for the GPU: %s; until that is mended, the slow reference evaluator serves",
+                dev->no_nvrtc);
 }
 
 /* ---- The device */

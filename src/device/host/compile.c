@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/task/process.h"
 #include "base/status.h"
+#include "base/temp.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -90,7 +91,7 @@ md_status md_dev_host_compiler_version(char out[128], const md_dev_host_command 
     const char *const argv[] = {command->argv[0], "--version", NULL};
     int32_t exit_code = 0;
     char *text = NULL;
-    MD_TRY(md_process_run(&exit_code, &text, argv, MD_MIN(LIMIT_MS, command->limit_ms)));
+    MD_TRY(md_process_run(&exit_code, &text, argv, MD_MIN(LIMIT_MS, command->limit_ms), NULL));
     md_status status = MD_OK;
     if (exit_code != 0)
         status = md_fail(MD_COMPILE, "'%.200s --version' ends with status %d", command->argv[0], exit_code);
@@ -127,7 +128,7 @@ static md_status run_compiler(const md_dev_host_command *command, const char *fo
     argv[command->i_binary] = binary_path;
     int32_t exit_code = 0;
     char *text = NULL;
-    md_status status = md_process_run(&exit_code, &text, argv, command->limit_ms);
+    md_status status = md_process_run(&exit_code, &text, argv, command->limit_ms, folder);
     if (status == MD_NOT_FOUND)
         return md_fail(MD_COMPILE, "no C compiler '%.200s' (MD_CC)", argv[0]);
     if (status != MD_OK)
@@ -169,9 +170,9 @@ md_status md_dev_host_compile(void **binary, size_t *n_bytes, md_dev *dev, const
     const md_dev_host_command *command = &((md_dev_host *)dev)->command;
     if (!dev->facts.can_compile)
         return md_fail(MD_COMPILE, "no working C compiler '%.200s' (MD_CC)", command->argv[0]);
-    char folder[4096];
-    MD_TRY(md_file_temp_folder(folder));
-    md_status status = compile_in(binary, n_bytes, command, folder, source);
-    md_file_remove_folder(folder);
+    md_temp folder;
+    MD_TRY(md_temp_make(&folder));
+    md_status status = compile_in(binary, n_bytes, command, folder.path, source);
+    md_temp_remove(&folder);
     return status;
 }

@@ -4,6 +4,7 @@
 #include "base/cpu.h"
 #include "base/status.h"
 #include "base/task/fork.h"
+#include "base/temp.h"
 
 #include "md_build_config.h"
 
@@ -158,6 +159,7 @@ md_status md_dev_host_open(md_dev **out, const md_dev_options *options)
     md_dev_host *host = calloc(1, sizeof *host);
     if (!host)
         return md_fail_memory();
+    md_temp_sweep();
     host->base.ops = &host_ops;
     host->base.pool = options->pool;
     host->base.log = options->log;
@@ -179,8 +181,10 @@ md_status md_dev_host_open(md_dev **out, const md_dev_options *options)
     }
     facts->can_compile = status == MD_OK;
     if (!facts->can_compile)
-        md_log_at(options->log, MD_LOG_WARN, "no kernel can be compiled, the slow reference serves: %s",
-                  md_last_error());
+        md_log_once(options->log, MD_LOG_NO_COMPILER, MD_LOG_WARN,
+                    "no kernel can be compiled, so the slow reference evaluator serves; set MD_CC to a working C "
+                    "compiler: %s",
+                    md_last_error());
     md_dev_host_measure(facts, options->pool);
     md_log_at(options->log, MD_LOG_INFO, "host: %s, %d threads, %s, %.0f GB/s memory, %.0f GFLOP/s", facts->name,
               facts->threads, facts->can_compile ? facts->compiler : "no compiler", facts->memory_gbps, facts->gflops);

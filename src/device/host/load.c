@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "base/status.h"
+#include "base/temp.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -47,9 +48,10 @@ static void *open_from_memory(const void *binary, size_t n_bytes)
 
 static md_status open_from_folder(void **library, const void *binary, size_t n_bytes)
 {
-    char folder[4096], path[4096 + 16];
-    MD_TRY(md_file_temp_folder(folder));
-    snprintf(path, sizeof path, "%s/kernel.so", folder);
+    md_temp folder;
+    char path[sizeof folder.path + 16];
+    MD_TRY(md_temp_make(&folder));
+    snprintf(path, sizeof path, "%s/kernel.so", folder.path);
     md_status status = md_file_write(path, binary, n_bytes);
     if (status == MD_OK && !(*library = dlopen(path, RTLD_NOW | RTLD_LOCAL))) {
         const char *reason = dlerror();
@@ -59,7 +61,7 @@ static md_status open_from_folder(void **library, const void *binary, size_t n_b
                 n_path + 1 + strspn(reason + n_path + 1, " "); /* the file is removed before the message is read */
         status = md_fail(MD_DEVICE, "a compiled kernel cannot be loaded: %.800s", reason ? reason : "no reason given");
     }
-    md_file_remove_folder(folder); /* the mapping stays valid */
+    md_temp_remove(&folder); /* the mapping stays valid */
     return status;
 }
 

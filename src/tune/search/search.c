@@ -81,6 +81,7 @@ static md_status race_point(md_tn_work *w, md_tn_tuning_point *tuning_point, int
     if (!md_tn_lock(w)) {
         tuning_point->is_cut = true;
         MD_TN_COUNT(w, busy);
+        md_tn_log_point(w, tuning_point, "busy", "another process of this user measures on this device");
         md_tn_tuning_point_rest(tuning_point);
         return MD_OK;
     }

@@ -97,7 +97,7 @@ int cli_bench(const cli_options *o)
     if (o->output && !(b.output = fopen(o->output, "w")))
         return cli_fail("cannot write '%s'", o->output);
     int status = CLI_FAILED;
-    bool is_open = md_context_create(&b.context, &o->context) == MD_OK;
+    bool is_open = cli_open_context(&b.context, o) == MD_OK;
     if (is_open)
         b.device = device_of(b.context);
     if (is_open && sweep_make(&b.sweep, b.context, &b.device) == MD_OK)
@@ -110,6 +110,6 @@ int cli_bench(const cli_options *o)
         md_op_destroy(&b.op[i].op);
         free(b.op[i].formula);
     }
-    md_context_destroy(&b.context);
+    cli_close_context(&b.context);
     return cli_close_output(b.output, o->output, status);
 }

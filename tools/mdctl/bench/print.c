@@ -44,6 +44,14 @@ static void print_shape(FILE *f, const char *sizes)
     fputc(']', f);
 }
 
+/* What a call takes beyond its kernel; a GPU works while the host goes on. The medians of both have noise of their own,
+ * and no call takes less than its kernel. */
+static double host_us(const bench *b, const contender *w)
+{
+    const double us = timing_quantile(&w->call, 0.5) - (b->device.is_gpu ? 0.0 : timing_quantile(&w->kernel, 0.5));
+    return us > 0.0 ? us : 0.0;
+}
+
 static void print_json(FILE *f, const bench *b, const bench_case *c, const contender *w)
 {
     double us = timing_quantile(&w->kernel, 0.5);
@@ -60,9 +68,8 @@ static void print_json(FILE *f, const bench *b, const bench_case *c, const conte
         fprintf(f, "\", \"why\": \"%s\"", w->choice.source[0]);
     fprintf(f, ", \"us\": %.3f, \"lo\": %.3f, \"hi\": %.3f, \"vs\": %.4f", us, timing_quantile(&w->kernel, 0.1),
             timing_quantile(&w->kernel, 0.9), timing_ratio(&w->kernel, &c->who[0].kernel));
-    if (w->call.n) /* a GPU works while the host goes on */
-        fprintf(f, ", \"host_us\": %.3f, \"tflops\": %.4f",
-                timing_quantile(&w->call, 0.5) - (b->device.is_gpu ? 0.0 : us), rate(c->flops, us) / 1e6);
+    if (w->call.n)
+        fprintf(f, ", \"host_us\": %.3f, \"tflops\": %.4f", host_us(b, w), rate(c->flops, us) / 1e6);
     fprintf(f, ", \"gbps\": %.3f, \"k\": %d, \"bytes\": %.0f}\n", rate(c->bytes, us) / 1e3, w->op ? c->n_sets : 1,
             c->bytes);
     fflush(f);

@@ -41,6 +41,17 @@ static void take_shape(met *m, const json_t *row, const char *op, bool by_calls)
         m->shape[m->n++] = (md_met_shape){sizes, weight};
 }
 
+/* The library's object, in one line and with the op's name. */
+static int write_named(void *user, const char *text, size_t n_bytes)
+{
+    json_t *j = json_loadb(text, n_bytes, 0, NULL);
+    char *line = j && json_object_set(j, "op", user) == 0 ? json_dumps(j, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
+    const int failed = !line || printf("%s\n", line) < 0;
+    free(line);
+    json_decref(j);
+    return failed;
+}
+
 static int suggest_one(md_context *context, const json_t *root, const json_t *op, const cli_options *o)
 {
     const char *name = json_string_value(json_object_get(op, "op")),
@@ -67,7 +78,12 @@ static int suggest_one(md_context *context, const json_t *root, const json_t *op
     } else {
         if (!o->json)
             printf("%s%s%s: ", cli_bold(), name, cli_plain());
-        const md_suggest_options suggest = {m.shape, m.n, o->count, o->json, cli_write, stdout};
+        const md_suggest_options suggest = {m.shape,
+                                            m.n,
+                                            o->count,
+                                            o->json,
+                                            o->json ? write_named : cli_write,
+                                            o->json ? (void *)json_object_get(op, "op") : stdout};
         if (md_hints_suggest(context, formula, &options, &suggest) != MD_OK)
             status = cli_fail_md();
     }
@@ -98,7 +114,7 @@ static int suggest(const json_t *root, const cli_options *o)
     int status = CLI_OK;
     if (!json_is_array(ops))
         return cli_fail("%s: no list 'ops': not written by this library's MD_STATS?", o->arg[1]);
-    if (md_context_create(&context, &o->context) != MD_OK)
+    if (cli_open_context(&context, o) != MD_OK)
         return cli_fail_md();
     json_array_foreach(ops, at, op)
     {
@@ -110,7 +126,7 @@ static int suggest(const json_t *root, const cli_options *o)
             continue;
         status = suggest_one(context, root, op, o);
     }
-    md_context_destroy(&context);
+    cli_close_context(&context);
     return is_found || status != CLI_OK ? status : cli_fail("%s: no op '%s'", o->arg[1], o->op.name ? o->op.name : "");
 }
 

@@ -9,10 +9,10 @@ int cli_info(const cli_options *o)
     md_context *context = NULL;
     if (o->n)
         return cli_usage("info takes no argument, but got '%s'", o->arg[0]);
-    if (md_context_create(&context, &o->context) != MD_OK)
+    if (cli_open_context(&context, o) != MD_OK)
         return cli_fail_md();
     int status = md_info(context, o->json, cli_write, stdout) == MD_OK ? CLI_OK : cli_fail_md();
-    md_context_destroy(&context);
+    cli_close_context(&context);
     if (o->json)
         return status;
     printf("\n%senvironment variables%s\n", cli_bold(), cli_plain());
@@ -64,7 +64,7 @@ static int open_op(md_context **context, md_op **op, const cli_options *o, const
 {
     if (o->n != 1)
         return cli_usage("%s takes one formula or op, but got %d", what, o->n);
-    if (md_context_create(context, &o->context) != MD_OK)
+    if (cli_open_context(context, o) != MD_OK)
         return cli_fail_md();
     cli_progress("building %s", o->arg[0]);
     if (md_op_create(op, *context, o->arg[0], &o->op) == MD_OK) {
@@ -72,7 +72,7 @@ static int open_op(md_context **context, md_op **op, const cli_options *o, const
         return CLI_OK;
     }
     int status = cli_fail_md();
-    md_context_destroy(context);
+    cli_close_context(context);
     return status;
 }
 
@@ -86,7 +86,7 @@ int cli_explain(const cli_options *o)
     if (md_explain(op, o->sizes, o->json, cli_write, stdout) != MD_OK)
         status = cli_fail_md();
     md_op_destroy(&op);
-    md_context_destroy(&context);
+    cli_close_context(&context);
     return status;
 }
 
@@ -145,6 +145,6 @@ int cli_source(const cli_options *o)
     else
         list_variants(op, o->json);
     md_op_destroy(&op);
-    md_context_destroy(&context);
+    cli_close_context(&context);
     return status;
 }

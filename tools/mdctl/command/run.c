@@ -95,7 +95,7 @@ int cli_run(const cli_options *o)
     int status = CLI_OK;
     if (o->n != 1)
         return cli_usage("run takes one formula or op, but got %d", o->n);
-    if (md_context_create(&context, &o->context) != MD_OK)
+    if (cli_open_context(&context, o) != MD_OK)
         return cli_fail_md();
     cli_progress("building %s", o->arg[0]);
     if (md_op_create(&op, context, o->arg[0], &o->op) != MD_OK)
@@ -105,6 +105,6 @@ int cli_run(const cli_options *o)
     data_free(&got);
     data_free(&want);
     md_op_destroy(&op);
-    md_context_destroy(&context);
+    cli_close_context(&context);
     return status;
 }

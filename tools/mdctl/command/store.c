@@ -50,10 +50,15 @@ static bool read_text(text *out, const char *path)
 static int store_path(const cli_options *o, md_context *context)
 {
     const char *path = md_store_path(context);
-    (void)o;
     if (!path[0])
         return cli_fail("nothing is kept: MD_CACHE_DIR is empty, or there is no home folder");
-    puts(path);
+    if (o->json) {
+        printf("{\"path\":");
+        cli_json_text(stdout, path);
+        puts("}");
+    } else {
+        puts(path);
+    }
     return CLI_OK;
 }
 
@@ -173,10 +178,10 @@ int cli_store(const cli_options *o)
                                                      : "store %s takes no argument",
                              name);
         md_context *context = NULL;
-        if (md_context_create(&context, &o->context) != MD_OK)
+        if (cli_open_context(&context, o) != MD_OK)
             return cli_fail_md();
         const int status = commands[i].run(o, context);
-        md_context_destroy(&context);
+        cli_close_context(&context);
         return status;
     }
     return cli_usage("store '%s': expected path, list, verify, gc, export, import or merge", name);

@@ -4,6 +4,7 @@
 
 #include <md/md.h>
 #include <stdbool.h>
+#include <sys/types.h>
 
 /* The commands, as bits. */
 enum {
@@ -22,7 +23,7 @@ enum {
 };
 
 /* Exit status of mdctl. */
-enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
+enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_INTERRUPTED = 130 };
 
 typedef struct cli_options {
     md_context_options context;
@@ -56,6 +57,13 @@ bool cli_parse(cli_options *out, int argc, char **argv);
 void cli_print_options(FILE *file, unsigned command, const char *name);
 /** Row i of that table: the name without dashes, the value ("" for a flag), the meaning. False beyond the end. */
 bool cli_option(int i, const char **name, const char **value, const char **meaning);
+/** Makes the context of the command: Ctrl-C says what was kept in its store. */
+md_status cli_open_context(md_context **out, const cli_options *o);
+void cli_close_context(md_context **context);
+/** From now on Ctrl-C says what was kept and ends with status 130. Call before any thread is made. */
+void cli_watch_interrupts(void);
+/** Passes interrupts on to a helper process, whose end is the caller's, too; 0: to none. */
+void cli_interrupts_to(pid_t process);
 /** "mdctl: message" on stderr, then the status for exit. */
 int cli_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int cli_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));

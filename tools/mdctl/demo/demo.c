@@ -296,12 +296,12 @@ int cli_demo(const cli_options *o)
         free(d);
         return cli_fail("cannot write '%s'", o->output);
     }
-    int status = md_context_create(&d->context, &o->context) == MD_OK ? run_demo(d) : cli_fail_md();
+    int status = cli_open_context(&d->context, o) == MD_OK ? run_demo(d) : cli_fail_md();
     for (int i = 0; i < BLOCK_OPS; i++) {
         data_free(&d->op[i].data.most);
         md_op_destroy(&d->op[i].op);
     }
-    md_context_destroy(&d->context);
+    cli_close_context(&d->context);
     status = cli_close_output(d->output, o->output, status);
     free(d);
     return status;

@@ -53,10 +53,10 @@ static void print_rivals(FILE *f, const regret_study *t)
 void regret_print_shape(regret_study *t, const regret_line *l, const regret_shape *shape, const regret_result *r)
 {
     FILE *f = t->output ? t->output : stdout;
-    fprintf(
-        f,
-        "{\"op\":\"%s\",\"dtype\":\"%s\",\"shape\":\"%s\",\"weight\":%g,\"best\":\"%s\",\"best_us\":%.3f,\"timed\":%d",
-        l->op, md_dtype_name(l->dtype), shape->sizes, shape->weight, r->best, r->best_us, r->n_timed);
+    fputs("{\"op\":", f);
+    cli_json_text(f, l->op);
+    fprintf(f, ",\"dtype\":\"%s\",\"shape\":\"%s\",\"weight\":%g,\"best\":\"%s\",\"best_us\":%.3f,\"timed\":%d",
+            md_dtype_name(l->dtype), shape->sizes, shape->weight, r->best, r->best_us, r->n_timed);
     for (int i = 0; i < t->n_modes; i++)
         print_mode(f, &t->mode[i], shape->sizes);
     if (r->is_searched)
@@ -66,28 +66,39 @@ void regret_print_shape(regret_study *t, const regret_line *l, const regret_shap
     fprintf(f, "%s}\n", t->mode[0].is_uncovered ? ",\"uncovered\":true" : "");
 }
 
+/* Both outputs get the sums. */
+static int outputs(FILE *out[2], const regret_study *t)
+{
+    out[0] = stdout;
+    out[1] = t->output;
+    return t->output ? 2 : 1;
+}
+
 void regret_print_sum(regret_study *t, const char *what, int n, const regret_mode *m)
 {
-    FILE *f[] = {stdout, t->output};
-    for (int i = 0; i < 2; i++)
-        if (f[i] && n > 0)
-            fprintf(f[i],
-                    "{\"sum\":\"%s\",\"mode\":\"%s\",\"shapes\":%d,\"mean\":%.5f,\"own\":%.5f,\"median\":%.5f,\"p90\":%"
-                    ".5f,\"max\":%.5f,\"by_time\":%.5f,"
-                    "\"choosing_us\":%.1f,\"failed\":%d}\n",
-                    what, m->name, n, m->sum / (m->all.n ? m->all.n : 1), m->own_sum / (m->all.n ? m->all.n : 1),
-                    timing_quantile(&m->all, 0.5), timing_quantile(&m->all, 0.9), m->most,
-                    m->best_time > 0.0 ? m->time / m->best_time - 1.0 : 0.0, m->choosing_sum / n, m->n_failed);
+    FILE *to[2];
+    const int n_shapes = m->all.n ? m->all.n : 1, n_outputs = n > 0 ? outputs(to, t) : 0;
+    for (int i = 0; i < n_outputs; i++) {
+        fputs("{\"sum\":", to[i]);
+        cli_json_text(to[i], what);
+        fprintf(to[i],
+                ",\"mode\":\"%s\",\"shapes\":%d,\"mean\":%.5f,\"own\":%.5f,\"median\":%.5f,\"p90\":%.5f,\"max\":%.5f,"
+                "\"by_time\":%.5f,\"choosing_us\":%.1f,\"failed\":%d}\n",
+                m->name, n, m->sum / n_shapes, m->own_sum / n_shapes, timing_quantile(&m->all, 0.5),
+                timing_quantile(&m->all, 0.9), m->most, m->best_time > 0.0 ? m->time / m->best_time - 1.0 : 0.0,
+                m->choosing_sum / n, m->n_failed);
+    }
 }
 
 void regret_print_space_sum(regret_study *t, const char *what, const regret_mode *m)
 {
-    FILE *f[] = {stdout, t->output};
-    for (int i = 0; i < 2; i++)
-        if (f[i] && t->n_searched > 0)
-            fprintf(
-                f[i],
-                "{\"space_sum\":\"%s\",\"mode\":\"%s\",\"shapes\":%d,\"complete\":%d,\"mean\":%.5f,\"by_time\":%.5f}\n",
-                what, m->name, t->n_searched, t->n_complete, m->space_sum / t->n_searched,
+    FILE *to[2];
+    const int n_outputs = t->n_searched > 0 ? outputs(to, t) : 0;
+    for (int i = 0; i < n_outputs; i++) {
+        fputs("{\"space_sum\":", to[i]);
+        cli_json_text(to[i], what);
+        fprintf(to[i], ",\"mode\":\"%s\",\"shapes\":%d,\"complete\":%d,\"mean\":%.5f,\"by_time\":%.5f}\n", m->name,
+                t->n_searched, t->n_complete, m->space_sum / t->n_searched,
                 m->space_best > 0.0 ? m->space_time / m->space_best - 1.0 : 0.0);
+    }
 }

@@ -115,12 +115,12 @@ int cli_regret(const cli_options *o)
     t->o = o;
     if (o->output && !(t->output = fopen(o->output, "w")))
         status = cli_fail("cannot write '%s'", o->output);
-    if (status == CLI_OK && (md_context_create(&t->context, &o->context) != MD_OK || regret_open(t) != MD_OK))
+    if (status == CLI_OK && (cli_open_context(&t->context, o) != MD_OK || regret_open(t) != MD_OK))
         status = cli_fail_md();
     for (int i = 0; i < o->n && status == CLI_OK; i++)
         status = study_board(t, o->arg[i]);
     regret_close(t);
-    md_context_destroy(&t->context);
+    cli_close_context(&t->context);
     status = cli_close_output(t->output, o->output, status);
     free(t);
     return status;

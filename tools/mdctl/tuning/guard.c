@@ -127,7 +127,9 @@ static int run_once(guard *g)
     int state = 0;
     if (!start(&h, g))
         return cli_fail("cannot start a helper process: %s", strerror(errno));
+    cli_interrupts_to(h.pid);
     const bool has_ended = follow(&h, g);
+    cli_interrupts_to(0);
     if (!has_ended)
         kill(h.pid, SIGKILL);
     while (waitpid(h.pid, &state, 0) < 0 && errno == EINTR)
@@ -136,6 +138,10 @@ static int run_once(guard *g)
     if (has_ended && WIFEXITED(state))
         return WEXITSTATUS(state);
     cli_progress(NULL);
+    if (WIFSIGNALED(state) && WTERMSIG(state) == SIGINT) { /* before it could say more */
+        cli_fail("interrupted");
+        return CLI_INTERRUPTED;
+    }
     if (!h.trying[0])
         return cli_fail(has_ended ? "the helper process was ended by signal %d"
                                   : "the helper process says nothing any more (%d)",

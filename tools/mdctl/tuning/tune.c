@@ -176,10 +176,10 @@ static int work(const cli_options *o)
 {
     md_context *context = NULL;
     tune_run r = {.json = true};
-    if (md_context_create(&context, &o->context) != MD_OK)
+    if (cli_open_context(&context, o) != MD_OK)
         return cli_fail_md();
     int status = run(&r, context, o);
-    md_context_destroy(&context);
+    cli_close_context(&context);
     free(r.mark);
     return status;
 }

@@ -1,5 +1,5 @@
 /* Opens a device by its name. */
-#include "device/device.h"
+#include "device/open.h"
 
 #include "base/status.h"
 #include "device/blas/blas.h"
