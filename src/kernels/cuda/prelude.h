@@ -417,6 +417,8 @@ MD_INLINE void md_report_lanes(void *report, int tensor, int axis, md_i value, m
 #include "memory.h"
 #include "math.h"
 #include "math_hyperbolic.h"
+#include "math_inverse.h"
+#include "math_special.h"
 #include "warp.h"
 
 #endif

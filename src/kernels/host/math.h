@@ -33,14 +33,18 @@
 #endif
 
 /* What one needs of another. */
-#if defined(MD_USE_SOFTPLUS) && !defined(MD_USE_LOG1P)
+#if (defined(MD_USE_ASINH) || defined(MD_USE_ACOSH)) && !defined(MD_USE_LOG)
+#define MD_USE_LOG 1
+#endif
+#if (defined(MD_USE_SOFTPLUS) || defined(MD_USE_ASINH) || defined(MD_USE_ACOSH) || defined(MD_USE_ATANH)) &&           \
+    !defined(MD_USE_LOG1P)
 #define MD_USE_LOG1P 1
 #endif
 #if (defined(MD_USE_SIGMOID) || defined(MD_USE_SILU) || defined(MD_USE_GELU_TANH) || defined(MD_USE_SOFTPLUS)) &&      \
     !defined(MD_USE_EXP)
 #define MD_USE_EXP 1
 #endif
-#if defined(MD_USE_ERF) || defined(MD_USE_GELU)
+#if defined(MD_USE_ERF) || defined(MD_USE_GELU) || defined(MD_USE_ERFC)
 #define MD_MATH_ERF 1
 #endif
 #if defined(MD_USE_SIN) || defined(MD_USE_COS)

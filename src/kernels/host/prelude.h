@@ -483,5 +483,7 @@ __attribute__((cold)) MD_OUTLINE void md_report_lanes(void *report, int tensor, 
 #include "memory.h"
 #include "math.h"
 #include "math_hyperbolic.h"
+#include "math_inverse.h"
+#include "math_special.h"
 
 #endif

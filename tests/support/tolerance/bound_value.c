@@ -134,6 +134,28 @@ static bound_value power(bound_type t, bound_value a, bound_value b)
     return bound_rounded(t, v, e + (16.0 + 2.0 * steep) * t.u * fabs(v), true);
 }
 
+/* The remainder with the dividend's sign. */
+static bound_value remainder_of(bound_type t, bound_value a, bound_value b)
+{
+    double v = fmod(a.v, b.v), q = trunc(a.v / b.v);
+    if (a.e == 0.0 && b.e == 0.0)
+        return bound_real(v, 0.0);
+    if (!isfinite(v) || !isfinite(b.v) || trunc((a.v - a.e) / b.v) != q || trunc((a.v + a.e) / b.v) != q || b.e > 0.0)
+        return bound_real(v, (double)INFINITY);
+    return bound_rounded(t, v, a.e, true);
+}
+
+/* The angle moves by the error of the point over its distance; it jumps at the left half of the x axis. */
+static bound_value angle(bound_type t, bound_value y, bound_value x)
+{
+    double v = atan2(y.v, x.v), e = hypot(y.e, x.e), r = hypot(y.v, x.v);
+    if (e == 0.0)
+        return isnan(v) ? bound_real(v, 0.0) : bound_rounded(t, v, 8.0 * t.u * fabs(v), true);
+    if (!isfinite(r) || e >= r || (x.v - x.e <= 0.0 && fabs(y.v) <= y.e))
+        return bound_real(v, (double)INFINITY);
+    return bound_rounded(t, v, asin(e / r) + 8.0 * t.u * fabs(v), true);
+}
+
 /* min, max and clamp take one of their operands: never further off than the furthest. */
 static bound_value select_one(const md_fx_node *node, const bound_value *a)
 {
@@ -178,6 +200,10 @@ static bound_value real_op(const md_fx_node *node, const bound_value *a, const b
         return floor_division(node, a[0], a[1]);
     case MD_FX_POW:
         return power(t, a[0], a[1]);
+    case MD_FX_FMOD:
+        return remainder_of(t, a[0], a[1]);
+    case MD_FX_ATAN2:
+        return angle(t, a[0], a[1]);
     case MD_FX_FMA: {
         bound_value product = multiply(t, a[0], a[1]);
         bool certain = isfinite(product.e);
