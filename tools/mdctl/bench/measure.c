@@ -70,7 +70,7 @@ static md_status take(timing *to, const md_bench_competitor *from, int n_sets)
     if (from->n == 0)
         to->us[0] = from->look_us;
     for (int k = 0; k < to->n; k++)
-        to->us[k] /= n_sets;
+        to->us[k] = to->us[k] > NO_TIME_US ? to->us[k] / n_sets : 0.0;
     return from->status;
 }
 
