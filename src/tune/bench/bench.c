@@ -1,3 +1,4 @@
+/* Sets of tensors on the device, timed runs on them, and guards around outputs. */
 #include "tune/bench/bench.h"
 
 #include "base/clock.h"
@@ -10,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Guards follow each output. Blocks of a ragged point begin one element behind a boundary. */
+/* Guards follow each output. Blocks of a ragged point start one element after a boundary. */
 enum { ALIGNMENT = 64, GUARD = 256, POISON = 0xff };
 
 uint64_t md_tn_now_ns(const md_dev *dev)
@@ -23,7 +24,7 @@ int64_t md_tn_bench_limit(md_dev *dev)
     return MD_MIN(md_tn_copies_limit(dev), (int64_t)256 << 20);
 }
 
-/* Every byte the same: one small copy from here, the rest doubles itself over there. */
+/* Sets every byte: a small copy from the host, which the device then doubles. */
 static md_status fill(md_dev *dev, void *to, int64_t n_bytes)
 {
     enum { FIRST = 64 << 10 };
@@ -139,7 +140,7 @@ void md_tn_bench_finish(md_tn_bench *b)
     memset(b, 0, sizeof *b);
 }
 
-/* One for all sets and variants; it grows. */
+/* Makes the workspace, which all sets and variants share, large enough. */
 static md_status reserve(md_tn_bench *b, int64_t n_bytes)
 {
     if (n_bytes > b->workspace_bytes) {

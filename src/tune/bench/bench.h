@@ -1,5 +1,5 @@
-/* A place to time variants at one point: private tensors with synthetic inputs, several sets of them where the
- * device's cache must not hold what a run reads, one workspace. The same for every device. Not thread-safe. */
+/* Memory to time variants on at one point: tensors with synthetic inputs, several sets of them where runs must find cold
+ * caches, and one workspace. Not thread-safe. */
 #ifndef MD_TUNE_BENCH_BENCH_H
 #define MD_TUNE_BENCH_BENCH_H
 
@@ -34,11 +34,12 @@ md_status md_tn_bench_time(double *us, md_tn_bench *bench, const md_bd_variant *
                            const md_kn_plan_geometry *geometry, int32_t repeats);
 /** One run on set 0, waited for, its outputs poisoned before (every byte 0xff). */
 md_status md_tn_bench_run(md_tn_bench *bench, const md_bd_variant *variant, const md_kn_plan_geometry *geometry);
-/** Whether the bytes behind the outputs of set 0 are as they were made. */
+/** True if the guards around the outputs of set 0 are intact. */
 bool md_tn_bench_is_intact(const md_tn_bench *bench);
-/** The most bytes that measuring may take: 5% of what is available, at most 256 MiB. */
+/** Bytes that measuring may take: 5% of what is available, at most 256 MiB. */
 int64_t md_tn_bench_limit(md_dev *dev);
-/* Runs of a variant one behind the other on the tuning stream, each on the next one of some sets of tensors. */
+
+/* n runs of a variant on the tuning stream, each on the next of some sets of tensors. */
 typedef struct md_tn_runs {
     md_dev *dev;
     const md_bd_variant *variant;
@@ -49,9 +50,9 @@ typedef struct md_tn_runs {
 } md_tn_runs;
 
 md_status md_tn_run_all(void *runs);
-/** Time of one of them in us, by the device's clock where it has one. */
+/** Mean time of a run in us, by the device's clock where it has one. */
 md_status md_tn_time_runs(double *us, md_tn_runs *runs);
-/** Nanoseconds on the device's own clock, or the real one. */
+/** Nanoseconds on the device's clock (simulated devices), else the real one. */
 uint64_t md_tn_now_ns(const md_dev *dev);
 
 #endif

@@ -1,3 +1,4 @@
+/* Copies of one call's tensors in private memory of the same layout. */
 #include "tune/bench/copies.h"
 
 #include "base/dtype.h"
@@ -11,7 +12,7 @@
 
 enum { ALIGNMENT = 64 };
 
-/* The elements of a tensor as runs: `run` neighbours at each place that the outer axes (positive strides) lead to. */
+/* A tensor as runs of `run` contiguous elements, one at each position of the outer axes (positive strides). */
 typedef struct layout {
     int64_t item, lowest; /* bytes; element offset of the first in memory, <= 0 */
     int64_t n_bytes; /* from the first to the last in memory; 0: empty */
@@ -31,7 +32,7 @@ static void add_outer(layout *l, int64_t extent, int64_t stride)
     l->stride[at] = stride;
 }
 
-/* Axes that continue the run join it, so that dense tensors in any order of axes are one run. */
+/* Merges axes that continue the run: a dense tensor is one run, in any order of its axes. */
 static void join_axes(layout *l)
 {
     int32_t n = 0;
@@ -82,7 +83,7 @@ static md_status copy_runs(md_dev *dev, char *to, const char *from, const layout
     }
 }
 
-/* What nobody computed yet (a temporary between stages) counts as zeros. */
+/* Temporaries that no stage has computed yet are zeros. */
 static md_status fill_zeros(md_dev *dev, char *to, int64_t n_bytes)
 {
     const int64_t piece = MD_MIN(n_bytes, (int64_t)1 << 20);
@@ -94,7 +95,7 @@ static md_status fill_zeros(md_dev *dev, char *to, int64_t n_bytes)
     return s;
 }
 
-/* The device copies all elements at once; axes that repeat an element count once. */
+/* One copy by the device; of an axis of stride 0 one element is copied. */
 static md_status copy_there(md_dev *dev, void *to, const void *from, const md_fx_tensor *tensor,
                             const md_kn_shape *shape, int32_t t)
 {
@@ -188,7 +189,7 @@ int64_t md_tn_copies_limit(md_dev *dev)
             sscanf(line, "MemAvailable: %lld", &kib);
         free(text);
     }
-    if (kib <= 0) /* an older system: what lies quite idle */
+    if (kib <= 0) /* an older kernel: free pages only */
         kib = (long long)sysconf(_SC_AVPHYS_PAGES) * (sysconf(_SC_PAGESIZE) / 1024);
     return MD_MIN((int64_t)MOST, MD_MAX((int64_t)kib, 0) * 1024 / SHARE);
 }

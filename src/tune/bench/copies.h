@@ -1,5 +1,4 @@
-/* Private copies of what one call reads and writes, so that variants can be timed on the caller's data without touching
- * it. */
+/* Private copies of the tensors of one call, so that variants are timed on its data without changing it. */
 #ifndef MD_TUNE_BENCH_COPIES_H
 #define MD_TUNE_BENCH_COPIES_H
 
@@ -10,7 +9,7 @@ typedef struct md_tn_copies {
     md_kn_call call; /* what to launch with: the caller's shape and scalars, private memory */
     md_kn_report report;
     void *block[MD_KN_MAX_TENSORS + 1]; /* the last is the workspace */
-} md_tn_copies; /* call points into it: it must not move */
+} md_tn_copies; /* must not move: `call` points into it */
 
 /** Copies the tensors that the stage reads, indices included, and makes room for those it writes. Offsets from
  * 64-byte boundaries are kept, so that a variant meets the alignment it will have; what has no data yet
@@ -18,7 +17,7 @@ typedef struct md_tn_copies {
 md_status md_tn_copies_make(md_tn_copies *out, md_dev *dev, const md_st_program *program, int32_t stage,
                             const md_kn_call *call, int64_t workspace_bytes, int64_t *left);
 void md_tn_copies_finish(md_tn_copies *copies);
-/** The most bytes that measuring may take: 5% of the memory that is free, on the host at most 256 MiB. */
+/** Bytes that measuring may take: 5% of the free memory, on the host at most 256 MiB. */
 int64_t md_tn_copies_limit(md_dev *dev);
 
 #endif

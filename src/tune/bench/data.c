@@ -1,3 +1,4 @@
+/* Synthetic inputs: patterns of random values, mapped again and again into images of tensors. */
 #include "tune/bench/data.h"
 
 #include "base/dtype.h"
@@ -11,7 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* An odd number of pages: rows of the usual lengths do not repeat with it. */
+/* An odd number of pages, so that rows of usual lengths do not repeat with the pattern. */
 enum { PAGE = 4096, PATTERN_PAGES = 257, PATTERN = PAGE * PATTERN_PAGES, TABLE_ROWS = 65536 };
 
 /* ---- Patterns */
@@ -71,7 +72,7 @@ static md_status find_pattern(int *fd, md_tn_patterns *p, md_dtype dtype, int64_
             *fd = p->pattern[i].fd;
             return MD_OK;
         }
-    if (p->n == MD_TN_MAX_PATTERNS) { /* points differ in the lengths of tables: start anew */
+    if (p->n == MD_TN_MAX_PATTERNS) { /* points have tables of many lengths: start again */
         md_tn_indices indices = p->indices;
         md_tn_patterns_finish(p);
         p->indices = indices;
@@ -101,7 +102,7 @@ static int64_t mapped_bytes(int64_t n)
     return (n + PAGE - 1) / PAGE * PAGE;
 }
 
-/* Tensors begin at different places of a pattern, so that two of them are not the same. */
+/* Tensors start at different offsets of a pattern, so that no two are equal. */
 static md_status map_image(void **out, int fd, int64_t n_bytes, int32_t tensor)
 {
     const int64_t length = mapped_bytes(n_bytes);
@@ -122,13 +123,13 @@ static md_status map_image(void **out, int fd, int64_t n_bytes, int32_t tensor)
     return MD_OK;
 }
 
-/* ---- What tensors hold */
+/* ---- Limits of index values */
 
 typedef struct limits {
     const md_fx_formula *formula;
     const md_kn_shape *shape;
-    int64_t of[MD_KN_MAX_TENSORS]; /* values of an index tensor stay below; 0: it is none */
-    int64_t extent; /* of the axis whose subscript is being looked at */
+    int64_t of[MD_KN_MAX_TENSORS]; /* values of an index tensor are below it; 0: no index tensor */
+    int64_t extent; /* of the axis whose subscript is visited */
     bool needs_positive;
 } limits;
 
@@ -178,7 +179,7 @@ uint32_t md_tn_data_index_tensors(const md_fx_formula *formula)
     return tensors;
 }
 
-/* Whether tensor i of the stage (its place in the stage's list) is read. */
+/* True if the i-th tensor of the stage is read. */
 static bool is_read(const md_st_program *program, int32_t stage, int32_t i)
 {
     const md_st_stage *s = &program->stage[stage];
@@ -196,7 +197,7 @@ void md_tn_data_scalars(md_kn_word scalar[16], const md_fx_formula *formula)
 
 /* ---- Shapes */
 
-/* Dims that no index runs over are lengths of tables: nothing says how long they are. */
+/* Dims that no index runs over are lengths of tables: any length will do. */
 static void lengthen_tables(int64_t *size, const md_fx_formula *f, int64_t rows)
 {
     for (int32_t d = 0; d < f->n_dims; d++)

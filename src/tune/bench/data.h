@@ -5,7 +5,7 @@
 
 #include "family/family.h"
 
-/* Values for index tensors that were recorded or given: used in turn, those out of range wrapped into it. */
+/* Values for index tensors that were recorded or given: used cyclically, wrapped into range. */
 typedef struct md_tn_indices {
     int64_t n;
     const int64_t *value;
@@ -13,7 +13,7 @@ typedef struct md_tn_indices {
 
 enum { MD_TN_MAX_PATTERNS = 40 };
 
-/* Memory that images repeat. One struct serves all points of a job. Not thread-safe. */
+/* Patterns that images repeat; one struct for all points of a job. Not thread-safe. */
 typedef struct md_tn_patterns {
     int32_t n;
     struct {
@@ -31,7 +31,7 @@ void md_tn_patterns_finish(md_tn_patterns *p);
 typedef struct md_tn_data {
     const md_st_program *program;
     int32_t stage;
-    md_kn_shape shape; /* axes that only gathers reach are as long as a table of some size */
+    md_kn_shape shape; /* tables have some length */
     void *image[MD_KN_MAX_TENSORS]; /* read-only; of the stage's tensors that are read, else NULL */
     int64_t bytes[MD_KN_MAX_TENSORS]; /* of the stage's tensors, contiguous */
     int64_t total_bytes;
