@@ -133,12 +133,12 @@ MD_API md_status md_launch_time(double *us, const md_launch *launch, md_stream s
  * one costs among others. Waits for the GPU; not while the stream is captured. */
 MD_API md_status md_launch_time_all(double *us, const md_launch *const *launches, int32_t n, md_stream stream);
 
-/** One of those that md_bench compares. Zero it, and set `us`. */
+/** One competitor of md_bench. Zero it, then set `us`. */
 typedef struct md_bench_competitor {
-    double *us; /**< memory of the caller's for its times: as many as options.samples */
-    uint32_t groups; /**< bits; it is dropped only where it is slow in each of its groups; 0: one group of all */
+    double *us; /**< the caller's memory for its times: options.samples of them */
+    uint32_t groups; /**< bits: it is dropped only if it is slow in each of its groups; 0: all are one group */
     int32_t is_kept; /**< never dropped for being slow */
-    int32_t n; /**< out: times in `us`, in us of one run; fewer than options.samples where it was dropped */
+    int32_t n; /**< out: times in `us`, of one run in us; fewer than options.samples if it was dropped */
     double look_us; /**< out: one run of a first look; 0: it failed */
     md_status status; /**< out: what `sample` returned when it failed, and the competitor was dropped */
 } md_bench_competitor;
@@ -146,21 +146,22 @@ typedef struct md_bench_competitor {
 /** Runs competitor i `repeats` times, waits, and gives the time of one run in us. */
 typedef md_status (*md_bench_fn)(double *us, void *user, int32_t i, int32_t repeats);
 
+/** How md_bench compares. */
 typedef struct md_bench_options {
-    int32_t samples; /**< of each that is not dropped; 0: 15; at most 1024 */
-    double sample_us; /**< runs are repeated until a sample takes about so long; 0: 1000 */
-    double warm_up_us; /**< samples that are thrown away first; 0: 50000; negative: none */
-    double look_factor; /**< those that a first look finds slower than this x the best get no samples; 0: all do */
-    int32_t cut_samples; /**< after so many samples those slower than cut_factor x the best are dropped; 0: none are */
+    int32_t samples; /**< of each competitor that is not dropped; 0: 15; at most 1024 */
+    double sample_us; /**< a sample repeats runs until it takes about this long; 0: 1000 */
+    double warm_up_us; /**< time of discarded samples at the start; 0: 50000; negative: none */
+    double look_factor; /**< after the first look, drop those slower than this x the best; 0: none */
+    int32_t cut_samples; /**< after this many samples, drop those slower than cut_factor x the best; 0: none */
     double cut_factor;
-    double budget_ms; /**< after the first round (two samples of each) no new one begins once it took so long; 0: no
-                       * limit */
+    /** Begin no new round after this time; the first round (two samples of each) always ends. 0: no limit. */
+    double budget_ms;
 } md_bench_options;
 
 /** Compares n competitors as the library compares variants itself: two looks each, a warm-up, then samples in the order
- * A B C C B A, so that a drifting clock and other load meet all alike. `competitor[i].us[k]` of all i were taken in
- * round k / 2. What is compared is the caller's: kernels by md_launch_time_all, whole calls, other libraries. Options
- * may be NULL. */
+ * A B C C B A, so that a drifting clock and other load affect all of them alike. `competitor[i].us[k]` of all i are
+ * from round k / 2. The caller decides what is compared: kernels by md_launch_time_all, whole calls, other libraries.
+ * `options` may be NULL. */
 MD_API md_status md_bench(md_bench_competitor *competitor, int32_t n, const md_bench_options *options,
                           md_bench_fn sample, void *user);
 
