@@ -14,7 +14,8 @@ static void given_indices_are_used(void **state)
     md_tn_data data;
     host_search w;
     host_search_open(&w, "Y[t,d] = E[ids[t],d]", 100, 16, BEND_NOTHING, NULL);
-    assert_ok(md_tn_data_make(&data, &patterns, w.program, 0, w.point.size, false, 64 << 20));
+    assert_ok(
+        md_tn_data_make(&data, &patterns, &(md_fa_target){w.program, 0, &w.dev->facts}, w.point.size, false, 64 << 20));
     int32_t ids = -1, table = -1;
     for (int32_t t = 0; t < w.formula->n_tensors; t++) {
         ids = strcmp(w.formula->tensor[t].name, "ids") ? ids : t;
@@ -30,7 +31,8 @@ static void given_indices_are_used(void **state)
     md_tn_data_finish(&data);
     patterns.indices.n = 0;
     md_tn_patterns_finish(&patterns);
-    assert_ok(md_tn_data_make(&data, &patterns, w.program, 0, w.point.size, false, 64 << 20));
+    assert_ok(
+        md_tn_data_make(&data, &patterns, &(md_fa_target){w.program, 0, &w.dev->facts}, w.point.size, false, 64 << 20));
     for (int32_t i = 0; i < 100; i++) {
         const int64_t v = ((const int64_t *)data.image[ids])[i];
         assert_true(v >= 0 && v < data.shape.extent[table][0]);
@@ -59,8 +61,9 @@ static void memory_has_a_limit(void **state)
     md_tn_data data;
     host_search w;
     host_search_open(&w, HOST_SEARCH_SILU, 1 << 12, 1 << 12, BEND_NOTHING, NULL);
-    assert_fails(md_tn_data_make(&data, &patterns, w.program, 0, w.point.size, false, 64 << 20), MD_OUT_OF_MEMORY,
-                 "bytes");
+    assert_fails(
+        md_tn_data_make(&data, &patterns, &(md_fa_target){w.program, 0, &w.dev->facts}, w.point.size, false, 64 << 20),
+        MD_OUT_OF_MEMORY, "bytes");
     assert_true(md_tn_bench_limit(w.dev) <= 256 << 20);
     w.dev->facts.global_bytes = (int64_t)141 << 30; /* as if it were a GPU: what others left of it counts */
     host_search_bent.ops.free_bytes = a_gigabyte;
@@ -80,7 +83,8 @@ static void inputs_for_tf32_have_few_bits(void **state)
         md_tn_data data;
         host_search w;
         host_search_open(&w, HOST_SEARCH_SILU, 64, 256, BEND_NOTHING, NULL);
-        assert_ok(md_tn_data_make(&data, &patterns, w.program, 0, w.point.size, false, 64 << 20));
+        assert_ok(md_tn_data_make(&data, &patterns, &(md_fa_target){w.program, 0, &w.dev->facts}, w.point.size, false,
+                                  64 << 20));
         int64_t n_other = 0, n = 0;
         for (int32_t t = 0; t < MD_KN_MAX_TENSORS; t++)
             for (int64_t i = 0; data.image[t] && i < data.bytes[t] / 4; i++) {

@@ -192,7 +192,7 @@ static void test_copies(void **state)
         call.data[1] = buffer + origin;
         md_tn_copies copies;
         int64_t left = md_tn_copies_limit(f->host);
-        assert_ok(md_tn_copies_make(&copies, f->host, &f->toy.program, 0, &call, 1000, &left));
+        assert_ok(md_tn_copies_make(&copies, f->host, &f->toy.target, &call, 1000, &left));
         const float *y = copies.call.data[1];
         assert_ptr_not_equal(y, buffer + origin);
         assert_ptr_not_equal(copies.call.data[0], output);
@@ -218,18 +218,17 @@ static void test_copies_of_nothing(void **state)
     md_tn_copies copies;
     int64_t left = md_tn_copies_limit(f->host);
     toy_call(&call, &shape, &f->toy, NULL, NULL, 5000, 1.0); /* a temporary that does not exist yet */
-    assert_ok(md_tn_copies_make(&copies, f->host, &f->toy.program, 0, &call, 0, &left));
+    assert_ok(md_tn_copies_make(&copies, f->host, &f->toy.target, &call, 0, &left));
     for (int i = 0; i < 5000; i++)
         assert_true(((const float *)copies.call.data[1])[i] == 0.0f);
     md_tn_copies_finish(&copies);
     toy_call(&call, &shape, &f->toy, NULL, NULL, 0, 1.0);
-    assert_ok(md_tn_copies_make(&copies, f->host, &f->toy.program, 0, &call, 0, &left));
+    assert_ok(md_tn_copies_make(&copies, f->host, &f->toy.target, &call, 0, &left));
     md_tn_copies_finish(&copies);
     int64_t limit = md_tn_copies_limit(f->host);
     assert_true(limit > 0 && limit <= 256 << 20);
     toy_call(&call, &shape, &f->toy, NULL, NULL, limit / 8, 1.0); /* two tensors of half the limit, and some */
-    assert_fails(md_tn_copies_make(&copies, f->host, &f->toy.program, 0, &call, 0, &left), MD_OUT_OF_MEMORY,
-                 "measuring");
+    assert_fails(md_tn_copies_make(&copies, f->host, &f->toy.target, &call, 0, &left), MD_OUT_OF_MEMORY, "measuring");
 }
 
 static md_bd_variant *make(fixture *f, md_bd *builder, int32_t kind)

@@ -137,8 +137,8 @@ static md_status copy_tensor(md_tn_copies *c, const md_fx_tensor *tensor, int32_
     return from ? copy_runs(c->dev, to, from, &l) : fill_zeros(c->dev, to, l.n_bytes);
 }
 
-md_status md_tn_copies_make(md_tn_copies *out, md_dev *dev, const md_st_program *program, int32_t stage,
-                            const md_kn_call *call, int64_t workspace_bytes, int64_t *left)
+md_status md_tn_copies_make(md_tn_copies *out, md_dev *dev, const md_fa_target *target, const md_kn_call *call,
+                            int64_t workspace_bytes, int64_t *left)
 {
     memset(out, 0, sizeof *out);
     out->dev = dev;
@@ -147,12 +147,12 @@ md_status md_tn_copies_make(md_tn_copies *out, md_dev *dev, const md_st_program 
         out->call.report = &out->report;
     out->call.stream = dev->tuning;
     out->call.counters = NULL; /* of that stream */
-    out->call.program = program;
-    out->call.stage = &program->stage[stage];
-    const md_st_stage *s = &program->stage[stage];
+    out->call.program = target->program;
+    out->call.stage = &target->program->stage[target->stage];
+    const md_st_stage *s = out->call.stage;
     md_status status = MD_OK;
     for (int32_t i = 0; i < s->n_tensors && status == MD_OK; i++) {
-        const md_fx_tensor *tensor = &program->formula->tensor[s->tensor[i]];
+        const md_fx_tensor *tensor = &target->program->formula->tensor[s->tensor[i]];
         bool is_read = !s->is_stored[i] || tensor->is_updated;
         status = copy_tensor(out, tensor, s->tensor[i], is_read, left);
     }

@@ -14,8 +14,8 @@ typedef struct md_tn_copies {
 /** Copies the tensors that the stage reads, indices included, and makes room for those it writes. Offsets from
  * 64-byte boundaries are kept, so that a variant meets the alignment it will have; what has no data yet
  * (temporaries) is zeros. Takes its bytes from *left; OUT_OF_MEMORY where that is not enough. */
-md_status md_tn_copies_make(md_tn_copies *out, md_dev *dev, const md_st_program *program, int32_t stage,
-                            const md_kn_call *call, int64_t workspace_bytes, int64_t *left);
+md_status md_tn_copies_make(md_tn_copies *out, md_dev *dev, const md_fa_target *target, const md_kn_call *call,
+                            int64_t workspace_bytes, int64_t *left);
 void md_tn_copies_finish(md_tn_copies *copies);
 /** Bytes that measuring may take: 5% of the free memory, on the host at most 256 MiB. */
 int64_t md_tn_copies_limit(md_dev *dev);

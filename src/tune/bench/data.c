@@ -255,16 +255,16 @@ static md_status map_all(md_tn_data *d, md_tn_patterns *patterns, limits *l)
     return MD_OK;
 }
 
-md_status md_tn_data_make(md_tn_data *out, md_tn_patterns *patterns, const md_st_program *program, int32_t stage,
-                          const int64_t *size, bool is_ragged, int64_t limit)
+md_status md_tn_data_make(md_tn_data *out, md_tn_patterns *patterns, const md_fa_target *target, const int64_t *size,
+                          bool is_ragged, int64_t limit)
 {
     memset(out, 0, sizeof *out);
-    out->program = program;
-    out->stage = stage;
+    out->program = target->program;
+    out->stage = target->stage;
     limits *l = calloc(1, sizeof *l);
     if (!l)
         return md_fail_memory();
-    l->formula = program->formula;
+    l->formula = target->program->formula;
     l->shape = &out->shape;
     md_status status = set_shape(out, size, is_ragged, limit);
     if (status == MD_OK) {

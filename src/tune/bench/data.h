@@ -39,8 +39,8 @@ typedef struct md_tn_data {
 
 /** Makes images at these sizes (by dim id). Tables shrink until all tensors of the stage fit into `limit` bytes:
  * OUT_OF_MEMORY where they do not. */
-md_status md_tn_data_make(md_tn_data *out, md_tn_patterns *patterns, const md_st_program *program, int32_t stage,
-                          const int64_t *size, bool is_ragged, int64_t limit);
+md_status md_tn_data_make(md_tn_data *out, md_tn_patterns *patterns, const md_fa_target *target, const int64_t *size,
+                          bool is_ragged, int64_t limit);
 void md_tn_data_finish(md_tn_data *data);
 /** Tensors whose values say where in others, one bit each. */
 uint32_t md_tn_data_index_tensors(const md_fx_formula *formula);

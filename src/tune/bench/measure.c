@@ -90,13 +90,13 @@ static md_status make_sets(measurement *m, const md_fa_target *target, const md_
     const int64_t limit = md_tn_copies_limit(m->dev);
     int64_t left = limit;
     MD_TRY(m->dev->ops->sync(m->dev, call->stream)); /* what is to be copied may be under way */
-    MD_TRY(md_tn_copies_make(&m->set[0], m->dev, target->program, target->stage, call, workspace_bytes, &left));
+    MD_TRY(md_tn_copies_make(&m->set[0], m->dev, target, call, workspace_bytes, &left));
     m->n_sets = 1;
     const double set_bytes = (double)MD_MAX(limit - left, 1);
     md_tn_sweep_make(&m->sweep, m->dev, &left);
     const int32_t wanted = md_tn_cold_sets(m->dev, set_bytes, m->sweep.memory ? SWEPT_SETS : MAX_SETS);
-    while (m->n_sets < wanted && md_tn_copies_make(&m->set[m->n_sets], m->dev, target->program, target->stage, call,
-                                                   workspace_bytes, &left) == MD_OK)
+    while (m->n_sets < wanted &&
+           md_tn_copies_make(&m->set[m->n_sets], m->dev, target, call, workspace_bytes, &left) == MD_OK)
         m->n_sets++;
     return MD_OK;
 }

@@ -55,8 +55,8 @@ bool md_tn_tuning_point_measure(md_tn_work *w, md_tn_tuning_point *tuning_point)
     const md_tn_job *job = w->job;
     const int64_t limit = md_tn_bench_limit(w->dev);
     md_kn_report *report = w->dev->ops->report_create ? w->report.kernel : NULL;
-    md_status s = md_tn_data_make(&tuning_point->data, &w->patterns, job->target.program, job->target.stage,
-                                  tuning_point->point->size, tuning_point->point->is_ragged, limit);
+    md_status s = md_tn_data_make(&tuning_point->data, &w->patterns, &job->target, tuning_point->point->size,
+                                  tuning_point->point->is_ragged, limit);
     if (s == MD_OK) {
         s = md_tn_bench_make(&tuning_point->bench, w->dev, &tuning_point->data, report, limit);
         if (s != MD_OK)

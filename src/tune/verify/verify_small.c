@@ -103,8 +103,7 @@ static bool make_shape(small_shape *s, md_tn_work *w, int32_t which)
     md_st_work(&flops, &bytes, target->program, target->stage, size);
     if (target->program->n_stages > 1 || flops + bytes > MOST_WORK)
         return false;
-    if (md_tn_data_make(&s->data, &w->small->patterns, target->program, target->stage, size, which == 0,
-                        (int64_t)64 << 20) != MD_OK)
+    if (md_tn_data_make(&s->data, &w->small->patterns, target, size, which == 0, (int64_t)64 << 20) != MD_OK)
         return false;
     s->is_usable = true;
     if (evaluate(s, f) == MD_OK)
