@@ -295,7 +295,7 @@ static void trials_are_explained(void **state)
     assert_non_null(strstr(md_strbuf_text(&text), "  waits      gamma/v0_w0: expected "));
     assert_ok(md_ss_explain(&json, op, &bound, true));
     assert_non_null(strstr(md_strbuf_text(&json), "\"trial\""));
-    assert_non_null(strstr(md_strbuf_text(&json), "\"variant\": \"beta/v0_w0\""));
+    assert_non_null(strstr(md_strbuf_text(&json), "\"variant\":\"beta/v0_w0\""));
     md_strbuf_finish(&text);
     md_strbuf_finish(&json);
     timed_finish(&op);
