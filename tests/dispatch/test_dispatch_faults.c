@@ -1,7 +1,7 @@
 /* Every allocation fails in turn while an op is made, a shape is chosen and a call runs: an error with a message or
  * a right result, and nothing lost (the sanitizers look). */
 #include "base/status.h"
-#include "dispatch/script.h"
+#include "dispatch/support/script.h"
 #include "dispatch/call/fast_call.h"
 #include "support/check.h"
 #include "support/fault.h"

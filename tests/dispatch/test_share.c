@@ -1,6 +1,6 @@
 /* Equal ops are one: what counts as equal, who owns, who waits for whom. */
 #include "base/status.h"
-#include "dispatch/script.h"
+#include "dispatch/support/script.h"
 #include "dispatch/registry.h"
 #include "support/check.h"
 

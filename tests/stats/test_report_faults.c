@@ -1,7 +1,7 @@
 /* The public functions with every allocation failing in turn, jansson's too: each gives what was asked or
  * OUT_OF_MEMORY, a report is whole or an error, and nothing is lost (the sanitizers look). Families and the device
  * are scripted. */
-#include "dispatch/script.h"
+#include "dispatch/support/script.h"
 #include "support/check.h"
 #include "support/fault.h"
 #include "device/open.h"

@@ -1,0 +1,101 @@
+/* What the first call of a shape costs over a later one: bench_new_shapes [SHAPES]. 40 ops are alive; nothing may be
+ * compiled. One JSON line. Not a test. */
+#include "md_build_config.h"
+
+#include <stdio.h>
+#if MD_HAVE_CUDA
+#include "api/context.h"
+#include "base/clock.h"
+#include "device/cuda/internal.h"
+#include "support/or_exit.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { LIVE = 40 };
+
+static md_context *context;
+static cudaStream_t stream;
+static md_op *op[LIVE];
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The time of the first call, and of the fourth. */
+static void time_shape(double *first_ns, double *warm_ns, void *memory, uint32_t seed)
+{
+    md_tensor t[2];
+    md_arg arg[2];
+    char sizes[64];
+    md_op *o = op[seed >> 8 & 0xffff ? (seed >> 8) % LIVE : 0];
+    snprintf(sizes, sizeof sizes, "%s=%d, %s=%d", "i", 1 + (int)(seed >> 20 & 1023), md_op_dim(o, "k") >= 0 ? "k" : "j",
+             1 + (int)(seed >> 10 & 4095));
+    for (int i = 0; i < 2; i++) {
+        CHECK(md_op_tensor(&t[i], o, i, sizes));
+        t[i].data = (char *)memory + (size_t)i * ((size_t)1 << 27);
+        arg[i] = md_t(&t[i]);
+    }
+    uint64_t start = md_clock_ns();
+    CHECK(md_call(o, stream, arg, 2));
+    *first_ns = (double)(md_clock_ns() - start);
+    CHECK(md_sync(context, stream));
+    CHECK(md_call(o, stream, arg, 2));
+    CHECK(md_call(o, stream, arg, 2));
+    CHECK(md_sync(context, stream));
+    start = md_clock_ns();
+    CHECK(md_call(o, stream, arg, 2));
+    *warm_ns = (double)(md_clock_ns() - start);
+    CHECK(md_sync(context, stream));
+}
+
+static void run(long n)
+{
+    double *difference = malloc((size_t)n * sizeof *difference), *warm = malloc((size_t)n * sizeof *warm);
+    void *memory = NULL;
+    uint32_t seed = 7;
+    CHECK(md_alloc(&memory, context, (size_t)1 << 28));
+    uint64_t compiled = md_bd_count(context->builder)->emitted;
+    for (long k = 0; k < n; k++) {
+        double first_ns;
+        seed = seed * 1664525u + 1013904223u;
+        time_shape(&first_ns, &warm[k], memory, seed);
+        difference[k] = first_ns - warm[k];
+    }
+    qsort(difference, (size_t)n, sizeof *difference, by_value);
+    qsort(warm, (size_t)n, sizeof *warm, by_value);
+    printf("{\"case\": \"new shapes, %d ops\", \"n\": %ld, \"over_warm_us_p50\": %.2f, \"p90\": %.2f, \"p99\": %.2f, "
+           "\"max\": %.2f, \"warm_us\": %.2f, \"emitted\": %llu}\n",
+           LIVE, n, difference[n / 2] / 1e3, difference[n * 9 / 10] / 1e3, difference[n * 99 / 100] / 1e3,
+           difference[n - 1] / 1e3, warm[n / 2] / 1e3,
+           (unsigned long long)(md_bd_count(context->builder)->emitted - compiled));
+    md_free(context, memory);
+}
+
+int main(int argc, char **argv)
+{
+    static const char *const formula[] = {"Y[i,j] = exp(X[i,j]) / sum[k](exp(X[i,k]))", "Y[i,j] = X[i,j] * 2 + 1",
+                                          "Y[i] = sum[k](X[i,k])", "Y[i,j] = X[i,j] - max[k](X[i,k])",
+                                          "Y[j] = sum[i](X[i,j])"};
+    CHECK(md_context_create(&context, &(md_context_options){.device = "cuda"}));
+    if (cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) != cudaSuccess)
+        return 1;
+    for (int i = 0; i < LIVE; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "op%d", i);
+        CHECK(md_op_create(&op[i], context, formula[i % 5], &(md_op_options){.name = name}));
+    }
+    run(argc > 1 ? atol(argv[1]) : 2000);
+    for (int i = 0; i < LIVE; i++)
+        md_op_destroy(&op[i]);
+    return 0;
+}
+#else
+int main(void)
+{
+    printf("built without CUDA: nothing to measure\n");
+    return 0;
+}
+#endif

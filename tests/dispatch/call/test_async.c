@@ -1,0 +1,210 @@
+/* Calls on an asynchronous device: memory in the order of streams, reports, pointers, measuring. */
+#include "dispatch/call/later.h"
+#include "dispatch/bind/fault.h"
+#include "dispatch/call/fast_call.h"
+#include "dispatch/run/reference.h"
+#include "support/check.h"
+
+static void work_waits_for_the_stream(void **state)
+{
+    (void)state;
+    later_vectors v;
+    md_ds_op *op = script_op(&later_world, "Y[n] = X[n]", NULL);
+    later_make(&v, 64);
+    assert_ok(md_ds_call(op, later_stream(1), v.arg, 2));
+    assert_ok(md_ds_call(op, later_stream(1), v.arg, 2));
+    assert_int_equal(script_now.row[SCRIPT_ALPHA][0].n_runs, 0);
+    assert_int_equal(later_device.n_syncs, 0); /* a call never waits */
+    assert_int_equal(later_device.n_times, 0);
+    assert_ok(later_device.base.ops->sync(&later_device.base, later_stream(2)));
+    assert_int_equal(script_now.row[SCRIPT_ALPHA][0].n_runs, 0);
+    assert_ok(later_device.base.ops->sync(&later_device.base, later_stream(1)));
+    assert_int_equal(script_now.row[SCRIPT_ALPHA][0].n_runs, 2);
+    assert_true(later_device.n_pushed >= 4);
+    later_finish(&op);
+}
+
+static void pointers_are_checked_where_shapes_are_new(void **state)
+{
+    (void)state;
+    later_vectors v;
+    float here[64];
+    md_ds_op *op = script_op(&later_world, "Y[n] = X[n]", NULL);
+    later_make(&v, 64);
+    v.x.data = here;
+    assert_fails(md_ds_call(op, NULL, v.arg, 2), MD_INVALID_ARGUMENT,
+                 "argument 'X': points to host memory; the op runs on async");
+    later_make(&v, 64);
+    assert_ok(md_ds_call(op, NULL, v.arg, 2));
+    int64_t n = later_device.n_checks;
+    assert_ok(md_ds_call(op, NULL, v.arg, 2));
+    assert_int_equal(later_device.n_checks, n);
+    later_world.runtime.verifies = true;
+    assert_ok(md_ds_call(op, NULL, v.arg, 2));
+    assert_int_equal(later_device.n_checks, n + 2);
+    v.y.data = here;
+    assert_fails(md_ds_call(op, NULL, v.arg, 2), MD_INVALID_ARGUMENT, "argument 'Y'");
+    assert_fails(md_ds_reference(op, v.arg, 2), MD_INVALID_ARGUMENT, "argument 'Y'");
+    later_finish(&op);
+}
+
+static void inputs_that_are_overwritten_are_copied_in_order(void **state)
+{
+    (void)state;
+    later_vectors v;
+    md_ds_op *op = script_op(&later_world, "Y[n] = X[size(n) - 1 - n]", NULL);
+    later_make(&v, 64);
+    v.y = v.x;
+    assert_ok(md_ds_call(op, NULL, v.arg, 2));
+    assert_int_equal(later_device.n_tensor_copies, 1);
+    assert_true(later_first_of(&v.y) == 0.0f); /* the mark of alpha/v0; X held 0 there too */
+    later_finish(&op);
+}
+
+static void the_reference_works_on_copies(void **state)
+{
+    (void)state;
+    later_vectors v;
+    md_ds_op *op = script_op(&later_world, "Y[n] = X[size(n) - 1 - n] + 1", NULL);
+    later_make(&v, 64);
+    assert_ok(md_ds_reference(op, v.arg, 2));
+    assert_true(later_first_of(&v.y) == 64.0f);
+    v.y = v.x; /* in place */
+    assert_ok(md_ds_reference(op, v.arg, 2));
+    assert_true(later_first_of(&v.x) == 64.0f);
+    later_finish(&op);
+}
+
+/* Two outputs that interleave in one matrix: writing one back must not undo the other. */
+static void the_reference_writes_back_views(void **state)
+{
+    (void)state;
+    float zeros[8 * 8] = {0}, ones[8 * 4], got[8 * 8];
+    for (int i = 0; i < 8 * 4; i++)
+        ones[i] = 1.0f;
+    char *whole = later_alloc(zeros, 64);
+    const int64_t size[] = {8, 4};
+    md_tensor x = md_tensor_make(later_alloc(ones, 32), MD_F32, 2, size), y = md_tensor_make(whole, MD_F32, 2, size),
+              z = y;
+    y.stride[0] = z.stride[0] = 8;
+    z.data = whole + 4 * sizeof(float);
+    md_ds_op *op = script_op(&later_world, "Y[i,j] = X[i,j] * 2; Z[i,j] = X[i,j] * 3", NULL);
+    const md_arg arg[] = {md_t(&y), md_t(&x), md_t(&z)};
+    assert_ok(md_ds_reference(op, arg, 3));
+    assert_ok(later_device.base.ops->copy(&later_device.base, got, whole, sizeof got));
+    for (int i = 0; i < 64; i++)
+        assert_true(got[i] == (i % 8 < 4 ? 2.0f : 3.0f));
+    later_finish(&op);
+}
+
+static void faults_are_reported_later(void **state)
+{
+    (void)state;
+    later_vectors v;
+    md_ds_op *op = script_op(&later_world, "Y[n] = X[n]", NULL);
+    later_make(&v, 64);
+    script_now.row[SCRIPT_ALPHA][0].reports = true;
+    assert_ok(md_ds_call(op, NULL, v.arg, 2));
+    assert_ok(md_ds_check(op)); /* it has not run */
+    assert_ok(later_device.base.ops->sync(&later_device.base, NULL));
+    script_now.row[SCRIPT_ALPHA][0].reports = false;
+    int32_t n = script_now.row[SCRIPT_ALPHA][0].n_runs;
+    assert_fails(md_ds_call(op, NULL, v.arg, 2), MD_INVALID_ARGUMENT,
+                 "an earlier call: index 99 is outside axis 0 (dim 'n') of 'X'");
+    assert_ok(later_device.base.ops->sync(&later_device.base, NULL));
+    assert_int_equal(script_now.row[SCRIPT_ALPHA][0].n_runs, n); /* it told, and did not run */
+    assert_ok(md_ds_call(op, NULL, v.arg, 2));
+    assert_ok(later_device.base.ops->sync(&later_device.base, NULL));
+    assert_ok(md_ds_check(op));
+    later_finish(&op);
+}
+
+/* An error of that call, and no more. */
+static void memory_may_be_short(void **state)
+{
+    (void)state;
+    later_vectors v;
+    void *p = NULL;
+    md_ds_op *op = script_op(&later_world, "Y[n] = X[n]", NULL);
+    later_make(&v, 64);
+    size_t used = later_device.used;
+    later_device.used = (size_t)1 << 36;
+    assert_fails(later_device.base.ops->alloc(&p, &later_device.base, 100), MD_OUT_OF_MEMORY, "memory");
+    assert_fails(md_ds_call(op, later_stream(1), v.arg, 2), MD_OUT_OF_MEMORY, "used up"); /* its workspace */
+    assert_fails(md_ds_call(op, later_stream(1), v.arg, 2), MD_OUT_OF_MEMORY, "used up");
+    later_device.used = used;
+    for (int i = 0; i < 3; i++)
+        assert_ok(md_ds_call(op, later_stream(1), v.arg, 2));
+    assert_ok(later_device.base.ops->sync(&later_device.base, NULL));
+    assert_int_equal(script_now.row[SCRIPT_ALPHA][0].n_runs, 3);
+    later_finish(&op);
+}
+
+static md_ds_op *measuring_op(const char *formula)
+{
+    md_ds_op_options o = script_options();
+    o.compile.policy.select = MD_SELECT_MEASURE;
+    return script_op(&later_world, formula, &o);
+}
+
+static void measuring_uses_the_devices_clock(void **state)
+{
+    (void)state;
+    later_vectors v;
+    script_now.row[SCRIPT_ALPHA][0].slow_us = 300; /* the model's choice is the slower one */
+    script_allow(SCRIPT_BETA, 0, 20.0);
+    md_ds_op *op = measuring_op("Y[n] = X[n]");
+    later_make(&v, 64);
+    assert_ok(md_ds_call(op, later_stream(1), v.arg, 2));
+    assert_true(later_device.n_times > 4);
+    assert_true(later_first_of(&v.y) == 10.0f); /* beta */
+    assert_true(later_first_of(&v.x) == 0.0f);
+    later_finish(&op);
+}
+
+/* Ops with temporaries between stages are measured too. */
+static void measuring_makes_temporaries(void **state)
+{
+    (void)state;
+    later_vectors v;
+    script_allow(SCRIPT_BETA, 0, 20.0);
+    md_ds_op *op = measuring_op("let t[n] = cumsum[n](X[n]); Y[n] = t[size(n) - 1 - n]");
+    bool is_stored = false;
+    for (int32_t t = 0; t < op->formula->n_tensors; t++)
+        is_stored |= op->program->is_temp_stored[t];
+    assert_true(is_stored);
+    later_make(&v, 64);
+    assert_ok(md_ds_call(op, NULL, v.arg, 2));
+    assert_true(op->count.measured >= 4);
+    later_finish(&op);
+}
+
+static void times_are_samples_where_they_were_asked_for(void **state)
+{
+    (void)state;
+    later_vectors v;
+    later_world.runtime.samples = true;
+    md_ds_op *op = script_op(&later_world, "Y[n] = X[n]", NULL);
+    later_make(&v, 64);
+    for (int i = 0; i < 1100; i++)
+        assert_ok(md_ds_call(op, NULL, v.arg, 2));
+    assert_true(later_device.n_times >= 3 && later_device.n_times <= 8);
+    later_finish(&op);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(work_waits_for_the_stream, later_set_up, later_tear_down),
+        cmocka_unit_test_setup_teardown(pointers_are_checked_where_shapes_are_new, later_set_up, later_tear_down),
+        cmocka_unit_test_setup_teardown(inputs_that_are_overwritten_are_copied_in_order, later_set_up, later_tear_down),
+        cmocka_unit_test_setup_teardown(the_reference_works_on_copies, later_set_up, later_tear_down),
+        cmocka_unit_test_setup_teardown(the_reference_writes_back_views, later_set_up, later_tear_down),
+        cmocka_unit_test_setup_teardown(faults_are_reported_later, later_set_up, later_tear_down),
+        cmocka_unit_test_setup_teardown(memory_may_be_short, later_set_up, later_tear_down),
+        cmocka_unit_test_setup_teardown(measuring_uses_the_devices_clock, later_set_up, later_tear_down),
+        cmocka_unit_test_setup_teardown(measuring_makes_temporaries, later_set_up, later_tear_down),
+        cmocka_unit_test_setup_teardown(times_are_samples_where_they_were_asked_for, later_set_up, later_tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,90 @@
+/* What times say about challengers: no device, no op. */
+#include "dispatch/support/timed.h"
+#include "dispatch/online/trial.h"
+#include "support/check.h"
+
+#include <math.h>
+
+static md_ds_trial trial_of(int32_t n)
+{
+    md_ds_trial t = {.n_challengers = n};
+    md_ds_trial_next(&t);
+    return t;
+}
+
+static void add_times(md_ds_challenger *r, int32_t n, double us)
+{
+    for (int32_t i = 0; i < n; i++)
+        assert_true(md_ds_challenger_add(r, us * (i % 2 ? 1.001 : 0.999)));
+}
+
+static void what_is_no_time_is_dropped(void **state)
+{
+    (void)state;
+    md_ds_challenger r = {0};
+    assert_false(md_ds_challenger_add(&r, 0.0));
+    assert_false(md_ds_challenger_add(&r, -1.0));
+    assert_false(md_ds_challenger_add(&r, NAN));
+    assert_false(md_ds_challenger_add(&r, INFINITY));
+    assert_true(md_ds_challenger_summary(&r).us == 0.0);
+    assert_true(md_ds_challenger_add(&r, 5.0));
+    assert_float_equal(md_ds_challenger_summary(&r).us, 5.0, 1e-12);
+}
+
+static void a_switch_takes_a_gain_that_is_no_noise(void **state)
+{
+    (void)state;
+    static const struct {
+        double us;
+        int32_t n;
+        md_ds_verdict verdict;
+    } row[] = {
+        {10.0, 1, MD_DS_GO_ON}, {11.0, 2, MD_DS_NEXT}, {9.0, 2, MD_DS_GO_ON}, {9.0, 4, MD_DS_SWITCH},
+        {9.9, 4, MD_DS_GO_ON},  {9.9, 8, MD_DS_NEXT},  {10.1, 4, MD_DS_NEXT}, {9.7, 4, MD_DS_SWITCH},
+    };
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        md_ds_trial t = trial_of(2);
+        add_times(&t.challenger[0], 4, 10.0);
+        add_times(&t.challenger[1], row[i].n, row[i].us);
+        assert_int_equal(md_ds_trial_judge(&t), row[i].verdict);
+    }
+    md_ds_trial t = trial_of(2); /* 5% below, but all over the place */
+    static const double noisy[] = {8.0, 11.0, 7.5, 12.0, 9.5, 9.5};
+    add_times(&t.challenger[0], 4, 10.0);
+    for (size_t i = 0; i < sizeof noisy / sizeof *noisy; i++)
+        assert_true(md_ds_challenger_add(&t.challenger[1], noisy[i]));
+    assert_int_equal(md_ds_trial_judge(&t), MD_DS_GO_ON);
+}
+
+static void one_that_becomes_slow_is_demoted(void **state)
+{
+    (void)state;
+    md_ds_trial t = trial_of(3);
+    int32_t better = -1;
+    add_times(&t.challenger[0], 4, 10.0);
+    add_times(&t.challenger[1], 4, 10.4);
+    add_times(&t.challenger[2], 4, 13.0);
+    t.challenger[1].is_out = t.challenger[2].is_out = true;
+    md_ds_trial_next(&t);
+    assert_true(t.is_over);
+    for (int i = 0; i < 100; i++)
+        assert_false(md_ds_trial_watch(&better, &t, 10.9));
+    bool is_demoted = false;
+    for (int i = 0; i < MD_DS_WATCHED && !is_demoted; i++)
+        is_demoted = md_ds_trial_watch(&better, &t, 11.5);
+    assert_true(is_demoted);
+    assert_int_equal(better, 1);
+    assert_int_equal(t.demotions, 1);
+    assert_false(t.is_over);
+    assert_int_equal(t.current, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_no_time_is_dropped),
+        cmocka_unit_test(a_switch_takes_a_gain_that_is_no_noise),
+        cmocka_unit_test(one_that_becomes_slow_is_demoted),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,92 @@
+/* MD_SELECT_MEASURE with variants that are wrong, give no time, or do not end. */
+#include "dispatch/support/timed.h"
+#include "dispatch/call/fast_call.h"
+#include "support/check.h"
+
+#include <math.h>
+
+static md_ds_op *measuring_op(void)
+{
+    return timed_op(MD_SELECT_MEASURE, 0.0);
+}
+
+static void measuring_passes_over_wrong_variants(void **state)
+{
+    (void)state;
+    script_allow(SCRIPT_ALPHA, 3, 1.0);
+    script_allow(SCRIPT_BETA, 0, 1.1);
+    script_allow(SCRIPT_GAMMA, 0, 1.2);
+    timed_now.us_of[3] = 10.0; /* wrong, and the fastest */
+    timed_now.us_of[10] = 800.0;
+    timed_now.us_of[20] = 100.0;
+    timed_call c;
+    md_ds_op *op = measuring_op();
+    timed_make(&c, TIMED_N);
+    assert_ok(md_ds_call(op, NULL, c.arg, 3));
+    assert_int_equal(timed_in_charge(op, &c), 20);
+    assert_int_equal(op->count.quarantined, 1);
+    timed_finish(&op);
+}
+
+static void measuring_passes_over_what_gives_no_time(void **state)
+{
+    (void)state;
+    static const double nonsense[] = {0.0, -50.0, NAN};
+    for (int i = 0; i < 3; i++) {
+        script_allow(SCRIPT_ALPHA, 0, 1.0);
+        script_allow(SCRIPT_BETA, 0, 1.1);
+        script_allow(SCRIPT_GAMMA, 0, 1.2);
+        timed_now.now_us = 1e6;
+        timed_now.us_of[0] = nonsense[i];
+        timed_now.us_of[10] = 400.0;
+        timed_now.us_of[20] = 200.0;
+        if (i == 2)
+            timed_now.us_of[0] = 0.0; /* NaN would stay in the clock; the next part has it */
+        timed_call c;
+        md_ds_op *op = measuring_op();
+        timed_make(&c, TIMED_N);
+        assert_ok(md_ds_call(op, NULL, c.arg, 3));
+        assert_int_equal(timed_in_charge(op, &c), 20);
+        timed_finish(&op);
+    }
+    timed_now.us_of[0] = timed_now.us_of[10] = timed_now.us_of[20] = NAN; /* nobody has a time: the model decides */
+    timed_call c;
+    md_ds_op *op = measuring_op();
+    timed_make(&c, TIMED_N);
+    assert_ok(md_ds_call(op, NULL, c.arg, 3));
+    assert_int_equal(timed_in_charge(op, &c), 0);
+    timed_finish(&op);
+}
+
+static void measuring_gives_up_on_one_that_does_not_end(void **state)
+{
+    (void)state;
+    script_allow(SCRIPT_ALPHA, 1, 1.0)->hangs = true;
+    script_allow(SCRIPT_BETA, 0, 1.1);
+    script_allow(SCRIPT_GAMMA, 0, 1.2);
+    timed_now.us_of[10] = timed_now.us_of[20] = 100.0;
+    timed_now.device.base.hang_ms = 50;
+    timed_call c;
+    md_ds_op *op = measuring_op();
+    timed_make(&c, TIMED_N);
+    assert_ok(md_ds_call(op, NULL, c.arg, 3));
+    assert_int_equal(timed_in_charge(op, &c), 10); /* the model's, of those that are left */
+    assert_int_equal(op->count.quarantined, 1);
+    assert_non_null(strstr(timed_now.world.warning, "alpha/v1_w0 does not run"));
+    assert_true(atomic_load(&timed_now.device.base.is_stuck));
+    /* other streams go on */
+    assert_ok(timed_now.device.base.ops->sync(&timed_now.device.base, (md_stream)(uintptr_t)8));
+    md_ds_op_destroy(&op);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(measuring_passes_over_wrong_variants, timed_set_up_async, timed_tear_down),
+        cmocka_unit_test_setup_teardown(measuring_passes_over_wrong_variants, timed_set_up, timed_tear_down),
+        cmocka_unit_test_setup_teardown(measuring_passes_over_what_gives_no_time, timed_set_up_async, timed_tear_down),
+        cmocka_unit_test_setup_teardown(measuring_gives_up_on_one_that_does_not_end, timed_set_up_async,
+                                        timed_tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
