@@ -1,6 +1,6 @@
 /* Every public function with NULL, with numbers out of range and with nonsense: a status and a message, or a
  * harmless answer. */
-#include "support/check.h"
+#include "api/refused.h"
 
 #include <limits.h>
 
@@ -45,14 +45,6 @@ static int tear_down(void **state)
     md_context_destroy(&context);
     return 0;
 }
-
-/* Refused with a message that names what is wrong; the message before it was another one. */
-#define REFUSED(call, part)                                                                                            \
-    do {                                                                                                               \
-        assert_int_equal(md_context_create(NULL, NULL), MD_INVALID_ARGUMENT);                                          \
-        assert_fails(call, MD_INVALID_ARGUMENT, part);                                                                 \
-        assert_null(strstr(md_last_error(), "no place for the context"));                                              \
-    } while (0)
 
 static md_status take_time(double *us, void *user, int32_t i, int32_t repeats)
 {
@@ -344,70 +336,6 @@ static void lists(void **state)
     assert_non_null(a);
 }
 
-static void options_that_are_none(void **state)
-{
-    (void)state;
-    static const struct {
-        md_op_options o;
-        const char *part;
-    } row[] = {
-        {{.dtype = (md_dtype)99}, "dtype"},
-        {{.dtype = (md_dtype)-1}, "dtype"},
-        {{.dtype = MD_I32}, "expected f32"},
-        {{.dtype = MD_F8E4M3}, "f8e4m3"},
-        {{.select = (md_select)77}, "77"},
-        {{.select = (md_select)-1}, "-1"},
-        {{.metric = (md_metric)9}, "9"},
-        {{.persistent = (md_persistent)9}, "9"},
-        {{.bounds = (md_bounds)9}, "9"},
-        {{.bounds = (md_bounds)-9}, "-9"},
-        {{.sizes = "n"}, "n"},
-        {{.sizes = "z=4"}, "z"},
-        {{.hints = ""}, "no hint"},
-        {{.hints = "q=1"}, "no dim 'q'"},
-        {{.weights = "q=1"}, "no dim 'q'"},
-        {{.weights = "i=inf"}, "number"},
-        {{.pin = "5:nest"}, "no stage"},
-    };
-    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
-        md_op *o = NULL;
-        REFUSED(md_op_create(&o, context, "Y[i] = X[i]", &row[i].o), row[i].part);
-        assert_null(o);
-    }
-    static const md_op_options strange[] = {
-        {.max_variants = -1}, {.max_variants = INT_MAX},
-        {.max_variants = 1},  {.pin = ""},
-        {.pin = " ;; "},      {.name = ""},
-        {.weights = ""},      {.sizes = ""},
-        {.weights = " , "},   {.without_library = -1},
-    };
-    for (size_t i = 0; i < sizeof strange / sizeof *strange; i++) {
-        md_op *o = NULL;
-        assert_ok(md_op_create(&o, context, "Y[i] = X[i]", &strange[i]));
-        md_op_destroy(&o);
-    }
-    md_context *c = NULL;
-    static const struct {
-        md_context_options o;
-        const char *part;
-    } bad[] = {
-        {{.select = (md_select)-1}, "select"},
-        {{.metric = (md_metric)9}, "metric"},
-        {{.persistent = (md_persistent)9}, "persistent"},
-        {{.hints = "0"}, "1..2^40"},
-        {{.hints = ""}, "no hint"},
-        {{.device = ""}, "device ''"},
-        {{.device = "tpu"}, "tpu"},
-        {{.alloc_user = x, .free = NULL, .alloc = (void *(*)(void *, size_t, size_t))(uintptr_t)&take},
-         "alloc and free"},
-        {{.threads = 100000}, "100000"},
-    };
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        REFUSED(md_context_create(&c, &bad[i].o), bad[i].part);
-        assert_null(c);
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -419,7 +347,6 @@ int main(void)
         cmocka_unit_test(descriptions),
         cmocka_unit_test(texts),
         cmocka_unit_test(lists),
-        cmocka_unit_test(options_that_are_none),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -1,4 +1,5 @@
-#include "support/variant.h"
+/* Runs one variant of a formula on a device and compares it with the reference evaluator. */
+#include "support/variant_internal.h"
 
 #include "support/check.h"
 #include "support/find_family.h"
@@ -11,217 +12,7 @@
 
 #include <math.h>
 
-enum { GUARD = 128 };
-
-/* With AddressSanitizer (and kernels compiled with it: MD_CC) reads beside a tensor are caught too. */
-#ifdef __SANITIZE_ADDRESS__
-#include <sanitizer/asan_interface.h>
-#else
-#define ASAN_POISON_MEMORY_REGION(at, n) ((void)(at), (void)(n))
-#define ASAN_UNPOISON_MEMORY_REGION(at, n) ((void)(at), (void)(n))
-#endif
-
-typedef struct buffer {
-    char *bytes, *before; /* what it held before the run, for gaps */
-    size_t n_bytes;
-} buffer;
-
-typedef struct bench {
-    const variant_case *c;
-    md_fx_formula *formula;
-    md_st_program *program;
-    md_dev *dev;
-    int64_t size[MD_FX_MAX_DIMS];
-    md_tensor tensor[MD_FX_MAX_TENSORS];
-    buffer buffer[MD_FX_MAX_TENSORS];
-    md_arg arg[MD_FX_MAX_ARGS];
-    md_fx_binding binding;
-    md_kn_shape shape;
-    md_kn_call call;
-    md_kn_report report; /* what was reported, wherever kernels wrote it */
-    char *device[MD_FX_MAX_TENSORS]; /* the buffers on a device whose memory the CPU does not read; else NULL */
-    uint64_t random;
-} bench;
-
-static md_status set_size(void *user, const char *name, int64_t lo, int64_t hi)
-{
-    bench *b = user;
-    (void)hi;
-    for (int32_t d = 0; d < b->formula->n_dims; d++)
-        if (strcmp(b->formula->dim[d].name, name) == 0)
-            b->size[d] = lo;
-    return MD_OK;
-}
-
-/* How long an axis must be. */
-static int64_t axis_length(const bench *b, int32_t t, int32_t a)
-{
-    const md_fx_tensor *tensor = &b->formula->tensor[t];
-    int64_t dim = b->size[tensor->dim[a]], needed = 0;
-    if (!tensor->at_least[a])
-        return dim;
-    for (int32_t i = 0; i < b->formula->n_reaches; i++) {
-        const md_fx_reach *r = &b->formula->reach[i];
-        int64_t lo = 0, hi = 0;
-        if (r->tensor == t && r->axis == a && md_fx_range(&lo, &hi, b->formula, b->size, r) && lo <= hi)
-            needed = MD_MAX(needed, hi + 1);
-    }
-    return MD_MAX(MD_MAX(needed, dim), b->c->high > 1 ? b->c->high : 1);
-}
-
-static void set_strides(md_tensor *t, variant_layout layout)
-{
-    int64_t stride = 1;
-    if (layout == VARIANT_TURNED) {
-        for (int32_t a = 0; a < t->rank; a++) {
-            t->stride[a] = stride;
-            stride *= MD_MAX(t->size[a], 1);
-        }
-        return;
-    }
-    for (int32_t a = t->rank - 1; a >= 0; a--) {
-        if (layout == VARIANT_SPREAD && a == t->rank - 1)
-            stride = 3;
-        t->stride[a] = stride;
-        stride *= MD_MAX(t->size[a], 1);
-        if (layout != VARIANT_PACKED)
-            stride += 5;
-    }
-}
-
-static size_t span(const md_tensor *t)
-{
-    int64_t last = 0;
-    for (int32_t a = 0; a < t->rank; a++) {
-        if (t->size[a] == 0)
-            return 0;
-        last += (t->size[a] - 1) * t->stride[a];
-    }
-    return ((size_t)last + 1) * md_dtype_size(t->dtype);
-}
-
-static double special(uint64_t r)
-{
-    static const double values[] = {NAN,   INFINITY, -INFINITY, 0.0,  -0.0, 1e-41,
-                                    -3e-6, 65519.0,  65520.0,   3e38, 1e6,  255.6};
-    return values[r % MD_COUNT(values)];
-}
-
-static double uniform(bench *b)
-{
-    return (double)(check_random(&b->random) >> 11) * 0x1p-53;
-}
-
-static void fill(bench *b, const md_tensor *t, int64_t i)
-{
-    double scale = b->c->scale != 0 ? b->c->scale : 2.0;
-    bool has_range = b->c->low != 0 || b->c->high != 0;
-    int64_t low = has_range ? b->c->low : -9, high = has_range ? b->c->high : 10;
-    if (t->dtype == MD_BOOL)
-        md_dtype_store_int(t->dtype, t->data, i, (int64_t)(check_random(&b->random) & 1));
-    else if (!md_dtype_is_real(t->dtype))
-        md_dtype_store_int(t->dtype, t->data, i, low + (int64_t)(check_random(&b->random) % (uint64_t)(high - low)));
-    else if (b->c->has_specials && check_random(&b->random) % 8 == 0)
-        md_dtype_store(t->dtype, t->data, i, special(check_random(&b->random)));
-    else
-        md_dtype_store(t->dtype, t->data, i, (uniform(b) * 2 - 1) * scale);
-}
-
-/* Elements one after the other, gaps included. */
-static bool make_tensor(bench *b, int32_t t)
-{
-    const md_fx_tensor *tensor = &b->formula->tensor[t];
-    bool is_temp = tensor->role == MD_FX_TEMP;
-    md_tensor *out = &b->tensor[t];
-    out->dtype = tensor->dtype;
-    out->rank = tensor->rank;
-    for (int32_t a = 0; a < out->rank; a++)
-        out->size[a] = axis_length(b, t, a);
-    set_strides(out, is_temp ? VARIANT_PACKED : b->c->layout);
-    size_t item = md_dtype_size(out->dtype), shift = !is_temp && b->c->layout != VARIANT_PACKED ? item : 0;
-    buffer *m = &b->buffer[t];
-    m->n_bytes = span(out) + 2 * GUARD + 64 + shift;
-    if (posix_memalign((void **)&m->bytes, 64, m->n_bytes) != 0 || !(m->before = malloc(m->n_bytes)))
-        return false;
-    memset(m->bytes, 0x5a, m->n_bytes);
-    out->data = m->bytes + GUARD + shift;
-    for (size_t i = 0; i < span(out) / item; i++)
-        fill(b, out, (int64_t)i);
-    memcpy(m->before, m->bytes, m->n_bytes);
-    return true;
-}
-
-static bool prepare(bench *b, char *text, size_t n_text)
-{
-    const variant_case *c = b->c;
-    md_fx_options options = {.dtype = c->dtype, .sizes = c->sizes, .bounds = c->bounds};
-    b->random = c->seed + 1;
-    bool ok = md_fx_formula_create(&b->formula, c->formula, &options) == MD_OK &&
-              md_st_program_create(&b->program, b->formula) == MD_OK;
-    for (int32_t d = 0; ok && d < b->formula->n_dims; d++)
-        b->size[d] = b->formula->dim[d].size >= 0 ? b->formula->dim[d].size : 0;
-    ok = ok && (!c->dims || md_fx_sizes_parse(c->dims, set_size, b) == MD_OK);
-    for (int32_t t = 0; ok && t < b->formula->n_tensors; t++)
-        ok = make_tensor(b, t);
-    for (int32_t i = 0; ok && i < b->formula->n_args; i++) {
-        md_fx_arg a = b->formula->args[i];
-        b->arg[i] = a.is_scalar ? (b->formula->scalar[a.id].type == MD_I64 ? md_i(3 + a.id) : md_s(0.5 + a.id))
-                                : md_t(&b->tensor[a.id]);
-    }
-    ok = ok && md_fx_bind(&b->binding, b->formula, b->arg, b->formula->n_args) == MD_OK;
-    if (!ok)
-        snprintf(text, n_text, "%s: %s", c->formula, md_last_error());
-    return ok;
-}
-
-static bool is_apart(const bench *b)
-{
-    return b->dev->ops->workspace != NULL;
-}
-
-/* The buffers as they are go to the device, a report of its own with them. */
-static md_status send(bench *b, md_dev_report *report)
-{
-    md_dev *dev = b->dev;
-    b->call.report = &b->report;
-    if (!is_apart(b))
-        return MD_OK;
-    for (int32_t t = 0; t < b->formula->n_tensors; t++) {
-        void *p = NULL;
-        MD_TRY(dev->ops->alloc(&p, dev, b->buffer[t].n_bytes));
-        b->device[t] = p;
-        MD_TRY(dev->ops->copy(dev, p, b->buffer[t].bytes, b->buffer[t].n_bytes));
-        b->call.data[t] = b->device[t] + ((char *)b->tensor[t].data - b->buffer[t].bytes);
-    }
-    MD_TRY(dev->ops->report_create(report, dev));
-    if (dev->ops->counters)
-        MD_TRY(dev->ops->counters(&b->call.counters, dev, NULL));
-    b->call.report = report->kernel;
-    return MD_OK;
-}
-
-static md_status bring_back(bench *b, const md_dev_report *report)
-{
-    md_dev *dev = b->dev;
-    if (!is_apart(b))
-        return MD_OK;
-    md_status s = dev->ops->sync(dev, NULL);
-    for (int32_t t = 0; t < b->formula->n_tensors; t++) {
-        if (s == MD_OK && b->device[t])
-            s = dev->ops->copy(dev, b->buffer[t].bytes, b->device[t], b->buffer[t].n_bytes);
-        if (b->device[t])
-            dev->ops->free(dev, b->device[t]);
-    }
-    if (report->host && atomic_load(&report->host->is_set)) {
-        b->report.tensor = report->host->tensor;
-        b->report.axis = report->host->axis;
-        b->report.value = report->host->value;
-        atomic_store(&b->report.is_set, 1);
-    }
-    return s;
-}
-
-static void fill_call(bench *b)
+static void fill_call(variant_bench *b)
 {
     const md_fx_formula *f = b->formula;
     memcpy(b->shape.size, b->binding.size, sizeof b->binding.size);
@@ -282,7 +73,7 @@ static md_status compile(void **binary, size_t *n_bytes, md_dev *dev, const md_k
     return MD_OK;
 }
 
-static md_status run_launch(bench *b, const md_kn_launch_source *launch, const md_kn_geometry *geometry)
+static md_status run_launch(variant_bench *b, const md_kn_launch_source *launch, const md_kn_geometry *geometry)
 {
     void *binary = NULL;
     size_t n_bytes = 0;
@@ -302,7 +93,8 @@ static md_status run_launch(bench *b, const md_kn_launch_source *launch, const m
     return status == MD_OK ? synced : status;
 }
 
-static md_status run_stage(bench *b, const md_fa_target *target, const md_fa_family *family, const md_fa_config *config)
+static md_status run_stage(variant_bench *b, const md_fa_target *target, const md_fa_family *family,
+                           const md_fa_config *config)
 {
     md_kn_source source = {0};
     md_kn_plan_geometry geometry = {0};
@@ -323,7 +115,8 @@ static md_status run_stage(bench *b, const md_fa_target *target, const md_fa_fam
 }
 
 /* Whether it can serve the stage at hand. */
-static bool serves(const bench *b, const md_fa_target *target, const md_fa_family *family, const md_fa_config *config)
+static bool serves(const variant_bench *b, const md_fa_target *target, const md_fa_family *family,
+                   const md_fa_config *config)
 {
     md_kn_envelope envelope;
     if (!family || family->device != b->dev->facts.kind || !family->applies(target) ||
@@ -334,27 +127,14 @@ static bool serves(const bench *b, const md_fa_target *target, const md_fa_famil
     return !md_kn_envelope_miss(&envelope, &b->shape);
 }
 
-static void guard(const bench *b, bool on)
-{
-    for (int32_t t = 0; t < b->formula->n_tensors; t++) {
-        const buffer *m = &b->buffer[t];
-        char *end = (char *)b->tensor[t].data + span(&b->tensor[t]);
-        ASAN_UNPOISON_MEMORY_REGION(m->bytes, m->n_bytes);
-        if (!on)
-            continue;
-        ASAN_POISON_MEMORY_REGION(m->bytes, (size_t)((char *)b->tensor[t].data - m->bytes));
-        ASAN_POISON_MEMORY_REGION(end, (size_t)(m->bytes + m->n_bytes - end));
-    }
-}
-
-static double tolerance_of(const bench *b, md_dtype t)
+static double tolerance_of(const variant_bench *b, md_dtype t)
 {
     if (b->c->tolerance != 0)
         return b->c->tolerance;
     return t == MD_F64 ? 1e-11 : t == MD_BF16 ? 0.01 : t == MD_F16 ? 0.0012 : t == MD_F32 ? 4e-6 : 0;
 }
 
-static bool same_element(const bench *b, const md_tensor *got, const md_tensor *want, int64_t i)
+static bool same_element(const variant_bench *b, const md_tensor *got, const md_tensor *want, int64_t i)
 {
     if (!md_dtype_is_real(got->dtype))
         return md_dtype_load_int(got->dtype, got->data, i) == md_dtype_load_int(want->dtype, want->data, i);
@@ -365,7 +145,7 @@ static bool same_element(const bench *b, const md_tensor *got, const md_tensor *
 }
 
 /* Elements within the tolerance, all bytes between them as they were. */
-static bool compare_tensor(const bench *b, int32_t t, char *result, char *text, size_t n_text)
+static bool compare_tensor(const variant_bench *b, int32_t t, char *result, char *text, size_t n_text)
 {
     const md_tensor *got = &b->tensor[t];
     md_tensor want = *got;
@@ -399,7 +179,7 @@ static bool compare_tensor(const bench *b, int32_t t, char *result, char *text, 
 }
 
 /* Runs the reference in place of the variant's results, which are set aside. */
-static bool compare(bench *b, char *text, size_t n_text)
+static bool compare(variant_bench *b, char *text, size_t n_text)
 {
     char *result[MD_FX_MAX_TENSORS] = {NULL};
     bool ok = true;
@@ -428,7 +208,7 @@ static bool compare(bench *b, char *text, size_t n_text)
     return ok;
 }
 
-static void finish(bench *b)
+static void finish(variant_bench *b)
 {
     for (int32_t t = 0; t < MD_FX_MAX_TENSORS; t++) {
         free(b->buffer[t].bytes);
@@ -439,7 +219,7 @@ static void finish(bench *b)
 }
 
 /* All stages; false at the first failure. *n_served: stages that the variant was used for. */
-static bool run_all(bench *b, int *n_served, const md_fa_family *family, const md_fa_config *config, char *text,
+static bool run_all(variant_bench *b, int *n_served, const md_fa_family *family, const md_fa_config *config, char *text,
                     size_t n_text)
 {
     const md_fa_family *nest = find_family(b->dev->facts.kind, "nest");
@@ -463,17 +243,17 @@ static bool run_all(bench *b, int *n_served, const md_fa_family *family, const m
 static bool check_config(char *text, size_t n_text, bool *skipped, md_dev *dev, const variant_case *c,
                          const md_fa_family *family, const md_fa_config *config)
 {
-    bench b = {.c = c, .dev = dev};
+    variant_bench b = {.c = c, .dev = dev};
     int n_served = 0;
-    bool ok = prepare(&b, text, n_text);
+    bool ok = variant_prepare(&b, text, n_text);
     if (ok) {
         md_dev_report report = {NULL, NULL};
         fill_call(&b);
-        md_status sent = send(&b, &report);
-        guard(&b, !is_apart(&b));
+        md_status sent = variant_send(&b, &report);
+        variant_guard(&b, !variant_is_apart(&b));
         ok = sent == MD_OK && run_all(&b, &n_served, family, config, text, n_text);
-        guard(&b, false);
-        md_status back = bring_back(&b, &report);
+        variant_guard(&b, false);
+        md_status back = variant_bring_back(&b, &report);
         if (sent != MD_OK || (ok && back != MD_OK)) {
             snprintf(text, n_text, "%s: memory: %s", c->formula, md_last_error());
             ok = false;
@@ -528,13 +308,13 @@ int variant_check_all(char *text, size_t n_text, md_dev *dev, const variant_case
 
 md_status variant_text(md_strbuf *out, md_dev *dev, const variant_case *c, const char *variant)
 {
-    bench b = {.c = c, .dev = dev};
+    variant_bench b = {.c = c, .dev = dev};
     char text[512] = "";
     const md_fa_family *family = NULL;
     md_fa_config config;
     md_kn_source source = {0};
     md_status status = md_fa_parse(&family, &config, dev->facts.kind, variant);
-    if (status == MD_OK && !prepare(&b, text, sizeof text))
+    if (status == MD_OK && !variant_prepare(&b, text, sizeof text))
         status = md_fail(MD_INVALID_ARGUMENT, "%s", text);
     md_fa_target target = {b.program, 0, &dev->facts};
     if (status == MD_OK)

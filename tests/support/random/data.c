@@ -1,4 +1,5 @@
-#include "support/random/data.h"
+/* Arguments for any formula: memory, values and views; sizes are picked in data_sizes.c. */
+#include "support/random/data_internal.h"
 
 #include "base/dtype.h"
 #include "base/status.h"
@@ -9,205 +10,16 @@
 
 enum { GUARD = 192, POISON = 0xA5 };
 
-typedef struct maker {
-    data_set *d;
-    const md_fx_formula *f;
-    data_options options;
-    uint64_t seed;
-    int32_t extent_tensor[MD_FX_MAX_TENSORS],
-        extent_axis[MD_FX_MAX_TENSORS]; /* of index tensors: what they index; -1 */
-    bool is_scatter[MD_FX_MAX_TENSORS]; /* of index tensors: with '=' */
-} maker;
-
-static int64_t below(maker *m, int64_t n)
-{
-    return (int64_t)(check_random(&m->seed) % (uint64_t)n);
-}
-
-/* ---- index tensors ---- */
-
-typedef struct index_search {
-    maker *m;
-    int32_t tensor, axis;
-    bool is_scatter;
-} index_search;
-
-static bool note_index(void *user, const md_fx_node *node)
-{
-    index_search *s = user;
-    if (node->kind == MD_FX_LOAD && s->m->extent_tensor[node->id] < 0) {
-        s->m->extent_tensor[node->id] = s->tensor;
-        s->m->extent_axis[node->id] = s->axis;
-        s->m->is_scatter[node->id] = s->is_scatter;
-    }
-    return true;
-}
-
-static bool note_subscripts(void *user, const md_fx_node *node)
-{
-    for (int32_t i = 0; node->kind == MD_FX_LOAD && i < node->n_args; i++) {
-        index_search s = {.m = user, .tensor = node->id, .axis = i};
-        (void)md_fx_visit(node->arg[i], note_index, &s);
-    }
-    return true;
-}
-
-static void find_index_tensors(maker *m)
-{
-    for (int32_t t = 0; t < MD_FX_MAX_TENSORS; t++)
-        m->extent_tensor[t] = -1;
-    for (int32_t i = 0; i < m->f->n_stmts; i++) {
-        const md_fx_stmt *s = &m->f->stmt[i];
-        for (int32_t k = 0; k < m->f->tensor[s->tensor].rank; k++) {
-            index_search search = {.m = m, .tensor = s->tensor, .axis = k, .is_scatter = s->assign == MD_FX_SET};
-            (void)md_fx_visit(s->subscript[k], note_index, &search);
-            (void)md_fx_visit(s->subscript[k], note_subscripts, m);
-        }
-        (void)md_fx_visit(s->value, note_subscripts, m);
-    }
-}
-
-/* ---- sizes ---- */
-
-static int64_t pick_size(maker *m)
-{
-    static const int16_t sizes[] = {1,   1,   2,   3,   4,   5,   7,   8,   9,    13,   15,   16,   17,
-                                    24,  31,  32,  33,  37,  63,  64,  65,  67,   96,   100,  127,  128,
-                                    129, 150, 255, 256, 257, 301, 512, 513, 1000, 1024, 1031, 2049, 4099};
-    return below(m, 40) == 0 ? 0 : sizes[below(m, MD_COUNT(sizes))];
-}
-
-typedef struct work {
-    const md_fx_formula *f;
-    const int64_t *size;
-    double most;
-} work;
-
-static double size_of(const work *w, int32_t index)
-{
-    return (double)MD_MAX(w->size[w->f->index[index].dim], 1);
-}
-
-/* Steps of an expression, from below; nested reductions multiply. */
-static double steps_of(const work *w, const md_fx_node *node)
-{
-    double steps = 1.0;
-    for (int32_t i = 0; i < node->n_args; i++)
-        steps += steps_of(w, node->arg[i]);
-    for (int32_t i = 0; node->kind == MD_FX_REDUCE && i < node->n_bound; i++)
-        steps *= size_of(w, node->bound[i]);
-    return steps;
-}
-
-static double work_of(const md_fx_formula *f, const int64_t *size)
-{
-    work w = {.f = f, .size = size};
-    double most = 0.0;
-    for (int32_t i = 0; i < f->n_stmts; i++) {
-        double steps = steps_of(&w, f->stmt[i].value);
-        for (int32_t k = 0; k < f->stmt[i].n_free; k++)
-            steps *= size_of(&w, f->stmt[i].free[k]);
-        most = fmax(most, steps);
-    }
-    for (int32_t t = 0; t < f->n_tensors; t++) {
-        double n = 1.0;
-        for (int32_t k = 0; k < f->tensor[t].rank; k++)
-            n *= (double)MD_MAX(size[f->tensor[t].dim[k]], 1);
-        most = fmax(most, n);
-    }
-    return most;
-}
-
-static bool is_free(const maker *m, int32_t dim)
-{
-    return m->f->dim[dim].size < 0 && !(m->options.size && m->options.size[dim] >= 0);
-}
-
-/* Halves the largest dims until the work is in reach. */
-static bool shrink(maker *m)
-{
-    const double limit = (double)(m->options.max_work > 0 ? m->options.max_work : 200000);
-    while (work_of(m->f, m->d->size) > limit) {
-        int32_t largest = -1;
-        for (int32_t k = 0; k < m->f->n_dims; k++)
-            if (is_free(m, k) && m->d->size[k] > MD_MAX(m->f->dim[k].lo, 1) &&
-                (largest < 0 || m->d->size[k] > m->d->size[largest]))
-                largest = k;
-        if (largest < 0)
-            return false;
-        m->d->size[largest] = MD_MAX(MD_MAX(m->f->dim[largest].lo, 1), m->d->size[largest] / 2 + below(m, 2));
-        if (m->d->size[largest] > 1 && below(m, 8) == 0)
-            m->d->size[largest]--;
-    }
-    return true;
-}
-
-/* Axes that are only reached are made as long as they must be, or longer. */
-static void stretch(maker *m)
-{
-    for (int32_t i = 0; i < m->f->n_reaches; i++) {
-        const md_fx_reach *r = &m->f->reach[i];
-        int32_t dim = m->f->tensor[r->tensor].dim[r->axis];
-        int64_t lo, hi;
-        if (m->f->tensor[r->tensor].at_least[r->axis] && md_fx_range(&lo, &hi, m->f, m->d->size, r))
-            m->d->size[dim] = MD_MAX(m->d->size[dim], hi + 1);
-    }
-}
-
-/* A scatter with '=' gets a place for each writer. */
-static void make_room(maker *m)
-{
-    for (int32_t t = 0; t < m->f->n_tensors; t++) {
-        int64_t n = 1;
-        if (m->extent_tensor[t] < 0 || !m->is_scatter[t])
-            continue;
-        for (int32_t k = 0; k < m->f->tensor[t].rank; k++)
-            n *= m->d->size[m->f->tensor[t].dim[k]];
-        int32_t dim = m->f->tensor[m->extent_tensor[t]].dim[m->extent_axis[t]];
-        m->d->size[dim] = MD_MAX(m->d->size[dim], n);
-    }
-}
-
-static bool needs_one(void *user, const md_fx_node *node)
-{
-    const maker *m = user;
-    const md_fx_op op = node->op;
-    for (int32_t i = 0; node->kind == MD_FX_REDUCE && i < node->n_bound; i++) {
-        int64_t *size = &m->d->size[m->f->index[node->bound[i]].dim];
-        if (op == MD_FX_R_MAX || op == MD_FX_R_MIN || op == MD_FX_R_ARGMAX || op == MD_FX_R_ARGMIN)
-            *size = MD_MAX(*size, 1);
-    }
-    return true;
-}
-
-static bool pick_sizes(maker *m)
-{
-    for (int32_t k = 0; k < m->f->n_dims; k++) {
-        const md_fx_dim *dim = &m->f->dim[k];
-        int64_t given = m->options.size ? m->options.size[k] : -1;
-        m->d->size[k] = dim->size >= 0 ? dim->size
-                        : given >= 0   ? given
-                                       : MD_MIN(MD_MAX(pick_size(m), dim->lo), dim->hi);
-    }
-    for (int32_t i = 0; i < m->f->n_stmts; i++)
-        (void)md_fx_visit(m->f->stmt[i].value, needs_one, m);
-    if (!shrink(m))
-        return false;
-    make_room(m);
-    stretch(m);
-    return work_of(m->f, m->d->size) <= 1e8;
-}
-
 /* ---- memory ---- */
 
-static void choose_strides(maker *m, md_tensor *t, bool is_output)
+static void choose_strides(data_maker *m, md_tensor *t, bool is_output)
 {
     int32_t order[MD_MAX_RANK];
-    int64_t stride = m->options.view >= DATA_STRIDED ? 1 + below(m, 3) % 2 : 1;
+    int64_t stride = m->options.view >= DATA_STRIDED ? 1 + data_below(m, 3) % 2 : 1;
     for (int32_t i = 0; i < t->rank; i++)
         order[i] = t->rank - 1 - i;
     for (int32_t i = t->rank - 1; i > 0 && m->options.view >= DATA_STRIDED; i--) {
-        const int32_t k = (int32_t)below(m, i + 1), other = order[k];
+        const int32_t k = (int32_t)data_below(m, i + 1), other = order[k];
         order[k] = order[i];
         order[i] = other;
     }
@@ -216,13 +28,13 @@ static void choose_strides(maker *m, md_tensor *t, bool is_output)
         t->stride[axis] = stride;
         stride *= MD_MAX(t->size[axis], 1);
         if (m->options.view >= DATA_STRIDED)
-            stride += below(m, 4);
-        if (m->options.view == DATA_REPEATED && !is_output && below(m, 3) == 0)
+            stride += data_below(m, 4);
+        if (m->options.view == DATA_REPEATED && !is_output && data_below(m, 3) == 0)
             t->stride[axis] = 0;
     }
 }
 
-static bool allocate(maker *m, int32_t id)
+static bool allocate(data_maker *m, int32_t id)
 {
     const md_fx_tensor *t = &m->f->tensor[id];
     data_tensor *x = &m->d->tensor[id];
@@ -236,7 +48,7 @@ static bool allocate(maker *m, int32_t id)
         span += MD_MAX(x->host.size[i] - 1, 0) * x->host.stride[i];
     x->offset = GUARD + (m->options.view == DATA_CONTIGUOUS  ? 0
                          : m->options.view == DATA_UNALIGNED ? element
-                                                             : element * (size_t)below(m, 17));
+                                                             : element * (size_t)data_below(m, 17));
     x->n_bytes = (x->offset + (size_t)span * element + GUARD + 63) / 64 * 64;
     x->memory = aligned_alloc(64, x->n_bytes);
     x->before = malloc(x->n_bytes);
@@ -250,19 +62,19 @@ static bool allocate(maker *m, int32_t id)
 
 /* ---- values ---- */
 
-static double random_real(maker *m)
+static double random_real(data_maker *m)
 {
     static const double special[] = {
         (double)NAN, (double)INFINITY, (double)-INFINITY, 0.0, -0.0, 1e30, -1e30, 1e-30, 60000.0, 1.0};
-    if (m->options.specials && below(m, 24) == 0)
-        return special[below(m, MD_COUNT(special))];
+    if (m->options.specials && data_below(m, 24) == 0)
+        return special[data_below(m, MD_COUNT(special))];
     const double x = (double)(int64_t)check_random(&m->seed) * 0x1p-63;
-    return below(m, 16) == 0 ? (double)(below(m, 9) - 4) * 0.5 : 2.0 * x; /* some ties and zeros */
+    return data_below(m, 16) == 0 ? (double)(data_below(m, 9) - 4) * 0.5 : 2.0 * x; /* some ties and zeros */
 }
 
-static int64_t random_int(maker *m, md_dtype dtype)
+static int64_t random_int(data_maker *m, md_dtype dtype)
 {
-    return dtype == MD_BOOL ? below(m, 2) : dtype == MD_U8 ? below(m, 12) : below(m, 19) - 9;
+    return dtype == MD_BOOL ? data_below(m, 2) : dtype == MD_U8 ? data_below(m, 12) : data_below(m, 19) - 9;
 }
 
 static bool next(const md_tensor *t, int64_t *at)
@@ -292,20 +104,20 @@ static bool is_empty(const md_tensor *t)
 }
 
 /* The step through the extent visits all of it before it repeats: distinct places for scatters. */
-static int64_t random_index(maker *m, int32_t id, int64_t number)
+static int64_t random_index(data_maker *m, int32_t id, int64_t number)
 {
     const data_tensor *over = &m->d->tensor[m->extent_tensor[id]];
     const md_fx_tensor *t = &m->f->tensor[m->extent_tensor[id]];
     const int64_t n =
         t->role == MD_FX_TEMP ? m->d->size[t->dim[m->extent_axis[id]]] : over->host.size[m->extent_axis[id]];
-    if (m->options.bad_indices && below(m, 8) == 0)
-        return below(m, 2) && m->f->tensor[id].dtype != MD_U8 ? -1 - below(m, 3) : n + below(m, 3);
+    if (m->options.bad_indices && data_below(m, 8) == 0)
+        return data_below(m, 2) && m->f->tensor[id].dtype != MD_U8 ? -1 - data_below(m, 3) : n + data_below(m, 3);
     if (n == 0)
         return 0;
-    return m->is_scatter[id] ? (number * 7919 + 13) % n : below(m, n);
+    return m->is_scatter[id] ? (number * 7919 + 13) % n : data_below(m, n);
 }
 
-static void fill(maker *m, int32_t id)
+static void fill(data_maker *m, int32_t id)
 {
     const md_fx_tensor *t = &m->f->tensor[id];
     md_tensor *x = &m->d->tensor[id].host;
@@ -324,13 +136,13 @@ static void fill(maker *m, int32_t id)
 
 bool data_make(data_set *out, const md_fx_formula *formula, uint64_t seed, const data_options *options)
 {
-    maker m = {.d = out, .f = formula, .seed = seed};
+    data_maker m = {.d = out, .f = formula, .seed = seed};
     memset(out, 0, sizeof(*out));
     out->formula = formula;
     if (options)
         m.options = *options;
-    find_index_tensors(&m);
-    if (!pick_sizes(&m))
+    data_find_index_tensors(&m);
+    if (!data_pick_sizes(&m))
         return false;
     for (int32_t t = 0; t < formula->n_tensors; t++)
         if (formula->tensor[t].role != MD_FX_TEMP && !allocate(&m, t)) {
@@ -344,9 +156,9 @@ bool data_make(data_set *out, const md_fx_formula *formula, uint64_t seed, const
         memcpy(out->tensor[t].before, out->tensor[t].memory, out->tensor[t].n_bytes);
     }
     for (int32_t s = 0; s < formula->n_scalars; s++) {
-        out->integer[s] = below(&m, 7) - 3;
+        out->integer[s] = data_below(&m, 7) - 3;
         out->real[s] =
-            formula->scalar[s].type == MD_I64 ? (double)out->integer[s] : (double)below(&m, 200) / 64.0 - 1.5;
+            formula->scalar[s].type == MD_I64 ? (double)out->integer[s] : (double)data_below(&m, 200) / 64.0 - 1.5;
     }
     return true;
 }
