@@ -1,3 +1,4 @@
+/* The suite that every device must pass: its tests, and what they are run over. */
 #include "device/suite.h"
 
 #include "base/dtype.h"

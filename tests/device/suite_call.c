@@ -1,3 +1,4 @@
+/* Calls one formula in all its variants on a device and compares the results with the reference. */
 #include "device/suite_call.h"
 
 #include "api/context.h"

@@ -1,3 +1,4 @@
+/* Runs a suite over formulas on several threads, each with a context of its own. */
 #include "device/suite_call.h"
 
 #include "base/status.h"

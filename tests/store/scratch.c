@@ -1,3 +1,4 @@
+/* A folder for one test of the store, and short forms for what tests do in it. */
 #include "store/scratch.h"
 
 #include "support/check.h"

@@ -1,3 +1,4 @@
+/* Recorded times of all configs of a formula, read from a file, and a simulated device that takes them. */
 #include "support/board.h"
 
 #include <jansson.h>

@@ -1,3 +1,4 @@
+/* Reads the cases of conformance.txt and compares results with them. */
 #include "support/conformance.h"
 
 #include "base/dtype.h"

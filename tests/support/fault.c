@@ -1,3 +1,4 @@
+/* Wraps the functions that allocate memory, so that a test can make the n-th call fail. */
 #include "support/fault.h"
 
 #include <stdatomic.h>

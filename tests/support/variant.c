@@ -240,10 +240,10 @@ static bool run_all(variant_bench *b, int *n_served, const md_fa_family *family,
     return true;
 }
 
-static bool check_config(char *text, size_t n_text, bool *skipped, md_dev *dev, const variant_case *c,
-                         const md_fa_family *family, const md_fa_config *config)
+static bool check_config(char *text, size_t n_text, bool *skipped, variant_bench b, const md_fa_family *family,
+                         const md_fa_config *config)
 {
-    variant_bench b = {.c = c, .dev = dev};
+    const variant_case *c = b.c;
     int n_served = 0;
     bool ok = variant_prepare(&b, text, n_text);
     if (ok) {
@@ -281,7 +281,7 @@ bool variant_check(char *text, size_t n_text, bool *skipped, md_dev *dev, const 
         snprintf(text, n_text, "%s", md_last_error());
         return false;
     }
-    return check_config(text, n_text, skipped, dev, c, family, &config);
+    return check_config(text, n_text, skipped, (variant_bench){.c = c, .dev = dev}, family, &config);
 }
 
 int variant_check_all(char *text, size_t n_text, md_dev *dev, const variant_case *c, const char *name)
@@ -296,7 +296,7 @@ int variant_check_all(char *text, size_t n_text, md_dev *dev, const variant_case
             bool skipped = false;
             for (i = 0; i < (*f)->n_fields; i++)
                 config.value[i] = (*f)->field[i].value[at[i]];
-            if (!check_config(text, n_text, &skipped, dev, c, *f, &config))
+            if (!check_config(text, n_text, &skipped, (variant_bench){.c = c, .dev = dev}, *f, &config))
                 return -1;
             n += !skipped;
             for (i = (*f)->n_fields - 1; i >= 0 && ++at[i] == (*f)->field[i].n; i--)

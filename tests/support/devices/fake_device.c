@@ -1,3 +1,4 @@
+/* A device that compiles and runs nothing: words in a kernel's text say what happens to it. */
 #include "support/devices/fake_device.h"
 
 #include "base/clock.h"

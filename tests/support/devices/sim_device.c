@@ -1,3 +1,4 @@
+/* A device of recorded times: it computes nothing, and its clock advances by the times that a script gives. */
 #include "support/devices/sim_device.h"
 
 #include "base/status.h"

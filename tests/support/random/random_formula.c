@@ -1,3 +1,4 @@
+/* Random formulas in the language's grammar, for tests that need any formula. */
 #include "support/random/random_formula.h"
 
 #include "check.h"

@@ -1,3 +1,4 @@
+/* Random formulas of the kinds that kernels are made for: products, rows, scans, gathers, scatters, chains. */
 #include "support/random/random_op.h"
 
 #include "expr/ops.h"

@@ -1,3 +1,4 @@
+/* Error bounds of a formula's outputs, and the comparison of results with them. */
 #include "support/tolerance/bound.h"
 
 #include "base/dtype.h"

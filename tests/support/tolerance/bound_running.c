@@ -1,3 +1,4 @@
+/* Error bounds of sums, products, maxima and minima while elements are added. */
 #include "base/dtype.h"
 #include "base/status.h"
 #include "expr/scalar.h"

@@ -1,3 +1,4 @@
+/* Error bounds of single operations on values that have error bounds themselves. */
 #include "support/tolerance/bound_value.h"
 
 #include "base/dtype.h"

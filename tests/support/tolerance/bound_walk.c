@@ -1,3 +1,4 @@
+/* Error bounds of expressions at a point of their indices, with their reductions and scans. */
 #include "support/tolerance/bound_walk.h"
 
 #include "base/dtype.h"
