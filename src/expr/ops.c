@@ -14,6 +14,7 @@
 #define ULPS(host, gpu) .host_ulps = (host), .gpu_ulps = (gpu)
 #define FLUSHES .flushes = true
 #define CANCELS .cancels = true
+#define POLES .has_poles = true
 #define SLOPE(s) .slope = (s)
 #define DOMAIN(l, h) .lo = (double)(l), .hi = (double)(h)
 #define OPERATOR(s) .text = (s), .sign = (s)

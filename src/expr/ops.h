@@ -40,6 +40,7 @@ typedef struct md_fx_op_row {
     bool is_whole; /* gives whole numbers: of an integer it is the integer itself */
     bool flushes; /* results below 2^-120 may come out as 0 */
     bool cancels; /* an absolute error of 4 * 2^-24 * min(|a|, 16) comes on top */
+    bool has_poles; /* jumps at poles, which are more than 1 apart; rising between them */
     double slots; /* host vector instructions; 0 where units counts */
     double units; /* elementary functions of the host's cost model; 0 for cheap operations */
     double host_ulps, gpu_ulps; /* largest error in f32; 0: none is stated */

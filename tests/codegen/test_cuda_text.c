@@ -207,6 +207,46 @@ static void compile(int32_t lanes, const char *arch)
     md_strbuf_finish(&log);
 }
 
+/* One function in lanes, in a kernel of its own. */
+static md_status make_function(md_strbuf *out, const md_fx_op_row *row, const char *suffix)
+{
+    const char *const operands = row->arity == 1 ? "lanes<T>(p, point)" : "lanes<T>(p, point), lanes<T>(p, point + 1)";
+    md_strbuf defines = {0}, expr = {0};
+    md_strbuf_printf(&defines, "#define MD_VL 4\n#define MD_USE_%s 1\n", row->uses);
+    md_strbuf_printf(&expr,
+                     "%sstatic void md_nest(const md_params *p, int64_t point, int64_t)\n{\ntypedef md_%s T;\n"
+                     "use<T>(p, md_%s_%s(%s), point);\n}\n",
+                     head, suffix, row->name, suffix, operands);
+    md_status s = md_cg_assemble(out, MD_DEV_CUDA, "cuda/nest.cu", md_strbuf_text(&defines), md_strbuf_text(&expr));
+    md_strbuf_finish(&defines);
+    md_strbuf_finish(&expr);
+    return s;
+}
+
+/* A kernel with a stack frame is refused, and the reference evaluator would serve in its place. */
+static void test_no_stack(void **state)
+{
+    md_dev_nvrtc nvrtc;
+    (void)state;
+    if (md_dev_nvrtc_open(&nvrtc) != MD_OK)
+        skip();
+    for (int i = 0; i < 2 * MD_FX_N_OPS; i++) {
+        const md_fx_op_row *row = md_fx_op_info((md_fx_op)(i / 2));
+        md_strbuf text = {0}, log = {0};
+        void *binary = NULL;
+        size_t n_bytes = 0;
+        if (!row->is_math)
+            continue;
+        assert_ok(make_function(&text, row, i % 2 ? "d" : "f"));
+        assert_ok(md_dev_nvrtc_compile(&binary, &n_bytes, &log, md_strbuf_text(&text), "sm_90a"));
+        if (md_dev_nvrtc_check(NULL, binary, n_bytes, md_strbuf_text(&log), md_strbuf_text(&text), NULL) != MD_OK)
+            fail_msg("%s of %s: %s", row->name, i % 2 ? "f64" : "f32", md_last_error());
+        free(binary);
+        md_strbuf_finish(&text);
+        md_strbuf_finish(&log);
+    }
+}
+
 static void test_sm_80(void **state)
 {
     (void)state;
@@ -227,7 +267,7 @@ static void test_sm_100a(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_sm_80), cmocka_unit_test(test_sm_90a),
-                                       cmocka_unit_test(test_sm_100a)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_no_stack), cmocka_unit_test(test_sm_80),
+                                       cmocka_unit_test(test_sm_90a), cmocka_unit_test(test_sm_100a)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,8 +2,8 @@
  * configuration, all. f32 functions are the compiler's where those are good to 2 ulp at a few instructions; what is
  * built on the processor's approximations stands here with its error. f64 functions are the compiler's.
  *
- * Methods: Cody and Waite, Software Manual for the Elementary Functions, 1980, and Payne and Hanek, SIGNUM
- * Newsletter 18, 1983 (argument reduction); Muller et al., Handbook of Floating-Point Arithmetic, chapter 10. */
+ * Methods: Cody and Waite, Software Manual for the Elementary Functions, 1980 (argument reduction); Muller et al.,
+ * Handbook of Floating-Point Arithmetic, chapter 10. */
 #ifndef MD_CUDA_MATH_H
 #define MD_CUDA_MATH_H
 
@@ -14,8 +14,6 @@
 #define MD_USE_LOG1P 1
 #define MD_USE_LOG2 1
 #define MD_USE_EXP2 1
-#define MD_USE_SIN 1
-#define MD_USE_COS 1
 #define MD_USE_TANH 1
 #define MD_USE_ERF 1
 #define MD_USE_SIGMOID 1
@@ -196,65 +194,6 @@ MD_MATH1(gelu_tanh, x * md_m_rcp(1.0f + md_m_exp(x * __fmaf_rn(x * x, -0.0713548
 #ifdef MD_USE_SOFTPLUS
 MD_MATH1(softplus, (x < 0.0f ? 0.0f : x) + log1pf(md_m_exp(-md_abs_sf(x))),
     (x < 0.0 ? 0.0 : x) + log1p(exp(-md_abs_sd(x))))
-#endif
-
-/* ---- Sine and cosine: x - n * pi/2, in f64 up to 2^20, beyond that with 96 bits of 2/pi where they matter. No
- * arrays: they would lie in local memory. */
-#if defined(MD_USE_SIN) || defined(MD_USE_COS)
-static __device__ __constant__ const uint32_t md_two_over_pi[6] = {0x28be60dbu, 0x9391054au, 0x7f09d5f4u, 0x7d4d3770u,
-    0x36d8a566u, 0x4f10e410u};
-/* Quarter turns in |x| and the rest, for 2^20 <= |x| < infinity. */
-MD_OUTLINE float md_m_reduce_huge(float x, int *n)
-{
-    uint32_t u = md_u32(x), m = (u & 0x7fffffu) << 8 | 0x80000000u;
-    int e = (int)(u >> 23 & 0xff) - 126, at = e >> 5, shift = e & 31;
-    uint32_t high = __funnelshift_l(md_two_over_pi[at + 1], md_two_over_pi[at], shift);
-    uint32_t middle = __funnelshift_l(md_two_over_pi[at + 2], md_two_over_pi[at + 1], shift);
-    uint32_t low = __funnelshift_l(at + 3 < 6 ? md_two_over_pi[at + 3] : 0, md_two_over_pi[at + 2], shift);
-    uint64_t p = (uint64_t)m * low;
-    p = (uint64_t)m * middle + (p >> 32);
-    p = ((uint64_t)(m * high) << 32) + p; /* 2 bits of quarter turns, 62 of the fraction */
-    int q = (int)(p >> 62);
-    p &= 0x3fffffffffffffffULL;
-    if (p & 0x2000000000000000ULL) {
-        p -= 0x4000000000000000ULL;
-        q++;
-    }
-    float r = (float)((double)(int64_t)p * 3.4061215800304283e-19); /* pi/2 * 2^-62 */
-    *n = (int)u < 0 ? -q : q;
-    return (int)u < 0 ? -r : r;
-}
-/* Where n is odd cos(r), else sin(r); negated where n & 2. |r| <= pi/4. 1.5 ulp */
-MD_INLINE float md_m_trig(float x, int turn)
-{
-    int n;
-    float r;
-    if (md_abs_sf(x) < 1048576.0f) {
-        float k = rintf(x * 0.636619772f);
-        double rest = __fma_rn((double)k, -1.5707963267341256, (double)x); /* 33 bits of pi/2 */
-        r = (float)__fma_rn((double)k, -6.0771005065061922e-11, rest);
-        n = (int)k;
-    } else if (md_abs_sf(x) < MD_INF_F) {
-        r = md_m_reduce_huge(x, &n);
-    } else {
-        return x - x;
-    }
-    n += turn;
-    float s = r * r;
-    float sine = __fmaf_rn(__fmaf_rn(__fmaf_rn(2.71774616e-06f, s, -0.000198392736f), s, 0.00833332911f), s,
-        -0.166666672f);
-    sine = __fmaf_rn(sine * s, r, r);
-    float cosine = __fmaf_rn(__fmaf_rn(2.45455194e-05f, s, -0.0013888292f), s, 0.0416666642f);
-    cosine = __fmaf_rn(cosine, s * s, __fmaf_rn(s, -0.5f, 1.0f));
-    float y = n & 1 ? cosine : sine;
-    return md_f32(md_u32(y) ^ ((uint32_t)n & 2) << 30);
-}
-#endif
-#ifdef MD_USE_SIN
-MD_MATH1(sin, x == 0.0f ? x : md_m_trig(x, 0), sin(x))
-#endif
-#ifdef MD_USE_COS
-MD_MATH1(cos, md_m_trig(x, 1), cos(x))
 #endif
 
 #ifdef MD_USE_POW

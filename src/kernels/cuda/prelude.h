@@ -419,6 +419,7 @@ MD_INLINE void md_report_lanes(void *report, int tensor, int axis, md_i value, m
 #include "math_hyperbolic.h"
 #include "math_inverse.h"
 #include "math_special.h"
+#include "math_trig.h"
 #include "warp.h"
 
 #endif

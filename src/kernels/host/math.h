@@ -47,7 +47,7 @@
 #if defined(MD_USE_ERF) || defined(MD_USE_GELU) || defined(MD_USE_ERFC)
 #define MD_MATH_ERF 1
 #endif
-#if defined(MD_USE_SIN) || defined(MD_USE_COS)
+#if defined(MD_USE_SIN) || defined(MD_USE_COS) || defined(MD_USE_TAN)
 #define MD_MATH_TRIG 1
 #endif
 

@@ -1,14 +1,32 @@
-/* Inverse sine, cosine and tangent over lanes, beside math.h: polynomials in f32, libm in f64. Errors stand beside each
+/* Tangent, and inverse sine, cosine and tangent over lanes, beside math.h: polynomials in f32, libm in f64. Errors stand beside each
  * function in units in the last place of the f32 result, for processors with fma. The coefficients are minimax fits
  * made for this file. A part of prelude.h. */
 #ifndef MD_HOST_MATH_INVERSE_H
 #define MD_HOST_MATH_INVERSE_H
 
 #if !defined(MD_CONFIGURED)
+#define MD_USE_TAN 1
 #define MD_USE_ASIN 1
 #define MD_USE_ACOS 1
 #define MD_USE_ATAN 1
 #define MD_USE_ATAN2 1
+#endif
+
+#ifdef MD_USE_TAN
+/* sin(r) / cos(r), or -cos(r) / sin(r) after an odd number of quarter turns. 3 ulp */
+MD_OUTLINE md_f md_tan_f(md_f x)
+{
+    md_f r;
+    md_b n = md_m_reduce_trig(x, &r);
+    md_b zero = {0};
+    md_f s = md_m_trig(zero, r), c = md_m_trig(zero + 1, r);
+    md_f y = md_where_f((n & 1) != 0, -c, s) / md_where_f((n & 1) != 0, s, c);
+    if (md_m_has_huge(x))
+        for (int l = 0; l < MD_VL; l++)
+            y[l] = __builtin_fabsf(x[l]) < 1048576.0f ? y[l] : (float)__builtin_tan(x[l]);
+    return md_where_f(x == 0.0f, x, y); /* the sign of a zero */
+}
+MD_MATH_FORMS(tan, __builtin_tan(x))
 #endif
 
 /* pi/2 as a sum of two f32. */

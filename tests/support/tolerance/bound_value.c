@@ -62,6 +62,8 @@ static bound_value op1(const md_fx_node *node, bound_value a, const bound_option
     if (!isfinite(a.e))
         return bound_real(v, isnan(a.v) ? 0.0 : (double)INFINITY);
     double e = op->slope > 0.0 ? op->slope * a.e : ends(v, f, a);
+    if (op->has_poles && a.e > 0.0 && (a.e > 0.5 || f(a.v - a.e, 0.0, 0.0) > f(a.v + a.e, 0.0, 0.0)))
+        e = (double)INFINITY;
     if (!isfinite(v))
         return bound_real(v, a.e == 0.0 || e == 0.0 ? 0.0 : (double)INFINITY);
     if (op->rounding == MD_FX_EXACT)
