@@ -16,6 +16,7 @@ MAX_README_LINES, MAX_SRC_README_LINES = 180, 120
 
 # File, or file:function -> why it may be over a limit.
 EXCEPTIONS = {
+    "include/md/dlpack.h:md_tensor_from_parts": "a DLTensor's fields one by one: the header does not know the struct",
 }
 
 problems = []
