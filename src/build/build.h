@@ -8,6 +8,8 @@
 
 typedef struct md_bd md_bd; /* the builder of a context: owns all loaded kernels until it is destroyed */
 
+/* What asking for a load does: only look; start it in the background; start it and wait for its end. */
+typedef enum md_bd_load_effort { MD_BD_LOAD_LOOK, MD_BD_LOAD_START, MD_BD_LOAD_WAIT } md_bd_load_effort;
 /* The higher, the worse. CANNOT_LOAD: the library is missing, or has no kernel for the shape. */
 typedef enum md_bd_load_state { MD_BD_LOADED, MD_BD_NOT_LOADED, MD_BD_CANNOT_LOAD } md_bd_load_state;
 
@@ -61,10 +63,11 @@ md_status md_bd_variant_create(md_bd_variant **out, md_bd *builder, const md_fa_
 void md_bd_variant_fail(md_bd_variant *variant, const char *why);
 /** Waits until it is READY or FAILED; a FAILED one gives COMPILE with its reason. */
 md_status md_bd_variant_wait(md_bd_variant *variant);
-/** What a READY variant needs loaded before it runs at a shape without delay. Starts loading in the background where
- * that was not done yet; `waits`: returns when it has ended. The listener is called after each load. Variants that call
- * no library are LOADED. Not while a stream is captured if `waits`. */
-md_bd_load_state md_bd_variant_load(const md_bd_variant *variant, const md_kn_shape *shape, bool waits);
+/** Whether what a variant needs from a library at a shape is loaded, so that it runs without delay. The listener is
+ * called after each load. Variants that call no library are LOADED. Thread-safe. */
+md_bd_load_state md_bd_variant_load(const md_bd_variant *variant, const md_kn_shape *shape, md_bd_load_effort effort);
+/** Waits until no load is queued or running. */
+void md_bd_wait_loads(md_bd *builder);
 /** Waits until no build or load is queued or running. */
 void md_bd_wait_all(md_bd *builder);
 /** Waits until one of n is READY, or all are FAILED. */

@@ -226,6 +226,7 @@ void md_ds_op_wait(md_ds_op *op)
     md_ds_async_fill_wait(op);
     for (int32_t s = 0; s < op->n_stages; s++)
         md_ds_pool_wait(&op->stage[s]);
+    md_bd_wait_loads(op->runtime->builder);
     md_ds_upgrade_ready(op);
 }
 

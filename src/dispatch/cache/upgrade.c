@@ -53,7 +53,7 @@ md_status md_ds_shape_entry_add(md_ds_shape_entry **out, md_ds_op *op, const md_
     e->is_loose = !is_lasting(op, plan, waiting);
     *out = md_ds_table_add(op, key, e, &waiting);
     free(waiting);
-    if (*out == e && md_ds_is_due(op, md_ds_plan_of(e)))
+    if (*out == e && md_ds_is_due(op, md_ds_plan_of(e), request->shape))
         md_ds_upgrade_ready(op); /* the build may have ended before the entry was in the list */
     return MD_OK;
 }

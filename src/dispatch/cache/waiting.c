@@ -32,14 +32,21 @@ void md_ds_waiting_drop(md_ds_op *op)
     }
 }
 
-bool md_ds_is_due(const md_ds_op *op, const md_ds_plan *plan)
+/* True if what the plan wished for has been built and loaded, or cannot be. */
+static bool has_come(const md_bd_variant *wished, const md_kn_shape *shape)
+{
+    const int32_t state = atomic_load_explicit(&wished->state, memory_order_acquire);
+    return state == MD_BD_FAILED ||
+           (state == MD_BD_READY && md_bd_variant_load(wished, shape, MD_BD_LOAD_LOOK) != MD_BD_NOT_LOADED);
+}
+
+bool md_ds_is_due(const md_ds_op *op, const md_ds_plan *plan, const md_kn_shape *shape)
 {
     if (plan->is_early && !md_ds_is_filling(op))
         return true;
     for (int32_t s = 0; s < op->n_stages; s++) {
         int32_t wished = plan->stage[s].wished;
-        if (wished >= 0 &&
-            atomic_load_explicit(&op->stage[s].variant[wished]->state, memory_order_acquire) != MD_BD_QUEUED)
+        if (wished >= 0 && has_come(op->stage[s].variant[wished], shape))
             return true;
     }
     return false;
@@ -51,7 +58,7 @@ struct md_ds_waiting *md_ds_waiting_take_due(md_ds_op *op)
     pthread_mutex_lock(&op->lock_of_entries);
     for (struct md_ds_waiting **at = &op->waiting; *at;) {
         struct md_ds_waiting *w = *at;
-        if (!md_ds_is_due(op, md_ds_plan_of(w->entry))) {
+        if (!md_ds_is_due(op, md_ds_plan_of(w->entry), &w->shape)) {
             at = &w->next;
             continue;
         }

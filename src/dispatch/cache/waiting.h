@@ -22,6 +22,6 @@ void md_ds_waiting_drop(md_ds_op *op);
 
 /** True if a better plan may be chosen now: a variant that the plan waits for is ready or has failed, or the pool has
  * been filled. */
-bool md_ds_is_due(const md_ds_op *op, const md_ds_plan *plan);
+bool md_ds_is_due(const md_ds_op *op, const md_ds_plan *plan, const md_kn_shape *shape);
 
 #endif

@@ -153,22 +153,13 @@ static md_status make_plans(md_ds_trial *t, const job *j)
     return MD_OK;
 }
 
-/* A library chooses and loads a kernel at the first call of a shape. That is done here, on the stream of the lowest
- * priority, where it hardly delays calls. */
-static void warm_up(md_ds_trial *t, const job *j)
+/* Loads what challengers need of libraries, so that no call waits for it. */
+static void load_libraries(md_ds_trial *t, const job *j)
 {
-    static const double most_bytes = 64e6;
     md_ds_pool *c = &j->op->stage[t->stage];
-    for (int32_t i = 1; i < t->n_challengers; i++) {
-        md_bd_variant *v = c->variant[t->challenger[i].variant];
-        if (!v->family->is_library || !md_ds_is_async(j->op->runtime) ||
-            md_tn_agree_bytes(&c->target, &j->shape) > most_bytes)
-            continue;
-        pthread_mutex_lock(&j->op->runtime->lock_of_tuning);
-        md_status s = md_tn_touch(v, &j->shape);
-        pthread_mutex_unlock(&j->op->runtime->lock_of_tuning);
-        t->challenger[i].is_out = s != MD_OK;
-    }
+    for (int32_t i = 1; i < t->n_challengers; i++)
+        if (md_bd_variant_load(c->variant[t->challenger[i].variant], &j->shape, MD_BD_LOAD_WAIT) != MD_BD_LOADED)
+            t->challenger[i].is_out = true;
 }
 
 /* Replaces an incumbent whose results differ from most variants'. */
@@ -225,7 +216,7 @@ static bool make_trial(job *j)
         return false;
     }
     replace_incumbent(t, j);
-    warm_up(t, j);
+    load_libraries(t, j);
     atomic_store_explicit(&t->wants_launch_plan, true, memory_order_relaxed);
     md_ds_trial_next(t);
     j->entry->free_trial = free_trial;

@@ -15,6 +15,23 @@ static int32_t state_of(const md_bd_variant *v)
     return atomic_load_explicit(&v->state, memory_order_acquire);
 }
 
+/* What a choice waits for: a build, or a library's kernel for the shape. */
+typedef enum readiness { READY, BUILDS, LOADS } readiness;
+
+static readiness readiness_of(const md_bd_variant *v, const md_kn_shape *shape)
+{
+    if (state_of(v) != MD_BD_READY)
+        return BUILDS;
+    return md_bd_variant_load(v, shape, MD_BD_LOAD_LOOK) == MD_BD_LOADED ? READY : LOADS;
+}
+
+/* Begins to load in the background, unless the op is frozen. True if it began, or had begun. */
+static bool start_load(const md_ds_op *op, const md_bd_variant *v, const md_kn_shape *shape)
+{
+    return atomic_load_explicit(&op->frozen, memory_order_relaxed) == MD_DS_NOT_FROZEN &&
+           md_bd_variant_load(v, shape, MD_BD_LOAD_START) == MD_BD_NOT_LOADED;
+}
+
 /* The best ready variant; one of the wished variant's numeric class if there is one, since it gives the same bits. */
 static bool stand_in(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds_query *query, int32_t wished)
 {
@@ -62,13 +79,23 @@ static md_status choose_stage(md_ds_plan *plan, md_ds_op *op, int32_t stage, md_
             s = add_fallback(&stage_plan->pick, op, stage, &query);
         MD_TRY(s);
         int32_t wished = stage_plan->pick.variant;
-        if (state_of(c->variant[wished]) == MD_BD_READY)
+        const readiness state = readiness_of(c->variant[wished], query.shape);
+        if (state == READY)
             return MD_OK;
-        if (effort != MD_DS_BEST && stand_in(&stage_plan->pick, op, stage, &query, wished)) {
-            stage_plan->wished = wished;
-            plan->is_makeshift = true;
+        const bool waits = effort == MD_DS_BEST || (state == LOADS && query.call); /* who measured has run it */
+        if (!waits && stand_in(&stage_plan->pick, op, stage, &query, wished)) {
+            if (state == BUILDS || start_load(op, c->variant[wished], query.shape)) {
+                stage_plan->wished = wished;
+                plan->is_makeshift = true;
+            }
             return MD_OK;
         }
+        if (state == LOADS && waits)
+            (void)md_bd_variant_load(c->variant[wished], query.shape, MD_BD_LOAD_WAIT);
+        if (state == LOADS && md_ds_fits(c, wished, &query))
+            return MD_OK; /* loaded; or nothing else can serve, and the call itself loads */
+        if (state == LOADS)
+            continue;
         if (effort == MD_DS_ONLY_READY)
             return MD_NOT_FOUND;
         atomic_fetch_add_explicit(&op->count.waits, 1, memory_order_relaxed);

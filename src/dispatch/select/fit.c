@@ -17,6 +17,8 @@ const char *md_ds_reject_reason(const md_ds_pool *c, int32_t i, const md_kn_shap
     const char *miss = md_kn_envelope_miss(&v->envelope, shape);
     if (!miss && c->numeric && v->numeric_class != md_ds_numeric_class(c->numeric, shape))
         return "of another numeric class";
+    if (!miss && md_bd_variant_load(v, shape, MD_BD_LOAD_LOOK) == MD_BD_CANNOT_LOAD)
+        return "its library has no kernel for this shape";
     return miss;
 }
 
@@ -27,6 +29,9 @@ bool md_ds_fits(const md_ds_pool *c, int32_t i, const md_ds_query *query)
     if (state == MD_BD_FAILED || (state != MD_BD_READY && !query->with_unbuilt) ||
         (query->numeric_class && v->numeric_class != query->numeric_class))
         return false;
-    return atomic_load_explicit(&c->agreement[i], memory_order_relaxed) < MD_TN_DIFFERS &&
-           !md_kn_envelope_miss(&v->envelope, query->shape);
+    if (atomic_load_explicit(&c->agreement[i], memory_order_relaxed) >= MD_TN_DIFFERS ||
+        md_kn_envelope_miss(&v->envelope, query->shape))
+        return false;
+    const md_bd_load_state load = md_bd_variant_load(v, query->shape, MD_BD_LOAD_LOOK);
+    return load == MD_BD_LOADED || (load == MD_BD_NOT_LOADED && query->with_unbuilt);
 }

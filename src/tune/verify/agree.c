@@ -296,18 +296,3 @@ md_status md_tn_agree(md_tn_agreement *out, md_bd_variant *const *variants, int3
     free(a.piece);
     return s;
 }
-
-md_status md_tn_touch(md_bd_variant *variant, const md_kn_shape *shape)
-{
-    agree a;
-    md_kn_plan_geometry geometry;
-    MD_TRY(prepare(&a, &variant, 1, shape));
-    MD_TRY(get_memory(&a));
-    variant->family->geometry(&geometry, &variant->target, &variant->config, shape);
-    md_status s = md_bd_variant_run(variant, &geometry, a.dev->tuning, &a.call);
-    if (s == MD_OK)
-        s = md_tn_drain(a.dev);
-    if (a.own && !md_tn_is_stuck(a.dev))
-        a.dev->ops->free(a.dev, a.own);
-    return s;
-}

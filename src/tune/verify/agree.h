@@ -19,10 +19,6 @@ enum { MD_TN_AGREE_MOST = 64 };
  * all; where no group has, all are UNDECIDED. One caller at a time per device. UNSUPPORTED where correct results may
  * differ (scatters); OUT_OF_MEMORY. */
 md_status md_tn_agree(md_tn_agreement *out, md_bd_variant *const *variants, int32_t n, const md_kn_shape *shape);
-/** Runs a READY variant of a stage without indices once at a shape, on the tuning stream and on arbitrary data, so that
- * a library finds and loads its kernel for the shape before a call needs it: that may take a millisecond. One caller at
- * a time per device. */
-md_status md_tn_touch(md_bd_variant *variant, const md_kn_shape *shape);
 /** Bytes that the tensors of a stage take at a shape. */
 double md_tn_agree_bytes(const md_fa_target *target, const md_kn_shape *shape);
 
