@@ -78,7 +78,8 @@ static md_status choose_stage(md_ds_plan *plan, md_ds_op *op, int32_t stage, md_
         if (s == MD_NOT_FOUND && effort != MD_DS_ONLY_READY)
             s = add_fallback(&stage_plan->pick, op, stage, &query);
         MD_TRY(s);
-        int32_t wished = stage_plan->pick.variant;
+        const md_ds_pick best = stage_plan->pick;
+        const int32_t wished = best.variant;
         const readiness state = readiness_of(c->variant[wished], query.shape);
         if (state == READY)
             return MD_OK;
@@ -92,8 +93,10 @@ static md_status choose_stage(md_ds_plan *plan, md_ds_op *op, int32_t stage, md_
         }
         if (state == LOADS && waits)
             (void)md_bd_variant_load(c->variant[wished], query.shape, MD_BD_LOAD_WAIT);
-        if (state == LOADS && md_ds_fits(c, wished, &query))
-            return MD_OK; /* loaded; or nothing else can serve, and the call itself loads */
+        if (state == LOADS && md_ds_fits(c, wished, &query)) {
+            stage_plan->pick = best; /* loaded; or nothing else can serve, and the call itself loads */
+            return MD_OK;
+        }
         if (state == LOADS)
             continue;
         if (effort == MD_DS_ONLY_READY)

@@ -8,6 +8,8 @@
 #include "family/numeric.h"
 #include "support/check.h"
 
+#include <sched.h>
+
 script script_now;
 
 void script_reset(void)
@@ -193,6 +195,28 @@ static md_status emit(md_kn_source *out, const script_row *row, md_kn_host_funct
     return out->launch[0].text.failed ? md_fail_memory() : MD_OK;
 }
 
+/* ---- The library of gamma */
+
+static int32_t library_calls(md_fa_library_call out[MD_FA_MAX_LIBRARY_CALLS], const md_fa_target *target,
+                             const md_fa_config *config, const md_kn_shape *shape)
+{
+    (void)target;
+    out[0].word[0] = (uint64_t)config->value[0];
+    out[0].word[1] = (uint64_t)shape->size[0];
+    return script_now.library_loads ? 1 : 0;
+}
+
+static md_status load_library_call(md_dev *dev, const md_fa_library_call *call)
+{
+    (void)dev;
+    atomic_fetch_add(&script_now.n_loads, 1);
+    while (!atomic_load(&script_now.may_load))
+        sched_yield();
+    return atomic_load(&script_now.load_fails)
+               ? md_fail(MD_UNSUPPORTED, "scripted: no kernel of size %d", (int)call->word[1])
+               : MD_OK;
+}
+
 FAMILY(0)
 FAMILY(1)
 FAMILY(2)
@@ -209,7 +233,7 @@ FAMILY(3)
 static const md_fa_family families[] = {
     TABLE(0, "alpha", .is_reduction = true, .is_persistent = true),
     TABLE(1, "beta", .is_reduction = true),
-    TABLE(2, "gamma", .is_library = true),
+    TABLE(2, "gamma", .is_library = true, .library_calls = library_calls, .load_library_call = load_library_call),
     TABLE(3, "last", .is_last_resort = true),
 };
 

@@ -42,6 +42,10 @@ typedef struct script {
     bool with_maps; /* and two tensor maps in front of them, which the device makes */
     /* config number c = 12 v + w of a family is legal, and correct, for 100 (c + 1) <= size < 100 (c + 2) only */
     bool ranges;
+    /* gamma needs a kernel of its library at each size, which is loaded when `may_load` is 1 */
+    bool library_loads;
+    _Atomic bool may_load, load_fails;
+    _Atomic int32_t n_loads; /* begun */
 } script;
 extern script script_now;
 

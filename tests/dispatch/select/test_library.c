@@ -1,0 +1,107 @@
+/* Libraries load a kernel before it serves: until then own kernels do, and calls wait for nothing. */
+#include "dispatch/support/script.h"
+
+#include "support/check.h"
+
+enum { OWN = 0, LIBRARY = 20 }; /* marks: 10 * family + v */
+
+static script_world world;
+static md_ds_op *op;
+
+static int set_up(void **state)
+{
+    (void)state;
+    script_reset();
+    script_allow(SCRIPT_ALPHA, 0, 20.0);
+    script_allow(SCRIPT_GAMMA, 0, 10.0);
+    script_now.library_loads = true;
+    script_world_open(&world);
+    op = script_op(&world, "Y[n] = X[n]", NULL);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    atomic_store(&script_now.may_load, true);
+    md_ds_op_destroy(&op);
+    script_world_close(&world);
+    return 0;
+}
+
+static void own_kernels_serve_until_it_is_loaded(void **state)
+{
+    (void)state;
+    for (int32_t i = 0; i < 5; i++)
+        assert_int_equal(script_call(NULL, op, 100, 1), OWN);
+    atomic_store(&script_now.may_load, true);
+    md_ds_op_wait(op);
+    assert_int_equal(script_call(NULL, op, 100, 1), LIBRARY);
+    assert_int_equal(atomic_load(&script_now.n_loads), 1);
+}
+
+static void each_shape_loads_once(void **state)
+{
+    (void)state;
+    atomic_store(&script_now.may_load, true);
+    for (int64_t n = 50; n < 60; n++)
+        for (int32_t i = 0; i < 3; i++)
+            (void)script_call(NULL, op, n, 1);
+    md_ds_op_wait(op);
+    for (int64_t n = 50; n < 60; n++)
+        assert_int_equal(script_call(NULL, op, n, 1), LIBRARY);
+    assert_int_equal(atomic_load(&script_now.n_loads), 10);
+}
+
+static void what_cannot_be_loaded_never_serves(void **state)
+{
+    (void)state;
+    atomic_store(&script_now.load_fails, true);
+    assert_int_equal(script_call(NULL, op, 100, 1), OWN);
+    atomic_store(&script_now.may_load, true);
+    md_ds_op_wait(op);
+    for (int32_t i = 0; i < 5; i++)
+        assert_int_equal(script_call(NULL, op, 100, 1), OWN);
+    assert_int_equal(atomic_load(&script_now.n_loads), 1);
+}
+
+static void a_frozen_op_loads_nothing(void **state)
+{
+    (void)state;
+    atomic_store(&op->frozen, MD_DS_FROZEN_READY);
+    assert_int_equal(script_call(NULL, op, 100, 1), OWN);
+    assert_int_equal(atomic_load(&script_now.n_loads), 0);
+}
+
+static void who_wants_the_best_waits_for_it(void **state)
+{
+    (void)state;
+    world.runtime.waits = true;
+    atomic_store(&script_now.may_load, true);
+    assert_int_equal(script_call(NULL, op, 100, 1), LIBRARY);
+    assert_int_equal(atomic_load(&script_now.n_loads), 1);
+}
+
+static void a_library_alone_serves_at_once(void **state)
+{
+    (void)state;
+    script_now.row[SCRIPT_ALPHA][0].hi = 1000; /* of ops that are made from here on */
+    md_ds_op_options options = script_options();
+    options.compile.hints = "4096";
+    md_ds_op *other = script_op(&world, "Y[n] = X[n] * 2", &options);
+    assert_int_equal(script_call(NULL, other, 5000, 1), LIBRARY);
+    md_ds_op_destroy(&other);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(own_kernels_serve_until_it_is_loaded, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(each_shape_loads_once, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_cannot_be_loaded_never_serves, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_frozen_op_loads_nothing, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(who_wants_the_best_waits_for_it, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_library_alone_serves_at_once, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
