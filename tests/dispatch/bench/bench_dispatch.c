@@ -114,13 +114,23 @@ static double run_calls(md_op *const *op, data *const *d, int n, uint32_t *seed)
     return (double)(md_clock_ns() - start) / BATCH;
 }
 
-/* d NULL: shapes of `one`. */
-static void report(const char *name, const char *launch, const raw *r, md_op *const *op, data *const *d, data *one,
-                   int n)
+typedef struct bench_case {
+    const char *name, *launch;
+    md_op *const *op;
+    data *const *d; /* one per op; NULL: n shapes of `one` */
+    data *one;
+    int n;
+} bench_case;
+
+static void report(const raw *r, const bench_case *c)
 {
+    md_op *const *op = c->op;
+    data *const *d = c->d;
+    data *one = c->one;
+    const int n = c->n;
     static double difference[ROUNDS], plain[ROUNDS];
     uint32_t seed = 1;
-    for (int i = 0; i < 6; i++) /* every shape is met often enough to have a plan, and an entry of the thread */
+    for (int i = 0; i < 6; i++) /* until every shape has a launch plan, and an entry in the thread cache */
         for (int k = 0; k < n; k++) {
             if (!d)
                 set_shape(one, k);
@@ -138,7 +148,7 @@ static void report(const char *name, const char *launch, const raw *r, md_op *co
     qsort(plain, ROUNDS, sizeof *plain, by_value);
     printf("{\"case\": \"%s\", \"launch\": \"%s\", \"over_ns\": %.1f, \"lo\": %.1f, \"hi\": %.1f, \"raw_ns\": %.1f, "
            "\"shapes\": %d, \"long_way\": %.4f}\n",
-           name, launch, difference[ROUNDS / 2], difference[ROUNDS / 10], difference[ROUNDS * 9 / 10],
+           c->name, c->launch, difference[ROUNDS / 2], difference[ROUNDS / 10], difference[ROUNDS * 9 / 10],
            plain[ROUNDS / 2], n, (double)calls / ((double)BATCH * ROUNDS));
     fflush(stdout);
 }
@@ -237,14 +247,14 @@ int main(int argc, char **argv)
     raw r;
     make_data(&first, op[0], "i=4, j=64");
     make_raw(&r, op[0], &first);
-    report("one shape", device, &r, op, &(data *){&first}, NULL, 1);
-    report("8 ops x 64 shapes", device, &r, all_op, all, NULL, 512);
+    report(&r, &(bench_case){"one shape", device, op, &(data *){&first}, NULL, 1});
+    report(&r, &(bench_case){"8 ops x 64 shapes", device, all_op, all, NULL, 512});
     stub stubbed;
     stub_make(&stubbed, c->dev);
     stub_set(&stubbed, c->dev, true);
-    report("one shape", "stubbed", &r, op, &(data *){&first}, NULL, 1);
-    report("8 ops x 64 shapes", "stubbed", &r, all_op, all, NULL, 512);
-    report("10000 shapes", "stubbed", &r, op, NULL, &first, MANY);
+    report(&r, &(bench_case){"one shape", "stubbed", op, &(data *){&first}, NULL, 1});
+    report(&r, &(bench_case){"8 ops x 64 shapes", "stubbed", all_op, all, NULL, 512});
+    report(&r, &(bench_case){"10000 shapes", "stubbed", op, NULL, &first, MANY});
     cpu_set_t cpus;
     const int threads =
         sched_getaffinity(0, sizeof cpus, &cpus) == 0 && CPU_COUNT(&cpus) < THREADS ? CPU_COUNT(&cpus) : THREADS;

@@ -1,6 +1,7 @@
 /* Calls while a stream is captured, and graphs that run later. */
 #include "dispatch/cache/upgrade.h"
 #include "dispatch/call/later.h"
+#include "dispatch/select/async_fill.h"
 #include "dispatch/call/fast_call.h"
 #include "stats/capture.h"
 #include "support/check.h"
@@ -136,6 +137,7 @@ static void a_capture_takes_what_is_ready(void **state)
     md_ds_op_options o = script_options();
     o.is_async = true;
     md_ds_op *op = script_op(&later_world, "scalar a; Y[n] = X[n] * a", &o);
+    md_ds_async_fill_wait(op); /* its job may not use the device while the stream is captured */
     later_make(&v, 64);
     md_arg arg[3] = {md_s(2.0), md_t(&v.y), md_t(&v.x)};
     async_device_capture(&later_device, later_stream(1), true);

@@ -115,6 +115,7 @@ static void without_any_class_the_reference_serves(void **state)
 static void measuring_stays_in_the_class(void **state)
 {
     (void)state;
+    script_own_clock(&world);
     allow(SCRIPT_ALPHA, 0, 1.0, 1)->slow_us = 2000;
     allow(SCRIPT_BETA, 1, 2.0, 1)->slow_us = 200;
     allow(SCRIPT_GAMMA, 0, 3.0, 2);

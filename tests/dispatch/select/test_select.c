@@ -135,6 +135,7 @@ static void a_shape_that_no_hint_covers_is_marked_in_every_mode(void **state)
 {
     (void)state;
     static const md_select mode[] = {MD_SELECT_DISTANCE, MD_SELECT_MODEL, MD_SELECT_MEASURE, MD_SELECT_HYBRID};
+    script_own_clock(&world);
     script_allow(SCRIPT_ALPHA, 0, 1.0);
     script_allow(SCRIPT_BETA, 0, 2.0)->slow_us = 200;
     md_ds_shape_entry *r = NULL;

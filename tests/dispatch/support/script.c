@@ -11,10 +11,12 @@
 #include <sched.h>
 
 script script_now;
+static fake_device *clock_of; /* the device whose clock runs take time of; NULL: the real clock */
 
 void script_reset(void)
 {
     memset(&script_now, 0, sizeof script_now);
+    clock_of = NULL;
     for (int32_t f = 0; f < SCRIPT_FAMILIES; f++)
         script_now.applies[f] = true;
 }
@@ -109,8 +111,10 @@ static md_status run(const md_kn_call *call, int32_t f, int32_t v)
     atomic_fetch_add(&row->n_runs, 1);
     if (atomic_load(&row->cannot_launch))
         return md_fail(MD_DEVICE, "scripted: v%d of family %d does not launch", v, f);
-    uint64_t end = md_clock_ns() + (uint64_t)row->slow_us * 1000;
-    while (row->slow_us && md_clock_ns() < end)
+    if (clock_of)
+        fake_device_spend(clock_of, (uint64_t)(row->slow_us + 1) * 1000);
+    const uint64_t end = md_clock_ns() + (uint64_t)row->slow_us * 1000;
+    while (!clock_of && row->slow_us && md_clock_ns() < end)
         ;
     if (atomic_load(&row->reports) && !atomic_load(&call->report->is_set)) {
         call->report->tensor = 1;
@@ -270,6 +274,12 @@ void script_world_open(script_world *out)
     out->runtime.builder = out->builder;
     out->runtime.log = &out->log;
     md_bd_listen(out->builder, md_ds_upgrade_all, &out->runtime);
+}
+
+void script_own_clock(script_world *w)
+{
+    w->device.owns_clock = true;
+    clock_of = &w->device;
 }
 
 void script_world_close(script_world *w)

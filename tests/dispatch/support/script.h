@@ -68,6 +68,9 @@ typedef struct script_world {
 } script_world;
 void script_world_open(script_world *out);
 void script_world_close(script_world *w);
+/** From now on the device has a clock of its own, by which a run takes slow_us + 1 us. Other work takes no time, so
+ * measuring does not depend on what else the machine does. */
+void script_own_clock(script_world *w);
 
 /** Options that choose by the model at hints "64,256,4096". */
 md_ds_op_options script_options(void);

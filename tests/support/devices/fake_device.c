@@ -99,6 +99,23 @@ static void fake_unload(md_dev *dev, md_dev_kernel *kernel)
     free(kernel);
 }
 
+void fake_device_spend(fake_device *fake, uint64_t ns)
+{
+    if (fake->owns_clock) {
+        atomic_fetch_add(&fake->now_ns, ns);
+        return;
+    }
+    const uint64_t end = md_clock_ns() + ns;
+    while (ns && md_clock_ns() < end)
+        ;
+}
+
+static uint64_t fake_now_ns(const md_dev *dev)
+{
+    const fake_device *fake = (const fake_device *)dev;
+    return fake->owns_clock ? atomic_load(&fake->now_ns) : md_clock_ns();
+}
+
 static md_status fake_launch(md_dev *dev, md_stream stream, const md_dev_kernel *kernel, const md_kn_geometry *geometry,
                              md_dev_params params, const md_kn_call *call)
 {
@@ -112,9 +129,7 @@ static md_status fake_launch(md_dev *dev, md_stream stream, const md_dev_kernel 
         return md_fail(MD_DEVICE, "scripted: this kernel does not launch");
     if (k->hangs)
         return md_fail(MD_TIMEOUT, "scripted: this kernel does not end");
-    uint64_t end = md_clock_ns() + (uint64_t)k->slow_us * 1000;
-    while (k->slow_us && md_clock_ns() < end)
-        ;
+    fake_device_spend((fake_device *)dev, (uint64_t)k->slow_us * 1000);
     if (!k->function && fake->on_launch)
         fake->on_launch(k->text, params.word, params.n);
     return k->function ? k->function(call) : MD_OK;
@@ -163,6 +178,7 @@ static const md_dev_ops fake_ops = {
     .launch = fake_launch,
     .map_make = fake_map_make,
     .map_move = fake_map_move,
+    .now_ns = fake_now_ns,
 };
 
 void fake_device_init(fake_device *out, md_pool *pool, const md_log *log)

@@ -19,10 +19,14 @@ typedef struct fake_device {
     bool maps_tensors; /* the second map is the output's, not one of the workspace */
     bool maps_are_known; /* callers may store addresses in maps themselves */
     void (*on_launch)(const char *text, const md_kn_word *params, int32_t n); /* runs a text's kernel; may be NULL */
+    bool owns_clock; /* now_ns is the device's clock: time passes only as tests and slow texts say; else the real one */
+    _Atomic uint64_t now_ns;
     const char *_Atomic refused; /* texts with this do not launch; NULL: all do */
 } fake_device;
 
 /** Facts of a machine with two lanes; rates are round numbers. */
 void fake_device_init(fake_device *out, md_pool *pool, const md_log *log);
+/** Lets time pass on the device's clock. */
+void fake_device_spend(fake_device *fake, uint64_t ns);
 
 #endif
