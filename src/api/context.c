@@ -32,6 +32,11 @@ static md_status set_policy(md_context *c, const md_context_options *o)
         return md_fail(MD_INVALID_ARGUMENT, "option tune: %d is no md_tune", (int)o->tune);
     if (!(o->tune_budget_ms >= 0.0))
         return md_fail(MD_INVALID_ARGUMENT, "option tune_budget_ms: %g is no time", o->tune_budget_ms);
+    if (o->threads < 0)
+        return md_fail(MD_INVALID_ARGUMENT, "option threads: %d; 0 (the default) to 1024 are possible",
+                       (int)o->threads);
+    if (o->max_shapes < 0)
+        return md_fail(MD_INVALID_ARGUMENT, "option max_shapes: %lld; it cannot be negative", (long long)o->max_shapes);
     c->policy.select = select ? select : MD_SELECT_MODEL;
     c->policy.metric = metric ? metric : MD_METRIC_LOG2;
     c->policy.persistent = persistent ? persistent : MD_PERSISTENT_AUTO;
@@ -85,6 +90,22 @@ static md_status check_hints(const md_context *c)
     return by_name ? MD_OK : md_ds_space_make(&space, &none, c->hints, c->hints_source, NULL);
 }
 
+/* A pin is "op[.stage]:variant[;...]". Whether there is such an op, stage and variant is seen when an op is made. */
+static md_status check_pin(const char *pin, const char *source)
+{
+    for (const char *at = pin; at && *at;) {
+        const size_t n = strcspn(at, ";"), n_blanks = strspn(at, " \t\n");
+        const char *colon = memchr(at, ':', n);
+        const size_t n_op = colon ? (size_t)(colon - at) : 0, n_gap = colon ? strspn(colon + 1, " \t\n") : 0;
+        const bool is_blank = n_blanks >= n;
+        if (!is_blank && (n_op <= n_blanks || n_op + 1 + n_gap >= n))
+            return md_fail(MD_INVALID_ARGUMENT, "%s: '%.*s': expected op:variant or op.stage:variant", source,
+                           (int)MD_MIN(n, (size_t)200), at);
+        at += n + (at[n] == ';');
+    }
+    return MD_OK;
+}
+
 static md_status open_context(md_context *c, const md_context_options *o)
 {
     if (!o->alloc != !o->free)
@@ -96,11 +117,13 @@ static md_status open_context(md_context *c, const md_context_options *o)
     MD_TRY(set_policy(c, o));
     MD_TRY(copy_texts(c, o));
     MD_TRY(check_hints(c));
+    MD_TRY(check_pin(c->pin, o->pin ? "option pin" : "MD_PIN"));
     MD_TRY(md_pool_create(&c->pool, count_threads(c, o)));
     md_dev_options dev = {.device = o->device ? o->device : c->env.device,
                           .cc = o->cc ? o->cc : c->env.cc,
                           .pool = c->pool,
-                          .log = &c->log};
+                          .log = &c->log,
+                          .defers_rates = true};
     const md_status status = md_dev_open(&c->dev, &dev);
     if (status != MD_OK)
         return !o->device && c->env.device ? md_fail_more(status, " (MD_DEVICE)") : status;
@@ -108,6 +131,7 @@ static md_status open_context(md_context *c, const md_context_options *o)
         MD_TRY(md_trace_open(&c->trace, c->env.trace));
     c->dev->trace = c->trace;
     MD_TRY(md_api_open_store(c, o));
+    md_api_set_rates(c);
     MD_TRY(md_bd_create(&c->builder, c->dev));
     md_bd_use_store(c->builder, c->store);
     md_bd_listen(c->builder, md_ds_upgrade_all, &c->runtime);

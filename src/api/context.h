@@ -34,6 +34,8 @@ struct md_op {
 
 /** Opens the store that options and environment ask for; the device is open. */
 md_status md_api_open_store(md_context *c, const md_context_options *o);
+/** Sets the rates of a host device: those of the store, else measured now and kept there. */
+void md_api_set_rates(md_context *c);
 /** Folders of shipped wisdom: MD_SYSTEM_PATH, else where the library is installed; "" without a store. */
 const char *md_api_system_path(const md_context *c);
 

@@ -1,7 +1,12 @@
-/* Opens the store of a context and says what its entries depend on. */
+/* Opens the store of a context, says what its entries depend on, and keeps the rates of the host there. */
 #include "api/context.h"
 #include "base/status.h"
+#include "device/host/host.h"
 #include "md_build_config.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 /* All that kernels and measured times depend on and that their keys do not hold. The first line is for people. */
 static void describe(md_strbuf *out, const md_dev_facts *f)
@@ -35,4 +40,44 @@ md_status md_api_open_store(md_context *c, const md_context_options *o)
     const md_status status = about.failed ? md_fail_memory() : md_sr_open(&c->store, &options);
     md_strbuf_finish(&about);
     return status;
+}
+
+#define FACTS "facts"
+#define RATES "rates"
+
+/* The rates that an earlier process of this environment measured. */
+static bool find_rates(double out[MD_DEV_HOST_RATES], md_sr *store)
+{
+    void *text = NULL;
+    size_t n = 0;
+    int used = 0;
+    if (md_sr_find_at(&text, &n, store, 0, FACTS, RATES) != MD_OK)
+        return false;
+    bool is_good = sscanf(text, "%lf %lf %lf %lf %lf%n", &out[0], &out[1], &out[2], &out[3], &out[4], &used) == 5 &&
+                   (size_t)used == n;
+    for (int32_t i = 0; i < MD_DEV_HOST_RATES; i++)
+        is_good = is_good && isfinite(out[i]) && out[i] > 0.0;
+    if (!is_good)
+        md_sr_discard(store, FACTS, RATES);
+    free(text);
+    return is_good;
+}
+
+/* Rates decide what the model picks, and two measurements differ by other load: so they are measured once a store. */
+void md_api_set_rates(md_context *c)
+{
+    double rate[MD_DEV_HOST_RATES];
+    char text[160];
+    if (c->dev->facts.kind != MD_DEV_HOST)
+        return;
+    if (find_rates(rate, c->store)) {
+        md_dev_host_set_rates(c->dev, rate);
+        return;
+    }
+    md_dev_host_set_rates(c->dev, NULL);
+    md_dev_host_get_rates(rate, c->dev);
+    const int n =
+        snprintf(text, sizeof text, "%.17g %.17g %.17g %.17g %.17g", rate[0], rate[1], rate[2], rate[3], rate[4]);
+    if (md_sr_is_writable(c->store))
+        (void)md_sr_put(c->store, FACTS, RATES, text, (size_t)n);
 }

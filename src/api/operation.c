@@ -86,6 +86,8 @@ md_status md_api_check_options(const md_op_options *o)
         return md_fail(MD_INVALID_ARGUMENT, "option tune: %d is no md_tune", (int)o->tune);
     if (!(o->tune_budget_ms >= 0.0))
         return md_fail(MD_INVALID_ARGUMENT, "option tune_budget_ms: %g is no time", o->tune_budget_ms);
+    if (o->max_variants < 0)
+        return md_fail(MD_INVALID_ARGUMENT, "option max_variants: %d; it cannot be negative", (int)o->max_variants);
     if ((int)o->bounds < 0 || o->bounds > MD_BOUNDS_ZERO)
         return md_fail(MD_INVALID_ARGUMENT, "option bounds: %d is no md_bounds", (int)o->bounds);
     return MD_OK;

@@ -74,6 +74,7 @@ typedef struct md_ds_counters {
     _Atomic uint64_t demotions; /* variants that became slow */
     _Atomic uint64_t quarantined; /* variants whose results differ from those of most others */
     /* of shape entries that were freed; calls that were not timed count with the model's time */
+    _Atomic uint64_t empty; /* calls without an element to compute */
     _Atomic uint64_t forgotten_calls, forgotten_ns, forgotten_timed;
 } md_ds_counters;
 

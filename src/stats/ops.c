@@ -28,6 +28,7 @@ static const struct {
     {"demotions", offsetof(md_ds_counters, demotions)},
     {"quarantined", offsetof(md_ds_counters, quarantined)},
     {"by_reference", offsetof(md_ds_counters, by_reference)},
+    {"empty", offsetof(md_ds_counters, empty)},
 };
 _Static_assert(N_SUMS + MD_COUNT(counter) <= MD_SS_MAX_COUNTS, "all counters have a place");
 
@@ -57,12 +58,13 @@ static char *hints_text(const md_ds_op *op)
 static void count_all(md_ss_op *o, md_ds_op *op)
 {
     md_ds_table_each(op, add_calls, o);
-    o->count[CALLS] += atomic_load_explicit(&op->count.forgotten_calls, memory_order_relaxed);
+    const uint64_t empty = atomic_load_explicit(&op->count.empty, memory_order_relaxed);
+    o->count[CALLS] += atomic_load_explicit(&op->count.forgotten_calls, memory_order_relaxed) + empty;
     for (int32_t i = 0; i < MD_COUNT(counter); i++)
         o->count[N_SUMS + i] =
             atomic_load_explicit((_Atomic uint64_t *)((char *)&op->count + counter[i].at), memory_order_relaxed);
     const uint64_t misses = o->count[N_SUMS];
-    o->count[HITS] = o->count[CALLS] > misses ? o->count[CALLS] - misses : 0;
+    o->count[HITS] = o->count[CALLS] > misses + empty ? o->count[CALLS] - misses - empty : 0;
     for (int32_t s = 0; s < op->n_stages; s++)
         o->n_variants += atomic_load_explicit(&op->stage[s].n_variants, memory_order_acquire);
 }

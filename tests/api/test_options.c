@@ -44,6 +44,7 @@ static void op_options_that_are_none(void **state)
         {{.weights = "q=1"}, "no dim 'q'"},
         {{.weights = "i=inf"}, "number"},
         {{.pin = "5:nest"}, "no stage"},
+        {"max_variants"},
     };
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         md_op *o = NULL;
@@ -87,6 +88,11 @@ static void context_options_that_are_none(void **state)
         {{.alloc_user = &context, .free = NULL, .alloc = (void *(*)(void *, size_t, size_t))(uintptr_t)&set_up},
          "alloc and free"},
         {{.threads = 100000}, "100000"},
+        {{.threads = -1}, "threads: -1"},
+        {{.max_shapes = -7}, "max_shapes: -7"},
+        {{.pin = "zzz"}, "option pin: 'zzz'"},
+        {{.pin = "softmax:"}, "op:variant"},
+        {{.pin = "softmax.0:nest; :nest"}, "op:variant"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         REFUSED(md_context_create(&c, &bad[i].o), bad[i].part);

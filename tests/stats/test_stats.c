@@ -192,6 +192,27 @@ static void explanations_of_odd_names(void **state)
     md_context_destroy(&c);
 }
 
+/* A call without an element is a call. */
+static void empty_calls(void **state)
+{
+    (void)state;
+    md_context *c = make_context((md_context_options){0});
+    md_op *op = make_op(c, "nothing");
+    for (int i = 0; i < 3; i++)
+        call(op, 0);
+    call(op, 4);
+    assert_ok(md_stats_write(c, path, "json"));
+    json_t *root = json_loads(read_all(path), 0, NULL);
+    const json_t *counts = json_object_get(json_array_get(json_object_get(root, "ops"), 0), "counts");
+    assert_int_equal(json_integer_value(json_object_get(counts, "calls")), 4);
+    assert_int_equal(json_integer_value(json_object_get(counts, "empty")), 3);
+    assert_int_equal(json_integer_value(json_object_get(counts, "misses")), 1);
+    assert_int_equal(json_integer_value(json_object_get(counts, "hits")), 0);
+    json_decref(root);
+    md_op_destroy(&op);
+    md_context_destroy(&c);
+}
+
 /* Shapes that were forgotten count too. */
 static void evicted_shapes(void **state)
 {
@@ -299,6 +320,7 @@ int main(void)
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_of_users),     cmocka_unit_test(explanations_of_odd_names),
+        cmocka_unit_test(empty_calls),        cmocka_unit_test(written_at_the_end),
         cmocka_unit_test(evicted_shapes),     cmocka_unit_test(written_at_the_end),
         cmocka_unit_test(nothing_was_called),
     };

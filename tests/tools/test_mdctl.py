@@ -136,21 +136,35 @@ class Store(Base):
 
     def test_store(self):
         self.assertEqual(self.store("path"), f"{self.folder}/store\n")
-        self.assertEqual(self.store("list"), "")
-        self.assertIn("0 entries", self.store("verify"))
+        (rates,) = self.store("list").splitlines()  # what this processor can do: measured once
+        self.assertRegex(rates, "facts .* rates")
+        self.assertIn("1 entries", self.store("verify"))
         self.assertEqual(self.store("export"), "")
         run = ["run", "Y[i] = X[i] + 3", "--sizes", "i=100", *FEW]
         self.assertEqual(mdctl(*run, env=self.env).returncode, 0)
         listed = [json.loads(line) for line in self.store("list", "--json").splitlines()]
-        self.assertTrue(listed and all(e["kind"] == "kernel" and e["about"].startswith("host, ") for e in listed), listed)
+        kernels = [e for e in listed if e["kind"] == "kernel"]
+        self.assertEqual({e["kind"] for e in listed}, {"kernel", "facts"})
+        self.assertTrue(all(e["about"].startswith("host, ") for e in listed), listed)
         facts = json.loads(self.store("verify", "--json"))
         self.assertEqual((facts["entries"], facts["bad"]), (len(listed), 0))
         for path in (self.folder / "store").glob("*/kernel/*/*"):
             path.write_bytes(path.read_bytes()[:-1])
-        self.assertIn(f"{len(listed)} bad ones removed", self.store("verify"))
+        self.assertIn(f"{len(kernels)} bad ones removed", self.store("verify"))
         self.assertEqual(mdctl(*run, env=self.env).returncode, 0)
         self.assertEqual(len(self.store("list").splitlines()), len(listed))
         self.assertIn(f"0 of {len(listed)} entries removed", self.store("gc", "--limit", "100"))
+
+    def test_rates(self):
+        """What a processor can do is measured once a store: equal runs pick alike, whatever else the machine does."""
+        rates = lambda: {k: v for k, v in json.loads(self.good("info", "--json", env=self.env)).items() if k in ("memory_gbps", "gflops")}
+        first, load = rates(), [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2 * os.cpu_count())]
+        try:
+            self.assertEqual([rates() for _ in range(3)], 3 * [first])
+        finally:
+            for process in load:
+                process.kill()
+                process.wait()
 
     def test_wisdom(self):
         line = {"key": "k", "family": "f", "variant": "f/a1", "rigor": "measure", "complete": True, "us": 1.5, "spread": 0.1, "count": 9,
@@ -270,6 +284,7 @@ class Run(Base):
         self.assertEqual(len(warnings), 1, done.stderr)  # a condition is said once
         for part in "/nonexistent/cc", "reference evaluator serves", "set MD_CC":
             self.assertIn(part, warnings[0])
+        self.assertIn("true ", json.loads(mdctl("info", "--json", "--cc", "/bin/true").stdout)["compiler"])  # and no gcc
         for level, n_lines in ("none", 0), ("error", 0), ("warn", 1), ("info", 2):
             said = mdctl("run", "softmax", "--sizes", "i=2, j=3", "--cc", "/nonexistent/cc", *FEW, env={"MD_LOG": level}).stderr
             self.assertEqual(len(said.splitlines()), n_lines, said)
@@ -745,6 +760,17 @@ class Terminals(Base):
         status, text = on_terminal(args, {"NO_COLOR": "1"})
         self.assertEqual(status, 0, text)
         self.assertNotIn("checking", text)
+
+    def test_time_left(self):
+        """Long commands say on a terminal how much time is left."""
+        regret = self.file("regret.txt", "gelu f32 count=80 i=1..64 j=64\n")
+        board = self.file("board.txt", "".join(f"gelu f32 i={i}, j=64\n" for i in range(1, 20)))
+        for args in (["demo", "--quick"], ["regret", regret, "--modes", "model"], ["bench", board, "--quick"],
+                     ["tune", "gelu", "--hints", "16,256", "--budget", "3000"]):
+            status, text = on_terminal([*args, "--threads", "2"])
+            self.assertEqual(status, 0, text)
+            self.assertRegex(text, r", \d+ (s|min) left", args[0])
+            self.assertLessEqual(max(len(line) for line in re.findall(r"\x1b\[K([^\r\n]* left)\r", text)), 78)
 
     def test_full_disk(self):
         if not os.access("/dev/full", os.W_OK):

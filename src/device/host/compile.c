@@ -66,7 +66,8 @@ void md_dev_host_command_finish(md_dev_host_command *command)
     command->words = NULL;
 }
 
-/* "cc (Debian 12.2.0-14+deb12u1) 12.2.0" -> "gcc 12.2.0"; "Debian clang version 14.0.6" -> "clang 14.0.6". */
+/* "cc (Debian 12.2.0-14+deb12u1) 12.2.0" -> "gcc 12.2.0"; "Debian clang version 14.0.6" -> "clang 14.0.6"; others by
+ * their own name. */
 static void read_version(char out[128], const char *text)
 {
     char line[256], last[64] = "";
@@ -74,7 +75,6 @@ static void read_version(char out[128], const char *text)
     memcpy(line, text, n);
     line[n] = 0;
     bool is_clang = strstr(line, "clang") != NULL;
-    bool is_gcc = !is_clang && strstr(text, "Free Software Foundation") != NULL;
     char *rest = NULL, first[64] = "";
     for (char *word = strtok_r(line, " \t", &rest); word; word = strtok_r(NULL, " \t", &rest)) {
         if (!first[0])
@@ -82,6 +82,8 @@ static void read_version(char out[128], const char *text)
         if (isdigit((unsigned char)word[0]) && strchr(word, '.'))
             snprintf(last, sizeof last, "%s", word);
     }
+    /* The text alone does not tell: all GNU programs name the Free Software Foundation. */
+    const bool is_gcc = !is_clang && strstr(first, "cc") && strstr(text, "Free Software Foundation");
     snprintf(out, 128, "%s%s%s", is_clang ? "clang" : is_gcc ? "gcc" : first, last[0] ? " " : "", last);
 }
 

@@ -185,9 +185,32 @@ md_status md_dev_host_open(md_dev **out, const md_dev_options *options)
                     "no kernel can be compiled, so the slow reference evaluator serves; set MD_CC to a working C "
                     "compiler: %s",
                     md_last_error());
-    md_dev_host_measure(facts, options->pool);
-    md_log_at(options->log, MD_LOG_INFO, "host: %s, %d threads, %s, %.0f GB/s memory, %.0f GFLOP/s", facts->name,
-              facts->threads, facts->can_compile ? facts->compiler : "no compiler", facts->memory_gbps, facts->gflops);
+    if (!options->defers_rates)
+        md_dev_host_set_rates(&host->base, NULL);
     *out = &host->base;
     return MD_OK;
+}
+
+void md_dev_host_set_rates(md_dev *dev, const double known[MD_DEV_HOST_RATES])
+{
+    md_dev_facts *f = &dev->facts;
+    if (known) {
+        f->memory_gbps = known[0];
+        f->lane_gbps = known[1];
+        f->cache_gbps = known[2];
+        f->gflops = known[3];
+        f->launch_us = known[4];
+    } else {
+        md_dev_host_measure(f, dev->pool);
+    }
+    md_log_at(dev->log, MD_LOG_INFO, "host: %s, %d threads, %s, %.0f GB/s memory, %.0f GFLOP/s%s", f->name, f->threads,
+              f->can_compile ? f->compiler : "no compiler", f->memory_gbps, f->gflops,
+              known ? " (as measured before)" : "");
+}
+
+void md_dev_host_get_rates(double out[MD_DEV_HOST_RATES], const md_dev *dev)
+{
+    const md_dev_facts *f = &dev->facts;
+    const double rates[MD_DEV_HOST_RATES] = {f->memory_gbps, f->lane_gbps, f->cache_gbps, f->gflops, f->launch_us};
+    memcpy(out, rates, sizeof rates);
 }

@@ -41,7 +41,13 @@ md_status md_dev_host_load(void **library, md_kn_host_entry *entry, const void *
                            const char *name);
 
 /* rates.c */
+enum { MD_DEV_HOST_RATES = 5 };
 /** Measures the rates of facts (memory, cache, gflops, launch), in a few ms. */
 void md_dev_host_measure(md_dev_facts *facts, md_pool *pool);
+/** Sets the rates of a host device, measured now (`known` NULL) or by an earlier process, and logs what the device is.
+ * Before any kernel is selected. */
+void md_dev_host_set_rates(md_dev *dev, const double known[MD_DEV_HOST_RATES]);
+/** The rates, in the order of md_dev_host_set_rates. */
+void md_dev_host_get_rates(double out[MD_DEV_HOST_RATES], const md_dev *dev);
 
 #endif

@@ -150,8 +150,10 @@ md_status md_ds_slow_call(md_ds_op *op, md_stream stream, const md_arg *args, in
     md_ds_shape_entry *entry = NULL;
     atomic_fetch_add_explicit(&op->count.calls, 1, memory_order_relaxed);
     MD_TRY(md_ds_bind(&bound, op, args, n_args));
-    if (bound.is_empty)
+    if (bound.is_empty) {
+        atomic_fetch_add_explicit(&op->count.empty, 1, memory_order_relaxed);
         return MD_OK;
+    }
     bound.is_sample = is_sample;
     MD_TRY(check(op, stream, &bound));
     MD_TRY(md_ds_find(&entry, op, stream, &bound));

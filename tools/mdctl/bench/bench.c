@@ -62,6 +62,27 @@ static int bench_line(bench *b, char *line, const char *path, int number)
     return bench_case_run(b, op, t, rest ? rest : "");
 }
 
+static bool is_blank(const char *line)
+{
+    const char first = line[strspn(line, " \t")];
+    return !first || first == '#' || first == '\n';
+}
+
+/* How many cases the boards have, for the time that is left. */
+static int count_cases(const cli_options *o)
+{
+    char line[1024];
+    int n = 0;
+    for (int i = 0; i < o->n; i++) {
+        FILE *f = fopen(o->arg[i], "r");
+        while (f && fgets(line, sizeof line, f))
+            n += !is_blank(line);
+        if (f)
+            fclose(f);
+    }
+    return n;
+}
+
 static int bench_board(bench *b, const char *path)
 {
     char line[1024];
@@ -69,9 +90,12 @@ static int bench_board(bench *b, const char *path)
     FILE *f = fopen(path, "r");
     if (!f)
         return cli_usage("cannot open the board '%s'", path);
-    for (int number = 1; status == CLI_OK && fgets(line, sizeof line, f); number++)
+    for (int number = 1; status == CLI_OK && fgets(line, sizeof line, f); number++) {
+        cli_progress_part(b->n_done, b->n_cases);
+        b->n_done += !is_blank(line);
         status = strlen(line) + 1 == sizeof line ? cli_usage("%s:%d: the line is too long", path, number)
                                                  : bench_line(b, line, path, number);
+    }
     fclose(f);
     return status;
 }
@@ -86,6 +110,7 @@ static int run_bench(bench *b)
         return bench_case_run(b, b->o->arg[0], b->o->op.dtype, b->o->sizes);
     }
     int status = CLI_OK;
+    b->n_cases = count_cases(b->o);
     for (int i = 0; status == CLI_OK && i < b->o->n; i++)
         status = bench_board(b, b->o->arg[i]);
     return status;

@@ -21,6 +21,7 @@ typedef struct bench {
     const cli_options *o;
     md_context *context;
     FILE *output;
+    int n_cases, n_done; /* of all boards */
     int n_ops;
     bench_op op[BENCH_OPS];
     cli_device device;

@@ -335,8 +335,10 @@ static md_status run_dtype(table *t)
     md_status s = add_columns(t);
     if (s == MD_OK)
         s = add_pools(t);
-    for (int i = t->b->o->part - 1; i < t->n_sizes && s == MD_OK; i += t->b->o->n_parts)
+    for (int i = t->b->o->part - 1; i < t->n_sizes && s == MD_OK; i += t->b->o->n_parts) {
+        cli_progress_part(i, t->n_sizes);
         s = run_size(t, t->size[i]);
+    }
     if (s == MD_OK)
         print_summary(t);
     for (int i = 0; i < t->n_columns; i++)

@@ -87,6 +87,8 @@ const char *cli_plain(void);
 /** One line of progress on stderr, rewritten in place; shown only on a terminal, and not for the first second. NULL
  * clears it. */
 void cli_progress(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/** Says how much of a task is done; lines of progress then end with the time that is left. parts 0: no task. */
+void cli_progress_part(double done, double parts);
 double cli_now_us(void);
 
 typedef int (*cli_command)(const cli_options *options);

@@ -129,6 +129,36 @@ double cli_now_us(void)
 
 enum { PROGRESS_WIDTH = 78 };
 
+/* The task that is under way; parts 0: none. */
+static struct {
+    double start_us, done, parts;
+} task;
+
+void cli_progress_part(double done, double parts)
+{
+    if (done <= 0.0 || task.parts <= 0.0)
+        task.start_us = cli_now_us();
+    task.done = done;
+    task.parts = parts;
+}
+
+/* ", 2 min left", by the time that the parts so far took; "" where that says nothing yet. */
+static void print_left(char out[32])
+{
+    enum { MINUTE_S = 60, HOUR_S = 3600 };
+    const double spent_s = (cli_now_us() - task.start_us) * 1e-6;
+    out[0] = 0;
+    if (task.parts <= 0.0 || task.done <= 0.0 || spent_s < 1.0)
+        return;
+    const double left_s = spent_s / task.done * (task.parts > task.done ? task.parts - task.done : 0.0);
+    if (left_s < 2.0 * MINUTE_S)
+        snprintf(out, 32, ", %.0f s left", left_s);
+    else if (left_s < 2.0 * HOUR_S)
+        snprintf(out, 32, ", %.0f min left", left_s / MINUTE_S);
+    else
+        snprintf(out, 32, ", %.0f h left", left_s / HOUR_S);
+}
+
 void cli_progress(const char *format, ...)
 {
     static double start = 0.0;
@@ -142,11 +172,13 @@ void cli_progress(const char *format, ...)
     is_shown = format != NULL;
     if (!format)
         return;
-    char line[PROGRESS_WIDTH + 1]; /* one line of any terminal, whatever the formula */
+    char line[PROGRESS_WIDTH + 1], left[32]; /* one line of any terminal, whatever the formula */
     va_list args;
+    print_left(left);
     va_start(args, format);
-    vsnprintf(line, sizeof line, format, args);
+    vsnprintf(line, sizeof line - strlen(left), format, args);
     va_end(args);
+    strcat(line, left);
     for (char *c = line; *c; c++)
         if ((unsigned char)*c < ' ')
             *c = ' ';

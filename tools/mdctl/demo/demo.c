@@ -124,6 +124,7 @@ static void count_served(demo_op *x, const md_choice *c, int64_t rows)
 static md_status replay(demo *d)
 {
     for (int step = 0; step < d->trace.n; step++) {
+        cli_progress_part(step, d->trace.n);
         cli_progress("step %d of %d", step + 1, d->trace.n);
         for (int i = 0; i < BLOCK_OPS; i++) {
             char sizes[64];
@@ -144,6 +145,7 @@ static md_status replay(demo *d)
             count_served(x, &choice, block_table[i].by_context ? d->trace.context[step] : d->trace.tokens[step]);
         }
     }
+    cli_progress_part(0, 0);
     double start = cli_now_us(); /* a GPU has only been told what to do */
     md_status s = md_sync(d->context, NULL);
     d->replay_us += cli_now_us() - start;

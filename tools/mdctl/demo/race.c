@@ -202,6 +202,7 @@ static md_status race_samples(builds *b, demo_race *r, demo_op *op, const trace 
     double start = cli_now_us();
     for (int k = 0; k < r->n_samples; k++) {
         char sizes[64];
+        cli_progress_part(b->i + (double)k / r->n_samples, BLOCK_OPS);
         cli_progress("%s: %d builds at step %d of %d", block_table[b->i].label, b->n, k + 1, r->n_samples);
         block_sizes(sizes, b->i, sample[k][0], sample[k][1]);
         md_status s = block_shape(&op->data, op->op, sizes);

@@ -64,6 +64,7 @@ static md_status study_line(regret_study *t, const regret_line *l)
     t->line = l;
     t->n_searched = t->n_complete = 0;
     for (int i = t->o->part - 1; i < n && s == MD_OK; i += t->o->n_parts, done++) {
+        cli_progress_part(done, (double)(n - t->o->part + t->o->n_parts) / t->o->n_parts);
         cli_progress("%s %s: shape %d of %d", l->op, shape[i].sizes, i + 1, n);
         s = study_shape(t, l, &shape[i]);
         if (s != MD_OK)

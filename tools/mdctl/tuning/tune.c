@@ -52,6 +52,7 @@ static void take_candidate(tune_run *r, const json_t *line)
     char sizes[128];
     sizes_text(sizes, sizeof sizes, json_object_get(line, "sizes"));
     r->n_candidates++;
+    cli_progress_part((cli_now_us() - r->start_us) * 1e-3, r->budget_ms);
     cli_progress("%s: %d configs timed; %s", r->formula, r->n_candidates, sizes);
     if (r->n_points_kept == r->capacity) {
         const int32_t more = r->capacity ? 2 * r->capacity : 256;
@@ -69,6 +70,17 @@ static void take_candidate(tune_run *r, const json_t *line)
     m->round = (int32_t)number_of(line, "round");
 }
 
+/* With --from-stats every op is a search of its own. */
+static void take_op(tune_run *r, const json_t *line)
+{
+    r->start_us = cli_now_us();
+    cli_progress_part(0.0, 0.0);
+    cli_progress(NULL);
+    if (!r->json)
+        printf("%s%s%s: %d of %d shapes\n", cli_bold(), text_of(line, "op"), cli_plain(),
+               (int)number_of(line, "points"), (int)number_of(line, "shapes"));
+}
+
 static int take_line(void *user, const char *text, size_t n_bytes)
 {
     tune_run *r = user;
@@ -82,9 +94,8 @@ static int take_line(void *user, const char *text, size_t n_bytes)
     }
     if (!strcmp(event, "candidate"))
         take_candidate(r, line);
-    else if (!strcmp(event, "op") && !r->json)
-        printf("%s%s%s: %d of %d shapes\n", cli_bold(), text_of(line, "op"), cli_plain(),
-               (int)number_of(line, "points"), (int)number_of(line, "shapes"));
+    else if (!strcmp(event, "op"))
+        take_op(r, line);
     else if (!strcmp(event, "winner") && !r->json)
         print_winner(line);
     else if (!r->json && (!strcmp(event, "skipped") || !strcmp(event, "busy")))
@@ -184,6 +195,15 @@ static int work(const cli_options *o)
     return status;
 }
 
+/* The longest that a search may take. */
+static double budget_of(const cli_options *o)
+{
+    enum { DEFAULT_MS = 1500 };
+    const char *asked = getenv("MD_TUNE_BUDGET_MS");
+    const double ms = o->budget > 0.0 ? o->budget : asked ? atof(asked) : 0.0;
+    return ms > 0.0 ? ms : DEFAULT_MS;
+}
+
 int cli_tune(const cli_options *o)
 {
     tune_run r = {.json = o->json};
@@ -195,7 +215,8 @@ int cli_tune(const cli_options *o)
     if (o->output && !(r.log = fopen(o->output, "w")))
         return cli_fail("cannot write %s", o->output);
     r.formula = o->n ? o->arg[0] : o->from_stats;
-    const double start = cli_now_us();
+    const double start = r.start_us = cli_now_us();
+    r.budget_ms = budget_of(o);
     int status = tune_guard(o, take_line, &r);
     cli_progress(NULL);
     if (status == CLI_OK && !r.json)

@@ -15,6 +15,7 @@ typedef struct tune_run {
     const char *formula;
     FILE *log; /* JSON lines; NULL: nowhere */
     bool json;
+    double start_us, budget_ms; /* of the search under way */
     int32_t n_candidates;
     int32_t n_points_kept, capacity;
     tune_mark *mark;
