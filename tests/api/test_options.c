@@ -44,7 +44,7 @@ static void op_options_that_are_none(void **state)
         {{.weights = "q=1"}, "no dim 'q'"},
         {{.weights = "i=inf"}, "number"},
         {{.pin = "5:nest"}, "no stage"},
-        {"max_variants"},
+        {{.max_variants = -1}, "max_variants"},
     };
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         md_op *o = NULL;
@@ -57,11 +57,8 @@ static void odd_options_that_are_fine(void **state)
 {
     (void)state;
     static const md_op_options strange[] = {
-        {.max_variants = -1}, {.max_variants = INT_MAX},
-        {.max_variants = 1},  {.pin = ""},
-        {.pin = " ;; "},      {.name = ""},
-        {.weights = ""},      {.sizes = ""},
-        {.weights = " , "},   {.without_library = -1},
+        {.max_variants = INT_MAX}, {.max_variants = 1}, {.pin = ""},        {.pin = " ;; "},         {.name = ""},
+        {.weights = ""},           {.sizes = ""},       {.weights = " , "}, {.without_library = -1},
     };
     for (size_t i = 0; i < sizeof strange / sizeof *strange; i++) {
         md_op *o = NULL;

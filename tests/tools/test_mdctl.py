@@ -763,10 +763,12 @@ class Terminals(Base):
 
     def test_time_left(self):
         """Long commands say on a terminal how much time is left."""
+        slow = self.file("slow-cc", f'#!/bin/sh\nsleep 0.6\nexec {CC} "$@"\n')
+        os.chmod(slow, 0o755)
         regret = self.file("regret.txt", "gelu f32 count=80 i=1..64 j=64\n")
         board = self.file("board.txt", "".join(f"gelu f32 i={i}, j=64\n" for i in range(1, 20)))
         for args in (["demo", "--quick"], ["regret", regret, "--modes", "model"], ["bench", board, "--quick"],
-                     ["tune", "gelu", "--hints", "16,256", "--budget", "3000"]):
+                     ["tune", "gelu", "--hints", "16", "--budget", "20000", "--cc", slow]):
             status, text = on_terminal([*args, "--threads", "2"])
             self.assertEqual(status, 0, text)
             self.assertRegex(text, r", \d+ (s|min) left", args[0])

@@ -53,6 +53,7 @@ static void print_rivals(FILE *f, const regret_study *t)
 void regret_print_shape(regret_study *t, const regret_line *l, const regret_shape *shape, const regret_result *r)
 {
     FILE *f = t->output ? t->output : stdout;
+    cli_progress(NULL);
     fputs("{\"op\":", f);
     cli_json_text(f, l->op);
     fprintf(f, ",\"dtype\":\"%s\",\"shape\":\"%s\",\"weight\":%g,\"best\":\"%s\",\"best_us\":%.3f,\"timed\":%d",
