@@ -89,7 +89,7 @@ static int take_line(state *s, char *line)
 static int convert(state *s, FILE *in)
 {
     char line[LINE];
-    fprintf(s->out, "/* Written by tools/catalogue.c. */\n#include \"expr/catalogue_table.h\"\n\n"
+    fprintf(s->out, "/* Written by tools/catalogue.c. */\n#include \"expr/catalogue.h\"\n\n"
                     "const md_catalogue_entry md_catalogue_table[] = {\n");
     while (fgets(line, sizeof line, in)) {
         ++s->line;

@@ -43,8 +43,8 @@ typedef struct md_ds_arg_layout {
     int32_t number[MD_FX_MAX_TENSORS]; /* by tensor of the formula: its number among the arguments; -1: a temporary */
 } md_ds_arg_layout;
 
-/* What is read of the arguments of one call. Param maps number these words: 0 is the first of `key`, those before it are
- * negative. */
+/* What is read of the arguments of one call. Param maps number these words: 0 is the first of `key`, those before it
+ * are negative. */
 typedef struct md_ds_call_args {
     md_ds_word base[MD_DS_LAUNCH_PLAN_BASES]; /* md_ds_base; not set here */
     md_ds_word scalar[MD_DS_LAUNCH_PLAN_SCALARS];
@@ -85,8 +85,8 @@ static inline bool md_ds_take_scalar(md_ds_word *out, const md_ds_arg_spec *a, c
     return true;
 }
 
-/** The alignment bits of the key's last word, from the last bits of each address. Bit 63, which no valid key has, is set
- * if an address is no multiple of its element size. */
+/** The alignment bits of the key's last word, from the last bits of each address. Bit 63, which no valid key has, is
+ * set if an address is no multiple of its element size. */
 uint64_t md_ds_call_args_alignment(const md_ds_arg_layout *layout, const md_ds_word *data);
 
 #endif

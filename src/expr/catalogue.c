@@ -1,7 +1,5 @@
-/* Named ops. */
+/* Finds named ops in the table that is made from data/ops. */
 #include "expr/catalogue.h"
-
-#include "expr/catalogue_table.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* The table of families: a family is known by its row here and by its files in src/kernels/meson.build. Tests that bring
- * families of their own define md_fa_families themselves; then this file is not linked. */
+/* The table of families: a family is known by its row here and by its files in src/kernels/meson.build. Tests that
+ * bring families of their own define md_fa_families themselves; then this file is not linked. */
 #include "family/family.h"
 
 extern const md_fa_family md_fa_host_pointwise, md_fa_host_gather, md_fa_host_scatter, md_fa_host_row_persistent,

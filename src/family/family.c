@@ -1,9 +1,8 @@
-/* Families by name and number, and walks over their configs. */
+/* Configs of a family: the default, the name, and walks over all. */
 #include "family/family.h"
 
-#include "family/custom/custom.h"
-
-#include <string.h>
+#include <inttypes.h>
+#include <stdio.h>
 
 md_fa_config md_fa_default(const md_fa_family *family)
 {
@@ -11,17 +10,6 @@ md_fa_config md_fa_default(const md_fa_family *family)
     for (int32_t i = 0; i < family->n_fields; i++)
         config.value[i] = family->field[i].initial;
     return config;
-}
-
-const md_fa_family *md_fa_of(const md_fa_target *target, int32_t i)
-{
-    const int32_t n = target->customs ? target->customs->n : 0;
-    const md_fa_family *const *list = md_fa_families(target->facts->kind);
-    if (i < n)
-        return target->customs->list[i];
-    for (int32_t k = n; k < i && *list; k++)
-        list++;
-    return *list;
 }
 
 static void each(const md_fa_target *target, const md_fa_family *family, const int64_t *size, bool takes_more,
@@ -50,4 +38,25 @@ void md_fa_each_all(const md_fa_target *target, const md_fa_family *family, cons
                     bool (*fn)(void *user, const md_fa_config *config), void *user)
 {
     each(target, family, size, true, fn, user);
+}
+
+/* ---- Names */
+
+/* True if the name leaves the field out: only a search tries other values, and this is the default. */
+static bool is_left_out(const md_fa_field *field, int32_t value)
+{
+    return field->n == 1 && field->more > 0 && value == field->initial;
+}
+
+void md_fa_name(char out[MD_FA_NAME], const md_fa_family *family, const md_fa_config *config)
+{
+    size_t used = (size_t)snprintf(out, MD_FA_NAME, "%s", family->name);
+    char mark = '/';
+    for (int32_t i = 0; i < family->n_fields && used < MD_FA_NAME; i++) {
+        const md_fa_field *field = &family->field[i];
+        if (is_left_out(field, config->value[i]))
+            continue;
+        used += (size_t)snprintf(out + used, MD_FA_NAME - used, "%c%s%" PRId32, mark, field->name, config->value[i]);
+        mark = '_';
+    }
 }

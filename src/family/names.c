@@ -1,4 +1,4 @@
-/* Names of variants: printing, parsing, and the names that fields had in earlier versions. */
+/* Families by number and name, configs by name, and the names that fields had in earlier versions. */
 #include "family/family.h"
 
 #include "base/status.h"
@@ -9,6 +9,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+const md_fa_family *md_fa_of(const md_fa_target *target, int32_t i)
+{
+    const int32_t n = target->customs ? target->customs->n : 0;
+    const md_fa_family *const *list = md_fa_families(target->facts->kind);
+    if (i < n)
+        return target->customs->list[i];
+    for (int32_t k = n; k < i && *list; k++)
+        list++;
+    return *list;
+}
 
 /* Former names of fields. Wisdom, pins and recorded times may still have them: they are read and never printed. */
 static const struct {
@@ -47,27 +58,6 @@ static const char *former_name(const md_fa_family *family, const md_fa_field *fi
         if (!strcmp(aliases[i].field, field->name) && (!aliases[i].family || !strcmp(aliases[i].family, family->name)))
             return aliases[i].former;
     return NULL;
-}
-
-/* ---- Printing */
-
-/* True if the name leaves the field out: only a search tries other values, and this is the default. */
-static bool is_left_out(const md_fa_field *field, int32_t value)
-{
-    return field->n == 1 && field->more > 0 && value == field->initial;
-}
-
-void md_fa_name(char out[MD_FA_NAME], const md_fa_family *family, const md_fa_config *config)
-{
-    size_t used = (size_t)snprintf(out, MD_FA_NAME, "%s", family->name);
-    char mark = '/';
-    for (int32_t i = 0; i < family->n_fields && used < MD_FA_NAME; i++) {
-        const md_fa_field *field = &family->field[i];
-        if (is_left_out(field, config->value[i]))
-            continue;
-        used += (size_t)snprintf(out + used, MD_FA_NAME - used, "%c%s%" PRId32, mark, field->name, config->value[i]);
-        mark = '_';
-    }
 }
 
 /* ---- Errors */

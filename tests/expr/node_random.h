@@ -1,4 +1,5 @@
-/* A formula made by hand, and random integer expressions over it with their values. Used by test_node.c and test_range.c.
+/* A formula made by hand, and random integer expressions over it with their values. Used by test_node.c and
+ * test_range.c.
  */
 #ifndef MD_TESTS_EXPR_NODE_RANDOM_H
 #define MD_TESTS_EXPR_NODE_RANDOM_H

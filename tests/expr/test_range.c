@@ -1,5 +1,5 @@
-/* Affine forms and ranges of integer expressions: random ones against all values that they take, and the cases that must
- * come out tight. */
+/* Affine forms and ranges of integer expressions: random ones against all values that they take, and the cases that
+ * must come out tight. */
 #include "node_random.h"
 
 static void test_affine(void **state)

@@ -1,4 +1,5 @@
-/* A measured search where kernels fail, give no times, are very slow or do not fit into memory. On a simulated device. */
+/* A measured search where kernels fail, give no times, are very slow or do not fit into memory. On a simulated
+ * device. */
 #include "tune/search_world.h"
 
 #include "base/status.h"

@@ -1,5 +1,5 @@
-/* How a PRODUCT stage becomes a product of rows x columns: which indices are which, what its operands are, and along what
- * they lie in memory. */
+/* How a PRODUCT stage becomes a product of rows x columns: which indices are which, what its operands are, and along
+ * what they lie in memory. */
 #include "codegen/product/product.h"
 
 #include <inttypes.h>

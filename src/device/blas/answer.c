@@ -111,29 +111,4 @@ md_blas_answers *md_blas_find(struct md_dev_cuda_blas *blas, const md_dev_cuda_g
     return p;
 }
 
-md_status md_dev_cuda_gemm_run(md_dev *base, md_stream stream, const md_dev_cuda_gemm *what,
-                               const md_dev_cuda_gemm_data *data)
-{
-    struct md_dev_cuda_blas *blas = md_blas_start((md_dev_cuda *)base);
-    md_blas_answers *p = blas ? md_blas_find(blas, what, (size_t)data->workspace_bytes) : NULL;
-    if (!p || p->n == 0)
-        return md_fail(MD_UNSUPPORTED, "cuBLASLt has no product for [%lld,%lld] over %lld", (long long)what->rows,
-                       (long long)what->columns, (long long)what->depth);
-    if (data->bias)
-        pthread_mutex_lock(&p->lock);
-    const int error = md_blas_multiply(blas, &p->problem, md_blas_result_of(p, what->rank), data, stream);
-    if (data->bias)
-        pthread_mutex_unlock(&p->lock);
-    return error ? md_fail(MD_DEVICE, "cuBLASLt fails with status %d", error) : MD_OK;
-}
-
-#else
-
-md_status md_dev_cuda_gemm_run(md_dev *dev, md_stream stream, const md_dev_cuda_gemm *what,
-                               const md_dev_cuda_gemm_data *data)
-{
-    (void)dev, (void)stream, (void)what, (void)data;
-    return md_fail(MD_UNSUPPORTED, "this build has no CUDA");
-}
-
 #endif

@@ -131,8 +131,8 @@ __attribute__((hot)) bool md_ds_launch_plan_fits(const md_ds_op *op, const md_ds
     return true;
 }
 
-/* Moves the maps whose tensors lie elsewhere than at the last call. The launch plan is the thread's own copy, so the next
- * call finds them moved. */
+/* Moves the maps whose tensors lie elsewhere than at the last call. The launch plan is the thread's own copy, so the
+ * next call finds them moved. */
 __attribute__((hot)) static md_status place_maps(md_kn_word *params, md_dev *dev, const md_ds_param_map *param_map,
                                                  md_dev_map *maps, const md_ds_plan_args *plan_args)
 {

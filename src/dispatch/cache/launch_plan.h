@@ -1,6 +1,6 @@
-/* A launch plan: all that the launches of one shape need, as plain words. It has no pointers into shape entries, so it can
- * be copied while another thread writes it, and be used after its entry is gone. It is short, since most parameters come
- * from the key or the call: param maps say which. Kernels and param maps live as long as the op. */
+/* A launch plan: all that the launches of one shape need, as plain words. It has no pointers into shape entries, so
+ * it can be copied while another thread writes it, and be used after its entry is gone. It is short, since most
+ * parameters come from the key or the call: param maps say which. Kernels and param maps live as long as the op. */
 #ifndef MD_DISPATCH_CACHE_LAUNCH_PLAN_H
 #define MD_DISPATCH_CACHE_LAUNCH_PLAN_H
 
@@ -28,8 +28,8 @@ typedef struct md_ds_launch_plan_launch {
     md_kn_geometry geometry;
 } md_ds_launch_plan_launch;
 
-/** Writes the launch plan of a bound call. Returns the number of words, or 0 if there can be none: library calls, inputs
- * that must be copied, too many parameters, a makeshift plan. */
+/** Writes the launch plan of a bound call. Returns the number of words, or 0 if there can be none: library calls,
+ * inputs that must be copied, too many parameters, a makeshift plan. */
 int32_t md_ds_launch_plan_make(md_ds_word out[MD_DS_LAUNCH_PLAN_WORDS], const md_ds_op *op, const md_ds_call_args *call,
                                const md_ds_plan *plan, const md_ds_bound *bound);
 static inline md_ds_launch_plan_head *md_ds_launch_plan_head_of(const md_ds_op *op, md_ds_word *launch_plan)
@@ -46,8 +46,8 @@ static inline md_status md_ds_map_move(md_dev_map *map, md_dev *dev, const md_de
 }
 /** True if tensors of the call overlap only as the launch plan allows. */
 bool md_ds_launch_plan_fits(const md_ds_op *op, const md_ds_plan_args *plan_args);
-/** Runs a launch plan with the data of a call, which is in `plan_args`. Tensor maps in it are moved, so `plan_args` belongs
- * to one thread. */
+/** Runs a launch plan with the data of a call, which is in `plan_args`. Tensor maps in it are moved, so `plan_args`
+ * belongs to one thread. */
 md_status md_ds_launch_plan_run(md_ds_op *op, md_ds_plan_args *plan_args, md_stream stream);
 
 #endif

@@ -1,5 +1,5 @@
-/* A param map: where the parameters of a launch come from at each call. Made once per launch of a variant, and valid for
- * every shape. */
+/* A param map: where the parameters of a launch come from at each call. Made once per launch of a variant, and valid
+ * for every shape. */
 #ifndef MD_DISPATCH_CACHE_PARAM_MAP_H
 #define MD_DISPATCH_CACHE_PARAM_MAP_H
 

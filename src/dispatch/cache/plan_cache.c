@@ -238,7 +238,8 @@ void md_ds_plan_cache_publish(md_ds_plan_cache *plan_cache, md_ds_op *op, uint64
                               const md_ds_encoded_plan *encoded, md_ds_shape_entry *entry, const md_ds_plan *plan)
 {
     pthread_mutex_lock(&plan_cache->lock);
-    /* An entry gets its new plan before md_ds_plan_cache_renew takes the lock, so no stale plan is published after it. */
+    /* An entry gets its new plan before md_ds_plan_cache_renew takes the lock, so no stale plan is published after
+     * it. */
     bool is_new = md_ds_plan_of(entry) == plan;
     int32_t place = is_new ? choose_place(plan_cache, hash) : -1,
             number = is_new ? take_slot(plan_cache, op, place) : -1;

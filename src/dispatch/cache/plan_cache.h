@@ -16,8 +16,8 @@ enum { MD_DS_CHUNK = 32, MD_DS_TALLY_BYTES = 1024 };
 
 typedef _Atomic uint64_t md_ds_counter; /* calls of one slot, by one thread or by all that share counters */
 
-/* The counters of a thread for a chunk of slots. Every call writes `n`, few calls write `rest`, so they lie on different
- * cache lines. A tally is aligned to its size, so that `rest` is found from the address of a counter. */
+/* The counters of a thread for a chunk of slots. Every call writes `n`, few calls write `rest`, so they lie on
+ * different cache lines. A tally is aligned to its size, so that `rest` is found from the address of a counter. */
 typedef struct md_ds_tally {
     md_ds_counter n[MD_DS_CHUNK];
     struct {
@@ -43,8 +43,8 @@ static inline void md_ds_count_time(md_ds_counter *n, uint64_t ns)
     atomic_fetch_add_explicit(&c->rest[at / sizeof *n].n_timed, 1, memory_order_relaxed);
 }
 
-/** Makes a cache whose slots have room for plans like this one. `older`: NULL, or the cache that it replaces because its
- * slots are too short; the new one owns it, since threads may still read it. NULL if memory is short. */
+/** Makes a cache whose slots have room for plans like this one. `older`: NULL, or the cache that it replaces because
+ * its slots are too short; the new one owns it, since threads may still read it. NULL if memory is short. */
 md_ds_plan_cache *md_ds_plan_cache_create(int64_t max_entries, const md_ds_encoded_plan *encoded,
                                           md_ds_plan_cache *older);
 void md_ds_plan_cache_destroy(md_ds_plan_cache *plan_cache); /* and the older ones; NULL allowed */
@@ -52,8 +52,8 @@ void md_ds_plan_cache_disown(
     md_ds_plan_cache *plan_cache); /* destroys one that was never used, but not the older ones */
 /** True if slots are long enough for the plan. */
 bool md_ds_plan_cache_hold(const md_ds_plan_cache *plan_cache, const md_ds_encoded_plan *encoded);
-/** The slot that may have the plan of a call, and the thread's counter of it; NULL if there is none. The caller compares
- * the key. Takes no lock. */
+/** The slot that may have the plan of a call, and the thread's counter of it; NULL if there is none. The caller
+ * compares the key. Takes no lock. */
 const _Atomic uint64_t *md_ds_plan_cache_find(md_ds_counter **counter, md_ds_plan_cache *plan_cache, uint64_t hash,
                                               int32_t thread);
 /** Puts a launch plan, made from `plan`, into a slot. Does nothing if the entry has got another plan meanwhile. */

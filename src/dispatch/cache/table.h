@@ -8,9 +8,9 @@
 /** The entry of a key, held: the caller releases it. NULL: there is none. Counts a hit or a miss. */
 md_ds_shape_entry *md_ds_table_find(md_ds_op *op, const md_ds_key *key);
 /** Adds a new entry and takes it over; returns the entry that serves, held for the caller. That is another one if a
- * thread added the key first; then `entry` is freed. If entry->is_loose, or if there is no place or no memory, it is not
- * remembered, and the next call of its shape chooses anew. *waiting (NULL: none) becomes NULL if the entry waits in the
- * op's list now. */
+ * thread added the key first; then `entry` is freed. If entry->is_loose, or if there is no place or no memory, it is
+ * not remembered, and the next call of its shape chooses anew. *waiting (NULL: none) becomes NULL if the entry waits
+ * in the op's list now. */
 md_ds_shape_entry *md_ds_table_add(md_ds_op *op, const md_ds_key *key, md_ds_shape_entry *entry,
                                    struct md_ds_waiting **waiting);
 /** Calls fn on every entry while none can be added or evicted. Counts of the plan cache are flushed before. */

@@ -5,8 +5,8 @@
 #include "dispatch/cache/table.h"
 #include "dispatch/select/choose.h"
 
-/** Chooses a plan for a shape and makes an entry for it, which is in no table and which nobody holds: the caller frees it
- * with md_ds_shape_entry_free. */
+/** Chooses a plan for a shape and makes an entry for it, which is in no table and which nobody holds: the caller
+ * frees it with md_ds_shape_entry_free. */
 md_status md_ds_shape_entry_make(md_ds_shape_entry **out, md_ds_op *op, const md_ds_request *request);
 /** The same, and adds the entry to the op's table. *out is held: the caller releases it. */
 md_status md_ds_shape_entry_add(md_ds_shape_entry **out, md_ds_op *op, const md_ds_key *key,

@@ -38,8 +38,8 @@ static inline bool has_key(const _Atomic uint64_t *slot, const md_ds_arg_layout 
     return !differs;
 }
 
-/* Reads geometry and parameters. The param map is valid even if the slot is being written meanwhile, and its numbers stay
- * within memory that may be read. */
+/* Reads geometry and parameters. The param map is valid even if the slot is being written meanwhile, and its numbers
+ * stay within memory that may be read. */
 static inline void prepare(md_ds_launch *out, md_kn_word *params, const slot_view *v, const md_ds_arg_layout *layout,
                            const md_ds_word *from)
 {

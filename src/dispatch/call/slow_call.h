@@ -5,8 +5,8 @@
 #include "dispatch/bind/bind.h"
 #include "dispatch/cache/shape_entry.h"
 
-/** The shape entry of a bound call, held: the caller releases it. Chooses for a shape that was not met before; while the
- * stream is captured, only among ready variants. */
+/** The shape entry of a bound call, held: the caller releases it. Chooses for a shape that was not met before; while
+ * the stream is captured, only among ready variants. */
 md_status md_ds_find(md_ds_shape_entry **out, md_ds_op *op, md_stream stream, const md_ds_bound *bound);
 
 /** Publishes a launch plan of a bound call in the op's plan cache, unless there can be none. */

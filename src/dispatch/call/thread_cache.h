@@ -67,8 +67,8 @@ typedef struct md_ds_place {
 } md_ds_place;
 
 /* Belongs to the context, and is reused by another thread when this one ends. Each way of a set has a place for its
- * entry, at an address that follows from the probes. So a call can prefetch the entry before `cached` has arrived. Pages
- * are touched only when they are needed. */
+ * entry, at an address that follows from the probes. So a call can prefetch the entry before `cached` has arrived.
+ * Pages are touched only when they are needed. */
 typedef struct md_ds_thread {
     _Alignas(64) int32_t number; /* threads below MD_DS_SHARDS - 1 have counters of their own */
     uint32_t next_victim; /* ways of a set, and copies, are reused in turn */
@@ -85,8 +85,8 @@ typedef struct md_ds_current {
     uint64_t runtime; /* id */
     md_ds_thread *thread;
 } md_ds_current;
-/* CUDA's static runtime takes 8 KB of static thread-local memory. A program that opens the library late (Python) may not
- * have that much left, so a CUDA build uses the dynamic model, which costs some ns. */
+/* CUDA's static runtime takes 8 KB of static thread-local memory. A program that opens the library late (Python) may
+ * not have that much left, so a CUDA build uses the dynamic model, which costs some ns. */
 #if MD_HAVE_CUDA
 #define MD_DS_TLS __attribute__((tls_model("global-dynamic")))
 #else

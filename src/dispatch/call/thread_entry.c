@@ -98,8 +98,8 @@ void md_ds_thread_entry_release(md_ds_thread_plan *thread_plan)
     thread_plan->user = NULL;
 }
 
-/* Finds the parameter of each tensor's address and of each scalar. False if one is several parameters: then there can be
- * no entry. */
+/* Finds the parameter of each tensor's address and of each scalar. False if one is several parameters: then there
+ * can be no entry. */
 static bool find_places(md_ds_thread_entry *e, const md_ds_param_map *param_map, md_ds_half *scalar)
 {
     memset(e->pointer, -1, sizeof e->pointer);

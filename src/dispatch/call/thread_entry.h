@@ -36,12 +36,12 @@ bool md_ds_thread_entry_is_current(md_ds_thread_entry *entry, const md_ds_op *op
 void md_ds_thread_entry_clear(md_ds_thread_entry *entry);
 /** Clears the entry that uses a copy, so that the copy can be reused. */
 void md_ds_thread_entry_release(md_ds_thread_plan *thread_plan);
-/** After new addresses were stored in the entry: checks their alignment and overlaps, and sets the parameters. False: the
- * entry does not serve this call. `low`: all addresses, or'ed. */
+/** After new addresses were stored in the entry: checks their alignment and overlaps, and sets the parameters.
+ * False: the entry does not serve this call. `low`: all addresses, or'ed. */
 bool md_ds_thread_entry_move(md_ds_thread_entry *entry, const md_ds_op *op, uint64_t low);
 
-/** True if no output overlaps another tensor, except for the aliases that are allowed. `span`: the halves from the spans
- * on. */
+/** True if no output overlaps another tensor, except for the aliases that are allowed. `span`: the halves from the
+ * spans on. */
 bool md_ds_no_alias(const md_ds_half *span, const md_ds_arg_layout *layout, const md_ds_word *data);
 
 /** The halves of an entry. */

@@ -68,8 +68,8 @@ static bool is_best_of_family(const md_ds_pool *c, const double *us, int32_t n, 
     return true;
 }
 
-/* Lists the incumbent, and challengers by expected time: first the best of other families, where the model errs most, then
- * the fastest others. Returns how many, or 0 if there is no challenger. */
+/* Lists the incumbent, and challengers by expected time: first the best of other families, where the model errs
+ * most, then the fastest others. Returns how many, or 0 if there is no challenger. */
 static int32_t list_challengers(md_ds_challenger *out, double *own_us, md_ds_op *op, int32_t stage, const job *j)
 {
     md_ds_pool *c = &op->stage[stage];

@@ -6,8 +6,8 @@
 #include "dispatch/online/trial.h"
 #include "dispatch/op.h"
 
-/** One call in so many of the entry's shape takes the slow path: a power of two. `otherwise`: for entries without trials.
- * Launch plans made now are expected to have this rate. */
+/** One call in so many of the entry's shape takes the slow path: a power of two. `otherwise`: for entries without
+ * trials. Launch plans made now are expected to have this rate. */
 uint32_t md_ds_hybrid_every(const md_ds_op *op, const md_ds_shape_entry *entry, uint32_t otherwise);
 /** True once after the entry's launch plans have become outdated: another variant serves, or at another rate. */
 bool md_ds_hybrid_wants_launch_plan(const md_ds_shape_entry *entry);

@@ -4,8 +4,8 @@
 
 #include "dispatch/online/state.h"
 
-/** From now on the entry's shape is served with this pick in one stage, whose variant is ready and fits the shape. Calls
- * under way finish as they began. OUT_OF_MEMORY leaves all as it was. */
+/** From now on the entry's shape is served with this pick in one stage, whose variant is ready and fits the shape.
+ * Calls under way finish as they began. OUT_OF_MEMORY leaves all as it was. */
 md_status md_ds_switch(md_ds_op *op, md_ds_shape_entry *entry, const md_kn_shape *shape, int32_t stage,
                        const md_ds_pick *pick);
 /** The challenger serves from now on. */

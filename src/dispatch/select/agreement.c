@@ -52,8 +52,8 @@ void md_ds_quarantine(md_ds_op *op, int32_t stage, int32_t variant, md_tn_agreem
               found == MD_TN_FAILS ? "does not run" : "gives other results than most variants do");
 }
 
-/* The variants that were not checked yet, and one more of those that were found right, so that wrong ones cannot outvote
- * them. */
+/* The variants that were not checked yet, and one more of those that were found right, so that wrong ones cannot
+ * outvote them. */
 static int32_t list_unsure(int32_t *out, const md_ds_pool *c, const int32_t *variant, int32_t n,
                            const md_kn_shape *small)
 {

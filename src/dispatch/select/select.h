@@ -5,8 +5,8 @@
 #include "dispatch/op.h"
 #include "dispatch/select/fit.h"
 
-/** Picks by the op's policy among the variants that fit. NOT_FOUND if none fits; UNSUPPORTED if the pinned one does not.
- * Builds nothing. Thread-safe. */
+/** Picks by the op's policy among the variants that fit. NOT_FOUND if none fits; UNSUPPORTED if the pinned one does
+ * not. Builds nothing. Thread-safe. */
 md_status md_ds_select(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds_query *query);
 
 /** True if selection by distance uses a lattice of points (md_ds_nearest_cell) besides the hints: on GPUs, with default

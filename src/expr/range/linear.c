@@ -1,4 +1,5 @@
-/* Arithmetic of ranges: linear forms and their highest values, and intervals under the operations that are not linear. */
+/* Arithmetic of ranges: linear forms and their highest values, and intervals under the operations that are not
+ * linear. */
 #include "expr/range/range.h"
 
 bool md_range_add(md_range_linear *sum, const md_range_linear *term, int64_t factor)

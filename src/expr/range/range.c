@@ -1,5 +1,5 @@
-/* Ranges of integer expressions. Three things call each other here: the linear form of a node, the range of an atom that
- * is not linear, and a condition that is known to hold. */
+/* Ranges of integer expressions. Three things call each other here: the linear form of a node, the range of an atom
+ * that is not linear, and a condition that is known to hold. */
 #include "expr/range/range.h"
 
 enum { MAX_STEPS = 2048 };

@@ -9,11 +9,6 @@
 
 enum { MAX_VALUE = 1 << 30 };
 
-const md_fa_custom *md_fa_custom_of(const md_fa_target *target, const md_fa_config *config)
-{
-    return &target->customs->custom[config->custom - 1];
-}
-
 /* ---- The family's functions */
 
 static bool applies(const md_fa_target *target)

@@ -35,7 +35,11 @@ md_status md_fa_customs_create(md_fa_customs **out, const md_custom *list, int32
 void md_fa_customs_destroy(md_fa_customs **customs);
 
 /** The custom kernel that a config belongs to. */
-const md_fa_custom *md_fa_custom_of(const md_fa_target *target, const md_fa_config *config);
+static inline const md_fa_custom *md_fa_custom_of(const md_fa_target *target, const md_fa_config *config)
+{
+    return &target->customs->custom[config->custom - 1];
+}
+
 /** Names of tunables, sizes, tensors and scalars as parameters: INVALID_ARGUMENT where two would have one name. */
 md_status md_fa_custom_check_names(const md_fa_custom *custom, const md_st_program *program);
 /** The text of a variant. */

@@ -17,8 +17,7 @@ MD_OUTLINE md_f md_erfc_f(md_f x)
 {
     md_f t = md_m_at_most(10.2f, md_abs_f(x)), high = (md_f)((md_b)t & ~0xfff), d = (high - t) * (high + t);
     md_f p = MD_M_POLY((t - 3.0f) / (t + 3.0f), 1.25300801f, -0.135621145f, -0.0475624092f, 0.129646435f, -0.119270794f,
-                       0.068295747f, -0.0237985384f, 0.00256655947f, 0.00200335286f, -0.000775115856f,
-                       -0.00026717849f);
+                       0.068295747f, -0.0237985384f, 0.00256655947f, 0.00200335286f, -0.000775115856f, -0.00026717849f);
     md_f low = MD_M_POLY(d, 1.0f, 0.5f, 0.166666672f, 0.0416666679f, 0.00833333377f);
     md_f y = p / (1.0f + 2.0f * t);
     y = md_m_fma(y * d, low, y) * md_m_exp(-high * high);
@@ -33,7 +32,7 @@ MD_MATH_FORMS(erfc, __builtin_erfc(x))
 MD_INLINE md_f md_cbrt_f(md_f x)
 {
     md_f a = md_abs_f(x), one = md_splat_f(1.0f);
-    md_b is_small = a < 1e-37f, is_large = a > 1e37f;
+    md_b is_small = a<1e-37f, is_large = a> 1e37f;
     md_f s = a * md_where_f(is_small, one * 16777216.0f, md_where_f(is_large, one * 5.96046448e-8f, one));
     md_f third = __builtin_convertvector((md_b)s, md_f) * 0.333333343f;
     md_f y = (md_f)(__builtin_convertvector(third, md_b) + 709958130);

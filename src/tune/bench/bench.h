@@ -1,5 +1,5 @@
-/* Memory to time variants on at one point: tensors with synthetic inputs, several sets of them where runs must find cold
- * caches, and one workspace. Not thread-safe. */
+/* Memory to time variants on at one point: tensors with synthetic inputs, several sets of them where runs must find
+ * cold caches, and one workspace. Not thread-safe. */
 #ifndef MD_TUNE_BENCH_BENCH_H
 #define MD_TUNE_BENCH_BENCH_H
 

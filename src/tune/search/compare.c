@@ -1,5 +1,5 @@
 /* Times a tuning point's new configs against the best so far, and at the end the best few once more. */
-#include "tune/search/job.h"
+#include "tune/search/internal.h"
 
 #include "base/status.h"
 #include "tune/bench/tournament.h"

@@ -1,6 +1,6 @@
 /* The lock of a device among all processes of a user: only one measures at a time, because kernels of another process
  * would be measured along. The file is in a folder that no other user can write to, and must belong to this user. */
-#include "tune/search/job.h"
+#include "tune/search/internal.h"
 
 #include "base/env.h"
 #include "base/log.h"

@@ -1,7 +1,7 @@
 /* Proposes the configs to try next: first the best by the model and the defaults of families, then the best by the
  * model corrected by measured times, and neighbours of the best (coordinate descent; all neighbours of a step at a
  * time, so that they build in parallel). */
-#include "tune/search/job.h"
+#include "tune/search/internal.h"
 
 #include "base/status.h"
 
@@ -17,11 +17,6 @@ enum { MAX_FREE = 12 };
 /* Every other guess of the first round is so many steps from all others: the model may be wrong for a whole
  * neighbourhood. */
 enum { FAR = 3 };
-
-const char *md_tn_trial_name(const md_tn_trial *trial)
-{
-    return trial->variant->name;
-}
 
 /* ---- Trials and entries */
 

@@ -1,5 +1,5 @@
 /* Verifies each family's best at a point and puts it into the wisdom. */
-#include "tune/search/job.h"
+#include "tune/search/internal.h"
 
 #include "base/status.h"
 

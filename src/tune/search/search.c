@@ -2,7 +2,7 @@
 #include "tune/search/search.h"
 
 #include "base/status.h"
-#include "tune/search/job.h"
+#include "tune/search/internal.h"
 #include "tune/tune.h"
 
 #include <math.h>
@@ -23,18 +23,6 @@ static const double BUILDING = 0.85;
 static const double OVERTIME = 0.05;
 /* Expected time to make memory, before any was made. Times of fewer bytes are not taken as a rate. */
 static const double NS_A_BYTE = 0.2, LEAST_BYTES = 1 << 20;
-
-/* ---- Time */
-
-bool md_tn_is_late(const md_tn_work *w)
-{
-    return md_tn_now_ns(w->dev) + w->ending_ns >= w->deadline_ns;
-}
-
-bool md_tn_is_over(const md_tn_work *w)
-{
-    return md_tn_is_late(w) || md_tn_now_ns(w->dev) >= w->soft_ns;
-}
 
 /* ---- Rounds */
 

@@ -1,5 +1,5 @@
 /* The search space: the families of a stage, and the legal configs of each at a point. */
-#include "tune/search/job.h"
+#include "tune/search/internal.h"
 
 #include "base/status.h"
 #include "tune/tune.h"

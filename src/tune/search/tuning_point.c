@@ -1,5 +1,5 @@
 /* A point of a search: what is known of it, the lease of its key, and the memory for measuring there. */
-#include "tune/search/job.h"
+#include "tune/search/internal.h"
 
 #include "base/status.h"
 #include "tune/tune.h"

@@ -1,28 +1,13 @@
 /* Verifies a candidate against the f64 evaluator: all of its results on a small ragged shape, samples at the tuned one.
  * Outputs are poisoned first, and the memory around them must not change. A wrong candidate is quarantined. */
-#include "tune/verify/verify.h"
+#include "tune/verify/internal.h"
 
 #include "base/dtype.h"
 #include "base/status.h"
 #include "tune/tune.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* The error allowed, relative to max(1, |value|): rounding of the type, and of sums in f32 of as many elements as hints
- * have. */
-static double tolerance_of(md_dtype t)
-{
-    return t == MD_F64 ? 1e-9 : t == MD_BF16 ? 0.02 : t == MD_F16 ? 0.004 : t == MD_F32 ? 2e-4 : 0.0;
-}
-
-bool md_tn_is_close(md_dtype t, double got, double want)
-{
-    if (isnan(got) || isnan(want) || isinf(got) || isinf(want))
-        return (isnan(got) && isnan(want)) || got == want;
-    return fabs(got - want) <= tolerance_of(t) * fmax(1.0, fabs(want));
-}
 
 /* Not verifiable: a scatter with `=`, of which any writer of an element may win. */
 static bool is_verifiable(const md_st_program *program, int32_t stage)

@@ -1,6 +1,6 @@
 /* Verifies all outputs on a small shape: the first of a few that the variant fits: ragged sizes, multiples of 32,
  * few long rows. */
-#include "tune/verify/verify.h"
+#include "tune/verify/internal.h"
 
 #include "base/dtype.h"
 #include "base/status.h"

@@ -3,13 +3,13 @@
  *
  * A pair is one bare launch and one call, in random order. The figure is the median of the differences with its 95%
  * interval (order statistics).
- * CASE: same: one shape, same pointers. many: 8 ops x 64 shapes; each call has other pointers than the shape's last one,
- * and arguments that the caller has just made (of the bare launch, too). ops, shapes: the same with 8 ops of one shape,
- * or 64 shapes of one op. bulky: many, made from 2 KB that the bench keeps of each shape. apart: many, but arguments and
- * launches lie where they were left 512 launches ago. maps: a product whose three tensor maps all move at each call.
- * WHAT: call. bare: another bare launch instead of the call: the error of the method. launch: the device's launch, as
- * calls use it. behind: the bare launch, right after the call without its launch. alone: the call without its launch,
- * over nothing.
+ * CASE: same: one shape, same pointers. many: 8 ops x 64 shapes; each call has other pointers than the shape's last
+ * one, and arguments that the caller has just made (of the bare launch, too). ops, shapes: the same with 8 ops of
+ * one shape, or 64 shapes of one op. bulky: many, made from 2 KB that the bench keeps of each shape. apart: many,
+ * but arguments and launches lie where they were left 512 launches ago. maps: a product whose three tensor maps all
+ * move at each call. WHAT: call. bare: another bare launch instead of the call: the error of the method. launch: the
+ * device's launch, as calls use it. behind: the bare launch, right after the call without its launch. alone: the
+ * call without its launch, over nothing.
  * At the end CUPTI, if it is installed, counts what a call asks of CUDA. */
 #include "md_build_config.h"
 

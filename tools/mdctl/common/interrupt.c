@@ -1,5 +1,5 @@
-/* Ctrl-C: says what was kept, and ends with status 130. A thread waits for the signal, so that saying it is not bound by
- * what a signal handler may do. */
+/* Ctrl-C: says what was kept, and ends with status 130. A thread waits for the signal, so that saying it is not
+ * bound by what a signal handler may do. */
 #include "common/cli.h"
 
 #include <fcntl.h>

@@ -20,8 +20,8 @@ typedef struct md_fa_cuda_product_text {
     const md_kn_map *map;
 } md_fa_cuda_product_text;
 
-/** The numeric class of a tiled product: an accumulator an element, K in order by steps of one instruction, the same for
- * all tiles; slices are cut from K alone and added in order. */
+/** The numeric class of a tiled product: an accumulator an element, K in order by steps of one instruction, the same
+ * for all tiles; slices are cut from K alone and added in order. */
 md_fa_class md_fa_cuda_product_class(const char *group);
 /** One launch, or two, from a template; entry md_kernel. `defines` is finished here. */
 md_status md_fa_cuda_product_emit(md_kn_source *out, const md_fa_target *target, const md_cg_product *product,

@@ -1,5 +1,5 @@
 /* JSON lines of a search: every candidate, every winner. */
-#include "tune/search/job.h"
+#include "tune/job/work.h"
 
 #include <math.h>
 #include <string.h>
