@@ -1,17 +1,12 @@
 /* Medians, quartiles and errors of a variant's times. */
 #include "tune/bench/samples.h"
 
+#include "base/sort.h"
 #include "base/status.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
 
 /* The quantile by linear interpolation; n > 0. */
 static double quantile(const double *sorted, int32_t n, double part)
@@ -26,7 +21,7 @@ static double median_deviation(double *value, int32_t n, double median)
 {
     for (int32_t i = 0; i < n; i++)
         value[i] = fabs(value[i] - median);
-    qsort(value, (size_t)n, sizeof *value, by_value);
+    md_sort_doubles(value, (size_t)n);
     return quantile(value, n, 0.5);
 }
 
@@ -37,7 +32,7 @@ md_tn_summary md_tn_summarize(const double *sample, int32_t n, md_tn_estimate_by
     if (n <= 0)
         return (md_tn_summary){0};
     memcpy(sorted, sample, (size_t)n * sizeof *sorted);
-    qsort(sorted, (size_t)n, sizeof *sorted, by_value);
+    md_sort_doubles(sorted, (size_t)n);
     if (by == MD_TN_BY_LOW_MEDIAN)
         n = (n + 1) / 2;
     md_tn_summary s = {.n = n, .us = quantile(sorted, n, by == MD_TN_BY_LEAST ? 0.0 : 0.5)};

@@ -4,6 +4,7 @@
  * else the kernel runs, on a few elements, on the device that the first argument names (host). Batches of raw
  * launches and of calls alternate; the figure is the median of their paired differences. */
 #include "api/context.h"
+#include "base/sort.h"
 #include "base/clock.h"
 #include "dispatch/call/slow_call.h"
 #include "dispatch/support/stub.h"
@@ -72,12 +73,6 @@ static void set_shape(data *d, int k)
     d->tensor[0].stride[0] = d->tensor[1].stride[0] = j;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static double run_raw(const raw *r)
 {
     uint64_t start = md_clock_ns();
@@ -144,8 +139,8 @@ static void report(const raw *r, const bench_case *c)
         difference[i] = (d ? run_calls(op, d, n, &seed) : run_shapes(op[0], one, n, &seed)) - plain[i];
     }
     calls = op[0]->ds->count.calls - calls;
-    qsort(difference, ROUNDS, sizeof *difference, by_value);
-    qsort(plain, ROUNDS, sizeof *plain, by_value);
+    md_sort_doubles(difference, ROUNDS);
+    md_sort_doubles(plain, ROUNDS);
     printf("{\"case\": \"%s\", \"launch\": \"%s\", \"over_ns\": %.1f, \"lo\": %.1f, \"hi\": %.1f, \"raw_ns\": %.1f, "
            "\"shapes\": %d, \"long_way\": %.4f}\n",
            c->name, c->launch, difference[ROUNDS / 2], difference[ROUNDS / 10], difference[ROUNDS * 9 / 10],

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #if MD_HAVE_CUDA
 #include "api/context.h"
+#include "base/sort.h"
 #include "base/clock.h"
 #include "device/cuda/internal.h"
 #include "support/or_exit.h"
@@ -103,12 +104,6 @@ static uint64_t mark(cudaEvent_t at)
     return now;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Latencies in us, and what calls took of the host; returns the longest of those. */
 static double run(double *latency, double *host, long *longest_at, md_op *op, long n, double period_us)
 {
@@ -144,7 +139,7 @@ static double at(const double *sorted, long n, double part)
 
 static double median(double *x, int n)
 {
-    qsort(x, (size_t)n, sizeof *x, by_value);
+    md_sort_doubles(x, (size_t)n);
     return n % 2 ? x[n / 2] : (x[n / 2 - 1] + x[n / 2]) / 2.0;
 }
 
@@ -188,8 +183,8 @@ int main(int argc, char **argv)
         long worst_at = 0;
         for (long i = 0; i < n_counted; i++)
             worst_at = latency[i] > latency[worst_at] ? i : worst_at;
-        qsort(latency, (size_t)n_counted, sizeof *latency, by_value);
-        qsort(host, (size_t)n, sizeof *host, by_value);
+        md_sort_doubles(latency, (size_t)n_counted);
+        md_sort_doubles(host, (size_t)n);
         p99[on][n_runs[on]++] = at(latency, n_counted, 0.99);
         const md_ds_counters *c = &op->ds->count;
         printf("{\"run\": %d, \"hybrid\": %d, \"mean_us\": %.2f, \"load\": %.2f, \"calls\": %ld, \"p50\": %.2f, "

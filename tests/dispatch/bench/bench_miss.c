@@ -2,6 +2,7 @@
  *
  * Pools are those of an assumed GPU, whose kernels nobody compiles or launches; what the runtime of CUDA adds is
  * seen in bench_pairs new. */
+#include "base/sort.h"
 #include "base/clock.h"
 #include "base/task/pool.h"
 #include "dispatch/call/slow_call.h"
@@ -13,15 +14,9 @@
 
 enum { OPS = 40 };
 
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static void report(const char *name, const char *what, int32_t variants, double *us, long n)
 {
-    qsort(us, (size_t)n, sizeof *us, by_value);
+    md_sort_doubles(us, (size_t)n);
     printf("{\"case\": \"%s\", \"what\": \"%s\", \"variants\": %d, \"n\": %ld, \"us_p50\": %.1f, \"p90\": %.1f, "
            "\"p99\": %.1f, \"max\": %.1f}\n",
            name, what, variants, n, us[n / 2], us[n * 9 / 10], us[n * 99 / 100], us[n - 1]);

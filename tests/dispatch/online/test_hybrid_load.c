@@ -7,6 +7,7 @@
 #include "dispatch/support/timed.h"
 #include "dispatch/call/fast_call.h"
 #include "support/check.h"
+#include "base/sort.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -46,15 +47,9 @@ static void make_calls(timed_call *c)
         timed_make(&c[i], TIMED_N * (i + 1) * 3 / 4);
 }
 
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static double p99_of(double *latency, int n)
 {
-    qsort(latency, (size_t)n, sizeof *latency, by_value);
+    md_sort_doubles(latency, (size_t)n);
     return latency[n - 1 - n / 100];
 }
 
