@@ -1,6 +1,7 @@
 /* What numeric policies cost: time of each over that of `fast`, with kernels made for the shape, medians of the
  * ratios of neighbouring runs. bench_numeric [host|cuda [first row, step [lock file]]] writes one JSON line an op
  * and shape. */
+#include "base/sort.h"
 #include "support/check.h"
 
 #include <fcntl.h>
@@ -48,12 +49,6 @@ typedef struct contender {
 } contender;
 
 static const char *lock_path; /* several processes make their ops at a time, and measure one after the other */
-
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
 
 static void check(md_status status, const char *what)
 {
@@ -132,10 +127,10 @@ static void run(md_context *context, const row *r, const char *sizes)
     for (int32_t p = 0; p < POLICIES; p++) {
         for (int32_t k = 0; k < RUNS; k++)
             ratio[p][k] = c[p].us[k] / c[0].us[k];
-        qsort(ratio[p], RUNS, sizeof *ratio[p], by_value);
+        md_sort_doubles(ratio[p], RUNS);
     }
     for (int32_t p = 0; p < POLICIES; p++) {
-        qsort(c[p].us, RUNS, sizeof *c[p].us, by_value);
+        md_sort_doubles(c[p].us, RUNS);
         printf(", \"%s\": {\"us\": %.2f, \"ratio\": %.3f, \"variant\": \"%s\"}", name[p], c[p].us[RUNS / 2],
                ratio[p][RUNS / 2], c[p].choice.variant[0]);
     }
