@@ -66,7 +66,7 @@ typedef struct work {
     uint64_t seed;
 } work;
 
-static bool is_turned(const problem *p, char operand)
+static bool is_transposed(const problem *p, char operand)
 {
     return strchr(p->text, operand)[2] == 'k';
 }
@@ -133,8 +133,8 @@ static bool begin(work *o)
     o->want = malloc(n * sizeof *o->want);
     o->result = malloc(n * md_dtype_size(p->out));
     o->y = md_tensor_make(NULL, p->out, 2, size);
-    bool ok = make_operand(o, &o->x, &o->image[0], p->m, is_turned(p, 'X'), x) &&
-              make_operand(o, &o->w, &o->image[1], p->n, is_turned(p, 'W'), w) &&
+    bool ok = make_operand(o, &o->x, &o->image[0], p->m, is_transposed(p, 'X'), x) &&
+              make_operand(o, &o->w, &o->image[1], p->n, is_transposed(p, 'W'), w) &&
               md_alloc(&o->y.data, o->s->context, n * md_dtype_size(p->out)) == MD_OK && make_bias(o, bias);
     for (int64_t i = 0; i < p->m; i++)
         for (int64_t j = 0; j < p->n; j++) {

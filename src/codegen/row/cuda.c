@@ -23,7 +23,7 @@ static uint32_t all_levels(const md_cg_row_printer *rp)
     return (UINT32_C(1) << rp->stage->row.n_levels) - 1;
 }
 
-static bool is_late(const md_cg_row_printer *rp, const md_cg_row_load *load)
+static bool is_epilogue(const md_cg_row_printer *rp, const md_cg_row_load *load)
 {
     return load->is_shared && !(load->passes & all_levels(rp));
 }
@@ -94,7 +94,7 @@ static void print_one_fetch(md_cg_row_printer *rp, md_strbuf *out, int32_t i, bo
                          at.offset, at.stride);
 }
 
-typedef enum fetch_kind { FETCH_EARLY, FETCH_LATE, FETCH_PASSES } fetch_kind;
+typedef enum fetch_kind { FETCH_EARLY, FETCH_EPILOGUE, FETCH_PASSES } fetch_kind;
 
 static void print_fetch(md_cg_row_printer *rp, const char *name, fetch_kind kind, uint32_t passes)
 {
@@ -109,7 +109,7 @@ static void print_fetch(md_cg_row_printer *rp, const char *name, fetch_kind kind
     md_cg_begin(rp->cg, out);
     for (int32_t i = 0; i < rp->plan.n_loads; i++) {
         const md_cg_row_load *load = &rp->plan.load[i];
-        if (kind == FETCH_PASSES ? (load->passes & passes) != 0 : is_late(rp, load) == (kind == FETCH_LATE))
+        if (kind == FETCH_PASSES ? (load->passes & passes) != 0 : is_epilogue(rp, load) == (kind == FETCH_EPILOGUE))
             print_one_fetch(rp, out, i, i == lead);
     }
     md_strbuf_add(out, "}\n");
@@ -129,11 +129,11 @@ void md_cg_rp_cuda_elements(md_cg_row_printer *rp)
     md_strbuf_add(out, "};\n");
     md_strbuf_add(out, "MD_INLINE void md_forget(md_elem *elem)\n{\n");
     for (int32_t i = 0; i < rp->plan.n_loads; i++)
-        if (!is_late(rp, &rp->plan.load[i]))
+        if (!is_epilogue(rp, &rp->plan.load[i]))
             md_strbuf_printf(out, "md_hide(elem->l%" PRId32 ");\n", i);
     md_strbuf_add(out, "}\n");
     print_fetch(rp, "md_fetch", FETCH_EARLY, 0);
-    print_fetch(rp, "md_fetch_late", FETCH_LATE, 0);
+    print_fetch(rp, "md_fetch_late", FETCH_EPILOGUE, 0);
     print_fetch(rp, "md_fetch_body", FETCH_PASSES, all_levels(rp));
     print_fetch(rp, "md_fetch_out", FETCH_PASSES, UINT32_C(1) << n_levels);
     for (int32_t l = 0; l < n_levels; l++) {

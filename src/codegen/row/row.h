@@ -34,7 +34,7 @@
  *   md_forget(elem)                 what was computed of l<k> is not known any more (raw elements of 16 bits take
  *                                   half the registers)
  *   md_fetch(X p, elem, x<a>, n)    fills l<k>, except loads that only stores use and all rows share (weights):
- *                                   md_fetch_late does those, just before md_out. Nothing else reads these tensors
+ *                                   md_fetch_epilogue does those, just before md_out. Nothing else reads these tensors
  *   md_fetch_body, md_fetch_out     of those, for templates that read memory more than once: what levels use, what
  *                                   stores use (late ones included)
  *   md_fetch<l>                     what level l uses

@@ -113,7 +113,7 @@ md_status md_cg_scan_print(md_strbuf *defines, md_strbuf *expr, const md_cg_scan
         md_cg_print_scan_lead(expr, cg, st);
     md_cg_print_row_loop(expr, o->program, o->stage, o->is_column);
     md_cg_print_uses(cg, defines);
-    md_strbuf_printf(defines, "#define MD_STREAM %d\n#define MD_COLUMN %d\n", o->streaming, o->is_column);
+    md_strbuf_printf(defines, "#define MD_NONTEMPORAL %d\n#define MD_COLUMN %d\n", o->streaming, o->is_column);
     md_status status = md_cg_status(cg);
     md_cg_destroy(&cg);
     return status != MD_OK ? status : defines->failed || expr->failed ? md_fail_memory() : MD_OK;

@@ -106,7 +106,7 @@ MD_INLINE void md_write(MD_OUTER_DECL const md_params *p, const md_row &row, md_
 {
     const int64_t j = s.from;
     MD_EACH (i, j) {
-        md_fetch_late(MD_AT p, &e[i], j + i * MD_THREADS_Y);
+        md_fetch_epilogue(MD_AT p, &e[i], j + i * MD_THREADS_Y);
         md_out(MD_AT p, &row, &e[i], j + i * MD_THREADS_Y);
     }
 }

@@ -4,15 +4,15 @@
  * multiplied, and asks for those of the next step before it multiplies those of this one.
  *
  * md_config.h: MD_VL 4, MD_BM, MD_BN (the tile), MD_BK, MD_TM, MD_TN (sums of a thread, down and across; multiples
- * of 4), MD_BLOCKS (of an SM), MD_SPLIT, MD_RASTER, MD_STREAM (0, or as gemm_stream.h says), MD_COPY_WIDTH (floats
+ * of 4), MD_BLOCKS (of an SM), MD_SPLIT, MD_RASTER, MD_STREAM_K (0, or as gemm_stream_k.h says), MD_COPY_WIDTH (floats
  * loaded at once: 4 where lines begin at multiples of 16 bytes, else 1), MD_ALONG_0, MD_ALONG_1 (1: the operand is
  * contiguous along K, 2: along its rows). md_expr.h: src/codegen/product.h; one product. */
 #include "md_config.h"
 #include "prelude.h"
 #include "md_expr.h"
-#include "gemm_slab.h"
-#if MD_STREAM
-#include "gemm_stream.h"
+#include "gemm_epilogue.h"
+#if MD_STREAM_K
+#include "gemm_stream_k.h"
 #endif
 
 enum {
@@ -235,7 +235,7 @@ MD_INLINE void md_sum_tile(const md_params &p, float *memory, const md_place &pl
     __syncthreads();
 }
 
-#if MD_STREAM
+#if MD_STREAM_K
 /* A part of a tile, as it lies in shared memory. */
 MD_INLINE void md_store_part(float *to, const float *memory)
 {
@@ -257,7 +257,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MD_BLOCKS) md_kernel(const
         const int64_t from = first * MD_STREAM_UNIT, to = md_least(last * MD_STREAM_UNIT, md_points_depth(&p));
         md_sum_tile(p, memory, md_place_of(&p, tile, MD_BM, MD_BN, MD_RASTER), from, (int)(to - from));
         if (first == 0 && last == s.units)
-            md_slab(&p, memory, memory, C_PITCH, md_place_of(&p, tile, MD_BM, MD_BN, MD_RASTER), MD_BM, MD_BN,
+            md_store_tile(&p, memory, memory, C_PITCH, md_place_of(&p, tile, MD_BM, MD_BN, MD_RASTER), MD_BM, MD_BN,
                     threadIdx.x, THREADS);
         else
             md_store_part(md_stream_part(&p, s, blockIdx.x, tile), memory);
@@ -277,7 +277,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MD_BLOCKS) md_kernel(const
                       from = blocks * at.slice / MD_SPLIT * MD_BK;
         md_sum_tile(p, memory, at, from, (int)(md_least(blocks * (at.slice + 1) / MD_SPLIT * MD_BK, depth) - from));
     }
-    md_slab(&p, memory, memory, C_PITCH, md_place_of(&p, md_block_again(), MD_BM, MD_BN, MD_RASTER), MD_BM, MD_BN,
+    md_store_tile(&p, memory, memory, C_PITCH, md_place_of(&p, md_block_again(), MD_BM, MD_BN, MD_RASTER), MD_BM, MD_BN,
             threadIdx.x, THREADS);
 }
 #endif

@@ -8,7 +8,7 @@
 #include "md_config.h"
 #include "prelude.h"
 #include "md_expr.h"
-#include "gemm_slab.h"
+#include "gemm_epilogue.h"
 
 #define MD_JOIN_NAMES_(a, b) a##b
 #define MD_JOIN_NAMES(a, b) MD_JOIN_NAMES_(a, b)
@@ -360,5 +360,5 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) md_kernel(const __grid_
     md_part_store((float *)md_memory, acc, row, column);
     __syncthreads();
     const float *sums = (const float *)md_memory;
-    md_slab(&p, sums, sums + MD_BM * PITCH, PITCH, at, MD_BM, MD_BN, threadIdx.x, THREADS);
+    md_store_tile(&p, sums, sums + MD_BM * PITCH, PITCH, at, MD_BM, MD_BN, threadIdx.x, THREADS);
 }

@@ -9,7 +9,7 @@
 #include "md_config.h"
 #include "prelude.h"
 #include "md_expr.h"
-#include "gemm_slab.h"
+#include "gemm_epilogue.h"
 
 enum {
     ACROSS = MD_BN / MD_TN,
@@ -254,5 +254,5 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) md_kernel(const __grid_
     }
     md_part_store(memory, acc);
     __syncthreads();
-    md_slab(&p, memory, memory + MD_BM * C_PITCH, C_PITCH, at, MD_BM, MD_BN, threadIdx.x, THREADS);
+    md_store_tile(&p, memory, memory + MD_BM * C_PITCH, C_PITCH, at, MD_BM, MD_BN, threadIdx.x, THREADS);
 }

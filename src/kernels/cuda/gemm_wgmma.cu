@@ -11,15 +11,15 @@
  * MD_SHRINKS (where there are fewer rows than a tile has, no more are copied), MD_READS (the epilogue in registers
  * reads tensors along the columns), MD_LOW, MD_HIGH (registers of copying and computing threads), MD_PANEL and
  * MD_PANELS (columns of a buffer of results; buffers a warp), MD_RESULT (epilogue: 1 in registers, results by TMA; 2
- * in registers, results by words at any even address; 0 by md_slab), MD_ROLLED_PANELS, MD_SPLIT (slices of K),
- * MD_MEET (1: those of a tile are a cluster; 0: of the workspace), and md_wgmma(acc, a, b), the instruction for the
+ * in registers, results by words at any even address; 0 by md_store_tile), MD_ROLLED_PANELS, MD_SPLIT (slices of K),
+ * MD_CLUSTER_REDUCE (1: those of a tile are a cluster; 0: of the workspace), and md_wgmma(acc, a, b), the instruction for the
  * tile's columns. md_expr.h: src/codegen/product.h; md_params begins with md_tensor_map of A, B, the second B where
  * there is one, and the results with MD_RESULT. */
 #include "md_config.h"
 #include "prelude.h"
 #include "tma.h"
 #include "md_expr.h"
-#include "gemm_slab.h"
+#include "gemm_epilogue.h"
 #include "wgmma.h"
 
 enum {
@@ -44,7 +44,7 @@ enum {
     PANEL_BYTES = 16 * PANEL * 2,
     WARP_BYTES = BLOCKS * (MD_BN / PANEL) * PANEL_BYTES, /* of all panels of a warp */
     PARTS_PITCH = MD_BN + 8, /* of a block's sums where slices meet */
-    PARTS_BYTES = MD_MEET ? MD_PRODUCTS * MD_BM * PARTS_PITCH * 4 : MD_CONSUMERS * 4 * BUFFER_BYTES,
+    PARTS_BYTES = MD_CLUSTER_REDUCE ? MD_PRODUCTS * MD_BM * PARTS_PITCH * 4 : MD_CONSUMERS * 4 * BUFFER_BYTES,
     LAST_HAS_ROOM = MD_RESULT == 1 && !MD_PINGPONG && MD_CONSUMERS * 4 * WARP_BYTES <= MD_STAGES * STAGE_BYTES
 };
 
@@ -344,7 +344,7 @@ MD_INLINE void md_panel(const md_params &p, const float *acc, const float *acc1,
         }
     __syncwarp();
     const md_place place = {at.batch, row, column, at.slice};
-    md_slab(&p, sums, sums + (MD_PRODUCTS - 1) * 16 * PITCH, PITCH, place, 16, PANEL, lane, 32);
+    md_store_tile(&p, sums, sums + (MD_PRODUCTS - 1) * 16 * PITCH, PITCH, place, 16, PANEL, lane, 32);
 }
 #endif
 
@@ -376,7 +376,7 @@ MD_INLINE void md_results(const md_params &p, md_tile &tile, const md_tile_at &a
     }
 }
 
-#if MD_MEET
+#if MD_CLUSTER_REDUCE
 /* Sums of all slices at one vector, in the order of the slices. */
 MD_INLINE md_v md_add_slices(unsigned address)
 {
@@ -471,14 +471,14 @@ MD_INLINE void md_consume(const md_params &p, const md_grid &g, unsigned tiles, 
             mine = ring + (threadIdx.x / 32 - 4) * WARP_BYTES;
             turn = 0;
         }
-#if MD_MEET
+#if MD_CLUSTER_REDUCE
         md_results_of_slices(p, acc, at, buffers, empty + MD_STAGES * 8, turn);
         turn ^= 1;
 #else
         md_results(p, acc, at, mine, turn, is_last);
 #endif
     }
-#if MD_MEET
+#if MD_CLUSTER_REDUCE
     md_bar_wait_cluster(empty + MD_STAGES * 8 + 8, turn ^ 1); /* nobody reads here any more */
 #endif
     if (MD_RESULT == 1 && (threadIdx.x & 31) == 0)
@@ -502,11 +502,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) md_kernel(const __grid_
             md_bar_init(full + i * 8, 1);
             md_bar_init(empty + i * 8, 4 * (MD_PINGPONG ? 1 : MD_CONSUMERS) * MD_CLUSTER);
         }
-        for (int i = 0; i < 2 * MD_MEET; i++)
+        for (int i = 0; i < 2 * MD_CLUSTER_REDUCE; i++)
             md_bar_init(empty + (MD_STAGES + i) * 8, 4 * MD_CONSUMERS * MD_SPLIT);
         md_bar_init_fence();
     }
-    if (MD_CLUSTER == 2 || MD_MEET)
+    if (MD_CLUSTER == 2 || MD_CLUSTER_REDUCE)
         md_cluster_meet();
     else
         __syncthreads();
@@ -526,6 +526,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) md_kernel(const __grid_
         md_consume(p, g, base, full, empty, md_memory + (base - start), buffers, rank);
     }
     __syncwarp();
-    if (MD_CLUSTER == 2 || MD_MEET)
+    if (MD_CLUSTER == 2 || MD_CLUSTER_REDUCE)
         md_cluster_meet();
 }

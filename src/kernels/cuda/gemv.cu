@@ -8,7 +8,7 @@
 #include "md_config.h"
 #include "prelude.h"
 #include "md_expr.h"
-#include "gemm_slab.h"
+#include "gemm_epilogue.h"
 
 enum {
     THREADS = 32 * MD_WARPS,
@@ -139,6 +139,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) md_kernel(const __grid_
         }
         __syncthreads();
     }
-    md_slab(&p, &sums[0][0][0][0], &sums[0][MD_PRODUCTS - 1][0][0], ALL, at, (int)md_least(rows, MD_MAX_ROWS), ALL,
+    md_store_tile(&p, &sums[0][0][0][0], &sums[0][MD_PRODUCTS - 1][0][0], ALL, at, (int)md_least(rows, MD_MAX_ROWS), ALL,
             threadIdx.x, THREADS);
 }

@@ -16,7 +16,7 @@
  * them), so that nobody divides. */
 struct md_layout {
     int64_t lanes, rows, per_row, end; /* end: of a row, or of all vectors */
-    bool is_askew, is_ragged; /* not aligned; the last vector of a row is partial */
+    bool is_unaligned, is_ragged; /* not aligned; the last vector of a row is partial */
 };
 
 MD_INLINE bool md_is_in_rows() { return !MD_ONE_ROW && gridDim.y > 1; }
@@ -26,9 +26,9 @@ MD_INLINE md_layout md_lay_out(const md_params *p)
     md_layout s;
     s.lanes = md_lanes(p);
     s.rows = md_points(p);
-    s.is_askew = !md_has_vectors(p);
+    s.is_unaligned = !md_has_vectors(p);
     s.is_ragged = !MD_ONE_ROW && s.lanes % MD_VL != 0;
-    s.per_row = (s.lanes + MD_VL - 1) / MD_VL + s.is_askew;
+    s.per_row = (s.lanes + MD_VL - 1) / MD_VL + s.is_unaligned;
     s.end = md_is_in_rows() ? s.per_row : s.per_row * s.rows;
     return s;
 }
@@ -63,7 +63,7 @@ MD_INLINE void md_run_ragged(const md_params *p, int64_t row, int64_t v, const m
         MD_ROLLED for (int u = 0; u < MD_UNROLL_BY && v + u * MD_THREADS < s.end; u++)
     {
         md_at at = md_find_vector(p, row, v + u * MD_THREADS, s);
-        if (s.is_askew)
+        if (s.is_unaligned)
             at.lane -= (MD_VL - md_ahead(p, at)) % MD_VL;
         const md_span n = md_clip<int64_t>(at.lane, s.lanes);
         md_elem elem;
@@ -81,7 +81,7 @@ MD_EXPORT void __launch_bounds__(MD_BOUNDS) md_kernel(const __grid_constant__ md
     int64_t row = blockIdx.y;
     MD_ROLLED do
     {
-        if (is_full && !s.is_askew && !s.is_ragged)
+        if (is_full && !s.is_unaligned && !s.is_ragged)
             md_run_whole(&p, row, v, s);
         else
             md_run_ragged(&p, row, v, s);

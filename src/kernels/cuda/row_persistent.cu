@@ -11,17 +11,17 @@
  * the others when these are stored: one by one, or, where they have to be shifted, together. There a branch is for
  * all of them: shifting waits for its loads, and under a predicate registers would be taken from the kernel's
  * beginning. Of 4-byte elements two at a time do not fit the registers. */
-enum { MD_LATE = MD_VECTORS < 2 || (MD_SHIFTS && MD_VL == 4) ? 1 : 2 };
+enum { MD_EPILOGUE = MD_VECTORS < 2 || (MD_SHIFTS && MD_VL == 4) ? 1 : 2 };
 MD_INLINE bool md_has_vectors(const md_layout &at, int n) { return n <= MD_VECTORS && (n - 1) * MD_GROUP < at.left; }
 MD_INLINE void md_fetch_shifting(MD_X_DECL const md_params *p, md_elem *elem, const md_layout &at, int from)
 {
-    if (md_has_vectors(at, from + MD_LATE)) {
-        MD_FOR (k, MD_LATE)
-            md_fetch_late(MD_X p, &elem[from + k], at.first + (from + k) * MD_STEP, md_full());
+    if (md_has_vectors(at, from + MD_EPILOGUE)) {
+        MD_FOR (k, MD_EPILOGUE)
+            md_fetch_epilogue(MD_X p, &elem[from + k], at.first + (from + k) * MD_STEP, md_full());
     } else {
-        MD_FOR (k, MD_LATE)
+        MD_FOR (k, MD_EPILOGUE)
             if (md_has_vectors(at, from + k + 1))
-                md_fetch_late(MD_X p, &elem[from + k], at.first + (from + k) * MD_STEP, md_full());
+                md_fetch_epilogue(MD_X p, &elem[from + k], at.first + (from + k) * MD_STEP, md_full());
     }
 }
 
@@ -51,13 +51,13 @@ MD_INLINE void md_one_row(const md_params *p, int64_t number, bool stores, int g
     if (MD_HAS_ENDS && at.edge.hi > 0) {
         md_fetch(MD_X p, &edge, at.edge_at, at.edge);
         if (MD_HAS_ELEMENTS)
-            md_fetch_late(MD_X p, &edge, at.edge_at, at.edge);
+            md_fetch_epilogue(MD_X p, &edge, at.edge_at, at.edge);
     }
     if (MD_SHIFTS && MD_HAS_ELEMENTS)
         md_fetch_shifting(MD_X p, elem, at, 0);
-    MD_FOR (i, MD_HAS_ELEMENTS && !MD_SHIFTS ? MD_LATE : 0)
+    MD_FOR (i, MD_HAS_ELEMENTS && !MD_SHIFTS ? MD_EPILOGUE : 0)
         MD_WHERE(i)
-    md_fetch_late(MD_X p, &elem[i], at.first + i * MD_STEP, MD_ALL(i));
+    md_fetch_epilogue(MD_X p, &elem[i], at.first + i * MD_STEP, MD_ALL(i));
     MD_LOADS_FIRST;
     MD_LEVELS(MD_ADD_LEVEL)
     if (!stores)
@@ -66,13 +66,13 @@ MD_INLINE void md_one_row(const md_params *p, int64_t number, bool stores, int g
     if (MD_HAS_ELEMENTS) {
         MD_FORGET
         MD_FOR (i, MD_VECTORS) {
-            if (MD_SHIFTS && i > 0 && i % MD_LATE == 0)
+            if (MD_SHIFTS && i > 0 && i % MD_EPILOGUE == 0)
                 md_fetch_shifting(MD_X p, elem, at, i);
             MD_WHERE(i)
             md_out(MD_X p, &row, &elem[i], at.first + i * MD_STEP, MD_ALL(i));
-            if (!MD_SHIFTS && i + MD_LATE < MD_VECTORS)
-                MD_WHERE(i + MD_LATE)
-            md_fetch_late(MD_X p, &elem[i + MD_LATE], at.first + (i + MD_LATE) * MD_STEP, MD_ALL(i + MD_LATE));
+            if (!MD_SHIFTS && i + MD_EPILOGUE < MD_VECTORS)
+                MD_WHERE(i + MD_EPILOGUE)
+            md_fetch_epilogue(MD_X p, &elem[i + MD_EPILOGUE], at.first + (i + MD_EPILOGUE) * MD_STEP, MD_ALL(i + MD_EPILOGUE));
         }
         if (MD_HAS_ENDS && at.edge.hi > 0)
             md_out(MD_X p, &row, &edge, at.edge_at, at.edge);

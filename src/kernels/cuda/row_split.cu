@@ -8,7 +8,7 @@
  *   MD_KEEP      1: a block's slice stays in registers, MD_VECTORS per thread; 0: it is read again where it is needed
  *   MD_EARLY     number of a thread's vectors whose operands, if only stores use them, are loaded during the exchange;
  *                those of the others are loaded while these are stored. 0: before each store
- *   MD_ASIDE     not 0: these operands go to shared memory (aside.h), once for all rows of a block; else to
+ *   MD_STAGED     not 0: these operands go to shared memory (staged.h), once for all rows of a block; else to
  *                registers */
 #define MD_EXCHANGE_GRID 0
 #define MD_EXCHANGE_CLUSTER 1
@@ -79,8 +79,8 @@ MD_INLINE void md_move_epoch(const md_params *, const md_slice &) {}
             break;                                                                                                     \
         else
 
-#if MD_ASIDE
-#include "aside.h"
+#if MD_STAGED
+#include "staged.h"
 /* In front of the row's loads or among them copies would hold those up. Of 4-byte elements they start as each warp's
  * part of the row has come (md_hold_early). Of shorter ones, where instructions count, the first warp's behind the
  * row's loads, since it has no time later, the others' when they have nothing to do but to wait for other blocks.
@@ -95,22 +95,22 @@ MD_INLINE void md_put_weights(const md_params *p, const md_slice &s)
         return;
     MD_EACH (i)
         if (i < MD_EARLY) {
-            int piece = i * MD_ASIDE;
-            md_fetch_late(MD_X p, &none, md_vector_at(s, i), md_put_aside{&piece});
+            int piece = i * MD_STAGED;
+            md_fetch_epilogue(MD_X p, &none, md_vector_at(s, i), md_copy_staged{&piece});
         }
     md_copy_commit();
 }
-MD_INLINE void md_wait_aside() { md_copy_wait<0>(); }
+MD_INLINE void md_wait_staged() { md_copy_wait<0>(); }
 MD_INLINE void md_take_weights(MD_X_DECL const md_params *p, md_elem &elem, const md_slice &s, int i)
 {
-    int piece = i * MD_ASIDE;
+    int piece = i * MD_STAGED;
     if (i < MD_EARLY)
-        md_fetch_late(MD_X p, &elem, md_vector_at(s, i), md_take_aside{&piece});
+        md_fetch_epilogue(MD_X p, &elem, md_vector_at(s, i), md_take_staged{&piece});
 }
 #else
 enum { MD_WAITS_TO_PUT = 0 };
 MD_INLINE void md_put_weights(const md_params *, const md_slice &) {}
-MD_INLINE void md_wait_aside() {}
+MD_INLINE void md_wait_staged() {}
 MD_INLINE void md_take_weights(MD_X_DECL const md_params *, md_elem &, const md_slice &, int) {}
 #endif
 
@@ -191,7 +191,7 @@ template <class P> MD_INLINE P md_mix_level(P p, const md_params *q, md_slice &s
 /* Elements of all blocks' slices, counted while the row is on its way; read behind the next barrier. Two in turn, as
  * rooms of clusters. */
 __shared__ md_pos md_counts[2][MD_BLOCKS];
-MD_INLINE void md_note_counts(const md_slice &s, md_pos lead)
+MD_INLINE void md_tile_state_counts(const md_slice &s, md_pos lead)
 {
     if (s.t < s.blocks)
         md_counts[s.turn & 1][s.t] = md_count_slice(s, s.n, lead, s.t);
@@ -204,7 +204,7 @@ MD_INLINE void md_note_counts(const md_slice &s, md_pos lead)
 struct md_told {
     MD_LEVELS(MD_TOLD)
 };
-struct md_note {
+struct md_tile_state {
     md_parcel<md_told> told;
     md_pos count;
 };
@@ -249,7 +249,7 @@ template <int N, int width> MD_INLINE md_state md_mix_states(const md_state *own
 /* Warps' states to the block's, blocks' to the row's, which all threads get; by ticket, a block's first warp. */
 MD_INLINE void md_mix_all(md_state &state, const md_params *q, md_slice &s, md_pos n)
 {
-    __shared__ md_note note[MD_WARPS];
+    __shared__ md_tile_state note[MD_WARPS];
     __shared__ md_parcel<md_told> all;
     const int t = s.t, lane = (s.t & 31);
     if (MD_PHASE != 2 && lane == 0) {
@@ -285,7 +285,7 @@ MD_INLINE void md_mix_all(md_state &state, const md_params *q, md_slice &s, md_p
     state = md_hear(all.p, n);
 }
 #else
-MD_INLINE void md_note_counts(const md_slice &, md_pos) {}
+MD_INLINE void md_tile_state_counts(const md_slice &, md_pos) {}
 #endif
 
 /* ---- Levels. The edge has accumulators of its own, when those of the vectors are folded: they want positions in
@@ -324,8 +324,8 @@ template <class P> MD_INLINE void md_hold_early(MD_X_DECL const md_params *p, md
     s.at = __shfl_sync(MD_ALL_LANES, s.at, (s.t & 31) | ((int)((const uint32_t &)part) & ~31));
     md_put_weights(p, s);
     MD_EACH (i)
-        if (i < MD_EARLY && !MD_ASIDE)
-            md_fetch_late(MD_X p, &held.v[i], md_vector_at(s, i), md_full());
+        if (i < MD_EARLY && !MD_STAGED)
+            md_fetch_epilogue(MD_X p, &held.v[i], md_vector_at(s, i), md_full());
 }
 #define MD_LEVEL(l)                                                                                                    \
     {                                                                                                                  \
@@ -346,12 +346,12 @@ MD_INLINE void md_hold(MD_X_DECL const md_params *p, md_held &held, md_slice &s,
     MD_LOADS_FIRST;
     md_from_here(s);
     md_ask_epoch(p, s);
-    md_note_counts(s, lead);
+    md_tile_state_counts(s, lead);
     md_cut_edge(s, s.n, lead);
     if (md_has_edge(s)) {
         md_fetch(MD_X p, &md_edge_of(s), s.edge_at, s.edge);
         asm volatile("" ::: "memory"); /* registers are short: one after the other */
-        md_fetch_late(MD_X p, &md_edge_of(s), s.edge_at, s.edge);
+        md_fetch_epilogue(MD_X p, &md_edge_of(s), s.edge_at, s.edge);
     }
 }
 MD_INLINE void md_reduce(MD_X_DECL const md_params *p, md_row &row, md_held &held, md_slice &s, md_pos lead)
@@ -365,15 +365,15 @@ MD_INLINE void md_reduce(MD_X_DECL const md_params *p, md_row &row, md_held &hel
 MD_INLINE void md_write(MD_X_DECL const md_params *p, const md_row &row, md_held &held, const md_slice &s)
 {
     const int base = 0;
-    md_wait_aside();
+    md_wait_staged();
     MD_WHILE(i)
     {
         if (MD_EARLY == 0)
-            md_fetch_late(MD_X p, &held.v[i], md_vector_at(s, i), md_full());
+            md_fetch_epilogue(MD_X p, &held.v[i], md_vector_at(s, i), md_full());
         md_take_weights(MD_X p, held.v[i], s, i);
         md_out(MD_X p, &row, &held.v[i], md_vector_at(s, i), md_full());
         if (MD_EARLY > 0 && i + MD_EARLY < MD_VECTORS && md_has_vector(s, i + MD_EARLY))
-            md_fetch_late(MD_X p, &held.v[i + MD_EARLY], md_vector_at(s, i + MD_EARLY), md_full());
+            md_fetch_epilogue(MD_X p, &held.v[i + MD_EARLY], md_vector_at(s, i + MD_EARLY), md_full());
     }
     if (md_has_edge(s))
         md_out(MD_X p, &row, &md_edge_of(s), s.edge_at, s.edge);
@@ -441,7 +441,7 @@ MD_INLINE void md_reduce(MD_X_DECL const md_params *p, md_row &row, md_held &, m
     }
     md_from_here(s);
     md_ask_epoch(p, s);
-    md_note_counts(s, lead);
+    md_tile_state_counts(s, lead);
     md_cut_edge(s, s.n, lead);
     if (md_has_edge(s)) {
         md_elem e;
@@ -491,7 +491,7 @@ MD_INLINE void md_reduce(MD_X_DECL const md_params *p, md_row &row, md_held &, m
 MD_INLINE void md_take(MD_X_DECL const md_params *p, md_row &row, md_slice &s, md_pos lead)
 {
     md_from_here(s);
-    md_note_counts(s, lead);
+    md_tile_state_counts(s, lead);
     md_cut_edge(s, s.n, lead);
 #if !MD_ONLINE
     MD_LEVELS(MD_TAKE_LEVEL)

@@ -11,7 +11,7 @@
 
 #define MD_GROUP MD_THREADS
 #include "scan.h"
-#include "notes.h"
+#include "lookback.h"
 
 /* What stands where a number of elements stands: loads of a tile's operand are counted, sent off, or found in their
  * stage, one behind the other. */
@@ -137,19 +137,19 @@ MD_INLINE MD_TOTAL md_warp_total(const md_params *p, const md_walk &w, bool is_w
 /* Totals of tiles from .. to - 1, as soon as all are known. By a warp. */
 MD_INLINE MD_TOTAL md_collect_notes(const md_board &board, int64_t from, int64_t to, int lane)
 {
-    enum { AT_ONCE = 5 }; /* notes of a lane: of 160 blocks without a second round */
+    enum { AT_ONCE = 5 }; /* states of a lane: of 160 blocks without a second round */
     const uint64_t known = board.base + MD_COMPLETE;
     MD_TOTAL all = MD_TOTAL_IDENTITY;
     for (int64_t k = from + lane; k < to; k += 32 * AT_ONCE) {
-        md_note n[AT_ONCE];
+        md_tile_state n[AT_ONCE];
         MD_FOR (u, AT_ONCE) {
-            n[u] = md_note{MD_TOTAL_IDENTITY, known};
+            n[u] = md_tile_state{MD_TOTAL_IDENTITY, known};
             if (k + 32 * u < to)
-                n[u] = md_note_load(board.notes + (k + 32 * u) * 16);
+                n[u] = md_tile_state_load(board.states + (k + 32 * u) * 16);
         }
         MD_FOR (u, AT_ONCE) {
             while (n[u].state != known)
-                n[u] = md_note_load(board.notes + (k + 32 * u) * 16);
+                n[u] = md_tile_state_load(board.states + (k + 32 * u) * 16);
             all = MD_OP_TOTAL(all, n[u].total);
         }
     }
@@ -184,7 +184,7 @@ MD_INLINE void md_tell_total(const md_params *p, const md_ring &r, const md_boar
             all = lane >= by ? MD_OP_TOTAL(left, all) : all;
         }
         if (lane == 31)
-            md_note_store(board.notes + w.number * 16, all, board.base + MD_COMPLETE);
+            md_tile_state_store(board.states + w.number * 16, all, board.base + MD_COMPLETE);
         const MD_TOTAL before = md_up(all, 1);
         if (lane < MD_WARPS)
             warp_fronts[lane] = lane > 0 ? before : (MD_TOTAL)MD_TOTAL_IDENTITY;

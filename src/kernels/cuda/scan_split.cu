@@ -2,7 +2,7 @@
  *   1, 2, 3   totals of tiles; what stands in front of each; the tiles again: bits depend on nothing but the length
  *   4, 5      one pass: a block makes its tile's total known, looks back over the totals in front of it until it
  *             meets one that includes all before (Merrill and Garland, 2016), and stores. How far it looks depends
- *             on timing, so float sums may differ in the last bits from call to call. 4 clears notes that lie in the
+ *             on timing, so float sums may differ in the last bits from call to call. 4 clears states that lie in the
  *             workspace.
  * The workspace: MD_TOTAL a tile (three phases); 16 bytes a tile behind a head of 16 (look-back over more than
  * MD_COUNTED tiles). */
@@ -18,20 +18,20 @@
 
 #if MD_PHASE == 5
 
-#include "notes.h"
+#include "lookback.h"
 
 #define MD_WINDOWS 4 /* of 32 tiles, which a look-back asks for at once */
 
-/* By a whole warp: what stands in front of tile `i` of the row whose first note is at `notes`. */
-MD_INLINE MD_TOTAL md_look_back(const char *notes, uint64_t base, int64_t i, int lane)
+/* By a whole warp: what stands in front of tile `i` of the row whose first state is at `states`. */
+MD_INLINE MD_TOTAL md_look_back(const char *states, uint64_t base, int64_t i, int lane)
 {
     MD_TOTAL before = MD_TOTAL_IDENTITY;
     for (int64_t at = i - 1 - lane;; at -= 32 * MD_WINDOWS) {
-        md_note n[MD_WINDOWS];
+        md_tile_state n[MD_WINDOWS];
         MD_FOR (w, MD_WINDOWS) {
-            n[w] = md_note{MD_TOTAL_IDENTITY, base + MD_COMPLETE};
+            n[w] = md_tile_state{MD_TOTAL_IDENTITY, base + MD_COMPLETE};
             if (at - w * 32 >= 0)
-                n[w] = md_note_load(notes + (at - w * 32) * 16);
+                n[w] = md_tile_state_load(states + (at - w * 32) * 16);
         }
         MD_FOR (w, MD_WINDOWS) {
             unsigned complete, wanted;
@@ -43,7 +43,7 @@ MD_INLINE MD_TOTAL md_look_back(const char *notes, uint64_t base, int64_t i, int
                 if (MD_DELAY)
                     __nanosleep(MD_DELAY);
                 if (at - w * 32 >= 0)
-                    n[w] = md_note_load(notes + (at - w * 32) * 16);
+                    n[w] = md_tile_state_load(states + (at - w * 32) * 16);
             }
             MD_TOTAL v = wanted >> lane & 1 ? n[w].total : (MD_TOTAL)MD_TOTAL_IDENTITY;
             MD_UNROLL
@@ -126,11 +126,11 @@ MD_INLINE MD_TOTAL md_front_of(const md_board &board, int64_t number, int64_t i,
     __shared__ MD_TOTAL front;
     if (warp == 0) {
         if (lane == 0)
-            md_note_store(board.notes + number * 16, all, board.base + (i == 0 ? MD_COMPLETE : MD_PARTIAL));
-        const MD_TOTAL before = md_look_back(board.notes + (number - i) * 16, board.base, i, lane);
+            md_tile_state_store(board.states + number * 16, all, board.base + (i == 0 ? MD_COMPLETE : MD_PARTIAL));
+        const MD_TOTAL before = md_look_back(board.states + (number - i) * 16, board.base, i, lane);
         if (lane == 0) {
             if (i > 0)
-                md_note_store(board.notes + number * 16, MD_OP_TOTAL(before, all), board.base + MD_COMPLETE);
+                md_tile_state_store(board.states + number * 16, MD_OP_TOTAL(before, all), board.base + MD_COMPLETE);
             front = before;
         }
     }

@@ -26,14 +26,14 @@ struct md_slice {
 #define MD_LOADS_FIRST __syncwarp()
 /* Hides a value from the compiler: what is wanted late shall not be computed in front of the loop over rows, where
  * loads would wait for it. */
-MD_INLINE int md_late(int v)
+MD_INLINE int md_epilogue_loads(int v)
 {
     asm volatile("" : "+r"(v));
     return v;
 }
 MD_INLINE void md_from_here(md_slice &s)
 {
-    s.t = md_late(s.t), s.block = md_late(s.block), s.blocks = md_late(s.blocks), s.n = md_late(s.n);
+    s.t = md_epilogue_loads(s.t), s.block = md_epilogue_loads(s.block), s.blocks = md_epilogue_loads(s.blocks), s.n = md_epilogue_loads(s.n);
 }
 MD_INLINE bool md_has_vector(const md_slice &s, md_pos i) { return i * MD_THREADS < s.left; }
 /* The same for all lanes of a warp. */

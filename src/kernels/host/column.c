@@ -81,6 +81,6 @@ MD_EXPORT void md_kernel(const md_params *params, int64_t first, int64_t last, v
 {
     const md_params p = *params; /* a copy: no store through a tensor can change it */
     md_each_tile(&p, first, last, MD_TILE * MD_VL, scratch);
-    if (MD_STREAM)
+    if (MD_NONTEMPORAL)
         md_stream_end();
 }

@@ -54,7 +54,7 @@ MD_INLINE void md_run(MD_X_DECL const md_params *p, int64_t from, int64_t to, MD
         MD_VALUE v = MD_ONLY_HEAD(md_body(MD_X p, j, n), n);                                                           \
         md_out(MD_X p, j, n, MD_SCAN(v, carry));                                                                       \
     } while (0)
-    const int64_t lead = MD_STREAM ? md_min_si(to - from, md_lead(MD_X p, from)) : 0;
+    const int64_t lead = MD_NONTEMPORAL ? md_min_si(to - from, md_lead(MD_X p, from)) : 0;
     const int64_t whole = (to - from - lead) / MD_VL * MD_VL, tail = from + lead + whole;
     if (MD_REVERSE ? tail < to : lead > 0)
         MD_SCAN_AT((MD_REVERSE ? tail : from), (int)(MD_REVERSE ? to - tail : lead));
@@ -135,6 +135,6 @@ MD_EXPORT void md_kernel(const md_params *params, int64_t first, int64_t last, v
 #else
     md_each_row(&p, first, last, scratch);
 #endif
-    if (MD_STREAM)
+    if (MD_NONTEMPORAL)
         md_stream_end();
 }

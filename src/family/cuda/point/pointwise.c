@@ -9,7 +9,7 @@
 #include <math.h>
 
 enum { FLAT, STRIDED, TRANSPOSE, UNROLL, THREADS };
-enum { ASKEW = 2 }; /* TRANSPOSE: in tiles for tensors whose rows lie at no boundary */
+enum { UNALIGNED = 2 }; /* TRANSPOSE: in tiles for tensors whose rows lie at no boundary */
 
 static md_fa_cuda_point point_of(const md_fa_config *config)
 {
@@ -60,7 +60,7 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
 {
     md_fa_cuda_point point = point_of(config);
     if (config->value[TRANSPOSE])
-        md_fa_cuda_transpose_geometry(out, target, config->value[TRANSPOSE] == ASKEW, shape->size);
+        md_fa_cuda_transpose_geometry(out, target, config->value[TRANSPOSE] == UNALIGNED, shape->size);
     else
         md_fa_cuda_point_geometry(out, target, &point, shape->size);
 }
@@ -68,7 +68,7 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
 static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
 {
     md_fa_cuda_point point = point_of(config);
-    return config->value[TRANSPOSE] ? md_fa_cuda_transpose_emit(out, target, config->value[TRANSPOSE] == ASKEW)
+    return config->value[TRANSPOSE] ? md_fa_cuda_transpose_emit(out, target, config->value[TRANSPOSE] == UNALIGNED)
                                     : md_fa_cuda_point_emit(out, target, &point);
 }
 
@@ -96,7 +96,7 @@ static double share_of_tiles(const md_fa_target *target, const md_fa_config *con
         return 1;
     bool is_off = md_st_size(target->program, axis, size) % width != 0,
          are_turned_off = md_st_size(target->program, transpose.index, size) % width != 0;
-    int32_t where = is_off ? 2 : are_turned_off ? 1 : 0, kind = config->value[TRANSPOSE] == ASKEW;
+    int32_t where = is_off ? 2 : are_turned_off ? 1 : 0, kind = config->value[TRANSPOSE] == UNALIGNED;
     return width > 4 ? narrow[kind][where] : wide[kind][where];
 }
 

@@ -25,9 +25,9 @@ static int32_t threads_of(const md_fa_target *target)
 /* Two ways for tensors that lie askew. Wide elements are moved one by one, a line a warp: no vector is ever split.
  * Narrow ones would keep the memory pipeline busy that way; rows of the output begin at a boundary of it instead, so
  * that stores stay whole. */
-static bool is_one_by_one(const md_fa_target *target, bool is_askew)
+static bool is_one_by_one(const md_fa_target *target, bool is_unaligned)
 {
-    return is_askew && md_fa_cuda_width(target->program, target->stage) <= 4;
+    return is_unaligned && md_fa_cuda_width(target->program, target->stage) <= 4;
 }
 
 typedef struct writer {
@@ -35,7 +35,7 @@ typedef struct writer {
     const md_st_stage *stage;
     const md_st_program *program;
     md_fa_transpose transpose;
-    bool is_askew;
+    bool is_unaligned;
     int32_t other[MD_MAX_RANK * 2], n_other; /* indices that neither the lanes nor the tiles run over */
     md_cg *lanes, *turned; /* printers with the lanes along the axis, and along the turned index */
     md_strbuf expr;
@@ -44,9 +44,9 @@ typedef struct writer {
     bool is_uniform[MD_CG_MAX_FETCHED];
 } writer;
 
-static writer writer_of(const md_fa_target *target, bool is_askew)
+static writer writer_of(const md_fa_target *target, bool is_unaligned)
 {
-    writer w = {.target = target, .stage = md_fa_stage(target), .program = target->program, .is_askew = is_askew};
+    writer w = {.target = target, .stage = md_fa_stage(target), .program = target->program, .is_unaligned = is_unaligned};
     md_fa_transpose_find(&w.transpose, target);
     for (int32_t i = 0; i < w.stage->n_outer; i++)
         if (w.stage->outer[i] != w.transpose.index)
@@ -59,13 +59,13 @@ static const char *dtype_of(const writer *w, const md_fx_node *load)
     return md_dtype_name(w->program->formula->tensor[load->id].dtype);
 }
 
-void md_fa_cuda_transpose_geometry(md_kn_plan_geometry *out, const md_fa_target *target, bool is_askew,
+void md_fa_cuda_transpose_geometry(md_kn_plan_geometry *out, const md_fa_target *target, bool is_unaligned,
                                    const int64_t *size)
 {
-    writer w = writer_of(target, is_askew);
+    writer w = writer_of(target, is_unaligned);
     const int64_t tile = tile_of(target), most = 65535;
     const int64_t rows =
-        tile + (is_askew && !is_one_by_one(target, is_askew) ? md_fa_cuda_width(target->program, target->stage) : 0);
+        tile + (is_unaligned && !is_one_by_one(target, is_unaligned) ? md_fa_cuda_width(target->program, target->stage) : 0);
     int64_t turns = md_st_size(target->program, w.transpose.index, size),
             lanes = md_st_size(target->program, w.stage->axis, size);
     *out = (md_kn_plan_geometry){0};
@@ -170,7 +170,7 @@ static void print_out(writer *w)
 {
     const char *value[MD_ST_MAX_STORES] = {NULL};
     bool is_uniform[MD_ST_MAX_STORES] = {false};
-    print_head(w, "md_out", "const md_elem *elem, const md_turned *turned");
+    print_head(w, "md_out", "const md_elem *elem, const md_transposed *turned");
     md_cg_begin(w->lanes, &w->expr);
     for (int32_t i = 0; i < w->n_loads; i++)
         bind(w, w->load[i], "elem", i, w->is_uniform[i]);
@@ -185,21 +185,21 @@ static void print_out(writer *w)
 
 static void print_all(writer *w)
 {
-    bool unused[MD_FA_MAX_TURNED];
+    bool unused[MD_FA_MAX_TRANSPOSED];
     uint32_t vectors = md_cg_unit_tensors(w->program, w->target->stage, w->stage->axis);
-    md_strbuf_printf(&w->expr, "#define MD_EACH_TURNED(F)");
+    md_strbuf_printf(&w->expr, "#define MD_EACH_TRANSPOSED(F)");
     for (int32_t i = 0; i < w->transpose.n; i++) {
         md_strbuf_printf(&w->expr, " F(%" PRId32 ", %s)", i, dtype_of(w, w->transpose.load[i]));
         vectors |= UINT32_C(1) << w->transpose.load[i]->id;
     }
     md_strbuf_add(&w->expr, "\n");
     md_fa_cuda_print_count(&w->expr, "md_lanes", w->program, 1, &w->stage->axis);
-    md_fa_cuda_print_count(&w->expr, "md_turns", w->program, 1, &w->transpose.index);
+    md_fa_cuda_print_count(&w->expr, "md_transposed_size", w->program, 1, &w->transpose.index);
     md_fa_cuda_print_aligned(&w->expr, w->program, vectors, 1);
     print_at(w);
-    if (w->is_askew)
+    if (w->is_unaligned)
         print_ahead(w);
-    print_fetch(w, w->turned, "md_turned", "md_fetch_turned", w->transpose.n, w->transpose.load, unused);
+    print_fetch(w, w->turned, "md_transposed", "md_fetch_transposed", w->transpose.n, w->transpose.load, unused);
     print_fetch(w, w->lanes, "md_elem", "md_fetch", w->n_loads, w->load, w->is_uniform);
     print_out(w);
 }
@@ -210,10 +210,10 @@ static void find_loads(writer *w)
     const md_fx_node *all[MD_CG_MAX_FETCHED];
     int32_t n = md_cg_fetchable(all, w->program, w->target->stage);
     for (int32_t i = 0; i < n; i++) {
-        bool is_turned = false;
+        bool is_transposed = false;
         for (int32_t k = 0; k < w->transpose.n; k++)
-            is_turned |= md_fx_equal(w->program->formula, all[i], w->transpose.load[k]);
-        if (!is_turned)
+            is_transposed |= md_fx_equal(w->program->formula, all[i], w->transpose.load[k]);
+        if (!is_transposed)
             w->load[w->n_loads++] = all[i];
     }
 }
@@ -221,11 +221,11 @@ static void find_loads(writer *w)
 static md_status assemble(md_kn_launch_source *launch, writer *w)
 {
     md_strbuf defines = {0};
-    bool is_single = is_one_by_one(w->target, w->is_askew);
+    bool is_single = is_one_by_one(w->target, w->is_unaligned);
     md_cg_print_params(&w->expr, launch->param, launch->n_params);
     print_all(w);
-    if (w->is_askew && !is_single)
-        md_strbuf_add(&defines, "#define MD_ASKEW 1\n");
+    if (w->is_unaligned && !is_single)
+        md_strbuf_add(&defines, "#define MD_UNALIGNED 1\n");
     md_strbuf_printf(&defines,
                      "#define MD_VL %" PRId32 "\n#define MD_TILE %" PRId32 "\n#define MD_THREADS %" PRId32
                      "\n#define MD_UPDATE_PLAIN 1\n",
@@ -237,15 +237,15 @@ static md_status assemble(md_kn_launch_source *launch, writer *w)
         status = md_cg_status(w->turned);
     if (status == MD_OK)
         status = defines.failed || w->expr.failed ? md_fail_memory()
-                                                  : md_cg_assemble(&launch->text, MD_DEV_CUDA, "cuda/turned.cu",
+                                                  : md_cg_assemble(&launch->text, MD_DEV_CUDA, "cuda/transpose.cu",
                                                                    md_strbuf_text(&defines), md_strbuf_text(&w->expr));
     md_strbuf_finish(&defines);
     return status;
 }
 
-md_status md_fa_cuda_transpose_emit(md_kn_source *out, const md_fa_target *target, bool is_askew)
+md_status md_fa_cuda_transpose_emit(md_kn_source *out, const md_fa_target *target, bool is_unaligned)
 {
-    writer w = writer_of(target, is_askew);
+    writer w = writer_of(target, is_unaligned);
     md_cg_options options = {.program = target->program,
                              .stage = target->stage,
                              .dialect = MD_DEV_CUDA,

@@ -11,7 +11,7 @@
 
 enum { SUM_THREADS = 256, SUM_LANES = 4, COPY_THREADS = 256, COPY_AT_ONCE = 2 };
 /* SMs draw tiles from L2 at 64 bytes a clock each, which is this part of what the model takes. */
-static const double L2_SHARE = 0.3, TIRED = 0.2, TIRED_US = 150;
+static const double L2_SHARE = 0.3, THROTTLED = 0.2, THROTTLED_US = 150;
 
 bool md_fa_cuda_product_of(md_cg_product *out, const md_fa_target *target)
 {
@@ -126,7 +126,7 @@ md_status md_fa_cuda_product_emit(md_kn_source *out, const md_fa_target *target,
                                   const md_fa_cuda_product_text *text, md_strbuf *defines)
 {
     const int32_t main = text->has_copies;
-    const bool has_sum = text->split > 1 && !text->is_met;
+    const bool has_sum = text->split > 1 && !text->is_cluster_reduced;
     out->n_launches = main + (has_sum || text->end ? 2 : 1);
     md_strbuf_printf(defines, "#define MD_SPLIT %" PRId32 "\n", MD_MAX(text->split, 1));
     md_status status = defines->failed
@@ -239,7 +239,7 @@ void md_fa_cuda_product_features(md_fa_features *out, const md_fa_target *target
     double busy = waves <= 1 ? fmin(blocks, sms) : sms * blocks / (waves * wave);
     /* Long ones run at the clock that the power allows. */
     double us = out->ops / (t->flops * fmax(target->facts->gflops, 1)) * 1e-3;
-    out->ops /= t->flops * (1 - TIRED * fmin(us / TIRED_US, 1));
+    out->ops /= t->flops * (1 - THROTTLED * fmin(us / THROTTLED_US, 1));
     out->parallel = fmax(busy, 1e-3);
     out->transcendental = results * w->epilogue_transcendental;
     out->memory_bytes = w->bytes;
@@ -248,7 +248,7 @@ void md_fa_cuda_product_features(md_fa_features *out, const md_fa_target *target
     out->serial_us = waves * depth / 64 * t->step_us + 0.1;
     out->launches = 1;
     out->memory_rate = fmin(1, 2 * fmin(blocks, sms) / sms + 0.05); /* an SM draws a few times its share */
-    if (split > 1 && !t->is_met) {
+    if (split > 1 && !t->is_cluster_reduced) {
         out->launches = 2;
         out->memory_bytes += results * 4 * w->p.n_products * split; /* written, then read from L2 for the most part */
         out->cache_bytes += results * 4 * w->p.n_products * split;

@@ -13,7 +13,7 @@ typedef struct md_fa_cuda_product_text {
     int32_t lanes; /* MD_VL */
     bool has_result; /* md_result, too */
     int32_t split; /* slices of K: above 1, a second launch adds them up */
-    bool is_met; /* no: they do that among themselves */
+    bool is_cluster_reduced; /* no: they do that among themselves */
     const char *end; /* the source of a second launch with the same defines, or NULL */
     bool has_copies; /* a launch before it copies A and B, as map[0] and map[1] want them */
     int32_t n_maps; /* of tensors */
@@ -62,7 +62,7 @@ bool md_fa_cuda_product_is_ragged(const md_fa_product *work);
 typedef struct md_fa_cuda_tiles {
     int32_t rows, columns; /* of a tile */
     int32_t split;
-    bool is_met; /* slices add up among themselves */
+    bool is_cluster_reduced; /* slices add up among themselves */
     int32_t resident; /* blocks an SM */
     double flops; /* of an SM at full speed, as a part of its f32 peak (tensor cores: above 1) */
     double step_us; /* what a block takes at least for 64 steps of K, alone on its SM */

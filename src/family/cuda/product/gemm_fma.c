@@ -55,8 +55,8 @@ static int32_t blocks_of(const md_fa_target *target, const md_fa_config *config)
     return MD_MAX(md_fa_cuda_resident(target->facts, &load), 1);
 }
 
-/* Whether the steps of all tiles are cut into equal runs: gemm_stream.h. */
-static bool is_stream(const md_fa_config *config)
+/* Whether the steps of all tiles are cut into equal runs: gemm_stream_k.h. */
+static bool is_stream_k(const md_fa_config *config)
 {
     return config->value[SPLIT] == 0;
 }
@@ -170,7 +170,7 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
         return;
     md_fa_cuda_tiles tiles = tiles_of(target, config);
     md_fa_cuda_product_geometry(out, target, &p, &tiles, threads_of(config), shared_of(config), shape->size);
-    if (is_stream(config))
+    if (is_stream_k(config))
         stream_geometry(out, target, &p, config, shape->size);
 }
 
@@ -196,7 +196,7 @@ static double product_us(const md_fa_target *target, const md_fa_product *w, con
                               .at_once = blocks_of(target, config),
                               .split = MD_MAX(config->value[SPLIT], 1),
                               .depth = config->value[DEPTH],
-                              .runs = is_stream(config) ? runs_of(target, config) : 0,
+                              .runs = is_stream_k(config) ? runs_of(target, config) : 0,
                               .issued = issued_of(config),
                               .alone = 125 + 0.71 * config->value[THREAD_ROWS] * ACROSS};
     return md_fa_cuda_fma_us(target, w, &c);
@@ -225,12 +225,12 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
                      config->value[ROWS], config->value[COLUMNS], config->value[DEPTH], config->value[THREAD_ROWS],
                      ACROSS, config->value[COPY_WIDTH], blocks_of(target, config), RASTER);
     md_fa_cuda_product_print_along(&defines, &p);
-    md_strbuf_printf(&defines, "#define MD_STREAM %" PRId64 "\n#define MD_PARTS %d\n#define MD_THREADS %d\n",
-                     is_stream(config) ? runs_of(target, config) : 0, PARTS, END_THREADS);
+    md_strbuf_printf(&defines, "#define MD_STREAM_K %" PRId64 "\n#define MD_PARTS %d\n#define MD_THREADS %d\n",
+                     is_stream_k(config) ? runs_of(target, config) : 0, PARTS, END_THREADS);
     md_fa_cuda_product_text text = {.source = "cuda/gemm_fma.cu",
                                     .lanes = 4,
                                     .split = config->value[SPLIT],
-                                    .end = is_stream(config) ? "cuda/gemm_stream.cu" : NULL};
+                                    .end = is_stream_k(config) ? "cuda/gemm_stream_k.cu" : NULL};
     return md_fa_cuda_product_emit(out, target, &p, &text, &defines);
 }
 

@@ -29,8 +29,8 @@ static tile tile_of(const md_cg_product *p, const md_fa_config *config)
     t.thread_columns = config->value[THREAD_COLUMNS] ? config->value[THREAD_COLUMNS] : t.columns >= 128 ? 8 : 4;
     t.threads = t.rows / t.thread_rows * (t.columns / t.thread_columns);
     int64_t stages = 2 * t.depth * (pitch_a + p->n_products * pitch_b),
-            slab = (int64_t)p->n_products * t.rows * pitch_b;
-    t.shared = MD_MAX(stages, slab) * md_fa_cuda_product_bytes(p);
+            results = (int64_t)p->n_products * t.rows * pitch_b;
+    t.shared = MD_MAX(stages, results) * md_fa_cuda_product_bytes(p);
     return t;
 }
 

@@ -13,14 +13,14 @@
 #include <inttypes.h>
 
 enum { ROWS, COLUMNS, PINGPONG, CLUSTER, SPLIT, EPILOGUE, PAD };
-enum { BY_SLAB, BY_ENGINE, BY_WORDS }; /* values of EPILOGUE */
+enum { BY_SHARED, BY_ENGINE, BY_WORDS }; /* values of EPILOGUE */
 enum {
     MAPS = 4,
     DEPTH = 64,
     RASTER = 8,
     SHARED = 232448,
     RESERVE = 1024 + 320,
-    UNDER_WAY = 192 << 10,
+    IN_FLIGHT = 192 << 10,
     SMALL_STAGE = 20 << 10
 };
 
@@ -29,7 +29,7 @@ typedef struct shape {
     /* cluster: that share an operand */
     int32_t rows, columns, consumers, cluster, panel, panels, stages, threads, low, high;
     int32_t n_products, split, deep; /* deep: times 128 bytes of K a stage */
-    bool is_met; /* the slices of a tile are a cluster, too */
+    bool is_cluster_reduced; /* the slices of a tile are a cluster, too */
     bool is_pingpong, shares_a, has_result, by_words; /* has_result: in registers; by_words: and stored from there */
     int64_t stage_bytes, shared;
 } shape;
@@ -41,7 +41,7 @@ static md_cg_along along(const md_cg_product *p, int32_t operand)
 
 static int64_t buffer_bytes(const shape *s)
 {
-    if (s->is_met)
+    if (s->is_cluster_reduced)
         return (int64_t)s->n_products * s->rows * (s->columns + 8) * 4;
     if (s->by_words)
         return 0;
@@ -54,7 +54,7 @@ static void choose_stages(shape *s)
     for (s->panels = s->has_result ? 2 : 1; s->panels > 0; s->panels--) {
         int64_t buffers = buffer_bytes(s), left = SHARED - RESERVE - buffers;
         s->stages =
-            (int32_t)MD_MAX(MD_MIN(left / s->stage_bytes, MD_MIN(MD_MAX(UNDER_WAY / s->stage_bytes, 8), 16)), 0);
+            (int32_t)MD_MAX(MD_MIN(left / s->stage_bytes, MD_MIN(MD_MAX(IN_FLIGHT / s->stage_bytes, 8), 16)), 0);
         s->shared = s->stages * s->stage_bytes + buffers + 1024 + s->stages * 16 + 16;
         if (s->stages >= 4)
             break;
@@ -81,8 +81,8 @@ static shape shape_of(const md_cg_product *p, const md_fa_config *config)
                .has_result = config->value[EPILOGUE],
                .by_words = config->value[EPILOGUE] == BY_WORDS,
                .split = config->value[SPLIT]};
-    s.is_met = s.split > 1 && s.cluster == s.split;
-    if (s.is_met)
+    s.is_cluster_reduced = s.split > 1 && s.cluster == s.split;
+    if (s.is_cluster_reduced)
         s.cluster = 1;
     s.consumers = s.rows == 64 && !s.is_pingpong ? 1 : 2;
     s.threads = 128 * (s.consumers + 1);
@@ -198,7 +198,7 @@ static md_fa_cuda_tiles tiles_of(const shape *s)
     return (md_fa_cuda_tiles){.rows = s->rows,
                               .columns = s->columns,
                               .split = s->split,
-                              .is_met = s->is_met,
+                              .is_cluster_reduced = s->is_cluster_reduced,
                               .resident = 1,
                               .flops = 16 * rate,
                               .step_us = 0.01 + (double)s->stage_bytes / 5e6};
@@ -221,7 +221,7 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     if (accumulators > (is_plain ? 192 : 128) || (s.is_pingpong && s.rows > 128) || (s.rows == 64 && s.is_pingpong) ||
         s.stages < 3)
         return false;
-    if (s.split > 1 && (s.has_result || s.is_pingpong || (config->value[PAD] && !s.is_met)))
+    if (s.split > 1 && (s.has_result || s.is_pingpong || (config->value[PAD] && !s.is_cluster_reduced)))
         return false;
     if (s.cluster > 2 || (s.cluster == 2 && s.split > 1))
         return false;
@@ -269,9 +269,9 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
         return;
     shape s = shape_of(&p, config);
     int64_t rows = s.rows * (s.shares_a ? 1 : s.cluster), columns = s.columns * (s.shares_a ? s.cluster : 1);
-    int32_t together = s.is_met ? s.split : s.cluster; /* blocks of a cluster */
+    int32_t together = s.is_cluster_reduced ? s.split : s.cluster; /* blocks of a cluster */
     int64_t tiles =
-        w.batch * ((w.rows + rows - 1) / rows) * ((w.columns + columns - 1) / columns) * (s.is_met ? 1 : s.split);
+        w.batch * ((w.rows + rows - 1) / rows) * ((w.columns + columns - 1) / columns) * (s.is_cluster_reduced ? 1 : s.split);
     md_kn_geometry *g = &out->launch[0];
     g->blocks = MD_MIN(tiles, MD_MAX(target->facts->threads / together, 1)) * together;
     g->grid[0] = (int32_t)g->blocks;
@@ -280,7 +280,7 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
     g->cluster = together;
     g->scratch_bytes = s.shared;
     g->overlaps = config->value[PAD] || md_fa_cuda_product_overlaps(&w);
-    md_fa_cuda_product_sum(out, target, &w, s.is_met ? 1 : s.split);
+    md_fa_cuda_product_sum(out, target, &w, s.is_cluster_reduced ? 1 : s.split);
     md_kn_map map[MAPS];
     if (config->value[PAD] && maps_of(map, &p))
         md_fa_cuda_product_copies(out, &w, map);
@@ -299,11 +299,11 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
                            .cluster = s.cluster,
                            .stages = s.stages * s.deep,
                            .is_pingpong = s.is_pingpong,
-                           .is_met = s.is_met,
+                           .is_cluster_reduced = s.is_cluster_reduced,
                            .has_result = s.has_result,
                            .by_words = s.by_words,
                            .has_copies = config->value[PAD]};
-    md_fa_wgmma_features(out, md_fa_wgmma_us(target->facts, &w, &v), 1 + v.has_copies + (s.split > 1 && !s.is_met));
+    md_fa_wgmma_features(out, md_fa_wgmma_us(target->facts, &w, &v), 1 + v.has_copies + (s.split > 1 && !s.is_cluster_reduced));
 }
 
 /* Tensors that the epilogue reads along the columns. */
@@ -361,7 +361,7 @@ static void print_defines(md_strbuf *out, const md_cg_product *p, const shape *s
                 {"ROLLED_PANELS", is_rolled},
                 {"SHRINKS", shrinks(p, s)},
                 {"OPERAND_BYTES", bytes_of(p)},
-                {"MEET", s->is_met},
+                {"CLUSTER_REDUCE", s->is_cluster_reduced},
                 {"READS", s->has_result && read_along_columns(p)},
                 {"ALIGNED", s->has_result && !s->by_words}};
     for (int32_t i = 0; i < MD_COUNT(list); i++)
@@ -398,7 +398,7 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
                                                                   : md_fa_cuda_width(target->program, target->stage),
                                     .has_result = s.has_result,
                                     .split = s.split,
-                                    .is_met = s.is_met,
+                                    .is_cluster_reduced = s.is_cluster_reduced,
                                     .has_copies = config->value[PAD],
                                     .n_maps = p.n_products + (s.has_result && !s.by_words ? 2 : 1),
                                     .map = map};
@@ -408,9 +408,9 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
 /* Slices that add up inside a cluster do not begin with a 0. */
 static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)
 {
-    const bool is_met = config->value[SPLIT] > 1 && config->value[SPLIT] == config->value[CLUSTER];
+    const bool is_cluster_reduced = config->value[SPLIT] > 1 && config->value[SPLIT] == config->value[CLUSTER];
     (void)target;
-    return md_fa_cuda_product_class(is_met ? "gemm_wgmma_met" : "gemm_wgmma");
+    return md_fa_cuda_product_class(is_cluster_reduced ? "gemm_wgmma_met" : "gemm_wgmma");
 }
 
 const md_fa_family md_fa_cuda_gemm_wgmma = {

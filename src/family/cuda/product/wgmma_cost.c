@@ -11,11 +11,11 @@
 
 /* Fit on an H200: us, or factors of what the machine's facts say. */
 static const double START = 2.31, MATH = 2, SHARED = 0.969, FILL = 0.153, STEP = 0.019, MEMORY = 1.17, NORM = 2.04,
-                    END = 0.821, END_ELEMENT = 0.00169, END_SLAB = 31.1, END_WORDS = 24.9, END_MET = 40,
+                    END = 0.821, END_ELEMENT = 0.00169, END_SHARED = 31.1, END_WORDS = 24.9, END_CLUSTER = 40,
                     END_PANEL = 0.057, CLUSTER = 0.296, MEET_BLOCK = 0.142, SUM = 1.2, SUM_SLICE = 0.0446,
-                    SUM_GBPS = 1450, COPIES = 2.1, COPIES_GBPS = 2350, TIRED = 0.162, TIRED_US = 1420, OVERLAP = 1.25;
+                    SUM_GBPS = 1450, COPIES = 2.1, COPIES_GBPS = 2350, THROTTLED = 0.162, THROTTLED_US = 1420, OVERLAP = 1.25;
 /* Bytes that must be under way for memory to be busy. */
-static const double UNDER_WAY = 6920000;
+static const double IN_FLIGHT = 6920000;
 /* As END_ELEMENT is 1: an operation of the epilogue, a function. */
 static const double HEAVY_OPERATION = 3.17, HEAVY_FUNCTION = 20;
 /* The clock under load, of the one that the peak is given at. */
@@ -91,8 +91,8 @@ static tiles tiles_of(const md_dev_facts *facts, const md_fa_product *w, const m
     const int32_t item = item_of(w);
     const double down = ceil((double)w->rows / (v->rows * cluster_down(v))),
                  across = ceil((double)w->columns / (v->columns * cluster_across(v)));
-    tiles t = {.together = v->is_met ? v->split : v->cluster, .a_rows = v->rows};
-    t.units = (double)w->batch * down * across * (v->is_met ? 1 : v->split);
+    tiles t = {.together = v->is_cluster_reduced ? v->split : v->cluster, .a_rows = v->rows};
+    t.units = (double)w->batch * down * across * (v->is_cluster_reduced ? 1 : v->split);
     t.slots = t.together <= 2 ? floor(sms / t.together) : floor(sms * CLUSTERED / 1000 / t.together);
     t.waves = ceil(t.units / fmax(t.slots, 1));
     t.last = t.units / fmax(t.slots, 1) - (t.waves - 1);
@@ -142,8 +142,8 @@ static double fill_us(const md_dev_facts *facts, const md_fa_product *w, const m
                       double busy)
 {
     /* copied 64 columns at a time */
-    const bool is_turned_over = md_cg_product_along(&w->p, MD_CG_B) == MD_CG_ALONG_ROWS;
-    const double columns = is_turned_over && !v->is_library
+    const bool is_b_transposed = md_cg_product_along(&w->p, MD_CG_B) == MD_CG_ALONG_ROWS;
+    const double columns = is_b_transposed && !v->is_library
                                ? ceil(v->columns / 64.0) * 64 * (v->columns % 64 != 0 ? PART_PANEL : 1)
                                : v->columns;
     const double a = t->a_rows * t->a_slow * shared(v, cluster_across(v)),
@@ -168,7 +168,7 @@ static double end_us(const md_fa_product *w, const md_fa_wgmma *v)
     const int32_t groups = v->is_pingpong || v->rows == 64 ? 1 : 2;
     const double elements = (double)v->rows * v->columns * w->p.n_products / (128 * groups);
     const double heavy = heavy_of(w);
-    const double way = v->by_words ? END_WORDS : v->has_result ? 1 : v->is_met ? END_MET : END_SLAB;
+    const double way = v->by_words ? END_WORDS : v->has_result ? 1 : v->is_cluster_reduced ? END_CLUSTER : END_SHARED;
     const double panel = v->columns % 64 == 0   ? 64
                          : v->columns % 32 == 0 ? 32
                          : v->columns % 16 == 0 ? 16
@@ -176,7 +176,7 @@ static double end_us(const md_fa_product *w, const md_fa_wgmma *v)
                                                 : 8;
     const double panels = v->has_result ? v->rows / 64.0 / groups * v->columns / panel : 0;
     const double slow = 1 + STORE_PITCH * (slow_lines(w->columns, 2, v) - 1);
-    return END + END_ELEMENT * elements * (way + heavy / (v->is_met ? v->split : 1)) +
+    return END + END_ELEMENT * elements * (way + heavy / (v->is_cluster_reduced ? v->split : 1)) +
            (END_PANEL * slow + (panel == 56 && groups > 1 ? ODD_PANEL : 0)) * panels;
 }
 
@@ -204,12 +204,12 @@ double md_fa_wgmma_us(const md_dev_facts *facts, const md_fa_product *w, const m
     const tiles t = tiles_of(facts, w, v);
     const double under_way = fmin(t.units, t.slots) * t.together * v->stages * 128.0 * v->columns * w->p.n_products;
     const double memory =
-        w->bytes / (facts->memory_gbps * MEMORY) * 1e-3 * fmax(1, v->stages > 0 ? UNDER_WAY / under_way : 0);
+        w->bytes / (facts->memory_gbps * MEMORY) * 1e-3 * fmax(1, v->stages > 0 ? IN_FLIGHT / under_way : 0);
     const double all = norm(waves_us(facts, w, v, &t), memory, NORM);
-    double us = START + all * (1 + TIRED * fmin(all / TIRED_US, 1));
+    double us = START + all * (1 + THROTTLED * fmin(all / THROTTLED_US, 1));
     if (v->cluster > 1)
         us += CLUSTER;
-    if (v->is_met)
+    if (v->is_cluster_reduced)
         us += MEET_BLOCK * v->split;
     else if (v->split > 1)
         us +=
@@ -226,10 +226,10 @@ static const double LIBRARY[ROW_CLASSES] = {1.03, 1.02, 1.02, 1.01, 1.01};
 
 /* Libraries have tiles of every eighth number of columns: those that fill so many waves of this many rows. */
 enum { MAX_WAVES = 3 };
-static double filling_us(const md_dev_facts *facts, const md_fa_product *w, int32_t rows, bool is_turned_over)
+static double filling_us(const md_dev_facts *facts, const md_fa_product *w, int32_t rows, bool is_b_transposed)
 {
-    const double sms = MD_MAX(facts->threads, 1), lines = (double)(is_turned_over ? w->columns : w->rows),
-                 other = (double)(is_turned_over ? w->rows : w->columns);
+    const double sms = MD_MAX(facts->threads, 1), lines = (double)(is_b_transposed ? w->columns : w->rows),
+                 other = (double)(is_b_transposed ? w->rows : w->columns);
     double best = INFINITY;
     for (int32_t waves = 1; waves <= MAX_WAVES; waves++) {
         const double parts = floor(waves * sms / ((double)w->batch * ceil(lines / rows)));
@@ -237,8 +237,8 @@ static double filling_us(const md_dev_facts *facts, const md_fa_product *w, int3
         if (columns > 256 || rows * columns > 256 * 160)
             continue;
         const int32_t c = (int32_t)MD_MAX(columns, 16);
-        const md_fa_wgmma v = {.rows = is_turned_over ? c : rows,
-                               .columns = is_turned_over ? rows : c,
+        const md_fa_wgmma v = {.rows = is_b_transposed ? c : rows,
+                               .columns = is_b_transposed ? rows : c,
                                .split = 1,
                                .cluster = 1 + (rows > 64),
                                .stages = 8,

@@ -11,7 +11,7 @@ typedef struct md_fa_wgmma {
     int32_t cluster; /* blocks that share an operand */
     int32_t stages; /* of the ring; 0: enough */
     bool is_pingpong; /* two groups take turns with whole tiles */
-    bool is_met; /* the slices are a cluster */
+    bool is_cluster_reduced; /* the slices are a cluster */
     bool has_result; /* in registers; then by the copy engine */
     bool by_words; /* or by words */
     bool has_copies; /* of both operands, made before */

@@ -52,7 +52,7 @@ bool md_fa_cuda_row_can_keep(const md_fa_target *target)
     return plan.n_kept > 0;
 }
 
-bool md_fa_cuda_row_has_late(const md_fa_target *target)
+bool md_fa_cuda_row_has_epilogue_loads(const md_fa_target *target)
 {
     md_cg_row_options options = md_fa_cuda_row_options(target, &(md_fa_cuda_row){0});
     uint32_t levels = (UINT32_C(1) << md_fa_stage(target)->row.n_levels) - 1;

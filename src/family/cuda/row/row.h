@@ -43,7 +43,7 @@ bool md_fa_cuda_row_is_short(const md_fa_target *target);
 /** Whether some value is dear enough to be kept. */
 bool md_fa_cuda_row_can_keep(const md_fa_target *target);
 /** Whether there are loads that all rows share and that only stores want. */
-bool md_fa_cuda_row_has_late(const md_fa_target *target);
+bool md_fa_cuda_row_has_epilogue_loads(const md_fa_target *target);
 md_status md_fa_cuda_row_emit(md_kn_source *out, const md_fa_target *target, const md_fa_cuda_row *row);
 void md_fa_cuda_row_envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_cuda_row *row);
 void md_fa_cuda_row_geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_cuda_row *row,

@@ -19,7 +19,7 @@ static const double LOAD_US = 0.008711, STORE_US = 0.115, WARP_US = 0.0001779, B
 static const double LOAD_VECTOR_US = 0.02068, VECTOR_US = 0.001321, THREAD_SLOT_US = 0.0002178,
                     IDLE_VECTOR_US = 0.07224, ROWS_US = 0.009196, STRIDED_US = 0.2531;
 /* What a vector of a thread adds to weights, and to positions, which wait for the one before. */
-static const double LATE_VECTOR_US = 0.1872, ARG_VECTOR_US = 0.03299;
+static const double EPILOGUE_VECTOR_US = 0.1872, ARG_VECTOR_US = 0.03299;
 /* What each vector of a thread beyond so many adds to the whole time where positions are looked for in rows that
  * stay in registers. */
 static const double ARG_HELD_PART = 0.07, ARG_HELD = 4;
@@ -27,7 +27,7 @@ static const double ARG_HELD_PART = 0.07, ARG_HELD = 4;
  * one that is met by three passes, and what a vector of 4-byte elements adds to a thread's time. */
 static const double IDLE_READ_PART = 0.1974, READ_VECTOR_US = 0.06927;
 /* Weights that stores want; such as have to be shifted, each vector of a thread's, and what all of that is at most. */
-static const double LATE_US = 0.08184, SHIFTED_US = 0.3133, SHIFTED_VECTOR_US = 0.2487, SHIFTED_MOST_US = 2.436;
+static const double EPILOGUE_US = 0.08184, SHIFTED_US = 0.3133, SHIFTED_VECTOR_US = 0.2487, SHIFTED_MOST_US = 2.436;
 /* Of loops: a chunk of a row, what each of its vectors adds, merging it, the stores' pass. */
 static const double CHUNK_US = 0.3222, CHUNK_VECTOR_US = 0.03945, MERGE_US = 0.9735, LOOP_STORE_US = 0.4327,
                     LATER_PASS = 0.1024;
@@ -182,7 +182,7 @@ typedef struct launch {
     /* vectors of a thread, chunks of them, places of vectors in vain */
     double rows, n, width, blocks, vectors, turns, idle;
     double sms, resident, waves, bytes, slots;
-    bool has_late;
+    bool has_epilogue_loads;
 } launch;
 
 static void count_launch(launch *l, const md_fa_target *target, const md_fa_cuda_row *row, const int64_t *size)
@@ -201,7 +201,7 @@ static void count_launch(launch *l, const md_fa_target *target, const md_fa_cuda
     md_st_work(&flops, &l->bytes, target->program, target->stage, size);
     l->vectors = fmax(ceil(l->n / (l->width * row->lanes)), 1);
     l->turns = ceil(l->vectors / row->vectors);
-    l->has_late = md_fa_cuda_row_has_late(target);
+    l->has_epilogue_loads = md_fa_cuda_row_has_epilogue_loads(target);
     /* each pass meets them */
     l->idle = fmax(row->vectors - l->vectors, 0) *
               (is_read_once(&st->row) ? IDLE_READ_PART : (st->row.n_levels + st->row.has_elements) / 3.0);
@@ -234,13 +234,13 @@ static double way_us(const launch *l)
     const md_st_row *program = &md_fa_stage(l->target)->row;
     double us = exchanges_us(l) + l->slots / l->blocks / (slots_of_device(l->target) / l->sms) * WAY_PART;
     us += (program->has_elements ? STORE_US : 0) + (l->row->align == MD_FA_CUDA_STRIDED ? STRIDED_US : 0) + LOAD_US;
-    if (l->has_late)
+    if (l->has_epilogue_loads)
         us += l->row->align == MD_FA_CUDA_ALIGNED
-                  ? LATE_US
+                  ? EPILOGUE_US
                   : fmin(SHIFTED_US + SHIFTED_VECTOR_US * fmin(l->vectors, l->row->vectors), SHIFTED_MOST_US);
     if (!l->row->is_resident)
         return us + (program->has_elements ? LOOP_STORE_US : 0);
-    double held = fmin(l->vectors, l->row->vectors), more = l->has_late ? LATE_VECTOR_US * fmax(held - 2, 0) : 0;
+    double held = fmin(l->vectors, l->row->vectors), more = l->has_epilogue_loads ? EPILOGUE_VECTOR_US * fmax(held - 2, 0) : 0;
     more += has_arg(program) ? ARG_VECTOR_US * l->width / 4 * held : 0;
     more += l->row->rows > 1 ? ROWS_US * l->row->rows * l->row->lanes / 32 : 0;
     return us + more +

@@ -44,19 +44,19 @@ static int64_t elements(const md_fa_target *target, const md_fa_config *config)
 }
 
 /* Registers of a thread for one vector: what all passes use, and what only the stores do. */
-static void count_registers(int32_t *all, int32_t *late, const md_fa_target *target, const md_fa_config *config)
+static void count_registers(int32_t *all, int32_t *epilogue, const md_fa_target *target, const md_fa_config *config)
 {
     md_cg_row_options options = options_of(target, config);
     const md_st_row *row = &md_fa_stage(target)->row;
     md_cg_row_plan plan;
     md_cg_row_plan_make(&plan, &options);
     int32_t width = md_fa_cuda_width(target->program, target->stage);
-    *all = *late = 0;
+    *all = *epilogue = 0;
     for (int32_t i = 0; i < plan.n_loads; i++) {
         const md_cg_row_load *load = &plan.load[i];
         int32_t n = width * (int32_t)md_dtype_size(target->program->formula->tensor[load->node->id].dtype) / 4;
-        bool is_late = load->is_shared && !(load->passes & ((UINT32_C(1) << row->n_levels) - 1));
-        *(is_late ? late : all) += MD_MAX(n, 1);
+        bool is_epilogue = load->is_shared && !(load->passes & ((UINT32_C(1) << row->n_levels) - 1));
+        *(is_epilogue ? epilogue : all) += MD_MAX(n, 1);
     }
     int32_t kept = 0; /* in the place of what they are made from */
     for (int32_t i = 0; i < plan.n_kept; i++)
@@ -68,13 +68,13 @@ static void count_registers(int32_t *all, int32_t *late, const md_fa_target *tar
  * need (a config that spills is not built). */
 static int32_t registers_of(const md_fa_target *target, const md_fa_config *config, int32_t early)
 {
-    int32_t all = 0, late = 0, width = md_fa_cuda_width(target->program, target->stage),
+    int32_t all = 0, epilogue = 0, width = md_fa_cuda_width(target->program, target->stage),
             vectors = config->value[VECTORS];
-    count_registers(&all, &late, target, config);
-    int32_t n = OTHER_REGISTERS + 2 * width + vectors * all + (config->value[KEEP] ? early : vectors) * late;
-    n += late > 0 && early > 1 ? 4 * early + vectors + (width > 4 ? 16 : 4) : 0;
+    count_registers(&all, &epilogue, target, config);
+    int32_t n = OTHER_REGISTERS + 2 * width + vectors * all + (config->value[KEEP] ? early : vectors) * epilogue;
+    n += epilogue > 0 && early > 1 ? 4 * early + vectors + (width > 4 ? 16 : 4) : 0;
     /* finding the places of vectors, shifting weights */
-    n += config->value[ALIGN] != MD_FA_CUDA_ALIGNED ? late > 0 ? 12 : 4 : 0;
+    n += config->value[ALIGN] != MD_FA_CUDA_ALIGNED ? epilogue > 0 ? 12 : 4 : 0;
     n += config->value[BLOCKS] > 32 ? 4 : 0;
     n += config->value[KEEP] == 2 ? 2 * vectors : 0;
     for (int32_t i = 0; i < md_fa_stage(target)->row.n_reductions; i++) /* the vector with the best element so far */
@@ -231,11 +231,11 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
 
 /* ---- Weights in shared memory until they are stored with */
 
-typedef struct aside {
+typedef struct staged {
     int32_t pieces; /* of 16 bytes of a vector; 0: weights go through registers */
     int32_t vectors; /* of a thread that have theirs there */
     int64_t bytes; /* of a block */
-} aside;
+} staged;
 
 /* Whether the copies' sizes and the envelope's promises fit each load of weights. */
 static bool is_copied(const md_fa_target *target, const md_cg_row_load *load)
@@ -248,28 +248,28 @@ static bool is_copied(const md_fa_target *target, const md_cg_row_load *load)
            node->arg[node->n_args - 1]->kind == MD_FX_INDEX && bytes % 16 == 0;
 }
 
-static aside aside_of(const md_fa_target *target, const md_fa_config *config)
+static staged staged_of(const md_fa_target *target, const md_fa_config *config)
 {
     md_cg_row_options options = options_of(target, config);
     uint32_t levels = (UINT32_C(1) << md_fa_stage(target)->row.n_levels) - 1;
     int32_t width = md_fa_cuda_width(target->program, target->stage), pieces = 0;
     md_cg_row_plan plan;
     if (!config->value[KEEP] || config->value[ALIGN] != MD_FA_CUDA_ALIGNED)
-        return (aside){0};
+        return (staged){0};
     md_cg_row_plan_make(&plan, &options);
     for (int32_t i = 0; i < plan.n_loads; i++) {
         const md_cg_row_load *load = &plan.load[i];
         if (!load->is_shared || (load->passes & levels))
             continue;
         if (!is_copied(target, load))
-            return (aside){0};
+            return (staged){0};
         pieces += width * (int32_t)md_dtype_size(target->program->formula->tensor[load->node->id].dtype) / 16;
     }
     int64_t one = (int64_t)config->value[THREADS] * pieces * 16,
             room = target->facts->shared_per_sm / config->value[BLOCKS_PER_SM] - 1024;
     room = MD_MIN(room, target->facts->shared_per_block) - OTHER_SHARED;
     int64_t vectors = one > 0 ? MD_MIN(config->value[VECTORS], room / one) : 0;
-    return vectors > 0 ? (aside){pieces, (int32_t)vectors, vectors * one} : (aside){0};
+    return vectors > 0 ? (staged){pieces, (int32_t)vectors, vectors * one} : (staged){0};
 }
 
 static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
@@ -304,15 +304,15 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
     launch->block[0] = config->value[THREADS];
     launch->cluster = config->value[EXCHANGE] == BY_CLUSTER ? c.blocks : 1;
     launch->is_cooperative = config->value[EXCHANGE] == BY_GRID && c.blocks > 1;
-    launch->scratch_bytes = aside_of(target, config).bytes;
+    launch->scratch_bytes = staged_of(target, config).bytes;
     out->launch[1] = *launch; /* BY_LAUNCH */
 }
 
 static void print_defines(md_strbuf *out, const md_fa_target *target, const md_fa_config *config, int32_t phase)
 {
-    int32_t all = 0, late = 0, early = 1;
-    const aside weights = aside_of(target, config);
-    count_registers(&all, &late, target, config);
+    int32_t all = 0, epilogue = 0, early = 1;
+    const staged weights = staged_of(target, config);
+    count_registers(&all, &epilogue, target, config);
     while (early < config->value[VECTORS] && registers_of(target, config, early + 1) <= register_limit(target, config))
         early++;
     const struct {
@@ -328,9 +328,9 @@ static void print_defines(md_strbuf *out, const md_fa_target *target, const md_f
                   {"BLOCKS", config->value[BLOCKS]},
                   {"PHASE", phase},
                   {"KEEP", config->value[KEEP] > 0},
-                  {"ASIDE", weights.pieces},
+                  {"STAGED", weights.pieces},
                   {"EARLY", weights.pieces > 0                                       ? weights.vectors
-                            : late > 0 && config->value[ALIGN] == MD_FA_CUDA_ALIGNED ? early
+                            : epilogue > 0 && config->value[ALIGN] == MD_FA_CUDA_ALIGNED ? early
                                                                                      : 0}};
     for (int32_t i = 0; i < MD_COUNT(define); i++)
         md_strbuf_printf(out, "#define MD_%s %" PRId32 "\n", define[i].name, define[i].value);
@@ -360,7 +360,7 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
 /* The loads come; each further chunk of a slice; weights, such as have to be shifted, and each vector of a thread's;
  * the stores go; what each warp of a block, and of an SM, adds; room for many blocks; strides; a slot of a thread; a
  * vector beyond the slice's end: us. */
-static const double LOAD_US = 0.9256, CHUNK_US = 0.437, CHUNK_VECTOR_US = 0.03247, LATE_US = 0.1115,
+static const double LOAD_US = 0.9256, CHUNK_US = 0.437, CHUNK_VECTOR_US = 0.03247, EPILOGUE_US = 0.1115,
                     SHIFTED_US = 0.2229, SHIFTED_VECTOR_US = 0.04319;
 static const double STORE_US = 0.05317, BARRIER_US = 0.03036, WARP_US = 0.001872, ROOM_US = 1.088e-05,
                     STRIDED_US = 0.2536;
@@ -407,8 +407,8 @@ static double way_us(const md_fa_target *target, const md_fa_config *config, con
     double meeting =
         c->blocks > 1 ? MEETING_US[(int32_t)exchange] + WIDER_US[(int32_t)exchange] * log2(c->blocks) : ALONE_US;
     double us = LOAD_US + meeting * (is_online(target) ? 1 : row->n_levels);
-    if (md_fa_cuda_row_has_late(target))
-        us += config->value[ALIGN] == MD_FA_CUDA_ALIGNED ? LATE_US
+    if (md_fa_cuda_row_has_epilogue_loads(target))
+        us += config->value[ALIGN] == MD_FA_CUDA_ALIGNED ? EPILOGUE_US
                                                          : SHIFTED_US + SHIFTED_VECTOR_US * config->value[VECTORS];
     us += (row->has_elements ? STORE_US : 0) + BARRIER_US * threads / 32 +
           WARP_US * threads / 32 * fmin((double)c->blocks * (double)c->groups / sms, resident);
@@ -457,7 +457,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     double memory = fmax(bytes, 1) / rate * ACCESS_COST[config->value[ALIGN]] * md_fa_cuda_row_apart(target) / RATE;
     slots *= (double)c.rows * n * ACCESS_SLOTS[config->value[ALIGN]];
     memory *= (1 + AGAIN_PART * again_of(target, config)) / fmin(1, busy * SM_BURST);
-    if (config->value[ALIGN] != MD_FA_CUDA_ALIGNED && md_fa_cuda_row_has_late(target) &&
+    if (config->value[ALIGN] != MD_FA_CUDA_ALIGNED && md_fa_cuda_row_has_epilogue_loads(target) &&
         md_fa_cuda_width(target->program, target->stage) > 4)
         memory *= SHIFTED_PART;
     double instructions = slots / ((facts->gflops > 0 ? facts->gflops : 10000.0) * 1e3 / 2 * SLOT_PART * busy);

@@ -17,9 +17,9 @@ enum {
     DOWN = COLUMN_THREADS / ACROSS,
     WAVES = 4
 };
-/* Tiles whose notes fit into the stream's counters, and where those begin there, in units (cuda/scan_split.cu,
+/* Tiles whose states fit into the stream's counters, and where those begin there, in units (cuda/scan_split.cu,
  * md_head in front). */
-enum { COUNTED = 65535, COUNTERS = 16, NOTE_BYTES = 16 };
+enum { COUNTED = 65535, COUNTERS = 16, STATE_BYTES = 16 };
 enum { OTHER_SHARED = 2048 }; /* of a block, besides its ring */
 /* Of rings, as seen on an H200: against the rate of copies; bytes of a ring that keep memory busy; the first tiles
  * and the last; a turn of 512 threads, what as many more add, and 4096 elements of the tile. */
@@ -229,7 +229,7 @@ static void place(md_kn_plan_geometry *out, const md_fa_target *target, const md
         set_blocks(&out->launch[1], is_ring(config) ? side_by_side(target, tiles) : tiles, config);
         out->launch[1].is_cooperative = is_ring(config);
         out->launch[1].scratch_bytes = shared_bytes(target, config);
-        out->workspace_bytes = in_workspace * NOTE_BYTES;
+        out->workspace_bytes = in_workspace * STATE_BYTES;
     } else {
         set_blocks(&out->launch[0], tiles, config);
         set_blocks(&out->launch[1], tiles > 0 ? s.rows : 0, config);

@@ -9,7 +9,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { SIDE = 128 }; /* of a block of tiles; host/turned.c gets it as MD_SIDE */
+enum { SIDE = 128 }; /* of a block of tiles; host/transpose.c gets it as MD_SIDE */
 
 /* ---- What to turn */
 
@@ -19,7 +19,7 @@ typedef struct finder {
 } finder;
 
 /* All subscripts are different plain indices, the lane's among them, and the last is an outer one. */
-static bool is_turned(const md_st_stage *st, const md_fx_formula *f, const md_fx_node *n)
+static bool is_transposed(const md_st_stage *st, const md_fx_formula *f, const md_fx_node *n)
 {
     bool has_lane = false;
     if (n->kind != MD_FX_LOAD || n->n_args < 2)
@@ -45,7 +45,7 @@ static bool note(void *user, const md_fx_node *n)
     finder *s = user;
     const md_st_stage *st = md_fa_stage(s->target);
     md_fa_transpose *t = s->out;
-    if (!is_turned(st, s->target->program->formula, n) || t->n == MD_FA_MAX_TURNED)
+    if (!is_transposed(st, s->target->program->formula, n) || t->n == MD_FA_MAX_TRANSPOSED)
         return true;
     int32_t last = n->arg[n->n_args - 1]->id;
     if (t->n > 0 && last != t->index)
@@ -207,7 +207,7 @@ static void print_sizes(writer *w)
     char size[32];
     md_strbuf_printf(&w->text, "MD_INLINE int64_t md_lanes(const md_params *p)\n{\n(void)p;\nreturn %s;\n}\n",
                      md_cg_size(size, program, w->stage->axis));
-    md_strbuf_printf(&w->text, "MD_INLINE int64_t md_turns(const md_params *p)\n{\n(void)p;\nreturn %s;\n}\n",
+    md_strbuf_printf(&w->text, "MD_INLINE int64_t md_transposed_size(const md_params *p)\n{\n(void)p;\nreturn %s;\n}\n",
                      md_cg_size(size, program, w->transpose.index));
 }
 
@@ -239,7 +239,7 @@ static md_status assemble(md_kn_launch_source *launch, writer *w, bool is_stream
     md_strbuf_add(&params, md_strbuf_text(&w->text));
     if (status == MD_OK)
         status = defines.failed || params.failed ? md_fail_memory()
-                                                 : md_cg_assemble(&launch->text, MD_DEV_HOST, "host/turned.c",
+                                                 : md_cg_assemble(&launch->text, MD_DEV_HOST, "host/transpose.c",
                                                                   md_strbuf_text(&defines), md_strbuf_text(&params));
     md_strbuf_finish(&defines);
     md_strbuf_finish(&params);

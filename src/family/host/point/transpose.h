@@ -5,12 +5,12 @@
 
 #include "family/family.h"
 
-enum { MD_FA_MAX_TURNED = 3 };
+enum { MD_FA_MAX_TRANSPOSED = 3 };
 
 typedef struct md_fa_transpose {
     int32_t index; /* the outer index that tiles run over besides the lanes */
     int32_t n;
-    const md_fx_node *load[MD_FA_MAX_TURNED];
+    const md_fx_node *load[MD_FA_MAX_TRANSPOSED];
 } md_fa_transpose;
 
 /** False where nothing is to be turned: no load has its last axis along another index while the lanes run along a

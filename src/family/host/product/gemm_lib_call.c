@@ -148,15 +148,15 @@ static void multiply_plainly(md_dtype type, const matrix *a, const matrix *b, co
 static void multiply(md_dtype type, const matrix *a, const matrix *b, const matrix *c)
 {
     int64_t lda, ldb, ldc;
-    bool a_turned, b_turned, c_turned;
-    if (!leading(&lda, &a_turned, a) || !leading(&ldb, &b_turned, b) || !leading(&ldc, &c_turned, c) ||
+    bool a_transposed, b_transposed, c_transposed;
+    if (!leading(&lda, &a_transposed, a) || !leading(&ldb, &b_transposed, b) || !leading(&ldc, &c_transposed, c) ||
         a->columns == 0) {
         multiply_plainly(type, a, b, c);
         return;
     }
-    CBLAS_ORDER order = c_turned ? CblasColMajor : CblasRowMajor;
-    CBLAS_TRANSPOSE ta = a_turned != c_turned ? CblasTrans : CblasNoTrans,
-                    tb = b_turned != c_turned ? CblasNoTrans : CblasTrans;
+    CBLAS_ORDER order = c_transposed ? CblasColMajor : CblasRowMajor;
+    CBLAS_TRANSPOSE ta = a_transposed != c_transposed ? CblasTrans : CblasNoTrans,
+                    tb = b_transposed != c_transposed ? CblasNoTrans : CblasTrans;
     int m = (int)c->rows, n = (int)c->columns, k = (int)a->columns;
     if (type == MD_F32)
         cblas_sgemm(order, ta, tb, m, n, k, 1.0F, (const float *)(void *)a->data, (int)lda,

@@ -1,8 +1,8 @@
 /* The end of a product: sums in shared memory become results, vector by vector, through the stage's epilogue; or,
  * where K is split, partial sums in the workspace. md_config.h: MD_SPLIT (slices of K; 1: none), MD_WRAPS (columns
  * are several indices). md_expr.h: md_points_*, md_epilogue, md_epilogue_room as src/codegen/product.h says. */
-#ifndef MD_CUDA_GEMM_SLAB_H
-#define MD_CUDA_GEMM_SLAB_H
+#ifndef MD_CUDA_GEMM_EPILOGUE_H
+#define MD_CUDA_GEMM_EPILOGUE_H
 
 /* Where a block works. */
 typedef struct md_place {
@@ -88,7 +88,7 @@ MD_INLINE void md_finish(const md_params *p, int64_t batch, int64_t row, int64_t
 }
 
 /* `rows` x `columns` sums of a tile; c1: of the second product. For `threads` threads that have met before. */
-MD_INLINE void md_slab(const md_params *p, const md_acc *c0, const md_acc *c1, int pitch, md_place at, int rows,
+MD_INLINE void md_store_tile(const md_params *p, const md_acc *c0, const md_acc *c1, int pitch, md_place at, int rows,
                        int columns, int thread, int threads)
 {
     const int64_t all_rows = md_points_rows(p), all_columns = md_points_columns(p);

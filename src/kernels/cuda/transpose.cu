@@ -1,13 +1,13 @@
 /* Elementwise stages that read some tensor across: a block is a tile of MD_TILE lanes by MD_TILE positions of the
  * tensor's last index. Its vectors are read along one, put into shared memory, and taken out along the other. Rows
- * of a tile are an odd number of words apart. MD_ASKEW: where tensors lie askew, each row of the output begins up to
+ * of a tile are an odd number of words apart. MD_UNALIGNED: where tensors lie askew, each row of the output begins up to
  * MD_VL - 1 lanes in front of the tile, at a boundary of 16 bytes, so that stores stay whole; the tile has MD_VL
  * rows more for that. MD_VL may be 1: then nothing lies askew.
  *
- * md_config.h: MD_VL, MD_THREADS, MD_TILE, MD_ASKEW. md_expr.h: md_params, md_lanes(p), md_turns(p), md_points(p),
+ * md_config.h: MD_VL, MD_THREADS, MD_TILE, MD_UNALIGNED. md_expr.h: md_params, md_lanes(p), md_transposed_size(p), md_points(p),
  * md_has_vectors(p), md_at and md_find(p, point); md_ahead(p, at, turn): lanes from the beginning of the output's
- * row to its next boundary (MD_ASKEW); md_turned: a vector of each turned load; MD_EACH_TURNED(F): F(number, dtype)
- * for each; md_fetch_turned(p, at, lane, turn, turned, n); md_elem, md_fetch(p, at, lane, turn, elem, n): what is
+ * row to its next boundary (MD_UNALIGNED); md_transposed: a vector of each turned load; MD_EACH_TRANSPOSED(F): F(number, dtype)
+ * for each; md_fetch_transposed(p, at, lane, turn, turned, n); md_elem, md_fetch(p, at, lane, turn, elem, n): what is
  * read along the lanes; md_out(p, at, lane, turn, elem, turned, n). */
 #include "md_config.h"
 #include "prelude.h"
@@ -16,10 +16,10 @@
 #define MD_ROW_VECTORS (MD_TILE / MD_VL)
 #define MD_EACH_THREAD (MD_TILE * MD_ROW_VECTORS / MD_THREADS)
 #define MD_EACH_ROWS (MD_THREADS / MD_ROW_VECTORS)
-#ifndef MD_ASKEW
-#define MD_ASKEW 0
+#ifndef MD_UNALIGNED
+#define MD_UNALIGNED 0
 #endif
-#define MD_TILE_ROWS (MD_TILE + (MD_ASKEW ? MD_VL : 0))
+#define MD_TILE_ROWS (MD_TILE + (MD_UNALIGNED ? MD_VL : 0))
 
 /* Words from one row of a tile to the next, and of a tile. */
 template <class S> MD_INLINE constexpr int md_pitch() { return MD_TILE * (int)sizeof(typename S::E) / 4 + 1; }
@@ -58,13 +58,13 @@ MD_INLINE void md_do_tile(const md_params *p, const md_at &at, int64_t lane, int
                           K kind)
 {
     uint32_t *const shared = (uint32_t *)md_shared;
-    md_turned turned[MD_EACH_THREAD];
+    md_transposed turned[MD_EACH_THREAD];
     md_elem elem[MD_EACH_THREAD];
     MD_FOR (i, MD_EACH_THREAD) {
         const int v = (int)threadIdx.x + i * MD_THREADS, row = v / MD_ROW_VECTORS, column = v % MD_ROW_VECTORS * MD_VL;
         const auto n = md_limit(kind, turn + column, turns, lane + row < lanes);
         if (md_has_some(n))
-            md_fetch_turned(p, at, lane + row, turn + column, &turned[i], n);
+            md_fetch_transposed(p, at, lane + row, turn + column, &turned[i], n);
     }
     MD_FOR (i, MD_EACH_THREAD) {
         const int v = (int)threadIdx.x + i * MD_THREADS, row = v / MD_ROW_VECTORS, column = v % MD_ROW_VECTORS * MD_VL;
@@ -76,37 +76,37 @@ MD_INLINE void md_do_tile(const md_params *p, const md_at &at, int64_t lane, int
         const int v = (int)threadIdx.x + i * MD_THREADS, row = v / MD_ROW_VECTORS, column = v % MD_ROW_VECTORS * MD_VL;
         uint32_t *tile = shared;
 #define MD_PUT(k, T) md_tile_put<md_t_##T>(tile, row, column, turned[i].l##k), tile += md_tile_words<md_t_##T>();
-        MD_EACH_TURNED(MD_PUT)
+        MD_EACH_TRANSPOSED(MD_PUT)
     }
     __syncthreads();
     MD_FOR (i, MD_EACH_THREAD) {
         const int v = (int)threadIdx.x + i * MD_THREADS, row = v / MD_ROW_VECTORS, column = v % MD_ROW_VECTORS * MD_VL;
         const auto n = md_limit(kind, lane + column, lanes, turn + row < turns);
         const uint32_t *tile = shared;
-        md_turned back;
+        md_transposed back;
 #define MD_GET(k, T) back.l##k = md_tile_get<md_t_##T>(tile, column, row), tile += md_tile_words<md_t_##T>();
-        MD_EACH_TURNED(MD_GET)
+        MD_EACH_TRANSPOSED(MD_GET)
         if (md_has_some(n))
             md_out(p, at, lane + column, turn + row, &elem[i], &back, n);
     }
 }
 
-#if MD_ASKEW
+#if MD_UNALIGNED
 /* The same where tensors lie askew: a vector of a thread at a time, as many threads hide what is waited for. */
-MD_INLINE void md_do_askew(const md_params *p, const md_at &at, int64_t lane, int64_t turn, int64_t lanes,
+MD_INLINE void md_do_unaligned(const md_params *p, const md_at &at, int64_t lane, int64_t turn, int64_t lanes,
                            int64_t turns)
 {
     const int first = (int)threadIdx.x / MD_ROW_VECTORS, column = (int)threadIdx.x % MD_ROW_VECTORS * MD_VL;
     MD_ROLLED for (int row = first; row < MD_TILE_ROWS; row += MD_EACH_ROWS)
     {
-        md_turned turned;
+        md_transposed turned;
         uint32_t *tile = (uint32_t *)md_shared;
         const int64_t x = lane - MD_VL + row;
         const md_span n = md_clip<int64_t>(turn + column, x >= 0 && x < lanes ? turns : 0);
         if (n.hi > n.lo) {
-            md_fetch_turned(p, at, x, turn + column, &turned, n);
+            md_fetch_transposed(p, at, x, turn + column, &turned, n);
 #define MD_PUT_ONE(k, T) md_tile_put<md_t_##T>(tile, row, column, turned.l##k), tile += md_tile_words<md_t_##T>();
-            MD_EACH_TURNED(MD_PUT_ONE)
+            MD_EACH_TRANSPOSED(MD_PUT_ONE)
         }
     }
     __syncthreads();
@@ -117,10 +117,10 @@ MD_INLINE void md_do_askew(const md_params *p, const md_at &at, int64_t lane, in
         if (n.hi > n.lo) {
             const uint32_t *tile = (const uint32_t *)md_shared;
             md_elem elem;
-            md_turned back;
+            md_transposed back;
             md_fetch(p, at, lane + place, turn + row, &elem, n);
 #define MD_GET_ONE(k, T) back.l##k = md_tile_get<md_t_##T>(tile, place + MD_VL, row), tile += md_tile_words<md_t_##T>();
-            MD_EACH_TURNED(MD_GET_ONE)
+            MD_EACH_TRANSPOSED(MD_GET_ONE)
             md_out(p, at, lane + place, turn + row, &elem, &back, n);
         }
     }
@@ -131,7 +131,7 @@ MD_INLINE void md_do_askew(const md_params *p, const md_at &at, int64_t lane, in
 MD_EXPORT void __launch_bounds__(MD_THREADS, 1) md_kernel(const __grid_constant__ md_params p)
 {
     MD_IF_EMPTY_RETURN;
-    const int64_t lanes = md_lanes(&p), turns = md_turns(&p);
+    const int64_t lanes = md_lanes(&p), turns = md_transposed_size(&p);
     const uint32_t across = (uint32_t)((lanes + MD_TILE - 1) / MD_TILE),
                    down = (uint32_t)((turns + MD_TILE - 1) / MD_TILE);
     uint32_t x = blockIdx.x, y = blockIdx.y, z = blockIdx.z;
@@ -141,10 +141,10 @@ MD_EXPORT void __launch_bounds__(MD_THREADS, 1) md_kernel(const __grid_constant_
     }
     const int64_t lane = (int64_t)x * MD_TILE, turn = (int64_t)y * MD_TILE;
     const md_at at = md_find(&p, z);
-#if MD_ASKEW
+#if MD_UNALIGNED
     if (!md_has_vectors(&p)) { /* the block of a row's last tile has what lies behind it, too */
         MD_ROLLED for (int64_t from = lane; from < lanes + MD_VL - 1 && (from == lane || x + 1 == across);
-                       from += MD_TILE) md_do_askew(&p, at, from, turn, lanes, turns);
+                       from += MD_TILE) md_do_unaligned(&p, at, from, turn, lanes, turns);
         return;
     }
 #endif

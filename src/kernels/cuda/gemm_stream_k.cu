@@ -1,13 +1,13 @@
-/* The launch after a product in equal runs (gemm_stream.h): tiles that several blocks have parts of are added up in
+/* The launch after a product in equal runs (gemm_stream_k.h): tiles that several blocks have parts of are added up in
  * the order of the blocks, so that results do not depend on who was first, and go through the epilogue. Each tile
  * has MD_PARTS blocks, or, where there are fewer boundaries between two runs than tiles, each boundary has, and
  * those of the first one in a tile do its work. md_config.h: MD_VL 4, MD_SPLIT 1, MD_PRODUCTS 1, MD_WRAPS,
- * MD_THREADS, MD_PARTS, MD_RASTER and what gemm_stream.h says. */
+ * MD_THREADS, MD_PARTS, MD_RASTER and what gemm_stream_k.h says. */
 #include "md_config.h"
 #include "prelude.h"
 #include "md_expr.h"
-#include "gemm_slab.h"
-#include "gemm_stream.h"
+#include "gemm_epilogue.h"
+#include "gemm_stream_k.h"
 
 enum { ROWS = MD_BM / MD_PARTS, AT_ONCE = 8 /* parts that are asked for before the first one is needed */ };
 

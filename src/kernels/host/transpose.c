@@ -1,7 +1,7 @@
 /* Elementwise stages that read some tensor across: blocks of MD_SIDE lanes by MD_SIDE positions of the tensor's last
  * index, in tiles of MD_VL x MD_VL that are read along one and written along the other.
  *
- * md_expr.h: md_params, md_lanes(p), md_turns(p), md_tile(p, point, lane, n_lanes, turn, n_turns). */
+ * md_expr.h: md_params, md_lanes(p), md_transposed_size(p), md_tile(p, point, lane, n_lanes, turn, n_turns). */
 #include "md_config.h"
 #include "prelude.h"
 #include "transpose.h"
@@ -37,7 +37,7 @@ static void md_block(const md_params *p, int64_t point, int64_t lane, int64_t la
 
 MD_EXPORT void md_kernel(const md_params *p, int64_t first, int64_t last, void *scratch)
 {
-    const int64_t lanes = md_lanes(p), turns = md_turns(p);
+    const int64_t lanes = md_lanes(p), turns = md_transposed_size(p);
     const int64_t across = (lanes + MD_SIDE - 1) / MD_SIDE, down = (turns + MD_SIDE - 1) / MD_SIDE;
     (void)scratch;
     for (int64_t b = first; b < last; b++) {

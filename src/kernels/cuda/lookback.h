@@ -4,17 +4,17 @@
 #define MD_CUDA_NOTES_H
 
 #ifndef MD_COUNTED
-#define MD_COUNTED 65535 /* tiles whose notes lie in the stream's counters */
+#define MD_COUNTED 65535 /* tiles whose states lie in the stream's counters */
 #endif
 
 enum { MD_PARTIAL = 1, MD_COMPLETE = 2 };
 
-struct md_note {
+struct md_tile_state {
     MD_TOTAL total;
     uint64_t state;
 };
 
-/* In front of the notes. */
+/* In front of the states. */
 struct md_head {
     uint64_t epoch;
     unsigned started, done;
@@ -29,16 +29,16 @@ MD_INLINE void md_from_bits(float &v, uint64_t b) { v = md_f32((uint32_t)b); }
 MD_INLINE void md_from_bits(int64_t &v, uint64_t b) { v = (int64_t)b; }
 MD_INLINE void md_from_bits(int &v, uint64_t b) { v = (int)b; }
 
-MD_INLINE void md_note_store(char *at, MD_TOTAL total, uint64_t state)
+MD_INLINE void md_tile_state_store(char *at, MD_TOTAL total, uint64_t state)
 {
     asm volatile("{ .reg .b128 w; mov.b128 w, {%1, %2}; st.relaxed.gpu.global.b128 [%0], w; }" ::"l"(at),
                  "l"(md_bits_of(total)), "l"(state)
                  : "memory");
 }
 
-MD_INLINE md_note md_note_load(const char *at)
+MD_INLINE md_tile_state md_tile_state_load(const char *at)
 {
-    md_note n;
+    md_tile_state n;
     uint64_t bits;
     asm volatile("{ .reg .b128 w; ld.relaxed.gpu.global.b128 w, [%2]; mov.b128 {%0, %1}, w; }"
                  : "=l"(bits), "=l"(n.state)
@@ -48,12 +48,12 @@ MD_INLINE md_note md_note_load(const char *at)
     return n;
 }
 
-/* Where the notes of this launch lie, and what their states count from: the stream's counters hold those of
- * MD_COUNTED tiles, and the number of launches in front of this one keeps old notes apart from new ones; more tiles
- * have notes in the workspace, which an empty launch clears. */
+/* Where the states of this launch lie, and what their states count from: the stream's counters hold those of
+ * MD_COUNTED tiles, and the number of launches in front of this one keeps old states apart from new ones; more tiles
+ * have states in the workspace, which an empty launch clears. */
 struct md_board {
     md_head *head;
-    char *notes;
+    char *states;
     uint64_t base;
 };
 

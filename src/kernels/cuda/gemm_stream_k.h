@@ -1,7 +1,7 @@
 /* Products whose blocks all have as much to do, whatever the number of tiles: the steps of all tiles stand in one
  * row, and each block takes an equal run of them. A tile that lies in one run is finished there; of others each
  * block stores its part, and the launch that follows adds the parts in the order of the blocks. md_config.h: MD_BM,
- * MD_BN, MD_STREAM (blocks at most). md_expr.h: md_points_*. */
+ * MD_BN, MD_STREAM_K (blocks at most). md_expr.h: md_points_*. */
 #ifndef MD_CUDA_GEMM_STREAM_H
 #define MD_CUDA_GEMM_STREAM_H
 
@@ -21,7 +21,7 @@ MD_INLINE md_stream md_stream_of(const md_params *p)
     s.units = s.units > 0 ? s.units : 1;
     s.tiles = md_points_batch(p) * down * across;
     s.all = s.tiles * s.units;
-    s.blocks = md_least(MD_STREAM, s.all);
+    s.blocks = md_least(MD_STREAM_K, s.all);
     return s;
 }
 
