@@ -133,7 +133,7 @@ void md_cg_rp_cuda_elements(md_cg_row_printer *rp)
             md_strbuf_printf(out, "md_hide(elem->l%" PRId32 ");\n", i);
     md_strbuf_add(out, "}\n");
     print_fetch(rp, "md_fetch", FETCH_EARLY, 0);
-    print_fetch(rp, "md_fetch_late", FETCH_EPILOGUE, 0);
+    print_fetch(rp, "md_fetch_epilogue", FETCH_EPILOGUE, 0);
     print_fetch(rp, "md_fetch_body", FETCH_PASSES, all_levels(rp));
     print_fetch(rp, "md_fetch_out", FETCH_PASSES, UINT32_C(1) << n_levels);
     for (int32_t l = 0; l < n_levels; l++) {
