@@ -6,6 +6,7 @@
 #if MD_HAVE_CUDA
 #include "api/context.h"
 #include "base/clock.h"
+#include "base/sort.h"
 #include "device/cuda/internal.h"
 #include "support/or_exit.h"
 
@@ -17,12 +18,6 @@ enum { LIVE = 40 };
 static md_context *context;
 static cudaStream_t stream;
 static md_op *op[LIVE];
-
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
 
 /* The time of the first call, and of the fourth. */
 static void time_shape(double *first_ns, double *warm_ns, void *memory, uint32_t seed)
@@ -64,8 +59,8 @@ static void run(long n)
         time_shape(&first_ns, &warm[k], memory, seed);
         difference[k] = first_ns - warm[k];
     }
-    qsort(difference, (size_t)n, sizeof *difference, by_value);
-    qsort(warm, (size_t)n, sizeof *warm, by_value);
+    md_sort_doubles(difference, (size_t)n);
+    md_sort_doubles(warm, (size_t)n);
     printf("{\"case\": \"new shapes, %d ops\", \"n\": %ld, \"over_warm_us_p50\": %.2f, \"p90\": %.2f, \"p99\": %.2f, "
            "\"max\": %.2f, \"warm_us\": %.2f, \"emitted\": %llu}\n",
            LIVE, n, difference[n / 2] / 1e3, difference[n * 9 / 10] / 1e3, difference[n * 99 / 100] / 1e3,

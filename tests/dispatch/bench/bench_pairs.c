@@ -17,6 +17,7 @@
 #if MD_HAVE_CUDA
 #include "api/context.h"
 #include "base/clock.h"
+#include "base/sort.h"
 #include "dispatch/bench/bare.h"
 #include "dispatch/bench/cuda_calls.h"
 #include "dispatch/support/stub.h"
@@ -104,16 +105,10 @@ static inline uint64_t call(const item *x, int set)
     return spent;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static void report(const char *name, what w, double *difference, double *raw, long n, uint64_t slow_calls)
 {
-    qsort(difference, (size_t)n, sizeof *difference, by_value);
-    qsort(raw, (size_t)n, sizeof *raw, by_value);
+    md_sort_doubles(difference, (size_t)n);
+    md_sort_doubles(raw, (size_t)n);
     const long half = (long)(0.98 * sqrt((double)n)) + 1;
     printf("{\"case\": \"%s\", \"what\": \"%s\", \"pairs\": %ld, \"over_ns\": %.1f, \"lo\": %.1f, \"hi\": %.1f, "
            "\"p10\": %.1f, \"p90\": %.1f, \"raw_ns\": %.1f, \"slow_calls\": %.5f}\n",
