@@ -83,7 +83,7 @@ static md_status choose_stage(md_ds_plan *plan, md_ds_op *op, int32_t stage, md_
         const readiness state = readiness_of(c->variant[wished], query.shape);
         if (state == READY)
             return MD_OK;
-        const bool waits = effort == MD_DS_BEST || (state == LOADS && query.call); /* who measured has run it */
+        const bool waits = effort == MD_DS_BEST || (state == LOADS && query.call); /* measuring has loaded it */
         if (!waits && stand_in(&stage_plan->pick, op, stage, &query, wished)) {
             if (state == BUILDS || start_load(op, c->variant[wished], query.shape)) {
                 stage_plan->wished = wished;
@@ -94,7 +94,7 @@ static md_status choose_stage(md_ds_plan *plan, md_ds_op *op, int32_t stage, md_
         if (state == LOADS && waits)
             (void)md_bd_variant_load(c->variant[wished], query.shape, MD_BD_LOAD_WAIT);
         if (state == LOADS && md_ds_fits(c, wished, &query)) {
-            stage_plan->pick = best; /* loaded; or nothing else can serve, and the call itself loads */
+            stage_plan->pick = best; /* it is loaded now; or no other variant fits, and the call loads it */
             return MD_OK;
         }
         if (state == LOADS)
