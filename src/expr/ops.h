@@ -38,7 +38,7 @@ typedef struct md_fx_op_row {
     md_fx_rounding rounding;
     bool is_math; /* of reals: defined by math.h of the kernels */
     bool is_whole; /* gives whole numbers: of an integer it is the integer itself */
-    bool flushes; /* results below 2^-120 may come out as 0 */
+    bool flushes; /* results below 2^-119 may come out as 0 */
     bool cancels; /* an absolute error of 4 * 2^-24 * min(|a|, 16) comes on top */
     bool has_poles; /* jumps at poles, which are more than 1 apart; rising between them */
     double slots; /* host vector instructions; 0 where units counts */

@@ -45,7 +45,7 @@ MD_OUTLINE uint64_t md_m_reduce_huge_f(float x)
         p -= 0x4000000000000000ULL;
         q++;
     }
-    const float r = (float)((double)(int64_t)p * 3.4061215800304283e-19); /* pi/2 * 2^-62 */
+    const float r = (float)((double)(int64_t)p * 3.4061215800865545e-19); /* pi/2 * 2^-62 */
     return (uint64_t)(uint32_t)((int)u < 0 ? -q : q) << 32 | md_u32((int)u < 0 ? -r : r);
 }
 MD_INLINE md_turns_f md_m_reduce_f(float x)
@@ -94,7 +94,7 @@ MD_INLINE md_turns_d md_m_reduce_huge_d(double x)
         low = 0 - low;
         q++;
     }
-    double scale = 3.4061215800304283e-19; /* pi/2 * 2^-62 */
+    double scale = 3.4061215800865545e-19; /* pi/2 * 2^-62 */
     if (high == 0) {
         high = low;
         low = 0;
