@@ -1,3 +1,4 @@
+/* A small hash map from pairs of pointers and a tag to a pointer, with open addressing. */
 #include "expr/memo.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* Short memory in the functions of base. */
 #include "support/check.h"
 #include "support/fault.h"
 

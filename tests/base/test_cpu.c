@@ -1,3 +1,4 @@
+/* Facts of the processor, and the flags that the compiler gets for them. */
 #include "support/check.h"
 
 #include "base/cpu.h"

@@ -1,3 +1,4 @@
+/* Element types: names, sizes, conversions and rounding. */
 #include "support/check.h"
 
 #include "base/dtype.h"

@@ -1,3 +1,4 @@
+/* Environment variables: numbers, texts, and what is refused. */
 #include "support/check.h"
 
 #include "base/env.h"

@@ -1,3 +1,4 @@
+/* Files, temporary folders, and running programs. */
 #include "support/check.h"
 
 #include "base/clock.h"

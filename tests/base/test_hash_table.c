@@ -1,3 +1,4 @@
+/* Hashes and hash tables. */
 #include "support/check.h"
 
 #include "base/hash.h"

@@ -1,3 +1,4 @@
+/* Background jobs of the process. */
 #include "support/check.h"
 
 #include "base/task/pool.h"

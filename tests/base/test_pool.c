@@ -1,3 +1,4 @@
+/* The thread pool. */
 #include "support/check.h"
 
 #include "base/task/pool.h"

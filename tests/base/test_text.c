@@ -1,3 +1,4 @@
+/* Growing texts, arenas, statuses, logs and embedded files. */
 #include "support/check.h"
 
 #include "base/arena.h"

@@ -1,3 +1,4 @@
+/* Trace files. */
 #include "support/check.h"
 
 #include "base/clock.h"

@@ -1,3 +1,4 @@
+/* A family written by hand, for tests of building and tuning. */
 #include "build/toy.h"
 
 #include "base/status.h"
@@ -176,7 +177,7 @@ void toy_init(toy *out, const md_dev_facts *facts)
     out->target = (md_fa_target){.program = &out->program, .stage = 0, .facts = facts};
 }
 
-void toy_call(md_kn_call *call, md_kn_shape *shape, const toy *t, float *y, const float *x, int64_t n, double c)
+void toy_call(md_kn_call *call, md_kn_shape *shape, const toy *t, float *y, const float *x, int64_t n)
 {
     memset(shape, 0, sizeof *shape);
     memset(call, 0, sizeof *call);
@@ -189,7 +190,7 @@ void toy_call(md_kn_call *call, md_kn_shape *shape, const toy *t, float *y, cons
     call->shape = shape;
     call->data[Y] = y;
     call->data[X] = (void *)(uintptr_t)x;
-    call->scalar[0].d = c;
+    call->scalar[0].d = 1.0;
     call->scalar[1].d = 1.0;
     call->program = &t->program;
     call->stage = &t->program.stage[0];

@@ -33,6 +33,6 @@ md_fa_config toy_config(int32_t kind, int32_t salt);
 /** On the fake device: texts emitted now take so long a launch, in us; 0: no time. */
 extern int32_t toy_slow_us;
 /** A call Y = X * c on n elements. */
-void toy_call(md_kn_call *call, md_kn_shape *shape, const toy *t, float *y, const float *x, int64_t n, double c);
+void toy_call(md_kn_call *call, md_kn_shape *shape, const toy *t, float *y, const float *x, int64_t n);
 
 #endif

@@ -1,3 +1,4 @@
+/* The gate of GPU kernels: launches at the hints' sizes must be within the limits of the GPU. */
 #include "gate.h"
 
 #include "base/status.h"

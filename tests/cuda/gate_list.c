@@ -1,3 +1,4 @@
+/* The gate of GPU kernels: the ops and the variants that it compiles. */
 #include "gate.h"
 
 #include "support/check.h"

@@ -1,3 +1,4 @@
+/* Calls of ops whose values depend on their place in the tensor only, not on where the batch begins. */
 #include "numeric/case.h"
 
 #include "support/check.h"
@@ -100,16 +101,16 @@ static void free_names(md_arg_info *info)
         free((char *)info->dim[a]);
 }
 
-void numeric_call_make(numeric_call *out, md_context *context, md_op *op, const numeric_case *c, int64_t first,
-                       int64_t batch, size_t offset)
+void numeric_call_make(numeric_call *out, md_context *context, md_op *op, const numeric_case *c, numeric_part part)
 {
+    const size_t offset = part.offset;
     char sizes[256];
-    *out = (numeric_call){.context = context, .first = first, .n = md_op_n_args(op)};
+    *out = (numeric_call){.context = context, .first = part.first, .n = md_op_n_args(op)};
     assert_true(out->n <= NUMERIC_MAX_ARGS);
     size_t used = (size_t)snprintf(sizes, sizeof sizes, "%s", c->sizes);
     for (const char *at = c->batch; *at; at += strcspn(at, " "), at += *at == ' ')
         used += (size_t)snprintf(sizes + used, sizeof sizes - used, "%s%.*s=%lld", used ? ", " : "",
-                                 (int)strcspn(at, " "), at, (long long)batch);
+                                 (int)strcspn(at, " "), at, (long long)part.n);
     for (int32_t i = 0; i < out->n; i++) {
         md_tensor *t = &out->tensor[i];
         assert_ok(md_op_arg(&out->info[i], op, i));

@@ -27,10 +27,14 @@ typedef struct numeric_call {
     int64_t first; /* of all batch dims */
 } numeric_call;
 
-/** Arguments for `batch` points along each batch dim, from `first` on. `offset` bytes: by which data lies behind a
- * boundary of 256. Fails the test on errors. */
-void numeric_call_make(numeric_call *out, md_context *context, md_op *op, const numeric_case *c, int64_t first,
-                       int64_t batch, size_t offset);
+/* Which part of the batch a call takes, and how its data lies. */
+typedef struct numeric_part {
+    int64_t first, n; /* points along each batch dim */
+    size_t offset; /* bytes between a boundary of 256 and the data */
+} numeric_part;
+
+/** Arguments for a part of the batch. Fails the test on errors. */
+void numeric_call_make(numeric_call *out, md_context *context, md_op *op, const numeric_case *c, numeric_part part);
 void numeric_call_free(numeric_call *call);
 /** Calls, waits, and copies outputs into the images. Inputs that are outputs, too, start afresh. */
 void numeric_call_run(numeric_call *call, md_op *op);

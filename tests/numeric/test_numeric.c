@@ -82,11 +82,11 @@ static void a_batch_changes_no_bits(void **state)
         uint64_t start = md_clock_ns();
         md_op *op = open_op(c, x, (md_op_options){.max_variants = 24});
         numeric_call whole, some;
-        numeric_call_make(&whole, c, op, x, 0, 131, 0);
+        numeric_call_make(&whole, c, op, x, (numeric_part){0, 131, 0});
         numeric_call_run(&whole, op);
         for (size_t k = 0; k < sizeof part / sizeof *part; k++)
             for (size_t offset = 0; offset <= 16; offset += 8) {
-                numeric_call_make(&some, c, op, x, part[k][0], part[k][1], offset);
+                numeric_call_make(&some, c, op, x, (numeric_part){part[k][0], part[k][1], offset});
                 numeric_call_run(&some, op);
                 expect_same(&whole, &some, x, offset ? "at an offset, a batch of" : "a batch of", part[k][1]);
                 numeric_call_free(&some);
@@ -120,10 +120,10 @@ static void settings_change_no_bits(void **state)
             md_op *op = open_op(context[s], x, (md_op_options){.max_variants = 24});
             numeric_call again;
             if (s == 0) {
-                numeric_call_make(&first[i], context[s], op, x, 0, 37, 0);
+                numeric_call_make(&first[i], context[s], op, x, (numeric_part){0, 37, 0});
                 numeric_call_run(&first[i], op);
             }
-            numeric_call_make(&again, context[s], op, x, 0, 37, 0);
+            numeric_call_make(&again, context[s], op, x, (numeric_part){0, 37, 0});
             for (int k = 0; k < (is_host ? 2 : 20); k++) {
                 numeric_call_run(&again, op);
                 expect_same(&first[i], &again, x, s ? "setting" : "again", (long long)s);
@@ -195,7 +195,7 @@ static int32_t check_class(numeric_call *out, md_context *c, const numeric_case 
         if (s == MD_COMPILE) /* too many registers, say */
             continue;
         assert_ok(s);
-        numeric_call_make(&other, c, op, x, 0, 7, 0);
+        numeric_call_make(&other, c, op, x, (numeric_part){0, 7, 0});
         numeric_call_run(&other, op);
         if (n++ == 0) {
             first = other;
@@ -224,7 +224,7 @@ static void variants_of_a_class_are_alike(void **state)
         census *all = calloc(1, sizeof *all);
         assert_non_null(all);
         *all = (census){.target = &op->ds->stage[0].target, .random = SEED, .shape = &shape};
-        numeric_call_make(&call, c, op, x, 0, 7, 0);
+        numeric_call_make(&call, c, op, x, (numeric_part){0, 7, 0});
         md_ds_bound bound;
         assert_ok(md_ds_bind(&bound, op->ds, call.arg, call.n));
         shape = bound.shape;

@@ -1,3 +1,4 @@
+/* Values of expressions, for the interpreter of programs. */
 #include "evaluate.h"
 
 #include "base/dtype.h"

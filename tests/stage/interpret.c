@@ -1,3 +1,4 @@
+/* Runs a program's stages from their description alone, one scalar at a time in doubles. */
 #include "interpret.h"
 
 #include "base/dtype.h"

@@ -1,3 +1,4 @@
+/* Arguments for the tests of programs: sizes, tensors with random values, two copies of each output. */
 #include "make_data.h"
 
 #include "base/dtype.h"

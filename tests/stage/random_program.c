@@ -1,3 +1,4 @@
+/* Random chains of lets and outputs over square tensors. */
 #include "random_program.h"
 
 #include "support/check.h"

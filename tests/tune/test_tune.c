@@ -179,7 +179,7 @@ static void test_copies(void **state)
         md_fx_tensor *x = &f->toy.formula.tensor[1];
         md_kn_shape shape;
         md_kn_call call;
-        toy_call(&call, &shape, &f->toy, output, NULL, 8, 1.0);
+        toy_call(&call, &shape, &f->toy, output, NULL, 8);
         x->rank = 3;
         int64_t origin = 2048, stride[3] = {1, 1 + (int64_t)(check_random(&seed) % 12), 0};
         stride[2] = stride[1] * (int64_t)(check_random(&seed) % 12);
@@ -217,17 +217,17 @@ static void test_copies_of_nothing(void **state)
     md_kn_call call;
     md_tn_copies copies;
     int64_t left = md_tn_copies_limit(f->host);
-    toy_call(&call, &shape, &f->toy, NULL, NULL, 5000, 1.0); /* a temporary that does not exist yet */
+    toy_call(&call, &shape, &f->toy, NULL, NULL, 5000); /* a temporary that does not exist yet */
     assert_ok(md_tn_copies_make(&copies, f->host, &f->toy.target, &call, 0, &left));
     for (int i = 0; i < 5000; i++)
         assert_true(((const float *)copies.call.data[1])[i] == 0.0f);
     md_tn_copies_finish(&copies);
-    toy_call(&call, &shape, &f->toy, NULL, NULL, 0, 1.0);
+    toy_call(&call, &shape, &f->toy, NULL, NULL, 0);
     assert_ok(md_tn_copies_make(&copies, f->host, &f->toy.target, &call, 0, &left));
     md_tn_copies_finish(&copies);
     int64_t limit = md_tn_copies_limit(f->host);
     assert_true(limit > 0 && limit <= 256 << 20);
-    toy_call(&call, &shape, &f->toy, NULL, NULL, limit / 8, 1.0); /* two tensors of half the limit, and some */
+    toy_call(&call, &shape, &f->toy, NULL, NULL, limit / 8); /* two tensors of half the limit, and some */
     assert_fails(md_tn_copies_make(&copies, f->host, &f->toy.target, &call, 0, &left), MD_OUT_OF_MEMORY, "measuring");
 }
 
@@ -255,7 +255,8 @@ static void test_race(void **state)
         v[i] = make(f, f->builder, kinds[i]);
     md_kn_shape shape;
     md_kn_call call;
-    toy_call(&call, &shape, &f->toy, y, x, N, 2.0);
+    toy_call(&call, &shape, &f->toy, y, x, N);
+    call.scalar[0].d = 2.0;
     const md_kn_call before = call;
     double us[N_VARIANTS] = {0};
     /* again where other work took the processor meanwhile */
@@ -269,7 +270,8 @@ static void test_race(void **state)
     assert_memory_equal(&before, &call, sizeof call);
     for (int i = 0; i < N; i++)
         assert_true(x[i] == (float)i && y[i] == -1.0f); /* the caller's memory is as it was */
-    toy_call(&call, &shape, &f->toy, y, x, (int64_t)1 << 40, 2.0);
+    toy_call(&call, &shape, &f->toy, y, x, (int64_t)1 << 40);
+    call.scalar[0].d = 2.0;
     assert_fails(md_tn_measure(us, v, N_VARIANTS, &call, 100.0), MD_OUT_OF_MEMORY, "measuring");
     for (int i = 0; i < N_VARIANTS; i++)
         md_bd_variant_destroy(&v[i]);
@@ -287,7 +289,8 @@ static void test_budget(void **state)
     float x[8] = {0}, y[8] = {0};
     md_kn_shape shape;
     md_kn_call call;
-    toy_call(&call, &shape, &f->toy, y, x, 8, 2.0);
+    toy_call(&call, &shape, &f->toy, y, x, 8);
+    call.scalar[0].d = 2.0;
     double us[2] = {0}, budget = 60.0, ms = 0.0;
     /* by other work: the second was not reached in time */
     for (bool is_starved = true; is_starved; budget *= is_starved ? 2.0 : 1.0) {

@@ -1,3 +1,4 @@
+/* The time of a config by the cost model. */
 #include "tune/tune.h"
 
 #include "base/status.h"

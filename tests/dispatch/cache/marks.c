@@ -1,3 +1,4 @@
+/* Calls whose results tell which variant served them. */
 #include "dispatch/cache/marks.h"
 
 #include "dispatch/call/fast_call.h"

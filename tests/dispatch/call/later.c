@@ -1,3 +1,4 @@
+/* Ops on an asynchronous device, whose memory traps when the CPU touches it. */
 #include "dispatch/call/later.h"
 
 #include "support/check.h"

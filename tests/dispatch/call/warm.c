@@ -1,3 +1,4 @@
+/* Calls of Y[n] = X[n] * a on the fake device, whose kernels compute it. */
 #include "dispatch/call/warm.h"
 
 #include "dispatch/cache/table.h"

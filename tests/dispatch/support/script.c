@@ -1,3 +1,4 @@
+/* Families whose every property a test writes down, on the fake device. */
 #include "dispatch/support/script.h"
 
 #include "base/clock.h"

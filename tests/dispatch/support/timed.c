@@ -1,3 +1,4 @@
+/* Calls of kernels that take the time that a test says. */
 #include "dispatch/support/timed.h"
 
 #include "dispatch/cache/shape_entry.h"
