@@ -39,7 +39,7 @@ static md_status make(md_op **op, md_context *context, int number, int is_async)
 static int be_a_child(md_context *context, md_op *op, int number)
 {
     md_op *own = NULL, *other = NULL;
-    alarm(2 * LIMIT_S); /* also where nobody waits any more */
+    alarm(2 * LIMIT_S); /* also if the parent waits no more */
     md_status s = call(op, 4, 64);
     s = s == MD_OK ? call(op, 8 + number % 64, 33) : s;
     s = s == MD_OK ? make(&own, context, -1 - number, 0) : s;

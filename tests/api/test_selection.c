@@ -264,14 +264,14 @@ static void many_threads(void **state)
     md_context *c = make_context((md_context_options){.max_shapes = 50});
     md_op *op = make_op(c, row_sum, (md_op_options){0});
     pthread_t thread[8];
-    crowd who[8];
+    crowd callers[8];
     for (int i = 0; i < 8; i++) {
-        who[i] = (crowd){op, i / 2, 0}; /* pairs meet the same shapes at the same time */
-        assert_int_equal(pthread_create(&thread[i], NULL, call_many, &who[i]), 0);
+        callers[i] = (crowd){op, i / 2, 0}; /* pairs meet the same shapes at the same time */
+        assert_int_equal(pthread_create(&thread[i], NULL, call_many, &callers[i]), 0);
     }
     for (int i = 0; i < 8; i++) {
         pthread_join(thread[i], NULL);
-        assert_int_equal(who[i].n_wrong, 0);
+        assert_int_equal(callers[i].n_wrong, 0);
     }
     md_op_destroy(&op);
     md_context_destroy(&c);

@@ -147,7 +147,7 @@ static double now_ms(void)
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
 }
 
-/* What making one kernel takes now, on this machine, beside whatever else runs there, with this build of the
+/* What making one kernel takes now, on this machine, with whatever else runs there, with this build of the
  * library. */
 static double one_build_ms(md_context *c, int which)
 {

@@ -106,7 +106,7 @@ static void calls_of_new_shapes(void **state)
 {
     (void)state;
     static const md_select mode[] = {MD_SELECT_DISTANCE, MD_SELECT_MODEL, MD_SELECT_MEASURE};
-    static const int64_t size[] = {50, 2000}; /* the second fits nobody's list but beta's; then nobody's at all */
+    static const int64_t size[] = {50, 2000}; /* the second fits beta only, and later no variant */
     for (size_t m = 0; m < 3; m++)
         for (size_t k = 0; k < 2; k++) {
             bool happened = true;
@@ -128,7 +128,7 @@ static void calls_of_new_shapes(void **state)
                 if (s == MD_OK && v.y[0] > 0.0f) /* else the evaluator served: a copy of X, 0 at 0 */
                     assert_true(v.y[0] == (k ? 21.0f : 10.0f));
                 assert_true(s == MD_OK || v.y[0] == -7.0f);
-                md_status again = md_ds_call(op, NULL, v.arg, 2); /* nothing is broken for good */
+                md_status again = md_ds_call(op, NULL, v.arg, 2); /* and the next call succeeds */
                 assert_ok(again);
                 script_vectors_free(&v);
                 md_ds_op_destroy(&op);
@@ -136,7 +136,7 @@ static void calls_of_new_shapes(void **state)
         }
 }
 
-/* Without memory for a record that waits, the shape is chosen for anew; without memory for what is better, it keeps
+/* Without memory for an entry that waits, the shape is chosen for anew; without memory for a better plan, it keeps
  * what it has until the next build. */
 static void promotions(void **state)
 {
@@ -286,7 +286,7 @@ static void made_while_it_serves(void **state)
         md_ds_op_options o = script_options();
         md_ds_op *op = NULL;
         o.is_async = true;
-        script_world_close(&world); /* nobody's kernels yet */
+        script_world_close(&world); /* no op has used the kernels */
         script_world_open(&world);
         world.device.on_launch = store_mark;
         pthread_t thread;
@@ -311,7 +311,7 @@ static void made_while_it_serves(void **state)
         check_status(third);
         check_status(fourth);
         for (int64_t size = 10; op && size < 4096; size *= 3)
-            assert_ok(call_scaled(op, size)); /* nothing is broken for good */
+            assert_ok(call_scaled(op, size)); /* and the next call succeeds */
         if (op) {
             md_ds_op_wait(op); /* also what could not be promoted for want of memory */
             assert_int_equal(op->n_waiting, 0);
@@ -352,7 +352,7 @@ static void trials(void **state)
         fault_after(0);
         for (int i = 0; i < 50; i++)
             assert_ok(md_ds_call(op, NULL, arg, 3));
-        assert_int_equal(op->count.quarantined, 0); /* nobody is blamed for it */
+        assert_int_equal(op->count.quarantined, 0); /* no variant is blamed for it */
         script_vectors_free(&v);
         md_ds_op_destroy(&op);
     }

@@ -1,4 +1,4 @@
-/* Equal ops are one: what counts as equal, who owns, who waits for whom. */
+/* Equal ops are one: what counts as equal, owners, and threads that wait for the one that makes the op. */
 #include "base/status.h"
 #include "dispatch/support/script.h"
 #include "dispatch/registry.h"
@@ -96,14 +96,14 @@ static void *make(void *user)
     return NULL;
 }
 
-static void make_at_once(maker who[THREADS], const md_ds_op_options *options)
+static void make_at_once(maker makers[THREADS], const md_ds_op_options *options)
 {
     pthread_t thread[THREADS];
     pthread_barrier_t start;
     pthread_barrier_init(&start, NULL, THREADS);
     for (int i = 0; i < THREADS; i++) {
-        who[i] = (maker){options, &start, NULL, MD_OK};
-        assert_int_equal(pthread_create(&thread[i], NULL, make, &who[i]), 0);
+        makers[i] = (maker){options, &start, NULL, MD_OK};
+        assert_int_equal(pthread_create(&thread[i], NULL, make, &makers[i]), 0);
     }
     for (int i = 0; i < THREADS; i++)
         pthread_join(thread[i], NULL);
@@ -113,19 +113,19 @@ static void make_at_once(maker who[THREADS], const md_ds_op_options *options)
 static void made_once_by_many_threads(void **state)
 {
     (void)state;
-    maker who[THREADS];
+    maker makers[THREADS];
     md_ds_op_options o = script_options();
     world.device.compile_ms = 10;
     for (int round = 0; round < 4; round++) {
         o.is_async = round % 2;
-        make_at_once(who, &o);
+        make_at_once(makers, &o);
         for (int i = 0; i < THREADS; i++) {
-            assert_ok(who[i].status);
-            assert_ptr_equal(who[i].op, who[0].op);
+            assert_ok(makers[i].status);
+            assert_ptr_equal(makers[i].op, makers[0].op);
         }
         assert_int_equal(world.device.n_compiled, 1);
         for (int i = 0; i < THREADS; i++)
-            md_ds_op_destroy(&who[(i * 7 + round) % THREADS].op);
+            md_ds_op_destroy(&makers[(i * 7 + round) % THREADS].op);
         assert_null(world.runtime.ops);
     }
 }
@@ -133,13 +133,13 @@ static void made_once_by_many_threads(void **state)
 static void what_fails_fails_for_all(void **state)
 {
     (void)state;
-    maker who[THREADS];
+    maker makers[THREADS];
     md_ds_op_options o = script_options();
     o.pin = "alpha/no_such_config";
-    make_at_once(who, &o);
+    make_at_once(makers, &o);
     for (int i = 0; i < THREADS; i++) {
-        assert_true(who[i].status != MD_OK);
-        assert_null(who[i].op);
+        assert_true(makers[i].status != MD_OK);
+        assert_null(makers[i].op);
     }
     assert_null(world.runtime.ops);
 }

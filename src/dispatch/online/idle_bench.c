@@ -94,7 +94,7 @@ static md_tn_permission proceed(void *user, md_tn_moment moment, int32_t i)
     return r->n_wasted < MOST_WASTED && wait_until_quiet(r) ? MD_TN_GO_ON : MD_TN_PAUSE;
 }
 
-/* A sample during which somebody called may have been delayed. */
+/* A sample may have been delayed by a call that came meanwhile. */
 static md_tn_outcome sample(double *us, void *user, int32_t i, int32_t repeats, md_tn_step step)
 {
     md_ds_idle_bench *r = user;

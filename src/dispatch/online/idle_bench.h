@@ -12,7 +12,7 @@ typedef struct md_ds_idle_bench md_ds_idle_bench;
 
 /* When a race may run, and when it must stop. */
 typedef struct md_ds_idle_bench_watch {
-    /** True if work that calls enqueued may be left on the GPU after nobody called for quiet_ns, or if a stream may be
+    /** True if work that calls enqueued may be left on the GPU after quiet_ns without calls, or if a stream may be
      * under capture. */
     bool (*is_busy)(void *user, uint64_t quiet_ns);
     void *user;

@@ -57,7 +57,7 @@ static md_status lay_out(md_ds_idle_memory *m)
         m->at[t] = m->set_bytes + offset_of(x, &m->shape, t);
         m->set_bytes += (n_bytes + 16 + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
         if ((double)m->set_bytes > MD_DS_IDLE_BENCH_BYTES)
-            return md_fail(MD_UNSUPPORTED, "too large to be timed beside calls");
+            return md_fail(MD_UNSUPPORTED, "too large to be timed in the background");
     }
     return s->has_scatter || s->has_gather || m->set_bytes == 0
                ? md_fail(MD_UNSUPPORTED, "made-up values could be wrong ones")
@@ -86,7 +86,7 @@ md_status md_ds_idle_memory_plan(md_ds_idle_memory *out, md_ds_op *op, int32_t s
     out->n_sets = md_tn_cold_sets(dev, (double)out->set_bytes, MOST_SETS);
     const int64_t limit = (dev->ops->free_bytes ? dev->ops->free_bytes(dev) : dev->facts.global_bytes) / SHARE;
     if (out->n_sets * out->set_bytes + workspace_bytes > limit && limit > 0)
-        return md_fail(MD_OUT_OF_MEMORY, "too little memory is free to time beside calls");
+        return md_fail(MD_OUT_OF_MEMORY, "too little memory is free to time in the background");
     make_call(out);
     return MD_OK;
 }

@@ -1,4 +1,4 @@
-/* Hybrid: which calls are timed, and who serves them. */
+/* Decides which calls are timed, and which variant serves them. */
 #include "dispatch/online/schedule.h"
 
 #include "base/status.h"
@@ -84,6 +84,6 @@ int32_t md_ds_next_challenger(struct md_ds_hybrid *h, md_ds_shape_entry *entry)
     }
     if (is_stale)
         return MD_DS_STALE_TRIAL;
-    /* one look at a time: its result decides who is next */
+    /* one look at a time: its result decides which challenger is next */
     return t->n_running == 0 && may_cost(h, t) ? t->current : MD_DS_NOT_TIMED;
 }

@@ -1,4 +1,4 @@
-/* Which calls are timed, and who serves them. The lock of hybrid is held. */
+/* Which calls are timed, and which variant serves them. The lock of hybrid is held. */
 #ifndef MD_DISPATCH_ONLINE_SCHEDULE_H
 #define MD_DISPATCH_ONLINE_SCHEDULE_H
 

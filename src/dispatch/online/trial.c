@@ -84,7 +84,7 @@ void md_ds_trial_next(md_ds_trial *t)
             t->current = i;
     }
     if (t->current > 0)
-        t->is_over = false; /* the correction changed: somebody became promising */
+        t->is_over = false; /* the correction changed: some challenger became promising */
     else if (!t->is_over)
         end_trial(t);
 }

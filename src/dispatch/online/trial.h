@@ -40,7 +40,7 @@ typedef struct md_ds_trial {
     md_ds_challenger challenger[MD_DS_CHALLENGERS];
     int32_t current; /* the challenger that is tried; 0: none */
     int32_t step; /* of A B B A, 0 .. 4 */
-    _Atomic bool is_over; /* nobody is left to be tried, until the correction changes */
+    _Atomic bool is_over; /* no challenger is left to be tried, until the correction changes */
     _Atomic bool is_waiting; /* until the budget covers the next challenger */
     double final_us; /* the incumbent's time when the trial was over */
     int32_t n_watched;

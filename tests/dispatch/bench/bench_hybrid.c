@@ -1,4 +1,4 @@
-/* What MD_SELECT_HYBRID costs those who wait: bench_hybrid SIZE LOAD CALLS RUNS [SHARE]. JSON lines. Not a test.
+/* What MD_SELECT_HYBRID costs callers that wait: bench_hybrid SIZE LOAD CALLS RUNS [SHARE]. JSON lines. Not a test.
  *
  * Requests arrive evenly, every (mean kernel time / LOAD); each is one md_call of softmax at one of eight shapes in
  * turn: SIZE large (60 to 270 MB, 120 us on an H200) or middle (80 MB, 20 us). A request's latency is the GPU's time

@@ -1,6 +1,6 @@
 /* What the first call of a shape costs on the host, without a GPU: bench_miss [SHAPES]. JSON lines. Not a test.
  *
- * Pools are those of an assumed GPU, whose kernels nobody compiles or launches; what the runtime of CUDA adds is
+ * Pools are those of an assumed GPU, whose kernels are neither compiled nor launched; what the runtime of CUDA adds is
  * seen in bench_pairs new. */
 #include "base/sort.h"
 #include "base/clock.h"

@@ -5,8 +5,8 @@
 
 #include <pthread.h>
 
-/* Plans hold their records; a shape that finds no place makes them all let go. */
-static void plans_give_way(void **state)
+/* Slots hold shape entries; a shape that finds no place empties all slots. */
+static void slots_let_go_of_entries(void **state)
 {
     (void)state;
     md_ds_op *op = warm_op(4);
@@ -27,7 +27,7 @@ static void plans_give_way(void **state)
 }
 
 /* Slots are as wide as the first plan needs, and somewhat more. */
-static void wide_plans_after_narrow_ones(void **state)
+static void long_plans_after_short_ones(void **state)
 {
     (void)state;
     script_now.row[SCRIPT_ALPHA][0].hi = 50;
@@ -92,7 +92,7 @@ static void *watch(void *user)
     return NULL;
 }
 
-static void many_threads_few_records(void **state)
+static void many_threads_few_entries(void **state)
 {
     (void)state;
     uint64_t seed = check_seed();
@@ -128,9 +128,9 @@ static void many_threads_few_records(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(plans_give_way, warm_set_up, warm_tear_down),
-        cmocka_unit_test_setup_teardown(wide_plans_after_narrow_ones, warm_set_up, warm_tear_down),
-        cmocka_unit_test_setup_teardown(many_threads_few_records, warm_set_up, warm_tear_down),
+        cmocka_unit_test_setup_teardown(slots_let_go_of_entries, warm_set_up, warm_tear_down),
+        cmocka_unit_test_setup_teardown(long_plans_after_short_ones, warm_set_up, warm_tear_down),
+        cmocka_unit_test_setup_teardown(many_threads_few_entries, warm_set_up, warm_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

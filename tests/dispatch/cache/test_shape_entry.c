@@ -1,4 +1,4 @@
-/* What is remembered of shapes: keys, eviction under held records, threads, workspace, allocators. */
+/* Shape entries: keys, eviction while some are held, threads, workspace, allocators. */
 #include "base/status.h"
 #include "dispatch/support/script.h"
 #include "dispatch/cache/upgrade.h"
@@ -33,7 +33,7 @@ static md_ds_op *op_of(int64_t max_shapes)
     return script_op(&world, copy, &o);
 }
 
-/* Holds the record of n elements at an offset and stride. */
+/* Holds the entry of n elements at an offset and stride. */
 static md_ds_shape_entry *hold(md_ds_op *op, int64_t n, int64_t offset, int64_t stride)
 {
     script_vectors v;
@@ -53,7 +53,7 @@ static void a_record_is_a_shape_class(void **state)
     (void)state;
     md_ds_op *op = op_of(100);
     md_ds_shape_entry *a = hold(op, 50, 0, 1);
-    assert_ptr_equal(hold(op, 50, 0, 1), a); /* other memory, the same record */
+    assert_ptr_equal(hold(op, 50, 0, 1), a); /* other memory, the same entry */
     assert_ptr_equal(hold(op, 50, 16, 1), a); /* still on a 64-byte boundary */
     assert_int_equal(a->users, 3 + 1); /* and the table */
     assert_int_equal(op->count.hits, 2);
@@ -163,15 +163,15 @@ static void crowd_run(md_ds_op *op, int64_t n_shapes)
 {
     pthread_t thread[THREADS];
     pthread_barrier_t start;
-    crowd who[THREADS];
+    crowd callers[THREADS];
     pthread_barrier_init(&start, NULL, THREADS);
     for (int32_t i = 0; i < THREADS; i++) {
-        who[i] = (crowd){op, &start, 1 + i, n_shapes, 0};
-        assert_int_equal(pthread_create(&thread[i], NULL, call_shapes, &who[i]), 0);
+        callers[i] = (crowd){op, &start, 1 + i, n_shapes, 0};
+        assert_int_equal(pthread_create(&thread[i], NULL, call_shapes, &callers[i]), 0);
     }
     for (int32_t i = 0; i < THREADS; i++) {
         pthread_join(thread[i], NULL);
-        assert_int_equal(who[i].n_wrong, 0);
+        assert_int_equal(callers[i].n_wrong, 0);
     }
     pthread_barrier_destroy(&start);
 }
@@ -198,7 +198,7 @@ static void one_shape_at_once_is_remembered_once(void **state)
     md_ds_op_destroy(&op);
 }
 
-/* More threads than places: evicted, loose and remembered records at the same time. */
+/* More threads than places: evicted, loose and remembered entries at the same time. */
 static void more_threads_than_places(void **state)
 {
     (void)state;
@@ -223,11 +223,11 @@ static void threads_adopt_variants(void **state)
         assert_int_equal(op->stage[0].n_variants, 1);
     pthread_t thread[8];
     pthread_barrier_t start;
-    crowd who[8];
+    crowd callers[8];
     pthread_barrier_init(&start, NULL, 8);
     for (int32_t i = 0; i < 8; i++) {
-        who[i] = (crowd){op, &start, 1 + i, 40, 0};
-        assert_int_equal(pthread_create(&thread[i], NULL, call_shapes, &who[i]), 0);
+        callers[i] = (crowd){op, &start, 1 + i, 40, 0};
+        assert_int_equal(pthread_create(&thread[i], NULL, call_shapes, &callers[i]), 0);
     }
     for (int32_t i = 0; i < 8; i++)
         pthread_join(thread[i], NULL);

@@ -5,7 +5,7 @@
 
 #include <pthread.h>
 
-static md_ds_shape_entry *record_at(const md_ds_op *op, int64_t n)
+static md_ds_shape_entry *entry_at(const md_ds_op *op, int64_t n)
 {
     for (int64_t i = 0; i < op->n_entries; i++)
         if (op->ring[i] && op->ring[i]->size[0] == n)
@@ -19,7 +19,7 @@ static void a_switch_replaces_plans(void **state)
     md_ds_op *op = script_op(&marks_world, marks_formula, NULL);
     for (int i = 0; i < 5; i++)
         assert_int_equal(marks_call(op, 3), 0);
-    md_ds_shape_entry *r = record_at(op, 3);
+    md_ds_shape_entry *r = entry_at(op, 3);
     assert_true(r && r->users == 2); /* the table, the plan */
     md_kn_shape shape = {.size = {3}, .stride = {{1}, {1}}, .extent = {{3}, {3}}};
     for (int round = 0; round < 20; round++) {
@@ -62,16 +62,16 @@ static void crowd(md_ds_op *op, int64_t n, int64_t step, int64_t n_shapes, void 
 {
     pthread_t thread[THREADS];
     pthread_barrier_t start;
-    caller who[THREADS];
+    caller callers[THREADS];
     pthread_barrier_init(&start, NULL, THREADS);
     for (int i = 0; i < THREADS; i++) {
-        who[i] = (caller){op, &start, n + step * i, n_shapes, 0};
-        assert_int_equal(pthread_create(&thread[i], NULL, call_often, &who[i]), 0);
+        callers[i] = (caller){op, &start, n + step * i, n_shapes, 0};
+        assert_int_equal(pthread_create(&thread[i], NULL, call_often, &callers[i]), 0);
     }
     meanwhile(op);
     for (int i = 0; i < THREADS; i++) {
         pthread_join(thread[i], NULL);
-        assert_int_equal(who[i].n_wrong, 0);
+        assert_int_equal(callers[i].n_wrong, 0);
     }
     pthread_barrier_destroy(&start);
 }
@@ -130,7 +130,7 @@ static void switch_often(md_ds_op *op)
     md_kn_shape shape = {.size = {1003}, .stride = {{1}, {1}}, .extent = {{1003}, {1003}}};
     for (int i = 0; i < 200; i++) {
         pthread_mutex_lock(&op->lock_of_entries);
-        md_ds_shape_entry *r = record_at(op, 1003);
+        md_ds_shape_entry *r = entry_at(op, 1003);
         if (r)
             atomic_fetch_add(&r->users, 1);
         pthread_mutex_unlock(&op->lock_of_entries);
@@ -150,7 +150,7 @@ static void switches_under_calls(void **state)
     (void)state;
     md_ds_op *op = script_op(&marks_world, marks_formula, NULL);
     crowd(op, 1000, 0, 8, switch_often);
-    md_ds_shape_entry *r = record_at(op, 1003);
+    md_ds_shape_entry *r = entry_at(op, 1003);
     for (int i = 0; i < 5; i++)
         /* no plan of another way is left */
         assert_int_equal(marks_call(op, 1003), md_ds_plan_of(r)->stage[0].pick.variant ? 10 : 0);

@@ -49,7 +49,7 @@ static void a_capture_builds_nothing(void **state)
     later_finish(&op);
 }
 
-/* ---- Graphs: what was captured runs later, whatever has become of ops, threads and records since */
+/* ---- Graphs: what was captured runs later, even if ops, threads and shape entries are gone */
 
 static void copy_scaled(const char *text, const md_kn_word *params, int32_t n)
 {
@@ -105,7 +105,7 @@ static void graphs_outlive_what_made_them(void **state)
     assert_ok(c.status);
     async_device_capture(&later_device, later_stream(1), false);
     assert_int_equal(later_device.n_violations, 0);
-    for (int64_t n = 1; n < 60; n++) { /* records and plans give way */
+    for (int64_t n = 1; n < 60; n++) { /* entries and plans are evicted */
         v.y.size[0] = v.x.size[0] = n;
         for (int i = 0; i < 3; i++)
             assert_ok(md_ds_call(op, later_stream(2), arg, 3));

@@ -163,7 +163,7 @@ static void lose_everywhere(md_select mode, bool is_async, const char *numbers)
         if (op) {
             check_status(md_ds_check(op));
             md_ds_op_wait(op);
-            assert_int_equal(op->count.quarantined, 0); /* it is nobody's fault */
+            assert_int_equal(op->count.quarantined, 0); /* no variant is blamed */
         }
         md_ds_op_destroy(&op);
         lose_after(0);

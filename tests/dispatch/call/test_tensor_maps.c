@@ -30,7 +30,7 @@ static void check_maps(bool are_known)
     _Alignas(64) static warm_vectors v, w;
     warm_shape(&v, 30, 3, 0);
     warm_shape(&w, 30, 3, 0);
-    assert_ok(warm_call(op, &v, 0.5)); /* the long way: the device fills them in */
+    assert_ok(warm_call(op, &v, 0.5)); /* a slow call: the device makes the maps */
     assert_ok(warm_call(op, &v, 0.5));
     assert_int_equal(warm_world.device.n_maps_made - n_made, 2);
     for (int i = 0; i < 20; i++) {
@@ -76,7 +76,7 @@ static void check_many_maps(bool are_known)
                 assert_ok(warm_call(op, now, 0.5 * i));
                 assert_true(warm_is_right(now, n, 1, 0, 0.5 * i));
                 if (round == 0 && i < 2)
-                    continue; /* the long way: the device fills them in */
+                    continue; /* a slow call: the device makes the maps */
                 assert_ptr_equal(map_seen[0].p, now->x);
                 assert_ptr_equal(map_seen[MD_KN_MAP_WORDS].p, now->y);
                 assert_int_equal(map_seen[1].i, n);

@@ -43,7 +43,7 @@ static void a_known_shape_has_a_plan(void **state)
     md_ds_op_destroy(&op);
 }
 
-static void mistakes_are_named_as_ever(void **state)
+static void mistakes_are_named(void **state)
 {
     (void)state;
     md_ds_op *op = warm_op(100);
@@ -75,7 +75,7 @@ static void mistakes_are_named_as_ever(void **state)
     md_ds_op_destroy(&op);
 }
 
-static void overlaps_take_the_long_way(void **state)
+static void overlaps_are_slow_calls(void **state)
 {
     (void)state;
     md_ds_op *op = warm_op(100);
@@ -110,7 +110,7 @@ static void memory_of_calls(void **state)
 }
 
 /* A new op may get the address of one that is gone: copies of its plans must not be taken for the new one's. */
-static void plans_of_ops_that_are_gone(void **state)
+static void plans_of_destroyed_ops(void **state)
 {
     (void)state;
     _Alignas(64) static warm_vectors v;
@@ -129,10 +129,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_known_shape_has_a_plan, warm_set_up, warm_tear_down),
-        cmocka_unit_test_setup_teardown(mistakes_are_named_as_ever, warm_set_up, warm_tear_down),
-        cmocka_unit_test_setup_teardown(overlaps_take_the_long_way, warm_set_up, warm_tear_down),
+        cmocka_unit_test_setup_teardown(mistakes_are_named, warm_set_up, warm_tear_down),
+        cmocka_unit_test_setup_teardown(overlaps_are_slow_calls, warm_set_up, warm_tear_down),
         cmocka_unit_test_setup_teardown(memory_of_calls, warm_set_up, warm_tear_down),
-        cmocka_unit_test_setup_teardown(plans_of_ops_that_are_gone, warm_set_up, warm_tear_down),
+        cmocka_unit_test_setup_teardown(plans_of_destroyed_ops, warm_set_up, warm_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* MD_SELECT_HYBRID on scripted devices: who serves, who is tried, what that costs, and what happens to wrong and slow
+/* MD_SELECT_HYBRID on scripted devices: which variant serves, which are tried, what that costs, and what happens to wrong and slow
  * variants. */
 #include "dispatch/support/timed.h"
 #include "dispatch/online/trial.h"
@@ -43,7 +43,7 @@ static void the_faster_one_stays(void **state)
     md_ds_op *op = hybrid_op();
     timed_make(&c, TIMED_N);
     run_calls(op, &c, 3000);
-    assert_int_equal(timed_in_charge(op, &c), 10);
+    assert_int_equal(timed_incumbent(op, &c), 10);
     assert_int_equal(op->count.switches, 1);
     assert_true(op->count.trials >= 5 && op->count.trials < 40);
     assert_int_equal(op->count.quarantined, 0);
@@ -65,14 +65,14 @@ static void the_faster_one_wins_on_the_host(void **state)
     timed_call c;
     md_ds_op *op = timed_op(MD_SELECT_HYBRID, 1.0);
     timed_make(&c, TIMED_N);
-    for (int i = 0; i < 10 && timed_in_charge(op, &c) != 10; i++)
+    for (int i = 0; i < 10 && timed_incumbent(op, &c) != 10; i++)
         run_calls(op, &c, 100);
-    assert_int_equal(timed_in_charge(op, &c), 10);
+    assert_int_equal(timed_incumbent(op, &c), 10);
     assert_true(op->count.switches >= 1);
     timed_finish(&op);
 }
 
-/* What trials cost is a share of the time: a rival that takes twice as long is tried seldom. */
+/* What trials cost is a share of the time: a challenger that takes twice as long is tried seldom. */
 static void trials_keep_to_their_share(void **state)
 {
     (void)state;
@@ -84,7 +84,7 @@ static void trials_keep_to_their_share(void **state)
     md_ds_op *op = hybrid_op();
     timed_make(&c, TIMED_N);
     run_calls(op, &c, 2000);
-    assert_int_equal(timed_in_charge(op, &c), 0);
+    assert_int_equal(timed_incumbent(op, &c), 0);
     assert_true(timed_now.served[10] >= 1 && timed_now.served[10] <= 4); /* one of them checked it beforehand */
     timed_finish(&op);
 }
@@ -125,13 +125,13 @@ static void tf32_is_right_where_it_is_allowed(void **state)
         timed_make(&c, TIMED_N);
         run_calls(op, &c, 3000);
         assert_int_equal(op->count.quarantined, kind < 2);
-        assert_int_equal(timed_in_charge(op, &c) == 10, kind >= 2);
+        assert_int_equal(timed_incumbent(op, &c) == 10, kind >= 2);
         timed_finish(&op);
     }
 }
 
-/* Who serves does it instead, and nobody asks the rival again. */
-static void a_rival_that_does_not_launch_is_dropped(void **state)
+/* The incumbent serves instead, and the challenger is not tried again. */
+static void a_challenger_that_does_not_launch_is_dropped(void **state)
 {
     (void)state;
     script_allow(SCRIPT_ALPHA, 0, 1.0);
@@ -143,14 +143,14 @@ static void a_rival_that_does_not_launch_is_dropped(void **state)
     timed_wait_for_trial(op, &c);
     atomic_store(&timed_now.world.device.refused, "COPY 10 ");
     run_calls(op, &c, 400); /* all succeed, with the right results */
-    /* who serves may seem slow by the real clock, and all begins anew */
+    /* by the real clock the incumbent may seem slow, and the trial begins anew */
     assert_true(op->count.trials >= 1 && op->count.trials <= 1 + op->count.demotions);
     assert_int_equal(timed_now.served[10], 1); /* when it was checked */
-    assert_int_equal(timed_in_charge(op, &c), 0);
+    assert_int_equal(timed_incumbent(op, &c), 0);
     timed_finish(&op);
 }
 
-static void a_rival_without_a_time_is_dropped(void **state)
+static void a_challenger_without_a_time_is_dropped(void **state)
 {
     (void)state;
     script_allow(SCRIPT_ALPHA, 0, 1.0);
@@ -162,11 +162,11 @@ static void a_rival_without_a_time_is_dropped(void **state)
     timed_make(&c, TIMED_N);
     run_calls(op, &c, 2000);
     assert_int_equal(op->count.trials, 1);
-    assert_int_equal(timed_in_charge(op, &c), 0);
+    assert_int_equal(timed_incumbent(op, &c), 0);
     timed_finish(&op);
 }
 
-/* A library finds and loads its kernel beside the calls, not in one of them. */
+/* A library finds and loads its kernel in the background, not in a call. */
 static void a_library_is_loaded_before_its_trial(void **state)
 {
     (void)state;
@@ -233,7 +233,7 @@ static void a_wrong_pick_is_replaced(void **state)
     timed_make(&c, TIMED_N);
     timed_wait_for_trial(op, &c);
     assert_int_equal(op->count.quarantined, 1);
-    assert_int_equal(timed_in_charge(op, &c), 10);
+    assert_int_equal(timed_incumbent(op, &c), 10);
     run_calls(op, &c, 200);
     timed_finish(&op);
 }
@@ -249,15 +249,15 @@ static void one_that_becomes_slow_makes_room(void **state)
     md_ds_op *op = hybrid_op();
     timed_make(&c, TIMED_N);
     run_calls(op, &c, 2000);
-    assert_int_equal(timed_in_charge(op, &c), 0);
+    assert_int_equal(timed_incumbent(op, &c), 0);
     timed_now.us_of[0] = 150.0;
     run_calls(op, &c, 5000);
-    assert_int_equal(timed_in_charge(op, &c), 10);
+    assert_int_equal(timed_incumbent(op, &c), 10);
     assert_true(op->count.demotions >= 1);
     timed_finish(&op);
 }
 
-/* Neither while the stream is captured, nor when the op is frozen, does anything happen beside the call. */
+/* Neither while the stream is captured, nor when the op is frozen, does anything but the call happen. */
 static void captures_and_frozen_ops_are_left_alone(void **state)
 {
     (void)state;
@@ -281,7 +281,7 @@ static void captures_and_frozen_ops_are_left_alone(void **state)
     assert_int_equal(timed_now.device.n_marks, marks);
     atomic_store(&op->frozen, MD_DS_NOT_FROZEN);
     run_calls(op, &c, 2000);
-    assert_int_equal(timed_in_charge(op, &c), 10);
+    assert_int_equal(timed_incumbent(op, &c), 10);
     timed_finish(&op);
 }
 
@@ -301,7 +301,7 @@ static void nothing_waits_for_a_time(void **state)
     for (int i = 0; i < 2000; i++)
         assert_ok(md_ds_call(op, NULL, c.arg, 3));
     assert_int_equal(timed_now.device.n_syncs, syncs);
-    assert_int_equal(timed_in_charge(op, &c), 0); /* no time has come yet */
+    assert_int_equal(timed_incumbent(op, &c), 0); /* no time has come yet */
     timed_finish(&op);
 }
 
@@ -320,7 +320,7 @@ static void a_hybrid_gives_up_on_one_that_does_not_end(void **state)
     timed_wait_for_trial(op, &c);
     for (int i = 0; i < 100; i++)
         assert_ok(md_ds_call(op, NULL, c.arg, 3));
-    assert_int_equal(timed_in_charge(op, &c), 0);
+    assert_int_equal(timed_incumbent(op, &c), 0);
     assert_int_equal(op->count.quarantined, 1);
     md_ds_op_destroy(&op);
 }
@@ -334,8 +334,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(tf32_is_right_where_it_is_allowed, timed_set_up_async, timed_tear_down),
         cmocka_unit_test_setup_teardown(a_wrong_variant_never_serves, timed_set_up_async, timed_tear_down),
         cmocka_unit_test_setup_teardown(a_wrong_variant_never_serves, timed_set_up, timed_tear_down),
-        cmocka_unit_test_setup_teardown(a_rival_that_does_not_launch_is_dropped, timed_set_up, timed_tear_down),
-        cmocka_unit_test_setup_teardown(a_rival_without_a_time_is_dropped, timed_set_up_async, timed_tear_down),
+        cmocka_unit_test_setup_teardown(a_challenger_that_does_not_launch_is_dropped, timed_set_up, timed_tear_down),
+        cmocka_unit_test_setup_teardown(a_challenger_without_a_time_is_dropped, timed_set_up_async, timed_tear_down),
         cmocka_unit_test_setup_teardown(a_library_is_loaded_before_its_trial, timed_set_up_async, timed_tear_down),
         cmocka_unit_test_setup_teardown(trials_are_explained, timed_set_up_async, timed_tear_down),
         cmocka_unit_test_setup_teardown(a_wrong_pick_is_replaced, timed_set_up_async, timed_tear_down),

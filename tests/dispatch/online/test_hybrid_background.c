@@ -1,4 +1,4 @@
-/* MD_SELECT_HYBRID beside calls: races in quiet moments; and ops that go while trials, races and marks are under
+/* MD_SELECT_HYBRID in the background: races in quiet moments; and ops that go while trials, races and marks are under
  * way. */
 #include "dispatch/online/online.h"
 #include "dispatch/support/timed.h"
@@ -12,7 +12,7 @@ static void be_quiet(void)
     nanosleep(&(struct timespec){.tv_nsec = 3000000}, NULL);
 }
 
-/* Calls in steps, with moments between them in which nobody calls. Until the trial's race is over, or `steps` are. */
+/* Calls in steps, with moments without calls between them. Until the trial's race is over, or `steps` are. */
 static bool run_steps(md_ds_op *op, timed_call *c, int32_t steps)
 {
     md_ds_trial_state t = {0};
@@ -26,7 +26,7 @@ static bool run_steps(md_ds_op *op, timed_call *c, int32_t steps)
     return t.is_raced;
 }
 
-/* An op of two variants, the model's pick and a rival, whose trial has begun. */
+/* An op of two variants, the model's pick and a challenger, whose trial has begun. */
 static md_ds_op *on_trial(timed_call *c, double pick_us, double challenger_us)
 {
     script_allow(SCRIPT_ALPHA, 0, 1.0);
@@ -50,7 +50,7 @@ static void quiet_moments_tell_short_kernels_apart(void **state)
     md_ds_op *op = on_trial(&c, 3.0, 2.85);
     const uint64_t trials = op->count.trials;
     assert_true(run_steps(op, &c, 200));
-    assert_int_equal(timed_in_charge(op, &c), 10);
+    assert_int_equal(timed_incumbent(op, &c), 10);
     assert_int_equal(op->count.switches, 1);
     assert_true(op->count.trials - trials < 10); /* calls that others served */
     const md_ds_trial_state t = timed_trial_of(op, &c);
@@ -70,7 +70,7 @@ static void who_is_as_fast_stays(void **state)
     timed_call c;
     md_ds_op *op = on_trial(&c, 3.0, 2.98);
     assert_true(run_steps(op, &c, 200));
-    assert_int_equal(timed_in_charge(op, &c), 0);
+    assert_int_equal(timed_incumbent(op, &c), 0);
     timed_finish(&op);
 }
 
@@ -165,7 +165,7 @@ static void ops_go_in_the_middle_of_it(void **state)
         nanosleep(&(struct timespec){.tv_nsec = (long)draw(&seed, 1500) * 1000}, NULL);
         md_ds_op_destroy(&op); /* the device has not done it all */
     }
-    printf("%d lives, %d times taken beside calls\n", (int)LIVES, (int)timed_now.device.n_times);
+    printf("%d lives, %d times taken in the background\n", (int)LIVES, (int)timed_now.device.n_times);
     assert_true(timed_now.device.n_times > 0);
     assert_false(atomic_load(&timed_now.world.runtime.is_racing));
     assert_ok(timed_now.device.base.ops->sync(&timed_now.device.base, NULL));

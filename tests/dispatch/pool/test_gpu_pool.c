@@ -1,4 +1,4 @@
-/* The pools that a GPU's ops have by default, without a GPU: kernels are texts that nobody compiles. Whatever size
+/* The pools that a GPU's ops have by default, without a GPU: kernels are texts that are not compiled. Whatever size
  * comes, and wherever contiguous tensors lie, something in the pool serves it, so that no call waits for a compiler. */
 #include "base/clock.h"
 #include "base/task/pool.h"
@@ -129,7 +129,7 @@ static void no_size_waits_for_a_compiler(void **state)
     }
 }
 
-/* Hints of the user are his choice: nothing is built beside them but what odd boundaries need. */
+/* With hints of the user nothing is built for other points, except for odd sizes. */
 static void hints_of_users_are_all_there_is(void **state)
 {
     (void)state;

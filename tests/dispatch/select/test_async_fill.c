@@ -89,7 +89,7 @@ static void pools_become_whole(void **state)
     }
 }
 
-/* Whoever needs all of it does what nobody has begun. */
+/* A thread that needs the whole pool fills it, if no job has begun to. */
 static void who_waits_helps(void **state)
 {
     (void)state;

@@ -63,7 +63,7 @@ static void a_variant_that_does_not_launch_gives_its_error(void **state)
     atomic_store(&row->cannot_launch, false);
     assert_int_equal(script_call(NULL, op, 64, 1), 0);
     md_ds_op_options o = script_options();
-    o.compile.policy.select = MD_SELECT_MEASURE; /* measuring finds nobody who can: the model's pick gives its error */
+    o.compile.policy.select = MD_SELECT_MEASURE; /* no variant can be measured: the model's pick gives its error */
     atomic_store(&row->cannot_launch, true);
     md_ds_op_destroy(&op);
     op = script_op(&world, copy, &o);

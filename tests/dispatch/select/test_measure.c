@@ -23,7 +23,7 @@ static void measuring_passes_over_wrong_variants(void **state)
     md_ds_op *op = measuring_op();
     timed_make(&c, TIMED_N);
     assert_ok(md_ds_call(op, NULL, c.arg, 3));
-    assert_int_equal(timed_in_charge(op, &c), 20);
+    assert_int_equal(timed_incumbent(op, &c), 20);
     assert_int_equal(op->count.quarantined, 1);
     timed_finish(&op);
 }
@@ -46,15 +46,15 @@ static void measuring_passes_over_what_gives_no_time(void **state)
         md_ds_op *op = measuring_op();
         timed_make(&c, TIMED_N);
         assert_ok(md_ds_call(op, NULL, c.arg, 3));
-        assert_int_equal(timed_in_charge(op, &c), 20);
+        assert_int_equal(timed_incumbent(op, &c), 20);
         timed_finish(&op);
     }
-    timed_now.us_of[0] = timed_now.us_of[10] = timed_now.us_of[20] = NAN; /* nobody has a time: the model decides */
+    timed_now.us_of[0] = timed_now.us_of[10] = timed_now.us_of[20] = NAN; /* no variant has a time: the model decides */
     timed_call c;
     md_ds_op *op = measuring_op();
     timed_make(&c, TIMED_N);
     assert_ok(md_ds_call(op, NULL, c.arg, 3));
-    assert_int_equal(timed_in_charge(op, &c), 0);
+    assert_int_equal(timed_incumbent(op, &c), 0);
     timed_finish(&op);
 }
 
@@ -70,7 +70,7 @@ static void measuring_gives_up_on_one_that_does_not_end(void **state)
     md_ds_op *op = measuring_op();
     timed_make(&c, TIMED_N);
     assert_ok(md_ds_call(op, NULL, c.arg, 3));
-    assert_int_equal(timed_in_charge(op, &c), 10); /* the model's, of those that are left */
+    assert_int_equal(timed_incumbent(op, &c), 10); /* the model's, of those that are left */
     assert_int_equal(op->count.quarantined, 1);
     assert_non_null(strstr(timed_now.world.warning, "alpha/v1_w0 does not run"));
     assert_true(atomic_load(&timed_now.device.base.is_stuck));

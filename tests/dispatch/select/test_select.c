@@ -43,8 +43,8 @@ static void fill_args(md_arg *arg, const md_ds_op *op, const script_vectors *v)
     memcpy(arg + op->formula->n_args - 2, v->arg, sizeof v->arg);
 }
 
-/* The record of a call with these arguments behind the two vectors. */
-static md_status record_of(md_ds_shape_entry **out, md_ds_op *op, int64_t n, const md_arg *as, int32_t n_as)
+/* The entry of a call with these arguments after the two vectors. */
+static md_status entry_of(md_ds_shape_entry **out, md_ds_op *op, int64_t n, const md_arg *as, int32_t n_as)
 {
     script_vectors v;
     md_ds_bound bound;
@@ -150,7 +150,7 @@ static void a_shape_that_no_hint_covers_is_marked_in_every_mode(void **state)
         } row[] = {{64, 0.0, false},    {128, 1.0, false},           {8, 3.0, false}, {7, 3.192645077942396, true},
                    {32768, 3.0, false}, {32769, 3.00004402721, true}};
         for (size_t k = 0; k < sizeof row / sizeof *row; k++) {
-            assert_ok(record_of(&r, op, row[k].n, NULL, 0));
+            assert_ok(entry_of(&r, op, row[k].n, NULL, 0));
             assert_float_equal(r->nearest, row[k].octaves, 1e-9);
             assert_int_equal(r->is_uncovered, row[k].is_uncovered);
             assert_true(md_ds_plan_of(r)->stage[0].pick.distance >= 0.0 &&
@@ -162,7 +162,7 @@ static void a_shape_that_no_hint_covers_is_marked_in_every_mode(void **state)
     md_ds_op_options o = script_options();
     o.compile.policy.uncovered = 0.5;
     md_ds_op *op = script_op(&world, copy, &o);
-    assert_ok(record_of(&r, op, 100, NULL, 0));
+    assert_ok(entry_of(&r, op, 100, NULL, 0));
     assert_true(r->is_uncovered);
     md_ds_op_destroy(&op);
 }
@@ -175,7 +175,7 @@ static void weights_count_in_the_threshold(void **state)
     o.compile.weights = "n=0.25";
     md_ds_shape_entry *r = NULL;
     md_ds_op *op = script_op(&world, copy, &o);
-    assert_ok(record_of(&r, op, 1, NULL, 0));
+    assert_ok(entry_of(&r, op, 1, NULL, 0));
     assert_float_equal(r->nearest, 1.5, 1e-9);
     assert_false(r->is_uncovered);
     md_ds_op_destroy(&op);
@@ -198,7 +198,7 @@ static void sizes_to_choose_by_change_the_choice_and_nothing_else(void **state)
     script_allow(SCRIPT_ALPHA, 0, 1.0)->us_each = 0.01;
     script_allow(SCRIPT_BETA, 0, 2.0); /* the better one from 100 on */
     md_ds_op *op = script_op(&world, "scalar a; Y[n] = X[n] * a", NULL);
-    for (int32_t i = 0; i < 600; i++) { /* the long way, then by plans, with samples in between */
+    for (int32_t i = 0; i < 600; i++) { /* slow calls, then warm ones with samples in between */
         assert_int_equal(call_as(op, 300, 0), 10);
         assert_int_equal(call_as(op, 300, 50), 0);
         assert_int_equal(call_as(op, 300, 400), 10);
@@ -206,8 +206,8 @@ static void sizes_to_choose_by_change_the_choice_and_nothing_else(void **state)
     assert_int_equal(op->n_entries, 3);
     assert_true(atomic_load(&op->count.calls) < 30); /* the others were warm */
     md_ds_shape_entry *r = NULL, *s = NULL;
-    assert_ok(record_of(&r, op, 300, &(md_arg){.kind = MD_ARG_AS, .dim = 0, .integer = 50}, 1));
-    assert_ok(record_of(&s, op, 300, NULL, 0));
+    assert_ok(entry_of(&r, op, 300, &(md_arg){.kind = MD_ARG_AS, .dim = 0, .integer = 50}, 1));
+    assert_ok(entry_of(&s, op, 300, NULL, 0));
     assert_ptr_not_equal(r, s);
     assert_int_equal(r->as.size[0], 50);
     assert_float_equal(md_ds_plan_of(r)->stage[0].pick.distance, log2(64.0 / 50), 1e-9);
@@ -239,16 +239,16 @@ static void wrong_sizes_to_choose_by_are_named(void **state)
     o.compile.sizes = "n=1..1000";
     md_ds_op *op = script_op(&world, copy, &o);
     md_ds_shape_entry *r = NULL;
-    assert_fails(record_of(&r, op, 300, &(md_arg){.kind = MD_ARG_AS, .dim = 1, .integer = 50}, 1), MD_INVALID_ARGUMENT,
+    assert_fails(entry_of(&r, op, 300, &(md_arg){.kind = MD_ARG_AS, .dim = 1, .integer = 50}, 1), MD_INVALID_ARGUMENT,
                  "no dynamic dim number 1");
-    assert_fails(record_of(&r, op, 300, &(md_arg){.kind = MD_ARG_AS, .dim = -1, .integer = 50}, 1), MD_INVALID_ARGUMENT,
+    assert_fails(entry_of(&r, op, 300, &(md_arg){.kind = MD_ARG_AS, .dim = -1, .integer = 50}, 1), MD_INVALID_ARGUMENT,
                  "no dynamic dim number -1");
-    assert_fails(record_of(&r, op, 300, &(md_arg){.kind = MD_ARG_AS, .integer = 0}, 1), MD_INVALID_ARGUMENT,
+    assert_fails(entry_of(&r, op, 300, &(md_arg){.kind = MD_ARG_AS, .integer = 0}, 1), MD_INVALID_ARGUMENT,
                  "'n' as 0 lies outside 1..1000");
-    assert_fails(record_of(&r, op, 300, &(md_arg){.kind = MD_ARG_AS, .integer = 1001}, 1), MD_INVALID_ARGUMENT,
+    assert_fails(entry_of(&r, op, 300, &(md_arg){.kind = MD_ARG_AS, .integer = 1001}, 1), MD_INVALID_ARGUMENT,
                  "outside 1..1000");
     const md_arg twice[2] = {md_as(0, 5), md_as(0, 6)};
-    assert_fails(record_of(&r, op, 300, twice, 2), MD_INVALID_ARGUMENT, "'n' is given twice");
+    assert_fails(entry_of(&r, op, 300, twice, 2), MD_INVALID_ARGUMENT, "'n' is given twice");
     script_vectors v;
     script_vectors_make(&v, 300, 1);
     const md_arg first[3] = {md_as(0, 5), v.arg[0], v.arg[1]}, good[3] = {v.arg[0], v.arg[1], md_as(0, 5)},

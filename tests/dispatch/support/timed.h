@@ -24,8 +24,8 @@ typedef struct timed {
     bool allows_tf32; /* of ops */
     double us_each; /* of as many more, in parts of that: 0: any number takes as long */
     double noise; /* times are off by up to this part */
-    double quiet_us; /* before rivals are timed beside calls, by the real clock; 0: they are not */
-    bool only_mine; /* what pool threads run beside takes no time of the clock */
+    double quiet_us; /* without calls, by the real clock, before a background race; 0: there are none */
+    bool only_mine; /* what pool threads run takes no time of the clock */
     pthread_t owner;
     uint32_t seed;
     double now_us;
@@ -53,11 +53,11 @@ typedef struct timed_call {
 } timed_call;
 /** X[i] = i, a = 2. */
 void timed_make(timed_call *c, int64_t n);
-/** The mark of who serves. */
-int32_t timed_in_charge(md_ds_op *op, const timed_call *c);
+/** The mark of the variant that serves. */
+int32_t timed_incumbent(md_ds_op *op, const timed_call *c);
 /** How far the trial of the shape is; zeros where there is none. */
 md_ds_trial_state timed_trial_of(md_ds_op *op, const timed_call *c);
-/** Calls until the pool has prepared a trial, or found that there is nobody to try. */
+/** Calls until the pool has prepared a trial, or found that there is no challenger. */
 void timed_wait_for_trial(md_ds_op *op, timed_call *c);
 
 #endif
