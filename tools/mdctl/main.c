@@ -120,6 +120,7 @@ static int run(int argc, char **argv)
 int main(int argc, char **argv)
 {
     cli_watch_interrupts();
+    cli_progress(NULL); /* its first second begins here */
     int status = run(argc, argv);
     if ((fflush(stdout) || ferror(stdout)) && status == CLI_OK)
         status = cli_fail("the output could not be written");

@@ -146,10 +146,9 @@ void cli_progress_part(double done, double parts)
 static void print_left(char out[32])
 {
     enum { MINUTE_S = 60, HOUR_S = 3600 };
-    static const double LEAST_S = 0.2;
     const double spent_s = (cli_now_us() - task.start_us) * 1e-6;
     out[0] = 0;
-    if (task.parts <= 0.0 || task.done <= 0.0 || spent_s < LEAST_S)
+    if (task.parts <= 0.0 || task.done <= 0.0)
         return;
     const double left_s = spent_s / task.done * (task.parts > task.done ? task.parts - task.done : 0.0);
     if (left_s < 2.0 * MINUTE_S)

@@ -74,7 +74,7 @@ static void take_candidate(tune_run *r, const json_t *line)
 static void take_op(tune_run *r, const json_t *line)
 {
     r->start_us = cli_now_us();
-    cli_progress_part(0.0, 0.0);
+    cli_progress_part(0.0, r->budget_ms);
     cli_progress(NULL);
     if (!r->json)
         printf("%s%s%s: %d of %d shapes\n", cli_bold(), text_of(line, "op"), cli_plain(),
@@ -217,6 +217,7 @@ int cli_tune(const cli_options *o)
     r.formula = o->n ? o->arg[0] : o->from_stats;
     const double start = r.start_us = cli_now_us();
     r.budget_ms = budget_of(o);
+    cli_progress_part(0.0, r.budget_ms);
     int status = tune_guard(o, take_line, &r);
     cli_progress(NULL);
     if (status == CLI_OK && !r.json)
