@@ -1,5 +1,5 @@
-/* MD_SELECT_HYBRID on scripted devices: which variant serves, which are tried, what that costs, and what happens to wrong and slow
- * variants. */
+/* MD_SELECT_HYBRID on scripted devices: which variant serves, which are tried, what that costs, and what happens to
+ * wrong and slow variants. */
 #include "dispatch/support/timed.h"
 #include "dispatch/online/trial.h"
 #include "dispatch/call/fast_call.h"

@@ -148,8 +148,8 @@ static double run_ahead(md_ds_op *op, timed_call *c, int n)
     return timed_clock_us(NULL) - start;
 }
 
-/* No caller waits for a call: trials may take a part of the throughput. How many there are depends on how long background
- * threads take to prepare them. */
+/* No caller waits for a call: trials may take a part of the throughput. How many there are depends on how long
+ * background threads take to prepare them. */
 static void callers_that_do_not_wait_lose_little(void **state)
 {
     (void)state;

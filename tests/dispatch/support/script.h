@@ -2,8 +2,8 @@
  * nor clock.
  *
  * alpha, beta, gamma and last (the last resort) have two fields, v (0..3) and w (0..11). A kernel stores its mark,
- * 10 * family + v, in every element that its stage stores, so a result tells which variant made it. Linking script.c replaces
- * the table of families. */
+ * 10 * family + v, in every element that its stage stores, so a result tells which variant made it. Linking script.c
+ * replaces the table of families. */
 #ifndef MD_TESTS_DISPATCH_SCRIPT_H
 #define MD_TESTS_DISPATCH_SCRIPT_H
 
