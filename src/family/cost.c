@@ -1,3 +1,4 @@
+/* Operations, loads and stores of a stage, counted once, and what a processor can do in a cycle. */
 #include "family/cost.h"
 
 #include "base/dtype.h"

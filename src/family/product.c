@@ -1,3 +1,4 @@
+/* What the families of matrix products share on both devices: sizes, and the text of one launch. */
 #include "family/product.h"
 
 #include "base/dtype.h"

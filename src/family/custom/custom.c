@@ -1,3 +1,4 @@
+/* A user's own kernels as families: their callbacks, and checks of what the user said. */
 #include "family/custom/custom.h"
 
 #include "base/status.h"

@@ -1,3 +1,4 @@
+/* Parser and evaluator of whole-number expressions over sizes and tunables. */
 #include "family/custom/rule.h"
 
 #include "base/status.h"

@@ -1,3 +1,4 @@
+/* The text of pointwise stages on a GPU: md_expr.h of kernels/cuda/pointwise.cu. */
 #include "family/emit.h"
 #include "family/cuda/point/point.h"
 

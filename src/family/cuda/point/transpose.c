@@ -1,3 +1,4 @@
+/* Transposing sweeps on a GPU: the text of kernels/cuda/transpose.cu, and its geometry. */
 #include "family/emit.h"
 #include "family/cuda/point/transpose.h"
 
@@ -46,7 +47,8 @@ typedef struct writer {
 
 static writer writer_of(const md_fa_target *target, bool is_unaligned)
 {
-    writer w = {.target = target, .stage = md_fa_stage(target), .program = target->program, .is_unaligned = is_unaligned};
+    writer w = {
+        .target = target, .stage = md_fa_stage(target), .program = target->program, .is_unaligned = is_unaligned};
     md_fa_transpose_find(&w.transpose, target);
     for (int32_t i = 0; i < w.stage->n_outer; i++)
         if (w.stage->outer[i] != w.transpose.index)
@@ -65,7 +67,8 @@ void md_fa_cuda_transpose_geometry(md_kn_plan_geometry *out, const md_fa_target 
     writer w = writer_of(target, is_unaligned);
     const int64_t tile = tile_of(target), most = 65535;
     const int64_t rows =
-        tile + (is_unaligned && !is_one_by_one(target, is_unaligned) ? md_fa_cuda_width(target->program, target->stage) : 0);
+        tile +
+        (is_unaligned && !is_one_by_one(target, is_unaligned) ? md_fa_cuda_width(target->program, target->stage) : 0);
     int64_t turns = md_st_size(target->program, w.transpose.index, size),
             lanes = md_st_size(target->program, w.stage->axis, size);
     *out = (md_kn_plan_geometry){0};
@@ -131,23 +134,28 @@ static void print_ahead(writer *w)
     md_strbuf_finish(&value);
 }
 
-/* A struct of loads, and the function that makes them. */
-static void print_fetch(writer *w, md_cg *cg, const char *type, const char *name, int32_t n,
-                        const md_fx_node *const *load, bool *is_uniform)
+/* Loads that one function of the text makes, as a struct. */
+typedef struct fetch {
+    const char *type, *name; /* of the struct; of the function */
+    int32_t n;
+    const md_fx_node *const *load;
+} fetch;
+
+static void print_fetch(writer *w, md_cg *cg, const fetch *f, bool *is_uniform)
 {
     char rest[48];
     md_strbuf fields = {0}, body = {0};
     md_cg_begin(cg, &body);
-    for (int32_t i = 0; i < n; i++) {
-        const char *field = NULL, *text = md_cg_fetch(cg, load[i], &field, &is_uniform[i]);
+    for (int32_t i = 0; i < f->n; i++) {
+        const char *field = NULL, *text = md_cg_fetch(cg, f->load[i], &field, &is_uniform[i]);
         if (!text)
             break;
         md_strbuf_printf(&fields, "%s l%" PRId32 ";\n", field, i);
         md_strbuf_printf(&body, "out->l%" PRId32 " = %s;\n", i, text);
     }
-    md_strbuf_printf(&w->expr, "struct %s {\n%s};\n", type, md_strbuf_text(&fields));
-    snprintf(rest, sizeof rest, "%s *out", type);
-    print_head(w, name, rest);
+    md_strbuf_printf(&w->expr, "struct %s {\n%s};\n", f->type, md_strbuf_text(&fields));
+    snprintf(rest, sizeof rest, "%s *out", f->type);
+    print_head(w, f->name, rest);
     md_strbuf_printf(&w->expr, "%s}\n", md_strbuf_text(&body));
     w->expr.failed |= fields.failed || body.failed;
     md_strbuf_finish(&fields);
@@ -199,8 +207,9 @@ static void print_all(writer *w)
     print_at(w);
     if (w->is_unaligned)
         print_ahead(w);
-    print_fetch(w, w->turned, "md_transposed", "md_fetch_transposed", w->transpose.n, w->transpose.load, unused);
-    print_fetch(w, w->lanes, "md_elem", "md_fetch", w->n_loads, w->load, w->is_uniform);
+    print_fetch(w, w->turned, &(fetch){"md_transposed", "md_fetch_transposed", w->transpose.n, w->transpose.load},
+                unused);
+    print_fetch(w, w->lanes, &(fetch){"md_elem", "md_fetch", w->n_loads, w->load}, w->is_uniform);
     print_out(w);
 }
 

@@ -1,3 +1,4 @@
+/* What products on ordinary units cost on a GPU. Constants were fit on an H200. */
 #include "family/cuda/product/fma_cost.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* What the GPU families of matrix products share: text, launches that copy operands or add up slices, and cost. */
 #include "family/cuda/product/gemm.h"
 
 #include "base/dtype.h"
@@ -278,8 +279,7 @@ bool md_fa_cuda_product_has_waves(const md_fa_target *target, const md_cg_produc
 }
 
 void md_fa_cuda_product_geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_cg_product *product,
-                                 const md_fa_cuda_tiles *tiles, int32_t threads, int64_t shared_bytes,
-                                 const int64_t *size)
+                                 const md_fa_cuda_tiles *tiles, const int64_t *size)
 {
     md_fa_product w;
     *out = (md_kn_plan_geometry){0};
@@ -292,8 +292,8 @@ void md_fa_cuda_product_geometry(md_kn_plan_geometry *out, const md_fa_target *t
                 ((w.columns + tiles->columns - 1) / tiles->columns) * tiles->split;
     g->grid[0] = md_fa_cuda_grid(g->blocks);
     g->grid[1] = g->grid[2] = g->block[1] = g->block[2] = 1;
-    g->block[0] = threads;
-    g->scratch_bytes = shared_bytes;
+    g->block[0] = tiles->threads;
+    g->scratch_bytes = tiles->shared_bytes;
     g->overlaps = md_fa_cuda_product_overlaps(&w);
     md_fa_cuda_product_sum(out, target, &w, tiles->split);
 }

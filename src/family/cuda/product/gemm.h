@@ -50,6 +50,16 @@ void md_fa_cuda_product_print_along(md_strbuf *out, const md_cg_product *product
 /** How an operand lies in memory, fastest first: K or the rows, then the other, then the batch. Boxes are the
  * caller's. False where it is no plain load or its axes are in another order. */
 bool md_fa_cuda_map_operand(md_kn_map *out, const md_cg_product *product, int32_t operand);
+/* Maps of A, B, a second B and the result. */
+enum { MD_FA_CUDA_MAPS = 4 };
+/** The dtype that operands are multiplied in: that of those of 16 bits or more. */
+md_dtype md_fa_cuda_map_type(const md_cg_product *product);
+/** Bytes of an element of it. */
+int32_t md_fa_cuda_map_item_bytes(const md_cg_product *product);
+/** Maps of A, B and the second B, all of one type. Operands of fewer bits need a copy of that type (is_copy). False
+ * where an operand lies otherwise. */
+bool md_fa_cuda_map_operands(md_kn_map map[MD_FA_CUDA_MAPS], const md_cg_product *product);
+bool md_fa_cuda_map_needs_copies(const md_kn_map map[MD_FA_CUDA_MAPS], const md_cg_product *product);
 /** The same of the first store: columns, rows, batch. */
 bool md_fa_cuda_map_result(md_kn_map *out, const md_cg_product *product);
 /** What a tensor must be to be read so. */
@@ -63,6 +73,8 @@ typedef struct md_fa_cuda_tiles {
     int32_t rows, columns; /* of a tile */
     int32_t split;
     bool is_cluster_reduced; /* slices add up among themselves */
+    int32_t threads; /* of a block */
+    int64_t shared_bytes; /* of a block */
     int32_t resident; /* blocks an SM */
     double flops; /* of an SM at full speed, as a part of its f32 peak (tensor cores: above 1) */
     double step_us; /* what a block takes at least for 64 steps of K, alone on its SM */
@@ -72,8 +84,7 @@ void md_fa_cuda_product_features(md_fa_features *out, const md_fa_target *target
                                  const md_fa_cuda_tiles *tiles);
 /** A block a tile and slice of K, and the launch that adds up the slices. Nothing where a size is 0. */
 void md_fa_cuda_product_geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_cg_product *product,
-                                 const md_fa_cuda_tiles *tiles, int32_t threads, int64_t shared_bytes,
-                                 const int64_t *size);
+                                 const md_fa_cuda_tiles *tiles, const int64_t *size);
 /** Whether a configuration deserves to be tried: tiles not far beyond the sizes, K split only where blocks are few
  * and K is long. */
 bool md_fa_cuda_product_sensible(const md_fa_target *target, const md_cg_product *product,

@@ -69,7 +69,9 @@ static int64_t runs_of(const md_fa_target *target, const md_fa_config *config)
 
 static md_fa_cuda_tiles tiles_of(const md_fa_target *target, const md_fa_config *config)
 {
-    return (md_fa_cuda_tiles){.rows = config->value[ROWS],
+    return (md_fa_cuda_tiles){.threads = threads_of(config),
+                              .shared_bytes = shared_of(config),
+                              .rows = config->value[ROWS],
                               .columns = config->value[COLUMNS],
                               .split = MD_MAX(config->value[SPLIT], 1),
                               .resident = blocks_of(target, config),
@@ -169,7 +171,7 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
     if (!product_of(&p, target))
         return;
     md_fa_cuda_tiles tiles = tiles_of(target, config);
-    md_fa_cuda_product_geometry(out, target, &p, &tiles, threads_of(config), shared_of(config), shape->size);
+    md_fa_cuda_product_geometry(out, target, &p, &tiles, shape->size);
     if (is_stream_k(config))
         stream_geometry(out, target, &p, config, shape->size);
 }

@@ -59,7 +59,9 @@ static md_fa_cuda_tiles tiles_of(const md_fa_target *target, const tile *t)
 {
     md_fa_cuda_load load = {.threads = t->threads, .registers = 128, .shared_bytes = t->shared};
     double rate = t->rows >= 128 && t->columns >= 64 ? LARGE : t->rows >= 64 && t->columns >= 64 ? MIDDLING : SMALL;
-    return (md_fa_cuda_tiles){.rows = t->rows,
+    return (md_fa_cuda_tiles){.threads = t->threads,
+                              .shared_bytes = t->shared,
+                              .rows = t->rows,
                               .columns = t->columns,
                               .split = t->split,
                               .resident = MD_MAX(md_fa_cuda_resident(target->facts, &load), 1),
@@ -101,7 +103,7 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
         return;
     tile t = tile_of(&p, config);
     md_fa_cuda_tiles tiles = tiles_of(target, &t);
-    md_fa_cuda_product_geometry(out, target, &p, &tiles, t.threads, t.shared, shape->size);
+    md_fa_cuda_product_geometry(out, target, &p, &tiles, shape->size);
 }
 
 /* A function in the epilogue, which the launch that adds up slices spreads over all threads. */

@@ -52,7 +52,9 @@ static md_fa_cuda_tiles tiles_of(const md_fa_target *target, const md_cg_product
     double rate = p->type == MD_F32 ? RATE_F32 : p->type == MD_F64 ? RATE_F64 : RATE_INTEGER;
     /* fma a value from shared memory */
     double reuse = (double)(t->thread_rows * t->thread_columns) / (t->thread_rows + t->thread_columns);
-    return (md_fa_cuda_tiles){.rows = t->rows,
+    return (md_fa_cuda_tiles){.threads = t->threads,
+                              .shared_bytes = t->shared,
+                              .rows = t->rows,
                               .columns = t->columns,
                               .split = t->split,
                               .resident = MD_MAX(md_fa_cuda_resident(target->facts, &load), 1),
@@ -117,7 +119,7 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
         return;
     tile t = tile_of(&p, config);
     md_fa_cuda_tiles tiles = tiles_of(target, &p, &t);
-    md_fa_cuda_product_geometry(out, target, &p, &tiles, t.threads, t.shared, shape->size);
+    md_fa_cuda_product_geometry(out, target, &p, &tiles, shape->size);
 }
 
 /* Operands that are copied in pieces of 16 bytes. */

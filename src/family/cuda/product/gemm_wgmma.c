@@ -9,13 +9,14 @@
 #include "base/status.h"
 #include "family/cuda/product/gemm.h"
 #include "family/cuda/product/wgmma_cost.h"
+#include "family/cuda/product/wgmma_text.h"
 
 #include <inttypes.h>
 
 enum { ROWS, COLUMNS, PINGPONG, CLUSTER, SPLIT, EPILOGUE, PAD };
 enum { BY_SHARED, BY_ENGINE, BY_WORDS }; /* values of EPILOGUE */
 enum {
-    MAPS = 4,
+    MAPS = MD_FA_CUDA_MAPS,
     DEPTH = 64,
     RASTER = 8,
     SHARED = 232448,
@@ -105,47 +106,6 @@ static bool map_result(md_kn_map *m, const md_cg_product *p)
     return md_cg_product_has_result(p) && md_fa_cuda_map_result(m, p);
 }
 
-/* Whole numbers that every 16-bit type holds: copies of such operands are of the other's type. */
-static bool is_converted(int32_t dtype)
-{
-    return dtype == MD_U8 || dtype == MD_I8 || dtype == MD_BOOL;
-}
-
-/* What is multiplied. */
-static md_dtype type_of(const md_cg_product *p)
-{
-    md_dtype dtype = MD_U8;
-    for (int32_t o = 0; o <= p->n_products && is_converted(dtype); o++)
-        dtype = p->program->formula->tensor[p->load[o]->id].dtype;
-    return dtype;
-}
-
-static int32_t bytes_of(const md_cg_product *p) /* of an operand's element */
-{
-    return (int32_t)md_dtype_size(type_of(p));
-}
-
-/* Of A, B, and the second B; is_copy where there is no way without. */
-static bool maps_of(md_kn_map map[MAPS], const md_cg_product *p)
-{
-    for (int32_t o = 0; o <= p->n_products; o++)
-        if (p->type != MD_F32 || !md_fa_cuda_map_operand(&map[o], p, o))
-            return false;
-    for (int32_t o = 0; o <= p->n_products; o++) {
-        map[o].is_copy = is_converted(map[o].dtype);
-        if (map[o].is_copy)
-            map[o].dtype = (uint8_t)type_of(p);
-        if (map[o].dtype != type_of(p))
-            return false;
-    }
-    return p->n_products == 1 || (along(p, MD_CG_B) == along(p, MD_CG_B2) && map[1].n_dims[2] == map[2].n_dims[2]);
-}
-
-static bool needs_copies(const md_kn_map map[MAPS], const md_cg_product *p)
-{
-    return map[0].is_copy || map[1].is_copy || (p->n_products == 2 && map[2].is_copy);
-}
-
 /* 16-bit types in any layout, f32 as tf32 where that is allowed, and along K. */
 static bool takes(const md_fa_target *target, const md_cg_product *p, int32_t dtype)
 {
@@ -166,7 +126,7 @@ static void set_boxes(md_kn_map map[MAPS], const md_cg_product *p, const shape *
     for (int32_t o = 0; o < last; o++) {
         int32_t parts = s->cluster == 2 && s->shares_a == (o == 0) ? 2 : 1;
         bool is_k_first = along(p, o) == MD_CG_ALONG_DEPTH;
-        map[o].box[0] = (uint16_t)(128 / bytes_of(p));
+        map[o].box[0] = (uint16_t)(128 / md_fa_cuda_map_item_bytes(p));
         map[o].box[1] = (uint16_t)((is_k_first ? rows[o] : DEPTH) / parts);
         map[o].swizzle = 128;
     }
@@ -179,7 +139,7 @@ static void set_boxes(md_kn_map map[MAPS], const md_cg_product *p, const shape *
 static bool product_of(md_cg_product *out, const md_fa_target *target)
 {
     md_kn_map map[MAPS];
-    return target->facts->capability == 90 && md_fa_cuda_product_of(out, target) && maps_of(map, out) &&
+    return target->facts->capability == 90 && md_fa_cuda_product_of(out, target) && md_fa_cuda_map_operands(map, out) &&
            takes(target, out, map[0].dtype);
 }
 
@@ -208,7 +168,8 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
 {
     md_cg_product p;
     md_kn_map map, maps[MAPS];
-    if (!product_of(&p, target) || !maps_of(maps, &p) || (needs_copies(maps, &p) && !config->value[PAD]))
+    if (!product_of(&p, target) || !md_fa_cuda_map_operands(maps, &p) ||
+        (md_fa_cuda_map_needs_copies(maps, &p) && !config->value[PAD]))
         return false;
     shape s = shape_of(&p, config);
     md_fa_cuda_tiles tiles = tiles_of(&s);
@@ -226,7 +187,7 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     if (s.cluster > 2 || (s.cluster == 2 && s.split > 1))
         return false;
     if (s.columns % 8 || (s.cluster == 2 && !s.shares_a && s.columns % 16) ||
-        (config->value[PAD] && (p.n_products == 2 || bytes_of(&p) == 4)))
+        (config->value[PAD] && (p.n_products == 2 || md_fa_cuda_map_item_bytes(&p) == 4)))
         return false;
     if (config->value[PAD] && s.has_result && !s.by_words) /* for the odd shapes, whose results lie oddly, too */
         return false;
@@ -238,7 +199,7 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_f
     md_cg_product p;
     md_kn_map map[MAPS];
     *out = (md_kn_envelope){0};
-    if (!md_fa_cuda_product_of(&p, target) || !maps_of(map, &p))
+    if (!md_fa_cuda_product_of(&p, target) || !md_fa_cuda_map_operands(map, &p))
         return;
     for (int32_t d = 0; d < target->program->formula->n_dims; d++) {
         out->lo[d] = 1;
@@ -270,8 +231,8 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
     shape s = shape_of(&p, config);
     int64_t rows = s.rows * (s.shares_a ? 1 : s.cluster), columns = s.columns * (s.shares_a ? s.cluster : 1);
     int32_t together = s.is_cluster_reduced ? s.split : s.cluster; /* blocks of a cluster */
-    int64_t tiles =
-        w.batch * ((w.rows + rows - 1) / rows) * ((w.columns + columns - 1) / columns) * (s.is_cluster_reduced ? 1 : s.split);
+    int64_t tiles = w.batch * ((w.rows + rows - 1) / rows) * ((w.columns + columns - 1) / columns) *
+                    (s.is_cluster_reduced ? 1 : s.split);
     md_kn_geometry *g = &out->launch[0];
     g->blocks = MD_MIN(tiles, MD_MAX(target->facts->threads / together, 1)) * together;
     g->grid[0] = (int32_t)g->blocks;
@@ -282,7 +243,7 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
     g->overlaps = config->value[PAD] || md_fa_cuda_product_overlaps(&w);
     md_fa_cuda_product_sum(out, target, &w, s.is_cluster_reduced ? 1 : s.split);
     md_kn_map map[MAPS];
-    if (config->value[PAD] && maps_of(map, &p))
+    if (config->value[PAD] && md_fa_cuda_map_operands(map, &p))
         md_fa_cuda_product_copies(out, &w, map);
 }
 
@@ -303,7 +264,8 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
                            .has_result = s.has_result,
                            .by_words = s.by_words,
                            .has_copies = config->value[PAD]};
-    md_fa_wgmma_features(out, md_fa_wgmma_us(target->facts, &w, &v), 1 + v.has_copies + (s.split > 1 && !s.is_cluster_reduced));
+    md_fa_wgmma_features(out, md_fa_wgmma_us(target->facts, &w, &v),
+                         1 + v.has_copies + (s.split > 1 && !s.is_cluster_reduced));
 }
 
 /* Tensors that the epilogue reads along the columns. */
@@ -313,28 +275,6 @@ static uint32_t read_along_columns(const md_cg_product *p)
     for (int32_t o = 0; o <= p->n_products; o++)
         tensors &= ~(UINT32_C(1) << p->load[o]->id);
     return tensors & ~(UINT32_C(1) << p->program->stage[p->stage].store[0].tensor);
-}
-
-/* The instruction for tiles of so many columns, with all its registers. */
-static void print_instruction(md_strbuf *out, const md_cg_product *p, int32_t columns)
-{
-    const md_dtype dtype = type_of(p);
-    const char *type = dtype == MD_BF16 ? "bf16" : dtype == MD_F16 ? "f16" : "tf32";
-    const int32_t n = columns / 2, depth = dtype == MD_F32 ? 8 : 16;
-    md_strbuf_printf(out,
-                     "static __device__ __forceinline__ void md_wgmma(float (&d)[%" PRId32
-                     "], unsigned long long a, unsigned long long b)\n{\n    asm "
-                     "volatile(\"wgmma.mma_async.sync.aligned.m64n%" PRId32 "k%" PRId32 ".f32.%s.%s {",
-                     n, columns, depth, type, type);
-    for (int32_t i = 0; i < n; i++)
-        md_strbuf_printf(out, "%s%%%" PRId32, i ? ", " : "", i);
-    md_strbuf_printf(out, "}, %%%" PRId32 ", %%%" PRId32 ", 1, 1, 1", n, n + 1);
-    if (dtype != MD_F32)
-        md_strbuf_printf(out, ", %d, %d", along(p, MD_CG_A) == MD_CG_ALONG_ROWS, along(p, MD_CG_B) == MD_CG_ALONG_ROWS);
-    md_strbuf_add(out, ";\"\n        : ");
-    for (int32_t i = 0; i < n; i++)
-        md_strbuf_printf(out, "%s\"+f\"(d[%" PRId32 "])", i ? ", " : "", i);
-    md_strbuf_add(out, "\n        : \"l\"(a), \"l\"(b));\n}\n");
 }
 
 static void print_defines(md_strbuf *out, const md_cg_product *p, const shape *s, const md_kn_map *map, bool is_rolled)
@@ -360,14 +300,14 @@ static void print_defines(md_strbuf *out, const md_cg_product *p, const shape *s
                 {"RESULT", s->by_words ? 2 : s->has_result},
                 {"ROLLED_PANELS", is_rolled},
                 {"SHRINKS", shrinks(p, s)},
-                {"OPERAND_BYTES", bytes_of(p)},
+                {"OPERAND_BYTES", md_fa_cuda_map_item_bytes(p)},
                 {"CLUSTER_REDUCE", s->is_cluster_reduced},
                 {"READS", s->has_result && read_along_columns(p)},
                 {"ALIGNED", s->has_result && !s->by_words}};
     for (int32_t i = 0; i < MD_COUNT(list); i++)
         md_strbuf_printf(out, "#define MD_%s %" PRId32 "\n", list[i].name, list[i].value);
     md_fa_cuda_product_print_along(out, p);
-    print_instruction(out, p, s->columns);
+    md_fa_wgmma_print_instruction(out, p, s->columns);
 }
 
 static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
@@ -377,7 +317,7 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
     md_strbuf defines = {0};
     md_kn_map map[MAPS];
     const int64_t ones[MD_FX_MAX_DIMS] = {0};
-    if (!product_of(&p, target) || !maps_of(map, &p))
+    if (!product_of(&p, target) || !md_fa_cuda_map_operands(map, &p))
         return md_fail(MD_INTERNAL, "family gemm_wgmma does not take this stage");
     shape s = shape_of(&p, config);
     if (s.has_result && !map_result(&map[p.n_products + 1], &p))

@@ -1,41 +1,55 @@
 /* Tensors of products as matrices: which dims of the formula make up rows, columns and batch of each. */
 #include "family/cuda/product/gemm.h"
 
-static bool add_group(md_kn_map *m, int32_t at, const md_st_program *program, const md_fx_node *const *subscript,
-                      int32_t rank, int32_t n, const int32_t *index)
+#include "base/dtype.h"
+
+/* How a product reads or writes a tensor. */
+typedef struct access {
+    const md_cg_product *product;
+    int32_t tensor, rank;
+    const md_fx_node *const *subscript;
+} access;
+
+/* Some indices of the product. */
+typedef struct group {
+    int32_t n;
+    const int32_t *index;
+} group;
+
+/* Dim `at` of the map: the axes that a group's indices run over, which must be neighbours. */
+static bool add_group(md_kn_map *m, int32_t at, const access *x, const group *g)
 {
+    const md_st_program *program = x->product->program;
     int32_t found = 0, last = -1;
-    if (n > MD_KN_MAP_DIMS)
+    if (g->n > MD_KN_MAP_DIMS)
         return false;
     m->n_dims[at] = 0;
-    for (int32_t i = 0; i < n; i++)
-        for (int32_t a = 0; a < rank; a++)
-            if (subscript[a]->kind == MD_FX_INDEX && subscript[a]->id == index[i]) {
+    for (int32_t i = 0; i < g->n; i++)
+        for (int32_t a = 0; a < x->rank; a++)
+            if (md_fx_is_index(x->subscript[a], g->index[i])) {
                 if (last >= 0 && a != last + 1)
                     return false;
                 last = a;
-                m->dim[at][found++] = (uint8_t)program->index[index[i]].dim;
+                m->dim[at][found++] = (uint8_t)program->index[g->index[i]].dim;
                 m->axis[at] = (uint8_t)a;
             }
     m->n_dims[at] = (uint8_t)found;
-    return found == n;
+    return found == g->n;
 }
 
-/* The dims of a tensor with these plain subscripts, fastest first: two groups, and the batch. False where the tensor
- * does not lie so. */
-static bool make_map(md_kn_map *m, const md_cg_product *p, int32_t tensor, const md_fx_node *const *subscript,
-                     int32_t rank, const int32_t n[2], const int32_t *const index[2])
+/* The dims of a tensor with plain subscripts, fastest first: two groups, and the batch. False where the tensor does not
+ * lie so. */
+static bool make_map(md_kn_map *m, const access *x, const group *fastest, const group *next)
 {
-    const md_st_product *s = &p->program->stage[p->stage].product;
+    const md_st_program *program = x->product->program;
+    const md_st_product *s = &program->stage[x->product->stage].product;
     *m = (md_kn_map){
-        .tensor = (uint8_t)tensor, .dtype = (uint8_t)p->program->formula->tensor[tensor].dtype, .box = {1, 1, 1}};
-    for (int32_t i = 0; i < 2; i++)
-        if (!add_group(m, i, p->program, subscript, rank, n[i], index[i]))
-            return false;
-    bool has_batch = add_group(m, 2, p->program, subscript, rank, s->n_batch, s->batch);
-    if (!has_batch && m->n_dims[2] > 0)
+        .tensor = (uint8_t)x->tensor, .dtype = (uint8_t)program->formula->tensor[x->tensor].dtype, .box = {1, 1, 1}};
+    if (!add_group(m, 0, x, fastest) || !add_group(m, 1, x, next))
         return false;
-    return m->n_dims[0] > 0 && m->axis[0] == rank - 1 && m->n_dims[0] + m->n_dims[1] + m->n_dims[2] == rank;
+    if (!add_group(m, 2, x, &(group){s->n_batch, s->batch}) && m->n_dims[2] > 0)
+        return false;
+    return m->n_dims[0] > 0 && m->axis[0] == x->rank - 1 && m->n_dims[0] + m->n_dims[1] + m->n_dims[2] == x->rank;
 }
 
 bool md_fa_cuda_map_operand(md_kn_map *m, const md_cg_product *p, int32_t operand)
@@ -47,17 +61,56 @@ bool md_fa_cuda_map_operand(md_kn_map *m, const md_cg_product *p, int32_t operan
     bool is_k_first = md_cg_product_along(p, operand) == MD_CG_ALONG_DEPTH;
     if (!load)
         return false;
-    const int32_t n[2] = {is_k_first ? s->n_k : n_rows, is_k_first ? n_rows : s->n_k};
-    const int32_t *const index[2] = {is_k_first ? s->k : rows, is_k_first ? rows : s->k};
-    return make_map(m, p, load->id, load->arg, load->n_args, n, index);
+    const access x = {p, load->id, load->n_args, load->arg};
+    const group along_k = {s->n_k, s->k}, along_rows = {n_rows, rows};
+    return is_k_first ? make_map(m, &x, &along_k, &along_rows) : make_map(m, &x, &along_rows, &along_k);
+}
+
+/* Whole numbers that every 16-bit type holds: copies of such operands are of the other's type. */
+static bool is_converted(int32_t dtype)
+{
+    return dtype == MD_U8 || dtype == MD_I8 || dtype == MD_BOOL;
+}
+
+md_dtype md_fa_cuda_map_type(const md_cg_product *p)
+{
+    md_dtype dtype = MD_U8;
+    for (int32_t o = 0; o <= p->n_products && is_converted(dtype); o++)
+        dtype = p->program->formula->tensor[p->load[o]->id].dtype;
+    return dtype;
+}
+
+int32_t md_fa_cuda_map_item_bytes(const md_cg_product *p)
+{
+    return (int32_t)md_dtype_size(md_fa_cuda_map_type(p));
+}
+
+bool md_fa_cuda_map_operands(md_kn_map map[MD_FA_CUDA_MAPS], const md_cg_product *p)
+{
+    for (int32_t o = 0; o <= p->n_products; o++)
+        if (p->type != MD_F32 || !md_fa_cuda_map_operand(&map[o], p, o))
+            return false;
+    for (int32_t o = 0; o <= p->n_products; o++) {
+        map[o].is_copy = is_converted(map[o].dtype);
+        if (map[o].is_copy)
+            map[o].dtype = (uint8_t)md_fa_cuda_map_type(p);
+        if (map[o].dtype != md_fa_cuda_map_type(p))
+            return false;
+    }
+    return p->n_products == 1 || (md_cg_product_along(p, MD_CG_B) == md_cg_product_along(p, MD_CG_B2) &&
+                                  map[1].n_dims[2] == map[2].n_dims[2]);
+}
+
+bool md_fa_cuda_map_needs_copies(const md_kn_map map[MD_FA_CUDA_MAPS], const md_cg_product *p)
+{
+    return map[0].is_copy || map[1].is_copy || (p->n_products == 2 && map[2].is_copy);
 }
 
 bool md_fa_cuda_map_result(md_kn_map *m, const md_cg_product *p)
 {
     const md_st_store *store = &p->program->stage[p->stage].store[0];
-    const int32_t n[2] = {p->n_columns, p->n_rows};
-    const int32_t *const index[2] = {p->columns, p->rows};
-    return make_map(m, p, store->tensor, store->subscript, store->n_subscripts, n, index);
+    const access x = {p, store->tensor, store->n_subscripts, store->subscript};
+    return make_map(m, &x, &(group){p->n_columns, p->columns}, &(group){p->n_rows, p->rows});
 }
 
 void md_fa_cuda_map_needs(md_kn_envelope *out, const md_kn_map *m, bool is_aligned)

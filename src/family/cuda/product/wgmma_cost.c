@@ -13,7 +13,8 @@
 static const double START = 2.31, MATH = 2, SHARED = 0.969, FILL = 0.153, STEP = 0.019, MEMORY = 1.17, NORM = 2.04,
                     END = 0.821, END_ELEMENT = 0.00169, END_SHARED = 31.1, END_WORDS = 24.9, END_CLUSTER = 40,
                     END_PANEL = 0.057, CLUSTER = 0.296, MEET_BLOCK = 0.142, SUM = 1.2, SUM_SLICE = 0.0446,
-                    SUM_GBPS = 1450, COPIES = 2.1, COPIES_GBPS = 2350, THROTTLED = 0.162, THROTTLED_US = 1420, OVERLAP = 1.25;
+                    SUM_GBPS = 1450, COPIES = 2.1, COPIES_GBPS = 2350, THROTTLED = 0.162, THROTTLED_US = 1420,
+                    OVERLAP = 1.25;
 /* Bytes that must be under way for memory to be busy. */
 static const double IN_FLIGHT = 6920000;
 /* As END_ELEMENT is 1: an operation of the epilogue, a function. */

@@ -240,7 +240,8 @@ static double way_us(const launch *l)
                   : fmin(SHIFTED_US + SHIFTED_VECTOR_US * fmin(l->vectors, l->row->vectors), SHIFTED_MOST_US);
     if (!l->row->is_resident)
         return us + (program->has_elements ? LOOP_STORE_US : 0);
-    double held = fmin(l->vectors, l->row->vectors), more = l->has_epilogue_loads ? EPILOGUE_VECTOR_US * fmax(held - 2, 0) : 0;
+    double held = fmin(l->vectors, l->row->vectors),
+           more = l->has_epilogue_loads ? EPILOGUE_VECTOR_US * fmax(held - 2, 0) : 0;
     more += has_arg(program) ? ARG_VECTOR_US * l->width / 4 * held : 0;
     more += l->row->rows > 1 ? ROWS_US * l->row->rows * l->row->lanes / 32 : 0;
     return us + more +

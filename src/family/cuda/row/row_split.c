@@ -8,39 +8,33 @@
 #include "base/status.h"
 #include "codegen/row/reduce.h"
 #include "family/cost.h"
-#include "family/cuda/row/row.h"
+#include "family/cuda/row/row_split.h"
+#include "family/numeric.h"
 
 #include <inttypes.h>
 #include <math.h>
 
 extern const md_fa_family md_fa_cuda_row_split; /* at the end of this file */
 
-enum { EXCHANGE, THREADS, VECTORS, BLOCKS_PER_SM, BLOCKS, KEEP, ALIGN };
-enum { BY_GRID, BY_CLUSTER, BY_TICKET, BY_LAUNCH };
 /* The layout of the counters is that of kernels/cuda/exchange.h: so many blocks in all groups of one size. */
 enum { MOST_BLOCKS = 512, MOST_STATE_BYTES = 64, OTHER_REGISTERS = 24, MOST_ROWS_OF_GRID = 65535, SHORT_ROW = 512 };
 enum { OTHER_SHARED = 3072 }; /* bytes that a block has besides weights, at most */
 
-static bool is_online(const md_fa_target *target)
-{
-    const md_st_row *row = &md_fa_stage(target)->row;
-    return row->is_online && row->n_levels > 1;
-}
-
 static md_cg_row_options options_of(const md_fa_target *target, const md_fa_config *config)
 {
-    return (md_cg_row_options){.program = target->program,
-                               .stage = target->stage,
-                               .dialect = MD_DEV_CUDA,
-                               .access = config->value[ALIGN] == MD_FA_CUDA_STRIDED ? MD_CG_STRIDED : MD_CG_UNIT,
-                               .is_online = is_online(target),
-                               .keep_points =
-                                   config->value[KEEP] == 2 ? md_fa_cuda_width(target->program, target->stage) : 0};
+    return (md_cg_row_options){
+        .program = target->program,
+        .stage = target->stage,
+        .dialect = MD_DEV_CUDA,
+        .access = config->value[MD_FA_SPLIT_ALIGN] == MD_FA_CUDA_STRIDED ? MD_CG_STRIDED : MD_CG_UNIT,
+        .is_online = md_fa_is_online(target),
+        .keep_points = config->value[MD_FA_SPLIT_KEEP] == 2 ? md_fa_cuda_width(target->program, target->stage) : 0};
 }
 
 static int64_t elements(const md_fa_target *target, const md_fa_config *config)
 {
-    return (int64_t)config->value[THREADS] * config->value[VECTORS] * md_fa_cuda_width(target->program, target->stage);
+    return (int64_t)config->value[MD_FA_SPLIT_THREADS] * config->value[MD_FA_SPLIT_VECTORS] *
+           md_fa_cuda_width(target->program, target->stage);
 }
 
 /* Registers of a thread for one vector: what all passes use, and what only the stores do. */
@@ -66,26 +60,27 @@ static void count_registers(int32_t *all, int32_t *epilogue, const md_fa_target 
 
 /* Of a thread: what it holds, with weights of `early` vectors, and what it works with, as the compiler was seen to
  * need (a config that spills is not built). */
-static int32_t registers_of(const md_fa_target *target, const md_fa_config *config, int32_t early)
+int32_t md_fa_cuda_split_registers(const md_fa_target *target, const md_fa_config *config, int32_t early)
 {
     int32_t all = 0, epilogue = 0, width = md_fa_cuda_width(target->program, target->stage),
-            vectors = config->value[VECTORS];
+            vectors = config->value[MD_FA_SPLIT_VECTORS];
     count_registers(&all, &epilogue, target, config);
-    int32_t n = OTHER_REGISTERS + 2 * width + vectors * all + (config->value[KEEP] ? early : vectors) * epilogue;
+    int32_t n =
+        OTHER_REGISTERS + 2 * width + vectors * all + (config->value[MD_FA_SPLIT_KEEP] ? early : vectors) * epilogue;
     n += epilogue > 0 && early > 1 ? 4 * early + vectors + (width > 4 ? 16 : 4) : 0;
     /* finding the places of vectors, shifting weights */
-    n += config->value[ALIGN] != MD_FA_CUDA_ALIGNED ? epilogue > 0 ? 12 : 4 : 0;
-    n += config->value[BLOCKS] > 32 ? 4 : 0;
-    n += config->value[KEEP] == 2 ? 2 * vectors : 0;
+    n += config->value[MD_FA_SPLIT_ALIGN] != MD_FA_CUDA_ALIGNED ? epilogue > 0 ? 12 : 4 : 0;
+    n += config->value[MD_FA_SPLIT_BLOCKS] > 32 ? 4 : 0;
+    n += config->value[MD_FA_SPLIT_KEEP] == 2 ? 2 * vectors : 0;
     for (int32_t i = 0; i < md_fa_stage(target)->row.n_reductions; i++) /* the vector with the best element so far */
         n += md_cg_is_arg(md_fa_stage(target)->row.reduction[i].op) ? width : 0;
-    return n + (!config->value[KEEP] && is_online(target) ? 16 : 0);
+    return n + (!config->value[MD_FA_SPLIT_KEEP] && md_fa_is_online(target) ? 16 : 0);
 }
 
-static int32_t register_limit(const md_fa_target *target, const md_fa_config *config)
+int32_t md_fa_cuda_split_register_limit(const md_fa_target *target, const md_fa_config *config)
 {
     int32_t registers = target->facts->registers_per_sm > 0 ? target->facts->registers_per_sm : 65536;
-    return MD_MIN(registers / (config->value[THREADS] * config->value[BLOCKS_PER_SM]) / 8 * 8,
+    return MD_MIN(registers / (config->value[MD_FA_SPLIT_THREADS] * config->value[MD_FA_SPLIT_BLOCKS_PER_SM]) / 8 * 8,
                   255); /* given out by eights */
 }
 
@@ -102,35 +97,32 @@ static int32_t power_below(int64_t n)
 /* Blocks of a group at most, so that groups of them run at once. */
 static int32_t most_of(const md_fa_target *target, const md_fa_config *config)
 {
-    int64_t resident = (int64_t)MD_MAX(target->facts->threads, 1) * config->value[BLOCKS_PER_SM];
-    return config->value[EXCHANGE] == BY_CLUSTER
-               ? config->value[BLOCKS]
-               : power_below(MD_MIN(MD_MIN(resident, MOST_BLOCKS), config->value[BLOCKS]));
+    int64_t resident = (int64_t)MD_MAX(target->facts->threads, 1) * config->value[MD_FA_SPLIT_BLOCKS_PER_SM];
+    return config->value[MD_FA_SPLIT_EXCHANGE] == MD_FA_SPLIT_BY_CLUSTER
+               ? config->value[MD_FA_SPLIT_BLOCKS]
+               : power_below(MD_MIN(MD_MIN(resident, MOST_BLOCKS), config->value[MD_FA_SPLIT_BLOCKS]));
 }
 
-typedef struct cut {
-    int64_t rows;
-    int32_t blocks; /* of a group */
-    int64_t groups;
-} cut;
-
-static cut cut_of(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+md_fa_cuda_cut md_fa_cuda_split_cut_of(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     const md_st_stage *st = md_fa_stage(target);
-    int64_t resident = MD_MIN((int64_t)MD_MAX(target->facts->threads, 1) * config->value[BLOCKS_PER_SM], MOST_BLOCKS);
+    int64_t resident =
+        MD_MIN((int64_t)MD_MAX(target->facts->threads, 1) * config->value[MD_FA_SPLIT_BLOCKS_PER_SM], MOST_BLOCKS);
     int64_t n = md_st_size(target->program, st->axis, size), lot = elements(target, config);
-    cut c = {.rows = md_st_points(target->program, st->n_outer, st->outer, size), .blocks = config->value[BLOCKS]};
-    if (config->value[EXCHANGE] == BY_CLUSTER) {
+    md_fa_cuda_cut c = {.rows = md_st_points(target->program, st->n_outer, st->outer, size),
+                        .blocks = config->value[MD_FA_SPLIT_BLOCKS]};
+    if (config->value[MD_FA_SPLIT_EXCHANGE] == MD_FA_SPLIT_BY_CLUSTER) {
         c.groups = MD_MIN(c.rows, MOST_ROWS_OF_GRID);
         return c;
     }
     int32_t wanted = power_below(resident / MD_MAX(c.rows, 1)),
-            useful = power_below(n / MD_MAX(lot / config->value[VECTORS], 1)), least = 1;
-    while (config->value[KEEP] && least < most_of(target, config) && n / least > lot)
+            useful = power_below(n / MD_MAX(lot / config->value[MD_FA_SPLIT_VECTORS], 1)), least = 1;
+    while (config->value[MD_FA_SPLIT_KEEP] && least < most_of(target, config) && n / least > lot)
         least *= 2;
     c.blocks = MD_MAX(MD_MIN(MD_MIN(wanted, useful), most_of(target, config)), least);
-    c.groups = c.blocks == 1 || config->value[EXCHANGE] == BY_LAUNCH ? MD_MIN(c.rows, MOST_ROWS_OF_GRID)
-                                                                     : MD_MIN(c.rows, resident / c.blocks);
+    c.groups = c.blocks == 1 || config->value[MD_FA_SPLIT_EXCHANGE] == MD_FA_SPLIT_BY_LAUNCH
+                   ? MD_MIN(c.rows, MOST_ROWS_OF_GRID)
+                   : MD_MIN(c.rows, resident / c.blocks);
     return c;
 }
 
@@ -150,11 +142,12 @@ static bool applies(const md_fa_target *target)
 static bool is_full(const md_fa_target *target, const md_fa_config *config)
 {
     md_fa_config more = *config;
-    const md_fa_field *field = &md_fa_cuda_row_split.field[BLOCKS_PER_SM];
+    const md_fa_field *field = &md_fa_cuda_row_split.field[MD_FA_SPLIT_BLOCKS_PER_SM];
     for (int32_t i = 0; i < field->n; i++) {
-        more.value[BLOCKS_PER_SM] = field->value[i];
-        if (field->value[i] > config->value[BLOCKS_PER_SM] && more.value[THREADS] * more.value[BLOCKS_PER_SM] <= 2048 &&
-            registers_of(target, &more, 1) <= register_limit(target, &more))
+        more.value[MD_FA_SPLIT_BLOCKS_PER_SM] = field->value[i];
+        if (field->value[i] > config->value[MD_FA_SPLIT_BLOCKS_PER_SM] &&
+            more.value[MD_FA_SPLIT_THREADS] * more.value[MD_FA_SPLIT_BLOCKS_PER_SM] <= 2048 &&
+            md_fa_cuda_split_registers(target, &more, 1) <= md_fa_cuda_split_register_limit(target, &more))
             return false;
     }
     return true;
@@ -163,13 +156,13 @@ static bool is_full(const md_fa_target *target, const md_fa_config *config)
 static bool is_ticket_legal(const md_fa_target *target, const md_fa_config *config)
 {
     const md_st_row *row = &md_fa_stage(target)->row;
-    return !row->has_elements && !config->value[KEEP] && (row->n_levels == 1 || row->is_online);
+    return !row->has_elements && !config->value[MD_FA_SPLIT_KEEP] && (row->n_levels == 1 || row->is_online);
 }
 
 static bool is_launch_legal(const md_fa_target *target, const md_fa_config *config)
 {
     const md_st_row *row = &md_fa_stage(target)->row;
-    return row->has_elements && !config->value[KEEP] && (row->n_levels == 1 || row->is_online) &&
+    return row->has_elements && !config->value[MD_FA_SPLIT_KEEP] && (row->n_levels == 1 || row->is_online) &&
            is_full(target, config);
 }
 
@@ -182,18 +175,18 @@ static bool is_keep_legal(const md_fa_target *target, const md_fa_config *config
     if (md_st_size(target->program, md_fa_stage(target)->axis, size) >
         elements(target, config) * most_of(target, config))
         return false;
-    return config->value[KEEP] != 2 || md_fa_cuda_row_can_keep(target);
+    return config->value[MD_FA_SPLIT_KEEP] != 2 || md_fa_cuda_row_can_keep(target);
 }
 
 /* Whether threads have as many vectors as they need: no smaller number would do, or, where the slice is read piece
  * by piece, that is not too large. */
 static bool is_tight(const md_fa_target *target, const md_fa_config *config, int64_t n, int32_t blocks)
 {
-    const md_fa_field *field = &md_fa_cuda_row_split.field[VECTORS];
-    int64_t lot = elements(target, config) / config->value[VECTORS] * blocks, needed = (n + lot - 1) / lot;
+    const md_fa_field *field = &md_fa_cuda_row_split.field[MD_FA_SPLIT_VECTORS];
+    int64_t lot = elements(target, config) / config->value[MD_FA_SPLIT_VECTORS] * blocks, needed = (n + lot - 1) / lot;
     int32_t smaller = 0;
     for (int32_t i = 0; i < field->n; i++)
-        if (field->value[i] < config->value[VECTORS])
+        if (field->value[i] < config->value[MD_FA_SPLIT_VECTORS])
             smaller = MD_MAX(smaller, field->value[i]);
     return needed > smaller;
 }
@@ -206,27 +199,30 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     bool is_single = !row->has_elements && (row->n_levels == 1 || row->is_online);
     if (n < SHORT_ROW) /* other families' */
         return false;
-    cut c = cut_of(target, config, size);
-    if (v[THREADS] * v[BLOCKS_PER_SM] > 2048 || c.blocks == 1 || !is_tight(target, config, n, c.blocks))
+    md_fa_cuda_cut c = md_fa_cuda_split_cut_of(target, config, size);
+    if (v[MD_FA_SPLIT_THREADS] * v[MD_FA_SPLIT_BLOCKS_PER_SM] > 2048 || c.blocks == 1 ||
+        !is_tight(target, config, n, c.blocks))
         return false;
-    if (v[ALIGN] != MD_FA_CUDA_STRIDED && (v[ALIGN] == MD_FA_CUDA_ALIGNED) != md_fa_cuda_row_is_aligned(target, size))
+    if (v[MD_FA_SPLIT_ALIGN] != MD_FA_CUDA_STRIDED &&
+        (v[MD_FA_SPLIT_ALIGN] == MD_FA_CUDA_ALIGNED) != md_fa_cuda_row_is_aligned(target, size))
         return false;
-    if (v[KEEP] && !is_keep_legal(target, config, size))
+    if (v[MD_FA_SPLIT_KEEP] && !is_keep_legal(target, config, size))
         return false;
-    if (registers_of(target, config, 1) > register_limit(target, config)) /* counting takes long */
+    if (md_fa_cuda_split_registers(target, config, 1) >
+        md_fa_cuda_split_register_limit(target, config)) /* counting takes long */
         return false;
-    if (v[EXCHANGE] == BY_CLUSTER)
-        return target->facts->capability >= 90 && v[BLOCKS] <= 16 && is_full(target, config);
+    if (v[MD_FA_SPLIT_EXCHANGE] == MD_FA_SPLIT_BY_CLUSTER)
+        return target->facts->capability >= 90 && v[MD_FA_SPLIT_BLOCKS] <= 16 && is_full(target, config);
     md_fa_config most = *config;
-    most.value[BLOCKS] = 128;
-    if (v[BLOCKS] != (cut_of(target, &most, size).blocks > 32 ? 128 : 32))
+    most.value[MD_FA_SPLIT_BLOCKS] = 128;
+    if (v[MD_FA_SPLIT_BLOCKS] != (md_fa_cuda_split_cut_of(target, &most, size).blocks > 32 ? 128 : 32))
         return false;
-    if (v[EXCHANGE] == BY_LAUNCH)
+    if (v[MD_FA_SPLIT_EXCHANGE] == MD_FA_SPLIT_BY_LAUNCH)
         return is_launch_legal(target, config);
     /* with fewer blocks an SM it is the same */
-    if (c.blocks * c.groups <= (int64_t)target->facts->threads * (v[BLOCKS_PER_SM] - 1))
+    if (c.blocks * c.groups <= (int64_t)target->facts->threads * (v[MD_FA_SPLIT_BLOCKS_PER_SM] - 1))
         return false;
-    return v[EXCHANGE] == BY_TICKET ? is_ticket_legal(target, config) : !is_single;
+    return v[MD_FA_SPLIT_EXCHANGE] == MD_FA_SPLIT_BY_TICKET ? is_ticket_legal(target, config) : !is_single;
 }
 
 /* ---- Weights in shared memory until they are stored with */
@@ -254,7 +250,7 @@ static staged staged_of(const md_fa_target *target, const md_fa_config *config)
     uint32_t levels = (UINT32_C(1) << md_fa_stage(target)->row.n_levels) - 1;
     int32_t width = md_fa_cuda_width(target->program, target->stage), pieces = 0;
     md_cg_row_plan plan;
-    if (!config->value[KEEP] || config->value[ALIGN] != MD_FA_CUDA_ALIGNED)
+    if (!config->value[MD_FA_SPLIT_KEEP] || config->value[MD_FA_SPLIT_ALIGN] != MD_FA_CUDA_ALIGNED)
         return (staged){0};
     md_cg_row_plan_make(&plan, &options);
     for (int32_t i = 0; i < plan.n_loads; i++) {
@@ -265,10 +261,10 @@ static staged staged_of(const md_fa_target *target, const md_fa_config *config)
             return (staged){0};
         pieces += width * (int32_t)md_dtype_size(target->program->formula->tensor[load->node->id].dtype) / 16;
     }
-    int64_t one = (int64_t)config->value[THREADS] * pieces * 16,
-            room = target->facts->shared_per_sm / config->value[BLOCKS_PER_SM] - 1024;
+    int64_t one = (int64_t)config->value[MD_FA_SPLIT_THREADS] * pieces * 16,
+            room = target->facts->shared_per_sm / config->value[MD_FA_SPLIT_BLOCKS_PER_SM] - 1024;
     room = MD_MIN(room, target->facts->shared_per_block) - OTHER_SHARED;
-    int64_t vectors = one > 0 ? MD_MIN(config->value[VECTORS], room / one) : 0;
+    int64_t vectors = one > 0 ? MD_MIN(config->value[MD_FA_SPLIT_VECTORS], room / one) : 0;
     return vectors > 0 ? (staged){pieces, (int32_t)vectors, vectors * one} : (staged){0};
 }
 
@@ -277,12 +273,12 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_f
     md_cg_row_options options = options_of(target, config);
     *out = (md_kn_envelope){0};
     int32_t dim = target->program->index[md_fa_stage(target)->axis].dim;
-    if (config->value[ALIGN] != MD_FA_CUDA_STRIDED)
+    if (config->value[MD_FA_SPLIT_ALIGN] != MD_FA_CUDA_STRIDED)
         out->unit = md_cg_unit_tensors(target->program, target->stage, md_cg_row_lane(&options));
-    if (config->value[ALIGN] == MD_FA_CUDA_ALIGNED)
+    if (config->value[MD_FA_SPLIT_ALIGN] == MD_FA_CUDA_ALIGNED)
         out->aligned16 = out->unit;
     out->hi[dim] = INT32_MAX - 4096; /* positions are 32-bit numbers, those of a block's last vectors too */
-    if (config->value[KEEP]) {
+    if (config->value[MD_FA_SPLIT_KEEP]) {
         out->row_points_max = elements(target, config) * most_of(target, config);
         out->n_row_dims = 1;
         out->row_dim[0] = dim;
@@ -292,20 +288,21 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_f
 static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
                      const md_kn_shape *shape)
 {
-    cut c = cut_of(target, config, shape->size);
+    md_fa_cuda_cut c = md_fa_cuda_split_cut_of(target, config, shape->size);
     *out = (md_kn_plan_geometry){0};
     md_kn_geometry *launch = &out->launch[0];
-    out->workspace_bytes = config->value[EXCHANGE] == BY_LAUNCH ? c.rows * c.blocks * MOST_STATE_BYTES : 0;
+    out->workspace_bytes =
+        config->value[MD_FA_SPLIT_EXCHANGE] == MD_FA_SPLIT_BY_LAUNCH ? c.rows * c.blocks * MOST_STATE_BYTES : 0;
     launch->blocks = c.rows > 0 ? c.groups * c.blocks : 0;
     launch->grain = 1;
     launch->grid[0] = c.blocks;
     launch->grid[1] = (int32_t)MD_MAX(c.groups, 1);
     launch->grid[2] = launch->block[1] = launch->block[2] = 1;
-    launch->block[0] = config->value[THREADS];
-    launch->cluster = config->value[EXCHANGE] == BY_CLUSTER ? c.blocks : 1;
-    launch->is_cooperative = config->value[EXCHANGE] == BY_GRID && c.blocks > 1;
+    launch->block[0] = config->value[MD_FA_SPLIT_THREADS];
+    launch->cluster = config->value[MD_FA_SPLIT_EXCHANGE] == MD_FA_SPLIT_BY_CLUSTER ? c.blocks : 1;
+    launch->is_cooperative = config->value[MD_FA_SPLIT_EXCHANGE] == MD_FA_SPLIT_BY_GRID && c.blocks > 1;
     launch->scratch_bytes = staged_of(target, config).bytes;
-    out->launch[1] = *launch; /* BY_LAUNCH */
+    out->launch[1] = *launch; /* MD_FA_SPLIT_BY_LAUNCH */
 }
 
 static void print_defines(md_strbuf *out, const md_fa_target *target, const md_fa_config *config, int32_t phase)
@@ -313,25 +310,26 @@ static void print_defines(md_strbuf *out, const md_fa_target *target, const md_f
     int32_t all = 0, epilogue = 0, early = 1;
     const staged weights = staged_of(target, config);
     count_registers(&all, &epilogue, target, config);
-    while (early < config->value[VECTORS] && registers_of(target, config, early + 1) <= register_limit(target, config))
+    while (early < config->value[MD_FA_SPLIT_VECTORS] &&
+           md_fa_cuda_split_registers(target, config, early + 1) <= md_fa_cuda_split_register_limit(target, config))
         early++;
     const struct {
         const char *name;
         int32_t value;
     } define[] = {{"VL", md_fa_cuda_width(target->program, target->stage)},
                   {"WIDE", 0},
-                  {"ALIGNED", config->value[ALIGN] == MD_FA_CUDA_ALIGNED},
-                  {"EXCHANGE", config->value[EXCHANGE]},
-                  {"THREADS", config->value[THREADS]},
-                  {"VECTORS", config->value[VECTORS]},
-                  {"BLOCKS_PER_SM", config->value[BLOCKS_PER_SM]},
-                  {"BLOCKS", config->value[BLOCKS]},
+                  {"ALIGNED", config->value[MD_FA_SPLIT_ALIGN] == MD_FA_CUDA_ALIGNED},
+                  {"EXCHANGE", config->value[MD_FA_SPLIT_EXCHANGE]},
+                  {"THREADS", config->value[MD_FA_SPLIT_THREADS]},
+                  {"VECTORS", config->value[MD_FA_SPLIT_VECTORS]},
+                  {"BLOCKS_PER_SM", config->value[MD_FA_SPLIT_BLOCKS_PER_SM]},
+                  {"BLOCKS", config->value[MD_FA_SPLIT_BLOCKS]},
                   {"PHASE", phase},
-                  {"KEEP", config->value[KEEP] > 0},
+                  {"KEEP", config->value[MD_FA_SPLIT_KEEP] > 0},
                   {"STAGED", weights.pieces},
-                  {"EARLY", weights.pieces > 0                                       ? weights.vectors
-                            : epilogue > 0 && config->value[ALIGN] == MD_FA_CUDA_ALIGNED ? early
-                                                                                     : 0}};
+                  {"EARLY", weights.pieces > 0                                                       ? weights.vectors
+                            : epilogue > 0 && config->value[MD_FA_SPLIT_ALIGN] == MD_FA_CUDA_ALIGNED ? early
+                                                                                                     : 0}};
     for (int32_t i = 0; i < MD_COUNT(define); i++)
         md_strbuf_printf(out, "#define MD_%s %" PRId32 "\n", define[i].name, define[i].value);
 }
@@ -342,8 +340,9 @@ static md_status emit_launch(md_kn_launch_source *launch, const md_fa_target *ta
     md_cg_row_options options = options_of(target, config);
     md_strbuf defines = {0};
     print_defines(&defines, target, config, phase);
-    if (config->value[EXCHANGE] != BY_CLUSTER) {
-        const md_kn_param_kind kind = config->value[EXCHANGE] == BY_LAUNCH ? MD_KN_WORKSPACE : MD_KN_COUNTERS;
+    if (config->value[MD_FA_SPLIT_EXCHANGE] != MD_FA_SPLIT_BY_CLUSTER) {
+        const md_kn_param_kind kind =
+            config->value[MD_FA_SPLIT_EXCHANGE] == MD_FA_SPLIT_BY_LAUNCH ? MD_KN_WORKSPACE : MD_KN_COUNTERS;
         options.extra[options.n_extra++] = (md_kn_param){.kind = kind};
     }
     return md_fa_emit_row(launch, target, &options, "cuda/row_split.cu", &defines);
@@ -351,127 +350,8 @@ static md_status emit_launch(md_kn_launch_source *launch, const md_fa_target *ta
 
 static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
 {
-    return md_fa_emit_launches(out, target, config, config->value[EXCHANGE] == BY_LAUNCH ? 2 : 1, emit_launch);
-}
-
-/* ---- Cost: a group's way through one row, then the highest of memory, instructions and rows that wait for rows.
- * Constants fit those of cuda_row_cost.c, from the same shapes. */
-
-/* The loads come; each further chunk of a slice; weights, such as have to be shifted, and each vector of a thread's;
- * the stores go; what each warp of a block, and of an SM, adds; room for many blocks; strides; a slot of a thread; a
- * vector beyond the slice's end: us. */
-static const double LOAD_US = 0.9256, CHUNK_US = 0.437, CHUNK_VECTOR_US = 0.03247, EPILOGUE_US = 0.1115,
-                    SHIFTED_US = 0.2229, SHIFTED_VECTOR_US = 0.04319;
-static const double STORE_US = 0.05317, BARRIER_US = 0.03036, WARP_US = 0.001872, ROOM_US = 1.088e-05,
-                    STRIDED_US = 0.2536;
-static const double THREAD_SLOT_US = 0.002284, IDLE_VECTOR_US = 0.03064;
-/* A meeting, by EXCHANGE: of any number of blocks, and what twice as many add. */
-static const double MEETING_US[] = {1.069, 0.8789, 0.8228, 0.3006}, WIDER_US[] = {0.01766, 0.4894, 3.46e-06, 0.04975},
-                    ALONE_US = 0.138;
-/* Against the rate of copies, and what an SM draws of its share; reading a slice again. */
-static const double RATE = 0.9486, SM_BURST = 315.1, AGAIN_PART = 0.9807;
-/* How times add up, the part of a row's way that the next row of the same blocks waits for, and of the instructions
- * counted here those that are issued. */
-static const double WHOLE_ROWS = 0.8584, NORM = 1.309, WAIT_PART = 1.091, ISSUED_PART = 0.5514, SLOT_PART = 2.077,
-                    EXP_SLOTS = 5.292;
-/* Of groups that end together: what a last wave that is not whole counts. */
-static const double TAIL_PART = 1.5;
-/* Memory, where weights of 16 bits have to be shifted. */
-static const double SHIFTED_PART = 1.2;
-static const double ACCESS_COST[] = {0.736, 0.9918, 1.113}, ACCESS_SLOTS[] = {0.5484, 1.916, 2.549};
-
-/* How often a slice is read beside the first time. */
-static double again_of(const md_fa_target *target, const md_fa_config *config)
-{
-    const md_st_row *row = &md_fa_stage(target)->row;
-    return config->value[KEEP] ? 0 : row->has_elements ? 1 : is_online(target) ? 0 : row->n_levels - 1;
-}
-
-/* Of an element; `part`: of its exponentials that are computed again. */
-static double element_slots(const md_fa_target *target, double part)
-{
-    const md_st_row *row = &md_fa_stage(target)->row;
-    md_fa_host_work work;
-    md_fa_host_count(&work, md_fa_stage(target), target->program);
-    return work.operations + (row->n_levels + row->has_elements) * (work.loads * 0.5 + 1) +
-           work.transcendental * EXP_SLOTS * part;
-}
-
-/* One row's. */
-static double way_us(const md_fa_target *target, const md_fa_config *config, const cut *c, double n, double resident)
-{
-    const md_st_row *row = &md_fa_stage(target)->row;
-    double sms = MD_MAX(target->facts->threads, 1), threads = config->value[THREADS],
-           exchange = config->value[EXCHANGE];
-    double vectors = ceil(ceil(n / c->blocks) / (threads * md_fa_cuda_width(target->program, target->stage)));
-    double meeting =
-        c->blocks > 1 ? MEETING_US[(int32_t)exchange] + WIDER_US[(int32_t)exchange] * log2(c->blocks) : ALONE_US;
-    double us = LOAD_US + meeting * (is_online(target) ? 1 : row->n_levels);
-    if (md_fa_cuda_row_has_epilogue_loads(target))
-        us += config->value[ALIGN] == MD_FA_CUDA_ALIGNED ? EPILOGUE_US
-                                                         : SHIFTED_US + SHIFTED_VECTOR_US * config->value[VECTORS];
-    us += (row->has_elements ? STORE_US : 0) + BARRIER_US * threads / 32 +
-          WARP_US * threads / 32 * fmin((double)c->blocks * (double)c->groups / sms, resident);
-    us +=
-        IDLE_VECTOR_US * fmax(config->value[VECTORS] - vectors, 0) +
-        THREAD_SLOT_US * fmax(vectors, 1) * md_fa_cuda_width(target->program, target->stage) * element_slots(target, 1);
-    return us + (config->value[BLOCKS] > 32 ? ROOM_US : 0) +
-           (config->value[ALIGN] == MD_FA_CUDA_STRIDED ? STRIDED_US : 0);
-}
-
-/* The loop over a slice, where it is not kept. */
-static double loop_us(const md_fa_target *target, const md_fa_config *config, const cut *c, double n)
-{
-    double lot =
-        (double)config->value[THREADS] * config->value[VECTORS] * md_fa_cuda_width(target->program, target->stage);
-    double chunks = fmax(ceil(ceil(n / c->blocks) / lot), 1);
-    return (chunks - 1) * (CHUNK_US + CHUNK_VECTOR_US * config->value[VECTORS]) * (1 + again_of(target, config));
-}
-
-/* Groups that wait for groups to end (clusters), or rows of a group for the one before. */
-static double waits_of(const md_fa_target *target, const md_fa_config *config, const cut *c, double resident)
-{
-    if (c->blocks > 1 && (config->value[EXCHANGE] == BY_GRID || config->value[EXCHANGE] == BY_TICKET))
-        return ceil((double)c->rows / fmax((double)c->groups, 1)) - 1;
-    /* GPCs of 16 or 18 SMs are not filled by large clusters */
-    double part = c->blocks > 8 ? 0.85 : c->blocks > 2 ? 0.92 : 1;
-    double at_once = fmax(floor(resident * MD_MAX(target->facts->threads, 1) * part / c->blocks), 1);
-    double waves = (double)c->rows / at_once, whole = ceil(waves);
-    return waves > 1 ? waves - 1 + TAIL_PART * (whole - waves) / whole : 0;
-}
-
-static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
-{
-    const md_dev_facts *facts = target->facts;
-    cut c = cut_of(target, config, size);
-    double flops = 0, bytes = 0, n = (double)md_st_size(target->program, md_fa_stage(target)->axis, size);
-    md_st_work(&flops, &bytes, target->program, target->stage, size);
-    md_fa_cuda_load load = {.threads = config->value[THREADS],
-                            .registers = MD_MIN(registers_of(target, config, 1), register_limit(target, config))};
-    double resident = MD_MAX(md_fa_cuda_resident(facts, &load), 1), sms = MD_MAX(facts->threads, 1);
-    double busy = fmin(fmax((double)c.blocks * (double)c.groups, 1) / sms, 1),
-           way = way_us(target, config, &c, n, resident);
-    double loop = loop_us(target, config, &c, n);
-    double rate = (facts->memory_gbps > 0 ? facts->memory_gbps : 1000.0) * 1e3,
-           slots = element_slots(target, config->value[KEEP] == 2 ? 0.6 : 1) * ISSUED_PART;
-    double memory = fmax(bytes, 1) / rate * ACCESS_COST[config->value[ALIGN]] * md_fa_cuda_row_apart(target) / RATE;
-    slots *= (double)c.rows * n * ACCESS_SLOTS[config->value[ALIGN]];
-    memory *= (1 + AGAIN_PART * again_of(target, config)) / fmin(1, busy * SM_BURST);
-    if (config->value[ALIGN] != MD_FA_CUDA_ALIGNED && md_fa_cuda_row_has_epilogue_loads(target) &&
-        md_fa_cuda_width(target->program, target->stage) > 4)
-        memory *= SHIFTED_PART;
-    double instructions = slots / ((facts->gflops > 0 ? facts->gflops : 10000.0) * 1e3 / 2 * SLOT_PART * busy);
-    double waiting = (way + loop) * waits_of(target, config, &c, resident) * WAIT_PART + loop;
-    double us = pow(pow(memory, NORM) + pow(instructions, NORM) + pow(waiting, NORM), 1 / NORM);
-    if (c.blocks == 1) /* nothing is split, but blocks go from row to row */
-        us *= WHOLE_ROWS;
-    *out = (md_fa_features){.ops_rate = SLOT_PART,
-                            .ops = 2 * slots,
-                            .launches = config->value[EXCHANGE] == BY_LAUNCH ? 2 : 1,
-                            .parallel = busy * sms,
-                            .serial_us = way};
-    out->memory_bytes = fmin(bytes, us * rate); /* what is only read may come faster than a copy's bytes */
-    out->memory_rate = fmax(out->memory_bytes / rate / us, 1e-9);
+    return md_fa_emit_launches(out, target, config,
+                               config->value[MD_FA_SPLIT_EXCHANGE] == MD_FA_SPLIT_BY_LAUNCH ? 2 : 1, emit_launch);
 }
 
 /* The number of a row's blocks follows from the number of rows; their parts are added in the order of blocks. */
@@ -487,7 +367,10 @@ const md_fa_family md_fa_cuda_row_split = {
     .is_persistent = true,
     .is_reduction = true,
     .n_fields = 7,
-    .field = {{"exchange", BY_GRID, 4, {BY_GRID, BY_CLUSTER, BY_TICKET, BY_LAUNCH}},
+    .field = {{"exchange",
+               MD_FA_SPLIT_BY_GRID,
+               4,
+               {MD_FA_SPLIT_BY_GRID, MD_FA_SPLIT_BY_CLUSTER, MD_FA_SPLIT_BY_TICKET, MD_FA_SPLIT_BY_LAUNCH}},
               {"threads", 512, 3, {512, 256, 1024}},
               {"vecs", 4, 4, {4, 2, 8, 16}},
               {"blocks_per_sm", 1, 4, {1, 2, 3, 4}},
@@ -497,7 +380,7 @@ const md_fa_family md_fa_cuda_row_split = {
     .applies = applies,
     .legal = legal,
     .envelope = envelope,
-    .features = features,
+    .features = md_fa_cuda_split_features,
     .emit = emit,
     .geometry = geometry,
     .numeric = numeric,

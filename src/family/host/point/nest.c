@@ -57,11 +57,12 @@ static void begin(writer *w, md_strbuf *text)
     }
 }
 
-/* A reduction as the node that the printer knows how to loop over. */
-static void print_reduction(writer *w, int32_t ref, md_fx_op op, md_dtype type, int32_t n, const int32_t *bound,
-                            const md_fx_node *body)
+/* A reduction of op, type and operand of `node`, over n indices. */
+static void print_reduction(writer *w, int32_t ref, md_fx_node node, int32_t n, const int32_t *bound)
 {
-    md_fx_node node = {.kind = MD_FX_REDUCE, .op = op, .type = type, .n_args = 1, .n_bound = n, .arg = &body};
+    node.kind = MD_FX_REDUCE;
+    node.n_args = 1;
+    node.n_bound = n;
     for (int32_t i = 0; i < n; i++)
         node.bound[i] = bound[i];
     const md_fx_node *kept = md_cg_keep(w->cg, &node);
@@ -90,7 +91,11 @@ static void print_row(writer *w)
     for (int32_t level = 0; level < row->n_levels; level++)
         for (int32_t i = 0; i < row->n_reductions; i++)
             if (row->reduction[i].level == level)
-                print_reduction(w, i, row->reduction[i].op, row->reduction[i].type, 1, &x, row->reduction[i].body);
+                print_reduction(w, i,
+                                (md_fx_node){.op = row->reduction[i].op,
+                                             .type = row->reduction[i].type,
+                                             .arg = &row->reduction[i].body},
+                                1, &x);
     if (row->has_elements) {
         md_cg_size(size, w->target->program, x);
         md_strbuf_printf(&w->body, "for (int64_t x%" PRId32 " = 0; x%" PRId32 " < %s; x%" PRId32 "++) {\n", x, x, size,
@@ -110,7 +115,7 @@ static void print_product(writer *w)
         md_fx_node times = {.kind = MD_FX_OP, .op = MD_FX_MUL, .type = g->type, .n_args = 2, .arg = arg};
         const md_fx_node *body = md_cg_keep(w->cg, &times);
         if (body)
-            print_reduction(w, i, MD_FX_R_SUM, g->type, g->n_k, g->k, body);
+            print_reduction(w, i, (md_fx_node){.op = MD_FX_R_SUM, .type = g->type, .arg = &body}, g->n_k, g->k);
     }
     print_stores(w, &w->body, false);
 }

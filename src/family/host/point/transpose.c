@@ -1,3 +1,4 @@
+/* Transposing sweeps on the host: the text of kernels/host/transpose.c, geometry and cost. */
 #include "family/emit.h"
 #include "family/host/point/transpose.h"
 

@@ -35,37 +35,59 @@ static bool is_run(int32_t rank, const md_fx_node *const *subscript, int32_t n, 
     return true;
 }
 
+/* How a product reads or writes a tensor. */
+typedef struct access {
+    int32_t tensor, rank;
+    const md_fx_node *const *subscript;
+} access;
+
+/* Some indices of the product. */
+typedef struct group {
+    int32_t n;
+    const int32_t *index;
+} group;
+
+/* What tensors must be: bits by tensor. */
+typedef struct needs {
+    uint32_t unit, contiguous;
+} needs;
+
 /* A tensor as matrices of two groups: they and the batch are all its axes, and the last axis is none of the batch. */
-static bool suits(uint32_t *unit, uint32_t *contiguous, int32_t tensor, int32_t rank,
-                  const md_fx_node *const *subscript, int32_t n_a, const int32_t *a, int32_t n_b, const int32_t *b)
+static bool suits(needs *out, const access *x, const group *a, const group *b)
 {
-    if (!is_run(rank, subscript, n_a, a) || !is_run(rank, subscript, n_b, b) || rank == 0 ||
-        subscript[rank - 1]->kind != MD_FX_INDEX)
+    if (!is_run(x->rank, x->subscript, a->n, a->index) || !is_run(x->rank, x->subscript, b->n, b->index) ||
+        x->rank == 0 || x->subscript[x->rank - 1]->kind != MD_FX_INDEX)
         return false;
-    int32_t last = subscript[rank - 1]->id;
-    if (!md_cg_product_holds(n_a, a, last) && !md_cg_product_holds(n_b, b, last))
+    int32_t last = x->subscript[x->rank - 1]->id;
+    if (!md_cg_product_holds(a->n, a->index, last) && !md_cg_product_holds(b->n, b->index, last))
         return false;
-    *unit |= UINT32_C(1) << tensor;
-    if (n_a > 1 || n_b > 1)
-        *contiguous |= UINT32_C(1) << tensor;
+    out->unit |= UINT32_C(1) << x->tensor;
+    if (a->n > 1 || b->n > 1)
+        out->contiguous |= UINT32_C(1) << x->tensor;
     return true;
+}
+
+/* The first store's tensor as a matrix of rows and columns. */
+static bool suits_result(needs *out, const md_cg_product *product)
+{
+    const md_st_store *s = &product->program->stage[product->stage].store[0];
+    const access x = {s->tensor, s->n_subscripts, s->subscript};
+    return suits(out, &x, &(group){product->n_rows, product->rows}, &(group){product->n_columns, product->columns});
 }
 
 bool md_fa_lib_is_direct(const md_cg_product *product)
 {
     const md_st_stage *stage = &product->program->stage[product->stage];
     const md_st_store *s = &stage->store[0];
-    uint32_t unit = 0, contiguous = 0;
     return stage->n_stores == 1 && s->assign == MD_FX_SET && s->value->kind == MD_FX_REF && s->value->id == 0 &&
            product->program->formula->tensor[s->tensor].dtype == product->type && product->n_products == 1 &&
-           !stage->has_scatter &&
-           suits(&unit, &contiguous, s->tensor, s->n_subscripts, s->subscript, product->n_rows, product->rows,
-                 product->n_columns, product->columns);
+           !stage->has_scatter && suits_result(&(needs){0}, product);
 }
 
 bool md_fa_lib_needs(uint32_t *unit, uint32_t *contiguous, const md_cg_product *product)
 {
     const md_st_product *g = groups_of(product);
+    needs all = {0};
     *unit = *contiguous = 0;
     if (product->type != MD_F32 && product->type != MD_F64)
         return false;
@@ -74,13 +96,13 @@ bool md_fa_lib_needs(uint32_t *unit, uint32_t *contiguous, const md_cg_product *
         int32_t n_rows;
         const int32_t *rows = md_cg_product_group(&n_rows, product, i);
         if (!load || product->program->formula->tensor[load->id].dtype != product->type ||
-            !suits(unit, contiguous, load->id, load->n_args, load->arg, n_rows, rows, g->n_k, g->k))
+            !suits(&all, &(access){load->id, load->n_args, load->arg}, &(group){n_rows, rows}, &(group){g->n_k, g->k}))
             return false;
     }
-    const md_st_store *s = &product->program->stage[product->stage].store[0];
     if (md_fa_lib_is_direct(product))
-        suits(unit, contiguous, s->tensor, s->n_subscripts, s->subscript, product->n_rows, product->rows,
-              product->n_columns, product->columns);
+        suits_result(&all, product);
+    *unit = all.unit;
+    *contiguous = all.contiguous;
     return true;
 }
 

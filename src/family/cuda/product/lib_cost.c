@@ -1,0 +1,59 @@
+/* What cuBLASLt takes for a product. Its kernels for whole lines of 16 bytes are modelled by wgmma_cost.c. */
+#include "family/cuda/product/lib_cost.h"
+
+#include "family/cuda/product/wgmma_cost.h"
+
+#include <math.h>
+
+/* Of kernels for lines that begin at 2, 4 or 8 bytes instead of 16, and of those on CUDA cores: us of a launch, of
+ * 64 steps of K, flops an SM does in a us, the part of the memory's rate, us of adding up slices. */
+enum { PIECES = 3, PLAIN = 3, KINDS };
+static const double START[KINDS] = {3.73, 2.78, 2.53, 3.92}, STEP[KINDS] = {0.313, 0.137, 0.347, 0.00183},
+                    RATE[KINDS] = {1.16, 1.89, 1.49, 0.414}, MEMORY[KINDS] = {0.33, 0.379, 0.44, 0.6},
+                    SUM[KINDS] = {2.68, 3.45, 1.64, 2.05};
+/* A matrix by a vector takes this part of that. */
+static const double ONE_ROW = 0.679;
+static const double SUM_GBPS = 2430, F64_RATE = 0.5;
+
+static int32_t pieces_of(int64_t n)
+{
+    return n % 2 ? 0 : n % 4 ? 1 : n % 8 ? 2 : 3;
+}
+
+/* Of all lines; PIECES: whole ones. */
+static int32_t pieces(const md_fa_product *w, bool is_direct)
+{
+    int32_t least = pieces_of(is_direct ? w->columns : 2 * w->columns);
+    for (int32_t o = 0; o <= 1; o++) {
+        bool is_k_first = md_cg_product_along(&w->p, o) == MD_CG_ALONG_DEPTH;
+        least = MD_MIN(least, pieces_of(is_k_first ? w->depth : o == 0 ? w->rows : w->columns));
+    }
+    return least;
+}
+
+/* The best of some tiles and numbers of slices. */
+static double tiled_us(const md_dev_facts *facts, const md_fa_product *w, int32_t kind)
+{
+    static const int32_t tile[][2] = {{64, 64}, {128, 64}, {64, 128}, {128, 128}, {256, 128}};
+    const double sms = MD_MAX(facts->threads, 1), results = (double)w->batch * (double)w->rows * (double)w->columns;
+    const double memory = w->bytes / (facts->memory_gbps * MEMORY[kind]) * 1e-3,
+                 rate = RATE[kind] * 1e6 * (w->p.type == MD_F64 ? F64_RATE : 1);
+    double best = INFINITY;
+    for (int32_t i = 0; i < MD_COUNT(tile); i++)
+        for (int32_t split = 1; split <= 32; split *= 2) {
+            double blocks =
+                (double)w->batch * ceil((double)w->rows / tile[i][0]) * ceil((double)w->columns / tile[i][1]) * split;
+            double steps = ceil((double)w->depth / 64 / split),
+                   step = STEP[kind] + tile[i][0] * tile[i][1] * 128.0 * w->p.n_products / rate;
+            double work =
+                ceil(blocks / sms) * steps * step + (split > 1 ? SUM[kind] + results * 8 * split / SUM_GBPS * 1e-3 : 0);
+            best = fmin(best, fmax(work, memory));
+        }
+    return (START[kind] + best) * (w->rows == 1 && kind < PIECES ? ONE_ROW : 1);
+}
+
+double md_fa_cuda_library_us(const md_dev_facts *facts, const md_fa_product *w, bool is_plain, bool is_direct)
+{
+    const int32_t kind = is_plain ? PLAIN : pieces(w, is_direct);
+    return is_plain || kind < PIECES ? tiled_us(facts, w, kind) : md_fa_wgmma_best_us(facts, w);
+}
