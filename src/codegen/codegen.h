@@ -166,7 +166,7 @@ const char *md_cg_own_extent(md_cg *cg, const md_st_store *store);
 /** Prints an expression: how many lanes from x<lane> on until the store's vectors are aligned; 0 where it has none.
  * After the store. */
 void md_cg_print_lead(md_cg *cg, const md_st_store *store, md_strbuf *out);
-/** What a reduction or scan starts from, as a C constant: "0", "1", "INT64_MIN", "-__builtin_inf()". */
+/** The start value of a reduction or scan, as a C constant: "0", "1", "INT64_MIN", "-__builtin_inf()". */
 const char *md_cg_start_text(md_fx_op op, md_dtype type);
 /** On a GPU: the loads of a pointwise stage that can be made ahead of everything else: every distinct one with affine
  * subscripts that stands in no arm of a where and in no loop. At most MD_CG_MAX_FETCHED; others stay where they are

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* Which bound index of the left side stands for which of the right; innermost first. */
+/* Pairs of bound indices that correspond, left side and right side; innermost first. */
 typedef struct scope {
     const struct scope *outer;
     int32_t a, b;

@@ -24,7 +24,7 @@ typedef struct md_memo {
 } md_memo; /* a zeroed struct is an empty map; but for few[] it need not be zeroed */
 
 void md_memo_finish(md_memo *m);
-/** Whether the key is there; its value through `value` (may be NULL). */
+/** True if the key is there; its value through `value` (may be NULL). */
 bool md_memo_find(const md_memo *m, const void *a, const void *b, intptr_t tag, const void **value);
 /** Adds or replaces; a must not be NULL. False when memory is short: the map stays as it was. */
 bool md_memo_put(md_memo *m, const void *a, const void *b, intptr_t tag, const void *value);

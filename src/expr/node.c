@@ -87,7 +87,7 @@ static md_dtype common_of(md_fx_op op, int n, const md_fx_node *const *arg)
     return weak == MD_DTYPE_DEFAULT ? strong : md_fx_common_type(strong, weak);
 }
 
-/* A literal takes the type of its partners: 2 beside a real is 2.0, 0.5 beside an f64 is an f64. */
+/* A literal takes the type of its partners: 2 with a real is 2.0, 0.5 with an f64 is an f64. */
 static const md_fx_node *adapt(md_arena *arena, const md_fx_node *n, md_dtype type)
 {
     if (n->kind != MD_FX_CONST || !n->weak || n->type == type || !md_dtype_is_real(type))

@@ -34,7 +34,7 @@ const md_fx_node *md_fx_rewrite(md_arena *arena, const md_fx_node *node, md_fx_r
 /** Calls fn on every distinct node, operands first; stops when it returns false. Returns whether it ran to the end. */
 typedef bool (*md_fx_visit_fn)(void *user, const md_fx_node *node);
 bool md_fx_visit(const md_fx_node *node, md_fx_visit_fn fn, void *user);
-/** Whether the value depends on index id: it occurs free (subscripts included), or a scan runs along it. */
+/** True if the value depends on index id: it occurs free (subscripts included), or a scan runs along it. */
 bool md_fx_uses_index(const md_fx_node *node, int32_t index);
 bool md_fx_has_kind(const md_fx_node *node, md_fx_kind kind);
 bool md_fx_is_index(const md_fx_node *node, int32_t index); /* is exactly INDEX index */

@@ -1,5 +1,5 @@
-/* Formulas as text. Parsing the text again gives the same formula: dtypes of all arguments and static sizes stand in
- * it, and a constant carries its type, f32(2), where nothing beside it gives it one. */
+/* Formulas as text. Parsing the text again gives the same formula: it has the dtypes of all arguments
+ * and static sizes, and a constant carries its type, f32(2), where its partners give it none. */
 #include "base/dtype.h"
 #include "base/status.h"
 #include "base/strbuf.h"
@@ -17,7 +17,7 @@ typedef struct printer {
     md_strbuf *out;
     const md_fx_formula *formula;
     bool with_types; /* print a tensor's dtype where it first appears */
-    bool is_begun; /* some statement stands before */
+    bool is_begun; /* a statement was printed before */
     bool is_typed[MD_FX_MAX_TENSORS];
 } printer;
 
@@ -150,7 +150,7 @@ static int32_t first_typed(const md_fx_node *n)
     return n->op == MD_FX_WHERE ? 1 : 0;
 }
 
-/* Whether the printed node would be weak: made of literals, conditions aside. */
+/* True if the printed node would be weak: made of literals, conditions aside. */
 static bool is_weak(const md_fx_node *n)
 {
     if (n->kind == MD_FX_CONST)
@@ -171,8 +171,8 @@ static bool is_all_constant(const md_fx_node *n)
     return true;
 }
 
-/* Whether literals among the operands get their type from elsewhere: from an operand that has one, or, where none has,
- * from what stands around the operation. Literals alone would be folded in double when read again, so they say their
+/* True if literals among the operands get their type from elsewhere: from an operand that has one, or, where none has,
+ * from the operation's surroundings. Literals alone would be folded in double when read again, so they say their
  * type. */
 static bool anchors_operands(const md_fx_node *n, bool is_anchored)
 {

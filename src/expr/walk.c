@@ -159,7 +159,7 @@ static const md_fx_node *rename_scan(substituter *s, const md_fx_node *scan)
     return copy;
 }
 
-/* Whether a reduction binds one of the replaced indices: inside, that index is another one. */
+/* True if a reduction binds one of the replaced indices: inside, that index is another one. */
 static bool shadows(const substituter *s, const md_fx_node *node)
 {
     for (int32_t i = 0; node->kind == MD_FX_REDUCE && i < node->n_bound; i++)

@@ -1,4 +1,4 @@
-/* Whether an output may lie exactly on an input. */
+/* True if an output may lie exactly on an input. */
 #include "stage/form.h"
 
 typedef struct question {

@@ -152,7 +152,7 @@ static const struct {
     {form_nest, true, true, true},
 };
 
-/* Whether a reduction or scan must stay in the arm of a where that it stands in: only a nest leaves it there. */
+/* True if a reduction or scan must stay in the arm of a where that it stands in: only a nest leaves it there. */
 static bool has_guarded(const md_st_item *item)
 {
     enum { MAX_SEEN = 64 };

@@ -82,12 +82,12 @@ bool md_st_reads(const md_fx_node *node, int32_t tensor);
 bool md_st_item_reads(const md_st_item *item, int32_t tensor);
 bool md_st_item_has(const md_st_item *item, md_fx_kind kind); /* in its value or subscripts */
 bool md_st_contains(const md_fx_node *node, const md_fx_node *part); /* that very node */
-/** Whether a part of a value may be computed although the value does not need it. An arm of a where may read what
+/** True if a part of a value may be computed although the value does not need it. An arm of a where may read what
  * lies outside where the condition does not hold: unless all its loads are plain, it stays in its arm. */
 bool md_st_is_safe(const md_fx_node *value, const md_fx_node *part);
-/** Whether the left side is plain distinct indices. */
+/** True if the left side is plain distinct indices. */
 bool md_st_is_plain(const md_st_item *item);
-/** Whether subscripts are plain distinct indices. */
+/** True if subscripts are plain distinct indices. */
 bool md_st_are_plain(int32_t n, const md_fx_node *const *subscript);
 /** Calls fn for every distinct node of the item: value, then subscripts. */
 bool md_st_visit(const md_st_item *item, md_fx_visit_fn fn, void *user);

@@ -75,7 +75,7 @@ static bool any_gather(const places *p)
     return false;
 }
 
-/* Whether putting an expensive value where it is read repeats it: the innermost loop around runs over one of its
+/* True if putting an expensive value where it is read repeats it: the innermost loop around runs over one of its
  * indices, and another loop, over none of them. */
 static bool is_repeated(const md_st_item *reader, const md_fx_node *load)
 {
@@ -115,7 +115,7 @@ static bool may_copy_pointwise(const md_st_item *let, const md_st_item *reader, 
     return true;
 }
 
-/* Whether every load moves with all of the stage's rows: otherwise results would be made again and again. */
+/* True if every load moves with all of the stage's rows: otherwise results would be made again and again. */
 static bool covers(const places *p, const md_st_stage *stage, const md_st_item *reader)
 {
     md_st_set outer = {{0}};
@@ -131,7 +131,7 @@ static bool covers(const places *p, const md_st_stage *stage, const md_st_item *
     return true;
 }
 
-/* What a stage of one kind becomes when a let of another kind (row) is inlined into it (column); -1: it must not be. */
+/* The kind of a stage (column) after a let of some kind (row) is inlined into it; -1: not allowed. */
 static int kind_after(md_st_kind let, md_st_kind reader)
 {
     static const signed char table[MD_ST_NEST + 1][MD_ST_NEST + 1] = {

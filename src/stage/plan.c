@@ -73,7 +73,7 @@ static bool shares(const md_st_group *g, const md_st_item *item)
     return !md_fx_visit(item->value, shares_no_load, (void *)(uintptr_t)g);
 }
 
-/* The first group that may take the item: behind all that it reads, and behind all that read what it writes. */
+/* The first group that may take the item: after all writers of what it reads, and all readers of what it writes. */
 static int32_t earliest(const md_st_draft *p, const md_st_item *item)
 {
     int32_t first = 0;

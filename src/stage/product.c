@@ -118,7 +118,7 @@ static bool is_plain_load(const md_fx_node *node)
     return node->kind == MD_FX_LOAD && md_st_are_plain(node->n_args, node->arg);
 }
 
-/* Whether a side is nothing but a load so far: such a side is copied fastest. */
+/* True if a side is nothing but a load so far: such a side is copied fastest. */
 static bool is_lone_load(const split *s, int side)
 {
     int32_t n = 0;

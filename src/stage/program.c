@@ -43,7 +43,7 @@ void md_st_program_destroy(md_st_program **program)
 
 void md_st_know(void *out, const md_st_program *program, int32_t stage, const md_st_fact *fact)
 {
-    /* The program is its op's, and const only to those who read it. */
+    /* Readers see a const program; the op that owns it does not have it in read-only memory. */
     _Atomic(void *) *place = &((md_st_program *)(uintptr_t)program)->known[stage][fact->which];
     void *known = atomic_load_explicit(place, memory_order_acquire);
     if (known) {

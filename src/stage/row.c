@@ -34,7 +34,7 @@ static int32_t common_dim(const md_st_maker *m, int32_t n, const md_st_item *ite
     return dim;
 }
 
-/* Whether a reduction of the item depends on its free index: then that index is no axis. */
+/* True if a reduction of the item depends on its free index: then that index is no axis. */
 static bool reductions_use(const md_st_item *item, int32_t index)
 {
     const md_fx_node *reduce[MAX_REDUCTIONS_SEEN];
@@ -204,7 +204,7 @@ static const md_fx_node *sum_reference(extractor *e, const md_fx_node *reduce, c
     return result;
 }
 
-/* Whether a body depends on nothing but the rows' indices and its own. */
+/* True if a body depends on nothing but the rows' indices and its own. */
 static bool is_closed(const extractor *e, const md_fx_node *body, int32_t bound)
 {
     md_st_set allowed = {{0}}, used = md_st_indices(body);

@@ -39,7 +39,7 @@ static bool same_dims(const md_st_maker *m, const md_st_item *a, const md_st_ite
     return true;
 }
 
-/* Whether the load reads the element that the writer stores at the same point. A bound index stands for the axis. */
+/* True if the load reads the element that the writer stores at the same point. A bound index stands for the axis. */
 typedef struct reading {
     const md_st_item *reader, *writer;
     int32_t axis;

@@ -63,7 +63,7 @@ static md_st_kind kind_alone(splitter *sp, const md_fx_stmt *s, const md_fx_node
 
 /* ---- making lets ---- */
 
-/* Names that nobody can write. */
+/* Names that no formula can contain. */
 static bool add_tensor(splitter *sp, const md_fx_stmt *s, const md_fx_node *node, int32_t rank, const int32_t *index)
 {
     md_fx_formula *f = sp->formula;
@@ -198,7 +198,7 @@ static bool note_densest(void *user, const md_fx_node *node)
 }
 
 /* Which bound index is taken first: the one that lies densest, if some tensor has an element for every point, so
- * that the partial results are few beside what is read; -1: none. */
+ * that the partial results are few compared to what is read; -1: none. */
 static int32_t inner_of(const md_fx_formula *f, const md_fx_node *node, const md_fx_stmt *s)
 {
     int32_t outside[MD_FX_MAX_INDICES], n = outside_of(outside, node, s);
@@ -272,7 +272,7 @@ static bool split_nest(splitter *sp, int32_t *stmt, const md_st_item *item)
     return false;
 }
 
-/* Whether a result is the same for some rows of the stage: it would be made once for each. */
+/* True if a result is the same for some rows of the stage: it would be made once for each. */
 static bool is_repeated(const md_st_stage *stage, const md_fx_node *reduce)
 {
     for (int32_t i = 0; i < stage->n_outer; i++)

@@ -96,7 +96,7 @@ typedef struct md_st_stage {
     md_st_scan scan;
 } md_st_stage;
 
-/* What is known of a stage: plans of rows by their options, then one thing each. */
+/* Places of the facts that md_st_know keeps about each stage: plans of rows by their options, then others. */
 enum {
     MD_ST_KNOWN_PLANS = 16,
     MD_ST_KNOWN_WORK = MD_ST_KNOWN_PLANS,
@@ -114,7 +114,7 @@ typedef struct md_st_program {
     int32_t n_stages;
     md_st_stage stage[MD_ST_MAX_STAGES];
     bool is_temp_stored[MD_FX_MAX_TENSORS]; /* TEMPs that live in memory, contiguous */
-    /* what whoever asks about a stage again and again keeps with it; freed with it */
+    /* facts about each stage, kept by md_st_know and freed with the program */
     _Atomic(void *) known[MD_ST_MAX_STAGES][MD_ST_KNOWN];
 } md_st_program;
 
@@ -138,7 +138,7 @@ void md_st_know(void *out, const md_st_program *program, int32_t stage, const md
 md_status md_st_program_create(md_st_program **out, const md_fx_formula *formula);
 void md_st_program_destroy(md_st_program **program);
 
-/** Whether output `out` may be exactly tensor `in` (same data, strides, dtype): every read of it uses the written
+/** True if output `out` may be exactly tensor `in` (same data, strides, dtype): every read of it uses the written
  * subscripts, or is over before the row is written, and no later stage reads it. */
 bool md_st_may_alias(const md_st_program *program, int32_t out, int32_t in);
 

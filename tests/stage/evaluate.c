@@ -203,7 +203,7 @@ value combine(md_fx_op op, value a, value b)
     }
 }
 
-/* Whether b, which lies further on, takes the place of a: a NaN does, unless there was one. */
+/* True if b, which lies further on, takes the place of a: a NaN does, unless there was one. */
 bool is_better(md_fx_op op, value a, value b)
 {
     if (!a.is_real)

@@ -19,7 +19,7 @@ static bool step_of(int64_t *step, const md_st_program *program, const md_fx_nod
     return true;
 }
 
-/* Whether the access moves by one along the last axis and by nothing else: vectors, if that axis has stride 1. */
+/* True if the access moves by one along the last axis and by nothing else: vectors, if that axis has stride 1. */
 static bool is_consecutive(const md_st_program *program, int32_t rank, const md_fx_node *const *subscript, int32_t lane)
 {
     for (int32_t i = 0; i < rank; i++) {

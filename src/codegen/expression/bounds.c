@@ -21,7 +21,7 @@ static bool is_foreign(void *user, const md_fx_node *n)
     return !(unknown || (n->kind == MD_FX_INDEX && n->id >= formula->n_indices));
 }
 
-/* Whether the subscript's values lie inside whatever the sizes are. */
+/* True if the subscript's values lie inside whatever the sizes are. */
 static bool is_inside(const md_cg *cg, int32_t tensor, int32_t axis, const md_fx_node *subscript)
 {
     const md_fx_formula *f = cg->formula;

@@ -180,7 +180,7 @@ static md_cg_name print_where(md_cg *cg, md_cg_value_number *v)
     return shared ? print_branch(cg, v, condition, is_uniform) : print_masked(cg, v, condition);
 }
 
-/* What a value is after a store to `to` and a load. */
+/* The value after a store to dtype `to` and a load. */
 static md_cg_name print_cast(md_cg *cg, md_cg_value_number *v)
 {
     const md_fx_node *n = v->node, *a = n->arg[0];

@@ -18,7 +18,7 @@ static const char *real_text(md_cg *cg, double value, md_dtype type)
         return md_cg_format(cg, "(%s__builtin_inf%s())", value < 0 ? "-" : "", f);
     if (type == MD_F32 && fabs(value) > 0x1.fffffep127)
         return md_cg_format(cg, "((float)%.17g)", value);
-    /* Short where that is exact, for whoever reads the text; else in hexadecimal, so that no bit is lost. */
+    /* In decimal where that is short and exact, which reads better; else in hexadecimal, so that no bit is lost. */
     const char *text = md_cg_format(cg, value == rint(value) && fabs(value) < 1e6 ? "%.1f%s" : "%a%s",
                                     type == MD_F32 ? (double)(float)value : value, f);
     return signbit(value) && text ? md_cg_format(cg, "(%s)", text) : text;

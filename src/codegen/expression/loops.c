@@ -168,7 +168,7 @@ md_cg_name md_cg_reduce(md_cg *cg, md_cg_value_number *v)
     return finish(&a, v, at_root);
 }
 
-/* The prefix (or suffix) of the position at hand, from its start each time. */
+/* The prefix (or suffix) of the current position, computed from its start each time. */
 md_cg_name md_cg_scan(md_cg *cg, md_cg_value_number *v)
 {
     const md_fx_node *n = v->node;

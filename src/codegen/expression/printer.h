@@ -63,7 +63,7 @@ struct md_cg {
     md_cg_scope scope[MD_CG_MAX_SCOPES];
     md_cg_text *texts;
     const char *mask; /* lanes that are wanted (a md_b variable), NULL: all; guarded reads keep to it */
-    bool wants_owner; /* the next checked subscript decides who writes */
+    bool wants_owner; /* the next checked subscript decides which block writes */
     const char *store_condition;
     uint32_t pointers; /* tensors whose pointer is a local of this body */
     bool used[MD_FX_N_OPS];
@@ -107,7 +107,7 @@ const char *md_cg_integer(md_cg *cg, int64_t value);
 /** One value in all lanes. */
 const char *md_cg_splat(md_cg *cg, const char *name, md_dtype type);
 /* printer.c */
-/** Whether the text is C++ for a GPU. */
+/** True if the text is C++ for a GPU. */
 bool md_cg_is_cuda(const md_cg *cg);
 /** The text in the arena. NULL when memory is short, and the status says so. */
 const char *md_cg_format(md_cg *cg, const char *format, ...) __attribute__((format(printf, 2, 3)));

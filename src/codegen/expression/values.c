@@ -126,7 +126,7 @@ bool md_cg_varies(md_cg *cg, md_cg_value_number *v)
     return v->varies;
 }
 
-/* Whether the subscripts stay inside by themselves: indices that run over the axes' own dims. */
+/* True if the subscripts need no check: plain indices that run over the axes' own dims. */
 static bool is_plain_load(const md_cg *cg, const md_fx_node *n)
 {
     for (int32_t i = 0; i < n->n_args; i++)
@@ -147,7 +147,7 @@ bool md_cg_is_guarded(md_cg *cg, md_cg_value_number *v)
     return is;
 }
 
-/* Whether something known in `scope` may be used here by a value that uses these indices (NULL: nobody knows which). */
+/* True if something known in `scope` may be used here by a value that uses these indices (NULL: unknown). */
 static bool is_visible(const md_cg *cg, const md_cg_known *k, const md_fx_node *node)
 {
     if (k->mask && k->mask != cg->mask)

@@ -17,7 +17,7 @@ bool md_cg_product_holds(int32_t n, const int32_t *index, int32_t id)
     return false;
 }
 
-/* Whether the first store runs over the stage's m fastest. */
+/* True if the first store runs over the stage's m fastest. */
 static bool stores_along_m(const md_st_stage *stage)
 {
     const md_st_store *store = &stage->store[0];

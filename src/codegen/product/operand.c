@@ -142,7 +142,7 @@ static bool is_cheap(const md_fx_node *node)
     return cost <= 6;
 }
 
-/* What an operand's expression gives, as a function of its own: md_lanes_<operand>, or md_at_<operand> for one value
+/* An operand's expression as a function of its own: md_lanes_<operand>, or md_at_<operand> for one value
  * (lane -1). */
 static md_status print_expression(md_strbuf *defines, md_strbuf *out, const md_cg_product *p, int32_t operand,
                                   int32_t lane)
@@ -174,7 +174,7 @@ static md_status print_expression(md_strbuf *defines, md_strbuf *out, const md_c
     return status;
 }
 
-/* Whether the operand's values are asked for in lanes, or one by one, from its expression. A GPU asks one by one. */
+/* True if templates take the operand's values from its expression in lanes. A GPU takes them one by one. */
 static bool needs_lanes(const md_cg_product *p, int32_t operand)
 {
     return p->dialect == MD_DEV_HOST && !p->load[operand] && md_cg_product_lane(p, operand) >= 0;

@@ -26,7 +26,7 @@ typedef struct md_cg_product {
     const md_fx_node
         *load[MD_CG_MAX_OPERANDS]; /* the LOAD that the operand is, conversions aside; NULL: any other expression */
     md_dtype type; /* of accumulators */
-    md_dev_kind dialect; /* of the text; MD_DEV_HOST unless somebody says otherwise */
+    md_dev_kind dialect; /* of the text; MD_DEV_HOST by default */
 } md_cg_product;
 
 /** False where the stage is no product, or cannot be one with these columns: no column at all, or two products that

@@ -1,5 +1,5 @@
-/* The functions of a row program that are other ones on a GPU: fetching apart from adding, parts that threads
- * exchange. */
+/* The functions of a row program that differ on a GPU: loads are separate from adding, and threads exchange partial
+ * results. */
 #include "codegen/expression/printer.h"
 #include "codegen/row/print.h"
 
@@ -64,7 +64,7 @@ static int32_t find_lead(md_cg_row_printer *rp, md_cg_place *best)
     return found;
 }
 
-/* Whether vectors of a row lie where the envelope promises: not shifted along the row. */
+/* True if vectors of a row lie where the envelope promises: not shifted along the row. */
 static bool is_shifted(const md_fx_node *load)
 {
     return load->arg[load->n_args - 1]->kind != MD_FX_INDEX;
@@ -142,7 +142,7 @@ void md_cg_rp_cuda_elements(md_cg_row_printer *rp)
     }
 }
 
-/* What a pass finds in elem. */
+/* Binds the loads and kept values that a pass finds in elem. */
 static void bind_elements(md_cg_row_printer *rp, md_strbuf *out, int32_t pass)
 {
     char name[24];

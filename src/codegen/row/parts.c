@@ -23,8 +23,6 @@ md_cg_reduction md_cg_rp_reduction(const md_cg_row_printer *rp, int32_t id)
 
 static const md_fx_node count_node = {.kind = MD_FX_COUNT, .type = MD_I64};
 
-/* A GPU's compiler reads parameters anew behind every barrier; it sees that equal terms of the axis' length are
- * equal where that is a variable. */
 bool md_cg_rp_has_n(const md_cg_row_printer *rp)
 {
     return rp->is_gpu && !rp->o->is_column &&
@@ -164,7 +162,7 @@ void md_cg_rp_each(md_cg_row_printer *rp, md_strbuf *out, int32_t level,
     }
 }
 
-/* A sum may round as it likes: its products are not rounded by themselves where that saves an operation. */
+/* A sum may be rounded in any way, so its products become fused multiply-adds where that saves an operation. */
 static bool adds_product(md_cg_row_printer *rp, md_strbuf *out, const md_cg_reduction *d)
 {
     const md_fx_node *body = d->r->body;

@@ -16,7 +16,7 @@ typedef struct planner {
     const md_st_stage *stage;
     const md_fx_formula *formula;
     int32_t pass;
-    md_memo seen; /* nodes of the walk at hand, with in_arm */
+    md_memo seen; /* nodes of this walk, with in_arm */
 } planner;
 
 /* How many plain operations one is worth. */
@@ -74,7 +74,7 @@ static bool note_level(void *user, const md_fx_node *node)
     return true;
 }
 
-/* Whether computing it once a row pays: a compiler hoists plain arithmetic, but not loads across stores. */
+/* True if computing it once a row pays: a compiler hoists plain arithmetic, but not loads across stores. */
 static bool is_worth_deriving(const md_fx_node *node)
 {
     return !is_leaf(node) &&
@@ -143,7 +143,8 @@ static bool derive_maximal(planner *p, const md_fx_node *node, bool in_arm)
     return !may_move;
 }
 
-/* ---- What threads of a GPU fetch ahead: loads that move with the lanes by a fixed step, and that need no check */
+/* ---- Loads that a GPU's threads issue before all arithmetic: they move with the lanes by a fixed step and need no
+ * check */
 
 static bool is_plain(const planner *p, const md_fx_node *load)
 {
@@ -186,7 +187,7 @@ static bool collect_load(planner *p, const md_fx_node *node, bool in_arm)
     return false;
 }
 
-/* ---- What is kept */
+/* ---- Values kept between passes */
 
 typedef struct finder {
     planner base;

@@ -17,7 +17,7 @@ typedef struct md_cg_row_printer {
     bool has_shift[MD_ST_MAX_REDUCTIONS];
     const char *field[MD_CG_MAX_DERIVED]; /* "row->d3"; NULL: not printed yet */
     bool is_field_uniform[MD_CG_MAX_DERIVED];
-    bool is_known[MD_CG_MAX_DERIVED]; /* computed before the function at hand runs */
+    bool is_known[MD_CG_MAX_DERIVED]; /* computed before this function runs */
     char field_text[MD_CG_MAX_DERIVED][24];
 } md_cg_row_printer;
 

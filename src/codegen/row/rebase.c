@@ -54,7 +54,7 @@ static void print_rebased(md_strbuf *out, const md_cg_reduction *d)
     }
 }
 
-/* What finds the value of a warp in one instruction, where there is one. */
+/* The instruction that reduces over a warp; NULL where there is none. */
 static const char *redux_of(const md_cg_reduction *d)
 {
     static const struct {
@@ -124,7 +124,7 @@ void md_cg_rp_rebase(md_cg_row_printer *rp, int32_t l)
     md_strbuf_add(out, "\n");
 }
 
-/* What is kept of a chunk, and relative to its shift, is scaled to the row's when it is stored. */
+/* Values kept of a chunk are relative to its shift: they are scaled to the row's shift when they are stored. */
 void md_cg_rp_rescale(md_cg_row_printer *rp)
 {
     md_strbuf *out = &rp->text;

@@ -198,7 +198,8 @@ static void print_defines(const md_cg_row_printer *rp, md_strbuf *out)
     md_cg_print_uses(rp->cg, out);
     md_strbuf_printf(
         out,
-        "#define MD_ONLINE %d\n#define MD_HAS_ELEMENTS %d\n#define MD_NONTEMPORAL %d\n#define MD_N_LEVELS %" PRId32 "\n",
+        "#define MD_ONLINE %d\n#define MD_HAS_ELEMENTS %d\n#define MD_NONTEMPORAL %d\n#define MD_N_LEVELS %" PRId32
+        "\n",
         rp->o->is_online, rp->stage->row.has_elements, rp->o->streaming, rp->stage->row.n_levels);
 }
 

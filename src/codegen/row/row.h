@@ -25,13 +25,13 @@
  * that index and md_n, and MD_X_AT(position, n) sets them; md_each_tile(p, first, last, width, s) calls
  * md_one_tile(OUTER p, position, s).
  *
- * ---- On a GPU (templates cuda/row_persistent.cu, row_looped.cu, row_split.cu, column.cu) fetching is apart from
- * adding, and what one thread has is apart from what a row has, so that the template decides where data stays and
- * who exchanges with whom. <n> is md_n of codegen.h (a template parameter):
+ * ---- On a GPU (templates cuda/row_persistent.cu, row_looped.cu, row_split.cu, column.cu) loads are separate from
+ * adding, and a thread's state is separate from a row's, so that the template decides where data stays and which
+ * threads exchange results. <n> is md_n of codegen.h (a template parameter):
  *   md_elem                         a vector of elements on chip: raw loads l<k> (every plain unit or strided load
- *                                   that runs over the axis and stands in no arm of a where, once each), and values
+ *                                   that runs over the axis and is in no arm of a where, once each), and values
  *                                   kept between passes k<k> (keep_points > 0)
- *   md_forget(elem)                 what was computed of l<k> is not known any more (raw elements of 16 bits take
+ *   md_forget(elem)                 forgets what was computed of l<k> (raw elements of 16 bits take
  *                                   half the registers)
  *   md_fetch(X p, elem, x<a>, n)    fills l<k>, except loads that only stores use and all rows share (weights):
  *                                   md_fetch_epilogue does those, just before md_out. Nothing else reads these tensors
@@ -113,7 +113,7 @@ typedef struct md_cg_row_plan {
     md_cg_kept kept[MD_CG_MAX_KEPT];
 } md_cg_row_plan;
 
-/** What is derived and kept. */
+/** Decides which values are derived (computed once a row) and which are kept between passes. */
 void md_cg_row_plan_make(md_cg_row_plan *out, const md_cg_row_options *options);
 /** Bytes of a lane's scratch for what is kept. */
 int64_t md_cg_row_keep_bytes(const md_cg_row_plan *plan, int64_t keep_points);

@@ -61,7 +61,7 @@ struct md_eval_machine {
     md_arena *arena; /* codes */
     md_memo compiled; /* node -> code */
     md_memo seen; /* which nodes have one user, which more */
-    int64_t at[MD_FX_MAX_INDICES]; /* where each index stands */
+    int64_t at[MD_FX_MAX_INDICES]; /* the current position of each index */
     md_eval_access tensor[MD_FX_MAX_TENSORS];
     bool is_lazy[MD_FX_MAX_TENSORS]; /* computed on demand from its statement */
     const md_eval_code *value[MD_FX_MAX_STMTS]; /* compiled when first needed */

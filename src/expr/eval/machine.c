@@ -31,7 +31,7 @@ void md_eval_machine_finish(md_eval_machine *m)
     md_arena_destroy(&m->arena);
 }
 
-/* Whether each element of the tensor is written exactly once, at the position that its index names. */
+/* True if each element of the tensor is written exactly once, at the position that its index names. */
 static bool is_pure(const md_fx_formula *f, int32_t tensor)
 {
     const md_fx_tensor *t = &f->tensor[tensor];

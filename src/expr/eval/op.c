@@ -99,7 +99,7 @@ static void choose(md_eval_code *c, const md_fx_node *node, bool real_args)
     }
 }
 
-/* Whether the operands are converted to real: where the result is, and where a comparison has a real side. */
+/* True if the operands are converted to real: where the result is, and where a comparison has a real side. */
 static bool has_real_args(const md_fx_node *node)
 {
     bool real = md_dtype_is_real(node->type);

@@ -72,7 +72,7 @@ static void join_axes(dims *d)
     }
 }
 
-/* Whether some argument's axis has exactly this size. */
+/* True if some argument's axis has exactly this size. */
 static bool is_determined(dims *d, int32_t root)
 {
     for (int32_t t = 0; t < d->f->n_tensors; ++t)

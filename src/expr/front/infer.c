@@ -94,7 +94,7 @@ static md_status convert_weak_op(md_front *fr, md_fx_node **out, md_fx_node *nod
     const md_syntax at = place_of(node);
     const bool is_where = node->op == MD_FX_WHERE;
     for (int32_t i = 0; i < node->n_args; ++i) {
-        md_fx_node *const a = (md_fx_node *)node->arg[i]; /* made here, not yet shown to anybody */
+        md_fx_node *const a = (md_fx_node *)node->arg[i]; /* made here, not yet used elsewhere */
         arg[i] = a;
         if (!is_where || i > 0)
             MD_TRY(md_infer_convert(fr, &arg[i], a, to));
@@ -210,7 +210,7 @@ static md_status fold_literals(md_front *fr, md_fx_node **out, const operation *
     return md_infer_integer(fr, out, md_scalar_int(op)(k[0], k[1], k[2]), at);
 }
 
-/* Whether an operation on literals is computed at once: all but conditions. */
+/* True if an operation on literals is computed at once: all but conditions. */
 static bool is_foldable(md_fx_op op, int32_t n, md_fx_node *const *arg)
 {
     for (int32_t i = 0; i < n; ++i)

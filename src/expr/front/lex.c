@@ -227,7 +227,7 @@ md_status md_lex(const md_token **out, md_arena *arena, const char *text)
         return md_fail_memory();
     for (skip_blanks(&lx); *lx.at; skip_blanks(&lx))
         MD_TRY(take_one(&lx));
-    /* The end lies right behind the last token: a caret on an empty last line would say little. */
+    /* The end is placed right after the last token: a caret on an empty last line would say little. */
     const md_token *const last = lx.n ? &lx.token[lx.n - 1] : NULL;
     lx.token[lx.n] = (md_token){.kind = MD_TOKEN_END,
                                 .line = last ? last->line : 1,

@@ -90,7 +90,7 @@ static md_status parse_dim_size(md_parser *p, md_syntax_size *out)
     return MD_OK;
 }
 
-/* The entries behind `scalar` or `size`. */
+/* The entries after `scalar` or `size`. */
 static md_status parse_declarations(md_parser *p, md_syntax_item *item)
 {
     enum { MOST = 64 };

@@ -76,7 +76,7 @@ static md_status set_args(md_parser *p, md_syntax *s, int32_t n, md_syntax *cons
     return MD_OK;
 }
 
-/* expression {"," expression} close; the opening sign is behind us. */
+/* expression {"," expression} close; the opening sign has been read. */
 static md_status parse_operands(md_parser *p, md_syntax *s, md_token_kind close, int32_t most, const char *too_many)
 {
     md_syntax *arg[MD_SYNTAX_MAX_OPERANDS];
@@ -165,7 +165,7 @@ static md_status parse_binder(md_parser *p, md_syntax **out, md_fx_op op)
     return parse_operands(p, s, MD_TOKEN_CLOSE, MD_SYNTAX_MAX_OPERANDS, "too many operands");
 }
 
-/* size(index) or size(tensor.axis): what stands inside is a name, not an expression. */
+/* size(index) or size(tensor.axis): the operand is a name, not an expression. */
 static md_status parse_size(md_parser *p, md_syntax **out)
 {
     MD_TRY(new_node(p, out, MD_SYNTAX_SIZE, p->at));

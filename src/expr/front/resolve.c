@@ -47,7 +47,7 @@ static bool is_index_somewhere(const md_syntax *at, const char *name)
     return false;
 }
 
-/* Whether any statement uses the name as an index: then that is what the user means by it. */
+/* True if any statement uses the name as an index: then that is what the user means by it. */
 static bool is_index_name(const md_front *fr, const char *name)
 {
     for (int32_t i = 0; i < fr->tree.n_items; ++i) {
@@ -171,7 +171,7 @@ md_status md_resolve_subscript(const md_resolver *c, md_fx_node **out, const md_
     return md_infer_convert(c->front, out, *out, MD_I64);
 }
 
-/* A tensor may be read only in statements behind the one that writes it. */
+/* A tensor may be read only in statements after the one that writes it. */
 static md_status check_read(const md_resolver *c, int32_t tensor, const md_syntax *at)
 {
     const md_fx_formula *const f = c->front->formula;
@@ -260,7 +260,7 @@ static md_status build_call(const md_resolver *c, md_fx_node **out, const md_syn
 
 /* ---- reductions and scans ---- */
 
-/* Options behind the body: bare names. */
+/* Options after the body: bare names. */
 static md_status read_options(const md_resolver *c, md_fx_node *node, const md_syntax *at)
 {
     const bool is_scan = node->kind == MD_FX_SCAN;

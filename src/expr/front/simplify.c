@@ -113,7 +113,7 @@ static bool is_inert(void *user, const md_fx_node *n)
            n->kind == MD_FX_CAST;
 }
 
-/* Whether it can go without a trace: no argument, no bound index is named in it. */
+/* True if it can go without a trace: no argument, no bound index is named in it. */
 static bool may_go(const md_fx_node *n)
 {
     return md_fx_visit(n, is_inert, NULL);

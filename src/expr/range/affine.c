@@ -67,7 +67,7 @@ static bool divide_terms(md_fx_affine *a, int64_t d)
     int32_t n[2] = {a->n, a->n_sizes};
     for (int k = 0; k < 2; k++)
         for (int32_t i = 0; i < n[k]; i++) {
-            if (d == -1 || list[k][i] % d != 0) /* INT64_MIN / -1 overflows; nobody divides by -1 */
+            if (d == -1 || list[k][i] % d != 0) /* INT64_MIN / -1 overflows; no formula needs a division by -1 */
                 return false;
             list[k][i] /= d;
         }
@@ -114,7 +114,7 @@ static bool affine_op(md_fx_affine *out, const md_fx_formula *f, const md_fx_nod
     }
 }
 
-/* The budget of steps stands against expressions that share operands: x+x of x+x of .. */
+/* The budget of steps bounds the time for expressions that share operands: x+x of x+x of .. */
 static bool affine(md_fx_affine *out, const md_fx_formula *f, const md_fx_node *node, int *steps)
 {
     if (--*steps < 0 || (node->type != MD_I64 && node->type != MD_BOOL))

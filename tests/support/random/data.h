@@ -46,7 +46,7 @@ int32_t data_args(md_arg *out, data_set *d, bool on_device);
 md_status data_bind(md_fx_binding *out, data_set *d);
 /** Sets the images back to what they were when made: outputs poisoned. */
 void data_reset(data_set *d);
-/** Whether all bytes but the elements of outputs are as they were; says in `text` which tensor was written around or at
+/** True if all bytes but the elements of outputs are as they were; says in `text` which tensor was written around or at
  * all. */
 bool data_is_intact(const data_set *d, char *text, size_t n_text);
 /** "b=2, n=17": the sizes of dims that are not static. */
