@@ -253,9 +253,11 @@ static void build(void *context)
     md_status status = make_kernel(&kernel, text);
     if (status != MD_OK) {
         atomic_fetch_add_explicit(&builder->count.failed, 1, memory_order_relaxed);
-        /* A device that cannot compile at all has warned when it was opened. */
-        md_log_once(builder->dev->log, builder->dev->facts.can_compile ? MD_LOG_NOT_BUILT : MD_LOG_NO_COMPILER,
-                    MD_LOG_WARN, "a kernel could not be built, so others serve (MD_LOG=debug lists all that fail): %s",
+        /* Others serve: the op warns if none is left. */
+        const bool can_compile = builder->dev->facts.can_compile;
+        md_log_once(builder->dev->log, can_compile ? MD_LOG_NOT_BUILT : MD_LOG_NO_COMPILER,
+                    can_compile ? MD_LOG_INFO : MD_LOG_WARN,
+                    "a kernel could not be built, so others serve (MD_LOG=debug lists all that fail): %s",
                     md_last_error());
     }
     finish(text, status, kernel);

@@ -35,7 +35,7 @@ static void a_variant_that_does_not_compile_is_never_picked(void **state)
         o.compile.policy.select = mode[i];
         world.n_warnings = 0;
         md_ds_op *op = script_op(&world, copy, &o);
-        assert_int_equal(world.n_warnings, i == 0); /* the builder's; a text that failed before is not tried again */
+        assert_int_equal(world.n_warnings, 0); /* another variant serves */
         for (int64_t n = 1; n < 10000; n *= 7)
             assert_int_equal(script_call(NULL, op, n, 1), 20);
         assert_int_equal(script_pick(op, 64, 1).runner_up, -1);
