@@ -19,6 +19,12 @@ EXCEPTIONS = {
     "include/md/dlpack.h:md_tensor_from_parts": "a DLTensor's fields one by one: the header does not know the struct",
 }
 
+# Folder -> why its functions may have more parameters.
+MANY_PARAMETERS = {
+    "src/kernels": "all is inlined into one text, where arguments are registers; a struct is kept there only as long as "
+                   "the compiler sees through it",
+}
+
 problems = []
 
 
@@ -79,7 +85,7 @@ def check_file(root, path):
             continue
         if length > MAX_FUNCTION_LINES:
             complain(name, line, f"{function} has {length} lines, more than {MAX_FUNCTION_LINES}")
-        if parameters > MAX_PARAMETERS:
+        if parameters > MAX_PARAMETERS and not name.startswith(tuple(folder + "/" for folder in MANY_PARAMETERS)):
             complain(name, line, f"{function} has {parameters} parameters, more than {MAX_PARAMETERS}")
 
 

@@ -1,5 +1,5 @@
 /* Formulas on a GPU with configs of given families, against the reference within its bounds. */
-#include "family/cuda_runs.h"
+#include "family/cuda/cuda_runs.h"
 
 #include "support/check.h"
 

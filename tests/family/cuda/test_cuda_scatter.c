@@ -1,5 +1,5 @@
 /* Scatters on a GPU: writes, sums, maxima and minima through indices, atomic and owned, of every type. */
-#include "family/cuda_runs.h"
+#include "family/cuda/cuda_runs.h"
 
 static const cuda_run list[] = {
     {"C[slot[t],d] = K[t,d]", MD_F32, {{7, 5}, {333, 100}, {1000, 64}, {1, 8}}},

@@ -1,5 +1,5 @@
 /* Rows on a GPU: in registers, in a loop, cut over blocks that meet through memory, in clusters, by ticket. */
-#include "family/cuda_runs.h"
+#include "family/cuda/cuda_runs.h"
 
 static const cuda_run list[] = {
     {"Y[a,n] = exp(X[a,n] - max[k](X[a,k])) / sum[k](exp(X[a,k] - max[l](X[a,l])))",

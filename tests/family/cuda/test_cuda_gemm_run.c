@@ -1,6 +1,6 @@
 /* Families of products on a GPU: every formula with configs picked by MD_TEST_SEED, on sizes with every kind of
  * edge. Skips itself where there is no GPU. Variables: cuda_runs.h. */
-#include "family/cuda_runs.h"
+#include "family/cuda/cuda_runs.h"
 
 static const cuda_run list[] = {
     {"Y[i,j] = sum[k](X[i,k] * W[j,k])", MD_BF16, {{129, 264, 200}, {17, 33, 65}, {3, 72, 520}}},

@@ -1,5 +1,5 @@
 /* Scans on a GPU: every operation, direction and type, by lanes, by blocks, as columns, cut into tiles. */
-#include "family/cuda_runs.h"
+#include "family/cuda/cuda_runs.h"
 
 static const cuda_run list[] = {
     {"Y[a,n] = cumsum[n](X[a,n])", MD_F32, {{3, 77}, {37, 1000}, {4, 50000}, {1, -1}}},

@@ -1,5 +1,5 @@
 /* Rows that lie across memory on a GPU. */
-#include "family/cuda_runs.h"
+#include "family/cuda/cuda_runs.h"
 
 static const cuda_run list[] = {
     {"Y[n] = sum[a](X[a,n])", MD_F32, {{20011, 33}, {3000, 257}, {100003, 8}, {1, 5}}},

@@ -1,5 +1,5 @@
 /* Gathers on a GPU: rows by index, permutations, several indices, indices that differ by element, indices outside. */
-#include "family/cuda_runs.h"
+#include "family/cuda/cuda_runs.h"
 
 static const cuda_run list[] = {
     {"Y[t,d] = E[ids[t],d]", MD_F32, {{7, 5}, {333, 100}, {1000, 64}, {-1, 8}}},
