@@ -16,116 +16,6 @@
 
 extern const md_fa_family md_fa_cuda_row_split; /* at the end of this file */
 
-/* The layout of the counters is that of kernels/cuda/exchange.h: so many blocks in all groups of one size. */
-enum { MOST_BLOCKS = 512, MOST_STATE_BYTES = 64, OTHER_REGISTERS = 24, MOST_ROWS_OF_GRID = 65535, SHORT_ROW = 512 };
-enum { OTHER_SHARED = 3072 }; /* bytes that a block has besides weights, at most */
-
-static md_cg_row_options options_of(const md_fa_target *target, const md_fa_config *config)
-{
-    return (md_cg_row_options){
-        .program = target->program,
-        .stage = target->stage,
-        .dialect = MD_DEV_CUDA,
-        .access = config->value[MD_FA_SPLIT_ALIGN] == MD_FA_CUDA_STRIDED ? MD_CG_STRIDED : MD_CG_UNIT,
-        .is_online = md_fa_is_online(target),
-        .keep_points = config->value[MD_FA_SPLIT_KEEP] == 2 ? md_fa_cuda_width(target->program, target->stage) : 0};
-}
-
-static int64_t elements(const md_fa_target *target, const md_fa_config *config)
-{
-    return (int64_t)config->value[MD_FA_SPLIT_THREADS] * config->value[MD_FA_SPLIT_VECTORS] *
-           md_fa_cuda_width(target->program, target->stage);
-}
-
-/* Registers of a thread for one vector: what all passes use, and what only the stores do. */
-static void count_registers(int32_t *all, int32_t *epilogue, const md_fa_target *target, const md_fa_config *config)
-{
-    md_cg_row_options options = options_of(target, config);
-    const md_st_row *row = &md_fa_stage(target)->row;
-    md_cg_row_plan plan;
-    md_cg_row_plan_make(&plan, &options);
-    int32_t width = md_fa_cuda_width(target->program, target->stage);
-    *all = *epilogue = 0;
-    for (int32_t i = 0; i < plan.n_loads; i++) {
-        const md_cg_row_load *load = &plan.load[i];
-        int32_t n = width * (int32_t)md_dtype_size(target->program->formula->tensor[load->node->id].dtype) / 4;
-        bool is_epilogue = load->is_shared && !(load->passes & ((UINT32_C(1) << row->n_levels) - 1));
-        *(is_epilogue ? epilogue : all) += MD_MAX(n, 1);
-    }
-    int32_t kept = 0; /* in the place of what they are made from */
-    for (int32_t i = 0; i < plan.n_kept; i++)
-        kept += width * (plan.kept[i].node->type == MD_F64 ? 2 : 1);
-    *all = kept > 0 ? MD_MAX(*all, kept) + *all / 2 : *all;
-}
-
-/* Of a thread: what it holds, with weights of `early` vectors, and what it works with, as the compiler was seen to
- * need (a config that spills is not built). */
-int32_t md_fa_cuda_split_registers(const md_fa_target *target, const md_fa_config *config, int32_t early)
-{
-    int32_t all = 0, epilogue = 0, width = md_fa_cuda_width(target->program, target->stage),
-            vectors = config->value[MD_FA_SPLIT_VECTORS];
-    count_registers(&all, &epilogue, target, config);
-    int32_t n =
-        OTHER_REGISTERS + 2 * width + vectors * all + (config->value[MD_FA_SPLIT_KEEP] ? early : vectors) * epilogue;
-    n += epilogue > 0 && early > 1 ? 4 * early + vectors + (width > 4 ? 16 : 4) : 0;
-    /* finding the places of vectors, shifting weights */
-    n += config->value[MD_FA_SPLIT_ALIGN] != MD_FA_CUDA_ALIGNED ? epilogue > 0 ? 12 : 4 : 0;
-    n += config->value[MD_FA_SPLIT_BLOCKS] > 32 ? 4 : 0;
-    n += config->value[MD_FA_SPLIT_KEEP] == 2 ? 2 * vectors : 0;
-    for (int32_t i = 0; i < md_fa_stage(target)->row.n_reductions; i++) /* the vector with the best element so far */
-        n += md_cg_is_arg(md_fa_stage(target)->row.reduction[i].op) ? width : 0;
-    return n + (!config->value[MD_FA_SPLIT_KEEP] && md_fa_is_online(target) ? 16 : 0);
-}
-
-int32_t md_fa_cuda_split_register_limit(const md_fa_target *target, const md_fa_config *config)
-{
-    int32_t registers = target->facts->registers_per_sm > 0 ? target->facts->registers_per_sm : 65536;
-    return MD_MIN(registers / (config->value[MD_FA_SPLIT_THREADS] * config->value[MD_FA_SPLIT_BLOCKS_PER_SM]) / 8 * 8,
-                  255); /* given out by eights */
-}
-
-/* ---- Into how many blocks rows are cut */
-
-static int32_t power_below(int64_t n)
-{
-    int32_t p = 1;
-    while (p < 128 && (int64_t)p * 2 <= n)
-        p *= 2;
-    return p;
-}
-
-/* Blocks of a group at most, so that groups of them run at once. */
-static int32_t most_of(const md_fa_target *target, const md_fa_config *config)
-{
-    int64_t resident = (int64_t)MD_MAX(target->facts->threads, 1) * config->value[MD_FA_SPLIT_BLOCKS_PER_SM];
-    return config->value[MD_FA_SPLIT_EXCHANGE] == MD_FA_SPLIT_BY_CLUSTER
-               ? config->value[MD_FA_SPLIT_BLOCKS]
-               : power_below(MD_MIN(MD_MIN(resident, MOST_BLOCKS), config->value[MD_FA_SPLIT_BLOCKS]));
-}
-
-md_fa_cuda_cut md_fa_cuda_split_cut_of(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
-{
-    const md_st_stage *st = md_fa_stage(target);
-    int64_t resident =
-        MD_MIN((int64_t)MD_MAX(target->facts->threads, 1) * config->value[MD_FA_SPLIT_BLOCKS_PER_SM], MOST_BLOCKS);
-    int64_t n = md_st_size(target->program, st->axis, size), lot = elements(target, config);
-    md_fa_cuda_cut c = {.rows = md_st_points(target->program, st->n_outer, st->outer, size),
-                        .blocks = config->value[MD_FA_SPLIT_BLOCKS]};
-    if (config->value[MD_FA_SPLIT_EXCHANGE] == MD_FA_SPLIT_BY_CLUSTER) {
-        c.groups = MD_MIN(c.rows, MOST_ROWS_OF_GRID);
-        return c;
-    }
-    int32_t wanted = power_below(resident / MD_MAX(c.rows, 1)),
-            useful = power_below(n / MD_MAX(lot / config->value[MD_FA_SPLIT_VECTORS], 1)), least = 1;
-    while (config->value[MD_FA_SPLIT_KEEP] && least < most_of(target, config) && n / least > lot)
-        least *= 2;
-    c.blocks = MD_MAX(MD_MIN(MD_MIN(wanted, useful), most_of(target, config)), least);
-    c.groups = c.blocks == 1 || config->value[MD_FA_SPLIT_EXCHANGE] == MD_FA_SPLIT_BY_LAUNCH
-                   ? MD_MIN(c.rows, MOST_ROWS_OF_GRID)
-                   : MD_MIN(c.rows, resident / c.blocks);
-    return c;
-}
-
 /* ---- The family */
 
 /* What blocks tell each other has room in a slot. */
@@ -173,7 +63,7 @@ static bool is_keep_legal(const md_fa_target *target, const md_fa_config *config
     if (!row->has_elements && (row->n_levels == 1 || row->is_online))
         return false;
     if (md_st_size(target->program, md_fa_stage(target)->axis, size) >
-        elements(target, config) * most_of(target, config))
+        md_fa_cuda_split_elements(target, config) * md_fa_cuda_split_most_blocks(target, config))
         return false;
     return config->value[MD_FA_SPLIT_KEEP] != 2 || md_fa_cuda_row_can_keep(target);
 }
@@ -183,7 +73,8 @@ static bool is_keep_legal(const md_fa_target *target, const md_fa_config *config
 static bool is_tight(const md_fa_target *target, const md_fa_config *config, int64_t n, int32_t blocks)
 {
     const md_fa_field *field = &md_fa_cuda_row_split.field[MD_FA_SPLIT_VECTORS];
-    int64_t lot = elements(target, config) / config->value[MD_FA_SPLIT_VECTORS] * blocks, needed = (n + lot - 1) / lot;
+    int64_t lot = md_fa_cuda_split_elements(target, config) / config->value[MD_FA_SPLIT_VECTORS] * blocks,
+            needed = (n + lot - 1) / lot;
     int32_t smaller = 0;
     for (int32_t i = 0; i < field->n; i++)
         if (field->value[i] < config->value[MD_FA_SPLIT_VECTORS])
@@ -246,7 +137,7 @@ static bool is_copied(const md_fa_target *target, const md_cg_row_load *load)
 
 static staged staged_of(const md_fa_target *target, const md_fa_config *config)
 {
-    md_cg_row_options options = options_of(target, config);
+    md_cg_row_options options = md_fa_cuda_split_options(target, config);
     uint32_t levels = (UINT32_C(1) << md_fa_stage(target)->row.n_levels) - 1;
     int32_t width = md_fa_cuda_width(target->program, target->stage), pieces = 0;
     md_cg_row_plan plan;
@@ -270,7 +161,7 @@ static staged staged_of(const md_fa_target *target, const md_fa_config *config)
 
 static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
 {
-    md_cg_row_options options = options_of(target, config);
+    md_cg_row_options options = md_fa_cuda_split_options(target, config);
     *out = (md_kn_envelope){0};
     int32_t dim = target->program->index[md_fa_stage(target)->axis].dim;
     if (config->value[MD_FA_SPLIT_ALIGN] != MD_FA_CUDA_STRIDED)
@@ -279,7 +170,7 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_f
         out->aligned16 = out->unit;
     out->hi[dim] = INT32_MAX - 4096; /* positions are 32-bit numbers, those of a block's last vectors too */
     if (config->value[MD_FA_SPLIT_KEEP]) {
-        out->row_points_max = elements(target, config) * most_of(target, config);
+        out->row_points_max = md_fa_cuda_split_elements(target, config) * md_fa_cuda_split_most_blocks(target, config);
         out->n_row_dims = 1;
         out->row_dim[0] = dim;
     }
@@ -309,7 +200,7 @@ static void print_defines(md_strbuf *out, const md_fa_target *target, const md_f
 {
     int32_t all = 0, epilogue = 0, early = 1;
     const staged weights = staged_of(target, config);
-    count_registers(&all, &epilogue, target, config);
+    md_fa_cuda_split_count_registers(&all, &epilogue, target, config);
     while (early < config->value[MD_FA_SPLIT_VECTORS] &&
            md_fa_cuda_split_registers(target, config, early + 1) <= md_fa_cuda_split_register_limit(target, config))
         early++;
@@ -337,7 +228,7 @@ static void print_defines(md_strbuf *out, const md_fa_target *target, const md_f
 static md_status emit_launch(md_kn_launch_source *launch, const md_fa_target *target, const md_fa_config *config,
                              int32_t phase)
 {
-    md_cg_row_options options = options_of(target, config);
+    md_cg_row_options options = md_fa_cuda_split_options(target, config);
     md_strbuf defines = {0};
     print_defines(&defines, target, config, phase);
     if (config->value[MD_FA_SPLIT_EXCHANGE] != MD_FA_SPLIT_BY_CLUSTER) {

@@ -1,9 +1,11 @@
-/* What row_split.c and its cost share. */
+/* What the files of row_split share. */
 #ifndef MD_FAMILY_CUDA_ROW_ROW_SPLIT_H
 #define MD_FAMILY_CUDA_ROW_ROW_SPLIT_H
 
 #include "family/cuda/cuda.h"
 #include "family/cuda/row/row.h"
+
+#include "codegen/row/reduce.h"
 
 /* Fields of a config. */
 enum {
@@ -26,6 +28,18 @@ typedef struct md_fa_cuda_cut {
     int64_t groups;
 } md_fa_cuda_cut;
 
+/* The layout of the counters is that of kernels/cuda/exchange.h: so many blocks in all groups of one size. */
+enum { MOST_BLOCKS = 512, MOST_STATE_BYTES = 64, OTHER_REGISTERS = 24, MOST_ROWS_OF_GRID = 65535, SHORT_ROW = 512 };
+enum { OTHER_SHARED = 3072 }; /* bytes that a block has besides weights, at most */
+
+md_cg_row_options md_fa_cuda_split_options(const md_fa_target *target, const md_fa_config *config);
+/** Elements of a row that a block holds at a time. */
+int64_t md_fa_cuda_split_elements(const md_fa_target *target, const md_fa_config *config);
+/** Registers of a thread for one vector: what all passes use, and what only the stores do. */
+void md_fa_cuda_split_count_registers(int32_t *all, int32_t *epilogue, const md_fa_target *target,
+                                      const md_fa_config *config);
+/** Blocks of a group at most, so that groups of them run at once. */
+int32_t md_fa_cuda_split_most_blocks(const md_fa_target *target, const md_fa_config *config);
 md_fa_cuda_cut md_fa_cuda_split_cut_of(const md_fa_target *target, const md_fa_config *config, const int64_t *size);
 /** Registers of a thread that holds epilogue operands of `early` vectors. */
 int32_t md_fa_cuda_split_registers(const md_fa_target *target, const md_fa_config *config, int32_t early);
