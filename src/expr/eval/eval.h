@@ -1,9 +1,10 @@
-/* The reference evaluator: f64 arithmetic in the order of the formula, one scalar at a time. It rounds at stores, casts
- * and typed lets only. expr/ops.def says what an operation gives for one element. Beyond that:
+/* The reference evaluator: f64 arithmetic in the order of the formula, one scalar at a time. It rounds at stores,
+ * casts and typed lets only. expr/ops.def says what an operation gives for one element. Beyond that:
  * - Real sums are compensated: their error does not grow with the length.
  * - `where` reads only the arm that it takes; `and` and `or` read both sides.
  * - Results are as if no output overlapped another argument.
- * - Elements that several writers share are summed in f64 and rounded once; with `=` the last writer stays, in the order
+ * - Elements that several writers share are summed in f64 and rounded once; with `=` the last writer stays, in the
+ *   order
  *   of the left side's indices.
  * - An empty output runs nothing, so no index into it is reported. */
 #ifndef MD_EXPR_EVAL_EVAL_H

@@ -89,7 +89,7 @@ MD_INLINE void md_finish(const md_params *p, int64_t batch, int64_t row, int64_t
 
 /* `rows` x `columns` sums of a tile; c1: of the second product. For `threads` threads that have met before. */
 MD_INLINE void md_store_tile(const md_params *p, const md_acc *c0, const md_acc *c1, int pitch, md_place at, int rows,
-                       int columns, int thread, int threads)
+                             int columns, int thread, int threads)
 {
     const int64_t all_rows = md_points_rows(p), all_columns = md_points_columns(p);
     const int vectors = columns / MD_VL;

@@ -258,7 +258,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MD_BLOCKS) md_kernel(const
         md_sum_tile(p, memory, md_place_of(&p, tile, MD_BM, MD_BN, MD_RASTER), from, (int)(to - from));
         if (first == 0 && last == s.units)
             md_store_tile(&p, memory, memory, C_PITCH, md_place_of(&p, tile, MD_BM, MD_BN, MD_RASTER), MD_BM, MD_BN,
-                    threadIdx.x, THREADS);
+                          threadIdx.x, THREADS);
         else
             md_store_part(md_stream_part(&p, s, blockIdx.x, tile), memory);
         unit += last - first;
@@ -278,6 +278,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, MD_BLOCKS) md_kernel(const
         md_sum_tile(p, memory, at, from, (int)(md_least(blocks * (at.slice + 1) / MD_SPLIT * MD_BK, depth) - from));
     }
     md_store_tile(&p, memory, memory, C_PITCH, md_place_of(&p, md_block_again(), MD_BM, MD_BN, MD_RASTER), MD_BM, MD_BN,
-            threadIdx.x, THREADS);
+                  threadIdx.x, THREADS);
 }
 #endif

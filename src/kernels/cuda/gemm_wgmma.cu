@@ -12,9 +12,9 @@
  * reads tensors along the columns), MD_LOW, MD_HIGH (registers of copying and computing threads), MD_PANEL and
  * MD_PANELS (columns of a buffer of results; buffers a warp), MD_RESULT (epilogue: 1 in registers, results by TMA; 2
  * in registers, results by words at any even address; 0 by md_store_tile), MD_ROLLED_PANELS, MD_SPLIT (slices of K),
- * MD_CLUSTER_REDUCE (1: those of a tile are a cluster; 0: of the workspace), and md_wgmma(acc, a, b), the instruction for the
- * tile's columns. md_expr.h: src/codegen/product.h; md_params begins with md_tensor_map of A, B, the second B where
- * there is one, and the results with MD_RESULT. */
+ * MD_CLUSTER_REDUCE (1: those of a tile are a cluster; 0: of the workspace), and md_wgmma(acc, a, b), the
+ * instruction for the tile's columns. md_expr.h: src/codegen/product.h; md_params begins with md_tensor_map of A, B,
+ * the second B where there is one, and the results with MD_RESULT. */
 #include "md_config.h"
 #include "prelude.h"
 #include "tma.h"

@@ -139,6 +139,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) md_kernel(const __grid_
         }
         __syncthreads();
     }
-    md_store_tile(&p, &sums[0][0][0][0], &sums[0][MD_PRODUCTS - 1][0][0], ALL, at, (int)md_least(rows, MD_MAX_ROWS), ALL,
-            threadIdx.x, THREADS);
+    md_store_tile(&p, &sums[0][0][0][0], &sums[0][MD_PRODUCTS - 1][0][0], ALL, at, (int)md_least(rows, MD_MAX_ROWS),
+                  ALL, threadIdx.x, THREADS);
 }

@@ -1,8 +1,8 @@
-/* Sine, cosine and tangent, beside math.h, in f32 and f64: x - n * pi/2 by a few products where x is small, else from as
- * many bits of 2/pi as count (Payne and Hanek, SIGNUM Newsletter 18, 1983). No arrays and no pointers between functions:
- * they would lie in local memory, and the compiler's own functions for f64 have such a stack. Polynomials of f64 are
- * those of fdlibm (Sun Microsystems, 1993). Errors stand beside each function in units in the last place. A part of
- * prelude.h. */
+/* Sine, cosine and tangent, beside math.h, in f32 and f64: x - n * pi/2 by a few products where x is small, else
+ * from as many bits of 2/pi as count (Payne and Hanek, SIGNUM Newsletter 18, 1983). No arrays and no pointers
+ * between functions: they would lie in local memory, and the compiler's own functions for f64 have such a stack.
+ * Polynomials of f64 are those of fdlibm (Sun Microsystems, 1993). Errors stand beside each function in units in the
+ * last place. A part of prelude.h. */
 #ifndef MD_CUDA_MATH_TRIG_H
 #define MD_CUDA_MATH_TRIG_H
 
@@ -38,7 +38,8 @@ MD_OUTLINE uint64_t md_m_reduce_huge_f(float x)
     const uint32_t u = md_u32(x);
     const uint64_t m = (u & 0x7fffffu) | 0x800000u;
     const int e = (int)(u >> 23 & 0xff) - 150;
-    uint64_t p = m * md_m_turn_bits(e) + __umul64hi(m, md_m_turn_bits(e + 64)); /* 2 bits of quarter turns, 62 of the fraction */
+    /* 2 bits of quarter turns, 62 of the fraction */
+    uint64_t p = m * md_m_turn_bits(e) + __umul64hi(m, md_m_turn_bits(e + 64));
     int q = (int)(p >> 62);
     p &= 0x3fffffffffffffffULL;
     if (p & 0x2000000000000000ULL) {

@@ -72,7 +72,8 @@ MD_INLINE void md_one_row(const md_params *p, int64_t number, bool stores, int g
             md_out(MD_X p, &row, &elem[i], at.first + i * MD_STEP, MD_ALL(i));
             if (!MD_SHIFTS && i + MD_EPILOGUE < MD_VECTORS)
                 MD_WHERE(i + MD_EPILOGUE)
-            md_fetch_epilogue(MD_X p, &elem[i + MD_EPILOGUE], at.first + (i + MD_EPILOGUE) * MD_STEP, MD_ALL(i + MD_EPILOGUE));
+            md_fetch_epilogue(MD_X p, &elem[i + MD_EPILOGUE], at.first + (i + MD_EPILOGUE) * MD_STEP,
+                              MD_ALL(i + MD_EPILOGUE));
         }
         if (MD_HAS_ENDS && at.edge.hi > 0)
             md_out(MD_X p, &row, &edge, at.edge_at, at.edge);

@@ -33,7 +33,8 @@ MD_INLINE int md_epilogue_loads(int v)
 }
 MD_INLINE void md_from_here(md_slice &s)
 {
-    s.t = md_epilogue_loads(s.t), s.block = md_epilogue_loads(s.block), s.blocks = md_epilogue_loads(s.blocks), s.n = md_epilogue_loads(s.n);
+    s.t = md_epilogue_loads(s.t), s.block = md_epilogue_loads(s.block), s.blocks = md_epilogue_loads(s.blocks),
+    s.n = md_epilogue_loads(s.n);
 }
 MD_INLINE bool md_has_vector(const md_slice &s, md_pos i) { return i * MD_THREADS < s.left; }
 /* The same for all lanes of a warp. */

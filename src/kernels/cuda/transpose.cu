@@ -1,14 +1,14 @@
 /* Elementwise stages that read some tensor across: a block is a tile of MD_TILE lanes by MD_TILE positions of the
  * tensor's last index. Its vectors are read along one, put into shared memory, and taken out along the other. Rows
- * of a tile are an odd number of words apart. MD_UNALIGNED: where tensors lie askew, each row of the output begins up to
- * MD_VL - 1 lanes in front of the tile, at a boundary of 16 bytes, so that stores stay whole; the tile has MD_VL
- * rows more for that. MD_VL may be 1: then nothing lies askew.
+ * of a tile are an odd number of words apart. MD_UNALIGNED: where tensors lie askew, each row of the output begins
+ * up to MD_VL - 1 lanes in front of the tile, at a boundary of 16 bytes, so that stores stay whole; the tile has
+ * MD_VL rows more for that. MD_VL may be 1: then nothing lies askew.
  *
- * md_config.h: MD_VL, MD_THREADS, MD_TILE, MD_UNALIGNED. md_expr.h: md_params, md_lanes(p), md_transposed_size(p), md_points(p),
- * md_has_vectors(p), md_at and md_find(p, point); md_ahead(p, at, turn): lanes from the beginning of the output's
- * row to its next boundary (MD_UNALIGNED); md_transposed: a vector of each turned load; MD_EACH_TRANSPOSED(F): F(number, dtype)
- * for each; md_fetch_transposed(p, at, lane, turn, turned, n); md_elem, md_fetch(p, at, lane, turn, elem, n): what is
- * read along the lanes; md_out(p, at, lane, turn, elem, turned, n). */
+ * md_config.h: MD_VL, MD_THREADS, MD_TILE, MD_UNALIGNED. md_expr.h: md_params, md_lanes(p), md_transposed_size(p),
+ * md_points(p), md_has_vectors(p), md_at and md_find(p, point); md_ahead(p, at, turn): lanes from the beginning of
+ * the output's row to its next boundary (MD_UNALIGNED); md_transposed: a vector of each turned load;
+ * MD_EACH_TRANSPOSED(F): F(number, dtype) for each; md_fetch_transposed(p, at, lane, turn, turned, n); md_elem,
+ * md_fetch(p, at, lane, turn, elem, n): what is read along the lanes; md_out(p, at, lane, turn, elem, turned, n). */
 #include "md_config.h"
 #include "prelude.h"
 #include "md_expr.h"
@@ -94,7 +94,7 @@ MD_INLINE void md_do_tile(const md_params *p, const md_at &at, int64_t lane, int
 #if MD_UNALIGNED
 /* The same where tensors lie askew: a vector of a thread at a time, as many threads hide what is waited for. */
 MD_INLINE void md_do_unaligned(const md_params *p, const md_at &at, int64_t lane, int64_t turn, int64_t lanes,
-                           int64_t turns)
+                               int64_t turns)
 {
     const int first = (int)threadIdx.x / MD_ROW_VECTORS, column = (int)threadIdx.x % MD_ROW_VECTORS * MD_VL;
     MD_ROLLED for (int row = first; row < MD_TILE_ROWS; row += MD_EACH_ROWS)

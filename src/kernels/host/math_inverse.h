@@ -1,6 +1,6 @@
-/* Tangent, and inverse sine, cosine and tangent over lanes, beside math.h: polynomials in f32, libm in f64. Errors stand beside each
- * function in units in the last place of the f32 result, for processors with fma. The coefficients are minimax fits
- * made for this file. A part of prelude.h. */
+/* Tangent, and inverse sine, cosine and tangent over lanes, beside math.h: polynomials in f32, libm in f64. Errors
+ * stand beside each function in units in the last place of the f32 result, for processors with fma. The coefficients
+ * are minimax fits made for this file. A part of prelude.h. */
 #ifndef MD_HOST_MATH_INVERSE_H
 #define MD_HOST_MATH_INVERSE_H
 
