@@ -63,7 +63,8 @@ MD_INLINE md_turns_f md_m_reduce_f(float x)
 }
 MD_INLINE float md_m_sine_f(float r)
 {
-    const float s = r * r, y = __fmaf_rn(__fmaf_rn(__fmaf_rn(2.71774616e-06f, s, -0.000198392736f), s, 0.00833332911f), s, -0.166666672f);
+    const float s = r * r, a = __fmaf_rn(2.71774616e-06f, s, -0.000198392736f),
+                y = __fmaf_rn(__fmaf_rn(a, s, 0.00833332911f), s, -0.166666672f);
     return __fmaf_rn(y * s, r, r);
 }
 MD_INLINE float md_m_cosine_f(float r)

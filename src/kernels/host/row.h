@@ -205,7 +205,7 @@ MD_INLINE md_d md_recall_d(const char *slot, int64_t j)
 #define MD_WRITE                                                                                                       \
     MD_INLINE void md_write(MD_X_DECL const md_params *p, const md_row *row, char *keep, int64_t n)                    \
     {                                                                                                                  \
-        int64_t j = MD_NONTEMPORAL ? md_min_si(n, md_lead(MD_X p, 0)) : 0;                                                  \
+        int64_t j = MD_NONTEMPORAL ? md_min_si(n, md_lead(MD_X p, 0)) : 0; \
         if (j > 0)                                                                                                     \
             md_out(MD_X p, row, keep, 0, (int)j);                                                                      \
         for (; j + MD_VL <= n; j += MD_VL) {                                                                           \
