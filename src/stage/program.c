@@ -84,8 +84,10 @@ int64_t md_st_size(const md_st_program *program, int32_t index, const int64_t *s
 int64_t md_st_points(const md_st_program *program, int32_t n, const int32_t *index, const int64_t *size)
 {
     int64_t points = 1;
-    for (int32_t i = 0; i < n; i++)
-        if (__builtin_mul_overflow(points, md_st_size(program, index[i], size), &points))
-            return INT64_MAX;
-    return points;
+    bool is_empty = false, overflows = false;
+    for (int32_t i = 0; i < n; i++) {
+        is_empty |= md_st_size(program, index[i], size) == 0;
+        overflows |= __builtin_mul_overflow(points, md_st_size(program, index[i], size), &points);
+    }
+    return is_empty ? 0 : overflows ? INT64_MAX : points;
 }

@@ -155,7 +155,7 @@ void md_st_describe(struct md_strbuf *out, const md_st_program *program, int32_t
  * Sizes by dim id. */
 void md_st_work(double *flops, double *bytes, const md_st_program *program, int32_t stage, const int64_t *size);
 
-/** Number of points of a list of indices at these sizes (product of dims). */
+/** Number of points of a list of indices at these sizes (product of dims); INT64_MAX if there are more. */
 int64_t md_st_points(const md_st_program *program, int32_t n, const int32_t *index, const int64_t *size);
 /** Size of the dim that an index runs over. */
 int64_t md_st_size(const md_st_program *program, int32_t index, const int64_t *size);

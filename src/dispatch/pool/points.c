@@ -4,13 +4,24 @@
 #include "base/status.h"
 #include "tune/tune.h"
 
+#include <math.h>
 #include <string.h>
+
+/* Points of the iteration space: a scatter of a constant has many, but few bytes and no operations. */
+static double points_of(const md_fa_target *target, const int64_t *size)
+{
+    const md_st_stage *s = md_fa_stage(target);
+    double points = 1.0;
+    for (int32_t i = 0; i < s->n_outer; i++)
+        points *= (double)md_st_size(target->program, s->outer[i], size);
+    return s->axis >= 0 ? points * (double)md_st_size(target->program, s->axis, size) : points;
+}
 
 double md_ds_work(const md_fa_target *target, const int64_t *size)
 {
     double flops = 0.0, bytes = 0.0;
     md_st_work(&flops, &bytes, target->program, target->stage, size);
-    return flops + bytes;
+    return fmax(flops + bytes, points_of(target, size));
 }
 
 /* Models and geometries count in 64 bits. A hint larger than any machine could run still stands for "large" when its

@@ -224,8 +224,11 @@ static md_status add_stage(suggest *s, int32_t stage)
     }
     for (int32_t i = 0; i < s->n_points && status == MD_OK; i++) {
         point *p = &s->points[i];
+        int64_t size[MD_FX_MAX_DIMS];
         md_kn_shape shape;
-        md_tn_shape(&shape, s->compiled->program, p->size);
+        memcpy(size, p->size, sizeof size);
+        md_ds_bring_into_reach(size, &target);
+        md_tn_shape(&shape, s->compiled->program, size);
         offers[n].n = 0;
         for (int32_t pass = 0; pass < 2 && offers[n].n == 0 && status == MD_OK; pass++)
             status = add_offers(&offers[n], &target, &s->compiled->policy, &shape, pass == 1);

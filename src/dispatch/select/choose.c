@@ -5,6 +5,7 @@
 #include "dispatch/pool/fallback.h"
 #include "dispatch/pool/points.h"
 #include "dispatch/select/async_fill.h"
+#include "dispatch/select/model.h"
 #include "dispatch/select/plan.h"
 #include "dispatch/select/select.h"
 
@@ -127,7 +128,7 @@ static md_status choose_stages(md_ds_plan *plan, md_ds_op *op, const md_ds_reque
     const md_ds_effort effort = request->effort;
     int64_t sizes[MD_FX_MAX_DIMS] = {0};
     md_ds_query query = {.shape = shape, .select_sizes = sizes};
-    md_ds_as_sizes(sizes, &op->space, shape->size, request->as);
+    md_ds_select_sizes(sizes, op, shape->size, request->as);
     if (effort == MD_DS_BEST)
         md_ds_async_fill_wait(op);
     else if (effort == MD_DS_SOON)

@@ -2,7 +2,16 @@
 #include "dispatch/select/model.h"
 
 #include "dispatch/pool/correct.h"
+#include "dispatch/pool/points.h"
 #include "tune/tune.h"
+
+void md_ds_select_sizes(int64_t out[MD_FX_MAX_DIMS], const md_ds_op *op, const int64_t *size, const md_ds_as *as)
+{
+    md_ds_as_sizes(out, &op->space, size, as);
+    for (int32_t s = 0; s < op->n_stages && as->n > 0; s++)
+        if (!(md_ds_work(&op->stage[s].target, out) <= MD_DS_MOST_WORK))
+            md_ds_bring_into_reach(out, &op->stage[s].target);
+}
 
 void md_ds_predict_us(double *us, const md_ds_op *op, int32_t stage, const int64_t *sizes, int32_t n,
                       const bool *wanted)

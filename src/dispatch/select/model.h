@@ -4,6 +4,9 @@
 
 #include "dispatch/op.h"
 
+/** The sizes that a call is chosen by: its own, or those of md_as. Sizes beyond any machine stand for "large": they are
+ * halved until 64 bits can count their work. */
+void md_ds_select_sizes(int64_t out[MD_FX_MAX_DIMS], const md_ds_op *op, const int64_t *size, const md_ds_as *as);
 /** The model's times in us of the first n variants of a stage, at sizes by dim id. `wanted`: NULL, or which of them to
  * compute; the others get -1. Each takes about a microsecond. */
 void md_ds_predict_us(double *us, const md_ds_op *op, int32_t stage, const int64_t *sizes, int32_t n,

@@ -9,7 +9,7 @@ typedef struct md_split {
     int64_t rows, columns; /* number of regions along each side */
 } md_split;
 
-static inline int64_t md_split_parts(int64_t size, int64_t most) { return size <= most ? 1 : (size + most - 1) / most; }
+static inline int64_t md_split_parts(int64_t size, int64_t most) { return size <= most ? 1 : (size - 1) / most + 1; }
 
 /* Of all ways to write `regions` as rows x columns with no region larger than the limits, the one that packs least:
  * every region packs its rows of A and its columns of B. {0, 0} where there is none. */

@@ -1,0 +1,80 @@
+/* Sizes at the edges of 64 bits: each is answered or refused. Nothing of such a size is allocated or touched. A hang
+ * ends with the program's alarm. */
+#include "support/check.h"
+
+#include <unistd.h>
+
+static md_context *make_context(const char *hints, const char *cc)
+{
+    md_context *c = NULL;
+    assert_ok(md_context_create(&c, &(md_context_options){.device = "host", .cc = cc, .threads = 2, .hints = hints}));
+    return c;
+}
+
+static const int64_t edges[] = {(INT64_C(1) << 31) - 1, INT64_C(1) << 32, INT64_C(1) << 53,
+                                INT64_C(1) << 62,       INT64_MAX - 1,    INT64_MAX};
+
+/* md_as only chooses: the result is that of the tensors' own sizes. */
+static void sizes_to_choose_by(void **state)
+{
+    (void)state;
+    static const md_select mode[] = {MD_SELECT_MODEL, MD_SELECT_DISTANCE, MD_SELECT_MEASURE, MD_SELECT_HYBRID};
+    static _Alignas(64) float a[16], b[16], c[16];
+    md_context *x = make_context("64", NULL);
+    const int64_t size[2] = {4, 4};
+    const md_tensor ta = md_tensor_make(a, MD_F32, 2, size), tb = md_tensor_make(b, MD_F32, 2, size),
+                    tc = md_tensor_make(c, MD_F32, 2, size);
+    for (int i = 0; i < 16; i++) {
+        a[i] = (float)i;
+        b[i] = i % 5 == 0;
+    }
+    for (int m = 0; m < 4; m++) {
+        md_op *op = NULL;
+        assert_ok(md_op_create(&op, x, "matmul", &(md_op_options){.select = mode[m], .max_variants = 2}));
+        for (size_t i = 0; i < 3 * sizeof edges / sizeof *edges; i++) {
+            const int64_t e = edges[i / 3];
+            const md_arg args[] = {
+                md_t(&ta), md_t(&tb), md_t(&tc), md_as(0, e), md_as(1, i % 3 ? e : 1), md_as(2, i % 3 == 2 ? e : 1)};
+            memset(c, 0, sizeof c);
+            assert_ok(md_call(op, NULL, args, 6));
+            assert_memory_equal(c, a, sizeof c);
+        }
+        md_op_destroy(&op);
+    }
+    md_context_destroy(&x);
+}
+
+static int count(void *user, const char *text, size_t n_bytes)
+{
+    *(size_t *)user += strnlen(text, n_bytes);
+    return 0;
+}
+
+/* Hints are suggested for what a service met, however large. */
+static void met_sizes(void **state)
+{
+    (void)state;
+    md_context *x = make_context("64", "/nonexistent/cc");
+    for (size_t i = 0; i < sizeof edges / sizeof *edges; i++) {
+        char text[2][96];
+        size_t n = 0;
+        snprintf(text[0], sizeof text[0], "b=%lld, n=4, k=4", (long long)edges[i]);
+        snprintf(text[1], sizeof text[1], "b=%lld, n=%lld, k=%lld", (long long)edges[i], (long long)edges[i],
+                 (long long)edges[i]);
+        const md_met_shape met[] = {{text[0], 1.0}, {text[1], 1.0}, {"b=4, n=4, k=4", 1.0}};
+        assert_ok(md_hints_suggest(x, "Y[b,n] = sum[k](X[b,k] * W[n,k])", NULL,
+                                   &(md_suggest_options){met, 3, 4, 1, count, &n}));
+        assert_true(n > 0);
+    }
+    md_context_destroy(&x);
+}
+
+int main(void)
+{
+    alarm(200);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sizes_to_choose_by),
+        cmocka_unit_test(met_sizes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
