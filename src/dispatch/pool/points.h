@@ -19,8 +19,8 @@ void md_ds_point_shape(md_kn_shape *out, const md_fa_target *target, const md_tn
 
 /** Halves sizes (by dim id), largest first, until the work is not more than a machine could do. */
 void md_ds_bring_into_reach(int64_t size[MD_FX_MAX_DIMS], const md_fa_target *target);
-/** Operations plus bytes of the stage at these sizes, or its points if they are more. Calls of more than MD_DS_MOST_WORK are refused: 64 bits must be
- * able to count them. */
+/** Operations plus bytes of the stage at these sizes, or its points if they are more. Calls of more than
+ * MD_DS_MOST_WORK are refused: 64 bits must be able to count them. */
 double md_ds_work(const md_fa_target *target, const int64_t *size);
 #define MD_DS_MOST_WORK 1e18
 
