@@ -1,105 +1,134 @@
 #!/usr/bin/env python3
-"""Builds and runs the examples as others would: with the library installed, through their Makefile (pkg-config, shared and
-static) and their CMakeLists.txt, or with the library as a subproject of their meson.build.
-Arguments: pkg-config | cmake | subproject, source root, build folder, C compiler, command that runs Meson."""
+"""Builds and runs the examples and README's program as others would: with the library installed below a prefix, by a
+compiler and pkg-config, by CMake and by Meson, with the build files that come along and with README's lines; and with
+the library as a subproject. Arguments: pkg-config | cmake | meson | subproject, source root, build folder, C compiler,
+command that runs Meson."""
 
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tools"))
+import check_example  # noqa: E402
+
 SKIP = 77
+
+
+def fail(message):
+    print(message)
+    sys.exit(1)
 
 
 def run(*command, **options):
     done = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                           stdin=subprocess.DEVNULL, check=False, **options)
     if done.returncode:
-        print(f"{' '.join(str(c) for c in command)}: exit status {done.returncode}\n{done.stdout[-6000:]}")
-        sys.exit(1)
+        fail(f"{' '.join(str(c) for c in command)}: exit status {done.returncode}\n{done.stdout[-6000:]}")
     return done.stdout
 
 
-def install(meson, build, folder):
-    """Installs below folder; returns where the package files are."""
-    run(*meson, "install", "-C", build, "--no-rebuild", "--destdir", folder)
-    return next(folder.rglob("multidispatch.pc")).parent
+class Consumer:
+    def __init__(self, source, build, cc, meson, folder):
+        self.source, self.build, self.cc, self.meson, self.folder = source, build, cc, meson, folder
+        self.env = dict(os.environ, MD_DEVICE="host", MD_CACHE_DIR="", HOME=str(folder))
 
+    def install(self):
+        """Installs into folder/md; the packages say so."""
+        run(*self.meson, "install", "-C", self.build, "--no-rebuild", "--destdir", self.folder / "root")
+        package = next((self.folder / "root").rglob("multidispatch.pc"))
+        old = re.search(r"^prefix=(.*)$", package.read_text(encoding="utf-8"), flags=re.M).group(1)
+        self.prefix = self.folder / "md"
+        (self.folder / "root" / old.lstrip("/")).rename(self.prefix)
+        self.packages = next(self.prefix.rglob("multidispatch.pc")).parent
+        self.libraries = self.packages.parent
+        package = self.packages / "multidispatch.pc"
+        package.write_text(package.read_text(encoding="utf-8").replace(f"prefix={old}\n", f"prefix={self.prefix}\n"), encoding="utf-8")
+        self.env["PKG_CONFIG_PATH"] = str(self.packages)
+        self.examples = self.prefix / "share" / "doc" / "multidispatch" / "examples"
+        for found, wanted in ((self.prefix / "share" / "multidispatch" / "wisdom", self.source / "data" / "wisdom"),
+                              (self.examples, self.source / "tools" / "examples")):
+            if {p.name for p in found.iterdir()} != {p.name for p in wanted.iterdir()} - {"README.md"}:
+                fail(f"{wanted} is not what is installed: {sorted(found.iterdir())}")
 
-def run_example(folder):
-    """Runs the first program; its results are known."""
-    said = run(folder / "first_program").split()
-    if said != ["0.0900", "0.2447", "0.6652", "0.3333", "0.3333", "0.3333"]:
-        print("first_program printed", said)
-        sys.exit(1)
+    def run_program(self, path):
+        """Runs the first program and looks at what it prints."""
+        code = (self.source / "tools" / "examples" / "first_program.c").read_text(encoding="utf-8")
+        done = subprocess.run([str(path)], stdout=subprocess.PIPE, text=True, env=self.env, check=False)
+        wrong = check_example.differs(check_example.expected_of(code), done.stdout.splitlines())
+        if wrong or done.returncode:
+            fail(f"{path}: exit status {done.returncode}, {wrong}")
+        print(path.relative_to(self.folder), "ran")
 
+    def readme(self, words):
+        """The text of README's block of that kind, with this prefix's folder of libraries; its program lies beside."""
+        text = (self.source / "README.md").read_text(encoding="utf-8")
+        block = re.search(rf"^```{words}\n(.*?)^```", text, flags=re.S | re.M).group(1)
+        folder = self.folder / "readme"
+        folder.mkdir()
+        program = re.search(r"^```c\n(.*?)^```", text, flags=re.S | re.M).group(1)
+        (folder / "program.c").write_text(program, encoding="utf-8")
+        return folder, block.replace("$HOME/md/lib", f"$HOME/{self.libraries.relative_to(self.folder)}")
 
-def check_installed(source, folder):
-    """What comes along with the library."""
-    for where, wanted in ("wisdom", source / "data" / "wisdom"), ("examples", source / "tools" / "examples"):
-        found = {p.name for p in folder.rglob(f"share/**/multidispatch/{where}/*")}
-        if found != {p.name for p in wanted.iterdir()} - {"README.md"}:
-            print(f"{wanted} is not what is installed:", found)
-            sys.exit(1)
+    def pkg_config(self):
+        self.install()
+        if list(self.libraries.glob("*.so")):
+            run("make", "-C", self.examples, f"CC={' '.join(self.cc)}", f"LDFLAGS=-Wl,-rpath,{self.libraries}", env=self.env)
+            self.run_program(self.examples / "first_program")
+            folder, text = self.readme("install")
+            commands = [line for line in text.splitlines() if re.match(r"export |cc ", line)]
+            run("sh", "-e", "-c", "\n".join(commands), cwd=folder, env=self.env)
+            self.run_program(folder / "program")
+        if (self.libraries / "libmultidispatch.a").exists():
+            flags = run("pkg-config", "--static", "--cflags", "--libs", "multidispatch", env=self.env)
+            flags = [str(self.libraries / "libmultidispatch.a") if f == "-lmultidispatch" else f for f in flags.split()]
+            run(*self.cc, self.examples / "first_program.c", "-o", self.folder / "static", *flags)
+            self.run_program(self.folder / "static")
 
+    def cmake(self):
+        if not shutil.which("cmake"):
+            print("no cmake here")
+            sys.exit(SKIP)
+        self.install()
+        folder, text = self.readme("cmake")
+        (folder / "CMakeLists.txt").write_text("cmake_minimum_required(VERSION 3.17)\nproject(program C)\n" + text, encoding="utf-8")
+        for source, program in (self.examples, "first_program"), (folder, "program"):
+            build = self.folder / f"build_{program}"
+            run("cmake", "-S", source, "-B", build, f"-DCMAKE_PREFIX_PATH={self.prefix}", f"-DCMAKE_C_COMPILER={self.cc[-1]}",
+                *([] if self.libraries.parent == self.prefix else [f"-Dmultidispatch_DIR={self.libraries}/cmake/multidispatch"]))
+            run("cmake", "--build", build)
+            self.run_program(build / program)
 
-def check_pkg_config(source, build, cc, meson, folder):
-    packages = install(meson, build, folder)
-    check_installed(source, folder)
-    libraries = packages.parent
-    examples = next(folder.rglob("share/doc/multidispatch/examples"))
-    env = dict(os.environ, PKG_CONFIG_PATH=str(packages), PKG_CONFIG_SYSROOT_DIR=str(folder))
-    if list(libraries.glob("*.so")):
-        run("make", "-C", examples, f"CC={' '.join(cc)}", f"LDFLAGS=-Wl,-rpath,{libraries}", env=env)
-        run_example(examples)
-        print("shared")
-    if (libraries / "libmultidispatch.a").exists():
-        # A sysroot would move the -L of the other libraries too; the prefix is that of multidispatch alone.
-        env = dict(os.environ, PKG_CONFIG_PATH=str(packages))
-        prefix = next(folder.rglob("include/md")).parent.parent
-        flags = run("pkg-config", f"--define-variable=prefix={prefix}", "--static", "--cflags", "--libs", "multidispatch", env=env)
-        flags = [str(libraries / "libmultidispatch.a") if f == "-lmultidispatch" else f for f in flags.split()]
-        (folder / "static").mkdir()
-        run(*cc, examples / "first_program.c", "-o", folder / "static" / "first_program", *flags)
-        run_example(folder / "static")
-        print("static")
+    def meson_installed(self):
+        self.install()
+        folder, text = self.readme("meson")
+        (folder / "meson.build").write_text(text, encoding="utf-8")
+        for source, program in (self.examples, "first_program"), (folder, "program"):
+            build = self.folder / f"build_{program}"
+            run(*self.meson, "setup", build, source, "--wrap-mode=nofallback", env=self.env)
+            run(*self.meson, "compile", "-C", build, env=self.env)
+            self.run_program(build / program)
 
-
-def check_cmake(source, build, cc, meson, folder):
-    if not shutil.which("cmake"):
-        print("no cmake here")
-        sys.exit(SKIP)
-    packages = install(meson, build, folder)
-    run("cmake", "-S", source / "tools" / "examples", "-B", folder / "build", f"-DCMAKE_PREFIX_PATH={packages.parent}",
-        f"-Dmultidispatch_DIR={packages.parent / 'cmake' / 'multidispatch'}", f"-DCMAKE_C_COMPILER={cc[-1]}")
-    run("cmake", "--build", folder / "build")
-    run_example(folder / "build")
-
-
-def check_subproject(source, meson, folder):
-    project = folder / "examples"
-    shutil.copytree(source / "tools" / "examples", project)
-    (project / "subprojects").mkdir()
-    (project / "subprojects" / "multidispatch").symlink_to(source, target_is_directory=True)
-    run(*meson, "setup", folder / "build", project, "-Doptimization=0",
-        "-Ddefault_library=shared", "-Dmultidispatch:default_library=shared", "--wrap-mode=nodownload")
-    run(*meson, "compile", "-C", folder / "build", "first_program")
-    run_example(folder / "build")
+    def subproject(self):
+        project = self.folder / "examples"
+        shutil.copytree(self.source / "tools" / "examples", project)
+        (project / "subprojects").mkdir()
+        (project / "subprojects" / "multidispatch").symlink_to(self.source, target_is_directory=True)
+        run(*self.meson, "setup", self.folder / "build", project, "-Doptimization=0",
+            "-Ddefault_library=shared", "-Dmultidispatch:default_library=shared", "--wrap-mode=nodownload")
+        run(*self.meson, "compile", "-C", self.folder / "build", "first_program")
+        self.run_program(self.folder / "build" / "first_program")
 
 
 def main():
-    what, source, build = sys.argv[1], pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])
-    cc, meson = sys.argv[4].split(), sys.argv[5].split()
+    what = {"pkg-config": "pkg_config", "meson": "meson_installed"}.get(sys.argv[1], sys.argv[1])
     with tempfile.TemporaryDirectory() as name:
-        folder = pathlib.Path(name)
-        if what == "pkg-config":
-            check_pkg_config(source, build, cc, meson, folder)
-        elif what == "cmake":
-            check_cmake(source, build, cc, meson, folder)
-        else:
-            check_subproject(source, meson, folder)
+        consumer = Consumer(pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3]), sys.argv[4].split(), sys.argv[5].split(),
+                            pathlib.Path(name))
+        getattr(consumer, what)()
     return 0
 
 

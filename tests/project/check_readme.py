@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Tries what README.md shows, as a user would, on the host device:
-  ```c      a program: compiles, runs, and prints what the ```text block that follows shows; ```c cpp also as C++17
+  ```c      a program: compiles, runs, and prints what its first comment says
   ```sh     commands: each ends with status 0; ./program is the first program
   | .. | `formula` |   in the section Formulas: the library accepts it
-The first program must be the same text as in tools/examples, and each variable and constant named must exist.
-Arguments: source root, folder of the library, mdctl, program that prints the variables, C compiler, C++ compiler."""
+The program must be the same text as in tools/examples, and each variable and constant named must exist.
+check_consumer.py tries the blocks ```install, ```cmake and ```meson with an installed library.
+Arguments: source root, folder of the library, mdctl, program that prints the variables, C compiler."""
 
 import os
 import pathlib
@@ -12,6 +13,9 @@ import re
 import subprocess
 import sys
 import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tools"))
+import check_example  # noqa: E402
 
 SKIP = 77
 MOST_LINES = 180
@@ -27,7 +31,7 @@ class Checker:
     def __init__(self, arguments, folder):
         self.root, self.library, self.mdctl = (pathlib.Path(a).resolve() for a in arguments[:3])
         self.print_variables = str(pathlib.Path(arguments[3]).resolve())
-        self.cc, self.cxx = arguments[4].split(), arguments[5].split()
+        self.cc = arguments[4].split()
         self.folder = folder
         self.n_good = self.n_bad = 0
         self.env = dict(os.environ, MD_DEVICE="host", MD_CACHE_DIR=str(folder / "store"),
@@ -43,31 +47,24 @@ class Checker:
         return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, cwd=self.folder,
                               stdin=subprocess.DEVNULL, **{"env": self.env, **more})
 
-    def check_program(self, line, words, code, expected):
-        languages = [(self.cc, "-std=c11", ".c")]
-        if "cpp" in words and self.cxx:
-            languages.append((self.cxx, "-std=c++17", ".cc"))
-        for compiler, standard, suffix in reversed(languages):  # C last: it leaves ./program
-            source, program = self.folder / f"line{line}{suffix}", self.folder / "program"
-            source.write_text(code, encoding="utf-8")
-            done = self.run(compiler + [standard, "-Wall", "-Wextra", "-Werror", f"-I{self.root}/include", str(source),
-                                        "-o", str(program), f"-L{self.library}", f"-Wl,-rpath,{self.library}",
-                                        "-lmultidispatch", "-lm"])
-            if done.returncode == 0:
-                done = self.run([str(program)])
-            good = done.returncode == 0 and (expected is None or done.stdout == expected)
-            self.report(good, line, f"{standard}: exit status {done.returncode}\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
+    def check_program(self, line, code):
+        source, program = self.folder / "program.c", self.folder / "program"
+        source.write_text(code, encoding="utf-8")
+        done = self.run(self.cc + ["-std=c11", "-Wall", "-Wextra", "-Werror", f"-I{self.root}/include", str(source),
+                                   "-o", str(program), f"-L{self.library}", f"-Wl,-rpath,{self.library}",
+                                   "-lmultidispatch", "-lm"])
+        if done.returncode == 0:
+            done = self.run([str(program)])
+        wrong = f"exit status {done.returncode}\n{done.stderr[-3000:]}" if done.returncode else (
+            check_example.differs(check_example.expected_of(code), done.stdout.splitlines()))
+        self.report(not wrong, line, wrong)
 
     def check_examples(self, text):
-        found = list(blocks(text))
-        for i, (line, words, code) in enumerate(found):
-            if words[0] != "c":
-                continue
-            follows = found[i + 1] if i + 1 < len(found) else (0, [""], "")
-            self.check_program(line, words, code, follows[2] if follows[1][0] == "text" else None)
-        first = next((code for _, words, code in found if words[0] == "c"), "")
-        example = (self.root / "tools" / "examples" / "changing_batches.c").read_text(encoding="utf-8")
-        self.report(first == example, 1, "the first program is not the text of tools/examples/changing_batches.c")
+        programs = [(line, code) for line, words, code in blocks(text) if words[0] == "c"]
+        for line, code in programs:
+            self.check_program(line, code)
+        example = (self.root / "tools" / "examples" / "first_program.c").read_text(encoding="utf-8")
+        self.report([code for _, code in programs] == [example], 1, "the program is not tools/examples/first_program.c")
 
     def check_commands(self, text):
         for first, words, code in blocks(text):

@@ -1,4 +1,10 @@
-/* A linear layer with bias and GELU under changing batch sizes. */
+/* A linear layer with bias and GELU under changing batch sizes, on a GPU if there is one.
+ * Prints:
+ *     batch   1: the last result is 0.0302
+ *     batch 100: the last result is 0.0593
+ *     batch   8: the last result is 0.0302
+ *     batch 300: the last result is 0.0600
+ *     batch 100: the last result is 0.0593 */
 #include <md/md.h>
 #include <stdio.h>
 #include <stdlib.h>

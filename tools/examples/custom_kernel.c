@@ -1,10 +1,15 @@
 /* A kernel of one's own in an op's pool, for the CPU and for a GPU: y = a * x + y by chunks (host), or by blocks
  * (cuda), with a tunable each.
  *
- *     custom_example [host|cuda]
+ *     custom_kernel [host|cuda]
  *
  * The op's formula says what is right; the library verifies both kernels against it, chooses among them and its own,
- * and reports. */
+ * and reports.
+ * Prints on the host:
+ *     in the pool: custom/chunks/chunk16384
+ *     in the pool: custom/chunks/chunk4096
+ *     in the pool: custom/chunks/chunk65536
+ *     ... and its choices */
 #include <md/md.h>
 
 #include <stdio.h>
