@@ -1,4 +1,4 @@
-/* Operations, loads and stores of a stage, counted once, and what a processor can do in a cycle. */
+/* Counts the operations, loads and stores of a stage, and says what a host thread can do in a cycle. */
 #include "family/cost.h"
 
 #include "base/dtype.h"
@@ -64,7 +64,7 @@ void md_fa_host_count(md_fa_host_work *out, const md_st_stage *stage, const md_s
         md_st_know(out, program, number,
                    &(md_st_fact){.which = MD_ST_KNOWN_COUNT, .n_bytes = sizeof *out, .make = make_known_count});
     else
-        make_count(out, stage, program); /* a part of one, made for a question */
+        make_count(out, stage, program); /* a changed copy of a stage, which has no number */
 }
 
 double md_fa_host_parallel(double blocks, const md_dev_facts *facts)

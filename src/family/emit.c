@@ -1,4 +1,4 @@
-/* What families share when they print kernels. */
+/* Parts of printing a kernel that all families share: the start of a launch, several launches, row programs. */
 #include "family/emit.h"
 
 #include "base/status.h"

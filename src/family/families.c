@@ -1,5 +1,5 @@
-/* The table of families: a family is known by its row here and by its files in src/kernels/meson.build. Tests that
- * bring families of their own define md_fa_families themselves; then this file is not linked. */
+/* The table of families. Tests that bring their own families define md_fa_families themselves; then this file is not
+ * linked. */
 #include "family/family.h"
 
 extern const md_fa_family md_fa_host_pointwise, md_fa_host_gather, md_fa_host_scatter, md_fa_host_row_persistent,
@@ -11,7 +11,7 @@ extern const md_fa_family md_fa_cuda_pointwise, md_fa_cuda_row_persistent, md_fa
     md_fa_cuda_gemv, md_fa_cuda_gemm_wgmma, md_fa_cuda_gemm_mma, md_fa_cuda_gemm_fma, md_fa_cuda_gemm_simt,
     md_fa_cuda_gemm_lib, md_fa_cuda_nest;
 
-/* In order of preference among equals. The family that takes everything is last. */
+/* In order of preference among equal predictions. The family that takes everything is last. */
 static const md_fa_family *const host[] = {
     &md_fa_host_pointwise,  &md_fa_host_gather,   &md_fa_host_scatter, &md_fa_host_row_persistent,
     &md_fa_host_row_looped, &md_fa_host_column,   &md_fa_host_scan,    &md_fa_host_gemv,

@@ -1,4 +1,4 @@
-/* Configs of a family: the default, the name, and walks over all. */
+/* The default config of a family, the name of a config, and loops over all configs. */
 #include "family/family.h"
 
 #include <inttypes.h>
@@ -42,7 +42,7 @@ void md_fa_each_all(const md_fa_target *target, const md_fa_family *family, cons
 
 /* ---- Names */
 
-/* True if the name leaves the field out: only a search tries other values, and this is the default. */
+/* True if the name leaves the field out: it has its default, and only a search tries other values. */
 static bool is_left_out(const md_fa_field *field, int32_t value)
 {
     return field->n == 1 && field->more > 0 && value == field->initial;

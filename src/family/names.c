@@ -1,4 +1,5 @@
-/* Families by number and name, configs by name, and the names that fields had in earlier versions. */
+/* Finds families by number and name, reads names of configs, and knows the names that fields had in earlier
+ * versions. */
 #include "family/family.h"
 
 #include "base/status.h"
@@ -21,7 +22,7 @@ const md_fa_family *md_fa_of(const md_fa_target *target, int32_t i)
     return *list;
 }
 
-/* Former names of fields. Wisdom, pins and recorded times may still have them: they are read and never printed. */
+/* Former names of fields. Wisdom, pins and recorded times may have them. They are read and never printed. */
 static const struct {
     const char *family; /* NULL: every family with the field */
     const char *former, *field;
@@ -38,8 +39,8 @@ static const struct {
     {"row_split", "persm", "blocks_per_sm"},
     {"column", "xt", "threads_x"},
     {"column", "yt", "threads_y"},
-    {"gemv", "few", "max_rows"}, /* GPUs */
-    {"gemv", "few", "swap_ab"}, /* the host */
+    {"gemv", "few", "max_rows"}, /* on GPUs */
+    {"gemv", "few", "swap_ab"}, /* on the host */
     {"gemv", "ahead", "unroll"},
     {"gemv", "share", "slice_k"},
     {"gemm_wgmma", "turns", "pingpong"},
@@ -51,7 +52,7 @@ static const struct {
     {"gemm_simt", "across", "thread_columns"},
 };
 
-/* The name that the field had; NULL where it never had another. Tunables of custom kernels are the user's own. */
+/* The field's former name; NULL if it has none. Tunables of custom kernels belong to the user. */
 static const char *former_name(const md_fa_family *family, const md_fa_field *field)
 {
     for (int32_t i = 0; !family->custom && i < MD_COUNT(aliases); i++)
@@ -97,7 +98,7 @@ static md_status fail_value(const md_fa_family *family, const md_fa_field *field
 
 /* ---- Parsing */
 
-/* The family of a variant's name, or of a family's. NULL where there is none. */
+/* The family that the name of a variant begins with, or NULL. */
 static const md_fa_family *find(md_dev_kind device, const char *name)
 {
     const size_t n = strcspn(name, "/");
@@ -109,9 +110,9 @@ static const md_fa_family *find(md_dev_kind device, const char *name)
 
 /* One "<field><value>" of a name. */
 typedef struct piece {
-    size_t length, name_length; /* of all; of the field's name */
+    size_t length, name_length; /* of the whole piece; of the field's name */
     int32_t field; /* -1: none */
-    bool is_number, is_listed; /* the rest is a number, and one of the field's values */
+    bool is_number, is_listed; /* the rest is a number; it is one of the field's values */
     int64_t value;
 } piece;
 
@@ -124,7 +125,7 @@ static size_t piece_length(const char *text)
     return length;
 }
 
-/* The longest name wins. */
+/* Takes this field if the text begins with its name. Of several such fields the one with the longest name is taken. */
 static void match(piece *p, const char *text, const char *name, int32_t field)
 {
     const size_t length = name ? strlen(name) : 0;
@@ -206,7 +207,7 @@ md_status md_fa_parse_for(const md_fa_family **family, md_fa_config *config, con
 
 /* ---- Names of other versions */
 
-/* The family of a name of either device; families of one name differ by fields and values. NULL: no such config. */
+/* The family of either device that understands the name, or NULL. Families of one name differ by fields and values. */
 static const md_fa_family *family_of(const char *name)
 {
     static const md_dev_kind devices[] = {MD_DEV_CUDA, MD_DEV_HOST};
@@ -222,7 +223,7 @@ static const md_fa_family *family_of(const char *name)
     return NULL;
 }
 
-/* The name with each field called as `is_former` says; values and order stay. */
+/* Copies a name with its fields' former or current names. Values and order do not change. */
 static void rename_fields(char out[MD_FA_NAME], const char *name, bool is_former)
 {
     const md_fa_family *f = family_of(name);

@@ -1,4 +1,4 @@
-/* Names and digests of numeric classes, and the classes that families of both devices share. */
+/* Names and digests of numeric classes, and the classes that families share. */
 #include "family/numeric.h"
 
 #include <inttypes.h>
@@ -29,7 +29,8 @@ md_fa_class md_fa_class_product(const md_fa_target *target, const md_fa_config *
     return (md_fa_class){.group = "product", .is_repeatable = true, .is_invariant = true};
 }
 
-/* 0 where the family lacks the field: row_looped is in one class with row_persistent's keep0. */
+/* The value of a field, or 0 if the family has no such field: so row_looped shares a class with row_persistent's
+ * keep0. */
 static int32_t value_of(const md_fa_family *family, const md_fa_config *config, const char *field)
 {
     for (int32_t i = 0; i < family->n_fields; i++)

@@ -1,4 +1,4 @@
-/* What the families of matrix products share on both devices: sizes, and the text of one launch. */
+/* Matrix products of both devices: their sizes and work at a shape, and the text of a host launch. */
 #include "family/product.h"
 
 #include "base/dtype.h"
@@ -23,7 +23,7 @@ void md_fa_product_measure(md_fa_product *out, const md_fa_target *target, const
     const md_st_product *s = &program->stage[target->stage].product;
     double flops = 0;
     md_fa_host_work work;
-    epilogue.kind = MD_ST_NEST; /* so that the operands are not counted with it */
+    epilogue.kind = MD_ST_NEST; /* so that only the epilogue is counted */
     md_fa_host_count(&work, &epilogue, program);
     *out =
         (md_fa_product){.p = *product, .epilogue_ops = work.operations, .epilogue_transcendental = work.transcendental};

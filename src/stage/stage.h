@@ -103,7 +103,7 @@ enum {
     MD_ST_KNOWN_COUNT,
     MD_ST_KNOWN_UNIT,
     MD_ST_KNOWN_UNIT_OUTER,
-    MD_ST_KNOWN_APART,
+    MD_ST_KNOWN_TRAFFIC,
     MD_ST_KNOWN
 };
 typedef struct md_st_program {

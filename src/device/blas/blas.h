@@ -22,7 +22,7 @@ typedef struct md_dev_cuda_gemm {
     /* which answer of the heuristic, best first; the last one if there are fewer */
     int32_t rank;
     int32_t alignment[3]; /* of A, B, C in bytes, at most 16; C's holds for the bias too */
-    int32_t end; /* the epilogue: MD_DEV_CUDA_GEMM_BIAS ... */
+    int32_t epilogue; /* MD_DEV_CUDA_GEMM_BIAS and so on */
 } md_dev_cuda_gemm;
 
 typedef struct md_dev_cuda_gemm_data {

@@ -75,7 +75,7 @@ static md_status run_once(md_dev_cuda *dev, const struct md_dev_cuda_blas *blas,
         return md_dev_cuda_result(dev, error, "getting memory to load a kernel of cuBLASLt");
     }
     char *base = memory;
-    const bool has_bias = small->end & MD_DEV_CUDA_GEMM_BIAS;
+    const bool has_bias = small->epilogue & MD_DEV_CUDA_GEMM_BIAS;
     const md_dev_cuda_gemm_data data = {.a = base + p.at[0],
                                         .b = base + p.at[1],
                                         .bias = has_bias ? base + p.at[3] : NULL,
@@ -96,7 +96,7 @@ static uint64_t kernel_of(const md_dev_cuda_gemm *w, const md_blas_result *resul
 {
     struct {
         uint64_t algo[8];
-        int32_t in, out, along_rows[2], is_tf32, alignment[3], end, batched;
+        int32_t in, out, along_rows[2], is_tf32, alignment[3], epilogue, batched;
     } key;
     memset(&key, 0, sizeof key);
     memcpy(key.algo, result->algo, sizeof key.algo);
@@ -105,7 +105,7 @@ static uint64_t kernel_of(const md_dev_cuda_gemm *w, const md_blas_result *resul
     key.in = w->in;
     key.out = w->out;
     key.is_tf32 = w->is_tf32;
-    key.end = w->end;
+    key.epilogue = w->epilogue;
     key.batched = w->batch > 1;
     return md_hash64(&key, sizeof key);
 }

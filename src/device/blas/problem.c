@@ -40,18 +40,18 @@ static void *make_layout(const md_blas_functions *f, const md_dev_cuda_gemm *w, 
 static void describe(const md_blas_functions *f, md_blas_problem *p, const md_dev_cuda_gemm *w)
 {
     const int32_t transposed = 1;
-    const uint32_t end = w->end ? (w->end & MD_DEV_CUDA_GEMM_BIAS ? EPILOGUE_BIAS : 0) |
-                                      (w->end & MD_DEV_CUDA_GEMM_GELU ? EPILOGUE_GELU : 0) |
-                                      (w->end & MD_DEV_CUDA_GEMM_RELU ? EPILOGUE_RELU : 0)
-                                : EPILOGUE_NONE;
+    const uint32_t epilogue = w->epilogue ? (w->epilogue & MD_DEV_CUDA_GEMM_BIAS ? EPILOGUE_BIAS : 0) |
+                                                (w->epilogue & MD_DEV_CUDA_GEMM_GELU ? EPILOGUE_GELU : 0) |
+                                                (w->epilogue & MD_DEV_CUDA_GEMM_RELU ? EPILOGUE_RELU : 0)
+                                          : EPILOGUE_NONE;
     void *const any = p;
     if (!w->along_rows[1])
         (void)f->desc_set(p->desc, MD_BLAS_DESC_TRANSA, &transposed, sizeof transposed);
     if (w->along_rows[0])
         (void)f->desc_set(p->desc, MD_BLAS_DESC_TRANSB, &transposed, sizeof transposed);
-    if (w->end)
-        (void)f->desc_set(p->desc, MD_BLAS_DESC_EPILOGUE, &end, sizeof end);
-    if (w->end & MD_DEV_CUDA_GEMM_BIAS)
+    if (w->epilogue)
+        (void)f->desc_set(p->desc, MD_BLAS_DESC_EPILOGUE, &epilogue, sizeof epilogue);
+    if (w->epilogue & MD_DEV_CUDA_GEMM_BIAS)
         (void)f->desc_set(p->desc, MD_BLAS_DESC_BIAS, &any, sizeof any);
 }
 

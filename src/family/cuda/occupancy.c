@@ -1,4 +1,4 @@
-/* Waves and bytes in flight: how much of the memory's rate a launch can reach. */
+/* How many blocks an SM holds, and how much of the memory rate a launch can reach with the bytes it has in flight. */
 #include "family/cuda/cuda.h"
 
 #include "base/dtype.h"
@@ -6,12 +6,13 @@
 
 #include <math.h>
 
-/* Outstanding bytes an SM that saturate memory: 48 KiB on Hopper with HBM3e, 16 on A100 (CUB's transform tuning). */
+/* Bytes in flight on an SM that saturate memory: 48 KiB on Hopper with HBM3e, 16 KiB on A100 (as CUB's transform is
+ * tuned). */
 static double saturation_bytes(const md_dev_facts *facts)
 {
     return facts->capability >= 90 ? 48.0 * 1024 : 16.0 * 1024;
 }
-/* One SM draws at most this many times its share of the memory rate (64 bytes a clock against 18 on H200). */
+/* An SM reaches at most this many times its share of the memory rate (64 bytes a clock; the share is 18 on H200). */
 static const double SM_BURST = 3.0;
 
 int32_t md_fa_cuda_resident(const md_dev_facts *facts, const md_fa_cuda_load *load)
@@ -31,7 +32,7 @@ double md_fa_cuda_rate(const md_dev_facts *facts, const md_fa_cuda_load *load)
     double resident = MD_MAX(md_fa_cuda_resident(facts, load), 1);
     double sms = MD_MAX(facts->threads, 1), blocks = fmax(load->blocks, 1);
     double capacity = resident * sms;
-    if (load->cluster > 1) /* GPCs of 16 or 18 SMs are not filled by large clusters */
+    if (load->cluster > 1) /* large clusters do not fill GPCs of 16 or 18 SMs */
         capacity = floor(capacity / load->cluster *
                          (load->cluster > 8   ? 0.85
                           : load->cluster > 2 ? 0.92
@@ -39,14 +40,14 @@ double md_fa_cuda_rate(const md_dev_facts *facts, const md_fa_cuda_load *load)
                    load->cluster;
     capacity = fmax(capacity, 1);
     double waves = ceil(blocks / capacity);
-    double fill = blocks / (waves * capacity); /* of the waves */
-    /* blocks do not end together: later waves fill gaps */
+    double fill = blocks / (waves * capacity); /* part of the waves that has blocks */
+    /* blocks end at different times, so that the next wave's blocks fill some of the gaps */
     double tail = blocks <= capacity ? 1 : fill + (1 - fill) * (1 - 1 / waves) * 0.5;
     double running = fmin(blocks, capacity);
     double busy = fmin(running, sms);
     double flight = running * load->threads * fmax(load->bytes, 4);
-    double saturation = flight / busy / saturation_bytes(facts); /* of an SM that runs blocks */
-    double each = fmin(saturation, SM_BURST); /* in shares of the memory rate */
+    double saturation = flight / busy / saturation_bytes(facts); /* on an SM that has blocks */
+    double each = fmin(saturation, SM_BURST); /* times an SM's share of the memory rate */
     return fmax(fmin(each * busy / sms, 1) * tail, 1e-3);
 }
 

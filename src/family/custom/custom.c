@@ -1,4 +1,4 @@
-/* A user's own kernels as families: their callbacks, and checks of what the user said. */
+/* A user's own kernels as families: their callbacks, and checks of the user's descriptions. */
 #include "family/custom/custom.h"
 
 #include "base/status.h"
@@ -54,7 +54,8 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_f
     memcpy(out->rule_value, config->value, sizeof out->rule_value);
 }
 
-/* At most three sizes; those that are not said are 1. Negative: not to be launched. */
+/* Evaluates at most three sizes; missing ones are 1. Returns their product, or -1 if a launch of that size is
+ * impossible. */
 static int64_t three(int32_t out[3], const md_fa_rule *rule, int32_t n, const int64_t *size, const int32_t *tunable,
                      int64_t most)
 {
@@ -82,7 +83,7 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
     int64_t threads = is_cuda ? three(g->block, c->block, c->n_block, shape->size, config->value, 1024) : 1;
     if (c->shared.n && !md_fa_rule_eval(&shared, &c->shared, shape->size, config->value))
         shared = -1;
-    /* a grid that the device refuses: an error of the call, never silence */
+    /* a grid that the device refuses, so that the call fails with an error */
     if (g->blocks < 0 || threads < 1 || shared < 0) {
         g->blocks = 1;
         g->grid[0] = g->block[0] = -1;
@@ -91,7 +92,7 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
     g->scratch_bytes = shared;
 }
 
-/* Nothing is known of it: the stage's bytes and operations at a part of the device's rates. */
+/* The cost of such a kernel is unknown: the stage's bytes and operations at a part of the device's rates. */
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     const md_fa_custom *c = md_fa_custom_of(target, config);
@@ -124,7 +125,7 @@ static bool is_identifier(const char *text)
     return true;
 }
 
-/* Variants' names are read back: "threads128_items4". */
+/* Adds a tunable. Its name must be readable in names of variants: "threads128_items4". */
 static md_status add_tunable(md_fa_custom *c, const md_tunable *t)
 {
     if (!is_identifier(t->name) || isdigit((unsigned char)t->name[strlen(t->name) - 1]) || strchr(t->name, '_'))
@@ -210,7 +211,7 @@ static md_status add(md_fa_customs *all, const md_custom *d, const md_st_program
             return md_fail(MD_INVALID_ARGUMENT, "two custom kernels are named '%s'", d->name);
     *c = (md_fa_custom){
         .numeric = d->numeric, .rate = d->rate > 0.0 ? d->rate : 1.0, .is_strided = d->strided != 0, .align = d->align};
-    all->n++; /* what it holds is freed from here on */
+    all->n++; /* from here on md_fa_customs_destroy frees what it holds */
     snprintf(c->name, sizeof c->name, "%s", d->name);
     snprintf(c->entry, sizeof c->entry, "%s", d->entry);
     snprintf(family, sizeof family, "custom/%s", d->name);
@@ -233,7 +234,7 @@ static md_status add(md_fa_customs *all, const md_custom *d, const md_st_program
     return md_fa_custom_check_names(c, program);
 }
 
-/* All that kernels follow from. */
+/* The digest of everything on which the kernels depend. */
 static md_status digest(md_fa_customs *all, const md_custom *list, int32_t n)
 {
     md_strbuf b = {0};

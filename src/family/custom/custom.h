@@ -1,4 +1,5 @@
-/* A user's own kernels as families of one op: custom.c (families), custom_text.c (what their source is put into). */
+/* A user's own kernels as families of one op. custom.c has the callbacks and checks, custom_text.c prints the text,
+ * rule.c evaluates grids and envelopes. */
 #ifndef MD_FAMILY_CUSTOM_CUSTOM_H
 #define MD_FAMILY_CUSTOM_CUSTOM_H
 
@@ -21,14 +22,14 @@ typedef struct md_fa_custom {
 } md_fa_custom;
 
 typedef struct md_fa_customs {
-    md_digest128 digest; /* of all that was said: sources, tunables, rules */
+    md_digest128 digest; /* of all descriptions: sources, tunables, rules */
     int32_t n;
-    const md_fa_family *list[MD_FA_MAX_CUSTOMS + 1]; /* of those for the device; NULL-terminated */
-    md_fa_custom custom[MD_FA_MAX_CUSTOMS]; /* family.custom - 1 is the place */
+    const md_fa_family *list[MD_FA_MAX_CUSTOMS + 1]; /* the families for the device; NULL-terminated */
+    md_fa_custom custom[MD_FA_MAX_CUSTOMS]; /* by family.custom - 1 */
 } md_fa_customs;
 
-/** Copies and checks descriptions. The program must have one stage and outlive them. NULL in *out where none is for
- * the device. INVALID_ARGUMENT names the kernel and what is wrong with it; UNSUPPORTED for formulas of several
+/** Copies and checks descriptions. The program must have one stage and outlive them. *out is NULL if none is for the
+ * device. INVALID_ARGUMENT names the kernel and what is wrong with it; UNSUPPORTED if the formula has several
  * stages. */
 md_status md_fa_customs_create(md_fa_customs **out, const md_custom *list, int32_t n, const md_st_program *program,
                                md_dev_kind device);
@@ -40,9 +41,9 @@ static inline const md_fa_custom *md_fa_custom_of(const md_fa_target *target, co
     return &target->customs->custom[config->custom - 1];
 }
 
-/** Names of tunables, sizes, tensors and scalars as parameters: INVALID_ARGUMENT where two would have one name. */
+/** Checks that tunables, sizes, tensors and scalars have different names as parameters: otherwise INVALID_ARGUMENT. */
 md_status md_fa_custom_check_names(const md_fa_custom *custom, const md_st_program *program);
-/** The text of a variant. */
+/** Prints the text of a variant. */
 md_status md_fa_custom_emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config);
 
 #endif

@@ -1,5 +1,5 @@
-/* What a user's source is put into: our vocabulary and the parameters in front of it, the entry point behind it.
- * Lines count from the source's first. */
+/* Prints the text around a user's source: our types and the parameters before it, the entry point after it. Line
+ * numbers in errors are those of the source. */
 #include "base/dtype.h"
 #include "base/status.h"
 #include "codegen/codegen.h"
@@ -17,7 +17,7 @@ typedef struct names {
     char name[MAX_NAMES][NAME];
 } names;
 
-/* What no identifier has becomes '_': "E.0", "Y.1". */
+/* Replaces characters that no identifier has by '_': "E.0", "Y.1". */
 static const char *plain(char out[NAME], const char *name)
 {
     snprintf(out, NAME, "%s", name);
@@ -56,12 +56,12 @@ md_status md_fa_custom_check_names(const md_fa_custom *custom, const md_st_progr
         MD_TRY(note(&all, custom, f->dim[d].name));
     for (int32_t s = 0; s < f->n_scalars; s++)
         MD_TRY(note(&all, custom, f->scalar[s].name));
-    for (int32_t i = 0; i < custom->family.n_fields; i++) /* macros */
+    for (int32_t i = 0; i < custom->family.n_fields; i++) /* they are macros */
         MD_TRY(note(&all, custom, custom->family.field[i].name));
     return MD_OK;
 }
 
-/* Elements of 16 bits are md_half (CUDA: and host: their bits; see the conversions in the prelude). */
+/* The C type of an element. 16-bit elements are their bits; the prelude has conversions. */
 static const char *c_type(md_dtype type)
 {
     static const char *const name[] = {
@@ -110,7 +110,7 @@ static md_status print_params(md_strbuf *out, md_kn_launch_source *launch, const
     return MD_OK;
 }
 
-/* Threads of a block where tunables alone say how many: the compiler is told. */
+/* The number of threads of a block if it depends on tunables alone, for __launch_bounds__; otherwise 0. */
 static int64_t fixed_threads(const md_fa_custom *c, const md_fa_config *config)
 {
     int64_t all = 1;
@@ -152,9 +152,9 @@ md_status md_fa_custom_emit(md_kn_source *out, const md_fa_target *target, const
     launch->code = MD_KN_TEXT;
     strcpy(launch->entry, "md_kernel");
     if (is_cuda)
-        md_strbuf_add(&defines, "#define MD_ALLOW_STACK 1\n"); /* a user's business */
+        md_strbuf_add(&defines, "#define MD_ALLOW_STACK 1\n"); /* the user decides */
     md_status status = print_params(&expr, launch, target->program, st);
-    for (int32_t i = 0; i < c->family.n_fields; i++) /* behind the prelude: no name of its is changed */
+    for (int32_t i = 0; i < c->family.n_fields; i++) /* after the prelude, so that they rename nothing in it */
         md_strbuf_printf(&expr, "#define %s %" PRId32 "\n", c->family.field[i].name, config->value[i]);
     if (status == MD_OK)
         status = md_cg_assemble(&launch->text, target->facts->kind, is_cuda ? "cuda/custom.cu" : "host/custom.c",

@@ -11,7 +11,7 @@
 typedef enum rule_op {
     CONSTANT,
     SIZE,
-    TUNABLE, /* push */
+    TUNABLE, /* push a value */
     ADD,
     SUB,
     MUL,
@@ -26,9 +26,9 @@ typedef enum rule_op {
     EQ,
     NE,
     AND,
-    OR, /* of two */
+    OR, /* binary */
     NEG,
-    NOT /* of one */
+    NOT /* unary */
 } rule_op;
 
 typedef struct parser {
@@ -36,7 +36,7 @@ typedef struct parser {
     const char *text;
     const md_token *at;
     md_fa_rule *rule;
-    int32_t depth; /* of calls */
+    int32_t depth; /* nesting of parse_level */
 } parser;
 
 static md_status parse_level(parser *p, int32_t level);
@@ -129,7 +129,7 @@ static md_status parse_primary(parser *p)
     return complain(p, "expected a number, a name or '('");
 }
 
-/* Levels that bind tighter and tighter; of each, the signs. */
+/* Levels of precedence, from the weakest. */
 enum { LEVEL_OR, LEVEL_AND, LEVEL_NOT, LEVEL_COMPARE, LEVEL_SUM, LEVEL_TERM, LEVEL_SIGN };
 
 static const struct {

@@ -3,7 +3,7 @@
  *
  * md_config.h: MD_VL, MD_THREADS, MD_BOUNDS (threads, and the least blocks of an SM), MD_UNROLL_BY, MD_ONE_ROW (all
  * indices are merged). md_expr.h: md_params, md_points(p), md_lanes(p), md_has_vectors(p) (whether all vectors of
- * the tensors are aligned), md_at and md_find(p, point, lane) (indices), md_ahead(p, at) (lanes from the row's
+ * the tensors are aligned), md_at and md_find(p, point, lane) (indices), md_lead(p, at) (lanes from the row's
  * beginning to the output's next boundary), md_elem, md_fetch(p, at, elem, n), md_out(p, at, elem, n). */
 #include "md_config.h"
 #include "prelude.h"
@@ -64,7 +64,7 @@ MD_INLINE void md_run_ragged(const md_params *p, int64_t row, int64_t v, const m
     {
         md_at at = md_find_vector(p, row, v + u * MD_THREADS, s);
         if (s.is_unaligned)
-            at.lane -= (MD_VL - md_ahead(p, at)) % MD_VL;
+            at.lane -= (MD_VL - md_lead(p, at)) % MD_VL;
         const md_span n = md_clip<int64_t>(at.lane, s.lanes);
         md_elem elem;
         md_fetch(p, at, &elem, n);

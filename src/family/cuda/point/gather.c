@@ -1,51 +1,51 @@
-/* Elementwise stages that read through tensors of indices: a few lanes a row, several rows in flight. Indices that
- * differ by element are read with the elements, at a lower speed. */
+/* Family gather: elementwise stages that read through index tensors. A few lanes have a row, and several rows are in
+ * flight. Indices that differ by element are read with the elements, which is slower. */
 #include "family/cuda/point/gather_scatter.h"
 #include "family/host/point/sweep.h"
 #include "family/numeric.h"
 
 enum { LANES, ROWS, ITEMS, ALIGNED, STRIDED };
 
-static md_fa_cuda_indirect indirect_of(const md_fa_config *config)
+static md_fa_cuda_gather_scatter spec_of(const md_fa_config *config)
 {
     const int32_t *v = config->value;
-    return (md_fa_cuda_indirect){.source = "cuda/gather.cu",
-                                 .lanes = v[LANES],
-                                 .rows = v[ROWS],
-                                 .items = v[ITEMS],
-                                 .is_aligned = v[ALIGNED],
-                                 .is_strided = v[STRIDED]};
+    return (md_fa_cuda_gather_scatter){.source = "cuda/gather.cu",
+                                       .lanes = v[LANES],
+                                       .rows = v[ROWS],
+                                       .items = v[ITEMS],
+                                       .is_aligned = v[ALIGNED],
+                                       .is_strided = v[STRIDED]};
 }
 
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
-    md_fa_cuda_indirect indirect = indirect_of(config);
-    return md_fa_cuda_indirect_legal(target, &indirect, size);
+    md_fa_cuda_gather_scatter spec = spec_of(config);
+    return md_fa_cuda_gather_scatter_legal(target, &spec, size);
 }
 
 static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
 {
-    const md_fa_cuda_indirect indirect = indirect_of(config);
-    md_fa_cuda_indirect_envelope(out, target, &indirect);
+    const md_fa_cuda_gather_scatter spec = spec_of(config);
+    md_fa_cuda_gather_scatter_envelope(out, target, &spec);
 }
 
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
-    const md_fa_cuda_indirect indirect = indirect_of(config);
-    md_fa_cuda_indirect_features(out, target, &indirect, size);
+    const md_fa_cuda_gather_scatter spec = spec_of(config);
+    md_fa_cuda_gather_scatter_features(out, target, &spec, size);
 }
 
 static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
 {
-    const md_fa_cuda_indirect indirect = indirect_of(config);
-    return md_fa_cuda_indirect_emit(out, target, &indirect);
+    const md_fa_cuda_gather_scatter spec = spec_of(config);
+    return md_fa_cuda_gather_scatter_emit(out, target, &spec);
 }
 
 static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
                      const md_kn_shape *shape)
 {
-    const md_fa_cuda_indirect indirect = indirect_of(config);
-    md_fa_cuda_indirect_geometry(out, target, &indirect, shape->size);
+    const md_fa_cuda_gather_scatter spec = spec_of(config);
+    md_fa_cuda_gather_scatter_geometry(out, target, &spec, shape->size);
 }
 
 const md_fa_family md_fa_cuda_gather = {

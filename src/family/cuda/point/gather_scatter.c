@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-/* Points of the outer indices; length of the lanes' axis. */
+/* The number of points of the outer indices, and the length of the lanes' axis. */
 static void count_rows_and_lanes(int64_t *rows, int64_t *lanes, const md_fa_target *target, const int64_t *size)
 {
     const md_st_stage *st = md_fa_stage(target);
@@ -16,39 +16,41 @@ static void count_rows_and_lanes(int64_t *rows, int64_t *lanes, const md_fa_targ
     *lanes = st->axis >= 0 ? md_st_size(target->program, st->axis, size) : 1;
 }
 
-void md_fa_cuda_indirect_envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_cuda_indirect *way)
+void md_fa_cuda_gather_scatter_envelope(md_kn_envelope *out, const md_fa_target *target,
+                                        const md_fa_cuda_gather_scatter *spec)
 {
     *out = (md_kn_envelope){0};
-    if (!way->is_strided)
+    if (!spec->is_strided)
         out->unit = md_cg_unit_tensors(target->program, target->stage, md_fa_stage(target)->axis);
-    if (way->is_aligned)
+    if (spec->is_aligned)
         out->aligned = out->unit;
 }
 
-bool md_fa_cuda_indirect_legal(const md_fa_target *target, const md_fa_cuda_indirect *way, const int64_t *size)
+bool md_fa_cuda_gather_scatter_legal(const md_fa_target *target, const md_fa_cuda_gather_scatter *spec,
+                                     const int64_t *size)
 {
     int64_t rows = 0, lanes = 0, width = md_fa_cuda_width(target->program, target->stage);
     count_rows_and_lanes(&rows, &lanes, target, size);
-    if (way->is_aligned && (way->is_strided || md_fa_stage(target)->axis < 0))
+    if (spec->is_aligned && (spec->is_strided || md_fa_stage(target)->axis < 0))
         return false;
-    if (way->rows * way->items > 8)
+    if (spec->rows * spec->items > 8)
         return false;
-    /* A row should fill its group at least by half, and not take dozens of turns where lanes could share it. */
-    int64_t vectors = (lanes + width - 1) / width, group = (int64_t)way->lanes * way->items;
-    return group < 2 * vectors || (way->lanes == 8 && way->items == 2) || (way->lanes == 4 && way->items == 1);
+    /* A row must fill its group at least by half, and must not take dozens of steps if more lanes could share it. */
+    int64_t vectors = (lanes + width - 1) / width, group = (int64_t)spec->lanes * spec->items;
+    return group < 2 * vectors || (spec->lanes == 8 && spec->items == 2) || (spec->lanes == 4 && spec->items == 1);
 }
 
-/* Items: a row, or a piece of a long one. The same cut as cuda/gather.cu makes. */
-static int64_t items_of(const md_fa_target *target, const md_fa_cuda_indirect *way, const int64_t *size)
+/* The number of items: rows, or pieces of long rows. They are cut as in cuda/gather.cu. */
+static int64_t items_of(const md_fa_target *target, const md_fa_cuda_gather_scatter *spec, const int64_t *size)
 {
     int64_t rows = 0, lanes = 0,
-            piece = (int64_t)way->lanes * way->items * md_fa_cuda_width(target->program, target->stage);
+            piece = (int64_t)spec->lanes * spec->items * md_fa_cuda_width(target->program, target->stage);
     count_rows_and_lanes(&rows, &lanes, target, size);
     return rows * ((lanes + piece - 1) / piece);
 }
 
-/* Blocks that own a part each: enough to keep the GPU busy, few enough that reading all indices so often costs
- * little. */
+/* The number of blocks that own a part each: enough to keep the GPU busy, few enough that reading all indices in each
+ * costs little. */
 static int64_t owners_of(const md_fa_target *target, const int64_t *size)
 {
     int64_t rows = 0, lanes = 0;
@@ -56,14 +58,17 @@ static int64_t owners_of(const md_fa_target *target, const int64_t *size)
     return rows * lanes > 0 ? MD_MAX(target->facts->threads, 1) * 4 : 0;
 }
 
-void md_fa_cuda_indirect_geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_cuda_indirect *way,
-                                  const int64_t *size)
+void md_fa_cuda_gather_scatter_geometry(md_kn_plan_geometry *out, const md_fa_target *target,
+                                        const md_fa_cuda_gather_scatter *spec, const int64_t *size)
 {
-    int64_t a_block = (int64_t)way->rows * (MD_FA_INDIRECT_THREADS / way->lanes), items = items_of(target, way, size);
-    int64_t blocks = way->is_owned ? owners_of(target, size) : (items + a_block - 1) / a_block;
+    int64_t per_block = (int64_t)spec->rows * (MD_FA_GATHER_SCATTER_THREADS / spec->lanes),
+            items = items_of(target, spec, size);
+    int64_t blocks = spec->is_owned ? owners_of(target, size) : (items + per_block - 1) / per_block;
     *out = (md_kn_plan_geometry){0};
-    out->launch[0] = (md_kn_geometry){
-        .blocks = blocks, .grain = 1, .grid = {md_fa_cuda_grid(blocks), 1, 1}, .block = {MD_FA_INDIRECT_THREADS, 1, 1}};
+    out->launch[0] = (md_kn_geometry){.blocks = blocks,
+                                      .grain = 1,
+                                      .grid = {md_fa_cuda_grid(blocks), 1, 1},
+                                      .block = {MD_FA_GATHER_SCATTER_THREADS, 1, 1}};
 }
 
 static double stored_bytes(const md_fa_target *target, double points)
@@ -75,7 +80,8 @@ static double stored_bytes(const md_fa_target *target, double points)
     return points * item;
 }
 
-/* A tensor that is read or written through indices is touched as often as there are points, whatever its size. */
+/* Bytes that move: a tensor that is accessed through indices is touched as often as there are points, whatever its
+ * size. */
 static double touched_bytes(const md_fa_target *target, double points)
 {
     const md_st_stage *st = md_fa_stage(target);
@@ -87,8 +93,8 @@ static double touched_bytes(const md_fa_target *target, double points)
     return points * item;
 }
 
-void md_fa_cuda_indirect_features(md_fa_features *out, const md_fa_target *target, const md_fa_cuda_indirect *way,
-                                  const int64_t *size)
+void md_fa_cuda_gather_scatter_features(md_fa_features *out, const md_fa_target *target,
+                                        const md_fa_cuda_gather_scatter *spec, const int64_t *size)
 {
     const md_st_stage *st = md_fa_stage(target);
     int64_t rows = 0, lanes = 0, width = md_fa_cuda_width(target->program, target->stage);
@@ -98,31 +104,31 @@ void md_fa_cuda_indirect_features(md_fa_features *out, const md_fa_target *targe
     count_rows_and_lanes(&rows, &lanes, target, size);
     md_fa_host_count(&work, st, target->program);
     md_st_work(&flops, &bytes, target->program, target->stage, size);
-    md_fa_cuda_indirect_geometry(&plan, target, way, size);
+    md_fa_cuda_gather_scatter_geometry(&plan, target, spec, size);
     double points = (double)rows * (double)lanes;
     md_fa_cuda_load load = {.blocks = (double)plan.launch[0].blocks,
-                            .threads = MD_FA_INDIRECT_THREADS,
-                            .bytes = 16.0 * way->rows * way->items,
-                            .registers = 36 + (int32_t)width * way->rows * way->items * 5 / 4};
+                            .threads = MD_FA_GATHER_SCATTER_THREADS,
+                            .bytes = 16.0 * spec->rows * spec->items,
+                            .registers = 36 + (int32_t)width * spec->rows * spec->items * 5 / 4};
     *out = (md_fa_features){.ops_rate = 1, .launches = 1, .parallel = target->facts->threads};
     out->memory_bytes = fmax(fmin(touched_bytes(target, points), 4 * bytes), stored_bytes(target, points));
-    /* A lane of a group that its row does not fill asks for nothing. */
-    double vectors = ceil((double)lanes / (double)width), group = (double)way->lanes * way->items;
+    /* Lanes beyond the row's end load nothing. */
+    double vectors = ceil((double)lanes / (double)width), group = (double)spec->lanes * spec->items;
     double filled = vectors / (ceil(vectors / group) * group);
     load.bytes *= filled;
-    out->memory_rate = md_fa_cuda_rate(target->facts, &load) * (way->is_aligned ? 1 : 0.93);
-    out->memory_bytes += points * (way->is_strided ? 16 : 0);
-    /* Fitted to an H200: what a lane does once an item, and for each vector; groups of 4 lanes ask for half lines,
-     * many vectors cost occupancy. */
-    double turns = (double)rows * ceil(vectors / group) * way->lanes;
-    out->ops = 2 * (turns * 200 + (double)rows * vectors * 50) + points * (work.operations + 6.0 * work.scattered);
-    out->memory_rate *=
-        (way->lanes == 4 ? 0.55 : 1) * (way->items == 4 ? 0.95 : 1) * (1 - 0.02 * fmax(way->rows * way->items - 4, 0));
+    out->memory_rate = md_fa_cuda_rate(target->facts, &load) * (spec->is_aligned ? 1 : 0.93);
+    out->memory_bytes += points * (spec->is_strided ? 16 : 0);
+    /* Fitted on an H200: operations of a lane for each item, and for each vector. Groups of 4 lanes read half lines,
+     * and many vectors cost occupancy. */
+    double steps = (double)rows * ceil(vectors / group) * spec->lanes;
+    out->ops = 2 * (steps * 200 + (double)rows * vectors * 50) + points * (work.operations + 6.0 * work.scattered);
+    out->memory_rate *= (spec->lanes == 4 ? 0.55 : 1) * (spec->items == 4 ? 0.95 : 1) *
+                        (1 - 0.02 * fmax(spec->rows * spec->items - 4, 0));
     out->transcendental = points * work.transcendental;
-    out->serial_us = 0.8; /* an index, then what it points to */
-    if (st->has_duplicates && !way->is_owned)
+    out->serial_us = 0.8; /* latency of an index and then of the data */
+    if (st->has_duplicates && !spec->is_owned)
         out->ops += points * 24; /* atomic operations */
-    if (way->is_owned) {
+    if (spec->is_owned) {
         out->memory_rate = fmin(out->memory_rate, 0.5);
         out->cache_bytes += (double)rows * 8 * (double)plan.launch[0].blocks;
         out->serial_us = 2 + (double)rows * 4e-3;

@@ -1,6 +1,6 @@
-/* The text of gathers and scatters on GPUs: md_expr.h of cuda/gather.cu and cuda/scatter.cu. Reading indices, making
- * values and storing them are functions of their own, so that a thread can do each for several rows before it goes
- * on to the next. */
+/* Prints the text of gathers and scatters on GPUs: md_expr.h of cuda/gather.cu and cuda/scatter.cu. Reading indices,
+ * computing values and storing them are separate functions, so that a thread can do each step for several rows before
+ * the next step. */
 #include "family/emit.h"
 #include "family/cuda/point/gather_scatter.h"
 
@@ -15,18 +15,18 @@ enum { MAX_INDEX_LOADS = 8 };
 
 typedef struct writer {
     const md_fa_target *target;
-    const md_fa_cuda_indirect *way;
+    const md_fa_cuda_gather_scatter *spec;
     const md_st_stage *stage;
     md_cg *cg;
     int32_t n_loads;
-    const md_fx_node *load[MAX_INDEX_LOADS]; /* read once a row, for subscripts */
+    const md_fx_node *load[MAX_INDEX_LOADS]; /* read once for a row, for subscripts */
     md_strbuf text;
     const char *value[MD_ST_MAX_STORES];
     bool is_uniform[MD_ST_MAX_STORES];
-    bool is_raw; /* what is stored is what was loaded, as the memory holds it */
+    bool is_raw; /* values are stored as they were loaded, without conversion */
 } writer;
 
-/* ---- Which loads are read ahead */
+/* ---- Loads that are made first */
 
 static bool is_outer(const md_st_stage *st, const md_fx_node *n)
 {
@@ -36,7 +36,7 @@ static bool is_outer(const md_st_stage *st, const md_fx_node *n)
     return false;
 }
 
-/* A load by the row's own indices alone lies in memory whatever any condition says. */
+/* Notes a load whose subscripts are outer indices. Such a load is in bounds whatever a condition says. */
 static void note_load(writer *w, const md_fx_node *n)
 {
     for (int32_t i = 0; i < n->n_args; i++)
@@ -124,8 +124,8 @@ static void print_read(writer *w)
     md_strbuf_finish(&body);
 }
 
-/* Whether rows of 16-bit elements are only copied: then they need not become f32 and 16 bits again, which is most of
- * the work. */
+/* True if rows of 16-bit elements are only copied. Then converting them to f32 and back is most of the work, and is
+ * left out. */
 static bool is_plain_copy(const writer *w)
 {
     const md_st_store *store = &w->stage->store[0];
@@ -135,7 +135,7 @@ static bool is_plain_copy(const writer *w)
            tensor[store->value->id].dtype == to && (to == MD_F16 || to == MD_BF16);
 }
 
-/* Replaces `const md_f x = md_load_T_unit...` by its raw form, if the text has just this one lane value. */
+/* Replaces `const md_f x = md_load_T_unit...` by its raw form, if the text has only this one lane value. */
 static void make_raw(writer *w, md_strbuf *body)
 {
     char load[64], raw[64];
@@ -206,7 +206,7 @@ static void print_stores(writer *w)
 static void print_put(writer *w)
 {
     md_strbuf *out = &w->text;
-    const char *own = w->way->is_owned ? ", int64_t own, int64_t n_own" : "";
+    const char *own = w->spec->is_owned ? ", int64_t own, int64_t n_own" : "";
     md_strbuf_add(out,
                   "MD_N_DECL MD_INLINE void md_row_put(const md_params *p, const md_outer &o, const md_index &r, ");
     print_lane(out, w);
@@ -245,46 +245,48 @@ static void print_all(writer *w)
                      w->stage->axis >= 0 ? md_cg_size(size, program, w->stage->axis) : "INT64_C(1)");
     print_read(w);
     print_get(w);
-    if (w->way->is_owned)
+    if (w->spec->is_owned)
         print_owned(w);
     print_put(w);
 }
 
 static md_status assemble(md_kn_launch_source *launch, writer *w)
 {
-    const md_fa_cuda_indirect *way = w->way;
+    const md_fa_cuda_gather_scatter *spec = w->spec;
     md_strbuf defines = {0}, expr = {0};
     bool has_lanes = w->stage->axis >= 0;
     md_strbuf_printf(&defines,
                      "#define MD_VL %d\n#define MD_ALIGNED %d\n#define MD_THREADS %d\n#define MD_GROUP %d\n#define "
                      "MD_FLIGHT %d\n#define MD_ITEMS %d\n",
-                     (int)md_fa_cuda_width(w->target->program, w->target->stage), way->is_aligned,
-                     (int)MD_FA_INDIRECT_THREADS, (int)way->lanes, (int)way->rows, (int)way->items);
+                     (int)md_fa_cuda_width(w->target->program, w->target->stage), spec->is_aligned,
+                     (int)MD_FA_GATHER_SCATTER_THREADS, (int)spec->lanes, (int)spec->rows, (int)spec->items);
     md_strbuf_printf(&defines, "#define MD_HAS_LANES %d\n#define MD_OWNED %d\n#define MD_UPDATE_PLAIN %d\n", has_lanes,
-                     way->is_owned, way->is_owned);
-    if (way->is_strided)
-        md_strbuf_add(&defines, "#define MD_ALLOW_STACK 1\n"); /* something must always remain */
+                     spec->is_owned, spec->is_owned);
+    if (spec->is_strided)
+        /* for the kernel that takes any strides: one must always build */
+        md_strbuf_add(&defines, "#define MD_ALLOW_STACK 1\n");
     md_cg_print_uses(w->cg, &defines);
     md_cg_print_params(&expr, launch->param, launch->n_params);
     md_strbuf_add(&expr, md_strbuf_text(&w->text));
     md_status status = defines.failed || expr.failed ? md_fail_memory() : MD_OK;
     if (status == MD_OK)
         status =
-            md_cg_assemble(&launch->text, MD_DEV_CUDA, way->source, md_strbuf_text(&defines), md_strbuf_text(&expr));
+            md_cg_assemble(&launch->text, MD_DEV_CUDA, spec->source, md_strbuf_text(&defines), md_strbuf_text(&expr));
     md_strbuf_finish(&defines);
     md_strbuf_finish(&expr);
     return status;
 }
 
-md_status md_fa_cuda_indirect_emit(md_kn_source *out, const md_fa_target *target, const md_fa_cuda_indirect *way)
+md_status md_fa_cuda_gather_scatter_emit(md_kn_source *out, const md_fa_target *target,
+                                         const md_fa_cuda_gather_scatter *spec)
 {
-    writer w = {.target = target, .way = way, .stage = md_fa_stage(target)};
+    writer w = {.target = target, .spec = spec, .stage = md_fa_stage(target)};
     md_cg_options options = {.program = target->program,
                              .stage = target->stage,
                              .dialect = MD_DEV_CUDA,
                              .lane = w.stage->axis,
-                             .access = way->is_strided ? MD_CG_STRIDED : MD_CG_UNIT,
-                             .is_owned = way->is_owned};
+                             .access = spec->is_strided ? MD_CG_STRIDED : MD_CG_UNIT,
+                             .is_owned = spec->is_owned};
     w.cg = md_cg_create(&options);
     if (!w.cg)
         return md_fail_memory();

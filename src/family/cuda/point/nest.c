@@ -1,4 +1,4 @@
-/* The last resort on a GPU: a thread for each point, plain loops. */
+/* Family nest on a GPU: plain loops, one thread for each point. It serves every stage. */
 #include "family/cuda/cuda.h"
 
 #include "base/status.h"
@@ -18,7 +18,7 @@ static bool is_in_order(const md_fa_target *target)
     return md_fa_stage(target)->has_duplicates;
 }
 
-/* What writes one place twice runs in one thread, in order. */
+/* A stage that writes an element twice runs in one thread, in order. */
 static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
                      const md_kn_shape *shape)
 {
@@ -34,8 +34,8 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
     launch->block[0] = is_in_order(target) ? 32 : THREADS;
 }
 
-/* A thread does about one operation, or one uncoalesced access, every 4 clocks while its SM has others to run;
- * alone, every 30. */
+/* A thread does about one operation, or one uncoalesced access, every 4 clocks if its SM has other threads to run,
+ * otherwise every 30. */
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     double flops = 0, bytes = 0;

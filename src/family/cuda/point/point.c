@@ -1,4 +1,5 @@
-/* The text of pointwise stages on a GPU: md_expr.h of kernels/cuda/pointwise.cu. */
+/* Prints the text of elementwise stages on a GPU: md_expr.h of kernels/cuda/pointwise.cu. Also their geometry and
+ * envelope. */
 #include "family/emit.h"
 #include "family/cuda/point/point.h"
 
@@ -25,7 +26,7 @@ bool md_fa_cuda_point_can_flatten(const md_fa_target *target)
     return merged(target, true, flat, &tensors) > 1;
 }
 
-/* Rows of the outer loop, and vectors of each. */
+/* The number of rows of the outer loop, and of vectors of each. */
 static void count(int64_t *rows, int64_t *per_row, const md_fa_target *target, const md_fa_cuda_point *point,
                   const int64_t *size)
 {
@@ -40,7 +41,7 @@ static void count(int64_t *rows, int64_t *per_row, const md_fa_target *target, c
     *rows = md_st_points(target->program, st->n_outer - n, st->outer, size);
 }
 
-/* Functions of narrow elements keep an SM's instructions as busy as its memory. */
+/* Functions of 16-bit elements take as much issue time as memory accesses. */
 bool md_fa_cuda_point_is_busy(const md_fa_target *target)
 {
     md_fa_host_work work;
@@ -50,8 +51,8 @@ bool md_fa_cuda_point_is_busy(const md_fa_target *target)
     return work.transcendental > 0;
 }
 
-/* Blocks lie in rows where these fill them: then no thread has to divide. Busy ones take two rows, so that what a
- * thread computes about its place is computed half as often (bias and gelu of bf16: 2.5%; four rows cost as much). */
+/* Blocks are placed in rows if they fill them: then no thread has to divide. Busy blocks take two rows, so that indices
+ * are computed half as often (bias and gelu of bf16: 2.5%; four rows gain nothing more). */
 void md_fa_cuda_point_geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_cuda_point *point,
                                const int64_t *size)
 {
@@ -130,7 +131,7 @@ typedef struct writer {
     const md_fa_cuda_point *point;
     const md_st_stage *stage;
     const md_st_program *program;
-    int32_t n_flat, n_outer; /* indices merged into the lane axis; the others */
+    int32_t n_flat, n_outer; /* indices merged into the lane axis, itself included; the others */
     uint32_t vectors; /* tensors that are read or written in vectors */
     md_strbuf expr;
     md_cg *cg;
@@ -139,7 +140,7 @@ typedef struct writer {
     bool is_uniform[MD_CG_MAX_FETCHED];
 } writer;
 
-/* What a vector's place in the iteration space is made of. */
+/* Prints struct md_at, the indices of a vector, and md_find. */
 static void print_indices(writer *w)
 {
     md_strbuf *out = &w->expr;
@@ -217,12 +218,12 @@ static void print_out(writer *w)
     md_strbuf_add(&w->expr, "}\n");
 }
 
-static void print_ahead(writer *w)
+static void print_lead(writer *w)
 {
     md_strbuf body = {0}, value = {0};
     md_cg_begin(w->cg, &body);
     md_cg_print_lead(w->cg, &w->stage->store[0], &value);
-    md_strbuf_add(&w->expr, "MD_INLINE int64_t md_ahead(const md_params *p, md_at at)\n{\nat.lane = 0;\n");
+    md_strbuf_add(&w->expr, "MD_INLINE int64_t md_lead(const md_params *p, md_at at)\n{\nat.lane = 0;\n");
     print_names(w);
     md_strbuf_printf(&w->expr, "%sreturn %s;\n}\n", md_strbuf_text(&body), md_strbuf_text(&value));
     w->expr.failed |= body.failed || value.failed;
@@ -241,13 +242,13 @@ static void print_all(writer *w)
     md_fa_cuda_print_count(&w->expr, "md_lanes", w->program, n, lanes);
     md_fa_cuda_print_aligned(&w->expr, w->program, w->vectors, w->n_flat);
     print_indices(w);
-    print_ahead(w);
+    print_lead(w);
     print_fetch(w);
     print_out(w);
 }
 
-/* Left to itself ptxas keeps to registers that let many threads run (39 for a bias and gelu, two vectors a thread,
- * where it takes 78 if it may), and spills rather than take more. */
+/* True if the compiler must be told that one block on an SM is enough. Otherwise ptxas limits registers so that many
+ * threads can run (39 for a bias and gelu with two vectors a thread, where it takes 78 if allowed), and spills. */
 static bool is_heavy(const writer *w)
 {
     return w->n_loads * w->point->unroll > 4 || w->n_loads > 3 || md_fa_cuda_width(w->program, w->target->stage) <= 2;
@@ -262,7 +263,8 @@ static void print_defines(md_strbuf *out, const writer *w)
                      md_fa_cuda_width(w->program, w->target->stage), o->threads, o->unroll, w->n_outer == 0);
     md_strbuf_add(out, is_heavy(w) ? "#define MD_BOUNDS MD_THREADS, 1\n" : "#define MD_BOUNDS MD_THREADS\n");
     if (o->is_strided && o->unroll == 1)
-        md_strbuf_add(out, "#define MD_ALLOW_STACK 1\n"); /* something must always remain */
+        /* for the kernel that takes any strides: one must always build */
+        md_strbuf_add(out, "#define MD_ALLOW_STACK 1\n");
     if (!w->stage->has_duplicates)
         md_strbuf_add(out, "#define MD_UPDATE_PLAIN 1\n");
     md_cg_print_uses(w->cg, out);
@@ -273,7 +275,7 @@ static md_status assemble(md_kn_launch_source *launch, writer *w)
     md_strbuf defines = {0};
     md_cg_print_params(&w->expr, launch->param, launch->n_params);
     print_all(w);
-    print_defines(&defines, w); /* what is used is known only now */
+    print_defines(&defines, w); /* after printing, when the functions in use are known */
     md_status status = md_cg_status(w->cg);
     if (status == MD_OK)
         status = defines.failed || w->expr.failed ? md_fail_memory()

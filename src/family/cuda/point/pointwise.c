@@ -1,4 +1,4 @@
-/* Elementwise stages on a GPU: no reduction, all subscripts affine. */
+/* Family pointwise: elementwise stages without index tensors. All subscripts are affine. */
 #include "family/cuda/cuda.h"
 #include "family/cuda/point/point.h"
 #include "family/cuda/point/transpose.h"
@@ -9,7 +9,7 @@
 #include <math.h>
 
 enum { FLAT, STRIDED, TRANSPOSE, UNROLL, THREADS };
-enum { UNALIGNED = 2 }; /* TRANSPOSE: in tiles for tensors whose rows lie at no boundary */
+enum { UNALIGNED = 2 }; /* value of TRANSPOSE: tiles for tensors whose rows are unaligned */
 
 static md_fa_cuda_point point_of(const md_fa_config *config)
 {
@@ -26,8 +26,8 @@ static bool applies(const md_fa_target *target)
     return st->kind == MD_ST_POINTWISE && !st->has_gather && !st->has_scatter && !st->has_duplicates;
 }
 
-/* Tiles have sizes of their own: one variant of each kind. */
-static bool is_turn_legal(const md_fa_target *target, const md_fa_config *config)
+/* Tiles have a fixed size: one variant of each kind. */
+static bool is_transpose_legal(const md_fa_target *target, const md_fa_config *config)
 {
     md_fa_transpose transpose;
     bool is_plain = !config->value[FLAT] && !config->value[STRIDED];
@@ -40,10 +40,10 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     bool has_axis = md_fa_stage(target)->axis >= 0, strided = config->value[STRIDED];
     (void)size;
     if (config->value[TRANSPOSE])
-        return is_turn_legal(target, config);
+        return is_transpose_legal(target, config);
     if (config->value[FLAT] && (strided || !md_fa_cuda_point_can_flatten(target)))
         return false;
-    return has_axis || (strided && config->value[UNROLL] == 1); /* a scalar: one variant is enough */
+    return has_axis || (strided && config->value[UNROLL] == 1); /* for a scalar one variant is enough */
 }
 
 static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
@@ -72,10 +72,10 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
                                     : md_fa_cuda_point_emit(out, target, &point);
 }
 
-/* What moves besides the elements themselves, as a part of them. Without tiles, each lane of a turned load fetches a
- * sector of its own; one by one, elements of 16 bits keep the L1 busy (H200: 3.6 and 1.1 times a copy's time for
- * bf16 and f32, 8.6 and 4.2 times across). */
-static double waste(const md_fa_target *target, const md_fa_config *config, const md_fa_host_work *work)
+/* Bytes that move in vain, relative to the elements. Without tiles, each lane of a transposed load fetches a sector of
+ * its own. One by one, 16-bit elements keep the L1 busy (H200: 3.6 and 1.1 times a copy's time for bf16 and f32, 8.6
+ * and 4.2 times if transposed). */
+static double wasted_part(const md_fa_target *target, const md_fa_config *config, const md_fa_host_work *work)
 {
     md_fa_transpose transpose;
     bool is_narrow = md_fa_cuda_width(target->program, target->stage) > 4;
@@ -84,9 +84,9 @@ static double waste(const md_fa_target *target, const md_fa_config *config, cons
     return config->value[STRIDED] ? (is_narrow ? 2.6 : 0.1) : 0;
 }
 
-/* What tiles reach of a copy's rate, if tensors are contiguous (H200): rows of the output at boundaries or not, and
- * rows of what is turned. */
-static double share_of_tiles(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+/* The rate of tiles relative to a copy, for contiguous tensors (H200), by whether rows of the output and rows of the
+ * transposed tensor are aligned. */
+static double tile_rate(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     static const double wide[2][3] = {{0.93, 0.74, 0.70}, {0.84, 0.80, 0.84}},
                         narrow[2][3] = {{0.88, 0.66, 0.58}, {0.80, 0.63, 0.72}};
@@ -94,9 +94,9 @@ static double share_of_tiles(const md_fa_target *target, const md_fa_config *con
     int32_t width = md_fa_cuda_width(target->program, target->stage), axis = md_fa_stage(target)->axis;
     if (!md_fa_transpose_find(&transpose, target))
         return 1;
-    bool is_off = md_st_size(target->program, axis, size) % width != 0,
-         are_turned_off = md_st_size(target->program, transpose.index, size) % width != 0;
-    int32_t where = is_off ? 2 : are_turned_off ? 1 : 0, kind = config->value[TRANSPOSE] == UNALIGNED;
+    bool is_unaligned = md_st_size(target->program, axis, size) % width != 0,
+         are_transposed_unaligned = md_st_size(target->program, transpose.index, size) % width != 0;
+    int32_t where = is_unaligned ? 2 : are_transposed_unaligned ? 1 : 0, kind = config->value[TRANSPOSE] == UNALIGNED;
     return width > 4 ? narrow[kind][where] : wide[kind][where];
 }
 
@@ -115,9 +115,9 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     geometry(&g, target, config, &shape);
     double points = (double)md_st_points(target->program, st->n_outer, st->outer, size);
     points *= st->axis >= 0 ? (double)md_st_size(target->program, st->axis, size) : 1;
-    /* Half of what moves is on its way out: loads of 32 KB an SM saturate, which one vector a thread is at full
-     * occupancy (H200: a copy reaches the rate of cudaMemcpy so; each doubling of the vectors costs a percent, as
-     * blocks end later). */
+    /* Half of the bytes are stores, so loads of 32 KB on an SM saturate memory. One vector for each thread is enough at
+     * full occupancy (H200: a copy then reaches the rate of cudaMemcpy; each doubling of the vectors costs a percent,
+     * since blocks end later). */
     double per_thread = config->value[TRANSPOSE] ? 4 : point.unroll, loads = MD_MAX(work.loads, 1);
     md_fa_cuda_load load = {.blocks = (double)g.launch[0].blocks,
                             .threads = g.launch[0].block[0],
@@ -125,10 +125,10 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
                             .registers = 24 + 4 * (int32_t)(per_thread * loads),
                             .bytes = 24 * per_thread * loads};
     double rate = md_fa_cuda_rate(target->facts, &load) * (1 - 0.01 * log2(per_thread));
-    out->memory_bytes = bytes * (1 + waste(target, config, &work));
+    out->memory_bytes = bytes * (1 + wasted_part(target, config, &work));
     if (!config->value[TRANSPOSE] && !point.is_flat && md_fa_cuda_point_is_busy(target))
         rate *= point.unroll == 1 ? 0.87 : point.threads == 128 ? 1 : 0.97; /* H200: bias and gelu of bf16 */
-    out->memory_rate = rate * (config->value[TRANSPOSE] ? share_of_tiles(target, config, size) : 1);
+    out->memory_rate = rate * (config->value[TRANSPOSE] ? tile_rate(target, config, size) : 1);
     out->ops = 2 * points * (work.operations + 2 * (work.loads + work.stores));
     out->ops_rate = 0.5;
     out->transcendental = points * work.transcendental;

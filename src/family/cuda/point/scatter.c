@@ -1,6 +1,6 @@
-/* Elementwise stages that write through tensors of indices. Of duplicates under `=` some writer wins; sums, maxima
- * and minima are atomic, in any order: float sums may then differ in the last bits from call to call. owner1: blocks
- * own parts of the target and add in the order of the formula. */
+/* Family scatter: elementwise stages that write through index tensors. Of duplicates under `=` one is stored. Sums,
+ * maxima and minima are atomic and in any order, so the last bits of real sums may differ from call to call. With
+ * owner1 blocks own parts of the target and add in the formula's order. */
 #include "family/cuda/point/gather_scatter.h"
 #include "family/host/point/sweep.h"
 #include "family/numeric.h"
@@ -9,16 +9,16 @@ extern const md_fa_family md_fa_cuda_scatter; /* at the end of this file */
 
 enum { LANES, ROWS, ITEMS, OWNER, ALIGNED, STRIDED };
 
-static md_fa_cuda_indirect indirect_of(const md_fa_config *config)
+static md_fa_cuda_gather_scatter spec_of(const md_fa_config *config)
 {
     const int32_t *v = config->value;
-    return (md_fa_cuda_indirect){.source = v[OWNER] ? "cuda/scatter.cu" : "cuda/gather.cu",
-                                 .lanes = v[LANES],
-                                 .rows = v[ROWS],
-                                 .items = v[ITEMS],
-                                 .is_owned = v[OWNER],
-                                 .is_aligned = v[ALIGNED],
-                                 .is_strided = v[STRIDED]};
+    return (md_fa_cuda_gather_scatter){.source = v[OWNER] ? "cuda/scatter.cu" : "cuda/gather.cu",
+                                       .lanes = v[LANES],
+                                       .rows = v[ROWS],
+                                       .items = v[ITEMS],
+                                       .is_owned = v[OWNER],
+                                       .is_aligned = v[ALIGNED],
+                                       .is_strided = v[STRIDED]};
 }
 
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
@@ -26,40 +26,40 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     const md_st_stage *st = md_fa_stage(target);
     const md_fa_field *field = md_fa_cuda_scatter.field;
     const int32_t *v = config->value;
-    md_fa_cuda_indirect indirect = indirect_of(config);
-    if (v[OWNER]) /* blocks are whole: groups do not matter */
+    md_fa_cuda_gather_scatter spec = spec_of(config);
+    if (v[OWNER]) /* a whole block has a row, so groups do not matter */
         return st->has_duplicates && st->n_stores == 1 && st->axis >= 0 && md_fa_scatter_has_row_index(target) &&
                v[LANES] == field[LANES].initial && v[ROWS] == field[ROWS].initial && v[ITEMS] == field[ITEMS].initial &&
                !(v[ALIGNED] && v[STRIDED]);
-    return md_fa_cuda_indirect_legal(target, &indirect, size);
+    return md_fa_cuda_gather_scatter_legal(target, &spec, size);
 }
 
 static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
 {
-    const md_fa_cuda_indirect indirect = indirect_of(config);
-    md_fa_cuda_indirect_envelope(out, target, &indirect);
+    const md_fa_cuda_gather_scatter spec = spec_of(config);
+    md_fa_cuda_gather_scatter_envelope(out, target, &spec);
 }
 
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
-    const md_fa_cuda_indirect indirect = indirect_of(config);
-    md_fa_cuda_indirect_features(out, target, &indirect, size);
+    const md_fa_cuda_gather_scatter spec = spec_of(config);
+    md_fa_cuda_gather_scatter_features(out, target, &spec, size);
 }
 
 static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
 {
-    const md_fa_cuda_indirect indirect = indirect_of(config);
-    return md_fa_cuda_indirect_emit(out, target, &indirect);
+    const md_fa_cuda_gather_scatter spec = spec_of(config);
+    return md_fa_cuda_gather_scatter_emit(out, target, &spec);
 }
 
 static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
                      const md_kn_shape *shape)
 {
-    const md_fa_cuda_indirect indirect = indirect_of(config);
-    md_fa_cuda_indirect_geometry(out, target, &indirect, shape->size);
+    const md_fa_cuda_gather_scatter spec = spec_of(config);
+    md_fa_cuda_gather_scatter_geometry(out, target, &spec, shape->size);
 }
 
-/* Atomic additions come in any order; for whole numbers that makes no difference. */
+/* Atomic additions are in any order, which makes no difference for whole numbers. */
 static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)
 {
     const md_st_stage *st = md_fa_stage(target);

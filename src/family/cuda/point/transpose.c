@@ -10,9 +10,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* A tile's rows are 128 bytes of the narrowest type, and a thread has four vectors of it: small blocks, many of
- * them, so that some read while others write. Measured on H200: tiles of twice the side, or half the vectors a
- * thread, cost 15 to 40%. */
+/* The side of a tile. Its rows are 128 bytes of the narrowest type, and a thread has four vectors of it: many small
+ * blocks, so that some read while others write. Measured on an H200: twice the side, or half the vectors, cost 15 to
+ * 40%. */
 static int32_t tile_of(const md_fa_target *target)
 {
     return 8 * md_fa_cuda_width(target->program, target->stage);
@@ -20,12 +20,12 @@ static int32_t tile_of(const md_fa_target *target)
 
 static int32_t threads_of(const md_fa_target *target)
 {
-    return tile_of(target) * 2; /* tile / width vectors in each of tile rows, by 4 */
+    return tile_of(target) * 2; /* a tile has tile * tile / width vectors; a thread has 4 of them */
 }
 
-/* Two ways for tensors that lie askew. Wide elements are moved one by one, a line a warp: no vector is ever split.
- * Narrow ones would keep the memory pipeline busy that way; rows of the output begin at a boundary of it instead, so
- * that stores stay whole. */
+/* True if elements are moved one by one. Unaligned tensors of wide elements are: a warp moves a line, and no vector is
+ * split. Narrow elements would be too many loads; there, vectors begin where rows of the output are aligned, so that
+ * stores are whole. */
 static bool is_one_by_one(const md_fa_target *target, bool is_unaligned)
 {
     return is_unaligned && md_fa_cuda_width(target->program, target->stage) <= 4;
@@ -37,10 +37,10 @@ typedef struct writer {
     const md_st_program *program;
     md_fa_transpose transpose;
     bool is_unaligned;
-    int32_t other[MD_MAX_RANK * 2], n_other; /* indices that neither the lanes nor the tiles run over */
-    md_cg *lanes, *turned; /* printers with the lanes along the axis, and along the turned index */
+    int32_t other[MD_MAX_RANK * 2], n_other; /* indices along which neither the lanes nor the tiles run */
+    md_cg *lanes, *transposed; /* printers with the lanes along the axis, and along the transposed index */
     md_strbuf expr;
-    int32_t n_loads; /* read along the lanes */
+    int32_t n_loads; /* loads along the lanes */
     const md_fx_node *load[MD_CG_MAX_FETCHED];
     bool is_uniform[MD_CG_MAX_FETCHED];
 } writer;
@@ -69,14 +69,14 @@ void md_fa_cuda_transpose_geometry(md_kn_plan_geometry *out, const md_fa_target 
     const int64_t rows =
         tile +
         (is_unaligned && !is_one_by_one(target, is_unaligned) ? md_fa_cuda_width(target->program, target->stage) : 0);
-    int64_t turns = md_st_size(target->program, w.transpose.index, size),
+    int64_t lines = md_st_size(target->program, w.transpose.index, size),
             lanes = md_st_size(target->program, w.stage->axis, size);
     *out = (md_kn_plan_geometry){0};
     md_kn_geometry *launch = &out->launch[0];
     launch->grain = 1;
     int64_t points = md_st_points(target->program, w.n_other, w.other, size), across = (lanes + tile - 1) / tile,
-            down = (turns + tile - 1) / tile;
-    bool has_room = down <= most && points <= most; /* else the kernel divides */
+            down = (lines + tile - 1) / tile;
+    bool has_room = down <= most && points <= most; /* otherwise the kernel computes its place by divisions */
     launch->blocks = points * across * down;
     launch->grid[0] = md_fa_cuda_grid(has_room ? across : launch->blocks);
     launch->grid[1] = (int32_t)(has_room ? down : 1);
@@ -104,29 +104,29 @@ static void print_at(writer *w)
     md_strbuf_add(out, "return at;\n}\n");
 }
 
-/* The head of a function and its indices. */
+/* Prints the head of a function, and its indices. */
 static void print_head(writer *w, const char *name, const char *rest)
 {
     md_strbuf_printf(&w->expr,
-                     "MD_N_DECL MD_INLINE void %s(const md_params *p, const md_at &at, int64_t lane, int64_t turn, %s, "
+                     "MD_N_DECL MD_INLINE void %s(const md_params *p, const md_at &at, int64_t lane, int64_t line, %s, "
                      "md_n_t md_n)\n{\n",
                      name, rest);
     for (int32_t i = 0; i < w->n_other; i++)
         md_strbuf_printf(&w->expr, "const int64_t x%" PRId32 " = at.x%" PRId32 ";\n", w->other[i], w->other[i]);
-    md_strbuf_printf(&w->expr, "const int64_t x%" PRId32 " = lane, x%" PRId32 " = turn;\n", w->stage->axis,
+    md_strbuf_printf(&w->expr, "const int64_t x%" PRId32 " = lane, x%" PRId32 " = line;\n", w->stage->axis,
                      w->transpose.index);
 }
 
-/* Lanes from the beginning of a row of the output to its next boundary. */
-static void print_ahead(writer *w)
+/* Prints md_lead: lanes from the beginning of an output row to its next aligned address. */
+static void print_lead(writer *w)
 {
     md_strbuf body = {0}, value = {0};
     md_cg_begin(w->lanes, &body);
     md_cg_print_lead(w->lanes, &w->stage->store[0], &value);
-    md_strbuf_add(&w->expr, "MD_INLINE int64_t md_ahead(const md_params *p, const md_at &at, int64_t turn)\n{\n");
+    md_strbuf_add(&w->expr, "MD_INLINE int64_t md_lead(const md_params *p, const md_at &at, int64_t line)\n{\n");
     for (int32_t i = 0; i < w->n_other; i++)
         md_strbuf_printf(&w->expr, "const int64_t x%" PRId32 " = at.x%" PRId32 ";\n", w->other[i], w->other[i]);
-    md_strbuf_printf(&w->expr, "const int64_t x%" PRId32 " = 0, x%" PRId32 " = turn;\n", w->stage->axis,
+    md_strbuf_printf(&w->expr, "const int64_t x%" PRId32 " = 0, x%" PRId32 " = line;\n", w->stage->axis,
                      w->transpose.index);
     md_strbuf_printf(&w->expr, "%sreturn %s;\n}\n", md_strbuf_text(&body), md_strbuf_text(&value));
     w->expr.failed |= body.failed || value.failed;
@@ -134,9 +134,9 @@ static void print_ahead(writer *w)
     md_strbuf_finish(&value);
 }
 
-/* Loads that one function of the text makes, as a struct. */
+/* The loads of one printed function, and the struct that they fill. */
 typedef struct fetch {
-    const char *type, *name; /* of the struct; of the function */
+    const char *type, *name; /* name of the struct; of the function */
     int32_t n;
     const md_fx_node *const *load;
 } fetch;
@@ -178,12 +178,12 @@ static void print_out(writer *w)
 {
     const char *value[MD_ST_MAX_STORES] = {NULL};
     bool is_uniform[MD_ST_MAX_STORES] = {false};
-    print_head(w, "md_out", "const md_elem *elem, const md_transposed *turned");
+    print_head(w, "md_out", "const md_elem *elem, const md_transposed *transposed");
     md_cg_begin(w->lanes, &w->expr);
     for (int32_t i = 0; i < w->n_loads; i++)
         bind(w, w->load[i], "elem", i, w->is_uniform[i]);
     for (int32_t i = 0; i < w->transpose.n; i++)
-        bind(w, w->transpose.load[i], "turned", i, false);
+        bind(w, w->transpose.load[i], "transposed", i, false);
     for (int32_t i = 0; i < w->stage->n_stores; i++)
         value[i] = md_cg_value(w->lanes, w->stage->store[i].value, &is_uniform[i]);
     for (int32_t i = 0; i < w->stage->n_stores; i++)
@@ -206,14 +206,14 @@ static void print_all(writer *w)
     md_fa_cuda_print_aligned(&w->expr, w->program, vectors, 1);
     print_at(w);
     if (w->is_unaligned)
-        print_ahead(w);
-    print_fetch(w, w->turned, &(fetch){"md_transposed", "md_fetch_transposed", w->transpose.n, w->transpose.load},
+        print_lead(w);
+    print_fetch(w, w->transposed, &(fetch){"md_transposed", "md_fetch_transposed", w->transpose.n, w->transpose.load},
                 unused);
     print_fetch(w, w->lanes, &(fetch){"md_elem", "md_fetch", w->n_loads, w->load}, w->is_uniform);
     print_out(w);
 }
 
-/* What is fetched along the lanes: all but what is turned. */
+/* Finds the loads along the lanes: all that are not transposed. */
 static void find_loads(writer *w)
 {
     const md_fx_node *all[MD_CG_MAX_FETCHED];
@@ -243,7 +243,7 @@ static md_status assemble(md_kn_launch_source *launch, writer *w)
     md_cg_print_uses(w->lanes, &defines);
     md_status status = md_cg_status(w->lanes);
     if (status == MD_OK)
-        status = md_cg_status(w->turned);
+        status = md_cg_status(w->transposed);
     if (status == MD_OK)
         status = defines.failed || w->expr.failed ? md_fail_memory()
                                                   : md_cg_assemble(&launch->text, MD_DEV_CUDA, "cuda/transpose.cu",
@@ -263,14 +263,14 @@ md_status md_fa_cuda_transpose_emit(md_kn_source *out, const md_fa_target *targe
     find_loads(&w);
     w.lanes = md_cg_create(&options);
     options.lane = w.transpose.index;
-    w.turned = w.lanes ? md_cg_create(&options) : NULL;
+    w.transposed = w.lanes ? md_cg_create(&options) : NULL;
     *out = (md_kn_source){.n_launches = 1};
     md_kn_launch_source *launch = &out->launch[0];
-    md_status status = !w.turned ? md_fail_memory() : md_fa_begin_launch(launch, target);
+    md_status status = !w.transposed ? md_fail_memory() : md_fa_begin_launch(launch, target);
     if (status == MD_OK)
         status = assemble(launch, &w);
     md_cg_destroy(&w.lanes);
-    md_cg_destroy(&w.turned);
+    md_cg_destroy(&w.transposed);
     md_strbuf_finish(&w.expr);
     if (status != MD_OK)
         md_kn_source_finish(out);

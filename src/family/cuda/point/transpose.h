@@ -1,4 +1,4 @@
-/* Transposing sweeps on a GPU: tiles through shared memory. What is turned, family/host/point/transpose.h finds. */
+/* Transposing sweeps on a GPU: tiles in shared memory. family/host/point/transpose.h finds the loads. */
 #ifndef MD_FAMILY_CUDA_POINT_TRANSPOSE_H
 #define MD_FAMILY_CUDA_POINT_TRANSPOSE_H
 

@@ -1,13 +1,14 @@
-/* What products on ordinary units cost on a GPU. Constants were fit on an H200. */
+/* The cost of matrix products on the CUDA cores (without tensor cores). The constants were fitted on an H200. */
 #include "family/cuda/product/fma_cost.h"
 
 #include <math.h>
 
-/* Cycles a us; us; steps that a block's first one is away; slices are written and read. */
+/* CLOCK: cycles a us. START, SUM, SUM_RUNS: us of a launch, of adding slices, of adding parts of tiles. LEAST_STEPS:
+ * steps for which a slice lasts at least. GBPS: writing and reading slices. */
 static const double CLOCK = 1755, NORM = 3.09, START = 1.59, SUM = 1.76, SUM_RUNS = 6, LEAST_STEPS = 40, GBPS = 4345;
 
-/* Steps of K of blocks that an SM has at once: as long as the quarter with most of their warps issues instructions,
- * and as one block waits for itself. */
+/* The time of `steps` steps of K with so many blocks on an SM: the p-norm of issuing the instructions of the busiest
+ * quarter, and of a block waiting for itself. */
 static double blocks_us(double blocks, const md_fa_cuda_fma *c, double products, double steps)
 {
     return pow(pow(ceil(blocks * c->threads / 128.0) * c->sums * products * c->issued, NORM) + pow(c->alone, NORM),
@@ -15,7 +16,7 @@ static double blocks_us(double blocks, const md_fa_cuda_fma *c, double products,
            steps / CLOCK;
 }
 
-/* Equal runs: tiles that lie in several of them are stored in parts. */
+/* Stream-K: tiles that belong to several blocks are stored in parts. */
 static double runs_us(const md_fa_product *w, const md_fa_cuda_fma *c, double tiles, double sms)
 {
     const double units = tiles * ceil((double)w->depth / MD_FA_CUDA_RUN_UNIT), blocks = fmin(units, (double)c->runs);

@@ -1,4 +1,5 @@
-/* What the GPU families of matrix products share: text, launches that copy operands or add up slices, and cost. */
+/* What the GPU families of matrix products share: text, the launches that copy operands or add up slices, geometry and
+ * cost. */
 #include "family/cuda/product/gemm.h"
 
 #include "base/dtype.h"
@@ -11,7 +12,7 @@
 #include <string.h>
 
 enum { SUM_THREADS = 256, SUM_LANES = 4, COPY_THREADS = 256, COPY_AT_ONCE = 2 };
-/* SMs draw tiles from L2 at 64 bytes a clock each, which is this part of what the model takes. */
+/* SMs read tiles from L2 at 64 bytes a clock each, which takes this part of the time that the model assumes. */
 static const double L2_SHARE = 0.3, THROTTLED = 0.2, THROTTLED_US = 150;
 
 bool md_fa_cuda_product_of(md_cg_product *out, const md_fa_target *target)
@@ -40,8 +41,8 @@ md_fa_class md_fa_cuda_product_class(const char *group)
 }
 
 /* ---- Text */
-/* Tensor maps at the head, and then as many words as make it multiples of 64 bytes, which is what maps are aligned
- * to. */
+/* Lists the parameters: tensor maps first, which must be aligned to 64 bytes, then the others, then padding to a
+ * multiple of 64 bytes. */
 static md_status list_params(md_kn_launch_source *out, const md_fa_target *target, const md_fa_cuda_product_text *text)
 {
     int32_t maps = text->n_maps * MD_KN_MAP_WORDS;
@@ -64,7 +65,7 @@ static md_status list_params(md_kn_launch_source *out, const md_fa_target *targe
     return MD_OK;
 }
 
-/* Whether exponentials need no more than 16-bit results do (math.h). */
+/* True if only 16-bit results are stored: exponentials then need fewer bits (math.h). */
 static bool has_short_results(const md_fa_target *target)
 {
     const md_st_stage *stage = md_fa_stage(target);
@@ -150,8 +151,8 @@ md_status md_fa_cuda_product_emit(md_kn_source *out, const md_fa_target *target,
 bool md_fa_cuda_product_overlaps(const md_fa_product *w)
 {
     static const double FLOPS_A_US = 6.5e8, BYTES_A_US = 4e6;
-    /* Arithmetic and memory, in us: [1000,768,3072] of 7.3 and 3.1 took 9.7 us instead of 10.6, [128,4096,4096] of
-     * 6.6 and 8.9 13.9 instead of 13.4. */
+    /* Limits on arithmetic and memory, in us. Measured: [1000,768,3072] of 7.3 and 3.1 us took 9.7 us instead of 10.6;
+     * [128,4096,4096] of 6.6 and 8.9 us took 13.9 us instead of 13.4. */
     static const double most[][2] = {{5, 10}, {8, 4}};
     double flops = 2.0 * (double)w->batch * (double)w->rows * (double)w->columns * (double)w->depth * w->p.n_products;
     for (int32_t i = 0; i < MD_COUNT(most); i++)
@@ -236,9 +237,9 @@ void md_fa_cuda_product_features(md_fa_features *out, const md_fa_target *target
     double depth = ceil((double)w->depth / split / 64) * 64;
     out->ops = 2 * area * tiles * fmax(depth * split, 1);
     out->ops_rate = 1;
-    /* As if the peak were that of the units used: `parallel` is what of all SMs is busy with it on average. */
+    /* The peak is taken to be that of the units used; `parallel` is the number of SMs that are busy on average. */
     double busy = waves <= 1 ? fmin(blocks, sms) : sms * blocks / (waves * wave);
-    /* Long ones run at the clock that the power allows. */
+    /* Long launches run at the clock that the power limit allows. */
     double us = out->ops / (t->flops * fmax(target->facts->gflops, 1)) * 1e-3;
     out->ops /= t->flops * (1 - THROTTLED * fmin(us / THROTTLED_US, 1));
     out->parallel = fmax(busy, 1e-3);
@@ -248,16 +249,16 @@ void md_fa_cuda_product_features(md_fa_features *out, const md_fa_target *target
     out->cache_bytes = fmax(out->cache_bytes, 0) * L2_SHARE;
     out->serial_us = waves * depth / 64 * t->step_us + 0.1;
     out->launches = 1;
-    out->memory_rate = fmin(1, 2 * fmin(blocks, sms) / sms + 0.05); /* an SM draws a few times its share */
+    out->memory_rate = fmin(1, 2 * fmin(blocks, sms) / sms + 0.05); /* an SM reaches a few times its share */
     if (split > 1 && !t->is_cluster_reduced) {
         out->launches = 2;
-        out->memory_bytes += results * 4 * w->p.n_products * split; /* written, then read from L2 for the most part */
+        out->memory_bytes += results * 4 * w->p.n_products * split; /* written, then read mostly from L2 */
         out->cache_bytes += results * 4 * w->p.n_products * split;
     }
 }
 
-bool md_fa_cuda_product_sensible(const md_fa_target *target, const md_cg_product *product, const md_fa_cuda_tiles *t,
-                                 const int64_t *size)
+bool md_fa_cuda_product_is_worth_trying(const md_fa_target *target, const md_cg_product *product,
+                                        const md_fa_cuda_tiles *t, const int64_t *size)
 {
     md_fa_product w;
     if (!size)

@@ -7,89 +7,89 @@
 /** The stage as a product, to be printed for GPUs. */
 bool md_fa_cuda_product_of(md_cg_product *out, const md_fa_target *target);
 
-/* The launch of a product. */
+/* What a launch of a product is printed from. */
 typedef struct md_fa_cuda_product_text {
     const char *source; /* "cuda/gemm_simt.cu" */
     int32_t lanes; /* MD_VL */
-    bool has_result; /* md_result, too */
-    int32_t split; /* slices of K: above 1, a second launch adds them up */
-    bool is_cluster_reduced; /* no: they do that among themselves */
-    const char *end; /* the source of a second launch with the same defines, or NULL */
-    bool has_copies; /* a launch before it copies A and B, as map[0] and map[1] want them */
-    int32_t n_maps; /* of tensors */
+    bool has_result; /* the text calls md_result, which works on registers */
+    int32_t split; /* slices of K; above 1 a second launch adds them up */
+    bool is_cluster_reduced; /* the blocks of a cluster add up the slices: no second launch */
+    const char *end; /* the template of a second launch with the same defines, or NULL */
+    bool has_copies; /* a launch before it makes copies of A and B in the layout of map[0] and map[1] */
+    int32_t n_maps; /* tensor maps */
     const md_kn_map *map;
 } md_fa_cuda_product_text;
 
-/** The numeric class of a tiled product: an accumulator an element, K in order by steps of one instruction, the same
- * for all tiles; slices are cut from K alone and added in order. */
+/** The numeric class of a tiled product: one accumulator for each element, K in order by steps of one instruction, the
+ * same for all tiles. Slices depend on K alone and are added in order. */
 md_fa_class md_fa_cuda_product_class(const char *group);
-/** One launch, or two, from a template; entry md_kernel. `defines` is finished here. */
+/** Prints all launches of a product; the entry is md_kernel. `defines` is freed here. */
 md_status md_fa_cuda_product_emit(md_kn_source *out, const md_fa_target *target, const md_cg_product *product,
                                   const md_fa_cuda_product_text *text, md_strbuf *defines);
-/** The text of a launch that adds up slices of partial sums in the workspace (1: only an epilogue). */
+/** Prints the launch that adds up slices of partial sums in the workspace (slices = 1: only the epilogue). */
 md_status md_fa_cuda_product_emit_sum(md_kn_launch_source *out, const md_fa_target *target,
                                       const md_cg_product *product, int32_t slices);
-/** How the features of every family of products begin: *out is of no work, and *work is measured. False where that is
- * all: a size is 0. */
+/** Begins the features of a product: measures *work and sets *out to no work. False if a size is 0, so that there is no
+ * more to do. */
 bool md_fa_cuda_product_has_work(md_fa_features *out, md_fa_product *work, const md_fa_target *target,
                                  const md_cg_product *product, const int64_t *size);
-/** The second launch, and the workspace, of a product whose K is split. */
+/** Adds the geometry of the launch that adds up the slices of K, and the workspace. */
 void md_fa_cuda_product_sum(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_product *work,
                             int32_t split);
-/** The launch that makes copies of both operands goes before launch 0, which becomes launch 1; and their workspace. */
+/** Inserts the geometry of the launch that copies both operands before launch 0, and the workspace. */
 void md_fa_cuda_product_copies(md_kn_plan_geometry *out, const md_fa_product *work, const md_kn_map map[2]);
-/** Whether its launch gains by beginning early: half a microsecond where it is short. Long ones lose more (seen: up
- * to a sixth), since their blocks then lie on SMs in the order in which those become free, and neighbours no longer
- * ask the L2 for the same lines together. */
+/** True if the launch gains by starting before the one before has ended: half a microsecond for short ones. Long ones
+ * lose up to a sixth (measured): blocks are then placed on SMs in the order in which those become free, and neighbours
+ * no longer share lines in the L2. */
 bool md_fa_cuda_product_overlaps(const md_fa_product *work);
 /** Bytes of an accumulator. */
 int32_t md_fa_cuda_product_bytes(const md_cg_product *product);
-/** `#define MD_ALONG_<o>` for the operands. */
+/** Prints MD_ALONG_<o> for each operand: the direction in which it is contiguous. */
 void md_fa_cuda_product_print_along(md_strbuf *out, const md_cg_product *product);
 
-/** How an operand lies in memory, fastest first: K or the rows, then the other, then the batch. Boxes are the
- * caller's. False where it is no plain load or its axes are in another order. */
+/** The tensor map of an operand, fastest dim first: K or the rows, then the other, then the batch. The caller sets the
+ * boxes. False if it is no plain load or its axes have another order. */
 bool md_fa_cuda_map_operand(md_kn_map *out, const md_cg_product *product, int32_t operand);
-/* Maps of A, B, a second B and the result. */
+/* Tensor maps of A, B, a second B and the result. */
 enum { MD_FA_CUDA_MAPS = 4 };
-/** The dtype that operands are multiplied in: that of those of 16 bits or more. */
+/** The dtype in which operands are multiplied: that of the operands of 16 bits or more. */
 md_dtype md_fa_cuda_map_type(const md_cg_product *product);
-/** Bytes of an element of it. */
+/** Bytes of an element of that dtype. */
 int32_t md_fa_cuda_map_item_bytes(const md_cg_product *product);
-/** Maps of A, B and the second B, all of one type. Operands of fewer bits need a copy of that type (is_copy). False
- * where an operand lies otherwise. */
+/** Tensor maps of A, B and the second B, all of one type. Narrower operands need a copy of that type (is_copy). False
+ * if an operand has no such map. */
 bool md_fa_cuda_map_operands(md_kn_map map[MD_FA_CUDA_MAPS], const md_cg_product *product);
 bool md_fa_cuda_map_needs_copies(const md_kn_map map[MD_FA_CUDA_MAPS], const md_cg_product *product);
-/** The same of the first store: columns, rows, batch. */
+/** The tensor map of the first store: columns, rows, batch. */
 bool md_fa_cuda_map_result(md_kn_map *out, const md_cg_product *product);
-/** What a tensor must be to be read so. */
+/** Adds what the map requires of the tensor's strides and, if `is_aligned`, of its address. */
 void md_fa_cuda_map_needs(md_kn_envelope *out, const md_kn_map *map, bool is_aligned);
 
-/** Whether a 16-bit operand has lines that are not whole pieces of 16 bytes, as far as sizes tell. */
+/** True if a 16-bit operand has rows that are no multiple of 16 bytes, judged by the sizes. */
 bool md_fa_cuda_product_is_ragged(const md_fa_product *work);
 
-/* A tiled product as the model sees it. */
+/* A tiled product as its cost sees it. */
 typedef struct md_fa_cuda_tiles {
     int32_t rows, columns; /* of a tile */
     int32_t split;
-    bool is_cluster_reduced; /* slices add up among themselves */
+    bool is_cluster_reduced; /* the blocks of a cluster add up the slices */
     int32_t threads; /* of a block */
     int64_t shared_bytes; /* of a block */
-    int32_t resident; /* blocks an SM */
-    double flops; /* of an SM at full speed, as a part of its f32 peak (tensor cores: above 1) */
-    double step_us; /* what a block takes at least for 64 steps of K, alone on its SM */
+    int32_t resident; /* blocks on an SM */
+    double flops; /* rate of an SM as a part of its f32 peak (tensor cores: above 1) */
+    double step_us; /* least time of a block for 64 steps of K, alone on its SM */
 } md_fa_cuda_tiles;
 
 void md_fa_cuda_product_features(md_fa_features *out, const md_fa_target *target, const md_fa_product *work,
                                  const md_fa_cuda_tiles *tiles);
-/** A block a tile and slice of K, and the launch that adds up the slices. Nothing where a size is 0. */
+/** The geometry with one block for each tile and slice of K, and of the launch that adds up the slices. Nothing if a
+ * size is 0. */
 void md_fa_cuda_product_geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_cg_product *product,
                                  const md_fa_cuda_tiles *tiles, const int64_t *size);
-/** Whether a configuration deserves to be tried: tiles not far beyond the sizes, K split only where blocks are few
- * and K is long. */
-bool md_fa_cuda_product_sensible(const md_fa_target *target, const md_cg_product *product,
-                                 const md_fa_cuda_tiles *tiles, const int64_t *size);
-/** Whether the order of tiles matters: there are more of them than run at once, in several rows. */
+/** True if a config is worth trying: K is split only if there are few blocks and K is long. */
+bool md_fa_cuda_product_is_worth_trying(const md_fa_target *target, const md_cg_product *product,
+                                        const md_fa_cuda_tiles *tiles, const int64_t *size);
+/** True if the order of tiles matters: more of them than run at once, in several rows. */
 bool md_fa_cuda_product_has_waves(const md_fa_target *target, const md_cg_product *product,
                                   const md_fa_cuda_tiles *tiles, const int64_t *size);
 

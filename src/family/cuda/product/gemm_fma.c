@@ -1,4 +1,4 @@
-/* Products of f32, in f32: src/kernels/cuda/gemm_fma.cu. What it does not take, gemm_simt does. */
+/* Family gemm_fma: products of f32 on the CUDA cores (kernels/cuda/gemm_fma.cu). gemm_simt takes the others. */
 #include "family/cuda/cuda.h"
 
 #include "base/status.h"
@@ -10,8 +10,8 @@
 #include <math.h>
 
 enum { ROWS, COLUMNS, SPLIT, THREAD_ROWS, COPY_WIDTH, DEPTH };
-enum { ACROSS = 8, LANES_DOWN = 4, MOST_DOWN = 16, RASTER = 8 }; /* ACROSS: sums of a thread */
-enum { UNIT = MD_FA_CUDA_RUN_UNIT, PARTS = 16, END_THREADS = 128 }; /* UNIT: as MD_STREAM_UNIT */
+enum { ACROSS = 8, LANES_DOWN = 4, MOST_THREAD_ROWS = 16, RASTER = 8 }; /* ACROSS: columns of a thread */
+enum { UNIT = MD_FA_CUDA_RUN_UNIT, PARTS = 16, SUM_THREADS = 128 }; /* UNIT: MD_STREAM_UNIT of the kernel */
 
 static bool product_of(md_cg_product *p, const md_fa_target *target)
 {
@@ -42,26 +42,26 @@ static int64_t shared_of(const md_fa_config *config)
     return 4 * MD_MAX(2 * config->value[DEPTH] * (rows + columns + 8), rows * (columns + 4));
 }
 
-/* Blocks of an SM that registers and shared memory allow. */
+/* Blocks on an SM by registers and shared memory. */
 static int32_t blocks_of(const md_fa_target *target, const md_fa_config *config)
 {
     const bool is_single = config->value[COPY_WIDTH] == 1;
-    /* none of them spills */
-    const int32_t down = config->value[THREAD_ROWS], registers = down > 8    ? 255
-                                                                 : is_single ? 204
-                                                                 : down > 4  ? 168
-                                                                             : 128;
+    /* with these none was seen to spill */
+    const int32_t thread_rows = config->value[THREAD_ROWS], registers = thread_rows > 8   ? 255
+                                                                        : is_single       ? 204
+                                                                        : thread_rows > 4 ? 168
+                                                                                          : 128;
     md_fa_cuda_load load = {.threads = threads_of(config), .registers = registers, .shared_bytes = shared_of(config)};
     return MD_MAX(md_fa_cuda_resident(target->facts, &load), 1);
 }
 
-/* Whether the steps of all tiles are cut into equal runs: gemm_stream_k.h. */
+/* True for stream-K: the steps of all tiles are cut into equal runs (gemm_stream_k.h). */
 static bool is_stream_k(const md_fa_config *config)
 {
     return config->value[SPLIT] == 0;
 }
 
-/* Blocks that such runs are for: as many as run at once. */
+/* Blocks of stream-K: as many as run at once. */
 static int64_t runs_of(const md_fa_target *target, const md_fa_config *config)
 {
     return (int64_t)MD_MAX(target->facts->threads, 1) * blocks_of(target, config);
@@ -87,17 +87,17 @@ static bool has_odd_lines(const md_fa_product *w)
     return false;
 }
 
-/* Pieces that the lines allow, tiles that are not far beyond the sizes, nor far below; slices that leave some work
- * to a block, and not more blocks than pay for adding up. */
-static bool is_sensible(const md_fa_target *target, const md_cg_product *p, const md_fa_config *config,
-                        const int64_t *size)
+/* True if copies are as wide as rows are aligned, tiles fit the sizes, slices leave some work to a block, and there are
+ * not too many blocks to add up. */
+static bool is_worth_trying(const md_fa_target *target, const md_cg_product *p, const md_fa_config *config,
+                            const int64_t *size)
 {
     md_fa_product w;
     const double split = config->value[SPLIT], sms = MD_MAX(target->facts->threads, 1);
     const int32_t rows = config->value[ROWS];
     if (!size)
         return true;
-    if (config->value[DEPTH] != (rows > 16 ? 8 : 16)) /* fewer rows have fewer pieces than threads */
+    if (config->value[DEPTH] != (rows > 16 ? 8 : 16)) /* with fewer rows there are fewer pieces than threads */
         return false;
     md_fa_product_measure(&w, target, p, size);
     if ((has_odd_lines(&w) && config->value[COPY_WIDTH] > 1) || (rows > 16 && w.rows <= rows / 2) ||
@@ -108,16 +108,15 @@ static bool is_sensible(const md_fa_target *target, const md_cg_product *p, cons
     return split <= 1 || ((double)w.depth / split >= 48 && tiles < 5 * sms && tiles * split <= 20 * sms);
 }
 
-/* Whether a tile's pieces go round evenly among its threads, and a warp's threads make a rectangle in it. Threads
- * with fewer sums are for tiles of few rows. With that many single floats on their way for so many sums it was seen
- * to spill. */
+/* True if the threads of a block copy equal numbers of pieces, and a warp's threads form a rectangle in the tile.
+ * Threads with fewer sums are for tiles of few rows. Copying single floats with so many sums was seen to spill. */
 static bool is_even(const md_fa_config *config)
 {
-    const int32_t rows = config->value[ROWS], down = config->value[THREAD_ROWS],
+    const int32_t rows = config->value[ROWS], thread_rows = config->value[THREAD_ROWS],
                   pieces = config->value[DEPTH] / config->value[COPY_WIDTH], threads = threads_of(config);
-    if (config->value[COPY_WIDTH] == 1 && threads <= (down < 16 ? 32 : 64))
+    if (config->value[COPY_WIDTH] == 1 && threads <= (thread_rows < 16 ? 32 : 64))
         return false;
-    return rows / down % LANES_DOWN == 0 && down * MOST_DOWN >= rows && threads % pieces == 0 &&
+    return rows / thread_rows % LANES_DOWN == 0 && thread_rows * MOST_THREAD_ROWS >= rows && threads % pieces == 0 &&
            rows * pieces % threads == 0 && config->value[COLUMNS] * pieces % threads == 0;
 }
 
@@ -127,7 +126,7 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     if (!product_of(&p, target))
         return false;
     return is_even(config) && shared_of(config) <= target->facts->shared_per_block &&
-           is_sensible(target, &p, config, size);
+           is_worth_trying(target, &p, config, size);
 }
 
 static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
@@ -159,7 +158,7 @@ static void stream_geometry(md_kn_plan_geometry *out, const md_fa_target *target
                                       .overlaps = true,
                                       .blocks = MD_MIN(tiles, g->blocks) * PARTS,
                                       .grid = {1, 1, 1},
-                                      .block = {END_THREADS, 1, 1}};
+                                      .block = {SUM_THREADS, 1, 1}};
     out->launch[1].grid[0] = (int32_t)out->launch[1].blocks;
 }
 
@@ -176,14 +175,15 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
         stream_geometry(out, target, &p, config, shape->size);
 }
 
-/* Fit on an H200 to 20 shapes: all instructions to fma's; tiles of few rows ask shared memory for more than it
- * gives. */
+/* Issued instructions against those of fma, fitted on an H200 to 20 shapes. Tiles of few rows need more from shared
+ * memory than it delivers. */
 static double issued_of(const md_fa_config *config)
 {
     static const double SQUARE = 1.1, TALL = 1.315, SHORT = 1.187, FEW_ROWS = 1.38, SHORTEST = 2.275, SINGLE = 1.164;
-    const int32_t rows = config->value[ROWS], columns = config->value[COLUMNS], down = config->value[THREAD_ROWS];
-    const double issued = down == 4                       ? SHORTEST
-                          : down == 8                     ? (rows < 64 ? FEW_ROWS : SHORT)
+    const int32_t rows = config->value[ROWS], columns = config->value[COLUMNS],
+                  thread_rows = config->value[THREAD_ROWS];
+    const double issued = thread_rows == 4                ? SHORTEST
+                          : thread_rows == 8              ? (rows < 64 ? FEW_ROWS : SHORT)
                           : rows == 128 && columns == 128 ? SQUARE
                                                           : TALL;
     return config->value[COPY_WIDTH] > 1 ? issued : issued * SINGLE;
@@ -209,7 +209,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     md_cg_product p;
     md_fa_product w;
     if (product_of(&p, target) && md_fa_cuda_product_has_work(out, &w, target, &p, size))
-        md_fa_wgmma_features(out, product_us(target, &w, config), config->value[SPLIT] == 1 ? 1 : 2);
+        md_fa_cuda_product_time_features(out, product_us(target, &w, config), config->value[SPLIT] == 1 ? 1 : 2);
 }
 
 static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
@@ -228,7 +228,7 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
                      ACROSS, config->value[COPY_WIDTH], blocks_of(target, config), RASTER);
     md_fa_cuda_product_print_along(&defines, &p);
     md_strbuf_printf(&defines, "#define MD_STREAM_K %" PRId64 "\n#define MD_PARTS %d\n#define MD_THREADS %d\n",
-                     is_stream_k(config) ? runs_of(target, config) : 0, PARTS, END_THREADS);
+                     is_stream_k(config) ? runs_of(target, config) : 0, PARTS, SUM_THREADS);
     md_fa_cuda_product_text text = {.source = "cuda/gemm_fma.cu",
                                     .lanes = 4,
                                     .split = config->value[SPLIT],
@@ -236,7 +236,7 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
     return md_fa_cuda_product_emit(out, target, &p, &text, &defines);
 }
 
-/* Slices are whole steps of K; `split0` cuts them by the number of tiles. */
+/* Slices are whole steps of K. With `split0` they depend on the number of tiles. */
 static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)
 {
     (void)target;

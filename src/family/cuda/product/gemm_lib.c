@@ -1,6 +1,6 @@
-/* Products by cuBLASLt. What it does itself with sums: a bias along the columns, relu, and gelu by tanh in bf16
- * (with more bits its tails are 5 to 100 times as far off as ours); any other epilogue is a launch of our own.
- * `rank`: which of its heuristic's answers, which it is asked for at every shape. */
+/* Family gemm_lib: products by cuBLASLt. Its own epilogues are used for a bias along the columns, relu, and gelu by
+ * tanh in bf16 (in other types its tails are 5 to 100 times less accurate than ours). Any other epilogue is a second
+ * launch. `rank`: which of the answers of its heuristic is used; the heuristic is asked for each shape. */
 #include "family/cuda/cuda.h"
 
 #include "base/dtype.h"
@@ -14,14 +14,14 @@
 #include <string.h>
 
 enum { RANK };
-enum { LIBRARY_BYTES = 32 << 20 }; /* of workspace, which the library asks for on Hopper */
+enum { LIBRARY_BYTES = 32 << 20 }; /* workspace that the library asks for on Hopper */
 
 typedef struct layout {
     md_cg_product p;
     md_kn_map map[4]; /* A, B, the second B; the result */
     bool is_direct; /* the library stores the results */
-    int32_t end; /* then: what it does before (MD_DEV_CUDA_GEMM_BIAS and so on) */
-    int32_t bias; /* tensor */
+    int32_t epilogue; /* if is_direct: the library's epilogue (MD_DEV_CUDA_GEMM_BIAS and so on) */
+    int32_t bias; /* id of the tensor */
 } layout;
 
 static bool is_real(int32_t dtype)
@@ -29,7 +29,7 @@ static bool is_real(int32_t dtype)
     return dtype == MD_F32 || dtype == MD_F64 || dtype == MD_BF16 || dtype == MD_F16;
 }
 
-/* A tensor that lies along the columns, of the results' type. */
+/* True for a vector along the columns, of the results' type. */
 static bool is_bias(const layout *plan, const md_fx_node *node)
 {
     const md_cg_product *p = &plan->p;
@@ -38,20 +38,20 @@ static bool is_bias(const layout *plan, const md_fx_node *node)
            p->program->formula->tensor[node->id].dtype == (md_dtype)plan->map[3].dtype;
 }
 
-/* Whether the library has an epilogue that makes this of the sums. */
-static bool find_end(layout *out, const md_fx_node *value)
+/* True if the library has an epilogue that computes the value from the sums. */
+static bool find_epilogue(layout *out, const md_fx_node *value)
 {
     const bool has_types = out->map[3].dtype == out->map[0].dtype && out->map[0].dtype != MD_F64;
     if (value->kind == MD_FX_OP && has_types &&
         (value->op == MD_FX_RELU || (value->op == MD_FX_GELU_TANH && out->map[3].dtype == MD_BF16))) {
-        out->end |= value->op == MD_FX_RELU ? MD_DEV_CUDA_GEMM_RELU : MD_DEV_CUDA_GEMM_GELU;
+        out->epilogue |= value->op == MD_FX_RELU ? MD_DEV_CUDA_GEMM_RELU : MD_DEV_CUDA_GEMM_GELU;
         value = value->arg[0];
     }
     if (value->kind == MD_FX_OP && value->op == MD_FX_ADD && has_types) {
         const int32_t sums = value->arg[0]->kind == MD_FX_REF ? 0 : 1;
         if (!is_bias(out, value->arg[1 - sums]))
             return false;
-        out->end |= MD_DEV_CUDA_GEMM_BIAS;
+        out->epilogue |= MD_DEV_CUDA_GEMM_BIAS;
         out->bias = value->arg[1 - sums]->id;
         value = value->arg[sums];
     }
@@ -66,7 +66,7 @@ static bool is_direct(layout *out)
         !md_fa_cuda_map_result(&out->map[3], &out->p))
         return false;
     return (out->map[3].dtype == out->map[0].dtype || (out->map[3].dtype == MD_F32 && out->map[0].dtype != MD_F64)) &&
-           find_end(out, s->value);
+           find_epilogue(out, s->value);
 }
 
 static bool plan_of(layout *out, const md_st_program *program, int32_t stage)
@@ -75,7 +75,7 @@ static bool plan_of(layout *out, const md_st_program *program, int32_t stage)
         (out->p.type != MD_F32 && out->p.type != MD_F64))
         return false;
     out->p.dialect = MD_DEV_CUDA;
-    out->end = 0;
+    out->epilogue = 0;
     for (int32_t o = 0; o <= out->p.n_products; o++)
         if (!md_fa_cuda_map_operand(&out->map[o], &out->p, o) || !is_real(out->map[o].dtype) ||
             out->map[o].dtype != out->map[0].dtype)
@@ -86,7 +86,7 @@ static bool plan_of(layout *out, const md_st_program *program, int32_t stage)
     return true;
 }
 
-/* Which of the library's answers a variant runs. */
+/* Which answer of the library's heuristic a variant uses. */
 typedef struct answer {
     int32_t rank;
     bool is_tf32;
@@ -109,16 +109,16 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     return applies(target);
 }
 
-/* With an epilogue of its own the library has nothing for lines that are further apart than 32 bits say (seen). */
-static const char *miss_of_lines(const md_kn_envelope *envelope, const md_kn_shape *shape)
+/* With one of its epilogues the library has no kernel for rows whose distance exceeds 32 bits (measured). */
+static const char *row_stride_miss(const md_kn_envelope *envelope, const md_kn_shape *shape)
 {
     for (int32_t i = 0; i + 1 < MD_COUNT(envelope->rule_value) && envelope->rule_value[i] >= 0; i += 2)
         if (shape->stride[envelope->rule_value[i]][envelope->rule_value[i + 1]] > INT32_MAX)
-            return "lines too far apart for the library's epilogue";
+            return "rows too far apart for the library's epilogue";
     return NULL;
 }
 
-static void limit_lines(md_kn_envelope *out, const layout *plan)
+static void limit_row_strides(md_kn_envelope *out, const layout *plan)
 {
     static const int32_t map[] = {0, 1, 3};
     int32_t n = 0;
@@ -130,7 +130,7 @@ static void limit_lines(md_kn_envelope *out, const layout *plan)
         out->rule_value[n++] = m->axis[1];
     }
     out->rule_value[n] = -1;
-    out->rule_miss = miss_of_lines;
+    out->rule_miss = row_stride_miss;
 }
 
 static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
@@ -140,19 +140,19 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_f
     *out = (md_kn_envelope){0};
     if (!plan_of(&plan, target->program, target->stage))
         return;
-    /* Of lines at odd places the library's epilogue rounds twice (bf16 [17,37] x [37,33] + bias: off by 0.64 of the
-     * last place), or its answer does not run (K = 3). */
-    const bool has_end = plan.is_direct && plan.end;
+    /* With unaligned rows the library's epilogue rounds twice (bf16 [17,37] x [37,33] + bias: off by 0.64 of the last
+     * place), or has no kernel (K = 3). */
+    const bool has_epilogue = plan.is_direct && plan.epilogue;
     for (int32_t o = 0; o <= plan.p.n_products; o++)
-        md_fa_cuda_map_needs(out, &plan.map[o], has_end);
+        md_fa_cuda_map_needs(out, &plan.map[o], has_epilogue);
     if (plan.is_direct)
-        md_fa_cuda_map_needs(out, &plan.map[3], has_end);
-    if (has_end && plan.end & MD_DEV_CUDA_GEMM_BIAS) {
+        md_fa_cuda_map_needs(out, &plan.map[3], has_epilogue);
+    if (has_epilogue && plan.epilogue & MD_DEV_CUDA_GEMM_BIAS) {
         out->unit |= UINT32_C(1) << plan.bias;
         out->aligned16 |= UINT32_C(1) << plan.bias;
     }
-    if (has_end)
-        limit_lines(out, &plan);
+    if (has_epilogue)
+        limit_row_strides(out, &plan);
     for (int32_t d = 0; d < target->program->formula->n_dims; d++) {
         out->lo[d] = 1;
         out->hi[d] = INT32_MAX;
@@ -180,16 +180,16 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
         return;
     out->launch[0].blocks = 1;
     if (!plan.is_direct)
-        md_fa_cuda_product_sum(out, target, &w, 2); /* as if K were split: its geometry */
+        md_fa_cuda_product_sum(out, target, &w, 2); /* the launch is that of adding up slices of K */
     out->workspace_bytes = LIBRARY_BYTES + (plan.is_direct ? 0 : result_bytes(&w));
 }
 
-/* What an epilogue of our own takes at least, us, and moves, of the bytes of its sums. */
+/* Our epilogue: its least time in us, and its memory traffic relative to the sums. */
 static const double EPILOGUE = 0.998, RESULTS = 2.88;
-/* Its own, which takes whole lines only: us, and results of a us. */
-static const double OWN_EPILOGUE = 0.415, OWN_RESULTS = 3270000;
+/* The library's epilogue (aligned rows only): us, and results in a us. */
+static const double LIBRARY_EPILOGUE = 0.415, LIBRARY_RESULTS = 3270000;
 
-/* As if it had the best tile for every shape. */
+/* The library is assumed to have the best tile for every shape. */
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     layout plan;
@@ -199,10 +199,10 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     const bool is_plain = md_dtype_size((md_dtype)plan.map[0].dtype) > 2 && !is_tf32(&plan, target);
     md_fa_product sums = w;
     sums.epilogue_ops = sums.epilogue_transcendental = 0;
-    md_fa_wgmma_features(out, md_fa_cuda_library_us(target->facts, &sums, is_plain, plan.is_direct), 1);
+    md_fa_cuda_product_time_features(out, md_fa_cuda_library_us(target->facts, &sums, is_plain, plan.is_direct), 1);
     out->serial_us += 0.02 * config->value[RANK];
-    if (plan.is_direct && plan.end)
-        out->serial_us += OWN_EPILOGUE + (double)w.batch * (double)w.rows * (double)w.columns / OWN_RESULTS;
+    if (plan.is_direct && plan.epilogue)
+        out->serial_us += LIBRARY_EPILOGUE + (double)w.batch * (double)w.rows * (double)w.columns / LIBRARY_RESULTS;
     if (!plan.is_direct) {
         out->launches = 2;
         out->serial_us += EPILOGUE;
@@ -231,29 +231,29 @@ static void measure(md_dev_cuda_gemm *w, const layout *plan, const md_kn_shape *
     w->batch = md_st_points(p->program, s->n_batch, s->batch, size);
     w->in = plan->map[0].dtype;
     w->out = plan->is_direct ? plan->map[3].dtype : (int32_t)p->type;
-    w->end = plan->is_direct ? plan->end : 0;
+    w->epilogue = plan->is_direct ? plan->epilogue : 0;
 }
 
-/* What the shape promises of a tensor's address, so that the library's answer depends on the shape alone. */
+/* The alignment that the shape promises for a tensor, so that the library's answer depends on the shape alone. */
 static int32_t alignment_of(const layout *plan, const md_kn_shape *shape, int32_t tensor)
 {
     const int32_t item = (int32_t)md_dtype_size(plan->p.program->formula->tensor[tensor].dtype);
     return shape->aligned16 >> tensor & 1 ? 16 : item;
 }
 
-/* Of a place in the workspace, which begins at a multiple of 256 bytes. */
+/* The alignment of an offset in the workspace, which is aligned to 256 bytes. */
 static int32_t alignment_at(int64_t offset)
 {
     return offset % 16 == 0 ? 16 : offset % 8 == 0 ? 8 : 4;
 }
 
-/* Bytes of a plane: the results of one product that are not stored directly. */
+/* Bytes of a plane: the sums of one product. */
 static int64_t plane_bytes(const layout *plan, const md_dev_cuda_gemm *w)
 {
     return w->rows * w->columns * md_fa_cuda_product_bytes(&plan->p);
 }
 
-/* Product q of the stage. Results that are not stored directly go to the workspace, plane by plane. */
+/* Describes product q of the stage to the library. Without is_direct the sums go to the workspace, plane by plane. */
 static void describe(md_dev_cuda_gemm *out, const layout *plan, const md_kn_shape *shape, const answer *which,
                      int32_t q)
 {
@@ -272,7 +272,7 @@ static void describe(md_dev_cuda_gemm *out, const layout *plan, const md_kn_shap
     if (plan->is_direct) {
         fill_matrix(&w, 2, c, shape, w.columns, w.rows);
         w.alignment[2] = alignment_of(plan, shape, c->tensor);
-        if (w.end & MD_DEV_CUDA_GEMM_BIAS)
+        if (w.epilogue & MD_DEV_CUDA_GEMM_BIAS)
             w.alignment[2] = MD_MIN(w.alignment[2], alignment_of(plan, shape, plan->bias));
     } else {
         w.leading[2] = w.columns;
@@ -290,7 +290,7 @@ static md_status run_product(const layout *plan, const md_kn_call *call, const a
     const int64_t results = plan->is_direct ? 0 : (w.batch * plane * plan->p.n_products + 255) / 256 * 256;
     const md_dev_cuda_gemm_data data = {.a = call->data[plan->map[0].tensor],
                                         .b = call->data[plan->map[MD_CG_B + q].tensor],
-                                        .bias = w.end & MD_DEV_CUDA_GEMM_BIAS ? call->data[plan->bias] : NULL,
+                                        .bias = w.epilogue & MD_DEV_CUDA_GEMM_BIAS ? call->data[plan->bias] : NULL,
                                         .c = plan->is_direct ? call->data[plan->map[3].tensor]
                                                              : (char *)call->workspace + q * plane,
                                         .workspace = (char *)call->workspace + results,
@@ -338,7 +338,7 @@ static md_status run(const md_kn_call *call, const answer *which)
     return MD_OK;
 }
 
-/* A launch that is a function has no place for a number. */
+/* A launch function has no argument for the rank, so there is one function for each. */
 #define MD_RUN(n)                                                                                                      \
     static md_status run##n(const md_kn_call *call)                                                                    \
     {                                                                                                                  \

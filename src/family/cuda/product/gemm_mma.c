@@ -1,4 +1,5 @@
-/* Products of 16-bit operands by mma.sync: src/kernels/cuda/gemm_mma.cu. Any layout, size and alignment. */
+/* Family gemm_mma: products of 16-bit operands by mma.sync (kernels/cuda/gemm_mma.cu), in any layout, size and
+ * alignment. */
 #include "family/cuda/cuda.h"
 
 #include "base/dtype.h"
@@ -13,7 +14,7 @@ enum { ROWS, COLUMNS, STAGES, SPLIT, RASTER, WARP_COLUMNS };
 enum { DEPTH = 64 };
 
 typedef struct tile {
-    int32_t rows, columns, warps_rows, warps_columns, threads, stages, split; /* columns of each product */
+    int32_t rows, columns, warps_rows, warps_columns, threads, stages, split; /* columns are those of each product */
     int64_t shared;
 } tile;
 
@@ -51,9 +52,10 @@ static bool applies(const md_fa_target *target)
     return product_of(&product, target);
 }
 
-/* Fit on an H200: parts of the tensor cores' rate with large, middling and small tiles, us. */
+/* Fitted on an H200: parts of the tensor cores' rate with large, medium and small tiles; us; factors if rows are
+ * unaligned. */
 static const double LARGE = 0.103, MIDDLING = 0.157, SMALL = 0.152, STEP = 0.16, START = 1.04, MEMORY = 0.643,
-                    RAGGED = 1.82, RAGGED_SERIAL = 3.03, RAGGED_MEMORY = 0.248, HEAVY = 1.26;
+                    RAGGED = 1.82, RAGGED_SERIAL = 3.03, RAGGED_MEMORY = 0.248, EPILOGUE = 1.26;
 
 static md_fa_cuda_tiles tiles_of(const md_fa_target *target, const tile *t)
 {
@@ -78,14 +80,14 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     md_fa_cuda_tiles tiles = tiles_of(target, &t);
     if (t.rows * t.columns * p.n_products > (p.n_products == 2 ? 48 : 96) * t.threads) /* accumulators */
         return false;
-    if (t.threads > 256) /* 128 registers were seen to be too few */
+    if (t.threads > 256) /* 128 registers were too few (measured) */
         return false;
     if (t.threads < 64 || t.columns < 16 || t.rows * 8 > 8 * t.threads || t.columns * 8 > 8 * t.threads ||
         t.rows > 4 * t.columns || t.columns > 8 * t.rows || t.rows * 8 % t.threads || t.columns * 8 % t.threads)
         return false;
     if (config->value[RASTER] != 8 && !md_fa_cuda_product_has_waves(target, &p, &tiles, size))
         return false;
-    return t.shared <= target->facts->shared_per_block && md_fa_cuda_product_sensible(target, &p, &tiles, size);
+    return t.shared <= target->facts->shared_per_block && md_fa_cuda_product_is_worth_trying(target, &p, &tiles, size);
 }
 
 static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
@@ -106,14 +108,15 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
     md_fa_cuda_product_geometry(out, target, &p, &tiles, shape->size);
 }
 
-/* A function in the epilogue, which the launch that adds up slices spreads over all threads. */
-static double end_us(const md_fa_target *target, const md_fa_product *w, const tile *t, const md_fa_cuda_tiles *tiles)
+/* The time of functions in the epilogue. With slices, the launch that adds them up spreads it over all threads. */
+static double epilogue_us(const md_fa_target *target, const md_fa_product *w, const tile *t,
+                          const md_fa_cuda_tiles *tiles)
 {
     const double blocks = (double)w->batch * ceil((double)w->rows / t->rows) * ceil((double)w->columns / t->columns);
     const double at_once = MD_MAX(target->facts->threads, 1) * (double)MD_MAX(tiles->resident, 1);
-    return t->split > 1
-               ? 0
-               : HEAVY * md_fa_cuda_product_heavy_us(w) * t->rows * t->columns / t->threads * ceil(blocks / at_once);
+    return t->split > 1 ? 0
+                        : EPILOGUE * md_fa_cuda_product_epilogue_us(w) * t->rows * t->columns / t->threads *
+                              ceil(blocks / at_once);
 }
 
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
@@ -125,9 +128,9 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     tile t = tile_of(&p, config);
     md_fa_cuda_tiles tiles = tiles_of(target, &t);
     md_fa_cuda_product_features(out, target, &w, &tiles);
-    out->serial_us += START + end_us(target, &w, &t, &tiles);
+    out->serial_us += START + epilogue_us(target, &w, &t, &tiles);
     out->memory_rate *= MEMORY;
-    if (md_fa_cuda_product_is_ragged(&w)) { /* operands go through registers */
+    if (md_fa_cuda_product_is_ragged(&w)) { /* operands are copied through registers */
         out->ops *= RAGGED;
         out->serial_us *= RAGGED_SERIAL;
         out->memory_rate *= RAGGED_MEMORY;
@@ -169,7 +172,7 @@ const md_fa_family md_fa_cuda_gemm_mma = {
               {"columns", 64, 3, {128, 64, 32}},
               {"stages", 3, 2, {3, 4, 2, 5}, 2},
               {"split", 1, 5, {1, 2, 4, 8, 16}},
-              {"raster", 8, 1, {8, 2, 4, 16}, 3}, /* rows of tiles that are gone through together, column by column */
+              {"raster", 8, 1, {8, 2, 4, 16}, 3}, /* rows of tiles in a band, which is traversed column by column */
               {"warp_columns", 32, 1, {32, 16}, 1}}, /* columns of a warp */
     .applies = applies,
     .legal = legal,

@@ -1,4 +1,4 @@
-/* Products of anything: src/kernels/cuda/gemm_simt.cu. */
+/* Family gemm_simt: products of any types in any layout, on the CUDA cores (kernels/cuda/gemm_simt.cu). */
 #include "family/cuda/cuda.h"
 
 #include "base/status.h"
@@ -13,7 +13,7 @@ enum { ROWS, COLUMNS, SPLIT, RASTER, DEPTH, THREAD_ROWS, THREAD_COLUMNS };
 enum { USUAL_DEPTH = 16 };
 
 typedef struct tile {
-    int32_t rows, columns, thread_rows, thread_columns; /* columns of each product */
+    int32_t rows, columns, thread_rows, thread_columns; /* columns are those of each product */
     int32_t threads, split, depth;
     int64_t shared;
 } tile;
@@ -40,7 +40,7 @@ static bool applies(const md_fa_target *target)
     return md_fa_cuda_product_of(&product, target);
 }
 
-/* Fit on an H200: parts of the peak, us. */
+/* Fitted on an H200: parts of the peak, us. */
 static const double RATE_F32 = 0.759, RATE_F64 = 0.35, RATE_INTEGER = 0.05, REUSE_3 = 0.852, REUSE_2 = 0.903, STEP = 2,
                     START = 0.0272, SLICE = 0.00137, SINGLE_STEP = 3.04, SINGLE_RATE = 0.861;
 
@@ -50,7 +50,7 @@ static md_fa_cuda_tiles tiles_of(const md_fa_target *target, const md_cg_product
                             .registers = t->thread_rows * t->thread_columns >= 64 ? 200 : 80,
                             .shared_bytes = t->shared};
     double rate = p->type == MD_F32 ? RATE_F32 : p->type == MD_F64 ? RATE_F64 : RATE_INTEGER;
-    /* fma a value from shared memory */
+    /* fma for each value read from shared memory */
     double reuse = (double)(t->thread_rows * t->thread_columns) / (t->thread_rows + t->thread_columns);
     return (md_fa_cuda_tiles){.threads = t->threads,
                               .shared_bytes = t->shared,
@@ -64,8 +64,8 @@ static md_fa_cuda_tiles tiles_of(const md_fa_target *target, const md_cg_product
                               .step_us = STEP};
 }
 
-/* Whether a tile's pieces of four go round evenly among its threads, and a warp's threads make a rectangle in it.
- * Slices of K are cut where blocks of it end: those of another size would not add up in the same order. */
+/* True if the threads of a block copy equal numbers of pieces of four, and a warp's threads form a rectangle in the
+ * tile. With slices of K the usual depth is required, so that sums have the same order. */
 static bool is_even(const tile *t)
 {
     const int32_t across = t->columns / t->thread_columns, down = t->rows / t->thread_rows,
@@ -76,7 +76,8 @@ static bool is_even(const tile *t)
            (t->depth == USUAL_DEPTH || t->split == 1);
 }
 
-/* Sums, and pieces under way with where they come from. Beyond that kernels were seen to spill. */
+/* True if a thread has registers for its sums and for the pieces it is copying. With more, kernels were seen to
+ * spill. */
 static bool has_registers(const md_cg_product *p, const tile *t)
 {
     const int32_t pieces = (t->rows + p->n_products * t->columns) * t->depth / 4 / t->threads;
@@ -92,16 +93,16 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     md_fa_cuda_tiles tiles = tiles_of(target, &p, &t);
     if (p.type != MD_F32 && t.thread_rows * t.thread_columns * p.n_products > 32)
         return false;
-    /* tiles so narrow that one operand's copy takes all registers */
+    /* in such narrow tiles the copy of one operand takes all registers */
     if (t.rows > 2 * t.columns || t.columns > 4 * t.rows)
         return false;
     if ((config->value[THREAD_ROWS] && config->value[THREAD_ROWS] == (t.rows >= 128 ? 8 : 4)) ||
         (config->value[THREAD_COLUMNS] && config->value[THREAD_COLUMNS] == (t.columns >= 128 ? 8 : 4)))
-        return false; /* as without saying so */
+        return false; /* the same as the default */
     if (config->value[RASTER] != 8 && !md_fa_cuda_product_has_waves(target, &p, &tiles, size))
         return false;
     return is_even(&t) && has_registers(&p, &t) && t.shared <= target->facts->shared_per_block &&
-           md_fa_cuda_product_sensible(target, &p, &tiles, size);
+           md_fa_cuda_product_is_worth_trying(target, &p, &tiles, size);
 }
 
 static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
@@ -122,7 +123,7 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
     md_fa_cuda_product_geometry(out, target, &p, &tiles, shape->size);
 }
 
-/* Operands that are copied in pieces of 16 bytes. */
+/* True if operands are copied in pieces of 16 bytes. */
 static bool has_direct_operands(const md_fa_product *w)
 {
     for (int32_t o = 0; o <= w->p.n_products; o++)
@@ -131,8 +132,8 @@ static bool has_direct_operands(const md_fa_product *w)
     return !md_fa_cuda_product_is_ragged(w);
 }
 
-/* Fit on an H200 to 96 shapes. */
-/* Operands of 16 bits or fewer, which are widened one by one: times that of f32. */
+/* The factor on the time of f32 if operands have 16 bits or fewer and are converted one by one. Fitted on an H200 to 96
+ * shapes. */
 static const double NARROW = 1.35;
 static bool is_narrow(const md_fa_product *w)
 {
@@ -158,10 +159,10 @@ static double f32_us(const md_fa_target *target, const md_fa_product *w, const t
                         .alone = (WAIT + sums) * (is_single ? SINGLE_ALONE : 1)};
     const double tiles = (double)w->batch * ceil((double)w->rows / t->rows) * ceil((double)w->columns / t->columns);
     const double waves = ceil(tiles / (MD_MAX(target->facts->threads, 1) * (double)MD_MAX(at_once, 1)));
-    const double end =
-        t->split > 1 ? 0
-                     : md_fa_cuda_product_heavy_us(w) * t->rows * t->columns / t->threads * waves * MD_MAX(at_once, 1);
-    return md_fa_cuda_fma_us(target, w, &c) * (is_narrow(w) ? NARROW : 1) + end;
+    const double epilogue = t->split > 1 ? 0
+                                         : md_fa_cuda_product_epilogue_us(w) * t->rows * t->columns / t->threads *
+                                               waves * MD_MAX(at_once, 1);
+    return md_fa_cuda_fma_us(target, w, &c) * (is_narrow(w) ? NARROW : 1) + epilogue;
 }
 
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
@@ -173,10 +174,10 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     tile t = tile_of(&p, config);
     md_fa_cuda_tiles tiles = tiles_of(target, &p, &t);
     if (p.type == MD_F32) {
-        md_fa_wgmma_features(out, f32_us(target, &w, &t, tiles.resident), t.split > 1 ? 2 : 1);
+        md_fa_cuda_product_time_features(out, f32_us(target, &w, &t, tiles.resident), t.split > 1 ? 2 : 1);
         return;
     }
-    if (!has_direct_operands(&w)) { /* seen: 7 us for 64 steps of K, element by element */
+    if (!has_direct_operands(&w)) { /* measured: 7 us for 64 steps of K if elements are copied one by one */
         tiles.step_us = SINGLE_STEP;
         tiles.flops *= SINGLE_RATE;
     }
@@ -184,7 +185,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     out->serial_us += START + (t.split > 1 ? SLICE * t.split : 0);
 }
 
-/* Operands that lie in memory as they are used are copied four at a time. */
+/* Operands of the type in which they are multiplied are copied four elements at a time. */
 static void print_direct(md_strbuf *out, const md_cg_product *p)
 {
     const md_fx_formula *f = p->program->formula;
@@ -222,14 +223,13 @@ const md_fa_family md_fa_cuda_gemm_simt = {
     .name = "gemm_simt",
     .device = MD_DEV_CUDA,
     .n_fields = 7,
-    .field =
-        {{"rows", 64, 3, {128, 64, 32}},
-         {"columns", 64, 3, {128, 64, 32}},
-         {"split", 1, 5, {1, 2, 4, 8, 16}},
-         {"raster", 8, 1, {8, 2, 4, 16, 1}, 4}, /* rows of tiles that are gone through together, column by column */
-         {"depth", USUAL_DEPTH, 1, {USUAL_DEPTH, 8, 32}, 2},
-         {"thread_rows", 0, 1, {0, 4, 8}, 2}, /* rows and columns of a thread; 0: by the tile */
-         {"thread_columns", 0, 1, {0, 4, 8}, 2}},
+    .field = {{"rows", 64, 3, {128, 64, 32}},
+              {"columns", 64, 3, {128, 64, 32}},
+              {"split", 1, 5, {1, 2, 4, 8, 16}},
+              {"raster", 8, 1, {8, 2, 4, 16, 1}, 4}, /* rows of tiles in a band, which is traversed column by column */
+              {"depth", USUAL_DEPTH, 1, {USUAL_DEPTH, 8, 32}, 2},
+              {"thread_rows", 0, 1, {0, 4, 8}, 2}, /* of a thread; 0: depends on the tile */
+              {"thread_columns", 0, 1, {0, 4, 8}, 2}},
     .applies = applies,
     .legal = legal,
     .envelope = envelope,

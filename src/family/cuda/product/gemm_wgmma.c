@@ -1,8 +1,8 @@
-/* Products on Hopper's tensor cores: src/kernels/cuda/gemm_wgmma.cu. For operands of one 16-bit type (or f32 as
- * tf32) that lie in memory as its copy engine can read them, or are copied so first (`pad`). `cluster` without
- * `split`: two blocks share an operand; as large as `split`: the slices of a tile add up among themselves, else in a
- * second launch. `epilogue`: for one result of 16 bits, in registers, 1 by the copy engine, 2 by words at any address;
- * 0 any epilogue. */
+/* Family gemm_wgmma: products on Hopper's tensor cores (kernels/cuda/gemm_wgmma.cu). Operands have one 16-bit type (or
+ * f32, as tf32) and a layout that the copy engine can read, or are copied first (`pad`). `cluster` without `split`: two
+ * blocks share an operand. `cluster` equal to `split`: the blocks of a cluster add up the slices of a tile; otherwise a
+ * second launch does. `epilogue`: 0 any epilogue; for a single 16-bit result in registers, 1 by the copy engine, or 2
+ * by words at any address. */
 #include "family/cuda/cuda.h"
 
 #include "base/dtype.h"
@@ -25,13 +25,14 @@ enum {
     SMALL_STAGE = 20 << 10
 };
 
-/* What follows from a configuration. */
+/* Values derived from a config. */
 typedef struct shape {
-    /* cluster: that share an operand */
+    /* cluster: blocks that share an operand */
     int32_t rows, columns, consumers, cluster, panel, panels, stages, threads, low, high;
-    int32_t n_products, split, deep; /* deep: times 128 bytes of K a stage */
-    bool is_cluster_reduced; /* the slices of a tile are a cluster, too */
-    bool is_pingpong, shares_a, has_result, by_words; /* has_result: in registers; by_words: and stored from there */
+    int32_t n_products, split, deep; /* deep: a stage has so many times 128 bytes of K */
+    bool is_cluster_reduced; /* the blocks of a cluster add up the slices of a tile */
+    /* has_result: the epilogue works in registers; by_words: and stores from there */
+    bool is_pingpong, shares_a, has_result, by_words;
     int64_t stage_bytes, shared;
 } shape;
 
@@ -93,7 +94,7 @@ static shape shape_of(const md_cg_product *p, const md_fa_config *config)
     s.high = s.consumers == 1 ? 240 : 232;
     int64_t b = along(p, MD_CG_B) == MD_CG_ALONG_ROWS ? (s.columns + 63) / 64 * 8192 : s.columns * 128;
     const int64_t slice_bytes = s.rows * 128 + p->n_products * b;
-    s.deep = s.rows == 64 && slice_bytes <= SMALL_STAGE ? 2 : 1; /* fewer, larger steps: 1% where there are few rows */
+    s.deep = s.rows == 64 && slice_bytes <= SMALL_STAGE ? 2 : 1; /* fewer, larger steps gain 1% if there are few rows */
     s.stage_bytes = s.deep * slice_bytes;
     s.n_products = p->n_products;
     choose_stages(&s);
@@ -106,15 +107,14 @@ static bool map_result(md_kn_map *m, const md_cg_product *p)
     return md_cg_product_has_result(p) && md_fa_cuda_map_result(m, p);
 }
 
-/* 16-bit types in any layout, f32 as tf32 where that is allowed, and along K. */
+/* True for 16-bit types in any layout, and for f32 contiguous along K if tf32 is allowed. */
 static bool takes(const md_fa_target *target, const md_cg_product *p, int32_t dtype)
 {
     bool is_along_depth = along(p, MD_CG_A) == MD_CG_ALONG_DEPTH && along(p, MD_CG_B) == MD_CG_ALONG_DEPTH;
     return dtype == MD_BF16 || dtype == MD_F16 || (dtype == MD_F32 && target->allows_tf32 && is_along_depth);
 }
 
-/* Whether only as many of A's rows are copied as there are: copies of rows that are not there take longer than
- * others (seen). */
+/* True if only the rows of A that exist are copied: copying rows beyond the end is slower (measured). */
 static bool shrinks(const md_cg_product *p, const shape *s)
 {
     return along(p, MD_CG_A) == MD_CG_ALONG_DEPTH && s->cluster == 1;
@@ -152,8 +152,8 @@ static bool applies(const md_fa_target *target)
 
 static md_fa_cuda_tiles tiles_of(const shape *s)
 {
-    /* wgmma of fewer columns waits for operands; a tile of half the rows reads twice as much. Tensor cores: 16 times
-     * the f32 units. */
+    /* wgmma with few columns waits for operands; a tile of half the rows reads twice as much. Tensor cores have 16
+     * times the f32 rate. */
     double rate = s->columns >= 128 ? 0.92 : s->columns >= 64 ? 0.7 : 0.5;
     return (md_fa_cuda_tiles){.rows = s->rows,
                               .columns = s->columns,
@@ -189,9 +189,9 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     if (s.columns % 8 || (s.cluster == 2 && !s.shares_a && s.columns % 16) ||
         (config->value[PAD] && (p.n_products == 2 || md_fa_cuda_map_item_bytes(&p) == 4)))
         return false;
-    if (config->value[PAD] && s.has_result && !s.by_words) /* for the odd shapes, whose results lie oddly, too */
+    if (config->value[PAD] && s.has_result && !s.by_words) /* pad is for odd shapes, whose results are unaligned, too */
         return false;
-    return (!s.has_result || map_result(&map, &p)) && md_fa_cuda_product_sensible(target, &p, &tiles, size);
+    return (!s.has_result || map_result(&map, &p)) && md_fa_cuda_product_is_worth_trying(target, &p, &tiles, size);
 }
 
 static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
@@ -264,8 +264,8 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
                            .has_result = s.has_result,
                            .by_words = s.by_words,
                            .has_copies = config->value[PAD]};
-    md_fa_wgmma_features(out, md_fa_wgmma_us(target->facts, &w, &v),
-                         1 + v.has_copies + (s.split > 1 && !s.is_cluster_reduced));
+    md_fa_cuda_product_time_features(out, md_fa_wgmma_us(target->facts, &w, &v),
+                                     1 + v.has_copies + (s.split > 1 && !s.is_cluster_reduced));
 }
 
 /* Tensors that the epilogue reads along the columns. */
@@ -327,12 +327,12 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
     set_boxes(map, &p, &s);
     map[0].is_copy = map[1].is_copy = (uint8_t)config->value[PAD];
     md_fa_product_measure(&w, target, &p, ones);
-    /* What is read at any address takes long texts. */
+    /* Loads at any address have long texts, so those panels are a loop. */
     print_defines(&defines, &p, &s, map,
                   !s.has_result || w.epilogue_ops > 2 || w.epilogue_transcendental > 0 ||
                       (s.by_words && read_along_columns(&p)));
     md_fa_cuda_product_text text = {.source = "cuda/gemm_wgmma.cu",
-                                    /* pad: for odd lines, too */
+                                    /* pad: unaligned results, too */
                                     .lanes = s.has_result         ? 2
                                              : config->value[PAD] ? 4
                                                                   : md_fa_cuda_width(target->program, target->stage),
@@ -345,7 +345,7 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
     return md_fa_cuda_product_emit(out, target, &p, &text, &defines);
 }
 
-/* Slices that add up inside a cluster do not begin with a 0. */
+/* Slices that a cluster adds up do not start from 0. */
 static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)
 {
     const bool is_cluster_reduced = config->value[SPLIT] > 1 && config->value[SPLIT] == config->value[CLUSTER];

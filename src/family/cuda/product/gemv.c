@@ -1,4 +1,4 @@
-/* Products with at most eight rows whose operands lie along K: src/kernels/cuda/gemv.cu. */
+/* Family gemv: products with at most eight rows whose operands are contiguous along K (kernels/cuda/gemv.cu). */
 #include "family/cuda/cuda.h"
 
 #include "base/dtype.h"
@@ -36,21 +36,20 @@ static bool applies(const md_fa_target *target)
     return product_of(&product, target);
 }
 
-/* As many as split K, at least. */
+/* Warps of a block: at least as many as slices of K. */
 static int32_t warps_of(const md_fa_config *config)
 {
     return MD_MAX(config->value[WARPS], config->value[SLICE_K]);
 }
 
-/* Where K is split among more warps than usual, the field of warps stands at its usual value: the others would say
- * the same. */
-static bool is_other_name(const md_fa_config *config)
+/* True if another config is the same: with more slices than `warps`, only the usual value of `warps` is legal. */
+static bool is_duplicate(const md_fa_config *config)
 {
-    const int32_t warps = config->value[WARPS], share = config->value[SLICE_K];
-    return warps < share ? warps != USUAL_WARPS : warps == share && warps > USUAL_WARPS;
+    const int32_t warps = config->value[WARPS], slices = config->value[SLICE_K];
+    return warps < slices ? warps != USUAL_WARPS : warps == slices && warps > USUAL_WARPS;
 }
 
-static int32_t columns_of(const md_fa_config *config) /* of a block */
+static int32_t columns_of(const md_fa_config *config) /* columns of a block */
 {
     return warps_of(config) / config->value[SLICE_K] * config->value[COLUMNS];
 }
@@ -60,14 +59,14 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     md_cg_product p;
     if (!product_of(&p, target) || columns_of(config) % 2)
         return false;
-    if (is_other_name(config))
+    if (is_duplicate(config))
         return false;
-    int32_t few = config->value[MAX_ROWS], sums = few * config->value[COLUMNS] * p.n_products;
+    int32_t max_rows = config->value[MAX_ROWS], sums = max_rows * config->value[COLUMNS] * p.n_products;
     int32_t vectors = config->value[COLUMNS] * config->value[UNROLL] * p.n_products;
-    if (sums > 32 || vectors > 8 || 4 * vectors + sums + 8 * few > 120)
+    if (sums > 32 || vectors > 8 || 4 * vectors + sums + 8 * max_rows > 120)
         return false;
     int64_t rows = size ? md_st_points(target->program, p.n_rows, p.rows, size) : 0;
-    return !size || (rows <= few && (few == 1 || rows > few / 2));
+    return !size || (rows <= max_rows && (max_rows == 1 || rows > max_rows / 2));
 }
 
 static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
@@ -111,7 +110,7 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
     g->overlaps = true;
 }
 
-/* Fit on an H200: us, or parts of a rate. */
+/* Fitted on an H200: us, or parts of a rate. */
 static const double START = 0.00345, BATCH = 0.0127, SHARES = 0.00171, MANY_VECTORS = 0.191, LONE_RATE = 2.8,
                     RATE = 3.23, WIDEN = 2.92, WIDEN_ONE = 6.9, WIDEN_F32 = 1.8, RESULT_OPS = 4390, OPS_RATE = 0.38,
                     FUNCTION = 0.7, LONE_F32 = 1.2, PAIR_F32 = 1.07, ROW_F32 = 0.07, SHARE_F32 = 0.02;
@@ -122,30 +121,31 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     md_fa_product w;
     if (!product_of(&p, target) || !md_fa_cuda_product_has_work(out, &w, target, &p, size))
         return;
-    int32_t few = config->value[MAX_ROWS], vectors = config->value[COLUMNS] * config->value[UNROLL] * p.n_products;
+    int32_t max_rows = config->value[MAX_ROWS], vectors = config->value[COLUMNS] * config->value[UNROLL] * p.n_products;
     const double bytes = (double)w.depth * (double)md_dtype_size(type_of(&p)),
-                 at_once = 512.0 * config->value[SLICE_K] * config->value[UNROLL];
-    /* of the loads that a short K leaves */
-    const double steps = ceil(bytes / at_once), useful = bytes / (steps * at_once);
+                 bytes_at_once = 512.0 * config->value[SLICE_K] * config->value[UNROLL];
+    /* a short K leaves part of the loads unused */
+    const double steps = ceil(bytes / bytes_at_once), useful = bytes / (steps * bytes_at_once);
     md_fa_cuda_load load = {.blocks = (double)blocks_of(&w, config),
                             .threads = 32 * warps_of(config),
-                            .registers = 48 + 4 * vectors + few * (config->value[COLUMNS] * p.n_products + 8),
+                            .registers = 48 + 4 * vectors + max_rows * (config->value[COLUMNS] * p.n_products + 8),
                             .bytes = 16.0 * vectors * useful};
-    double results = (double)w.batch * (double)w.columns * few;
+    double results = (double)w.batch * (double)w.columns * max_rows;
     out->memory_bytes = w.bytes;
-    if (type_of(&p) == MD_F32) /* a vector is four elements: the rows are read as often, for half as many products */
-        out->memory_bytes *= (config->value[COLUMNS] == 1 ? LONE_F32 : PAIR_F32) * (1 + ROW_F32 * (few - 1));
-    /* With one column a warp, the rows are read as often as the column. */
+    /* f32 vectors have half the elements: the rows are read as often for half as many products */
+    if (type_of(&p) == MD_F32)
+        out->memory_bytes *= (config->value[COLUMNS] == 1 ? LONE_F32 : PAIR_F32) * (1 + ROW_F32 * (max_rows - 1));
+    /* With one column a warp, the rows are read as often as the columns. */
     out->memory_rate = (config->value[COLUMNS] == 1 ? LONE_RATE : RATE) * md_fa_cuda_rate(target->facts, &load);
-    /* 16-bit rows are widened again and again */
+    /* 16-bit rows are converted to f32 for each column again */
     out->ops = 2 * results * (double)w.depth * p.n_products *
                    (type_of(&p) == MD_F32 ? WIDEN_F32
-                    : few == 1            ? WIDEN_ONE
+                    : max_rows == 1       ? WIDEN_ONE
                                           : WIDEN) +
                results * RESULT_OPS;
     out->ops_rate = OPS_RATE;
     out->parallel = fmin(load.blocks, MD_MAX(target->facts->threads, 1));
-    /* seen: much under way at once, by all warps */
+    /* measured: many loads in flight, from all warps */
     out->serial_us = START + FUNCTION * w.epilogue_transcendental + BATCH * steps +
                      (type_of(&p) == MD_F32 ? SHARE_F32 : SHARES) * config->value[SLICE_K] +
                      (vectors > 4 ? MANY_VECTORS : 0);
@@ -170,7 +170,7 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
     return md_fa_cuda_product_emit(out, target, &p, &text, &defines);
 }
 
-/* Only few rows are served: not invariant. */
+/* Not invariant, since only few rows are served. */
 static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)
 {
     (void)target, (void)config;

@@ -1,17 +1,17 @@
-/* What cuBLASLt takes for a product. Its kernels for whole lines of 16 bytes are modelled by wgmma_cost.c. */
+/* The time of a product in cuBLASLt. Its kernels for rows that are aligned to 16 bytes are modelled in wgmma_cost.c. */
 #include "family/cuda/product/lib_cost.h"
 
 #include "family/cuda/product/wgmma_cost.h"
 
 #include <math.h>
 
-/* Of kernels for lines that begin at 2, 4 or 8 bytes instead of 16, and of those on CUDA cores: us of a launch, of
- * 64 steps of K, flops an SM does in a us, the part of the memory's rate, us of adding up slices. */
+/* By kind (rows aligned to 2, 4 or 8 bytes only, and CUDA cores): us of a launch, us of 64 steps of K, flops of an SM
+ * in a us, part of the memory rate, us of adding slices. */
 enum { PIECES = 3, PLAIN = 3, KINDS };
 static const double START[KINDS] = {3.73, 2.78, 2.53, 3.92}, STEP[KINDS] = {0.313, 0.137, 0.347, 0.00183},
                     RATE[KINDS] = {1.16, 1.89, 1.49, 0.414}, MEMORY[KINDS] = {0.33, 0.379, 0.44, 0.6},
                     SUM[KINDS] = {2.68, 3.45, 1.64, 2.05};
-/* A matrix by a vector takes this part of that. */
+/* A matrix times a vector takes this part of the time. */
 static const double ONE_ROW = 0.679;
 static const double SUM_GBPS = 2430, F64_RATE = 0.5;
 
@@ -20,7 +20,7 @@ static int32_t pieces_of(int64_t n)
     return n % 2 ? 0 : n % 4 ? 1 : n % 8 ? 2 : 3;
 }
 
-/* Of all lines; PIECES: whole ones. */
+/* The kind of the worst aligned matrix; PIECES: all are aligned to 16 bytes. */
 static int32_t pieces(const md_fa_product *w, bool is_direct)
 {
     int32_t least = pieces_of(is_direct ? w->columns : 2 * w->columns);
@@ -31,7 +31,7 @@ static int32_t pieces(const md_fa_product *w, bool is_direct)
     return least;
 }
 
-/* The best of some tiles and numbers of slices. */
+/* The least time over some tiles and numbers of slices. */
 static double tiled_us(const md_dev_facts *facts, const md_fa_product *w, int32_t kind)
 {
     static const int32_t tile[][2] = {{64, 64}, {128, 64}, {64, 128}, {128, 128}, {256, 128}};

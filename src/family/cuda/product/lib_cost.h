@@ -1,12 +1,12 @@
-/* What cuBLASLt takes for a product. */
+/* The time of a product in cuBLASLt. */
 #ifndef MD_FAMILY_CUDA_PRODUCT_LIB_COST_H
 #define MD_FAMILY_CUDA_PRODUCT_LIB_COST_H
 
 #include "family/product.h"
 
-/** Microseconds, without an epilogue, as if the library had the best tile for every shape. is_plain: on CUDA cores, for
- * operands of more than 16 bits that are not rounded to tf32. is_direct: the library stores the results itself, not
- * sums of f32 or f64 into a workspace. */
+/** Microseconds without an epilogue, assuming that the library has the best tile for every shape. is_plain: CUDA cores,
+ * for operands of more than 16 bits that are not rounded to tf32. is_direct: the library stores the results, not sums
+ * of f32 or f64 in a workspace. */
 double md_fa_cuda_library_us(const md_dev_facts *facts, const md_fa_product *work, bool is_plain, bool is_direct);
 
 #endif

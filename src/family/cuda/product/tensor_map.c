@@ -1,4 +1,4 @@
-/* Tensors of products as matrices: which dims of the formula make up rows, columns and batch of each. */
+/* Tensor maps of products: which dims of the formula form the rows, columns and batch of each tensor. */
 #include "family/cuda/product/gemm.h"
 
 #include "base/dtype.h"
@@ -16,7 +16,7 @@ typedef struct group {
     const int32_t *index;
 } group;
 
-/* Dim `at` of the map: the axes that a group's indices run over, which must be neighbours. */
+/* Fills dim `at` of the map: the axes along which a group's indices run. They must be neighbours. */
 static bool add_group(md_kn_map *m, int32_t at, const access *x, const group *g)
 {
     const md_st_program *program = x->product->program;
@@ -37,8 +37,8 @@ static bool add_group(md_kn_map *m, int32_t at, const access *x, const group *g)
     return found == g->n;
 }
 
-/* The dims of a tensor with plain subscripts, fastest first: two groups, and the batch. False where the tensor does not
- * lie so. */
+/* Fills the map of a tensor with plain subscripts, fastest dim first: two groups, then the batch. False if the tensor
+ * has another layout. */
 static bool make_map(md_kn_map *m, const access *x, const group *fastest, const group *next)
 {
     const md_st_program *program = x->product->program;
@@ -66,7 +66,7 @@ bool md_fa_cuda_map_operand(md_kn_map *m, const md_cg_product *p, int32_t operan
     return is_k_first ? make_map(m, &x, &along_k, &along_rows) : make_map(m, &x, &along_rows, &along_k);
 }
 
-/* Whole numbers that every 16-bit type holds: copies of such operands are of the other's type. */
+/* True for whole numbers that every 16-bit type can hold: such operands are copied in the other operand's type. */
 static bool is_converted(int32_t dtype)
 {
     return dtype == MD_U8 || dtype == MD_I8 || dtype == MD_BOOL;

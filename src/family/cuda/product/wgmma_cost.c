@@ -1,7 +1,7 @@
-/* The time of a product: launch and first copy, then waves of tiles, each as long as the slowest of multiplying,
- * reading shared memory and filling it; the p-norm of that with the L2 and memory; what comes after the last
- * product. Constants were fit by random search on the logarithm of measured over modelled time, near-best kernels
- * weighing most, plus the regret of the pick (src/README.md, Products on a GPU). */
+/* The time of a product on Hopper's tensor cores: launch and first copy; waves of tiles, each as long as the slowest of
+ * multiplying, reading and filling shared memory, in a p-norm with L2 and memory; the epilogue of the last tile. The
+ * constants were fitted by random search on the logarithm of measured over modelled time, with most weight on near-best
+ * kernels and on the regret of the pick. */
 #include "family/cuda/product/wgmma_cost.h"
 
 #include "base/dtype.h"
@@ -9,54 +9,56 @@
 
 #include <math.h>
 
-/* Fit on an H200: us, or factors of what the machine's facts say. */
+/* Fitted on an H200: us, or factors on the device's facts. EPILOGUE_* is the epilogue, CLUSTER_BLOCK the reduction in a
+ * cluster. */
 static const double START = 2.31, MATH = 2, SHARED = 0.969, FILL = 0.153, STEP = 0.019, MEMORY = 1.17, NORM = 2.04,
-                    END = 0.821, END_ELEMENT = 0.00169, END_SHARED = 31.1, END_WORDS = 24.9, END_CLUSTER = 40,
-                    END_PANEL = 0.057, CLUSTER = 0.296, MEET_BLOCK = 0.142, SUM = 1.2, SUM_SLICE = 0.0446,
-                    SUM_GBPS = 1450, COPIES = 2.1, COPIES_GBPS = 2350, THROTTLED = 0.162, THROTTLED_US = 1420,
-                    OVERLAP = 1.25;
-/* Bytes that must be under way for memory to be busy. */
+                    EPILOGUE = 0.821, EPILOGUE_ELEMENT = 0.00169, EPILOGUE_SHARED = 31.1, EPILOGUE_WORDS = 24.9,
+                    EPILOGUE_CLUSTER = 40, EPILOGUE_PANEL = 0.057, CLUSTER = 0.296, CLUSTER_BLOCK = 0.142, SUM = 1.2,
+                    SUM_SLICE = 0.0446, SUM_GBPS = 1450, COPIES = 2.1, COPIES_GBPS = 2350, THROTTLED = 0.162,
+                    THROTTLED_US = 1420, OVERLAP = 1.25;
+/* Bytes in flight that keep memory busy. */
 static const double IN_FLIGHT = 6920000;
-/* As END_ELEMENT is 1: an operation of the epilogue, a function. */
-static const double HEAVY_OPERATION = 3.17, HEAVY_FUNCTION = 20;
-/* The clock under load, of the one that the peak is given at. */
+/* An operation and a function of the epilogue, in units of EPILOGUE_ELEMENT. */
+static const double MATH_OPERATION = 3.17, MATH_FUNCTION = 20;
+/* The clock under load, as a part of the clock for which the peak is given. */
 static const double CLOCK = 0.886;
-/* As SUM is ours. */
+/* SUM of a library. */
 static const double LIBRARY_SUM = 0.939;
-/* Where there are many rows and columns: what a step of K of its first tile takes less, us. Later ones are as ours,
- * which go on under the end of the tile before. */
+/* With many rows and columns, a library's first tile takes this much less for a step of K, us. Later tiles take as long
+ * as ours, whose copies run during the epilogue of the tile before. */
 static const double LIBRARY_STEP = 0.025;
 enum { MANY = 257 };
-/* By how much copies take longer when all SMs copy. */
+/* By how much copies slow down if all SMs copy. */
 static const double BUSY = 4.85;
-/* Lines that begin at multiples of 16, 32 or 64 bytes instead of 128 are copied so many times slower. */
+/* The factor on copies if rows are only aligned to 16, 32 or 64 bytes instead of 128. */
 static const double PITCH_16 = 2.03, PITCH_32 = 1.35, PITCH_64 = 1.39;
-/* What a copy that blocks of a cluster share costs each, between its part (0) and all of it (1); tiles of 64 rows
- * lose by waiting for each other. */
-static const double TOGETHER = 0.748, TOGETHER_64 = 1.15;
-/* Lines of results that begin at no boundary of 128 bytes are stored so much slower, as a part of what their copies
- * would be. */
+/* The cost of a copy that the blocks of a cluster share, for each of them: between its share (0) and the whole copy
+ * (1). Tiles of 64 rows lose, because blocks wait for each other. */
+static const double SHARED_COPY = 0.748, SHARED_COPY_64 = 1.15;
+/* How much slower unaligned rows of results are stored, relative to the factor on copies. */
 static const double STORE_PITCH = 1.87;
-/* A copy of rows of which some are not there takes longer by this part; one of K of which some is not there, by so
- * many whole copies. */
-static const double BEYOND = 0.6, TAIL = 1;
-/* Panels of results of 56 columns lie across lines of 128 bytes: us each, of a group of threads. */
+/* A copy that reaches beyond the last row takes longer by BEYOND_ROWS; one that reaches beyond the end of K costs
+ * BEYOND_K more copies. */
+static const double BEYOND_ROWS = 0.6, BEYOND_K = 1;
+/* Panels of 56 columns cross 128-byte lines: us for each panel of a warpgroup. */
 static const double ODD_PANEL = 0.5;
-/* Copies turned over of columns that are no whole panels of 64 begin in the midst of lines, too. */
+/* The factor on transposed copies whose columns are no multiple of 64: they begin inside lines, too. */
 static const double PART_PANEL = 1.15;
-/* Of SMs, those that clusters of more than two find together: 30 of 4 blocks, 15 of 8 and 7 of 16 on 132. */
-enum { CLUSTERED = 910 }; /* of a thousand */
+/* SMs, in thousandths, for which clusters of more than two blocks find room: 30 clusters of 4, 15 of 8 and 7 of 16 on
+ * 132 SMs. */
+enum { CLUSTERED = 910 }; /* in thousandths */
 
 typedef struct tiles {
-    /* what is placed at once (a tile, a cluster); places; of which the last wave takes this part; of K, 128 bytes
-     * each */
+    /* units: tiles or clusters, which are placed at once; slots: places for them; last: the part of the last wave that
+     * is full; steps: of K, 128 bytes each */
     double units, slots, waves, last, steps;
-    double a_rows; /* of A that are copied a tile */
+    double a_rows; /* rows of A that are copied for a tile */
     double together; /* blocks of a unit */
-    double a_slow, b_slow; /* how much slower their lines are copied */
+    double a_slow, b_slow; /* factors on copies of their rows */
 } tiles;
 
-/* Tiles of a cluster: two share the operand with more columns or rows, four share both, two by two. */
+/* Tiles of a cluster, from top to bottom. Two blocks share the operand of the tile's longer side; four share both, two
+ * by two. */
 static double cluster_down(const md_fa_wgmma *v)
 {
     return v->cluster == 4 || (v->cluster == 2 && v->rows <= v->columns) ? 2 : 1;
@@ -72,7 +74,7 @@ static int64_t line_of(const md_fa_product *w, int32_t operand, int64_t rows)
     return md_cg_product_along(&w->p, operand) == MD_CG_ALONG_ROWS ? rows : w->depth;
 }
 
-/* How the copy engine likes lines of so many elements, one after the other. */
+/* The factor on copies of rows of so many elements. */
 static double slow_lines(int64_t elements, int32_t item, const md_fa_wgmma *v)
 {
     const int64_t bytes = elements * item;
@@ -81,7 +83,7 @@ static double slow_lines(int64_t elements, int32_t item, const md_fa_wgmma *v)
     return bytes % 32 ? PITCH_16 : bytes % 64 ? PITCH_32 : bytes % 128 ? PITCH_64 : 1;
 }
 
-static int32_t item_of(const md_fa_product *w) /* bytes; others are converted */
+static int32_t item_of(const md_fa_product *w) /* bytes of an element; other types are converted */
 {
     return (int32_t)MD_MAX(2, md_dtype_size(w->p.program->formula->tensor[w->p.load[MD_CG_A]->id].dtype));
 }
@@ -102,9 +104,9 @@ static tiles tiles_of(const md_dev_facts *facts, const md_fa_product *w, const m
     t.b_slow = slow_lines(line_of(w, MD_CG_B, w->columns), item, v);
     if (w->rows <= v->rows && v->cluster == 1 && !v->is_library)
         t.a_rows = ceil((double)w->rows / 8) * 8;
-    else if (w->rows % v->rows != 0 &&
-             !v->is_library) /* only the last tiles of rows: all of a wave wait for them, or few of them do */
-        t.a_slow *= 1 + BEYOND * fmax(1 / t.waves, 1 / down);
+    else if (w->rows % v->rows != 0 && !v->is_library)
+        /* only the last tiles of rows reach beyond the matrix: either a wave waits for them or they are few */
+        t.a_slow *= 1 + BEYOND_ROWS * fmax(1 / t.waves, 1 / down);
     return t;
 }
 
@@ -118,12 +120,12 @@ static double norm4(double a, double b)
     return sqrt(sqrt(a * a * a * a + b * b * b * b));
 }
 
-static double clock_of(const md_dev_facts *facts) /* a us */
+static double clock_of(const md_dev_facts *facts) /* cycles in a us */
 {
     return facts->gflops / (MD_MAX(facts->threads, 1) * 256.0) * CLOCK * 1e3;
 }
 
-/* A step of K of one tile: what the computing groups take, and the copies where this part of all SMs copies. */
+/* One step of K of a tile without its copies: multiplying and reading shared memory. */
 static double multiply_us(const md_dev_facts *facts, const md_fa_product *w, const md_fa_wgmma *v)
 {
     const double columns = (double)v->columns * w->p.n_products;
@@ -132,44 +134,47 @@ static double multiply_us(const md_dev_facts *facts, const md_fa_product *w, con
     return norm4(multiply, read) / clock_of(facts) + STEP;
 }
 
-/* What a copy to several blocks costs each, of one of its own. */
-static double shared(const md_fa_wgmma *v, double blocks)
+/* The cost of a copy for each of the blocks that share it, relative to a copy of its own. */
+static double shared_copy(const md_fa_wgmma *v, double blocks)
 {
-    const double together = v->rows > 64 || v->is_library ? TOGETHER : TOGETHER_64;
+    const double together = v->rows > 64 || v->is_library ? SHARED_COPY : SHARED_COPY_64;
     return 1 / blocks + together * (1 - 1 / blocks);
 }
 
 static double fill_us(const md_dev_facts *facts, const md_fa_product *w, const md_fa_wgmma *v, const tiles *t,
                       double busy)
 {
-    /* copied 64 columns at a time */
+    /* transposed tiles are copied 64 columns at a time */
     const bool is_b_transposed = md_cg_product_along(&w->p, MD_CG_B) == MD_CG_ALONG_ROWS;
     const double columns = is_b_transposed && !v->is_library
                                ? ceil(v->columns / 64.0) * 64 * (v->columns % 64 != 0 ? PART_PANEL : 1)
                                : v->columns;
-    const double a = t->a_rows * t->a_slow * shared(v, cluster_across(v)),
-                 b = columns * w->p.n_products * t->b_slow * shared(v, cluster_down(v));
+    const double a = t->a_rows * t->a_slow * shared_copy(v, cluster_across(v)),
+                 b = columns * w->p.n_products * t->b_slow * shared_copy(v, cluster_down(v));
     return (a + b) * 128 / 64 * FILL * (1 + BUSY * busy * t->slots * t->together / MD_MAX(facts->threads, 1)) /
            clock_of(facts);
 }
 
-static double heavy_of(const md_fa_product *w)
+static double epilogue_math(const md_fa_product *w)
 {
-    return HEAVY_OPERATION * w->epilogue_ops + HEAVY_FUNCTION * w->epilogue_transcendental;
+    return MATH_OPERATION * w->epilogue_ops + MATH_FUNCTION * w->epilogue_transcendental;
 }
 
-double md_fa_cuda_product_heavy_us(const md_fa_product *w)
+double md_fa_cuda_product_epilogue_us(const md_fa_product *w)
 {
-    return END_ELEMENT * heavy_of(w);
+    return EPILOGUE_ELEMENT * epilogue_math(w);
 }
 
-/* From the last product of a tile to its results. */
-static double end_us(const md_fa_product *w, const md_fa_wgmma *v)
+/* The epilogue of a tile: from its last product to its stored results. */
+static double epilogue_us(const md_fa_product *w, const md_fa_wgmma *v)
 {
     const int32_t groups = v->is_pingpong || v->rows == 64 ? 1 : 2;
     const double elements = (double)v->rows * v->columns * w->p.n_products / (128 * groups);
-    const double heavy = heavy_of(w);
-    const double way = v->by_words ? END_WORDS : v->has_result ? 1 : v->is_cluster_reduced ? END_CLUSTER : END_SHARED;
+    const double math = epilogue_math(w);
+    const double element_factor = v->by_words             ? EPILOGUE_WORDS
+                                  : v->has_result         ? 1
+                                  : v->is_cluster_reduced ? EPILOGUE_CLUSTER
+                                                          : EPILOGUE_SHARED;
     const double panel = v->columns % 64 == 0   ? 64
                          : v->columns % 32 == 0 ? 32
                          : v->columns % 16 == 0 ? 16
@@ -177,18 +182,19 @@ static double end_us(const md_fa_product *w, const md_fa_wgmma *v)
                                                 : 8;
     const double panels = v->has_result ? v->rows / 64.0 / groups * v->columns / panel : 0;
     const double slow = 1 + STORE_PITCH * (slow_lines(w->columns, 2, v) - 1);
-    return END + END_ELEMENT * elements * (way + heavy / (v->is_cluster_reduced ? v->split : 1)) +
-           (END_PANEL * slow + (panel == 56 && groups > 1 ? ODD_PANEL : 0)) * panels;
+    return EPILOGUE + EPILOGUE_ELEMENT * elements * (element_factor + math / (v->is_cluster_reduced ? v->split : 1)) +
+           (EPILOGUE_PANEL * slow + (panel == 56 && groups > 1 ? ODD_PANEL : 0)) * panels;
 }
 
-/* All waves: copies of a tile go on under the end of the tile before; with turns, so do the products. */
+/* All waves. Copies of a tile run during the epilogue of the tile before; with ping-pong, so do the products. */
 static double waves_us(const md_dev_facts *facts, const md_fa_product *w, const md_fa_wgmma *v, const tiles *t)
 {
-    const double multiply = t->steps * multiply_us(facts, w, v), end = end_us(w, v);
-    const double next = v->is_pingpong ? fmax(multiply, (multiply + end) / 2) : multiply + end;
-    const double copies = t->steps + (w->depth * item_of(w) % 128 != 0 && !v->has_copies && !v->is_library ? TAIL : 0);
+    const double multiply = t->steps * multiply_us(facts, w, v), epilogue = epilogue_us(w, v);
+    const double next = v->is_pingpong ? fmax(multiply, (multiply + epilogue) / 2) : multiply + epilogue;
+    const double copies =
+        t->steps + (w->depth * item_of(w) % 128 != 0 && !v->has_copies && !v->is_library ? BEYOND_K : 0);
     const double full = copies * fill_us(facts, w, v, t, 1), last = copies * fill_us(facts, w, v, t, t->last);
-    double us = norm4(multiply, t->waves > 1 ? full : last) + end;
+    double us = norm4(multiply, t->waves > 1 ? full : last) + epilogue;
     if (t->waves > 1)
         us += (t->waves - 2) * norm4(next, full) + norm4(next, last);
     return us;
@@ -211,7 +217,7 @@ double md_fa_wgmma_us(const md_dev_facts *facts, const md_fa_product *w, const m
     if (v->cluster > 1)
         us += CLUSTER;
     if (v->is_cluster_reduced)
-        us += MEET_BLOCK * v->split;
+        us += CLUSTER_BLOCK * v->split;
     else if (v->split > 1)
         us +=
             (v->is_library ? LIBRARY_SUM : SUM) + SUM_SLICE * v->split +
@@ -221,11 +227,11 @@ double md_fa_wgmma_us(const md_dev_facts *facts, const md_fa_product *w, const m
     return v->is_library || !md_fa_cuda_product_overlaps(w) ? us : us - OVERLAP;
 }
 
-/* What cuBLASLt takes of the best tile's time, with so many rows: up to 16, 64, 256, 1024, more. */
+/* The time of cuBLASLt relative to the best tile's, by rows: up to 16, 64, 256, 1024, more. */
 enum { ROW_CLASSES = 5 };
 static const double LIBRARY[ROW_CLASSES] = {1.03, 1.02, 1.02, 1.01, 1.01};
 
-/* Libraries have tiles of every eighth number of columns: those that fill so many waves of this many rows. */
+/* The best time of tiles whose columns (a multiple of 8) fill 1 to MAX_WAVES waves, with so many rows. */
 enum { MAX_WAVES = 3 };
 static double filling_us(const md_dev_facts *facts, const md_fa_product *w, int32_t rows, bool is_b_transposed)
 {
@@ -247,7 +253,7 @@ static double filling_us(const md_dev_facts *facts, const md_fa_product *w, int3
                                .has_result = true,
                                .is_library = true};
         best = fmin(best, md_fa_wgmma_us(facts, w, &v));
-        if (parts * columns >= 2 * other) /* more waves are of the same tiles */
+        if (parts * columns >= 2 * other) /* more waves would have the same tiles */
             break;
     }
     return best;
@@ -280,7 +286,7 @@ double md_fa_wgmma_best_us(const md_dev_facts *facts, const md_fa_product *w)
     return best * LIBRARY[which];
 }
 
-void md_fa_wgmma_features(md_fa_features *out, double us, int32_t launches)
+void md_fa_cuda_product_time_features(md_fa_features *out, double us, int32_t launches)
 {
     static const double LAUNCH_US = 1.5, NEXT_LAUNCH_US = 1.2; /* what the model adds for launches */
     *out = (md_fa_features){.ops_rate = 1,

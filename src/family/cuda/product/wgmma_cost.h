@@ -1,30 +1,30 @@
-/* What products on Hopper's tensor cores take: gemm_wgmma, and by it what a good library takes. */
+/* The time of products on Hopper's tensor cores: of gemm_wgmma, and of a good library. */
 #ifndef MD_FAMILY_CUDA_PRODUCT_WGMMA_COST_H
 #define MD_FAMILY_CUDA_PRODUCT_WGMMA_COST_H
 
 #include "family/product.h"
 
-/* A configuration as its cost sees it. */
+/* A config of gemm_wgmma as its cost sees it. */
 typedef struct md_fa_wgmma {
-    int32_t rows, columns; /* of a tile, of each product */
+    int32_t rows, columns; /* of a tile, for each product */
     int32_t split; /* slices of K */
     int32_t cluster; /* blocks that share an operand */
-    int32_t stages; /* of the ring; 0: enough */
-    bool is_pingpong; /* two groups take turns with whole tiles */
-    bool is_cluster_reduced; /* the slices are a cluster */
-    bool has_result; /* in registers; then by the copy engine */
-    bool by_words; /* or by words */
-    bool has_copies; /* of both operands, made before */
-    bool is_library; /* copies whole tiles where there are few rows, too */
+    int32_t stages; /* stages of the ring; 0: enough */
+    bool is_pingpong; /* two warpgroups work on different tiles: one multiplies while the other stores */
+    bool is_cluster_reduced; /* the blocks of a cluster add up their slices */
+    bool has_result; /* the epilogue works in registers and stores by the copy engine */
+    bool by_words; /* or stores single words */
+    bool has_copies; /* padded copies of both operands are made first */
+    bool is_library; /* a library kernel: it copies whole tiles even if there are few rows */
 } md_fa_wgmma;
 
-/** Microseconds of one launch sequence on an otherwise idle device, memory cold. */
+/** Microseconds of all launches on an otherwise idle device with a cold cache. */
 double md_fa_wgmma_us(const md_dev_facts *facts, const md_fa_product *work, const md_fa_wgmma *variant);
-/** The same of the best of many tiles, as a library that has them all picks it. */
+/** The least time over many tiles: what a library takes that has them all. */
 double md_fa_wgmma_best_us(const md_dev_facts *facts, const md_fa_product *work);
-/** What an element of a thread takes in the epilogue beyond being stored, us. */
-double md_fa_cuda_product_heavy_us(const md_fa_product *work);
-/** As features: all in serial_us. */
-void md_fa_wgmma_features(md_fa_features *out, double us, int32_t launches);
+/** Microseconds that the operations of the epilogue take for each element of a thread, besides storing it. */
+double md_fa_cuda_product_epilogue_us(const md_fa_product *work);
+/** Features of a variant whose time is known: everything is in serial_us. */
+void md_fa_cuda_product_time_features(md_fa_features *out, double us, int32_t launches);
 
 #endif

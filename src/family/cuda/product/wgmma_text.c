@@ -1,4 +1,4 @@
-/* The text of Hopper's matrix instruction, which is another for each number of columns. */
+/* Prints the wgmma instruction of Hopper. Its text depends on the number of columns. */
 #include "family/cuda/product/wgmma_text.h"
 
 #include "family/cuda/product/gemm.h"

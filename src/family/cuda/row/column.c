@@ -1,4 +1,5 @@
-/* Rows that lie across memory: lanes over the last outer index, threads of a column share the axis. */
+/* Family column: reductions along an axis whose elements are not neighbours in memory. Lanes run along the last outer
+ * index, and several threads share a column. */
 #include "family/emit.h"
 #include "family/cuda/cuda.h"
 
@@ -11,7 +12,8 @@
 #include <math.h>
 
 enum { THREADS_X, THREADS_Y, ITEMS, KEEP, SPLIT, ALIGN };
-/* Tickets of a split launch have their places in kernels/cuda/column.cu; blocks beyond that are enough without. */
+/* A split launch has its tickets at fixed places (kernels/cuda/column.cu). With more blocks than MOST_TICKETS there is
+ * no need to split. */
 enum { MOST_TICKETS = 4096, MOST_SPLIT = 64, OTHER_REGISTERS = 34, SHARED_BYTES = 48 * 1024, BLOCKS_OF_SM = 3 };
 
 static bool is_online(const md_fa_target *target)
@@ -36,7 +38,7 @@ static md_cg_row_options options_of(const md_fa_target *target, const md_fa_conf
                                .is_online = is_online(target) && !config->value[KEEP]};
 }
 
-/* Bytes an element of loads whose neighbours in memory are neighbours of the lanes, and of those that lie along the
+/* Bytes of an element that loads read, by whether neighbours in memory are neighbouring lanes or neighbours along the
  * axis. */
 typedef struct direction {
     const md_fa_target *target;
@@ -58,7 +60,7 @@ static bool note_direction(void *user, const md_fx_node *node)
     return true;
 }
 
-/* Where most of what is read lies along the axis, the threads of a warp would each read a row of their own. */
+/* False if most bytes are contiguous along the axis: each thread of a warp would read a row of its own. */
 static bool applies(const md_fa_target *target)
 {
     if (!md_fa_cuda_row_applies(target) || md_fa_stage(target)->n_outer == 0)
@@ -68,7 +70,8 @@ static bool applies(const md_fa_target *target)
     return d.by_lane >= d.by_axis;
 }
 
-/* Bytes of what threads of a column exchange, and what blocks leave, per thread: no less than the text's. */
+/* Bytes for each thread that the threads of a column exchange and that blocks leave for each other: at least what the
+ * text needs. */
 static int64_t part_bytes(const md_fa_target *target)
 {
     const md_st_row *row = &md_fa_stage(target)->row;
@@ -112,7 +115,7 @@ static bool is_aligned(const md_fa_target *target, const int64_t *size)
     return true;
 }
 
-/* ---- Blocks: those that share an axis along which is stored cannot wait for each other, and take two launches. */
+/* ---- Blocks */
 
 static bool has_phases(const md_fa_target *target, const md_fa_config *config)
 {
@@ -152,12 +155,12 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
     launch->grid[1] = g.split;
     launch->grid[2] = launch->block[1] = launch->block[2] = 1;
     launch->block[0] = config->value[THREADS_X] * config->value[THREADS_Y];
-    out->launch[1] = *launch; /* where is stored along the axis */
+    out->launch[1] = *launch; /* used if the stage stores along the axis */
     if (g.split > 1 || has_phases(target, config))
         out->workspace_bytes = g.tiles * g.rows * g.split * config->value[THREADS_X] * part_bytes(target) * 2;
 }
 
-/* ---- Where it is correct, and worth a try */
+/* ---- Legality and envelope */
 
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
@@ -187,7 +190,7 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_f
         out->unit = md_cg_unit_tensors(target->program, target->stage, lane_of(target));
     if (config->value[ALIGN] == MD_FA_CUDA_ALIGNED)
         out->aligned16 = out->unit;
-    out->hi[dim] = INT32_MAX; /* positions are counted in 32 bits */
+    out->hi[dim] = INT32_MAX; /* positions are 32-bit numbers */
     if (config->value[KEEP]) {
         out->row_points_max = (int64_t)config->value[THREADS_Y] * config->value[ITEMS];
         out->n_row_dims = 1;
@@ -263,12 +266,12 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     out->ops = points * (work.operations + passes * (work.loads + 2));
     out->transcendental = work.transcendental * points * (passes > 2 ? 2 : 1);
     bool is_one_pass = config->value[KEEP] || (is_online(target) && !st->row.has_elements);
-    double again = is_one_pass ? 0 : is_online(target) ? 1 : passes - 1;
+    double rereads = is_one_pass ? 0 : is_online(target) ? 1 : passes - 1;
     double live = fmin(load.blocks, resident) * config->value[THREADS_X] * 16.0 * share;
     *(live > 0.6 * (double)facts->l2_bytes ? &out->memory_bytes : &out->cache_bytes) +=
-        again * bytes * (st->row.has_elements ? 0.5 : 1);
-    double turns = ceil(share / (config->value[THREADS_Y] * items)), waves = ceil(load.blocks / resident);
-    out->serial_us = 0.3 * st->row.n_levels + (turns - 1) * 0.6 * (1 + again) * (waves > 1 ? 0.2 : 1) * 0.5 +
+        rereads * bytes * (st->row.has_elements ? 0.5 : 1);
+    double steps = ceil(share / (config->value[THREADS_Y] * items)), waves = ceil(load.blocks / resident);
+    out->serial_us = 0.3 * st->row.n_levels + (steps - 1) * 0.6 * (1 + rereads) * (waves > 1 ? 0.2 : 1) * 0.5 +
                      (g.split > 1 ? 1.2 : 0);
 }
 

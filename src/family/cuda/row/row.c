@@ -1,4 +1,4 @@
-/* Row programs on a GPU: text, envelope, geometry. */
+/* Row programs on a GPU: text, envelope, geometry and registers. */
 #include "family/emit.h"
 #include "family/cuda/row/row.h"
 
@@ -9,10 +9,10 @@
 
 #include <inttypes.h>
 
-/* Registers of a thread besides the elements that it holds; what merging states, computing wider vectors, finding
- * the place of vectors and a loop take more. */
+/* Registers of a thread without the elements that it holds, and what is added by merging states, wider vectors,
+ * computing the place of vectors, and a loop. */
 enum { BASE_REGISTERS = 32, MERGE_REGISTERS = 12, WIDE_REGISTERS = 8, PLACE_REGISTERS = 4, LOOP_REGISTERS = 6 };
-enum { MOST_WIDE = 160 }; /* of a thread whose elements stay unpacked */
+enum { MOST_WIDE = 160 }; /* most registers of a thread whose elements stay unpacked */
 enum { POSITIONS_MOST = INT32_MAX - 65536 * 16 };
 
 static md_dtype dtype_of(const md_fa_target *target, int32_t tensor)
@@ -64,32 +64,32 @@ bool md_fa_cuda_row_has_epilogue_loads(const md_fa_target *target)
     return false;
 }
 
-/* Elements of a row that its threads hold at once, ends included. */
+/* Elements of a row that its threads can hold, with unaligned ends. */
 static int64_t capacity_of(const md_fa_target *target, const md_fa_cuda_row *row)
 {
     int64_t width = width_of(target);
     return (int64_t)row->lanes * row->vectors * width + width - 1;
 }
 
-/* Registers that hold one vector of a row's elements: as they were loaded (or, where `is_wide`, as the passes
- * compute with them), and what is kept of them. `late`: of weights that stores fetch. */
-static int32_t vector_registers(int32_t *late, const md_fa_target *target, const md_fa_cuda_row *row, bool is_wide)
+/* Registers for one vector of each tensor: as it was loaded (or, if `is_wide`, as the passes compute with it), and its
+ * kept values. *epilogue: registers for weights that only the stores load. */
+static int32_t vector_registers(int32_t *epilogue, const md_fa_target *target, const md_fa_cuda_row *row, bool is_wide)
 {
     md_cg_row_options options = md_fa_cuda_row_options(target, row);
     md_cg_row_plan plan;
-    int32_t raw = 0, kept = 0, weights = 0, width = width_of(target);
+    int32_t loaded = 0, kept = 0, weights = 0, width = width_of(target);
     uint32_t levels = (UINT32_C(1) << md_fa_stage(target)->row.n_levels) - 1;
     md_cg_row_plan_make(&plan, &options);
     for (int32_t i = 0; i < plan.n_loads; i++) {
         uint32_t passes = plan.load[i].passes;
         bool is_early = !plan.load[i].is_shared || (passes & levels) != 0, is_used_again = (passes & (passes - 1)) != 0;
         int32_t size = (int32_t)md_dtype_size(dtype_of(target, plan.load[i].node->id));
-        *(is_early ? &raw : &weights) += width * (is_wide && is_used_again ? MD_MAX(size, 4) : size);
+        *(is_early ? &loaded : &weights) += width * (is_wide && is_used_again ? MD_MAX(size, 4) : size);
     }
     for (int32_t i = 0; i < plan.n_kept; i++)
         kept += width * (plan.kept[i].node->type == MD_F64 ? 8 : 4);
-    *late = (weights + 3) / 4;
-    return (MD_MAX(raw, kept) + 3) / 4;
+    *epilogue = (weights + 3) / 4;
+    return (MD_MAX(loaded, kept) + 3) / 4;
 }
 
 static int32_t registers_of(const md_fa_target *target, const md_fa_cuda_row *row, bool is_wide)
@@ -97,27 +97,27 @@ static int32_t registers_of(const md_fa_target *target, const md_fa_cuda_row *ro
     bool is_online = row->merges && md_fa_stage(target)->row.is_online && md_fa_stage(target)->row.n_levels > 1;
     int32_t base = BASE_REGISTERS + (is_online ? MERGE_REGISTERS : 0) + (width_of(target) > 4 ? WIDE_REGISTERS : 0);
     base += (row->align != MD_FA_CUDA_ALIGNED ? PLACE_REGISTERS : 0) + (row->is_resident ? 0 : LOOP_REGISTERS);
-    int32_t extra = md_fa_stage(target)->row.n_reductions * width_of(target), late = 0,
-            held = vector_registers(&late, target, row, is_wide) * row->vectors;
-    return base + MD_MIN(extra, 32) + held + late * (row->is_resident ? MD_MIN(row->vectors, 2) : row->vectors);
+    int32_t extra = md_fa_stage(target)->row.n_reductions * width_of(target), epilogue = 0,
+            held = vector_registers(&epilogue, target, row, is_wide) * row->vectors;
+    return base + MD_MIN(extra, 32) + held + epilogue * (row->is_resident ? MD_MIN(row->vectors, 2) : row->vectors);
 }
 
-/* Blocks of an SM with so many registers a thread. */
+/* Blocks of an SM if a thread has so many registers. */
 static int32_t blocks_with(const md_fa_cuda_row *row, int32_t registers)
 {
-    /* warps that a quarter of an SM has registers for */
-    int32_t threads = row->lanes * row->rows, of_part = 512 / ((registers + 7) / 8 * 8);
-    return MD_MIN(of_part * 4 / (threads / 32), 2048 / threads);
+    /* quarter_warps: warps for which a quarter of an SM has registers */
+    int32_t threads = row->lanes * row->rows, quarter_warps = 512 / ((registers + 7) / 8 * 8);
+    return MD_MIN(quarter_warps * 4 / (threads / 32), 2048 / threads);
 }
 
-/* Whether elements of 16 bits stay unpacked between passes. The estimate is generous. */
+/* True if 16-bit elements stay unpacked between passes. The estimate of registers is high. */
 static bool is_unpacked_once(const md_fa_target *target, const md_fa_cuda_row *row)
 {
-    int32_t wide = registers_of(target, row, true), raw = registers_of(target, row, false);
+    int32_t wide = registers_of(target, row, true), loaded = registers_of(target, row, false);
     if (!row->is_resident || row->align == MD_FA_CUDA_STRIDED || wide > MOST_WIDE)
         return false;
-    if (row->align == MD_FA_CUDA_ANY) /* there registers are short, and rows wait longer */
-        return blocks_with(row, wide) == blocks_with(row, raw) && blocks_with(row, wide) > 0;
+    if (row->align == MD_FA_CUDA_ANY) /* such rows need more registers and wait longer for memory */
+        return blocks_with(row, wide) == blocks_with(row, loaded) && blocks_with(row, wide) > 0;
     return blocks_with(row, wide - 24) > 0;
 }
 
@@ -126,8 +126,8 @@ int32_t md_fa_cuda_row_registers(const md_fa_target *target, const md_fa_cuda_ro
     return registers_of(target, row, is_unpacked_once(target, row));
 }
 
-/* Blocks of an SM that the compiler is told to make room for: as many as fit with the registers that they want.
- * Without it it stops at 64 or so and spills. */
+/* Blocks of an SM for which the compiler leaves registers: as many as fit with the estimated number. Without it the
+ * compiler stops at about 64 registers and spills. */
 static int32_t min_blocks(const md_fa_target *target, const md_fa_cuda_row *row)
 {
     const int32_t most = MD_MIN(MD_MAX(blocks_with(row, md_fa_cuda_row_registers(target, row)), 1), 16);
@@ -143,7 +143,6 @@ bool md_fa_cuda_row_has_occupancy(const md_fa_target *target, const md_fa_cuda_r
                                    (row->occupancy == 1 || min_blocks(target, &half) > 1));
 }
 
-/* Whether nothing of f32 or wider is stored. */
 bool md_fa_cuda_row_is_short(const md_fa_target *target)
 {
     const md_st_stage *st = md_fa_stage(target);
@@ -155,7 +154,7 @@ bool md_fa_cuda_row_is_short(const md_fa_target *target)
     return true;
 }
 
-/* Whether the envelope promises rows of whole vectors. */
+/* True if rows may begin or end inside a vector. False if the envelope promises rows of whole vectors. */
 static bool has_ends(const md_fa_target *target, const md_fa_cuda_row *row)
 {
     const md_st_stage *st = md_fa_stage(target);
@@ -193,7 +192,7 @@ static void print_defines(md_strbuf *out, const md_fa_target *target, const md_f
         md_strbuf_printf(out, "#define MD_%s %" PRId32 "\n", define[i].name, define[i].value);
     if (md_fa_cuda_row_is_short(target))
         md_strbuf_add(out, "#define MD_SHORT_RESULTS 1\n");
-    if (row->align == MD_FA_CUDA_STRIDED) /* what takes everything may be slow */
+    if (row->align == MD_FA_CUDA_STRIDED) /* a kernel for any strides may be slow */
         md_strbuf_add(out, "#define MD_ALLOW_STACK 1\n");
 }
 
@@ -209,7 +208,7 @@ md_status md_fa_cuda_row_emit(md_kn_source *out, const md_fa_target *target, con
     return status;
 }
 
-/* ---- Where it is correct */
+/* ---- Legality and envelope */
 
 bool md_fa_cuda_row_is_aligned(const md_fa_target *target, const int64_t *size)
 {
@@ -230,7 +229,7 @@ bool md_fa_cuda_row_fits(const md_fa_target *target, const md_fa_cuda_row *row, 
         (row->align == MD_FA_CUDA_ALIGNED) != md_fa_cuda_row_is_aligned(target, size))
         return false;
     int32_t registers = md_fa_cuda_row_registers(target, row);
-    return registers <= 200 && (registers - 8) * row->lanes * row->rows <= 65536; /* the estimate is generous */
+    return registers <= 200 && (registers - 8) * row->lanes * row->rows <= 65536; /* the estimate is high by about 8 */
 }
 
 void md_fa_cuda_row_envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_cuda_row *row)
@@ -245,7 +244,7 @@ void md_fa_cuda_row_envelope(md_kn_envelope *out, const md_fa_target *target, co
     if (row->align == MD_FA_CUDA_ALIGNED)
         out->aligned16 = out->unit;
     for (int32_t i = 0; i < st->row.n_reductions; i++)
-        if (md_cg_is_arg(st->row.reduction[i].op)) /* positions are counted in 32 bits */
+        if (md_cg_is_arg(st->row.reduction[i].op)) /* positions are 32-bit numbers */
             out->hi[dim] = POSITIONS_MOST;
     if (row->is_resident) {
         out->row_points_max = capacity_of(target, row);
@@ -278,9 +277,9 @@ void md_fa_cuda_row_geometry(md_kn_plan_geometry *out, const md_fa_target *targe
     launch->block[1] = launch->block[2] = 1;
 }
 
-/* An element's thread and place in it follow from its distance from the first one at a boundary: the row's first
- * where tensors are aligned or where lanes go element by element. Sums go through a thread's vectors in order, then
- * the ends, then threads: the number of vectors in flight does not matter. */
+/* The thread of an element and its place there depend on its distance from the first element at an aligned address.
+ * That is the row's first if tensors are aligned or lanes go element by element. A thread adds its vectors in order,
+ * then come the row's ends, then the threads: the number of vectors loaded at once does not matter. */
 md_fa_class md_fa_cuda_row_class(bool has_chunks, bool is_placed)
 {
     return (md_fa_class){.group = has_chunks  ? (is_placed ? "row_chunks_placed" : "row_chunks")

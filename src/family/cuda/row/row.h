@@ -1,57 +1,58 @@
-/* What the row families of GPUs share: text, envelope, geometry and cost of a row program whose rows belong to
- * groups of threads. */
+/* What the row families of GPUs share: text, envelope, geometry and cost of row programs in which a group of threads
+ * has a row. */
 #ifndef MD_FAMILY_CUDA_ROW_ROW_H
 #define MD_FAMILY_CUDA_ROW_ROW_H
 
 #include "codegen/row/row.h"
 #include "family/family.h"
 
-/* How lanes move through memory: vectors that the envelope promises to be aligned; vectors whose place is found at
- * run time; any strides. */
+/* How lanes access memory: vectors that the envelope promises to be aligned; vectors whose place is computed at run
+ * time; any strides. */
 typedef enum md_fa_cuda_align { MD_FA_CUDA_ALIGNED, MD_FA_CUDA_ANY, MD_FA_CUDA_STRIDED } md_fa_cuda_align;
 
 typedef struct md_fa_cuda_row {
     const char *source; /* the template: "cuda/row_looped.cu" */
-    int32_t lanes; /* threads of a row: up to 32 a power of 2, above that warps */
-    int32_t vectors; /* 16-byte vectors of a thread on their way at once */
-    int32_t rows; /* of a block */
+    int32_t lanes; /* threads of a row: a power of 2 up to 32, above that whole warps */
+    int32_t vectors; /* 16-byte vectors that a thread loads at once */
+    int32_t rows; /* rows of a block */
     md_fa_cuda_align align;
-    bool keeps; /* dear values stay in registers between passes */
-    bool merges; /* chunks are merged where the program allows it */
-    bool is_resident; /* a row is read once: it must fit its threads */
-    /* how many blocks of an SM the compiler makes room for: 0 as many as fit; 1 half of them, so that a thread may
-     * have more registers; 2 one */
+    bool keeps; /* expensive values are kept in registers between passes */
+    bool merges; /* chunks are reduced one by one and merged, if the program allows it */
+    bool is_resident; /* the row is read once, into registers: it must fit its threads */
+    /* blocks of an SM for which the compiler leaves registers: 0 as many as fit; 1 half of them, so that a thread has
+     * more registers; 2 one */
     int32_t occupancy;
 } md_fa_cuda_row;
 
-/** Whether the stage is a row program that these families can run at all. */
+/** True if the stage is a row program that these families can run. */
 bool md_fa_cuda_row_applies(const md_fa_target *target);
-/** Whether contiguous tensors of these sizes are aligned as an envelope can promise. */
+/** True if contiguous tensors of these sizes have rows of a multiple of 16 bytes. */
 bool md_fa_cuda_row_is_aligned(const md_fa_target *target, const int64_t *size);
-/** Whether tensors of these sizes are aligned as the configuration asks, and a block finds the registers that it
- * needs: a family asks last, since counting takes long. */
+/** True if tensors of these sizes are aligned as the config asks, and a block's registers fit an SM. Slow, since it
+ * counts registers: call it last. */
 bool md_fa_cuda_row_fits(const md_fa_target *target, const md_fa_cuda_row *row, const int64_t *size);
-/** True if `occupancy` changes the kernel: it names another number of blocks than smaller values do. */
+/** True if `occupancy` changes the kernel: the compiler is told another number of blocks than for smaller values. */
 bool md_fa_cuda_row_has_occupancy(const md_fa_target *target, const md_fa_cuda_row *row);
-/** Registers of a thread, about. */
+/** Estimated registers of a thread. */
 int32_t md_fa_cuda_row_registers(const md_fa_target *target, const md_fa_cuda_row *row);
-/** What the printer is told. */
+/** Options for md_cg_row_print. */
 md_cg_row_options md_fa_cuda_row_options(const md_fa_target *target, const md_fa_cuda_row *row);
 int64_t md_fa_cuda_row_blocks(const md_fa_target *target, const md_fa_cuda_row *row, const int64_t *size);
-/** Whether nothing of f32 or wider is stored: exponentials then need fewer bits. */
+/** True if only 16-bit results are stored. Exponentials then need fewer bits. */
 bool md_fa_cuda_row_is_short(const md_fa_target *target);
-/** Whether some value is dear enough to be kept. */
+/** True if some value is expensive enough to be kept. */
 bool md_fa_cuda_row_can_keep(const md_fa_target *target);
-/** Whether there are loads that all rows share and that only stores want. */
+/** True if there are loads that all rows share and only stores use (weights, a bias). */
 bool md_fa_cuda_row_has_epilogue_loads(const md_fa_target *target);
 md_status md_fa_cuda_row_emit(md_kn_source *out, const md_fa_target *target, const md_fa_cuda_row *row);
 void md_fa_cuda_row_envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_cuda_row *row);
 void md_fa_cuda_row_geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_cuda_row *row,
                              const md_kn_shape *shape);
-/** The numeric class: with merged chunks or without, of vectors whose place is found at run time or not. */
+/** The numeric class, by whether chunks are merged and whether the place of vectors is computed at run time. */
 md_fa_class md_fa_cuda_row_class(bool has_chunks, bool is_placed);
-/** How many times their bytes loads along the axis cost: 1 where neighbours along it are neighbours in memory. */
-double md_fa_cuda_row_apart(const md_fa_target *target);
+/** The factor by which loads along the axis move more bytes than they use: 1 if neighbours along it are neighbours in
+ * memory. */
+double md_fa_cuda_row_traffic(const md_fa_target *target);
 void md_fa_cuda_row_features(md_fa_features *out, const md_fa_target *target, const md_fa_cuda_row *row,
                              const int64_t *size);
 

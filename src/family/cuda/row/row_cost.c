@@ -1,6 +1,6 @@
-/* Row programs on a GPU: cost. The first block's way from its loads to its stores, then the highest of what follows:
- * memory, instructions, blocks that wait for blocks. Constants fit softmax, layer_norm, sum, argmax and var on an
- * H200 (November 2026), of kernels whose time is near the best of their shape's. */
+/* The cost of row programs on a GPU: the latency of one block, plus the p-norm of the times of memory, instructions,
+ * waves of blocks and starting blocks. The constants were fitted to softmax, layer_norm, sum, argmax and var on an H200
+ * (November 2026), with the kernels near the best of each shape. */
 #include "family/cuda/row/row.h"
 
 #include "base/dtype.h"
@@ -11,52 +11,54 @@
 
 #include <math.h>
 
-/* A block's way, in us: its loads come; its stores go; a level's exchange between threads of a warp, of a block, and
- * what each warp adds; what a vector of a thread adds to a level and to the stores, and one that lies beyond the
- * row's end; a slot of a thread; what each warp of a block of several rows adds; strides. */
+/* Latency of a block, us: its loads; its stores; the exchange of a level between threads of a warp, or of a block, and
+ * for each warp of it; for each vector of a thread, its load and each pass over it; for each slot of a thread; for each
+ * vector beyond the row's end; for each warp of a block of several rows; for strides. */
 static const double LOAD_US = 0.008711, STORE_US = 0.115, WARP_US = 0.0001779, BLOCK_US = 0.1578,
                     EACH_WARP_US = 0.00188;
 static const double LOAD_VECTOR_US = 0.02068, VECTOR_US = 0.001321, THREAD_SLOT_US = 0.0002178,
                     IDLE_VECTOR_US = 0.07224, ROWS_US = 0.009196, STRIDED_US = 0.2531;
-/* What a vector of a thread adds to weights, and to positions, which wait for the one before. */
+/* Latency of each vector of a thread: of weights, and of an argmax or argmin, which depend on the vector before. */
 static const double EPILOGUE_VECTOR_US = 0.1872, ARG_VECTOR_US = 0.03299;
-/* What each vector of a thread beyond so many adds to the whole time where positions are looked for in rows that
- * stay in registers. */
+/* Argmax and argmin of rows in registers: each vector of a thread beyond ARG_HELD adds this part to the whole time. */
 static const double ARG_HELD_PART = 0.07, ARG_HELD = 4;
-/* Where elements are only added up there is little else to wait for: what a vector beyond the row's end counts, of
- * one that is met by three passes, and what a vector of 4-byte elements adds to a thread's time. */
+/* Stages that only reduce, in one pass: the weight of a vector beyond the row's end (against 1 for three passes), and
+ * the latency of a vector of 4-byte elements. */
 static const double IDLE_READ_PART = 0.1974, READ_VECTOR_US = 0.06927;
-/* Weights that stores want; such as have to be shifted, each vector of a thread's, and what all of that is at most. */
+/* Latency of weights that the stores use; if they must be shifted, also for each vector, up to a limit. */
 static const double EPILOGUE_US = 0.08184, SHIFTED_US = 0.3133, SHIFTED_VECTOR_US = 0.2487, SHIFTED_MOST_US = 2.436;
-/* Of loops: a chunk of a row, what each of its vectors adds, merging it, the stores' pass. */
+/* Latency of a loop: a chunk of a row, each of its vectors, merging it, the pass of the stores; the part of it that a
+ * later pass takes. */
 static const double CHUNK_US = 0.3222, CHUNK_VECTOR_US = 0.03945, MERGE_US = 0.9735, LOOP_STORE_US = 0.4327,
                     LATER_PASS = 0.1024;
-/* An SM starts a block in this time. */
+/* The time in which an SM starts a block. */
 static const double START_US = 0.1069;
-/* Against the rate of copies: rows in registers, loops, loops' second pass where it finds its row in the L2, and
- * what an SM draws of its share. */
+/* Memory rates against that of copies: rows in registers; loops; the second pass of a loop if it finds its row in the
+ * L2; the part of the L2 that serves it; and the most that an SM reaches, in shares. */
 static const double ROW_RATE = 0.9921, LOOP_RATE = 0.7263, L2_RATE = 0.7621, L2_PART = 1.096, SM_BURST = 315.7;
-/* Of the time in which copies move as many bytes, what nothing comes below. */
+/* The least time, as a part of the time in which a copy moves as many bytes. */
 static const double LEAST_PART = 0.7024, LEAST_READ_PART = 0.7208;
-/* How the times of memory, instructions and waiting add up (1: one after the other; large: the longest counts),
- * how much less they overlap where an SM has one block alone, the last wave's blocks, and what
- * threads add that hold many elements: each 32 beyond the first. */
+/* The exponents of the p-norm (1: the times add up; large: the longest counts), and how much lower they are if an SM
+ * has one block; the weights of later waves and of a lone block; uneven SMs and a last wave that is not full; and
+ * threads that hold more than 32 elements, for each 32. */
 static const double ROW_NORM = 1.599, LOOP_NORM = 1.492, ROW_ALONE = 1.278, LOOP_ALONE = 0.5572, WAIT_PART = 0.6089,
                     ALONE_PART = 0.07212, BALANCE_PART = 0.458, TAIL_PART = 1.226, MANY_PART = 0.02274;
-/* An element whose neighbours lie apart takes a sector of memory; neighbouring rows find some of it in a cache. */
+/* An element whose neighbours are not next to it in memory takes a sector of 32 bytes, of which neighbouring rows find
+ * some in a cache. */
 static const double SECTOR_BYTES = 32, SECTOR_PART = 0.6;
-/* By access: memory, and instructions. */
+/* By md_fa_cuda_align: memory, and instructions. */
 static const double ACCESS_COST[] = {0.5272, 0.6686, 1.117}, ACCESS_SLOTS[] = {0.5516, 0.9211, 2.549};
-/* Issue slots of a thread besides its elements: finding its place; a step of an exchange, and one with positions. */
+/* Issue slots of a thread besides those of its elements: computing its place; a step of an exchange, and such a step of
+ * argmax or argmin. */
 static const double PLACE_SLOTS = 157.6, STEP_SLOTS = 19.16, ARG_STEP_SLOTS = 52;
-/* Of an element: conversion from 16 bits, a maximum, a position, an exponential, and what the hardware does at half
- * rate. */
+/* Issue slots of an element: conversion from 16 bits, max or min, argmax or argmin, an exponential, and an exponential
+ * for 16-bit results. */
 static const double UNPACK_SLOTS = 2.411, MAX_SLOTS = 2.396, ARG_SLOTS = 9.244, EXP_SLOTS = 34.95,
                     SHORT_EXP_SLOTS = 6.315;
-/* A vector beyond the row's end. Of the slots counted here, the part that costs issue time, and the part of it on
- * one block's way. */
-static const double IDLE_SLOTS = 152.7, ISSUED_PART = 0.42, WAY_PART = 0.03893;
-/* Slots of an SM in a us where multiplications and additions reach the device's rate. */
+/* Issue slots of a vector beyond the row's end; the part of all slots that costs issue time; and the part that adds to
+ * a block's latency. */
+static const double IDLE_SLOTS = 152.7, ISSUED_PART = 0.42, LATENCY_PART = 0.03893;
+/* Issue slots an SM has, against the device's rate of fma. */
 static const double SLOT_PART = 1.14;
 
 static bool is_online(const md_fa_target *target, const md_fa_cuda_row *row)
@@ -64,7 +66,7 @@ static bool is_online(const md_fa_target *target, const md_fa_cuda_row *row)
     return row->merges && md_fa_stage(target)->row.is_online && md_fa_stage(target)->row.n_levels > 1;
 }
 
-/* Bytes along the axis that later passes read again, of all rows, where a row is not kept. */
+/* Bytes that later passes read again, of all rows, if rows are not kept. */
 static double reread_bytes(const md_fa_target *target, const md_fa_cuda_row *row, double points)
 {
     const md_st_stage *st = md_fa_stage(target);
@@ -100,15 +102,15 @@ static bool is_read_once(const md_st_row *program)
     return program->n_levels == 1 && !program->has_elements && !has_arg(program);
 }
 
-typedef struct places {
+typedef struct traffic {
     const md_fa_target *target;
     uint32_t unit;
     double bytes, sectors;
-} places;
+} traffic;
 
-static bool note_places(void *user, const md_fx_node *node)
+static bool note_traffic(void *user, const md_fx_node *node)
 {
-    places *p = user;
+    traffic *p = user;
     if (node->kind != MD_FX_LOAD || node->n_args == 0 || !md_fx_uses_index(node, md_fa_stage(p->target)->axis))
         return true;
     double bytes = (double)md_dtype_size(p->target->program->formula->tensor[node->id].dtype);
@@ -117,23 +119,24 @@ static bool note_places(void *user, const md_fx_node *node)
     return true;
 }
 
-static void make_apart(void *out, const md_st_program *program, int32_t stage, const void *target)
+static void make_traffic(void *out, const md_st_program *program, int32_t stage, const void *target)
 {
     const md_st_stage *st = &program->stage[stage];
-    places p = {.target = target, .unit = md_cg_unit_tensors(program, stage, st->axis)};
-    md_cg_visit(st, note_places, &p);
+    traffic p = {.target = target, .unit = md_cg_unit_tensors(program, stage, st->axis)};
+    md_cg_visit(st, note_traffic, &p);
     *(double *)out = p.bytes > 0 ? fmax(p.sectors / p.bytes, 1) : 1;
 }
 
-double md_fa_cuda_row_apart(const md_fa_target *target)
+double md_fa_cuda_row_traffic(const md_fa_target *target)
 {
-    double apart = 1;
-    md_st_know(&apart, target->program, target->stage,
-               &(md_st_fact){.which = MD_ST_KNOWN_APART, .n_bytes = sizeof apart, .make = make_apart, .user = target});
-    return apart;
+    double factor = 1;
+    md_st_know(
+        &factor, target->program, target->stage,
+        &(md_st_fact){.which = MD_ST_KNOWN_TRAFFIC, .n_bytes = sizeof factor, .make = make_traffic, .user = target});
+    return factor;
 }
 
-/* Slots of all reductions: of one element, or of one step of an exchange. */
+/* Issue slots of all reductions: for an element, or for a step of an exchange. */
 static double reduction_slots(const md_fa_target *target, bool is_step)
 {
     const md_st_row *program = &md_fa_stage(target)->row;
@@ -155,7 +158,7 @@ static double steps_of(const md_fa_cuda_row *row)
     return log2(MD_MIN(row->lanes, 32)) + (warps > 8 ? ceil(log2(warps)) + 2 : warps > 1 ? warps * 0.5 + 2 : 0);
 }
 
-/* Slots of the whole launch. `vectors`: of a thread, those beyond the row's end included. */
+/* Issue slots of the launch. `vectors`: of a thread, those beyond the row's end included. */
 static double slots_of(const md_fa_target *target, const md_fa_cuda_row *row, double rows, double vectors)
 {
     const md_st_stage *st = md_fa_stage(target);
@@ -175,12 +178,12 @@ static double slots_of(const md_fa_target *target, const md_fa_cuda_row *row, do
 
 /* ---- Time */
 
-/* One launch. Slots and times are those of all its blocks; waves: of blocks that run together. */
+/* A launch. Slots and bytes are those of all its blocks; `waves` are of blocks that run at once. */
 typedef struct launch {
     const md_fa_target *target;
     const md_fa_cuda_row *row;
-    /* vectors of a thread, chunks of them, places of vectors in vain */
-    double rows, n, width, blocks, vectors, turns, idle;
+    /* vectors: of a thread; chunks: of them; idle: vectors beyond the row's end, weighted */
+    double rows, n, width, blocks, vectors, chunks, idle;
     double sms, resident, waves, bytes, slots;
     bool has_epilogue_loads;
 } launch;
@@ -200,9 +203,9 @@ static void count_launch(launch *l, const md_fa_target *target, const md_fa_cuda
         .blocks = l->blocks, .threads = row->lanes * row->rows, .registers = md_fa_cuda_row_registers(target, row)};
     md_st_work(&flops, &l->bytes, target->program, target->stage, size);
     l->vectors = fmax(ceil(l->n / (l->width * row->lanes)), 1);
-    l->turns = ceil(l->vectors / row->vectors);
+    l->chunks = ceil(l->vectors / row->vectors);
     l->has_epilogue_loads = md_fa_cuda_row_has_epilogue_loads(target);
-    /* each pass meets them */
+    /* each pass goes over them */
     l->idle = fmax(row->vectors - l->vectors, 0) *
               (is_read_once(&st->row) ? IDLE_READ_PART : (st->row.n_levels + st->row.has_elements) / 3.0);
     l->resident = MD_MAX(md_fa_cuda_resident(target->facts, &load), 1);
@@ -221,18 +224,18 @@ static double rate_of_device(const md_fa_target *target) /* bytes in a us */
     return (target->facts->memory_gbps > 0 ? target->facts->memory_gbps : 1000.0) * 1e3;
 }
 
-/* Of all levels. */
+/* The exchanges of all levels, us. */
 static double exchanges_us(const launch *l)
 {
     double warps = l->row->lanes / 32.0, one = warps > 1 ? BLOCK_US + EACH_WARP_US * warps : WARP_US;
     return one * (is_online(l->target, l->row) ? 1 : md_fa_stage(l->target)->row.n_levels);
 }
 
-/* A block that runs alone, apart from a loop over its chunks. */
-static double way_us(const launch *l)
+/* The latency of a block that runs alone, without the loop over its chunks. */
+static double latency_us(const launch *l)
 {
     const md_st_row *program = &md_fa_stage(l->target)->row;
-    double us = exchanges_us(l) + l->slots / l->blocks / (slots_of_device(l->target) / l->sms) * WAY_PART;
+    double us = exchanges_us(l) + l->slots / l->blocks / (slots_of_device(l->target) / l->sms) * LATENCY_PART;
     us += (program->has_elements ? STORE_US : 0) + (l->row->align == MD_FA_CUDA_STRIDED ? STRIDED_US : 0) + LOAD_US;
     if (l->has_epilogue_loads)
         us += l->row->align == MD_FA_CUDA_ALIGNED
@@ -251,7 +254,7 @@ static double way_us(const launch *l)
            IDLE_VECTOR_US * l->idle + THREAD_SLOT_US * l->slots / (l->blocks * l->row->lanes * l->row->rows);
 }
 
-/* The loop, of a block that has an SM's share of memory for itself. */
+/* The latency of the loop of a block that runs alone. */
 static double loop_us(const launch *l)
 {
     const md_st_row *program = &md_fa_stage(l->target)->row;
@@ -260,11 +263,11 @@ static double loop_us(const launch *l)
     double each = CHUNK_VECTOR_US + (has_arg(program) ? ARG_VECTOR_US * l->width / 4 : 0);
     double chunk =
         CHUNK_US + each * fmin(l->vectors, l->row->vectors) + IDLE_VECTOR_US * l->idle + (online ? MERGE_US : 0);
-    return l->row->is_resident ? 0 : chunk * l->turns * (1 + LATER_PASS * (passes - 1));
+    return l->row->is_resident ? 0 : chunk * l->chunks * (1 + LATER_PASS * (passes - 1));
 }
 
-/* Bytes that loops read again, those from the L2 as so many fewer; `missed`: those from memory. */
-static double again_bytes(double *missed, const launch *l)
+/* Bytes that loops read again; those from the L2 count as fewer. *missed: those from memory. */
+static double reread_costs(double *missed, const launch *l)
 {
     *missed = 0;
     if (l->row->is_resident)
@@ -277,10 +280,10 @@ static double again_bytes(double *missed, const launch *l)
 
 static double memory_us(const launch *l)
 {
-    double missed, rate = rate_of_device(l->target) / ACCESS_COST[l->row->align] / md_fa_cuda_row_apart(l->target),
+    double missed, rate = rate_of_device(l->target) / ACCESS_COST[l->row->align] / md_fa_cuda_row_traffic(l->target),
                    busy = fmin(l->blocks / l->sms, 1);
     return l->bytes / rate / fmin(busy * SM_BURST, 1) / (l->row->is_resident ? ROW_RATE : LOOP_RATE) +
-           again_bytes(&missed, l) / rate;
+           reread_costs(&missed, l) / rate;
 }
 
 void md_fa_cuda_row_features(md_fa_features *out, const md_fa_target *target, const md_fa_cuda_row *row,
@@ -290,15 +293,15 @@ void md_fa_cuda_row_features(md_fa_features *out, const md_fa_target *target, co
     count_launch(&l, target, row, size);
     double norm = 1 + ((row->is_resident ? ROW_NORM : LOOP_NORM) - 1) *
                           fmax(1 - (row->is_resident ? ROW_ALONE : LOOP_ALONE) / l.resident, 0);
-    double busy = fmin(l.blocks / l.sms, 1), way = way_us(&l), loop = loop_us(&l);
+    double busy = fmin(l.blocks / l.sms, 1), latency = latency_us(&l), loop = loop_us(&l);
     double memory = fmax(memory_us(&l), 1e-6), instructions = l.slots * ISSUED_PART / (slots_of_device(target) * busy);
-    if (l.resident < 2) /* what an SM does at a time for one block, it does for none */
-        way *= 1 + ALONE_PART;
-    double waiting = (way + loop) * fmax(l.waves - 1, 0) * WAIT_PART + loop,
+    if (l.resident < 2) /* with one block, an SM has nothing else to do while it waits */
+        latency *= 1 + ALONE_PART;
+    double waiting = (latency + loop) * fmax(l.waves - 1, 0) * WAIT_PART + loop,
            starting = fmax(l.blocks / l.sms - l.resident, 0) * START_US;
     double us = pow(pow(memory, norm) + pow(instructions, norm) + pow(waiting, norm) + pow(starting, norm), 1 / norm);
     double waves = ceil(l.waves);
-    if (l.waves <= 1 && l.blocks > l.sms) /* all run at once, but some SMs have one more than others */
+    if (l.waves <= 1 && l.blocks > l.sms) /* all blocks run at once, but some SMs have one more than others */
         us *= 1 + BALANCE_PART * (ceil(l.blocks / l.sms) / (l.blocks / l.sms) - 1);
     if (l.waves > 1)
         us *= 1 + (waves - l.waves) / waves * TAIL_PART / waves;
@@ -306,12 +309,13 @@ void md_fa_cuda_row_features(md_fa_features *out, const md_fa_target *target, co
     if (row->is_resident && has_arg(&md_fa_stage(target)->row))
         us *= 1 + ARG_HELD_PART * fmax(fmin(row->vectors, l.vectors) - ARG_HELD, 0);
     double missed;
-    (void)again_bytes(&missed, &l);
+    (void)reread_costs(&missed, &l);
     us = fmax(us, (l.bytes + missed) / rate_of_device(target) *
                       (md_fa_stage(target)->row.has_elements ? LEAST_PART : LEAST_READ_PART));
-    *out = (md_fa_features){.ops_rate = SLOT_PART, .launches = 1, .parallel = fmin(l.blocks, l.sms), .serial_us = way};
+    *out =
+        (md_fa_features){.ops_rate = SLOT_PART, .launches = 1, .parallel = fmin(l.blocks, l.sms), .serial_us = latency};
     out->ops = 2 * l.slots * ISSUED_PART;
-    /* what is only read may come faster than a copy's bytes */
+    /* reads may be faster than a copy of as many bytes */
     out->memory_bytes = fmin(l.bytes, us * rate_of_device(target));
     out->memory_rate = fmax(out->memory_bytes / rate_of_device(target) / us, 1e-9);
 }

@@ -1,4 +1,5 @@
-/* Rows of any length: chunks merged in one pass over memory where the program can be, a pass a level elsewhere. */
+/* Family row_looped: rows of any length. Chunks are merged in one pass over memory if the program allows it; otherwise
+ * each level is a pass. */
 #include "family/cuda/cuda.h"
 #include "family/cuda/row/row.h"
 #include "family/numeric.h"
@@ -22,7 +23,7 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     int64_t n = md_st_size(target->program, md_fa_stage(target)->axis, size);
     int64_t whole = n / md_fa_cuda_width(target->program, target->stage);
     int32_t threads = row.lanes * row.rows;
-    if (row.lanes > 32 && (int64_t)row.lanes * row.vectors > whole) /* shorter rows need no loop */
+    if (row.lanes > 32 && (int64_t)row.lanes * row.vectors > whole) /* a shorter row needs no loop */
         return false;
     if (threads > 1024 || threads < 128 || (row.rows > 1 && (threads > 256 || row.lanes > 32)))
         return false;

@@ -1,4 +1,5 @@
-/* Rows in registers: staged levels, exact two-pass sums, one read. */
+/* Family row_persistent: rows in registers. A row is read once, each level is a pass over registers, and sums are exact
+ * two-pass sums. */
 #include "family/cuda/cuda.h"
 #include "family/cuda/row/row.h"
 
@@ -18,7 +19,7 @@ static md_fa_cuda_row row_of(const md_fa_config *config)
                             .is_resident = true};
 }
 
-/* Whether so many lanes need all these vectors: with the next smaller number the row does not fit. */
+/* True if the lanes need all these vectors: with the next smaller number the row does not fit. */
 static bool is_tight(int32_t lanes, int32_t vectors, int64_t whole)
 {
     const md_fa_field *field = &md_fa_cuda_row_persistent.field[VECTORS];
@@ -36,7 +37,7 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     int32_t threads = row.lanes * row.rows;
     if ((int64_t)row.lanes * row.vectors < whole || !is_tight(row.lanes, row.vectors, whole))
         return false;
-    if (row.lanes > 4 && whole * 2 <= row.lanes) /* half of the threads would have nothing */
+    if (row.lanes > 4 && whole * 2 <= row.lanes) /* half of the threads would be idle */
         return false;
     if (row.rows > 1 && row.lanes > 32) /* several warps a row and several rows a block: slower than either */
         return false;

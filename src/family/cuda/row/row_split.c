@@ -1,6 +1,6 @@
-/* Few long rows: each is cut over a group of blocks. They meet through memory (all of them run at once), in a
- * cluster, or, where nothing is stored along the row, the last one to arrive makes the result. Where blocks cannot
- * be made to run at once, a second launch stores what the first one found out. */
+/* Family row_split: few long rows, each divided among a group of blocks. The blocks exchange partial results through
+ * memory (all of them run at once), through a cluster, or by the last block to arrive if nothing is stored along the
+ * row. Where they cannot run at once, a second launch stores the results. */
 #include "family/emit.h"
 #include "family/cuda/cuda.h"
 
@@ -18,7 +18,7 @@ extern const md_fa_family md_fa_cuda_row_split; /* at the end of this file */
 
 /* ---- The family */
 
-/* What blocks tell each other has room in a slot. */
+/* True if the states of all reductions fit the slot through which blocks exchange them. */
 static bool applies(const md_fa_target *target)
 {
     const md_st_row *row = &md_fa_stage(target)->row;
@@ -28,7 +28,8 @@ static bool applies(const md_fa_target *target)
     return md_fa_cuda_row_applies(target) && bytes <= MOST_STATE_BYTES;
 }
 
-/* As many blocks an SM as the registers allow, where that changes nothing but what the compiler is told. */
+/* True if no larger number of blocks on an SM has enough registers. Smaller numbers would only change what the compiler
+ * is told. */
 static bool is_full(const md_fa_target *target, const md_fa_config *config)
 {
     md_fa_config more = *config;
@@ -56,7 +57,7 @@ static bool is_launch_legal(const md_fa_target *target, const md_fa_config *conf
            is_full(target, config);
 }
 
-/* Keeping needs registers, and pays where memory would be read twice. */
+/* Keeping a row needs registers, and pays if memory would be read twice. */
 static bool is_keep_legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     const md_st_row *row = &md_fa_stage(target)->row;
@@ -68,13 +69,12 @@ static bool is_keep_legal(const md_fa_target *target, const md_fa_config *config
     return config->value[MD_FA_SPLIT_KEEP] != 2 || md_fa_cuda_row_can_keep(target);
 }
 
-/* Whether threads have as many vectors as they need: no smaller number would do, or, where the slice is read piece
- * by piece, that is not too large. */
+/* True if a thread needs all its vectors: the next smaller number would not hold the slice of a block. */
 static bool is_tight(const md_fa_target *target, const md_fa_config *config, int64_t n, int32_t blocks)
 {
     const md_fa_field *field = &md_fa_cuda_row_split.field[MD_FA_SPLIT_VECTORS];
-    int64_t lot = md_fa_cuda_split_elements(target, config) / config->value[MD_FA_SPLIT_VECTORS] * blocks,
-            needed = (n + lot - 1) / lot;
+    int64_t elements = md_fa_cuda_split_elements(target, config) / config->value[MD_FA_SPLIT_VECTORS] * blocks,
+            needed = (n + elements - 1) / elements;
     int32_t smaller = 0;
     for (int32_t i = 0; i < field->n; i++)
         if (field->value[i] < config->value[MD_FA_SPLIT_VECTORS])
@@ -88,7 +88,7 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     const md_st_row *row = &md_fa_stage(target)->row;
     int64_t n = md_st_size(target->program, md_fa_stage(target)->axis, size);
     bool is_single = !row->has_elements && (row->n_levels == 1 || row->is_online);
-    if (n < SHORT_ROW) /* other families' */
+    if (n < SHORT_ROW) /* other families serve short rows */
         return false;
     md_fa_cuda_cut c = md_fa_cuda_split_cut_of(target, config, size);
     if (v[MD_FA_SPLIT_THREADS] * v[MD_FA_SPLIT_BLOCKS_PER_SM] > 2048 || c.blocks == 1 ||
@@ -100,7 +100,7 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     if (v[MD_FA_SPLIT_KEEP] && !is_keep_legal(target, config, size))
         return false;
     if (md_fa_cuda_split_registers(target, config, 1) >
-        md_fa_cuda_split_register_limit(target, config)) /* counting takes long */
+        md_fa_cuda_split_register_limit(target, config)) /* after the cheap checks, since counting is slow */
         return false;
     if (v[MD_FA_SPLIT_EXCHANGE] == MD_FA_SPLIT_BY_CLUSTER)
         return target->facts->capability >= 90 && v[MD_FA_SPLIT_BLOCKS] <= 16 && is_full(target, config);
@@ -110,21 +110,21 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
         return false;
     if (v[MD_FA_SPLIT_EXCHANGE] == MD_FA_SPLIT_BY_LAUNCH)
         return is_launch_legal(target, config);
-    /* with fewer blocks an SM it is the same */
+    /* the same as with fewer blocks on an SM */
     if (c.blocks * c.groups <= (int64_t)target->facts->threads * (v[MD_FA_SPLIT_BLOCKS_PER_SM] - 1))
         return false;
     return v[MD_FA_SPLIT_EXCHANGE] == MD_FA_SPLIT_BY_TICKET ? is_ticket_legal(target, config) : !is_single;
 }
 
-/* ---- Weights in shared memory until they are stored with */
+/* ---- Weights that wait in shared memory for the stores */
 
 typedef struct staged {
-    int32_t pieces; /* of 16 bytes of a vector; 0: weights go through registers */
-    int32_t vectors; /* of a thread that have theirs there */
+    int32_t pieces; /* 16-byte pieces of a vector of weights; 0: weights go through registers */
+    int32_t vectors; /* vectors of a thread whose weights are in shared memory */
     int64_t bytes; /* of a block */
 } staged;
 
-/* Whether the copies' sizes and the envelope's promises fit each load of weights. */
+/* True if a load of weights can be copied in pieces of 16 bytes, as the envelope promises. */
 static bool is_copied(const md_fa_target *target, const md_cg_row_load *load)
 {
     const md_st_stage *st = md_fa_stage(target);
@@ -153,9 +153,9 @@ static staged staged_of(const md_fa_target *target, const md_fa_config *config)
         pieces += width * (int32_t)md_dtype_size(target->program->formula->tensor[load->node->id].dtype) / 16;
     }
     int64_t one = (int64_t)config->value[MD_FA_SPLIT_THREADS] * pieces * 16,
-            room = target->facts->shared_per_sm / config->value[MD_FA_SPLIT_BLOCKS_PER_SM] - 1024;
-    room = MD_MIN(room, target->facts->shared_per_block) - OTHER_SHARED;
-    int64_t vectors = one > 0 ? MD_MIN(config->value[MD_FA_SPLIT_VECTORS], room / one) : 0;
+            left = target->facts->shared_per_sm / config->value[MD_FA_SPLIT_BLOCKS_PER_SM] - 1024;
+    left = MD_MIN(left, target->facts->shared_per_block) - OTHER_SHARED;
+    int64_t vectors = one > 0 ? MD_MIN(config->value[MD_FA_SPLIT_VECTORS], left / one) : 0;
     return vectors > 0 ? (staged){pieces, (int32_t)vectors, vectors * one} : (staged){0};
 }
 
@@ -168,7 +168,7 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_f
         out->unit = md_cg_unit_tensors(target->program, target->stage, md_cg_row_lane(&options));
     if (config->value[MD_FA_SPLIT_ALIGN] == MD_FA_CUDA_ALIGNED)
         out->aligned16 = out->unit;
-    out->hi[dim] = INT32_MAX - 4096; /* positions are 32-bit numbers, those of a block's last vectors too */
+    out->hi[dim] = INT32_MAX - 4096; /* positions are 32-bit numbers, even those of a block's last vectors */
     if (config->value[MD_FA_SPLIT_KEEP]) {
         out->row_points_max = md_fa_cuda_split_elements(target, config) * md_fa_cuda_split_most_blocks(target, config);
         out->n_row_dims = 1;
@@ -245,7 +245,7 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
                                config->value[MD_FA_SPLIT_EXCHANGE] == MD_FA_SPLIT_BY_LAUNCH ? 2 : 1, emit_launch);
 }
 
-/* The number of a row's blocks follows from the number of rows; their parts are added in the order of blocks. */
+/* The number of a row's blocks depends on the number of rows. Their parts are added in the order of blocks. */
 static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)
 {
     (void)target, (void)config;

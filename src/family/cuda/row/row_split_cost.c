@@ -1,5 +1,5 @@
-/* What row_split costs: the time of one row through a group of blocks, then the highest of memory, instructions and
- * rows that wait for rows. */
+/* The cost of row_split: the latency of one row, plus the p-norm of the times of memory, instructions and rows that
+ * wait for others. */
 #include "family/cuda/row/row_split.h"
 
 #include "family/cost.h"
@@ -7,33 +7,35 @@
 
 #include <math.h>
 
-/* Constants were fit on an H200, with those of row_cost.c and from the same shapes. */
+/* The constants were fitted on an H200, together with those of row_cost.c and to the same shapes. */
 
-/* The loads come; each further chunk of a slice; weights, such as have to be shifted, and each vector of a thread's;
- * the stores go; what each warp of a block, and of an SM, adds; room for many blocks; strides; a slot of a thread; a
- * vector beyond the slice's end: us. */
+/* Latency, us: the loads; each further chunk of a slice, and each of its vectors; weights; weights that must be
+ * shifted, and each of their vectors; the stores; each warp of a block, and of an SM; more than 32 blocks; strides; a
+ * slot of a thread; a vector beyond the slice's end. */
 static const double LOAD_US = 0.9256, CHUNK_US = 0.437, CHUNK_VECTOR_US = 0.03247, EPILOGUE_US = 0.1115,
                     SHIFTED_US = 0.2229, SHIFTED_VECTOR_US = 0.04319;
-static const double STORE_US = 0.05317, BARRIER_US = 0.03036, WARP_US = 0.001872, ROOM_US = 1.088e-05,
+static const double STORE_US = 0.05317, BARRIER_US = 0.03036, WARP_US = 0.001872, MANY_BLOCKS_US = 1.088e-05,
                     STRIDED_US = 0.2536;
 static const double THREAD_SLOT_US = 0.002284, IDLE_VECTOR_US = 0.03064;
-/* A meeting, by EXCHANGE: of any number of blocks, and what twice as many add. */
-static const double MEETING_US[] = {1.069, 0.8789, 0.8228, 0.3006}, WIDER_US[] = {0.01766, 0.4894, 3.46e-06, 0.04975},
-                    ALONE_US = 0.138;
-/* Against the rate of copies, and what an SM draws of its share; reading a slice again. */
-static const double RATE = 0.9486, SM_BURST = 315.1, AGAIN_PART = 0.9807;
-/* How times add up, the part of a row's way that the next row of the same blocks waits for, and of the instructions
- * counted here those that are issued. */
+/* Latency of an exchange, by field `exchange`: its constant part, and what each doubling of blocks adds; with a single
+ * block. */
+static const double EXCHANGE_US[] = {1.069, 0.8789, 0.8228, 0.3006},
+                    EXCHANGE_DOUBLED_US[] = {0.01766, 0.4894, 3.46e-06, 0.04975}, ONE_BLOCK_US = 0.138;
+/* Memory rate against that of copies, the most that an SM reaches in shares, and the cost of reading a slice again. */
+static const double RATE = 0.9486, SM_BURST = 315.1, REREAD_PART = 0.9807;
+/* Blocks that go from row to row without splitting; the exponent of the p-norm; the part of a row's latency for which
+ * the next row of the same blocks waits; the part of the counted slots that is issued; slots of an SM against its rate
+ * of fma; and slots of an exponential. */
 static const double WHOLE_ROWS = 0.8584, NORM = 1.309, WAIT_PART = 1.091, ISSUED_PART = 0.5514, SLOT_PART = 2.077,
                     EXP_SLOTS = 5.292;
-/* Of groups that end together: what a last wave that is not whole counts. */
+/* Groups end together: the weight of a last wave that is not full. */
 static const double TAIL_PART = 1.5;
-/* Memory, where weights of 16 bits have to be shifted. */
+/* The factor on memory if 16-bit weights must be shifted. */
 static const double SHIFTED_PART = 1.2;
 static const double ACCESS_COST[] = {0.736, 0.9918, 1.113}, ACCESS_SLOTS[] = {0.5484, 1.916, 2.549};
 
-/* How often a slice is read beside the first time. */
-static double again_of(const md_fa_target *target, const md_fa_config *config)
+/* How often a slice is read after the first time. */
+static double rereads_of(const md_fa_target *target, const md_fa_config *config)
 {
     const md_st_row *row = &md_fa_stage(target)->row;
     return config->value[MD_FA_SPLIT_KEEP] ? 0
@@ -42,7 +44,7 @@ static double again_of(const md_fa_target *target, const md_fa_config *config)
                                            : row->n_levels - 1;
 }
 
-/* Of an element; `part`: of its exponentials that are computed again. */
+/* Slots of an element. `part`: weight of its exponentials, which may be computed in several passes. */
 static double element_slots(const md_fa_target *target, double part)
 {
     const md_st_row *row = &md_fa_stage(target)->row;
@@ -52,17 +54,18 @@ static double element_slots(const md_fa_target *target, double part)
            work.transcendental * EXP_SLOTS * part;
 }
 
-/* One row's. */
-static double way_us(const md_fa_target *target, const md_fa_config *config, const md_fa_cuda_cut *c, double n,
-                     double resident)
+/* The latency of one row. */
+static double latency_us(const md_fa_target *target, const md_fa_config *config, const md_fa_cuda_cut *c, double n,
+                         double resident)
 {
     const md_st_row *row = &md_fa_stage(target)->row;
     double sms = MD_MAX(target->facts->threads, 1), threads = config->value[MD_FA_SPLIT_THREADS],
            exchange = config->value[MD_FA_SPLIT_EXCHANGE];
     double vectors = ceil(ceil(n / c->blocks) / (threads * md_fa_cuda_width(target->program, target->stage)));
-    double meeting =
-        c->blocks > 1 ? MEETING_US[(int32_t)exchange] + WIDER_US[(int32_t)exchange] * log2(c->blocks) : ALONE_US;
-    double us = LOAD_US + meeting * (md_fa_is_online(target) ? 1 : row->n_levels);
+    double exchange_us = c->blocks > 1
+                             ? EXCHANGE_US[(int32_t)exchange] + EXCHANGE_DOUBLED_US[(int32_t)exchange] * log2(c->blocks)
+                             : ONE_BLOCK_US;
+    double us = LOAD_US + exchange_us * (md_fa_is_online(target) ? 1 : row->n_levels);
     if (md_fa_cuda_row_has_epilogue_loads(target))
         us += config->value[MD_FA_SPLIT_ALIGN] == MD_FA_CUDA_ALIGNED
                   ? EPILOGUE_US
@@ -72,27 +75,27 @@ static double way_us(const md_fa_target *target, const md_fa_config *config, con
     us +=
         IDLE_VECTOR_US * fmax(config->value[MD_FA_SPLIT_VECTORS] - vectors, 0) +
         THREAD_SLOT_US * fmax(vectors, 1) * md_fa_cuda_width(target->program, target->stage) * element_slots(target, 1);
-    return us + (config->value[MD_FA_SPLIT_BLOCKS] > 32 ? ROOM_US : 0) +
+    return us + (config->value[MD_FA_SPLIT_BLOCKS] > 32 ? MANY_BLOCKS_US : 0) +
            (config->value[MD_FA_SPLIT_ALIGN] == MD_FA_CUDA_STRIDED ? STRIDED_US : 0);
 }
 
-/* The loop over a slice, where it is not kept. */
+/* The loop over the chunks of a slice, if it is not kept. */
 static double loop_us(const md_fa_target *target, const md_fa_config *config, const md_fa_cuda_cut *c, double n)
 {
-    double lot = (double)config->value[MD_FA_SPLIT_THREADS] * config->value[MD_FA_SPLIT_VECTORS] *
-                 md_fa_cuda_width(target->program, target->stage);
-    double chunks = fmax(ceil(ceil(n / c->blocks) / lot), 1);
+    double elements = (double)config->value[MD_FA_SPLIT_THREADS] * config->value[MD_FA_SPLIT_VECTORS] *
+                      md_fa_cuda_width(target->program, target->stage);
+    double chunks = fmax(ceil(ceil(n / c->blocks) / elements), 1);
     return (chunks - 1) * (CHUNK_US + CHUNK_VECTOR_US * config->value[MD_FA_SPLIT_VECTORS]) *
-           (1 + again_of(target, config));
+           (1 + rereads_of(target, config));
 }
 
-/* Groups that wait for groups to end (clusters), or rows of a group for the one before. */
+/* How often a row waits for another: rows of a group one after the other, or groups (clusters) in waves. */
 static double waits_of(const md_fa_target *target, const md_fa_config *config, const md_fa_cuda_cut *c, double resident)
 {
     if (c->blocks > 1 && (config->value[MD_FA_SPLIT_EXCHANGE] == MD_FA_SPLIT_BY_GRID ||
                           config->value[MD_FA_SPLIT_EXCHANGE] == MD_FA_SPLIT_BY_TICKET))
         return ceil((double)c->rows / fmax((double)c->groups, 1)) - 1;
-    /* GPCs of 16 or 18 SMs are not filled by large clusters */
+    /* large clusters do not fill GPCs of 16 or 18 SMs */
     double part = c->blocks > 8 ? 0.85 : c->blocks > 2 ? 0.92 : 1;
     double at_once = fmax(floor(resident * MD_MAX(target->facts->threads, 1) * part / c->blocks), 1);
     double waves = (double)c->rows / at_once, whole = ceil(waves);
@@ -111,19 +114,19 @@ void md_fa_cuda_split_features(md_fa_features *out, const md_fa_target *target, 
                                                 md_fa_cuda_split_register_limit(target, config))};
     double resident = MD_MAX(md_fa_cuda_resident(facts, &load), 1), sms = MD_MAX(facts->threads, 1);
     double busy = fmin(fmax((double)c.blocks * (double)c.groups, 1) / sms, 1),
-           way = way_us(target, config, &c, n, resident);
+           latency = latency_us(target, config, &c, n, resident);
     double loop = loop_us(target, config, &c, n);
     double rate = (facts->memory_gbps > 0 ? facts->memory_gbps : 1000.0) * 1e3,
            slots = element_slots(target, config->value[MD_FA_SPLIT_KEEP] == 2 ? 0.6 : 1) * ISSUED_PART;
     double memory =
-        fmax(bytes, 1) / rate * ACCESS_COST[config->value[MD_FA_SPLIT_ALIGN]] * md_fa_cuda_row_apart(target) / RATE;
+        fmax(bytes, 1) / rate * ACCESS_COST[config->value[MD_FA_SPLIT_ALIGN]] * md_fa_cuda_row_traffic(target) / RATE;
     slots *= (double)c.rows * n * ACCESS_SLOTS[config->value[MD_FA_SPLIT_ALIGN]];
-    memory *= (1 + AGAIN_PART * again_of(target, config)) / fmin(1, busy * SM_BURST);
+    memory *= (1 + REREAD_PART * rereads_of(target, config)) / fmin(1, busy * SM_BURST);
     if (config->value[MD_FA_SPLIT_ALIGN] != MD_FA_CUDA_ALIGNED && md_fa_cuda_row_has_epilogue_loads(target) &&
         md_fa_cuda_width(target->program, target->stage) > 4)
         memory *= SHIFTED_PART;
     double instructions = slots / ((facts->gflops > 0 ? facts->gflops : 10000.0) * 1e3 / 2 * SLOT_PART * busy);
-    double waiting = (way + loop) * waits_of(target, config, &c, resident) * WAIT_PART + loop;
+    double waiting = (latency + loop) * waits_of(target, config, &c, resident) * WAIT_PART + loop;
     double us = pow(pow(memory, NORM) + pow(instructions, NORM) + pow(waiting, NORM), 1 / NORM);
     if (c.blocks == 1) /* nothing is split, but blocks go from row to row */
         us *= WHOLE_ROWS;
@@ -131,7 +134,7 @@ void md_fa_cuda_split_features(md_fa_features *out, const md_fa_target *target, 
                             .ops = 2 * slots,
                             .launches = config->value[MD_FA_SPLIT_EXCHANGE] == MD_FA_SPLIT_BY_LAUNCH ? 2 : 1,
                             .parallel = busy * sms,
-                            .serial_us = way};
-    out->memory_bytes = fmin(bytes, us * rate); /* what is only read may come faster than a copy's bytes */
+                            .serial_us = latency};
+    out->memory_bytes = fmin(bytes, us * rate); /* reads may be faster than a copy of as many bytes */
     out->memory_rate = fmax(out->memory_bytes / rate / us, 1e-9);
 }

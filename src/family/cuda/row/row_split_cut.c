@@ -1,4 +1,4 @@
-/* Into how many blocks rows are cut, and what a thread of them holds. */
+/* How row_split divides rows among blocks, and the registers of their threads. */
 #include "family/emit.h"
 #include "family/cuda/cuda.h"
 
@@ -29,7 +29,7 @@ int64_t md_fa_cuda_split_elements(const md_fa_target *target, const md_fa_config
            md_fa_cuda_width(target->program, target->stage);
 }
 
-/* Registers of a thread for one vector: what all passes use, and what only the stores do. */
+/* Registers of a thread for one vector: of what all passes use, and of what only the stores use. */
 void md_fa_cuda_split_count_registers(int32_t *all, int32_t *epilogue, const md_fa_target *target,
                                       const md_fa_config *config)
 {
@@ -45,14 +45,14 @@ void md_fa_cuda_split_count_registers(int32_t *all, int32_t *epilogue, const md_
         bool is_epilogue = load->is_shared && !(load->passes & ((UINT32_C(1) << row->n_levels) - 1));
         *(is_epilogue ? epilogue : all) += MD_MAX(n, 1);
     }
-    int32_t kept = 0; /* in the place of what they are made from */
+    int32_t kept = 0; /* kept values replace the values that they are computed from */
     for (int32_t i = 0; i < plan.n_kept; i++)
         kept += width * (plan.kept[i].node->type == MD_F64 ? 2 : 1);
     *all = kept > 0 ? MD_MAX(*all, kept) + *all / 2 : *all;
 }
 
-/* Of a thread: what it holds, with weights of `early` vectors, and what it works with, as the compiler was seen to
- * need (a config that spills is not built). */
+/* Registers of a thread: what it holds, with the weights of `early` vectors, and what else the compiler was seen to
+ * need. A config that spills is not built. */
 int32_t md_fa_cuda_split_registers(const md_fa_target *target, const md_fa_config *config, int32_t early)
 {
     int32_t all = 0, epilogue = 0, width = md_fa_cuda_width(target->program, target->stage),
@@ -61,11 +61,12 @@ int32_t md_fa_cuda_split_registers(const md_fa_target *target, const md_fa_confi
     int32_t n =
         OTHER_REGISTERS + 2 * width + vectors * all + (config->value[MD_FA_SPLIT_KEEP] ? early : vectors) * epilogue;
     n += epilogue > 0 && early > 1 ? 4 * early + vectors + (width > 4 ? 16 : 4) : 0;
-    /* finding the places of vectors, shifting weights */
+    /* computing the place of vectors, shifting weights */
     n += config->value[MD_FA_SPLIT_ALIGN] != MD_FA_CUDA_ALIGNED ? epilogue > 0 ? 12 : 4 : 0;
     n += config->value[MD_FA_SPLIT_BLOCKS] > 32 ? 4 : 0;
     n += config->value[MD_FA_SPLIT_KEEP] == 2 ? 2 * vectors : 0;
-    for (int32_t i = 0; i < md_fa_stage(target)->row.n_reductions; i++) /* the vector with the best element so far */
+    /* a vector with the best element of each lane */
+    for (int32_t i = 0; i < md_fa_stage(target)->row.n_reductions; i++)
         n += md_cg_is_arg(md_fa_stage(target)->row.reduction[i].op) ? width : 0;
     return n + (!config->value[MD_FA_SPLIT_KEEP] && md_fa_is_online(target) ? 16 : 0);
 }
@@ -74,10 +75,10 @@ int32_t md_fa_cuda_split_register_limit(const md_fa_target *target, const md_fa_
 {
     int32_t registers = target->facts->registers_per_sm > 0 ? target->facts->registers_per_sm : 65536;
     return MD_MIN(registers / (config->value[MD_FA_SPLIT_THREADS] * config->value[MD_FA_SPLIT_BLOCKS_PER_SM]) / 8 * 8,
-                  255); /* given out by eights */
+                  255); /* registers are allocated in eights */
 }
 
-/* ---- Into how many blocks rows are cut */
+/* ---- Division of rows */
 
 static int32_t power_below(int64_t n)
 {
@@ -87,7 +88,7 @@ static int32_t power_below(int64_t n)
     return p;
 }
 
-/* Blocks of a group at most, so that groups of them run at once. */
+/* The number of blocks of a group is limited so that all of them run at once. */
 int32_t md_fa_cuda_split_most_blocks(const md_fa_target *target, const md_fa_config *config)
 {
     int64_t resident = (int64_t)MD_MAX(target->facts->threads, 1) * config->value[MD_FA_SPLIT_BLOCKS_PER_SM];
@@ -101,7 +102,7 @@ md_fa_cuda_cut md_fa_cuda_split_cut_of(const md_fa_target *target, const md_fa_c
     const md_st_stage *st = md_fa_stage(target);
     int64_t resident =
         MD_MIN((int64_t)MD_MAX(target->facts->threads, 1) * config->value[MD_FA_SPLIT_BLOCKS_PER_SM], MOST_BLOCKS);
-    int64_t n = md_st_size(target->program, st->axis, size), lot = md_fa_cuda_split_elements(target, config);
+    int64_t n = md_st_size(target->program, st->axis, size), elements = md_fa_cuda_split_elements(target, config);
     md_fa_cuda_cut c = {.rows = md_st_points(target->program, st->n_outer, st->outer, size),
                         .blocks = config->value[MD_FA_SPLIT_BLOCKS]};
     if (config->value[MD_FA_SPLIT_EXCHANGE] == MD_FA_SPLIT_BY_CLUSTER) {
@@ -109,8 +110,9 @@ md_fa_cuda_cut md_fa_cuda_split_cut_of(const md_fa_target *target, const md_fa_c
         return c;
     }
     int32_t wanted = power_below(resident / MD_MAX(c.rows, 1)),
-            useful = power_below(n / MD_MAX(lot / config->value[MD_FA_SPLIT_VECTORS], 1)), least = 1;
-    while (config->value[MD_FA_SPLIT_KEEP] && least < md_fa_cuda_split_most_blocks(target, config) && n / least > lot)
+            useful = power_below(n / MD_MAX(elements / config->value[MD_FA_SPLIT_VECTORS], 1)), least = 1;
+    while (config->value[MD_FA_SPLIT_KEEP] && least < md_fa_cuda_split_most_blocks(target, config) &&
+           n / least > elements)
         least *= 2;
     c.blocks = MD_MAX(MD_MIN(MD_MIN(wanted, useful), md_fa_cuda_split_most_blocks(target, config)), least);
     c.groups = c.blocks == 1 || config->value[MD_FA_SPLIT_EXCHANGE] == MD_FA_SPLIT_BY_LAUNCH

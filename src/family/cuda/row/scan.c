@@ -1,4 +1,4 @@
-/* What the scan families of GPUs share. */
+/* What the scan families of GPUs share: text of a launch, envelope, and the sizes and work of a scan. */
 #include "family/emit.h"
 #include "family/cuda/row/scan.h"
 
@@ -44,7 +44,8 @@ md_status md_fa_cuda_scan_print(md_kn_launch_source *launch, const md_fa_target 
         (int)md_fa_cuda_width(target->program, target->stage), scan->is_aligned, (int)scan->threads, (int)scan->items,
         (int)scan->phase);
     if (scan->is_strided)
-        md_strbuf_add(&defines, "#define MD_ALLOW_STACK 1\n"); /* something must always remain */
+        /* for the kernel that takes any strides: one must always build */
+        md_strbuf_add(&defines, "#define MD_ALLOW_STACK 1\n");
     if (scan->rounds > 1)
         md_strbuf_printf(&defines, "#define MD_ROUNDS %d\n", (int)scan->rounds);
     if (scan->ring > 0)

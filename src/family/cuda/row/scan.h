@@ -1,4 +1,4 @@
-/* What the scan families of GPUs share: text of a launch, envelope, and what a scan has to do. */
+/* What the scan families of GPUs share: text of a launch, envelope, and the sizes and work of a scan. */
 #ifndef MD_FAMILY_CUDA_ROW_SCAN_H
 #define MD_FAMILY_CUDA_ROW_SCAN_H
 
@@ -7,10 +7,10 @@
 typedef struct md_fa_cuda_scan {
     const char *source; /* the template */
     bool is_column, is_strided, is_aligned;
-    int32_t threads, group, items; /* of a block; lanes of a row; vectors a lane */
-    int32_t phase; /* of scan_split; 0 */
-    int32_t rounds; /* of `items` vectors that a lane has of a tile; 0: 1 */
-    int32_t ring; /* stages of scan_ring.cu; 0: another template */
+    int32_t threads, group, items; /* threads of a block; lanes of a row; vectors of a lane */
+    int32_t phase; /* of scan_split; otherwise 0 */
+    int32_t rounds; /* a lane has so many times `items` vectors of a tile; 0: once */
+    int32_t ring; /* stages of cuda/scan_ring.cu; 0: another template */
     int64_t stage_bytes;
     int32_t n_extra; /* parameters after the stage's */
     md_kn_param extra[2];
@@ -20,16 +20,17 @@ bool md_fa_cuda_scan_applies(const md_fa_target *target);
 void md_fa_cuda_scan_envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_cuda_scan *scan);
 md_status md_fa_cuda_scan_print(md_kn_launch_source *launch, const md_fa_target *target, const md_fa_cuda_scan *scan);
 
-/* Sizes of a scan's stage. */
+/* Sizes and work of a scan at a shape. */
 typedef struct md_fa_cuda_scan_size {
     int64_t rows, n; /* points of the outer indices; length of the axis */
-    int64_t lanes; /* of the last outer index; 1 without one */
-    double bytes, stored; /* touched once; of these, written */
-    double ops, transcendental; /* a point */
-    double scattered; /* accesses a point that are no vectors */
+    int64_t lanes; /* size of the last outer index; 1 if there is none */
+    double bytes, stored; /* of all tensors, each touched once; of those, the stored ones */
+    double ops, transcendental; /* of a point */
+    double scattered; /* accesses of a point that are no vectors */
 } md_fa_cuda_scan_size;
 void md_fa_cuda_scan_measure(md_fa_cuda_scan_size *out, const md_fa_target *target, const int64_t *size);
-/** Tiles of `vectors` vectors that hold any row of n elements; the same as md_tiles of cuda/scan.h. */
+/** Tiles of `vectors` vectors that hold a row of n elements at any alignment, as md_tiles of cuda/scan.h counts
+ * them. */
 int64_t md_fa_cuda_scan_tiles(int64_t n, int32_t width, int64_t vectors);
 
 #endif

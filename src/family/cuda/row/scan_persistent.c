@@ -1,4 +1,5 @@
-/* Scans of many rows: each by a few lanes, a warp or a block, tile after tile; or down the columns. */
+/* Family scan_persistent: scans of many rows. A row belongs to a few lanes, a warp or a block, which go over it tile by
+ * tile; or lanes run across columns. */
 #include "base/status.h"
 #include "family/emit.h"
 #include "family/cuda/row/scan.h"
@@ -8,7 +9,8 @@
 extern const md_fa_family md_fa_cuda_scan_persistent; /* at the end of this file */
 
 enum { GROUP, ITEMS, COLUMN, ALIGNED, STRIDED };
-/* of a block of columns, or whose rows have a warp or less; vectors of columns that such a block has */
+/* THREADS: of a block of columns, and of a block whose rows have a warp or less. ACROSS: vectors of columns in a
+ * block. */
 enum { THREADS = 256, ACROSS = 8 };
 
 static bool is_column(const md_fa_config *config)
@@ -37,9 +39,10 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
         return false;
     if (v[COLUMN])
         return md_fa_stage(target)->n_outer > 0 && v[GROUP] == family->field[GROUP].initial &&
-               v[ITEMS] * md_fa_cuda_width(target->program, target->stage) <= 32; /* values of a thread */
+               v[ITEMS] * md_fa_cuda_width(target->program, target->stage) <= 32; /* values that a thread holds */
     md_fa_cuda_scan_measure(&s, target, size);
-    /* A tile more than twice as long as the row only idles; the smallest serves what is shorter still. */
+    /* A tile more than twice as long as the row leaves lanes idle. The smallest tile serves rows that are shorter
+     * still. */
     int64_t tile = (int64_t)v[GROUP] * v[ITEMS] * md_fa_cuda_width(target->program, target->stage);
     return tile <= 2 * MD_MAX(s.n, 1) || (v[GROUP] <= 32 && v[ITEMS] == 1) ||
            (v[GROUP] == 32 && v[ITEMS] == family->field[ITEMS].initial);
@@ -105,7 +108,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     out->ops = points * (s.ops + 6);
     double tile = (double)scan.group * scan.items * width, tiles = fmax(ceil((double)s.n / tile), 1);
     if (scan.is_column) {
-        /* one after the other: loads, two barriers */
+        /* steps follow each other: loads, two barriers */
         double rounds = ceil((double)s.n * ACROSS / (scan.threads * (double)scan.items));
         double resident = md_fa_cuda_resident(target->facts, &load),
                waves = load.blocks / fmax(resident * target->facts->threads, 1);
@@ -113,13 +116,13 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
         out->memory_rate *= scan.items >= 8 ? 0.85 : scan.items >= 4 ? 0.7 : 0.55;
         out->memory_bytes += scan.is_strided ? 2 * s.bytes : 0;
     } else {
-        /* Idle lanes of the last tile, and each tile waits for the one before: loads, shuffles, a barrier. */
+        /* The last tile has idle lanes, and each tile waits for the one before: loads, shuffles, a barrier. */
         out->ops *= tiles * tile / fmax((double)s.n, 1);
         out->memory_rate *= 0.5 + 0.5 * fmin((double)s.n / (tiles * tile), 1);
         double resident = md_fa_cuda_resident(target->facts, &load),
                waves = load.blocks / fmax(resident * target->facts->threads, 1);
         out->serial_us = 0.1 * (tiles - 1) * fmax(1 - waves, 0);
-        if (scan.group < 32 && tiles > 2) /* neighbouring groups are far apart in memory */
+        if (scan.group < 32 && tiles > 2) /* neighbouring groups read places that are far apart */
             out->memory_rate *= 0.9;
         out->memory_bytes += points * 24 * (scan.is_strided ? 1 : 0) + points * 8 * s.scattered;
     }
@@ -132,8 +135,8 @@ static md_fa_class numeric(const md_fa_target *target, const md_fa_config *confi
     (void)target;
     if (config->value[COLUMN])
         return (md_fa_class){.group = "scan_column", .field = {"items"}, .is_repeatable = true, .is_invariant = true};
-    /* Vectors begin at a store's boundary: the row's first element where that is aligned, or where lanes go element
-     * by element. */
+    /* Vectors begin where a store is aligned: at the row's first element if the tensor is aligned, or if lanes go
+     * element by element. */
     const bool is_placed = !config->value[ALIGNED] && !config->value[STRIDED];
     return (md_fa_class){.group = is_placed ? "scan_placed" : "scan",
                          .field = {"lanes", "items"},

@@ -1,6 +1,6 @@
-/* Scans of few long rows, cut into tiles: one pass in which blocks look back at the totals in front of them, one by
- * blocks that go side by side (cuda/scan_ring.cu), or three launches. Of few long columns: cut into parts, in two
- * launches. */
+/* Family scan_split: scans of few long rows, cut into tiles. Either one pass in which a block looks back at the totals
+ * of earlier tiles, or one pass of blocks that run side by side (cuda/scan_ring.cu), or three launches. Few long
+ * columns are cut into parts, in two launches. */
 #include "base/dtype.h"
 #include "base/status.h"
 #include "codegen/codegen.h"
@@ -10,20 +10,20 @@
 #include <math.h>
 
 enum { THREADS, ITEMS, ROUNDS, LOOKBACK, COLUMN, ALIGNED, STRIDED };
-enum { IN_PHASES, LOOKS_BACK, SIDE_BY_SIDE }; /* LOOKBACK */
+enum { THREE_LAUNCHES, LOOKS_BACK, SIDE_BY_SIDE }; /* values of LOOKBACK */
 enum {
     COLUMN_THREADS = 256,
     ACROSS = 8 /* vectors of columns of a block */,
     DOWN = COLUMN_THREADS / ACROSS,
     WAVES = 4
 };
-/* Tiles whose states fit into the stream's counters, and where those begin there, in units (cuda/scan_split.cu,
- * md_head in front). */
+/* COUNTED: tiles whose states fit the stream's counters. COUNTERS: where they begin there, in units
+ * (cuda/scan_split.cu, md_head). */
 enum { COUNTED = 65535, COUNTERS = 16, STATE_BYTES = 16 };
-enum { OTHER_SHARED = 2048 }; /* of a block, besides its ring */
-/* Of rings, as seen on an H200: against the rate of copies; bytes of a ring that keep memory busy; the first tiles
- * and the last; a turn of 512 threads, what as many more add, and 4096 elements of the tile. */
-static const double RING_RATE = 0.951, RING_BYTES = 134e3, RING_US = 7.25, TURN_US = 1.9, MORE_US = 0.9,
+enum { OTHER_SHARED = 2048 }; /* shared memory of a block besides its ring */
+/* Of rings, measured on an H200: memory rate against copies; bytes of a ring that keep memory busy; time of the first
+ * and last tiles; of a round with 512 threads, of as many more threads, and of 4096 elements of the tile. */
+static const double RING_RATE = 0.951, RING_BYTES = 134e3, RING_US = 7.25, ROUND_US = 1.9, MORE_THREADS_US = 0.9,
                     QUARTER_US = 0.5;
 
 static bool is_ring(const md_fa_config *config)
@@ -31,7 +31,7 @@ static bool is_ring(const md_fa_config *config)
     return config->value[LOOKBACK] == SIDE_BY_SIDE;
 }
 
-/* Where blocks go side by side, the field says how many stages their rings have. */
+/* For rings the field is the number of stages. */
 static int32_t rounds_of(const md_fa_config *config)
 {
     return is_ring(config) ? 1 : config->value[ROUNDS];
@@ -78,7 +78,7 @@ static bool note_load(void *user, const md_fx_node *node)
     return true;
 }
 
-/* Bytes of a stage of a ring; 0: the operand's loads cannot be copied as they are. */
+/* Bytes of a stage of a ring; 0 if the loads of the operand cannot be copied unchanged. */
 static int64_t stage_bytes(const md_fa_target *target, const md_fa_config *config)
 {
     loads l = {.target = target, .are_plain = true};
@@ -94,7 +94,7 @@ static int64_t value_bytes(const md_fa_target *target)
     return type == MD_F64 || type == MD_I64 ? 8 : 4;
 }
 
-/* Bytes of the block's tile in shared memory. */
+/* Shared memory of a block for its tile or ring. */
 static int64_t shared_bytes(const md_fa_target *target, const md_fa_config *config)
 {
     if (is_ring(config))
@@ -109,7 +109,7 @@ static bool is_ring_legal(const md_fa_target *target, const md_fa_config *config
     return target->facts->capability >= 90 && config->value[ALIGNED] && config->value[ROUNDS] > 1 &&
            config->value[THREADS] > 128 && stage_bytes(target, config) > 0 &&
            shared_bytes(target, config) + OTHER_SHARED <= target->facts->shared_per_block &&
-           /* of a thread's registers */
+           /* bytes that a thread holds in registers */
            config->value[ITEMS] * md_fa_cuda_width(target->program, target->stage) * value_bytes(target) <= 128;
 }
 
@@ -119,11 +119,12 @@ static bool is_column_legal(const md_fa_target *target, const md_fa_config *conf
     md_fa_cuda_scan_measure(&s, target, size);
     return config->value[THREADS] == COLUMN_THREADS && config->value[ROUNDS] == 1 && !config->value[LOOKBACK] &&
            s.lanes > 0 &&
-           config->value[ITEMS] * md_fa_cuda_width(target->program, target->stage) <= 32 && /* values of a thread */
+           /* values that a thread holds */
+           config->value[ITEMS] * md_fa_cuda_width(target->program, target->stage) <= 32 &&
            md_fa_stage(target)->n_outer > 0 && s.n > 2 * DOWN * config->value[ITEMS];
 }
 
-/* Blocks across, for all rows of columns; parts of the axis. */
+/* *across: blocks side by side, for all rows of columns. *parts: parts of the axis. */
 static void cut_columns(int64_t *across, int64_t *parts, const md_fa_target *target, const md_fa_config *config,
                         const md_fa_cuda_scan_size *s)
 {
@@ -204,14 +205,15 @@ static void place_columns(md_kn_plan_geometry *out, const md_fa_target *target, 
     }
 }
 
-/* One block an SM, as few as finish in as many turns. */
+/* At most one block on each SM, and no more than needed for the same number of rounds. */
 static int64_t side_by_side(const md_fa_target *target, int64_t tiles)
 {
-    int64_t most = MD_MAX(target->facts->threads, 1), turns = MD_MAX((tiles + most - 1) / most, 1);
-    return (tiles + turns - 1) / turns;
+    int64_t most = MD_MAX(target->facts->threads, 1), rounds = MD_MAX((tiles + most - 1) / most, 1);
+    return (tiles + rounds - 1) / rounds;
 }
 
-static void place(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+static void place_blocks(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
+                         const int64_t *size)
 {
     md_fa_cuda_scan_size s;
     if (config->value[COLUMN]) {
@@ -241,10 +243,10 @@ static void place(md_kn_plan_geometry *out, const md_fa_target *target, const md
 static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
                      const md_kn_shape *shape)
 {
-    place(out, target, config, shape->size);
+    place_blocks(out, target, config, shape->size);
 }
 
-/* The axis is read twice, the second time in part from L2; a block goes over its tiles one after the other. */
+/* The axis is read twice, the second time partly from L2. A block goes over its tiles one by one. */
 static void features_of_columns(md_fa_features *out, const md_fa_target *target, const md_fa_config *config,
                                 const int64_t *size)
 {
@@ -267,24 +269,24 @@ static void features_of_columns(md_fa_features *out, const md_fa_target *target,
     out->serial_us = 1.5 + 0.1 * (double)parts + 0.5 * tiles;
 }
 
-/* A fixed time to begin and to end, and a turn's: as long as memory takes for a block's tile, or as what threads do
- * with it. */
+/* A fixed time for start and end, and that of each round: the time in which memory delivers a block's tile, or in which
+ * the threads process it. */
 static void features_of_ring(md_fa_features *out, const md_fa_target *target, const md_fa_config *config,
                              const int64_t *size)
 {
     md_kn_plan_geometry plan;
     md_fa_cuda_scan_size s;
     md_fa_cuda_scan_measure(&s, target, size);
-    place(&plan, target, config, size);
+    place_blocks(&plan, target, config, size);
     double points = (double)s.rows * (double)s.n, blocks = fmax((double)plan.launch[1].blocks, 1),
            sms = MD_MAX(target->facts->threads, 1);
     double tile = (double)(tile_vectors(config) * md_fa_cuda_width(target->program, target->stage)),
-           turns = ceil(points / tile / blocks);
+           rounds = ceil(points / tile / blocks);
     double rate = (target->facts->memory_gbps > 0 ? target->facts->memory_gbps : 1000.0) * 1e3,
            memory = s.bytes / rate / RING_RATE;
     double in_flight = fmin((double)shared_bytes(target, config) / RING_BYTES, 1),
-           transpose = TURN_US + MORE_US * (config->value[THREADS] / 512.0 - 1);
-    double us = fmax(memory / in_flight, turns * (transpose + tile / 4096 * QUARTER_US));
+           round_us = ROUND_US + MORE_THREADS_US * (config->value[THREADS] / 512.0 - 1);
+    double us = fmax(memory / in_flight, rounds * (round_us + tile / 4096 * QUARTER_US));
     *out = (md_fa_features){.ops_rate = 1,
                             .parallel = fmin(blocks, sms),
                             .launches = 1 + (plan.launch[0].blocks > 0),
@@ -309,7 +311,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
         return;
     }
     md_fa_cuda_scan_measure(&s, target, size);
-    place(&plan, target, config, size);
+    place_blocks(&plan, target, config, size);
     double points = (double)s.rows * (double)s.n, width = md_fa_cuda_width(target->program, target->stage);
     const md_kn_geometry *last = &plan.launch[looks_back ? 1 : 2];
     md_fa_cuda_load load = {.blocks = (double)last->blocks,
@@ -325,8 +327,8 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
         md_fa_cuda_rate(target->facts, &load) * (looks_back ? 0.95 : 1) * (config->value[ALIGNED] ? 1 : 0.9);
     out->ops = points * (s.ops + 6) * (looks_back ? 1 : 1.5);
     out->transcendental = points * s.transcendental * (looks_back ? 1 : 2);
-    /* A tile is on chip for about 10 us, whatever its size, of which loads and stores are the smaller part: what
-     * counts is how much of the input is there at a time. */
+    /* A tile stays on chip for about 10 us whatever its size; loads and stores are the smaller part of that. What
+     * counts is how much of the input is on chip at a time. */
     int64_t value = width * value_bytes(target);
     double resident = md_fa_cuda_resident(target->facts, &load) * (double)target->facts->threads;
     double held = fmin(resident, load.blocks) * (double)(tile_vectors(config) * value);
@@ -334,12 +336,12 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
         out->memory_rate = fmin(out->memory_rate, held / 9.0e6 * 0.55 / (0.45 + held / 9.0e6 * 0.55));
     else
         out->memory_rate *= 0.9;
-    if (config->value[THREADS] > 256) /* barriers of many warps */
+    if (config->value[THREADS] > 256) /* barriers of many warps are slow */
         out->memory_rate *= 0.85;
     out->serial_us = looks_back ? 3.0 : 2.0;
 }
 
-/* How far a block looks back depends on timing. */
+/* How far a block looks back depends on timing, and so does the order of additions. */
 static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)
 {
     if (config->value[LOOKBACK])
@@ -360,7 +362,7 @@ const md_fa_family md_fa_cuda_scan_split = {
             {"threads", 256, 3, {256, 512, 128}},
             {"items", 4, 4, {4, 2, 6, 8}},
             {"rounds", 1, 6, {1, 2, 3, 4, 6, 8}},
-            {"lookback", LOOKS_BACK, 3, {LOOKS_BACK, IN_PHASES, SIDE_BY_SIDE}},
+            {"lookback", LOOKS_BACK, 3, {LOOKS_BACK, THREE_LAUNCHES, SIDE_BY_SIDE}},
             {"column", 0, 2, {0, 1}},
             {"aligned", 0, 2, {1, 0}},
             {"strided", 0, 2, {0, 1}},

@@ -1,5 +1,5 @@
-/* Elementwise stages that read through tensors of indices. Where the index does not vary along the lanes, whole rows
- * are copied by vectors, and the index is read and checked once a row. */
+/* Family gather: elementwise stages that read through index tensors. If the index does not vary along the lanes, rows
+ * are copied by vectors, and the index is read and checked once for each row. */
 #include "family/host/point/sweep.h"
 #include "family/numeric.h"
 

@@ -1,4 +1,4 @@
-/* The last resort: plain loops, one scalar at a time, for whatever no other family takes. Every legal formula runs. */
+/* Family nest: plain loops over single elements. It serves every stage, so that every legal formula runs. */
 
 #include "base/status.h"
 #include "codegen/codegen.h"
@@ -15,8 +15,8 @@ typedef struct writer {
     const md_st_stage *stage;
     md_dev_kind dialect;
     md_cg *cg;
-    md_strbuf body; /* of one outer point */
-    const char *ref[MD_ST_MAX_REDUCTIONS]; /* C variables of the results so far */
+    md_strbuf body; /* statements for one outer point */
+    const char *ref[MD_ST_MAX_REDUCTIONS]; /* C variables of the results that are known so far */
     int32_t n_refs;
 } writer;
 
@@ -25,7 +25,7 @@ static bool has_inner_axis(const md_st_stage *st)
     return st->kind == MD_ST_ROW || st->kind == MD_ST_SCAN;
 }
 
-/* Indices of the outer loop: all but the axis of a row. */
+/* Indices of the outer loop: all except the axis of a row or a scan. Returns their number. */
 static int32_t outer_of(int32_t out[MD_MAX_RANK * 2 + 1], const md_st_stage *st)
 {
     int32_t n = 0;
@@ -43,7 +43,7 @@ static md_dtype ref_type(const md_st_stage *st, int32_t i)
                                      : st->row.reduction[i].type;
 }
 
-/* Starts a text in which the results so far, and the number of elements of the row, are known. */
+/* Starts a text that may use the results known so far and the number of elements of the row. */
 static void begin(writer *w, md_strbuf *text)
 {
     md_cg_begin(w->cg, text);
@@ -57,7 +57,7 @@ static void begin(writer *w, md_strbuf *text)
     }
 }
 
-/* A reduction of op, type and operand of `node`, over n indices. */
+/* Prints a reduction with the op, type and operand of `node` over n indices. */
 static void print_reduction(writer *w, int32_t ref, md_fx_node node, int32_t n, const int32_t *bound)
 {
     node.kind = MD_FX_REDUCE;
@@ -103,7 +103,8 @@ static void print_row(writer *w)
         print_stores(w, &w->body, false);
         md_strbuf_add(&w->body, "}\n");
     }
-    /* After the elements: an output that is an input must not change while the row is read. */
+    /* Results of the row are stored after the elements: an output may be an input, which must not change while the row
+     * is read. */
     print_stores(w, &w->body, true);
 }
 
@@ -136,7 +137,7 @@ static void print_scan_step(writer *w, const char *value)
     }
 }
 
-/* One running total along the row. */
+/* Prints a running total along the row. */
 static void print_scan(writer *w)
 {
     const md_st_scan *scan = &w->stage->scan;
@@ -277,7 +278,8 @@ double md_fa_nest_steps(const md_fa_target *target, const int64_t *size)
     return points > 0 ? 1 + flops / points : 1;
 }
 
-/* Blocks are equal parts of the points. What writes one place twice runs in order. */
+/* The number of blocks, which are equal parts of the points. A stage that writes an element twice runs in one block, in
+ * order. */
 static int64_t blocks_of(const md_fa_target *target, const int64_t *size)
 {
     const md_st_stage *st = md_fa_stage(target);

@@ -1,4 +1,4 @@
-/* Elementwise stages: no reduction, all subscripts affine. */
+/* Family pointwise: elementwise stages without index tensors. All subscripts are affine. */
 #include "family/host/point/sweep.h"
 #include "family/host/point/transpose.h"
 #include "family/numeric.h"
@@ -29,7 +29,7 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     if (config->value[FLAT] && (config->value[STRIDED] || !md_fa_sweep_can_flatten(target)))
         return false;
     if (!has_axis && !config->value[STRIDED])
-        return false; /* a scalar: one variant is enough */
+        return false; /* for a scalar one variant is enough */
     return !config->value[NONTEMPORAL] || (!config->value[STRIDED] && md_fa_sweep_can_stream(target, size));
 }
 

@@ -1,6 +1,6 @@
-/* Elementwise stages that write through tensors of indices. `=` runs as any sweep does: of duplicates, some writer
- * wins. What accumulates runs in the order of the formula, so that the same bits come out each time: in one block,
- * or (owner1) in blocks that each own a part of the target, visit all points and write what falls into their part. */
+/* Family scatter: elementwise stages that write through index tensors. `=` runs like any other sweep; of duplicates one
+ * is stored. Accumulation is done in the formula's order, so that the bits repeat: by one block, or with owner1 by
+ * blocks that each own a part of the target, visit all points and write those that fall into their part. */
 #include "family/host/point/sweep.h"
 #include "family/numeric.h"
 
@@ -41,7 +41,7 @@ static int64_t points_of(const md_fa_target *target, const int64_t *size)
     return md_st_points(target->program, st->n_outer, st->outer, size) * lanes;
 }
 
-/* Blocks of a scatter that accumulates: one a thread, once there is enough to do for each. */
+/* The number of blocks of a scatter that accumulates: one for each thread if there is enough work. */
 static int64_t owners(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     int64_t points = points_of(target, size), most = points / MD_FA_BLOCK_POINTS;
@@ -59,7 +59,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
         return;
     int64_t blocks = owners(target, config, size);
     out->parallel = (double)MD_MAX(blocks, 1);
-    /* Every block reads every index. */
+    /* Every block reads all indices. */
     out->serial_us = blocks > 1 ? (double)md_st_points(target->program, st->n_outer, st->outer, size) * 2e-3 : 0;
 }
 
@@ -78,7 +78,7 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
         out->launch[0].blocks = owners(target, config, shape->size);
 }
 
-/* What accumulates runs in the order of the formula, in one block or in blocks that each own a part of the target. */
+/* Accumulation is in the formula's order, whether one block does it or several that own parts of the target. */
 static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)
 {
     md_fa_class c = md_fa_class_sweep(target, config);

@@ -1,4 +1,4 @@
-/* Points and lanes of a pointwise stage: geometry, envelope, cost. */
+/* Sweeps on the host: envelope, geometry and cost. */
 #include "family/host/point/sweep.h"
 
 #include "base/dtype.h"
@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-/* How many of the last indices run as one axis. */
+/* The number of last indices that run as one axis. */
 static int32_t merged(const md_fa_target *target, const md_fa_sweep *sweep)
 {
     int32_t flat[MD_MAX_RANK * 2];
@@ -19,7 +19,7 @@ bool md_fa_sweep_can_flatten(const md_fa_target *target)
     return merged(target, &(md_fa_sweep){.is_flat = true}) > 1;
 }
 
-/* Points of the outer loop, and length of the lane axis. */
+/* The number of points of the outer loop, and of lanes of each. */
 static void count_points(int64_t *points, int64_t *lanes, const md_fa_target *target, const md_fa_sweep *sweep,
                          const int64_t *size)
 {
@@ -40,7 +40,7 @@ void md_fa_sweep_envelope(md_kn_envelope *out, const md_fa_target *target, const
         out->unit = md_cg_unit_tensors(target->program, target->stage, md_fa_stage(target)->axis) & ~out->contiguous;
 }
 
-/* The same cut as host/pointwise.c makes. */
+/* Blocks are cut as in kernels/host/pointwise.c. */
 void md_fa_sweep_geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_sweep *sweep,
                           const int64_t *size)
 {
@@ -92,7 +92,7 @@ void md_fa_sweep_features(md_fa_features *out, const md_fa_target *target, const
     double vectors = ceil((double)lanes / md_cg_width(target->facts)), n = (double)points * (double)lanes;
     bool has_tail = lanes % md_cg_width(target->facts) != 0;
     double accesses = work.loads + work.stores;
-    /* Cycles: of a vector, of a row that begins and ends, and of a load that is no vector. */
+    /* Cycles of rows (start and end), of vectors, and of accesses that are no vectors. */
     double cycles = (double)points * (12 + 2 * accesses + (has_tail ? 12 * accesses : 0));
     cycles += (double)points * vectors * (2 + accesses + work.operations);
     if (sweep->is_strided)
@@ -100,8 +100,8 @@ void md_fa_sweep_features(md_fa_features *out, const md_fa_target *target, const
     else
         cycles += n * 1.2 * work.scattered;
     double stored = stored_bytes(target, size);
-    /* A cached line is read before it is written. A streamed result that would have fitted a cache is missed by
-     * whoever reads it next. */
+    /* A line is read into the cache before it is written. Nontemporal stores save that, but a result that would have
+     * fitted the cache is then read from memory. */
     out->memory_bytes = bytes + (!sweep->is_streaming ? 0.6 : md_fa_sweep_can_stream(target, size) ? 0 : 1.2) * stored;
     out->cache_bytes = 0;
     out->ops = cycles * md_fa_host_ops_per_cycle(target->facts);

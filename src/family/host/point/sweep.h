@@ -1,5 +1,5 @@
-/* What pointwise, gather and scatter share: a loop over outer points around a loop over lanes, as text, geometry and
- * cost. */
+/* What pointwise, gather and scatter of the host share: a loop over outer points around a loop over lanes; its text,
+ * geometry and cost. */
 #ifndef MD_FAMILY_HOST_POINT_SWEEP_H
 #define MD_FAMILY_HOST_POINT_SWEEP_H
 
@@ -8,15 +8,15 @@
 
 typedef struct md_fa_sweep {
     const char *source; /* the template: "host/pointwise.c" */
-    bool is_flat; /* merge the last indices into one axis where that is possible: contiguous tensors */
-    bool is_strided; /* any strides; else those of vectors must be 1 */
+    bool is_flat; /* the last indices run as one axis where tensors are contiguous */
+    bool is_strided; /* any strides; otherwise those along the lanes must be 1 */
     bool is_streaming;
-    bool is_owned; /* scatter: each block visits all points and writes its own part of the target */
-    int32_t n_extra; /* parameters of the family's own, after the stage's */
+    bool is_owned; /* scatter: each block visits all points and writes only its own part of the target */
+    int32_t n_extra; /* parameters after the stage's */
     md_kn_param extra[2];
 } md_fa_sweep;
 
-/** Elements that one block works on. */
+/** Elements of a block. */
 enum { MD_FA_BLOCK_POINTS = 16384 };
 
 md_status md_fa_sweep_emit(md_kn_source *out, const md_fa_target *target, const md_fa_sweep *sweep);
@@ -25,18 +25,18 @@ void md_fa_sweep_geometry(md_kn_plan_geometry *out, const md_fa_target *target, 
                           const int64_t *size);
 void md_fa_sweep_features(md_fa_features *out, const md_fa_target *target, const md_fa_sweep *sweep,
                           const int64_t *size);
-/** Whether merging changes anything. */
+/** True if merging indices changes anything. */
 bool md_fa_sweep_can_flatten(const md_fa_target *target);
-/** Whether streaming stores may pay at these sizes: outputs that no cache holds. */
+/** True if nontemporal stores may pay at these sizes: the outputs exceed the L2 cache. */
 bool md_fa_sweep_can_stream(const md_fa_target *target, const int64_t *size);
 
-/* ---- Of both devices */
+/* ---- Both devices */
 /** True for elementwise stages that read through tensors of indices. */
 bool md_fa_gather_applies(const md_fa_target *target);
 /** True for elementwise stages that write through tensors of indices. */
 bool md_fa_scatter_applies(const md_fa_target *target);
-/** True if the checked subscript of the first store is the same for all lanes: then a whole row goes to one place, and
- * one block can own it. */
+/** True if the subscript that the first store reads from memory is the same for all lanes. A whole row then goes to one
+ * place, and one block can own it. */
 bool md_fa_scatter_has_row_index(const md_fa_target *target);
 
 #endif

@@ -1,4 +1,4 @@
-/* The text of a sweep: md_expr.h of host/pointwise.c and its kin. */
+/* Prints the text of a sweep on the host: md_expr.h of kernels/host/pointwise.c and scatter.c. */
 #include "family/emit.h"
 #include "family/host/point/sweep.h"
 
@@ -11,13 +11,13 @@ typedef struct writer {
     const md_fa_target *target;
     const md_fa_sweep *sweep;
     const md_st_stage *stage;
-    int32_t n_flat, n_outer; /* indices merged into the lane axis; indices of the outer loop */
+    int32_t n_flat, n_outer; /* indices merged into the lane axis, itself included; indices of the outer loop */
     md_strbuf prologue, body, lead;
     md_cg *cg;
-    const char *condition; /* a point at which it does not hold is skipped */
+    const char *condition; /* points where it is false are skipped; NULL: none */
 } writer;
 
-/* The statements of one vector: values first, all of them, then stores. */
+/* The statements for one vector: first all values, then the stores. */
 static md_status print_body(writer *w)
 {
     const char *value[MD_ST_MAX_STORES] = {NULL};
@@ -35,7 +35,7 @@ static md_status print_body(writer *w)
     return md_cg_status(w->cg);
 }
 
-/* Lanes of one outer point. A last or first part of fewer than MD_VL lanes goes through the same text with a
+/* The loop over the lanes of one outer point. A first or last part of fewer than MD_VL lanes runs the same text with a
  * variable count. */
 static void print_lanes(md_strbuf *out, const writer *w)
 {
@@ -73,7 +73,7 @@ static void print_counts(md_strbuf *out, const writer *w)
     md_strbuf_add(out, ";\n}\n");
 }
 
-/* What is divided among the blocks of a scatter. */
+/* The size of the index by which a scatter's target is divided among blocks. */
 static void print_own(md_strbuf *out, const writer *w)
 {
     const char *extent = md_cg_own_extent(w->cg, &w->stage->store[0]);

@@ -1,5 +1,5 @@
-/* Transposing sweeps: tensors whose last axis runs with an outer index are read in vectors along it, and tiles of
- * MD_VL x MD_VL values are turned in registers. */
+/* Transposing sweeps: a tensor whose last axis runs with an outer index is read in vectors along that axis, and tiles
+ * of MD_VL x MD_VL values are transposed in registers. */
 #ifndef MD_FAMILY_HOST_POINT_TRANSPOSE_H
 #define MD_FAMILY_HOST_POINT_TRANSPOSE_H
 
@@ -8,18 +8,18 @@
 enum { MD_FA_MAX_TRANSPOSED = 3 };
 
 typedef struct md_fa_transpose {
-    int32_t index; /* the outer index that tiles run over besides the lanes */
+    int32_t index; /* the outer index along which the transposed loads are contiguous */
     int32_t n;
     const md_fx_node *load[MD_FA_MAX_TRANSPOSED];
 } md_fa_transpose;
 
-/** False where nothing is to be turned: no load has its last axis along another index while the lanes run along a
- * different axis. */
+/** Finds the loads that need transposing: the lanes run along one index, but the tensor's last axis along another.
+ * False if there is none. */
 bool md_fa_transpose_find(md_fa_transpose *out, const md_fa_target *target);
 md_status md_fa_transpose_emit(md_kn_source *out, const md_fa_target *target, bool is_streaming);
 void md_fa_transpose_envelope(md_kn_envelope *out, const md_fa_target *target);
 void md_fa_transpose_geometry(md_kn_plan_geometry *out, const md_fa_target *target, const int64_t *size);
-/** Corrects the features of a sweep: for the tiles, or, where there would be something to turn, for going without. */
+/** Correct the features of a sweep: for the tiles, or for strided loads where tiles are not used. */
 void md_fa_transpose_features(md_fa_features *out, const md_fa_target *target, const int64_t *size);
 void md_fa_transpose_penalty(md_fa_features *out, const md_fa_target *target, const int64_t *size);
 

@@ -1,4 +1,5 @@
-/* Packed matrix products: src/kernels/host/gemm.c. Takes every product stage with any layout of its tensors. */
+/* Family gemm: matrix products with packed operands (kernels/host/gemm.c). It takes every product stage in any
+ * layout. */
 #include "base/status.h"
 #include "family/cost.h"
 #include "family/product.h"
@@ -37,12 +38,12 @@ static md_tiling tiling_of(const md_fa_target *target, const md_cg_product *prod
                        .near = is_along ? target->facts->l2_bytes / 2 / (product->type == MD_F32 ? 4 : 8) : 0};
 }
 
-/* A tile's accumulators, one register of B per vector and one of A must fit; too few of them cannot hide the latency of
- * an fma. */
+/* True if a tile's accumulators, one register of B for each vector and one of A fit, and the accumulators are enough to
+ * hide the latency of an fma. */
 static bool fits_registers(const md_dev_facts *facts, int32_t rows, int32_t vecs)
 {
     int32_t registers = facts->vector_bytes == 64 ? 32 : 16,
-            spare = facts->vector_bytes == 16 ? 2 : 1; /* SSE: the product, too */
+            spare = facts->vector_bytes == 16 ? 2 : 1; /* SSE needs one for the product, too */
     int32_t accumulators = rows * vecs;
     return accumulators + vecs + spare <= registers &&
            (accumulators >= (registers == 32 ? 20 : 8) || (vecs == 1 && rows >= 8));
@@ -65,14 +66,14 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_f
     *out = (md_kn_envelope){0};
 }
 
-/* ---- How the work is cut */
+/* ---- Regions of the result */
 typedef struct cut {
-    int64_t regions; /* of one batch */
+    int64_t regions; /* of one product of the batch */
     md_split split;
-    double cycles; /* of one region */
+    double cycles; /* cycles of one region */
 } cut;
 
-/* Rows that the tiles of m rows take: the last panel has one of three heights. */
+/* Rows that the tiles of m rows compute: the last tile has one of three heights. */
 static double padded_rows(double m, double rows)
 {
     double whole = floor(m / rows) * rows, left = m - whole, third = floor((rows + 2) / 3),
@@ -80,7 +81,7 @@ static double padded_rows(double m, double rows)
     return whole + (left == 0 ? 0 : left <= third ? third : left <= two_thirds ? two_thirds : rows);
 }
 
-/* Cycles that packing an element costs: transposed in registers, copied, or one by one. */
+/* Cycles for packing an element: transposed in registers, copied, or one by one. */
 static double pack_cycles(const md_fa_target *target, const md_cg_product *p, int32_t operand)
 {
     md_cg_along along = md_cg_product_along(p, operand);
@@ -100,14 +101,15 @@ static double region_cycles(const md_fa_target *target, const md_fa_product *w, 
     if (split.rows == 1)
         m = padded_rows((double)w->rows, rows);
     double strips = ceil(n / (double)t->strip), steps = strips * m / rows * k;
-    /* Two fma, or two loads, a cycle; a strip of B that leaves the first cache to the panels of A is read a little
+    /* A cycle does two fma or two loads. A strip of B that leaves room in L1 for the panels of A is read a little
      * faster. */
     bool is_near = (double)t->pitch * fmin(k, (double)t->depth) * (w->p.type == MD_F32 ? 4 : 8) <=
                    0.7 * (double)target->facts->l1_bytes;
     double step = fmax(rows * vecs / 2, (rows + vecs) / 2) / (is_near ? 0.95 : 0.92);
     double blocks = ceil(fmax(k, 1) / (double)t->depth), tiles = strips * ceil(m / rows) * blocks;
     double cycles =
-        steps * step + tiles * 20 + strips * m * vecs * 2 * blocks; /* a tile is read and written once a block of K */
+        /* a tile is read and written once for each block of K */
+        steps * step + tiles * 20 + strips * m * vecs * 2 * blocks;
     cycles += m * k * pack_cycles(target, &w->p, MD_CG_A);
     for (int32_t i = 0; i < w->p.n_products; i++)
         cycles += n * k * pack_cycles(target, &w->p, MD_CG_B + i);
@@ -119,7 +121,7 @@ static int64_t clip(int64_t n, int64_t lo, int64_t hi)
     return n < lo ? lo : n > hi ? hi : n;
 }
 
-/* The number of regions that is done first, by the estimate; the fewest among equals. */
+/* Chooses the number of regions with the least estimated time, the smallest among nearly equal ones. */
 static cut cut_of(const md_fa_target *target, const md_fa_product *w, const md_fa_config *config)
 {
     md_tiling t = tiling_of(target, &w->p, config);
@@ -134,7 +136,7 @@ static cut cut_of(const md_fa_target *target, const md_fa_product *w, const md_f
             continue;
         double cycles = region_cycles(target, w, &t, split), blocks = (double)regions * (double)w->batch;
         double time =
-            ceil(blocks / (double)threads) * cycles + (blocks > 1 ? 3000 : 0); /* waking lanes costs a microsecond */
+            ceil(blocks / (double)threads) * cycles + (blocks > 1 ? 3000 : 0); /* waking threads costs a microsecond */
         if (best.regions == 0 || time < best_time * 0.99) {
             best_time = time;
             best = (cut){regions, split, cycles};

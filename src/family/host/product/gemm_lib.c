@@ -1,6 +1,5 @@
-/* Products by CBLAS, and the epilogue in a launch of its own where there is one. The library brings its own threads
- * (OPENBLAS_NUM_THREADS and the like): their number is a setting of the whole process, which is the user's and not ours
- * to change. */
+/* Family gemm_lib: products by CBLAS. An epilogue is a second launch. The library has its own threads; their number
+ * (OPENBLAS_NUM_THREADS and the like) is a setting of the whole process, which we leave to the user. */
 #include "base/dtype.h"
 #include "base/status.h"
 #include "family/cost.h"
@@ -13,7 +12,7 @@
 
 #include "md_build_config.h"
 
-enum { COLUMNS = 4096 }; /* MD_COLUMNS of the epilogue: columns of a block */
+enum { COLUMNS = 4096 }; /* columns of a block of the epilogue, MD_COLUMNS */
 
 static bool product_of(md_cg_product *out, const md_fa_target *target)
 {
@@ -67,8 +66,8 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
     out->workspace_bytes = product.n_products * rows * w.columns * (product.type == MD_F32 ? 4 : 8);
 }
 
-/* Rates of OpenBLAS 0.3.21 on two cores with AVX-512: the sums at nine tenths of the peak, all operands packed on every
- * call. */
+/* Fitted to OpenBLAS 0.3.21 on two cores with AVX-512: it multiplies at nine tenths of the peak and packs all operands
+ * on every call. */
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     md_cg_product product;

@@ -1,4 +1,4 @@
-/* The call of CBLAS: where matrices lie and how, from the shape of one call. */
+/* Calls CBLAS: finds address and leading dimension of each matrix from the shape of the call. */
 #include "base/dtype.h"
 #include "base/status.h"
 #include "family/host/product/gemm_lib.h"
@@ -15,7 +15,7 @@ static const md_st_product *groups_of(const md_cg_product *p)
     return &p->program->stage[p->stage].product;
 }
 
-/* The axis of a plain access that an index runs over: -1 for none, -2 for several. */
+/* The axis that an index runs along: -1 for none, -2 for several. */
 static int32_t axis_of(int32_t rank, const md_fx_node *const *subscript, int32_t index)
 {
     int32_t found = -1;
@@ -25,7 +25,7 @@ static int32_t axis_of(int32_t rank, const md_fx_node *const *subscript, int32_t
     return found;
 }
 
-/* Whether a group's indices are neighbouring axes in order, so that a contiguous tensor moves by them as by one. */
+/* True if a group's indices are neighbouring axes in order, so that in a contiguous tensor they act as one axis. */
 static bool is_run(int32_t rank, const md_fx_node *const *subscript, int32_t n, const int32_t *index)
 {
     int32_t first = n > 0 ? axis_of(rank, subscript, index[0]) : 0;
@@ -47,12 +47,13 @@ typedef struct group {
     const int32_t *index;
 } group;
 
-/* What tensors must be: bits by tensor. */
+/* Requirements on strides: bits by tensor. */
 typedef struct needs {
     uint32_t unit, contiguous;
 } needs;
 
-/* A tensor as matrices of two groups: they and the batch are all its axes, and the last axis is none of the batch. */
+/* True if a tensor can be seen as matrices of two groups. These and the batch must be all its axes, and the last axis
+ * must not belong to the batch. Adds what that requires of its strides. */
 static bool suits(needs *out, const access *x, const group *a, const group *b)
 {
     if (!is_run(x->rank, x->subscript, a->n, a->index) || !is_run(x->rank, x->subscript, b->n, b->index) ||
@@ -67,7 +68,7 @@ static bool suits(needs *out, const access *x, const group *a, const group *b)
     return true;
 }
 
-/* The first store's tensor as a matrix of rows and columns. */
+/* The same for the first store's tensor as a matrix of rows and columns. */
 static bool suits_result(needs *out, const md_cg_product *product)
 {
     const md_st_store *s = &product->program->stage[product->stage].store[0];
@@ -112,7 +113,7 @@ typedef struct matrix {
     int64_t rows, columns, row, step; /* sizes; strides in elements */
 } matrix;
 
-/* The last index of a group moves fastest; the others are its neighbours. */
+/* The stride of a group: that of its last index, which moves fastest. */
 static int64_t stride_of(const md_kn_call *call, int32_t tensor, int32_t rank, const md_fx_node *const *subscript,
                          int32_t n, const int32_t *index)
 {
@@ -120,7 +121,7 @@ static int64_t stride_of(const md_kn_call *call, int32_t tensor, int32_t rank, c
     return axis >= 0 ? call->shape->stride[tensor][axis] : 0;
 }
 
-/* Elements that batch number `batch` is away from the first. */
+/* The offset of matrix number `batch`, in elements. */
 static int64_t batch_offset(const md_kn_call *call, const md_cg_product *p, int32_t tensor, int32_t rank,
                             const md_fx_node *const *subscript, int64_t batch)
 {
@@ -136,7 +137,7 @@ static int64_t batch_offset(const md_kn_call *call, const md_cg_product *p, int3
     return offset;
 }
 
-/* How CBLAS may see a matrix: the leading dimension, and whether it is stored by columns. False where strides repeat or
+/* The leading dimension, and whether the matrix is stored by columns. False if CBLAS cannot take it: strides repeat or
  * overlap elements. */
 static bool leading(int64_t *ld, bool *by_columns, const matrix *m)
 {
@@ -153,7 +154,7 @@ static bool leading(int64_t *ld, bool *by_columns, const matrix *m)
     return *ld >= least && *ld <= INT_MAX;
 }
 
-/* Any strides, slowly. */
+/* Plain loops, for strides that CBLAS does not take. */
 static void multiply_plainly(md_dtype type, const matrix *a, const matrix *b, const matrix *c)
 {
     for (int64_t i = 0; i < c->rows; i++)
@@ -239,7 +240,7 @@ md_status md_fa_lib_run(const md_kn_call *call)
     return MD_OK;
 }
 
-#else /* the family says that it applies nowhere */
+#else /* without CBLAS the family applies to nothing */
 
 bool md_fa_lib_is_direct(const md_cg_product *product)
 {

@@ -1,5 +1,5 @@
-/* Products with at most eight rows: src/kernels/host/gemv.c. `swap_ab`: 0 the stage's m has
- * few points, 1 its n, and the operands are swapped. */
+/* Family gemv: products with at most eight rows (kernels/host/gemv.c). With swap_ab1 it is n that has few points, and
+ * the operands are swapped. */
 #include "base/status.h"
 #include "family/cost.h"
 #include "family/product.h"
@@ -17,7 +17,7 @@ static bool product_of(md_cg_product *out, const md_fa_target *target, const md_
                             config->value[SWAP_AB] ? MD_CG_COLUMNS_M : MD_CG_COLUMNS_N);
 }
 
-/* How B is walked; both operands B must lie alike. NEITHER: not served. */
+/* The direction in which B is contiguous. Both operands B must have the same. NEITHER: not served. */
 static md_cg_along along(const md_cg_product *p)
 {
     md_cg_along first = md_cg_product_along(p, MD_CG_B);
@@ -43,7 +43,7 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
 {
     md_cg_product product;
     md_cg_along walk = product_of(&product, target, config) ? along(&product) : MD_CG_ALONG_NEITHER;
-    /* Dot products gain nothing from more columns at once, and shorter runs spread better. */
+    /* Dot products gain nothing from more columns at once, and shorter runs are spread better. */
     if (walk == MD_CG_ALONG_NEITHER || (walk == MD_CG_ALONG_DEPTH && config->value[COLUMNS] > 128))
         return false;
     return md_st_points(target->program, product.n_rows, product.rows, size) <= MOST;
@@ -59,7 +59,7 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_f
     out->n_row_dims = product.n_rows;
     for (int32_t i = 0; i < product.n_rows; i++)
         out->row_dim[i] = target->program->index[product.rows[i]].dim;
-    /* Any strides give right results, but only these are fast: others are for gemm, which packs. */
+    /* Other strides would be correct but slow: gemm packs them. */
     for (int32_t i = 0; i < product.n_products; i++)
         out->unit |= product.load[MD_CG_B + i] ? UINT32_C(1) << product.load[MD_CG_B + i]->id
                                                : md_cg_product_unit(&product, MD_CG_B + i);
@@ -88,8 +88,8 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
             x = w.rows * ((chunk + lanes - 1) / lanes * lanes);
     int64_t threads = target->facts->threads > 1 ? target->facts->threads : 1;
     out->launch[0].blocks = blocks;
-    /* A few blocks at a time share the copy of A; several pieces a lane even out. Tiny products are not worth waking
-     * anybody. */
+    /* Blocks of a grain share the copy of A; several grains for each thread even out the load. Tiny products run on the
+     * calling thread. */
     double work = (double)w.rows * (double)w.columns * (double)w.depth * (double)w.batch;
     out->launch[0].grain = work < 100e3 ? blocks : (blocks + threads * 4 - 1) / (threads * 4);
     out->launch[0].scratch_bytes = (sums + x + lanes) * (product.type == MD_F32 ? 4 : 8);
@@ -107,15 +107,15 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
            k = (double)w.depth;
     double runs = (double)runs_of(&w, config) * (double)w.batch, slow = w.p.type == MD_F32 ? 1 : 2;
     bool is_depth = along(&product) == MD_CG_ALONG_DEPTH;
-    /* Cycles of a register of B: loaded, then one fma a row; sums at the end, or read and written every eight steps of
-     * K. */
+    /* Cycles for a register of B: one load, then one fma for each row. Sums are reduced at the end, or read and written
+     * every eight steps of K. */
     double cycles = (double)product.n_products * n * k / lanes * slow * (1 + rows * (is_depth ? 0.75 : 0.85));
     if (is_depth)
         cycles += (double)product.n_products * n * rows * 6 * slow;
     cycles += runs * (200 + rows * k / lanes) + n * rows / lanes * (8 + w.epilogue_ops);
     out->ops = md_fa_product_cycles(target, cycles);
     out->transcendental = n * rows * w.epilogue_transcendental;
-    /* Short runs of a row of B: the processor's prefetching starts anew for each. */
+    /* The processor's prefetcher starts again for each run of a row of B. */
     double run_bytes = fmin((double)w.columns, (double)config->value[COLUMNS]) * 4;
     out->memory_bytes = w.bytes * (is_depth ? 1 : 1 + 128 / (run_bytes + 64));
     out->parallel = md_fa_host_parallel(runs, target->facts);
@@ -134,7 +134,8 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
     return md_fa_product_emit(out, target, &product, "host/gemv.c", "md_gemv", &defines);
 }
 
-/* Dot products have lanes along K, and only few rows are served. Elsewhere K is added in order (only f32 by fma). */
+/* Dot products have lanes along K and serve only few rows: a class of its own, not invariant. Otherwise K is added in
+ * order; for f32 that is by fma, as in gemm. */
 static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)
 {
     md_cg_product p;

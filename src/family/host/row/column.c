@@ -1,4 +1,5 @@
-/* Rows that lie across memory: lanes over the last outer index. */
+/* Family column: reductions along an axis whose elements are not neighbours in memory. Lanes run along the last outer
+ * index. */
 #include "family/host/row/row.h"
 
 enum { TILE, STRIDED, NONTEMPORAL };

@@ -1,4 +1,4 @@
-/* Row programs: text, envelope, geometry. */
+/* Row programs on the host: text, envelope and geometry. */
 #include "family/emit.h"
 #include "family/host/row/row.h"
 
@@ -9,7 +9,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { GRAIN_POINTS = 16384 }; /* elements a lane takes at a time, about */
+enum { GRAIN_POINTS = 16384 }; /* elements that a thread takes at a time, about */
 
 bool md_fa_row_applies(const md_fa_target *target)
 {
@@ -32,8 +32,8 @@ static md_cg_row_options options_of(const md_fa_target *target, const md_fa_row 
     };
 }
 
-/* Accumulators of a pass: as many as hide the latency of an addition; with an exponential in between two do, and
- * compile in less time. */
+/* The number of accumulators of a pass: four hide the latency of an addition. Two do where an exponential comes between
+ * additions, and compile faster. */
 static int32_t sums_of(const md_fa_target *target)
 {
     md_fa_host_work work;
@@ -75,7 +75,7 @@ void md_fa_row_envelope(md_kn_envelope *out, const md_fa_target *target, const m
     if (!row->is_strided)
         out->unit = md_cg_unit_tensors(target->program, target->stage, md_cg_row_lane(&options));
     for (int32_t i = 0; i < md_fa_stage(target)->row.n_reductions; i++)
-        if (md_cg_is_arg(md_fa_stage(target)->row.reduction[i].op)) { /* positions are counted in 32 bits */
+        if (md_cg_is_arg(md_fa_stage(target)->row.reduction[i].op)) { /* positions are 32-bit numbers */
             int32_t dim = target->program->index[md_fa_stage(target)->axis].dim;
             out->hi[dim] = INT32_MAX;
         }
@@ -86,7 +86,7 @@ void md_fa_row_envelope(md_kn_envelope *out, const md_fa_target *target, const m
     }
 }
 
-/* Blocks, and points that one goes over. */
+/* The number of blocks, and of points of each. */
 static void count_blocks(int64_t *blocks, int64_t *points, const md_fa_target *target, const md_fa_row *row,
                          const int64_t *size)
 {
@@ -109,7 +109,7 @@ void md_fa_row_geometry(md_kn_plan_geometry *out, const md_fa_target *target, co
     *out = (md_kn_plan_geometry){0};
     md_kn_geometry *launch = &out->launch[0];
     launch->blocks = blocks;
-    /* At least four pieces a lane, so that one that is late does not hold up the others. */
+    /* At least four pieces for each thread, so that a slow thread does not delay the others. */
     int64_t grain = GRAIN_POINTS / MD_MAX(points, 1), most = blocks / (MD_MAX(target->facts->threads, 1) * 4);
     launch->grain = MD_MAX(MD_MIN(grain, most), 1);
     if (row->keeps) {

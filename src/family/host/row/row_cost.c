@@ -1,4 +1,5 @@
-/* Row programs: cost. */
+/* The cost of row programs on the host. Each pass is counted element by element; then come the times that do not
+ * overlap. */
 #include "family/host/row/row.h"
 
 #include "base/dtype.h"
@@ -8,13 +9,13 @@
 
 #include <math.h>
 
-/* What one pass, a level or the stores, does per element of the axis. */
+/* What one pass (a level, or the stores) does for each element of the axis. */
 typedef struct pass_work {
-    double slots; /* of vector operations, two a cycle */
-    double transcendental; /* in units of the model's */
-    double loads, stores, scattered; /* accesses of memory */
-    double loaded_bytes; /* what earlier passes kept included */
-    double kept_bytes; /* stored for later passes */
+    double slots; /* vector operations, of which a core issues two a cycle */
+    double transcendental; /* elementary functions, in the model's unit */
+    double loads, stores, scattered; /* memory accesses */
+    double loaded_bytes; /* values kept by earlier passes included */
+    double kept_bytes; /* kept for later passes */
 } pass_work;
 
 typedef struct counter {
@@ -25,18 +26,17 @@ typedef struct counter {
     pass_work *work;
 } counter;
 
-/* Of two levels of cache and of memory: what does not hide under arithmetic, as fits measurements of softmax,
- * layer_norm and logsumexp with rows of 64 .. 262144 (Xeon, 2 lanes, November 2025; `mdctl bench` shows the same
- * board). */
+/* Parts of the time of the caches and of memory that do not overlap with arithmetic. Fitted to softmax, layer_norm and
+ * logsumexp with rows of 64 .. 262144 elements (Xeon, 2 threads, November 2025; `mdctl bench` measures the same). */
 static const double UNHIDDEN_CACHE = 2.0, UNHIDDEN_FETCH = 1.5, UNHIDDEN_MEMORY = 0.8, UNHIDDEN_STORES = 0.3,
-                    UNHIDDEN_FAR_STORES = 1.0;
+                    UNHIDDEN_COLUMN_STORES = 1.0;
 
-/* Operations and the like, in two parts: slots of half a cycle, and the model's units of an elementary function. */
+/* The cost of a node in two parts: issue slots of half a cycle, and the model's unit of elementary functions. */
 static void cost_of(double *slots, double *units, const md_fx_node *n)
 {
     const md_fx_op_row *op = md_fx_op_info(n->op);
     bool is_wide = n->type == MD_F64 || n->type == MD_I64;
-    *units = op->units * (is_wide ? 8 : 1); /* f64: libm */
+    *units = op->units * (is_wide ? 8 : 1); /* f64 calls libm */
     *slots = op->slots * (is_wide ? 2 : 1);
 }
 
@@ -66,7 +66,7 @@ static void count_node(counter *c, const md_fx_node *n)
     w->transcendental += units;
 }
 
-/* A value that an earlier pass kept costs a load. */
+/* True if an earlier pass kept the value, which then costs a load. */
 static bool is_kept(const counter *c, const md_fx_node *n)
 {
     for (int32_t i = 0; i < c->plan->n_kept; i++) {
@@ -137,7 +137,7 @@ bool md_fa_row_can_stream(const md_fa_target *target, const int64_t *size)
     return md_fa_stage(target)->row.has_elements && stored_bytes(target, size) >= 2.0 * (double)target->facts->l2_bytes;
 }
 
-/* Cycles of a pass over all rows, elementary functions not counted. */
+/* Cycles of a pass over all rows, without elementary functions. */
 static double cycles_of(const pass_work *w, double rows, double n, const md_fa_row *row, const md_dev_facts *facts)
 {
     double lanes = md_cg_width(facts), accesses = w->loads + w->stores + (w->kept_bytes > 0);
@@ -145,89 +145,90 @@ static double cycles_of(const pass_work *w, double rows, double n, const md_fa_r
     bool has_tail = !row->is_column && n > floor(n / lanes) * lanes;
     double cycles = rows * vectors * (1 + 0.5 * accesses + 0.5 * w->slots);
     cycles += rows * n * (row->is_strided ? 1.5 * accesses : 1.2 * w->scattered);
-    /* folding the lanes, starting the loop */
+    /* reducing the lanes, starting the loop */
     return cycles + rows * (row->is_column ? 0 : 12 + (has_tail ? (lanes >= 16 ? 5 : 14 * accesses) : 0));
 }
 
-/* The whole launch while it is summed up. */
-typedef struct bill {
+/* The launch that is being estimated. */
+typedef struct estimate {
     const md_fa_target *target;
     const md_fa_row *row;
     md_fa_features *out;
-    double rows, n; /* rows, elements of one */
+    double rows, n; /* rows; elements of a row */
     bool is_online;
     pass_work pass[MD_ST_MAX_REDUCTIONS + 1];
     int32_t n_levels, n_passes;
-} bill;
+} estimate;
 
-/* What a pass wants to find in the first cache: a row with what is kept of it and the next one, a chunk, or a tile
- * of columns. */
-static double unit_bytes(const bill *b, bool is_chunk)
+/* Bytes that a pass reads again from the L1 cache if they fit: a row with its kept values and the next row, a chunk, or
+ * a tile of columns. */
+static double unit_bytes(const estimate *e, bool is_chunk)
 {
-    double loaded = 0, kept = 0, points = b->n;
-    for (int32_t i = 0; i < b->n_passes; i++) {
-        loaded = fmax(loaded, b->pass[i].loaded_bytes);
-        kept += b->pass[i].kept_bytes;
+    double loaded = 0, kept = 0, points = e->n;
+    for (int32_t i = 0; i < e->n_passes; i++) {
+        loaded = fmax(loaded, e->pass[i].loaded_bytes);
+        kept += e->pass[i].kept_bytes;
     }
-    if (b->row->is_column)
-        points *= (b->row->tile > 0 ? b->row->tile : 16) * md_cg_width(b->target->facts);
+    if (e->row->is_column)
+        points *= (e->row->tile > 0 ? e->row->tile : 16) * md_cg_width(e->target->facts);
     if (is_chunk)
-        points = fmin(points, b->row->chunk);
-    return points * (loaded * (b->row->prefetch ? 2 : 1) + kept);
+        points = fmin(points, e->row->chunk);
+    return points * (loaded * (e->row->prefetch ? 2 : 1) + kept);
 }
 
-static double us_of_cycles(const bill *b, double cycles, double units)
+static double us_of_cycles(const estimate *e, double cycles, double units)
 {
-    const md_dev_facts *f = b->target->facts;
+    const md_dev_facts *f = e->target->facts;
     double ops = cycles * md_fa_host_ops_per_cycle(f) + units * 60,
            gflops = f->gflops > 0 ? f->gflops / f->threads : 50;
-    return ops / (gflops * b->out->parallel) * 1e-3;
+    return ops / (gflops * e->out->parallel) * 1e-3;
 }
 
-static double beyond_private_us(const bill *b, double bytes)
+static double beyond_private_us(const estimate *e, double bytes)
 {
-    const md_dev_facts *f = b->target->facts;
-    double far = fmax(bytes - 0.5 * (double)f->l2_bytes * b->out->parallel, 0);
+    const md_dev_facts *f = e->target->facts;
+    double far = fmax(bytes - 0.5 * (double)f->l2_bytes * e->out->parallel, 0);
     return far / (f->memory_gbps > 0 ? f->memory_gbps : 10) * 1e-3;
 }
 
-/* Passes after the first read again: from the first cache for nothing, from the second one, or from memory. */
-static void add_rereads(bill *b)
+/* Adds the data that passes after the first read again: free from L1, else from L2 or memory. */
+static void add_rereads(estimate *e)
 {
-    const md_dev_facts *f = b->target->facts;
-    double points = b->rows * b->n, rate = (f->cache_gbps > 0 ? f->cache_gbps : 50) * b->out->parallel * 1e3;
-    for (int32_t i = 1; i < b->n_passes; i++) {
-        bool is_chunk = b->is_online && i < b->n_levels, is_level = i < b->n_levels;
-        double bytes = points * (b->pass[i].loaded_bytes + 2 * b->pass[i].kept_bytes), unit = unit_bytes(b, is_chunk);
+    const md_dev_facts *f = e->target->facts;
+    double points = e->rows * e->n, rate = (f->cache_gbps > 0 ? f->cache_gbps : 50) * e->out->parallel * 1e3;
+    for (int32_t i = 1; i < e->n_passes; i++) {
+        bool is_chunk = e->is_online && i < e->n_levels, is_level = i < e->n_levels;
+        double bytes = points * (e->pass[i].loaded_bytes + 2 * e->pass[i].kept_bytes), unit = unit_bytes(e, is_chunk);
         if (unit > 0.7 * (double)f->l2_bytes) {
-            b->out->memory_bytes += bytes;
+            e->out->memory_bytes += bytes;
         } else if (unit > (double)f->l1_bytes) {
-            b->out->cache_bytes += bytes;
-            b->out->serial_us += is_level && !b->row->is_column
-                                     ? (UNHIDDEN_CACHE + (b->row->prefetch ? UNHIDDEN_FETCH : 0)) * bytes / rate
+            e->out->cache_bytes += bytes;
+            e->out->serial_us += is_level && !e->row->is_column
+                                     ? (UNHIDDEN_CACHE + (e->row->prefetch ? UNHIDDEN_FETCH : 0)) * bytes / rate
                                      : 0;
         }
     }
 }
 
-/* Where nothing is asked for ahead, memory waits while the levels after the first compute. */
-static void add_waiting(bill *b, double bytes)
+/* Without prefetch, memory is idle while the levels after the first compute. */
+static void add_memory_idle_time(estimate *e, double bytes)
 {
     double cycles = 0, units = 0;
-    for (int32_t i = 1; i < b->n_levels; i++) {
-        cycles += cycles_of(&b->pass[i], b->rows, b->n, b->row, b->target->facts);
-        units += b->rows * b->n * b->pass[i].transcendental;
+    for (int32_t i = 1; i < e->n_levels; i++) {
+        cycles += cycles_of(&e->pass[i], e->rows, e->n, e->row, e->target->facts);
+        units += e->rows * e->n * e->pass[i].transcendental;
     }
-    double waiting = us_of_cycles(b, cycles, units), memory = beyond_private_us(b, bytes);
-    if (!b->row->prefetch && !b->row->is_column)
-        b->out->serial_us += UNHIDDEN_MEMORY * fmin(b->n_levels > 1 ? waiting : 0.3 * memory, memory);
+    double computing = us_of_cycles(e, cycles, units), memory = beyond_private_us(e, bytes);
+    if (!e->row->prefetch && !e->row->is_column)
+        e->out->serial_us += UNHIDDEN_MEMORY * fmin(e->n_levels > 1 ? computing : 0.3 * memory, memory);
 }
 
-/* Columns take pieces of rows in turn: pieces of one line cost more than twice as much as long ones. */
-static double narrowness(const bill *b)
+/* The factor by which columns slow memory down: they read rows in pieces, and pieces of one cache line cost more than
+ * twice as much as long ones. */
+static double column_factor(const estimate *e)
 {
-    double piece = (b->row->tile > 0 ? b->row->tile : 16) * (double)b->target->facts->vector_bytes / 64.0;
-    return b->row->is_column ? 1 + 1.2 / (piece * piece) : 1;
+    double piece = (e->row->tile > 0 ? e->row->tile : 16) * (double)e->target->facts->vector_bytes / 64.0;
+    return e->row->is_column ? 1 + 1.2 / (piece * piece) : 1;
 }
 
 void md_fa_row_features(md_fa_features *out, const md_fa_target *target, const md_fa_row *row, const int64_t *size)
@@ -237,44 +238,44 @@ void md_fa_row_features(md_fa_features *out, const md_fa_target *target, const m
                                  .stage = target->stage,
                                  .is_column = row->is_column,
                                  .keep_points = row->keeps ? row->capacity : 0};
-    bill b = {.target = target,
-              .row = row,
-              .out = out,
-              .n_levels = st->row.n_levels,
-              .n_passes = st->row.n_levels + st->row.has_elements};
+    estimate e = {.target = target,
+                  .row = row,
+                  .out = out,
+                  .n_levels = st->row.n_levels,
+                  .n_passes = st->row.n_levels + st->row.has_elements};
     md_cg_row_plan plan;
     md_kn_plan_geometry geometry;
     double flops = 0, bytes = 0, cycles = 0, stored = stored_bytes(target, size);
-    b.rows = (double)md_st_points(target->program, st->n_outer, st->outer, size);
-    b.n = (double)md_st_size(target->program, st->axis, size);
-    b.is_online = row->merges && st->row.is_online && st->row.n_levels > 1;
+    e.rows = (double)md_st_points(target->program, st->n_outer, st->outer, size);
+    e.n = (double)md_st_size(target->program, st->axis, size);
+    e.is_online = row->merges && st->row.is_online && st->row.n_levels > 1;
     md_cg_row_plan_make(&plan, &options);
     md_st_work(&flops, &bytes, target->program, target->stage, size);
     md_fa_row_geometry(&geometry, target, row, size);
     *out = (md_fa_features){.ops_rate = 1, .launches = 1};
     out->parallel =
         md_fa_host_parallel(ceil((double)geometry.launch[0].blocks / (double)geometry.launch[0].grain), target->facts);
-    /* A cached line is read before it is written. A streamed result that would have fitted a cache is missed by
-     * whoever reads it next. */
+    /* A line is read into the cache before it is written. Nontemporal stores save that, but a result that would have
+     * fitted the cache is then read from memory. */
     double extra = !row->is_streaming ? 1 : md_fa_row_can_stream(target, size) ? 0 : 2;
-    out->memory_bytes = (bytes + extra * stored) * narrowness(&b);
-    for (int32_t i = 0; i < b.n_passes; i++) {
+    out->memory_bytes = (bytes + extra * stored) * column_factor(&e);
+    for (int32_t i = 0; i < e.n_passes; i++) {
         counter c = {.target = target,
                      .stage = st,
                      .plan = &plan,
                      .pass = i,
                      .lane = md_cg_row_lane(&options),
-                     .work = &b.pass[i]};
+                     .work = &e.pass[i]};
         count_pass(&c);
-        cycles += cycles_of(&b.pass[i], b.rows, b.n, row, target->facts);
-        out->transcendental += b.rows * b.n * b.pass[i].transcendental;
+        cycles += cycles_of(&e.pass[i], e.rows, e.n, row, target->facts);
+        out->transcendental += e.rows * e.n * e.pass[i].transcendental;
     }
-    if (b.is_online)
-        cycles += b.rows * (12 + fmax(ceil(b.n / row->chunk) - 1, 0) * 60 * st->row.n_reductions); /* merging */
+    if (e.is_online)
+        cycles += e.rows * (12 + fmax(ceil(e.n / row->chunk) - 1, 0) * 60 * st->row.n_reductions); /* merging chunks */
     out->ops = cycles * md_fa_host_ops_per_cycle(target->facts);
     out->serial_us = row->is_streaming
                          ? 0.3
-                         : (row->is_column ? UNHIDDEN_FAR_STORES : UNHIDDEN_STORES) * beyond_private_us(&b, stored);
-    add_rereads(&b);
-    add_waiting(&b, bytes);
+                         : (row->is_column ? UNHIDDEN_COLUMN_STORES : UNHIDDEN_STORES) * beyond_private_us(&e, stored);
+    add_rereads(&e);
+    add_memory_idle_time(&e, bytes);
 }

@@ -1,4 +1,5 @@
-/* Rows of any length: chunks merged in one pass over memory where the program can be, a pass a level elsewhere. */
+/* Family row_looped: rows of any length. Chunks are merged in one pass over memory if the program allows it; otherwise
+ * each level is a pass. */
 #include "family/host/row/row.h"
 #include "family/numeric.h"
 
@@ -15,7 +16,7 @@ static md_fa_row row_of(const md_fa_config *config)
                        .is_streaming = config->value[NONTEMPORAL]};
 }
 
-/* Configs that make the same text as another are not looked at. */
+/* Configs that print the same text as another one are not legal. */
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     const md_st_row *row = &md_fa_stage(target)->row;
@@ -51,7 +52,7 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
     md_fa_row_geometry(out, target, &row, shape->size);
 }
 
-/* As row_persistent, but chunks are merged one after the other. */
+/* The same as row_persistent, but for merged chunks. */
 static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)
 {
     const bool has_chunks = md_fa_is_online(target);

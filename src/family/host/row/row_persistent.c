@@ -1,4 +1,5 @@
-/* Rows that stay on chip: staged levels, exact two-pass sums, dear values kept. */
+/* Family row_persistent: rows that stay in the cache. Each level is a pass, sums are exact two-pass sums, expensive
+ * values are kept. */
 #include "family/host/row/row.h"
 
 enum { CAP, PREFETCH, STRIDED, NONTEMPORAL };
@@ -46,7 +47,7 @@ static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const
     md_fa_row_geometry(out, target, &row, shape->size);
 }
 
-/* Lane and accumulator of an element follow from its distance from the row's first. */
+/* Lane and accumulator of an element depend only on its distance from the row's first element. */
 static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)
 {
     (void)target, (void)config;

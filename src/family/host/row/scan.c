@@ -1,4 +1,5 @@
-/* Scans: rows in vectors, columns in lanes, or few long rows cut into pieces. */
+/* Family scan: prefix sums and the like, along rows in vectors, down columns in lanes, or over long rows that are cut
+ * into pieces. */
 #include "base/dtype.h"
 #include "base/status.h"
 #include "codegen/row/scan.h"
@@ -8,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { COLUMN, SPLIT, STRIDED, NONTEMPORAL }; /* COLUMN: vectors of a block, 0: lanes run along the axis */
+enum { COLUMN, SPLIT, STRIDED, NONTEMPORAL }; /* COLUMN: vectors of a block of columns; 0: lanes run along the axis */
 enum { PIECE = 16384, GRAIN_POINTS = 16384 };
 
 static bool applies(const md_fa_target *target)
@@ -132,15 +133,16 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     bool is_split = config->value[SPLIT], is_column = config->value[COLUMN] > 0;
     double vectors = rows * (is_column ? n / md_cg_width(target->facts) : ceil(n / md_cg_width(target->facts)));
     double accesses = work.loads + work.stores;
-    /* Along the axis a vector takes its steps, and waits for the one before; across it one operation. */
+    /* Along the axis a vector is scanned in steps and depends on the previous vector. Across it a step is one
+     * operation. */
     double cycles = vectors * (2 + accesses + work.operations + (is_column ? 4 : 18)) + rows * (is_column ? 0 : 20);
-    /* The counted accesses are along the axis: those of columns are vectors where these are not. */
+    /* Accesses were counted for lanes along the axis. For columns it is the others that are vectors. */
     cycles += rows * n *
               (config->value[STRIDED] ? 1.5 * accesses
                : is_column            ? 1.2 * (accesses - work.scattered)
                                       : 1.2 * work.scattered);
     *out = (md_fa_features){.ops_rate = 1, .launches = is_split ? 3 : 1};
-    /* lines of a row taken in turn */
+    /* cache lines of a row that a block of columns reads at a time */
     double piece = config->value[COLUMN] * (double)target->facts->vector_bytes / 64.0;
     out->memory_bytes = bytes + (config->value[NONTEMPORAL] ? 0 : stored) + (is_split ? bytes - stored : 0);
     if (is_column)
@@ -152,7 +154,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     out->parallel = md_fa_host_parallel(ceil((double)last->blocks / (double)last->grain), target->facts);
 }
 
-/* Nontemporal stores begin at a boundary of memory, so vectors begin where the row lies. */
+/* Nontemporal stores begin at an aligned address, so the place of vectors depends on the row's address. */
 static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)
 {
     const bool is_column = config->value[COLUMN] != 0, is_placed = !is_column && config->value[NONTEMPORAL];
