@@ -76,6 +76,8 @@ void md_bd_variant_wait_any(md_bd_variant *const *variants, int32_t n);
 void md_bd_variant_destroy(md_bd_variant **variant);
 /** Appends the texts of all launches, each below a comment line. Emits again. */
 md_status md_bd_variant_source(md_strbuf *out, const md_bd_variant *variant);
+/** The digest of what its texts say: comments, white space and kernels' names do not count. Emits again. */
+md_status md_bd_variant_digest(md_digest128 *out, const md_bd_variant *variant);
 
 /** Launches a READY variant: packs parameters, runs the launches in order. call->workspace must hold
  * geometry->workspace_bytes. */

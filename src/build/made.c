@@ -3,6 +3,8 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "family/kernel_name.h"
+#include "kernel/text.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -69,7 +71,7 @@ md_status md_bd_variant_source(md_strbuf *out, const md_bd_variant *variant)
     md_kn_source *source = calloc(1, sizeof *source);
     if (!source)
         return md_fail_memory();
-    md_status status = variant->family->emit(source, &variant->target, &variant->config);
+    md_status status = md_fa_emit_named(source, &variant->target, variant->family, &variant->config);
     for (int32_t i = 0; i < source->n_launches && status == MD_OK; i++) {
         const md_kn_launch_source *launch = &source->launch[i];
         bool is_text = launch->code == MD_KN_TEXT;
@@ -81,6 +83,23 @@ md_status md_bd_variant_source(md_strbuf *out, const md_bd_variant *variant)
     md_kn_source_finish(source);
     free(source);
     return status == MD_OK && out->failed ? md_fail_memory() : status;
+}
+
+md_status md_bd_variant_digest(md_digest128 *out, const md_bd_variant *variant)
+{
+    md_digest128 part[MD_KN_MAX_LAUNCHES] = {{0}};
+    md_kn_source *source = calloc(1, sizeof *source);
+    if (!source)
+        return md_fail_memory();
+    md_status status = variant->family->emit(source, &variant->target, &variant->config);
+    for (int32_t i = 0; i < source->n_launches && status == MD_OK; i++)
+        if (source->launch[i].code == MD_KN_TEXT)
+            status = md_kn_text_digest(&part[i], md_strbuf_text(&source->launch[i].text));
+    if (status == MD_OK)
+        *out = md_hash128(part, (size_t)source->n_launches * sizeof *part);
+    md_kn_source_finish(source);
+    free(source);
+    return status;
 }
 
 md_status md_bd_variant_run(const md_bd_variant *variant, const md_kn_plan_geometry *geometry, md_stream stream,

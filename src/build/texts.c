@@ -116,7 +116,8 @@ md_status md_bd_text_find(md_bd_text **out, bool *is_new, md_bd *builder, md_kn_
 static void trace_build(const md_dev *dev, const md_kn_launch_source *source, uint64_t start_ns, const char *failure,
                         size_t n_bytes)
 {
-    const md_trace_arg args[] = {{.name = "result", .text = failure ? failure : "ready"},
+    const md_trace_arg args[] = {{.name = "kernel", .text = source->entry},
+                                 {.name = "result", .text = failure ? failure : "ready"},
                                  {.name = "text_bytes", .number = (double)source->text.size},
                                  {.name = "binary_bytes", .number = (double)n_bytes},
                                  {0}};

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "family/kernel_name.h"
 #include "family/numeric.h"
 
 #include <stdlib.h>
@@ -47,7 +48,7 @@ static md_status emit_and_attach(md_bd_made *made)
     if (!source)
         return md_fail_memory();
     atomic_fetch_add_explicit(&v->builder->count.emitted, 1, memory_order_relaxed);
-    md_status status = v->family->emit(source, &v->target, &v->config);
+    md_status status = md_fa_emit_named(source, &v->target, v->family, &v->config);
     if (status == MD_OK)
         status = md_bd_made_copy_params(v, source);
     if (status == MD_OK)

@@ -59,12 +59,12 @@ static md_status emit(md_kn_launch_source *out, const md_fa_target *target, cons
 }
 
 md_status md_fa_product_emit(md_kn_source *out, const md_fa_target *target, const md_cg_product *product,
-                             const char *template_name, const char *entry, md_strbuf *defines)
+                             const char *template_name, md_strbuf *defines)
 {
     md_kn_launch_source *launch = &out->launch[0];
     out->n_launches = 1;
     launch->code = MD_KN_TEXT;
-    snprintf(launch->entry, sizeof launch->entry, "%s", entry);
+    snprintf(launch->entry, sizeof launch->entry, "md_kernel");
     md_status status = emit(launch, target, product, template_name, defines);
     md_strbuf_finish(defines);
     if (status != MD_OK)

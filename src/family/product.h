@@ -22,6 +22,6 @@ double md_fa_product_cycles(const md_fa_target *target, double cycles);
 /** Prints one host launch from a template. Its parameters are the stage's, the number of blocks and the workspace.
  * `defines` becomes md_config.h and is freed here. */
 md_status md_fa_product_emit(md_kn_source *out, const md_fa_target *target, const md_cg_product *product,
-                             const char *template_name, const char *entry, md_strbuf *defines);
+                             const char *template_name, md_strbuf *defines);
 
 #endif

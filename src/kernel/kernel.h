@@ -104,6 +104,7 @@ typedef struct md_kn_call {
 void md_kn_pack(md_kn_word *out, const md_kn_param *list, int32_t n, const md_kn_call *call);
 
 /* ---- Sources */
+enum { MD_KN_ENTRY = 160 }; /* bytes of a kernel's name */
 /* A host kernel. Blocks [first, last) of the launch; scratch is the lane's own, as large as the geometry asked,
  * 64-byte aligned. */
 typedef void (*md_kn_host_entry)(const md_kn_word *params, int64_t first, int64_t last, void *scratch);
@@ -115,8 +116,9 @@ typedef enum md_kn_code { MD_KN_TEXT, MD_KN_FUNCTION } md_kn_code;
 typedef struct md_kn_launch_source {
     md_kn_code code;
     md_strbuf text; /* TEXT: complete source, includes resolved */
-    char entry[32]; /* TEXT: name of the entry point */
+    char entry[MD_KN_ENTRY]; /* TEXT: name of the entry point */
     char label[96]; /* a variant of which it is a launch, for people */
+    const char *role; /* what it does for variants that share it, such as "gemm_sum"; NULL: it is the variant's own */
     md_kn_host_function function;
     int32_t n_params;
     md_kn_param param[MD_KN_MAX_PARAMS];

@@ -1,6 +1,7 @@
 /* The builder: every text compiled once, failures remembered, variants that run. */
 #include "support/check.h"
 
+#include "base/status.h"
 #include "build/build.h"
 #include "build/toy.h"
 #include "support/devices/fake_device.h"
@@ -275,6 +276,21 @@ static void test_source(void **state)
     md_bd_variant_destroy(&v);
 }
 
+/* Salts are comments, and kinds are code. */
+static void test_digest(void **state)
+{
+    fixture *f = *state;
+    md_bd_variant *v[] = {make(f, TOY_PLAIN, 4), make(f, TOY_PLAIN, 5), make(f, TOY_SLOW, 4), make(f, TOY_TWICE, 4)};
+    md_digest128 digest[MD_COUNT(v)];
+    for (int i = 0; i < MD_COUNT(v); i++)
+        assert_ok(md_bd_variant_digest(&digest[i], v[i]));
+    assert_memory_equal(&digest[0], &digest[1], sizeof *digest);
+    for (int i = 2; i < MD_COUNT(v); i++)
+        assert_memory_not_equal(&digest[0], &digest[i], sizeof *digest);
+    for (int i = 0; i < MD_COUNT(v); i++)
+        md_bd_variant_destroy(&v[i]);
+}
+
 /* Whatever allocation fails, the answer is an error or a FAILED variant, nothing is lost, and the builder goes on. */
 static void test_short_of_memory(void **state)
 {
@@ -313,7 +329,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_real_kernels),    TEST(test_shared),      TEST(test_single_flight),  TEST(test_parallel),
         TEST(test_failures),        TEST(test_no_compiler), TEST(test_failing_launch), TEST(test_destroy_early),
-        TEST(test_short_of_memory), TEST(test_source),
+        TEST(test_short_of_memory), TEST(test_source),      TEST(test_digest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -82,14 +82,9 @@ static bool is_same_text(world *w, const md_fa_target *target, const md_fa_famil
                          md_digest128 then)
 {
     md_bd_variant *v = NULL;
-    md_strbuf text = {0};
-    bool is_same = false;
-    if (md_bd_variant_create(&v, w->builder, target, family, config) == MD_OK &&
-        md_bd_variant_source(&text, v) == MD_OK) {
-        const md_digest128 now = md_hash128(md_strbuf_text(&text), text.size);
-        is_same = now.lo == then.lo && now.hi == then.hi;
-    }
-    md_strbuf_finish(&text);
+    md_digest128 now;
+    const bool is_same = md_bd_variant_create(&v, w->builder, target, family, config) == MD_OK &&
+                         md_bd_variant_digest(&now, v) == MD_OK && now.lo == then.lo && now.hi == then.hi;
     md_bd_variant_destroy(&v);
     return is_same;
 }

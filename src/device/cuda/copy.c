@@ -40,7 +40,7 @@ static int32_t pack(md_kn_word word[N_WORDS], const md_tensor *to, const md_tens
 static md_status find_kernel(md_dev_kernel **out, md_dev_cuda *dev)
 {
     pthread_mutex_lock(&dev->lock);
-    md_status status = dev->copier ? MD_OK : md_dev_cuda_make(&dev->copier, dev, "cuda/copy_tensor.cu");
+    md_status status = dev->copier ? MD_OK : md_dev_cuda_make(&dev->copier, dev, "copy_tensor");
     *out = dev->copier;
     pthread_mutex_unlock(&dev->lock);
     return status;

@@ -71,7 +71,7 @@ md_status md_dev_cuda_compile(void **binary, size_t *n_bytes, md_dev *dev, const
 md_status md_dev_cuda_load(md_dev_kernel **out, md_dev *dev, const void *binary, size_t n_bytes,
                            const md_kn_launch_source *source);
 void md_dev_cuda_unload(md_dev *dev, md_dev_kernel *kernel);
-/** Makes one of the device's own kernels from an embedded text; its entry is md_kernel. */
+/** Makes one of the device's own kernels: md_NAME of the embedded text cuda/NAME.cu. */
 md_status md_dev_cuda_make(md_dev_kernel **out, md_dev_cuda *dev, const char *name);
 
 /* launch.c */

@@ -83,7 +83,7 @@ static md_status fail_launch(md_dev_cuda *dev, cudaError_t error, const md_dev_c
     if (error == cudaErrorInvalidValue)
         error = cudaErrorInvalidConfiguration; /* the geometry is out of range; other arguments are valid here */
     return md_dev_cuda_result(dev, error,
-                              "launching kernel '%.40s', grid %d x %d x %d, block %d x %d x %d, cluster %d%s, %lld "
+                              "launching kernel '%s', grid %d x %d x %d, block %d x %d x %d, cluster %d%s, %lld "
                               "bytes shared, %d registers",
                               k->facts.kernel, (int)g->grid[0], (int)g->grid[1], (int)g->grid[2], (int)g->block[0],
                               (int)g->block[1], (int)g->block[2], (int)g->cluster,
@@ -105,7 +105,7 @@ static md_status launch_kernel(md_dev_cuda *dev, md_stream stream, const md_dev_
 {
     md_kn_word own[MD_DEV_CUDA_MAP_PARAMS];
     if (params.n < k->least_words)
-        return md_fail(MD_INTERNAL, "kernel '%.40s' takes %d bytes of parameters and got %d words", k->facts.kernel,
+        return md_fail(MD_INTERNAL, "kernel '%s' takes %d bytes of parameters and got %d words", k->facts.kernel,
                        (int)k->facts.param_bytes, (int)params.n);
     if (k->n_maps > 0 && call) {
         MD_TRY(md_dev_cuda_fill_maps(own, k, params, call));

@@ -52,7 +52,7 @@ static md_status allow(md_dev_cuda *dev, const md_dev_cuda_kernel *k)
     const md_dev_facts *facts = &dev->base.facts;
     int64_t shared = facts->shared_per_block - k->facts.shared_bytes;
     if (shared < 0)
-        return md_fail(MD_UNSUPPORTED, "kernel '%.40s' has %lld bytes of static shared memory, cuda:%d allows %lld",
+        return md_fail(MD_UNSUPPORTED, "kernel '%s' has %lld bytes of static shared memory, cuda:%d allows %lld",
                        k->facts.kernel, (long long)k->facts.shared_bytes, (int)facts->index,
                        (long long)facts->shared_per_block);
     MD_CUDA_TRY(dev,
@@ -72,24 +72,24 @@ static md_status launch_empty(md_dev_cuda *dev, const md_dev_cuda_kernel *k)
 {
     static const md_kn_word zeros[4096 / sizeof(md_kn_word)];
     if (k->facts.param_bytes > (int32_t)sizeof zeros)
-        return md_fail(MD_UNSUPPORTED, "kernel '%.40s' takes %d bytes of parameters", k->facts.kernel,
+        return md_fail(MD_UNSUPPORTED, "kernel '%s' takes %d bytes of parameters", k->facts.kernel,
                        (int)k->facts.param_bytes);
     md_kn_geometry g = {
         .blocks = 1,
         .grid = {MD_MAX(k->facts.cluster, 1), 1, 1},
         .block = {1, 1, 1}, /* one thread tells the kernel to return at once */
     };
-    MD_CUDA_TRY(dev, md_dev_cuda_start(dev->inner, k, &g, zeros), "launching kernel '%.40s' with empty work",
+    MD_CUDA_TRY(dev, md_dev_cuda_start(dev->inner, k, &g, zeros), "launching kernel '%s' with empty work",
                 k->facts.kernel);
-    MD_CUDA_TRY(dev, cudaStreamSynchronize(dev->inner), "running kernel '%.40s' with empty work", k->facts.kernel);
+    MD_CUDA_TRY(dev, cudaStreamSynchronize(dev->inner), "running kernel '%s' with empty work", k->facts.kernel);
     return MD_OK;
 }
 
 static md_status load_binary(md_dev_cuda *dev, md_dev_cuda_kernel *k, const void *binary)
 {
-    MD_CUDA_TRY(dev, cudaLibraryLoadData(&k->library, binary, NULL, NULL, 0, NULL, NULL, 0), "loading kernel '%.40s'",
+    MD_CUDA_TRY(dev, cudaLibraryLoadData(&k->library, binary, NULL, NULL, 0, NULL, NULL, 0), "loading kernel '%s'",
                 k->facts.kernel);
-    MD_CUDA_TRY(dev, cudaLibraryGetKernel(&k->kernel, k->library, k->facts.kernel), "finding kernel '%.40s'",
+    MD_CUDA_TRY(dev, cudaLibraryGetKernel(&k->kernel, k->library, k->facts.kernel), "finding kernel '%s'",
                 k->facts.kernel);
     MD_TRY(allow(dev, k));
     return launch_empty(dev, k);
@@ -138,7 +138,7 @@ void md_dev_cuda_unload(md_dev *base, md_dev_kernel *kernel)
     if (!k)
         return;
     if (k->library && md_dev_cuda_enter(&scope, dev) == MD_OK) {
-        (void)md_dev_cuda_result(dev, cudaLibraryUnload(k->library), "unloading kernel '%.40s'", k->facts.kernel);
+        (void)md_dev_cuda_result(dev, cudaLibraryUnload(k->library), "unloading kernel '%s'", k->facts.kernel);
         md_dev_cuda_leave(&scope);
     }
     free(k);
@@ -146,10 +146,13 @@ void md_dev_cuda_unload(md_dev *base, md_dev_kernel *kernel)
 
 md_status md_dev_cuda_make(md_dev_kernel **out, md_dev_cuda *dev, const char *name)
 {
-    const char *text = md_embed_find(name, NULL);
+    char file[64];
+    snprintf(file, sizeof file, "cuda/%s.cu", name);
+    const char *text = md_embed_find(file, NULL);
     if (!text)
-        return md_fail(MD_INTERNAL, "%s is not in this build", name);
-    md_kn_launch_source source = {.code = MD_KN_TEXT, .entry = "md_kernel"};
+        return md_fail(MD_INTERNAL, "%s is not in this build", file);
+    md_kn_launch_source source = {.code = MD_KN_TEXT};
+    snprintf(source.entry, sizeof source.entry, "md_%.48s", name);
     void *binary = NULL;
     size_t n_bytes = 0;
     md_strbuf_add(&source.text, text);

@@ -107,7 +107,7 @@ md_status md_dev_cuda_fill_maps(md_kn_word out[MD_DEV_CUDA_MAP_PARAMS], const md
     for (int32_t i = 0; i < kernel->n_maps; i++) {
         tensor_map map;
         if (!encode(&map, f, &kernel->map[i], call, NULL, &copies))
-            return md_fail(MD_INTERNAL, "no tensor map for tensor %d of kernel '%.40s'", (int)kernel->map[i].tensor,
+            return md_fail(MD_INTERNAL, "no tensor map for tensor %d of kernel '%s'", (int)kernel->map[i].tensor,
                            kernel->facts.kernel);
         memcpy(out + i * MD_KN_MAP_WORDS, &map, sizeof map);
     }
@@ -131,7 +131,7 @@ md_status md_dev_cuda_map_make(md_dev_map *out, md_dev *dev, const md_dev_kernel
     for (int32_t m = 0; m <= i; m++) {
         before = copies;
         if (!encode(&map, (encode_fn)k->encode_map, &k->map[m], call, NOWHERE, &copies))
-            return md_fail(MD_INTERNAL, "no tensor map for tensor %d of kernel '%.40s'", (int)k->map[m].tensor,
+            return md_fail(MD_INTERNAL, "no tensor map for tensor %d of kernel '%s'", (int)k->map[m].tensor,
                            k->facts.kernel);
     }
     *out = (md_dev_map){
@@ -150,7 +150,7 @@ __attribute__((hot)) md_status md_dev_cuda_map_move(md_kn_word words[MD_KN_MAP_W
     const bool is_aligned = (uintptr_t)words % 64 == 0;
     tensor_map *map = is_aligned ? (tensor_map *)(void *)words : memcpy(&copy, words, sizeof copy);
     if (((md_dev_map_mover)k->move_map)(map, (void *)(uintptr_t)address) != 0)
-        return md_fail(MD_INTERNAL, "a tensor map of kernel '%.40s' cannot point to %p", k->facts.kernel,
+        return md_fail(MD_INTERNAL, "a tensor map of kernel '%s' cannot point to %p", k->facts.kernel,
                        (void *)(uintptr_t)address);
     if (!is_aligned)
         memcpy(words, map, sizeof *map);

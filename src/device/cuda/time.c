@@ -22,7 +22,7 @@ static md_status prepare(md_dev_cuda *dev)
         dev->gate_flag = p;
     }
     if (!dev->gate && dev->base.facts.can_compile)
-        return md_dev_cuda_make(&dev->gate, dev, "cuda/gate.cu");
+        return md_dev_cuda_make(&dev->gate, dev, "gate");
     return MD_OK;
 }
 

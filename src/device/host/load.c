@@ -101,7 +101,7 @@ md_status md_dev_host_load(void **library, md_kn_host_entry *entry, const void *
     void *symbol = dlsym(lib, name);
     if (!symbol) {
         dlclose(lib);
-        return md_fail(MD_DEVICE, "the compiled kernel has no function '%.64s'", name);
+        return md_fail(MD_DEVICE, "the compiled kernel has no function '%.159s'", name);
     }
     /* Reads the code's first page now, so that the first call is not slowed by a page fault. */
     (void)*(const volatile char *)symbol;

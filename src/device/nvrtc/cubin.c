@@ -182,7 +182,7 @@ md_status md_dev_cubin_read(md_dev_cubin *out, const void *bytes, size_t n_bytes
     MD_TRY(open_file(&f, bytes, n_bytes));
     int32_t code = find_section(&f, text, kernel);
     if (code < 0)
-        return md_fail(MD_NOT_FOUND, "the GPU binary has no kernel '%.64s'", kernel ? kernel : "");
+        return md_fail(MD_NOT_FOUND, "the GPU binary has no kernel '%.159s'", kernel ? kernel : "");
     Elf64_Shdr s = section_at(&f, code);
     const char *name = section_name(&f, &s) + strlen(text);
     md_dev_cubin facts = {.code_bytes = (int64_t)s.sh_size};
@@ -191,7 +191,7 @@ md_status md_dev_cubin_read(md_dev_cubin *out, const void *bytes, size_t n_bytes
     facts.capability = (int32_t)(f.head.e_flags >> (is_named ? 8 : 0) & 0xff);
     int64_t symbol = find_symbol(&f, code, name);
     if (symbol < 0)
-        return md_fail(MD_NOT_FOUND, "the GPU binary has no symbol for kernel '%.64s'", name);
+        return md_fail(MD_NOT_FOUND, "the GPU binary has no symbol for kernel '%.159s'", name);
     MD_TRY(read_info(&facts, &f, find_section(&f, ".nv.info", ""), symbol));
     MD_TRY(read_info(&facts, &f, find_section(&f, ".nv.info.", name), symbol));
     facts.shared_bytes = static_shared(&f, name);

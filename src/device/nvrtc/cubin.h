@@ -5,7 +5,7 @@
 #include <md/md.h>
 
 typedef struct md_dev_cubin {
-    char kernel[64]; /* name of the entry point */
+    char kernel[160]; /* name of the entry point */
     int32_t capability; /* that it was compiled for: 90 for sm_90 and sm_90a */
     int32_t registers; /* of a thread, at launch */
     int32_t frame_bytes; /* stack of a thread; 0 in kernels of the library */

@@ -10,7 +10,7 @@ struct md_params {
     md_copy_axis axis[8]; /* the last axis first; unused ones have size 1 */
 };
 
-extern "C" __global__ void __launch_bounds__(256) md_kernel(const __grid_constant__ md_params p)
+extern "C" __global__ void __launch_bounds__(256) md_copy_tensor(const __grid_constant__ md_params p)
 {
     long long step = (long long)gridDim.x * blockDim.x;
     for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < p.n_points; i += step) {

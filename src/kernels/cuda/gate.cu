@@ -12,7 +12,7 @@ static __device__ __forceinline__ long long md_now()
     return t;
 }
 
-extern "C" __global__ void __launch_bounds__(32) md_kernel(const __grid_constant__ md_params p)
+extern "C" __global__ void __launch_bounds__(32) md_gate(const __grid_constant__ md_params p)
 {
     if (threadIdx.x != 0 || p.limit_ns == 0)
         return;

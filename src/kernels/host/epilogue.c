@@ -20,7 +20,7 @@ MD_OUTLINE void md_tail(const md_params *p, int64_t batch, int64_t row, int64_t 
     md_epilogue(p, batch, row, column, sum[0], sum[1], n);
 }
 
-MD_EXPORT void md_epilogue_pass(const md_params *p, int64_t first, int64_t last, void *scratch)
+MD_EXPORT void md_kernel(const md_params *p, int64_t first, int64_t last, void *scratch)
 {
     int64_t rows = md_points_rows(p), columns = md_points_columns(p), runs = (columns + MD_COLUMNS - 1) / MD_COLUMNS;
     int64_t product = md_points_batch(p) * rows * columns;

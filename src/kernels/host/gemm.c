@@ -95,7 +95,7 @@ static void md_region_run(const md_params *p, md_region *g)
     }
 }
 
-MD_EXPORT void md_gemm(const md_params *p, int64_t first, int64_t last, void *scratch)
+MD_EXPORT void md_kernel(const md_params *p, int64_t first, int64_t last, void *scratch)
 {
     static const md_tiling tiling = {.rows = MD_ROWS,
                                      .pitch = MD_PITCH,

@@ -261,7 +261,7 @@ static void md_finish(const md_params *p, const md_run *r)
         }
 }
 
-MD_EXPORT void md_gemv(const md_params *p, int64_t first, int64_t last, void *scratch)
+MD_EXPORT void md_kernel(const md_params *p, int64_t first, int64_t last, void *scratch)
 {
     int64_t n = md_points_columns(p), runs = (n + MD_COLUMNS - 1) / MD_COLUMNS, depth = md_points_depth(p);
     md_run r = {.rows = (int)md_points_rows(p), .sum = scratch, .batch = -1};

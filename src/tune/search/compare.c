@@ -61,14 +61,6 @@ static void put_out(md_tn_work *w, md_tn_trial *t, md_tn_verdict verdict)
         atomic_fetch_add(verdict == MD_TN_UNBUILT ? &c->unbuilt : verdict == MD_TN_WRONG ? &c->wrong : &c->failed, 1);
 }
 
-static void digest_source(md_tn_trial *t)
-{
-    md_strbuf b = {0};
-    if (md_bd_variant_source(&b, t->variant) == MD_OK)
-        t->source = md_hash128(md_strbuf_text(&b), b.size);
-    md_strbuf_finish(&b);
-}
-
 /* Builds go on beside; those that would end too late are given up. */
 void md_tn_await(md_tn_work *w, md_tn_tuning_point *tuning_point)
 {
@@ -97,7 +89,7 @@ static bool get_ready(md_tn_work *w, md_tn_tuning_point *tuning_point, md_tn_tri
     }
     if (!is_fresh)
         return true;
-    digest_source(t);
+    (void)md_bd_variant_digest(&t->source, t->variant);
     if (is_excluded(w->job->exclude, t->variant->name)) {
         (void)md_tn_wisdom_quarantine(w->job->wisdom, t->variant->name, t->source, "did not end");
         put_out(w, t, MD_TN_ENDLESS);

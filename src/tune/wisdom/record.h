@@ -34,7 +34,7 @@ typedef struct md_tn_record {
     int32_t count;
     md_tune rigor;
     bool is_complete; /* false: the budget ended it; a search of this rigor may go on from here */
-    md_digest128 source; /* of the variant's text, as it was measured */
+    md_digest128 source; /* of the variant's text as it was measured (md_bd_variant_digest) */
     int64_t date; /* seconds since 1970, UTC; of records that beat each other the newer one stays */
     int32_t n_candidates;
     md_tn_candidate *candidate; /* owned; in order of trial */

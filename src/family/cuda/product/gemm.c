@@ -81,6 +81,7 @@ static md_status print_launch(md_kn_launch_source *out, const md_fa_target *targ
     md_strbuf expr = {0}, config = {0};
     MD_TRY(list_params(out, target, text));
     out->code = MD_KN_TEXT;
+    out->role = text->role;
     snprintf(out->entry, sizeof out->entry, "md_kernel");
     md_strbuf_printf(&config, "%s#define MD_VL %" PRId32 "\n%s", defines, text->lanes,
                      has_short_results(target) ? "#define MD_SHORT_RESULTS 1\n" : "");
@@ -100,7 +101,7 @@ md_status md_fa_cuda_product_emit_sum(md_kn_launch_source *out, const md_fa_targ
     char defines[128];
     snprintf(defines, sizeof defines, "#define MD_SPLIT 1\n#define MD_SLICES %" PRId32 "\n#define MD_THREADS %d\n",
              slices, SUM_THREADS);
-    md_fa_cuda_product_text text = {.source = "cuda/gemm_sum.cu", .lanes = SUM_LANES};
+    md_fa_cuda_product_text text = {.source = "cuda/gemm_sum.cu", .role = "gemm_sum", .lanes = SUM_LANES};
     return print_launch(out, target, product, &text, defines);
 }
 
@@ -117,7 +118,7 @@ static md_status print_copies(md_kn_launch_source *out, const md_fa_target *targ
                          map[o].n_dims[2] > 0, o,
                          target->program->formula->tensor[product->load[o]->id].dtype == (md_dtype)map[o].dtype);
     md_fa_cuda_product_print_along(&defines, product);
-    md_fa_cuda_product_text text = {.source = "cuda/gemm_pad.cu", .lanes = SUM_LANES};
+    md_fa_cuda_product_text text = {.source = "cuda/gemm_pad.cu", .role = "gemm_pad", .lanes = SUM_LANES};
     md_status status =
         defines.failed ? md_fail_memory() : print_launch(out, target, product, &text, md_strbuf_text(&defines));
     md_strbuf_finish(&defines);

@@ -10,6 +10,7 @@ bool md_fa_cuda_product_of(md_cg_product *out, const md_fa_target *target);
 /* What a launch of a product is printed from. */
 typedef struct md_fa_cuda_product_text {
     const char *source; /* "cuda/gemm_simt.cu" */
+    const char *role; /* of the launch (kernel.h); NULL: the variant's own */
     int32_t lanes; /* MD_VL */
     bool has_result; /* the text calls md_result, which works on registers */
     int32_t split; /* slices of K; above 1 a second launch adds them up */

@@ -196,7 +196,7 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
                      "\n#define MD_WIDTH %d\n#define MD_GROUP %d\n#define MD_NEAR %" PRId64 "\n",
                      config->value[ROWS], config->value[VECS], config->value[DEPTH], config->value[BLOCK], WIDTH, GROUP,
                      tiling_of(target, &product, config).near);
-    return md_fa_product_emit(out, target, &product, "host/gemm.c", "md_gemm", &defines);
+    return md_fa_product_emit(out, target, &product, "host/gemm.c", &defines);
 }
 
 const md_fa_family md_fa_host_gemm = {

@@ -103,7 +103,7 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
         return md_fail(MD_INTERNAL, "family gemm_lib does not take this stage");
     if (!md_fa_lib_is_direct(&product)) {
         md_strbuf_printf(&defines, "#define MD_COLUMNS %d\n", COLUMNS);
-        MD_TRY(md_fa_product_emit(out, target, &product, "host/epilogue.c", "md_epilogue_pass", &defines));
+        MD_TRY(md_fa_product_emit(out, target, &product, "host/epilogue.c", &defines));
         out->launch[1] = out->launch[0];
     }
     out->n_launches = md_fa_lib_is_direct(&product) ? 1 : 2;

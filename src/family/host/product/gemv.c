@@ -131,7 +131,7 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
                      "#define MD_MAX_ROWS %d\n#define MD_COLUMNS %" PRId32
                      "\n#define MD_DEPTH %d\n#define MD_ALONG_DEPTH %d\n",
                      MOST, config->value[COLUMNS], CHUNK, along(&product) == MD_CG_ALONG_DEPTH);
-    return md_fa_product_emit(out, target, &product, "host/gemv.c", "md_gemv", &defines);
+    return md_fa_product_emit(out, target, &product, "host/gemv.c", &defines);
 }
 
 /* Dot products have lanes along K and serve only few rows: a class of its own, not invariant. Otherwise K is added in
