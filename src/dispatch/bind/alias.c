@@ -19,10 +19,10 @@ static extent_of extent_make(const md_tensor *t)
 {
     extent_of e = {.lo = (uintptr_t)t->data};
     int64_t item = (int64_t)md_dtype_size(t->dtype), span = item, big = 0, big_size = 1;
-    for (int32_t a = 0; a < t->rank; a++) {
-        if (t->size[a] == 0)
-            e.is_empty = true;
-        if (t->size[a] <= 1)
+    for (int32_t a = 0; a < t->rank; a++)
+        e.is_empty |= t->size[a] == 0;
+    for (int32_t a = 0; a < t->rank && !e.is_empty; a++) { /* binding checks strides where there are elements */
+        if (t->size[a] == 1)
             continue;
         int64_t step = t->stride[a] * item;
         span += step * (t->size[a] - 1);

@@ -7,14 +7,17 @@
 #include <math.h>
 #include <string.h>
 
-/* Points of the iteration space: a scatter of a constant has many, but few bytes and no operations. */
+/* Points of the iteration space: a scatter of a constant has many, but few bytes and no operations. Empty dims count as
+ * 1, since geometries of an empty space look at its other sizes, too. */
 static double points_of(const md_fa_target *target, const int64_t *size)
 {
     const md_st_stage *s = md_fa_stage(target);
-    double points = 1.0;
+    double points = s->axis >= 0 ? fmax((double)md_st_size(target->program, s->axis, size), 1.0) : 1.0;
     for (int32_t i = 0; i < s->n_outer; i++)
-        points *= (double)md_st_size(target->program, s->outer[i], size);
-    return s->axis >= 0 ? points * (double)md_st_size(target->program, s->axis, size) : points;
+        points *= fmax((double)md_st_size(target->program, s->outer[i], size), 1.0);
+    for (int32_t i = 0; s->kind == MD_ST_PRODUCT && i < s->product.n_k; i++)
+        points *= fmax((double)md_st_size(target->program, s->product.k[i], size), 1.0);
+    return points;
 }
 
 double md_ds_work(const md_fa_target *target, const int64_t *size)

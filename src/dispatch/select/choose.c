@@ -5,6 +5,7 @@
 #include "dispatch/pool/fallback.h"
 #include "dispatch/pool/points.h"
 #include "dispatch/select/async_fill.h"
+#include "dispatch/select/describe.h"
 #include "dispatch/select/model.h"
 #include "dispatch/select/plan.h"
 #include "dispatch/select/select.h"
@@ -122,6 +123,13 @@ static bool may_measure(md_ds_plan *plan, md_ds_op *op, md_ds_effort effort)
     return !plan->is_makeshift;
 }
 
+static md_status fail_too_large(const md_ds_op *op, const md_kn_shape *shape)
+{
+    char sizes[160];
+    md_ds_shape_text(sizes, sizeof sizes, op->formula, shape->size);
+    return md_fail(MD_INVALID_ARGUMENT, "op %s: more than 10^18 operations and bytes at %s", op->name, sizes);
+}
+
 static md_status choose_stages(md_ds_plan *plan, md_ds_op *op, const md_ds_request *request)
 {
     const md_kn_shape *shape = request->shape;
@@ -141,7 +149,7 @@ static md_status choose_stages(md_ds_plan *plan, md_ds_op *op, const md_ds_reque
     plan->by_reference = effort == MD_DS_REFERENCE_ONLY;
     for (int32_t s = 0; s < op->n_stages && !plan->by_reference; s++) {
         if (!(md_ds_work(&op->stage[s].target, shape->size) <= MD_DS_MOST_WORK))
-            return md_fail(MD_INVALID_ARGUMENT, "op %s: more than 10^18 operations and bytes at these sizes", op->name);
+            return fail_too_large(op, shape);
         md_status status = choose_stage(plan, op, s, query, effort);
         if (status == MD_NOT_FOUND)
             plan->by_reference = true;

@@ -251,7 +251,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     md_st_work(&flops, &bytes, target->program, target->stage, size);
     md_fa_host_count(&work, st, target->program);
     double passes = st->row.n_levels + st->row.has_elements, share = ceil((double)g.axis / g.split);
-    double items = fmin(config->value[ITEMS], ceil(share / config->value[THREADS_Y]));
+    double items = fmax(fmin(config->value[ITEMS], ceil(share / config->value[THREADS_Y])), 1);
     md_fa_cuda_load load = {.blocks = (double)g.tiles * (double)g.rows * g.split,
                             .threads = config->value[THREADS_X] * config->value[THREADS_Y],
                             .registers = registers_of(target, config),

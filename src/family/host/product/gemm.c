@@ -180,7 +180,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     out->transcendental = results * w.epilogue_transcendental;
     out->memory_bytes = w.bytes;
     out->cache_bytes =
-        w.a_bytes * (double)(plan.split.columns - 1) + (w.bytes - w.a_bytes) * (double)(plan.split.rows - 1);
+        w.a_bytes * (double)(plan.split.columns - 1) + fmax(w.bytes - w.a_bytes, 0) * (double)(plan.split.rows - 1);
     out->parallel = md_fa_host_parallel(blocks, target->facts);
 }
 

@@ -86,7 +86,7 @@ void md_fa_row_envelope(md_kn_envelope *out, const md_fa_target *target, const m
     }
 }
 
-/* The number of blocks, and of points of each. */
+/* The number of blocks, and of points of each (no more than matter for the grain). */
 static void count_blocks(int64_t *blocks, int64_t *points, const md_fa_target *target, const md_fa_row *row,
                          const int64_t *size)
 {
@@ -98,7 +98,7 @@ static void count_blocks(int64_t *blocks, int64_t *points, const md_fa_target *t
         int64_t width = (row->tile > 0 ? row->tile : 16) * md_cg_width(target->facts);
         int64_t lanes = md_st_size(target->program, st->outer[n_outer], size);
         *blocks *= (lanes + width - 1) / width;
-        *points *= width;
+        *points = MD_MIN(*points, GRAIN_POINTS) * width;
     }
 }
 

@@ -107,7 +107,7 @@ static void place(md_kn_plan_geometry *out, const md_fa_target *target, const md
     } else if (config->value[COLUMN]) {
         int64_t lanes = md_st_size(target->program, st->outer[st->n_outer - 1], size);
         int64_t outer = md_st_points(target->program, st->n_outer - 1, st->outer, size);
-        set_blocks(&out->launch[0], outer * ((lanes + width - 1) / width), n * width, target);
+        set_blocks(&out->launch[0], outer * ((lanes + width - 1) / width), MD_MIN(n, GRAIN_POINTS) * width, target);
     } else {
         set_blocks(&out->launch[0], rows, n, target);
     }
