@@ -190,7 +190,7 @@ MD_API md_status md_freeze_all(md_context *context, md_freeze_mode mode);
  * formulas have the same variants for the same sizes, whatever the order and the number of calls: ranks of one model
  * compare it. */
 MD_API md_status md_digest(uint64_t out[2], md_context *context);
-/** Lists the kernels of this context's ops in a CUDA graph: op, variant, shape and how often. `graph` is a captured
+/** Lists the kernels of this context's ops in a CUDA graph: op, variant, shape, how often, name. `graph` is a captured
  * cudaGraph_t, or NULL for the one that `stream` is being captured into. Kernels of others, of libraries, and of ops
  * that are gone are counted only. @return MD_UNSUPPORTED on a device without graphs. */
 MD_API md_status md_capture_list(md_context *context, md_stream stream, void *graph, int32_t json, md_write_fn write,

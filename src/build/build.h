@@ -27,6 +27,7 @@ typedef struct md_bd_variant {
     const md_dev_kernel *kernel[MD_KN_MAX_LAUNCHES];
     int32_t n_params[MD_KN_MAX_LAUNCHES];
     md_kn_param *param[MD_KN_MAX_LAUNCHES];
+    char *kernel_name[MD_KN_MAX_LAUNCHES]; /* as profilers show it; NULL: a function */
     bool is_function[MD_KN_MAX_LAUNCHES]; /* a host function, which gets the call; not a compiled kernel */
     _Atomic(void *)
         attached[MD_KN_MAX_LAUNCHES]; /* malloc'ed data that callers keep with a launch; freed with the variant */

@@ -36,6 +36,7 @@ void md_bd_made_free(md_bd_made *made)
 {
     for (int32_t i = 0; i < MD_KN_MAX_LAUNCHES; i++) {
         free(made->base.param[i]);
+        free(made->base.kernel_name[i]);
         free(atomic_load_explicit(&made->base.attached[i], memory_order_relaxed));
     }
     free(made);
@@ -53,6 +54,8 @@ md_status md_bd_made_copy_params(md_bd_variant *v, md_kn_source *source)
         _Static_assert(sizeof source->launch[i].label == sizeof v->name, "a label is a variant's name");
         memcpy(source->launch[i].label, v->name, sizeof v->name);
         v->is_function[i] = source->launch[i].code == MD_KN_FUNCTION;
+        if (!v->is_function[i] && !(v->kernel_name[i] = strdup(source->launch[i].entry)))
+            return md_fail_memory();
         if (n == 0)
             continue;
         v->param[i] = malloc((size_t)n * sizeof *v->param[i]);

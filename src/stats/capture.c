@@ -8,7 +8,7 @@
 #include <string.h>
 
 typedef struct row {
-    char op[64], shape[160], variant[MD_FA_NAME];
+    char op[64], shape[160], variant[MD_FA_NAME], kernel[MD_KN_ENTRY];
     int32_t stage, launch;
     int64_t n;
 } row;
@@ -81,6 +81,7 @@ static bool find_in(row *out, const md_ds_op *op, const void *handle, const md_k
                 *out = (row){.stage = s, .launch = k, .n = 1};
                 snprintf(out->op, sizeof out->op, "%s", op->name);
                 snprintf(out->variant, sizeof out->variant, "%s", v->name);
+                snprintf(out->kernel, sizeof out->kernel, "%s", v->kernel_name[k]);
                 read_shape(out->shape, sizeof out->shape, op->formula, v, k, params);
                 return true;
             }
@@ -103,11 +104,12 @@ static void take_kernel(void *user, const void *handle, const md_kn_word *params
 
 static void print_table(md_strbuf *out, const listing *l)
 {
-    md_strbuf_printf(out, "%-24s %5s %6s  %-56s %-28s %s\n", "op", "stage", "launch", "variant", "shape", "times");
+    md_strbuf_printf(out, "%-24s %5s %6s  %-56s %-28s %5s  %s\n", "op", "stage", "launch", "variant", "shape", "times",
+                     "kernel");
     for (int64_t i = 0; i < l->n; i++) {
         const row *r = &l->rows[i];
-        md_strbuf_printf(out, "%-24s %5d %6d  %-56s %-28s %lld\n", r->op, r->stage, r->launch, r->variant, r->shape,
-                         (long long)r->n);
+        md_strbuf_printf(out, "%-24s %5d %6d  %-56s %-28s %5lld  %s\n", r->op, r->stage, r->launch, r->variant,
+                         r->shape, (long long)r->n, r->kernel);
     }
     if (l->n_others)
         md_strbuf_printf(out, "other kernels: %lld\n", (long long)l->n_others);
@@ -119,10 +121,10 @@ static void print_json(md_strbuf *out, const listing *l)
     json_t *kernels = json_array();
     for (int64_t i = 0; i < l->n && ok; i++) {
         const row *r = &l->rows[i];
-        ok = json_array_append_new(kernels,
-                                   json_pack("{s:o, s:i, s:i, s:s, s:o, s:I}", "op", md_json_text(r->op), "stage",
-                                             (int)r->stage, "launch", (int)r->launch, "variant", r->variant, "shape",
-                                             md_json_text(r->shape), "times", (json_int_t)r->n)) == 0;
+        ok = json_array_append_new(kernels, json_pack("{s:o, s:i, s:i, s:s, s:o, s:I, s:s}", "op", md_json_text(r->op),
+                                                      "stage", (int)r->stage, "launch", (int)r->launch, "variant",
+                                                      r->variant, "shape", md_json_text(r->shape), "times",
+                                                      (json_int_t)r->n, "kernel", r->kernel)) == 0;
     }
     if (!ok) {
         json_decref(kernels);

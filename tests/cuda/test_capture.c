@@ -177,6 +177,7 @@ static void test_capture(void **state)
     assert_ok(md_capture_list(context, NULL, c.graph, 1, take_text, text));
     assert_non_null(strstr(text, "i=300 j=777"));
     assert_non_null(strstr(text, "\"kernels\""));
+    assert_non_null(strstr(text, "\"md_"));
     for (int i = 0; i < N; i++) {
         md_op_destroy(&items[i].op);
         for (int32_t k = 0; k < items[i].n_args; k++)

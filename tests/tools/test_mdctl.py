@@ -467,7 +467,9 @@ class Trace(Base):
         self.good("run", "gelu", "--sizes", "i=3, j=40", "--hints", "16", "--threads", "2", env={"MD_TRACE": str(path), "MD_CACHE_DIR": ""})
         events = json.loads(path.read_text(encoding="utf-8"))
         self.assertTrue({"build", "choice"} <= {x.get("cat") for x in events}, {x.get("cat") for x in events})
-        self.assertTrue(all(x["dur"] > 0 for x in events if x.get("cat") == "build"))
+        builds = [x for x in events if x.get("cat") == "build"]
+        self.assertTrue(all(x["dur"] > 0 for x in builds))
+        self.assertTrue(all(x["args"]["kernel"] == "md_" + x["name"].replace("/", "_") + "_gelu_f32" for x in builds), builds)
 
 
 class Demo(Base):

@@ -150,6 +150,7 @@ static void a_capture_takes_what_is_ready(void **state)
     assert_ok(md_ss_capture(&text, &later_world.runtime, later_stream(1), NULL, false));
     assert_non_null(strstr(md_strbuf_text(&text), "alpha/v0_w0"));
     assert_non_null(strstr(md_strbuf_text(&text), "n=64"));
+    assert_non_null(strstr(md_strbuf_text(&text), "scripted"));
     async_device_capture(&later_device, later_stream(1), false);
     assert_fails(md_ss_capture(&text, &later_world.runtime, later_stream(1), NULL, false), MD_INVALID_ARGUMENT,
                  "not being captured");
