@@ -4,6 +4,7 @@
 #include "base/status.h"
 #include "dispatch/pool/correct.h"
 #include "dispatch/pool/decide.h"
+#include "dispatch/pool/hints.h"
 #include "dispatch/pool/numeric.h"
 #include "dispatch/pool/points.h"
 #include "dispatch/pool/tune.h"
@@ -12,72 +13,14 @@
 
 #include <stdlib.h>
 
-/* At hints of choosy pools: a family of rows whose best is so many times slower than that of one before it is left
- * out. */
-static const double MAX_BEHIND = 1.5;
-/* Variants for extra points, above the policy's limit. They take places of MD_DS_SPARE_VARIANTS. */
-enum { MAX_EXTRA = 20 };
-_Static_assert((int)MAX_EXTRA + (int)MD_DS_LAST_RESORTS <= (int)MD_DS_SPARE_VARIANTS,
-               "places are left for last resorts");
 /* Configs of a user's own kernel. */
 enum { CUSTOM_CONFIGS = 8 };
-
-/* ---- Hints */
-
-/* GPU pools of default hints, or of many, keep every family's best at the last hint only. */
-static bool is_choosy_at(const md_ds_pool *c, int32_t hint)
-{
-    return c->target.facts->capability > 0 && (c->policy.has_default_hints || c->space->n_hints > MD_DS_FEW_HINTS) &&
-           hint + 1 < c->space->n_hints;
-}
-
-static md_status add_decision(md_ds_pool *c, const md_fa_family *f, const md_tn_decision *d, int32_t hint,
-                              const md_tn_point *point, const md_kn_shape *shape)
-{
-    const md_ds_candidate candidate = {.family = f,
-                                       .config = d->config,
-                                       .hint = hint,
-                                       .limit = c->policy.max_variants + (point->is_ragged ? MAX_EXTRA : 0)};
-    const bool is_measured = d->is_measured && !point->is_ragged; /* at the hint itself */
-    int32_t slot;
-    MD_TRY(md_ds_pool_add(&slot, c, &candidate));
-    if (slot < 0)
-        return MD_OK;
-    const double model_us = is_measured ? md_tn_predict_us(&c->target, f, &d->config, shape->size) : 0.0;
-    md_ds_rank_observed(c, hint, (md_ds_ranked){.variant = slot, .us = d->us, .model_us = model_us});
-    return MD_OK;
-}
-
-/* Every family's best at a hint. `is_ragged`: rows and data start at no boundary of memory, as with odd lengths. */
-static md_status add_hint(md_ds_pool *c, int32_t hint, bool last_resort, bool is_ragged)
-{
-    md_tn_point point;
-    md_kn_shape shape;
-    md_ds_hint_point(&point, &c->target, c->space, hint, is_ragged);
-    md_ds_point_shape(&shape, &c->target, &point);
-    double least = 0.0;
-    const md_fa_family *f;
-    for (int32_t i = 0; (f = md_fa_of(&c->target, i)) != NULL; i++) {
-        md_tn_decision d = {.us = 0.0};
-        if (f->is_last_resort != last_resort || !md_ds_family_allowed(f, &c->target, &c->policy))
-            continue;
-        const md_status s = md_ds_decide(&d, c, f, &point, &shape, c->policy.tune);
-        if (s == MD_NOT_FOUND)
-            continue;
-        MD_TRY(s);
-        if (is_choosy_at(c, hint) && f->is_reduction && least > 0 && d.us > least * MAX_BEHIND)
-            continue;
-        least = least > 0 ? MD_MIN(least, d.us) : d.us;
-        MD_TRY(add_decision(c, f, &d, hint, &point, &shape));
-    }
-    return MD_OK;
-}
 
 /* ---- GPUs: extra points off the hints */
 
 static md_status add_best(md_ds_pool *c, const md_tn_point *point)
 {
-    md_ds_candidate best = {.hint = -1, .limit = c->policy.max_variants + MAX_EXTRA};
+    md_ds_candidate best = {.hint = -1, .limit = c->policy.max_variants + MD_DS_MAX_EXTRA};
     int32_t slot;
     MD_TRY(md_ds_best_at(&best.family, &best.config, c, point));
     return best.family ? md_ds_pool_add(&slot, c, &best) : MD_OK;
@@ -93,7 +36,7 @@ static md_status add_extra_points(md_ds_pool *c)
         if (c->policy.has_default_hints && h + 1 < c->space->n_hints) /* the last one has each family's */
             MD_TRY(add_best(c, &point[0]));
         else
-            MD_TRY(add_hint(c, h, false, true));
+            MD_TRY(md_ds_add_hint(c, h, false, true));
     }
     const int32_t n = c->policy.has_default_hints ? md_ds_corner_points(point, &c->target, c->space) : 0;
     for (int32_t i = 0; i < n; i++)
@@ -201,9 +144,11 @@ static md_status add_representatives(md_ds_pool *c)
 static md_status add_hints(md_ds_pool *c, int32_t first)
 {
     const int32_t n_before = c->n_variants;
+    if (md_ds_is_frugal(c))
+        MD_TRY(md_ds_add_frugally(c));
     for (int32_t pass = 0; pass < (first > 0 ? 1 : 2) && c->n_variants == n_before; pass++)
         for (int32_t h = first; h < c->space->n_hints; h++)
-            MD_TRY(add_hint(c, h, pass == 1, false));
+            MD_TRY(md_ds_add_hint(c, h, pass == 1, false));
     if (c->target.facts->capability > 0)
         MD_TRY(add_extra_points(c));
     if (c->policy.select == MD_SELECT_MEASURE && !c->numeric)
@@ -220,7 +165,7 @@ static md_status fill(md_ds_pool *c, bool only_first, md_ds_prebuilt *prebuilt)
         MD_TRY(md_ds_tune_hints(prebuilt, c));
     const int32_t n_before = c->n_variants;
     if (only_first) {
-        MD_TRY(add_hint(c, 0, false, false));
+        MD_TRY(md_ds_is_frugal(c) ? md_ds_add_first(c) : md_ds_add_hint(c, 0, false, false));
         c->is_partial = c->n_variants > n_before;
     }
     return c->is_partial ? MD_OK : add_hints(c, 0);

@@ -8,12 +8,15 @@
 
 /* Of a space of one to three dims. */
 enum { MD_DS_MAX_CORNERS = 64 };
+enum { MD_DS_MAX_BETWEEN = 32 };
 
 /** The point of a hint, made smaller where 64 bits could not count its work; ragged: with odd sizes. */
 void md_ds_hint_point(md_tn_point *out, const md_fa_target *target, const md_ds_space *space, int32_t hint,
                       bool is_ragged);
 /** Lopsided points of a space of one to three dims into out[MD_DS_MAX_CORNERS]; returns how many. */
 int32_t md_ds_corner_points(md_tn_point *out, const md_fa_target *target, const md_ds_space *space);
+/** Points of default hints on the host: between neighbours, and of one long or one short dim. Returns how many. */
+int32_t md_ds_points_between(md_tn_point out[MD_DS_MAX_BETWEEN], const md_fa_target *target, const md_ds_space *space);
 /** The shape of contiguous tensors at a point; at a ragged one no tensor counts as aligned. */
 void md_ds_point_shape(md_kn_shape *out, const md_fa_target *target, const md_tn_point *point);
 
