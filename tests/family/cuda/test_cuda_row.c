@@ -7,7 +7,7 @@
 #include "stage/stage.h"
 #include "tune/tune.h"
 
-extern const md_fa_family md_fa_cuda_row_persistent, md_fa_cuda_row_looped;
+extern const md_fa_family md_fa_cuda_row_persistent, md_fa_cuda_row_looped, md_fa_cuda_row_thread;
 
 static const char *const formula_list[] = {
     "Y[a,n] = exp(X[a,n] - max[k](X[a,k])) / sum[k](exp(X[a,k] - max[l](X[a,l])))",
@@ -17,8 +17,9 @@ static const char *const formula_list[] = {
     "Y[a] = log(sum[n](exp(X[a,n] - max[k](X[a,k])))) + max[n](X[a,n])",
 };
 static const md_dtype dtype_list[] = {MD_F32, MD_BF16, MD_F16, MD_F64};
-static const int64_t size_list[][2] = {{8192, 4096}, {4097, 12289}, {524288, 64}, {131072, 256}, {16, 131072},
-                                       {1, 1048576}, {7, 1},        {3, 0},       {0, 9}};
+static const int64_t size_list[][2] = {{8192, 4096}, {4097, 12289}, {524288, 64}, {131072, 256},
+                                       {16, 131072}, {1, 1048576},  {7, 1},       {3, 0},
+                                       {0, 9},       {1048576, 4},  {70001, 7}};
 
 typedef struct fixture {
     md_fx_formula *formula;
@@ -86,9 +87,10 @@ static void test_configs(void **state)
         open_fixture(&f, formula_list[i % (int32_t)MD_COUNT(formula_list)],
                      dtype_list[i / (int32_t)MD_COUNT(formula_list)]);
         for (int32_t s = 0; s < (int32_t)MD_COUNT(size_list); s++) {
-            visit v[2] = {{&f, &md_fa_cuda_row_persistent, size_list[s], 0},
-                          {&f, &md_fa_cuda_row_looped, size_list[s], 0}};
-            for (int32_t k = 0; k < 2; k++) {
+            visit v[3] = {{&f, &md_fa_cuda_row_persistent, size_list[s], 0},
+                          {&f, &md_fa_cuda_row_looped, size_list[s], 0},
+                          {&f, &md_fa_cuda_row_thread, size_list[s], 0}};
+            for (int32_t k = 0; k < 3; k++) {
                 assert_true(v[k].family->applies(&f.target));
                 md_fa_each_all(&f.target, v[k].family, size_list[s], check_config, &v[k]);
             }
@@ -142,9 +144,49 @@ static void test_text(void **state)
     }
 }
 
+typedef struct best {
+    const fixture *f;
+    const md_fa_family *family;
+    const int64_t *size;
+    double us;
+} best;
+
+static bool note_best(void *user, const md_fa_config *config)
+{
+    best *b = user;
+    const double us = md_tn_predict_us(&b->f->target, b->family, config, b->size);
+    b->us = b->us > 0 && b->us < us ? b->us : us;
+    return true;
+}
+
+static double best_us(const fixture *f, const md_fa_family *family, const int64_t *size)
+{
+    best b = {f, family, size, 0};
+    md_fa_each(&f->target, family, size, note_best, &b);
+    return b.us;
+}
+
+/* row_thread serves rows that have less than a vector for each of row_persistent's threads, and is predicted to be
+ * faster there; it has no config for longer rows. */
+static void test_short_rows(void **state)
+{
+    (void)state;
+    static const int64_t lengths[] = {1, 3, 4, 7, 16};
+    fixture f;
+    open_fixture(&f, formula_list[0], MD_F32);
+    for (int32_t i = 0; i < (int32_t)MD_COUNT(lengths); i++) {
+        const int64_t size[] = {1048576, lengths[i]};
+        assert_true(best_us(&f, &md_fa_cuda_row_thread, size) > 0);
+    }
+    const int64_t short_rows[] = {1048576, 4}, long_rows[] = {1048576, 64};
+    assert_true(best_us(&f, &md_fa_cuda_row_thread, short_rows) < best_us(&f, &md_fa_cuda_row_persistent, short_rows));
+    assert_true(best_us(&f, &md_fa_cuda_row_thread, long_rows) == 0.0);
+    close_fixture(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_configs), cmocka_unit_test(test_many_rows),
-                                       cmocka_unit_test(test_text)};
+                                       cmocka_unit_test(test_text), cmocka_unit_test(test_short_rows)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,82 @@
+/* Family row_thread: very short rows, one thread for each. A row is read once into registers; threads exchange nothing.
+ * row_persistent has at least four threads for a row, most of which such rows leave idle. */
+#include "family/cuda/cuda.h"
+#include "family/cuda/row/row.h"
+
+enum { VECTORS, THREADS, KEEP, ALIGN };
+
+static md_fa_cuda_row row_of(const md_fa_config *config)
+{
+    return (md_fa_cuda_row){.source = "cuda/row_thread.cu",
+                            .lanes = 1,
+                            .vectors = config->value[VECTORS],
+                            .rows = config->value[THREADS],
+                            .keeps = config->value[KEEP],
+                            .align = (md_fa_cuda_align)config->value[ALIGN],
+                            .is_resident = true};
+}
+
+static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    const md_fa_cuda_row row = row_of(config);
+    int64_t n = md_st_size(target->program, md_fa_stage(target)->axis, size);
+    int64_t whole = n / md_fa_cuda_width(target->program, target->stage);
+    if (MD_MAX(whole, 1) != row.vectors || (row.keeps && !md_fa_cuda_row_can_keep(target)))
+        return false;
+    return md_fa_cuda_row_fits(target, &row, size);
+}
+
+static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
+{
+    const md_fa_cuda_row row = row_of(config);
+    md_fa_cuda_row_envelope(out, target, &row);
+}
+
+/* Vectors of neighbouring threads are a row apart: with several vectors, each load touches as many times more lines.
+ * The rest of a line is served by the L1. */
+static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    static const double EACH_MORE_VECTOR = 0.15;
+    const md_fa_cuda_row row = row_of(config);
+    md_fa_cuda_row_features(out, target, &row, size);
+    out->memory_rate /= 1 + EACH_MORE_VECTOR * (row.vectors - 1);
+}
+
+static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
+{
+    const md_fa_cuda_row row = row_of(config);
+    return md_fa_cuda_row_emit(out, target, &row);
+}
+
+static void geometry(md_kn_plan_geometry *out, const md_fa_target *target, const md_fa_config *config,
+                     const md_kn_shape *shape)
+{
+    const md_fa_cuda_row row = row_of(config);
+    md_fa_cuda_row_geometry(out, target, &row, shape);
+}
+
+/* Vectors begin at the row's first element, whatever its address. */
+static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)
+{
+    (void)target, (void)config;
+    return md_fa_cuda_row_class(false, false);
+}
+
+const md_fa_family md_fa_cuda_row_thread = {
+    .name = "row_thread",
+    .device = MD_DEV_CUDA,
+    .is_persistent = true,
+    .is_reduction = true,
+    .n_fields = 4,
+    .field = {{"vecs", 1, 4, {1, 2, 3, 4}},
+              {"threads", 128, 2, {128, 256}},
+              {"keep", 0, 2, {0, 1}},
+              {"align", MD_FA_CUDA_ALIGNED, 2, {MD_FA_CUDA_ALIGNED, MD_FA_CUDA_STRIDED}}},
+    .applies = md_fa_cuda_row_applies,
+    .legal = legal,
+    .envelope = envelope,
+    .features = features,
+    .emit = emit,
+    .geometry = geometry,
+    .numeric = numeric,
+};
