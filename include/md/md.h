@@ -58,7 +58,8 @@ MD_API void md_variables(int32_t i, const char **name, const char **values, cons
  * @return MD_INVALID_ARGUMENT for a bad option or environment variable (named in the message), MD_UNSUPPORTED if the
  * device is not in this build, MD_DEVICE if it fails. */
 MD_API md_status md_context_create(md_context **out, const md_context_options *options);
-/** Writes the statistics that MD_STATS asks for, and frees everything. */
+/** Writes the statistics that MD_STATS asks for, and frees everything. (A context that is never destroyed writes them
+ * when the process ends.) */
 MD_API void md_context_destroy(md_context **context);
 /** Facts about the build and the device, and what the context did so far: kernels compiled or taken from the store,
  * points tuned, configs timed and refused. `context` may be NULL: the build only. */
@@ -246,7 +247,8 @@ MD_API md_status md_tune_formula(md_context *context, const char *formula, const
 
 /** A table of all ops and shapes: variant, why, distance, runner-up, calls, time. */
 MD_API md_status md_stats_print(md_context *context, FILE *file);
-/** The same as "table", "json" or "csv" (NULL: by the path's ending) into a file; "-" is stdout. */
+/** The same as "table", "json" or "csv" (NULL: by the path's ending) into a file, which is replaced in one
+ * step; "-" is stdout. */
 MD_API md_status md_stats_write(md_context *context, const char *path, const char *format);
 
 /* ---- The store: compiled kernels and tuned results on disk, shared by all processes of a user. A folder that cannot

@@ -59,7 +59,7 @@ static md_status copy_texts(md_context *c, const md_context_options *o)
     c->hints_source = o->hints ? "option hints" : c->env.hints ? "MD_HINTS" : "default hints";
     MD_TRY(copy_text(&c->hints, o->hints ? o->hints : c->env.hints ? c->env.hints : DEFAULT_HINTS));
     MD_TRY(copy_text(&c->pin, o->pin ? o->pin : c->env.pin));
-    return copy_text(&c->stats_path, c->env.stats);
+    return copy_text(&c->stats.path, c->env.stats);
 }
 
 static void set_log(md_context *c, const md_context_options *o)
@@ -144,12 +144,12 @@ static md_status open_context(md_context *c, const md_context_options *o)
     c->runtime.log = &c->log;
     c->runtime.verifies = c->env.verify != 0;
     c->runtime.waits = c->env.sync != 0;
-    c->runtime.samples = c->stats_path != NULL;
+    c->runtime.samples = c->stats.path != NULL;
     c->runtime.n_indices = c->env.stats_indices;
     c->runtime.alloc = o->alloc;
     c->runtime.free = o->free;
     c->runtime.alloc_user = o->alloc_user;
-    return MD_OK;
+    return md_api_watch_stats(c);
 }
 
 static void close_context(md_context *c)
@@ -168,7 +168,7 @@ static void close_context(md_context *c)
     md_mutex_finish(&c->lock_of_ops);
     free(c->hints);
     free(c->pin);
-    free(c->stats_path);
+    free(c->stats.path);
     free(c);
 }
 
@@ -196,8 +196,7 @@ void md_context_destroy(md_context **context)
     if (!context || !*context)
         return;
     md_context *c = *context;
-    if (c->stats_path && md_stats_write(c, c->stats_path, NULL) != MD_OK)
-        md_log_at(&c->log, MD_LOG_ERROR, "MD_STATS: %s", md_last_error());
+    md_api_end_stats(c);
     close_context(c);
     *context = NULL;
 }

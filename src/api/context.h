@@ -7,6 +7,8 @@
 #include "stats/rows.h"
 #include "tune/search/search.h"
 
+#include <sys/types.h>
+
 struct md_context {
     md_env env;
     md_log log;
@@ -20,7 +22,12 @@ struct md_context {
     md_ds_runtime runtime;
     md_ds_policy policy; /* defaults of ops */
     md_tn_counters tune_count;
-    char *hints, *pin, *stats_path; /* own copies; pin and stats_path may be NULL */
+    char *hints, *pin; /* own copies; pin may be NULL */
+    struct {
+        char *path; /* a pattern (stats/path.h), own copy; NULL: no MD_STATS */
+        int32_t number;
+        pid_t owner; /* the process that made the context */
+    } stats;
     const char *hints_source; /* for messages: "option hints", "MD_HINTS" or "default hints" */
     int64_t max_shapes;
     pthread_mutex_t lock_of_ops; /* guards `retired`; taken before the runtime's lock of ops */
@@ -38,6 +45,11 @@ md_status md_api_open_store(md_context *c, const md_context_options *o);
 void md_api_set_rates(md_context *c);
 /** Folders of shipped wisdom: MD_SYSTEM_PATH, else where the library is installed; "" without a store. */
 const char *md_api_system_path(const md_context *c);
+
+/** Statistics are written at exit and at signals from now on, if MD_STATS asks for them. */
+md_status md_api_watch_stats(md_context *c);
+/** Ends that, and writes them. */
+void md_api_end_stats(md_context *c);
 
 /** Drops one reference to the op, held by a handle or a launch. The last one frees the op; its statistics stay. */
 void md_api_leave(md_op *op);

@@ -1,9 +1,13 @@
 /* Prints and writes the statistics of a context. */
 #include "api/context.h"
+#include "base/file.h"
 #include "base/status.h"
+#include "base/task/exit.h"
+#include "stats/path.h"
 
-#include <errno.h>
+#include <signal.h>
 #include <string.h>
+#include <unistd.h>
 
 static void add_rows(void *user, md_ds_op *op)
 {
@@ -50,16 +54,10 @@ static const char *format_of(const char *path)
     return dot && !strcmp(dot, ".csv") ? "csv" : "table";
 }
 
-/* Replaces an existing file: statistics are written to the same path many times. */
-static md_status write_file(const char *path, const md_strbuf *text)
+static md_status write_stdout(const md_strbuf *text)
 {
-    FILE *file = strcmp(path, "-") ? fopen(path, "w") : stdout;
-    if (!file)
-        return md_fail(MD_IO, "statistics: cannot write '%s': %s", path, strerror(errno));
-    bool ok = fwrite(md_strbuf_text(text), 1, text->size, file) == text->size && !fflush(file);
-    if (file != stdout && fclose(file))
-        ok = false;
-    return ok ? MD_OK : md_fail(MD_IO, "statistics: '%s' could not be written", path);
+    const bool ok = fwrite(md_strbuf_text(text), 1, text->size, stdout) == text->size && !fflush(stdout);
+    return ok ? MD_OK : md_fail(MD_IO, "the statistics could not be written to stdout");
 }
 
 md_status md_stats_write(md_context *context, const char *path, const char *format)
@@ -69,7 +67,47 @@ md_status md_stats_write(md_context *context, const char *path, const char *form
         return md_fail(MD_INVALID_ARGUMENT, "%s is NULL", context ? "path" : "context");
     md_status s = stats_text(&text, context, format ? format : format_of(path));
     if (s == MD_OK)
-        s = write_file(path, &text);
+        s = strcmp(path, "-") ? md_file_replace(path, md_strbuf_text(&text), text.size) : write_stdout(&text);
     md_strbuf_finish(&text);
     return s;
+}
+
+/* ---- MD_STATS */
+
+static void write_asked(void *user)
+{
+    md_context *c = user;
+    char path[4096];
+    if (getpid() != c->stats.owner && !md_ss_path_has_pid(c->stats.path))
+        return; /* a child after fork: the file is its parent's */
+    md_status s = md_ss_path(path, c->stats.path, c->stats.number);
+    if (s == MD_OK)
+        s = md_stats_write(c, path, NULL);
+    if (s != MD_OK)
+        md_log_at(&c->log, MD_LOG_ERROR, "MD_STATS: %s", md_last_error());
+}
+
+md_status md_api_watch_stats(md_context *c)
+{
+    static const int numbers[] = {
+        [MD_STATS_SIGNAL_HUP] = SIGHUP, [MD_STATS_SIGNAL_USR1] = SIGUSR1, [MD_STATS_SIGNAL_USR2] = SIGUSR2};
+    md_exit_watched got = {0};
+    if (!c->stats.path)
+        return MD_OK;
+    const int wanted = numbers[c->env.stats_signal];
+    MD_TRY(md_exit_watch(
+        &got, &(md_exit_watch_options){.user = c, .run = write_asked, .name = c->stats.path, .signal = wanted}));
+    if (wanted && !got.hears)
+        md_log_at(&c->log, MD_LOG_WARN, "MD_STATS_SIGNAL: the program does something else at this signal");
+    c->stats.number = got.number;
+    c->stats.owner = getpid();
+    return MD_OK;
+}
+
+void md_api_end_stats(md_context *c)
+{
+    if (!c->stats.path)
+        return;
+    md_exit_leave(c);
+    write_asked(c);
 }

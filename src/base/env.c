@@ -42,7 +42,12 @@ static const variable variables[] = {
      1024},
     {"MD_CC", "a compiler", "C compiler of the host device; default cc", TEXT, AT(cc), 0, 0},
     {"MD_STATS", "path ending in .json or .csv, else a table; - for stdout",
-     "statistics, written when the context ends", TEXT, AT(stats), 0, 0},
+     "statistics, written when the context is destroyed, at exit, and at SIGTERM where the program does nothing at it; "
+     "%p is the process id; a second context of the process writes path.2.json, and so on",
+     TEXT, AT(stats), 0, 0},
+    {"MD_STATS_SIGNAL", "HUP|USR1|USR2",
+     "the statistics of MD_STATS are written at this signal, too; needs a program that does nothing at it", WORD,
+     AT(stats_signal), MD_STATS_SIGNAL_HUP, 0},
     {"MD_STATS_INDICES", "0 to 1048576",
      "so many values of each index tensor are kept in statistics, for mdctl tune --from-stats; default 0", INT32,
      AT(stats_indices), 0, 1 << 20},

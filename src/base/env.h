@@ -7,6 +7,8 @@
 /* A value of MD_LOG that is no level. */
 #define MD_LOG_NONE ((md_log_level)(MD_LOG_DEBUG + 1))
 
+typedef enum md_stats_signal { MD_STATS_SIGNAL_HUP = 1, MD_STATS_SIGNAL_USR1, MD_STATS_SIGNAL_USR2 } md_stats_signal;
+
 typedef struct md_env {
     const char *device; /* texts are NULL if unset, and valid while the process environment is unchanged */
     const char *hints;
@@ -26,6 +28,7 @@ typedef struct md_env {
     int32_t verify;
     int32_t sync;
     int32_t stats_indices;
+    md_stats_signal stats_signal; /* 0 if unset */
     md_tune tune; /* *_DEFAULT if unset */
     int64_t tune_budget_ms; /* 0 if unset */
     char unknown[64]; /* a set variable that starts with MD_ but is not in the table; "" if there is none */

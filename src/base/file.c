@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,6 +51,89 @@ md_status md_file_write(const char *path, const void *bytes, size_t n)
     unlink(path);
     errno = reason;
     return fail_io("write", path);
+}
+
+/* False with errno. */
+static bool write_and_close(int fd, const void *bytes, size_t n)
+{
+    const bool is_written = md_file_write_all(fd, bytes, n);
+    const int reason = errno;
+    const bool is_closed = close(fd) == 0;
+    if (!is_written)
+        errno = reason;
+    return is_written && is_closed;
+}
+
+/* A file without a name, which goes with a process that is killed, gets one when it is complete. False where the system
+ * has no such files. */
+static bool write_unnamed(const char *beside, mode_t mode, const void *bytes, size_t n)
+{
+    char folder[4096], unnamed[32];
+    const char *slash = strrchr(beside, '/');
+    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - beside) + 1 : 1, slash ? beside : ".");
+    const int fd = open(folder, O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return false;
+    snprintf(unnamed, sizeof unnamed, "/proc/self/fd/%d", fd);
+    const bool is_there = (mode == 0 || fchmod(fd, mode) == 0) && md_file_write_all(fd, bytes, n) &&
+                          linkat(AT_FDCWD, unnamed, AT_FDCWD, beside, AT_SYMLINK_FOLLOW) == 0;
+    if (close(fd) == 0 && is_there)
+        return true;
+    if (is_there)
+        unlink(beside);
+    return false;
+}
+
+/* Mode 0: that of new files. False with errno. */
+static bool write_beside(const char *beside, mode_t mode, const void *bytes, size_t n)
+{
+    unlink(beside); /* of a thread that was killed */
+    if (write_unnamed(beside, mode, bytes, n))
+        return true;
+    const int fd = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return false;
+    if (mode)
+        (void)fchmod(fd, mode);
+    if (write_and_close(fd, bytes, n))
+        return true;
+    const int reason = errno;
+    unlink(beside);
+    errno = reason;
+    return false;
+}
+
+static md_status write_in_place(const char *path, const void *bytes, size_t n)
+{
+    const int fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
+    if (fd >= 0 && write_and_close(fd, bytes, n))
+        return MD_OK;
+    const int reason = errno;
+    return md_fail(MD_IO, fd < 0 ? "cannot write '%.700s': %s" : "'%.700s' could not be written: %s", path,
+                   strerror(reason));
+}
+
+md_status md_file_replace(const char *path, const void *bytes, size_t n)
+{
+    char real[PATH_MAX], beside[PATH_MAX + 32];
+    struct stat facts;
+    const bool exists = stat(path, &facts) == 0;
+    if (exists && !S_ISREG(facts.st_mode)) /* a terminal, a pipe */
+        return write_in_place(path, bytes, n);
+    const char *target = exists && realpath(path, real) ? real : path; /* a link stays a link */
+    const int length = snprintf(beside, sizeof beside, "%s.%d.tmp", target, (int)gettid()); /* no other thread's */
+    errno = path[0] ? ENAMETOOLONG : ENOENT;
+    if (path[0] && length < (int)sizeof beside && write_beside(beside, exists ? facts.st_mode & 0777 : 0, bytes, n)) {
+        if (rename(beside, target) == 0)
+            return MD_OK;
+        const int why = errno;
+        unlink(beside);
+        errno = why;
+    }
+    if (exists && errno != ENOSPC && errno != EDQUOT) /* the folder takes no new file */
+        return write_in_place(path, bytes, n);
+    const int reason = errno;
+    return md_fail(MD_IO, "cannot write '%.700s': %s", path, strerror(reason));
 }
 
 /* Reads to the end and ignores the reported size: pipes and files of /proc report 0. */

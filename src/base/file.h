@@ -5,6 +5,10 @@
 #include <stdbool.h>
 /** Writes all bytes to a new file of mode 0600. IO names path and reason. */
 md_status md_file_write(const char *path, const void *bytes, size_t n);
+/** Writes all bytes to a new or an existing file. A regular file is replaced at once: at any moment the path holds the
+ * old bytes or the new ones, also after the process was killed (unless its folder takes no new files). IO names path
+ * and reason. */
+md_status md_file_replace(const char *path, const void *bytes, size_t n);
 /** Writes all bytes at the file's position; false with errno. */
 bool md_file_write_all(int fd, const void *bytes, size_t n);
 /** Reads a whole file; *out is malloc'ed and 0-terminated, the caller frees it. NOT_FOUND, IO. */

@@ -74,7 +74,9 @@ static void words_are_the_enums(void **state)
     setenv("MD_METRIC", "log2", 1);
     setenv("MD_PERSISTENT", "auto", 1);
     setenv("MD_LOG", "error", 1);
+    setenv("MD_STATS_SIGNAL", "HUP", 1);
     assert_ok(md_env_read(&env));
+    assert_int_equal(env.stats_signal, MD_STATS_SIGNAL_HUP);
     assert_int_equal(env.select, MD_SELECT_DISTANCE);
     assert_int_equal(env.metric, MD_METRIC_LOG2);
     assert_int_equal(env.persistent, MD_PERSISTENT_AUTO);
@@ -82,7 +84,9 @@ static void words_are_the_enums(void **state)
     setenv("MD_SELECT", "model", 1);
     setenv("MD_PERSISTENT", "only", 1);
     setenv("MD_LOG", "debug", 1);
+    setenv("MD_STATS_SIGNAL", "USR2", 1);
     assert_ok(md_env_read(&env));
+    assert_int_equal(env.stats_signal, MD_STATS_SIGNAL_USR2);
     assert_int_equal(env.select, MD_SELECT_MODEL);
     assert_int_equal(env.persistent, MD_PERSISTENT_ONLY);
     assert_int_equal(env.log, MD_LOG_DEBUG);

@@ -6,6 +6,7 @@
 #include "base/task/process.h"
 #include "base/temp.h"
 
+#include <dirent.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -72,6 +73,73 @@ static void file_errors_name_the_path(void **state)
     assert_fails(md_file_write(in_folder("twice"), "y", 1), MD_IO, "twice");
     if (access("/dev/full", W_OK) == 0)
         assert_fails(md_file_write("/dev/full", "x", 1), MD_IO, "/dev/full"); /* it exists */
+}
+
+static int count_files(void)
+{
+    int n = 0;
+    DIR *all = opendir(folder);
+    assert_non_null(all);
+    for (struct dirent *e; (e = readdir(all));)
+        n += e->d_name[0] != '.';
+    closedir(all);
+    return n;
+}
+
+static void expect_text(const char *name, const char *text)
+{
+    char *back = NULL;
+    assert_ok(md_file_read(&back, NULL, in_folder(name)));
+    assert_string_equal(back, text);
+    free(back);
+}
+
+/* A replaced file keeps its mode, its links and what opened it before; nothing lies beside it. */
+static void files_are_replaced(void **state)
+{
+    (void)state;
+    char link[4200], back[8] = "";
+    struct stat facts;
+    const mode_t mask = umask(027);
+    assert_ok(md_file_replace(in_folder("a"), "first", 5));
+    umask(mask);
+    assert_int_equal(stat(in_folder("a"), &facts), 0);
+    assert_int_equal(facts.st_mode & 0777, 0640);
+    assert_int_equal(chmod(in_folder("a"), 0604), 0);
+    snprintf(link, sizeof link, "%s/link", folder);
+    assert_int_equal(symlink("a", link), 0);
+    FILE *reader = fopen(in_folder("a"), "r");
+    assert_non_null(reader);
+    assert_ok(md_file_replace(link, "2nd", 3));
+    expect_text("a", "2nd");
+    assert_int_equal(fread(back, 1, sizeof back, reader), 5);
+    assert_string_equal(back, "first");
+    fclose(reader);
+    assert_int_equal(stat(in_folder("a"), &facts), 0);
+    assert_int_equal(facts.st_mode & 0777, 0604);
+    assert_int_equal(lstat(link, &facts), 0);
+    assert_true(S_ISLNK(facts.st_mode));
+    assert_int_equal(count_files(), 2);
+}
+
+static void files_that_cannot_be_replaced(void **state)
+{
+    (void)state;
+    char *back = NULL;
+    assert_fails(md_file_replace("", "x", 1), MD_IO, "cannot write ''");
+    assert_fails(md_file_replace(folder, "x", 1), MD_IO, folder);
+    assert_fails(md_file_replace(in_folder("no/such"), "x", 1), MD_IO, "no/such");
+    assert_ok(md_file_replace("/dev/null", "x", 1));
+    if (access("/dev/full", W_OK) == 0)
+        assert_fails(md_file_replace("/dev/full", "x", 1), MD_IO, "'/dev/full' could not be written");
+    assert_ok(md_file_replace(in_folder("a"), "longer", 6));
+    assert_int_equal(chmod(folder, 0500), 0);
+    assert_ok(md_file_replace(in_folder("a"), "short", 5)); /* in place, unless root may do everything */
+    assert_int_equal(chmod(folder, 0700), 0);
+    assert_ok(md_file_read(&back, NULL, in_folder("a")));
+    assert_string_equal(back, "short");
+    free(back);
+    assert_int_equal(count_files(), 1);
 }
 
 static void temp_folder_is_private_and_follows_tmpdir(void **state)
@@ -228,6 +296,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(files_come_back_as_written, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(file_errors_name_the_path, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(files_are_replaced, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(files_that_cannot_be_replaced, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(temp_folder_is_private_and_follows_tmpdir, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(leftovers_are_swept, make_folder, remove_folder),
         cmocka_unit_test(programs_run),

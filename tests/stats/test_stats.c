@@ -319,10 +319,9 @@ int main(void)
         unsetenv(name);
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_of_users),     cmocka_unit_test(explanations_of_odd_names),
-        cmocka_unit_test(empty_calls),        cmocka_unit_test(written_at_the_end),
-        cmocka_unit_test(evicted_shapes),     cmocka_unit_test(written_at_the_end),
-        cmocka_unit_test(nothing_was_called),
+        cmocka_unit_test(names_of_users), cmocka_unit_test(explanations_of_odd_names),
+        cmocka_unit_test(empty_calls),    cmocka_unit_test(written_at_the_end),
+        cmocka_unit_test(evicted_shapes), cmocka_unit_test(nothing_was_called),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -1,6 +1,8 @@
 /* Redirects the signal functions that a loaded library imports. */
 #include "device/nvrtc/own_signals.h"
 
+#include "base/task/exit.h"
+
 #include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
@@ -111,21 +113,13 @@ static bool redirect(const imports *from, const char *name, uintptr_t value)
     return is_done;
 }
 
-/* Keeps the object of these functions loaded, because the library keeps calling them. */
-static void stay_loaded(void)
-{
-    Dl_info us;
-    if (dladdr((void *)(uintptr_t)answer_signal, &us) && us.dli_fname)
-        (void)dlopen(us.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE); /* a program is never unloaded */
-}
-
 bool md_dev_own_signals(void *library)
 {
     struct link_map *map = NULL;
     imports from;
     if (JUMP_SLOT < 0 || dlinfo(library, RTLD_DI_LINKMAP, &map) != 0 || !map || !read_imports(&from, map))
         return false;
-    stay_loaded();
+    md_exit_stay_loaded(); /* the library keeps calling the functions above */
     const bool is_signal = redirect(&from, "signal", (uintptr_t)answer_signal);
     return redirect(&from, "sigaction", (uintptr_t)answer_sigaction) && is_signal;
 }
