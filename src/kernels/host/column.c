@@ -1,5 +1,6 @@
-/* Rows that lie across memory: lanes run over the last outer index, and a block is a few vectors of it times the
- * whole axis. No lane ever meets another. Each level is a pass over the tile, which is meant to stay in a cache. */
+/* Reductions along an axis that is not contiguous. Lanes run over the last outer index. A block is a few vectors of
+ * that index times the whole axis; no lane needs another lane's values. Each level is a pass over the block, which
+ * should stay in a cache. */
 #include "md_config.h"
 #include "prelude.h"
 #include "row.h"
@@ -8,11 +9,11 @@
 #ifndef MD_TILE
 #define MD_TILE 16 /* vectors of a block */
 #endif
-#define MD_STEP 8 /* elements of the axis at a time: an accumulator stays in a register for as long */
-#define MD_FETCH_STEPS 2 /* so many steps ahead memory is asked: rows are far apart, where no hardware looks */
+#define MD_STEP 8 /* elements of the axis at a time: an accumulator stays in a register for that long */
+#define MD_FETCH_STEPS 2 /* prefetch distance in steps: rows are far apart, where no hardware prefetches */
 
-/* One level over the axis for `tiles` vectors; the last has md_n lanes. Steps are calls: a tile is long, and the
- * text is there twice only. */
+/* One level over the axis for `tiles` vectors; the last one has md_n lanes. Steps are calls, so that the long body is
+ * in the text only twice. */
 #define MD_COLUMN_PASS(l)                                                                                              \
     MD_INLINE void md_step##l(MD_X_DECL const md_params *p, const md_row *row, md_acc##l *acc, int64_t from,           \
                               int64_t to)                                                                              \

@@ -7,7 +7,7 @@
 #include "md_expr.h"
 #include "mac.h"
 
-/* Whole registers are read from c0 and c1: the last of the sums are copied to where there is room behind them. */
+/* c0 and c1 are read in whole registers, so the last sums are copied to a place that has room behind them. */
 MD_OUTLINE void md_tail(const md_params *p, int64_t batch, int64_t row, int64_t column, const md_acc *c0,
                         const md_acc *c1, int n)
 {

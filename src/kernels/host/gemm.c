@@ -1,15 +1,19 @@
-/* Packed products: each block of the launch is a region of rows x columns of one batch. Inside: blocks of K; the
- * region's rows of A packed, groups of strips of B packed, and the micro-kernel over both. Regions share nothing, so
- * that they run in any order. Memory of B is walked along its rows: block of K by block of K where these are stored
- * along the columns, group by group where they are stored along K (and A, packed for the whole K, stays in the private
- * cache).
+/* Packed products. Each block of the launch computes a region of rows x columns of one batch. It goes through blocks of
+ * K: it packs the region's rows of A, packs groups of strips of B, and runs the micro-kernel on both. Regions share
+ * nothing, so they run in any order. B is read along its rows in memory: block of K by block of K if it is stored along
+ * the columns, group by group if it is stored along K (packed A for the whole K then stays in the private cache).
  *
- * md_config.h: MD_VL, MD_ACC_F32 | _F64 | _I64, MD_PRODUCTS, MD_ROWS and MD_VECS (the tile), MD_DEPTH (of a block of
- * K), MD_BLOCK (most rows of a region), MD_WIDTH (most columns), MD_GROUP (strips of B packed at a time: enough to read
- * memory in long runs, few enough for the private cache), MD_NEAR (accumulators that packed A may take for the whole K;
- * 0: B is stored along the columns).  md_expr.h: see source.h, and md_points_batch rows columns depth (p) sizes
- *   md_epilogue(p, batch, row, column, c0, c1, n)        stores n <= MD_VL columns from accumulators c0[], c1[]
- *   md_epilogue_room(p, column)                          columns before an index wraps: n must not exceed it */
+ * md_config.h:
+ *   MD_VL, MD_ACC_F32 | _F64 | _I64, MD_PRODUCTS
+ *   MD_ROWS, MD_VECS   the tile
+ *   MD_DEPTH           of a block of K
+ *   MD_BLOCK           most rows of a region
+ *   MD_WIDTH           most columns of a region
+ *   MD_GROUP           strips of B packed at a time: enough for long reads, few enough for the private cache
+ *   MD_NEAR            accumulators that packed A may take for the whole K; 0: B is stored along the columns
+ * md_expr.h: see source.h, and md_points_batch rows columns depth (p) sizes
+ *   md_epilogue(p, batch, row, column, c0, c1, n)   stores n <= MD_VL columns from accumulators c0[], c1[]
+ *   md_epilogue_room(p, column)                     columns before an index wraps: n must not exceed it */
 #include "md_config.h"
 #include "prelude.h"
 #include "md_expr.h"
@@ -72,7 +76,7 @@ static void md_group(const md_params *p, const md_region *g, const md_acc *a, in
         md_strip(p, g, a, b, column, k0, depth);
 }
 
-/* Loops over blocks of K run once where K is 0: the sum of nothing is stored too. */
+/* The loops over blocks of K run once if K is 0, since the empty sum is stored too. */
 static void md_region_run(const md_params *p, md_region *g)
 {
     int64_t k0 = 0;

@@ -1,10 +1,10 @@
-/* Products with few rows: B is read once from memory for all rows of A (at most MD_MAX_ROWS). Each block
- * of the launch is a run of MD_COLUMNS columns of one batch. Where B lies along K (MD_ALONG_DEPTH), dot products with
- * lanes along K; where it lies along its columns, a few rows of B at a time are added to a run of sums. K in order for
- * every element, whatever the number of rows.
+/* Products with at most MD_MAX_ROWS rows: B is read from memory once for all rows of A. Each block of the launch
+ * computes MD_COLUMNS columns of one batch. If B is stored along K (MD_ALONG_DEPTH), lanes run along K and columns are
+ * dot products. If it is stored along its columns, a few rows of B at a time are added to a run of sums. Every element
+ * adds K in the same order, whatever the number of rows.
  *
  * md_config.h: MD_VL, MD_ACC_F32 | _F64 | _I64, MD_PRODUCTS, MD_MAX_ROWS, MD_COLUMNS, MD_DEPTH (of a chunk of K),
- * MD_ALONG_DEPTH.  md_expr.h: as gemm.c. */
+ * MD_ALONG_DEPTH. md_expr.h: as gemm.c. */
 #include "md_config.h"
 #include "prelude.h"
 #include "md_expr.h"
@@ -41,7 +41,7 @@ MD_INLINE md_v md_load_v(const md_acc *from)
     return v;
 }
 
-/* B's lanes from (column, k), value by value: strides are not what the family compiled for. */
+/* Lanes of B from (column, k), value by value: for strides that the family did not compile for. */
 MD_OUTLINE md_v md_b_slowly(const md_params *p, int which, const md_source *s, int64_t column, int64_t k, int n)
 {
     md_acc v[MD_VL] = {0};
@@ -52,14 +52,14 @@ MD_OUTLINE md_v md_b_slowly(const md_params *p, int which, const md_source *s, i
     return md_load_v(v);
 }
 
-/* Whether B lies as the family compiled for. */
+/* True if B has the layout that the family compiled for. */
 MD_INLINE int md_is_expected(const md_source *s)
 {
     return s->lanes == (MD_ALONG_DEPTH ? MD_LANES_DEPTH : MD_LANES_ROWS);
 }
 
 #if MD_ALONG_DEPTH
-/* Halves onto halves: one order of addition for every element. */
+/* Adds lanes by halves: one order of addition for every element. */
 MD_INLINE md_acc md_sum_v(md_v v)
 {
 #ifdef MD_ACC_F32
@@ -87,8 +87,8 @@ MD_INLINE md_acc md_sum_v(md_v v)
 #endif
 }
 
-/* `rows` dot products with each of `columns` columns from `column`, as far as whole registers of K go; past the end the
- * last column stands in. No call in the loop: it would cost the accumulators their registers. */
+/* `rows` dot products with each of `columns` columns from `column`, for all whole registers of K. Past the end the last
+ * column is computed again. There is no call in the loop, because it would move the accumulators to memory. */
 MD_INLINE void md_dots(const md_params *p, int which, const md_source *s, const md_run *r, int rows, int columns,
                        int64_t column, md_acc *sum)
 {
@@ -118,7 +118,7 @@ MD_INLINE void md_dots(const md_params *p, int which, const md_source *s, const 
                 sum[i * MD_PITCH + column + c] += md_sum_v(acc[i][c]);
 }
 
-/* The last of K, less than a register of it. */
+/* The tail of K, less than a register. */
 MD_INLINE void md_dots_tail(const md_params *p, int which, const md_source *s, const md_run *r, md_acc *sum)
 {
     int64_t k = s->depth / MD_VL * MD_VL;
@@ -129,7 +129,7 @@ MD_INLINE void md_dots_tail(const md_params *p, int which, const md_source *s, c
     }
 }
 
-/* As many columns at once as leave accumulators, the columns and one row of A in registers. */
+/* As many columns at a time as fit into registers together with the accumulators and one row of A. */
 #if MD_VL == 16
 enum { MD_AT_1 = 4, MD_AT_2 = 4, MD_AT_3 = 4, MD_AT_4 = 4, MD_AT_5 = 4, MD_AT_6 = 4, MD_AT_7 = 3, MD_AT_8 = 3 };
 #else
@@ -153,7 +153,7 @@ MD_DOTS(6)
 MD_DOTS(7)
 MD_DOTS(8)
 
-/* The same from any strides. */
+/* The same for any strides. */
 MD_OUTLINE void md_dots_slowly(const md_params *p, const md_source *s, const md_run *r, int which, md_acc *sum)
 {
     for (int64_t c = 0; c < r->columns; c++)
@@ -194,7 +194,7 @@ MD_INLINE void md_add_rows(const md_run *r, const md_v *w, int steps, int64_t k,
     }
 }
 
-/* n columns at one step of K, wherever they come from. */
+/* n columns at one step of K, of any layout. */
 MD_OUTLINE void md_add_slowly(const md_params *p, const md_source *s, const md_run *r, int which, int64_t k, int64_t c,
                               int n, md_acc *sum)
 {
@@ -268,7 +268,7 @@ MD_EXPORT void md_kernel(const md_params *p, int64_t first, int64_t last, void *
     r.x = r.sum + MD_PRODUCTS * MD_MAX_ROWS * MD_PITCH;
     r.pitch = (md_least(depth, MD_DEPTH) + MD_VL - 1) / MD_VL * MD_VL;
     for (int64_t i = first; i < last; i++) {
-        int is_copied = depth <= MD_DEPTH && r.batch == i / runs; /* A is still there from the block before */
+        int is_copied = depth <= MD_DEPTH && r.batch == i / runs; /* A is still packed from the block before */
         r.batch = i / runs;
         r.column = i % runs * MD_COLUMNS;
         r.columns = md_least(MD_COLUMNS, n - r.column);

@@ -1,12 +1,11 @@
-/* Running sums, products and extremes over the lanes of a vector, by steps of 1, 2, 4, ... lanes (Hillis and Steele,
- * 1986), and from vector to vector through a carry. Wide types go by halves: GCC permutes nothing wider than a
- * register. */
+/* Scans over the lanes of a vector, by steps of 1, 2, 4, ... lanes (Hillis and Steele, 1986), with a carry from vector
+ * to vector. Wide types are scanned by halves, since GCC permutes nothing wider than a register. */
 #ifndef MD_HOST_LANE_SCAN_H
 #define MD_HOST_LANE_SCAN_H
 
 /* clang-format off */
-/* Lane l of v with lane l - 1, l - 2, l - 4, ... (UP), or l + 1, l + 2, ... (DOWN); with id where there is none.
- * _ONE: moves by one lane. */
+/* Combines lane l of v with lane l - 1, l - 2, l - 4, ... (UP), or l + 1, l + 2, ... (DOWN), and with id where there is
+ * none. _ONE: moves by one lane. */
 #define MD_STEP(op, v, id, ...) v = op(v, __builtin_shufflevector(v, id, __VA_ARGS__));
 #define MD_UP16(op, v, id) \
     MD_STEP(op, v, id, 16, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14) \
@@ -63,9 +62,8 @@ MD_INLINE md_ih md_min_ih(md_ih a, md_ih b) { md_ih c = (md_ih)(a < b); return (
 MD_INLINE md_dh md_splat_dh(double a) { return a - (md_dh){0}; }
 MD_INLINE md_ih md_splat_ih(int64_t a) { return a + (md_ih){0}; }
 
-/* md_scan_<name>_<s>(v, carry, id, exclusive, reverse): the running values of v after all that went into carry
- * (reverse: from the last lane down); then carry holds v too. Sums and products of f32 are carried in f64: what a
- * long row adds up to is not lost bit by bit. */
+/* md_scan_<name>_<s>(v, carry, id, exclusive, reverse): the scan of v, continuing that of carry (reverse: from the last
+ * lane down); then carry includes v. Sums and products of f32 are carried in f64, so that long rows lose no bits. */
 #define MD_SCAN_NARROW(name, s, vec, op, total, total_op)                                                              \
     MD_INLINE vec md_scan_##name##_##s(vec v, total *carry, vec id, int exclusive, int reverse)                        \
     {                                                                                                                  \
@@ -127,7 +125,7 @@ MD_SCAN_WIDE(prod, i, md_i, md_ih, MD_OP_MUL, int64_t, MD_OP_MUL)
 MD_SCAN_WIDE(max, i, md_i, md_ih, md_max_ih, int64_t, md_max_si)
 MD_SCAN_WIDE(min, i, md_i, md_ih, md_min_ih, int64_t, md_min_si)
 
-/* md_then_<name>_<s>(v, carry, exclusive): one element in each lane after all in that lane's carry. */
+/* md_then_<name>_<s>(v, carry, exclusive): the next element of each lane, continuing that lane's carry. */
 #define MD_THEN(name, s, vec, wide, op, up, down)                                                                      \
     MD_INLINE vec md_then_##name##_##s(vec v, wide *carry, int exclusive)                                              \
     {                                                                                                                  \

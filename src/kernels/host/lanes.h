@@ -1,4 +1,4 @@
-/* md_v: MD_VL lanes of accumulator type, whichever that is; md_expr.h defines the type. */
+/* Operations on md_v, MD_VL lanes of the accumulator type, which md_expr.h defines. */
 #ifndef MD_HOST_LANES_H
 #define MD_HOST_LANES_H
 

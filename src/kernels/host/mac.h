@@ -1,13 +1,13 @@
-/* Multiply-add of products: one rounding wherever the processor has it, and only here, so that the epilogue of a
- * product gives the bits that a pass of its own would. Builtins and not contraction: GCC 12 loses accumulators to
- * memory with the latter. */
+/* Multiply-add for products: one rounding where the processor has an fma, and only here, so that the epilogue of a
+ * product gives the same bits as a pass of its own. Written with builtins, since GCC 12 moves accumulators to memory if
+ * it contracts by itself. */
 #ifndef MD_HOST_MAC_H
 #define MD_HOST_MAC_H
 
 /* A register of accumulators: MD_VL of f32, half as many of f64 and i64. */
 typedef md_acc md_t MD_VECTOR(MD_VL * 4);
 #define MD_TL (MD_VL * 4 / (int)sizeof(md_acc))
-/* Loops that are written out, and one that is not. */
+/* An unrolled loop, and one that is not. */
 #ifdef __clang__
 #define MD_UNROLL _Pragma("clang loop unroll(full)")
 #define MD_ROLLED _Pragma("clang loop unroll(disable)")

@@ -32,7 +32,7 @@
 #define MD_USE_POW 1
 #endif
 
-/* What one needs of another. */
+/* Functions that other functions use. */
 #if (defined(MD_USE_ASINH) || defined(MD_USE_ACOSH)) && !defined(MD_USE_LOG)
 #define MD_USE_LOG 1
 #endif

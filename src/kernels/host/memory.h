@@ -1,5 +1,5 @@
-/* Loads and stores of every storage type, in vectors, strided, from a list of offsets, and one by one. A part of
- * prelude.h. Only what MD_USE_<DTYPE> asks for is compiled; without a configuration, all. */
+/* Loads and stores of every storage type: vectors, strided, by offsets, and single elements. A part of prelude.h. Only
+ * what MD_USE_<DTYPE> asks for is compiled; without a configuration, all. */
 #ifndef MD_HOST_MEMORY_H
 #define MD_HOST_MEMORY_H
 
@@ -29,7 +29,7 @@
 typedef uint16_t md_w16 MD_VECTOR(MD_VL * 2);
 typedef uint8_t md_w8 MD_VECTOR(MD_VL);
 
-/* GCC 12 takes the long way for both where the vectors fill a register. */
+/* GCC 12 generates slow code for both if the vectors fill a register. */
 MD_INLINE md_u md_widen(md_w16 w)
 {
 #if defined(__AVX512F__) && MD_VL == 16 && !defined(__clang__)
@@ -120,7 +120,7 @@ MD_INLINE float md_round_f16_sf(float v) { return md_up1_f16(md_down1_f16(v)); }
 MD_INLINE float md_round_f16_sd(double v) { return md_round_f16_sf(md_odd_sd_sf(v)); }
 MD_INLINE float md_round_f16_si(int64_t v) { return md_round_f16_sf(md_odd_si_sf(v)); }
 
-/* ---- Streaming stores: past the caches, so that a line that is wholly written is not read first. */
+/* ---- Streaming stores bypass the caches, so that a line that is fully written is not read first. */
 MD_INLINE void md_stream(void *to, const void *from, int n_bytes)
 {
 #ifdef __clang__
@@ -153,7 +153,7 @@ MD_INLINE void md_stream(void *to, const void *from, int n_bytes)
     __builtin_memcpy((char *)to + i, (const char *)from + i, (unsigned long)(n_bytes - i));
 #endif
 }
-/* Streaming stores are ordered for other threads by this. */
+/* Orders streaming stores for other threads. */
 MD_INLINE void md_stream_end(void)
 {
 #ifdef __SSE__
@@ -161,8 +161,7 @@ MD_INLINE void md_stream_end(void)
 #endif
 }
 
-/* ---- The first n elements of a vector: what neither is wanted nor may be touched is left out by a mask, or by a
- * loop. */
+/* ---- The first n elements of a vector. The rest is masked, or a loop leaves it out: it must not be touched. */
 #if defined(__AVX512BW__) && MD_VL == 16
 typedef char md_bytes MD_VECTOR(64);
 MD_INLINE unsigned long long md_head_bytes(int n_bytes) { return n_bytes >= 64 ? ~0ull : (1ull << n_bytes) - 1; }

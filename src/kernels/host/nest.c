@@ -1,4 +1,4 @@
-/* Whatever no other family takes: each block is an equal part of the outer points, one after the other.
+/* Any stage, one value at a time. Each block takes an equal part of the outer points.
  * md_expr.h: md_params, md_points(p), md_nest(p, point, end). */
 #include "md_config.h"
 #include "prelude.h"

@@ -1,16 +1,16 @@
-/* Packing of operands of products: out[k][lane], lanes along the operand's rows, zeros beyond the last row. */
+/* Packs operands of products: out[k][lane], lanes along the operand's rows, zeros beyond the last row. */
 #ifndef MD_HOST_PACK_H
 #define MD_HOST_PACK_H
 
-/* A block: lanes run over up to MD_VL rows, out[k * pitch + lane], `full` rows in the usual case. Where `width`, the
- * lanes that are stored, exceeds the pitch, a store spoils the begin of the next k, which is stored after it; blocks
- * are packed in the order in which they lie in memory. */
+/* A block: lanes run over up to MD_VL rows, out[k * pitch + lane], usually with `full` rows. If `width`, the number of
+ * lanes stored, exceeds the pitch, a store overwrites the start of the next k, which is stored after it. So blocks are
+ * packed in the order of their addresses. */
 typedef struct md_block {
     int64_t pitch;
     int full, width;
 } md_block;
 
-/* MD_VL of k from fewer rows, or fewer of k. */
+/* MD_VL steps of K from fewer rows, or fewer steps. */
 MD_INLINE void md_load_edge(md_v out[MD_VL], const md_params *p, int which, const md_source *s, int64_t row, int rows,
                             int64_t k, int64_t n)
 {
@@ -18,7 +18,7 @@ MD_INLINE void md_load_edge(md_v out[MD_VL], const md_params *p, int which, cons
         out[i] = i < rows ? md_source_lanes(p, which, s, row + i, k, n) : (md_v){0};
 }
 
-/* Operand stored along K: MD_VL of k from each row, transposed. Rows beyond this block are asked for ahead. */
+/* An operand stored along K: MD_VL steps of K from each row, transposed. Prefetches the rows after this block. */
 MD_INLINE void md_pack_along_depth(const md_params *p, int which, const md_source *s, md_acc *out, md_block block,
                                    int64_t row, int rows)
 {
@@ -43,7 +43,7 @@ MD_INLINE void md_pack_along_depth(const md_params *p, int which, const md_sourc
     }
 }
 
-/* One block, by whatever way the operand allows but lanes along rows. */
+/* One block of an operand that is not stored along its rows. */
 MD_INLINE void md_pack_block(const md_params *p, int which, const md_source *s, md_acc *out, md_block block,
                              int64_t row, int rows)
 {
@@ -56,7 +56,7 @@ MD_INLINE void md_pack_block(const md_params *p, int which, const md_source *s, 
             out[k * block.pitch + i] = i < rows ? md_source_at(p, which, s, row + i, k) : (md_acc)0;
 }
 
-/* Rows [row, end) of A as panels, one after the other: that of row r lies at (r - row) * depth. */
+/* Rows [row, end) of A as panels, one after the other: the panel of row r starts at (r - row) * depth. */
 MD_OUTLINE void md_pack_a(const md_params *p, md_acc *out, int64_t batch, int64_t row, int64_t end, int64_t k0,
                           int64_t depth)
 {
@@ -81,8 +81,8 @@ MD_OUTLINE void md_pack_a(const md_params *p, md_acc *out, int64_t batch, int64_
 #define MD_STRIP (MD_PITCH / MD_PRODUCTS)
 #define MD_STRIP_BLOCK (MD_STRIP < MD_VL ? MD_STRIP : MD_VL)
 
-/* Operand stored along its rows (the columns of the product): k outermost, so that memory is read along its rows, and
- * ahead. */
+/* An operand stored along its rows (the columns of the product): k outermost, so that memory is read along its rows.
+ * Prefetches. */
 MD_INLINE void md_pack_strips_across(const md_params *p, int which, const md_source *s, md_acc *out, int64_t column,
                                      int64_t end)
 {
@@ -111,7 +111,7 @@ MD_INLINE void md_pack_strips(const md_params *p, int which, md_acc *out, int64_
     }
     for (int64_t c = column; c < end; c += MD_STRIP, out += MD_PITCH * depth)
         MD_ROLLED for (int64_t j = 0; j < MD_STRIP; j += MD_STRIP_BLOCK)
-        { /* one copy of a long body */
+        { /* not inlined: the body is long */
             int64_t left = c + j < end ? end - c - j : 0;
             md_pack_block(p, which, &s, out + j, block, c + j, (int)md_least(MD_STRIP_BLOCK, left));
         }

@@ -1,6 +1,6 @@
-/* Elementwise stages, gathers and scatters: every block is a piece of the outer points times the lane axis, of about
- * MD_BLOCK_POINTS elements: whole rows where they are short, parts of one row where it is long. src/family/sweep.c
- * counts blocks the same way.
+/* Elementwise stages, gathers and scatters. A block is about MD_BLOCK_POINTS elements of the outer points times the
+ * lane axis: whole rows if they are short, else a part of one row. src/family/host/point/sweep.c counts blocks in the
+ * same way.
  *
  * md_expr.h: md_params, md_points(p), md_lanes(p), md_sweep(p, point, end, lane, lane_end). */
 #include "md_config.h"

@@ -1,6 +1,7 @@
-/* What generated host kernels are written in: lanes, scalars, and the elementary operations on both. The list stands
- * in src/codegen/codegen.h. GCC's vector extensions only, as GCC 12 and Clang 14 both take them in C: no intrinsics
- * header, whose parsing costs more than most kernels. Scalar and lane forms give the same bits. */
+/* The vocabulary of generated host kernels: lanes, scalars, and the elementary operations on both. The list is in
+ * src/codegen/codegen.h. It uses only those of GCC's vector extensions that GCC 12 and Clang 14 both take in C. There
+ * is no intrinsics header, because parsing it takes longer than most kernels. Scalar and lane forms give the same bits.
+ */
 #ifndef MD_HOST_PRELUDE_H
 #define MD_HOST_PRELUDE_H
 
@@ -23,7 +24,7 @@
 #define MD_EXPORT __attribute__((visibility("default")))
 #define MD_VECTOR(bytes) __attribute__((vector_size(bytes)))
 #define MD_LIKELY(x) __builtin_expect(!!(x), 1)
-/* Loops that are written out, so that arrays of vectors live in registers, and one that is not. */
+/* Unrolled loops, which keep arrays of vectors in registers, and a loop that is not unrolled. */
 #ifdef __clang__
 #define MD_UNROLL _Pragma("clang loop unroll(full)")
 #define MD_ROLLED _Pragma("clang loop unroll(disable)")
@@ -40,7 +41,8 @@ typedef int64_t md_i MD_VECTOR(MD_VL * 8);
 typedef int32_t md_b MD_VECTOR(MD_VL * 4);
 typedef uint32_t md_u MD_VECTOR(MD_VL * 4);
 typedef uint64_t md_w MD_VECTOR(MD_VL * 8);
-/* Halves of the wide ones: one register. GCC compares and permutes nothing wider than a register in vector code. */
+/* Halves of the wide types: one register. GCC makes no vector code for comparisons and permutations of anything wider.
+ */
 typedef double md_dh MD_VECTOR(MD_VL * 4);
 typedef int64_t md_ih MD_VECTOR(MD_VL * 4);
 
@@ -143,7 +145,7 @@ MD_INLINE double md_where_sd(int c, double a, double b) { return c ? a : b; }
 MD_INLINE int64_t md_where_si(int c, int64_t a, int64_t b) { return c ? a : b; }
 MD_INLINE int md_where_sb(int c, int a, int b) { return c ? a : b; }
 
-/* NaN in a wins by the second test, NaN in b because no comparison with it holds. */
+/* A NaN in a is selected by the second test, a NaN in b because no comparison with it holds. */
 #define MD_EXTREME(name, sign)                                                                                         \
     MD_INLINE md_f md_##name##_f(md_f a, md_f b) { return md_where_f((md_b)(a sign b) | (md_b)(a != a), a, b); }       \
     MD_INLINE md_d md_##name##_d(md_d a, md_d b)                                                                       \
@@ -165,7 +167,7 @@ MD_INLINE md_b md_min_b(md_b a, md_b b) { return a & b; }
 MD_INLINE int md_max_sb(int a, int b) { return a | b; }
 MD_INLINE int md_min_sb(int a, int b) { return a & b; }
 
-/* Whether a candidate takes the place of the best so far: a NaN where that is none, or a better value. */
+/* True if the candidate replaces the best so far: a NaN where that is none, or a better value. */
 #define MD_BEYOND(name, compare)                                                                                       \
     MD_INLINE md_b md_beyond_##name##_f(md_f a, md_f b) \
         { return md_##compare##_f(a, b) | (md_ne_f(a, a) & md_eq_f(b, b)); } \
@@ -180,11 +182,11 @@ MD_INLINE int md_min_sb(int a, int b) { return a & b; }
 MD_BEYOND(max, gt)
 MD_BEYOND(min, lt)
 
-/* Whether an index lies in 0 .. n-1. */
+/* True if the index is in 0 .. n-1. */
 MD_INLINE int md_inside_si(int64_t a, int64_t n) { return (uint64_t)a < (uint64_t)n; }
 MD_INLINE md_b md_inside_i(md_i a, int64_t n) { return md_ge_i(a, (md_i){0}) & md_lt_i(a, md_splat_i(n)); }
 
-/* Where part `block` of `blocks` equal ones begins, without overflow. */
+/* The start of part `block` of `blocks` equal parts, without overflow. */
 MD_INLINE int64_t md_share(int64_t points, int64_t block, int64_t blocks)
     { return points / blocks * block + points % blocks * block / blocks; }
 

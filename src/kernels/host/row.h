@@ -1,5 +1,5 @@
-/* What row programs need besides the prelude: folding lanes in a fixed order, the first greatest element, merging,
- * values kept on chip, and one pass over a part of a row. */
+/* Functions of row programs: folding lanes in a fixed order, the first greatest element, merging, values kept on chip,
+ * and one pass over a part of a row. */
 #ifndef MD_HOST_ROW_H
 #define MD_HOST_ROW_H
 
@@ -8,7 +8,7 @@
 #endif
 
 /* clang-format off */
-/* ---- Lanes to one value, by halves: lane l with l + MD_VL/2, and so on. */
+/* ---- Folds lanes by halves: lane l with l + MD_VL/2, and so on. */
 #if MD_VL == 16
 #define MD_HALVES(step, v) \
     step(v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7) \
@@ -54,7 +54,7 @@ MD_FOLD_ARRAY(prod, md_i, int64_t, i, a *b)
 MD_FOLD_ARRAY(max, md_i, int64_t, i, md_max_si(a, b))
 MD_FOLD_ARRAY(min, md_i, int64_t, i, md_min_si(a, b))
 
-/* ---- Lanes from n on become the identity. */
+/* ---- Sets lanes n and above to the identity. */
 #define MD_ONLY(vec, one, s)                                                                                           \
     MD_INLINE vec md_only_##s(vec v, one identity, int n)                                                              \
     {                                                                                                                  \
@@ -72,7 +72,7 @@ MD_ONLY(md_b, int, b)
 #define MD_NAN_si(v) 0
 MD_INLINE md_b md_splat_index(int64_t at) { return (int32_t)at + (md_b){0}; }
 MD_INLINE md_i md_wide_index(md_b i) { return __builtin_convertvector(i, md_i); }
-/* Whether x beats v where x comes later: also where x is NaN and v is none. */
+/* True if x replaces v, where x comes later: a better value, or a NaN if v is none. */
 #define MD_BEATS_REAL(name, not_better, s, vec)                                                                        \
     MD_INLINE md_b md_beats_##name##_##s(vec x, vec v) { return ~md_##not_better##_##s(x, v) & md_eq_##s(v, v); }
 MD_BEATS_REAL(argmax, le, f, md_f)
@@ -81,7 +81,7 @@ MD_BEATS_REAL(argmax, le, d, md_d)
 MD_BEATS_REAL(argmin, ge, d, md_d)
 MD_INLINE md_b md_beats_argmax_i(md_i x, md_i v) { return md_gt_i(x, v); }
 MD_INLINE md_b md_beats_argmin_i(md_i x, md_i v) { return md_lt_i(x, v); }
-/* take: elements after all those in v, at their position less their lane. join: elements from anywhere. */
+/* take: elements after all those in v, at their position minus their lane. join: elements from anywhere. */
 #define MD_ARG(name, better, vec, one, s, ss)                                                                          \
     MD_INLINE void md_take_##name##_##s(vec *v, md_b *i, vec x, int64_t at, int n)                                     \
     {                                                                                                                  \
@@ -120,9 +120,9 @@ MD_ARG(argmin, md_lt, md_d, double, d, sd)
 MD_ARG(argmax, md_gt, md_i, int64_t, i, si)
 MD_ARG(argmin, md_lt, md_i, int64_t, i, si)
 
-/* ---- Sums of c * exp(a - shift), shift the maximum of a. In a chunk where all of a is -inf the exponentials are to
- * be 0, not NaN: bodies see a shift of 0 there, and only a row that is so as a whole becomes NaN, as it is without
- * chunks. */
+/* ---- Sums of c * exp(a - shift), where shift is the maximum of a. If all of a chunk's a is -inf, its exponentials are
+ * to be 0, not NaN: the bodies see a shift of 0 there. Only if all of the row is -inf the result becomes NaN, as it
+ * does without chunks. */
 #define MD_SHIFT(one, s, inf)                                                                                          \
     MD_INLINE one md_shift_##s(one shift) \
         { return md_where_##s(md_eq_##s(shift, MD_SPLAT_##s(-inf)), MD_SPLAT_##s(0), shift); } \
@@ -139,8 +139,8 @@ MD_SHIFT(double, sd, __builtin_inf())
 MD_SHIFT(md_f, f, __builtin_inff())
 MD_SHIFT(md_d, d, __builtin_inf())
 #ifdef MD_USE_EXP
-/* What a sum relative to `shift` counts in one relative to `common`: exactly 1 where they are equal, infinite ones
- * too. */
+/* The factor from a sum relative to `shift` to one relative to `common`: exactly 1 if they are equal, also if infinite.
+ */
 #define MD_WEIGHT(one, s, inf)                                                                                         \
     MD_INLINE one md_weight_##s(one shift, one common)                                                                 \
     {                                                                                                                  \
@@ -158,15 +158,14 @@ MD_INLINE md_f md_recall_f(const char *slot, int64_t j)
 MD_INLINE md_d md_recall_d(const char *slot, int64_t j)
     { md_d v; __builtin_memcpy(&v, (const double *)slot + j, sizeof v); return v; }
 
-/* What the second and later levels compute gives memory time to bring what comes after: MD_DISTANCE elements further
- * on. */
+/* Prefetches elements MD_DISTANCE further on while the second and later levels compute. */
 #ifndef MD_PREFETCH
 #define MD_PREFETCH 0
 #endif
 #define MD_FETCH(l, j) if (MD_PREFETCH && l > 0) md_prefetch(MD_X p, (j) + MD_DISTANCE)
 
-/* ---- md_pass<l>: level l over elements [from, to) of a row whose lower levels are known. Which accumulator an
- * element goes to depends on its distance from `from` alone. */
+/* ---- md_pass<l>: level l over elements [from, to) of a row whose lower levels are known. The accumulator of an
+ * element depends only on its distance from `from`. */
 #define MD_PASS(l)                                                                                                     \
     MD_INLINE void md_pass##l(MD_X_DECL const md_params *p, md_row *row, char *keep, int64_t from, int64_t to)         \
     {                                                                                                                  \

@@ -1,5 +1,5 @@
-/* Rows of any length. Where results of chunks can be merged, one pass over memory makes all reductions, a chunk at a
- * time in the nearest cache; else each level is a pass over memory. The stores read memory again. */
+/* Rows of any length. If results of chunks can be merged, one pass over memory computes all reductions, chunk by chunk
+ * in the nearest cache. Else each level is a pass over memory. The stores read memory again. */
 #include "md_config.h"
 #include "prelude.h"
 #include "row.h"

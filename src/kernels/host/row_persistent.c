@@ -1,5 +1,6 @@
-/* Rows that stay on chip: one level after the other over the whole row, the stores last. Memory is read once, into a
- * cache; what a later pass needs again and is dear is kept beside it. Results are exact two-pass ones. */
+/* Rows that stay on chip: level after level over the whole row, then the stores. Memory is read once, into a cache.
+ * Values that a later pass needs and that are expensive to compute are kept as well. Results are exact two-pass ones.
+ */
 #include "md_config.h"
 #include "prelude.h"
 #include "row.h"
@@ -7,7 +8,7 @@
 
 #define MD_DISTANCE MD_COUNT(p) /* the next row, where rows are contiguous */
 MD_LEVELS(MD_PASS)
-#define MD_PREFETCH_WRITES (MD_PREFETCH && MD_N_LEVELS == 1) /* no second level has done it */
+#define MD_PREFETCH_WRITES (MD_PREFETCH && MD_N_LEVELS == 1) /* no second level has done so */
 MD_WRITE
 
 #define MD_RUN(l) md_pass##l(MD_X p, &row, keep, 0, n);

@@ -1,8 +1,7 @@
-/* Running sums and their kin. Four ways, chosen by MD_COLUMN and MD_PHASE:
+/* Scans: running sums, products, maxima and minima. MD_COLUMN and MD_PHASE choose among four methods:
  *   MD_COLUMN         lanes run over the last outer index, one element of the axis after the other
  *   phase 0           a row at a time, in vectors along the axis
- *   phases 1, 2, 3    three launches for few long rows: totals of pieces, what stands before each piece, the pieces
- *                     themselves */
+ *   phases 1, 2, 3    for few long rows, three launches: totals of pieces; totals before each piece; the pieces */
 #include "md_config.h"
 #include "prelude.h"
 #include "row.h"
@@ -19,7 +18,7 @@
 #if MD_COLUMN
 
 #ifndef MD_TILE
-#define MD_TILE 16 /* vectors of a block: whole pieces of rows, which may be far apart, are read and written in turn */
+#define MD_TILE 16 /* vectors of a block; it reads and writes whole pieces of rows, which may be far apart */
 #endif
 #define MD_FETCH_STEPS 8
 
@@ -76,7 +75,8 @@ MD_INLINE void md_one_row(MD_X_DECL const md_params *p, int64_t row, char *scrat
 
 #else
 
-/* A "row" of these launches is a row and a piece of it; totals stand in the workspace, pieces of a row side by side. */
+/* A "row" of these launches is a row and a piece of it. The workspace has the totals, those of one row's pieces side by
+ * side. */
 MD_INLINE int64_t md_pieces(const md_params *p) { return (MD_COUNT(p) + MD_PIECE - 1) / MD_PIECE; }
 
 #if MD_PHASE == 1

@@ -1,7 +1,7 @@
-/* Scatters that accumulate: every block visits all points in order. MD_OWNED: block b writes only its part of the
- * target's axis, so that blocks never meet and each element adds up in the order of the points; without it there is
- * one block. md_expr.h: md_params, md_points(p), md_lanes(p), and with MD_OWNED md_own(p), md_sweep(p, point, end,
- * lane, lane_end[, own, n_own]). */
+/* Scatters that accumulate: every block visits all points in order. With MD_OWNED, block b writes only its part of the
+ * target's axis, so that no two blocks write the same element and each element adds up in the order of the points.
+ * Without it there is one block. md_expr.h: md_params, md_points(p), md_lanes(p), with MD_OWNED md_own(p), and
+ * md_sweep(p, point, end, lane, lane_end[, own, n_own]). */
 #include "md_config.h"
 #include "prelude.h"
 #include "md_expr.h"

@@ -1,12 +1,15 @@
 /* Where the values of a product's operands come from. `which` (0: A, 1: B, 2: the second B) is a constant wherever
- * these are inlined; "rows" of an operand are the product's rows or columns. What is generated (md_expr.h, by
- * src/codegen/product_operand.c): md_operand_view(p, which, batch, &view)              the operand is a plain strided
- * matrix in memory: where, and how it steps md_operand_load(p, which, offset, n), _get(.., o)    n lanes from
- * consecutive elements, or one element, as accumulator type md_operand_is_plain(which)                           the
- * operand is a load: constant; its view may still not exist (a split index group) md_operand_axis(p, which) of any
- * other operand: MD_LANES_DEPTH or MD_LANES_ROWS where md_operand_lanes works md_operand_lanes(p, which, batch, row, k,
- * n)         n lanes along that axis from (row, k) md_operand_at(p, which, batch, row, k)               one element,
- * however it is made */
+ * these functions are inlined; "rows" of an operand are the product's rows or columns. md_expr.h has, printed by
+ * src/codegen/product/operand.c:
+ *   md_operand_is_plain(which)                     constant: the operand is a load
+ *   md_operand_view(p, which, batch, &view)        whether it is a strided matrix in memory, and which. A load may
+ *                                                  be none (a split index group)
+ *   md_operand_load(p, which, offset, n)           n lanes from consecutive elements, as accumulator type
+ *   md_operand_get(p, which, offset)               one element
+ *   md_operand_axis(p, which)                      of any other operand: the axis of md_operand_lanes,
+ *                                                  MD_LANES_DEPTH or MD_LANES_ROWS
+ *   md_operand_lanes(p, which, batch, row, k, n)   n lanes along that axis from (row, k)
+ *   md_operand_at(p, which, batch, row, k)         one element of any operand */
 #ifndef MD_HOST_SOURCE_H
 #define MD_HOST_SOURCE_H
 
@@ -14,7 +17,7 @@
 typedef struct md_source {
     md_view view;
     int64_t batch, k0, depth;
-    int is_view, lanes; /* not a view: what md_operand_axis said */
+    int is_view, lanes; /* if it is no view: what md_operand_axis said */
 } md_source;
 
 MD_INLINE md_source md_source_make(const md_params *p, int which, int64_t batch, int64_t k0, int64_t depth)
@@ -31,7 +34,7 @@ MD_INLINE md_source md_source_make(const md_params *p, int which, int64_t batch,
     return s;
 }
 
-/* Where (row, k0 + k) is: an offset of a plain operand, nothing else's. */
+/* The offset of (row, k0 + k) in a plain operand; 0 for others. */
 MD_INLINE int64_t md_source_offset(int which, const md_source *s, int64_t row, int64_t k)
 {
     return md_operand_is_plain(which) ? s->view.base + row * s->view.row + (s->k0 + k) * s->view.step : 0;
@@ -45,7 +48,7 @@ MD_INLINE md_v md_source_lanes(const md_params *p, int which, const md_source *s
     return md_operand_lanes(p, which, s->batch, row, s->k0 + k, n);
 }
 
-/* Asks for the line of (row, k0 + k) ahead of time. */
+/* Prefetches the line of (row, k0 + k). */
 MD_INLINE void md_source_prefetch(const md_params *p, int which, const md_source *s, int64_t row, int64_t k)
 {
     if (md_operand_is_plain(which))

@@ -1,5 +1,5 @@
-/* How one product is cut into regions that threads take: shared by the kernel and by the family that counts its blocks
- * (src/family/gemm.c), so that both cut alike. Plain C without a prelude. */
+/* Cuts one product into regions for threads. Shared by the kernel and the family that counts its blocks
+ * (src/family/host/product/gemm.c), so that both cut alike. Plain C without a prelude. */
 #ifndef MD_HOST_SPLIT_H
 #define MD_HOST_SPLIT_H
 
@@ -11,8 +11,8 @@ typedef struct md_split {
 
 static inline int64_t md_split_parts(int64_t size, int64_t most) { return size <= most ? 1 : (size - 1) / most + 1; }
 
-/* Of all ways to write `regions` as rows x columns with no region larger than the limits, the one that packs least:
- * every region packs its rows of A and its columns of B. {0, 0} where there is none. */
+/* Of all factorisations of `regions` into rows x columns with no region larger than the limits, the one that packs
+ * least: every region packs its rows of A and its columns of B. {0, 0} if there is none. */
 static inline md_split md_split_of(int64_t regions, int64_t m, int64_t n, int64_t rows_most, int64_t columns_most)
 {
     int64_t low = md_split_parts(m, rows_most), high = regions / md_split_parts(n, columns_most);
@@ -30,14 +30,14 @@ static inline md_split md_split_of(int64_t regions, int64_t m, int64_t n, int64_
     return best;
 }
 
-/* Where part i of `parts` begins, in units of `unit`; the last part ends at `size`. */
+/* The start of part i of `parts`, in multiples of `unit`; the last part ends at `size`. */
 static inline int64_t md_split_at(int64_t size, int64_t unit, int64_t parts, int64_t i)
 {
     int64_t units = (size + unit - 1) / unit, at = units / parts * i + (units % parts * i) / parts;
     return at >= units ? size : at * unit;
 }
 
-/* The longest part. */
+/* The length of the longest part. */
 static inline int64_t md_split_most(int64_t size, int64_t unit, int64_t parts)
 {
     int64_t units = (size + unit - 1) / unit;
@@ -53,12 +53,12 @@ typedef struct md_tiling {
     int64_t near; /* accumulators that packed A may take to stay in the private cache for the whole K */
 } md_tiling;
 
-/* Scratch of a region, in accumulators: where packed A and the tiles of C begin (packed B is in front), and all of it.
+/* Scratch of a region, in accumulators: where packed A and the tiles of C begin (packed B comes first), and the total.
  */
 typedef struct md_scratch {
     int64_t a, c, all, padded_rows;
     int is_whole; /* A is packed for the whole K, and columns are finished group by group */
-    int is_kept; /* tiles of C live in scratch between blocks of K */
+    int is_kept; /* tiles of C are kept in scratch between blocks of K */
 } md_scratch;
 
 static inline md_scratch md_scratch_of(md_tiling t, md_split split, int64_t m, int64_t n, int64_t k)

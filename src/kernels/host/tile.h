@@ -5,7 +5,7 @@
 #ifndef MD_HOST_TILE_H
 #define MD_HOST_TILE_H
 
-/* Panels of A have one of three heights, so that few rows are not padded to a full tile. */
+/* Panels of A have one of three heights, so that few rows need not be padded to a full tile. */
 #define MD_HEIGHT0 MD_ROWS
 #define MD_HEIGHT1 ((2 * MD_ROWS + 2) / 3)
 #define MD_HEIGHT2 ((MD_ROWS + 2) / 3)

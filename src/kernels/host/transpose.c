@@ -1,5 +1,5 @@
 /* Elementwise stages that transpose a tensor: blocks of MD_SIDE lanes by MD_SIDE lines, in tiles of MD_VL x MD_VL. A
- * line is a position of the tensor's last index: tiles are read along the lines' index and written along the lanes.
+ * line is a position of the tensor's last index. Tiles are read along the lines' index and written along the lanes.
  *
  * md_expr.h: md_params, md_lanes(p), md_transposed_size(p), md_tile(p, point, lane, n_lanes, line, n_lines). */
 #include "md_config.h"

@@ -1,5 +1,4 @@
-/* MD_VL x MD_VL values of f32, rows to columns, in registers: pairs, pairs of pairs within 16 bytes, then 16-byte
- * blocks. */
+/* Transposes MD_VL x MD_VL values of f32 in registers: pairs, pairs of pairs within 16 bytes, then 16-byte blocks. */
 #ifndef MD_HOST_TRANSPOSE_H
 #define MD_HOST_TRANSPOSE_H
 
