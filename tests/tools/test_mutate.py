@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+"""tools/mutate: its operators on small texts, and the whole on a project of two functions, one of which is tested.
+Argument: the source root."""
+
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(sys.argv[1])
+sys.path.insert(0, str(ROOT / "tools" / "mutants"))
+import operators  # noqa: E402
+
+
+def results(body, operator):
+    """The body after each fault of the operator."""
+    text = f"/* a < b */\n#define X(a) (a < 2 && a)\nint f(int a, int b)\n{{\n{body}\n}}\n"
+    faults = [f for f in operators.faults_of(text) if f.operator == operator]
+    return [operators.apply(text, f).split("{\n", 1)[1].rsplit("\n}", 1)[0].strip() for f in faults]
+
+
+class Operators(unittest.TestCase):
+    def test_comparisons(self):
+        self.assertEqual(results("    return a < b;", "compare"), ["return a >= b;"])
+        self.assertEqual(results("    return a == b;", "compare"), ["return a != b;"])
+        self.assertEqual(results("    return p->a << 2 | a >> b;", "compare"), [])
+        self.assertEqual(results('    puts("a < b"); /* a < b */', "compare"), [])
+
+    def test_bounds(self):
+        self.assertEqual(results("    return a < b;", "bound"), ["return a <= b;"])
+        self.assertEqual(results("    return a >= b;", "bound"), ["return a > b;"])
+        self.assertEqual(results("    return a == b;", "bound"), [])
+        self.assertEqual(results("    return g(a - 1, b + 1) + 10;", "bound"), ["return g(a, b + 1) + 10;", "return g(a - 1, b) + 10;"])
+
+    def test_conditions(self):
+        self.assertEqual(sorted(results("    if (a && (b || g(a, b)))", "condition")), sorted(
+            ["if ((b || g(a, b)))", "if (a)", "if (a && (g(a, b)))", "if (a && (b))"]))
+        self.assertEqual(sorted(results("    return a == 1 && b;", "condition")), ["return a == 1;", "return b;"])
+
+    def test_checks(self):
+        self.assertEqual(results("    if (a < b)\n        return 2;\n    b = 1;", "check"), ["if (0 && (a < b))\n        return 2;\n    b = 1;"])
+        self.assertEqual(results("    if (a)\n        b = 1;", "check"), [])
+        self.assertEqual(results("    MD_TRY(g(a));", "check"), ["(void)(g(a));"])
+
+    def test_others(self):
+        self.assertEqual(results("    return MD_MIN(a, b);", "extreme"), ["return MD_MAX(a, b);"])
+        self.assertEqual(results("    g(&a, memory_order_acquire);", "order"), ["g(&a, memory_order_relaxed);"])
+        self.assertEqual(results("    return true;", "constant"), ["return false;"])
+        self.assertEqual(results("    return 0;", "constant"), ["return 1;"])
+
+    def test_statements(self):
+        self.assertEqual(results("    int c = 1;\n    s->n++;\n    a += b;\n    g(a);\n    free(s);\n    unlock(&s);", "statement"), [
+            "int c = 1;\n    ;\n    a += b;\n    g(a);\n    free(s);\n    unlock(&s);",
+            "int c = 1;\n    s->n++;\n    ;\n    g(a);\n    free(s);\n    unlock(&s);",
+            "int c = 1;\n    s->n++;\n    a += b;\n    ;\n    free(s);\n    unlock(&s);"])
+
+    def test_functions_that_kill_are_left_alone(self):
+        self.assertEqual(results("    if (a < b)\n        kill(a, 9);", "compare"), [])
+
+    def test_lines(self):
+        text = "int f(int a)\n{\n    return a <\n           3;\n}\n"
+        fault = [f for f in operators.faults_of(text) if f.operator == "compare"][0]
+        self.assertEqual(operators.lines_of(text, fault), ("return a <", "return a >="))
+
+
+PROJECT = {
+    "meson.build": "project('p', 'c')\nlib = static_library('p', 'src/base/a.c', 'src/base/b.c')\n"
+                   "test('quick', executable('quick', 'tests/base/quick.c', link_with: lib), suite: 'base')\n",
+    "src/base/a.c": "int is_less(int a, int b);\nint is_less(int a, int b)\n{\n    return a < b;\n}\n",
+    "src/base/b.c": "int is_more(int a, int b);\nint is_more(int a, int b)\n{\n    return a > b;\n}\n",
+    "tests/base/quick.c": "int is_less(int a, int b);\nint main(void) { return !is_less(1, 2) || is_less(2, 2) || is_less(3, 2); }\n",
+}
+IGNORED = "src/base/b.c\n- return a > b;\n+ return a >= b;\nNobody calls it.\n"
+
+
+class Whole(unittest.TestCase):
+    def mutate(self, *options):
+        command = [sys.executable, str(ROOT / "tools" / "mutate"), "--root", str(self.tree), "--work", str(self.work), "--count", "9",
+                   "--folder", "base", *options]
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def test_all(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.tree, self.work = pathlib.Path(folder) / "tree", pathlib.Path(folder) / "work"
+            for name, text in PROJECT.items():
+                (self.tree / name).parent.mkdir(parents=True, exist_ok=True)
+                (self.tree / name).write_text(text, encoding="utf-8")
+            subprocess.run(["git", "init", "-q", str(self.tree)], check=True)
+            listed = self.mutate("--list")
+            self.assertEqual(listed.count("\n- "), 4)
+            said = self.mutate()
+            self.assertIn("base                    2 of    4   50.0%", said)
+            self.assertIn("+    return a <= b;", said)
+            self.assertEqual(said.count("survivor "), 2)
+            for name, text in PROJECT.items():
+                self.assertEqual((self.tree / name).read_text(encoding="utf-8"), text)
+            lines = [json.loads(x) for x in (self.work / "results.jsonl").read_text(encoding="utf-8").splitlines()]
+            self.assertEqual(sorted(x["result"] for x in lines), ["caught", "caught", "survived", "survived"])
+            (self.tree / "tools" / "mutants").mkdir(parents=True)
+            (self.tree / "tools" / "mutants" / "ignored.txt").write_text(IGNORED, encoding="utf-8")
+            self.assertIn("2 of    3", self.mutate("--resume", "--retry"))
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])

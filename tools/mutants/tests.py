@@ -1,0 +1,188 @@
+"""The build that tools/mutate breaks, and the tests that it runs there: which tests a folder has, and how they are run."""
+
+import json
+import os
+import pathlib
+import resource
+import shutil
+import signal
+import subprocess
+import threading
+import time
+
+# Folder of src -> suites and single tests that may notice a fault there. Quick programs come first by themselves.
+TESTS_OF = {
+    "base": ["base", "test_host", "test_store", "test_wisdom_text"],
+    "expr": ["expr", "test_interpret", "test_programs", "test_stage", "test_stats", "test_codegen_faults"],
+    "store": ["store", "test_kept", "test_wisdom", "test_warm_start"],
+    "kernel": ["kernel", "test_row", "test_gemm", "test_choose", "test_launches"],
+    "stage": ["stage", "test_row", "test_row_merge", "test_gemm", "test_scan", "test_cuda_row", "test_codegen_faults"],
+    "device": ["device", "test_kept", "test_warm_start", "test_life"],
+    "codegen": ["codegen", "family", "test_cuda_scan", "test_custom", "test_large"],
+    "kernels": ["family", "test_codegen", "test_numeric", "test_kept"],
+    "family": ["family", "test_names", "test_gpu_pool", "test_policy", "test_select", "test_gate", "spaces", "test_numeric",
+               "test_cuda_scan", "test_cuda_gather", "test_cuda_scatter", "test_cuda_gemm", "test_cuda_column"],
+    "build": ["build", "test_async_fill", "test_warm_start", "test_fallback"],
+    "tune": ["tune", "test_measure", "test_tuning", "test_hybrid", "test_gpu_pool", "test_recorded"],
+    "dispatch": ["dispatch", "stats", "api", "custom"],
+    "stats": ["stats", "test_life", "test_options", "test_hybrid", "reports"],
+    "api": ["api", "stats", "test_policy", "test_dispatch_faults", "fuzz_op", "fuzz_hints", "ctypes", "example first_program"],
+}
+EXIT_SKIPPED = 77
+PASSED, FAILED, SKIPPED, HUNG = "passed", "failed", "skipped", "hung"
+GIB = 1 << 30
+
+
+class Broken(Exception):
+    """The tree does not build, or there is no such thing: nothing that is judged would mean anything."""
+
+
+def limit_memory():
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_DATA, (16 * GIB, 16 * GIB))  # not of addresses: the asynchronous device reserves many
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1024 * GIB, 1024 * GIB))  # its memory is a sparse file, too
+
+
+def run_limited(command, env, cwd, seconds):
+    """Runs a command and whatever it starts; (exit status, output), status None where it took longer."""
+    with subprocess.Popen(command, env=env, cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
+                          stderr=subprocess.STDOUT, errors="replace", start_new_session=True, preexec_fn=limit_memory) as child:
+        try:
+            output, _ = child.communicate(timeout=seconds)
+            return child.returncode, output
+        except subprocess.TimeoutExpired:
+            return None, ""
+        finally:
+            try:
+                os.killpg(child.pid, signal.SIGKILL)  # its group is its own; what it started may outlive it
+            except ProcessLookupError:
+                pass
+
+
+class Build:
+    """A copy of the tree with a build of its own: nothing outside `folder` is written."""
+
+    def __init__(self, root, folder):
+        self.root, self.folder = root, folder
+        self.tree, self.build, self.scratch = folder / "tree", folder / "build", folder / "scratch"
+        self.env = {**os.environ, "CCACHE_NOHASHDIR": "1", "MD_CACHE_DIR": "", "MALLOC_PERTURB_": "85", "MD_LOG": "warn",
+                    "HOME": str(self.scratch), "TMPDIR": str(self.scratch), "XDG_RUNTIME_DIR": str(self.scratch),
+                    "XDG_CACHE_HOME": str(self.scratch)}
+        home = pathlib.Path.home()
+        self.build_env = {**self.env, "HOME": str(home), "CCACHE_DIR": os.environ.get("CCACHE_DIR", ""),
+                          "XDG_CACHE_HOME": os.environ.get("XDG_CACHE_HOME", str(home / ".cache"))}
+        if not self.build_env["CCACHE_DIR"]:
+            del self.build_env["CCACHE_DIR"]
+
+    def command(self, *words):
+        return subprocess.run(words, env=self.build_env, capture_output=True, text=True, errors="replace")
+
+    def copy_tree(self):
+        """Tracked and new files; those that are the same keep their times, so that little is built again."""
+        listed = subprocess.run(["git", "ls-files", "-coz", "--exclude-standard"], cwd=self.root, capture_output=True, text=True)
+        if listed.returncode != 0:
+            raise Broken(f"{self.root} is no git repository")
+        names = {n for n in listed.stdout.split("\0") if n and (self.root / n).is_file()}
+        for old in [p for p in self.tree.rglob("*") if p.is_file()] if self.tree.exists() else []:
+            if str(old.relative_to(self.tree)) not in names:
+                old.unlink()
+        for name in names:
+            source, copy = self.root / name, self.tree / name
+            if not copy.exists() or copy.read_bytes() != source.read_bytes():
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(source, copy)
+                os.utime(copy)
+
+    def prepare(self):
+        self.scratch.mkdir(parents=True, exist_ok=True)
+        self.copy_tree()
+        if not (self.build / "build.ninja").exists():
+            shutil.rmtree(self.build, ignore_errors=True)
+            options = ["-Ddebug=false", "-Doptimization=2", "-Dwerror=false"]  # objects are compared: no lines in them
+            done = self.command("meson", "setup", *options, str(self.build), str(self.tree))
+            if done.returncode != 0:
+                raise Broken(done.stdout + done.stderr)
+        self.make(["build.ninja"])
+        self.tests = {t["name"]: t for t in self.introspect("tests")}
+        self.targets = {t["id"]: t for t in self.introspect("targets")}
+        self.objects = {}
+        for entry in json.loads((self.build / "compile_commands.json").read_text(encoding="utf-8")):
+            path = pathlib.Path(os.path.normpath(pathlib.Path(entry["directory"]) / entry["file"]))
+            if path.is_relative_to(self.tree / "src"):
+                self.objects.setdefault(str(path.relative_to(self.tree)), []).append(entry["output"])
+
+    def introspect(self, what):
+        return json.loads((self.build / "meson-info" / f"intro-{what}.json").read_text(encoding="utf-8"))
+
+    def make(self, files):
+        done = self.command("ninja", "-C", str(self.build), *files)
+        if done.returncode != 0:
+            raise Broken((done.stdout + done.stderr)[-6000:])
+
+    def make_objects(self, path):
+        """The object files of a source, as bytes."""
+        files = self.objects.get(path, [])
+        if files:
+            self.make(files)
+        return [(self.build / f).read_bytes() for f in files]
+
+    def write(self, path, text):
+        """The time must differ from that of the object file, however quick the machine is."""
+        file = self.tree / path
+        file.write_text(text, encoding="utf-8")
+        os.utime(file, ns=(time.time_ns(), time.time_ns()))
+
+    def tests_of(self, folder):
+        """Names of the tests of a folder of src."""
+        wanted = TESTS_OF.get(folder, [folder])
+        return [n for n, t in self.tests.items() if n in wanted or {s.split(":")[-1] for s in t["suite"]} & set(wanted)]
+
+    def is_kin(self, test, path):
+        """True if the test's sources lie in the room of `tests` that is called as the source's."""
+        room = os.path.dirname(path).replace("src/", "tests/", 1)
+        files = [f for d in self.tests[test]["depends"] for part in self.targets[d]["target_sources"] for f in part["sources"]]
+        return any(os.path.dirname(os.path.relpath(f, self.tree)) == room for f in files)
+
+    def run(self, name, seconds):
+        """What came of a test, and how long it took, without its building."""
+        test = self.tests[name]
+        files = sorted({os.path.relpath(f, self.build) for d in test["depends"] for f in self.targets[d]["filename"]})
+        if files:
+            self.make(files)
+        started = time.monotonic()
+        status, _ = run_limited(test["cmd"], {**self.env, **test["env"]}, test["workdir"] or str(self.build), seconds)
+        spent = time.monotonic() - started
+        shutil.rmtree(self.scratch, ignore_errors=True)
+        self.scratch.mkdir(parents=True, exist_ok=True)
+        return (HUNG if status is None else PASSED if status == 0 else SKIPPED if status == EXIT_SKIPPED else FAILED), spent
+
+
+class Times:
+    """How long tests take in the tree as it is; those that fail there, are skipped or take too long are not used."""
+
+    def __init__(self, file, key, slow):
+        self.file, self.key, self.slow, self.lock = file, key, slow, threading.Lock()
+        try:
+            kept = json.loads(file.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            kept = {}
+        self.of = kept.get("times", {}) if kept.get("key") == key else {}
+
+    def measure(self, build, names, say):
+        for name in names:
+            with self.lock:
+                if name in self.of:
+                    continue
+                result, spent = build.run(name, self.slow)
+                self.of[name] = spent if result == PASSED else None
+                if result != PASSED:
+                    say(f"{name} is not used: it {'takes longer than ' + str(self.slow) + ' s' if result == HUNG else 'was ' + result}")
+                self.file.write_text(json.dumps({"key": self.key, "times": self.of}), encoding="utf-8")
+
+    def in_order(self, build, names, path, first):
+        """The usable tests: those that caught a fault of this file, those of its room, then by speed."""
+        usable = [n for n in names if self.of.get(n) is not None]
+        return sorted(usable, key=lambda n: (n not in first, not build.is_kin(n, path), self.of[n]))
+
+    def limit(self, name):
+        return max(20.0, 10.0 * self.of[name])
