@@ -1,6 +1,9 @@
 /* Launches on other arguments than they were resolved for: other memory, other alignment, other scalars, mistakes. */
 #include "support/check.h"
 
+#include <jansson.h>
+#include <unistd.h>
+
 static md_context *context;
 
 static int set_up(void **state)
@@ -64,6 +67,77 @@ static void other_alignment(void **state)
     for (int k = 0; k < 3; k++)
         free(memory[k]);
     md_op_destroy(&op);
+}
+
+/* What the context counts: how many shapes it met. */
+static json_int_t misses_of(md_context *c)
+{
+    char path[] = "/tmp/md-test-launches-XXXXXX";
+    const int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    assert_ok(md_stats_write(c, path, "json"));
+    json_t *root = json_load_file(path, 0, NULL);
+    const json_t *counts = json_object_get(json_array_get(json_object_get(root, "ops"), 0), "counts");
+    const json_int_t n = json_integer_value(json_object_get(counts, "misses"));
+    json_decref(root);
+    unlink(path);
+    return n;
+}
+
+/* Less aligned memory is another shape: on 16 bytes where it was resolved on 64, and on 4. */
+static void alignment_selects(void **state)
+{
+    (void)state;
+    md_context *c = NULL;
+    md_op *op = NULL;
+    md_launch *launch = NULL;
+    _Alignas(64) float x[96] = {0}, y[96];
+    const int64_t n = 64;
+    assert_ok(md_context_create(&c, &(md_context_options){.device = "host", .threads = 1, .cc = "/nonexistent/cc"}));
+    assert_ok(md_op_create(&op, c, "Y[i] = X[i]", NULL));
+    md_tensor tx = md_tensor_make(x, MD_F32, 1, &n), ty = md_tensor_make(y, MD_F32, 1, &n);
+    const md_arg arg[] = {md_t(&ty), md_t(&tx)};
+    assert_ok(md_resolve(&launch, op, arg, 2));
+    assert_int_equal(misses_of(c), 1);
+    static const int offset[] = {0, 16, 4, 8, 1, 0}, misses[] = {1, 1, 2, 2, 3, 3};
+    for (int i = 0; i < 6; i++) {
+        tx.data = x + offset[i];
+        assert_ok(md_launch_run(launch, NULL, arg, 2));
+        assert_int_equal(misses_of(c), misses[i]);
+    }
+    md_launch_destroy(&launch);
+    md_op_destroy(&op);
+    md_context_destroy(&c);
+}
+
+/* Only launches of one context are timed together. */
+static void launches_of_two_contexts(void **state)
+{
+    (void)state;
+    md_context *other = NULL;
+    md_op *op[2] = {NULL};
+    md_launch *launch[2] = {NULL};
+    double us = -1.0;
+    float x[4] = {0}, y[4];
+    const int64_t n = 4;
+    md_tensor tx = md_tensor_make(x, MD_F32, 1, &n), ty = md_tensor_make(y, MD_F32, 1, &n);
+    assert_ok(md_context_create(&other, &(md_context_options){.device = "host", .threads = 1}));
+    for (int i = 0; i < 2; i++) {
+        assert_ok(md_op_create(&op[i], i ? other : context, "Y[i] = X[i]", NULL));
+        assert_ok(md_resolve(&launch[i], op[i], (md_arg[]){md_t(&ty), md_t(&tx)}, 2));
+    }
+    assert_fails(md_launch_time_all(&us, (const md_launch *const[]){launch[0], launch[0], launch[1]}, 3, NULL),
+                 MD_INVALID_ARGUMENT, "launch 2 is of another context");
+    assert_fails(md_launch_time_all(&us, (const md_launch *const[]){launch[0], NULL}, 2, NULL), MD_INVALID_ARGUMENT,
+                 "launch 1 is NULL");
+    assert_true(us == -1.0);
+    assert_ok(md_launch_time_all(&us, (const md_launch *const[]){launch[1], launch[1]}, 2, NULL));
+    for (int i = 0; i < 2; i++) {
+        md_launch_destroy(&launch[i]);
+        md_op_destroy(&op[i]);
+    }
+    md_context_destroy(&other);
 }
 
 /* The same bits as md_call: a scalar has the precision that it is declared with. */
@@ -201,8 +275,13 @@ static void competitors_are_compared(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(competitors_are_compared), cmocka_unit_test(other_alignment), cmocka_unit_test(scalars),
-        cmocka_unit_test(overwritten_inputs),       cmocka_unit_test(nothing_to_do),
+        cmocka_unit_test(competitors_are_compared),
+        cmocka_unit_test(other_alignment),
+        cmocka_unit_test(scalars),
+        cmocka_unit_test(overwritten_inputs),
+        cmocka_unit_test(nothing_to_do),
+        cmocka_unit_test(alignment_selects),
+        cmocka_unit_test(launches_of_two_contexts),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

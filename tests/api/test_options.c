@@ -2,6 +2,7 @@
 #include "api/refused.h"
 
 #include <limits.h>
+#include <math.h>
 
 static md_context *context;
 
@@ -45,6 +46,16 @@ static void op_options_that_are_none(void **state)
         {{.weights = "i=inf"}, "number"},
         {{.pin = "5:nest"}, "no stage"},
         {{.max_variants = -1}, "max_variants"},
+        {{.hybrid_share = 1.5}, "hybrid_share: 1.5"},
+        {{.hybrid_share = -0.1}, "hybrid_share: -0.1"},
+        {{.hybrid_share = NAN}, "hybrid_share"},
+        {{.hybrid_cap_ms = -1.0}, "hybrid_cap_ms: -1"},
+        {{.uncovered = -1.0}, "uncovered: -1"},
+        {{.numeric = (md_numeric)9}, "numeric: 9"},
+        {{.numeric = (md_numeric)-1}, "numeric: -1"},
+        {{.tune = (md_tune)9}, "tune: 9"},
+        {{.tune = (md_tune)-1}, "tune: -1"},
+        {{.tune_budget_ms = -1.0}, "tune_budget_ms: -1"},
     };
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         md_op *o = NULL;
@@ -57,8 +68,12 @@ static void odd_options_that_are_fine(void **state)
 {
     (void)state;
     static const md_op_options strange[] = {
-        {.max_variants = INT_MAX}, {.max_variants = 1}, {.pin = ""},        {.pin = " ;; "},         {.name = ""},
-        {.weights = ""},           {.sizes = ""},       {.weights = " , "}, {.without_library = -1},
+        {.hybrid_share = 1.0}, {.hybrid_cap_ms = 1e9},
+        {.uncovered = 1e9},    {.max_variants = INT_MAX},
+        {.max_variants = 1},   {.pin = ""},
+        {.pin = " ;; "},       {.name = ""},
+        {.weights = ""},       {.sizes = ""},
+        {.weights = " , "},    {.without_library = -1},
     };
     for (size_t i = 0; i < sizeof strange / sizeof *strange; i++) {
         md_op *o = NULL;

@@ -156,6 +156,33 @@ static void digest_after(uint64_t out[2], const int64_t *sizes, int n, const cha
     md_context_destroy(&c);
 }
 
+/* Digest after one call on X with a stride. */
+static void digest_of_stride(uint64_t out[2], int64_t stride)
+{
+    float x[64] = {0}, y[64];
+    const int64_t n = 8;
+    md_context *c = make_context(NULL);
+    md_op *op = NULL;
+    assert_ok(md_op_create(&op, c, "Y[i] = X[i] + 1", NULL));
+    md_tensor tx = md_tensor_make(x, MD_F32, 1, &n), ty = md_tensor_make(y, MD_F32, 1, &n);
+    tx.stride[0] = stride;
+    assert_ok(md_call(op, NULL, (md_arg[]){md_t(&ty), md_t(&tx)}, 2));
+    assert_ok(md_digest(out, c));
+    md_op_destroy(&op);
+    md_context_destroy(&c);
+}
+
+static void digests_tell_strides_apart(void **state)
+{
+    (void)state;
+    uint64_t contiguous[2], strided[2], wider[2];
+    digest_of_stride(contiguous, 1);
+    digest_of_stride(strided, 2);
+    digest_of_stride(wider, 3);
+    assert_memory_not_equal(contiguous, strided, sizeof strided);
+    assert_memory_equal(wider, strided, sizeof strided);
+}
+
 /* The order and the number of calls do not matter; shapes and formulas do. */
 static void digests_tell_choices_apart(void **state)
 {
@@ -180,6 +207,7 @@ int main(void)
         cmocka_unit_test(one_hint_is_the_best_one),
         cmocka_unit_test(bad_questions),
         cmocka_unit_test(digests_tell_choices_apart),
+        cmocka_unit_test(digests_tell_strides_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

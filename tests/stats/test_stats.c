@@ -213,6 +213,31 @@ static void empty_calls(void **state)
     md_context_destroy(&c);
 }
 
+/* Entries of one shape that differ by alignment only are one row, and all their calls were timed. */
+static void merged_rows(void **state)
+{
+    (void)state;
+    md_context *c = make_context((md_context_options){0});
+    md_op *op = make_op(c, "merged");
+    _Alignas(64) float x[32] = {0}, y[32];
+    const int64_t n = 10;
+    for (int offset = 0; offset < 3; offset++) { /* on 64 bytes, on 4, on 8: two classes */
+        md_tensor tx = md_tensor_make(x + offset, MD_F32, 1, &n), ty = md_tensor_make(y, MD_F32, 1, &n);
+        assert_ok(md_call(op, NULL, (md_arg[]){md_t(&ty), md_t(&tx)}, 2));
+    }
+    assert_ok(md_stats_write(c, path, "json"));
+    json_t *root = json_loads(read_all(path), 0, NULL), *shapes = json_object_get(root, "shapes");
+    const json_t *counts = json_object_get(json_array_get(json_object_get(root, "ops"), 0), "counts");
+    assert_int_equal(json_integer_value(json_object_get(counts, "misses")), 2);
+    assert_int_equal(json_array_size(shapes), 1);
+    const json_t *row = json_array_get(shapes, 0);
+    assert_int_equal(json_integer_value(json_object_get(row, "calls")), 3);
+    assert_string_equal(json_string_value(json_object_get(row, "time")), "measured");
+    json_decref(root);
+    md_op_destroy(&op);
+    md_context_destroy(&c);
+}
+
 /* Shapes that were forgotten count too. */
 static void evicted_shapes(void **state)
 {
@@ -319,9 +344,10 @@ int main(void)
         unsetenv(name);
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_of_users), cmocka_unit_test(explanations_of_odd_names),
-        cmocka_unit_test(empty_calls),    cmocka_unit_test(written_at_the_end),
-        cmocka_unit_test(evicted_shapes), cmocka_unit_test(nothing_was_called),
+        cmocka_unit_test(names_of_users),     cmocka_unit_test(explanations_of_odd_names),
+        cmocka_unit_test(empty_calls),        cmocka_unit_test(merged_rows),
+        cmocka_unit_test(evicted_shapes),     cmocka_unit_test(written_at_the_end),
+        cmocka_unit_test(nothing_was_called),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
