@@ -4,6 +4,7 @@
 #include "support/check.h"
 
 #include <pthread.h>
+#include <time.h>
 
 /* Slots hold shape entries; a shape that finds no place empties all slots. */
 static void slots_let_go_of_entries(void **state)
@@ -125,12 +126,97 @@ static void many_threads_few_entries(void **state)
     md_ds_op_destroy(&op[1]);
 }
 
+enum { MANY_THREADS = MD_DS_SHARDS + 8, MANY_CALLS = 20000 };
+
+typedef struct one_of_many {
+    md_ds_op *op;
+    pthread_barrier_t *together;
+    int32_t number;
+    _Atomic bool has_number;
+    uint64_t n_calls;
+} one_of_many;
+
+/* Those that have no counter of their own call often, all at once. */
+static void *call_as_one_of_many(void *user)
+{
+    one_of_many *m = user;
+    warm_vectors *v = aligned_alloc(64, (sizeof *v + 63) / 64 * 64);
+    warm_shape(v, 8, 1, 0);
+    pthread_barrier_wait(m->together);
+    m->number = md_ds_thread_get(m->op->runtime, m->op->runtime_id)->number;
+    pthread_barrier_wait(m->together);
+    for (int i = 0; i < (m->number < MD_DS_SHARDS - 1 ? 1 : MANY_CALLS); i++)
+        m->n_calls += warm_call(m->op, v, 1.0) == MD_OK;
+    pthread_barrier_wait(m->together); /* no thread takes the place of one that has ended */
+    free(v);
+    return NULL;
+}
+
+/* Threads that begin at once have numbers of their own; the last ones share counters, and lose no call. */
+static void more_threads_than_counters(void **state)
+{
+    (void)state;
+    md_ds_op *op = warm_op(16);
+    pthread_barrier_t together;
+    pthread_t thread[MANY_THREADS];
+    one_of_many m[MANY_THREADS];
+    bool is_taken[MANY_THREADS] = {false};
+    uint64_t n_calls = 0;
+    assert_int_equal(pthread_barrier_init(&together, NULL, MANY_THREADS), 0);
+    for (int i = 0; i < MANY_THREADS; i++) {
+        m[i] = (one_of_many){.op = op, .together = &together};
+        assert_int_equal(pthread_create(&thread[i], NULL, call_as_one_of_many, &m[i]), 0);
+    }
+    for (int i = 0; i < MANY_THREADS; i++)
+        pthread_join(thread[i], NULL);
+    for (int i = 0; i < MANY_THREADS; i++) {
+        assert_in_range(m[i].number, 0, MANY_THREADS - 1);
+        assert_false(is_taken[m[i].number]);
+        is_taken[m[i].number] = true;
+        n_calls += m[i].n_calls;
+    }
+    assert_int_equal(n_calls, MD_DS_SHARDS - 1 + 9 * MANY_CALLS);
+    assert_int_equal(md_ds_calls_of(op), n_calls);
+    assert_int_equal(warm_all_calls(op), n_calls);
+    pthread_barrier_destroy(&together);
+    md_ds_op_destroy(&op);
+}
+
+static void *get_thread(void *user)
+{
+    one_of_many *m = user;
+    m->number = md_ds_thread_get(m->op->runtime, m->op->runtime_id)->number;
+    atomic_store(&m->has_number, true);
+    return NULL;
+}
+
+/* A thread gets its number under the lock, so that no two get one. The wait is for what must not happen. */
+static void numbers_are_given_under_a_lock(void **state)
+{
+    (void)state;
+    md_ds_op *op = warm_op(16);
+    one_of_many m = {.op = op, .number = -1};
+    pthread_t thread;
+    pthread_mutex_lock(&warm_world.runtime.lock_of_threads);
+    assert_int_equal(pthread_create(&thread, NULL, get_thread, &m), 0);
+    for (int i = 0; i < 50 && !atomic_load(&m.has_number); i++)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    const bool was_early = atomic_load(&m.has_number);
+    pthread_mutex_unlock(&warm_world.runtime.lock_of_threads);
+    pthread_join(thread, NULL);
+    assert_false(was_early);
+    assert_true(m.number >= 0);
+    md_ds_op_destroy(&op);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(slots_let_go_of_entries, warm_set_up, warm_tear_down),
         cmocka_unit_test_setup_teardown(long_plans_after_short_ones, warm_set_up, warm_tear_down),
         cmocka_unit_test_setup_teardown(many_threads_few_entries, warm_set_up, warm_tear_down),
+        cmocka_unit_test_setup_teardown(more_threads_than_counters, warm_set_up, warm_tear_down),
+        cmocka_unit_test_setup_teardown(numbers_are_given_under_a_lock, warm_set_up, warm_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -84,6 +84,21 @@ static void strides_of_single_elements_do_not_count(void **state)
     md_ds_op_destroy(&op);
 }
 
+/* The time of all calls, from those that were timed; by the model where none was. */
+static void times_are_scaled_to_all_calls(void **state)
+{
+    (void)state;
+    md_ds_plan plan = {.model_us = 2.5};
+    static const struct {
+        uint64_t calls, n_timed, ns, all_ns;
+    } row[] = {{10, 4, 400, 1000}, {10, 1, 70, 700}, {10, 10, 730, 730}, {10, 11, 733, 733}, {10, 0, 0, 25000}};
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        md_ds_shape_entry e = {.calls = row[i].calls, .n_timed = row[i].n_timed, .time_ns = row[i].ns};
+        atomic_init(&e.plan, &plan);
+        assert_int_equal(md_ds_shape_entry_ns(&e), row[i].all_ns);
+    }
+}
+
 static void held_records_stay(void **state)
 {
     (void)state;
@@ -358,6 +373,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_record_is_a_shape_class, set_up, tear_down),
         cmocka_unit_test_setup_teardown(strides_of_single_elements_do_not_count, set_up, tear_down),
+        cmocka_unit_test(times_are_scaled_to_all_calls),
         cmocka_unit_test_setup_teardown(held_records_stay, set_up, tear_down),
         cmocka_unit_test_setup_teardown(records_in_use_outlive_others, set_up, tear_down),
         cmocka_unit_test_setup_teardown(one_shape_at_once_is_remembered_once, set_up, tear_down),

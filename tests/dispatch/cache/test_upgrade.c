@@ -2,6 +2,7 @@
  * frozen ops. */
 #include "base/clock.h"
 #include "dispatch/cache/marks.h"
+#include "dispatch/cache/upgrade.h"
 #include "dispatch/call/fast_call.h"
 #include "support/check.h"
 
@@ -66,6 +67,36 @@ static void what_fails_is_not_waited_for(void **state)
     for (int i = 0; i < 3; i++)
         assert_int_equal(marks_call(op, 2000), 0);
     assert_int_equal(op->count.nearest, 1);
+    md_ds_op_destroy(&op);
+}
+
+/* Builds that end one by one: after the first the shape still waits for the second. Alpha is ready at once; of beta and
+ * gamma, which are better, the first does not compile. */
+static void a_shape_may_wait_again(void **state)
+{
+    (void)state;
+    script_now.row[SCRIPT_BETA][0].is_legal = false;
+    script_allow(SCRIPT_BETA, 1, 11.0)->cannot_compile = true;
+    script_allow(SCRIPT_GAMMA, 1, 15.0);
+    marks_hold("1 w0"); /* of "COPY 11 w0" and "COPY 21 w0" */
+    md_ds_op *op = marks_async_op();
+    const int32_t n_variants = op->stage[0].n_variants, first = marks_call(op, 2000);
+    marks_hold("COPY 21");
+    for (int32_t i = 0; i < n_variants; i++)
+        if (!strncmp(op->stage[0].variant[i]->name, "beta", 4))
+            md_bd_variant_wait(op->stage[0].variant[i]);
+    md_ds_upgrade_ready(op);
+    const int32_t n_waiting = op->n_waiting, second = marks_call(op, 2000);
+    marks_hold(NULL);
+    md_ds_op_wait(op);
+    assert_int_equal(n_variants, 3);
+    assert_int_equal(first, 0);
+    assert_int_equal(n_waiting, 1);
+    assert_int_equal(second, 0);
+    assert_int_equal(op->n_waiting, 0);
+    assert_int_equal(marks_call(op, 2000), 21);
+    assert_int_equal(op->count.promotions, 1);
+    assert_int_equal(op->count.misses, 1);
     md_ds_op_destroy(&op);
 }
 
@@ -232,6 +263,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(an_op_is_made_with_its_first_variant, marks_set_up, marks_tear_down),
         cmocka_unit_test_setup_teardown(promotion_comes_by_itself, marks_set_up, marks_tear_down),
+        cmocka_unit_test_setup_teardown(a_shape_may_wait_again, marks_set_up, marks_tear_down),
         cmocka_unit_test_setup_teardown(what_fails_is_not_waited_for, marks_set_up, marks_tear_down),
         cmocka_unit_test_setup_teardown(the_first_that_is_ready_counts, marks_set_up, marks_tear_down),
         cmocka_unit_test_setup_teardown(stand_ins_are_of_the_same_class, marks_set_up, marks_tear_down),

@@ -140,6 +140,54 @@ static void memory_may_be_short(void **state)
     later_finish(&op);
 }
 
+static md_status (*real_workspace)(void **out, md_dev *dev, md_stream stream, size_t n_bytes);
+static int n_locked, n_unlocked;
+
+/* Asks for the lock that the call has to hold from here to its last launch. */
+static md_status locked_workspace(void **out, md_dev *dev, md_stream stream, size_t n_bytes)
+{
+    pthread_mutex_t *lock = md_ds_stream_lock(&later_world.runtime, stream);
+    const bool is_held = pthread_mutex_trylock(lock) != 0;
+    if (!is_held)
+        pthread_mutex_unlock(lock);
+    n_locked += is_held;
+    n_unlocked += !is_held;
+    return real_workspace(out, dev, stream, n_bytes);
+}
+
+static void scale(const char *text, const md_kn_word *params, int32_t n)
+{
+    (void)text;
+    (void)n;
+    for (int64_t i = 0; i < params[2].i; i++)
+        ((float *)params[0].p)[i] = ((const float *)params[1].p)[i * params[3].i] * (float)params[4].d;
+}
+
+/* Threads that share a stream share its workspace: each holds the stream's lock until its launches are queued. */
+static void a_workspace_is_of_one_call_at_a_time(void **state)
+{
+    (void)state;
+    later_vectors v;
+    script_now.is_text = script_now.with_memory = true;
+    later_world.device.on_launch = scale;
+    const md_dev_ops *ops = later_device.base.ops;
+    md_dev_ops with_lock = *ops;
+    md_ds_op *op = script_op(&later_world, "scalar a; Y[n] = X[n] * a", NULL);
+    later_make(&v, 64);
+    const md_arg arg[3] = {md_s(2.0), md_t(&v.y), md_t(&v.x)};
+    real_workspace = ops->workspace;
+    with_lock.workspace = locked_workspace;
+    later_device.base.ops = &with_lock;
+    n_locked = n_unlocked = 0;
+    for (int i = 0; i < 6; i++) /* slow calls, then warm ones */
+        assert_ok(md_ds_call(op, later_stream(1), arg, 3));
+    later_device.base.ops = ops;
+    assert_int_equal(op->count.calls, 2);
+    assert_int_equal(n_locked, 6);
+    assert_int_equal(n_unlocked, 0);
+    later_finish(&op);
+}
+
 static md_ds_op *measuring_op(const char *formula)
 {
     md_ds_op_options o = script_options();
@@ -202,6 +250,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_reference_writes_back_views, later_set_up, later_tear_down),
         cmocka_unit_test_setup_teardown(faults_are_reported_later, later_set_up, later_tear_down),
         cmocka_unit_test_setup_teardown(memory_may_be_short, later_set_up, later_tear_down),
+        cmocka_unit_test_setup_teardown(a_workspace_is_of_one_call_at_a_time, later_set_up, later_tear_down),
         cmocka_unit_test_setup_teardown(measuring_uses_the_devices_clock, later_set_up, later_tear_down),
         cmocka_unit_test_setup_teardown(measuring_makes_temporaries, later_set_up, later_tear_down),
         cmocka_unit_test_setup_teardown(times_are_samples_where_they_were_asked_for, later_set_up, later_tear_down),

@@ -49,6 +49,48 @@ static void a_capture_builds_nothing(void **state)
     later_finish(&op);
 }
 
+/* A frozen op that fails on new shapes does so while a stream is captured, too. */
+static void a_capture_of_a_frozen_op(void **state)
+{
+    (void)state;
+    later_vectors v, w;
+    md_ds_op *op = script_op(&later_world, "Y[n] = X[n]", NULL);
+    later_make(&v, 64);
+    later_make(&w, 65);
+    assert_ok(md_ds_call(op, later_stream(1), v.arg, 2));
+    atomic_store(&op->frozen, MD_DS_FROZEN_FAIL);
+    async_device_capture(&later_device, later_stream(1), true);
+    assert_ok(md_ds_call(op, later_stream(1), v.arg, 2)); /* met before */
+    assert_fails(md_ds_call(op, later_stream(1), w.arg, 2), MD_UNSUPPORTED, "is frozen");
+    assert_int_equal(op->count.captured_misses, 1);
+    atomic_store(&op->frozen, MD_DS_FROZEN_READY);
+    assert_ok(md_ds_call(op, later_stream(1), w.arg, 2)); /* alpha is ready */
+    async_device_capture(&later_device, later_stream(1), false);
+    assert_int_equal(later_device.n_violations, 0);
+    later_finish(&op);
+}
+
+/* An index that an earlier call reported fails no call that is captured, which does not compute now, but the next one
+ * that is not. */
+static void reports_wait_for_the_end_of_a_capture(void **state)
+{
+    (void)state;
+    later_vectors v;
+    md_ds_op *op = script_op(&later_world, "Y[n] = X[n]", NULL);
+    later_make(&v, 64);
+    script_now.row[SCRIPT_ALPHA][0].reports = true;
+    assert_ok(md_ds_call(op, NULL, v.arg, 2));
+    assert_ok(later_device.base.ops->sync(&later_device.base, NULL));
+    script_now.row[SCRIPT_ALPHA][0].reports = false;
+    async_device_capture(&later_device, later_stream(1), true);
+    assert_ok(md_ds_call(op, later_stream(1), v.arg, 2));
+    assert_int_equal(later_device.n_violations, 0);
+    async_device_capture(&later_device, later_stream(1), false);
+    assert_fails(md_ds_call(op, NULL, v.arg, 2), MD_INVALID_ARGUMENT, "an earlier call: index 99");
+    assert_ok(md_ds_call(op, NULL, v.arg, 2));
+    later_finish(&op);
+}
+
 /* ---- Graphs: what was captured runs later, even if ops, threads and shape entries are gone */
 
 static void copy_scaled(const char *text, const md_kn_word *params, int32_t n)
@@ -205,6 +247,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(captured_calls_only_launch, later_set_up, later_tear_down),
         cmocka_unit_test_setup_teardown(a_capture_builds_nothing, later_set_up, later_tear_down),
+        cmocka_unit_test_setup_teardown(a_capture_of_a_frozen_op, later_set_up, later_tear_down),
+        cmocka_unit_test_setup_teardown(reports_wait_for_the_end_of_a_capture, later_set_up, later_tear_down),
         cmocka_unit_test_setup_teardown(graphs_outlive_what_made_them, later_set_up, later_tear_down),
         cmocka_unit_test_setup_teardown(a_capture_takes_what_is_ready, later_set_up, later_tear_down),
         cmocka_unit_test_setup_teardown(a_capture_measures_nothing_and_leaves_no_choice, later_set_up, later_tear_down),

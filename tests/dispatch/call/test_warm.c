@@ -75,9 +75,30 @@ static void mistakes_are_named(void **state)
     md_ds_op_destroy(&op);
 }
 
-static void overlaps_are_slow_calls(void **state)
+/* Plans are of an alignment class: all on 64 bytes, on 16, on less. */
+static void other_alignment_is_another_plan(void **state)
 {
     (void)state;
+    md_ds_op *op = warm_op(100);
+    _Alignas(64) static warm_vectors v;
+    static const int offset[] = {0, 16, 4, 8, 12, 1, 2, 0, 4, 1};
+    static const uint64_t misses[] = {1, 1, 2, 2, 2, 3, 3, 3, 3, 3};
+    for (int i = 0; i < 400; i++)
+        v.x[i] = (float)i;
+    for (int i = 0; i < 10; i++) {
+        warm_shape(&v, 32, 1, offset[i]);
+        for (int k = 0; k < 4; k++) {
+            assert_ok(warm_call(op, &v, 3.0));
+            assert_true(warm_is_right(&v, 32, 1, offset[i], 3.0));
+        }
+        assert_int_equal(op->count.misses, misses[i]);
+    }
+    md_ds_op_destroy(&op);
+}
+
+static void check_overlaps(bool with_memory)
+{
+    script_now.with_memory = with_memory; /* then the plan is not compact */
     md_ds_op *op = warm_op(100);
     _Alignas(64) static warm_vectors v;
     warm_shape(&v, 30, 1, 0);
@@ -90,9 +111,25 @@ static void overlaps_are_slow_calls(void **state)
     assert_ok(warm_call(op, &v, 2.0));
     assert_true(v.x[29] == 58.0f);
     assert_int_equal(warm_slow_calls(op), before);
-    v.ty.data = v.x + 16;
-    assert_fails(warm_call(op, &v, 2.0), MD_INVALID_ARGUMENT, "overlaps input 'X'");
+    for (int i = 0; i < 2; i++) { /* the input begins before the output, and behind it */
+        v.ty.data = v.x + 32 + (i ? -16 : 16);
+        v.tx.data = v.x + 32;
+        assert_fails(warm_call(op, &v, 2.0), MD_INVALID_ARGUMENT, "overlaps input 'X'");
+    }
+    before = warm_slow_calls(op);
+    for (int i = 0; i < 2; i++) { /* they touch */
+        v.ty.data = v.x + 32 + (i ? -32 : 32);
+        assert_ok(warm_call(op, &v, 2.0));
+    }
+    assert_int_equal(warm_slow_calls(op), before);
     md_ds_op_destroy(&op);
+}
+
+static void overlaps_are_slow_calls(void **state)
+{
+    (void)state;
+    check_overlaps(false);
+    check_overlaps(true);
 }
 
 static void memory_of_calls(void **state)
@@ -130,6 +167,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_known_shape_has_a_plan, warm_set_up, warm_tear_down),
         cmocka_unit_test_setup_teardown(mistakes_are_named, warm_set_up, warm_tear_down),
+        cmocka_unit_test_setup_teardown(other_alignment_is_another_plan, warm_set_up, warm_tear_down),
         cmocka_unit_test_setup_teardown(overlaps_are_slow_calls, warm_set_up, warm_tear_down),
         cmocka_unit_test_setup_teardown(memory_of_calls, warm_set_up, warm_tear_down),
         cmocka_unit_test_setup_teardown(plans_of_destroyed_ops, warm_set_up, warm_tear_down),

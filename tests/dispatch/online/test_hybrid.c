@@ -285,6 +285,32 @@ static void captures_and_frozen_ops_are_left_alone(void **state)
     timed_finish(&op);
 }
 
+/* A frozen op tries nothing, however often it is called. */
+static void a_frozen_op_tries_nothing(void **state)
+{
+    (void)state;
+    script_allow(SCRIPT_ALPHA, 0, 1.0);
+    script_allow(SCRIPT_BETA, 0, 1.1);
+    timed_now.us_of[0] = 100.0;
+    timed_now.us_of[10] = 50.0;
+    timed_call c;
+    md_ds_op *op = hybrid_op();
+    timed_make(&c, TIMED_N);
+    timed_wait_for_trial(op, &c);
+    run_calls(op, &c, 20);
+    const int32_t served = timed_now.served[10];
+    const int64_t marks = timed_now.device.n_marks;
+    atomic_store(&op->frozen, MD_DS_FROZEN_READY);
+    run_calls(op, &c, 3000);
+    assert_int_equal(timed_now.device.n_marks, marks);
+    assert_int_equal(timed_now.served[10], served);
+    assert_int_equal(timed_incumbent(op, &c), 0);
+    atomic_store(&op->frozen, MD_DS_NOT_FROZEN);
+    run_calls(op, &c, 3000);
+    assert_int_equal(timed_incumbent(op, &c), 10);
+    timed_finish(&op);
+}
+
 /* A device that is far behind, or hangs, is never waited for. */
 static void nothing_waits_for_a_time(void **state)
 {
@@ -341,6 +367,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_wrong_pick_is_replaced, timed_set_up_async, timed_tear_down),
         cmocka_unit_test_setup_teardown(one_that_becomes_slow_makes_room, timed_set_up_async, timed_tear_down),
         cmocka_unit_test_setup_teardown(captures_and_frozen_ops_are_left_alone, timed_set_up_async, timed_tear_down),
+        cmocka_unit_test_setup_teardown(a_frozen_op_tries_nothing, timed_set_up_async, timed_tear_down),
         cmocka_unit_test_setup_teardown(nothing_waits_for_a_time, timed_set_up_async, timed_tear_down),
         cmocka_unit_test_setup_teardown(a_hybrid_gives_up_on_one_that_does_not_end, timed_set_up_async,
                                         timed_tear_down),

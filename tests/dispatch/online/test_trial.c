@@ -1,5 +1,6 @@
 /* What times say about challengers: no device, no op. */
 #include "dispatch/support/timed.h"
+#include "dispatch/online/times.h"
 #include "dispatch/online/trial.h"
 #include "support/check.h"
 
@@ -79,12 +80,58 @@ static void one_that_becomes_slow_is_demoted(void **state)
     assert_int_equal(t.current, 1);
 }
 
+/* Demoted, but every challenger was slower than it is now: the incumbent serves on until a trial finds a better one. */
+static void nobody_better(void **state)
+{
+    (void)state;
+    md_ds_trial t = trial_of(4);
+    int32_t better = 7;
+    add_times(&t.challenger[0], 4, 10.0);
+    add_times(&t.challenger[1], 4, 12.0);
+    add_times(&t.challenger[2], 4, 11.6);
+    t.is_over = true; /* the third was never timed */
+    t.final_us = 10.0;
+    bool is_demoted = false;
+    for (int i = 0; i < MD_DS_WATCHED; i++) {
+        assert_false(is_demoted);
+        is_demoted = md_ds_trial_watch(&better, &t, 11.5);
+    }
+    assert_true(is_demoted);
+    assert_int_equal(better, -1);
+    assert_int_equal(t.demotions, 1);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(t.challenger[i].n, 0); /* all are timed anew */
+}
+
+/* A time that was begun before a switch or a demotion is of another incumbent. */
+static void times_of_an_older_generation(void **state)
+{
+    (void)state;
+    md_ds_trial t = trial_of(2);
+    struct md_ds_hybrid h = {.n_tried = 4};
+    md_ds_shape_entry entry = {0};
+    atomic_init(&entry.trial, &t);
+    t.is_over = false;
+    t.current = 1;
+    t.n_running = 8;
+    t.switches = 1;
+    t.demotions = 2;
+    static const int32_t old[] = {2, 1, 0, 4};
+    for (int32_t i = 0; i < 4; i++)
+        md_ds_record_time(&h, &entry, &(md_ds_timing){.challenger = i % 2, .generation = old[i]}, 5.0);
+    assert_int_equal(t.challenger[0].n + t.challenger[1].n, 0);
+    md_ds_record_time(&h, &entry, &(md_ds_timing){.challenger = 0, .generation = 3}, 5.0);
+    assert_int_equal(t.challenger[0].n, 1);
+    assert_int_equal(t.n_running, 3); /* all have ended */
+    assert_int_equal(h.n_tried, 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_no_time_is_dropped),
-        cmocka_unit_test(a_switch_takes_a_gain_that_is_no_noise),
-        cmocka_unit_test(one_that_becomes_slow_is_demoted),
+        cmocka_unit_test(what_is_no_time_is_dropped),       cmocka_unit_test(a_switch_takes_a_gain_that_is_no_noise),
+        cmocka_unit_test(one_that_becomes_slow_is_demoted), cmocka_unit_test(nobody_better),
+        cmocka_unit_test(times_of_an_older_generation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

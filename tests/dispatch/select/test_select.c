@@ -247,6 +247,8 @@ static void wrong_sizes_to_choose_by_are_named(void **state)
                  "'n' as 0 lies outside 1..1000");
     assert_fails(entry_of(&r, op, 300, &(md_arg){.kind = MD_ARG_AS, .integer = 1001}, 1), MD_INVALID_ARGUMENT,
                  "outside 1..1000");
+    for (int32_t i = 0; i < 2; i++)
+        assert_ok(entry_of(&r, op, 300, &(md_arg){.kind = MD_ARG_AS, .integer = i ? 1000 : 1}, 1));
     const md_arg twice[2] = {md_as(0, 5), md_as(0, 6)};
     assert_fails(entry_of(&r, op, 300, twice, 2), MD_INVALID_ARGUMENT, "'n' is given twice");
     script_vectors v;
