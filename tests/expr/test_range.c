@@ -131,6 +131,12 @@ static void test_range_tight(void **state)
         {"Y[i,j] = where(j <= i, X[i-j], 0)", NULL, 0, 9},
         {"Y[i,j] = X[i//4*4 + i%4]", NULL, 0, 9},
         {"Y[i,j] = X[i//4]", NULL, 0, 2},
+        {"Y[i,j] = X[5*(i//4) + i%4]", NULL, 0, 13}, /* no i, so each on its own */
+        {"Y[i,j] = X[8*(i//4) + 2*(i%4)]", NULL, 0, 18}, /* 2*i */
+        {"Y[i,j] = where(2*i >= 5, X[i-3], 0)", NULL, 0, 6}, /* i >= 3 */
+        {"Y[i,j] = where(2*i >= 6, X[i-3], 0)", NULL, 0, 6},
+        {"Y[i,j] = where(3*i <= 8, X[i], 0)", NULL, 0, 2},
+        {"Y[i,j] = where(3*i <= 9, X[i], 0)", NULL, 0, 3},
         {"Y[i,j] = X[(i+2)%16]", NULL, 2, 11},
         {"Y[i,j] = X[(i+j)%5]", NULL, 0, 4},
         {"Y[i,j] = X[size(i)-1-i]", NULL, 0, 9},

@@ -280,7 +280,7 @@ static int open_device(void **state)
 {
     (void)state;
     assert_ok(md_pool_create(&pool, 2));
-    assert_ok(md_dev_open(&dev, &(md_dev_options){.device = "host", .pool = pool}));
+    assert_ok(md_dev_open(&dev, &(md_dev_options){.device = "host", .cc = getenv("MD_CC"), .pool = pool}));
     return 0;
 }
 

@@ -211,6 +211,35 @@ static void test_faults(void **state)
     }
 }
 
+/* How the last reduction of a row's parts are merged. A rule that does not hold for the formula must not be taken. */
+static void test_merge_rules(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *formula;
+        md_st_merge merge;
+    } rules[] = {
+        {"let t[b] = sum[k](X[b,k]); V[b] = sum[k](pow(X[b,k] - t[b] / f32(size(k)), 2))", MD_ST_MERGE_CHAN},
+        {"let t[b] = sum[k](X[b,k]); V[b] = sum[k](pow(X[b,k] - t[b] / f32(size(b)), 2))", MD_ST_MERGE_NONE},
+        {"let t[b] = sum[k](X[b,k]); V[b] = sum[k](pow(X[b,k] - t[b] / 7, 2))", MD_ST_MERGE_NONE},
+        {"let t[b] = sum[k](Z[b,k]); V[b] = sum[k](pow(X[b,k] - t[b] / f32(size(k)), 2))", MD_ST_MERGE_NONE},
+        {"let m[b] = max[k](X[b,k]); S[b] = sum[k](exp(X[b,k] - m[b]))", MD_ST_MERGE_RESCALED},
+        {"let m[b] = max[k](Z[b,k]); S[b] = sum[k](exp(X[b,k] - m[b]))", MD_ST_MERGE_NONE},
+        {"let m[b] = max[k](X[b,k]); S[b] = sum[k](exp(2 * X[b,k] - m[b]))", MD_ST_MERGE_NONE},
+        {"let m[b] = min[k](X[b,k]); S[b] = sum[k](exp(X[b,k] - m[b]))", MD_ST_MERGE_NONE},
+    };
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
+        made m = make(rules[i].formula, NULL);
+        assert_int_equal(m.program->stage[0].kind, MD_ST_ROW);
+        const md_st_row *row = &m.program->stage[0].row;
+        assert_int_equal(row->n_reductions, 2);
+        assert_int_equal(row->reduction[0].merge, MD_ST_MERGE_PLAIN);
+        if (row->reduction[1].merge != rules[i].merge)
+            fail_msg("%s: merge rule %d, not %d", rules[i].formula, (int)row->reduction[1].merge, (int)rules[i].merge);
+        drop(&m);
+    }
+}
+
 static void test_split_faults(void **state)
 {
     (void)state;
@@ -242,9 +271,9 @@ static void test_split_faults(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_alias),        cmocka_unit_test(test_step),   cmocka_unit_test(test_work),
-        cmocka_unit_test(test_limits),       cmocka_unit_test(test_growth), cmocka_unit_test(test_faults),
-        cmocka_unit_test(test_split_faults),
+        cmocka_unit_test(test_alias),       cmocka_unit_test(test_step),         cmocka_unit_test(test_work),
+        cmocka_unit_test(test_limits),      cmocka_unit_test(test_growth),       cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_merge_rules), cmocka_unit_test(test_split_faults),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -32,7 +32,8 @@ static md_status bent_launch(md_dev *dev, md_stream stream, const md_dev_kernel 
         int64_t elements = 1;
         for (int32_t a = 0; a < program->formula->tensor[t].rank; a++)
             elements *= call->shape->extent[t][a];
-        if (host_search_bent.how == BEND_RESULT)
+        if (host_search_bent.how == BEND_RESULT ||
+            (host_search_bent.how == BEND_SMALL_RESULT && elements < HOST_SEARCH_SMALL))
             y[elements - 1] += 0.25f;
         if (host_search_bent.how == BEND_NEIGHBOUR)
             y[elements + 1] = 1.0f;

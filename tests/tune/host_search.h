@@ -8,10 +8,19 @@
 #include "tune/search/search.h"
 
 #define HOST_SEARCH_SILU "Y[i,j] = silu(X[i,j])"
+enum { HOST_SEARCH_SMALL = 64 * 256 }; /* shapes with fewer elements are small */
 
-/* What is done to kernels: nothing, one result changed, a byte outside the outputs written, nothing written, not
- * launched, not compiled. */
-typedef enum bend { BEND_NOTHING, BEND_RESULT, BEND_NEIGHBOUR, BEND_NOTHING_WRITTEN, BEND_LAUNCH, BEND_COMPILE } bend;
+/* What is done to kernels: nothing; the last result changed; the same on small shapes only; a byte outside the outputs
+ * written; nothing written; not launched; not compiled. */
+typedef enum bend {
+    BEND_NOTHING,
+    BEND_RESULT,
+    BEND_SMALL_RESULT,
+    BEND_NEIGHBOUR,
+    BEND_NOTHING_WRITTEN,
+    BEND_LAUNCH,
+    BEND_COMPILE
+} bend;
 
 /* A device whose operations are the host's but for one. Ops are found from the device by its place: there is one at
  * a time. */

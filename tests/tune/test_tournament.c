@@ -14,6 +14,7 @@ typedef struct script {
     double drift; /* all times grow by this part with each sample */
     uint64_t seed;
     int32_t fails, hangs; /* competitor; -1 */
+    int32_t good_samples; /* of the one that fails */
     int32_t disturbed_every; /* every so many samples is disturbed; 0: none */
     int32_t pause_every, n_asked; /* every so many questions before samples is a pause; 0: none */
     int32_t stop_at_round; /* -1: never */
@@ -36,7 +37,7 @@ static md_tn_outcome take(double *us, void *user, int32_t i, int32_t repeats, md
     assert_true(repeats >= 1);
     if (i == s->hangs)
         return MD_TN_RUN_HANGS;
-    if (i == s->fails && step == MD_TN_SAMPLE)
+    if (i == s->fails && step == MD_TN_SAMPLE && s->n_taken[i] >= s->good_samples)
         return MD_TN_RUN_FAILED;
     s->n_samples++;
     *us = time_of(s, i);
@@ -218,6 +219,14 @@ static void what_fails_or_has_no_time_is_out(void **state)
     assert_int_equal(best_of(&t), 0);
     for (int32_t i = 1; i <= 2; i++)
         assert_true(s.competitor[i].has_failed && !s.competitor[i].is_in && md_tn_tournament_result(&t, i).us == 0.0);
+    begin(&s, 4, us, 0.0, 1); /* its good samples do not count */
+    s.fails = 1;
+    s.good_samples = 3;
+    t = make(MD_TN_FOR_TUNING, &s);
+    assert_int_equal(md_tn_tournament_run(&t), MD_TN_ENDED);
+    assert_int_equal(s.n_taken[1], 3);
+    assert_true(s.competitor[1].has_failed && md_tn_tournament_result(&t, 1).us == 0.0);
+    assert_int_equal(best_of(&t), 0);
     begin(&s, 2, nan_too, 0.0, 1);
     t = make(MD_TN_FOR_TUNING, &s);
     assert_int_equal(md_tn_tournament_run(&t), MD_TN_ENDED);

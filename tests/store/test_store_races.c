@@ -1,0 +1,120 @@
+/* What another process may do between a look at a file and its rename: a wrapped renameat does it. */
+#include "support/check.h"
+
+#include "base/hash.h"
+#include "store/scratch.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+int __real_renameat(int from_fd, const char *from, int to_fd, const char *to);
+int __wrap_renameat(int from_fd, const char *from, int to_fd, const char *to);
+
+/* Before the next rename to a name that contains `part`, the file to be renamed gets this content. */
+static struct {
+    const char *part;
+    const char *bytes;
+    size_t n;
+    int n_times;
+} other;
+
+static void write_at(int fd, const char *path, const char *bytes, size_t n)
+{
+    const int file = openat(fd, path, O_WRONLY | O_TRUNC);
+    assert_true(file >= 0);
+    assert_int_equal(write(file, bytes, n), n);
+    close(file);
+}
+
+int __wrap_renameat(int from_fd, const char *from, int to_fd, const char *to)
+{
+    if (other.part && strstr(to, other.part)) {
+        other.part = NULL;
+        other.n_times++;
+        write_at(from_fd, from, other.bytes, other.n);
+    }
+    return __real_renameat(from_fd, from, to_fd, to);
+}
+
+static size_t read_all(char out[2000], const char *path)
+{
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    const size_t n = fread(out, 1, 1999, f);
+    fclose(f);
+    out[n] = 0;
+    return n;
+}
+
+static void lease_path(char out[4600], const scratch *s, const char *key)
+{
+    char hex[33], environment[33];
+    md_digest_text(hex, md_hash128(key, strlen(key)));
+    md_digest_text(environment, md_hash128("here", 4));
+    snprintf(out, 4600, "%s/%s/lease/%s", s->root, environment, hex);
+}
+
+/* Two find that a lease has ended: the slower one must not take what the faster one has got. */
+static void a_lease_that_is_taken_meanwhile(void **state)
+{
+    scratch *s = *state;
+    char live[2000], now[2000], of_a[4600], of_b[4600];
+    md_sr *store = scratch_open(s, "here");
+    md_sr_lease *b = NULL, *a = NULL;
+    scratch_put(store, "k", "x");
+    assert_ok(md_sr_lease_take(&b, store, "b", 3600000));
+    assert_non_null(b);
+    lease_path(of_a, s, "a");
+    lease_path(of_b, s, "b");
+    const size_t n = read_all(live, of_b);
+    for (int meanwhile = 1; meanwhile >= 0; meanwhile--) {
+        scratch_shell("rm -f '%s'; echo 'no lease' > '%s'; chmod 600 '%s'", of_a, of_a, of_a);
+        other.part = meanwhile ? "over" : NULL;
+        other.bytes = live;
+        other.n = n;
+        other.n_times = 0;
+        assert_ok(md_sr_lease_take(&a, store, "a", 3600000));
+        assert_int_equal(other.n_times, meanwhile);
+        assert_int_equal(a == NULL, meanwhile);
+        if (meanwhile) {
+            assert_int_equal(read_all(now, of_a), n); /* given back */
+            assert_string_equal(now, live);
+        }
+    }
+    md_sr_lease_release(&a);
+    md_sr_lease_release(&b);
+    md_sr_close(&store);
+}
+
+/* A reader that met a bad file takes it away; but not the good one that another process has put there meanwhile. */
+static void a_file_that_is_healed_meanwhile(void **state)
+{
+    scratch *s = *state;
+    char path[4400], good[2000];
+    md_sr *store = scratch_open(s, "here");
+    scratch_put(store, "k", "what is kept");
+    scratch_path(path, s, "here", "note", "k");
+    const size_t n = read_all(good, path);
+    for (int meanwhile = 1; meanwhile >= 0; meanwhile--) {
+        scratch_shell("echo bad > '%s'", path);
+        other.part = meanwhile ? "aside" : NULL;
+        other.bytes = good;
+        other.n = n;
+        other.n_times = 0;
+        scratch_expect(store, "k", NULL); /* it read the bad one */
+        assert_int_equal(other.n_times, meanwhile);
+        scratch_expect(store, "k", meanwhile ? "what is kept" : NULL);
+        assert_int_equal(access(path, F_OK) == 0, meanwhile);
+    }
+    md_sr_close(&store);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_lease_that_is_taken_meanwhile, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(a_file_that_is_healed_meanwhile, scratch_setup, scratch_teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
