@@ -51,7 +51,7 @@ static void work_is_counted(void **state)
     }
 }
 
-/* Every op of the catalogue is suggested for its name without the last letter. */
+/* Every op of the catalogue is suggested for its name with a letter more. */
 static void near_names_are_suggested(void **state)
 {
     (void)state;
@@ -59,13 +59,8 @@ static void near_names_are_suggested(void **state)
     for (int32_t i = 0; md_catalogue(i, &name, NULL, NULL), name; i++) {
         char wrong[64];
         md_op *op = NULL;
-        snprintf(wrong, sizeof wrong, "%.*s", (int)strlen(name) - 1, name);
-        const md_status s = md_op_create(&op, context, wrong, NULL);
-        if (strlen(name) < 5 || s == MD_OK) { /* too short for a suggestion, or a name, too */
-            md_op_destroy(&op);
-            continue;
-        }
-        assert_int_equal(s, MD_NOT_FOUND);
+        snprintf(wrong, sizeof wrong, "%sq", name);
+        assert_int_equal(md_op_create(&op, context, wrong, NULL), MD_NOT_FOUND);
         if (!strstr(md_last_error(), name))
             fail_msg("%s: %s", wrong, md_last_error());
     }

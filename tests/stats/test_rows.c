@@ -1,0 +1,158 @@
+/* Rows that are written by hand: how they are merged, sorted and printed, to the letter. */
+#include "stats/rows.h"
+#include "support/check.h"
+
+static md_ss_row row_of(const char *op, const char *shape, const char *variant, uint64_t calls, double time_us)
+{
+    md_ss_row r = {.n_stages = 1, .calls = calls, .time_us = time_us, .n_timed = calls, .nearest = 1.0};
+    snprintf(r.op, sizeof r.op, "%s", op);
+    snprintf(r.shape, sizeof r.shape, "%s", shape);
+    snprintf(r.stage[0].variant, sizeof r.stage[0].variant, "%s", variant);
+    r.stage[0].source = "model";
+    r.stage[0].distance = 2.5;
+    return r;
+}
+
+static void add(md_ss_rows *rows, md_ss_row r)
+{
+    const md_ss_rows one = {.n = 1, .row = &r};
+    md_ss_rows_append(rows, &one);
+}
+
+static void add_op(md_ss_rows *rows, const char *name, const char *formula, uint64_t calls, int32_t n_variants)
+{
+    md_ss_op o = {.formula = (char *)(uintptr_t)formula, .hints = (char *)(uintptr_t) "n=1"};
+    snprintf(o.name, sizeof o.name, "%s", name);
+    o.n_shapes = 2;
+    o.n_variants = n_variants;
+    o.count[0] = calls;
+    const md_ss_ops one = {.n = 1, .op = &o};
+    md_ss_ops_append(&rows->ops, &one);
+}
+
+static void add_indices(md_ss_ops *ops, int64_t at, int64_t n, int64_t seen)
+{
+    md_ss_op *o = &ops->op[at];
+    md_ss_indices *x = &o->indices[o->n_indices++];
+    *x = (md_ss_indices){.n = n, .seen = seen, .value = calloc((size_t)n, sizeof(int64_t))};
+    snprintf(x->tensor, sizeof x->tensor, "ids");
+}
+
+static md_ss_rows some_rows(void)
+{
+    md_ss_rows rows = {0};
+    md_ss_row two_stages = row_of("soft", "b=3 n=7", "row/a", 4, 900.0),
+              sampled = row_of("add", "n=9", "pw/x", 10, 5e3);
+    two_stages.n_stages = 2;
+    two_stages.stage[1] = two_stages.stage[0];
+    snprintf(two_stages.stage[1].variant, sizeof two_stages.stage[1].variant, "row/longer_name");
+    snprintf(two_stages.stage[1].runner_up, sizeof two_stages.stage[1].runner_up, "row/b");
+    two_stages.stage[1].margin = 0.25;
+    two_stages.stage[1].distance = -1.0;
+    two_stages.is_uncovered = true;
+    sampled.n_timed = 3;
+    add(&rows, two_stages);
+    add(&rows, sampled);
+    add(&rows, row_of("add", "n=10", "pw/x", 2, 900.0));
+    add(&rows, row_of("add", "n=10", "pw/y", 1, 900.0));
+    sampled.n_timed = 0;
+    sampled.nearest = -1.0;
+    snprintf(sampled.shape, sizeof sampled.shape, "other shapes");
+    add(&rows, sampled);
+    add(&rows, row_of("add", "n=10", "pw/x", 3, 100.0)); /* the same shape and choice */
+    add_op(&rows, "soft", "Y = 1", 4, 7);
+    add_op(&rows, "add", "Y = 2", 15, 3);
+    add_op(&rows, "never", "Y = 3", 0, 3);
+    add_op(&rows, "soft", "Y = 1", 6, 9);
+    add_op(&rows, "soft", "Y = 4", 1, 2);
+    return rows;
+}
+
+static void expect(const md_ss_rows *rows, const char *format, const char *want)
+{
+    md_strbuf text = {0};
+    assert_ok(md_ss_print(&text, rows, format));
+    assert_string_equal(md_strbuf_text(&text), want);
+    md_strbuf_finish(&text);
+}
+
+static void the_table(void **state)
+{
+    (void)state;
+    md_ss_rows rows = some_rows(), none = {0};
+    md_ss_rows_sort(&rows);
+    expect(&rows, "table",
+           "op    shape         variant          why        distance     calls    total ms   us a call  time      "
+           "runner-up (by)\n"
+           "add   n=9           pw/x             model          2.50        10       5.000      500.00  sampled \n"
+           "add   other shapes  pw/x             model          2.50        10       5.000      500.00  model   \n"
+           "add   n=10          pw/x             model          2.50         5       1.000      200.00  measured\n"
+           "add   n=10          pw/y             model          2.50         1       0.900      900.00  measured\n"
+           "soft  b=3 n=7       row/a            model          2.50         4       0.900      225.00  measured  "
+           "uncovered\n"
+           "        next stage  row/longer_name  model             -                                              "
+           "row/b (0.25)\n"
+           "soft: 4 shapes, 9 variants; calls 10\n"
+           "add: 2 shapes, 3 variants; calls 15\n"
+           "soft: 2 shapes, 2 variants; calls 1\n");
+    expect(&rows, "csv",
+           "op,shape,stage,variant,why,distance,runner_up,margin,calls,total_us,us,time,nearest,uncovered,trials,"
+           "switches,demotions\n"
+           "add,n=9,0,pw/x,model,2.5,,0,10,5000.000,500.000,sampled,1,0,0,0,0\n"
+           "add,other shapes,0,pw/x,model,2.5,,0,10,5000.000,500.000,model,,0,0,0,0\n"
+           "add,n=10,0,pw/x,model,2.5,,0,5,1000.000,200.000,measured,1,0,0,0,0\n"
+           "add,n=10,0,pw/y,model,2.5,,0,1,900.000,900.000,measured,1,0,0,0,0\n"
+           "soft,b=3 n=7,0,row/a,model,2.5,,0,4,900.000,225.000,measured,1,1,0,0,0\n"
+           "soft,b=3 n=7,1,row/longer_name,model,,row/b,0.25,4,900.000,225.000,measured,1,1,0,0,0\n");
+    expect(&none, "table",
+           "op  shape  variant  why        distance     calls    total ms   us a call  time      "
+           "runner-up (by)\nno op was called\n");
+    md_ss_rows_finish(&rows);
+}
+
+/* Two that share name, formula and hints are one; the larger sample of its indices is kept. */
+static void ops_are_merged(void **state)
+{
+    (void)state;
+    md_ss_rows rows = some_rows();
+    add_indices(&rows.ops, 0, 3, 30);
+    add_indices(&rows.ops, 3, 4, 50);
+    add_indices(&rows.ops, 3, 5, 20);
+    rows.ops.op[0].n_indices = 1;
+    md_ss_rows_sort(&rows);
+    assert_int_equal(rows.ops.n, 4);
+    const md_ss_op *soft = &rows.ops.op[0];
+    assert_string_equal(soft->name, "soft");
+    assert_int_equal(soft->count[0], 10);
+    assert_int_equal(soft->n_shapes, 4);
+    assert_int_equal(soft->n_variants, 9);
+    assert_int_equal(soft->n_indices, 1);
+    assert_int_equal(soft->indices[0].n, 4);
+    assert_int_equal(soft->indices[0].seen, 80);
+    assert_string_equal(rows.ops.op[3].formula, "Y = 4");
+    assert_int_equal(rows.ops.op[3].count[0], 1);
+    md_ss_rows_finish(&rows);
+}
+
+/* An op that allows tf32 is another op. */
+static void tf32_is_another_op(void **state)
+{
+    (void)state;
+    md_ss_rows rows = {0};
+    add_op(&rows, "p", "Y = 1", 1, 1);
+    add_op(&rows, "p", "Y = 1", 2, 1);
+    rows.ops.op[1].allows_tf32 = true;
+    md_ss_ops_merge(&rows.ops);
+    assert_int_equal(rows.ops.n, 2);
+    md_ss_rows_finish(&rows);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_table),
+        cmocka_unit_test(ops_are_merged),
+        cmocka_unit_test(tf32_is_another_op),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
