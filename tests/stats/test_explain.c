@@ -1,0 +1,171 @@
+/* Explanations to the letter, and choices as users get them. Families and the device are scripted, so the model's times
+ * are the test's. */
+#include "dispatch/support/script.h"
+#include "support/check.h"
+#include "device/open.h"
+
+static fake_device device;
+static md_context *context;
+
+/* In the place of src/device/device.c. */
+md_status md_dev_open(md_dev **out, const md_dev_options *options)
+{
+    fake_device_init(&device, options->pool, options->log);
+    *out = &device.base;
+    return MD_OK;
+}
+
+void md_dev_close(md_dev **dev)
+{
+    *dev = NULL;
+}
+
+static char text[16384];
+
+static int take(void *user, const char *bytes, size_t n)
+{
+    (void)user;
+    if (strlen(text) + n >= sizeof text)
+        return 1;
+    strncat(text, bytes, n);
+    return 0;
+}
+
+/* Alpha is the best up to some hundred elements, beta beyond; gamma fits long shapes only. */
+static int set_up(void **state)
+{
+    (void)state;
+    script_reset();
+    script_allow(SCRIPT_ALPHA, 0, 1.0)->us_each = 0.02;
+    script_allow(SCRIPT_BETA, 1, 9.0);
+    script_row *gamma = script_allow(SCRIPT_GAMMA, 2, 30.0);
+    gamma->lo = 2000;
+    gamma->us_each = 0.01;
+    text[0] = 0;
+    return md_context_create(&context, &(md_context_options){.hints = "64,256,4096", .select = MD_SELECT_MODEL}) !=
+           MD_OK;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    md_context_destroy(&context);
+    return 0;
+}
+
+static md_op *make(const char *formula, md_op_options o)
+{
+    md_op *op = NULL;
+    assert_ok(md_op_create(&op, context, formula, &o));
+    return op;
+}
+
+static void expect(md_op *op, const char *sizes, const char *want)
+{
+    text[0] = 0;
+    assert_ok(md_explain(op, sizes, 0, take, NULL));
+    assert_string_equal(text, want);
+}
+
+static void picks_are_explained(void **state)
+{
+    (void)state;
+    md_op *op = make("Y[n] = X[n]", (md_op_options){0});
+    expect(op, "n=100",
+           "Y: Y:f32[n] = X:f32[n]\n"
+           "at n=100, 0.64 octaves from the nearest hint\n"
+           "stage 0: pointwise: 1 store; 0 MFLOP, 0.0008 MB\n"
+           "      candidate      model us  distance  from hint  fits\n"
+           "  ->  alpha/v0_w0        3.00      0.64  n=64       yes\n"
+           "      beta/v1_w0         9.00      0.64  n=64       yes\n"
+           "      gamma/v2_w0       31.00      5.36  n=4096     dim smaller than compiled\n"
+           "  pick: alpha/v0_w0 (model), ahead of beta/v1_w0 by 2.00 of its time\n");
+    expect(op, "n=3000",
+           "Y: Y:f32[n] = X:f32[n]\n"
+           "at n=3000, 0.45 octaves from the nearest hint\n"
+           "stage 0: pointwise: 1 store; 0 MFLOP, 0.024 MB\n"
+           "      candidate      model us  distance  from hint  fits\n"
+           "      alpha/v0_w0       61.00      5.55  n=64       yes\n"
+           "  ->  beta/v1_w0         9.00      5.55  n=64       yes\n"
+           "      gamma/v2_w0       60.00      0.45  n=4096     yes\n"
+           "  pick: beta/v1_w0 (model), ahead of gamma/v2_w0 by 5.67 of its time\n");
+    md_op_destroy(&op);
+    op = make("Y[n] = X[n] + 1", (md_op_options){.select = MD_SELECT_DISTANCE});
+    expect(op, "n=100",
+           "Y: Y:f32[n] = X:f32[n] + 1\n"
+           "at n=100, 0.64 octaves from the nearest hint\n"
+           "stage 0: pointwise: 1 store; 0.0001 MFLOP, 0.0008 MB\n"
+           "      candidate      model us  distance  from hint  fits\n"
+           "  ->  alpha/v0_w0        3.00      0.64  n=64       yes\n"
+           "      beta/v1_w0         9.00      0.64  n=64       yes\n"
+           "      gamma/v2_w0       31.00      5.36  n=4096     dim smaller than compiled\n"
+           "  pick: alpha/v0_w0 (nearest), ahead of beta/v1_w0 by 0.00 octaves\n");
+    md_op_destroy(&op);
+}
+
+/* Hints on a diagonal cover no shape that is far from square. */
+static void lopsided_shapes_are_noted(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *hints, *sizes;
+        md_select select;
+        bool is_noted;
+    } row[] = {
+        {"64,256", "n=2, m=129", MD_SELECT_DISTANCE, true},
+        {"64,256", "n=129, m=2", MD_SELECT_DISTANCE, true},
+        {"64,256", "n=2, m=128", MD_SELECT_DISTANCE, false},
+        {"64,256", "n=100, m=100", MD_SELECT_DISTANCE, false},
+        {"64,256", "n=2, m=129", MD_SELECT_MODEL, false},
+        {"(n=2,m=300) (n=64,m=64)", "n=2, m=129", MD_SELECT_DISTANCE, false},
+        {"64,256", "n=1, m=64", MD_SELECT_DISTANCE, false},
+        {"64,256", "n=1, m=65", MD_SELECT_DISTANCE, true},
+    };
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        md_op *op = make("Y[n,m] = X[n,m]", (md_op_options){.hints = row[i].hints, .select = row[i].select});
+        text[0] = 0;
+        assert_ok(md_explain(op, row[i].sizes, 0, take, NULL));
+        if (!!strstr(text, "lopsided") != row[i].is_noted)
+            fail_msg("row %zu:\n%s", i, text);
+        md_op_destroy(&op);
+    }
+}
+
+static md_choice choice_at(md_op *op, int64_t n)
+{
+    md_choice choice;
+    script_vectors v;
+    script_vectors_make(&v, n, 1);
+    assert_ok(md_choice_of(&choice, op, v.arg, 2));
+    script_vectors_free(&v);
+    return choice;
+}
+
+static void choices_name_the_second_best(void **state)
+{
+    (void)state;
+    md_op *op = make("Y[n] = X[n]", (md_op_options){0});
+    md_choice c = choice_at(op, 100);
+    assert_int_equal(c.n_stages, 1);
+    assert_string_equal(c.variant[0], "alpha/v0_w0");
+    assert_string_equal(c.runner_up[0], "beta/v1_w0");
+    assert_float_equal(c.margin[0], 2.0, 1e-9); /* 9 us against 3 */
+    c = choice_at(op, 1000);
+    assert_string_equal(c.variant[0], "beta/v1_w0");
+    assert_string_equal(c.runner_up[0], "alpha/v0_w0");
+    assert_string_equal(c.source[0], "model");
+    assert_float_equal(c.margin[0], 21.0 / 9.0 - 1.0, 1e-9);
+    assert_float_equal(c.nearest, 1.9657842846620869, 1e-9); /* log2 1000/256 */
+    assert_int_equal(c.is_uncovered, 0);
+    md_op_destroy(&op);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(picks_are_explained, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(lopsided_shapes_are_noted, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(choices_name_the_second_best, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
