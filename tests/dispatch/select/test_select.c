@@ -249,6 +249,13 @@ static void wrong_sizes_to_choose_by_are_named(void **state)
                  "outside 1..1000");
     for (int32_t i = 0; i < 2; i++)
         assert_ok(entry_of(&r, op, 300, &(md_arg){.kind = MD_ARG_AS, .integer = i ? 1000 : 1}, 1));
+    md_ds_op_options from_5 = script_options();
+    from_5.compile.sizes = "n=5..1000";
+    md_ds_op *above = script_op(&world, "Y[n] = X[n] + 1", &from_5);
+    assert_fails(entry_of(&r, above, 300, &(md_arg){.kind = MD_ARG_AS, .integer = 4}, 1), MD_INVALID_ARGUMENT,
+                 "'n' as 4 lies outside 5..1000");
+    assert_ok(entry_of(&r, above, 300, &(md_arg){.kind = MD_ARG_AS, .integer = 5}, 1));
+    md_ds_op_destroy(&above);
     const md_arg twice[2] = {md_as(0, 5), md_as(0, 6)};
     assert_fails(entry_of(&r, op, 300, twice, 2), MD_INVALID_ARGUMENT, "'n' is given twice");
     script_vectors v;
