@@ -44,6 +44,7 @@ static void op_options_that_are_none(void **state)
         {{.hints = "q=1"}, "no dim 'q'"},
         {{.weights = "q=1"}, "no dim 'q'"},
         {{.weights = "i=inf"}, "number"},
+        {{.weights = "i="}, "number"},
         {{.pin = "5:nest"}, "no stage"},
         {{.max_variants = -1}, "max_variants"},
         {{.hybrid_share = 1.5}, "hybrid_share: 1.5"},
@@ -112,12 +113,32 @@ static void context_options_that_are_none(void **state)
     }
 }
 
+/* A pin is for the op of that name, and for no other of the same length. */
+static void pins_of_other_ops(void **state)
+{
+    (void)state;
+    md_context *c = NULL;
+    const md_context_options o = {.device = "host", .cc = "/nonexistent/cc", .threads = 1, .pin = "first:no_family"};
+    assert_ok(md_context_create(&c, &o));
+    static const char *const names[] = {"other", "firs", "first_of_all", "f"};
+    for (int i = 0; i < 4; i++) {
+        md_op *op = NULL;
+        assert_ok(md_op_create(&op, c, "Y[i] = X[i]", &(md_op_options){.name = names[i]}));
+        md_op_destroy(&op);
+    }
+    md_op *op = NULL;
+    assert_int_equal(md_op_create(&op, c, "Y[i] = X[i]", &(md_op_options){.name = "first"}), MD_NOT_FOUND);
+    assert_non_null(strstr(md_last_error(), "no_family"));
+    md_context_destroy(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(op_options_that_are_none),
         cmocka_unit_test(odd_options_that_are_fine),
         cmocka_unit_test(context_options_that_are_none),
+        cmocka_unit_test(pins_of_other_ops),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
