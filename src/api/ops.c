@@ -3,11 +3,13 @@
 #include "base/status.h"
 #include "dispatch/bind/fault.h"
 
+/* An op that some thread is still making stands in the list, so that equal ones wait for it; it is nobody's yet. */
 void md_api_each_op(md_context *context, void (*fn)(void *user, md_ds_op *op), void *user)
 {
     pthread_mutex_lock(&context->runtime.lock_of_ops);
     for (md_ds_op *op = context->runtime.ops; op; op = op->next)
-        fn(user, op);
+        if (op->is_made)
+            fn(user, op);
     pthread_mutex_unlock(&context->runtime.lock_of_ops);
 }
 

@@ -40,7 +40,7 @@ static void open_world(pair_world *w)
                              &(md_op_options){.max_variants = 2, .select = pair_modes[i]}),
                 pair_formulas[i]);
     pair_thread t = {.world = w};
-    pair_arguments(arg, tensor, &t, false);
+    pair_arguments(arg, tensor, &t, w->op[0], false);
     require(md_resolve(&w->launch, w->op[0], arg, 3), "md_resolve");
     require(md_wisdom_export(w->context, keep, &w->wisdom), "md_wisdom_export");
 }

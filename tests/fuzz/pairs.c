@@ -25,11 +25,15 @@ static md_op *op_of(pair_thread *t)
 }
 
 /* Sizes up to 8, so that shapes are new now and then; smaller views are not contiguous. */
-void pair_arguments(md_arg arg[3], md_tensor tensor[3], pair_thread *t, bool is_any_size)
+void pair_arguments(md_arg arg[3], md_tensor tensor[3], pair_thread *t, const md_op *op, bool is_any_size)
 {
+    int n_inputs = 0;
     const int64_t n = is_any_size ? 1 + fuzz_below(&t->run, PAIR_N) : PAIR_N, size[2] = {n, n};
     for (int i = 0; i < 3; i++) {
-        tensor[i] = md_tensor_make(i < 2 ? t->world->input[i] : t->result, MD_F32, 2, size);
+        md_arg_info info = {0};
+        note(t, md_op_arg(&info, op, i));
+        tensor[i] = md_tensor_make(info.is_output ? t->result : t->world->input[n_inputs], MD_F32, 2, size);
+        n_inputs += !info.is_output && n_inputs == 0;
         tensor[i].stride[0] = PAIR_N;
         arg[i] = md_t(&tensor[i]);
     }
@@ -57,17 +61,8 @@ static void tensor_make(pair_thread *t)
     note(t, md_tensor_make(NULL, MD_F32, 1, &n).rank == 1 ? MD_OK : MD_INTERNAL);
 }
 
-static void catalogue(pair_thread *t)
-{
-    const char *name;
-    md_catalogue(fuzz_below(&t->run, 200), &name, NULL, NULL);
-}
-
-static void variables(pair_thread *t)
-{
-    const char *name;
-    md_variables(fuzz_below(&t->run, 60), &name, NULL, NULL);
-}
+ACTION(catalogue, (md_catalogue(fuzz_below(&t->run, 200), NULL, NULL, NULL), true))
+ACTION(variables, (md_variables(fuzz_below(&t->run, 60), NULL, NULL, NULL), true))
 
 /* ---- Contexts and memory */
 
@@ -114,7 +109,7 @@ static void op_life(pair_thread *t)
     const md_op_options o = {
         .name = name, .max_variants = 2, .select = pair_modes[any(t)], .async = fuzz_below(&t->run, 2)};
     note(t, md_op_create(&op, t->world->context, pair_formulas[i], &o));
-    pair_arguments(arg, tensor, t, true);
+    pair_arguments(arg, tensor, t, op, true);
     for (int k = 0; k < 3; k++)
         note(t, md_call(op, NULL, arg, 3));
     md_op_destroy(&op);
@@ -163,7 +158,7 @@ static void call(pair_thread *t)
     md_tensor tensor[3];
     md_arg arg[4];
     md_op *op = op_of(t);
-    pair_arguments(arg, tensor, t, true);
+    pair_arguments(arg, tensor, t, op, true);
     arg[3] = md_as(0, 1 + fuzz_below(&t->run, 4));
     for (int i = 0; i < 4; i++)
         note(t, md_call(op, NULL, arg, 3 + (i == 3)));
@@ -173,8 +168,9 @@ static void reference(pair_thread *t)
 {
     md_tensor tensor[3];
     md_arg arg[3];
-    pair_arguments(arg, tensor, t, true);
-    note(t, md_reference(op_of(t), arg, 3));
+    md_op *op = op_of(t);
+    pair_arguments(arg, tensor, t, op, true);
+    note(t, md_reference(op, arg, 3));
 }
 
 static void launch_life(pair_thread *t)
@@ -184,8 +180,9 @@ static void launch_life(pair_thread *t)
     md_launch *launch = NULL;
     md_choice choice;
     double us;
-    pair_arguments(arg, tensor, t, true);
-    note(t, md_resolve(&launch, op_of(t), arg, 3));
+    md_op *op = op_of(t);
+    pair_arguments(arg, tensor, t, op, true);
+    note(t, md_resolve(&launch, op, arg, 3));
     note(t, md_launch_run(launch, NULL, NULL, 0));
     note(t, md_launch_choice(&choice, launch));
     note(t, md_launch_time(&us, launch, NULL));
@@ -198,7 +195,7 @@ static void launch_run(pair_thread *t)
 {
     md_tensor tensor[3];
     md_arg arg[3];
-    pair_arguments(arg, tensor, t, false);
+    pair_arguments(arg, tensor, t, t->world->op[0], false);
     note(t, md_launch_run(t->world->launch, NULL, arg, 3));
 }
 
@@ -229,8 +226,9 @@ static void choice_of(pair_thread *t)
     md_tensor tensor[3];
     md_arg arg[3];
     md_choice choice;
-    pair_arguments(arg, tensor, t, true);
-    note(t, md_choice_of(&choice, op_of(t), arg, 3));
+    md_op *op = op_of(t);
+    pair_arguments(arg, tensor, t, op, true);
+    note(t, md_choice_of(&choice, op, arg, 3));
 }
 
 static void explain(pair_thread *t)

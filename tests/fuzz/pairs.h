@@ -41,6 +41,6 @@ typedef struct pair_action {
 extern const pair_action pair_actions[];
 
 /** Sizes up to 8, so that shapes are new now and then; smaller views are not contiguous. */
-void pair_arguments(md_arg arg[3], md_tensor tensor[3], pair_thread *t, bool is_any_size);
+void pair_arguments(md_arg arg[3], md_tensor tensor[3], pair_thread *t, const md_op *op, bool is_any_size);
 
 #endif

@@ -101,6 +101,7 @@ void md_ds_upgrade_all(void *user)
     md_ds_runtime *runtime = user;
     pthread_mutex_lock(&runtime->lock_of_ops);
     for (md_ds_op *op = runtime->ops; op; op = op->next)
-        md_ds_upgrade_ready(op);
+        if (op->is_made)
+            md_ds_upgrade_ready(op);
     pthread_mutex_unlock(&runtime->lock_of_ops);
 }

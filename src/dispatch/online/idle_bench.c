@@ -42,7 +42,8 @@ static bool count_calls(uint64_t *out, md_ds_runtime *runtime)
         return false;
     *out = 0;
     for (md_ds_op *op = runtime->ops; op; op = op->next)
-        *out += md_ds_calls_of(op);
+        if (op->is_made)
+            *out += md_ds_calls_of(op);
     pthread_mutex_unlock(&runtime->lock_of_ops);
     return true;
 }
