@@ -1,5 +1,6 @@
 /* Opens the store of a context, says what its entries depend on, and keeps the rates of the host there. */
 #include "api/context.h"
+#include "base/plain.h"
 #include "base/status.h"
 #include "device/host/host.h"
 #include "md_build_config.h"
@@ -50,13 +51,15 @@ static bool find_rates(double out[MD_DEV_HOST_RATES], md_sr *store)
 {
     void *text = NULL;
     size_t n = 0;
-    int used = 0;
     if (md_sr_find_at(&text, &n, store, 0, FACTS, RATES) != MD_OK)
         return false;
-    bool is_good = sscanf(text, "%lf %lf %lf %lf %lf%n", &out[0], &out[1], &out[2], &out[3], &out[4], &used) == 5 &&
-                   (size_t)used == n;
-    for (int32_t i = 0; i < MD_DEV_HOST_RATES; i++)
+    char *at = text, *end = NULL;
+    bool is_good = true;
+    for (int32_t i = 0; i < MD_DEV_HOST_RATES; i++, at = end) {
+        out[i] = md_strtod(at, &end); /* what holds no number ends where it begins, and reads as 0 */
         is_good = is_good && isfinite(out[i]) && out[i] > 0.0;
+    }
+    is_good = is_good && end == (char *)text + n;
     if (!is_good)
         md_sr_discard(store, FACTS, RATES);
     free(text);
@@ -77,7 +80,7 @@ void md_api_set_rates(md_context *c)
     md_dev_host_set_rates(c->dev, NULL);
     md_dev_host_get_rates(rate, c->dev);
     const int n =
-        snprintf(text, sizeof text, "%.17g %.17g %.17g %.17g %.17g", rate[0], rate[1], rate[2], rate[3], rate[4]);
+        md_snprintf(text, sizeof text, "%.17g %.17g %.17g %.17g %.17g", rate[0], rate[1], rate[2], rate[3], rate[4]);
     if (md_sr_is_writable(c->store))
         (void)md_sr_put(c->store, FACTS, RATES, text, (size_t)n);
 }

@@ -1,6 +1,8 @@
 /* An arena: memory from blocks that are freed together. */
 #include "base/arena.h"
 
+#include "base/plain.h"
+
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -84,10 +86,10 @@ char *md_arena_printf(md_arena *arena, const char *format, ...)
     va_list args, again;
     va_start(args, format);
     va_copy(again, args);
-    int n = vsnprintf(NULL, 0, format, args);
+    int n = md_vsnprintf(NULL, 0, format, args);
     char *text = n < 0 ? NULL : md_arena_alloc(arena, (size_t)n + 1);
     if (text)
-        vsnprintf(text, (size_t)n + 1, format, again);
+        md_vsnprintf(text, (size_t)n + 1, format, again);
     va_end(again);
     va_end(args);
     return text;

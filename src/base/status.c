@@ -1,6 +1,8 @@
 /* Status names and the error message of each thread. */
 #include "base/status.h"
 
+#include "base/plain.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -44,7 +46,7 @@ static void write_message(size_t used, const char *format, va_list args)
 {
     /* Formatted into another buffer first: an argument may be md_last_error(). */
     char text[sizeof message];
-    if (vsnprintf(text, sizeof text, format, args) < 0)
+    if (md_vsnprintf(text, sizeof text, format, args) < 0)
         text[0] = 0;
     size_t n = strnlen(text, sizeof message - 1 - used);
     memcpy(message + used, text, n);

@@ -1,6 +1,8 @@
 /* A growing text buffer. */
 #include "base/strbuf.h"
 
+#include "base/plain.h"
+
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,13 +60,13 @@ void md_strbuf_vprintf(md_strbuf *b, const char *format, va_list args)
     va_list again;
     va_copy(again, args);
     size_t room = b->text ? b->capacity - b->size : 0;
-    int n = vsnprintf(b->text ? b->text + b->size : NULL, room, format, args);
+    int n = md_vsnprintf(b->text ? b->text + b->size : NULL, room, format, args);
     if (n < 0) {
         b->failed = true;
     } else if ((size_t)n < room && !b->failed) {
         b->size += (size_t)n;
     } else if (reserve(b, (size_t)n)) {
-        vsnprintf(b->text + b->size, (size_t)n + 1, format, again);
+        md_vsnprintf(b->text + b->size, (size_t)n + 1, format, again);
         b->size += (size_t)n;
     }
     va_end(again);

@@ -2,6 +2,7 @@
 #include "stats/explain.h"
 
 #include "base/json.h"
+#include "base/plain.h"
 #include "base/status.h"
 #include "dispatch/online/online.h"
 #include "dispatch/pool/numeric.h"
@@ -86,7 +87,7 @@ static void print_candidates(md_strbuf *out, md_ds_op *op, int32_t picked, const
         candidate x = examine(op, stage, i, shape, us[i]);
         char distance[24] = "-";
         if (x.distance >= 0)
-            snprintf(distance, sizeof distance, "%.2f", x.distance);
+            md_snprintf(distance, sizeof distance, "%.2f", x.distance);
         md_strbuf_printf(out, "  %s  %-*s  %10.2f  %8s  %-*s  %s\n", i == picked ? "->" : "  ", name_width, x.name,
                          x.us, distance, hint_width, x.hint, x.unfit ? x.unfit : "yes");
     }

@@ -1,5 +1,6 @@
 /* Prints statistics as a table, as JSON or as CSV. */
 #include "base/json.h"
+#include "base/plain.h"
 #include "base/status.h"
 #include "stats/rows.h"
 
@@ -23,7 +24,7 @@ static void distance_text(char out[16], double distance)
     if (distance < 0)
         snprintf(out, 16, "-");
     else
-        snprintf(out, 16, "%.2f", distance);
+        md_snprintf(out, 16, "%.2f", distance);
 }
 
 typedef struct widths {

@@ -34,8 +34,8 @@ static void sizes_to_choose_by(void **state)
         for (size_t i = 0; i < 3 * sizeof edges / sizeof *edges; i++) {
             const int64_t e = edges[i / 3];
             const md_arg args[] = {
-                md_t(&ta), md_t(&tb), md_t(&tc), md_as(0, e), md_as(1, i % 3 ? e : 1), md_as(2, i % 3 == 2 ? e : 1)};
-            memset(c, 0, sizeof c);
+                md_t(&tc), md_t(&ta), md_t(&tb), md_as(0, e), md_as(1, i % 3 ? e : 1), md_as(2, i % 3 == 2 ? e : 1)};
+            memset(c, 0xff, sizeof c);
             assert_ok(md_call(op, NULL, args, 6));
             assert_memory_equal(c, a, sizeof c);
         }

@@ -49,6 +49,7 @@ md_status md_jobs_create(md_jobs **out, int32_t max_threads)
 static void *work(void *context)
 {
     md_jobs *jobs = context;
+    md_thread_default_floats();
     pthread_mutex_lock(&jobs->lock);
     for (;;) {
         while (!jobs->first && !jobs->is_ending) {

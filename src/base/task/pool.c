@@ -165,6 +165,7 @@ static void wait_for_work(md_pool *pool, uint32_t seen)
 static void *work(void *context)
 {
     worker *w = context;
+    md_thread_default_floats();
     md_thread_visit_cpu(w->lane);
     while (!atomic_load(&w->pool->is_ending)) {
         uint32_t seen = atomic_load(&w->pool->epoch);

@@ -64,6 +64,18 @@ static int find_program(char out[4096], const char *name)
     }
 }
 
+/* The application's files, pipes and sockets are not the compiler's, whether or not they are marked close-on-exec: who
+ * reads a pipe to its end must not wait for a compiler. Older C libraries have no such action. */
+static int close_others(posix_spawn_file_actions_t *actions)
+{
+#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 34)
+    return posix_spawn_file_actions_addclosefrom_np(actions, 3);
+#else
+    (void)actions;
+    return 0;
+#endif
+}
+
 /* Starts the child in its own process group, so that a timeout kills the compiler's children too. No signal is blocked
  * or ignored. */
 static int spawn_child(child *c, const char *const *argv, int write_end, char **environment)
@@ -92,6 +104,8 @@ static int spawn_child(child *c, const char *const *argv, int write_end, char **
             reason = posix_spawn_file_actions_adddup2(&actions, write_end, 1);
         if (!reason)
             reason = posix_spawn_file_actions_adddup2(&actions, write_end, 2);
+        if (!reason)
+            reason = close_others(&actions);
         if (!reason) /* exec does not change argv; POSIX recommends this cast */
             reason = posix_spawn(&c->pid, program, &actions, &attributes, (char *const *)argv, environment);
         posix_spawnattr_destroy(&attributes);

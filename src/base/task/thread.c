@@ -1,6 +1,7 @@
 /* Starts threads and moves them between processors. */
 #include "base/task/thread.h"
 
+#include <fenv.h>
 #include <sched.h>
 #include <signal.h>
 
@@ -18,6 +19,11 @@ bool md_thread_start(pthread_t *out, const char *name, void *(*run)(void *), voi
     (void)name;
 #endif
     return started;
+}
+
+void md_thread_default_floats(void)
+{
+    (void)fesetenv(FE_DFL_ENV);
 }
 
 #ifdef __linux__

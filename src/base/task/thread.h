@@ -6,6 +6,9 @@
 #include <stdint.h>
 /** Starts a thread that blocks all signals, which belong to the application. `name`: at most 15 characters. */
 bool md_thread_start(pthread_t *out, const char *name, void *(*run)(void *), void *context);
+/** Gives the calling thread the default floating-point mode: it has inherited its creator's, which may round otherwise,
+ * flush denormals, or trap. */
+void md_thread_default_floats(void);
 /* Placement. The system's scheduler often leaves a thread on the processor of the thread that woke it, even if others
  * are idle, and then two lanes of a loop share a processor. So workers start spread out, and a worker on its caller's
  * processor moves. The affinity of a thread is restored after the move. */

@@ -6,6 +6,7 @@
 #include "base/temp.h"
 
 #include <dlfcn.h>
+#include <fenv.h>
 #include <errno.h>
 #include <link.h>
 #include <stdint.h>
@@ -29,6 +30,16 @@ static void unique_path(char out[192], int fd, uint64_t inode)
     snprintf(at, 16, "/%d", fd);
 }
 
+/* Objects that were linked with -Ofast or -ffast-math set the loading thread's floating-point mode. */
+static void *open_library(const char *path)
+{
+    fenv_t mode;
+    (void)fegetenv(&mode);
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    (void)fesetenv(&mode);
+    return library;
+}
+
 /* Loads without a file system, so it works even if the temporary folder forbids execution. NULL if it cannot. */
 static void *open_from_memory(const void *binary, size_t n_bytes)
 {
@@ -40,7 +51,7 @@ static void *open_from_memory(const void *binary, size_t n_bytes)
     if (md_file_write_all(fd, binary, n_bytes) && fstat(fd, &about) == 0) {
         char path[192];
         unique_path(path, fd, (uint64_t)about.st_ino);
-        library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+        library = open_library(path);
     }
     close(fd);
     return library;
@@ -53,7 +64,7 @@ static md_status open_from_folder(void **library, const void *binary, size_t n_b
     MD_TRY(md_temp_make(&folder));
     snprintf(path, sizeof path, "%s/kernel.so", folder.path);
     md_status status = md_file_write(path, binary, n_bytes);
-    if (status == MD_OK && !(*library = dlopen(path, RTLD_NOW | RTLD_LOCAL))) {
+    if (status == MD_OK && !(*library = open_library(path))) {
         const char *reason = dlerror();
         size_t n_path = strlen(path);
         if (reason && strncmp(reason, path, n_path) == 0 && reason[n_path] == ':')

@@ -1,6 +1,7 @@
 /* Parses hints and weights into a space, and measures distances in it. */
 #include "dispatch/pool/space.h"
 
+#include "base/plain.h"
 #include "base/status.h"
 
 #include <ctype.h>
@@ -227,7 +228,7 @@ static md_status set_weights(md_ds_space *s, const char *text)
             break;
         const char *eq = strchr(at, '=');
         char *end = NULL;
-        double w = eq ? strtod(eq + 1, &end) : -1.0;
+        double w = eq ? md_strtod(eq + 1, &end) : -1.0;
         if (!eq || end == eq + 1 || !(w >= 0) || !isfinite(w) || (*end && !strchr(" ,;", *end)))
             return md_fail(MD_INVALID_ARGUMENT, "option weights: '%s': expected name=number >= 0 at '%.20s'", text, at);
         size_t n = (size_t)(eq - at);

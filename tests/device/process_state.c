@@ -1,0 +1,155 @@
+#include "device/process_state.h"
+#include "support/check.h"
+
+#include <dirent.h>
+#include <fenv.h>
+#include <locale.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
+
+extern char **environ;
+
+unsigned process_float_mode(void)
+{
+#if defined(__x86_64__)
+    return _mm_getcsr() & ~0x3fu;
+#else
+    return (unsigned)fegetround();
+#endif
+}
+
+void process_flush_denormals(void)
+{
+#if defined(__x86_64__)
+    _mm_setcsr(_mm_getcsr() | 0x8040u);
+#endif
+}
+
+/* Signals that thread `id` blocks, as /proc says. */
+static bool blocks_all(const char *id)
+{
+    char path[64], line[256];
+    unsigned long long blocked = 0;
+    snprintf(path, sizeof path, "/proc/self/task/%.20s/status", id);
+    FILE *f = fopen(path, "re");
+    if (!f)
+        return true; /* it has ended meanwhile */
+    while (fgets(line, sizeof line, f))
+        if (sscanf(line, "SigBlk: %llx", &blocked) == 1)
+            break;
+    fclose(f);
+    return (blocked | UINT64_C(0x180040100)) == UINT64_MAX; /* SIGKILL, SIGSTOP and two of the C library's own */
+}
+
+static void take_threads(process_state *out)
+{
+    char own[24];
+    DIR *d = opendir("/proc/self/task");
+    snprintf(own, sizeof own, "%d", (int)getpid());
+    for (const struct dirent *e = d ? readdir(d) : NULL; e; e = readdir(d)) {
+        if (e->d_name[0] == '.')
+            continue;
+        out->n_threads++;
+        out->n_threads_with_signals += strcmp(e->d_name, own) != 0 && !blocks_all(e->d_name);
+    }
+    if (d)
+        closedir(d);
+}
+
+static uint64_t digest_of_environment(void)
+{
+    uint64_t h = 0xcbf29ce484222325u;
+    for (char **e = environ; e && *e; e++)
+        for (const char *c = *e; *c; c++)
+            h = (h ^ (unsigned char)*c) * 0x100000001b3u;
+    return h;
+}
+
+void process_state_take(process_state *out)
+{
+    memset(out, 0, sizeof *out);
+    for (int i = 1; i < PROCESS_SIGNALS; i++)
+        if (sigaction(i, NULL, &out->action[i]) != 0)
+            memset(&out->action[i], 0, sizeof out->action[i]);
+    assert_int_equal(pthread_sigmask(SIG_SETMASK, NULL, &out->mask), 0);
+    assert_int_equal(sigaltstack(NULL, &out->stack), 0);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(getitimer(i, &out->timer[i]), 0);
+    for (int i = 0; i < PROCESS_LIMITS; i++)
+        assert_int_equal(getrlimit(i, &out->limit[i]), 0);
+    out->mask_of_files = umask(0);
+    (void)umask(out->mask_of_files);
+    assert_non_null(getcwd(out->folder, sizeof out->folder));
+    assert_int_equal(prctl(PR_GET_NAME, out->name), 0);
+    snprintf(out->locale, sizeof out->locale, "%s", setlocale(LC_ALL, NULL));
+    out->environment = digest_of_environment();
+    out->float_mode = process_float_mode();
+    assert_int_equal(sched_getaffinity(0, sizeof out->affinity, &out->affinity), 0);
+    out->priority = getpriority(PRIO_PROCESS, 0);
+    out->policy = sched_getscheduler(0);
+    out->dumpable = prctl(PR_GET_DUMPABLE);
+    assert_int_equal(prctl(PR_GET_PDEATHSIG, &out->death_signal), 0);
+    for (int i = 0; i < PROCESS_DESCRIPTORS; i++)
+        out->descriptor[i] = fcntl(i, F_GETFD);
+    take_threads(out);
+}
+
+static void equal_signals(const process_state *a, const process_state *b)
+{
+    for (int i = 1; i < PROCESS_SIGNALS; i++) {
+        if (a->action[i].sa_handler != b->action[i].sa_handler || a->action[i].sa_flags != b->action[i].sa_flags)
+            fail_msg("the handler of signal %d", i);
+        for (int k = 1; k < PROCESS_SIGNALS; k++)
+            if (sigismember(&a->action[i].sa_mask, k) != sigismember(&b->action[i].sa_mask, k))
+                fail_msg("the mask of the handler of signal %d", i);
+    }
+    for (int i = 1; i < PROCESS_SIGNALS; i++)
+        if (sigismember(&a->mask, i) != sigismember(&b->mask, i))
+            fail_msg("the mask of signal %d", i);
+    if (a->stack.ss_sp != b->stack.ss_sp || a->stack.ss_size != b->stack.ss_size)
+        fail_msg("the stack of signals");
+    if (memcmp(a->timer, b->timer, sizeof a->timer))
+        fail_msg("a timer");
+}
+
+static void equal_descriptors(const process_state *a, const process_state *b, process_phase phase)
+{
+    for (int i = 0; i < PROCESS_DESCRIPTORS; i++) {
+        if (a->descriptor[i] == b->descriptor[i])
+            continue;
+        if (a->descriptor[i] >= 0 || phase == PROCESS_ENDED || !(b->descriptor[i] & FD_CLOEXEC)) {
+            char path[32], what[256] = "";
+            snprintf(path, sizeof path, "/proc/self/fd/%d", i);
+            (void)!readlink(path, what, sizeof what - 1);
+            fail_msg("descriptor %d (%s): flags %d, before %d", i, what, b->descriptor[i], a->descriptor[i]);
+        }
+    }
+}
+
+void process_state_equal(const process_state *a, const process_state *b, process_phase phase)
+{
+    equal_signals(a, b);
+    equal_descriptors(a, b, phase);
+    for (int i = 0; i < PROCESS_LIMITS; i++)
+        if (a->limit[i].rlim_cur != b->limit[i].rlim_cur || a->limit[i].rlim_max != b->limit[i].rlim_max)
+            fail_msg("limit %d", i);
+    assert_int_equal(a->mask_of_files, b->mask_of_files);
+    assert_string_equal(a->folder, b->folder);
+    assert_string_equal(a->name, b->name);
+    assert_string_equal(a->locale, b->locale);
+    assert_int_equal(a->environment, b->environment);
+    assert_int_equal(a->float_mode, b->float_mode);
+    assert_true(CPU_EQUAL(&a->affinity, &b->affinity));
+    assert_int_equal(a->priority, b->priority);
+    assert_int_equal(a->policy, b->policy);
+    assert_int_equal(a->dumpable, b->dumpable);
+    assert_int_equal(a->death_signal, b->death_signal);
+    if (phase == PROCESS_ENDED)
+        assert_int_equal(a->n_threads, b->n_threads);
+    assert_int_equal(a->n_threads_with_signals, b->n_threads_with_signals);
+}
