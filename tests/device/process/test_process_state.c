@@ -1,7 +1,7 @@
 /* What belongs to the process stays as it is while the library, and the libraries that it loads, are used: signals,
  * timers, limits, the environment, the locale, floating-point modes, descriptors, threads, children. MD_DEVICE chooses
  * the device (host by default). */
-#include "device/process_state.h"
+#include "device/process/process_state.h"
 #include "support/check.h"
 
 #include "device/nvrtc/nvrtc.h"
