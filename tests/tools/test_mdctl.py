@@ -242,6 +242,22 @@ class Formulas(Base):
         self.bad(1, "run", "softmax", "--sizes", "i=4, j=4", env={"MD_DEVICE": "gpu"}, part="cuda:N are possible (MD_DEVICE)")
         self.bad(1, "ops", "nosuchop", part="nosuchop")
 
+    def test_edges_of_sizes(self):
+        most = str(2**63 - 1)
+        few = [*FEW, "--cc", "/nonexistent/cc"]
+        for command in "run", "explain", "bench":
+            self.bad(1, command, "matmul", *few, "--sizes", f"m={most}, n=4, k=4", part="2^63 bytes")
+            self.bad(1, command, "relu", *few, "--sizes", f"i={2**63}, j=4", part="larger than " + most)
+        self.bad(1, "run", "relu", *few, "--sizes", f"i={2**53 + 1}, j=3", part="out of memory")
+        self.bad(1, "explain", "matmul", *few, "--sizes", f"m={2**30}, n={2**30}, k={2**20}", part="10^18 operations and bytes at m=1073741824")
+        self.bad(1, "tune", "relu", "--hints", f"i={most}, j=1", part="a hint lies in 1..2^40")
+        self.bad(1, "explain", "relu", "--sizes", "i=4, j=4", env={"MD_HINTS": f"{most},{2**53}"}, part="MD_HINTS")
+        self.bad(1, "explain", "relu", "--sizes", "i=4, j=4", env={"MD_HINTS": f"{2**64}"}, part="MD_HINTS")
+        shapes = [{"op": "p", "shape": f"b={a} n={b} k=4", "calls": 2**62, "total_us": 1e300} for a in (2**53, 2**63 - 1) for b in (4, 2**63 - 2)]
+        stats = {"ops": [{"op": "p", "formula": "Y[b,n] = sum[k](X[b,k] * W[n,k])", "hints": "(b=64,n=64,k=64)"}], "shapes": shapes}
+        path = self.file("edges.json", json.dumps(stats))
+        self.assertIn("(b=", json.loads(self.good("hints", "suggest", path, "--json", *few))["hints"])
+
 
 class Run(Base):
     CASES = [

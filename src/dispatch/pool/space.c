@@ -40,7 +40,7 @@ static md_status parse_value(hint_parser *p, int64_t *out)
     errno = 0;
     char *end = NULL;
     long long v = strtoll(p->at, &end, 10);
-    if (errno == ERANGE || v < 1 || v > ((long long)1 << 40))
+    if (errno == ERANGE || v < 1 || v > MD_DS_MOST_HINT)
         return bad_hint(p, "a hint lies in 1..2^40");
     p->at = end;
     *out = v;

@@ -10,6 +10,9 @@ enum { MD_DS_MAX_HINTS = 64, MD_DS_MAX_DYNAMIC = 16, MD_DS_LABEL = 96 };
 /* Points per octave of the lattice that default hints stand for, and of the shapes that suggestions merge. */
 #define MD_DS_CELLS 4.0
 
+/* The largest size that a hint may have. */
+#define MD_DS_MOST_HINT (INT64_C(1) << 40)
+
 /* Sizes to choose by, where a call gives them: parallel to md_ds_space.dim, 0 for the shape's own. */
 typedef struct md_ds_as {
     int32_t n; /* sizes given; 0: none, and size[] is not looked at */

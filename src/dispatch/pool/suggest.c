@@ -15,6 +15,9 @@
 
 enum { MAX_POINTS = 256, MAX_PLACES = MD_DS_MAX_HINTS, MAX_OFFERS = 32, MAX_SWEEPS = 8 };
 
+/* Weights count up to this, so that sums of weighted regrets stay finite. */
+#define MOST_WEIGHT 1e200
+
 typedef struct point {
     int64_t size[MD_FX_MAX_DIMS];
     int64_t cell[MD_DS_MAX_DYNAMIC];
@@ -73,7 +76,7 @@ static md_status read_point(point *out, const suggest *s, const md_met_shape *me
     }
     if (!(met->weight > 0.0) || !isfinite(met->weight))
         return md_fail(MD_INVALID_ARGUMENT, "sizes '%s': the weight %g is not above 0", met->sizes, met->weight);
-    out->weight = out->heaviest = met->weight;
+    out->weight = out->heaviest = MD_MIN(met->weight, MOST_WEIGHT);
     return MD_OK;
 }
 
@@ -140,7 +143,7 @@ static void add_places(suggest *s)
         int64_t at[MD_DS_MAX_DYNAMIC] = {0};
         bool is_new = true;
         for (int32_t k = 0; k < s->space.n; k++)
-            at[k] = s->points[i].size[s->space.dim[k]];
+            at[k] = MD_MIN(s->points[i].size[s->space.dim[k]], MD_DS_MOST_HINT);
         for (int32_t h = 0; h < s->space.n_hints && is_new; h++)
             is_new = memcmp(s->space.hint[h], at, sizeof at) != 0;
         if (is_new)

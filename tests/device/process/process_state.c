@@ -33,6 +33,7 @@ void process_flush_denormals(void)
 
 typedef struct thread_facts {
     bool is_alive, blocks_all;
+    bool is_changing; /* it starts, or starts another: the C library blocks signals of its own for a moment */
 } thread_facts;
 
 /* As /proc says. A thread that is ending is listed for a while. */
@@ -47,13 +48,16 @@ static thread_facts facts_of(const char *id)
             break;
     if (f)
         fclose(f);
-    return (thread_facts){.is_alive = letter != 'X' && letter != 'Z',
+    return (thread_facts){.is_changing = (blocked & UINT64_C(0x180000000)) != 0,
+                          .is_alive = letter != 'X' && letter != 'Z',
                           /* SIGKILL, SIGSTOP and two of the C library's own cannot be blocked */
                           .blocks_all = (blocked | UINT64_C(0x180040100)) == UINT64_MAX};
 }
 
-static void take_threads(process_state *out)
+/* False if some thread is just changing. */
+static bool count_threads(process_state *out)
 {
+    bool is_settled = true;
     char own[24];
     DIR *d = opendir("/proc/self/task");
     out->n_threads = out->n_threads_with_signals = 0;
@@ -62,11 +66,19 @@ static void take_threads(process_state *out)
         if (e->d_name[0] == '.')
             continue;
         const thread_facts facts = facts_of(e->d_name);
+        is_settled &= !facts.is_alive || !facts.is_changing;
         out->n_threads += facts.is_alive;
         out->n_threads_with_signals += facts.is_alive && strcmp(e->d_name, own) != 0 && !facts.blocks_all;
     }
     if (d)
         closedir(d);
+    return is_settled;
+}
+
+static void take_threads(process_state *out)
+{
+    for (int i = 0; i < 5000 && !count_threads(out); i++)
+        usleep(1000);
 }
 
 static uint64_t digest_of_environment(void)
