@@ -2,7 +2,6 @@
 #include "support/check.h"
 
 #include <dirent.h>
-#include <time.h>
 #include <unistd.h>
 
 static char folder[64];
@@ -30,30 +29,17 @@ static md_context *open_context(const char *cache)
     return c;
 }
 
-static double now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
-}
-
 static const char *const names[] = {"softmax", "gelu", "layer_norm", "cumsum", "linear"};
 enum { N = sizeof names / sizeof *names };
 
-/* Makes all ops, and gives the time of the slowest. */
-static double make_ops(md_context *c)
+static void make_ops(md_context *c)
 {
-    double worst = 0.0;
     for (int i = 0; i < N; i++) {
         md_op *op = NULL;
-        const double start = now_ms();
         assert_ok(md_op_create(&op, c, names[i], NULL));
         assert_ok(md_op_wait(op));
-        const double ms = now_ms() - start;
-        worst = ms > worst ? ms : worst;
         md_op_destroy(&op);
     }
-    return worst;
 }
 
 static md_store_counters count(md_context *c)
@@ -88,7 +74,7 @@ static void a_second_context_compiles_nothing(void **state)
     static float cold_y[385], warm_y[385];
     md_context *c = open_context(folder);
     assert_string_equal(md_store_path(c), folder);
-    const double cold = make_ops(c);
+    make_ops(c);
     run_softmax(c, cold_y);
     const md_store_counters before = count(c);
     assert_true(before.compiles > N && before.written == before.compiles + 1 /* the host's rates */ &&
@@ -96,16 +82,14 @@ static void a_second_context_compiles_nothing(void **state)
     md_context_destroy(&c);
 
     c = open_context(folder);
-    const double warm = make_ops(c);
+    make_ops(c);
     run_softmax(c, warm_y);
     const md_store_counters after = count(c);
-    printf("slowest op: cold %.0f ms, warm %.1f ms\n", cold, warm);
     assert_int_equal(after.compiles, 0);
     assert_int_equal(after.written, 0);
     assert_true(after.kernels_kept >= before.compiles);
     for (int i = 0; i < 385; i++) /* another variant may have been picked */
         assert_true(cold_y[i] > 0.0f && warm_y[i] - cold_y[i] < 1e-6f && cold_y[i] - warm_y[i] < 1e-6f);
-    assert_true(warm < cold / 3.0); /* 100 times on a quiet machine */
     md_context_destroy(&c);
 }
 

@@ -9,6 +9,7 @@
 #include "device/open.h"
 
 #include <pthread.h>
+#include <sched.h>
 
 typedef struct fixture {
     md_pool *pool;
@@ -175,12 +176,15 @@ static void test_single_flight(void **state)
 static void test_parallel(void **state)
 {
     fixture *f = *state;
-    f->fake.compile_ms = 50;
+    atomic_store(&f->fake.held, "toy");
     md_bd_variant *v[6];
     for (int i = 0; i < 6; i++) {
         v[i] = make(f, TOY_PLAIN, i);
         assert_int_equal(state_of(v[i]), MD_BD_QUEUED); /* create does not wait */
     }
+    while (atomic_load(&f->fake.n_compiling) < 2)
+        sched_yield();
+    atomic_store(&f->fake.held, NULL);
     for (int i = 0; i < 6; i++) {
         assert_ok(md_bd_variant_wait(v[i]));
         md_bd_variant_destroy(&v[i]);

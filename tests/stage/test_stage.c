@@ -1,5 +1,4 @@
 /* Small questions about programs: aliasing, steps, work, limits; and every allocation failing once. */
-#include "base/clock.h"
 #include "base/strbuf.h"
 #include "stage/stage.h"
 #include "support/check.h"
@@ -165,9 +164,7 @@ static void test_chain(const char *second, int32_t most_stages)
     for (int i = 1; i < 24; i++)
         md_strbuf_printf(&text, "; let t%d[i] = t%d[i] + t%d[%s]", i, i - 1, i - 1, second);
     md_strbuf_add(&text, "; Y[i] = t23[i]");
-    uint64_t start = md_clock_ns();
-    made m = make(md_strbuf_text(&text), NULL);
-    assert_true(md_clock_ns() - start < UINT64_C(5000000000));
+    made m = make(md_strbuf_text(&text), NULL); /* 2^24 steps for who follows each path; that would not end */
     assert_true(m.program->n_stages <= most_stages);
     drop(&m);
     md_strbuf_finish(&text);

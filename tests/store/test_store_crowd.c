@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "store/scratch.h"
 
+#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -85,6 +86,9 @@ static void killed_writers_lose_and_spoil_nothing(void **state)
         const pid_t child = fork();
         if (child == 0)
             write_until_killed(s, x, child_seed);
+        /* Half of them are killed in their first moments, whatever they do then, the others at work. */
+        for (const int before = atomic_load(&x->n_written); i % 2 && atomic_load(&x->n_written) == before;)
+            sched_yield();
         usleep((useconds_t)wait_us);
         kill(child, SIGKILL);
         int status = 0;
@@ -105,7 +109,7 @@ static void killed_writers_lose_and_spoil_nothing(void **state)
     }
     printf("%d kills, %d entries written, %d of them in place but not reported\n", KILLS, atomic_load(&x->n_written),
            n_ahead);
-    assert_true(atomic_load(&x->n_written) > KILLS / 10);
+    assert_true(atomic_load(&x->n_written) >= KILLS / 2);
     /* What the killed left lying goes when it is old. */
     scratch_shell("find '%s' -path '*/.fresh/*' -exec touch -d '3 hours ago' {} +", s->root);
     int n[2] = {0, 0};

@@ -1,6 +1,5 @@
 /* A new shape never waits if a ready variant fits: stand-ins, upgrades, ops that serve while their kernels are built,
  * frozen ops. */
-#include "base/clock.h"
 #include "dispatch/cache/marks.h"
 #include "dispatch/cache/upgrade.h"
 #include "dispatch/call/fast_call.h"
@@ -44,8 +43,7 @@ static void promotion_comes_by_itself(void **state)
     md_ds_op *op = marks_async_op();
     assert_int_equal(marks_call(op, 2000), 0);
     marks_hold(NULL);
-    uint64_t start = md_clock_ns();
-    while (atomic_load(&op->count.promotions) == 0 && md_clock_ns() - start < 20000000000u)
+    while (atomic_load(&op->count.promotions) == 0) /* the program's time limit ends it */
         sched_yield();
     assert_int_equal(op->count.promotions, 1);
     assert_int_equal(marks_call(op, 2000), 10);
