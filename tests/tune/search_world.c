@@ -32,6 +32,8 @@ double search_price_of(const search_world *w, const char *variant, const int64_t
 static double price(void *user, const char *variant, const md_kn_call *call)
 {
     search_world *w = user;
+    if (w->builds_first)
+        md_bd_wait_all(w->builder);
     if (w->fails && strstr(variant, w->fails))
         return -1.0;
     if (w->zero && strstr(variant, w->zero))

@@ -18,6 +18,9 @@ typedef struct search_world {
     double step; /* what one place away from the liked value costs */
     const char *fails, *zero, *nan, *slow; /* part of a variant's name; NULL */
     int32_t n_slow;
+    /* Nothing runs before all queued builds have ended. Builds advance the device's clock when the pool's threads come
+     * to them, which would be anywhere. */
+    bool builds_first;
     md_pool *pool;
     md_dev *dev;
     md_bd *builder;

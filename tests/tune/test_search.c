@@ -219,6 +219,7 @@ static void ends_with_its_budget(void **state)
     for (int32_t i = 0; i < 12; i++) {
         search_world w;
         search_world_open(&w, SEARCH_SOFTMAX, MD_F32, check_random(&seed), 0.01, 60.0);
+        w.builds_first = true;
         const md_tn_point p[4] = {search_point(64, 64), search_point(256, 256), search_point(1024, 1024),
                                   search_point(4096, 4096)};
         md_tn_job job = search_job(&w, p, 4, i % 2 ? MD_TUNE_EXHAUSTIVE : MD_TUNE_MEASURE);

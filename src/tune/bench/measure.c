@@ -66,7 +66,7 @@ static md_tn_permission proceed(void *user, md_tn_moment moment, int32_t i)
     const measurement *m = user;
     if (moment == MD_TN_BEFORE_SAMPLE || (moment == MD_TN_BEFORE_LOOK && i == 0))
         return MD_TN_GO_ON;
-    return md_clock_ns() >= m->deadline_ns ? MD_TN_STOP : MD_TN_GO_ON;
+    return md_tn_now_ns(m->dev) >= m->deadline_ns ? MD_TN_STOP : MD_TN_GO_ON;
 }
 
 static int64_t plan(measurement *m, md_bd_variant *const *variants, const md_kn_call *call)
@@ -160,7 +160,7 @@ md_status md_tn_measure(double *us, md_bd_variant *const *variants, int32_t n, c
     if (status == MD_OK)
         status = make_sets(m, &variants[0]->target, call, plan(m, variants, call));
     if (status == MD_OK) {
-        m->deadline_ns = md_clock_ns() + (uint64_t)(MD_MAX(budget_ms, 0.0) * 1e6);
+        m->deadline_ns = md_tn_now_ns(m->dev) + (uint64_t)(MD_MAX(budget_ms, 0.0) * 1e6);
         status = run(us, m);
         trace_times(m, us, start_ns);
     }

@@ -131,13 +131,14 @@ static void add(list *l, int32_t family, const md_tn_choice *c)
     bool is_new;
     if (l->status != MD_OK || l->n_new >= l->most || is_tried(l->w, l->tuning_point, family, &c->config))
         return;
-    if (find_trial(l->w, family, &c->config) < 0 && l->w->n_trials > 0 && !fits_in_time(l->w)) {
+    if (find_trial(l->w, family, &c->config) < 0 && !fits_in_time(l->w) && l->w->n_trials > 0) {
         l->tuning_point->is_cut = true;
         return;
     }
     l->status = try_config(&at, &is_new, l->w, family, &c->config);
     if (l->status != MD_OK)
         return;
+    l->w->n_queued += is_new; /* it may end before anyone looks again: its time counts all the same */
     md_tn_entry *e = entry_at(l->w, l->tuning_point, at);
     if (!e) {
         l->status = md_fail_memory();
