@@ -3,6 +3,8 @@
  * callers that do not wait lose little of their throughput; and what is learnt at one shape serves its neighbours. */
 #include "dispatch/online/budget.h"
 #include "dispatch/online/online.h"
+#include "dispatch/online/prepare.h"
+#include "dispatch/online/state.h"
 #include "dispatch/cache/shape_entry.h"
 #include "dispatch/support/timed.h"
 #include "dispatch/call/fast_call.h"
@@ -12,7 +14,10 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { SHAPES = 8 };
+/* beta/v2 is 1% faster than the pick, too little for a switch and too much to be called behind: that takes four times
+ * at every shape (LEAST_TO_WIN in trial.c). How many trials the others get depends on whose times come first, since
+ * what is learnt at one shape serves its neighbours. */
+enum { SHAPES = 8, LEAST_TRIALS = 4 * SHAPES };
 static double seen_load; /* by the op, at the end of the last run */
 
 /* By the model: families' best at 64, 256 and 4096, so that the pool has all of them; alpha/v0 is the pick at all
@@ -53,10 +58,19 @@ static double p99_of(double *latency, int n)
     return latency[n - 1 - n / 100];
 }
 
+/* Trials that the call asked for are prepared before the next one, however slow the machine's threads are: equal runs
+ * have equal trials. */
+static void call_and_prepare(md_ds_op *op, timed_call *c)
+{
+    assert_ok(md_ds_call(op, NULL, c->arg, 3));
+    if (op->hybrid)
+        md_ds_prepare_wait(&op->hybrid->n_jobs);
+}
+
 static double serve(md_ds_op *op, timed_call *c)
 {
     const double start = timed_clock_us(NULL);
-    assert_ok(md_ds_call(op, NULL, c->arg, 3));
+    call_and_prepare(op, c);
     assert_ok(timed_now.device.base.ops->sync(&timed_now.device.base, NULL));
     return timed_clock_us(NULL) - start;
 }
@@ -131,7 +145,7 @@ static void trials_are_not_felt_at_the_99th_percentile(void **state)
                "the first of them\n",
                100 * load[i], ratio, (int)trials[1], (int)trials[0]);
         assert_true(ratio <= 1.02);
-        assert_true(trials[1] >= 2 * SHAPES);
+        assert_true(trials[1] >= LEAST_TRIALS);
         assert_true(fabs(seen_load - load[i]) < 0.1);
     }
 }
@@ -141,15 +155,14 @@ static double run_ahead(md_ds_op *op, timed_call *c, int n)
 {
     const double start = timed_clock_us(NULL);
     for (int i = 0; i < n; i++) {
-        assert_ok(md_ds_call(op, NULL, c[i % SHAPES].arg, 3));
+        call_and_prepare(op, &c[i % SHAPES]);
         if (i % 20 == 19)
             assert_ok(timed_now.device.base.ops->sync(&timed_now.device.base, NULL));
     }
     return timed_clock_us(NULL) - start;
 }
 
-/* No caller waits for a call: trials may take a part of the throughput. How many there are depends on how long
- * background threads take to prepare them. */
+/* No caller waits for a call: trials may take a part of the throughput. */
 static void callers_that_do_not_wait_lose_little(void **state)
 {
     (void)state;
@@ -168,7 +181,7 @@ static void callers_that_do_not_wait_lose_little(void **state)
     printf("at 100%% load 2000 calls of each shape, %d of them trials, took %.4f of the time without\n", trials,
            us / plain);
     assert_true(us / plain <= 1.02);
-    assert_true(trials >= 2 * SHAPES);
+    assert_true(trials >= LEAST_TRIALS);
     timed_finish(&op);
 }
 

@@ -3,6 +3,8 @@
 
 #include "dispatch/cache/shape_entry.h"
 #include "dispatch/call/fast_call.h"
+#include "dispatch/online/prepare.h"
+#include "dispatch/online/state.h"
 #include "support/check.h"
 
 #include <stdlib.h>
@@ -181,7 +183,7 @@ void timed_wait_for_trial(md_ds_op *op, timed_call *c)
         md_ds_shape_entry_release(entry);
         if (is_there)
             return;
-        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        md_ds_prepare_wait(&op->hybrid->n_jobs);
     }
     fail_msg("no trial");
 }
