@@ -5,6 +5,7 @@
 #include "base/status.h"
 #include "dispatch/bind/fault.h"
 #include "dispatch/run/evaluate.h"
+#include "tune/bench/bench.h"
 
 enum { SAMPLE_FIRST = 3, SAMPLE_EVERY = 1024 };
 
@@ -90,10 +91,10 @@ static md_status run_now(double *us, run *r)
     r->memory = block ? block->p : NULL;
     md_status s = prepare(r);
     r->call.report = &report;
-    uint64_t start = md_clock_ns();
+    uint64_t start = md_tn_now_ns(runtime->dev);
     if (s == MD_OK)
         s = launch_all(r);
-    *us = (double)(md_clock_ns() - start) / 1e3;
+    *us = (double)(md_tn_now_ns(runtime->dev) - start) / 1e3;
     md_ds_give_back(runtime, block);
     MD_TRY(s);
     md_ds_shape_entry_count(r->entry, *us);

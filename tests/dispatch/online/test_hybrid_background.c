@@ -12,18 +12,19 @@ static void be_quiet(void)
     nanosleep(&(struct timespec){.tv_nsec = 3000000}, NULL);
 }
 
-/* Calls in steps, with moments without calls between them. Until the trial's race is over, or `steps` are. */
-static bool run_steps(md_ds_op *op, timed_call *c, int32_t steps)
+/* Calls in steps, with moments without calls between them, until the trial's race is over. Returns how many steps. */
+static int32_t run_steps(md_ds_op *op, timed_call *c)
 {
     md_ds_trial_state t = {0};
-    for (int32_t i = 0; i < steps && !t.is_raced; i++) {
+    int32_t i = 0;
+    for (; !t.is_raced; i++) { /* a busy machine sees few quiet moments; the program's time limit ends it */
         for (int32_t k = 0; k < 20; k++)
             assert_ok(md_ds_call(op, NULL, c->arg, 3));
         assert_ok(timed_now.device.base.ops->sync(&timed_now.device.base, NULL));
         be_quiet();
         t = timed_trial_of(op, c);
     }
-    return t.is_raced;
+    return i;
 }
 
 /* An op of two variants, the model's pick and a challenger, whose trial has begun. */
@@ -49,10 +50,10 @@ static void quiet_moments_tell_short_kernels_apart(void **state)
     timed_call c;
     md_ds_op *op = on_trial(&c, 3.0, 2.85);
     const uint64_t trials = op->count.trials;
-    assert_true(run_steps(op, &c, 200));
+    const int32_t steps = run_steps(op, &c);
     assert_int_equal(timed_incumbent(op, &c), 10);
     assert_int_equal(op->count.switches, 1);
-    assert_true(op->count.trials - trials < 10); /* calls that others served */
+    assert_true(op->count.trials - trials < 10 + (uint64_t)steps / 20); /* calls that others served */
     const md_ds_trial_state t = timed_trial_of(op, &c);
     assert_true(t.is_over);
     assert_float_equal(t.of[0].idle_us, 2.85, 0.05);
@@ -69,7 +70,7 @@ static void who_is_as_fast_stays(void **state)
     (void)state;
     timed_call c;
     md_ds_op *op = on_trial(&c, 3.0, 2.98);
-    assert_true(run_steps(op, &c, 200));
+    (void)run_steps(op, &c);
     assert_int_equal(timed_incumbent(op, &c), 0);
     timed_finish(&op);
 }
@@ -148,7 +149,7 @@ static void ops_go_in_the_middle_of_it(void **state)
     timed_now.quiet_us = 50.0;
     for (int i = 0; i < LIFE_SHAPES; i++)
         timed_make(&call[i], TIMED_N + 40 * i);
-    for (int life = 0; life < LIVES; life++) {
+    for (int life = 0; life < LIVES || timed_now.device.n_times == 0; life++) {
         pthread_t thread[THREADS];
         caller c[THREADS];
         md_ds_op *op = timed_op(MD_SELECT_HYBRID, life % 2 ? 0.5 : 0.0);

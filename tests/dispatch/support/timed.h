@@ -1,5 +1,5 @@
-/* Y[n] = X[n] * a on the fake device or behind an asynchronous one, where every kernel takes what a test says: by a
- * clock that the test owns there, by the real one on the fake device. Linking timed.c wants script.c. */
+/* Y[n] = X[n] * a on the fake device or behind an asynchronous one, where every kernel takes what a test says: by
+ * a clock that the test owns. Linking timed.c wants script.c. */
 #ifndef MD_TESTS_DISPATCH_TIMED_H
 #define MD_TESTS_DISPATCH_TIMED_H
 
